@@ -1,0 +1,90 @@
+package sources
+
+import (
+	"errors"
+	"fmt"
+)
+
+// ErrNotFound matches errors that are answers: what was asked for is not here.
+var ErrNotFound = errors.New("not found")
+
+// ErrNoPlatform matches the answer that a version exists here but has no
+// package for the platform asked for. It matches ErrNotFound too.
+var ErrNoPlatform = fmt.Errorf("platform not available: %w", ErrNotFound)
+
+// A PackageError is a failure to do with one package. It names the package, so
+// code that adds context says what it was doing and not to what.
+type PackageError struct {
+	ID     PackageID
+	Source string // whom we asked; empty if nobody
+	Err    error  // never nil
+}
+
+func (e *PackageError) Error() string {
+	if e.Source == "" {
+		return fmt.Sprintf("%s: %v", e.ID, e.Err)
+	}
+	return fmt.Sprintf("%s: %s: %v", e.ID, e.Source, e.Err)
+}
+
+func (e *PackageError) Unwrap() error { return e.Err }
+
+// A ProviderError is a failure to do with one provider, before a version is
+// chosen. It names the provider as a PackageError names its package.
+type ProviderError struct {
+	Provider Provider
+	Source   string // whom we asked; empty if nobody
+	Err      error  // never nil
+}
+
+func (e *ProviderError) Error() string {
+	if e.Source == "" {
+		return fmt.Sprintf("%s: %v", e.Provider, e.Err)
+	}
+	return fmt.Sprintf("%s: %s: %v", e.Provider, e.Source, e.Err)
+}
+
+func (e *ProviderError) Unwrap() error { return e.Err }
+
+// A hinted error knows what to do about it.
+type hinted struct {
+	error
+	hint string
+}
+
+func (h *hinted) Unwrap() error { return h.error }
+
+// WithHint gives err a hint: what the user can do next, as a sentence without
+// its full stop. The text of err stays as it is.
+func WithHint(err error, format string, args ...any) error {
+	return &hinted{err, fmt.Sprintf(format, args...)}
+}
+
+// Hints are the hints in err's tree, outermost first, each one once.
+func Hints(err error) []string {
+	var hints []string
+	seen := map[string]bool{}
+	walkErrors(err, func(e error) {
+		if h, ok := e.(*hinted); ok && !seen[h.hint] { //nolint:errorlint // this walk visits every error itself
+			seen[h.hint] = true
+			hints = append(hints, h.hint)
+		}
+	})
+	return hints
+}
+
+// walkErrors calls visit for err and all that it wraps.
+func walkErrors(err error, visit func(error)) {
+	if err == nil {
+		return
+	}
+	visit(err)
+	switch e := err.(type) { //nolint:errorlint // both ways of wrapping, not kinds of error
+	case interface{ Unwrap() error }:
+		walkErrors(e.Unwrap(), visit)
+	case interface{ Unwrap() []error }:
+		for _, err := range e.Unwrap() {
+			walkErrors(err, visit)
+		}
+	}
+}

@@ -1,0 +1,93 @@
+package sources
+
+// A PackageID names one build of one version of one provider.
+type PackageID struct {
+	Provider Provider
+	Version  Version
+	Platform Platform
+}
+
+func (id PackageID) String() string {
+	return id.Provider.String() + " " + id.Version.String() + " " + id.Platform.String()
+}
+
+// Path is where a package lies below a cache, an install directory or an
+// unpacked mirror: HOST/NAMESPACE/TYPE/VERSION/OS_ARCH, with forward slashes.
+func (id PackageID) Path() string {
+	return id.Provider.String() + "/" + id.Version.String() + "/" + id.Platform.String()
+}
+
+// A Package is what a source knows of a package, as plain data. It passes
+// through wrappers unharmed.
+type Package struct {
+	ID       PackageID
+	Location Location
+	Filename string  // of the archive, as SHA256SUMS and messages name it
+	Size     int64   // of the archive in bytes; 0 if the source does not say
+	Hashes   []Hash  // any one of them suffices; empty if the source has none
+	Signed   *Signed // the publisher's signed checksums; nil if the source has none
+	Offered  []Hash  // hashes of all platforms, vouched for by the registry alone
+	Source   string  // the source, as messages name it
+	Kind     Kind
+	Warnings []string
+}
+
+// A Kind says what sort of source a package comes from, as trust depends on it.
+type Kind string
+
+// The kinds of source.
+const (
+	FromRegistry   Kind = "registry"
+	FromNetwork    Kind = "network mirror"
+	FromFilesystem Kind = "filesystem mirror"
+)
+
+// A Location is where a package is. Exactly one field is set.
+type Location struct {
+	URL     string // of a zip archive
+	Archive string // path of a zip archive on this machine
+	Dir     string // path of an unpacked package on this machine
+}
+
+// Signed is the evidence for a version: its publisher's checksums, the detached
+// signature over them, and the keys the registry lists for the publisher.
+type Signed struct {
+	Sums      []byte // SHA256SUMS, as it came
+	Signature []byte // OpenPGP, detached, binary
+	Keys      []Key
+	Origin    string // the URL of SHA256SUMS
+}
+
+// A Key is a publisher's public key, as a registry lists it.
+type Key struct {
+	Armor          string // ASCII-armoured
+	TrustSignature string // a partner's: HashiCorp's signature over the key
+}
+
+// Contents are what a package consists of, found by hashing all of it.
+type Contents struct {
+	H1    Hash   // of the files, as they lie in a directory
+	ZipH1 Hash   // of the archive's entries, directories included; equal to H1 if it has none, or for a directory
+	Files []File // sorted by path
+	Size  int64  // of all files, in bytes
+}
+
+// A File is one file in a package.
+type File struct {
+	Path   string // relative, with forward slashes
+	Size   int64
+	SHA256 [32]byte
+}
+
+// A Stored package lies in a store, and its contents are known.
+type Stored struct {
+	ID       PackageID
+	Dir      string
+	H1       Hash
+	ZipH1    Hash    // see Contents; empty if unknown
+	ZH       Hash    // of the archive it came from; empty if unknown
+	Filename string  // of that archive; empty if unknown
+	Verdict  Verdict // reached when it was stored
+	Origin   string  // whence it came: a URL or a path
+	Signed   *Signed // evidence kept with it; nil if there is none
+}

@@ -1,0 +1,8 @@
+// Package sources is Larder's vocabulary: the values that name providers,
+// versions, platforms, packages and hashes, the interface of whatever can be
+// asked for them, and the few rules that hold wherever they meet.
+//
+// It is not a client of anything: registries, mirrors and caches live in
+// packages of their own, which know this one, while it knows none of them. It
+// leaves nothing on disk.
+package sources

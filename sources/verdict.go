@@ -1,0 +1,20 @@
+package sources
+
+// A Verdict is how well a package is vouched for. Greater is better.
+type Verdict int
+
+// The verdicts, from worst to best.
+const (
+	Unverified        Verdict = iota // nobody vouches for it
+	HashOnly                         // a hash matched, from a mirror or the lock file
+	MirrorEvidence                   // signed checksums matched, with a key that came along in the mirror
+	SelfSigned                       // signed with a key that the registry lists
+	SignedByPartner                  // so signed, with a key that HashiCorp vouches for
+	SignedByHashiCorp                // signed with HashiCorp's release key
+)
+
+// String is the text shown to people, and the one in JSON and records.
+func (v Verdict) String() string {
+	return [...]string{"unverified", "hash only", "evidence from mirror",
+		"self-signed", "signed by a partner", "signed by HashiCorp"}[v]
+}
