@@ -2,7 +2,8 @@ package sources
 
 // Constraints say which versions are acceptable. The zero Constraints accept
 // every release, as no constraint at all does.
-type Constraints struct{ /* unwritten */ }
+type Constraints struct { /* unwritten */
+}
 
 // ParseConstraints parses the text of a version argument.
 func ParseConstraints(s string) (Constraints, error) { panic("unwritten") }

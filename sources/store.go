@@ -1,0 +1,55 @@
+package sources
+
+import (
+	"context"
+	"io"
+	"os"
+)
+
+// A Delivery is how a package comes to a store. The store calls its functions
+// while it holds the package's lock, each at most once, in this order.
+type Delivery struct {
+	// Accept says whether an entry that is there already will do. One that
+	// will not is set aside and replaced, but only by a delivery that succeeds.
+	Accept func(Stored) bool
+
+	// Fetch brings the package, its archive either written to stage or opened
+	// from where it lies, or says which directory holds it unpacked. It returns
+	// an error unless all that can be verified by then has been.
+	Fetch func(ctx context.Context, stage Stage) (Parcel, error)
+
+	// Judge is told the contents before anything becomes visible. It returns an
+	// error to refuse them, and the verdict to record otherwise.
+	Judge func(Contents) (Verdict, error)
+}
+
+// A Stage takes the bytes of an archive as they arrive.
+type Stage interface {
+	io.Writer
+
+	// Reset throws away what has been written.
+	Reset() error
+}
+
+// A Parcel is a package that has been fetched. If Archive and Dir are both
+// zero, the archive is what the stage holds.
+type Parcel struct {
+	Archive  *os.File // closed by the store
+	Dir      string   // of an unpacked package, to be copied
+	ZH       Hash     // of the archive; empty for a directory
+	Filename string   // of the archive; empty for a directory
+	Origin   string   // whence it came: a URL or a path
+	Signed   *Signed  // evidence to keep; nil if there is none
+}
+
+// A LinkMode is how a package in a store is made to appear somewhere else.
+type LinkMode string
+
+// The link modes. LinkAuto tries reflink, hardlink, symlink and copy in turn.
+const (
+	LinkAuto    LinkMode = "auto"
+	LinkReflink LinkMode = "reflink"
+	LinkHard    LinkMode = "hardlink"
+	LinkSymlink LinkMode = "symlink"
+	LinkCopy    LinkMode = "copy"
+)
