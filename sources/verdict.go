@@ -1,5 +1,10 @@
 package sources
 
+import (
+	"fmt"
+	"slices"
+)
+
 // A Verdict is how well a package is vouched for. Greater is better.
 type Verdict int
 
@@ -13,8 +18,21 @@ const (
 	SignedByHashiCorp                // signed with HashiCorp's release key
 )
 
+var verdictTexts = [...]string{"unverified", "hash only", "evidence from mirror",
+	"self-signed", "signed by a partner", "signed by HashiCorp"}
+
 // String is the text shown to people, and the one in JSON and records.
-func (v Verdict) String() string {
-	return [...]string{"unverified", "hash only", "evidence from mirror",
-		"self-signed", "signed by a partner", "signed by HashiCorp"}[v]
+func (v Verdict) String() string { return verdictTexts[v] }
+
+// MarshalText returns the text of String.
+func (v Verdict) MarshalText() ([]byte, error) { return []byte(v.String()), nil }
+
+// UnmarshalText accepts what MarshalText returns.
+func (v *Verdict) UnmarshalText(text []byte) error {
+	i := slices.Index(verdictTexts[:], string(text))
+	if i < 0 {
+		return fmt.Errorf("unknown verdict %q", text)
+	}
+	*v = Verdict(i)
+	return nil
 }
