@@ -1,24 +1,226 @@
 package sources
 
+import (
+	"cmp"
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+
+	goversion "github.com/hashicorp/go-version"
+)
+
 // Constraints say which versions are acceptable. The zero Constraints accept
 // every release, as no constraint at all does.
-type Constraints struct { /* unwritten */
+type Constraints struct{ items []constraint }
+
+// A constraint is an operator and its boundary.
+type constraint struct {
+	op       operator
+	boundary Version
 }
 
-// ParseConstraints parses the text of a version argument.
-func ParseConstraints(s string) (Constraints, error) { panic("unwritten") }
+// An operator compares a version with a boundary.
+type operator string
+
+const (
+	equal          operator = "="
+	notEqual       operator = "!="
+	greater        operator = ">"
+	greaterOrEqual operator = ">="
+	less           operator = "<"
+	lessOrEqual    operator = "<="
+	sameMinor      operator = "~>"        // the boundary states three numbers
+	sameMajor      operator = "~> MAJOR." // it states one or two
+)
+
+// operators are in the order that canonical text places them for one boundary.
+var operators = []operator{greater, greaterOrEqual, equal, sameMinor, sameMajor, lessOrEqual, less, notEqual}
+
+// ParseConstraints parses the text of a version argument. The engines parse it
+// twice, first with go-version and then with a stricter grammar, which alone
+// decides what it means. So here: what either refuses is refused.
+func ParseConstraints(s string) (Constraints, error) {
+	var c Constraints
+	for text := range strings.SplitSeq(s, ",") {
+		item, err := parseConstraint(strings.TrimSpace(text))
+		if err != nil {
+			return Constraints{}, fmt.Errorf("version constraint %q: %w", strings.TrimSpace(s), err)
+		}
+		c.items = append(c.items, item)
+	}
+	if _, err := goversion.NewConstraint(s); err != nil {
+		return Constraints{}, fmt.Errorf("version constraint %q: has a number or character that is not allowed", s)
+	}
+	return c, nil
+}
+
+func parseConstraint(s string) (constraint, error) {
+	end := strings.IndexFunc(s, func(r rune) bool { return !strings.ContainsRune("=!<>~^|", r) })
+	if end < 0 {
+		end = len(s)
+	}
+	op, text := operator(s[:end]), s[end:]
+	if op == "" {
+		op = equal
+	} else {
+		text = strings.TrimPrefix(text, " ")
+	}
+	if err := checkOperator(op); err != nil {
+		return constraint{}, err
+	}
+	if err := checkBoundary(text); err != nil {
+		return constraint{}, err
+	}
+	boundary, numbers, err := parseVersion(text)
+	if err != nil {
+		return constraint{}, fmt.Errorf("%q: %w", text, err)
+	}
+	if op == sameMinor && numbers < 3 {
+		op = sameMajor
+	}
+	return constraint{op, boundary}, nil
+}
+
+// checkOperator explains the operators of other tools.
+func checkOperator(op operator) error {
+	if op != sameMajor && slices.Contains(operators, op) {
+		return nil
+	}
+	err := fmt.Errorf("unknown operator %q", op)
+	switch op {
+	case "==", "===":
+		return WithHint(err, `write "=", or the version alone`)
+	case "=>":
+		return WithHint(err, `write ">="`)
+	case "=<":
+		return WithHint(err, `write "<="`)
+	case "<>", "!":
+		return WithHint(err, `write "!="`)
+	case "~", "^":
+		return WithHint(err, `write "~>": "~> 1.2" allows 1.3, "~> 1.2.0" does not`)
+	default:
+		return err
+	}
+}
+
+// checkBoundary explains what people write where a version is expected.
+func checkBoundary(s string) error {
+	switch {
+	case s == "":
+		return WithHint(errors.New("lacks a version"), "leave out the whole constraint to allow every release, and write no comma after the last")
+	case strings.TrimLeft(s, " \t\r\n") != s:
+		return WithHint(errors.New("more than one space after an operator"), "the engines allow at most one space there")
+	case strings.Contains(s, "|"):
+		return WithHint(errors.New("alternatives cannot be expressed"), "all parts of a constraint must hold; exclude single versions with !=")
+	case strings.ContainsAny(s, " \t\r\n<>=!~^"):
+		return WithHint(fmt.Errorf("%q is more than one version", s), `put a comma between the parts, as in ">= 1.0, < 2.0"`)
+	default:
+		return nil
+	}
+}
 
 // And is the intersection of c and d.
-func (c Constraints) And(d Constraints) Constraints { panic("unwritten") }
+func (c Constraints) And(d Constraints) Constraints {
+	return Constraints{slices.Concat(c.items, d.items)}
+}
 
 // Empty reports whether c has no items.
-func (c Constraints) Empty() bool { panic("unwritten") }
+func (c Constraints) Empty() bool { return len(c.items) == 0 }
 
-// Allow reports whether v is acceptable.
-func (c Constraints) Allow(v Version) bool { panic("unwritten") }
+// Allow reports whether v is acceptable. A pre-release is so only if it is
+// named exactly, and 0.0.0 never is: engines take it for the lack of a version.
+func (c Constraints) Allow(v Version) bool {
+	if v.text == "" || v.text == "0.0.0" {
+		return false
+	}
+	named := false
+	for _, item := range c.items {
+		if !item.admits(v) {
+			return false
+		}
+		named = named || item.op == equal
+	}
+	return named || !v.Prerelease()
+}
+
+// admits does not treat pre-releases specially. Build metadata counts only
+// where equality is asked for.
+func (c constraint) admits(v Version) bool {
+	order := comparePrecedence(v, c.boundary)
+	switch c.op {
+	case equal:
+		return v == c.boundary
+	case notEqual:
+		return v != c.boundary
+	case greater:
+		return order > 0
+	case greaterOrEqual:
+		return order >= 0
+	case less:
+		return order < 0
+	case lessOrEqual:
+		return order <= 0
+	default:
+		return order >= 0 && comparePrecedence(v, c.end()) < 0
+	}
+}
+
+// end is the release that "~>" ends before.
+func (c constraint) end() Version {
+	core := c.boundary.core
+	if c.op == sameMajor {
+		return Version{core: [3]uint64{core[0] + 1}}
+	}
+	return Version{core: [3]uint64{core[0], core[1] + 1}}
+}
 
 // Newest is the newest of vs that c allows, and false if it allows none.
-func (c Constraints) Newest(vs []Version) (Version, bool) { panic("unwritten") }
+func (c Constraints) Newest(vs []Version) (Version, bool) {
+	var newest Version
+	for _, v := range vs {
+		if c.Allow(v) && (newest == Version{} || v.Compare(newest) > 0) {
+			newest = v
+		}
+	}
+	return newest, newest != Version{}
+}
 
 // String is the canonical form that lock files hold.
-func (c Constraints) String() string { panic("unwritten") }
+func (c Constraints) String() string {
+	items := slices.Clone(c.items)
+	slices.SortFunc(items, constraint.compare)
+	var texts []string
+	for _, item := range slices.Compact(items) {
+		texts = append(texts, item.String())
+	}
+	return strings.Join(texts, ", ")
+}
+
+func (c constraint) compare(d constraint) int {
+	return cmp.Or(
+		comparePrecedence(c.boundary, d.boundary),
+		compareExtras(c.boundary.build, d.boundary.build),
+		cmp.Compare(slices.Index(operators, c.op), slices.Index(operators, d.op)),
+	)
+}
+
+func (c constraint) String() string {
+	switch c.op {
+	case equal:
+		return c.boundary.text
+	case sameMajor:
+		return "~> " + c.boundary.format(2)
+	default:
+		return string(c.op) + " " + c.boundary.text
+	}
+}
+
+// comparePrecedence is the order that constraints go by. Unlike that of
+// [Version.Compare] it is the engines' own, as canonical text must be theirs.
+func comparePrecedence(v, w Version) int {
+	return cmp.Or(
+		slices.Compare(v.core[:], w.core[:]),
+		comparePrereleases(v.prerelease, w.prerelease, compareExtras),
+	)
+}

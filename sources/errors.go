@@ -3,6 +3,7 @@ package sources
 import (
 	"errors"
 	"fmt"
+	"strings"
 )
 
 // ErrNotFound matches errors that are answers: what was asked for is not here.
@@ -45,6 +46,24 @@ func (e *ProviderError) Error() string {
 }
 
 func (e *ProviderError) Unwrap() error { return e.Err }
+
+// A NotFoundError is the answer that none of the places searched has a
+// provider. It matches [ErrNotFound]. An origin registry that answers so
+// returns one with Registry set, and it stays set in the union of sources.
+type NotFoundError struct {
+	Provider Provider
+	Searched []string // the sources, as messages name them, in order
+	Registry bool     // one of them is the origin registry, which would know
+}
+
+func (e *NotFoundError) Error() string {
+	if e.Registry {
+		return fmt.Sprintf("%s: the registry %s has no such provider", e.Provider, e.Provider.Host)
+	}
+	return fmt.Sprintf("%s: not found in %s", e.Provider, strings.Join(e.Searched, ", "))
+}
+
+func (e *NotFoundError) Unwrap() error { return ErrNotFound }
 
 // A hinted error knows what to do about it.
 type hinted struct {

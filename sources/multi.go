@@ -1,5 +1,13 @@
 package sources
 
+import (
+	"context"
+	"errors"
+	"slices"
+	"strings"
+	"sync"
+)
+
 // A Method is one installation method: a source, and the providers it is for.
 type Method struct {
 	Source  Source
@@ -8,8 +16,190 @@ type Method struct {
 }
 
 // Applies reports whether the method takes part for p.
-func (m Method) Applies(p Provider) bool { panic("unwritten") }
+func (m Method) Applies(p Provider) bool {
+	matches := func(pt Pattern) bool { return pt.Match(p) }
+	return (len(m.Include) == 0 || slices.ContainsFunc(m.Include, matches)) &&
+		!slices.ContainsFunc(m.Exclude, matches)
+}
 
 // NewMulti returns the union of methods as one source. For each provider it
 // remembers the answers, errors included, for as long as it lives.
-func NewMulti(methods []Method) Source { panic("unwritten") }
+//
+// A provider's versions are those of all methods that apply, and no versions if
+// none does; if none of them has the provider the error is a [NotFoundError].
+// A package comes from the first of them that has it for its platform.
+func NewMulti(methods []Method) Source {
+	return &multi{
+		methods:  slices.Clone(methods),
+		listings: memo[Provider, Listing]{calls: map[Provider]*call[Listing]{}},
+		packages: memo[PackageID, Package]{calls: map[PackageID]*call[Package]{}},
+	}
+}
+
+type multi struct {
+	methods  []Method
+	listings memo[Provider, Listing]
+	packages memo[PackageID, Package]
+}
+
+func (m *multi) String() string { return strings.Join(names(m.methods), ", ") }
+
+func names(methods []Method) []string {
+	var names []string
+	for _, method := range methods {
+		names = append(names, method.Source.String())
+	}
+	return names
+}
+
+func (m *multi) applying(p Provider) []Method {
+	var methods []Method
+	for _, method := range m.methods {
+		if method.Applies(p) {
+			methods = append(methods, method)
+		}
+	}
+	return methods
+}
+
+func (m *multi) Versions(ctx context.Context, p Provider) (Listing, error) {
+	listing, err := m.listings.get(ctx, p, func() (Listing, error) {
+		return union(ctx, p, m.applying(p))
+	})
+	// Callers may sort what they get, and they share the answer.
+	listing.Versions = slices.Clone(listing.Versions)
+	return listing, err
+}
+
+func (m *multi) Package(ctx context.Context, id PackageID) (Package, error) {
+	return m.packages.get(ctx, id, func() (Package, error) {
+		return first(ctx, id, m.applying(id.Provider))
+	})
+}
+
+// union asks all methods for their versions of p.
+func union(ctx context.Context, p Provider, methods []Method) (Listing, error) {
+	listings, errs := askAll(ctx, p, methods)
+	var all Listing
+	seen := map[Version]bool{}
+	missing := &NotFoundError{Provider: p, Searched: names(methods)}
+	found := len(methods) == 0
+	for i, err := range errs {
+		if err != nil {
+			if !errors.Is(err, ErrNotFound) {
+				return Listing{}, err
+			}
+			var nf *NotFoundError
+			missing.Registry = missing.Registry || errors.As(err, &nf) && nf.Registry
+			continue
+		}
+		found = true
+		all.Warnings = append(all.Warnings, listings[i].Warnings...)
+		for _, v := range listings[i].Versions {
+			if !seen[v] {
+				seen[v] = true
+				all.Versions = append(all.Versions, v)
+			}
+		}
+	}
+	if !found {
+		return Listing{}, missing
+	}
+	return all, nil
+}
+
+// askAll asks all methods at once. Once one fails, the answers of those after
+// it count no more and are not waited for; those before it may yet fail too,
+// and the first failure in order is the one to tell.
+func askAll(ctx context.Context, p Provider, methods []Method) ([]Listing, []error) {
+	listings, errs := make([]Listing, len(methods)), make([]error, len(methods))
+	contexts, cancels := make([]context.Context, len(methods)), make([]context.CancelFunc, len(methods))
+	for i := range methods {
+		contexts[i], cancels[i] = context.WithCancel(ctx)
+		defer cancels[i]()
+	}
+	var wg sync.WaitGroup
+	for i, method := range methods {
+		wg.Go(func() {
+			listings[i], errs[i] = method.Source.Versions(contexts[i], p)
+			if errs[i] != nil && !errors.Is(errs[i], ErrNotFound) {
+				for _, cancel := range cancels[i+1:] {
+					cancel()
+				}
+			}
+		})
+	}
+	wg.Wait()
+	return listings, errs
+}
+
+// first asks the methods in turn until one has the package.
+func first(ctx context.Context, id PackageID, methods []Method) (Package, error) {
+	missing := ErrNotFound
+	for _, method := range methods {
+		pkg, err := method.Source.Package(ctx, id)
+		if err == nil || !errors.Is(err, ErrNotFound) {
+			return pkg, err
+		}
+		if errors.Is(err, ErrNoPlatform) {
+			missing = ErrNoPlatform
+		}
+	}
+	return Package{}, &PackageError{ID: id, Err: missing}
+}
+
+// A memo remembers the answers to questions. Whoever asks a question that is
+// being answered waits for that answer.
+type memo[K comparable, V any] struct {
+	mu    sync.Mutex
+	calls map[K]*call[V]
+}
+
+type call[V any] struct {
+	done      chan struct{} // closed once the rest is set
+	value     V
+	err       error
+	abandoned bool // the asker gave up: this is no answer
+}
+
+func (m *memo[K, V]) get(ctx context.Context, key K, ask func() (V, error)) (V, error) {
+	for {
+		c, mine := m.join(key)
+		if mine {
+			c.value, c.err = ask()
+			c.abandoned = c.err != nil && ctx.Err() != nil
+			m.finish(key, c)
+			return c.value, c.err
+		}
+		select {
+		case <-c.done:
+			if !c.abandoned {
+				return c.value, c.err
+			}
+		case <-ctx.Done():
+			var none V
+			return none, ctx.Err()
+		}
+	}
+}
+
+// join returns the call for key, and true if the caller must make it.
+func (m *memo[K, V]) join(key K) (*call[V], bool) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	if c, ok := m.calls[key]; ok {
+		return c, false
+	}
+	c := &call[V]{done: make(chan struct{})}
+	m.calls[key] = c
+	return c, true
+}
+
+func (m *memo[K, V]) finish(key K, c *call[V]) {
+	if c.abandoned {
+		m.mu.Lock()
+		delete(m.calls, key)
+		m.mu.Unlock()
+	}
+	close(c.done)
+}

@@ -1,12 +1,34 @@
 package sources
 
+import (
+	"fmt"
+	"runtime"
+	"strings"
+	"unicode"
+)
+
 // A Platform is an operating system and an architecture in Go's names.
 type Platform struct{ OS, Arch string }
 
-// ParsePlatform parses "OS_ARCH".
-func ParsePlatform(s string) (Platform, error) { panic("unwritten") }
+// ParsePlatform parses "OS_ARCH". No list of known names is consulted, but what
+// cannot be part of a file name is refused.
+func ParsePlatform(s string) (Platform, error) {
+	os, arch, ok := strings.Cut(s, "_")
+	if !ok || !isPlatformPart(os) || !isPlatformPart(arch) {
+		return Platform{}, WithHint(fmt.Errorf("platform %q: not of the form OS_ARCH", s),
+			"write the platform as linux_amd64 or darwin_arm64")
+	}
+	return Platform{os, arch}, nil
+}
 
-// Current is the platform this program was built for.
-func CurrentPlatform() Platform { panic("unwritten") }
+func isPlatformPart(s string) bool {
+	return s != "" && !strings.ContainsFunc(s, func(r rune) bool {
+		return r == '_' || r == '/' || r == '\\' || r == unicode.ReplacementChar ||
+			unicode.IsSpace(r) || unicode.IsControl(r)
+	})
+}
+
+// CurrentPlatform is the platform this program was built for.
+func CurrentPlatform() Platform { return Platform{runtime.GOOS, runtime.GOARCH} }
 
 func (p Platform) String() string { return p.OS + "_" + p.Arch }

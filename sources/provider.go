@@ -1,5 +1,14 @@
 package sources
 
+import (
+	"cmp"
+	"errors"
+	"fmt"
+	"strings"
+
+	"golang.org/x/net/idna"
+)
+
 // A Provider is a provider's address, such as
 // registry.terraform.io/hashicorp/aws. Its fields are normalised: values made
 // by [ParseProvider] are equal if and only if they mean the same provider.
@@ -11,20 +20,163 @@ type Provider struct {
 
 // ParseProvider parses a provider source, [HOST/][NAMESPACE/]TYPE. What is left
 // out is filled in as engine e would.
-func ParseProvider(source string, e Engine) (Provider, error) { panic("unwritten") }
+func ParseProvider(source string, e Engine) (Provider, error) {
+	p, err := parseProvider(source, e)
+	if err != nil {
+		return Provider{}, fmt.Errorf("provider source %q: %w", source, err)
+	}
+	return p, nil
+}
+
+func parseProvider(source string, e Engine) (p Provider, err error) {
+	parts, err := splitAddress(source)
+	if err != nil {
+		return p, err
+	}
+	p = Provider{Host: e.DefaultHost(), Namespace: "hashicorp"}
+	if len(parts) == 3 {
+		if p.Host, err = ParseHost(parts[0]); err != nil {
+			return p, err
+		}
+	}
+	if len(parts) > 1 {
+		if p.Namespace, err = parseNamespace(parts[len(parts)-2], p.Host, e); err != nil {
+			return p, namespaceHint(parts, err)
+		}
+	}
+	p.Type, err = parseType(parts[len(parts)-1], e)
+	return p, err
+}
+
+// splitAddress splits an address or pattern into at most three segments.
+func splitAddress(s string) ([]string, error) {
+	parts := strings.Split(s, "/")
+	if len(parts) <= 3 && !strings.Contains("/"+s+"/", "//") {
+		return parts, nil
+	}
+	err := errors.New("not of the form [HOST/][NAMESPACE/]TYPE")
+	if strings.Contains(s, "://") {
+		err = WithHint(err, "a provider source is an address and not a URL: leave out the scheme")
+	}
+	return nil, err
+}
+
+// parseNamespace also takes "-", which stands for the lack of a namespace in
+// Terraform 0.12, but only on the default host, the only one there was then.
+func parseNamespace(s string, h Host, e Engine) (string, error) {
+	if s == "-" && h == e.DefaultHost() {
+		return s, nil
+	}
+	name, err := normalizeNamespace(s, e)
+	if err != nil {
+		return "", fmt.Errorf("namespace %q: %w", s, err)
+	}
+	return name, nil
+}
+
+// namespaceHint helps whoever left out the namespace, so that the host took its
+// place.
+func namespaceHint(parts []string, err error) error {
+	if len(parts) == 2 && strings.ContainsAny(parts[0], ".:") {
+		return WithHint(err, "if %s is a host, a namespace must follow it: %[1]s/NAMESPACE/%s", parts[0], parts[1])
+	}
+	return err
+}
+
+func parseType(s string, e Engine) (string, error) {
+	name, err := normalizeName(s)
+	if err != nil {
+		return "", fmt.Errorf("type %q: %w", s, err)
+	}
+	prefixes := []string{"terraform-provider-", "terraform-"}
+	if e == OpenTofu {
+		prefixes = append(prefixes, "opentofu-provider-", "opentofu-")
+	}
+	for _, prefix := range prefixes {
+		if rest, ok := strings.CutPrefix(name, prefix); ok {
+			err := fmt.Errorf("type %q: starts with %s, which is for repositories and files", s, prefix)
+			return "", WithHint(err, "write the type as %q", rest)
+		}
+	}
+	return name, nil
+}
+
+// normalizeNamespace allows "_" inside, as Terraform does since 1.16.
+func normalizeNamespace(s string, e Engine) (string, error) {
+	if e == OpenTofu || strings.Trim(s, "_") != s {
+		return normalizeName(s)
+	}
+	pieces := strings.Split(s, "_")
+	for i, piece := range pieces {
+		if piece == "" && len(pieces) > 1 {
+			continue // of "__"
+		}
+		name, err := normalizeName(piece)
+		if err != nil {
+			return "", err
+		}
+		pieces[i] = name
+	}
+	return strings.Join(pieces, "_"), nil
+}
+
+// normalizeName gives names the form that a label in a host name has.
+func normalizeName(s string) (string, error) {
+	if err := checkName(s); err != nil {
+		return "", err
+	}
+	name, err := idna.Lookup.ToUnicode(s)
+	if err != nil {
+		return "", errors.New("may have only letters, digits and dashes, and no dash first or last")
+	}
+	// Mapping turns full-width characters into plain ones.
+	if err := checkName(name); err != nil {
+		return "", err
+	}
+	if again, err := idna.Lookup.ToUnicode(name); err != nil || again != name {
+		return "", errors.New("ambiguous")
+	}
+	return name, nil
+}
+
+func checkName(s string) error {
+	switch {
+	case s == "":
+		return errors.New("empty")
+	case strings.Contains(s, "."):
+		return errors.New("may not contain a dot")
+	case strings.Contains(s, "--"):
+		return errors.New("may not contain two dashes in a row")
+	default:
+		return nil
+	}
+}
 
 // String is the canonical form: always HOST/NAMESPACE/TYPE.
 func (p Provider) String() string { return string(p.Host) + "/" + p.Namespace + "/" + p.Type }
 
 // Display is the form for messages, without the host if it is e's default.
-func (p Provider) Display(e Engine) string { panic("unwritten") }
+func (p Provider) Display(e Engine) string {
+	if p.Host == e.DefaultHost() {
+		return p.Namespace + "/" + p.Type
+	}
+	return p.String()
+}
 
 // Compare orders providers as lock files do: by host in ASCII form, namespace
 // and type, bytewise.
-func (p Provider) Compare(q Provider) int { panic("unwritten") }
+func (p Provider) Compare(q Provider) int {
+	return cmp.Or(
+		cmp.Compare(p.Host.ASCII(), q.Host.ASCII()),
+		cmp.Compare(p.Namespace, q.Namespace),
+		cmp.Compare(p.Type, q.Type),
+	)
+}
 
 // BuiltIn reports whether p is part of the engine and never installed.
-func (p Provider) BuiltIn() bool { panic("unwritten") }
+func (p Provider) BuiltIn() bool {
+	return p.Namespace == "builtin" && (p.Host == "terraform.io" || p.Host == "opentofu.org")
+}
 
 // Legacy reports whether p is an address of Terraform 0.12 with no namespace.
 func (p Provider) Legacy() bool { return p.Namespace == "-" }

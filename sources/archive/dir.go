@@ -1,0 +1,150 @@
+package archive
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"runtime"
+	"sync/atomic"
+
+	"github.com/larder-cli/larder/sources"
+	"golang.org/x/sync/errgroup"
+)
+
+// Hash finds the contents of an unpacked package. The directory may be a
+// symlink, and so may a file; a symlink to a directory below it is an error. An
+// error that concerns one file is an [EntryError].
+func Hash(ctx context.Context, dir string) (sources.Contents, error) {
+	names, _, err := walk(dir, Limits{}.withDefaults())
+	if err != nil {
+		return sources.Contents{}, err
+	}
+	return eachFile(ctx, names, func(ctx context.Context, name string) (digest, error) {
+		in, _, err := open(dir, name)
+		if err != nil {
+			return digest{}, err
+		}
+		defer in.Close()
+		return transfer(ctx, in, nil)
+	})
+}
+
+// Copy copies the unpacked package in src to dir, which exists and is empty.
+// What is a symlink to a file in src becomes a file. Where the file system can
+// do so, the files share their bytes. Errors are those of [Unpack] and [Hash].
+func Copy(ctx context.Context, src, dir string, lim Limits) (sources.Contents, error) {
+	lim = lim.withDefaults()
+	names, dirs, err := walk(src, lim)
+	if err != nil {
+		return sources.Contents{}, err
+	}
+	root, err := os.OpenRoot(dir)
+	if err != nil {
+		return sources.Contents{}, err
+	}
+	defer root.Close()
+	for _, d := range dirs {
+		if err := root.Mkdir(d, 0o755); err != nil {
+			return sources.Contents{}, &EntryError{d, err}
+		}
+	}
+	c := copier{src: src, root: root}
+	c.left.Store(lim.Size)
+	return eachFile(ctx, names, c.copy)
+}
+
+type copier struct {
+	src  string
+	root *os.Root
+	left atomic.Int64 // bytes that may still be copied
+}
+
+func (c *copier) copy(ctx context.Context, name string) (d digest, err error) {
+	in, info, err := open(c.src, name)
+	if err != nil {
+		return d, err
+	}
+	defer in.Close()
+	if c.left.Add(-info.Size()) < 0 {
+		return d, fmt.Errorf("%w of the size of a package", ErrLimit)
+	}
+	out, err := create(c.root, name, info.Mode())
+	if err != nil {
+		return d, err
+	}
+	defer func() {
+		if closeErr := out.Close(); err == nil {
+			err = closeErr
+		}
+	}()
+	if clone(out, in) {
+		return transfer(ctx, out, nil)
+	}
+	return transfer(ctx, in, out)
+}
+
+// walk lists the files and directories below dir, with forward slashes, parents
+// first. A symlink counts as a file.
+func walk(dir string, lim Limits) (files, dirs []string, err error) {
+	resolved, err := filepath.EvalSymlinks(dir)
+	if err != nil {
+		return nil, nil, err
+	}
+	err = fs.WalkDir(os.DirFS(resolved), ".", func(name string, e fs.DirEntry, err error) error {
+		switch {
+		case err != nil:
+			return err
+		case name == "." && !e.IsDir():
+			return errors.New("not a directory")
+		case name == ".":
+		case e.IsDir():
+			dirs = append(dirs, name)
+		default:
+			files = append(files, name)
+		}
+		return lim.checkCount(len(files) + len(dirs))
+	})
+	return files, dirs, err
+}
+
+// open opens a file of the package in dir.
+func open(dir, name string) (*os.File, fs.FileInfo, error) {
+	if _, err := checkName(name); err != nil {
+		return nil, nil, err
+	}
+	path := filepath.Join(dir, filepath.FromSlash(name))
+	// Asked before opening, as to open a named pipe is to wait for its writer.
+	info, err := os.Stat(path)
+	if err != nil {
+		return nil, nil, err
+	}
+	if !info.Mode().IsRegular() {
+		return nil, nil, fmt.Errorf("not a file, but %s", info.Mode())
+	}
+	f, err := os.Open(path)
+	return f, info, err
+}
+
+// eachFile takes the digest of every file, several at a time.
+func eachFile(ctx context.Context, names []string, take func(context.Context, string) (digest, error)) (sources.Contents, error) {
+	files := make([]sources.File, len(names))
+	g, ctx := errgroup.WithContext(ctx)
+	g.SetLimit(runtime.GOMAXPROCS(0))
+	for i, name := range names {
+		g.Go(func() error {
+			d, err := take(ctx, name)
+			if err != nil {
+				return &EntryError{name, err}
+			}
+			files[i] = sources.File{Path: name, Size: d.size, SHA256: d.sha256}
+			return nil
+		})
+	}
+	if err := g.Wait(); err != nil {
+		return sources.Contents{}, err
+	}
+	return contentsOf(files), nil
+}

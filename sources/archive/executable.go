@@ -1,0 +1,33 @@
+package archive
+
+import (
+	"errors"
+	"fmt"
+	"os"
+	"strings"
+
+	"github.com/larder-cli/larder/sources"
+)
+
+// ErrNoExecutable matches the error of [Executable] for a directory that could
+// be read but does not hold the provider.
+var ErrNoExecutable = errors.New("no provider executable")
+
+// Executable is the name of the file in dir that engines run as the provider of
+// the given type: the first one named terraform-provider-TYPE, or that followed
+// by "_" or "." and anything. Neither version nor mode matter.
+func Executable(dir, typ string) (string, error) {
+	entries, err := os.ReadDir(dir)
+	if err != nil {
+		return "", err
+	}
+	name := executablePrefix + typ
+	for _, e := range entries {
+		rest, ok := strings.CutPrefix(e.Name(), name)
+		if ok && !e.IsDir() && (rest == "" || rest[0] == '_' || rest[0] == '.') {
+			return e.Name(), nil
+		}
+	}
+	err = fmt.Errorf("%w: nothing at the top of the package is named %s, %[2]s_… or %[2]s.…", ErrNoExecutable, name)
+	return "", sources.WithHint(err, "Check that this is a package of the provider %q, with its executable outside any folder", typ)
+}

@@ -1,0 +1,36 @@
+package archive
+
+import (
+	"crypto/sha256"
+	"encoding/base64"
+	"encoding/hex"
+	"slices"
+	"strings"
+
+	"github.com/larder-cli/larder/sources"
+)
+
+// contentsOf sorts files and adds them up.
+func contentsOf(files []sources.File) sources.Contents {
+	slices.SortFunc(files, func(a, b sources.File) int { return strings.Compare(a.Path, b.Path) })
+	c := sources.Contents{Files: files, H1: h1(files)}
+	for _, f := range files {
+		c.Size += f.Size
+	}
+	c.ZipH1 = c.H1
+	return c
+}
+
+// h1 is the hash of files that are sorted by path.
+func h1(files []sources.File) sources.Hash {
+	var line []byte
+	sum := sha256.New()
+	for _, f := range files {
+		line = hex.AppendEncode(line[:0], f.SHA256[:])
+		line = append(line, "  "...)
+		line = append(line, f.Path...)
+		line = append(line, '\n')
+		sum.Write(line)
+	}
+	return sources.Hash("h1:" + base64.StdEncoding.EncodeToString(sum.Sum(nil)))
+}

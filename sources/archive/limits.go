@@ -1,0 +1,46 @@
+package archive
+
+import (
+	"errors"
+	"fmt"
+)
+
+// Limits bound what is taken for a package. A zero field means its default.
+type Limits struct {
+	Size  int64 // of all files, in bytes; by default 8 GiB
+	Files int   // files and directories; by default 10,000
+	Ratio int64 // of unpacked to packed bytes, for archives that hold more than 1 GiB; by default 200
+}
+
+// ErrLimit matches the errors of packages beyond [Limits].
+var ErrLimit = errors.New("beyond the limit")
+
+const (
+	defaultSize  = 8 << 30
+	defaultFiles = 10_000
+	defaultRatio = 200
+
+	// Repetitive test data packs a thousand to one, and a disk does not mind
+	// a gigabyte.
+	ratioFree = 1 << 30
+)
+
+func (l Limits) withDefaults() Limits {
+	if l.Size == 0 {
+		l.Size = defaultSize
+	}
+	if l.Files == 0 {
+		l.Files = defaultFiles
+	}
+	if l.Ratio == 0 {
+		l.Ratio = defaultRatio
+	}
+	return l
+}
+
+func (l Limits) checkCount(n int) error {
+	if n > l.Files {
+		return fmt.Errorf("%w of %d files", ErrLimit, l.Files)
+	}
+	return nil
+}

@@ -1,0 +1,142 @@
+package archive
+
+import (
+	"archive/zip"
+	"cmp"
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"slices"
+	"strings"
+
+	"github.com/larder-cli/larder/sources"
+)
+
+// A listing is what is in an archive, every entry of which may be unpacked.
+type listing struct{ files, dirs []entry }
+
+type entry struct {
+	*zip.File
+	path   string // relative and clean
+	offset int64  // of its bytes in the archive
+}
+
+// list reads the directory of an archive of the given size.
+func list(archive io.ReaderAt, size int64, lim Limits) (listing, error) {
+	var l listing
+	// The directory is read whole before there is anything to count.
+	z, err := zip.NewReader(&budget{archive, 1<<20 + 1024*int64(lim.Files)}, size)
+	if err != nil && !errors.Is(err, zip.ErrInsecurePath) {
+		return l, fmt.Errorf("reading the archive's directory: %w", err)
+	}
+	if err := lim.checkCount(len(z.File)); err != nil {
+		return l, err
+	}
+	names := nameSet{}
+	for _, f := range z.File {
+		e, err := newEntry(f, names)
+		switch {
+		case err != nil:
+			return l, &EntryError{f.Name, err}
+		case strings.HasSuffix(f.Name, "/"):
+			l.dirs = append(l.dirs, e)
+		default:
+			l.files = append(l.files, e)
+		}
+	}
+	if len(l.files) == 0 {
+		return l, errors.New("no files in the archive")
+	}
+	return l, errors.Join(l.checkSizes(size, lim), l.checkOverlap())
+}
+
+// A budget is a reader that may be asked for so many bytes.
+type budget struct {
+	io.ReaderAt
+	left int64
+}
+
+func (b *budget) ReadAt(p []byte, off int64) (int, error) {
+	if b.left -= int64(len(p)); b.left < 0 {
+		return 0, fmt.Errorf("%w of its size", ErrLimit)
+	}
+	return b.ReaderAt.ReadAt(p, off)
+}
+
+const encrypted = 1 // in the flags of a zip entry
+
+func newEntry(f *zip.File, names nameSet) (entry, error) {
+	clean, err := checkName(f.Name)
+	if err != nil {
+		return entry{}, err
+	}
+	isDir := strings.HasSuffix(f.Name, "/")
+	if !(isDir && clean == ".") {
+		if err := names.add(clean, isDir); err != nil {
+			return entry{}, err
+		}
+	}
+	offset, err := f.DataOffset()
+	if err != nil {
+		return entry{}, fmt.Errorf("reading its header: %w", err)
+	}
+	return entry{f, clean, offset}, checkKind(f, isDir)
+}
+
+func checkKind(f *zip.File, isDir bool) error {
+	switch {
+	case isDir && f.Mode().Type() != fs.ModeDir, !isDir && !f.Mode().IsRegular():
+		return fmt.Errorf("neither a file nor a directory, but %s", f.Mode())
+	case isDir && f.UncompressedSize64 != 0:
+		return errors.New("a directory with contents")
+	case f.Flags&encrypted != 0:
+		return errors.New("encrypted")
+	case f.Method != zip.Store && f.Method != zip.Deflate:
+		return fmt.Errorf("compressed by unknown method %d", f.Method)
+	case f.Method == zip.Store && f.CompressedSize64 != f.UncompressedSize64:
+		return errors.New("stored, but in another size than its own")
+	}
+	return nil
+}
+
+func (l listing) checkSizes(packed int64, lim Limits) error {
+	var unpacked uint64
+	for _, f := range l.files {
+		unpacked += min(f.UncompressedSize64, uint64(lim.Size)+1) // no sum of these overflows
+	}
+	if unpacked > uint64(lim.Size) {
+		return fmt.Errorf("%w of %d bytes unpacked", ErrLimit, lim.Size)
+	}
+	if unpacked > ratioFree && unpacked/uint64(lim.Ratio) > uint64(packed) {
+		return fmt.Errorf("%w of %d bytes unpacked for each one packed", ErrLimit, lim.Ratio)
+	}
+	return nil
+}
+
+// checkOverlap refuses entries that share bytes, as small archives do that
+// unpack to enormous ones.
+func (l listing) checkOverlap() error {
+	byOffset := slices.SortedFunc(slices.Values(l.files), func(a, b entry) int { return cmp.Compare(a.offset, b.offset) })
+	for i := 1; i < len(byOffset); i++ {
+		before, e := byOffset[i-1], byOffset[i]
+		if before.CompressedSize64 > uint64(e.offset-before.offset) {
+			return &EntryError{e.Name, fmt.Errorf("shares bytes with %q", before.Name)}
+		}
+	}
+	return nil
+}
+
+// contents are what the archive consists of, given its files as unpacked.
+func (l listing) contents(files []sources.File) sources.Contents {
+	entries := slices.Clone(files)
+	for i, e := range l.files {
+		entries[i].Path = e.Name
+	}
+	for _, e := range l.dirs {
+		entries = append(entries, sources.File{Path: e.Name, SHA256: sha256OfNothing})
+	}
+	c := contentsOf(files)
+	c.ZipH1 = contentsOf(entries).H1
+	return c
+}

@@ -1,0 +1,95 @@
+package archive
+
+import (
+	"errors"
+	"fmt"
+	"path"
+	"path/filepath"
+	"runtime"
+	"strings"
+)
+
+// checkName returns the path that a name in an archive stands for, relative
+// and clean, or why it is refused.
+func checkName(name string) (string, error) {
+	switch {
+	case strings.ContainsFunc(name, isControl):
+		return "", errors.New("name has control characters")
+	case hasDotDot(name):
+		return "", errors.New(`name has a ".." element`)
+	case name == "", name[0] == '/', name[0] == '\\', hasDrive(name):
+		return "", errors.New("name is not relative")
+	}
+	clean := path.Clean(name)
+	if runtime.GOOS == "windows" && clean != "." && !windowsCanHold(clean) {
+		return "", errors.New("name is impossible on Windows")
+	}
+	return clean, nil
+}
+
+func isControl(r rune) bool { return r < ' ' || r == 0x7f }
+
+func hasDotDot(name string) bool {
+	for element := range strings.FieldsFuncSeq(name, func(r rune) bool { return r == '/' || r == '\\' }) {
+		if element == ".." {
+			return true
+		}
+	}
+	return false
+}
+
+func hasDrive(name string) bool {
+	return len(name) >= 2 && name[1] == ':' && 'a' <= name[0]|0x20 && name[0]|0x20 <= 'z'
+}
+
+// windowsCanHold reports whether Windows would store a file under this very
+// name. It quietly drops dots and spaces at the end of an element.
+func windowsCanHold(name string) bool {
+	if strings.ContainsAny(name, `\<>:"|?*`) {
+		return false
+	}
+	for element := range strings.SplitSeq(name, "/") {
+		if strings.TrimRight(element, ". ") != element {
+			return false
+		}
+	}
+	return runtime.GOOS != "windows" || filepath.IsLocal(filepath.FromSlash(name))
+}
+
+// A nameSet holds the paths of a package, by what they are without regard to
+// case.
+type nameSet map[string]namedPath
+
+type namedPath struct {
+	path     string
+	dir      bool
+	implicit bool // only known as the parent of others
+}
+
+// add refuses p if it cannot exist beside the paths in s.
+func (s nameSet) add(p string, dir bool) error {
+	for parent := path.Dir(p); parent != "."; parent = path.Dir(parent) {
+		if err := s.put(namedPath{parent, true, true}); err != nil {
+			return err
+		}
+	}
+	return s.put(namedPath{p, dir, false})
+}
+
+func (s nameSet) put(n namedPath) error {
+	key := strings.ToLower(strings.ToUpper(n.path))
+	old, exists := s[key]
+	switch {
+	case !exists:
+		s[key] = n
+	case old.path != n.path:
+		return fmt.Errorf("name differs from %q in case only", old.path)
+	case old.dir != n.dir:
+		return errors.New("name is both a file and a directory")
+	case !old.implicit && !n.implicit:
+		return errors.New("name occurs twice")
+	case old.implicit:
+		s[key] = n
+	}
+	return nil
+}

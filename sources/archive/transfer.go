@@ -1,0 +1,105 @@
+package archive
+
+import (
+	"context"
+	"crypto/sha256"
+	"hash"
+	"hash/crc32"
+	"io"
+	"sync"
+)
+
+// A block is a piece of a file on its way from one goroutine to another. It
+// fits in the cache of a core, and so do the few that are on their way at once.
+type block struct {
+	n     int
+	bytes [256 << 10]byte
+}
+
+var blocks = sync.Pool{New: func() any { return new(block) }}
+
+// ahead is how many blocks may wait to be hashed.
+const ahead = 3
+
+// A digest is what is left of a file that has passed.
+type digest struct {
+	size   int64
+	sha256 [sha256.Size]byte
+	crc32  uint32
+}
+
+var sha256OfNothing = sha256.Sum256(nil)
+
+// transfer reads r on this goroutine, while another one hashes what was read
+// and writes it to w, unless w is nil.
+func transfer(ctx context.Context, r io.Reader, w io.Writer) (digest, error) {
+	ctx, cancel := context.WithCancelCause(ctx)
+	defer cancel(nil)
+	full, done := make(chan *block, ahead), make(chan digest)
+	go func() {
+		d, err := drain(full, w)
+		if err != nil {
+			cancel(err)
+		}
+		done <- d
+	}()
+	err := fill(ctx, r, full)
+	close(full)
+	d := <-done
+	if err == nil {
+		err = context.Cause(ctx)
+	}
+	return d, err
+}
+
+// fill reads r to its end.
+func fill(ctx context.Context, r io.Reader, full chan<- *block) error {
+	for ctx.Err() == nil {
+		b := blocks.Get().(*block)
+		n, err := readBlock(r, b.bytes[:])
+		b.n = n
+		full <- b
+		if err == io.EOF { //nolint:errorlint // readers return it as it is
+			return nil
+		}
+		if err != nil {
+			return err
+		}
+	}
+	return context.Cause(ctx)
+}
+
+// readBlock differs from [io.ReadFull] in that it leaves errors as they are: an
+// unexpected end of the archive is not the end of a file in it.
+func readBlock(r io.Reader, p []byte) (n int, err error) {
+	for n < len(p) && err == nil {
+		var m int
+		m, err = r.Read(p[n:])
+		n += m
+	}
+	return n, err
+}
+
+// drain receives all there is, also after an error, as the sender waits.
+func drain(full <-chan *block, w io.Writer) (d digest, err error) {
+	sum := sha256.New()
+	for b := range full {
+		if err == nil {
+			err = d.add(b.bytes[:b.n], sum, w)
+		}
+		blocks.Put(b)
+	}
+	sum.Sum(d.sha256[:0])
+	return d, err
+}
+
+func (d *digest) add(p []byte, sum hash.Hash, w io.Writer) error {
+	d.size += int64(len(p))
+	d.crc32 = crc32.Update(d.crc32, crc32.IEEETable, p)
+	sum.Write(p)
+	if w == nil {
+		return nil
+	}
+	_, err := w.Write(p)
+	return err
+}

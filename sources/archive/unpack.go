@@ -1,0 +1,108 @@
+package archive
+
+import (
+	"archive/zip"
+	"bufio"
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"path"
+
+	"github.com/klauspost/compress/flate"
+	"github.com/larder-cli/larder/sources"
+)
+
+// An EntryError is a failure to do with one entry of an archive, or with one
+// file of a package.
+type EntryError struct {
+	Name string // as the archive has it, or the path within the package
+	Err  error  // never nil
+}
+
+func (e *EntryError) Error() string { return fmt.Sprintf("%q: %v", e.Name, e.Err) }
+func (e *EntryError) Unwrap() error { return e.Err }
+
+// Unpack writes the contents of the zip archive of the given size in bytes to
+// dir, which exists and is empty. An error that concerns one entry is an
+// [EntryError]; one that matches [ErrLimit] says that the archive is too big.
+func Unpack(ctx context.Context, archive io.ReaderAt, size int64, dir string, lim Limits) (sources.Contents, error) {
+	l, err := list(archive, size, lim.withDefaults())
+	if err != nil {
+		return sources.Contents{}, err
+	}
+	root, err := os.OpenRoot(dir)
+	if err != nil {
+		return sources.Contents{}, err
+	}
+	defer root.Close()
+	for _, d := range l.dirs {
+		if err := root.MkdirAll(d.path, 0o755); err != nil {
+			return sources.Contents{}, &EntryError{d.Name, err}
+		}
+	}
+	files := make([]sources.File, len(l.files))
+	for i, e := range l.files {
+		if files[i], err = e.unpack(ctx, archive, root); err != nil {
+			return sources.Contents{}, &EntryError{e.Name, err}
+		}
+	}
+	return l.contents(files), nil
+}
+
+func (e entry) unpack(ctx context.Context, archive io.ReaderAt, root *os.Root) (sources.File, error) {
+	out, err := create(root, e.path, e.Mode())
+	if err != nil {
+		return sources.File{}, err
+	}
+	d, err := transfer(ctx, e.open(archive), out)
+	if closeErr := out.Close(); err == nil {
+		err = closeErr
+	}
+	if err == nil {
+		err = e.verify(d)
+	}
+	return sources.File{Path: e.path, Size: d.size, SHA256: d.sha256}, err
+}
+
+// open reads the entry's contents, and at most one byte more than they should
+// have.
+func (e entry) open(archive io.ReaderAt) io.Reader {
+	var r io.Reader = io.NewSectionReader(archive, e.offset, int64(e.CompressedSize64))
+	if e.Method == zip.Deflate {
+		r = flate.NewReader(bufio.NewReaderSize(r, 128<<10))
+	}
+	return io.LimitReader(r, int64(e.UncompressedSize64)+1)
+}
+
+// verify compares what was unpacked with what the archive's directory states.
+// A checksum of zero states none.
+func (e entry) verify(d digest) error {
+	switch {
+	case uint64(d.size) > e.UncompressedSize64:
+		return fmt.Errorf("longer than the %d bytes stated", e.UncompressedSize64)
+	case uint64(d.size) < e.UncompressedSize64:
+		return fmt.Errorf("%d bytes long instead of the %d stated", d.size, e.UncompressedSize64)
+	case e.CRC32 != 0 && e.CRC32 != d.crc32:
+		return errors.New("CRC-32 other than stated")
+	}
+	return nil
+}
+
+// create makes a file that must not exist yet, and the directories it needs.
+func create(root *os.Root, name string, mode os.FileMode) (*os.File, error) {
+	if err := root.MkdirAll(path.Dir(name), 0o755); err != nil {
+		return nil, err
+	}
+	out, err := root.OpenFile(name, os.O_RDWR|os.O_CREATE|os.O_EXCL, 0o644)
+	if err != nil {
+		return nil, err
+	}
+	// Not left to OpenFile, so that the result does not depend on the umask.
+	if err := out.Chmod(fileMode(name, mode)); err != nil {
+		out.Close()
+		return nil, err
+	}
+	return out, nil
+}

@@ -1,0 +1,114 @@
+package sourcetest
+
+import (
+	"archive/zip"
+	"fmt"
+	"io"
+	"maps"
+	"math/rand/v2"
+	"os"
+	"slices"
+	"strings"
+	"time"
+)
+
+// archived is when every file in an archive was last changed.
+var archived = time.Date(2024, 1, 1, 0, 0, 0, 0, time.UTC)
+
+// writeArchive writes r's archive for a platform.
+func (r *release) writeArchive(name, platform string) error {
+	if r.Archive != nil {
+		return os.WriteFile(name, r.Archive, 0o644)
+	}
+	f, err := os.Create(name)
+	if err != nil {
+		return err
+	}
+	defer f.Close()
+	z := zip.NewWriter(f)
+	files := r.files(platform)
+	for _, name := range slices.Sorted(maps.Keys(files)) {
+		if err := r.addFile(z, name, files[name]); err != nil {
+			return err
+		}
+	}
+	if err := z.Close(); err != nil {
+		return err
+	}
+	return f.Close()
+}
+
+// files are the contents of r's package for a platform.
+func (r *release) files(platform string) map[string]io.Reader {
+	files := map[string]io.Reader{}
+	for name, content := range r.Files {
+		files[name] = strings.NewReader(content)
+	}
+	executable := r.executable(platform)
+	switch {
+	case r.Size > 0:
+		files[executable] = io.LimitReader(newGenerated(executable+platform), r.Size)
+	case len(files) == 0:
+		files[executable] = strings.NewReader(fmt.Sprintf("the %s provider, version %s, for %s\n", r.providerType(), r.version, platform))
+	}
+	return files
+}
+
+func (r *release) executable(platform string) string {
+	name := "terraform-provider-" + r.providerType() + "_v" + r.version
+	if strings.HasPrefix(platform, "windows_") {
+		name += ".exe"
+	}
+	return name
+}
+
+func (r *release) addFile(z *zip.Writer, name string, content io.Reader) error {
+	h := &zip.FileHeader{Name: name, Modified: archived, Method: zip.Store}
+	if r.Deflate {
+		h.Method = zip.Deflate
+	}
+	h.SetMode(0o644)
+	if strings.HasPrefix(name, "terraform-provider-") {
+		h.SetMode(0o755)
+	}
+	entry, err := z.CreateHeader(h)
+	if err != nil {
+		return err
+	}
+	_, err = io.Copy(entry, content)
+	return err
+}
+
+// generated is endless text that is always the same and compresses to about a
+// third, as executables do: tokens that come back, the short ones most.
+type generated struct {
+	random *rand.Rand
+	tokens [][]byte
+	rest   []byte
+}
+
+func newGenerated(seed string) *generated {
+	var key [32]byte
+	copy(key[:], seed)
+	source := rand.NewChaCha8(key)
+	g := &generated{random: rand.New(source)}
+	for i := range 2048 {
+		token := make([]byte, 3+i%14)
+		source.Read(token)
+		g.tokens = append(g.tokens, token)
+	}
+	return g
+}
+
+func (g *generated) Read(b []byte) (int, error) {
+	n := 0
+	for n < len(b) {
+		if len(g.rest) == 0 {
+			g.rest = g.tokens[g.random.Uint64N(uint64(len(g.tokens)))]
+		}
+		copied := copy(b[n:], g.rest)
+		g.rest = g.rest[copied:]
+		n += copied
+	}
+	return n, nil
+}

@@ -1,0 +1,295 @@
+package sourcetest
+
+import (
+	"bytes"
+	"fmt"
+	"net/http"
+	"net/http/httptest"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+)
+
+// A Fault is a way for requests to go wrong. The zero Fault does nothing; its
+// fields can be combined as far as that makes sense.
+type Fault struct {
+	Path  string // of the URLs it is for, where each * stands for any text; empty means all
+	Times int    // how many requests it is for; 0 means all
+
+	Delay      time.Duration // before anything is answered
+	Status     int           // answered instead
+	RetryAfter string        // header, as it stands
+	Redirect   string        // to this URL, in which {path} is the path asked for
+	Body       string        // answered instead
+
+	Edit        func([]byte) []byte // changes the body
+	Corrupt     bool                // changes one bit in the middle of the body
+	ContentType string              // header; "-" means none
+	Length      int64               // header Content-Length, whatever the body is
+	ETag        string              // header of archives
+	NoRange     bool                // requests for a part are answered with the whole
+
+	Cut   int64 // the connection breaks after so many bytes of body; -1 means at once
+	Stall int64 // nothing more comes after so many bytes of body; -1 means at once
+	Rate  int64 // bytes of body a second
+}
+
+// Fault adds a fault to those there are. A request has the first fault whose
+// Path it matches, and whose Times are not used up.
+func (s *Server) Fault(f Fault) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if f.Times == 0 {
+		f.Times = -1
+	}
+	s.faults = append(s.faults, &f)
+}
+
+// Mend removes all faults.
+func (s *Server) Mend() {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.faults = nil
+}
+
+// take returns the fault that a request has.
+func (s *Server) take(path string) Fault {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	for _, f := range s.faults {
+		if f.Times != 0 && glob(f.Path, path) {
+			f.Times--
+			return *f
+		}
+	}
+	return Fault{}
+}
+
+// ParseFault parses a fault as scripts write it, a word for each field in lower
+// case: *.zip times=1 cut=100. A word without a value is a path or a switch.
+func ParseFault(words ...string) (Fault, error) {
+	var f Fault
+	for _, word := range words {
+		name, value, ok := strings.Cut(word, "=")
+		if !ok && !slices.Contains([]string{"corrupt", "norange"}, name) {
+			name, value = "path", word
+		}
+		if err := f.set(name, value); err != nil {
+			return Fault{}, fmt.Errorf("fault %s: %w", word, err)
+		}
+	}
+	return f, nil
+}
+
+func (f *Fault) set(name, value string) (err error) {
+	number := func() (n int64) {
+		n, err = strconv.ParseInt(value, 10, 64)
+		return n
+	}
+	switch name {
+	case "path":
+		f.Path = value
+	case "times":
+		f.Times = int(number())
+	case "delay":
+		f.Delay, err = time.ParseDuration(value)
+	case "status":
+		f.Status = int(number())
+	case "retryafter":
+		f.RetryAfter = value
+	case "redirect":
+		f.Redirect = value
+	case "body":
+		f.Body = value
+	case "replace":
+		f.Edit, err = parseReplace(value)
+	case "corrupt":
+		f.Corrupt = true
+	case "contenttype":
+		f.ContentType = value
+	case "length":
+		f.Length = number()
+	case "etag":
+		f.ETag = value
+	case "norange":
+		f.NoRange = true
+	case "cut":
+		f.Cut = number()
+	case "stall":
+		f.Stall = number()
+	case "rate":
+		f.Rate = number()
+	default:
+		return fmt.Errorf("no such field")
+	}
+	return err
+}
+
+// parseReplace parses OLD->NEW.
+func parseReplace(s string) (func([]byte) []byte, error) {
+	before, after, ok := strings.Cut(s, "->")
+	if !ok {
+		return nil, fmt.Errorf("want OLD->NEW")
+	}
+	return Replace(before, after), nil
+}
+
+// Replace is an Edit that puts one text in place of another.
+func Replace(before, after string) func([]byte) []byte {
+	return func(b []byte) []byte { return bytes.ReplaceAll(b, []byte(before), []byte(after)) }
+}
+
+// answer does what comes before the body, and reports whether the answer is
+// complete with that.
+func (f Fault) answer(w *response, r *http.Request) bool {
+	w.sleep(f.Delay)
+	if f.NoRange {
+		r.Header.Del("Range")
+	}
+	h := w.Header()
+	set := func(name, value string) {
+		if value != "" {
+			h.Set(name, value)
+		}
+	}
+	set("ETag", f.ETag)
+	set("Retry-After", f.RetryAfter)
+	switch {
+	case f.Cut < 0:
+		panic(http.ErrAbortHandler)
+	case f.Stall < 0:
+		w.hang()
+	case f.Redirect != "":
+		set("Location", strings.ReplaceAll(f.Redirect, "{path}", r.URL.RequestURI()))
+		w.WriteHeader(max(f.Status, http.StatusFound))
+	case f.Status != 0 || f.Body != "":
+		w.WriteHeader(max(f.Status, http.StatusOK))
+		w.Write([]byte(f.Body))
+	default:
+		return false
+	}
+	return true
+}
+
+// edited answers with what f.Edit makes of the handler's answer.
+func (f Fault) edited(w *response, r *http.Request, handler http.Handler) {
+	rec := httptest.NewRecorder()
+	handler.ServeHTTP(rec, r)
+	for name, values := range rec.Header() {
+		w.Header()[name] = values
+	}
+	w.Header().Del("Content-Length")
+	w.WriteHeader(rec.Code)
+	w.Write(f.Edit(rec.Body.Bytes()))
+}
+
+// A response is an answer under way, with a fault in it.
+type response struct {
+	http.ResponseWriter
+	log   logged
+	fault Fault
+	done  <-chan struct{} // closed when the client is gone
+
+	status int
+	sent   int64
+}
+
+func (w *response) WriteHeader(status int) {
+	w.status = status
+	w.log.update(status, 0)
+	h := w.Header()
+	switch w.fault.ContentType {
+	case "":
+	case "-":
+		h["Content-Type"] = nil // so that it is not guessed either
+	default:
+		h.Set("Content-Type", w.fault.ContentType)
+	}
+	if w.fault.Length > 0 {
+		h.Set("Content-Length", strconv.FormatInt(w.fault.Length, 10))
+	}
+	w.ResponseWriter.WriteHeader(status)
+}
+
+// finish sends the header of an answer without a body.
+func (w *response) finish() {
+	if w.status == 0 {
+		w.WriteHeader(http.StatusOK)
+	}
+}
+
+func (w *response) Write(b []byte) (int, error) {
+	if w.status == 0 {
+		w.WriteHeader(http.StatusOK)
+	}
+	b = w.corrupted(b)
+	if n, ends := w.ends(len(b)); ends {
+		w.send(b[:n])
+		http.NewResponseController(w.ResponseWriter).Flush()
+		if w.fault.Stall > 0 {
+			w.hang()
+		}
+		panic(http.ErrAbortHandler)
+	}
+	return w.send(b)
+}
+
+// ends reports whether the answer breaks off within the next n bytes, and how
+// many of them are sent still.
+func (w *response) ends(n int) (left int, ends bool) {
+	limit := max(w.fault.Cut, w.fault.Stall)
+	if limit <= 0 || w.sent+int64(n) <= limit {
+		return n, false
+	}
+	return int(limit - w.sent), true
+}
+
+// send sends b in parts that take a twentieth of a second each, if slowed down.
+func (w *response) send(b []byte) (int, error) {
+	total := 0
+	for len(b) > 0 {
+		part := len(b)
+		if w.fault.Rate > 0 {
+			part = min(part, int(w.fault.Rate/20)+1)
+			w.sleep(time.Duration(part) * time.Second / time.Duration(w.fault.Rate))
+		}
+		w.log.update(w.status, int64(part)) // first, so that whoever has read it finds it counted
+		n, err := w.ResponseWriter.Write(b[:part])
+		w.sent += int64(n)
+		total += n
+		if err != nil {
+			return total, err
+		}
+		b = b[part:]
+	}
+	return total, nil
+}
+
+// corrupted is b with one bit changed if the middle of the body is in it.
+func (w *response) corrupted(b []byte) []byte {
+	if !w.fault.Corrupt {
+		return b
+	}
+	length, _ := strconv.ParseInt(w.Header().Get("Content-Length"), 10, 64)
+	at := length/2 - w.sent
+	if at < 0 || at >= int64(len(b)) {
+		return b
+	}
+	b = bytes.Clone(b)
+	b[at] ^= 1
+	return b
+}
+
+func (w *response) sleep(d time.Duration) {
+	select {
+	case <-time.After(d):
+	case <-w.done:
+	}
+}
+
+// hang waits until the client gives up.
+func (w *response) hang() {
+	<-w.done
+	panic(http.ErrAbortHandler)
+}

@@ -1,0 +1,113 @@
+package sourcetest
+
+import (
+	"bytes"
+	"crypto/sha256"
+	"fmt"
+	"math/rand/v2"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/ProtonMail/go-crypto/openpgp"
+	"github.com/ProtonMail/go-crypto/openpgp/armor"
+	"github.com/ProtonMail/go-crypto/openpgp/packet"
+)
+
+// A Key is an OpenPGP key pair with which releases are signed. It is derived
+// from its name alone: it protects nothing, and is the same in every run.
+type Key struct {
+	TrustSignature string // as a registry lists it; empty for a key nobody vouches for
+
+	entity *openpgp.Entity
+	signs  time.Time // when all its signatures are made
+}
+
+// The keys there are. An Expired key has run out since it signed.
+var (
+	Publisher = sync.OnceValue(func() *Key { return NewKey("publisher") })
+	Stranger  = sync.OnceValue(func() *Key { return NewKey("stranger") })
+	Expired   = sync.OnceValue(newExpired)
+	Revoked   = sync.OnceValue(newRevoked)
+)
+
+var keyCreated = time.Date(2024, 1, 1, 0, 0, 0, 0, time.UTC)
+
+// NewKey returns the key of that name.
+func NewKey(name string) *Key { return newKey(name, 0) }
+
+func newExpired() *Key { return newKey("expired", 48*time.Hour) }
+
+func newRevoked() *Key {
+	k := newKey("revoked", 0)
+	if err := k.entity.RevokeKey(packet.KeyCompromised, "for testing", k.config("")); err != nil {
+		panic(err)
+	}
+	return k
+}
+
+func newKey(name string, lifetime time.Duration) *Key {
+	k := &Key{signs: keyCreated}
+	config := k.config(name)
+	config.KeyLifetimeSecs = uint32(lifetime / time.Second)
+	var err error
+	k.entity, err = openpgp.NewEntity("Test "+name, "", name+"@example.test", config)
+	if err != nil {
+		panic(err) // of the arguments above, so every test would show it
+	}
+	k.signs = keyCreated.Add(24 * time.Hour)
+	return k
+}
+
+// config draws what would be random from seed.
+func (k *Key) config(seed string) *packet.Config {
+	return &packet.Config{
+		Rand:      rand.NewChaCha8(sha256.Sum256([]byte(seed))),
+		Time:      func() time.Time { return k.signs },
+		Algorithm: packet.PubKeyAlgoEdDSA,
+	}
+}
+
+// ID is the key's id in the form that registries list: 16 hex digits.
+func (k *Key) ID() string { return k.entity.PrimaryKey.KeyIdString() }
+
+// Binary is the public key, not armoured.
+func (k *Key) Binary() []byte {
+	var b bytes.Buffer
+	if err := k.entity.Serialize(&b); err != nil {
+		panic(err)
+	}
+	return b.Bytes()
+}
+
+// Armor is the public key, ASCII-armoured.
+func (k *Key) Armor() string { return armored(openpgp.PublicKeyType, k.Binary()) }
+
+// Sign returns a detached binary signature over data.
+func (k *Key) Sign(data []byte) []byte {
+	var b bytes.Buffer
+	if err := openpgp.DetachSign(&b, k.entity, bytes.NewReader(data), k.config(string(data))); err != nil {
+		panic(err)
+	}
+	return b.Bytes()
+}
+
+// Vouch returns k's trust signature over another key, ASCII-armoured.
+func (k *Key) Vouch(other *Key) string {
+	return armored(openpgp.SignatureType, k.Sign(other.Binary()))
+}
+
+func armored(kind string, data []byte) string {
+	var text strings.Builder
+	w, err := armor.Encode(&text, kind, nil)
+	if err == nil {
+		_, err = w.Write(data)
+	}
+	if err == nil {
+		err = w.Close()
+	}
+	if err != nil {
+		panic(fmt.Sprintf("armouring in memory: %v", err))
+	}
+	return text.String()
+}

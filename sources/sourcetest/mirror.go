@@ -1,0 +1,146 @@
+package sourcetest
+
+import (
+	"archive/zip"
+	"bytes"
+	"encoding/json"
+	"net/http"
+	"os"
+	"path"
+	"path/filepath"
+	"slices"
+	"strings"
+)
+
+// mirrorHandler is a network mirror below /providers/:
+//
+//	/providers/HOST/NS/TYPE/index.json
+//	/providers/HOST/NS/TYPE/VERSION.json
+//	/providers/HOST/NS/TYPE/terraform-provider-TYPE_VERSION_OS_ARCH.zip
+func mirrorHandler(s *Server) http.Handler {
+	mux := http.NewServeMux()
+	mux.HandleFunc("GET /providers/{host}/{ns}/{type}/{file}", func(w http.ResponseWriter, r *http.Request) {
+		s.mirrorFile(w, r, s.requested(r), r.PathValue("file"))
+	})
+	return mux
+}
+
+func (s *Server) mirrorFile(w http.ResponseWriter, r *http.Request, releases []*release, file string) {
+	if file == "index.json" && len(releases) > 0 {
+		w.Header().Set("Content-Type", "application/json")
+		w.Write(indexJSON(releases))
+		return
+	}
+	for _, release := range releases {
+		if file == release.version+".json" {
+			w.Header().Set("Content-Type", "application/json")
+			w.Write(release.versionJSON())
+			return
+		}
+		if slices.ContainsFunc(release.packages, func(p pkg) bool { return p.filename == file }) {
+			s.archive(w, r, release, file)
+			return
+		}
+	}
+	http.NotFound(w, r)
+}
+
+// indexJSON is index.json for releases of one provider.
+func indexJSON(releases []*release) []byte {
+	versions := map[string]struct{}{}
+	for _, r := range releases {
+		versions[r.version] = struct{}{}
+	}
+	return indented(map[string]any{"versions": versions})
+}
+
+func (r *release) versionJSON() []byte {
+	archives := map[string]any{}
+	for _, p := range r.packages {
+		archives[p.platform] = map[string]any{"hashes": []string{p.h1, p.zh()}, "url": p.filename}
+	}
+	return indented(map[string]any{"archives": archives})
+}
+
+// indented is doc as terraform providers mirror would write it.
+func indented(doc any) []byte {
+	var b bytes.Buffer
+	e := json.NewEncoder(&b)
+	e.SetEscapeHTML(false)
+	e.SetIndent("", "  ")
+	if err := e.Encode(doc); err != nil {
+		panic(err) // of maps and strings
+	}
+	return bytes.TrimSuffix(b.Bytes(), []byte("\n"))
+}
+
+// WritePacked makes dir a packed filesystem mirror of the packages whose
+// HOST/NAMESPACE/TYPE/VERSION/OS_ARCH matches one of only, or of all packages.
+func (w *World) WritePacked(dir string, only ...string) {
+	w.t.Helper()
+	for _, r := range w.matching(only) {
+		for _, p := range r.packages {
+			archive, err := os.ReadFile(p.file)
+			w.must(err)
+			w.writeFile(archive, dir, r.provider, p.filename)
+		}
+	}
+}
+
+// WriteUnpacked makes dir an unpacked filesystem mirror, as WritePacked does a
+// packed one.
+func (w *World) WriteUnpacked(dir string, only ...string) {
+	w.t.Helper()
+	for _, r := range w.matching(only) {
+		for _, p := range r.packages {
+			archive, err := zip.OpenReader(p.file)
+			w.must(err)
+			w.must(os.CopyFS(filepath.Join(dir, filepath.FromSlash(r.dir()), p.platform), archive))
+			w.must(archive.Close())
+		}
+	}
+}
+
+// WriteMirrorJSON writes index.json and VERSION.json beside the archives of
+// WritePacked, so that dir can be served as a network mirror.
+func (w *World) WriteMirrorJSON(dir string, only ...string) {
+	w.t.Helper()
+	byProvider := map[string][]*release{}
+	for _, r := range w.matching(only) {
+		byProvider[r.provider] = append(byProvider[r.provider], r)
+		w.writeFile(r.versionJSON(), dir, r.provider, r.version+".json")
+	}
+	for provider, releases := range byProvider {
+		w.writeFile(indexJSON(releases), dir, provider, "index.json")
+	}
+}
+
+// WriteEvidence writes into dir what Larder keeps to vouch for packages: the
+// signed checksums, their signature, the keys and the URL they came from.
+func (w *World) WriteEvidence(dir string, only ...string) {
+	w.t.Helper()
+	for _, r := range w.matching(only) {
+		evidence := path.Join(".larder/evidence", r.dir())
+		host, _, _ := strings.Cut(r.provider, "/")
+		keys := []map[string]string{}
+		for _, k := range r.Keys {
+			keys = append(keys, map[string]string{"ascii_armor": k.Armor(), "trust_signature": k.TrustSignature})
+		}
+		w.writeFile(r.sums(), dir, evidence, "SHA256SUMS")
+		w.writeFile(r.signature(), dir, evidence, "SHA256SUMS.sig")
+		w.writeFile(indented(keys), dir, evidence, "keys.json")
+		w.writeFile([]byte("https://"+host+"/archives/"+r.dir()+"/"+r.sumsName()+"\n"), dir, evidence, "origin")
+	}
+}
+
+func (w *World) matching(only []string) []*release {
+	return w.pick(func(id string) bool { return len(only) == 0 || globAny(only, id) })
+}
+
+// writeFile writes a file below dir, whose elements may hold forward slashes.
+func (w *World) writeFile(content []byte, dir string, elements ...string) {
+	w.t.Helper()
+	name := filepath.Join(dir, filepath.FromSlash(path.Join(elements...)))
+	w.must(os.MkdirAll(filepath.Dir(name), 0o755))
+	w.must(os.WriteFile(name, content, 0o644))
+}

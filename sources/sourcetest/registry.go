@@ -1,0 +1,159 @@
+package sourcetest
+
+import (
+	"encoding/json"
+	"fmt"
+	"net/http"
+	"slices"
+	"strings"
+)
+
+// registryHandler is the origin registry of every host at once. Its documents:
+//
+//	/.well-known/terraform.json                        service discovery of the host asked
+//	/v1/providers/HOST/NS/TYPE/versions
+//	/v1/providers/HOST/NS/TYPE/VERSION/download/OS/ARCH
+//	/archives/HOST/NS/TYPE/VERSION/FILE                archives, SHA256SUMS, SHA256SUMS.sig
+func registryHandler(s *Server) http.Handler {
+	mux := http.NewServeMux()
+	mux.HandleFunc("GET /.well-known/terraform.json", s.discovery)
+	mux.HandleFunc("GET /v1/providers/{host}/{ns}/{type}/versions", s.registryVersions)
+	mux.HandleFunc("GET /v1/providers/{host}/{ns}/{type}/{version}/download/{os}/{arch}", s.registryDownload)
+	mux.HandleFunc("GET /archives/{host}/{ns}/{type}/{version}/{file}", s.releaseFile)
+	return mux
+}
+
+func (s *Server) discovery(w http.ResponseWriter, r *http.Request) {
+	writeJSON(w, map[string]any{"providers.v1": "/v1/providers/" + r.Host + "/"})
+}
+
+func (s *Server) registryVersions(w http.ResponseWriter, r *http.Request) {
+	releases := s.requested(r)
+	if len(releases) == 0 {
+		http.NotFound(w, r)
+		return
+	}
+	var versions []map[string]any
+	var warnings []string
+	for _, release := range releases {
+		versions = append(versions, map[string]any{
+			"version": release.version, "protocols": release.Protocols, "platforms": release.platforms(),
+		})
+		warnings = append(warnings, release.Warnings...)
+	}
+	writeJSON(w, map[string]any{"versions": versions, "warnings": warnings})
+}
+
+func (r *release) platforms() []map[string]string {
+	var platforms []map[string]string
+	for _, p := range r.packages {
+		os, arch, _ := strings.Cut(p.platform, "_")
+		platforms = append(platforms, map[string]string{"os": os, "arch": arch})
+	}
+	return platforms
+}
+
+func (s *Server) registryDownload(w http.ResponseWriter, r *http.Request) {
+	os, arch := r.PathValue("os"), r.PathValue("arch")
+	for _, release := range s.requested(r) {
+		for _, p := range release.packages {
+			if p.platform == os+"_"+arch {
+				writeJSON(w, release.download(p, os, arch))
+				return
+			}
+		}
+	}
+	http.NotFound(w, r)
+}
+
+// download is the registry's description of a package. Its URLs are relative,
+// so they lead to whatever name the server was reached by.
+func (r *release) download(p pkg, os, arch string) map[string]any {
+	base := "/archives/" + r.dir() + "/"
+	keys := []map[string]string{}
+	for _, k := range r.Keys {
+		keys = append(keys, map[string]string{
+			"key_id": k.ID(), "ascii_armor": k.Armor(), "trust_signature": k.TrustSignature,
+			"source": "Test", "source_url": "",
+		})
+	}
+	doc := map[string]any{
+		"protocols": r.Protocols, "os": os, "arch": arch, "filename": p.filename,
+		"download_url": base + p.filename, "shasum": fmt.Sprintf("%x", p.sha256),
+		"shasums_url": base + r.sumsName(), "shasums_signature_url": base + r.sumsName() + ".sig",
+		"signing_keys": map[string]any{"gpg_public_keys": keys},
+	}
+	if r.EditDownload != nil {
+		r.EditDownload(doc)
+	}
+	return doc
+}
+
+func (r *release) sumsName() string {
+	return "terraform-provider-" + r.providerType() + "_" + r.version + "_SHA256SUMS"
+}
+
+func (r *release) sums() []byte {
+	var b []byte
+	for _, p := range r.packages {
+		b = fmt.Appendf(b, "%x  %s\n", p.sha256, p.filename)
+	}
+	if r.EditSums != nil {
+		b = r.EditSums(b)
+	}
+	return b
+}
+
+func (r *release) signature() []byte {
+	sig := r.Signer.Sign(r.sums())
+	if r.EditSignature != nil {
+		sig = r.EditSignature(sig)
+	}
+	return sig
+}
+
+func (s *Server) releaseFile(w http.ResponseWriter, r *http.Request) {
+	file := r.PathValue("file")
+	for _, release := range s.requested(r) {
+		switch file {
+		case release.sumsName():
+			w.Write(release.sums())
+		case release.sumsName() + ".sig":
+			w.Write(release.signature())
+		default:
+			s.archive(w, r, release, file)
+		}
+		return
+	}
+	http.NotFound(w, r)
+}
+
+// archive serves an archive of release, parts of it included.
+func (s *Server) archive(w http.ResponseWriter, r *http.Request, release *release, filename string) {
+	i := slices.IndexFunc(release.packages, func(p pkg) bool { return p.filename == filename })
+	if i < 0 {
+		http.NotFound(w, r)
+		return
+	}
+	p := release.packages[i]
+	if w.Header().Get("ETag") == "" {
+		w.Header().Set("ETag", fmt.Sprintf(`"%x"`, p.sha256[:8]))
+	}
+	w.Header().Set("Content-Type", "application/zip")
+	http.ServeFile(w, r, p.file)
+}
+
+// requested are the releases that the server shows of the provider, and if it
+// is named the version, in the URL.
+func (s *Server) requested(r *http.Request) []*release {
+	dir := r.PathValue("host") + "/" + r.PathValue("ns") + "/" + r.PathValue("type") + "/"
+	if version := r.PathValue("version"); version != "" {
+		dir += version + "/"
+	}
+	return s.world.pick(func(id string) bool { return strings.HasPrefix(id, dir) && s.shows(id) })
+}
+
+func writeJSON(w http.ResponseWriter, doc any) {
+	w.Header().Set("Content-Type", "application/json")
+	json.NewEncoder(w).Encode(doc)
+}

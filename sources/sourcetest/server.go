@@ -1,0 +1,242 @@
+package sourcetest
+
+import (
+	"context"
+	"crypto/tls"
+	"fmt"
+	"io"
+	"log"
+	"net"
+	"net/http"
+	"slices"
+	"strings"
+	"sync"
+)
+
+// A Server is the registry or the network mirror: TLS on a port of this
+// machine, with a certificate for whatever name it is called by.
+type Server struct {
+	URL  string // https://127.0.0.1:PORT
+	Host string // 127.0.0.1:PORT, a provider's host too
+
+	world   *World
+	handler http.Handler
+	server  *http.Server
+
+	mu       sync.Mutex
+	token    string
+	hidden   []string
+	faults   []*Fault
+	requests []*Request
+}
+
+func (w *World) serve(handler func(*Server) http.Handler) *Server {
+	s := &Server{world: w}
+	s.handler = handler(s)
+	quiet := log.New(io.Discard, "", 0) // clients that break off are what tests are about
+	s.server = &http.Server{Handler: http.HandlerFunc(s.answer), ErrorLog: quiet, TLSConfig: serverTLS()}
+	l := s.listen()
+	s.Host = l.Addr().String()
+	s.URL = "https://" + s.Host
+	go s.server.ServeTLS(l, "", "")
+	w.t.Cleanup(s.Stop)
+	return s
+}
+
+func (s *Server) listen() net.Listener {
+	l, err := net.Listen("tcp", "127.0.0.1:0")
+	s.world.must(err)
+	return l
+}
+
+// Plain serves the same without TLS as well, and returns that URL.
+func (s *Server) Plain() string {
+	l := s.listen()
+	go s.server.Serve(l)
+	return "http://" + l.Addr().String()
+}
+
+// Stop ends the server for good: connections to it are refused.
+func (s *Server) Stop() { s.server.Close() }
+
+// Services is the base URL of the provider registry of a host, as service
+// discovery or a host block in a CLI configuration would state it.
+func (s *Server) Services(host string) string { return s.URL + "/v1/providers/" + host + "/" }
+
+// MirrorURL is the url of a network_mirror block.
+func (s *Server) MirrorURL() string { return s.URL + "/providers/" }
+
+// RequireToken makes the server refuse documents to whoever does not send this
+// bearer token. As anywhere, archives, checksums and signatures need none.
+func (s *Server) RequireToken(token string) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.token = token
+}
+
+// Hide makes the server pretend that packages do not exist, whose
+// HOST/NAMESPACE/TYPE/VERSION/OS_ARCH matches a pattern; * stands for any text.
+func (s *Server) Hide(patterns ...string) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.hidden = append(s.hidden, patterns...)
+}
+
+func (s *Server) shows(id string) bool {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return !globAny(s.hidden, id)
+}
+
+// answer answers one request, in the way that the faults say.
+func (s *Server) answer(w http.ResponseWriter, r *http.Request) {
+	rec := s.record(r)
+	f := s.take(r.URL.Path)
+	out := &response{ResponseWriter: w, log: rec, fault: f, done: r.Context().Done()}
+	switch {
+	case f.answer(out, r):
+	case !s.allows(r, rec.Kind):
+		http.Error(out, "who are you?", http.StatusUnauthorized)
+	case f.Edit != nil:
+		f.edited(out, r, s.handler)
+	default:
+		s.handler.ServeHTTP(out, r)
+	}
+	out.finish()
+}
+
+func (s *Server) allows(r *http.Request, kind Kind) bool {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	open := kind == Archive || kind == Sums || kind == Signature
+	return s.token == "" || open || r.Header.Get("Authorization") == "Bearer "+s.token
+}
+
+// A Kind says what a request is for.
+type Kind string
+
+// The kinds of request.
+const (
+	Discovery Kind = "discovery"
+	Versions  Kind = "versions"
+	Download  Kind = "download" // the registry's description of a package
+	Sums      Kind = "sums"
+	Signature Kind = "signature"
+	Index     Kind = "index"   // index.json
+	Version   Kind = "version" // VERSION.json
+	Archive   Kind = "archive"
+	Other     Kind = "other"
+)
+
+func kindOf(path string) Kind {
+	switch {
+	case path == "/.well-known/terraform.json":
+		return Discovery
+	case strings.HasSuffix(path, "/versions"):
+		return Versions
+	case strings.Contains(path, "/download/"):
+		return Download
+	case strings.HasSuffix(path, "_SHA256SUMS"):
+		return Sums
+	case strings.HasSuffix(path, ".sig"):
+		return Signature
+	case strings.HasSuffix(path, "/index.json"):
+		return Index
+	case strings.HasSuffix(path, ".json"):
+		return Version
+	case strings.HasSuffix(path, ".zip"):
+		return Archive
+	}
+	return Other
+}
+
+// A Request is one that a server was asked.
+type Request struct {
+	Kind   Kind
+	Method string
+	Host   string // by which the server was called
+	Path   string
+	Header http.Header
+	Status int   // 0 until it is answered
+	Bytes  int64 // of the answer's body, sent so far
+}
+
+// String is "KIND METHOD PATH STATUS BYTES".
+func (r Request) String() string {
+	return fmt.Sprintf("%s %s %s %d %d", r.Kind, r.Method, r.Path, r.Status, r.Bytes)
+}
+
+// A logged is a Request being answered.
+type logged struct {
+	*Request
+	mu *sync.Mutex
+}
+
+func (l logged) update(status int, n int64) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.Status = status
+	l.Bytes += n
+}
+
+func (s *Server) record(r *http.Request) logged {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	req := &Request{Kind: kindOf(r.URL.Path), Method: r.Method, Host: r.Host, Path: r.URL.Path, Header: r.Header.Clone()}
+	s.requests = append(s.requests, req)
+	return logged{req, &s.mu}
+}
+
+// Requests are the requests so far, in order: those of the kinds named, or all.
+func (s *Server) Requests(kinds ...Kind) []Request {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	var requests []Request
+	for _, r := range s.requests {
+		if len(kinds) == 0 || slices.Contains(kinds, r.Kind) {
+			requests = append(requests, *r)
+		}
+	}
+	return requests
+}
+
+// ArchiveBytes are how many bytes of each archive were sent, by file name.
+func (s *Server) ArchiveBytes() map[string]int64 {
+	sent := map[string]int64{}
+	for _, r := range s.Requests(Archive) {
+		sent[r.Path[strings.LastIndexByte(r.Path, '/')+1:]] += r.Bytes
+	}
+	return sent
+}
+
+// Forget empties the list of requests.
+func (s *Server) Forget() {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.requests = nil
+}
+
+// Client returns an HTTP client for which the world is all there is: it trusts
+// the servers, and whatever host it is asked for, other than this machine, is
+// the registry.
+func (w *World) Client() *http.Client {
+	t := &http.Transport{
+		TLSClientConfig:   &tls.Config{RootCAs: testCA().pool()},
+		ForceAttemptHTTP2: true,
+		DialContext: func(ctx context.Context, network, address string) (net.Conn, error) {
+			var d net.Dialer
+			return d.DialContext(ctx, network, w.route(address))
+		},
+	}
+	w.t.Cleanup(t.CloseIdleConnections)
+	return &http.Client{Transport: t}
+}
+
+// route is where a connection to address leads.
+func (w *World) route(address string) string {
+	host, _, _ := net.SplitHostPort(address)
+	if ip := net.ParseIP(host); ip.IsLoopback() || host == "localhost" {
+		return address
+	}
+	return w.Registry.Host
+}
