@@ -4,5 +4,10 @@
 //
 // It is not a client of anything: registries, mirrors and caches live in
 // packages of their own, which know this one, while it knows none of them. It
-// leaves nothing on disk.
+// leaves nothing on disk but the evidence that it is told to write:
+//
+//	SHA256SUMS      the publisher's checksums, as they came
+//	SHA256SUMS.sig  the detached signature over them, binary
+//	keys.json       the keys the registry listed: [{"ascii_armor", "trust_signature"}]
+//	origin          the URL of the checksums
 package sources

@@ -1,0 +1,168 @@
+package sources
+
+import (
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+)
+
+// EvidencePath is where the evidence for a version lies below a cache or a
+// mirror, with forward slashes.
+func EvidencePath(p Provider, v Version) string {
+	return ".larder/evidence/" + p.String() + "/" + v.String()
+}
+
+// The files of evidence. The sums come last: where they are, all is.
+const (
+	sumsFile      = "SHA256SUMS"
+	signatureFile = "SHA256SUMS.sig"
+	keysFile      = "keys.json"
+	originFile    = "origin"
+)
+
+// maxEvidence limits each file of evidence, in bytes. Real ones have some
+// kilobytes.
+const maxEvidence = 4 << 20
+
+// evidenceKey is a [Key] in keys.json, named as registries do.
+type evidenceKey struct {
+	Armor          string `json:"ascii_armor"`
+	TrustSignature string `json:"trust_signature"`
+}
+
+// ReadEvidence reads the evidence that dir holds. The error matches
+// [ErrNotFound] if it holds none; any other means that the evidence is broken.
+// Nothing has been verified.
+func ReadEvidence(dir string) (*Signed, error) {
+	sums, err := readEvidenceFile(dir, sumsFile)
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil, fmt.Errorf("evidence in %s: %w", dir, ErrNotFound)
+	}
+	if err != nil {
+		return nil, err
+	}
+	s := &Signed{Sums: sums}
+	if s.Signature, err = readEvidenceFile(dir, signatureFile); err != nil {
+		return nil, err
+	}
+	if s.Keys, err = readKeys(dir); err != nil {
+		return nil, err
+	}
+	origin, err := readEvidenceFile(dir, originFile)
+	s.Origin = strings.TrimSpace(string(origin))
+	return s, err
+}
+
+func readKeys(dir string) ([]Key, error) {
+	data, err := readEvidenceFile(dir, keysFile)
+	if err != nil {
+		return nil, err
+	}
+	var stored []evidenceKey
+	if err := json.Unmarshal(data, &stored); err != nil {
+		return nil, fmt.Errorf("reading evidence: %s: %w", filepath.Join(dir, keysFile), err)
+	}
+	var keys []Key
+	for _, key := range stored {
+		keys = append(keys, Key(key))
+	}
+	return keys, nil
+}
+
+func readEvidenceFile(dir, name string) ([]byte, error) {
+	path := filepath.Join(dir, name)
+	// To open a pipe would wait for its other end.
+	if info, err := os.Stat(path); err == nil && !info.Mode().IsRegular() {
+		return nil, fmt.Errorf("reading evidence: %s is not a regular file", path)
+	}
+	f, err := os.Open(path)
+	if err != nil {
+		return nil, fmt.Errorf("reading evidence: %w", err)
+	}
+	defer f.Close()
+	data, err := io.ReadAll(io.LimitReader(f, maxEvidence+1))
+	if err != nil {
+		return nil, fmt.Errorf("reading evidence: %w", err)
+	}
+	if len(data) > maxEvidence {
+		return nil, fmt.Errorf("reading evidence: %s has more than %d bytes", path, maxEvidence)
+	}
+	return data, nil
+}
+
+// WriteEvidence makes s the evidence that dir holds, and makes dir if need be.
+// Each file appears whole or not at all, and where the writing is cut short
+// there is no evidence rather than a mixture of old and new.
+func WriteEvidence(dir string, s *Signed) error {
+	if old, err := ReadEvidence(dir); err == nil && s.equal(old) {
+		return nil
+	}
+	keys := make([]evidenceKey, 0, len(s.Keys))
+	for _, key := range s.Keys {
+		keys = append(keys, evidenceKey(key))
+	}
+	keysText, err := json.MarshalIndent(keys, "", "  ")
+	if err != nil {
+		return err
+	}
+	if err := os.MkdirAll(dir, 0o777); err != nil {
+		return fmt.Errorf("writing evidence: %w", err)
+	}
+	if err := os.Remove(filepath.Join(dir, sumsFile)); err != nil && !errors.Is(err, fs.ErrNotExist) {
+		return fmt.Errorf("writing evidence: %w", err)
+	}
+	for _, file := range []struct {
+		name string
+		data []byte
+	}{
+		{signatureFile, s.Signature},
+		{keysFile, append(keysText, '\n')},
+		{originFile, []byte(s.Origin + "\n")},
+		{sumsFile, s.Sums},
+	} {
+		if err := writeWhole(filepath.Join(dir, file.name), file.data); err != nil {
+			return fmt.Errorf("writing evidence: %w", err)
+		}
+	}
+	return nil
+}
+
+func (s *Signed) equal(t *Signed) bool {
+	return slices.Equal(s.Sums, t.Sums) && slices.Equal(s.Signature, t.Signature) &&
+		slices.Equal(s.Keys, t.Keys) && s.Origin == t.Origin
+}
+
+// writeWhole makes data the contents of the file at path by renaming a
+// temporary file that has them.
+func writeWhole(path string, data []byte) (err error) {
+	tmp, err := os.CreateTemp(filepath.Dir(path), ".tmp-*")
+	if err != nil {
+		return err
+	}
+	defer func() {
+		if err != nil {
+			tmp.Close()
+			os.Remove(tmp.Name())
+		}
+	}()
+	if _, err := tmp.Write(data); err != nil {
+		return err
+	}
+	if err := tmp.Sync(); err != nil {
+		return err
+	}
+	if err := tmp.Close(); err != nil {
+		return err
+	}
+	// Temporary files are private, but evidence is for all who use the mirror.
+	if err := os.Chmod(tmp.Name(), 0o644); err != nil {
+		return err
+	}
+	return os.Rename(tmp.Name(), path)
+}
