@@ -93,7 +93,7 @@ func newGenerated(seed string) *generated {
 	source := rand.NewChaCha8(key)
 	g := &generated{random: rand.New(source)}
 	for i := range 2048 {
-		token := make([]byte, 3+i%14)
+		token := make([]byte, 4+i%16)
 		source.Read(token)
 		g.tokens = append(g.tokens, token)
 	}
