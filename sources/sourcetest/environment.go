@@ -33,7 +33,8 @@ func (w *World) hosts() []string {
 }
 
 // Env writes that configuration to a file and returns the variables with which
-// programs use it and trust the servers.
+// programs use it and trust the servers. What hosts there are besides those in
+// the configuration are the registry too: nothing leads out of the world.
 func (w *World) Env(methods ...string) []string {
 	w.t.Helper()
 	dir, err := os.MkdirTemp(w.dir, "config")
@@ -44,6 +45,7 @@ func (w *World) Env(methods ...string) []string {
 		"TF_CLI_CONFIG_FILE=" + config,
 		"SSL_CERT_FILE=" + w.CAFile,
 		"SSL_CERT_DIR=",
+		"HTTPS_PROXY=" + w.proxy(),
 		"CHECKPOINT_DISABLE=1", // terraform's look for a newer terraform
 	}
 }

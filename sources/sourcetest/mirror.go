@@ -9,7 +9,8 @@ import (
 	"path"
 	"path/filepath"
 	"slices"
-	"strings"
+
+	"github.com/larder-cli/larder/sources"
 )
 
 // mirrorHandler is a network mirror below /providers/:
@@ -115,21 +116,16 @@ func (w *World) WriteMirrorJSON(dir string, only ...string) {
 	}
 }
 
-// WriteEvidence writes into dir what Larder keeps to vouch for packages: the
-// signed checksums, their signature, the keys and the URL they came from.
+// WriteEvidence writes into dir what Larder keeps there to vouch for packages.
 func (w *World) WriteEvidence(dir string, only ...string) {
 	w.t.Helper()
 	for _, r := range w.matching(only) {
-		evidence := path.Join(".larder/evidence", r.dir())
-		host, _, _ := strings.Cut(r.provider, "/")
-		keys := []map[string]string{}
-		for _, k := range r.Keys {
-			keys = append(keys, map[string]string{"ascii_armor": k.Armor(), "trust_signature": k.TrustSignature})
-		}
-		w.writeFile(r.sums(), dir, evidence, "SHA256SUMS")
-		w.writeFile(r.signature(), dir, evidence, "SHA256SUMS.sig")
-		w.writeFile(indented(keys), dir, evidence, "keys.json")
-		w.writeFile([]byte("https://"+host+"/archives/"+r.dir()+"/"+r.sumsName()+"\n"), dir, evidence, "origin")
+		provider, err := sources.ParseProvider(r.provider, sources.Terraform)
+		w.must(err)
+		version, err := sources.ParseVersion(r.version)
+		w.must(err)
+		evidence := filepath.FromSlash(sources.EvidencePath(provider, version))
+		w.must(sources.WriteEvidence(filepath.Join(dir, evidence), r.signed()))
 	}
 }
 

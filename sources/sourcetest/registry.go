@@ -6,6 +6,8 @@ import (
 	"net/http"
 	"slices"
 	"strings"
+
+	"github.com/larder-cli/larder/sources"
 )
 
 // registryHandler is the origin registry of every host at once. Its documents:
@@ -110,6 +112,32 @@ func (r *release) signature() []byte {
 		sig = r.EditSignature(sig)
 	}
 	return sig
+}
+
+// signed is the evidence for r, as whoever asks the registry finds it.
+func (r *release) signed() *sources.Signed {
+	host, _, _ := strings.Cut(r.provider, "/")
+	signed := &sources.Signed{
+		Sums:      r.sums(),
+		Signature: r.signature(),
+		Origin:    "https://" + host + "/archives/" + r.dir() + "/" + r.sumsName(),
+	}
+	for _, k := range r.Keys {
+		signed.Keys = append(signed.Keys, sources.Key{Armor: k.Armor(), TrustSignature: k.TrustSignature})
+	}
+	return signed
+}
+
+// Signed is the evidence for a version that is out, named HOST/NAMESPACE/TYPE/VERSION.
+func (w *World) Signed(version string) *sources.Signed {
+	w.t.Helper()
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	r := w.releases[version]
+	if r == nil {
+		w.t.Fatalf("no version %s", version)
+	}
+	return r.signed()
 }
 
 func (s *Server) releaseFile(w http.ResponseWriter, r *http.Request) {

@@ -52,6 +52,8 @@ type World struct {
 	t   TB
 	dir string
 
+	proxy func() string // its URL; started when first asked for
+
 	mu       sync.Mutex
 	releases map[string]*release // by HOST/NAMESPACE/TYPE/VERSION
 }
@@ -64,6 +66,7 @@ func New(t TB) *World {
 	w.must(os.WriteFile(w.CAFile, testCA().pem, 0o644))
 	w.Registry = w.serve(registryHandler)
 	w.Mirror = w.serve(mirrorHandler)
+	w.proxy = sync.OnceValue(w.startProxy)
 	return w
 }
 

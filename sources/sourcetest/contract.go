@@ -1,0 +1,211 @@
+package sourcetest
+
+import (
+	"cmp"
+	"context"
+	"crypto/sha256"
+	"errors"
+	"fmt"
+	"io"
+	"net/http"
+	"os"
+	"slices"
+	"sync"
+	"testing"
+
+	"golang.org/x/mod/sumdb/dirhash"
+
+	"github.com/larder-cli/larder/sources"
+)
+
+// Run tests that a source keeps the contract of [sources.Source]. Build makes
+// the source of what is in the world, and a function that puts it out of order,
+// called before the source is asked anything.
+func Run(t *testing.T, build func(t *testing.T, w *World) (source sources.Source, outage func())) {
+	for name, test := range map[string]func(*contract){
+		"versions are complete":              (*contract).versionsAreComplete,
+		"packages lead to their bytes":       (*contract).packagesLeadToTheirBytes,
+		"unknown provider is not found":      (*contract).unknownProviderIsNotFound,
+		"missing platform is an answer":      (*contract).missingPlatformIsAnAnswer,
+		"outage is no answer":                (*contract).outageIsNoAnswer,
+		"cancellation is no answer":          (*contract).cancellationIsNoAnswer,
+		"questions may be asked all at once": (*contract).questionsAllAtOnce,
+	} {
+		t.Run(name, func(t *testing.T) {
+			w := New(t)
+			w.Add("registry.terraform.io/acme/widget", "1.2.0")
+			w.Add("registry.terraform.io/acme/widget", "1.10.0", Release{Platforms: []string{"linux_amd64", "darwin_arm64"}})
+			w.Add("registry.terraform.io/acme/widget", "2.0.0-beta.1", Release{Platforms: []string{"linux_amd64"}})
+			w.Add("registry.terraform.io/acme/gadget", "0.1.0")
+			w.Add("example.test/acme/widget", "3.0.0")
+			source, outage := build(t, w)
+			test(&contract{t, w, source, outage})
+		})
+	}
+}
+
+// A contract is one source being tested.
+type contract struct {
+	*testing.T
+	world  *World
+	source sources.Source
+	outage func()
+}
+
+func (c *contract) provider(s string) sources.Provider {
+	c.Helper()
+	p, err := sources.ParseProvider(s, sources.Terraform)
+	if err != nil {
+		c.Fatal(err)
+	}
+	return p
+}
+
+func (c *contract) id(provider, version, platform string) sources.PackageID {
+	c.Helper()
+	v, err := sources.ParseVersion(version)
+	if err != nil {
+		c.Fatal(err)
+	}
+	p, err := sources.ParsePlatform(platform)
+	if err != nil {
+		c.Fatal(err)
+	}
+	return sources.PackageID{Provider: c.provider(provider), Version: v, Platform: p}
+}
+
+func (c *contract) versionsAreComplete() {
+	for provider, want := range map[string][]string{
+		"registry.terraform.io/acme/widget": {"1.2.0", "1.10.0", "2.0.0-beta.1"},
+		"registry.terraform.io/acme/gadget": {"0.1.0"},
+		"example.test/acme/widget":          {"3.0.0"},
+	} {
+		got, err := c.versions(provider)
+		if err != nil {
+			c.Errorf("versions of %s: %v", provider, err)
+		}
+		if fmt.Sprint(got) != fmt.Sprint(want) {
+			c.Errorf("versions of %s: got %v, want %v", provider, got, want)
+		}
+	}
+}
+
+// versions are what the source lists, oldest first.
+func (c *contract) versions(provider string) ([]sources.Version, error) {
+	listing, err := c.source.Versions(c.Context(), c.provider(provider))
+	slices.SortFunc(listing.Versions, sources.Version.Compare)
+	return listing.Versions, err
+}
+
+func (c *contract) packagesLeadToTheirBytes() {
+	for _, id := range []sources.PackageID{
+		c.id("registry.terraform.io/acme/widget", "1.10.0", "darwin_arm64"),
+		c.id("example.test/acme/widget", "3.0.0", "linux_amd64"),
+	} {
+		p, err := c.source.Package(c.Context(), id)
+		if err != nil {
+			c.Errorf("%s: %v", id, err)
+			continue
+		}
+		if p.ID != id {
+			c.Errorf("%s: answered with %s", id, p.ID)
+		}
+		if p.Source == "" || p.Kind == "" {
+			c.Errorf("%s: source %q of kind %q, want both", id, p.Source, p.Kind)
+		}
+		zh, h1 := c.world.Hashes(id.Path())
+		if len(p.Hashes) > 0 && !slices.Contains(p.Hashes, sources.Hash(zh)) && !slices.Contains(p.Hashes, sources.Hash(h1)) {
+			c.Errorf("%s: hashes %v, want %s or %s", id, p.Hashes, zh, h1)
+		}
+		got, err := c.hash(p.Location)
+		if err != nil || got != zh && got != h1 {
+			c.Errorf("%s: at %+v is %s (%v), want %s or %s", id, p.Location, got, err, zh, h1)
+		}
+	}
+}
+
+// hash is the zh: of the archive, or the h1: of the directory, at a location.
+func (c *contract) hash(at sources.Location) (string, error) {
+	if set := cmp.Or(at.URL, at.Archive, at.Dir); at.URL+at.Archive+at.Dir != set {
+		return "", errors.New("more than one place")
+	}
+	switch {
+	case at.Dir != "":
+		return dirhash.HashDir(at.Dir, "", dirhash.Hash1)
+	case at.Archive != "":
+		archive, err := os.ReadFile(at.Archive)
+		return fmt.Sprintf("zh:%x", sha256.Sum256(archive)), err
+	}
+	resp, err := c.world.Client().Get(at.URL)
+	if err != nil {
+		return "", err
+	}
+	defer resp.Body.Close()
+	if resp.StatusCode != http.StatusOK {
+		return "", errors.New(resp.Status)
+	}
+	archive, err := io.ReadAll(resp.Body)
+	return fmt.Sprintf("zh:%x", sha256.Sum256(archive)), err
+}
+
+func (c *contract) unknownProviderIsNotFound() {
+	for _, provider := range []string{"registry.terraform.io/acme/unknown", "registry.terraform.io/unknown/widget"} {
+		_, err := c.versions(provider)
+		if !errors.Is(err, sources.ErrNotFound) {
+			c.Errorf("versions of %s: got %v, want ErrNotFound", provider, err)
+		}
+	}
+}
+
+func (c *contract) missingPlatformIsAnAnswer() {
+	id := c.id("registry.terraform.io/acme/widget", "1.10.0", "windows_arm64")
+	_, err := c.source.Package(c.Context(), id)
+	if !errors.Is(err, sources.ErrNoPlatform) {
+		c.Errorf("%s: got %v, want ErrNoPlatform", id, err)
+	}
+}
+
+func (c *contract) outageIsNoAnswer() {
+	c.outage()
+	_, err := c.versions("registry.terraform.io/acme/widget")
+	if err == nil || errors.Is(err, sources.ErrNotFound) {
+		c.Errorf("versions during an outage: got %v, want an error that is no answer", err)
+	}
+	_, err = c.source.Package(c.Context(), c.id("registry.terraform.io/acme/widget", "1.2.0", "linux_amd64"))
+	if err == nil || errors.Is(err, sources.ErrNotFound) {
+		c.Errorf("package during an outage: got %v, want an error that is no answer", err)
+	}
+}
+
+func (c *contract) cancellationIsNoAnswer() {
+	ctx, cancel := context.WithCancel(c.Context())
+	cancel()
+	_, err := c.source.Versions(ctx, c.provider("registry.terraform.io/acme/widget"))
+	if errors.Is(err, sources.ErrNotFound) {
+		c.Errorf("cancelled: got %v, want an error that is no answer", err)
+	}
+}
+
+func (c *contract) questionsAllAtOnce() {
+	id := c.id("registry.terraform.io/acme/widget", "1.2.0", "linux_amd64")
+	want, err := c.source.Package(c.Context(), id)
+	if err != nil {
+		c.Fatal(err)
+	}
+	var group sync.WaitGroup
+	for range 16 {
+		group.Go(func() {
+			versions, err := c.versions("registry.terraform.io/acme/widget")
+			if err != nil || len(versions) != 3 {
+				c.Errorf("versions: got %v, %v, want three", versions, err)
+			}
+		})
+		group.Go(func() {
+			got, err := c.source.Package(c.Context(), id)
+			if err != nil || got.Location != want.Location {
+				c.Errorf("package: got %+v, %v, want %+v", got.Location, err, want.Location)
+			}
+		})
+	}
+	group.Wait()
+}
