@@ -1,0 +1,101 @@
+package trust
+
+import (
+	"fmt"
+	"strings"
+	"time"
+
+	"github.com/larder-cli/larder/sources"
+)
+
+// A ChecksumError is a file whose signed checksum is not the one wanted.
+type ChecksumError struct {
+	Filename  string
+	Want, Got sources.Hash // Got is empty if the file has no checksum
+}
+
+func (e *ChecksumError) Error() string {
+	if e.Got == "" {
+		return fmt.Sprintf("no checksum for %s among those signed", e.Filename)
+	}
+	return fmt.Sprintf("checksum of %s is signed as %s, but should be %s", e.Filename, e.Got, e.Want)
+}
+
+// An UnknownIssuerError is a signature by none of the keys listed.
+type UnknownIssuerError struct {
+	Issuers []string // ids of the keys that the signature names
+	Listed  []string // ids of the keys listed
+}
+
+func (e *UnknownIssuerError) Error() string {
+	if len(e.Issuers) == 0 {
+		return "signed by an unknown key"
+	}
+	return "signed by the unknown key " + strings.Join(e.Issuers, ", ")
+}
+
+// A RevokedKeyError is a signature by a key that was revoked.
+type RevokedKeyError struct {
+	KeyID  string
+	Reason string // its owner's words; may be empty
+}
+
+func (e *RevokedKeyError) Error() string {
+	if e.Reason == "" {
+		return fmt.Sprintf("signed by the key %s, which was revoked", e.KeyID)
+	}
+	return fmt.Sprintf("signed by the key %s, which was revoked: %q", e.KeyID, e.Reason)
+}
+
+// An ExpiredKeyError is a signature by a key that has expired, and does not
+// count for that.
+type ExpiredKeyError struct {
+	KeyID        string
+	Signed, Ends time.Time // when the signature was made and when the key expired
+}
+
+func (e *ExpiredKeyError) Error() string {
+	return fmt.Sprintf("signed on %s by the key %s, which expired on %s", day(e.Signed), e.KeyID, day(e.Ends))
+}
+
+// An ExpiredSignatureError is a signature that is not valid now.
+type ExpiredSignatureError struct {
+	KeyID        string
+	Signed, Ends time.Time // Ends is zero if it does not expire
+}
+
+func (e *ExpiredSignatureError) Error() string {
+	if e.Ends.IsZero() {
+		return fmt.Sprintf("signature comes from the future: %s", day(e.Signed))
+	}
+	return fmt.Sprintf("signature expired on %s", day(e.Ends))
+}
+
+// A SignatureError is a signature that does not fit what it should sign, or is
+// unreadable or weak.
+type SignatureError struct{ Err error }
+
+func (e *SignatureError) Error() string { return fmt.Sprintf("bad signature: %v", e.Err) }
+func (e *SignatureError) Unwrap() error { return e.Err }
+
+// A KeyError is a listed key that cannot be read.
+type KeyError struct {
+	Number int // its place in the list, from 1
+	Err    error
+}
+
+func (e *KeyError) Error() string { return fmt.Sprintf("signing key %d: %v", e.Number, e.Err) }
+func (e *KeyError) Unwrap() error { return e.Err }
+
+// A TrustSignatureError is a trust signature that does not hold.
+type TrustSignatureError struct {
+	KeyID string // of the publisher's key
+	Err   error
+}
+
+func (e *TrustSignatureError) Error() string {
+	return fmt.Sprintf("trust signature of the key %s: %v", e.KeyID, e.Err)
+}
+func (e *TrustSignatureError) Unwrap() error { return e.Err }
+
+func day(t time.Time) string { return t.UTC().Format(time.DateOnly) }

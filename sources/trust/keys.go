@@ -1,0 +1,109 @@
+package trust
+
+import (
+	"bytes"
+	"errors"
+	"fmt"
+	"io"
+	"strings"
+
+	"github.com/ProtonMail/go-crypto/openpgp"
+	"github.com/ProtonMail/go-crypto/openpgp/armor"
+	"github.com/ProtonMail/go-crypto/openpgp/packet"
+	"github.com/larder-cli/larder/sources"
+)
+
+// Real ones have some kilobytes, and one or two keys.
+const (
+	maxSignatureSize = 64 << 10
+	maxKeySize       = 256 << 10
+	maxKeys          = 64
+)
+
+// checkShape refuses what need not be tried.
+func checkShape(s *sources.Signed) error {
+	switch {
+	case len(s.Keys) > maxKeys:
+		return fmt.Errorf("%d signing keys listed, more than %d", len(s.Keys), maxKeys)
+	case len(s.Signature) > maxSignatureSize:
+		return &SignatureError{fmt.Errorf("more than %d bytes", maxSignatureSize)}
+	case len(s.Signature) == 0:
+		return &SignatureError{errors.New("empty")}
+	case bytes.HasPrefix(bytes.TrimSpace(s.Signature), []byte("-----BEGIN PGP")):
+		err := &SignatureError{errors.New("ASCII-armoured where it must be binary")}
+		return sources.WithHint(err, "The publisher makes a binary one with gpg --detach-sign, without --armor")
+	}
+	return nil
+}
+
+// readKeys reads a key block, each key of which has a self-signature.
+func readKeys(armored string) (openpgp.EntityList, error) {
+	if len(armored) > maxKeySize {
+		return nil, fmt.Errorf("more than %d bytes", maxKeySize)
+	}
+	keyring, err := openpgp.ReadArmoredKeyRing(strings.NewReader(armored))
+	if err != nil {
+		return nil, err
+	}
+	for _, entity := range keyring {
+		// The library takes it for granted where it verifies by a subkey.
+		if self, _ := entity.PrimarySelfSignature(); self == nil {
+			return nil, fmt.Errorf("no self-signature on the key %s", entity.PrimaryKey.KeyIdString())
+		}
+	}
+	return keyring, nil
+}
+
+// dearmor is what an ASCII-armoured block of the given type holds.
+func dearmor(armored, blockType string, limit int) ([]byte, error) {
+	if len(armored) > limit {
+		return nil, fmt.Errorf("more than %d bytes", limit)
+	}
+	block, err := armor.Decode(strings.NewReader(armored))
+	if err == io.EOF { //nolint:errorlint // the library returns it as it is
+		return nil, errors.New("not ASCII-armoured OpenPGP")
+	}
+	if err != nil {
+		return nil, err
+	}
+	if block.Type != blockType {
+		return nil, fmt.Errorf("%s instead of %s", block.Type, blockType)
+	}
+	return io.ReadAll(block.Body)
+}
+
+// signatures are the signatures in a binary file, as far as it can be read.
+func signatures(file []byte) []*packet.Signature {
+	var sigs []*packet.Signature
+	packets := packet.NewReader(bytes.NewReader(file))
+	for {
+		p, err := packets.Next()
+		if err != nil {
+			return sigs
+		}
+		if sig, ok := p.(*packet.Signature); ok && sig.IssuerKeyId != nil {
+			sigs = append(sigs, sig)
+		}
+	}
+}
+
+// issuers are the ids of the keys that a binary file claims to be signed by.
+func issuers(file []byte) []string {
+	var ids []string
+	for _, sig := range signatures(file) {
+		ids = append(ids, fmt.Sprintf("%016X", *sig.IssuerKeyId))
+	}
+	return ids
+}
+
+func keyIDs(keyring openpgp.EntityList) []string {
+	var ids []string
+	for _, entity := range keyring {
+		ids = append(ids, entity.PrimaryKey.KeyIdString())
+	}
+	return ids
+}
+
+func fingerprint(entity *openpgp.Entity) string {
+	return fmt.Sprintf("%X", entity.PrimaryKey.Fingerprint)
+}

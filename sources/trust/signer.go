@@ -1,0 +1,186 @@
+package trust
+
+import (
+	"bytes"
+	"crypto"
+	"errors"
+	"fmt"
+	"strings"
+	"time"
+
+	"github.com/ProtonMail/go-crypto/openpgp"
+	pgperrors "github.com/ProtonMail/go-crypto/openpgp/errors"
+	"github.com/ProtonMail/go-crypto/openpgp/packet"
+	"github.com/larder-cli/larder/sources"
+)
+
+// A signer is a key that verifies a signature.
+type signer struct {
+	listed  sources.Key
+	entity  *openpgp.Entity
+	signed  time.Time
+	expired time.Time // when the key did; zero if it has not
+}
+
+// findSigner tries the listed keys in order. One that has expired does not keep
+// a later one from being found, which may be the same key with a longer life.
+func findSigner(s *sources.Signed, opts Options) (*signer, error) {
+	if err := checkShape(s); err != nil {
+		return nil, err
+	}
+	var old *signer
+	var outlived *ExpiredKeyError
+	unknown := &UnknownIssuerError{Issuers: issuers(s.Signature)}
+	for i, key := range s.Keys {
+		keyring, err := readKeys(key.Armor)
+		if err != nil {
+			return nil, &KeyError{i + 1, err}
+		}
+		found, err := verify(s.Sums, s.Signature, keyring, opts)
+		switch {
+		case errors.Is(err, pgperrors.ErrUnknownIssuer):
+			unknown.Listed = append(unknown.Listed, keyIDs(keyring)...)
+			continue
+		case errors.As(err, &outlived):
+			continue
+		case err != nil:
+			return nil, err
+		}
+		found.listed = key
+		if found.expired.IsZero() {
+			return found, nil
+		}
+		old = found
+	}
+	switch {
+	case old != nil:
+		return old, nil
+	case outlived != nil:
+		return nil, sources.WithHint(outlived, "Ask the publisher to sign with a key that is valid")
+	}
+	if len(unknown.Listed) == 0 {
+		return nil, sources.WithHint(unknown, "The registry lists no signing keys for this provider")
+	}
+	return nil, sources.WithHint(unknown, "The registry lists the keys %s", strings.Join(unknown.Listed, ", "))
+}
+
+// verify checks a detached signature of doc. If none of the keys is its issuer,
+// the error is [pgperrors.ErrUnknownIssuer].
+func verify(doc, signature []byte, keyring openpgp.EntityList, opts Options) (*signer, error) {
+	sig, entity, err := openpgp.VerifyDetachedSignature(keyring, bytes.NewReader(doc), bytes.NewReader(signature),
+		&packet.Config{Time: opts.Now})
+	switch {
+	case errors.Is(err, pgperrors.ErrUnknownIssuer):
+		return nil, err
+	case entity == nil:
+		return nil, &SignatureError{err}
+	case weak(sig.Hash):
+		return nil, &SignatureError{fmt.Errorf("made with the weak digest %s", sig.Hash)}
+	}
+	v := validity{entity: entity, signature: sig, now: opts.Now()}
+	if err := v.checkRevocation(err); err != nil {
+		return nil, err
+	}
+	expired, err := v.checkExpiry(err)
+	if err == nil && !expired.IsZero() && opts.EnforceGPGExpiration {
+		err = v.keyExpired(expired)
+	}
+	return &signer{entity: entity, signed: sig.CreationTime, expired: expired}, err
+}
+
+func weak(h crypto.Hash) bool { return h == crypto.SHA1 || h == crypto.MD5 || h == crypto.RIPEMD160 }
+
+// validity judges a signature that its key verifies, by revocations and times.
+type validity struct {
+	entity    *openpgp.Entity
+	signature *packet.Signature
+	now       time.Time
+}
+
+// checkRevocation is stricter than the library, whose finding is given, and to
+// which a key is good for what it signed before it was revoked for being, say,
+// out of use.
+func (v validity) checkRevocation(found error) error {
+	revocations := v.entity.Revocations
+	if sub := v.subkey(); sub != nil {
+		revocations = append(revocations[:len(revocations):len(revocations)], sub.Revocations...)
+	}
+	if len(revocations) == 0 && !errors.Is(found, pgperrors.ErrKeyRevoked) {
+		return nil
+	}
+	revoked := &RevokedKeyError{KeyID: v.entity.PrimaryKey.KeyIdString()}
+	for _, r := range revocations {
+		revoked.Reason = r.RevocationReasonText
+	}
+	return sources.WithHint(revoked, "Do not trust this release before its publisher has explained it")
+}
+
+// checkExpiry returns when the key expired, if it has, and an error if that was
+// before it signed. What else the library has found is an error too.
+func (v validity) checkExpiry(found error) (expired time.Time, err error) {
+	switch {
+	case v.signature.CreationTime.After(v.now):
+		return expired, sources.WithHint(v.signatureExpired(time.Time{}), "Check the clock of this machine")
+	case v.signature.SigExpired(v.now):
+		return expired, v.signatureExpired(lifeEnd(v.signature.CreationTime, v.signature.SigLifetimeSecs))
+	}
+	for _, end := range v.keyEnds() {
+		if !end.IsZero() && end.Before(v.now) && (expired.IsZero() || end.Before(expired)) {
+			expired = end
+		}
+	}
+	switch {
+	case expired.IsZero() && found != nil:
+		return expired, &SignatureError{found}
+	case !expired.IsZero() && expired.Before(v.signature.CreationTime):
+		return expired, v.keyExpired(expired)
+	}
+	return expired, nil
+}
+
+func (v validity) signatureExpired(end time.Time) error {
+	return &ExpiredSignatureError{v.entity.PrimaryKey.KeyIdString(), v.signature.CreationTime, end}
+}
+
+func (v validity) keyExpired(end time.Time) error {
+	return &ExpiredKeyError{v.entity.PrimaryKey.KeyIdString(), v.signature.CreationTime, end}
+}
+
+// keyEnds are the times after which the key that made the signature is no
+// longer valid, whichever comes first; those that are zero never come.
+func (v validity) keyEnds() []time.Time {
+	self, _ := v.entity.PrimarySelfSignature()
+	ends := bindingEnds(v.entity.PrimaryKey, self)
+	if sub := v.subkey(); sub != nil {
+		ends = append(ends, bindingEnds(sub.PublicKey, sub.Sig)...)
+		if cross := sub.Sig.EmbeddedSignature; cross != nil {
+			ends = append(ends, lifeEnd(cross.CreationTime, cross.SigLifetimeSecs))
+		}
+	}
+	return ends
+}
+
+func bindingEnds(key *packet.PublicKey, binding *packet.Signature) []time.Time {
+	return []time.Time{
+		lifeEnd(key.CreationTime, binding.KeyLifetimeSecs),
+		lifeEnd(binding.CreationTime, binding.SigLifetimeSecs),
+	}
+}
+
+// lifeEnd is the end of a life so many seconds long, zero if it has none.
+func lifeEnd(start time.Time, seconds *uint32) time.Time {
+	if seconds == nil || *seconds == 0 {
+		return time.Time{}
+	}
+	return start.Add(time.Duration(*seconds) * time.Second)
+}
+
+// subkey is the subkey that made the signature, nil if the primary key did.
+func (v validity) subkey() *openpgp.Subkey {
+	for i := range v.entity.Subkeys {
+		if sub := &v.entity.Subkeys[i]; sub.PublicKey.KeyId == *v.signature.IssuerKeyId {
+			return sub
+		}
+	}
+	return nil
+}

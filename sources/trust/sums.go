@@ -1,0 +1,85 @@
+package trust
+
+import (
+	"encoding/hex"
+	"fmt"
+	"strings"
+
+	"github.com/larder-cli/larder/sources"
+)
+
+// Sums are the contents of a SHA256SUMS document: lines of a SHA-256 in
+// hexadecimal and a file name, with white space between them.
+type Sums struct{ lines []sumsLine }
+
+type sumsLine struct {
+	sum, name string // name is empty if there is none
+}
+
+// Real documents have some kilobytes and a line for each platform.
+const (
+	maxSumsSize  = 1 << 20
+	maxSumsLines = 10_000
+)
+
+// ParseSums splits doc into lines, of which it skips the blank ones. What is
+// wrong with a line matters only to who needs the line.
+func ParseSums(doc []byte) (Sums, error) {
+	if len(doc) > maxSumsSize {
+		return Sums{}, fmt.Errorf("checksums: more than %d bytes", maxSumsSize)
+	}
+	var s Sums
+	for line := range strings.SplitSeq(string(doc), "\n") {
+		fields := strings.Fields(line)
+		if len(fields) == 0 {
+			continue
+		}
+		if len(s.lines) == maxSumsLines {
+			return Sums{}, fmt.Errorf("checksums: more than %d lines", maxSumsLines)
+		}
+		fields = append(fields, "")
+		s.lines = append(s.lines, sumsLine{fields[0], fields[1]})
+	}
+	return s, nil
+}
+
+// Find is the sum of the named file, on the first line that names it, and false
+// if there is none or it is malformed. A "*" before the name on a line is part
+// of the name.
+func (s Sums) Find(filename string) (sum [32]byte, ok bool) {
+	line, ok := s.find(filename)
+	if !ok {
+		return sum, false
+	}
+	return line.parse()
+}
+
+func (s Sums) find(filename string) (sumsLine, bool) {
+	for _, line := range s.lines {
+		if line.name == filename && filename != "" {
+			return line, true
+		}
+	}
+	return sumsLine{}, false
+}
+
+// Hashes are the zh: hashes of all lines, and none if any line is malformed.
+func (s Sums) Hashes() []sources.Hash {
+	hashes := make([]sources.Hash, 0, len(s.lines))
+	for _, line := range s.lines {
+		sum, ok := line.parse()
+		if !ok || line.name == "" {
+			return nil
+		}
+		hashes = append(hashes, sources.ZipHash(sum))
+	}
+	return hashes
+}
+
+func (l sumsLine) parse() (sum [32]byte, ok bool) {
+	if len(l.sum) != hex.EncodedLen(len(sum)) {
+		return sum, false
+	}
+	_, err := hex.Decode(sum[:], []byte(l.sum))
+	return sum, err == nil
+}
