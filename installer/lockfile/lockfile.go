@@ -1,0 +1,90 @@
+// Package lockfile reads and writes the dependency lock file of a root module.
+// It knows the text of the file and the rules for changing it; which versions
+// and hashes belong in it is for others to decide.
+//
+// On disk it leaves .terraform.lock.hcl, replaced whole by rename.
+//
+// # Format
+//
+//	# This file is maintained automatically by "terraform init".
+//	# Manual edits may be lost in future updates.
+//
+//	provider "registry.terraform.io/acme/widget" {
+//	  version     = "2.5.1"
+//	  constraints = "~> 2.0"
+//	  hashes = [
+//	    "h1:AAA=",
+//	    "zh:111",
+//	  ]
+//	}
+//
+// The file is UTF-8 with LF line ends. The first line names the engine. One
+// blank line precedes each block. Blocks are in the order of
+// [sources.Provider.Compare], hashes in byte order and each once. Constraints
+// and hashes are left out when there are none.
+//
+// Addresses, versions and constraints must be in canonical form. The engines
+// would evaluate an expression such as "1.${0}"; this package takes plain
+// strings and lists only, which is all that they ever write.
+//
+// # Comments
+//
+// Engines drop comments when they rewrite the file. This package keeps them: a
+// comment follows the block, argument or hash it stands before or beside, and
+// goes when that goes. Paragraphs between the header and the first block stay
+// at the top, whatever follows the last block stays at the end.
+package lockfile
+
+import (
+	"slices"
+
+	"github.com/larder-cli/larder/sources"
+)
+
+// Name is the file's name in a root module.
+const Name = ".terraform.lock.hcl"
+
+// An Entry is what is locked for one provider.
+type Entry struct {
+	Provider    sources.Provider
+	Version     sources.Version
+	Constraints sources.Constraints // in force when it was installed; may be out of date
+	Hashes      []sources.Hash      // of all platforms that are known
+}
+
+// A File is the contents of a lock file.
+type File struct {
+	Exists bool // false if there is no such file, which locks nothing
+
+	engine  sources.Engine
+	entries map[sources.Provider]Entry
+	remarks remarks
+}
+
+// Entry is what the file locks for p, with the hashes as they stand there, and
+// false if it locks nothing for p.
+func (f *File) Entry(p sources.Provider) (Entry, bool) {
+	e, ok := f.entries[p]
+	e.Hashes = slices.Clone(e.Hashes)
+	return e, ok
+}
+
+// Entries are all entries, sorted by provider.
+func (f *File) Entries() []Entry {
+	var entries []Entry
+	for p := range f.entries {
+		e, _ := f.Entry(p)
+		entries = append(entries, e)
+	}
+	return sorted(entries)
+}
+
+// Engine is the engine that the header names, and false if it names none.
+func (f *File) Engine() (sources.Engine, bool) { return f.engine, f.engine != "" }
+
+// sorted is a copy of entries, in the order of the file.
+func sorted(entries []Entry) []Entry {
+	return slices.SortedFunc(slices.Values(entries), func(a, b Entry) int {
+		return a.Provider.Compare(b.Provider)
+	})
+}

@@ -1,0 +1,352 @@
+package lockfile
+
+import (
+	"bytes"
+	"cmp"
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"maps"
+	"os"
+	"slices"
+	"strings"
+	"unicode"
+	"unicode/utf8"
+
+	"github.com/hashicorp/hcl/v2"
+	"github.com/hashicorp/hcl/v2/hclsyntax"
+	"github.com/zclconf/go-cty/cty"
+
+	"github.com/larder-cli/larder/sources"
+)
+
+const (
+	// maxSize is room for some fifty thousand hashes.
+	maxSize = 4 << 20
+
+	// maxDepth bounds the brackets open at once: the parser recurses for each
+	// of them. A valid file has two.
+	maxDepth = 32
+)
+
+// Read reads the lock file at path. Without one there, the File is empty and
+// does not exist. The diagnostics tell all that is wrong at once; the File is
+// nil if any of them is an error.
+func Read(path string) (*File, sources.Diagnostics) {
+	src, err := contents(path)
+	switch {
+	case errors.Is(err, fs.ErrNotExist):
+		return &File{}, nil
+	case err != nil:
+		return nil, sources.Diagnostics{{File: path, Text: cause(err).Error()}}
+	}
+	return parse(path, src)
+}
+
+// contents is what the file at path holds. Its errors may name the path.
+func contents(path string) ([]byte, error) {
+	info, err := os.Stat(path)
+	if err != nil {
+		return nil, err
+	}
+	if !info.Mode().IsRegular() {
+		return nil, errors.New("not a regular file")
+	}
+	file, err := os.Open(path)
+	if err != nil {
+		return nil, err
+	}
+	defer file.Close()
+	src, err := io.ReadAll(io.LimitReader(file, maxSize+1))
+	if err == nil && len(src) > maxSize {
+		return nil, fmt.Errorf("larger than %d MiB", maxSize>>20)
+	}
+	return src, err
+}
+
+// cause is err without the operation and the paths.
+func cause(err error) error {
+	if e, ok := errors.AsType[*fs.PathError](err); ok {
+		return e.Err
+	}
+	if e, ok := errors.AsType[*os.LinkError](err); ok {
+		return e.Err
+	}
+	return err
+}
+
+// A reader gathers what a lock file says, and what is wrong with it.
+type reader struct {
+	name    string
+	file    *File
+	lines   map[sources.Provider]int // of the first block for each
+	anchors []anchor
+	diags   sources.Diagnostics
+}
+
+// parse reads src, the lock file called name.
+func parse(name string, src []byte) (*File, sources.Diagnostics) {
+	src = bytes.TrimPrefix(src, []byte("\ufeff"))
+	r := &reader{
+		name:  name,
+		file:  &File{Exists: true, entries: map[sources.Provider]Entry{}},
+		lines: map[sources.Provider]int{},
+	}
+	if body, tokens, ok := r.syntax(src); ok {
+		r.file.engine = headerEngine(tokens)
+		r.body(body)
+		r.file.remarks = attach(tokens, r.anchors)
+	}
+	slices.SortStableFunc(r.diags, func(a, b sources.Diagnostic) int {
+		return cmp.Or(cmp.Compare(a.Line, b.Line), cmp.Compare(a.Column, b.Column))
+	})
+	if r.diags.Err() != nil {
+		return nil, r.diags
+	}
+	return r.file, r.diags
+}
+
+// tell adds an error about the place at.
+func (r *reader) tell(at hcl.Pos, hint, format string, args ...any) {
+	r.diags = append(r.diags, sources.Diagnostic{
+		File: r.name, Line: at.Line, Column: at.Column,
+		Text: fmt.Sprintf(format, args...), Hint: hint,
+	})
+}
+
+// syntax parses src as far as HCL goes, and reports whether it could.
+func (r *reader) syntax(src []byte) (*hclsyntax.Body, hclsyntax.Tokens, bool) {
+	if line := conflict(src); line > 0 {
+		r.tell(hcl.Pos{Line: line, Column: 1}, "resolve the conflict first; if in doubt keep either side and lock again", "unresolved merge conflict")
+		return nil, nil, false
+	}
+	tokens, _ := hclsyntax.LexConfig(src, r.name, hcl.InitialPos) // the parser repeats its diagnostics
+	if !r.plain(tokens) {
+		return nil, nil, false
+	}
+	file, diags := hclsyntax.ParseConfig(src, r.name, hcl.InitialPos)
+	for _, d := range diags {
+		r.tell(d.Subject.Start, strings.TrimSuffix(d.Detail, "."), "%s", lowerFirst(d.Summary))
+	}
+	if diags.HasErrors() {
+		return nil, nil, false
+	}
+	return file.Body.(*hclsyntax.Body), tokens, true
+}
+
+// conflict is the line of the first conflict marker of a version control
+// system, or 0. Without this, the parser would see the start of a heredoc.
+func conflict(src []byte) int {
+	line := 0
+	for text := range bytes.Lines(src) {
+		line++
+		if bytes.HasPrefix(text, []byte("<<<<<<< ")) {
+			return line
+		}
+	}
+	return 0
+}
+
+// plain reports whether tokens are only such as a lock file is made of. This
+// keeps from the parser all that makes it recurse or evaluate.
+func (r *reader) plain(tokens hclsyntax.Tokens) bool {
+	depth := 0
+	for _, t := range tokens {
+		switch t.Type {
+		case hclsyntax.TokenOBrace, hclsyntax.TokenOBrack:
+			depth++
+		case hclsyntax.TokenCBrace, hclsyntax.TokenCBrack:
+			depth--
+		case hclsyntax.TokenIdent, hclsyntax.TokenOQuote, hclsyntax.TokenCQuote, hclsyntax.TokenQuotedLit,
+			hclsyntax.TokenEqual, hclsyntax.TokenComma, hclsyntax.TokenNumberLit,
+			hclsyntax.TokenComment, hclsyntax.TokenNewline, hclsyntax.TokenEOF:
+		default:
+			r.tell(t.Range.Start, "a lock file consists of blocks, plain strings and lists of them", "unexpected %q", t.Bytes)
+			return false
+		}
+		if depth > maxDepth {
+			r.tell(t.Range.Start, "", "nested too deeply")
+			return false
+		}
+	}
+	return true
+}
+
+// body reads what stands at the top level.
+func (r *reader) body(body *hclsyntax.Body) {
+	for _, a := range body.Attributes {
+		r.tell(a.SrcRange.Start, "a lock file has provider blocks only", "unexpected argument %q", a.Name)
+	}
+	warned := false
+	for _, b := range body.Blocks {
+		switch b.Type {
+		case "provider":
+			r.provider(b)
+		case "module":
+			r.module(b, !warned)
+			warned = true
+		default:
+			r.tell(b.TypeRange.Start, "a lock file has provider blocks only", "unexpected block %q", b.Type)
+		}
+	}
+}
+
+// module passes over a block that engines reserve for the future.
+func (r *reader) module(b *hclsyntax.Block, warn bool) {
+	if len(b.Labels) != 1 {
+		r.tell(b.TypeRange.Start, "", "module block needs one label, the module's path")
+		return
+	}
+	if warn {
+		r.tell(b.TypeRange.Start, "", "dependency locks for modules are not supported, so this has no effect")
+		r.diags[len(r.diags)-1].Warning = true
+	}
+	// The block will not be written again, nor the comments in it.
+	r.anchor(place{part: "module"}, b.TypeRange.Start, b.CloseBraceRange.End)
+}
+
+// provider reads a provider block.
+func (r *reader) provider(b *hclsyntax.Block) {
+	p, ok := r.address(b)
+	e := Entry{Provider: p}
+	r.anchor(place{p, "{"}, b.TypeRange.Start, b.OpenBraceRange.End)
+	r.anchor(place{p, "}"}, b.CloseBraceRange.Start, b.CloseBraceRange.End)
+	for _, name := range slices.Sorted(maps.Keys(b.Body.Attributes)) {
+		a := b.Body.Attributes[name]
+		if name != "hashes" {
+			r.anchor(place{p, name}, a.SrcRange.Start, a.SrcRange.End)
+		}
+		switch name {
+		case "version":
+			e.Version = r.version(a)
+		case "constraints":
+			e.Constraints = r.constraints(a)
+		case "hashes":
+			e.Hashes = r.hashes(p, a)
+		default:
+			r.tell(a.SrcRange.Start, providerHint, "unexpected argument %q", name)
+		}
+	}
+	for _, inner := range b.Body.Blocks {
+		r.tell(inner.TypeRange.Start, providerHint, "unexpected block %q", inner.Type)
+	}
+	if b.Body.Attributes["version"] == nil {
+		r.tell(b.TypeRange.Start, "", "provider block without a version")
+	}
+	if ok {
+		r.file.entries[p] = e
+	}
+}
+
+const providerHint = "a provider block has version, constraints and hashes"
+
+// address reads the label of a provider block.
+func (r *reader) address(b *hclsyntax.Block) (sources.Provider, bool) {
+	if len(b.Labels) != 1 {
+		r.tell(b.TypeRange.Start, "", "provider block needs one label, the provider's address")
+		return sources.Provider{}, false
+	}
+	label, at := b.Labels[0], b.LabelRanges[0].Start
+	p, err := sources.ParseProvider(label, r.file.engine)
+	switch {
+	case err != nil:
+		r.tell(at, hint(err), "%v", err)
+	case p.String() != label:
+		r.tell(at, fmt.Sprintf("write %q", p), "provider address %q is not in its full and normalized form", label)
+	case p.Legacy():
+		r.tell(at, "finish the upgrade to Terraform 0.13, which gives every provider a namespace", "provider address %q is of Terraform 0.12", label)
+	case p.BuiltIn():
+		r.tell(at, "remove the block", "provider %q is built in and cannot be locked", label)
+	case r.lines[p] != 0:
+		r.tell(at, "keep one of the blocks", "provider %q is locked on line %d already", label, r.lines[p])
+	default:
+		r.lines[p] = at.Line
+		return p, true
+	}
+	return p, false
+}
+
+func (r *reader) version(a *hclsyntax.Attribute) sources.Version {
+	text, ok := r.text(a.Expr, "version")
+	if !ok {
+		return sources.Version{}
+	}
+	v, err := sources.ParseVersion(text)
+	switch {
+	case err != nil:
+		r.tell(a.Expr.Range().Start, hint(err), "%v", err)
+	case v.String() != text:
+		r.tell(a.Expr.Range().Start, fmt.Sprintf("write %q", v), "version %q is not in its normalized form", text)
+	}
+	return v
+}
+
+func (r *reader) constraints(a *hclsyntax.Attribute) sources.Constraints {
+	text, ok := r.text(a.Expr, "constraints")
+	if !ok || text == "" { // an empty string is no constraint here, though not in a configuration
+		return sources.Constraints{}
+	}
+	c, err := sources.ParseConstraints(text)
+	switch {
+	case err != nil:
+		r.tell(a.Expr.Range().Start, hint(err), "%v", err)
+	case c.String() != text:
+		r.tell(a.Expr.Range().Start, fmt.Sprintf("write %q", c), "version constraint %q is not in its normalized form", text)
+	}
+	return c
+}
+
+func (r *reader) hashes(p sources.Provider, a *hclsyntax.Attribute) []sources.Hash {
+	list, ok := a.Expr.(*hclsyntax.TupleConsExpr)
+	if !ok || len(list.Exprs) == 0 {
+		r.tell(a.Expr.Range().Start, "leave the argument out if there are no hashes", "hashes is not a list of at least one hash")
+		return nil
+	}
+	r.anchor(place{p, "hashes"}, a.SrcRange.Start, list.OpenRange.End)
+	last := list.SrcRange.End
+	r.anchor(place{p, "]"}, hcl.Pos{Line: last.Line, Column: last.Column - 1, Byte: last.Byte - 1}, last)
+
+	var hashes []sources.Hash
+	for _, expr := range list.Exprs {
+		text, ok := r.text(expr, "hash")
+		if !ok {
+			continue
+		}
+		h, err := sources.ParseHash(text)
+		if err != nil {
+			r.tell(expr.Range().Start, hint(err), "%v", err)
+			continue
+		}
+		at := place{p, string(h)}
+		if slices.Contains(hashes, h) {
+			at.part = "duplicate" // will not be written again
+		}
+		r.anchor(at, expr.Range().Start, expr.Range().End)
+		hashes = append(hashes, h)
+	}
+	return hashes
+}
+
+// text is the string that expr consists of.
+func (r *reader) text(expr hclsyntax.Expression, what string) (string, bool) {
+	v, diags := expr.Value(nil)
+	if diags.HasErrors() || v.IsNull() || v.Type() != cty.String {
+		r.tell(expr.Range().Start, "", "%s is not a string in quotes", what)
+		return "", false
+	}
+	return v.AsString(), true
+}
+
+// hint is the outermost hint in err, if there is one.
+func hint(err error) string {
+	if hints := sources.Hints(err); len(hints) > 0 {
+		return hints[0]
+	}
+	return ""
+}
+
+func lowerFirst(s string) string {
+	first, size := utf8.DecodeRuneInString(s)
+	return string(unicode.ToLower(first)) + s[size:]
+}

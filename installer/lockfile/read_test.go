@@ -1,0 +1,230 @@
+package lockfile_test
+
+import (
+	"bytes"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/hashicorp/hcl/v2"
+	"github.com/hashicorp/hcl/v2/hclsyntax"
+
+	"github.com/larder-cli/larder/installer/lockfile"
+	"github.com/larder-cli/larder/sources"
+)
+
+// block is a provider block for acme/alpha with the given body.
+func block(body string) string {
+	return "provider \"registry.terraform.io/acme/alpha\" {\n" + body + "\n}\n"
+}
+
+func TestWhatIsAccepted(t *testing.T) {
+	for name, src := range map[string]string{
+		"empty":                 "",
+		"byte order mark":       "\ufeff" + block(`version = "1.0.0"`),
+		"Windows line ends":     strings.ReplaceAll(block(`version = "1.0.0"`), "\n", "\r\n"),
+		"no last line end":      strings.TrimSpace(block(`version = "1.0.0"`)),
+		"one line":              `provider "registry.terraform.io/acme/alpha" { version = "1.0.0" }`,
+		"empty constraints":     block("version = \"1.0.0\"\nconstraints = \"\""),
+		"unknown scheme":        block("version = \"1.0.0\"\nhashes = [\"a:\", \"b:c:d\"]"),
+		"hashes out of order":   block("version = \"1.0.0\"\nhashes = [\"zh:b\", \"h1:a\", \"zh:b\",]"),
+		"pre-release and build": block("version = \"1.0.0-beta.1+x\"\nconstraints = \"1.0.0-beta.1+x\""),
+		"unicode host":          "provider \"испытание.com/acme/alpha\" {\nversion = \"1.0.0\"\n}",
+	} {
+		t.Run(name, func(t *testing.T) {
+			f, ds := lockfile.Parse([]byte(src))
+			if len(ds) > 0 {
+				t.Fatalf("%v", ds)
+			}
+			if want := strings.Count(src, "provider"); len(f.Entries()) != want {
+				t.Errorf("entries = %v, want %d", f.Entries(), want)
+			}
+		})
+	}
+}
+
+func TestWhatIsRefused(t *testing.T) {
+	const version = "version = \"1.0.0\"\n"
+	label := func(s string) string { return "provider \"" + s + "\" {\n" + version + "}\n" }
+	// A text that ends in a colon goes on in the words of package sources.
+	for _, c := range []struct{ name, src, want string }{
+		{"syntax", "provider {", `lock.hcl:1:10: unclosed configuration block`},
+		{"merge conflict", "\n<<<<<<< HEAD\n", `lock.hcl:2:1: unresolved merge conflict`},
+		{"not UTF-8", "\xff", `lock.hcl:1:1: unexpected "\xff"`},
+		{"deep nesting", "a = " + strings.Repeat("[", 100), `lock.hcl:1:37: nested too deeply`},
+		{"template", block(`version = "1.${0}.0"`), `lock.hcl:2:14: unexpected "${"`},
+		{"call", block(`version = upper("1.0.0")`), `lock.hcl:2:16: unexpected "("`},
+		{"argument at the top", "version = 1", `lock.hcl:1:1: unexpected argument "version"`},
+		{"other block", "\nresource \"a\" \"b\" {\n}", `lock.hcl:2:1: unexpected block "resource"`},
+		{"module without path", "module {\n}", `lock.hcl:1:1: module block needs one label, the module's path`},
+		{"no label", "provider {\n}", "lock.hcl:1:1: provider block needs one label, the provider's address\nlock.hcl:1:1: provider block without a version"},
+		{"two labels", "provider \"a\" \"b\" {\n" + version + "}", `lock.hcl:1:1: provider block needs one label, the provider's address`},
+
+		{"bad address", label("a b"), `lock.hcl:1:10: provider source "a b": `},
+		{"no namespace", label("aws"), `lock.hcl:1:10: provider address "aws" is not in its full and normalized form`},
+		{"no host", label("hashicorp/aws"), `lock.hcl:1:10: provider address "hashicorp/aws" is not in its full and normalized form`},
+		{"upper case", label("registry.terraform.io/Acme/aws"), `lock.hcl:1:10: provider address "registry.terraform.io/Acme/aws" is not in its full and normalized form`},
+		{"legacy", label("registry.terraform.io/-/aws"), `lock.hcl:1:10: provider address "registry.terraform.io/-/aws" is of Terraform 0.12`},
+		{"built-in", label("terraform.io/builtin/terraform"), `lock.hcl:1:10: provider "terraform.io/builtin/terraform" is built in and cannot be locked`},
+		{"duplicate", label("a.test/b/c") + label("a.test/b/c"), `lock.hcl:4:10: provider "a.test/b/c" is locked on line 1 already`},
+
+		{"no version", block(""), `lock.hcl:1:1: provider block without a version`},
+		{"version null", block("version = null"), `lock.hcl:2:11: version is not a string in quotes`},
+		{"version a number", block("version = 1"), `lock.hcl:2:11: version is not a string in quotes`},
+		{"version empty", block(`version = ""`), `lock.hcl:2:11: version "": `},
+		{"version with a v", block(`version = "v1.0.0"`), `lock.hcl:2:11: version "v1.0.0": `},
+		{"version short", block(`version = "1.0"`), `lock.hcl:2:11: version "1.0" is not in its normalized form`},
+		{"version with zeros", block(`version = "1.02.0"`), `lock.hcl:2:11: version "1.02.0" is not in its normalized form`},
+
+		{"constraints null", block(version + `constraints = null`), `lock.hcl:3:15: constraints is not a string in quotes`},
+		{"constraints unparsable", block(version + `constraints = "1.x"`), `lock.hcl:3:15: version constraint "1.x": `},
+		{"constraints by hand", block(version + `constraints = ">=1.0"`), `lock.hcl:3:15: version constraint ">=1.0" is not in its normalized form`},
+		{"constraints out of order", block(version + `constraints = "< 2.0.0, >= 1.0.0"`), `lock.hcl:3:15: version constraint "< 2.0.0, >= 1.0.0" is not in its normalized form`},
+
+		{"hashes empty", block(version + `hashes = []`), `lock.hcl:3:10: hashes is not a list of at least one hash`},
+		{"hashes null", block(version + `hashes = null`), `lock.hcl:3:10: hashes is not a list of at least one hash`},
+		{"hashes a string", block(version + `hashes = "h1:a"`), `lock.hcl:3:10: hashes is not a list of at least one hash`},
+		{"hash null", block(version + `hashes = [null]`), `lock.hcl:3:11: hash is not a string in quotes`},
+		{"hash without scheme", block(version + `hashes = ["a", ":b"]`), "lock.hcl:3:11: hash \"a\": no scheme\nlock.hcl:3:16: hash \":b\": no scheme"},
+		{"other argument", block(version + `protocols = ["5.0"]`), `lock.hcl:3:1: unexpected argument "protocols"`},
+		{"argument twice", block(version + version), `lock.hcl:3:1: attribute redefined`},
+		{"block inside", block(version + "hashes {\n}"), `lock.hcl:3:1: unexpected block "hashes"`},
+
+		{"all at once", label("aws") + block("hashes = []\nversion = \"1\""),
+			"lock.hcl:1:10: provider address \"aws\" is not in its full and normalized form\n" +
+				"lock.hcl:5:10: hashes is not a list of at least one hash\n" +
+				"lock.hcl:6:11: version \"1\" is not in its normalized form"},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			f, ds := lockfile.Parse([]byte(c.src))
+			if f != nil {
+				t.Error("there is a File all the same")
+			}
+			err := ds.Err()
+			if err == nil {
+				t.Fatal("no error")
+			}
+			if got := err.Error(); got != c.want && !(strings.HasSuffix(c.want, ": ") && strings.HasPrefix(got, c.want)) {
+				t.Errorf("error:\n%v\nwant:\n%v", got, c.want)
+			}
+		})
+	}
+}
+
+func TestModuleBlocksGetOneWarning(t *testing.T) {
+	f, ds := lockfile.Parse([]byte("module \"a\" {\n x = y\n}\nmodule \"b\" {}\n" + block(`version = "1.0.0"`)))
+	if len(ds) != 1 || !ds[0].Warning || ds[0].Line != 1 {
+		t.Errorf("diagnostics = %v, want one warning about line 1", ds)
+	}
+	if f == nil || len(f.Entries()) != 1 {
+		t.Errorf("file = %v, want one entry", f)
+	}
+}
+
+func TestEngineComesFromTheHeader(t *testing.T) {
+	for _, c := range []struct {
+		src  string
+		want sources.Engine
+	}{
+		{"# This file is maintained automatically by \"terraform init\".\n", sources.Terraform},
+		{"# This file is maintained automatically by \"tofu init\".\r\n", sources.OpenTofu},
+		{"# ours\n\n# This file is maintained automatically by \"tofu init\".\n", sources.OpenTofu},
+		{"# This file is maintained automatically by \"pulumi init\".\n", ""},
+		{block(`version = "1.0.0"`) + "# This file is maintained automatically by \"tofu init\".\n", ""},
+		{"", ""},
+	} {
+		f, _ := lockfile.Parse([]byte(c.src))
+		if got, ok := f.Engine(); got != c.want || ok != (c.want != "") {
+			t.Errorf("engine of %q = %q, %v, want %q", c.src, got, ok, c.want)
+		}
+	}
+}
+
+func TestReadFile(t *testing.T) {
+	dir := t.TempDir()
+	path := filepath.Join(dir, lockfile.Name)
+
+	f, ds := lockfile.Read(path)
+	if len(ds) > 0 || f.Exists || f.Entries() != nil {
+		t.Errorf("missing file: %v, %v", f, ds)
+	}
+
+	if _, ds := lockfile.Read(dir); ds.Err() == nil || ds.Err().Error() != dir+": not a regular file" {
+		t.Errorf("directory: %v", ds)
+	}
+
+	if err := os.WriteFile(path, bytes.Repeat([]byte("#"), 4<<20+1), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	if _, ds := lockfile.Read(path); ds.Err() == nil || ds.Err().Error() != path+": larger than 4 MiB" {
+		t.Errorf("large file: %v", ds)
+	}
+
+	if err := os.WriteFile(path, []byte(block(`version = "1.0.0"`)), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	f, ds = lockfile.Read(path)
+	if len(ds) > 0 || !f.Exists || len(f.Entries()) != 1 {
+		t.Errorf("file: %v, %v", f, ds)
+	}
+}
+
+func FuzzRead(f *testing.F) {
+	f.Add([]byte(commented))
+	f.Add([]byte("# a\n\n# b\n" + block("/* c */ version /* d */ = \"1.0.0\" # e\n\n# f\nhashes = [ # g\n\"zh:b\" /* h */, // i\n\"h1:a$${}\\n\"\n# j\n] # k\n# l") + "# m\n\n# n"))
+	f.Add([]byte("module \"x\" { # a\n}\n" + block("version = \"1.0.0\"\nconstraints = \">= 0.1.0, ~> 1.0\"\nhashes=[\"a:b\",\"a:b\" # x\n]")))
+	f.Add([]byte("/* a\r\n b */\r\nprovider \"испытание.com/a/b\" { version = \"1.0.0-a+b\" } # c"))
+	f.Fuzz(func(t *testing.T, src []byte) {
+		file, ds := lockfile.Parse(src)
+		if ds.Err() != nil {
+			return
+		}
+		text := lockfile.Render(file, sources.OpenTofu)
+		again, ds := lockfile.Parse(text)
+		if len(ds) > 0 {
+			t.Fatalf("rendered text is refused: %v\n%s", ds, text)
+		}
+		if got := lockfile.Render(again, sources.OpenTofu); !bytes.Equal(got, text) {
+			t.Errorf("rendered again:\n%s\nwas:\n%s", got, text)
+		}
+		if _, change := again.Update(file.Entries(), sources.OpenTofu); !change.None() {
+			t.Errorf("change = %v after rendering, want none", change)
+		}
+		want := comments(src)
+		for _, c := range comments(text) {
+			i := slices.Index(want, c)
+			if i < 0 {
+				t.Fatalf("comment %q comes from nowhere", c)
+			}
+			want = slices.Delete(want, i, i+1)
+		}
+		if len(want) > 0 && !losesComments(src, file) {
+			t.Errorf("comments %q are lost in:\n%s", want, text)
+		}
+	})
+}
+
+// losesComments reports whether src has a part that is not written again.
+func losesComments(src []byte, f *lockfile.File) bool {
+	for _, e := range f.Entries() {
+		if len(slices.Compact(slices.Sorted(slices.Values(e.Hashes)))) < len(e.Hashes) {
+			return true
+		}
+	}
+	return bytes.Contains(src, []byte("module")) || bytes.Contains(src, []byte(`""`))
+}
+
+// comments are the comments in src, but for headers.
+func comments(src []byte) []string {
+	tokens, _ := hclsyntax.LexConfig(src, "", hcl.InitialPos)
+	var cs []string
+	for _, t := range tokens {
+		text := strings.TrimRight(strings.ReplaceAll(string(t.Bytes), "\r", ""), " \t\n")
+		if t.Type == hclsyntax.TokenComment && !strings.HasPrefix(text, "# This file is maintained") && !strings.HasPrefix(text, "# Manual edits") {
+			cs = append(cs, text)
+		}
+	}
+	return cs
+}

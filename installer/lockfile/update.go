@@ -1,0 +1,176 @@
+package lockfile
+
+import (
+	"bytes"
+	"fmt"
+	"slices"
+	"strings"
+
+	"github.com/hashicorp/hcl/v2/hclwrite"
+	"github.com/zclconf/go-cty/cty"
+
+	"github.com/larder-cli/larder/sources"
+)
+
+// A Change tells how new entries differ from a file's, each list sorted.
+// Constraints do not count: the engines leave them out of the comparison.
+type Change struct {
+	Added   []sources.Provider
+	Removed []sources.Provider
+	Changed []sources.Provider // in version or hashes
+}
+
+// None reports whether nothing has changed.
+func (c Change) None() bool { return len(c.Added)+len(c.Removed)+len(c.Changed) == 0 }
+
+// Update is the text that engine e would write if entries, one for each
+// provider, replaced all that f holds, and what is different in it. If nothing
+// is, the file is to be left as it is and the text is nil.
+//
+// An engine that keeps a package which is installed already keeps its entry as
+// it is, out-of-date constraints included; so the caller passes that entry on.
+func (f *File) Update(entries []Entry, e sources.Engine) ([]byte, Change) {
+	entries = normalized(entries)
+	change := f.compare(entries)
+	if change.None() {
+		return nil, change
+	}
+	return f.render(entries, e), change
+}
+
+// normalized is entries as they are written: all in order, no hash twice.
+func normalized(entries []Entry) []Entry {
+	entries = sorted(entries)
+	for i := range entries {
+		entries[i].Hashes = slices.Compact(slices.Sorted(slices.Values(entries[i].Hashes)))
+	}
+	return entries
+}
+
+// compare tells how entries, normalized and sorted, differ from f's. Hashes in
+// another order are a difference, so that engines and we agree on the text.
+func (f *File) compare(entries []Entry) Change {
+	var change Change
+	kept := map[sources.Provider]bool{}
+	for _, e := range entries {
+		kept[e.Provider] = true
+		old, ok := f.entries[e.Provider]
+		switch {
+		case !ok:
+			change.Added = append(change.Added, e.Provider)
+		case old.Version != e.Version || !slices.Equal(old.Hashes, e.Hashes):
+			change.Changed = append(change.Changed, e.Provider)
+		}
+	}
+	for _, old := range f.Entries() {
+		if !kept[old.Provider] {
+			change.Removed = append(change.Removed, old.Provider)
+		}
+	}
+	return change
+}
+
+// render is the text of a lock file with entries, normalized and sorted, and
+// those of f's comments whose places are in it.
+func (f *File) render(entries []Entry, e sources.Engine) []byte {
+	if e == "" {
+		e = sources.Terraform
+	}
+	w := &writer{remarks: f.remarks}
+	fmt.Fprintf(&w.out, "# This file is maintained automatically by \"%s init\".\n%s\n", e, headerRest)
+	w.comments(head)
+	for _, e := range entries {
+		w.provider(e)
+	}
+	w.comments(foot)
+	return w.out.Bytes()
+}
+
+// A writer writes lines, and the comments of their places with them.
+type writer struct {
+	out     bytes.Buffer
+	remarks remarks
+}
+
+func (w *writer) provider(e Entry) {
+	p := e.Provider
+	open := fmt.Sprintf("provider %s {", quote(p.String()))
+	version := "version = "
+	if !e.Constraints.Empty() {
+		version = "version     = "
+	}
+
+	w.out.WriteByte('\n')
+	w.opening(place{p, "{"}, open)
+	w.line(place{p, "version"}, "  ", version+quote(e.Version.String()))
+	if !e.Constraints.Empty() {
+		w.line(place{p, "constraints"}, "  ", "constraints = "+quote(e.Constraints.String()))
+	}
+	if len(e.Hashes) > 0 {
+		w.line(place{p, "hashes"}, "  ", "hashes = [")
+		for _, h := range e.Hashes {
+			w.line(place{p, string(h)}, "    ", quote(string(h))+",")
+		}
+		w.lead(place{p, "]"}, "    ")
+		w.end(place{p, "]"}, "  ]")
+	}
+	w.lead(place{p, "}"}, "  ")
+	w.end(place{p, "}"}, "}")
+}
+
+// comments writes comments that stand for themselves, in their paragraphs.
+func (w *writer) comments(p place) {
+	for _, c := range w.remarks.get(p).before {
+		if c.apart {
+			w.out.WriteByte('\n')
+		}
+		w.out.WriteString(c.text + "\n")
+	}
+}
+
+// opening writes the first line of a block, which has its blank line already,
+// and before it the paragraphs that belong to it.
+func (w *writer) opening(p place, text string) {
+	r := w.remarks.get(p)
+	for i, c := range r.before {
+		if i > 0 && c.apart {
+			w.out.WriteByte('\n')
+		}
+		w.out.WriteString(c.text + "\n")
+	}
+	if len(r.before) > 0 && r.apart {
+		w.out.WriteByte('\n')
+	}
+	w.end(p, text)
+}
+
+// line writes a line inside a block, after the comments that precede it.
+func (w *writer) line(p place, indent, text string) {
+	w.lead(p, indent)
+	w.end(p, indent+text)
+}
+
+// lead writes the comments before the line for p.
+func (w *writer) lead(p place, indent string) {
+	for _, c := range w.remarks.get(p).before {
+		w.out.WriteString(indent + c.text + "\n")
+	}
+}
+
+// end writes the line for p itself, and the comments beside it.
+func (w *writer) end(p place, text string) {
+	w.out.WriteString(strings.Join(append([]string{text}, w.remarks.get(p).after...), " ") + "\n")
+}
+
+// get is the remark at p, or an empty one.
+func (rs remarks) get(p place) remark {
+	if r := rs[p]; r != nil {
+		return *r
+	}
+	return remark{}
+}
+
+// quote is s as a string literal of HCL.
+func quote(s string) string {
+	return string(hclwrite.TokensForValue(cty.StringVal(s)).Bytes())
+}

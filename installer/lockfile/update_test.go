@@ -1,0 +1,301 @@
+package lockfile_test
+
+import (
+	"reflect"
+	"testing"
+
+	"github.com/larder-cli/larder/installer/lockfile"
+	"github.com/larder-cli/larder/sources"
+)
+
+const (
+	terraform = "# This file is maintained automatically by \"terraform init\".\n# Manual edits may be lost in future updates.\n"
+	tofu      = "# This file is maintained automatically by \"tofu init\".\n# Manual edits may be lost in future updates.\n"
+)
+
+func provider(t *testing.T, s string) sources.Provider {
+	t.Helper()
+	p, err := sources.ParseProvider(s, sources.Terraform)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return p
+}
+
+// entry is an entry for a provider of the namespace acme unless it says more.
+func entry(t *testing.T, address, version, constraints string, hashes ...sources.Hash) lockfile.Entry {
+	t.Helper()
+	v, err := sources.ParseVersion(version)
+	if err != nil {
+		t.Fatal(err)
+	}
+	e := lockfile.Entry{Provider: provider(t, address), Version: v, Hashes: hashes}
+	if constraints != "" {
+		if e.Constraints, err = sources.ParseConstraints(constraints); err != nil {
+			t.Fatal(err)
+		}
+	}
+	return e
+}
+
+// The wanted texts are what Terraform 1.11.4 writes.
+func TestTextIsTheEngines(t *testing.T) {
+	for _, c := range []struct {
+		name    string
+		old     string
+		entries []lockfile.Entry
+		engine  sources.Engine
+		want    string
+	}{
+		{
+			name: "all there is",
+			entries: []lockfile.Entry{
+				entry(t, "acme/gamma", "3.1.0", ">= 3, <4", "zh:222", "h1:AAA=", "zh:111", "zh:222"),
+				entry(t, "acme/alpha", "2.5.1", "~> 2.0"),
+				entry(t, "acme/beta", "0.4.0", ""),
+			},
+			want: terraform + `
+provider "registry.terraform.io/acme/alpha" {
+  version     = "2.5.1"
+  constraints = "~> 2.0"
+}
+
+provider "registry.terraform.io/acme/beta" {
+  version = "0.4.0"
+}
+
+provider "registry.terraform.io/acme/gamma" {
+  version     = "3.1.0"
+  constraints = ">= 3.0.0, < 4.0.0"
+  hashes = [
+    "h1:AAA=",
+    "zh:111",
+    "zh:222",
+  ]
+}
+`,
+		},
+		{
+			name: "hashes without constraints, and characters to escape",
+			entries: []lockfile.Entry{
+				entry(t, "acme/beta", "2.0.0", "", "aa:é ${x} \" \n", "zh:bb"),
+			},
+			want: terraform + `
+provider "registry.terraform.io/acme/beta" {
+  version = "2.0.0"
+  hashes = [
+    "aa:é $${x} \" \n",
+    "zh:bb",
+  ]
+}
+`,
+		},
+		{
+			name: "hosts in ASCII order, shown in Unicode",
+			entries: []lockfile.Entry{
+				entry(t, "испытание.com/acme/a", "1.0.0", ""),
+				entry(t, "z.test/acme/a", "1.0.0", ""),
+				entry(t, "a.test/acme/a", "1.0.0", ""),
+			},
+			engine: sources.OpenTofu,
+			want: tofu + `
+provider "a.test/acme/a" {
+  version = "1.0.0"
+}
+
+provider "испытание.com/acme/a" {
+  version = "1.0.0"
+}
+
+provider "z.test/acme/a" {
+  version = "1.0.0"
+}
+`,
+		},
+		{
+			name: "nothing needed any more",
+			old:  tofu + "\nprovider \"a.test/acme/a\" {\n  version = \"1.0.0\"\n}\n",
+			want: terraform,
+		},
+		{
+			name:    "hashes that were out of order",
+			old:     "provider \"a.test/acme/a\" {\n  version = \"1.0.0\"\n  hashes = [\"zh:b\", \"zh:a\"]\n}\n",
+			entries: []lockfile.Entry{entry(t, "a.test/acme/a", "1.0.0", "", "zh:b", "zh:a")},
+			want:    terraform + "\nprovider \"a.test/acme/a\" {\n  version = \"1.0.0\"\n  hashes = [\n    \"zh:a\",\n    \"zh:b\",\n  ]\n}\n",
+		},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			f, ds := lockfile.Parse([]byte(c.old))
+			if len(ds) > 0 {
+				t.Fatal(ds)
+			}
+			if text, _ := f.Update(c.entries, c.engine); string(text) != c.want {
+				t.Errorf("text:\n%s\nwant:\n%s", text, c.want)
+			}
+		})
+	}
+}
+
+func TestChange(t *testing.T) {
+	const old = `
+provider "a.test/acme/a" {
+  version     = "1.0.0"
+  constraints = "~> 1.0"
+  hashes      = ["h1:a", "zh:b"]
+}
+provider "a.test/acme/b" {
+  version = "1.0.0"
+}
+`
+	a := func(version, constraints string, hashes ...sources.Hash) lockfile.Entry {
+		return entry(t, "a.test/acme/a", version, constraints, hashes...)
+	}
+	b := entry(t, "a.test/acme/b", "1.0.0", "")
+	providers := func(s string) []sources.Provider { return []sources.Provider{provider(t, s)} }
+	for _, c := range []struct {
+		name    string
+		entries []lockfile.Entry
+		want    lockfile.Change
+	}{
+		{"none", []lockfile.Entry{b, a("1.0.0", "~> 1.0", "h1:a", "zh:b")}, lockfile.Change{}},
+		{"constraints do not count", []lockfile.Entry{a("1.0.0", "1.0.0", "h1:a", "zh:b"), b}, lockfile.Change{}},
+		{"order in which hashes come does not count", []lockfile.Entry{a("1.0.0", "", "zh:b", "h1:a", "zh:b"), b}, lockfile.Change{}},
+		{"hash", []lockfile.Entry{a("1.0.0", "~> 1.0", "h1:a"), b}, lockfile.Change{Changed: providers("a.test/acme/a")}},
+		{"version", []lockfile.Entry{a("1.0.1", "~> 1.0", "h1:a", "zh:b"), b}, lockfile.Change{Changed: providers("a.test/acme/a")}},
+		{"removed", []lockfile.Entry{b}, lockfile.Change{Removed: providers("a.test/acme/a")}},
+		{"added", []lockfile.Entry{a("1.0.0", "", "h1:a", "zh:b"), b, entry(t, "a.test/acme/c", "1.0.0", "")}, lockfile.Change{Added: providers("a.test/acme/c")}},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			f, ds := lockfile.Parse([]byte(old))
+			if len(ds) > 0 {
+				t.Fatal(ds)
+			}
+			text, got := f.Update(c.entries, sources.Terraform)
+			if !reflect.DeepEqual(got, c.want) {
+				t.Errorf("change = %v, want %v", got, c.want)
+			}
+			if (text == nil) != got.None() {
+				t.Errorf("text = %q for change %v", text, got)
+			}
+		})
+	}
+}
+
+func TestNothingNeededAndNoFileWritesNothing(t *testing.T) {
+	text, change := new(lockfile.File).Update(nil, sources.Terraform)
+	if text != nil || !change.None() {
+		t.Errorf("text = %q, change = %v", text, change)
+	}
+}
+
+const commented = `# Owned by the platform team.
+# This file is maintained automatically by "tofu init".
+# Manual edits may be lost in future updates.
+# see wiki
+
+# Keep beta
+# below 2.
+
+# renovate: ignore
+provider "a.test/acme/beta" { # pinned
+  constraints = "~> 1.0" # why
+  // for the audit
+  version = "1.0.0" /* audited */
+  # from CI
+  hashes = [ # two
+    # darwin
+    "zh:b", # arm
+    "h1:a", # linux
+    # more to come
+  ] # end of hashes
+  # end of body
+} # end of beta
+# before alpha
+
+provider "a.test/acme/alpha" {
+  version = "1.0.0" # gone with alpha
+}
+
+/* The
+   end. */
+`
+
+func TestCommentsFollowWhatTheyStandBy(t *testing.T) {
+	const want = tofu + `
+# Owned by the platform team.
+# see wiki
+
+# Keep beta
+# below 2.
+
+provider "a.test/acme/able" {
+  version = "1.0.0"
+}
+
+# renovate: ignore
+provider "a.test/acme/beta" { # pinned
+  // for the audit
+  version     = "1.0.0" /* audited */
+  constraints = "~> 1.0" # why
+  # from CI
+  hashes = [ # two
+    "h1:a", # linux
+    # darwin
+    "zh:b", # arm
+    "zh:c",
+    # more to come
+  ] # end of hashes
+  # end of body
+} # end of beta
+
+/* The
+   end. */
+`
+	f, ds := lockfile.Parse([]byte(commented))
+	if len(ds) > 0 {
+		t.Fatal(ds)
+	}
+	text, _ := f.Update([]lockfile.Entry{
+		entry(t, "a.test/acme/beta", "1.0.0", "~> 1.0", "zh:c", "zh:b", "h1:a"),
+		entry(t, "a.test/acme/able", "1.0.0", ""),
+	}, sources.OpenTofu)
+	if string(text) != want {
+		t.Errorf("text:\n%s\nwant:\n%s", text, want)
+	}
+}
+
+func TestMigrate(t *testing.T) {
+	const old = `
+provider "registry.opentofu.org/hashicorp/null" {
+  version = "2.0.0"
+}
+provider "registry.terraform.io/acme/alpha" {
+  version = "1.0.0"
+}
+provider "registry.terraform.io/hashicorp/null" {
+  version = "1.0.0"
+}
+provider "registry.terraform.io/hashicorp/random" {
+  version     = "3.0.0"
+  constraints = "~> 3.0"
+  hashes      = ["h1:a"]
+}
+`
+	f, ds := lockfile.Parse([]byte(old))
+	if len(ds) > 0 {
+		t.Fatal(ds)
+	}
+	got, warning := f.Migrate()
+	want := []lockfile.Entry{entry(t, "registry.opentofu.org/hashicorp/random", "3.0.0", "~> 3.0")}
+	if !reflect.DeepEqual(got, want) {
+		t.Errorf("assumed = %v, want %v", got, want)
+	}
+	const wantWarning = "the lock file is Terraform's; taking the locked versions of " +
+		"registry.terraform.io/hashicorp/random as registry.opentofu.org/hashicorp/random"
+	if warning != wantWarning {
+		t.Errorf("warning = %q, want %q", warning, wantWarning)
+	}
+	if got, warning := new(lockfile.File).Migrate(); got != nil || warning != "" {
+		t.Errorf("of no file: %v, %q", got, warning)
+	}
+}

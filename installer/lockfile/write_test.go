@@ -1,0 +1,61 @@
+package lockfile_test
+
+import (
+	"os"
+	"path/filepath"
+	"runtime"
+	"strings"
+	"testing"
+
+	"github.com/larder-cli/larder/installer/lockfile"
+)
+
+func TestWriteReplacesWholly(t *testing.T) {
+	dir := t.TempDir()
+	path, elsewhere := filepath.Join(dir, lockfile.Name), filepath.Join(t.TempDir(), "shared.hcl")
+	if err := os.WriteFile(elsewhere, []byte("old"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	if err := os.Symlink(elsewhere, path); err != nil {
+		t.Skip(err) // Windows asks for a privilege
+	}
+	if err := lockfile.Write(path, []byte("new")); err != nil {
+		t.Fatal(err)
+	}
+	if text, _ := os.ReadFile(elsewhere); string(text) != "old" {
+		t.Errorf("what the symlink led to now holds %q", text)
+	}
+	info, err := os.Lstat(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if runtime.GOOS != "windows" && info.Mode() != 0o644 {
+		t.Errorf("mode = %v, want 0644", info.Mode())
+	}
+	if text, _ := os.ReadFile(path); string(text) != "new" {
+		t.Errorf("file holds %q", text)
+	}
+	onlyFile(t, dir)
+}
+
+func TestWriteThatFailsLeavesNothing(t *testing.T) {
+	dir := t.TempDir()
+	path := filepath.Join(dir, lockfile.Name)
+	if err := os.MkdirAll(filepath.Join(path, "occupied"), 0o700); err != nil {
+		t.Fatal(err)
+	}
+	err := lockfile.Write(path, []byte("new"))
+	if err == nil || strings.Count(err.Error(), path) != 1 {
+		t.Errorf("error = %v, want one that names the file once", err)
+	}
+	onlyFile(t, dir)
+}
+
+// onlyFile checks that there is nothing beside the lock file in dir.
+func onlyFile(t *testing.T, dir string) {
+	t.Helper()
+	names, err := os.ReadDir(dir)
+	if err != nil || len(names) != 1 || names[0].Name() != lockfile.Name {
+		t.Errorf("directory holds %v, %v", names, err)
+	}
+}
