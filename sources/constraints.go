@@ -43,14 +43,18 @@ var operators = []operator{greater, greaterOrEqual, equal, sameMinor, sameMajor,
 func ParseConstraints(s string) (Constraints, error) {
 	var c Constraints
 	for text := range strings.SplitSeq(s, ",") {
-		item, err := parseConstraint(strings.TrimSpace(text))
+		text = strings.TrimSpace(text)
+		item, err := parseConstraint(text)
+		if text == "" {
+			text = s // an empty item is best shown among its neighbours
+		}
 		if err != nil {
-			return Constraints{}, fmt.Errorf("version constraint %q: %w", strings.TrimSpace(s), err)
+			return Constraints{}, fmt.Errorf("version constraint %q: %w", text, err)
 		}
 		c.items = append(c.items, item)
 	}
 	if _, err := goversion.NewConstraint(s); err != nil {
-		return Constraints{}, fmt.Errorf("version constraint %q: has a number or character that is not allowed", s)
+		return Constraints{}, fmt.Errorf("version constraint %q: has a number that is too large, or unusual white space", s)
 	}
 	return c, nil
 }
@@ -74,7 +78,7 @@ func parseConstraint(s string) (constraint, error) {
 	}
 	boundary, numbers, err := parseVersion(text)
 	if err != nil {
-		return constraint{}, fmt.Errorf("%q: %w", text, err)
+		return constraint{}, err
 	}
 	if op == sameMinor && numbers < 3 {
 		op = sameMajor
@@ -87,7 +91,7 @@ func checkOperator(op operator) error {
 	if op != sameMajor && slices.Contains(operators, op) {
 		return nil
 	}
-	err := fmt.Errorf("unknown operator %q", op)
+	err := fmt.Errorf("has the unknown operator %q", op)
 	switch op {
 	case "==", "===":
 		return WithHint(err, `write "=", or the version alone`)
@@ -108,13 +112,17 @@ func checkOperator(op operator) error {
 func checkBoundary(s string) error {
 	switch {
 	case s == "":
-		return WithHint(errors.New("lacks a version"), "leave out the whole constraint to allow every release, and write no comma after the last")
-	case strings.TrimLeft(s, " \t\r\n") != s:
-		return WithHint(errors.New("more than one space after an operator"), "the engines allow at most one space there")
+		return WithHint(errors.New("lacks a version"),
+			"leave out the whole constraint to allow every release, and write no comma after the last part")
+	case strings.TrimSpace(s[:1]) == "":
+		return WithHint(errors.New("has more than one space after its operator"),
+			"write one space there or none")
 	case strings.Contains(s, "|"):
-		return WithHint(errors.New("alternatives cannot be expressed"), "all parts of a constraint must hold; exclude single versions with !=")
-	case strings.ContainsAny(s, " \t\r\n<>=!~^"):
-		return WithHint(fmt.Errorf("%q is more than one version", s), `put a comma between the parts, as in ">= 1.0, < 2.0"`)
+		return WithHint(errors.New("has alternatives, which cannot be expressed"),
+			"all parts of a constraint must hold; exclude single versions with !=")
+	case strings.ContainsAny(s, " \t\r\n<>=!^"):
+		return WithHint(errors.New("has more than one version"),
+			`put a comma between the parts, as in ">= 1.0, < 2.0"`)
 	default:
 		return nil
 	}

@@ -55,8 +55,11 @@ func ReadEvidence(dir string) (*Signed, error) {
 		return nil, err
 	}
 	origin, err := readEvidenceFile(dir, originFile)
+	if err != nil {
+		return nil, err
+	}
 	s.Origin = strings.TrimSpace(string(origin))
-	return s, err
+	return s, nil
 }
 
 func readKeys(dir string) ([]Key, error) {

@@ -33,19 +33,19 @@ func ParseVersion(s string) (Version, error) {
 // parseVersion also says how many numbers s states.
 func parseVersion(s string) (v Version, numbers int, err error) {
 	rest, build, hasBuild := strings.Cut(s, "+")
-	core, prerelease, _ := strings.Cut(rest, "-")
+	core, prerelease, dash := strings.Cut(rest, "-")
 	parts := strings.Split(core, ".")
 	if err := checkCore(s, parts); err != nil {
 		return v, 0, err
 	}
 	for i, part := range parts {
 		if v.core[i], err = strconv.ParseUint(part, 10, 64); err != nil {
-			return v, 0, fmt.Errorf("%s is too large", part)
+			return v, 0, fmt.Errorf("has the number %s, which is too large", part)
 		}
 	}
-	// A dash with nothing behind it is tolerated, as the engines do.
-	if prerelease != "" && !isDotted(prerelease) || hasBuild && !isDotted(build) {
-		return v, 0, errors.New("pre-release and build may have only letters, digits, dashes, and single dots between")
+	// A dash with nothing at all behind it is tolerated, as the engines do.
+	if dash && s != core+"-" && !isDotted(prerelease) || hasBuild && !isDotted(build) {
+		return v, 0, errors.New("has a pre-release or build that is not letters, digits and dashes with single dots between them")
 	}
 	v.prerelease, v.build = prerelease, build
 	v.text = v.format(3)
@@ -54,20 +54,12 @@ func parseVersion(s string) (v Version, numbers int, err error) {
 
 // checkCore says what is wrong with the numbers of s.
 func checkCore(s string, parts []string) error {
-	if s == "" {
-		return errors.New("empty")
-	}
 	for _, part := range parts {
-		switch {
-		case part != "" && strings.Trim(part, digits) == "":
-		case strings.Trim(part, "xX*") == "" && part != "":
-			return WithHint(errors.New("wildcards cannot be used"), `leave out the wildcard and use an operator, as in "~> 1.0"`)
-		case part == parts[0] && strings.HasPrefix(part, "v"):
-			return WithHint(errors.New(`has a "v" before the number`), "write it as %q", s[1:])
-		case part != "" && strings.Trim(part[:1], digits) == "":
-			return WithHint(fmt.Errorf("%q is not a number", part), "a pre-release needs a dash before it, as in 1.0.0-beta1")
-		default:
-			return errors.New("is not one to three numbers with dots between them")
+		if err := checkNumber(part); err != nil {
+			if rest, ok := strings.CutPrefix(s, "v"); ok && startsWithDigit(rest) {
+				return WithHint(errors.New(`has a "v" before its number`), "write it as %s", rest)
+			}
+			return err
 		}
 	}
 	if len(parts) > 3 {
@@ -75,6 +67,21 @@ func checkCore(s string, parts []string) error {
 	}
 	return nil
 }
+
+func checkNumber(s string) error {
+	switch {
+	case s != "" && strings.Trim(s, digits) == "":
+		return nil
+	case s == "*" || s == "x" || s == "X":
+		return WithHint(errors.New("has a wildcard"), `a constraint such as "~> 1.0" allows all of 1.x`)
+	case startsWithDigit(s):
+		return WithHint(fmt.Errorf("has %q where a number belongs", s), "a pre-release needs a dash before it, as in 1.0.0-beta1")
+	default:
+		return errors.New("is not one to three numbers with dots between them")
+	}
+}
+
+func startsWithDigit(s string) bool { return s != "" && s[0] >= '0' && s[0] <= '9' }
 
 const digits = "0123456789"
 

@@ -1,0 +1,108 @@
+package archive_test
+
+import (
+	"archive/zip"
+	"bytes"
+	stdflate "compress/flate"
+	"context"
+	"io"
+	"os"
+	"path/filepath"
+	"strconv"
+	"testing"
+
+	"github.com/klauspost/compress/flate"
+	"github.com/larder-cli/larder/sources/archive"
+)
+
+const benchSize = 200 << 20
+
+// providerLike is a file as large as a big provider. Providers are Go programs,
+// and so is this test.
+func providerLike(b testing.TB) []byte {
+	self, err := os.Executable()
+	if err != nil {
+		b.Fatal(err)
+	}
+	program, err := os.ReadFile(self)
+	if err != nil {
+		b.Fatal(err)
+	}
+	return bytes.Repeat(program, benchSize/len(program)+1)[:benchSize]
+}
+
+func deflated(b *testing.B, data []byte) []byte {
+	var out bytes.Buffer
+	w, err := stdflate.NewWriter(&out, stdflate.DefaultCompression)
+	if err != nil {
+		b.Fatal(err)
+	}
+	if _, err := w.Write(data); err != nil {
+		b.Fatal(err)
+	}
+	if err := w.Close(); err != nil {
+		b.Fatal(err)
+	}
+	return out.Bytes()
+}
+
+func BenchmarkInflate(b *testing.B) {
+	packed := deflated(b, providerLike(b))
+	b.Logf("%d bytes packed to %d", benchSize, len(packed))
+	for _, bm := range []struct {
+		name string
+		open func(io.Reader) io.ReadCloser
+	}{{"stdlib", stdflate.NewReader}, {"klauspost", flate.NewReader}} {
+		b.Run(bm.name, func(b *testing.B) {
+			b.SetBytes(benchSize)
+			for b.Loop() {
+				if _, err := io.Copy(io.Discard, bm.open(bytes.NewReader(packed))); err != nil {
+					b.Fatal(err)
+				}
+			}
+		})
+	}
+}
+
+func BenchmarkPackage(b *testing.B) {
+	data := providerLike(b)
+	archived := makeZip(b, item{name: "terraform-provider-x", text: string(data), method: zip.Deflate})
+	ctx, base := context.Background(), b.TempDir()
+	src := filepath.Join(base, "src")
+	if err := os.Mkdir(src, 0o755); err != nil {
+		b.Fatal(err)
+	}
+	if err := os.WriteFile(filepath.Join(src, "terraform-provider-x"), data, 0o755); err != nil {
+		b.Fatal(err)
+	}
+	n := 0
+	next := func() string {
+		n++
+		os.RemoveAll(filepath.Join(base, strconv.Itoa(n-1)))
+		dir := filepath.Join(base, strconv.Itoa(n))
+		if err := os.Mkdir(dir, 0o755); err != nil {
+			b.Fatal(err)
+		}
+		return dir
+	}
+	for _, bm := range []struct {
+		name string
+		run  func() error
+	}{
+		{"Unpack", func() error {
+			_, err := archive.Unpack(ctx, bytes.NewReader(archived), int64(len(archived)), next(), archive.Limits{})
+			return err
+		}},
+		{"Copy", func() error { _, err := archive.Copy(ctx, src, next(), archive.Limits{}); return err }},
+		{"Hash", func() error { _, err := archive.Hash(ctx, src); return err }},
+	} {
+		b.Run(bm.name, func(b *testing.B) {
+			b.SetBytes(benchSize)
+			for b.Loop() {
+				if err := bm.run(); err != nil {
+					b.Fatal(err)
+				}
+			}
+		})
+	}
+}

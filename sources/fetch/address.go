@@ -1,0 +1,84 @@
+package fetch
+
+import (
+	"errors"
+	"fmt"
+	"net"
+	"net/url"
+	"strings"
+
+	"golang.org/x/net/idna"
+
+	"github.com/larder-cli/larder/sources"
+)
+
+// Redact is the URL without user information, query and fragment, which may
+// hold secrets: fit to be shown and recorded.
+func Redact(rawURL string) string {
+	u, err := url.Parse(rawURL)
+	if err != nil {
+		return "(invalid URL)"
+	}
+	return printable(u)
+}
+
+func printable(u *url.URL) string {
+	return (&url.URL{Scheme: u.Scheme, Host: u.Host, Path: u.Path, RawPath: u.RawPath}).String()
+}
+
+// HostOf is the host and port that u is on, in the form in which credentials
+// are configured.
+func HostOf(u *url.URL) (sources.Host, error) { return sources.ParsePunycodeHost(u.Host) }
+
+// Resolve is the http or https URL that ref means in a document that came from
+// base. An empty ref is an error: it would mean the document itself.
+func Resolve(base *url.URL, ref string) (*url.URL, error) {
+	if strings.TrimSpace(ref) == "" {
+		return nil, errors.New("empty URL")
+	}
+	u, err := url.Parse(ref)
+	if err != nil {
+		return nil, errors.New("invalid URL") // the cause would show some of it
+	}
+	u = base.ResolveReference(u)
+	u.Fragment, u.RawFragment = "", ""
+	return u, checkURL(u)
+}
+
+// parse parses an absolute URL and checks that we can fetch from it.
+func parse(rawURL string) (*url.URL, error) {
+	return Resolve(&url.URL{}, rawURL)
+}
+
+func checkURL(u *url.URL) error {
+	if u.Scheme != "http" && u.Scheme != "https" {
+		return fmt.Errorf("unsupported URL scheme %q", u.Scheme)
+	}
+	if u.Hostname() == "" {
+		return errors.New("URL without a host")
+	}
+	return nil
+}
+
+// hostPort is the canonical host and port of u: what is equal for two URLs if
+// one server answers both.
+func hostPort(u *url.URL) string {
+	name, err := idna.Lookup.ToASCII(u.Hostname())
+	if err != nil {
+		name = u.Hostname()
+	}
+	port := u.Port()
+	switch {
+	case port != "":
+	case u.Scheme == "http":
+		port = "80"
+	default:
+		port = "443"
+	}
+	return net.JoinHostPort(strings.ToLower(name), port)
+}
+
+// sameOrigin reports whether credentials for a may be sent to b.
+func sameOrigin(a, b *url.URL) bool {
+	return a.Scheme == b.Scheme && hostPort(a) == hostPort(b)
+}

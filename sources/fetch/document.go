@@ -1,0 +1,130 @@
+package fetch
+
+import (
+	"context"
+	"fmt"
+	"io"
+	"net/http"
+	"net/url"
+	"strings"
+)
+
+// documentWindows is how many time-outs all of a document may take to arrive.
+const documentWindows = 8
+
+// A Request asks for a document.
+type Request struct {
+	URL         string
+	Accept      string // media type; empty means any
+	Limit       int64  // of the document's size in bytes; 0 means 1 MiB
+	Redirects   int    // to follow; 0 means 10
+	Credentials bool   // whether to send the token configured for the URL's host
+	Version     bool   // whether to send the engine's version
+}
+
+// A Document is the answer to a Request: one with status 200, whole.
+type Document struct {
+	Body        []byte
+	URL         *url.URL // that gave it, after redirects; may hold secrets
+	ContentType string
+}
+
+// Document fetches a document. Its errors are of type *Error, and wrap a
+// *StatusError if there was an answer.
+func (c *Client) Document(ctx context.Context, r Request) (*Document, error) {
+	r.Limit = orDefault(r.Limit, defaultLimit)
+	r.Redirects = orDefault(r.Redirects, defaultRedirects)
+	u, err := c.begin(r.URL)
+	if err != nil {
+		return nil, err
+	}
+	var doc *Document
+	err = c.retry(ctx, u, c.opts.Tries, func() (bool, error) {
+		doc, err = c.document(ctx, u, r)
+		return false, err
+	})
+	if err != nil {
+		return nil, err
+	}
+	return doc, nil
+}
+
+// begin parses a URL that is about to be fetched from, if it may be.
+func (c *Client) begin(rawURL string) (*url.URL, error) {
+	u, err := parse(rawURL)
+	if err == nil && c.opts.Offline {
+		err = ErrOffline
+	}
+	if err != nil {
+		return nil, &Error{URL: Redact(rawURL), Err: err}
+	}
+	return u, nil
+}
+
+// document is one try.
+func (c *Client) document(ctx context.Context, u *url.URL, r Request) (*Document, error) {
+	header, err := c.documentHeader(ctx, u, r)
+	if err != nil {
+		return nil, err
+	}
+	ctx, w := newWatch(ctx, c.opts.Timeout)
+	defer w.stop()
+	resp, at, err := c.send(ctx, w, u, header, r.Redirects)
+	if err != nil {
+		return nil, err
+	}
+	if resp.StatusCode != http.StatusOK {
+		return nil, elsewhere(u, at, c.refusal(ctx, w, at, resp))
+	}
+	defer resp.Body.Close()
+	w.limit(documentWindows * c.opts.Timeout)
+	body, err := readDocument(w.reader(ctx, resp.Body), resp, r.Limit)
+	if err != nil {
+		return nil, elsewhere(u, at, err)
+	}
+	return &Document{body, at, resp.Header.Get("Content-Type")}, nil
+}
+
+func (c *Client) documentHeader(ctx context.Context, u *url.URL, r Request) (http.Header, error) {
+	header := c.header()
+	if r.Accept != "" {
+		header.Set("Accept", r.Accept)
+	}
+	if r.Version && c.opts.EngineVersion != "" {
+		header.Set("X-Terraform-Version", c.opts.EngineVersion)
+	}
+	setUser(header, u)
+	if r.Credentials {
+		return header, c.setToken(ctx, header, u)
+	}
+	return header, nil
+}
+
+// readDocument reads all of a body. The limit is of what it is after the
+// transport has decompressed it, so that a small answer cannot become a large
+// one.
+func readDocument(body io.Reader, resp *http.Response, limit int64) ([]byte, error) {
+	if err := checkEncoding(resp); err != nil {
+		return nil, err
+	}
+	if resp.ContentLength > limit {
+		return nil, fmt.Errorf("%w: %d bytes, of at most %d", ErrTooLarge, resp.ContentLength, limit)
+	}
+	data, err := io.ReadAll(io.LimitReader(body, limit+1))
+	if err != nil {
+		return nil, err
+	}
+	if int64(len(data)) > limit {
+		return nil, fmt.Errorf("%w: more than %d bytes", ErrTooLarge, limit)
+	}
+	return data, nil
+}
+
+// checkEncoding refuses a body that is compressed in a way we did not ask for.
+func checkEncoding(resp *http.Response) error {
+	encoding := resp.Header.Get("Content-Encoding")
+	if encoding == "" || strings.EqualFold(encoding, "identity") {
+		return nil
+	}
+	return fmt.Errorf("unexpected content encoding %q", encoding)
+}

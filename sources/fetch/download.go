@@ -1,0 +1,299 @@
+package fetch
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"net/http"
+	"net/url"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/larder-cli/larder/sources"
+)
+
+// bufferSize is how much of an archive is handed on at a time.
+const bufferSize = 64 << 10
+
+// DownloadOptions adjust a download. The zero DownloadOptions are ready to use.
+type DownloadOptions struct {
+	Size     int64                   // of the archive in bytes, if known
+	Max      int64                   // bytes to accept at most; 0 means 8 GiB
+	Progress func(have, total int64) // told what has arrived, in bytes, which may go back; total is 0 if unknown; may be nil
+}
+
+// Download fetches an archive into stage and returns its size. An archive that
+// is cut goes on from there if the server can tell that it still has the same
+// one, and otherwise begins again. It is complete when Download succeeds, but
+// it is not verified. After an error stage holds anything.
+//
+// Errors are of type *Error, except that those of stage are returned as they
+// are.
+func (c *Client) Download(ctx context.Context, rawURL string, stage sources.Stage, opts DownloadOptions) (int64, error) {
+	opts.Max = orDefault(opts.Max, defaultMax)
+	u, err := c.begin(rawURL)
+	if err != nil {
+		return 0, err
+	}
+	d := &download{client: c, url: u, stage: stage, opts: opts, buf: make([]byte, bufferSize)}
+	d.forget()
+	err = c.retry(ctx, u, c.opts.DownloadTries, func() (bool, error) {
+		before := d.arrived
+		err := d.try(ctx)
+		return d.arrived > before, err
+	})
+	if d.stageErr != nil {
+		return d.have, d.stageErr
+	}
+	return d.have, err
+}
+
+// A download is an archive on its way.
+type download struct {
+	client *Client
+	url    *url.URL
+	stage  sources.Stage
+	opts   DownloadOptions
+	buf    []byte
+
+	have      int64  // bytes in stage
+	total     int64  // bytes that there should be; -1 if unknown
+	arrived   int64  // bytes that have come over the network in all tries
+	validator string // says whether the archive is still the same; empty if nothing does
+	stageErr  error  // of stage, not of the network
+}
+
+// try is one try: what is missing is asked for, and what comes is kept.
+func (d *download) try(ctx context.Context) error {
+	release, err := d.client.host(d.url).take(ctx)
+	if err != nil {
+		return err
+	}
+	defer release()
+	ctx, w := newWatch(ctx, d.client.opts.Timeout)
+	defer w.stop()
+	resp, at, err := d.client.send(ctx, w, d.url, d.header(), defaultRedirects)
+	if err != nil {
+		return err
+	}
+	if err := d.receive(ctx, w, at, resp); err != nil {
+		return elsewhere(d.url, at, err)
+	}
+	return nil
+}
+
+func (d *download) header() http.Header {
+	header := d.client.header()
+	header.Set("Accept-Encoding", "identity") // or ranges and lengths would be of something else
+	d.setCredentials(header)
+	if d.have > 0 && d.validator != "" {
+		header.Set("Range", fmt.Sprintf("bytes=%d-", d.have))
+		header.Set("If-Range", d.validator)
+	}
+	return header
+}
+
+// setCredentials adds those of the URL or else of the netrc file, which go
+// over https only, as tokens do.
+func (d *download) setCredentials(header http.Header) {
+	netrc := d.client.opts.Netrc
+	if d.url.User != nil || netrc == nil || d.url.Scheme != "https" {
+		setUser(header, d.url)
+		return
+	}
+	if user, password, ok := netrc(d.url.Host); ok {
+		setBasic(header, user, password)
+	}
+}
+
+func (d *download) receive(ctx context.Context, w *watch, at *url.URL, resp *http.Response) error {
+	switch resp.StatusCode {
+	case http.StatusOK, http.StatusPartialContent:
+	case http.StatusRequestedRangeNotSatisfiable:
+		defer d.client.discard(ctx, w, resp)
+		return d.distrust(errors.New("server no longer has the rest"))
+	default:
+		return d.client.refusal(ctx, w, at, resp)
+	}
+	defer resp.Body.Close()
+	if err := d.place(resp); err != nil {
+		return err
+	}
+	return d.copy(w.reader(ctx, resp.Body))
+}
+
+// place makes stage and d ready for the body of resp.
+func (d *download) place(resp *http.Response) error {
+	if err := checkEncoding(resp); err != nil {
+		return err
+	}
+	if resp.StatusCode == http.StatusPartialContent {
+		return d.placeRest(resp)
+	}
+	if err := d.restart(); err != nil {
+		return err
+	}
+	d.validator = validator(resp.Header)
+	if resp.ContentLength >= 0 {
+		d.total = resp.ContentLength
+	}
+	return d.checkTotal()
+}
+
+// placeRest checks that what comes is the rest of what we have.
+func (d *download) placeRest(resp *http.Response) error {
+	first, last, total, err := parseContentRange(resp.Header.Get("Content-Range"))
+	if err != nil {
+		return d.distrust(err)
+	}
+	if first != d.have || last != total-1 || (d.total >= 0 && total != d.total) {
+		return d.distrust(fmt.Errorf("asked for bytes from %d, got %d to %d of %d", d.have, first, last, total))
+	}
+	if v := validator(resp.Header); d.have > 0 && v != "" && v != d.validator {
+		return d.distrust(errors.New("archive has changed"))
+	}
+	d.total = total
+	return d.checkTotal()
+}
+
+func (d *download) checkTotal() error {
+	if d.opts.Size > 0 && d.total != d.opts.Size {
+		return fmt.Errorf("archive of %d bytes, expected %d", d.total, d.opts.Size)
+	}
+	if d.total > d.opts.Max {
+		return fmt.Errorf("archive %w: %d bytes, of at most %d", ErrTooLarge, d.total, d.opts.Max)
+	}
+	return nil
+}
+
+// distrust makes the next try begin again, err being why.
+func (d *download) distrust(err error) error {
+	if err := d.restart(); err != nil {
+		return err
+	}
+	return broken{err}
+}
+
+// restart throws away what has arrived.
+func (d *download) restart() error {
+	had := d.have
+	d.forget()
+	if had == 0 {
+		return nil
+	}
+	d.stageErr = d.stage.Reset()
+	return d.stageErr
+}
+
+func (d *download) forget() {
+	d.have, d.validator, d.total = 0, "", d.opts.Size
+	if d.opts.Size == 0 {
+		d.total = -1
+	}
+}
+
+// copy moves the body into stage and checks that it was all of it.
+func (d *download) copy(body io.Reader) error {
+	for {
+		n, err := fill(body, d.buf)
+		if most := d.most(); d.have+int64(n) > most {
+			return fmt.Errorf("archive %w: more than %d bytes", ErrTooLarge, most)
+		}
+		if err := d.keep(d.buf[:n]); err != nil {
+			return err
+		}
+		if err == io.EOF { //nolint:errorlint // io.Reader promises io.EOF itself
+			return d.checkEnd()
+		}
+		if err != nil {
+			return err
+		}
+	}
+}
+
+// most is how many bytes may come in all.
+func (d *download) most() int64 {
+	if d.total >= 0 {
+		return d.total
+	}
+	return d.opts.Max
+}
+
+func (d *download) keep(p []byte) error {
+	if len(p) == 0 {
+		return nil
+	}
+	n, err := d.stage.Write(p)
+	d.have += int64(n)
+	d.arrived += int64(n)
+	if err == nil && n < len(p) {
+		err = io.ErrShortWrite
+	}
+	if err != nil {
+		d.stageErr = err
+		return err
+	}
+	if d.opts.Progress != nil {
+		d.opts.Progress(d.have, max(0, d.total))
+	}
+	return nil
+}
+
+func (d *download) checkEnd() error {
+	if d.have < d.total {
+		return broken{fmt.Errorf("cut after %d of %d bytes", d.have, d.total)}
+	}
+	return nil
+}
+
+// fill reads until buf is full or an error comes, io.EOF included.
+func fill(r io.Reader, buf []byte) (n int, err error) {
+	for n < len(buf) && err == nil {
+		var m int
+		m, err = r.Read(buf[n:])
+		n += m
+	}
+	return n, err
+}
+
+// validator is what If-Range takes: a strong entity tag, or else a date of
+// modification that lies so far back that no other version has it.
+func validator(header http.Header) string {
+	if tag := header.Get("ETag"); strings.HasPrefix(tag, `"`) {
+		return tag
+	}
+	modified, err := http.ParseTime(header.Get("Last-Modified"))
+	if err != nil {
+		return ""
+	}
+	date, err := http.ParseTime(header.Get("Date"))
+	if err != nil || date.Sub(modified) < time.Second {
+		return ""
+	}
+	return header.Get("Last-Modified")
+}
+
+// parseContentRange parses "bytes FIRST-LAST/TOTAL".
+func parseContentRange(s string) (first, last, total int64, err error) {
+	bad := fmt.Errorf("invalid Content-Range %q", s)
+	rest, ok := strings.CutPrefix(s, "bytes ")
+	if !ok {
+		return 0, 0, 0, bad
+	}
+	span, size, ok1 := strings.Cut(rest, "/")
+	from, to, ok2 := strings.Cut(span, "-")
+	if !ok1 || !ok2 {
+		return 0, 0, 0, bad
+	}
+	numbers := [3]int64{}
+	for i, text := range []string{from, to, size} {
+		n, err := strconv.ParseUint(text, 10, 62)
+		if err != nil {
+			return 0, 0, 0, bad
+		}
+		numbers[i] = int64(n)
+	}
+	return numbers[0], numbers[1], numbers[2], nil
+}

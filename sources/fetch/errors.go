@@ -1,0 +1,124 @@
+package fetch
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net/http"
+	"time"
+)
+
+var (
+	// ErrOffline matches the failure of every request of an offline client.
+	ErrOffline = errors.New("not asked, as the network is not to be used")
+
+	// ErrUnauthorized matches a StatusError of 401 or 403.
+	ErrUnauthorized = errors.New("unauthorized")
+
+	// ErrStalled matches a server that was silent, or as good as, for too long.
+	ErrStalled = errors.New("stalled")
+
+	// ErrTooLarge matches an answer that is larger than it may be.
+	ErrTooLarge = errors.New("too large")
+)
+
+// An Error is a request that did not succeed. It names the URL.
+type Error struct {
+	URL   string // without user information and query
+	Tries int    // 0 if nothing was sent
+	Took  time.Duration
+	Err   error // of the last try
+}
+
+func (e *Error) Error() string {
+	if e.Tries < 2 {
+		return fmt.Sprintf("%s: %v", e.URL, e.Err)
+	}
+	return fmt.Sprintf("%s: %v (%d tries in %s)", e.URL, e.Err, e.Tries, round(e.Took))
+}
+
+func (e *Error) Unwrap() error { return e.Err }
+
+// round leaves of d what people read of it.
+func round(d time.Duration) time.Duration {
+	if d < time.Second {
+		return d.Round(time.Millisecond)
+	}
+	return d.Round(time.Second)
+}
+
+// A StatusError is an answer other than the one asked for. It does not say of
+// itself that something does not exist: what a 404 means is for those to say
+// who know what was asked.
+type StatusError struct {
+	Code        int
+	URL         string // that answered, without user information and query
+	Credentials bool   // whether credentials were sent
+
+	after time.Duration // that the server asks us to wait; 0 if it does not
+}
+
+// Error leaves out the URL, which an Error names already.
+func (e *StatusError) Error() string {
+	text := fmt.Sprintf("%d %s", e.Code, http.StatusText(e.Code))
+	if http.StatusText(e.Code) == "" {
+		text = fmt.Sprintf("status %d", e.Code)
+	}
+	if e.after > maxWait {
+		text += fmt.Sprintf(", asks to wait %s", round(e.after))
+	}
+	return text
+}
+
+// Is reports whether e is of the kind that target stands for.
+func (e *StatusError) Is(target error) bool {
+	return target == ErrUnauthorized && (e.Code == http.StatusUnauthorized || e.Code == http.StatusForbidden)
+}
+
+// temporary reports whether the answer may be another one later.
+func (e *StatusError) temporary() bool {
+	switch e.Code {
+	case http.StatusRequestTimeout, http.StatusTooEarly, http.StatusTooManyRequests:
+		return e.after <= maxWait
+	case http.StatusNotImplemented:
+		return false
+	}
+	return e.Code >= 500 && e.after <= maxWait
+}
+
+// A broken connection is one that may be whole the next time.
+type broken struct{ error }
+
+func (b broken) Unwrap() error { return b.error }
+
+// A redirected error came from another URL than the one asked.
+type redirected struct {
+	to   string
+	host string
+	err  error
+}
+
+func (e *redirected) Error() string { return "redirected to " + e.to + ": " + e.err.Error() }
+func (e *redirected) Unwrap() error { return e.err }
+
+// temporary reports whether trying again may help.
+func temporary(err error) bool {
+	var status *StatusError
+	if errors.As(err, &status) {
+		return status.temporary()
+	}
+	var b broken
+	return errors.As(err, &b)
+}
+
+// ended is why a request with this context ended in err: the watch's reason if
+// it was the watch that ended it.
+func ended(ctx context.Context, err error) error {
+	if cause := context.Cause(ctx); errors.Is(cause, ErrStalled) {
+		return broken{cause}
+	}
+	if ctx.Err() != nil {
+		return ctx.Err()
+	}
+	return err
+}

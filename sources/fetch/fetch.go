@@ -1,0 +1,123 @@
+// Package fetch is HTTP as we trust it: documents and archives, got from
+// servers that may be slow, broken or hostile.
+//
+// Whatever is waited for has an end, and whatever is read a limit. What can
+// pass is tried again; what is certain is final at once. An archive that was
+// cut goes on from where it was cut. Credentials go over https, to the host
+// and port they are configured for, and to no other, redirects included. No
+// error and no event holds the user information or the query of a URL, as
+// both may be secrets.
+//
+// It knows nothing of registries or mirrors, verifies no hashes, reads no
+// environment and leaves nothing on disk.
+package fetch
+
+import (
+	"context"
+	"net/http"
+	"net/url"
+	"sync"
+	"time"
+
+	"github.com/larder-cli/larder/sources"
+)
+
+// What holds where Options say nothing.
+const (
+	defaultTries     = 6
+	defaultTimeout   = 15 * time.Second
+	defaultPerHost   = 16
+	defaultRedirects = 10
+	defaultLimit     = 1 << 20
+	defaultMax       = 8 << 30
+)
+
+// Options adjust a Client. The zero Options are ready to use.
+type Options struct {
+	Transport http.RoundTripper                     // nil means a new one of NewTransport
+	Proxy     func(*http.Request) (*url.URL, error) // nil means none; of no effect if Transport is set
+
+	UserAgent     string // empty means "larder"
+	EngineVersion string // for the X-Terraform-Version header; empty means not to send it
+
+	// Token is the bearer token configured for a host, and false if there is
+	// none. Its error ends the request. It may be nil.
+	Token func(context.Context, sources.Host) (string, bool, error)
+
+	// Netrc is the entry for HOST or HOST:PORT as the URL of an archive has it,
+	// and false if there is none. It may be nil.
+	Netrc func(hostport string) (user, password string, ok bool)
+
+	Tries         int           // of a document, in all; 0 means 6
+	DownloadTries int           // of an archive, in a row without a byte arriving; 0 means 6
+	Timeout       time.Duration // to wait for an answer, and for it to go on; 0 means 15 s
+	PerHost       int           // archives arriving from one host at a time; 0 means 16
+	Offline       bool          // every request fails with ErrOffline
+
+	Sleep  func(context.Context, time.Duration) error // nil means to sleep
+	Report func(Event)                                // told of each retry, one call at a time; may be nil
+}
+
+// An Event is a try that has not succeeded and that another will follow.
+type Event struct {
+	URL  string        // without user information and query
+	Host string        // that failed, which redirects may have made another than the URL's
+	Try  int           // that failed; 1 is the first
+	Wait time.Duration // until the next
+	Err  error         // why
+}
+
+// A Client fetches documents and archives. It is safe for concurrent use, and
+// one should serve all of a program, as it is what hosts' limits are kept in.
+type Client struct {
+	opts   Options
+	report sync.Mutex // one call of opts.Report at a time
+
+	mu    sync.Mutex
+	hosts map[string]*host // by canonical host and port
+}
+
+// New returns a client.
+func New(opts Options) *Client {
+	opts.Tries = orDefault(opts.Tries, defaultTries)
+	opts.DownloadTries = orDefault(opts.DownloadTries, defaultTries)
+	opts.Timeout = orDefault(opts.Timeout, defaultTimeout)
+	opts.PerHost = orDefault(opts.PerHost, defaultPerHost)
+	opts.UserAgent = orDefault(opts.UserAgent, "larder")
+	if opts.Transport == nil {
+		t := NewTransport(opts.Timeout)
+		t.Proxy = opts.Proxy
+		opts.Transport = t
+	}
+	if opts.Sleep == nil {
+		opts.Sleep = sleep
+	}
+	return &Client{opts: opts, hosts: map[string]*host{}}
+}
+
+// orDefault is v, or otherwise if v is zero.
+func orDefault[T comparable](v, otherwise T) T {
+	var zero T
+	if v == zero {
+		return otherwise
+	}
+	return v
+}
+
+func sleep(ctx context.Context, d time.Duration) error {
+	timer := time.NewTimer(d)
+	defer timer.Stop()
+	select {
+	case <-timer.C:
+		return nil
+	case <-ctx.Done():
+		return ctx.Err()
+	}
+}
+
+// CloseIdleConnections closes connections that are open but not in use.
+func (c *Client) CloseIdleConnections() {
+	if t, ok := c.opts.Transport.(interface{ CloseIdleConnections() }); ok {
+		t.CloseIdleConnections()
+	}
+}

@@ -1,0 +1,81 @@
+package fetch
+
+import (
+	"context"
+	"math/rand/v2"
+	"net/http"
+	"net/url"
+	"strconv"
+	"strings"
+	"sync"
+	"time"
+)
+
+// maxWait is the longest that we wait because a server asks for it. One that
+// asks for more is not asked again.
+const maxWait = 2 * time.Minute
+
+// A host is what all requests to one host and port have in common.
+type host struct {
+	archives chan struct{} // holds one item for each archive arriving
+
+	mu    sync.Mutex
+	until time.Time // it wants to be left alone
+}
+
+func (c *Client) host(u *url.URL) *host {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	key := hostPort(u)
+	h, ok := c.hosts[key]
+	if !ok {
+		h = &host{archives: make(chan struct{}, c.opts.PerHost)}
+		c.hosts[key] = h
+	}
+	return h
+}
+
+// leave leaves the host alone for d.
+func (h *host) leave(d time.Duration) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	if until := time.Now().Add(d); until.After(h.until) {
+		h.until = until
+	}
+}
+
+// pause is how long to wait before asking the host. It spreads those who wait
+// over a second, so that they do not all come back at once.
+func (h *host) pause() time.Duration {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	d := time.Until(h.until)
+	if d <= 0 {
+		return 0
+	}
+	return d + rand.N(time.Second)
+}
+
+// take waits until one more archive may arrive from the host, and returns the
+// function to call when it has.
+func (h *host) take(ctx context.Context) (release func(), err error) {
+	select {
+	case h.archives <- struct{}{}:
+		return func() { <-h.archives }, nil
+	case <-ctx.Done():
+		return nil, ctx.Err()
+	}
+}
+
+// retryAfter is how long the server asks us to wait: 0 if it does not, or says
+// it in a way that nobody understands.
+func retryAfter(header http.Header, now time.Time) time.Duration {
+	s := strings.TrimSpace(header.Get("Retry-After"))
+	if seconds, err := strconv.ParseUint(s, 10, 31); err == nil {
+		return time.Duration(seconds) * time.Second
+	}
+	if at, err := http.ParseTime(s); err == nil {
+		return max(0, at.Sub(now))
+	}
+	return 0
+}

@@ -1,0 +1,80 @@
+package fetch
+
+import (
+	"context"
+	"errors"
+	"math/rand/v2"
+	"net/url"
+	"time"
+)
+
+const (
+	firstBackoff = time.Second
+	maxBackoff   = 30 * time.Second
+
+	// maxRounds bounds the tries of an archive of which each brings a little.
+	maxRounds = 10
+)
+
+// retry calls try until it succeeds, fails for good, or has failed tries times
+// in a row without having brought anything.
+func (c *Client) retry(ctx context.Context, u *url.URL, tries int, try func() (progress bool, err error)) error {
+	start := time.Now()
+	failed := 0
+	for n := 1; ; n++ {
+		progress, err := try()
+		if err == nil {
+			return nil
+		}
+		if progress {
+			failed = 0
+		}
+		failed++
+		if ctx.Err() == nil && temporary(err) && failed < tries && n < maxRounds*tries {
+			err = c.pause(ctx, u, n, failed, err)
+			if err == nil {
+				continue
+			}
+		}
+		return &Error{URL: printable(u), Tries: n, Took: time.Since(start), Err: err}
+	}
+}
+
+// pause waits before the next try. If the host asked for a wait, it is kept
+// where the next request is sent, with those of everybody else.
+func (c *Client) pause(ctx context.Context, u *url.URL, n, failed int, err error) error {
+	wait := backoff(failed)
+	var status *StatusError
+	asked := errors.As(err, &status) && status.after > 0
+	if asked {
+		wait = status.after
+	}
+	c.tell(Event{URL: printable(u), Host: failedHost(u, err), Try: n, Wait: wait, Err: err})
+	if asked {
+		return nil
+	}
+	return c.opts.Sleep(ctx, wait)
+}
+
+func (c *Client) tell(e Event) {
+	if c.opts.Report == nil {
+		return
+	}
+	c.report.Lock()
+	defer c.report.Unlock()
+	c.opts.Report(e)
+}
+
+// backoff is exponential with full jitter: any time up to the limit, so that
+// those who failed together do not come back together.
+func backoff(failed int) time.Duration {
+	return rand.N(min(maxBackoff, firstBackoff<<min(failed-1, 10)))
+}
+
+func failedHost(u *url.URL, err error) string {
+	var r *redirected
+	if errors.As(err, &r) {
+		return r.host
+	}
+	return u.Host
+}

@@ -1,0 +1,202 @@
+package fetch
+
+import (
+	"context"
+	"crypto/tls"
+	"crypto/x509"
+	"encoding/base64"
+	"errors"
+	"fmt"
+	"io"
+	"net"
+	"net/http"
+	"net/url"
+	"time"
+
+	"golang.org/x/net/http/httpguts"
+)
+
+// maxDrained is how much of a body nobody wants is read to keep a connection.
+const maxDrained = 64 << 10
+
+// send is one try of a request, with redirects followed. It returns the
+// response and the URL that gave it. The caller closes the body.
+func (c *Client) send(ctx context.Context, w *watch, u *url.URL, header http.Header, redirects int) (*http.Response, *url.URL, error) {
+	header = header.Clone()
+	at := u
+	for hop := 0; ; hop++ {
+		resp, err := c.roundTrip(ctx, w, at, header)
+		if err != nil {
+			return nil, nil, elsewhere(u, at, err)
+		}
+		if !redirects3xx(resp) {
+			return resp, at, nil
+		}
+		next, err := target(at, resp)
+		c.discard(ctx, w, resp)
+		if err != nil {
+			return nil, nil, elsewhere(u, at, err)
+		}
+		if hop == redirects {
+			return nil, nil, fmt.Errorf("more than %d redirects", redirects)
+		}
+		if !sameOrigin(at, next) {
+			header.Del("Authorization")
+		}
+		if header.Get("Authorization") == "" {
+			setUser(header, next)
+		}
+		at = next
+	}
+}
+
+// elsewhere says where err happened if that is not where the request began.
+func elsewhere(u, at *url.URL, err error) error {
+	if at == u {
+		return err
+	}
+	return &redirected{printable(at), at.Host, err}
+}
+
+func redirects3xx(resp *http.Response) bool {
+	switch resp.StatusCode {
+	case http.StatusMovedPermanently, http.StatusFound, http.StatusSeeOther,
+		http.StatusTemporaryRedirect, http.StatusPermanentRedirect:
+		return true
+	}
+	return false
+}
+
+// target is where a redirect leads, if we follow there.
+func target(from *url.URL, resp *http.Response) (*url.URL, error) {
+	next, err := Resolve(from, resp.Header.Get("Location"))
+	if err != nil {
+		return nil, fmt.Errorf("redirect: %w", err)
+	}
+	if from.Scheme == "https" && next.Scheme != "https" {
+		return nil, fmt.Errorf("redirect from https to %s refused", printable(next))
+	}
+	return next, nil
+}
+
+// roundTrip sends one request, when its host lets us, and returns the answer's
+// headers with its body to come.
+func (c *Client) roundTrip(ctx context.Context, w *watch, u *url.URL, header http.Header) (*http.Response, error) {
+	if pause := c.host(u).pause(); pause > 0 {
+		if err := c.opts.Sleep(ctx, pause); err != nil {
+			return nil, err
+		}
+	}
+	bare := *u
+	bare.User = nil // is in the header if anywhere
+	req, err := http.NewRequestWithContext(ctx, http.MethodGet, bare.String(), nil)
+	if err != nil {
+		return nil, errors.New("invalid URL")
+	}
+	req.Header = header.Clone()
+	var resp *http.Response
+	w.answered.Store(false)
+	w.renew()
+	w.while(func() int {
+		resp, err = c.opts.Transport.RoundTrip(req)
+		return 0
+	})
+	if err != nil {
+		return nil, ended(ctx, classify(err))
+	}
+	resp.Request = req
+	w.answered.Store(true)
+	w.renew()
+	return resp, nil
+}
+
+// classify marks err as one that may pass, unless it is one that does not.
+func classify(err error) error {
+	var (
+		status      *StatusError
+		certificate *tls.CertificateVerificationError
+		unknown     x509.UnknownAuthorityError
+		name        x509.HostnameError
+		invalid     x509.CertificateInvalidError
+		roots       x509.SystemRootsError
+		record      tls.RecordHeaderError
+		dns         *net.DNSError
+		op          *net.OpError
+	)
+	switch {
+	case errors.As(err, &status): // a proxy's, which knows itself
+	case errors.As(err, &certificate), errors.As(err, &unknown), errors.As(err, &name),
+		errors.As(err, &invalid), errors.As(err, &roots), errors.As(err, &record):
+	case errors.Is(err, http.ErrSchemeMismatch):
+	case errors.As(err, &dns) && dns.IsNotFound && !dns.IsTemporary:
+	case errors.As(err, &op) && op.Op == "remote error": // a TLS alert: the server will not have us
+	default:
+		return broken{err}
+	}
+	return err
+}
+
+// refusal is the error for a response that is not what was asked for. It uses
+// the response up.
+func (c *Client) refusal(ctx context.Context, w *watch, at *url.URL, resp *http.Response) error {
+	defer c.discard(ctx, w, resp)
+	err := &StatusError{
+		Code:        resp.StatusCode,
+		URL:         printable(at),
+		Credentials: resp.Request.Header.Get("Authorization") != "",
+		after:       retryAfter(resp.Header, time.Now()),
+	}
+	if err.after > 0 && err.temporary() {
+		c.host(at).leave(err.after)
+	}
+	return err
+}
+
+// discard reads what little there may be left of a body, which lets the
+// connection be used again, and closes it.
+func (c *Client) discard(ctx context.Context, w *watch, resp *http.Response) {
+	_, _ = io.CopyN(io.Discard, w.reader(ctx, resp.Body), maxDrained) // nothing depends on it
+	_ = resp.Body.Close()
+}
+
+func (c *Client) header() http.Header {
+	return http.Header{"User-Agent": {c.opts.UserAgent}}
+}
+
+// setToken adds the bearer token configured for u's own host, if there is one
+// and the connection keeps it secret.
+func (c *Client) setToken(ctx context.Context, header http.Header, u *url.URL) error {
+	if c.opts.Token == nil || u.Scheme != "https" {
+		return nil
+	}
+	host, err := HostOf(u)
+	if err != nil {
+		return nil //nolint:nilerror // nobody can configure credentials for a host with no name of its own
+	}
+	token, ok, err := c.opts.Token(ctx, host)
+	if err != nil {
+		return fmt.Errorf("credentials: %w", err)
+	}
+	if !ok {
+		return nil
+	}
+	if !httpguts.ValidHeaderFieldValue(token) {
+		return errors.New("credentials: token with characters that cannot be sent")
+	}
+	header.Set("Authorization", "Bearer "+token)
+	return nil
+}
+
+// setUser adds the user information of u, if it has any.
+func setUser(header http.Header, u *url.URL) {
+	if u.User == nil {
+		return
+	}
+	password, _ := u.User.Password()
+	setBasic(header, u.User.Username(), password)
+}
+
+func setBasic(header http.Header, user, password string) {
+	both := base64.StdEncoding.EncodeToString([]byte(user + ":" + password))
+	header.Set("Authorization", "Basic "+both)
+}

@@ -1,0 +1,43 @@
+package fetch
+
+import (
+	"context"
+	"net"
+	"net/http"
+	"net/url"
+	"time"
+)
+
+// NewTransport returns a transport as a Client makes for itself, for callers
+// that have something to add to it. It connects within the timeout, and knows
+// no proxy.
+func NewTransport(timeout time.Duration) *http.Transport {
+	dialer := &net.Dialer{Timeout: timeout, KeepAlive: 30 * time.Second}
+	return &http.Transport{
+		DialContext:            dialer.DialContext,
+		TLSHandshakeTimeout:    timeout,
+		ForceAttemptHTTP2:      true,
+		MaxIdleConns:           256,
+		MaxIdleConnsPerHost:    64, // or a burst of questions to one host would open most connections anew
+		IdleConnTimeout:        90 * time.Second,
+		MaxResponseHeaderBytes: 1 << 20,
+		OnProxyConnectResponse: checkProxy,
+	}
+}
+
+// checkProxy makes a proxy's refusal a status, as which it may be final.
+func checkProxy(_ context.Context, proxy *url.URL, _ *http.Request, resp *http.Response) error {
+	if resp.StatusCode == http.StatusOK {
+		return nil
+	}
+	return &proxyError{proxy.Host, &StatusError{Code: resp.StatusCode, URL: printable(proxy)}}
+}
+
+// A proxyError is a proxy that does not let us through.
+type proxyError struct {
+	host string
+	err  error
+}
+
+func (e *proxyError) Error() string { return "proxy " + e.host + ": " + e.err.Error() }
+func (e *proxyError) Unwrap() error { return e.err }

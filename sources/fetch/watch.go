@@ -1,0 +1,102 @@
+package fetch
+
+import (
+	"context"
+	"fmt"
+	"io"
+	"sync/atomic"
+	"time"
+)
+
+// minRate is how many bytes a second are as good as none.
+const minRate = 1 << 10
+
+// A watch ends a try that has waited too long for too little. Only time spent
+// waiting for the server counts: a slow disk is none of its fault.
+type watch struct {
+	cancel context.CancelCauseFunc
+	timer  *time.Timer
+
+	window time.Duration // to wait for floor bytes
+	floor  int
+	left   time.Duration // of the window
+	got    int           // in the window
+	budget time.Duration // left of all waiting, once it is limited
+	capped bool
+
+	answered atomic.Bool // whether there is an answer, of which more is awaited
+}
+
+// newWatch returns a watch and the context that it cancels. Its stop must be
+// called.
+func newWatch(ctx context.Context, window time.Duration) (context.Context, *watch) {
+	ctx, cancel := context.WithCancelCause(ctx)
+	w := &watch{cancel: cancel, window: window, floor: max(1, int(minRate*window.Seconds()))}
+	w.timer = time.AfterFunc(time.Hour, w.expire)
+	w.timer.Stop()
+	w.renew()
+	return ctx, w
+}
+
+// limit bounds all waiting from now on, however much arrives meanwhile.
+func (w *watch) limit(budget time.Duration) { w.budget, w.capped = budget, true }
+
+func (w *watch) stop() {
+	w.timer.Stop()
+	w.cancel(nil)
+}
+
+func (w *watch) renew() { w.left, w.got = w.window, 0 }
+
+func (w *watch) expire() {
+	what := "no answer"
+	if w.answered.Load() {
+		what = "too little arrived"
+	}
+	w.cancel(fmt.Errorf("%w: %s within %s", ErrStalled, what, round(w.window)))
+}
+
+// while runs f, which waits for the server and returns how many bytes came.
+func (w *watch) while(f func() int) {
+	start := time.Now()
+	w.timer.Reset(w.allowance())
+	n := f()
+	w.timer.Stop()
+	waited := time.Since(start)
+	w.left -= waited
+	w.budget -= waited
+	w.got += n
+	if w.got >= w.floor {
+		w.renew()
+	}
+}
+
+func (w *watch) allowance() time.Duration {
+	if w.capped {
+		return max(0, min(w.left, w.budget))
+	}
+	return max(0, w.left)
+}
+
+// reader is r, watched.
+func (w *watch) reader(ctx context.Context, r io.Reader) io.Reader {
+	return &watched{ctx, w, r}
+}
+
+type watched struct {
+	ctx   context.Context //nolint:containedctx // of the try that the reader is part of
+	watch *watch
+	from  io.Reader
+}
+
+// Read reads. Its errors other than io.EOF are those of a broken connection.
+func (r *watched) Read(p []byte) (n int, err error) {
+	r.watch.while(func() int {
+		n, err = r.from.Read(p)
+		return n
+	})
+	if err == nil || err == io.EOF { //nolint:errorlint // io.Reader promises io.EOF itself
+		return n, err
+	}
+	return n, ended(r.ctx, broken{err})
+}

@@ -1,0 +1,398 @@
+package sourcetest_test
+
+import (
+	"bytes"
+	"crypto/sha256"
+	"encoding/json"
+	"fmt"
+	"io"
+	"net/http"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+	"testing/fstest"
+	"time"
+
+	"github.com/ProtonMail/go-crypto/openpgp"
+
+	"github.com/larder-cli/larder/sources"
+	"github.com/larder-cli/larder/sources/sourcetest"
+)
+
+const (
+	widget  = "registry.terraform.io/acme/widget"
+	archive = "terraform-provider-widget_1.2.0_linux_amd64.zip"
+)
+
+// newWorld is a world with one widget, 1.2.0.
+func newWorld(t *testing.T, description ...sourcetest.Release) *sourcetest.World {
+	w := sourcetest.New(t)
+	w.Add(widget, "1.2.0", description...)
+	return w
+}
+
+// archiveURL is where the widget's archive is on the registry.
+func archiveURL(w *sourcetest.World) string {
+	return w.Registry.URL + "/archives/" + widget + "/1.2.0/" + archive
+}
+
+// get returns the status and body of an answer, and what goes wrong with it.
+func get(t *testing.T, w *sourcetest.World, url string, header ...string) (*http.Response, []byte, error) {
+	t.Helper()
+	req, err := http.NewRequestWithContext(t.Context(), http.MethodGet, url, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, h := range header {
+		name, value, _ := strings.Cut(h, ": ")
+		req.Header.Set(name, value)
+	}
+	resp, err := w.Client().Do(req)
+	if err != nil {
+		return nil, nil, err
+	}
+	defer resp.Body.Close()
+	body, err := io.ReadAll(resp.Body)
+	return resp, body, err
+}
+
+// TestRegistryChain follows the protocol by the names that a client has, from
+// discovery to the archive.
+func TestRegistryChain(t *testing.T) {
+	w := newWorld(t)
+	var services map[string]string
+	getJSON(t, w, "https://registry.terraform.io/.well-known/terraform.json", &services)
+	base := "https://registry.terraform.io" + services["providers.v1"] + "acme/widget/"
+
+	var listing struct{ Versions []struct{ Version string } }
+	getJSON(t, w, base+"versions", &listing)
+	if len(listing.Versions) != 1 || listing.Versions[0].Version != "1.2.0" {
+		t.Errorf("versions: got %+v", listing)
+	}
+	var download struct {
+		Shasum      string
+		Download    string `json:"download_url"`
+		Sums        string `json:"shasums_url"`
+		Signature   string `json:"shasums_signature_url"`
+		SigningKeys struct {
+			Keys []struct {
+				Armor string `json:"ascii_armor"`
+			} `json:"gpg_public_keys"`
+		} `json:"signing_keys"`
+	}
+	getJSON(t, w, base+"1.2.0/download/linux/amd64", &download)
+	_, zip, _ := get(t, w, w.Registry.URL+download.Download)
+	_, sums, _ := get(t, w, w.Registry.URL+download.Sums)
+	_, signature, _ := get(t, w, w.Registry.URL+download.Signature)
+
+	sum := fmt.Sprintf("%x", sha256.Sum256(zip))
+	if sum != download.Shasum || !strings.Contains(string(sums), sum+"  "+archive+"\n") {
+		t.Errorf("archive is %s, registry says %s, sums:\n%s", sum, download.Shasum, sums)
+	}
+	keys, err := openpgp.ReadArmoredKeyRing(strings.NewReader(download.SigningKeys.Keys[0].Armor))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := openpgp.CheckDetachedSignature(keys, bytes.NewReader(sums), bytes.NewReader(signature), nil); err != nil {
+		t.Errorf("signature: %v", err)
+	}
+}
+
+func getJSON(t *testing.T, w *sourcetest.World, url string, into any) {
+	t.Helper()
+	resp, body, err := get(t, w, url)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if resp.StatusCode != http.StatusOK {
+		t.Fatalf("%s: %s", url, resp.Status)
+	}
+	if err := json.Unmarshal(body, into); err != nil {
+		t.Fatalf("%s: %v", url, err)
+	}
+}
+
+// TestNothingChanges pins hashes and signatures, as tests elsewhere rely on them.
+func TestNothingChanges(t *testing.T) {
+	w := newWorld(t, sourcetest.Release{Platforms: []string{"linux_amd64"}})
+	w.Add(widget, "2.0.0", sourcetest.Release{Platforms: []string{"linux_amd64"}, Size: 10_000})
+	for id, want := range map[string]string{
+		widget + "/1.2.0/linux_amd64": "zh:b0a72bf77a60290cad957daf444682802f7c098b14062f80cfe4d2baf9effeb6",
+		widget + "/2.0.0/linux_amd64": "zh:aae21bf93961101c5fb5d58a07c8053a9167f812bec2b123cd9e254680f04373",
+	} {
+		if zh, _ := w.Hashes(id); zh != want {
+			t.Errorf("%s: got %s, want %s", id, zh, want)
+		}
+	}
+	signature := sha256.Sum256(w.Signed(widget + "/1.2.0").Signature)
+	if got := fmt.Sprintf("%x", signature[:8]); got != "a5e73654c15d9764" {
+		t.Errorf("signature is another: %s", got)
+	}
+	if got := sourcetest.Publisher().ID(); got != "62CF2F485EDF9A4B" {
+		t.Errorf("key is another: %s", got)
+	}
+}
+
+func TestFaults(t *testing.T) {
+	const size = 248
+	for _, tt := range []struct {
+		fault  string
+		status int    // 0 if the request fails
+		length int    // of the body that arrives
+		err    string // part of the error while reading it
+	}{
+		{"*.sig status=503", 200, size, ""}, // which is not for the archive
+		{"status=503", 503, 0, ""},
+		{"status=404 body=gone", 404, 4, ""},
+		{"body=<html>", 200, 6, ""},
+		{"cut=-1", 0, 0, ""},
+		{"cut=100", 200, 100, "unexpected EOF"},
+		{"stall=-1", 0, 0, ""},
+		{"stall=100", 200, 100, "deadline exceeded"},
+		{"length=300", 200, size, "unexpected EOF"},
+		{"length=100", 200, 100, ""},
+		{"replace=PK->kp", 200, size, ""},
+		{"redirect={path}", 0, 0, ""},
+		{"redirect={path} times=2", 200, size, ""},
+		{"redirect=https://example.test{path} times=1", 200, size, ""},
+		{"rate=1000", 200, size, ""},
+	} {
+		t.Run(tt.fault, func(t *testing.T) {
+			t.Parallel()
+			w := newWorld(t)
+			f, err := sourcetest.ParseFault(strings.Fields(tt.fault)...)
+			if err != nil {
+				t.Fatal(err)
+			}
+			w.Registry.Fault(f)
+			// HTTP/1 says more exactly what happened to a body.
+			client := w.Client()
+			client.Transport.(*http.Transport).Protocols = http1()
+			client.Timeout = time.Second
+			resp, err := client.Get(archiveURL(w))
+			if tt.status == 0 {
+				if err == nil {
+					t.Errorf("got %s, want no answer", resp.Status)
+				}
+				return
+			}
+			if err != nil {
+				t.Fatal(err)
+			}
+			defer resp.Body.Close()
+			body, err := io.ReadAll(resp.Body)
+			if resp.StatusCode != tt.status || len(body) != tt.length {
+				t.Errorf("got %s with %d bytes, want %d with %d", resp.Status, len(body), tt.status, tt.length)
+			}
+			if got := fmt.Sprint(err); tt.err == "" && err != nil || !strings.Contains(got, tt.err) {
+				t.Errorf("got error %v, want %q", err, tt.err)
+			}
+		})
+	}
+}
+
+func http1() *http.Protocols {
+	p := new(http.Protocols)
+	p.SetHTTP1(true)
+	return p
+}
+
+// TestCutOverHTTP2 is for the protocol that clients really speak here.
+func TestCutOverHTTP2(t *testing.T) {
+	w := newWorld(t)
+	w.Registry.Fault(sourcetest.Fault{Path: "*.zip", Cut: 100, Times: 1})
+	resp, body, err := get(t, w, archiveURL(w))
+	if err == nil || len(body) != 100 || resp.ProtoMajor != 2 {
+		t.Errorf("cut: got %d bytes, %v, want 100 and an error", len(body), err)
+	}
+	resp, body, err = get(t, w, archiveURL(w), "Range: bytes=100-", "If-Range: "+resp.Header.Get("ETag"))
+	if err != nil || resp.StatusCode != http.StatusPartialContent || len(body) != 148 {
+		t.Errorf("rest: got %v with %d bytes, %v, want 148", resp, len(body), err)
+	}
+	if got := w.Registry.ArchiveBytes()[archive]; got != 248 {
+		t.Errorf("sent %d bytes, want each of the 248 once", got)
+	}
+}
+
+func TestRangesRefusedOrOutdated(t *testing.T) {
+	w := newWorld(t)
+	for _, tt := range []struct {
+		fault  sourcetest.Fault
+		status int
+	}{
+		{sourcetest.Fault{NoRange: true}, http.StatusOK},
+		{sourcetest.Fault{ETag: `"new"`}, http.StatusOK},
+		{sourcetest.Fault{}, http.StatusPartialContent},
+	} {
+		resp, _, err := get(t, w, archiveURL(w))
+		if err != nil {
+			t.Fatal(err)
+		}
+		tt.fault.Times = 1
+		w.Registry.Fault(tt.fault)
+		resp, _, err = get(t, w, archiveURL(w), "Range: bytes=100-", "If-Range: "+resp.Header.Get("ETag"))
+		if err != nil || resp.StatusCode != tt.status {
+			t.Errorf("%+v: got %v, %v, want %d", tt.fault, resp, err, tt.status)
+		}
+	}
+}
+
+func TestCorruptChangesOneBit(t *testing.T) {
+	w := newWorld(t)
+	_, want, _ := get(t, w, archiveURL(w))
+	w.Registry.Fault(sourcetest.Fault{Corrupt: true})
+	_, got, err := get(t, w, archiveURL(w))
+	if err != nil || len(got) != len(want) {
+		t.Fatalf("got %d bytes, %v, want %d", len(got), err, len(want))
+	}
+	var changed []int
+	for i := range got {
+		if got[i] != want[i] {
+			changed = append(changed, i)
+		}
+	}
+	if !slices.Equal(changed, []int{len(want) / 2}) {
+		t.Errorf("bytes %v are changed, want the middle one", changed)
+	}
+}
+
+func TestContentType(t *testing.T) {
+	w := newWorld(t)
+	for _, want := range []string{"text/html", "-"} {
+		w.Registry.Mend()
+		w.Registry.Fault(sourcetest.Fault{ContentType: want})
+		resp, _, err := get(t, w, w.Registry.URL+"/.well-known/terraform.json")
+		if err != nil {
+			t.Fatal(err)
+		}
+		if got := strings.Join(resp.Header["Content-Type"], ""); got != strings.Trim(want, "-") {
+			t.Errorf("got %q, want %q", got, want)
+		}
+	}
+}
+
+func TestParseFaultRefuses(t *testing.T) {
+	for _, word := range []string{"status=x", "colour=red", "replace=ab", "delay=1", "cut="} {
+		if f, err := sourcetest.ParseFault(word); err == nil {
+			t.Errorf("%s: got %+v, want an error", word, f)
+		}
+	}
+}
+
+func TestToken(t *testing.T) {
+	w := newWorld(t)
+	w.Registry.RequireToken("secret")
+	versions := w.Registry.Services("registry.terraform.io") + "acme/widget/versions"
+	for _, tt := range []struct {
+		url, token string
+		status     int
+	}{
+		{versions, "", 401},
+		{versions, "wrong", 401},
+		{versions, "secret", 200},
+		{archiveURL(w), "", 200},
+	} {
+		resp, _, err := get(t, w, tt.url, "Authorization: Bearer "+tt.token)
+		if err != nil || resp.StatusCode != tt.status {
+			t.Errorf("%s with %q: got %v, %v, want %d", tt.url, tt.token, resp, err, tt.status)
+		}
+	}
+}
+
+func TestHide(t *testing.T) {
+	w := newWorld(t)
+	w.Add(widget, "2.0.0")
+	w.Mirror.Hide("*/acme/widget/2.0.0/*")
+	var index struct{ Versions map[string]any }
+	getJSON(t, w, w.Mirror.MirrorURL()+widget+"/index.json", &index)
+	if len(index.Versions) != 1 || index.Versions["1.2.0"] == nil {
+		t.Errorf("mirror shows %v, want 1.2.0 alone", index.Versions)
+	}
+	var listing struct{ Versions []any }
+	getJSON(t, w, w.Registry.Services("registry.terraform.io")+"acme/widget/versions", &listing)
+	if len(listing.Versions) != 2 {
+		t.Errorf("registry shows %v, want both", listing.Versions)
+	}
+}
+
+func TestRequests(t *testing.T) {
+	w := newWorld(t)
+	if got := w.Registry.Requests(); len(got) != 0 {
+		t.Errorf("before: %v", got)
+	}
+	get(t, w, archiveURL(w))
+	get(t, w, w.Registry.URL+"/nothing")
+	want := "[archive GET /archives/" + widget + "/1.2.0/" + archive + " 200 248 other GET /nothing 404 19]"
+	if got := fmt.Sprint(w.Registry.Requests()); got != want {
+		t.Errorf("got %s, want %s", got, want)
+	}
+	if got := w.Registry.Requests(sourcetest.Archive); len(got) != 1 {
+		t.Errorf("archives: %v, want one", got)
+	}
+	w.Registry.Forget()
+	if got := w.Registry.Requests(); len(got) != 0 {
+		t.Errorf("after Forget: %v", got)
+	}
+}
+
+// TestEvidence checks what WriteEvidence writes against what Larder reads, with
+// keys that are good and that are not.
+func TestEvidence(t *testing.T) {
+	for _, tt := range []struct {
+		name    string
+		release sourcetest.Release
+		valid   bool
+	}{
+		{"publisher", sourcetest.Release{}, true},
+		{"stranger", sourcetest.Release{Signer: sourcetest.Stranger(), Keys: []*sourcetest.Key{sourcetest.Publisher()}}, false},
+		{"one of two", sourcetest.Release{Keys: []*sourcetest.Key{sourcetest.Stranger(), sourcetest.Publisher()}}, true},
+		{"no keys", sourcetest.Release{Keys: []*sourcetest.Key{}}, false},
+		{"expired", sourcetest.Release{Signer: sourcetest.Expired()}, false},
+		{"revoked", sourcetest.Release{Signer: sourcetest.Revoked()}, false},
+		{"broken", sourcetest.Release{EditSignature: func(b []byte) []byte { return b[1:] }}, false},
+	} {
+		w := newWorld(t, tt.release)
+		dir := t.TempDir()
+		w.WriteEvidence(dir)
+		signed, err := sources.ReadEvidence(filepath.Join(dir, ".larder", "evidence", filepath.FromSlash(widget), "1.2.0"))
+		if err != nil {
+			t.Fatal(err)
+		}
+		var keys openpgp.EntityList
+		for _, k := range signed.Keys {
+			ring, err := openpgp.ReadArmoredKeyRing(strings.NewReader(k.Armor))
+			if err != nil {
+				t.Fatal(err)
+			}
+			keys = append(keys, ring...)
+		}
+		_, err = openpgp.CheckDetachedSignature(keys, bytes.NewReader(signed.Sums), bytes.NewReader(signed.Signature), nil)
+		if (err == nil) != tt.valid {
+			t.Errorf("%s: signature: %v, want valid: %t", tt.name, err, tt.valid)
+		}
+	}
+}
+
+func TestAddFS(t *testing.T) {
+	w := sourcetest.New(t)
+	w.AddFS(fstest.MapFS{
+		widget + "/1.0.0/linux_amd64/terraform-provider-widget_v1.0.0":    {Data: []byte("for linux\n")},
+		widget + "/1.0.0/darwin_arm64/terraform-provider-widget_v1.0.0":   {Data: []byte("for macOS\n")},
+		widget + "/1.0.0/darwin_arm64/doc/LICENSE":                        {Data: []byte("yes\n")},
+		"example.test/acme/gadget/2.0.0/terraform-provider-gadget_v2.0.0": {Data: []byte("for all\n")},
+	})
+	dir := t.TempDir()
+	w.WriteUnpacked(dir)
+	for name, want := range map[string]string{
+		widget + "/1.0.0/linux_amd64/terraform-provider-widget_v1.0.0":                "for linux\n",
+		widget + "/1.0.0/darwin_arm64/doc/LICENSE":                                    "yes\n",
+		"example.test/acme/gadget/2.0.0/linux_amd64/terraform-provider-gadget_v2.0.0": "for all\n",
+	} {
+		got, err := os.ReadFile(filepath.Join(dir, filepath.FromSlash(name)))
+		if err != nil || string(got) != want {
+			t.Errorf("%s: got %q, %v, want %q", name, got, err, want)
+		}
+	}
+}
