@@ -308,6 +308,7 @@ func (r *reader) hashes(p sources.Provider, a *hclsyntax.Attribute) []sources.Ha
 	r.anchor(place{p, "]"}, hcl.Pos{Line: last.Line, Column: last.Column - 1, Byte: last.Byte - 1}, last)
 
 	var hashes []sources.Hash
+	seen := map[sources.Hash]bool{}
 	for _, expr := range list.Exprs {
 		text, ok := r.text(expr, "hash")
 		if !ok {
@@ -319,9 +320,10 @@ func (r *reader) hashes(p sources.Provider, a *hclsyntax.Attribute) []sources.Ha
 			continue
 		}
 		at := place{p, string(h)}
-		if slices.Contains(hashes, h) {
+		if seen[h] {
 			at.part = "duplicate" // will not be written again
 		}
+		seen[h] = true
 		r.anchor(at, expr.Range().Start, expr.Range().End)
 		hashes = append(hashes, h)
 	}
