@@ -1,0 +1,152 @@
+package cachedir_test
+
+import (
+	"archive/zip"
+	"bytes"
+	"context"
+	"crypto/sha256"
+	"maps"
+	"os"
+	"path/filepath"
+	"slices"
+	"testing"
+	"time"
+
+	"github.com/larder-cli/larder/cachedir"
+	"github.com/larder-cli/larder/sources"
+	"github.com/larder-cli/larder/sources/archive"
+)
+
+// widget is the package that most tests are about.
+var widget = packageID("example.test/acme/widget", "1.2.0")
+
+const executable = "terraform-provider-widget_v1.2.0"
+
+func packageID(address, version string) sources.PackageID {
+	p, err := sources.ParseProvider(address, sources.Terraform)
+	if err != nil {
+		panic(err)
+	}
+	v, err := sources.ParseVersion(version)
+	if err != nil {
+		panic(err)
+	}
+	return sources.PackageID{Provider: p, Version: v, Platform: sources.Platform{OS: "linux", Arch: "arm64"}}
+}
+
+// files are the contents of a package, by path.
+type files map[string]string
+
+var widgetFiles = files{executable: "the provider", "LICENSE": "do as you like", "docs/README": "read me"}
+
+func (f files) zip(t testing.TB) []byte {
+	t.Helper()
+	var buf bytes.Buffer
+	w := zip.NewWriter(&buf)
+	for _, name := range slices.Sorted(maps.Keys(f)) {
+		out, err := w.CreateHeader(&zip.FileHeader{Name: name})
+		check(t, err)
+		_, err = out.Write([]byte(f[name]))
+		check(t, err)
+	}
+	check(t, w.Close())
+	return buf.Bytes()
+}
+
+// unpack writes the files to dir, as Terraform might.
+func (f files) unpack(t testing.TB, dir string) string {
+	t.Helper()
+	for name, text := range f {
+		path := filepath.Join(dir, name)
+		check(t, os.MkdirAll(filepath.Dir(path), 0o755))
+		check(t, os.WriteFile(path, []byte(text), 0o755))
+		age(t, path)
+	}
+	return dir
+}
+
+// age makes a file look as if it were changed long ago.
+func age(t testing.TB, path string) {
+	t.Helper()
+	then := time.Now().Add(-time.Hour)
+	check(t, os.Chtimes(path, then, then))
+}
+
+func (f files) h1(t testing.TB) sources.Hash {
+	t.Helper()
+	c, err := archive.Hash(context.Background(), f.unpack(t, t.TempDir()))
+	check(t, err)
+	return c.H1
+}
+
+// delivery brings the archive data, which it says is signed.
+func delivery(data []byte) sources.Delivery {
+	return sources.Delivery{
+		Accept: func(s sources.Stored) bool { return s.ZH != "" },
+		Fetch: func(_ context.Context, stage sources.Stage) (sources.Parcel, error) {
+			_, err := stage.Write(data)
+			return sources.Parcel{
+				ZH: sources.ZipHash(sha256.Sum256(data)), Filename: "widget.zip", Origin: "https://example.test/widget.zip",
+				Signed: &sources.Signed{Sums: []byte("sums\n"), Signature: []byte("signature"), Origin: "https://example.test/sums"},
+			}, err
+		},
+		Judge: func(sources.Contents) (sources.Verdict, error) { return sources.SelfSigned, nil },
+	}
+}
+
+func open(t testing.TB, root string, opts cachedir.Options) *cachedir.Dir {
+	t.Helper()
+	if opts.Warn == nil {
+		opts.Warn = func(err error) { t.Errorf("warning: %v", err) }
+	}
+	d, err := cachedir.Open(root, opts)
+	check(t, err)
+	return d
+}
+
+func put(t testing.TB, d *cachedir.Dir, id sources.PackageID, f files) sources.Stored {
+	t.Helper()
+	s, err := d.Put(context.Background(), id, delivery(f.zip(t)))
+	check(t, err)
+	return s
+}
+
+func check(t testing.TB, err error) {
+	t.Helper()
+	if err != nil {
+		t.Fatal(err)
+	}
+}
+
+// tree lists the files in dir and what they hold, symlinks followed.
+func tree(t testing.TB, dir string) files {
+	t.Helper()
+	real, err := filepath.EvalSymlinks(dir)
+	check(t, err)
+	got := files{}
+	check(t, filepath.WalkDir(real, func(path string, e os.DirEntry, err error) error {
+		if err != nil || e.IsDir() {
+			return err
+		}
+		data, err := os.ReadFile(path)
+		rel, _ := filepath.Rel(real, path)
+		got[filepath.ToSlash(rel)] = string(data)
+		return err
+	}))
+	return got
+}
+
+func sameTree(t testing.TB, dir string, want files) {
+	t.Helper()
+	if got := tree(t, dir); !maps.Equal(got, want) {
+		t.Errorf("%s holds %q, want %q", dir, got, want)
+	}
+}
+
+// nothingStaged checks that nothing is left over in the cache's staging area.
+func nothingStaged(t testing.TB, root string) {
+	t.Helper()
+	if left := tree(t, filepath.Join(root, ".larder", "tmp")); len(left) > 0 {
+		t.Errorf("left over: %q", left)
+	}
+}

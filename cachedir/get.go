@@ -1,0 +1,116 @@
+package cachedir
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"path/filepath"
+	"slices"
+	"time"
+
+	"github.com/larder-cli/larder/sources"
+	"github.com/larder-cli/larder/sources/archive"
+)
+
+// Get says what the entry for id holds. It hashes the entry unless a record
+// tells, and leaves a record. The error matches [sources.ErrNotFound] if there
+// is no entry, or none that could be used.
+func (d *Dir) Get(ctx context.Context, id sources.PackageID) (sources.Stored, error) {
+	r, err := d.recall(d.entry(id), d.recordPath(id))
+	if err == nil && r.H1 == "" {
+		r, err = d.findLocked(ctx, id)
+	}
+	if err != nil {
+		return sources.Stored{}, named(id, err)
+	}
+	return d.stored(id, d.entry(id), r), nil
+}
+
+// findLocked is find under the package's lock, so that of many processes only
+// one hashes.
+func (d *Dir) findLocked(ctx context.Context, id sources.PackageID) (record, error) {
+	if d.readOnly == nil {
+		unlock, err := d.lock(ctx, id)
+		if err != nil {
+			return record{}, err
+		}
+		defer unlock()
+	}
+	return d.find(ctx, id, d.entry(id), d.recordPath(id))
+}
+
+// Known says what lies in dir, an installed package in a working directory. It
+// hashes it unless it consists of the same files as the entry for id, or of
+// files that it has hashed before. The error matches [sources.ErrNotFound] if
+// there is no package.
+func (d *Dir) Known(ctx context.Context, id sources.PackageID, dir string) (sources.Stored, error) {
+	dir, err := filepath.Abs(dir)
+	if err != nil {
+		return sources.Stored{}, named(id, err)
+	}
+	if dir == d.entry(id) {
+		return d.Get(ctx, id)
+	}
+	r, err := d.find(ctx, id, dir, d.recordPath(id), d.rootPath(id, dir))
+	if err != nil {
+		return sources.Stored{}, named(id, err)
+	}
+	return d.stored(id, dir, r), nil
+}
+
+// find finds out what is in dir, from the records at paths or by hashing it. In
+// that case it replaces the last of the records.
+func (d *Dir) find(ctx context.Context, id sources.PackageID, dir string, paths ...string) (record, error) {
+	r, err := d.recall(dir, paths...)
+	if err != nil || r.H1 != "" {
+		return r, err
+	}
+	if _, err := archive.Executable(dir, id.Provider.Type); errors.Is(err, archive.ErrNoExecutable) {
+		return record{}, fmt.Errorf("%w: %w", sources.ErrNotFound, err)
+	}
+	if r, err = hash(ctx, dir); err != nil {
+		return record{}, err
+	}
+	if dir != d.entry(id) {
+		r.Dir = dir
+	}
+	r.inherit(paths...)
+	if d.readOnly == nil && settled(r.Files, d.opts.Now()) {
+		d.warn(d.writeRecord(paths[len(paths)-1], r))
+	}
+	return r, nil
+}
+
+// hash hashes what is in dir. Someone may be changing it meanwhile, as
+// Terraform unpacks in place, so it tries more than once.
+func hash(ctx context.Context, dir string) (record, error) {
+	for range 5 {
+		before, err := scan(dir)
+		if err != nil {
+			return record{}, err
+		}
+		contents, hashErr := archive.Hash(ctx, dir)
+		after, err := scan(dir)
+		if err != nil {
+			return record{}, err
+		}
+		if slices.Equal(before, after) {
+			return record{H1: contents.H1, Files: after}, hashErr
+		}
+		select {
+		case <-ctx.Done():
+			return record{}, ctx.Err()
+		case <-time.After(time.Second):
+		}
+	}
+	return record{}, fmt.Errorf("%s is being changed by another program", dir)
+}
+
+func (d *Dir) stored(id sources.PackageID, dir string, r record) sources.Stored {
+	return sources.Stored{
+		ID: id, Dir: dir,
+		H1: r.H1, ZipH1: r.ZipH1, ZH: r.ZH, Filename: r.Filename,
+		Verdict: r.Verdict, Origin: r.Origin,
+		Signed: d.evidenceOf(id, r),
+	}
+}

@@ -1,0 +1,188 @@
+package cachedir
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"slices"
+	"time"
+
+	"github.com/larder-cli/larder/sources"
+	"github.com/larder-cli/larder/sources/archive"
+)
+
+// Link makes target, the place of the package in a working directory, equal to
+// the entry s, and says how. It is built aside and takes the place of whatever
+// is there by rename. If the entry is there already, by whichever means the
+// mode allows, or is itself the target, nothing changes.
+func (d *Dir) Link(ctx context.Context, s sources.Stored, target string) (sources.LinkMode, error) {
+	mode, err := d.link(ctx, s, target)
+	return mode, named(s.ID, noSpace(err, target))
+}
+
+func (d *Dir) link(ctx context.Context, s sources.Stored, target string) (sources.LinkMode, error) {
+	target, err := filepath.Abs(target)
+	if err != nil {
+		return "", err
+	}
+	if target == s.Dir {
+		return d.opts.Link, nil
+	}
+	entry, err := scan(s.Dir)
+	if err != nil {
+		return "", err
+	}
+	if mode := d.linked(s, entry, target); mode != "" && (d.opts.Link == sources.LinkAuto || d.opts.Link == mode) {
+		return mode, nil
+	}
+	work, err := makeAside(target, d.opts.Now())
+	if err != nil {
+		return "", err
+	}
+	defer os.RemoveAll(work)
+	made := filepath.Join(work, "new")
+	mode, err := d.makeLink(ctx, s, entry, made)
+	if err != nil {
+		return "", err
+	}
+	if err := replace(made, target, work); err != nil {
+		return "", err
+	}
+	return mode, d.remember(s, target, mode)
+}
+
+// linked says by which means target is the entry already, if it is.
+func (d *Dir) linked(s sources.Stored, entry []mark, target string) sources.LinkMode {
+	info, err := os.Lstat(target)
+	if err != nil {
+		return ""
+	}
+	marks, err := scan(target)
+	switch {
+	case err != nil:
+		return ""
+	case !slices.Equal(marks, entry):
+		if r, ok := readRecord(d.rootPath(s.ID, target)); ok && !d.opts.Paranoid && r.H1 == s.H1 && slices.Equal(r.Files, marks) {
+			return r.Link
+		}
+		return ""
+	case info.Mode()&fs.ModeSymlink != 0:
+		return sources.LinkSymlink
+	}
+	return sources.LinkHard
+}
+
+// remember writes down what is in target now, so that it need not be hashed.
+func (d *Dir) remember(s sources.Stored, target string, mode sources.LinkMode) error {
+	if d.readOnly != nil {
+		return nil
+	}
+	marks, err := scan(target)
+	if err != nil {
+		return err
+	}
+	d.warn(d.writeRecord(d.rootPath(s.ID, target), record{
+		Dir: target, Link: mode, Files: marks,
+		H1: s.H1, ZipH1: s.ZipH1, ZH: s.ZH, Filename: s.Filename,
+		Verdict: s.Verdict, Origin: s.Origin, Evidence: digest(s.Signed),
+	}))
+	return nil
+}
+
+// makeLink makes the entry appear at made, which does not exist.
+func (d *Dir) makeLink(ctx context.Context, s sources.Stored, entry []mark, made string) (sources.LinkMode, error) {
+	modes := []sources.LinkMode{d.opts.Link}
+	if d.opts.Link == sources.LinkAuto {
+		modes = []sources.LinkMode{sources.LinkReflink, sources.LinkHard, sources.LinkSymlink, sources.LinkCopy}
+	}
+	var err error
+	for _, mode := range modes {
+		if err = makeBy(ctx, mode, s, entry, made); err == nil {
+			return mode, nil
+		}
+		if ctx.Err() != nil {
+			return "", ctx.Err()
+		}
+		if err := os.RemoveAll(made); err != nil {
+			return "", err
+		}
+	}
+	return "", err
+}
+
+func makeBy(ctx context.Context, mode sources.LinkMode, s sources.Stored, entry []mark, made string) error {
+	switch mode {
+	case sources.LinkReflink:
+		return eachFile(ctx, s.Dir, entry, made, cloneFile)
+	case sources.LinkHard:
+		return eachFile(ctx, s.Dir, entry, made, os.Link)
+	case sources.LinkSymlink:
+		return os.Symlink(s.Dir, made)
+	case sources.LinkCopy:
+		return copyTo(ctx, s, made)
+	}
+	return fmt.Errorf("unknown link mode %q", mode)
+}
+
+// eachFile makes a directory of what link makes of every file of the entry.
+func eachFile(ctx context.Context, dir string, entry []mark, made string, link func(from, to string) error) error {
+	if err := os.Mkdir(made, 0o755); err != nil {
+		return err
+	}
+	for _, m := range entry {
+		if err := ctx.Err(); err != nil {
+			return err
+		}
+		// A link to a link would point nowhere from its new place.
+		from, err := filepath.EvalSymlinks(filepath.Join(dir, filepath.FromSlash(m.Path)))
+		if err != nil {
+			return err
+		}
+		to := filepath.Join(made, filepath.FromSlash(m.Path))
+		if err := os.MkdirAll(filepath.Dir(to), 0o755); err != nil {
+			return err
+		}
+		if err := link(from, to); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func copyTo(ctx context.Context, s sources.Stored, made string) error {
+	if err := os.Mkdir(made, 0o755); err != nil {
+		return err
+	}
+	contents, err := archive.Copy(ctx, s.Dir, made, archive.Limits{})
+	if err != nil {
+		return err
+	}
+	if contents.H1 != s.H1 {
+		return errors.New("the package has changed in the cache while it was copied")
+	}
+	return syncTree(ctx, made)
+}
+
+// makeAside makes a directory beside target to build in and to put aside what
+// is replaced. Its name begins with a dot, so that engines pass it over. Those
+// of processes that were killed are removed.
+func makeAside(target string, now time.Time) (string, error) {
+	parent := filepath.Dir(target)
+	if err := os.MkdirAll(parent, 0o755); err != nil {
+		return "", err
+	}
+	entries, err := os.ReadDir(parent)
+	if err != nil {
+		return "", err
+	}
+	for _, e := range entries {
+		left, _ := filepath.Match(".larder-*", e.Name())
+		if info, err := e.Info(); left && err == nil && abandoned(info, now) {
+			os.RemoveAll(filepath.Join(parent, e.Name()))
+		}
+	}
+	return os.MkdirTemp(parent, ".larder-*")
+}

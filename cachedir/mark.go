@@ -1,0 +1,87 @@
+package cachedir
+
+import (
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"syscall"
+	"time"
+
+	"github.com/larder-cli/larder/sources"
+)
+
+// A mark is by what a file is known again without reading it.
+type mark struct {
+	Path   string `json:"path"` // relative, with forward slashes
+	Size   int64  `json:"size"`
+	MTime  int64  `json:"mtime"` // in nanoseconds since 1970
+	Inode  uint64 `json:"inode,omitempty"`
+	Device uint64 `json:"device,omitempty"`
+}
+
+// maxFiles is more than any package has that can be unpacked or hashed.
+const maxFiles = 10_000
+
+// scan finds the marks of all files in dir, always in the same order. Symlinks
+// to files count as the files; dir itself may be a symlink. The error matches
+// sources.ErrNotFound if dir is not there or cannot be a package.
+func scan(dir string) ([]mark, error) {
+	marks, err := scanBelow(dir, "", nil)
+	if errors.Is(err, fs.ErrNotExist) || errors.Is(err, syscall.ENOTDIR) || errors.Is(err, syscall.ELOOP) {
+		return nil, fmt.Errorf("%w: %w", sources.ErrNotFound, err)
+	}
+	return marks, err
+}
+
+func scanBelow(dir, prefix string, marks []mark) ([]mark, error) {
+	entries, err := os.ReadDir(dir)
+	if err != nil {
+		return nil, err
+	}
+	for _, e := range entries {
+		path := filepath.Join(dir, e.Name())
+		if e.IsDir() {
+			if marks, err = scanBelow(path, prefix+e.Name()+"/", marks); err != nil {
+				return nil, err
+			}
+			continue
+		}
+		m, err := markOf(path, prefix+e.Name(), e)
+		if err != nil {
+			return nil, err
+		}
+		if marks = append(marks, m); len(marks) > maxFiles {
+			return nil, fmt.Errorf("%w: %s has more than %d files", sources.ErrNotFound, dir, maxFiles)
+		}
+	}
+	return marks, nil
+}
+
+func markOf(path, name string, e fs.DirEntry) (mark, error) {
+	info, err := e.Info()
+	if err == nil && info.Mode()&fs.ModeSymlink != 0 {
+		info, err = os.Stat(path)
+	}
+	if err != nil {
+		return mark{}, err
+	}
+	if !info.Mode().IsRegular() {
+		return mark{}, fmt.Errorf("%w: %s is not a file", sources.ErrNotFound, path)
+	}
+	m := mark{Path: name, Size: info.Size(), MTime: info.ModTime().UnixNano()}
+	m.Inode, m.Device = identity(path, info)
+	return m, nil
+}
+
+// settled reports whether the last change of every file is so long ago that the
+// next one cannot bear the same time.
+func settled(marks []mark, now time.Time) bool {
+	for _, m := range marks {
+		if now.Sub(time.Unix(0, m.MTime)).Abs() < 2*time.Second {
+			return false
+		}
+	}
+	return true
+}

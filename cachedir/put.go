@@ -1,0 +1,181 @@
+package cachedir
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"os"
+	"path/filepath"
+
+	"github.com/larder-cli/larder/sources"
+	"github.com/larder-cli/larder/sources/archive"
+)
+
+// Put stores a package, unless there is an entry that the delivery accepts,
+// perhaps only since Put waits for whoever is fetching it. It becomes visible
+// whole, once it has been judged, or not at all.
+func (d *Dir) Put(ctx context.Context, id sources.PackageID, del sources.Delivery) (sources.Stored, error) {
+	r, err := d.put(ctx, id, del)
+	if err != nil {
+		return sources.Stored{}, named(id, noSpace(err, d.root))
+	}
+	return d.stored(id, d.entry(id), r), nil
+}
+
+func (d *Dir) put(ctx context.Context, id sources.PackageID, del sources.Delivery) (record, error) {
+	if d.readOnly != nil {
+		return record{}, fmt.Errorf("the plugin cache cannot be written: %w", d.readOnly)
+	}
+	d.sweep.Do(d.removeLeftovers)
+	unlock, err := d.lock(ctx, id)
+	if err != nil {
+		return record{}, err
+	}
+	defer unlock()
+	unlockTofu, err := d.lockTofu(ctx, id)
+	if err != nil {
+		return record{}, err
+	}
+	defer unlockTofu()
+
+	old, err := d.find(ctx, id, d.entry(id), d.recordPath(id))
+	if err == nil && del.Accept(d.stored(id, d.entry(id), old)) {
+		return old, nil
+	}
+	// Whatever else is wrong with an entry, replacing it is the cure.
+	if ctx.Err() != nil {
+		return record{}, ctx.Err()
+	}
+	work := d.workspace(id)
+	if err := errors.Join(os.RemoveAll(work), os.MkdirAll(filepath.Join(work, "new"), 0o755)); err != nil {
+		return record{}, err
+	}
+	defer os.RemoveAll(work) // what stays is swept another time
+	r, signed, err := d.build(ctx, id, del, work)
+	if err != nil {
+		return record{}, err
+	}
+	return r, d.show(ctx, id, old, &r, signed, work)
+}
+
+// build makes the package in the workspace, judged and on the medium.
+func (d *Dir) build(ctx context.Context, id sources.PackageID, del sources.Delivery, work string) (record, *sources.Signed, error) {
+	parcel, contents, err := d.receive(ctx, del, work)
+	if err != nil {
+		return record{}, nil, err
+	}
+	verdict, err := del.Judge(contents)
+	if err != nil {
+		return record{}, nil, err
+	}
+	made := filepath.Join(work, "new")
+	if _, err := archive.Executable(made, id.Provider.Type); err != nil {
+		return record{}, nil, err
+	}
+	// A power cut must not leave files that have the right sizes and times, but
+	// not the bytes: the record would vouch for them.
+	if err := syncTree(ctx, made); err != nil {
+		return record{}, nil, err
+	}
+	marks, err := scan(made)
+	return record{
+		H1: contents.H1, ZipH1: contents.ZipH1, ZH: parcel.ZH,
+		Filename: parcel.Filename, Origin: parcel.Origin,
+		Verdict: verdict, Evidence: digest(parcel.Signed), Files: marks,
+	}, parcel.Signed, err
+}
+
+// receive fetches the package and unpacks it in the workspace.
+func (d *Dir) receive(ctx context.Context, del sources.Delivery, work string) (sources.Parcel, sources.Contents, error) {
+	staged, err := os.Create(filepath.Join(work, "archive.unverified"))
+	if err != nil {
+		return sources.Parcel{}, sources.Contents{}, err
+	}
+	defer os.Remove(staged.Name())
+	defer staged.Close()
+	parcel, err := del.Fetch(ctx, stage{staged})
+	if err != nil {
+		return parcel, sources.Contents{}, err
+	}
+	made := filepath.Join(work, "new")
+	if parcel.Dir != "" {
+		contents, err := archive.Copy(ctx, parcel.Dir, made, archive.Limits{})
+		return parcel, contents, err
+	}
+	from := staged
+	if parcel.Archive != nil {
+		from = parcel.Archive
+		defer from.Close()
+	}
+	info, err := from.Stat()
+	if err != nil {
+		return parcel, sources.Contents{}, err
+	}
+	contents, err := archive.Unpack(ctx, from, info.Size(), made, archive.Limits{})
+	return parcel, contents, err
+}
+
+// show makes the package visible, and tells in r which files it consists of.
+func (d *Dir) show(ctx context.Context, id sources.PackageID, old record, r *record, signed *sources.Signed, work string) error {
+	if err := d.keepEvidence(ctx, id, signed); err != nil {
+		return err
+	}
+	if err := ctx.Err(); err != nil {
+		return err
+	}
+	entry := d.entry(id)
+	if info, err := os.Lstat(entry); err == nil && info.IsDir() && old.H1 == r.H1 {
+		// The same bytes are there already, perhaps linked and running. All
+		// that was missing is what we know of them now.
+		r.Files = old.Files
+	} else if err := replace(filepath.Join(work, "new"), entry, work); err != nil {
+		return err
+	}
+	return errors.Join(syncDir(filepath.Dir(entry)), d.writeRecord(d.recordPath(id), *r))
+}
+
+// A stage is the file that an archive is written to as it arrives.
+type stage struct{ file *os.File }
+
+func (s stage) Write(p []byte) (int, error) { return s.file.Write(p) }
+
+func (s stage) Reset() error {
+	if err := s.file.Truncate(0); err != nil {
+		return err
+	}
+	_, err := s.file.Seek(0, io.SeekStart)
+	return err
+}
+
+// workspace is where the package is built by whoever holds its lock. So what
+// is in there is rubbish if the lock is free.
+func (d *Dir) workspace(id sources.PackageID) string {
+	return filepath.Join(d.tmp(), filepath.FromSlash(id.Path()))
+}
+
+// removeLeftovers removes what processes that were killed have left.
+func (d *Dir) removeLeftovers() {
+	tmp := os.DirFS(d.tmp())
+	workspaces, _ := fs.Glob(tmp, "*/*/*/*/*")
+	for _, path := range workspaces {
+		l := d.newLock(path)
+		if ok, err := l.try(); err != nil || !ok {
+			continue
+		}
+		d.warn(os.RemoveAll(filepath.Join(d.tmp(), filepath.FromSlash(path))))
+		l.free()
+	}
+	d.removeOldFiles()
+}
+
+// removeOldFiles removes records that never got to their place.
+func (d *Dir) removeOldFiles() {
+	entries, _ := os.ReadDir(d.tmp())
+	for _, e := range entries {
+		if info, err := e.Info(); err == nil && !e.IsDir() && abandoned(info, d.opts.Now()) {
+			os.Remove(filepath.Join(d.tmp(), e.Name()))
+		}
+	}
+}

@@ -1,0 +1,218 @@
+package cachedir_test
+
+import (
+	"context"
+	"errors"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/larder-cli/larder/cachedir"
+	"github.com/larder-cli/larder/sources"
+	"github.com/larder-cli/larder/sources/archive"
+)
+
+func TestPut(t *testing.T) {
+	root := filepath.Join(t.TempDir(), "new", "cache")
+	d := open(t, root, cachedir.Options{})
+	s := put(t, d, widget, widgetFiles)
+	dir := filepath.Join(root, "example.test", "acme", "widget", "1.2.0", "linux_arm64")
+	if s.Dir != dir || s.H1 != widgetFiles.h1(t) || s.Verdict != sources.SelfSigned || s.Filename != "widget.zip" {
+		t.Errorf("stored %+v", s)
+	}
+	sameTree(t, dir, widgetFiles)
+	nothingStaged(t, root)
+
+	again, err := open(t, root, cachedir.Options{}).Get(context.Background(), widget)
+	check(t, err)
+	if again.Signed == nil || string(again.Signed.Signature) != "signature" {
+		t.Errorf("evidence is %+v", again.Signed)
+	}
+	again.Signed, s.Signed = nil, nil
+	if again != s {
+		t.Errorf("got %+v, stored %+v", again, s)
+	}
+	if _, err := d.Evidence(widget.Provider, widget.Version); err != nil {
+		t.Error(err)
+	}
+}
+
+// What is found is kept if it will do, and not fetched again.
+func TestPutAccepts(t *testing.T) {
+	d := open(t, t.TempDir(), cachedir.Options{})
+	put(t, d, widget, widgetFiles)
+	del := delivery(nil)
+	del.Fetch = func(context.Context, sources.Stage) (sources.Parcel, error) {
+		t.Error("fetched again")
+		return sources.Parcel{}, errors.New("no")
+	}
+	_, err := d.Put(context.Background(), widget, del)
+	check(t, err)
+}
+
+// A delivery that fails, for whichever reason, changes nothing.
+func TestPutFails(t *testing.T) {
+	refusal := errors.New("refused")
+	for name, tc := range map[string]struct {
+		files  files
+		change func(*sources.Delivery, context.CancelFunc)
+		want   error
+	}{
+		"fetch": {widgetFiles, func(d *sources.Delivery, _ context.CancelFunc) {
+			d.Fetch = func(_ context.Context, s sources.Stage) (sources.Parcel, error) {
+				s.Write([]byte("half of it"))
+				return sources.Parcel{}, refusal
+			}
+		}, refusal},
+		"judge": {widgetFiles, func(d *sources.Delivery, _ context.CancelFunc) {
+			d.Judge = func(sources.Contents) (sources.Verdict, error) { return 0, refusal }
+		}, refusal},
+		"canceled": {widgetFiles, func(d *sources.Delivery, cancel context.CancelFunc) {
+			d.Judge = func(sources.Contents) (sources.Verdict, error) { cancel(); return 0, nil }
+		}, context.Canceled},
+		"no executable": {files{"terraform-provider-other": "x"}, func(*sources.Delivery, context.CancelFunc) {}, archive.ErrNoExecutable},
+	} {
+		t.Run(name, func(t *testing.T) {
+			root := t.TempDir()
+			d := open(t, root, cachedir.Options{})
+			old := files{executable: "older"}
+			put(t, d, widget, old)
+			del := delivery(tc.files.zip(t))
+			del.Accept = func(sources.Stored) bool { return false }
+			ctx, cancel := context.WithCancel(context.Background())
+			defer cancel()
+			tc.change(&del, cancel)
+			_, err := d.Put(ctx, widget, del)
+			if !errors.Is(err, tc.want) {
+				t.Errorf("error is %v, want %v", err, tc.want)
+			}
+			if strings.Count(err.Error(), widget.String()) != 1 {
+				t.Errorf("%q does not name the package once", err)
+			}
+			s, err := d.Get(context.Background(), widget)
+			check(t, err)
+			sameTree(t, s.Dir, old)
+			nothingStaged(t, root)
+		})
+	}
+}
+
+// An entry that will not do is set aside whole: a provider that runs from it
+// keeps its file.
+func TestPutReplaces(t *testing.T) {
+	for name, lay := range map[string]func(t *testing.T, entry string){
+		"other contents": func(t *testing.T, entry string) { files{executable: "old"}.unpack(t, entry) },
+		"half there":     func(t *testing.T, entry string) { files{"LICENSE": "do as"}.unpack(t, entry) },
+		"empty":          func(t *testing.T, entry string) { check(t, os.MkdirAll(entry, 0o755)) },
+		"a file":         func(t *testing.T, entry string) { files{filepath.Base(entry): "x"}.unpack(t, filepath.Dir(entry)) },
+		"dangling": func(t *testing.T, entry string) {
+			check(t, os.MkdirAll(filepath.Dir(entry), 0o755))
+			check(t, os.Symlink("nowhere", entry))
+		},
+		"to itself": func(t *testing.T, entry string) {
+			check(t, os.MkdirAll(filepath.Dir(entry), 0o755))
+			check(t, os.Symlink(filepath.Base(entry), entry))
+		},
+		"a directory behind a link in it": func(t *testing.T, entry string) {
+			files{executable: "old"}.unpack(t, entry)
+			check(t, os.Symlink(".", filepath.Join(entry, "here")))
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			root := t.TempDir()
+			entry := filepath.Join(root, filepath.FromSlash(widget.Path()))
+			lay(t, entry)
+			running, _ := os.Open(filepath.Join(entry, executable))
+			d := open(t, root, cachedir.Options{})
+			put(t, d, widget, widgetFiles)
+			sameTree(t, entry, widgetFiles)
+			nothingStaged(t, root)
+			if running == nil {
+				return
+			}
+			defer running.Close()
+			was := make([]byte, 3)
+			if _, err := running.Read(was); err != nil || string(was) != "old" {
+				t.Errorf("the running provider reads %q, %v", was, err)
+			}
+		})
+	}
+}
+
+// Terraform links packages of an unpacked mirror into the cache. The mirror is
+// not touched when its place is taken.
+func TestPutReplacesLinkIntoMirror(t *testing.T) {
+	root := t.TempDir()
+	entry := filepath.Join(root, filepath.FromSlash(widget.Path()))
+	mirror := widgetFiles.unpack(t, t.TempDir())
+	check(t, os.MkdirAll(filepath.Dir(entry), 0o755))
+	check(t, os.Symlink(mirror, entry))
+	put(t, open(t, root, cachedir.Options{}), widget, widgetFiles)
+	sameTree(t, mirror, widgetFiles)
+	if info, err := os.Lstat(entry); err != nil || !info.IsDir() {
+		t.Errorf("entry is %v, %v", info, err)
+	}
+}
+
+// The same bytes stay where they are, and gain what we know of them now.
+func TestPutKeepsEqualEntry(t *testing.T) {
+	root := t.TempDir()
+	entry := widgetFiles.unpack(t, filepath.Join(root, filepath.FromSlash(widget.Path())))
+	before, err := os.Stat(filepath.Join(entry, executable))
+	check(t, err)
+	d := open(t, root, cachedir.Options{})
+	put(t, d, widget, widgetFiles)
+	after, err := os.Stat(filepath.Join(entry, executable))
+	check(t, err)
+	if !os.SameFile(before, after) {
+		t.Error("the entry was replaced")
+	}
+	s, err := d.Get(context.Background(), widget)
+	check(t, err)
+	if s.ZH == "" || s.Verdict != sources.SelfSigned {
+		t.Errorf("got %+v", s)
+	}
+}
+
+func TestPutParcels(t *testing.T) {
+	elsewhere := widgetFiles.unpack(t, t.TempDir())
+	zipped := filepath.Join(t.TempDir(), "widget.zip")
+	check(t, os.WriteFile(zipped, widgetFiles.zip(t), 0o644))
+	for name, fetch := range map[string]func(sources.Stage) (sources.Parcel, error){
+		"directory": func(sources.Stage) (sources.Parcel, error) { return sources.Parcel{Dir: elsewhere}, nil },
+		"archive": func(sources.Stage) (sources.Parcel, error) {
+			f, err := os.Open(zipped)
+			return sources.Parcel{Archive: f}, err
+		},
+		"second try": func(s sources.Stage) (sources.Parcel, error) {
+			s.Write(make([]byte, 1<<20))
+			check(t, s.Reset())
+			_, err := s.Write(widgetFiles.zip(t))
+			return sources.Parcel{}, err
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			d := open(t, t.TempDir(), cachedir.Options{})
+			del := delivery(nil)
+			del.Fetch = func(_ context.Context, s sources.Stage) (sources.Parcel, error) { return fetch(s) }
+			s, err := d.Put(context.Background(), widget, del)
+			check(t, err)
+			sameTree(t, s.Dir, widgetFiles)
+		})
+	}
+	sameTree(t, elsewhere, widgetFiles)
+}
+
+func TestOpenFails(t *testing.T) {
+	file := filepath.Join(t.TempDir(), "file")
+	check(t, os.WriteFile(file, nil, 0o644))
+	for _, path := range []string{file, filepath.Join(file, "cache")} {
+		_, err := cachedir.Open(path, cachedir.Options{})
+		var pathErr *fs.PathError
+		if !errors.As(err, &pathErr) || len(sources.Hints(err)) == 0 {
+			t.Errorf("opening %s: %v", path, err)
+		}
+	}
+}

@@ -1,0 +1,132 @@
+package cachedir
+
+import (
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"path/filepath"
+	"slices"
+	"time"
+
+	"github.com/larder-cli/larder/sources"
+)
+
+// A record is what is remembered of a package in one directory.
+type record struct {
+	Format   int              `json:"format"`
+	Dir      string           `json:"dir,omitempty"` // of a package in a working directory
+	H1       sources.Hash     `json:"h1"`
+	ZipH1    sources.Hash     `json:"zip_h1,omitempty"`
+	ZH       sources.Hash     `json:"zh,omitempty"`
+	Filename string           `json:"filename,omitempty"`
+	Origin   string           `json:"origin,omitempty"`
+	Verdict  sources.Verdict  `json:"verdict"`
+	Link     sources.LinkMode `json:"link,omitempty"`     // how it came into the working directory
+	Evidence string           `json:"evidence,omitempty"` // hex SHA-256 of the SHA256SUMS that goes with it
+	Files    []mark           `json:"files"`
+
+	used time.Time // when it was last used, as far as noted
+}
+
+const recordFormat = 1
+
+// maxRecord is more than a package of maxFiles needs, in bytes.
+const maxRecord = 4 << 20
+
+func parseRecord(data []byte) (record, error) {
+	var r record
+	if err := json.Unmarshal(data, &r); err != nil {
+		return record{}, err
+	}
+	if r.Format != recordFormat {
+		return record{}, fmt.Errorf("format %d is not known", r.Format)
+	}
+	if r.H1 == "" {
+		return record{}, errors.New("no h1 hash")
+	}
+	return r, nil
+}
+
+// readRecord reads a record, if there is one that makes sense.
+func readRecord(path string) (record, bool) {
+	f, err := os.Open(path)
+	if err != nil {
+		return record{}, false
+	}
+	defer f.Close()
+	info, err := f.Stat()
+	if err != nil || info.Size() > maxRecord {
+		return record{}, false
+	}
+	data, err := io.ReadAll(io.LimitReader(f, maxRecord))
+	if err != nil {
+		return record{}, false
+	}
+	r, err := parseRecord(data)
+	r.used = info.ModTime()
+	return r, err == nil
+}
+
+// writeRecord replaces the record at path. It is not flushed to the medium: a
+// record that a power cut turns into zeros is no record, which is the same as
+// one that was never written.
+func (d *Dir) writeRecord(path string, r record) error {
+	r.Format = recordFormat
+	data, err := json.Marshal(r)
+	if err != nil {
+		return err
+	}
+	if err := os.MkdirAll(filepath.Dir(path), 0o755); err != nil {
+		return err
+	}
+	f, err := os.CreateTemp(d.tmp(), "record-*")
+	if err != nil {
+		return err
+	}
+	defer os.Remove(f.Name()) // nothing is left of it once renamed
+	_, err = f.Write(data)
+	err = errors.Join(err, f.Chmod(0o644), f.Close())
+	if err != nil {
+		return err
+	}
+	return rename(f.Name(), path)
+}
+
+// recall returns the first of the records at paths that tells what is in dir.
+// Without one the record is zero; the error matches sources.ErrNotFound if
+// there is no package in dir.
+func (d *Dir) recall(dir string, paths ...string) (record, error) {
+	marks, err := scan(dir)
+	if err != nil || d.opts.Paranoid {
+		return record{}, err
+	}
+	for _, path := range paths {
+		if r, ok := readRecord(path); ok && slices.Equal(r.Files, marks) {
+			d.noteUse(path, r)
+			return r, nil
+		}
+	}
+	return record{}, nil
+}
+
+// noteUse notes that a package is used, at most once an hour.
+func (d *Dir) noteUse(path string, r record) {
+	now := d.opts.Now()
+	if d.readOnly == nil && now.Sub(r.used) > time.Hour {
+		d.warn(os.Chtimes(path, now, now))
+	}
+}
+
+// inherit takes over what does not follow from the contents from whichever of
+// the records at paths is about the same contents.
+func (r *record) inherit(paths ...string) {
+	for _, path := range paths {
+		if old, ok := readRecord(path); ok && old.H1 == r.H1 {
+			old.Files, old.Dir, old.Link = r.Files, r.Dir, r.Link
+			*r = old
+			return
+		}
+	}
+}

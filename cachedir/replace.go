@@ -1,0 +1,72 @@
+package cachedir
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"strconv"
+	"syscall"
+	"time"
+
+	"github.com/larder-cli/larder/sources"
+)
+
+// replace moves made to target. What is at target is moved into the directory
+// aside, and back if made cannot take its place. All three are on one file
+// system.
+func replace(made, target, aside string) error {
+	// At once if the system can, so that nobody finds the place empty.
+	if exchange(made, target) == nil {
+		return nil
+	}
+	var err error
+	for try := range 3 { // someone else may put something there between our two steps
+		old := filepath.Join(aside, "old"+strconv.Itoa(try))
+		moved := rename(target, old)
+		if moved != nil && !errors.Is(moved, fs.ErrNotExist) {
+			return moved
+		}
+		if err = rename(made, target); err == nil {
+			return nil
+		}
+		if moved == nil {
+			rename(old, target)
+		}
+	}
+	return err
+}
+
+// abandoned reports whether a temporary file is too old to be in use.
+func abandoned(info fs.FileInfo, now time.Time) bool {
+	return now.Sub(info.ModTime()) > 24*time.Hour
+}
+
+// syncTree sees to it that everything in dir is on the medium.
+func syncTree(ctx context.Context, dir string) error {
+	return filepath.WalkDir(dir, func(path string, e fs.DirEntry, err error) error {
+		switch {
+		case err != nil:
+			return err
+		case ctx.Err() != nil:
+			return ctx.Err()
+		case e.IsDir():
+			return syncDir(path)
+		}
+		f, err := os.OpenFile(path, syncFlag, 0)
+		if err != nil {
+			return err
+		}
+		return errors.Join(f.Sync(), f.Close())
+	})
+}
+
+// noSpace adds to an error for want of space what can be done about it.
+func noSpace(err error, dir string) error {
+	if !errors.Is(err, syscall.ENOSPC) && !errors.Is(err, syscall.EDQUOT) {
+		return err
+	}
+	return sources.WithHint(fmt.Errorf("writing to %s: %w", dir, err), "Free some space, or choose another directory for the plugin cache")
+}

@@ -1,0 +1,27 @@
+package cachedir
+
+import (
+	"errors"
+	"os"
+	"time"
+
+	"golang.org/x/sys/windows"
+)
+
+// syncFlag has write access, without which Windows flushes nothing.
+const syncFlag = os.O_RDWR
+
+// rename tries for a while, as virus scanners hold on to files that are new.
+func rename(from, to string) error {
+	for begun := time.Now(); ; time.Sleep(50 * time.Millisecond) {
+		err := os.Rename(from, to)
+		busy := errors.Is(err, windows.ERROR_SHARING_VIOLATION) || errors.Is(err, windows.ERROR_ACCESS_DENIED)
+		if !busy || time.Since(begun) > 2*time.Second {
+			return err
+		}
+	}
+}
+
+// syncDir has nothing to do: Windows cannot flush directories, and NTFS keeps a
+// journal.
+func syncDir(string) error { return nil }

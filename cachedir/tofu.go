@@ -1,0 +1,37 @@
+package cachedir
+
+import (
+	"context"
+	"fmt"
+	"os"
+	"path/filepath"
+
+	"github.com/larder-cli/larder/sources"
+)
+
+// lockTofu waits for the lock that OpenTofu holds while it checks, fetches and
+// unpacks a package, and returns the function to free it. The caller holds the
+// package's own lock. As OpenTofu does, it makes the file if there is none, and
+// leaves it there.
+func (d *Dir) lockTofu(ctx context.Context, id sources.PackageID) (unlock func(), err error) {
+	path := d.entry(id) + ".lock"
+	if err := os.MkdirAll(filepath.Dir(path), 0o755); err != nil {
+		return nil, err
+	}
+	f, err := os.OpenFile(path, os.O_RDWR|os.O_CREATE, 0o644)
+	if err != nil {
+		return nil, err
+	}
+	try := func() (bool, error) {
+		ok, err := tryTofu(f)
+		if lockless(err) {
+			return true, nil // that there are no locks has been said already
+		}
+		return ok, err
+	}
+	if err := d.wait(ctx, try, func() Holder { return Holder{ID: id} }); err != nil {
+		f.Close()
+		return nil, fmt.Errorf("waiting for OpenTofu's lock: %w", err)
+	}
+	return func() { f.Close() }, nil
+}
