@@ -1,0 +1,248 @@
+// Package cliconfig is how this machine is configured for Terraform or
+// OpenTofu, as plain data: the CLI configuration files, the environment, the
+// implied directories, the user's netrc file. No other package reads the
+// environment or asks where the user's directories are.
+//
+// It connects to nothing and installs nothing; at most it runs the credentials
+// helper that the user has configured. It leaves nothing on disk.
+//
+// It reads what the engines read, in their two syntaxes, and differs from them
+// on purpose in this: what is wrong with the configuration is an error, while
+// they go on with what is left of it. Only what harms nothing is a warning: an
+// override file that is not there, settings that no longer have an effect. A
+// plugin cache directory need not exist. JSON that Terraform would silently take
+// for something else is refused.
+package cliconfig
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"net/url"
+
+	"github.com/larder-cli/larder/sources"
+)
+
+// Config is a machine's configuration. All paths in it are absolute.
+type Config struct {
+	Engine    sources.Engine
+	WorkDir   string     // the root module's directory, which relative paths start from
+	Files     []File     // read, in order
+	Variables []Variable // that took effect
+
+	// Methods are the installation methods in order. If Implied, nothing says
+	// how to install providers: they come from ImpliedDirs, and those that none
+	// of these holds from their origin registries.
+	Methods []Method
+	Implied bool
+
+	DevOverrides map[sources.Provider]string // directories of providers under development
+	Unmanaged    []sources.Provider          // run by a debugger, not to be installed; sorted
+
+	PluginCacheDir   string // empty if none is configured
+	PluginCacheFrom  string // what configures it: a variable, or FILE:LINE
+	DefaultCacheDir  string // Larder's own, for when none is configured; empty if there is no place for it
+	MayBreakLockFile bool   // a package in the cache will do even if the lock file lacks its hash
+	DataDir          string // .terraform, or what replaces it
+
+	Hosts    map[sources.Host]map[string]string // URLs of services by name, in place of service discovery
+	Registry Registry
+	Proxy    func(*url.URL) (*url.URL, error) // as http.Transport wants it, but for the URL; never nil
+
+	EnforceSignatures       bool // OpenTofu: refuse what is not signed
+	EnforceKeyExpiry        bool // OpenTofu: refuse signatures by keys that have expired
+	TranslateStateAddresses bool // OpenTofu: take addresses in states for its own registry's
+
+	AppendUserAgent string
+	InAutomation    bool
+	Workspace       string // empty if the environment chooses none
+	NoColor         bool
+	Arguments       []Arguments // meant for the engines
+
+	machine     Machine
+	written     *Config // as written, relative paths included
+	credentials credentials
+	netrc       netrc
+}
+
+// A File is a configuration file that was read.
+type File struct {
+	Path string
+	Why  string // "main file", "configuration directory", "netrc", or the variable or flag that names it
+}
+
+// Options adjust what Load reads. The zero Options are ready to use.
+type Options struct {
+	ConfigFile string // the one file to read, in place of those the engine would
+	Chdir      string // the root module's directory, if it is another than Machine.WorkDir
+}
+
+// Load reads the configuration of m as e would, the zero Engine being
+// Terraform. The diagnostics are all that is wrong with it; the Config is then
+// what is left, fit for showing and not for use.
+func Load(ctx context.Context, m Machine, e sources.Engine, opts Options) (*Config, sources.Diagnostics) {
+	if e == "" {
+		e = sources.Terraform
+	}
+	l := &loader{Machine: m, engine: e, ociLabels: map[string]place{}}
+	s := l.loadFiles(ctx, opts)
+	c := &Config{Engine: e, machine: m}
+	l.apply(s, c)
+	l.environment(c)
+	c.credentials = credentials{env: l.envTokens(), blocks: s.credentials, helper: l.helper(s.helpers)}
+	c.netrc = l.loadNetrc()
+	c.Files, c.Variables = l.files, l.variables
+	c.written = c
+	return c.At(m.abs(m.WorkDir, opts.Chdir)), l.diags
+}
+
+// At is the configuration as it is for the root module in dir, an absolute
+// path. Tokens that are known already are shared.
+func (c *Config) At(dir string) *Config {
+	at := *c.written
+	at.WorkDir = dir
+	at.DataDir = c.machine.abs(dir, at.DataDir)
+	if at.PluginCacheDir != "" {
+		at.PluginCacheDir = c.machine.abs(dir, at.PluginCacheDir)
+	}
+	at.Methods = append([]Method(nil), at.Methods...)
+	for i, m := range at.Methods {
+		if m.Kind == FilesystemMirror {
+			at.Methods[i].Path = c.machine.abs(dir, m.Path)
+		}
+	}
+	at.DevOverrides = map[sources.Provider]string{}
+	for p, path := range c.written.DevOverrides {
+		at.DevOverrides[p] = c.machine.abs(dir, path)
+	}
+	return &at
+}
+
+// ImpliedDirs are the directories that serve as filesystem mirrors, in order,
+// when nothing says how to install providers. All of them exist.
+func (c *Config) ImpliedDirs() []string {
+	var dirs []string
+	for _, d := range c.machine.impliedDirs(c.Engine, c.WorkDir) {
+		if c.machine.isDir(d) {
+			dirs = append(dirs, d)
+		}
+	}
+	return dirs
+}
+
+// loadFiles reads all configuration files that count.
+func (l *loader) loadFiles(ctx context.Context, opts Options) settings {
+	all := newSettings()
+	for _, f := range l.chooseFiles(opts) {
+		if err := ctx.Err(); err != nil {
+			l.errorf(place{file: f.Path}, "", "%v", err)
+			return all
+		}
+		if s, ok := l.loadFile(f); ok {
+			all.merge(s)
+		}
+	}
+	return all
+}
+
+// chooseFiles lists the files to read, in order.
+func (l *loader) chooseFiles(opts Options) []File {
+	if file, by := l.overrideFile(opts); file != "" {
+		if opts.ConfigFile == "" {
+			l.use(by)
+		}
+		return []File{{file, by}}
+	}
+	var files []File
+	if main := l.mainFile(l.engine); main != "" && l.exists(main) {
+		files = append(files, File{main, mainFileReason})
+	}
+	for _, path := range l.configDirFiles(l.engine) {
+		files = append(files, File{path, "configuration directory"})
+	}
+	return files
+}
+
+const mainFileReason = "main file"
+
+func (l *loader) loadFile(f File) (settings, bool) {
+	at := place{file: f.Path}
+	src, err := l.read(f.Path)
+	if err != nil {
+		l.cannotRead(f, reason(err))
+		return settings{}, false
+	}
+	l.files = append(l.files, f)
+	root, bad := parse(f.Path, src)
+	if bad != nil {
+		l.diags = append(l.diags, *bad)
+		return settings{}, false
+	}
+	if root.kind != isObject {
+		l.errorf(at, "", "not an object")
+		return settings{}, false
+	}
+	return l.settings(root), true
+}
+
+// cannotRead reports a file that cannot be read. Where the engines go on with a
+// warning, so do we: variables that name files long gone are common.
+func (l *loader) cannotRead(f File, err error) {
+	at := place{file: f.Path}
+	switch f.Why {
+	case "--config", "configuration directory":
+		l.errorf(at, "", "%v", err)
+	case mainFileReason:
+		l.warnf(at, "", "%v", err)
+	default:
+		l.warnf(at, "unset "+f.Why+" if the file is not needed", "%v", fmt.Errorf("named by %s: %w", f.Why, err))
+	}
+}
+
+// read reads a whole file, which must not be large.
+func (l *loader) read(path string) ([]byte, error) {
+	f, err := l.Files.Open(path)
+	if err != nil {
+		return nil, err
+	}
+	defer f.Close()
+	// One byte more than allowed tells the parser that there is too much.
+	return io.ReadAll(io.LimitReader(f, maxFileSize+1))
+}
+
+// reason is err without the path, which the diagnostic names.
+func reason(err error) error {
+	var pathErr *fs.PathError
+	if errors.As(err, &pathErr) {
+		return pathErr.Err
+	}
+	return err
+}
+
+// apply carries over what the files say, once all of them are read.
+func (l *loader) apply(s settings, c *Config) {
+	c.PluginCacheDir, c.PluginCacheFrom = s.cacheDir, s.cacheDirAt.String()
+	if dir := l.use("TF_PLUGIN_CACHE_DIR"); dir != "" {
+		c.PluginCacheDir, c.PluginCacheFrom = dir, "TF_PLUGIN_CACHE_DIR"
+	}
+	c.DefaultCacheDir = l.below(l.CacheHome, "larder", "plugins")
+	c.MayBreakLockFile = s.mayBreak
+	c.Hosts, c.Registry = s.hosts, s.registry
+	c.Implied = true
+	if in := l.single(s.installations); in != nil {
+		c.Methods, c.DevOverrides, c.Implied = in.methods, in.overrides, false
+	}
+}
+
+// helper is the credentials helper to ask, nil if there is none.
+func (l *loader) helper(blocks []helperBlock) *helper {
+	if len(blocks) == 0 {
+		return nil
+	}
+	for _, b := range blocks[1:] {
+		l.errorf(b.place, "there can be one", "second credentials_helper, %q; the first is %q at %s", b.name, blocks[0].name, blocks[0].place)
+	}
+	return l.findHelper(blocks[0])
+}

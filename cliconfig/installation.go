@@ -1,0 +1,243 @@
+package cliconfig
+
+import (
+	"net/url"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+
+	"github.com/larder-cli/larder/sources"
+)
+
+// A MethodKind is a way to install providers, by its name in the files.
+type MethodKind string
+
+// The kinds of installation method. OCIMirror is OpenTofu's alone.
+const (
+	Direct           MethodKind = "direct"
+	FilesystemMirror MethodKind = "filesystem_mirror"
+	NetworkMirror    MethodKind = "network_mirror"
+	OCIMirror        MethodKind = "oci_mirror"
+)
+
+// A Method is one installation method, as configured.
+type Method struct {
+	Kind     MethodKind
+	Path     string            // of a filesystem mirror: absolute
+	URL      string            // of a network mirror: https
+	Template string            // of an OCI mirror's repository
+	Include  []sources.Pattern // empty means all
+	Exclude  []sources.Pattern // always wins
+
+	DownloadRetries *int // nil if it does not say
+	TrustAllHashes  bool
+
+	File string // where it stands
+	Line int
+}
+
+// An installation is a provider_installation block.
+type installation struct {
+	place
+	methods   []Method
+	overrides map[sources.Provider]string
+}
+
+const writeArrays = `write every method as an array of objects, such as "direct": [{}]`
+
+// installation reads a provider_installation block. It is not ok if it is no
+// block at all.
+func (l *loader) installation(e entry) (installation, bool) {
+	in := installation{place: e.place, overrides: map[sources.Provider]string{}}
+	switch {
+	case e.assigned:
+		l.errorf(e.place, `leave out the "="`, "provider_installation must be a block")
+		return in, false
+	case e.value.kind != isObject:
+		l.errorf(e.value.place, writeArrays, "provider_installation must be an object, not %s", e.value.kind)
+		return in, false
+	case e.merged:
+		// Terraform refuses this, or takes it for a block without methods.
+		l.errorf(e.place, writeArrays, "provider_installation holds methods that are plain objects")
+		return in, false
+	case labelled(e.value):
+		l.errorf(e.value.entries[0].place, "leave it out", "provider_installation takes no label, such as %q", e.value.entries[0].key)
+		return in, false
+	}
+	for _, m := range e.value.entries {
+		l.method(m, &in)
+	}
+	return in, true
+}
+
+func (l *loader) method(e entry, in *installation) {
+	switch {
+	case e.assigned:
+		l.errorf(e.place, `leave out the "="`, "%s must be a block", e.key)
+		return
+	case e.value.kind != isObject:
+		l.errorf(e.value.place, writeArrays, "%s must be an array of objects, not %s", e.key, e.value.kind)
+		return
+	case labelled(e.value):
+		l.errorf(e.value.entries[0].place, "leave it out", "%s takes no label, such as %q", e.key, e.value.entries[0].key)
+		return
+	}
+	if e.key == "dev_overrides" {
+		l.devOverrides(e, in)
+		return
+	}
+	m := Method{Kind: MethodKind(e.key), File: e.file, Line: e.line}
+	if l.target(e, &m) && l.patterns(e.value, &m) {
+		l.tofuExtras(e.value, &m)
+		in.methods = append(in.methods, m)
+	}
+}
+
+// target reads what a method installs from.
+func (l *loader) target(e entry, m *Method) bool {
+	switch {
+	case m.Kind == Direct:
+		return true
+	case m.Kind == FilesystemMirror:
+		m.Path, _ = l.required(e, "path")
+		return m.Path != ""
+	case m.Kind == NetworkMirror:
+		text, at := l.required(e, "url")
+		m.URL = text
+		return text != "" && l.checkMirrorURL(at, text)
+	case m.Kind == OCIMirror && l.engine == sources.OpenTofu:
+		text, at := l.required(e, "repository_template")
+		m.Template = text
+		return text != "" && l.checkTemplate(at, text, e.value)
+	}
+	l.errorf(e.place, l.methodHint(e.key), "no installation method is called %s", e.key)
+	return false
+}
+
+func (l *loader) methodHint(name string) string {
+	if name == string(OCIMirror) {
+		return "oci_mirror is known to OpenTofu only"
+	}
+	known := []string{string(Direct), string(FilesystemMirror), string(NetworkMirror), "dev_overrides"}
+	if l.engine == sources.OpenTofu {
+		known = append(known, string(OCIMirror))
+	}
+	return "the methods are " + strings.Join(known, ", ")
+}
+
+// required is an argument that must be there; if it is not, this is reported
+// and the text is empty.
+func (l *loader) required(e entry, name string) (string, place) {
+	before := len(l.diags)
+	text, at, _ := l.stringOf(e.value, name)
+	if text == "" && len(l.diags) == before {
+		l.errorf(e.place, "", "%s has no %s", e.key, name)
+	}
+	return text, at
+}
+
+func (l *loader) checkMirrorURL(at place, text string) bool {
+	u, err := url.Parse(text)
+	switch {
+	case err != nil:
+		l.errorf(at, "", "not a URL: %q", text)
+		return false
+	case u.Scheme != "https" || u.Host == "":
+		l.errorf(at, "write https://HOST/…/; plain http is refused", "not an https URL: %q", text)
+		return false
+	case u.Path != "" && !strings.HasSuffix(u.Path, "/"):
+		l.warnf(at, "end the URL with a slash", "what follows the last slash of %q does not count", text)
+	}
+	return true
+}
+
+func (l *loader) patterns(body *node, m *Method) bool {
+	var included, excluded bool
+	m.Include, included = l.patternList(body, "include")
+	m.Exclude, excluded = l.patternList(body, "exclude")
+	return included && excluded
+}
+
+func (l *loader) patternList(body *node, name string) (patterns []sources.Pattern, ok bool) {
+	list, _, ok := l.stringsOf(body, name)
+	for _, item := range list {
+		pt, err := sources.ParsePattern(item.text, l.engine)
+		if err != nil {
+			l.error(item.place, err)
+			ok = false
+			continue
+		}
+		patterns = append(patterns, pt)
+	}
+	return patterns, ok
+}
+
+// tofuExtras reads the arguments that only OpenTofu has.
+func (l *loader) tofuExtras(body *node, m *Method) {
+	if l.engine != sources.OpenTofu {
+		return
+	}
+	if m.Kind == Direct || m.Kind == NetworkMirror {
+		if n, ok := l.intOf(body, "download_retry_count"); ok {
+			m.DownloadRetries = &n
+		}
+	}
+	if m.Kind == NetworkMirror {
+		m.TrustAllHashes, _ = l.boolOf(body, "trust_all_hashes")
+	}
+}
+
+func (l *loader) devOverrides(e entry, in *installation) {
+	if len(in.methods) > 0 {
+		l.errorf(e.place, "move it to the top of provider_installation", "dev_overrides stands after other methods")
+		return
+	}
+	for _, o := range e.value.entries {
+		if o.value.kind != isString && o.value.kind != isNumber {
+			l.errorf(o.value.place, "write it in double quotes", "the directory of %s must be a string, not %s", o.key, o.value.kind)
+			continue
+		}
+		p, err := sources.ParseProvider(o.key, l.engine)
+		if err != nil {
+			l.error(o.place, err)
+			continue
+		}
+		in.overrides[p] = filepath.Clean(l.expandOverride(o.value))
+	}
+}
+
+// expandOverride expands variables in an override's directory. OpenTofu has
+// none there.
+func (l *loader) expandOverride(n *node) string {
+	if l.engine == sources.OpenTofu {
+		return n.text
+	}
+	return os.Expand(n.text, func(name string) string {
+		v := l.getenv(name)
+		if v == "" {
+			l.errorf(n.place, "", "the variable %s is not set, or empty", name)
+		}
+		return v
+	})
+}
+
+// single is the provider_installation block that counts, nil if there is none.
+func (l *loader) single(all []installation) *installation {
+	if len(all) == 0 {
+		return nil
+	}
+	for _, in := range all[1:] {
+		l.errorf(in.place, "put all methods into one block", "second provider_installation block; the first is at %s", all[0].place)
+	}
+	return &all[0]
+}
+
+// fixed reports whether all of include agree on one value of a segment.
+func fixed(include []sources.Pattern, segment func(sources.Pattern) string) bool {
+	if len(include) == 0 {
+		return false
+	}
+	first := segment(include[0])
+	return first != "*" && !slices.ContainsFunc(include, func(pt sources.Pattern) bool { return segment(pt) != first })
+}

@@ -1,0 +1,133 @@
+package cliconfig
+
+import (
+	"io/fs"
+	"os"
+	"os/user"
+	"path/filepath"
+	"runtime"
+	"strings"
+
+	"github.com/adrg/xdg"
+)
+
+// A Machine is where configuration is looked up. Tests make their own, so the
+// rules of every operating system hold on any.
+type Machine struct {
+	GOOS, GOARCH string
+	Environ      []string // NAME=VALUE, as [os.Environ] has it
+	Home         string   // the user's, as the user database has it; HOME wins except on Windows
+	AppData      string   // roaming application data; Windows only
+	CacheHome    string   // where programs keep the user's caches
+	WorkDir      string   // where the program was started
+	Files        Files
+}
+
+// Files are a Machine's files, by their paths on it.
+type Files interface {
+	Open(path string) (fs.File, error)
+	Stat(path string) (fs.FileInfo, error)
+}
+
+// This is the machine that the program runs on.
+func This() Machine {
+	m := Machine{
+		GOOS:      runtime.GOOS,
+		GOARCH:    runtime.GOARCH,
+		Environ:   os.Environ(),
+		AppData:   roamingAppData(),
+		CacheHome: xdg.CacheHome,
+		Files:     osFiles{},
+	}
+	if u, err := user.Current(); err == nil {
+		m.Home = u.HomeDir
+	}
+	// Without a working directory relative paths stay relative, and opening
+	// them says what is wrong.
+	m.WorkDir, _ = os.Getwd()
+	return m
+}
+
+type osFiles struct{}
+
+func (osFiles) Open(path string) (fs.File, error)     { return os.Open(path) }
+func (osFiles) Stat(path string) (fs.FileInfo, error) { return os.Stat(path) }
+
+// lookup is the value of a variable, and whether it is set at all.
+func (m Machine) lookup(name string) (string, bool) {
+	for _, assignment := range m.Environ {
+		n, v, ok := strings.Cut(assignment, "=")
+		if ok && (n == name || m.GOOS == "windows" && strings.EqualFold(n, name)) {
+			return v, true
+		}
+	}
+	return "", false
+}
+
+// getenv is the value of a variable, empty if it is not set.
+func (m Machine) getenv(name string) string {
+	v, _ := m.lookup(name)
+	return v
+}
+
+// home is the user's home directory, empty if there is none.
+func (m Machine) home() string {
+	if home := m.getenv("HOME"); home != "" && m.GOOS != "windows" {
+		return home
+	}
+	return m.Home
+}
+
+// join is dir and the elements below it, as paths are written on m.
+func (m Machine) join(dir string, elem ...string) string {
+	if m.GOOS == "windows" && runtime.GOOS != "windows" {
+		return strings.TrimRight(dir, `\/`) + `\` + strings.Join(elem, `\`)
+	}
+	return filepath.Join(append([]string{dir}, elem...)...)
+}
+
+// abs is path as seen from dir.
+func (m Machine) abs(dir, path string) string {
+	if m.rooted(path) || dir == "" {
+		return path
+	}
+	return m.join(dir, path)
+}
+
+// rooted reports whether path means the same, or nearly, from every directory.
+// On Windows \dir and C:dir depend on the current drive or its directory, which
+// only the system knows: they stay as they are.
+func (m Machine) rooted(path string) bool {
+	if m.GOOS == "windows" {
+		return strings.HasPrefix(path, `\`) || strings.HasPrefix(path, "/") || len(path) > 1 && path[1] == ':'
+	}
+	return strings.HasPrefix(path, "/")
+}
+
+func (m Machine) exists(path string) bool {
+	_, err := m.Files.Stat(path)
+	return err == nil
+}
+
+func (m Machine) isDir(path string) bool {
+	info, err := m.Files.Stat(path)
+	return err == nil && info.IsDir()
+}
+
+// names are the names in a directory, sorted; none if it cannot be read.
+func (m Machine) names(dir string) []string {
+	f, err := m.Files.Open(dir)
+	if err != nil {
+		return nil
+	}
+	defer f.Close()
+	d, ok := f.(fs.ReadDirFile)
+	if !ok {
+		return nil
+	}
+	entries, err := d.ReadDir(-1)
+	if err != nil {
+		return nil
+	}
+	return sortedNames(entries)
+}

@@ -1,0 +1,5 @@
+//go:build !windows
+
+package cliconfig
+
+func roamingAppData() string { return "" }

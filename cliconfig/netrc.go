@@ -1,0 +1,196 @@
+package cliconfig
+
+import (
+	"strings"
+	"unicode/utf8"
+
+	"github.com/larder-cli/larder/sources"
+)
+
+// A netrc is the user's file of passwords, which belongs to all programs.
+type netrc []login
+
+// A login is an entry of a netrc.
+type login struct {
+	machine        string
+	fallback       bool // the default entry, for all machines
+	user, password string
+}
+
+// Netrc is the user and password for a URL's host, with its port if the URL
+// states one, and whether there are any.
+func (c *Config) Netrc(hostport string) (user, password string, ok bool) {
+	return c.netrc.find(hostport)
+}
+
+func (n netrc) find(hostport string) (user, password string, ok bool) {
+	var chosen login
+	for _, l := range n {
+		if l.fallback {
+			chosen = l
+		} else if strings.EqualFold(l.machine, hostport) {
+			chosen = l
+			break
+		}
+	}
+	return chosen.user, chosen.password, chosen.user != "" || chosen.password != ""
+}
+
+// loadNetrc reads the user's netrc file, if there is one. It was written for
+// other programs, so that nothing in it stops this one.
+func (l *loader) loadNetrc() netrc {
+	file := l.use("NETRC")
+	if file == "" {
+		name := ".netrc"
+		if l.GOOS == "windows" {
+			name = "_netrc"
+		}
+		file = l.below(l.home(), name)
+		if file == "" || !l.exists(file) {
+			return nil
+		}
+	}
+	file = l.abs(l.WorkDir, file)
+	src, err := l.read(file)
+	if err != nil {
+		l.warnf(place{file: file}, "", "%v", reason(err))
+		return nil
+	}
+	l.files = append(l.files, File{Path: file, Why: "netrc"})
+	n, warnings := parseNetrc(file, string(src))
+	l.diags = append(l.diags, warnings...)
+	return n
+}
+
+// parseNetrc reads a netrc file: entries of words, apart by white space.
+func parseNetrc(file, src string) (netrc, sources.Diagnostics) {
+	var n netrc
+	var warnings sources.Diagnostics
+	var current *login
+	words := &netrcWords{rest: src, at: place{file: file, line: 1, column: 1}}
+	for {
+		at, word, ok := words.next(true)
+		if !ok {
+			return n, warnings
+		}
+		switch word {
+		case "machine", "default":
+			n = append(n, login{fallback: word == "default"})
+			current = &n[len(n)-1]
+			if word == "machine" {
+				_, current.machine, _ = words.next(false)
+			}
+		case "login", "password", "account":
+			_, value, _ := words.next(false)
+			current.set(word, value)
+		case "macdef":
+			words.skipMacro()
+		default:
+			w := fault(at, "", "unknown word in a netrc file, passed over")
+			w.Warning = true
+			warnings = append(warnings, *w)
+		}
+	}
+}
+
+// set sets a part of l. What comes before the first machine belongs to none.
+func (l *login) set(what, value string) {
+	switch {
+	case l == nil:
+	case what == "login":
+		l.user = value
+	case what == "password":
+		l.password = value
+	}
+}
+
+// netrcWords splits a netrc file into words.
+type netrcWords struct {
+	rest string
+	at   place
+}
+
+// skip passes over the first n bytes of the rest.
+func (w *netrcWords) skip(n int) {
+	text := w.rest[:n]
+	w.rest = w.rest[n:]
+	if lines := strings.Count(text, "\n"); lines > 0 {
+		w.at.line += lines
+		w.at.column = 1
+		text = text[strings.LastIndexByte(text, '\n')+1:]
+	}
+	w.at.column += utf8.RuneCountInString(text)
+}
+
+// next is the next word and where it stands. Between entries a word that starts
+// with # starts a comment; a password may start so too.
+func (w *netrcWords) next(comments bool) (at place, word string, ok bool) {
+	for {
+		w.skip(len(w.rest) - len(strings.TrimLeft(w.rest, netrcSpace)))
+		if !comments || !strings.HasPrefix(w.rest, "#") {
+			break
+		}
+		w.skip(lineEnd(w.rest))
+	}
+	at = w.at
+	if w.rest == "" {
+		return at, "", false
+	}
+	if word, n, ok := unquote(w.rest); ok {
+		w.skip(n)
+		return at, word, true
+	}
+	end := strings.IndexAny(w.rest, netrcSpace)
+	if end < 0 {
+		end = len(w.rest)
+	}
+	word = w.rest[:end]
+	w.skip(end)
+	return at, word, true
+}
+
+const netrcSpace = " \t\r\n"
+
+// lineEnd is where the first line of s ends.
+func lineEnd(s string) int {
+	if i := strings.IndexByte(s, '\n'); i >= 0 {
+		return i
+	}
+	return len(s)
+}
+
+// unquote reads a word in double quotes, as curl allows it, and says how many
+// bytes it took. A quote that is not closed on its line is just a character.
+func unquote(s string) (word string, n int, ok bool) {
+	if !strings.HasPrefix(s, `"`) {
+		return "", 0, false
+	}
+	escapes := map[byte]byte{'n': '\n', 'r': '\r', 't': '\t'}
+	var b strings.Builder
+	for i := 1; i < lineEnd(s); i++ {
+		switch {
+		case s[i] == '"':
+			return b.String(), i + 1, true
+		case s[i] == '\\' && i+1 < lineEnd(s):
+			i++
+			c, special := escapes[s[i]]
+			if !special {
+				c = s[i]
+			}
+			b.WriteByte(c)
+		default:
+			b.WriteByte(s[i])
+		}
+	}
+	return "", 0, false
+}
+
+// skipMacro passes over a macro, which ends at an empty line.
+func (w *netrcWords) skipMacro() {
+	for w.rest != "" {
+		w.skip(min(lineEnd(w.rest)+1, len(w.rest)))
+		if strings.TrimRight(w.rest[:lineEnd(w.rest)], "\r") == "" {
+			return
+		}
+	}
+}

@@ -1,0 +1,305 @@
+package cliconfig
+
+import (
+	"maps"
+	"math"
+	"net/url"
+	"os"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/larder-cli/larder/sources"
+)
+
+// settings are what one file says, or all files together.
+type settings struct {
+	cacheDir      string
+	cacheDirAt    place
+	mayBreak      bool
+	hosts         map[sources.Host]map[string]string
+	credentials   map[sources.Host]string // the token; empty if the block has none
+	helpers       []helperBlock           // by name
+	installations []installation
+	registry      Registry
+	registryAt    place
+}
+
+// A helperBlock is a credentials_helper block.
+type helperBlock struct {
+	place
+	name string
+	args []string
+}
+
+// merge adds what a later file says. The first cache directory stays; of the
+// rest the later file wins, booleans excepted.
+func (s *settings) merge(later settings) {
+	if s.cacheDir == "" {
+		s.cacheDir, s.cacheDirAt = later.cacheDir, later.cacheDirAt
+	}
+	s.mayBreak = s.mayBreak || later.mayBreak
+	maps.Copy(s.hosts, later.hosts)
+	maps.Copy(s.credentials, later.credentials)
+	for _, h := range later.helpers {
+		s.helpers = slices.DeleteFunc(s.helpers, func(old helperBlock) bool { return old.name == h.name })
+		s.helpers = append(s.helpers, h)
+	}
+	s.installations = append(s.installations, later.installations...)
+	s.registry.override(later.registry)
+}
+
+func newSettings() settings {
+	return settings{
+		hosts:       map[sources.Host]map[string]string{},
+		credentials: map[sources.Host]string{},
+	}
+}
+
+// A loader reads configuration for one machine and engine, and remembers what
+// there is to say about it.
+type loader struct {
+	Machine
+	engine    sources.Engine
+	diags     sources.Diagnostics
+	variables []Variable
+	files     []File
+
+	ociDefaults place            // where the block stands
+	ociLabels   map[string]place // where each block stands
+}
+
+func (l *loader) errorf(at place, hint, format string, args ...any) {
+	l.diags = append(l.diags, *fault(at, hint, format, args...))
+}
+
+func (l *loader) warnf(at place, hint, format string, args ...any) {
+	d := fault(at, hint, format, args...)
+	d.Warning = true
+	l.diags = append(l.diags, *d)
+}
+
+// error reports err at a place, with its hints.
+func (l *loader) error(at place, err error) {
+	l.errorf(at, strings.Join(sources.Hints(err), "; "), "%v", err)
+}
+
+// settings reads one file's. Names it does not know are passed over, as
+// Terraform does: there are settings of other versions, and of no concern here.
+func (l *loader) settings(root *node) settings {
+	s := newSettings()
+	if dir, at, ok := l.stringOf(root, "plugin_cache_dir"); ok {
+		s.cacheDir, s.cacheDirAt = os.Expand(dir, l.getenv), at
+	}
+	s.mayBreak, _ = l.boolOf(root, "plugin_cache_may_break_dependency_lock_file")
+	l.boolOf(root, "disable_checkpoint")
+	if l.engine != sources.OpenTofu {
+		l.boolOf(root, "disable_checkpoint_signature")
+	}
+	l.hosts(root, &s)
+	l.credentials(root, &s)
+	l.helpers(root, &s)
+	for _, name := range []string{"providers", "provisioners"} {
+		for _, e := range root.find(name) {
+			l.warnf(e.place, "leave it out; a filesystem_mirror in provider_installation takes its place",
+				"%s has had no effect since Terraform 0.13", name)
+		}
+	}
+	for _, e := range root.entries {
+		l.exactSetting(e, &s)
+	}
+	return s
+}
+
+// exactSetting reads an entry whose name must be spelled exactly.
+func (l *loader) exactSetting(e entry, s *settings) {
+	tofu := l.engine == sources.OpenTofu
+	switch {
+	case e.key == "provider_installation":
+		if in, ok := l.installation(e); ok {
+			s.installations = append(s.installations, in)
+		}
+	case e.key == "registry_protocols" && tofu:
+		l.registryProtocols(e, s)
+	case e.key == "oci_default_credentials" && tofu:
+		l.ociDefaultCredentials(e)
+	case e.key == "oci_credentials" && tofu:
+		l.ociCredentials(e)
+	}
+}
+
+// A block is an entry with a label.
+type block struct {
+	place
+	label string
+	body  *node
+}
+
+// blocks lists the blocks called name, which have one label.
+func (l *loader) blocks(root *node, name string) []block {
+	var all []block
+	for _, e := range root.find(name) {
+		if e.value.kind != isObject {
+			l.errorf(e.value.place, "", "%s must be a block with a label, not %s", name, e.value.kind)
+			continue
+		}
+		for _, b := range e.value.entries {
+			if b.value.kind != isObject {
+				l.errorf(b.place, `write `+name+` "…" { … }`, "%s has no label", name)
+				continue
+			}
+			all = append(all, block{b.place, b.key, b.value})
+		}
+	}
+	return all
+}
+
+func (l *loader) hosts(root *node, s *settings) {
+	for _, b := range l.blocks(root, "host") {
+		host, err := sources.ParseHost(b.label)
+		if err != nil {
+			l.error(b.place, err)
+			continue
+		}
+		s.hosts[host] = l.services(host, b.body)
+	}
+}
+
+// services are the URLs that body states for host. A service that is no string,
+// such as login, is nothing to do with providers.
+func (l *loader) services(host sources.Host, body *node) map[string]string {
+	services := map[string]string{}
+	base := &url.URL{Scheme: "https", Host: host.ASCII(), Path: "/.well-known/terraform.json"}
+	for _, e := range body.find("services") {
+		if e.value.kind != isObject {
+			l.errorf(e.value.place, `write services = { "providers.v1" = "https://…/" }`, "services must be a map, not %s", e.value.kind)
+			continue
+		}
+		for _, service := range e.value.entries {
+			if service.value.kind != isString {
+				continue
+			}
+			u, err := base.Parse(service.value.text)
+			if err != nil {
+				l.errorf(service.value.place, "", "service %s: not a URL: %q", service.key, service.value.text)
+				continue
+			}
+			services[service.key] = u.String()
+		}
+	}
+	return services
+}
+
+func (l *loader) credentials(root *node, s *settings) {
+	for _, b := range l.blocks(root, "credentials") {
+		host, err := sources.ParseHost(b.label)
+		if err != nil {
+			l.error(b.place, err)
+			continue
+		}
+		s.credentials[host] += "" // without a token it still keeps the helper from being asked
+		for _, e := range b.body.find("token") {
+			if e.key != "token" {
+				continue
+			}
+			if e.value.kind != isString {
+				l.warnf(e.value.place, "write it in double quotes", "token is %s, not a string, and is not used", e.value.kind)
+				continue
+			}
+			s.credentials[host] = e.value.text
+		}
+	}
+}
+
+func (l *loader) helpers(root *node, s *settings) {
+	for _, b := range l.blocks(root, "credentials_helper") {
+		args, _, _ := l.stringsOf(b.body, "args")
+		h := helperBlock{place: b.place, name: b.label}
+		for _, a := range args {
+			h.args = append(h.args, a.text)
+		}
+		s.helpers = slices.DeleteFunc(s.helpers, func(old helperBlock) bool { return old.name == h.name })
+		s.helpers = append(s.helpers, h)
+	}
+}
+
+func (l *loader) registryProtocols(e entry, s *settings) {
+	if e.assigned || e.value.kind != isObject || labelled(e.value) {
+		l.errorf(e.place, "write registry_protocols { … }", "registry_protocols must be a block without labels")
+		return
+	}
+	if s.registryAt.line > 0 {
+		l.errorf(e.place, "", "second registry_protocols block; the first is at line %d", s.registryAt.line)
+		return
+	}
+	s.registryAt = e.place
+	if n, ok := l.intOf(e.value, "retry_count"); ok {
+		s.registry.DiscoveryRetries = &n
+	}
+	if n, ok := l.intOf(e.value, "request_timeout_seconds"); ok && n > 0 {
+		s.registry.RequestTimeout = time.Duration(n) * time.Second
+	}
+}
+
+// stringOf is the last attribute of n called name. All of them must be strings.
+func (l *loader) stringOf(n *node, name string) (s string, at place, ok bool) {
+	for _, e := range n.find(name) {
+		switch e.value.kind {
+		case isString, isNumber:
+			s, at, ok = e.value.text, e.value.place, true
+		default:
+			l.errorf(e.value.place, "write it in double quotes", "%s must be a string, not %s", name, e.value.kind)
+		}
+	}
+	return s, at, ok
+}
+
+func (l *loader) boolOf(n *node, name string) (b, ok bool) {
+	for _, e := range n.find(name) {
+		if e.value.kind != isBool {
+			l.errorf(e.value.place, "write true or false, in lower case and without quotes", "%s must be a boolean, not %s", name, e.value.kind)
+			continue
+		}
+		b, ok = e.value.text == "true", true
+	}
+	return b, ok
+}
+
+func (l *loader) intOf(n *node, name string) (i int, ok bool) {
+	for _, e := range n.find(name) {
+		v, err := strconv.ParseInt(e.value.text, 0, 32)
+		if e.value.kind != isString && e.value.kind != isNumber || err != nil || v < 0 {
+			l.errorf(e.value.place, "", "%s must be a whole number from 0 to %d", name, math.MaxInt32)
+			continue
+		}
+		i, ok = int(v), true
+	}
+	return i, ok
+}
+
+// stringsOf is the list of strings called name, those of all its repetitions
+// together. It is not ok if any of them is anything else.
+func (l *loader) stringsOf(n *node, name string) (list []*node, set, ok bool) {
+	ok = true
+	for _, e := range n.find(name) {
+		set = true
+		if e.value.kind != isList {
+			l.errorf(e.value.place, `write `+name+` = ["…"]`, "%s must be a list of strings, not %s", name, e.value.kind)
+			ok = false
+			continue
+		}
+		for _, item := range e.value.items {
+			if item.kind != isString && item.kind != isNumber {
+				l.errorf(item.place, "write it in double quotes", "%s must hold strings, not %s", name, item.kind)
+				ok = false
+				continue
+			}
+			list = append(list, item)
+		}
+	}
+	return list, set, ok
+}
+
+// labelled reports whether the block whose value is n has a label.
+func labelled(n *node) bool { return len(n.entries) > 0 && n.entries[0].label }
