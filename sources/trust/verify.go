@@ -47,8 +47,8 @@ func (o Options) withDefaults() Options {
 	return o
 }
 
-// keysOptional reports whether a list of no keys is good enough.
-func (o Options) keysOptional() bool {
+// KeysOptional reports whether a list of no keys is good enough.
+func (o Options) KeysOptional() bool {
 	return o.Engine == sources.OpenTofu && o.Host == sources.OpenTofu.DefaultHost() && !o.EnforceGPGValidation
 }
 
@@ -71,7 +71,7 @@ func Verify(s *sources.Signed, filename string, want sources.Hash, opts Options)
 	if err := checkSum(s.Sums, filename, want); err != nil {
 		return Report{}, err
 	}
-	if len(s.Keys) == 0 && opts.keysOptional() {
+	if len(s.Keys) == 0 && opts.KeysOptional() {
 		return Report{
 			Verdict: sources.HashOnly,
 			Notes:   []string{"signature not verified, as the registry lists no keys"},
