@@ -1,0 +1,215 @@
+package installer
+
+import (
+	"context"
+	"crypto/sha256"
+	"fmt"
+	"hash"
+	"io"
+	"os"
+	"slices"
+	"strings"
+
+	"github.com/larder-cli/larder/sources"
+	"github.com/larder-cli/larder/sources/archive"
+	"github.com/larder-cli/larder/sources/trust"
+)
+
+// A delivery is one package on its way from a source into a store.
+type delivery struct {
+	*job
+	pkg     sources.Package
+	report  trust.Report
+	locked  []sources.Hash // the lock file's, for this version
+	zh      sources.Hash   // of the archive, once it is here
+	local   os.FileInfo    // of a local archive, as it was when it was hashed
+	file    *os.File       // a local archive
+	fetched bool
+}
+
+// accept says whether what the store has is what the source has, or what the
+// lock file asks for.
+func (d *delivery) accept(s sources.Stored) bool {
+	if len(d.locked) > 0 {
+		return d.satisfies(d.locked, s)
+	}
+	return d.signedEnough(s.Verdict) && d.same(s)
+}
+
+// same reports whether the source vouches for a stored package. A local source
+// without hashes of its own is read to find out.
+func (d *delivery) same(s sources.Stored) bool {
+	if usable(d.pkg.Hashes) {
+		return matchesAny(d.pkg.Hashes, s.H1, s.ZipH1, s.ZH)
+	}
+	switch at := d.pkg.Location; {
+	case at.Archive != "" && s.ZH != "":
+		zh, err := hashArchive(at.Archive)
+		return err == nil && zh == s.ZH
+	case at.Dir != "":
+		contents, err := archive.Hash(context.Background(), at.Dir)
+		return err == nil && contents.H1 == s.H1
+	}
+	return false
+}
+
+func hashArchive(path string) (sources.Hash, error) {
+	f, err := os.Open(path)
+	if err != nil {
+		return "", err
+	}
+	defer f.Close()
+	sum := sha256.New()
+	if _, err := io.Copy(sum, f); err != nil {
+		return "", err
+	}
+	return sources.ZipHash([32]byte(sum.Sum(nil))), nil
+}
+
+// fetch brings the package and checks all that can be checked by then.
+func (d *delivery) fetch(ctx context.Context, stage sources.Stage) (sources.Parcel, error) {
+	d.fetched = true
+	d.tell.event(Event{Step: Fetching, Package: d.pkg.ID, Source: d.pkg.Source})
+	parcel, err := d.bring(ctx, stage)
+	if err != nil {
+		return parcel, err
+	}
+	if parcel.Dir == "" {
+		err = d.checkArchive()
+	}
+	if err != nil {
+		d.close()
+		return sources.Parcel{}, err
+	}
+	parcel.ZH, parcel.Signed = d.zh, d.pkg.Signed
+	d.tell.event(Event{Step: Verified, Package: d.pkg.ID, Source: d.pkg.Source})
+	return parcel, nil
+}
+
+func (d *delivery) close() {
+	if d.file != nil {
+		d.file.Close()
+	}
+}
+
+func (d *delivery) bring(ctx context.Context, stage sources.Stage) (sources.Parcel, error) {
+	at := d.pkg.Location
+	if at.Dir != "" {
+		return sources.Parcel{Dir: at.Dir, Origin: at.Dir}, nil
+	}
+	arrival := &arrival{stage: stage, sum: sha256.New(), delivery: d}
+	if at.Archive != "" {
+		return d.open(ctx, arrival)
+	}
+	if err := d.down.Download(ctx, at.URL, d.pkg.Size, arrival); err != nil {
+		return sources.Parcel{}, err
+	}
+	d.zh = arrival.hash()
+	return sources.Parcel{Filename: d.pkg.Filename, Origin: withoutSecrets(at.URL)}, nil
+}
+
+// withoutSecrets is a URL fit for being recorded: what follows the path of a
+// download URL is often a signature that lets its holder in.
+func withoutSecrets(url string) string {
+	url, _, _ = strings.Cut(url, "?")
+	return url
+}
+
+// open hashes a local archive where it lies.
+func (d *delivery) open(ctx context.Context, arrival *arrival) (sources.Parcel, error) {
+	f, err := os.Open(d.pkg.Location.Archive)
+	if err != nil {
+		return sources.Parcel{}, err
+	}
+	d.file, arrival.stage = f, nil
+	if d.local, err = f.Stat(); err == nil {
+		d.pkg.Size = d.local.Size()
+		_, err = io.Copy(arrival, contextReader{ctx, f})
+	}
+	if err != nil {
+		f.Close()
+		return sources.Parcel{}, err
+	}
+	d.zh = arrival.hash()
+	return sources.Parcel{Archive: f, Filename: d.pkg.Filename, Origin: f.Name()}, nil
+}
+
+// judge is the last check, with the contents known.
+func (d *delivery) judge(c sources.Contents) (sources.Verdict, error) {
+	if d.file != nil {
+		now, err := d.file.Stat()
+		if err != nil || now.Size() != d.local.Size() || !now.ModTime().Equal(d.local.ModTime()) {
+			return 0, fmt.Errorf("%s changed while it was read", d.file.Name())
+		}
+	}
+	if err := d.checkContents(c); err != nil {
+		return 0, err
+	}
+	verdict := d.verdict()
+	if !d.signedEnough(verdict) {
+		return 0, &NotSignedError{verdict}
+	}
+	return verdict, nil
+}
+
+func (d *delivery) plan(ctx context.Context, outcome Outcome) (Outcome, error) {
+	s, err := d.to.Get(ctx, d.pkg.ID)
+	if err == nil && d.accept(s) {
+		outcome.Package = s
+		d.learn(s, d)
+		return outcome, nil
+	}
+	outcome.How = Planned
+	outcome.Package = sources.Stored{ID: d.pkg.ID, Verdict: d.report.Verdict}
+	return outcome, nil
+}
+
+// An arrival hashes an archive on its way to the stage, and tells how far it
+// has come.
+type arrival struct {
+	*delivery
+	stage sources.Stage // nil if the archive stays where it is
+	sum   hash.Hash
+	done  int64
+	told  int64
+}
+
+// tellEvery is how many bytes arrive between two events.
+const tellEvery = 1 << 20
+
+func (a *arrival) Write(p []byte) (int, error) {
+	a.sum.Write(p)
+	a.done += int64(len(p))
+	if a.done-a.told >= tellEvery {
+		a.told = a.done
+		a.tell.event(Event{Step: Arriving, Package: a.pkg.ID, Source: a.pkg.Source, Done: a.done, Size: a.pkg.Size})
+	}
+	if a.stage == nil {
+		return len(p), nil
+	}
+	return a.stage.Write(p)
+}
+
+// Reset starts over, as the bytes so far were not the right ones.
+func (a *arrival) Reset() error {
+	a.sum.Reset()
+	a.done, a.told = 0, 0
+	return a.stage.Reset()
+}
+
+func (a *arrival) hash() sources.Hash { return sources.ZipHash([32]byte(a.sum.Sum(nil))) }
+
+// A contextReader reads until its context is done.
+type contextReader struct {
+	ctx context.Context
+	r   io.Reader
+}
+
+func (c contextReader) Read(p []byte) (int, error) {
+	if err := c.ctx.Err(); err != nil {
+		return 0, err
+	}
+	return c.r.Read(p)
+}
+
+func usable(hashes []sources.Hash) bool { return slices.ContainsFunc(hashes, sources.Hash.Usable) }

@@ -1,0 +1,95 @@
+package installer
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+
+	"github.com/larder-cli/larder/sources"
+)
+
+// A NoVersionError says that sources have a provider, but in no version that is
+// acceptable.
+type NoVersionError struct {
+	Requirement sources.Requirement
+	Offered     []sources.Version
+}
+
+func (e *NoVersionError) Error() string {
+	if e.Requirement.Constraints.Empty() {
+		return "no release is available" + e.offer()
+	}
+	return fmt.Sprintf("no available release matches %q%s%s", e.Requirement.Constraints, e.offer(), e.places())
+}
+
+func (e *NoVersionError) offer() string {
+	const most = 5
+	if len(e.Offered) == 0 {
+		return ": no version is offered at all"
+	}
+	var names []string
+	for _, v := range newestFirst(e.Offered) {
+		if len(names) == most {
+			names = append(names, "…")
+			break
+		}
+		names = append(names, v.String())
+	}
+	return " (offered: " + strings.Join(names, ", ") + ")"
+}
+
+func (e *NoVersionError) places() string { return places(e.Requirement) }
+
+// places lists who constrains a provider, one to a line.
+func places(req sources.Requirement) string {
+	text := ""
+	for _, from := range req.From {
+		if from.Constraint != "" {
+			text += fmt.Sprintf("\n  %s: %s", place(from), from.Constraint)
+		}
+	}
+	return text
+}
+
+func place(o sources.Origin) string {
+	if o.Line == 0 {
+		return o.File
+	}
+	return fmt.Sprintf("%s:%d", o.File, o.Line)
+}
+
+// A LockConflictError is a locked version that can no longer be chosen.
+type LockConflictError struct {
+	Requirement sources.Requirement
+	Locked      sources.Version
+	Gone        bool // no source has it any more; else the constraints refuse it
+}
+
+func (e *LockConflictError) Error() string {
+	if e.Gone {
+		return fmt.Sprintf("version %s, which the dependency lock file selects, is no longer available", e.Locked)
+	}
+	return fmt.Sprintf("the dependency lock file selects %s, which does not match %q%s",
+		e.Locked, e.Requirement.Constraints, places(e.Requirement))
+}
+
+func (j *job) noneAllowed(offered []sources.Version) error {
+	return &sources.ProviderError{Provider: j.req.Provider, Err: &NoVersionError{j.req, offered}}
+}
+
+func (j *job) lockedRefused() error {
+	return j.lockConflict(&LockConflictError{Requirement: j.req, Locked: j.locked.Version})
+}
+
+func (j *job) lockedGone() error {
+	return j.lockConflict(&LockConflictError{Requirement: j.req, Locked: j.locked.Version, Gone: true})
+}
+
+func (j *job) lockConflict(err *LockConflictError) error {
+	return sources.WithHint(&sources.ProviderError{Provider: j.req.Provider, Err: err},
+		"to choose another version, run again with --upgrade")
+}
+
+func newestFirst(vs []sources.Version) []sources.Version {
+	return slices.SortedFunc(slices.Values(vs), func(v, w sources.Version) int { return w.Compare(v) })
+}

@@ -1,0 +1,53 @@
+package installer
+
+import (
+	"sync"
+
+	"github.com/larder-cli/larder/sources"
+)
+
+// A Step is what happened to a provider or package.
+type Step string
+
+// The steps, in the order in which a package may take them.
+const (
+	Querying  Step = "querying"  // a source is asked which versions there are
+	Chosen    Step = "chosen"    // the version is settled
+	Fetching  Step = "fetching"  // the archive or directory is being read
+	Arriving  Step = "arriving"  // Done of Size bytes of the archive are here
+	Waiting   Step = "waiting"   // somebody else holds the package's lock
+	Verified  Step = "verified"  // all that can be checked before unpacking is right
+	Stored    Step = "stored"    // the store has the package
+	Installed Step = "installed" // the working directory has the package
+	Warned    Step = "warning"   // something the user should know
+	Failed    Step = "failed"    // the provider could not be installed
+)
+
+// An Event is one step in the life of one package, told as it happens. It is
+// for showing: nothing a listener does changes what the installer does.
+type Event struct {
+	Step    Step
+	Package sources.PackageID // Version and Platform are zero before they are chosen
+	Source  string            // whom we ask or have asked
+	Done    int64             // bytes, if Arriving
+	Size    int64             // bytes, if Arriving; 0 if unknown
+	Text    string            // the warning, or whom we are Waiting for
+	Err     error             // why, if Failed
+}
+
+// A reporter passes events on, one at a time.
+type reporter struct {
+	mu *sync.Mutex
+	to func(Event)
+}
+
+func newReporter(to func(Event)) reporter { return reporter{new(sync.Mutex), to} }
+
+func (r reporter) event(e Event) {
+	if r.to == nil {
+		return
+	}
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.to(e)
+}

@@ -1,0 +1,82 @@
+// Package installer decides which version of each provider a root module gets,
+// judges the packages, and moves them from a source through a store into the
+// working directory.
+//
+// It does not know what sources and stores there are, nor how anything is
+// shown: the command plugs them in and listens to its events. It leaves on disk
+// the packages in the working directory's data directory and the dependency
+// lock file; the rest is the store's.
+package installer
+
+import (
+	"context"
+
+	"github.com/larder-cli/larder/sources"
+	"github.com/larder-cli/larder/sources/trust"
+)
+
+// A Store is where packages end up. A plugin cache is one. Its methods are safe
+// for concurrent use.
+type Store interface {
+	// Get returns the package if it is there, whole and known, else an error
+	// matching [sources.ErrNotFound].
+	Get(ctx context.Context, id sources.PackageID) (sources.Stored, error)
+
+	// Put returns the package, taking delivery of it if it is not there.
+	Put(ctx context.Context, id sources.PackageID, d sources.Delivery) (sources.Stored, error)
+
+	// Link makes the package appear as the directory target.
+	Link(ctx context.Context, s sources.Stored, target string) (sources.LinkMode, error)
+
+	// Known says what lies in the directory dir, where the package was installed
+	// before, else an error matching [sources.ErrNotFound].
+	Known(ctx context.Context, id sources.PackageID, dir string) (sources.Stored, error)
+}
+
+// A Downloader streams the archive at a URL to a stage. The size is in bytes, 0
+// if it is not known.
+type Downloader interface {
+	Download(ctx context.Context, url string, size int64, to sources.Stage) error
+}
+
+// Options adjust an Installer. The zero Options are ready to use.
+type Options struct {
+	Engine    sources.Engine
+	Platforms []sources.Platform // empty means the one we run on
+	Jobs      int                // providers in flight at once; 0 means 16
+
+	Upgrade       bool // choose anew, whatever the lock file says
+	RequireSigned bool // refuse packages that are less than signed
+
+	// EngineCache says that the store is a plugin cache that the engine is
+	// configured to use itself. A package that the engine would find there
+	// leaves its lock entry as it is, where a download would complete it.
+	EngineCache bool
+
+	Trust  trust.Options
+	Report func(Event) // told of every step, one call at a time; may be nil
+}
+
+// An Installer installs what root modules require. It may be used for many,
+// one after another or side by side.
+type Installer struct {
+	from sources.Source
+	to   Store
+	down Downloader
+	opts Options
+	tell reporter
+}
+
+// New returns an installer that takes packages from a source into a store.
+func New(from sources.Source, to Store, down Downloader, opts Options) *Installer {
+	if opts.Jobs == 0 {
+		opts.Jobs = 16
+	}
+	if len(opts.Platforms) == 0 {
+		opts.Platforms = []sources.Platform{sources.CurrentPlatform()}
+	}
+	if opts.Engine == "" {
+		opts.Engine = sources.Terraform
+	}
+	return &Installer{from: from, to: to, down: down, opts: opts, tell: newReporter(opts.Report)}
+}

@@ -1,0 +1,174 @@
+package installer
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"path/filepath"
+	"slices"
+
+	"github.com/larder-cli/larder/installer/lockfile"
+	"github.com/larder-cli/larder/sources"
+)
+
+// A job is the installation of one provider for one root module.
+type job struct {
+	*Installer
+	root   Root
+	req    sources.Requirement
+	locked lockfile.Entry // its zero value if the lock file has none, or if it does not count
+
+	version  sources.Version
+	learned  []sources.Hash // that the lock file shall hold too
+	changed  bool           // whether any package was installed anew
+	outcomes []Outcome
+}
+
+func (in *Installer) newJob(root Root, req sources.Requirement) job {
+	j := job{Installer: in, root: root, req: req}
+	j.locked, _ = root.Lock.Entry(req.Provider)
+	return j
+}
+
+// run chooses a version and installs its packages, one for each platform.
+func (j *job) run(ctx context.Context) error {
+	if err := j.choose(ctx); err != nil {
+		return err
+	}
+	for _, platform := range j.opts.Platforms {
+		id := sources.PackageID{Provider: j.req.Provider, Version: j.version, Platform: platform}
+		j.tell.event(Event{Step: Chosen, Package: id})
+		outcome, err := j.install(ctx, id)
+		if err != nil {
+			return err
+		}
+		j.outcomes = append(j.outcomes, outcome)
+		j.tell.event(Event{Step: Installed, Package: id, Source: outcome.Source})
+	}
+	return nil
+}
+
+// choose settles the version: the locked one while it holds, else the newest
+// that is acceptable.
+func (j *job) choose(ctx context.Context) error {
+	if j.keepsLocked() {
+		return j.chooseLocked(ctx)
+	}
+	listing, err := j.versions(ctx)
+	if err != nil {
+		return err
+	}
+	newest, ok := j.req.Constraints.Newest(listing)
+	if !ok {
+		return j.noneAllowed(listing)
+	}
+	j.version = newest
+	return nil
+}
+
+func (j *job) keepsLocked() bool {
+	return j.locked.Version != (sources.Version{}) && !j.opts.Upgrade
+}
+
+// chooseLocked keeps the locked version. Sources are asked only if one of its
+// packages is missing: it must then be among what they have, as engines demand.
+func (j *job) chooseLocked(ctx context.Context) error {
+	j.version = j.locked.Version
+	if !j.req.Constraints.Allow(j.version) {
+		return j.lockedRefused()
+	}
+	if j.allAtHand(ctx) {
+		return nil
+	}
+	listing, err := j.versions(ctx)
+	if err != nil {
+		return err
+	}
+	if !slices.Contains(listing, j.version) {
+		return j.lockedGone()
+	}
+	return nil
+}
+
+// allAtHand reports whether no source need be asked for the locked version.
+func (j *job) allAtHand(ctx context.Context) bool {
+	for _, platform := range j.opts.Platforms {
+		id := sources.PackageID{Provider: j.req.Provider, Version: j.version, Platform: platform}
+		if _, ok := j.atHand(ctx, id); !ok {
+			return false
+		}
+	}
+	return true
+}
+
+func (j *job) versions(ctx context.Context) ([]sources.Version, error) {
+	j.tell.event(Event{Step: Querying, Package: sources.PackageID{Provider: j.req.Provider}, Source: j.from.String()})
+	listing, err := j.from.Versions(ctx, j.req.Provider)
+	j.warn(sources.PackageID{Provider: j.req.Provider}, listing.Warnings)
+	return listing.Versions, err
+}
+
+func (j *job) warn(id sources.PackageID, warnings []string) {
+	for _, w := range warnings {
+		j.tell.event(Event{Step: Warned, Package: id, Text: w})
+	}
+}
+
+// lockedHashes are the hashes that the lock file has for the chosen version.
+func (j *job) lockedHashes() []sources.Hash {
+	if j.locked.Version != j.version {
+		return nil
+	}
+	var usable []sources.Hash
+	for _, h := range j.locked.Hashes {
+		if h.Usable() {
+			usable = append(usable, h)
+		}
+	}
+	return usable
+}
+
+// entry is what the lock file shall say about the provider. Where nothing was
+// installed it stays as it is, as engines leave it, out-of-date constraints and
+// hashes of foreign schemes included.
+func (j *job) entry() lockfile.Entry {
+	if !j.changed {
+		return j.locked
+	}
+	return lockfile.Entry{
+		Provider:    j.req.Provider,
+		Version:     j.version,
+		Constraints: j.req.Constraints,
+		Hashes:      append(j.lockedHashes(), j.learned...),
+	}
+}
+
+// target is where the working directory has the package.
+func (j *job) target(id sources.PackageID) string {
+	return filepath.Join(j.root.DataDir, "providers", filepath.FromSlash(id.Path()))
+}
+
+func (j *job) fail(id sources.PackageID, source string, err error) error {
+	var named *sources.PackageError
+	if errors.As(err, &named) {
+		return err
+	}
+	return &sources.PackageError{ID: id, Source: source, Err: err}
+}
+
+// install brings one package into the working directory.
+func (j *job) install(ctx context.Context, id sources.PackageID) (Outcome, error) {
+	target := j.target(id)
+	if s, err := j.to.Known(ctx, id, target); err == nil && matchesAny(j.lockedHashes(), s.H1) {
+		return Outcome{Package: s, How: WasInstalled}, nil
+	}
+	outcome, err := j.obtain(ctx, id)
+	j.changed = true
+	if err != nil || outcome.How == Planned || j.root.DryRun {
+		return outcome, err
+	}
+	if outcome.Link, err = j.to.Link(ctx, outcome.Package, target); err != nil {
+		return outcome, j.fail(id, "", fmt.Errorf("installing: %w", err))
+	}
+	return outcome, nil
+}

@@ -1,0 +1,146 @@
+package installer
+
+import (
+	"fmt"
+	"slices"
+
+	"github.com/larder-cli/larder/sources"
+	"github.com/larder-cli/larder/sources/trust"
+)
+
+// A HashMismatchError is a package that is none of those that somebody vouches
+// for.
+type HashMismatchError struct {
+	By   string         // who vouches: the source, or the lock file
+	Want []sources.Hash // any of which would have sufficed
+	Got  []sources.Hash // what the package hashes to
+}
+
+func (e *HashMismatchError) Error() string {
+	return fmt.Sprintf("the package is %s, which is none of the hashes that %s has for it (%s)",
+		list(e.Got), e.By, list(e.Want))
+}
+
+// A NotSignedError is a package that is vouched for less well than was required.
+type NotSignedError struct{ Verdict sources.Verdict }
+
+func (e *NotSignedError) Error() string {
+	return fmt.Sprintf("a signature is required, and the package is %q", e.Verdict)
+}
+
+const theLockFile = "the dependency lock file"
+
+// checkArchive checks the archive's hash against whatever states one for
+// archives. A mirror or lock file that has h1: hashes besides may yet prove
+// right once the contents are known.
+func (d *delivery) checkArchive() error {
+	if err := early(d.pkg.Hashes, d.zh, "the source"); err != nil {
+		return err
+	}
+	if err := early(d.locked, d.zh, theLockFile); err != nil {
+		return lockHint(err)
+	}
+	return d.checkEvidence()
+}
+
+func early(want []sources.Hash, zh sources.Hash, by string) error {
+	if !usable(want) || matchesAny(want, zh) || hasContentHash(want) {
+		return nil
+	}
+	return &HashMismatchError{By: by, Want: want, Got: []sources.Hash{zh}}
+}
+
+// checkEvidence checks the signed checksums that a mirror carries. They must
+// list this very archive, under whichever name.
+func (d *delivery) checkEvidence() error {
+	if d.pkg.Kind == sources.FromRegistry || d.pkg.Signed == nil {
+		return nil
+	}
+	report, err := trust.VerifyArchive(d.pkg.Signed, d.zh, d.trustOptions())
+	if err != nil {
+		return fmt.Errorf("checking the evidence that the mirror carries: %w", err)
+	}
+	report.Verdict = fromMirror(report.Verdict)
+	d.report = report
+	return nil
+}
+
+// fromMirror lowers a verdict that rests on a key which came along with the
+// package. HashiCorp's are known by their fingerprints wherever they come from.
+func fromMirror(v sources.Verdict) sources.Verdict {
+	if v == sources.SelfSigned {
+		return sources.MirrorEvidence
+	}
+	return v
+}
+
+// checkContents checks the hashes of the contents, or of the archive, against
+// the source's and the lock file's: one of each must match.
+func (d *delivery) checkContents(c sources.Contents) error {
+	got := []sources.Hash{c.H1}
+	if c.ZipH1 != c.H1 && c.ZipH1 != "" {
+		got = append(got, c.ZipH1)
+	}
+	if d.zh != "" {
+		got = append(got, d.zh)
+	}
+	if usable(d.pkg.Hashes) && !matchesAny(d.pkg.Hashes, got...) {
+		return &HashMismatchError{By: "the source", Want: d.pkg.Hashes, Got: got}
+	}
+	if d.provable() && !matchesAny(d.locked, got...) {
+		return lockHint(&HashMismatchError{By: theLockFile, Want: d.locked, Got: got})
+	}
+	return nil
+}
+
+// provable reports whether the lock file's hashes are of a kind that can be
+// held against this package. A directory has no archive to hash, so engines
+// take one on trust if only archives were locked, and so do we.
+func (d *delivery) provable() bool {
+	if d.pkg.Location.Dir != "" {
+		return hasContentHash(d.locked)
+	}
+	return len(d.locked) > 0
+}
+
+func lockHint(err error) error {
+	return sources.WithHint(err, "the release was published anew, or the lock file was made where other hashes counted; if you trust the package, remove the provider's block from the lock file and install again")
+}
+
+// verdict is how well the package is vouched for, all checks having passed.
+func (d *delivery) verdict() sources.Verdict {
+	switch {
+	case d.report.Verdict > sources.HashOnly:
+		return d.report.Verdict
+	case usable(d.pkg.Hashes), d.provable():
+		return sources.HashOnly
+	default:
+		return sources.Unverified
+	}
+}
+
+func hasContentHash(hashes []sources.Hash) bool {
+	return slices.ContainsFunc(hashes, func(h sources.Hash) bool { return h.Scheme() == "h1" })
+}
+
+// matchesAny reports whether any of got is among want.
+func matchesAny(want []sources.Hash, got ...sources.Hash) bool {
+	return slices.ContainsFunc(got, func(h sources.Hash) bool {
+		return h.Usable() && slices.Contains(want, h)
+	})
+}
+
+func list(hashes []sources.Hash) string {
+	const most = 3
+	text := ""
+	for i, h := range hashes {
+		switch {
+		case i == most:
+			return fmt.Sprintf("%s and %d more", text, len(hashes)-most)
+		case i > 0:
+			text += ", "
+		}
+		text += string(h)
+	}
+	return text
+}

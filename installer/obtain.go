@@ -1,0 +1,87 @@
+package installer
+
+import (
+	"context"
+
+	"github.com/larder-cli/larder/sources"
+	"github.com/larder-cli/larder/sources/trust"
+)
+
+// atHand reports whether a locked package can be had without asking a source,
+// from the working directory or from the store.
+func (j *job) atHand(ctx context.Context, id sources.PackageID) (sources.Stored, bool) {
+	locked := j.lockedHashes()
+	if len(locked) == 0 {
+		return sources.Stored{}, false
+	}
+	if s, err := j.to.Known(ctx, id, j.target(id)); err == nil && matchesAny(locked, s.H1) {
+		return s, true
+	}
+	s, err := j.to.Get(ctx, id)
+	return s, err == nil && j.satisfies(locked, s)
+}
+
+// satisfies reports whether a stored package may be used given the hashes that
+// the lock file has for it.
+func (j *job) satisfies(locked []sources.Hash, s sources.Stored) bool {
+	return matchesAny(locked, s.H1, s.ZipH1, s.ZH) && j.signedEnough(s.Verdict)
+}
+
+func (j *job) signedEnough(v sources.Verdict) bool {
+	return !j.opts.RequireSigned || v >= sources.SelfSigned
+}
+
+// obtain sees to it that the store has the package.
+func (j *job) obtain(ctx context.Context, id sources.PackageID) (Outcome, error) {
+	locked := j.lockedHashes()
+	if s, err := j.to.Get(ctx, id); err == nil && len(locked) > 0 && j.satisfies(locked, s) {
+		j.learnFromCache(s)
+		return Outcome{Package: s, How: FromStore}, nil
+	}
+	pkg, err := j.from.Package(ctx, id)
+	j.warn(id, pkg.Warnings)
+	if err != nil {
+		return Outcome{}, j.fail(id, "", err)
+	}
+	report, err := j.vouch(pkg)
+	if err != nil {
+		return Outcome{}, j.fail(id, pkg.Source, err)
+	}
+	return j.deliver(ctx, pkg, report)
+}
+
+// vouch checks what vouches for a package before any of it is fetched: the
+// publisher's signature over the registry's checksum. A mirror's evidence must
+// wait until the archive is here, as mirrors name archives in their own way.
+func (j *job) vouch(pkg sources.Package) (trust.Report, error) {
+	if pkg.Kind != sources.FromRegistry || pkg.Signed == nil {
+		return trust.Report{}, nil
+	}
+	return trust.Verify(pkg.Signed, pkg.Filename, pkg.Hashes[0], j.trustOptions())
+}
+
+func (j *job) trustOptions() trust.Options {
+	opts := j.opts.Trust
+	opts.Engine, opts.Host = j.opts.Engine, j.req.Provider.Host
+	return opts
+}
+
+// deliver puts the package into the store, unless it has come there meanwhile.
+func (j *job) deliver(ctx context.Context, pkg sources.Package, report trust.Report) (Outcome, error) {
+	d := &delivery{job: j, pkg: pkg, report: report, locked: j.lockedHashes()}
+	outcome := Outcome{KeyID: report.KeyID, Source: pkg.Source, How: FromStore}
+	if j.root.DryRun {
+		return d.plan(ctx, outcome)
+	}
+	s, err := j.to.Put(ctx, pkg.ID, sources.Delivery{Accept: d.accept, Fetch: d.fetch, Judge: d.judge})
+	if err != nil {
+		return outcome, j.fail(pkg.ID, pkg.Source, err)
+	}
+	if d.fetched {
+		outcome.How = Fetched
+		j.tell.event(Event{Step: Stored, Package: pkg.ID, Source: pkg.Source})
+	}
+	outcome.Package, outcome.KeyID = s, d.report.KeyID
+	j.learn(s, d)
+	return outcome, nil
+}

@@ -1,0 +1,130 @@
+package installer
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"path/filepath"
+	"strings"
+
+	"golang.org/x/sync/errgroup"
+
+	"github.com/larder-cli/larder/installer/lockfile"
+	"github.com/larder-cli/larder/sources"
+)
+
+// A Root is a root module to install providers for.
+type Root struct {
+	Dir          string // of the module, where its lock file is
+	DataDir      string // the engine's, usually Dir/.terraform
+	Requirements []sources.Requirement
+	Lock         *lockfile.File
+	ReadOnlyLock bool
+	DryRun       bool // choose, and write nothing
+}
+
+// A Result is what was done for a root module.
+type Result struct {
+	Packages []Outcome
+	Lock     lockfile.Change
+	Warnings []string
+}
+
+// An Outcome is what was done for one package.
+type Outcome struct {
+	Package sources.Stored
+	How     How
+	Link    sources.LinkMode // how it got into the working directory; empty if it was there
+	KeyID   string           // of the key that signed it; empty if nobody did
+	Source  string           // whom we asked for it; empty if nobody
+}
+
+// A How says where a package was found.
+type How string
+
+// The ways to come by a package.
+const (
+	WasInstalled How = "already installed" // nothing was done
+	FromStore    How = "from the cache"
+	Fetched      How = "fetched"
+	Planned      How = "would be fetched" // a dry run's
+)
+
+// A LockChangedError is a lock file that would have to change in a way that
+// a read-only lock file does not allow.
+type LockChangedError struct{ Change lockfile.Change }
+
+func (e *LockChangedError) Error() string {
+	return "the dependency lock file would change: " + describe(e.Change)
+}
+
+// Install installs what root requires. Providers fail one by one: the error
+// joins what went wrong with each, the Result says what went well, and the lock
+// file is written only if all did.
+func (in *Installer) Install(ctx context.Context, root Root) (*Result, error) {
+	jobs := make([]job, len(root.Requirements))
+	errs := make([]error, len(root.Requirements))
+	var group errgroup.Group
+	group.SetLimit(in.opts.Jobs)
+	for i, req := range root.Requirements {
+		jobs[i] = in.newJob(root, req)
+		group.Go(func() error {
+			if errs[i] = jobs[i].run(ctx); errs[i] != nil {
+				in.tell.event(Event{Step: Failed, Package: sources.PackageID{Provider: req.Provider}, Err: errs[i]})
+			}
+			return nil
+		})
+	}
+	_ = group.Wait() // its functions return nil; the errors are in errs
+
+	result := &Result{}
+	for i := range jobs {
+		result.Packages = append(result.Packages, jobs[i].outcomes...)
+	}
+	if err := errors.Join(errs...); err != nil {
+		return result, err
+	}
+	if ctx.Err() != nil {
+		return result, ctx.Err()
+	}
+	return result, in.writeLock(root, jobs, result)
+}
+
+// writeLock brings the lock file up to date with what the jobs have chosen.
+func (in *Installer) writeLock(root Root, jobs []job, result *Result) error {
+	entries := make([]lockfile.Entry, len(jobs))
+	for i := range jobs {
+		entries[i] = jobs[i].entry()
+	}
+	text, change := root.Lock.Update(entries, in.opts.Engine)
+	result.Lock = change
+	switch {
+	case change.None():
+		return nil
+	case root.ReadOnlyLock && (len(change.Added) > 0 || len(change.Removed) > 0):
+		return &LockChangedError{change}
+	case root.ReadOnlyLock:
+		result.Warnings = append(result.Warnings, "the dependency lock file is out of date and was left as it is: "+describe(change))
+		return nil
+	case root.DryRun:
+		return nil
+	}
+	if err := lockfile.Write(filepath.Join(root.Dir, lockfile.Name), text); err != nil {
+		return fmt.Errorf("writing the dependency lock file: %w", err)
+	}
+	return nil
+}
+
+// describe lists what changes in a lock file.
+func describe(c lockfile.Change) string {
+	var parts []string
+	for _, kind := range []struct {
+		verb      string
+		providers []sources.Provider
+	}{{"add", c.Added}, {"remove", c.Removed}, {"change", c.Changed}} {
+		for _, p := range kind.providers {
+			parts = append(parts, kind.verb+" "+p.String())
+		}
+	}
+	return strings.Join(parts, ", ")
+}
