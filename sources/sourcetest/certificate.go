@@ -78,8 +78,12 @@ func serverTLS() *tls.Config {
 
 // must is for what fails only if this package is wrong.
 func must[T any](v T, err error) T {
+	check(err)
+	return v
+}
+
+func check(err error) {
 	if err != nil {
 		panic(err)
 	}
-	return v
 }

@@ -26,7 +26,7 @@ type Fault struct {
 	Edit        func([]byte) []byte // changes the body
 	Corrupt     bool                // changes one bit in the middle of the body
 	ContentType string              // header; "-" means none
-	Length      int64               // header Content-Length, whatever the body is
+	Length      int64               // header Content-Length, whatever the body is; never more is sent than that
 	ETag        string              // header of archives
 	NoRange     bool                // requests for a part are answered with the whole
 
@@ -223,6 +223,10 @@ func (w *response) Write(b []byte) (int, error) {
 	if w.status == 0 {
 		w.WriteHeader(http.StatusOK)
 	}
+	whole := len(b)
+	if w.fault.Length > 0 {
+		b = b[:min(int64(whole), w.fault.Length-w.sent)] // net/http would refuse the rest
+	}
 	b = w.corrupted(b)
 	if n, ends := w.ends(len(b)); ends {
 		w.send(b[:n])
@@ -232,7 +236,10 @@ func (w *response) Write(b []byte) (int, error) {
 		}
 		panic(http.ErrAbortHandler)
 	}
-	return w.send(b)
+	if err := w.send(b); err != nil {
+		return 0, err
+	}
+	return whole, nil
 }
 
 // ends reports whether the answer breaks off within the next n bytes, and how
@@ -246,8 +253,7 @@ func (w *response) ends(n int) (left int, ends bool) {
 }
 
 // send sends b in parts that take a twentieth of a second each, if slowed down.
-func (w *response) send(b []byte) (int, error) {
-	total := 0
+func (w *response) send(b []byte) error {
 	for len(b) > 0 {
 		part := len(b)
 		if w.fault.Rate > 0 {
@@ -257,13 +263,12 @@ func (w *response) send(b []byte) (int, error) {
 		w.log.update(w.status, int64(part)) // first, so that whoever has read it finds it counted
 		n, err := w.ResponseWriter.Write(b[:part])
 		w.sent += int64(n)
-		total += n
 		if err != nil {
-			return total, err
+			return err
 		}
 		b = b[part:]
 	}
-	return total, nil
+	return nil
 }
 
 // corrupted is b with one bit changed if the middle of the body is in it.

@@ -3,7 +3,6 @@ package sourcetest
 import (
 	"bytes"
 	"crypto/sha256"
-	"fmt"
 	"math/rand/v2"
 	"strings"
 	"sync"
@@ -20,10 +19,11 @@ type Key struct {
 	TrustSignature string // as a registry lists it; empty for a key nobody vouches for
 
 	entity *openpgp.Entity
+	public []byte
 	signs  time.Time // when all its signatures are made
 }
 
-// The keys there are. An Expired key has run out since it signed.
+// The keys there are. Those Expired and Revoked signed before they were.
 var (
 	Publisher = sync.OnceValue(func() *Key { return NewKey("publisher") })
 	Stranger  = sync.OnceValue(func() *Key { return NewKey("stranger") })
@@ -40,9 +40,9 @@ func newExpired() *Key { return newKey("expired", 48*time.Hour) }
 
 func newRevoked() *Key {
 	k := newKey("revoked", 0)
-	if err := k.entity.RevokeKey(packet.KeyCompromised, "for testing", k.config("")); err != nil {
-		panic(err)
-	}
+	check(k.entity.RevokeKey(packet.KeyCompromised, "for testing", k.config("")))
+	k.public = k.serialized()
+	k.entity.Revocations = nil // or it would not sign any more
 	return k
 }
 
@@ -50,11 +50,8 @@ func newKey(name string, lifetime time.Duration) *Key {
 	k := &Key{signs: keyCreated}
 	config := k.config(name)
 	config.KeyLifetimeSecs = uint32(lifetime / time.Second)
-	var err error
-	k.entity, err = openpgp.NewEntity("Test "+name, "", name+"@example.test", config)
-	if err != nil {
-		panic(err) // of the arguments above, so every test would show it
-	}
+	k.entity = must(openpgp.NewEntity("Test "+name, "", name+"@example.test", config))
+	k.public = k.serialized()
 	k.signs = keyCreated.Add(24 * time.Hour)
 	return k
 }
@@ -72,11 +69,11 @@ func (k *Key) config(seed string) *packet.Config {
 func (k *Key) ID() string { return k.entity.PrimaryKey.KeyIdString() }
 
 // Binary is the public key, not armoured.
-func (k *Key) Binary() []byte {
+func (k *Key) Binary() []byte { return k.public }
+
+func (k *Key) serialized() []byte {
 	var b bytes.Buffer
-	if err := k.entity.Serialize(&b); err != nil {
-		panic(err)
-	}
+	check(k.entity.Serialize(&b))
 	return b.Bytes()
 }
 
@@ -86,9 +83,7 @@ func (k *Key) Armor() string { return armored(openpgp.PublicKeyType, k.Binary())
 // Sign returns a detached binary signature over data.
 func (k *Key) Sign(data []byte) []byte {
 	var b bytes.Buffer
-	if err := openpgp.DetachSign(&b, k.entity, bytes.NewReader(data), k.config(string(data))); err != nil {
-		panic(err)
-	}
+	check(openpgp.DetachSign(&b, k.entity, bytes.NewReader(data), k.config(string(data))))
 	return b.Bytes()
 }
 
@@ -99,15 +94,8 @@ func (k *Key) Vouch(other *Key) string {
 
 func armored(kind string, data []byte) string {
 	var text strings.Builder
-	w, err := armor.Encode(&text, kind, nil)
-	if err == nil {
-		_, err = w.Write(data)
-	}
-	if err == nil {
-		err = w.Close()
-	}
-	if err != nil {
-		panic(fmt.Sprintf("armouring in memory: %v", err))
-	}
+	w := must(armor.Encode(&text, kind, nil))
+	must(w.Write(data))
+	check(w.Close())
 	return text.String()
 }
