@@ -1,0 +1,265 @@
+// Package netmirror asks network mirrors by the provider network mirror
+// protocol: a server, or files on one, that has packages of many registries.
+//
+// It lists versions and says where a package is and what the mirror states it
+// must hash to. It downloads no archives and leaves nothing on disk.
+package netmirror
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"maps"
+	"net/http"
+	"net/url"
+	"path"
+	"slices"
+	"strings"
+
+	"github.com/larder-cli/larder/sources"
+	"github.com/larder-cli/larder/sources/fetch"
+)
+
+// maxDocument limits a mirror's documents, in bytes.
+const maxDocument = 16 << 20
+
+// redirects is how many redirects engines follow to a mirror's documents.
+const redirects = 5
+
+// Options adjust a Mirror. The zero Options are ready to use.
+type Options struct {
+	// TrustAllHashes takes the mirror's word for the hashes of all platforms,
+	// as far as OpenTofu does: for the providers of its own registry.
+	TrustAllHashes bool
+}
+
+// A Mirror is a network mirror. It is safe for concurrent use.
+type Mirror struct {
+	client *fetch.Client
+	base   *url.URL
+	opts   Options
+}
+
+var _ sources.Source = (*Mirror)(nil)
+
+// New returns the mirror with a base URL, which must be of https. A base URL
+// without a slash at its end is taken to have one: engines lose its last
+// segment, which nobody wants.
+func New(client *fetch.Client, baseURL string, opts Options) (*Mirror, error) {
+	base, err := fetch.Resolve(&url.URL{}, baseURL)
+	if err != nil {
+		return nil, fmt.Errorf("network mirror %s: %w", fetch.Redact(baseURL), err)
+	}
+	if base.Scheme != "https" {
+		return nil, fmt.Errorf("network mirror %s: not an https URL", fetch.Redact(baseURL))
+	}
+	if !strings.HasSuffix(base.Path, "/") {
+		base.Path += "/"
+		if base.RawPath != "" {
+			base.RawPath += "/"
+		}
+	}
+	return &Mirror{client, base, opts}, nil
+}
+
+func (m *Mirror) String() string { return "network mirror " + fetch.Redact(m.base.String()) }
+
+// Versions lists the versions of p in the mirror. A key that is not a version
+// is passed over with a warning. Errors are of type *sources.ProviderError.
+func (m *Mirror) Versions(ctx context.Context, p sources.Provider) (sources.Listing, error) {
+	listing, err := m.list(ctx, p)
+	if err != nil {
+		return sources.Listing{}, &sources.ProviderError{Provider: p, Source: m.String(), Err: err}
+	}
+	return listing, nil
+}
+
+// Package says where a package is. Errors are of type *sources.PackageError.
+func (m *Mirror) Package(ctx context.Context, id sources.PackageID) (sources.Package, error) {
+	p, err := m.locate(ctx, id)
+	if err != nil {
+		return sources.Package{}, &sources.PackageError{ID: id, Source: m.String(), Err: err}
+	}
+	return p, nil
+}
+
+func (m *Mirror) list(ctx context.Context, p sources.Provider) (sources.Listing, error) {
+	doc, err := m.get(ctx, p, "index.json")
+	if isNotFound(err) {
+		return sources.Listing{}, sources.ErrNotFound
+	}
+	if err != nil {
+		return sources.Listing{}, err
+	}
+	return parseIndex(doc)
+}
+
+// parseIndex reads index.json, of which only the keys matter.
+func parseIndex(doc *fetch.Document) (sources.Listing, error) {
+	var index struct{ Versions map[string]*struct{} }
+	if err := doc.JSON(&index); err != nil {
+		return sources.Listing{}, err
+	}
+	var l sources.Listing
+	for _, key := range slices.Sorted(maps.Keys(index.Versions)) {
+		v, err := sources.ParseVersion(key)
+		if err != nil {
+			l.Warnings = append(l.Warnings, fmt.Sprintf("ignored %.40q, which is not a version", key))
+			continue
+		}
+		l.Versions = append(l.Versions, v)
+	}
+	slices.SortFunc(l.Versions, sources.Version.Compare)
+	l.Versions = slices.Compact(l.Versions)
+	return l, nil
+}
+
+func (m *Mirror) locate(ctx context.Context, id sources.PackageID) (sources.Package, error) {
+	doc, err := m.get(ctx, id.Provider, id.Version.String()+".json")
+	if isNotFound(err) {
+		return sources.Package{}, m.missing(ctx, id, err)
+	}
+	if err != nil {
+		return sources.Package{}, err
+	}
+	p, err := m.parsePackage(doc, id)
+	p.Source = m.String()
+	return p, err
+}
+
+// missing is the error for a version without a document: an answer, unless the
+// index promises the version.
+func (m *Mirror) missing(ctx context.Context, id sources.PackageID, err error) error {
+	listing, listErr := m.list(ctx, id.Provider)
+	if listErr != nil {
+		return listErr
+	}
+	if slices.Contains(listing.Versions, id.Version) {
+		return sources.WithHint(err, "the mirror's index.json names this version, but there is no document for it")
+	}
+	return sources.ErrNotFound
+}
+
+// An archive is what VERSION.json says of one platform.
+type archive struct {
+	URL    string
+	Hashes []string
+}
+
+func (m *Mirror) parsePackage(doc *fetch.Document, id sources.PackageID) (sources.Package, error) {
+	var version struct{ Archives map[string]*archive }
+	if err := doc.JSON(&version); err != nil {
+		return sources.Package{}, err
+	}
+	a := version.Archives[id.Platform.String()]
+	if a == nil {
+		return sources.Package{}, noPlatform(id, version.Archives)
+	}
+	at, err := fetch.Resolve(doc.URL, a.URL)
+	if err != nil {
+		return sources.Package{}, fmt.Errorf("url of %s: %w", id.Platform, err)
+	}
+	hashes, err := parseHashes(a.Hashes)
+	if err != nil {
+		return sources.Package{}, err
+	}
+	if len(hashes) > 0 && !slices.ContainsFunc(hashes, sources.Hash.Usable) {
+		return sources.Package{}, errors.New("the mirror states hashes only of schemes that nobody can check")
+	}
+	p := sources.Package{
+		ID:       id,
+		Location: sources.Location{URL: at.String()},
+		Filename: path.Base(at.Path),
+		Hashes:   hashes,
+		Kind:     sources.FromNetwork,
+	}
+	if m.opts.TrustAllHashes && id.Provider.Host == sources.OpenTofu.DefaultHost() {
+		p.Offered, err = allHashes(version.Archives)
+	}
+	return p, err
+}
+
+func noPlatform(id sources.PackageID, archives map[string]*archive) error {
+	var there []string
+	for platform, a := range archives {
+		if _, err := sources.ParsePlatform(platform); err == nil && a != nil {
+			there = append(there, platform)
+		}
+	}
+	if len(there) == 0 {
+		return sources.ErrNoPlatform
+	}
+	slices.Sort(there)
+	return sources.WithHint(sources.ErrNoPlatform, "the mirror has %s for %.300q", id.Version, strings.Join(there, ", "))
+}
+
+func parseHashes(texts []string) ([]sources.Hash, error) {
+	var hashes []sources.Hash
+	for _, text := range texts {
+		hash, err := sources.ParseHash(text)
+		if err != nil {
+			return nil, err
+		}
+		hashes = append(hashes, hash)
+	}
+	return hashes, nil
+}
+
+// allHashes are those of all platforms, each once.
+func allHashes(archives map[string]*archive) ([]sources.Hash, error) {
+	var all []sources.Hash
+	for _, platform := range slices.Sorted(maps.Keys(archives)) {
+		if archives[platform] == nil {
+			continue
+		}
+		hashes, err := parseHashes(archives[platform].Hashes)
+		if err != nil {
+			return nil, fmt.Errorf("%q: %w", platform, err)
+		}
+		for _, hash := range hashes {
+			if !slices.Contains(all, hash) {
+				all = append(all, hash)
+			}
+		}
+	}
+	return all, nil
+}
+
+// get asks for a document about p. The path is put together from segments, so
+// that a host with a port in it is not taken for a URL's scheme.
+func (m *Mirror) get(ctx context.Context, p sources.Provider, file string) (*fetch.Document, error) {
+	below := &url.URL{Path: path.Join(p.Host.ASCII(), p.Namespace, p.Type, file)}
+	doc, err := m.client.Document(ctx, fetch.Request{
+		URL:         m.base.ResolveReference(below).String(),
+		Accept:      "application/json",
+		Limit:       maxDocument,
+		Redirects:   redirects,
+		Credentials: true,
+		Version:     true,
+	})
+	if err != nil {
+		return nil, explain(err)
+	}
+	return doc, doc.CheckJSON()
+}
+
+func isNotFound(err error) bool {
+	var status *fetch.StatusError
+	return errors.As(err, &status) && status.Code == http.StatusNotFound
+}
+
+// explain adds to err what can be done about it.
+func explain(err error) error {
+	var status *fetch.StatusError
+	if !errors.Is(err, fetch.ErrUnauthorized) || !errors.As(err, &status) {
+		return err
+	}
+	host := status.URL
+	if u, parseErr := url.Parse(status.URL); parseErr == nil {
+		host = u.Host
+	}
+	if status.Credentials {
+		return sources.WithHint(err, "%s rejected the credentials configured for it", host)
+	}
+	return sources.WithHint(err, "no credentials were sent: configure some for %s", host)
+}

@@ -1,0 +1,157 @@
+package registry
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net/http"
+	"net/url"
+	"strings"
+
+	"github.com/larder-cli/larder/sources"
+	"github.com/larder-cli/larder/sources/fetch"
+)
+
+// service is the protocol that we speak, as discovery names it.
+const service = "providers.v1"
+
+// A discovery is the search for a host's registry, done once.
+type discovery struct {
+	done      chan struct{} // closed when the rest is set
+	base      *url.URL
+	err       error
+	cancelled bool // by whoever asked first, which says nothing about the host
+}
+
+// discover is the base URL of a host's registry.
+func (r *Registry) discover(ctx context.Context, host sources.Host) (*url.URL, error) {
+	for {
+		d, first := r.join(host)
+		if first {
+			r.run(ctx, host, d)
+			return d.base, d.err
+		}
+		select {
+		case <-d.done:
+		case <-ctx.Done():
+			return nil, ctx.Err()
+		}
+		if !d.cancelled {
+			return d.base, d.err
+		}
+	}
+}
+
+// join returns the discovery of a host, and whether the caller is to run it.
+func (r *Registry) join(host sources.Host) (d *discovery, first bool) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if d, ok := r.found[host]; ok {
+		return d, false
+	}
+	d = &discovery{done: make(chan struct{})}
+	r.found[host] = d
+	return d, true
+}
+
+func (r *Registry) run(ctx context.Context, host sources.Host, d *discovery) {
+	defer close(d.done)
+	d.base, d.err = r.lookUp(ctx, host)
+	if d.err != nil && ctx.Err() != nil {
+		d.cancelled = true
+		r.mu.Lock()
+		delete(r.found, host)
+		r.mu.Unlock()
+	}
+}
+
+func (r *Registry) lookUp(ctx context.Context, host sources.Host) (*url.URL, error) {
+	wellKnown := &url.URL{Scheme: "https", Host: host.ASCII(), Path: "/.well-known/terraform.json"}
+	if configured, ok := r.opts.Services[host]; ok {
+		return choose(wellKnown, host, configured)
+	}
+	doc, err := r.client.Document(ctx, fetch.Request{
+		URL:         wellKnown.String(),
+		Accept:      "application/json",
+		Limit:       maxDiscovery,
+		Redirects:   r.redirects(),
+		Credentials: true,
+	})
+	if is(err, http.StatusNotFound) {
+		return nil, noRegistry(host)
+	}
+	if err != nil {
+		return nil, &DiscoveryError{explain(err, host)}
+	}
+	services, err := parseServices(doc)
+	if err != nil {
+		return nil, &DiscoveryError{err}
+	}
+	return choose(doc.URL, host, services)
+}
+
+// redirects is how many redirects of discovery the engine follows.
+func (r *Registry) redirects() int {
+	if r.opts.Engine == sources.OpenTofu {
+		return 10
+	}
+	return 3
+}
+
+// parseServices returns the services of a discovery document that are URLs;
+// for the one we want anything else is an error.
+func parseServices(doc *fetch.Document) (map[string]string, error) {
+	if err := doc.CheckJSON(); err != nil {
+		return nil, err
+	}
+	var members map[string]any
+	if err := doc.JSON(&members); err != nil {
+		return nil, err
+	}
+	if members == nil {
+		return nil, errors.New("not a JSON object")
+	}
+	services := map[string]string{}
+	for key, value := range members {
+		text, ok := value.(string)
+		if !ok && key == service {
+			return nil, fmt.Errorf("%s is not a URL", service)
+		}
+		services[key] = text
+	}
+	return services, nil
+}
+
+// choose is the URL of the registry among a host's services.
+func choose(from *url.URL, host sources.Host, services map[string]string) (*url.URL, error) {
+	text, ok := services[service]
+	if !ok {
+		return nil, otherVersion(host, services)
+	}
+	base, err := fetch.Resolve(from, text)
+	if err != nil {
+		return nil, &DiscoveryError{fmt.Errorf("%s: %w", service, err)}
+	}
+	if base.User != nil {
+		return nil, &DiscoveryError{fmt.Errorf("%s: URL with user information", service)}
+	}
+	return base, nil
+}
+
+func otherVersion(host sources.Host, services map[string]string) error {
+	for key := range services {
+		if strings.HasPrefix(key, "providers.") {
+			return sources.WithHint(fmt.Errorf("%w of protocol version 1, but of another", ErrNoRegistry),
+				"a newer version of this program may understand the registry of %s", host)
+		}
+	}
+	return noRegistry(host)
+}
+
+func noRegistry(host sources.Host) error {
+	if host == "github.com" {
+		return sources.WithHint(ErrNoRegistry,
+			"github.com holds the sources of providers but serves none; leave the host out to use the default registry")
+	}
+	return sources.WithHint(ErrNoRegistry, "check the host name in the provider's source address")
+}

@@ -1,0 +1,50 @@
+package registry
+
+import (
+	"errors"
+	"net/url"
+	"strings"
+
+	"github.com/larder-cli/larder/sources"
+	"github.com/larder-cli/larder/sources/fetch"
+)
+
+// ErrNoRegistry matches a host that answers, but has no registry of providers
+// that we can ask. It is no answer to whether the host has a provider.
+var ErrNoRegistry = errors.New("host has no provider registry")
+
+// A DiscoveryError is a host that could not be asked whether it has a registry.
+type DiscoveryError struct{ Err error }
+
+func (e *DiscoveryError) Error() string { return "service discovery: " + e.Err.Error() }
+func (e *DiscoveryError) Unwrap() error { return e.Err }
+
+// A ProtocolError is a package of which no engine speaks the plugin protocol.
+type ProtocolError struct {
+	Protocols []string        // of the package, as the registry lists them
+	Closest   sources.Version // that speaks one we know; zero if there is none
+}
+
+func (e *ProtocolError) Error() string {
+	return "plugin protocol " + strings.Join(e.Protocols, ", ") + " is not supported, only 5 and 6 are"
+}
+
+// explain adds to err what can be done about it.
+func explain(err error, host sources.Host) error {
+	var status *fetch.StatusError
+	if !errors.Is(err, fetch.ErrUnauthorized) || !errors.As(err, &status) {
+		return err
+	}
+	if status.Credentials {
+		return sources.WithHint(err, "check that the credentials configured for %s are still valid and allowed to read this provider", host)
+	}
+	asked, parseErr := url.Parse(status.URL)
+	switch {
+	case parseErr != nil || asked.Scheme == "https" && asked.Host == host.ASCII():
+		return sources.WithHint(err, "configure credentials for %s", host)
+	case asked.Scheme != "https":
+		return sources.WithHint(err, "no credentials were sent, as %s has its registry at %s, and without https they would not stay secret", host, status.URL)
+	default:
+		return sources.WithHint(err, "%s has its registry at %s: configure credentials for that host, as those for one host are sent to no other", host, asked.Host)
+	}
+}

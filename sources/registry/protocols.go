@@ -1,0 +1,81 @@
+package registry
+
+import (
+	"context"
+	"fmt"
+	"slices"
+
+	"github.com/larder-cli/larder/sources"
+)
+
+// The plugin protocols that engines speak: from the first, below the second.
+var firstProtocol, pastProtocol = mustVersion("5.0.0"), mustVersion("7.0.0")
+
+func mustVersion(s string) sources.Version {
+	v, err := sources.ParseVersion(s)
+	if err != nil {
+		panic(err) // the text is ours
+	}
+	return v
+}
+
+// checkProtocols checks that one of a package's protocols is supported. A
+// package that lists none is taken at its word.
+func checkProtocols(protocols []string) error {
+	supported := len(protocols) == 0
+	for _, text := range protocols {
+		v, err := sources.ParseVersion(text)
+		if err != nil {
+			return fmt.Errorf("protocols: %w", err)
+		}
+		supported = supported || supportedProtocol(v)
+	}
+	if !supported {
+		return &ProtocolError{Protocols: protocols}
+	}
+	return nil
+}
+
+func supportedProtocol(v sources.Version) bool {
+	return v.Compare(firstProtocol) >= 0 && v.Compare(pastProtocol) < 0
+}
+
+// speaks reports whether the release lists a protocol that we know is good.
+func (r release) speaks() bool {
+	return slices.ContainsFunc(r.Protocols, func(text string) bool {
+		v, err := sources.ParseVersion(text)
+		return err == nil && supportedProtocol(v)
+	})
+}
+
+// suggestVersion adds to a protocol error the version to use instead.
+func (r *Registry) suggestVersion(ctx context.Context, id sources.PackageID, unsupported *ProtocolError) error {
+	doc, err := r.versions(ctx, id.Provider)
+	if err != nil {
+		return unsupported //nolint:nilerror // what was asked is answered; a suggestion would have been a courtesy
+	}
+	unsupported.Closest = doc.closest()
+	switch {
+	case unsupported.Closest == sources.Version{}:
+		return sources.WithHint(unsupported, "no version of this provider can be used")
+	case unsupported.Closest.Compare(id.Version) > 0:
+		return sources.WithHint(unsupported, "%s or a newer version of the provider can be used", unsupported.Closest)
+	default:
+		return sources.WithHint(unsupported, "%s or an older version of the provider can be used", unsupported.Closest)
+	}
+}
+
+// closest is the newest version with a protocol that is supported, or zero.
+func (d *versionsDocument) closest() sources.Version {
+	var best sources.Version
+	for _, release := range d.Versions {
+		v, err := sources.ParseVersion(release.Version)
+		if err != nil || !release.speaks() {
+			continue
+		}
+		if best == (sources.Version{}) || v.Compare(best) > 0 {
+			best = v
+		}
+	}
+	return best
+}

@@ -1,0 +1,122 @@
+// Package registry asks origin registries, each of which serves the providers
+// that have its host in their address, by the provider registry protocol.
+//
+// It finds a host's registry by service discovery or the CLI configuration's
+// host block, lists versions, and says where a package is, what it must hash
+// to and which signed checksums vouch for it. Whether the signature is good is
+// not for it to say. It downloads no archives and leaves nothing on disk.
+package registry
+
+import (
+	"context"
+	"errors"
+	"net/http"
+	"net/url"
+	"sync"
+
+	"github.com/larder-cli/larder/sources"
+	"github.com/larder-cli/larder/sources/fetch"
+)
+
+// Limits on documents, in bytes. The largest seen are the lists of versions,
+// at around half a megabyte.
+const (
+	maxDiscovery = 1 << 20
+	maxVersions  = 16 << 20
+	maxPackage   = 4 << 20
+	maxSums      = 4 << 20
+	maxSignature = 1 << 20
+)
+
+// Options adjust a Registry. The zero Options are ready to use.
+type Options struct {
+	// Engine is the engine to be compatible with where they differ: whether
+	// hashes in the "packages" member are read, and which host is the default.
+	Engine sources.Engine
+
+	// Services are the host blocks of the CLI configuration, each of which
+	// replaces its host's service discovery.
+	Services map[sources.Host]map[string]string
+}
+
+// A Registry is all origin registries as one source: which one to ask follows
+// from the provider. It is safe for concurrent use, and should be the only one
+// of a program, as it remembers what it has discovered.
+type Registry struct {
+	client *fetch.Client
+	opts   Options
+
+	mu    sync.Mutex
+	found map[sources.Host]*discovery
+}
+
+var _ sources.Source = (*Registry)(nil)
+
+// New returns the origin registries, asked by means of client.
+func New(client *fetch.Client, opts Options) *Registry {
+	return &Registry{client: client, opts: opts, found: map[sources.Host]*discovery{}}
+}
+
+func (r *Registry) String() string { return "origin registry" }
+
+// name is the source as the messages about one host name it.
+func name(host sources.Host) string { return "registry " + string(host) }
+
+// Versions lists the versions that p's registry has. An entry that is not a
+// version is passed over with a warning. Errors are of type
+// *sources.ProviderError.
+func (r *Registry) Versions(ctx context.Context, p sources.Provider) (sources.Listing, error) {
+	listing, err := r.list(ctx, p)
+	if err != nil {
+		return sources.Listing{}, &sources.ProviderError{Provider: p, Source: name(p.Host), Err: err}
+	}
+	return listing, nil
+}
+
+func (r *Registry) list(ctx context.Context, p sources.Provider) (sources.Listing, error) {
+	doc, err := r.versions(ctx, p)
+	if errors.Is(err, sources.ErrNotFound) {
+		return sources.Listing{}, r.suggest(ctx, p, err)
+	}
+	if err != nil {
+		return sources.Listing{}, err
+	}
+	return doc.listing(), nil
+}
+
+// Package says where a package is, with its signed checksums. Errors are of
+// type *sources.PackageError, and wrap a *ProtocolError if the package is one
+// that no engine we know could run.
+func (r *Registry) Package(ctx context.Context, id sources.PackageID) (sources.Package, error) {
+	p, err := r.locate(ctx, id)
+	if err != nil {
+		return sources.Package{}, &sources.PackageError{ID: id, Source: name(id.Provider.Host), Err: err}
+	}
+	return p, nil
+}
+
+// get asks for a document of a registry. An answer of 404 matches
+// sources.ErrNotFound.
+func (r *Registry) get(ctx context.Context, host sources.Host, path string, limit int64) (*fetch.Document, error) {
+	base, err := r.discover(ctx, host)
+	if err != nil {
+		return nil, err
+	}
+	doc, err := r.client.Document(ctx, fetch.Request{
+		URL:         base.ResolveReference(&url.URL{Path: path}).String(),
+		Accept:      "application/json",
+		Limit:       limit,
+		Credentials: true,
+		Version:     true,
+	})
+	if is(err, http.StatusNotFound) {
+		return nil, sources.ErrNotFound
+	}
+	return doc, explain(err, host)
+}
+
+// is reports whether err is an answer with the status.
+func is(err error, code int) bool {
+	var status *fetch.StatusError
+	return errors.As(err, &status) && status.Code == code
+}
