@@ -1,0 +1,82 @@
+// Quickstart makes the mirror that the root module in testdata/quickstart
+// installs from, always with the same bytes:
+//
+//	go run ./scripts/quickstart
+//
+// It is run in the root of the repository, when the providers below change. The
+// key that signs them is derived from its name, so it vouches for nothing.
+package main
+
+import (
+	"fmt"
+	"os"
+
+	"github.com/larder-cli/larder/sources/sourcetest"
+)
+
+const mirror = "testdata/quickstart/terraform.d/plugins"
+
+var releases = map[string][]string{
+	"example.test/pantry/flour": {"1.0.0", "1.1.0"},
+	"example.test/pantry/sugar": {"2.0.1", "2.1.0"},
+	"example.test/pantry/salt":  {"0.9.0", "1.0.0"},
+}
+
+// platforms are those that people may try Larder on.
+var platforms = []string{
+	"darwin_amd64", "darwin_arm64",
+	"freebsd_amd64",
+	"linux_386", "linux_amd64", "linux_arm", "linux_arm64",
+	"windows_386", "windows_amd64", "windows_arm64",
+}
+
+func main() {
+	var s script
+	defer s.cleanUp()
+	if err := os.RemoveAll(mirror); err != nil {
+		s.Fatalf("%v", err)
+	}
+	write(&s, mirror)
+}
+
+// write writes the mirror into dir.
+func write(t sourcetest.TB, dir string) {
+	w := sourcetest.New(t)
+	description := sourcetest.Release{Platforms: platforms, Signer: sourcetest.NewKey("quickstart")}
+	for provider, versions := range releases {
+		for _, version := range versions {
+			w.Add(provider, version, description)
+		}
+	}
+	w.WritePacked(dir)
+	w.WriteEvidence(dir)
+	w.WriteMirrorJSON(dir)
+}
+
+// A script stands in for the test that a World belongs to.
+type script struct{ cleanups []func() }
+
+func (s *script) Helper() {}
+
+func (s *script) Cleanup(f func()) { s.cleanups = append(s.cleanups, f) }
+
+func (s *script) cleanUp() {
+	for _, f := range s.cleanups {
+		f()
+	}
+}
+
+func (s *script) TempDir() string {
+	dir, err := os.MkdirTemp("", "quickstart")
+	if err != nil {
+		s.Fatalf("%v", err)
+	}
+	s.Cleanup(func() { os.RemoveAll(dir) })
+	return dir
+}
+
+func (s *script) Fatalf(format string, args ...any) {
+	fmt.Fprintf(os.Stderr, "quickstart: "+format+"\n", args...)
+	s.cleanUp()
+	os.Exit(1)
+}

@@ -1,0 +1,47 @@
+package main
+
+import (
+	"crypto/sha256"
+	"io/fs"
+	"maps"
+	"os"
+	"slices"
+	"testing"
+)
+
+// TestMirrorIsWhatTheScriptWrites keeps the committed mirror and this script
+// from growing apart, and both from depending on when and where it is run.
+func TestMirrorIsWhatTheScriptWrites(t *testing.T) {
+	dir := t.TempDir()
+	write(t, dir)
+	want, got := sums(t, dir), sums(t, "../../"+mirror)
+	for name := range want {
+		if got[name] != want[name] {
+			t.Errorf("%s is missing or differs; go run ./scripts/quickstart", name)
+		}
+	}
+	for _, name := range slices.Sorted(maps.Keys(got)) {
+		if _, ok := want[name]; !ok {
+			t.Errorf("%s is not of the script's making", name)
+		}
+	}
+}
+
+// sums are the hashes of all files below dir.
+func sums(t *testing.T, dir string) map[string][32]byte {
+	t.Helper()
+	found := map[string][32]byte{}
+	root := os.DirFS(dir)
+	err := fs.WalkDir(root, ".", func(name string, d fs.DirEntry, err error) error {
+		if err != nil || d.IsDir() {
+			return err
+		}
+		content, err := fs.ReadFile(root, name)
+		found[name] = sha256.Sum256(content)
+		return err
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return found
+}
