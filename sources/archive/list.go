@@ -72,10 +72,8 @@ func newEntry(f *zip.File, names nameSet) (entry, error) {
 		return entry{}, err
 	}
 	isDir := strings.HasSuffix(f.Name, "/")
-	if !(isDir && clean == ".") {
-		if err := names.add(clean, isDir); err != nil {
-			return entry{}, err
-		}
+	if err := names.add(clean, isDir); err != nil {
+		return entry{}, err
 	}
 	offset, err := f.DataOffset()
 	if err != nil {

@@ -68,6 +68,9 @@ type namedPath struct {
 
 // add refuses p if it cannot exist beside the paths in s.
 func (s nameSet) add(p string, dir bool) error {
+	if p == "." && !dir {
+		return errors.New("name is not a file's")
+	}
 	for parent := path.Dir(p); parent != "."; parent = path.Dir(parent) {
 		if err := s.put(namedPath{parent, true, true}); err != nil {
 			return err

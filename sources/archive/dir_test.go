@@ -1,0 +1,166 @@
+package archive_test
+
+import (
+	"context"
+	"errors"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/larder-cli/larder/sources"
+	"github.com/larder-cli/larder/sources/archive"
+	"golang.org/x/mod/sumdb/dirhash"
+)
+
+// makeDir makes a directory of files, given as name and text.
+func makeDir(t testing.TB, files map[string]string) string {
+	t.Helper()
+	dir := t.TempDir()
+	for name, text := range files {
+		path := filepath.Join(dir, name)
+		if err := os.MkdirAll(filepath.Dir(path), 0o755); err != nil {
+			t.Fatal(err)
+		}
+		if err := os.WriteFile(path, []byte(text), 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
+	return dir
+}
+
+func symlink(t testing.TB, target, link string) {
+	t.Helper()
+	if err := os.Symlink(target, link); err != nil {
+		t.Skip(err)
+	}
+}
+
+var bothWays = map[string]func(t *testing.T, dir string) (sources.Contents, string, error){
+	"Hash": func(t *testing.T, dir string) (sources.Contents, string, error) {
+		c, err := archive.Hash(t.Context(), dir)
+		resolved, _ := filepath.EvalSymlinks(dir)
+		return c, resolved, err
+	},
+	"Copy": func(t *testing.T, dir string) (sources.Contents, string, error) {
+		to := t.TempDir()
+		c, err := archive.Copy(t.Context(), dir, to, archive.Limits{})
+		return c, to, err
+	},
+}
+
+func TestDirectoryWithSymlinks(t *testing.T) {
+	for name, take := range bothWays {
+		t.Run(name, func(t *testing.T) {
+			elsewhere := makeDir(t, map[string]string{"program": strings.Repeat("text", 1<<18)})
+			dir := makeDir(t, map[string]string{"docs/a": "a", "docs-b": "b", "LICENSE": ""})
+			symlink(t, filepath.Join(elsewhere, "program"), filepath.Join(dir, "terraform-provider-x"))
+			link := filepath.Join(t.TempDir(), "link")
+			symlink(t, dir, link)
+			c, result, err := take(t, link)
+			if err != nil {
+				t.Fatal(err)
+			}
+			if c.Size != 4<<18+2 || len(c.Files) != 4 || c.Files[0].Path != "LICENSE" {
+				t.Errorf("contents are %+v", c)
+			}
+			for _, dir := range []string{dir, result} {
+				want, err := dirhash.HashDir(dir, "", dirhash.Hash1)
+				if err != nil || string(c.H1) != want || c.ZipH1 != c.H1 {
+					t.Errorf("contents are %s, %s is %s, %v", c.H1, dir, want, err)
+				}
+			}
+		})
+	}
+}
+
+func TestCopyMakesFilesOfSymlinks(t *testing.T) {
+	src, dir := makeDir(t, map[string]string{"program": "text"}), t.TempDir()
+	symlink(t, "program", filepath.Join(src, "terraform-provider-x"))
+	if _, err := archive.Copy(t.Context(), src, dir, archive.Limits{}); err != nil {
+		t.Fatal(err)
+	}
+	info, err := os.Lstat(filepath.Join(dir, "terraform-provider-x"))
+	if err != nil || info.Mode() != 0o755 {
+		t.Errorf("got %v, %v", info.Mode(), err)
+	}
+}
+
+func TestRefusedInDirectories(t *testing.T) {
+	tests := []struct {
+		name string
+		make func(t *testing.T, dir string)
+	}{
+		{"symlink to a directory", func(t *testing.T, dir string) { symlink(t, t.TempDir(), filepath.Join(dir, "x")) }},
+		{"symlink to nothing", func(t *testing.T, dir string) { symlink(t, "nothing", filepath.Join(dir, "x")) }},
+		{"symlink to a device", func(t *testing.T, dir string) { symlink(t, os.DevNull, filepath.Join(dir, "x")) }},
+		{"newline", func(t *testing.T, dir string) {
+			if err := os.WriteFile(filepath.Join(dir, "a\nb"), nil, 0o600); err != nil {
+				t.Skip(err)
+			}
+		}},
+	}
+	for _, test := range tests {
+		for way, take := range bothWays {
+			t.Run(test.name+" "+way, func(t *testing.T) {
+				dir := makeDir(t, map[string]string{"a": "a"})
+				test.make(t, dir)
+				_, _, err := take(t, dir)
+				var entry *archive.EntryError
+				if !errors.As(err, &entry) {
+					t.Errorf("got error %v", err)
+				}
+			})
+		}
+	}
+}
+
+func TestHashOfNoDirectory(t *testing.T) {
+	dir := makeDir(t, map[string]string{"file": ""})
+	if _, err := archive.Hash(t.Context(), filepath.Join(dir, "file")); err == nil {
+		t.Error("a file: no error")
+	}
+	if _, err := archive.Hash(t.Context(), filepath.Join(dir, "nothing")); !errors.Is(err, fs.ErrNotExist) {
+		t.Errorf("nothing: got error %v", err)
+	}
+}
+
+func TestHashStopsWhenCancelled(t *testing.T) {
+	ctx, cancel := context.WithCancel(t.Context())
+	cancel()
+	if _, err := archive.Hash(ctx, makeDir(t, map[string]string{"a": "a"})); !errors.Is(err, context.Canceled) {
+		t.Errorf("got error %v", err)
+	}
+}
+
+func TestExecutable(t *testing.T) {
+	tests := []struct {
+		files string // separated by spaces
+		want  string // empty means ErrNoExecutable
+	}{
+		{"terraform-provider-null", "terraform-provider-null"},
+		{"terraform-provider-null.exe", "terraform-provider-null.exe"},
+		{"README terraform-provider-null_v2.1.0_x5", "terraform-provider-null_v2.1.0_x5"},
+		{"terraform-provider-null_v2.1.0_x5.exe", "terraform-provider-null_v2.1.0_x5.exe"},
+		{"terraform-provider-null_v2.0.0 terraform-provider-null_v1.0.0", "terraform-provider-null_v1.0.0"},
+		{"terraform-provider-null/x terraform-provider-null_v1", "terraform-provider-null_v1"},
+		{"terraform-provider-null-extra", ""},
+		{"terraform-null", ""},
+		{"bin/terraform-provider-null", ""},
+		{"Terraform-Provider-Null", ""},
+	}
+	for _, test := range tests {
+		files := map[string]string{}
+		for name := range strings.SplitSeq(test.files, " ") {
+			files[name] = ""
+		}
+		got, err := archive.Executable(makeDir(t, files), "null")
+		if got != test.want || errors.Is(err, archive.ErrNoExecutable) != (test.want == "") {
+			t.Errorf("%s: got %q, %v; want %q", test.files, got, err, test.want)
+		}
+		if test.want == "" && len(sources.Hints(err)) != 1 {
+			t.Errorf("%s: hints %q", test.files, sources.Hints(err))
+		}
+	}
+}

@@ -1,0 +1,301 @@
+package archive_test
+
+import (
+	"archive/zip"
+	"bytes"
+	"context"
+	"encoding/binary"
+	"errors"
+	"io"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/larder-cli/larder/sources/archive"
+	"golang.org/x/mod/sumdb/dirhash"
+)
+
+func TestRefusedNames(t *testing.T) {
+	tests := []struct {
+		names string // separated by spaces
+		want  string // in the error
+	}{
+		{"../x", `".." element`},
+		{"a/../../x", `".." element`},
+		{`..\x`, `".." element`},
+		{`a\..\x`, `".." element`},
+		{"/etc/passwd", "not relative"},
+		{`\x`, "not relative"},
+		{"C:/x", "not relative"},
+		{"c:x", "not relative"},
+		{"a\nb", "control characters"},
+		{"a\x00b", "control characters"},
+		{"x x", "occurs twice"},
+		{"d/ d/", "occurs twice"},
+		{"x ./x", "occurs twice"},
+		{"LICENSE license", "in case only"},
+		{"a/x A/y", "in case only"},
+		{"ä Ä", "in case only"},
+		{"x x/y", "both a file and a directory"},
+		{"x/y x", "both a file and a directory"},
+		{"x x/", "both a file and a directory"},
+		{".", "not a file's"},
+		{"a/..", `".." element`},
+	}
+	for _, test := range tests {
+		t.Run(test.names, func(t *testing.T) {
+			items := []item{file("terraform-provider-x", "")}
+			for name := range strings.SplitSeq(test.names, " ") {
+				items = append(items, item{name: name})
+			}
+			_, _, err := unpack(t, makeZip(t, items...))
+			var entry *archive.EntryError
+			if !errors.As(err, &entry) || !strings.Contains(err.Error(), test.want) {
+				t.Errorf("got error %v, want one about an entry, with %q", err, test.want)
+			}
+		})
+	}
+}
+
+func TestAcceptedNames(t *testing.T) {
+	for _, name := range []string{"...", "..x", "x..", "a/.x", "./x", "a//b", "a/./b", "ünïcode", "with space", "-"} {
+		dir, c, err := unpack(t, makeZip(t, item{name: "./"}, file(name, "text")))
+		if err != nil {
+			t.Errorf("%q: %v", name, err)
+			continue
+		}
+		want, err := dirhash.HashDir(dir, "", dirhash.Hash1)
+		if err != nil || string(c.H1) != want {
+			t.Errorf("%q: contents are %s, the directory is %s, %v", name, c.H1, want, err)
+		}
+	}
+}
+
+// header returns an archive with one entry, whose header says what change makes
+// it say.
+func header(t *testing.T, change func(*zip.FileHeader)) []byte {
+	t.Helper()
+	h := &zip.FileHeader{
+		Name: "terraform-provider-x", Method: zip.Store, CRC32: 0x3610a686, // of "hello"
+		CompressedSize64: 5, UncompressedSize64: 5,
+	}
+	change(h)
+	var out bytes.Buffer
+	w := zip.NewWriter(&out)
+	f, err := w.CreateRaw(h)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := io.WriteString(f, "hello"); err != nil && !strings.HasSuffix(h.Name, "/") {
+		t.Fatal(err)
+	}
+	if err := w.Close(); err != nil {
+		t.Fatal(err)
+	}
+	return out.Bytes()
+}
+
+func TestRefusedHeaders(t *testing.T) {
+	tests := []struct {
+		name   string
+		change func(*zip.FileHeader)
+		want   string // empty means that it is accepted
+	}{
+		{"honest", func(h *zip.FileHeader) {}, ""},
+		{"no checksum", func(h *zip.FileHeader) { h.CRC32 = 0 }, ""},
+		{"wrong checksum", func(h *zip.FileHeader) { h.CRC32++ }, "CRC-32"},
+		{"symlink", func(h *zip.FileHeader) { h.SetMode(fs.ModeSymlink | 0o777) }, "neither a file nor a directory"},
+		{"device", func(h *zip.FileHeader) { h.SetMode(fs.ModeDevice | 0o666) }, "neither a file nor a directory"},
+		{"named pipe", func(h *zip.FileHeader) { h.SetMode(fs.ModeNamedPipe | 0o666) }, "neither a file nor a directory"},
+		{"directory named as a file", func(h *zip.FileHeader) { h.SetMode(fs.ModeDir | 0o755) }, "neither a file nor a directory"},
+		{"file named as a directory", func(h *zip.FileHeader) { h.Name = "x/" }, "directory with contents"},
+		{"encrypted", func(h *zip.FileHeader) { h.Flags |= 1 }, "encrypted"},
+		{"zstd", func(h *zip.FileHeader) { h.Method = 93 }, "unknown method 93"},
+		{"stored too large", func(h *zip.FileHeader) { h.UncompressedSize64 = 6 }, "in another size"},
+		{"longer than the archive", func(h *zip.FileHeader) { h.CompressedSize64, h.UncompressedSize64 = 1e6, 1e6 }, "instead of the 1000000 stated"},
+		{"not deflated", func(h *zip.FileHeader) { h.Method = zip.Deflate }, "corrupt"},
+		{"too large", func(h *zip.FileHeader) { h.Method, h.UncompressedSize64 = zip.Deflate, 9<<30 }, "beyond the limit"},
+		{"too large to add up", func(h *zip.FileHeader) { h.Method, h.UncompressedSize64 = zip.Deflate, 1<<64-1 }, "beyond the limit"},
+		{"too dense", func(h *zip.FileHeader) { h.Method, h.UncompressedSize64 = zip.Deflate, 2<<30 }, "beyond the limit"},
+	}
+	for _, test := range tests {
+		t.Run(test.name, func(t *testing.T) {
+			_, _, err := unpack(t, header(t, test.change))
+			if test.want == "" && err != nil || test.want != "" && (err == nil || !strings.Contains(err.Error(), test.want)) {
+				t.Errorf("got error %v, want %q", err, test.want)
+			}
+		})
+	}
+}
+
+func TestDeflatedInAnotherSize(t *testing.T) {
+	packed := makeZip(t, file("terraform-provider-x", strings.Repeat("x", 1000)))
+	for _, size := range []uint32{999, 1001} {
+		lying := bytes.Clone(packed)
+		binary.LittleEndian.PutUint32(directory(t, lying, 0)[24:], size)
+		if _, _, err := unpack(t, lying); err == nil || !strings.Contains(err.Error(), "stated") {
+			t.Errorf("1000 bytes, said to be %d: error %v", size, err)
+		}
+	}
+}
+
+// directory is the n-th entry in the directory of an archive.
+func directory(t *testing.T, archived []byte, n int) []byte {
+	t.Helper()
+	entry := archived
+	for range n + 1 {
+		i := bytes.Index(entry[1:], []byte("PK\x01\x02"))
+		if i < 0 {
+			t.Fatal("no such entry")
+		}
+		entry = entry[i+1:]
+	}
+	return entry
+}
+
+func TestSharedBytes(t *testing.T) {
+	archived := makeZip(t, file("a", "text"), file("b", "text"))
+	binary.LittleEndian.PutUint32(directory(t, archived, 1)[42:], 0) // where b is
+	if _, _, err := unpack(t, archived); err == nil || !strings.Contains(err.Error(), "shares bytes") {
+		t.Errorf("got error %v", err)
+	}
+}
+
+func TestNotAnArchive(t *testing.T) {
+	whole := makeZip(t, file("terraform-provider-x", "text"))
+	for name, data := range map[string][]byte{
+		"nothing": nil, "text": []byte("<html>"), "cut": whole[:len(whole)-10],
+		"no entries": makeZip(t), "directories only": makeZip(t, item{name: "a/"}),
+	} {
+		if _, _, err := unpack(t, data); err == nil {
+			t.Errorf("%s: no error", name)
+		}
+	}
+}
+
+func TestLimits(t *testing.T) {
+	archived := makeZip(t, file("a", "four"), file("b", "four"))
+	src, _, err := unpack(t, archived)
+	if err != nil {
+		t.Fatal(err)
+	}
+	tests := []struct {
+		lim  archive.Limits
+		want bool
+	}{
+		{archive.Limits{Size: 8, Files: 2}, false},
+		{archive.Limits{Size: 7}, true},
+		{archive.Limits{Files: 1}, true},
+	}
+	for _, test := range tests {
+		_, err := archive.Unpack(t.Context(), bytes.NewReader(archived), int64(len(archived)), t.TempDir(), test.lim)
+		if got := errors.Is(err, archive.ErrLimit); got != test.want {
+			t.Errorf("Unpack within %+v: error %v", test.lim, err)
+		}
+		_, err = archive.Copy(t.Context(), src, t.TempDir(), test.lim)
+		if got := errors.Is(err, archive.ErrLimit); got != test.want {
+			t.Errorf("Copy within %+v: error %v", test.lim, err)
+		}
+	}
+}
+
+// A directory of many entries is not read to its end.
+func TestEndlessDirectory(t *testing.T) {
+	items := make([]item, 3000)
+	for i := range items {
+		items[i].name = strings.Repeat("long", 1000) + string(rune('a'+i%26)) + string(rune('a'+i/26%26)) + string(rune('a'+i/676))
+	}
+	archived := makeZip(t, items...)
+	_, err := archive.Unpack(t.Context(), bytes.NewReader(archived), int64(len(archived)), t.TempDir(), archive.Limits{Files: 100})
+	if !errors.Is(err, archive.ErrLimit) {
+		t.Errorf("got error %v", err)
+	}
+}
+
+func TestModes(t *testing.T) {
+	tests := []struct {
+		name string
+		mode fs.FileMode
+		want fs.FileMode
+	}{
+		{"x", 0, 0o644},
+		{"x", 0o600, 0o644},
+		{"x", 0o666, 0o644},
+		{"x", 0o700, 0o755},
+		{"x", 0o777 | fs.ModeSetuid | fs.ModeSetgid | fs.ModeSticky, 0o755},
+		{"terraform-provider-x_v1", 0, 0o755},
+		{"terraform-provider-x_v1", 0o644, 0o755},
+		{"docs/terraform-provider-x_v1", 0, 0o644},
+	}
+	for _, test := range tests {
+		dir, _, err := unpack(t, makeZip(t, item{name: test.name, mode: test.mode}))
+		if err != nil {
+			t.Fatal(err)
+		}
+		info, err := os.Stat(filepath.Join(dir, test.name))
+		if err != nil {
+			t.Fatal(err)
+		}
+		if info.Mode() != test.want {
+			t.Errorf("%s with mode %v gets %v, want %v", test.name, test.mode, info.Mode(), test.want)
+		}
+	}
+}
+
+func TestUnpackStopsWhenCancelled(t *testing.T) {
+	archived := makeZip(t, file("terraform-provider-x", strings.Repeat("x", 8<<20)))
+	ctx, cancel := context.WithCancel(t.Context())
+	cancel()
+	_, err := archive.Unpack(ctx, bytes.NewReader(archived), int64(len(archived)), t.TempDir(), archive.Limits{})
+	if !errors.Is(err, context.Canceled) {
+		t.Errorf("got error %v", err)
+	}
+}
+
+// The directory is opened once. What is put in its place later stays unharmed.
+func TestUnpackIntoOccupiedDirectory(t *testing.T) {
+	dir := t.TempDir()
+	outside := filepath.Join(t.TempDir(), "outside")
+	if err := os.Symlink(outside, filepath.Join(dir, "terraform-provider-x")); err != nil {
+		t.Skip(err)
+	}
+	archived := makeZip(t, file("terraform-provider-x", "text"))
+	if _, err := archive.Unpack(t.Context(), bytes.NewReader(archived), int64(len(archived)), dir, archive.Limits{}); err == nil {
+		t.Error("no error")
+	}
+	if _, err := os.Lstat(outside); err == nil {
+		t.Error("wrote through a symlink")
+	}
+}
+
+func FuzzUnpack(f *testing.F) {
+	f.Add(makeZip(f, file("terraform-provider-foo", "hello\n"), item{name: "sub/"}, file("sub/LICENSE", "x")))
+	f.Add(makeZip(f, file("../x", "x"), file("a/../../x", "x")))
+	f.Add(makeZip(f, item{name: "terraform-provider-foo", text: "hello", method: zip.Store, mode: fs.ModeSymlink}))
+	f.Add(makeZip(f, file("a", strings.Repeat("abcdefgh", 1<<12)), file("A", "")))
+	f.Fuzz(func(t *testing.T, data []byte) {
+		base := t.TempDir()
+		dir := filepath.Join(base, "dir")
+		if err := os.Mkdir(dir, 0o755); err != nil {
+			t.Fatal(err)
+		}
+		lim := archive.Limits{Size: 1 << 20, Files: 100}
+		c, err := archive.Unpack(t.Context(), bytes.NewReader(data), int64(len(data)), dir, lim)
+		if beside, _ := os.ReadDir(base); len(beside) != 1 {
+			t.Fatalf("wrote outside: %v", beside)
+		}
+		if err != nil {
+			return
+		}
+		want, err := dirhash.HashDir(dir, "", dirhash.Hash1)
+		if err != nil || string(c.H1) != want {
+			t.Fatalf("contents are %s, the directory is %s, %v", c.H1, want, err)
+		}
+		again, err := archive.Hash(t.Context(), dir)
+		if err != nil || again.H1 != c.H1 || again.Size != c.Size {
+			t.Fatalf("hashed again it is %+v, not %+v: %v", again, c, err)
+		}
+	})
+}
