@@ -1,0 +1,48 @@
+package sourcetest
+
+import (
+	"errors"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"sync"
+)
+
+// Provider is the path of an executable that engines can run as a provider, for
+// tests that go as far as a plan. It serves as any provider: copied to a name
+// such as terraform-provider-widget_v1.0.0, it has the resource and the data
+// source widget_thing, each with a text and an id. The file is the Go build
+// cache's and must stay as it is.
+func Provider(t TB) string {
+	t.Helper()
+	path, err := buildProvider()
+	if err != nil {
+		t.Fatalf("building the provider: %v", err)
+	}
+	return path
+}
+
+// buildProvider builds testdata/provider. As a tool of its module, its
+// executable is kept in the build cache, so that there is nothing to tidy up
+// and later runs need not link it again.
+var buildProvider = sync.OnceValues(func() (string, error) {
+	module, err := goCommand("", "env", "GOMOD")
+	if err != nil {
+		return "", err
+	}
+	return goCommand(filepath.Join(filepath.Dir(module), "testdata", "provider"), "tool", "-n", "provider")
+})
+
+// goCommand is what the go command prints when run in dir, without the last
+// line end.
+func goCommand(dir string, args ...string) (string, error) {
+	cmd := exec.Command("go", args...)
+	cmd.Dir = dir
+	cmd.Env = append(os.Environ(), "CGO_ENABLED=0", "GOWORK=off")
+	out, err := cmd.Output()
+	if exit, ok := errors.AsType[*exec.ExitError](err); ok {
+		err = errors.New(string(exit.Stderr))
+	}
+	return strings.TrimSpace(string(out)), err
+}
