@@ -4,6 +4,7 @@ import (
 	"archive/zip"
 	"bytes"
 	"encoding/json"
+	"io"
 	"net/http"
 	"os"
 	"path"
@@ -81,9 +82,10 @@ func (w *World) WritePacked(dir string, only ...string) {
 	w.t.Helper()
 	for _, r := range w.matching(only) {
 		for _, p := range r.packages {
-			archive, err := os.ReadFile(p.file)
+			archive, err := os.Open(p.file)
 			w.must(err)
 			w.writeFile(archive, dir, r.provider, p.filename)
+			w.must(archive.Close())
 		}
 	}
 }
@@ -109,10 +111,10 @@ func (w *World) WriteMirrorJSON(dir string, only ...string) {
 	byProvider := map[string][]*release{}
 	for _, r := range w.matching(only) {
 		byProvider[r.provider] = append(byProvider[r.provider], r)
-		w.writeFile(r.versionJSON(), dir, r.provider, r.version+".json")
+		w.writeFile(bytes.NewReader(r.versionJSON()), dir, r.provider, r.version+".json")
 	}
 	for provider, releases := range byProvider {
-		w.writeFile(indexJSON(releases), dir, provider, "index.json")
+		w.writeFile(bytes.NewReader(indexJSON(releases)), dir, provider, "index.json")
 	}
 }
 
@@ -134,9 +136,13 @@ func (w *World) matching(only []string) []*release {
 }
 
 // writeFile writes a file below dir, whose elements may hold forward slashes.
-func (w *World) writeFile(content []byte, dir string, elements ...string) {
+func (w *World) writeFile(content io.Reader, dir string, elements ...string) {
 	w.t.Helper()
 	name := filepath.Join(dir, filepath.FromSlash(path.Join(elements...)))
 	w.must(os.MkdirAll(filepath.Dir(name), 0o755))
-	w.must(os.WriteFile(name, content, 0o644))
+	f, err := os.Create(name)
+	w.must(err)
+	_, err = io.Copy(f, content)
+	w.must(err)
+	w.must(f.Close())
 }

@@ -3,10 +3,13 @@ package sourcetest_test
 import (
 	"bytes"
 	"crypto/sha256"
+	"crypto/tls"
+	"crypto/x509"
 	"encoding/json"
 	"fmt"
 	"io"
 	"net/http"
+	"net/url"
 	"os"
 	"path/filepath"
 	"slices"
@@ -157,7 +160,6 @@ func TestFaults(t *testing.T) {
 		{"redirect={path}", 0, 0, ""},
 		{"redirect={path} times=2", 200, size, ""},
 		{"redirect=https://example.test{path} times=1", 200, size, ""},
-		{"rate=1000", 200, size, ""},
 	} {
 		t.Run(tt.fault, func(t *testing.T) {
 			t.Parallel()
@@ -170,7 +172,9 @@ func TestFaults(t *testing.T) {
 			// HTTP/1 says more exactly what happened to a body.
 			client := w.Client()
 			client.Transport.(*http.Transport).Protocols = http1()
-			client.Timeout = time.Second
+			if f.Stall != 0 {
+				client.Timeout = time.Second
+			}
 			resp, err := client.Get(archiveURL(w))
 			if tt.status == 0 {
 				if err == nil {
@@ -258,18 +262,87 @@ func TestCorruptChangesOneBit(t *testing.T) {
 	}
 }
 
-func TestContentType(t *testing.T) {
+func TestHeaders(t *testing.T) {
 	w := newWorld(t)
-	for _, want := range []string{"text/html", "-"} {
+	for _, tt := range []struct{ fault, header, want string }{
+		{"contenttype=text/html", "Content-Type", "text/html"},
+		{"contenttype=-", "Content-Type", ""},
+		{"status=429 retryafter=7", "Retry-After", "7"},
+	} {
+		f, err := sourcetest.ParseFault(strings.Fields(tt.fault)...)
+		if err != nil {
+			t.Fatal(err)
+		}
 		w.Registry.Mend()
-		w.Registry.Fault(sourcetest.Fault{ContentType: want})
+		w.Registry.Fault(f)
 		resp, _, err := get(t, w, w.Registry.URL+"/.well-known/terraform.json")
 		if err != nil {
 			t.Fatal(err)
 		}
-		if got := strings.Join(resp.Header["Content-Type"], ""); got != strings.Trim(want, "-") {
-			t.Errorf("got %q, want %q", got, want)
+		if got := strings.Join(resp.Header[tt.header], ", "); got != tt.want {
+			t.Errorf("%s: %s is %q, want %q", tt.fault, tt.header, got, tt.want)
 		}
+	}
+}
+
+func TestSlow(t *testing.T) {
+	w := newWorld(t)
+	for _, fault := range []sourcetest.Fault{{Rate: 1000}, {Delay: 248 * time.Millisecond}} {
+		w.Registry.Mend()
+		w.Registry.Fault(fault)
+		start := time.Now()
+		_, body, err := get(t, w, archiveURL(w))
+		if took := time.Since(start); err != nil || len(body) != 248 || took < 248*time.Millisecond {
+			t.Errorf("%+v: %d bytes, %v, after %s, want 248 after as many milliseconds", fault, len(body), err, took)
+		}
+	}
+}
+
+func TestPlainAndStopped(t *testing.T) {
+	w := newWorld(t)
+	plain := w.Registry.Plain()
+	if resp, _, err := get(t, w, plain+"/.well-known/terraform.json"); err != nil || resp.TLS != nil {
+		t.Errorf("plain: got %v, %v, want an answer without TLS", resp, err)
+	}
+	w.Registry.Stop()
+	for _, url := range []string{w.Registry.URL, plain} {
+		if resp, _, err := get(t, w, url); err == nil {
+			t.Errorf("stopped: %s still answers %s", url, resp.Status)
+		}
+	}
+}
+
+// TestNothingLeadsOut asks for a host that is not in the world, in the way that
+// programs do which are given nothing but its environment.
+func TestNothingLeadsOut(t *testing.T) {
+	w := newWorld(t)
+	env := map[string]string{}
+	for _, variable := range w.Env() {
+		name, value, _ := strings.Cut(variable, "=")
+		env[name] = value
+	}
+	proxy, err := url.Parse(env["HTTPS_PROXY"])
+	if err != nil {
+		t.Fatal(err)
+	}
+	roots := x509.NewCertPool()
+	authority, err := os.ReadFile(env["SSL_CERT_FILE"])
+	if err != nil || !roots.AppendCertsFromPEM(authority) {
+		t.Fatalf("authority %q: %v", authority, err)
+	}
+	client := http.Client{Transport: &http.Transport{
+		Proxy:             http.ProxyURL(proxy),
+		TLSClientConfig:   &tls.Config{RootCAs: roots},
+		DisableKeepAlives: true,
+	}}
+	resp, err := client.Get("https://elsewhere.test/.well-known/terraform.json")
+	if err != nil {
+		t.Fatal(err)
+	}
+	resp.Body.Close()
+	requests := w.Registry.Requests()
+	if len(requests) != 1 || requests[0].Host != "elsewhere.test" {
+		t.Errorf("registry was asked %v, want discovery of elsewhere.test", requests)
 	}
 }
 
