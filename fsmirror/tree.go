@@ -1,0 +1,244 @@
+package fsmirror
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io/fs"
+	"maps"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+
+	"github.com/larder-cli/larder/sources"
+)
+
+const archivePrefix = "terraform-provider-"
+
+// A tree is all that a mirror holds.
+type tree struct {
+	packages map[sources.Provider]map[sources.Version]builds
+	strays   []Stray
+}
+
+// builds are where the packages of one version are.
+type builds map[sources.Platform]sources.Location
+
+// find says where the package is.
+func (t *tree) find(id sources.PackageID) (sources.Location, error) {
+	platforms := t.packages[id.Provider][id.Version]
+	if location, ok := platforms[id.Platform]; ok {
+		return location, nil
+	}
+	if len(platforms) == 0 {
+		return sources.Location{}, t.withHint(sources.ErrNotFound, id.Provider)
+	}
+	var names []string
+	for platform := range maps.Keys(platforms) {
+		names = append(names, platform.String())
+	}
+	slices.Sort(names)
+	return sources.Location{}, sources.WithHint(sources.ErrNoPlatform,
+		"the mirror has %s for %s", id.Version, strings.Join(names, ", "))
+}
+
+func (t *tree) add(p sources.Provider, v sources.Version, platform sources.Platform, location sources.Location) {
+	if t.packages[p] == nil {
+		t.packages[p] = map[sources.Version]builds{}
+	}
+	if t.packages[p][v] == nil {
+		t.packages[p][v] = builds{}
+	}
+	if _, ok := t.packages[p][v][platform]; !ok {
+		t.packages[p][v][platform] = location
+	}
+}
+
+// nobody is the provider of strays at directories that belong to none.
+var nobody sources.Provider
+
+// A scanner reads a tree, one level of directories with each method.
+type scanner struct {
+	ctx    context.Context
+	engine sources.Engine
+	tree   *tree
+}
+
+func scan(ctx context.Context, dir string, opts Options) (*tree, error) {
+	s := &scanner{ctx, opts.Engine, &tree{packages: map[sources.Provider]map[sources.Version]builds{}}}
+	info, err := os.Stat(dir)
+	switch {
+	case opts.MayBeAbsent && (errors.Is(err, fs.ErrNotExist) || err == nil && !info.IsDir()):
+		return s.tree, nil
+	case err != nil:
+		return nil, sources.WithHint(cannotSearch(dir, err), "create the directory, or remove the installation method that names it")
+	}
+	if err := s.hosts(dir); err != nil {
+		return nil, err
+	}
+	return s.tree, nil
+}
+
+func cannotSearch(dir string, err error) error {
+	if pathErr := (*fs.PathError)(nil); errors.As(err, &pathErr) {
+		err = pathErr.Err // it would name the path again
+	}
+	return fmt.Errorf("cannot search %s: %w", dir, err)
+}
+
+func (s *scanner) hosts(dir string) error {
+	return s.each(dir, func(path string, entry fs.DirEntry) error {
+		host := entry.Name()
+		switch _, err := sources.ParseHost(host); {
+		case strings.HasPrefix(host, "."): // as .larder and .git
+			return nil
+		case strings.HasPrefix(host, archivePrefix):
+			s.stray(nobody, path, "lies where Terraform 0.12 looked; put it into HOST/NAMESPACE/TYPE/VERSION/OS_ARCH/")
+			return nil
+		case !s.enters(nobody, path, entry):
+			return nil
+		case err != nil:
+			s.stray(nobody, path, "is not named as a registry's host: %v", err)
+			return nil
+		}
+		return s.namespaces(path, host)
+	})
+}
+
+func (s *scanner) namespaces(dir, host string) error {
+	return s.each(dir, func(path string, entry fs.DirEntry) error {
+		if !s.enters(nobody, path, entry) {
+			return nil
+		}
+		return s.types(path, host+"/"+entry.Name())
+	})
+}
+
+func (s *scanner) types(dir, namespace string) error {
+	return s.each(dir, func(path string, entry fs.DirEntry) error {
+		if !s.enters(nobody, path, entry) {
+			return nil
+		}
+		p, err := sources.ParseProvider(namespace+"/"+entry.Name(), s.engine)
+		if err != nil {
+			s.stray(nobody, path, "is not at the address of a provider: %v", err)
+			return nil
+		}
+		return s.versions(path, p)
+	})
+}
+
+// versions also finds archives, which lie beside the versions' directories.
+func (s *scanner) versions(dir string, p sources.Provider) error {
+	return s.each(dir, func(path string, entry fs.DirEntry) error {
+		if !entry.IsDir() && isZip(entry.Name()) {
+			s.archive(path, entry, p)
+			return nil
+		}
+		v, err := sources.ParseVersion(entry.Name())
+		switch {
+		case err != nil && entry.IsDir() && !strings.HasPrefix(entry.Name(), "."):
+			s.stray(p, path, "is not named as a version: %v", err)
+			return nil
+		case err != nil || !s.enters(p, path, entry):
+			return nil
+		}
+		return s.platforms(path, p, v)
+	})
+}
+
+func (s *scanner) archive(path string, entry fs.DirEntry, p sources.Provider) {
+	v, platform, ok := parseArchiveName(entry.Name(), p.Type)
+	switch {
+	case strings.HasPrefix(entry.Name(), "."):
+	case !ok:
+		s.stray(p, path, "is not named %s%s_VERSION_OS_ARCH.zip", archivePrefix, p.Type)
+	case !targetIs(path, entry, fs.FileMode.IsRegular):
+		s.stray(p, path, "is not a regular file, nor a symlink to one")
+	default:
+		s.tree.add(p, v, platform, sources.Location{Archive: path})
+	}
+}
+
+func (s *scanner) platforms(dir string, p sources.Provider, v sources.Version) error {
+	return s.each(dir, func(path string, entry fs.DirEntry) error {
+		platform, err := sources.ParsePlatform(entry.Name())
+		switch {
+		case strings.HasPrefix(entry.Name(), "."):
+		case isZip(entry.Name()):
+			s.stray(p, path, "lies in a version's directory; archives belong beside it")
+		case err != nil && entry.IsDir():
+			s.stray(p, path, "is not named as a platform: %v", err)
+		case err != nil:
+		case !targetIs(path, entry, fs.FileMode.IsDir):
+			s.stray(p, path, "is not a directory, nor a symlink to one")
+		default:
+			s.tree.add(p, v, platform, sources.Location{Dir: path})
+		}
+		return nil
+	})
+}
+
+// parseArchiveName parses terraform-provider-TYPE_VERSION_OS_ARCH.zip, in any
+// case. What follows ARCH after an underscore does not count.
+func parseArchiveName(name, providerType string) (v sources.Version, platform sources.Platform, ok bool) {
+	name = strings.ToLower(name)
+	name, hasPrefix := strings.CutPrefix(name, archivePrefix+providerType+"_")
+	name, hasSuffix := strings.CutSuffix(name, ".zip")
+	parts := strings.Split(name, "_")
+	if !hasPrefix || !hasSuffix || len(parts) < 3 {
+		return v, platform, false
+	}
+	v, err := sources.ParseVersion(parts[0])
+	if err != nil {
+		return v, platform, false
+	}
+	platform, err = sources.ParsePlatform(parts[1] + "_" + parts[2])
+	return v, platform, err == nil
+}
+
+func isZip(name string) bool { return strings.EqualFold(filepath.Ext(name), ".zip") }
+
+// each calls visit for the entries of dir, in byte order.
+func (s *scanner) each(dir string, visit func(path string, entry fs.DirEntry) error) error {
+	if err := s.ctx.Err(); err != nil {
+		return err
+	}
+	entries, err := os.ReadDir(dir)
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil // removed since its parent was read
+	}
+	if err != nil {
+		return cannotSearch(dir, err)
+	}
+	for _, entry := range entries {
+		if err := visit(filepath.Join(dir, entry.Name()), entry); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// enters reports whether entry is a directory to look into. Symlinks are not:
+// they could lead in circles.
+func (s *scanner) enters(p sources.Provider, path string, entry fs.DirEntry) bool {
+	if entry.Type()&fs.ModeSymlink != 0 {
+		s.stray(p, path, "is a symlink; only those to packages themselves are followed")
+	}
+	return entry.IsDir()
+}
+
+// targetIs looks at the target of entry if it is a symlink.
+func targetIs(path string, entry fs.DirEntry, is func(fs.FileMode) bool) bool {
+	if entry.Type()&fs.ModeSymlink == 0 {
+		return is(entry.Type())
+	}
+	info, err := os.Stat(path)
+	return err == nil && is(info.Mode())
+}
+
+// stray notes what lies in the directory of p, or of nobody, to no effect.
+func (s *scanner) stray(p sources.Provider, path, reason string, args ...any) {
+	s.tree.strays = append(s.tree.strays, Stray{path, fmt.Sprintf(reason, args...), p})
+}
