@@ -1,0 +1,200 @@
+package main_test
+
+import (
+	"go/ast"
+	"go/parser"
+	"go/token"
+	"io/fs"
+	"maps"
+	"path"
+	"path/filepath"
+	"slices"
+	"strconv"
+	"strings"
+	"testing"
+)
+
+const module = "github.com/larder-cli/larder"
+
+// mayImport is the project's shape: what each package may know of the others.
+// Arrows point down only. Tests may know sourcetest besides.
+var mayImport = map[string][]string{
+	"sources":            {},
+	"sources/archive":    {"sources"},
+	"sources/fetch":      {"sources"},
+	"sources/netmirror":  {"sources", "sources/fetch"},
+	"sources/registry":   {"sources", "sources/fetch"},
+	"sources/sourcetest": {"sources"},
+	"sources/trust":      {"sources"},
+
+	"fsmirror":           {"sources"},
+	"cachedir":           {"sources", "sources/archive"},
+	"cliconfig":          {"sources"},
+	"installer":          {"sources", "sources/archive", "sources/fetch", "sources/trust", "installer/lockfile"},
+	"installer/lockfile": {"sources"},
+	"installer/modules":  {"sources"},
+
+	"cmd/larder": {
+		"sources", "sources/archive", "sources/fetch", "sources/netmirror", "sources/registry", "sources/trust",
+		"fsmirror", "cachedir", "cliconfig", "installer", "installer/lockfile", "installer/modules",
+	},
+	"scripts/quickstart": {"sources", "sources/sourcetest"},
+}
+
+// doors are the packages through which each library comes in. What it does is
+// said in our words there, and nowhere else is there a need to know it. The Go
+// project's own libraries, golang.org/x/..., need none.
+var doors = map[string][]string{
+	"github.com/ProtonMail/go-crypto":        {"sources/trust", "sources/sourcetest"},
+	"github.com/adrg/xdg":                    {"cliconfig"},
+	"github.com/apparentlymart/go-versions":  {"sources"}, // tests hold ours against it
+	"github.com/gofrs/flock":                 {"cachedir"},
+	"github.com/hashicorp/go-version":        {"sources"},
+	"github.com/hashicorp/hcl/hcl":           {"cliconfig"},
+	"github.com/hashicorp/hcl/json":          {"cliconfig"},
+	"github.com/hashicorp/hcl/v2":            {"installer/lockfile", "installer/modules"},
+	"github.com/hashicorp/terraform-svchost": {"sources"},
+	"github.com/klauspost/compress":          {"sources/archive"},
+	"github.com/rogpeppe/go-internal":        {"cmd/larder"}, // script tests
+	"github.com/urfave/cli":                  {"cmd/larder"},
+	"github.com/vbauerster/mpb":              {"cmd/larder"},
+	"github.com/zclconf/go-cty":              {"installer/lockfile", "installer/modules"},
+}
+
+// reserved are names of the standard library that few packages may use. The
+// others tell events, return errors, and are told what they need to know.
+var reserved = map[string][]string{
+	"fmt.Print":   {"cmd/larder"},
+	"fmt.Printf":  {"cmd/larder"},
+	"fmt.Println": {"cmd/larder"},
+	"os.Stdin":    {"cmd/larder"},
+	"os.Stdout":   {"cmd/larder"},
+	"os.Stderr":   {"cmd/larder", "scripts/quickstart"},
+	"os.Exit":     {"cmd/larder", "scripts/quickstart"},
+
+	"os.Getenv":        {"cliconfig"},
+	"os.LookupEnv":     {"cliconfig"},
+	"os.ExpandEnv":     {"cliconfig"},
+	"os.Environ":       {"cliconfig", "sources/sourcetest"},
+	"os.UserHomeDir":   {"cliconfig"},
+	"os.UserCacheDir":  {"cliconfig"},
+	"os.UserConfigDir": {"cliconfig"},
+}
+
+func TestArrowsPointDown(t *testing.T) {
+	for _, f := range goFiles(t) {
+		known, ok := mayImport[f.pkg]
+		if !ok {
+			t.Fatalf("%s: package is not in mayImport", f.path)
+		}
+		if f.test {
+			known = append(slices.Clone(known), f.pkg, "sources/sourcetest")
+		}
+		for _, imported := range f.imports {
+			if inner, ok := strings.CutPrefix(imported, module+"/"); ok && !slices.Contains(known, inner) {
+				t.Errorf("%s imports %s, which it may not know", f.path, inner)
+			}
+		}
+	}
+}
+
+func TestLibrariesComeInByTheirDoors(t *testing.T) {
+	libraries := slices.Collect(maps.Keys(doors))
+	for _, f := range goFiles(t) {
+		for _, imported := range f.imports {
+			if isGo(imported) || strings.HasPrefix(imported, module+"/") {
+				continue
+			}
+			i := slices.IndexFunc(libraries, func(l string) bool { return imported == l || strings.HasPrefix(imported, l+"/") })
+			switch {
+			case i < 0:
+				t.Errorf("%s imports %s, which has no door", f.path, imported)
+			case !slices.Contains(doors[libraries[i]], f.pkg):
+				t.Errorf("%s imports %s, whose door is %v", f.path, imported, doors[libraries[i]])
+			}
+		}
+	}
+}
+
+func TestOnlyTheCommandPrintsAndOnlyCLIConfigReadsTheEnvironment(t *testing.T) {
+	for _, f := range goFiles(t) {
+		if f.test {
+			continue
+		}
+		ast.Inspect(f.syntax, func(n ast.Node) bool {
+			selector, ok := n.(*ast.SelectorExpr)
+			if !ok {
+				return true
+			}
+			pkg, ok := selector.X.(*ast.Ident)
+			if !ok {
+				return true
+			}
+			name := pkg.Name + "." + selector.Sel.Name
+			if users, ok := reserved[name]; ok && !slices.Contains(users, f.pkg) {
+				t.Errorf("%s uses %s, which is for %v", f.path, name, users)
+			}
+			return true
+		})
+		// A logger of one's own is a writer like any other; the package's is not.
+		if slices.Contains(f.imports, "log") && f.pkg != "sources/sourcetest" {
+			t.Errorf("%s imports log", f.path)
+		}
+	}
+}
+
+// isGo reports whether an import path is the Go project's.
+func isGo(imported string) bool {
+	first, _, _ := strings.Cut(imported, "/")
+	return !strings.Contains(first, ".") || strings.HasPrefix(imported, "golang.org/x/")
+}
+
+// A goFile is a file of this module, whatever platform it is for.
+type goFile struct {
+	path    string // relative to the module
+	pkg     string // directory it is in
+	test    bool
+	imports []string
+	syntax  *ast.File
+}
+
+// goFiles are all Go files of the module, but for those in testdata.
+func goFiles(t *testing.T) []goFile {
+	t.Helper()
+	const root = "../.."
+	var files []goFile
+	err := filepath.WalkDir(root, func(name string, entry fs.DirEntry, err error) error {
+		if err != nil {
+			return err
+		}
+		if base := entry.Name(); entry.IsDir() && name != root && (base == "testdata" || base[0] == '.' || base[0] == '_') {
+			return fs.SkipDir
+		}
+		if entry.IsDir() || filepath.Ext(name) != ".go" {
+			return nil
+		}
+		syntax, err := parser.ParseFile(token.NewFileSet(), name, nil, parser.SkipObjectResolution)
+		if err != nil {
+			return err
+		}
+		relative, err := filepath.Rel(root, name)
+		if err != nil {
+			return err
+		}
+		f := goFile{path: filepath.ToSlash(relative), test: strings.HasSuffix(name, "_test.go"), syntax: syntax}
+		f.pkg = path.Dir(f.path)
+		for _, spec := range syntax.Imports {
+			imported, err := strconv.Unquote(spec.Path.Value)
+			if err != nil {
+				return err
+			}
+			f.imports = append(f.imports, imported)
+		}
+		files = append(files, f)
+		return nil
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return files
+}
