@@ -92,8 +92,8 @@ func newGenerated(seed string) *generated {
 	copy(key[:], seed)
 	source := rand.NewChaCha8(key)
 	g := &generated{random: rand.New(source)}
-	for i := range 2048 {
-		token := make([]byte, 4+i%16)
+	for i := range 1024 {
+		token := make([]byte, 4+i%28)
 		source.Read(token)
 		g.tokens = append(g.tokens, token)
 	}

@@ -76,7 +76,7 @@ func New(t TB) *World {
 type Release struct {
 	Platforms []string          // OS_ARCH
 	Files     map[string]string // by path; those that look like a provider's are executable
-	Size      int64             // of the executable in bytes; it is generated and compresses about as machine code does
+	Size      int64             // of the executable in bytes; it is generated, and compresses as executables do
 	Deflate   bool              // compress the archive
 	Archive   []byte            // the archive itself, whatever it holds, instead of one made from the above
 	Protocols []string          // 5.0 if empty

@@ -123,7 +123,7 @@ func TestNothingChanges(t *testing.T) {
 	w.Add(widget, "2.0.0", sourcetest.Release{Platforms: []string{"linux_amd64"}, Size: 10_000})
 	for id, want := range map[string]string{
 		widget + "/1.2.0/linux_amd64": "zh:b0a72bf77a60290cad957daf444682802f7c098b14062f80cfe4d2baf9effeb6",
-		widget + "/2.0.0/linux_amd64": "zh:aae21bf93961101c5fb5d58a07c8053a9167f812bec2b123cd9e254680f04373",
+		widget + "/2.0.0/linux_amd64": "zh:25343f34d36132153f9d88063def255c8278751bf47aeb1127b6ea7ed64d942b",
 	} {
 		if zh, _ := w.Hashes(id); zh != want {
 			t.Errorf("%s: got %s, want %s", id, zh, want)
