@@ -2,6 +2,7 @@ package sourcetest
 
 import (
 	"bytes"
+	"cmp"
 	"fmt"
 	"net/http"
 	"net/http/httptest"
@@ -162,9 +163,9 @@ func (f Fault) answer(w *response, r *http.Request) bool {
 		w.hang()
 	case f.Redirect != "":
 		set("Location", strings.ReplaceAll(f.Redirect, "{path}", r.URL.RequestURI()))
-		w.WriteHeader(max(f.Status, http.StatusFound))
+		w.WriteHeader(cmp.Or(f.Status, http.StatusFound))
 	case f.Status != 0 || f.Body != "":
-		w.WriteHeader(max(f.Status, http.StatusOK))
+		w.WriteHeader(cmp.Or(f.Status, http.StatusOK))
 		w.Write([]byte(f.Body))
 	default:
 		return false
@@ -276,7 +277,10 @@ func (w *response) corrupted(b []byte) []byte {
 	if !w.fault.Corrupt {
 		return b
 	}
-	length, _ := strconv.ParseInt(w.Header().Get("Content-Length"), 10, 64)
+	length, err := strconv.ParseInt(w.Header().Get("Content-Length"), 10, 64)
+	if err != nil {
+		length = int64(len(b)) // documents are written in one go
+	}
 	at := length/2 - w.sent
 	if at < 0 || at >= int64(len(b)) {
 		return b

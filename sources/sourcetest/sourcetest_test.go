@@ -220,6 +220,18 @@ func TestCutOverHTTP2(t *testing.T) {
 	}
 }
 
+func TestRedirect(t *testing.T) {
+	w := newWorld(t)
+	w.Registry.Fault(sourcetest.Fault{Redirect: "https://example.test{path}", Status: http.StatusMovedPermanently, Times: 1})
+	if _, _, err := get(t, w, archiveURL(w)); err != nil {
+		t.Fatal(err)
+	}
+	requests := w.Registry.Requests()
+	if len(requests) != 2 || requests[0].Status != http.StatusMovedPermanently || requests[1].Host != "example.test" {
+		t.Errorf("got %v, want a redirect to example.test, and the archive", requests)
+	}
+}
+
 func TestRangesRefusedOrOutdated(t *testing.T) {
 	w := newWorld(t)
 	for _, tt := range []struct {
@@ -245,20 +257,23 @@ func TestRangesRefusedOrOutdated(t *testing.T) {
 
 func TestCorruptChangesOneBit(t *testing.T) {
 	w := newWorld(t)
-	_, want, _ := get(t, w, archiveURL(w))
-	w.Registry.Fault(sourcetest.Fault{Corrupt: true})
-	_, got, err := get(t, w, archiveURL(w))
-	if err != nil || len(got) != len(want) {
-		t.Fatalf("got %d bytes, %v, want %d", len(got), err, len(want))
-	}
-	var changed []int
-	for i := range got {
-		if got[i] != want[i] {
-			changed = append(changed, i)
+	for _, url := range []string{archiveURL(w), w.Registry.URL + "/.well-known/terraform.json"} {
+		w.Registry.Mend()
+		_, want, _ := get(t, w, url)
+		w.Registry.Fault(sourcetest.Fault{Corrupt: true})
+		_, got, err := get(t, w, url)
+		if err != nil || len(got) != len(want) {
+			t.Fatalf("%s: got %d bytes, %v, want %d", url, len(got), err, len(want))
 		}
-	}
-	if !slices.Equal(changed, []int{len(want) / 2}) {
-		t.Errorf("bytes %v are changed, want the middle one", changed)
+		var changed []int
+		for i := range got {
+			if got[i] != want[i] {
+				changed = append(changed, i)
+			}
+		}
+		if !slices.Equal(changed, []int{len(want) / 2}) {
+			t.Errorf("%s: bytes %v are changed, want the middle one", url, changed)
+		}
 	}
 }
 
