@@ -57,7 +57,9 @@ type Dir struct {
 	root     string
 	readOnly error // why nothing can be written; nil if it can
 	opts     Options
-	sweep    sync.Once
+	memory   sync.Map  // of path to record, for what cannot be written
+	sweep    sync.Once // of what killed processes left
+	lockless sync.Once // to say that there are no locks
 }
 
 // Options adjust a Dir. The zero Options are ready to use.

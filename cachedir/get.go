@@ -71,12 +71,12 @@ func (d *Dir) find(ctx context.Context, id sources.PackageID, dir string, paths 
 	if r, err = hash(ctx, dir); err != nil {
 		return record{}, err
 	}
+	r = d.inherit(r, paths...)
 	if dir != d.entry(id) {
 		r.Dir = dir
 	}
-	r.inherit(paths...)
-	if d.readOnly == nil && settled(r.Files, d.opts.Now()) {
-		d.warn(d.writeRecord(paths[len(paths)-1], r))
+	if settled(r.Files, d.opts.Now()) {
+		d.keepRecord(paths[len(paths)-1], r)
 	}
 	return r, nil
 }

@@ -16,8 +16,8 @@ import (
 
 // Link makes target, the place of the package in a working directory, equal to
 // the entry s, and says how. It is built aside and takes the place of whatever
-// is there by rename. If the entry is there already, by whichever means the
-// mode allows, or is itself the target, nothing changes.
+// is there by rename. If the entry is there already, by a means that the mode
+// allows, nothing changes. If it is itself the target, the mode is empty.
 func (d *Dir) Link(ctx context.Context, s sources.Stored, target string) (sources.LinkMode, error) {
 	mode, err := d.link(ctx, s, target)
 	return mode, named(s.ID, noSpace(err, target))
@@ -28,8 +28,8 @@ func (d *Dir) link(ctx context.Context, s sources.Stored, target string) (source
 	if err != nil {
 		return "", err
 	}
-	if target == s.Dir {
-		return d.opts.Link, nil
+	if same(s.Dir, target) {
+		return "", nil
 	}
 	entry, err := scan(s.Dir)
 	if err != nil {
@@ -51,7 +51,19 @@ func (d *Dir) link(ctx context.Context, s sources.Stored, target string) (source
 	if err := replace(made, target, work); err != nil {
 		return "", err
 	}
-	return mode, d.remember(s, target, mode)
+	d.remember(s, target, mode)
+	return mode, nil
+}
+
+// same reports whether two paths lead to one directory without a link at the
+// end of b.
+func same(a, b string) bool {
+	at, err := os.Stat(a)
+	if err != nil {
+		return false
+	}
+	bt, err := os.Lstat(b)
+	return err == nil && os.SameFile(at, bt)
 }
 
 // linked says by which means target is the entry already, if it is.
@@ -65,7 +77,7 @@ func (d *Dir) linked(s sources.Stored, entry []mark, target string) sources.Link
 	case err != nil:
 		return ""
 	case !slices.Equal(marks, entry):
-		if r, ok := readRecord(d.rootPath(s.ID, target)); ok && !d.opts.Paranoid && r.H1 == s.H1 && slices.Equal(r.Files, marks) {
+		if r, ok := d.readRecord(d.rootPath(s.ID, target)); ok && !d.opts.Paranoid && r.H1 == s.H1 && slices.Equal(r.Files, marks) {
 			return r.Link
 		}
 		return ""
@@ -76,20 +88,17 @@ func (d *Dir) linked(s sources.Stored, entry []mark, target string) sources.Link
 }
 
 // remember writes down what is in target now, so that it need not be hashed.
-func (d *Dir) remember(s sources.Stored, target string, mode sources.LinkMode) error {
-	if d.readOnly != nil {
-		return nil
-	}
+func (d *Dir) remember(s sources.Stored, target string, mode sources.LinkMode) {
 	marks, err := scan(target)
 	if err != nil {
-		return err
+		d.warn(err)
+		return
 	}
-	d.warn(d.writeRecord(d.rootPath(s.ID, target), record{
+	d.keepRecord(d.rootPath(s.ID, target), record{
 		Dir: target, Link: mode, Files: marks,
 		H1: s.H1, ZipH1: s.ZipH1, ZH: s.ZH, Filename: s.Filename,
 		Verdict: s.Verdict, Origin: s.Origin, Evidence: digest(s.Signed),
-	}))
-	return nil
+	})
 }
 
 // makeLink makes the entry appear at made, which does not exist.

@@ -94,17 +94,18 @@ func timedOut(ctx context.Context, h Holder) error {
 // is made anew for each use, as a flock.Flock that holds its lock would let
 // anyone lock it again.
 type fileLock struct {
-	path  string
-	file  *flock.Flock
-	mutex *sync.Mutex
-	warn  func(error)
+	path     string
+	file     *flock.Flock
+	mutex    *sync.Mutex
+	lockless func(error) // told that the file system has no locks
 }
 
 func (d *Dir) newLock(path string) *fileLock {
 	path = d.lockPath(path)
 	mutex, _ := held.LoadOrStore(path, new(sync.Mutex))
 	// Others may lock what we made, so they must be able to read it.
-	return &fileLock{path, flock.New(path, flock.SetPermissions(0o644)), mutex.(*sync.Mutex), d.warn}
+	file := flock.New(path, flock.SetPermissions(0o644))
+	return &fileLock{path, file, mutex.(*sync.Mutex), d.warnLockless}
 }
 
 // try takes the lock if it is free. A file system without locks does not keep
@@ -115,7 +116,7 @@ func (l *fileLock) try() (bool, error) {
 	}
 	ok, err := l.file.TryLock()
 	if lockless(err) {
-		l.warn(fmt.Errorf("locking %s, which is not safe against other processes now: %w", l.path, err))
+		l.lockless(err)
 		return true, nil
 	}
 	if err != nil {
@@ -131,6 +132,12 @@ func (l *fileLock) free() {
 	os.Remove(l.holderPath())
 	l.file.Unlock()
 	l.mutex.Unlock()
+}
+
+func (d *Dir) warnLockless(err error) {
+	d.lockless.Do(func() {
+		d.warn(fmt.Errorf("%s cannot be locked, so other processes may get in the way: %w", d.root, err))
+	})
 }
 
 // lockless reports whether err means that the file system has no locks.

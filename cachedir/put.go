@@ -44,7 +44,7 @@ func (d *Dir) put(ctx context.Context, id sources.PackageID, del sources.Deliver
 	if err == nil && del.Accept(d.stored(id, d.entry(id), old)) {
 		return old, nil
 	}
-	// Whatever else is wrong with an entry, replacing it is the cure.
+	// Whatever is wrong with an entry, replacing it is the cure.
 	if ctx.Err() != nil {
 		return record{}, ctx.Err()
 	}
@@ -57,7 +57,7 @@ func (d *Dir) put(ctx context.Context, id sources.PackageID, del sources.Deliver
 	if err != nil {
 		return record{}, err
 	}
-	return r, d.show(ctx, id, old, &r, signed, work)
+	return r, d.show(ctx, id, old, r, signed, work)
 }
 
 // build makes the package in the workspace, judged and on the medium.
@@ -113,12 +113,27 @@ func (d *Dir) receive(ctx context.Context, del sources.Delivery, work string) (s
 	if err != nil {
 		return parcel, sources.Contents{}, err
 	}
-	contents, err := archive.Unpack(ctx, from, info.Size(), made, archive.Limits{})
+	contents, err := d.unpack(ctx, from, info.Size(), made)
 	return parcel, contents, err
 }
 
-// show makes the package visible, and tells in r which files it consists of.
-func (d *Dir) show(ctx context.Context, id sources.PackageID, old record, r *record, signed *sources.Signed, work string) error {
+// unpack unpacks an archive, unless it says that it holds more than there is
+// room for.
+func (d *Dir) unpack(ctx context.Context, from io.ReaderAt, size int64, made string) (sources.Contents, error) {
+	var lim archive.Limits
+	room, ok := freeSpace(d.tmp())
+	if ok && room < 8<<30 { // which no package unpacks to anyway
+		lim.Size = max(room, 1)
+	}
+	contents, err := archive.Unpack(ctx, from, size, made, lim)
+	if lim.Size > 0 && errors.Is(err, archive.ErrLimit) {
+		err = sources.WithHint(err, "The disk of %s has %d bytes free", d.root, room)
+	}
+	return contents, err
+}
+
+// show makes the package of r visible, in place of old.
+func (d *Dir) show(ctx context.Context, id sources.PackageID, old, r record, signed *sources.Signed, work string) error {
 	if err := d.keepEvidence(ctx, id, signed); err != nil {
 		return err
 	}
@@ -133,7 +148,8 @@ func (d *Dir) show(ctx context.Context, id sources.PackageID, old record, r *rec
 	} else if err := replace(filepath.Join(work, "new"), entry, work); err != nil {
 		return err
 	}
-	return errors.Join(syncDir(filepath.Dir(entry)), d.writeRecord(d.recordPath(id), *r))
+	d.keepRecord(d.recordPath(id), r)
+	return syncDir(filepath.Dir(entry))
 }
 
 // A stage is the file that an archive is written to as it arrives.
@@ -155,27 +171,28 @@ func (d *Dir) workspace(id sources.PackageID) string {
 	return filepath.Join(d.tmp(), filepath.FromSlash(id.Path()))
 }
 
-// removeLeftovers removes what processes that were killed have left.
+// removeLeftovers removes what processes that were killed have left: packages
+// half made, and records that never got to their place.
 func (d *Dir) removeLeftovers() {
-	tmp := os.DirFS(d.tmp())
-	workspaces, _ := fs.Glob(tmp, "*/*/*/*/*")
+	tmp, err := os.OpenRoot(d.tmp()) // so as not to be led out of it by links
+	if err != nil {
+		d.warn(err)
+		return
+	}
+	defer tmp.Close()
+	workspaces, _ := fs.Glob(tmp.FS(), "*/*/*/*/*")
 	for _, path := range workspaces {
 		l := d.newLock(path)
 		if ok, err := l.try(); err != nil || !ok {
 			continue
 		}
-		d.warn(os.RemoveAll(filepath.Join(d.tmp(), filepath.FromSlash(path))))
+		d.warn(tmp.RemoveAll(path))
 		l.free()
 	}
-	d.removeOldFiles()
-}
-
-// removeOldFiles removes records that never got to their place.
-func (d *Dir) removeOldFiles() {
-	entries, _ := os.ReadDir(d.tmp())
+	entries, _ := fs.ReadDir(tmp.FS(), ".")
 	for _, e := range entries {
 		if info, err := e.Info(); err == nil && !e.IsDir() && abandoned(info, d.opts.Now()) {
-			os.Remove(filepath.Join(d.tmp(), e.Name()))
+			tmp.Remove(e.Name())
 		}
 	}
 }

@@ -50,7 +50,10 @@ func parseRecord(data []byte) (record, error) {
 }
 
 // readRecord reads a record, if there is one that makes sense.
-func readRecord(path string) (record, bool) {
+func (d *Dir) readRecord(path string) (record, bool) {
+	if r, ok := d.memory.Load(path); ok {
+		return r.(record), true
+	}
 	f, err := os.Open(path)
 	if err != nil {
 		return record{}, false
@@ -69,11 +72,21 @@ func readRecord(path string) (record, bool) {
 	return r, err == nil
 }
 
-// writeRecord replaces the record at path. It is not flushed to the medium: a
-// record that a power cut turns into zeros is no record, which is the same as
-// one that was never written.
-func (d *Dir) writeRecord(path string, r record) error {
+// keepRecord replaces the record at path. Nothing is lost but time if it cannot.
+func (d *Dir) keepRecord(path string, r record) {
 	r.Format = recordFormat
+	if d.readOnly != nil {
+		d.memory.Store(path, r)
+		return
+	}
+	if err := d.writeRecord(path, r); err != nil {
+		d.warn(fmt.Errorf("writing a record: %w", err))
+	}
+}
+
+// writeRecord does not flush the record to the medium: one that a power cut
+// turns into zeros is no record, which is the same as one never written.
+func (d *Dir) writeRecord(path string, r record) error {
 	data, err := json.Marshal(r)
 	if err != nil {
 		return err
@@ -87,8 +100,7 @@ func (d *Dir) writeRecord(path string, r record) error {
 	}
 	defer os.Remove(f.Name()) // nothing is left of it once renamed
 	_, err = f.Write(data)
-	err = errors.Join(err, f.Chmod(0o644), f.Close())
-	if err != nil {
+	if err := errors.Join(err, f.Chmod(0o644), f.Close()); err != nil {
 		return err
 	}
 	return rename(f.Name(), path)
@@ -103,7 +115,7 @@ func (d *Dir) recall(dir string, paths ...string) (record, error) {
 		return record{}, err
 	}
 	for _, path := range paths {
-		if r, ok := readRecord(path); ok && slices.Equal(r.Files, marks) {
+		if r, ok := d.readRecord(path); ok && slices.Equal(r.Files, marks) {
 			d.noteUse(path, r)
 			return r, nil
 		}
@@ -111,22 +123,23 @@ func (d *Dir) recall(dir string, paths ...string) (record, error) {
 	return record{}, nil
 }
 
-// noteUse notes that a package is used, at most once an hour.
+// noteUse notes that a package is used, at most once an hour. It needs the
+// record's owner to do that, so in a shared cache it may not work.
 func (d *Dir) noteUse(path string, r record) {
 	now := d.opts.Now()
 	if d.readOnly == nil && now.Sub(r.used) > time.Hour {
-		d.warn(os.Chtimes(path, now, now))
+		os.Chtimes(path, now, now)
 	}
 }
 
-// inherit takes over what does not follow from the contents from whichever of
-// the records at paths is about the same contents.
-func (r *record) inherit(paths ...string) {
+// inherit adds to r, which only knows the files, what one of the records at
+// paths knows of the same contents.
+func (d *Dir) inherit(r record, paths ...string) record {
 	for _, path := range paths {
-		if old, ok := readRecord(path); ok && old.H1 == r.H1 {
-			old.Files, old.Dir, old.Link = r.Files, r.Dir, r.Link
-			*r = old
-			return
+		if old, ok := d.readRecord(path); ok && old.H1 == r.H1 {
+			old.Files, old.Dir, old.Link = r.Files, "", ""
+			return old
 		}
 	}
+	return r
 }

@@ -1,0 +1,249 @@
+package cachedir_test
+
+import (
+	"context"
+	"errors"
+	"os"
+	"path/filepath"
+	"testing"
+	"time"
+
+	"github.com/larder-cli/larder/cachedir"
+	"github.com/larder-cli/larder/sources"
+)
+
+// What Terraform put into the cache is hashed, and nobody vouches for it.
+func TestGetForeign(t *testing.T) {
+	for name, lay := range map[string]func(t *testing.T, entry string){
+		"directory": func(t *testing.T, entry string) { widgetFiles.unpack(t, entry) },
+		"link into a mirror": func(t *testing.T, entry string) {
+			check(t, os.MkdirAll(filepath.Dir(entry), 0o755))
+			check(t, os.Symlink(widgetFiles.unpack(t, t.TempDir()), entry))
+		},
+		"link to a file": func(t *testing.T, entry string) {
+			widgetFiles.unpack(t, entry)
+			check(t, os.Rename(filepath.Join(entry, executable), filepath.Join(entry, "..", "elsewhere")))
+			check(t, os.Symlink("../elsewhere", filepath.Join(entry, executable)))
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			root := t.TempDir()
+			lay(t, filepath.Join(root, filepath.FromSlash(widget.Path())))
+			d := open(t, root, cachedir.Options{})
+			s, err := d.Get(context.Background(), widget)
+			check(t, err)
+			if s.H1 != widgetFiles.h1(t) || s.ZH != "" || s.Verdict != sources.Unverified || s.Signed != nil {
+				t.Errorf("got %+v", s)
+			}
+			if !hasRecord(root) {
+				t.Error("no record was left")
+			}
+		})
+	}
+}
+
+func TestGetNothing(t *testing.T) {
+	for name, lay := range map[string]func(t *testing.T, entry string){
+		"absent":        func(*testing.T, string) {},
+		"a file":        func(t *testing.T, entry string) { check(t, os.WriteFile(entry, nil, 0o644)) },
+		"empty":         func(t *testing.T, entry string) { check(t, os.Mkdir(entry, 0o755)) },
+		"dangling link": func(t *testing.T, entry string) { check(t, os.Symlink("nowhere", entry)) },
+		"link to itself": func(t *testing.T, entry string) {
+			check(t, os.Symlink(filepath.Base(entry), entry))
+		},
+		"no executable": func(t *testing.T, entry string) { files{"terraform-provider-other": "x"}.unpack(t, entry) },
+		"dangling file": func(t *testing.T, entry string) {
+			check(t, os.Symlink("nowhere", filepath.Join(widgetFiles.unpack(t, entry), "link")))
+		},
+		"executable in a folder": func(t *testing.T, entry string) { files{"bin/" + executable: "x"}.unpack(t, entry) },
+	} {
+		t.Run(name, func(t *testing.T) {
+			root := t.TempDir()
+			entry := filepath.Join(root, filepath.FromSlash(widget.Path()))
+			check(t, os.MkdirAll(filepath.Dir(entry), 0o755))
+			lay(t, entry)
+			d := open(t, root, cachedir.Options{})
+			if _, err := d.Get(context.Background(), widget); !errors.Is(err, sources.ErrNotFound) {
+				t.Errorf("Get: %v", err)
+			}
+			if _, err := d.Known(context.Background(), widget, entry); !errors.Is(err, sources.ErrNotFound) {
+				t.Errorf("Known: %v", err)
+			}
+			if _, err := d.Evidence(widget.Provider, widget.Version); !errors.Is(err, sources.ErrNotFound) {
+				t.Errorf("Evidence: %v", err)
+			}
+		})
+	}
+}
+
+// A record holds while the files are the ones it was made of. After that they
+// are hashed, and what was known goes on to apply only to the same bytes.
+func TestGetAfterChange(t *testing.T) {
+	forged := []byte(`{"format":1,"h1":"h1:forged","zh":"zh:forged","verdict":"signed by HashiCorp"}`)
+	for name, tc := range map[string]struct {
+		change func(t *testing.T, entry, record string)
+		same   bool // bytes, so that the verdict still applies
+		known  bool // and the verdict is known
+	}{
+		"nothing": {func(*testing.T, string, string) {}, true, true},
+		"touched": {func(t *testing.T, entry, _ string) { age(t, filepath.Join(entry, executable)) }, true, true},
+		"moved and copied back": {func(t *testing.T, entry, _ string) {
+			check(t, os.RemoveAll(entry))
+			widgetFiles.unpack(t, entry)
+		}, true, true},
+		"one byte": {func(t *testing.T, entry, _ string) {
+			files{executable: "The provider"}.unpack(t, entry)
+		}, false, false},
+		"another file": {func(t *testing.T, entry, _ string) { files{"extra": "x"}.unpack(t, entry) }, false, false},
+		"a file less": {func(t *testing.T, entry, _ string) {
+			check(t, os.Remove(filepath.Join(entry, "LICENSE")))
+		}, false, false},
+		"record lost":    {func(t *testing.T, _, record string) { check(t, os.Remove(record)) }, true, false},
+		"record emptied": {func(t *testing.T, _, record string) { check(t, os.Truncate(record, 0)) }, true, false},
+		"record torn":    {func(t *testing.T, _, record string) { check(t, os.Truncate(record, 99)) }, true, false},
+		"record huge":    {func(t *testing.T, _, record string) { check(t, os.Truncate(record, 1<<40)) }, true, false},
+		"record of other files": {func(t *testing.T, _, record string) {
+			check(t, os.WriteFile(record, forged, 0o644))
+		}, true, false},
+		"record is a directory": {func(t *testing.T, _, record string) {
+			check(t, os.Remove(record))
+			check(t, os.Mkdir(record, 0o755))
+		}, true, false},
+	} {
+		t.Run(name, func(t *testing.T) {
+			root := t.TempDir()
+			d := open(t, root, cachedir.Options{Warn: func(error) {}})
+			put(t, d, widget, widgetFiles)
+			entry := filepath.Join(root, filepath.FromSlash(widget.Path()))
+			tc.change(t, entry, recordOf(root))
+			s, err := d.Get(context.Background(), widget)
+			check(t, err)
+			if same := s.H1 == widgetFiles.h1(t); same != tc.same {
+				t.Errorf("H1 the same: %v, want %v", same, tc.same)
+			}
+			known := s.ZH != "" && s.Verdict == sources.SelfSigned && s.Signed != nil
+			unknown := s.ZH == "" && s.Verdict == sources.Unverified && s.Signed == nil
+			if known != tc.known || unknown == tc.known {
+				t.Errorf("got %+v", s)
+			}
+		})
+	}
+}
+
+// With a record nothing is read but the record, without belief in it everything.
+func TestGetParanoid(t *testing.T) {
+	root := t.TempDir()
+	put(t, open(t, root, cachedir.Options{}), widget, widgetFiles)
+	path := filepath.Join(root, filepath.FromSlash(widget.Path()), executable)
+	info, err := os.Stat(path)
+	check(t, err)
+	check(t, os.WriteFile(path, []byte("The provider"), 0o755))
+	check(t, os.Chtimes(path, info.ModTime(), info.ModTime()))
+
+	for paranoid, deceived := range map[bool]bool{false: true, true: false} {
+		s, err := open(t, root, cachedir.Options{Paranoid: paranoid}).Get(context.Background(), widget)
+		check(t, err)
+		if (s.H1 == widgetFiles.h1(t)) != deceived || (s.ZH != "") != deceived {
+			t.Errorf("paranoid %v: got %+v", paranoid, s)
+		}
+	}
+}
+
+// What has changed just now may change again without its time telling.
+func TestGetJustChanged(t *testing.T) {
+	root := t.TempDir()
+	entry := widgetFiles.unpack(t, filepath.Join(root, filepath.FromSlash(widget.Path())))
+	now := time.Now()
+	check(t, os.Chtimes(filepath.Join(entry, executable), now, now))
+	_, err := open(t, root, cachedir.Options{}).Get(context.Background(), widget)
+	check(t, err)
+	if hasRecord(root) {
+		t.Error("a record was left")
+	}
+}
+
+// Evidence goes with the packages it came with, and not with those of a
+// release that was published again.
+func TestEvidenceOfAnotherRelease(t *testing.T) {
+	d := open(t, t.TempDir(), cachedir.Options{})
+	put(t, d, widget, widgetFiles)
+	other := widget
+	other.Platform.Arch = "amd64"
+	del := delivery(widgetFiles.zip(t))
+	fetch := del.Fetch
+	del.Fetch = func(ctx context.Context, s sources.Stage) (sources.Parcel, error) {
+		p, err := fetch(ctx, s)
+		p.Signed = &sources.Signed{Sums: []byte("other sums\n")}
+		return p, err
+	}
+	_, err := d.Put(context.Background(), other, del)
+	check(t, err)
+	s, err := d.Get(context.Background(), widget)
+	check(t, err)
+	if s.Signed != nil {
+		t.Errorf("evidence is %q", s.Signed.Sums)
+	}
+	s, err = d.Get(context.Background(), other)
+	check(t, err)
+	if s.Signed == nil || string(s.Signed.Sums) != "other sums\n" {
+		t.Errorf("evidence of the other is %+v", s.Signed)
+	}
+}
+
+func TestLastUse(t *testing.T) {
+	root := t.TempDir()
+	now := time.Now().Truncate(time.Second)
+	d := open(t, root, cachedir.Options{Now: func() time.Time { return now }})
+	put(t, d, widget, widgetFiles)
+	written := used(t, root)
+	for _, tc := range []struct {
+		after time.Duration
+		noted bool
+	}{{30 * time.Minute, false}, {2 * time.Hour, true}, {10 * time.Minute, false}, {time.Hour, true}} {
+		now = now.Add(tc.after)
+		_, err := d.Get(context.Background(), widget)
+		check(t, err)
+		if noted := !used(t, root).Equal(written); noted != tc.noted {
+			t.Errorf("after %v: noted %v, want %v", tc.after, noted, tc.noted)
+		}
+		written = used(t, root)
+	}
+}
+
+func recordOf(root string) string {
+	return filepath.Join(root, ".larder", "package", filepath.FromSlash(widget.Path())+".json")
+}
+
+func hasRecord(root string) bool {
+	_, err := os.Stat(recordOf(root))
+	return err == nil
+}
+
+func used(t *testing.T, root string) time.Time {
+	t.Helper()
+	info, err := os.Stat(recordOf(root))
+	check(t, err)
+	return info.ModTime()
+}
+
+func BenchmarkGet(b *testing.B) {
+	d := open(b, b.TempDir(), cachedir.Options{})
+	put(b, d, widget, widgetFiles)
+	for b.Loop() {
+		if _, err := d.Get(context.Background(), widget); err != nil {
+			b.Fatal(err)
+		}
+	}
+}
+
+func BenchmarkPut(b *testing.B) {
+	d := open(b, b.TempDir(), cachedir.Options{})
+	del := delivery(files{executable: string(make([]byte, 64<<20))}.zip(b))
+	del.Accept = func(sources.Stored) bool { return false }
+	b.SetBytes(64 << 20)
+	for b.Loop() {
+		if _, err := d.Put(context.Background(), widget, del); err != nil {
+			b.Fatal(err)
+		}
+	}
+}

@@ -1,0 +1,243 @@
+package cachedir_test
+
+import (
+	"context"
+	"errors"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/larder-cli/larder/cachedir"
+	"github.com/larder-cli/larder/sources"
+)
+
+// targetIn is the place of the widget in a working directory.
+func targetIn(dir string) string {
+	return filepath.Join(dir, ".terraform", "providers", filepath.FromSlash(widget.Path()))
+}
+
+func TestLink(t *testing.T) {
+	for _, mode := range []sources.LinkMode{"auto", "reflink", "hardlink", "symlink", "copy"} {
+		t.Run(string(mode), func(t *testing.T) {
+			d := open(t, t.TempDir(), cachedir.Options{Link: mode})
+			s := put(t, d, widget, widgetFiles)
+			target := targetIn(t.TempDir())
+			used, err := d.Link(context.Background(), s, target)
+			if errors.Is(err, errors.ErrUnsupported) && mode == sources.LinkReflink {
+				t.Skip("the file system of this test does not clone files")
+			}
+			check(t, err)
+			if used != mode && mode != sources.LinkAuto {
+				t.Errorf("used %q", used)
+			}
+			sameTree(t, target, widgetFiles)
+			alone(t, target)
+			info, err := os.Stat(filepath.Join(target, executable))
+			check(t, err)
+			if info.Mode().Perm()&0o111 == 0 {
+				t.Errorf("the executable has mode %v", info.Mode())
+			}
+
+			// Now that it is there, it is neither read nor replaced.
+			before, err := os.Lstat(target)
+			check(t, err)
+			again, err := d.Link(context.Background(), s, target)
+			check(t, err)
+			after, err := os.Lstat(target)
+			check(t, err)
+			if again != used || !os.SameFile(before, after) {
+				t.Errorf("linked again by %q after %q, same %v", again, used, os.SameFile(before, after))
+			}
+			known, err := d.Known(context.Background(), widget, target)
+			check(t, err)
+			if known.H1 != s.H1 || known.ZH != s.ZH || known.Signed == nil || known.Dir != target {
+				t.Errorf("known as %+v", known)
+			}
+		})
+	}
+}
+
+// alone checks that nothing temporary lies beside the target.
+func alone(t *testing.T, target string) {
+	t.Helper()
+	entries, err := os.ReadDir(filepath.Dir(target))
+	check(t, err)
+	if len(entries) != 1 {
+		t.Errorf("beside the target: %v", entries)
+	}
+}
+
+func TestLinkUnknownMode(t *testing.T) {
+	d := open(t, t.TempDir(), cachedir.Options{Link: "telepathy"})
+	s := put(t, d, widget, widgetFiles)
+	target := targetIn(t.TempDir())
+	if _, err := d.Link(context.Background(), s, target); err == nil || !strings.Contains(err.Error(), "telepathy") {
+		t.Errorf("error is %v", err)
+	}
+	if _, err := os.Lstat(target); !errors.Is(err, os.ErrNotExist) {
+		t.Errorf("target: %v", err)
+	}
+}
+
+// Whatever was at the target makes room, and nothing behind a link is touched.
+func TestLinkReplaces(t *testing.T) {
+	elsewhere := files{executable: "other"}
+	for name, lay := range map[string]func(t *testing.T, target, elsewhere string){
+		"directory": func(t *testing.T, target, _ string) { files{executable: "old", "stale": "x"}.unpack(t, target) },
+		"file":      func(t *testing.T, target, _ string) { check(t, os.WriteFile(target, nil, 0o644)) },
+		"empty":     func(t *testing.T, target, _ string) { check(t, os.Mkdir(target, 0o755)) },
+		"link":      func(t *testing.T, target, elsewhere string) { check(t, os.Symlink(elsewhere, target)) },
+		"dangling":  func(t *testing.T, target, _ string) { check(t, os.Symlink("nowhere", target)) },
+		"link in it": func(t *testing.T, target, e string) {
+			check(t, os.Mkdir(target, 0o755))
+			check(t, os.Symlink(e, target+"/x"))
+		},
+		"file missing": func(t *testing.T, target, _ string) { files{executable: widgetFiles[executable]}.unpack(t, target) },
+	} {
+		for _, mode := range []sources.LinkMode{sources.LinkAuto, sources.LinkSymlink, sources.LinkCopy} {
+			t.Run(name+" "+string(mode), func(t *testing.T) {
+				d := open(t, t.TempDir(), cachedir.Options{Link: mode})
+				s := put(t, d, widget, widgetFiles)
+				target, other := targetIn(t.TempDir()), elsewhere.unpack(t, t.TempDir())
+				check(t, os.MkdirAll(filepath.Dir(target), 0o755))
+				lay(t, target, other)
+				_, err := d.Link(context.Background(), s, target)
+				check(t, err)
+				sameTree(t, target, widgetFiles)
+				sameTree(t, s.Dir, widgetFiles)
+				sameTree(t, other, elsewhere)
+				alone(t, target)
+			})
+		}
+	}
+}
+
+// The cache may be the install directory itself, however it is spelt.
+func TestLinkToItself(t *testing.T) {
+	for _, mode := range []sources.LinkMode{sources.LinkAuto, sources.LinkSymlink, sources.LinkCopy} {
+		dir := t.TempDir()
+		providers := filepath.Join(dir, ".terraform", "providers")
+		d := open(t, providers, cachedir.Options{Link: mode})
+		s := put(t, d, widget, widgetFiles)
+		alias := filepath.Join(t.TempDir(), "alias")
+		check(t, os.Symlink(dir, alias))
+		for _, target := range []string{targetIn(dir), targetIn(alias)} {
+			used, err := d.Link(context.Background(), s, target)
+			if err != nil || used != "" {
+				t.Errorf("%s: linked by %q, %v", mode, used, err)
+			}
+		}
+		if info, err := os.Lstat(s.Dir); err != nil || !info.IsDir() {
+			t.Errorf("%s: the entry is %v, %v", mode, info, err)
+		}
+		sameTree(t, s.Dir, widgetFiles)
+	}
+}
+
+// An explicit mode replaces a link of another kind; auto is content with it.
+func TestLinkOtherMode(t *testing.T) {
+	root, target := t.TempDir(), targetIn(t.TempDir())
+	s := put(t, open(t, root, cachedir.Options{}), widget, widgetFiles)
+	for _, step := range []struct{ mode, used sources.LinkMode }{
+		{"symlink", "symlink"}, {"auto", "symlink"}, {"hardlink", "hardlink"},
+		{"auto", "hardlink"}, {"copy", "copy"}, {"auto", "copy"}, {"symlink", "symlink"},
+	} {
+		used, err := open(t, root, cachedir.Options{Link: step.mode}).Link(context.Background(), s, target)
+		if err != nil || used != step.used {
+			t.Errorf("%s: linked by %q, %v; want %q", step.mode, used, err, step.used)
+		}
+		sameTree(t, target, widgetFiles)
+	}
+}
+
+// Links that were made of a link into a mirror lead to the files.
+func TestLinkFromLinkedEntry(t *testing.T) {
+	for _, mode := range []sources.LinkMode{sources.LinkHard, sources.LinkSymlink, sources.LinkCopy} {
+		root := t.TempDir()
+		mirror := widgetFiles.unpack(t, t.TempDir())
+		check(t, os.Symlink("LICENSE", filepath.Join(mirror, "COPYING")))
+		entry := filepath.Join(root, filepath.FromSlash(widget.Path()))
+		check(t, os.MkdirAll(filepath.Dir(entry), 0o755))
+		check(t, os.Symlink(mirror, entry))
+		d := open(t, root, cachedir.Options{Link: mode})
+		s, err := d.Get(context.Background(), widget)
+		check(t, err)
+		target := targetIn(t.TempDir())
+		_, err = d.Link(context.Background(), s, target)
+		check(t, err)
+		sameTree(t, target, tree(t, mirror))
+		known, err := open(t, root, cachedir.Options{Paranoid: true}).Known(context.Background(), widget, target)
+		if err != nil || known.H1 != s.H1 {
+			t.Errorf("%s: known as %+v, %v", mode, known, err)
+		}
+	}
+}
+
+// An install in a working directory is hashed once, whoever made it.
+func TestKnown(t *testing.T) {
+	root, target := t.TempDir(), targetIn(t.TempDir())
+	d := open(t, root, cachedir.Options{})
+	widgetFiles.unpack(t, target)
+	first, err := d.Known(context.Background(), widget, target)
+	check(t, err)
+	if first.H1 != widgetFiles.h1(t) || first.Verdict != sources.Unverified {
+		t.Errorf("first known as %+v", first)
+	}
+
+	// Other bytes under the same mark show that nothing is read again.
+	path := filepath.Join(target, executable)
+	info, err := os.Stat(path)
+	check(t, err)
+	check(t, os.WriteFile(path, []byte("The provider"), 0o755))
+	check(t, os.Chtimes(path, info.ModTime(), info.ModTime()))
+	second, err := d.Known(context.Background(), widget, target)
+	check(t, err)
+	if second != first {
+		t.Errorf("then known as %+v", second)
+	}
+
+	files{executable: "changed"}.unpack(t, target)
+	third, err := d.Known(context.Background(), widget, target)
+	check(t, err)
+	if third.H1 == first.H1 {
+		t.Error("a change went unnoticed")
+	}
+}
+
+// What the cache knows of the same bytes applies to a copy of them.
+func TestKnownCopyOfEntry(t *testing.T) {
+	d := open(t, t.TempDir(), cachedir.Options{})
+	s := put(t, d, widget, widgetFiles)
+	known, err := d.Known(context.Background(), widget, widgetFiles.unpack(t, targetIn(t.TempDir())))
+	check(t, err)
+	if known.H1 != s.H1 || known.ZH != s.ZH || known.Verdict != s.Verdict {
+		t.Errorf("known as %+v", known)
+	}
+}
+
+func BenchmarkLink(b *testing.B) {
+	d := open(b, b.TempDir(), cachedir.Options{})
+	s := put(b, d, widget, widgetFiles)
+	dir := b.TempDir()
+	for b.Loop() {
+		target := targetIn(dir)
+		if _, err := d.Link(context.Background(), s, target); err != nil {
+			b.Fatal(err)
+		}
+		os.RemoveAll(target)
+	}
+}
+
+func BenchmarkKnown(b *testing.B) {
+	d := open(b, b.TempDir(), cachedir.Options{})
+	s := put(b, d, widget, widgetFiles)
+	target := targetIn(b.TempDir())
+	_, err := d.Link(context.Background(), s, target)
+	check(b, err)
+	for b.Loop() {
+		if _, err := d.Known(context.Background(), widget, target); err != nil {
+			b.Fatal(err)
+		}
+	}
+}
