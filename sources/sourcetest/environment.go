@@ -9,8 +9,8 @@ import (
 )
 
 // CLIConfig is the text of a CLI configuration with which every host in the
-// world leads to the registry. The lines, if any, stand in its
-// provider_installation block.
+// world leads to the registry without service discovery, but for names of this
+// machine. The lines, if any, stand in its provider_installation block.
 func (w *World) CLIConfig(methods ...string) string {
 	var b strings.Builder
 	for _, host := range w.hosts() {
@@ -22,12 +22,14 @@ func (w *World) CLIConfig(methods ...string) string {
 	return b.String()
 }
 
-// hosts are the hosts of all providers, sorted.
+// hosts are the hosts of all providers, sorted, that are not this machine.
 func (w *World) hosts() []string {
 	var hosts []string
 	for _, r := range w.matching(nil) {
 		host, _, _ := strings.Cut(r.provider, "/")
-		hosts = append(hosts, host)
+		if w.route(host) != host {
+			hosts = append(hosts, host)
+		}
 	}
 	return slices.Compact(hosts)
 }

@@ -174,7 +174,11 @@ func (s *Server) archive(w http.ResponseWriter, r *http.Request, release *releas
 // requested are the releases that the server shows of the provider, and if it
 // is named the version, in the URL.
 func (s *Server) requested(r *http.Request) []*release {
-	dir := r.PathValue("host") + "/" + r.PathValue("ns") + "/" + r.PathValue("type") + "/"
+	host, err := sources.ParsePunycodeHost(r.PathValue("host"))
+	if err != nil {
+		return nil
+	}
+	dir := string(host) + "/" + r.PathValue("ns") + "/" + r.PathValue("type") + "/"
 	if version := r.PathValue("version"); version != "" {
 		dir += version + "/"
 	}

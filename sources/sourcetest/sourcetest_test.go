@@ -405,6 +405,19 @@ func TestHide(t *testing.T) {
 	}
 }
 
+func TestHostsAreAskedForInPunycode(t *testing.T) {
+	w := sourcetest.New(t)
+	w.Add("испытание.test/acme/widget", "1.2.0")
+	for _, url := range []string{
+		w.Mirror.MirrorURL() + "xn--80akhbyknj4f.test/acme/widget/index.json",
+		w.Registry.Services("xn--80akhbyknj4f.test") + "acme/widget/versions",
+	} {
+		if resp, _, err := get(t, w, url); err != nil || resp.StatusCode != http.StatusOK {
+			t.Errorf("%s: got %v, %v, want OK", url, resp, err)
+		}
+	}
+}
+
 func TestRequests(t *testing.T) {
 	w := newWorld(t)
 	if got := w.Registry.Requests(); len(got) != 0 {
