@@ -143,6 +143,8 @@ func checkName(s string) error {
 	switch {
 	case s == "":
 		return errors.New("empty")
+	case len(s) > maxName:
+		return fmt.Errorf("longer than %d bytes", maxName)
 	case strings.Contains(s, "."):
 		return errors.New("may not contain a dot")
 	case strings.Contains(s, "--"):
@@ -150,6 +152,17 @@ func checkName(s string) error {
 	default:
 		return nil
 	}
+}
+
+// ParseLocalName parses a name by which a module refers to a provider, and
+// returns its normal form. The rules are those for types, save that no prefix
+// is reserved.
+func ParseLocalName(s string) (string, error) {
+	name, err := normalizeName(s)
+	if err != nil {
+		return "", fmt.Errorf("provider name %q: %w", s, err)
+	}
+	return name, nil
 }
 
 // String is the canonical form: always HOST/NAMESPACE/TYPE.
