@@ -7,6 +7,8 @@ import (
 	"encoding/hex"
 	"errors"
 	"fmt"
+	"io"
+	"reflect"
 	"slices"
 	"strings"
 	"testing"
@@ -50,17 +52,14 @@ func newKey(t testing.TB, life time.Duration) *openpgp.Entity {
 	return key
 }
 
-func armored(t testing.TB, blockType string, write func(*bytes.Buffer) error) string {
+func armored(t testing.TB, blockType string, raw []byte) string {
 	t.Helper()
-	var raw, text bytes.Buffer
-	if err := write(&raw); err != nil {
-		t.Fatal(err)
-	}
+	var text bytes.Buffer
 	w, err := armor.Encode(&text, blockType, nil)
 	if err != nil {
 		t.Fatal(err)
 	}
-	if _, err := w.Write(raw.Bytes()); err != nil {
+	if _, err := w.Write(raw); err != nil {
 		t.Fatal(err)
 	}
 	if err := w.Close(); err != nil {
@@ -70,7 +69,12 @@ func armored(t testing.TB, blockType string, write func(*bytes.Buffer) error) st
 }
 
 func public(t testing.TB, key *openpgp.Entity) sources.Key {
-	return sources.Key{Armor: armored(t, openpgp.PublicKeyType, func(w *bytes.Buffer) error { return key.Serialize(w) })}
+	t.Helper()
+	var raw bytes.Buffer
+	if err := key.Serialize(&raw); err != nil {
+		t.Fatal(err)
+	}
+	return sources.Key{Armor: armored(t, openpgp.PublicKeyType, raw.Bytes())}
 }
 
 func sign(t testing.TB, key *openpgp.Entity, doc []byte, when time.Time) []byte {
@@ -96,16 +100,436 @@ func verify(s *sources.Signed, opts trust.Options) (trust.Report, error) {
 	return trust.Verify(s, filename, zh, opts)
 }
 
-func TestGoodSignature(t *testing.T) {
-	key := newKey(t, 0)
-	r, err := verify(&sources.Signed{Sums: sums, Signature: sign(t, key, sums, born.Add(year)), Keys: []sources.Key{public(t, key)}}, trust.Options{})
-	if err != nil {
+// signed are sums, signed by key when it was a year old, and listed keys.
+func signed(t testing.TB, key *openpgp.Entity, listed ...*openpgp.Entity) *sources.Signed {
+	t.Helper()
+	s := &sources.Signed{Sums: sums, Signature: sign(t, key, sums, born.Add(year))}
+	for _, k := range listed {
+		s.Keys = append(s.Keys, public(t, k))
+	}
+	return s
+}
+
+func TestGoodSignatures(t *testing.T) {
+	key, other := newKey(t, 0), newKey(t, 0)
+	withSubkey := newKey(t, 0)
+	if err := withSubkey.AddSigningSubkey(at(born, 0)); err != nil {
 		t.Fatal(err)
 	}
-	want := trust.Report{Verdict: sources.SelfSigned, KeyID: key.PrimaryKey.KeyIdString(), Signer: "Acme <acme@example.org>"}
-	if r.Verdict != want.Verdict || r.KeyID != want.KeyID || r.Signer != want.Signer || len(r.Notes) != 0 {
-		t.Errorf("got %+v, want %+v", r, want)
+	both := signed(t, key, key)
+	both.Signature = slices.Concat(sign(t, other, sums, born.Add(year)), both.Signature)
+	tests := []struct {
+		name string
+		s    *sources.Signed
+		by   *openpgp.Entity
+	}{
+		{"one key", signed(t, key, key), key},
+		{"second key of two", signed(t, key, other, key), key},
+		{"signing subkey", signed(t, withSubkey, withSubkey), withSubkey},
+		{"two signatures", both, key},
+	}
+	for _, test := range tests {
+		t.Run(test.name, func(t *testing.T) {
+			r, err := verify(test.s, trust.Options{})
+			if err != nil {
+				t.Fatal(err)
+			}
+			want := trust.Report{Verdict: sources.SelfSigned, KeyID: test.by.PrimaryKey.KeyIdString(), Signer: "Acme <acme@example.org>"}
+			if !reflect.DeepEqual(r, want) {
+				t.Errorf("got %+v, want %+v", r, want)
+			}
+		})
 	}
 }
 
-var _ = []any{crypto.SHA1, errors.As, slices.Sort[[]int], strings.Cut}
+func TestBadSignatures(t *testing.T) {
+	key, other := newKey(t, 0), newKey(t, 0)
+	tests := []struct {
+		name   string
+		change func(*sources.Signed)
+		want   any // points to a variable of the error's type
+		text   string
+	}{
+		{"no keys", func(s *sources.Signed) { s.Keys = nil }, new(*trust.UnknownIssuerError), "unknown key " + key.PrimaryKey.KeyIdString()},
+		{"another key", func(s *sources.Signed) { s.Keys[0] = public(t, other) }, new(*trust.UnknownIssuerError), "unknown key"},
+		{"garbage for a key", func(s *sources.Signed) { s.Keys[0].Armor = "garbage" }, new(*trust.KeyError), "signing key 1"},
+		{"corrupt key", func(s *sources.Signed) { s.Keys[0].Armor = corrupt(s.Keys[0].Armor) }, new(*trust.KeyError), "signing key 1"},
+		{"corrupt key before the good one", func(s *sources.Signed) {
+			s.Keys = []sources.Key{{Armor: corrupt(s.Keys[0].Armor)}, s.Keys[0]}
+		}, new(*trust.KeyError), "signing key 1"},
+		{"huge key", func(s *sources.Signed) { s.Keys[0].Armor += strings.Repeat("\n", 256<<10) }, new(*trust.KeyError), "more than 262144 bytes"},
+		{"many keys", func(s *sources.Signed) { s.Keys = slices.Repeat(s.Keys, 65) }, nil, "65 signing keys"},
+		{"checksums changed", func(s *sources.Signed) { s.Sums = append(slices.Clone(s.Sums), '\n') }, new(*trust.SignatureError), "bad signature"},
+		{"no signature", func(s *sources.Signed) { s.Signature = nil }, new(*trust.SignatureError), "empty"},
+		{"garbage for a signature", func(s *sources.Signed) { s.Signature = []byte("<html>") }, new(*trust.SignatureError), "bad signature"},
+		{"huge signature", func(s *sources.Signed) { s.Signature = make([]byte, 65<<10) }, new(*trust.SignatureError), "more than 65536 bytes"},
+		{"armoured signature", func(s *sources.Signed) {
+			s.Signature = []byte(armored(t, openpgp.SignatureType, s.Signature))
+		}, new(*trust.SignatureError), "ASCII-armoured"},
+		{"SHA-1", func(s *sources.Signed) { s.Signature = signWithSHA1(t, key, s.Sums) }, new(*trust.SignatureError), "weak digest SHA-1"},
+	}
+	for _, test := range tests {
+		t.Run(test.name, func(t *testing.T) {
+			s := signed(t, key, key)
+			test.change(s)
+			_, err := verify(s, trust.Options{})
+			if err == nil || !strings.Contains(err.Error(), test.text) || test.want != nil && !errors.As(err, test.want) {
+				t.Errorf("got error %v, want a %T with %q", err, test.want, test.text)
+			}
+		})
+	}
+}
+
+// signWithSHA1 does what the library refuses to do for us.
+func signWithSHA1(t *testing.T, key *openpgp.Entity, doc []byte) []byte {
+	t.Helper()
+	sig := &packet.Signature{
+		Version: 4, SigType: packet.SigTypeBinary, PubKeyAlgo: key.PrimaryKey.PubKeyAlgo,
+		Hash: crypto.SHA1, CreationTime: born.Add(year), IssuerKeyId: &key.PrimaryKey.KeyId,
+	}
+	h := crypto.SHA1.New()
+	h.Write(doc)
+	unsalted := false
+	config := &packet.Config{NonDeterministicSignaturesViaNotation: &unsalted}
+	if err := sig.Sign(h, key.PrivateKey, config); err != nil {
+		t.Fatal(err)
+	}
+	var out bytes.Buffer
+	if err := sig.Serialize(&out); err != nil {
+		t.Fatal(err)
+	}
+	return out.Bytes()
+}
+
+// corrupt changes a block so that its checksum is right and its packets are not.
+func corrupt(block string) string {
+	b, err := armor.Decode(strings.NewReader(block))
+	if err != nil {
+		panic(err)
+	}
+	raw, err := io.ReadAll(b.Body)
+	if err != nil {
+		panic(err)
+	}
+	raw[len(raw)/2] ^= 1
+	var out bytes.Buffer
+	w, err := armor.Encode(&out, b.Type, nil)
+	if err != nil {
+		panic(err)
+	}
+	w.Write(raw)
+	w.Close()
+	return out.String()
+}
+
+func TestChecksums(t *testing.T) {
+	key := newKey(t, 0)
+	hexSum, otherSum := hex.EncodeToString(sum[:]), strings.Repeat("ab", 32)
+	tests := []struct {
+		name, doc string
+		want      string // in the error; empty means none
+	}{
+		{"alone", hexSum + "  " + filename, ""},
+		{"upper case", strings.ToUpper(hexSum) + " " + filename, ""},
+		{"carriage returns and blank lines", "\r\n\r\n" + hexSum + "  " + filename + "\r\n", ""},
+		{"among others that are malformed", "x y\nz\n" + hexSum + "\t" + filename + "\n", ""},
+		{"twice, the first one right", hexSum + "  " + filename + "\n" + otherSum + "  " + filename, ""},
+		{"twice, the first one wrong", otherSum + "  " + filename + "\n" + hexSum + "  " + filename, "signed as zh:" + otherSum},
+		{"missing", hexSum + "  another.zip", "no checksum for " + filename},
+		{"marked as binary", hexSum + " *" + filename, "no checksum for " + filename},
+		{"of nothing", "", "no checksum for " + filename},
+		{"malformed", hexSum[1:] + "  " + filename, "not a SHA-256"},
+		{"not hexadecimal", "g" + hexSum[1:] + "  " + filename, "not a SHA-256"},
+		{"too long", strings.Repeat("\n", 2<<20), "more than 1048576 bytes"},
+		{"too many lines", strings.Repeat("x\n", 10_001), "more than 10000 lines"},
+	}
+	for _, test := range tests {
+		t.Run(test.name, func(t *testing.T) {
+			s := signed(t, key, key)
+			s.Sums = []byte(test.doc)
+			s.Signature = sign(t, key, s.Sums, born.Add(year))
+			_, err := verify(s, trust.Options{})
+			if test.want == "" && err != nil || test.want != "" && (err == nil || !strings.Contains(err.Error(), test.want)) {
+				t.Errorf("got error %v, want %q", err, test.want)
+			}
+		})
+	}
+}
+
+func TestChecksumError(t *testing.T) {
+	key := newKey(t, 0)
+	var wrong *trust.ChecksumError
+	_, err := trust.Verify(signed(t, key, key), filename, "zh:00", trust.Options{})
+	if !errors.As(err, &wrong) || *wrong != (trust.ChecksumError{Filename: filename, Want: "zh:00", Got: zh}) {
+		t.Errorf("got %#v", err)
+	}
+}
+
+func TestExpiry(t *testing.T) {
+	mortal, subkeyMortal := newKey(t, 2*year), newKey(t, 0)
+	if err := subkeyMortal.AddSigningSubkey(at(born, 2*year)); err != nil {
+		t.Fatal(err)
+	}
+	renewed := renew(t, mortal)
+	brief := at(born.Add(year), 0)
+	brief.SigLifetimeSecs = uint32(year.Seconds())
+	at1, at3, at6 := at(born.Add(year), 0), at(born.Add(3*year), 0), at(born.Add(6*year), 0)
+	tofu := trust.Options{Engine: sources.OpenTofu, EnforceGPGExpiration: true}
+	tests := []struct {
+		name   string
+		key    *openpgp.Entity
+		config *packet.Config // of the signature
+		listed []*openpgp.Entity
+		opts   trust.Options
+		note   string
+		want   any // points to a variable of the error's type; nil means no error
+	}{
+		{"signed before", mortal, at1, []*openpgp.Entity{mortal}, trust.Options{}, "expired on 2021-12-31", nil},
+		{"signed before by subkey", subkeyMortal, at1, []*openpgp.Entity{subkeyMortal}, trust.Options{}, "expired on 2021-12-31", nil},
+		{"signed before, not to count", mortal, at1, []*openpgp.Entity{mortal}, tofu, "", new(*trust.ExpiredKeyError)},
+		{"signed after", mortal, at3, []*openpgp.Entity{mortal}, trust.Options{}, "", new(*trust.ExpiredKeyError)},
+		{"signed after by subkey", subkeyMortal, at3, []*openpgp.Entity{subkeyMortal}, trust.Options{}, "", new(*trust.ExpiredKeyError)},
+		{"signed after by a key renewed", mortal, at3, []*openpgp.Entity{renewed}, trust.Options{}, "", nil},
+		{"old and renewed listed", mortal, at3, []*openpgp.Entity{mortal, renewed}, trust.Options{}, "", nil},
+		{"old and renewed listed, signed before", mortal, at1, []*openpgp.Entity{mortal, renewed}, trust.Options{}, "", nil},
+		{"old listed last", mortal, at1, []*openpgp.Entity{renewed, mortal}, trust.Options{}, "", nil},
+		{"signature expired", mortal, brief, []*openpgp.Entity{renewed}, trust.Options{}, "", new(*trust.ExpiredSignatureError)},
+		{"signature and key expired", mortal, brief, []*openpgp.Entity{mortal}, trust.Options{}, "", new(*trust.ExpiredSignatureError)},
+		{"signature from the future", mortal, at6, []*openpgp.Entity{renewed}, trust.Options{}, "", new(*trust.ExpiredSignatureError)},
+	}
+	for _, test := range tests {
+		t.Run(test.name, func(t *testing.T) {
+			s := signed(t, test.key, test.listed...)
+			// The library does not sign with keys that have expired.
+			s.Signature = signWith(t, immortal(test.key), sums, test.config)
+			r, err := verify(s, test.opts)
+			if test.want != nil {
+				if !errors.As(err, test.want) {
+					t.Errorf("got error %v, want a %T", err, test.want)
+				}
+				return
+			}
+			if err != nil || r.Verdict != sources.SelfSigned {
+				t.Fatalf("got %v, %v", r, err)
+			}
+			if notes := strings.Join(r.Notes, ""); (notes == "") != (test.note == "") || !strings.Contains(notes, test.note) {
+				t.Errorf("got notes %q, want %q", notes, test.note)
+			}
+		})
+	}
+}
+
+// renew is key with a younger self-signature, that lets it live for ever.
+func renew(t *testing.T, key *openpgp.Entity) *openpgp.Entity {
+	t.Helper()
+	renewed := copyOf(key)
+	for _, id := range renewed.Identities {
+		self := *id.SelfSignature
+		self.CreationTime, self.KeyLifetimeSecs = born.Add(4*year), nil
+		if err := self.SignUserId(id.Name, key.PrimaryKey, key.PrivateKey, at(born.Add(4*year), 0)); err != nil {
+			t.Fatal(err)
+		}
+		id.SelfSignature, id.Signatures = &self, []*packet.Signature{&self}
+	}
+	return renewed
+}
+
+// immortal is key without what says that it expires. It is good for signing.
+func immortal(key *openpgp.Entity) *openpgp.Entity {
+	c := copyOf(key)
+	for _, id := range c.Identities {
+		self := *id.SelfSignature
+		self.KeyLifetimeSecs, self.CreationTime = nil, born
+		id.SelfSignature = &self
+	}
+	for i := range c.Subkeys {
+		binding := *c.Subkeys[i].Sig
+		binding.KeyLifetimeSecs = nil
+		c.Subkeys[i].Sig = &binding
+	}
+	return c
+}
+
+func copyOf(key *openpgp.Entity) *openpgp.Entity {
+	c := *key
+	c.Identities, c.Subkeys = map[string]*openpgp.Identity{}, slices.Clone(key.Subkeys)
+	for name, id := range key.Identities {
+		id := *id
+		c.Identities[name] = &id
+	}
+	return &c
+}
+
+func TestRevokedKeys(t *testing.T) {
+	tests := []struct {
+		name   string
+		revoke func(*openpgp.Entity) error
+	}{
+		{"compromised", func(k *openpgp.Entity) error {
+			return k.RevokeKey(packet.KeyCompromised, "stolen", at(born.Add(2*year), 0))
+		}},
+		{"retired", func(k *openpgp.Entity) error {
+			return k.RevokeKey(packet.KeyRetired, "stolen", at(born.Add(2*year), 0))
+		}},
+		{"revoked in the future", func(k *openpgp.Entity) error { return k.RevokeKey(packet.KeyRetired, "stolen", at(now.Add(year), 0)) }},
+		{"subkey", func(k *openpgp.Entity) error {
+			return k.RevokeSubkey(&k.Subkeys[len(k.Subkeys)-1], packet.KeySuperseded, "stolen", at(born.Add(2*year), 0))
+		}},
+	}
+	for _, test := range tests {
+		t.Run(test.name, func(t *testing.T) {
+			key := newKey(t, 0)
+			if err := key.AddSigningSubkey(at(born, 0)); err != nil {
+				t.Fatal(err)
+			}
+			s := signed(t, key)
+			if err := test.revoke(key); err != nil {
+				t.Fatal(err)
+			}
+			s.Keys = []sources.Key{public(t, key)}
+			_, err := verify(s, trust.Options{})
+			var revoked *trust.RevokedKeyError
+			if !errors.As(err, &revoked) || revoked.Reason != "stolen" || len(sources.Hints(err)) == 0 {
+				t.Errorf("got error %v", err)
+			}
+		})
+	}
+}
+
+// A key none of whose user ids its owner vouches for any more must not crash us.
+func TestKeyWithoutSelfSignature(t *testing.T) {
+	key := newKey(t, 0)
+	if err := key.AddSigningSubkey(at(born, 0)); err != nil {
+		t.Fatal(err)
+	}
+	s := signed(t, key)
+	for _, id := range key.Identities {
+		revocation := *id.SelfSignature
+		revocation.SigType = packet.SigTypeCertificationRevocation
+		if err := revocation.SignUserId(id.Name, key.PrimaryKey, key.PrivateKey, at(born, 0)); err != nil {
+			t.Fatal(err)
+		}
+		id.Signatures = []*packet.Signature{&revocation}
+	}
+	s.Keys = []sources.Key{public(t, key)}
+	_, err := verify(s, trust.Options{})
+	var bad *trust.KeyError
+	if !errors.As(err, &bad) || !strings.Contains(err.Error(), "no self-signature") {
+		t.Errorf("got error %v", err)
+	}
+}
+
+func TestNoKeys(t *testing.T) {
+	const tofuHost, otherHost = sources.Host("registry.opentofu.org"), sources.Host("registry.example.org")
+	tests := []struct {
+		opts trust.Options
+		ok   bool
+	}{
+		{trust.Options{Engine: sources.OpenTofu, Host: tofuHost}, true},
+		{trust.Options{Engine: sources.OpenTofu, Host: tofuHost, EnforceGPGValidation: true}, false},
+		{trust.Options{Engine: sources.OpenTofu, Host: otherHost}, false},
+		{trust.Options{Engine: sources.Terraform, Host: tofuHost}, false},
+		{trust.Options{}, false},
+	}
+	s := signed(t, newKey(t, 0))
+	for _, test := range tests {
+		r, err := verify(s, test.opts)
+		if !test.ok {
+			var unknown *trust.UnknownIssuerError
+			if !errors.As(err, &unknown) || len(sources.Hints(err)) == 0 {
+				t.Errorf("%+v: got error %v", test.opts, err)
+			}
+			continue
+		}
+		if err != nil || r.Verdict != sources.HashOnly || len(r.Notes) != 1 {
+			t.Errorf("%+v: got %v, %v", test.opts, r, err)
+		}
+	}
+	if _, err := verify(nil, trust.Options{}); err == nil {
+		t.Error("nothing is signed checksums")
+	}
+}
+
+func TestVerdicts(t *testing.T) {
+	key, partner, other := newKey(t, 0), newKey(t, 0), newKey(t, 0)
+	var raw bytes.Buffer
+	if err := key.Serialize(&raw); err != nil {
+		t.Fatal(err)
+	}
+	trustBy := func(k *openpgp.Entity, doc []byte) string {
+		return armored(t, openpgp.SignatureType, sign(t, k, doc, born.Add(year)))
+	}
+	good := trustBy(partner, raw.Bytes())
+	held := []string{public(t, partner).Armor}
+	tests := []struct {
+		name    string
+		trusted string // the trust signature
+		opts    trust.Options
+		want    sources.Verdict
+		notes   int
+		err     string
+	}{
+		{"HashiCorp", "", trust.Options{HashiCorpKey: fingerprint(key)}, sources.SignedByHashiCorp, 0, ""},
+		{"HashiCorp needs no trust", "garbage", trust.Options{HashiCorpKey: fingerprint(key)}, sources.SignedByHashiCorp, 0, ""},
+		{"nobody", "", trust.Options{PartnerKeys: held}, sources.SelfSigned, 0, ""},
+		{"partner", good, trust.Options{PartnerKeys: held}, sources.SignedByPartner, 0, ""},
+		{"partner, key not held", good, trust.Options{}, sources.SelfSigned, 1, ""},
+		{"partner, other key held", good, trust.Options{PartnerKeys: []string{public(t, other).Armor}}, sources.SelfSigned, 1, ""},
+		{"partner, broken key held", good, trust.Options{PartnerKeys: []string{"garbage"}}, 0, 0, "reading the partner key"},
+		{"garbage", "garbage", trust.Options{}, 0, 0, "not ASCII-armoured"},
+		{"garbage, key held", "garbage", trust.Options{PartnerKeys: held}, 0, 0, "not ASCII-armoured"},
+		{"a key", public(t, partner).Armor, trust.Options{}, 0, 0, "PUBLIC KEY BLOCK instead of"},
+		{"garbage in armour", armored(t, openpgp.SignatureType, []byte("garbage")), trust.Options{}, 0, 0, "not an OpenPGP signature"},
+		{"somebody else", trustBy(other, raw.Bytes()), trust.Options{}, 0, 0, "instead of HashiCorp's"},
+		{"somebody else, key held", trustBy(other, raw.Bytes()), trust.Options{PartnerKeys: held}, 0, 0, "not made by HashiCorp's"},
+		{"another key trusted", trustBy(partner, []byte("another key")), trust.Options{PartnerKeys: held}, 0, 0, "bad signature"},
+		{"OpenTofu does not care", "garbage", trust.Options{Engine: sources.OpenTofu}, sources.SelfSigned, 0, ""},
+	}
+	for _, test := range tests {
+		t.Run(test.name, func(t *testing.T) {
+			s := signed(t, key, key)
+			s.Keys[0].TrustSignature = test.trusted
+			test.opts.PartnerKey = fingerprint(partner)
+			r, err := verify(s, test.opts)
+			if test.err != "" {
+				var bad *trust.TrustSignatureError
+				if !errors.As(err, &bad) || !strings.Contains(err.Error(), test.err) {
+					t.Errorf("got error %v, want %q", err, test.err)
+				}
+				return
+			}
+			if err != nil || r.Verdict != test.want || len(r.Notes) != test.notes {
+				t.Errorf("got %v, %v; want %v", r, err, test.want)
+			}
+		})
+	}
+}
+
+func FuzzVerify(f *testing.F) {
+	key := newKey(f, 2*year)
+	s := signed(f, key, key)
+	var raw bytes.Buffer
+	if err := key.Serialize(&raw); err != nil {
+		f.Fatal(err)
+	}
+	f.Add(s.Signature, raw.Bytes())
+	f.Add([]byte("-----BEGIN PGP SIGNATURE-----"), []byte{})
+	f.Add(s.Signature[:20], raw.Bytes()[:200])
+	f.Fuzz(func(t *testing.T, signature, rawKey []byte) {
+		s := &sources.Signed{Sums: sums, Signature: signature, Keys: []sources.Key{{
+			Armor:          armored(t, openpgp.PublicKeyType, rawKey),
+			TrustSignature: armored(t, openpgp.SignatureType, signature),
+		}}}
+		for _, opts := range []trust.Options{{}, {Engine: sources.OpenTofu}} {
+			r, err := verify(s, opts)
+			if err != nil {
+				continue
+			}
+			tampered := *s
+			tampered.Sums = append(slices.Clone(sums), '\n')
+			if _, err := verify(&tampered, opts); err == nil {
+				t.Errorf("accepted as %+v for other checksums too", r)
+			}
+		}
+	})
+}
