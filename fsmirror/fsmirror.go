@@ -34,8 +34,7 @@ import (
 
 // Options adjust a Mirror. The zero Options are ready to use.
 type Options struct {
-	Engine      sources.Engine // whose rules for names apply
-	MayBeAbsent bool           // a base directory that does not exist is empty
+	Engine sources.Engine // whose rules for names apply
 }
 
 // A Mirror is a filesystem mirror. It reads its directory tree when first
@@ -127,15 +126,6 @@ func (m *Mirror) Providers(ctx context.Context) ([]sources.Provider, error) {
 		return nil, err
 	}
 	return slices.SortedFunc(maps.Keys(t.packages), sources.Provider.Compare), nil
-}
-
-// Has reports whether Providers lists p.
-func (m *Mirror) Has(ctx context.Context, p sources.Provider) (bool, error) {
-	t, err := m.read(ctx)
-	if err != nil {
-		return false, err
-	}
-	return len(t.packages[p]) > 0, nil
 }
 
 // Strays are the files and directories that look as if they were meant to be

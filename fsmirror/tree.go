@@ -67,11 +67,7 @@ type scanner struct {
 
 func scan(ctx context.Context, dir string, opts Options) (*tree, error) {
 	s := &scanner{ctx, opts.Engine, &tree{packages: map[sources.Provider]map[sources.Version]builds{}}}
-	info, err := os.Stat(dir)
-	switch {
-	case opts.MayBeAbsent && (errors.Is(err, fs.ErrNotExist) || err == nil && !info.IsDir()):
-		return s.tree, nil
-	case err != nil:
+	if _, err := os.Stat(dir); err != nil {
 		return nil, sources.WithHint(cannotSearch(dir, err), "create the directory, or remove the installation method that names it")
 	}
 	if err := s.hosts(dir); err != nil {

@@ -18,14 +18,23 @@ type Host string
 func ParseHost(s string) (Host, error) {
 	h, err := parseHost(s)
 	if err != nil {
-		return "", fmt.Errorf("host name %q: %w", s, err)
+		return "", fmt.Errorf("host name %.*q: %w", maxName, s, err)
 	}
 	return h, nil
 }
 
 // ParsePunycodeHost is ParseHost for places where people cannot write Unicode,
 // such as the names of variables: labels may be in punycode.
-func ParsePunycodeHost(s string) (Host, error) { return ParseHost(svchost.ForDisplay(s)) }
+func ParsePunycodeHost(s string) (Host, error) {
+	if len(s) > maxName {
+		return ParseHost(s)
+	}
+	return ParseHost(svchost.ForDisplay(s))
+}
+
+// maxName limits hosts, namespaces and types, in bytes. They are the names of
+// directories, and punycode takes quadratic time.
+const maxName = 255
 
 // ASCII is the form that goes into URLs and credentials helpers: punycode.
 func (h Host) ASCII() string {
@@ -37,6 +46,9 @@ func (h Host) ASCII() string {
 }
 
 func parseHost(s string) (Host, error) {
+	if len(s) > maxName {
+		return "", fmt.Errorf("longer than %d bytes", maxName)
+	}
 	if strings.Contains(s, "://") {
 		return "", WithHint(errors.New("a URL, not a host name"), "give just the host name, without scheme and path")
 	}

@@ -1,0 +1,288 @@
+package sources_test
+
+import (
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/larder-cli/larder/sources"
+)
+
+func TestHosts(t *testing.T) {
+	for _, tt := range []struct{ in, want, ascii string }{ // want is empty for an error
+		{"example.com", "example.com", "example.com"},
+		{"Example.COM:443", "example.com", "example.com"},
+		{"example.com:081", "example.com:81", "example.com:81"},
+		{"localhost:8443", "localhost:8443", "localhost:8443"},
+		{"Испытание.com:8080", "испытание.com:8080", "xn--80akhbyknj4f.com:8080"},
+		{"straße.de", "straße.de", "xn--strae-oqa.de"},
+		{"example。com", "example.com", "example.com"},
+		{"ｅxample．com", "example.com", "example.com"},
+		{"http:80", "http:80", "http:80"},
+		{"127.0.0.1", "127.0.0.1", "127.0.0.1"},
+		{"invalid", "invalid", "invalid"},
+		{"example.com.", "example.com.", "example.com."},
+		{"", "", ""}, {".", "", ""}, {"..", "", ""}, {"。", "", ""}, {"．．", "", ""}, {".larder", "", ""}, {"a..b", "", ""},
+		{"https://example.com", "", ""}, {"example.com/", "", ""}, {"example.com:", "", ""}, {"example.com:-5", "", ""},
+		{"example.com:+5", "", ""}, {"example.com:65536", "", ""}, {"example.com:80:80", "", ""}, {"example.com:99999999999999999999", "", ""},
+		{strings.Repeat("长", 100), "", ""}, {"[::1]", "", ""}, {"::1", "", ""}, {"my_host", "", ""}, {"*", "", ""}, {"-a.com", "", ""}, {"a-.com", "", ""},
+		{"xn--80akhbyknj4f.com", "", ""}, {"a.xn--80akhbyknj4f.com", "", ""}, {"a b", "", ""}, {"a\x00b", "", ""}, {"\xff", "", ""},
+	} {
+		got, err := sources.ParseHost(tt.in)
+		if string(got) != tt.want || (err == nil) != (tt.want != "") {
+			t.Errorf("%q: got %q, %v, want %q", tt.in, got, err, tt.want)
+		}
+		if got.ASCII() != tt.ascii {
+			t.Errorf("%q: in ASCII it is %q, want %q", tt.in, got.ASCII(), tt.ascii)
+		}
+	}
+}
+
+func TestPunycodeHosts(t *testing.T) {
+	for _, tt := range []struct{ in, want string }{
+		{"env.xn--caf-dma.fr", "env.café.fr"}, {"env.café.fr", "env.café.fr"}, {"Example.com:8443", "example.com:8443"}, {"a_b", ""}, {"", ""},
+	} {
+		got, err := sources.ParsePunycodeHost(tt.in)
+		if string(got) != tt.want || (err == nil) != (tt.want != "") {
+			t.Errorf("%q: got %q, %v, want %q", tt.in, got, err, tt.want)
+		}
+	}
+}
+
+func TestProviders(t *testing.T) {
+	for _, tt := range []struct{ in, want, tofu string }{ // empty for an error
+		{"aws", "registry.terraform.io/hashicorp/aws", "registry.opentofu.org/hashicorp/aws"},
+		{"HashiCorp/AWS", "registry.terraform.io/hashicorp/aws", "registry.opentofu.org/hashicorp/aws"},
+		{"Example.com:443/Acme/Widget", "example.com/acme/widget", "example.com/acme/widget"},
+		{"localhost:8443/a/1b", "localhost:8443/a/1b", "localhost:8443/a/1b"},
+		{"a.com/Испытание/mu\u0308nchen", "a.com/испытание/m\u00fcnchen", "a.com/испытание/m\u00fcnchen"},
+		{"-/aws", "registry.terraform.io/-/aws", "registry.opentofu.org/-/aws"},
+		{"registry.terraform.io/-/aws", "registry.terraform.io/-/aws", ""},
+		{"a.com/-/aws", "", ""},
+		{"my_org/aws", "registry.terraform.io/my_org/aws", ""},
+		{"My__Org/aws", "registry.terraform.io/my__org/aws", ""},
+		{"_org/aws", "", ""}, {"org_/aws", "", ""}, {"_/aws", "", ""}, {"a-_b/aws", "", ""}, {"org/my_type", "", ""},
+		{"", "", ""}, {"a//b", "", ""}, {"/a/b", "", ""}, {"a/b/", "", ""}, {"host/too/many/parts", "", ""}, {"///", "", ""}, {"/ / /", "", ""},
+		{"a/b.c", "", ""}, {"a.b/c", "", ""}, {"a/b--c", "", ""}, {"a/-b", "", ""}, {"a/b-", "", ""}, {"a/b c", "", ""}, {"a/b!", "", ""}, {"a/$b", "", ""},
+		{"a/" + strings.Repeat("b", 256), "", ""}, {"a/xn--80akhbyknj4f", "", ""}, {"a/．．", "", ""}, {"．．/a", "", ""}, {"a/b－－c", "", ""}, {"a/b／c", "", ""}, {"a/*", "", ""}, {"a/\xff", "", ""},
+		{"a/terraform-provider-b", "", ""}, {"a/terraform-b", "", ""}, {"terraform-b", "", ""}, {"a/Terraform-B", "", ""},
+		{"a/opentofu-b", "registry.terraform.io/a/opentofu-b", ""}, {"a/opentofu-provider-b", "registry.terraform.io/a/opentofu-provider-b", ""},
+		{"hashicorp/terraform", "registry.terraform.io/hashicorp/terraform", "registry.opentofu.org/hashicorp/terraform"},
+	} {
+		for e, want := range map[sources.Engine]string{sources.Terraform: tt.want, sources.OpenTofu: tt.tofu, "": tt.want} {
+			got, err := sources.ParseProvider(tt.in, e)
+			if (err == nil) != (want != "") || err == nil && got.String() != want {
+				t.Errorf("%q for %q: got %s, %v, want %q", tt.in, e, got, err, want)
+			}
+		}
+	}
+}
+
+func TestProviderHints(t *testing.T) {
+	for _, tt := range []struct{ in, hint string }{
+		{"example.com/foo", "example.com/NAMESPACE/foo"},
+		{"localhost:8443/foo", "localhost:8443/NAMESPACE/foo"},
+		{"acme/terraform-provider-foo", `"foo"`},
+		{"acme/terraform-foo", `"foo"`},
+		{"https://example.com/acme/foo", "scheme"},
+		{"xn--80akhbyknj4f.com/a/b", "испытание.com"},
+	} {
+		_, err := sources.ParseProvider(tt.in, sources.Terraform)
+		if !hinted(err, tt.hint) {
+			t.Errorf("%q: %v: hints are %q, want one with %q", tt.in, err, sources.Hints(err), tt.hint)
+		}
+	}
+}
+
+func TestProviderForms(t *testing.T) {
+	p := provider(t, "hashicorp/aws")
+	if got := p.Display(sources.Terraform); got != "hashicorp/aws" {
+		t.Errorf("shown as %s", got)
+	}
+	if got := p.Display(sources.OpenTofu); got != "registry.terraform.io/hashicorp/aws" {
+		t.Errorf("tofu shows %s", got)
+	}
+	for in, want := range map[string]bool{
+		"terraform.io/builtin/terraform": true, "opentofu.org/builtin/terraform": true, "builtin/terraform": false, "terraform.io/acme/terraform": false,
+	} {
+		if got := provider(t, in).BuiltIn(); got != want {
+			t.Errorf("%s built in: %v", in, got)
+		}
+	}
+	if !provider(t, "-/aws").Legacy() || p.Legacy() {
+		t.Error("only -/aws is legacy")
+	}
+}
+
+func TestProviderOrder(t *testing.T) {
+	// By the host in ASCII: that of испытание.com starts with xn.
+	want := strings.Fields("a.com/b/a a.com/b/b a.com/c/a b.com/a/a испытание.com/a/a z.com/a/a")
+	var ps []sources.Provider
+	for _, i := range []int{4, 2, 0, 5, 3, 1} {
+		ps = append(ps, provider(t, want[i]))
+	}
+	slices.SortFunc(ps, sources.Provider.Compare)
+	for i, p := range ps {
+		if p.String() != want[i] {
+			t.Errorf("at %d is %s, want %s", i, p, want[i])
+		}
+	}
+}
+
+func TestPatterns(t *testing.T) {
+	for _, tt := range []struct{ in, want, matches, others string }{ // want is empty for an error
+		{"HashiCorp/AWS", "registry.terraform.io/hashicorp/aws", "hashicorp/aws", "hashicorp/google a.com/hashicorp/aws"},
+		{"hashicorp/*", "registry.terraform.io/hashicorp/*", "hashicorp/aws hashicorp/google", "acme/aws a.com/hashicorp/aws"},
+		{"*/*", "registry.terraform.io/*/*", "hashicorp/aws acme/b my_org/x", "a.com/b/c terraform.io/builtin/terraform"},
+		{"A.com:443/b/c", "a.com/b/c", "a.com/b/c", "b/c"},
+		{"a.com/b/*", "a.com/b/*", "a.com/b/c", "a.com/c/c b/c"},
+		{"a.com/*/*", "a.com/*/*", "a.com/b/c a.com/c/c", "b/c b.com/b/c"},
+		{"*/*/*", "*/*/*", "a.com/b/c b/c", ""},
+		{"my_org/*", "registry.terraform.io/my_org/*", "my_org/x", "my/x"},
+		{"a/terraform-b", "registry.terraform.io/a/terraform-b", "", "a/b"},
+		{"*", "", "", ""}, {"aws", "", "", ""}, {"", "", "", ""}, {"a/b/c/d", "", "", ""}, {"a//b", "", "", ""}, {"foo*/bar", "", "", ""},
+		{"a/foo*", "", "", ""}, {"*/aws", "", "", ""}, {"*/a/b", "", "", ""}, {"*/a/*", "", "", ""}, {"*/*/a", "", "", ""}, {"a.com/*/b", "", "", ""},
+		{"-/aws", "", "", ""}, {"xn--80akhbyknj4f.com/*/*", "", "", ""}, {"*.com/a/b", "", "", ""}, {"a.com/b", "", "", ""},
+	} {
+		pt, err := sources.ParsePattern(tt.in, sources.Terraform)
+		if (err == nil) != (tt.want != "") || err == nil && pt.String() != tt.want {
+			t.Errorf("%q: got %s, %v, want %q", tt.in, pt, err, tt.want)
+		}
+		for s := range strings.FieldsSeq(tt.matches) {
+			if !pt.Match(provider(t, s)) {
+				t.Errorf("%s does not match %s", pt, s)
+			}
+		}
+		for s := range strings.FieldsSeq(tt.others) {
+			if pt.Match(provider(t, s)) {
+				t.Errorf("%s matches %s", pt, s)
+			}
+		}
+	}
+	pt, err := sources.ParsePattern("*/*", sources.OpenTofu)
+	if err != nil || pt.Host != "registry.opentofu.org" {
+		t.Errorf("tofu's default host is not that of %s, %v", pt, err)
+	}
+}
+
+func TestPlatforms(t *testing.T) {
+	for _, tt := range []struct {
+		in string
+		ok bool
+	}{
+		{"linux_amd64", true}, {"darwin_arm64", true}, {"arbitrary_os", true}, {"Linux_AMD64", true}, {"os_arm64-v8.2", true},
+		{"", false}, {"linux", false}, {"_", false}, {"linux_", false}, {"_amd64", false}, {"too_many_parts", false},
+		{"extra _ spaces ", false}, {"a_b\u00a0", false}, {"../x_y", false}, {"a_..\\b", false}, {"a_\x00", false}, {"a_\xff", false},
+	} {
+		p, err := sources.ParsePlatform(tt.in)
+		if (err == nil) != tt.ok || tt.ok && p.String() != tt.in {
+			t.Errorf("%q: got %v, %v", tt.in, p, err)
+		}
+	}
+	current := sources.CurrentPlatform()
+	if again, err := sources.ParsePlatform(current.String()); err != nil || again != current {
+		t.Errorf("the current platform %s parsed is %s, %v", current, again, err)
+	}
+}
+
+func TestHashes(t *testing.T) {
+	for _, tt := range []struct {
+		in, scheme string // scheme is empty for an error
+		usable     bool
+	}{
+		{"h1:47DEQpj8HBSa+/TImW+5JCeuQeRkm5NMpJWZG3hSuFU=", "h1", true}, {"zh:00ff", "zh", true}, {"h2:x", "h2", false},
+		{"unknown:", "unknown", false}, {"a:b:c", "a", false}, {"", "", false}, {":x", "", false}, {"00ff", "", false},
+	} {
+		h, err := sources.ParseHash(tt.in)
+		if (err == nil) != (tt.scheme != "") || h.Scheme() != tt.scheme || h.Usable() != tt.usable {
+			t.Errorf("%q: scheme %q, usable %v, %v", tt.in, h.Scheme(), h.Usable(), err)
+		}
+	}
+	if got, want := sources.ZipHash([32]byte{0: 0xab, 31: 1}), "zh:ab"+strings.Repeat("0", 60)+"01"; string(got) != want {
+		t.Errorf("got %s, want %s", got, want)
+	}
+}
+
+func FuzzHost(f *testing.F) {
+	for _, s := range []string{"example.com", "Испытание.com:8080", "a。b", "．．", "xn--80akhbyknj4f.com", "a:443", "ß.de", "example.com.", "faß。de", "\u200d.com"} {
+		f.Add(s)
+	}
+	f.Fuzz(func(t *testing.T, s string) {
+		h, err := sources.ParseHost(s)
+		if err != nil {
+			return
+		}
+		if again, err := sources.ParseHost(string(h)); err != nil || again != h {
+			t.Errorf("%q: %q parsed again is %q, %v", s, h, again, err)
+		}
+		if back, err := sources.ParsePunycodeHost(h.ASCII()); err == nil && back.ASCII() != h.ASCII() {
+			t.Errorf("%q: %q comes back from punycode as %q", s, h, back)
+		}
+		if unsafeName(string(h)) || unsafeName(h.ASCII()) {
+			t.Errorf("%q: %q is no name for a directory", s, h)
+		}
+	})
+}
+
+func FuzzProvider(f *testing.F) {
+	for _, s := range []string{"aws", "HashiCorp/aws", "a.com:443/b/c", "-/aws", "my__org/x", "a/．．", "ß/É", "a/b－－c", "mu\u0308/\u0130", "a\u200cb/c"} {
+		f.Add(s, false)
+		f.Add(s, true)
+	}
+	f.Fuzz(func(t *testing.T, s string, tofu bool) {
+		e := sources.Terraform
+		if tofu {
+			e = sources.OpenTofu
+		}
+		p, err := sources.ParseProvider(s, e)
+		if err != nil {
+			return
+		}
+		for _, text := range []string{p.String(), p.Display(e)} {
+			if again, err := sources.ParseProvider(text, e); err != nil || again != p {
+				t.Errorf("%q: %q parsed again is %s, %v", s, text, again, err)
+			}
+		}
+		if unsafeName(p.Namespace) || unsafeName(p.Type) {
+			t.Errorf("%q: %s is no path", s, p)
+		}
+		if p.Legacy() {
+			return
+		}
+		if pt, err := sources.ParsePattern(p.String(), e); err != nil || !pt.Match(p) {
+			t.Errorf("%q: as a pattern %s is %s, %v, and does not match it", s, p, pt, err)
+		}
+	})
+}
+
+func FuzzPattern(f *testing.F) {
+	for _, s := range []string{"a/b", "*/*", "a.com/b/*", "*/*/*", "my_org/*", "*", "*/a"} {
+		f.Add(s)
+	}
+	f.Fuzz(func(t *testing.T, s string) {
+		pt, err := sources.ParsePattern(s, sources.Terraform)
+		if err != nil {
+			return
+		}
+		if again, err := sources.ParsePattern(pt.String(), sources.Terraform); err != nil || again != pt {
+			t.Errorf("%q: %s parsed again is %s, %v", s, pt, again, err)
+		}
+	})
+}
+
+func FuzzPlatform(f *testing.F) {
+	for _, s := range []string{"linux_amd64", "a_b_c", "_", "\u2003_x", "a_/"} {
+		f.Add(s)
+	}
+	f.Fuzz(func(t *testing.T, s string) {
+		p, err := sources.ParsePlatform(s)
+		if err == nil && (p.String() != s || unsafeName(s)) {
+			t.Errorf("%q: got %q", s, p)
+		}
+	})
+}
+
+// unsafeName reports whether s would lead elsewhere as the name of a directory.
+func unsafeName(s string) bool {
+	return s == "" || s == "." || s == ".." || strings.ContainsAny(s, "/\\\x00")
+}
