@@ -1,0 +1,343 @@
+package modules
+
+import (
+	"cmp"
+	"fmt"
+	"path/filepath"
+	"slices"
+
+	"github.com/hashicorp/hcl/v2"
+
+	"github.com/larder-cli/larder/sources"
+)
+
+// Declarations are what the files of one module say, names not yet resolved.
+type declarations struct {
+	diags  *diagnostics
+	engine sources.Engine
+
+	requiredAt  *place // of the required_providers block in the primary files
+	required    table[required]
+	providers   table[providerBlock]
+	resources   table[resource]
+	targets     []resource // of import blocks in the root module's namespace
+	moduleCalls table[moduleCall]
+	backend     *backend
+}
+
+// A table keeps rows in the order in which they stand in the files, and lets
+// override files find them by key. Of several rows with one key it finds the
+// first: the engines refuse the others, which is not our concern.
+type table[T any] struct {
+	rows  []T
+	index map[string]int
+}
+
+func (t *table[T]) add(key string, row T) {
+	if t.index == nil {
+		t.index = map[string]int{}
+	}
+	if _, ok := t.index[key]; !ok {
+		t.index[key] = len(t.rows)
+	}
+	t.rows = append(t.rows, row)
+}
+
+// put adds row, or if it is an override's, lets it amend the one it is for.
+func (t *table[T]) put(key string, row T, amends bool, amend func(old *T)) {
+	if i, ok := t.index[key]; ok && amends {
+		amend(&t.rows[i])
+		return
+	}
+	t.add(key, row)
+}
+
+// A version is a version argument.
+type version struct {
+	text        string
+	constraints sources.Constraints
+}
+
+// A required is an entry of required_providers.
+type required struct {
+	name     string
+	provider sources.Provider
+	version  version
+	at       place
+}
+
+// A providerBlock is a provider's configuration.
+type providerBlock struct {
+	name    string
+	version version
+	at      place
+}
+
+// A resource is anything whose type implies a provider.
+type resource struct {
+	kind, typ, name string
+	provider        string // local name; empty if the type implies it
+	at              place
+}
+
+func (r resource) key() string { return r.kind + "." + r.typ + "." + r.name }
+
+// A moduleCall is a module block, or the module of a run block.
+type moduleCall struct {
+	name    string
+	key     string // the name as a key in the manifest; the same except for run blocks
+	source  string
+	dynamic bool   // the source depends on variables
+	version string // constraint on a registry module; empty if there is none
+	at      place
+}
+
+var fileSchema = &hcl.BodySchema{Blocks: []hcl.BlockHeaderSchema{
+	{Type: "terraform"},
+	{Type: "provider", LabelNames: []string{"name"}},
+	{Type: "resource", LabelNames: []string{"type", "name"}},
+	{Type: "data", LabelNames: []string{"type", "name"}},
+	{Type: "ephemeral", LabelNames: []string{"type", "name"}},
+	{Type: "action", LabelNames: []string{"type", "name"}},
+	{Type: "import"},
+	{Type: "check", LabelNames: []string{"name"}},
+	{Type: "module", LabelNames: []string{"name"}},
+}}
+
+// read adds what the file called name says, relative to the root module; its
+// directory is dir.
+func (d *declarations) read(dir, name string, amends bool) {
+	src, err := readFile(filepath.Join(dir, filepath.Base(name)))
+	if err != nil {
+		d.diags.fail(place{Filename: name}, "", "%v", err)
+		return
+	}
+	body := d.diags.parse(name, src)
+	if body == nil {
+		return
+	}
+	for _, b := range d.content(body, fileSchema).Blocks {
+		d.block(b, amends)
+	}
+}
+
+// content is what schema describes of body. It is never nil.
+func (d *declarations) content(body hcl.Body, schema *hcl.BodySchema) *hcl.BodyContent {
+	content, _, diags := body.PartialContent(schema)
+	d.diags.hcl(diags)
+	if content == nil {
+		return &hcl.BodyContent{}
+	}
+	return content
+}
+
+// arguments are those of body that go by the given names.
+func (d *declarations) arguments(body hcl.Body, names ...string) hcl.Attributes {
+	var schema hcl.BodySchema
+	for _, name := range names {
+		schema.Attributes = append(schema.Attributes, hcl.AttributeSchema{Name: name})
+	}
+	return d.content(body, &schema).Attributes
+}
+
+func (d *declarations) block(b *hcl.Block, amends bool) {
+	switch b.Type {
+	case "terraform":
+		d.terraform(b, amends)
+	case "provider":
+		d.provider(b, amends)
+	case "resource", "data", "ephemeral":
+		d.resource(b, amends)
+	case "action":
+		if d.engine == sources.Terraform {
+			d.resource(b, amends)
+		}
+	case "import":
+		d.importBlock(b)
+	case "check":
+		for _, data := range d.content(b.Body, &hcl.BodySchema{Blocks: fileSchema.Blocks[3:4]}).Blocks {
+			d.resource(data, false)
+		}
+	case "module":
+		d.module(b, amends)
+	}
+}
+
+var terraformSchema = &hcl.BodySchema{Blocks: []hcl.BlockHeaderSchema{
+	{Type: "required_providers"},
+	{Type: "backend", LabelNames: []string{"type"}},
+	{Type: "cloud"},
+}}
+
+func (d *declarations) terraform(b *hcl.Block, amends bool) {
+	for _, inner := range d.content(b.Body, terraformSchema).Blocks {
+		switch inner.Type {
+		case "required_providers":
+			d.requiredProviders(inner, amends)
+		case "backend":
+			args := d.arguments(inner.Body, "path", "workspace_dir")
+			d.backend = &backend{kind: inner.Labels[0]}
+			d.backend.path, _ = textOf(args["path"])
+			d.backend.workspaceDir, _ = textOf(args["workspace_dir"])
+		case "cloud":
+			d.backend = &backend{kind: "cloud"}
+		}
+	}
+}
+
+func (d *declarations) requiredProviders(b *hcl.Block, amends bool) {
+	if !amends && d.requiredAt != nil {
+		d.diags.fail(b.DefRange, "move all entries into one of them",
+			"a second required_providers block in this module: the first is at %s", spot(*d.requiredAt))
+		return
+	}
+	if !amends {
+		d.requiredAt = &b.DefRange
+	}
+	attributes, diags := b.Body.JustAttributes()
+	d.diags.hcl(diags)
+	for _, attr := range inOrder(attributes) {
+		if q, ok := d.entry(attr); ok {
+			d.required.put(q.name, q, amends, func(old *required) { *old = q })
+		}
+	}
+}
+
+// inOrder are attributes in the order in which they stand in the file.
+func inOrder(attributes hcl.Attributes) []*hcl.Attribute {
+	var all []*hcl.Attribute
+	for _, attr := range attributes {
+		all = append(all, attr)
+	}
+	slices.SortFunc(all, func(a, b *hcl.Attribute) int { return cmp.Compare(a.Range.Start.Byte, b.Range.Start.Byte) })
+	return all
+}
+
+// provider reads a provider block.
+func (d *declarations) provider(b *hcl.Block, amends bool) {
+	name, ok := d.strictName(b.Labels[0], b.LabelRanges[0])
+	if !ok {
+		return
+	}
+	p := providerBlock{name: name, at: b.DefRange}
+	args := d.arguments(b.Body, "alias", "version")
+	alias, _ := textOf(args["alias"])
+	attr := args["version"]
+	if attr != nil {
+		d.diags.warn(attr.NameRange, "move the version constraint to required_providers", "a version argument in a provider block is deprecated")
+		p.version = d.version(attr.Expr)
+		p.at = attr.Range
+	}
+	d.providers.put(name+"."+alias, p, amends, func(old *providerBlock) {
+		if attr != nil {
+			*old = p
+		}
+	})
+}
+
+// resource reads a block whose labels are a type and a name.
+func (d *declarations) resource(b *hcl.Block, amends bool) {
+	r := resource{kind: b.Type, typ: b.Labels[0], name: b.Labels[1], at: b.DefRange}
+	if attr := d.arguments(b.Body, "provider")["provider"]; attr != nil {
+		var ok bool
+		if r.provider, ok = d.providerArgument(attr); !ok {
+			return
+		}
+	}
+	d.resources.put(r.key(), r, amends, func(old *resource) {
+		if r.provider != "" {
+			*old = r
+		}
+	})
+}
+
+// providerArgument is the local name in a provider argument.
+func (d *declarations) providerArgument(attr *hcl.Attribute) (string, bool) {
+	traversal := reference(attr.Expr)
+	if len(traversal) == 0 || traversal.IsRelative() {
+		d.diags.fail(attr.Expr.Range(), "write NAME or NAME.ALIAS, without quotes", "the provider argument refers to no provider configuration")
+		return "", false
+	}
+	return d.strictName(traversal.RootName(), attr.Expr.Range())
+}
+
+// importBlock reads an import block. Its target counts if it has no resource
+// block, as the engine may then generate one; in modules it has to have one.
+func (d *declarations) importBlock(b *hcl.Block) {
+	args := d.arguments(b.Body, "to", "provider")
+	if args["to"] == nil {
+		return
+	}
+	to := reference(args["to"].Expr)
+	if len(to) < 2 || to.IsRelative() || to.RootName() == "module" || to.RootName() == "data" {
+		return
+	}
+	name, ok := to[1].(hcl.TraverseAttr)
+	if !ok {
+		return
+	}
+	r := resource{kind: "resource", typ: to.RootName(), name: name.Name, at: b.DefRange}
+	if attr := args["provider"]; attr != nil {
+		if r.provider, ok = d.providerArgument(attr); !ok {
+			return
+		}
+	}
+	d.targets = append(d.targets, r)
+}
+
+// module reads a module block.
+func (d *declarations) module(b *hcl.Block, amends bool) {
+	c := moduleCall{name: b.Labels[0], key: b.Labels[0], at: b.DefRange}
+	args := d.arguments(b.Body, "source", "version")
+	c.readSource(args)
+	d.moduleCalls.put(c.name, c, amends, func(old *moduleCall) {
+		if args["source"] != nil {
+			old.source, old.dynamic, old.at = c.source, c.dynamic, c.at
+		}
+		if args["version"] != nil {
+			old.version = c.version
+		}
+	})
+}
+
+func (c *moduleCall) readSource(args hcl.Attributes) {
+	if attr := args["source"]; attr != nil {
+		var ok bool
+		c.source, ok = text(attr.Expr)
+		c.dynamic = !ok
+	}
+	c.version, _ = textOf(args["version"])
+}
+
+// strictName checks a local name that must be normalised already.
+func (d *declarations) strictName(s string, at place) (string, bool) {
+	name, err := sources.ParseLocalName(s)
+	switch {
+	case err != nil:
+		d.diags.fail(at, "local names are made like the last part of a provider source", "%v", err)
+		return "", false
+	case name != s:
+		d.diags.fail(at, fmt.Sprintf("write it as %q", name), "provider name %q: not in normal form", s)
+		return "", false
+	}
+	return name, true
+}
+
+// version reads a version argument. The zero version stands for a wrong one.
+func (d *declarations) version(expr hcl.Expression) version {
+	s, ok := text(expr)
+	if !ok {
+		d.diags.fail(expr.Range(), "", "the version is not a constant string")
+		return version{}
+	}
+	return d.parseVersion(s, expr.Range())
+}
+
+func (d *declarations) parseVersion(s string, at place) version {
+	c, err := sources.ParseConstraints(s)
+	if err != nil {
+		d.diags.failWith(at, err)
+		return version{}
+	}
+	return version{s, c}
+}

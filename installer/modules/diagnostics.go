@@ -1,0 +1,86 @@
+package modules
+
+import (
+	"cmp"
+	"fmt"
+	"slices"
+	"strings"
+	"unicode"
+	"unicode/utf8"
+
+	"github.com/hashicorp/hcl/v2"
+
+	"github.com/larder-cli/larder/sources"
+)
+
+// A place is where something is written. Only its file name and start matter.
+type place = hcl.Range
+
+// diagnostics gather what is wrong with a configuration.
+type diagnostics struct{ sources.Diagnostics }
+
+// fail adds an error.
+func (ds *diagnostics) fail(at place, hint, format string, args ...any) {
+	ds.Diagnostics = append(ds.Diagnostics, sources.Diagnostic{
+		File: at.Filename, Line: at.Start.Line, Column: at.Start.Column,
+		Text: fmt.Sprintf(format, args...), Hint: hint,
+	})
+}
+
+// failWith adds err, with its own hints.
+func (ds *diagnostics) failWith(at place, err error) {
+	ds.fail(at, strings.Join(sources.Hints(err), "; "), "%v", err)
+}
+
+// warn adds a warning.
+func (ds *diagnostics) warn(at place, hint, format string, args ...any) {
+	ds.fail(at, hint, format, args...)
+	ds.Diagnostics[len(ds.Diagnostics)-1].Warning = true
+}
+
+// hcl adds the errors of the language's own parser.
+func (ds *diagnostics) hcl(all hcl.Diagnostics) {
+	for _, d := range all {
+		if d.Severity != hcl.DiagError {
+			continue
+		}
+		at := place{}
+		if d.Subject != nil {
+			at = *d.Subject
+		}
+		ds.fail(at, strings.TrimSuffix(d.Detail, "."), "%s", lowerFirst(d.Summary))
+	}
+}
+
+// sorted are the diagnostics without repetitions, in the order of the files as
+// first mentioned, and within a file from top to bottom.
+func (ds *diagnostics) sorted() sources.Diagnostics {
+	files := map[string]int{}
+	seen := map[sources.Diagnostic]bool{}
+	var all sources.Diagnostics
+	for _, d := range ds.Diagnostics {
+		if _, ok := files[d.File]; !ok {
+			files[d.File] = len(files)
+		}
+		if !seen[d] {
+			seen[d] = true
+			all = append(all, d)
+		}
+	}
+	slices.SortStableFunc(all, func(a, b sources.Diagnostic) int {
+		return cmp.Or(
+			cmp.Compare(files[a.File], files[b.File]),
+			cmp.Compare(a.Line, b.Line),
+			cmp.Compare(a.Column, b.Column),
+		)
+	})
+	return all
+}
+
+// spot names a place inside a sentence.
+func spot(at place) string { return fmt.Sprintf("%s:%d", at.Filename, at.Start.Line) }
+
+func lowerFirst(s string) string {
+	r, n := utf8.DecodeRuneInString(s)
+	return string(unicode.ToLower(r)) + s[n:]
+}

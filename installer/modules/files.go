@@ -1,0 +1,132 @@
+package modules
+
+import (
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+
+	"github.com/larder-cli/larder/sources"
+)
+
+// maxFile bounds configuration files and the module manifest. Those written by
+// people have some kilobytes, those written by programs some megabytes.
+const maxFile = 16 << 20
+
+var (
+	configExtensions = []string{".tf", ".tf.json", ".tofu", ".tofu.json"}
+	testExtensions   = []string{".tftest.hcl", ".tftest.json", ".tofutest.hcl", ".tofutest.json"}
+)
+
+// twins are the extensions that only OpenTofu reads, and what they hide: x.tofu
+// hides x.tf beside it.
+var twins = map[string]string{
+	".tofu": ".tf", ".tofu.json": ".tf.json",
+	".tofutest.hcl": ".tftest.hcl", ".tofutest.json": ".tftest.json",
+}
+
+// extension is the one of extensions that name ends with, or empty.
+func extension(name string, extensions []string) string {
+	for _, ext := range extensions {
+		if strings.HasSuffix(name, ext) {
+			return ext
+		}
+	}
+	return ""
+}
+
+// configNames lists the files in dir that any engine takes for configuration
+// or tests, sorted bytewise.
+func configNames(dir string) ([]string, error) {
+	entries, err := os.ReadDir(dir)
+	if err != nil {
+		return nil, err
+	}
+	var names []string
+	for _, entry := range entries {
+		name := entry.Name()
+		known := extension(name, configExtensions) != "" || extension(name, testExtensions) != ""
+		if known && !entry.IsDir() && !ignored(name) {
+			names = append(names, name)
+		}
+	}
+	return names, nil
+}
+
+// ignored reports whether name is one that editors give to their own files.
+func ignored(name string) bool {
+	return strings.HasPrefix(name, ".") || strings.HasSuffix(name, "~") ||
+		strings.HasPrefix(name, "#") && strings.HasSuffix(name, "#")
+}
+
+// engineNames keeps those of names that have one of extensions and that e
+// reads.
+func engineNames(names, extensions []string, e sources.Engine) []string {
+	hidden := map[string]bool{}
+	for _, name := range names {
+		ext := extension(name, extensions)
+		if hides := twins[ext]; hides != "" {
+			// To terraform the twin is not there, to tofu it is the only one.
+			hidden[name] = e != sources.OpenTofu
+			hidden[strings.TrimSuffix(name, ext)+hides] = e == sources.OpenTofu
+		}
+	}
+	return slices.DeleteFunc(slices.Clone(names), func(name string) bool {
+		return extension(name, extensions) == "" || hidden[name]
+	})
+}
+
+// override reports whether a file amends what the other files say.
+func override(name string) bool {
+	base := strings.TrimSuffix(name, extension(name, configExtensions))
+	return base == "override" || strings.HasSuffix(base, "_override")
+}
+
+// readFile is what the regular file at path holds. Its errors do not name the
+// path.
+func readFile(path string) ([]byte, error) {
+	f, err := openFile(path)
+	if err != nil {
+		return nil, err
+	}
+	defer f.Close()
+	src, err := io.ReadAll(io.LimitReader(f, maxFile+1))
+	if err == nil && len(src) > maxFile {
+		return nil, fmt.Errorf("larger than %d MiB", maxFile>>20)
+	}
+	return src, cause(err)
+}
+
+// openFile opens a regular file: opening a pipe might never end. Its errors do
+// not name the path.
+func openFile(path string) (*os.File, error) {
+	info, err := os.Stat(path)
+	if err != nil {
+		return nil, cause(err)
+	}
+	if !info.Mode().IsRegular() {
+		return nil, errors.New("not a regular file")
+	}
+	f, err := os.Open(path)
+	return f, cause(err)
+}
+
+// cause is err without the operation and the path.
+func cause(err error) error {
+	if e, ok := errors.AsType[*fs.PathError](err); ok {
+		return e.Err
+	}
+	return err
+}
+
+// realPath is path with its symlinks resolved as far as the system can.
+func realPath(path string) string {
+	if real, err := filepath.EvalSymlinks(path); err == nil {
+		return real
+	}
+	return filepath.Clean(path)
+}

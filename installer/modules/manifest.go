@@ -1,0 +1,107 @@
+package modules
+
+import (
+	"encoding/json"
+	"errors"
+	"io/fs"
+	"path"
+	"path/filepath"
+	"regexp"
+	"strings"
+
+	"github.com/larder-cli/larder/sources"
+)
+
+// A manifest is what the engine noted about the modules that it installed, by
+// the dotted path of the calls.
+type manifest map[string]installed
+
+// An installed module is one entry of a manifest.
+type installed struct {
+	Key     string
+	Source  string
+	Version string // of a registry module
+	Dir     string // relative to the root module
+}
+
+// readManifest reads the manifest in the data directory, if there is one.
+func (w *walk) readManifest() {
+	name := filepath.Join(w.opts.DataDir, "modules", "modules.json")
+	src, err := readFile(w.path(name))
+	if errors.Is(err, fs.ErrNotExist) {
+		return
+	}
+	var document struct{ Modules []installed }
+	if err == nil {
+		err = json.Unmarshal(src, &document)
+	}
+	if err != nil {
+		w.diags.fail(place{Filename: name}, w.getModules(), "module manifest: %v", err)
+	}
+	w.manifest = manifest{}
+	for _, m := range document.Modules {
+		m.Dir = filepath.FromSlash(m.Dir)
+		w.manifest[m.Key] = m
+	}
+}
+
+// allows reports whether version satisfies constraint. A constraint that we
+// cannot read is the engine's business, which has installed the module.
+func allows(constraint, version string) bool {
+	c, err := sources.ParseConstraints(constraint)
+	if constraint == "" || err != nil {
+		return true
+	}
+	v, err := sources.ParseVersion(version)
+	return err == nil && c.Allow(v)
+}
+
+// sameSource reports whether two module sources mean the same.
+func sameSource(a, b string, e sources.Engine) bool {
+	return a == b || normalSource(a, e) == normalSource(b, e)
+}
+
+// shorthands are the sources that engines write out in full, and how.
+var shorthands = []struct {
+	form *regexp.Regexp
+	full string
+}{
+	{regexp.MustCompile(`^(?:git::)?github\.com/([^/?]+)/([^/?]+?)(?:\.git)?((?:/[^?]*)?)(\?.*)?$`), "git::https://github.com/$1/$2.git$3$4"},
+	{regexp.MustCompile(`^(?:git::)?bitbucket\.org/([^/?]+)/([^/?]+?)(?:\.git)?((?:/[^?]*)?)(\?.*)?$`), "git::https://bitbucket.org/$1/$2.git$3$4"},
+	{regexp.MustCompile(`^(?:git::)?([^@/:?]+@[^/:?]+):(.+)$`), "git::ssh://$1/$2"},
+}
+
+var (
+	registrySource = regexp.MustCompile(`^([0-9A-Za-z](?:[0-9A-Za-z_-]*[0-9A-Za-z])?)/([0-9A-Za-z](?:[0-9A-Za-z_-]*[0-9A-Za-z])?)/([0-9a-z]+)$`)
+	schemeSource   = regexp.MustCompile(`^(?:[a-z0-9]+::)?[a-z0-9+.-]+://`)
+)
+
+// normalSource is the form in which the manifest has a module source.
+func normalSource(s string, e sources.Engine) string {
+	for _, short := range shorthands {
+		if short.form.MatchString(s) {
+			s = short.form.ReplaceAllString(s, short.full)
+			break
+		}
+	}
+	address, inside := splitSubdir(s)
+	if registrySource.MatchString(address) {
+		address = string(e.DefaultHost()) + "/" + address
+	}
+	if !schemeSource.MatchString(address) {
+		address = path.Clean(address)
+	}
+	if inside != "" {
+		inside = "//" + strings.TrimPrefix(path.Clean("/"+inside), "/")
+	}
+	return address + inside
+}
+
+// splitSubdir splits what is to be fetched from the directory in it to use.
+func splitSubdir(s string) (address, inside string) {
+	start := len(schemeSource.FindString(s))
+	if address, inside, ok := strings.Cut(s[start:], "//"); ok {
+		return s[:start] + address, inside
+	}
+	return s, ""
+}

@@ -1,0 +1,148 @@
+package modules
+
+import (
+	"path/filepath"
+	"strings"
+
+	"github.com/larder-cli/larder/sources"
+)
+
+// A module is what one directory says about providers, whoever calls it.
+type module struct {
+	names   map[string]sources.Provider // by local name, as required_providers has them
+	needs   []need
+	imports []need // those that count only if this is the root module
+	calls   []moduleCall
+	backend *backend // nil if the files configure none
+	files   []string // configuration files
+	tests   []string // test files
+}
+
+// A need is one place's demand for one provider.
+type need struct {
+	provider    sources.Provider
+	constraints sources.Constraints
+	text        string // of the constraints; empty if there are none
+	at          place
+}
+
+func (m *module) empty() bool { return len(m.files)+len(m.tests) == 0 }
+
+// module reads the module in dir, relative to the root module, once.
+func (w *walk) module(dir string) *module {
+	if m, ok := w.read[dir]; ok {
+		return m
+	}
+	m := w.readModule(dir)
+	w.read[dir] = m
+	return m
+}
+
+func (w *walk) readModule(dir string) *module {
+	names, err := configNames(within(w.root, dir))
+	if err != nil {
+		w.diags.fail(place{Filename: dir}, "", "module directory: %v", cause(err))
+		return &module{}
+	}
+	m := &module{
+		files: engineNames(names, configExtensions, w.opts.Engine),
+		tests: engineNames(names, testExtensions, w.opts.Engine),
+	}
+	d := &declarations{diags: &w.diags, engine: w.opts.Engine}
+	for _, amends := range []bool{false, true} {
+		for _, name := range m.files {
+			if override(name) == amends {
+				d.read(within(w.root, dir), filepath.Join(dir, name), amends)
+			}
+		}
+	}
+	r := resolver{declarations: d, module: m}
+	r.resolve()
+	return m
+}
+
+// A resolver turns declarations into needs.
+type resolver struct {
+	*declarations
+	*module
+	localNames map[sources.Provider]required // the first for each provider
+	warned     map[string]bool               // local names that have been warned of
+}
+
+func (r *resolver) resolve() {
+	r.names = map[string]sources.Provider{}
+	r.localNames = map[sources.Provider]required{}
+	r.warned = map[string]bool{}
+	for _, q := range r.required.rows {
+		r.require(q)
+	}
+	for _, p := range r.providers.rows {
+		r.use(&r.module.needs, p.name, p.version, p.at)
+	}
+	for _, u := range r.resources.rows {
+		r.useFor(&r.module.needs, u)
+	}
+	for _, u := range r.targets {
+		if _, declared := r.resources.index[u.key()]; !declared {
+			r.useFor(&r.module.imports, u)
+		}
+	}
+	r.module.calls = r.moduleCalls.rows
+	r.module.backend = r.declarations.backend
+}
+
+// require adds an entry of required_providers.
+func (r *resolver) require(q required) {
+	r.names[q.name] = q.provider
+	if first, ok := r.localNames[q.provider]; ok {
+		r.duplicate(q.name, first, q.at)
+	} else {
+		r.localNames[q.provider] = q
+	}
+	r.needs = append(r.needs, need{q.provider, q.version.constraints, q.version.text, q.at})
+}
+
+// duplicate warns that a provider goes by two names in this module.
+func (r *resolver) duplicate(name string, first required, at place) {
+	if !r.warned[name] {
+		r.warned[name] = true
+		r.diags.warn(at, "use one local name for each provider",
+			"provider %s has the local name %q here and %q at %s", first.provider.Display(r.engine), name, first.name, spot(first.at))
+	}
+}
+
+// useFor adds the provider of a resource.
+func (r *resolver) useFor(needs *[]need, u resource) {
+	if u.provider != "" {
+		r.use(needs, u.provider, version{}, u.at)
+		return
+	}
+	implied, _, _ := strings.Cut(u.typ, "_")
+	name, err := sources.ParseLocalName(strings.ToLower(implied))
+	if err != nil {
+		r.diags.fail(u.at, "name the provider with a provider argument", "type %q implies a provider: %v", u.typ, err)
+		return
+	}
+	r.use(needs, name, version{}, u.at)
+}
+
+// use adds the provider that goes by a local name.
+func (r *resolver) use(needs *[]need, name string, v version, at place) {
+	p, ok := r.names[name]
+	if !ok {
+		p = implied(name, r.engine)
+		if first, ok := r.localNames[p]; ok {
+			r.duplicate(name, first, at)
+		}
+	}
+	*needs = append(*needs, need{p, v.constraints, v.text, at})
+}
+
+// implied is the provider of a valid local name that required_providers gives
+// no source.
+func implied(name string, e sources.Engine) sources.Provider {
+	if name == "terraform" {
+		return sources.Provider{Host: "terraform.io", Namespace: "builtin", Type: name}
+	}
+	return sources.Provider{Host: e.DefaultHost(), Namespace: "hashicorp", Type: name}
+}

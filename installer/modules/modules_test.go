@@ -1,0 +1,93 @@
+package modules_test
+
+import (
+	"context"
+	"fmt"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/rogpeppe/go-internal/txtar"
+
+	"github.com/larder-cli/larder/installer/modules"
+	"github.com/larder-cli/larder/sources"
+)
+
+// The files in testdata are configurations, with what comes of them under
+// "want" and, for OpenTofu, "want-tofu". -update rewrites these.
+func TestLoad(t *testing.T) {
+	files, err := filepath.Glob("testdata/*.txtar")
+	if err != nil || len(files) == 0 {
+		t.Fatalf("no test data: %v", err)
+	}
+	for _, file := range files {
+		t.Run(strings.TrimSuffix(filepath.Base(file), ".txtar"), func(t *testing.T) {
+			archive, err := txtar.ParseFile(file)
+			if err != nil {
+				t.Fatal(err)
+			}
+			dir := unpack(t, archive)
+			for i, f := range archive.Files {
+				engine := map[string]sources.Engine{"want": sources.Terraform, "want-tofu": sources.OpenTofu}[f.Name]
+				if engine == "" {
+					continue
+				}
+				got := describe(modules.Load(t.Context(), dir, modules.Options{Engine: engine}))
+				if os.Getenv("UPDATE_TESTDATA") != "" {
+					archive.Files[i].Data = []byte(got)
+				} else if got != string(f.Data) {
+					t.Errorf("%s: got\n%s\nwant\n%s", f.Name, got, f.Data)
+				}
+			}
+			if os.Getenv("UPDATE_TESTDATA") != "" {
+				os.WriteFile(file, txtar.Format(archive), 0o644)
+			}
+		})
+	}
+}
+
+func unpack(t testing.TB, archive *txtar.Archive) string {
+	t.Helper()
+	dir := t.TempDir()
+	for _, f := range archive.Files {
+		if strings.HasPrefix(f.Name, "want") {
+			continue
+		}
+		path := filepath.Join(dir, filepath.FromSlash(f.Name))
+		if err := os.MkdirAll(filepath.Dir(path), 0o755); err != nil {
+			t.Fatal(err)
+		}
+		if err := os.WriteFile(path, f.Data, 0o644); err != nil {
+			t.Fatal(err)
+		}
+	}
+	return dir
+}
+
+// describe is what Load returns, a line for each thing.
+func describe(tree *modules.Tree, ds sources.Diagnostics) string {
+	var b strings.Builder
+	if tree.Empty {
+		b.WriteString("empty\n")
+	}
+	for _, r := range tree.Requirements {
+		fmt.Fprintf(&b, "%s %q\n", r.Provider, r.Constraints)
+		for _, o := range r.From {
+			fmt.Fprintf(&b, "  %s:%d %s\n", filepath.ToSlash(o.File), o.Line, o.Constraint)
+		}
+	}
+	for _, d := range ds {
+		kind := "error"
+		if d.Warning {
+			kind = "warning"
+		}
+		fmt.Fprintf(&b, "%s: %s\n", kind, filepath.ToSlash(d.String()))
+		if d.Hint != "" {
+			fmt.Fprintf(&b, "  hint: %s\n", d.Hint)
+		}
+	}
+	return b.String()
+}
+
+var _ = context.Background

@@ -1,0 +1,167 @@
+package modules
+
+import (
+	"bytes"
+	"strings"
+
+	"github.com/hashicorp/hcl/v2"
+	"github.com/hashicorp/hcl/v2/hclsyntax"
+	"github.com/hashicorp/hcl/v2/json"
+	"github.com/zclconf/go-cty/cty"
+)
+
+const (
+	// maxDepth bounds how deep the parsers may have to recurse. Each of them
+	// would end the whole process when its stack is used up.
+	maxDepth = 5000
+
+	// maxExpression bounds the text, in bytes, of an expression that is
+	// evaluated, since evaluation recurses too.
+	maxExpression = 64 << 10
+)
+
+// parse parses the file called name. It returns nil if there are errors.
+func (ds *diagnostics) parse(name string, src []byte) hcl.Body {
+	start := place{Filename: name, Start: hcl.InitialPos, End: hcl.InitialPos}
+	depth, parse := nativeDepth, hclsyntaxParse
+	if strings.HasSuffix(name, ".json") {
+		depth, parse = jsonDepth, json.Parse
+	}
+	if depth(src) > maxDepth {
+		ds.fail(start, "", "nested too deeply")
+		return nil
+	}
+	file, diags := parse(src, name)
+	ds.hcl(diags)
+	if file == nil || diags.HasErrors() {
+		return nil
+	}
+	return file.Body
+}
+
+func hclsyntaxParse(src []byte, name string) (*hcl.File, hcl.Diagnostics) {
+	return hclsyntax.ParseConfig(src, name, hcl.InitialPos)
+}
+
+// jsonDepth is how many brackets are open at once at most in src.
+func jsonDepth(src []byte) int {
+	depth, deepest, quoted, escaped := 0, 0, false, false
+	for _, b := range src {
+		switch {
+		case quoted && (b == '"' && !escaped || b < ' '):
+			quoted = false
+		case quoted:
+			escaped = b == '\\' && !escaped
+			continue
+		case b == '"':
+			quoted, escaped = true, false
+		case b == '{' || b == '[':
+			depth++
+			deepest = max(deepest, depth)
+		case b == '}' || b == ']':
+			depth--
+		}
+	}
+	return deepest
+}
+
+// nativeDepth is at least how deep the parser recurses for src: it does so for
+// brackets, for the operators that stand before an operand, and for the
+// branches of conditionals.
+func nativeDepth(src []byte) int {
+	if rough := recursive(src); rough <= maxDepth {
+		return rough // it is not worth to look closer
+	}
+	tokens, _ := hclsyntax.LexConfig(src, "", hcl.InitialPos)
+	type level struct {
+		depth int
+		lines bool // newlines end expressions here
+	}
+	depth, deepest, open := 0, 0, []level{{0, true}}
+	for _, t := range tokens {
+		switch t.Type {
+		case hclsyntax.TokenOBrace, hclsyntax.TokenOBrack, hclsyntax.TokenOParen,
+			hclsyntax.TokenTemplateInterp, hclsyntax.TokenTemplateControl:
+			depth++
+			open = append(open, level{depth, t.Type == hclsyntax.TokenOBrace})
+		case hclsyntax.TokenCBrace, hclsyntax.TokenCBrack, hclsyntax.TokenCParen, hclsyntax.TokenTemplateSeqEnd:
+			if len(open) > 1 {
+				open = open[:len(open)-1]
+			}
+			depth = open[len(open)-1].depth
+		case hclsyntax.TokenBang, hclsyntax.TokenMinus, hclsyntax.TokenQuestion:
+			depth++
+		case hclsyntax.TokenComma:
+			depth = open[len(open)-1].depth
+		case hclsyntax.TokenNewline:
+			if top := open[len(open)-1]; top.lines {
+				depth = top.depth
+			}
+		}
+		deepest = max(deepest, depth)
+	}
+	return deepest
+}
+
+// recursive counts all bytes in src that may make the parser recurse.
+func recursive(src []byte) int {
+	n := 0
+	for _, c := range []string{"{", "[", "(", "!", "-", "?"} {
+		n += bytes.Count(src, []byte(c))
+	}
+	return n
+}
+
+// constant is the value of expr if it depends on nothing, else cty.NilVal.
+func constant(expr hcl.Expression) cty.Value {
+	if r := expr.Range(); r.End.Byte-r.Start.Byte > maxExpression {
+		return cty.NilVal
+	}
+	v, diags := expr.Value(nil)
+	if diags.HasErrors() || !v.IsKnown() || v.IsNull() {
+		return cty.NilVal
+	}
+	return v
+}
+
+// text is the value of expr if it is a constant string.
+func text(expr hcl.Expression) (string, bool) {
+	if v := constant(expr); v != cty.NilVal && v.Type() == cty.String {
+		return v.AsString(), true
+	}
+	return "", false
+}
+
+// textOf is the value of an argument of body if it is a constant string.
+func textOf(attr *hcl.Attribute) (string, bool) {
+	if attr == nil {
+		return "", false
+	}
+	return text(attr.Expr)
+}
+
+// reference is the traversal that expr consists of, or begins with, before
+// anything that needs evaluation. It may be quoted, as it was in Terraform 0.11
+// and is in JSON.
+func reference(expr hcl.Expression) hcl.Traversal {
+	if s, ok := text(expr); ok && nativeDepth([]byte(s)) <= maxDepth {
+		parsed, diags := hclsyntax.ParseExpression([]byte(s), "", hcl.InitialPos)
+		if diags.HasErrors() {
+			return nil
+		}
+		expr = parsed
+	}
+	for {
+		switch e := expr.(type) {
+		case *hclsyntax.IndexExpr:
+			expr = e.Collection
+		case *hclsyntax.RelativeTraversalExpr:
+			expr = e.Source
+		case *hclsyntax.SplatExpr:
+			expr = e.Source
+		default:
+			traversal, _ := hcl.AbsTraversalForExpr(expr)
+			return traversal
+		}
+	}
+}

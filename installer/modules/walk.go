@@ -1,0 +1,190 @@
+package modules
+
+import (
+	"context"
+	"os"
+	"path/filepath"
+	"regexp"
+	"strings"
+
+	"github.com/larder-cli/larder/sources"
+)
+
+const (
+	// maxCalls bounds the module calls that are followed. The largest
+	// configurations have a few thousand; a few hostile files have any number.
+	maxCalls = 50_000
+
+	// maxPath bounds how deep calls can nest.
+	maxPath = 200
+)
+
+// A walk goes through a root module and all that belongs to it.
+type walk struct {
+	root     string // directory of the root module, absolute, without symlinks
+	opts     Options
+	read     map[string]*module // by directory
+	manifest manifest
+	followed int // module calls
+	diags    diagnostics
+	needs    map[sources.Provider]*sources.Requirement
+	origins  map[origin]bool
+}
+
+// An origin is what has been recorded for a provider.
+type origin struct {
+	provider sources.Provider
+	sources.Origin
+}
+
+// A call is a module in its place in the tree.
+type call struct {
+	key    string // dotted path of calls, as the manifest has it; empty for the root module
+	dir    string // relative to the root module
+	parent *call
+}
+
+func newWalk(dir string, opts Options) *walk {
+	root, err := filepath.Abs(dir)
+	if err != nil { // there is no current directory
+		root = dir
+	}
+	w := &walk{
+		root: realPath(root), opts: opts,
+		read:    map[string]*module{},
+		needs:   map[sources.Provider]*sources.Requirement{},
+		origins: map[origin]bool{},
+	}
+	w.readManifest()
+	return w
+}
+
+// path is where a file or directory named relative to the root module is.
+func (w *walk) path(name string) string { return within(w.root, name) }
+
+// require adds needs to the requirements.
+func (w *walk) require(needs []need) {
+	for _, n := range needs {
+		if w.installable(n) {
+			w.add(n)
+		}
+	}
+}
+
+// installable reports whether there can be a package for a need, or else that
+// the engine has the provider built in.
+func (w *walk) installable(n need) bool {
+	p := n.provider
+	switch {
+	case p.Legacy():
+		w.diags.fail(n.at, `name its namespace, such as "hashicorp/`+p.Type+`"; in a state, replace it with "`+string(w.opts.Engine)+` state replace-provider"`,
+			"provider %s has an address without namespace, as Terraform 0.12 had them", p)
+	case p.BuiltIn() && p.Type != "terraform":
+		w.diags.fail(n.at, "the only built-in provider is "+implied("terraform", w.opts.Engine).String(), "provider %s is not built in", p)
+	case p.BuiltIn() && n.text != "":
+		w.diags.fail(n.at, "leave out the version", "provider %s is built in and takes no version constraint", p)
+	default:
+		return true
+	}
+	return false
+}
+
+// add records a need, once for each place.
+func (w *walk) add(n need) {
+	r := w.needs[n.provider]
+	if r == nil {
+		r = &sources.Requirement{Provider: n.provider}
+		w.needs[n.provider] = r
+	}
+	from := sources.Origin{File: n.at.Filename, Line: n.at.Start.Line, Constraint: n.text}
+	if o := (origin{n.provider, from}); !w.origins[o] {
+		w.origins[o] = true
+		r.From = append(r.From, from)
+		r.Constraints = r.Constraints.And(n.constraints)
+	}
+}
+
+// calls follows the module calls in parent.
+func (w *walk) calls(ctx context.Context, calls []moduleCall, parent call) {
+	for _, c := range calls {
+		if ctx.Err() != nil || w.followed > maxCalls {
+			return
+		}
+		if w.followed++; w.followed > maxCalls {
+			w.diags.fail(c.at, "", "more than %d module calls", maxCalls)
+			return
+		}
+		child := call{key: strings.TrimPrefix(parent.key+"."+c.key, "."), parent: &parent}
+		var ok bool
+		if child.dir, ok = w.locate(c, child); !ok || w.endless(c, child) {
+			continue
+		}
+		m := w.module(child.dir)
+		w.require(m.needs)
+		w.calls(ctx, m.calls, child)
+	}
+}
+
+// endless reports whether a module calls itself, by way of others or directly.
+func (w *walk) endless(c moduleCall, child call) bool {
+	depth := 0
+	for p := child.parent; p != nil; p = p.parent {
+		depth++
+		if p.dir == child.dir || depth > maxPath {
+			w.diags.fail(c.at, "", "module %q: calls itself without end", c.name)
+			return true
+		}
+	}
+	return false
+}
+
+// locate finds the directory of a called module.
+func (w *walk) locate(c moduleCall, child call) (dir string, ok bool) {
+	switch entry, installed := w.manifest[child.key]; {
+	case c.source == "" && !c.dynamic:
+		w.diags.fail(c.at, "", "module %q: has no source", c.name)
+		return "", false
+	case isLocal(c.source):
+		dir = filepath.Join(child.parent.dir, filepath.FromSlash(c.source))
+	case !installed:
+		w.diags.fail(c.at, w.getModules(), "module %q: not installed", c.name)
+		return "", false
+	case !c.dynamic && !sameSource(entry.Source, c.source, w.opts.Engine):
+		w.diags.fail(c.at, w.getModules(), "module %q: installed from %q, while its source is now %q", c.name, entry.Source, c.source)
+		return "", false
+	case !allows(c.version, entry.Version):
+		w.diags.fail(c.at, w.getModules(), "module %q: installed version is %s, while %q is required", c.name, entry.Version, c.version)
+		return "", false
+	default:
+		dir = entry.Dir
+	}
+	return w.moduleDir(c, dir)
+}
+
+// moduleDir checks that there is a directory, and names it in the one way that
+// does not depend on symlinks.
+func (w *walk) moduleDir(c moduleCall, dir string) (string, bool) {
+	path := realPath(w.path(dir))
+	info, err := os.Stat(path)
+	if err != nil || !info.IsDir() {
+		hint := w.getModules()
+		if isLocal(c.source) {
+			hint = "the source of a module is relative to the file that calls it"
+		}
+		w.diags.fail(c.at, hint, "module %q: no directory %s", c.name, dir)
+		return "", false
+	}
+	if rel, err := filepath.Rel(w.root, path); err == nil {
+		return rel, true
+	}
+	return path, true
+}
+
+func (w *walk) getModules() string {
+	return `run "` + string(w.opts.Engine) + ` get" to install the modules of this configuration`
+}
+
+// isLocal reports whether source is a path relative to the calling module.
+func isLocal(source string) bool { return localSource.MatchString(source) }
+
+var localSource = regexp.MustCompile(`^\.\.?[/\\]`)
