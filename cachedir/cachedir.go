@@ -8,7 +8,7 @@
 //	HOST/NAMESPACE/TYPE/VERSION/OS_ARCH/       one package, unpacked
 //	HOST/NAMESPACE/TYPE/VERSION/OS_ARCH.lock   OpenTofu's lock for it
 //	.larder/package/….json                     one record for each package
-//	.larder/roots/KEY/….json                   records of packages in working directories
+//	.larder/roots/KEY/KEY.json                 records of packages in working directories
 //	.larder/evidence/HOST/NAMESPACE/TYPE/VERSION/
 //	.larder/lock/….lock                        one lock for each package, never deleted
 //	.larder/lock/….holder                      who holds that lock, while it is held

@@ -51,7 +51,9 @@ func (d *Dir) link(ctx context.Context, s sources.Stored, target string) (source
 	if err := replace(made, target, work); err != nil {
 		return "", err
 	}
-	d.remember(s, target, mode)
+	if mode == sources.LinkReflink || mode == sources.LinkCopy {
+		d.remember(s, target, mode) // other links are known by the entry's own files
+	}
 	return mode, nil
 }
 

@@ -1,0 +1,123 @@
+//go:build linux
+
+package cachedir_test
+
+import (
+	"context"
+	"crypto/rand"
+	"errors"
+	"path/filepath"
+	"strings"
+	"syscall"
+	"testing"
+
+	"github.com/larder-cli/larder/cachedir"
+	"github.com/larder-cli/larder/sources"
+	"golang.org/x/sys/unix"
+)
+
+// mount makes a file system of its own at dir, if this test may.
+func mount(t *testing.T, source, dir, kind string, flags uintptr, data string) {
+	t.Helper()
+	if err := unix.Mount(source, dir, kind, flags, data); err != nil {
+		t.Skip("cannot mount: ", err)
+	}
+	t.Cleanup(func() { check(t, unix.Unmount(dir, unix.MNT_DETACH)) })
+}
+
+// A cache that cannot be written serves what is in it, hashed once.
+func TestReadOnly(t *testing.T) {
+	root := t.TempDir()
+	s := put(t, open(t, root, cachedir.Options{}), widget, widgetFiles)
+	foreign := packageID("example.test/acme/widget", "2.0.0")
+	widgetFiles.unpack(t, filepath.Join(root, filepath.FromSlash(foreign.Path())))
+	mount(t, root, root, "", unix.MS_BIND, "")
+	check(t, unix.Mount("", root, "", unix.MS_REMOUNT|unix.MS_BIND|unix.MS_RDONLY, ""))
+
+	d := open(t, root, cachedir.Options{})
+	if !d.ReadOnly() {
+		t.Fatal("it can be written")
+	}
+	got, err := d.Get(context.Background(), widget)
+	check(t, err)
+	if got.ZH != s.ZH || got.Signed == nil {
+		t.Errorf("got %+v", got)
+	}
+	for range 2 {
+		got, err := d.Get(context.Background(), foreign)
+		check(t, err)
+		if got.H1 != s.H1 {
+			t.Errorf("got %+v", got)
+		}
+	}
+	target := targetIn(t.TempDir())
+	used, err := d.Link(context.Background(), s, target)
+	check(t, err)
+	if used != sources.LinkSymlink {
+		t.Errorf("linked by %s", used)
+	}
+	sameTree(t, target, widgetFiles)
+	_, err = d.Put(context.Background(), foreign, delivery(nil))
+	if !errors.Is(err, syscall.EROFS) {
+		t.Errorf("Put: %v", err)
+	}
+	if _, err := cachedir.Open(filepath.Join(root, "new"), cachedir.Options{}); !errors.Is(err, syscall.EROFS) {
+		t.Errorf("Open: %v", err)
+	}
+}
+
+// A full disk is told as such, and leaves nothing behind.
+func TestDiskFull(t *testing.T) {
+	noise := make([]byte, 3<<20)
+	rand.Read(noise)
+	for name, tc := range map[string]struct {
+		files files
+		hint  string
+	}{
+		"archive":  {files{executable: string(noise), "more": string(noise)}, "Free some space"},
+		"contents": {files{executable: string(noise)}, "bytes free"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			root := t.TempDir()
+			mount(t, "tmpfs", root, "tmpfs", 0, "size=4m")
+			d := open(t, root, cachedir.Options{})
+			s := put(t, d, widget, widgetFiles)
+			del := delivery(tc.files.zip(t))
+			del.Accept = func(sources.Stored) bool { return false }
+			_, err := d.Put(context.Background(), widget, del)
+			if hints := strings.Join(sources.Hints(err), "; "); !strings.Contains(hints, tc.hint) {
+				t.Errorf("error is %v, hints are %q", err, hints)
+			}
+			nothingStaged(t, root)
+			got, err := d.Get(context.Background(), widget)
+			check(t, err)
+			if got.H1 != s.H1 {
+				t.Errorf("got %+v", got)
+			}
+		})
+	}
+}
+
+// Between file systems auto falls back to a symlink, and a mode that cannot be
+// done says why.
+func TestLinkAcross(t *testing.T) {
+	work := t.TempDir()
+	mount(t, "tmpfs", work, "tmpfs", 0, "size=4m")
+	root := t.TempDir()
+	s := put(t, open(t, root, cachedir.Options{}), widget, widgetFiles)
+	for _, tc := range []struct {
+		mode, used sources.LinkMode
+		err        error
+	}{
+		{"auto", "symlink", nil}, {"copy", "copy", nil}, {"symlink", "symlink", nil},
+		{"hardlink", "", syscall.EXDEV}, {"reflink", "", syscall.EXDEV},
+	} {
+		target := targetIn(work)
+		used, err := open(t, root, cachedir.Options{Link: tc.mode}).Link(context.Background(), s, target)
+		if used != tc.used || !errors.Is(err, tc.err) {
+			t.Errorf("%s: linked by %q, %v", tc.mode, used, err)
+		}
+		sameTree(t, target, widgetFiles)
+		alone(t, target)
+	}
+}

@@ -1,0 +1,64 @@
+package cachedir
+
+import (
+	"encoding/json"
+	"errors"
+	"reflect"
+	"syscall"
+	"testing"
+)
+
+// What is accepted as a record, written and read again, is the same record.
+func FuzzRecord(f *testing.F) {
+	for _, seed := range []string{
+		`{"format":1,"h1":"h1:x","verdict":"unverified","files":[{"path":"a","size":1,"mtime":2,"inode":18446744073709551615,"device":3}]}`,
+		`{"format":1,"h1":"h1:x","zip_h1":"h1:y","zh":"zh:z","filename":"f","origin":"o","verdict":"self-signed","evidence":"ff","link":"copy","dir":"/d"}`,
+		`{"format":2,"h1":"h1:x"}`, `{"format":1}`, `{"format":1,"h1":"h1:x","verdict":"splendid"}`,
+		`{"format":1,"h1":"h1:x","files":[{"size":-1}]}`, `[]`, `null`, ``, "\x00\x00",
+	} {
+		f.Add([]byte(seed))
+	}
+	f.Fuzz(func(t *testing.T, data []byte) {
+		r, err := parseRecord(data)
+		if err != nil {
+			return
+		}
+		written, err := json.Marshal(r)
+		if err != nil {
+			t.Fatal(err)
+		}
+		again, err := parseRecord(written)
+		if err != nil || !reflect.DeepEqual(again, r) {
+			t.Errorf("%s became %+v, %v", data, again, err)
+		}
+	})
+}
+
+func TestParseRecord(t *testing.T) {
+	for data, ok := range map[string]bool{
+		`{"format":1,"h1":"h1:x","verdict":"hash only","files":[]}`: true,
+		`{"format":1,"h1":"h1:x"}`:                                  true,
+		`{"format":1,"h1":""}`:                                      false,
+		`{"format":0,"h1":"h1:x"}`:                                  false,
+		`{"format":2,"h1":"h1:x"}`:                                  false,
+		`{"format":1,"h1":"h1:x","verdict":"fine"}`:                 false,
+		`{"format":1,"h1":"h1:x"`:                                   false,
+		`{"format":1,"h1":"h1:x","files":[{"size":1e99}]}`:          false,
+		``: false,
+	} {
+		if _, err := parseRecord([]byte(data)); (err == nil) != ok {
+			t.Errorf("%s: %v", data, err)
+		}
+	}
+}
+
+func TestLockless(t *testing.T) {
+	for err, want := range map[error]bool{
+		syscall.ENOTSUP: true, syscall.ENOSYS: true, syscall.ENOLCK: true,
+		errors.ErrUnsupported: true, syscall.EACCES: false, syscall.EAGAIN: false, nil: false,
+	} {
+		if got := lockless(err); got != want {
+			t.Errorf("%v: %v", err, got)
+		}
+	}
+}
