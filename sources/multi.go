@@ -82,18 +82,14 @@ func union(ctx context.Context, p Provider, methods []Method) (Listing, error) {
 	listings, errs := askAll(ctx, p, methods)
 	var all Listing
 	seen := map[Version]bool{}
-	missing := &NotFoundError{Provider: p, Searched: names(methods)}
-	found := len(methods) == 0
+	answered := len(methods) == 0
 	for i, err := range errs {
-		if err != nil {
-			if !errors.Is(err, ErrNotFound) {
-				return Listing{}, err
-			}
-			var nf *NotFoundError
-			missing.Registry = missing.Registry || errors.As(err, &nf) && nf.Registry
-			continue
+		switch {
+		case err == nil:
+			answered = true
+		case !errors.Is(err, ErrNotFound):
+			return Listing{}, err
 		}
-		found = true
 		all.Warnings = append(all.Warnings, listings[i].Warnings...)
 		for _, v := range listings[i].Versions {
 			if !seen[v] {
@@ -102,10 +98,30 @@ func union(ctx context.Context, p Provider, methods []Method) (Listing, error) {
 			}
 		}
 	}
-	if !found {
-		return Listing{}, missing
+	if !answered {
+		return Listing{}, notFound(p, methods, errs)
 	}
 	return all, nil
+}
+
+// notFound is the answer of methods that all have answered so.
+func notFound(p Provider, methods []Method, answers []error) error {
+	missing := &NotFoundError{Provider: p, Searched: names(methods)}
+	for _, err := range answers {
+		var nf *NotFoundError
+		missing.Registry = missing.Registry || errors.As(err, &nf) && nf.Registry
+	}
+	return withHintsOf(missing, answers)
+}
+
+// withHintsOf gives err the hints of the answers that it sums up.
+func withHintsOf(err error, answers []error) error {
+	for _, answer := range slices.Backward(answers) {
+		for _, hint := range slices.Backward(Hints(answer)) {
+			err = WithHint(err, "%s", hint)
+		}
+	}
+	return err
 }
 
 // askAll asks all methods at once. Once one fails, the answers of those after
@@ -136,6 +152,7 @@ func askAll(ctx context.Context, p Provider, methods []Method) ([]Listing, []err
 // first asks the methods in turn until one has the package.
 func first(ctx context.Context, id PackageID, methods []Method) (Package, error) {
 	missing := ErrNotFound
+	var answers []error
 	for _, method := range methods {
 		pkg, err := method.Source.Package(ctx, id)
 		if err == nil || !errors.Is(err, ErrNotFound) {
@@ -144,8 +161,9 @@ func first(ctx context.Context, id PackageID, methods []Method) (Package, error)
 		if errors.Is(err, ErrNoPlatform) {
 			missing = ErrNoPlatform
 		}
+		answers = append(answers, err)
 	}
-	return Package{}, &PackageError{ID: id, Err: missing}
+	return Package{}, &PackageError{ID: id, Err: withHintsOf(missing, answers)}
 }
 
 // A memo remembers the answers to questions. Whoever asks a question that is

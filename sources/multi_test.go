@@ -1,0 +1,296 @@
+package sources_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/larder-cli/larder/sources"
+)
+
+// A source answers from a table, and counts how often it is asked.
+type source struct {
+	name     string
+	versions string // separated by spaces
+	warnings []string
+	packages string // VERSION_OS_ARCH, separated by spaces
+	err      error  // instead of any answer
+	delay    time.Duration
+	asked    atomic.Int32
+}
+
+func (s *source) String() string { return s.name }
+
+func (s *source) wait(ctx context.Context) error {
+	s.asked.Add(1)
+	select {
+	case <-time.After(s.delay):
+		return s.err
+	case <-ctx.Done():
+		return fmt.Errorf("asking %s: %w", s.name, ctx.Err())
+	}
+}
+
+func (s *source) Versions(ctx context.Context, p sources.Provider) (sources.Listing, error) {
+	if err := s.wait(ctx); err != nil {
+		return sources.Listing{}, err
+	}
+	listing := sources.Listing{Warnings: s.warnings}
+	for text := range strings.FieldsSeq(s.versions) {
+		v, err := sources.ParseVersion(text)
+		if err != nil {
+			return sources.Listing{}, err
+		}
+		listing.Versions = append(listing.Versions, v)
+	}
+	return listing, nil
+}
+
+func (s *source) Package(ctx context.Context, id sources.PackageID) (sources.Package, error) {
+	if err := s.wait(ctx); err != nil {
+		return sources.Package{}, err
+	}
+	switch {
+	case slices.Contains(strings.Fields(s.packages), id.Version.String()+"_"+id.Platform.String()):
+		return sources.Package{ID: id, Source: s.name}, nil
+	case strings.Contains(s.packages, id.Version.String()+"_"):
+		return sources.Package{}, sources.WithHint(sources.ErrNoPlatform, "%s has others", s.name)
+	default:
+		return sources.Package{}, sources.ErrNotFound
+	}
+}
+
+func multi(list ...*source) sources.Source {
+	var methods []sources.Method
+	for _, s := range list {
+		methods = append(methods, sources.Method{Source: s})
+	}
+	return sources.NewMulti(methods)
+}
+
+var (
+	errOutage = errors.New("connection refused")
+	notHere   = fmt.Errorf("a mirror says: %w", sources.ErrNotFound)
+)
+
+func TestMethodApplies(t *testing.T) {
+	pattern := func(s string) sources.Pattern {
+		pt, err := sources.ParsePattern(s, sources.Terraform)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return pt
+	}
+	for _, tt := range []struct {
+		include, exclude string
+		applies          bool // to hashicorp/foo
+	}{
+		{"", "", true}, {"hashicorp/foo", "", true}, {"acme/* hashicorp/*", "", true}, {"acme/*", "", false},
+		{"", "hashicorp/*", false}, {"hashicorp/foo", "hashicorp/*", false}, {"*/*", "hashicorp/bar", true}, {"*/*/*", "*/*/*", false},
+	} {
+		var m sources.Method
+		for s := range strings.FieldsSeq(tt.include) {
+			m.Include = append(m.Include, pattern(s))
+		}
+		for s := range strings.FieldsSeq(tt.exclude) {
+			m.Exclude = append(m.Exclude, pattern(s))
+		}
+		if got := m.Applies(provider(t, "hashicorp/foo")); got != tt.applies {
+			t.Errorf("include %q, exclude %q: got %v", tt.include, tt.exclude, got)
+		}
+	}
+}
+
+func TestVersionsAreTheUnion(t *testing.T) {
+	m := multi(
+		&source{name: "a", versions: "1.0.0 1.0.0+x", warnings: []string{"old", "slow"}},
+		&source{name: "b", err: notHere},
+		&source{name: "c", versions: "2.0.0 1.0.0", warnings: []string{"new"}},
+	)
+	got, err := m.Versions(t.Context(), provider(t, "a/b"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if want := "[1.0.0 1.0.0+x 2.0.0] [old slow new]"; fmt.Sprint(got.Versions, got.Warnings) != want {
+		t.Errorf("got %v %v, want %s", got.Versions, got.Warnings, want)
+	}
+	if m.String() != "a, b, c" {
+		t.Errorf("it is called %s", m)
+	}
+}
+
+func TestNoMethodMeansNoVersions(t *testing.T) {
+	hidden := &source{name: "hidden", versions: "1.0.0"}
+	m := sources.NewMulti([]sources.Method{{Source: hidden, Exclude: []sources.Pattern{{Host: "*", Namespace: "*", Type: "*"}}}})
+	got, err := m.Versions(t.Context(), provider(t, "a/b"))
+	if err != nil || len(got.Versions) > 0 || hidden.asked.Load() > 0 {
+		t.Errorf("got %v, %v after asking %d times", got, err, hidden.asked.Load())
+	}
+}
+
+func TestNotFoundSaysWhereItWasSought(t *testing.T) {
+	p := provider(t, "a.com/b/c")
+	registry := &sources.NotFoundError{Provider: p, Searched: []string{"a.com"}, Registry: true}
+	for _, tt := range []struct {
+		answers  []error
+		registry bool
+		text     string
+	}{
+		{[]error{notHere, sources.WithHint(notHere, "look again")}, false, "a.com/b/c: not found in 0, 1"},
+		{[]error{notHere, fmt.Errorf("asking: %w", registry)}, true, "a.com/b/c: the registry a.com has no such provider"},
+	} {
+		var list []*source
+		for i, err := range tt.answers {
+			list = append(list, &source{name: fmt.Sprint(i), err: err})
+		}
+		_, err := multi(list...).Versions(t.Context(), p)
+		var nf *sources.NotFoundError
+		if !errors.As(err, &nf) || !errors.Is(err, sources.ErrNotFound) {
+			t.Fatalf("got %v", err)
+		}
+		if nf.Provider != p || fmt.Sprint(nf.Searched) != "[0 1]" || nf.Registry != tt.registry || err.Error() != tt.text {
+			t.Errorf("got %+v: %v", nf, err)
+		}
+		if want := sources.Hints(errors.Join(tt.answers...)); !slices.Equal(sources.Hints(err), want) {
+			t.Errorf("hints are %q, want %q", sources.Hints(err), want)
+		}
+	}
+}
+
+func TestFirstFailureInOrderEndsTheSearch(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		start := time.Now()
+		m := multi(
+			&source{name: "a", versions: "1.0.0", delay: 2 * time.Second},
+			&source{name: "b", err: errOutage, delay: time.Second},
+			&source{name: "c", err: errors.New("another"), delay: time.Millisecond},
+			&source{name: "d", versions: "2.0.0", delay: time.Hour},
+		)
+		if _, err := m.Versions(t.Context(), provider(t, "a/b")); !errors.Is(err, errOutage) {
+			t.Errorf("got %v, want %v", err, errOutage)
+		}
+		if took := time.Since(start); took != 2*time.Second {
+			t.Errorf("it took %v: methods are asked at once, and those after a failure not waited for", took)
+		}
+	})
+}
+
+func TestPackageComesFromTheFirstThatHasIt(t *testing.T) {
+	for _, tt := range []struct {
+		name    string
+		sources []*source
+		want    string // the source, or the error
+	}{
+		{"first", []*source{{name: "a", packages: "1.0.0_linux_amd64"}, {name: "b", packages: "1.0.0_linux_amd64"}}, "a"},
+		{"not found moves on", []*source{{name: "a", packages: ""}, {name: "b", packages: "1.0.0_linux_amd64"}}, "b"},
+		{"no platform moves on", []*source{{name: "a", packages: "1.0.0_linux_arm64"}, {name: "b", packages: "1.0.0_linux_amd64"}}, "b"},
+		{"failure ends", []*source{{name: "a", err: errOutage}, {name: "b", packages: "1.0.0_linux_amd64"}}, errOutage.Error()},
+		{"later failure does not matter", []*source{{name: "a", packages: "1.0.0_linux_amd64"}, {name: "b", err: errOutage}}, "a"},
+		{"no platform at all", []*source{{name: "a", packages: "1.0.0_linux_arm64"}, {name: "b"}}, "registry.terraform.io/a/b 1.0.0 linux_amd64: platform not available: not found"},
+		{"nothing", []*source{{name: "a"}, {name: "b"}}, "registry.terraform.io/a/b 1.0.0 linux_amd64: not found"},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			id := sources.PackageID{Provider: provider(t, "a/b"), Version: version(t, "1.0.0"), Platform: sources.Platform{OS: "linux", Arch: "amd64"}}
+			pkg, err := multi(tt.sources...).Package(t.Context(), id)
+			got := pkg.Source
+			if err != nil {
+				got = err.Error()
+			}
+			if got != tt.want {
+				t.Errorf("got %q, want %q", got, tt.want)
+			}
+			if noPlatform := strings.Contains(tt.want, "platform"); errors.Is(err, sources.ErrNoPlatform) != noPlatform || hinted(err, "a has others") != noPlatform {
+				t.Errorf("got %v with hints %q", err, sources.Hints(err))
+			}
+		})
+	}
+}
+
+func TestAnswersAreRemembered(t *testing.T) {
+	for _, tt := range []struct {
+		name string
+		err  error
+	}{{"answer", nil}, {"absence", notHere}, {"failure", errOutage}} {
+		t.Run(tt.name, func(t *testing.T) {
+			s := &source{name: "s", versions: "1.0.0", packages: "1.0.0_linux_amd64", err: tt.err}
+			m := multi(s)
+			id := sources.PackageID{Provider: provider(t, "a/b"), Version: version(t, "1.0.0"), Platform: sources.Platform{OS: "linux", Arch: "amd64"}}
+			for range 3 {
+				if _, err := m.Versions(t.Context(), id.Provider); (err == nil) != (tt.err == nil) {
+					t.Fatal(err)
+				}
+				if _, err := m.Package(t.Context(), id); (err == nil) != (tt.err == nil) {
+					t.Fatal(err)
+				}
+			}
+			if got := s.asked.Load(); got != 2 {
+				t.Errorf("asked %d times, want once for the versions and once for the package", got)
+			}
+			if _, err := m.Versions(t.Context(), provider(t, "a/other")); (err == nil) != (tt.err == nil) {
+				t.Fatal(err)
+			}
+			if got := s.asked.Load(); got != 3 {
+				t.Errorf("another provider got the remembered answer")
+			}
+		})
+	}
+}
+
+func TestCallersShareAQuestionButNotItsSlices(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := &source{name: "s", versions: "1.0.0 2.0.0", delay: time.Second}
+		m, p := multi(s), provider(t, "a/b")
+		var wg sync.WaitGroup
+		for range 20 {
+			wg.Go(func() {
+				got, err := m.Versions(t.Context(), p)
+				if err != nil || len(got.Versions) != 2 {
+					t.Errorf("got %v, %v", got, err)
+					return
+				}
+				slices.Reverse(got.Versions) // a race, were they shared
+			})
+		}
+		wg.Wait()
+		if got := s.asked.Load(); got != 1 {
+			t.Errorf("asked %d times", got)
+		}
+	})
+}
+
+func TestWhoeverGivesUpLeavesOthersTheirAnswer(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := &source{name: "s", versions: "1.0.0", delay: time.Minute}
+		m, p := multi(s), provider(t, "a/b")
+		hasty, cancel := context.WithTimeout(t.Context(), time.Second)
+		defer cancel()
+		var wg sync.WaitGroup
+		wg.Go(func() { // asks
+			if _, err := m.Versions(hasty, p); !errors.Is(err, context.DeadlineExceeded) {
+				t.Errorf("the one who asked got %v", err)
+			}
+		})
+		synctest.Wait()
+		wg.Go(func() { // waits, and gives up too
+			if _, err := m.Versions(hasty, p); !errors.Is(err, context.DeadlineExceeded) {
+				t.Errorf("the one who waited got %v", err)
+			}
+		})
+		wg.Go(func() { // waits, and asks again
+			if got, err := m.Versions(t.Context(), p); err != nil || len(got.Versions) != 1 {
+				t.Errorf("got %v, %v", got, err)
+			}
+		})
+		wg.Wait()
+		if got := s.asked.Load(); got != 2 {
+			t.Errorf("asked %d times, want 2", got)
+		}
+	})
+}
