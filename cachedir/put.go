@@ -107,7 +107,6 @@ func (d *Dir) receive(ctx context.Context, del sources.Delivery, work string) (s
 	from := staged
 	if parcel.Archive != nil {
 		from = parcel.Archive
-		defer from.Close()
 	}
 	info, err := from.Stat()
 	if err != nil {

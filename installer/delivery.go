@@ -78,7 +78,6 @@ func (d *delivery) fetch(ctx context.Context, stage sources.Stage) (sources.Parc
 		err = d.checkArchive()
 	}
 	if err != nil {
-		d.close()
 		return sources.Parcel{}, err
 	}
 	parcel.ZH, parcel.Signed = d.zh, d.pkg.Signed
@@ -86,6 +85,7 @@ func (d *delivery) fetch(ctx context.Context, stage sources.Stage) (sources.Parc
 	return parcel, nil
 }
 
+// close closes what fetch opened.
 func (d *delivery) close() {
 	if d.file != nil {
 		d.file.Close()
@@ -127,7 +127,6 @@ func (d *delivery) open(ctx context.Context, arrival *arrival) (sources.Parcel, 
 		_, err = io.Copy(arrival, contextReader{ctx, f})
 	}
 	if err != nil {
-		f.Close()
 		return sources.Parcel{}, err
 	}
 	d.zh = arrival.hash()

@@ -73,6 +73,7 @@ func (j *job) deliver(ctx context.Context, pkg sources.Package, report trust.Rep
 	if j.root.DryRun {
 		return d.plan(ctx, outcome)
 	}
+	defer d.close()
 	s, err := j.to.Put(ctx, pkg.ID, sources.Delivery{Accept: d.accept, Fetch: d.fetch, Judge: d.judge})
 	if err != nil {
 		return outcome, j.fail(pkg.ID, pkg.Source, err)

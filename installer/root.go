@@ -26,8 +26,14 @@ type Root struct {
 // A Result is what was done for a root module.
 type Result struct {
 	Packages []Outcome
-	Lock     lockfile.Change
+	Lock     LockChange
 	Warnings []string
+}
+
+// A LockChange is how the lock file differs from what it was.
+type LockChange struct {
+	lockfile.Change
+	Written bool // false if it was to be left as it is
 }
 
 // An Outcome is what was done for one package.
@@ -52,10 +58,10 @@ const (
 
 // A LockChangedError is a lock file that would have to change in a way that
 // a read-only lock file does not allow.
-type LockChangedError struct{ Change lockfile.Change }
+type LockChangedError struct{ Change LockChange }
 
 func (e *LockChangedError) Error() string {
-	return "the dependency lock file would change: " + describe(e.Change)
+	return "the dependency lock file would change: " + e.Change.String()
 }
 
 // Install installs what root requires. Providers fail one by one: the error
@@ -97,14 +103,14 @@ func (in *Installer) writeLock(root Root, jobs []job, result *Result) error {
 		entries[i] = jobs[i].entry()
 	}
 	text, change := root.Lock.Update(entries, in.opts.Engine)
-	result.Lock = change
+	result.Lock.Change = change
 	switch {
 	case change.None():
 		return nil
 	case root.ReadOnlyLock && (len(change.Added) > 0 || len(change.Removed) > 0):
-		return &LockChangedError{change}
+		return &LockChangedError{result.Lock}
 	case root.ReadOnlyLock:
-		result.Warnings = append(result.Warnings, "the dependency lock file is out of date and was left as it is: "+describe(change))
+		result.Warnings = append(result.Warnings, "the dependency lock file is out of date and was left as it is: "+result.Lock.String())
 		return nil
 	case root.DryRun:
 		return nil
@@ -112,11 +118,12 @@ func (in *Installer) writeLock(root Root, jobs []job, result *Result) error {
 	if err := lockfile.Write(filepath.Join(root.Dir, lockfile.Name), text); err != nil {
 		return fmt.Errorf("writing the dependency lock file: %w", err)
 	}
+	result.Lock.Written = true
 	return nil
 }
 
-// describe lists what changes in a lock file.
-func describe(c lockfile.Change) string {
+// String lists what changes.
+func (c LockChange) String() string {
 	var parts []string
 	for _, kind := range []struct {
 		verb      string

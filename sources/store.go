@@ -34,7 +34,7 @@ type Stage interface {
 // A Parcel is a package that has been fetched. If Archive and Dir are both
 // zero, the archive is what the stage holds.
 type Parcel struct {
-	Archive  *os.File // closed by the store
+	Archive  *os.File // closed by whoever opened it, once it is stored
 	Dir      string   // of an unpacked package, to be copied
 	ZH       Hash     // of the archive; empty for a directory
 	Filename string   // of the archive; empty for a directory

@@ -1,0 +1,92 @@
+package main
+
+import (
+	"context"
+	"fmt"
+	"io"
+	"strings"
+
+	"github.com/urfave/cli/v2"
+)
+
+// run runs the command line args and returns the exit status.
+func run(ctx context.Context, args []string, stdout, stderr io.Writer) int {
+	out := newOutput(stdout, stderr)
+	err := newApp(out).RunContext(ctx, args)
+	out.fail(ctx, err)
+	return status(ctx, err)
+}
+
+func newApp(out *output) *cli.App {
+	app := &cli.App{
+		Name:                      "larder",
+		Usage:                     "keep Terraform and OpenTofu providers at hand",
+		Flags:                     globalFlags(),
+		Commands:                  []*cli.Command{installCommand(out), versionCommand(out)},
+		HideVersion:               true,
+		HideHelpCommand:           false,
+		Writer:                    out.stdout,
+		ErrWriter:                 out.stderr,
+		ExitErrHandler:            func(*cli.Context, error) {},
+		OnUsageError:              onUsageError,
+		CustomAppHelpTemplate:     appHelp,
+		DisableSliceFlagSeparator: true,
+		Action:                    noCommand,
+	}
+	for _, cmd := range app.Commands {
+		cmd.OnUsageError = onUsageError
+		cmd.CustomHelpTemplate = commandHelp
+		cmd.Flags = append(cmd.Flags, globalFlags()...)
+	}
+	return app
+}
+
+func onUsageError(_ *cli.Context, err error, _ bool) error { return usageError{err} }
+
+func noCommand(c *cli.Context) error {
+	if c.Args().Present() {
+		return usageError{fmt.Errorf("there is no command %q; see larder help", c.Args().First())}
+	}
+	return cli.ShowAppHelp(c)
+}
+
+const globalCategory = "global"
+
+// globalFlags are the flags that may stand before a command or after it.
+func globalFlags() []cli.Flag {
+	return []cli.Flag{
+		&cli.StringFlag{Category: globalCategory, Name: "chdir", Usage: "work in `DIR`"},
+		&cli.StringFlag{Category: globalCategory, Name: "config", Usage: "read the CLI configuration from `FILE` alone"},
+		&cli.StringFlag{Category: globalCategory, Name: "cache", Usage: "use the plugin cache in `DIR`"},
+		&cli.BoolFlag{Category: globalCategory, Name: "no-cache", Usage: "use no plugin cache"},
+		&cli.StringFlag{Category: globalCategory, Name: "engine", Usage: "`ENGINE`: auto, terraform or tofu", Value: "auto"},
+		&cli.BoolFlag{Category: globalCategory, Name: "offline", Usage: "open no connection"},
+		&cli.IntFlag{Category: globalCategory, Name: "jobs", Usage: "install `N` providers at once", DefaultText: "16"},
+		&cli.StringFlag{Category: globalCategory, Name: "link", Usage: "`HOW`: auto, hardlink, symlink, reflink or copy", Value: "auto"},
+		&cli.BoolFlag{Category: globalCategory, Name: "json", Usage: "write events and results as JSON lines"},
+		&cli.BoolFlag{Category: globalCategory, Name: "quiet", Usage: "write results and errors alone"},
+		&cli.BoolFlag{Category: globalCategory, Name: "verbose", Usage: "tell every step"},
+		&cli.BoolFlag{Category: globalCategory, Name: "no-color", Usage: "write without colour"},
+	}
+}
+
+// flag returns the value of a global flag, which may stand before the command
+// or after it; the one after it counts if both do.
+func flag[T any](c *cli.Context, name string) T {
+	for _, level := range c.Lineage() {
+		if level.IsSet(name) {
+			value, _ := level.Value(name).(T)
+			return value
+		}
+	}
+	value, _ := c.Value(name).(T)
+	return value
+}
+
+// noArguments refuses what stands after the flags of a command that takes none.
+func noArguments(c *cli.Context) error {
+	if c.Args().Present() {
+		return usageError{fmt.Errorf("%s takes no arguments: %s", c.Command.Name, strings.Join(c.Args().Slice(), " "))}
+	}
+	return nil
+}

@@ -1,0 +1,49 @@
+package main
+
+import (
+	"github.com/larder-cli/larder/installer"
+)
+
+// event shows a step in the life of a package.
+func (o *output) event(e installer.Event) {
+	if o.json {
+		o.eventJSON(e)
+		return
+	}
+	p := e.Package.Provider
+	switch e.Step {
+	case installer.Fetching:
+		o.say(normal, "%s %s: fetching from %s", p, e.Package.Version, e.Source)
+	case installer.Warned:
+		o.warn("%s: %s", p, e.Text)
+	case installer.Querying, installer.Chosen, installer.Verified, installer.Stored, installer.Installed:
+		o.say(verbose, "%s: %s", e.Package, e.Step)
+	case installer.Arriving, installer.Failed:
+		// How far a package has come is for progress bars; failures are told at
+		// the end, all together.
+	}
+}
+
+func (o *output) eventJSON(e installer.Event) {
+	line := struct {
+		Step     installer.Step `json:"step"`
+		Provider string         `json:"provider"`
+		Version  string         `json:"version,omitempty"`
+		Platform string         `json:"platform,omitempty"`
+		Source   string         `json:"source,omitempty"`
+		Done     int64          `json:"done,omitempty"`
+		Size     int64          `json:"size,omitempty"`
+		Text     string         `json:"text,omitempty"`
+		Error    string         `json:"error,omitempty"`
+	}{
+		Step: e.Step, Provider: e.Package.Provider.String(), Version: e.Package.Version.String(),
+		Source: e.Source, Done: e.Done, Size: e.Size, Text: e.Text,
+	}
+	if e.Package.Platform.OS != "" {
+		line.Platform = e.Package.Platform.String()
+	}
+	if e.Err != nil {
+		line.Error = e.Err.Error()
+	}
+	o.object("event", line)
+}

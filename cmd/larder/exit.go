@@ -1,0 +1,34 @@
+package main
+
+import (
+	"context"
+	"errors"
+)
+
+// The exit statuses, as the help tells them.
+const (
+	exitDone        = 0
+	exitFailed      = 1
+	exitUsage       = 2
+	exitInterrupted = 130
+)
+
+// A usageError is a command line that makes no sense.
+type usageError struct{ error }
+
+func (e usageError) Unwrap() error { return e.error }
+
+// status is the exit status that tells of err.
+func status(ctx context.Context, err error) int {
+	var usage usageError
+	switch {
+	case err == nil:
+		return exitDone
+	case ctx.Err() != nil:
+		return exitInterrupted
+	case errors.As(err, &usage):
+		return exitUsage
+	default:
+		return exitFailed
+	}
+}

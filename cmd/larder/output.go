@@ -1,0 +1,179 @@
+package main
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"strings"
+	"sync"
+
+	"github.com/larder-cli/larder/sources"
+)
+
+// An output shows what happens. Results go to stdout, one to a line, so that
+// they can be piped; all else goes to stderr. With --json everything is an
+// object on a line of stdout, and stderr stays empty.
+type output struct {
+	mu             sync.Mutex
+	stdout, stderr io.Writer
+	level          level
+	json           bool
+}
+
+// A level is how much is told besides results and errors.
+type level int
+
+const (
+	normal level = iota
+	quiet
+	verbose
+)
+
+func newOutput(stdout, stderr io.Writer) *output { return &output{stdout: stdout, stderr: stderr} }
+
+// result writes a line of the result; in JSON, the value that it tells of.
+func (o *output) result(kind string, value any, format string, args ...any) {
+	if o.json {
+		o.object(kind, value)
+		return
+	}
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	fmt.Fprintf(o.stdout, format+"\n", args...)
+}
+
+// object writes value as a line of JSON that begins with its kind.
+func (o *output) object(kind string, value any) {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	body, err := json.Marshal(value)
+	if err != nil {
+		body = []byte(fmt.Sprintf("{%q:%q}", "error", err))
+	}
+	head := fmt.Sprintf(`{"type":%q`, kind)
+	if string(body) != "{}" {
+		head += ","
+	}
+	fmt.Fprintf(o.stdout, "%s%s\n", head, body[1:])
+}
+
+// say writes a line about what goes on, if the user wants to know at this level.
+func (o *output) say(at level, format string, args ...any) {
+	if o.json || o.level == quiet || (at == verbose && o.level != verbose) {
+		return
+	}
+	o.line("", fmt.Sprintf(format, args...))
+}
+
+func (o *output) line(label, text string) {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	fmt.Fprintf(o.stderr, "larder: %s%s\n", label, text)
+}
+
+// A diagnostic is an error or a warning in JSON.
+type diagnostic struct {
+	Severity string   `json:"severity"`
+	Text     string   `json:"text"`
+	File     string   `json:"file,omitempty"`
+	Line     int      `json:"line,omitempty"`
+	Column   int      `json:"column,omitempty"`
+	Provider string   `json:"provider,omitempty"`
+	Version  string   `json:"version,omitempty"`
+	Platform string   `json:"platform,omitempty"`
+	Hints    []string `json:"hints,omitempty"`
+}
+
+func (o *output) diagnose(d diagnostic, shown string) {
+	switch {
+	case o.json:
+		o.object("diagnostic", d)
+		return
+	case d.Severity == "warning" && o.level == quiet:
+		return
+	}
+	o.line(d.Severity+": ", shown)
+	for _, hint := range d.Hints {
+		o.line("hint: ", hint)
+	}
+}
+
+func (o *output) warn(format string, args ...any) {
+	text := fmt.Sprintf(format, args...)
+	o.diagnose(diagnostic{Severity: "warning", Text: text}, text)
+}
+
+// diagnostics writes what is to be said about an input.
+func (o *output) diagnostics(ds sources.Diagnostics) {
+	for _, d := range ds {
+		shown := diagnostic{Severity: "error", Text: d.Text, File: d.File, Line: d.Line, Column: d.Column}
+		if d.Warning {
+			shown.Severity = "warning"
+		}
+		if d.Hint != "" {
+			shown.Hints = []string{d.Hint}
+		}
+		o.diagnose(shown, d.String())
+	}
+}
+
+// warnings writes those of ds that are warnings, and returns the errors.
+func (o *output) warnings(ds sources.Diagnostics) error {
+	for _, d := range ds {
+		if d.Warning {
+			o.diagnostics(sources.Diagnostics{d})
+		}
+	}
+	return ds.Err()
+}
+
+// fail writes the errors that err joins, each with its hints.
+func (o *output) fail(ctx context.Context, err error) {
+	if err == nil {
+		return
+	}
+	if ctx.Err() != nil {
+		o.diagnose(diagnostic{Severity: "error", Text: "interrupted"}, "interrupted; what was installed is whole")
+		return
+	}
+	for _, err := range split(err) {
+		o.failOne(err)
+	}
+}
+
+func (o *output) failOne(err error) {
+	var many *sources.DiagnosticsError
+	if errors.As(err, &many) {
+		for _, d := range many.Diagnostics {
+			if !d.Warning {
+				o.diagnostics(sources.Diagnostics{d})
+			}
+		}
+		return
+	}
+	d := diagnostic{Severity: "error", Text: err.Error(), Hints: sources.Hints(err)}
+	var pkg *sources.PackageError
+	var provider *sources.ProviderError
+	switch {
+	case errors.As(err, &pkg):
+		d.Provider, d.Version, d.Platform = pkg.ID.Provider.String(), pkg.ID.Version.String(), pkg.ID.Platform.String()
+	case errors.As(err, &provider):
+		d.Provider = provider.Provider.String()
+	}
+	o.diagnose(d, strings.ReplaceAll(d.Text, "\n", "\n  "))
+}
+
+// split takes apart what errors.Join joined.
+func split(err error) []error {
+	joined, ok := err.(interface{ Unwrap() []error }) //nolint:errorlint // only the outermost join is taken apart
+	if !ok {
+		return []error{err}
+	}
+	var all []error
+	for _, err := range joined.Unwrap() {
+		all = append(all, split(err)...)
+	}
+	return all
+}

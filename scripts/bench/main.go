@@ -1,0 +1,161 @@
+// Command bench measures larder beside the terraform on PATH, doing the same
+// work against the same registry in the same run, and reports ratios: these
+// stay true on a noisy machine, where seconds do not.
+//
+//	go run ./scripts/bench [-rounds N] [-only REGEXP] [-scale F]
+//
+// It needs no network: the registry is in this process, on loopback. It leaves
+// nothing on disk.
+package main
+
+import (
+	"flag"
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"regexp"
+	"slices"
+	"syscall"
+	"time"
+
+	"github.com/larder-cli/larder/sources/sourcetest"
+)
+
+func main() {
+	rounds := flag.Int("rounds", 3, "how often each program does each work")
+	only := flag.String("only", "", "the works whose names match")
+	scale := flag.Float64("scale", 1, "the size of packages, as a fraction")
+	flag.Parse()
+	names, err := regexp.Compile(*only)
+	if err != nil {
+		fmt.Fprintln(os.Stderr, "bench: -only:", err)
+		os.Exit(2)
+	}
+	b := &bench{rounds: *rounds, scale: *scale}
+	b.prepare()
+	defer b.cleanUp()
+	fmt.Printf("%-32s %10s %10s %8s %12s\n", "work", "terraform", "larder", "ratio", "larder peak")
+	for _, w := range works {
+		if names.MatchString(w.name) {
+			b.run(w)
+		}
+	}
+}
+
+// A bench holds what all works share.
+type bench struct {
+	rounds   int
+	scale    float64
+	dir      string
+	larder   string // the program
+	cleanups []func()
+}
+
+// A sample is what one run of a program took.
+type sample struct {
+	time time.Duration
+	peak int64 // resident memory, in kB
+}
+
+func (b *bench) prepare() {
+	var err error
+	b.dir, err = os.MkdirTemp("", "larder-bench-*")
+	b.must(err)
+	b.larder = filepath.Join(b.dir, "larder")
+	build := exec.Command("go", "build", "-o", b.larder, "./cmd/larder")
+	build.Stderr = os.Stderr
+	b.must(build.Run())
+}
+
+// run does a work with both programs, in turn, and prints a line about it.
+func (b *bench) run(w work) {
+	world := sourcetest.New(b)
+	s := &scene{bench: b, work: w, world: world}
+	s.publish()
+	var terraform, larder []sample
+	for range b.rounds {
+		terraform = append(terraform, s.measure("terraform", "init", "-input=false", "-no-color"))
+		larder = append(larder, s.measure(b.larder, "install", "--quiet"))
+	}
+	t, l := median(terraform), median(larder)
+	fmt.Printf("%-32s %9.2fs %9.3fs %7.1f× %9d MB\n",
+		w.name, t.time.Seconds(), l.time.Seconds(), t.time.Seconds()/l.time.Seconds(), l.peak/1024)
+	os.RemoveAll(filepath.Join(b.dir, "scene"))
+}
+
+func median(samples []sample) sample {
+	slices.SortFunc(samples, func(a, b sample) int { return int(a.time - b.time) })
+	m := samples[len(samples)/2]
+	for _, s := range samples {
+		m.peak = max(m.peak, s.peak)
+	}
+	return m
+}
+
+// A scene is a work laid out for one of the programs.
+type scene struct {
+	*bench
+	work  work
+	world *sourcetest.World
+}
+
+// measure lays everything out anew, runs the program untimed as often as the
+// work wants it warm, and then timed.
+func (s *scene) measure(program string, args ...string) sample {
+	dir := filepath.Join(s.dir, "scene")
+	s.must(os.RemoveAll(dir))
+	root := filepath.Join(dir, "root")
+	s.must(os.MkdirAll(root, 0o755))
+	s.must(os.MkdirAll(filepath.Join(dir, "cache"), 0o755))
+	s.must(os.WriteFile(filepath.Join(root, "main.tf"), []byte(s.configuration()), 0o644))
+	env := s.environment(dir)
+	if s.work.warm {
+		s.exec(root, env, program, args)
+		s.work.undo(s, root)
+	}
+	return s.exec(root, env, program, args)
+}
+
+func (s *scene) exec(dir string, env []string, program string, args []string) sample {
+	cmd := exec.Command(program, args...)
+	cmd.Dir, cmd.Env = dir, env
+	start := time.Now()
+	out, err := cmd.CombinedOutput()
+	took := time.Since(start)
+	if err != nil {
+		b := fmt.Sprintf("%s: %v\n%s", program, err, out)
+		s.Fatalf("%s", b)
+	}
+	return sample{took, cmd.ProcessState.SysUsage().(*syscall.Rusage).Maxrss}
+}
+
+func (b *bench) must(err error) {
+	if err != nil {
+		b.Fatalf("%v", err)
+	}
+}
+
+// A bench serves the world in place of a test.
+
+func (b *bench) Helper()          {}
+func (b *bench) Cleanup(f func()) { b.cleanups = append(b.cleanups, f) }
+
+func (b *bench) Fatalf(format string, args ...any) {
+	fmt.Fprintf(os.Stderr, "bench: "+format+"\n", args...)
+	b.cleanUp()
+	os.Exit(1)
+}
+
+func (b *bench) TempDir() string {
+	dir, err := os.MkdirTemp(b.dir, "world-*")
+	b.must(err)
+	return dir
+}
+
+func (b *bench) cleanUp() {
+	for _, f := range slices.Backward(b.cleanups) {
+		f()
+	}
+	os.RemoveAll(b.dir)
+}

@@ -1,0 +1,96 @@
+package main
+
+import (
+	"fmt"
+	"os"
+	"path/filepath"
+	"strings"
+
+	"github.com/larder-cli/larder/sources/sourcetest"
+)
+
+// A work is something that both programs can do.
+type work struct {
+	name      string
+	providers int
+	size      int64  // of each provider's executable, in bytes
+	method    string // of installation: direct, packed, unpacked or network
+	cache     bool   // with a plugin cache that both use
+	warm      bool   // do it once before, then undo this much of it
+	undo      func(s *scene, root string)
+}
+
+const megabyte = 1 << 20
+
+var works = []work{
+	{name: "cold, direct, 1 of 700 MB", providers: 1, size: 700 * megabyte, method: "direct"},
+	{name: "cold, direct, 10 of 90 MB", providers: 10, size: 90 * megabyte, method: "direct"},
+	{name: "cold, packed mirror, 10 of 90 MB", providers: 10, size: 90 * megabyte, method: "packed"},
+	{name: "cold, unpacked, 10 of 90 MB", providers: 10, size: 90 * megabyte, method: "unpacked"},
+	{name: "cold, network, 10 of 90 MB", providers: 10, size: 90 * megabyte, method: "network"},
+	{name: "cold, direct, 40 small", providers: 40, size: megabyte, method: "direct"},
+	{name: "warm cache, lock file", providers: 10, size: 90 * megabyte, method: "direct", cache: true, warm: true, undo: removeInstalled},
+	{name: "warm cache, no lock file", providers: 10, size: 90 * megabyte, method: "direct", cache: true, warm: true, undo: removeAll},
+	{name: "nothing to do", providers: 10, size: 90 * megabyte, method: "direct", cache: true, warm: true, undo: nothing},
+}
+
+func nothing(*scene, string) {}
+
+func removeInstalled(s *scene, root string) {
+	s.must(os.RemoveAll(filepath.Join(root, ".terraform")))
+}
+
+func removeAll(s *scene, root string) {
+	removeInstalled(s, root)
+	s.must(os.Remove(filepath.Join(root, ".terraform.lock.hcl")))
+}
+
+func (s *scene) providers() []string {
+	var names []string
+	for i := range s.work.providers {
+		names = append(names, fmt.Sprintf("p%02d", i))
+	}
+	return names
+}
+
+// publish makes the providers, and the mirror if the work is about one.
+func (s *scene) publish() {
+	for _, name := range s.providers() {
+		s.world.Add("registry.terraform.io/acme/"+name, "1.0.0", sourcetest.Release{
+			Size: int64(float64(s.work.size) * s.scale), Deflate: true,
+		})
+	}
+	switch s.work.method {
+	case "packed":
+		s.world.WritePacked(s.mirror())
+	case "unpacked":
+		s.world.WriteUnpacked(s.mirror())
+	}
+}
+
+func (s *scene) mirror() string { return filepath.Join(s.dir, "mirror-"+s.work.method) }
+
+func (s *scene) configuration() string {
+	var b strings.Builder
+	b.WriteString("terraform {\n  required_providers {\n")
+	for _, name := range s.providers() {
+		fmt.Fprintf(&b, "    %s = { source = \"acme/%s\" }\n", name, name)
+	}
+	b.WriteString("  }\n}\n")
+	return b.String()
+}
+
+func (s *scene) environment(dir string) []string {
+	method := "direct {}"
+	switch s.work.method {
+	case "packed", "unpacked":
+		method = fmt.Sprintf("filesystem_mirror { path = %q }", s.mirror())
+	case "network":
+		method = fmt.Sprintf("network_mirror { url = %q }", s.world.Mirror.MirrorURL())
+	}
+	env := append(s.world.Env(method), "HOME="+dir, "PATH="+os.Getenv("PATH"), "TMPDIR="+dir)
+	if s.work.cache {
+		env = append(env, "TF_PLUGIN_CACHE_DIR="+filepath.Join(dir, "cache"))
+	}
+	return env
+}
