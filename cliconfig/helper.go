@@ -1,7 +1,6 @@
 package cliconfig
 
 import (
-	"bytes"
 	"context"
 	"encoding/json"
 	"errors"
@@ -82,7 +81,7 @@ func (h *helper) ask(ctx context.Context, host sources.Host) (token string, ok b
 
 // withComplaint adds what the helper wrote to its standard error.
 func withComplaint(err error, complaint *head) error {
-	text := strings.TrimSpace(strings.ToValidUTF8(complaint.String(), "�"))
+	text := strings.TrimSpace(strings.ToValidUTF8(string(complaint.kept), "�"))
 	if text == "" {
 		return err
 	}
@@ -96,7 +95,7 @@ func parseAnswer(out *head) (token string, ok bool, err error) {
 		return "", false, fmt.Errorf("answer is larger than %d bytes", maxAnswer)
 	}
 	var object map[string]any
-	if err := json.Unmarshal(out.Bytes(), &object); err != nil {
+	if err := json.Unmarshal(out.kept, &object); err != nil {
 		return "", false, errors.New("answer is not a JSON object")
 	}
 	token, ok = object["token"].(string)
@@ -105,18 +104,15 @@ func parseAnswer(out *head) (token string, ok bool, err error) {
 
 // A head keeps the beginning of what is written to it.
 type head struct {
-	bytes.Buffer
+	kept  []byte
 	limit int
 	cut   bool // something was written beyond the limit
 }
 
 func (h *head) Write(p []byte) (int, error) {
-	room := h.limit - h.Len()
-	if len(p) <= room {
-		return h.Buffer.Write(p)
-	}
-	h.cut = true
-	h.Buffer.Write(p[:room])
+	n := min(len(p), h.limit-len(h.kept))
+	h.kept = append(h.kept, p[:n]...)
+	h.cut = h.cut || n < len(p)
 	return len(p), nil
 }
 

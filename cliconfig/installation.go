@@ -3,7 +3,6 @@ package cliconfig
 import (
 	"net/url"
 	"os"
-	"path/filepath"
 	"slices"
 	"strings"
 
@@ -203,7 +202,7 @@ func (l *loader) devOverrides(e entry, in *installation) {
 			l.error(o.place, err)
 			continue
 		}
-		in.overrides[p] = filepath.Clean(l.expandOverride(o.value))
+		in.overrides[p] = l.clean(l.expandOverride(o.value))
 	}
 }
 

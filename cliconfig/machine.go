@@ -4,6 +4,7 @@ import (
 	"io/fs"
 	"os"
 	"os/user"
+	"path"
 	"path/filepath"
 	"runtime"
 	"strings"
@@ -80,18 +81,34 @@ func (m Machine) home() string {
 
 // join is dir and the elements below it, as paths are written on m.
 func (m Machine) join(dir string, elem ...string) string {
-	if m.GOOS == "windows" && runtime.GOOS != "windows" {
-		return strings.TrimRight(dir, `\/`) + `\` + strings.Join(elem, `\`)
+	if m.GOOS == "windows" {
+		return m.clean(strings.TrimRight(dir, `\/`) + `\` + strings.Join(elem, `\`))
 	}
-	return filepath.Join(append([]string{dir}, elem...)...)
+	return path.Join(append([]string{dir}, elem...)...)
 }
 
-// abs is path as seen from dir.
-func (m Machine) abs(dir, path string) string {
-	if m.rooted(path) || dir == "" {
-		return path
+// clean is p in its shortest form. What that is on Windows only Windows knows.
+func (m Machine) clean(p string) string {
+	switch {
+	case m.GOOS != "windows":
+		return path.Clean(p)
+	case runtime.GOOS == "windows":
+		return filepath.Clean(p)
+	default:
+		return p
 	}
-	return m.join(dir, path)
+}
+
+// abs is p as seen from dir.
+func (m Machine) abs(dir, p string) string {
+	switch {
+	case p == "" || p == ".":
+		return dir
+	case dir == "" || m.rooted(p):
+		return m.clean(p)
+	default:
+		return m.join(dir, p)
+	}
 }
 
 // rooted reports whether path means the same, or nearly, from every directory.

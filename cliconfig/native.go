@@ -1,8 +1,10 @@
 package cliconfig
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
+	"strconv"
 	"strings"
 
 	"github.com/hashicorp/hcl/hcl/ast"
@@ -92,6 +94,12 @@ func (n native) text(t token.Token) string {
 	switch t.Type {
 	case token.STRING, token.HEREDOC:
 		return t.Value().(string)
+	case token.FLOAT:
+		// The scanner takes whatever follows an E for the exponent.
+		if _, err := strconv.ParseFloat(t.Text, 64); err != nil {
+			panic(fmt.Sprintf("number %q", t.Text))
+		}
+		return t.Text
 	default:
 		return t.Text
 	}
@@ -130,6 +138,13 @@ func cutPos(s string, msg *string) (line, column int, ok bool) {
 	return line, column, true
 }
 
+// tokenText is what people call the tokens that may stand in the wrong place.
+var tokenText = map[string]string{
+	"COMMA": `","`, "ASSIGN": `"="`, "PERIOD": `"."`, "EOF": "end of the file",
+	"LBRACE": `"{"`, "RBRACE": `"}"`, "LBRACK": `"["`, "RBRACK": `"]"`,
+	"NUMBER": "number", "FLOAT": "number", "BOOL": "boolean", "STRING": "string",
+}
+
 // reword says what a scanner's or parser's message means.
 func reword(text string) (reworded, hint string) {
 	switch {
@@ -141,15 +156,19 @@ func reword(text string) (reworded, hint string) {
 		words := strings.Fields(text)
 		return "unexpected " + words[len(words)-1], "write strings in double quotes, booleans as true or false"
 	case strings.Contains(text, "expected start of object"):
-		return strings.Replace(text, "expected start of object ('{') or assignment ('=')", `has neither "=" nor "{" after it`, 1), ""
+		key, _, _ := strings.Cut(strings.TrimPrefix(text, "key '"), "' expected start")
+		return key + ` has neither "=" nor "{" after it`, ""
 	case strings.Contains(text, "nested object expected"):
 		return "equals sign after a label", `leave out the "="`
 	case strings.Contains(text, "expected closing RBRACE"):
 		return `missing "}"`, ""
 	case strings.Contains(text, "expected comma or list end"):
 		return "missing comma between the items of a list", ""
-	case text == "illegal char":
+	case strings.HasPrefix(text, "illegal char"):
 		return "unexpected character", "write strings in double quotes"
+	}
+	if _, token, ok := strings.Cut(text, "got: "); ok {
+		return "unexpected " + cmp.Or(tokenText[token], token), ""
 	}
 	return strings.ToLower(text[:1]) + text[1:], ""
 }

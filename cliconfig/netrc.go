@@ -86,9 +86,11 @@ func parseNetrc(file, src string) (netrc, sources.Diagnostics) {
 		case "macdef":
 			words.skipMacro()
 		default:
-			w := fault(at, "", "unknown word in a netrc file, passed over")
-			w.Warning = true
-			warnings = append(warnings, *w)
+			if warnings == nil { // one is enough, should this be no netrc file at all
+				w := fault(at, "", "unknown word in a netrc file, passed over")
+				w.Warning = true
+				warnings = append(warnings, *w)
+			}
 		}
 	}
 }

@@ -181,11 +181,11 @@ func (l *loader) services(host sources.Host, body *node) map[string]string {
 				continue
 			}
 			u, err := base.Parse(service.value.text)
-			if err != nil {
+			if err == nil {
+				services[service.key] = u.String()
+			} else if strings.HasPrefix(service.key, "providers.") {
 				l.errorf(service.value.place, "", "service %s: not a URL: %q", service.key, service.value.text)
-				continue
 			}
-			services[service.key] = u.String()
 		}
 	}
 	return services
@@ -199,15 +199,14 @@ func (l *loader) credentials(root *node, s *settings) {
 			continue
 		}
 		s.credentials[host] += "" // without a token it still keeps the helper from being asked
-		for _, e := range b.body.find("token") {
-			if e.key != "token" {
-				continue
-			}
-			if e.value.kind != isString {
+		for _, e := range b.body.entries {
+			switch {
+			case e.key != "token":
+			case e.value.kind == isString:
+				s.credentials[host] = e.value.text
+			default:
 				l.warnf(e.value.place, "write it in double quotes", "token is %s, not a string, and is not used", e.value.kind)
-				continue
 			}
-			s.credentials[host] = e.value.text
 		}
 	}
 }

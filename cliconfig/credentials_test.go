@@ -1,0 +1,235 @@
+package cliconfig_test
+
+import (
+	"context"
+	"errors"
+	"os"
+	"path/filepath"
+	"runtime"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/larder-cli/larder/cliconfig"
+	"github.com/larder-cli/larder/sources"
+)
+
+func TestTokenVariables(t *testing.T) {
+	for _, tt := range []struct{ name, host string }{
+		{"TF_TOKEN_app_terraform_io", "app.terraform.io"},
+		{"TF_TOKEN_APP_Terraform_IO", "app.terraform.io"},
+		{"TF_TOKEN_app.terraform.io", "app.terraform.io"},
+		{"TF_TOKEN_my__host_example", "my-host.example"},
+		{"TF_TOKEN_my-host_example", "my-host.example"},
+		{"TF_TOKEN_env_xn--caf-dma_fr", "env.café.fr"},
+		{"TF_TOKEN_env_xn____caf__dma_fr", "env.café.fr"},
+		{"TF_TOKEN_env_café_fr", "env.café.fr"},
+		{"TF_TOKEN_localhost:8443", "localhost:8443"},
+	} {
+		c := mustLoad(t, linux(nil, tt.name+"=secret"), terraform)
+		if token, ok, err := c.Token(t.Context(), sources.Host(tt.host)); token != "secret" || !ok || err != nil {
+			t.Errorf("%s: %q, %t, %v for %s", tt.name, token, ok, err, tt.host)
+		}
+		if _, ok, _ := c.Token(t.Context(), "other.example"); ok {
+			t.Errorf("%s: used for another host", tt.name)
+		}
+	}
+}
+
+func TestTokenIsForItsPort(t *testing.T) {
+	c := mustLoad(t, linux(nil, "TF_TOKEN_localhost=secret"), terraform)
+	if _, ok, _ := c.Token(t.Context(), "localhost:8443"); ok {
+		t.Error("the token of localhost was used for localhost:8443")
+	}
+}
+
+func TestTokenVariablesAtOdds(t *testing.T) {
+	_, diags := load(linux(nil, "TF_TOKEN_my__host_example=secret1", "TF_TOKEN_my-host_example=secret2"), terraform)
+	const want = "TF_TOKEN_my__host_example and TF_TOKEN_my-host_example give different tokens for my-host.example"
+	if got := brief(diags); got != want {
+		t.Errorf("%q, want %q", got, want)
+	}
+	mustLoad(t, linux(nil, "TF_TOKEN_my__host_example=secret", "TF_TOKEN_my-host_example=secret"), terraform)
+	_, diags = load(linux(nil, "TF_TOKEN_a__=secret"), terraform)
+	if got := brief(diags); !strings.HasPrefix(got, "warning: TF_TOKEN_a__ names no host") || strings.Contains(got, "secret") {
+		t.Errorf("a name that is no host: %q", got)
+	}
+}
+
+func TestCredentialsBlocks(t *testing.T) {
+	m := linux(map[string]string{
+		"/home/me/.terraformrc": "credentials \"a.example\" { token = \"main\" other = [1] }\n" +
+			"credentials \"b.example\" { token = \"kept\" }\ncredentials \"b.example\" {}\n" +
+			"credentials \"gone.example\" { token = \"main\" }\ncredentials \"env.example\" { token = \"main\" }",
+		"/home/me/.terraform.d/credentials.tfrc.json": `{"credentials": {"Login.example": {"token": "login"}, "gone.example": {}}}`,
+	}, "TF_TOKEN_env_example=env", "TF_TOKEN_empty_example=")
+	c := mustLoad(t, m, terraform)
+	for _, tt := range []struct {
+		host  sources.Host
+		token string
+		ok    bool
+	}{
+		{"a.example", "main", true},
+		{"b.example", "kept", true},
+		{"login.example", "login", true},
+		{"env.example", "env", true},
+		{"empty.example", "", true},
+		{"gone.example", "", false},
+		{"none.example", "", false},
+	} {
+		if token, ok, err := c.Token(t.Context(), tt.host); token != tt.token || ok != tt.ok || err != nil {
+			t.Errorf("%s: %q, %t, %v", tt.host, token, ok, err)
+		}
+	}
+}
+
+// helperMachine is this machine with helpers, shell scripts by name, and one of
+// them called x configured.
+func helperMachine(t *testing.T, scripts map[string]string) cliconfig.Machine {
+	t.Helper()
+	if runtime.GOOS == "windows" {
+		t.Skip("the helpers are shell scripts")
+	}
+	home := t.TempDir()
+	for name, script := range scripts {
+		path := filepath.Join(home, ".terraform.d", "plugins", name)
+		if err := os.MkdirAll(filepath.Dir(path), 0o755); err != nil {
+			t.Fatal(err)
+		}
+		if err := os.WriteFile(path, []byte("#!/bin/sh\n"+script), 0o755); err != nil {
+			t.Fatal(err)
+		}
+	}
+	const config = "credentials_helper \"x\" {\n  args = [\"-a\", \"b c\"]\n}\ncredentials \"block.example\" {}\n"
+	if err := os.WriteFile(filepath.Join(home, ".terraformrc"), []byte(config), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	m := cliconfig.This()
+	m.Environ = []string{"HOME=" + home, "PATH=" + os.Getenv("PATH"), "LOG=" + filepath.Join(home, "log")}
+	m.WorkDir = home
+	return m
+}
+
+func TestHelper(t *testing.T) {
+	m := helperMachine(t, map[string]string{"terraform-credentials-x": `
+echo "$@" >> "$LOG"
+case "$4" in
+none.example) echo '{}' ;;
+xn--caf-dma.fr) echo '{"token": "secret", "more": [1]}' ;;
+bad.example) echo 'secret' ;;
+list.example) echo '["secret"]' ;;
+fail.example) echo 'no such vault' >&2; exit 3 ;;
+large.example) head -c 2000000 /dev/zero | tr '\0' ' '; echo '{}' ;;
+esac`})
+	c := mustLoad(t, m, terraform)
+	for _, tt := range []struct {
+		host  sources.Host
+		token string
+		ok    bool
+		err   string
+	}{
+		{"café.fr", "secret", true, ""},
+		{"café.fr", "secret", true, ""},
+		{"none.example", "", false, ""},
+		{"block.example", "", false, ""},
+		{"bad.example", "", false, "credentials helper x for bad.example: answer is not a JSON object"},
+		{"list.example", "", false, "credentials helper x for list.example: answer is not a JSON object"},
+		{"fail.example", "", false, "credentials helper x for fail.example: exit status 3: no such vault"},
+		{"fail.example", "", false, "credentials helper x for fail.example: exit status 3: no such vault"},
+		{"large.example", "", false, "credentials helper x for large.example: answer is larger than 1048576 bytes"},
+	} {
+		token, ok, err := c.At("/else").Token(t.Context(), tt.host)
+		if token != tt.token || ok != tt.ok || errText(err) != tt.err {
+			t.Errorf("%s: %q, %t, %v", tt.host, token, ok, err)
+		}
+	}
+	log, err := os.ReadFile(filepath.Join(m.WorkDir, "log"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	const want = "-a b c get xn--caf-dma.fr\n-a b c get none.example\n-a b c get bad.example\n" +
+		"-a b c get list.example\n-a b c get fail.example\n-a b c get large.example\n"
+	if string(log) != want {
+		t.Errorf("the helper was run as\n%s", log)
+	}
+}
+
+func errText(err error) string {
+	if err == nil {
+		return ""
+	}
+	return err.Error()
+}
+
+func TestHelperIsCancelled(t *testing.T) {
+	m := helperMachine(t, map[string]string{"terraform-credentials-x": `
+echo run >> "$LOG"
+test "$(wc -l < "$LOG")" -gt 1 && echo '{"token": "secret"}' && exit
+sleep 60`})
+	c := mustLoad(t, m, terraform)
+	ctx, cancel := context.WithTimeout(t.Context(), 200*time.Millisecond)
+	defer cancel()
+	start := time.Now()
+	if _, _, err := c.Token(ctx, "a.example"); !errors.Is(err, context.DeadlineExceeded) {
+		t.Errorf("%v", err)
+	}
+	if d := time.Since(start); d > 20*time.Second {
+		t.Errorf("took %s", d)
+	}
+	if token, ok, err := c.Token(t.Context(), "a.example"); token != "secret" || !ok || err != nil {
+		t.Errorf("what was cancelled is not asked again: %q, %t, %v", token, ok, err)
+	}
+}
+
+func TestNewestHelper(t *testing.T) {
+	says := func(token string) string { return `echo '{"token": "` + token + `"}'` }
+	platform := runtime.GOOS + "_" + runtime.GOARCH + "/"
+	for _, tt := range []struct {
+		names string
+		want  string
+	}{
+		{"terraform-credentials-x", "terraform-credentials-x"},
+		{"terraform-credentials-x terraform-credentials-x_v1.0.0", "terraform-credentials-x_v1.0.0"},
+		{"terraform-credentials-x_v1.9.0 terraform-credentials-x_v1.10.0", "terraform-credentials-x_v1.10.0"},
+		{"terraform-credentials-x_v1.9.0 " + platform + "terraform-credentials-x_v2.0.0_x4", platform + "terraform-credentials-x_v2.0.0_x4"},
+		{"terraform-credentials-x " + platform + "terraform-credentials-x", "terraform-credentials-x"},
+		{"terraform-credentials-xy terraform-credentials-x.exe", "terraform-credentials-x.exe"},
+	} {
+		scripts := map[string]string{}
+		for _, name := range strings.Fields(tt.names) {
+			scripts[name] = says(name)
+		}
+		c := mustLoad(t, helperMachine(t, scripts), terraform)
+		if token, _, err := c.Token(t.Context(), "a.example"); token != tt.want || err != nil {
+			t.Errorf("%s: %q, %v", tt.names, token, err)
+		}
+	}
+}
+
+func TestHelperOfTofu(t *testing.T) {
+	m := helperMachine(t, nil)
+	data := t.TempDir()
+	if err := os.MkdirAll(filepath.Join(data, "opentofu", "plugins"), 0o755); err != nil {
+		t.Fatal(err)
+	}
+	program := filepath.Join(data, "opentofu", "plugins", "terraform-credentials-x")
+	if err := os.WriteFile(program, []byte("#!/bin/sh\necho '{\"token\": \"secret\"}'"), 0o755); err != nil {
+		t.Fatal(err)
+	}
+	m.Environ = append(m.Environ, "XDG_DATA_HOME="+data)
+	if token, _, err := mustLoad(t, m, tofu).Token(t.Context(), "a.example"); token != "secret" || err != nil {
+		t.Errorf("%q, %v", token, err)
+	}
+	if _, diags := load(m, terraform); len(diags) != 1 || !diags[0].Warning || !strings.Contains(diags[0].Hint, "plugins") {
+		t.Errorf("terraform does not look there: %v", diags)
+	}
+}
+
+func TestTwoHelpers(t *testing.T) {
+	_, diags := load(rc("credentials_helper \"x\" {}\ncredentials_helper \"y\" {}"), terraform)
+	const want = "rc:2:20: second credentials_helper, \"y\"; the first is \"x\" at /work/rc:1\n" +
+		"warning: rc:1:20: no program terraform-credentials-x is installed, so there are no credentials from it"
+	if got := brief(diags); got != want {
+		t.Errorf("%s", got)
+	}
+}

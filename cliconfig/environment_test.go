@@ -1,0 +1,203 @@
+package cliconfig_test
+
+import (
+	"net/url"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/larder-cli/larder/cliconfig"
+	"github.com/larder-cli/larder/sources"
+)
+
+func TestCacheVariables(t *testing.T) {
+	const mayBreak = "TF_PLUGIN_CACHE_MAY_BREAK_DEPENDENCY_LOCK_FILE="
+	for _, tt := range []struct {
+		name     string
+		m        cliconfig.Machine
+		dir      string
+		from     string
+		mayBreak bool
+	}{
+		{"nothing", linux(nil), "", "", false},
+		{"file", rc(`plugin_cache_dir = "/f"`), "/f", "/work/rc:1", false},
+		{"variable wins", rc(`plugin_cache_dir = "/f"`, "TF_PLUGIN_CACHE_DIR=/v"), "/v", "TF_PLUGIN_CACHE_DIR", false},
+		{"empty variable", rc(`plugin_cache_dir = "/f"`, "TF_PLUGIN_CACHE_DIR="), "/f", "/work/rc:1", false},
+		{"variable is not expanded", linux(nil, "TF_PLUGIN_CACHE_DIR=$HOME/c"), "/work/$HOME/c", "TF_PLUGIN_CACHE_DIR", false},
+		{"file is expanded", rc(`plugin_cache_dir = "${A}/$B/c"`, "A=/a"), "/a/c", "/work/rc:1", false},
+		{"absolute and cleaned", rc(`plugin_cache_dir = "/a/../c/"`), "/c", "/work/rc:1", false},
+		{"tilde is not", rc(`plugin_cache_dir = "~/c"`), "/work/~/c", "/work/rc:1", false},
+		{"Windows", windows(nil, `TF_PLUGIN_CACHE_DIR=D:\c`), `D:\c`, "TF_PLUGIN_CACHE_DIR", false},
+		{"relative on Windows", windows(nil, `TF_PLUGIN_CACHE_DIR=c`), `C:\work\c`, "TF_PLUGIN_CACHE_DIR", false},
+		{"may break", linux(nil, mayBreak+"1"), "", "", true},
+		{"false means true", linux(nil, mayBreak+"false"), "", "", true},
+		{"0 means false", linux(nil, mayBreak+"0"), "", "", false},
+		{"empty means false", linux(nil, mayBreak), "", "", false},
+		{"0 does not undo the file", rc("plugin_cache_may_break_dependency_lock_file = true", mayBreak+"0"), "", "", true},
+	} {
+		c := mustLoad(t, tt.m, terraform)
+		if c.PluginCacheDir != tt.dir || c.PluginCacheFrom != tt.from || c.MayBreakLockFile != tt.mayBreak {
+			t.Errorf("%s: %q from %q, may break %t", tt.name, c.PluginCacheDir, c.PluginCacheFrom, c.MayBreakLockFile)
+		}
+	}
+}
+
+func TestRegistrySettings(t *testing.T) {
+	const file = "registry_protocols {\n retry_count = 0\n request_timeout_seconds = \"30\"\n}"
+	for _, tt := range []struct {
+		name      string
+		m         cliconfig.Machine
+		engine    sources.Engine
+		discovery int // -1 is unset
+		timeout   time.Duration
+		download  int
+		warnings  string
+	}{
+		{"nothing", linux(nil), tofu, -1, 0, -1, ""},
+		{"variables", linux(nil, "TF_REGISTRY_DISCOVERY_RETRY=3", "TF_REGISTRY_CLIENT_TIMEOUT=20", "TF_PROVIDER_DOWNLOAD_RETRY=4"), tofu, 3, 20 * time.Second, 4, ""},
+		{"downloads are OpenTofu's", linux(nil, "TF_PROVIDER_DOWNLOAD_RETRY=4"), terraform, -1, 0, -1, ""},
+		{"file", rc(file), tofu, 0, 30 * time.Second, -1, ""},
+		{"variables win", rc(file, "TF_REGISTRY_DISCOVERY_RETRY=3"), tofu, 3, 30 * time.Second, -1, ""},
+		{"no numbers", linux(nil, "TF_REGISTRY_DISCOVERY_RETRY=0", "TF_REGISTRY_CLIENT_TIMEOUT=1m"), terraform, -1, 0, -1,
+			"warning: TF_REGISTRY_DISCOVERY_RETRY is not a number above zero and is not used: \"0\"\n" +
+				"warning: TF_REGISTRY_CLIENT_TIMEOUT is not a number above zero and is not used: \"1m\""},
+	} {
+		c, diags := load(tt.m, tt.engine)
+		r := c.Registry
+		if orUnset(r.DiscoveryRetries) != tt.discovery || r.RequestTimeout != tt.timeout || orUnset(r.DownloadRetries) != tt.download {
+			t.Errorf("%s: %d, %s, %d", tt.name, orUnset(r.DiscoveryRetries), r.RequestTimeout, orUnset(r.DownloadRetries))
+		}
+		if got := brief(diags); got != tt.warnings {
+			t.Errorf("%s: %s", tt.name, got)
+		}
+	}
+}
+
+func orUnset(n *int) int {
+	if n == nil {
+		return -1
+	}
+	return *n
+}
+
+func TestUnmanaged(t *testing.T) {
+	for _, tt := range []struct{ value, want, diags string }{
+		{"", "", ""},
+		{"{}", "", ""},
+		{`{"acme/b": {"Protocol": "grpc"}, "example.com/acme/a": 1, "ACME/b": null}`, "example.com/acme/a registry.terraform.io/acme/b", ""},
+		{`[]`, "", "TF_REATTACH_PROVIDERS is not a JSON object"},
+		{`{"a/b"`, "", "TF_REATTACH_PROVIDERS is not a JSON object"},
+		{`{"a/b": 1, "//": 1}`, "registry.terraform.io/a/b", "TF_REATTACH_PROVIDERS: "},
+	} {
+		c, diags := load(linux(nil, "TF_REATTACH_PROVIDERS="+tt.value), terraform)
+		var got []string
+		for _, p := range c.Unmanaged {
+			got = append(got, p.String())
+		}
+		if s := strings.Join(got, " "); s != tt.want {
+			t.Errorf("%s: %q", tt.value, s)
+		}
+		if s := brief(diags); !strings.HasPrefix(s, tt.diags) || (s == "") != (tt.diags == "") {
+			t.Errorf("%s: %q", tt.value, s)
+		}
+	}
+}
+
+func TestSmallVariables(t *testing.T) {
+	c := mustLoad(t, linux(nil, "TF_DATA_DIR=/data", "TF_APPEND_USER_AGENT=ua/1", "TF_IN_AUTOMATION=0", "TF_WORKSPACE=w", "NO_COLOR=1"), terraform)
+	if c.DataDir != "/data" || c.AppendUserAgent != "ua/1" || !c.InAutomation || c.Workspace != "w" || !c.NoColor {
+		t.Errorf("%+v", c)
+	}
+	if c := mustLoad(t, linux(nil, "TF_DATA_DIR=", "TF_IN_AUTOMATION=", "NO_COLOR="), terraform); c.DataDir != "/work/.terraform" || c.InAutomation || c.NoColor {
+		t.Errorf("empty is unset: %+v", c)
+	}
+}
+
+func TestTofuVariables(t *testing.T) {
+	const gpg, expiry, translate = "OPENTOFU_ENFORCE_GPG_VALIDATION=", "OPENTOFU_ENFORCE_GPG_EXPIRATION=", "OPENTOFU_STATEFILE_PROVIDER_ADDRESS_TRANSLATION="
+	for _, tt := range []struct {
+		environ []string
+		engine  sources.Engine
+		want    [3]bool
+	}{
+		{nil, tofu, [3]bool{false, false, true}},
+		{[]string{gpg + "true", expiry + "true", translate + "0"}, tofu, [3]bool{true, true, false}},
+		{[]string{gpg + "1", expiry + "TRUE", translate + "false"}, tofu, [3]bool{false, false, true}},
+		{[]string{gpg + "true", expiry + "true"}, terraform, [3]bool{}},
+	} {
+		c := mustLoad(t, linux(nil, tt.environ...), tt.engine)
+		if got := [3]bool{c.EnforceSignatures, c.EnforceKeyExpiry, c.TranslateStateAddresses}; got != tt.want {
+			t.Errorf("%s %v: %v", tt.engine, tt.environ, got)
+		}
+	}
+}
+
+func TestProxy(t *testing.T) {
+	for _, tt := range []struct {
+		environ   []string
+		url, want string
+	}{
+		{nil, "https://a.example/", ""},
+		{[]string{"HTTPS_PROXY=http://p:1"}, "https://a.example/", "http://p:1"},
+		{[]string{"https_proxy=http://p:1"}, "https://a.example/", "http://p:1"},
+		{[]string{"HTTPS_PROXY=http://p:1"}, "http://a.example/", ""},
+		{[]string{"HTTP_PROXY=http://p:1"}, "http://a.example/", "http://p:1"},
+		{[]string{"HTTPS_PROXY=http://p:1", "NO_PROXY=.example"}, "https://a.example/", ""},
+	} {
+		c := mustLoad(t, linux(nil, tt.environ...), terraform)
+		u, err := url.Parse(tt.url)
+		if err != nil {
+			t.Fatal(err)
+		}
+		proxy, err := c.Proxy(u)
+		if err != nil {
+			t.Errorf("%v: %v", tt.environ, err)
+			continue
+		}
+		if got := ""; proxy != nil {
+			got = proxy.String()
+			if got != tt.want {
+				t.Errorf("%v: %s through %q", tt.environ, tt.url, got)
+			}
+		} else if tt.want != "" {
+			t.Errorf("%v: %s through no proxy", tt.environ, tt.url)
+		}
+	}
+}
+
+func TestVariablesTold(t *testing.T) {
+	c := mustLoad(t, rc("", "TF_TOKEN_a_example=secret", "HTTPS_PROXY=http://u:secret@p:1", "no_proxy=b", "TF_DATA_DIR=d", "TF_WORKSPACE=", "OTHER=x"), terraform)
+	var got []string
+	for _, v := range c.Variables {
+		got = append(got, v.Name+"="+v.Value)
+	}
+	slices.Sort(got)
+	want := []string{"HTTPS_PROXY=", "TF_CLI_CONFIG_FILE=rc", "TF_DATA_DIR=d", "TF_TOKEN_a_example=", "no_proxy=b"}
+	if !slices.Equal(got, want) {
+		t.Errorf("got %q, want %q", got, want)
+	}
+}
+
+func TestArguments(t *testing.T) {
+	for _, tt := range []struct {
+		text, want, diags string
+	}{
+		{"-input=false  -no-color", "-input=false|-no-color", ""},
+		{`-backend-config="a b"'c d' e\ f "g\"\\\n" ''`, `-backend-config=a bc d|e f|g"\\n|`, ""},
+		{"-upgrade --plugin-dir=/x", "-upgrade|--plugin-dir=/x",
+			"warning: TF_CLI_ARGS_init is for the engine: larder does not obey its -upgrade\n" +
+				"warning: TF_CLI_ARGS_init is for the engine: larder does not obey its --plugin-dir=/x"},
+		{`"a`, "", "warning: TF_CLI_ARGS_init has an unclosed quote and is not used"},
+		{`a\`, "", "warning: TF_CLI_ARGS_init has an unclosed quote and is not used"},
+	} {
+		c, diags := load(linux(nil, "TF_CLI_ARGS_init="+tt.text), terraform)
+		var got string
+		for _, a := range c.Arguments {
+			got += strings.Join(a.Args, "|")
+		}
+		if got != tt.want || brief(diags) != tt.diags {
+			t.Errorf("%s: %q, %s", tt.text, got, brief(diags))
+		}
+	}
+}

@@ -1,0 +1,424 @@
+package cliconfig_test
+
+import (
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/larder-cli/larder/cliconfig"
+	"github.com/larder-cli/larder/sources"
+)
+
+// brief is what there is to say, one line each, without the file.
+func brief(ds sources.Diagnostics) string {
+	var lines []string
+	for _, d := range ds {
+		line := strings.TrimPrefix(d.String(), "/work/")
+		if d.Warning {
+			line = "warning: " + line
+		}
+		lines = append(lines, line)
+	}
+	return strings.Join(lines, "\n")
+}
+
+// What terraform 1.11.4 makes of most of these was tried; where a line differs
+// from it on purpose, it says so.
+func TestWhatFilesMayHold(t *testing.T) {
+	for _, tt := range []struct{ src, want string }{
+		// Syntax.
+		{"", ""},
+		{"# a comment\n// another\n/* and\nanother */", ""},
+		{"plugin_cache_dir = \"/a\"\r\ndisable_checkpoint = true\r\n", ""},
+		{`"plugin_cache_dir" = "/a"`, ""},
+		{"plugin_cache_dir = <<EOT\n/a\nEOT\n", ""},
+		{"plugin_cache_dir =", ""}, // as terraform, though hardly meant
+		{`plugin_cache_dir = "C:\Users"`, "rc:1:25: not a valid escape after the backslash"},
+		{`plugin_cache_dir = "C:\\Users"`, ""},
+		{"plugin_cache_dir = \"/a\n\"", "rc:2:2: string without its closing quote"},
+		{`plugin_cache_dir = '/a'`, "rc:1:20: unexpected character"},
+		{`disable_checkpoint = yes`, "rc:1:22: unexpected yes"},
+		{`disable_checkpoint = TRUE`, "rc:1:22: unexpected TRUE"},
+		{`plugin_cache_dir`, `rc:1:18: plugin_cache_dir has neither "=" nor "{" after it`},
+		{"provider_installation {\n  direct {}\n", `rc:3:2: missing "}"`},
+		{`host "a.example" = { services = {} }`, "rc:1:18: equals sign after a label"},
+		{`provider_installation { direct { include = ["a/b" "c/d"] } }`, "rc:1:51: missing comma between the items of a list"},
+		{`provider_installation, { direct {} }`, `rc:1:22: unexpected ","`},
+		{`x = [{a = [1 2]}]`, "rc:1:14: missing comma between the items of a list"},
+		{"\xef\xbb\xbfdisable_checkpoint = true", "rc:1:1: starts with a byte-order mark"},
+		{"\xff\xfed\x00", "rc:1:1: is UTF-16, not UTF-8"},
+		{strings.Repeat("#", 1<<20), ""},
+		{strings.Repeat("#", 1<<20+1), "rc: larger than 1048576 bytes"},
+		{strings.Repeat("[", 1<<19), "rc: more than 4096 brackets"},
+
+		// Settings.
+		{`Plugin_Cache_Dir = "/a"`, ""},
+		{`plugin_cache_dir = 12`, ""},
+		{`plugin_cache_dir = 1.5`, "rc:1:20: plugin_cache_dir must be a string, not a fraction"},
+		{`plugin_cache_dir = true`, "rc:1:20: plugin_cache_dir must be a string, not a boolean"},
+		{`plugin_cache_dir = ["/a"]`, "rc:1:20: plugin_cache_dir must be a string, not a list"},
+		{`plugin_cache_dir { a = 1 }`, "rc:1:18: plugin_cache_dir must be a string, not an object"},
+		{`disable_checkpoint = "true"`, "rc:1:22: disable_checkpoint must be a boolean, not a string"},
+		{`plugin_cache_may_break_dependency_lock_file = 1`, "rc:1:47: plugin_cache_may_break_dependency_lock_file must be a boolean, not a number"},
+		{`disable_checkpoint {}`, "rc:1:20: disable_checkpoint must be a boolean, not an object"}, // terraform crashes
+		{`plugin_cache_directory = "/a"`, ""},
+		{`foo "bar" { baz = 1 }`, ""},
+		{`providers { a = "b" }`, "warning: rc:1:1: providers has had no effect since Terraform 0.13"},
+		{`host "a.example" {}`, ""},
+		{`host "a.example" { services { "providers.v1" = "/b" } }`, ""},
+		{`host "a.example" { services = { "login.v1" = { client = "x" } } }`, ""},
+		{`host "a.example" { services = 1 }`, "rc:1:31: services must be a map, not a number"},
+		{`host "a.example" { services = { "providers.v1" = "%zz" } }`, `rc:1:50: service providers.v1: not a URL: "%zz"`}, // terraform finds out later
+		{`host = "a.example"`, "rc:1:8: host must be a block with a label, not a string"},
+		{`credentials { token = "x" }`, "rc:1:15: credentials has no label"},
+		{`credentials "a.example" { token = 1 }`, "warning: rc:1:35: token is a number, not a string, and is not used"},
+		{`credentials "a.example" { foo { a = 1 } }`, ""}, // terraform crashes
+		{`credentials_helper "x" { args = "a" }`, "rc:1:33: args must be a list of strings, not a string\n" + noHelper("x")},
+		{`credentials_helper "x" { args = [true] }`, "rc:1:34: args must hold strings, not a boolean\n" + noHelper("x")},
+		{"credentials_helper \"x\" {}\ncredentials_helper \"x\" {}", noHelper2("x")},
+
+		// Installation methods.
+		{`provider_installation {}`, ""},
+		{`PROVIDER_INSTALLATION { foo {} }`, ""},
+		{`provider_installation = {}`, "rc:1:1: provider_installation must be a block"},
+		{`provider_installation "x" {}`, `rc:1:23: provider_installation takes no label, such as "x"`},
+		{`provider_installation { foo {} }`, "rc:1:25: no installation method is called foo"},
+		{`provider_installation { Direct {} }`, "rc:1:25: no installation method is called Direct"},
+		{`provider_installation { oci_mirror { repository_template = "x" } }`, "rc:1:25: no installation method is called oci_mirror"},
+		{`provider_installation { direct = {} }`, "rc:1:25: direct must be a block"},
+		{`provider_installation { direct "x" {} }`, `rc:1:32: direct takes no label, such as "x"`},
+		{`provider_installation { "direct" {} }`, ""},
+		{`provider_installation { direct { typo = 1 } }`, ""},
+		{`provider_installation { filesystem_mirror {} }`, "rc:1:25: filesystem_mirror has no path"},
+		{`provider_installation { filesystem_mirror { path = "" } }`, "rc:1:25: filesystem_mirror has no path"},
+		{`provider_installation { filesystem_mirror { PATH = "/a" } }`, ""},
+		{`provider_installation { filesystem_mirror { path = ["/a"] } }`, "rc:1:52: path must be a string, not a list"},
+		{`provider_installation { network_mirror {} }`, "rc:1:25: network_mirror has no url"},
+		{`provider_installation { network_mirror { url = "http://a/" } }`, `rc:1:48: not an https URL: "http://a/"`},
+		{`provider_installation { network_mirror { url = "https:///a/" } }`, `rc:1:48: not an https URL: "https:///a/"`},
+		{`provider_installation { network_mirror { url = "a/" } }`, `rc:1:48: not an https URL: "a/"`},
+		{`provider_installation { network_mirror { url = "https://a" } }`, ""},
+		{`provider_installation { network_mirror { url = "https://a/b" } }`, `warning: rc:1:48: what follows the last slash of "https://a/b" does not count`}, // terraform is silent
+		{`provider_installation { direct { include = "a/b" } }`, "rc:1:44: include must be a list of strings, not a string"},
+		{`provider_installation { direct { exclude = ["a/b", true] } }`, "rc:1:52: exclude must hold strings, not a boolean"},
+		{`provider_installation { direct { download_retry_count = "x" } }`, ""}, // unknown to terraform
+		{`provider_installation { direct {} dev_overrides { "a/b" = "/x" } }`, "rc:1:35: dev_overrides stands after other methods"},
+		{`provider_installation { dev_overrides { "a/b" = "/x" } direct {} dev_overrides {} }`, "rc:1:66: dev_overrides stands after other methods"},
+		{`provider_installation { dev_overrides { "a/b" = 1 } }`, ""},
+		{`provider_installation { dev_overrides { "a/b" = [] } }`, "rc:1:49: the directory of a/b must be a string, not a list"},
+		{`provider_installation { dev_overrides { "a/b" = "$NOPE/x" } }`, "rc:1:49: the variable NOPE is not set, or empty"},
+		{"provider_installation {}\nprovider_installation { foo {} }", "rc:2:25: no installation method is called foo\nrc:2:1: second provider_installation block; the first is at /work/rc:1"},
+		{"provider_installation {\n  foo {}\n  filesystem_mirror {}\n  network_mirror {}\n  direct = {}\n  direct \"x\" {}\n}\nprovider_installation = {}",
+			"rc:2:3: no installation method is called foo\nrc:3:3: filesystem_mirror has no path\nrc:4:3: network_mirror has no url\n" +
+				"rc:5:3: direct must be a block\nrc:6:10: direct takes no label, such as \"x\"\nrc:8:1: provider_installation must be a block"},
+
+		// JSON.
+		{`{}`, ""},
+		{" \n{\"plugin_cache_dir\": \"/a\"}", ""},
+		{`{"plugin_cache_dir": "/a",}`, ""},
+		{`{"plugin_cache_dir": null}`, ""},
+		{`{"plugin_cache_dir": "C:\Users"}`, "rc:1:27: not a valid escape after the backslash"},
+		{`{"plugin_cache_dir": 'a'}`, "rc:1:22: unexpected character"},
+		{`{"plugin_cache_dir" "/a"}`, `rc:1:21: a colon expected, not "\"/a\""`},
+		{`{"plugin_cache_dir": "/a"`, "rc:1:26: a comma or a closing brace expected, not the end of the file"}, // terraform takes it
+		{`{"disable_checkpoint": "true"}`, "rc:1:24: disable_checkpoint must be a boolean, not a string"},
+		{`{"host": {"a.example": {"services": {"providers.v1": "/b"}}}}`, ""},
+		{`{"credentials": {"a.example": {"token": "x"}}}`, ""},
+		{`{"credentials": {"token": "x"}}`, "rc:1:18: credentials has no label"},
+		{`{"provider_installation": {}}`, ""},
+		{`{"provider_installation": []}`, "rc:1:27: provider_installation must be an object, not a list"},
+		{`{"provider_installation": {"direct": [{}]}}`, ""},
+		{`{"provider_installation": [{"direct": [{}]}]}`, ""},
+		{`{"provider_installation": {"filesystem_mirror": [{"path": "/a"}], "direct": {}}}`, ""},
+		{`{"provider_installation": {"dev_overrides": {"a/b": "/x"}, "direct": [{}]}}`, ""},
+		{`{"provider_installation": {"direct": {}}}`, "rc:1:2: provider_installation holds methods that are plain objects"}, // terraform: no methods at all
+		{`{"provider_installation": [{"direct": {}}]}`, "rc:1:2: provider_installation holds methods that are plain objects"},
+		{`{"provider_installation": {"filesystem_mirror": {"path": "/a"}, "direct": {}}}`, "rc:1:2: provider_installation holds methods that are plain objects"},
+		{`{"provider_installation": {"direct": null}}`, "rc:1:38: direct must be an array of objects, not a string"},
+		{`{"provider_installation": {"direct": []}}`, "rc:1:38: direct must be an array of objects, not a list"},
+		{`{"provider_installation": [{"direct": [{}]}, {"direct": [{}]}]}`, "rc:1:2: second provider_installation block; the first is at /work/rc:1"},
+		{`{"provider_installation": {"direct": [{"include": [true]}]}}`, "rc:1:52: include must hold strings, not a boolean"}, // terraform drops it
+	} {
+		_, diags := load(rc(tt.src), terraform)
+		if got := brief(diags); got != tt.want {
+			t.Errorf("%.80s\ngot  %s\nwant %s", tt.src, got, tt.want)
+		}
+	}
+}
+
+func noHelper(name string) string {
+	return "warning: rc:1:20: no program terraform-credentials-" + name + " is installed, so there are no credentials from it"
+}
+
+func noHelper2(name string) string { return strings.Replace(noHelper(name), "1:20", "2:20", 1) }
+
+// What is wrong with names is for package sources to say.
+func TestNamesInFiles(t *testing.T) {
+	for _, tt := range []struct{ src, at string }{
+		{`host "a..example" {}`, "rc:1:6: "},
+		{`host "https://a.example" {}`, "rc:1:6: "},
+		{`credentials "xn--caf-dma.fr" {}`, "rc:1:13: "},
+		{`provider_installation { direct { include = ["*"] } }`, "rc:1:45: "},
+		{`provider_installation { direct { exclude = ["a/b", "*/b"] } }`, "rc:1:52: "},
+		{`provider_installation { dev_overrides { "a/b/c/d" = "/x" } }`, "rc:1:41: "},
+		{`{"host": {"a..example": {"services": {}}}}`, "rc:1:11: "},
+	} {
+		c, diags := load(rc(tt.src), terraform)
+		if got := brief(diags); len(diags) != 1 || !strings.HasPrefix(got, tt.at) || diags[0].Warning {
+			t.Errorf("%s: %q, want an error at %s", tt.src, got, tt.at)
+		}
+		if len(c.Methods)+len(c.DevOverrides)+len(c.Hosts) > 0 {
+			t.Errorf("%s: what is wrong was kept", tt.src)
+		}
+	}
+}
+
+func TestWhatTofuAdds(t *testing.T) {
+	oci := func(template, include string) string {
+		return fmt.Sprintf("provider_installation { oci_mirror { repository_template = %q %s } }", template, include)
+	}
+	for _, tt := range []struct{ src, want string }{
+		{`disable_checkpoint_signature = 1`, ""},
+		{`registry_protocols { retry_count = 2 typo = 1 }`, ""},
+		{`registry_protocols = {}`, "rc:1:1: registry_protocols must be a block without labels"},
+		{`registry_protocols { retry_count = "x" }`, "rc:1:36: retry_count must be a whole number from 0 to 2147483647"},
+		{"registry_protocols {}\nregistry_protocols {}", "rc:2:1: second registry_protocols block; the first is at line 1"},
+		{`provider_installation { direct { download_retry_count = -1 } }`, "rc:1:57: download_retry_count must be a whole number from 0 to 2147483647"},
+		{`provider_installation { network_mirror { url = "https://a/" trust_all_hashes = "true" } }`, "rc:1:80: trust_all_hashes must be a boolean, not a string"},
+		{`provider_installation { dev_overrides { "a/b" = "$NOPE/x" } }`, ""},
+		{oci("a.example/${hostname}/${namespace}/${type}", ""), ""},
+		{oci("a.example/${type}", `include = ["opentofu/*"]`), ""},
+		{oci("a.example/${namespace}", `include = ["opentofu/*"]`), "rc:1:60: repository_template gives providers of different types one repository"},
+		{oci("a.example/$${type}/${namespace}-${hostname}", ""), "rc:1:60: repository_template gives providers of different types one repository"},
+		{`provider_installation { oci_mirror {} }`, "rc:1:25: oci_mirror has no repository_template"},
+		{"oci_default_credentials {}\noci_default_credentials {}", "rc:2:1: second oci_default_credentials block; the first is at /work/rc:1"},
+		{`oci_default_credentials { discover_ambient_credentials = false docker_style_config_files = [] }`,
+			"rc:1:1: docker_style_config_files has no use with discover_ambient_credentials = false"},
+		{`oci_default_credentials { docker_credentials_helper = "a/b" }`, `rc:1:55: not the name of a credentials helper: "a/b"`},
+		{`oci_credentials "a.example/b" { username = "u" password = "p" }`, ""},
+		{`oci_credentials "a.example" { username = "u" }`, `rc:1:17: oci_credentials "a.example" has username without password`},
+		{`oci_credentials "a.example" {}`, `rc:1:17: oci_credentials "a.example" must have one of username, access_token and docker_credentials_helper, not 0`},
+		{`oci_credentials "a.example/b" { docker_credentials_helper = "h" }`, `rc:1:17: oci_credentials "a.example/b" has a helper, which is for whole domains`},
+		{"oci_credentials \"a\" { docker_credentials_helper = \"h\" }\noci_credentials \"a\" {}", `rc:2:17: second oci_credentials "a"; the first is at /work/rc:1`},
+	} {
+		_, diags := load(rc(tt.src), tofu)
+		if got := brief(diags); got != tt.want {
+			t.Errorf("%s\ngot  %s\nwant %s", tt.src, got, tt.want)
+		}
+	}
+}
+
+func TestTofuSettingsMeanNothingToTerraform(t *testing.T) {
+	c := mustLoad(t, rc("registry_protocols { retry_count = 5 }\noci_credentials = 1\noci_default_credentials = 1"), terraform)
+	if c.Registry.DiscoveryRetries != nil {
+		t.Error("registry_protocols took effect")
+	}
+}
+
+func TestHints(t *testing.T) {
+	for _, tt := range []struct{ src, hint string }{
+		{`a = "C:\Users"`, `write each backslash twice, or "/" in place of "\"`},
+		{`disable_checkpoint = "true"`, "write true or false, in lower case and without quotes"},
+		{`provider_installation { direct = {} }`, `leave out the "="`},
+		{`{"provider_installation": {"direct": {}}}`, `write every method as an array of objects, such as "direct": [{}]`},
+		{`provider_installation { oci_mirror {} }`, "oci_mirror is known to OpenTofu only"},
+		{"\xef\xbb\xbf", "save the file as UTF-8 without a byte-order mark"},
+	} {
+		if _, diags := load(rc(tt.src), terraform); len(diags) != 1 || diags[0].Hint != tt.hint {
+			t.Errorf("%s: %+v, want the hint %q", tt.src, diags, tt.hint)
+		}
+	}
+}
+
+func TestMethods(t *testing.T) {
+	const native = `provider_installation {
+  dev_overrides {
+    "acme/foo" = "$HOME/a/../b"
+    "acme/bar" = "rel"
+  }
+  filesystem_mirror {
+    path    = "mirror"
+    include = ["acme/*"]
+    include = ["example.com/*/*"]
+  }
+  direct {
+    exclude = ["acme/*"]
+  }
+  network_mirror {
+    url = "https://m.example/"
+  }
+  direct {}
+}`
+	const json = `{"provider_installation": {
+  "dev_overrides": {"acme/foo": "${HOME}/b", "acme/bar": "rel"},
+  "filesystem_mirror": [{"path": "mirror", "include": ["acme/*", "example.com/*/*"]}],
+  "direct": [{"exclude": ["acme/*"]}],
+  "network_mirror": [{"url": "https://m.example/"}],
+  "direct": {}
+}}`
+	for _, src := range []string{native, json} {
+		c := mustLoad(t, rc(src, "HOME=/h"), terraform)
+		var got []string
+		for _, m := range c.Methods {
+			if m.File != "/work/rc" || m.Line == 0 {
+				t.Errorf("%s is at %s:%d", m.Kind, m.File, m.Line)
+			}
+			got = append(got, fmt.Sprint(m.Kind, m.Path, m.URL, m.Include, m.Exclude))
+		}
+		want := []string{
+			"filesystem_mirror/work/mirror[registry.terraform.io/acme/* example.com/*/*] []",
+			"direct[] [registry.terraform.io/acme/*]",
+			"network_mirrorhttps://m.example/[] []",
+			"direct[] []",
+		}
+		if !slices.Equal(got, want) {
+			t.Errorf("got  %q\nwant %q", got, want)
+		}
+		overrides := map[sources.Provider]string{
+			{Host: "registry.terraform.io", Namespace: "acme", Type: "foo"}: "/h/b",
+			{Host: "registry.terraform.io", Namespace: "acme", Type: "bar"}: "/work/rel",
+		}
+		if !maps.Equal(c.DevOverrides, overrides) {
+			t.Errorf("dev_overrides %v", c.DevOverrides)
+		}
+		if c.Implied {
+			t.Error("Implied, though there is a provider_installation")
+		}
+	}
+}
+
+func TestTofuMethods(t *testing.T) {
+	c := mustLoad(t, rc(`provider_installation {
+  direct { download_retry_count = 0 }
+  network_mirror {
+    url = "https://m.example/"
+    download_retry_count = 3
+    trust_all_hashes = true
+  }
+  oci_mirror { repository_template = "a.example/${namespace}/${type}"  include = ["acme/*"] }
+}`), tofu)
+	if n := len(c.Methods); n != 3 {
+		t.Fatalf("%d methods", n)
+	}
+	if r := c.Methods[0].DownloadRetries; r == nil || *r != 0 {
+		t.Error("direct: download_retry_count is lost")
+	}
+	if m := c.Methods[1]; m.DownloadRetries == nil || *m.DownloadRetries != 3 || !m.TrustAllHashes {
+		t.Errorf("network_mirror: %+v", m)
+	}
+	if m := c.Methods[2]; m.Kind != cliconfig.OCIMirror || m.Template != "a.example/${namespace}/${type}" {
+		t.Errorf("oci_mirror: %+v", m)
+	}
+}
+
+func TestNoMethodsIsNotImplied(t *testing.T) {
+	if c := mustLoad(t, rc("provider_installation {}"), terraform); c.Implied || len(c.Methods) > 0 {
+		t.Errorf("Implied %t, methods %v", c.Implied, c.Methods)
+	}
+}
+
+func TestMerging(t *testing.T) {
+	const dir = "/home/me/.terraform.d/"
+	c, diags := load(linux(map[string]string{
+		"/home/me/.terraformrc": `host "h.example" { services = { "providers.v1" = "main/" } }
+plugin_cache_may_break_dependency_lock_file = true`,
+		dir + "a.tfrc": `plugin_cache_dir = ""
+host "H.example" { services = { "providers.v1" = "https://o.example/a/", "login.v1" = {} } }
+provider_installation { direct {} }`,
+		dir + "b.tfrc": "plugin_cache_dir = \"/old\"\nplugin_cache_dir = \"$CACHE/b\"\nplugin_cache_may_break_dependency_lock_file = false",
+		dir + "c.tfrc": "plugin_cache_dir = \"/c\"\nprovider_installation {}",
+		dir + "d.tfrc": "this is bad",
+	}, "CACHE=/cache"), terraform)
+	want := dir + "d.tfrc:1:13: this is bad has neither \"=\" nor \"{\" after it\n" +
+		dir + "c.tfrc:2:1: second provider_installation block; the first is at " + dir + "a.tfrc:3"
+	if got := brief(diags); got != want {
+		t.Errorf("got  %s\nwant %s", got, want)
+	}
+	if c.PluginCacheDir != "/cache/b" || c.PluginCacheFrom != dir+"b.tfrc:2" {
+		t.Errorf("the first file that sets the cache directory wins: %s from %s", c.PluginCacheDir, c.PluginCacheFrom)
+	}
+	if !c.MayBreakLockFile {
+		t.Error("a later false undid a true")
+	}
+	if got := c.Hosts["h.example"]; !maps.Equal(got, map[string]string{"providers.v1": "https://o.example/a/"}) {
+		t.Errorf("the last file that sets a host wins: %v", got)
+	}
+	if len(c.Methods) != 1 {
+		t.Errorf("the first provider_installation is the one: %v", c.Methods)
+	}
+	if len(c.Files) != 5 || c.Files[0].Why != "main file" || c.Files[4].Why != "configuration directory" {
+		t.Errorf("files: %v", c.Files)
+	}
+}
+
+func TestServices(t *testing.T) {
+	c := mustLoad(t, rc(`
+host "localhost:8443" { services = { "providers.v1" = "p/v1/" } }
+host "café.fr" { services = { "providers.v1" = "/p/" } }
+host "none.example" { services = {} }`), terraform)
+	for host, want := range map[sources.Host]string{
+		"localhost:8443": "https://localhost:8443/.well-known/p/v1/",
+		"café.fr":        "https://xn--caf-dma.fr/p/",
+		"none.example":   "",
+	} {
+		services, ok := c.Hosts[host]
+		if !ok || services["providers.v1"] != want {
+			t.Errorf("%s: %v, want %s", host, services, want)
+		}
+	}
+}
+
+func TestFilesThatCannotBeRead(t *testing.T) {
+	for _, tt := range []struct {
+		name string
+		m    cliconfig.Machine
+		want string
+	}{
+		{"override", linux(nil, "TF_CLI_CONFIG_FILE=/no/such"), "warning: /no/such: named by TF_CLI_CONFIG_FILE: file does not exist"},
+		{"override is a directory", linux(map[string]string{"/d/": ""}, "TF_CLI_CONFIG_FILE=/d"), "warning: /d: named by TF_CLI_CONFIG_FILE: invalid argument"},
+		{"main file is a directory", linux(map[string]string{"/home/me/.terraformrc/": ""}), "warning: /home/me/.terraformrc: invalid argument"},
+		{"directory in the configuration directory", linux(map[string]string{"/home/me/.terraform.d/a.tfrc/": ""}), "/home/me/.terraform.d/a.tfrc: invalid argument"},
+		{"netrc", linux(nil, "NETRC=/no/such"), "warning: /no/such: file does not exist"},
+	} {
+		c, diags := load(tt.m, terraform)
+		if got := brief(diags); got != tt.want {
+			t.Errorf("%s: %q, want %q", tt.name, got, tt.want)
+		}
+		if len(c.Files) > 0 {
+			t.Errorf("%s: read %v", tt.name, c.Files)
+		}
+	}
+}
+
+func TestConfigFileOption(t *testing.T) {
+	m := linux(map[string]string{"/work/mine": `plugin_cache_dir = "/mine"`, "/theirs": `plugin_cache_dir = "/theirs"`}, "TF_CLI_CONFIG_FILE=/theirs")
+	c, diags := cliconfig.Load(t.Context(), m, terraform, cliconfig.Options{ConfigFile: "mine", Chdir: "/else"})
+	if len(diags) > 0 || c.PluginCacheDir != "/mine" || c.Files[0].Why != "--config" {
+		t.Errorf("%v %+v", diags, c.Files)
+	}
+	_, diags = cliconfig.Load(t.Context(), m, terraform, cliconfig.Options{ConfigFile: "no-such"})
+	if got := brief(diags); got != "no-such: file does not exist" {
+		t.Errorf("a file asked for must be there: %q", got)
+	}
+}
+
+func TestRelativePathsFollowTheRootModule(t *testing.T) {
+	m := rc("plugin_cache_dir = \"cache\"\nprovider_installation {\n dev_overrides { \"a/b\" = \"o\" }\n filesystem_mirror { path = \"m\" }\n}")
+	c, diags := cliconfig.Load(t.Context(), m, terraform, cliconfig.Options{Chdir: "root"})
+	if len(diags) > 0 {
+		t.Fatal(diags)
+	}
+	for _, dir := range []string{"/work/root", "/other", "/work/root"} {
+		c = c.At(dir)
+		var override string
+		for _, o := range c.DevOverrides {
+			override = o
+		}
+		got := []string{c.WorkDir, c.PluginCacheDir, c.Methods[0].Path, override, c.DataDir}
+		if want := []string{dir, dir + "/cache", dir + "/m", dir + "/o", dir + "/.terraform"}; !slices.Equal(got, want) {
+			t.Errorf("got %q, want %q", got, want)
+		}
+	}
+}

@@ -1,0 +1,182 @@
+package cliconfig
+
+import (
+	"context"
+	"fmt"
+	"io/fs"
+	"slices"
+	"strconv"
+	"strings"
+	"testing"
+	"testing/fstest"
+
+	"github.com/larder-cli/larder/sources"
+)
+
+// print writes a tree in the syntax that it was read in.
+func (n *node) print(b *strings.Builder, assign string) {
+	switch n.kind {
+	case isObject:
+		b.WriteString("{")
+		n.printEntries(b, assign)
+		b.WriteString("}")
+	case isList:
+		b.WriteString("[")
+		for _, item := range n.items {
+			item.print(b, assign)
+			b.WriteString(", ")
+		}
+		b.WriteString("]")
+	case isString:
+		b.WriteString(quote(n.text))
+	default:
+		b.WriteString(n.text)
+	}
+}
+
+func (n *node) printEntries(b *strings.Builder, assign string) {
+	for _, e := range n.entries {
+		fmt.Fprintf(b, "%s %s ", quote(e.key), assign)
+		e.value.print(b, assign)
+		b.WriteString(",\n")
+	}
+}
+
+// quote quotes s as both syntaxes read it, ${ being special in one of them.
+func quote(s string) string { return strings.ReplaceAll(strconv.Quote(s), "$", `\x24`) }
+
+// shape is all of a tree but where it stands and how it was written.
+func (n *node) shape() string {
+	var b strings.Builder
+	fmt.Fprintf(&b, "%s %q (", n.kind, n.text)
+	for _, e := range n.entries {
+		fmt.Fprintf(&b, "%q: %s, ", e.key, e.value.shape())
+	}
+	for _, item := range n.items {
+		fmt.Fprintf(&b, "%s, ", item.shape())
+	}
+	return b.String() + ")"
+}
+
+var configSeeds = []string{
+	"plugin_cache_dir = \"$HOME/c\"\ndisable_checkpoint = true\n# comment\nx = [1, 2.5, \"a\", {b = 1}, [2]]",
+	"provider_installation {\n  dev_overrides { \"a/b\" = \"/x\" }\n  filesystem_mirror { path = \"m\" include = [\"a/*\"] }\n  network_mirror { url = \"https://a/b\" }\n  direct {}\n}",
+	"host \"a.example\" { services = { \"providers.v1\" = \"/p\" } }\ncredentials \"a.example\" { token = \"t\" }\ncredentials_helper \"x\" { args = [\"a\"] }",
+	"x = <<EOT\na\nEOT\ny = <<-EOT\n  a\n  EOT\n",
+	`x "y" "z" { a = "\u00e9\x41\101\n${ "b" }" }`,
+	`{"provider_installation": {"filesystem_mirror": [{"path": "/a"}], "direct": {}}, "x": [{"a": [1, -2.5e3, null, true]}, {}]}`,
+	`{"credentials": {"a.example": {"token": "t\/\ud83d\ude00"}},}`,
+	"registry_protocols { retry_count = 1 }\noci_credentials \"a/b\" { username = \"u\" password = \"p\" }\noci_default_credentials {}",
+	"provider_installation { oci_mirror { repository_template = \"${type}\" include = [\"a/*\"] } }",
+}
+
+// What is read, printed and read again is the same.
+func FuzzParse(f *testing.F) {
+	for _, s := range configSeeds {
+		f.Add([]byte(s))
+	}
+	f.Fuzz(func(t *testing.T, src []byte) {
+		root, bad := parse("f", src)
+		if bad != nil {
+			if bad.Text == "" || bad.File != "f" {
+				t.Fatalf("diagnostic without text or file: %+v", bad)
+			}
+			return
+		}
+		var b strings.Builder
+		if strings.HasPrefix(strings.TrimSpace(string(src)), "{") {
+			root.print(&b, ":")
+		} else {
+			root.printEntries(&b, "=")
+		}
+		again, bad := parse("f", []byte(b.String()))
+		if bad != nil {
+			t.Fatalf("printed, it is bad: %s\n%s", bad, b.String())
+		}
+		if got, want := again.shape(), root.shape(); got != want {
+			t.Fatalf("got  %s\nwant %s", got, want)
+		}
+	})
+}
+
+// one is a file system whose every file has the same content.
+type one []byte
+
+func (o one) Open(string) (fs.File, error)     { return fstest.MapFS{"f": {Data: o}}.Open("f") }
+func (o one) Stat(string) (fs.FileInfo, error) { return nil, fs.ErrNotExist }
+
+// No file makes Load panic, and all complaints about it say where.
+func FuzzLoad(f *testing.F) {
+	for _, s := range configSeeds {
+		f.Add([]byte(s))
+	}
+	f.Fuzz(func(t *testing.T, src []byte) {
+		for _, e := range []sources.Engine{sources.Terraform, sources.OpenTofu} {
+			m := Machine{GOOS: "linux", GOARCH: "amd64", WorkDir: "/w", Home: "/h", Files: one(src)}
+			c, diags := Load(context.Background(), m, e, Options{ConfigFile: "f"})
+			if len(c.Files) != 1 {
+				t.Fatalf("files: %v", c.Files)
+			}
+			for _, d := range diags {
+				if d.File != "/w/f" || d.Text == "" {
+					t.Fatalf("%s: %+v", e, d)
+				}
+			}
+			for _, m := range c.Methods {
+				if m.Line == 0 || m.Kind == FilesystemMirror && m.Path == "" || m.Kind == NetworkMirror && !strings.HasPrefix(strings.ToLower(m.URL), "https:") {
+					t.Fatalf("%s: %+v", e, m)
+				}
+			}
+		}
+	})
+}
+
+func (n netrc) print() string {
+	word := func(s string) string {
+		return `"` + strings.NewReplacer(`"`, `\"`, `\`, `\\`, "\n", `\n`).Replace(s) + `"`
+	}
+	var b strings.Builder
+	for _, l := range n {
+		if l.fallback {
+			b.WriteString("default")
+		} else {
+			b.WriteString("machine " + word(l.machine))
+		}
+		fmt.Fprintf(&b, " login %s password %s\n", word(l.user), word(l.password))
+	}
+	return b.String()
+}
+
+func FuzzNetrc(f *testing.F) {
+	f.Add("machine a.example login me password \"s\\\"e\\n\"\n# comment\ndefault login d password p")
+	f.Add("machine a\nmacdef init\nx\n\nmachine b account c password \"")
+	f.Fuzz(func(t *testing.T, src string) {
+		n, warnings := parseNetrc("f", src)
+		for _, w := range warnings {
+			if w.Line == 0 || !w.Warning {
+				t.Fatalf("%+v", w)
+			}
+		}
+		again, warnings := parseNetrc("f", n.print())
+		if len(warnings) > 0 || !slices.Equal(n, again) {
+			t.Fatalf("%v\ngot  %+v\nwant %+v", warnings, again, n)
+		}
+	})
+}
+
+func FuzzSplitShell(f *testing.F) {
+	f.Add(`-a "b c" 'd' e\ f ""`)
+	f.Fuzz(func(t *testing.T, text string) {
+		words, ok := splitShell(text)
+		if !ok {
+			return
+		}
+		var quoted []string
+		for _, w := range words {
+			quoted = append(quoted, "'"+strings.ReplaceAll(w, "'", `'\''`)+"'")
+		}
+		if again, ok := splitShell(strings.Join(quoted, " ")); !ok || !slices.Equal(words, again) {
+			t.Fatalf("got %q, want %q", again, words)
+		}
+	})
+}

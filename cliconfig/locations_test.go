@@ -1,0 +1,183 @@
+package cliconfig_test
+
+import (
+	"context"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/larder-cli/larder/cliconfig"
+	"github.com/larder-cli/larder/sources"
+)
+
+const (
+	terraform = sources.Terraform
+	tofu      = sources.OpenTofu
+)
+
+func filesOn(m func(map[string]string, ...string) cliconfig.Machine, paths string, environ ...string) cliconfig.Machine {
+	files := map[string]string{}
+	for _, p := range strings.Fields(paths) {
+		files[p] = ""
+	}
+	return m(files, environ...)
+}
+
+func TestFilesRead(t *testing.T) {
+	const (
+		terraformrc = "/home/me/.terraformrc"
+		tofurc      = "/home/me/.tofurc"
+		xdgTofurc   = "/xdg/opentofu/tofurc"
+		appdata     = `C:\Users\me\Roaming\`
+	)
+	for _, tt := range []struct {
+		name   string
+		m      cliconfig.Machine
+		engine sources.Engine
+		want   string
+	}{
+		{"nothing", filesOn(linux, ""), terraform, ""},
+		{"main", filesOn(linux, terraformrc+" "+tofurc), terraform, terraformrc},
+		{"HOME", filesOn(linux, "/else/.terraformrc "+terraformrc, "HOME=/else"), terraform, "/else/.terraformrc"},
+		{"empty HOME", filesOn(linux, terraformrc, "HOME="), terraform, terraformrc},
+		{"macOS", filesOn(darwin, "/Users/me/.terraformrc"), terraform, "/Users/me/.terraformrc"},
+		{"terraform knows no XDG", filesOn(linux, xdgTofurc, "XDG_CONFIG_HOME=/xdg"), terraform, ""},
+		{"tofu's own", filesOn(linux, terraformrc+" "+tofurc), tofu, tofurc},
+		{"tofu takes terraform's", filesOn(linux, terraformrc), tofu, terraformrc},
+		{"tofu by XDG", filesOn(linux, xdgTofurc, "XDG_CONFIG_HOME=/xdg"), tofu, xdgTofurc},
+		{"tofu by XDG on macOS", filesOn(darwin, xdgTofurc, "XDG_CONFIG_HOME=/xdg"), tofu, xdgTofurc},
+		{"XDG not set", filesOn(linux, xdgTofurc), tofu, ""},
+		{"home before XDG", filesOn(linux, terraformrc+" "+xdgTofurc, "XDG_CONFIG_HOME=/xdg"), tofu, terraformrc},
+		{"Windows", filesOn(windows, appdata+`terraform.rc `+appdata+`tofu.rc`), terraform, appdata + "terraform.rc"},
+		{"tofu on Windows", filesOn(windows, appdata+`terraform.rc `+appdata+`tofu.rc`), tofu, appdata + "tofu.rc"},
+		{"tofu takes terraform's on Windows", filesOn(windows, appdata+`terraform.rc`), tofu, appdata + "terraform.rc"},
+		{"Windows knows no XDG", filesOn(windows, `C:\xdg\opentofu\tofurc`, `XDG_CONFIG_HOME=C:\xdg`), tofu, ""},
+		{"directory, by name", filesOn(linux, "/home/me/.terraform.d/b.tfrc /home/me/.terraform.d/a.tfrc.json /home/me/.terraform.d/B.tfrc /home/me/.terraform.d/x.json"), terraform,
+			"/home/me/.terraform.d/B.tfrc /home/me/.terraform.d/a.tfrc.json /home/me/.terraform.d/b.tfrc"},
+		{"main, then directory", filesOn(linux, terraformrc+" /home/me/.terraform.d/a.tfrc"), terraform, terraformrc + " /home/me/.terraform.d/a.tfrc"},
+		{"directory on Windows", filesOn(windows, appdata+`terraform.d\a.tfrc`), tofu, appdata + `terraform.d\a.tfrc`},
+		{"tofu's directory by XDG", filesOn(linux, "/xdg/opentofu/a.tfrc", "XDG_CONFIG_HOME=/xdg"), tofu, "/xdg/opentofu/a.tfrc"},
+		{"home's directory before XDG", filesOn(linux, "/xdg/opentofu/a.tfrc /home/me/.terraform.d/b.tfrc", "XDG_CONFIG_HOME=/xdg"), tofu, "/home/me/.terraform.d/b.tfrc"},
+		{"override", filesOn(linux, terraformrc+" /o /home/me/.terraform.d/a.tfrc", "TF_CLI_CONFIG_FILE=/o"), terraform, "/o"},
+		{"override is relative to where we started", filesOn(linux, "/work/o", "TF_CLI_CONFIG_FILE=o"), terraform, "/work/o"},
+		{"override of old", filesOn(linux, "/o", "TERRAFORM_CONFIG=/o"), tofu, "/o"},
+		{"override of today first", filesOn(linux, "/n /o", "TERRAFORM_CONFIG=/o", "TF_CLI_CONFIG_FILE=/n"), terraform, "/n"},
+		{"empty override", filesOn(linux, terraformrc, "TF_CLI_CONFIG_FILE="), terraform, terraformrc},
+		{"variables on Windows in any case", filesOn(windows, `D:\o`, `tf_cli_config_file=D:\o`), terraform, `D:\o`},
+		{"netrc", filesOn(linux, "/home/me/.netrc"), terraform, "/home/me/.netrc"},
+		{"NETRC", filesOn(linux, "/home/me/.netrc /n", "NETRC=/n"), terraform, "/n"},
+		{"netrc on Windows", filesOn(windows, `C:\Users\me\.netrc C:\Users\me\_netrc`), terraform, `C:\Users\me\_netrc`},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			var got []string
+			for _, f := range mustLoad(t, tt.m, tt.engine).Files {
+				got = append(got, f.Path)
+			}
+			if s := strings.Join(got, " "); s != tt.want {
+				t.Errorf("read %q, want %q", s, tt.want)
+			}
+		})
+	}
+}
+
+func TestImpliedDirs(t *testing.T) {
+	const everything = `/work/terraform.d/plugins/ /home/me/.terraform.d/plugins/ /xdg/opentofu/plugins/ /xdg/terraform/plugins/
+		/home/me/.local/share/terraform/plugins/ /usr/local/share/terraform/plugins/ /usr/share/terraform/plugins/
+		/a/terraform/plugins/ /b/terraform/plugins/ /work/rel/terraform/plugins/
+		/Users/me/.terraform.d/plugins/ /Library/Application_Support/io.terraform/plugins/
+		C:\work\terraform.d\plugins\ C:\Users\me\Roaming\terraform.d\plugins\ C:\Users\me\Roaming\HashiCorp\Terraform\plugins\`
+	for _, tt := range []struct {
+		name   string
+		m      cliconfig.Machine
+		engine sources.Engine
+		want   string
+	}{
+		{"Linux", filesOn(linux, everything), terraform, `/work/terraform.d/plugins /home/me/.terraform.d/plugins
+			/home/me/.local/share/terraform/plugins /usr/local/share/terraform/plugins /usr/share/terraform/plugins`},
+		{"only what exists", filesOn(linux, "/usr/share/terraform/plugins/ /home/me/.terraform.d/plugins"), terraform, `/usr/share/terraform/plugins`},
+		{"XDG", filesOn(linux, everything, "XDG_DATA_HOME=/xdg", "XDG_DATA_DIRS=/b:rel:/a:/b"), terraform, `/work/terraform.d/plugins
+			/home/me/.terraform.d/plugins /xdg/terraform/plugins /b/terraform/plugins /a/terraform/plugins`},
+		{"relative XDG home", filesOn(linux, everything, "XDG_DATA_HOME=rel", "XDG_DATA_DIRS=/a"), terraform, `/work/terraform.d/plugins
+			/home/me/.terraform.d/plugins /home/me/.local/share/terraform/plugins /a/terraform/plugins`},
+		{"tofu", filesOn(linux, everything, "XDG_DATA_HOME=/xdg", "XDG_DATA_DIRS=/a"), tofu, `/work/terraform.d/plugins
+			/home/me/.terraform.d/plugins /xdg/opentofu/plugins /xdg/terraform/plugins /a/terraform/plugins`},
+		{"Windows", filesOn(windows, everything, `XDG_DATA_HOME=C:\xdg`), tofu,
+			`C:\work\terraform.d\plugins C:\Users\me\Roaming\terraform.d\plugins C:\Users\me\Roaming\HashiCorp\Terraform\plugins`},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			c := mustLoad(t, tt.m, tt.engine)
+			if got := c.ImpliedDirs(); !slices.Equal(got, strings.Fields(tt.want)) {
+				t.Errorf("got  %q\nwant %q", got, strings.Fields(tt.want))
+			}
+			if !c.Implied {
+				t.Error("not Implied, though there is no provider_installation")
+			}
+		})
+	}
+}
+
+func TestImpliedDirsOnMacOS(t *testing.T) {
+	c := mustLoad(t, darwin(map[string]string{
+		"/Users/me/Library/Application Support/io.terraform/plugins/": "",
+		"/Library/Application Support/io.terraform/plugins/":          "",
+		"/usr/share/terraform/plugins/":                               "",
+	}), tofu)
+	want := []string{"/Users/me/Library/Application Support/io.terraform/plugins", "/Library/Application Support/io.terraform/plugins"}
+	if got := c.ImpliedDirs(); !slices.Equal(got, want) {
+		t.Errorf("got %q, want %q", got, want)
+	}
+}
+
+func TestImpliedDirsFollowTheRootModule(t *testing.T) {
+	m := filesOn(linux, "/work/terraform.d/plugins/ /work/a/terraform.d/plugins/ /b/terraform.d/plugins/")
+	c, _ := cliconfig.Load(context.Background(), m, terraform, cliconfig.Options{Chdir: "a"})
+	if got := c.ImpliedDirs(); !slices.Equal(got, []string{"/work/a/terraform.d/plugins"}) {
+		t.Errorf("with Chdir: %q", got)
+	}
+	if got := c.At("/b").ImpliedDirs(); !slices.Equal(got, []string{"/b/terraform.d/plugins"}) {
+		t.Errorf("at /b: %q", got)
+	}
+}
+
+func TestHasOnlyTofuConfig(t *testing.T) {
+	for _, tt := range []struct {
+		name, paths string
+		environ     []string
+		config      string
+		want        bool
+	}{
+		{"nothing", "", nil, "", false},
+		{"terraform's", "/home/me/.terraformrc", nil, "", false},
+		{"tofu's", "/home/me/.tofurc", nil, "", true},
+		{"both", "/home/me/.tofurc /home/me/.terraformrc", nil, "", false},
+		{"tofu's and terraform's directory", "/home/me/.tofurc /home/me/.terraform.d/credentials.tfrc.json", nil, "", false},
+		{"tofu's and a directory without configuration", "/home/me/.tofurc /home/me/.terraform.d/checkpoint_cache", nil, "", true},
+		{"XDG", "/xdg/opentofu/tofurc", []string{"XDG_CONFIG_HOME=/xdg"}, "", true},
+		{"XDG directory", "/xdg/opentofu/a.tfrc", []string{"XDG_CONFIG_HOME=/xdg"}, "", true},
+		{"override says nothing", "/home/me/.tofurc /o", []string{"TF_CLI_CONFIG_FILE=/o"}, "", false},
+		{"override says it", "/x/.tofurc", []string{"TF_CLI_CONFIG_FILE=/x/.tofurc"}, "", true},
+		{"flag says it", "", nil, "/x/tofu.rc", true},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			m := filesOn(linux, tt.paths, tt.environ...)
+			if got := cliconfig.HasOnlyTofuConfig(m, cliconfig.Options{ConfigFile: tt.config}); got != tt.want {
+				t.Errorf("got %t", got)
+			}
+		})
+	}
+}
+
+func TestDefaultCacheDir(t *testing.T) {
+	for m, want := range map[*cliconfig.Machine]string{
+		ptr(linux(nil)):   "/home/me/.cache/larder/plugins",
+		ptr(darwin(nil)):  "/Users/me/Library/Caches/larder/plugins",
+		ptr(windows(nil)): `C:\Users\me\Local\cache\larder\plugins`,
+		{GOOS: "linux", WorkDir: "/work", Files: newDisk(nil)}: "",
+	} {
+		if got := mustLoad(t, *m, terraform).DefaultCacheDir; got != want {
+			t.Errorf("%s: %q, want %q", m.GOOS, got, want)
+		}
+	}
+}
+
+func ptr[T any](v T) *T { return &v }
