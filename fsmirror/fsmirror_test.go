@@ -1,0 +1,409 @@
+package fsmirror_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"runtime"
+	"slices"
+	"strings"
+	"sync"
+	"testing"
+
+	"github.com/larder-cli/larder/fsmirror"
+	"github.com/larder-cli/larder/sources"
+)
+
+// mirror makes a mirror of what layout lists, one path a line: a directory ends
+// in a slash, "PATH -> TARGET" is a symlink, and anything else is a file.
+func mirror(t *testing.T, layout string) (m *fsmirror.Mirror, dir string) {
+	t.Helper()
+	dir = t.TempDir()
+	for line := range strings.Lines(layout) {
+		if line = strings.TrimSpace(line); line != "" {
+			create(t, dir, line)
+		}
+	}
+	return fsmirror.New(dir, fsmirror.Options{}), dir
+}
+
+func create(t *testing.T, dir, line string) {
+	t.Helper()
+	name, target, isLink := strings.Cut(line, " -> ")
+	path := filepath.Join(dir, filepath.FromSlash(name))
+	err := os.MkdirAll(filepath.Dir(path), 0o777)
+	switch {
+	case err != nil:
+	case isLink:
+		err = os.Symlink(filepath.FromSlash(target), path)
+	case strings.HasSuffix(name, "/"):
+		err = os.MkdirAll(path, 0o777)
+	default:
+		err = os.WriteFile(path, []byte(name), 0o666)
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+}
+
+func provider(t *testing.T, s string) sources.Provider {
+	t.Helper()
+	p, err := sources.ParseProvider(s, sources.Terraform)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return p
+}
+
+func packageID(t *testing.T, address, version, platform string) sources.PackageID {
+	t.Helper()
+	v, err := sources.ParseVersion(version)
+	if err != nil {
+		t.Fatal(err)
+	}
+	p, err := sources.ParsePlatform(platform)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return sources.PackageID{Provider: provider(t, address), Version: v, Platform: p}
+}
+
+// found is the path, relative to dir, of a.com/b/x in a version and platform.
+func found(t *testing.T, m *fsmirror.Mirror, dir, version, platform string) string {
+	t.Helper()
+	pkg, err := m.Package(t.Context(), packageID(t, "a.com/b/x", version, platform))
+	if errors.Is(err, sources.ErrNotFound) {
+		return ""
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+	path, err := filepath.Rel(dir, pkg.Location.Archive+pkg.Location.Dir)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return filepath.ToSlash(path)
+}
+
+func TestLayout(t *testing.T) {
+	for _, tt := range []struct{ layout, version, platform, want string }{ // want is empty if it is ignored
+		{"a.com/b/x/1.0.0/linux_amd64/", "1.0.0", "linux_amd64", "a.com/b/x/1.0.0/linux_amd64"},
+		{"a.com/b/x/terraform-provider-x_1.0.0_linux_amd64.zip", "1.0.0", "linux_amd64", "a.com/b/x/terraform-provider-x_1.0.0_linux_amd64.zip"},
+		// Names are normalised.
+		{"A.com/B/X/1.0.0/linux_amd64/", "1.0.0", "linux_amd64", "A.com/B/X/1.0.0/linux_amd64"},
+		{"a.com/b/x/3.0/linux_amd64/", "3.0.0", "linux_amd64", "a.com/b/x/3.0/linux_amd64"},
+		{"a.com/b/x/01.02/linux_amd64/", "1.2.0", "linux_amd64", "a.com/b/x/01.02/linux_amd64"},
+		{"a.com/b/x/1.0.0-rc.1+b/linux_amd64/", "1.0.0-rc.1+b", "linux_amd64", "a.com/b/x/1.0.0-rc.1+b/linux_amd64"},
+		{"a.com/b/x/v4.0.0/linux_amd64/", "4.0.0", "linux_amd64", ""},
+		{"a.com/b/x/1.2.3.4/linux_amd64/", "1.2.3", "linux_amd64", ""},
+		{"a.com/b/x/1.0.0/Linux_amd64/", "1.0.0", "linux_amd64", ""},
+		{"a.com/b/x/1.0.0/Linux_amd64/", "1.0.0", "Linux_amd64", "a.com/b/x/1.0.0/Linux_amd64"},
+		{"a.com/b/x/1.0.0/linux_amd64_x/", "1.0.0", "linux_amd64", ""},
+		{"a.com/b/X/TERRAFORM-PROVIDER-X_1.0.0_LINUX_AMD64.ZIP", "1.0.0", "linux_amd64", "a.com/b/X/TERRAFORM-PROVIDER-X_1.0.0_LINUX_AMD64.ZIP"},
+		{"a.com/b/x/terraform-provider-x_1.0_linux_amd64.zip", "1.0.0", "linux_amd64", "a.com/b/x/terraform-provider-x_1.0_linux_amd64.zip"},
+		{"a.com/b/x/terraform-provider-x_1.0.0_linux_amd64_extra.zip", "1.0.0", "linux_amd64", "a.com/b/x/terraform-provider-x_1.0.0_linux_amd64_extra.zip"},
+		{"a.com/b/x/terraform-provider-x_1.0.0_linux.zip", "1.0.0", "linux_amd64", ""},
+		{"a.com/b/x/terraform-provider-x_v1.0.0_linux_amd64.zip", "1.0.0", "linux_amd64", ""},
+		{"a.com/b/x/terraform-provider-y_1.0.0_linux_amd64.zip", "1.0.0", "linux_amd64", ""},
+		{"a.com/b/x/.terraform-provider-x_1.0.0_linux_amd64.zip", "1.0.0", "linux_amd64", ""},
+		{"a.com/b/x/terraform-provider-x_1.0.0_linux_amd64.zip.tmp", "1.0.0", "linux_amd64", ""},
+		// A package is a directory or a file, at its own depth.
+		{"a.com/b/x/1.0.0/linux_amd64", "1.0.0", "linux_amd64", ""},
+		{"a.com/b/x/terraform-provider-x_1.0.0_linux_amd64.zip/", "1.0.0", "linux_amd64", ""},
+		{"a.com/b/x/1.0.0/terraform-provider-x_1.0.0_linux_amd64.zip", "1.0.0", "linux_amd64", ""},
+		{"a.com/b/terraform-provider-x_1.0.0_linux_amd64.zip", "1.0.0", "linux_amd64", ""},
+		{"a.com/x/1.0.0/linux_amd64/", "1.0.0", "linux_amd64", ""},
+		{"c/a.com/b/x/1.0.0/linux_amd64/", "1.0.0", "linux_amd64", ""},
+		// Unpacked comes before packed, and 3.0 before 3.0.0.
+		{"a.com/b/x/1.0.0/linux_amd64/\na.com/b/x/terraform-provider-x_1.0.0_linux_amd64.zip", "1.0.0", "linux_amd64", "a.com/b/x/1.0.0/linux_amd64"},
+		{"a.com/b/x/3.0.0/linux_amd64/\na.com/b/x/3.0/linux_amd64/", "3.0.0", "linux_amd64", "a.com/b/x/3.0/linux_amd64"},
+		{"A.com/b/x/1.0.0/linux_amd64/\na.com/b/x/1.0.0/linux_amd64/", "1.0.0", "linux_amd64", "A.com/b/x/1.0.0/linux_amd64"},
+	} {
+		m, dir := mirror(t, tt.layout)
+		if got := found(t, m, dir, tt.version, tt.platform); got != tt.want {
+			t.Errorf("%q: %s for %s is %q, want %q", tt.layout, tt.version, tt.platform, got, tt.want)
+		}
+	}
+}
+
+func TestSymlinks(t *testing.T) {
+	if runtime.GOOS == "windows" {
+		t.Skip("symlinks need a privilege there")
+	}
+	const unpacked, packed = "else/b/x/1.0.0/linux_amd64/\n", "else/b/x/terraform-provider-x_1.0.0_linux_amd64.zip\n"
+	for _, tt := range []struct{ layout, want string }{
+		{unpacked + "a.com -> else", ""},
+		{unpacked + "a.com/b -> ../else/b", ""},
+		{unpacked + "a.com/b/x -> ../../else/b/x", ""},
+		{unpacked + "a.com/b/x/1.0.0 -> ../../../else/b/x/1.0.0", ""},
+		{unpacked + "a.com/b/x/1.0.0/linux_amd64 -> ../../../../else/b/x/1.0.0/linux_amd64", "a.com/b/x/1.0.0/linux_amd64"},
+		{packed + "a.com/b/x/1.0.0/linux_amd64 -> ../../../../" + packed, ""},
+		{packed + "a.com/b/x/terraform-provider-x_1.0.0_linux_amd64.zip -> ../../../" + packed, "a.com/b/x/terraform-provider-x_1.0.0_linux_amd64.zip"},
+		{unpacked + "a.com/b/x/terraform-provider-x_1.0.0_linux_amd64.zip -> ../../../else", ""},
+		{"a.com/b/x/1.0.0/linux_amd64 -> nowhere", ""},
+		{"a.com/b/x/terraform-provider-x_1.0.0_linux_amd64.zip -> nowhere", ""},
+		{"a.com/b/x/1.0.0 -> ..", ""},
+	} {
+		m, dir := mirror(t, tt.layout)
+		if got := found(t, m, dir, "1.0.0", "linux_amd64"); got != tt.want {
+			t.Errorf("%q: got %q, want %q", tt.layout, got, tt.want)
+		}
+	}
+	_, dir := mirror(t, unpacked+"base -> .\nelse.com/b/x/1.0.0/linux_amd64/")
+	base := filepath.Join(dir, "base")
+	if _, err := fsmirror.New(base, fsmirror.Options{}).Package(t.Context(), packageID(t, "else.com/b/x", "1.0.0", "linux_amd64")); err != nil {
+		t.Errorf("the base directory may be a symlink, but: %v", err)
+	}
+}
+
+func TestWhichProvidersThereAre(t *testing.T) {
+	layout := `
+		a.com/b/x/1.0.0/linux_amd64/
+		a.com/B/X/2.0.0/windows_386/
+		a.com/b/empty/1.0.0/
+		localhost/my_org/y/terraform-provider-y_0.0.0_plan9_arm.zip
+		registry.terraform.io/-/legacy/1.0.0/linux_amd64/
+		a.com/-/legacy/1.0.0/linux_amd64/
+		испытание.com/b/ü/terraform-provider-ü_1.0.0_linux_amd64.zip
+		xn--80akhbyknj4f.com/b/puny/1.0.0/linux_amd64/
+		under_score/b/x/1.0.0/linux_amd64/
+		a.com/b/terraform-x/1.0.0/linux_amd64/
+		a.com/b--c/x/1.0.0/linux_amd64/
+		.larder/b/x/1.0.0/linux_amd64/
+		terraform-provider-x_v1.0.0
+		README.md`
+	if runtime.GOOS != "windows" {
+		layout += "\nlocalhost:8443/b/x/1.0.0/linux_amd64/"
+	}
+	for engine, want := range map[sources.Engine]string{
+		sources.Terraform: "a.com/b/x localhost/my_org/y registry.terraform.io/-/legacy испытание.com/b/ü",
+		sources.OpenTofu:  "a.com/b/x испытание.com/b/ü",
+	} {
+		_, dir := mirror(t, layout)
+		got, err := fsmirror.New(dir, fsmirror.Options{Engine: engine}).Providers(t.Context())
+		if err != nil {
+			t.Fatal(err)
+		}
+		got = slices.DeleteFunc(got, func(p sources.Provider) bool { return p.Host == "localhost:8443" })
+		if fmt.Sprint(got) != "["+want+"]" {
+			t.Errorf("%s: got %v, want %s", engine, got, want)
+		}
+	}
+}
+
+func TestHostWithPort(t *testing.T) {
+	if runtime.GOOS == "windows" {
+		t.Skip("no name there may have a colon")
+	}
+	m, _ := mirror(t, "localhost:8443/b/x/1.0.0/linux_amd64/\na.com:443/b/y/1.0.0/linux_amd64/")
+	for _, address := range []string{"localhost:8443/b/x", "a.com/b/y"} {
+		if _, err := m.Package(t.Context(), packageID(t, address, "1.0.0", "linux_amd64")); err != nil {
+			t.Error(err)
+		}
+	}
+}
+
+func TestPackagesArePlainData(t *testing.T) {
+	m, dir := mirror(t, "a.com/b/x/terraform-provider-x_1.0.0_linux_amd64.zip\na.com/b/x/2.0.0/linux_amd64/f")
+	source := "filesystem mirror " + dir
+	for _, tt := range []struct {
+		version string
+		want    sources.Package
+	}{
+		{"1.0.0", sources.Package{
+			Location: sources.Location{Archive: filepath.Join(dir, "a.com", "b", "x", "terraform-provider-x_1.0.0_linux_amd64.zip")},
+			Filename: "terraform-provider-x_1.0.0_linux_amd64.zip", Size: 52,
+		}},
+		{"2.0.0", sources.Package{Location: sources.Location{Dir: filepath.Join(dir, "a.com", "b", "x", "2.0.0", "linux_amd64")}}},
+	} {
+		id := packageID(t, "a.com/b/x", tt.version, "linux_amd64")
+		tt.want.ID, tt.want.Source, tt.want.Kind = id, source, sources.FromFilesystem
+		got, err := m.Package(t.Context(), id)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if fmt.Sprintf("%+v", got) != fmt.Sprintf("%+v", tt.want) {
+			t.Errorf("got %+v\nwant %+v", got, tt.want)
+		}
+	}
+}
+
+func TestAnswers(t *testing.T) {
+	m, dir := mirror(t, `
+		a.com/b/x/1.0.0/linux_amd64/
+		a.com/b/x/1.0.0/darwin_arm64/
+		a.com/b/stray/terraform-provider-stray_1.0.0.zip
+		terraform-provider-old_v1.0.0`)
+	for _, tt := range []struct {
+		address, version string
+		want             error
+		hint             string
+	}{
+		{"a.com/b/x", "1.0.0", sources.ErrNoPlatform, "the mirror has 1.0.0 for darwin_arm64, linux_amd64"},
+		{"a.com/b/x", "2.0.0", sources.ErrNotFound, ""},
+		{"a.com/b/y", "1.0.0", sources.ErrNotFound, ""},
+		{"a.com/b/stray", "1.0.0", sources.ErrNotFound, "is not named terraform-provider-stray_VERSION_OS_ARCH.zip"},
+		{"a.com/b/old", "1.0.0", sources.ErrNotFound, "Terraform 0.12"},
+	} {
+		id := packageID(t, tt.address, tt.version, "windows_386")
+		_, err := m.Package(t.Context(), id)
+		if !errors.Is(err, tt.want) || errors.Is(err, sources.ErrNoPlatform) != (tt.want == sources.ErrNoPlatform) {
+			t.Errorf("%s: got %v, want %v", id, err, tt.want)
+		}
+		if hints := strings.Join(sources.Hints(err), "\n"); !strings.Contains(hints, tt.hint) || (tt.hint == "") != (hints == "") {
+			t.Errorf("%s: hints are %q, want %q", id, hints, tt.hint)
+		}
+		if strings.Count(err.Error(), dir) != 1 {
+			t.Errorf("%s: %q does not name the mirror once", id, err)
+		}
+		_, err = m.Versions(t.Context(), id.Provider)
+		if has := tt.address == "a.com/b/x"; (err == nil) != has || !has && !errors.Is(err, sources.ErrNotFound) {
+			t.Errorf("%s: versions: %v", id.Provider, err)
+		}
+	}
+}
+
+func TestDirectoryThatCannotBeSearched(t *testing.T) {
+	_, dir := mirror(t, "file\nlocked/a.com/b/x/1.0.0/")
+	cases := map[string]string{
+		filepath.Join(dir, "absent"): "absent",
+		filepath.Join(dir, "file"):   "file",
+	}
+	unreadable := filepath.Join(dir, "locked", "a.com", "b")
+	if err := os.Chmod(unreadable, 0); err != nil {
+		t.Fatal(err)
+	}
+	defer os.Chmod(unreadable, 0o777)
+	if _, err := os.ReadDir(unreadable); err != nil { // neither root nor Windows
+		cases[filepath.Join(dir, "locked")] = filepath.Join("locked", "a.com", "b")
+	}
+	for base, named := range cases {
+		m := fsmirror.New(base, fsmirror.Options{})
+		_, versionsErr := m.Versions(t.Context(), provider(t, "any/provider"))
+		_, packageErr := m.Package(t.Context(), packageID(t, "any/provider", "1.0.0", "linux_amd64"))
+		_, providersErr := m.Providers(t.Context())
+		for _, err := range []error{versionsErr, packageErr, providersErr} {
+			if err == nil || errors.Is(err, sources.ErrNotFound) {
+				t.Errorf("%s: got %v, which lets the search go on", base, err)
+			} else if want := "cannot search " + filepath.Join(dir, named) + ": "; strings.Count(err.Error(), dir) != 1 || !strings.Contains(err.Error(), want) {
+				t.Errorf("%s: got %q, want %q", base, err, want)
+			}
+		}
+		if named == "absent" && len(sources.Hints(versionsErr)) == 0 {
+			t.Errorf("%s: no hint", base)
+		}
+	}
+}
+
+func TestStraysAreTold(t *testing.T) {
+	m, dir := mirror(t, `
+		terraform-provider-old_v1.0.0
+		linux_amd64/terraform-provider-old_v1.0.0
+		a.com/b/bad_type/1.0.0/linux_amd64/
+		a.com/b/x/1.0.0/linux_amd64/
+		a.com/b/x/1.0.0/terraform-provider-x_1.0.0_linux_amd64.zip
+		a.com/b/x/1.0.0/linux/
+		a.com/b/x/1.0.0/darwin_arm64
+		a.com/b/x/v2.0.0/linux_amd64/
+		a.com/b/x/terraform-provider-x_3.zip
+		a.com/b/x/terraform-provider-x_4.0.0_linux_amd64.zip/
+		a.com/b/x/index.json
+		a.com/b/x/1.0.0.json
+		a.com/b/x/terraform-provider-x_1.0.0_SHA256SUMS
+		a.com/b/x/.staging
+		.larder/lock/x
+		README.md`)
+	all, err := m.Strays(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	var got []string
+	for _, s := range all {
+		path, err := filepath.Rel(dir, s.Path)
+		if err != nil || s.Reason == "" {
+			t.Errorf("%+v: %v", s, err)
+		}
+		got = append(got, filepath.ToSlash(path))
+	}
+	want := strings.Fields(`a.com/b/bad_type a.com/b/x/1.0.0/darwin_arm64 a.com/b/x/1.0.0/linux
+		a.com/b/x/1.0.0/terraform-provider-x_1.0.0_linux_amd64.zip a.com/b/x/terraform-provider-x_3.zip
+		a.com/b/x/terraform-provider-x_4.0.0_linux_amd64.zip a.com/b/x/v2.0.0 linux_amd64 terraform-provider-old_v1.0.0`)
+	if !slices.Equal(got, want) {
+		t.Errorf("got  %q\nwant %q", got, want)
+	}
+	listing, err := m.Versions(t.Context(), provider(t, "a.com/b/x"))
+	if err != nil || len(listing.Warnings) != 6 {
+		t.Errorf("warnings about x's directory: %q, %v, want 6", listing.Warnings, err)
+	}
+}
+
+func TestVersionZeroIsWarnedOf(t *testing.T) {
+	m, _ := mirror(t, "a.com/b/x/0.0.0/linux_amd64/\na.com/b/x/1.0.0/linux_amd64/")
+	listing, err := m.Versions(t.Context(), provider(t, "a.com/b/x"))
+	if err != nil || len(listing.Versions) != 2 || len(listing.Warnings) != 1 || !strings.Contains(listing.Warnings[0], "0.0.0") {
+		t.Errorf("got %v, %v", listing, err)
+	}
+}
+
+func TestEvidence(t *testing.T) {
+	m, dir := mirror(t, `
+		a.com/b/x/terraform-provider-x_1.0.0_linux_amd64.zip
+		a.com/b/x/terraform-provider-x_2.0.0_linux_amd64.zip
+		a.com/b/x/terraform-provider-x_3.0.0_linux_amd64.zip
+		a.com/b/x/4.0.0/linux_amd64/
+		.larder/evidence/a.com/b/x/3.0.0/SHA256SUMS`)
+	for _, version := range []string{"1.0.0", "4.0.0"} {
+		evidence := filepath.Join(dir, ".larder", "evidence", "a.com", "b", "x", version)
+		signed := &sources.Signed{Sums: []byte("sums " + version), Signature: []byte("signature"), Keys: []sources.Key{{Armor: "key"}}, Origin: "origin"}
+		if err := sources.WriteEvidence(evidence, signed); err != nil {
+			t.Fatal(err)
+		}
+	}
+	for version, want := range map[string]struct {
+		sums     string
+		warnings int
+	}{
+		"1.0.0": {"sums 1.0.0", 0},
+		"2.0.0": {"", 0},
+		"3.0.0": {"", 1}, // broken
+		"4.0.0": {"", 0}, // of no use to a directory
+	} {
+		pkg, err := m.Package(t.Context(), packageID(t, "a.com/b/x", version, "linux_amd64"))
+		if err != nil {
+			t.Fatal(err)
+		}
+		var sums string
+		if pkg.Signed != nil {
+			sums = string(pkg.Signed.Sums)
+		}
+		if sums != want.sums || len(pkg.Warnings) != want.warnings {
+			t.Errorf("%s: got %q, warnings %q", version, sums, pkg.Warnings)
+		}
+	}
+}
+
+func TestTreeIsReadOnce(t *testing.T) {
+	m, dir := mirror(t, "a.com/b/x/1.0.0/linux_amd64/")
+	p := provider(t, "a.com/b/x")
+	gone, cancel := context.WithCancel(t.Context())
+	cancel()
+	if _, err := m.Versions(gone, p); !errors.Is(err, context.Canceled) {
+		t.Errorf("got %v after giving up", err)
+	}
+	var wg sync.WaitGroup
+	for range 10 {
+		wg.Go(func() {
+			if _, err := m.Versions(t.Context(), p); err != nil {
+				t.Error(err)
+			}
+		})
+	}
+	wg.Wait()
+	create(t, dir, "a.com/b/x/2.0.0/linux_amd64/")
+	listing, err := m.Versions(t.Context(), p)
+	if err != nil || len(listing.Versions) != 1 {
+		t.Errorf("got %v, %v, want what there was at first", listing, err)
+	}
+}
