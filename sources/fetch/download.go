@@ -14,40 +14,42 @@ import (
 	"github.com/larder-cli/larder/sources"
 )
 
-// bufferSize is how much of an archive is handed on at a time.
+// bufferSize is how much of an archive is handed on at a time, and the least
+// that counts as having got further.
 const bufferSize = 64 << 10
 
-// DownloadOptions adjust a download. The zero DownloadOptions are ready to use.
-type DownloadOptions struct {
-	Size     int64                   // of the archive in bytes, if known
-	Max      int64                   // bytes to accept at most; 0 means 8 GiB
-	Progress func(have, total int64) // told what has arrived, in bytes, which may go back; total is 0 if unknown; may be nil
-}
+// An Expecter is a stage that wants to know how much is coming. Expect is told
+// the size of the archive in bytes, as soon as the server says it, and again
+// if the server changes its mind.
+type Expecter interface{ Expect(size int64) }
 
-// Download fetches an archive into stage and returns its size. An archive that
-// is cut goes on from there if the server can tell that it still has the same
-// one, and otherwise begins again. It is complete when Download succeeds, but
-// it is not verified. After an error stage holds anything.
+// Download fetches an archive into stage, which may be an Expecter. The size is
+// in bytes, 0 if it is not known; an archive of another size is refused. An
+// archive that is cut goes on from there if the server can tell that it still
+// has the same one, and otherwise begins again. It is complete when Download
+// succeeds, but it is not verified. After an error stage holds anything.
 //
 // Errors are of type *Error, except that those of stage are returned as they
 // are.
-func (c *Client) Download(ctx context.Context, rawURL string, stage sources.Stage, opts DownloadOptions) (int64, error) {
-	opts.Max = orDefault(opts.Max, defaultMax)
+func (c *Client) Download(ctx context.Context, rawURL string, size int64, stage sources.Stage) error {
 	u, err := c.begin(rawURL)
 	if err != nil {
-		return 0, err
+		return err
 	}
-	d := &download{client: c, url: u, stage: stage, opts: opts, buf: make([]byte, bufferSize)}
+	d := &download{client: c, url: u, stage: stage, size: size, buf: make([]byte, bufferSize)}
 	d.forget()
 	err = c.retry(ctx, u, c.opts.DownloadTries, func() (bool, error) {
-		before := d.arrived
 		err := d.try(ctx)
-		return d.arrived > before, err
+		further := d.have >= d.reached+bufferSize
+		if further {
+			d.reached = d.have
+		}
+		return further, err
 	})
 	if d.stageErr != nil {
-		return d.have, d.stageErr
+		return d.stageErr
 	}
-	return d.have, err
+	return err
 }
 
 // A download is an archive on its way.
@@ -55,12 +57,12 @@ type download struct {
 	client *Client
 	url    *url.URL
 	stage  sources.Stage
-	opts   DownloadOptions
+	size   int64 // that is asked for; 0 if any
 	buf    []byte
 
 	have      int64  // bytes in stage
 	total     int64  // bytes that there should be; -1 if unknown
-	arrived   int64  // bytes that have come over the network in all tries
+	reached   int64  // bytes in stage that count as progress made
 	validator string // says whether the archive is still the same; empty if nothing does
 	stageErr  error  // of stage, not of the network
 }
@@ -139,7 +141,7 @@ func (d *download) place(resp *http.Response) error {
 	if resp.ContentLength >= 0 {
 		d.total = resp.ContentLength
 	}
-	return d.checkTotal()
+	return d.agreeTotal()
 }
 
 // placeRest checks that what comes is the rest of what we have.
@@ -155,15 +157,18 @@ func (d *download) placeRest(resp *http.Response) error {
 		return d.distrust(errors.New("archive has changed"))
 	}
 	d.total = total
-	return d.checkTotal()
+	return d.agreeTotal()
 }
 
-func (d *download) checkTotal() error {
-	if d.opts.Size > 0 && d.total != d.opts.Size {
-		return fmt.Errorf("archive of %d bytes, expected %d", d.total, d.opts.Size)
+func (d *download) agreeTotal() error {
+	if d.size > 0 && d.total != d.size {
+		return fmt.Errorf("archive of %d bytes, expected %d", d.total, d.size)
 	}
-	if d.total > d.opts.Max {
-		return fmt.Errorf("archive %w: %d bytes, of at most %d", ErrTooLarge, d.total, d.opts.Max)
+	if d.total > maxArchive {
+		return fmt.Errorf("archive %w: %d bytes, of at most %d", ErrTooLarge, d.total, int64(maxArchive))
+	}
+	if e, ok := d.stage.(Expecter); ok && d.total >= 0 {
+		e.Expect(d.total)
 	}
 	return nil
 }
@@ -188,8 +193,8 @@ func (d *download) restart() error {
 }
 
 func (d *download) forget() {
-	d.have, d.validator, d.total = 0, "", d.opts.Size
-	if d.opts.Size == 0 {
+	d.have, d.validator, d.total = 0, "", d.size
+	if d.size == 0 {
 		d.total = -1
 	}
 }
@@ -218,7 +223,7 @@ func (d *download) most() int64 {
 	if d.total >= 0 {
 		return d.total
 	}
-	return d.opts.Max
+	return maxArchive
 }
 
 func (d *download) keep(p []byte) error {
@@ -227,18 +232,11 @@ func (d *download) keep(p []byte) error {
 	}
 	n, err := d.stage.Write(p)
 	d.have += int64(n)
-	d.arrived += int64(n)
 	if err == nil && n < len(p) {
 		err = io.ErrShortWrite
 	}
-	if err != nil {
-		d.stageErr = err
-		return err
-	}
-	if d.opts.Progress != nil {
-		d.opts.Progress(d.have, max(0, d.total))
-	}
-	return nil
+	d.stageErr = err
+	return err
 }
 
 func (d *download) checkEnd() error {

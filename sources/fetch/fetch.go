@@ -29,8 +29,11 @@ const (
 	defaultPerHost   = 16
 	defaultRedirects = 10
 	defaultLimit     = 1 << 20
-	defaultMax       = 8 << 30
 )
+
+// maxArchive limits archives, in bytes. The largest there are have a quarter of
+// a gigabyte.
+const maxArchive = 8 << 30
 
 // Options adjust a Client. The zero Options are ready to use.
 type Options struct {
@@ -49,7 +52,7 @@ type Options struct {
 	Netrc func(hostport string) (user, password string, ok bool)
 
 	Tries         int           // of a document, in all; 0 means 6
-	DownloadTries int           // of an archive, in a row without a byte arriving; 0 means 6
+	DownloadTries int           // of an archive, in a row that bring nothing; 0 means 6
 	Timeout       time.Duration // to wait for an answer, and for it to go on; 0 means 15 s
 	PerHost       int           // archives arriving from one host at a time; 0 means 16
 	Offline       bool          // every request fails with ErrOffline

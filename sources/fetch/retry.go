@@ -26,10 +26,10 @@ func (c *Client) retry(ctx context.Context, u *url.URL, tries int, try func() (p
 		if err == nil {
 			return nil
 		}
+		failed++
 		if progress {
 			failed = 0
 		}
-		failed++
 		if ctx.Err() == nil && temporary(err) && failed < tries && n < maxRounds*tries {
 			err = c.pause(ctx, u, n, failed, err)
 			if err == nil {
@@ -68,7 +68,7 @@ func (c *Client) tell(e Event) {
 // backoff is exponential with full jitter: any time up to the limit, so that
 // those who failed together do not come back together.
 func backoff(failed int) time.Duration {
-	return rand.N(min(maxBackoff, firstBackoff<<min(failed-1, 10)))
+	return rand.N(min(maxBackoff, firstBackoff<<min(max(failed-1, 0), 10)))
 }
 
 func failedHost(u *url.URL, err error) string {

@@ -104,6 +104,10 @@ func (c *Client) roundTrip(ctx context.Context, w *watch, u *url.URL, header htt
 	if err != nil {
 		return nil, ended(ctx, classify(err))
 	}
+	if ctx.Err() != nil { // what a server says as we hang up is not its answer
+		_ = resp.Body.Close()
+		return nil, ended(ctx, ctx.Err())
+	}
 	resp.Request = req
 	w.answered.Store(true)
 	w.renew()

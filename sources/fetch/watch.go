@@ -95,8 +95,12 @@ func (r *watched) Read(p []byte) (n int, err error) {
 		n, err = r.from.Read(p)
 		return n
 	})
-	if err == nil || err == io.EOF { //nolint:errorlint // io.Reader promises io.EOF itself
-		return n, err
+	switch {
+	case err == nil:
+		return n, nil
+	case err == io.EOF && r.ctx.Err() == nil: //nolint:errorlint // io.Reader promises io.EOF itself
+		return n, io.EOF
+	default: // an end that comes as we hang up may be none
+		return n, ended(r.ctx, broken{err})
 	}
-	return n, ended(r.ctx, broken{err})
 }

@@ -1,0 +1,394 @@
+package fetch_test
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"log"
+	"math/rand/v2"
+	"net/http"
+	"net/url"
+	"slices"
+	"strconv"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/larder-cli/larder/sources/fetch"
+)
+
+var quiet = log.New(io.Discard, "", 0)
+
+// A stage is in memory.
+type stage struct {
+	bytes.Buffer
+	resets   int
+	expected int64
+	slow     time.Duration
+}
+
+func (s *stage) Write(p []byte) (int, error) {
+	time.Sleep(s.slow)
+	return s.Buffer.Write(p)
+}
+
+func (s *stage) Reset() error {
+	s.resets++
+	s.Buffer.Reset()
+	return nil
+}
+
+func (s *stage) Expect(size int64) { s.expected = size }
+
+var archive = func() []byte {
+	random := rand.New(rand.NewPCG(1, 2))
+	b := make([]byte, 1<<20)
+	for i := range b {
+		b[i] = byte(random.Uint32())
+	}
+	return b
+}()
+
+// serve serves content with ranges, and how one may know it again.
+func serve(content []byte, etag string, modified time.Time) http.HandlerFunc {
+	return func(rw http.ResponseWriter, r *http.Request) {
+		if etag != "" {
+			rw.Header().Set("ETag", etag)
+		}
+		http.ServeContent(rw, r, "x.zip", modified, bytes.NewReader(content))
+	}
+}
+
+// cutter cuts what handler answers: after how many bytes next says, of which
+// what is negative means not at all.
+func cutter(handler http.HandlerFunc, next func(n int) int) http.HandlerFunc {
+	var n atomic.Int32
+	return func(rw http.ResponseWriter, r *http.Request) {
+		handler(&cutting{ResponseWriter: rw, left: next(int(n.Add(1)))}, r)
+	}
+}
+
+type cutting struct {
+	http.ResponseWriter
+	left int
+}
+
+func (c *cutting) Write(p []byte) (int, error) {
+	if c.left < 0 || len(p) <= c.left {
+		if c.left >= 0 {
+			c.left -= len(p)
+		}
+		return c.ResponseWriter.Write(p)
+	}
+	_, _ = c.ResponseWriter.Write(p[:c.left])
+	c.ResponseWriter.(http.Flusher).Flush()
+	panic(http.ErrAbortHandler)
+}
+
+// times cuts the first answers, each after so many bytes.
+func times(cuts ...int) func(int) int {
+	return func(n int) int {
+		if n > len(cuts) {
+			return -1
+		}
+		return cuts[n-1]
+	}
+}
+
+func (w *world) download(t *testing.T, s *stage, size int64) error {
+	t.Helper()
+	return w.client.Download(context.Background(), w.URL+"/x.zip?secret", size, s)
+}
+
+func (w *world) mustDownload(t *testing.T, size int64, want []byte) *stage {
+	t.Helper()
+	s := &stage{}
+	if err := w.download(t, s, size); err != nil {
+		t.Fatal(err)
+	}
+	if !bytes.Equal(s.Bytes(), want) {
+		t.Fatalf("got %d bytes that differ from the %d served", s.Len(), len(want))
+	}
+	return s
+}
+
+func TestDownload(t *testing.T) {
+	for _, size := range []int64{0, int64(len(archive))} {
+		w := newWorld(t, fetch.Options{}, serve(archive, `"a"`, time.Time{}))
+		s := w.mustDownload(t, size, archive)
+		if s.expected != int64(len(archive)) || w.requests.Load() != 1 {
+			t.Errorf("told to expect %d after %d requests", s.expected, w.requests.Load())
+		}
+	}
+}
+
+func TestDownloadGoesOnWhereItWasCut(t *testing.T) {
+	old := time.Now().Add(-time.Hour)
+	cuts := []int{0, 1, 65536, 100_000, 300_000, 1000}
+	for _, test := range []struct {
+		name   string
+		etag   string
+		at     time.Time
+		resets int
+	}{
+		{"strong entity tag", `"a"`, time.Time{}, 0},
+		{"date long past", "", old, 0},
+		{"weak entity tag and date long past", `W/"a"`, old, 0},
+		{"weak entity tag", `W/"a"`, time.Time{}, 5},
+		{"date not long past", "", time.Now().Add(time.Hour), 5},
+		{"nothing", "", time.Time{}, 5},
+	} {
+		t.Run(test.name, func(t *testing.T) {
+			w := newWorld(t, fetch.Options{DownloadTries: 20}, cutter(serve(archive, test.etag, test.at), times(cuts...)))
+			s := w.mustDownload(t, 0, archive)
+			if s.resets != test.resets {
+				t.Errorf("began again %d times, want %d", s.resets, test.resets)
+			}
+		})
+	}
+}
+
+// However often it is cut, an archive that gets on arrives, and hardly a byte
+// of it twice.
+func TestDownloadThroughACuttingProxy(t *testing.T) {
+	random := rand.New(rand.NewPCG(3, 4))
+	var mu sync.Mutex
+	var served atomic.Int64
+	handler := cutter(serve(archive, `"a"`, time.Time{}), func(int) int {
+		mu.Lock()
+		defer mu.Unlock()
+		return 1 + random.IntN(len(archive)/4)
+	})
+	w := newWorld(t, fetch.Options{DownloadTries: 4}, func(rw http.ResponseWriter, r *http.Request) {
+		handler(&counting{rw, &served}, r)
+	})
+	s := w.mustDownload(t, int64(len(archive)), archive)
+	if s.resets > 0 || served.Load() > int64(len(archive))*11/10 {
+		t.Errorf("began again %d times, served %d bytes for %d", s.resets, served.Load(), len(archive))
+	}
+	if w.requests.Load() < 4 {
+		t.Errorf("only %d requests", w.requests.Load())
+	}
+}
+
+type counting struct {
+	http.ResponseWriter
+	n *atomic.Int64
+}
+
+func (c *counting) Write(p []byte) (int, error) {
+	c.n.Add(int64(len(p)))
+	return c.ResponseWriter.Write(p)
+}
+
+func (c *counting) Flush() { c.ResponseWriter.(http.Flusher).Flush() }
+
+// A server may keep a download going for a long time, but not for ever.
+func TestDownloadThatCrawls(t *testing.T) {
+	for _, test := range []struct {
+		tries, step int
+		want        int32
+	}{
+		{3, 1, 3},
+		{1, 70_000, 10},
+	} {
+		handler := cutter(serve(archive, `"a"`, time.Time{}), func(int) int { return test.step })
+		w := newWorld(t, fetch.Options{DownloadTries: test.tries}, handler)
+		if err := w.download(t, &stage{}, 0); err == nil || w.requests.Load() != test.want {
+			t.Errorf("%d bytes at a time: got %v after %d requests, want %d", test.step, err, w.requests.Load(), test.want)
+		}
+	}
+}
+
+func TestDownloadOfWhatChanges(t *testing.T) {
+	other := slices.Clone(archive)
+	slices.Reverse(other)
+	partOf := func(content []byte, contentRange, etag string) http.HandlerFunc {
+		return func(rw http.ResponseWriter, r *http.Request) {
+			rw.Header().Set("Content-Range", contentRange)
+			rw.Header().Set("ETag", etag)
+			rw.WriteHeader(http.StatusPartialContent)
+			_, _ = rw.Write(content)
+		}
+	}
+	n := len(archive)
+	size := strconv.Itoa(n)
+	for _, test := range []struct {
+		name   string
+		second http.HandlerFunc
+	}{
+		{"new content, served as such", serve(other, `"b"`, time.Time{})},
+		{"ranges ignored", func(rw http.ResponseWriter, _ *http.Request) { _, _ = rw.Write(other) }},
+		{"rest of something else", partOf(other[1000:], "bytes 1000-"+strconv.Itoa(n-1)+"/"+size, `"b"`)},
+		{"another range", partOf(other[500:], "bytes 500-"+strconv.Itoa(n-1)+"/"+size, `"a"`)},
+		{"shorter range", partOf(other[1000:2000], "bytes 1000-1999/"+size, `"a"`)},
+		{"another size", partOf(other[1000:2000], "bytes 1000-1999/2000", `"a"`)},
+		{"size unknown", partOf(other[1000:], "bytes 1000-"+strconv.Itoa(n-1)+"/*", `"a"`)},
+		{"no range", partOf(other[1000:], "", `"a"`)},
+		{"nonsense", partOf(other[1000:], "bytes -1-5/-9", `"a"`)},
+		{"no longer there", func(rw http.ResponseWriter, _ *http.Request) { rw.WriteHeader(416) }},
+	} {
+		t.Run(test.name, func(t *testing.T) {
+			first := cutter(serve(archive, `"a"`, time.Time{}), times(1000))
+			var w *world
+			w = newWorld(t, fetch.Options{}, func(rw http.ResponseWriter, r *http.Request) {
+				switch w.requests.Load() {
+				case 1:
+					first(rw, r)
+				case 2:
+					if r.Header.Get("Range") != "bytes=1000-" || r.Header.Get("If-Range") != `"a"` {
+						t.Errorf("asked for %q if it is %q", r.Header.Get("Range"), r.Header.Get("If-Range"))
+					}
+					test.second(rw, r)
+				default:
+					serve(other, `"b"`, time.Time{})(rw, r)
+				}
+			})
+			if s := w.mustDownload(t, 0, other); s.resets != 1 {
+				t.Errorf("began again %d times, want once", s.resets)
+			}
+		})
+	}
+}
+
+func TestDownloadsThatFail(t *testing.T) {
+	for _, test := range []struct {
+		name    string
+		handler http.HandlerFunc
+		size    int64
+		is      error // that the error matches; may be nil
+		says    string
+		tries   int32
+	}{
+		{"not found", http.NotFound, 0, nil, "404 Not Found", 1},
+		{"forbidden", func(rw http.ResponseWriter, _ *http.Request) { rw.WriteHeader(403) }, 0, nil, "403 Forbidden", 1},
+		{"broken", func(rw http.ResponseWriter, _ *http.Request) { rw.WriteHeader(500) }, 0, nil, "500", 2},
+		{"other size", serve(archive, "", time.Time{}), 5, nil, "1048576 bytes, expected 5", 1},
+		{"empty", serve(nil, "", time.Time{}), 5, nil, "0 bytes, expected 5", 1},
+		{"longer than expected", endless, 5, fetch.ErrTooLarge, "more than 5 bytes", 1},
+		{"enormous", func(rw http.ResponseWriter, _ *http.Request) { rw.Header().Set("Content-Length", "99999999999") }, 0, fetch.ErrTooLarge, "too large", 1},
+		{"compressed", gzipBomb, 0, nil, `encoding "gzip"`, 1},
+		{"range that nobody asked for", func(rw http.ResponseWriter, _ *http.Request) { rw.WriteHeader(206) }, 0, nil, "Content-Range", 2},
+		{"silence", silent, 0, fetch.ErrStalled, "no answer", 2},
+		{"drip", drip, 0, fetch.ErrStalled, "too little arrived", 2},
+		{"redirect loop", redirectTo("/"), 0, nil, "more than 10 redirects", 11},
+		{"redirect to http", redirectTo("http://example.com/?secret"), 0, nil, "refused", 1},
+	} {
+		t.Run(test.name, func(t *testing.T) {
+			w := newWorld(t, fetch.Options{DownloadTries: 2, Timeout: patience(test.is)}, test.handler)
+			err := w.download(t, &stage{}, test.size)
+			if err == nil || !strings.Contains(err.Error(), test.says) || strings.Contains(err.Error(), "secret") {
+				t.Fatalf("got %v, want …%s…", err, test.says)
+			}
+			if test.is != nil && !errors.Is(err, test.is) {
+				t.Errorf("%v does not match %v", err, test.is)
+			}
+			var failed *fetch.Error
+			if !errors.As(err, &failed) || failed.URL != w.URL+"/x.zip" {
+				t.Errorf("%v is not of the URL", err)
+			}
+			if got := w.requests.Load(); got != test.tries {
+				t.Errorf("%d requests, want %d", got, test.tries)
+			}
+		})
+	}
+}
+
+func TestStalledDownloadGoesOn(t *testing.T) {
+	var w *world
+	w = newWorld(t, fetch.Options{Timeout: 500 * time.Millisecond}, func(rw http.ResponseWriter, r *http.Request) {
+		if w.requests.Load() > 1 {
+			serve(archive, `"a"`, time.Time{})(rw, r)
+			return
+		}
+		rw.Header().Set("ETag", `"a"`)
+		_, _ = rw.Write(archive[:300_000])
+		rw.(http.Flusher).Flush()
+		<-r.Context().Done()
+	})
+	if s := w.mustDownload(t, 0, archive); s.resets > 0 {
+		t.Error("began again")
+	}
+}
+
+// Only the server can stall: a disk may take its time.
+func TestSlowStage(t *testing.T) {
+	w := newWorld(t, fetch.Options{DownloadTries: 1, Timeout: 500 * time.Millisecond}, serve(archive[:150_000], "", time.Time{}))
+	if err := w.download(t, &stage{slow: 600 * time.Millisecond}, 0); err != nil {
+		t.Error(err)
+	}
+}
+
+// A full stage fails.
+type full struct{ err error }
+
+func (f full) Write([]byte) (int, error) { return 0, f.err }
+func (f full) Reset() error              { return f.err }
+
+func TestStageThatFails(t *testing.T) {
+	w := newWorld(t, fetch.Options{}, serve(archive, "", time.Time{}))
+	want := errors.New("no space left on device")
+	if err := w.client.Download(t.Context(), w.URL, 0, full{want}); err != want { //nolint:errorlint // as it is, not wrapped
+		t.Errorf("got %v, want %v", err, want)
+	}
+	if w.requests.Load() != 1 {
+		t.Errorf("%d requests, want 1", w.requests.Load())
+	}
+}
+
+func TestDownloadsPerHost(t *testing.T) {
+	var now, most atomic.Int32
+	w := newWorld(t, fetch.Options{PerHost: 3}, func(rw http.ResponseWriter, _ *http.Request) {
+		n := now.Add(1)
+		defer now.Add(-1)
+		for m := most.Load(); n > m && !most.CompareAndSwap(m, n); m = most.Load() {
+		}
+		time.Sleep(20 * time.Millisecond)
+		_, _ = rw.Write([]byte("archive"))
+	})
+	var group sync.WaitGroup
+	for range 12 {
+		group.Go(func() {
+			if err := w.client.Download(t.Context(), w.URL, 0, &stage{}); err != nil {
+				t.Error(err)
+			}
+		})
+	}
+	group.Wait()
+	if most.Load() != 3 {
+		t.Errorf("%d at a time, want 3", most.Load())
+	}
+}
+
+func TestDownloadCredentials(t *testing.T) {
+	opts := fetch.Options{Netrc: func(hostport string) (string, string, bool) {
+		return "netrc", "of " + hostport, hostport == "example.com" || hostport == "example.com:8443"
+	}}
+	w := newWorld(t, opts, func(rw http.ResponseWriter, r *http.Request) {
+		if to := r.URL.Query().Get("to"); to != "" {
+			http.Redirect(rw, r, to, http.StatusFound)
+			return
+		}
+		user, password, ok := r.BasicAuth()
+		fmt.Fprint(rw, user, " ", password, " ", ok)
+	})
+	for in, want := range map[string]string{
+		"https://example.com/":                                                         "netrc of example.com true",
+		"https://example.com:8443/":                                                    "netrc of example.com:8443 true",
+		"https://sub.example.com/":                                                     "  false",
+		"https://url:own@example.com/":                                                 "url own true",
+		"https://example.com/?to=" + url.QueryEscape("/here"):                          "netrc of example.com true",
+		"https://example.com/?to=" + url.QueryEscape("https://sub.example.com"):        "  false",
+		"https://sub.example.com/?to=" + url.QueryEscape("https://example.com"):        "  false",
+		"https://example.com/?to=" + url.QueryEscape("https://url:own@a.example.com/"): "url own true",
+	} {
+		s := &stage{}
+		if err := w.client.Download(t.Context(), in, 0, s); err != nil || s.String() != want {
+			t.Errorf("%s: got %q, %v, want %q", in, s, err, want)
+		}
+	}
+}

@@ -1,0 +1,419 @@
+package fetch_test
+
+import (
+	"context"
+	"crypto/tls"
+	"errors"
+	"fmt"
+	"io"
+	"net"
+	"net/http"
+	"net/http/httptest"
+	"net/url"
+	"runtime"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/larder-cli/larder/sources"
+	"github.com/larder-cli/larder/sources/fetch"
+)
+
+// A world is a server, and a client that trusts it and does not wait.
+type world struct {
+	*httptest.Server
+	client   *fetch.Client
+	requests atomic.Int32
+
+	mu    sync.Mutex
+	slept []time.Duration
+}
+
+// newWorld serves handler with TLS. Whatever host the client connects to is
+// the server. What the test leaves running fails it.
+func newWorld(t *testing.T, opts fetch.Options, handler http.HandlerFunc) *world {
+	t.Helper()
+	before := runtime.NumGoroutine()
+	w := &world{}
+	w.Server = httptest.NewUnstartedServer(http.HandlerFunc(func(rw http.ResponseWriter, r *http.Request) {
+		w.requests.Add(1)
+		handler(rw, r)
+	}))
+	w.EnableHTTP2 = true
+	w.Config.ErrorLog = quiet
+	w.StartTLS()
+	if opts.Timeout == 0 {
+		opts.Timeout = 20 * time.Second
+	}
+	if opts.Transport == nil {
+		opts.Transport = w.transport(opts.Timeout)
+	}
+	if opts.Sleep == nil {
+		opts.Sleep = func(ctx context.Context, d time.Duration) error {
+			w.mu.Lock()
+			defer w.mu.Unlock()
+			w.slept = append(w.slept, d)
+			return ctx.Err()
+		}
+	}
+	w.client = fetch.New(opts)
+	t.Cleanup(func() {
+		w.client.CloseIdleConnections()
+		w.Close()
+		checkGoroutines(t, before)
+	})
+	return w
+}
+
+func (w *world) transport(timeout time.Duration) *http.Transport {
+	t := fetch.NewTransport(timeout)
+	t.TLSClientConfig = w.Client().Transport.(*http.Transport).TLSClientConfig.Clone()
+	t.DialContext = func(ctx context.Context, network, _ string) (net.Conn, error) {
+		return new(net.Dialer).DialContext(ctx, network, w.Listener.Addr().String())
+	}
+	return t
+}
+
+func checkGoroutines(t *testing.T, before int) {
+	t.Helper()
+	for range 300 {
+		if runtime.NumGoroutine() <= before {
+			return
+		}
+		time.Sleep(10 * time.Millisecond)
+	}
+	buf := make([]byte, 1<<20)
+	t.Errorf("%d goroutines before, %d after:\n%s", before, runtime.NumGoroutine(), buf[:runtime.Stack(buf, true)])
+}
+
+func (w *world) document(r fetch.Request) (*fetch.Document, error) {
+	return w.client.Document(context.Background(), r)
+}
+
+func TestDocument(t *testing.T) {
+	opts := fetch.Options{UserAgent: "test/1", EngineVersion: "1.11.4"}
+	w := newWorld(t, opts, func(rw http.ResponseWriter, r *http.Request) {
+		if r.URL.Path == "/from" {
+			http.Redirect(rw, r, "/to/doc?key=secret", http.StatusFound)
+			return
+		}
+		rw.Header().Set("Content-Type", "application/json; charset=utf-8")
+		fmt.Fprintf(rw, "%s %s %s %s", r.UserAgent(), r.Header.Get("X-Terraform-Version"), r.Header.Get("Accept"), r.Header.Get("Referer"))
+	})
+	doc, err := w.document(fetch.Request{URL: w.URL + "/from", Accept: "application/json", Version: true})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if got, want := string(doc.Body), "test/1 1.11.4 application/json "; got != want {
+		t.Errorf("headers: got %q, want %q", got, want)
+	}
+	if got, want := doc.URL.String(), w.URL+"/to/doc?key=secret"; got != want {
+		t.Errorf("URL: got %q, want %q", got, want)
+	}
+	if err := doc.CheckJSON(); err != nil {
+		t.Error(err)
+	}
+	doc, err = w.document(fetch.Request{URL: w.URL})
+	if err != nil || string(doc.Body) != "test/1   " {
+		t.Errorf("got %q, %v; want no version and no accept", doc.Body, err)
+	}
+}
+
+func TestTriesFollowTheStatus(t *testing.T) {
+	for code, want := range map[int]int32{
+		301: 1, // without a Location
+		304: 1, 400: 1, 401: 1, 403: 1, 404: 1, 410: 1, 418: 1, 501: 1,
+		408: 6, 425: 6, 429: 6, 500: 6, 502: 6, 503: 6, 504: 6, 599: 6,
+	} {
+		t.Run(fmt.Sprint(code), func(t *testing.T) {
+			w := newWorld(t, fetch.Options{}, func(rw http.ResponseWriter, r *http.Request) { rw.WriteHeader(code) })
+			_, err := w.document(fetch.Request{URL: w.URL + "/x"})
+			if got := w.requests.Load(); got != want {
+				t.Errorf("%d requests, want %d", got, want)
+			}
+			var status *fetch.StatusError
+			if code != 301 && (!errors.As(err, &status) || status.Code != code || status.URL != w.URL+"/x") {
+				t.Errorf("got %v, want a StatusError", err)
+			}
+			if got, want := errors.Is(err, fetch.ErrUnauthorized), code == 401 || code == 403; got != want {
+				t.Errorf("unauthorized is %t, want %t", got, want)
+			}
+			if errors.Is(err, sources.ErrNotFound) {
+				t.Error("a status is taken for an answer")
+			}
+		})
+	}
+}
+
+func TestTriesAreToldAndSucceed(t *testing.T) {
+	var events []fetch.Event
+	var w *world
+	w = newWorld(t, fetch.Options{Report: func(e fetch.Event) { events = append(events, e) }},
+		func(rw http.ResponseWriter, r *http.Request) {
+			if w.requests.Load() < 4 {
+				rw.WriteHeader(503)
+			}
+			io.WriteString(rw, "there")
+		})
+	doc, err := w.document(fetch.Request{URL: w.URL + "/doc?key=secret"})
+	if err != nil || string(doc.Body) != "there" {
+		t.Fatalf("got %v, %v", doc, err)
+	}
+	if len(events) != 3 {
+		t.Fatalf("got %d events, want 3", len(events))
+	}
+	for i, e := range events {
+		if e.Try != i+1 || e.URL != w.URL+"/doc" || "https://"+e.Host != w.URL || e.Err == nil {
+			t.Errorf("event %d: %+v", i, e)
+		}
+		if e.Wait != w.slept[i] || e.Wait > time.Second<<i {
+			t.Errorf("try %d: told to wait %s, waited %s, want at most %s", e.Try, e.Wait, w.slept[i], time.Second<<i)
+		}
+	}
+}
+
+func TestErrorSaysHowOften(t *testing.T) {
+	w := newWorld(t, fetch.Options{Tries: 3}, func(rw http.ResponseWriter, r *http.Request) { rw.WriteHeader(502) })
+	_, err := w.document(fetch.Request{URL: w.URL + "/doc?key=secret"})
+	want := w.URL + "/doc: 502 Bad Gateway (3 tries in "
+	if err == nil || !strings.HasPrefix(err.Error(), want) {
+		t.Errorf("got %q, want %q…", err, want)
+	}
+}
+
+func TestRetryAfter(t *testing.T) {
+	for _, test := range []struct {
+		name     string
+		header   func() string
+		min, max time.Duration // of the wait
+		tries    int32
+	}{
+		{"seconds", func() string { return "7" }, 6 * time.Second, 8 * time.Second, 6},
+		{"date", func() string { return time.Now().Add(20 * time.Second).UTC().Format(http.TimeFormat) }, 18 * time.Second, 21 * time.Second, 6},
+		{"past", func() string { return "Mon, 02 Jan 2006 15:04:05 GMT" }, 0, time.Second, 6},
+		{"nonsense", func() string { return "soon" }, 0, time.Second, 6},
+		{"negative", func() string { return "-5" }, 0, time.Second, 6},
+		{"too long", func() string { return "3600" }, 0, 0, 1},
+		{"absurd", func() string { return "99999999999999999999" }, 0, time.Second, 6},
+	} {
+		t.Run(test.name, func(t *testing.T) {
+			w := newWorld(t, fetch.Options{}, func(rw http.ResponseWriter, r *http.Request) {
+				rw.Header().Set("Retry-After", test.header())
+				rw.WriteHeader(429)
+			})
+			_, err := w.document(fetch.Request{URL: w.URL})
+			if err == nil || w.requests.Load() != test.tries {
+				t.Errorf("%d tries (%v), want %d", w.requests.Load(), err, test.tries)
+			}
+			if test.tries > 1 && (w.slept[0] < test.min || w.slept[0] > test.max) {
+				t.Errorf("waited %s, want %s to %s", w.slept[0], test.min, test.max)
+			}
+		})
+	}
+}
+
+func TestRetryAfterIsForAllRequests(t *testing.T) {
+	w := newWorld(t, fetch.Options{Tries: 1}, func(rw http.ResponseWriter, r *http.Request) {
+		if r.URL.Path == "/busy" {
+			rw.Header().Set("Retry-After", "30")
+			rw.WriteHeader(503)
+		}
+	})
+	if _, err := w.document(fetch.Request{URL: w.URL + "/busy"}); err == nil {
+		t.Fatal("no error")
+	}
+	if _, err := w.document(fetch.Request{URL: w.URL + "/other"}); err != nil {
+		t.Fatal(err)
+	}
+	if len(w.slept) != 1 || w.slept[0] < 29*time.Second || w.slept[0] > 31*time.Second {
+		t.Errorf("waited %v, want about 30s", w.slept)
+	}
+	if _, err := w.document(fetch.Request{URL: "https://other.example.com/other"}); err != nil || len(w.slept) != 1 {
+		t.Errorf("another host waited %v (%v)", w.slept[1:], err)
+	}
+}
+
+func TestCredentials(t *testing.T) {
+	const host = "https://example.com"
+	tokens := map[sources.Host]string{"example.com": "one", "example.com:8443": "two", "café.example.com": "three"}
+	opts := fetch.Options{Token: func(_ context.Context, h sources.Host) (string, bool, error) {
+		token, ok := tokens[h]
+		return token, ok, nil
+	}}
+	w := newWorld(t, opts, func(rw http.ResponseWriter, r *http.Request) {
+		if to := r.URL.Query().Get("to"); to != "" {
+			http.Redirect(rw, r, to, http.StatusTemporaryRedirect)
+			return
+		}
+		io.WriteString(rw, r.Header.Get("Authorization"))
+	})
+	to := func(location string) string { return host + "/?to=" + url.QueryEscape(location) }
+	for _, test := range []struct{ name, url, want string }{
+		{"own host", host, "Bearer one"},
+		{"own host in capitals", "https://EXAMPLE.com", "Bearer one"},
+		{"own host and port", "https://example.com:443", "Bearer one"},
+		{"other port", "https://example.com:8443", "Bearer two"},
+		{"punycode", "https://xn--caf-dma.example.com", "Bearer three"},
+		{"unknown host", "https://sub.example.com", ""},
+		{"token rather than user", "https://user:pass@example.com", "Bearer one"},
+		{"user where there is no token", "https://user:pass@sub.example.com", "Basic dXNlcjpwYXNz"},
+		{"redirect on the same host", to("/here"), "Bearer one"},
+		{"redirect to the same host in full", to("https://example.com:443/here"), "Bearer one"},
+		{"redirect to a subdomain", to("https://sub.example.com/"), ""},
+		{"redirect to another port", to("https://example.com:8443/"), ""},
+		{"redirect there and back", to("https://sub.example.com/?to=" + url.QueryEscape(host)), ""},
+		{"redirect with a user of its own", to("https://user:pass@sub.example.com"), "Basic dXNlcjpwYXNz"},
+	} {
+		doc, err := w.document(fetch.Request{URL: test.url, Credentials: true})
+		if err != nil {
+			t.Errorf("%s: %v", test.name, err)
+			continue
+		}
+		if string(doc.Body) != test.want {
+			t.Errorf("%s: got %q, want %q", test.name, doc.Body, test.want)
+		}
+	}
+	if doc, err := w.document(fetch.Request{URL: host}); err != nil || len(doc.Body) > 0 {
+		t.Errorf("unasked: got %q, %v, want none", doc.Body, err)
+	}
+}
+
+func TestNoTokenWithoutTLS(t *testing.T) {
+	plain := httptest.NewServer(http.HandlerFunc(func(rw http.ResponseWriter, r *http.Request) {
+		io.WriteString(rw, r.Header.Get("Authorization"))
+	}))
+	defer plain.Close()
+	client := fetch.New(fetch.Options{Token: func(context.Context, sources.Host) (string, bool, error) { return "secret", true, nil }})
+	defer client.CloseIdleConnections()
+	doc, err := client.Document(t.Context(), fetch.Request{URL: plain.URL, Credentials: true})
+	if err != nil || len(doc.Body) > 0 {
+		t.Errorf("got %q, %v, want no token", doc.Body, err)
+	}
+}
+
+func TestTokenThatCannotBeHad(t *testing.T) {
+	helper := errors.New("helper says no")
+	for _, test := range []struct {
+		name  string
+		token string
+		err   error
+	}{
+		{"helper", "", helper},
+		{"line break", "secret\r\nX-Evil: 1", nil},
+	} {
+		w := newWorld(t, fetch.Options{Token: func(context.Context, sources.Host) (string, bool, error) {
+			return test.token, true, test.err
+		}}, func(http.ResponseWriter, *http.Request) {})
+		_, err := w.document(fetch.Request{URL: w.URL, Credentials: true})
+		if err == nil || !errors.Is(err, test.err) && test.err != nil || strings.Contains(err.Error(), "secret") {
+			t.Errorf("%s: got %v", test.name, err)
+		}
+		if w.requests.Load() > 0 {
+			t.Errorf("%s: asked all the same", test.name)
+		}
+	}
+}
+
+func TestOffline(t *testing.T) {
+	client := fetch.New(fetch.Options{Offline: true, Transport: forbidden{t}})
+	_, err := client.Document(t.Context(), fetch.Request{URL: "https://user:secret@example.com/x?secret"})
+	if !errors.Is(err, fetch.ErrOffline) || strings.Contains(err.Error(), "secret") {
+		t.Errorf("got %v", err)
+	}
+	err = client.Download(t.Context(), "https://example.com/x.zip?secret", 0, &stage{})
+	if !errors.Is(err, fetch.ErrOffline) || strings.Contains(err.Error(), "secret") {
+		t.Errorf("got %v", err)
+	}
+}
+
+// A forbidden transport is one that must not be used.
+type forbidden struct{ t *testing.T }
+
+func (f forbidden) RoundTrip(*http.Request) (*http.Response, error) {
+	f.t.Error("a request was sent")
+	return nil, errors.New("forbidden")
+}
+
+func TestCancelled(t *testing.T) {
+	ctx, cancel := context.WithCancel(t.Context())
+	w := newWorld(t, fetch.Options{}, func(rw http.ResponseWriter, r *http.Request) {
+		cancel()
+		<-r.Context().Done()
+	})
+	if _, err := w.client.Document(ctx, fetch.Request{URL: w.URL}); !errors.Is(err, context.Canceled) {
+		t.Errorf("document: got %v", err)
+	}
+	if err := w.client.Download(ctx, w.URL, 0, &stage{}); !errors.Is(err, context.Canceled) {
+		t.Errorf("download: got %v", err)
+	}
+	if w.requests.Load() != 1 {
+		t.Errorf("%d requests, want 1", w.requests.Load())
+	}
+}
+
+// A failing transport fails each request in the same way.
+type failing struct {
+	err   error
+	asked int
+}
+
+func (f *failing) RoundTrip(*http.Request) (*http.Response, error) {
+	f.asked++
+	return nil, f.err
+}
+
+func TestConnectionErrors(t *testing.T) {
+	for name, test := range map[string]struct {
+		err   error
+		tries int
+	}{
+		"reset":           {&net.OpError{Op: "read", Err: errors.New("connection reset by peer")}, 6},
+		"closed":          {io.EOF, 6},
+		"resolver broken": {&net.DNSError{Err: "server misbehaving", IsTemporary: true}, 6},
+		"no such host":    {&net.DNSError{Err: "no such host", IsNotFound: true}, 1},
+		"certificate":     {&tls.CertificateVerificationError{Err: errors.New("unknown authority")}, 1},
+		"not TLS":         {tls.RecordHeaderError{Msg: "not TLS"}, 1},
+		"alert":           {&net.OpError{Op: "remote error", Err: errors.New("tls: bad certificate")}, 1},
+		"proxy refuses":   {&fetch.StatusError{Code: 407}, 1},
+		"proxy is broken": {&fetch.StatusError{Code: 502}, 6},
+	} {
+		transport := &failing{err: test.err}
+		client := fetch.New(fetch.Options{Transport: transport, Sleep: noSleep})
+		_, err := client.Document(t.Context(), fetch.Request{URL: "https://example.com/"})
+		if !errors.Is(err, test.err) || transport.asked != test.tries {
+			t.Errorf("%s: %d tries (%v), want %d", name, transport.asked, err, test.tries)
+		}
+	}
+}
+
+func TestProxyThatRefuses(t *testing.T) {
+	proxy := httptest.NewServer(http.HandlerFunc(func(rw http.ResponseWriter, r *http.Request) {
+		rw.WriteHeader(http.StatusProxyAuthRequired)
+	}))
+	defer proxy.Close()
+	at, _ := url.Parse(proxy.URL)
+	at.User = url.UserPassword("user", "secret")
+	client := fetch.New(fetch.Options{Proxy: http.ProxyURL(at)})
+	defer client.CloseIdleConnections()
+	_, err := client.Document(t.Context(), fetch.Request{URL: "https://example.com/"})
+	want := "https://example.com/: proxy " + at.Host + ": 407 Proxy Authentication Required"
+	if err == nil || err.Error() != want {
+		t.Errorf("got %v, want %s", err, want)
+	}
+}
+
+func TestRedact(t *testing.T) {
+	for in, want := range map[string]string{
+		"https://user:secret@example.com/a%2Fb?secret#secret": "https://example.com/a%2Fb",
+		"https://example.com:8443":                            "https://example.com:8443",
+		"https://user:sec/ret@example.com":                    "(invalid URL)",
+		"https://exa\x00mple.com/secret":                      "(invalid URL)",
+		"mailto:secret@example.com":                           "mailto:",
+	} {
+		if got := fetch.Redact(in); got != want {
+			t.Errorf("%q: got %q, want %q", in, got, want)
+		}
+	}
+}

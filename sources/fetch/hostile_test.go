@@ -1,0 +1,222 @@
+package fetch_test
+
+import (
+	"bytes"
+	"compress/gzip"
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"net"
+	"net/http"
+	"net/http/httptest"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/larder-cli/larder/sources/fetch"
+)
+
+func endless(rw http.ResponseWriter, _ *http.Request) {
+	chunk := bytes.Repeat([]byte("["), 64<<10)
+	for {
+		if _, err := rw.Write(chunk); err != nil {
+			return
+		}
+	}
+}
+
+// bomb becomes a thousand times as large as it is.
+var bomb = sync.OnceValue(func() []byte {
+	var buf bytes.Buffer
+	z := gzip.NewWriter(&buf)
+	_, _ = io.CopyN(z, zeros{}, 16<<20)
+	_ = z.Close()
+	return buf.Bytes()
+})
+
+func gzipBomb(rw http.ResponseWriter, _ *http.Request) {
+	rw.Header().Set("Content-Encoding", "gzip")
+	_, _ = rw.Write(bomb())
+}
+
+type zeros struct{}
+
+func (zeros) Read(p []byte) (int, error) { clear(p); return len(p), nil }
+
+// drip answers, a byte at a time, for as long as anybody listens.
+func drip(rw http.ResponseWriter, r *http.Request) {
+	for r.Context().Err() == nil {
+		_, _ = rw.Write([]byte(" "))
+		rw.(http.Flusher).Flush()
+		time.Sleep(20 * time.Millisecond)
+	}
+}
+
+// silent takes the question and never answers.
+func silent(_ http.ResponseWriter, r *http.Request) { <-r.Context().Done() }
+
+func redirectTo(location string) http.HandlerFunc {
+	return func(rw http.ResponseWriter, _ *http.Request) {
+		rw.Header().Set("Location", location)
+		rw.WriteHeader(http.StatusFound)
+	}
+}
+
+// cut breaks the connection in the middle of the body.
+func cut(rw http.ResponseWriter, _ *http.Request) {
+	rw.Header().Set("Content-Length", "100")
+	_, _ = rw.Write([]byte("half"))
+	rw.(http.Flusher).Flush()
+	panic(http.ErrAbortHandler)
+}
+
+// garbage answers with what is no HTTP.
+func garbage(rw http.ResponseWriter, _ *http.Request) {
+	conn, _, err := rw.(http.Hijacker).Hijack()
+	if err != nil {
+		panic(http.ErrAbortHandler) // HTTP/2 connections cannot be hijacked
+	}
+	fmt.Fprint(conn, "\x00\xff\x1b[31m nonsense\r\n\r\n")
+	conn.Close()
+}
+
+func TestHostileDocuments(t *testing.T) {
+	for _, test := range []struct {
+		name    string
+		handler http.HandlerFunc
+		is      error // that the error matches; may be nil
+		says    string
+		tries   int32
+	}{
+		{"endless", endless, fetch.ErrTooLarge, "more than 1048576 bytes", 1},
+		{"long by its own account", func(rw http.ResponseWriter, _ *http.Request) { rw.Header().Set("Content-Length", "1048577") },
+			fetch.ErrTooLarge, "1048577 bytes", 1},
+		{"gzip bomb", gzipBomb, fetch.ErrTooLarge, "more than 1048576 bytes", 1},
+		{"unknown encoding", func(rw http.ResponseWriter, _ *http.Request) { rw.Header().Set("Content-Encoding", "br") },
+			nil, `encoding "br"`, 1},
+		{"drip", drip, fetch.ErrStalled, "too little arrived within", 2},
+		{"silence", silent, fetch.ErrStalled, "no answer within", 2},
+		{"cut", cut, nil, "(2 tries", 2},
+		{"garbage", garbage, nil, "(2 tries", 2},
+		{"redirect loop", redirectTo("/again?secret"), nil, "more than 10 redirects", 11},
+		{"redirect to http", redirectTo("http://example.com/secret?secret"), nil, "redirect from https to http://example.com/", 1},
+		{"redirect to a file", redirectTo("file:///etc/secret"), nil, `unsupported URL scheme "file"`, 1},
+		{"redirect to nonsense", redirectTo("https://user:sec/ret@example.com"), nil, "invalid URL", 1},
+		{"redirect to nowhere", redirectTo(""), nil, "empty URL", 1},
+	} {
+		for _, http2 := range []bool{true, false} {
+			t.Run(fmt.Sprintf("%s, HTTP/2 is %t", test.name, http2), func(t *testing.T) {
+				opts := fetch.Options{Tries: 2, Timeout: patience(test.is), Sleep: noSleep}
+				w := newWorld(t, opts, test.handler)
+				if !http2 {
+					transport := w.transport(opts.Timeout)
+					transport.ForceAttemptHTTP2 = false
+					transport.Protocols = new(http.Protocols)
+					transport.Protocols.SetHTTP1(true)
+					opts.Transport = transport
+					w.client = fetch.New(opts)
+				}
+				_, err := w.document(fetch.Request{URL: w.URL + "/doc?secret"})
+				if err == nil || !strings.Contains(err.Error(), test.says) {
+					t.Fatalf("got %v, want …%s…", err, test.says)
+				}
+				if test.is != nil && !errors.Is(err, test.is) {
+					t.Errorf("%v does not match %v", err, test.is)
+				}
+				if strings.Contains(strings.ReplaceAll(err.Error(), "example.com/secret", ""), "secret") {
+					t.Errorf("%v tells a secret", err)
+				}
+				if got := w.requests.Load(); got != test.tries {
+					t.Errorf("%d requests (%v), want %d", got, err, test.tries)
+				}
+			})
+		}
+	}
+}
+
+func noSleep(ctx context.Context, _ time.Duration) error { return ctx.Err() }
+
+// patience is short where a test waits for it to end, and else long, as the
+// machine may be busy.
+func patience(expected error) time.Duration {
+	if expected == fetch.ErrStalled { //nolint:errorlint // a table's entry
+		return 500 * time.Millisecond
+	}
+	return 20 * time.Second
+}
+
+// A document that keeps coming just fast enough still has to end.
+func TestSlowDocumentEnds(t *testing.T) {
+	w := newWorld(t, fetch.Options{Tries: 1, Timeout: 300 * time.Millisecond}, func(rw http.ResponseWriter, r *http.Request) {
+		for r.Context().Err() == nil {
+			_, _ = rw.Write(make([]byte, 1000))
+			rw.(http.Flusher).Flush()
+			time.Sleep(10 * time.Millisecond)
+		}
+	})
+	start := time.Now()
+	_, err := w.document(fetch.Request{URL: w.URL})
+	if !errors.Is(err, fetch.ErrStalled) {
+		t.Errorf("got %v, want it to have stalled", err)
+	}
+	if took := time.Since(start); took < 2*time.Second || took > 20*time.Second {
+		t.Errorf("took %s, want about 2.4s", took)
+	}
+}
+
+func TestHTTPWhereTLSIsExpected(t *testing.T) {
+	plain := httptest.NewServer(http.NotFoundHandler())
+	defer plain.Close()
+	client := fetch.New(fetch.Options{Report: func(e fetch.Event) { t.Errorf("tried again after %v", e.Err) }})
+	defer client.CloseIdleConnections()
+	_, err := client.Document(t.Context(), fetch.Request{URL: strings.Replace(plain.URL, "http", "https", 1)})
+	if err == nil {
+		t.Error("no error")
+	}
+}
+
+func TestUnknownCertificate(t *testing.T) {
+	srv := httptest.NewUnstartedServer(http.NotFoundHandler())
+	srv.Config.ErrorLog = quiet
+	srv.StartTLS()
+	defer srv.Close()
+	client := fetch.New(fetch.Options{Report: func(e fetch.Event) { t.Errorf("tried again after %v", e.Err) }})
+	defer client.CloseIdleConnections()
+	_, err := client.Document(t.Context(), fetch.Request{URL: srv.URL})
+	if err == nil || !strings.Contains(err.Error(), "certificate") {
+		t.Errorf("got %v", err)
+	}
+}
+
+func TestConnectionRefused(t *testing.T) {
+	l, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	l.Close()
+	w := newWorld(t, fetch.Options{Transport: fetch.NewTransport(time.Second)}, nil)
+	_, err = w.document(fetch.Request{URL: "https://" + l.Addr().String()})
+	var failed *fetch.Error
+	if !errors.As(err, &failed) || failed.Tries != 6 || len(w.slept) != 5 {
+		t.Errorf("got %v after %v, want 6 tries", err, w.slept)
+	}
+}
+
+func TestURLsThatCannotBeFetched(t *testing.T) {
+	client := fetch.New(fetch.Options{Transport: forbidden{t}})
+	for url, says := range map[string]string{
+		"":                            "empty URL",
+		"ftp://example.com/secret":    "unsupported URL scheme",
+		"/secret":                     "unsupported URL scheme",
+		"https:///secret":             "without a host",
+		"https://u:sec/ret@example.x": "invalid URL",
+		"https:secret":                "without a host",
+	} {
+		_, err := client.Document(t.Context(), fetch.Request{URL: url})
+		if err == nil || !strings.Contains(err.Error(), says) {
+			t.Errorf("%q: got %v, want %s", url, err, says)
+		}
+	}
+}
