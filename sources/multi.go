@@ -66,15 +66,17 @@ func (m *multi) Versions(ctx context.Context, p Provider) (Listing, error) {
 	listing, err := m.listings.get(ctx, p, func() (Listing, error) {
 		return union(ctx, p, m.applying(p))
 	})
-	// Callers may sort what they get, and they share the answer.
-	listing.Versions = slices.Clone(listing.Versions)
+	// Callers share the answer, and may sort it or append to it.
+	listing.Versions, listing.Warnings = slices.Clone(listing.Versions), slices.Clip(listing.Warnings)
 	return listing, err
 }
 
 func (m *multi) Package(ctx context.Context, id PackageID) (Package, error) {
-	return m.packages.get(ctx, id, func() (Package, error) {
+	pkg, err := m.packages.get(ctx, id, func() (Package, error) {
 		return first(ctx, id, m.applying(id.Provider))
 	})
+	pkg.Hashes, pkg.Offered, pkg.Warnings = slices.Clip(pkg.Hashes), slices.Clip(pkg.Offered), slices.Clip(pkg.Warnings)
+	return pkg, err
 }
 
 // union asks all methods for their versions of p.
