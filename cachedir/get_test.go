@@ -3,8 +3,11 @@ package cachedir_test
 import (
 	"context"
 	"errors"
+	"fmt"
 	"os"
 	"path/filepath"
+	"strings"
+	"sync"
 	"testing"
 	"time"
 
@@ -159,6 +162,30 @@ func TestGetJustChanged(t *testing.T) {
 	check(t, err)
 	if hasRecord(root) {
 		t.Error("a record was left")
+	}
+}
+
+// What changes while it is hashed is hashed again.
+func TestGetChanging(t *testing.T) {
+	t.Parallel()
+	root := t.TempDir()
+	f := files{executable: strings.Repeat("x", 64<<20), "LICENSE": "to come"}
+	entry := f.unpack(t, filepath.Join(root, filepath.FromSlash(widget.Path())))
+	f["LICENSE"] = "done"
+	path := filepath.Join(entry, "LICENSE")
+	stop := time.Now().Add(300 * time.Millisecond)
+	var wg sync.WaitGroup
+	wg.Go(func() {
+		for n := 0; time.Now().Before(stop); n++ {
+			os.WriteFile(path, fmt.Append(nil, n), 0o644)
+		}
+		os.WriteFile(path, []byte("done"), 0o644)
+	})
+	s, err := open(t, root, cachedir.Options{}).Get(context.Background(), widget)
+	wg.Wait()
+	check(t, err)
+	if s.H1 != f.h1(t) {
+		t.Error("hashed half way")
 	}
 }
 

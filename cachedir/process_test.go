@@ -221,6 +221,12 @@ func TestKilled(t *testing.T) {
 	other := packageID("example.test/acme/gadget", "1.0.0")
 	put(t, d, other, files{"terraform-provider-gadget": "x"})
 	nothingStaged(t, root)
+	s, err := d.Get(context.Background(), widget)
+	check(t, err)
+	check(t, os.RemoveAll(targetIn(root+".work")))
+	_, err = d.Link(context.Background(), s, targetIn(root+".work"))
+	check(t, err)
+	alone(t, targetIn(root+".work"))
 }
 
 // whole checks that the package is one of the releases, and known for it.

@@ -48,8 +48,8 @@ func (d *Dir) put(ctx context.Context, id sources.PackageID, del sources.Deliver
 	if ctx.Err() != nil {
 		return record{}, ctx.Err()
 	}
-	work := d.workspace(id)
-	if err := errors.Join(os.RemoveAll(work), os.MkdirAll(filepath.Join(work, "new"), 0o755)); err != nil {
+	work, err := d.makeWorkspace(id)
+	if err != nil {
 		return record{}, err
 	}
 	defer os.RemoveAll(work) // what stays is swept another time
@@ -164,10 +164,20 @@ func (s stage) Reset() error {
 	return err
 }
 
-// workspace is where the package is built by whoever holds its lock. So what
-// is in there is rubbish if the lock is free.
-func (d *Dir) workspace(id sources.PackageID) string {
-	return filepath.Join(d.tmp(), filepath.FromSlash(id.Path()))
+// makeWorkspace makes a directory to build the package in, below one that only
+// who holds the package's lock may use. So whatever is there is rubbish. It may
+// resist removal, as a provider that still runs does on some file systems.
+func (d *Dir) makeWorkspace(id sources.PackageID) (string, error) {
+	parent := filepath.Join(d.tmp(), filepath.FromSlash(id.Path()))
+	os.RemoveAll(parent)
+	if err := os.MkdirAll(parent, 0o755); err != nil {
+		return "", err
+	}
+	work, err := os.MkdirTemp(parent, "")
+	if err != nil {
+		return "", err
+	}
+	return work, os.Mkdir(filepath.Join(work, "new"), 0o755)
 }
 
 // removeLeftovers removes what processes that were killed have left: packages

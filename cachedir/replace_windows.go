@@ -5,6 +5,7 @@ import (
 	"os"
 	"time"
 
+	"github.com/larder-cli/larder/sources"
 	"golang.org/x/sys/windows"
 )
 
@@ -16,8 +17,11 @@ func rename(from, to string) error {
 	for begun := time.Now(); ; time.Sleep(50 * time.Millisecond) {
 		err := os.Rename(from, to)
 		busy := errors.Is(err, windows.ERROR_SHARING_VIOLATION) || errors.Is(err, windows.ERROR_ACCESS_DENIED)
-		if !busy || time.Since(begun) > 2*time.Second {
+		if !busy {
 			return err
+		}
+		if time.Since(begun) > 2*time.Second {
+			return sources.WithHint(err, "Stop the programs that use %s or %s, such as a running provider or a virus scanner", from, to)
 		}
 	}
 }

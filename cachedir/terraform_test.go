@@ -1,0 +1,92 @@
+package cachedir_test
+
+import (
+	"context"
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"runtime"
+	"strings"
+	"testing"
+
+	"github.com/larder-cli/larder/cachedir"
+	"github.com/larder-cli/larder/sources"
+)
+
+// A terraform works in a directory with a mirror and the cache configured.
+type terraform struct{ exe, work, config string }
+
+func newTerraform(t *testing.T, cache string, id sources.PackageID, f files) terraform {
+	t.Helper()
+	exe, err := exec.LookPath("terraform")
+	if err != nil {
+		t.Skip("no terraform")
+	}
+	tf := terraform{exe, t.TempDir(), filepath.Join(t.TempDir(), "terraformrc")}
+	mirror := t.TempDir()
+	archive := filepath.Join(mirror, filepath.FromSlash(id.Provider.String()),
+		fmt.Sprintf("terraform-provider-%s_%s_%s.zip", id.Provider.Type, id.Version, id.Platform))
+	check(t, os.MkdirAll(filepath.Dir(archive), 0o755))
+	check(t, os.WriteFile(archive, f.zip(t), 0o644))
+	check(t, os.WriteFile(tf.config, fmt.Appendf(nil,
+		"plugin_cache_dir = %q\nprovider_installation {\n  filesystem_mirror {\n    path = %q\n  }\n}\n", cache, mirror), 0o644))
+	check(t, os.WriteFile(filepath.Join(tf.work, "main.tf"), fmt.Appendf(nil,
+		"terraform {\n  required_providers {\n    it = {\n      source = %q\n      version = %q\n    }\n  }\n}\n", id.Provider, id.Version), 0o644))
+	return tf
+}
+
+func (tf terraform) init(t *testing.T) string {
+	t.Helper()
+	cmd := exec.Command(tf.exe, "init", "-no-color", "-input=false")
+	cmd.Dir = tf.work
+	cmd.Env = append(os.Environ(), "TF_CLI_CONFIG_FILE="+tf.config, "CHECKPOINT_DISABLE=1", "TF_DATA_DIR=", "TF_PLUGIN_CACHE_DIR=")
+	out, err := cmd.CombinedOutput()
+	if err != nil {
+		t.Fatalf("%v\n%s", err, out)
+	}
+	return string(out)
+}
+
+func (tf terraform) target(id sources.PackageID) string {
+	return filepath.Join(tf.work, ".terraform", "providers", filepath.FromSlash(id.Path()))
+}
+
+// Terraform uses what we put into the cache, and we use what Terraform did.
+func TestSharedWithTerraform(t *testing.T) {
+	id := widget
+	id.Platform = sources.CurrentPlatform()
+	root := t.TempDir()
+	tf := newTerraform(t, root, id, widgetFiles)
+
+	// Terraform unpacks into the cache, and links its own directory to it.
+	tf.init(t)
+	d := open(t, root, cachedir.Options{})
+	s, err := d.Get(context.Background(), id)
+	check(t, err)
+	if s.H1 != widgetFiles.h1(t) || s.Verdict != sources.Unverified {
+		t.Errorf("got %+v", s)
+	}
+	known, err := d.Known(context.Background(), id, tf.target(id))
+	if err != nil || known.H1 != s.H1 {
+		t.Errorf("known as %+v, %v", known, err)
+	}
+
+	// What we have stored and linked is all that it needs.
+	check(t, os.RemoveAll(s.Dir))
+	put(t, d, id, widgetFiles)
+	check(t, os.RemoveAll(filepath.Join(tf.work, ".terraform")))
+	if out := tf.init(t); !strings.Contains(out, "from the shared cache directory") {
+		t.Error(out)
+	}
+	_, err = d.Link(context.Background(), s, tf.target(id))
+	check(t, err)
+	if out := tf.init(t); !strings.Contains(out, "Using previously-installed") {
+		t.Error(out)
+	}
+	if runtime.GOOS != "windows" {
+		if info, err := os.Lstat(tf.target(id)); err != nil || info.Mode()&os.ModeSymlink == 0 {
+			t.Errorf("what Terraform linked was replaced by %v, %v", info, err)
+		}
+	}
+}
