@@ -105,7 +105,6 @@ type pkg struct {
 	file     string // path of the archive
 	sha256   [32]byte
 	h1       string
-	size     int64
 }
 
 func (p pkg) zh() string { return fmt.Sprintf("zh:%x", p.sha256) }
@@ -177,7 +176,7 @@ func (w *World) build(r *release, platform string) pkg {
 	w.must(err)
 	defer f.Close()
 	sum := sha256.New()
-	p.size, err = f.WriteTo(sum)
+	_, err = f.WriteTo(sum)
 	w.must(err)
 	sum.Sum(p.sha256[:0])
 	// What is no archive has no contents to hash.
