@@ -193,7 +193,11 @@ func TestNewestHelper(t *testing.T) {
 		{"terraform-credentials-x_v1.9.0 terraform-credentials-x_v1.10.0", "terraform-credentials-x_v1.10.0"},
 		{"terraform-credentials-x_v1.9.0 " + platform + "terraform-credentials-x_v2.0.0_x4", platform + "terraform-credentials-x_v2.0.0_x4"},
 		{"terraform-credentials-x " + platform + "terraform-credentials-x", "terraform-credentials-x"},
-		{"terraform-credentials-xy terraform-credentials-x.exe", "terraform-credentials-x.exe"},
+		{"terraform-credentials-xy terraform-credentials-x.EXE", "terraform-credentials-x.EXE"},
+		{"terraform-credentials-x_V8.0.0 terraform-credentials-x_v1.5.0", "terraform-credentials-x_V8.0.0"},
+		{"terraform-credentials-x_v1.5.0-beta terraform-credentials-x_v1.2", "terraform-credentials-x_v1.5.0-beta"},
+		{"terraform-credentials-x_7.0.0 terraform-credentials-X_v1.2", "terraform-credentials-X_v1.2"},
+		{"terraform-credentials-x terraform-credentials-x_vfoo", "terraform-credentials-x"}, // terraform finds neither
 	} {
 		scripts := map[string]string{}
 		for _, name := range strings.Fields(tt.names) {

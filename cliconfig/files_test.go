@@ -39,13 +39,16 @@ func TestWhatFilesMayHold(t *testing.T) {
 		{`plugin_cache_dir = "C:\\Users"`, ""},
 		{"plugin_cache_dir = \"/a\n\"", "rc:2:2: string without its closing quote"},
 		{`plugin_cache_dir = '/a'`, "rc:1:20: unexpected character"},
-		{`disable_checkpoint = yes`, "rc:1:22: unexpected yes"},
-		{`disable_checkpoint = TRUE`, "rc:1:22: unexpected TRUE"},
+		{`disable_checkpoint = yes`, "rc:1:22: unexpected word or character"},
+		{`disable_checkpoint = TRUE`, "rc:1:22: unexpected word or character"},
 		{`plugin_cache_dir`, `rc:1:18: plugin_cache_dir has neither "=" nor "{" after it`},
 		{"provider_installation {\n  direct {}\n", `rc:3:2: missing "}"`},
 		{`host "a.example" = { services = {} }`, "rc:1:18: equals sign after a label"},
 		{`provider_installation { direct { include = ["a/b" "c/d"] } }`, "rc:1:51: missing comma between the items of a list"},
 		{`provider_installation, { direct {} }`, `rc:1:22: unexpected ","`},
+		{`x = [1, 2`, `rc:1:12: missing "]"`},
+		{`x = [1,`, `rc:1:8: missing "]"`},
+		{`x = 1E,`, "rc:1:5: malformed"}, // terraform takes the comma for an exponent
 		{`x = [{a = [1 2]}]`, "rc:1:14: missing comma between the items of a list"},
 		{"\xef\xbb\xbfdisable_checkpoint = true", "rc:1:1: starts with a byte-order mark"},
 		{"\xff\xfed\x00", "rc:1:1: is UTF-16, not UTF-8"},
@@ -70,7 +73,7 @@ func TestWhatFilesMayHold(t *testing.T) {
 		{`host "a.example" { services { "providers.v1" = "/b" } }`, ""},
 		{`host "a.example" { services = { "login.v1" = { client = "x" } } }`, ""},
 		{`host "a.example" { services = 1 }`, "rc:1:31: services must be a map, not a number"},
-		{`host "a.example" { services = { "providers.v1" = "%zz" } }`, `rc:1:50: service providers.v1: not a URL: "%zz"`}, // terraform finds out later
+		{`host "a.example" { services = { "providers.v1" = "%zz" } }`, "rc:1:50: service providers.v1: not a URL"}, // terraform finds out later
 		{`host = "a.example"`, "rc:1:8: host must be a block with a label, not a string"},
 		{`credentials { token = "x" }`, "rc:1:15: credentials has no label"},
 		{`credentials "a.example" { token = 1 }`, "warning: rc:1:35: token is a number, not a string, and is not used"},
@@ -99,6 +102,7 @@ func TestWhatFilesMayHold(t *testing.T) {
 		{`provider_installation { network_mirror { url = "http://a/" } }`, `rc:1:48: not an https URL: "http://a/"`},
 		{`provider_installation { network_mirror { url = "https:///a/" } }`, `rc:1:48: not an https URL: "https:///a/"`},
 		{`provider_installation { network_mirror { url = "a/" } }`, `rc:1:48: not an https URL: "a/"`},
+		{`provider_installation { network_mirror { url = "https://a b/" } }`, "rc:1:48: not a URL"},
 		{`provider_installation { network_mirror { url = "https://a" } }`, ""},
 		{`provider_installation { network_mirror { url = "https://a/b" } }`, `warning: rc:1:48: what follows the last slash of "https://a/b" does not count`}, // terraform is silent
 		{`provider_installation { direct { include = "a/b" } }`, "rc:1:44: include must be a list of strings, not a string"},
@@ -120,8 +124,16 @@ func TestWhatFilesMayHold(t *testing.T) {
 		{`{"plugin_cache_dir": "/a",}`, ""},
 		{`{"plugin_cache_dir": null}`, ""},
 		{`{"plugin_cache_dir": "C:\Users"}`, "rc:1:27: not a valid escape after the backslash"},
+		{`{"plugin_cache_dir": "a\u00e9\ud83d\ude00"}`, ""},
+		{`{"plugin_cache_dir": "\x41\a"}`, ""},
+		{`{"plugin_cache_dir": "\ud83d\ude00\x41"}`, "rc:1:22: not a valid string"},
+		{`{"plugin_cache_dir": "\/a"}`, "rc:1:24: not a valid escape after the backslash"},
+		{`{"x": [1, [2], {"a": 1.5}],}`, ""},
+		{`{"x": [1 2]}`, `rc:1:10: a comma or a closing bracket expected, not "2"`},
+		{`{"x": }`, `rc:1:7: a value expected, not "}"`},
+		{`{1: 2}`, `rc:1:2: a name in double quotes expected, not "1"`},
 		{`{"plugin_cache_dir": 'a'}`, "rc:1:22: unexpected character"},
-		{`{"plugin_cache_dir" "/a"}`, `rc:1:21: a colon expected, not "\"/a\""`},
+		{`{"plugin_cache_dir" "/a"}`, `rc:1:21: a colon expected, not a string`},
 		{`{"plugin_cache_dir": "/a"`, "rc:1:26: a comma or a closing brace expected, not the end of the file"}, // terraform takes it
 		{`{"disable_checkpoint": "true"}`, "rc:1:24: disable_checkpoint must be a boolean, not a string"},
 		{`{"host": {"a.example": {"services": {"providers.v1": "/b"}}}}`, ""},
@@ -192,6 +204,9 @@ func TestWhatTofuAdds(t *testing.T) {
 		{oci("a.example/${type}", `include = ["opentofu/*"]`), ""},
 		{oci("a.example/${namespace}", `include = ["opentofu/*"]`), "rc:1:60: repository_template gives providers of different types one repository"},
 		{oci("a.example/$${type}/${namespace}-${hostname}", ""), "rc:1:60: repository_template gives providers of different types one repository"},
+		{oci("a.example/%{type", ""), "rc:1:60: repository_template has an unclosed interpolation"},
+		{oci("a.example/${type}", `include = ["x"]`), "rc:1:91: provider pattern \"x\": not of the form [HOST/]NAMESPACE/TYPE"},
+		{`oci_default_credentials = {}`, "rc:1:1: oci_default_credentials must be a block without labels"},
 		{`provider_installation { oci_mirror {} }`, "rc:1:25: oci_mirror has no repository_template"},
 		{"oci_default_credentials {}\noci_default_credentials {}", "rc:2:1: second oci_default_credentials block; the first is at /work/rc:1"},
 		{`oci_default_credentials { discover_ambient_credentials = false docker_style_config_files = [] }`,
@@ -331,7 +346,7 @@ provider_installation { direct {} }`,
 		dir + "c.tfrc": "plugin_cache_dir = \"/c\"\nprovider_installation {}",
 		dir + "d.tfrc": "this is bad",
 	}, "CACHE=/cache"), terraform)
-	want := dir + "d.tfrc:1:13: this is bad has neither \"=\" nor \"{\" after it\n" +
+	want := dir + "d.tfrc:1:13: this has neither \"=\" nor \"{\" after it\n" +
 		dir + "c.tfrc:2:1: second provider_installation block; the first is at " + dir + "a.tfrc:3"
 	if got := brief(diags); got != want {
 		t.Errorf("got  %s\nwant %s", got, want)
@@ -419,6 +434,27 @@ func TestRelativePathsFollowTheRootModule(t *testing.T) {
 		got := []string{c.WorkDir, c.PluginCacheDir, c.Methods[0].Path, override, c.DataDir}
 		if want := []string{dir, dir + "/cache", dir + "/m", dir + "/o", dir + "/.terraform"}; !slices.Equal(got, want) {
 			t.Errorf("got %q, want %q", got, want)
+		}
+	}
+}
+
+func TestSecretsStaySecret(t *testing.T) {
+	for _, src := range []string{
+		`credentials "a.example" { token = secret }`,
+		`credentials "a.example" { token secret }`,
+		`credentials "a.example" { token = "secret }`,
+		`credentials "a.example" { token = "${secret" }`,
+		`credentials "a.example" { token = ["secret"] }`,
+		`credentials "a.example" { token = "\secret" }`,
+		`{"credentials": {"a.example": {"token" "secret"}}}`,
+		`{"credentials": {"a.example": {"token": "\ud83d\x41secret"}}}`,
+		`provider_installation { network_mirror { url = "http://me:secret@a/" } }`,
+		`provider_installation { network_mirror { url = "https://me:secret@a b/" } }`,
+		`provider_installation { network_mirror { url = "https://me:secret@a/b" } }`,
+	} {
+		_, diags := load(rc(src), terraform)
+		if len(diags) == 0 || strings.Contains(fmt.Sprint(diags), "secret") {
+			t.Errorf("%s: %+v", src, diags)
 		}
 	}
 }

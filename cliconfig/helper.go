@@ -147,12 +147,10 @@ func (l *loader) findHelper(b helperBlock) *helper {
 }
 
 // helperVersion is the version in the name of a helper's program, 0.0.0 if it
-// has none, and whether file is that program at all.
+// has none, and whether file is that program at all. Case does not count.
 func helperVersion(file, helper string) (sources.Version, bool) {
-	if base := len(file) - len(".exe"); base > 0 && strings.EqualFold(file[base:], ".exe") {
-		file = file[:base]
-	}
-	rest, ok := strings.CutPrefix(file, "terraform-credentials-"+helper)
+	name := strings.TrimSuffix(strings.ToLower(file), ".exe")
+	rest, ok := strings.CutPrefix(name, "terraform-credentials-"+strings.ToLower(helper))
 	if ok && rest == "" {
 		rest = "_v0.0.0"
 	}

@@ -140,13 +140,13 @@ func (l *loader) checkMirrorURL(at place, text string) bool {
 	u, err := url.Parse(text)
 	switch {
 	case err != nil:
-		l.errorf(at, "", "not a URL: %q", text)
+		l.errorf(at, "", "not a URL") // it may hold a password, and nobody knows where
 		return false
 	case u.Scheme != "https" || u.Host == "":
-		l.errorf(at, "write https://HOST/…/; plain http is refused", "not an https URL: %q", text)
+		l.errorf(at, "write https://HOST/…/; plain http is refused", "not an https URL: %q", u.Redacted())
 		return false
 	case u.Path != "" && !strings.HasSuffix(u.Path, "/"):
-		l.warnf(at, "end the URL with a slash", "what follows the last slash of %q does not count", text)
+		l.warnf(at, "end the URL with a slash", "what follows the last slash of %q does not count", u.Redacted())
 	}
 	return true
 }

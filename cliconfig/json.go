@@ -47,8 +47,11 @@ func (p *jsonParser) fail(want string) {
 		return
 	}
 	got := strconv.Quote(p.tok.Text)
-	if p.tok.Type == token.EOF {
+	switch p.tok.Type {
+	case token.EOF:
 		got = "the end of the file"
+	case token.STRING: // which may be a secret
+		got = "a string"
 	}
 	p.bad = fault(*p.at, "", "%s expected, not %s", want, got)
 }
@@ -168,7 +171,7 @@ func (p *jsonParser) str() string {
 	}
 	s, err := strconv.Unquote(p.tok.Text)
 	if err != nil && p.bad == nil {
-		p.bad = fault(*p.at, "", "not a valid string: %s", p.tok.Text)
+		p.bad = fault(*p.at, "", "not a valid string")
 	}
 	return s
 }

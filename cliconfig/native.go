@@ -97,7 +97,7 @@ func (n native) text(t token.Token) string {
 	case token.FLOAT:
 		// The scanner takes whatever follows an E for the exponent.
 		if _, err := strconv.ParseFloat(t.Text, 64); err != nil {
-			panic(fmt.Sprintf("number %q", t.Text))
+			panic(err)
 		}
 		return t.Text
 	default:
@@ -153,15 +153,17 @@ func reword(text string) (reworded, hint string) {
 	case strings.Contains(text, "literal not terminated"):
 		return "string without its closing quote", ""
 	case strings.HasPrefix(text, "Unknown token: "):
-		words := strings.Fields(text)
-		return "unexpected " + words[len(words)-1], "write strings in double quotes, booleans as true or false"
+		// Which word is not said: it may be a secret without its quotes.
+		return "unexpected word or character", "write strings in double quotes, booleans as true or false"
 	case strings.Contains(text, "expected start of object"):
 		key, _, _ := strings.Cut(strings.TrimPrefix(text, "key '"), "' expected start")
-		return key + ` has neither "=" nor "{" after it`, ""
+		return strings.Fields(key)[0] + ` has neither "=" nor "{" after it`, ""
 	case strings.Contains(text, "nested object expected"):
 		return "equals sign after a label", `leave out the "="`
 	case strings.Contains(text, "expected closing RBRACE"):
 		return `missing "}"`, ""
+	case strings.Contains(text, "list") && strings.HasSuffix(text, ": EOF"):
+		return `missing "]"`, ""
 	case strings.Contains(text, "expected comma or list end"):
 		return "missing comma between the items of a list", ""
 	case strings.HasPrefix(text, "illegal char"):

@@ -184,7 +184,7 @@ func (l *loader) services(host sources.Host, body *node) map[string]string {
 			if err == nil {
 				services[service.key] = u.String()
 			} else if strings.HasPrefix(service.key, "providers.") {
-				l.errorf(service.value.place, "", "service %s: not a URL: %q", service.key, service.value.text)
+				l.errorf(service.value.place, "", "service %s: not a URL", service.key)
 			}
 		}
 	}

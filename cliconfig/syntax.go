@@ -77,10 +77,10 @@ func (n *node) find(name string) []entry {
 func parse(file string, src []byte) (root *node, bad *sources.Diagnostic) {
 	at := place{file: file}
 	// The parsers are not ours: whatever they make of hostile input, it must
-	// not end the program.
+	// not end the program. What they say may quote a secret.
 	defer func() {
-		if r := recover(); r != nil {
-			root, bad = nil, fault(at, "", "malformed: %v", r)
+		if recover() != nil {
+			root, bad = nil, fault(at, "", "malformed")
 		}
 	}()
 	if bad := unreadable(at, src); bad != nil {
