@@ -273,13 +273,11 @@ func TestDownloadsThatFail(t *testing.T) {
 		{"enormous", func(rw http.ResponseWriter, _ *http.Request) { rw.Header().Set("Content-Length", "99999999999") }, 0, fetch.ErrTooLarge, "too large", 1},
 		{"compressed", gzipBomb, 0, nil, `encoding "gzip"`, 1},
 		{"range that nobody asked for", func(rw http.ResponseWriter, _ *http.Request) { rw.WriteHeader(206) }, 0, nil, "Content-Range", 2},
-		{"silence", silent, 0, fetch.ErrStalled, "no answer", 2},
-		{"drip", drip, 0, fetch.ErrStalled, "too little arrived", 2},
 		{"redirect loop", redirectTo("/"), 0, nil, "more than 10 redirects", 11},
 		{"redirect to http", redirectTo("http://example.com/?secret"), 0, nil, "refused", 1},
 	} {
 		t.Run(test.name, func(t *testing.T) {
-			w := newWorld(t, fetch.Options{DownloadTries: 2, Timeout: patience(test.is)}, test.handler)
+			w := newWorld(t, fetch.Options{DownloadTries: 2}, test.handler)
 			err := w.download(t, &stage{}, test.size)
 			if err == nil || !strings.Contains(err.Error(), test.says) || strings.Contains(err.Error(), "secret") {
 				t.Fatalf("got %v, want …%s…", err, test.says)
@@ -295,31 +293,6 @@ func TestDownloadsThatFail(t *testing.T) {
 				t.Errorf("%d requests, want %d", got, test.tries)
 			}
 		})
-	}
-}
-
-func TestStalledDownloadGoesOn(t *testing.T) {
-	var w *world
-	w = newWorld(t, fetch.Options{Timeout: 500 * time.Millisecond}, func(rw http.ResponseWriter, r *http.Request) {
-		if w.requests.Load() > 1 {
-			serve(archive, `"a"`, time.Time{})(rw, r)
-			return
-		}
-		rw.Header().Set("ETag", `"a"`)
-		_, _ = rw.Write(archive[:300_000])
-		rw.(http.Flusher).Flush()
-		<-r.Context().Done()
-	})
-	if s := w.mustDownload(t, 0, archive); s.resets > 0 {
-		t.Error("began again")
-	}
-}
-
-// Only the server can stall: a disk may take its time.
-func TestSlowStage(t *testing.T) {
-	w := newWorld(t, fetch.Options{DownloadTries: 1, Timeout: 500 * time.Millisecond}, serve(archive[:150_000], "", time.Time{}))
-	if err := w.download(t, &stage{slow: 600 * time.Millisecond}, 0); err != nil {
-		t.Error(err)
 	}
 }
 

@@ -1,0 +1,181 @@
+package fetch_test
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"net"
+	"net/http"
+	"strings"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/larder-cli/larder/sources/fetch"
+)
+
+// inBubble runs test where time passes only when all wait for it, with a
+// client for which handler is all of the network.
+func inBubble(t *testing.T, opts fetch.Options, handler http.HandlerFunc, test func(*testing.T, *fetch.Client)) {
+	t.Helper()
+	synctest.Test(t, func(t *testing.T) {
+		l := &pipes{make(chan net.Conn), make(chan struct{})}
+		server := &http.Server{Handler: handler, ErrorLog: quiet}
+		go server.Serve(l)
+		defer server.Close()
+		transport := fetch.NewTransport(15 * time.Second)
+		transport.DialContext = l.dial
+		opts.Transport = transport
+		client := fetch.New(opts)
+		defer client.CloseIdleConnections()
+		test(t, client)
+	})
+}
+
+// Pipes are a listener within the process.
+type pipes struct {
+	conns  chan net.Conn
+	closed chan struct{}
+}
+
+func (p *pipes) dial(ctx context.Context, _, _ string) (net.Conn, error) {
+	here, there := net.Pipe()
+	select {
+	case p.conns <- there:
+		return here, nil
+	case <-ctx.Done():
+		return nil, ctx.Err()
+	}
+}
+
+func (p *pipes) Accept() (net.Conn, error) {
+	select {
+	case conn := <-p.conns:
+		return conn, nil
+	case <-p.closed:
+		return nil, net.ErrClosed
+	}
+}
+
+func (p *pipes) Close() error { close(p.closed); return nil }
+
+func (p *pipes) Addr() net.Addr { return &net.UnixAddr{Name: "pipe"} }
+
+// every answers with n bytes each time the interval has passed, as long as
+// anybody listens.
+func every(interval time.Duration, n int) http.HandlerFunc {
+	return func(rw http.ResponseWriter, r *http.Request) {
+		for r.Context().Err() == nil {
+			_, _ = rw.Write(make([]byte, n))
+			rw.(http.Flusher).Flush()
+			select {
+			case <-time.After(interval):
+			case <-r.Context().Done():
+			}
+		}
+	}
+}
+
+// silent takes the question and never answers.
+func silent(_ http.ResponseWriter, r *http.Request) { <-r.Context().Done() }
+
+func TestPatience(t *testing.T) {
+	for _, test := range []struct {
+		name     string
+		handler  http.HandlerFunc
+		document time.Duration // until one try of a document ends
+		download time.Duration // until one try of an archive ends
+		says     string
+	}{
+		{"silence", silent, 15 * time.Second, 15 * time.Second, "stalled: no answer within 15s"},
+		{"a byte a second", every(time.Second, 1), 15 * time.Second, 15 * time.Second, "stalled: too little arrived within 15s"},
+		{"one large piece", every(time.Hour, 20_000), 15 * time.Second, 15 * time.Second, "stalled: too little arrived within 15s"},
+		{"slow but steady", every(time.Second, 2000), 2 * time.Minute, time.Hour, "stalled: too little arrived within 15s"},
+	} {
+		t.Run(test.name, func(t *testing.T) {
+			inBubble(t, fetch.Options{Tries: 1, DownloadTries: 1}, test.handler, func(t *testing.T, client *fetch.Client) {
+				start := time.Now()
+				_, err := client.Document(t.Context(), fetch.Request{URL: "http://example.com/"})
+				if took := time.Since(start); !errors.Is(err, fetch.ErrStalled) || took != test.document || !strings.HasSuffix(err.Error(), test.says) {
+					t.Errorf("document: got %v after %s, want %q after %s", err, took, test.says, test.document)
+				}
+				start = time.Now()
+				ctx, cancel := context.WithTimeout(t.Context(), time.Hour)
+				defer cancel()
+				err = client.Download(ctx, "http://example.com/x.zip", 0, &stage{})
+				if took := time.Since(start).Round(time.Second); err == nil || took != test.download {
+					t.Errorf("download: got %v after %s, want %s", err, took, test.download)
+				}
+			})
+		})
+	}
+}
+
+func TestStallsAreTriedAgain(t *testing.T) {
+	asked := 0
+	inBubble(t, fetch.Options{}, func(rw http.ResponseWriter, r *http.Request) {
+		if asked++; asked < 3 {
+			silent(rw, r)
+		}
+	}, func(t *testing.T, client *fetch.Client) {
+		start := time.Now()
+		_, err := client.Document(t.Context(), fetch.Request{URL: "http://example.com/"})
+		if took := time.Since(start); err != nil || asked != 3 || took < 30*time.Second || took > 33*time.Second {
+			t.Errorf("got %v after %d tries and %s, want 3 and about 30s", err, asked, took)
+		}
+	})
+}
+
+func TestStalledDownloadGoesOn(t *testing.T) {
+	asked := 0
+	inBubble(t, fetch.Options{}, func(rw http.ResponseWriter, r *http.Request) {
+		if asked++; asked > 1 {
+			serve(archive, `"a"`, time.Time{})(rw, r)
+			return
+		}
+		rw.Header().Set("ETag", `"a"`)
+		_, _ = rw.Write(archive[:300_000])
+		rw.(http.Flusher).Flush()
+		<-r.Context().Done()
+	}, func(t *testing.T, client *fetch.Client) {
+		s := &stage{}
+		if err := client.Download(t.Context(), "http://example.com/x.zip", 0, s); err != nil {
+			t.Fatal(err)
+		}
+		if s.resets > 0 || !bytes.Equal(s.Bytes(), archive) {
+			t.Errorf("began again %d times, got %d bytes", s.resets, s.Len())
+		}
+	})
+}
+
+// Only the server can stall: a disk may take its time.
+func TestSlowStage(t *testing.T) {
+	inBubble(t, fetch.Options{DownloadTries: 1}, serve(archive, "", time.Time{}), func(t *testing.T, client *fetch.Client) {
+		if err := client.Download(t.Context(), "http://example.com/x.zip", 0, &stage{slow: time.Minute}); err != nil {
+			t.Error(err)
+		}
+	})
+}
+
+// Those who wait for one host do not come back all at once, nor too early.
+func TestWaitingTogether(t *testing.T) {
+	var begun time.Time
+	asked := map[time.Duration]int{}
+	inBubble(t, fetch.Options{}, func(rw http.ResponseWriter, r *http.Request) {
+		since := time.Since(begun)
+		asked[since]++
+		if since < 20*time.Second {
+			rw.Header().Set("Retry-After", "20")
+			rw.WriteHeader(http.StatusTooManyRequests)
+		}
+	}, func(t *testing.T, client *fetch.Client) {
+		begun = time.Now()
+		if _, err := client.Document(t.Context(), fetch.Request{URL: "http://example.com/"}); err != nil {
+			t.Error(err)
+		}
+		took := time.Since(begun)
+		if took < 20*time.Second || took > 21*time.Second || len(asked) != 2 || asked[0] != 1 {
+			t.Errorf("took %s, with requests after %v", took, asked)
+		}
+	})
+}
