@@ -28,7 +28,7 @@ func Hash(ctx context.Context, dir string) (sources.Contents, error) {
 			return digest{}, err
 		}
 		defer in.Close()
-		return transfer(ctx, in, nil)
+		return transfer(ctx, plain{in}, nil)
 	})
 }
 
@@ -81,9 +81,9 @@ func (c *copier) copy(ctx context.Context, name string) (d digest, err error) {
 		}
 	}()
 	if clone(out, in) {
-		return transfer(ctx, out, nil)
+		return transfer(ctx, plain{out}, nil)
 	}
-	return transfer(ctx, in, out)
+	return transfer(ctx, plain{in}, out)
 }
 
 // walk lists the files and directories below dir, with forward slashes, parents

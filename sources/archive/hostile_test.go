@@ -135,7 +135,7 @@ func TestDeflatedInAnotherSize(t *testing.T) {
 	for _, size := range []uint32{999, 1001} {
 		lying := bytes.Clone(packed)
 		binary.LittleEndian.PutUint32(directory(t, lying, 0)[24:], size)
-		if _, _, err := unpack(t, lying); err == nil || !strings.Contains(err.Error(), "stated") {
+		if _, _, err := unpack(t, lying); err == nil || !strings.Contains(err.Error(), "state") {
 			t.Errorf("1000 bytes, said to be %d: error %v", size, err)
 		}
 	}

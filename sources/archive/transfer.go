@@ -7,19 +7,25 @@ import (
 	"hash/crc32"
 	"io"
 	"sync"
+
+	"github.com/larder-cli/larder/sources/archive/inflate"
 )
 
 // A block is a piece of a file on its way from one goroutine to another. It
 // fits in the cache of a core, and so do the few that are on their way at once.
 type block struct {
-	n     int
-	bytes [256 << 10]byte
+	data   []byte // the piece, somewhere in memory
+	memory [inflate.History + 256<<10 + inflate.Slack]byte
 }
 
 var blocks = sync.Pool{New: func() any { return new(block) }}
 
 // ahead is how many blocks may wait to be hashed.
 const ahead = 3
+
+// A source fills blocks with a file, one after the other. The error is [io.EOF]
+// with the last of them.
+type source interface{ fill(b *block) error }
 
 // A digest is what is left of a file that has passed.
 type digest struct {
@@ -30,9 +36,9 @@ type digest struct {
 
 var sha256OfNothing = sha256.Sum256(nil)
 
-// transfer reads r on this goroutine, while another one hashes what was read
+// transfer reads src on this goroutine, while another one hashes what was read
 // and writes it to w, unless w is nil.
-func transfer(ctx context.Context, r io.Reader, w io.Writer) (digest, error) {
+func transfer(ctx context.Context, src source, w io.Writer) (digest, error) {
 	ctx, cancel := context.WithCancelCause(ctx)
 	defer cancel(nil)
 	full, done := make(chan *block, ahead), make(chan digest)
@@ -43,7 +49,7 @@ func transfer(ctx context.Context, r io.Reader, w io.Writer) (digest, error) {
 		}
 		done <- d
 	}()
-	err := fill(ctx, r, full)
+	err := fill(ctx, src, full)
 	close(full)
 	d := <-done
 	if err == nil {
@@ -52,14 +58,13 @@ func transfer(ctx context.Context, r io.Reader, w io.Writer) (digest, error) {
 	return d, err
 }
 
-// fill reads r to its end.
-func fill(ctx context.Context, r io.Reader, full chan<- *block) error {
+// fill reads src to its end.
+func fill(ctx context.Context, src source, full chan<- *block) error {
 	for ctx.Err() == nil {
 		b := blocks.Get().(*block)
-		n, err := readBlock(r, b.bytes[:])
-		b.n = n
+		err := src.fill(b)
 		full <- b
-		if err == io.EOF { //nolint:errorlint // readers return it as it is
+		if err == io.EOF { //nolint:errorlint // sources return it as it is
 			return nil
 		}
 		if err != nil {
@@ -69,23 +74,12 @@ func fill(ctx context.Context, r io.Reader, full chan<- *block) error {
 	return context.Cause(ctx)
 }
 
-// readBlock differs from [io.ReadFull] in that it leaves errors as they are: an
-// unexpected end of the archive is not the end of a file in it.
-func readBlock(r io.Reader, p []byte) (n int, err error) {
-	for n < len(p) && err == nil {
-		var m int
-		m, err = r.Read(p[n:])
-		n += m
-	}
-	return n, err
-}
-
 // drain receives all there is, also after an error, as the sender waits.
 func drain(full <-chan *block, w io.Writer) (d digest, err error) {
 	sum := sha256.New()
 	for b := range full {
 		if err == nil {
-			err = d.add(b.bytes[:b.n], sum, w)
+			err = d.add(b.data, sum, w)
 		}
 		blocks.Put(b)
 	}

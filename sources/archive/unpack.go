@@ -2,7 +2,6 @@ package archive
 
 import (
 	"archive/zip"
-	"bufio"
 	"context"
 	"errors"
 	"fmt"
@@ -10,7 +9,6 @@ import (
 	"os"
 	"path"
 
-	"github.com/klauspost/compress/flate"
 	"github.com/larder-cli/larder/sources"
 )
 
@@ -56,7 +54,7 @@ func (e entry) unpack(ctx context.Context, archive io.ReaderAt, root *os.Root) (
 	if err != nil {
 		return sources.File{}, err
 	}
-	d, err := transfer(ctx, e.open(archive), out)
+	d, err := e.transfer(ctx, io.NewSectionReader(archive, e.offset, int64(e.CompressedSize64)), out)
 	if closeErr := out.Close(); err == nil {
 		err = closeErr
 	}
@@ -66,25 +64,24 @@ func (e entry) unpack(ctx context.Context, archive io.ReaderAt, root *os.Root) (
 	return sources.File{Path: e.path, Size: d.size, SHA256: d.sha256}, err
 }
 
-// open reads the entry's contents, and at most one byte more than they should
-// have.
-func (e entry) open(archive io.ReaderAt) io.Reader {
-	var r io.Reader = io.NewSectionReader(archive, e.offset, int64(e.CompressedSize64))
-	if e.Method == zip.Deflate {
-		r = flate.NewReader(bufio.NewReaderSize(r, 128<<10))
+func (e entry) transfer(ctx context.Context, packed io.Reader, out io.Writer) (digest, error) {
+	if e.Method == zip.Store {
+		return transfer(ctx, plain{packed}, out)
 	}
-	return io.LimitReader(r, int64(e.UncompressedSize64)+1)
+	src := inflaters.Get().(*inflater)
+	defer inflaters.Put(src)
+	src.left = int64(e.UncompressedSize64)
+	src.decoder.Reset(packed)
+	return transfer(ctx, src, out)
 }
 
 // verify compares what was unpacked with what the archive's directory states.
 // A checksum of zero states none.
 func (e entry) verify(d digest) error {
-	switch {
-	case uint64(d.size) > e.UncompressedSize64:
-		return fmt.Errorf("longer than the %d bytes stated", e.UncompressedSize64)
-	case uint64(d.size) < e.UncompressedSize64:
+	if uint64(d.size) != e.UncompressedSize64 {
 		return fmt.Errorf("%d bytes long instead of the %d stated", d.size, e.UncompressedSize64)
-	case e.CRC32 != 0 && e.CRC32 != d.crc32:
+	}
+	if e.CRC32 != 0 && e.CRC32 != d.crc32 {
 		return errors.New("CRC-32 other than stated")
 	}
 	return nil

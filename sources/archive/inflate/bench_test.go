@@ -1,0 +1,39 @@
+package inflate_test
+
+import (
+	"bytes"
+	"compress/flate"
+	"io"
+	"os"
+	"testing"
+
+	kflate "github.com/klauspost/compress/flate"
+	"github.com/larder-cli/larder/sources/archive/inflate"
+)
+
+// Providers are programs in Go, and so is this test.
+func BenchmarkInflate(b *testing.B) {
+	self, err := os.Executable()
+	if err != nil {
+		b.Fatal(err)
+	}
+	program, err := os.ReadFile(self)
+	if err != nil {
+		b.Fatal(err)
+	}
+	packed := deflated(b, program, flate.DefaultCompression)
+	run := func(name string, inflate func(io.Reader) error) {
+		b.Run(name, func(b *testing.B) {
+			b.SetBytes(int64(len(program)))
+			for b.Loop() {
+				if err := inflate(bytes.NewReader(packed)); err != nil {
+					b.Fatal(err)
+				}
+			}
+		})
+	}
+	run("stdlib", func(r io.Reader) error { _, err := io.Copy(io.Discard, flate.NewReader(r)); return err })
+	run("klauspost", func(r io.Reader) error { _, err := io.Copy(io.Discard, kflate.NewReader(r)); return err })
+	var d inflate.Decoder
+	run("ours", func(r io.Reader) error { return inflated(&d, r, 256<<10, io.Discard) })
+}
