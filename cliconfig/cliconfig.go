@@ -95,12 +95,14 @@ func Load(ctx context.Context, m Machine, e sources.Engine, opts Options) (*Conf
 	c.netrc = l.loadNetrc()
 	c.Files, c.Variables = l.files, l.variables
 	c.written = c
-	return c.At(m.abs(m.WorkDir, opts.Chdir)), l.diags
+	return c.At(opts.Chdir), l.diags
 }
 
-// At is the configuration as it is for the root module in dir, an absolute
-// path. Tokens that are known already are shared.
+// At is the configuration as it is for the root module in dir, a path as seen
+// from where the program was started. What a credentials helper has answered is
+// shared.
 func (c *Config) At(dir string) *Config {
+	dir = c.machine.abs(c.machine.WorkDir, dir)
 	at := *c.written
 	at.WorkDir = dir
 	at.DataDir = c.machine.abs(dir, at.DataDir)

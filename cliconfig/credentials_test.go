@@ -231,7 +231,7 @@ func TestHelperOfTofu(t *testing.T) {
 
 func TestTwoHelpers(t *testing.T) {
 	_, diags := load(rc("credentials_helper \"x\" {}\ncredentials_helper \"y\" {}"), terraform)
-	const want = "rc:2:20: second credentials_helper, \"y\"; the first is \"x\" at /work/rc:1\n" +
+	const want = "rc:2:20: second credentials_helper, \"y\"; the first is \"x\" at /start/rc:1\n" +
 		"warning: rc:1:20: no program terraform-credentials-x is installed, so there are no credentials from it"
 	if got := brief(diags); got != want {
 		t.Errorf("%s", got)

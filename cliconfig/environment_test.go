@@ -21,15 +21,15 @@ func TestCacheVariables(t *testing.T) {
 		mayBreak bool
 	}{
 		{"nothing", linux(nil), "", "", false},
-		{"file", rc(`plugin_cache_dir = "/f"`), "/f", "/work/rc:1", false},
+		{"file", rc(`plugin_cache_dir = "/f"`), "/f", "/start/rc:1", false},
 		{"variable wins", rc(`plugin_cache_dir = "/f"`, "TF_PLUGIN_CACHE_DIR=/v"), "/v", "TF_PLUGIN_CACHE_DIR", false},
-		{"empty variable", rc(`plugin_cache_dir = "/f"`, "TF_PLUGIN_CACHE_DIR="), "/f", "/work/rc:1", false},
-		{"variable is not expanded", linux(nil, "TF_PLUGIN_CACHE_DIR=$HOME/c"), "/work/$HOME/c", "TF_PLUGIN_CACHE_DIR", false},
-		{"file is expanded", rc(`plugin_cache_dir = "${A}/$B/c"`, "A=/a"), "/a/c", "/work/rc:1", false},
-		{"absolute and cleaned", rc(`plugin_cache_dir = "/a/../c/"`), "/c", "/work/rc:1", false},
-		{"tilde is not", rc(`plugin_cache_dir = "~/c"`), "/work/~/c", "/work/rc:1", false},
+		{"empty variable", rc(`plugin_cache_dir = "/f"`, "TF_PLUGIN_CACHE_DIR="), "/f", "/start/rc:1", false},
+		{"variable is not expanded", linux(nil, "TF_PLUGIN_CACHE_DIR=$HOME/c"), "/start/$HOME/c", "TF_PLUGIN_CACHE_DIR", false},
+		{"file is expanded", rc(`plugin_cache_dir = "${A}/$B/c"`, "A=/a"), "/a/c", "/start/rc:1", false},
+		{"absolute and cleaned", rc(`plugin_cache_dir = "/a/../c/"`), "/c", "/start/rc:1", false},
+		{"tilde is not", rc(`plugin_cache_dir = "~/c"`), "/start/~/c", "/start/rc:1", false},
 		{"Windows", windows(nil, `TF_PLUGIN_CACHE_DIR=D:\c`), `D:\c`, "TF_PLUGIN_CACHE_DIR", false},
-		{"relative on Windows", windows(nil, `TF_PLUGIN_CACHE_DIR=c`), `C:\work\c`, "TF_PLUGIN_CACHE_DIR", false},
+		{"relative on Windows", windows(nil, `TF_PLUGIN_CACHE_DIR=c`), `C:\start\c`, "TF_PLUGIN_CACHE_DIR", false},
 		{"may break", linux(nil, mayBreak+"1"), "", "", true},
 		{"false means true", linux(nil, mayBreak+"false"), "", "", true},
 		{"0 means false", linux(nil, mayBreak+"0"), "", "", false},
@@ -109,7 +109,7 @@ func TestSmallVariables(t *testing.T) {
 	if c.DataDir != "/data" || c.AppendUserAgent != "ua/1" || !c.InAutomation || c.Workspace != "w" || !c.NoColor {
 		t.Errorf("%+v", c)
 	}
-	if c := mustLoad(t, linux(nil, "TF_DATA_DIR=", "TF_IN_AUTOMATION=", "NO_COLOR="), terraform); c.DataDir != "/work/.terraform" || c.InAutomation || c.NoColor {
+	if c := mustLoad(t, linux(nil, "TF_DATA_DIR=", "TF_IN_AUTOMATION=", "NO_COLOR="), terraform); c.DataDir != "/start/.terraform" || c.InAutomation || c.NoColor {
 		t.Errorf("empty is unset: %+v", c)
 	}
 }

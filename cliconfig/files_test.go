@@ -15,7 +15,7 @@ import (
 func brief(ds sources.Diagnostics) string {
 	var lines []string
 	for _, d := range ds {
-		line := strings.TrimPrefix(d.String(), "/work/")
+		line := strings.TrimPrefix(d.String(), "/start/")
 		if d.Warning {
 			line = "warning: " + line
 		}
@@ -113,7 +113,7 @@ func TestWhatFilesMayHold(t *testing.T) {
 		{`provider_installation { dev_overrides { "a/b" = 1 } }`, ""},
 		{`provider_installation { dev_overrides { "a/b" = [] } }`, "rc:1:49: the directory of a/b must be a string, not a list"},
 		{`provider_installation { dev_overrides { "a/b" = "$NOPE/x" } }`, "rc:1:49: the variable NOPE is not set, or empty"},
-		{"provider_installation {}\nprovider_installation { foo {} }", "rc:2:25: no installation method is called foo\nrc:2:1: second provider_installation block; the first is at /work/rc:1"},
+		{"provider_installation {}\nprovider_installation { foo {} }", "rc:2:25: no installation method is called foo\nrc:2:1: second provider_installation block; the first is at /start/rc:1"},
 		{"provider_installation {\n  foo {}\n  filesystem_mirror {}\n  network_mirror {}\n  direct = {}\n  direct \"x\" {}\n}\nprovider_installation = {}",
 			"rc:2:3: no installation method is called foo\nrc:3:3: filesystem_mirror has no path\nrc:4:3: network_mirror has no url\n" +
 				"rc:5:3: direct must be a block\nrc:6:10: direct takes no label, such as \"x\"\nrc:8:1: provider_installation must be a block"},
@@ -150,7 +150,7 @@ func TestWhatFilesMayHold(t *testing.T) {
 		{`{"provider_installation": {"filesystem_mirror": {"path": "/a"}, "direct": {}}}`, "rc:1:2: provider_installation holds methods that are plain objects"},
 		{`{"provider_installation": {"direct": null}}`, "rc:1:38: direct must be an array of objects, not a string"},
 		{`{"provider_installation": {"direct": []}}`, "rc:1:38: direct must be an array of objects, not a list"},
-		{`{"provider_installation": [{"direct": [{}]}, {"direct": [{}]}]}`, "rc:1:2: second provider_installation block; the first is at /work/rc:1"},
+		{`{"provider_installation": [{"direct": [{}]}, {"direct": [{}]}]}`, "rc:1:2: second provider_installation block; the first is at /start/rc:1"},
 		{`{"provider_installation": {"direct": [{"include": [true]}]}}`, "rc:1:52: include must hold strings, not a boolean"}, // terraform drops it
 	} {
 		_, diags := load(rc(tt.src), terraform)
@@ -208,7 +208,7 @@ func TestWhatTofuAdds(t *testing.T) {
 		{oci("a.example/${type}", `include = ["x"]`), "rc:1:91: provider pattern \"x\": not of the form [HOST/]NAMESPACE/TYPE"},
 		{`oci_default_credentials = {}`, "rc:1:1: oci_default_credentials must be a block without labels"},
 		{`provider_installation { oci_mirror {} }`, "rc:1:25: oci_mirror has no repository_template"},
-		{"oci_default_credentials {}\noci_default_credentials {}", "rc:2:1: second oci_default_credentials block; the first is at /work/rc:1"},
+		{"oci_default_credentials {}\noci_default_credentials {}", "rc:2:1: second oci_default_credentials block; the first is at /start/rc:1"},
 		{`oci_default_credentials { discover_ambient_credentials = false docker_style_config_files = [] }`,
 			"rc:1:1: docker_style_config_files has no use with discover_ambient_credentials = false"},
 		{`oci_default_credentials { docker_credentials_helper = "a/b" }`, `rc:1:55: not the name of a credentials helper: "a/b"`},
@@ -216,7 +216,7 @@ func TestWhatTofuAdds(t *testing.T) {
 		{`oci_credentials "a.example" { username = "u" }`, `rc:1:17: oci_credentials "a.example" has username without password`},
 		{`oci_credentials "a.example" {}`, `rc:1:17: oci_credentials "a.example" must have one of username, access_token and docker_credentials_helper, not 0`},
 		{`oci_credentials "a.example/b" { docker_credentials_helper = "h" }`, `rc:1:17: oci_credentials "a.example/b" has a helper, which is for whole domains`},
-		{"oci_credentials \"a\" { docker_credentials_helper = \"h\" }\noci_credentials \"a\" {}", `rc:2:17: second oci_credentials "a"; the first is at /work/rc:1`},
+		{"oci_credentials \"a\" { docker_credentials_helper = \"h\" }\noci_credentials \"a\" {}", `rc:2:17: second oci_credentials "a"; the first is at /start/rc:1`},
 	} {
 		_, diags := load(rc(tt.src), tofu)
 		if got := brief(diags); got != tt.want {
@@ -277,13 +277,13 @@ func TestMethods(t *testing.T) {
 		c := mustLoad(t, rc(src, "HOME=/h"), terraform)
 		var got []string
 		for _, m := range c.Methods {
-			if m.File != "/work/rc" || m.Line == 0 {
+			if m.File != "/start/rc" || m.Line == 0 {
 				t.Errorf("%s is at %s:%d", m.Kind, m.File, m.Line)
 			}
 			got = append(got, fmt.Sprint(m.Kind, m.Path, m.URL, m.Include, m.Exclude))
 		}
 		want := []string{
-			"filesystem_mirror/work/mirror[registry.terraform.io/acme/* example.com/*/*] []",
+			"filesystem_mirror/start/mirror[registry.terraform.io/acme/* example.com/*/*] []",
 			"direct[] [registry.terraform.io/acme/*]",
 			"network_mirrorhttps://m.example/[] []",
 			"direct[] []",
@@ -293,7 +293,7 @@ func TestMethods(t *testing.T) {
 		}
 		overrides := map[sources.Provider]string{
 			{Host: "registry.terraform.io", Namespace: "acme", Type: "foo"}: "/h/b",
-			{Host: "registry.terraform.io", Namespace: "acme", Type: "bar"}: "/work/rel",
+			{Host: "registry.terraform.io", Namespace: "acme", Type: "bar"}: "/start/rel",
 		}
 		if !maps.Equal(c.DevOverrides, overrides) {
 			t.Errorf("dev_overrides %v", c.DevOverrides)
@@ -408,7 +408,7 @@ func TestFilesThatCannotBeRead(t *testing.T) {
 }
 
 func TestConfigFileOption(t *testing.T) {
-	m := linux(map[string]string{"/work/mine": `plugin_cache_dir = "/mine"`, "/theirs": `plugin_cache_dir = "/theirs"`}, "TF_CLI_CONFIG_FILE=/theirs")
+	m := linux(map[string]string{"/start/mine": `plugin_cache_dir = "/mine"`, "/theirs": `plugin_cache_dir = "/theirs"`}, "TF_CLI_CONFIG_FILE=/theirs")
 	c, diags := cliconfig.Load(t.Context(), m, terraform, cliconfig.Options{ConfigFile: "mine", Chdir: "/else"})
 	if len(diags) > 0 || c.PluginCacheDir != "/mine" || c.Files[0].Why != "--config" {
 		t.Errorf("%v %+v", diags, c.Files)
@@ -425,7 +425,7 @@ func TestRelativePathsFollowTheRootModule(t *testing.T) {
 	if len(diags) > 0 {
 		t.Fatal(diags)
 	}
-	for _, dir := range []string{"/work/root", "/other", "/work/root"} {
+	for _, dir := range []string{"/start/root", "/other", "/start/root"} {
 		c = c.At(dir)
 		var override string
 		for _, o := range c.DevOverrides {

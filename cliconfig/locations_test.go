@@ -59,7 +59,7 @@ func TestFilesRead(t *testing.T) {
 		{"tofu's directory by XDG", filesOn(linux, "/xdg/opentofu/a.tfrc", "XDG_CONFIG_HOME=/xdg"), tofu, "/xdg/opentofu/a.tfrc"},
 		{"home's directory before XDG", filesOn(linux, "/xdg/opentofu/a.tfrc /home/me/.terraform.d/b.tfrc", "XDG_CONFIG_HOME=/xdg"), tofu, "/home/me/.terraform.d/b.tfrc"},
 		{"override", filesOn(linux, terraformrc+" /o /home/me/.terraform.d/a.tfrc", "TF_CLI_CONFIG_FILE=/o"), terraform, "/o"},
-		{"override is relative to where we started", filesOn(linux, "/work/o", "TF_CLI_CONFIG_FILE=o"), terraform, "/work/o"},
+		{"override is relative to where we started", filesOn(linux, "/start/o", "TF_CLI_CONFIG_FILE=o"), terraform, "/start/o"},
 		{"override of old", filesOn(linux, "/o", "TERRAFORM_CONFIG=/o"), tofu, "/o"},
 		{"override of today first", filesOn(linux, "/n /o", "TERRAFORM_CONFIG=/o", "TF_CLI_CONFIG_FILE=/n"), terraform, "/n"},
 		{"empty override", filesOn(linux, terraformrc, "TF_CLI_CONFIG_FILE="), terraform, terraformrc},
@@ -81,28 +81,28 @@ func TestFilesRead(t *testing.T) {
 }
 
 func TestImpliedDirs(t *testing.T) {
-	const everything = `/work/terraform.d/plugins/ /home/me/.terraform.d/plugins/ /xdg/opentofu/plugins/ /xdg/terraform/plugins/
+	const everything = `/start/terraform.d/plugins/ /home/me/.terraform.d/plugins/ /xdg/opentofu/plugins/ /xdg/terraform/plugins/
 		/home/me/.local/share/terraform/plugins/ /usr/local/share/terraform/plugins/ /usr/share/terraform/plugins/
-		/a/terraform/plugins/ /b/terraform/plugins/ /work/rel/terraform/plugins/
+		/a/terraform/plugins/ /b/terraform/plugins/ /start/rel/terraform/plugins/
 		/Users/me/.terraform.d/plugins/ /Library/Application_Support/io.terraform/plugins/
-		C:\work\terraform.d\plugins\ C:\Users\me\Roaming\terraform.d\plugins\ C:\Users\me\Roaming\HashiCorp\Terraform\plugins\`
+		C:\start\terraform.d\plugins\ C:\Users\me\Roaming\terraform.d\plugins\ C:\Users\me\Roaming\HashiCorp\Terraform\plugins\`
 	for _, tt := range []struct {
 		name   string
 		m      cliconfig.Machine
 		engine sources.Engine
 		want   string
 	}{
-		{"Linux", filesOn(linux, everything), terraform, `/work/terraform.d/plugins /home/me/.terraform.d/plugins
+		{"Linux", filesOn(linux, everything), terraform, `/start/terraform.d/plugins /home/me/.terraform.d/plugins
 			/home/me/.local/share/terraform/plugins /usr/local/share/terraform/plugins /usr/share/terraform/plugins`},
 		{"only what exists", filesOn(linux, "/usr/share/terraform/plugins/ /home/me/.terraform.d/plugins"), terraform, `/usr/share/terraform/plugins`},
-		{"XDG", filesOn(linux, everything, "XDG_DATA_HOME=/xdg", "XDG_DATA_DIRS=/b:rel:/a:/b"), terraform, `/work/terraform.d/plugins
+		{"XDG", filesOn(linux, everything, "XDG_DATA_HOME=/xdg", "XDG_DATA_DIRS=/b:rel:/a:/b"), terraform, `/start/terraform.d/plugins
 			/home/me/.terraform.d/plugins /xdg/terraform/plugins /b/terraform/plugins /a/terraform/plugins`},
-		{"relative XDG home", filesOn(linux, everything, "XDG_DATA_HOME=rel", "XDG_DATA_DIRS=/a"), terraform, `/work/terraform.d/plugins
+		{"relative XDG home", filesOn(linux, everything, "XDG_DATA_HOME=rel", "XDG_DATA_DIRS=/a"), terraform, `/start/terraform.d/plugins
 			/home/me/.terraform.d/plugins /home/me/.local/share/terraform/plugins /a/terraform/plugins`},
-		{"tofu", filesOn(linux, everything, "XDG_DATA_HOME=/xdg", "XDG_DATA_DIRS=/a"), tofu, `/work/terraform.d/plugins
+		{"tofu", filesOn(linux, everything, "XDG_DATA_HOME=/xdg", "XDG_DATA_DIRS=/a"), tofu, `/start/terraform.d/plugins
 			/home/me/.terraform.d/plugins /xdg/opentofu/plugins /xdg/terraform/plugins /a/terraform/plugins`},
 		{"Windows", filesOn(windows, everything, `XDG_DATA_HOME=C:\xdg`), tofu,
-			`C:\work\terraform.d\plugins C:\Users\me\Roaming\terraform.d\plugins C:\Users\me\Roaming\HashiCorp\Terraform\plugins`},
+			`C:\start\terraform.d\plugins C:\Users\me\Roaming\terraform.d\plugins C:\Users\me\Roaming\HashiCorp\Terraform\plugins`},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			c := mustLoad(t, tt.m, tt.engine)
@@ -129,10 +129,13 @@ func TestImpliedDirsOnMacOS(t *testing.T) {
 }
 
 func TestImpliedDirsFollowTheRootModule(t *testing.T) {
-	m := filesOn(linux, "/work/terraform.d/plugins/ /work/a/terraform.d/plugins/ /b/terraform.d/plugins/")
+	m := filesOn(linux, "/start/terraform.d/plugins/ /start/a/terraform.d/plugins/ /b/terraform.d/plugins/")
 	c, _ := cliconfig.Load(context.Background(), m, terraform, cliconfig.Options{Chdir: "a"})
-	if got := c.ImpliedDirs(); !slices.Equal(got, []string{"/work/a/terraform.d/plugins"}) {
+	if got := c.ImpliedDirs(); !slices.Equal(got, []string{"/start/a/terraform.d/plugins"}) {
 		t.Errorf("with Chdir: %q", got)
+	}
+	if got := c.At("/b").At("a").ImpliedDirs(); !slices.Equal(got, []string{"/start/a/terraform.d/plugins"}) {
+		t.Errorf("at a: %q", got)
 	}
 	if got := c.At("/b").ImpliedDirs(); !slices.Equal(got, []string{"/b/terraform.d/plugins"}) {
 		t.Errorf("at /b: %q", got)
@@ -172,7 +175,7 @@ func TestDefaultCacheDir(t *testing.T) {
 		ptr(linux(nil)):   "/home/me/.cache/larder/plugins",
 		ptr(darwin(nil)):  "/Users/me/Library/Caches/larder/plugins",
 		ptr(windows(nil)): `C:\Users\me\Local\cache\larder\plugins`,
-		{GOOS: "linux", WorkDir: "/work", Files: newDisk(nil)}: "",
+		{GOOS: "linux", WorkDir: "/start", Files: newDisk(nil)}: "",
 	} {
 		if got := mustLoad(t, *m, terraform).DefaultCacheDir; got != want {
 			t.Errorf("%s: %q, want %q", m.GOOS, got, want)

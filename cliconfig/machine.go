@@ -21,7 +21,7 @@ type Machine struct {
 	AppData      string   // roaming application data; Windows only
 	CacheHome    string   // where programs keep the user's caches
 	WorkDir      string   // where the program was started
-	Files        Files
+	Files        Files    // never nil
 }
 
 // Files are a Machine's files, by their paths on it.

@@ -39,7 +39,7 @@ func (d disk) Stat(p string) (fs.FileInfo, error) { return d.files.Stat(key(p)) 
 func linux(files map[string]string, environ ...string) cliconfig.Machine {
 	return cliconfig.Machine{
 		GOOS: "linux", GOARCH: "amd64", Environ: environ,
-		Home: "/home/me", CacheHome: "/home/me/.cache", WorkDir: "/work", Files: newDisk(files),
+		Home: "/home/me", CacheHome: "/home/me/.cache", WorkDir: "/start", Files: newDisk(files),
 	}
 }
 
@@ -53,7 +53,7 @@ func windows(files map[string]string, environ ...string) cliconfig.Machine {
 	return cliconfig.Machine{
 		GOOS: "windows", GOARCH: "amd64", Environ: environ,
 		Home: `C:\Users\me`, AppData: `C:\Users\me\Roaming`, CacheHome: `C:\Users\me\Local\cache`,
-		WorkDir: `C:\work`, Files: newDisk(files),
+		WorkDir: `C:\start`, Files: newDisk(files),
 	}
 }
 
@@ -71,9 +71,9 @@ func mustLoad(t *testing.T, m cliconfig.Machine, e sources.Engine) *cliconfig.Co
 	return c
 }
 
-// rc is a machine with one configuration file, /work/rc.
+// rc is a machine with one configuration file, /start/rc.
 func rc(content string, environ ...string) cliconfig.Machine {
-	return linux(map[string]string{"/work/rc": content}, append(environ, "TF_CLI_CONFIG_FILE=rc")...)
+	return linux(map[string]string{"/start/rc": content}, append(environ, "TF_CLI_CONFIG_FILE=rc")...)
 }
 
 func TestThisMachine(t *testing.T) {
