@@ -92,37 +92,37 @@ type moduleCall struct {
 	at      place
 }
 
-var fileSchema = &hcl.BodySchema{Blocks: []hcl.BlockHeaderSchema{
-	{Type: "terraform"},
-	{Type: "provider", LabelNames: []string{"name"}},
-	{Type: "resource", LabelNames: []string{"type", "name"}},
-	{Type: "data", LabelNames: []string{"type", "name"}},
-	{Type: "ephemeral", LabelNames: []string{"type", "name"}},
-	{Type: "action", LabelNames: []string{"type", "name"}},
-	{Type: "import"},
-	{Type: "check", LabelNames: []string{"name"}},
-	{Type: "module", LabelNames: []string{"name"}},
-}}
+var (
+	dataHeader = hcl.BlockHeaderSchema{Type: "data", LabelNames: []string{"type", "name"}}
+
+	fileSchema = &hcl.BodySchema{Blocks: []hcl.BlockHeaderSchema{
+		{Type: "terraform"},
+		{Type: "provider", LabelNames: []string{"name"}},
+		{Type: "resource", LabelNames: []string{"type", "name"}},
+		dataHeader,
+		{Type: "ephemeral", LabelNames: []string{"type", "name"}},
+		{Type: "action", LabelNames: []string{"type", "name"}},
+		{Type: "import"},
+		{Type: "check", LabelNames: []string{"name"}},
+		{Type: "module", LabelNames: []string{"name"}},
+	}}
+	checkSchema = &hcl.BodySchema{Blocks: []hcl.BlockHeaderSchema{dataHeader}}
+)
 
 // read adds what the file called name says, relative to the root module; its
 // directory is dir.
 func (d *declarations) read(dir, name string, amends bool) {
-	src, err := readFile(filepath.Join(dir, filepath.Base(name)))
-	if err != nil {
-		d.diags.fail(place{Filename: name}, "", "%v", err)
-		return
-	}
-	body := d.diags.parse(name, src)
-	if body == nil {
-		return
-	}
+	body := d.diags.parseFile(filepath.Join(dir, filepath.Base(name)), name)
 	for _, b := range d.content(body, fileSchema).Blocks {
 		d.block(b, amends)
 	}
 }
 
-// content is what schema describes of body. It is never nil.
+// content is what schema describes of body, nothing if that is nil.
 func (d *declarations) content(body hcl.Body, schema *hcl.BodySchema) *hcl.BodyContent {
+	if body == nil {
+		return &hcl.BodyContent{}
+	}
 	content, _, diags := body.PartialContent(schema)
 	d.diags.hcl(diags)
 	if content == nil {
@@ -148,14 +148,14 @@ func (d *declarations) block(b *hcl.Block, amends bool) {
 		d.provider(b, amends)
 	case "resource", "data", "ephemeral":
 		d.resource(b, amends)
-	case "action":
+	case "action": // releases of Terraform that do not know it refuse the file
 		if d.engine == sources.Terraform {
 			d.resource(b, amends)
 		}
 	case "import":
 		d.importBlock(b)
 	case "check":
-		for _, data := range d.content(b.Body, &hcl.BodySchema{Blocks: fileSchema.Blocks[3:4]}).Blocks {
+		for _, data := range d.content(b.Body, checkSchema).Blocks {
 			d.resource(data, false)
 		}
 	case "module":

@@ -17,7 +17,21 @@ import (
 type place = hcl.Range
 
 // diagnostics gather what is wrong with a configuration.
-type diagnostics struct{ sources.Diagnostics }
+type diagnostics struct {
+	sources.Diagnostics
+	files map[string]int // in the order in which they were read
+}
+
+// reading notes that what is said of the file called name comes after what is
+// said of those read before.
+func (ds *diagnostics) reading(name string) {
+	if ds.files == nil {
+		ds.files = map[string]int{}
+	}
+	if _, ok := ds.files[name]; !ok {
+		ds.files[name] = len(ds.files)
+	}
+}
 
 // fail adds an error.
 func (ds *diagnostics) fail(at place, hint, format string, args ...any) {
@@ -52,16 +66,13 @@ func (ds *diagnostics) hcl(all hcl.Diagnostics) {
 	}
 }
 
-// sorted are the diagnostics without repetitions, in the order of the files as
-// first mentioned, and within a file from top to bottom.
+// sorted are the diagnostics without repetitions, in the order in which
+// the files were read, and within a file from top to bottom.
 func (ds *diagnostics) sorted() sources.Diagnostics {
-	files := map[string]int{}
 	seen := map[sources.Diagnostic]bool{}
 	var all sources.Diagnostics
 	for _, d := range ds.Diagnostics {
-		if _, ok := files[d.File]; !ok {
-			files[d.File] = len(files)
-		}
+		ds.reading(d.File)
 		if !seen[d] {
 			seen[d] = true
 			all = append(all, d)
@@ -69,7 +80,7 @@ func (ds *diagnostics) sorted() sources.Diagnostics {
 	}
 	slices.SortStableFunc(all, func(a, b sources.Diagnostic) int {
 		return cmp.Or(
-			cmp.Compare(files[a.File], files[b.File]),
+			cmp.Compare(ds.files[a.File], ds.files[b.File]),
 			cmp.Compare(a.Line, b.Line),
 			cmp.Compare(a.Column, b.Column),
 		)

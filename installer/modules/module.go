@@ -26,8 +26,6 @@ type need struct {
 	at          place
 }
 
-func (m *module) empty() bool { return len(m.files)+len(m.tests) == 0 }
-
 // module reads the module in dir, relative to the root module, once.
 func (w *walk) module(dir string) *module {
 	if m, ok := w.read[dir]; ok {

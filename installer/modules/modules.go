@@ -50,14 +50,16 @@ type Tree struct {
 func Load(ctx context.Context, dir string, opts Options) (*Tree, sources.Diagnostics) {
 	w := newWalk(dir, opts.withDefaults())
 	root := w.module(".")
-	tests := w.testFiles(root)
-	if root.empty() && len(tests) == 0 && w.diags.Err() == nil {
+	tests := w.tests(root)
+	if len(root.files)+len(tests.files) == 0 && w.diags.Err() == nil {
 		return &Tree{Empty: true}, w.diags.sorted()
 	}
 	w.require(root.needs)
 	w.require(root.imports)
+	w.require(tests.needs)
 	w.calls(ctx, root.calls, call{dir: "."})
-	w.calls(ctx, tests, call{dir: "."})
+	// What tests call stands for itself, and may well call the root module.
+	w.calls(ctx, tests.calls, call{})
 	w.state(ctx, root.backend)
 	if err := ctx.Err(); err != nil {
 		w.diags.fail(place{}, "", "reading the configuration: %v", err)

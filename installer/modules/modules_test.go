@@ -1,7 +1,7 @@
 package modules_test
 
 import (
-	"context"
+	"flag"
 	"fmt"
 	"os"
 	"path/filepath"
@@ -14,34 +14,48 @@ import (
 	"github.com/larder-cli/larder/sources"
 )
 
-// The files in testdata are configurations, with what comes of them under
-// "want" and, for OpenTofu, "want-tofu". -update rewrites these.
-func TestLoad(t *testing.T) {
+var update = flag.Bool("update", false, "rewrite what testdata wants")
+
+// testdata are the files in testdata: configurations, and what comes of them
+// under "want" and, for OpenTofu, "want-tofu".
+func testdata(t *testing.T) map[string]*txtar.Archive {
+	t.Helper()
 	files, err := filepath.Glob("testdata/*.txtar")
 	if err != nil || len(files) == 0 {
 		t.Fatalf("no test data: %v", err)
 	}
+	all := map[string]*txtar.Archive{}
 	for _, file := range files {
-		t.Run(strings.TrimSuffix(filepath.Base(file), ".txtar"), func(t *testing.T) {
-			archive, err := txtar.ParseFile(file)
-			if err != nil {
-				t.Fatal(err)
-			}
+		archive, err := txtar.ParseFile(file)
+		if err != nil {
+			t.Fatal(err)
+		}
+		all[strings.TrimSuffix(filepath.Base(file), ".txtar")] = archive
+	}
+	return all
+}
+
+func TestLoad(t *testing.T) {
+	engines := map[string]sources.Engine{"want": sources.Terraform, "want-tofu": sources.OpenTofu}
+	for name, archive := range testdata(t) {
+		t.Run(name, func(t *testing.T) {
 			dir := unpack(t, archive)
 			for i, f := range archive.Files {
-				engine := map[string]sources.Engine{"want": sources.Terraform, "want-tofu": sources.OpenTofu}[f.Name]
+				engine := engines[f.Name]
 				if engine == "" {
 					continue
 				}
 				got := describe(modules.Load(t.Context(), dir, modules.Options{Engine: engine}))
-				if os.Getenv("UPDATE_TESTDATA") != "" {
+				if *update {
 					archive.Files[i].Data = []byte(got)
 				} else if got != string(f.Data) {
 					t.Errorf("%s: got\n%s\nwant\n%s", f.Name, got, f.Data)
 				}
 			}
-			if os.Getenv("UPDATE_TESTDATA") != "" {
-				os.WriteFile(file, txtar.Format(archive), 0o644)
+			if *update {
+				if err := os.WriteFile("testdata/"+name+".txtar", txtar.Format(archive), 0o644); err != nil {
+					t.Fatal(err)
+				}
 			}
 		})
 	}
@@ -89,5 +103,3 @@ func describe(tree *modules.Tree, ds sources.Diagnostics) string {
 	}
 	return b.String()
 }
-
-var _ = context.Background

@@ -51,10 +51,16 @@ func (w *walk) state(ctx context.Context, b *backend) {
 	var s state
 	if err == nil {
 		defer file.Close()
-		s, err = readState(ctx, io.LimitReader(file, maxState))
+		limited := &io.LimitedReader{R: file, N: maxState}
+		if s, err = readState(ctx, limited); limited.N == 0 {
+			err = fmt.Errorf("larger than %d GiB", maxState>>30)
+		}
+	}
+	if err == nil {
+		err = s.check()
 	}
 	if err != nil {
-		w.diags.failWith(at, fmt.Errorf("state: %w", err))
+		w.diags.failWith(at, fmt.Errorf("unusable state: %w", err))
 		return
 	}
 	if s.encrypted {
@@ -115,7 +121,7 @@ func (w *walk) workspace() (string, bool) {
 func (w *walk) recorded(at place, s string) {
 	p, err := stateProvider(s, w.opts.Engine)
 	if err != nil {
-		w.diags.failWith(at, fmt.Errorf("state: %w", err))
+		w.diags.failWith(at, fmt.Errorf("unusable state: %w", err))
 		return
 	}
 	if w.opts.Engine == sources.OpenTofu && !w.opts.KeepStateAddresses && w.needs[p] == nil &&
@@ -128,7 +134,7 @@ func (w *walk) recorded(at place, s string) {
 // stateProvider is the provider in a state's address of a configuration for it,
 // such as module.a.provider["registry.terraform.io/hashicorp/aws"].west.
 func stateProvider(s string, e sources.Engine) (sources.Provider, error) {
-	unreadable := fmt.Errorf("unreadable provider %q", s)
+	unreadable := fmt.Errorf("provider %q is no address", s)
 	steps, diags := hclsyntax.ParseTraversalAbs([]byte(s), "", hcl.InitialPos)
 	if diags.HasErrors() {
 		return sources.Provider{}, unreadable
@@ -175,7 +181,7 @@ func readState(ctx context.Context, r io.Reader) (state, error) {
 	dec := json.NewDecoder(r)
 	switch start, err := dec.Token(); {
 	case errors.Is(err, io.EOF):
-		return s, nil
+		return state{version: 4}, nil
 	case err != nil:
 		return s, err
 	case start != json.Delim('{'):
@@ -183,13 +189,19 @@ func readState(ctx context.Context, r io.Reader) (state, error) {
 	}
 	for dec.More() {
 		if err := s.member(ctx, dec); err != nil {
-			return s, err
+			return s, whole(err)
 		}
 	}
-	if _, err := dec.Token(); err != nil {
-		return s, err
+	_, err := dec.Token()
+	return s, whole(err)
+}
+
+// whole tells an end too early from one that is due.
+func whole(err error) error {
+	if errors.Is(err, io.EOF) {
+		return io.ErrUnexpectedEOF
 	}
-	return s, s.check()
+	return err
 }
 
 // member reads a member of the state's outermost object.
@@ -249,11 +261,11 @@ func (s *state) check() error {
 	case s.encrypted:
 		return nil
 	case s.version < 1:
-		return errors.New("has no format version")
+		return errors.New("no format version")
 	case s.version > 4:
-		return fmt.Errorf("has format version %d, which is newer than any known", s.version)
+		return fmt.Errorf("format version %d is newer than any known", s.version)
 	case s.version < 4 && s.old:
-		return sources.WithHint(fmt.Errorf("has format version %d, whose providers have no namespace", s.version),
+		return sources.WithHint(fmt.Errorf("providers in format version %d have no namespace", s.version),
 			"upgrade it by applying once with Terraform 0.13")
 	default:
 		return nil

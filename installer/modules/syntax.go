@@ -20,7 +20,18 @@ const (
 	maxExpression = 64 << 10
 )
 
-// parse parses the file called name. It returns nil if there are errors.
+// parseFile parses the file at path. It returns nil if there are errors.
+func (ds *diagnostics) parseFile(path, name string) hcl.Body {
+	ds.reading(name)
+	src, err := readFile(path)
+	if err != nil {
+		ds.fail(place{Filename: name}, "", "%v", err)
+		return nil
+	}
+	return ds.parse(name, src)
+}
+
+// parse parses src, the file called name.
 func (ds *diagnostics) parse(name string, src []byte) hcl.Body {
 	start := place{Filename: name, Start: hcl.InitialPos, End: hcl.InitialPos}
 	depth, parse := nativeDepth, hclsyntaxParse

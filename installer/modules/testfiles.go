@@ -19,57 +19,56 @@ var (
 	runSchema = &hcl.BodySchema{Blocks: []hcl.BlockHeaderSchema{{Type: "module"}}}
 )
 
-// testFiles reads the tests of the root module and returns the modules that
-// their runs call.
-func (w *walk) testFiles(root *module) []moduleCall {
-	files := root.tests
+// A testSuite is what all the tests of a root module ask for.
+type testSuite struct {
+	files []string
+	calls []moduleCall
+	needs []need
+}
+
+// tests reads the tests of the root module.
+func (w *walk) tests(root *module) testSuite {
+	suite := testSuite{files: root.tests}
 	if dir := filepath.Clean(w.opts.TestDir); dir != "." {
 		names, err := configNames(w.path(dir))
 		if err != nil && !errors.Is(err, fs.ErrNotExist) {
 			w.diags.fail(place{Filename: dir}, "", "test directory: %v", cause(err))
 		}
 		for _, name := range engineNames(names, testExtensions, w.opts.Engine) {
-			files = append(files, filepath.Join(dir, name))
+			suite.files = append(suite.files, filepath.Join(dir, name))
 		}
-	}
-	root.tests = files
-	var calls []moduleCall
-	for _, name := range files {
-		calls = append(calls, w.testFile(root, name)...)
-	}
-	return calls
-}
-
-func (w *walk) testFile(root *module, name string) []moduleCall {
-	src, err := readFile(w.path(name))
-	if err != nil {
-		w.diags.fail(place{Filename: name}, "", "%v", err)
-		return nil
-	}
-	body := w.diags.parse(name, src)
-	if body == nil {
-		return nil
 	}
 	d := &declarations{diags: &w.diags, engine: w.opts.Engine}
-	var calls []moduleCall
-	for _, b := range d.content(body, testSchema).Blocks {
-		switch b.Type {
-		case "run":
-			calls = append(calls, d.run(b, name)...)
-		case "provider":
-			w.testProvider(root, d, b)
+	for _, name := range suite.files {
+		body := w.diags.parseFile(w.path(name), name)
+		for _, b := range d.content(body, testSchema).Blocks {
+			switch b.Type {
+			case "run":
+				suite.calls = append(suite.calls, d.run(b, w.testKey(name, b.Labels[0]))...)
+			case "provider":
+				suite.needs = append(suite.needs, d.testProvider(b, root)...)
+			}
 		}
 	}
-	return calls
+	return suite
 }
 
-// run reads a run block of the test file called name.
-func (d *declarations) run(b *hcl.Block, name string) []moduleCall {
-	base := strings.TrimSuffix(filepath.ToSlash(name), extension(name, testExtensions))
+// testKey is what the manifest calls the module of a run in the test file
+// called name. Engines leave out the extension of some files only.
+func (w *walk) testKey(name, run string) string {
+	file := "test." + strings.ReplaceAll(filepath.ToSlash(name), "/", ".")
+	long := file + "." + run
+	if _, ok := w.manifest[long]; ok {
+		return long
+	}
+	return strings.TrimSuffix(file, extension(name, testExtensions)) + "." + run
+}
+
+// run reads a run block, whose module has the given key.
+func (d *declarations) run(b *hcl.Block, key string) []moduleCall {
 	var calls []moduleCall
 	for _, inner := range d.content(b.Body, runSchema).Blocks {
-		c := moduleCall{name: b.Labels[0], at: inner.DefRange}
-		c.key = "test." + strings.ReplaceAll(base, "/", ".") + "." + c.name
+		c := moduleCall{name: b.Labels[0], key: key, at: inner.DefRange}
 		c.readSource(d.arguments(inner.Body, "source", "version"))
 		calls = append(calls, c)
 	}
@@ -78,17 +77,17 @@ func (d *declarations) run(b *hcl.Block, name string) []moduleCall {
 
 // testProvider reads a provider block in a test file. To OpenTofu it asks for
 // the provider, to Terraform it configures one that is asked for elsewhere.
-func (w *walk) testProvider(root *module, d *declarations, b *hcl.Block) {
+func (d *declarations) testProvider(b *hcl.Block, root *module) []need {
 	name, ok := d.strictName(b.Labels[0], b.LabelRanges[0])
-	if attr := d.arguments(b.Body, "version")["version"]; attr != nil && w.opts.Engine == sources.Terraform {
-		w.diags.fail(attr.NameRange, "move the version constraint to required_providers", "a provider block in a test file takes no version")
+	if attr := d.arguments(b.Body, "version")["version"]; attr != nil && d.engine == sources.Terraform {
+		d.diags.fail(attr.NameRange, "move the version constraint to required_providers", "a provider block in a test file takes no version")
 	}
-	if !ok || w.opts.Engine != sources.OpenTofu {
-		return
+	if !ok || d.engine != sources.OpenTofu {
+		return nil
 	}
 	p, declared := root.names[name]
 	if !declared {
-		p = implied(name, w.opts.Engine)
+		p = implied(name, d.engine)
 	}
-	w.require([]need{{provider: p, at: b.DefRange}})
+	return []need{{provider: p, at: b.DefRange}}
 }

@@ -40,7 +40,7 @@ type origin struct {
 // A call is a module in its place in the tree.
 type call struct {
 	key    string // dotted path of calls, as the manifest has it; empty for the root module
-	dir    string // relative to the root module
+	dir    string // relative to the root module; empty for what is above all modules
 	parent *call
 }
 
@@ -77,7 +77,11 @@ func (w *walk) installable(n need) bool {
 	p := n.provider
 	switch {
 	case p.Legacy():
-		w.diags.fail(n.at, `name its namespace, such as "hashicorp/`+p.Type+`"; in a state, replace it with "`+string(w.opts.Engine)+` state replace-provider"`,
+		hint := `name its namespace, such as "hashicorp/` + p.Type + `"`
+		if n.at.Start.Line == 0 { // no file of the configuration
+			hint = `give it one with "` + string(w.opts.Engine) + ` state replace-provider"`
+		}
+		w.diags.fail(n.at, hint,
 			"provider %s has an address without namespace, as Terraform 0.12 had them", p)
 	case p.BuiltIn() && p.Type != "terraform":
 		w.diags.fail(n.at, "the only built-in provider is "+implied("terraform", w.opts.Engine).String(), "provider %s is not built in", p)
@@ -169,7 +173,7 @@ func (w *walk) moduleDir(c moduleCall, dir string) (string, bool) {
 	if err != nil || !info.IsDir() {
 		hint := w.getModules()
 		if isLocal(c.source) {
-			hint = "the source of a module is relative to the file that calls it"
+			hint = "the source of a module is relative to the directory it is called from"
 		}
 		w.diags.fail(c.at, hint, "module %q: no directory %s", c.name, dir)
 		return "", false

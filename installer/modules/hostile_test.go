@@ -1,0 +1,187 @@
+package modules_test
+
+import (
+	"context"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/rogpeppe/go-internal/txtar"
+
+	"github.com/larder-cli/larder/installer/modules"
+	"github.com/larder-cli/larder/sources"
+)
+
+// Input that would crash a parser, fill the memory or never end is refused
+// with its file named.
+func TestHostileFiles(t *testing.T) {
+	many := func(n int, s string) string { return strings.Repeat(s, n) }
+	for _, c := range []struct{ name, file, contents, want string }{
+		{"huge", "a.tf", many(17<<20, " "), "error: a.tf: larger than 16 MiB\n"},
+		{"lists", "a.tf", "a = " + many(2e4, "["), "error: a.tf:1:1: nested too deeply\n"},
+		{"lists in lines", "a.tf", "a = " + many(2e4, "[\n"), "error: a.tf:1:1: nested too deeply\n"},
+		{"objects", "a.tf", "a = " + many(2e4, "{a=\n"), "error: a.tf:1:1: nested too deeply\n"},
+		{"blocks", "a.tf", many(2e4, "a {\n"), "error: a.tf:1:1: nested too deeply\n"},
+		{"templates", "a.tf", "a = " + many(2e4, `"${`), "error: a.tf:1:1: nested too deeply\n"},
+		{"negations", "a.tf", "a = " + many(2e4, "!") + "true", "error: a.tf:1:1: nested too deeply\n"},
+		{"conditionals", "a.tf", "a = " + many(2e4, "1?1:") + "1\n", "error: a.tf:1:1: nested too deeply\n"},
+		{"conditionals in lists", "a.tf", "a = " + many(3000, "[1,1?1:1?1:") + "1\n", "error: a.tf:1:1: nested too deeply\n"},
+		{"JSON lists", "a.tf.json", `{"a":` + many(2e4, "["), "error: a.tf.json:1:1: nested too deeply\n"},
+		{"JSON objects", "a.tf.json", many(2e4, `{"\"{[":`), "error: a.tf.json:1:1: nested too deeply\n"},
+		{"manifest", ".terraform/modules/modules.json", many(2e4, `[`), "error: .terraform/modules/modules.json: module manifest: exceeded max depth\n  hint: run \"terraform get\" to install the modules of this configuration\n"},
+		{"state", "terraform.tfstate", `{"x":` + many(2e4, `[`), "error: terraform.tfstate: unusable state: exceeded max depth\n"},
+
+		// What only looks like nesting is none.
+		{"long list", "a.tf", "locals {\n  a = [" + many(1e4, "{ b = [-1] },\n") + "]\n}\n", ""},
+		{"many blocks", "a.tf", many(1e4, "locals {\n  a = !false ? -1 : [1]\n}\n"), ""},
+		{"brackets in strings", "a.tf", "locals {\n  a = \"" + many(1e5, "[{(?") + "\"\n}\n", ""},
+		{"JSON brackets in strings", "a.tf.json", `{"locals":{"a":"` + many(1e5, `[{\"`) + `"}}`, ""},
+		{"long sum", "a.tf", "resource \"a_b\" \"c\" {\n  provider = " + many(1e5, "1+") + "1\n}\n",
+			"error: a.tf:2:14: the provider argument refers to no provider configuration\n  hint: write NAME or NAME.ALIAS, without quotes\n"},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			dir := unpack(t, &txtar.Archive{Files: []txtar.File{
+				{Name: "z.tf"}, {Name: c.file, Data: []byte(c.contents)},
+			}})
+			got := describe(modules.Load(t.Context(), dir, modules.Options{}))
+			if strings.HasPrefix(c.name, "state") || strings.HasPrefix(c.name, "manifest") {
+				got = strings.Replace(got, "invalid character '[' ", "", 1)
+			}
+			if got != c.want {
+				t.Errorf("got\n%.500s\nwant\n%s", got, c.want)
+			}
+		})
+	}
+}
+
+func TestEncoding(t *testing.T) {
+	for _, c := range []struct{ contents, want string }{
+		{"\xef\xbb\xbfresource \"a_b\" \"c\" {}\n", "registry.terraform.io/hashicorp/a \"\"\n  a.tf:1 \n"},
+		{"# \xff\n", ""},
+		{"resource \"a_b\" \"c\" {}\r\n", "registry.terraform.io/hashicorp/a \"\"\n  a.tf:1 \n"},
+		{"locals {\n  a = \"\xff\"\n}\n", "error: a.tf:2:8: invalid character encoding\n  hint: All input files must be UTF-8 encoded. Ensure that UTF-8 encoding is selected in your editor\n"},
+	} {
+		dir := unpack(t, &txtar.Archive{Files: []txtar.File{{Name: "a.tf", Data: []byte(c.contents)}}})
+		got, _, _ := strings.Cut(describe(modules.Load(t.Context(), dir, modules.Options{})), "error: a.tf:2:8: unterminated")
+		if got != c.want {
+			t.Errorf("%q: got\n%s\nwant\n%s", c.contents, got, c.want)
+		}
+	}
+}
+
+func TestSymlinks(t *testing.T) {
+	dir := unpack(t, txtar.Parse([]byte(`
+-- real/main.tf --
+module "m" {
+  source = "../modules/m"
+}
+-- modules/m/main.tf --
+resource "a_b" "c" {}
+-- elsewhere.txt --
+resource "linked_b" "c" {}
+`)))
+	link := func(target, name string) {
+		t.Helper()
+		if err := os.Symlink(target, filepath.Join(dir, name)); err != nil {
+			t.Skipf("no symlinks here: %v", err)
+		}
+	}
+	link("real", "root")
+	link("nowhere", "real/dangling.tf")
+	link("../modules", "real/directory.tf")
+	link("../elsewhere.txt", "real/file.tf")
+	// Paths leave from where the root module really is.
+	want := `registry.terraform.io/hashicorp/a ""
+  ../modules/m/main.tf:1 
+registry.terraform.io/hashicorp/linked ""
+  file.tf:1 
+error: dangling.tf: no such file or directory
+error: directory.tf: not a regular file
+`
+	if got := describe(modules.Load(t.Context(), filepath.Join(dir, "root"), modules.Options{})); got != want {
+		t.Errorf("got\n%s\nwant\n%s", got, want)
+	}
+}
+
+func TestNoDirectory(t *testing.T) {
+	tree, ds := modules.Load(t.Context(), filepath.Join(t.TempDir(), "absent"), modules.Options{})
+	if tree.Empty || ds.Err() == nil {
+		t.Errorf("a directory that is not there counts as one without configuration: %v", ds)
+	}
+}
+
+func TestCancelled(t *testing.T) {
+	dir := unpack(t, &txtar.Archive{Files: []txtar.File{{Name: "a.tf"}}})
+	ctx, cancel := context.WithCancel(t.Context())
+	cancel()
+	if _, ds := modules.Load(ctx, dir, modules.Options{}); ds.Err() == nil {
+		t.Error("a cancelled walk counts as complete")
+	}
+}
+
+// A few small files can ask for more calls than anyone can follow.
+func TestManyCalls(t *testing.T) {
+	archive := &txtar.Archive{}
+	for _, name := range []string{"", "a/", "a/a/", "a/a/a/", "a/a/a/a/", "a/a/a/a/a/"} {
+		var calls strings.Builder
+		for _, call := range strings.Split("abcdefghij", "") {
+			calls.WriteString("module \"" + call + "\" {\n  source = \"./a\"\n}\n")
+		}
+		archive.Files = append(archive.Files, txtar.File{Name: name + "main.tf", Data: []byte(calls.String())})
+	}
+	archive.Files = append(archive.Files, txtar.File{Name: "a/a/a/a/a/a/main.tf"})
+	_, ds := modules.Load(t.Context(), unpack(t, archive), modules.Options{})
+	if err := ds.Err(); err == nil || !strings.Contains(err.Error(), "more than 50000 module calls") {
+		t.Errorf("got %v", err)
+	}
+}
+
+func TestOptions(t *testing.T) {
+	dir := unpack(t, txtar.Parse([]byte(`
+-- main.tf --
+-- tests/x.tftest.hcl --
+this is ignored
+-- other/x.tftest.hcl --
+run "x" {
+  module {
+    source = "acme/m/x"
+  }
+}
+-- data/modules/modules.json --
+{"Modules":[{"Key":"test.other.x.x","Source":"acme/m/x","Dir":"data/m"}]}
+-- data/m/main.tf --
+resource "m_x" "y" {}
+-- data/environment --
+unused
+-- terraform.tfstate.d/prod/terraform.tfstate --
+{"version":4,"resources":[{"provider":"provider[\"registry.terraform.io/acme/prod\"]"}]}
+`)))
+	opts := modules.Options{Engine: sources.OpenTofu, DataDir: "data", TestDir: "./other", Workspace: "prod", KeepStateAddresses: true}
+	want := `registry.opentofu.org/hashicorp/m ""
+  data/m/main.tf:1 
+registry.terraform.io/acme/prod ""
+  terraform.tfstate.d/prod/terraform.tfstate:0 
+`
+	if got := describe(modules.Load(t.Context(), dir, opts)); got != want {
+		t.Errorf("got\n%s\nwant\n%s", got, want)
+	}
+	opts.DataDir = filepath.Join(dir, "data")
+	if got := describe(modules.Load(t.Context(), dir, opts)); got != want {
+		t.Errorf("with an absolute data directory: got\n%s\nwant\n%s", got, want)
+	}
+}
+
+func TestUsesTofuFiles(t *testing.T) {
+	for name, want := range map[string]bool{
+		"a.tofu": true, "a.tofu.json": true, "a.tf": false, "a.tf.json": false,
+		".a.tofu": false, "a.tofu~": false, "a.tofu/x.tf": false, "sub/a.tofu": false, "a.tofutest.hcl": false,
+	} {
+		if got := modules.UsesTofuFiles(unpack(t, &txtar.Archive{Files: []txtar.File{{Name: name}}})); got != want {
+			t.Errorf("%s: got %v", name, got)
+		}
+	}
+	if modules.UsesTofuFiles(filepath.Join(t.TempDir(), "absent")) {
+		t.Error("a directory that is not there has such files")
+	}
+}

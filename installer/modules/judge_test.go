@@ -1,0 +1,99 @@
+package modules_test
+
+import (
+	"bytes"
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"regexp"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/rogpeppe/go-internal/txtar"
+
+	"github.com/larder-cli/larder/installer/modules"
+	"github.com/larder-cli/larder/sources"
+	"github.com/larder-cli/larder/sources/sourcetest"
+)
+
+// beyond are the configurations that terraform cannot judge, and why.
+var beyond = map[string]string{
+	"state-initialised":        "terraform wants to migrate the state first",
+	"state-initialised-remote": "there is no such backend",
+	"state-remote":             "the backend needs an account",
+	"modules-endless":          "terraform goes on until a path is too long",
+}
+
+// TestTerraformAgrees compares what each configuration in testdata requires
+// with what terraform init looks for, in a place where it finds nothing.
+func TestTerraformAgrees(t *testing.T) {
+	terraform := sourcetest.Terraform(t)
+	config := filepath.Join(t.TempDir(), "config")
+	nowhere := "provider_installation {\n  filesystem_mirror {\n    path = \"" + filepath.ToSlash(t.TempDir()) + "/none\"\n  }\n}\n"
+	if err := os.WriteFile(config, []byte(nowhere), 0o644); err != nil {
+		t.Fatal(err)
+	}
+	for name, archive := range testdata(t) {
+		t.Run(name, func(t *testing.T) {
+			if why := beyond[name]; why != "" || section(archive, "want") == nil {
+				t.Skip(why)
+			}
+			t.Parallel()
+			dir := unpack(t, archive)
+			tree, ds := modules.Load(t.Context(), dir, modules.Options{})
+			want := lookedFor(tree, ds)
+			args := []string{"init", "-no-color", "-input=false"}
+			if section(archive, ".terraform/modules/modules.json") != nil {
+				args = append(args, "-get=false")
+			}
+			cmd := exec.Command(terraform, args...)
+			cmd.Dir = dir
+			cmd.Env = append(os.Environ(), "TF_CLI_CONFIG_FILE="+config, "HOME="+t.TempDir(), "CHECKPOINT_DISABLE=1", "TF_WORKSPACE=", "TF_DATA_DIR=")
+			out, _ := cmd.CombinedOutput() // it fails, as it finds nothing
+			if got := finds(out); !slices.Equal(got, want) {
+				t.Errorf("terraform looks for\n%q\nwe for\n%q\nits output:\n%s\n%v", got, want, out, ds)
+			}
+		})
+	}
+}
+
+// lookedFor is what init must say that it looks for.
+func lookedFor(tree *modules.Tree, ds sources.Diagnostics) []string {
+	if ds.Err() != nil {
+		return nil // init stops before it looks for anything
+	}
+	var all []string
+	for _, r := range tree.Requirements {
+		p := r.Provider.Display(sources.Terraform)
+		if c := r.Constraints.String(); c != "" {
+			all = append(all, fmt.Sprintf("%s versions matching %q", p, c))
+		} else {
+			all = append(all, "latest version of "+p)
+		}
+	}
+	slices.Sort(all)
+	return all
+}
+
+var finding = regexp.MustCompile(`(?m)^- Finding (.*)\.\.\.$`)
+
+// finds is what init says that it looks for.
+func finds(out []byte) []string {
+	var all []string
+	for _, m := range finding.FindAllSubmatch(out, -1) {
+		all = append(all, string(bytes.TrimSpace(m[1])))
+	}
+	slices.Sort(all)
+	return all
+}
+
+func section(archive *txtar.Archive, name string) []byte {
+	for _, f := range archive.Files {
+		if strings.EqualFold(f.Name, name) {
+			return append([]byte{}, f.Data...)
+		}
+	}
+	return nil
+}
