@@ -19,10 +19,10 @@ func Redact(rawURL string) string {
 	if err != nil {
 		return "(invalid URL)"
 	}
-	return printable(u)
+	return bare(u)
 }
 
-func printable(u *url.URL) string {
+func bare(u *url.URL) string {
 	return (&url.URL{Scheme: u.Scheme, Host: u.Host, Path: u.Path, RawPath: u.RawPath}).String()
 }
 

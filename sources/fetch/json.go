@@ -18,11 +18,11 @@ func (d *Document) JSON(v any) error {
 	case err == nil:
 		return nil
 	case errors.As(err, &wrongType):
-		return fmt.Errorf("%s: unexpected JSON %s at %q", printable(d.URL), wrongType.Value, wrongType.Field)
+		return fmt.Errorf("%s: unexpected JSON %s at %q", bare(d.URL), wrongType.Value, wrongType.Field)
 	case errors.Is(err, io.EOF), errors.Is(err, io.ErrUnexpectedEOF):
-		return fmt.Errorf("%s: incomplete JSON", printable(d.URL))
+		return fmt.Errorf("%s: incomplete JSON", bare(d.URL))
 	default:
-		return fmt.Errorf("%s: not JSON: %w", printable(d.URL), err)
+		return fmt.Errorf("%s: not JSON: %w", bare(d.URL), err)
 	}
 }
 
@@ -32,5 +32,5 @@ func (d *Document) CheckJSON() error {
 	if kind == "application/json" && (err == nil || errors.Is(err, mime.ErrInvalidMediaParameter)) {
 		return nil
 	}
-	return fmt.Errorf("%s: content type %q, expected application/json", printable(d.URL), d.ContentType)
+	return fmt.Errorf("%s: content type %q, expected application/json", bare(d.URL), d.ContentType)
 }

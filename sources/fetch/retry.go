@@ -36,7 +36,7 @@ func (c *Client) retry(ctx context.Context, u *url.URL, tries int, try func() (p
 				continue
 			}
 		}
-		return &Error{URL: printable(u), Tries: n, Took: time.Since(start), Err: err}
+		return &Error{URL: bare(u), Tries: n, Took: time.Since(start), Err: err}
 	}
 }
 
@@ -49,7 +49,7 @@ func (c *Client) pause(ctx context.Context, u *url.URL, n, failed int, err error
 	if asked {
 		wait = status.after
 	}
-	c.tell(Event{URL: printable(u), Host: failedHost(u, err), Try: n, Wait: wait, Err: err})
+	c.tell(Event{URL: bare(u), Host: failedHost(u, err), Try: n, Wait: wait, Err: err})
 	if asked {
 		return nil
 	}

@@ -55,7 +55,7 @@ func elsewhere(u, at *url.URL, err error) error {
 	if at == u {
 		return err
 	}
-	return &redirected{printable(at), at.Host, err}
+	return &redirected{bare(at), at.Host, err}
 }
 
 func redirects3xx(resp *http.Response) bool {
@@ -74,7 +74,7 @@ func target(from *url.URL, resp *http.Response) (*url.URL, error) {
 		return nil, fmt.Errorf("redirect: %w", err)
 	}
 	if from.Scheme == "https" && next.Scheme != "https" {
-		return nil, fmt.Errorf("redirect from https to %s refused", printable(next))
+		return nil, fmt.Errorf("redirect from https to %s refused", bare(next))
 	}
 	return next, nil
 }
@@ -87,9 +87,9 @@ func (c *Client) roundTrip(ctx context.Context, w *watch, u *url.URL, header htt
 			return nil, err
 		}
 	}
-	bare := *u
-	bare.User = nil // is in the header if anywhere
-	req, err := http.NewRequestWithContext(ctx, http.MethodGet, bare.String(), nil)
+	anonymous := *u
+	anonymous.User = nil // is in the header if anywhere
+	req, err := http.NewRequestWithContext(ctx, http.MethodGet, anonymous.String(), nil)
 	if err != nil {
 		return nil, errors.New("invalid URL")
 	}
@@ -146,7 +146,7 @@ func (c *Client) refusal(ctx context.Context, w *watch, at *url.URL, resp *http.
 	defer c.discard(ctx, w, resp)
 	err := &StatusError{
 		Code:        resp.StatusCode,
-		URL:         printable(at),
+		URL:         bare(at),
 		Credentials: resp.Request.Header.Get("Authorization") != "",
 		after:       retryAfter(resp.Header, time.Now()),
 	}

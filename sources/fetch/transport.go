@@ -39,7 +39,7 @@ func checkProxy(_ context.Context, proxy *url.URL, _ *http.Request, resp *http.R
 	if resp.StatusCode == http.StatusOK {
 		return nil
 	}
-	return &proxyError{proxy.Host, &StatusError{Code: resp.StatusCode, URL: printable(proxy)}}
+	return &proxyError{proxy.Host, &StatusError{Code: resp.StatusCode, URL: bare(proxy)}}
 }
 
 // A proxyError is a proxy that does not let us through.

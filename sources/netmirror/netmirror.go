@@ -101,16 +101,20 @@ func parseIndex(doc *fetch.Document) (sources.Listing, error) {
 		return sources.Listing{}, err
 	}
 	var l sources.Listing
+	var ignored []string
 	for _, key := range slices.Sorted(maps.Keys(index.Versions)) {
 		v, err := sources.ParseVersion(key)
 		if err != nil {
-			l.Warnings = append(l.Warnings, fmt.Sprintf("ignored %.40q, which is not a version", key))
+			ignored = append(ignored, key)
 			continue
 		}
 		l.Versions = append(l.Versions, v)
 	}
 	slices.SortFunc(l.Versions, sources.Version.Compare)
 	l.Versions = slices.Compact(l.Versions)
+	if len(ignored) > 0 {
+		l.Warnings = []string{"ignored what is not a version: " + fetch.QuoteSome(ignored)}
+	}
 	return l, nil
 }
 
@@ -190,7 +194,7 @@ func noPlatform(id sources.PackageID, archives map[string]*archive) error {
 		return sources.ErrNoPlatform
 	}
 	slices.Sort(there)
-	return sources.WithHint(sources.ErrNoPlatform, "the mirror has %s for %.300q", id.Version, strings.Join(there, ", "))
+	return sources.WithHint(sources.ErrNoPlatform, "the mirror has %s for %s", id.Version, fetch.Printable(strings.Join(there, ", ")))
 }
 
 func parseHashes(texts []string) ([]sources.Hash, error) {

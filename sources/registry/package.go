@@ -180,7 +180,7 @@ func checkOwn(hashes []string, zh sources.Hash) error {
 	for _, text := range hashes {
 		if strings.HasPrefix(text, "zh:") {
 			found = true
-			if text != string(zh) {
+			if !strings.EqualFold(text, string(zh)) {
 				return errors.New("hash differs from shasum")
 			}
 		}

@@ -3,12 +3,10 @@ package registry
 import (
 	"context"
 	"encoding/json"
-	"fmt"
 	"slices"
-	"strings"
-	"unicode"
 
 	"github.com/larder-cli/larder/sources"
+	"github.com/larder-cli/larder/sources/fetch"
 )
 
 // A versionsDocument is the answer to which versions there are. Members that
@@ -37,7 +35,7 @@ func (r *Registry) versions(ctx context.Context, p sources.Provider) (*versionsD
 func (d *versionsDocument) listing() sources.Listing {
 	var l sources.Listing
 	for _, warning := range d.Warnings {
-		l.Warnings = append(l.Warnings, plain(warning))
+		l.Warnings = append(l.Warnings, fetch.Printable(warning))
 	}
 	var ignored []string
 	for _, release := range d.Versions {
@@ -51,7 +49,7 @@ func (d *versionsDocument) listing() sources.Listing {
 	slices.SortFunc(l.Versions, sources.Version.Compare)
 	l.Versions = slices.Compact(l.Versions)
 	if len(ignored) > 0 {
-		l.Warnings = append(l.Warnings, "ignored what is not a version: "+abridge(ignored))
+		l.Warnings = append(l.Warnings, "ignored what is not a version: "+fetch.QuoteSome(ignored))
 	}
 	return l
 }
@@ -74,41 +72,8 @@ func (r release) platforms() []string {
 	}
 	var names []string
 	for _, p := range listed {
-		names = append(names, plain(sources.Platform(p).String()))
+		names = append(names, fetch.Printable(sources.Platform(p).String()))
 	}
 	slices.Sort(names)
 	return names
-}
-
-// maxNamed is how many of many things a message names.
-const maxNamed = 5
-
-// abridge quotes the first few of many texts.
-func abridge(texts []string) string {
-	var quoted []string
-	for _, text := range texts[:min(len(texts), maxNamed)] {
-		quoted = append(quoted, fmt.Sprintf("%.40q", text))
-	}
-	if more := len(texts) - maxNamed; more > 0 {
-		quoted = append(quoted, fmt.Sprintf("and %d more", more))
-	}
-	return strings.Join(quoted, ", ")
-}
-
-// maxPlain is how much of a server's own words we pass on, in bytes.
-const maxPlain = 2000
-
-// plain is text from a server as it may reach a terminal: not too long, and
-// without control characters other than line breaks.
-func plain(s string) string {
-	s = strings.Map(func(r rune) rune {
-		if r != '\n' && !unicode.IsPrint(r) {
-			return ' '
-		}
-		return r
-	}, s)
-	if len(s) > maxPlain {
-		s = strings.ToValidUTF8(s[:maxPlain], "") + " …"
-	}
-	return s
 }

@@ -1,0 +1,350 @@
+package registry_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"net/http"
+	"net/http/httptest"
+	"slices"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/larder-cli/larder/sources"
+	"github.com/larder-cli/larder/sources/fetch"
+	"github.com/larder-cli/larder/sources/registry"
+)
+
+// Answers are what a network says to each URL, without a host if that is
+// example.com. A text that begins with a digit is a status, or one and a
+// location; others are JSON documents. What is not there is 404.
+type answers map[string]string
+
+// A network is a transport that answers, and remembers what it was asked.
+type network struct {
+	answers answers
+
+	mu    sync.Mutex
+	asked []*http.Request
+}
+
+func (n *network) RoundTrip(r *http.Request) (*http.Response, error) {
+	n.mu.Lock()
+	n.asked = append(n.asked, r)
+	n.mu.Unlock()
+	if err := r.Context().Err(); err != nil {
+		return nil, err
+	}
+	rec := httptest.NewRecorder()
+	rec.Header().Set("Content-Type", "application/json")
+	text, ok := n.answers[strings.TrimPrefix(r.URL.String(), "https://example.com")]
+	var code int
+	var location string
+	switch c, _ := fmt.Sscanf(text, "%d %s", &code, &location); {
+	case !ok:
+		rec.WriteHeader(http.StatusNotFound)
+	case c > 0:
+		rec.Header().Set("Location", location)
+		rec.WriteHeader(code)
+	default:
+		_, _ = io.WriteString(rec, text)
+	}
+	resp := rec.Result()
+	resp.Request = r
+	return resp, nil
+}
+
+// paths are the URLs asked for, sorted, and each with its credentials.
+func (n *network) paths() []string {
+	var paths []string
+	for _, r := range n.asked {
+		paths = append(paths, strings.TrimSpace(strings.TrimPrefix(r.URL.String(), "https://example.com")+" "+r.Header.Get("Authorization")))
+	}
+	slices.Sort(paths)
+	return paths
+}
+
+func (n *network) registry(opts registry.Options) *registry.Registry {
+	return registry.New(fetch.New(fetch.Options{
+		Transport:     n,
+		EngineVersion: "1.11.4",
+		Token: func(_ context.Context, h sources.Host) (string, bool, error) {
+			return "secret", h == "example.com" || h == "api.example.com:8443", nil
+		},
+		Sleep: func(ctx context.Context, _ time.Duration) error { return ctx.Err() },
+	}), opts)
+}
+
+const (
+	wellKnown = "/.well-known/terraform.json"
+	services  = `{"providers.v1": "/p/"}`
+)
+
+func provider(t testing.TB, s string) sources.Provider {
+	t.Helper()
+	p, err := sources.ParseProvider(s, sources.Terraform)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return p
+}
+
+func version(t testing.TB, s string) sources.Version {
+	t.Helper()
+	v, err := sources.ParseVersion(s)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return v
+}
+
+func TestDiscovery(t *testing.T) {
+	const found = `{"versions": [{"version": "1.0.0"}]}`
+	discoveryError := new(registry.DiscoveryError)
+	for _, test := range []struct {
+		name    string
+		answers answers
+		err     any // to match; nil if the provider is found
+		says    string
+	}{
+		{"relative", answers{wellKnown: services, "/p/acme/widget/versions": found}, nil, ""},
+		{"without a slash", answers{wellKnown: `{"providers.v1": "/p/v1"}`, "/p/acme/widget/versions": found}, nil, ""},
+		{"with a fragment and a query", answers{wellKnown: `{"providers.v1": "/p/?q#f"}`, "/p/acme/widget/versions": found}, nil, ""},
+		{"another host", answers{wellKnown: `{"providers.v1": "https://api.example.com/"}`, "https://api.example.com/acme/widget/versions": found}, nil, ""},
+		{"without TLS", answers{wellKnown: `{"providers.v1": "http://api.example.com/"}`, "http://api.example.com/acme/widget/versions": found}, nil, ""},
+		{"redirected", answers{wellKnown: "302 https://b.example.com/x/y", "https://b.example.com/x/y": `{"providers.v1": "z/"}`, "https://b.example.com/x/z/acme/widget/versions": found}, nil, ""},
+		{"something after it", answers{wellKnown: services + "}}}", "/p/acme/widget/versions": found}, nil, ""},
+		{"other services of all kinds", answers{wellKnown: `{"a": {}, "b": [1], "c": null, "providers.v1": "/p/"}`, "/p/acme/widget/versions": found}, nil, ""},
+		{"redirected too often", answers{wellKnown: "302 " + wellKnown}, &discoveryError, "more than 3 redirects"},
+		{"no document", answers{}, registry.ErrNoRegistry, ""},
+		{"no registry", answers{wellKnown: `{"modules.v1": "/m/"}`}, registry.ErrNoRegistry, ""},
+		{"another protocol", answers{wellKnown: `{"providers.v2": "/p/"}`}, registry.ErrNoRegistry, "of protocol version 1, but of another"},
+		{"unauthorized", answers{wellKnown: "401"}, fetch.ErrUnauthorized, "401"},
+		{"broken", answers{wellKnown: "500"}, &discoveryError, "6 tries"},
+		{"not an object", answers{wellKnown: `["providers.v1"]`}, &discoveryError, "unexpected JSON array"},
+		{"null", answers{wellKnown: `null`}, &discoveryError, "not a JSON object"},
+		{"empty", answers{wellKnown: ``}, &discoveryError, "incomplete JSON"},
+		{"garbage", answers{wellKnown: `{"providers.v1": "/p/"`}, &discoveryError, "incomplete JSON"},
+		{"HTML", answers{wellKnown: `<html>`}, &discoveryError, "not JSON"},
+		{"not a text", answers{wellKnown: `{"providers.v1": {}}`}, &discoveryError, "not a URL"},
+		{"empty URL", answers{wellKnown: `{"providers.v1": ""}`}, &discoveryError, "empty URL"},
+		{"scheme", answers{wellKnown: `{"providers.v1": "ftp://example.com/"}`}, &discoveryError, "scheme"},
+		{"user information", answers{wellKnown: `{"providers.v1": "https://u:p@example.com/"}`}, &discoveryError, "user information"},
+		{"too large", answers{wellKnown: `{"x": "` + strings.Repeat("x", 1<<20) + `"}`}, fetch.ErrTooLarge, "more than 1048576 bytes"},
+		{"deep", answers{wellKnown: strings.Repeat("[", 1<<19)}, &discoveryError, "max depth"},
+	} {
+		t.Run(test.name, func(t *testing.T) {
+			n := &network{answers: test.answers}
+			listing, err := n.registry(registry.Options{}).Versions(t.Context(), provider(t, "example.com/acme/widget"))
+			if test.err == nil {
+				if err != nil || len(listing.Versions) != 1 {
+					t.Errorf("got %v, %v", listing, err)
+				}
+				return
+			}
+			target, isError := test.err.(error)
+			if isError && !errors.Is(err, target) || !isError && !errors.As(err, test.err) || !strings.Contains(err.Error(), test.says) {
+				t.Errorf("got %v, want %v saying %q", err, test.err, test.says)
+			}
+			if errors.Is(err, sources.ErrNotFound) {
+				t.Errorf("%v is taken for an answer", err)
+			}
+			if err != nil && !strings.HasPrefix(err.Error(), "example.com/acme/widget: registry example.com: ") {
+				t.Errorf("%v does not say who was asked for what", err)
+			}
+		})
+	}
+}
+
+func TestDiscoveryNeedsJSON(t *testing.T) {
+	srv := httptest.NewTLSServer(http.HandlerFunc(func(rw http.ResponseWriter, _ *http.Request) {
+		rw.Header().Set("Content-Type", "text/html")
+		_, _ = io.WriteString(rw, services)
+	}))
+	defer srv.Close()
+	r := registry.New(fetch.New(fetch.Options{Transport: srv.Client().Transport}), registry.Options{})
+	_, err := r.Versions(t.Context(), provider(t, srv.Listener.Addr().String()+"/acme/widget"))
+	if err == nil || !strings.Contains(err.Error(), `content type "text/html"`) {
+		t.Errorf("got %v", err)
+	}
+}
+
+func TestDiscoveryHappensOnce(t *testing.T) {
+	for name, text := range map[string]string{"found": services, "broken": "401"} {
+		n := &network{answers: answers{wellKnown: text}}
+		r := n.registry(registry.Options{})
+		var group sync.WaitGroup
+		for i := range 20 {
+			p := provider(t, fmt.Sprintf("example.com/acme/widget%d", i))
+			group.Go(func() { _, _ = r.Versions(t.Context(), p) })
+		}
+		group.Wait()
+		asked := 0
+		for _, path := range n.paths() {
+			if strings.HasPrefix(path, wellKnown) {
+				asked++
+			}
+		}
+		if asked != 1 {
+			t.Errorf("%s: discovered %d times", name, asked)
+		}
+	}
+}
+
+// A blocking transport holds the first request until it is cancelled.
+type blocking struct {
+	*network
+	first   atomic.Bool
+	waiting chan struct{}
+}
+
+func (b *blocking) RoundTrip(r *http.Request) (*http.Response, error) {
+	if b.first.CompareAndSwap(false, true) {
+		close(b.waiting)
+		<-r.Context().Done()
+		return nil, r.Context().Err()
+	}
+	return b.network.RoundTrip(r)
+}
+
+// Whoever waits for a discovery that somebody else cancels goes on with it.
+func TestCancelledDiscoveryIsForgotten(t *testing.T) {
+	b := &blocking{network: &network{answers: answers{wellKnown: services, "/p/acme/widget/versions": "{}"}}, waiting: make(chan struct{})}
+	r := registry.New(fetch.New(fetch.Options{Transport: b}), registry.Options{})
+	p := provider(t, "example.com/acme/widget")
+	ctx, cancel := context.WithCancel(t.Context())
+	var group sync.WaitGroup
+	group.Go(func() {
+		if _, err := r.Versions(ctx, p); !errors.Is(err, context.Canceled) {
+			t.Errorf("the first: got %v", err)
+		}
+	})
+	<-b.waiting
+	for range 5 {
+		group.Go(func() {
+			if _, err := r.Versions(t.Context(), p); err != nil {
+				t.Errorf("another: %v", err)
+			}
+		})
+	}
+	cancel()
+	group.Wait()
+	if _, err := r.Versions(t.Context(), p); err != nil {
+		t.Errorf("later: %v", err)
+	}
+}
+
+func TestHostBlocks(t *testing.T) {
+	n := &network{answers: answers{
+		"https://other.example.com/x/acme/widget/versions": `{"versions": [{"version": "1.0.0"}]}`,
+		"https://rel.example.com/p/acme/widget/versions":   `{"versions": [{"version": "1.0.0"}]}`,
+	}}
+	r := n.registry(registry.Options{Services: map[sources.Host]map[string]string{
+		"example.com":       {"providers.v1": "https://other.example.com/x/"},
+		"rel.example.com":   {"providers.v1": "/p/"},
+		"empty.example.com": {},
+	}})
+	for _, host := range []string{"example.com", "rel.example.com"} {
+		if l, err := r.Versions(t.Context(), provider(t, host+"/acme/widget")); err != nil || len(l.Versions) != 1 {
+			t.Errorf("%s: got %v, %v", host, l, err)
+		}
+	}
+	if _, err := r.Versions(t.Context(), provider(t, "empty.example.com/acme/widget")); !errors.Is(err, registry.ErrNoRegistry) {
+		t.Errorf("empty: got %v", err)
+	}
+	if len(n.asked) != 2 {
+		t.Errorf("asked %q", n.paths())
+	}
+}
+
+func TestVersions(t *testing.T) {
+	for _, test := range []struct {
+		name, text, versions, warnings, says string
+	}{
+		{"none", `{"versions": []}`, "[]", "[]", ""},
+		{"null", `null`, "[]", "[]", ""},
+		{"nulls", `{"versions": [null], "warnings": null}`, "[]", `[ignored what is not a version: ""]`, ""},
+		{"some", `{"id": 5, "versions": [{"version": "1.10.0", "platforms": 7}, {"version": "1.2.0"}], "extra": []}`, "[1.2.0 1.10.0]", "[]", ""},
+		{"the same twice", `{"versions": [{"version": "1.0"}, {"version": "1.0.0"}]}`, "[1.0.0]", "[]", ""},
+		{"in capitals", `{"VERSIONS": [{"Version": "1.0.0"}]}`, "[1.0.0]", "[]", ""},
+		{"something after it", `{"versions": [{"version": "1.0.0"}]} {"versions"`, "[1.0.0]", "[]", ""},
+		{"what is none", `{"versions": [{"version": "v1"}, {"version": "1.0.0"}, {"version": "\u001b[2J"}]}`, "[1.0.0]", `[ignored what is not a version: "v1", "\x1b[2J"]`, ""},
+		{"many that are none", `{"versions": [` + strings.Repeat(`{"version": "x"},`, 99) + `{"version": "1.0.0"}]}`, "[1.0.0]", `[ignored what is not a version: "x", "x", "x", "x", "x", and 94 more]`, ""},
+		{"warnings", `{"versions": [], "warnings": ["moved\u001b[0m\u202e", "b"]}`, "[]", "[moved [0m  b]", ""},
+		{"a number", `{"versions": [{"version": 1}]}`, "[]", "[]", "unexpected JSON number"},
+		{"a text", `{"versions": "1.0.0"}`, "[]", "[]", "unexpected JSON string"},
+		{"cut", `{"versions": [`, "[]", "[]", "incomplete JSON"},
+		{"forbidden", `403`, "[]", "[]", "403 Forbidden"},
+		{"broken", `503`, "[]", "[]", "503 Service Unavailable (6 tries"},
+	} {
+		t.Run(test.name, func(t *testing.T) {
+			n := &network{answers: answers{wellKnown: services, "/p/acme/widget/versions": test.text}}
+			l, err := n.registry(registry.Options{}).Versions(t.Context(), provider(t, "example.com/acme/widget"))
+			if (err != nil) != (test.says != "") || err != nil && !strings.Contains(err.Error(), test.says) {
+				t.Fatalf("got %v, want %q", err, test.says)
+			}
+			if got := fmt.Sprint(l.Versions); got != test.versions {
+				t.Errorf("versions: got %s, want %s", got, test.versions)
+			}
+			if got := fmt.Sprint(l.Warnings); got != test.warnings {
+				t.Errorf("warnings: got %s, want %s", got, test.warnings)
+			}
+		})
+	}
+}
+
+func TestUnknownProvider(t *testing.T) {
+	const host = "https://registry.terraform.io"
+	for _, test := range []struct{ name, provider, legacy, hint string }{
+		{"moved", "hashicorp/widget", `{"id": "old/widget", "moved_to": "acme/widget"}`, "did you mean acme/widget?"},
+		{"elsewhere", "hashicorp/widget", `{"id": "acme/widget"}`, "did you mean acme/widget?"},
+		{"other type", "hashicorp/widget", `{"id": "acme/gadget"}`, "must give its source"},
+		{"with a host", "hashicorp/widget", `{"id": "evil.example/acme/widget"}`, "must give its source"},
+		{"itself", "hashicorp/widget", `{"id": "hashicorp/widget"}`, "must give its source"},
+		{"nonsense", "hashicorp/widget", `{"id": "a b/widget"}`, "must give its source"},
+		{"nowhere", "hashicorp/widget", `404`, "must give its source"},
+		{"other namespace", "acme/gadget", `{"id": "acme/widget"}`, ""},
+		{"other host", "example.com/hashicorp/widget", `{"id": "acme/widget"}`, ""},
+	} {
+		n := &network{answers: answers{wellKnown: services, host + wellKnown: services, host + "/p/-/widget/versions": test.legacy}}
+		_, err := n.registry(registry.Options{}).Versions(t.Context(), provider(t, test.provider))
+		if !errors.Is(err, sources.ErrNotFound) {
+			t.Errorf("%s: got %v", test.name, err)
+		}
+		hints := strings.Join(sources.Hints(err), "\n")
+		if (hints == "") != (test.hint == "") || !strings.Contains(hints, test.hint) {
+			t.Errorf("%s: hints %q, want %q", test.name, hints, test.hint)
+		}
+	}
+}
+
+func TestUnauthorized(t *testing.T) {
+	for _, test := range []struct {
+		name, host string
+		answers    answers
+		hint       string
+	}{
+		{"with credentials", "example.com", answers{wellKnown: services, "/p/acme/widget/versions": "401"}, "credentials configured for example.com are still valid"},
+		{"without", "other.example.com", answers{"https://other.example.com" + wellKnown: "403"}, "configure credentials for other.example.com"},
+		{"elsewhere", "example.com", answers{wellKnown: `{"providers.v1": "https://x.example.com/p/"}`, "https://x.example.com/p/acme/widget/versions": "401"}, "has its registry at x.example.com: configure credentials for that host"},
+		{"without TLS", "example.com", answers{wellKnown: `{"providers.v1": "http://example.com/p/"}`, "http://example.com/p/acme/widget/versions": "401"}, "would not stay secret"},
+	} {
+		n := &network{answers: test.answers}
+		_, err := n.registry(registry.Options{}).Versions(t.Context(), provider(t, test.host+"/acme/widget"))
+		if !errors.Is(err, fetch.ErrUnauthorized) || !strings.Contains(strings.Join(sources.Hints(err), "\n"), test.hint) {
+			t.Errorf("%s: got %v with hints %q, want %q", test.name, err, sources.Hints(err), test.hint)
+		}
+	}
+}
+
+func TestGitHubIsNoRegistry(t *testing.T) {
+	n := &network{answers: answers{}}
+	_, err := n.registry(registry.Options{}).Versions(t.Context(), provider(t, "github.com/acme/widget"))
+	if !errors.Is(err, registry.ErrNoRegistry) || !strings.Contains(strings.Join(sources.Hints(err), "\n"), "github.com holds the sources") {
+		t.Errorf("got %v with hints %q", err, sources.Hints(err))
+	}
+}
