@@ -21,7 +21,7 @@ const (
 )
 
 const (
-	litBits, distBits = 11, 8
+	litBits, distBits = 11, 10
 	litMask, distMask = 1<<litBits - 1, 1<<distBits - 1
 
 	maxCode = 15 // bits
@@ -31,10 +31,10 @@ const (
 )
 
 // The sizes are powers of two above what 288 or 32 codes of up to 15 bits can
-// need with their subtables, 2342 and 402, so that an index costs no check.
+// need with their subtables, 2342 and 1074, so that an index costs no check.
 type (
 	litTable  [4096]uint32
-	distTable [512]uint32
+	distTable [2048]uint32
 )
 
 // litSymbols and distSymbols are the entries for symbols, but for their codes.
