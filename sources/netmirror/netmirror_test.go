@@ -1,0 +1,333 @@
+package netmirror_test
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"net/http"
+	"net/http/httptest"
+	"reflect"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/larder-cli/larder/sources"
+	"github.com/larder-cli/larder/sources/fetch"
+	"github.com/larder-cli/larder/sources/netmirror"
+)
+
+// An answer is what the mirror says to a URL.
+type answer struct {
+	status   int // 0 means 200
+	kind     string
+	location string
+	body     string
+}
+
+// A network is a transport that answers, and remembers what it was asked. What
+// is not there is 404.
+type network struct {
+	answers map[string]answer
+	asked   []*http.Request
+}
+
+func (n *network) RoundTrip(r *http.Request) (*http.Response, error) {
+	n.asked = append(n.asked, r)
+	a, ok := n.answers[r.URL.String()]
+	if !ok {
+		a.status = http.StatusNotFound
+	}
+	rec := httptest.NewRecorder()
+	rec.Header().Set("Location", a.location)
+	rec.Header().Set("Content-Type", a.kind)
+	rec.WriteHeader(max(a.status, http.StatusOK))
+	rec.Body.WriteString(a.body)
+	return rec.Result(), nil
+}
+
+func document(body string) answer { return answer{kind: "application/json", body: body} }
+
+func (n *network) mirror(t testing.TB, base string, opts netmirror.Options) *netmirror.Mirror {
+	t.Helper()
+	m, err := netmirror.New(fetch.New(fetch.Options{
+		Transport:     n,
+		EngineVersion: "1.11.4",
+		Token: func(_ context.Context, h sources.Host) (string, bool, error) {
+			return "secret", h == "m.example.org", nil
+		},
+		Sleep: func(ctx context.Context, _ time.Duration) error { return ctx.Err() },
+	}), base, opts)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return m
+}
+
+const (
+	base       = "https://m.example.org/providers/"
+	indexURL   = base + "example.com/acme/widget/index.json"
+	versionURL = base + "example.com/acme/widget/1.0.0.json"
+)
+
+func provider(t testing.TB, s string) sources.Provider {
+	t.Helper()
+	p, err := sources.ParseProvider(s, sources.Terraform)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return p
+}
+
+func packageID(t testing.TB, p, v string) sources.PackageID {
+	t.Helper()
+	version, err := sources.ParseVersion(v)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return sources.PackageID{Provider: provider(t, p), Version: version, Platform: sources.Platform{OS: "linux", Arch: "amd64"}}
+}
+
+func TestBaseURLs(t *testing.T) {
+	for _, test := range []struct{ in, name, says string }{
+		{"https://m.example.org/", "network mirror https://m.example.org/", ""},
+		{"https://m.example.org", "network mirror https://m.example.org/", ""},
+		{"https://m.example.org/a/b", "network mirror https://m.example.org/a/b/", ""},
+		{"https://m.example.org/a%2Fb", "network mirror https://m.example.org/a%2Fb/", ""},
+		{"https://user:secret@m.example.org:8443/a/?secret#secret", "network mirror https://m.example.org:8443/a/", ""},
+		{"http://m.example.org/", "", "network mirror http://m.example.org/: not an https URL"},
+		{"https:///a/", "", "without a host"},
+		{"m.example.org", "", "unsupported URL scheme"},
+		{"https://u:sec/ret@m", "", "network mirror (invalid URL): invalid URL"},
+		{"", "", "empty URL"},
+	} {
+		m, err := netmirror.New(fetch.New(fetch.Options{Offline: true}), test.in, netmirror.Options{})
+		if (err != nil) != (test.says != "") || err != nil && !strings.Contains(err.Error(), test.says) {
+			t.Errorf("%q: got %v, want %q", test.in, err, test.says)
+		}
+		if err == nil && m.String() != test.name {
+			t.Errorf("%q: got %q, want %q", test.in, m, test.name)
+		}
+	}
+}
+
+func TestRequests(t *testing.T) {
+	for _, test := range []struct{ base, provider, version, index, document string }{
+		{base, "example.com/acme/widget", "1.0.0", "example.com/acme/widget/index.json", "example.com/acme/widget/1.0.0.json"},
+		{base, "example.com/acme/widget", "1.0.0-rc.1+build", "example.com/acme/widget/index.json", "example.com/acme/widget/1.0.0-rc.1+build.json"},
+		{base, "localhost:8443/acme/widget", "1.0.0", "localhost:8443/acme/widget/index.json", "localhost:8443/acme/widget/1.0.0.json"},
+		{base, "café.example.com/acme/widget", "1.0.0", "xn--caf-dma.example.com/acme/widget/index.json", "xn--caf-dma.example.com/acme/widget/1.0.0.json"},
+		{strings.TrimSuffix(base, "/"), "acme/widget", "1.0.0", "registry.terraform.io/acme/widget/index.json", "registry.terraform.io/acme/widget/1.0.0.json"},
+	} {
+		n := &network{answers: map[string]answer{base + test.document: document(`{}`)}}
+		m := n.mirror(t, test.base, netmirror.Options{})
+		_, _ = m.Versions(t.Context(), provider(t, test.provider))
+		_, _ = m.Package(t.Context(), packageID(t, test.provider, test.version))
+		for i, want := range []string{base + test.index, base + test.document} {
+			if got := n.asked[i].URL.String(); got != want {
+				t.Errorf("asked for %s, want %s", got, want)
+			}
+			for header, want := range map[string]string{"Authorization": "Bearer secret", "X-Terraform-Version": "1.11.4"} {
+				if got := n.asked[i].Header.Get(header); got != want {
+					t.Errorf("%s: got %q, want %q", header, got, want)
+				}
+			}
+		}
+	}
+}
+
+func TestVersions(t *testing.T) {
+	for _, test := range []struct {
+		name                     string
+		answer                   answer
+		versions, warnings, says string
+	}{
+		{"some", document(`{"versions": {"1.10.0": {}, "1.2.0": null, "1.0.0+b": {"x": 1}}}`), "[1.0.0+b 1.2.0 1.10.0]", "[]", ""},
+		{"short", document(`{"versions": {"0.9": {}, "0.9.0": {}}}`), "[0.9.0]", "[]", ""},
+		{"none", document(`{"versions": {}}`), "[]", "[]", ""},
+		{"missing", document(`{}`), "[]", "[]", ""},
+		{"null", document(`null`), "[]", "[]", ""},
+		{"what is none", document(`{"versions": {"latest": {}, "1.0.0": {}, "v1": {}}}`), "[1.0.0]", `[ignored what is not a version: "latest", "v1"]`, ""},
+		{"something after it", document(`{"versions": {"1.0.0": {}}} x`), "[1.0.0]", "[]", ""},
+		{"parameters", answer{kind: "application/json; charset=utf-8; x", body: `{"versions": {"1.0.0": {}}}`}, "[1.0.0]", "[]", ""},
+		{"texts", document(`{"versions": {"1.0.0": "x"}}`), "[]", "[]", "unexpected JSON string"},
+		{"lists", document(`{"versions": {"1.0.0": []}}`), "[]", "[]", "unexpected JSON array"},
+		{"a list", document(`{"versions": ["1.0.0"]}`), "[]", "[]", "unexpected JSON array"},
+		{"cut", document(`{"versions": {"1.0.0"`), "[]", "[]", "incomplete JSON"},
+		{"other type", answer{kind: "text/plain", body: `{}`}, "[]", "[]", `content type "text/plain", expected application/json`},
+		{"no type", answer{body: `{}`}, "[]", "[]", `content type ""`},
+		{"redirected too often", answer{status: 302, location: indexURL}, "[]", "[]", "more than 5 redirects"},
+		{"broken", answer{status: 500}, "[]", "[]", "500 Internal Server Error (6 tries"},
+		{"gone", answer{status: 410}, "[]", "[]", "410 Gone"},
+	} {
+		t.Run(test.name, func(t *testing.T) {
+			n := &network{answers: map[string]answer{indexURL: test.answer}}
+			l, err := n.mirror(t, base, netmirror.Options{}).Versions(t.Context(), provider(t, "example.com/acme/widget"))
+			if (err != nil) != (test.says != "") || err != nil && !strings.Contains(err.Error(), test.says) {
+				t.Fatalf("got %v, want %q", err, test.says)
+			}
+			if errors.Is(err, sources.ErrNotFound) {
+				t.Errorf("%v is taken for an answer", err)
+			}
+			if got := fmt.Sprint(l.Versions); got != test.versions {
+				t.Errorf("versions: got %s, want %s", got, test.versions)
+			}
+			if got := fmt.Sprint(l.Warnings); got != test.warnings {
+				t.Errorf("warnings: got %s, want %s", got, test.warnings)
+			}
+		})
+	}
+}
+
+func TestUnauthorized(t *testing.T) {
+	for _, test := range []struct{ base, hint string }{
+		{"https://m.example.org/", "m.example.org rejected the credentials"},
+		{"https://n.example.org/", "configure some for n.example.org"},
+	} {
+		n := &network{answers: map[string]answer{test.base + "example.com/acme/widget/index.json": {status: 401}}}
+		_, err := n.mirror(t, test.base, netmirror.Options{}).Versions(t.Context(), provider(t, "example.com/acme/widget"))
+		if !errors.Is(err, fetch.ErrUnauthorized) || !strings.Contains(strings.Join(sources.Hints(err), "\n"), test.hint) {
+			t.Errorf("got %v with hints %q, want %q", err, sources.Hints(err), test.hint)
+		}
+	}
+}
+
+func TestPackage(t *testing.T) {
+	const doc = `{"archives": {
+		"linux_amd64": {"url": "../w%20x.zip?sig=secret", "hashes": ["h1:a", "zh:b", "new:c"]},
+		"darwin_arm64": {"url": "x", "hashes": ["zh:d", "zh:b"]}, "plan9_386": null}}`
+	n := &network{answers: map[string]answer{
+		versionURL:                           {status: 302, location: "https://cdn.example.org/x/y/1.json"},
+		"https://cdn.example.org/x/y/1.json": document(doc),
+	}}
+	got, err := n.mirror(t, base, netmirror.Options{TrustAllHashes: true}).Package(t.Context(), packageID(t, "example.com/acme/widget", "1.0.0"))
+	want := sources.Package{
+		ID:       packageID(t, "example.com/acme/widget", "1.0.0"),
+		Location: sources.Location{URL: "https://cdn.example.org/x/w%20x.zip?sig=secret"},
+		Filename: "w x.zip",
+		Hashes:   []sources.Hash{"h1:a", "zh:b", "new:c"},
+		Source:   "network mirror " + base,
+		Kind:     sources.FromNetwork,
+	}
+	if err != nil || !reflect.DeepEqual(got, want) {
+		t.Errorf("got  %+v, %v\nwant %+v", got, err, want)
+	}
+	if n.asked[1].Header.Get("Authorization") != "" {
+		t.Error("credentials went elsewhere")
+	}
+}
+
+func TestTrustAllHashes(t *testing.T) {
+	const doc = `{"archives": {"linux_amd64": {"url": "x.zip", "hashes": ["zh:a"]}, "darwin_arm64": {"url": "y.zip", "hashes": ["zh:b", "zh:a"]}, "plan9_386": null}}`
+	const id = "registry.opentofu.org/acme/widget"
+	n := &network{answers: map[string]answer{base + id + "/1.0.0.json": document(doc)}}
+	for trust, want := range map[bool]string{true: "[zh:b zh:a]", false: "[]"} {
+		p, err := n.mirror(t, base, netmirror.Options{TrustAllHashes: trust}).Package(t.Context(), packageID(t, id, "1.0.0"))
+		if err != nil || fmt.Sprint(p.Offered) != want {
+			t.Errorf("trusted: %t: got %v, %v, want %s", trust, p.Offered, err, want)
+		}
+	}
+}
+
+func TestPackagesRefused(t *testing.T) {
+	linux := func(archive string) answer { return document(`{"archives": {"linux_amd64": ` + archive + `}}`) }
+	for _, test := range []struct {
+		name   string
+		answer answer
+		says   string
+	}{
+		{"no URL", linux(`{}`), "url of linux_amd64: empty URL"},
+		{"other scheme", linux(`{"url": "file:///x"}`), "unsupported URL scheme"},
+		{"no scheme of hash", linux(`{"url": "x.zip", "hashes": ["abc"]}`), "no scheme"},
+		{"null hash", linux(`{"url": "x.zip", "hashes": [null]}`), "no scheme"},
+		{"unknown hashes", linux(`{"url": "x.zip", "hashes": ["a:b", "c:d"]}`), "schemes that nobody can check"},
+		{"wrong type", linux(`["x"]`), "unexpected JSON array"},
+		{"other type", answer{kind: "text/html", body: "<html>"}, "content type"},
+		{"forbidden", answer{status: 403}, "403"},
+	} {
+		n := &network{answers: map[string]answer{versionURL: test.answer}}
+		_, err := n.mirror(t, base, netmirror.Options{}).Package(t.Context(), packageID(t, "example.com/acme/widget", "1.0.0"))
+		if err == nil || !strings.Contains(err.Error(), test.says) || errors.Is(err, sources.ErrNotFound) {
+			t.Errorf("%s: got %v, want %s", test.name, err, test.says)
+		}
+	}
+}
+
+func TestMissingPackage(t *testing.T) {
+	for _, test := range []struct {
+		name           string
+		index, version answer
+		is             error // nil if it is no answer
+		hint           string
+	}{
+		{"platform", answer{}, document(`{"archives": {"darwin_arm64": {"url": "x"}, "a_b": null}}`), sources.ErrNoPlatform, "has 1.0.0 for darwin_arm64"},
+		{"null", answer{}, document(`{"archives": {"linux_amd64": null}}`), sources.ErrNoPlatform, ""},
+		{"no archives", answer{}, document(`null`), sources.ErrNoPlatform, ""},
+		{"version", document(`{"versions": {"2.0.0": {}}}`), answer{status: 404}, sources.ErrNotFound, ""},
+		{"provider", answer{status: 404}, answer{status: 404}, sources.ErrNotFound, ""},
+		{"what the index promises", document(`{"versions": {"1.0": {}}}`), answer{status: 404}, nil, "names this version"},
+		{"index broken", answer{status: 500}, answer{status: 404}, nil, ""},
+	} {
+		n := &network{answers: map[string]answer{indexURL: test.index, versionURL: test.version}}
+		_, err := n.mirror(t, base, netmirror.Options{}).Package(t.Context(), packageID(t, "example.com/acme/widget", "1.0.0"))
+		if err == nil || errors.Is(err, sources.ErrNotFound) != (test.is != nil) || test.is != nil && !errors.Is(err, test.is) {
+			t.Errorf("%s: got %v", test.name, err)
+		}
+		if hints := strings.Join(sources.Hints(err), "\n"); (hints == "") != (test.hint == "") || !strings.Contains(hints, test.hint) {
+			t.Errorf("%s: hints %q, want %q", test.name, hints, test.hint)
+		}
+	}
+}
+
+func FuzzIndex(f *testing.F) {
+	for _, s := range []string{`{"versions": {"1.0": {}, "2.0.0": null}}`, `{"versions": {"x": {}}}`, `null`, `[]`, `{"versions": {"1.0.0": 1}}`} {
+		f.Add(s)
+	}
+	f.Fuzz(func(t *testing.T, text string) {
+		list := func(text string) (sources.Listing, error) {
+			n := &network{answers: map[string]answer{indexURL: document(text)}}
+			return n.mirror(t, base, netmirror.Options{}).Versions(t.Context(), provider(t, "example.com/acme/widget"))
+		}
+		l, err := list(text)
+		if err != nil {
+			return
+		}
+		versions := map[string]struct{}{}
+		for _, v := range l.Versions {
+			versions[v.String()] = struct{}{}
+		}
+		again, err := json.Marshal(map[string]any{"versions": versions})
+		if err != nil {
+			t.Fatal(err)
+		}
+		if m, err := list(string(again)); err != nil || !slices.Equal(l.Versions, m.Versions) || len(m.Warnings) > 0 {
+			t.Errorf("%q: %v, and again %v, %v", text, l.Versions, m, err)
+		}
+	})
+}
+
+func FuzzVersion(f *testing.F) {
+	for _, s := range []string{`{"archives": {"linux_amd64": {"url": "x.zip", "hashes": ["h1:a"]}}}`, `{"archives": {"linux_amd64": null}}`, `{"archives": []}`, `{"archives": {"linux_amd64": {"url": "//"}}}`} {
+		f.Add(s)
+	}
+	f.Fuzz(func(t *testing.T, text string) {
+		ask := func(text string) (sources.Package, error) {
+			n := &network{answers: map[string]answer{base + "registry.opentofu.org/acme/widget/1.0.0.json": document(text)}}
+			return n.mirror(t, base, netmirror.Options{TrustAllHashes: true}).Package(t.Context(), packageID(t, "registry.opentofu.org/acme/widget", "1.0.0"))
+		}
+		p, err := ask(text)
+		if err != nil {
+			return
+		}
+		own := map[string]any{"url": p.Location.URL, "hashes": p.Hashes}
+		again, err := json.Marshal(map[string]any{"archives": map[string]any{"linux_amd64": own}})
+		if err != nil {
+			t.Fatal(err)
+		}
+		q, err := ask(string(again))
+		if p.Offered, q.Offered = nil, nil; err != nil || !reflect.DeepEqual(p, q) {
+			t.Errorf("%q: %+v, and again %+v, %v", text, p, q, err)
+		}
+	})
+}
