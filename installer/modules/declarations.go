@@ -3,10 +3,10 @@ package modules
 import (
 	"cmp"
 	"fmt"
-	"path/filepath"
 	"slices"
 
 	"github.com/hashicorp/hcl/v2"
+	"github.com/zclconf/go-cty/cty"
 
 	"github.com/larder-cli/larder/sources"
 )
@@ -109,10 +109,9 @@ var (
 	checkSchema = &hcl.BodySchema{Blocks: []hcl.BlockHeaderSchema{dataHeader}}
 )
 
-// read adds what the file called name says, relative to the root module; its
-// directory is dir.
-func (d *declarations) read(dir, name string, amends bool) {
-	body := d.diags.parseFile(filepath.Join(dir, filepath.Base(name)), name)
+// read adds what the file at path says, which messages call name.
+func (d *declarations) read(path, name string, amends bool) {
+	body := d.diags.parseFile(path, name)
 	for _, b := range d.content(body, fileSchema).Blocks {
 		d.block(b, amends)
 	}
@@ -225,8 +224,7 @@ func (d *declarations) provider(b *hcl.Block, amends bool) {
 	attr := args["version"]
 	if attr != nil {
 		d.diags.warn(attr.NameRange, "move the version constraint to required_providers", "a version argument in a provider block is deprecated")
-		p.version = d.version(attr.Expr)
-		p.at = attr.Range
+		p.version, p.at = d.bareVersion(attr.Expr), attr.Range
 	}
 	d.providers.put(name+"."+alias, p, amends, func(old *providerBlock) {
 		if attr != nil {
@@ -326,6 +324,20 @@ func (d *declarations) strictName(s string, at place) (string, bool) {
 // version reads a version argument. The zero version stands for a wrong one.
 func (d *declarations) version(expr hcl.Expression) version {
 	s, ok := text(expr)
+	if !ok {
+		d.diags.fail(expr.Range(), "", "the version is not a constant string")
+		return version{}
+	}
+	return d.parseVersion(s, expr.Range())
+}
+
+// bareVersion reads a version as Terraform 0.12 did, which took numbers too.
+func (d *declarations) bareVersion(expr hcl.Expression) version {
+	v := constant(expr)
+	if v != cty.NilVal && v.IsNull() {
+		return version{}
+	}
+	s, ok := primitive(v)
 	if !ok {
 		d.diags.fail(expr.Range(), "", "the version is not a constant string")
 		return version{}

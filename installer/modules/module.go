@@ -37,7 +37,7 @@ func (w *walk) module(dir string) *module {
 }
 
 func (w *walk) readModule(dir string) *module {
-	names, err := configNames(within(w.root, dir))
+	names, err := configNames(w.path(dir))
 	if err != nil {
 		w.diags.fail(place{Filename: dir}, "", "module directory: %v", cause(err))
 		return &module{}
@@ -50,54 +50,52 @@ func (w *walk) readModule(dir string) *module {
 	for _, amends := range []bool{false, true} {
 		for _, name := range m.files {
 			if override(name) == amends {
-				d.read(within(w.root, dir), filepath.Join(dir, name), amends)
+				d.read(filepath.Join(w.path(dir), name), filepath.Join(dir, name), amends)
 			}
 		}
 	}
-	r := resolver{declarations: d, module: m}
+	r := &resolver{declarations: d, module: m, localNames: map[sources.Provider]required{}, warned: map[string]bool{}}
 	r.resolve()
 	return m
 }
 
-// A resolver turns declarations into needs.
+// A resolver makes a module of declarations.
 type resolver struct {
 	*declarations
-	*module
+	module     *module
 	localNames map[sources.Provider]required // the first for each provider
 	warned     map[string]bool               // local names that have been warned of
 }
 
 func (r *resolver) resolve() {
-	r.names = map[string]sources.Provider{}
-	r.localNames = map[sources.Provider]required{}
-	r.warned = map[string]bool{}
+	m := r.module
+	m.names = map[string]sources.Provider{}
+	m.calls, m.backend = r.moduleCalls.rows, r.backend
 	for _, q := range r.required.rows {
-		r.require(q)
+		m.needs = append(m.needs, r.require(q))
 	}
 	for _, p := range r.providers.rows {
-		r.use(&r.module.needs, p.name, p.version, p.at)
+		m.needs = append(m.needs, r.use(p.name, p.version, p.at))
 	}
 	for _, u := range r.resources.rows {
-		r.useFor(&r.module.needs, u)
+		m.needs = append(m.needs, r.useFor(u)...)
 	}
 	for _, u := range r.targets {
 		if _, declared := r.resources.index[u.key()]; !declared {
-			r.useFor(&r.module.imports, u)
+			m.imports = append(m.imports, r.useFor(u)...)
 		}
 	}
-	r.module.calls = r.moduleCalls.rows
-	r.module.backend = r.declarations.backend
 }
 
-// require adds an entry of required_providers.
-func (r *resolver) require(q required) {
-	r.names[q.name] = q.provider
+// require takes up an entry of required_providers.
+func (r *resolver) require(q required) need {
+	r.module.names[q.name] = q.provider
 	if first, ok := r.localNames[q.provider]; ok {
 		r.duplicate(q.name, first, q.at)
 	} else {
 		r.localNames[q.provider] = q
 	}
-	r.needs = append(r.needs, need{q.provider, q.version.constraints, q.version.text, q.at})
+	return need{q.provider, q.version.constraints, q.version.text, q.at}
 }
 
 // duplicate warns that a provider goes by two names in this module.
@@ -109,31 +107,30 @@ func (r *resolver) duplicate(name string, first required, at place) {
 	}
 }
 
-// useFor adds the provider of a resource.
-func (r *resolver) useFor(needs *[]need, u resource) {
+// useFor is the need of a resource, if it has a valid one.
+func (r *resolver) useFor(u resource) []need {
 	if u.provider != "" {
-		r.use(needs, u.provider, version{}, u.at)
-		return
+		return []need{r.use(u.provider, version{}, u.at)}
 	}
-	implied, _, _ := strings.Cut(u.typ, "_")
-	name, err := sources.ParseLocalName(strings.ToLower(implied))
+	prefix, _, _ := strings.Cut(u.typ, "_")
+	name, err := sources.ParseLocalName(strings.ToLower(prefix))
 	if err != nil {
 		r.diags.fail(u.at, "name the provider with a provider argument", "type %q implies a provider: %v", u.typ, err)
-		return
+		return nil
 	}
-	r.use(needs, name, version{}, u.at)
+	return []need{r.use(name, version{}, u.at)}
 }
 
-// use adds the provider that goes by a local name.
-func (r *resolver) use(needs *[]need, name string, v version, at place) {
-	p, ok := r.names[name]
+// use is the need of whatever refers to a provider by its local name.
+func (r *resolver) use(name string, v version, at place) need {
+	p, ok := r.module.names[name]
 	if !ok {
 		p = implied(name, r.engine)
 		if first, ok := r.localNames[p]; ok {
 			r.duplicate(name, first, at)
 		}
 	}
-	*needs = append(*needs, need{p, v.constraints, v.text, at})
+	return need{p, v.constraints, v.text, at}
 }
 
 // implied is the provider of a valid local name that required_providers gives

@@ -13,7 +13,6 @@ package modules
 import (
 	"cmp"
 	"context"
-	"path/filepath"
 	"slices"
 
 	"github.com/larder-cli/larder/sources"
@@ -87,12 +86,4 @@ func (w *walk) requirements() []sources.Requirement {
 	}
 	slices.SortFunc(all, func(a, b sources.Requirement) int { return a.Provider.Compare(b.Provider) })
 	return all
-}
-
-// within is path if it is absolute, else the same path seen from dir.
-func within(dir, path string) string {
-	if filepath.IsAbs(path) {
-		return filepath.Clean(path)
-	}
-	return filepath.Join(dir, path)
 }

@@ -2,8 +2,6 @@ package modules
 
 import (
 	"github.com/hashicorp/hcl/v2"
-	"github.com/zclconf/go-cty/cty"
-	"github.com/zclconf/go-cty/cty/convert"
 
 	"github.com/larder-cli/larder/sources"
 )
@@ -35,18 +33,6 @@ func (d *declarations) bareEntry(q *required, attr *hcl.Attribute) {
 	}
 	q.name, q.provider = name, implied(name, d.engine)
 	q.version = d.parseVersion(s, attr.Expr.Range())
-}
-
-// primitive is a constant string, number or bool as text.
-func primitive(v cty.Value) (string, bool) {
-	if v == cty.NilVal || !v.Type().IsPrimitiveType() {
-		return "", false
-	}
-	s, err := convert.Convert(v, cty.String)
-	if err != nil {
-		return "", false
-	}
-	return s.AsString(), true
 }
 
 func (d *declarations) objectEntry(q *required, attr *hcl.Attribute, pairs []hcl.KeyValuePair) {

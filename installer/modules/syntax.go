@@ -8,6 +8,7 @@ import (
 	"github.com/hashicorp/hcl/v2/hclsyntax"
 	"github.com/hashicorp/hcl/v2/json"
 	"github.com/zclconf/go-cty/cty"
+	"github.com/zclconf/go-cty/cty/convert"
 )
 
 const (
@@ -20,7 +21,8 @@ const (
 	maxExpression = 64 << 10
 )
 
-// parseFile parses the file at path. It returns nil if there are errors.
+// parseFile parses the file at path, which messages call name. It returns nil
+// if there are errors.
 func (ds *diagnostics) parseFile(path, name string) hcl.Body {
 	ds.reading(name)
 	src, err := readFile(path)
@@ -129,7 +131,7 @@ func constant(expr hcl.Expression) cty.Value {
 		return cty.NilVal
 	}
 	v, diags := expr.Value(nil)
-	if diags.HasErrors() || !v.IsKnown() || v.IsNull() {
+	if diags.HasErrors() || !v.IsKnown() {
 		return cty.NilVal
 	}
 	return v
@@ -137,10 +139,22 @@ func constant(expr hcl.Expression) cty.Value {
 
 // text is the value of expr if it is a constant string.
 func text(expr hcl.Expression) (string, bool) {
-	if v := constant(expr); v != cty.NilVal && v.Type() == cty.String {
+	if v := constant(expr); v != cty.NilVal && v.Type() == cty.String && !v.IsNull() {
 		return v.AsString(), true
 	}
 	return "", false
+}
+
+// primitive is a string, number or bool as text.
+func primitive(v cty.Value) (string, bool) {
+	if v == cty.NilVal || v.IsNull() || !v.Type().IsPrimitiveType() {
+		return "", false
+	}
+	s, err := convert.Convert(v, cty.String)
+	if err != nil {
+		return "", false
+	}
+	return s.AsString(), true
 }
 
 // textOf is the value of an argument of body if it is a constant string.

@@ -60,7 +60,12 @@ func newWalk(dir string, opts Options) *walk {
 }
 
 // path is where a file or directory named relative to the root module is.
-func (w *walk) path(name string) string { return within(w.root, name) }
+func (w *walk) path(name string) string {
+	if filepath.IsAbs(name) {
+		return filepath.Clean(name)
+	}
+	return filepath.Join(w.root, name)
+}
 
 // require adds needs to the requirements.
 func (w *walk) require(needs []need) {

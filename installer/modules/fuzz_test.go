@@ -1,0 +1,92 @@
+package modules_test
+
+import (
+	"strings"
+	"testing"
+
+	"github.com/rogpeppe/go-internal/txtar"
+
+	"github.com/larder-cli/larder/installer/modules"
+	"github.com/larder-cli/larder/sources"
+)
+
+// fuzzed are the files that may hold anything.
+var fuzzed = []string{
+	"a.tf", "a.tf.json", "a_override.tf", "x.tftest.hcl", "x.tftest.json",
+	"terraform.tfstate", ".terraform/terraform.tfstate", ".terraform/environment",
+	".terraform/modules/modules.json",
+}
+
+// FuzzLoad: whatever a file holds, what comes of it is well-formed, and says
+// where it comes from.
+func FuzzLoad(f *testing.F) {
+	seeds, err := txtar.ParseFile("testdata/manifest.txtar")
+	if err != nil {
+		f.Fatal(err)
+	}
+	for _, seed := range append(seeds.Files, []txtar.File{
+		{Name: "a.tf", Data: []byte("terraform {\n  required_providers {\n    a = { source = \"b/c\", version = \">= 1\" }\n  }\n  backend \"local\" {\n    path = \"x\"\n  }\n}\n")},
+		{Name: "a.tf", Data: []byte("import {\n  to = a_b.c[each.key]\n  provider = \"d.e\"\n}\nprovider \"p\" {\n  version = 1\n}\ncheck \"x\" {\n  data \"a_b\" \"c\" {}\n}\n")},
+		{Name: "a.tf.json", Data: []byte(`{"terraform":{"required_providers":{"a":{"source":"b/c"},"d":1.0}},"import":{"to":"a_b.c[0]"},"resource":{"a_b":{"c":[{"provider":"x.y"}]}}}`)},
+		{Name: "x.tftest.hcl", Data: []byte("run \"x\" {\n  module {\n    source = \"./m\"\n  }\n}\n")},
+		{Name: "terraform.tfstate", Data: []byte(`{"version":4,"resources":[{"provider":"module.a.provider[\"a.b/c/d\"].e"}]}`)},
+		{Name: "terraform.tfstate", Data: []byte(`{"version":3,"modules":[{"resources":{"a":{}}}]}`)},
+		{Name: ".terraform/terraform.tfstate", Data: []byte(`{"backend":{"type":"local","config":{"path":"a"}}}`)},
+	}...) {
+		for i, name := range fuzzed {
+			if name == seed.Name || name == "a.tf" && seed.Name == "main.tf" {
+				f.Add(i, string(seed.Data))
+			}
+		}
+	}
+	f.Fuzz(func(t *testing.T, kind int, contents string) {
+		if kind < 0 || kind >= len(fuzzed) {
+			t.Skip()
+		}
+		dir := unpack(t, &txtar.Archive{Files: []txtar.File{
+			{Name: "main.tf", Data: []byte("module \"m\" {\n  source = \"x/y/z\"\n}\nresource \"r_x\" \"y\" {}\n")},
+			{Name: "m/main.tf", Data: []byte("resource \"m_x\" \"y\" {}\n")},
+			{Name: fuzzed[kind], Data: []byte(contents)},
+		}})
+		for _, engine := range []sources.Engine{sources.Terraform, sources.OpenTofu} {
+			tree, ds := modules.Load(t.Context(), dir, modules.Options{Engine: engine})
+			for _, r := range tree.Requirements {
+				checkProvider(t, r.Provider, engine)
+				checkOrigins(t, r)
+			}
+			for _, d := range ds {
+				if d.Text == "" || d.File == "" {
+					t.Errorf("diagnostic without text or file: %+v", d)
+				}
+			}
+		}
+	})
+}
+
+// checkProvider checks that p is in normal form. Local names may begin as
+// types may not.
+func checkProvider(t *testing.T, p sources.Provider, engine sources.Engine) {
+	again, err := sources.ParseProvider(p.String(), engine)
+	odd := strings.HasPrefix(p.Type, "terraform-") || strings.HasPrefix(p.Type, "opentofu-")
+	if again != p && !(odd && err != nil) {
+		t.Errorf("%s reads as %s: %v", p, again, err)
+	}
+}
+
+// checkOrigins checks that the constraints of r are those of its origins.
+func checkOrigins(t *testing.T, r sources.Requirement) {
+	var all sources.Constraints
+	for _, o := range r.From {
+		if o.Constraint == "" {
+			continue
+		}
+		c, err := sources.ParseConstraints(o.Constraint)
+		if err != nil {
+			t.Errorf("%s: %v", r.Provider, err)
+		}
+		all = all.And(c)
+	}
+	if len(r.From) == 0 || all.String() != r.Constraints.String() {
+		t.Errorf("%s: %q from %v", r.Provider, r.Constraints, r.From)
+	}
+}
