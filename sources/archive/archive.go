@@ -21,7 +21,7 @@
 //
 // # Modes
 //
-// Directories get 0755. Files get 0755 if their mode lets anyone execute them,
+// Directories get what the umask leaves of 0755. Files get 0755 if their mode lets anyone execute them,
 // or if they are a provider by their name, as archives made on Windows know no
 // modes; else 0644. Set-id and sticky bits are dropped.
 //

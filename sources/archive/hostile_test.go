@@ -10,7 +10,9 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
+	"runtime"
 	"strings"
+	"sync"
 	"testing"
 
 	"github.com/larder-cli/larder/sources/archive"
@@ -215,6 +217,9 @@ func TestEndlessDirectory(t *testing.T) {
 }
 
 func TestModes(t *testing.T) {
+	if runtime.GOOS == "windows" {
+		t.Skip("has no such modes")
+	}
 	tests := []struct {
 		name string
 		mode fs.FileMode
@@ -268,6 +273,26 @@ func TestUnpackIntoOccupiedDirectory(t *testing.T) {
 	if _, err := os.Lstat(outside); err == nil {
 		t.Error("wrote through a symlink")
 	}
+}
+
+// Those who unpack at the same time share blocks and decoders.
+func TestUnpackSideBySide(t *testing.T) {
+	var wg sync.WaitGroup
+	for i := range 8 {
+		archived := makeZip(t, file("terraform-provider-x", strings.Repeat(string(rune('a'+i)), i<<18)), file("LICENSE", "x"))
+		dir := t.TempDir()
+		wg.Go(func() {
+			c, err := archive.Unpack(t.Context(), bytes.NewReader(archived), int64(len(archived)), dir, archive.Limits{})
+			if err != nil {
+				t.Error(err)
+				return
+			}
+			if want, err := dirhash.HashDir(dir, "", dirhash.Hash1); err != nil || string(c.H1) != want {
+				t.Errorf("contents are %s, the directory is %s, %v", c.H1, want, err)
+			}
+		})
+	}
+	wg.Wait()
 }
 
 func FuzzUnpack(f *testing.F) {

@@ -48,7 +48,10 @@ func list(archive io.ReaderAt, size int64, lim Limits) (listing, error) {
 	if len(l.files) == 0 {
 		return l, errors.New("no files in the archive")
 	}
-	return l, errors.Join(l.checkSizes(size, lim), l.checkOverlap())
+	if err := l.checkSizes(size, lim); err != nil {
+		return l, err
+	}
+	return l, l.checkOverlap()
 }
 
 // A budget is a reader that may be asked for so many bytes.

@@ -55,6 +55,8 @@ func findSigner(s *sources.Signed, opts Options) (*signer, error) {
 	switch {
 	case old != nil:
 		return old, nil
+	case outlived != nil && outlived.Signed.Before(outlived.Ends):
+		return nil, sources.WithHint(outlived, "It was valid then; OPENTOFU_ENFORCE_GPG_EXPIRATION refuses it all the same")
 	case outlived != nil:
 		return nil, sources.WithHint(outlived, "Ask the publisher to sign with a key that is valid")
 	}

@@ -92,14 +92,16 @@ func checkSum(doc []byte, filename string, want sources.Hash) error {
 	}
 	line, ok := sums.find(filename)
 	if !ok {
-		return &ChecksumError{Filename: filename, Want: want}
+		return sources.WithHint(&ChecksumError{Filename: filename, Want: want},
+			"Whoever published this version did not sign a package for this platform")
 	}
 	sum, ok := line.parse()
 	if !ok {
 		return fmt.Errorf("checksum of %s: %.80q is not a SHA-256", filename, line.sum)
 	}
 	if got := sources.ZipHash(sum); got != want {
-		return &ChecksumError{filename, want, got}
+		return sources.WithHint(&ChecksumError{filename, want, got},
+			"The registry contradicts the publisher; tell whoever runs it, and do not use this package until then")
 	}
 	return nil
 }

@@ -256,6 +256,23 @@ func TestChecksums(t *testing.T) {
 	}
 }
 
+func TestVerifyArchive(t *testing.T) {
+	key := newKey(t, 0)
+	opts := trust.Options{Now: func() time.Time { return now }}
+	r, err := trust.VerifyArchive(signed(t, key, key), zh, opts)
+	if err != nil || r.Verdict != sources.SelfSigned {
+		t.Errorf("got %v, %v", r, err)
+	}
+	var unlisted *trust.UnlistedError
+	if _, err := trust.VerifyArchive(signed(t, key, key), "zh:00", opts); !errors.As(err, &unlisted) || unlisted.Got != "zh:00" {
+		t.Errorf("got error %v", err)
+	}
+	var unknown *trust.UnknownIssuerError
+	if _, err := trust.VerifyArchive(signed(t, key), zh, opts); !errors.As(err, &unknown) {
+		t.Errorf("got error %v", err)
+	}
+}
+
 func TestChecksumError(t *testing.T) {
 	key := newKey(t, 0)
 	var wrong *trust.ChecksumError
