@@ -25,7 +25,7 @@ var (
 // An Error is a request that did not succeed. It names the URL.
 type Error struct {
 	URL   string // without user information and query
-	Tries int    // 0 if nothing was sent
+	Tries int    // 0 if the request was not even tried
 	Took  time.Duration
 	Err   error // of the last try
 }

@@ -15,6 +15,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/larder-cli/larder/sources"
 	"github.com/larder-cli/larder/sources/fetch"
 )
 
@@ -143,8 +144,8 @@ func TestUnknownCertificate(t *testing.T) {
 	client := fetch.New(fetch.Options{Report: func(e fetch.Event) { t.Errorf("tried again after %v", e.Err) }})
 	defer client.CloseIdleConnections()
 	_, err := client.Document(t.Context(), fetch.Request{URL: srv.URL})
-	if err == nil || !strings.Contains(err.Error(), "certificate") {
-		t.Errorf("got %v", err)
+	if err == nil || !strings.Contains(err.Error(), "certificate") || len(sources.Hints(err)) != 1 {
+		t.Errorf("got %v with hints %q", err, sources.Hints(err))
 	}
 }
 

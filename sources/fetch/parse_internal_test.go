@@ -3,6 +3,7 @@ package fetch
 import (
 	"fmt"
 	"net/http"
+	"net/url"
 	"testing"
 	"time"
 )
@@ -43,8 +44,13 @@ func FuzzRedact(f *testing.F) {
 		f.Add(s)
 	}
 	f.Fuzz(func(t *testing.T, s string) {
-		if once := Redact(s); Redact(once) != once {
-			t.Errorf("%q: %q, and then %q", s, once, Redact(once))
+		if _, err := url.Parse(s); err != nil {
+			return
+		}
+		once := Redact(s)
+		u, err := url.Parse(once)
+		if err != nil || u.User != nil || u.RawQuery != "" || u.Fragment != "" || Redact(once) != once {
+			t.Errorf("%q: %q, and then %q (%v)", s, once, Redact(once), err)
 		}
 	})
 }

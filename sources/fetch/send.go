@@ -14,6 +14,8 @@ import (
 	"time"
 
 	"golang.org/x/net/http/httpguts"
+
+	"github.com/larder-cli/larder/sources"
 )
 
 // maxDrained is how much of a body nobody wants is read to keep a connection.
@@ -129,7 +131,9 @@ func classify(err error) error {
 	)
 	switch {
 	case errors.As(err, &status): // a proxy's, which knows itself
-	case errors.As(err, &certificate), errors.As(err, &unknown), errors.As(err, &name),
+	case errors.As(err, &unknown):
+		return sources.WithHint(err, "add the authority that issued the certificate to the system's, or name its file in SSL_CERT_FILE where the system is not Windows or macOS")
+	case errors.As(err, &certificate), errors.As(err, &name),
 		errors.As(err, &invalid), errors.As(err, &roots), errors.As(err, &record):
 	case errors.Is(err, http.ErrSchemeMismatch):
 	case errors.As(err, &dns) && dns.IsNotFound && !dns.IsTemporary:

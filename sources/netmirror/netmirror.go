@@ -209,7 +209,7 @@ func parseHashes(texts []string) ([]sources.Hash, error) {
 	return hashes, nil
 }
 
-// allHashes are those of all platforms, each once.
+// allHashes are those of all platforms, sorted, each once.
 func allHashes(archives map[string]*archive) ([]sources.Hash, error) {
 	var all []sources.Hash
 	for _, platform := range slices.Sorted(maps.Keys(archives)) {
@@ -220,13 +220,10 @@ func allHashes(archives map[string]*archive) ([]sources.Hash, error) {
 		if err != nil {
 			return nil, fmt.Errorf("%q: %w", platform, err)
 		}
-		for _, hash := range hashes {
-			if !slices.Contains(all, hash) {
-				all = append(all, hash)
-			}
-		}
+		all = append(all, hashes...)
 	}
-	return all, nil
+	slices.Sort(all)
+	return slices.Compact(all), nil
 }
 
 // get asks for a document about p. The path is put together from segments, so

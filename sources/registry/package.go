@@ -131,13 +131,16 @@ func (d *packageDocument) keys() []sources.Key {
 	return keys
 }
 
-// parseOffers reads what OpenTofu's registry says of the packages for all
-// platforms: the size of ours, and the hashes of all.
+// An offer is what OpenTofu's registry says of the package for one platform.
+type offer struct {
+	Hashes []string
+	Size   int64 `json:"package_size"`
+}
+
+// parseOffers reads the offers for all platforms, if there are any: the size of
+// ours, and the hashes of all.
 func parseOffers(raw json.RawMessage, ours sources.Platform, zh sources.Hash) (size int64, offered []sources.Hash, err error) {
-	var offers map[string]struct {
-		Hashes []string
-		Size   int64 `json:"package_size"`
-	}
+	var offers map[string]offer
 	if len(raw) == 0 {
 		return 0, nil, nil
 	}
@@ -151,33 +154,20 @@ func parseOffers(raw json.RawMessage, ours sources.Platform, zh sources.Hash) (s
 	if !ok {
 		return 0, nil, fmt.Errorf("packages: %s is missing", ours)
 	}
-	if own.Size <= 0 {
-		return 0, nil, fmt.Errorf("packages: %s has a size of %d", ours, own.Size)
-	}
-	if err := checkOwn(own.Hashes, zh); err != nil {
+	if err := own.check(zh); err != nil {
 		return 0, nil, fmt.Errorf("packages: %s: %w", ours, err)
 	}
-	for _, platform := range slices.Sorted(maps.Keys(offers)) {
-		if _, err := sources.ParsePlatform(platform); err != nil {
-			return 0, nil, fmt.Errorf("packages: %w", err)
-		}
-		for _, text := range offers[platform].Hashes {
-			hash, err := sources.ParseHash(text)
-			if err != nil {
-				return 0, nil, fmt.Errorf("packages: %s: %w", platform, err)
-			}
-			if !slices.Contains(offered, hash) {
-				offered = append(offered, hash)
-			}
-		}
-	}
-	return own.Size, offered, nil
+	offered, err = allHashes(offers)
+	return own.Size, offered, err
 }
 
-// checkOwn checks that the hashes agree with the archive's.
-func checkOwn(hashes []string, zh sources.Hash) error {
+// check checks that the offer agrees with the archive's hash.
+func (o offer) check(zh sources.Hash) error {
+	if o.Size <= 0 {
+		return fmt.Errorf("size of %d", o.Size)
+	}
 	found := false
-	for _, text := range hashes {
+	for _, text := range o.Hashes {
 		if strings.HasPrefix(text, "zh:") {
 			found = true
 			if !strings.EqualFold(text, string(zh)) {
@@ -189,6 +179,25 @@ func checkOwn(hashes []string, zh sources.Hash) error {
 		return errors.New("no zh: hash")
 	}
 	return nil
+}
+
+// allHashes are those of all platforms, sorted, each once.
+func allHashes(offers map[string]offer) ([]sources.Hash, error) {
+	var all []sources.Hash
+	for _, platform := range slices.Sorted(maps.Keys(offers)) {
+		if _, err := sources.ParsePlatform(platform); err != nil {
+			return nil, fmt.Errorf("packages: %w", err)
+		}
+		for _, text := range offers[platform].Hashes {
+			hash, err := sources.ParseHash(text)
+			if err != nil {
+				return nil, fmt.Errorf("packages: %s: %w", platform, err)
+			}
+			all = append(all, hash)
+		}
+	}
+	slices.Sort(all)
+	return slices.Compact(all), nil
 }
 
 // fetchSigned fetches the checksums and the signature, without credentials, as

@@ -239,7 +239,7 @@ func TestOffers(t *testing.T) {
 	}{
 		{"none", nil, "[]", 0, ""},
 		{"empty", map[string]any{}, "[]", 0, ""},
-		{"all", map[string]any{"linux_amd64": offer(7, zh, "h1:a"), "darwin_arm64": offer(8, "zh:b", "h1:a")}, "[zh:b h1:a " + zh + "]", 7, ""},
+		{"all", map[string]any{"linux_amd64": offer(7, zh, "h1:a"), "darwin_arm64": offer(8, "zh:b", "h1:a")}, "[h1:a " + zh + " zh:b]", 7, ""},
 		{"capitals", map[string]any{"linux_amd64": offer(7, "zh:"+strings.ToUpper(sum))}, "[zh:" + strings.ToUpper(sum) + "]", 7, ""},
 		{"ours missing", map[string]any{"darwin_arm64": offer(8, "zh:b")}, "", 0, "linux_amd64 is missing"},
 		{"ours null", map[string]any{"linux_amd64": nil}, "", 0, "size of 0"},

@@ -63,23 +63,17 @@ func (r *Registry) String() string { return "origin registry" }
 func name(host sources.Host) string { return "registry " + string(host) }
 
 // Versions lists the versions that p's registry has. An entry that is not a
-// version is passed over with a warning. Errors are of type
+// version is passed over with a warning. The error is a *sources.NotFoundError
+// with Registry set if the registry has no such provider, and else of type
 // *sources.ProviderError.
 func (r *Registry) Versions(ctx context.Context, p sources.Provider) (sources.Listing, error) {
-	listing, err := r.list(ctx, p)
-	if err != nil {
-		return sources.Listing{}, &sources.ProviderError{Provider: p, Source: name(p.Host), Err: err}
-	}
-	return listing, nil
-}
-
-func (r *Registry) list(ctx context.Context, p sources.Provider) (sources.Listing, error) {
 	doc, err := r.versions(ctx, p)
 	if errors.Is(err, sources.ErrNotFound) {
-		return sources.Listing{}, r.suggest(ctx, p, err)
+		missing := &sources.NotFoundError{Provider: p, Searched: []string{name(p.Host)}, Registry: true}
+		return sources.Listing{}, r.suggest(ctx, p, missing)
 	}
 	if err != nil {
-		return sources.Listing{}, err
+		return sources.Listing{}, &sources.ProviderError{Provider: p, Source: name(p.Host), Err: err}
 	}
 	return doc.listing(), nil
 }
