@@ -312,8 +312,9 @@ func TestUnknownProvider(t *testing.T) {
 	} {
 		n := &network{answers: answers{wellKnown: services, host + wellKnown: services, host + "/p/-/widget/versions": test.legacy}}
 		_, err := n.registry(registry.Options{}).Versions(t.Context(), provider(t, test.provider))
-		if !errors.Is(err, sources.ErrNotFound) {
-			t.Errorf("%s: got %v", test.name, err)
+		var missing *sources.NotFoundError
+		if !errors.As(err, &missing) || !missing.Registry {
+			t.Errorf("%s: got %v, want that the registry has no such provider", test.name, err)
 		}
 		hints := strings.Join(sources.Hints(err), "\n")
 		if (hints == "") != (test.hint == "") || !strings.Contains(hints, test.hint) {
