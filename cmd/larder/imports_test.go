@@ -19,13 +19,14 @@ const module = "github.com/larder-cli/larder"
 // mayImport is the project's shape: what each package may know of the others.
 // Arrows point down only. Tests may know sourcetest besides.
 var mayImport = map[string][]string{
-	"sources":            {},
-	"sources/archive":    {"sources"},
-	"sources/fetch":      {"sources"},
-	"sources/netmirror":  {"sources", "sources/fetch"},
-	"sources/registry":   {"sources", "sources/fetch"},
-	"sources/sourcetest": {"sources"},
-	"sources/trust":      {"sources"},
+	"sources":                 {},
+	"sources/archive":         {"sources", "sources/archive/inflate"},
+	"sources/archive/inflate": {},
+	"sources/fetch":           {"sources"},
+	"sources/netmirror":       {"sources", "sources/fetch"},
+	"sources/registry":        {"sources", "sources/fetch"},
+	"sources/sourcetest":      {"sources"},
+	"sources/trust":           {"sources"},
 
 	"fsmirror":           {"sources"},
 	"cachedir":           {"sources", "sources/archive"},
@@ -53,7 +54,7 @@ var doors = map[string][]string{
 	"github.com/hashicorp/hcl/json":          {"cliconfig"},
 	"github.com/hashicorp/hcl/v2":            {"installer/lockfile", "installer/modules"},
 	"github.com/hashicorp/terraform-svchost": {"sources"},
-	"github.com/klauspost/compress":          {"sources/archive"},
+	"github.com/klauspost/compress":          {"sources/archive", "sources/archive/inflate"},
 	"github.com/rogpeppe/go-internal":        {"cmd/larder", "installer/modules"}, // tests as archives
 	"github.com/urfave/cli":                  {"cmd/larder"},
 	"github.com/vbauerster/mpb":              {"cmd/larder"},
