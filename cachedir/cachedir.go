@@ -120,9 +120,6 @@ func (d *Dir) probe() error {
 // ReadOnly reports whether the directory can only be read.
 func (d *Dir) ReadOnly() bool { return d.readOnly != nil }
 
-// Root is the absolute path of the directory.
-func (d *Dir) Root() string { return d.root }
-
 func (d *Dir) entry(id sources.PackageID) string {
 	return filepath.Join(d.root, filepath.FromSlash(id.Path()))
 }

@@ -155,8 +155,9 @@ func TestLinkOtherMode(t *testing.T) {
 func TestLinkFromLinkedEntry(t *testing.T) {
 	for _, mode := range []sources.LinkMode{sources.LinkHard, sources.LinkSymlink, sources.LinkCopy} {
 		root := t.TempDir()
-		mirror := widgetFiles.unpack(t, t.TempDir())
-		check(t, os.Symlink("LICENSE", filepath.Join(mirror, "COPYING")))
+		mirror := widgetFiles.unpack(t, filepath.Join(t.TempDir(), "mirror"))
+		files{"COPYING": "copy"}.unpack(t, filepath.Dir(mirror))
+		check(t, os.Symlink("../COPYING", filepath.Join(mirror, "COPYING")))
 		entry := filepath.Join(root, filepath.FromSlash(widget.Path()))
 		check(t, os.MkdirAll(filepath.Dir(entry), 0o755))
 		check(t, os.Symlink(mirror, entry))

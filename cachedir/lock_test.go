@@ -47,14 +47,17 @@ func TestWaiting(t *testing.T) {
 		holders = append(holders, h)
 		close(told)
 	}})
-	done := make(chan error)
+	done := make(chan error, 1)
 	go func() {
-		del := delivery(nil)
-		del.Fetch = nil
+		del := delivery([]byte("no archive"))
 		_, err := d.Put(context.Background(), widget, del)
 		done <- err
 	}()
-	<-told
+	select {
+	case <-told:
+	case err := <-done:
+		t.Fatal("it did not wait:", err)
+	}
 	release()
 	check(t, <-done)
 	host, _ := os.Hostname()

@@ -270,14 +270,19 @@ func TestWaitsForTofu(t *testing.T) {
 	entry := filepath.Join(root, filepath.FromSlash(widget.Path()))
 	waiting := make(chan cachedir.Holder, 1)
 	d := open(t, root, cachedir.Options{Waiting: func(h cachedir.Holder) { waiting <- h }})
-	done := make(chan error)
+	done := make(chan error, 1)
 	go func() {
 		del := delivery(nil)
 		del.Accept = func(s sources.Stored) bool { return s.H1 == widgetFiles.h1(t) }
 		_, err := d.Put(context.Background(), widget, del)
 		done <- err
 	}()
-	h := <-waiting
+	var h cachedir.Holder
+	select {
+	case h = <-waiting:
+	case err := <-done:
+		t.Fatal("it did not wait:", err)
+	}
 	if h.ID != widget || h.PID != 0 {
 		t.Errorf("waiting for %+v", h)
 	}

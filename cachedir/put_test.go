@@ -6,6 +6,7 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
+	"runtime"
 	"strings"
 	"testing"
 
@@ -138,6 +139,39 @@ func TestPutReplaces(t *testing.T) {
 				t.Errorf("the running provider reads %q, %v", was, err)
 			}
 		})
+	}
+}
+
+// Where the system can swap two names, an engine that reads the cache finds the
+// entry at every moment while it is replaced.
+func TestPutLeavesNoGap(t *testing.T) {
+	if runtime.GOOS != "linux" && runtime.GOOS != "darwin" {
+		t.Skip("this system cannot swap names")
+	}
+	d := open(t, t.TempDir(), cachedir.Options{})
+	s := put(t, d, widget, widgetFiles)
+	done := make(chan struct{})
+	go func() {
+		defer close(done)
+		del := delivery(nil)
+		del.Accept = func(sources.Stored) bool { return false }
+		for n := range 30 {
+			data := files{executable: strings.Repeat("x", n)}.zip(t)
+			del.Fetch = delivery(data).Fetch
+			if _, err := d.Put(context.Background(), widget, del); err != nil {
+				t.Error(err)
+			}
+		}
+	}()
+	for {
+		select {
+		case <-done:
+			return
+		default:
+		}
+		if _, err := os.Stat(filepath.Join(s.Dir, executable)); err != nil {
+			t.Fatal(err)
+		}
 	}
 }
 
