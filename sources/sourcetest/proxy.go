@@ -7,7 +7,8 @@ import (
 )
 
 // startProxy starts an HTTP proxy behind which every host but this machine is the
-// registry, so that no program in the world's environment reaches the real one.
+// registry or the mirror, so that no program in the world's environment reaches
+// real ones.
 // It returns the proxy's URL.
 func (w *World) startProxy() string {
 	l, err := net.Listen("tcp", "127.0.0.1:0")

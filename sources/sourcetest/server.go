@@ -218,7 +218,7 @@ func (s *Server) Forget() {
 
 // Client returns an HTTP client for which the world is all there is: it trusts
 // the servers, and whatever host it is asked for, other than this machine, is
-// the registry.
+// the mirror if its name starts with "mirror.", else the registry.
 func (w *World) Client() *http.Client {
 	t := &http.Transport{
 		TLSClientConfig:   &tls.Config{RootCAs: testCA().pool()},
@@ -237,6 +237,9 @@ func (w *World) route(address string) string {
 	host, _, _ := net.SplitHostPort(address)
 	if ip := net.ParseIP(host); ip.IsLoopback() || host == "localhost" {
 		return address
+	}
+	if strings.HasPrefix(host, "mirror.") {
+		return w.Mirror.Host
 	}
 	return w.Registry.Host
 }

@@ -1,0 +1,302 @@
+package main
+
+import (
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"runtime"
+	"strconv"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/rogpeppe/go-internal/testscript"
+
+	"github.com/larder-cli/larder/sources/sourcetest"
+)
+
+// The scripts in testdata/script each tell a story of what users meet. Besides
+// the commands of testscript they have these:
+//
+//	registry                     publish the providers in _registry
+//	registry -release ADDRESS VERSION [NAME=VALUE...]
+//	                             publish a version that is odd in some way
+//	registry -fault WORD...      let requests go wrong, as sourcetest.ParseFault has it
+//	registry -mend               let them go right again
+//	registry -hide PATTERN       pretend that packages do not exist
+//	registry -token TOKEN        answer nobody who does not send it
+//	registry -stop               refuse connections
+//	netmirror -fault …           the same for the network mirror
+//	mirror -packed DIR [PATTERN] make DIR a filesystem mirror of what is published
+//	mirror -unpacked DIR [PATTERN]
+//	mirror -evidence DIR         add what vouches for the packages
+//	requests [KIND] N            so many requests were made since last forgotten
+//	requests -forget
+//	fails STATUS COMMAND…        run a command that ends with this exit status
+//	interrupt KIND               once such a request is made, interrupt what runs in the background
+//	status STATUS                what was interrupted and waited for ended with this exit status
+//	unprivileged                 run larder as somebody who may not write everywhere
+//	repo PATH…                   copy files of this repository to where we are
+//	transcript FILE HEADING      what the file shows below the heading is what happens
+//	hash NAME PACKAGE            set NAME_ZH and NAME_H1 to a package's hashes
+//	expand FILE…                 replace variables in files
+//	tree DIR                     print what is in a directory
+//
+// All host names lead to the registry, those that start with "mirror." to the
+// network mirror; nothing leads out of the test.
+func TestScripts(t *testing.T) {
+	if runtime.GOOS == "windows" || runtime.GOOS == "darwin" {
+		t.Skip("programs do not take the authorities they trust from SSL_CERT_FILE here")
+	}
+	testscript.Run(t, testscript.Params{
+		Dir:                 filepath.Join("testdata", "script"),
+		Setup:               setUp,
+		Cmds:                commands,
+		UpdateScripts:       *update,
+		RequireExplicitExec: true,
+		RequireUniqueNames:  true,
+	})
+}
+
+// A storyState is what the commands of one script share.
+type storyState struct {
+	world      *sourcetest.World
+	repo       string      // the repository's directory
+	background []*exec.Cmd // interrupted
+}
+
+type storyKey struct{}
+
+func story(ts *testscript.TestScript) *storyState { return ts.Value(storyKey{}).(*storyState) }
+
+func world(ts *testscript.TestScript) *sourcetest.World { return story(ts).world }
+
+// setUp makes a world for a script, and a machine without any configuration.
+func setUp(env *testscript.Env) error {
+	w := sourcetest.New(env.T().(testing.TB))
+	repo, err := filepath.Abs(filepath.Join("..", ".."))
+	env.Values[storyKey{}] = &storyState{world: w, repo: repo}
+	for _, assignment := range w.Env() {
+		if !strings.HasPrefix(assignment, "TF_CLI_CONFIG_FILE=") {
+			env.Vars = append(env.Vars, assignment)
+		}
+	}
+	home := filepath.Join(env.WorkDir, "home")
+	env.Setenv("HOME", home)
+	env.Setenv("XDG_DATA_DIRS", filepath.Join(env.WorkDir, "share"))
+	env.Setenv("PLATFORM", runtime.GOOS+"_"+runtime.GOARCH)
+	env.Setenv("NO_PROXY", "")
+	return errors.Join(err, os.MkdirAll(home, 0o755), os.Chmod(filepath.Dir(w.CAFile), 0o755))
+}
+
+var commands = map[string]func(*testscript.TestScript, bool, []string){
+	"registry":     registryCommand,
+	"netmirror":    func(ts *testscript.TestScript, _ bool, args []string) { serverCommand(ts, world(ts).Mirror, args) },
+	"mirror":       mirrorCommand,
+	"requests":     requests,
+	"fails":        fails,
+	"interrupt":    interrupt,
+	"status":       endedWith,
+	"unprivileged": unprivileged,
+	"repo":         repo,
+	"transcript":   transcript,
+	"hash":         hashCommand,
+	"expand":       expand,
+	"tree":         tree,
+}
+
+func registryCommand(ts *testscript.TestScript, _ bool, args []string) {
+	switch {
+	case len(args) == 0:
+		world(ts).AddFS(os.DirFS(ts.MkAbs("_registry")))
+	case args[0] == "-release" && len(args) > 2:
+		world(ts).Add(args[1], args[2], release(ts, args[3:]))
+	default:
+		serverCommand(ts, world(ts).Registry, args)
+	}
+}
+
+// release is an odd release, NAME=VALUE by NAME=VALUE.
+func release(ts *testscript.TestScript, words []string) sourcetest.Release {
+	var r sourcetest.Release
+	for _, word := range words {
+		name, value, _ := strings.Cut(word, "=")
+		switch name {
+		case "platform":
+			r.Platforms = append(r.Platforms, value)
+		case "protocol":
+			r.Protocols = append(r.Protocols, value)
+		case "warning":
+			r.Warnings = append(r.Warnings, value)
+		case "size":
+			n, err := strconv.ParseInt(value, 10, 64)
+			ts.Check(err)
+			r.Size = n
+		case "file":
+			path, content, _ := strings.Cut(value, "=")
+			r.Files = map[string]string{path: content}
+		case "archive":
+			r.Archive = []byte(ts.ReadFile(value))
+		case "key":
+			r.Signer = key(ts, value)
+		case "listed":
+			r.Keys = []*sourcetest.Key{}
+			if value != "" {
+				r.Keys = append(r.Keys, key(ts, value))
+			}
+		case "sums":
+			before, after, _ := strings.Cut(value, "->")
+			r.EditSums = sourcetest.Replace(before, after)
+		case "signature":
+			r.EditSignature = func([]byte) []byte { return []byte(value) }
+		case "download":
+			field, text, _ := strings.Cut(value, "=")
+			r.EditDownload = func(doc map[string]any) { doc[field] = text }
+		default:
+			ts.Fatalf("no %s in a release", name)
+		}
+	}
+	return r
+}
+
+func key(ts *testscript.TestScript, name string) *sourcetest.Key {
+	keys := map[string]func() *sourcetest.Key{
+		"publisher": sourcetest.Publisher, "stranger": sourcetest.Stranger,
+		"expired": sourcetest.Expired, "revoked": sourcetest.Revoked,
+	}
+	if keys[name] == nil {
+		ts.Fatalf("no key %s", name)
+	}
+	return keys[name]()
+}
+
+func serverCommand(ts *testscript.TestScript, s *sourcetest.Server, args []string) {
+	if len(args) == 0 {
+		ts.Fatalf("want -fault, -mend, -hide, -token or -stop")
+	}
+	switch args[0] {
+	case "-fault":
+		f, err := sourcetest.ParseFault(args[1:]...)
+		ts.Check(err)
+		s.Fault(f)
+	case "-mend":
+		s.Mend()
+	case "-hide":
+		s.Hide(args[1:]...)
+	case "-token":
+		s.RequireToken(args[1])
+	case "-stop":
+		s.Stop()
+	default:
+		ts.Fatalf("unknown %s", args[0])
+	}
+}
+
+func mirrorCommand(ts *testscript.TestScript, _ bool, args []string) {
+	if len(args) < 2 {
+		ts.Fatalf("want -packed, -unpacked or -evidence, and a directory")
+	}
+	write := map[string]func(dir string, only ...string){
+		"-packed": world(ts).WritePacked, "-unpacked": world(ts).WriteUnpacked, "-evidence": world(ts).WriteEvidence,
+	}[args[0]]
+	if write == nil {
+		ts.Fatalf("unknown %s", args[0])
+	}
+	write(ts.MkAbs(args[1]), args[2:]...)
+}
+
+func requests(ts *testscript.TestScript, _ bool, args []string) {
+	w := world(ts)
+	if args[0] == "-forget" {
+		w.Registry.Forget()
+		w.Mirror.Forget()
+		return
+	}
+	var kinds []sourcetest.Kind
+	if len(args) == 2 {
+		kinds = append(kinds, sourcetest.Kind(args[0]))
+	}
+	want, err := strconv.Atoi(args[len(args)-1])
+	ts.Check(err)
+	made := append(w.Registry.Requests(kinds...), w.Mirror.Requests(kinds...)...)
+	if len(made) != want {
+		for _, r := range made {
+			ts.Logf("%s", r)
+		}
+		ts.Fatalf("%d requests were made", len(made))
+	}
+}
+
+func fails(ts *testscript.TestScript, _ bool, args []string) {
+	want, err := strconv.Atoi(args[0])
+	ts.Check(err)
+	exit, ok := errors.AsType[*exec.ExitError](ts.Exec(args[1], args[2:]...))
+	if !ok || exit.ExitCode() != want {
+		ts.Fatalf("want exit status %d, got %v", want, exit)
+	}
+}
+
+// interrupt does what control-C does, once a request of some kind is made.
+func interrupt(ts *testscript.TestScript, _ bool, args []string) {
+	for range 1000 {
+		if len(world(ts).Registry.Requests(sourcetest.Kind(args[0]))) > 0 {
+			story(ts).background = ts.BackgroundCmds()
+			for _, cmd := range story(ts).background {
+				ts.Check(cmd.Process.Signal(os.Interrupt))
+			}
+			return
+		}
+		time.Sleep(10 * time.Millisecond)
+	}
+	ts.Fatalf("no %s was asked for", args[0])
+}
+
+// endedWith checks how what was interrupted has ended.
+func endedWith(ts *testscript.TestScript, _ bool, args []string) {
+	for _, cmd := range story(ts).background {
+		if got := strconv.Itoa(cmd.ProcessState.ExitCode()); got != args[0] {
+			ts.Fatalf("exit status %s", got)
+		}
+	}
+}
+
+// repo copies files and directories of the repository.
+func repo(ts *testscript.TestScript, _ bool, args []string) {
+	for _, arg := range args {
+		from, to := filepath.Join(story(ts).repo, filepath.FromSlash(arg)), ts.MkAbs(arg)
+		ts.Check(os.MkdirAll(filepath.Dir(to), 0o755))
+		if info, err := os.Stat(from); err == nil && info.IsDir() {
+			ts.Check(os.CopyFS(to, os.DirFS(from)))
+			continue
+		}
+		content, err := os.ReadFile(from)
+		ts.Check(err)
+		ts.Check(os.WriteFile(to, content, 0o644))
+	}
+}
+
+func hashCommand(ts *testscript.TestScript, _ bool, args []string) {
+	zh, h1 := world(ts).Hashes(args[1])
+	ts.Setenv(args[0]+"_ZH", zh)
+	ts.Setenv(args[0]+"_H1", h1)
+}
+
+func expand(ts *testscript.TestScript, _ bool, args []string) {
+	for _, arg := range args {
+		text := os.Expand(ts.ReadFile(arg), ts.Getenv)
+		ts.Check(os.WriteFile(ts.MkAbs(arg), []byte(text), 0o644))
+	}
+}
+
+// tree prints the files below a directory, sorted.
+func tree(ts *testscript.TestScript, _ bool, args []string) {
+	ts.Check(fs.WalkDir(os.DirFS(ts.MkAbs(args[0])), ".", func(path string, d fs.DirEntry, err error) error {
+		if err == nil && !d.IsDir() {
+			fmt.Fprintln(ts.Stdout(), path)
+		}
+		return err
+	}))
+}

@@ -1,0 +1,45 @@
+//go:build unix
+
+package main
+
+import (
+	"errors"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"strconv"
+	"syscall"
+
+	"github.com/rogpeppe/go-internal/testscript"
+)
+
+// nobody is a user without rights of any kind.
+const nobody = 65534
+
+// unprivileged makes the larders of a script be started by somebody who owns
+// the script's files and may no more than that. Root may do everything, which
+// leaves nothing to be denied.
+func unprivileged(ts *testscript.TestScript, _ bool, _ []string) {
+	if os.Geteuid() != 0 {
+		return
+	}
+	work := ts.Getenv("WORK")
+	ts.Check(os.Chmod(filepath.Dir(work), 0o755))
+	ts.Check(filepath.WalkDir(work, func(path string, _ fs.DirEntry, err error) error {
+		return errors.Join(err, os.Lchown(path, nobody, nobody))
+	}))
+	ts.Setenv("LARDER_TEST_USER", strconv.Itoa(nobody))
+}
+
+// beSomebodyElse makes this process the user's that unprivileged asks for.
+func beSomebodyElse() {
+	id, err := strconv.Atoi(os.Getenv("LARDER_TEST_USER"))
+	if err != nil {
+		return
+	}
+	for _, drop := range []error{syscall.Setgroups(nil), syscall.Setgid(id), syscall.Setuid(id)} {
+		if drop != nil {
+			panic(drop)
+		}
+	}
+}
