@@ -80,6 +80,20 @@ func TestLinkUnknownMode(t *testing.T) {
 	}
 }
 
+// A copy of other bytes than those that were vouched for is not installed.
+func TestLinkCopiesWhatWasKnown(t *testing.T) {
+	d := open(t, t.TempDir(), cachedir.Options{Link: sources.LinkCopy})
+	s := put(t, d, widget, widgetFiles)
+	files{executable: "changed"}.unpack(t, s.Dir)
+	target := targetIn(t.TempDir())
+	if used, err := d.Link(context.Background(), s, target); err == nil {
+		t.Errorf("linked by %s", used)
+	}
+	if _, err := os.Lstat(target); !errors.Is(err, os.ErrNotExist) {
+		t.Errorf("target: %v", err)
+	}
+}
+
 // Whatever was at the target makes room, and nothing behind a link is touched.
 func TestLinkReplaces(t *testing.T) {
 	elsewhere := files{executable: "other"}

@@ -218,6 +218,7 @@ func TestPutParcels(t *testing.T) {
 		"directory": func(sources.Stage) (sources.Parcel, error) { return sources.Parcel{Dir: elsewhere}, nil },
 		"archive": func(sources.Stage) (sources.Parcel, error) {
 			f, err := os.Open(zipped)
+			t.Cleanup(func() { f.Close() })
 			return sources.Parcel{Archive: f}, err
 		},
 		"second try": func(s sources.Stage) (sources.Parcel, error) {
