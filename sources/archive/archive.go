@@ -11,19 +11,19 @@
 //
 // # What is refused
 //
-// Names that are absolute, have a drive letter, a ".." element (between slashes
-// or backslashes) or control characters; two names of which one is the other,
-// or would be on a file system that ignores case; a file where another name
-// needs a directory; links, devices and whatever else is neither file nor
+// Names that are absolute, not UTF-8, have a drive letter, a ".." element
+// (between slashes or backslashes) or control characters; two names of which
+// one is the other, or would be on a file system that ignores case; a file
+// where another name needs a directory; links, devices and whatever else is neither file nor
 // directory; entries that are encrypted, compressed other than by deflate, or
 // share bytes with one another; contents other than the size and checksum
 // stated; more files or bytes than [Limits] allow; archives without a file.
 //
 // # Modes
 //
-// Directories get what the umask leaves of 0755. Files get 0755 if their mode lets anyone execute them,
-// or if they are a provider by their name, as archives made on Windows know no
-// modes; else 0644. Set-id and sticky bits are dropped.
+// Directories get what the umask leaves of 0755. Files get 0755 if their mode
+// lets anyone execute them, or if they are a provider by their name, as archives
+// made on Windows know no modes; else 0644. Set-id and sticky bits are dropped.
 //
 // # Hashes
 //

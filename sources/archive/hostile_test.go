@@ -34,6 +34,7 @@ func TestRefusedNames(t *testing.T) {
 		{"c:x", "not relative"},
 		{"a\nb", "control characters"},
 		{"a\x00b", "control characters"},
+		{"a/\xff", "not UTF-8"},
 		{"x x", "occurs twice"},
 		{"d/ d/", "occurs twice"},
 		{"x ./x", "occurs twice"},

@@ -7,12 +7,15 @@ import (
 	"path/filepath"
 	"runtime"
 	"strings"
+	"unicode/utf8"
 )
 
 // checkName returns the path that a name in an archive stands for, relative
 // and clean, or why it is refused.
 func checkName(name string) (string, error) {
 	switch {
+	case !utf8.ValidString(name): // macOS cannot hold it, nor io/fs walk it
+		return "", errors.New("name is not UTF-8")
 	case strings.ContainsFunc(name, isControl):
 		return "", errors.New("name has control characters")
 	case hasDotDot(name):
