@@ -32,7 +32,8 @@
 // not among them, because every hardlink changes it. A record is a memo and
 // never a proof: lost, broken or out of date, it costs one hash and nothing
 // else. Its own modification time says when the package was last used, to the
-// hour.
+// hour. A record of files that may not be on the medium yet holds until the
+// system starts anew, as a power cut may have emptied them.
 //
 // # Locks
 //
@@ -98,7 +99,7 @@ func Open(root string, opts Options) (*Dir, error) {
 	}
 	if err := os.MkdirAll(root, 0o755); err != nil {
 		err = fmt.Errorf("making the plugin cache: %w", err)
-		return nil, sources.WithHint(err, "Choose a directory for the plugin cache that you may write to")
+		return nil, sources.WithHint(err, "choose a directory for the plugin cache that you may write to")
 	}
 	d := &Dir{root: root, opts: opts}
 	d.readOnly = d.probe()

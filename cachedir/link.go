@@ -52,7 +52,7 @@ func (d *Dir) link(ctx context.Context, s sources.Stored, target string) (source
 		return "", err
 	}
 	if mode == sources.LinkReflink || mode == sources.LinkCopy {
-		d.remember(s, target, mode) // other links are known by the entry's own files
+		d.remember(ctx, s, target, mode) // other links are known by the entry's own files
 	}
 	return mode, nil
 }
@@ -79,7 +79,7 @@ func (d *Dir) linked(s sources.Stored, entry []mark, target string) sources.Link
 	case err != nil:
 		return ""
 	case !slices.Equal(marks, entry):
-		if r, ok := d.readRecord(d.rootPath(s.ID, target)); ok && !d.opts.Paranoid && r.H1 == s.H1 && slices.Equal(r.Files, marks) {
+		if r, ok := d.readRecord(d.rootPath(s.ID, target)); ok && !d.opts.Paranoid && r.survives() && r.H1 == s.H1 && slices.Equal(r.Files, marks) {
 			return r.Link
 		}
 		return ""
@@ -90,14 +90,18 @@ func (d *Dir) linked(s sources.Stored, entry []mark, target string) sources.Link
 }
 
 // remember writes down what is in target now, so that it need not be hashed.
-func (d *Dir) remember(s sources.Stored, target string, mode sources.LinkMode) {
+func (d *Dir) remember(ctx context.Context, s sources.Stored, target string, mode sources.LinkMode) {
+	boot, err := flushed(ctx, target)
+	if err != nil {
+		return // it will be hashed when it is next needed
+	}
 	marks, err := scan(target)
 	if err != nil {
 		d.warn(err)
 		return
 	}
 	d.keepRecord(d.rootPath(s.ID, target), record{
-		Dir: target, Link: mode, Files: marks,
+		Dir: target, Link: mode, Boot: boot, Files: marks,
 		H1: s.H1, ZipH1: s.ZipH1, ZH: s.ZH, Filename: s.Filename,
 		Verdict: s.Verdict, Origin: s.Origin, Evidence: digest(s.Signed),
 	})
@@ -174,7 +178,7 @@ func copyTo(ctx context.Context, s sources.Stored, made string) error {
 	if contents.H1 != s.H1 {
 		return errors.New("the package has changed in the cache while it was copied")
 	}
-	return syncTree(ctx, made)
+	return nil
 }
 
 // makeAside makes a directory beside target to build in and to put aside what

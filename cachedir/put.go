@@ -60,7 +60,7 @@ func (d *Dir) put(ctx context.Context, id sources.PackageID, del sources.Deliver
 	return r, d.show(ctx, id, old, r, signed, work)
 }
 
-// build makes the package in the workspace, judged and on the medium.
+// build makes the package in the workspace, judged.
 func (d *Dir) build(ctx context.Context, id sources.PackageID, del sources.Delivery, work string) (record, *sources.Signed, error) {
 	parcel, contents, err := d.receive(ctx, del, work)
 	if err != nil {
@@ -74,16 +74,15 @@ func (d *Dir) build(ctx context.Context, id sources.PackageID, del sources.Deliv
 	if _, err := archive.Executable(made, id.Provider.Type); err != nil {
 		return record{}, nil, err
 	}
-	// A power cut must not leave files that have the right sizes and times, but
-	// not the bytes: the record would vouch for them.
-	if err := syncTree(ctx, made); err != nil {
+	boot, err := flushed(ctx, made)
+	if err != nil {
 		return record{}, nil, err
 	}
 	marks, err := scan(made)
 	return record{
 		H1: contents.H1, ZipH1: contents.ZipH1, ZH: parcel.ZH,
 		Filename: parcel.Filename, Origin: parcel.Origin,
-		Verdict: verdict, Evidence: digest(parcel.Signed), Files: marks,
+		Verdict: verdict, Evidence: digest(parcel.Signed), Boot: boot, Files: marks,
 	}, parcel.Signed, err
 }
 
@@ -126,7 +125,7 @@ func (d *Dir) unpack(ctx context.Context, from io.ReaderAt, size int64, made str
 	}
 	contents, err := archive.Unpack(ctx, from, size, made, lim)
 	if lim.Size > 0 && errors.Is(err, archive.ErrLimit) {
-		err = sources.WithHint(err, "The disk of %s has %d bytes free", d.root, room)
+		err = sources.WithHint(err, "the disk of %s has %d bytes free", d.root, room)
 	}
 	return contents, err
 }
@@ -140,12 +139,12 @@ func (d *Dir) show(ctx context.Context, id sources.PackageID, old, r record, sig
 	if info, err := os.Lstat(entry); err == nil && info.IsDir() && old.H1 == r.H1 {
 		// The same bytes are there already, perhaps linked and running. All
 		// that was missing is what we know of them now.
-		r.Files = old.Files
+		r.Files, r.Boot = old.Files, old.Boot
 	} else if err := replace(filepath.Join(work, "new"), entry, work); err != nil {
 		return err
 	}
 	d.keepRecord(d.recordPath(id), r)
-	return syncDir(filepath.Dir(entry))
+	return nil
 }
 
 // A stage is the file that an archive is written to as it arrives.

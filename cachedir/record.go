@@ -25,6 +25,7 @@ type record struct {
 	Verdict  sources.Verdict  `json:"verdict"`
 	Link     sources.LinkMode `json:"link,omitempty"`     // how it came into the working directory
 	Evidence string           `json:"evidence,omitempty"` // hex SHA-256 of the SHA256SUMS that goes with it
+	Boot     string           `json:"boot,omitempty"`     // see flushed
 	Files    []mark           `json:"files"`
 
 	used time.Time // when it was last used, as far as noted
@@ -115,8 +116,8 @@ func (d *Dir) recall(dir string, paths ...string) (record, error) {
 		return record{}, err
 	}
 	for _, path := range paths {
-		if r, ok := d.readRecord(path); ok && slices.Equal(r.Files, marks) {
-			d.noteUse(path, r)
+		if r, ok := d.readRecord(path); ok && r.survives() && slices.Equal(r.Files, marks) {
+			d.noteUse(path, dir, r)
 			return r, nil
 		}
 	}
@@ -125,9 +126,10 @@ func (d *Dir) recall(dir string, paths ...string) (record, error) {
 
 // noteUse notes that a package is used, at most once an hour. It needs the
 // record's owner to do that, so in a shared cache it may not work.
-func (d *Dir) noteUse(path string, r record) {
+func (d *Dir) noteUse(path, dir string, r record) {
 	now := d.opts.Now()
 	if d.readOnly == nil && now.Sub(r.used) > time.Hour {
+		d.settle(path, dir, r)
 		os.Chtimes(path, now, now)
 	}
 }

@@ -62,3 +62,12 @@ func TestLockless(t *testing.T) {
 		}
 	}
 }
+
+func TestRecordsOfAnotherStartAreNotBelieved(t *testing.T) {
+	for name, boot := range map[string]string{"this start": thisBoot(), "on the medium": "", "another start": "gone"} {
+		r := record{Boot: boot}
+		if got, want := r.survives(), boot != "gone"; got != want {
+			t.Errorf("%s: survives is %t, want %t", name, got, want)
+		}
+	}
+}

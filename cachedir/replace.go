@@ -1,11 +1,9 @@
 package cachedir
 
 import (
-	"context"
 	"errors"
 	"fmt"
 	"io/fs"
-	"os"
 	"path/filepath"
 	"strconv"
 	"syscall"
@@ -42,25 +40,6 @@ func replace(made, target, aside string) error {
 // abandoned reports whether a temporary file is too old to be in use.
 func abandoned(info fs.FileInfo, now time.Time) bool {
 	return now.Sub(info.ModTime()) > 24*time.Hour
-}
-
-// syncTree sees to it that everything in dir is on the medium.
-func syncTree(ctx context.Context, dir string) error {
-	return filepath.WalkDir(dir, func(path string, e fs.DirEntry, err error) error {
-		switch {
-		case err != nil:
-			return err
-		case ctx.Err() != nil:
-			return ctx.Err()
-		case e.IsDir():
-			return syncDir(path)
-		}
-		f, err := os.OpenFile(path, syncFlag, 0)
-		if err != nil {
-			return err
-		}
-		return errors.Join(f.Sync(), f.Close())
-	})
 }
 
 // noSpace adds to an error for want of space what can be done about it.

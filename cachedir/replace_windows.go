@@ -21,7 +21,7 @@ func rename(from, to string) error {
 			return err
 		}
 		if time.Since(begun) > 2*time.Second {
-			return sources.WithHint(err, "Stop the programs that use %s or %s, such as a running provider or a virus scanner", from, to)
+			return sources.WithHint(err, "stop the programs that use %s or %s, such as a running provider or a virus scanner", from, to)
 		}
 	}
 }

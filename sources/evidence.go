@@ -101,7 +101,8 @@ func readEvidenceFile(dir, name string) ([]byte, error) {
 
 // WriteEvidence makes s the evidence that dir holds, and makes dir if need be.
 // Each file appears whole or not at all, and where the writing is cut short
-// there is no evidence rather than a mixture of old and new.
+// there is no evidence rather than a mixture of old and new. Nothing is flushed
+// to the medium: evidence that a power cut spoils is no evidence.
 func WriteEvidence(dir string, s *Signed) error {
 	if old, err := ReadEvidence(dir); err == nil && s.equal(old) {
 		return nil
@@ -155,9 +156,6 @@ func writeWhole(path string, data []byte) (err error) {
 		}
 	}()
 	if _, err := tmp.Write(data); err != nil {
-		return err
-	}
-	if err := tmp.Sync(); err != nil {
 		return err
 	}
 	if err := tmp.Close(); err != nil {
