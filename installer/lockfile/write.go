@@ -10,7 +10,7 @@ import (
 // by everyone whatever the umask. A symlink at path is replaced, not followed.
 func Write(path string, text []byte) error {
 	if err := replace(path, text); err != nil {
-		return fmt.Errorf("writing %s: %w", path, cause(err))
+		return fmt.Errorf("%s: %w", path, cause(err))
 	}
 	return nil
 }
