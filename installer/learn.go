@@ -10,7 +10,7 @@ import (
 func (j *job) learn(s sources.Stored, d *delivery) {
 	j.learned = append(j.learned, s.H1)
 	if d.report.Verdict >= sources.MirrorEvidence {
-		j.learnSigned(d.pkg.Signed)
+		j.learnSigned(s, d.pkg.Signed)
 	}
 	if j.opts.Engine == sources.OpenTofu {
 		if s.ZH != "" {
@@ -31,7 +31,7 @@ func (j *job) learnFromCache(s sources.Stored) {
 		return
 	}
 	if s.Verdict >= sources.MirrorEvidence {
-		j.learnSigned(s.Signed)
+		j.learnSigned(s, s.Signed)
 	}
 	if j.opts.Engine == sources.OpenTofu && s.ZH != "" {
 		j.learned = append(j.learned, s.ZH)
@@ -39,12 +39,19 @@ func (j *job) learnFromCache(s sources.Stored) {
 }
 
 // learnSigned notes every archive that signed checksums list, as the signature
-// holds for all of them.
-func (j *job) learnSigned(signed *sources.Signed) {
+// holds for all of them. Of a list with a line that is none, engines believe
+// only what it says of the package at hand.
+func (j *job) learnSigned(s sources.Stored, signed *sources.Signed) {
 	if signed == nil {
 		return
 	}
-	if sums, err := trust.ParseSums(signed.Sums); err == nil {
-		j.learned = append(j.learned, sums.Hashes()...)
+	sums, err := trust.ParseSums(signed.Sums)
+	if err != nil {
+		return
+	}
+	if hashes := sums.Hashes(); len(hashes) > 0 {
+		j.learned = append(j.learned, hashes...)
+	} else if s.ZH != "" {
+		j.learned = append(j.learned, s.ZH)
 	}
 }

@@ -18,6 +18,7 @@ type Root struct {
 	Dir          string // of the module, where its lock file is
 	DataDir      string // the engine's, usually Dir/.terraform
 	Requirements []sources.Requirement
+	Unmanaged    []sources.Provider // required too, but run by a debugger: nothing is done about them
 	Lock         *lockfile.File
 	ReadOnlyLock bool
 	DryRun       bool // choose, and write nothing
@@ -101,6 +102,11 @@ func (in *Installer) writeLock(root Root, jobs []job, result *Result) error {
 	entries := make([]lockfile.Entry, len(jobs))
 	for i := range jobs {
 		entries[i] = jobs[i].entry()
+	}
+	for _, p := range root.Unmanaged {
+		if locked, ok := root.Lock.Entry(p); ok {
+			entries = append(entries, locked)
+		}
 	}
 	text, change := root.Lock.Update(entries, in.opts.Engine)
 	result.Lock.Change = change

@@ -122,19 +122,15 @@ func (s *session) root(ctx context.Context) (*installer.Root, error) {
 		s.out.say(normal, "there is no configuration in %s: nothing to install", s.dir)
 		return nil, nil
 	}
-	return &installer.Root{
-		Dir:          s.dir,
-		DataDir:      s.config.DataDir,
-		Requirements: s.managed(tree.Requirements),
-		Lock:         lock,
-	}, nil
-}
-
-// managed leaves out providers that a debugger runs.
-func (s *session) managed(all []sources.Requirement) []sources.Requirement {
-	return slices.DeleteFunc(all, func(r sources.Requirement) bool {
-		return slices.Contains(s.config.Unmanaged, r.Provider)
-	})
+	found := &installer.Root{Dir: s.dir, DataDir: s.config.DataDir, Lock: lock}
+	for _, r := range tree.Requirements {
+		if slices.Contains(s.config.Unmanaged, r.Provider) {
+			found.Unmanaged = append(found.Unmanaged, r.Provider)
+		} else {
+			found.Requirements = append(found.Requirements, r)
+		}
+	}
+	return found, nil
 }
 
 // installedPackage is a line of install's result in JSON.
