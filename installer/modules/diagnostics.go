@@ -16,6 +16,10 @@ import (
 // A place is where something is written. Only its file name and start matter.
 type place = hcl.Range
 
+// maxHint bounds hints from the parser, in bytes: they may quote the input, at
+// any length.
+const maxHint = 2000
+
 // diagnostics gather what is wrong with a configuration.
 type diagnostics struct {
 	sources.Diagnostics
@@ -62,7 +66,11 @@ func (ds *diagnostics) hcl(all hcl.Diagnostics) {
 		if d.Subject != nil {
 			at = *d.Subject
 		}
-		ds.fail(at, strings.TrimSuffix(d.Detail, "."), "%s", lowerFirst(d.Summary))
+		hint := strings.TrimSuffix(d.Detail, ".")
+		if len(hint) > maxHint {
+			hint = ""
+		}
+		ds.fail(at, hint, "%s", lowerFirst(d.Summary))
 	}
 }
 

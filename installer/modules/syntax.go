@@ -72,54 +72,63 @@ func jsonDepth(src []byte) int {
 			depth++
 			deepest = max(deepest, depth)
 		case b == '}' || b == ']':
-			depth--
+			depth = max(depth-1, 0)
 		}
 	}
 	return deepest
 }
 
-// nativeDepth is at least how deep the parser recurses for src: it does so for
-// brackets, for the operators that stand before an operand, and for the
-// branches of conditionals.
+// nativeDepth is at least how deep the parser recurses for src. It does so for
+// brackets, and for what may go on without end at one level: operators before
+// their operand, branches of conditionals, splats, and template directives.
 func nativeDepth(src []byte) int {
 	if rough := recursive(src); rough <= maxDepth {
 		return rough // it is not worth to look closer
 	}
 	tokens, _ := hclsyntax.LexConfig(src, "", hcl.InitialPos)
-	type level struct {
-		depth int
-		lines bool // newlines end expressions here
-	}
-	depth, deepest, open := 0, 0, []level{{0, true}}
+	deepest, open := 0, []level{{}}
+	var last hclsyntax.TokenType
 	for _, t := range tokens {
+		top := &open[len(open)-1]
 		switch t.Type {
 		case hclsyntax.TokenOBrace, hclsyntax.TokenOBrack, hclsyntax.TokenOParen,
 			hclsyntax.TokenTemplateInterp, hclsyntax.TokenTemplateControl:
-			depth++
-			open = append(open, level{depth, t.Type == hclsyntax.TokenOBrace})
+			open = append(open, level{opener: t.Type, base: top.depth + 1, depth: top.depth + 1})
 		case hclsyntax.TokenCBrace, hclsyntax.TokenCBrack, hclsyntax.TokenCParen, hclsyntax.TokenTemplateSeqEnd:
-			if len(open) > 1 {
-				open = open[:len(open)-1]
+			if len(open) == 1 {
+				break
 			}
-			depth = open[len(open)-1].depth
-		case hclsyntax.TokenBang, hclsyntax.TokenMinus, hclsyntax.TokenQuestion:
-			depth++
+			open = open[:len(open)-1]
+			if last == hclsyntax.TokenStar || top.opener == hclsyntax.TokenTemplateControl {
+				open[len(open)-1].depth++
+			}
+		case hclsyntax.TokenBang, hclsyntax.TokenMinus, hclsyntax.TokenQuestion, hclsyntax.TokenStar,
+			hclsyntax.TokenDoubleColon: // of which the time grows with the square
+			top.depth++
 		case hclsyntax.TokenComma:
-			depth = open[len(open)-1].depth
+			top.depth = top.base
 		case hclsyntax.TokenNewline:
-			if top := open[len(open)-1]; top.lines {
-				depth = top.depth
+			if top.opener == 0 || top.opener == hclsyntax.TokenOBrace {
+				top.depth = top.base
 			}
 		}
-		deepest = max(deepest, depth)
+		deepest = max(deepest, open[len(open)-1].depth)
+		last = t.Type
 	}
 	return deepest
+}
+
+// A level is what an open bracket encloses. Its depth goes back to the base
+// with each expression that ends.
+type level struct {
+	opener      hclsyntax.TokenType // 0 outside all brackets
+	base, depth int
 }
 
 // recursive counts all bytes in src that may make the parser recurse.
 func recursive(src []byte) int {
 	n := 0
-	for _, c := range []string{"{", "[", "(", "!", "-", "?"} {
+	for _, c := range []string{"{", "[", "(", "!", "-", "?", "*", "::"} {
 		n += bytes.Count(src, []byte(c))
 	}
 	return n
