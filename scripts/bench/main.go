@@ -1,3 +1,5 @@
+//go:build unix
+
 // Command bench measures larder beside the terraform on PATH, doing the same
 // work against the same registry in the same run, and reports ratios: these
 // stay true on a noisy machine, where seconds do not.
@@ -35,7 +37,7 @@ func main() {
 	b := &bench{rounds: *rounds, scale: *scale}
 	b.prepare()
 	defer b.cleanUp()
-	fmt.Printf("%-32s %10s %10s %8s %12s\n", "work", "terraform", "larder", "ratio", "larder peak")
+	fmt.Printf("%-32s %18s %18s %8s %12s\n", "work", "terraform (cpu)", "larder (cpu)", "ratio", "larder peak")
 	for _, w := range works {
 		if names.MatchString(w.name) {
 			b.run(w)
@@ -54,8 +56,9 @@ type bench struct {
 
 // A sample is what one run of a program took.
 type sample struct {
-	time time.Duration
-	peak int64 // resident memory, in kB
+	time time.Duration // that a person waits
+	cpu  time.Duration // that the cores are busy
+	peak int64         // resident memory, in kB
 }
 
 func (b *bench) prepare() {
@@ -79,8 +82,8 @@ func (b *bench) run(w work) {
 		larder = append(larder, s.measure(b.larder, "install", "--quiet"))
 	}
 	t, l := median(terraform), median(larder)
-	fmt.Printf("%-32s %9.2fs %9.3fs %7.1f× %9d MB\n",
-		w.name, t.time.Seconds(), l.time.Seconds(), t.time.Seconds()/l.time.Seconds(), l.peak/1024)
+	fmt.Printf("%-32s %8.2fs (%6.2fs) %8.3fs (%6.2fs) %6.1f× %9d MB\n",
+		w.name, t.time.Seconds(), t.cpu.Seconds(), l.time.Seconds(), l.cpu.Seconds(), t.time.Seconds()/l.time.Seconds(), l.peak/1024)
 	os.RemoveAll(filepath.Join(b.dir, "scene"))
 }
 
@@ -127,7 +130,8 @@ func (s *scene) exec(dir string, env []string, program string, args []string) sa
 		b := fmt.Sprintf("%s: %v\n%s", program, err, out)
 		s.Fatalf("%s", b)
 	}
-	return sample{took, cmd.ProcessState.SysUsage().(*syscall.Rusage).Maxrss}
+	state := cmd.ProcessState
+	return sample{took, state.UserTime() + state.SystemTime(), state.SysUsage().(*syscall.Rusage).Maxrss}
 }
 
 func (b *bench) must(err error) {
