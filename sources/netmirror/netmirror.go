@@ -131,17 +131,15 @@ func (m *Mirror) locate(ctx context.Context, id sources.PackageID) (sources.Pack
 	return p, err
 }
 
-// missing is the error for a version without a document: an answer, unless the
-// index promises the version.
+// missing is the error for a version without a document. It is no answer: to
+// engines the mirror breaks a promise, even where its index names no such
+// version, and they ask no other source.
 func (m *Mirror) missing(ctx context.Context, id sources.PackageID, err error) error {
 	listing, listErr := m.list(ctx, id.Provider)
-	if listErr != nil {
-		return listErr
-	}
-	if slices.Contains(listing.Versions, id.Version) {
+	if listErr == nil && slices.Contains(listing.Versions, id.Version) {
 		return sources.WithHint(err, "the mirror's index.json names this version, but there is no document for it")
 	}
-	return sources.ErrNotFound
+	return sources.WithHint(err, "the mirror does not have this version, and the search ends with it: list the method that has it first, or exclude the provider from the mirror")
 }
 
 // An archive is what VERSION.json says of one platform.

@@ -264,10 +264,10 @@ func TestMissingPackage(t *testing.T) {
 		{"platform", answer{}, document(`{"archives": {"darwin_arm64": {"url": "x"}, "a_b": null}}`), sources.ErrNoPlatform, "has 1.0.0 for darwin_arm64"},
 		{"null", answer{}, document(`{"archives": {"linux_amd64": null}}`), sources.ErrNoPlatform, ""},
 		{"no archives", answer{}, document(`null`), sources.ErrNoPlatform, ""},
-		{"version", document(`{"versions": {"2.0.0": {}}}`), answer{status: 404}, sources.ErrNotFound, ""},
-		{"provider", answer{status: 404}, answer{status: 404}, sources.ErrNotFound, ""},
+		{"version", document(`{"versions": {"2.0.0": {}}}`), answer{status: 404}, nil, "exclude the provider"},
+		{"provider", answer{status: 404}, answer{status: 404}, nil, "exclude the provider"},
 		{"what the index promises", document(`{"versions": {"1.0": {}}}`), answer{status: 404}, nil, "names this version"},
-		{"index broken", answer{status: 500}, answer{status: 404}, nil, ""},
+		{"index broken", answer{status: 500}, answer{status: 404}, nil, "exclude the provider"},
 	} {
 		n := &network{answers: map[string]answer{indexURL: test.index, versionURL: test.version}}
 		_, err := n.mirror(t, base, netmirror.Options{}).Package(t.Context(), packageID(t, "example.com/acme/widget", "1.0.0"))
