@@ -153,7 +153,7 @@ func (l *fileLock) announce(now time.Time) {
 	host, _ := os.Hostname()
 	data, err := json.Marshal(Holder{PID: os.Getpid(), Host: host, Since: now})
 	if err == nil {
-		os.WriteFile(l.holderPath(), data, 0o644)
+		_ = os.WriteFile(l.holderPath(), data, 0o644)
 	}
 }
 

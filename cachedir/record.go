@@ -130,7 +130,7 @@ func (d *Dir) noteUse(path, dir string, r record) {
 	now := d.opts.Now()
 	if d.readOnly == nil && now.Sub(r.used) > time.Hour {
 		d.settle(path, dir, r)
-		os.Chtimes(path, now, now)
+		_ = os.Chtimes(path, now, now)
 	}
 }
 

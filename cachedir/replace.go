@@ -31,7 +31,7 @@ func replace(made, target, aside string) error {
 			return nil
 		}
 		if moved == nil {
-			rename(old, target)
+			_ = rename(old, target) // err says what is wrong, or somebody else has put it right
 		}
 	}
 	return err

@@ -15,6 +15,6 @@ func syncDir(dir string) error {
 		return err
 	}
 	// Some file systems cannot, and then nobody can do better.
-	f.Sync()
+	_ = f.Sync()
 	return f.Close()
 }

@@ -134,13 +134,12 @@ func (s *scanner) versions(dir string, p sources.Provider) error {
 		}
 		v, err := sources.ParseVersion(entry.Name())
 		switch {
+		case err == nil && s.enters(p, path, entry):
+			return s.platforms(path, p, v)
 		case err != nil && entry.IsDir() && !strings.HasPrefix(entry.Name(), "."):
 			s.stray(p, path, "is not named as a version: %v", err)
-			return nil
-		case err != nil || !s.enters(p, path, entry):
-			return nil
 		}
-		return s.platforms(path, p, v)
+		return nil //nolint:nilerr // what is no version is none of ours
 	})
 }
 
@@ -172,7 +171,7 @@ func (s *scanner) platforms(dir string, p sources.Provider, v sources.Version) e
 		default:
 			s.tree.add(p, v, platform, sources.Location{Dir: path})
 		}
-		return nil
+		return nil //nolint:nilerr // what is no platform is none of ours
 	})
 }
 

@@ -176,8 +176,8 @@ func (d *declarations) terraform(b *hcl.Block, amends bool) {
 		case "backend":
 			args := d.arguments(inner.Body, "path", "workspace_dir")
 			d.backend = &backend{kind: inner.Labels[0]}
-			d.backend.path, _ = textOf(args["path"])
-			d.backend.workspaceDir, _ = textOf(args["workspace_dir"])
+			d.backend.path = textOf(args["path"])
+			d.backend.workspaceDir = textOf(args["workspace_dir"])
 		case "cloud":
 			d.backend = &backend{kind: "cloud"}
 		}
@@ -220,7 +220,7 @@ func (d *declarations) provider(b *hcl.Block, amends bool) {
 	}
 	p := providerBlock{name: name, at: b.DefRange}
 	args := d.arguments(b.Body, "alias", "version")
-	alias, _ := textOf(args["alias"])
+	alias := textOf(args["alias"])
 	attr := args["version"]
 	if attr != nil {
 		d.diags.warn(attr.NameRange, "move the version constraint to required_providers", "a version argument in a provider block is deprecated")
@@ -304,7 +304,7 @@ func (c *moduleCall) readSource(args hcl.Attributes) {
 		c.source, ok = text(attr.Expr)
 		c.dynamic = !ok
 	}
-	c.version, _ = textOf(args["version"])
+	c.version = textOf(args["version"])
 }
 
 // strictName checks a local name that must be normalised already.

@@ -166,12 +166,14 @@ func primitive(v cty.Value) (string, bool) {
 	return s.AsString(), true
 }
 
-// textOf is the value of an argument of body if it is a constant string.
-func textOf(attr *hcl.Attribute) (string, bool) {
+// textOf is the value of an argument if it is there and a constant string, and
+// empty otherwise.
+func textOf(attr *hcl.Attribute) string {
 	if attr == nil {
-		return "", false
+		return ""
 	}
-	return text(attr.Expr)
+	s, _ := text(attr.Expr)
+	return s
 }
 
 // reference is the traversal that expr consists of, or begins with, before

@@ -305,7 +305,7 @@ func (f full) Reset() error              { return f.err }
 func TestStageThatFails(t *testing.T) {
 	w := newWorld(t, fetch.Options{}, serve(archive, "", time.Time{}))
 	want := errors.New("no space left on device")
-	if err := w.client.Download(t.Context(), w.URL, 0, full{want}); err != want { //nolint:errorlint // as it is, not wrapped
+	if err := w.client.Download(t.Context(), w.URL, 0, full{want}); err != want {
 		t.Errorf("got %v, want %v", err, want)
 	}
 	if w.requests.Load() != 1 {

@@ -100,7 +100,7 @@ func (c *Client) roundTrip(ctx context.Context, w *watch, u *url.URL, header htt
 	w.answered.Store(false)
 	w.renew()
 	w.while(func() int {
-		resp, err = c.opts.Transport.RoundTrip(req)
+		resp, err = c.opts.Transport.RoundTrip(req) //nolint:bodyclose // closed by who reads it
 		return 0
 	})
 	if err != nil {
@@ -179,7 +179,7 @@ func (c *Client) setToken(ctx context.Context, header http.Header, u *url.URL) e
 	}
 	host, err := HostOf(u)
 	if err != nil {
-		return nil //nolint:nilerror // nobody can configure credentials for a host with no name of its own
+		return nil //nolint:nilerr // nobody can configure credentials for a host with no name of its own
 	}
 	token, ok, err := c.opts.Token(ctx, host)
 	if err != nil {

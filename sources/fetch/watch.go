@@ -98,7 +98,7 @@ func (r *watched) Read(p []byte) (n int, err error) {
 	switch {
 	case err == nil:
 		return n, nil
-	case err == io.EOF && r.ctx.Err() == nil: //nolint:errorlint // io.Reader promises io.EOF itself
+	case err == io.EOF && r.ctx.Err() == nil:
 		return n, io.EOF
 	default: // an end that comes as we hang up may be none
 		return n, ended(r.ctx, broken{err})

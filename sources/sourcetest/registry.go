@@ -141,19 +141,20 @@ func (w *World) Signed(version string) *sources.Signed {
 }
 
 func (s *Server) releaseFile(w http.ResponseWriter, r *http.Request) {
-	file := r.PathValue("file")
-	for _, release := range s.requested(r) {
-		switch file {
-		case release.sumsName():
-			w.Write(release.sums())
-		case release.sumsName() + ".sig":
-			w.Write(release.signature())
-		default:
-			s.archive(w, r, release, file)
-		}
+	requested := s.requested(r)
+	if len(requested) == 0 {
+		http.NotFound(w, r)
 		return
 	}
-	http.NotFound(w, r)
+	release, file := requested[0], r.PathValue("file")
+	switch file {
+	case release.sumsName():
+		w.Write(release.sums())
+	case release.sumsName() + ".sig":
+		w.Write(release.signature())
+	default:
+		s.archive(w, r, release, file)
+	}
 }
 
 // archive serves an archive of release, parts of it included.

@@ -129,7 +129,7 @@ func (d *Decoder) more() error {
 	for d.end-d.pos < margin && !d.ended {
 		n, err := d.src.Read(d.in[d.end : len(d.in)-padding])
 		d.end += n
-		if err == io.EOF { //nolint:errorlint // readers return it as it is
+		if err == io.EOF {
 			d.ended, d.real = true, d.end
 			clear(d.in[d.end:][:padding])
 			d.end += padding
