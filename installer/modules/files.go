@@ -43,9 +43,10 @@ func extension(name string, extensions []string) string {
 // or tests, sorted bytewise.
 func configNames(dir string) ([]string, error) {
 	entries, err := os.ReadDir(dir)
-	if err != nil {
-		return nil, err
-	}
+	return namesOf(entries), err
+}
+
+func namesOf(entries []os.DirEntry) []string {
 	var names []string
 	for _, entry := range entries {
 		name := entry.Name()
@@ -54,7 +55,7 @@ func configNames(dir string) ([]string, error) {
 			names = append(names, name)
 		}
 	}
-	return names, nil
+	return names
 }
 
 // ignored reports whether name is one that editors give to their own files.

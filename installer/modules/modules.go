@@ -70,10 +70,12 @@ func Load(ctx context.Context, dir string, opts Options) (*Tree, sources.Diagnos
 // reads. A directory that cannot be read has none.
 func UsesTofuFiles(dir string) bool {
 	names, err := configNames(dir)
-	return err == nil && slices.ContainsFunc(names, func(name string) bool {
-		_, ok := twins[extension(name, configExtensions)]
-		return ok
-	})
+	return err == nil && slices.ContainsFunc(names, forTofuAlone)
+}
+
+func forTofuAlone(name string) bool {
+	_, ok := twins[extension(name, configExtensions)]
+	return ok
 }
 
 // requirements are all needs gathered so far, sorted by provider.

@@ -1,0 +1,170 @@
+package modules
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"path"
+	"path/filepath"
+	"slices"
+	"strings"
+
+	"github.com/larder-cli/larder/sources"
+)
+
+// RootsOptions adjust [Roots]. The zero RootsOptions are ready to use.
+type RootsOptions struct {
+	Engine  sources.Engine // whose files count; if empty, those of either
+	DataDir string         // relative to each root module or absolute; ".terraform" if empty
+
+	// Exclude are globs of directories not to look into, with / between names
+	// and ** for any number of them. One without a / is for names at any depth.
+	Exclude []string
+}
+
+// Roots finds the root modules in dir and below, as paths relative to dir, sorted.
+//
+// A directory with configuration files is one, unless another that was found
+// calls it as a module; if it has a lock file or configures a backend it is one
+// even then. Hidden directories, data directories and symlinks to directories
+// are passed over.
+//
+// The error joins what is wrong with the globs, matching [path.ErrBadPattern],
+// or which directories could not be read; the others have been searched. A
+// configuration that is broken is no error: whoever loads it will tell.
+func Roots(ctx context.Context, dir string, opts RootsOptions) ([]string, error) {
+	dir, err := filepath.Abs(dir)
+	if err != nil {
+		return nil, err
+	}
+	s := &search{dir: dir, opts: opts, called: map[string]bool{}}
+	for _, glob := range opts.Exclude {
+		pattern, err := parseGlob(glob)
+		if err != nil {
+			return nil, fmt.Errorf("%q: %w", glob, err)
+		}
+		s.exclude = append(s.exclude, pattern)
+	}
+	s.look(ctx, ".")
+	if err := ctx.Err(); err != nil {
+		return nil, err
+	}
+	return s.roots(), errors.Join(s.errs...)
+}
+
+// A search is for root modules.
+type search struct {
+	dir     string
+	opts    RootsOptions
+	exclude [][]string // patterns by name
+	found   []candidate
+	called  map[string]bool // directories of called modules, absolute and without symlinks
+	errs    []error
+}
+
+// A candidate is a directory with configuration files.
+type candidate struct {
+	dir    string // relative
+	path   string // absolute, without symlinks
+	always bool   // a root module though others call it
+}
+
+// roots are the candidates that are root modules.
+func (s *search) roots() []string {
+	var dirs []string
+	for _, c := range s.found {
+		if c.always || !s.called[c.path] {
+			dirs = append(dirs, c.dir)
+		}
+	}
+	slices.Sort(dirs)
+	return dirs
+}
+
+// look searches dir, which is relative, and all below it.
+func (s *search) look(ctx context.Context, dir string) {
+	if ctx.Err() != nil {
+		return
+	}
+	entries, err := os.ReadDir(filepath.Join(s.dir, dir))
+	if err != nil {
+		s.errs = append(s.errs, fmt.Errorf("looking for root modules: %w", err))
+		return
+	}
+	s.consider(dir, entries)
+	for _, entry := range entries {
+		below := filepath.Join(dir, entry.Name())
+		if entry.IsDir() && !strings.HasPrefix(entry.Name(), ".") && !s.isDataDir(below) && !s.excluded(below) {
+			s.look(ctx, below)
+		}
+	}
+}
+
+// isDataDir reports whether a directory is where an engine keeps its own files,
+// the modules that it downloaded among them.
+func (s *search) isDataDir(dir string) bool {
+	data := filepath.Clean(s.opts.DataDir)
+	if filepath.IsAbs(data) {
+		return filepath.Join(s.dir, dir) == data
+	}
+	between := string(filepath.Separator)
+	return strings.HasSuffix(between+dir, between+data)
+}
+
+// parseGlob splits a glob into the patterns of names.
+func parseGlob(glob string) ([]string, error) {
+	patterns := strings.Split(path.Clean(filepath.ToSlash(glob)), "/")
+	for _, pattern := range patterns {
+		if _, err := path.Match(pattern, ""); err != nil {
+			return nil, err
+		}
+	}
+	if len(patterns) == 1 {
+		patterns = []string{"**", patterns[0]}
+	}
+	return patterns, nil
+}
+
+func (s *search) excluded(dir string) bool {
+	names := strings.Split(filepath.ToSlash(dir), "/")
+	return slices.ContainsFunc(s.exclude, func(pattern []string) bool { return globMatch(pattern, names) })
+}
+
+// globMatch reports whether names match pattern, name by name.
+func globMatch(pattern, names []string) bool {
+	switch {
+	case len(pattern) == 0:
+		return len(names) == 0
+	case pattern[0] == "**":
+		return globMatch(pattern[1:], names) || len(names) > 0 && globMatch(pattern, names[1:])
+	case len(names) == 0:
+		return false
+	}
+	ok, err := path.Match(pattern[0], names[0])
+	return ok && err == nil && globMatch(pattern[1:], names[1:])
+}
+
+const lockFile = ".terraform.lock.hcl"
+
+// consider makes dir a candidate if it has configuration files, and notes which
+// modules it calls.
+func (s *search) consider(dir string, entries []os.DirEntry) {
+	engine, names := s.opts.Engine, namesOf(entries)
+	if engine == "" && slices.ContainsFunc(names, forTofuAlone) {
+		engine = sources.OpenTofu
+	}
+	if len(engineNames(names, configExtensions, engine)) == 0 {
+		return
+	}
+	at := realPath(filepath.Join(s.dir, dir))
+	w := &walk{root: at, opts: Options{Engine: engine}.withDefaults(), read: map[string]*module{}}
+	root := w.module(".")
+	locked := slices.ContainsFunc(entries, func(e os.DirEntry) bool { return e.Name() == lockFile })
+	s.found = append(s.found, candidate{dir: dir, path: at, always: locked || root.backend != nil})
+	for _, c := range append(root.calls, w.tests(root).calls...) {
+		if called := realPath(filepath.Join(at, filepath.FromSlash(c.source))); isLocal(c.source) && called != at {
+			s.called[called] = true
+		}
+	}
+}

@@ -1,0 +1,135 @@
+package modules_test
+
+import (
+	"context"
+	"errors"
+	"os"
+	"path"
+	"path/filepath"
+	"runtime"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/rogpeppe/go-internal/txtar"
+
+	"github.com/larder-cli/larder/installer/modules"
+	"github.com/larder-cli/larder/sources"
+)
+
+func TestRoots(t *testing.T) {
+	const resource = "resource \"acme_widget\" \"a\" {}\n"
+	calls := func(source string) string { return "module \"m\" {\n  source = \"" + source + "\"\n}\n" }
+	calling := "-- live/main.tf --\n" + calls("../modules/a") + "-- modules/a/main.tf --\n"
+	cases := []struct {
+		name  string
+		files string // as in a txtar archive
+		opts  modules.RootsOptions
+		want  string
+	}{
+		{"nothing", "-- README --\n", modules.RootsOptions{}, ""},
+		{"here", "-- main.tf --\n" + resource, modules.RootsOptions{}, "."},
+		{"here and below", "-- main.tf --\n-- a/b/main.tf --\n-- a/c.tf.json --\n{}\n", modules.RootsOptions{}, ". a a/b"},
+		{"no configuration", "-- a/terraform.tfvars --\n-- b/.terraform.lock.hcl --\n-- c/a.tftest.hcl --\n-- d/.#main.tf --\n", modules.RootsOptions{}, ""},
+		{"a file that cannot be read as configuration", "-- a/main.tf --\n}{\n", modules.RootsOptions{}, "a"},
+
+		{"a called module", calling, modules.RootsOptions{}, "live"},
+		{"a called module that calls", calling + calls("../b") + "-- modules/b/main.tf --\n", modules.RootsOptions{}, "live"},
+		{"a called module with a lock file", calling + "-- modules/a/.terraform.lock.hcl --\n", modules.RootsOptions{}, "live modules/a"},
+		{"a called module with a backend", calling + "terraform {\n  backend \"s3\" {}\n}\n", modules.RootsOptions{}, "live modules/a"},
+		{"a called module in the cloud", calling + "terraform {\n  cloud {}\n}\n", modules.RootsOptions{}, "live modules/a"},
+		{"a caller that is broken elsewhere", "-- live/a.tf --\n" + calls("../b") + "-- live/b.tf --\n}{\n-- b/main.tf --\n", modules.RootsOptions{}, "live"},
+		{"a module that calls itself", "-- a/main.tf --\n" + calls("./"), modules.RootsOptions{}, "a"},
+		{"modules that call each other", "-- a/main.tf --\n" + calls("../b") + "-- b/main.tf --\n" + calls("../a"), modules.RootsOptions{}, ""},
+		{"a module that is downloaded", "-- a/main.tf --\n" + calls("example.test/ns/b/acme") + "-- b/main.tf --\n", modules.RootsOptions{}, "a b"},
+		{"a module that an example calls", "-- main.tf --\n-- examples/a/main.tf --\n" + calls("../.."), modules.RootsOptions{}, "examples/a"},
+		{"a module that a test calls", "-- main.tf --\n-- tests/a.tftest.hcl --\nrun \"a\" {\n  module {\n    source = \"./tests/setup\"\n  }\n}\n-- tests/setup/main.tf --\n", modules.RootsOptions{}, "."},
+		{"calls that only tofu reads", "-- a/main.tofu --\n" + calls("../b") + "-- b/main.tf --\n", modules.RootsOptions{}, "a"},
+
+		{"files for tofu alone", "-- a/main.tofu --\n-- b/main.tf --\n", modules.RootsOptions{Engine: sources.Terraform}, "b"},
+		{"files for either", "-- a/main.tofu --\n-- b/main.tf --\n", modules.RootsOptions{}, "a b"},
+		{"hidden", "-- .terraform/modules/a/main.tf --\n-- .git/main.tf --\n-- a/.b/main.tf --\n", modules.RootsOptions{}, ""},
+		{"a data directory", "-- data/modules/a/main.tf --\n-- a/main.tf --\n-- a/data/modules/b/main.tf --\n", modules.RootsOptions{DataDir: "data"}, "a"},
+		{"a data directory in another", "-- a/x/data/main.tf --\n-- a/data/main.tf --\n", modules.RootsOptions{DataDir: "./x/data/"}, "a/data"},
+
+		{"excluded by name", "-- a/main.tf --\n-- a/old/main.tf --\n-- old/b/main.tf --\n", modules.RootsOptions{Exclude: []string{"old"}}, "a"},
+		{"excluded by name, written as a directory", "-- a/main.tf --\n-- old/b/main.tf --\n", modules.RootsOptions{Exclude: []string{"./old/"}}, "a"},
+		{"excluded by path", "-- a/old/main.tf --\n-- b/old/main.tf --\n", modules.RootsOptions{Exclude: []string{"a/*"}}, "b/old"},
+		{"excluded at any depth", "-- a/x/y/main.tf --\n-- a/y/main.tf --\n-- y/main.tf --\n-- a/z/main.tf --\n", modules.RootsOptions{Exclude: []string{"a/**/y"}}, "a/z y"},
+		{"excluded here", "-- main.tf --\n", modules.RootsOptions{Exclude: []string{"*"}}, "."},
+		{"excluded twice", "-- a/main.tf --\n-- b/main.tf --\n-- c/main.tf --\n", modules.RootsOptions{Exclude: []string{"[a]", "b?"}}, "b c"},
+		{"what is excluded calls nothing", "-- main.tf --\n-- examples/a/main.tf --\n" + calls("../.."), modules.RootsOptions{Exclude: []string{"examples"}}, "."},
+	}
+	for _, c := range cases {
+		t.Run(c.name, func(t *testing.T) {
+			dir := unpack(t, txtar.Parse([]byte(c.files)))
+			got, err := modules.Roots(t.Context(), dir, c.opts)
+			if err != nil {
+				t.Fatal(err)
+			}
+			if got := filepath.ToSlash(strings.Join(got, " ")); got != c.want {
+				t.Errorf("got %q, want %q", got, c.want)
+			}
+		})
+	}
+}
+
+// Links to directories lead round in circles, and to modules by other names.
+func TestRootsPastSymlinks(t *testing.T) {
+	if runtime.GOOS == "windows" {
+		t.Skip("making symlinks takes privileges")
+	}
+	dir := unpack(t, txtar.Parse([]byte(
+		"-- a/main.tf --\nmodule \"m\" {\n  source = \"./m\"\n}\n-- shared/m/main.tf --\n-- common/backend.tf --\n")))
+	for link, to := range map[string]string{
+		"a/up": "..", "self": ".", "a/m": "../shared/m", "nowhere": "gone", "b/backend.tf": "../common/backend.tf",
+	} {
+		name := filepath.Join(dir, link)
+		if err := errors.Join(os.MkdirAll(filepath.Dir(name), 0o755), os.Symlink(to, name)); err != nil {
+			t.Fatal(err)
+		}
+	}
+	entrance := filepath.Join(t.TempDir(), "entrance")
+	if err := os.Symlink(dir, entrance); err != nil {
+		t.Fatal(err)
+	}
+	for _, dir := range []string{dir, entrance} {
+		got, err := modules.Roots(t.Context(), dir, modules.RootsOptions{})
+		if want := []string{"a", "b", "common"}; err != nil || !slices.Equal(got, want) {
+			t.Errorf("got %q, %v, want %q", got, err, want)
+		}
+	}
+}
+
+func TestRootsDespiteUnreadableDirectories(t *testing.T) {
+	dir := unpack(t, txtar.Parse([]byte("-- a/main.tf --\n-- b/main.tf --\n")))
+	locked := filepath.Join(dir, "a")
+	if err := os.Chmod(locked, 0); err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { os.Chmod(locked, 0o755) })
+	if _, err := os.ReadDir(locked); err == nil {
+		t.Skip("we may read what nobody may")
+	}
+	got, err := modules.Roots(t.Context(), dir, modules.RootsOptions{})
+	if !slices.Equal(got, []string{"b"}) || !errors.Is(err, os.ErrPermission) {
+		t.Errorf("got %q, %v", got, err)
+	}
+}
+
+func TestRootsErrors(t *testing.T) {
+	dir := t.TempDir()
+	for _, glob := range []string{"[", "a/[b", "[a/b]"} {
+		if _, err := modules.Roots(t.Context(), dir, modules.RootsOptions{Exclude: []string{glob}}); !errors.Is(err, path.ErrBadPattern) {
+			t.Errorf("%s: got %v", glob, err)
+		}
+	}
+	if _, err := modules.Roots(t.Context(), filepath.Join(dir, "gone"), modules.RootsOptions{}); !errors.Is(err, os.ErrNotExist) {
+		t.Errorf("got %v", err)
+	}
+	ctx, cancel := context.WithCancel(t.Context())
+	cancel()
+	if _, err := modules.Roots(ctx, dir, modules.RootsOptions{}); !errors.Is(err, context.Canceled) {
+		t.Errorf("got %v", err)
+	}
+}
