@@ -118,6 +118,11 @@ func (s *session) root(ctx context.Context) (*installer.Root, error) {
 	if err := s.out.warnings(append(treeProblems, lockProblems...)); err != nil {
 		return nil, err
 	}
+	if s.config.Engine == sources.OpenTofu {
+		if warning := lock.Migrate(); warning != "" {
+			s.out.warn("%s", warning)
+		}
+	}
 	if tree.Empty {
 		s.out.say(normal, "there is no configuration in %s: nothing to install", s.dir)
 		return nil, nil

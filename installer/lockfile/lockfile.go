@@ -58,6 +58,7 @@ type File struct {
 
 	engine  sources.Engine
 	entries map[sources.Provider]Entry
+	assumed map[sources.Provider]Entry // see Migrate
 	remarks remarks
 }
 
@@ -65,6 +66,9 @@ type File struct {
 // false if it locks nothing for p.
 func (f *File) Entry(p sources.Provider) (Entry, bool) {
 	e, ok := f.entries[p]
+	if !ok {
+		e, ok = f.assumed[p]
+	}
 	e.Hashes = slices.Clone(e.Hashes)
 	return e, ok
 }

@@ -6,14 +6,15 @@ import (
 	"github.com/larder-cli/larder/sources"
 )
 
-// Migrate is what OpenTofu takes to be locked besides f's entries: for each
-// provider that Terraform's registry has in the namespace hashicorp, the
-// provider of the same name in its own, at the same version and with no hashes.
-// The warning tells the user which; it is empty if there are none.
+// Migrate makes f lock what OpenTofu takes to be locked besides its entries: for
+// each provider that Terraform's registry has in the namespace hashicorp, the
+// provider of the same name in OpenTofu's own, at the same version and with no
+// hashes. The warning tells the user which; it is empty if there are none.
 //
 // The original entries are for the caller to keep or to drop, as its
 // requirements say.
-func (f *File) Migrate() (assumed []Entry, warning string) {
+func (f *File) Migrate() (warning string) {
+	f.assumed = map[sources.Provider]Entry{}
 	var pairs []string
 	for _, e := range f.Entries() {
 		if e.Provider.Host != sources.Terraform.DefaultHost() || e.Provider.Namespace != "hashicorp" {
@@ -25,11 +26,11 @@ func (f *File) Migrate() (assumed []Entry, warning string) {
 			continue
 		}
 		e.Hashes = nil
-		assumed = append(assumed, e)
+		f.assumed[e.Provider] = e
 		pairs = append(pairs, from.String()+" as "+e.Provider.String())
 	}
 	if pairs == nil {
-		return nil, ""
+		return ""
 	}
-	return assumed, "the lock file is Terraform's; taking the locked versions of " + strings.Join(pairs, ", ")
+	return "the lock file is Terraform's; taking the locked versions of " + strings.Join(pairs, ", ")
 }

@@ -285,17 +285,20 @@ provider "registry.terraform.io/hashicorp/random" {
 	if len(ds) > 0 {
 		t.Fatal(ds)
 	}
-	got, warning := f.Migrate()
-	want := []lockfile.Entry{entry(t, "registry.opentofu.org/hashicorp/random", "3.0.0", "~> 3.0")}
-	if !reflect.DeepEqual(got, want) {
+	warning := f.Migrate()
+	want := entry(t, "registry.opentofu.org/hashicorp/random", "3.0.0", "~> 3.0")
+	if got, ok := f.Entry(want.Provider); !ok || !reflect.DeepEqual(got, want) {
 		t.Errorf("assumed = %v, want %v", got, want)
+	}
+	if len(f.Entries()) != 4 {
+		t.Errorf("what is assumed became part of the file: %v", f.Entries())
 	}
 	const wantWarning = "the lock file is Terraform's; taking the locked versions of " +
 		"registry.terraform.io/hashicorp/random as registry.opentofu.org/hashicorp/random"
 	if warning != wantWarning {
 		t.Errorf("warning = %q, want %q", warning, wantWarning)
 	}
-	if got, warning := new(lockfile.File).Migrate(); got != nil || warning != "" {
-		t.Errorf("of no file: %v, %q", got, warning)
+	if warning := new(lockfile.File).Migrate(); warning != "" {
+		t.Errorf("of no file: %q", warning)
 	}
 }
