@@ -158,6 +158,23 @@ func directory(t *testing.T, archived []byte, n int) []byte {
 	return entry
 }
 
+func TestDescriptor(t *testing.T) {
+	const descriptor = "PK\x07\x08"
+	archived := makeZip(t, file("terraform-provider-x", "text"))
+	at := bytes.Index(archived, []byte(descriptor)) + len(descriptor)
+	lying := bytes.Clone(archived)
+	lying[at]++
+	if _, _, err := unpack(t, lying); err == nil || !strings.Contains(err.Error(), "descriptor") {
+		t.Errorf("another checksum: got error %v", err)
+	}
+	// The signature may be left out, which moves the checksum to its place.
+	bare := bytes.Clone(archived)
+	copy(bare[at-len(descriptor):], archived[at:at+4])
+	if _, _, err := unpack(t, bare); err != nil {
+		t.Errorf("without a signature: got error %v", err)
+	}
+}
+
 func TestSharedBytes(t *testing.T) {
 	archived := makeZip(t, file("a", "text"), file("b", "text"))
 	binary.LittleEndian.PutUint32(directory(t, archived, 1)[42:], 0) // where b is

@@ -61,6 +61,9 @@ func (e entry) unpack(ctx context.Context, archive io.ReaderAt, root *os.Root) (
 	if err == nil {
 		err = e.verify(d)
 	}
+	if err == nil {
+		err = e.checkDescriptor(archive)
+	}
 	return sources.File{Path: e.path, Size: d.size, SHA256: d.sha256}, err
 }
 
