@@ -71,14 +71,11 @@ func (d *delivery) fetch(ctx context.Context, stage sources.Stage) (sources.Parc
 	d.fetched = true
 	d.tell.event(Event{Step: Fetching, Package: d.pkg.ID, Source: d.pkg.Source})
 	parcel, err := d.bring(ctx, stage)
-	if err != nil {
-		return parcel, err
-	}
-	if parcel.Dir == "" {
+	if err == nil && parcel.Dir == "" {
 		err = d.checkArchive()
 	}
 	if err != nil {
-		return sources.Parcel{}, err
+		return sources.Parcel{}, d.fail(d.pkg.ID, d.pkg.Source, err)
 	}
 	parcel.ZH, parcel.Signed = d.zh, d.pkg.Signed
 	d.tell.event(Event{Step: Verified, Package: d.pkg.ID, Source: d.pkg.Source})
@@ -141,12 +138,13 @@ func (d *delivery) judge(c sources.Contents) (sources.Verdict, error) {
 			return 0, fmt.Errorf("%s changed while it was read", d.file.Name())
 		}
 	}
-	if err := d.checkContents(c); err != nil {
-		return 0, err
-	}
+	err := d.checkContents(c)
 	verdict := d.verdict()
-	if !d.signedEnough(verdict) {
-		return 0, &NotSignedError{verdict}
+	if err == nil && !d.signedEnough(verdict) {
+		err = &NotSignedError{verdict}
+	}
+	if err != nil {
+		return 0, d.fail(d.pkg.ID, d.pkg.Source, err)
 	}
 	return verdict, nil
 }

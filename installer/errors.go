@@ -1,6 +1,7 @@
 package installer
 
 import (
+	"errors"
 	"fmt"
 	"slices"
 	"strings"
@@ -16,29 +17,28 @@ type NoVersionError struct {
 }
 
 func (e *NoVersionError) Error() string {
-	if e.Requirement.Constraints.Empty() {
-		return "no release is available" + e.offer()
+	switch {
+	case len(e.Offered) == 0:
+		return "no version is offered at all"
+	case e.Requirement.Constraints.Empty():
+		return "no release is offered, only " + e.offer()
+	default:
+		return fmt.Sprintf("no version matches %q, offered are %s%s", e.Requirement.Constraints, e.offer(), places(e.Requirement))
 	}
-	return fmt.Sprintf("no available release matches %q%s%s", e.Requirement.Constraints, e.offer(), e.places())
 }
 
+// offer lists the newest versions there are.
 func (e *NoVersionError) offer() string {
 	const most = 5
-	if len(e.Offered) == 0 {
-		return ": no version is offered at all"
-	}
 	var names []string
 	for _, v := range newestFirst(e.Offered) {
 		if len(names) == most {
-			names = append(names, "…")
-			break
+			return fmt.Sprintf("%s and %d older ones", strings.Join(names, ", "), len(e.Offered)-most)
 		}
 		names = append(names, v.String())
 	}
-	return " (offered: " + strings.Join(names, ", ") + ")"
+	return strings.Join(names, ", ")
 }
-
-func (e *NoVersionError) places() string { return places(e.Requirement) }
 
 // places lists who constrains a provider, one to a line.
 func places(req sources.Requirement) string {
@@ -74,7 +74,24 @@ func (e *LockConflictError) Error() string {
 }
 
 func (j *job) noneAllowed(offered []sources.Version) error {
-	return &sources.ProviderError{Provider: j.req.Provider, Err: &NoVersionError{j.req, offered}}
+	err := &sources.ProviderError{Provider: j.req.Provider, Err: &NoVersionError{j.req, offered}}
+	if len(offered) > 0 && j.req.Constraints.Empty() {
+		return sources.WithHint(err, "a pre-release is chosen only if its exact version is required")
+	}
+	return err
+}
+
+// required adds to an error about the provider as such where it is required,
+// which may be deep in a module that somebody else wrote.
+func (j *job) required(err error) error {
+	if !errors.Is(err, sources.ErrNotFound) || len(j.req.From) == 0 {
+		return err
+	}
+	var by []string
+	for _, from := range j.req.From {
+		by = append(by, place(from))
+	}
+	return sources.WithHint(err, "the provider is required by %s", strings.Join(slices.Compact(by), ", "))
 }
 
 func (j *job) lockedRefused() error {

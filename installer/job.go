@@ -105,7 +105,7 @@ func (j *job) versions(ctx context.Context) ([]sources.Version, error) {
 	j.tell.event(Event{Step: Querying, Package: sources.PackageID{Provider: j.req.Provider}, Source: j.from.String()})
 	listing, err := j.from.Versions(ctx, j.req.Provider)
 	j.warn(sources.PackageID{Provider: j.req.Provider}, listing.Warnings)
-	return listing.Versions, err
+	return listing.Versions, j.required(err)
 }
 
 func (j *job) warn(id sources.PackageID, warnings []string) {

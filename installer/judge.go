@@ -11,14 +11,16 @@ import (
 // A HashMismatchError is a package that is none of those that somebody vouches
 // for.
 type HashMismatchError struct {
-	By   string         // who vouches: the source, or the lock file
+	By   string         // who vouches; empty if it is the source itself
 	Want []sources.Hash // any of which would have sufficed
 	Got  []sources.Hash // what the package hashes to
 }
 
 func (e *HashMismatchError) Error() string {
-	return fmt.Sprintf("the package is %s, which is none of the hashes that %s has for it (%s)",
-		list(e.Got), e.By, list(e.Want))
+	if e.By == "" {
+		return fmt.Sprintf("the package is %s, but should be %s", list(e.Got), list(e.Want))
+	}
+	return fmt.Sprintf("the package is %s, but %s has %s", list(e.Got), e.By, list(e.Want))
 }
 
 // A NotSignedError is a package that is vouched for less well than was required.
@@ -34,8 +36,8 @@ const theLockFile = "the dependency lock file"
 // archives. A mirror or lock file that has h1: hashes besides may yet prove
 // right once the contents are known.
 func (d *delivery) checkArchive() error {
-	if err := early(d.pkg.Hashes, d.zh, "the source"); err != nil {
-		return err
+	if err := early(d.pkg.Hashes, d.zh, ""); err != nil {
+		return sourceHint(err)
 	}
 	if err := early(d.locked, d.zh, theLockFile); err != nil {
 		return lockHint(err)
@@ -85,7 +87,7 @@ func (d *delivery) checkContents(c sources.Contents) error {
 		got = append(got, d.zh)
 	}
 	if usable(d.pkg.Hashes) && !matchesAny(d.pkg.Hashes, got...) {
-		return &HashMismatchError{By: "the source", Want: d.pkg.Hashes, Got: got}
+		return sourceHint(&HashMismatchError{Want: d.pkg.Hashes, Got: got})
 	}
 	if d.provable() && !matchesAny(d.locked, got...) {
 		return lockHint(&HashMismatchError{By: theLockFile, Want: d.locked, Got: got})
@@ -103,8 +105,12 @@ func (d *delivery) provable() bool {
 	return len(d.locked) > 0
 }
 
+func sourceHint(err error) error {
+	return sources.WithHint(err, "it was damaged on the way or replaced; try again, and if this stays so do not use it before its publisher has explained it")
+}
+
 func lockHint(err error) error {
-	return sources.WithHint(err, "the release was published anew, or the lock file was made where other hashes counted; if you trust the package, remove the provider's block from the lock file and install again")
+	return sources.WithHint(err, "it was published anew, or locked where other hashes count; if you trust it, remove its block from the lock file and install again")
 }
 
 // verdict is how well the package is vouched for, all checks having passed.
@@ -138,7 +144,7 @@ func list(hashes []sources.Hash) string {
 		case i == most:
 			return fmt.Sprintf("%s and %d more", text, len(hashes)-most)
 		case i > 0:
-			text += ", "
+			text += " or "
 		}
 		text += string(h)
 	}

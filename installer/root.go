@@ -62,7 +62,7 @@ const (
 type LockChangedError struct{ Change LockChange }
 
 func (e *LockChangedError) Error() string {
-	return "the dependency lock file would change: " + e.Change.String()
+	return "the dependency lock file is out of date: " + e.Change.String()
 }
 
 // Install installs what root requires. Providers fail one by one: the error
@@ -114,7 +114,7 @@ func (in *Installer) writeLock(root Root, jobs []job, result *Result) error {
 	case change.None():
 		return nil
 	case root.ReadOnlyLock && (len(change.Added) > 0 || len(change.Removed) > 0):
-		return &LockChangedError{result.Lock}
+		return sources.WithHint(&LockChangedError{result.Lock}, "install once without --lockfile readonly, and keep the lock file that comes of it")
 	case root.ReadOnlyLock:
 		result.Warnings = append(result.Warnings, "the dependency lock file is out of date and was left as it is: "+result.Lock.String())
 		return nil
@@ -135,9 +135,13 @@ func (c LockChange) String() string {
 		verb      string
 		providers []sources.Provider
 	}{{"add", c.Added}, {"remove", c.Removed}, {"change", c.Changed}} {
+		var names []string
 		for _, p := range kind.providers {
-			parts = append(parts, kind.verb+" "+p.String())
+			names = append(names, p.String())
+		}
+		if len(names) > 0 {
+			parts = append(parts, kind.verb+" "+strings.Join(names, ", "))
 		}
 	}
-	return strings.Join(parts, ", ")
+	return strings.Join(parts, "; ")
 }

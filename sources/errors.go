@@ -11,7 +11,12 @@ var ErrNotFound = errors.New("not found")
 
 // ErrNoPlatform matches the answer that a version exists here but has no
 // package for the platform asked for. It matches ErrNotFound too.
-var ErrNoPlatform = fmt.Errorf("platform not available: %w", ErrNotFound)
+var ErrNoPlatform error = noPlatform{}
+
+type noPlatform struct{}
+
+func (noPlatform) Error() string { return "no package for this platform" }
+func (noPlatform) Unwrap() error { return ErrNotFound }
 
 // A PackageError is a failure to do with one package. It names the package, so
 // code that adds context says what it was doing and not to what.
@@ -57,9 +62,6 @@ type NotFoundError struct {
 }
 
 func (e *NotFoundError) Error() string {
-	if e.Registry {
-		return fmt.Sprintf("%s: the registry %s has no such provider", e.Provider, e.Provider.Host)
-	}
 	return fmt.Sprintf("%s: not found in %s", e.Provider, strings.Join(e.Searched, ", "))
 }
 

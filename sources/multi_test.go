@@ -144,7 +144,7 @@ func TestNotFoundSaysWhereItWasSought(t *testing.T) {
 		text     string
 	}{
 		{[]error{notHere, sources.WithHint(notHere, "look again")}, false, "a.com/b/c: not found in 0, 1"},
-		{[]error{notHere, fmt.Errorf("asking: %w", registry)}, true, "a.com/b/c: the registry a.com has no such provider"},
+		{[]error{notHere, fmt.Errorf("asking: %w", registry)}, true, "a.com/b/c: not found in 0, 1"},
 	} {
 		var list []*source
 		for i, err := range tt.answers {
@@ -193,7 +193,7 @@ func TestPackageComesFromTheFirstThatHasIt(t *testing.T) {
 		{"no platform moves on", []*source{{name: "a", packages: "1.0.0_linux_arm64"}, {name: "b", packages: "1.0.0_linux_amd64"}}, "b"},
 		{"failure ends", []*source{{name: "a", err: errOutage}, {name: "b", packages: "1.0.0_linux_amd64"}}, errOutage.Error()},
 		{"later failure does not matter", []*source{{name: "a", packages: "1.0.0_linux_amd64"}, {name: "b", err: errOutage}}, "a"},
-		{"no platform at all", []*source{{name: "a", packages: "1.0.0_linux_arm64"}, {name: "b"}}, "registry.terraform.io/a/b 1.0.0 linux_amd64: platform not available: not found"},
+		{"no platform at all", []*source{{name: "a", packages: "1.0.0_linux_arm64"}, {name: "b"}}, "registry.terraform.io/a/b 1.0.0 linux_amd64: no package for this platform"},
 		{"nothing", []*source{{name: "a"}, {name: "b"}}, "registry.terraform.io/a/b 1.0.0 linux_amd64: not found"},
 	} {
 		t.Run(tt.name, func(t *testing.T) {

@@ -29,5 +29,5 @@ func Executable(dir, typ string) (string, error) {
 		}
 	}
 	err = fmt.Errorf("%w: nothing at the top of the package is named %s, %[2]s_… or %[2]s.…", ErrNoExecutable, name)
-	return "", sources.WithHint(err, "Check that this is a package of the provider %q, with its executable outside any folder", typ)
+	return "", sources.WithHint(err, "check that this is a package of the provider %q, with its executable outside any folder", typ)
 }

@@ -31,7 +31,7 @@ func checkShape(s *sources.Signed) error {
 		return &SignatureError{errors.New("empty")}
 	case bytes.HasPrefix(bytes.TrimSpace(s.Signature), []byte("-----BEGIN PGP")):
 		err := &SignatureError{errors.New("ASCII-armoured where it must be binary")}
-		return sources.WithHint(err, "The publisher makes a binary one with gpg --detach-sign, without --armor")
+		return sources.WithHint(err, "the publisher makes a binary one with gpg --detach-sign, without --armor")
 	}
 	return nil
 }

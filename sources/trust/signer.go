@@ -56,14 +56,14 @@ func findSigner(s *sources.Signed, opts Options) (*signer, error) {
 	case old != nil:
 		return old, nil
 	case outlived != nil && outlived.Signed.Before(outlived.Ends):
-		return nil, sources.WithHint(outlived, "It was valid then; OPENTOFU_ENFORCE_GPG_EXPIRATION refuses it all the same")
+		return nil, sources.WithHint(outlived, "it was valid then; OPENTOFU_ENFORCE_GPG_EXPIRATION refuses it all the same")
 	case outlived != nil:
-		return nil, sources.WithHint(outlived, "Ask the publisher to sign with a key that is valid")
+		return nil, sources.WithHint(outlived, "ask the publisher to sign with a key that is valid")
 	}
 	if len(unknown.Listed) == 0 {
-		return nil, sources.WithHint(unknown, "The registry lists no signing keys for this provider")
+		return nil, sources.WithHint(unknown, "the registry lists no signing keys for this provider")
 	}
-	return nil, sources.WithHint(unknown, "The registry lists the keys %s", strings.Join(unknown.Listed, ", "))
+	return nil, sources.WithHint(unknown, "the registry lists the keys %s", strings.Join(unknown.Listed, ", "))
 }
 
 // verify checks a detached signature of doc. If none of the keys is its issuer,
@@ -114,7 +114,7 @@ func (v validity) checkRevocation(found error) error {
 	for _, r := range revocations {
 		revoked.Reason = r.RevocationReasonText
 	}
-	return sources.WithHint(revoked, "Do not trust this release before its publisher has explained it")
+	return sources.WithHint(revoked, "do not trust this release before its publisher has explained it")
 }
 
 // checkExpiry returns when the key expired, if it has, and an error if that was
@@ -122,7 +122,7 @@ func (v validity) checkRevocation(found error) error {
 func (v validity) checkExpiry(found error) (expired time.Time, err error) {
 	switch {
 	case v.signature.CreationTime.After(v.now):
-		return expired, sources.WithHint(v.signatureExpired(time.Time{}), "Check the clock of this machine")
+		return expired, sources.WithHint(v.signatureExpired(time.Time{}), "check the clock of this machine")
 	case v.signature.SigExpired(v.now):
 		return expired, v.signatureExpired(lifeEnd(v.signature.CreationTime, v.signature.SigLifetimeSecs))
 	}

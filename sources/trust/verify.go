@@ -93,7 +93,7 @@ func checkSum(doc []byte, filename string, want sources.Hash) error {
 	line, ok := sums.find(filename)
 	if !ok {
 		return sources.WithHint(&ChecksumError{Filename: filename, Want: want},
-			"Whoever published this version did not sign a package for this platform")
+			"whoever published this version did not sign a package for this platform")
 	}
 	sum, ok := line.parse()
 	if !ok {
@@ -101,7 +101,7 @@ func checkSum(doc []byte, filename string, want sources.Hash) error {
 	}
 	if got := sources.ZipHash(sum); got != want {
 		return sources.WithHint(&ChecksumError{filename, want, got},
-			"The registry contradicts the publisher; tell whoever runs it, and do not use this package until then")
+			"the registry contradicts the publisher; tell whoever runs it, and do not use this package until then")
 	}
 	return nil
 }
