@@ -8,10 +8,10 @@ import (
 	"io"
 	"os"
 	"slices"
-	"strings"
 
 	"github.com/larder-cli/larder/sources"
 	"github.com/larder-cli/larder/sources/archive"
+	"github.com/larder-cli/larder/sources/fetch"
 	"github.com/larder-cli/larder/sources/trust"
 )
 
@@ -102,14 +102,7 @@ func (d *delivery) bring(ctx context.Context, stage sources.Stage) (sources.Parc
 		return sources.Parcel{}, err
 	}
 	d.zh = arrival.hash()
-	return sources.Parcel{Filename: d.pkg.Filename, Origin: withoutSecrets(at.URL)}, nil
-}
-
-// withoutSecrets is a URL fit for being recorded: what follows the path of a
-// download URL is often a signature that lets its holder in.
-func withoutSecrets(url string) string {
-	url, _, _ = strings.Cut(url, "?")
-	return url
+	return sources.Parcel{Filename: d.pkg.Filename, Origin: fetch.Redact(at.URL)}, nil
 }
 
 // open hashes a local archive where it lies.
@@ -173,6 +166,9 @@ type arrival struct {
 
 // tellEvery is how many bytes arrive between two events.
 const tellEvery = 1 << 20
+
+// Expect is told how many bytes are coming, where the source did not say.
+func (a *arrival) Expect(size int64) { a.pkg.Size = size }
 
 func (a *arrival) Write(p []byte) (int, error) {
 	a.sum.Write(p)
