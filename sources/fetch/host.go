@@ -2,6 +2,7 @@ package fetch
 
 import (
 	"context"
+	"errors"
 	"math/rand/v2"
 	"net/http"
 	"net/url"
@@ -71,7 +72,7 @@ func (h *host) take(ctx context.Context) (release func(), err error) {
 // it in a way that nobody understands.
 func retryAfter(header http.Header, now time.Time) time.Duration {
 	s := strings.TrimSpace(header.Get("Retry-After"))
-	if seconds, err := strconv.ParseUint(s, 10, 31); err == nil {
+	if seconds, err := strconv.ParseUint(s, 10, 31); err == nil || errors.Is(err, strconv.ErrRange) { // then it is the most there is
 		return time.Duration(seconds) * time.Second
 	}
 	if at, err := http.ParseTime(s); err == nil {
