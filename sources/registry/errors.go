@@ -26,7 +26,7 @@ type ProtocolError struct {
 }
 
 func (e *ProtocolError) Error() string {
-	return "plugin protocol " + strings.Join(e.Protocols, ", ") + " is not supported, only 5 and 6 are"
+	return "plugin protocol " + fetch.Printable(strings.Join(e.Protocols, ", ")) + " is not supported, only 5 and 6 are"
 }
 
 // explain adds to err what can be done about it.

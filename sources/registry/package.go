@@ -10,6 +10,7 @@ import (
 	"net/url"
 	"slices"
 	"strings"
+	"unicode"
 
 	"golang.org/x/sync/errgroup"
 
@@ -75,6 +76,9 @@ func parsePackage(doc *fetch.Document, id sources.PackageID, engine sources.Engi
 	if d.OS != id.Platform.OS || d.Arch != id.Platform.Arch {
 		return p, urls, fmt.Errorf("asked for %s, got an answer for %q, %q", id.Platform, d.OS, d.Arch)
 	}
+	if err := checkFilename(d.Filename); err != nil {
+		return p, urls, err
+	}
 	at, err := resolve(doc.URL, "download_url", d.DownloadURL)
 	if err != nil {
 		return p, urls, err
@@ -110,6 +114,15 @@ func resolve(base *url.URL, member, ref string) (*url.URL, error) {
 		return nil, fmt.Errorf("%s: %w", member, err)
 	}
 	return u, nil
+}
+
+// checkFilename checks what messages and records will call the archive. Any
+// scheme will do, as it is only looked up among the checksums.
+func checkFilename(s string) error {
+	if s == "" || len(s) > maxFilename || strings.ContainsFunc(s, func(r rune) bool { return !unicode.IsPrint(r) }) {
+		return fmt.Errorf("filename %.80q is not the name of a file", s)
+	}
+	return nil
 }
 
 func parseSum(s string) (sum [32]byte, err error) {

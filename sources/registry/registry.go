@@ -26,6 +26,7 @@ const (
 	maxPackage   = 4 << 20
 	maxSums      = 4 << 20
 	maxSignature = 1 << 20
+	maxFilename  = 255
 )
 
 // Options adjust a Registry. The zero Options are ready to use.
