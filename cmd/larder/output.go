@@ -6,7 +6,6 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"strings"
 	"sync"
 
 	"github.com/larder-cli/larder/sources"
@@ -41,7 +40,7 @@ func (o *output) result(kind string, value any, format string, args ...any) {
 	}
 	o.mu.Lock()
 	defer o.mu.Unlock()
-	fmt.Fprintf(o.stdout, format+"\n", args...)
+	fmt.Fprintln(o.stdout, visible(fmt.Sprintf(format, args...)))
 }
 
 // object writes value as a line of JSON that begins with its kind.
@@ -70,7 +69,7 @@ func (o *output) say(at level, format string, args ...any) {
 func (o *output) line(label, text string) {
 	o.mu.Lock()
 	defer o.mu.Unlock()
-	fmt.Fprintf(o.stderr, "larder: %s%s\n", label, text)
+	fmt.Fprintf(o.stderr, "larder: %s%s\n", label, visible(text))
 }
 
 // A diagnostic is an error or a warning in JSON.
@@ -162,7 +161,7 @@ func (o *output) failOne(err error) {
 	case errors.As(err, &provider):
 		d.Provider = provider.Provider.String()
 	}
-	o.diagnose(d, strings.ReplaceAll(d.Text, "\n", "\n  "))
+	o.diagnose(d, d.Text)
 }
 
 // split takes apart what errors.Join joined.

@@ -1,0 +1,31 @@
+package main
+
+import (
+	"bytes"
+	"errors"
+	"testing"
+)
+
+func TestOutputCommandsNoTerminal(t *testing.T) {
+	for _, test := range []struct{ text, want string }{
+		{"plain, żółw", "plain, żółw"},
+		{"a\tb", "a\tb"},
+		{"\x1b[31mred\a\x00", `\x1b[31mred\a\x00`},
+		{"over\rwritten", `over\rwritten`},
+		{"\u202egnp.exe\u009b2J", `\u202egnp.exe\u009b2J`},
+		{"one\nlarder: error: two", "one\n  larder: error: two"},
+		{"not \xff UTF-8", "not \ufffd UTF-8"},
+	} {
+		var stdout, stderr bytes.Buffer
+		out := newOutput(&stdout, &stderr)
+		out.failOne(errors.New(test.text))
+		out.warn("%s", test.text)
+		out.result("x", nil, "%s", test.text)
+		if want := "larder: error: " + test.want + "\nlarder: warning: " + test.want + "\n"; stderr.String() != want {
+			t.Errorf("%q: got %q, want %q", test.text, &stderr, want)
+		}
+		if want := test.want + "\n"; stdout.String() != want {
+			t.Errorf("%q: result %q, want %q", test.text, &stdout, want)
+		}
+	}
+}
