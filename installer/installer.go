@@ -43,7 +43,7 @@ type Downloader interface {
 type Options struct {
 	Engine    sources.Engine
 	Platforms []sources.Platform // empty means the one we run on
-	Jobs      int                // providers in flight at once; 0 means 16
+	Slots     Slots              // for providers in flight; nil means as many as NewSlots makes of 0
 
 	Upgrade       bool // choose anew, whatever the lock file says
 	RequireSigned bool // refuse packages that are less than signed
@@ -69,8 +69,8 @@ type Installer struct {
 
 // New returns an installer that takes packages from a source into a store.
 func New(from sources.Source, to Store, down Downloader, opts Options) *Installer {
-	if opts.Jobs == 0 {
-		opts.Jobs = 16
+	if opts.Slots == nil {
+		opts.Slots = NewSlots(0)
 	}
 	if len(opts.Platforms) == 0 {
 		opts.Platforms = []sources.Platform{sources.CurrentPlatform()}
@@ -79,4 +79,16 @@ func New(from sources.Source, to Store, down Downloader, opts Options) *Installe
 		opts.Engine = sources.Terraform
 	}
 	return &Installer{from: from, to: to, down: down, opts: opts, tell: newReporter(opts.Report)}
+}
+
+// Slots bound how many providers are in flight at once, in all installers that
+// share them.
+type Slots chan struct{}
+
+// NewSlots makes n slots, or 16 if n is 0.
+func NewSlots(n int) Slots {
+	if n == 0 {
+		n = 16
+	}
+	return make(Slots, n)
 }

@@ -30,6 +30,17 @@ func (in *Installer) newJob(root Root, req sources.Requirement) job {
 	return j
 }
 
+// runInSlot is run, once there is a slot for it.
+func (j *job) runInSlot(ctx context.Context) error {
+	select {
+	case j.opts.Slots <- struct{}{}:
+		defer func() { <-j.opts.Slots }()
+		return j.run(ctx)
+	case <-ctx.Done():
+		return ctx.Err()
+	}
+}
+
 // run chooses a version and installs its packages, one for each platform.
 func (j *job) run(ctx context.Context) error {
 	if err := j.choose(ctx); err != nil {

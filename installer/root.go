@@ -6,8 +6,7 @@ import (
 	"fmt"
 	"path/filepath"
 	"strings"
-
-	"golang.org/x/sync/errgroup"
+	"sync"
 
 	"github.com/larder-cli/larder/installer/lockfile"
 	"github.com/larder-cli/larder/sources"
@@ -71,18 +70,16 @@ func (e *LockChangedError) Error() string {
 func (in *Installer) Install(ctx context.Context, root Root) (*Result, error) {
 	jobs := make([]job, len(root.Requirements))
 	errs := make([]error, len(root.Requirements))
-	var group errgroup.Group
-	group.SetLimit(in.opts.Jobs)
+	var wg sync.WaitGroup
 	for i, req := range root.Requirements {
 		jobs[i] = in.newJob(root, req)
-		group.Go(func() error {
-			if errs[i] = jobs[i].run(ctx); errs[i] != nil {
+		wg.Go(func() {
+			if errs[i] = jobs[i].runInSlot(ctx); errs[i] != nil {
 				in.tell.event(Event{Step: Failed, Package: sources.PackageID{Provider: req.Provider}, Err: errs[i]})
 			}
-			return nil
 		})
 	}
-	_ = group.Wait() // its functions return nil; the errors are in errs
+	wg.Wait()
 
 	result := &Result{}
 	for i := range jobs {

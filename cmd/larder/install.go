@@ -30,7 +30,8 @@ func installCommand(out *output) *cli.Command {
 			&cli.StringFlag{Name: "lockfile", Usage: "`MODE` readonly: refuse to change the lock file"},
 			&cli.StringSliceFlag{Name: "plugin-dir", Usage: "install from `DIR` alone; may be repeated"},
 			&cli.StringSliceFlag{Name: "platform", Usage: "install for `OS_ARCH` instead of this platform; may be repeated"},
-			&cli.BoolFlag{Name: "recursive", Aliases: []string{"R"}, Usage: "install for every root module below"},
+			&cli.BoolFlag{Name: "recursive", Aliases: []string{"R"}, Usage: "install for every root module here and below"},
+			&cli.StringSliceFlag{Name: "exclude", Usage: "with --recursive, do not look into directories that match `GLOB`; may be repeated"},
 			&cli.BoolFlag{Name: "require-signed", Usage: "refuse packages that are less than signed"},
 			&cli.BoolFlag{Name: "paranoid", Usage: "believe no record, hash everything"},
 			&cli.BoolFlag{Name: "dry-run", Usage: "tell what would be installed, and write nothing"},
@@ -39,35 +40,61 @@ func installCommand(out *output) *cli.Command {
 	}
 }
 
+// An installation is what the flags of install ask for.
+type installation struct {
+	*session
+	platforms     []sources.Platform
+	pluginDirs    []string // absolute
+	exclude       []string // globs
+	upgrade       bool
+	readOnly      bool
+	dryRun        bool
+	requireSigned bool
+	slots         installer.Slots
+}
+
 func install(c *cli.Context, out *output) error {
 	if err := noArguments(c); err != nil {
 		return err
 	}
-	platforms, err := parsePlatforms(c.StringSlice("platform"))
-	if err != nil {
+	in := &installation{
+		upgrade: c.Bool("upgrade"), dryRun: c.Bool("dry-run"), requireSigned: c.Bool("require-signed"),
+		exclude: c.StringSlice("exclude"),
+	}
+	if err := in.readFlags(c); err != nil {
 		return err
 	}
+	var err error
+	if in.session, err = newSession(c, out); err != nil {
+		return err
+	}
+	in.flags.paranoid = c.Bool("paranoid")
+	in.slots = installer.NewSlots(in.flags.jobs)
+	for _, dir := range c.StringSlice("plugin-dir") {
+		in.pluginDirs = append(in.pluginDirs, absolute(in.dir, dir))
+	}
+	if c.Bool("recursive") {
+		return in.below(c.Context)
+	}
+	result, err := in.at(c.Context, in.dir, out)
+	out.installed(result)
+	return err
+}
+
+// readFlags reads those flags that may be wrong.
+func (in *installation) readFlags(c *cli.Context) (err error) {
 	mode := c.String("lockfile")
+	in.readOnly = mode != ""
 	switch {
 	case mode != "" && mode != "readonly":
 		return usageError{fmt.Errorf("--lockfile is readonly or left out, not %q", mode)}
-	case mode != "" && c.Bool("upgrade"):
+	case in.readOnly && in.upgrade:
 		return usageError{errors.New("--upgrade and --lockfile readonly exclude each other")}
+	case len(in.exclude) > 0 && !c.Bool("recursive"):
+		return usageError{errors.New("--exclude goes with --recursive")}
 	}
-	s, err := newSession(c, out)
-	if err != nil {
-		return err
-	}
-	return s.installHere(c, installer.Options{
-		Engine:        s.config.Engine,
-		Platforms:     platforms,
-		Jobs:          s.flags.jobs,
-		Upgrade:       c.Bool("upgrade"),
-		RequireSigned: c.Bool("require-signed"),
-		EngineCache:   s.engineCache(),
-		Trust:         trust.Options{EnforceGPGValidation: s.config.EnforceSignatures, EnforceGPGExpiration: s.config.EnforceKeyExpiry},
-		Report:        out.event,
-	})
+	in.platforms, err = parsePlatforms(c.StringSlice("platform"))
+	return err
 }
 
 func parsePlatforms(names []string) ([]sources.Platform, error) {
@@ -84,52 +111,62 @@ func parsePlatforms(names []string) ([]sources.Platform, error) {
 	return platforms, nil
 }
 
-// installHere installs what the root module in the session's directory needs.
-func (s *session) installHere(c *cli.Context, opts installer.Options) error {
-	ctx := c.Context
-	root, err := s.root(ctx)
-	if err != nil || root == nil {
-		return err
-	}
-	root.ReadOnlyLock, root.DryRun = c.String("lockfile") == "readonly", c.Bool("dry-run")
-	from, err := s.source(ctx, c.StringSlice("plugin-dir"))
+// at installs what the root module in dir needs. The result may be nil.
+func (in *installation) at(ctx context.Context, dir string, out *output) (*installer.Result, error) {
+	m, err := in.root(ctx, dir, out)
 	if err != nil {
-		return err
-	}
-	to, err := s.store(root.DataDir)
-	if err != nil {
-		return err
-	}
-	result, err := installer.New(from, to, s.client, opts).Install(ctx, *root)
-	s.out.installed(result)
-	return err
-}
-
-// root is the root module here: what it requires, and what is locked for it.
-// It is nil if there is none.
-func (s *session) root(ctx context.Context) (*installer.Root, error) {
-	tree, treeProblems := modules.Load(ctx, s.dir, modules.Options{
-		Engine:             s.config.Engine,
-		DataDir:            s.config.DataDir,
-		Workspace:          s.config.Workspace,
-		KeepStateAddresses: !s.config.TranslateStateAddresses,
-	})
-	lock, lockProblems := lockfile.Read(filepath.Join(s.dir, lockfile.Name))
-	if err := s.out.warnings(append(treeProblems, lockProblems...)); err != nil {
 		return nil, err
 	}
-	if s.config.Engine == sources.OpenTofu {
+	root, err := m.needs(ctx)
+	if err != nil || root == nil {
+		return nil, err
+	}
+	root.ReadOnlyLock, root.DryRun = in.readOnly, in.dryRun
+	from, err := m.source(ctx, in.pluginDirs)
+	if err != nil {
+		return nil, err
+	}
+	to, err := m.store()
+	if err != nil {
+		return nil, err
+	}
+	return installer.New(from, to, m.client, installer.Options{
+		Engine:        m.config.Engine,
+		Platforms:     in.platforms,
+		Slots:         in.slots,
+		Upgrade:       in.upgrade,
+		RequireSigned: in.requireSigned,
+		EngineCache:   m.engineCache(),
+		Trust:         trust.Options{EnforceGPGValidation: m.config.EnforceSignatures, EnforceGPGExpiration: m.config.EnforceKeyExpiry},
+		Report:        out.event,
+	}).Install(ctx, *root)
+}
+
+// needs is what the root module requires, and what is locked for it. It is nil
+// if there is no configuration.
+func (m *rootModule) needs(ctx context.Context) (*installer.Root, error) {
+	tree, treeProblems := modules.Load(ctx, m.dir, modules.Options{
+		Engine:             m.config.Engine,
+		DataDir:            m.config.DataDir,
+		Workspace:          m.config.Workspace,
+		KeepStateAddresses: !m.config.TranslateStateAddresses,
+	})
+	lock, lockProblems := lockfile.Read(filepath.Join(m.dir, lockfile.Name))
+	if err := m.out.warnings(append(treeProblems, lockProblems...)); err != nil {
+		return nil, err
+	}
+	if m.config.Engine == sources.OpenTofu {
 		if warning := lock.Migrate(); warning != "" {
-			s.out.warn("%s", warning)
+			m.out.warn("%s", warning)
 		}
 	}
 	if tree.Empty {
-		s.out.say(normal, "there is no configuration in %s: nothing to install", s.dir)
+		m.out.say(normal, "there is no configuration in %s: nothing to install", m.dir)
 		return nil, nil
 	}
-	found := &installer.Root{Dir: s.dir, DataDir: s.config.DataDir, Lock: lock}
+	found := &installer.Root{Dir: m.dir, DataDir: m.config.DataDir, Lock: lock}
 	for _, r := range tree.Requirements {
-		if slices.Contains(s.config.Unmanaged, r.Provider) {
+		if slices.Contains(m.config.Unmanaged, r.Provider) {
 			found.Unmanaged = append(found.Unmanaged, r.Provider)
 		} else {
 			found.Requirements = append(found.Requirements, r)
@@ -153,6 +190,9 @@ type installedPackage struct {
 
 // installed writes what was installed and what became of the lock file.
 func (o *output) installed(result *installer.Result) {
+	if result == nil {
+		return
+	}
 	for _, p := range result.Packages {
 		id := p.Package.ID
 		o.result("package", installedPackage{

@@ -14,58 +14,78 @@ import (
 
 // source is everything that the configuration says may be asked for providers,
 // or the directories of --plugin-dir alone.
-func (s *session) source(ctx context.Context, pluginDirs []string) (sources.Source, error) {
-	switch {
-	case len(pluginDirs) > 0:
-		return sources.NewMulti(s.mirrors(pluginDirs)), nil
-	case s.config.Implied:
-		return s.implied(ctx)
+func (m *rootModule) source(ctx context.Context, pluginDirs []string) (sources.Source, error) {
+	if m.config.Implied && len(pluginDirs) == 0 {
+		return m.implied(ctx)
 	}
 	var methods []sources.Method
-	for _, m := range s.config.Methods {
-		source, err := s.method(m)
+	for _, dir := range pluginDirs {
+		methods = append(methods, sources.Method{Source: m.mirror(dir)})
+	}
+	if methods != nil {
+		return sources.NewMulti(methods), nil
+	}
+	for _, method := range m.config.Methods {
+		source, err := m.method(method)
 		if err != nil {
-			return nil, fmt.Errorf("%s:%d: %w", m.File, m.Line, err)
+			return nil, fmt.Errorf("%s:%d: %w", method.File, method.Line, err)
 		}
-		methods = append(methods, sources.Method{Source: source, Include: m.Include, Exclude: m.Exclude})
+		methods = append(methods, sources.Method{Source: source, Include: method.Include, Exclude: method.Exclude})
 	}
 	return sources.NewMulti(methods), nil
 }
 
-func (s *session) method(m cliconfig.Method) (sources.Source, error) {
-	switch m.Kind {
+func (m *rootModule) method(method cliconfig.Method) (sources.Source, error) {
+	switch method.Kind {
 	case cliconfig.Direct:
-		return s.registry(), nil
+		return m.registry(), nil
 	case cliconfig.FilesystemMirror:
-		return fsmirror.New(m.Path, fsmirror.Options{Engine: s.config.Engine}), nil
+		return m.mirror(method.Path), nil
 	case cliconfig.NetworkMirror:
-		return netmirror.New(s.client, m.URL, netmirror.Options{TrustAllHashes: m.TrustAllHashes})
+		return m.remote(fmt.Sprint(method.URL, method.TrustAllHashes), func() (sources.Source, error) {
+			return netmirror.New(m.client, method.URL, netmirror.Options{TrustAllHashes: method.TrustAllHashes})
+		})
 	default:
-		return unsupported{m}, nil
+		return unsupported{method}, nil
 	}
 }
 
-func (s *session) registry() sources.Source {
-	return registry.New(s.client, registry.Options{Engine: s.config.Engine, Services: s.config.Hosts})
+// remote is the source that goes by a name, one for all root modules of an
+// engine, so that it is asked about each provider once.
+func (m *rootModule) remote(name string, open func() (sources.Source, error)) (sources.Source, error) {
+	return m.remotes.get(string(m.config.Engine)+" "+name, func() (sources.Source, error) {
+		source, err := open()
+		if err != nil {
+			return nil, err
+		}
+		return sources.NewMulti([]sources.Method{{Source: source}}), nil
+	})
 }
 
-func (s *session) mirrors(dirs []string) []sources.Method {
-	var methods []sources.Method
-	for _, dir := range dirs {
-		mirror := fsmirror.New(absolute(s.dir, dir), fsmirror.Options{Engine: s.config.Engine})
-		methods = append(methods, sources.Method{Source: mirror})
-	}
-	return methods
+func (m *rootModule) registry() sources.Source {
+	source, _ := m.remote("registry", func() (sources.Source, error) {
+		return registry.New(m.client, registry.Options{Engine: m.config.Engine, Services: m.config.Hosts}), nil
+	})
+	return source
+}
+
+func (m *rootModule) mirror(dir string) *fsmirror.Mirror {
+	mirror, _ := m.mirrors.get(string(m.config.Engine)+" "+dir, func() (*fsmirror.Mirror, error) {
+		return fsmirror.New(dir, fsmirror.Options{Engine: m.config.Engine}), nil
+	})
+	return mirror
 }
 
 // implied is what there is to ask without a provider_installation block: the
 // implied directories, and for providers that none of them holds, in whatever
 // version, the origin registries.
-func (s *session) implied(ctx context.Context) (sources.Source, error) {
-	methods := s.mirrors(s.config.ImpliedDirs())
-	direct := sources.Method{Source: s.registry()}
-	for _, m := range methods {
-		providers, err := m.Source.(*fsmirror.Mirror).Providers(ctx)
+func (m *rootModule) implied(ctx context.Context) (sources.Source, error) {
+	var methods []sources.Method
+	direct := sources.Method{Source: m.registry()}
+	for _, dir := range m.config.ImpliedDirs() {
+		mirror := m.mirror(dir)
+		methods = append(methods, sources.Method{Source: mirror})
+		providers, err := mirror.Providers(ctx)
 		if err != nil {
 			return nil, err
 		}

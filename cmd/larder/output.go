@@ -15,10 +15,11 @@ import (
 // they can be piped; all else goes to stderr. With --json everything is an
 // object on a line of stdout, and stderr stays empty.
 type output struct {
-	mu             sync.Mutex
+	mu             *sync.Mutex
 	stdout, stderr io.Writer
 	level          level
 	json           bool
+	module         string // what it is about; empty if there is but one root module
 }
 
 // A level is how much is told besides results and errors.
@@ -30,7 +31,24 @@ const (
 	verbose
 )
 
-func newOutput(stdout, stderr io.Writer) *output { return &output{stdout: stdout, stderr: stderr} }
+func newOutput(stdout, stderr io.Writer) *output {
+	return &output{mu: new(sync.Mutex), stdout: stdout, stderr: stderr}
+}
+
+// forModule is the output for one of several root modules, which it names in each
+// line.
+func (o *output) forModule(module string) *output {
+	some := *o
+	some.module = module
+	return &some
+}
+
+func (o *output) prefix() string {
+	if o.module == "" {
+		return ""
+	}
+	return o.module + ": "
+}
 
 // result writes a line of the result; in JSON, the value that it tells of.
 func (o *output) result(kind string, value any, format string, args ...any) {
@@ -40,7 +58,7 @@ func (o *output) result(kind string, value any, format string, args ...any) {
 	}
 	o.mu.Lock()
 	defer o.mu.Unlock()
-	fmt.Fprintln(o.stdout, visible(fmt.Sprintf(format, args...)))
+	fmt.Fprintln(o.stdout, visible(o.prefix()+fmt.Sprintf(format, args...)))
 }
 
 // object writes value as a line of JSON that begins with its kind.
@@ -52,6 +70,10 @@ func (o *output) object(kind string, value any) {
 		body = []byte(fmt.Sprintf("{%q:%q}", "error", err))
 	}
 	head := fmt.Sprintf(`{"type":%q`, kind)
+	if o.module != "" {
+		module, _ := json.Marshal(o.module) // a string can always be written
+		head += `,"module":` + string(module)
+	}
 	if string(body) != "{}" {
 		head += ","
 	}
@@ -69,7 +91,7 @@ func (o *output) say(at level, format string, args ...any) {
 func (o *output) line(label, text string) {
 	o.mu.Lock()
 	defer o.mu.Unlock()
-	fmt.Fprintf(o.stderr, "larder: %s%s\n", label, visible(text))
+	fmt.Fprintf(o.stderr, "larder: %s%s\n", label, visible(o.prefix()+text))
 }
 
 // A diagnostic is an error or a warning in JSON.

@@ -1,66 +1,102 @@
 package main
 
 import (
+	"context"
 	"fmt"
 	"net/http"
 	"net/url"
 	"os"
 	"path/filepath"
+	"sync"
 
 	"github.com/urfave/cli/v2"
 
+	"github.com/larder-cli/larder/cachedir"
 	"github.com/larder-cli/larder/cliconfig"
+	"github.com/larder-cli/larder/fsmirror"
 	"github.com/larder-cli/larder/installer/lockfile"
 	"github.com/larder-cli/larder/installer/modules"
 	"github.com/larder-cli/larder/sources"
 	"github.com/larder-cli/larder/sources/fetch"
 )
 
-// A session is one run of a command: the configuration of the machine, and
-// what is made from it.
+// A session is one run of a command: its flags, and what the root modules that
+// it is about have in common, each made when first needed.
 type session struct {
-	out       *output
-	launchDir string // where larder was started
-	dir       string // the root module's, absolute
-	config    *cliconfig.Config
-	client    *fetch.Client
-	flags     globals
+	out        *output
+	machine    cliconfig.Machine
+	dir        string // to work in, absolute
+	engine     string // as asked for
+	configFile string // as asked for
+	flags      globals
+
+	settings memo[sources.Engine, settings]
+	remotes  memo[string, sources.Source]   // by engine and what they are
+	mirrors  memo[string, *fsmirror.Mirror] // by engine and directory
+	caches   memo[string, *cachedir.Dir]    // by directory; nil where there can be none
+}
+
+// Settings are what an engine is configured to do on this machine.
+type settings struct {
+	config *cliconfig.Config
+	client *fetch.Client
+}
+
+// A rootModule is one of the root modules that a session is about.
+type rootModule struct {
+	*session
+	out    *output
+	dir    string // absolute
+	config *cliconfig.Config
+	client *fetch.Client
 }
 
 // globals are the values of the global flags.
 type globals struct {
-	cache   string
-	noCache bool
-	jobs    int
-	link    sources.LinkMode
-	offline bool
+	cache    string
+	noCache  bool
+	jobs     int
+	link     sources.LinkMode
+	offline  bool
+	paranoid bool
 }
 
-// newSession reads the global flags and the configuration.
+// newSession reads the global flags.
 func newSession(c *cli.Context, out *output) (*session, error) {
-	s := &session{out: out}
+	s := &session{out: out, machine: cliconfig.This()}
 	if err := s.readFlags(c); err != nil {
 		return nil, err
 	}
-	machine := cliconfig.This()
-	s.launchDir, s.dir = machine.WorkDir, absolute(machine.WorkDir, flag[string](c, "chdir"))
+	s.dir = absolute(s.machine.WorkDir, flag[string](c, "chdir"))
 	if info, err := os.Stat(s.dir); err != nil {
 		return nil, err
 	} else if !info.IsDir() {
 		return nil, fmt.Errorf("%s is not a directory", s.dir)
 	}
-	opts := cliconfig.Options{ConfigFile: flag[string](c, "config"), Chdir: s.dir}
-	engine, err := chooseEngine(flag[string](c, "engine"), s.dir, machine, opts)
+	return s, nil
+}
+
+// root is the root module in dir, whose messages go to out.
+func (s *session) root(ctx context.Context, dir string, out *output) (*rootModule, error) {
+	engine := s.chooseEngine(dir)
+	all, err := s.settings.get(engine, func() (settings, error) { return s.load(ctx, engine) })
 	if err != nil {
 		return nil, err
 	}
-	config, ds := cliconfig.Load(c.Context, machine, engine, opts)
-	if err := out.warnings(ds); err != nil {
-		return nil, err
+	return &rootModule{session: s, out: out, dir: dir, config: all.config.At(dir), client: all.client}, nil
+}
+
+// load reads the configuration for an engine.
+func (s *session) load(ctx context.Context, engine sources.Engine) (settings, error) {
+	config, ds := cliconfig.Load(ctx, s.machine, engine, s.configOptions())
+	if err := s.out.warnings(ds); err != nil {
+		return settings{}, err
 	}
-	s.config = config
-	s.client = s.newClient()
-	return s, nil
+	return settings{config, s.newClient(config)}, nil
+}
+
+func (s *session) configOptions() cliconfig.Options {
+	return cliconfig.Options{ConfigFile: s.configFile, Chdir: s.dir}
 }
 
 func absolute(base, path string) string {
@@ -78,6 +114,7 @@ func (s *session) readFlags(c *cli.Context) error {
 		link:    sources.LinkMode(flag[string](c, "link")),
 		offline: flag[bool](c, "offline"),
 	}
+	s.engine, s.configFile = flag[string](c, "engine"), flag[string](c, "config")
 	s.out.json = flag[bool](c, "json")
 	switch {
 	case flag[bool](c, "quiet"):
@@ -90,6 +127,11 @@ func (s *session) readFlags(c *cli.Context) error {
 	default:
 		return usageError{fmt.Errorf("--link is auto, hardlink, symlink, reflink or copy, not %q", s.flags.link)}
 	}
+	switch s.engine {
+	case "auto", string(sources.Terraform), string(sources.OpenTofu):
+	default:
+		return usageError{fmt.Errorf("--engine is auto, terraform or tofu, not %q", s.engine)}
+	}
 	if s.flags.noCache && s.flags.cache != "" {
 		return usageError{fmt.Errorf("--cache and --no-cache exclude each other")}
 	}
@@ -99,48 +141,64 @@ func (s *session) readFlags(c *cli.Context) error {
 	return nil
 }
 
-// chooseEngine decides whose defaults apply: the engine asked for, else the one
-// that wrote the lock file, else tofu if there are files for it alone, else
-// tofu if the machine is configured for it alone, else terraform.
-func chooseEngine(asked, dir string, m cliconfig.Machine, opts cliconfig.Options) (sources.Engine, error) {
-	switch asked {
-	case "terraform", "tofu":
-		return sources.Engine(asked), nil
-	case "auto":
-	default:
-		return "", usageError{fmt.Errorf("--engine is auto, terraform or tofu, not %q", asked)}
+// chooseEngine decides whose defaults apply in dir: the engine asked for, else
+// the one that wrote the lock file, else tofu if there are files for it alone,
+// else tofu if the machine is configured for it alone, else terraform.
+func (s *session) chooseEngine(dir string) sources.Engine {
+	if s.engine != "auto" {
+		return sources.Engine(s.engine)
 	}
 	if lock, _ := lockfile.Read(filepath.Join(dir, lockfile.Name)); lock != nil {
 		if e, ok := lock.Engine(); ok {
-			return e, nil
+			return e
 		}
 	}
-	if modules.UsesTofuFiles(dir) || cliconfig.HasOnlyTofuConfig(m, opts) {
-		return sources.OpenTofu, nil
+	if modules.UsesTofuFiles(dir) || cliconfig.HasOnlyTofuConfig(s.machine, s.configOptions()) {
+		return sources.OpenTofu
 	}
-	return sources.Terraform, nil
+	return sources.Terraform
 }
 
-func (s *session) newClient() *fetch.Client {
+func (s *session) newClient(config *cliconfig.Config) *fetch.Client {
 	opts := fetch.Options{
-		Proxy:     func(r *http.Request) (*url.URL, error) { return s.config.Proxy(r.URL) },
+		Proxy:     func(r *http.Request) (*url.URL, error) { return config.Proxy(r.URL) },
 		UserAgent: "larder/" + version(),
-		Token:     s.config.Token,
-		Netrc:     s.config.Netrc,
-		Timeout:   s.config.Registry.RequestTimeout,
+		Token:     config.Token,
+		Netrc:     config.Netrc,
+		Timeout:   config.Registry.RequestTimeout,
 		Offline:   s.flags.offline,
 		Report: func(e fetch.Event) {
 			s.out.say(normal, "%s: try %d: %v; trying again in %s", e.URL, e.Try, e.Err, e.Wait.Round(100*1e6))
 		},
 	}
-	if s.config.AppendUserAgent != "" {
-		opts.UserAgent += " " + s.config.AppendUserAgent
+	if config.AppendUserAgent != "" {
+		opts.UserAgent += " " + config.AppendUserAgent
 	}
-	if n := s.config.Registry.DiscoveryRetries; n != nil {
+	if n := config.Registry.DiscoveryRetries; n != nil {
 		opts.Tries = *n + 1
 	}
-	if n := s.config.Registry.DownloadRetries; n != nil {
+	if n := config.Registry.DownloadRetries; n != nil {
 		opts.DownloadTries = *n + 1
 	}
 	return fetch.New(opts)
+}
+
+// A memo makes each value once, also if many ask for it at once, and remembers
+// it or why it could not be made.
+type memo[K comparable, V any] struct {
+	mu   sync.Mutex
+	made map[K]func() (V, error)
+}
+
+func (m *memo[K, V]) get(key K, produce func() (V, error)) (V, error) {
+	m.mu.Lock()
+	if m.made == nil {
+		m.made = map[K]func() (V, error){}
+	}
+	if m.made[key] == nil {
+		m.made[key] = sync.OnceValues(produce)
+	}
+	once := m.made[key]
+	m.mu.Unlock()
+	return once()
 }

@@ -12,61 +12,72 @@ import (
 
 // store is where packages are kept: the plugin cache, or without one the
 // working directory itself.
-func (s *session) store(dataDir string) (installer.Store, error) {
-	if s.flags.noCache {
-		return s.workdirStore(dataDir)
+func (m *rootModule) store() (installer.Store, error) {
+	if m.flags.noCache {
+		return m.workdirStore()
 	}
-	root := s.cacheRoot()
-	if root == "" {
-		s.out.warn("there is no place for a plugin cache; installing without one")
-		return s.workdirStore(dataDir)
-	}
-	cache, err := cachedir.Open(root, s.cacheOptions())
-	if err == nil && !cache.ReadOnly() {
+	cache := m.cache(m.cacheRoot())
+	if cache != nil && !cache.ReadOnly() {
 		return cache, nil
 	}
-	own, ownErr := s.workdirStore(dataDir)
-	if ownErr != nil {
-		return nil, errors.Join(err, ownErr)
+	own, err := m.workdirStore()
+	if err != nil || cache == nil {
+		return own, err
 	}
-	if err != nil {
-		s.out.warn("%v; installing without a plugin cache", err)
-		return own, nil
-	}
-	s.out.warn("the plugin cache %s cannot be written; what it lacks goes straight into the working directory", root)
 	return layered{cache, own}, nil
 }
 
 // cacheRoot is the plugin cache's directory: the flag's, the configuration's, or
 // larder's own.
-func (s *session) cacheRoot() string {
+func (m *rootModule) cacheRoot() string {
 	switch {
-	case s.flags.cache != "":
-		return absolute(s.launchDir, s.flags.cache)
-	case s.config.PluginCacheDir != "":
-		return s.config.PluginCacheDir
+	case m.flags.cache != "":
+		return absolute(m.machine.WorkDir, m.flags.cache)
+	case m.config.PluginCacheDir != "":
+		return m.config.PluginCacheDir
 	default:
-		return s.config.DefaultCacheDir
+		return m.config.DefaultCacheDir
 	}
 }
 
+// cache is the plugin cache in the directory root, nil if there can be none.
+func (s *session) cache(root string) *cachedir.Dir {
+	cache, _ := s.caches.get(root, func() (*cachedir.Dir, error) {
+		if root == "" {
+			s.out.warn("there is no place for a plugin cache; installing without one")
+			return nil, nil
+		}
+		cache, err := cachedir.Open(root, s.cacheOptions())
+		if err != nil {
+			s.out.warn("%v; installing without a plugin cache", err)
+			return nil, nil
+		}
+		if cache.ReadOnly() {
+			s.out.warn("the plugin cache %s cannot be written; what it lacks goes straight into the working directory", root)
+		}
+		return cache, nil
+	})
+	return cache
+}
+
 // engineCache reports whether the engine is configured to use the store too.
-func (s *session) engineCache() bool {
-	return !s.flags.noCache && s.config.PluginCacheDir != "" && s.cacheRoot() == s.config.PluginCacheDir
+func (m *rootModule) engineCache() bool {
+	return !m.flags.noCache && m.config.PluginCacheDir != "" && m.cacheRoot() == m.config.PluginCacheDir
 }
 
 // workdirStore is the working directory as its own store: it has a cache's
 // layout. What a cache keeps beside its packages goes elsewhere in the data
 // directory, where engines do not look for providers.
-func (s *session) workdirStore(dataDir string) (*cachedir.Dir, error) {
-	opts := s.cacheOptions()
-	opts.State = filepath.Join(dataDir, "larder")
-	return cachedir.Open(filepath.Join(dataDir, "providers"), opts)
+func (m *rootModule) workdirStore() (installer.Store, error) {
+	opts := m.cacheOptions()
+	opts.State = filepath.Join(m.config.DataDir, "larder")
+	return cachedir.Open(filepath.Join(m.config.DataDir, "providers"), opts)
 }
 
 func (s *session) cacheOptions() cachedir.Options {
 	return cachedir.Options{
-		Link: s.flags.link,
+		Link:     s.flags.link,
+		Paranoid: s.flags.paranoid,
 		Waiting: func(h cachedir.Holder) {
 			s.out.say(normal, "waiting for %v", h)
 		},

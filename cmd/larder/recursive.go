@@ -1,0 +1,97 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"path"
+	"path/filepath"
+	"strings"
+
+	"golang.org/x/sync/errgroup"
+
+	"github.com/larder-cli/larder/installer"
+	"github.com/larder-cli/larder/installer/modules"
+	"github.com/larder-cli/larder/sources"
+)
+
+// rootsAtOnce bounds the root modules that are worked at, and with them the
+// memory that configurations and states take.
+const rootsAtOnce = 8
+
+// A modulesError says which of several root modules failed, each of which has
+// told why.
+type modulesError struct {
+	failed []string
+	of     int
+}
+
+func (e *modulesError) Error() string {
+	return fmt.Sprintf("%d of %d root modules failed: %s", len(e.failed), e.of, strings.Join(e.failed, ", "))
+}
+
+// An attempt is what came of one root module.
+type attempt struct {
+	result *installer.Result
+	err    error
+}
+
+// below installs what the root modules in the working directory and below need.
+// One that fails stops no other.
+func (in *installation) below(ctx context.Context) error {
+	dirs, searchErr := in.find(ctx)
+	if len(dirs) == 0 && searchErr == nil {
+		in.out.say(normal, "there is no root module in %s or below: nothing to install", in.dir)
+	}
+	outs, attempts := make([]*output, len(dirs)), make([]chan attempt, len(dirs))
+	for i, dir := range dirs {
+		outs[i], attempts[i] = in.out.forModule(dir), make(chan attempt, 1)
+	}
+	go func() {
+		var group errgroup.Group
+		group.SetLimit(rootsAtOnce)
+		for i, dir := range dirs {
+			group.Go(func() error {
+				result, err := in.at(ctx, filepath.Join(in.dir, dir), outs[i])
+				attempts[i] <- attempt{result, err}
+				return nil
+			})
+		}
+	}()
+	failures := &modulesError{of: len(dirs)}
+	for i, dir := range dirs { // results come in the same order each time
+		done := <-attempts[i]
+		outs[i].installed(done.result)
+		if done.err != nil {
+			failures.failed = append(failures.failed, dir)
+		}
+		if ctx.Err() == nil {
+			outs[i].fail(ctx, done.err)
+		}
+	}
+	if len(failures.failed) > 0 {
+		return errors.Join(searchErr, failures)
+	}
+	return searchErr
+}
+
+// find finds the root modules.
+func (in *installation) find(ctx context.Context) ([]string, error) {
+	here, err := in.root(ctx, in.dir, in.out)
+	if err != nil {
+		return nil, err
+	}
+	dataDir := here.config.DataDir
+	if rel, err := filepath.Rel(in.dir, dataDir); err == nil {
+		dataDir = rel // from each root module
+	}
+	opts := modules.RootsOptions{DataDir: dataDir, Exclude: in.exclude}
+	if in.engine != "auto" {
+		opts.Engine = sources.Engine(in.engine)
+	}
+	dirs, err := modules.Roots(ctx, in.dir, opts)
+	if errors.Is(err, path.ErrBadPattern) {
+		err = usageError{fmt.Errorf("--exclude: %w", err)}
+	}
+	return dirs, err
+}
