@@ -124,6 +124,9 @@ func (d *Dir) unpack(ctx context.Context, from io.ReaderAt, size int64, made str
 		lim.Size = max(room, 1)
 	}
 	contents, err := archive.Unpack(ctx, from, size, made, lim)
+	if err != nil {
+		err = fmt.Errorf("unpacking: %w", err)
+	}
 	if lim.Size > 0 && errors.Is(err, archive.ErrLimit) {
 		err = sources.WithHint(err, "the disk of %s has %d bytes free", d.root, room)
 	}

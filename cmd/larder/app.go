@@ -22,32 +22,38 @@ func newApp(out *output) *cli.App {
 		Name:                      "larder",
 		Usage:                     "keep Terraform and OpenTofu providers at hand",
 		Flags:                     globalFlags(),
-		Commands:                  []*cli.Command{installCommand(out), versionCommand(out)},
+		Commands:                  []*cli.Command{installCommand(out), versionCommand(out), helpCommand()},
 		HideVersion:               true,
-		HideHelpCommand:           false,
+		HideHelpCommand:           true,
 		Writer:                    out.stdout,
 		ErrWriter:                 out.stderr,
 		ExitErrHandler:            func(*cli.Context, error) {},
 		OnUsageError:              onUsageError,
-		CustomAppHelpTemplate:     appHelp,
 		DisableSliceFlagSeparator: true,
 		Action:                    noCommand,
 	}
+	app.Flags = append(app.Flags, cli.HelpFlag, &cli.BoolFlag{Name: "version", Usage: "tell which larder this is"})
+	app.CustomAppHelpTemplate = verbatim(appHelp(app))
 	for _, cmd := range app.Commands {
 		cmd.OnUsageError = onUsageError
-		cmd.CustomHelpTemplate = commandHelp
+		cmd.CustomHelpTemplate = verbatim(commandHelp(cmd))
 		cmd.Flags = append(cmd.Flags, globalFlags()...)
 	}
 	return app
 }
 
-func onUsageError(_ *cli.Context, err error, _ bool) error { return usageError{err} }
+// verbatim is a template that yields text.
+func verbatim(text string) string { return strings.ReplaceAll(text, "{{", `{{"{{"}}`) }
 
 func noCommand(c *cli.Context) error {
-	if c.Args().Present() {
-		return usageError{fmt.Errorf("there is no command %q; see larder help", c.Args().First())}
+	switch {
+	case c.Args().Present():
+		return unknownCommand(c.Args().First())
+	case c.Bool("version"):
+		return c.App.Command("version").Run(c, "version")
+	default:
+		return cli.ShowAppHelp(c)
 	}
-	return cli.ShowAppHelp(c)
 }
 
 const globalCategory = "global"
@@ -56,13 +62,13 @@ const globalCategory = "global"
 func globalFlags() []cli.Flag {
 	return []cli.Flag{
 		&cli.StringFlag{Category: globalCategory, Name: "chdir", Usage: "work in `DIR`"},
-		&cli.StringFlag{Category: globalCategory, Name: "config", Usage: "read the CLI configuration from `FILE` alone"},
+		&cli.StringFlag{Category: globalCategory, Name: "config", Usage: "read the CLI configuration from `FILE` and no other"},
 		&cli.StringFlag{Category: globalCategory, Name: "cache", Usage: "use the plugin cache in `DIR`"},
 		&cli.BoolFlag{Category: globalCategory, Name: "no-cache", Usage: "use no plugin cache"},
-		&cli.StringFlag{Category: globalCategory, Name: "engine", Usage: "`ENGINE`: auto, terraform or tofu", Value: "auto"},
+		&cli.StringFlag{Category: globalCategory, Name: "engine", Usage: "`ENGINE` whose defaults apply: auto, terraform or tofu", Value: "auto"},
 		&cli.BoolFlag{Category: globalCategory, Name: "offline", Usage: "open no connection"},
-		&cli.IntFlag{Category: globalCategory, Name: "jobs", Usage: "install `N` providers at once", DefaultText: "16"},
-		&cli.StringFlag{Category: globalCategory, Name: "link", Usage: "`HOW`: auto, hardlink, symlink, reflink or copy", Value: "auto"},
+		&cli.IntFlag{Category: globalCategory, Name: "jobs", Usage: "install `N` providers at once; 16 unless told otherwise"},
+		&cli.StringFlag{Category: globalCategory, Name: "link", Usage: "`HOW` to install: auto, hardlink, symlink, reflink or copy", Value: "auto"},
 		&cli.BoolFlag{Category: globalCategory, Name: "json", Usage: "write events and results as JSON lines"},
 		&cli.BoolFlag{Category: globalCategory, Name: "quiet", Usage: "write results and errors alone"},
 		&cli.BoolFlag{Category: globalCategory, Name: "verbose", Usage: "tell every step"},

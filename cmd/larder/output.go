@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"os"
 	"sync"
 
 	"github.com/larder-cli/larder/sources"
@@ -17,6 +18,7 @@ import (
 type output struct {
 	mu             *sync.Mutex
 	stdout, stderr io.Writer
+	from           []viewpoint // the innermost first
 	level          level
 	json           bool
 	module         string // what it is about; empty if there is but one root module
@@ -32,7 +34,8 @@ const (
 )
 
 func newOutput(stdout, stderr io.Writer) *output {
-	return &output{mu: new(sync.Mutex), stdout: stdout, stderr: stderr}
+	here, _ := os.Getwd() // without it, paths are shown in full
+	return &output{mu: new(sync.Mutex), stdout: stdout, stderr: stderr, from: []viewpoint{viewpoint(here)}}
 }
 
 // forModule is the output for one of several root modules, which it names in each
@@ -40,6 +43,7 @@ func newOutput(stdout, stderr io.Writer) *output {
 func (o *output) forModule(module string) *output {
 	some := *o
 	some.module = module
+	some.from = append([]viewpoint{viewpoint(absolute(string(o.from[0]), module))}, o.from...)
 	return &some
 }
 
@@ -91,7 +95,7 @@ func (o *output) say(at level, format string, args ...any) {
 func (o *output) line(label, text string) {
 	o.mu.Lock()
 	defer o.mu.Unlock()
-	fmt.Fprintf(o.stderr, "larder: %s%s\n", label, visible(o.prefix()+text))
+	fmt.Fprintf(o.stderr, "larder: %s%s\n", label, visible(o.prefix()+shorten(text, o.from...)))
 }
 
 // A diagnostic is an error or a warning in JSON.

@@ -14,6 +14,9 @@ func versionCommand(out *output) *cli.Command {
 		Name:  "version",
 		Usage: "tell which larder this is",
 		Action: func(c *cli.Context) error {
+			if err := noArguments(c); err != nil {
+				return err
+			}
 			out.json = flag[bool](c, "json")
 			v := struct {
 				Version  string `json:"version"`
@@ -21,7 +24,7 @@ func versionCommand(out *output) *cli.Command {
 				Go       string `json:"go"`
 			}{version(), sources.CurrentPlatform().String(), runtime.Version()}
 			out.result("version", v, "larder %s %s", v.Version, v.Platform)
-			return noArguments(c)
+			return nil
 		},
 	}
 }

@@ -127,7 +127,7 @@ func (r *reader) syntax(src []byte) (*hclsyntax.Body, hclsyntax.Tokens, bool) {
 	}
 	file, diags := hclsyntax.ParseConfig(src, r.name, hcl.InitialPos)
 	for _, d := range diags {
-		r.tell(d.Subject.Start, strings.TrimSuffix(d.Detail, "."), "%s", lowerFirst(d.Summary))
+		r.tell(d.Subject.Start, lowerFirst(strings.TrimSuffix(d.Detail, ".")), "%s", lowerFirst(d.Summary))
 	}
 	if diags.HasErrors() {
 		return nil, nil, false

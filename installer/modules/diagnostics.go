@@ -66,7 +66,7 @@ func (ds *diagnostics) hcl(all hcl.Diagnostics) {
 		if d.Subject != nil {
 			at = *d.Subject
 		}
-		hint := strings.TrimSuffix(d.Detail, ".")
+		hint := lowerFirst(strings.TrimSuffix(d.Detail, "."))
 		if len(hint) > maxHint {
 			hint = ""
 		}

@@ -58,7 +58,7 @@ func New(client *fetch.Client, opts Options) *Registry {
 	return &Registry{client: client, opts: opts, found: map[sources.Host]*discovery{}}
 }
 
-func (r *Registry) String() string { return "origin registry" }
+func (r *Registry) String() string { return "the origin registry" }
 
 // name is the source as the messages about one host name it.
 func name(host sources.Host) string { return "registry " + string(host) }

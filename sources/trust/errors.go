@@ -75,7 +75,10 @@ func (e *ExpiredSignatureError) Error() string {
 // unreadable or weak.
 type SignatureError struct{ Err error }
 
-func (e *SignatureError) Error() string { return fmt.Sprintf("bad signature: %v", e.Err) }
+func (e *SignatureError) Error() string {
+	return "bad signature: " + strings.TrimPrefix(e.Err.Error(), "openpgp: ")
+}
+
 func (e *SignatureError) Unwrap() error { return e.Err }
 
 // A KeyError is a listed key that cannot be read.

@@ -32,6 +32,8 @@ func checkShape(s *sources.Signed) error {
 	case bytes.HasPrefix(bytes.TrimSpace(s.Signature), []byte("-----BEGIN PGP")):
 		err := &SignatureError{errors.New("ASCII-armoured where it must be binary")}
 		return sources.WithHint(err, "the publisher makes a binary one with gpg --detach-sign, without --armor")
+	case s.Signature[0]&0x80 == 0: // which the first byte of every packet has set
+		return &SignatureError{errors.New("not in the OpenPGP format")}
 	}
 	return nil
 }

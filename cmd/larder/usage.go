@@ -1,0 +1,46 @@
+package main
+
+import (
+	"fmt"
+	"regexp"
+
+	"github.com/urfave/cli/v2"
+
+	"github.com/larder-cli/larder/sources"
+)
+
+func unknownCommand(name string) error {
+	return usageError{sources.WithHint(fmt.Errorf("there is no command %q", name), "see larder help")}
+}
+
+// onUsageError makes the flag package's words ours.
+func onUsageError(c *cli.Context, err error, isSubcommand bool) error {
+	topic := "flags"
+	if isSubcommand {
+		topic = c.Command.Name
+	}
+	return usageError{sources.WithHint(reword(err), "see larder help %s", topic)}
+}
+
+// rewordings are the flag package's complaints, and ours.
+var rewordings = []struct {
+	theirs *regexp.Regexp
+	ours   string
+}{
+	{regexp.MustCompile(`^flag provided but not defined: -(?<flag>.*)$`), "there is no flag %s"},
+	{regexp.MustCompile(`^flag needs an argument: -(?<flag>.*)$`), "%s needs a value"},
+	{regexp.MustCompile(`(?s)^invalid (boolean )?value (?<value>.*) for (flag )?-(?<flag>[^:]*): .*$`), "%s cannot be %s"},
+}
+
+func reword(err error) error {
+	for _, r := range rewordings {
+		if m := r.theirs.FindStringSubmatch(err.Error()); m != nil {
+			words := []any{dashed(m[r.theirs.SubexpIndex("flag")])}
+			if i := r.theirs.SubexpIndex("value"); i > 0 {
+				words = append(words, m[i])
+			}
+			return fmt.Errorf(r.ours, words...)
+		}
+	}
+	return err
+}
