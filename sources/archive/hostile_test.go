@@ -11,6 +11,7 @@ import (
 	"os"
 	"path/filepath"
 	"runtime"
+	"strconv"
 	"strings"
 	"sync"
 	"testing"
@@ -45,6 +46,8 @@ func TestRefusedNames(t *testing.T) {
 		{"x/y x", "both a file and a directory"},
 		{"x x/", "both a file and a directory"},
 		{".", "not a file's"},
+		{strings.Repeat("n", 256), "too long"},
+		{strings.Repeat("d/", 2048) + "f", "too long"},
 		{"a/..", `".." element`},
 	}
 	for _, test := range tests {
@@ -117,8 +120,9 @@ func TestRefusedHeaders(t *testing.T) {
 		{"encrypted", func(h *zip.FileHeader) { h.Flags |= 1 }, "encrypted"},
 		{"zstd", func(h *zip.FileHeader) { h.Method = 93 }, "unknown method 93"},
 		{"stored too large", func(h *zip.FileHeader) { h.UncompressedSize64 = 6 }, "in another size"},
-		{"longer than the archive", func(h *zip.FileHeader) { h.CompressedSize64, h.UncompressedSize64 = 1e6, 1e6 }, "instead of the 1000000 stated"},
+		{"longer than the archive", func(h *zip.FileHeader) { h.CompressedSize64, h.UncompressedSize64 = 1e6, 1e6 }, "beyond the end"},
 		{"not deflated", func(h *zip.FileHeader) { h.Method = zip.Deflate }, "corrupt"},
+		{"deflated beyond the end", func(h *zip.FileHeader) { h.Method, h.CompressedSize64 = zip.Deflate, 1e6 }, "beyond the end"},
 		{"too large", func(h *zip.FileHeader) { h.Method, h.UncompressedSize64 = zip.Deflate, 9<<30 }, "beyond the limit"},
 		{"too large to add up", func(h *zip.FileHeader) { h.Method, h.UncompressedSize64 = zip.Deflate, 1<<64-1 }, "beyond the limit"},
 		{"too dense", func(h *zip.FileHeader) { h.Method, h.UncompressedSize64 = zip.Deflate, 2<<30 }, "beyond the limit"},
@@ -130,6 +134,16 @@ func TestRefusedHeaders(t *testing.T) {
 				t.Errorf("got error %v, want %q", err, test.want)
 			}
 		})
+	}
+}
+
+func TestDirectoriesCountThatAreOnlyInNames(t *testing.T) {
+	items := []item{file("terraform-provider-x", "")}
+	for i := range 1000 {
+		items = append(items, item{name: strings.Repeat(strconv.Itoa(i)+"/", 10) + "f"})
+	}
+	if _, _, err := unpack(t, makeZip(t, items...)); !errors.Is(err, archive.ErrLimit) {
+		t.Errorf("got error %v, want one about the limit", err)
 	}
 }
 

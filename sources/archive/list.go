@@ -44,6 +44,9 @@ func list(archive io.ReaderAt, size int64, lim Limits) (listing, error) {
 		default:
 			l.files = append(l.files, e)
 		}
+		if err := lim.checkCount(len(names)); err != nil { // directories that are only in names too
+			return l, err
+		}
 	}
 	if len(l.files) == 0 {
 		return l, errors.New("no files in the archive")
@@ -51,7 +54,7 @@ func list(archive io.ReaderAt, size int64, lim Limits) (listing, error) {
 	if err := l.checkSizes(size, lim); err != nil {
 		return l, err
 	}
-	return l, l.checkOverlap()
+	return l, l.checkOverlap(size)
 }
 
 // A budget is a reader that may be asked for so many bytes.
@@ -116,14 +119,17 @@ func (l listing) checkSizes(packed int64, lim Limits) error {
 }
 
 // checkOverlap refuses entries that share bytes, as small archives do that
-// unpack to enormous ones.
-func (l listing) checkOverlap() error {
+// unpack to enormous ones, and those that claim more bytes than there are.
+func (l listing) checkOverlap(size int64) error {
 	byOffset := slices.SortedFunc(slices.Values(l.files), func(a, b entry) int { return cmp.Compare(a.offset, b.offset) })
 	for i := 1; i < len(byOffset); i++ {
 		before, e := byOffset[i-1], byOffset[i]
 		if before.CompressedSize64 > uint64(e.offset-before.offset) {
-			return &EntryError{e.Name, fmt.Errorf("shares bytes with %q", before.Name)}
+			return &EntryError{e.Name, fmt.Errorf("shares bytes with %.255q", before.Name)}
 		}
+	}
+	if last := byOffset[len(byOffset)-1]; last.CompressedSize64 > uint64(size-last.offset) {
+		return &EntryError{last.Name, errors.New("reaches beyond the end of the archive")}
 	}
 	return nil
 }

@@ -14,6 +14,8 @@ import (
 // and clean, or why it is refused.
 func checkName(name string) (string, error) {
 	switch {
+	case len(name) > maxName, longElement(name):
+		return "", errors.New("name is too long")
 	case !utf8.ValidString(name): // macOS cannot hold it, nor io/fs walk it
 		return "", errors.New("name is not UTF-8")
 	case strings.ContainsFunc(name, isControl):
@@ -28,6 +30,21 @@ func checkName(name string) (string, error) {
 		return "", errors.New("name is impossible on Windows")
 	}
 	return clean, nil
+}
+
+// The longest names that common file systems hold, in bytes.
+const (
+	maxName    = 4096
+	maxElement = 255
+)
+
+func longElement(name string) bool {
+	for element := range strings.SplitSeq(name, "/") {
+		if len(element) > maxElement {
+			return true
+		}
+	}
+	return false
 }
 
 func isControl(r rune) bool { return r < ' ' || r == 0x7f }
@@ -74,7 +91,7 @@ func (s nameSet) add(p string, dir bool) error {
 	if p == "." && !dir {
 		return errors.New("name is not a file's")
 	}
-	for parent := path.Dir(p); parent != "."; parent = path.Dir(parent) {
+	for parent := path.Dir(p); parent != "." && !s[key(parent)].is(parent); parent = path.Dir(parent) {
 		if err := s.put(namedPath{parent, true, true}); err != nil {
 			return err
 		}
@@ -82,14 +99,19 @@ func (s nameSet) add(p string, dir bool) error {
 	return s.put(namedPath{p, dir, false})
 }
 
+func key(p string) string { return strings.ToLower(strings.ToUpper(p)) }
+
+// is reports whether n is the directory p, whose parents are then known too.
+func (n namedPath) is(p string) bool { return n.dir && n.path == p }
+
 func (s nameSet) put(n namedPath) error {
-	key := strings.ToLower(strings.ToUpper(n.path))
+	key := key(n.path)
 	old, exists := s[key]
 	switch {
 	case !exists:
 		s[key] = n
 	case old.path != n.path:
-		return fmt.Errorf("name differs from %q in case only", old.path)
+		return fmt.Errorf("name differs from %.255q in case only", old.path)
 	case old.dir != n.dir:
 		return errors.New("name is both a file and a directory")
 	case !old.implicit && !n.implicit:

@@ -19,7 +19,7 @@ type EntryError struct {
 	Err  error  // never nil
 }
 
-func (e *EntryError) Error() string { return fmt.Sprintf("%q: %v", e.Name, e.Err) }
+func (e *EntryError) Error() string { return fmt.Sprintf("%.255q: %v", e.Name, e.Err) }
 func (e *EntryError) Unwrap() error { return e.Err }
 
 // Unpack writes the contents of the zip archive of the given size in bytes to
