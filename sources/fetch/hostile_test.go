@@ -166,12 +166,14 @@ func TestConnectionRefused(t *testing.T) {
 func TestURLsThatCannotBeFetched(t *testing.T) {
 	client := fetch.New(fetch.Options{Transport: forbidden{t}})
 	for url, says := range map[string]string{
-		"":                            "empty URL",
-		"ftp://example.com/secret":    "unsupported URL scheme",
-		"/secret":                     "unsupported URL scheme",
-		"https:///secret":             "without a host",
-		"https://u:sec/ret@example.x": "invalid URL",
-		"https:secret":                "without a host",
+		"":                         "empty URL",
+		"ftp://example.com/secret": "unsupported URL scheme",
+		"/secret":                  "unsupported URL scheme",
+		"https:///secret":          "without a host",
+		"https://" + strings.Repeat("secret.", 40):              "too long",
+		"https://example.com/" + strings.Repeat("secret", 9000): "too long",
+		"https://u:sec/ret@example.x":                           "invalid URL",
+		"https:secret":                                          "without a host",
 	} {
 		_, err := client.Document(t.Context(), fetch.Request{URL: url})
 		if err == nil || !strings.Contains(err.Error(), says) {

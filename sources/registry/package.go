@@ -248,7 +248,7 @@ func (r *Registry) missing(ctx context.Context, id sources.PackageID) error {
 		return sources.ErrNotFound
 	}
 	if platforms := release.platforms(); len(platforms) > 0 {
-		return sources.WithHint(sources.ErrNoPlatform, "the registry has %s for %s", id.Version, strings.Join(platforms, ", "))
+		return sources.WithHint(sources.ErrNoPlatform, "the registry has %s for %s", id.Version, fetch.Printable(strings.Join(platforms, ", ")))
 	}
 	return sources.ErrNoPlatform
 }

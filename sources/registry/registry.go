@@ -27,6 +27,7 @@ const (
 	maxSums      = 4 << 20
 	maxSignature = 1 << 20
 	maxFilename  = 255
+	maxWarnings  = 10 // that are passed on, of however many
 )
 
 // Options adjust a Registry. The zero Options are ready to use.

@@ -34,7 +34,7 @@ func (r *Registry) versions(ctx context.Context, p sources.Provider) (*versionsD
 // listing is what the document lists, each version once.
 func (d *versionsDocument) listing() sources.Listing {
 	var l sources.Listing
-	for _, warning := range d.Warnings {
+	for _, warning := range d.Warnings[:min(len(d.Warnings), maxWarnings)] {
 		l.Warnings = append(l.Warnings, fetch.Printable(warning))
 	}
 	var ignored []string
@@ -72,7 +72,7 @@ func (r release) platforms() []string {
 	}
 	var names []string
 	for _, p := range listed {
-		names = append(names, fetch.Printable(sources.Platform(p).String()))
+		names = append(names, sources.Platform(p).String())
 	}
 	slices.Sort(names)
 	return names
