@@ -1,0 +1,396 @@
+package main
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io/fs"
+	"maps"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"runtime"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/larder-cli/larder/sources/sourcetest"
+)
+
+// What Larder has installed, a real Terraform accepts as it is: it downloads
+// nothing, changes nothing, and runs the provider.
+
+const (
+	testProvider = "example.test/acme/widget"
+	testPackage  = testProvider + "/1.2.0/" + runtime.GOOS + "_" + runtime.GOARCH
+)
+
+// A workplace is a root module on a machine of its own, and the programs that
+// work there.
+type workplace struct {
+	t         *testing.T
+	world     *sourcetest.World
+	terraform string
+	base      string // everything is in it
+	dir       string // the root module's
+	env       []string
+}
+
+// newWorkplace makes a workplace whose provider can be run. The methods are
+// lines of a provider_installation block.
+func newWorkplace(t *testing.T, methods ...string) *workplace {
+	t.Helper()
+	if runtime.GOOS != "linux" {
+		t.Skip("elsewhere programs in Go take no authority from SSL_CERT_FILE")
+	}
+	w := &workplace{t: t, terraform: sourcetest.Terraform(t), world: sourcetest.New(t), base: t.TempDir()}
+	w.dir = filepath.Join(w.base, "root")
+	executable, err := os.ReadFile(sourcetest.Provider(t))
+	w.must(err)
+	w.world.Add(testProvider, "1.2.0", sourcetest.Release{
+		Platforms: []string{runtime.GOOS + "_" + runtime.GOARCH},
+		Protocols: []string{"6.0"},
+		Files:     map[string]string{"terraform-provider-widget_v1.2.0": string(executable), "LICENSE": "yes\n"},
+	})
+	w.world.Add(testProvider, "2.0.0-beta1")
+	w.write("root/main.tf", `
+terraform {
+  required_providers {
+    widget = {
+      source  = "example.test/acme/widget"
+      version = "~> 1.0"
+    }
+  }
+}
+data "widget_thing" "a" {
+  text = "seen"
+}
+resource "widget_thing" "b" {
+  text = data.widget_thing.a.id
+}
+`)
+	w.env = append([]string{"PATH=" + os.Getenv("PATH"), "HOME=" + filepath.Join(w.base, "home")}, w.world.Env(methods...)...)
+	return w
+}
+
+func (w *workplace) must(err error) {
+	w.t.Helper()
+	if err != nil {
+		w.t.Fatal(err)
+	}
+}
+
+func (w *workplace) path(name string) string { return filepath.Join(w.base, name) }
+
+func (w *workplace) write(name, text string) {
+	w.t.Helper()
+	w.must(os.MkdirAll(filepath.Dir(w.path(name)), 0o755))
+	w.must(os.WriteFile(w.path(name), []byte(text), 0o644))
+}
+
+// run runs a program in the root module and returns what it says.
+func (w *workplace) run(env []string, program string, args ...string) (string, error) {
+	ctx, cancel := context.WithTimeout(w.t.Context(), time.Minute)
+	defer cancel()
+	cmd := exec.CommandContext(ctx, program, args...)
+	cmd.Dir, cmd.Env = w.dir, append(slices.Clone(w.env), env...)
+	out, err := cmd.CombinedOutput()
+	if err != nil {
+		err = fmt.Errorf("%s %s: %w\n%s", filepath.Base(program), strings.Join(args, " "), err, out)
+	}
+	return string(out), err
+}
+
+func (w *workplace) tf(env []string, args ...string) string {
+	w.t.Helper()
+	out, err := w.run(env, w.terraform, args...)
+	w.must(err)
+	return out
+}
+
+func (w *workplace) install(env []string, args ...string) string {
+	w.t.Helper()
+	out, err := w.run(env, "larder", append([]string{"install"}, args...)...)
+	w.must(err)
+	return out
+}
+
+func (w *workplace) init(env []string, args ...string) string {
+	w.t.Helper()
+	return w.tf(env, append([]string{"init", "-input=false", "-no-color"}, args...)...)
+}
+
+// downloaded are the requests since the last call for anything but what exists.
+func (w *workplace) downloaded() []sourcetest.Request {
+	made := append(w.world.Registry.Requests(), w.world.Mirror.Requests()...)
+	w.world.Registry.Forget()
+	w.world.Mirror.Forget()
+	return slices.DeleteFunc(made, func(r sourcetest.Request) bool {
+		switch r.Kind {
+		case sourcetest.Discovery, sourcetest.Versions, sourcetest.Index:
+			return true
+		default:
+			return false
+		}
+	})
+}
+
+// A snapshot is of files by path.
+type snapshot map[string]snapped
+
+type snapped struct {
+	fs.FileInfo
+	target string // of a symlink
+}
+
+// snapshot notes what there is of installed packages, lock file and caches.
+func (w *workplace) snapshot() snapshot {
+	w.t.Helper()
+	all := snapshot{}
+	installed := filepath.Join(w.dir, ".terraform", "providers")
+	for _, dir := range []string{installed, w.lockFile(), w.path("cache"), w.path("home/.cache")} {
+		w.must(filepath.WalkDir(dir, func(name string, _ fs.DirEntry, err error) error {
+			if errors.Is(err, fs.ErrNotExist) {
+				return nil
+			}
+			info, err := os.Lstat(name)
+			target, _ := os.Readlink(name)
+			all[name] = snapped{info, target}
+			return err
+		}))
+	}
+	return all
+}
+
+// since lists what is different from an earlier snapshot. When a directory was
+// changed does not count, as the engines try whether they can write to one.
+func (s snapshot) since(before snapshot) []string {
+	var all []string
+	for name := range before {
+		if _, ok := s[name]; !ok {
+			all = append(all, name+" is gone")
+		}
+	}
+	for name, now := range s {
+		was, ok := before[name]
+		same := ok && os.SameFile(was.FileInfo, now.FileInfo) && was.Mode() == now.Mode() && was.target == now.target &&
+			(now.IsDir() || was.Size() == now.Size() && was.ModTime().Equal(now.ModTime()))
+		if !same {
+			all = append(all, name+" is new or changed")
+		}
+	}
+	return all
+}
+
+func (w *workplace) lockFile() string { return filepath.Join(w.dir, ".terraform.lock.hcl") }
+
+func (w *workplace) locked() string {
+	w.t.Helper()
+	text, err := os.ReadFile(w.lockFile())
+	w.must(err)
+	return string(text)
+}
+
+// accepts lets Terraform initialise what has been installed, and wants nothing
+// to come of it.
+func (w *workplace) accepts(env []string, args ...string) {
+	w.t.Helper()
+	before := w.snapshot()
+	w.downloaded()
+	out := w.init(env, args...)
+	if made := w.downloaded(); len(made) > 0 {
+		w.t.Errorf("terraform init downloads %v\n%s", made, out)
+	}
+	if !strings.Contains(out, "Using previously-installed "+testProvider+" v1.2.0") {
+		w.t.Errorf("terraform init finds something to do:\n%s", out)
+	}
+	if changes := w.snapshot().since(before); len(changes) > 0 {
+		w.t.Errorf("terraform init changes files: %q", changes)
+	}
+}
+
+// applies goes from plan to destroy, with the provider running.
+func (w *workplace) applies(env []string) {
+	w.t.Helper()
+	w.tf(env, "plan", "-input=false", "-no-color", "-out=plan")
+	if out := w.tf(env, "apply", "-input=false", "-no-color", "plan"); !strings.Contains(out, "1 added") {
+		w.t.Errorf("apply says\n%s", out)
+	}
+	if out := w.tf(env, "destroy", "-auto-approve", "-no-color"); !strings.Contains(out, "1 destroyed") {
+		w.t.Errorf("destroy says\n%s", out)
+	}
+	w.must(os.RemoveAll(filepath.Join(w.dir, "plan")))
+}
+
+// A method is a way to tell where packages are.
+type method struct {
+	name      string
+	block     []string // lines of provider_installation
+	larder    []string // flags
+	terraform []string
+}
+
+var methods = []method{
+	{name: "direct", block: []string{"direct {}"}},
+	{name: "packed", block: []string{"filesystem_mirror {", `path = "../packed"`, "}"}},
+	{name: "unpacked", block: []string{"filesystem_mirror {", `path = "../unpacked"`, "}"}},
+	{name: "network mirror", block: []string{"network_mirror {", `url = "https://mirror.test/providers/"`, "}"}},
+	{name: "implied direct"},
+	{name: "implied"},
+	{name: "plugin-dir", larder: []string{"--plugin-dir", "../packed"}, terraform: []string{"-plugin-dir=../packed"}},
+}
+
+// Every way to come by a package, put into place in every way, with the plugin
+// cache configured for both programs, for one of them and for none. Not each of
+// them goes as far as a plan.
+func TestTerraformAcceptsWhatIsInstalled(t *testing.T) {
+	links := [][]string{{"--link", "hardlink"}, {"--link", "symlink"}, {"--link", "copy"}, {"--no-cache"}}
+	for i, method := range methods {
+		for j, link := range links {
+			cached := (i + j) % 4 // so that each method meets each link and each cache
+			name := fmt.Sprintf("%s %s, cache %02b", method.name, strings.Join(link, " "), cached)
+			t.Run(name, func(t *testing.T) {
+				t.Parallel()
+				w := newWorkplace(t, method.block...)
+				w.acceptsInstalled(method, link, caches{larder: cached&1 > 0, terraform: cached&2 > 0}, (i+2*j)%3 == 0)
+			})
+		}
+	}
+	t.Run("direct --link reflink", func(t *testing.T) {
+		t.Parallel()
+		w := newWorkplace(t)
+		if _, err := w.run(nil, "larder", "install", "--link", "reflink"); err != nil {
+			t.Skipf("this file system has none: %v", err)
+		}
+		w.must(os.RemoveAll(filepath.Join(w.dir, ".terraform")))
+		w.acceptsInstalled(methods[0], []string{"--link", "reflink"}, caches{}, true)
+	})
+}
+
+// Caches are the programs for which a plugin cache is configured.
+type caches struct{ larder, terraform bool }
+
+func (w *workplace) acceptsInstalled(method method, link []string, cached caches, applies bool) {
+	w.t.Helper()
+	switch method.name {
+	case "packed", "plugin-dir":
+		w.world.WritePacked(w.path("packed"))
+	case "unpacked":
+		w.world.WriteUnpacked(w.path("unpacked"))
+	case "implied":
+		w.world.WritePacked(filepath.Join(w.dir, "terraform.d", "plugins"))
+	}
+	w.must(os.Mkdir(w.path("cache"), 0o755))
+	var larder, terraform []string
+	if cached.larder {
+		larder = []string{"TF_PLUGIN_CACHE_DIR=" + w.path("cache")}
+	}
+	if cached.terraform {
+		terraform = []string{"TF_PLUGIN_CACHE_DIR=" + w.path("cache")}
+	}
+	args := append(slices.Clone(link), method.larder...)
+	out := w.install(larder, args...)
+	if link[0] == "--link" && !strings.Contains(out, ", "+link[1]+"\n") {
+		w.t.Errorf("larder says\n%s", out)
+	}
+	w.accepts(terraform, method.terraform...)
+	if applies {
+		w.applies(terraform)
+	}
+	w.downloaded()
+	out = w.install(larder, args...)
+	if made := w.downloaded(); len(made) > 0 || !strings.Contains(out, "already installed") {
+		w.t.Errorf("larder finds something to do: %v\n%s", made, out)
+	}
+}
+
+// Whoever fills a plugin cache that both use, the other finds it filled.
+func TestSharesTheCacheWithTerraform(t *testing.T) {
+	for _, first := range []string{"terraform", "larder"} {
+		t.Run(first+" first", func(t *testing.T) {
+			t.Parallel()
+			w := newWorkplace(t, "direct {}")
+			w.must(os.Mkdir(w.path("cache"), 0o755))
+			env := []string{"TF_PLUGIN_CACHE_DIR=" + w.path("cache")}
+			second := func() string { return w.install(env) }
+			said := "from the cache"
+			if first == "terraform" {
+				w.init(env)
+			} else {
+				w.install(env)
+				second = func() string { return w.init(env) }
+				said = "from the shared cache directory"
+			}
+			lock := w.locked()
+
+			// Another clone of the same root module.
+			w.must(os.RemoveAll(filepath.Join(w.dir, ".terraform")))
+			w.downloaded()
+			if out := second(); !strings.Contains(out, said) || len(w.downloaded()) > 0 {
+				t.Errorf("the second finds something to do:\n%s", out)
+			}
+			w.accepts(env)
+			w.applies(env)
+			if now := w.locked(); now != lock {
+				t.Errorf("the lock file was\n%s\nand is now\n%s", lock, now)
+			}
+		})
+	}
+}
+
+// What Terraform has installed, Larder leaves as it is.
+func TestAcceptsWhatTerraformInstalled(t *testing.T) {
+	t.Parallel()
+	w := newWorkplace(t, "direct {}")
+	w.init(nil)
+	before := w.snapshot()
+	w.downloaded()
+	if out := w.install(nil); !strings.Contains(out, "already installed") || len(w.downloaded()) > 0 {
+		t.Errorf("larder finds something to do:\n%s", out)
+	}
+	changes := slices.DeleteFunc(w.snapshot().since(before), func(name string) bool {
+		return strings.Contains(name, ".cache") // it notes what it has hashed
+	})
+	if len(changes) > 0 {
+		t.Errorf("larder changes files: %q", changes)
+	}
+	w.applies(nil)
+}
+
+// A working directory can be moved, or mounted elsewhere without the cache.
+func TestTerraformAcceptsMovedDirectory(t *testing.T) {
+	t.Parallel()
+	w := newWorkplace(t, "direct {}")
+	w.install(nil, "--link", "hardlink")
+	w.must(os.RemoveAll(w.path("home")))
+	moved := w.path("elsewhere/deeper")
+	w.must(os.MkdirAll(filepath.Dir(moved), 0o755))
+	w.must(os.Rename(w.dir, moved))
+	w.dir = moved
+	w.accepts(nil)
+	w.applies(nil)
+}
+
+// Terraform sees the versions that were chosen, and has nothing to add to the
+// lock file.
+func TestTerraformAgreesWithTheLockFile(t *testing.T) {
+	t.Parallel()
+	w := newWorkplace(t, "direct {}")
+	w.install(nil)
+	lock := w.locked()
+	out, err := w.run(nil, w.terraform, "version", "-json")
+	w.must(err)
+	var version struct {
+		Selections map[string]string `json:"provider_selections"`
+	}
+	w.must(json.Unmarshal([]byte(out), &version))
+	if want := map[string]string{testProvider: "1.2.0"}; !maps.Equal(version.Selections, want) {
+		t.Errorf("terraform version finds %v, want %v", version.Selections, want)
+	}
+	w.tf(nil, "providers", "lock", "-platform="+runtime.GOOS+"_"+runtime.GOARCH)
+	if now := w.locked(); now != lock {
+		t.Errorf("terraform providers lock makes\n%s\nof\n%s", now, lock)
+	}
+}
