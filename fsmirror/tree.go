@@ -68,7 +68,7 @@ type scanner struct {
 func scan(ctx context.Context, dir string, opts Options) (*tree, error) {
 	s := &scanner{ctx, opts.Engine, &tree{packages: map[sources.Provider]map[sources.Version]builds{}}}
 	if _, err := os.Stat(dir); err != nil {
-		return nil, sources.WithHint(cannotSearch(dir, err), "create the directory, or remove the installation method that names it")
+		return nil, sources.WithHint(cannotSearch(dir, err), "create the directory, or do not name it as a mirror")
 	}
 	if err := s.hosts(dir); err != nil {
 		return nil, err

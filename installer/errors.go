@@ -23,7 +23,7 @@ func (e *NoVersionError) Error() string {
 	case e.Requirement.Constraints.Empty():
 		return "no release is offered, only " + e.offer()
 	default:
-		return fmt.Sprintf("no version matches %q, offered are %s%s", e.Requirement.Constraints, e.offer(), places(e.Requirement))
+		return fmt.Sprintf("no version matches %q (offered: %s)%s", e.Requirement.Constraints, e.offer(), places(e.Requirement))
 	}
 }
 
@@ -75,7 +75,10 @@ func (e *LockConflictError) Error() string {
 
 func (j *job) noneAllowed(offered []sources.Version) error {
 	err := &sources.ProviderError{Provider: j.req.Provider, Err: &NoVersionError{j.req, offered}}
-	if len(offered) > 0 && j.req.Constraints.Empty() {
+	switch {
+	case len(offered) == 0:
+		return sources.WithHint(err, "perhaps no installation method is for this provider: check include and exclude in provider_installation")
+	case j.req.Constraints.Empty():
 		return sources.WithHint(err, "a pre-release is chosen only if its exact version is required")
 	}
 	return err

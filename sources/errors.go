@@ -27,10 +27,7 @@ type PackageError struct {
 }
 
 func (e *PackageError) Error() string {
-	if e.Source == "" {
-		return fmt.Sprintf("%s: %v", e.ID, e.Err)
-	}
-	return fmt.Sprintf("%s: %s: %v", e.ID, e.Source, e.Err)
+	return e.ID.String() + ": " + told(e.Source, e.Err)
 }
 
 func (e *PackageError) Unwrap() error { return e.Err }
@@ -44,13 +41,23 @@ type ProviderError struct {
 }
 
 func (e *ProviderError) Error() string {
-	if e.Source == "" {
-		return fmt.Sprintf("%s: %v", e.Provider, e.Err)
-	}
-	return fmt.Sprintf("%s: %s: %v", e.Provider, e.Source, e.Err)
+	return e.Provider.String() + ": " + told(e.Source, e.Err)
 }
 
 func (e *ProviderError) Unwrap() error { return e.Err }
+
+// told is what a source has told us. Where the error begins with where the
+// source is, such as its URL, that is left out of the source's name.
+func told(source string, err error) string {
+	text := err.Error()
+	if i := strings.LastIndexByte(source, ' '); i > 0 && strings.HasPrefix(text, source[i+1:]) {
+		source = source[:i]
+	}
+	if source == "" {
+		return text
+	}
+	return source + ": " + text
+}
 
 // A NotFoundError is the answer that none of the places searched has a
 // provider. It matches [ErrNotFound]. An origin registry that answers so

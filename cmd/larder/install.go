@@ -31,7 +31,7 @@ func installCommand(out *output) *cli.Command {
 			&cli.StringSliceFlag{Name: "plugin-dir", Usage: "install from `DIR` alone; may be repeated"},
 			&cli.StringSliceFlag{Name: "platform", Usage: "install for `OS_ARCH`, not for this machine; may be repeated"},
 			&cli.BoolFlag{Name: "recursive", Aliases: []string{"R"}, Usage: "install for every root module here and below"},
-			&cli.StringSliceFlag{Name: "exclude", Usage: "`GLOB` of directories that --recursive passes over; may be repeated"},
+			&cli.StringSliceFlag{Name: "exclude", Usage: "`GLOB` of directories that --recursive passes; may be repeated"},
 			&cli.BoolFlag{Name: "require-signed", Usage: "refuse packages that are less than signed"},
 			&cli.BoolFlag{Name: "paranoid", Usage: "believe no record, hash everything"},
 			&cli.BoolFlag{Name: "dry-run", Usage: "tell what would be installed, and write nothing"},
@@ -44,6 +44,7 @@ func installCommand(out *output) *cli.Command {
 type installation struct {
 	*session
 	platforms     []sources.Platform
+	pluginPath    []string // as typed
 	pluginDirs    []string // absolute
 	exclude       []string // globs
 	upgrade       bool
@@ -70,8 +71,10 @@ func install(c *cli.Context, out *output) error {
 	}
 	in.flags.paranoid = c.Bool("paranoid")
 	in.slots = installer.NewSlots(in.flags.jobs)
-	for _, dir := range c.StringSlice("plugin-dir") {
-		in.pluginDirs = append(in.pluginDirs, absolute(in.dir, dir))
+	for _, dir := range in.pluginPath {
+		if dir != "" {
+			in.pluginDirs = append(in.pluginDirs, absolute(in.dir, dir))
+		}
 	}
 	if c.Bool("recursive") {
 		return in.below(c.Context)
@@ -93,8 +96,10 @@ func (in *installation) readFlags(c *cli.Context) (err error) {
 	case len(in.exclude) > 0 && !c.Bool("recursive"):
 		return usageError{errors.New("--exclude goes with --recursive")}
 	}
-	in.platforms, err = parsePlatforms(c.StringSlice("platform"))
-	return err
+	if in.platforms, err = parsePlatforms(c.StringSlice("platform")); err != nil {
+		return err
+	}
+	return in.readPluginDirs(c.StringSlice("plugin-dir"))
 }
 
 func parsePlatforms(names []string) ([]sources.Platform, error) {
@@ -126,11 +131,14 @@ func (in *installation) at(ctx context.Context, dir string, out *output) (*insta
 	if err != nil {
 		return nil, err
 	}
+	if err := in.rememberPluginDirs(root.DataDir); err != nil {
+		return nil, err
+	}
 	to, err := m.store()
 	if err != nil {
 		return nil, err
 	}
-	return installer.New(from, to, m.client, installer.Options{
+	result, err := installer.New(from, to, m.client, installer.Options{
 		Engine:        m.config.Engine,
 		Platforms:     in.platforms,
 		Slots:         in.slots,
@@ -140,6 +148,7 @@ func (in *installation) at(ctx context.Context, dir string, out *output) (*insta
 		Trust:         trust.Options{EnforceGPGValidation: m.config.EnforceSignatures, EnforceGPGExpiration: m.config.EnforceKeyExpiry},
 		Report:        out.event,
 	}).Install(ctx, *root)
+	return result, m.explain(err)
 }
 
 // needs is what the root module requires, and what is locked for it. It is nil
@@ -164,6 +173,7 @@ func (m *rootModule) needs(ctx context.Context) (*installer.Root, error) {
 		m.out.say(normal, "there is no configuration in %s: nothing to install", m.dir)
 		return nil, nil
 	}
+	m.warnOfOverrides(tree.Requirements)
 	found := &installer.Root{Dir: m.dir, DataDir: m.config.DataDir, Lock: lock}
 	for _, r := range tree.Requirements {
 		if slices.Contains(m.config.Unmanaged, r.Provider) {
@@ -173,6 +183,15 @@ func (m *rootModule) needs(ctx context.Context) (*installer.Root, error) {
 		}
 	}
 	return found, nil
+}
+
+// warnOfOverrides tells of providers that are installed and then not used.
+func (m *rootModule) warnOfOverrides(all []sources.Requirement) {
+	for _, r := range all {
+		if dir := m.config.DevOverrides[r.Provider]; dir != "" {
+			m.out.warn("%s: %s uses the development override in %s", r.Provider, m.config.Engine, dir)
+		}
+	}
 }
 
 // installedPackage is a line of install's result in JSON.

@@ -7,6 +7,7 @@ import (
 
 	"github.com/larder-cli/larder/cliconfig"
 	"github.com/larder-cli/larder/fsmirror"
+	"github.com/larder-cli/larder/installer"
 	"github.com/larder-cli/larder/sources"
 	"github.com/larder-cli/larder/sources/netmirror"
 	"github.com/larder-cli/larder/sources/registry"
@@ -82,6 +83,7 @@ func (m *rootModule) mirror(dir string) *fsmirror.Mirror {
 func (m *rootModule) implied(ctx context.Context) (sources.Source, error) {
 	var methods []sources.Method
 	direct := sources.Method{Source: m.registry()}
+	m.hiding = map[sources.Provider]string{}
 	for _, dir := range m.config.ImpliedDirs() {
 		mirror := m.mirror(dir)
 		methods = append(methods, sources.Method{Source: mirror})
@@ -90,10 +92,32 @@ func (m *rootModule) implied(ctx context.Context) (sources.Source, error) {
 			return nil, err
 		}
 		for _, p := range providers {
+			m.hiding[p] = dir
 			direct.Exclude = append(direct.Exclude, sources.Pattern{Host: string(p.Host), Namespace: p.Namespace, Type: p.Type})
 		}
 	}
 	return sources.NewMulti(append(methods, direct)), nil
+}
+
+// explain adds to errors about providers what the implied directories have to do
+// with them.
+func (m *rootModule) explain(err error) error {
+	errs := split(err)
+	for i, err := range errs {
+		var none *installer.NoVersionError
+		var pkg *sources.PackageError
+		dir := ""
+		switch {
+		case errors.As(err, &none):
+			dir = m.hiding[none.Requirement.Provider]
+		case errors.Is(err, sources.ErrNoPlatform) && errors.As(err, &pkg):
+			dir = m.hiding[pkg.ID.Provider]
+		}
+		if dir != "" {
+			errs[i] = sources.WithHint(err, "as there are packages of it in %s, its origin registry is not asked", dir)
+		}
+	}
+	return errors.Join(errs...)
 }
 
 // errUnsupported matches the refusal of an installation method that is

@@ -49,6 +49,8 @@ type rootModule struct {
 	dir    string // absolute
 	config *cliconfig.Config
 	client *fetch.Client
+
+	hiding map[sources.Provider]string // implied directories, by provider that no registry is asked for
 }
 
 // globals are the values of the global flags.
