@@ -64,11 +64,14 @@ func told(source string, err error) string {
 // returns one with Registry set, and it stays set in the union of sources.
 type NotFoundError struct {
 	Provider Provider
-	Searched []string // the sources, as messages name them, in order
+	Searched []string // the sources, as messages name them, in order; empty if none is for the provider
 	Registry bool     // one of them is the origin registry, which would know
 }
 
 func (e *NotFoundError) Error() string {
+	if len(e.Searched) == 0 {
+		return fmt.Sprintf("%s: no installation method applies to it", e.Provider)
+	}
 	return fmt.Sprintf("%s: not found in %s", e.Provider, strings.Join(e.Searched, ", "))
 }
 

@@ -25,8 +25,8 @@ func (m Method) Applies(p Provider) bool {
 // NewMulti returns the union of methods as one source. For each provider it
 // remembers the answers, errors included, for as long as it lives.
 //
-// A provider's versions are those of all methods that apply, and no versions if
-// none does; if none of them has the provider the error is a [NotFoundError].
+// A provider's versions are those of all methods that apply; if none of them has
+// the provider, or none applies, the error is a [NotFoundError].
 // A package comes from the first of them that has it for its platform.
 func NewMulti(methods []Method) Source {
 	return &multi{
@@ -84,7 +84,7 @@ func union(ctx context.Context, p Provider, methods []Method) (Listing, error) {
 	listings, errs := askAll(ctx, p, methods)
 	var all Listing
 	seen := map[Version]bool{}
-	answered := len(methods) == 0
+	answered := false
 	for i, err := range errs {
 		switch {
 		case err == nil:

@@ -126,11 +126,12 @@ func TestVersionsAreTheUnion(t *testing.T) {
 	}
 }
 
-func TestNoMethodMeansNoVersions(t *testing.T) {
+func TestNoMethodApplies(t *testing.T) {
 	hidden := &source{name: "hidden", versions: "1.0.0"}
 	m := sources.NewMulti([]sources.Method{{Source: hidden, Exclude: []sources.Pattern{{Host: "*", Namespace: "*", Type: "*"}}}})
 	got, err := m.Versions(t.Context(), provider(t, "a/b"))
-	if err != nil || len(got.Versions) > 0 || hidden.asked.Load() > 0 {
+	var missing *sources.NotFoundError
+	if !errors.As(err, &missing) || !strings.Contains(err.Error(), "no installation method applies") || hidden.asked.Load() > 0 {
 		t.Errorf("got %v, %v after asking %d times", got, err, hidden.asked.Load())
 	}
 }
