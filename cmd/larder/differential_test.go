@@ -1,0 +1,487 @@
+package main_test
+
+import (
+	"context"
+	"crypto/sha256"
+	"errors"
+	"fmt"
+	"io/fs"
+	"maps"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"regexp"
+	"runtime"
+	"slices"
+	"strconv"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/larder-cli/larder/sources/sourcetest"
+)
+
+// TestAgreesWithTerraform lets Larder and a real Terraform loose on the same
+// situations, and wants the same exit, lock file and installed packages of them,
+// but for what docs/deviations.md lists.
+//
+// LARDER_DIFFERENTIAL is how many situations to try, and from which seed on if
+// it is NUMBER@SEED. What disagrees is printed with all that it takes.
+func TestAgreesWithTerraform(t *testing.T) {
+	if runtime.GOOS != "linux" {
+		t.Skip("elsewhere programs in Go take no authority from SSL_CERT_FILE")
+	}
+	terraform, larder := sourcetest.Terraform(t), buildLarder(t)
+	first, number := situations(t)
+	var agreed tally
+	t.Run("situations", func(t *testing.T) {
+		for seed := first; seed < first+number; seed++ {
+			t.Run(fmt.Sprint(seed), func(t *testing.T) {
+				t.Parallel()
+				c := &comparison{scene: newScene(t, generate(seed)), terraform: terraform, larder: larder}
+				c.compare()
+				agreed.add(c)
+			})
+		}
+	})
+	t.Log(agreed.String())
+}
+
+// situations are the seeds to try.
+func situations(t *testing.T) (first, number uint64) {
+	t.Helper()
+	asked, number := os.Getenv("LARDER_DIFFERENTIAL"), uint64(48)
+	if os.Getenv("CI") != "" {
+		number = 300
+	}
+	if asked == "" {
+		return 1, number
+	}
+	count, seed, ok := strings.Cut(asked, "@")
+	if !ok {
+		seed = "1"
+	}
+	number, err := strconv.ParseUint(count, 10, 32)
+	first, err2 := strconv.ParseUint(seed, 10, 64)
+	if err := errors.Join(err, err2); err != nil {
+		t.Fatalf("LARDER_DIFFERENTIAL: %v", err)
+	}
+	return first, number
+}
+
+func buildLarder(t *testing.T) string {
+	t.Helper()
+	larder := filepath.Join(t.TempDir(), "larder")
+	if out, err := exec.Command("go", "build", "-o", larder, ".").CombinedOutput(); err != nil {
+		t.Fatalf("building larder: %v\n%s", err, out)
+	}
+	return larder
+}
+
+// A tally counts what came of situations.
+type tally struct {
+	mu     sync.Mutex
+	counts map[string]int
+}
+
+func (a *tally) add(c *comparison) {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	if a.counts == nil {
+		a.counts = map[string]int{}
+	}
+	for _, what := range c.notes {
+		a.counts[what]++
+	}
+}
+
+func (a *tally) String() string {
+	text := "what came of the situations:"
+	for _, what := range slices.Sorted(maps.Keys(a.counts)) {
+		text += fmt.Sprintf("\n%6d %s", a.counts[what], what)
+	}
+	return text
+}
+
+// An outcome is what a program made of a situation.
+type outcome struct {
+	status   int
+	output   string
+	lock     string // empty if there is none
+	tree     packages
+	cache    packages
+	requests []sourcetest.Request
+}
+
+// packages are files by path in the package, by HOST/NAMESPACE/TYPE/VERSION/OS_ARCH.
+type packages map[string]map[string]string
+
+// A comparison is of both programs in one situation.
+type comparison struct {
+	*scene
+	terraform, larder string // the programs
+	notes             []string
+}
+
+func (c *comparison) compare() {
+	c.rewind()
+	want := c.start(c.terraform, c.terraformArgs(false))
+	c.rewind()
+	got := c.start(c.larder, c.larderArgs())
+	differences := c.differences(want, got)
+	if len(differences) == 0 && got.status == 0 && !c.ReadOnly {
+		differences = c.followUp(got)
+	}
+	switch deviation := deviating(c.situation, want, got); {
+	case len(differences) == 0 && got.status == 0:
+		c.notes = append(c.notes, "agreed: installed")
+	case len(differences) == 0:
+		c.notes = append(c.notes, "agreed: failed")
+		c.t.Logf("terraform:\n%s\nlarder:\n%s", want.output, got.output)
+	case deviation != "":
+		c.notes = append(c.notes, "deviation: "+deviation)
+	default:
+		c.notes = append(c.notes, "DISAGREED")
+		c.t.Errorf("%s\n%s\nterraform, %d:\n%s\nlarder, %d:\n%s", strings.Join(differences, "\n"), c.situation, want.status, want.output, got.status, got.output)
+	}
+}
+
+func (c *comparison) terraformArgs(again bool) []string {
+	var args []string
+	if c.Chdir {
+		args = append(args, "-chdir=work")
+	}
+	args = append(args, "init", "-input=false", "-no-color")
+	if c.Upgrade && !again {
+		args = append(args, "-upgrade")
+	}
+	if c.ReadOnly {
+		args = append(args, "-lockfile=readonly")
+	}
+	for _, dir := range c.PluginDirs {
+		args = append(args, "-plugin-dir="+c.fill(dir))
+	}
+	return args
+}
+
+func (c *comparison) larderArgs() []string {
+	args := []string{"install", "--engine", "terraform"}
+	if c.Chdir {
+		args = append(args, "--chdir", "work")
+	}
+	if c.Upgrade {
+		args = append(args, "--upgrade")
+	}
+	if c.ReadOnly {
+		args = append(args, "--lockfile", "readonly")
+	}
+	for _, dir := range c.PluginDirs {
+		args = append(args, "--plugin-dir", c.fill(dir))
+	}
+	return args
+}
+
+// start runs a program, and looks at what it leaves.
+func (c *comparison) start(program string, args []string) outcome {
+	var o outcome
+	o.output, o.status = c.command(program, args...)
+	lock, err := os.ReadFile(filepath.Join(c.dir, "work", ".terraform.lock.hcl"))
+	if !errors.Is(err, fs.ErrNotExist) {
+		c.must(err)
+	}
+	o.lock = string(lock)
+	o.tree = c.look(filepath.Join(c.dir, c.DataDir, "providers"))
+	if c.CacheDir != "" {
+		o.cache = c.look(filepath.Join(c.dir, c.CacheDir))
+	}
+	o.requests = append(c.world.Registry.Requests(), c.world.Mirror.Requests()...)
+	return o
+}
+
+func (c *comparison) command(program string, args ...string) (output string, status int) {
+	ctx, cancel := context.WithTimeout(c.t.Context(), 2*time.Minute)
+	defer cancel()
+	cmd := exec.CommandContext(ctx, program, args...)
+	cmd.Dir = filepath.Join(c.dir, "work")
+	if c.Chdir {
+		cmd.Dir = c.dir
+	}
+	cmd.Env = []string{"PATH=" + os.Getenv("PATH")}
+	for _, variable := range c.world.Env() {
+		if !strings.HasPrefix(variable, "TF_CLI_CONFIG_FILE=") {
+			cmd.Env = append(cmd.Env, variable)
+		}
+	}
+	for _, variable := range c.Env {
+		cmd.Env = append(cmd.Env, c.fill(variable))
+	}
+	out, err := cmd.CombinedOutput()
+	var exit *exec.ExitError
+	if err != nil && !errors.As(err, &exit) || ctx.Err() != nil {
+		c.t.Fatalf("situation %d: %s: %v\n%s", c.Seed, program, errors.Join(err, ctx.Err()), out)
+	}
+	return string(out), cmd.ProcessState.ExitCode()
+}
+
+// look finds the packages below dir, following what leads to packages.
+func (c *comparison) look(dir string) packages {
+	found := packages{}
+	names, err := filepath.Glob(filepath.Join(dir, "*", "*", "*", "*", "*"))
+	c.must(err)
+	for _, name := range names {
+		id, err := filepath.Rel(dir, name)
+		c.must(err)
+		if strings.HasPrefix(id, ".") {
+			continue // Larder's own
+		}
+		real, err := filepath.EvalSymlinks(name)
+		if err != nil {
+			continue // leads nowhere, as before
+		}
+		files := map[string]string{}
+		c.must(filepath.WalkDir(real, func(name string, d fs.DirEntry, err error) error {
+			if err != nil || d.IsDir() {
+				return err
+			}
+			content, err := os.ReadFile(name)
+			relative, _ := filepath.Rel(real, name)
+			files[relative] = fmt.Sprintf("%x", sha256.Sum256(content))
+			return err
+		}))
+		if len(files) > 0 {
+			found[filepath.ToSlash(id)] = files
+		}
+	}
+	return found
+}
+
+// differences are those between what both programs made of the situation.
+func (c *comparison) differences(want, got outcome) []string {
+	var all []string
+	if (want.status == 0) != (got.status == 0) {
+		all = append(all, fmt.Sprintf("exit status %d, want %d", got.status, want.status))
+	}
+	if want.lock != got.lock {
+		all = append(all, fmt.Sprintf("lock file:\n%s\nwant:\n%s", got.lock, want.lock))
+	}
+	all = append(all, compareTrees("installed", want.tree, got.tree)...)
+	if want.status == 0 && got.status == 0 {
+		all = append(all, c.cacheDifferences(want, got)...)
+	}
+	if w, g := kinds(want, got); want.status != 0 && got.status != 0 && !slices.Equal(w, g) && !strings.Contains(got.output, "no installation method applies") {
+		all = append(all, fmt.Sprintf("failed because of %q, want %q", g, w))
+	}
+	return all
+}
+
+func compareTrees(what string, want, got packages) []string {
+	var all []string
+	for _, id := range slices.Sorted(maps.Keys(want)) {
+		switch {
+		case got[id] == nil && hasProgram(id, want[id]):
+			all = append(all, fmt.Sprintf("not %s: %s", what, id))
+		case got[id] != nil && !maps.Equal(want[id], got[id]):
+			all = append(all, fmt.Sprintf("%s: %s has %v, want %v", what, id, got[id], want[id]))
+		}
+	}
+	for id := range got {
+		if want[id] == nil {
+			all = append(all, fmt.Sprintf("%s besides: %s", what, id))
+		}
+	}
+	return all
+}
+
+// hasProgram reports whether a package has an executable. Without one it is no
+// package, and Larder leaves nothing of it behind.
+func hasProgram(id string, files map[string]string) bool {
+	typ := strings.Split(id, "/")[2]
+	program := regexp.MustCompile(`^terraform-provider-` + regexp.QuoteMeta(typ) + `([._][^/]*)?$`)
+	return slices.ContainsFunc(slices.Collect(maps.Keys(files)), program.MatchString)
+}
+
+// cacheDifferences are packages that Terraform has put into its plugin cache and
+// Larder has not.
+func (c *comparison) cacheDifferences(want, got outcome) []string {
+	all := compareTrees("cached", want.cache, got.cache)
+	return slices.DeleteFunc(all, func(s string) bool { return strings.Contains(s, "besides") })
+}
+
+// followUp is what Terraform still does when Larder is done: it should be
+// nothing.
+func (c *comparison) followUp(before outcome) []string {
+	bare := c.cached(before) && c.Seed%2 == 0
+	if bare { // the cache alone must do
+		c.must(os.RemoveAll(filepath.Join(c.dir, c.DataDir, "providers")))
+	}
+	c.world.Registry.Forget()
+	c.world.Mirror.Forget()
+	after := c.start(c.terraform, c.terraformArgs(true))
+	var all []string
+	if after.status != 0 {
+		all = append(all, "terraform init fails afterwards:\n"+after.output)
+	}
+	if after.lock != before.lock {
+		all = append(all, fmt.Sprintf("terraform init changes the lock file afterwards:\n%s", after.lock))
+	}
+	for _, r := range after.requests {
+		if r.Kind == sourcetest.Archive && r.Status == 200 {
+			all = append(all, fmt.Sprintf("terraform init fetches afterwards: %s", r))
+		}
+	}
+	if bare {
+		return all
+	}
+	return append(all, compareTrees("installed", before.tree, after.tree)...)
+}
+
+// cached is whether the plugin cache has all that is installed.
+func (c *comparison) cached(o outcome) bool {
+	for id, files := range o.tree {
+		if !maps.Equal(files, o.cache[id]) {
+			return false
+		}
+	}
+	return true
+}
+
+// A failure is a kind of failure, told by what each program says of it.
+type failure struct {
+	name              string
+	terraform, larder *regexp.Regexp
+}
+
+var failures = []failure{
+	{"no version", regexp.MustCompile(`no available releases match`), regexp.MustCompile(`no version (is offered|matches)|no release is offered`)},
+	{"locked out", regexp.MustCompile(`locked provider \S+ \S+ does not match`), regexp.MustCompile(`lock file selects \S+, which does not match`)},
+	{"gone", regexp.MustCompile(`version \S+ is no longer available`), regexp.MustCompile(`is no longer available`)},
+	{"unknown", regexp.MustCompile(`does not have a provider named|was not found in any of the search locations`), regexp.MustCompile(`: not found in `)},
+	{"no platform", regexp.MustCompile(`does not have a package available for your current platform`), regexp.MustCompile(`no package for this platform`)},
+	{"other package", regexp.MustCompile(`doesn't match any of the checksums previously recorded`), regexp.MustCompile(`the dependency lock file has`)},
+	{"no executable", regexp.MustCompile(`could not find executable`), regexp.MustCompile(`no provider executable`)},
+	{"read-only", regexp.MustCompile(`lock file is read-only`), regexp.MustCompile(`lock file is out of date`)},
+	{"no directory", regexp.MustCompile(`cannot search`), regexp.MustCompile(`cannot search`)},
+	{"unknown key", regexp.MustCompile(`signature from unknown issuer`), regexp.MustCompile(`signed by the unknown key|no signing keys`)},
+}
+
+// kinds are the kinds of failure that an outcome of each program tells of.
+func kinds(terraform, larder outcome) (want, got []string) {
+	for _, f := range failures {
+		if f.terraform.MatchString(unwrapped(terraform.output)) {
+			want = append(want, f.name)
+		}
+		if f.larder.MatchString(unwrapped(larder.output)) {
+			got = append(got, f.name)
+		}
+	}
+	return want, got
+}
+
+// A deviation is a difference that is meant. Its heading is in
+// docs/deviations.md, where the reason is.
+type deviation struct {
+	heading string
+	applies func(s *situation, want, got outcome) bool
+}
+
+func TestDeviationsAreExplained(t *testing.T) {
+	text, err := os.ReadFile("../../docs/deviations.md")
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, d := range deviations {
+		if !strings.Contains(string(text), "\n### "+d.heading+"\n") {
+			t.Errorf("docs/deviations.md does not explain: %s", d.heading)
+		}
+	}
+}
+
+var deviations = []deviation{
+	{"Network mirrors serve hosts with ports", said(`failed to query provider mirror \S+ for \S+:\d+/\S+: (parse|the)`)},
+	{"What is at hand is not asked for", sufficed},
+	{"What lies in the way is replaced whole", replaced},
+	{"Archives with entries for directories have two hashes", func(s *situation, want, got outcome) bool {
+		return strings.Contains(unwrapped(want.output), "doesn't match any of the checksums previously recorded") && contains(s, "directories")
+	}},
+	{"A package without an executable is none", func(s *situation, want, _ outcome) bool {
+		return strings.Contains(want.output, "Using previously-installed") && contains(s, "no program", "program below", "empty")
+	}},
+	{"Errors in the configuration come first", said(`Invalid dependency on built-in provider|Invalid legacy provider address`)},
+	{"Credentials go to their own host alone", func(s *situation, want, got outcome) bool {
+		return s.Token != "" && strings.Contains(want.output+got.output, "credentials")
+	}},
+	{"Namespaces may have underscores", said(`Invalid provider namespace`)},
+	{"Comments in lock files stay", func(s *situation, _, got outcome) bool { return strings.Contains(got.lock, "  # a comment\n") }},
+	{"Blank lines in SHA256SUMS", func(s *situation, want, got outcome) bool {
+		return strings.Contains(want.output, "TERRAFORM CRASH") && hasRelease(s, func(r published) bool { return r.Sums == "blank line" })
+	}},
+}
+
+// said is whether Terraform says what a regular expression matches.
+func said(expr string) func(*situation, outcome, outcome) bool {
+	re := regexp.MustCompile(expr)
+	return func(_ *situation, want, _ outcome) bool { return re.MatchString(unwrapped(want.output)) }
+}
+
+var failed = regexp.MustCompile(`(?:Could not retrieve the list of available versions for provider |given in provider source address "|Error while installing )([^ :"]+(?::\d+/[^ :"]+)?)[ :"]`)
+
+// sufficed is whether Terraform asks in vain for what Larder had no need to.
+func sufficed(_ *situation, want, got outcome) bool {
+	for _, m := range failed.FindAllStringSubmatch(unwrapped(want.output), -1) {
+		at := regexp.MustCompile(`(?m)^(registry.terraform.io/)?` + regexp.QuoteMeta(m[1]) + ` .* (already installed|from the cache),`)
+		if at.MatchString(got.output) {
+			return true
+		}
+	}
+	return false
+}
+
+var occupied = regexp.MustCompile(`mkdir \S+: (file exists|not a directory)`)
+
+// replaced is whether something lay where Terraform wanted to unpack a package:
+// it leaves what is of another package, and fails where it cannot unpack.
+func replaced(s *situation, want, _ outcome) bool {
+	for _, p := range append(slices.Clone(s.Installed), s.Cached...) {
+		for id, files := range want.tree {
+			_, stale := files["stale"]
+			changed := stale || slices.Contains(slices.Collect(maps.Values(files)), fmt.Sprintf("%x", sha256.Sum256([]byte("tampered\n"))))
+			if matches("*"+p.ID[strings.IndexByte(p.ID, '/'):], strings.ReplaceAll(id, runtime.GOOS+"_"+runtime.GOARCH, "{platform}")) && changed {
+				return true
+			}
+		}
+	}
+	return occupied.MatchString(unwrapped(want.output))
+}
+
+// contains is whether any package looks in one of these ways.
+func contains(s *situation, looks ...string) bool {
+	return hasRelease(s, func(r published) bool { return slices.Contains(looks, r.Contents) })
+}
+
+func hasRelease(s *situation, is func(published) bool) bool {
+	return slices.ContainsFunc(s.Releases, is)
+}
+
+// unwrapped is what Terraform says, without its lines and frames.
+func unwrapped(output string) string {
+	return strings.Join(strings.Fields(strings.ReplaceAll(output, "│", " ")), " ")
+}
+
+// deviating is the heading of the deviation that explains a difference; empty
+// if there is none.
+func deviating(s *situation, want, got outcome) string {
+	for _, d := range deviations {
+		if d.applies(s, want, got) {
+			return d.heading
+		}
+	}
+	return ""
+}
+
+func (sc *scene) run(program string, args ...string) {
+	sc.t.Helper()
+	if out, err := exec.Command(program, args...).CombinedOutput(); err != nil {
+		sc.t.Fatalf("situation %d: %s: %v\n%s", sc.Seed, program, err, out)
+	}
+}

@@ -1,0 +1,594 @@
+package main_test
+
+import (
+	"archive/zip"
+	"bytes"
+	"crypto/sha256"
+	"encoding/json"
+	"fmt"
+	"io"
+	"os"
+	"path/filepath"
+	"regexp"
+	"runtime"
+	"slices"
+	"strings"
+	"testing"
+
+	"golang.org/x/mod/sumdb/dirhash"
+
+	"github.com/larder-cli/larder/sources/sourcetest"
+)
+
+// A situation is all that a program finds when it is started in a root module:
+// what registries and mirrors have, how the machine is configured, what has
+// been locked, cached and installed before. It is plain data, so that it can be
+// printed, and made as often as needed.
+//
+// In its texts {dir} stands for the directory that everything is in, {registry}
+// for the host and port of a registry that is found by service discovery,
+// {mirror} for the URL of a network mirror and {mirrorhost} for its host and
+// port, and {platform} for this machine's.
+type situation struct {
+	Seed     uint64
+	Releases []published
+	Edits    []edit // what servers make of their documents
+	Trees    []tree // filesystem mirrors, wherever they are
+
+	Files     map[string]string // by path below {dir}; the root module is in work
+	Lock      []locked
+	Installed []placed // below the data directory's providers
+	Cached    []placed // below CacheDir
+	CacheDir  string   // empty if none is configured
+	NoCache   bool     // it is configured, but does not exist
+
+	Token      string // that both servers ask for; empty if they do not
+	Env        []string
+	DataDir    string // of the root module, relative to {dir}
+	Chdir      bool   // started in {dir}, not in {dir}/work
+	Upgrade    bool
+	ReadOnly   bool
+	PluginDirs []string
+}
+
+// A published is a version of a provider.
+type published struct {
+	Provider, Version string
+	Platforms         []string
+	Contents          string   // how the package looks: see contents
+	Protocols         []string // empty: not stated
+	Signing           string   // see signings
+	Sums              string   // what is wrong with SHA256SUMS
+	Document          string   // what is wrong with the registry's description
+	Warning           string
+	HiddenBy          []string // servers that do not show it: registry, mirror
+}
+
+// An edit changes the documents that a server answers with.
+type edit struct {
+	Server       string // registry or mirror
+	Path         string // of the URL, with * for any text
+	Pattern, New string // a regular expression, and what stands instead
+	Status       int    // or the answer is nothing but this status
+	Corrupt      bool   // or one bit of it is changed
+}
+
+// A tree is a directory in a filesystem mirror's layout.
+type tree struct {
+	Path     string // below {dir}
+	Packed   []string
+	Unpacked []string // HOST/NAMESPACE/TYPE/VERSION/OS_ARCH, with * for any text
+	Twist    string   // how it is unusual: see twists
+}
+
+// A locked is a block in the dependency lock file.
+type locked struct {
+	Provider, Version, Constraints string
+	Hashes                         []string // kinds of hashes: see hashes
+	Raw                            string   // stands in the block besides
+}
+
+// A placed is a package that lies in a cache or in an installation.
+type placed struct {
+	ID  string // HOST/NAMESPACE/TYPE/VERSION/OS_ARCH
+	How string // see place
+}
+
+// String is the situation in full.
+func (s *situation) String() string {
+	var b bytes.Buffer
+	e := json.NewEncoder(&b)
+	e.SetEscapeHTML(false)
+	e.SetIndent("", "  ")
+	if err := e.Encode(s); err != nil {
+		return err.Error()
+	}
+	return b.String()
+}
+
+// A scene is a situation made real.
+type scene struct {
+	*situation
+	t        *testing.T
+	world    *sourcetest.World
+	dir      string // where programs run
+	pristine string // the same before any program has run
+}
+
+func newScene(t *testing.T, s *situation) *scene {
+	sc := &scene{situation: s, t: t, world: sourcetest.New(t)}
+	base := t.TempDir()
+	sc.dir, sc.pristine = filepath.Join(base, "run"), filepath.Join(base, "pristine")
+	for _, r := range s.Releases {
+		sc.publish(r)
+	}
+	sc.must(os.MkdirAll(filepath.Join(sc.dir, "work"), 0o755))
+	sc.must(os.MkdirAll(filepath.Join(sc.dir, "home"), 0o755))
+	for _, tree := range s.Trees {
+		sc.plant(tree)
+	}
+	sc.writeCache()
+	for _, p := range s.Installed {
+		sc.place(filepath.Join(sc.dir, s.DataDir, "providers"), p)
+	}
+	for name, text := range s.Files {
+		sc.write(filepath.Join(sc.dir, name), sc.fill(text))
+	}
+	if s.Lock != nil {
+		sc.write(filepath.Join(sc.dir, "work", ".terraform.lock.hcl"), sc.lockText())
+	}
+	sc.must(os.Rename(sc.dir, sc.pristine))
+	return sc
+}
+
+// rewind makes everything as it was before any program has run.
+func (sc *scene) rewind() {
+	sc.t.Helper()
+	sc.must(os.RemoveAll(sc.dir))
+	sc.run("cp", "-a", sc.pristine, sc.dir)
+	for name, server := range map[string]*sourcetest.Server{"registry": sc.world.Registry, "mirror": sc.world.Mirror} {
+		server.RequireToken(sc.Token)
+		server.Mend()
+		server.Forget()
+		for _, e := range sc.Edits {
+			if e.Server == name {
+				server.Fault(sc.fault(e))
+			}
+		}
+	}
+}
+
+func (sc *scene) fault(e edit) sourcetest.Fault {
+	f := sourcetest.Fault{Path: sc.fill(e.Path), Status: e.Status, Corrupt: e.Corrupt}
+	if e.Pattern != "" {
+		f.Edit = func(b []byte) []byte { return regexp.MustCompile(e.Pattern).ReplaceAll(b, []byte(sc.fill(e.New))) }
+	}
+	return f
+}
+
+// fill puts in what the words in braces stand for.
+func (sc *scene) fill(text string) string {
+	return strings.NewReplacer(
+		"{dir}", sc.dir,
+		"{registry}", sc.world.Registry.Host,
+		"{mirror}", sc.world.Mirror.MirrorURL(),
+		"{mirrorhost}", sc.world.Mirror.Host,
+		"{platform}", runtime.GOOS+"_"+runtime.GOARCH,
+	).Replace(text)
+}
+
+func (sc *scene) must(err error) {
+	sc.t.Helper()
+	if err != nil {
+		sc.t.Fatalf("situation %d: %v", sc.Seed, err)
+	}
+}
+
+func (sc *scene) write(name, text string) {
+	sc.t.Helper()
+	sc.must(os.MkdirAll(filepath.Dir(name), 0o755))
+	sc.must(os.WriteFile(name, []byte(text), 0o644))
+}
+
+// An entry is a file in an archive, or a directory if its name ends in a slash.
+type entry struct {
+	name, text string
+	mode       os.FileMode
+}
+
+// contents are the entries of r's package for a platform, by the name of how
+// the package looks.
+func (r published) contents(platform string) []entry {
+	typ := typeOf(r.Provider)
+	program := entry{"terraform-provider-" + typ + "_v" + r.Version, r.Provider + " " + r.Version + " " + platform + "\n", 0o755}
+	license := entry{"LICENSE", "yes\n", 0o644}
+	switch r.Contents {
+	case "nested":
+		return []entry{license, {"docs/a/b.md", "b\n", 0o600}, program}
+	case "directories":
+		return []entry{{"docs/", "", 0o755}, {"docs/index.md", "i\n", 0o644}, {"empty/", "", 0o755}, program}
+	case "old name":
+		program.name += "_x5"
+		return []entry{program, license}
+	case "bare name":
+		program.name = "terraform-provider-" + typ
+		return []entry{program}
+	case "two programs":
+		return []entry{program, {"terraform-provider-" + typ + "_v0.0.1", "older\n", 0o755}}
+	case "not executable":
+		program.mode = 0o644
+		return []entry{program, {"terraform-provider-" + typ + "-extra", "e", 0o644}}
+	case "no program":
+		return []entry{license, {"terraform-provider-" + typ + "-extra", "e", 0o755}}
+	case "program below":
+		program.name = "bin/" + program.name
+		return []entry{program}
+	case "empty":
+		return nil
+	default:
+		return []entry{program}
+	}
+}
+
+// looks are what contents knows, the ordinary first.
+var looks = []string{"", "nested", "directories", "old name", "bare name", "two programs", "not executable", "no program", "program below", "empty", "no archive"}
+
+func (r published) archive(platform string) []byte {
+	if r.Contents == "no archive" {
+		return []byte("this is no zip archive")
+	}
+	var b bytes.Buffer
+	z := zip.NewWriter(&b)
+	for _, e := range r.contents(platform) {
+		h := &zip.FileHeader{Name: e.name}
+		h.SetMode(e.mode)
+		if strings.HasSuffix(e.name, "/") {
+			h.SetMode(e.mode | os.ModeDir)
+		}
+		w, err := z.CreateHeader(h)
+		if err == nil {
+			_, err = io.WriteString(w, e.text)
+		}
+		if err != nil {
+			panic(err) // nothing fails in memory
+		}
+	}
+	if err := z.Close(); err != nil {
+		panic(err)
+	}
+	return b.Bytes()
+}
+
+// h1 is the hash of the package once it is unpacked.
+func (r published) h1(platform string) string {
+	text := map[string]string{}
+	var names []string
+	for _, e := range r.contents(platform) {
+		if !strings.HasSuffix(e.name, "/") {
+			names, text[e.name] = append(names, e.name), e.text
+		}
+	}
+	h1, err := dirhash.Hash1(names, func(name string) (io.ReadCloser, error) {
+		return io.NopCloser(strings.NewReader(text[name])), nil
+	})
+	if err != nil {
+		panic(err) // the names are ours
+	}
+	return h1
+}
+
+// A signing is who signs a release, and whom the registry lists.
+type signing struct {
+	signer *sourcetest.Key
+	keys   []*sourcetest.Key
+}
+
+var signings = map[string]func() signing{
+	"":            func() signing { return signing{sourcetest.Publisher(), nil} },
+	"unknown key": func() signing { return signing{sourcetest.Stranger(), []*sourcetest.Key{sourcetest.Publisher()}} },
+	"no keys":     func() signing { return signing{sourcetest.Publisher(), []*sourcetest.Key{}} },
+	"second key": func() signing {
+		return signing{sourcetest.Publisher(), []*sourcetest.Key{sourcetest.Stranger(), sourcetest.Publisher()}}
+	},
+	"expired key": func() signing { return signing{sourcetest.Expired(), nil} },
+	"revoked key": func() signing { return signing{sourcetest.Revoked(), nil} },
+	"broken":      func() signing { return signing{sourcetest.Publisher(), nil} },
+	"no key":      func() signing { return signing{sourcetest.Publisher(), nil} },
+}
+
+func (sc *scene) publish(r published) {
+	sign := signings[r.Signing]()
+	provider := sc.fill(r.Provider)
+	d := sourcetest.Release{Protocols: r.Protocols, Signer: sign.signer, Keys: sign.keys, EditSums: r.editSums, EditDownload: r.editDownload}
+	if r.Signing == "broken" {
+		d.EditSignature = func(b []byte) []byte { return b[:len(b)/2] }
+	}
+	if r.Warning != "" {
+		d.Warnings = []string{r.Warning}
+	}
+	for _, platform := range r.Platforms {
+		platform = sc.fill(platform)
+		d.Platforms, d.Archive = []string{platform}, r.archive(platform)
+		sc.world.Add(provider, r.Version, d)
+	}
+	for _, server := range r.HiddenBy {
+		pattern := provider + "/" + r.Version + "/*"
+		if server == "registry" {
+			sc.world.Registry.Hide(pattern)
+		} else {
+			sc.world.Mirror.Hide(pattern)
+		}
+	}
+}
+
+// sumsFaults are what editSums knows besides nothing.
+var sumsFaults = []string{"more lines", "no sum", "one word", "starred", "missing"}
+
+func (r published) editSums(b []byte) []byte {
+	other := strings.Repeat("5a", 32)
+	switch r.Sums {
+	case "more lines":
+		return append([]byte(other+"  terraform-provider-x_manifest.json\n"), b...)
+	case "no sum":
+		return append(b, "not-a-sum  file\n"...)
+	case "one word":
+		return append(b, "word\n"...)
+	case "starred":
+		return bytes.ReplaceAll(b, []byte("  "), []byte(" *"))
+	case "missing":
+		return []byte(other + "  something-else.zip\n")
+	case "blank line":
+		return append(b, '\n')
+	}
+	return b
+}
+
+// documentFaults are what editDownload knows besides nothing.
+var documentFaults = []string{"other sum", "short sum", "no sum", "upper sum", "other os", "other name", "no url", "no sums url", "ftp", "no such url", "relative url", "garbage key"}
+
+func (r published) editDownload(doc map[string]any) {
+	switch r.Document {
+	case "other sum":
+		doc["shasum"] = strings.Repeat("ab", 32)
+	case "short sum":
+		doc["shasum"] = "abcd"
+	case "no sum":
+		delete(doc, "shasum")
+	case "upper sum":
+		doc["shasum"] = strings.ToUpper(doc["shasum"].(string))
+	case "other os":
+		doc["os"] = "plan9"
+	case "other name":
+		doc["filename"] = "other.zip"
+	case "no url":
+		delete(doc, "download_url")
+	case "no sums url":
+		delete(doc, "shasums_url")
+	case "ftp":
+		doc["download_url"] = "ftp://example.test/x.zip"
+	case "no such url":
+		doc["download_url"] = "/nothing/there.zip"
+	case "relative url":
+		doc["download_url"] = "../../../../../../../.." + doc["download_url"].(string)
+	case "garbage key":
+		doc["signing_keys"] = map[string]any{"gpg_public_keys": []any{map[string]string{"ascii_armor": "garbage"}}}
+	}
+	if len(r.Protocols) == 0 {
+		delete(doc, "protocols")
+	}
+	if r.Signing == "no key" {
+		delete(doc, "signing_keys")
+	}
+}
+
+// unpackable are those of the packages matching patterns that are archives.
+func (sc *scene) unpackable(patterns []string) []string {
+	var ids []string
+	for _, r := range sc.Releases {
+		for _, platform := range r.Platforms {
+			id := r.Provider + "/" + r.Version + "/" + platform
+			if r.Contents != "no archive" && slices.ContainsFunc(patterns, func(p string) bool { return matches(p, id) }) {
+				ids = append(ids, sc.fill(id))
+			}
+		}
+	}
+	return ids
+}
+
+// matches reports whether s matches pattern, in which * stands for any text.
+func matches(pattern, s string) bool {
+	return regexp.MustCompile(`^` + strings.ReplaceAll(regexp.QuoteMeta(pattern), `\*`, `.*`) + `$`).MatchString(s)
+}
+
+// plant makes a tree.
+func (sc *scene) plant(tr tree) {
+	dir := filepath.Join(sc.dir, tr.Path)
+	if tr.Twist == "absent" {
+		return
+	}
+	sc.must(os.MkdirAll(dir, 0o755))
+	for _, pattern := range tr.Packed {
+		sc.world.WritePacked(dir, sc.fill(pattern))
+	}
+	for _, id := range sc.unpackable(tr.Unpacked) {
+		sc.world.WriteUnpacked(dir, id)
+	}
+	sc.twist(dir, tr.Twist)
+}
+
+// twists are what twist knows, and absent.
+var twists = []string{"absent", "link", "linked packages", "linked type", "upper case", "short versions", "junk", "packed names"}
+
+// twist makes a filesystem mirror unusual.
+func (sc *scene) twist(dir, how string) {
+	switch how {
+	case "link":
+		sc.must(os.Rename(dir, dir+".real"))
+		sc.must(os.Symlink(dir+".real", dir))
+	case "linked packages":
+		sc.relink(dir, "*/*/*/*/*")
+		sc.relink(dir, "*/*/*/*.zip")
+	case "linked type":
+		sc.relink(dir, "*/*/*")
+	case "upper case":
+		sc.rename(dir, "*/*", func(name string) string { return strings.ToUpper(name[:1]) + name[1:] })
+		sc.rename(dir, "*/*/*", strings.ToUpper)
+	case "short versions":
+		sc.rename(dir, "*/*/*/*", func(name string) string { return strings.Replace(strings.TrimSuffix(name, ".0"), ".0_", "_", 1) })
+	case "packed names":
+		sc.rename(dir, "*/*/*/*.zip", func(name string) string { return strings.ToUpper(strings.TrimSuffix(name, ".zip")) + "_more.zip" })
+	case "junk":
+		for _, name := range []string{
+			"README", "index.json", "registry.terraform.io/x", "xn--80akhbyknj4f.test/acme/widget/1.0.0/{platform}/x",
+			"registry.terraform.io/acme/widget/index.json", "registry.terraform.io/acme/widget/v9.0.0/{platform}/terraform-provider-widget",
+			"registry.terraform.io/acme/widget/9.0.0/linux/terraform-provider-widget", "registry.terraform.io/my_org/widget/9.0.0/{platform}/x",
+			"registry.terraform.io/acme/widget/.terraform-provider-widget_9.0.0_{platform}.zip", "terraform-provider-widget_v9.0.0",
+			"registry.terraform.io/acme/widget/terraform-provider-widget_9.0.0_linux.zip", "registry.terraform.io/acme/widget/9.1.0/file",
+			"registry.terraform.io/acme/widget/1.2.3.4/{platform}/terraform-provider-widget", ".hidden/a/b/1.0.0/{platform}/x",
+		} {
+			sc.write(filepath.Join(dir, sc.fill(name)), "junk\n")
+		}
+	}
+}
+
+// relink replaces what matches pattern by symbolic links to it.
+func (sc *scene) relink(dir, pattern string) {
+	found, err := filepath.Glob(filepath.Join(dir, pattern))
+	sc.must(err)
+	for i, name := range found {
+		real := filepath.Join(dir+".real", fmt.Sprint(i)+filepath.Ext(name))
+		sc.must(os.MkdirAll(filepath.Dir(real), 0o755))
+		sc.must(os.Rename(name, real))
+		sc.must(os.Symlink(real, name))
+	}
+}
+
+// rename gives what matches pattern the name that change makes of its own.
+func (sc *scene) rename(dir, pattern string, change func(string) string) {
+	found, err := filepath.Glob(filepath.Join(dir, pattern))
+	sc.must(err)
+	for _, name := range found {
+		if changed := change(filepath.Base(name)); changed != filepath.Base(name) {
+			sc.must(os.Rename(name, filepath.Join(filepath.Dir(name), changed)))
+		}
+	}
+}
+
+func (sc *scene) writeCache() {
+	if sc.CacheDir == "" || sc.NoCache {
+		return
+	}
+	dir := filepath.Join(sc.dir, sc.CacheDir)
+	sc.must(os.MkdirAll(dir, 0o755))
+	for _, p := range sc.Cached {
+		sc.place(dir, p)
+	}
+}
+
+// places are what place knows.
+var places = []string{"whole", "tampered", "stale file", "incomplete", "empty", "linked", "dangling", "file"}
+
+// place lays a package into a cache or an installation.
+func (sc *scene) place(dir string, p placed) {
+	if len(sc.unpackable([]string{p.ID})) == 0 {
+		return
+	}
+	id := sc.fill(p.ID)
+	target := filepath.Join(dir, filepath.FromSlash(id))
+	sc.must(os.MkdirAll(filepath.Dir(target), 0o755))
+	switch p.How {
+	case "empty":
+		sc.must(os.Mkdir(target, 0o755))
+		return
+	case "dangling":
+		sc.must(os.Symlink(filepath.Join(sc.dir, "nowhere"), target))
+		return
+	case "file":
+		sc.write(target, "a file\n")
+		return
+	}
+	sc.world.WriteUnpacked(dir, id)
+	switch p.How {
+	case "tampered":
+		sc.eachFile(target, func(name string) { sc.must(os.WriteFile(name, []byte("tampered\n"), 0o755)) })
+	case "stale file":
+		sc.write(filepath.Join(target, "stale"), "stale\n")
+	case "incomplete":
+		sc.eachFile(target, func(name string) { sc.must(os.Remove(name)) })
+	case "linked":
+		elsewhere := filepath.Join(sc.dir, "elsewhere", fmt.Sprintf("%x", sha256.Sum256([]byte(target))))
+		sc.must(os.MkdirAll(filepath.Dir(elsewhere), 0o755))
+		sc.must(os.Rename(target, elsewhere))
+		sc.must(os.Symlink(elsewhere, target))
+	}
+}
+
+// eachFile calls do for the first of the files in dir, if there is one.
+func (sc *scene) eachFile(dir string, do func(name string)) {
+	found, err := filepath.Glob(filepath.Join(dir, "terraform-*"))
+	sc.must(err)
+	for _, name := range found[:min(1, len(found))] {
+		do(name)
+	}
+}
+
+// hashKinds are what hash knows.
+var hashKinds = []string{"h1", "zh", "h1 of zip", "others", "wrong h1", "wrong zh", "unknown"}
+
+// hash is a hash of a kind for a locked package; none if there is none.
+func (sc *scene) hash(l locked, kind string) []string {
+	switch kind {
+	case "wrong h1":
+		return []string{"h1:47DEQpj8HBSa+/TImW+5JCeuQeRkm5NMpJWZG3hSuFU="}
+	case "wrong zh":
+		return []string{"zh:" + strings.Repeat("0", 64)}
+	case "unknown":
+		return []string{"h9:zzz", "future:"}
+	}
+	i := slices.IndexFunc(sc.Releases, func(r published) bool { return r.Provider == l.Provider && r.Version == l.Version })
+	if i < 0 {
+		return nil
+	}
+	r := sc.Releases[i]
+	var hashes []string
+	for _, platform := range r.Platforms {
+		here := platform == "{platform}"
+		zh, zipH1 := sc.world.Hashes(sc.fill(r.Provider + "/" + r.Version + "/" + platform))
+		switch {
+		case kind == "h1" && here:
+			hashes = append(hashes, r.h1(sc.fill(platform)))
+		case kind == "zh" && here, kind == "others" && !here:
+			hashes = append(hashes, zh)
+		case kind == "h1 of zip" && here && zipH1 != "":
+			hashes = append(hashes, zipH1)
+		}
+	}
+	return hashes
+}
+
+// lockText is the text of the dependency lock file.
+func (sc *scene) lockText() string {
+	text := "# This file is maintained automatically by \"terraform init\".\n# Manual edits may be lost in future updates.\n"
+	for _, l := range sc.Lock {
+		text += fmt.Sprintf("\nprovider %q {\n", sc.fill(l.Provider))
+		if l.Constraints == "" {
+			text += fmt.Sprintf("  version = %q\n", l.Version)
+		} else {
+			text += fmt.Sprintf("  version     = %q\n  constraints = %q\n", l.Version, l.Constraints)
+		}
+		var hashes []string
+		for _, kind := range l.Hashes {
+			hashes = append(hashes, sc.hash(l, kind)...)
+		}
+		slices.Sort(hashes)
+		if len(hashes) > 0 {
+			text += "  hashes = [\n"
+			for _, h := range slices.Compact(hashes) {
+				text += fmt.Sprintf("    %q,\n", h)
+			}
+			text += "  ]\n"
+		}
+		text += l.Raw + "}\n"
+	}
+	return text
+}
