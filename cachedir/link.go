@@ -125,6 +125,9 @@ func (d *Dir) makeLink(ctx context.Context, s sources.Stored, entry []mark, made
 			return "", err
 		}
 	}
+	if d.opts.Link != sources.LinkAuto {
+		err = sources.WithHint(fmt.Errorf("link mode %s: %w", d.opts.Link, err), "link mode auto takes whatever works here")
+	}
 	return "", err
 }
 

@@ -15,12 +15,13 @@
 package cliconfig
 
 import (
+	"cmp"
 	"context"
 	"errors"
-	"fmt"
 	"io"
 	"io/fs"
 	"net/url"
+	"slices"
 
 	"github.com/larder-cli/larder/sources"
 )
@@ -186,7 +187,12 @@ func (l *loader) loadFile(f File) (settings, bool) {
 		l.errorf(at, "", "not an object")
 		return settings{}, false
 	}
-	return l.settings(root), true
+	before := len(l.diags)
+	s := l.settings(root)
+	slices.SortStableFunc(l.diags[before:], func(a, b sources.Diagnostic) int {
+		return cmp.Or(cmp.Compare(a.Line, b.Line), cmp.Compare(a.Column, b.Column))
+	})
+	return s, true
 }
 
 // cannotRead reports a file that cannot be read. Where the engines go on with a
@@ -199,7 +205,7 @@ func (l *loader) cannotRead(f File, err error) {
 	case mainFileReason:
 		l.warnf(at, "", "%v", err)
 	default:
-		l.warnf(at, "unset "+f.Why+" if the file is not needed", "%v", fmt.Errorf("named by %s: %w", f.Why, err))
+		l.warnf(at, "unset "+f.Why+" if the file is not needed", "%v, though %s names it", err, f.Why)
 	}
 }
 

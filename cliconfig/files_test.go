@@ -391,8 +391,8 @@ func TestFilesThatCannotBeRead(t *testing.T) {
 		m    cliconfig.Machine
 		want string
 	}{
-		{"override", linux(nil, "TF_CLI_CONFIG_FILE=/no/such"), "warning: /no/such: named by TF_CLI_CONFIG_FILE: file does not exist"},
-		{"override is a directory", linux(map[string]string{"/d/": ""}, "TF_CLI_CONFIG_FILE=/d"), "warning: /d: named by TF_CLI_CONFIG_FILE: invalid argument"},
+		{"override", linux(nil, "TF_CLI_CONFIG_FILE=/no/such"), "warning: /no/such: file does not exist, though TF_CLI_CONFIG_FILE names it"},
+		{"override is a directory", linux(map[string]string{"/d/": ""}, "TF_CLI_CONFIG_FILE=/d"), "warning: /d: invalid argument, though TF_CLI_CONFIG_FILE names it"},
 		{"main file is a directory", linux(map[string]string{"/home/me/.terraformrc/": ""}), "warning: /home/me/.terraformrc: invalid argument"},
 		{"directory in the configuration directory", linux(map[string]string{"/home/me/.terraform.d/a.tfrc/": ""}), "/home/me/.terraform.d/a.tfrc: invalid argument"},
 		{"netrc", linux(nil, "NETRC=/no/such"), "warning: /no/such: file does not exist"},

@@ -134,7 +134,7 @@ func (d *delivery) judge(c sources.Contents) (sources.Verdict, error) {
 	err := d.checkContents(c)
 	verdict := d.verdict()
 	if err == nil && !d.signedEnough(verdict) {
-		err = &NotSignedError{verdict}
+		err = sources.WithHint(&NotSignedError{verdict}, "origin registries have signed packages, and so have mirrors of HashiCorp's and its partners' that carry the evidence")
 	}
 	if err != nil {
 		return 0, d.fail(d.pkg.ID, d.pkg.Source, err)

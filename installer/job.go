@@ -3,7 +3,6 @@ package installer
 import (
 	"context"
 	"errors"
-	"fmt"
 	"path/filepath"
 	"slices"
 
@@ -179,7 +178,7 @@ func (j *job) install(ctx context.Context, id sources.PackageID) (Outcome, error
 		return outcome, err
 	}
 	if outcome.Link, err = j.to.Link(ctx, outcome.Package, target); err != nil {
-		return outcome, j.fail(id, "", fmt.Errorf("installing: %w", err))
+		return outcome, j.fail(id, "", err)
 	}
 	return outcome, nil
 }

@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"io"
+	"slices"
 	"strings"
 
 	"github.com/urfave/cli/v2"
@@ -12,6 +13,7 @@ import (
 // run runs the command line args and returns the exit status.
 func run(ctx context.Context, args []string, stdout, stderr io.Writer) int {
 	out := newOutput(stdout, stderr)
+	out.json = slices.Contains(args, "--json") // before flags are parsed, which may fail
 	err := newApp(out).RunContext(ctx, args)
 	out.fail(ctx, err)
 	return status(ctx, err)

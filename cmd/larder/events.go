@@ -2,6 +2,7 @@ package main
 
 import (
 	"github.com/larder-cli/larder/installer"
+	"github.com/larder-cli/larder/sources"
 )
 
 // event shows a step in the life of a package.
@@ -17,11 +18,19 @@ func (o *output) event(e installer.Event) {
 	case installer.Warned:
 		o.warn("%s: %s", p, e.Text)
 	case installer.Querying, installer.Chosen, installer.Verified, installer.Stored, installer.Installed:
-		o.say(verbose, "%s: %s", e.Package, e.Step)
+		o.say(verbose, "%s: %s", named(e.Package), e.Step)
 	case installer.Arriving, installer.Failed:
 		// How far a package has come is for progress bars; failures are told at
 		// the end, all together.
 	}
+}
+
+// named names what is known of a package.
+func named(id sources.PackageID) string {
+	if id.Version == (sources.Version{}) {
+		return id.Provider.String()
+	}
+	return id.String()
 }
 
 func (o *output) eventJSON(e installer.Event) {

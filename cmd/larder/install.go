@@ -107,7 +107,7 @@ func parsePlatforms(names []string) ([]sources.Platform, error) {
 	for _, name := range names {
 		p, err := sources.ParsePlatform(name)
 		if err != nil {
-			return nil, usageError{fmt.Errorf("--platform: %w", err)}
+			return nil, usageError{err}
 		}
 		if !slices.Contains(platforms, p) {
 			platforms = append(platforms, p)
@@ -223,8 +223,29 @@ func (o *output) installed(result *installer.Result) {
 		o.warn("%s", w)
 	}
 	if result.Lock.Written {
-		o.say(normal, "wrote %s: %s", lockfile.Name, result.Lock)
+		o.wroteLock(result.Lock)
 	}
+}
+
+// wroteLock tells what is new in the lock file.
+func (o *output) wroteLock(change installer.LockChange) {
+	if !o.json {
+		o.say(normal, "wrote %s: %s", lockfile.Name, change)
+		return
+	}
+	o.object("lock", struct {
+		Added   []string `json:"added"`
+		Removed []string `json:"removed"`
+		Changed []string `json:"changed"`
+	}{addresses(change.Added), addresses(change.Removed), addresses(change.Changed)})
+}
+
+func addresses(providers []sources.Provider) []string {
+	all := []string{}
+	for _, p := range providers {
+		all = append(all, p.String())
+	}
+	return all
 }
 
 // about lists what there is to say about an installed package.

@@ -9,6 +9,7 @@ import (
 	"github.com/larder-cli/larder/fsmirror"
 	"github.com/larder-cli/larder/installer"
 	"github.com/larder-cli/larder/sources"
+	"github.com/larder-cli/larder/sources/fetch"
 	"github.com/larder-cli/larder/sources/netmirror"
 	"github.com/larder-cli/larder/sources/registry"
 )
@@ -99,8 +100,8 @@ func (m *rootModule) implied(ctx context.Context) (sources.Source, error) {
 	return sources.NewMulti(append(methods, direct)), nil
 }
 
-// explain adds to errors about providers what the implied directories have to do
-// with them.
+// explain adds to errors about providers what this machine's configuration has to
+// do with them.
 func (m *rootModule) explain(err error) error {
 	errs := split(err)
 	for i, err := range errs {
@@ -112,6 +113,8 @@ func (m *rootModule) explain(err error) error {
 			dir = m.hiding[none.Requirement.Provider]
 		case errors.Is(err, sources.ErrNoPlatform) && errors.As(err, &pkg):
 			dir = m.hiding[pkg.ID.Provider]
+		case errors.Is(err, fetch.ErrOffline):
+			errs[i] = sources.WithHint(err, "run once without --offline, or name a mirror on this machine that has it")
 		}
 		if dir != "" {
 			errs[i] = sources.WithHint(err, "as there are packages of it in %s, its origin registry is not asked", dir)

@@ -55,6 +55,7 @@ func TestScripts(t *testing.T) {
 		Dir:                 filepath.Join("testdata", "script"),
 		Setup:               setUp,
 		Cmds:                commands,
+		Condition:           condition,
 		UpdateScripts:       *update,
 		RequireExplicitExec: true,
 		RequireUniqueNames:  true,
@@ -69,6 +70,23 @@ type storyState struct {
 }
 
 type storyKey struct{}
+
+// condition adds [clones]: files here can be reflinked.
+func condition(name string) (bool, error) {
+	if name != "clones" {
+		return false, fmt.Errorf("unknown condition %s", name)
+	}
+	dir, err := os.MkdirTemp("", "clones")
+	if err != nil {
+		return false, err
+	}
+	defer os.RemoveAll(dir)
+	from := filepath.Join(dir, "from")
+	if err := os.WriteFile(from, []byte("text"), 0o644); err != nil {
+		return false, err
+	}
+	return exec.Command("cp", "--reflink=always", from, filepath.Join(dir, "to")).Run() == nil, nil
+}
 
 func story(ts *testscript.TestScript) *storyState { return ts.Value(storyKey{}).(*storyState) }
 
