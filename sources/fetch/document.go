@@ -7,6 +7,8 @@ import (
 	"net/http"
 	"net/url"
 	"strings"
+
+	"github.com/larder-cli/larder/sources"
 )
 
 // documentWindows is how many time-outs all of a document may take to arrive.
@@ -20,6 +22,10 @@ type Request struct {
 	Redirects   int    // to follow; 0 means 10
 	Credentials bool   // whether to send the token configured for the URL's host
 	Version     bool   // whether to send the engine's version
+
+	// Behalf is a host that the user has moved to where the URL leads. Its token
+	// is sent if there is none for the URL's host.
+	Behalf sources.Host
 }
 
 // A Document is the answer to a Request: one with status 200, whole.
@@ -95,7 +101,7 @@ func (c *Client) documentHeader(ctx context.Context, u *url.URL, r Request) (htt
 	}
 	setUser(header, u)
 	if r.Credentials {
-		return header, c.setToken(ctx, header, u)
+		return header, c.setToken(ctx, header, u, r.Behalf)
 	}
 	return header, nil
 }

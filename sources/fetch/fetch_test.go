@@ -278,6 +278,19 @@ func TestCredentials(t *testing.T) {
 	if doc, err := w.document(fetch.Request{URL: host}); err != nil || len(doc.Body) > 0 {
 		t.Errorf("unasked: got %q, %v, want none", doc.Body, err)
 	}
+	for url, want := range map[string]string{
+		"https://sub.example.com":     "Bearer one", // where the user has moved example.com
+		"https://example.com:8443":    "Bearer two", // that has a token of its own
+		to("https://sub.example.com"): "",           // where a server leads
+	} {
+		doc, err := w.document(fetch.Request{URL: url, Credentials: true, Behalf: "example.com"})
+		if err != nil {
+			t.Fatal(err)
+		}
+		if string(doc.Body) != want {
+			t.Errorf("on behalf of example.com, %s: got %q, want %q", url, doc.Body, want)
+		}
+	}
 }
 
 func TestNoTokenWithoutTLS(t *testing.T) {

@@ -171,17 +171,16 @@ func (c *Client) header() http.Header {
 	return http.Header{"User-Agent": {c.opts.UserAgent}}
 }
 
-// setToken adds the bearer token configured for u's own host, if there is one
-// and the connection keeps it secret.
-func (c *Client) setToken(ctx context.Context, header http.Header, u *url.URL) error {
+// setToken adds the bearer token configured for u's own host, or else for the
+// host behalf, if there is one and the connection keeps it secret.
+func (c *Client) setToken(ctx context.Context, header http.Header, u *url.URL, behalf sources.Host) error {
 	if c.opts.Token == nil || u.Scheme != "https" {
 		return nil
 	}
-	host, err := HostOf(u)
-	if err != nil {
-		return nil //nolint:nilerr // nobody can configure credentials for a host with no name of its own
+	token, ok, err := c.token(ctx, u)
+	if err == nil && !ok && behalf != "" {
+		token, ok, err = c.opts.Token(ctx, behalf)
 	}
-	token, ok, err := c.opts.Token(ctx, host)
 	if err != nil {
 		return fmt.Errorf("credentials: %w", err)
 	}
@@ -193,6 +192,14 @@ func (c *Client) setToken(ctx context.Context, header http.Header, u *url.URL) e
 	}
 	header.Set("Authorization", "Bearer "+token)
 	return nil
+}
+
+func (c *Client) token(ctx context.Context, u *url.URL) (string, bool, error) {
+	host, err := HostOf(u)
+	if err != nil {
+		return "", false, nil //nolint:nilerr // nobody can configure credentials for a host with no name of its own
+	}
+	return c.opts.Token(ctx, host)
 }
 
 // setUser adds the user information of u, if it has any.

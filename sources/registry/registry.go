@@ -98,8 +98,13 @@ func (r *Registry) get(ctx context.Context, host sources.Host, path string, limi
 	if err != nil {
 		return nil, err
 	}
+	var moved sources.Host
+	if _, ok := r.opts.Services[host]; ok {
+		moved = host
+	}
 	doc, err := r.client.Document(ctx, fetch.Request{
 		URL:         base.ResolveReference(&url.URL{Path: path}).String(),
+		Behalf:      moved,
 		Accept:      "application/json",
 		Limit:       limit,
 		Credentials: true,

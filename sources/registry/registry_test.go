@@ -350,3 +350,15 @@ func TestGitHubIsNoRegistry(t *testing.T) {
 		t.Errorf("got %v with hints %q", err, sources.Hints(err))
 	}
 }
+
+// A host that its user has moved takes its token along.
+func TestMovedHostKeepsItsToken(t *testing.T) {
+	n := &network{answers: answers{"https://x.example.com/p/acme/widget/versions": `{"versions": []}`}}
+	moved := registry.Options{Services: map[sources.Host]map[string]string{"example.com": {"providers.v1": "https://x.example.com/p/"}}}
+	if _, err := n.registry(moved).Versions(t.Context(), provider(t, "example.com/acme/widget")); err != nil {
+		t.Fatal(err)
+	}
+	if got := n.paths(); len(got) != 1 || !strings.HasSuffix(got[0], " Bearer secret") {
+		t.Errorf("asked %q, want once with the token", got)
+	}
+}
