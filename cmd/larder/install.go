@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"path/filepath"
 	"slices"
 	"strings"
 
@@ -154,18 +153,18 @@ func (in *installation) at(ctx context.Context, dir string, out *output) (*insta
 // needs is what the root module requires, and what is locked for it. It is nil
 // if there is no configuration.
 func (m *rootModule) needs(ctx context.Context) (*installer.Root, error) {
-	tree, treeProblems := modules.Load(ctx, m.dir, modules.Options{
+	tree, ds := modules.Load(ctx, m.dir, modules.Options{
 		Engine:             m.config.Engine,
 		DataDir:            m.config.DataDir,
 		Workspace:          m.config.Workspace,
 		KeepStateAddresses: !m.config.TranslateStateAddresses,
+		Cache:              &m.modules,
 	})
-	lock, lockProblems := lockfile.Read(filepath.Join(m.dir, lockfile.Name))
-	if err := m.out.warnings(append(treeProblems, lockProblems...)); err != nil {
+	if err := m.out.warnings(append(ds, m.lockProblems...)); err != nil {
 		return nil, err
 	}
 	if m.config.Engine == sources.OpenTofu {
-		if warning := lock.Migrate(); warning != "" {
+		if warning := m.lock.Migrate(); warning != "" {
 			m.out.warn("%s", warning)
 		}
 	}
@@ -174,7 +173,7 @@ func (m *rootModule) needs(ctx context.Context) (*installer.Root, error) {
 		return nil, nil
 	}
 	m.warnOfOverrides(tree.Requirements)
-	found := &installer.Root{Dir: m.dir, DataDir: m.config.DataDir, Lock: lock}
+	found := &installer.Root{Dir: m.dir, DataDir: m.config.DataDir, Lock: m.lock}
 	for _, r := range tree.Requirements {
 		if slices.Contains(m.config.Unmanaged, r.Provider) {
 			found.Unmanaged = append(found.Unmanaged, r.Provider)

@@ -85,7 +85,7 @@ func (in *installation) find(ctx context.Context) ([]string, error) {
 	if rel, err := filepath.Rel(in.dir, dataDir); err == nil {
 		dataDir = rel // from each root module
 	}
-	opts := modules.RootsOptions{DataDir: dataDir, Exclude: in.exclude}
+	opts := modules.RootsOptions{DataDir: dataDir, Exclude: in.exclude, Cache: &in.modules}
 	if in.engine != "auto" {
 		opts.Engine = sources.Engine(in.engine)
 	}

@@ -30,6 +30,7 @@ type session struct {
 	configFile string // as asked for
 	flags      globals
 
+	modules  modules.Cache
 	settings memo[sources.Engine, settings]
 	remotes  memo[string, sources.Source]   // by engine and what they are
 	mirrors  memo[string, *fsmirror.Mirror] // by engine and directory
@@ -49,6 +50,9 @@ type rootModule struct {
 	dir    string // absolute
 	config *cliconfig.Config
 	client *fetch.Client
+
+	lock         *lockfile.File // nil if the problems are errors
+	lockProblems sources.Diagnostics
 
 	hiding map[sources.Provider]string // implied directories, by provider that no registry is asked for
 }
@@ -80,12 +84,15 @@ func newSession(c *cli.Context, out *output) (*session, error) {
 
 // root is the root module in dir, whose messages go to out.
 func (s *session) root(ctx context.Context, dir string, out *output) (*rootModule, error) {
-	engine := s.chooseEngine(dir)
+	m := &rootModule{session: s, out: out, dir: dir}
+	m.lock, m.lockProblems = lockfile.Read(filepath.Join(dir, lockfile.Name))
+	engine := s.chooseEngine(dir, m.lock)
 	all, err := s.settings.get(engine, func() (settings, error) { return s.load(ctx, engine) })
 	if err != nil {
 		return nil, err
 	}
-	return &rootModule{session: s, out: out, dir: dir, config: all.config.At(dir), client: all.client}, nil
+	m.config, m.client = all.config.At(dir), all.client
+	return m, nil
 }
 
 // load reads the configuration for an engine.
@@ -146,11 +153,11 @@ func (s *session) readFlags(c *cli.Context) error {
 // chooseEngine decides whose defaults apply in dir: the engine asked for, else
 // the one that wrote the lock file, else tofu if there are files for it alone,
 // else tofu if the machine is configured for it alone, else terraform.
-func (s *session) chooseEngine(dir string) sources.Engine {
+func (s *session) chooseEngine(dir string, lock *lockfile.File) sources.Engine {
 	if s.engine != "auto" {
 		return sources.Engine(s.engine)
 	}
-	if lock, _ := lockfile.Read(filepath.Join(dir, lockfile.Name)); lock != nil {
+	if lock != nil {
 		if e, ok := lock.Engine(); ok {
 			return e
 		}

@@ -3,6 +3,8 @@ package modules
 import (
 	"cmp"
 	"fmt"
+	"maps"
+	"path/filepath"
 	"slices"
 	"strings"
 	"unicode"
@@ -34,6 +36,19 @@ func (ds *diagnostics) reading(name string) {
 	}
 	if _, ok := ds.files[name]; !ok {
 		ds.files[name] = len(ds.files)
+	}
+}
+
+// add adds what is said of the module in dir, whose files are named relative to
+// it there.
+func (ds *diagnostics) add(dir string, module diagnostics) {
+	inOrder := func(a, b string) int { return cmp.Compare(module.files[a], module.files[b]) }
+	for _, name := range slices.SortedFunc(maps.Keys(module.files), inOrder) {
+		ds.reading(filepath.Join(dir, name))
+	}
+	for _, d := range module.Diagnostics {
+		d.File = filepath.Join(dir, d.File)
+		ds.Diagnostics = append(ds.Diagnostics, d)
 	}
 }
 

@@ -26,37 +26,39 @@ type need struct {
 	at          place
 }
 
-// module reads the module in dir, relative to the root module, once.
+// module is the module in dir, relative to the root module.
 func (w *walk) module(dir string) *module {
 	if m, ok := w.read[dir]; ok {
 		return m
 	}
-	m := w.readModule(dir)
+	r := w.opts.Cache.reading(w.path(dir), w.opts.Engine)
+	w.diags.add(dir, r.diags)
+	m := r.in(dir)
 	w.read[dir] = m
 	return m
 }
 
-func (w *walk) readModule(dir string) *module {
-	names, err := configNames(w.path(dir))
+// readModule reads the module in the directory at path.
+func readModule(path string, e sources.Engine) *reading {
+	r := &reading{}
+	names, err := configNames(path)
 	if err != nil {
-		w.diags.fail(place{Filename: dir}, "", "module directory: %v", cause(err))
-		return &module{}
+		r.diags.fail(place{Filename: "."}, "", "module directory: %v", cause(err))
+		return r
 	}
-	m := &module{
-		files: engineNames(names, configExtensions, w.opts.Engine),
-		tests: engineNames(names, testExtensions, w.opts.Engine),
-	}
-	d := &declarations{diags: &w.diags, engine: w.opts.Engine}
+	r.files = engineNames(names, configExtensions, e)
+	r.tests = engineNames(names, testExtensions, e)
+	d := &declarations{diags: &r.diags, engine: e}
 	for _, amends := range []bool{false, true} {
-		for _, name := range m.files {
+		for _, name := range r.files {
 			if override(name) == amends {
-				d.read(filepath.Join(w.path(dir), name), filepath.Join(dir, name), amends)
+				d.read(filepath.Join(path, name), name, amends)
 			}
 		}
 	}
-	r := &resolver{declarations: d, module: m, localNames: map[sources.Provider]required{}, warned: map[string]bool{}}
-	r.resolve()
-	return m
+	resolver := &resolver{declarations: d, module: &r.module, localNames: map[sources.Provider]required{}, warned: map[string]bool{}}
+	resolver.resolve()
+	return r
 }
 
 // A resolver makes a module of declarations.

@@ -28,6 +28,8 @@ type Options struct {
 	// KeepStateAddresses makes OpenTofu take addresses on registry.terraform.io
 	// in a state as they are, not as their namesakes on registry.opentofu.org.
 	KeepStateAddresses bool
+
+	Cache *Cache // of modules that other root modules call too; may be nil
 }
 
 func (o Options) withDefaults() Options {

@@ -7,8 +7,10 @@ import (
 	"os"
 	"path"
 	"path/filepath"
+	"runtime"
 	"slices"
 	"strings"
+	"sync"
 
 	"github.com/larder-cli/larder/sources"
 )
@@ -21,6 +23,8 @@ type RootsOptions struct {
 	// Exclude are globs of directories not to look into, with / between names
 	// and ** for any number of them. One without a / is for names at any depth.
 	Exclude []string
+
+	Cache *Cache // for who loads the root modules afterwards; may be nil
 }
 
 // Roots finds the root modules in dir and below, as paths relative to dir, sorted.
@@ -47,6 +51,7 @@ func Roots(ctx context.Context, dir string, opts RootsOptions) ([]string, error)
 		s.exclude = append(s.exclude, pattern)
 	}
 	s.look(ctx, ".")
+	s.readAll(ctx)
 	if err := ctx.Err(); err != nil {
 		return nil, err
 	}
@@ -58,7 +63,8 @@ type search struct {
 	dir     string
 	opts    RootsOptions
 	exclude [][]string // patterns by name
-	found   []candidate
+	found   []*candidate
+	mu      sync.Mutex
 	called  map[string]bool // directories of called modules, absolute and without symlinks
 	errs    []error
 }
@@ -67,7 +73,8 @@ type search struct {
 type candidate struct {
 	dir    string // relative
 	path   string // absolute, without symlinks
-	always bool   // a root module though others call it
+	engine sources.Engine
+	always bool // a root module though others call it
 }
 
 // roots are the candidates that are root modules.
@@ -147,24 +154,55 @@ func globMatch(pattern, names []string) bool {
 
 const lockFile = ".terraform.lock.hcl"
 
-// consider makes dir a candidate if it has configuration files, and notes which
-// modules it calls.
+// consider makes dir a candidate if it has configuration files.
 func (s *search) consider(dir string, entries []os.DirEntry) {
-	engine, names := s.opts.Engine, namesOf(entries)
-	if engine == "" && slices.ContainsFunc(names, forTofuAlone) {
-		engine = sources.OpenTofu
+	names := namesOf(entries)
+	c := &candidate{dir: dir, engine: s.opts.Engine}
+	switch {
+	case c.engine != "":
+	case slices.ContainsFunc(names, forTofuAlone):
+		c.engine = sources.OpenTofu
+	default:
+		c.engine = sources.Terraform
 	}
-	if len(engineNames(names, configExtensions, engine)) == 0 {
-		return
+	if len(engineNames(names, configExtensions, c.engine)) > 0 {
+		c.path = realPath(filepath.Join(s.dir, dir))
+		c.always = slices.ContainsFunc(entries, func(e os.DirEntry) bool { return e.Name() == lockFile })
+		s.found = append(s.found, c)
 	}
-	at := realPath(filepath.Join(s.dir, dir))
-	w := &walk{root: at, opts: Options{Engine: engine}.withDefaults(), read: map[string]*module{}}
+}
+
+// readAll reads the candidates, as many at once as there are processors.
+func (s *search) readAll(ctx context.Context) {
+	var wg sync.WaitGroup
+	next := make(chan *candidate)
+	for range runtime.GOMAXPROCS(0) {
+		wg.Go(func() {
+			for c := range next {
+				s.read(c)
+			}
+		})
+	}
+	for _, c := range s.found {
+		if ctx.Err() == nil {
+			next <- c
+		}
+	}
+	close(next)
+	wg.Wait()
+}
+
+// read notes which modules a candidate calls, and whether it has a backend.
+func (s *search) read(c *candidate) {
+	w := &walk{root: c.path, opts: Options{Engine: c.engine, Cache: s.opts.Cache}.withDefaults(), read: map[string]*module{}}
 	root := w.module(".")
-	locked := slices.ContainsFunc(entries, func(e os.DirEntry) bool { return e.Name() == lockFile })
-	s.found = append(s.found, candidate{dir: dir, path: at, always: locked || root.backend != nil})
-	for _, c := range append(root.calls, w.tests(root).calls...) {
-		if called := realPath(filepath.Join(at, filepath.FromSlash(c.source))); isLocal(c.source) && called != at {
+	c.always = c.always || root.backend != nil
+	for _, call := range slices.Concat(root.calls, w.tests(root).calls) {
+		called := realPath(filepath.Join(c.path, filepath.FromSlash(call.source)))
+		if isLocal(call.source) && called != c.path {
+			s.mu.Lock()
 			s.called[called] = true
+			s.mu.Unlock()
 		}
 	}
 }

@@ -1,0 +1,60 @@
+package modules_test
+
+import (
+	"path/filepath"
+	"testing"
+
+	"github.com/rogpeppe/go-internal/txtar"
+
+	"github.com/larder-cli/larder/installer/modules"
+	"github.com/larder-cli/larder/sources"
+)
+
+// What is remembered is told as if it had just been read.
+func TestCacheChangesNothing(t *testing.T) {
+	for name, archive := range testdata(t) {
+		dir := unpack(t, archive)
+		var cache modules.Cache
+		for _, engine := range []sources.Engine{sources.Terraform, sources.OpenTofu, sources.Terraform} {
+			want := describe(modules.Load(t.Context(), dir, modules.Options{Engine: engine}))
+			if got := describe(modules.Load(t.Context(), dir, modules.Options{Engine: engine, Cache: &cache})); got != want {
+				t.Errorf("%s, %s: got\n%s\nwant\n%s", name, engine, got, want)
+			}
+		}
+	}
+}
+
+// A module that many call is named as each of them sees it.
+func TestCacheOfSharedModule(t *testing.T) {
+	dir := unpack(t, txtar.Parse([]byte(`
+-- a/main.tf --
+module "m" {
+  source = "../m"
+}
+-- b/c/main.tf --
+module "m" {
+  source = "../../m"
+}
+-- m/main.tf --
+resource "acme_widget" "a" {}
+provider "Acme" {}
+`)))
+	var cache modules.Cache
+	roots, err := modules.Roots(t.Context(), dir, modules.RootsOptions{Cache: &cache})
+	if err != nil {
+		t.Fatal(err)
+	}
+	wants := map[string]string{
+		"a":   "registry.terraform.io/hashicorp/acme \"\"\n  ../m/main.tf:1 \nerror: ../m/main.tf:2:10: provider name \"Acme\": not in normal form\n  hint: write it as \"acme\"\n",
+		"b/c": "registry.terraform.io/hashicorp/acme \"\"\n  ../../m/main.tf:1 \nerror: ../../m/main.tf:2:10: provider name \"Acme\": not in normal form\n  hint: write it as \"acme\"\n",
+	}
+	for _, root := range roots {
+		got := describe(modules.Load(t.Context(), filepath.Join(dir, root), modules.Options{Cache: &cache}))
+		if want := wants[filepath.ToSlash(root)]; got != want {
+			t.Errorf("%s: got\n%s\nwant\n%s", root, got, want)
+		}
+	}
+	if len(roots) != len(wants) {
+		t.Errorf("found %q", roots)
+	}
+}
