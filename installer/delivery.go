@@ -27,6 +27,22 @@ type delivery struct {
 	fetched bool
 }
 
+func (j *job) newDelivery(pkg sources.Package, report trust.Report) *delivery {
+	return &delivery{job: j, pkg: pkg, report: report, locked: j.lockedHashes()}
+}
+
+// put has the store take the package.
+func (d *delivery) put(ctx context.Context) (sources.Stored, error) {
+	defer d.close()
+	return d.to.Put(ctx, d.pkg.ID, sources.Delivery{Accept: d.accept, Fetch: d.fetch, Judge: d.judge})
+}
+
+// suspect reports whether an archive was fetched that nobody vouches for: it may
+// have been damaged on the way.
+func (d *delivery) suspect() bool {
+	return d.pkg.Location.URL != "" && d.zh != "" && !matchesAny(slices.Concat(d.locked, d.pkg.Hashes), d.zh)
+}
+
 // accept says whether what the store has is what the source has, or what the
 // lock file asks for.
 func (d *delivery) accept(s sources.Stored) bool {

@@ -68,13 +68,17 @@ func (j *job) trustOptions() trust.Options {
 
 // deliver puts the package into the store, unless it has come there meanwhile.
 func (j *job) deliver(ctx context.Context, pkg sources.Package, report trust.Report) (Outcome, error) {
-	d := &delivery{job: j, pkg: pkg, report: report, locked: j.lockedHashes()}
+	d := j.newDelivery(pkg, report)
 	outcome := Outcome{KeyID: report.KeyID, Source: pkg.Source, How: FromStore}
 	if j.root.DryRun {
 		return d.plan(ctx, outcome)
 	}
-	defer d.close()
-	s, err := j.to.Put(ctx, pkg.ID, sources.Delivery{Accept: d.accept, Fetch: d.fetch, Judge: d.judge})
+	s, err := d.put(ctx)
+	if err != nil && d.suspect() && ctx.Err() == nil {
+		j.warn(pkg.ID, []string{"what arrived did not verify; fetching it once more"})
+		d = j.newDelivery(pkg, report)
+		s, err = d.put(ctx)
+	}
 	if err != nil {
 		return outcome, j.fail(pkg.ID, pkg.Source, err)
 	}
