@@ -20,7 +20,7 @@ import (
 // allows, nothing changes. If it is itself the target, the mode is empty.
 func (d *Dir) Link(ctx context.Context, s sources.Stored, target string) (sources.LinkMode, error) {
 	mode, err := d.link(ctx, s, target)
-	return mode, named(s.ID, noSpace(err, target))
+	return mode, named(s.ID, noSpace(err))
 }
 
 func (d *Dir) link(ctx context.Context, s sources.Stored, target string) (sources.LinkMode, error) {

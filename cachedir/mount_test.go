@@ -71,7 +71,7 @@ func TestDiskFull(t *testing.T) {
 		files files
 		hint  string
 	}{
-		"archive":  {files{executable: string(noise), "more": string(noise)}, "Free some space"},
+		"archive":  {files{executable: string(noise), "more": string(noise)}, "free some space"},
 		"contents": {files{executable: string(noise)}, "bytes free"},
 	} {
 		t.Run(name, func(t *testing.T) {

@@ -19,7 +19,7 @@ import (
 func (d *Dir) Put(ctx context.Context, id sources.PackageID, del sources.Delivery) (sources.Stored, error) {
 	r, err := d.put(ctx, id, del)
 	if err != nil {
-		return sources.Stored{}, named(id, noSpace(err, d.root))
+		return sources.Stored{}, named(id, noSpace(err))
 	}
 	return d.stored(id, d.entry(id), r), nil
 }

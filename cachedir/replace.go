@@ -2,7 +2,6 @@ package cachedir
 
 import (
 	"errors"
-	"fmt"
 	"io/fs"
 	"path/filepath"
 	"strconv"
@@ -43,9 +42,9 @@ func abandoned(info fs.FileInfo, now time.Time) bool {
 }
 
 // noSpace adds to an error for want of space what can be done about it.
-func noSpace(err error, dir string) error {
+func noSpace(err error) error {
 	if !errors.Is(err, syscall.ENOSPC) && !errors.Is(err, syscall.EDQUOT) {
 		return err
 	}
-	return sources.WithHint(fmt.Errorf("writing to %s: %w", dir, err), "Free some space, or choose another directory for the plugin cache")
+	return sources.WithHint(err, "free some space, or choose another directory for the plugin cache")
 }

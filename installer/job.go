@@ -3,6 +3,7 @@ package installer
 import (
 	"context"
 	"errors"
+	"io/fs"
 	"path/filepath"
 	"slices"
 
@@ -160,8 +161,12 @@ func (j *job) target(id sources.PackageID) string {
 
 func (j *job) fail(id sources.PackageID, source string, err error) error {
 	var named *sources.PackageError
-	if errors.As(err, &named) {
+	var ours *fs.PathError // it names the file, which is here and not with the source
+	switch {
+	case errors.As(err, &named):
 		return err
+	case errors.As(err, &ours):
+		source = ""
 	}
 	return &sources.PackageError{ID: id, Source: source, Err: err}
 }

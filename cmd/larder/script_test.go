@@ -35,6 +35,9 @@ import (
 //	mirror -evidence DIR         add what vouches for the packages
 //	requests [KIND] N            so many requests were made since last forgotten
 //	requests -forget
+//	requests -bytes KIND A B     the answers had from A to B bytes in all
+//	requests -header KIND NAME VALUE
+//	                             the last request had this header
 //	fails STATUS COMMAND…        run a command that ends with this exit status
 //	interrupt KIND               once such a request is made, interrupt what runs in the background
 //	status STATUS                what was interrupted and waited for ended with this exit status
@@ -71,11 +74,19 @@ type storyState struct {
 
 type storyKey struct{}
 
-// condition adds [clones]: files here can be reflinked.
+// condition adds [clones]: files here can be reflinked, and [mounts]: file systems
+// can be mounted.
 func condition(name string) (bool, error) {
-	if name != "clones" {
-		return false, fmt.Errorf("unknown condition %s", name)
+	switch name {
+	case "mounts":
+		return exec.Command("unshare", "-rm", "mount", "-t", "tmpfs", "tmpfs", os.TempDir()).Run() == nil, nil
+	case "clones":
+		return clones()
 	}
+	return false, fmt.Errorf("no condition %s", name)
+}
+
+func clones() (bool, error) {
 	dir, err := os.MkdirTemp("", "clones")
 	if err != nil {
 		return false, err
@@ -107,7 +118,7 @@ func setUp(env *testscript.Env) error {
 	env.Setenv("XDG_DATA_DIRS", filepath.Join(env.WorkDir, "share"))
 	env.Setenv("PLATFORM", runtime.GOOS+"_"+runtime.GOARCH)
 	env.Setenv("NO_PROXY", "")
-	return errors.Join(err, os.MkdirAll(home, 0o755), os.Chmod(filepath.Dir(w.CAFile), 0o755))
+	return errors.Join(err, os.MkdirAll(home, 0o755))
 }
 
 var commands = map[string]func(*testscript.TestScript, bool, []string){
@@ -155,7 +166,10 @@ func release(ts *testscript.TestScript, words []string) sourcetest.Release {
 			r.Size = n
 		case "file":
 			path, content, _ := strings.Cut(value, "=")
-			r.Files = map[string]string{path: content}
+			if r.Files == nil {
+				r.Files = map[string]string{}
+			}
+			r.Files[path] = content
 		case "archive":
 			r.Archive = []byte(ts.ReadFile(value))
 		case "key":
@@ -227,25 +241,44 @@ func mirrorCommand(ts *testscript.TestScript, _ bool, args []string) {
 }
 
 func requests(ts *testscript.TestScript, _ bool, args []string) {
-	w := world(ts)
-	if args[0] == "-forget" {
-		w.Registry.Forget()
-		w.Mirror.Forget()
-		return
-	}
-	var kinds []sourcetest.Kind
-	if len(args) == 2 {
-		kinds = append(kinds, sourcetest.Kind(args[0]))
-	}
-	want, err := strconv.Atoi(args[len(args)-1])
-	ts.Check(err)
-	made := append(w.Registry.Requests(kinds...), w.Mirror.Requests(kinds...)...)
-	if len(made) != want {
-		for _, r := range made {
-			ts.Logf("%s", r)
+	switch {
+	case args[0] == "-forget":
+		world(ts).Registry.Forget()
+		world(ts).Mirror.Forget()
+	case args[0] == "-bytes" && len(args) == 4:
+		sum := int64(0)
+		for _, r := range made(ts, args[1]) {
+			sum += r.Bytes
 		}
-		ts.Fatalf("%d requests were made", len(made))
+		if sum < int64(number(ts, args[2])) || sum > int64(number(ts, args[3])) {
+			ts.Fatalf("%d bytes were sent", sum)
+		}
+	case args[0] == "-header" && len(args) == 4:
+		all := made(ts, args[1])
+		if len(all) == 0 || all[len(all)-1].Header.Get(args[2]) != args[3] {
+			ts.Fatalf("not so: %v", all)
+		}
+	default:
+		all := made(ts, args[:len(args)-1]...)
+		if len(all) != number(ts, args[len(args)-1]) {
+			ts.Fatalf("%d requests were made: %v", len(all), all)
+		}
 	}
+}
+
+// made are the requests of some kinds, or all.
+func made(ts *testscript.TestScript, names ...string) []sourcetest.Request {
+	var kinds []sourcetest.Kind
+	for _, name := range names {
+		kinds = append(kinds, sourcetest.Kind(name))
+	}
+	return append(world(ts).Registry.Requests(kinds...), world(ts).Mirror.Requests(kinds...)...)
+}
+
+func number(ts *testscript.TestScript, word string) int {
+	n, err := strconv.Atoi(word)
+	ts.Check(err)
+	return n
 }
 
 func fails(ts *testscript.TestScript, _ bool, args []string) {

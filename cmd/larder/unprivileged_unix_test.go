@@ -24,7 +24,11 @@ func unprivileged(ts *testscript.TestScript, _ bool, _ []string) {
 		return
 	}
 	work := ts.Getenv("WORK")
-	ts.Check(os.Chmod(filepath.Dir(work), 0o755))
+	for _, file := range []string{work, world(ts).CAFile} {
+		for dir := filepath.Dir(file); dir != filepath.Clean(os.TempDir()); dir = filepath.Dir(dir) {
+			ts.Check(os.Chmod(dir, 0o755))
+		}
+	}
 	ts.Check(filepath.WalkDir(work, func(path string, _ fs.DirEntry, err error) error {
 		return errors.Join(err, os.Lchown(path, nobody, nobody))
 	}))
