@@ -36,6 +36,7 @@ func generate(seed uint64) *situation {
 	g.installed()
 	g.edits()
 	g.flags()
+	g.prior()
 	return g.situation
 }
 
@@ -355,7 +356,7 @@ func (g *generator) environment() {
 		g.Env = append(g.Env, fmt.Sprintf(`TF_REATTACH_PROVIDERS={%q:{"Protocol":"grpc","ProtocolVersion":5,"Pid":1,"Test":true,"Addr":{"Network":"unix","String":"/nowhere"}}}`, one(g, g.providers...)))
 	}
 	if g.in(12) {
-		g.Env = append(g.Env, "TF_IN_AUTOMATION=1", "TF_PLUGIN_CACHE_MAY_BREAK_DEPENDENCY_LOCK_FILE=0")
+		g.Env = append(g.Env, "TF_IN_AUTOMATION=1", "TF_PLUGIN_CACHE_MAY_BREAK_DEPENDENCY_LOCK_FILE="+one(g, "0", "0", "1"))
 	}
 	if g.in(10) {
 		g.Token = "secret"
@@ -438,6 +439,9 @@ func (g *generator) configuration() {
 		g.impliedDirs()
 	} else {
 		g.methods(&more)
+	}
+	if g.in(60) {
+		more.WriteString(one(g, "broken", "provider_installation {\n  direct = {}\n}\n", "host \"a..b\" {\n}\n", "provider_installation {\n  unknown {\n  }\n}\n"))
 	}
 	if g.in(6) {
 		g.Files["home/.terraformrc"] = b.String()
@@ -541,6 +545,9 @@ func (g *generator) lock() {
 		return
 	}
 	g.Lock = []locked{}
+	if g.in(10) {
+		g.LockForm = one(g, lockForms...)
+	}
 	for _, provider := range append(slices.Clone(g.providers), "registry.terraform.io/acme/extra") {
 		versions := g.versions(provider)
 		if len(versions) == 0 || g.in(8) {
@@ -670,6 +677,21 @@ func (g *generator) editHashes(path string) edit {
 		e.New = `"nohash"`
 	}
 	return e
+}
+
+// prior has someone run before.
+func (g *generator) prior() {
+	if !g.in(5) {
+		return
+	}
+	g.Prior = one(g, "terraform", "itself")
+	for i := range g.Releases {
+		g.Releases[i].Later = g.in(4)
+	}
+	g.Forgot = some(g, []string{"work/.terraform.lock.hcl", g.DataDir + "/providers", g.DataDir, "config.tfrc"}, 2)
+	if g.CacheDir != "" && g.in(6) {
+		g.Forgot = append(g.Forgot, g.CacheDir)
+	}
 }
 
 func (g *generator) flags() {

@@ -37,6 +37,7 @@ type situation struct {
 
 	Files     map[string]string // by path below {dir}; the root module is in work
 	Lock      []locked
+	LockForm  string   // how the lock file is unusual: see lockForms
 	Installed []placed // below the data directory's providers
 	Cached    []placed // below CacheDir
 	CacheDir  string   // empty if none is configured
@@ -49,6 +50,9 @@ type situation struct {
 	Upgrade    bool
 	ReadOnly   bool
 	PluginDirs []string
+
+	Prior  string   // who has run here before: terraform, or each program itself; empty if nobody
+	Forgot []string // what is gone since, below {dir}
 }
 
 // A published is a version of a provider.
@@ -62,6 +66,7 @@ type published struct {
 	Document          string   // what is wrong with the registry's description
 	Warning           string
 	HiddenBy          []string // servers that do not show it: registry, mirror
+	Later             bool     // it came out after the prior run
 }
 
 // An edit changes the documents that a server answers with.
@@ -109,19 +114,17 @@ func (s *situation) String() string {
 // A scene is a situation made real.
 type scene struct {
 	*situation
-	t        *testing.T
-	world    *sourcetest.World
-	dir      string // where programs run
-	pristine string // the same before any program has run
+	t     *testing.T
+	world *sourcetest.World
+	base  string
+	dir   string // where programs run, in base
 }
 
 func newScene(t *testing.T, s *situation) *scene {
 	sc := &scene{situation: s, t: t, world: sourcetest.New(t)}
-	base := t.TempDir()
-	sc.dir, sc.pristine = filepath.Join(base, "run"), filepath.Join(base, "pristine")
-	for _, r := range s.Releases {
-		sc.publish(r)
-	}
+	sc.base = t.TempDir()
+	sc.dir = filepath.Join(sc.base, "run")
+	sc.publishAll(false)
 	sc.must(os.MkdirAll(filepath.Join(sc.dir, "work"), 0o755))
 	sc.must(os.MkdirAll(filepath.Join(sc.dir, "home"), 0o755))
 	for _, tree := range s.Trees {
@@ -135,17 +138,35 @@ func newScene(t *testing.T, s *situation) *scene {
 		sc.write(filepath.Join(sc.dir, name), sc.fill(text))
 	}
 	if s.Lock != nil {
-		sc.write(filepath.Join(sc.dir, "work", ".terraform.lock.hcl"), sc.lockText())
+		sc.writeLock()
 	}
-	sc.must(os.Rename(sc.dir, sc.pristine))
 	return sc
 }
 
-// rewind makes everything as it was before any program has run.
-func (sc *scene) rewind() {
+// publishAll publishes the releases that are out at first, or later.
+func (sc *scene) publishAll(later bool) {
+	for _, r := range sc.Releases {
+		if r.Later == later {
+			sc.publish(r)
+		}
+	}
+}
+
+// keep remembers how everything is now, under a name.
+func (sc *scene) keep(name string) {
+	sc.t.Helper()
+	sc.must(os.Rename(sc.dir, filepath.Join(sc.base, name)))
+}
+
+// restore makes everything as it was when it was kept.
+func (sc *scene) restore(name string) {
 	sc.t.Helper()
 	sc.must(os.RemoveAll(sc.dir))
-	sc.run("cp", "-a", sc.pristine, sc.dir)
+	sc.run("cp", "-a", filepath.Join(sc.base, name), sc.dir)
+}
+
+// spoil makes the servers answer wrongly from now on, and forget what was.
+func (sc *scene) spoil() {
 	for name, server := range map[string]*sourcetest.Server{"registry": sc.world.Registry, "mirror": sc.world.Mirror} {
 		server.RequireToken(sc.Token)
 		server.Mend()
@@ -381,13 +402,14 @@ func (r published) editDownload(doc map[string]any) {
 	}
 }
 
-// unpackable are those of the packages matching patterns that are archives.
+// unpackable are those of the packages matching patterns that are archives, and
+// out.
 func (sc *scene) unpackable(patterns []string) []string {
 	var ids []string
 	for _, r := range sc.Releases {
 		for _, platform := range r.Platforms {
 			id := r.Provider + "/" + r.Version + "/" + platform
-			if r.Contents != "no archive" && slices.ContainsFunc(patterns, func(p string) bool { return matches(p, id) }) {
+			if r.Contents != "no archive" && !r.Later && slices.ContainsFunc(patterns, func(p string) bool { return matches(p, id) }) {
 				ids = append(ids, sc.fill(id))
 			}
 		}
@@ -486,7 +508,7 @@ func (sc *scene) writeCache() {
 }
 
 // places are what place knows.
-var places = []string{"whole", "tampered", "stale file", "incomplete", "empty", "linked", "dangling", "file"}
+var places = []string{"whole", "tampered", "stale file", "incomplete", "empty", "linked", "cached", "dangling", "file"}
 
 // place lays a package into a cache or an installation.
 func (sc *scene) place(dir string, p placed) {
@@ -500,6 +522,11 @@ func (sc *scene) place(dir string, p placed) {
 	case "empty":
 		sc.must(os.Mkdir(target, 0o755))
 		return
+	case "cached": // which it may be or not
+		if sc.CacheDir != "" {
+			sc.must(os.Symlink(filepath.Join(sc.dir, sc.CacheDir, filepath.FromSlash(id)), target))
+			return
+		}
 	case "dangling":
 		sc.must(os.Symlink(filepath.Join(sc.dir, "nowhere"), target))
 		return
@@ -545,7 +572,7 @@ func (sc *scene) hash(l locked, kind string) []string {
 	case "unknown":
 		return []string{"h9:zzz", "future:"}
 	}
-	i := slices.IndexFunc(sc.Releases, func(r published) bool { return r.Provider == l.Provider && r.Version == l.Version })
+	i := slices.IndexFunc(sc.Releases, func(r published) bool { return r.Provider == l.Provider && r.Version == l.Version && !r.Later })
 	if i < 0 {
 		return nil
 	}
@@ -566,6 +593,28 @@ func (sc *scene) hash(l locked, kind string) []string {
 	return hashes
 }
 
+// lockForms are what writeLock knows.
+var lockForms = []string{"unsorted", "bare", "CRLF", "link", "commented", "packed"}
+
+// writeLock writes the dependency lock file.
+func (sc *scene) writeLock() {
+	name, text := filepath.Join(sc.dir, "work", ".terraform.lock.hcl"), sc.lockText()
+	switch sc.LockForm {
+	case "bare":
+		_, text, _ = strings.Cut(text, "\n\n")
+	case "CRLF":
+		text = strings.ReplaceAll(text, "\n", "\r\n")
+	case "commented":
+		text = "# ours\n" + text + "// the end\n"
+	case "packed":
+		text = regexp.MustCompile(`\n+`).ReplaceAllString(strings.ReplaceAll(text, "  ", ""), "\n")
+	case "link":
+		sc.must(os.Symlink("elsewhere.hcl", name))
+		name = filepath.Join(filepath.Dir(name), "elsewhere.hcl")
+	}
+	sc.write(name, text)
+}
+
 // lockText is the text of the dependency lock file.
 func (sc *scene) lockText() string {
 	text := "# This file is maintained automatically by \"terraform init\".\n# Manual edits may be lost in future updates.\n"
@@ -581,9 +630,13 @@ func (sc *scene) lockText() string {
 			hashes = append(hashes, sc.hash(l, kind)...)
 		}
 		slices.Sort(hashes)
+		if sc.LockForm == "unsorted" {
+			slices.Reverse(hashes)
+			hashes = append(hashes, hashes...)
+		}
 		if len(hashes) > 0 {
 			text += "  hashes = [\n"
-			for _, h := range slices.Compact(hashes) {
+			for _, h := range hashes {
 				text += fmt.Sprintf("    %q,\n", h)
 			}
 			text += "  ]\n"
