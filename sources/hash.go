@@ -11,11 +11,17 @@ import (
 // match nothing. The zero Hash is no hash.
 type Hash string
 
+// maxHash is more bytes than a hash of any scheme will need.
+const maxHash = 1024
+
 // ParseHash checks that s has a scheme.
 func ParseHash(s string) (Hash, error) {
 	if strings.IndexByte(s, ':') < 1 {
-		return "", WithHint(fmt.Errorf("hash %q: no scheme", s),
+		return "", WithHint(fmt.Errorf("hash %.80q: no scheme", s),
 			"a hash starts with its scheme, as in h1: or zh:")
+	}
+	if len(s) > maxHash {
+		return "", fmt.Errorf("hash %.80q: %d bytes long", s, len(s))
 	}
 	return Hash(s), nil
 }

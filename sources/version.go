@@ -19,19 +19,26 @@ type Version struct {
 	build      string // without its plus
 }
 
+// maxVersion is as long as the name of a directory, which every version is one
+// day, in bytes.
+const maxVersion = 255
+
 // ParseVersion parses a version as registries, mirrors, directories and lock
 // files state it: one to three numbers, the missing ones zero, and optionally a
 // pre-release and build metadata.
 func ParseVersion(s string) (Version, error) {
 	v, _, err := parseVersion(s)
 	if err != nil {
-		return Version{}, fmt.Errorf("version %q: %w", s, err)
+		return Version{}, fmt.Errorf("version %.80q: %w", s, err)
 	}
 	return v, nil
 }
 
 // parseVersion also says how many numbers s states.
 func parseVersion(s string) (v Version, numbers int, err error) {
+	if len(s) > maxVersion {
+		return v, 0, fmt.Errorf("is %d bytes long", len(s))
+	}
 	rest, build, hasBuild := strings.Cut(s, "+")
 	core, prerelease, dash := strings.Cut(rest, "-")
 	parts := strings.Split(core, ".")
@@ -40,7 +47,7 @@ func parseVersion(s string) (v Version, numbers int, err error) {
 	}
 	for i, part := range parts {
 		if v.core[i], err = strconv.ParseUint(part, 10, 64); err != nil {
-			return v, 0, fmt.Errorf("has the number %s, which is too large", part)
+			return v, 0, fmt.Errorf("has the number %.40s, which is too large", part)
 		}
 	}
 	// A dash with nothing at all behind it is tolerated, as the engines do.
@@ -75,7 +82,7 @@ func checkNumber(s string) error {
 	case s == "*" || s == "x" || s == "X":
 		return WithHint(errors.New("has a wildcard"), `a constraint such as "~> 1.0" allows all of 1.x`)
 	case startsWithDigit(s):
-		return WithHint(fmt.Errorf("has %q where a number belongs", s), "a pre-release needs a dash before it, as in 1.0.0-beta1")
+		return WithHint(fmt.Errorf("has %.40q where a number belongs", s), "a pre-release needs a dash before it, as in 1.0.0-beta1")
 	default:
 		return errors.New("is not one to three numbers with dots between them")
 	}

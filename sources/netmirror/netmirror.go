@@ -20,8 +20,9 @@ import (
 	"github.com/larder-cli/larder/sources/fetch"
 )
 
-// maxDocument limits a mirror's documents, in bytes.
-const maxDocument = 16 << 20
+// maxDocument limits a mirror's documents, in bytes. The longest index known has
+// a thousand versions, and needs a fiftieth of this.
+const maxDocument = 1 << 20
 
 // redirects is how many redirects engines follow to a mirror's documents.
 const redirects = 5

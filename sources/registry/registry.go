@@ -22,11 +22,12 @@ import (
 // at around half a megabyte.
 const (
 	maxDiscovery = 1 << 20
-	maxVersions  = 16 << 20
+	maxVersions  = 4 << 20
 	maxPackage   = 4 << 20
 	maxSums      = 4 << 20
 	maxSignature = 1 << 20
 	maxFilename  = 255
+	maxReleases  = 50_000
 	maxWarnings  = 10 // that are passed on, of however many
 )
 

@@ -274,6 +274,7 @@ func TestVersions(t *testing.T) {
 		{"something after it", `{"versions": [{"version": "1.0.0"}]} {"versions"`, "[1.0.0]", "[]", ""},
 		{"what is none", `{"versions": [{"version": "v1"}, {"version": "1.0.0"}, {"version": "\u001b[2J"}]}`, "[1.0.0]", `[ignored what is not a version: "v1", "\x1b[2J"]`, ""},
 		{"many that are none", `{"versions": [` + strings.Repeat(`{"version": "x"},`, 99) + `{"version": "1.0.0"}]}`, "[1.0.0]", `[ignored what is not a version: "x", "x", "x", "x", "x", and 94 more]`, ""},
+		{"versions without end", `{"versions": [{}` + strings.Repeat(",{}", 50_000) + `]}`, "[]", "[]", "too large: 50001, of at most 50000"},
 		{"warnings without end", `{"warnings": ["1","2","3","4","5","6","7","8","9","10","11"]}`, "[]", "[1 2 3 4 5 6 7 8 9 10]", ""},
 		{"warnings", `{"versions": [], "warnings": ["moved\u001b[0m\u202e", "b"]}`, "[]", "[moved [0m  b]", ""},
 		{"a number", `{"versions": [{"version": 1}]}`, "[]", "[]", "unexpected JSON number"},

@@ -3,6 +3,7 @@ package registry
 import (
 	"context"
 	"encoding/json"
+	"fmt"
 	"slices"
 
 	"github.com/larder-cli/larder/sources"
@@ -28,7 +29,13 @@ func (r *Registry) versions(ctx context.Context, p sources.Provider) (*versionsD
 		return nil, err
 	}
 	var v versionsDocument
-	return &v, doc.JSON(&v)
+	if err := doc.JSON(&v); err != nil {
+		return nil, err
+	}
+	if len(v.Versions) > maxReleases {
+		return nil, fmt.Errorf("list of versions is %w: %d, of at most %d", fetch.ErrTooLarge, len(v.Versions), maxReleases)
+	}
+	return &v, nil
 }
 
 // listing is what the document lists, each version once.
