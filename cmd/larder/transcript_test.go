@@ -56,7 +56,7 @@ func perform(ts *testscript.TestScript, section string) string {
 // machines that most people have.
 func runShown(ts *testscript.TestScript, command string) []string {
 	command = strings.ReplaceAll(command, "go run ./cmd/larder", "larder")
-	ts.Check(ts.Exec("sh", "-c", "exec 2>&1; "+command))
+	_ = ts.Exec("sh", "-c", "exec 2>&1; "+command) // how it ends is in what it writes
 	out := strings.NewReplacer(
 		runtime.GOOS+"_"+runtime.GOARCH, "linux_amd64",
 		"reflink", "hardlink",
@@ -64,6 +64,20 @@ func runShown(ts *testscript.TestScript, command string) []string {
 	lines := slices.DeleteFunc(strings.Split(out, "\n"), func(line string) bool { return line == "" })
 	for i, line := range lines {
 		lines[i] = indent + line
+	}
+	return inOrder(lines)
+}
+
+// inOrder sorts what is told of packages that come side by side.
+func inOrder(lines []string) []string {
+	together := func(line string) bool { return strings.Contains(line, ": fetching from ") }
+	for start := 0; start < len(lines); start++ {
+		end := start
+		for end < len(lines) && together(lines[end]) {
+			end++
+		}
+		slices.Sort(lines[start:end])
+		start = max(start, end)
 	}
 	return lines
 }
