@@ -34,7 +34,8 @@ func (j *job) newDelivery(pkg sources.Package, report trust.Report) *delivery {
 // put has the store take the package.
 func (d *delivery) put(ctx context.Context) (sources.Stored, error) {
 	defer d.close()
-	return d.to.Put(ctx, d.pkg.ID, sources.Delivery{Accept: d.accept, Fetch: d.fetch, Judge: d.judge})
+	accept := func(s sources.Stored) bool { return d.accept(ctx, s) }
+	return d.to.Put(ctx, d.pkg.ID, sources.Delivery{Accept: accept, Fetch: d.fetch, Judge: d.judge})
 }
 
 // suspect reports whether an archive was fetched that nobody vouches for: it may
@@ -45,38 +46,38 @@ func (d *delivery) suspect() bool {
 
 // accept says whether what the store has is what the source has, or what the
 // lock file asks for.
-func (d *delivery) accept(s sources.Stored) bool {
+func (d *delivery) accept(ctx context.Context, s sources.Stored) bool {
 	if len(d.locked) > 0 {
 		return d.satisfies(d.locked, s)
 	}
-	return d.signedEnough(s.Verdict) && d.same(s)
+	return d.signedEnough(s.Verdict) && d.same(ctx, s)
 }
 
 // same reports whether the source vouches for a stored package. A local source
 // without hashes of its own is read to find out.
-func (d *delivery) same(s sources.Stored) bool {
+func (d *delivery) same(ctx context.Context, s sources.Stored) bool {
 	if usable(d.pkg.Hashes) {
 		return matchesAny(d.pkg.Hashes, s.H1, s.ZipH1, s.ZH)
 	}
 	switch at := d.pkg.Location; {
 	case at.Archive != "" && s.ZH != "":
-		zh, err := hashArchive(at.Archive)
+		zh, err := hashArchive(ctx, at.Archive)
 		return err == nil && zh == s.ZH
 	case at.Dir != "":
-		contents, err := archive.Hash(context.Background(), at.Dir)
+		contents, err := archive.Hash(ctx, at.Dir)
 		return err == nil && contents.H1 == s.H1
 	}
 	return false
 }
 
-func hashArchive(path string) (sources.Hash, error) {
+func hashArchive(ctx context.Context, path string) (sources.Hash, error) {
 	f, err := os.Open(path)
 	if err != nil {
 		return "", err
 	}
 	defer f.Close()
 	sum := sha256.New()
-	if _, err := io.Copy(sum, f); err != nil {
+	if _, err := io.Copy(sum, contextReader{ctx, f}); err != nil {
 		return "", err
 	}
 	return sources.ZipHash([32]byte(sum.Sum(nil))), nil
@@ -160,7 +161,7 @@ func (d *delivery) judge(c sources.Contents) (sources.Verdict, error) {
 
 func (d *delivery) plan(ctx context.Context, outcome Outcome) (Outcome, error) {
 	s, err := d.to.Get(ctx, d.pkg.ID)
-	if err == nil && d.accept(s) {
+	if err == nil && d.accept(ctx, s) {
 		outcome.Package = s
 		d.learn(s, d)
 		return outcome, nil

@@ -94,7 +94,11 @@ func (j *job) required(err error) error {
 	for _, from := range j.req.From {
 		by = append(by, place(from))
 	}
-	return sources.WithHint(err, "the provider is required by %s", strings.Join(slices.Compact(by), ", "))
+	const most = 5 // any resource is such a place
+	if by = slices.Compact(by); len(by) > most {
+		by = append(by[:most], fmt.Sprintf("and %d other places", len(by)-most))
+	}
+	return sources.WithHint(err, "the provider is required by %s", strings.Join(by, ", "))
 }
 
 func (j *job) lockedRefused() error {

@@ -53,6 +53,7 @@ func (j *job) run(ctx context.Context) error {
 		if err != nil {
 			return err
 		}
+		outcome.Package.Signed = nil // evidence is large, and has done its work
 		j.outcomes = append(j.outcomes, outcome)
 		j.tell.event(Event{Step: Installed, Package: id, Source: outcome.Source})
 	}
@@ -105,7 +106,7 @@ func (j *job) chooseLocked(ctx context.Context) error {
 func (j *job) allAtHand(ctx context.Context) bool {
 	for _, platform := range j.opts.Platforms {
 		id := sources.PackageID{Provider: j.req.Provider, Version: j.version, Platform: platform}
-		if _, ok := j.atHand(ctx, id); !ok {
+		if !j.atHand(ctx, id) {
 			return false
 		}
 	}
@@ -173,8 +174,7 @@ func (j *job) fail(id sources.PackageID, source string, err error) error {
 
 // install brings one package into the working directory.
 func (j *job) install(ctx context.Context, id sources.PackageID) (Outcome, error) {
-	target := j.target(id)
-	if s, err := j.to.Known(ctx, id, target); err == nil && matchesAny(j.lockedHashes(), s.H1) {
+	if s, ok := j.installed(ctx, id); ok {
 		return Outcome{Package: s, How: WasInstalled}, nil
 	}
 	outcome, err := j.obtain(ctx, id)
@@ -182,7 +182,7 @@ func (j *job) install(ctx context.Context, id sources.PackageID) (Outcome, error
 	if err != nil || outcome.How == Planned || j.root.DryRun {
 		return outcome, err
 	}
-	if outcome.Link, err = j.to.Link(ctx, outcome.Package, target); err != nil {
+	if outcome.Link, err = j.to.Link(ctx, outcome.Package, j.target(id)); err != nil {
 		return outcome, j.fail(id, "", err)
 	}
 	return outcome, nil

@@ -7,15 +7,31 @@ import (
 	"github.com/larder-cli/larder/sources/trust"
 )
 
-// atHand reports whether a locked package can be had without asking a source,
-// from the working directory or from the store.
-func (j *job) atHand(ctx context.Context, id sources.PackageID) (sources.Stored, bool) {
+// atHand reports whether a locked package can be had without asking a source.
+func (j *job) atHand(ctx context.Context, id sources.PackageID) bool {
+	if _, ok := j.installed(ctx, id); ok {
+		return true
+	}
+	_, ok := j.inStore(ctx, id)
+	return ok
+}
+
+// installed is the package in the working directory, if nothing need be done
+// about it. Engines insist on its h1: hash, so nothing else is worth hashing.
+func (j *job) installed(ctx context.Context, id sources.PackageID) (sources.Stored, bool) {
+	locked := j.lockedHashes()
+	if !hasContentHash(locked) {
+		return sources.Stored{}, false
+	}
+	s, err := j.to.Known(ctx, id, j.target(id))
+	return s, err == nil && matchesAny(locked, s.H1) && j.signedEnough(s.Verdict)
+}
+
+// inStore is the package in the store, if the lock file proves it.
+func (j *job) inStore(ctx context.Context, id sources.PackageID) (sources.Stored, bool) {
 	locked := j.lockedHashes()
 	if len(locked) == 0 {
 		return sources.Stored{}, false
-	}
-	if s, err := j.to.Known(ctx, id, j.target(id)); err == nil && matchesAny(locked, s.H1) {
-		return s, true
 	}
 	s, err := j.to.Get(ctx, id)
 	return s, err == nil && j.satisfies(locked, s)
@@ -33,8 +49,7 @@ func (j *job) signedEnough(v sources.Verdict) bool {
 
 // obtain sees to it that the store has the package.
 func (j *job) obtain(ctx context.Context, id sources.PackageID) (Outcome, error) {
-	locked := j.lockedHashes()
-	if s, err := j.to.Get(ctx, id); err == nil && len(locked) > 0 && j.satisfies(locked, s) {
+	if s, ok := j.inStore(ctx, id); ok {
 		j.learnFromCache(s)
 		return Outcome{Package: s, How: FromStore}, nil
 	}

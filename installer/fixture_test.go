@@ -1,0 +1,378 @@
+package installer_test
+
+import (
+	"bytes"
+	"context"
+	"crypto/sha256"
+	"encoding/base64"
+	"errors"
+	"fmt"
+	"io"
+	"maps"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"sync"
+	"testing"
+
+	"github.com/larder-cli/larder/installer"
+	"github.com/larder-cli/larder/installer/lockfile"
+	"github.com/larder-cli/larder/sources"
+	"github.com/larder-cli/larder/sources/archive"
+	"github.com/larder-cli/larder/sources/sourcetest"
+)
+
+// Packages in these tests are texts, such as "widget 1.0.0 linux_amd64", and so
+// are their archives.
+
+func zh(text string) sources.Hash { return sources.ZipHash(sha256.Sum256([]byte(text))) }
+
+func h1(text string) sources.Hash {
+	sum := sha256.Sum256([]byte("contents of " + text))
+	return sources.Hash("h1:" + base64.StdEncoding.EncodeToString(sum[:]))
+}
+
+// A fixture is all that an installer deals with.
+type fixture struct {
+	t      *testing.T
+	opts   installer.Options
+	root   installer.Root
+	source *fakeSource
+	store  *fakeStore
+
+	mu     sync.Mutex
+	events []installer.Event
+}
+
+func newFixture(t *testing.T) *fixture {
+	f := &fixture{t: t}
+	dir := t.TempDir()
+	f.root = installer.Root{Dir: dir, DataDir: filepath.Join(dir, ".terraform"), Lock: &lockfile.File{}}
+	f.source = &fakeSource{
+		versions: map[sources.Provider]sources.Listing{}, packages: map[sources.PackageID]sources.Package{},
+		fails: map[sources.Provider]error{}, archives: map[string]string{},
+	}
+	f.store = &fakeStore{dir: t.TempDir(), entries: map[sources.PackageID]sources.Stored{}, installed: map[string]sources.Stored{}}
+	f.opts = installer.Options{Platforms: []sources.Platform{platform("linux_amd64")}, Report: f.report}
+	return f
+}
+
+func (f *fixture) report(e installer.Event) { // one call at a time, so that it needs no lock
+	f.events = append(f.events, e)
+}
+
+func (f *fixture) must(err error) {
+	f.t.Helper()
+	if err != nil {
+		f.t.Fatal(err)
+	}
+}
+
+func platform(s string) sources.Platform { return must(sources.ParsePlatform(s)) }
+
+func must[T any](v T, err error) T {
+	if err != nil {
+		panic(err)
+	}
+	return v
+}
+
+func provider(typ string) sources.Provider {
+	return must(sources.ParseProvider("example.test/acme/"+typ, sources.Terraform))
+}
+
+// id is a package by "TYPE VERSION OS_ARCH".
+func id(text string) sources.PackageID {
+	words := strings.Fields(text)
+	return sources.PackageID{Provider: provider(words[0]), Version: must(sources.ParseVersion(words[1])), Platform: platform(words[2])}
+}
+
+// require requires a provider of the type.
+func (f *fixture) require(typ, constraints string) {
+	r := sources.Requirement{Provider: provider(typ), From: []sources.Origin{{File: "main.tf", Line: 3, Constraint: constraints}}}
+	if constraints != "" {
+		r.Constraints = must(sources.ParseConstraints(constraints))
+	}
+	f.root.Requirements = append(f.root.Requirements, r)
+}
+
+// lock writes a lock file with a block for each "TYPE VERSION", with hashes.
+func (f *fixture) lock(what string, hashes ...sources.Hash) {
+	f.t.Helper()
+	words := strings.Fields(what)
+	old, _ := os.ReadFile(f.lockPath())
+	text := fmt.Sprintf("%s\nprovider %q {\n  version = %q\n", old, provider(words[0]), words[1])
+	if len(hashes) > 0 {
+		text += fmt.Sprintf("  hashes = [\n    \"%s\",\n  ]\n", strings.Join(texts(hashes), "\",\n    \""))
+	}
+	f.must(os.WriteFile(f.lockPath(), []byte(text+"}\n"), 0o644))
+	lock, ds := lockfile.Read(f.lockPath())
+	f.must(ds.Err())
+	f.root.Lock = lock
+}
+
+func texts(hashes []sources.Hash) []string {
+	var all []string
+	for _, h := range hashes {
+		all = append(all, string(h))
+	}
+	return all
+}
+
+func (f *fixture) lockPath() string { return filepath.Join(f.root.Dir, lockfile.Name) }
+
+// locked is what the lock file says now, without the boilerplate.
+func (f *fixture) locked() string {
+	f.t.Helper()
+	lock, ds := lockfile.Read(f.lockPath())
+	f.must(ds.Err())
+	var lines []string
+	for _, e := range lock.Entries() {
+		line := e.Provider.Type + " " + e.Version.String()
+		if !e.Constraints.Empty() {
+			line += " (" + e.Constraints.String() + ")"
+		}
+		lines = append(lines, strings.Join(append([]string{line}, texts(e.Hashes)...), " "))
+	}
+	return strings.Join(lines, "\n")
+}
+
+func (f *fixture) install() (*installer.Result, error) {
+	f.t.Helper()
+	return installer.New(f.source, f.store, f.source, f.opts).Install(f.t.Context(), f.root)
+}
+
+// steps are what happened, without who was asked.
+func (f *fixture) steps() []installer.Step {
+	var steps []installer.Step
+	for _, e := range f.events {
+		steps = append(steps, e.Step)
+	}
+	return steps
+}
+
+// outcome is "TYPE VERSION OS_ARCH: how, verdict" of each package.
+func outcome(r *installer.Result) string {
+	var lines []string
+	for _, o := range r.Packages {
+		lines = append(lines, fmt.Sprintf("%s %s %s: %s, %s", o.Package.ID.Provider.Type, o.Package.ID.Version, o.Package.ID.Platform, o.How, o.Package.Verdict))
+	}
+	return strings.Join(lines, "\n")
+}
+
+// A fakeSource has what a test gives it, and downloads it too.
+type fakeSource struct {
+	versions map[sources.Provider]sources.Listing
+	packages map[sources.PackageID]sources.Package
+	fails    map[sources.Provider]error
+	archives map[string]string // by URL
+	damaged  int               // how many downloads go wrong
+	wait     chan struct{}     // if not nil, downloads hang until it is closed
+
+	mu    sync.Mutex
+	asked []string // "versions TYPE", "package TYPE VERSION OS_ARCH" and "download URL"
+}
+
+func (s *fakeSource) String() string { return "fake" }
+
+func (s *fakeSource) note(format string, args ...any) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.asked = append(s.asked, fmt.Sprintf(format, args...))
+}
+
+// log is what was asked for, sorted.
+func (s *fakeSource) log() string { return strings.Join(slices.Sorted(slices.Values(s.asked)), "\n") }
+
+func (s *fakeSource) Versions(_ context.Context, p sources.Provider) (sources.Listing, error) {
+	s.note("versions %s", p.Type)
+	if err := s.fails[p]; err != nil {
+		return sources.Listing{}, err
+	}
+	listing, ok := s.versions[p]
+	if !ok {
+		return listing, &sources.ProviderError{Provider: p, Err: sources.ErrNotFound}
+	}
+	return listing, nil
+}
+
+func (s *fakeSource) Package(_ context.Context, id sources.PackageID) (sources.Package, error) {
+	s.note("package %s %s %s", id.Provider.Type, id.Version, id.Platform)
+	pkg, ok := s.packages[id]
+	if !ok {
+		return pkg, &sources.PackageError{ID: id, Err: sources.ErrNoPlatform}
+	}
+	return pkg, nil
+}
+
+func (s *fakeSource) Download(ctx context.Context, url string, _ int64, to sources.Stage) error {
+	s.note("download %s", url)
+	if s.wait != nil {
+		select {
+		case <-s.wait:
+		case <-ctx.Done():
+			return ctx.Err()
+		}
+	}
+	text, ok := s.archives[url]
+	if !ok {
+		return errors.New("no answer")
+	}
+	// What comes first is not what it should be, as after a connection broke.
+	if _, err := io.WriteString(to, "no"); err != nil {
+		return err
+	}
+	if err := to.Reset(); err != nil {
+		return err
+	}
+	if s.damaged > 0 {
+		s.damaged--
+		text = "damaged"
+	}
+	_, err := io.WriteString(to, text)
+	return err
+}
+
+// add publishes a package whose archive is its text.
+func (s *fakeSource) add(text string, edit func(*sources.Package)) {
+	pid := id(text)
+	url := "https://example.test/" + pid.Path() + ".zip"
+	listing := s.versions[pid.Provider]
+	if !slices.Contains(listing.Versions, pid.Version) {
+		listing.Versions = append(listing.Versions, pid.Version)
+	}
+	s.versions[pid.Provider] = listing
+	s.archives[url] = text
+	pkg := sources.Package{
+		ID: pid, Location: sources.Location{URL: url}, Filename: strings.ReplaceAll(text, " ", "_") + ".zip",
+		Source: "registry example.test", Kind: sources.FromRegistry, Hashes: []sources.Hash{zh(text)},
+	}
+	if edit != nil {
+		edit(&pkg)
+	}
+	s.packages[pid] = pkg
+}
+
+// other is another platform's package, as signed checksums list it.
+const other = "other platform"
+
+// signed has the publisher sign for the package's archive and another one.
+func signed(p *sources.Package) {
+	key := sourcetest.Publisher()
+	sum, _ := strings.CutPrefix(string(p.Hashes[0]), "zh:")
+	otherSum, _ := strings.CutPrefix(string(zh(other)), "zh:")
+	sums := fmt.Appendf(nil, "%s  %s\n%s  other.zip\n", sum, p.Filename, otherSum)
+	p.Signed = &sources.Signed{Sums: sums, Signature: key.Sign(sums), Keys: []sources.Key{{Armor: key.Armor()}}}
+}
+
+// fromMirror has the package come from a network mirror with these hashes.
+func fromMirror(hashes ...sources.Hash) func(*sources.Package) {
+	return func(p *sources.Package) {
+		p.Kind, p.Source, p.Hashes = sources.FromNetwork, "network mirror", hashes
+	}
+}
+
+// evidence is what a mirror carries along.
+func evidence(p *sources.Package) {
+	p.Kind, p.Source = sources.FromFilesystem, "filesystem mirror"
+	signed(p)
+	p.Hashes = nil
+}
+
+// A fakeStore holds packages in memory.
+type fakeStore struct {
+	dir string
+
+	mu        sync.Mutex
+	entries   map[sources.PackageID]sources.Stored
+	installed map[string]sources.Stored // by target
+}
+
+func (s *fakeStore) Get(_ context.Context, id sources.PackageID) (sources.Stored, error) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	stored, ok := s.entries[id]
+	if !ok {
+		return stored, sources.ErrNotFound
+	}
+	return stored, nil
+}
+
+func (s *fakeStore) Known(_ context.Context, _ sources.PackageID, dir string) (sources.Stored, error) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	stored, ok := s.installed[dir]
+	if !ok {
+		return stored, sources.ErrNotFound
+	}
+	return stored, nil
+}
+
+func (s *fakeStore) Link(_ context.Context, stored sources.Stored, target string) (sources.LinkMode, error) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.installed[target] = stored
+	return sources.LinkHard, nil
+}
+
+func (s *fakeStore) Put(ctx context.Context, id sources.PackageID, d sources.Delivery) (sources.Stored, error) {
+	if old, err := s.Get(ctx, id); err == nil && d.Accept(old) {
+		return old, nil
+	}
+	staged := &bytes.Buffer{}
+	parcel, err := d.Fetch(ctx, stage{staged})
+	if err != nil {
+		return sources.Stored{}, err
+	}
+	contents, err := unpack(ctx, parcel, staged)
+	if err != nil {
+		return sources.Stored{}, err
+	}
+	verdict, err := d.Judge(contents)
+	if err != nil {
+		return sources.Stored{}, err
+	}
+	stored := sources.Stored{
+		ID: id, Dir: filepath.Join(s.dir, id.Path()), H1: contents.H1, ZipH1: contents.ZipH1, ZH: parcel.ZH,
+		Filename: parcel.Filename, Verdict: verdict, Origin: parcel.Origin, Signed: parcel.Signed,
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.entries[id] = stored
+	return stored, nil
+}
+
+// unpack tells what is in a parcel.
+func unpack(ctx context.Context, p sources.Parcel, staged *bytes.Buffer) (sources.Contents, error) {
+	switch {
+	case p.Dir != "":
+		return archive.Hash(ctx, p.Dir)
+	case p.Archive != nil:
+		text, err := io.ReadAll(io.NewSectionReader(p.Archive, 0, 1<<20))
+		return sources.Contents{H1: h1(string(text)), ZipH1: h1(string(text))}, err
+	default:
+		return sources.Contents{H1: h1(staged.String()), ZipH1: h1(staged.String())}, nil
+	}
+}
+
+// keep puts a package into the store, as it comes from a source.
+func (s *fakeStore) keep(text string, verdict sources.Verdict, evidence *sources.Signed) {
+	s.entries[id(text)] = sources.Stored{ID: id(text), H1: h1(text), ZH: zh(text), Verdict: verdict, Signed: evidence}
+}
+
+// has lists what the store holds.
+func (s *fakeStore) has() string {
+	var all []string
+	for id := range maps.Keys(s.entries) {
+		all = append(all, fmt.Sprintf("%s %s %s", id.Provider.Type, id.Version, id.Platform))
+	}
+	return strings.Join(slices.Sorted(slices.Values(all)), "\n")
+}
+
+type stage struct{ *bytes.Buffer }
+
+func (s stage) Reset() error {
+	s.Buffer.Reset()
+	return nil
+}

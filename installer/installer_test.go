@@ -1,0 +1,725 @@
+package installer_test
+
+import (
+	"context"
+	"errors"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/larder-cli/larder/installer"
+	"github.com/larder-cli/larder/sources"
+	"github.com/larder-cli/larder/sources/archive"
+	"github.com/larder-cli/larder/sources/trust"
+)
+
+func TestChoice(t *testing.T) {
+	const offered = "1.0.0 1.5.0 2.0.0 2.1.0-beta1"
+	cases := []struct {
+		name, offered, constraints, locked string
+		upgrade                            bool
+		want                               string // a version, or part of an error
+		asked                              bool
+	}{
+		{"newest", offered, "", "", false, "2.0.0", true},
+		{"newest that is allowed", offered, "< 2.0.0", "", false, "1.5.0", true},
+		{"pre-release by name", offered, "2.1.0-beta1", "", false, "2.1.0-beta1", true},
+		{"none is allowed", offered, ">= 3", "", false, `no version matches ">= 3.0.0"`, true},
+		{"nothing but a pre-release", "1.0.0-rc1", "", "", false, "no release is offered, only 1.0.0-rc1", true},
+		{"nothing", "", "", "", false, "no version is offered", true},
+		{"locked", offered, "", "1.5.0", false, "1.5.0", true},
+		{"locked, to be upgraded", offered, "", "1.5.0", true, "2.0.0", true},
+		{"locked and refused", offered, "~> 1.0", "2.0.0", false, `selects 2.0.0, which does not match "~> 1.0"`, false},
+		{"locked, refused, to be upgraded", offered, "~> 1.0", "2.0.0", true, "1.5.0", true},
+		{"locked and gone", offered, "", "1.2.0", false, "version 1.2.0, which the dependency lock file selects, is no longer available", true},
+		{"locked pre-release", offered, "", "2.1.0-beta1", false, "selects 2.1.0-beta1", false},
+		{"locked pre-release by name", offered, "2.1.0-beta1", "2.1.0-beta1", false, "2.1.0-beta1", true},
+	}
+	for _, c := range cases {
+		t.Run(c.name, func(t *testing.T) {
+			f := newFixture(t)
+			f.source.versions[provider("widget")] = sources.Listing{}
+			for _, v := range strings.Fields(c.offered) {
+				f.source.add("widget "+v+" linux_amd64", nil)
+			}
+			f.require("widget", c.constraints)
+			if c.locked != "" {
+				f.lock("widget " + c.locked)
+			}
+			f.opts.Upgrade = c.upgrade
+			result, err := f.install()
+			got := ""
+			if err != nil {
+				got = err.Error()
+			} else {
+				got = result.Packages[0].Package.ID.Version.String()
+			}
+			if got != c.want && (err == nil || !strings.Contains(got, c.want)) {
+				t.Errorf("got %s, want %s", got, c.want)
+			}
+			if asked := len(f.source.asked) > 0; asked != c.asked {
+				t.Errorf("asked %q", f.source.asked)
+			}
+		})
+	}
+}
+
+// Errors can be told apart, and say what to do.
+func TestChoiceErrors(t *testing.T) {
+	f := newFixture(t)
+	f.require("gadget", "")
+	_, err := f.install()
+	if !errors.Is(err, sources.ErrNotFound) || !slices.Contains(sources.Hints(err), "the provider is required by main.tf:3") {
+		t.Errorf("unknown: got %v, %q", err, sources.Hints(err))
+	}
+
+	f = newFixture(t)
+	f.source.add("widget 1.0.0 linux_amd64", nil)
+	f.require("widget", ">= 2")
+	_, err = f.install()
+	if none, ok := errors.AsType[*installer.NoVersionError](err); !ok || len(none.Offered) != 1 {
+		t.Errorf("no version: got %v", err)
+	}
+
+	f.lock("widget 1.0.0")
+	_, err = f.install()
+	if conflict, ok := errors.AsType[*installer.LockConflictError](err); !ok || conflict.Gone {
+		t.Errorf("conflict: got %v", err)
+	}
+	f.root.Requirements = nil
+	f.require("widget", "")
+	f.source.versions[provider("widget")] = sources.Listing{}
+	_, err = f.install()
+	if conflict, ok := errors.AsType[*installer.LockConflictError](err); !ok || !conflict.Gone || len(sources.Hints(err)) == 0 {
+		t.Errorf("gone: got %v", err)
+	}
+
+	f = newFixture(t)
+	outage := errors.New("no answer")
+	f.source.fails[provider("widget")] = outage
+	f.require("widget", "")
+	if _, err = f.install(); !errors.Is(err, outage) || errors.Is(err, sources.ErrNotFound) {
+		t.Errorf("outage: got %v", err)
+	}
+
+	f = newFixture(t)
+	f.opts.Platforms = []sources.Platform{platform("plan9_arm")}
+	f.source.add("widget 1.0.0 linux_amd64", nil)
+	f.require("widget", "")
+	_, err = f.install()
+	if pkg, ok := errors.AsType[*sources.PackageError](err); !ok || !errors.Is(err, sources.ErrNoPlatform) || pkg.ID.Platform.OS != "plan9" {
+		t.Errorf("no platform: got %v", err)
+	}
+}
+
+const widget = "widget 1.0.0 linux_amd64"
+
+// What the lock file holds afterwards is what the engine would have written.
+func TestLocks(t *testing.T) {
+	hw, zw, zo := string(h1(widget)), string(zh(widget)), string(zh(other))
+	everything := strings.Join(sorted(hw, zw, zo), " ")
+	tofu := sources.OpenTofu
+	cases := []struct {
+		name        string
+		engine      sources.Engine
+		publish     func(*sources.Package)
+		locked      []sources.Hash // nil: no block
+		stored      sources.Verdict
+		inStore     bool
+		engineCache bool
+		want        string // the hashes
+		left        bool   // the file is left as it is, out-of-date constraints included
+	}{
+		{name: "nobody vouches", publish: fromMirror(), want: hw},
+		{name: "signed", publish: signed, want: everything},
+		{name: "registry without signature", want: hw},
+		{name: "mirror with hashes", publish: fromMirror(h1(widget), zh(widget), zh(other)), want: hw},
+		{name: "mirror with evidence", publish: evidence, want: everything},
+		{name: "tofu: nobody vouches", engine: tofu, publish: fromMirror(), want: hw + " " + zw},
+		{name: "tofu: signed", engine: tofu, publish: signed, want: everything},
+		{name: "tofu: mirror with hashes", engine: tofu, publish: fromMirror(h1(widget), zh(other)), want: hw + " " + zw},
+
+		{name: "locked hashes stay", publish: fromMirror(), locked: []sources.Hash{"h1:old=", zh(widget), "zh:00"}, want: strings.Join(sorted("h1:old=", hw, zw, "zh:00"), " ")},
+		{name: "hashes of foreign schemes go", publish: fromMirror(), locked: []sources.Hash{"h2:x", zh(widget)}, want: hw + " " + zw},
+		{name: "locked without hashes", publish: signed, locked: []sources.Hash{}, want: everything},
+
+		{name: "from the store, signed", inStore: true, stored: sources.SelfSigned, publish: signed, locked: []sources.Hash{h1(widget)}, want: everything},
+		{name: "from the store, hash only", inStore: true, stored: sources.HashOnly, publish: signed, locked: []sources.Hash{h1(widget)}, want: hw, left: true},
+		{name: "from the engine's cache", inStore: true, stored: sources.SelfSigned, publish: signed, locked: []sources.Hash{h1(widget)}, engineCache: true, want: hw, left: true},
+		{name: "from the engine's cache, by archive", inStore: true, stored: sources.SelfSigned, publish: signed, locked: []sources.Hash{zh(widget)}, engineCache: true, want: everything},
+		{name: "from the store, nothing locked", inStore: true, stored: sources.SelfSigned, publish: signed, want: everything},
+		{name: "tofu: from the store", engine: tofu, inStore: true, stored: sources.Unverified, publish: fromMirror(), locked: []sources.Hash{h1(widget)}, want: hw + " " + zw},
+	}
+	for _, c := range cases {
+		t.Run(c.name, func(t *testing.T) {
+			f := newFixture(t)
+			f.opts.Engine, f.opts.EngineCache = c.engine, c.engineCache
+			f.source.add(widget, c.publish)
+			if c.inStore {
+				f.store.keep(widget, c.stored, f.source.packages[id(widget)].Signed)
+			}
+			f.require("widget", "~> 1.0")
+			if c.locked != nil {
+				f.lock("widget 1.0.0", c.locked...)
+			}
+			want := "widget 1.0.0 (~> 1.0) " + c.want
+			if c.left {
+				want = "widget 1.0.0 " + c.want
+			}
+			result, err := f.install()
+			f.must(err)
+			if got := f.locked(); got != want {
+				t.Errorf("got\n%s\nwant\n%s", got, want)
+			}
+			if result.Lock.Written == c.left {
+				t.Errorf("written: %t", result.Lock.Written)
+			}
+		})
+	}
+}
+
+func sorted(all ...string) []string {
+	slices.Sort(all)
+	return all
+}
+
+// Hashes that archives can prove are checked before anything is unpacked, the
+// others once the contents are known. One of those that somebody has is enough.
+func TestJudgement(t *testing.T) {
+	wrong, wrongH1 := zh("wrong"), sources.Hash("h1:wrong=")
+	type hashes = []sources.Hash
+	cases := []struct {
+		name           string
+		source, locked hashes
+		dir            bool   // an unpacked package, whose contents hash to h1(dir)
+		by             string // who refuses it: "source", "lock file" or nobody
+		early          bool   // before it is unpacked
+		verdict        sources.Verdict
+	}{
+		{name: "nobody has any", verdict: sources.Unverified},
+		{name: "the source's archive hash", source: hashes{zh(widget)}, verdict: sources.HashOnly},
+		{name: "the source's contents hash", source: hashes{h1(widget)}, verdict: sources.HashOnly},
+		{name: "one of the source's", source: hashes{wrong, h1(widget)}, verdict: sources.HashOnly},
+		{name: "the lock file's", locked: hashes{wrong, zh(widget)}, verdict: sources.HashOnly},
+		{name: "both", source: hashes{h1(widget)}, locked: hashes{zh(widget)}, verdict: sources.HashOnly},
+		{name: "foreign schemes", source: hashes{"h2:x"}, locked: hashes{"h3:x"}, verdict: sources.Unverified},
+
+		{name: "the source's archive hash is another", source: hashes{wrong}, by: "source", early: true},
+		{name: "the source's contents hash is another", source: hashes{wrongH1}, by: "source"},
+		{name: "none of the source's", source: hashes{wrong, wrongH1}, by: "source"},
+		{name: "the lock file's archive hash is another", source: hashes{zh(widget)}, locked: hashes{wrong}, by: "lock file", early: true},
+		{name: "the lock file's contents hash is another", locked: hashes{wrongH1}, by: "lock file"},
+		{name: "both are others", source: hashes{wrong}, locked: hashes{wrong}, by: "source", early: true},
+
+		{name: "a directory", dir: true, verdict: sources.Unverified},
+		{name: "a directory, its contents locked", dir: true, locked: hashes{h1("dir")}, verdict: sources.HashOnly},
+		{name: "a directory, other contents locked", dir: true, locked: hashes{wrongH1, zh(widget)}, by: "lock file"},
+		{name: "a directory, an archive locked", dir: true, locked: hashes{wrong}, verdict: sources.Unverified},
+	}
+	for _, c := range cases {
+		t.Run(c.name, func(t *testing.T) {
+			f := newFixture(t)
+			f.source.add(widget, fromMirror(c.source...))
+			if c.dir {
+				dir, h1OfDir := directory(t)
+				f.source.add(widget, func(p *sources.Package) {
+					p.Kind, p.Hashes, p.Location = sources.FromFilesystem, nil, sources.Location{Dir: dir}
+				})
+				for i, h := range c.locked {
+					if h == h1("dir") {
+						c.locked[i] = h1OfDir
+					}
+				}
+			}
+			f.require("widget", "")
+			f.lock("widget 1.0.0", c.locked...)
+			result, err := f.install()
+			mismatch, refused := errors.AsType[*installer.HashMismatchError](err)
+			switch {
+			case c.by == "" && err != nil:
+				t.Fatal(err)
+			case c.by == "":
+				if got := result.Packages[0].Package.Verdict; got != c.verdict {
+					t.Errorf("verdict: got %s, want %s", got, c.verdict)
+				}
+			case !refused || (mismatch.By == "") != (c.by == "source"):
+				t.Errorf("got %v", err)
+			case f.store.has() != "" || slices.Contains(f.steps(), installer.Installed):
+				t.Error("it is there all the same")
+			}
+			if unpacked := slices.Contains(f.steps(), installer.Verified); unpacked == c.early {
+				t.Errorf("unpacked: %t", unpacked)
+			}
+		})
+	}
+}
+
+// directory makes an unpacked package.
+func directory(t *testing.T) (dir string, h1 sources.Hash) {
+	t.Helper()
+	dir = t.TempDir()
+	if err := os.WriteFile(filepath.Join(dir, "terraform-provider-widget"), []byte("x"), 0o755); err != nil {
+		t.Fatal(err)
+	}
+	return dir, must(archive.Hash(t.Context(), dir)).H1
+}
+
+// Signatures are checked before archives are fetched, if they come from a
+// registry, and once the archive is here, if they come from a mirror.
+func TestSignatures(t *testing.T) {
+	forged := func(how func(*sources.Package)) func(*sources.Package) {
+		return func(p *sources.Package) {
+			how(p)
+			p.Signed.Signature = []byte("forged")
+		}
+	}
+	unlisted := func(p *sources.Package) {
+		p.Hashes = []sources.Hash{zh("another archive")}
+		evidence(p)
+	}
+	cases := []struct {
+		name    string
+		publish func(*sources.Package)
+		require bool
+		fetched bool
+		verdict sources.Verdict
+		err     string
+	}{
+		{name: "signed", publish: signed, require: true, fetched: true, verdict: sources.SelfSigned},
+		{name: "forged", publish: forged(signed), err: "signature"},
+		{name: "evidence", publish: evidence, fetched: true, verdict: sources.MirrorEvidence},
+		{name: "forged evidence", publish: forged(evidence), fetched: true, err: "checking the evidence that the mirror carries"},
+		{name: "evidence for another archive", publish: unlisted, fetched: true, err: "none of the signed checksums"},
+		{name: "evidence is no signature", publish: evidence, require: true, fetched: true, err: `a signature is required, and the package is "evidence from mirror"`},
+		{name: "a hash is no signature", publish: fromMirror(zh(widget)), require: true, fetched: true, err: `a signature is required, and the package is "hash only"`},
+	}
+	for _, c := range cases {
+		t.Run(c.name, func(t *testing.T) {
+			f := newFixture(t)
+			f.opts.RequireSigned = c.require
+			f.source.add(widget, c.publish)
+			f.require("widget", "")
+			result, err := f.install()
+			switch {
+			case c.err != "" && (err == nil || !strings.Contains(err.Error(), c.err)):
+				t.Errorf("got %v, want %s", err, c.err)
+			case c.err != "" && f.store.has() != "":
+				t.Error("it is stored all the same")
+			case c.err == "" && err != nil:
+				t.Error(err)
+			case c.err == "" && result.Packages[0].Package.Verdict != c.verdict:
+				t.Errorf("got %s", outcome(result))
+			}
+			if fetched := strings.Contains(f.source.log(), "download"); fetched != c.fetched {
+				t.Errorf("asked for\n%s", f.source.log())
+			}
+		})
+	}
+}
+
+// Where a signature is required, what lies near does not do because it is near.
+func TestRequireSignedOfWhatIsThere(t *testing.T) {
+	for _, where := range []string{"installed", "in the store"} {
+		for _, verdict := range []sources.Verdict{sources.HashOnly, sources.SelfSigned} {
+			f := newFixture(t)
+			f.opts.RequireSigned = true
+			f.source.add(widget, signed)
+			f.store.keep(widget, verdict, nil)
+			if where == "installed" {
+				f.store.installed[f.target(widget)] = f.store.entries[id(widget)]
+				delete(f.store.entries, id(widget))
+			}
+			f.require("widget", "")
+			f.lock("widget 1.0.0", h1(widget))
+			result, err := f.install()
+			f.must(err)
+			if got := result.Packages[0].Package.Verdict; got != sources.SelfSigned {
+				t.Errorf("%s, %s: got %s", where, verdict, outcome(result))
+			}
+			if fetched := strings.Contains(f.source.log(), "download"); fetched != (verdict < sources.SelfSigned) {
+				t.Errorf("%s, %s: asked for\n%s", where, verdict, f.source.log())
+			}
+		}
+	}
+}
+
+// Nobody is asked for what the lock file names and what is at hand.
+func TestAsksOnlyForWhatIsMissing(t *testing.T) {
+	cases := []struct {
+		name              string
+		locked            []sources.Hash
+		stored, installed string
+		upgrade           bool
+		how               installer.How
+		asked             string
+	}{
+		{"installed", []sources.Hash{h1(widget)}, "", widget, false, installer.WasInstalled, ""},
+		{"installed, to be upgraded", []sources.Hash{h1(widget)}, "", widget, true, installer.WasInstalled, "versions widget"},
+		{"installed, its archive locked", []sources.Hash{zh(widget)}, widget, widget, false, installer.FromStore, ""},
+		{"installed, nothing locked", nil, "", widget, false, installer.Fetched, "download https://example.test/example.test/acme/widget/1.0.0/linux_amd64.zip\npackage widget 1.0.0 linux_amd64\nversions widget"},
+		{"something else is installed", []sources.Hash{h1(widget)}, widget, "gadget 1.0.0 linux_amd64", false, installer.FromStore, ""},
+		{"stored", []sources.Hash{h1(widget)}, widget, "", false, installer.FromStore, ""},
+		{"stored, nothing locked", nil, widget, "", false, installer.FromStore, "package widget 1.0.0 linux_amd64\nversions widget"},
+		{"nowhere", []sources.Hash{h1(widget)}, "", "", false, installer.Fetched, "download https://example.test/example.test/acme/widget/1.0.0/linux_amd64.zip\npackage widget 1.0.0 linux_amd64\nversions widget"},
+	}
+	for _, c := range cases {
+		t.Run(c.name, func(t *testing.T) {
+			f := newFixture(t)
+			f.opts.Upgrade = c.upgrade
+			f.source.add(widget, nil)
+			if c.stored != "" {
+				f.store.keep(c.stored, sources.HashOnly, nil)
+			}
+			if c.installed != "" {
+				f.store.installed[f.target(widget)] = sources.Stored{ID: id(widget), H1: h1(c.installed), ZH: zh(c.installed)}
+			}
+			f.require("widget", "")
+			if c.locked != nil {
+				f.lock("widget 1.0.0", c.locked...)
+			}
+			result, err := f.install()
+			f.must(err)
+			if got := result.Packages[0].How; got != c.how {
+				t.Errorf("got %s, want %s", got, c.how)
+			}
+			if got := f.source.log(); got != c.asked {
+				t.Errorf("asked for\n%s\nwant\n%s", got, c.asked)
+			}
+			if got := f.store.installed[f.target(widget)].H1; got != h1(widget) {
+				t.Errorf("installed is %s", got)
+			}
+		})
+	}
+}
+
+func (f *fixture) target(text string) string {
+	return filepath.Join(f.root.DataDir, "providers", filepath.FromSlash(id(text).Path()))
+}
+
+// What the store has is used without a lock file only if the source has the same.
+func TestStoreWithoutLock(t *testing.T) {
+	dir, contents := directory(t)
+	file := filepath.Join(t.TempDir(), "widget.zip")
+	if err := os.WriteFile(file, []byte(widget), 0o644); err != nil {
+		t.Fatal(err)
+	}
+	at := func(l sources.Location) func(*sources.Package) {
+		return func(p *sources.Package) { p.Kind, p.Hashes, p.Location = sources.FromFilesystem, nil, l }
+	}
+	cases := []struct {
+		name    string
+		publish func(*sources.Package)
+		stored  sources.Stored
+		want    installer.How
+	}{
+		{"the registry's", nil, sources.Stored{ZH: zh(widget)}, installer.FromStore},
+		{"another than the registry's", nil, sources.Stored{H1: h1(widget), ZH: zh("x")}, installer.Fetched},
+		{"a mirror's contents", fromMirror(h1(widget)), sources.Stored{H1: h1(widget)}, installer.FromStore},
+		{"a mirror says nothing", fromMirror(), sources.Stored{H1: h1(widget), ZH: zh(widget)}, installer.Fetched},
+		{"the archive here", at(sources.Location{Archive: file}), sources.Stored{ZH: zh(widget)}, installer.FromStore},
+		{"another archive here", at(sources.Location{Archive: file}), sources.Stored{ZH: zh("x")}, installer.Fetched},
+		{"the directory here", at(sources.Location{Dir: dir}), sources.Stored{H1: contents}, installer.FromStore},
+		{"another directory here", at(sources.Location{Dir: dir}), sources.Stored{H1: h1("x")}, installer.Fetched},
+	}
+	for _, c := range cases {
+		t.Run(c.name, func(t *testing.T) {
+			f := newFixture(t)
+			f.source.add(widget, c.publish)
+			c.stored.ID = id(widget)
+			f.store.entries[c.stored.ID] = c.stored
+			f.require("widget", "")
+			result, err := f.install()
+			f.must(err)
+			if got := result.Packages[0].How; got != c.want {
+				t.Errorf("got %s", got)
+			}
+		})
+	}
+}
+
+func TestReadOnlyLock(t *testing.T) {
+	cases := []struct {
+		name, locked string
+		hashes       []sources.Hash
+		err, warning string
+	}{
+		{"complete", "widget 1.0.0", []sources.Hash{h1(widget)}, "", ""},
+		{"lacks a hash", "widget 1.0.0", []sources.Hash{zh(widget)}, "", "change example.test/acme/widget"},
+		{"lacks all hashes", "widget 1.0.0", nil, "", "change example.test/acme/widget"},
+		{"has a provider too many", "gadget 1.0.0", nil, "remove example.test/acme/gadget", ""},
+		{"is not there", "", nil, "add example.test/acme/widget", ""},
+	}
+	for _, c := range cases {
+		t.Run(c.name, func(t *testing.T) {
+			f := newFixture(t)
+			f.root.ReadOnlyLock = true
+			f.source.add(widget, nil)
+			f.require("widget", "")
+			if c.locked != "" {
+				f.lock(c.locked, c.hashes...)
+			}
+			before, _ := os.ReadFile(f.lockPath())
+			result, err := f.install()
+			changed, refused := errors.AsType[*installer.LockChangedError](err)
+			switch {
+			case refused != (c.err != "") || !refused && err != nil:
+				t.Errorf("got %v", err)
+			case refused && !strings.Contains(changed.Change.String(), c.err):
+				t.Errorf("got %v, want %s", err, c.err)
+			case !strings.Contains(strings.Join(result.Warnings, "\n"), c.warning) || c.warning == "" && len(result.Warnings) > 0:
+				t.Errorf("warnings %q, want %s", result.Warnings, c.warning)
+			case f.store.installed[f.target(widget)].ID != id(widget):
+				t.Error("it is not installed")
+			}
+			if after, _ := os.ReadFile(f.lockPath()); string(after) != string(before) || result.Lock.Written {
+				t.Errorf("the lock file is now\n%s", after)
+			}
+		})
+	}
+}
+
+func TestDryRunWritesNothing(t *testing.T) {
+	f := newFixture(t)
+	f.root.DryRun = true
+	f.source.add(widget, signed)
+	f.source.add("gadget 2.0.0 linux_amd64", nil)
+	f.store.keep("gadget 2.0.0 linux_amd64", sources.HashOnly, nil)
+	f.require("gadget", "")
+	f.require("widget", "")
+	result, err := f.install()
+	f.must(err)
+	want := "gadget 2.0.0 linux_amd64: from the cache, hash only\nwidget 1.0.0 linux_amd64: would be fetched, self-signed"
+	if got := outcome(result); got != want {
+		t.Errorf("got\n%s\nwant\n%s", got, want)
+	}
+	if strings.Contains(f.source.log(), "download") || len(f.store.installed) > 0 || strings.Contains(f.store.has(), "widget") || f.locked() != "" {
+		t.Errorf("asked for\n%s\nstored\n%s\nlocked\n%s", f.source.log(), f.store.has(), f.locked())
+	}
+	if result.Lock.Written || len(result.Lock.Added) != 2 {
+		t.Errorf("got %+v", result.Lock)
+	}
+}
+
+func TestPlatforms(t *testing.T) {
+	f := newFixture(t)
+	f.opts.Platforms = []sources.Platform{platform("linux_amd64"), platform("darwin_arm64")}
+	const mac = "widget 1.0.0 darwin_arm64"
+	f.source.add(widget, nil)
+	f.source.add(mac, nil)
+	f.require("widget", "")
+	result, err := f.install()
+	f.must(err)
+	if got, want := outcome(result), widget+": fetched, hash only\n"+mac+": fetched, hash only"; got != want {
+		t.Errorf("got\n%s\nwant\n%s", got, want)
+	}
+	if got, want := f.locked(), "widget 1.0.0 "+strings.Join(sorted(string(h1(widget)), string(h1(mac))), " "); got != want {
+		t.Errorf("got\n%s\nwant\n%s", got, want)
+	}
+}
+
+// A provider that fails takes nothing from the others but the lock file.
+func TestOneFails(t *testing.T) {
+	f := newFixture(t)
+	f.source.add(widget, nil)
+	f.source.add("gadget 1.0.0 linux_amd64", func(p *sources.Package) { p.Location.URL = "https://gone.test/" })
+	for _, typ := range []string{"gadget", "widget", "unknown"} {
+		f.require(typ, "")
+	}
+	result, err := f.install()
+	if got, want := outcome(result), widget+": fetched, hash only"; got != want {
+		t.Errorf("got\n%s\nwant\n%s", got, want)
+	}
+	if err == nil || !strings.Contains(err.Error(), "gadget 1.0.0 linux_amd64: registry example.test: no answer") || !errors.Is(err, sources.ErrNotFound) {
+		t.Errorf("got %v", err)
+	}
+	if got := f.locked(); got != "" {
+		t.Errorf("locked\n%s", got)
+	}
+	failed := 0
+	for _, e := range f.events {
+		if e.Step == installer.Failed && e.Err != nil {
+			failed++
+		}
+	}
+	if failed != 2 {
+		t.Errorf("told of %d failures", failed)
+	}
+}
+
+// What is no longer required goes, but for what a debugger runs.
+func TestUnmanaged(t *testing.T) {
+	f := newFixture(t)
+	f.source.add(widget, fromMirror())
+	f.require("widget", "")
+	f.lock("debugged 1.0.0", "h1:x=")
+	f.lock("gone 1.0.0")
+	f.root.Unmanaged = []sources.Provider{provider("debugged"), provider("unlocked")}
+	result, err := f.install()
+	f.must(err)
+	if got, want := f.locked(), "debugged 1.0.0 h1:x=\nwidget 1.0.0 "+string(h1(widget)); got != want {
+		t.Errorf("got\n%s\nwant\n%s", got, want)
+	}
+	if got, want := result.Lock.String(), "add example.test/acme/widget; remove example.test/acme/gone"; got != want {
+		t.Errorf("got %s, want %s", got, want)
+	}
+}
+
+func TestCancel(t *testing.T) {
+	f := newFixture(t)
+	f.opts.Slots = installer.NewSlots(1)
+	f.source.wait = make(chan struct{})
+	ctx, cancel := context.WithCancel(t.Context())
+	f.opts.Report = func(e installer.Event) {
+		if e.Step == installer.Fetching {
+			cancel()
+		}
+	}
+	f.source.add(widget, nil)
+	f.source.add("gadget 1.0.0 linux_amd64", nil)
+	f.require("widget", "")
+	f.require("gadget", "")
+	result, err := installer.New(f.source, f.store, f.source, f.opts).Install(ctx, f.root)
+	if !errors.Is(err, context.Canceled) || len(result.Packages) > 0 || f.locked() != "" || f.store.has() != "" {
+		t.Errorf("got %v, %s, locked %s", err, outcome(result), f.locked())
+	}
+}
+
+// Slots are shared by all installers that have them.
+func TestSlots(t *testing.T) {
+	f := newFixture(t)
+	f.opts.Slots = installer.NewSlots(2)
+	busy, most := 0, 0
+	f.opts.Report = func(e installer.Event) {
+		switch e.Step {
+		case installer.Querying:
+			busy++
+			most = max(most, busy)
+		case installer.Installed:
+			busy--
+		}
+	}
+	for _, typ := range strings.Fields("a b c d e f g h") {
+		f.source.add(typ+" 1.0.0 linux_amd64", nil)
+		f.require(typ, "")
+	}
+	_, err := f.install()
+	f.must(err)
+	if busy != 0 || most > 2 {
+		t.Errorf("%d at once", most)
+	}
+}
+
+// What arrives damaged is fetched once more, and no more than once.
+func TestDamagedOnTheWay(t *testing.T) {
+	for damaged, want := range []int{1, 2, 2} {
+		f := newFixture(t)
+		f.source.damaged = damaged
+		f.source.add(widget, signed)
+		f.require("widget", "")
+		_, err := f.install()
+		if mismatch := (*installer.HashMismatchError)(nil); (err == nil) != (damaged < 2) || err != nil && !errors.As(err, &mismatch) {
+			t.Errorf("damaged %d times: %v", damaged, err)
+		}
+		if got := strings.Count(f.source.log(), "download"); got != want {
+			t.Errorf("damaged %d times, fetched %d times", damaged, got)
+		}
+	}
+}
+
+// A hint about many places stays a hint.
+func TestRequiredInManyPlaces(t *testing.T) {
+	f := newFixture(t)
+	f.require("unknown", "")
+	for line := range 40 {
+		f.root.Requirements[0].From = append(f.root.Requirements[0].From, sources.Origin{File: "a.tf", Line: line + 1})
+	}
+	_, err := f.install()
+	want := "the provider is required by main.tf:3, a.tf:1, a.tf:2, a.tf:3, a.tf:4, and 36 other places"
+	if hints := sources.Hints(err); !slices.Contains(hints, want) {
+		t.Errorf("got %q", hints)
+	}
+}
+
+// Nothing that lets its holder in is recorded.
+func TestOriginHasNoSecrets(t *testing.T) {
+	f := newFixture(t)
+	f.source.add(widget, func(p *sources.Package) { p.Location.URL += "?signature=secret" })
+	f.source.archives[f.source.packages[id(widget)].Location.URL] = widget
+	f.require("widget", "")
+	result, err := f.install()
+	f.must(err)
+	if got, want := result.Packages[0].Package.Origin, "https://example.test/example.test/acme/widget/1.0.0/linux_amd64.zip"; got != want {
+		t.Errorf("got %s", got)
+	}
+}
+
+// An archive that changes while it is read is neither the one nor the other.
+func TestLocalArchiveThatChanges(t *testing.T) {
+	file := filepath.Join(t.TempDir(), "widget.zip")
+	f := newFixture(t)
+	f.must(os.WriteFile(file, []byte(widget), 0o644))
+	f.source.add(widget, func(p *sources.Package) {
+		p.Kind, p.Hashes, p.Location = sources.FromFilesystem, nil, sources.Location{Archive: file}
+	})
+	f.opts.Report = func(e installer.Event) {
+		if e.Step == installer.Verified {
+			f.must(os.WriteFile(file, []byte(widget+"!"), 0o644))
+		}
+	}
+	f.require("widget", "")
+	if _, err := f.install(); err == nil || !strings.Contains(err.Error(), "changed while it was read") {
+		t.Errorf("got %v", err)
+	}
+	if f.store.has() != "" {
+		t.Error("it is stored all the same")
+	}
+}
+
+// What sources say to the user is passed on.
+func TestWarnings(t *testing.T) {
+	f := newFixture(t)
+	f.source.add(widget, func(p *sources.Package) { p.Warnings = []string{"about the package"} })
+	f.source.versions[provider("widget")] = sources.Listing{
+		Versions: f.source.versions[provider("widget")].Versions, Warnings: []string{"about the provider"},
+	}
+	f.require("widget", "")
+	_, err := f.install()
+	f.must(err)
+	var told []string
+	for _, e := range f.events {
+		if e.Step == installer.Warned {
+			told = append(told, e.Text)
+		}
+	}
+	if want := []string{"about the provider", "about the package"}; !slices.Equal(told, want) {
+		t.Errorf("got %q", told)
+	}
+}
+
+// A registry without keys is good enough for OpenTofu, if it is its own.
+func TestLocksWhatOpenTofusRegistryOffers(t *testing.T) {
+	tofu := must(sources.ParseProvider("acme/widget", sources.OpenTofu))
+	pid := sources.PackageID{Provider: tofu, Version: id(widget).Version, Platform: id(widget).Platform}
+	for _, enforced := range []bool{false, true} {
+		f := newFixture(t)
+		f.opts.Engine, f.opts.Trust = sources.OpenTofu, trust.Options{EnforceGPGValidation: enforced}
+		f.source.versions[tofu] = sources.Listing{Versions: []sources.Version{pid.Version}}
+		f.source.archives["u"] = widget
+		f.source.packages[pid] = sources.Package{
+			ID: pid, Kind: sources.FromRegistry, Location: sources.Location{URL: "u"},
+			Hashes: []sources.Hash{zh(widget)}, Offered: []sources.Hash{"h1:offered=", zh(other)},
+		}
+		f.root.Requirements = []sources.Requirement{{Provider: tofu}}
+		_, err := f.install()
+		f.must(err)
+		want := []string{string(h1(widget)), string(zh(widget))}
+		if !enforced {
+			want = append(want, "h1:offered=", string(zh(other)))
+		}
+		if got, want := f.locked(), "widget 1.0.0 "+strings.Join(sorted(want...), " "); got != want {
+			t.Errorf("enforced %t: got\n%s\nwant\n%s", enforced, got, want)
+		}
+	}
+}
