@@ -2,6 +2,7 @@ package registry
 
 import (
 	"context"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"net/http"
@@ -110,6 +111,9 @@ func parseServices(doc *fetch.Document) (map[string]string, error) {
 	}
 	if members == nil {
 		return nil, errors.New("not a JSON object")
+	}
+	if !json.Valid(doc.Body) { // engines are stricter here than with other documents
+		return nil, errors.New("something follows the JSON object")
 	}
 	services := map[string]string{}
 	for key, value := range members {
