@@ -164,6 +164,9 @@ func (g *generator) requirements() {
 	if g.in(6) {
 		dirs = append(dirs, "work/one/two")
 	}
+	if g.in(60) {
+		g.Files["work/.terraform/modules/modules.json"] = `{"Modules":[{"Key":"","Source":"","Dir":"."},{"Key":"m","Source":"./old","Dir":"old"},{"Key":"gone","Source":"./gone","Dir":"gone"}]}`
+	}
 	for i, dir := range dirs {
 		m := moduleText{}
 		providers := g.providers
@@ -172,7 +175,10 @@ func (g *generator) requirements() {
 		}
 		g.module(m, providers)
 		if i+1 < len(dirs) {
-			fmt.Fprintf(m.file("main.tf"), "module \"m\" {\n  source = %q\n}\n", "./"+dirs[i+1][len(dir)+1:])
+			fmt.Fprintf(m.file("main.tf"), "module \"m\" {\n  source = %q\n}\n", "./"+strings.TrimPrefix(dirs[i+1], dir+"/"))
+			if g.in(4) {
+				fmt.Fprintf(m.file("main.tf"), "module \"n\" {\n  source = %q\n}\n", "../"+dir[strings.LastIndexByte(dir, '/')+1:]+"/"+strings.TrimPrefix(dirs[i+1], dir+"/"))
+			}
 		}
 		m.file("main.tf")
 		if i > 0 {
@@ -346,7 +352,7 @@ func (g *generator) state() {
 func (g *generator) environment() {
 	g.Env = []string{"HOME={dir}/home", "XDG_CACHE_HOME={dir}/xdg-cache", "XDG_DATA_DIRS={dir}/share1:relative:{dir}/share2", "TF_REGISTRY_DISCOVERY_RETRY=1"}
 	if g.in(2) {
-		g.Env = append(g.Env, "XDG_DATA_HOME={dir}/share0")
+		g.Env = append(g.Env, "XDG_DATA_HOME="+one(g, "{dir}/share0", "{dir}/share0", "{dir}/share0", "relative"))
 	}
 	if g.in(10) {
 		g.DataDir = "work/data"
@@ -617,7 +623,7 @@ func (g *generator) placed() []placed {
 		if g.in(5) {
 			p.How = one(g, places...)
 		}
-		if slices.Contains(r.Platforms, "{platform}") && r.Contents != "no archive" {
+		if slices.Contains(r.Platforms, "{platform}") {
 			all = append(all, p)
 		}
 	}
@@ -626,13 +632,16 @@ func (g *generator) placed() []placed {
 
 // edits makes servers answer wrongly.
 func (g *generator) edits() {
+	if g.in(15) {
+		g.Edits = append(g.Edits, g.editDiscovery())
+	}
 	for _, r := range g.Releases {
 		host, rest, _ := strings.Cut(r.Provider, "/")
 		of := "*" + "/" + rest + "/"
 		if strings.Contains(host, "example.test") {
 			of = "*/" + r.Provider + "/"
 		}
-		switch g.IntN(80) {
+		switch g.IntN(90) {
 		case 0, 1, 2:
 			g.Edits = append(g.Edits, g.editHashes(of+r.Version+".json"))
 		case 3:
@@ -653,10 +662,42 @@ func (g *generator) edits() {
 			g.Edits = append(g.Edits, edit{Server: "registry", Path: of + one(g, "*SHA256SUMS", "*.sig"), Status: 404})
 		case 11:
 			g.Edits = append(g.Edits, edit{Server: one(g, "registry", "mirror"), Path: one(g, of+"versions", of+"index.json"), Pattern: `[{]`, New: one(g, "[", "<html>", `{"more": {}, `, `{"versions": [], "x": {`)})
+		case 13:
+			g.Edits = append(g.Edits, edit{Server: one(g, "registry", "mirror"), Path: one(g, of+"versions", of+"index.json", of+r.Version+".json", of+r.Version+"/download/*"), ContentType: one(g, "text/html", "-", "application/json; charset=utf-8")})
+		case 14:
+			e := one(g, edit{Pattern: `"versions":`, New: `"Versions":`}, edit{Pattern: `[}]\s*$`, New: `} and more`}, edit{Pattern: `(?s)"versions": ?([\[{]).*`, New: `"versions": null}`}, edit{Pattern: `\{\}`, New: one(g, `null`, `[]`, `"x"`)})
+			e.Server, e.Path = one(g, "registry", "mirror"), one(g, of+"versions", of+"index.json")
+			g.Edits = append(g.Edits, e)
+		case 15:
+			e := one(g, edit{Pattern: `"url":`, New: `"URL":`}, edit{Pattern: `"shasum":`, New: `"SHASUM":`}, edit{Pattern: `"protocols":\[.*?\]`, New: `"protocols":` + one(g, "null", "[]", "5", `["x"]`)}, edit{Pattern: `windows_386`, New: `Windows_386`})
+			e.Server, e.Path = one(g, "registry", "mirror"), one(g, of+r.Version+".json", of+r.Version+"/download/*")
+			g.Edits = append(g.Edits, e)
 		case 12:
 			g.Edits = append(g.Edits, edit{Server: "mirror", Path: of + "index.json", Pattern: `"1\.0\.0"`, New: one(g, `"v1.0.0"`, `"garbage"`, `""`, `"1.0.0.0"`)})
 		}
 	}
+}
+
+// editDiscovery changes service discovery for all hosts that have it.
+func (g *generator) editDiscovery() edit {
+	e := edit{Server: "registry", Path: "/.well-known/terraform.json"}
+	switch g.IntN(7) {
+	case 0:
+		e.Status = one(g, 404, 403, 410)
+	case 1:
+		e.ContentType = one(g, "text/html", "application/json; charset=utf-8")
+	case 2:
+		e.Pattern, e.New = `providers\.v1`, one(g, "providers.v2", "modules.v1")
+	case 3:
+		e.Pattern, e.New = `/"`, `"`
+	case 4:
+		e.Pattern, e.New = `"/v1`, one(g, `"https://{registry}/v1`, `"../v1`, `"ftp://x/v1`, `"https://me:secret@{registry}/v1`)
+	case 5:
+		e.Pattern, e.New = `[}]`, one(g, ``, `} more`, `, "modules.v1": {"x": 1}}`)
+	case 6:
+		e.Pattern, e.New = `"/v1.*"`, one(g, `""`, `null`, `["/v1/"]`)
+	}
+	return e
 }
 
 // editHashes changes the hashes that a mirror states.

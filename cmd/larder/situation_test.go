@@ -76,6 +76,7 @@ type edit struct {
 	Pattern, New string // a regular expression, and what stands instead
 	Status       int    // or the answer is nothing but this status
 	Corrupt      bool   // or one bit of it is changed
+	ContentType  string // in the header; empty if it is left as it is
 }
 
 // A tree is a directory in a filesystem mirror's layout.
@@ -180,7 +181,7 @@ func (sc *scene) spoil() {
 }
 
 func (sc *scene) fault(e edit) sourcetest.Fault {
-	f := sourcetest.Fault{Path: sc.fill(e.Path), Status: e.Status, Corrupt: e.Corrupt}
+	f := sourcetest.Fault{Path: sc.fill(e.Path), Status: e.Status, Corrupt: e.Corrupt, ContentType: e.ContentType}
 	if e.Pattern != "" {
 		f.Edit = func(b []byte) []byte { return regexp.MustCompile(e.Pattern).ReplaceAll(b, []byte(sc.fill(e.New))) }
 	}
@@ -241,6 +242,14 @@ func (r published) contents(platform string) []entry {
 		return []entry{program, {"terraform-provider-" + typ + "-extra", "e", 0o644}}
 	case "no program":
 		return []entry{license, {"terraform-provider-" + typ + "-extra", "e", 0o755}}
+	case "dots":
+		return []entry{{"./LICENSE", "yes\n", 0o644}, program}
+	case "dots upwards":
+		return []entry{program, {"../LICENSE", "yes\n", 0o644}}
+	case "symbolic link":
+		return []entry{program, {"link", "LICENSE", 0o777 | os.ModeSymlink}}
+	case "twice":
+		return []entry{license, license, program}
 	case "program below":
 		program.name = "bin/" + program.name
 		return []entry{program}
@@ -252,7 +261,10 @@ func (r published) contents(platform string) []entry {
 }
 
 // looks are what contents knows, the ordinary first.
-var looks = []string{"", "nested", "directories", "old name", "bare name", "two programs", "not executable", "no program", "program below", "empty", "no archive"}
+var looks = []string{"", "nested", "directories", "old name", "bare name", "two programs", "not executable", "no program", "program below", "empty", "no archive", "deflated", "dots", "dots upwards", "symbolic link", "twice"}
+
+// oddLooks are those of archives that cannot be unpacked as they are.
+var oddLooks = []string{"no archive", "dots", "dots upwards", "symbolic link", "twice"}
 
 func (r published) archive(platform string) []byte {
 	if r.Contents == "no archive" {
@@ -263,6 +275,9 @@ func (r published) archive(platform string) []byte {
 	for _, e := range r.contents(platform) {
 		h := &zip.FileHeader{Name: e.name}
 		h.SetMode(e.mode)
+		if r.Contents == "deflated" {
+			h.Method = zip.Deflate
+		}
 		if strings.HasSuffix(e.name, "/") {
 			h.SetMode(e.mode | os.ModeDir)
 		}
@@ -286,7 +301,8 @@ func (r published) h1(platform string) string {
 	var names []string
 	for _, e := range r.contents(platform) {
 		if !strings.HasSuffix(e.name, "/") {
-			names, text[e.name] = append(names, e.name), e.text
+			name := filepath.Clean(e.name)
+			names, text[name] = append(names, name), e.text
 		}
 	}
 	h1, err := dirhash.Hash1(names, func(name string) (io.ReadCloser, error) {
@@ -409,7 +425,7 @@ func (sc *scene) unpackable(patterns []string) []string {
 	for _, r := range sc.Releases {
 		for _, platform := range r.Platforms {
 			id := r.Provider + "/" + r.Version + "/" + platform
-			if r.Contents != "no archive" && !r.Later && slices.ContainsFunc(patterns, func(p string) bool { return matches(p, id) }) {
+			if !slices.Contains(oddLooks, r.Contents) && !r.Later && slices.ContainsFunc(patterns, func(p string) bool { return matches(p, id) }) {
 				ids = append(ids, sc.fill(id))
 			}
 		}
