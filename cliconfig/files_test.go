@@ -104,7 +104,7 @@ func TestWhatFilesMayHold(t *testing.T) {
 		{`provider_installation { network_mirror { url = "a/" } }`, `rc:1:48: not an https URL: "a/"`},
 		{`provider_installation { network_mirror { url = "https://a b/" } }`, "rc:1:48: not a URL"},
 		{`provider_installation { network_mirror { url = "https://a" } }`, ""},
-		{`provider_installation { network_mirror { url = "https://a/b" } }`, `warning: rc:1:48: what follows the last slash of "https://a/b" does not count`}, // terraform is silent
+		{`provider_installation { network_mirror { url = "https://a/b" } }`, `warning: rc:1:48: terraform and tofu pass over what follows the last slash of "https://a/b", larder does not`}, // terraform is silent
 		{`provider_installation { direct { include = "a/b" } }`, "rc:1:44: include must be a list of strings, not a string"},
 		{`provider_installation { direct { exclude = ["a/b", true] } }`, "rc:1:52: exclude must hold strings, not a boolean"},
 		{`provider_installation { direct { download_retry_count = "x" } }`, ""}, // unknown to terraform
@@ -395,7 +395,7 @@ func TestFilesThatCannotBeRead(t *testing.T) {
 		{"override is a directory", linux(map[string]string{"/d/": ""}, "TF_CLI_CONFIG_FILE=/d"), "warning: /d: invalid argument, though TF_CLI_CONFIG_FILE names it"},
 		{"main file is a directory", linux(map[string]string{"/home/me/.terraformrc/": ""}), "warning: /home/me/.terraformrc: invalid argument"},
 		{"directory in the configuration directory", linux(map[string]string{"/home/me/.terraform.d/a.tfrc/": ""}), "/home/me/.terraform.d/a.tfrc: invalid argument"},
-		{"netrc", linux(nil, "NETRC=/no/such"), "warning: /no/such: file does not exist"},
+		{"netrc", linux(nil, "NETRC=/no/such"), "warning: /no/such: file does not exist, though NETRC names it"},
 	} {
 		c, diags := load(tt.m, terraform)
 		if got := brief(diags); got != tt.want {

@@ -146,7 +146,7 @@ func (l *loader) checkMirrorURL(at place, text string) bool {
 		l.errorf(at, "write https://HOST/…/; plain http is refused", "not an https URL: %q", u.Redacted())
 		return false
 	case u.Path != "" && !strings.HasSuffix(u.Path, "/"):
-		l.warnf(at, "end the URL with a slash", "what follows the last slash of %q does not count", u.Redacted())
+		l.warnf(at, "end the URL with a slash", "terraform and tofu pass over what follows the last slash of %q, larder does not", u.Redacted())
 	}
 	return true
 }

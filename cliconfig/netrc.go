@@ -40,7 +40,9 @@ func (n netrc) find(hostport string) (user, password string, ok bool) {
 // other programs, so that nothing in it stops this one.
 func (l *loader) loadNetrc() netrc {
 	file := l.use("NETRC")
+	though := ", though NETRC names it"
 	if file == "" {
+		though = ""
 		name := ".netrc"
 		if l.GOOS == "windows" {
 			name = "_netrc"
@@ -53,7 +55,7 @@ func (l *loader) loadNetrc() netrc {
 	file = l.abs(l.WorkDir, file)
 	src, err := l.read(file)
 	if err != nil {
-		l.warnf(place{file: file}, "", "%v", reason(err))
+		l.warnf(place{file: file}, "", "%v%s", reason(err), though)
 		return nil
 	}
 	l.files = append(l.files, File{Path: file, Why: "netrc"})

@@ -119,7 +119,7 @@ func (in *Installer) writeLock(root Root, jobs []job, result *Result) error {
 		return nil
 	}
 	if err := lockfile.Write(filepath.Join(root.Dir, lockfile.Name), text); err != nil {
-		return fmt.Errorf("writing the dependency lock file: %w", err)
+		return fmt.Errorf("writing %w", err)
 	}
 	result.Lock.Written = true
 	return nil

@@ -160,6 +160,9 @@ func (m *rootModule) needs(ctx context.Context) (*installer.Root, error) {
 		KeepStateAddresses: !m.config.TranslateStateAddresses,
 		Cache:              &m.modules,
 	})
+	for i, d := range ds {
+		ds[i].File = m.full(d.File)
+	}
 	if err := m.out.warnings(append(ds, m.lockProblems...)); err != nil {
 		return nil, err
 	}
@@ -175,6 +178,10 @@ func (m *rootModule) needs(ctx context.Context) (*installer.Root, error) {
 	m.warnOfOverrides(tree.Requirements)
 	found := &installer.Root{Dir: m.dir, DataDir: m.config.DataDir, Lock: m.lock}
 	for _, r := range tree.Requirements {
+		r.From = slices.Clone(r.From)
+		for i, from := range r.From {
+			r.From[i].File = m.full(from.File)
+		}
 		if slices.Contains(m.config.Unmanaged, r.Provider) {
 			found.Unmanaged = append(found.Unmanaged, r.Provider)
 		} else {
@@ -182,6 +189,14 @@ func (m *rootModule) needs(ctx context.Context) (*installer.Root, error) {
 		}
 	}
 	return found, nil
+}
+
+// full is the full path of a file that is named as seen from the root module.
+func (m *rootModule) full(file string) string {
+	if file == "" {
+		return ""
+	}
+	return absolute(m.dir, file)
 }
 
 // warnOfOverrides tells of providers that are installed and then not used.

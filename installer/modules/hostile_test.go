@@ -67,7 +67,7 @@ func TestEncoding(t *testing.T) {
 		{"\xef\xbb\xbfresource \"a_b\" \"c\" {}\n", "registry.terraform.io/hashicorp/a \"\"\n  a.tf:1 \n"},
 		{"# \xff\n", ""},
 		{"resource \"a_b\" \"c\" {}\r\n", "registry.terraform.io/hashicorp/a \"\"\n  a.tf:1 \n"},
-		{"locals {\n  a = \"\xff\"\n}\n", "error: a.tf:2:8: invalid character encoding\n  hint: All input files must be UTF-8 encoded. Ensure that UTF-8 encoding is selected in your editor\n"},
+		{"locals {\n  a = \"\xff\"\n}\n", "error: a.tf:2:8: invalid character encoding\n  hint: all input files must be UTF-8 encoded. Ensure that UTF-8 encoding is selected in your editor\n"},
 	} {
 		dir := unpack(t, &txtar.Archive{Files: []txtar.File{{Name: "a.tf", Data: []byte(c.contents)}}})
 		got, _, _ := strings.Cut(describe(modules.Load(t.Context(), dir, modules.Options{})), "error: a.tf:2:8: unterminated")

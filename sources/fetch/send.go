@@ -182,7 +182,7 @@ func (c *Client) setToken(ctx context.Context, header http.Header, u *url.URL, b
 		token, ok, err = c.opts.Token(ctx, behalf)
 	}
 	if err != nil {
-		return fmt.Errorf("credentials: %w", err)
+		return err // it says whose credentials
 	}
 	if !ok {
 		return nil
