@@ -10,6 +10,7 @@ import (
 	"slices"
 	"time"
 
+	"github.com/gofrs/flock"
 	"github.com/larder-cli/larder/sources"
 	"github.com/larder-cli/larder/sources/archive"
 )
@@ -38,11 +39,11 @@ func (d *Dir) link(ctx context.Context, s sources.Stored, target string) (source
 	if mode := d.linked(s, entry, target); mode != "" && (d.opts.Link == sources.LinkAuto || d.opts.Link == mode) {
 		return mode, nil
 	}
-	work, err := makeAside(target, d.opts.Now())
+	work, done, err := makeAside(target, d.opts.Now())
 	if err != nil {
 		return "", err
 	}
-	defer os.RemoveAll(work)
+	defer done()
 	made := filepath.Join(work, "new")
 	mode, err := d.makeLink(ctx, s, entry, made)
 	if err != nil {
@@ -185,22 +186,55 @@ func copyTo(ctx context.Context, s sources.Stored, made string) error {
 }
 
 // makeAside makes a directory beside target to build in and to put aside what
-// is replaced. Its name begins with a dot, so that engines pass it over. Those
-// of processes that were killed are removed.
-func makeAside(target string, now time.Time) (string, error) {
+// is replaced, and returns the function that removes it. Its name begins with a
+// dot, so that engines pass it over. Those of processes that were killed are
+// removed.
+func makeAside(target string, now time.Time) (work string, done func(), err error) {
 	parent := filepath.Dir(target)
 	if err := os.MkdirAll(parent, 0o755); err != nil {
-		return "", err
+		return "", nil, err
 	}
 	entries, err := os.ReadDir(parent)
 	if err != nil {
-		return "", err
+		return "", nil, err
 	}
 	for _, e := range entries {
+		path := filepath.Join(parent, e.Name())
 		left, _ := filepath.Match(".larder-*", e.Name())
-		if info, err := e.Info(); left && err == nil && abandoned(info, now) {
-			os.RemoveAll(filepath.Join(parent, e.Name()))
+		if info, err := e.Info(); left && err == nil && (abandoned(info, now) || forsaken(path)) {
+			os.RemoveAll(path)
 		}
 	}
-	return os.MkdirTemp(parent, ".larder-*")
+	if work, err = os.MkdirTemp(parent, ".larder-*"); err != nil {
+		return "", nil, err
+	}
+	release := occupy(work)
+	return work, func() { release(); os.RemoveAll(work) }, nil
+}
+
+const occupied = "lock"
+
+// occupy locks a directory for as long as this process lives, and appears as
+// occupied only once it is. Where there are no locks, age alone will tell.
+func occupy(dir string) (release func()) {
+	path := filepath.Join(dir, occupied)
+	lock := flock.New(path + ".new")
+	if ok, err := lock.TryLock(); ok && err == nil {
+		_ = os.Rename(path+".new", path)
+	}
+	return func() { lock.Unlock() }
+}
+
+// forsaken reports whether the process that occupied dir is no more.
+func forsaken(dir string) bool {
+	path := filepath.Join(dir, occupied)
+	if info, err := os.Lstat(path); err != nil || !info.Mode().IsRegular() {
+		return false
+	}
+	lock := flock.New(path, flock.SetFlag(os.O_RDONLY))
+	ok, err := lock.TryLock()
+	if ok {
+		lock.Unlock()
+	}
+	return ok && err == nil
 }

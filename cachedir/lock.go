@@ -104,7 +104,7 @@ func (d *Dir) newLock(path string) *fileLock {
 	path = d.lockPath(path)
 	mutex, _ := held.LoadOrStore(path, new(sync.Mutex))
 	// Others may lock what we made, so they must be able to read it.
-	file := flock.New(path, flock.SetPermissions(0o644))
+	file := flock.New(path, flock.SetPermissions(0o644), flock.SetFlag(os.O_CREATE|os.O_RDONLY|syscall.O_NONBLOCK))
 	return &fileLock{path, file, mutex.(*sync.Mutex), d.warnLockless}
 }
 
@@ -153,6 +153,7 @@ func (l *fileLock) announce(now time.Time) {
 	host, _ := os.Hostname()
 	data, err := json.Marshal(Holder{PID: os.Getpid(), Host: host, Since: now})
 	if err == nil {
+		_ = os.Remove(l.holderPath()) // whatever it is: writing to a pipe might never end
 		_ = os.WriteFile(l.holderPath(), data, 0o644)
 	}
 }
@@ -160,7 +161,7 @@ func (l *fileLock) announce(now time.Time) {
 // holder is who has announced to hold the lock.
 func (l *fileLock) holder(id sources.PackageID) Holder {
 	unknown := Holder{ID: id}
-	f, err := os.Open(l.holderPath())
+	f, err := openAtOnce(l.holderPath())
 	if err != nil {
 		return unknown
 	}

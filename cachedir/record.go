@@ -8,6 +8,7 @@ import (
 	"os"
 	"path/filepath"
 	"slices"
+	"syscall"
 	"time"
 
 	"github.com/larder-cli/larder/sources"
@@ -50,12 +51,18 @@ func parseRecord(data []byte) (record, error) {
 	return r, nil
 }
 
+// openAtOnce opens a file for reading, and does not wait for who might write to
+// it if it is a pipe.
+func openAtOnce(path string) (*os.File, error) {
+	return os.OpenFile(path, os.O_RDONLY|syscall.O_NONBLOCK, 0)
+}
+
 // readRecord reads a record, if there is one that makes sense.
 func (d *Dir) readRecord(path string) (record, bool) {
 	if r, ok := d.memory.Load(path); ok {
 		return r.(record), true
 	}
-	f, err := os.Open(path)
+	f, err := openAtOnce(path)
 	if err != nil {
 		return record{}, false
 	}

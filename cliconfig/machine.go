@@ -8,6 +8,7 @@ import (
 	"path/filepath"
 	"runtime"
 	"strings"
+	"syscall"
 
 	"github.com/adrg/xdg"
 )
@@ -51,7 +52,12 @@ func This() Machine {
 
 type osFiles struct{}
 
-func (osFiles) Open(path string) (fs.File, error)     { return os.Open(path) }
+// Open does not wait for who might write to a pipe. If somebody does, reading
+// waits, so that a shell's process substitution works.
+func (osFiles) Open(path string) (fs.File, error) {
+	return os.OpenFile(path, os.O_RDONLY|syscall.O_NONBLOCK, 0)
+}
+
 func (osFiles) Stat(path string) (fs.FileInfo, error) { return os.Stat(path) }
 
 // lookup is the value of a variable, and whether it is set at all.

@@ -1,0 +1,28 @@
+//go:build unix
+
+package cliconfig_test
+
+import (
+	"path/filepath"
+	"syscall"
+	"testing"
+
+	"github.com/larder-cli/larder/cliconfig"
+	"github.com/larder-cli/larder/sources"
+)
+
+// A pipe that nobody writes to keeps whoever opens it waiting for ever.
+func TestPipesAreNotWaitedFor(t *testing.T) {
+	home := t.TempDir()
+	for _, name := range []string{".terraformrc", ".netrc"} {
+		if err := syscall.Mkfifo(filepath.Join(home, name), 0o644); err != nil {
+			t.Fatal(err)
+		}
+	}
+	m := cliconfig.This()
+	m.Home, m.Environ = home, []string{"HOME=" + home}
+	config, _ := cliconfig.Load(t.Context(), m, sources.Terraform, cliconfig.Options{})
+	if _, _, ok := config.Netrc("example.test"); ok {
+		t.Error("credentials from nowhere")
+	}
+}
