@@ -1,0 +1,284 @@
+//go:build unix
+
+package main
+
+import (
+	"bytes"
+	"errors"
+	"fmt"
+	"io/fs"
+	"math/rand/v2"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"runtime"
+	"strings"
+	"sync"
+	"syscall"
+	"time"
+
+	"golang.org/x/mod/sumdb/dirhash"
+
+	"github.com/larder-cli/larder/sources/sourcetest"
+)
+
+type options struct {
+	rounds, processes int
+	seed              uint64
+	terraform         bool
+}
+
+// A report is what came of a round.
+type report struct {
+	round, killed, looks int
+	sent                 float64 // times the bytes of all archives
+}
+
+func (r report) String() string {
+	return fmt.Sprintf("round %d: %d killed, %d looks at the cache, each byte sent %.2f times", r.round, r.killed, r.looks, r.sent)
+}
+
+// providers are of sizes between which a process is killed at every stage.
+var providers = []string{"alpha", "beta", "gamma", "delta", "epsilon"}
+
+const executableSize = 4 << 20
+
+func address(name string) string { return "registry.terraform.io/acme/" + name }
+
+func platform() string { return runtime.GOOS + "_" + runtime.GOARCH }
+
+// A rack is where rounds take place.
+type rack struct {
+	t      sourcetest.TB
+	opts   options
+	world  *sourcetest.World
+	random *rand.Rand
+	larder string
+	dir    string // of the round
+	total  int64  // bytes of all archives
+}
+
+// torture runs all rounds, and tells of each.
+func torture(t sourcetest.TB, opts options, tell func(report)) {
+	k := &rack{t: t, opts: opts, world: sourcetest.New(t), random: rand.New(rand.NewPCG(opts.seed, 0))}
+	for _, name := range providers {
+		k.world.Add(address(name), "1.0.0", sourcetest.Release{Size: executableSize, Deflate: true, Platforms: []string{platform()}})
+	}
+	k.larder = filepath.Join(t.TempDir(), "larder")
+	if out, err := exec.Command("go", "build", "-o", k.larder, "github.com/larder-cli/larder/cmd/larder").CombinedOutput(); err != nil {
+		t.Fatalf("building larder: %v\n%s", err, out)
+	}
+	k.total = k.weigh()
+	for round := range opts.rounds {
+		k.dir = t.TempDir()
+		tell(k.round(round))
+		k.must(os.RemoveAll(k.dir))
+	}
+}
+
+// weigh is how many bytes it takes to send each archive once.
+func (k *rack) weigh() int64 {
+	k.dir = k.t.TempDir()
+	if p := k.start("weigh", k.larder, "install", "--quiet"); p.wait() != nil {
+		k.t.Fatalf("nothing works: %v\n%s", p.err, &p.out)
+	}
+	return k.sent()
+}
+
+func (k *rack) sent() int64 {
+	var n int64
+	for _, bytes := range k.world.Registry.ArchiveBytes() {
+		n += bytes
+	}
+	return n
+}
+
+// round has all processes run on an empty cache. In every other round some are
+// killed; in the rest each archive must be sent once.
+func (k *rack) round(number int) report {
+	k.world.Registry.Forget()
+	w := k.watch()
+	processes := make([]*process, k.opts.processes)
+	for i := range processes {
+		processes[i] = k.startOne(i)
+	}
+	killed := 0
+	if number%2 == 1 {
+		killed = k.kill(processes)
+	}
+	for _, p := range processes {
+		if err := p.wait(); err != nil && !p.killed && !p.terraform {
+			k.t.Fatalf("round %d: a process that nobody killed failed: %v\n%s", number, err, &p.out)
+		}
+	}
+	looks := w.stop()
+	sent := float64(k.sent()) / float64(k.total)
+	if killed == 0 && !k.opts.terraform && sent > 1 {
+		k.t.Fatalf("round %d: each byte was sent %.2f times", number, sent)
+	}
+	k.check(number)
+	return report{number, killed, looks, sent}
+}
+
+// startOne starts a process in a root module of its own. Terraform's are every
+// other one, if it takes part.
+func (k *rack) startOne(i int) *process {
+	name := fmt.Sprintf("root%d", i)
+	if k.opts.terraform && i%2 == 1 {
+		p := k.start(name, "terraform", "init", "-input=false", "-no-color")
+		p.terraform = true // it may fail beside others: that is what it does
+		return p
+	}
+	return k.start(name, k.larder, "install", "--quiet")
+}
+
+// kill kills half of the processes, each after a while.
+func (k *rack) kill(processes []*process) int {
+	killed := len(processes) / 2
+	for _, i := range k.random.Perm(len(processes))[:killed] {
+		time.Sleep(time.Duration(k.random.IntN(100)) * time.Millisecond)
+		processes[i].kill()
+	}
+	return killed
+}
+
+// check has one more process install, and compares all there is with what was
+// published. What the dead have left must be gone.
+func (k *rack) check(round int) {
+	p := k.start("last", k.larder, "install", "--quiet")
+	if err := p.wait(); err != nil {
+		k.t.Fatalf("round %d: the install after it: %v\n%s", round, err, &p.out)
+	}
+	for _, name := range providers {
+		for _, dir := range []string{k.cache(), filepath.Join(k.dir, "last", ".terraform", "providers")} {
+			if got, want := k.hash(filepath.Join(dir, entryPath(name))); got != want {
+				k.t.Fatalf("round %d: %s in %s is %s, but was published as %s", round, name, dir, got, want)
+			}
+		}
+	}
+	k.must(filepath.WalkDir(filepath.Join(k.cache(), ".larder", "tmp"), func(path string, d fs.DirEntry, err error) error {
+		if err == nil && !d.IsDir() {
+			k.t.Fatalf("round %d: %s was left over", round, path)
+		}
+		return err
+	}))
+}
+
+func (k *rack) hash(dir string) (got, want string) {
+	name := filepath.Base(filepath.Dir(filepath.Dir(dir)))
+	_, want = k.world.Hashes(address(name) + "/1.0.0/" + platform())
+	got, err := dirhash.HashDir(dir, "", dirhash.Hash1)
+	k.must(err)
+	return got, want
+}
+
+func (k *rack) cache() string { return filepath.Join(k.dir, "cache") }
+
+func entryPath(name string) string {
+	return filepath.Join(filepath.FromSlash(address(name)), "1.0.0", platform())
+}
+
+func (k *rack) must(err error) {
+	if err != nil {
+		k.t.Fatalf("%v", err)
+	}
+}
+
+// A process is an install on its way.
+type process struct {
+	cmd       *exec.Cmd
+	out       bytes.Buffer
+	err       error
+	killed    bool
+	terraform bool
+}
+
+// start runs a program in a new root module that requires everything.
+func (k *rack) start(root, program string, args ...string) *process {
+	dir := filepath.Join(k.dir, root)
+	k.must(os.MkdirAll(dir, 0o755))
+	k.must(os.MkdirAll(k.cache(), 0o755))
+	var b strings.Builder
+	b.WriteString("terraform {\n  required_providers {\n")
+	for _, name := range providers {
+		fmt.Fprintf(&b, "    %s = { source = \"acme/%s\" }\n", name, name)
+	}
+	b.WriteString("  }\n}\n")
+	k.must(os.WriteFile(filepath.Join(dir, "main.tf"), []byte(b.String()), 0o644))
+
+	p := &process{cmd: exec.Command(program, args...)}
+	p.cmd.Dir = dir
+	p.cmd.Env = append(k.world.Env("direct {}"), "HOME="+k.dir, "PATH="+os.Getenv("PATH"), "TF_PLUGIN_CACHE_DIR="+k.cache())
+	p.cmd.Stdout, p.cmd.Stderr = &p.out, &p.out
+	k.must(p.cmd.Start())
+	return p
+}
+
+func (p *process) kill() {
+	p.killed = true
+	_ = p.cmd.Process.Signal(syscall.SIGKILL) // unless it is done already
+}
+
+func (p *process) wait() error {
+	p.err = p.cmd.Wait()
+	return p.err
+}
+
+// A watcher looks at the cache, without any lock, for packages that are not
+// whole.
+type watcher struct {
+	rack  *rack
+	done  chan struct{}
+	wg    sync.WaitGroup
+	looks int
+	found error
+}
+
+func (k *rack) watch() *watcher {
+	w := &watcher{rack: k, done: make(chan struct{})}
+	if k.opts.terraform {
+		return w // whose packages are seen by halves
+	}
+	w.wg.Go(func() {
+		for w.found == nil {
+			select {
+			case <-w.done:
+				return
+			case <-time.After(time.Millisecond):
+				w.found = w.look()
+			}
+		}
+	})
+	return w
+}
+
+// look is an error if a package is there, but not all of it.
+func (w *watcher) look() error {
+	w.looks++
+	for _, name := range providers {
+		file := filepath.Join(w.rack.cache(), entryPath(name), "terraform-provider-"+name+"_v1.0.0")
+		info, err := os.Stat(file)
+		switch {
+		case errors.Is(err, fs.ErrNotExist):
+			if _, err := os.Stat(filepath.Dir(file)); err == nil {
+				if _, err := os.Stat(file); err != nil { // it may have come between the two
+					return fmt.Errorf("%s is there, without its executable", filepath.Dir(file))
+				}
+			}
+		case err != nil:
+			return err
+		case info.Size() != executableSize || info.Mode()&0o111 == 0:
+			return fmt.Errorf("%s has %d of %d bytes, and mode %s", file, info.Size(), executableSize, info.Mode())
+		}
+	}
+	return nil
+}
+
+func (w *watcher) stop() (looks int) {
+	close(w.done)
+	w.wg.Wait()
+	if w.found != nil {
+		w.rack.t.Fatalf("%v", w.found)
+	}
+	return w.looks
+}
