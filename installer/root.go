@@ -33,7 +33,8 @@ type Result struct {
 // A LockChange is how the lock file differs from what it was.
 type LockChange struct {
 	lockfile.Change
-	Written bool // false if it was to be left as it is
+	Written bool   // false if it was to be left as it is
+	Path    string // of the file, if it was written
 }
 
 // An Outcome is what was done for one package.
@@ -118,10 +119,11 @@ func (in *Installer) writeLock(root Root, jobs []job, result *Result) error {
 	case root.DryRun:
 		return nil
 	}
-	if err := lockfile.Write(filepath.Join(root.Dir, lockfile.Name), text); err != nil {
+	path := filepath.Join(root.Dir, lockfile.Name)
+	if err := lockfile.Write(path, text); err != nil {
 		return fmt.Errorf("writing %w", err)
 	}
-	result.Lock.Written = true
+	result.Lock.Written, result.Lock.Path = true, path
 	return nil
 }
 

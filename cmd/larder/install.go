@@ -10,7 +10,6 @@ import (
 	"github.com/urfave/cli/v2"
 
 	"github.com/larder-cli/larder/installer"
-	"github.com/larder-cli/larder/installer/lockfile"
 	"github.com/larder-cli/larder/installer/modules"
 	"github.com/larder-cli/larder/sources"
 	"github.com/larder-cli/larder/sources/trust"
@@ -244,14 +243,15 @@ func (o *output) installed(result *installer.Result) {
 // wroteLock tells what is new in the lock file.
 func (o *output) wroteLock(change installer.LockChange) {
 	if !o.json {
-		o.say(normal, "wrote %s: %s", lockfile.Name, change)
+		o.say(normal, "wrote %s: %s", change.Path, change)
 		return
 	}
 	o.object("lock", struct {
+		File    string   `json:"file"`
 		Added   []string `json:"added"`
 		Removed []string `json:"removed"`
 		Changed []string `json:"changed"`
-	}{addresses(change.Added), addresses(change.Removed), addresses(change.Changed)})
+	}{change.Path, addresses(change.Added), addresses(change.Removed), addresses(change.Changed)})
 }
 
 func addresses(providers []sources.Provider) []string {
