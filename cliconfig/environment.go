@@ -2,7 +2,9 @@ package cliconfig
 
 import (
 	"encoding/json"
+	"io/fs"
 	"net/url"
+	"os"
 	"slices"
 	"strconv"
 	"strings"
@@ -67,12 +69,25 @@ func (l *loader) environment(c *Config) {
 	c.Workspace = l.use("TF_WORKSPACE")
 	c.NoColor = l.use("NO_COLOR") != ""
 	c.Proxy = l.proxy()
+	l.checkAuthorities()
 	c.Arguments = l.arguments()
 	c.TranslateStateAddresses = tofu
 	if tofu {
 		c.EnforceSignatures = l.use("OPENTOFU_ENFORCE_GPG_VALIDATION") == "true"
 		c.EnforceKeyExpiry = l.use("OPENTOFU_ENFORCE_GPG_EXPIRATION") == "true"
 		c.TranslateStateAddresses = l.use("OPENTOFU_STATEFILE_PROVIDER_ADDRESS_TRANSLATION") != "0"
+	}
+}
+
+// checkAuthorities refuses authorities to be read from a device, which Go reads
+// to an end that it may not have.
+func (l *loader) checkAuthorities() {
+	path := l.getenv("SSL_CERT_FILE")
+	if path == "" || path == os.DevNull {
+		return
+	}
+	if info, err := l.Files.Stat(path); err == nil && info.Mode()&fs.ModeDevice != 0 {
+		l.errorf(place{}, "", "SSL_CERT_FILE is no file, but a device: %s", path)
 	}
 }
 

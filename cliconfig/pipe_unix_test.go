@@ -4,6 +4,7 @@ package cliconfig_test
 
 import (
 	"path/filepath"
+	"strings"
 	"syscall"
 	"testing"
 
@@ -24,5 +25,17 @@ func TestPipesAreNotWaitedFor(t *testing.T) {
 	config, _ := cliconfig.Load(t.Context(), m, sources.Terraform, cliconfig.Options{})
 	if _, _, ok := config.Netrc("example.test"); ok {
 		t.Error("credentials from nowhere")
+	}
+}
+
+// Go would read the authorities from /dev/zero until no memory is left.
+func TestAuthoritiesAreNotReadFromDevices(t *testing.T) {
+	for device, want := range map[string]string{"/dev/zero": "SSL_CERT_FILE is no file, but a device: /dev/zero", "/dev/null": ""} {
+		m := cliconfig.This()
+		m.Environ = []string{"HOME=" + t.TempDir(), "SSL_CERT_FILE=" + device}
+		_, ds := cliconfig.Load(t.Context(), m, sources.Terraform, cliconfig.Options{})
+		if got := ds.Err(); (got == nil) != (want == "") || got != nil && !strings.Contains(got.Error(), want) {
+			t.Errorf("%s: got %v, want %q", device, got, want)
+		}
 	}
 }

@@ -97,6 +97,8 @@ func (w *walk) initialisedBackend() *backend {
 	return &backend{kind: "local"}
 }
 
+const maxWorkspace = 255 // bytes in the name of a directory
+
 // workspace is the current workspace.
 func (w *walk) workspace() (string, bool) {
 	name, at := w.opts.Workspace, place{}
@@ -110,8 +112,8 @@ func (w *walk) workspace() (string, bool) {
 		name = cmp.Or(strings.TrimSpace(string(src)), "default")
 	}
 	// It becomes part of a path.
-	if strings.ContainsAny(name, `/\`) || !filepath.IsLocal(name) {
-		w.diags.fail(at, "", "workspace %q: not a name that a workspace can have", name)
+	if len(name) > maxWorkspace || strings.ContainsAny(name, `/\`) || !filepath.IsLocal(name) {
+		w.diags.fail(at, "", "workspace %.80q: not a name that a workspace can have", name)
 		return "", false
 	}
 	return name, true
