@@ -82,8 +82,10 @@ func (in *installation) find(ctx context.Context) ([]string, error) {
 		return nil, err
 	}
 	dataDir := here.config.DataDir
-	if rel, err := filepath.Rel(in.dir, dataDir); err == nil {
-		dataDir = rel // from each root module
+	if here.config.At(filepath.Join(in.dir, "elsewhere")).DataDir != dataDir { // each root module has its own
+		if dataDir, err = filepath.Rel(in.dir, dataDir); err != nil {
+			return nil, err
+		}
 	}
 	opts := modules.RootsOptions{DataDir: dataDir, Exclude: in.exclude, Cache: &in.modules}
 	if in.engine != "auto" {

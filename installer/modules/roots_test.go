@@ -74,6 +74,15 @@ func TestRoots(t *testing.T) {
 	}
 }
 
+// A data directory that all root modules share is one directory.
+func TestRootsPastSharedDataDirectory(t *testing.T) {
+	dir := unpack(t, txtar.Parse([]byte("-- data/modules/a/main.tf --\n-- live/data/main.tf --\n")))
+	got, err := modules.Roots(t.Context(), dir, modules.RootsOptions{DataDir: filepath.Join(dir, "data")})
+	if want := []string{filepath.Join("live", "data")}; err != nil || !slices.Equal(got, want) {
+		t.Errorf("got %q, %v, want %q", got, err, want)
+	}
+}
+
 // Links to directories lead round in circles, and to modules by other names.
 func TestRootsPastSymlinks(t *testing.T) {
 	if runtime.GOOS == "windows" {
