@@ -438,6 +438,7 @@ var deviations = []deviation{
 		return s.Prior == "itself" && s.CacheDir != "" && slices.Contains(s.Forgot, s.CacheDir)
 	}},
 	{"A failed install leaves what was there", said(`entry contains '\.\.'`)},
+	{"Documents without URLs", func(_ *situation, _, got outcome) bool { return strings.Contains(got.output, "empty URL") }},
 	{"Hostile archives", func(s *situation, _, got outcome) bool {
 		return contains(s, "symbolic link", "twice") && hostile.MatchString(got.output)
 	}},

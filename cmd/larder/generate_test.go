@@ -26,7 +26,7 @@ func generate(seed uint64) *situation {
 		situation: &situation{Seed: seed, DataDir: "work/.terraform", Files: map[string]string{}},
 		meant:     map[string]string{},
 	}
-	g.wild = g.in(4)
+	g.wild = g.in(6)
 	g.releases()
 	g.requirements()
 	g.environment()
@@ -233,7 +233,7 @@ func (g *generator) module(m moduleText, providers []string) {
 	if g.in(12) {
 		fmt.Fprintf(m.file("main.tf"), "data \"terraform_remote_state\" \"x\" {\n  backend = \"local\"\n}\n")
 	}
-	if g.in(80) {
+	if g.in(200) {
 		fmt.Fprintf(m.file("versions.tf"), "terraform {\n  required_providers {\n  }\n}\n")
 	}
 	g.noise(m, typeOf(one(g, g.providers...)))
@@ -257,7 +257,7 @@ func typeOf(provider string) string { return provider[strings.LastIndexByte(prov
 
 // noise writes what requires nothing, or nothing new, or is not read at all.
 func (g *generator) noise(m moduleText, typ string) {
-	switch g.IntN(40) {
+	switch g.IntN(60) {
 	case 0:
 		m.file("more.tf").WriteString("variable \"x\" {\n  default = 1\n}\noutput \"y\" {\n  value = var.x\n}\nlocals {\n  z = [for i in [1, 2] : i]\n}\n")
 	case 1:
@@ -364,7 +364,7 @@ func (g *generator) environment() {
 	if g.in(12) {
 		g.Env = append(g.Env, "TF_IN_AUTOMATION=1", "TF_PLUGIN_CACHE_MAY_BREAK_DEPENDENCY_LOCK_FILE="+one(g, "0", "0", "1"))
 	}
-	if g.in(10) {
+	if g.in(20) {
 		g.Token = "secret"
 	}
 	g.Chdir = g.in(25)
@@ -512,7 +512,7 @@ func (g *generator) methods(b *strings.Builder) {
 		}
 		fmt.Fprintf(b, "  %s {\n%s%s%s  }\n", kind, argument, g.patterns("include", 7, nil), g.patterns("exclude", 8, except))
 	}
-	if g.in(3) {
+	if !g.wild && !g.in(3) {
 		b.WriteString("  direct {\n  }\n")
 	}
 	b.WriteString("}\n")
@@ -530,7 +530,7 @@ func (g *generator) hostsWithPorts() []string {
 // more once in n times.
 func (g *generator) patterns(name string, n int, list []string) string {
 	more := 0
-	if g.in(n) {
+	if g.in(n) && (g.wild || g.in(3)) {
 		more = 1 + g.IntN(2)
 	}
 	if more == 0 && len(list) == 0 {
