@@ -439,6 +439,32 @@ func TestStoreWithoutLock(t *testing.T) {
 	}
 }
 
+// Evidence that the store keeps completes the lock file as if it had just come.
+func TestLocksWhatTheStoreKeepsEvidenceFor(t *testing.T) {
+	file := filepath.Join(t.TempDir(), "widget.zip")
+	for _, there := range []bool{false, true} {
+		f := newFixture(t)
+		f.must(os.WriteFile(file, []byte(widget), 0o644))
+		f.source.add(widget, func(p *sources.Package) {
+			evidence(p)
+			p.Location = sources.Location{Archive: file}
+		})
+		f.require("widget", "")
+		if there {
+			f.store.keep(widget, sources.MirrorEvidence, f.source.packages[id(widget)].Signed)
+		}
+		result, err := f.install()
+		f.must(err)
+		if there != (result.Packages[0].How == installer.FromStore) {
+			t.Errorf("got %s", outcome(result))
+		}
+		want := "widget 1.0.0 " + strings.Join(sorted(string(h1(widget)), string(zh(widget)), string(zh(other))), " ")
+		if got := f.locked(); got != want {
+			t.Errorf("in the store: %t: got\n%s\nwant\n%s", there, got, want)
+		}
+	}
+}
+
 func TestReadOnlyLock(t *testing.T) {
 	cases := []struct {
 		name, locked string
@@ -698,28 +724,52 @@ func TestWarnings(t *testing.T) {
 	}
 }
 
-// A registry without keys is good enough for OpenTofu, if it is its own.
+// OpenTofu takes its own registry's word, without a signature if there are no
+// keys, unless it is told to insist on one.
 func TestLocksWhatOpenTofusRegistryOffers(t *testing.T) {
 	tofu := must(sources.ParseProvider("acme/widget", sources.OpenTofu))
 	pid := sources.PackageID{Provider: tofu, Version: id(widget).Version, Platform: id(widget).Platform}
-	for _, enforced := range []bool{false, true} {
-		f := newFixture(t)
-		f.opts.Engine, f.opts.Trust = sources.OpenTofu, trust.Options{EnforceGPGValidation: enforced}
-		f.source.versions[tofu] = sources.Listing{Versions: []sources.Version{pid.Version}}
-		f.source.archives["u"] = widget
-		f.source.packages[pid] = sources.Package{
-			ID: pid, Kind: sources.FromRegistry, Location: sources.Location{URL: "u"},
-			Hashes: []sources.Hash{zh(widget)}, Offered: []sources.Hash{"h1:offered=", zh(other)},
-		}
-		f.root.Requirements = []sources.Requirement{{Provider: tofu}}
-		_, err := f.install()
-		f.must(err)
-		want := []string{string(h1(widget)), string(zh(widget))}
-		if !enforced {
-			want = append(want, "h1:offered=", string(zh(other)))
-		}
-		if got, want := f.locked(), "widget 1.0.0 "+strings.Join(sorted(want...), " "); got != want {
-			t.Errorf("enforced %t: got\n%s\nwant\n%s", enforced, got, want)
-		}
+	own := []string{string(h1(widget)), string(zh(widget))}
+	cases := []struct {
+		name             string
+		engine           sources.Engine
+		listed, enforced bool // SHA256SUMS; signatures
+		want             []string
+	}{
+		{"offered", sources.OpenTofu, false, false, append(own, "h1:offered=")},
+		{"offered and listed", sources.OpenTofu, true, false, append(own, "h1:offered=", string(zh(other)))},
+		{"enforced", sources.OpenTofu, false, true, own},
+		{"enforced, without keys", sources.OpenTofu, true, true, nil},
+		{"to terraform", sources.Terraform, false, false, own[:1]},
+		{"to terraform, without keys", sources.Terraform, true, false, nil},
+	}
+	for _, c := range cases {
+		t.Run(c.name, func(t *testing.T) {
+			f := newFixture(t)
+			f.opts.Engine, f.opts.Trust = c.engine, trust.Options{EnforceGPGValidation: c.enforced}
+			f.source.versions[tofu] = sources.Listing{Versions: []sources.Version{pid.Version}}
+			f.source.archives["u"] = widget
+			pkg := sources.Package{
+				ID: pid, Kind: sources.FromRegistry, Location: sources.Location{URL: "u"}, Filename: "widget.zip",
+				Hashes: []sources.Hash{zh(widget)}, Offered: []sources.Hash{"h1:offered="},
+			}
+			if c.listed {
+				signed(&pkg)
+				pkg.Signed.Keys = nil
+			}
+			f.source.packages[pid] = pkg
+			f.root.Requirements = []sources.Requirement{{Provider: tofu}}
+			_, err := f.install()
+			if c.want == nil {
+				if err == nil || f.locked() != "" {
+					t.Errorf("got %v, locked %s", err, f.locked())
+				}
+				return
+			}
+			f.must(err)
+			if got, want := f.locked(), "widget 1.0.0 "+strings.Join(sorted(slices.Clone(c.want)...), " "); got != want {
+				t.Errorf("got\n%s\nwant\n%s", got, want)
+			}
+		})
 	}
 }

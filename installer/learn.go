@@ -9,15 +9,19 @@ import (
 // source has just vouched for: what an engine would have noted.
 func (j *job) learn(s sources.Stored, d *delivery) {
 	j.learned = append(j.learned, s.H1)
-	if d.report.Verdict >= sources.MirrorEvidence {
+	switch {
+	case d.report.Verdict >= sources.MirrorEvidence:
 		j.learnSigned(s, d.pkg.Signed)
+	case !d.fetched && s.Verdict >= sources.MirrorEvidence: // it was checked when it came into the store
+		j.learnSigned(s, s.Signed)
 	}
 	if j.opts.Engine == sources.OpenTofu {
 		if s.ZH != "" {
 			j.learned = append(j.learned, s.ZH)
 		}
-		if j.trustOptions().KeysOptional() {
+		if j.trustOptions().KeysOptional() { // then the registry's word is enough
 			j.learned = append(j.learned, d.pkg.Offered...)
+			j.learnSigned(s, d.pkg.Signed)
 		}
 	}
 }
