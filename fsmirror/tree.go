@@ -139,7 +139,7 @@ func (s *scanner) versions(dir string, p sources.Provider) error {
 		case err != nil && entry.IsDir() && !strings.HasPrefix(entry.Name(), "."):
 			s.stray(p, path, "is not named as a version: %v", err)
 		}
-		return nil //nolint:nilerr // what is no version is none of ours
+		return nil
 	})
 }
 

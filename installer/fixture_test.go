@@ -41,7 +41,6 @@ type fixture struct {
 	source *fakeSource
 	store  *fakeStore
 
-	mu     sync.Mutex
 	events []installer.Event
 }
 

@@ -328,7 +328,7 @@ func TestRequireSignedOfWhatIsThere(t *testing.T) {
 			f.source.add(widget, signed)
 			f.store.keep(widget, verdict, nil)
 			if where == "installed" {
-				f.store.installed[f.target(widget)] = f.store.entries[id(widget)]
+				f.store.installed[f.target()] = f.store.entries[id(widget)]
 				delete(f.store.entries, id(widget))
 			}
 			f.require("widget", "")
@@ -373,7 +373,7 @@ func TestAsksOnlyForWhatIsMissing(t *testing.T) {
 				f.store.keep(c.stored, sources.HashOnly, nil)
 			}
 			if c.installed != "" {
-				f.store.installed[f.target(widget)] = sources.Stored{ID: id(widget), H1: h1(c.installed), ZH: zh(c.installed)}
+				f.store.installed[f.target()] = sources.Stored{ID: id(widget), H1: h1(c.installed), ZH: zh(c.installed)}
 			}
 			f.require("widget", "")
 			if c.locked != nil {
@@ -387,15 +387,15 @@ func TestAsksOnlyForWhatIsMissing(t *testing.T) {
 			if got := f.source.log(); got != c.asked {
 				t.Errorf("asked for\n%s\nwant\n%s", got, c.asked)
 			}
-			if got := f.store.installed[f.target(widget)].H1; got != h1(widget) {
+			if got := f.store.installed[f.target()].H1; got != h1(widget) {
 				t.Errorf("installed is %s", got)
 			}
 		})
 	}
 }
 
-func (f *fixture) target(text string) string {
-	return filepath.Join(f.root.DataDir, "providers", filepath.FromSlash(id(text).Path()))
+func (f *fixture) target() string {
+	return filepath.Join(f.root.DataDir, "providers", filepath.FromSlash(id(widget).Path()))
 }
 
 // What the store has is used without a lock file only if the source has the same.
@@ -496,7 +496,7 @@ func TestReadOnlyLock(t *testing.T) {
 				t.Errorf("got %v, want %s", err, c.err)
 			case !strings.Contains(strings.Join(result.Warnings, "\n"), c.warning) || c.warning == "" && len(result.Warnings) > 0:
 				t.Errorf("warnings %q, want %s", result.Warnings, c.warning)
-			case f.store.installed[f.target(widget)].ID != id(widget):
+			case f.store.installed[f.target()].ID != id(widget):
 				t.Error("it is not installed")
 			}
 			if after, _ := os.ReadFile(f.lockPath()); string(after) != string(before) || result.Lock.Written {
