@@ -13,6 +13,7 @@
 //	.larder/lock/….lock                        one lock for each package, never deleted
 //	.larder/lock/….holder                      who holds that lock, while it is held
 //	.larder/tmp/                               what is on its way
+//	.larder/partial/….                         archives that were cut short, for a day
 //
 // Other programs read the first two and know nothing of the rest: .larder is no
 // valid host name, so they pass it over.

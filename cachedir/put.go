@@ -62,7 +62,7 @@ func (d *Dir) put(ctx context.Context, id sources.PackageID, del sources.Deliver
 
 // build makes the package in the workspace, judged.
 func (d *Dir) build(ctx context.Context, id sources.PackageID, del sources.Delivery, work string) (record, *sources.Signed, error) {
-	parcel, contents, err := d.receive(ctx, del, work)
+	parcel, contents, err := d.receive(ctx, id, del, work)
 	if err != nil {
 		return record{}, nil, err
 	}
@@ -87,23 +87,24 @@ func (d *Dir) build(ctx context.Context, id sources.PackageID, del sources.Deliv
 }
 
 // receive fetches the package and unpacks it in the workspace.
-func (d *Dir) receive(ctx context.Context, del sources.Delivery, work string) (sources.Parcel, sources.Contents, error) {
-	staged, err := os.Create(filepath.Join(work, "archive.unverified"))
+func (d *Dir) receive(ctx context.Context, id sources.PackageID, del sources.Delivery, work string) (sources.Parcel, sources.Contents, error) {
+	staged, err := d.newStage(id, work)
 	if err != nil {
 		return sources.Parcel{}, sources.Contents{}, err
 	}
-	defer os.Remove(staged.Name())
-	defer staged.Close()
-	parcel, err := del.Fetch(ctx, stage{staged})
+	cut := true
+	defer func() { staged.end(cut) }()
+	parcel, err := del.Fetch(ctx, staged)
 	if err != nil {
 		return parcel, sources.Contents{}, err
 	}
+	cut = false
 	made := filepath.Join(work, "new")
 	if parcel.Dir != "" {
 		contents, err := archive.Copy(ctx, parcel.Dir, made, archive.Limits{})
 		return parcel, contents, err
 	}
-	from := staged
+	from := staged.file
 	if parcel.Archive != nil {
 		from = parcel.Archive
 	}
@@ -150,19 +151,6 @@ func (d *Dir) show(ctx context.Context, id sources.PackageID, old, r record, sig
 	return nil
 }
 
-// A stage is the file that an archive is written to as it arrives.
-type stage struct{ file *os.File }
-
-func (s stage) Write(p []byte) (int, error) { return s.file.Write(p) }
-
-func (s stage) Reset() error {
-	if err := s.file.Truncate(0); err != nil {
-		return err
-	}
-	_, err := s.file.Seek(0, io.SeekStart)
-	return err
-}
-
 // makeWorkspace makes a directory to build the package in, below one that only
 // who holds the package's lock may use. So whatever is there is rubbish. It may
 // resist removal, as a provider that still runs does on some file systems.
@@ -179,6 +167,22 @@ func (d *Dir) makeWorkspace(id sources.PackageID) (string, error) {
 	return work, os.Mkdir(filepath.Join(work, "new"), 0o755)
 }
 
+// removeUnlocked removes the directories of packages that nobody has locked, if
+// old says so of them.
+func (d *Dir) removeUnlocked(from *os.Root, old func(fs.FileInfo) bool) {
+	paths, _ := fs.Glob(from.FS(), "*/*/*/*/*")
+	for _, path := range paths {
+		l := d.newLock(path)
+		if ok, err := l.try(); err != nil || !ok {
+			continue
+		}
+		if info, err := from.Lstat(path); err == nil && old(info) {
+			d.warn(from.RemoveAll(path))
+		}
+		l.free()
+	}
+}
+
 // removeLeftovers removes what processes that were killed have left: packages
 // half made, and records that never got to their place.
 func (d *Dir) removeLeftovers() {
@@ -188,19 +192,15 @@ func (d *Dir) removeLeftovers() {
 		return
 	}
 	defer tmp.Close()
-	workspaces, _ := fs.Glob(tmp.FS(), "*/*/*/*/*")
-	for _, path := range workspaces {
-		l := d.newLock(path)
-		if ok, err := l.try(); err != nil || !ok {
-			continue
-		}
-		d.warn(tmp.RemoveAll(path))
-		l.free()
-	}
+	d.removeUnlocked(tmp, func(fs.FileInfo) bool { return true })
 	entries, _ := fs.ReadDir(tmp.FS(), ".")
 	for _, e := range entries {
 		if info, err := e.Info(); err == nil && !e.IsDir() && abandoned(info, d.opts.Now()) {
 			tmp.Remove(e.Name())
 		}
+	}
+	if partial, err := os.OpenRoot(filepath.Join(d.opts.State, "partial")); err == nil {
+		defer partial.Close()
+		d.removeUnlocked(partial, func(info fs.FileInfo) bool { return abandoned(info, d.opts.Now()) })
 	}
 }

@@ -89,7 +89,9 @@ func (d *delivery) fetch(ctx context.Context, stage sources.Stage) (sources.Parc
 	d.tell.event(Event{Step: Fetching, Package: d.pkg.ID, Source: d.pkg.Source})
 	parcel, err := d.bring(ctx, stage)
 	if err == nil && parcel.Dir == "" {
-		err = d.checkArchive()
+		if err = d.checkArchive(); err != nil {
+			_ = stage.Reset() // so that it is not kept; if it is, it will be refused again
+		}
 	}
 	if err != nil {
 		return sources.Parcel{}, d.fail(d.pkg.ID, d.pkg.Source, err)
@@ -205,6 +207,32 @@ func (a *arrival) Reset() error {
 	a.sum.Reset()
 	a.done, a.told = 0, 0
 	return a.stage.Reset()
+}
+
+// Resume takes up what arrived before a delivery was cut short, if it was of the
+// archive with the hash that is wanted now.
+func (a *arrival) Resume() (have int64, validator string) {
+	keeper, ok := a.stage.(sources.Keeper)
+	at := slices.IndexFunc(a.pkg.Hashes, func(h sources.Hash) bool { return h.Scheme() == "zh" })
+	if !ok || at < 0 {
+		return 0, ""
+	}
+	held, note, err := keeper.Resume(a.pkg.Hashes[at])
+	if err != nil || note == "" {
+		return 0, ""
+	}
+	a.done, err = io.Copy(a.sum, held)
+	if err != nil {
+		return a.done, ""
+	}
+	return a.done, note
+}
+
+// Keep lets what arrives be resumed.
+func (a *arrival) Keep(validator string) {
+	if keeper, ok := a.stage.(sources.Keeper); ok {
+		keeper.Note(validator)
+	}
 }
 
 func (a *arrival) hash() sources.Hash { return sources.ZipHash([32]byte(a.sum.Sum(nil))) }

@@ -31,6 +31,21 @@ type Stage interface {
 	Reset() error
 }
 
+// A Keeper is a Stage that keeps what it holds when a delivery is cut short, for
+// the next delivery of the same archive.
+type Keeper interface {
+	Stage
+
+	// Resume makes the stage hold what is left of an earlier delivery of the
+	// archive with this hash: the bytes, to be read at once, and the note that
+	// was made of them. Without a note there are none.
+	Resume(want Hash) (held io.Reader, note string, err error)
+
+	// Note replaces the note of what is being written. It is forgotten when the
+	// stage is reset.
+	Note(text string)
+}
+
 // A Parcel is a package that has been fetched. If Archive and Dir are both
 // zero, the archive is what the stage holds.
 type Parcel struct {

@@ -11,6 +11,8 @@ import (
 	"strings"
 	"time"
 
+	"golang.org/x/net/http/httpguts"
+
 	"github.com/larder-cli/larder/sources"
 )
 
@@ -23,7 +25,18 @@ const bufferSize = 64 << 10
 // if the server changes its mind.
 type Expecter interface{ Expect(size int64) }
 
-// Download fetches an archive into stage, which may be an Expecter. The size is
+// A Resumer is a stage that may hold the beginning of the archive from an earlier
+// download, and that can keep what it holds for a later one.
+type Resumer interface {
+	// Resume is how many bytes the stage holds, and the validator that they go
+	// with. Without one they are thrown away.
+	Resume() (have int64, validator string)
+
+	// Keep is told the validator that the bytes from now on go with.
+	Keep(validator string)
+}
+
+// Download fetches an archive into stage, which may be an Expecter and a Resumer. The size is
 // in bytes, 0 if it is not known; an archive of another size is refused. An
 // archive that is cut goes on from there if the server can tell that it still
 // has the same one, and otherwise begins again. It is complete when Download
@@ -38,6 +51,9 @@ func (c *Client) Download(ctx context.Context, rawURL string, size int64, stage 
 	}
 	d := &download{client: c, url: u, stage: stage, size: size, buf: make([]byte, bufferSize)}
 	d.forget()
+	if err := d.resume(); err != nil {
+		return err
+	}
 	err = c.retry(ctx, u, c.opts.DownloadTries, func() (bool, error) {
 		err := d.try(ctx)
 		further := d.have >= d.reached+bufferSize
@@ -65,6 +81,20 @@ type download struct {
 	reached   int64  // bytes in stage that count as progress made
 	validator string // says whether the archive is still the same; empty if nothing does
 	stageErr  error  // of stage, not of the network
+}
+
+// resume takes up an earlier download.
+func (d *download) resume() error {
+	r, ok := d.stage.(Resumer)
+	if !ok {
+		return nil
+	}
+	d.have, d.validator = r.Resume()
+	if d.validator == "" || !httpguts.ValidHeaderFieldValue(d.validator) {
+		return d.restart()
+	}
+	d.reached = d.have
+	return nil
 }
 
 // try is one try: what is missing is asked for, and what comes is kept.
@@ -138,6 +168,9 @@ func (d *download) place(resp *http.Response) error {
 		return err
 	}
 	d.validator = validator(resp.Header)
+	if r, ok := d.stage.(Resumer); ok && d.validator != "" {
+		r.Keep(d.validator)
+	}
 	if resp.ContentLength >= 0 {
 		d.total = resp.ContentLength
 	}

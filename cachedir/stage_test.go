@@ -1,0 +1,90 @@
+package cachedir_test
+
+import (
+	"context"
+	"errors"
+	"io"
+	"os"
+	"path/filepath"
+	"testing"
+
+	"github.com/larder-cli/larder/cachedir"
+	"github.com/larder-cli/larder/sources"
+)
+
+var errCut = errors.New("cut")
+
+// arriving is a delivery of the archive with the hash want. It tells found what
+// was kept, writes text with a note, and fails with err.
+func arriving(t *testing.T, want sources.Hash, found *string, text, note string, err error) sources.Delivery {
+	del := delivery(nil)
+	del.Fetch = func(_ context.Context, s sources.Stage) (sources.Parcel, error) {
+		keeper := s.(sources.Keeper)
+		held, was, resumeErr := keeper.Resume(want)
+		check(t, resumeErr)
+		*found = was
+		if was != "" {
+			data, readErr := io.ReadAll(held)
+			check(t, readErr)
+			*found += ":" + string(data)
+		}
+		if note != "" {
+			keeper.Note(note)
+		}
+		_, writeErr := s.Write([]byte(text))
+		check(t, writeErr)
+		return sources.Parcel{}, err
+	}
+	return del
+}
+
+func TestWhatWasCutShortIsKept(t *testing.T) {
+	const zh, other = "zh:../../a", "zh:b" // mirrors may state anything
+	for _, test := range []struct {
+		name  string
+		first sources.Hash
+		note  string
+		then  sources.Hash
+		want  string
+	}{
+		{"the same archive", zh, "note", zh, "note:half"},
+		{"another archive", zh, "note", other, ""},
+		{"no note", zh, "", zh, ""},
+	} {
+		t.Run(test.name, func(t *testing.T) {
+			root := t.TempDir()
+			var found string
+			_, err := open(t, root, cachedir.Options{}).Put(context.Background(), widget, arriving(t, test.first, &found, "half", test.note, errCut))
+			if !errors.Is(err, errCut) || found != "" {
+				t.Fatalf("got %v, found %q", err, found)
+			}
+			// Another process goes on from there.
+			_, err = open(t, root, cachedir.Options{}).Put(context.Background(), widget, arriving(t, test.then, &found, " the rest", "", nil))
+			if err == nil || found != test.want {
+				t.Errorf("got %v, found %q, want %q", err, found, test.want)
+			}
+			nothingStaged(t, root)
+			if left, err := filepath.Glob(filepath.Join(root, ".larder/partial", filepath.FromSlash(widget.Path()), "*")); err != nil || len(left) > 0 {
+				t.Errorf("left over: %v, %v", left, err)
+			}
+		})
+	}
+}
+
+func TestWhatWasRefusedIsNotKept(t *testing.T) {
+	root := t.TempDir()
+	var found string
+	del := arriving(t, "zh:a", &found, "bad", "note", nil)
+	fetch := del.Fetch
+	del.Fetch = func(ctx context.Context, s sources.Stage) (sources.Parcel, error) {
+		parcel, _ := fetch(ctx, s)
+		check(t, s.Reset())
+		return parcel, errCut
+	}
+	if _, err := open(t, root, cachedir.Options{}).Put(context.Background(), widget, del); !errors.Is(err, errCut) {
+		t.Fatal(err)
+	}
+	if _, err := os.Stat(filepath.Join(root, ".larder/partial", filepath.FromSlash(widget.Path()))); err == nil {
+		t.Error("it is kept")
+	}
+}

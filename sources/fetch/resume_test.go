@@ -1,0 +1,56 @@
+package fetch_test
+
+import (
+	"bytes"
+	"context"
+	"net/http"
+	"testing"
+	"time"
+
+	"github.com/larder-cli/larder/sources/fetch"
+)
+
+// A keptStage holds what an earlier download brought.
+type keptStage struct {
+	stage
+	validator string
+}
+
+func (s *keptStage) Resume() (int64, string) { return int64(s.Len()), s.validator }
+func (s *keptStage) Keep(validator string)   { s.validator = validator }
+
+func TestDownloadGoesOnFromAnEarlierOne(t *testing.T) {
+	const half = 1 << 19
+	other := bytes.Repeat([]byte("x"), half)
+	for _, test := range []struct {
+		name      string
+		kept      []byte
+		validator string
+		asked     string // the Range header
+		resets    int
+	}{
+		{"nothing kept", nil, "", "", 0},
+		{"half", archive[:half], `"a"`, "bytes=524288-", 0},
+		{"half of another", other, `"b"`, "bytes=524288-", 1},
+		{"nobody knows of what", other, "", "", 1},
+		{"no validator can be that", other, "\"a\n\"", "", 1},
+		{"all of it", archive, `"a"`, "bytes=1048576-", 1},
+	} {
+		t.Run(test.name, func(t *testing.T) {
+			asked := ""
+			serve := serve(archive, `"a"`, time.Time{})
+			w := newWorld(t, fetch.Options{}, func(rw http.ResponseWriter, r *http.Request) {
+				asked += r.Header.Get("Range")
+				serve(rw, r)
+			})
+			s := &keptStage{validator: test.validator}
+			s.Buffer.Write(test.kept)
+			if err := w.client.Download(context.Background(), w.URL+"/x.zip", 0, s); err != nil {
+				t.Fatal(err)
+			}
+			if !bytes.Equal(s.Bytes(), archive) || asked != test.asked || s.resets != test.resets || s.validator != `"a"` {
+				t.Errorf("got %d bytes, asked for %q, %d resets, keeps them as of %q", s.Len(), asked, s.resets, s.validator)
+			}
+		})
+	}
+}
