@@ -84,12 +84,16 @@ func (j *job) noneAllowed(offered []sources.Version) error {
 	return err
 }
 
-// required adds to an error about the provider as such where it is required,
-// which may be deep in a module that somebody else wrote.
+// required is requiredBy for errors about the provider as such.
 func (j *job) required(err error) error {
-	if !errors.Is(err, sources.ErrNotFound) || len(j.req.From) == 0 {
+	if !errors.Is(err, sources.ErrNotFound) {
 		return err
 	}
+	return j.requiredBy(err)
+}
+
+// places are where the provider is required, or some of them.
+func (j *job) places() []string {
 	var by []string
 	for _, from := range j.req.From {
 		by = append(by, place(from))
@@ -98,7 +102,7 @@ func (j *job) required(err error) error {
 	if by = slices.Compact(by); len(by) > most {
 		by = append(by[:most], fmt.Sprintf("and %d other places", len(by)-most))
 	}
-	return sources.WithHint(err, "the provider is required by %s", strings.Join(by, ", "))
+	return by
 }
 
 func (j *job) lockedRefused() error {

@@ -41,8 +41,11 @@ func (j *job) runInSlot(ctx context.Context) error {
 	}
 }
 
-// run chooses a version and installs its packages, one for each platform.
-func (j *job) run(ctx context.Context) error {
+// run installs the provider, or says why not.
+func (j *job) run(ctx context.Context) error { return j.missing(ctx, j.tryRun(ctx)) }
+
+// tryRun chooses a version and installs its packages, one for each platform.
+func (j *job) tryRun(ctx context.Context) error {
 	if err := j.choose(ctx); err != nil {
 		return err
 	}
