@@ -167,27 +167,34 @@ func (d *download) place(resp *http.Response) error {
 	if err := d.restart(); err != nil {
 		return err
 	}
-	d.validator = validator(resp.Header)
-	if r, ok := d.stage.(Resumer); ok && d.validator != "" {
-		r.Keep(d.validator)
-	}
+	d.setValidator(resp.Header)
 	if resp.ContentLength >= 0 {
 		d.total = resp.ContentLength
 	}
 	return d.agreeTotal()
 }
 
-// placeRest checks that what comes is the rest of what we have.
+func (d *download) setValidator(header http.Header) {
+	d.validator = validator(header)
+	if r, ok := d.stage.(Resumer); ok && d.validator != "" {
+		r.Keep(d.validator)
+	}
+}
+
+// placeRest checks that what comes is the rest of what we have, or some of it.
 func (d *download) placeRest(resp *http.Response) error {
 	first, last, total, err := parseContentRange(resp.Header.Get("Content-Range"))
 	if err != nil {
 		return d.distrust(err)
 	}
-	if first != d.have || last != total-1 || (d.total >= 0 && total != d.total) {
+	if first != d.have || last < first || last >= total || (d.total >= 0 && total != d.total) {
 		return d.distrust(fmt.Errorf("asked for bytes from %d, got %d to %d of %d", d.have, first, last, total))
 	}
 	if v := validator(resp.Header); d.have > 0 && v != "" && v != d.validator {
 		return d.distrust(errors.New("archive has changed"))
+	}
+	if d.have == 0 {
+		d.setValidator(resp.Header)
 	}
 	d.total = total
 	return d.agreeTotal()

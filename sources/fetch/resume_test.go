@@ -3,6 +3,7 @@ package fetch_test
 import (
 	"bytes"
 	"context"
+	"fmt"
 	"net/http"
 	"testing"
 	"time"
@@ -52,5 +53,21 @@ func TestDownloadGoesOnFromAnEarlierOne(t *testing.T) {
 				t.Errorf("got %d bytes, asked for %q, %d resets, keeps them as of %q", s.Len(), asked, s.resets, s.validator)
 			}
 		})
+	}
+}
+
+func TestDownloadInPieces(t *testing.T) {
+	const piece = 300_000
+	w := newWorld(t, fetch.Options{}, func(rw http.ResponseWriter, r *http.Request) {
+		first := 0
+		_, _ = fmt.Sscanf(r.Header.Get("Range"), "bytes=%d-", &first)
+		last := min(first+piece, len(archive)) - 1
+		rw.Header().Set("ETag", `"a"`)
+		rw.Header().Set("Content-Range", fmt.Sprintf("bytes %d-%d/%d", first, last, len(archive)))
+		rw.WriteHeader(http.StatusPartialContent)
+		_, _ = rw.Write(archive[first : last+1])
+	})
+	if s := w.mustDownload(t, 0, archive); s.resets != 0 || w.requests.Load() != 4 {
+		t.Errorf("%d requests, %d resets", w.requests.Load(), s.resets)
 	}
 }
