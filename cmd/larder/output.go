@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"slices"
 	"os"
 	"sync"
 
@@ -171,11 +172,7 @@ func (o *output) fail(ctx context.Context, err error) {
 func (o *output) failOne(err error) {
 	var many *sources.DiagnosticsError
 	if errors.As(err, &many) {
-		for _, d := range many.Diagnostics {
-			if !d.Warning {
-				o.diagnostics(sources.Diagnostics{d})
-			}
-		}
+		o.failMany(many.Diagnostics)
 		return
 	}
 	d := diagnostic{Severity: "error", Text: err.Error(), Hints: sources.Hints(err)}
@@ -188,6 +185,19 @@ func (o *output) failOne(err error) {
 		d.Provider = provider.Provider.String()
 	}
 	o.diagnose(d, d.Text)
+}
+
+// maxFaults is how many errors of one kind of input are shown. Whoever mends
+// those sees the others.
+const maxFaults = 50
+
+func (o *output) failMany(ds sources.Diagnostics) {
+	ds = slices.DeleteFunc(slices.Clone(ds), func(d sources.Diagnostic) bool { return d.Warning })
+	o.diagnostics(ds[:min(len(ds), maxFaults)])
+	if more := len(ds) - maxFaults; more > 0 {
+		text := fmt.Sprintf("and %d more errors", more)
+		o.diagnose(diagnostic{Severity: "error", Text: text}, text)
+	}
 }
 
 // split takes apart what errors.Join joined.

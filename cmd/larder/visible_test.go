@@ -3,7 +3,11 @@ package main
 import (
 	"bytes"
 	"errors"
+	"io"
+	"strings"
 	"testing"
+
+	"github.com/larder-cli/larder/sources"
 )
 
 func TestOutputCommandsNoTerminal(t *testing.T) {
@@ -27,5 +31,18 @@ func TestOutputCommandsNoTerminal(t *testing.T) {
 		if want := test.want + "\n"; stdout.String() != want {
 			t.Errorf("%q: result %q, want %q", test.text, &stdout, want)
 		}
+	}
+}
+
+func TestOutputEndsWithMostErrors(t *testing.T) {
+	many := make(sources.Diagnostics, 1000)
+	for i := range many {
+		many[i] = sources.Diagnostic{Text: "wrong", Warning: i%2 == 0}
+	}
+	var stderr bytes.Buffer
+	newOutput(io.Discard, &stderr).failOne(many.Err())
+	lines := strings.Split(strings.TrimSpace(stderr.String()), "\n")
+	if last := lines[len(lines)-1]; len(lines) != maxFaults+1 || last != "larder: error: and 450 more errors" {
+		t.Errorf("%d lines, the last is %q", len(lines), last)
 	}
 }
