@@ -6,8 +6,8 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"slices"
 	"os"
+	"slices"
 	"sync"
 
 	"github.com/larder-cli/larder/sources"
