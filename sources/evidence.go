@@ -102,7 +102,8 @@ func readEvidenceFile(dir, name string) ([]byte, error) {
 // WriteEvidence makes s the evidence that dir holds, and makes dir if need be.
 // Each file appears whole or not at all, and where the writing is cut short
 // there is no evidence rather than a mixture of old and new. Nothing is flushed
-// to the medium: evidence that a power cut spoils is no evidence.
+// to the medium: evidence that a power cut spoils is no evidence. Callers see to
+// it that only one at a time writes to dir.
 func WriteEvidence(dir string, s *Signed) error {
 	if old, err := ReadEvidence(dir); err == nil && s.equal(old) {
 		return nil
@@ -143,27 +144,20 @@ func (s *Signed) equal(t *Signed) bool {
 }
 
 // writeWhole makes data the contents of the file at path by renaming a
-// temporary file that has them.
-func writeWhole(path string, data []byte) (err error) {
-	tmp, err := os.CreateTemp(filepath.Dir(path), ".tmp-*")
+// temporary file that has them. Its name is always the same, so that what a
+// process that was killed has left is replaced by the next.
+func writeWhole(path string, data []byte) error {
+	tmp := filepath.Join(filepath.Dir(path), "."+filepath.Base(path)+".new")
+	if err := os.Remove(tmp); err != nil && !errors.Is(err, fs.ErrNotExist) {
+		return err
+	}
+	f, err := os.OpenFile(tmp, os.O_WRONLY|os.O_CREATE|os.O_EXCL, 0o644)
 	if err != nil {
 		return err
 	}
-	defer func() {
-		if err != nil {
-			tmp.Close()
-			os.Remove(tmp.Name())
-		}
-	}()
-	if _, err := tmp.Write(data); err != nil {
-		return err
+	_, err = f.Write(data)
+	if err := errors.Join(err, f.Close()); err != nil {
+		return errors.Join(err, os.Remove(tmp))
 	}
-	if err := tmp.Close(); err != nil {
-		return err
-	}
-	// Temporary files are private, but evidence is for all who use the mirror.
-	if err := os.Chmod(tmp.Name(), 0o644); err != nil {
-		return err
-	}
-	return os.Rename(tmp.Name(), path)
+	return os.Rename(tmp, path)
 }
