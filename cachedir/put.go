@@ -125,11 +125,17 @@ func (d *Dir) unpack(ctx context.Context, from io.ReaderAt, size int64, made str
 		lim.Size = max(room, 1)
 	}
 	contents, err := archive.Unpack(ctx, from, size, made, lim)
-	if err != nil {
-		err = fmt.Errorf("unpacking: %w", err)
+	if err == nil || ctx.Err() != nil {
+		return contents, err
 	}
-	if lim.Size > 0 && errors.Is(err, archive.ErrLimit) {
+	err = fmt.Errorf("unpacking: %w", err)
+	var disk *fs.PathError
+	switch {
+	case errors.As(err, &disk):
+	case lim.Size > 0 && errors.Is(err, archive.ErrLimit):
 		err = sources.WithHint(err, "the disk of %s has %d bytes free", d.root, room)
+	default:
+		err = sources.WithHint(err, "the archive is not as it should be; take it from elsewhere, or tell whoever publishes it")
 	}
 	return contents, err
 }
@@ -193,12 +199,7 @@ func (d *Dir) removeLeftovers() {
 	}
 	defer tmp.Close()
 	d.removeUnlocked(tmp, func(fs.FileInfo) bool { return true })
-	entries, _ := fs.ReadDir(tmp.FS(), ".")
-	for _, e := range entries {
-		if info, err := e.Info(); err == nil && !e.IsDir() && abandoned(info, d.opts.Now()) {
-			tmp.Remove(e.Name())
-		}
-	}
+	d.removeTemps(tmp)
 	if partial, err := os.OpenRoot(filepath.Join(d.opts.State, "partial")); err == nil {
 		defer partial.Close()
 		d.removeUnlocked(partial, func(info fs.FileInfo) bool { return abandoned(info, d.opts.Now()) })
