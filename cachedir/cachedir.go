@@ -112,11 +112,11 @@ func (d *Dir) probe() error {
 	if err := os.MkdirAll(d.tmp(), 0o755); err != nil {
 		return err
 	}
-	f, err := os.CreateTemp(d.tmp(), "probe-*")
+	f, err := d.createTemp()
 	if err != nil {
 		return err
 	}
-	return errors.Join(f.Close(), os.Remove(f.Name()))
+	return f.discard()
 }
 
 // ReadOnly reports whether the directory can only be read.

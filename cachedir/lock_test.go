@@ -9,6 +9,8 @@ import (
 	"testing"
 	"time"
 
+	"github.com/gofrs/flock"
+
 	"github.com/larder-cli/larder/cachedir"
 	"github.com/larder-cli/larder/sources"
 )
@@ -108,26 +110,23 @@ func TestSweep(t *testing.T) {
 	outside := files{"a/b/c/d/e/precious": "x"}
 	elsewhere := outside.unpack(t, t.TempDir())
 	check(t, os.Symlink(elsewhere, filepath.Join(tmp, "link")))
-	files{"record-1": "old"}.unpack(t, tmp)
-	then := time.Now().Add(-48 * time.Hour)
-	check(t, os.Chtimes(filepath.Join(tmp, "record-1"), then, then))
-	files{"record-2": "new"}.unpack(t, tmp)
+	files{"temp-1": "x"}.unpack(t, tmp)
+	alive := flock.New(filepath.Join(root, ".larder", "temp.lock"))
+	check(t, alive.RLock())
 
 	release := hold(t, open(t, root, cachedir.Options{}))
 	put(t, open(t, root, cachedir.Options{}), packageID("example.test/acme/widget", "1.3.0"), widgetFiles)
 	release()
-	left, err := os.ReadDir(tmp)
-	check(t, err)
-	for _, e := range left {
-		if e.Name() == "record-1" {
-			t.Error("an old record is left")
-		}
-	}
 	if _, err := os.Stat(gone); !errors.Is(err, os.ErrNotExist) {
 		t.Errorf("half a package is left: %v", err)
 	}
-	if _, err := os.Stat(filepath.Join(tmp, "record-2")); err != nil {
-		t.Errorf("a new record is gone: %v", err)
+	if _, err := os.Stat(filepath.Join(tmp, "temp-1")); err != nil {
+		t.Errorf("what somebody may be writing is gone: %v", err)
+	}
+	check(t, alive.Close())
+	put(t, open(t, root, cachedir.Options{}), packageID("example.test/acme/widget", "1.4.0"), widgetFiles)
+	if _, err := os.Stat(filepath.Join(tmp, "temp-1")); !errors.Is(err, os.ErrNotExist) {
+		t.Errorf("what nobody can be writing is left: %v", err)
 	}
 	sameTree(t, elsewhere, outside)
 }

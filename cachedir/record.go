@@ -102,11 +102,11 @@ func (d *Dir) writeRecord(path string, r record) error {
 	if err := os.MkdirAll(filepath.Dir(path), 0o755); err != nil {
 		return err
 	}
-	f, err := os.CreateTemp(d.tmp(), "record-*")
+	f, err := d.createTemp()
 	if err != nil {
 		return err
 	}
-	defer os.Remove(f.Name()) // nothing is left of it once renamed
+	defer f.discard() // nothing is left of it once renamed
 	_, err = f.Write(data)
 	if err := errors.Join(err, f.Chmod(0o644), f.Close()); err != nil {
 		return err

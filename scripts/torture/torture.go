@@ -26,6 +26,8 @@ type options struct {
 	rounds, processes int
 	seed              uint64
 	terraform         bool
+	providers         []string // empty means all
+	size              int64    // of each executable, in bytes; 0 means 4 MB
 }
 
 // A report is what came of a round.
@@ -38,10 +40,7 @@ func (r report) String() string {
 	return fmt.Sprintf("round %d: %d killed, %d looks at the cache, each byte sent %.2f times", r.round, r.killed, r.looks, r.sent)
 }
 
-// providers are of sizes between which a process is killed at every stage.
 var providers = []string{"alpha", "beta", "gamma", "delta", "epsilon"}
-
-const executableSize = 4 << 20
 
 func address(name string) string { return "registry.terraform.io/acme/" + name }
 
@@ -58,16 +57,28 @@ type rack struct {
 	total  int64  // bytes of all archives
 }
 
-// torture runs all rounds, and tells of each.
-func torture(t sourcetest.TB, opts options, tell func(report)) {
+// newRack publishes the providers and builds larder.
+func newRack(t sourcetest.TB, opts options) *rack {
+	if len(opts.providers) == 0 {
+		opts.providers = providers
+	}
+	if opts.size == 0 {
+		opts.size = 4 << 20
+	}
 	k := &rack{t: t, opts: opts, world: sourcetest.New(t), random: rand.New(rand.NewPCG(opts.seed, 0))}
-	for _, name := range providers {
-		k.world.Add(address(name), "1.0.0", sourcetest.Release{Size: executableSize, Deflate: true, Platforms: []string{platform()}})
+	for _, name := range opts.providers {
+		k.world.Add(address(name), "1.0.0", sourcetest.Release{Size: opts.size, Deflate: true, Platforms: []string{platform()}})
 	}
 	k.larder = filepath.Join(t.TempDir(), "larder")
 	if out, err := exec.Command("go", "build", "-o", k.larder, "github.com/larder-cli/larder/cmd/larder").CombinedOutput(); err != nil {
 		t.Fatalf("building larder: %v\n%s", err, out)
 	}
+	return k
+}
+
+// torture runs all rounds, and tells of each.
+func torture(t sourcetest.TB, opts options, tell func(report)) {
+	k := newRack(t, opts)
 	k.total = k.weigh()
 	for round := range opts.rounds {
 		k.dir = t.TempDir()
@@ -149,7 +160,7 @@ func (k *rack) check(round int) {
 	if err := p.wait(); err != nil {
 		k.t.Fatalf("round %d: the install after it: %v\n%s", round, err, &p.out)
 	}
-	for _, name := range providers {
+	for _, name := range k.opts.providers {
 		for _, dir := range []string{k.cache(), filepath.Join(k.dir, "last", ".terraform", "providers")} {
 			if got, want := k.hash(filepath.Join(dir, entryPath(name))); got != want {
 				k.t.Fatalf("round %d: %s in %s is %s, but was published as %s", round, name, dir, got, want)
@@ -195,12 +206,19 @@ type process struct {
 
 // start runs a program in a new root module that requires everything.
 func (k *rack) start(root, program string, args ...string) *process {
+	p := k.prepare(root, program, args...)
+	k.must(p.cmd.Start())
+	return p
+}
+
+// prepare makes a root module, and a process that is to start there.
+func (k *rack) prepare(root, program string, args ...string) *process {
 	dir := filepath.Join(k.dir, root)
 	k.must(os.MkdirAll(dir, 0o755))
 	k.must(os.MkdirAll(k.cache(), 0o755))
 	var b strings.Builder
 	b.WriteString("terraform {\n  required_providers {\n")
-	for _, name := range providers {
+	for _, name := range k.opts.providers {
 		fmt.Fprintf(&b, "    %s = { source = \"acme/%s\" }\n", name, name)
 	}
 	b.WriteString("  }\n}\n")
@@ -210,7 +228,6 @@ func (k *rack) start(root, program string, args ...string) *process {
 	p.cmd.Dir = dir
 	p.cmd.Env = append(k.world.Env("direct {}"), "HOME="+k.dir, "PATH="+os.Getenv("PATH"), "TF_PLUGIN_CACHE_DIR="+k.cache())
 	p.cmd.Stdout, p.cmd.Stderr = &p.out, &p.out
-	k.must(p.cmd.Start())
 	return p
 }
 
@@ -255,7 +272,7 @@ func (k *rack) watch() *watcher {
 // look is an error if a package is there, but not all of it.
 func (w *watcher) look() error {
 	w.looks++
-	for _, name := range providers {
+	for _, name := range w.rack.opts.providers {
 		file := filepath.Join(w.rack.cache(), entryPath(name), "terraform-provider-"+name+"_v1.0.0")
 		info, err := os.Stat(file)
 		switch {
@@ -267,8 +284,8 @@ func (w *watcher) look() error {
 			}
 		case err != nil:
 			return err
-		case info.Size() != executableSize || info.Mode()&0o111 == 0:
-			return fmt.Errorf("%s has %d of %d bytes, and mode %s", file, info.Size(), executableSize, info.Mode())
+		case info.Size() != w.rack.opts.size || info.Mode()&0o111 == 0:
+			return fmt.Errorf("%s has %d of %d bytes, and mode %s", file, info.Size(), w.rack.opts.size, info.Mode())
 		}
 	}
 	return nil
