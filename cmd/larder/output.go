@@ -202,7 +202,7 @@ func (o *output) failMany(ds sources.Diagnostics) {
 
 // split takes apart what errors.Join joined.
 func split(err error) []error {
-	joined, ok := err.(interface{ Unwrap() []error }) //nolint:errorlint // only the outermost join is taken apart
+	joined, ok := err.(interface{ Unwrap() []error }) // the outermost join alone
 	if !ok {
 		return []error{err}
 	}
