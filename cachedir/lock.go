@@ -17,16 +17,16 @@ import (
 	"github.com/larder-cli/larder/sources"
 )
 
-// A Holder is who holds the lock of a package.
+// A Holder is who holds the lock of a package, or of the cache as a whole.
 type Holder struct {
-	ID    sources.PackageID `json:"-"`
+	ID    sources.PackageID `json:"-"`   // zero if it is the cache's
 	PID   int               `json:"pid"` // 0 if it is not known who, as it is of OpenTofu
 	Host  string            `json:"host"`
 	Since time.Time         `json:"since"`
 }
 
 // ErrLockTimeout matches the error of a wait for a lock that took too long.
-var ErrLockTimeout = errors.New("timed out waiting for the package's lock")
+var ErrLockTimeout = errors.New("timed out waiting for a lock")
 
 const (
 	lockPoll  = 20 * time.Millisecond
@@ -50,10 +50,10 @@ func (d *Dir) lockAt(ctx context.Context, id sources.PackageID, path string) (un
 	if err := os.MkdirAll(filepath.Dir(l.path), 0o755); err != nil {
 		return nil, err
 	}
-	if err := d.wait(ctx, l.try, func() Holder { return l.holder(id) }); err != nil {
+	if err := d.wait(ctx, l.try, func() Holder { return readHolder(l.holderPath(), id) }); err != nil {
 		return nil, err
 	}
-	l.announce(d.opts.Now())
+	announce(l.holderPath(), d.opts.Now())
 	return l.free, nil
 }
 
@@ -129,7 +129,7 @@ func (l *fileLock) try() (bool, error) {
 }
 
 func (l *fileLock) free() {
-	os.Remove(l.holderPath())
+	withdraw(l.holderPath())
 	l.file.Unlock()
 	l.mutex.Unlock()
 }
@@ -147,21 +147,25 @@ func lockless(err error) bool {
 
 func (l *fileLock) holderPath() string { return strings.TrimSuffix(l.path, ".lock") + ".holder" }
 
-// announce says who holds the lock, for those who wait to tell their users. If
-// that cannot be said, nobody is the worse for it.
-func (l *fileLock) announce(now time.Time) {
+// announce says at path who holds a lock, for those who wait to tell their
+// users. If that cannot be said, nobody is the worse for it.
+func announce(path string, now time.Time) {
 	host, _ := os.Hostname()
 	data, err := json.Marshal(Holder{PID: os.Getpid(), Host: host, Since: now})
 	if err == nil {
-		_ = os.Remove(l.holderPath()) // whatever it is: writing to a pipe might never end
-		_ = os.WriteFile(l.holderPath(), data, 0o644)
+		_ = os.Remove(path) // whatever it is: writing to a pipe might never end
+		_ = os.WriteFile(path, data, 0o644)
 	}
 }
 
-// holder is who has announced to hold the lock.
-func (l *fileLock) holder(id sources.PackageID) Holder {
+// withdraw ends what announce has said.
+func withdraw(path string) { _ = os.Remove(path) }
+
+// readHolder is who has announced at path to hold the lock that has to do with
+// the package id.
+func readHolder(path string, id sources.PackageID) Holder {
 	unknown := Holder{ID: id}
-	f, err := openAtOnce(l.holderPath())
+	f, err := openAtOnce(path)
 	if err != nil {
 		return unknown
 	}

@@ -28,6 +28,11 @@ func (d *Dir) put(ctx context.Context, id sources.PackageID, del sources.Deliver
 	if d.readOnly != nil {
 		return record{}, fmt.Errorf("the plugin cache cannot be written: %w", d.readOnly)
 	}
+	release, err := d.Use(ctx)
+	if err != nil {
+		return record{}, err
+	}
+	defer release()
 	d.sweep.Do(d.removeLeftovers)
 	unlock, err := d.lock(ctx, id)
 	if err != nil {
@@ -190,7 +195,8 @@ func (d *Dir) removeUnlocked(from *os.Root, old func(fs.FileInfo) bool) {
 }
 
 // removeLeftovers removes what processes that were killed have left: packages
-// half made, and records that never got to their place.
+// half made or half removed, and records that never got to their place. The
+// caller uses the cache, or cleans it.
 func (d *Dir) removeLeftovers() {
 	tmp, err := os.OpenRoot(d.tmp()) // so as not to be led out of it by links
 	if err != nil {
@@ -198,6 +204,10 @@ func (d *Dir) removeLeftovers() {
 		return
 	}
 	defer tmp.Close()
+	removed, _ := fs.Glob(tmp.FS(), removedPrefix+"*")
+	for _, path := range removed {
+		d.warn(tmp.RemoveAll(path))
+	}
 	d.removeUnlocked(tmp, func(fs.FileInfo) bool { return true })
 	d.removeTemps(tmp)
 	if partial, err := os.OpenRoot(filepath.Join(d.opts.State, "partial")); err == nil {

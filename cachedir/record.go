@@ -87,15 +87,15 @@ func (d *Dir) keepRecord(path string, r record) {
 		d.memory.Store(path, r)
 		return
 	}
-	if err := d.writeRecord(path, r); err != nil {
+	if err := d.writeState(path, r); err != nil {
 		d.warn(fmt.Errorf("writing a record: %w", err))
 	}
 }
 
-// writeRecord does not flush the record to the medium: one that a power cut
-// turns into zeros is no record, which is the same as one never written.
-func (d *Dir) writeRecord(path string, r record) error {
-	data, err := json.Marshal(r)
+// writeState does not flush what it writes to the medium: a record that a power
+// cut turns into zeros is none, which is the same as one never written.
+func (d *Dir) writeState(path string, value any) error {
+	data, err := json.Marshal(value)
 	if err != nil {
 		return err
 	}

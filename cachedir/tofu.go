@@ -2,7 +2,9 @@ package cachedir
 
 import (
 	"context"
+	"errors"
 	"fmt"
+	"io/fs"
 	"os"
 	"path/filepath"
 
@@ -34,4 +36,26 @@ func (d *Dir) lockTofu(ctx context.Context, id sources.PackageID) (unlock func()
 		return nil, fmt.Errorf("waiting for OpenTofu's lock: %w", err)
 	}
 	return func() { f.Close() }, nil
+}
+
+// holdTofu takes OpenTofu's lock for a package that is to go, if there is such a
+// lock and it is free. The file stays, as somebody may be waiting for it: were
+// it removed, that one and the next would hold different locks.
+func (d *Dir) holdTofu(id sources.PackageID) (unlock func(), err error) {
+	f, err := os.OpenFile(d.entry(id)+".lock", os.O_RDWR, 0)
+	if errors.Is(err, fs.ErrNotExist) {
+		return func() {}, nil
+	}
+	if err != nil {
+		return nil, err
+	}
+	ok, err := tryTofu(f)
+	if ok || lockless(err) {
+		return func() { f.Close() }, nil
+	}
+	f.Close()
+	if err == nil {
+		err = errors.New("OpenTofu is about to use it")
+	}
+	return nil, err
 }

@@ -33,6 +33,18 @@ type Store interface {
 	Known(ctx context.Context, id sources.PackageID, dir string) (sources.Stored, error)
 }
 
+// A Keeper is a Store that may be cleaned while packages are installed from it.
+type Keeper interface {
+	Store
+
+	// Use keeps every package where it is until release is called.
+	Use(ctx context.Context) (release func(), err error)
+
+	// Register notes which packages a root module has in the directory
+	// providers, so that they are known to be in use.
+	Register(dir, providers string, packages []sources.PackageID)
+}
+
 // A Downloader streams the archive at a URL to a stage. The size is in bytes, 0
 // if it is not known.
 type Downloader interface {

@@ -69,6 +69,25 @@ func (e *LockChangedError) Error() string {
 // joins what went wrong with each, the Result says what went well, and the lock
 // file is written only if all did.
 func (in *Installer) Install(ctx context.Context, root Root) (*Result, error) {
+	keeper, ok := in.to.(Keeper)
+	if !ok || root.DryRun {
+		return in.install(ctx, root)
+	}
+	release, err := keeper.Use(ctx)
+	if err != nil {
+		return &Result{}, err
+	}
+	defer release()
+	result, err := in.install(ctx, root)
+	var ids []sources.PackageID
+	for _, p := range result.Packages {
+		ids = append(ids, p.Package.ID)
+	}
+	keeper.Register(root.Dir, filepath.Join(root.DataDir, "providers"), ids)
+	return result, err
+}
+
+func (in *Installer) install(ctx context.Context, root Root) (*Result, error) {
 	jobs := make([]job, len(root.Requirements))
 	errs := make([]error, len(root.Requirements))
 	var wg sync.WaitGroup

@@ -88,7 +88,7 @@ func (s *session) cacheOptions() cachedir.Options {
 // A layered store reads from a cache that it cannot write, and puts what is
 // missing there into another store.
 type layered struct {
-	cache installer.Store
+	cache installer.Keeper
 	own   installer.Store
 }
 
@@ -114,3 +114,9 @@ func (l layered) Link(ctx context.Context, s sources.Stored, target string) (sou
 func (l layered) Known(ctx context.Context, id sources.PackageID, dir string) (sources.Stored, error) {
 	return l.cache.Known(ctx, id, dir)
 }
+
+// Use keeps what the cache has in its place, though only others can remove it.
+func (l layered) Use(ctx context.Context) (release func(), err error) { return l.cache.Use(ctx) }
+
+// Register does nothing, as nothing can be noted in the cache.
+func (l layered) Register(string, string, []sources.PackageID) {}

@@ -1,0 +1,262 @@
+package cachedir
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"slices"
+	"strconv"
+	"time"
+
+	"github.com/larder-cli/larder/sources"
+)
+
+// A Policy says which packages are to go: those that no known root module uses,
+// and of these, if there are limits, those that exceed one.
+type Policy struct {
+	ListOptions
+	OlderThan time.Duration // what has not been used for so long; 0 is no limit
+	MaxSize   int64         // the least recently used, until the cache takes no more bytes; 0 is no limit
+	KeepLast  int           // so many versions of each provider stay, the newest of each platform
+	All       bool          // those that root modules use too
+}
+
+// A Reason says why a package is to go.
+type Reason string
+
+// The reasons.
+const (
+	NoUser     Reason = "used by no known root module"
+	TooOld     Reason = "not used for long"
+	TooMuch    Reason = "least recently used"
+	Everything Reason = "all are to go"
+)
+
+// A Removal is a package that is to go.
+type Removal struct {
+	Entry
+	Reason Reason
+}
+
+// A Plan is what is to go. Nothing has been done about it.
+type Plan struct {
+	Remove  []Removal // by provider, version and platform
+	Freed   int64     // bytes that this frees
+	Size    int64     // bytes that the cache takes now
+	Used    int       // packages that stay because root modules use them
+	Running int       // packages that stay because programs run them
+	Recent  int       // packages that stay because the limits let them
+	Roots   int       // root modules that are known
+	Notes   []string  // what could not be found out
+
+	policy Policy
+}
+
+// PlanPrune says which packages are to go.
+func (d *Dir) PlanPrune(ctx context.Context, policy Policy) (*Plan, error) {
+	plan, _, err := d.plan(ctx, policy)
+	return plan, err
+}
+
+func (d *Dir) plan(ctx context.Context, policy Policy) (*Plan, *Listing, error) {
+	listing, err := d.List(ctx, policy.ListOptions)
+	if err != nil {
+		return nil, nil, err
+	}
+	p := &Plan{policy: policy, Roots: len(listing.Roots)}
+	programs, note := findRunning()
+	if note != "" {
+		p.Notes = append(p.Notes, note)
+	}
+	newest := newestOf(listing.Entries, policy.KeepLast)
+	var candidates []Entry
+	for _, e := range listing.Entries {
+		p.Size += e.Size
+		switch {
+		case programs.has(e):
+			p.Running++
+		case !policy.All && e.InUse():
+			p.Used++
+		case newest[e.ID]:
+			p.Recent++
+		default:
+			candidates = append(candidates, e)
+		}
+	}
+	p.choose(candidates, d.opts.Now())
+	return p, listing, nil
+}
+
+// InUse reports whether a root module uses the package, be it only known by its
+// links to the package's files.
+func (e Entry) InUse() bool { return len(e.Roots) > 0 || e.Linked }
+
+// newestOf are the newest packages of each provider and platform, so many.
+func newestOf(entries []Entry, n int) map[sources.PackageID]bool {
+	type kind struct {
+		sources.Provider
+		sources.Platform
+	}
+	count, newest := map[kind]int{}, map[sources.PackageID]bool{}
+	for _, e := range slices.Backward(entries) { // versions ascend
+		k := kind{e.ID.Provider, e.ID.Platform}
+		if count[k]++; count[k] <= n {
+			newest[e.ID] = true
+		}
+	}
+	return newest
+}
+
+// choose chooses among the candidates by the limits.
+func (p *Plan) choose(candidates []Entry, now time.Time) {
+	slices.SortStableFunc(candidates, func(a, b Entry) int { return a.Used.Compare(b.Used) })
+	left := p.Size
+	for _, e := range candidates {
+		reason, ok := p.policy.reason(e, now, left)
+		if !ok {
+			p.Recent++
+			continue
+		}
+		left -= e.Freed
+		p.Freed += e.Freed
+		p.Remove = append(p.Remove, Removal{e, reason})
+	}
+	slices.SortFunc(p.Remove, func(a, b Removal) int { return compareIDs(a.ID, b.ID) })
+}
+
+// reason says why e goes, if it does, where so many bytes are left.
+func (p Policy) reason(e Entry, now time.Time, left int64) (Reason, bool) {
+	switch {
+	case p.OlderThan > 0 && now.Sub(e.Used) > p.OlderThan:
+		return TooOld, true
+	case p.MaxSize > 0 && left > p.MaxSize:
+		return TooMuch, true
+	case p.OlderThan > 0 || p.MaxSize > 0:
+		return "", false
+	case e.InUse():
+		return Everything, true
+	}
+	return NoUser, true
+}
+
+// Pruned is what has gone.
+type Pruned struct {
+	Removed []Removal
+	Freed   int64
+}
+
+// removedPrefix begins the names of the directories in tmp where packages wait
+// to be deleted.
+const removedPrefix = "removed-"
+
+// Prune removes what the plan says, as far as its policy still says so. It
+// waits until nothing is being installed from the cache, and keeps others from
+// it while it renames what is to go; the deleting is done after that. The error
+// joins what went wrong with each package.
+func (d *Dir) Prune(ctx context.Context, plan *Plan) (*Pruned, error) {
+	if d.readOnly != nil {
+		return nil, fmt.Errorf("the plugin cache cannot be written: %w", d.readOnly)
+	}
+	release, err := d.clean(ctx)
+	if err != nil {
+		return nil, err
+	}
+	defer release()
+	d.removeLeftovers()
+	now, listing, err := d.plan(ctx, plan.policy)
+	if err != nil {
+		return nil, err
+	}
+	bin, err := os.MkdirTemp(d.tmp(), removedPrefix+"*")
+	if err != nil {
+		return nil, err
+	}
+	pruned, errs := &Pruned{}, []error(nil)
+	for i, r := range now.Remove {
+		if ctx.Err() != nil {
+			errs = append(errs, ctx.Err())
+			break
+		}
+		if !plan.has(r.ID) {
+			continue
+		}
+		if err := d.throw(r.ID, filepath.Join(bin, strconv.Itoa(i))); err != nil {
+			errs = append(errs, named(r.ID, err))
+			continue
+		}
+		pruned.Removed = append(pruned.Removed, r)
+		pruned.Freed += r.Freed
+	}
+	for _, path := range listing.gone {
+		errs = append(errs, os.Remove(path))
+	}
+	release()
+	errs = append(errs, os.RemoveAll(bin))
+	return pruned, errors.Join(errs...)
+}
+
+func (p *Plan) has(id sources.PackageID) bool {
+	return slices.ContainsFunc(p.Remove, func(r Removal) bool { return r.ID == id })
+}
+
+// throw moves a package to bin, and removes what is known of it and what is left
+// empty. The caller keeps everyone else of our kind out.
+func (d *Dir) throw(id sources.PackageID, bin string) error {
+	unlock, err := d.holdTofu(id)
+	if err != nil {
+		return err
+	}
+	defer unlock()
+	if err := rename(d.entry(id), bin); err != nil {
+		return err
+	}
+	return errors.Join(d.forget(id), removeEmpty(filepath.Dir(d.entry(id)), d.root))
+}
+
+// forget removes what is known of a package, and if it was the last of its
+// version what vouched for it.
+func (d *Dir) forget(id sources.PackageID) error {
+	if err := d.forgetRecord(id); err != nil {
+		return err
+	}
+	others, err := os.ReadDir(filepath.Dir(d.entry(id)))
+	if err != nil && !errors.Is(err, fs.ErrNotExist) {
+		return err
+	}
+	for _, other := range others {
+		if !isTofuLock(other) {
+			return nil
+		}
+	}
+	evidence := d.evidencePath(id.Provider, id.Version)
+	return errors.Join(os.RemoveAll(evidence), removeEmpty(filepath.Dir(evidence), filepath.Join(d.opts.State, "evidence")))
+}
+
+func (d *Dir) forgetRecord(id sources.PackageID) error {
+	path := d.recordPath(id)
+	if err := os.Remove(path); err != nil && !errors.Is(err, fs.ErrNotExist) {
+		return err
+	}
+	return removeEmpty(filepath.Dir(path), filepath.Join(d.opts.State, "package"))
+}
+
+// removeEmpty removes dir and those above it, but not top, as far as they are
+// empty.
+func removeEmpty(dir, top string) error {
+	for ; dir != top && len(dir) > len(top); dir = filepath.Dir(dir) {
+		entries, err := os.ReadDir(dir)
+		if errors.Is(err, fs.ErrNotExist) {
+			continue
+		}
+		if err != nil || len(entries) > 0 {
+			return err
+		}
+		if err := os.Remove(dir); err != nil && !errors.Is(err, fs.ErrExist) {
+			return err
+		}
+	}
+	return nil
+}

@@ -1,0 +1,141 @@
+package cachedir
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/larder-cli/larder/sources"
+)
+
+// A Root is a root module that may use packages of the cache.
+type Root struct {
+	Dir       string   `json:"dir"`                // of the module, absolute
+	Providers string   `json:"providers"`          // where its packages are, absolute
+	Packages  []string `json:"packages,omitempty"` // that were last installed for it, by their paths
+	Format    int      `json:"format"`
+
+	file string // the registration; empty if it was found otherwise
+}
+
+// The names that engines use in a root module.
+const (
+	lockFile = ".terraform.lock.hcl"
+	dataDir  = ".terraform"
+)
+
+// Register notes that the root module in the directory dir has the packages ids
+// in its directory providers, so that they are known to be in use as long as the
+// module refers to them. If that cannot be noted, it is a warning.
+func (d *Dir) Register(dir, providers string, ids []sources.PackageID) {
+	if d.readOnly != nil || providers == d.root || len(ids) == 0 {
+		return
+	}
+	r := Root{Format: recordFormat, Dir: dir, Providers: providers}
+	for _, id := range ids {
+		r.Packages = append(r.Packages, id.Path())
+	}
+	slices.Sort(r.Packages)
+	path := filepath.Join(d.opts.State, "roots", nameFor(dir+"\n"+providers)+".json")
+	if old, used, err := readRoot(path); err == nil && r.equal(old) && d.opts.Now().Sub(used) < time.Hour {
+		return
+	}
+	if err := d.writeState(path, r); err != nil {
+		d.warn(fmt.Errorf("registering the root module: %w", err))
+	}
+}
+
+func (r Root) equal(s Root) bool {
+	return r.Dir == s.Dir && r.Providers == s.Providers && slices.Equal(r.Packages, s.Packages)
+}
+
+// maxRoot is more than a registration needs, in bytes.
+const maxRoot = 1 << 20
+
+func readRoot(path string) (r Root, written time.Time, err error) {
+	f, err := os.Open(path)
+	if err != nil {
+		return r, written, err
+	}
+	defer f.Close()
+	info, err := f.Stat()
+	if err != nil {
+		return r, written, err
+	}
+	if err := json.NewDecoder(io.LimitReader(f, maxRoot)).Decode(&r); err != nil {
+		return r, written, err
+	}
+	if r.Format != recordFormat || !filepath.IsAbs(r.Dir) || !filepath.IsAbs(r.Providers) {
+		return r, written, errors.New("not a registration of a root module")
+	}
+	r.file = path
+	return r, info.ModTime(), nil
+}
+
+// registered are the root modules that have been registered. Registrations that
+// make no sense are passed over; gone are the files of the root modules that no
+// longer exist.
+func (d *Dir) registered() (roots []Root, gone []string, err error) {
+	dir := filepath.Join(d.opts.State, "roots")
+	entries, err := os.ReadDir(dir)
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil, nil, nil
+	}
+	for _, e := range entries {
+		if !strings.HasSuffix(e.Name(), ".json") || e.IsDir() {
+			continue
+		}
+		r, _, err := readRoot(filepath.Join(dir, e.Name()))
+		if err != nil {
+			continue
+		}
+		if _, err := os.Stat(r.Dir); errors.Is(err, fs.ErrNotExist) {
+			gone = append(gone, r.file)
+			continue
+		}
+		roots = append(roots, r)
+	}
+	return roots, gone, err
+}
+
+// FindRoots finds what may be root modules in dir and below: directories with a
+// dependency lock file or a directory .terraform. Those that are hidden count,
+// symlinks to directories are not followed. What cannot be read is an error, as
+// it may use anything.
+func FindRoots(ctx context.Context, dir string) ([]Root, error) {
+	dir, err := filepath.Abs(dir)
+	if err != nil {
+		return nil, err
+	}
+	found := map[string]bool{}
+	err = filepath.WalkDir(dir, func(path string, e fs.DirEntry, err error) error {
+		switch {
+		case err != nil:
+			return fmt.Errorf("looking for root modules: %w", err)
+		case ctx.Err() != nil:
+			return ctx.Err()
+		case e.Name() == lockFile:
+			found[filepath.Dir(path)] = true
+		case e.IsDir() && e.Name() == dataDir && path != dir:
+			found[filepath.Dir(path)] = true
+			return fs.SkipDir
+		case e.IsDir() && e.Name() == ".git":
+			return fs.SkipDir
+		}
+		return nil
+	})
+	var roots []Root
+	for dir := range found {
+		roots = append(roots, Root{Dir: dir, Providers: filepath.Join(dir, dataDir, "providers")})
+	}
+	slices.SortFunc(roots, func(a, b Root) int { return strings.Compare(a.Dir, b.Dir) })
+	return roots, err
+}

@@ -1,0 +1,72 @@
+package cachedir
+
+import (
+	"bufio"
+	"os"
+	"path/filepath"
+	"strconv"
+	"strings"
+)
+
+// A mapping is a file that is mapped into memory. The kernel's table of them
+// names file systems otherwise than stat does, so its name has to help.
+type mapping struct {
+	inode uint64
+	name  string
+}
+
+// running are the files that programs run or have mapped.
+type running struct {
+	files  map[file]bool
+	mapped map[mapping]bool
+}
+
+// findRunning looks at the processes that this one may look at.
+func findRunning() (running, string) {
+	r := running{map[file]bool{}, map[mapping]bool{}}
+	processes, err := filepath.Glob("/proc/[0-9]*")
+	if err != nil || len(processes) == 0 {
+		return r, "which packages running programs use cannot be told, as there is no /proc"
+	}
+	for _, process := range processes {
+		if info, err := os.Stat(filepath.Join(process, "exe")); err == nil {
+			inode, device := identity("", info)
+			r.files[file{inode, device}] = true
+		}
+		r.readMaps(filepath.Join(process, "maps"))
+	}
+	return r, ""
+}
+
+// readMaps reads lines of six columns, of which the fifth is the inode and the
+// last the path.
+func (r running) readMaps(path string) {
+	f, err := os.Open(path)
+	if err != nil {
+		return
+	}
+	defer f.Close()
+	for lines := bufio.NewScanner(f); lines.Scan(); {
+		fields := strings.Fields(lines.Text())
+		if len(fields) < 6 {
+			continue
+		}
+		inode, err := strconv.ParseUint(fields[4], 10, 64)
+		if err != nil || inode == 0 {
+			continue
+		}
+		at := strings.TrimSuffix(lines.Text(), " (deleted)")
+		r.mapped[mapping{inode, at[strings.LastIndex(at, "/")+1:]}] = true
+	}
+}
+
+// has reports whether a program runs what an entry holds, or has it mapped.
+func (r running) has(e Entry) bool {
+	for _, m := range e.marks {
+		name := m.Path[strings.LastIndex(m.Path, "/")+1:]
+		if r.files[file{m.Inode, m.Device}] || r.mapped[mapping{m.Inode, name}] {
+			return true
+		}
+	}
+	return false
+}

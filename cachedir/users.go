@@ -1,0 +1,95 @@
+package cachedir
+
+import (
+	"errors"
+	"io/fs"
+	"os"
+	"path"
+	"path/filepath"
+	"slices"
+	"strings"
+
+	"github.com/larder-cli/larder/sources"
+)
+
+// Selections are the versions that a dependency lock file selects.
+type Selections map[sources.Provider]sources.Version
+
+// A LockReader reads the dependency lock file of the root module in dir. Without
+// one there are no selections.
+type LockReader func(dir string) (Selections, error)
+
+// users says which root modules use what.
+type users struct {
+	versions map[string][]string // directories of root modules, by path of the version: all its platforms are used
+	packages map[string][]string // the same by path of the package
+}
+
+// findUsers finds out what the roots refer to in their lock files and their
+// installed packages. Where that cannot be read, what was last installed for a
+// root counts.
+func (d *Dir) findUsers(roots []Root, locked LockReader) users {
+	u := users{map[string][]string{}, map[string][]string{}}
+	real := d.root
+	if r, err := filepath.EvalSymlinks(d.root); err == nil {
+		real = r
+	}
+	for _, r := range roots {
+		selected, lockErr := locked(r.Dir)
+		for p, v := range selected {
+			u.versions[path.Join(p.String(), v.String())] = append(u.versions[path.Join(p.String(), v.String())], r.Dir)
+		}
+		installed, err := below(r.Providers, 5)
+		for _, p := range installed {
+			u.add(p, r.Dir)
+			if target, err := filepath.EvalSymlinks(filepath.Join(r.Providers, filepath.FromSlash(p))); err == nil {
+				if rel, err := filepath.Rel(real, target); err == nil {
+					u.add(filepath.ToSlash(rel), r.Dir)
+				}
+			}
+		}
+		if lockErr != nil || err != nil {
+			for _, p := range r.Packages {
+				u.add(p, r.Dir)
+			}
+		}
+	}
+	return u
+}
+
+func (u users) add(pkg, root string) { u.packages[pkg] = append(u.packages[pkg], root) }
+
+// of are the directories of the root modules that use a package.
+func (u users) of(id sources.PackageID) []string {
+	all := slices.Concat(u.packages[id.Path()], u.versions[path.Dir(id.Path())])
+	slices.Sort(all)
+	return slices.Compact(all)
+}
+
+// below lists what is so many levels below dir, as relative paths with forward
+// slashes. What is not there is no error.
+func below(dir string, levels int) ([]string, error) {
+	entries, err := os.ReadDir(dir)
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil, nil
+	}
+	var paths []string
+	for _, e := range entries {
+		if strings.HasPrefix(e.Name(), ".") {
+			continue
+		}
+		if levels == 1 {
+			paths = append(paths, e.Name())
+			continue
+		}
+		if !e.IsDir() {
+			continue
+		}
+		inner, innerErr := below(filepath.Join(dir, e.Name()), levels-1)
+		err = errors.Join(err, innerErr)
+		for _, p := range inner {
+			paths = append(paths, path.Join(e.Name(), p))
+		}
+	}
+	return paths, err
+}

@@ -1,0 +1,199 @@
+package cachedir
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"runtime"
+	"slices"
+	"strings"
+	"sync"
+	"time"
+
+	"golang.org/x/sync/errgroup"
+
+	"github.com/larder-cli/larder/sources"
+)
+
+// VerifyOptions adjust [Dir.Verify].
+type VerifyOptions struct {
+	// Vouch says how well the signed checksums that are kept with a package
+	// vouch for it, or why they do not. If it is nil, they are not checked.
+	Vouch func(sources.Stored) (sources.Verdict, error)
+
+	// Report is told each time how many of the packages' bytes have been
+	// hashed, one call at a time. It may be nil.
+	Report func(done, of int64)
+}
+
+// A Verification is what was found out by reading everything in a cache.
+type Verification struct {
+	Findings []Finding // by path
+	Packages int       // that were hashed
+	Unknown  int       // of them, those of which there was no record
+	Bytes    int64     // that were hashed
+
+	checked []checked
+}
+
+// checked is an entry that has been hashed.
+type checked struct {
+	Entry
+	fresh record // what it holds; zero if it could not be hashed
+	old   record // what was recorded; zero if nothing was
+}
+
+// Verify hashes every package and compares it with its record and with what
+// vouches for it. It changes nothing, opens no connection, and follows no link.
+func (d *Dir) Verify(ctx context.Context, opts VerifyOptions) (*Verification, error) {
+	listing, err := d.List(ctx, ListOptions{})
+	if err != nil {
+		return nil, err
+	}
+	v := &verifier{Dir: d, opts: opts}
+	v.Findings = listing.Findings
+	var whole []Entry
+	for _, e := range listing.Entries {
+		if e.Target == "" && !hasFinding(listing.Findings, e.ID.Path()) {
+			whole = append(whole, e)
+			v.total += e.bytes()
+		}
+	}
+	g, ctx := errgroup.WithContext(ctx)
+	g.SetLimit(runtime.GOMAXPROCS(0))
+	for _, e := range whole {
+		g.Go(func() error { return v.check(ctx, e) })
+	}
+	if err := g.Wait(); err != nil {
+		return nil, err
+	}
+	slices.SortFunc(v.Findings, func(a, b Finding) int { return strings.Compare(a.Path, b.Path) })
+	return &v.Verification, nil
+}
+
+// hasFinding reports whether there is a finding at path or below.
+func hasFinding(findings []Finding, path string) bool {
+	return slices.ContainsFunc(findings, func(f Finding) bool {
+		return f.Path == path || strings.HasPrefix(f.Path, path+"/")
+	})
+}
+
+// bytes is how many an entry's files hold.
+func (e Entry) bytes() (sum int64) {
+	for _, m := range e.marks {
+		sum += m.Size
+	}
+	return sum
+}
+
+// A verifier hashes entries side by side.
+type verifier struct {
+	*Dir
+	Verification
+	opts  VerifyOptions
+	total int64
+	mu    sync.Mutex
+}
+
+// check hashes an entry and judges it. The error is only that of ctx.
+func (v *verifier) check(ctx context.Context, e Entry) error {
+	times := readTimes(e)
+	fresh, err := hash(ctx, e.Dir)
+	times.restore()
+	if ctx.Err() != nil {
+		return ctx.Err()
+	}
+	c := checked{Entry: e, fresh: fresh}
+	var findings []Finding
+	switch {
+	case errors.Is(err, sources.ErrNotFound) && gone(e.Dir):
+		return nil
+	case err != nil:
+		findings = append(findings, e.finding(Incomplete, "%v", err))
+	default:
+		c.old, findings = v.judge(e, fresh)
+	}
+	v.mu.Lock()
+	defer v.mu.Unlock()
+	v.Findings = append(v.Findings, findings...)
+	v.checked = append(v.checked, c)
+	v.Packages++
+	if c.old.H1 == "" {
+		v.Unknown++
+	}
+	v.Bytes += e.bytes()
+	if v.opts.Report != nil {
+		v.opts.Report(v.Bytes, v.total)
+	}
+	return nil
+}
+
+// judge compares what an entry holds with what is known of it, its record,
+// which is zero if there is none.
+func (v *verifier) judge(e Entry, fresh record) (record, []Finding) {
+	path := v.recordPath(e.ID)
+	r, ok := v.readRecord(path)
+	if !ok {
+		if gone(path) {
+			return record{}, nil
+		}
+		return record{}, []Finding{e.finding(BadRecord, "what is remembered of it makes no sense")}
+	}
+	if r.H1 != fresh.H1 {
+		return r, []Finding{e.finding(Changed, "it is %s, and was stored as %s", fresh.H1, r.H1)}
+	}
+	if err := v.vouched(e.ID, r); err != nil {
+		return r, []Finding{e.finding(BadEvidence, "it was stored as %q, but %v", r.Verdict, err)}
+	}
+	return r, nil
+}
+
+// vouched says why the evidence does not bear out the verdict of a record.
+func (v *verifier) vouched(id sources.PackageID, r record) error {
+	if v.opts.Vouch == nil || r.Verdict < sources.MirrorEvidence {
+		return nil
+	}
+	kept, err := v.Evidence(id.Provider, id.Version)
+	switch {
+	case errors.Is(err, sources.ErrNotFound):
+		return errors.New("what vouched for it is gone")
+	case err != nil:
+		return err
+	case digest(kept) != r.Evidence:
+		return errors.New("what vouched for it has been replaced")
+	}
+	verdict, err := v.opts.Vouch(v.stored(id, v.entry(id), r))
+	if err == nil && verdict < r.Verdict {
+		err = fmt.Errorf("is %q", verdict)
+	}
+	return err
+}
+
+func (e Entry) finding(kind FindingKind, format string, args ...any) Finding {
+	return Finding{Kind: kind, Path: e.ID.Path(), Package: &e.ID, Text: fmt.Sprintf(format, args...)}
+}
+
+// readTimes are when the files of an entry were last read. Verifying is no use,
+// so it is not to look like one.
+func readTimes(e Entry) accessTimes {
+	times := accessTimes{}
+	for _, m := range e.marks {
+		path := filepath.Join(e.Dir, filepath.FromSlash(m.Path))
+		times[path] = lastRead(path)
+	}
+	return times
+}
+
+type accessTimes map[string]time.Time
+
+// restore needs the files' owner. Where somebody else verifies, the packages
+// look as if they had been used.
+func (t accessTimes) restore() {
+	for path, read := range t {
+		if !read.IsZero() && !lastRead(path).Equal(read) {
+			_ = os.Chtimes(path, read, time.Time{})
+		}
+	}
+}
