@@ -26,6 +26,8 @@ import (
 // children are what this test binary does when it is started by a test of its
 // own, given the cache.
 var children = map[string]func(root string) error{
+	"install": childInstall,
+	"prune":   childPrune,
 	"put":     childPut,
 	"replace": childReplace,
 	"tofu":    childTofu,

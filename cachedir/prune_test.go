@@ -1,0 +1,215 @@
+package cachedir_test
+
+import (
+	"context"
+	"errors"
+	"maps"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"runtime"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/larder-cli/larder/cachedir"
+	"github.com/larder-cli/larder/sources"
+)
+
+const day = 24 * time.Hour
+
+// stock fills a cache with versions of the widget, each last used a day before
+// the next.
+func stock(t *testing.T, d *cachedir.Dir, root string, names ...string) {
+	t.Helper()
+	for i, name := range names {
+		id := packageID("example.test/acme/widget", name)
+		s := put(t, d, id, files{executable: strings.Repeat("x", 100_000)})
+		then := time.Now().Add(-time.Duration(len(names)-i)*day - time.Hour)
+		check(t, os.Chtimes(filepath.Join(s.Dir, executable), then, then))
+		record := filepath.Join(root, ".larder", "package", filepath.FromSlash(id.Path())+".json")
+		check(t, os.Chtimes(record, then, then))
+	}
+}
+
+func plan(t *testing.T, d *cachedir.Dir, policy cachedir.Policy) *cachedir.Plan {
+	t.Helper()
+	p, err := d.PlanPrune(context.Background(), policy)
+	check(t, err)
+	return p
+}
+
+func removals(p *cachedir.Plan) string {
+	var names []string
+	for _, r := range p.Remove {
+		names = append(names, r.ID.Version.String())
+	}
+	return strings.Join(names, " ")
+}
+
+func TestPolicies(t *testing.T) {
+	root := t.TempDir()
+	d := open(t, root, cachedir.Options{})
+	stock(t, d, root, "1.0.0", "1.10.0", "1.2.0", "1.3.0")
+	one := list(t, d, cachedir.ListOptions{}).Entries[0].Size
+	user := t.TempDir()
+	files{".terraform.lock.hcl": "example.test/acme/widget 1.0.0"}.unpack(t, user)
+	used := cachedir.ListOptions{Roots: []cachedir.Root{{Dir: user, Providers: filepath.Join(user, "none")}}, Locked: locks}
+	for _, test := range []struct {
+		name   string
+		policy cachedir.Policy
+		want   string
+		reason cachedir.Reason
+	}{
+		{"unused", cachedir.Policy{}, "1.0.0 1.2.0 1.3.0 1.10.0", cachedir.NoUser},
+		{"but one", cachedir.Policy{ListOptions: used}, "1.2.0 1.3.0 1.10.0", cachedir.NoUser},
+		{"all", cachedir.Policy{ListOptions: used, All: true, KeepLast: 3}, "1.0.0", cachedir.Everything},
+		{"older", cachedir.Policy{OlderThan: 2 * day}, "1.0.0 1.2.0 1.10.0", cachedir.TooOld},
+		{"older, used", cachedir.Policy{ListOptions: used, OlderThan: 2 * day}, "1.2.0 1.10.0", cachedir.TooOld},
+		{"last", cachedir.Policy{KeepLast: 2}, "1.0.0 1.2.0", cachedir.NoUser},
+		{"older, last", cachedir.Policy{OlderThan: 3 * day, KeepLast: 1}, "1.0.0", cachedir.TooOld},
+		{"size", cachedir.Policy{MaxSize: 2 * one}, "1.0.0 1.10.0", cachedir.TooMuch},
+		{"size, rounded", cachedir.Policy{MaxSize: 2*one - 1}, "1.0.0 1.2.0 1.10.0", cachedir.TooMuch},
+		{"size, used", cachedir.Policy{ListOptions: used, MaxSize: 3 * one}, "1.10.0", cachedir.TooMuch},
+		{"small enough", cachedir.Policy{MaxSize: 4 * one}, "", ""},
+		{"older or size", cachedir.Policy{OlderThan: 4 * day, MaxSize: 3 * one}, "1.0.0", cachedir.TooOld},
+	} {
+		t.Run(test.name, func(t *testing.T) {
+			p := plan(t, d, test.policy)
+			if removals(p) != test.want || p.Freed != int64(len(p.Remove))*one || p.Size != 4*one {
+				t.Errorf("removes %s of %d bytes", removals(p), p.Freed)
+			}
+			if len(p.Remove)+p.Used+p.Recent != 4 {
+				t.Errorf("keeps %d in use and %d others", p.Used, p.Recent)
+			}
+			for _, r := range p.Remove {
+				if r.Reason != test.reason {
+					t.Errorf("%s: %s", r.ID, r.Reason)
+				}
+			}
+		})
+	}
+}
+
+// What goes leaves nothing behind, and what stays is as it was.
+func TestPrune(t *testing.T) {
+	root := t.TempDir()
+	d := open(t, root, cachedir.Options{})
+	stock(t, d, root, "1.0.0", "1.2.0")
+	other := packageID("foreign.test/acme/gadget", "1.0.0")
+	gadget := files{"terraform-provider-gadget": "x"}
+	gadget.unpack(t, filepath.Join(root, filepath.FromSlash(other.Path())))
+	elsewhere := widgetFiles.unpack(t, t.TempDir())
+	linked := filepath.Join(root, "linked.test", "acme", "widget", "1.0.0", "linux_arm64")
+	check(t, os.MkdirAll(filepath.Dir(linked), 0o755))
+	check(t, os.Symlink(elsewhere, linked))
+	vanished := filepath.Join(t.TempDir(), "vanished")
+	d.Register(vanished, filepath.Join(vanished, ".terraform"), []sources.PackageID{other})
+
+	p := plan(t, d, cachedir.Policy{KeepLast: 1, All: true})
+	if removals(p) != "1.0.0" {
+		t.Fatalf("removes %s", removals(p))
+	}
+	p = plan(t, d, cachedir.Policy{})
+	p.Remove = slices.DeleteFunc(p.Remove, func(r cachedir.Removal) bool { return r.ID.Version.String() == "1.2.0" })
+	pruned, err := d.Prune(context.Background(), p)
+	check(t, err)
+	if len(pruned.Removed) != 3 || pruned.Freed == 0 {
+		t.Errorf("pruned %+v", pruned)
+	}
+	sameTree(t, elsewhere, widgetFiles)
+	nothingStaged(t, root)
+	names := slices.DeleteFunc(slices.Collect(maps.Keys(tree(t, root))), func(name string) bool {
+		return strings.HasPrefix(name, ".larder/lock/")
+	})
+	slices.Sort(names)
+	version := "example.test/acme/widget/1.2.0"
+	want := []string{
+		".larder/cache.lock",
+		".larder/evidence/" + version + "/SHA256SUMS", ".larder/evidence/" + version + "/SHA256SUMS.sig",
+		".larder/evidence/" + version + "/keys.json", ".larder/evidence/" + version + "/origin",
+		".larder/gate.lock",
+		".larder/package/" + version + "/linux_arm64.json",
+		"example.test/acme/widget/1.0.0/linux_arm64.lock", // somebody may be waiting for it
+		version + "/linux_arm64.lock", version + "/linux_arm64/" + executable,
+	}
+	slices.Sort(want)
+	if !slices.Equal(names, want) {
+		t.Errorf("left\n%s\nwant\n%s", strings.Join(names, "\n"), strings.Join(want, "\n"))
+	}
+	for _, dir := range []string{"foreign.test", "linked.test"} {
+		if _, err := os.Lstat(filepath.Join(root, dir)); !errors.Is(err, os.ErrNotExist) {
+			t.Errorf("%s is left: %v", dir, err)
+		}
+	}
+}
+
+// A package that has found a user since the plan was made stays.
+func TestPruneChecksAgain(t *testing.T) {
+	root := t.TempDir()
+	d := open(t, root, cachedir.Options{Link: sources.LinkSymlink})
+	s := put(t, d, widget, widgetFiles)
+	p := plan(t, d, cachedir.Policy{})
+	r := rootModule(t, d, s)
+	d.Register(r.Dir, r.Providers, []sources.PackageID{widget})
+	pruned, err := d.Prune(context.Background(), p)
+	check(t, err)
+	if len(p.Remove) != 1 || len(pruned.Removed) != 0 {
+		t.Errorf("planned %s, pruned %+v", removals(p), pruned.Removed)
+	}
+	sameTree(t, s.Dir, widgetFiles)
+}
+
+// Nothing goes while somebody uses the cache, and whoever comes then waits until
+// what goes has gone.
+func TestPruneWaits(t *testing.T) {
+	root := t.TempDir()
+	d := open(t, root, cachedir.Options{})
+	put(t, d, widget, widgetFiles)
+	release, err := d.Use(context.Background())
+	check(t, err)
+	again, err := d.Use(context.Background())
+	check(t, err)
+	p := plan(t, d, cachedir.Policy{})
+	hasty := open(t, root, cachedir.Options{LockTimeout: 30 * time.Millisecond})
+	if _, err := hasty.Prune(context.Background(), p); !errors.Is(err, cachedir.ErrLockTimeout) {
+		t.Errorf("pruned while in use: %v", err)
+	}
+	release()
+	release()
+	if _, err := hasty.Prune(context.Background(), p); !errors.Is(err, cachedir.ErrLockTimeout) {
+		t.Errorf("pruned while still in use: %v", err)
+	}
+	again()
+	if _, err := hasty.Prune(context.Background(), p); err != nil {
+		t.Error(err)
+	}
+}
+
+// A package that a program runs stays, even if all are to go.
+func TestRunningStays(t *testing.T) {
+	if runtime.GOOS != "linux" {
+		t.Skip("which packages are running is known on Linux only")
+	}
+	sleep, err := exec.LookPath("sleep")
+	check(t, err)
+	program, err := os.ReadFile(sleep)
+	check(t, err)
+	root := t.TempDir()
+	d := open(t, root, cachedir.Options{})
+	put(t, d, packageID("example.test/acme/widget", "1.3.0"), widgetFiles)
+	s := put(t, d, widget, files{executable: string(program)})
+	exe := filepath.Join(s.Dir, executable)
+	check(t, os.Chmod(exe, 0o755))
+	cmd := exec.Command(exe, "60")
+	cmd.Args[0] = sleep // by which some programs know what they are
+	if err := cmd.Start(); err != nil {
+		t.Skip("cannot run it: ", err)
+	}
+	defer func() { cmd.Process.Kill(); cmd.Wait() }()
+	p := plan(t, d, cachedir.Policy{All: true})
+	if removals(p) != "1.3.0" || p.Running != 1 {
+		t.Errorf("removes %s, %d running", removals(p), p.Running)
+	}
+}

@@ -1,0 +1,181 @@
+package cachedir_test
+
+import (
+	"context"
+	"errors"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/larder-cli/larder/cachedir"
+	"github.com/larder-cli/larder/sources"
+)
+
+func verify(t testing.TB, d *cachedir.Dir, opts cachedir.VerifyOptions) *cachedir.Verification {
+	t.Helper()
+	v, err := d.Verify(context.Background(), opts)
+	check(t, err)
+	return v
+}
+
+// vouching says of the evidence what delivery says of it.
+func vouching(s sources.Stored) (sources.Verdict, error) {
+	if s.Signed == nil || string(s.Signed.Signature) != "signature" {
+		return 0, errors.New("the signature is wrong")
+	}
+	return sources.SelfSigned, nil
+}
+
+// alter changes a file in such a way that nobody sees it without reading it.
+func alter(t testing.TB, path, text string) {
+	t.Helper()
+	info, err := os.Stat(path)
+	check(t, err)
+	if info.Size() != int64(len(text)) {
+		t.Fatalf("%s has %d bytes", path, info.Size())
+	}
+	f, err := os.OpenFile(path, os.O_WRONLY, 0)
+	check(t, err)
+	_, err = f.WriteString(text)
+	check(t, errors.Join(err, f.Close(), os.Chtimes(path, info.ModTime(), info.ModTime())))
+}
+
+func TestVerifyFinds(t *testing.T) {
+	evidence := ".larder/evidence/example.test/acme/widget/1.2.0"
+	record := ".larder/package/" + widget.Path() + ".json"
+	for _, test := range []struct {
+		name  string
+		spoil func(t *testing.T, root, entry string)
+		vouch func(sources.Stored) (sources.Verdict, error)
+		want  []string
+		now   []string // once repaired
+	}{
+		{name: "nothing", spoil: func(*testing.T, string, string) {}, vouch: vouching},
+		{name: "one changed byte", spoil: func(t *testing.T, _, entry string) {
+			alter(t, filepath.Join(entry, executable), "the Provider")
+		}, want: []string{"changed package " + widget.Path()}},
+		{name: "replaced", spoil: func(t *testing.T, _, entry string) {
+			files{executable: "another provider"}.unpack(t, entry)
+		}, want: []string{"changed package " + widget.Path()}},
+		{name: "touched", spoil: func(t *testing.T, _, entry string) { age(t, filepath.Join(entry, executable)) }},
+		{name: "never recorded", spoil: func(t *testing.T, root, _ string) {
+			check(t, os.RemoveAll(filepath.Join(root, ".larder")))
+		}},
+		{name: "record broken", spoil: func(t *testing.T, root, _ string) {
+			check(t, os.WriteFile(filepath.Join(root, record), []byte("{}"), 0o644))
+		}, want: []string{"broken record " + widget.Path()}},
+		{name: "evidence gone", spoil: func(t *testing.T, root, _ string) {
+			check(t, os.RemoveAll(filepath.Join(root, evidence)))
+		}, vouch: vouching, want: []string{"broken evidence " + widget.Path()}},
+		{name: "evidence replaced", spoil: func(t *testing.T, root, _ string) {
+			check(t, os.WriteFile(filepath.Join(root, evidence, "SHA256SUMS"), []byte("others"), 0o644))
+		}, vouch: vouching, want: []string{"broken evidence " + widget.Path()}},
+		{name: "signature wrong", spoil: func(t *testing.T, root, _ string) {
+			check(t, os.WriteFile(filepath.Join(root, evidence, "SHA256SUMS.sig"), []byte("forged"), 0o644))
+		}, vouch: vouching, want: []string{"broken evidence " + widget.Path()}},
+		{name: "verdict too good", spoil: func(*testing.T, string, string) {},
+			vouch: func(sources.Stored) (sources.Verdict, error) { return sources.MirrorEvidence, nil },
+			want:  []string{"broken evidence " + widget.Path()}},
+		{name: "executable gone", spoil: func(t *testing.T, _, entry string) {
+			check(t, os.Remove(filepath.Join(entry, executable)))
+		}, want: []string{"incomplete package " + widget.Path()}},
+		{name: "foreign", spoil: func(t *testing.T, root, _ string) { files{"lost": "x"}.unpack(t, root) },
+			want: []string{"foreign file lost"}},
+		{name: "dangling", spoil: func(t *testing.T, root, _ string) {
+			check(t, os.Symlink("nowhere", filepath.Join(root, "dangling.test")))
+		}, want: []string{"dangling link dangling.test"}},
+	} {
+		t.Run(test.name, func(t *testing.T) {
+			root := t.TempDir()
+			soon := func() time.Time { return time.Now().Add(time.Minute) } // when times of files have settled
+			s := put(t, open(t, root, cachedir.Options{}), widget, widgetFiles)
+			test.spoil(t, root, s.Dir)
+			d := open(t, root, cachedir.Options{Now: soon})
+			opts := cachedir.VerifyOptions{Vouch: test.vouch}
+			v := verify(t, d, opts)
+			if got := found(v.Findings); !slices.Equal(got, test.want) {
+				t.Fatalf("found %q, want %q", got, test.want)
+			}
+			before := regular(t, root)
+			mended, err := d.Repair(context.Background(), v)
+			check(t, err)
+			for _, m := range mended {
+				if m.Err != nil {
+					t.Errorf("%s: %v", m.Finding, m.Err)
+				}
+			}
+			if left := verify(t, d, opts).Findings; len(left) > 0 {
+				t.Errorf("still there: %v", left)
+			}
+			after := regular(t, root)
+			for name, text := range before {
+				if !strings.HasPrefix(name, ".larder/") && after[name] != text && !aside(after, name, text) {
+					t.Errorf("%s is lost", name)
+				}
+			}
+			got, err := d.Get(context.Background(), widget)
+			if errors.Is(err, sources.ErrNotFound) && aside(after, widget.Path()+"/LICENSE", widgetFiles["LICENSE"]) {
+				return
+			}
+			check(t, err)
+			if got.H1 != s.H1 || len(mended) > 0 && mended[0].Do == cachedir.Lowered && got.Verdict != sources.Unverified {
+				t.Errorf("it is %+v after having been %s", got, mended[0].Do)
+			}
+		})
+	}
+}
+
+// regular is tree without symlinks.
+func regular(t testing.TB, dir string) files {
+	t.Helper()
+	got := files{}
+	check(t, filepath.WalkDir(dir, func(path string, e os.DirEntry, err error) error {
+		if err != nil || !e.Type().IsRegular() {
+			return err
+		}
+		data, err := os.ReadFile(path)
+		rel, _ := filepath.Rel(dir, path)
+		got[filepath.ToSlash(rel)] = string(data)
+		return err
+	}))
+	return got
+}
+
+// aside reports whether a file is among what was set aside.
+func aside(all files, name, text string) bool {
+	for at, got := range all {
+		if strings.HasPrefix(at, ".larder/aside/") && strings.HasSuffix(at, "/"+name) && got == text {
+			return true
+		}
+	}
+	return false
+}
+
+// To verify or repair a package is not to use it.
+func TestVerifyIsNoUse(t *testing.T) {
+	root := t.TempDir()
+	d := open(t, root, cachedir.Options{})
+	stock(t, d, root, "1.0.0")
+	foreign := packageID("example.test/acme/widget", "2.0.0")
+	dir := files{executable: "x"}.unpack(t, filepath.Join(root, filepath.FromSlash(foreign.Path())))
+	then := time.Now().Add(-48 * time.Hour)
+	check(t, os.Chtimes(dir, then, then))
+	before := list(t, d, cachedir.ListOptions{}).Entries
+	v := verify(t, d, cachedir.VerifyOptions{})
+	if v.Packages != 2 || v.Unknown != 1 || v.Bytes != 100_001 {
+		t.Errorf("verified %+v", v)
+	}
+	_, err := d.Repair(context.Background(), v)
+	check(t, err)
+	for i, e := range list(t, d, cachedir.ListOptions{}).Entries {
+		if !e.Used.Equal(before[i].Used) {
+			t.Errorf("%s was last used %s, now %s", e.ID, before[i].Used, e.Used)
+		}
+		if e.H1 == "" {
+			t.Errorf("what was hashed of %s is not remembered", e.ID)
+		}
+	}
+}
