@@ -55,7 +55,7 @@ func (d *Dir) holdTofu(id sources.PackageID) (unlock func(), err error) {
 	}
 	f.Close()
 	if err == nil {
-		err = errors.New("OpenTofu is about to use it")
+		err = errors.New("it is locked by OpenTofu")
 	}
 	return nil, err
 }

@@ -24,7 +24,7 @@ func newApp(out *output) *cli.App {
 		Name:                      "larder",
 		Usage:                     "keep Terraform and OpenTofu providers at hand",
 		Flags:                     globalFlags(),
-		Commands:                  []*cli.Command{installCommand(out), versionCommand(out), helpCommand()},
+		Commands:                  []*cli.Command{installCommand(out), cacheCommand(out), versionCommand(out), helpCommand()},
 		HideVersion:               true,
 		HideHelpCommand:           true,
 		Writer:                    out.stdout,
@@ -36,12 +36,20 @@ func newApp(out *output) *cli.App {
 	}
 	app.Flags = append(app.Flags, cli.HelpFlag, &cli.BoolFlag{Name: "version", Usage: "tell which larder this is"})
 	app.CustomAppHelpTemplate = verbatim(appHelp(app))
-	for _, cmd := range app.Commands {
-		cmd.OnUsageError = onUsageError
-		cmd.CustomHelpTemplate = verbatim(commandHelp(cmd))
-		cmd.Flags = append(cmd.Flags, globalFlags()...)
-	}
+	complete("", app.Commands)
 	return app
+}
+
+// complete gives commands what all have. The parent is the command that they
+// are commands of, if any.
+func complete(parent string, commands []*cli.Command) {
+	for _, cmd := range commands {
+		path := strings.TrimSpace(parent + " " + cmd.Name)
+		cmd.OnUsageError = onUsageError
+		cmd.CustomHelpTemplate = verbatim(commandHelp(path, cmd))
+		cmd.Flags = append(cmd.Flags, globalFlags()...)
+		complete(path, cmd.Subcommands)
+	}
 }
 
 // verbatim is a template that yields text.
@@ -70,6 +78,7 @@ func globalFlags() []cli.Flag {
 		&cli.StringFlag{Category: globalCategory, Name: "engine", Usage: "`ENGINE` whose defaults apply: auto, terraform or tofu", Value: "auto"},
 		&cli.BoolFlag{Category: globalCategory, Name: "offline", Usage: "open no connection"},
 		&cli.IntFlag{Category: globalCategory, Name: "jobs", Usage: "install `N` providers at once; 16 unless told otherwise"},
+		&cli.DurationFlag{Category: globalCategory, Name: "lock-timeout", Usage: "wait for others no longer than a `TIME` such as 5m"},
 		&cli.StringFlag{Category: globalCategory, Name: "link", Usage: "`HOW` to install: auto, hardlink, symlink, reflink or copy", Value: "auto"},
 		&cli.BoolFlag{Category: globalCategory, Name: "json", Usage: "write events and results as JSON lines"},
 		&cli.BoolFlag{Category: globalCategory, Name: "quiet", Usage: "write results and errors alone"},
@@ -94,7 +103,7 @@ func flag[T any](c *cli.Context, name string) T {
 // noArguments refuses what stands after the flags of a command that takes none.
 func noArguments(c *cli.Context) error {
 	if c.Args().Present() {
-		return usageError{fmt.Errorf("%s takes no arguments: %s", c.Command.Name, strings.Join(c.Args().Slice(), " "))}
+		return usageError{fmt.Errorf("%s takes no arguments: %s", commandPath(c.Command), strings.Join(c.Args().Slice(), " "))}
 	}
 	return nil
 }

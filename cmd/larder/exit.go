@@ -10,6 +10,7 @@ const (
 	exitDone        = 0
 	exitFailed      = 1
 	exitUsage       = 2
+	exitFound       = 3
 	exitInterrupted = 130
 )
 
@@ -21,6 +22,7 @@ func (e usageError) Unwrap() error { return e.error }
 // status is the exit status that tells of err.
 func status(ctx context.Context, err error) int {
 	var usage usageError
+	var found foundError
 	switch {
 	case err == nil:
 		return exitDone
@@ -28,6 +30,8 @@ func status(ctx context.Context, err error) int {
 		return exitInterrupted
 	case errors.As(err, &usage):
 		return exitUsage
+	case errors.As(err, &found):
+		return exitFound
 	default:
 		return exitFailed
 	}

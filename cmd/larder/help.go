@@ -21,20 +21,32 @@ func helpCommand() *cli.Command {
 }
 
 func help(c *cli.Context) error {
-	topic := c.Args().First()
+	topic := strings.Join(c.Args().Slice(), " ")
+	cmd := find(c.App.Commands, c.Args().Slice())
 	switch {
-	case c.NArg() > 1:
-		return usageError{fmt.Errorf("help is about one command at a time: %s", strings.Join(c.Args().Slice(), " "))}
 	case topic == "":
 		fmt.Fprint(c.App.Writer, appHelp(c.App))
 	case topic == "flags":
 		fmt.Fprint(c.App.Writer, flagsHelp())
-	case c.App.Command(topic) != nil:
-		fmt.Fprint(c.App.Writer, commandHelp(c.App.Command(topic)))
+	case cmd != nil:
+		fmt.Fprint(c.App.Writer, commandHelp(topic, cmd))
 	default:
 		return unknownCommand(topic)
 	}
 	return nil
+}
+
+// find is the command that is so written.
+func find(commands []*cli.Command, path []string) *cli.Command {
+	var cmd *cli.Command
+	for _, name := range path {
+		i := slices.IndexFunc(commands, func(c *cli.Command) bool { return c.Name == name })
+		if i < 0 {
+			return nil
+		}
+		cmd, commands = commands[i], commands[i].Subcommands
+	}
+	return cmd
 }
 
 func appHelp(app *cli.App) string {
@@ -48,14 +60,21 @@ func appHelp(app *cli.App) string {
 	b.WriteString("\nFlags of every command, before it or after it:\n\n")
 	b.WriteString(flagNames(globalFlags()))
 	b.WriteString("\n\"larder help COMMAND\" and \"larder help flags\" tell more.\n" +
-		"Exit status: 0 done, 1 failed, 2 used wrongly, 130 interrupted.\n")
+		"Exit status: 0 done, 1 failed, 2 used wrongly, 3 found wrong, 130 interrupted.\n")
 	return b.String()
 }
 
-func commandHelp(cmd *cli.Command) string {
+func commandHelp(path string, cmd *cli.Command) string {
 	var b strings.Builder
-	usage := strings.TrimSpace(cmd.Name + " " + cmd.ArgsUsage)
-	fmt.Fprintf(&b, "larder %s - %s\n\nUsage: larder %s\n\n", cmd.Name, cmd.Usage, usage)
+	usage := strings.TrimSpace(path + " " + cmd.ArgsUsage)
+	fmt.Fprintf(&b, "larder %s - %s\n\nUsage: larder %s\n\n", path, cmd.Usage, usage)
+	rows := [][2]string{}
+	for _, sub := range cmd.Subcommands {
+		rows = append(rows, [2]string{sub.Name, sub.Usage})
+	}
+	if len(rows) > 0 {
+		b.WriteString(table(rows) + "\n")
+	}
 	if own := flagTable(ownFlags(cmd)); own != "" {
 		b.WriteString(own + "\n")
 	}

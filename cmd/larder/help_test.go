@@ -14,10 +14,13 @@ func TestHelpFitsAScreen(t *testing.T) {
 	topics := []string{"", "flags"}
 	for _, cmd := range newApp(newOutput(nil, nil)).Commands {
 		topics = append(topics, cmd.Name)
+		for _, sub := range cmd.Subcommands {
+			topics = append(topics, cmd.Name+" "+sub.Name)
+		}
 	}
 	for _, topic := range topics {
 		var stdout, stderr bytes.Buffer
-		args := []string{"larder", "help", topic}
+		args := append([]string{"larder", "help"}, strings.Fields(topic)...)
 		if status := run(context.Background(), args, &stdout, &stderr); status != 0 || stderr.Len() > 0 {
 			t.Fatalf("help %s: exit status %d, stderr: %s", topic, status, &stderr)
 		}

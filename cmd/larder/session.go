@@ -8,6 +8,7 @@ import (
 	"os"
 	"path/filepath"
 	"sync"
+	"time"
 
 	"github.com/urfave/cli/v2"
 
@@ -65,6 +66,8 @@ type globals struct {
 	link     sources.LinkMode
 	offline  bool
 	paranoid bool
+
+	lockTimeout time.Duration
 }
 
 // newSession reads the global flags.
@@ -122,6 +125,8 @@ func (s *session) readFlags(c *cli.Context) error {
 		jobs:    flag[int](c, "jobs"),
 		link:    sources.LinkMode(flag[string](c, "link")),
 		offline: flag[bool](c, "offline"),
+
+		lockTimeout: flag[time.Duration](c, "lock-timeout"),
 	}
 	s.engine, s.configFile = flag[string](c, "engine"), flag[string](c, "config")
 	s.out.json = flag[bool](c, "json")
@@ -143,6 +148,9 @@ func (s *session) readFlags(c *cli.Context) error {
 	}
 	if s.flags.noCache && s.flags.cache != "" {
 		return usageError{fmt.Errorf("--cache and --no-cache exclude each other")}
+	}
+	if s.flags.lockTimeout < 0 {
+		return usageError{fmt.Errorf("--lock-timeout is not less than 0, as is %s", s.flags.lockTimeout)}
 	}
 	if s.flags.jobs < 0 {
 		return usageError{fmt.Errorf("--jobs is a number greater than 0, not %d", s.flags.jobs)}

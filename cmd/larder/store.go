@@ -79,9 +79,10 @@ func (s *session) cacheOptions() cachedir.Options {
 		Link:     s.flags.link,
 		Paranoid: s.flags.paranoid,
 		Waiting: func(h cachedir.Holder) {
-			s.out.say(normal, "waiting for %v", h)
+			s.out.say(normal, "waiting for %s", waitingFor(h))
 		},
-		Warn: func(err error) { s.out.warn("%v", err) },
+		LockTimeout: s.flags.lockTimeout,
+		Warn:        func(err error) { s.out.warn("%v", err) },
 	}
 }
 

@@ -3,6 +3,7 @@ package main
 import (
 	"fmt"
 	"regexp"
+	"strings"
 
 	"github.com/urfave/cli/v2"
 
@@ -17,10 +18,13 @@ func unknownCommand(name string) error {
 func onUsageError(c *cli.Context, err error, isSubcommand bool) error {
 	topic := "flags"
 	if isSubcommand {
-		topic = c.Command.Name
+		topic = commandPath(c.Command)
 	}
 	return usageError{sources.WithHint(reword(err), "see larder help %s", topic)}
 }
+
+// commandPath is how a command is written, without larder.
+func commandPath(cmd *cli.Command) string { return strings.TrimPrefix(cmd.HelpName, "larder ") }
 
 // rewordings are the flag package's complaints, and ours.
 var rewordings = []struct {

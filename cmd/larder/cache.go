@@ -1,0 +1,177 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+
+	"github.com/urfave/cli/v2"
+
+	"github.com/larder-cli/larder/cachedir"
+	"github.com/larder-cli/larder/installer/lockfile"
+)
+
+func cacheCommand(out *output) *cli.Command {
+	return &cli.Command{
+		Name:      "cache",
+		Usage:     "look after the plugin cache",
+		ArgsUsage: "COMMAND [FLAG...]",
+		Description: "Works on any plugin cache, whoever filled it, while others install from it.\n" +
+			"\"larder help cache COMMAND\" tells more.",
+		Subcommands: []*cli.Command{
+			cachePathCommand(out), cacheListCommand(out), cacheStatsCommand(out),
+			cacheVerifyCommand(out), cacheRepairCommand(out), cachePruneCommand(out),
+		},
+		HideHelpCommand: true,
+		Action: func(c *cli.Context) error {
+			if c.Args().Present() {
+				return unknownCommand("cache " + c.Args().First())
+			}
+			return usageError{errors.New("cache needs a command: path, list, stats, verify, repair or prune")}
+		},
+	}
+}
+
+func cachePathCommand(out *output) *cli.Command {
+	return &cli.Command{
+		Name:  "path",
+		Usage: "tell where the plugin cache is",
+		Action: func(c *cli.Context) error {
+			if err := noArguments(c); err != nil {
+				return err
+			}
+			k, err := newKeeper(c, out)
+			if err != nil {
+				return err
+			}
+			out.result("cache", struct {
+				Path string `json:"path"`
+			}{k.path}, "%s", k.path)
+			return nil
+		},
+	}
+}
+
+// A keeper looks after the plugin cache.
+type keeper struct {
+	*rootModule
+	path  string
+	cache *cachedir.Dir // nil if there is none yet
+}
+
+// newKeeper finds out where the cache is, and makes none.
+func newKeeper(c *cli.Context, out *output) (*keeper, error) {
+	s, err := newSession(c, out)
+	if err != nil {
+		return nil, err
+	}
+	if s.flags.noCache {
+		return nil, usageError{errors.New("--no-cache leaves no cache to look after")}
+	}
+	m, err := s.root(c.Context, s.dir, out)
+	if err != nil {
+		return nil, err
+	}
+	k := &keeper{rootModule: m, path: m.cacheRoot()}
+	if k.path == "" {
+		return nil, errors.New("there is no place for a plugin cache")
+	}
+	return k, nil
+}
+
+// openCache opens the cache, if there is one. It says so if not.
+func openCache(c *cli.Context, out *output) (*keeper, error) {
+	k, err := newKeeper(c, out)
+	if err != nil {
+		return nil, err
+	}
+	if _, err := os.Stat(k.path); errors.Is(err, fs.ErrNotExist) {
+		out.say(normal, "there is no plugin cache in %s yet", k.path)
+		return k, nil
+	}
+	k.cache, err = cachedir.Open(k.path, k.cacheOptions())
+	return k, err
+}
+
+// rootsFlag is for those commands that must know who uses what.
+func rootsFlag() cli.Flag {
+	return &cli.StringSliceFlag{Name: "roots", Usage: "count root modules in `DIR` and below too; may be repeated"}
+}
+
+// use is who uses the cache, as far as it is known or can be found below the
+// directories of the flag.
+func (k *keeper) use(c *cli.Context) (cachedir.ListOptions, error) {
+	opts := cachedir.ListOptions{Locked: selections}
+	for _, dir := range c.StringSlice("roots") {
+		found, err := k.findRoots(c.Context, dir)
+		if err != nil {
+			return opts, err
+		}
+		opts.Roots = append(opts.Roots, found...)
+	}
+	return opts, nil
+}
+
+func (k *keeper) findRoots(ctx context.Context, dir string) ([]cachedir.Root, error) {
+	k.out.say(verbose, "looking for root modules in %s", dir)
+	return cachedir.FindRoots(ctx, absolute(k.dir, dir))
+}
+
+// selections are the versions that the lock file in dir selects.
+func selections(dir string) (cachedir.Selections, error) {
+	file, ds := lockfile.Read(filepath.Join(dir, lockfile.Name))
+	if err := ds.Err(); err != nil {
+		return nil, err
+	}
+	selected := cachedir.Selections{}
+	for _, e := range file.Entries() {
+		selected[e.Provider] = e.Version
+	}
+	return selected, nil
+}
+
+// cachedPackage is a package in the cache, in JSON.
+type cachedPackage struct {
+	Provider string   `json:"provider"`
+	Version  string   `json:"version"`
+	Platform string   `json:"platform"`
+	Size     int64    `json:"size"`
+	Freed    int64    `json:"freed"`
+	Used     string   `json:"used,omitempty"`
+	Roots    []string `json:"roots"`
+	Linked   bool     `json:"linked"`
+	Verdict  string   `json:"verdict"`
+	Evidence bool     `json:"evidence"`
+	H1       string   `json:"h1,omitempty"`
+	Origin   string   `json:"origin,omitempty"`
+	Target   string   `json:"target,omitempty"`
+}
+
+func cached(e cachedir.Entry) cachedPackage {
+	p := cachedPackage{
+		Provider: e.ID.Provider.String(), Version: e.ID.Version.String(), Platform: e.ID.Platform.String(),
+		Size: e.Size, Freed: e.Freed, Roots: append([]string{}, e.Roots...), Linked: e.Linked,
+		Verdict: e.Verdict.String(), Evidence: e.Evidence, H1: string(e.H1), Origin: e.Origin, Target: e.Target,
+	}
+	if !e.Used.IsZero() {
+		p.Used = e.Used.UTC().Format("2006-01-02T15:04:05Z")
+	}
+	return p
+}
+
+// waitingFor says whom we wait for.
+func waitingFor(h cachedir.Holder) string {
+	what := "the lock of " + h.ID.String()
+	switch {
+	case h.ID.Version.String() == "" && h.PID == 0:
+		return "until nothing is installed from the plugin cache"
+	case h.ID.Version.String() == "":
+		what = "the plugin cache, which is being cleaned"
+	case h.PID == 0:
+		return what
+	}
+	return fmt.Sprintf("%s by process %d on %s since %s", what, h.PID, h.Host, h.Since.Local().Format("15:04:05"))
+}

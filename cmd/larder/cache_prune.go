@@ -1,0 +1,168 @@
+package main
+
+import (
+	"bufio"
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"strings"
+	"time"
+
+	"github.com/urfave/cli/v2"
+
+	"github.com/larder-cli/larder/cachedir"
+	"github.com/larder-cli/larder/sources"
+)
+
+func cachePruneCommand(out *output) *cli.Command {
+	return &cli.Command{
+		Name:      "prune",
+		ArgsUsage: "[FLAG...]",
+		Usage:     "remove packages from the plugin cache that nothing uses",
+		Description: "Root modules are known once larder has installed in them. They use what their\n" +
+			"lock files select and what is in their .terraform. Packages that a program runs\n" +
+			"stay. With limits, only what exceeds --older-than or --max-size goes.",
+		Flags: []cli.Flag{
+			rootsFlag(),
+			&cli.StringFlag{Name: "older-than", Usage: "only what has not been used for an `AGE`, such as 30d"},
+			&cli.StringFlag{Name: "max-size", Usage: "the least recently used, down to a `SIZE` such as 20G"},
+			&cli.IntFlag{Name: "keep-last", Usage: "keep the `N` newest versions of each provider"},
+			&cli.BoolFlag{Name: "all", Usage: "let go what root modules use too"},
+			&cli.BoolFlag{Name: "yes", Aliases: []string{"y"}, Usage: "do not ask"},
+			&cli.BoolFlag{Name: "dry-run", Usage: "tell what would go, and remove nothing"},
+		},
+		Action: func(c *cli.Context) error { return cachePrune(c, out) },
+	}
+}
+
+func cachePrune(c *cli.Context, out *output) error {
+	policy, err := readPolicy(c)
+	if err != nil {
+		return err
+	}
+	asks := !c.Bool("yes") && !c.Bool("dry-run")
+	if asks && (out.json || flag[bool](c, "json") || terminalWidth(os.Stdin) == 0 || terminalWidth(out.stderr) == 0) {
+		return usageError{errors.New("without a terminal to ask on, --yes or --dry-run is needed")}
+	}
+	k, err := openCache(c, out)
+	if err != nil || k.cache == nil {
+		return err
+	}
+	if policy.ListOptions, err = k.use(c); err != nil {
+		return err
+	}
+	plan, err := k.cache.PlanPrune(c.Context, policy)
+	if err != nil {
+		return err
+	}
+	if err := worthwhile(plan, policy); err != nil {
+		return err
+	}
+	if !c.Bool("yes") {
+		k.removals(plan.Remove, !asks)
+	}
+	k.tellPlan(plan, policy)
+	if c.Bool("dry-run") || len(plan.Remove) == 0 {
+		return nil
+	}
+	if asks {
+		if yes, err := k.ask(c.Context, "remove "+count(len(plan.Remove), "package")+"?"); err != nil || !yes {
+			return err
+		}
+	}
+	pruned, err := k.cache.Prune(c.Context, plan)
+	if pruned == nil {
+		return err
+	}
+	if !asks {
+		k.removals(pruned.Removed, false)
+	}
+	if kept := len(plan.Remove) - len(pruned.Removed); kept > 0 && err == nil {
+		out.say(normal, "%s needed by now, and kept", count(kept, "package"))
+	}
+	out.say(normal, "removed %s, %s", count(len(pruned.Removed), "package"), humanSize(pruned.Freed))
+	return err
+}
+
+func readPolicy(c *cli.Context) (p cachedir.Policy, err error) {
+	if err := noArguments(c); err != nil {
+		return p, err
+	}
+	p.All, p.KeepLast = c.Bool("all"), c.Int("keep-last")
+	if p.KeepLast < 0 || c.IsSet("keep-last") && p.KeepLast == 0 {
+		return p, usageError{fmt.Errorf("--keep-last is a number greater than 0, not %d", p.KeepLast)}
+	}
+	if c.IsSet("max-size") {
+		if p.MaxSize, err = parseSize(c.String("max-size")); err != nil {
+			return p, usageError{fmt.Errorf("--max-size %s: %w", c.String("max-size"), err)}
+		}
+	}
+	p.OlderThan, err = ageFlag(c, "older-than")
+	return p, err
+}
+
+// worthwhile refuses to remove everything only because nobody is known to use
+// it.
+func worthwhile(plan *cachedir.Plan, policy cachedir.Policy) error {
+	limited := policy.OlderThan > 0 || policy.MaxSize > 0 || policy.KeepLast > 0
+	if plan.Roots > 0 || limited || policy.All || len(plan.Remove) == 0 {
+		return nil
+	}
+	return sources.WithHint(errors.New("no root module is known, so everything would go"),
+		"name directories with root modules by --roots, set a limit such as --older-than 30d, or let all go by --all")
+}
+
+// removals writes which packages go.
+func (k *keeper) removals(removals []cachedir.Removal, planned bool) {
+	var rows [][]string
+	for _, r := range removals {
+		rows = append(rows, []string{r.ID.String(), humanSize(r.Freed), since(r.Used, time.Now()), string(r.Reason)})
+	}
+	for i, line := range columns(rows) {
+		k.out.result("removal", struct {
+			cachedPackage
+			Reason string `json:"reason"`
+			DryRun bool   `json:"dry_run"`
+		}{cached(removals[i].Entry), string(removals[i].Reason), planned}, "%s", line)
+	}
+}
+
+// tellPlan says what the plan comes to.
+func (k *keeper) tellPlan(plan *cachedir.Plan, policy cachedir.Policy) {
+	for _, note := range plan.Notes {
+		k.out.say(normal, "%s", note)
+	}
+	left := plan.Size - plan.Freed
+	kept := []string{count(plan.Used, "package") + " in use"}
+	if plan.Running > 0 {
+		kept = append(kept, fmt.Sprintf("%d running", plan.Running))
+	}
+	if plan.Recent > 0 {
+		kept = append(kept, fmt.Sprintf("%d within the limits", plan.Recent))
+	}
+	goes := "nothing"
+	if n := len(plan.Remove); n > 0 {
+		goes = fmt.Sprintf("%s, %s of %s,", count(n, "package"), humanSize(plan.Freed), humanSize(plan.Size))
+	}
+	k.out.say(normal, "%s to go; to stay: %s", goes, strings.Join(kept, ", "))
+	if policy.MaxSize > 0 && left > policy.MaxSize {
+		k.out.warn("what is in use takes more than --max-size: %s stay", humanSize(left))
+	}
+}
+
+// ask asks a question on the terminal. Anything but yes is no.
+func (k *keeper) ask(ctx context.Context, question string) (bool, error) {
+	fmt.Fprintf(k.out.stderr, "larder: %s [y/N] ", question)
+	answer := make(chan string, 1)
+	go func() {
+		line, _ := bufio.NewReader(os.Stdin).ReadString('\n')
+		answer <- strings.ToLower(strings.TrimSpace(line))
+	}()
+	select {
+	case <-ctx.Done():
+		return false, ctx.Err()
+	case line := <-answer:
+		return line == "y" || line == "yes", nil
+	}
+}

@@ -1,0 +1,202 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"path"
+	"sync/atomic"
+	"time"
+
+	"github.com/urfave/cli/v2"
+	"github.com/vbauerster/mpb/v8"
+	"github.com/vbauerster/mpb/v8/decor"
+
+	"github.com/larder-cli/larder/cachedir"
+	"github.com/larder-cli/larder/sources"
+	"github.com/larder-cli/larder/sources/trust"
+)
+
+// A foundError says that a check found something, which has been told.
+type foundError struct{ error }
+
+func (e foundError) Unwrap() error { return e.error }
+
+func cacheVerifyCommand(out *output) *cli.Command {
+	return &cli.Command{
+		Name:      "verify",
+		ArgsUsage: "[FLAG...]",
+		Usage:     "hash everything in the plugin cache and name what is wrong",
+		Description: "Compares each package with what was recorded when it was stored, and with the\n" +
+			"signed checksums that are kept with it. Opens no connection and changes nothing.\n" +
+			"Exit status: 0 all is well, 1 it could not be told, 3 something was found.",
+		Action: func(c *cli.Context) error { return cacheVerify(c, out) },
+	}
+}
+
+func cacheVerify(c *cli.Context, out *output) error {
+	if err := noArguments(c); err != nil {
+		return err
+	}
+	k, v, err := verifyCache(c, out)
+	if err != nil || k.cache == nil {
+		return err
+	}
+	for _, f := range v.Findings {
+		out.result("finding", found(f), "%s", f)
+	}
+	k.sum(v)
+	if n := len(v.Findings); n > 0 {
+		err := fmt.Errorf("%s found in the plugin cache", count(n, "thing"))
+		return foundError{sources.WithHint(err, "larder cache repair sets aside what is wrong")}
+	}
+	return nil
+}
+
+// finding is a finding in JSON.
+type finding struct {
+	Kind     string `json:"kind"`
+	Path     string `json:"path"`
+	Provider string `json:"provider,omitempty"`
+	Version  string `json:"version,omitempty"`
+	Platform string `json:"platform,omitempty"`
+	Text     string `json:"text"`
+}
+
+func found(f cachedir.Finding) finding {
+	told := finding{Kind: string(f.Kind), Path: f.Path, Text: f.Text}
+	if id := f.Package; id != nil {
+		told.Provider, told.Version, told.Platform = id.Provider.String(), id.Version.String(), id.Platform.String()
+	}
+	return told
+}
+
+// sum says what was verified.
+func (k *keeper) sum(v *cachedir.Verification) {
+	k.out.say(normal, "verified %s, %s", count(v.Packages, "package"), humanSize(v.Bytes))
+	if v.Unknown > 0 {
+		k.out.say(normal, "of %d of them nothing was recorded to compare with", v.Unknown)
+	}
+}
+
+// verifyCache verifies the cache, if there is one, and shows how far it is.
+func verifyCache(c *cli.Context, out *output) (*keeper, *cachedir.Verification, error) {
+	k, err := openCache(c, out)
+	if err != nil || k.cache == nil {
+		return k, nil, err
+	}
+	progress := out.progress(c.Context)
+	v, err := k.cache.Verify(c.Context, cachedir.VerifyOptions{Vouch: k.vouch, Report: progress.report})
+	progress.end()
+	return k, v, err
+}
+
+// vouch checks what is kept with a package.
+func (k *keeper) vouch(s sources.Stored) (sources.Verdict, error) {
+	report, err := trust.VerifyArchive(s.Signed, s.ZH, trust.Options{
+		Engine: k.config.Engine, Host: s.ID.Provider.Host,
+		EnforceGPGValidation: k.config.EnforceSignatures, EnforceGPGExpiration: k.config.EnforceKeyExpiry,
+	})
+	return report.Verdict, err
+}
+
+// A progress shows how much of some work is done: in a terminal as a bar, else
+// as a line now and then.
+type progress struct {
+	report func(done, of int64)
+	end    func()
+}
+
+const tellProgressEvery = 10 * time.Second
+
+func (o *output) progress(ctx context.Context) progress {
+	switch {
+	case o.json || o.level == quiet:
+		return progress{nil, func() {}}
+	case terminalWidth(o.stderr) > 0:
+		return o.bar(ctx)
+	}
+	var told atomic.Int64
+	told.Store(time.Now().UnixNano())
+	return progress{func(done, of int64) {
+		last := told.Load()
+		if now := time.Now().UnixNano(); now-last >= int64(tellProgressEvery) && told.CompareAndSwap(last, now) {
+			o.say(normal, "%s of %s", humanSize(done), humanSize(of))
+		}
+	}, func() {}}
+}
+
+func (o *output) bar(ctx context.Context) progress {
+	bars := mpb.NewWithContext(ctx, mpb.WithOutput(o.stderr), mpb.WithWidth(40))
+	bar := bars.AddBar(0,
+		mpb.BarRemoveOnComplete(),
+		mpb.AppendDecorators(decor.CountersKiloByte("% .1f of % .1f"), decor.AverageETA(decor.ET_STYLE_GO, decor.WC{W: 8})))
+	return progress{
+		func(done, of int64) {
+			bar.SetTotal(of, false)
+			bar.SetCurrent(done)
+		},
+		func() {
+			bar.SetTotal(-1, true)
+			bars.Shutdown()
+		},
+	}
+}
+
+func cacheRepairCommand(out *output) *cli.Command {
+	return &cli.Command{
+		Name:      "repair",
+		ArgsUsage: "[FLAG...]",
+		Usage:     "set aside what is wrong in the plugin cache",
+		Description: "Verifies the cache first. What is wrong is moved into .larder/aside in it, where\n" +
+			"you can look at it and delete it; packages come back with the next install that\n" +
+			"needs them. Exit status: 0 all is well now, 1 something is not.",
+		Flags: []cli.Flag{
+			&cli.BoolFlag{Name: "dry-run", Usage: "tell what would be done, and do nothing"},
+		},
+		Action: func(c *cli.Context) error { return cacheRepair(c, out) },
+	}
+}
+
+func cacheRepair(c *cli.Context, out *output) error {
+	if err := noArguments(c); err != nil {
+		return err
+	}
+	k, v, err := verifyCache(c, out)
+	if err != nil || k.cache == nil {
+		return err
+	}
+	mendings := v.Mendings()
+	if !c.Bool("dry-run") {
+		mendings, err = k.cache.Repair(c.Context, v)
+	}
+	k.sum(v)
+	for _, m := range mendings {
+		err = errors.Join(err, k.mended(m, c.Bool("dry-run")))
+	}
+	return err
+}
+
+// mended writes what was done about a finding, or says why nothing was.
+func (k *keeper) mended(m cachedir.Mending, planned bool) error {
+	if m.Do == cachedir.Nothing && m.Err == nil {
+		m.Err = errors.New(m.Text)
+	}
+	if m.Err != nil && !planned {
+		return sources.WithHint(fmt.Errorf("%s: %w", m.Path, m.Err), "look at it in %s", path.Join(k.path, m.Path))
+	}
+	did := string(m.Do)
+	if planned {
+		did = "would be " + did
+	}
+	if m.Do == cachedir.SetAside && m.Package != nil {
+		did += ", to be fetched again"
+	}
+	k.out.result("mended", struct {
+		finding
+		Do    string `json:"do"`
+		Aside string `json:"aside,omitempty"`
+		Fetch bool   `json:"fetch"`
+	}{found(m.Finding), string(m.Do), m.Aside, m.Do == cachedir.SetAside && m.Package != nil}, "%s: %s", m.Finding, did)
+	return nil
+}

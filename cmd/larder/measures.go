@@ -1,0 +1,105 @@
+package main
+
+import (
+	"errors"
+	"fmt"
+	"math"
+	"strconv"
+	"strings"
+	"time"
+)
+
+// humanSize is a number of bytes for people, in powers of a thousand.
+func humanSize(n int64) string {
+	if n < 1000 {
+		return fmt.Sprintf("%d B", n)
+	}
+	value, unit := float64(n), 0
+	for value >= 999.95 && unit < 5 {
+		value, unit = value/1000, unit+1
+	}
+	return fmt.Sprintf("%.1f %cB", value, " kMGTP"[unit])
+}
+
+// units of sizes, by what follows the number.
+var units = map[string]float64{
+	"": 1, "K": 1e3, "M": 1e6, "G": 1e9, "T": 1e12,
+	"KI": 1 << 10, "MI": 1 << 20, "GI": 1 << 30, "TI": 1 << 40,
+}
+
+// parseSize parses a size such as 20G, 1.5GB or 512MiB.
+func parseSize(s string) (int64, error) {
+	upper := strings.TrimSuffix(strings.ToUpper(s), "B")
+	number := strings.TrimRight(upper, "KMGTI")
+	unit, ok := units[upper[len(number):]]
+	value, err := strconv.ParseFloat(number, 64)
+	if size := value * unit; ok && err == nil && size >= 1 && size < math.MaxInt64 {
+		return int64(size), nil
+	}
+	return 0, errors.New("a size is a number greater than 0 and a unit, as in 500M or 20G")
+}
+
+// parseAge parses an age such as 30d, 2w or 12h.
+func parseAge(s string) (time.Duration, error) {
+	for unit, length := range map[string]time.Duration{"d": 24 * time.Hour, "w": 7 * 24 * time.Hour} {
+		number, ok := strings.CutSuffix(s, unit)
+		if !ok {
+			continue
+		}
+		if n, err := strconv.ParseUint(number, 10, 16); err == nil && n > 0 {
+			return time.Duration(n) * length, nil
+		}
+	}
+	if age, err := time.ParseDuration(s); err == nil && age > 0 {
+		return age, nil
+	}
+	return 0, errors.New("an age is a number greater than 0 and a unit, as in 30d, 2w or 12h")
+}
+
+// since says how long ago something was.
+func since(then, now time.Time) string {
+	age := now.Sub(then)
+	switch days := int(age.Hours() / 24); {
+	case then.IsZero():
+		return "never"
+	case days > 0:
+		return count(days, "day") + " ago"
+	case age >= time.Hour:
+		return count(int(age.Hours()), "hour") + " ago"
+	}
+	return "just now"
+}
+
+// count is a number of things.
+func count(n int, thing string) string {
+	switch {
+	case n == 1:
+		return "1 " + thing
+	case strings.HasSuffix(thing, "y"):
+		return fmt.Sprintf("%d %sies", n, strings.TrimSuffix(thing, "y"))
+	}
+	return fmt.Sprintf("%d %ss", n, thing)
+}
+
+// columns aligns rows of cells that are shown below one another. The last cell of
+// each is as long as it is.
+func columns(rows [][]string) []string {
+	var widths []int
+	for _, row := range rows {
+		for i, cell := range row {
+			if i == len(widths) {
+				widths = append(widths, 0)
+			}
+			widths[i] = max(widths[i], len([]rune(cell)))
+		}
+	}
+	lines := make([]string, len(rows))
+	for i, row := range rows {
+		var b strings.Builder
+		for j, cell := range row {
+			fmt.Fprintf(&b, "%-*s  ", widths[j], cell)
+		}
+		lines[i] = strings.TrimRight(b.String(), " ")
+	}
+	return lines
+}
