@@ -9,11 +9,16 @@
 //	HOST/NAMESPACE/TYPE/VERSION/OS_ARCH.lock   OpenTofu's lock for it
 //	.larder/package/….json                     one record for each package
 //	.larder/roots/KEY/KEY.json                 records of packages in working directories
+//	.larder/roots/KEY.json                     one registration for each root module
 //	.larder/evidence/HOST/NAMESPACE/TYPE/VERSION/
 //	.larder/lock/….lock                        one lock for each package, never deleted
 //	.larder/lock/….holder                      who holds that lock, while it is held
+//	.larder/cache.lock, .larder/gate.lock      locks of the cache as a whole
+//	.larder/tmp/                               what is on its way
+//	.larder/cache.lock, .larder/gate.lock      locks of the cache as a whole
 //	.larder/tmp/                               what is on its way
 //	.larder/partial/….                         archives that were cut short, for a day
+//	.larder/aside/TIME/                        what was wrong, in its place below the cache
 //
 // Other programs read the first two and know nothing of the rest: .larder is no
 // valid host name, so they pass it over.
@@ -40,6 +45,15 @@
 //
 // Whoever writes an entry holds its lock, and OpenTofu's too. Whoever wants a
 // package that someone else is fetching waits, and then finds it there.
+//
+// # Cleaning
+//
+// Whoever installs shares the lock of the cache as a whole from before a package
+// is selected until it is linked. Whoever removes packages, or sets some aside,
+// takes that lock alone, looks again at what is in use, moves what is to go to
+// tmp by rename, and deletes it when the lock is free again. A root module uses
+// what its lock file selects and what is installed in it. Symlinks are moved and
+// removed, never followed.
 package cachedir
 
 import (

@@ -61,7 +61,7 @@ func (r Root) equal(s Root) bool {
 const maxRoot = 1 << 20
 
 func readRoot(path string) (r Root, written time.Time, err error) {
-	f, err := os.Open(path)
+	f, err := openAtOnce(path)
 	if err != nil {
 		return r, written, err
 	}

@@ -183,7 +183,7 @@ func cacheStats(c *cli.Context, out *output) error {
 		return err
 	}
 	totals := totalsOf(listing.Entries)
-	for i, line := range columns(out.totalRows(totals)) {
+	for i, line := range columns(totalRows(totals, terminalWidth(out.stdout))) {
 		out.result("provider", totals[i], "%s", line)
 	}
 	out.result("total", struct {
@@ -220,10 +220,11 @@ func totalsOf(entries []cachedir.Entry) []providerTotal {
 	return totals
 }
 
-// totalRows are the totals as they are shown: in a terminal with bars.
-func (o *output) totalRows(totals []providerTotal) [][]string {
+// totalRows are the totals as they are shown: with bars where there is room for
+// them in so many columns.
+func totalRows(totals []providerTotal, width int) [][]string {
 	const cells = 60 // for all but the bars, as a rule
-	room := min(terminalWidth(o.stdout)-cells, 40)
+	room := min(width-cells, 40)
 	var rows [][]string
 	for _, t := range totals {
 		row := []string{t.Provider, humanSize(t.Size), count(t.Versions, "version"), count(t.Packages, "package")}
@@ -238,12 +239,12 @@ func (o *output) totalRows(totals []providerTotal) [][]string {
 // terminalWidth is how many columns the terminal has that w is, 0 if it is none.
 func terminalWidth(w any) int {
 	f, ok := w.(*os.File)
-	if !ok {
+	if !ok || !term.IsTerminal(int(f.Fd())) {
 		return 0
 	}
 	width, _, err := term.GetSize(int(f.Fd()))
-	if err != nil {
-		return 0
+	if err != nil || width <= 0 {
+		return 80 // which nobody has less of
 	}
 	return width
 }

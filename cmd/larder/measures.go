@@ -72,11 +72,8 @@ func since(then, now time.Time) string {
 
 // count is a number of things.
 func count(n int, thing string) string {
-	switch {
-	case n == 1:
+	if n == 1 {
 		return "1 " + thing
-	case strings.HasSuffix(thing, "y"):
-		return fmt.Sprintf("%d %sies", n, strings.TrimSuffix(thing, "y"))
 	}
 	return fmt.Sprintf("%d %ss", n, thing)
 }
