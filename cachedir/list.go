@@ -41,6 +41,7 @@ type Listing struct {
 	Entries  []Entry   // by provider, version and platform
 	Findings []Finding // what does not belong into a cache
 	Roots    []Root    // that are known
+	Unclear  []error   // what some root modules use cannot be told
 	Saved    int64     // bytes that root modules would take on disk if none shared files with the cache
 
 	gone []string // registrations of root modules that no longer exist
@@ -80,6 +81,7 @@ func (d *Dir) List(ctx context.Context, opts ListOptions) (*Listing, error) {
 		opts.Locked = func(string) (Selections, error) { return nil, nil }
 	}
 	users := d.findUsers(listing.Roots, opts.Locked)
+	listing.Unclear = users.unclear
 	for i := range listing.Entries {
 		listing.Entries[i].Roots = users.of(listing.Entries[i].ID)
 	}

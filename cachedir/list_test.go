@@ -244,7 +244,14 @@ func TestFindRoots(t *testing.T) {
 	if want := []string{"a", "b/.terragrunt-cache/c"}; !slices.Equal(got, want) {
 		t.Errorf("found %q, want %q", got, want)
 	}
-	if _, err := cachedir.FindRoots(context.Background(), filepath.Join(dir, "none")); err == nil {
-		t.Error("what does not exist uses nothing")
+	for _, wrong := range []string{"none", "d/main.tf"} {
+		if _, err := cachedir.FindRoots(context.Background(), filepath.Join(dir, wrong)); err == nil {
+			t.Errorf("%s uses nothing", wrong)
+		}
+	}
+	link := filepath.Join(t.TempDir(), "link")
+	check(t, os.Symlink(dir, link))
+	if roots, err := cachedir.FindRoots(context.Background(), link); err != nil || len(roots) != 2 {
+		t.Errorf("through a link: %v, %v", roots, err)
 	}
 }

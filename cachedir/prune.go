@@ -66,6 +66,9 @@ func (d *Dir) plan(ctx context.Context, policy Policy) (*Plan, *Listing, error) 
 	if err != nil {
 		return nil, nil, err
 	}
+	if !policy.All && len(listing.Unclear) > 0 {
+		return nil, nil, sources.WithHint(errors.Join(listing.Unclear...), "mend that first, as nothing that is used may go")
+	}
 	p := &Plan{policy: policy, Roots: len(listing.Roots)}
 	programs, note := findRunning()
 	if note != "" {

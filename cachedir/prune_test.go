@@ -161,6 +161,20 @@ func TestPruneChecksAgain(t *testing.T) {
 	sameTree(t, s.Dir, widgetFiles)
 }
 
+// Where it cannot be told what a root module uses, nothing goes.
+func TestPruneRefusesToGuess(t *testing.T) {
+	d := open(t, t.TempDir(), cachedir.Options{})
+	put(t, d, widget, widgetFiles)
+	dir := files{".terraform.lock.hcl": "<<<<<<<"}.unpack(t, t.TempDir())
+	opts := cachedir.ListOptions{Roots: []cachedir.Root{{Dir: dir, Providers: filepath.Join(dir, "none")}}, Locked: locks}
+	if p, err := d.PlanPrune(context.Background(), cachedir.Policy{ListOptions: opts}); err == nil {
+		t.Errorf("removes %s", removals(p))
+	}
+	if got := removals(plan(t, d, cachedir.Policy{ListOptions: opts, All: true})); got != "1.2.0" {
+		t.Errorf("of all, removes %q", got)
+	}
+}
+
 // Nothing goes while somebody uses the cache, and whoever comes then waits until
 // what goes has gone.
 func TestPruneWaits(t *testing.T) {

@@ -112,14 +112,21 @@ func (d *Dir) registered() (roots []Root, gone []string, err error) {
 // it may use anything.
 func FindRoots(ctx context.Context, dir string) ([]Root, error) {
 	dir, err := filepath.Abs(dir)
+	if err == nil {
+		dir, err = filepath.EvalSymlinks(dir)
+	}
+	if err == nil {
+		_, err = os.ReadDir(dir) // which fails for what is no directory
+	}
 	if err != nil {
-		return nil, err
+		return nil, fmt.Errorf("looking for root modules: %w", err)
 	}
 	found := map[string]bool{}
 	err = filepath.WalkDir(dir, func(path string, e fs.DirEntry, err error) error {
 		switch {
 		case err != nil:
-			return fmt.Errorf("looking for root modules: %w", err)
+			err = fmt.Errorf("looking for root modules: %w", err)
+			return sources.WithHint(err, "what cannot be read may use anything; name directories that you may read")
 		case ctx.Err() != nil:
 			return ctx.Err()
 		case e.Name() == lockFile:

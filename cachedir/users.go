@@ -2,6 +2,7 @@ package cachedir
 
 import (
 	"errors"
+	"fmt"
 	"io/fs"
 	"os"
 	"path"
@@ -23,13 +24,14 @@ type LockReader func(dir string) (Selections, error)
 type users struct {
 	versions map[string][]string // directories of root modules, by path of the version: all its platforms are used
 	packages map[string][]string // the same by path of the package
+	unclear  []error             // root modules of which it cannot be told
 }
 
 // findUsers finds out what the roots refer to in their lock files and their
 // installed packages. Where that cannot be read, what was last installed for a
 // root counts.
 func (d *Dir) findUsers(roots []Root, locked LockReader) users {
-	u := users{map[string][]string{}, map[string][]string{}}
+	u := users{versions: map[string][]string{}, packages: map[string][]string{}}
 	real := d.root
 	if r, err := filepath.EvalSymlinks(d.root); err == nil {
 		real = r
@@ -48,7 +50,10 @@ func (d *Dir) findUsers(roots []Root, locked LockReader) users {
 				}
 			}
 		}
-		if lockErr != nil || err != nil {
+		if err := errors.Join(lockErr, err); err != nil {
+			if len(r.Packages) == 0 {
+				u.unclear = append(u.unclear, fmt.Errorf("cannot tell what %s uses: %w", r.Dir, err))
+			}
 			for _, p := range r.Packages {
 				u.add(p, r.Dir)
 			}

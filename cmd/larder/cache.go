@@ -117,7 +117,11 @@ func (k *keeper) use(c *cli.Context) (cachedir.ListOptions, error) {
 
 func (k *keeper) findRoots(ctx context.Context, dir string) ([]cachedir.Root, error) {
 	k.out.say(verbose, "looking for root modules in %s", dir)
-	return cachedir.FindRoots(ctx, absolute(k.dir, dir))
+	found, err := cachedir.FindRoots(ctx, absolute(k.dir, dir))
+	if err == nil && len(found) == 0 {
+		k.out.warn("there is no root module in %s or below that has been initialised", dir)
+	}
+	return found, err
 }
 
 // selections are the versions that the lock file in dir selects.

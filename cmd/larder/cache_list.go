@@ -83,7 +83,13 @@ func listCache(c *cli.Context, out *output) (*keeper, *cachedir.Listing, error) 
 		return k, nil, err
 	}
 	listing, err := k.cache.List(c.Context, use)
-	return k, listing, err
+	if err != nil {
+		return k, nil, err
+	}
+	for _, err := range listing.Unclear {
+		out.warn("%v", err)
+	}
+	return k, listing, nil
 }
 
 // orders are how packages may be sorted.
