@@ -15,8 +15,6 @@
 //	.larder/lock/….holder                      who holds that lock, while it is held
 //	.larder/cache.lock, .larder/gate.lock      locks of the cache as a whole
 //	.larder/tmp/                               what is on its way
-//	.larder/cache.lock, .larder/gate.lock      locks of the cache as a whole
-//	.larder/tmp/                               what is on its way
 //	.larder/partial/….                         archives that were cut short, for a day
 //	.larder/aside/TIME/                        what was wrong, in its place below the cache
 //

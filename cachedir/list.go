@@ -24,7 +24,7 @@ type Entry struct {
 	Target   string          // whither it leads, if it is a symlink
 	Size     int64           // bytes on disk, of every file that no entry before it has too
 	Freed    int64           // bytes on disk that would be free without it: those of files that are nowhere else
-	Linked   bool            // whether files of it are hardlinked from outside of the cache
+	Linked   bool            // whether files of it have names outside of the cache too
 	Used     time.Time       // last, as far as that is noted
 	H1       sources.Hash    // empty if it is not known
 	Verdict  sources.Verdict // unverified if it is not known
@@ -167,7 +167,8 @@ func isTofuLock(e fs.DirEntry) bool {
 // name looks at one name in a cache.
 func (l *lister) name(at string, e fs.DirEntry, siblings []fs.DirEntry, depth int) error {
 	if e.Type()&fs.ModeSymlink != 0 {
-		return l.symlink(at, depth)
+		l.symlink(at, depth)
+		return nil
 	}
 	switch {
 	case !e.IsDir() && depth == hostDepth:
@@ -222,24 +223,23 @@ func twinOf(name string, siblings []fs.DirEntry) (string, bool) {
 
 // symlink looks at a symlink without following it, except to see whether it
 // leads anywhere.
-func (l *lister) symlink(at string, depth int) error {
+func (l *lister) symlink(at string, depth int) {
 	full := filepath.Join(l.root, filepath.FromSlash(at))
 	target, err := os.Readlink(full)
 	if err != nil {
-		return nil // it has just been removed
+		return // it has just been removed
 	}
 	info, err := os.Stat(full)
 	switch {
 	case err != nil:
 		l.find(Dangling, at, "a link to "+target+", which is not there")
-		return nil
+		return
 	case depth == platformDepth && info.IsDir() && canonical(at, depth):
 		l.findIn(idOf(at), Elsewhere, "", "a link to "+target)
 		l.entries = append(l.entries, Entry{ID: idOf(at), Dir: full, Target: target, Used: info.ModTime()})
-		return nil
+		return
 	}
 	l.find(Elsewhere, at, "a link to "+target)
-	return nil
 }
 
 // idOf is the package at a canonical path.
@@ -306,19 +306,22 @@ func (d *Dir) lastUse(e Entry) time.Time {
 // links that lead out of the cache.
 func (l *lister) extents(e *Entry) {
 	_ = filepath.WalkDir(e.Dir, func(full string, f fs.DirEntry, err error) error {
-		if err != nil || f.IsDir() {
-			return nil // scan has told
-		}
-		if f.Type()&fs.ModeSymlink != 0 {
-			l.inner(e, full)
-		}
-		if info, err := f.Info(); err == nil {
-			x := extentOf(full, info)
-			e.files = append(e.files, x)
-			l.seen[x.file]++
+		if err == nil && !f.IsDir() { // else scan has told
+			l.extent(e, full, f)
 		}
 		return nil
 	})
+}
+
+func (l *lister) extent(e *Entry, full string, f fs.DirEntry) {
+	if f.Type()&fs.ModeSymlink != 0 {
+		l.inner(e, full)
+	}
+	if info, err := f.Info(); err == nil {
+		x := extentOf(full, info)
+		e.files = append(e.files, x)
+		l.seen[x.file]++
+	}
 }
 
 // inner looks at a symlink in a package.
