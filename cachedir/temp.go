@@ -4,7 +4,6 @@ import (
 	"errors"
 	"io/fs"
 	"os"
-	"path/filepath"
 
 	"github.com/gofrs/flock"
 )
@@ -18,7 +17,7 @@ type temp struct {
 }
 
 func (d *Dir) createTemp() (*temp, error) {
-	lock := flock.New(filepath.Join(d.opts.State, "temp.lock"), flock.SetPermissions(0o644))
+	lock := d.newWholeLock("temp")
 	if err := lock.RLock(); err != nil && !lockless(err) {
 		return nil, err
 	}
@@ -42,7 +41,7 @@ func (t *temp) discard() error {
 // removeTemps removes the files of dead processes, unless somebody is making
 // one: then it is for whoever comes next to do.
 func (d *Dir) removeTemps(tmp *os.Root) {
-	lock := flock.New(filepath.Join(d.opts.State, "temp.lock"), flock.SetPermissions(0o644))
+	lock := d.newWholeLock("temp")
 	if ok, err := lock.TryLock(); err != nil || !ok {
 		return
 	}
