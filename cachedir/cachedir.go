@@ -13,7 +13,7 @@
 //	.larder/evidence/HOST/NAMESPACE/TYPE/VERSION/
 //	.larder/lock/….lock                        one lock for each package, never deleted
 //	.larder/lock/….holder                      who holds that lock, while it is held
-//	.larder/cache.lock, .larder/gate.lock      locks of the cache as a whole
+//	.larder/cache.lock, gate.lock, temp.lock   locks of the cache as a whole
 //	.larder/tmp/                               what is on its way
 //	.larder/partial/….                         archives that were cut short, for a day
 //	.larder/aside/TIME/                        what was wrong, in its place below the cache

@@ -130,7 +130,7 @@ func TestPrune(t *testing.T) {
 		".larder/evidence/" + version + "/SHA256SUMS", ".larder/evidence/" + version + "/SHA256SUMS.sig",
 		".larder/evidence/" + version + "/keys.json", ".larder/evidence/" + version + "/origin",
 		".larder/gate.lock",
-		".larder/package/" + version + "/linux_arm64.json",
+		".larder/package/" + version + "/linux_arm64.json", ".larder/temp.lock",
 		"example.test/acme/widget/1.0.0/linux_arm64.lock", // somebody may be waiting for it
 		version + "/linux_arm64.lock", version + "/linux_arm64/" + executable,
 	}
