@@ -132,12 +132,18 @@ func (v validity) checkExpiry(found error) (expired time.Time, err error) {
 		}
 	}
 	switch {
-	case expired.IsZero() && found != nil:
+	case found != nil && (expired.IsZero() || !ofAge(found)):
 		return expired, &SignatureError{found}
 	case !expired.IsZero() && expired.Before(v.signature.CreationTime):
 		return expired, v.keyExpired(expired)
 	}
 	return expired, nil
+}
+
+// ofAge reports whether the library has found no more than that something has
+// expired.
+func ofAge(found error) bool {
+	return errors.Is(found, pgperrors.ErrKeyExpired) || errors.Is(found, pgperrors.ErrSignatureExpired)
 }
 
 func (v validity) signatureExpired(end time.Time) error {

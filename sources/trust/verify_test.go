@@ -290,6 +290,8 @@ func TestExpiry(t *testing.T) {
 	renewed := renew(t, mortal)
 	brief := at(born.Add(year), 0)
 	brief.SigLifetimeSecs = uint32(year.Seconds())
+	critical := at(born.Add(year), 0)
+	critical.SignatureNotations = []*packet.Notation{{Name: "new@example.org", IsCritical: true, IsHumanReadable: true}}
 	at1, at3, at6 := at(born.Add(year), 0), at(born.Add(3*year), 0), at(born.Add(6*year), 0)
 	tofu := trust.Options{Engine: sources.OpenTofu, EnforceGPGExpiration: true}
 	tests := []struct {
@@ -312,6 +314,7 @@ func TestExpiry(t *testing.T) {
 		{"old listed last", mortal, at1, []*openpgp.Entity{renewed, mortal}, trust.Options{}, "", nil},
 		{"signature expired", mortal, brief, []*openpgp.Entity{renewed}, trust.Options{}, "", new(*trust.ExpiredSignatureError)},
 		{"signature and key expired", mortal, brief, []*openpgp.Entity{mortal}, trust.Options{}, "", new(*trust.ExpiredSignatureError)},
+		{"key expired, and signature with a notation nobody knows", mortal, critical, []*openpgp.Entity{mortal}, trust.Options{}, "", new(*trust.SignatureError)},
 		{"signature from the future", mortal, at6, []*openpgp.Entity{renewed}, trust.Options{}, "", new(*trust.ExpiredSignatureError)},
 	}
 	for _, test := range tests {
