@@ -43,17 +43,8 @@ func ParseSums(doc []byte) (Sums, error) {
 	return s, nil
 }
 
-// Find is the sum of the named file, on the first line that names it, and false
-// if there is none or it is malformed. A "*" before the name on a line is part
-// of the name.
-func (s Sums) Find(filename string) (sum [32]byte, ok bool) {
-	line, ok := s.find(filename)
-	if !ok {
-		return sum, false
-	}
-	return line.parse()
-}
-
+// find is the first line that names the file, and false if there is none. A "*"
+// before the name on a line is part of the name.
 func (s Sums) find(filename string) (sumsLine, bool) {
 	for _, line := range s.lines {
 		if line.name == filename && filename != "" {

@@ -1,7 +1,6 @@
 package trust_test
 
 import (
-	"encoding/hex"
 	"slices"
 	"strings"
 	"testing"
@@ -32,26 +31,11 @@ func TestHashes(t *testing.T) {
 	}
 }
 
-func TestFind(t *testing.T) {
-	sums, err := trust.ParseSums([]byte(strings.Repeat("ab", 32) + "  x.zip\nabcd  y.zip\n" + strings.Repeat("0c", 32) + "\n"))
-	if err != nil {
-		t.Fatal(err)
-	}
-	if sum, ok := sums.Find("x.zip"); !ok || hex.EncodeToString(sum[:]) != strings.Repeat("ab", 32) {
-		t.Errorf("x.zip: got %x, %v", sum, ok)
-	}
-	for _, name := range []string{"y.zip", "z.zip", ""} {
-		if _, ok := sums.Find(name); ok {
-			t.Errorf("%q: found", name)
-		}
-	}
-}
-
 func FuzzParseSums(f *testing.F) {
-	f.Add([]byte(strings.Repeat("ab", 32)+"  x.zip\n"), "x.zip")
-	f.Add([]byte("\r\n\r\nab x\n"), "x")
-	f.Add([]byte(strings.Repeat("AB", 32)+" *x.zip y\n\v"), "*x.zip")
-	f.Fuzz(func(t *testing.T, doc []byte, name string) {
+	f.Add([]byte(strings.Repeat("ab", 32) + "  x.zip\n"))
+	f.Add([]byte("\r\n\r\nab x\n"))
+	f.Add([]byte(strings.Repeat("AB", 32) + " *x.zip y\n\v"))
+	f.Fuzz(func(t *testing.T, doc []byte) {
 		sums, err := trust.ParseSums(doc)
 		if err != nil {
 			return
@@ -63,13 +47,6 @@ func FuzzParseSums(f *testing.F) {
 		again, err := trust.ParseSums([]byte(printed.String()))
 		if err != nil || !slices.Equal(again.Hashes(), sums.Hashes()) {
 			t.Errorf("got %v, %v; want %v", again.Hashes(), err, sums.Hashes())
-		}
-		sum, ok := sums.Find(name)
-		if ok && !strings.Contains(strings.ToLower(string(doc)), hex.EncodeToString(sum[:])) {
-			t.Errorf("%x is not in the document", sum)
-		}
-		if all := sums.Hashes(); ok && len(all) > 0 && !slices.Contains(all, sources.ZipHash(sum)) {
-			t.Errorf("%x is not among %v", sum, all)
 		}
 	})
 }
