@@ -12,6 +12,7 @@ import (
 
 	"github.com/larder-cli/larder/cachedir"
 	"github.com/larder-cli/larder/installer/lockfile"
+	"github.com/larder-cli/larder/sources"
 )
 
 func cacheCommand(out *output) *cli.Command {
@@ -168,14 +169,16 @@ func cached(e cachedir.Entry) cachedPackage {
 
 // waitingFor says whom we wait for.
 func waitingFor(h cachedir.Holder) string {
-	what := "the lock of " + h.ID.String()
+	whole := h.ID.Version == (sources.Version{})
 	switch {
-	case h.ID.Version.String() == "" && h.PID == 0:
-		return "until nothing is installed from the plugin cache"
-	case h.ID.Version.String() == "":
-		what = "the plugin cache, which is being cleaned"
+	case whole && h.PID == 0:
+		return "whoever installs from the plugin cache"
 	case h.PID == 0:
-		return what
+		return "whoever has locked it"
 	}
-	return fmt.Sprintf("%s by process %d on %s since %s", what, h.PID, h.Host, h.Since.Local().Format("15:04:05"))
+	who := fmt.Sprintf("process %d on %s, at work since %s", h.PID, h.Host, h.Since.Local().Format("15:04:05"))
+	if whole {
+		who += ", to clean the plugin cache"
+	}
+	return who
 }

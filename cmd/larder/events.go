@@ -15,6 +15,8 @@ func (o *output) event(e installer.Event) {
 	switch e.Step {
 	case installer.Fetching:
 		o.say(normal, "%s %s: fetching from %s", p, e.Package.Version, e.Source)
+	case installer.Waiting:
+		o.say(normal, "%s", aboutPackage(e.Package, "waiting for "+e.Text))
 	case installer.Warned:
 		o.warn("%s: %s", p, e.Text)
 	case installer.Querying, installer.Chosen, installer.Verified, installer.Stored, installer.Installed:
@@ -23,6 +25,14 @@ func (o *output) event(e installer.Event) {
 		// How far a package has come is for progress bars; failures are told at
 		// the end, all together.
 	}
+}
+
+// aboutPackage says what the text is about, unless that is the whole cache.
+func aboutPackage(id sources.PackageID, text string) string {
+	if id == (sources.PackageID{}) {
+		return text
+	}
+	return named(id) + ": " + text
 }
 
 // named names what is known of a package.
@@ -36,7 +46,7 @@ func named(id sources.PackageID) string {
 func (o *output) eventJSON(e installer.Event) {
 	line := struct {
 		Step     installer.Step `json:"step"`
-		Provider string         `json:"provider"`
+		Provider string         `json:"provider,omitempty"`
 		Version  string         `json:"version,omitempty"`
 		Platform string         `json:"platform,omitempty"`
 		Source   string         `json:"source,omitempty"`
@@ -45,8 +55,11 @@ func (o *output) eventJSON(e installer.Event) {
 		Text     string         `json:"text,omitempty"`
 		Error    string         `json:"error,omitempty"`
 	}{
-		Step: e.Step, Provider: e.Package.Provider.String(), Version: e.Package.Version.String(),
+		Step: e.Step, Version: e.Package.Version.String(),
 		Source: e.Source, Done: e.Done, Size: e.Size, Text: e.Text,
+	}
+	if e.Package.Provider != (sources.Provider{}) {
+		line.Provider = e.Package.Provider.String()
 	}
 	if e.Package.Platform.OS != "" {
 		line.Platform = e.Package.Platform.String()

@@ -79,7 +79,7 @@ func (s *session) cacheOptions() cachedir.Options {
 		Link:     s.flags.link,
 		Paranoid: s.flags.paranoid,
 		Waiting: func(h cachedir.Holder) {
-			s.out.say(normal, "waiting for %s", waitingFor(h))
+			s.out.event(installer.Event{Step: installer.Waiting, Package: h.ID, Text: waitingFor(h)})
 		},
 		LockTimeout: s.flags.lockTimeout,
 		Warn:        func(err error) { s.out.warn("%v", err) },

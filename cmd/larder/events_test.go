@@ -1,0 +1,64 @@
+package main
+
+import (
+	"bytes"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/larder-cli/larder/cachedir"
+	"github.com/larder-cli/larder/sources"
+)
+
+// Who waits for another process learns for which, and so do programs.
+func TestWaitingIsTold(t *testing.T) {
+	p, err := sources.ParseProvider("example.test/acme/widget", sources.Terraform)
+	if err != nil {
+		t.Fatal(err)
+	}
+	v, err := sources.ParseVersion("1.2.0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	widget := sources.PackageID{Provider: p, Version: v, Platform: sources.Platform{OS: "linux", Arch: "amd64"}}
+	since := time.Date(2020, 1, 2, 3, 4, 5, 0, time.Local)
+	for _, test := range []struct {
+		holder       cachedir.Holder
+		shown, event string
+	}{
+		{
+			cachedir.Holder{ID: widget, PID: 7, Host: "there", Since: since},
+			"larder: example.test/acme/widget 1.2.0 linux_amd64: waiting for process 7 on there, at work since 03:04:05\n",
+			`{"type":"event","step":"waiting","provider":"example.test/acme/widget","version":"1.2.0","platform":"linux_amd64",` +
+				`"text":"process 7 on there, at work since 03:04:05"}`,
+		},
+		{
+			cachedir.Holder{ID: widget},
+			"larder: example.test/acme/widget 1.2.0 linux_amd64: waiting for whoever has locked it\n",
+			`{"type":"event","step":"waiting","provider":"example.test/acme/widget","version":"1.2.0","platform":"linux_amd64",` +
+				`"text":"whoever has locked it"}`,
+		},
+		{
+			cachedir.Holder{PID: 7, Host: "there", Since: since},
+			"larder: waiting for process 7 on there, at work since 03:04:05, to clean the plugin cache\n",
+			`{"type":"event","step":"waiting","text":"process 7 on there, at work since 03:04:05, to clean the plugin cache"}`,
+		},
+		{
+			cachedir.Holder{},
+			"larder: waiting for whoever installs from the plugin cache\n",
+			`{"type":"event","step":"waiting","text":"whoever installs from the plugin cache"}`,
+		},
+	} {
+		var stdout, stderr bytes.Buffer
+		s := &session{out: newOutput(&stdout, &stderr)}
+		s.cacheOptions().Waiting(test.holder)
+		if stderr.String() != test.shown {
+			t.Errorf("got %q, want %q", &stderr, test.shown)
+		}
+		s.out.json = true
+		s.cacheOptions().Waiting(test.holder)
+		if got := strings.TrimSuffix(stdout.String(), "\n"); got != test.event {
+			t.Errorf("got %s, want %s", got, test.event)
+		}
+	}
+}
