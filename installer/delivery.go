@@ -8,6 +8,7 @@ import (
 	"io"
 	"os"
 	"slices"
+	"strings"
 
 	"github.com/larder-cli/larder/sources"
 	"github.com/larder-cli/larder/sources/archive"
@@ -97,7 +98,7 @@ func (d *delivery) fetch(ctx context.Context, stage sources.Stage) (sources.Parc
 		return sources.Parcel{}, d.fail(d.pkg.ID, d.pkg.Source, err)
 	}
 	parcel.ZH, parcel.Signed = d.zh, d.pkg.Signed
-	d.tell.event(Event{Step: Verified, Package: d.pkg.ID, Source: d.pkg.Source})
+	d.tell.event(Event{Step: Verified, Package: d.pkg.ID, Source: d.pkg.Source, Text: strings.Join(d.report.Notes, "; ")})
 	return parcel, nil
 }
 

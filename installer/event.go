@@ -31,7 +31,7 @@ type Event struct {
 	Source  string            // whom we ask or have asked
 	Done    int64             // bytes, if Arriving
 	Size    int64             // bytes, if Arriving; 0 if unknown
-	Text    string            // the warning, or whom we are Waiting for
+	Text    string            // the warning, whom we are Waiting for, or what is to be said about the signature
 	Err     error             // why, if Failed
 }
 

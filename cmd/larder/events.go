@@ -20,7 +20,11 @@ func (o *output) event(e installer.Event) {
 	case installer.Warned:
 		o.warn("%s: %s", p, e.Text)
 	case installer.Querying, installer.Chosen, installer.Verified, installer.Stored, installer.Installed:
-		o.say(verbose, "%s: %s", named(e.Package), e.Step)
+		text := string(e.Step)
+		if e.Text != "" {
+			text += "; " + e.Text
+		}
+		o.say(verbose, "%s: %s", named(e.Package), text)
 	case installer.Arriving, installer.Failed:
 		// How far a package has come is for progress bars; failures are told at
 		// the end, all together.
