@@ -18,6 +18,7 @@ type work struct {
 	size      int64  // of each provider's executable, in bytes
 	method    string // of installation: direct, packed, unpacked or network
 	cache     bool   // with a plugin cache that both use
+	roots     int    // root modules that need the same; 0 means 1
 	warm      bool   // do it once before, then undo this much of it
 	undo      func(s *scene, root string)
 }
@@ -33,6 +34,7 @@ var works = []work{
 	{name: "cold, direct, 40 small", providers: 40, size: megabyte, method: "direct"},
 	{name: "warm cache, lock file", providers: 10, size: 90 * megabyte, method: "direct", cache: true, warm: true, undo: removeInstalled},
 	{name: "warm cache, no lock file", providers: 10, size: 90 * megabyte, method: "direct", cache: true, warm: true, undo: removeAll},
+	{name: "20 root modules, warm cache", providers: 10, size: 90 * megabyte, method: "direct", cache: true, warm: true, roots: 20, undo: removeInstalled},
 	{name: "nothing to do", providers: 10, size: 90 * megabyte, method: "direct", cache: true, warm: true, undo: nothing},
 }
 
