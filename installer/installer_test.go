@@ -256,6 +256,54 @@ func TestJudgement(t *testing.T) {
 	}
 }
 
+// A package can be had without a root module. It must then be the one that was
+// there before, if something is known of that.
+func TestFetch(t *testing.T) {
+	cases := []struct {
+		name    string
+		before  []sources.Hash
+		stored  bool // already
+		how     installer.How
+		verdict sources.Verdict
+		refused bool
+	}{
+		{name: "nothing known", how: installer.Fetched, verdict: sources.SelfSigned},
+		{name: "the same archive", before: []sources.Hash{zh(widget)}, how: installer.Fetched, verdict: sources.SelfSigned},
+		{name: "the same contents", before: []sources.Hash{h1(widget), zh("packed otherwise")}, how: installer.Fetched, verdict: sources.SelfSigned},
+		{name: "there again", before: []sources.Hash{h1(widget)}, stored: true, how: installer.FromStore, verdict: sources.HashOnly},
+		{name: "another archive", before: []sources.Hash{zh("before")}, refused: true},
+		{name: "other contents", before: []sources.Hash{h1("before"), zh("before")}, refused: true},
+	}
+	for _, c := range cases {
+		t.Run(c.name, func(t *testing.T) {
+			f := newFixture(t)
+			f.source.add(widget, signed)
+			if c.stored {
+				f.store.keep(widget, sources.HashOnly, nil)
+			}
+			got, err := installer.New(f.source, f.store, f.source, f.opts).Fetch(t.Context(), id(widget), c.before)
+			if c.refused {
+				mismatch, ok := errors.AsType[*installer.HashMismatchError](err)
+				if !ok || mismatch.By == "" || f.store.has() != "" {
+					t.Errorf("got %v, and %q is there", err, f.store.has())
+				}
+				return
+			}
+			f.must(err)
+			if got.How != c.how || got.Package.Verdict != c.verdict || f.store.has() != widget {
+				t.Errorf("got %s, %s, and %q is there", got.How, got.Package.Verdict, f.store.has())
+			}
+			if len(f.store.installed) > 0 || strings.Contains(f.source.log(), "versions") {
+				t.Errorf("linked %v, asked for %s", f.store.installed, f.source.log())
+			}
+		})
+	}
+	f := newFixture(t)
+	if _, err := installer.New(f.source, f.store, f.source, f.opts).Fetch(t.Context(), id(widget), nil); !errors.Is(err, sources.ErrNotFound) {
+		t.Errorf("nobody has it: got %v", err)
+	}
+}
+
 // directory makes an unpacked package.
 func directory(t *testing.T) (dir string, h1 sources.Hash) {
 	t.Helper()

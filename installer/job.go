@@ -14,9 +14,10 @@ import (
 // A job is the installation of one provider for one root module.
 type job struct {
 	*Installer
-	root   Root
-	req    sources.Requirement
-	locked lockfile.Entry // its zero value if the lock file has none, or if it does not count
+	root     Root
+	req      sources.Requirement
+	locked   lockfile.Entry // its zero value if the lock file has none, or if it does not count
+	lockedBy promise        // who has the hashes in locked
 
 	version  sources.Version
 	learned  []sources.Hash // that the lock file shall hold too
@@ -25,7 +26,7 @@ type job struct {
 }
 
 func (in *Installer) newJob(root Root, req sources.Requirement) job {
-	j := job{Installer: in, root: root, req: req}
+	j := job{Installer: in, root: root, req: req, lockedBy: theLockFile}
 	j.locked, _ = root.Lock.Entry(req.Provider)
 	return j
 }

@@ -30,7 +30,13 @@ func (e *NotSignedError) Error() string {
 	return fmt.Sprintf("a signature is required, and the package is %q", e.Verdict)
 }
 
-const theLockFile = "the dependency lock file"
+// A promise is that of somebody who has hashes of the package from before.
+type promise struct{ by, hint string }
+
+var (
+	theLockFile  = promise{"the dependency lock file", "it was published anew, or locked where other hashes count; if you trust it, remove its block from the lock file and install again"}
+	theOneBefore = promise{"the one before", "it was published anew under the same version; do not use it before its publisher has explained it"}
+)
 
 // checkArchive checks the archive's hash against whatever states one for
 // archives. A mirror or lock file that has h1: hashes besides may yet prove
@@ -39,8 +45,8 @@ func (d *delivery) checkArchive() error {
 	if err := early(d.pkg.Hashes, d.zh, ""); err != nil {
 		return sourceHint(err)
 	}
-	if err := early(d.locked, d.zh, theLockFile); err != nil {
-		return lockHint(err)
+	if err := early(d.locked, d.zh, d.lockedBy.by); err != nil {
+		return d.lockedBy.broken(err)
 	}
 	return d.checkEvidence()
 }
@@ -90,7 +96,7 @@ func (d *delivery) checkContents(c sources.Contents) error {
 		return sourceHint(&HashMismatchError{Want: d.pkg.Hashes, Got: got})
 	}
 	if d.provable() && !matchesAny(d.locked, got...) {
-		return lockHint(&HashMismatchError{By: theLockFile, Want: d.locked, Got: got})
+		return d.lockedBy.broken(&HashMismatchError{By: d.lockedBy.by, Want: d.locked, Got: got})
 	}
 	return nil
 }
@@ -109,9 +115,7 @@ func sourceHint(err error) error {
 	return sources.WithHint(err, "it was damaged on the way or replaced; try again, and if this stays so do not use it before its publisher has explained it")
 }
 
-func lockHint(err error) error {
-	return sources.WithHint(err, "it was published anew, or locked where other hashes count; if you trust it, remove its block from the lock file and install again")
-}
+func (p promise) broken(err error) error { return sources.WithHint(err, "%s", p.hint) }
 
 // verdict is how well the package is vouched for, all checks having passed.
 func (d *delivery) verdict() sources.Verdict {

@@ -3,6 +3,7 @@ package installer
 import (
 	"context"
 
+	"github.com/larder-cli/larder/installer/lockfile"
 	"github.com/larder-cli/larder/sources"
 	"github.com/larder-cli/larder/sources/trust"
 )
@@ -45,6 +46,18 @@ func (j *job) satisfies(locked []sources.Hash, s sources.Stored) bool {
 
 func (j *job) signedEnough(v sources.Verdict) bool {
 	return !j.opts.RequireSigned || v >= sources.SelfSigned
+}
+
+// Fetch sees to it that the store has one package, for no root module. If there
+// are hashes of the package as it was before, it must match one of them, else
+// the error is a [HashMismatchError]. The error matches [sources.ErrNotFound] if
+// no source has the package.
+func (in *Installer) Fetch(ctx context.Context, id sources.PackageID, before []sources.Hash) (Outcome, error) {
+	j := job{Installer: in, req: sources.Requirement{Provider: id.Provider}, version: id.Version, lockedBy: theOneBefore}
+	j.locked = lockfile.Entry{Provider: id.Provider, Version: id.Version, Hashes: before}
+	outcome, err := j.obtain(ctx, id)
+	outcome.Package.Signed = nil // as for those of a root module
+	return outcome, err
 }
 
 // obtain sees to it that the store has the package.
