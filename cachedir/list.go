@@ -231,6 +231,9 @@ func (l *lister) symlink(at string, depth int) {
 	}
 	info, err := os.Stat(full)
 	switch {
+	case err != nil && depth == platformDepth && canonical(at, depth):
+		l.findIn(idOf(at), Dangling, "", "a link to "+target+", which is not there")
+		return
 	case err != nil:
 		l.find(Dangling, at, "a link to "+target+", which is not there")
 		return

@@ -51,6 +51,14 @@ func parseRecord(data []byte) (record, error) {
 	return r, nil
 }
 
+// hashes are those of the package, as lock files have them.
+func (r record) hashes() []sources.Hash {
+	if r.ZH == "" {
+		return []sources.Hash{r.H1}
+	}
+	return []sources.Hash{r.H1, r.ZH}
+}
+
 // openAtOnce opens a file for reading, and does not wait for who might write to
 // it if it is a pipe.
 func openAtOnce(path string) (*os.File, error) {

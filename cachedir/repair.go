@@ -17,17 +17,22 @@ import (
 // A Mending is what is to be done about a finding, or was.
 type Mending struct {
 	Finding
-	Do    Remedy
-	Aside string // whither it was moved; empty unless it was
-	Err   error  // why nothing was done
+	Do     Remedy
+	Aside  string         // whither it was moved; empty unless it was
+	Stored []sources.Hash // of the package that was moved, as it was once stored; empty if that is not known
+	Err    error          // why nothing was done
 }
+
+// Fetch reports whether a package is missing now, or would be, because of what
+// was wrong with it.
+func (m Mending) Fetch() bool { return m.Do == SetAside && m.Package != nil && m.Err == nil }
 
 // A Remedy is what can be done about a finding.
 type Remedy string
 
 // The remedies.
 const (
-	SetAside Remedy = "set aside" // moved into .larder/aside; a package must be fetched again
+	SetAside Remedy = "set aside" // moved into .larder/aside; a package can be fetched again
 	Recorded Remedy = "recorded"  // what is in the package is remembered anew
 	Lowered  Remedy = "lowered"   // the package stays, as one that nobody vouches for
 	Nothing  Remedy = "left"      // somebody who may has to mend it
@@ -77,7 +82,7 @@ func (d *Dir) Repair(ctx context.Context, v *Verification) ([]Mending, error) {
 		if ctx.Err() != nil {
 			return mended[:i], ctx.Err()
 		}
-		mended[i].Aside, mended[i].Err = m.mend(mended[i])
+		mended[i].Err = m.mend(&mended[i])
 	}
 	return mended, nil
 }
@@ -105,23 +110,24 @@ type mender struct {
 	aside string // where to put what is wrong; empty until needed
 }
 
-// mend does what is to be done, and says whither something was moved.
-func (m *mender) mend(f Mending) (aside string, err error) {
+// mend does what is to be done, and notes what came of it.
+func (m *mender) mend(f *Mending) (err error) {
 	switch f.Do {
 	case SetAside:
-		return m.setAside(f.Finding)
+		return m.setAside(f)
 	case Lowered:
-		return m.lower(*f.Package)
+		f.Aside, err = m.lower(*f.Package)
 	}
-	return "", nil // recorded already, or beyond us
+	return err // or recorded already, or beyond us
 }
 
 // setAside moves what a finding is about. A package is moved whole, unless it is
 // another now than the one that was verified.
-func (m *mender) setAside(f Finding) (string, error) {
+func (m *mender) setAside(f *Mending) (err error) {
 	parts := strings.Split(f.Path, "/")
 	if len(parts) <= platformDepth {
-		return m.move(filepath.Join(m.root, filepath.FromSlash(f.Path)), f.Path)
+		f.Aside, err = m.move(filepath.Join(m.root, filepath.FromSlash(f.Path)), f.Path)
+		return err
 	}
 	at := path.Join(parts[:platformDepth+1]...)
 	full := filepath.Join(m.root, filepath.FromSlash(at))
@@ -129,22 +135,26 @@ func (m *mender) setAside(f Finding) (string, error) {
 	if i >= 0 {
 		marks, err := scan(full)
 		if err == nil && !slices.Equal(marks, m.v.checked[i].marks) {
-			return "", errors.New("it has changed since it was verified")
+			return errors.New("it has changed since it was verified")
 		}
 	}
 	if !canonical(at, platformDepth) {
-		return m.move(full, at)
+		f.Aside, err = m.move(full, at)
+		return err
 	}
-	unlock, err := m.holdTofu(idOf(at))
+	id := idOf(at)
+	unlock, err := m.holdTofu(id)
 	if err != nil {
-		return "", err
+		return err
 	}
 	defer unlock()
-	aside, err := m.move(full, at)
-	if err == nil {
-		err = m.forgetRecord(idOf(at))
+	if r, ok := m.readRecord(m.recordPath(id)); ok {
+		f.Stored = r.hashes()
 	}
-	return aside, err
+	if f.Aside, err = m.move(full, at); err != nil {
+		return err
+	}
+	return m.forgetRecord(id)
 }
 
 // lower sets aside the evidence for a version that does not vouch for one of its

@@ -51,15 +51,15 @@ func TestVerifyFinds(t *testing.T) {
 		spoil func(t *testing.T, root, entry string)
 		vouch func(sources.Stored) (sources.Verdict, error)
 		want  []string
-		now   []string // once repaired
+		fetch bool // once it has been set aside
 	}{
 		{name: "nothing", spoil: func(*testing.T, string, string) {}, vouch: vouching},
 		{name: "one changed byte", spoil: func(t *testing.T, _, entry string) {
 			alter(t, filepath.Join(entry, executable), "the Provider")
-		}, want: []string{"changed package " + widget.Path()}},
+		}, want: []string{"changed package " + widget.Path()}, fetch: true},
 		{name: "replaced", spoil: func(t *testing.T, _, entry string) {
 			files{executable: "another provider"}.unpack(t, entry)
-		}, want: []string{"changed package " + widget.Path()}},
+		}, want: []string{"changed package " + widget.Path()}, fetch: true},
 		{name: "touched", spoil: func(t *testing.T, _, entry string) { age(t, filepath.Join(entry, executable)) }},
 		{name: "never recorded", spoil: func(t *testing.T, root, _ string) {
 			check(t, os.RemoveAll(filepath.Join(root, ".larder")))
@@ -81,7 +81,10 @@ func TestVerifyFinds(t *testing.T) {
 			want:  []string{"broken evidence " + widget.Path()}},
 		{name: "executable gone", spoil: func(t *testing.T, _, entry string) {
 			check(t, os.Remove(filepath.Join(entry, executable)))
-		}, want: []string{"incomplete package " + widget.Path()}},
+		}, want: []string{"incomplete package " + widget.Path()}, fetch: true},
+		{name: "link to nowhere", spoil: func(t *testing.T, _, entry string) {
+			check(t, errors.Join(os.RemoveAll(entry), os.Symlink("nowhere", entry)))
+		}, want: []string{"dangling link " + widget.Path()}, fetch: true},
 		{name: "foreign", spoil: func(t *testing.T, root, _ string) { files{"lost": "x"}.unpack(t, root) },
 			want: []string{"foreign file lost"}},
 		{name: "dangling", spoil: func(t *testing.T, root, _ string) {
@@ -102,9 +105,16 @@ func TestVerifyFinds(t *testing.T) {
 			before := regular(t, root)
 			mended, err := d.Repair(context.Background(), v)
 			check(t, err)
+			fetch := slices.ContainsFunc(mended, cachedir.Mending.Fetch)
+			if fetch != test.fetch {
+				t.Errorf("to be fetched again: %t", fetch)
+			}
 			for _, m := range mended {
 				if m.Err != nil {
 					t.Errorf("%s: %v", m.Finding, m.Err)
+				}
+				if m.Fetch() && !slices.Equal(m.Stored, []sources.Hash{s.H1, s.ZH}) {
+					t.Errorf("%s: stored as %q", m.Finding, m.Stored)
 				}
 			}
 			if left := verify(t, d, opts).Findings; len(left) > 0 {
@@ -117,8 +127,8 @@ func TestVerifyFinds(t *testing.T) {
 				}
 			}
 			got, err := d.Get(context.Background(), widget)
-			if errors.Is(err, sources.ErrNotFound) && aside(after, widget.Path()+"/LICENSE", widgetFiles["LICENSE"]) {
-				return
+			if test.fetch && errors.Is(err, sources.ErrNotFound) {
+				return // it is aside, as nothing is lost
 			}
 			check(t, err)
 			if got.H1 != s.H1 || len(mended) > 0 && mended[0].Do == cachedir.Lowered && got.Verdict != sources.Unverified {
