@@ -48,7 +48,7 @@ func cacheVerify(c *cli.Context, out *output) error {
 	k.sum(v)
 	if n := len(v.Findings); n > 0 {
 		err := fmt.Errorf("%s found in the plugin cache", count(n, "thing"))
-		return foundError{sources.WithHint(err, "larder cache repair sets aside what is wrong")}
+		return foundError{sources.WithHint(err, "larder cache repair sets aside what is wrong and fetches packages again")}
 	}
 	return nil
 }
@@ -93,10 +93,9 @@ func verifyCache(c *cli.Context, out *output) (*keeper, *cachedir.Verification, 
 
 // vouch checks what is kept with a package.
 func (k *keeper) vouch(s sources.Stored) (sources.Verdict, error) {
-	report, err := trust.VerifyArchive(s.Signed, s.ZH, trust.Options{
-		Engine: k.config.Engine, Host: s.ID.Provider.Host,
-		EnforceGPGValidation: k.config.EnforceSignatures, EnforceGPGExpiration: k.config.EnforceKeyExpiry,
-	})
+	opts := k.trustOptions()
+	opts.Engine, opts.Host = k.config.Engine, s.ID.Provider.Host
+	report, err := trust.VerifyArchive(s.Signed, s.ZH, opts)
 	return report.Verdict, err
 }
 
@@ -147,10 +146,11 @@ func cacheRepairCommand(out *output) *cli.Command {
 	return &cli.Command{
 		Name:      "repair",
 		ArgsUsage: "[FLAG...]",
-		Usage:     "set aside what is wrong in the plugin cache",
+		Usage:     "set aside what is wrong in the plugin cache, and fetch anew",
 		Description: "Verifies the cache first. What is wrong is moved into .larder/aside in it, where\n" +
-			"you can look at it and delete it; packages come back with the next install that\n" +
-			"needs them. Exit status: 0 all is well now, 1 something is not.",
+			"you can look at it and delete it. Packages are fetched again, if they can be had\n" +
+			"as they were; with --offline, from this machine. Exit status: 0 nothing is wrong\n" +
+			"any more, 1 something is.",
 		Flags: []cli.Flag{
 			&cli.BoolFlag{Name: "dry-run", Usage: "tell what would be done, and do nothing"},
 		},
@@ -174,7 +174,7 @@ func cacheRepair(c *cli.Context, out *output) error {
 	for _, m := range mendings {
 		err = errors.Join(err, k.mended(m, c.Bool("dry-run")))
 	}
-	return err
+	return errors.Join(err, k.refetch(c.Context, mendings))
 }
 
 // mended writes what was done about a finding, or says why nothing was.
@@ -188,15 +188,15 @@ func (k *keeper) mended(m cachedir.Mending, planned bool) error {
 	did := string(m.Do)
 	if planned {
 		did = "would be " + did
-	}
-	if m.Do == cachedir.SetAside && m.Package != nil {
-		did += ", to be fetched again"
+		if m.Fetch() {
+			did += " and fetched again"
+		}
 	}
 	k.out.result("mended", struct {
 		finding
 		Do    string `json:"do"`
 		Aside string `json:"aside,omitempty"`
 		Fetch bool   `json:"fetch"`
-	}{found(m.Finding), string(m.Do), m.Aside, m.Do == cachedir.SetAside && m.Package != nil}, "%s: %s", m.Finding, did)
+	}{found(m.Finding), string(m.Do), m.Aside, m.Fetch()}, "%s: %s", m.Finding, did)
 	return nil
 }

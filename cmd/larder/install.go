@@ -143,10 +143,15 @@ func (in *installation) at(ctx context.Context, dir string, out *output) (*insta
 		Upgrade:       in.upgrade,
 		RequireSigned: in.requireSigned,
 		EngineCache:   m.engineCache(),
-		Trust:         trust.Options{EnforceGPGValidation: m.config.EnforceSignatures, EnforceGPGExpiration: m.config.EnforceKeyExpiry},
+		Trust:         m.trustOptions(),
 		Report:        out.event,
 	}).Install(ctx, *root)
 	return result, m.explain(err)
+}
+
+// trustOptions are what the configuration says of signatures.
+func (m *rootModule) trustOptions() trust.Options {
+	return trust.Options{EnforceGPGValidation: m.config.EnforceSignatures, EnforceGPGExpiration: m.config.EnforceKeyExpiry}
 }
 
 // needs is what the root module requires, and what is locked for it. It is nil
@@ -220,17 +225,21 @@ type installedPackage struct {
 	H1       sources.Hash     `json:"h1,omitempty"`
 }
 
+func inJSON(p installer.Outcome) installedPackage {
+	id := p.Package.ID
+	return installedPackage{
+		Provider: id.Provider.String(), Version: id.Version.String(), Platform: id.Platform.String(),
+		How: p.How, Verdict: p.Package.Verdict, KeyID: p.KeyID, Source: p.Source, Link: p.Link, H1: p.Package.H1,
+	}
+}
+
 // installed writes what was installed and what became of the lock file.
 func (o *output) installed(result *installer.Result) {
 	if result == nil {
 		return
 	}
 	for _, p := range result.Packages {
-		id := p.Package.ID
-		o.result("package", installedPackage{
-			Provider: id.Provider.String(), Version: id.Version.String(), Platform: id.Platform.String(),
-			How: p.How, Verdict: p.Package.Verdict, KeyID: p.KeyID, Source: p.Source, Link: p.Link, H1: p.Package.H1,
-		}, "%s  %s", id, strings.Join(about(p), ", "))
+		o.result("package", inJSON(p), "%s  %s", p.Package.ID, strings.Join(about(p), ", "))
 	}
 	for _, w := range result.Warnings {
 		o.warn("%s", w)

@@ -1,0 +1,75 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"slices"
+	"strings"
+
+	"github.com/larder-cli/larder/cachedir"
+	"github.com/larder-cli/larder/installer"
+	"github.com/larder-cli/larder/sources"
+	"github.com/larder-cli/larder/sources/fetch"
+	"github.com/larder-cli/larder/sources/trust"
+)
+
+// refetch brings back the packages that were set aside, from where the
+// configuration says. Those that are not to be had are only named.
+func (k *keeper) refetch(ctx context.Context, mendings []cachedir.Mending) error {
+	missing := slices.DeleteFunc(mendings, func(m cachedir.Mending) bool { return !m.Fetch() || m.Aside == "" })
+	if len(missing) == 0 {
+		return nil
+	}
+	from, err := k.source(ctx, nil)
+	if err != nil {
+		return err
+	}
+	in := installer.New(from, k.cache, k.client, installer.Options{
+		Engine: k.config.Engine, Trust: k.trustOptions(), Report: k.out.event,
+	})
+	var errs []error
+	for _, m := range missing {
+		outcome, err := in.Fetch(ctx, *m.Package, k.before(m))
+		switch {
+		case err == nil:
+			k.fetchedAgain(outcome)
+		case errors.Is(err, sources.ErrNotFound), errors.Is(err, fetch.ErrOffline):
+			k.notFetched(*m.Package, err)
+		default:
+			errs = append(errs, err)
+		}
+	}
+	return k.explain(errors.Join(errs...))
+}
+
+func (k *keeper) fetchedAgain(o installer.Outcome) {
+	words := about(o)
+	words[0] += " again"
+	k.out.result("package", inJSON(o), "%s: %s", o.Package.ID, strings.Join(words, ", "))
+}
+
+func (k *keeper) notFetched(id sources.PackageID, why error) {
+	k.out.result("missing", struct {
+		Provider string `json:"provider"`
+		Version  string `json:"version"`
+		Platform string `json:"platform"`
+		Text     string `json:"text"`
+	}{id.Provider.String(), id.Version.String(), id.Platform.String(), why.Error()}, "not fetched again: %v", why)
+}
+
+// before are the hashes of a package that was set aside: those that were
+// recorded, else those that were signed.
+func (k *keeper) before(m cachedir.Mending) []sources.Hash {
+	if len(m.Stored) > 0 {
+		return m.Stored
+	}
+	signed, err := k.cache.Evidence(m.Package.Provider, m.Package.Version)
+	if err != nil {
+		return nil
+	}
+	sums, err := trust.ParseSums(signed.Sums)
+	if err != nil {
+		return nil
+	}
+	return sums.Hashes()
+}
