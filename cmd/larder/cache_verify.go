@@ -146,7 +146,7 @@ func cacheRepairCommand(out *output) *cli.Command {
 	return &cli.Command{
 		Name:      "repair",
 		ArgsUsage: "[FLAG...]",
-		Usage:     "set aside what is wrong in the plugin cache, and fetch anew",
+		Usage:     "set aside what is wrong in the cache, and fetch it again",
 		Description: "Verifies the cache first. What is wrong is moved into .larder/aside in it, where\n" +
 			"you can look at it and delete it. Packages are fetched again, if they can be had\n" +
 			"as they were; with --offline, from this machine. Exit status: 0 nothing is wrong\n" +
