@@ -82,7 +82,7 @@ func (o *output) object(kind string, value any) {
 	if string(body) != "{}" {
 		head += ","
 	}
-	fmt.Fprintf(o.stdout, "%s%s\n", head, body[1:])
+	fmt.Fprintln(o.stdout, visibleJSON(head+string(body[1:])))
 }
 
 // say writes a line about what goes on, if the user wants to know at this level.

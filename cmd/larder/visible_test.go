@@ -2,6 +2,7 @@ package main
 
 import (
 	"bytes"
+	"encoding/json"
 	"errors"
 	"io"
 	"strings"
@@ -31,6 +32,21 @@ func TestOutputCommandsNoTerminal(t *testing.T) {
 		if want := test.want + "\n"; stdout.String() != want {
 			t.Errorf("%q: result %q, want %q", test.text, &stdout, want)
 		}
+	}
+}
+
+func TestJSONCommandsNoTerminal(t *testing.T) {
+	const text = "żółw\n\x1b[31m\u009b2J\u202egnp.exe\x7f\U000e0001"
+	var stdout bytes.Buffer
+	out := newOutput(&stdout, io.Discard)
+	out.json = true
+	out.warn("%s", text)
+	if want := `"text":"żółw\n\u001b[31m\u009b2J\u202egnp.exe\u007f\udb40\udc01"}` + "\n"; !strings.HasSuffix(stdout.String(), want) {
+		t.Errorf("got %q, want %q", &stdout, want)
+	}
+	var d diagnostic
+	if err := json.Unmarshal(stdout.Bytes(), &d); err != nil || d.Text != text {
+		t.Errorf("got %q, %v; want %q", d.Text, err, text)
 	}
 }
 
