@@ -79,7 +79,7 @@ func globalFlags() []cli.Flag {
 		&cli.BoolFlag{Category: globalCategory, Name: "offline", Usage: "open no connection"},
 		&cli.IntFlag{Category: globalCategory, Name: "jobs", Usage: "install `N` providers at once; 16 unless told otherwise"},
 		&cli.DurationFlag{Category: globalCategory, Name: "lock-timeout", Usage: "wait for others no longer than a `TIME` such as 5m"},
-		&cli.StringFlag{Category: globalCategory, Name: "link", Usage: "`HOW` to install: auto, hardlink, symlink, reflink or copy", Value: "auto"},
+		&cli.StringFlag{Category: globalCategory, Name: "link", Usage: "install by `HOW`: auto, hardlink, symlink, reflink or copy", Value: "auto"},
 		&cli.BoolFlag{Category: globalCategory, Name: "json", Usage: "write events and results as JSON lines"},
 		&cli.BoolFlag{Category: globalCategory, Name: "quiet", Usage: "write results and errors alone"},
 		&cli.BoolFlag{Category: globalCategory, Name: "verbose", Usage: "tell every step"},

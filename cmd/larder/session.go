@@ -185,7 +185,7 @@ func (s *session) newClient(config *cliconfig.Config) *fetch.Client {
 		Timeout:   config.Registry.RequestTimeout,
 		Offline:   s.flags.offline,
 		Report: func(e fetch.Event) {
-			s.out.say(normal, "%s: try %d: %v; trying again in %s", e.URL, e.Try, e.Err, e.Wait.Round(100*1e6))
+			s.out.say(normal, "%s: try %d: %v; trying again in %s", e.URL, e.Try, e.Err, e.Wait.Round(100*time.Millisecond))
 		},
 	}
 	if config.AppendUserAgent != "" {
