@@ -14,6 +14,7 @@
 //	.larder/lock/….lock                        one lock for each package, never deleted
 //	.larder/lock/….holder                      who holds that lock, while it is held
 //	.larder/cache.lock, gate.lock, temp.lock   locks of the cache as a whole
+//	.larder/cache.holder                       who cleans the cache, while it is cleaned
 //	.larder/tmp/                               what is on its way
 //	.larder/partial/….                         archives that were cut short, for a day
 //	.larder/aside/TIME/                        what was wrong, in its place below the cache
