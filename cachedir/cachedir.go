@@ -129,7 +129,8 @@ func (d *Dir) probe() error {
 	if err != nil {
 		return err
 	}
-	return f.discard()
+	f.discard()
+	return nil
 }
 
 // ReadOnly reports whether the directory can only be read.

@@ -28,14 +28,12 @@ func (d *Dir) createTemp() (*temp, error) {
 	return &temp{f, lock}, nil
 }
 
-// discard removes the file, unless it has got another name.
-func (t *temp) discard() error {
-	t.Close() // closed already if all went well
-	err := os.Remove(t.Name())
-	if errors.Is(err, fs.ErrNotExist) {
-		err = nil
-	}
-	return errors.Join(err, t.lock.Close())
+// discard removes the file, unless it has got another name. If it cannot, that
+// is for whoever comes next.
+func (t *temp) discard() {
+	_ = t.Close() // closed already if all went well
+	_ = os.Remove(t.Name())
+	_ = t.lock.Close()
 }
 
 // removeTemps removes the files of dead processes, unless somebody is making
