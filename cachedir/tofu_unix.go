@@ -9,14 +9,20 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// tryTofu takes OpenTofu's lock through f if it is free. It is a record lock on
-// the whole file and belongs to the process, so it excludes no goroutine, and
-// closing any file open for the same path frees it. Nobody gets here without
-// holding our own lock for the package, which makes both harmless.
+// tryTofu takes OpenTofu's lock through f if it is free. OpenTofu's is a record
+// lock on the whole file that belongs to its process. Ours belongs to f, where
+// the system has such locks, and so is kept when another part of this program
+// closes the same file; the two exclude each other all the same. Elsewhere it is
+// of OpenTofu's kind, and nobody gets here without our own lock for the package.
 func tryTofu(f *os.File) (bool, error) {
-	err := unix.FcntlFlock(f.Fd(), unix.F_SETLK, &unix.Flock_t{Type: unix.F_WRLCK})
+	err := unix.FcntlFlock(f.Fd(), setLock, wholeFile())
+	if errors.Is(err, unix.EINVAL) && setLock != unix.F_SETLK {
+		err = unix.FcntlFlock(f.Fd(), unix.F_SETLK, wholeFile())
+	}
 	if errors.Is(err, unix.EAGAIN) || errors.Is(err, unix.EACCES) || errors.Is(err, unix.EINTR) {
 		return false, nil
 	}
 	return err == nil, err
 }
+
+func wholeFile() *unix.Flock_t { return &unix.Flock_t{Type: unix.F_WRLCK} }
