@@ -780,16 +780,18 @@ func TestLocksWhatOpenTofusRegistryOffers(t *testing.T) {
 	own := []string{string(h1(widget)), string(zh(widget))}
 	cases := []struct {
 		name             string
+		kind             sources.Kind
 		engine           sources.Engine
 		listed, enforced bool // SHA256SUMS; signatures
 		want             []string
 	}{
-		{"offered", sources.OpenTofu, false, false, append(own, "h1:offered=")},
-		{"offered and listed", sources.OpenTofu, true, false, append(own, "h1:offered=", string(zh(other)))},
-		{"enforced", sources.OpenTofu, false, true, own},
-		{"enforced, without keys", sources.OpenTofu, true, true, nil},
-		{"to terraform", sources.Terraform, false, false, own[:1]},
-		{"to terraform, without keys", sources.Terraform, true, false, nil},
+		{"offered", sources.FromRegistry, sources.OpenTofu, false, false, append(own, "h1:offered=")},
+		{"offered and listed", sources.FromRegistry, sources.OpenTofu, true, false, append(own, "h1:offered=", string(zh(other)))},
+		{"listed by a mirror", sources.FromFilesystem, sources.OpenTofu, true, false, append(own, "h1:offered=")},
+		{"enforced", sources.FromRegistry, sources.OpenTofu, false, true, own},
+		{"enforced, without keys", sources.FromRegistry, sources.OpenTofu, true, true, nil},
+		{"to terraform", sources.FromRegistry, sources.Terraform, false, false, own[:1]},
+		{"to terraform, without keys", sources.FromRegistry, sources.Terraform, true, false, nil},
 	}
 	for _, c := range cases {
 		t.Run(c.name, func(t *testing.T) {
@@ -798,7 +800,7 @@ func TestLocksWhatOpenTofusRegistryOffers(t *testing.T) {
 			f.source.versions[tofu] = sources.Listing{Versions: []sources.Version{pid.Version}}
 			f.source.archives["u"] = widget
 			pkg := sources.Package{
-				ID: pid, Kind: sources.FromRegistry, Location: sources.Location{URL: "u"}, Filename: "widget.zip",
+				ID: pid, Kind: c.kind, Location: sources.Location{URL: "u"}, Filename: "widget.zip",
 				Hashes: []sources.Hash{zh(widget)}, Offered: []sources.Hash{"h1:offered="},
 			}
 			if c.listed {

@@ -21,7 +21,9 @@ func (j *job) learn(s sources.Stored, d *delivery) {
 		}
 		if j.trustOptions().KeysOptional() { // then the registry's word is enough
 			j.learned = append(j.learned, d.pkg.Offered...)
-			j.learnSigned(s, d.pkg.Signed)
+			if d.pkg.Kind == sources.FromRegistry { // what a mirror carries may be anybody's word
+				j.learnSigned(s, d.pkg.Signed)
+			}
 		}
 	}
 }
