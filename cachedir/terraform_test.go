@@ -12,6 +12,7 @@ import (
 
 	"github.com/larder-cli/larder/cachedir"
 	"github.com/larder-cli/larder/sources"
+	"github.com/larder-cli/larder/sources/sourcetest"
 )
 
 // A terraform works in a directory with a mirror and the cache configured.
@@ -19,11 +20,7 @@ type terraform struct{ exe, work, config string }
 
 func newTerraform(t *testing.T, cache string, id sources.PackageID, f files) terraform {
 	t.Helper()
-	exe, err := exec.LookPath("terraform")
-	if err != nil {
-		t.Skip("no terraform")
-	}
-	tf := terraform{exe, t.TempDir(), filepath.Join(t.TempDir(), "terraformrc")}
+	tf := terraform{sourcetest.Terraform(t), t.TempDir(), filepath.Join(t.TempDir(), "terraformrc")}
 	mirror := t.TempDir()
 	archive := filepath.Join(mirror, filepath.FromSlash(id.Provider.String()),
 		fmt.Sprintf("terraform-provider-%s_%s_%s.zip", id.Provider.Type, id.Version, id.Platform))

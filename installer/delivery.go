@@ -153,8 +153,8 @@ func (d *delivery) judge(c sources.Contents) (sources.Verdict, error) {
 	}
 	err := d.checkContents(c)
 	verdict := d.verdict()
-	if err == nil && !d.signedEnough(verdict) {
-		err = sources.WithHint(&NotSignedError{verdict}, "origin registries have signed packages, and so have mirrors of HashiCorp's and its partners' that carry the evidence")
+	if err == nil && d.opts.RequireSigned {
+		err = d.checkSigned(verdict)
 	}
 	if err != nil {
 		return 0, d.fail(d.pkg.ID, d.pkg.Source, err)
@@ -182,6 +182,8 @@ type arrival struct {
 	sum   hash.Hash
 	done  int64
 	told  int64
+
+	broken error // why nothing more may be written
 }
 
 // tellEvery is how many bytes arrive between two events.
@@ -191,6 +193,9 @@ const tellEvery = 1 << 20
 func (a *arrival) Expect(size int64) { a.pkg.Size = size }
 
 func (a *arrival) Write(p []byte) (int, error) {
+	if a.broken != nil {
+		return 0, a.broken
+	}
 	a.sum.Write(p)
 	a.done += int64(len(p))
 	if a.done-a.told >= tellEvery {
@@ -219,12 +224,12 @@ func (a *arrival) Resume() (have int64, validator string) {
 		return 0, ""
 	}
 	held, note, err := keeper.Resume(a.pkg.Hashes[at])
-	if err != nil || note == "" {
-		return 0, ""
+	if err == nil && note != "" {
+		a.done, err = io.Copy(a.sum, held)
 	}
-	a.done, err = io.Copy(a.sum, held)
-	if err != nil {
-		return a.done, ""
+	if err != nil || note == "" {
+		a.broken = a.Reset() // what is held must be what was hashed
+		return 0, ""
 	}
 	return a.done, note
 }

@@ -244,7 +244,7 @@ func (s *fakeSource) add(text string, edit func(*sources.Package)) {
 	s.versions[pid.Provider] = listing
 	s.archives[url] = text
 	pkg := sources.Package{
-		ID: pid, Location: sources.Location{URL: url}, Filename: strings.ReplaceAll(text, " ", "_") + ".zip",
+		ID: pid, Location: sources.Location{URL: url}, Filename: "terraform-provider-" + strings.ReplaceAll(text, " ", "_") + ".zip",
 		Source: "registry example.test", Kind: sources.FromRegistry, Hashes: []sources.Hash{zh(text)},
 	}
 	if edit != nil {

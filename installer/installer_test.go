@@ -327,6 +327,10 @@ func TestSignatures(t *testing.T) {
 		p.Hashes = []sources.Hash{zh("another archive")}
 		evidence(p)
 	}
+	older := func(p *sources.Package) { // which its publisher has signed too
+		p.Filename = "terraform-provider-widget_0.9.0_linux_amd64.zip"
+		signed(p)
+	}
 	cases := []struct {
 		name    string
 		publish func(*sources.Package)
@@ -336,6 +340,8 @@ func TestSignatures(t *testing.T) {
 		err     string
 	}{
 		{name: "signed", publish: signed, require: true, fetched: true, verdict: sources.SelfSigned},
+		{name: "signed as another version", publish: older, fetched: true, verdict: sources.SelfSigned},
+		{name: "another version's signature", publish: older, require: true, fetched: true, err: "signed is terraform-provider-widget_0.9.0_linux_amd64.zip"},
 		{name: "forged", publish: forged(signed), err: "signature"},
 		{name: "evidence", publish: evidence, fetched: true, verdict: sources.MirrorEvidence},
 		{name: "forged evidence", publish: forged(evidence), fetched: true, err: "checking the evidence that the mirror carries"},

@@ -5,6 +5,7 @@ import (
 	"slices"
 
 	"github.com/larder-cli/larder/sources"
+	"github.com/larder-cli/larder/sources/fetch"
 	"github.com/larder-cli/larder/sources/trust"
 )
 
@@ -37,6 +38,20 @@ var (
 	theLockFile  = promise{"the dependency lock file", "it was published anew, or locked where other hashes count; if you trust it, remove its block from the lock file and install again"}
 	theOneBefore = promise{"the one before", "it was published anew under the same version; do not use it before its publisher has explained it"}
 )
+
+// checkSigned is for those who require a signature. A name that is not this
+// package's may be that of an older release, whose signature is as good.
+func (d *delivery) checkSigned(v sources.Verdict) error {
+	id := d.pkg.ID
+	name := fmt.Sprintf("terraform-provider-%s_%s_%s.zip", id.Provider.Type, id.Version, id.Platform)
+	switch {
+	case !d.signedEnough(v):
+		return sources.WithHint(&NotSignedError{v}, "origin registries have signed packages, and so have mirrors of HashiCorp's and its partners' that carry the evidence")
+	case d.report.Signed != name:
+		return fmt.Errorf("a signature is required, and what is signed is %s, not %s", fetch.Printable(d.report.Signed), name)
+	}
+	return nil
+}
 
 // checkArchive checks the archive's hash against whatever states one for
 // archives. A mirror or lock file that has h1: hashes besides may yet prove

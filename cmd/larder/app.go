@@ -100,6 +100,11 @@ func flag[T any](c *cli.Context, name string) T {
 	return value
 }
 
+// isSet reports whether a global flag stands before the command or after it.
+func isSet(c *cli.Context, name string) bool {
+	return slices.ContainsFunc(c.Lineage(), func(level *cli.Context) bool { return level.IsSet(name) })
+}
+
 // noArguments refuses what stands after the flags of a command that takes none.
 func noArguments(c *cli.Context) error {
 	if c.Args().Present() {

@@ -119,6 +119,11 @@ func absolute(base, path string) string {
 }
 
 func (s *session) readFlags(c *cli.Context) error {
+	for _, name := range []string{"chdir", "config", "cache"} {
+		if isSet(c, name) && flag[string](c, name) == "" {
+			return usageError{fmt.Errorf("--%s is empty", name)} // most likely a variable that is not set
+		}
+	}
 	s.flags = globals{
 		cache:   flag[string](c, "cache"),
 		noCache: flag[bool](c, "no-cache"),
@@ -152,7 +157,7 @@ func (s *session) readFlags(c *cli.Context) error {
 	if s.flags.lockTimeout < 0 {
 		return usageError{fmt.Errorf("--lock-timeout is not less than 0, as is %s", s.flags.lockTimeout)}
 	}
-	if s.flags.jobs < 0 {
+	if s.flags.jobs < 0 || s.flags.jobs == 0 && isSet(c, "jobs") {
 		return usageError{fmt.Errorf("--jobs is a number greater than 0, not %d", s.flags.jobs)}
 	}
 	return nil

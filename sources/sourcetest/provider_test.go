@@ -13,9 +13,7 @@ import (
 
 // TestProviderWorks takes Terraform from init to destroy with the provider.
 func TestProviderWorks(t *testing.T) {
-	if _, err := exec.LookPath("terraform"); err != nil {
-		t.Skip("no terraform on PATH")
-	}
+	sourcetest.Terraform(t)
 	source := sourcetest.Provider(t)
 	executable, err := os.ReadFile(source)
 	if err != nil {

@@ -57,6 +57,7 @@ type Report struct {
 	Verdict sources.Verdict
 	KeyID   string   // of the primary key, 16 hexadecimal digits; empty if nothing was verified
 	Signer  string   // the key's user id; empty if nothing was verified
+	Signed  string   // the name of the file that was signed; empty if nothing was verified
 	Notes   []string // what else a user may want to know, as errors are worded
 }
 
@@ -81,7 +82,9 @@ func Verify(s *sources.Signed, filename string, want sources.Hash, opts Options)
 	if err != nil {
 		return Report{}, fmt.Errorf("checksums: %w", err)
 	}
-	return found.report(opts)
+	r, err := found.report(opts)
+	r.Signed = filename
+	return r, err
 }
 
 // checkSum checks the checksum that the registry states against the signed one.

@@ -134,7 +134,7 @@ func TestGoodSignatures(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			want := trust.Report{Verdict: sources.SelfSigned, KeyID: test.by.PrimaryKey.KeyIdString(), Signer: "Acme <acme@example.org>"}
+			want := trust.Report{Verdict: sources.SelfSigned, KeyID: test.by.PrimaryKey.KeyIdString(), Signer: "Acme <acme@example.org>", Signed: filename}
 			if !reflect.DeepEqual(r, want) {
 				t.Errorf("got %+v, want %+v", r, want)
 			}
