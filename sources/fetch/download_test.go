@@ -320,7 +320,13 @@ func TestDownloadsPerHost(t *testing.T) {
 		defer now.Add(-1)
 		for m := most.Load(); n > m && !most.CompareAndSwap(m, n); m = most.Load() {
 		}
-		time.Sleep(20 * time.Millisecond)
+		for range 1000 { // until all who may come are here
+			if most.Load() >= 3 {
+				break
+			}
+			time.Sleep(10 * time.Millisecond)
+		}
+		time.Sleep(20 * time.Millisecond) // for one more, who must not
 		_, _ = rw.Write([]byte("archive"))
 	})
 	var group sync.WaitGroup
