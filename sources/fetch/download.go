@@ -106,7 +106,7 @@ func (d *download) try(ctx context.Context) error {
 	defer release()
 	ctx, w := newWatch(ctx, d.client.opts.Timeout)
 	defer w.stop()
-	resp, at, err := d.client.send(ctx, w, d.url, d.header(), defaultRedirects)
+	resp, at, err := d.client.send(ctx, w, d.client.archives, d.url, d.header(), defaultRedirects)
 	if err != nil {
 		return err
 	}

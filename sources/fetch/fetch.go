@@ -37,7 +37,7 @@ const maxArchive = 8 << 30
 
 // Options adjust a Client. The zero Options are ready to use.
 type Options struct {
-	Transport http.RoundTripper                     // nil means a new one of NewTransport
+	Transport http.RoundTripper                     // for all; nil means new ones of NewTransport
 	Proxy     func(*http.Request) (*url.URL, error) // nil means none; of no effect if Transport is set
 
 	UserAgent     string // empty means "larder"
@@ -73,8 +73,10 @@ type Event struct {
 // A Client fetches documents and archives. It is safe for concurrent use, and
 // one should serve all of a program, as it is what hosts' limits are kept in.
 type Client struct {
-	opts   Options
-	report sync.Mutex // one call of opts.Report at a time
+	opts      Options
+	documents http.RoundTripper
+	archives  http.RoundTripper
+	report    sync.Mutex // one call of opts.Report at a time
 
 	mu    sync.Mutex
 	hosts map[string]*host // by canonical host and port
@@ -87,15 +89,15 @@ func New(opts Options) *Client {
 	opts.Timeout = orDefault(opts.Timeout, defaultTimeout)
 	opts.PerHost = orDefault(opts.PerHost, defaultPerHost)
 	opts.UserAgent = orDefault(opts.UserAgent, "larder")
-	if opts.Transport == nil {
-		t := NewTransport(opts.Timeout)
-		t.Proxy = opts.Proxy
-		opts.Transport = t
-	}
 	if opts.Sleep == nil {
 		opts.Sleep = sleep
 	}
-	return &Client{opts: opts, hosts: map[string]*host{}}
+	c := &Client{opts: opts, hosts: map[string]*host{}}
+	c.documents, c.archives = opts.Transport, opts.Transport
+	if opts.Transport == nil {
+		c.documents, c.archives = newTransports(opts)
+	}
+	return c
 }
 
 // orDefault is v, or otherwise if v is zero.
@@ -120,7 +122,9 @@ func sleep(ctx context.Context, d time.Duration) error {
 
 // CloseIdleConnections closes connections that are open but not in use.
 func (c *Client) CloseIdleConnections() {
-	if t, ok := c.opts.Transport.(interface{ CloseIdleConnections() }); ok {
-		t.CloseIdleConnections()
+	for _, transport := range []http.RoundTripper{c.documents, c.archives} {
+		if t, ok := transport.(interface{ CloseIdleConnections() }); ok {
+			t.CloseIdleConnections()
+		}
 	}
 }

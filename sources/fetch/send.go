@@ -21,13 +21,13 @@ import (
 // maxDrained is how much of a body nobody wants is read to keep a connection.
 const maxDrained = 64 << 10
 
-// send is one try of a request, with redirects followed. It returns the
-// response and the URL that gave it. The caller closes the body.
-func (c *Client) send(ctx context.Context, w *watch, u *url.URL, header http.Header, redirects int) (*http.Response, *url.URL, error) {
+// send is one try of a request over a transport, with redirects followed. It
+// returns the response and the URL that gave it. The caller closes the body.
+func (c *Client) send(ctx context.Context, w *watch, over http.RoundTripper, u *url.URL, header http.Header, redirects int) (*http.Response, *url.URL, error) {
 	header = header.Clone()
 	at := u
 	for hop := 0; ; hop++ {
-		resp, err := c.roundTrip(ctx, w, at, header)
+		resp, err := c.roundTrip(ctx, w, over, at, header)
 		if err != nil {
 			return nil, nil, elsewhere(u, at, err)
 		}
@@ -83,7 +83,7 @@ func target(from *url.URL, resp *http.Response) (*url.URL, error) {
 
 // roundTrip sends one request, when its host lets us, and returns the answer's
 // headers with its body to come.
-func (c *Client) roundTrip(ctx context.Context, w *watch, u *url.URL, header http.Header) (*http.Response, error) {
+func (c *Client) roundTrip(ctx context.Context, w *watch, over http.RoundTripper, u *url.URL, header http.Header) (*http.Response, error) {
 	if pause := c.host(u).pause(); pause > 0 {
 		if err := c.opts.Sleep(ctx, pause); err != nil {
 			return nil, err
@@ -100,7 +100,7 @@ func (c *Client) roundTrip(ctx context.Context, w *watch, u *url.URL, header htt
 	w.answered.Store(false)
 	w.renew()
 	w.while(func() int {
-		resp, err = c.opts.Transport.RoundTrip(req) //nolint:bodyclose // closed by who reads it
+		resp, err = over.RoundTrip(req) //nolint:bodyclose // closed by who reads it
 		return 0
 	})
 	if err != nil {

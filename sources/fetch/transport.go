@@ -34,6 +34,19 @@ func NewTransport(timeout time.Duration) *http.Transport {
 	}
 }
 
+// newTransports returns one transport for documents and one for archives. The
+// latter speaks HTTP/1.1, by which each archive has a connection to itself: over
+// a long line one connection alone does not bring what the line can.
+func newTransports(opts Options) (documents, archives *http.Transport) {
+	documents, archives = NewTransport(opts.Timeout), NewTransport(opts.Timeout)
+	documents.Proxy, archives.Proxy = opts.Proxy, opts.Proxy
+	archives.ForceAttemptHTTP2, archives.HTTP2 = false, nil
+	archives.Protocols = new(http.Protocols)
+	archives.Protocols.SetHTTP1(true)
+	archives.ReadBufferSize = bufferSize
+	return documents, archives
+}
+
 // checkProxy makes a proxy's refusal a status, as which it may be final.
 func checkProxy(_ context.Context, proxy *url.URL, _ *http.Request, resp *http.Response) error {
 	if resp.StatusCode == http.StatusOK {
