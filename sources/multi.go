@@ -29,17 +29,13 @@ func (m Method) Applies(p Provider) bool {
 // the provider, or none applies, the error is a [NotFoundError].
 // A package comes from the first of them that has it for its platform.
 func NewMulti(methods []Method) Source {
-	return &multi{
-		methods:  slices.Clone(methods),
-		listings: memo[Provider, Listing]{calls: map[Provider]*call[Listing]{}},
-		packages: memo[PackageID, Package]{calls: map[PackageID]*call[Package]{}},
-	}
+	return &multi{methods: slices.Clone(methods)}
 }
 
 type multi struct {
 	methods  []Method
-	listings memo[Provider, Listing]
-	packages memo[PackageID, Package]
+	listings Memo[Provider, Listing]
+	packages Memo[PackageID, Package]
 }
 
 func (m *multi) String() string { return strings.Join(names(m.methods), ", ") }
@@ -63,7 +59,7 @@ func (m *multi) applying(p Provider) []Method {
 }
 
 func (m *multi) Versions(ctx context.Context, p Provider) (Listing, error) {
-	listing, err := m.listings.get(ctx, p, func() (Listing, error) {
+	listing, err := m.listings.Get(ctx, p, func() (Listing, error) {
 		return union(ctx, p, m.applying(p))
 	})
 	// Callers share the answer, and may sort it or append to it.
@@ -72,7 +68,7 @@ func (m *multi) Versions(ctx context.Context, p Provider) (Listing, error) {
 }
 
 func (m *multi) Package(ctx context.Context, id PackageID) (Package, error) {
-	pkg, err := m.packages.get(ctx, id, func() (Package, error) {
+	pkg, err := m.packages.Get(ctx, id, func() (Package, error) {
 		return first(ctx, id, m.applying(id.Provider))
 	})
 	pkg.Hashes, pkg.Offered, pkg.Warnings = slices.Clip(pkg.Hashes), slices.Clip(pkg.Offered), slices.Clip(pkg.Warnings)
@@ -166,60 +162,4 @@ func first(ctx context.Context, id PackageID, methods []Method) (Package, error)
 		answers = append(answers, err)
 	}
 	return Package{}, &PackageError{ID: id, Err: withHintsOf(missing, answers)}
-}
-
-// A memo remembers the answers to questions. Whoever asks a question that is
-// being answered waits for that answer.
-type memo[K comparable, V any] struct {
-	mu    sync.Mutex
-	calls map[K]*call[V]
-}
-
-type call[V any] struct {
-	done      chan struct{} // closed once the rest is set
-	value     V
-	err       error
-	abandoned bool // the asker gave up: this is no answer
-}
-
-func (m *memo[K, V]) get(ctx context.Context, key K, ask func() (V, error)) (V, error) {
-	for {
-		c, mine := m.join(key)
-		if mine {
-			c.value, c.err = ask()
-			c.abandoned = c.err != nil && ctx.Err() != nil
-			m.finish(key, c)
-			return c.value, c.err
-		}
-		select {
-		case <-c.done:
-			if !c.abandoned {
-				return c.value, c.err
-			}
-		case <-ctx.Done():
-			var none V
-			return none, ctx.Err()
-		}
-	}
-}
-
-// join returns the call for key, and true if the caller must make it.
-func (m *memo[K, V]) join(key K) (*call[V], bool) {
-	m.mu.Lock()
-	defer m.mu.Unlock()
-	if c, ok := m.calls[key]; ok {
-		return c, false
-	}
-	c := &call[V]{done: make(chan struct{})}
-	m.calls[key] = c
-	return c, true
-}
-
-func (m *memo[K, V]) finish(key K, c *call[V]) {
-	if c.abandoned {
-		m.mu.Lock()
-		delete(m.calls, key)
-		m.mu.Unlock()
-	}
-	close(c.done)
 }

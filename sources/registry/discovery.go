@@ -16,54 +16,9 @@ import (
 // service is the protocol that we speak, as discovery names it.
 const service = "providers.v1"
 
-// A discovery is the search for a host's registry, done once.
-type discovery struct {
-	done      chan struct{} // closed when the rest is set
-	base      *url.URL
-	err       error
-	cancelled bool // by whoever asked first, which says nothing about the host
-}
-
 // discover is the base URL of a host's registry.
 func (r *Registry) discover(ctx context.Context, host sources.Host) (*url.URL, error) {
-	for {
-		d, first := r.join(host)
-		if first {
-			r.run(ctx, host, d)
-			return d.base, d.err
-		}
-		select {
-		case <-d.done:
-		case <-ctx.Done():
-			return nil, ctx.Err()
-		}
-		if !d.cancelled {
-			return d.base, d.err
-		}
-	}
-}
-
-// join returns the discovery of a host, and whether the caller is to run it.
-func (r *Registry) join(host sources.Host) (d *discovery, first bool) {
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	if d, ok := r.found[host]; ok {
-		return d, false
-	}
-	d = &discovery{done: make(chan struct{})}
-	r.found[host] = d
-	return d, true
-}
-
-func (r *Registry) run(ctx context.Context, host sources.Host, d *discovery) {
-	defer close(d.done)
-	d.base, d.err = r.lookUp(ctx, host)
-	if d.err != nil && ctx.Err() != nil {
-		d.cancelled = true
-		r.mu.Lock()
-		delete(r.found, host)
-		r.mu.Unlock()
-	}
+	return r.found.Get(ctx, host, func() (*url.URL, error) { return r.lookUp(ctx, host) })
 }
 
 func (r *Registry) lookUp(ctx context.Context, host sources.Host) (*url.URL, error) {

@@ -213,23 +213,30 @@ func allHashes(offers map[string]offer) ([]sources.Hash, error) {
 	return slices.Compact(all), nil
 }
 
-// fetchSigned fetches the checksums and the signature, without credentials, as
-// they may be anywhere.
+// fetchSigned fetches the checksums and the signature.
 func (r *Registry) fetchSigned(ctx context.Context, s *sources.Signed, urls evidenceURLs) error {
 	group, ctx := errgroup.WithContext(ctx)
 	get := func(what string, u *url.URL, limit int64, body *[]byte) {
-		group.Go(func() error {
-			doc, err := r.client.Document(ctx, fetch.Request{URL: u.String(), Limit: limit})
+		group.Go(func() (err error) {
+			*body, err = r.signed.Get(ctx, u.String(), func() ([]byte, error) { return r.evidence(ctx, u, limit) })
 			if err != nil {
 				return fmt.Errorf("fetching %s: %w", what, err)
 			}
-			*body = doc.Body
 			return nil
 		})
 	}
 	get("checksums", urls.sums, maxSums, &s.Sums)
 	get("signature", urls.signature, maxSignature, &s.Signature)
 	return group.Wait()
+}
+
+// evidence fetches without credentials, as evidence may be anywhere.
+func (r *Registry) evidence(ctx context.Context, u *url.URL, limit int64) ([]byte, error) {
+	doc, err := r.client.Document(ctx, fetch.Request{URL: u.String(), Limit: limit})
+	if err != nil {
+		return nil, err
+	}
+	return doc.Body, nil
 }
 
 // missing is the error for a package that the registry does not have. What it

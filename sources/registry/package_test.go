@@ -11,6 +11,7 @@ import (
 	"reflect"
 	"slices"
 	"strings"
+	"sync"
 	"testing"
 
 	"github.com/larder-cli/larder/sources"
@@ -94,6 +95,33 @@ func TestPackage(t *testing.T) {
 		if want := map[bool]string{true: "1.11.4"}[strings.Contains(r.URL.Path, "/p/")]; r.Header.Get("X-Terraform-Version") != want {
 			t.Errorf("%s: version %q, want %q", r.URL, r.Header.Get("X-Terraform-Version"), want)
 		}
+	}
+}
+
+// The packages of one version share its checksums, however many are asked for
+// at once.
+func TestChecksumsAreFetchedOnce(t *testing.T) {
+	n := packageNetwork(document(nil))
+	platforms := []sources.Platform{packageID(t).Platform}
+	for i := range 20 {
+		p := sources.Platform{OS: "plan9", Arch: fmt.Sprint(i)}
+		platforms = append(platforms, p)
+		n.answers[fmt.Sprintf("/p/acme/widget/1.0.0+b/download/plan9/%d", i)] = document(map[string]any{"os": p.OS, "arch": p.Arch})
+	}
+	r := n.registry(registry.Options{})
+	var group sync.WaitGroup
+	for _, platform := range platforms {
+		group.Go(func() {
+			id := packageID(t)
+			id.Platform = platform
+			if p, err := r.Package(t.Context(), id); err != nil || string(p.Signed.Sums) != "sums" || string(p.Signed.Signature) != "signature" {
+				t.Errorf("%s: got %+v, %v", platform, p.Signed, err)
+			}
+		})
+	}
+	group.Wait()
+	if len(n.asked) != 1+len(platforms)+2 {
+		t.Errorf("asked %d times: %q", len(n.asked), n.paths())
 	}
 }
 

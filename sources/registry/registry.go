@@ -12,7 +12,6 @@ import (
 	"errors"
 	"net/http"
 	"net/url"
-	"sync"
 
 	"github.com/larder-cli/larder/sources"
 	"github.com/larder-cli/larder/sources/fetch"
@@ -49,15 +48,15 @@ type Registry struct {
 	client *fetch.Client
 	opts   Options
 
-	mu    sync.Mutex
-	found map[sources.Host]*discovery
+	found  sources.Memo[sources.Host, *url.URL]
+	signed sources.Memo[string, []byte] // checksums and signatures, which the packages of a version share, by URL
 }
 
 var _ sources.Source = (*Registry)(nil)
 
 // New returns the origin registries, asked by means of client.
 func New(client *fetch.Client, opts Options) *Registry {
-	return &Registry{client: client, opts: opts, found: map[sources.Host]*discovery{}}
+	return &Registry{client: client, opts: opts}
 }
 
 func (r *Registry) String() string { return "the origin registry" }
