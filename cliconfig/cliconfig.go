@@ -1,7 +1,8 @@
 // Package cliconfig is how this machine is configured for Terraform or
 // OpenTofu, as plain data: the CLI configuration files, the environment, the
-// implied directories, the user's netrc file. No other package reads the
-// environment or asks where the user's directories are.
+// implied directories, the user's netrc file, and a file of Larder's own for what
+// these cannot say. No other package reads the environment or asks where the
+// user's directories are.
 //
 // It connects to nothing and installs nothing; at most it runs the credentials
 // helper that the user has configured. It leaves nothing on disk.
@@ -48,9 +49,10 @@ type Config struct {
 	MayBreakLockFile bool   // a package in the cache will do even if the lock file lacks its hash
 	DataDir          string // .terraform, or what replaces it
 
-	Hosts    map[sources.Host]map[string]string // URLs of services by name, in place of service discovery
-	Registry Registry
-	Proxy    func(*url.URL) (*url.URL, error) // as http.Transport wants it, but for the URL; never nil
+	Hosts       map[sources.Host]map[string]string // URLs of services by name, in place of service discovery
+	HostOptions map[sources.Host]HostOptions       // from Larder's own file
+	Registry    Registry
+	Proxy       func(*url.URL) (*url.URL, error) // as http.Transport wants it, but for the URL; never nil
 
 	EnforceSignatures       bool // OpenTofu: refuse what is not signed
 	EnforceKeyExpiry        bool // OpenTofu: refuse signatures by keys that have expired
@@ -71,7 +73,7 @@ type Config struct {
 // A File is a configuration file that was read.
 type File struct {
 	Path string
-	Why  string // "main file", "configuration directory", "netrc", or the variable or flag that names it
+	Why  string // "main file", "configuration directory", "netrc", "larder's own", or the variable or flag that names it
 }
 
 // Options adjust what Load reads. The zero Options are ready to use.
@@ -94,6 +96,7 @@ func Load(ctx context.Context, m Machine, e sources.Engine, opts Options) (*Conf
 	l.environment(c)
 	c.credentials = credentials{env: l.envTokens(), blocks: s.credentials, helper: l.helper(s.helpers)}
 	c.netrc = l.loadNetrc()
+	c.HostOptions = l.larderFile()
 	c.Files, c.Variables = l.files, l.variables
 	c.written = c
 	return c.At(opts.Chdir), l.diags
@@ -171,28 +174,41 @@ func (l *loader) chooseFiles(opts Options) []File {
 const mainFileReason = "main file"
 
 func (l *loader) loadFile(f File) (settings, bool) {
-	at := place{file: f.Path}
+	root, ok := l.loadTree(f)
+	if !ok {
+		return settings{}, false
+	}
+	defer l.sort(len(l.diags))
+	return l.settings(root), true
+}
+
+// loadTree reads and parses a file. It is not ok if that is impossible, which
+// is reported.
+func (l *loader) loadTree(f File) (*node, bool) {
 	src, err := l.read(f.Path)
 	if err != nil {
 		l.cannotRead(f, reason(err))
-		return settings{}, false
+		return nil, false
 	}
 	l.files = append(l.files, f)
 	root, bad := parse(f.Path, src)
 	if bad != nil {
 		l.diags = append(l.diags, *bad)
-		return settings{}, false
+		return nil, false
 	}
 	if root.kind != isObject {
-		l.errorf(at, "", "not an object")
-		return settings{}, false
+		l.errorf(place{file: f.Path}, "", "not an object")
+		return nil, false
 	}
-	before := len(l.diags)
-	s := l.settings(root)
-	slices.SortStableFunc(l.diags[before:], func(a, b sources.Diagnostic) int {
+	return root, true
+}
+
+// sort puts the diagnostics from the one at index on, all of one file, in the
+// order of its lines.
+func (l *loader) sort(from int) {
+	slices.SortStableFunc(l.diags[from:], func(a, b sources.Diagnostic) int {
 		return cmp.Or(cmp.Compare(a.Line, b.Line), cmp.Compare(a.Column, b.Column))
 	})
-	return s, true
 }
 
 // cannotRead reports a file that cannot be read. Where the engines go on with a
@@ -200,8 +216,10 @@ func (l *loader) loadFile(f File) (settings, bool) {
 func (l *loader) cannotRead(f File, err error) {
 	at := place{file: f.Path}
 	switch f.Why {
-	case "--config", "configuration directory":
+	case "--config", "configuration directory", larderFileReason:
 		l.errorf(at, "", "%v", err)
+	case larderVariable:
+		l.errorf(at, "unset "+f.Why+" if the file is not needed", "%v, though %s names it", err, f.Why)
 	case mainFileReason:
 		l.warnf(at, "", "%v", err)
 	default:

@@ -10,6 +10,8 @@ import (
 	"testing"
 	"testing/fstest"
 
+	"golang.org/x/net/http/httpguts"
+
 	"github.com/larder-cli/larder/sources"
 )
 
@@ -125,6 +127,37 @@ func FuzzLoad(f *testing.F) {
 			for _, m := range c.Methods {
 				if m.Line == 0 || m.Kind == FilesystemMirror && m.Path == "" || m.Kind == NetworkMirror && !strings.HasPrefix(strings.ToLower(m.URL), "https:") {
 					t.Fatalf("%s: %+v", e, m)
+				}
+			}
+		}
+	})
+}
+
+// No file of Larder's own makes Load panic, what it yields can be sent, and all
+// complaints about it say where.
+func FuzzLarderFile(f *testing.F) {
+	for _, s := range []string{
+		"host \"a.example:8443\" {\n  ca_file = \"ca.pem\"\n  client_certificate = \"c\"\n  client_key = \"k\"\n}",
+		"host \"a.example\" {\n  headers = { \"X-Team\" = \"platform\", Range = 1, x-team = \"b\" }\n  send_token_to_archives = true\n}\nhost \"A.example\" {}",
+		`{"host": {"a.example": {"headers": [{"X": "a\nb"}, {"Y": 1.5}]}}, "hosts": []}`,
+	} {
+		f.Add([]byte(s))
+	}
+	f.Fuzz(func(t *testing.T, src []byte) {
+		m := Machine{GOOS: "linux", GOARCH: "amd64", WorkDir: "/w", Environ: []string{"LARDER_CONFIG=f"}, Files: one(src)}
+		c, diags := Load(context.Background(), m, sources.Terraform, Options{})
+		for _, d := range diags {
+			if d.File != "/w/f" || d.Text == "" {
+				t.Fatalf("%+v", d)
+			}
+		}
+		for host, o := range c.HostOptions {
+			if again, err := sources.ParseHost(string(host)); err != nil || again != host {
+				t.Fatalf("host %q: %q, %v", host, again, err)
+			}
+			for name, value := range o.Headers {
+				if !httpguts.ValidHeaderFieldName(name) || !httpguts.ValidHeaderFieldValue(value) || ourHeaders[name] != "" {
+					t.Fatalf("header %q: %q", name, value)
 				}
 			}
 		}

@@ -21,6 +21,7 @@ type Machine struct {
 	Home         string   // the user's, as the user database has it; HOME wins except on Windows
 	AppData      string   // roaming application data; Windows only
 	CacheHome    string   // where programs keep the user's caches
+	ConfigDirs   []string // where programs keep configuration, the user's directory first
 	WorkDir      string   // where the program was started
 	Files        Files    // never nil
 }
@@ -40,6 +41,8 @@ func This() Machine {
 		AppData:   roamingAppData(),
 		CacheHome: xdg.CacheHome,
 		Files:     osFiles{},
+
+		ConfigDirs: append([]string{xdg.ConfigHome}, xdg.ConfigDirs...),
 	}
 	if u, err := user.Current(); err == nil {
 		m.Home = u.HomeDir
@@ -103,6 +106,14 @@ func (m Machine) clean(p string) string {
 	default:
 		return p
 	}
+}
+
+// dir is the directory that the file p is in.
+func (m Machine) dir(p string) string {
+	if m.GOOS == "windows" {
+		return p[:strings.LastIndexAny(p, `\/`)+1]
+	}
+	return path.Dir(p)
 }
 
 // abs is p as seen from dir.

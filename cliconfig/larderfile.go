@@ -1,0 +1,321 @@
+package cliconfig
+
+import (
+	"bytes"
+	"crypto/tls"
+	"crypto/x509"
+	"encoding/pem"
+	"fmt"
+	"net/textproto"
+	"slices"
+	"strings"
+
+	"golang.org/x/net/http/httpguts"
+
+	"github.com/larder-cli/larder/sources"
+)
+
+// Larder's own file is for what the engines have no settings for. It is written
+// as theirs are, but what it does not know is an error: nobody else reads it.
+const (
+	larderVariable   = "LARDER_CONFIG"
+	larderFileReason = "larder's own"
+)
+
+// HostOptions are what holds for one host and port alone.
+type HostOptions struct {
+	Authorities      []*x509.Certificate // that may vouch for the host, besides the system's
+	Certificates     []tls.Certificate   // to show to the host; at most one
+	Headers          map[string]string   // of every request, by canonical name; their values are secrets
+	TokenForArchives bool                // send the host's token for archives and their checksums, too
+}
+
+// hostSettings are what a host block may hold.
+var hostSettings = []string{"ca_file", "client_certificate", "client_key", "headers", "send_token_to_archives"}
+
+// larderFile reads Larder's own file, if there is one.
+func (l *loader) larderFile() map[sources.Host]HostOptions {
+	f := l.chooseLarderFile()
+	if f.Path == "" {
+		return nil
+	}
+	root, ok := l.loadTree(f)
+	if !ok {
+		return nil
+	}
+	defer l.sort(len(l.diags))
+	for _, e := range root.entries {
+		switch {
+		case e.key != "host":
+			l.unknown(e, []string{"host"}, `this file has host "…" { … } blocks; all else belongs into the CLI configuration`)
+		case e.value.kind == isObject && len(e.value.entries) == 0:
+			l.errorf(e.place, `write host "…" { … }`, "host has no label")
+		}
+	}
+	return l.hostBlocks(root)
+}
+
+// chooseLarderFile is the file that LARDER_CONFIG names, else the first of
+// those in the directories for configuration. Its path is empty if there is none.
+func (l *loader) chooseLarderFile() File {
+	if file := l.use(larderVariable); file != "" {
+		return File{l.abs(l.WorkDir, file), larderVariable}
+	}
+	for _, dir := range l.ConfigDirs {
+		if file := l.below(dir, "larder", "config.hcl"); file != "" && l.exists(file) {
+			return File{file, larderFileReason}
+		}
+	}
+	return File{}
+}
+
+func (l *loader) hostBlocks(root *node) map[sources.Host]HostOptions {
+	all := map[sources.Host]HostOptions{}
+	first := map[sources.Host]place{}
+	for _, b := range l.blocks(root, "host") {
+		host, err := sources.ParseHost(b.label)
+		switch at, again := first[host]; {
+		case err != nil:
+			l.error(b.place, err)
+		case again:
+			l.errorf(b.place, "put all that is for a host into one block", "second block for host %s; the first is at line %d", host, at.line)
+		case labelled(b.body):
+			l.errorf(b.body.entries[0].place, "leave it out", "host takes one label, and no second one")
+		default:
+			all[host], first[host] = l.hostBlock(b), b.place
+		}
+	}
+	return all
+}
+
+func (l *loader) hostBlock(b block) HostOptions {
+	l.checkSettings(b.body)
+	send, _ := l.boolOf(b.body, "send_token_to_archives")
+	o := HostOptions{
+		Certificates:     l.clientCertificate(b.body),
+		Headers:          l.headers(b.body),
+		TokenForArchives: send,
+	}
+	if file, ok := l.fileOf(b.body, "ca_file"); ok {
+		o.Authorities, _ = l.certificates(file)
+	}
+	return o
+}
+
+// checkSettings reports settings that there are not, and those set twice.
+func (l *loader) checkSettings(body *node) {
+	seen := map[string]place{}
+	for _, e := range body.entries {
+		at, again := seen[e.key]
+		switch {
+		case !slices.Contains(hostSettings, e.key):
+			l.unknown(e, hostSettings, "the settings of a host are "+strings.Join(hostSettings, ", "))
+		case again:
+			l.errorf(e.place, "", "%s is set twice; first at line %d", e.key, at.line)
+		default:
+			seen[e.key] = e.place
+		}
+	}
+}
+
+// unknown reports a name that is none of known.
+func (l *loader) unknown(e entry, known []string, hint string) {
+	if name := nearest(e.key, known); name != "" {
+		hint = "did you mean " + name + "?"
+	}
+	l.errorf(e.place, hint, "no setting is called %.40q", e.key)
+}
+
+// A namedFile is a file that a setting names, as it was read.
+type namedFile struct {
+	place
+	setting, path string
+	content       []byte
+}
+
+// complain reports what is wrong with a file.
+func (l *loader) complain(f namedFile, hint, format string, args ...any) {
+	l.errorf(f.place, hint, "%s %s: %s", f.setting, f.path, fmt.Sprintf(format, args...))
+}
+
+// fileOf reads the file that a setting of n names. It is not ok if n has no
+// such setting, or there is no such file, which is reported.
+func (l *loader) fileOf(n *node, setting string) (namedFile, bool) {
+	text, at, ok := l.stringOf(n, setting)
+	if !ok {
+		return namedFile{}, false
+	}
+	if text == "" {
+		l.errorf(at, "", "%s is empty", setting)
+		return namedFile{}, false
+	}
+	f := namedFile{place: at, setting: setting, path: l.expandHome(at, text)}
+	var err error
+	f.content, err = l.read(f.path)
+	switch {
+	case err != nil && l.rooted(text):
+		l.complain(f, "", "%v", reason(err))
+	case err != nil:
+		l.complain(f, "relative paths start from the directory of this file", "%v", reason(err))
+	case len(f.content) > maxFileSize:
+		l.complain(f, "", "larger than %d bytes", maxFileSize)
+	default:
+		return f, true
+	}
+	return namedFile{}, false
+}
+
+// expandHome is a path as it is meant in the file that it stands in.
+func (l *loader) expandHome(at place, path string) string {
+	if rest, ok := strings.CutPrefix(path, "~"); ok && l.home() != "" && l.rooted(rest) {
+		return l.join(l.home(), rest[1:])
+	}
+	return l.abs(l.dir(at.file), path)
+}
+
+const certificateStart = "-----BEGIN CERTIFICATE-----"
+
+// certificates are those in a PEM file, whatever else is in it. It is not ok if
+// there are none, or not all can be read.
+func (l *loader) certificates(f namedFile) ([]*x509.Certificate, bool) {
+	var all []*x509.Certificate
+	for _, block := range pemBlocks(f.content) {
+		if block.Type != "CERTIFICATE" {
+			continue
+		}
+		cert, err := x509.ParseCertificate(block.Bytes)
+		if err != nil {
+			l.complain(f, "", "certificate %d: %s", len(all)+1, strings.TrimPrefix(err.Error(), "x509: "))
+			return nil, false
+		}
+		all = append(all, cert)
+	}
+	begun := bytes.Count(f.content, []byte(certificateStart))
+	switch {
+	case begun == 0:
+		l.complain(f, "it must be in PEM form, which starts with "+certificateStart, "holds no certificate")
+	case begun != len(all):
+		l.complain(f, "", "of %d certificates %d can be read", begun, len(all))
+	default:
+		return all, true
+	}
+	return nil, false
+}
+
+func pemBlocks(src []byte) []*pem.Block {
+	var all []*pem.Block
+	for {
+		var block *pem.Block
+		if block, src = pem.Decode(src); block == nil {
+			return all
+		}
+		all = append(all, block)
+	}
+}
+
+// clientCertificate is the certificate that we show to a host, with its key.
+func (l *loader) clientCertificate(body *node) []tls.Certificate {
+	if _, at, ok := l.stringOf(body, "client_key"); ok && len(body.find("client_certificate")) == 0 {
+		l.errorf(at, "add client_certificate, or leave both out", "client_key without client_certificate")
+		return nil
+	}
+	cert, ok := l.fileOf(body, "client_certificate")
+	if !ok {
+		return nil
+	}
+	key := cert // which may hold both
+	if len(body.find("client_key")) > 0 {
+		if key, ok = l.fileOf(body, "client_key"); !ok {
+			return nil
+		}
+	}
+	if _, ok := l.certificates(cert); !ok {
+		return nil
+	}
+	pair, err := tls.X509KeyPair(cert.content, key.content)
+	if err != nil {
+		l.badKey(key, err)
+		return nil
+	}
+	l.checkPrivate(key)
+	return []tls.Certificate{pair}
+}
+
+// checkPrivate warns of a key that others may read. Windows has no such modes.
+func (l *loader) checkPrivate(f namedFile) {
+	info, err := l.Files.Stat(f.path)
+	if err == nil && l.GOOS != "windows" && info.Mode().Perm()&0o004 != 0 {
+		l.warnf(f.place, "chmod o-rwx "+f.path, "%s %s: every user of this machine can read the key", f.setting, f.path)
+	}
+}
+
+// badKey says why a key is not one for the certificate. The cause is matched by
+// its text, as crypto/tls gives no other, and not shown, as it speaks of code.
+func (l *loader) badKey(f namedFile, err error) {
+	encrypted := func(b *pem.Block) bool {
+		return b.Type == "ENCRYPTED PRIVATE KEY" || strings.Contains(b.Headers["Proc-Type"], "ENCRYPTED")
+	}
+	switch {
+	case slices.ContainsFunc(pemBlocks(f.content), encrypted):
+		l.complain(f, "decrypt it into a file that only you may read: openssl pkey -in FILE -out FILE", "the key is encrypted")
+	case strings.Contains(err.Error(), "does not match"):
+		l.complain(f, "", "the key is not that of the certificate")
+	default:
+		l.complain(f, "it must be in PEM form, such as -----BEGIN PRIVATE KEY-----", "holds no key that can be read")
+	}
+}
+
+// headers are those that body states. What their values are is said nowhere.
+func (l *loader) headers(body *node) map[string]string {
+	all := map[string]string{}
+	for _, e := range body.find("headers") {
+		if e.value.kind != isObject || labelled(e.value) {
+			l.errorf(e.value.place, `write headers = { "NAME" = "VALUE" }`, "headers must be a map of strings, not %s", e.value.kind)
+			continue
+		}
+		for _, h := range e.value.entries {
+			name := textproto.CanonicalMIMEHeaderKey(h.key)
+			if l.checkHeader(name, h, all) {
+				all[name] = h.value.text
+			}
+		}
+	}
+	return all
+}
+
+func (l *loader) checkHeader(name string, h entry, before map[string]string) bool {
+	_, again := before[name]
+	why, ours := ourHeaders[name]
+	switch {
+	case !httpguts.ValidHeaderFieldName(name):
+		l.errorf(h.place, "", "%.40q cannot be the name of a header", h.key)
+	case ours:
+		l.errorf(h.place, why, "header %s is not for this file to set", name)
+	case again:
+		l.errorf(h.place, "", "header %s is set twice, in whatever case", name)
+	case h.value.kind != isString && h.value.kind != isNumber:
+		l.errorf(h.value.place, "write it in double quotes", "header %s must be a string, not %s", name, h.value.kind)
+	case !httpguts.ValidHeaderFieldValue(h.value.text):
+		l.errorf(h.value.place, "it must be one line", "header %s has characters that cannot be sent", name)
+	default:
+		return true
+	}
+	return false
+}
+
+// ourHeaders are those that cannot be set, and what to do instead.
+var ourHeaders = withReason("larder sets it itself, as what comes depends on it", map[string]string{
+	"Authorization":       "put a token into a credentials block of the CLI configuration, a password into the netrc file",
+	"Proxy-Authorization": "put user and password into the URL that HTTPS_PROXY has",
+	"User-Agent":          "add to it with TF_APPEND_USER_AGENT",
+},
+	"Accept", "Accept-Encoding", "Connection", "Content-Encoding", "Content-Length", "Content-Type", "Expect",
+	"Host", "If-Match", "If-Modified-Since", "If-None-Match", "If-Range", "If-Unmodified-Since", "Keep-Alive",
+	"Proxy-Connection", "Range", "Te", "Trailer", "Transfer-Encoding", "Upgrade", "X-Terraform-Version")
+
+func withReason(reason string, known map[string]string, names ...string) map[string]string {
+	for _, name := range names {
+		known[name] = reason
+	}
+	return known
+}

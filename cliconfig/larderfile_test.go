@@ -1,0 +1,277 @@
+package cliconfig_test
+
+import (
+	"crypto/ecdsa"
+	"crypto/elliptic"
+	"crypto/rand"
+	"crypto/x509"
+	"encoding/pem"
+	"fmt"
+	"maps"
+	"math/big"
+	"os"
+	"path/filepath"
+	"runtime"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/larder-cli/larder/cliconfig"
+	"github.com/larder-cli/larder/sources"
+)
+
+// pair makes a certificate and its key, both in PEM form.
+func pair(t *testing.T) (cert, key string) {
+	t.Helper()
+	private, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
+	if err != nil {
+		t.Fatal(err)
+	}
+	template := &x509.Certificate{SerialNumber: big.NewInt(1), NotAfter: time.Now().Add(time.Hour)}
+	der, err := x509.CreateCertificate(rand.Reader, template, template, private.Public(), private)
+	if err != nil {
+		t.Fatal(err)
+	}
+	keyDER, err := x509.MarshalPKCS8PrivateKey(private)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return block("CERTIFICATE", der), block("PRIVATE KEY", keyDER)
+}
+
+func block(kind string, content []byte) string {
+	return string(pem.EncodeToMemory(&pem.Block{Type: kind, Bytes: content}))
+}
+
+const secret = "sesame"
+
+// own is a machine whose Larder has a file of its own, with others beside it.
+func own(src string, files map[string]string) cliconfig.Machine {
+	all := map[string]string{"/etc/larder.hcl": src}
+	maps.Copy(all, files)
+	return linux(all, "LARDER_CONFIG=/etc/larder.hcl")
+}
+
+func TestWhatLardersOwnFileMayHold(t *testing.T) {
+	cert, key := pair(t)
+	_, otherKey := pair(t)
+	files := map[string]string{
+		"/etc/ca.pem": "a comment\n" + cert + "\n" + cert, "/etc/both.pem": cert + key, "/etc/client.pem": cert, "/etc/client.key": key,
+		"/home/me/ca.pem": cert, "/etc/other.key": otherKey, "/etc/empty.pem": "", "/etc/huge.pem": strings.Repeat(" ", 1<<20+1),
+		"/etc/bad.pem":       cert + block("CERTIFICATE", []byte("no")),
+		"/etc/cut.pem":       cert + cert[:200],
+		"/etc/encrypted.key": block("ENCRYPTED PRIVATE KEY", []byte("no")),
+		"/etc/old.key":       "-----BEGIN EC PRIVATE KEY-----\nProc-Type: 4,ENCRYPTED\nDEK-Info: AES-128-CBC,00\n\nbm8=\n-----END EC PRIVATE KEY-----\n",
+	}
+	for _, tt := range []struct{ body, want string }{
+		// What a host block may hold.
+		{``, ""},
+		{`ca_file = "ca.pem"`, ""},
+		{`ca_file = "/etc/ca.pem"`, ""},
+		{`ca_file = "~/ca.pem"`, ""},
+		{`client_certificate = "client.pem" client_key = "client.key"`, ""},
+		{`client_certificate = "both.pem"`, ""},
+		{`client_certificate = "both.pem" client_key = "both.pem"`, ""},
+		{`headers = { "X-Team" = "platform" Cookie = "sesame" x = 5 }`, ""},
+		{`headers { X-Team = "sesame" }`, ""},
+		{`send_token_to_archives = true`, ""},
+
+		// Names.
+		{`cafile = ""`, `1:19: no setting is called "cafile" (did you mean ca_file?)`},
+		{`CA_File = "ca.pem"`, `1:19: no setting is called "CA_File" (did you mean ca_file?)`},
+		{`client_cert = "x"`, `1:19: no setting is called "client_cert" (the settings of a host are ca_file, client_certificate, client_key, headers, send_token_to_archives)`},
+		{`header = {}`, `1:19: no setting is called "header" (did you mean headers?)`},
+		{`send_tokens_to_archive = true`, `1:19: no setting is called "send_tokens_to_archive" (did you mean send_token_to_archives?)`},
+		{`services = {}`, `1:19: no setting is called "services" (the settings of a host are ca_file, client_certificate, client_key, headers, send_token_to_archives)`},
+		{"ca_file = \"ca.pem\"\nca_file = \"ca.pem\"", "2:1: ca_file is set twice; first at line 1"},
+
+		// Types.
+		{`ca_file = ["ca.pem"]`, "1:29: ca_file must be a string, not a list (write it in double quotes)"},
+		{`ca_file = ""`, "1:29: ca_file is empty"},
+		{`client_key = {}`, "1:32: client_key must be a string, not an object (write it in double quotes)"},
+		{`send_token_to_archives = "true"`, "1:44: send_token_to_archives must be a boolean, not a string (write true or false, in lower case and without quotes)"},
+		{`headers = ["X-Team"]`, `1:29: headers must be a map of strings, not a list (write headers = { "NAME" = "VALUE" })`},
+		{`headers "X-Team" {}`, `1:27: headers must be a map of strings, not an object (write headers = { "NAME" = "VALUE" })`},
+		{`headers = { X-Team = ["sesame"] }`, "1:40: header X-Team must be a string, not a list (write it in double quotes)"},
+
+		// Files.
+		{`ca_file = "gone.pem"`, "1:29: ca_file /etc/gone.pem: file does not exist (relative paths start from the directory of this file)"},
+		{`ca_file = "/gone.pem"`, "1:29: ca_file /gone.pem: file does not exist"},
+		{`ca_file = "huge.pem"`, "1:29: ca_file /etc/huge.pem: larger than 1048576 bytes"},
+		{`ca_file = "empty.pem"`, "1:29: ca_file /etc/empty.pem: holds no certificate (it must be in PEM form, which starts with -----BEGIN CERTIFICATE-----)"},
+		{`ca_file = "client.key"`, "1:29: ca_file /etc/client.key: holds no certificate (it must be in PEM form, which starts with -----BEGIN CERTIFICATE-----)"},
+		{`ca_file = "bad.pem"`, "1:29: ca_file /etc/bad.pem: certificate 2: malformed certificate"},
+		{`ca_file = "cut.pem"`, "1:29: ca_file /etc/cut.pem: of 2 certificates 1 can be read"},
+		{`client_key = "client.key"`, "1:32: client_key without client_certificate (add client_certificate, or leave both out)"},
+		{`client_certificate = "gone.pem" client_key = "client.key"`, "1:40: client_certificate /etc/gone.pem: file does not exist (relative paths start from the directory of this file)"},
+		{`client_certificate = "client.pem" client_key = "gone.key"`, "1:66: client_key /etc/gone.key: file does not exist (relative paths start from the directory of this file)"},
+		{`client_certificate = "client.pem"`, "1:40: client_certificate /etc/client.pem: holds no key that can be read (it must be in PEM form, such as -----BEGIN PRIVATE KEY-----)"},
+		{`client_certificate = "client.key" client_key = "client.key"`, "1:40: client_certificate /etc/client.key: holds no certificate (it must be in PEM form, which starts with -----BEGIN CERTIFICATE-----)"},
+		{`client_certificate = "client.pem" client_key = "other.key"`, "1:66: client_key /etc/other.key: the key is not that of the certificate"},
+		{`client_certificate = "client.pem" client_key = "encrypted.key"`, "1:66: client_key /etc/encrypted.key: the key is encrypted (decrypt it into a file that only you may read: openssl pkey -in FILE -out FILE)"},
+		{`client_certificate = "client.pem" client_key = "old.key"`, "1:66: client_key /etc/old.key: the key is encrypted (decrypt it into a file that only you may read: openssl pkey -in FILE -out FILE)"},
+
+		// Headers.
+		{`headers = { authorization = "sesame" }`, "1:31: header Authorization is not for this file to set (put a token into a credentials block of the CLI configuration, a password into the netrc file)"},
+		{`headers = { Proxy-Authorization = "sesame" }`, "1:31: header Proxy-Authorization is not for this file to set (put user and password into the URL that HTTPS_PROXY has)"},
+		{`headers = { user-agent = "sesame" }`, "1:31: header User-Agent is not for this file to set (add to it with TF_APPEND_USER_AGENT)"},
+		{`headers = { host = "sesame" }`, "1:31: header Host is not for this file to set (larder sets it itself, as what comes depends on it)"},
+		{`headers = { Range = "sesame" }`, "1:31: header Range is not for this file to set (larder sets it itself, as what comes depends on it)"},
+		{`headers = { "X Team" = "sesame" }`, `1:31: "X Team" cannot be the name of a header`},
+		{`headers = { "" = "sesame" }`, `1:31: "" cannot be the name of a header`},
+		{`headers = { "X-Team" = "sesame\nX: y" }`, "1:42: header X-Team has characters that cannot be sent (it must be one line)"},
+		{`headers = { X-Team = "sesame" x-team = "sesame" }`, "1:49: header X-Team is set twice, in whatever case"},
+	} {
+		_, diags := load(own(`host "a.example" {`+tt.body+"}", files), terraform)
+		if got := said(diags); got != tt.want {
+			t.Errorf("%s\ngot  %s\nwant %s", tt.body, got, tt.want)
+		}
+	}
+}
+
+func TestHostBlocksOfLardersOwnFile(t *testing.T) {
+	for _, tt := range []struct{ src, want string }{
+		{"", ""},
+		{`{"host": {"a.example": {"headers": {"X-Team": "sesame"}, "send_token_to_archives": true}}}`, ""},
+		{"host \"a.example\" {}\nhost \"a.example:8443\" {}", ""},
+		{"host \"a.example\" {}\nhost \"A.example:443\" {}", "2:6: second block for host a.example; the first is at line 1 (put all that is for a host into one block)"},
+		{`host {}`, `1:1: host has no label (write host "…" { … })`},
+		{`host { send_token_to_archives = true }`, `1:8: host has no label (write host "…" { … })`},
+		{`host "a.example" "b.example" {}`, "1:18: host takes one label, and no second one (leave it out)"},
+		{`host "https://a.example/" {}`, `1:6: host name "https://a.example/": a URL, not a host name (give just the host name, without scheme and path)`},
+		{`host = "a.example"`, "1:8: host must be a block with a label, not a string"},
+		{`hosts "a.example" {}`, `1:1: no setting is called "hosts" (did you mean host?)`},
+		{`credentials "a.example" { token = "sesame" }`, `1:1: no setting is called "credentials" (this file has host "…" { … } blocks; all else belongs into the CLI configuration)`},
+		{`host "a.example" {`, `1:20: missing "}"`},
+		{`host "a.example" { headers = { X = sesame } }`, "1:36: unexpected word or character (write strings in double quotes, booleans as true or false)"},
+		{`[]`, `1:1: unexpected "["`},
+		{"\xef\xbb\xbf", "1:1: starts with a byte-order mark (save the file as UTF-8 without a byte-order mark)"},
+		{strings.Repeat("#", 1<<20+1), "larger than 1048576 bytes"},
+	} {
+		_, diags := load(own(tt.src, nil), terraform)
+		if got := said(diags); got != tt.want {
+			t.Errorf("%.80s\ngot  %s\nwant %s", tt.src, got, tt.want)
+		}
+	}
+}
+
+// said is what there is to say of /etc/larder.hcl, hints included.
+func said(ds sources.Diagnostics) string {
+	var all []string
+	for _, d := range ds {
+		line := strings.TrimPrefix(strings.TrimPrefix(d.String(), "/etc/larder.hcl:"), " ")
+		if d.Hint != "" {
+			line += " (" + d.Hint + ")"
+		}
+		all = append(all, line)
+	}
+	text := strings.Join(all, "\n")
+	if strings.Contains(text, secret) {
+		text += "\nand a secret is told"
+	}
+	return text
+}
+
+func TestOptionsOfHosts(t *testing.T) {
+	cert, key := pair(t)
+	m := own(`
+host "café.example:8443" {
+  ca_file                = "ca.pem"
+  client_certificate     = "both.pem"
+  headers                = { x-team = "platform" }
+  send_token_to_archives = true
+}
+host "plain.example" {}`, map[string]string{"/etc/ca.pem": cert + cert, "/etc/both.pem": cert + key})
+	c := mustLoad(t, m, tofu).At("/else")
+	o := c.HostOptions["café.example:8443"]
+	if len(o.Authorities) != 2 || len(o.Certificates) != 1 || !o.TokenForArchives || fmt.Sprint(o.Headers) != "map[X-Team:platform]" {
+		t.Errorf("%+v", o)
+	}
+	if o := c.HostOptions["plain.example"]; len(o.Authorities)+len(o.Certificates)+len(o.Headers) != 0 || o.TokenForArchives {
+		t.Errorf("%+v", o)
+	}
+	if len(c.HostOptions) != 2 {
+		t.Errorf("%d hosts", len(c.HostOptions))
+	}
+}
+
+func TestWhereLardersOwnFileIs(t *testing.T) {
+	const (
+		mine   = "/home/me/.config/larder/config.hcl"
+		system = "/etc/xdg/larder/config.hcl"
+		theirs = `C:\Users\me\Local\larder\config.hcl`
+	)
+	for _, tt := range []struct {
+		name, want, said string
+		m                cliconfig.Machine
+	}{
+		{"nowhere", "", "", filesOn(linux, "")},
+		{"the user's", mine, "", filesOn(linux, mine+" "+system)},
+		{"the system's", system, "", filesOn(linux, system)},
+		{"Windows", theirs, "", filesOn(windows, theirs)},
+		{"variable", "/start/my.hcl", "", filesOn(linux, "/start/my.hcl "+mine, "LARDER_CONFIG=my.hcl")},
+		{"empty variable", mine, "", filesOn(linux, mine, "LARDER_CONFIG=")},
+		{"variable that leads nowhere", "", "/gone: file does not exist, though LARDER_CONFIG names it (unset LARDER_CONFIG if the file is not needed)",
+			filesOn(linux, mine, "LARDER_CONFIG=/gone")},
+		{"whatever CLI configuration", "/o " + mine, "", filesOn(linux, "/o "+mine, "TF_CLI_CONFIG_FILE=/o")},
+	} {
+		tt.m.ConfigDirs = []string{"/home/me/.config", "/etc/xdg"}
+		if tt.m.GOOS == "windows" {
+			tt.m.ConfigDirs = []string{`C:\Users\me\Local`}
+		}
+		c, diags := load(tt.m, terraform)
+		var got []string
+		for _, f := range c.Files {
+			got = append(got, f.Path)
+		}
+		if got := strings.Join(got, " "); got != tt.want || said(diags) != tt.said {
+			t.Errorf("%s: read %q, said %q", tt.name, got, said(diags))
+		}
+		if diags.Err() == nil != (tt.said == "") {
+			t.Errorf("%s: %v", tt.name, diags.Err())
+		}
+	}
+}
+
+func TestPathsInLardersOwnFileOnWindows(t *testing.T) {
+	cert, _ := pair(t)
+	m := windows(map[string]string{
+		`C:\conf\larder\config.hcl`: `host "a.example" { ca_file = "ca.pem" }
+host "b.example" { ca_file = "~/ca.pem" }
+host "c.example" { ca_file = "D:\\ca.pem" }`,
+		`C:\conf\larder\ca.pem`: cert, `C:\Users\me\ca.pem`: cert, `D:\ca.pem`: cert,
+	})
+	m.ConfigDirs = []string{`C:\conf`}
+	mustLoad(t, m, terraform)
+}
+
+func TestKeysThatOthersMayRead(t *testing.T) {
+	if runtime.GOOS == "windows" {
+		t.Skip("no such modes")
+	}
+	dir := t.TempDir()
+	cert, key := pair(t)
+	write := func(name, content string, mode os.FileMode) {
+		if err := os.WriteFile(filepath.Join(dir, name), []byte(content), mode); err != nil {
+			t.Fatal(err)
+		}
+		if err := os.Chmod(filepath.Join(dir, name), mode); err != nil {
+			t.Fatal(err)
+		}
+	}
+	write("both.pem", cert+key, 0o600)
+	write("config.hcl", `host "a.example" { client_certificate = "both.pem" }`, 0o644)
+	m := cliconfig.This()
+	m.Environ = []string{"HOME=" + dir, "LARDER_CONFIG=" + filepath.Join(dir, "config.hcl")}
+	m.WorkDir = dir
+	mustLoad(t, m, terraform)
+
+	write("both.pem", cert+key, 0o644)
+	c, diags := load(m, terraform)
+	if len(diags) != 1 || !diags[0].Warning || !strings.HasSuffix(diags[0].Text, "both.pem: every user of this machine can read the key") {
+		t.Errorf("got %v", diags)
+	}
+	if len(c.HostOptions["a.example"].Certificates) != 1 {
+		t.Error("the certificate is not used")
+	}
+}
