@@ -9,6 +9,7 @@ import (
 	"os"
 	"slices"
 	"strings"
+	"time"
 
 	"github.com/larder-cli/larder/sources"
 	"github.com/larder-cli/larder/sources/archive"
@@ -87,7 +88,11 @@ func hashArchive(ctx context.Context, path string) (sources.Hash, error) {
 // fetch brings the package and checks all that can be checked by then.
 func (d *delivery) fetch(ctx context.Context, stage sources.Stage) (sources.Parcel, error) {
 	d.fetched = true
-	d.tell.event(Event{Step: Fetching, Package: d.pkg.ID, Source: d.pkg.Source})
+	begun := Event{Step: Fetching, Package: d.pkg.ID, Source: d.pkg.Source}
+	if d.pkg.Location.URL != "" {
+		begun.URL = fetch.Redact(d.pkg.Location.URL)
+	}
+	d.tell.event(begun)
 	parcel, err := d.bring(ctx, stage)
 	if err == nil && parcel.Dir == "" {
 		if err = d.checkArchive(); err != nil {
@@ -114,14 +119,14 @@ func (d *delivery) bring(ctx context.Context, stage sources.Stage) (sources.Parc
 	if at.Dir != "" {
 		return sources.Parcel{Dir: at.Dir, Origin: at.Dir}, nil
 	}
-	arrival := &arrival{stage: stage, sum: sha256.New(), delivery: d}
+	arrival := &arrival{stage: stage, sum: sha256.New(), delivery: d, toldAt: time.Now()}
 	if at.Archive != "" {
 		return d.open(ctx, arrival)
 	}
 	if err := d.down.Download(ctx, at.URL, d.pkg.Size, arrival); err != nil {
 		return sources.Parcel{}, err
 	}
-	d.zh = arrival.hash()
+	d.zh = arrival.end()
 	return sources.Parcel{Filename: d.pkg.Filename, Origin: fetch.Redact(at.URL)}, nil
 }
 
@@ -139,7 +144,7 @@ func (d *delivery) open(ctx context.Context, arrival *arrival) (sources.Parcel, 
 	if err != nil {
 		return sources.Parcel{}, err
 	}
-	d.zh = arrival.hash()
+	d.zh = arrival.end()
 	return sources.Parcel{Archive: f, Filename: d.pkg.Filename, Origin: f.Name()}, nil
 }
 
@@ -181,13 +186,11 @@ type arrival struct {
 	stage sources.Stage // nil if the archive stays where it is
 	sum   hash.Hash
 	done  int64
-	told  int64
 
-	broken error // why nothing more may be written
+	told   int64     // how many of done
+	toldAt time.Time // when, or when it began
+	broken error     // why nothing more may be written
 }
-
-// tellEvery is how many bytes arrive between two events.
-const tellEvery = 1 << 20
 
 // Expect is told how many bytes are coming, where the source did not say.
 func (a *arrival) Expect(size int64) { a.pkg.Size = size }
@@ -198,9 +201,8 @@ func (a *arrival) Write(p []byte) (int, error) {
 	}
 	a.sum.Write(p)
 	a.done += int64(len(p))
-	if a.done-a.told >= tellEvery {
-		a.told = a.done
-		a.tell.event(Event{Step: Arriving, Package: a.pkg.ID, Source: a.pkg.Source, Done: a.done, Size: a.pkg.Size})
+	if a.done == a.pkg.Size || time.Since(a.toldAt) >= tellEvery {
+		a.tellDone()
 	}
 	if a.stage == nil {
 		return len(p), nil
@@ -241,7 +243,19 @@ func (a *arrival) Keep(validator string) {
 	}
 }
 
-func (a *arrival) hash() sources.Hash { return sources.ZipHash([32]byte(a.sum.Sum(nil))) }
+// tellDone tells how far the archive has come.
+func (a *arrival) tellDone() {
+	a.told, a.toldAt = a.done, time.Now()
+	a.tell.event(Event{Step: Arriving, Package: a.pkg.ID, Source: a.pkg.Source, Done: a.done, Size: a.pkg.Size})
+}
+
+// end is the hash of what has arrived, which is all.
+func (a *arrival) end() sources.Hash {
+	if a.told != a.done {
+		a.tellDone()
+	}
+	return sources.ZipHash([32]byte(a.sum.Sum(nil)))
+}
 
 // A contextReader reads until its context is done.
 type contextReader struct {

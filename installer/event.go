@@ -2,6 +2,7 @@ package installer
 
 import (
 	"sync"
+	"time"
 
 	"github.com/larder-cli/larder/sources"
 )
@@ -11,6 +12,7 @@ type Step string
 
 // The steps, in the order in which a package may take them.
 const (
+	Queued    Step = "queued"    // there is no slot for the provider yet
 	Querying  Step = "querying"  // a source is asked which versions there are
 	Chosen    Step = "chosen"    // the version is settled
 	Fetching  Step = "fetching"  // the archive or directory is being read
@@ -29,11 +31,16 @@ type Event struct {
 	Step    Step
 	Package sources.PackageID // Version and Platform are zero before they are chosen
 	Source  string            // whom we ask or have asked
+	URL     string            // of the archive, if Fetching it from afar; fit to be shown
 	Done    int64             // bytes, if Arriving
 	Size    int64             // bytes, if Arriving; 0 if unknown
 	Text    string            // the warning, whom we are Waiting for, or what is to be said about the signature
 	Err     error             // why, if Failed
 }
+
+// tellEvery is the least time between two events of how far an archive has come,
+// but for the last.
+const tellEvery = 200 * time.Millisecond
 
 // A reporter passes events on, one at a time.
 type reporter struct {

@@ -35,11 +35,16 @@ func (in *Installer) newJob(root Root, req sources.Requirement) job {
 func (j *job) runInSlot(ctx context.Context) error {
 	select {
 	case j.opts.Slots <- struct{}{}:
-		defer func() { <-j.opts.Slots }()
-		return j.run(ctx)
-	case <-ctx.Done():
-		return ctx.Err()
+	default:
+		j.tell.event(Event{Step: Queued, Package: sources.PackageID{Provider: j.req.Provider}})
+		select {
+		case j.opts.Slots <- struct{}{}:
+		case <-ctx.Done():
+			return ctx.Err()
+		}
 	}
+	defer func() { <-j.opts.Slots }()
+	return j.run(ctx)
 }
 
 // run installs the provider, or says why not.

@@ -1,0 +1,79 @@
+package installer_test
+
+import (
+	"context"
+	"io"
+	"testing"
+	"time"
+
+	"github.com/larder-cli/larder/installer"
+	"github.com/larder-cli/larder/sources"
+)
+
+// crumbs is a Downloader whose archives come in very many pieces.
+type crumbs struct{ size int }
+
+func (c crumbs) Download(_ context.Context, _ string, _ int64, to sources.Stage) error {
+	for range c.size {
+		if _, err := io.WriteString(to, "x"); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// However many pieces an archive comes in, how far it is comes now and then, and
+// in the end.
+func TestArrivingIsToldNowAndThen(t *testing.T) {
+	const size = 5000
+	f := newFixture(t)
+	f.source.add("widget 1.0.0 linux_amd64", nil)
+	f.require("widget", "")
+	begun := time.Now()
+	_, err := installer.New(f.source, f.store, crumbs{size}, f.opts).Install(t.Context(), f.root)
+	if err == nil {
+		t.Error("that is not the archive")
+	}
+	most := 2 + 2*int(time.Since(begun)/(200*time.Millisecond)) // it is fetched once more
+	var told []int64
+	for _, e := range f.events {
+		if e.Step == installer.Arriving {
+			told = append(told, e.Done)
+		}
+	}
+	if len(told) == 0 || len(told) > most || told[len(told)-1] != size {
+		t.Errorf("told %v, at most %d times", told, most)
+	}
+}
+
+// Who waits for a slot says so, and who fetches says from where, without secrets.
+func TestQueuedAndFetchingAreTold(t *testing.T) {
+	f := newFixture(t)
+	f.opts.Slots = installer.NewSlots(1)
+	f.source.wait = make(chan struct{})
+	queued := 0
+	f.opts.Report = func(e installer.Event) {
+		if e.Step == installer.Queued {
+			if queued++; queued == 2 {
+				close(f.source.wait) // the one with the slot goes on
+			}
+		}
+		if e.Step == installer.Fetching && e.URL != "https://example.test/"+e.Package.Path()+".zip" {
+			t.Errorf("fetching from %s", e.URL)
+		}
+	}
+	for _, name := range []string{"one", "two", "three"} {
+		text := name + " 1.0.0 linux_amd64"
+		f.source.add(text, func(p *sources.Package) {
+			p.Location.URL += "?secret"
+			f.source.archives[p.Location.URL] = text
+		})
+		f.require(name, "")
+	}
+	if _, err := f.install(); err != nil {
+		t.Fatal(err)
+	}
+	if queued != 2 {
+		t.Errorf("%d of 3 were queued for one slot", queued)
+	}
+}
