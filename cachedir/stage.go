@@ -3,6 +3,7 @@ package cachedir
 import (
 	"crypto/sha256"
 	"encoding/hex"
+	"errors"
 	"io"
 	"os"
 	"path/filepath"
@@ -15,6 +16,7 @@ import (
 // should this one be cut short.
 type stage struct {
 	file *os.File
+	work string // directory of this delivery alone
 	kept string // directory of what was cut short of the same package
 	note string // path of the note beside the file; empty if nothing shall be kept
 	bad  bool   // the file could not be written
@@ -24,7 +26,7 @@ var _ sources.Keeper = (*stage)(nil)
 
 func (d *Dir) newStage(id sources.PackageID, work string) (*stage, error) {
 	file, err := os.Create(filepath.Join(work, "archive.unverified"))
-	return &stage{file: file, kept: d.keptPath(id)}, err
+	return &stage{file: file, work: work, kept: d.keptPath(id)}, err
 }
 
 func (d *Dir) keptPath(id sources.PackageID) string {
@@ -110,6 +112,21 @@ func (s *stage) Note(text string) {
 		os.Remove(s.note)
 		_ = os.WriteFile(s.note, []byte(text), 0o644)
 	}
+}
+
+// Spool implements [sources.Keeper].
+func (s *stage) Spool() (sources.Spool, error) {
+	file, err := os.CreateTemp(s.work, "ahead-*")
+	if err != nil {
+		return nil, err
+	}
+	return spool{file}, nil
+}
+
+type spool struct{ *os.File }
+
+func (s spool) Close() error {
+	return errors.Join(s.File.Close(), os.Remove(s.Name()))
 }
 
 // end closes the file, and removes it unless it was cut short and may be of use.

@@ -3,6 +3,7 @@ package installer
 import (
 	"context"
 	"crypto/sha256"
+	"errors"
 	"fmt"
 	"hash"
 	"io"
@@ -241,6 +242,14 @@ func (a *arrival) Keep(validator string) {
 	if keeper, ok := a.stage.(sources.Keeper); ok {
 		keeper.Note(validator)
 	}
+}
+
+// Spool makes room beside the stage, if the stage has any.
+func (a *arrival) Spool() (sources.Spool, error) {
+	if keeper, ok := a.stage.(sources.Keeper); ok {
+		return keeper.Spool()
+	}
+	return nil, errors.ErrUnsupported
 }
 
 // tellDone tells how far the archive has come.

@@ -44,6 +44,16 @@ type Keeper interface {
 	// Note replaces the note of what is being written. It is forgotten when the
 	// stage is reset.
 	Note(text string)
+
+	// Spool makes room beside the stage for what arrives ahead of its turn.
+	Spool() (Spool, error)
+}
+
+// A Spool is room for a while: what is in it is gone once it is closed.
+type Spool interface {
+	io.ReaderAt
+	io.WriterAt
+	io.Closer
 }
 
 // A Parcel is a package that has been fetched. If Archive and Dir are both

@@ -81,6 +81,9 @@ type download struct {
 	reached   int64  // bytes in stage that count as progress made
 	validator string // says whether the archive is still the same; empty if nothing does
 	stageErr  error  // of stage, not of the network
+
+	answered time.Duration // from asking to the answer
+	alone    bool          // one connection has to do
 }
 
 // resume takes up an earlier download.
@@ -106,10 +109,12 @@ func (d *download) try(ctx context.Context) error {
 	defer release()
 	ctx, w := newWatch(ctx, d.client.opts.Timeout)
 	defer w.stop()
+	asked := time.Now()
 	resp, at, err := d.client.send(ctx, w, d.client.archives, d.url, d.header(), defaultRedirects)
 	if err != nil {
 		return err
 	}
+	d.answered = min(time.Since(asked), d.client.opts.Timeout)
 	if err := d.receive(ctx, w, at, resp); err != nil {
 		return elsewhere(d.url, at, err)
 	}
@@ -153,7 +158,11 @@ func (d *download) receive(ctx context.Context, w *watch, at *url.URL, resp *htt
 	if err := d.place(resp); err != nil {
 		return err
 	}
-	return d.copy(w.reader(ctx, resp.Body))
+	body := w.reader(ctx, resp.Body)
+	if !d.divisible(resp) {
+		return d.copy(body)
+	}
+	return d.copyAtPace(ctx, w, resp, body, at)
 }
 
 // place makes stage and d ready for the body of resp.
@@ -239,23 +248,42 @@ func (d *download) forget() {
 	}
 }
 
+// copyAtPace is copy, unless several connections would be faster.
+func (d *download) copyAtPace(ctx context.Context, w *watch, resp *http.Response, body io.Reader, at *url.URL) error {
+	pace := d.newPace(w)
+	for {
+		if end, err := d.copySome(body); end || err != nil {
+			return err
+		}
+		if rate, slow := pace.tooSlow(d.have, d.total); slow {
+			return d.inParts(ctx, resp, body, at, rate)
+		}
+	}
+}
+
 // copy moves the body into stage and checks that it was all of it.
 func (d *download) copy(body io.Reader) error {
 	for {
-		n, err := fill(body, d.buf)
-		if most := d.most(); d.have+int64(n) > most {
-			return fmt.Errorf("archive %w: more than %d bytes", ErrTooLarge, most)
-		}
-		if err := d.keep(d.buf[:n]); err != nil {
-			return err
-		}
-		if err == io.EOF { //nolint:errorlint // io.Reader promises io.EOF itself
-			return d.checkEnd()
-		}
-		if err != nil {
+		if end, err := d.copySome(body); end || err != nil {
 			return err
 		}
 	}
+}
+
+// copySome moves a little of the body into stage, and says whether that was the
+// end of it.
+func (d *download) copySome(body io.Reader) (end bool, err error) {
+	n, err := fill(body, d.buf)
+	if most := d.most(); d.have+int64(n) > most {
+		return false, fmt.Errorf("archive %w: more than %d bytes", ErrTooLarge, most)
+	}
+	if err := d.keep(d.buf[:n]); err != nil {
+		return false, err
+	}
+	if err == io.EOF { //nolint:errorlint // io.Reader promises io.EOF itself
+		return true, d.checkEnd()
+	}
+	return false, err
 }
 
 // most is how many bytes may come in all.

@@ -68,6 +68,16 @@ func (h *host) take(ctx context.Context) (release func(), err error) {
 	}
 }
 
+// takeNow is take for those who can do without.
+func (h *host) takeNow() (release func(), ok bool) {
+	select {
+	case h.archives <- struct{}{}:
+		return func() { <-h.archives }, true
+	default:
+		return nil, false
+	}
+}
+
 // retryAfter is how long the server asks us to wait: 0 if it does not, or says
 // it in a way that nobody understands.
 func retryAfter(header http.Header, now time.Time) time.Duration {

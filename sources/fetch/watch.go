@@ -21,6 +21,7 @@ type watch struct {
 	floor  int
 	left   time.Duration // of the window
 	got    int           // in the window
+	waited time.Duration // in all
 	budget time.Duration // left of all waiting, once it is limited
 	capped bool
 
@@ -63,6 +64,7 @@ func (w *watch) while(f func() int) {
 	n := f()
 	w.timer.Stop()
 	waited := time.Since(start)
+	w.waited += waited
 	w.left -= waited
 	w.budget -= waited
 	w.got += n

@@ -1,0 +1,46 @@
+package fetch
+
+import (
+	"net/http"
+	"time"
+)
+
+const (
+	trial   = 300 * time.Millisecond // that tells how fast bytes come
+	minGain = 1.25                   // in speed, that is worth more connections
+	minRest = time.Second            // of waiting, that is worth more than one
+)
+
+// A pace is how fast an archive comes over its first connection.
+type pace struct {
+	watch  *watch
+	since  time.Time
+	waited time.Duration // for the server, before since
+	from   int64         // bytes that there were
+}
+
+func (d *download) newPace(w *watch) *pace {
+	return &pace{watch: w, since: time.Now(), waited: w.waited, from: d.have}
+}
+
+// tooSlow reports whether the rest of the archive is worth more connections, and
+// how many bytes a second come over this one: if it is the server that we wait
+// for rather than for ourselves, and there is much to wait for still.
+func (p *pace) tooSlow(have, total int64) (rate float64, slow bool) {
+	took := time.Since(p.since)
+	if took < trial {
+		return 0, false
+	}
+	rate = float64(have-p.from) / took.Seconds()
+	waited := p.watch.waited - p.waited
+	p.since, p.waited, p.from = time.Now(), p.watch.waited, have
+	rest := total - have
+	return rate, waited > took/2 && rest > 2*partSize && float64(rest) > rate*minRest.Seconds()
+}
+
+// divisible reports whether what resp brings may be had in parts.
+func (d *download) divisible(resp *http.Response) bool {
+	_, spools := d.stage.(Spooler)
+	ranges := resp.StatusCode == http.StatusPartialContent || resp.Header.Get("Accept-Ranges") == "bytes"
+	return spools && ranges && !d.alone && d.validator != "" && d.total > 0
+}

@@ -1,0 +1,337 @@
+package fetch
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"net/http"
+	"net/url"
+	"sync"
+	"sync/atomic"
+
+	"github.com/larder-cli/larder/sources"
+)
+
+const (
+	partSize       = 4 << 20            // of a part, in bytes
+	maxConnections = 16                 // that one archive has
+	maxAhead       = 2 * maxConnections // parts that wait for their turn, or are under way
+)
+
+// A Spooler is a stage that has room for parts of the archive that come before
+// those that belong in front of them.
+type Spooler interface {
+	// Spool makes the room, which lasts until it is closed.
+	Spool() (sources.Spool, error)
+}
+
+// Parts are an archive that comes over several connections at once. What comes
+// in its turn goes straight to the stage, and what is ahead of it to the spool.
+type parts struct {
+	*download
+	at     *url.URL    // where the archive is, redirects followed
+	header http.Header // to ask for it with
+	spool  sources.Spool
+	first  int64 // byte of the archive with which part 0 begins
+	count  int
+
+	stop    context.CancelCauseFunc
+	running sync.WaitGroup
+	arrived atomic.Int64 // bytes, over all connections
+
+	mu      sync.Mutex
+	changed *sync.Cond
+	turn    int          // part that the stage gets now
+	taken   int          // parts that somebody has seen to, or does
+	spooled map[int]bool // parts that wait for their turn
+	err     error        // why there will be no more
+}
+
+// inParts goes on with a download of which resp brings the rest, more slowly
+// than several connections may.
+func (d *download) inParts(ctx context.Context, resp *http.Response, body io.Reader, at *url.URL, rate float64) error {
+	spool, err := d.stage.(Spooler).Spool()
+	if err != nil {
+		d.alone = true
+		return d.copy(body)
+	}
+	defer spool.Close()
+	ctx, stop := context.WithCancelCause(ctx)
+	p := &parts{
+		download: d, at: at, header: resp.Request.Header.Clone(), spool: spool,
+		first: d.have, count: int((d.total - d.have + partSize - 1) / partSize),
+		stop: stop, spooled: map[int]bool{},
+	}
+	p.changed = sync.NewCond(&p.mu)
+	p.give(p.run(ctx, body, resp.Body, rate))
+	stop(nil)
+	p.running.Wait()
+	d.alone = p.err != nil // whatever the reason, one connection needs less
+	if d.stageErr != nil {
+		return d.stageErr
+	}
+	return p.err
+}
+
+// run brings all parts: from the first connection as long as nobody is ahead of
+// it, and then as they come.
+func (p *parts) run(ctx context.Context, body io.Reader, first io.Closer, rate float64) error {
+	turn := 0
+	for end := false; !end && p.claim(turn); turn++ {
+		if turn == 0 {
+			p.running.Go(func() { p.grow(ctx, rate) })
+		}
+		var err error
+		if end, err = p.straight(ctx, body, turn); err != nil {
+			return err
+		}
+	}
+	first.Close()
+	p.running.Go(func() { p.work(ctx) })
+	for ; turn < p.count; turn++ {
+		if err := p.join(turn); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// grow adds connections as long as that brings more, rate being what one has
+// brought, in bytes a second.
+func (p *parts) grow(ctx context.Context, rate float64) {
+	for width := 1; width < maxConnections; width *= 4 {
+		for range 3 * width {
+			p.running.Go(func() { p.help(ctx) })
+		}
+		if sleep(ctx, p.answered) != nil { // until they have begun
+			return
+		}
+		before := p.arrived.Load()
+		if sleep(ctx, trial) != nil {
+			return
+		}
+		now := float64(p.arrived.Load()-before) / trial.Seconds()
+		if now < minGain*rate {
+			return
+		}
+		rate = now
+	}
+}
+
+// help brings parts as long as the host has room for one more connection.
+func (p *parts) help(ctx context.Context) {
+	for more := true; more; {
+		release, ok := p.client.host(p.url).takeNow()
+		if !ok {
+			return
+		}
+		more = p.bringNext(ctx)
+		release()
+	}
+}
+
+// work brings parts as long as there are any.
+func (p *parts) work(ctx context.Context) {
+	for p.bringNext(ctx) {
+	}
+}
+
+func (p *parts) bringNext(ctx context.Context) bool {
+	part, ok := p.take()
+	if !ok {
+		return false
+	}
+	begin, end := p.span(part)
+	at := p.slot(part) - begin
+	err := p.bring(ctx, begin, end, make([]byte, bufferSize), func(b []byte, offset int64) error {
+		_, err := p.spool.WriteAt(b, at+offset)
+		return err
+	})
+	p.put(part, err)
+	return err == nil
+}
+
+// span is where a part lies in the archive.
+func (p *parts) span(part int) (begin, end int64) {
+	begin = p.first + int64(part)*partSize
+	return begin, min(begin+partSize, p.total)
+}
+
+// slot is where a part lies in the spool.
+func (p *parts) slot(part int) int64 { return int64(part%maxAhead) * partSize }
+
+// claim makes it the first connection's turn to bring a part, if nobody else
+// has taken that.
+func (p *parts) claim(part int) bool {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.turn = part
+	p.changed.Broadcast()
+	if p.taken != part || part == p.count {
+		return false
+	}
+	p.taken++
+	return true
+}
+
+// take is the next part to bring, once there is room for it.
+func (p *parts) take() (part int, ok bool) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	for p.err == nil && p.taken < p.count && p.taken >= p.turn+maxAhead {
+		p.changed.Wait()
+	}
+	if p.err != nil || p.taken == p.count {
+		return 0, false
+	}
+	p.taken++
+	return p.taken - 1, true
+}
+
+// put says that a part waits for its turn, or why it never will.
+func (p *parts) put(part int, err error) {
+	p.mu.Lock()
+	p.spooled[part] = err == nil
+	p.mu.Unlock()
+	p.give(err)
+}
+
+// give wakes whoever waits, for good if there is an error.
+func (p *parts) give(err error) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if err != nil && p.err == nil {
+		p.err = err
+		p.stop(err)
+	}
+	p.changed.Broadcast()
+}
+
+// straight moves a part from the first connection to the stage, and says whether
+// that connection is at its end.
+func (p *parts) straight(ctx context.Context, body io.Reader, part int) (end bool, err error) {
+	_, last := p.span(part)
+	for p.have < last {
+		n, err := fill(body, p.buf[:min(bufferSize, last-p.have)])
+		p.arrived.Add(int64(n))
+		if err := p.keep(p.buf[:n]); err != nil {
+			return false, err
+		}
+		if err != nil && p.have < last {
+			return true, p.bring(ctx, p.have, last, p.buf, func(b []byte, _ int64) error { return p.keep(b) })
+		}
+	}
+	return false, nil
+}
+
+// join moves a part from the spool to the stage, once it is there.
+func (p *parts) join(part int) error {
+	if err := p.await(part); err != nil {
+		return err
+	}
+	begin, end := p.span(part)
+	from := io.NewSectionReader(p.spool, p.slot(part), end-begin)
+	for p.have < end {
+		n, err := fill(from, p.buf[:min(bufferSize, end-p.have)])
+		if n == 0 {
+			return fmt.Errorf("reading what has arrived: %w", err)
+		}
+		if err := p.keep(p.buf[:n]); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func (p *parts) await(part int) error {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.turn = part
+	p.changed.Broadcast()
+	for p.err == nil && !p.spooled[part] {
+		p.changed.Wait()
+	}
+	return p.err
+}
+
+// bring has the bytes of the archive from begin to end given to a function,
+// piece by piece.
+func (p *parts) bring(ctx context.Context, begin, end int64, buf []byte, to func(b []byte, offset int64) error) error {
+	err := p.client.retry(ctx, p.url, p.client.opts.DownloadTries, func() (bool, error) {
+		from := begin
+		err := p.ask(ctx, begin, end, buf, func(b []byte) error {
+			err := to(b, begin)
+			begin += int64(len(b))
+			return err
+		})
+		return begin >= from+bufferSize, err
+	})
+	if err != nil && ctx.Err() == nil {
+		// Whatever it is, one connection may do without what has failed.
+		return broken{fmt.Errorf("in parts: %s", err.(*Error).Err)} //nolint:errorlint // retry's are
+	}
+	return err
+}
+
+// ask is one try to bring something.
+func (p *parts) ask(ctx context.Context, begin, end int64, buf []byte, to func([]byte) error) error {
+	ctx, w := newWatch(ctx, p.client.opts.Timeout)
+	defer w.stop()
+	header := p.header.Clone()
+	header.Set("Range", fmt.Sprintf("bytes=%d-%d", begin, end-1))
+	header.Set("If-Range", p.validator)
+	resp, at, err := p.client.send(ctx, w, p.client.archives, p.at, header, defaultRedirects)
+	if err != nil {
+		return err
+	}
+	switch resp.StatusCode {
+	case http.StatusPartialContent:
+	case http.StatusOK:
+		resp.Body.Close()
+		return errors.New("archive has changed")
+	default:
+		return p.client.refusal(ctx, w, at, resp)
+	}
+	defer resp.Body.Close()
+	length, err := p.checkPart(resp, begin, end)
+	if err != nil {
+		return err
+	}
+	return p.pass(w.reader(ctx, resp.Body), length, buf, to)
+}
+
+// checkPart is how many bytes come, of those that were asked for.
+func (p *parts) checkPart(resp *http.Response, begin, end int64) (length int64, err error) {
+	first, last, total, err := parseContentRange(resp.Header.Get("Content-Range"))
+	if err != nil {
+		return 0, err
+	}
+	if first != begin || last < first || last >= end || total != p.total {
+		return 0, fmt.Errorf("asked for bytes %d to %d of %d, got %d to %d of %d", begin, end-1, p.total, first, last, total)
+	}
+	if v := validator(resp.Header); v != "" && v != p.validator {
+		return 0, errors.New("archive has changed")
+	}
+	return last + 1 - first, checkEncoding(resp)
+}
+
+// pass gives so many bytes of a body to a function.
+func (p *parts) pass(body io.Reader, length int64, buf []byte, to func([]byte) error) error {
+	for length > 0 {
+		n, err := fill(body, buf[:min(int64(len(buf)), length)])
+		length -= int64(n)
+		p.arrived.Add(int64(n))
+		if err := to(buf[:n]); err != nil {
+			return err
+		}
+		switch {
+		case err == nil || length == 0:
+		case errors.Is(err, io.EOF):
+			return broken{fmt.Errorf("cut %d bytes before the end of a part", length)}
+		default:
+			return err
+		}
+	}
+	return nil
+}

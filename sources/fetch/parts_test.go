@@ -1,0 +1,239 @@
+package fetch_test
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"math/rand/v2"
+	"net/http"
+	"os"
+	"path/filepath"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/larder-cli/larder/sources"
+	"github.com/larder-cli/larder/sources/fetch"
+)
+
+// A spoolStage has room beside it.
+type spoolStage struct {
+	stage
+	dir    string
+	spools int
+	full   bool
+}
+
+type spool struct{ *os.File }
+
+func (s spool) Close() error { return errors.Join(s.File.Close(), os.Remove(s.Name())) }
+
+func (s *spoolStage) Spool() (sources.Spool, error) {
+	if s.full {
+		return nil, errors.New("no room")
+	}
+	s.spools++
+	f, err := os.Create(filepath.Join(s.dir, "spool"))
+	return spool{f}, err
+}
+
+// large is an archive that is worth several connections to a slow server.
+var large = func() []byte {
+	random := rand.NewChaCha8([32]byte{1})
+	b := make([]byte, 24<<20)
+	_, _ = random.Read(b)
+	return b
+}()
+
+// A slowServer brings so many bytes a second to each of those who ask.
+type slowServer struct {
+	content []byte
+	rate    int
+	line    chan struct{}                                             // that all share; may be nil
+	fault   func(n int, rw http.ResponseWriter, r *http.Request) bool // whether it has answered
+
+	mend   bool // no longer slow after a fault
+	mended atomic.Bool
+
+	mu     sync.Mutex
+	ranges []string // asked for
+	now    int      // being answered
+	most   int      // at a time
+}
+
+func (s *slowServer) ServeHTTP(rw http.ResponseWriter, r *http.Request) {
+	s.mu.Lock()
+	s.ranges = append(s.ranges, r.Header.Get("Range"))
+	n := len(s.ranges)
+	s.now++
+	s.most = max(s.most, s.now)
+	s.mu.Unlock()
+	defer func() {
+		s.mu.Lock()
+		s.now--
+		s.mu.Unlock()
+	}()
+	if s.fault != nil && s.fault(n, rw, r) {
+		s.mended.Store(s.mend)
+		return
+	}
+	rw.Header().Set("ETag", `"a"`)
+	http.ServeContent(&throttled{rw, s}, r, "x.zip", time.Time{}, bytes.NewReader(s.content))
+}
+
+type throttled struct {
+	http.ResponseWriter
+	server *slowServer
+}
+
+func (w *throttled) Write(b []byte) (int, error) {
+	w.server.wait(time.Duration(len(b)) * time.Second / time.Duration(w.server.rate))
+	return w.ResponseWriter.Write(b)
+}
+
+func (s *slowServer) wait(d time.Duration) {
+	if s.line != nil {
+		s.line <- struct{}{}
+		defer func() { <-s.line }()
+	}
+	if !s.mended.Load() {
+		time.Sleep(d)
+	}
+}
+
+// parted downloads an archive that is worth parts, past a fault.
+func parted(t *testing.T, opts fetch.Options, server *slowServer, s *spoolStage) error {
+	t.Helper()
+	w := newWorld(t, opts, server.ServeHTTP)
+	s.dir = t.TempDir()
+	err := w.client.Download(context.Background(), w.URL+"/x.zip", 0, s)
+	if left, _ := os.ReadDir(s.dir); len(left) > 0 {
+		t.Errorf("left %v", left)
+	}
+	return err
+}
+
+func TestLargeArchiveFromASlowServerComesInParts(t *testing.T) {
+	part := func(r *http.Request) bool {
+		return r.Header.Get("Range") != "" && !strings.HasSuffix(r.Header.Get("Range"), "-")
+	}
+	lie := func(format string, args ...any) func(int, http.ResponseWriter, *http.Request) bool {
+		return func(_ int, rw http.ResponseWriter, r *http.Request) bool {
+			if !part(r) {
+				return false
+			}
+			rw.Header().Set("Content-Range", fmt.Sprintf(format, args...))
+			rw.WriteHeader(http.StatusPartialContent)
+			_, _ = rw.Write(make([]byte, 100))
+			return true
+		}
+	}
+	status := func(code int) func(int, http.ResponseWriter, *http.Request) bool {
+		return func(_ int, rw http.ResponseWriter, r *http.Request) bool {
+			if part(r) {
+				rw.WriteHeader(code)
+			}
+			return part(r)
+		}
+	}
+	for _, test := range []struct {
+		name   string
+		fault  func(n int, rw http.ResponseWriter, r *http.Request) bool
+		opts   fetch.Options
+		full   bool
+		parts  bool // whether most of it comes in parts
+		whole  int  // how often somebody asks for all of it or the rest
+		resets int
+	}{
+		{name: "no fault", parts: true, whole: 1},
+		{name: "no room for a spool", full: true, whole: 1},
+		{name: "no more connections", opts: fetch.Options{PerHost: 1}, whole: 1},
+		{name: "cut now and then", parts: true, whole: 1, fault: func(n int, rw http.ResponseWriter, r *http.Request) bool {
+			if n%2 == 1 {
+				return false
+			}
+			rw.Header().Set("ETag", `"a"`)
+			cutter(serve(large, `"a"`, time.Time{}), func(int) int { return 1<<20 + 77*n })(rw, r)
+			return true
+		}},
+		{name: "unavailable once", parts: true, whole: 1, fault: func(n int, rw http.ResponseWriter, _ *http.Request) bool {
+			if n == 3 {
+				rw.WriteHeader(http.StatusServiceUnavailable)
+			}
+			return n == 3
+		}},
+		{name: "parts forbidden", whole: 2, fault: status(http.StatusForbidden)},
+		{name: "parts unavailable", whole: 2, fault: status(http.StatusServiceUnavailable)},
+		{name: "parts ignored", whole: 2, fault: func(_ int, rw http.ResponseWriter, r *http.Request) bool {
+			if part(r) {
+				_, _ = rw.Write(large[:100])
+			}
+			return part(r)
+		}},
+		{name: "other part", whole: 2, fault: lie("bytes 5-104/%d", len(large))},
+		{name: "part of something larger", whole: 2, fault: lie("bytes 0-99/%d", len(large)+1)},
+		{name: "part of nothing", whole: 2, fault: lie("bytes x")},
+		{name: "changed meanwhile", whole: 2, resets: 1, fault: func(n int, rw http.ResponseWriter, r *http.Request) bool {
+			if n > 1 {
+				serve(large, `"b"`, time.Time{})(rw, r)
+			}
+			return n > 1
+		}},
+	} {
+		t.Run(test.name, func(t *testing.T) {
+			server := &slowServer{content: large, rate: 12 << 20, fault: test.fault, mend: !test.parts}
+			s := &spoolStage{full: test.full}
+			if err := parted(t, test.opts, server, s); err != nil {
+				t.Fatal(err)
+			}
+			if !bytes.Equal(s.Bytes(), large) || s.resets != test.resets {
+				t.Errorf("got %d bytes, %d resets", s.Len(), s.resets)
+			}
+			whole, parts := 0, 0
+			for _, r := range server.ranges {
+				if r == "" || strings.HasSuffix(r, "-") {
+					whole++
+				} else {
+					parts++
+				}
+			}
+			if whole != test.whole || (parts > 3) != test.parts && test.parts {
+				t.Errorf("asked for %s", strings.Join(server.ranges, " "))
+			}
+		})
+	}
+}
+
+// A line that one connection fills is not given more and more of them.
+func TestPartsDoNotCrowdALineThatIsFull(t *testing.T) {
+	server := &slowServer{content: large, rate: 16 << 20, line: make(chan struct{}, 1)}
+	s := &spoolStage{}
+	if err := parted(t, fetch.Options{}, server, s); err != nil {
+		t.Fatal(err)
+	}
+	if !bytes.Equal(s.Bytes(), large) || server.most > 5 {
+		t.Errorf("got %d bytes, over %d connections", s.Len(), server.most)
+	}
+}
+
+func TestPartsEndWhenCancelled(t *testing.T) {
+	ctx, cancel := context.WithCancel(context.Background())
+	server := &slowServer{content: large, rate: 6 << 20, fault: func(n int, _ http.ResponseWriter, _ *http.Request) bool {
+		if n == 4 {
+			cancel()
+		}
+		return false
+	}}
+	w := newWorld(t, fetch.Options{}, server.ServeHTTP)
+	s := &spoolStage{dir: t.TempDir()}
+	err := w.client.Download(ctx, w.URL+"/x.zip", 0, s)
+	if !errors.Is(err, context.Canceled) || !bytes.HasPrefix(large, s.Bytes()) {
+		t.Errorf("%v, with %d bytes", err, s.Len())
+	}
+	if left, _ := os.ReadDir(s.dir); len(left) > 0 {
+		t.Errorf("left %v", left)
+	}
+}
