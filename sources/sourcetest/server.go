@@ -24,6 +24,7 @@ type Server struct {
 	server  *http.Server
 
 	mu       sync.Mutex
+	line     line
 	token    string
 	hidden   []string
 	faults   []*Fault
@@ -46,7 +47,7 @@ func (w *World) serve(handler func(*Server) http.Handler) *Server {
 func (s *Server) listen() net.Listener {
 	l, err := net.Listen("tcp", "127.0.0.1:0")
 	s.world.must(err)
-	return l
+	return lineListener{l, s}
 }
 
 // Plain serves the same without TLS as well, and returns that URL.
