@@ -80,6 +80,10 @@ func (m Machine) getenv(name string) string {
 	return v
 }
 
+// DumbTerminal reports whether the terminal, if there is one, is known to do no
+// more than print.
+func (m Machine) DumbTerminal() bool { return m.getenv("TERM") == "dumb" }
+
 // home is the user's home directory, empty if there is none.
 func (m Machine) home() string {
 	if home := m.getenv("HOME"); home != "" && m.GOOS != "windows" {
