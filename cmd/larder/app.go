@@ -15,6 +15,7 @@ func run(ctx context.Context, args []string, stdout, stderr io.Writer) int {
 	out := newOutput(stdout, stderr)
 	out.json = slices.Contains(args, "--json") // before flags are parsed, which may fail
 	err := newApp(out).RunContext(ctx, args)
+	out.progress.end()
 	out.fail(ctx, err)
 	return status(ctx, err)
 }

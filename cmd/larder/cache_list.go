@@ -3,13 +3,11 @@ package main
 import (
 	"cmp"
 	"fmt"
-	"os"
 	"slices"
 	"strings"
 	"time"
 
 	"github.com/urfave/cli/v2"
-	"golang.org/x/term"
 
 	"github.com/larder-cli/larder/cachedir"
 	"github.com/larder-cli/larder/sources"
@@ -189,7 +187,8 @@ func cacheStats(c *cli.Context, out *output) error {
 		return err
 	}
 	totals := totalsOf(listing.Entries)
-	for i, line := range columns(totalRows(totals, terminalWidth(out.stdout))) {
+	width, _ := terminalSize(out.stdout)
+	for i, line := range columns(totalRows(totals, width)) {
 		out.result("provider", totals[i], "%s", line)
 	}
 	out.result("total", struct {
@@ -240,17 +239,4 @@ func totalRows(totals []providerTotal, width int) [][]string {
 		rows = append(rows, row)
 	}
 	return rows
-}
-
-// terminalWidth is how many columns the terminal has that w is, 0 if it is none.
-func terminalWidth(w any) int {
-	f, ok := w.(*os.File)
-	if !ok || !term.IsTerminal(int(f.Fd())) {
-		return 0
-	}
-	width, _, err := term.GetSize(int(f.Fd()))
-	if err != nil || width <= 0 {
-		return 80 // which nobody has less of
-	}
-	return width
 }

@@ -42,7 +42,7 @@ func cachePrune(c *cli.Context, out *output) error {
 		return err
 	}
 	asks := !c.Bool("yes") && !c.Bool("dry-run")
-	if asks && (out.json || flag[bool](c, "json") || terminalWidth(os.Stdin) == 0) {
+	if width, _ := terminalSize(os.Stdin); asks && (out.json || flag[bool](c, "json") || width == 0) {
 		return usageError{errors.New("without a terminal to ask on, --yes or --dry-run is needed")}
 	}
 	k, err := openCache(c, out)

@@ -1,16 +1,11 @@
 package main
 
 import (
-	"context"
 	"errors"
 	"fmt"
 	"path"
-	"sync/atomic"
-	"time"
 
 	"github.com/urfave/cli/v2"
-	"github.com/vbauerster/mpb/v8"
-	"github.com/vbauerster/mpb/v8/decor"
 
 	"github.com/larder-cli/larder/cachedir"
 	"github.com/larder-cli/larder/sources"
@@ -85,9 +80,9 @@ func verifyCache(c *cli.Context, out *output) (*keeper, *cachedir.Verification, 
 	if err != nil || k.cache == nil {
 		return k, nil, err
 	}
-	progress := out.progress(c.Context)
-	v, err := k.cache.Verify(c.Context, cachedir.VerifyOptions{Vouch: k.vouch, Report: progress.report})
-	progress.end()
+	shown := out.followed()
+	v, err := k.cache.Verify(c.Context, cachedir.VerifyOptions{Vouch: k.vouch, Report: shown.work})
+	shown.end(itemKey{})
 	return k, v, err
 }
 
@@ -97,49 +92,6 @@ func (k *keeper) vouch(s sources.Stored) (sources.Verdict, error) {
 	opts.Engine, opts.Host = k.config.Engine, s.ID.Provider.Host
 	report, err := trust.VerifyArchive(s.Signed, s.ZH, opts)
 	return report.Verdict, err
-}
-
-// A progress shows how much of some work is done: in a terminal as a bar, else
-// as a line now and then.
-type progress struct {
-	report func(done, of int64)
-	end    func()
-}
-
-const tellProgressEvery = 10 * time.Second
-
-func (o *output) progress(ctx context.Context) progress {
-	switch {
-	case o.json || o.level == quiet:
-		return progress{nil, func() {}}
-	case terminalWidth(o.stderr) > 0:
-		return o.bar(ctx)
-	}
-	var told atomic.Int64
-	told.Store(time.Now().UnixNano())
-	return progress{func(done, of int64) {
-		last := told.Load()
-		if now := time.Now().UnixNano(); now-last >= int64(tellProgressEvery) && told.CompareAndSwap(last, now) {
-			o.say(normal, "%s of %s", humanSize(done), humanSize(of))
-		}
-	}, func() {}}
-}
-
-func (o *output) bar(ctx context.Context) progress {
-	bars := mpb.NewWithContext(ctx, mpb.WithOutput(o.stderr), mpb.WithWidth(40))
-	bar := bars.AddBar(0,
-		mpb.BarRemoveOnComplete(),
-		mpb.AppendDecorators(decor.CountersKiloByte("% .1f of % .1f"), decor.AverageETA(decor.ET_STYLE_GO, decor.WC{W: 8})))
-	return progress{
-		func(done, of int64) {
-			bar.SetTotal(of, false)
-			bar.SetCurrent(done)
-		},
-		func() {
-			bar.SetTotal(-1, true)
-			bars.Shutdown()
-		},
-	}
 }
 
 func cacheRepairCommand(out *output) *cli.Command {

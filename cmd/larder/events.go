@@ -1,8 +1,12 @@
 package main
 
 import (
+	"fmt"
+	"time"
+
 	"github.com/larder-cli/larder/installer"
 	"github.com/larder-cli/larder/sources"
+	"github.com/larder-cli/larder/sources/fetch"
 )
 
 // event shows a step in the life of a package.
@@ -11,6 +15,7 @@ func (o *output) event(e installer.Event) {
 		o.eventJSON(e)
 		return
 	}
+	o.followed().event(o.module, e)
 	p := e.Package.Provider
 	switch e.Step {
 	case installer.Fetching:
@@ -19,17 +24,31 @@ func (o *output) event(e installer.Event) {
 		o.say(normal, "%s", aboutPackage(e.Package, "waiting for "+e.Text))
 	case installer.Warned:
 		o.warn("%s: %s", p, e.Text)
-	case installer.Querying, installer.Chosen, installer.Verified, installer.Stored, installer.Installed:
+	case installer.Queued, installer.Querying, installer.Chosen, installer.Verified, installer.Stored, installer.Installed:
 		text := string(e.Step)
 		if e.Text != "" {
 			text += "; " + e.Text
 		}
 		o.say(verbose, "%s: %s", named(e.Package), text)
 	case installer.Arriving, installer.Failed:
-		// How far a package has come is for progress bars; failures are told at
-		// the end, all together.
+		// How far a package has come is for the board; failures are told at the
+		// end, all together.
 	}
 }
+
+// retry shows that a request did not succeed and is made again.
+func (o *output) retry(e fetch.Event) {
+	text := fmt.Sprintf("%s: try %d: %v; trying again in %s", e.URL, e.Try, e.Err, e.Wait.Round(100*time.Millisecond))
+	if o.json {
+		o.eventJSON(installer.Event{Step: retrying, Text: text})
+		return
+	}
+	o.followed().retry(e)
+	o.say(normal, "%s", text)
+}
+
+// retrying is a step of a request, of which nobody knows what it is about.
+const retrying installer.Step = "retrying"
 
 // aboutPackage says what the text is about, unless that is the whole cache.
 func aboutPackage(id sources.PackageID, text string) string {

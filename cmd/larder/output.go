@@ -8,7 +8,6 @@ import (
 	"io"
 	"os"
 	"slices"
-	"sync"
 
 	"github.com/larder-cli/larder/sources"
 )
@@ -17,8 +16,9 @@ import (
 // they can be piped; all else goes to stderr. With --json everything is an
 // object on a line of stdout, and stderr stays empty.
 type output struct {
-	mu             *sync.Mutex
 	stdout, stderr io.Writer
+	screen         *screen
+	progress       *progress
 	from           []viewpoint // the innermost first
 	level          level
 	json           bool
@@ -36,7 +36,11 @@ const (
 
 func newOutput(stdout, stderr io.Writer) *output {
 	here, _ := os.Getwd() // without it, paths are shown in full
-	return &output{mu: new(sync.Mutex), stdout: stdout, stderr: stderr, from: []viewpoint{viewpoint(here)}}
+	screen := newScreen(stderr)
+	return &output{
+		stdout: stdout, stderr: stderr, screen: screen, progress: newProgress(screen),
+		from: []viewpoint{viewpoint(here)},
+	}
 }
 
 // forModule is the output for one of several root modules, which it names in each
@@ -61,15 +65,11 @@ func (o *output) result(kind string, value any, format string, args ...any) {
 		o.object(kind, value)
 		return
 	}
-	o.mu.Lock()
-	defer o.mu.Unlock()
-	fmt.Fprintln(o.stdout, visible(o.prefix()+fmt.Sprintf(format, args...)))
+	o.screen.write(o.stdout, visible(o.prefix()+fmt.Sprintf(format, args...))+"\n")
 }
 
 // object writes value as a line of JSON that begins with its kind.
 func (o *output) object(kind string, value any) {
-	o.mu.Lock()
-	defer o.mu.Unlock()
 	body, err := json.Marshal(value)
 	if err != nil {
 		body = []byte(fmt.Sprintf("{%q:%q}", "error", err))
@@ -82,7 +82,7 @@ func (o *output) object(kind string, value any) {
 	if string(body) != "{}" {
 		head += ","
 	}
-	fmt.Fprintln(o.stdout, visibleJSON(head+string(body[1:])))
+	o.screen.write(o.stdout, visibleJSON(head+string(body[1:]))+"\n")
 }
 
 // say writes a line about what goes on, if the user wants to know at this level.
@@ -94,9 +94,7 @@ func (o *output) say(at level, format string, args ...any) {
 }
 
 func (o *output) line(label, text string) {
-	o.mu.Lock()
-	defer o.mu.Unlock()
-	fmt.Fprintf(o.stderr, "larder: %s%s\n", label, visible(o.prefix()+shorten(text, o.from...)))
+	o.screen.write(o.stderr, "larder: "+label+visible(o.prefix()+shorten(text, o.from...))+"\n")
 }
 
 // A diagnostic is an error or a warning in JSON.

@@ -30,6 +30,7 @@ func (k *keeper) refetch(ctx context.Context, mendings []cachedir.Mending) error
 	var errs []error
 	for _, m := range missing {
 		outcome, err := in.Fetch(ctx, *m.Package, k.before(m))
+		k.out.followed().end(itemKey{id: *m.Package})
 		switch {
 		case err == nil:
 			k.fetchedAgain(outcome)

@@ -73,6 +73,7 @@ type globals struct {
 // newSession reads the global flags.
 func newSession(c *cli.Context, out *output) (*session, error) {
 	s := &session{out: out, machine: cliconfig.This()}
+	out.progress.dumb = s.machine.DumbTerminal()
 	if err := s.readFlags(c); err != nil {
 		return nil, err
 	}
@@ -189,9 +190,7 @@ func (s *session) newClient(config *cliconfig.Config) *fetch.Client {
 		Netrc:     config.Netrc,
 		Timeout:   config.Registry.RequestTimeout,
 		Offline:   s.flags.offline,
-		Report: func(e fetch.Event) {
-			s.out.say(normal, "%s: try %d: %v; trying again in %s", e.URL, e.Try, e.Err, e.Wait.Round(100*time.Millisecond))
-		},
+		Report:    s.out.retry,
 	}
 	if config.AppendUserAgent != "" {
 		opts.UserAgent += " " + config.AppendUserAgent

@@ -1,0 +1,320 @@
+package main
+
+import (
+	"cmp"
+	"fmt"
+	"slices"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/larder-cli/larder/installer"
+	"github.com/larder-cli/larder/sources"
+	"github.com/larder-cli/larder/sources/fetch"
+)
+
+// A board knows what is under way. It is told by whoever does it, who must not
+// be kept waiting, and is read by whoever shows it.
+type board struct {
+	now func() time.Time
+
+	mu      sync.Mutex
+	begun   time.Time // when there was first something; zero before
+	items   []*item   // under way, in the order in which they came
+	done    int       // packages
+	failed  int       // providers
+	arrived int64     // bytes of packages that are no longer under way
+	meter   meter
+}
+
+// An item is a package under way, a provider with no version yet, or other work.
+type item struct {
+	itemKey
+	step       installer.Step
+	from       string // whom we ask
+	url        string // of the archive
+	waiting    string // for whom
+	done, size int64  // bytes; the size is 0 if unknown
+	meter      meter
+
+	pause time.Time // no try is made before
+	why   string    // there is a pause
+}
+
+// An itemKey tells items from one another.
+type itemKey struct {
+	module string
+	id     sources.PackageID
+}
+
+// verifying is work at the whole cache, which has no package.
+const verifying installer.Step = "verifying the plugin cache"
+
+// order is in which order the steps of an item come. With several root modules
+// nothing else is sure.
+var order = []installer.Step{
+	installer.Queued, installer.Querying, installer.Chosen, installer.Waiting,
+	installer.Fetching, installer.Arriving, installer.Verified, installer.Stored,
+}
+
+// event notes a step in the life of a package of a root module.
+func (b *board) event(module string, e installer.Event) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	k := itemKey{module, e.Package}
+	if e.Package != (sources.PackageID{}) {
+		b.remove(itemKey{}) // nobody waits for the whole cache any more
+	}
+	switch e.Step {
+	case installer.Warned:
+		return
+	case installer.Waiting:
+		b.wait(e)
+		return
+	case installer.Installed:
+		b.finish(k)
+		return
+	case installer.Failed:
+		b.fail(module, e.Package.Provider)
+		return
+	case installer.Chosen:
+		b.remove(itemKey{module, sources.PackageID{Provider: e.Package.Provider}})
+	}
+	it := b.item(k)
+	it.step = e.Step
+	switch e.Step {
+	case installer.Fetching:
+		it.from, it.url, it.done, it.size, it.meter = e.Source, e.URL, 0, 0, meter{}
+	case installer.Arriving:
+		b.arrive(it, e)
+	}
+}
+
+// arrive counts what has arrived. What the first such event tells may have been
+// there before.
+func (b *board) arrive(it *item, e installer.Event) {
+	now := b.now()
+	news := e.Done - it.done
+	it.done, it.size, it.pause = e.Done, e.Size, time.Time{}
+	switch {
+	case it.meter.since.IsZero() || news < 0:
+		it.meter.start(now)
+	default:
+		it.meter.add(now, news)
+		b.meter.add(now, news)
+	}
+	if b.meter.since.IsZero() {
+		b.meter.start(now)
+	}
+}
+
+// wait notes that somebody is waited for. The cache, which says so, knows of no
+// root modules.
+func (b *board) wait(e installer.Event) {
+	if e.Package == (sources.PackageID{}) {
+		b.item(itemKey{})
+	}
+	for _, it := range b.items {
+		if it.id == e.Package && slices.Index(order, it.step) <= slices.Index(order, installer.Waiting) {
+			it.step, it.waiting = installer.Waiting, e.Text
+		}
+	}
+}
+
+// retry notes that a request is made again, if it is for an archive under way.
+func (b *board) retry(e fetch.Event) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	for _, it := range b.items {
+		if it.url == e.URL {
+			it.pause, it.why = b.now().Add(e.Wait), e.Err.Error()
+		}
+	}
+}
+
+// work notes how far work at the whole cache is.
+func (b *board) work(done, of int64) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	it := b.item(itemKey{})
+	it.step = verifying
+	b.arrive(it, installer.Event{Done: done, Size: of})
+}
+
+// end notes that an item is done with, whether it succeeded or not.
+func (b *board) end(k itemKey) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	b.remove(k)
+}
+
+func (b *board) find(k itemKey) int {
+	return slices.IndexFunc(b.items, func(it *item) bool { return it.itemKey == k })
+}
+
+// item is the item with the key, a new one if there is none.
+func (b *board) item(k itemKey) *item {
+	if i := b.find(k); i >= 0 {
+		return b.items[i]
+	}
+	if b.begun.IsZero() {
+		b.begun = b.now()
+	}
+	it := &item{itemKey: k}
+	b.items = append(b.items, it)
+	return it
+}
+
+func (b *board) remove(k itemKey) {
+	if i := b.find(k); i >= 0 {
+		b.items = slices.Delete(b.items, i, i+1)
+	}
+}
+
+func (b *board) finish(k itemKey) {
+	b.done++
+	if i := b.find(k); i >= 0 {
+		b.arrived += b.items[i].done
+	}
+	b.remove(k)
+}
+
+func (b *board) fail(module string, p sources.Provider) {
+	b.failed++
+	b.items = slices.DeleteFunc(b.items, func(it *item) bool { return it.module == module && it.id.Provider == p })
+}
+
+// shown are at most n of the items, those that have come furthest if there are
+// more, and how many more there are. Those that wait for their turn have nothing
+// to show.
+func (b *board) shown(n int) (some []*item, more int) {
+	for _, it := range b.items {
+		if it.step != installer.Queued {
+			some = append(some, it)
+		}
+	}
+	if len(some) <= n {
+		return some, 0
+	}
+	more = len(some) - n
+	furthest := slices.Clone(some)
+	slices.SortStableFunc(furthest, func(a, b *item) int {
+		return cmp.Compare(slices.Index(order, b.step), slices.Index(order, a.step))
+	})
+	return slices.DeleteFunc(some, func(it *item) bool { return !slices.Contains(furthest[:n], it) }), more
+}
+
+// name is what a line begins with: the registry that everybody means is left out.
+func (it *item) name() string {
+	switch {
+	case it.step == verifying:
+		return "verifying"
+	case it.id == (sources.PackageID{}):
+		return "plugin cache"
+	}
+	p := it.id.Provider.Display(sources.Terraform)
+	if tofu := it.id.Provider.Display(sources.OpenTofu); len(tofu) < len(p) {
+		p = tofu
+	}
+	if it.id.Version == (sources.Version{}) {
+		return p
+	}
+	p += " " + it.id.Version.String()
+	if it.id.Platform != sources.CurrentPlatform() {
+		p += " " + it.id.Platform.String()
+	}
+	return p
+}
+
+// state says what goes on with an item, the most important first.
+func (it *item) state(now time.Time) string {
+	var words []string
+	switch {
+	case it.step == installer.Waiting:
+		words = append(words, "waiting for "+it.waiting)
+	case now.Before(it.pause):
+		pause := it.pause.Sub(now).Round(time.Second)
+		words = append(words, "trying again in "+pause.String()+": "+it.why)
+	case it.step == installer.Querying:
+		words = append(words, "asking for versions")
+	case it.step == installer.Chosen:
+		words = append(words, "looking for it")
+	case it.step == installer.Fetching:
+		words = append(words, "asking "+it.from)
+	case it.step == installer.Verified:
+		words = append(words, "unpacking "+humanSize(it.done))
+	case it.step == installer.Stored:
+		words = append(words, "linking")
+	default:
+		words = amounts(it.done, it.size, it.size > 0, it.meter.rate(now))
+		if it.from != "" {
+			words = append(words, "from "+it.from)
+		}
+	}
+	if it.module != "" {
+		words = append(words, "for "+it.module)
+	}
+	return oneLine(strings.Join(words, ", "))
+}
+
+// amounts are bytes, rate and time left, as far as they are known.
+func amounts(done, size int64, known bool, rate int64) []string {
+	words := []string{humanSize(done)}
+	switch {
+	case known:
+		words[0] += " of " + humanSize(size)
+	case size > done:
+		words[0] += " of at least " + humanSize(size)
+	}
+	if rate > 0 {
+		words = append(words, humanSize(rate)+"/s")
+	}
+	if d := left(size-done, rate); known && d > 0 {
+		words = append(words, d.String()+" left")
+	}
+	return words
+}
+
+// oneLine is text that stays on one line and commands no terminal.
+func oneLine(text string) string { return visible(strings.Join(strings.Fields(text), " ")) }
+
+// bytes are how many bytes have arrived of how many there are, and whether that
+// is all.
+func (b *board) bytes() (done, size int64, known bool) {
+	done, size, known = b.arrived, b.arrived, true
+	for _, it := range b.items {
+		done += it.done
+		size += max(it.done, it.size)
+		known = known && it.size > 0
+	}
+	return done, size, known
+}
+
+// total says how far all is, in which more items are that have no line.
+func (b *board) total(now time.Time, more int) string {
+	var words []string
+	packages, queued := 0, 0
+	for _, it := range b.items {
+		if it.id != (sources.PackageID{}) {
+			packages++
+		}
+		if it.step == installer.Queued {
+			queued++
+		}
+	}
+	if all := packages + b.done + b.failed; all > 0 {
+		words = append(words, fmt.Sprintf("%d of %s", b.done, count(all, "package")))
+	}
+	if done, size, known := b.bytes(); size > 0 {
+		words = append(words, amounts(done, size, known, b.meter.rate(now))...)
+	}
+	for _, part := range []struct {
+		n    int
+		what string
+	}{{queued, "waiting for their turn"}, {b.failed, "failed"}, {more, "more under way"}} {
+		if part.n > 0 {
+			words = append(words, fmt.Sprintf("%d %s", part.n, part.what))
+		}
+	}
+	return strings.Join(words, ", ")
+}

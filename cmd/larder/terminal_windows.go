@@ -1,0 +1,16 @@
+package main
+
+import (
+	"os"
+
+	"golang.org/x/sys/windows"
+)
+
+// commandsTerminal has a console understand what terminals do, and reports
+// whether it does.
+func commandsTerminal(f *os.File) bool {
+	var mode uint32
+	console := windows.Handle(f.Fd())
+	return windows.GetConsoleMode(console, &mode) == nil &&
+		windows.SetConsoleMode(console, mode|windows.ENABLE_VIRTUAL_TERMINAL_PROCESSING) == nil
+}
