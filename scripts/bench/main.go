@@ -34,7 +34,7 @@ func main() {
 		fmt.Fprintln(os.Stderr, "bench: -only:", err)
 		os.Exit(2)
 	}
-	b := &bench{rounds: *rounds, scale: *scale}
+	b := &bench{rounds: *rounds, scale: *scale, worlds: map[stock]*sourcetest.World{}}
 	b.prepare()
 	defer b.cleanUp()
 	fmt.Printf("%-32s %18s %18s %8s %12s\n", "work", "terraform (cpu)", "larder (cpu)", "ratio", "larder peak")
@@ -51,6 +51,7 @@ type bench struct {
 	scale    float64
 	dir      string
 	larder   string // the program
+	worlds   map[stock]*sourcetest.World
 	cleanups []func()
 }
 
@@ -73,8 +74,7 @@ func (b *bench) prepare() {
 
 // run does a work with both programs, in turn, and prints a line about it.
 func (b *bench) run(w work) {
-	world := sourcetest.New(b)
-	s := &scene{bench: b, work: w, world: world}
+	s := &scene{bench: b, work: w}
 	s.publish()
 	var terraform, larder []sample
 	for range b.rounds {

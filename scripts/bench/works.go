@@ -7,6 +7,7 @@ import (
 	"os"
 	"path/filepath"
 	"strings"
+	"time"
 
 	"github.com/larder-cli/larder/sources/sourcetest"
 )
@@ -17,6 +18,7 @@ type work struct {
 	providers int
 	size      int64  // of each provider's executable, in bytes
 	method    string // of installation: direct, packed, unpacked or network
+	far       bool   // from the servers: see roundTrip and rate
 	cache     bool   // with a plugin cache that both use
 	roots     int    // root modules that need the same; 0 means 1
 	warm      bool   // do it once before, then undo this much of it
@@ -25,6 +27,13 @@ type work struct {
 
 const megabyte = 1 << 20
 
+// What is far away answers after the time that the next continent takes, and
+// sends what servers commonly allow one connection.
+const (
+	roundTrip = 50 * time.Millisecond
+	rate      = 25_000_000 // bytes a second, for each connection
+)
+
 var works = []work{
 	{name: "cold, direct, 1 of 700 MB", providers: 1, size: 700 * megabyte, method: "direct"},
 	{name: "cold, direct, 10 of 90 MB", providers: 10, size: 90 * megabyte, method: "direct"},
@@ -32,6 +41,9 @@ var works = []work{
 	{name: "cold, unpacked, 10 of 90 MB", providers: 10, size: 90 * megabyte, method: "unpacked"},
 	{name: "cold, network, 10 of 90 MB", providers: 10, size: 90 * megabyte, method: "network"},
 	{name: "cold, direct, 40 small", providers: 40, size: megabyte, method: "direct"},
+	{name: "far, direct, 1 of 700 MB", providers: 1, size: 700 * megabyte, method: "direct", far: true},
+	{name: "far, direct, 10 of 90 MB", providers: 10, size: 90 * megabyte, method: "direct", far: true},
+	{name: "far, direct, 40 small", providers: 40, size: megabyte, method: "direct", far: true},
 	{name: "warm cache, lock file", providers: 10, size: 90 * megabyte, method: "direct", cache: true, warm: true, undo: removeInstalled},
 	{name: "warm cache, no lock file", providers: 10, size: 90 * megabyte, method: "direct", cache: true, warm: true, undo: removeAll},
 	{name: "20 root modules, warm cache", providers: 10, size: 90 * megabyte, method: "direct", cache: true, warm: true, roots: 20, undo: removeInstalled},
@@ -57,12 +69,28 @@ func (s *scene) providers() []string {
 	return names
 }
 
-// publish makes the providers, and the mirror if the work is about one.
+// A stock is the providers that works need.
+type stock struct {
+	providers int
+	size      int64
+}
+
+// publish makes the providers, unless a work before had the same, puts their
+// servers where the work wants them, and makes the mirror if it is about one.
 func (s *scene) publish() {
-	for _, name := range s.providers() {
-		s.world.Add("registry.terraform.io/acme/"+name, "1.0.0", sourcetest.Release{
-			Size: int64(float64(s.work.size) * s.scale), Deflate: true,
-		})
+	has := stock{s.work.providers, s.work.size}
+	if s.worlds[has] == nil {
+		s.worlds[has] = sourcetest.New(s)
+		for _, name := range s.providers() {
+			s.worlds[has].Add("registry.terraform.io/acme/"+name, "1.0.0", sourcetest.Release{
+				Size: int64(float64(s.work.size) * s.scale), Deflate: true,
+			})
+		}
+	}
+	s.world = s.worlds[has]
+	s.world.Registry.Line(0, 0)
+	if s.work.far {
+		s.world.Registry.Line(roundTrip, rate)
 	}
 	switch s.work.method {
 	case "packed":
