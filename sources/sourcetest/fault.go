@@ -3,7 +3,9 @@ package sourcetest
 import (
 	"bytes"
 	"cmp"
+	"compress/gzip"
 	"fmt"
+	"io"
 	"net/http"
 	"net/http/httptest"
 	"slices"
@@ -23,6 +25,9 @@ type Fault struct {
 	RetryAfter string        // header, as it stands
 	Redirect   string        // to this URL, in which {path} is the path asked for
 	Body       string        // answered instead
+	Endless    bool          // answered instead: JSON that opens brackets without an end
+	Bomb       int64         // answered instead: so many bytes of JSON, in a thousandth of that
+	Drip       time.Duration // answered instead: some more of a header that has no end, each time so long has passed
 
 	Edit        func([]byte) []byte // changes the body
 	Corrupt     bool                // changes one bit in the middle of the body
@@ -30,8 +35,11 @@ type Fault struct {
 	Length      int64               // header Content-Length, whatever the body is; never more is sent than that
 	ETag        string              // header of archives
 	NoRange     bool                // requests for a part are answered with the whole
+	Range       string              // header Content-Range of the part that is answered, whatever part that is
+	Changed     bool                // every byte is another, and there are as many
 
 	Cut   int64 // the connection breaks after so many bytes of body; -1 means at once
+	Reset bool  // it breaks by a reset of the TCP connection, with all else that goes on over it
 	Stall int64 // nothing more comes after so many bytes of body; -1 means at once
 	Rate  int64 // bytes of body a second
 }
@@ -47,11 +55,11 @@ func (s *Server) Fault(f Fault) {
 	s.faults = append(s.faults, &f)
 }
 
-// Mend removes all faults.
+// Mend removes all faults, and lets connections be made that do not break.
 func (s *Server) Mend() {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	s.faults = nil
+	s.faults, s.breaks = nil, breaks{}
 }
 
 // take returns the fault that a request has.
@@ -73,7 +81,7 @@ func ParseFault(words ...string) (Fault, error) {
 	var f Fault
 	for _, word := range words {
 		name, value, ok := strings.Cut(word, "=")
-		if !ok && !slices.Contains([]string{"corrupt", "norange"}, name) {
+		if !ok && !slices.Contains([]string{"corrupt", "norange", "endless", "changed", "reset"}, name) {
 			name, value = "path", word
 		}
 		if err := f.set(name, value); err != nil {
@@ -103,6 +111,12 @@ func (f *Fault) set(name, value string) (err error) {
 		f.Redirect = value
 	case "body":
 		f.Body = value
+	case "endless":
+		f.Endless = true
+	case "bomb":
+		f.Bomb = number()
+	case "drip":
+		f.Drip, err = time.ParseDuration(value)
 	case "replace":
 		f.Edit, err = parseReplace(value)
 	case "corrupt":
@@ -115,8 +129,14 @@ func (f *Fault) set(name, value string) (err error) {
 		f.ETag = value
 	case "norange":
 		f.NoRange = true
+	case "range":
+		f.Range = value
+	case "changed":
+		f.Changed = true
 	case "cut":
 		f.Cut = number()
+	case "reset":
+		f.Reset = true
 	case "stall":
 		f.Stall = number()
 	case "rate":
@@ -158,9 +178,16 @@ func (f Fault) answer(w *response, r *http.Request) bool {
 	set("Retry-After", f.RetryAfter)
 	switch {
 	case f.Cut < 0:
-		panic(http.ErrAbortHandler)
+		w.abort()
 	case f.Stall < 0:
 		w.hang()
+	case f.Drip > 0:
+		w.drip(f.Drip)
+	case f.Endless:
+		_, _ = io.Copy(w, filled('['))
+	case f.Bomb > 0:
+		h.Set("Content-Encoding", "gzip")
+		w.zip(f.Bomb)
 	case f.Redirect != "":
 		set("Location", strings.ReplaceAll(f.Redirect, "{path}", r.URL.RequestURI()))
 		w.WriteHeader(cmp.Or(f.Status, http.StatusFound))
@@ -190,6 +217,7 @@ type response struct {
 	http.ResponseWriter
 	log   logged
 	fault Fault
+	conn  *conn
 	done  <-chan struct{} // closed when the client is gone
 
 	status int
@@ -206,6 +234,9 @@ func (w *response) WriteHeader(status int) {
 		h["Content-Type"] = nil // so that it is not guessed either
 	default:
 		h.Set("Content-Type", w.fault.ContentType)
+	}
+	if w.fault.Range != "" && status == http.StatusPartialContent {
+		h.Set("Content-Range", w.fault.Range)
 	}
 	if w.fault.Length > 0 {
 		h.Set("Content-Length", strconv.FormatInt(w.fault.Length, 10))
@@ -228,14 +259,14 @@ func (w *response) Write(b []byte) (int, error) {
 	if w.fault.Length > 0 {
 		b = b[:min(int64(whole), w.fault.Length-w.sent)] // net/http would refuse the rest
 	}
-	b = w.corrupted(b)
+	b = w.changed(w.corrupted(b))
 	if n, ends := w.ends(len(b)); ends {
 		w.send(b[:n])
 		http.NewResponseController(w.ResponseWriter).Flush()
 		if w.fault.Stall > 0 {
 			w.hang()
 		}
-		panic(http.ErrAbortHandler)
+		w.abort()
 	}
 	if err := w.send(b); err != nil {
 		return 0, err
@@ -295,6 +326,73 @@ func (w *response) sleep(d time.Duration) {
 	case <-time.After(d):
 	case <-w.done:
 	}
+}
+
+// changed is b with every byte another, if that is the fault.
+func (w *response) changed(b []byte) []byte {
+	if !w.fault.Changed {
+		return b
+	}
+	b = bytes.Clone(b)
+	for i := range b {
+		b[i] ^= 0xff
+	}
+	return b
+}
+
+// filled is one byte again and again.
+type filled byte
+
+func (f filled) Read(b []byte) (int, error) {
+	for i := range b {
+		b[i] = byte(f)
+	}
+	return len(b), nil
+}
+
+// zip answers with n spaces, compressed.
+func (w *response) zip(n int64) {
+	z := gzip.NewWriter(w)
+	_, _ = io.CopyN(z, filled(' '), n) // until the client has had enough
+	_ = z.Close()
+}
+
+// drip answers with ever more of a header. By HTTP/2, which has headers in one
+// piece, it is answers to come that are announced again and again.
+func (w *response) drip(every time.Duration) {
+	conn, _, err := http.NewResponseController(w.ResponseWriter).Hijack()
+	if err != nil {
+		for w.ongoing() {
+			w.ResponseWriter.WriteHeader(http.StatusEarlyHints)
+			w.sleep(every)
+		}
+		panic(http.ErrAbortHandler)
+	}
+	defer conn.Close()
+	_, err = io.WriteString(conn, "HTTP/1.1 200 OK\r\nX-Long: ")
+	for err == nil {
+		time.Sleep(every)
+		_, err = io.WriteString(conn, "x")
+	}
+	panic(http.ErrAbortHandler)
+}
+
+// ongoing reports whether the client is still there.
+func (w *response) ongoing() bool {
+	select {
+	case <-w.done:
+		return false
+	default:
+		return true
+	}
+}
+
+// abort breaks the answer off.
+func (w *response) abort() {
+	if w.fault.Reset && w.conn != nil {
+		w.conn.reset()
+	}
+	panic(http.ErrAbortHandler)
 }
 
 // hang waits until the client gives up.

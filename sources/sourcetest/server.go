@@ -28,11 +28,15 @@ type Server struct {
 	token    string
 	hidden   []string
 	faults   []*Fault
+	breaks   breaks
 	requests []*Request
+	conns    map[string]*conn // that are open, by the client's address
+	made     int              // connections
+	reset    int              // of those
 }
 
 func (w *World) serve(handler func(*Server) http.Handler) *Server {
-	s := &Server{world: w}
+	s := &Server{world: w, conns: map[string]*conn{}}
 	s.handler = handler(s)
 	quiet := log.New(io.Discard, "", 0) // clients that break off are what tests are about
 	s.server = &http.Server{Handler: http.HandlerFunc(s.answer), ErrorLog: quiet, TLSConfig: serverTLS()}
@@ -47,7 +51,7 @@ func (w *World) serve(handler func(*Server) http.Handler) *Server {
 func (s *Server) listen() net.Listener {
 	l, err := net.Listen("tcp", "127.0.0.1:0")
 	s.world.must(err)
-	return lineListener{l, s}
+	return lineListener{connListener{l, s}, s}
 }
 
 // Plain serves the same without TLS as well, and returns that URL.
@@ -93,7 +97,7 @@ func (s *Server) shows(id string) bool {
 func (s *Server) answer(w http.ResponseWriter, r *http.Request) {
 	rec := s.record(r)
 	f := s.take(r.URL.Path)
-	out := &response{ResponseWriter: w, log: rec, fault: f, done: r.Context().Done()}
+	out := &response{ResponseWriter: w, log: rec, fault: f, conn: s.connOf(r.RemoteAddr), done: r.Context().Done()}
 	switch {
 	case f.answer(out, r):
 	case !s.allows(r, rec.Kind):

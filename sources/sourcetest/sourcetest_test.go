@@ -152,11 +152,16 @@ func TestFaults(t *testing.T) {
 		{"body=<html>", 200, 6, ""},
 		{"cut=-1", 0, 0, ""},
 		{"cut=100", 200, 100, "unexpected EOF"},
+		{"cut=-1 reset", 0, 0, ""},
+		{"cut=100 reset", 200, 100, "connection reset"},
 		{"stall=-1", 0, 0, ""},
 		{"stall=100", 200, 100, "deadline exceeded"},
 		{"length=300", 200, size, "unexpected EOF"},
 		{"length=100", 200, 100, ""},
 		{"replace=PK->kp", 200, size, ""},
+		{"changed", 200, size, ""},
+		{"bomb=4000", 200, 4000, ""},
+		{"drip=1ms", 0, 0, ""},
 		{"redirect={path}", 0, 0, ""},
 		{"redirect={path} times=2", 200, size, ""},
 		{"redirect=https://example.test{path} times=1", 200, size, ""},
@@ -172,7 +177,7 @@ func TestFaults(t *testing.T) {
 			// HTTP/1 says more exactly what happened to a body.
 			client := w.Client()
 			client.Transport.(*http.Transport).Protocols = http1()
-			if f.Stall != 0 {
+			if f.Stall != 0 || f.Drip != 0 {
 				client.Timeout = time.Second
 			}
 			resp, err := client.Get(archiveURL(w))
@@ -217,6 +222,84 @@ func TestCutOverHTTP2(t *testing.T) {
 	}
 	if got := w.Registry.ArchiveBytes()[archive]; got != 248 {
 		t.Errorf("sent %d bytes, want each of the 248 once", got)
+	}
+}
+
+// A document that has no end goes on as long as anybody reads it, and a header
+// without an end as long as anybody waits for it.
+func TestWithoutEnd(t *testing.T) {
+	for name, protocols := range map[string]*http.Protocols{"HTTP/1": http1(), "HTTP/2": nil} {
+		w := newWorld(t)
+		client := w.Client()
+		client.Transport.(*http.Transport).Protocols = protocols
+		w.Registry.Fault(sourcetest.Fault{Endless: true, Times: 1})
+		resp, err := client.Get(archiveURL(w))
+		if err != nil {
+			t.Fatal(err)
+		}
+		n, err := io.CopyN(io.Discard, resp.Body, 10<<20)
+		if n != 10<<20 || err != nil {
+			t.Errorf("%s: %d bytes, %v", name, n, err)
+		}
+		resp.Body.Close()
+		w.Registry.Fault(sourcetest.Fault{Drip: time.Millisecond, Times: 1})
+		client.Timeout = 200 * time.Millisecond
+		if resp, err := client.Get(archiveURL(w)); err == nil {
+			t.Errorf("%s: answered %s", name, resp.Status)
+		}
+		client.Timeout = 0
+		if resp, err := client.Get(archiveURL(w)); err != nil || resp.StatusCode != http.StatusOK {
+			t.Errorf("%s: afterwards %v", name, err)
+		}
+	}
+}
+
+// Connections break at random, but in the same way each time, as far as they
+// are the same to the byte.
+func TestBreak(t *testing.T) {
+	broken := func(seed uint64) string {
+		w := newWorld(t)
+		w.Registry.Break(0.3, 4000, seed)
+		outcome := ""
+		for range 30 {
+			client := w.Client()
+			client.Transport.(*http.Transport).DisableKeepAlives = true
+			resp, err := client.Get(archiveURL(w))
+			if err == nil {
+				_, err = io.ReadAll(resp.Body)
+				resp.Body.Close()
+			}
+			outcome += map[bool]string{true: ".", false: "x"}[err == nil]
+		}
+		made, reset := w.Registry.Connections()
+		if want := strings.Count(outcome, "x"); made != 30 || reset < want || reset == 0 {
+			t.Errorf("%s: %d connections, %d reset, want 30 and at least %d", outcome, made, reset, want)
+		}
+		return outcome
+	}
+	first, again, differences := broken(7), broken(7), 0
+	for i := range first {
+		if first[i] != again[i] {
+			differences++
+		}
+	}
+	if differences > 3 || !strings.Contains(first, "x") || !strings.Contains(first, ".") {
+		t.Errorf("got %s, and then %s", first, again)
+	}
+}
+
+func TestWrongRange(t *testing.T) {
+	w := newWorld(t)
+	w.Registry.Fault(sourcetest.Fault{Range: "bytes 5-9/10"})
+	for _, header := range []string{"Range: bytes=100-", "Accept: */*"} {
+		resp, _, err := get(t, w, archiveURL(w), header)
+		if err != nil {
+			t.Fatal(err)
+		}
+		want := map[int]string{http.StatusPartialContent: "bytes 5-9/10"}[resp.StatusCode]
+		if got := resp.Header.Get("Content-Range"); got != want {
+			t.Errorf("%s: range %q, want %q", resp.Status, got, want)
+		}
 	}
 }
 

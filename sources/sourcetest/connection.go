@@ -1,0 +1,120 @@
+package sourcetest
+
+import (
+	"math/rand/v2"
+	"net"
+	"sync"
+)
+
+// breaks is how connections break that nobody cares for.
+type breaks struct {
+	random *rand.Rand
+	chance float64
+	within int64
+}
+
+// Break makes this part of all connections made from now on break, each at some
+// byte among the first within that the server sends on it, as they are on the
+// wire. It is reset, with all that goes on over it and with what has not arrived
+// yet. The same seed makes the same connections break, in the order in which
+// they are made. Mend puts an end to it.
+func (s *Server) Break(chance float64, within int64, seed uint64) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.breaks = breaks{rand.New(rand.NewPCG(seed, seed)), chance, within}
+}
+
+// draw is after how many bytes the next connection breaks; -1 means never.
+func (b breaks) draw() int64 {
+	if b.random == nil {
+		return -1
+	}
+	at := b.random.Int64N(b.within)
+	if b.random.Float64() >= b.chance {
+		return -1
+	}
+	return at
+}
+
+// Connections is how many connections were made so far, and how many of them
+// were reset.
+func (s *Server) Connections() (made, reset int) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.made, s.reset
+}
+
+// A connListener accepts connections that can be reset.
+type connListener struct {
+	net.Listener
+	server *Server
+}
+
+// sendBuffer is how much may be lost at most when a connection is reset, in bytes.
+const sendBuffer = 64 << 10
+
+func (l connListener) Accept() (net.Conn, error) {
+	tcp, err := l.Listener.Accept()
+	if err != nil {
+		return nil, err
+	}
+	s := l.server
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.made++
+	c := &conn{Conn: tcp, server: s, left: s.breaks.draw()}
+	if c.left >= 0 {
+		_ = tcp.(*net.TCPConn).SetWriteBuffer(sendBuffer)
+	}
+	s.conns[tcp.RemoteAddr().String()] = c
+	return c, nil
+}
+
+// A conn is the server's end of a TCP connection.
+type conn struct {
+	net.Conn
+	server *Server
+
+	mu   sync.Mutex // held while writing
+	left int64      // bytes to send until it breaks; -1 means any number
+}
+
+func (c *conn) Write(p []byte) (int, error) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if c.left < 0 || int64(len(p)) <= c.left {
+		if c.left >= 0 {
+			c.left -= int64(len(p))
+		}
+		return c.Conn.Write(p)
+	}
+	n, _ := c.Conn.Write(p[:c.left])
+	c.left = 0
+	c.reset()
+	return n, net.ErrClosed
+}
+
+// reset ends the connection in the way that a machine does which has lost all
+// knowledge of it.
+func (c *conn) reset() {
+	_ = c.Conn.(*net.TCPConn).SetLinger(0)
+	if c.Close() == nil {
+		c.server.mu.Lock()
+		c.server.reset++
+		c.server.mu.Unlock()
+	}
+}
+
+func (c *conn) Close() error {
+	c.server.mu.Lock()
+	delete(c.server.conns, c.RemoteAddr().String())
+	c.server.mu.Unlock()
+	return c.Conn.Close()
+}
+
+// connOf is the connection from an address; nil if it is closed.
+func (s *Server) connOf(address string) *conn {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.conns[address]
+}
