@@ -22,7 +22,9 @@ type ca struct {
 	pem  []byte
 }
 
-var testCA = sync.OnceValue(func() *ca {
+var testCA = sync.OnceValue(newCA)
+
+func newCA() *ca {
 	key := must(ecdsa.GenerateKey(elliptic.P256(), rand.Reader))
 	template := certificateFor("Larder test authority")
 	template.IsCA = true
@@ -34,7 +36,7 @@ var testCA = sync.OnceValue(func() *ca {
 		key:  key,
 		pem:  pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: der}),
 	}
-})
+}
 
 func certificateFor(name string) *x509.Certificate {
 	return &x509.Certificate{
@@ -68,12 +70,6 @@ func (c *ca) issue(name string) (*tls.Certificate, error) {
 		return nil, err
 	}
 	return &tls.Certificate{Certificate: [][]byte{der}, PrivateKey: key}, nil
-}
-
-func serverTLS() *tls.Config {
-	return &tls.Config{GetCertificate: func(hello *tls.ClientHelloInfo) (*tls.Certificate, error) {
-		return testCA().issue(hello.ServerName)
-	}}
 }
 
 // must is for what fails only if this package is wrong.

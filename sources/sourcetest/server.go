@@ -25,7 +25,7 @@ type Server struct {
 
 	mu       sync.Mutex
 	line     line
-	token    string
+	demands  demands
 	hidden   []string
 	faults   []*Fault
 	breaks   breaks
@@ -39,7 +39,7 @@ func (w *World) serve(handler func(*Server) http.Handler) *Server {
 	s := &Server{world: w, conns: map[string]*conn{}}
 	s.handler = handler(s)
 	quiet := log.New(io.Discard, "", 0) // clients that break off are what tests are about
-	s.server = &http.Server{Handler: http.HandlerFunc(s.answer), ErrorLog: quiet, TLSConfig: serverTLS()}
+	s.server = &http.Server{Handler: http.HandlerFunc(s.answer), ErrorLog: quiet, TLSConfig: s.tls()}
 	l := s.listen()
 	s.Host = l.Addr().String()
 	s.URL = "https://" + s.Host
@@ -71,14 +71,6 @@ func (s *Server) Services(host string) string { return s.URL + "/v1/providers/" 
 // MirrorURL is the url of a network_mirror block.
 func (s *Server) MirrorURL() string { return s.URL + "/providers/" }
 
-// RequireToken makes the server refuse documents to whoever does not send this
-// bearer token. As anywhere, archives, checksums and signatures need none.
-func (s *Server) RequireToken(token string) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	s.token = token
-}
-
 // Hide makes the server pretend that packages do not exist, whose
 // HOST/NAMESPACE/TYPE/VERSION/OS_ARCH matches a pattern; * stands for any text.
 func (s *Server) Hide(patterns ...string) {
@@ -108,13 +100,6 @@ func (s *Server) answer(w http.ResponseWriter, r *http.Request) {
 		s.handler.ServeHTTP(out, r)
 	}
 	out.finish()
-}
-
-func (s *Server) allows(r *http.Request, kind Kind) bool {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	open := kind == Archive || kind == Sums || kind == Signature
-	return s.token == "" || open || r.Header.Get("Authorization") == "Bearer "+s.token
 }
 
 // A Kind says what a request is for.
@@ -162,8 +147,9 @@ type Request struct {
 	Host   string // by which the server was called
 	Path   string
 	Header http.Header
-	Status int   // 0 until it is answered
-	Bytes  int64 // of the answer's body, sent so far
+	Client string // common name of the certificate shown; empty if none was
+	Status int    // 0 until it is answered
+	Bytes  int64  // of the answer's body, sent so far
 }
 
 // String is "KIND METHOD PATH STATUS BYTES".
@@ -187,7 +173,7 @@ func (l logged) update(status int, n int64) {
 func (s *Server) record(r *http.Request) logged {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	req := &Request{Kind: kindOf(r.URL.Path), Method: r.Method, Host: r.Host, Path: r.URL.Path, Header: r.Header.Clone()}
+	req := &Request{Kind: kindOf(r.URL.Path), Method: r.Method, Host: r.Host, Path: r.URL.Path, Header: r.Header.Clone(), Client: shown(r)}
 	s.requests = append(s.requests, req)
 	return logged{req, &s.mu}
 }

@@ -1,0 +1,101 @@
+package sourcetest
+
+import (
+	"crypto/tls"
+	"crypto/x509"
+	"encoding/pem"
+	"net/http"
+)
+
+// demands are what a server wants of who asks, beyond what any server does.
+type demands struct {
+	token       string
+	everywhere  bool   // the token is wanted with every request
+	header      string // wanted with every request; empty if none is
+	value       string // of the header
+	certificate bool   // wanted of whoever connects
+	authority   *ca    // the server's own; nil if it is the test's
+}
+
+// RequireToken makes the server refuse documents to whoever does not send this
+// bearer token. As anywhere, archives, checksums and signatures need none.
+func (s *Server) RequireToken(token string) {
+	s.demand(func(d *demands) { d.token, d.everywhere = token, false })
+}
+
+// RequireTokenEverywhere is RequireToken for archives, checksums and signatures, too.
+func (s *Server) RequireTokenEverywhere(token string) {
+	s.demand(func(d *demands) { d.token, d.everywhere = token, true })
+}
+
+// RequireHeader makes the server refuse every request without this header.
+func (s *Server) RequireHeader(name, value string) {
+	s.demand(func(d *demands) { d.header, d.value = name, value })
+}
+
+// RequireCertificate makes the server refuse new connections of who does not
+// show a certificate such as the one returned with its key, in PEM form. Its
+// common name is "client".
+func (s *Server) RequireCertificate() (cert, key []byte) {
+	s.demand(func(d *demands) { d.certificate = true })
+	pair := must(testCA().issue("client"))
+	der := must(x509.MarshalPKCS8PrivateKey(pair.PrivateKey))
+	return pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: pair.Certificate[0]}),
+		pem.EncodeToMemory(&pem.Block{Type: "PRIVATE KEY", Bytes: der})
+}
+
+// OwnAuthority gives the server certificates that an authority of its own has
+// issued, which nobody trusts, and returns that authority's in PEM form.
+func (s *Server) OwnAuthority() []byte {
+	authority := newCA()
+	s.demand(func(d *demands) { d.authority = authority })
+	return authority.pem
+}
+
+func (s *Server) demand(change func(*demands)) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	change(&s.demands)
+}
+
+func (s *Server) allows(r *http.Request, kind Kind) bool {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	d := s.demands
+	open := !d.everywhere && (kind == Archive || kind == Sums || kind == Signature)
+	return (d.token == "" || open || r.Header.Get("Authorization") == "Bearer "+d.token) &&
+		(d.header == "" || r.Header.Get(d.header) == d.value)
+}
+
+// tls is how the server introduces itself. It asks everybody for a certificate,
+// as tests want to know who would show one.
+func (s *Server) tls() *tls.Config {
+	return &tls.Config{GetConfigForClient: func(*tls.ClientHelloInfo) (*tls.Config, error) {
+		s.mu.Lock()
+		defer s.mu.Unlock()
+		authority, auth := testCA(), tls.RequestClientCert
+		if s.demands.authority != nil {
+			authority = s.demands.authority
+		}
+		if s.demands.certificate {
+			auth = tls.RequireAndVerifyClientCert
+		}
+		return &tls.Config{
+			NextProtos: []string{"h2", "http/1.1"},
+			ClientAuth: auth,
+			ClientCAs:  testCA().pool(),
+			GetCertificate: func(hello *tls.ClientHelloInfo) (*tls.Certificate, error) {
+				return authority.issue(hello.ServerName)
+			},
+		}, nil
+	}}
+}
+
+// shown is the common name of the certificate that a client has shown, empty if
+// it has shown none.
+func shown(r *http.Request) string {
+	if r.TLS == nil || len(r.TLS.PeerCertificates) == 0 {
+		return ""
+	}
+	return r.TLS.PeerCertificates[0].Subject.CommonName
+}
