@@ -120,7 +120,7 @@ func (d *delivery) bring(ctx context.Context, stage sources.Stage) (sources.Parc
 	if at.Dir != "" {
 		return sources.Parcel{Dir: at.Dir, Origin: at.Dir}, nil
 	}
-	arrival := &arrival{stage: stage, sum: sha256.New(), delivery: d, toldAt: time.Now()}
+	arrival := &arrival{stage: stage, sum: sha256.New(), delivery: d}
 	if at.Archive != "" {
 		return d.open(ctx, arrival)
 	}
@@ -189,7 +189,7 @@ type arrival struct {
 	done  int64
 
 	told   int64     // how many of done
-	toldAt time.Time // when, or when it began
+	toldAt time.Time // when
 	broken error     // why nothing more may be written
 }
 

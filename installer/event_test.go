@@ -34,7 +34,7 @@ func TestArrivingIsToldNowAndThen(t *testing.T) {
 	if err == nil {
 		t.Error("that is not the archive")
 	}
-	most := 2 + 2*int(time.Since(begun)/(200*time.Millisecond)) // it is fetched once more
+	most := 4 + 2*int(time.Since(begun)/(200*time.Millisecond)) // it is fetched once more
 	var told []int64
 	for _, e := range f.events {
 		if e.Step == installer.Arriving {
