@@ -233,7 +233,7 @@ func (it *item) state(now time.Time) string {
 	case it.step == installer.Waiting:
 		words = append(words, "waiting for "+it.waiting)
 	case now.Before(it.pause):
-		pause := it.pause.Sub(now).Round(time.Second)
+		pause := max(time.Second, it.pause.Sub(now).Round(time.Second))
 		words = append(words, "trying again in "+pause.String()+": "+it.why)
 	case it.step == installer.Querying:
 		words = append(words, "asking for versions")

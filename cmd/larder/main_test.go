@@ -2,7 +2,9 @@ package main
 
 import (
 	commandline "flag"
+	"os"
 	"testing"
+	"time"
 
 	"github.com/rogpeppe/go-internal/testscript"
 )
@@ -13,6 +15,9 @@ var update = commandline.Bool("update", false, "rewrite expected output")
 func TestMain(m *testing.M) {
 	testscript.Main(m, map[string]func(){"larder": func() {
 		beSomebodyElse()
+		if every, err := time.ParseDuration(os.Getenv("LARDER_TEST_PROGRESS")); err == nil {
+			tellProgressEvery = every
+		}
 		main()
 	}})
 }

@@ -30,7 +30,7 @@ func (m *meter) add(now time.Time, bytes int64) {
 }
 
 func (m *meter) forget(now time.Time) {
-	for len(m.samples) > 0 && now.Sub(m.samples[0].at) > rateWindow {
+	for len(m.samples) > 0 && now.Sub(m.samples[0].at) >= rateWindow {
 		m.samples = m.samples[1:]
 	}
 }

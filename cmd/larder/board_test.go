@@ -1,0 +1,247 @@
+package main
+
+import (
+	"errors"
+	"slices"
+	"strings"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/larder-cli/larder/installer"
+	"github.com/larder-cli/larder/sources"
+	"github.com/larder-cli/larder/sources/fetch"
+)
+
+// A clock goes only when it is told to.
+type clock struct{ elapsed atomic.Int64 }
+
+func (c *clock) now() time.Time {
+	return time.Date(2020, 1, 2, 3, 4, 5, 0, time.UTC).Add(time.Duration(c.elapsed.Load()))
+}
+
+func (c *clock) after(d time.Duration) { c.elapsed.Add(int64(d)) }
+
+func newClock() *clock { return new(clock) }
+
+// pkg is a package of this machine's platform, or a provider, from "acme/one 1.2.0".
+func pkg(t *testing.T, text string) sources.PackageID {
+	t.Helper()
+	name, number, versioned := strings.Cut(text, " ")
+	p, err := sources.ParseProvider(name, sources.Terraform)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if !versioned {
+		return sources.PackageID{Provider: p}
+	}
+	v, err := sources.ParseVersion(number)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return sources.PackageID{Provider: p, Version: v, Platform: sources.CurrentPlatform()}
+}
+
+// busy is a board with something of everything.
+func busy(t *testing.T, c *clock) *board {
+	b := &board{now: c.now}
+	one, two, other := pkg(t, "acme/one 1.2.0"), pkg(t, "acme/another-one 10.0.0"), pkg(t, "other.test/acme/one 1.0.0")
+	for _, e := range []installer.Event{
+		{Step: installer.Queued, Package: pkg(t, "acme/late")},
+		{Step: installer.Querying, Package: pkg(t, "acme/one")},
+		{Step: installer.Chosen, Package: pkg(t, "acme/done 1.0.0")},
+		{Step: installer.Installed, Package: pkg(t, "acme/done 1.0.0")},
+		{Step: installer.Chosen, Package: one},
+		{Step: installer.Fetching, Package: one, Source: "registry registry.terraform.io", URL: "https://there.test/one.zip"},
+		{Step: installer.Arriving, Package: one, Done: 1e6, Size: 121e6},
+		{Step: installer.Chosen, Package: two},
+		{Step: installer.Waiting, Package: two, Text: "process 7 on there, at work since 03:04:05"},
+		{Step: installer.Querying, Package: pkg(t, "acme/bad")},
+		{Step: installer.Failed, Package: pkg(t, "acme/bad"), Err: errors.New("bad")},
+		{Step: installer.Fetching, Package: other, Source: "mirror\nhttps://mirror.test/\x1b[2J", URL: "https://there.test/other.zip"},
+	} {
+		b.event("", e)
+	}
+	b.event("a/b", installer.Event{Step: installer.Querying, Package: pkg(t, "acme/third")})
+	c.after(2 * time.Second)
+	b.event("", installer.Event{Step: installer.Arriving, Package: one, Done: 61e6, Size: 121e6})
+	b.retry(fetch.Event{URL: "https://there.test/other.zip", Try: 2, Wait: 3 * time.Second, Err: errors.New("503 Service Unavailable")})
+	return b
+}
+
+func TestLines(t *testing.T) {
+	for _, test := range []struct {
+		width, height int
+		want          string
+	}{
+		{130, 24, `
+ 50% acme/one 1.2.0            [=======>--------] 61.0 MB of 121.0 MB, 30.0 MB/s, 2s left, from registry registry.terraform.io
+     acme/another-one 10.0.0                      waiting for process 7 on there, at work since 03:04:05
+     other.test/acme/one 1.0.0                    trying again in 3s: 503 Service Unavailable
+     acme/third                                   asking for versions, for a/b
+     total                                        1 of 7 packages, 61.0 MB of at least 121.0 MB, 30.0 MB/s, 1 waiting for their t`},
+		{60, 24, `
+ 50% acme/one 1.2.0            61.0 MB of 121.0 MB, 30.0 MB
+     acme/another-one 10.0.0   waiting for process 7 on the
+     other.test/acme/one 1.0.0 trying again in 3s: 503 Serv
+     acme/third                asking for versions, for a/b
+     total                     1 of 7 packages, 61.0 MB of`},
+		{20, 24, `
+ 50% acme/one 1.2.0
+     acme/another-o
+     other.test/acm
+     acme/third
+     total`},
+		{10, 24, `
+ 50% acme
+     acme
+     othe
+     acme
+     tota`},
+		{2, 3, "\n\n"},
+		{1, 1, "\n"},
+		{100, 4, `
+ 50% acme/one 1.2.0            [=======>--------] 61.0 MB of 121.0 MB, 30.0 MB/s, 2s left, from reg
+     other.test/acme/one 1.0.0                    trying again in 3s: 503 Service Unavailable
+     total                                        1 of 7 packages, 61.0 MB of at least 121.0 MB, 30`},
+	} {
+		b := busy(t, newClock())
+		got := "\n" + strings.Join(b.lines(test.width, test.height), "\n")
+		if got != test.want {
+			t.Errorf("in %d by %d: got%s\nwant%s", test.width, test.height, got, test.want)
+		}
+	}
+}
+
+// Whatever the size of the terminal, the lines fit into it.
+func TestLinesFit(t *testing.T) {
+	b := busy(t, newClock())
+	for width := range 150 {
+		for height := 1; height < 8; height++ {
+			lines := b.lines(width, height)
+			if len(lines) > max(1, height-1) {
+				t.Errorf("%d lines where there are %d", len(lines), height)
+			}
+			if i := slices.IndexFunc(lines, func(l string) bool { return len([]rune(l)) >= max(1, width) }); i >= 0 {
+				t.Errorf("%q where there are %d columns", lines[i], width)
+			}
+		}
+	}
+}
+
+// Nobody else's words break a line or command the terminal.
+func TestStateIsOneLine(t *testing.T) {
+	it := item{step: installer.Fetching, from: "mirror\nof \x1b[2J\r\u202emine"}
+	if got, want := it.state(time.Time{}), `asking mirror of \x1b[2J \u202emine`; got != want {
+		t.Errorf("got %s, want %s", got, want)
+	}
+}
+
+// What is over at once has no lines.
+func TestLinesComeSoon(t *testing.T) {
+	c := newClock()
+	b := &board{now: c.now}
+	b.event("", installer.Event{Step: installer.Chosen, Package: pkg(t, "acme/one 1.2.0")})
+	if lines := b.lines(80, 24); lines != nil {
+		t.Errorf("at once: %q", lines)
+	}
+	c.after(soon)
+	if lines := b.lines(80, 24); len(lines) != 2 {
+		t.Errorf("soon: %q", lines)
+	}
+	b.event("", installer.Event{Step: installer.Installed, Package: pkg(t, "acme/one 1.2.0")})
+	if lines := b.lines(80, 24); lines != nil {
+		t.Errorf("when it is done: %q", lines)
+	}
+}
+
+// With all sizes known, the total tells how long it takes, and has a bar.
+func TestTotal(t *testing.T) {
+	c := newClock()
+	b := &board{now: c.now}
+	one, two := pkg(t, "acme/one 1.2.0"), pkg(t, "acme/two 1.2.0")
+	for _, id := range []sources.PackageID{one, two} {
+		b.event("", installer.Event{Step: installer.Fetching, Package: id})
+		b.event("", installer.Event{Step: installer.Arriving, Package: id, Done: 0, Size: 100e6})
+	}
+	for range 10 {
+		c.after(time.Second)
+		one, two := b.items[0], b.items[1]
+		b.event("", installer.Event{Step: installer.Arriving, Package: one.id, Done: one.done + 8e6, Size: 100e6})
+		b.event("", installer.Event{Step: installer.Arriving, Package: two.id, Done: two.done + 2e6, Size: 100e6})
+	}
+	lines := b.lines(100, 24)
+	if got, want := lines[2], " 50% total          [=======>--------] 0 of 2 packages, 100.0 MB of 200.0 MB, 10.0 MB/s, 10s left"; got != want {
+		t.Errorf("got  %q\nwant %q", got, want)
+	}
+	b.event("", installer.Event{Step: installer.Installed, Package: one})
+	if got, want := b.lines(100, 24)[1], " 55% total          [========>-------] 1 of 2 packages, 100.0 MB of 180.0 MB, 10.0 MB/s, 8s left"; got != want {
+		t.Errorf("got  %q\nwant %q", got, want)
+	}
+	c.after(time.Minute)
+	if got, want := b.lines(100, 24)[0], " 20% acme/two 1.2.0 [==>-------------] 20.0 MB of 100.0 MB"; got != want {
+		t.Errorf("stalled: got  %q\nwant %q", got, want)
+	}
+}
+
+// Whoever waits for the whole cache does so until something else happens.
+func TestWaitingForTheCache(t *testing.T) {
+	c := newClock()
+	b := &board{now: c.now}
+	b.event("", installer.Event{Step: installer.Waiting, Text: "somebody"})
+	c.after(time.Second)
+	if got := b.lines(80, 24); len(got) != 1 || strings.Join(strings.Fields(got[0]), " ") != "plugin cache waiting for somebody" {
+		t.Errorf("got %q", got)
+	}
+	b.event("a", installer.Event{Step: installer.Querying, Package: pkg(t, "acme/one")})
+	if got := b.lines(80, 24); len(got) != 2 || strings.Contains(got[0], "waiting") {
+		t.Errorf("got %q", got)
+	}
+}
+
+// Of work at the whole cache there is a line, and no total.
+func TestWork(t *testing.T) {
+	c := newClock()
+	b := &board{now: c.now}
+	b.work(0, 20e6)
+	c.after(time.Second)
+	b.work(5e6, 20e6)
+	if got, want := b.lines(100, 24), []string{" 25% verifying [===>------------] 5.0 MB of 20.0 MB, 5.0 MB/s, 3s left"}; !slices.Equal(got, want) {
+		t.Errorf("got %q, want %q", got, want)
+	}
+	if got, want := b.summary(), "5.0 MB of 20.0 MB, 5.0 MB/s, 3s left"; got != want {
+		t.Errorf("got %q, want %q", got, want)
+	}
+	b.end(itemKey{})
+	if got := b.summary(); got != "" {
+		t.Errorf("afterwards %q", got)
+	}
+}
+
+func TestSummary(t *testing.T) {
+	b := busy(t, newClock())
+	want := "1 of 7 packages, 61.0 MB of at least 121.0 MB, 30.0 MB/s, 1 waiting for their turn, 1 failed; " +
+		"acme/one 1.2.0 50 %, acme/another-one 10.0.0 waiting for process 7 on there, at work since 03:04:05, and 2 more"
+	if got := b.summary(); got != want {
+		t.Errorf("got  %s\nwant %s", got, want)
+	}
+}
+
+func TestLeft(t *testing.T) {
+	for _, test := range []struct {
+		bytes, rate int64
+		want        time.Duration
+	}{
+		{0, 5, 0},
+		{5, 0, 0},
+		{-5, 5, 0},
+		{1, 5, time.Second},
+		{1000, 10, 100 * time.Second},
+		{1 << 62, 1, 0},
+		{1 << 62, 1 << 61, 2 * time.Second},
+	} {
+		if got := left(test.bytes, test.rate); got != test.want {
+			t.Errorf("%d bytes at %d: %s, want %s", test.bytes, test.rate, got, test.want)
+		}
+	}
+}

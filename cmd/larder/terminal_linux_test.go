@@ -1,0 +1,249 @@
+package main
+
+import (
+	"bytes"
+	"fmt"
+	"os"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"golang.org/x/sys/unix"
+)
+
+// A terminal is one as programs see it, with a picture of what people see.
+type terminal struct {
+	t      *testing.T
+	master *os.File
+	tty    *os.File
+	bytes  chan []byte
+	raw    bytes.Buffer
+	picture
+}
+
+// newTerminal makes a terminal of so many columns and lines.
+func newTerminal(t *testing.T, width, height int) *terminal {
+	t.Helper()
+	master, err := os.OpenFile("/dev/ptmx", os.O_RDWR, 0)
+	if err != nil {
+		t.Skipf("no terminals here: %v", err)
+	}
+	fd := int(master.Fd())
+	number, err := unix.IoctlGetInt(fd, unix.TIOCGPTN)
+	must(t, err)
+	must(t, unix.IoctlSetPointerInt(fd, unix.TIOCSPTLCK, 0))
+	tty, err := os.OpenFile(fmt.Sprintf("/dev/pts/%d", number), os.O_RDWR|unix.O_NOCTTY, 0)
+	must(t, err)
+	w := &terminal{t: t, master: master, tty: tty, bytes: make(chan []byte)}
+	w.resize(width, height, false)
+	t.Cleanup(func() {
+		tty.Close()
+		master.Close()
+	})
+	return w
+}
+
+func must(t *testing.T, err error) {
+	t.Helper()
+	if err != nil {
+		t.Fatal(err)
+	}
+}
+
+// read begins to look at what is written.
+func (w *terminal) read() {
+	go func() {
+		for {
+			p := make([]byte, 4096)
+			n, err := w.master.Read(p)
+			if err != nil {
+				return
+			}
+			w.bytes <- p[:n]
+		}
+	}()
+}
+
+// until looks on until text was written, and takes it in.
+func (w *terminal) until(text string) {
+	w.t.Helper()
+	from := w.raw.Len()
+	for !bytes.Contains(w.raw.Bytes()[max(0, from-len(text)+1):], []byte(text)) {
+		select {
+		case p := <-w.bytes:
+			w.raw.Write(p)
+			w.show(p)
+		case <-time.After(20 * time.Second):
+			w.t.Fatalf("%q never came; there is\n%s", text, strings.Join(w.seen(), "\n"))
+		}
+	}
+}
+
+// settle takes in all that was written so far.
+func (w *terminal) settle() {
+	w.t.Helper()
+	fmt.Fprint(w.tty, "\x00")
+	w.until("\x00")
+}
+
+// resize changes the size. Terminals that reflow break lines that have become too
+// wide, others cut them off.
+func (w *terminal) resize(width, height int, reflow bool) {
+	w.t.Helper()
+	size := &unix.Winsize{Col: uint16(width), Row: uint16(height)}
+	must(w.t, unix.IoctlSetWinsize(int(w.master.Fd()), unix.TIOCSWINSZ, size))
+	w.picture.resize(width, height, reflow)
+}
+
+// A picture is what a terminal shows, and what has left it at the top.
+type picture struct {
+	width, height int
+	lines         []string // all there ever were
+	wrapped       []bool   // whether a line goes on in the next
+	top           int      // line that is the first on the screen
+	row, column   int      // of the cursor; the row counts from the first line
+	noWrap        bool
+	escape        string // begun
+}
+
+func (p *picture) show(text []byte) {
+	for _, r := range string(text) { // tests write no half letters
+		p.letter(r)
+	}
+}
+
+func (p *picture) letter(r rune) {
+	switch {
+	case p.escape != "":
+		p.escape += string(r)
+		if len(p.escape) > 2 && (r >= 'A' && r <= 'Z' || r >= 'a' && r <= 'z') {
+			p.command(p.escape)
+			p.escape = ""
+		}
+	case r == '\x1b':
+		p.escape = "\x1b"
+	case r == '\r':
+		p.column = 0
+	case r == '\n':
+		p.down(false)
+	case r >= ' ':
+		p.put(r)
+	}
+}
+
+func (p *picture) put(r rune) {
+	if p.column == p.width {
+		if p.noWrap {
+			p.column--
+		} else {
+			p.down(true)
+			p.column = 0
+		}
+	}
+	p.reach()
+	line := []rune(p.lines[p.row])
+	for len(line) <= p.column {
+		line = append(line, ' ')
+	}
+	line[p.column] = r
+	p.lines[p.row] = string(line)
+	p.column++
+}
+
+func (p *picture) down(wrap bool) {
+	p.reach()
+	p.wrapped[p.row] = wrap
+	p.row++
+	p.top = max(p.top, p.row-p.height+1)
+	p.reach()
+}
+
+// reach makes the line that the cursor is in.
+func (p *picture) reach() {
+	for len(p.lines) <= p.row {
+		p.lines, p.wrapped = append(p.lines, ""), append(p.wrapped, false)
+	}
+}
+
+func (p *picture) command(escape string) {
+	var n int
+	switch {
+	case escape == "\x1b[J":
+		p.reach()
+		line := []rune(p.lines[p.row])
+		p.lines[p.row] = string(line[:min(len(line), p.column)])
+		p.lines, p.wrapped = p.lines[:p.row+1], p.wrapped[:p.row+1]
+		p.wrapped[p.row] = false
+	case escape == "\x1b[?7l", escape == "\x1b[?7h":
+		p.noWrap = strings.HasSuffix(escape, "l")
+	case strings.HasSuffix(escape, "A"):
+		fmt.Sscanf(escape, "\x1b[%dA", &n)
+		p.row = max(p.top, p.row-n)
+	default:
+		p.put('?') // an error to be seen
+	}
+}
+
+func (p *picture) resize(width, height int, reflow bool) {
+	narrower := width < p.width
+	p.width, p.height = width, height
+	if narrower && reflow {
+		p.reflow()
+	}
+	if narrower && !reflow {
+		for i, line := range p.lines {
+			p.lines[i] = cut(line, width)
+		}
+	}
+	p.column = min(p.column, width)
+	p.reach()
+	// What is below the cursor goes first, then what is at the top.
+	if below := p.top + height; below < len(p.lines) {
+		below = max(below, p.row+1)
+		p.lines, p.wrapped = p.lines[:below], p.wrapped[:below]
+	}
+	p.top = max(p.top, p.row-height+1)
+}
+
+// reflow breaks lines anew. The cursor stays with what it is at.
+func (p *picture) reflow() {
+	var lines []string
+	var wrapped []bool
+	row := 0
+	for i := 0; i < len(p.lines); i++ {
+		if i == p.row {
+			row = len(lines)
+		}
+		whole := []rune(p.lines[i])
+		for p.wrapped[i] && i+1 < len(p.lines) {
+			i++
+			whole = append(whole, []rune(p.lines[i])...)
+		}
+		for len(whole) > p.width {
+			lines, wrapped = append(lines, string(whole[:p.width])), append(wrapped, true)
+			whole = whole[p.width:]
+		}
+		lines, wrapped = append(lines, string(whole)), append(wrapped, false)
+	}
+	p.top += len(lines) - len(p.lines)
+	p.lines, p.wrapped, p.row = lines, wrapped, row
+	p.top = min(max(0, p.top), row)
+}
+
+// text is all that was ever seen, lines that were broken put together.
+func (p *picture) text() string {
+	var b strings.Builder
+	for i, line := range p.lines {
+		b.WriteString(line)
+		if !p.wrapped[i] {
+			b.WriteString("\n")
+		}
+	}
+	return strings.TrimRight(b.String(), "\n")
+}
+
+// seen is what is on the screen now.
+func (p *picture) seen() []string {
+	return slices.Clone(p.lines[p.top:min(len(p.lines), p.top+p.height)])
+}
