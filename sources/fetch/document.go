@@ -20,7 +20,7 @@ type Request struct {
 	Accept      string // media type; empty means any
 	Limit       int64  // of the document's size in bytes; 0 means 1 MiB
 	Redirects   int    // to follow; 0 means 10
-	Credentials bool   // whether to send the token configured for the URL's host
+	Credentials bool   // whether to send the token configured for the URL's host, whatever its options
 	Version     bool   // whether to send the engine's version
 
 	// Behalf is a host that the user has moved to where the URL leads. Its token
@@ -100,7 +100,7 @@ func (c *Client) documentHeader(ctx context.Context, u *url.URL, r Request) (htt
 		header.Set("X-Terraform-Version", c.opts.EngineVersion)
 	}
 	setUser(header, u)
-	if r.Credentials {
+	if r.Credentials || c.hostOptions(u).TokenForArchives {
 		return header, c.setToken(ctx, header, u, r.Behalf)
 	}
 	return header, nil

@@ -36,11 +36,18 @@ type Resumer interface {
 	Keep(validator string)
 }
 
-// Download fetches an archive into stage, which may be an Expecter and a Resumer. The size is
-// in bytes, 0 if it is not known; an archive of another size is refused. An
-// archive that is cut goes on from there if the server can tell that it still
-// has the same one, and otherwise begins again. It is complete when Download
-// succeeds, but it is not verified. After an error stage holds anything.
+// A Persister is a stage that may know better than the options how often to try.
+type Persister interface {
+	// Tries is how many in a row may bring nothing; 0 leaves it to the options.
+	Tries() int
+}
+
+// Download fetches an archive into stage, which may be an Expecter, a Resumer
+// and a Persister. The size is in bytes, 0 if it is not known; an archive of
+// another size is refused. An archive that is cut goes on from there if the
+// server can tell that it still has the same one, and otherwise begins again. It
+// is complete when Download succeeds, but it is not verified. After an error
+// stage holds anything.
 //
 // Errors are of type *Error, except that those of stage are returned as they
 // are.
@@ -49,12 +56,18 @@ func (c *Client) Download(ctx context.Context, rawURL string, size int64, stage 
 	if err != nil {
 		return err
 	}
-	d := &download{client: c, url: u, stage: stage, size: size, buf: make([]byte, bufferSize)}
+	d := &download{client: c, url: u, stage: stage, size: size, tries: c.opts.DownloadTries, buf: make([]byte, bufferSize)}
+	if p, ok := stage.(Persister); ok {
+		d.tries = orDefault(p.Tries(), d.tries)
+	}
 	d.forget()
+	if d.authorization, err = c.archiveCredentials(ctx, u); err != nil {
+		return &Error{URL: bare(u), Err: err}
+	}
 	if err := d.resume(); err != nil {
 		return err
 	}
-	err = c.retry(ctx, u, c.opts.DownloadTries, func() (bool, error) {
+	err = c.retry(ctx, u, d.tries, func() (bool, error) {
 		err := d.try(ctx)
 		further := d.have >= d.reached+bufferSize
 		if further {
@@ -74,7 +87,10 @@ type download struct {
 	url    *url.URL
 	stage  sources.Stage
 	size   int64 // that is asked for; 0 if any
+	tries  int   // in a row that bring nothing
 	buf    []byte
+
+	authorization string // header; empty if there is none
 
 	have      int64  // bytes in stage
 	total     int64  // bytes that there should be; -1 if unknown
@@ -124,25 +140,14 @@ func (d *download) try(ctx context.Context) error {
 func (d *download) header() http.Header {
 	header := d.client.header()
 	header.Set("Accept-Encoding", "identity") // or ranges and lengths would be of something else
-	d.setCredentials(header)
+	if d.authorization != "" {
+		header.Set("Authorization", d.authorization)
+	}
 	if d.have > 0 && d.validator != "" {
 		header.Set("Range", fmt.Sprintf("bytes=%d-", d.have))
 		header.Set("If-Range", d.validator)
 	}
 	return header
-}
-
-// setCredentials adds those of the URL or else of the netrc file, which go
-// over https only, as tokens do.
-func (d *download) setCredentials(header http.Header) {
-	netrc := d.client.opts.Netrc
-	if d.url.User != nil || netrc == nil || d.url.Scheme != "https" {
-		setUser(header, d.url)
-		return
-	}
-	if user, password, ok := netrc(d.url.Host); ok {
-		setBasic(header, user, password)
-	}
 }
 
 func (d *download) receive(ctx context.Context, w *watch, at *url.URL, resp *http.Response) error {

@@ -4,9 +4,9 @@
 // Whatever is waited for has an end, and whatever is read a limit. What can
 // pass is tried again; what is certain is final at once. An archive that was
 // cut goes on from where it was cut. Credentials go over https, to the host
-// and port they are configured for, and to no other, redirects included. No
-// error and no event holds the user information or the query of a URL, as
-// both may be secrets.
+// and port they are configured for, and to no other, redirects included; so do
+// headers and client certificates. No error and no event holds the user
+// information or the query of a URL, as both may be secrets.
 //
 // It knows nothing of registries or mirrors, verifies no hashes, reads no
 // environment and leaves nothing on disk.
@@ -39,6 +39,10 @@ const maxArchive = 8 << 30
 type Options struct {
 	Transport http.RoundTripper                     // for all; nil means new ones of NewTransport
 	Proxy     func(*http.Request) (*url.URL, error) // nil means none; of no effect if Transport is set
+
+	// Hosts are the hosts that are dealt with in a way of their own. What concerns
+	// TLS is of no effect if Transport is set and is no *http.Transport.
+	Hosts map[sources.Host]HostOptions
 
 	UserAgent     string // empty means "larder"
 	EngineVersion string // for the X-Terraform-Version header; empty means not to send it
@@ -80,6 +84,7 @@ type Client struct {
 
 	mu    sync.Mutex
 	hosts map[string]*host // by canonical host and port
+	own   map[ownTransport]*http.Transport
 }
 
 // New returns a client.
@@ -92,7 +97,7 @@ func New(opts Options) *Client {
 	if opts.Sleep == nil {
 		opts.Sleep = sleep
 	}
-	c := &Client{opts: opts, hosts: map[string]*host{}}
+	c := &Client{opts: opts, hosts: map[string]*host{}, own: map[ownTransport]*http.Transport{}}
 	c.documents, c.archives = opts.Transport, opts.Transport
 	if opts.Transport == nil {
 		c.documents, c.archives = newTransports(opts)
@@ -126,5 +131,10 @@ func (c *Client) CloseIdleConnections() {
 		if t, ok := transport.(interface{ CloseIdleConnections() }); ok {
 			t.CloseIdleConnections()
 		}
+	}
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	for _, t := range c.own {
+		t.CloseIdleConnections()
 	}
 }

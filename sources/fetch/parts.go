@@ -258,7 +258,7 @@ func (p *parts) await(part int) error {
 // bring has the bytes of the archive from begin to end given to a function,
 // piece by piece.
 func (p *parts) bring(ctx context.Context, begin, end int64, buf []byte, to func(b []byte, offset int64) error) error {
-	err := p.client.retry(ctx, p.url, p.client.opts.DownloadTries, func() (bool, error) {
+	err := p.client.retry(ctx, p.url, p.tries, func() (bool, error) {
 		from := begin
 		err := p.ask(ctx, begin, end, buf, func(b []byte) error {
 			err := to(b, begin)

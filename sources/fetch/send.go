@@ -11,6 +11,7 @@ import (
 	"net"
 	"net/http"
 	"net/url"
+	"strings"
 	"time"
 
 	"golang.org/x/net/http/httpguts"
@@ -96,6 +97,8 @@ func (c *Client) roundTrip(ctx context.Context, w *watch, over http.RoundTripper
 		return nil, errors.New("invalid URL")
 	}
 	req.Header = header.Clone()
+	c.addHeaders(req.Header, u)
+	over = c.transport(over, u)
 	var resp *http.Response
 	w.answered.Store(false)
 	w.renew()
@@ -110,7 +113,10 @@ func (c *Client) roundTrip(ctx context.Context, w *watch, over http.RoundTripper
 		_ = resp.Body.Close()
 		return nil, ended(ctx, ctx.Err())
 	}
-	resp.Request = req
+	// What is for this host alone is not for those who ask again, as they may be
+	// led elsewhere.
+	resp.Request = req.WithContext(ctx)
+	resp.Request.Header = header.Clone()
 	w.answered.Store(true)
 	w.renew()
 	return resp, nil
@@ -132,12 +138,15 @@ func classify(err error) error {
 	switch {
 	case errors.As(err, &status): // a proxy's, which knows itself
 	case errors.As(err, &unknown):
-		return sources.WithHint(err, "add the authority that issued the certificate to the system's, or name its file in SSL_CERT_FILE where the system is not Windows or macOS")
+		return sources.WithHint(err, "add the authority that issued the certificate to the system's, or name its file in SSL_CERT_FILE where the system is not Windows or macOS, or as the host's ca_file in larder's own configuration file")
 	case errors.As(err, &certificate), errors.As(err, &name),
 		errors.As(err, &invalid), errors.As(err, &roots), errors.As(err, &record):
 	case errors.Is(err, http.ErrSchemeMismatch):
 	case errors.As(err, &dns) && dns.IsNotFound && !dns.IsTemporary:
 	case errors.As(err, &op) && op.Op == "remote error": // a TLS alert: the server will not have us
+		if strings.Contains(op.Error(), "certificate required") {
+			return sources.WithHint(err, "name a client certificate for the host in larder's own configuration file")
+		}
 	default:
 		return broken{err}
 	}

@@ -1,0 +1,248 @@
+package fetch_test
+
+import (
+	"context"
+	"crypto/tls"
+	"crypto/x509"
+	"encoding/pem"
+	"net/http"
+	"net/http/httptest"
+	"net/url"
+	"strings"
+	"sync/atomic"
+	"testing"
+
+	"github.com/larder-cli/larder/sources"
+	"github.com/larder-cli/larder/sources/fetch"
+	"github.com/larder-cli/larder/sources/sourcetest"
+)
+
+// Every host of such a world is the registry, but for mirror.test.
+const (
+	ours     = "https://registry.test/.well-known/terraform.json"
+	ourPort  = "https://registry.test:8443/.well-known/terraform.json"
+	theirs   = "https://mirror.test/.well-known/terraform.json"
+	ourHost  = sources.Host("registry.test")
+	withPort = sources.Host("registry.test:8443")
+)
+
+// asking is a client of a world that deals with one host in a way of its own.
+func asking(t *testing.T, w *sourcetest.World, host sources.Host, o fetch.HostOptions) *fetch.Client {
+	t.Helper()
+	client := fetch.New(fetch.Options{
+		Transport: w.Client().Transport,
+		Hosts:     map[sources.Host]fetch.HostOptions{host: o},
+		Tries:     1, DownloadTries: 1,
+		Token: func(_ context.Context, host sources.Host) (string, bool, error) {
+			return "token of " + string(host), true, nil
+		},
+		Netrc: func(hostport string) (string, string, bool) { return "me", "at " + hostport, true },
+	})
+	t.Cleanup(client.CloseIdleConnections)
+	return client
+}
+
+func get(t *testing.T, c *fetch.Client, url string) error {
+	t.Helper()
+	_, err := c.Document(t.Context(), fetch.Request{URL: url})
+	return err
+}
+
+func keyPair(t *testing.T, s *sourcetest.Server) []tls.Certificate {
+	t.Helper()
+	pair, err := tls.X509KeyPair(s.RequireCertificate())
+	if err != nil {
+		t.Fatal(err)
+	}
+	return []tls.Certificate{pair}
+}
+
+func authority(t *testing.T, text []byte) []*x509.Certificate {
+	t.Helper()
+	block, _ := pem.Decode(text)
+	cert, err := x509.ParseCertificate(block.Bytes)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return []*x509.Certificate{cert}
+}
+
+func TestAuthoritiesAreThoseOfOneHost(t *testing.T) {
+	w := sourcetest.New(t)
+	client := asking(t, w, ourHost, fetch.HostOptions{Authorities: authority(t, w.Registry.OwnAuthority())})
+	if err := get(t, client, ours); err != nil {
+		t.Errorf("the host: %v", err)
+	}
+	for _, other := range []string{ourPort, "https://else.test/"} {
+		err := get(t, client, other)
+		if err == nil || !strings.Contains(strings.Join(sources.Hints(err), ""), "ca_file") {
+			t.Errorf("%s: %v, with hints %q", other, err, sources.Hints(err))
+		}
+	}
+	// The system's count as before.
+	client = asking(t, w, "mirror.test", fetch.HostOptions{Authorities: authority(t, w.Registry.OwnAuthority())})
+	if err := get(t, client, theirs); err == nil || !strings.Contains(err.Error(), "404") {
+		t.Errorf("a host with an authority that it does not need: %v", err)
+	}
+}
+
+func TestCertificatesAreShownToOneHost(t *testing.T) {
+	w := sourcetest.New(t)
+	client := asking(t, w, ourHost, fetch.HostOptions{Certificates: keyPair(t, w.Registry)})
+	if err := get(t, client, ours); err != nil {
+		t.Errorf("the host: %v", err)
+	}
+	get(t, client, theirs)
+	for _, r := range append(w.Registry.Requests(), w.Mirror.Requests()...) {
+		if want := map[string]string{"registry.test": "client"}[r.Host]; r.Client != want {
+			t.Errorf("%s was shown %q, want %q", r.Host, r.Client, want)
+		}
+	}
+	err := get(t, client, ourPort)
+	if err == nil || !strings.Contains(strings.Join(sources.Hints(err), ""), "client certificate") {
+		t.Errorf("another port: %v, with hints %q", err, sources.Hints(err))
+	}
+}
+
+// What is for a host stays there, wherever it sends us.
+func TestRedirectsLeaveHostsOptionsBehind(t *testing.T) {
+	const zip = "https://registry.test/archives/a.zip"
+	w := sourcetest.New(t)
+	w.Registry.Fault(sourcetest.Fault{Redirect: "https://mirror.test{path}"})
+	options := fetch.HostOptions{
+		Certificates:     keyPair(t, w.Registry),
+		Headers:          map[string]string{"X-Team": "platform", "User-Agent": "mine"},
+		TokenForArchives: true,
+	}
+	client := asking(t, w, ourHost, options)
+	get(t, client, ours)
+	if err := client.Download(t.Context(), zip, 0, &stage{}); err == nil || !strings.Contains(err.Error(), "404") {
+		t.Fatalf("want a mirror that does not have it, got %v", err)
+	}
+	for _, r := range w.Registry.Requests() {
+		if r.Client != "client" || r.Header.Get("X-Team") != "platform" || r.Header.Get("Authorization") != "Bearer token of registry.test" {
+			t.Errorf("the host: %s: %q %v", r, r.Client, r.Header)
+		}
+		if r.Header.Get("User-Agent") != "larder" {
+			t.Errorf("a header that the client sets itself: %v", r.Header)
+		}
+	}
+	for _, r := range w.Mirror.Requests() {
+		if r.Client != "" || r.Header.Get("X-Team") != "" || r.Header.Get("Authorization") != "" {
+			t.Errorf("the other: %s: %q %v", r, r.Client, r.Header)
+		}
+	}
+	if n, m := len(w.Registry.Requests()), len(w.Mirror.Requests()); n != 2 || m != 2 {
+		t.Fatalf("%d and %d requests", n, m)
+	}
+}
+
+// And what there is for the host it sends us to, holds there.
+func TestRedirectsFindHostsOptions(t *testing.T) {
+	w := sourcetest.New(t)
+	w.Registry.Fault(sourcetest.Fault{Redirect: "https://mirror.test{path}"})
+	options := fetch.HostOptions{Certificates: keyPair(t, w.Mirror), Headers: map[string]string{"X-Team": "platform"}}
+	get(t, asking(t, w, "mirror.test", options), ours)
+	first, second := w.Registry.Requests()[0], w.Mirror.Requests()[0]
+	if first.Client != "" || first.Header.Get("X-Team") != "" {
+		t.Errorf("where it began: %q %v", first.Client, first.Header)
+	}
+	if second.Client != "client" || second.Header.Get("X-Team") != "platform" {
+		t.Errorf("where it led: %q %v", second.Client, second.Header)
+	}
+}
+
+func TestCredentialsOfArchives(t *testing.T) {
+	const netrc, token, own = "Basic bWU6YXQgcmVnaXN0cnkudGVzdA==", "Bearer token of registry.test", "Basic dTpw"
+	for _, test := range []struct {
+		name, url string
+		host      sources.Host
+		want      string
+	}{
+		{"netrc", "https://registry.test/a.zip", "else.test", netrc},
+		{"token", "https://registry.test/a.zip", ourHost, token},
+		{"token for its port", "https://registry.test/a.zip", withPort, netrc},
+		{"token for its default port", "https://registry.test:443/a.zip", ourHost, token},
+		{"of the URL", "https://u:p@registry.test/a.zip", ourHost, own},
+	} {
+		w := sourcetest.New(t)
+		client := asking(t, w, test.host, fetch.HostOptions{TokenForArchives: true})
+		client.Download(t.Context(), test.url, 0, &stage{})
+		if r := w.Registry.Requests(); len(r) != 1 || r[0].Header.Get("Authorization") != test.want {
+			t.Errorf("%s: %v", test.name, r)
+		}
+	}
+}
+
+// Options of a host are for https: without it, anybody can be that host.
+func TestHostsOptionsGoOverTLSAlone(t *testing.T) {
+	w := sourcetest.New(t)
+	u, err := url.Parse(w.Registry.Plain())
+	if err != nil {
+		t.Fatal(err)
+	}
+	client := asking(t, w, sources.Host(u.Host), fetch.HostOptions{TokenForArchives: true, Headers: map[string]string{"X-Team": "platform"}})
+	get(t, client, u.String())
+	client.Download(t.Context(), u.String(), 0, &stage{})
+	for _, r := range w.Registry.Requests() {
+		if r.Header.Get("Authorization") != "" || r.Header.Get("X-Team") != "" {
+			t.Errorf("%v", r.Header)
+		}
+	}
+	if n := len(w.Registry.Requests()); n != 2 {
+		t.Errorf("%d requests", n)
+	}
+}
+
+// A proxy that speaks TLS is another host than the one behind it.
+func TestCertificatesAreNotShownToProxies(t *testing.T) {
+	w := sourcetest.New(t)
+	pair := keyPair(t, w.Registry)
+	var asked, shown atomic.Int32
+	proxy := httptest.NewUnstartedServer(http.HandlerFunc(func(rw http.ResponseWriter, r *http.Request) {
+		asked.Add(1)
+		shown.Add(int32(len(r.TLS.PeerCertificates)))
+		rw.WriteHeader(http.StatusTeapot)
+	}))
+	proxy.TLS = &tls.Config{ClientAuth: tls.RequestClientCert}
+	proxy.StartTLS()
+	defer proxy.Close()
+	at, err := url.Parse(proxy.URL)
+	if err != nil {
+		t.Fatal(err)
+	}
+	transport := proxy.Client().Transport.(*http.Transport).Clone()
+	transport.Proxy = http.ProxyURL(at)
+	transport.OnProxyConnectResponse = fetch.NewTransport(0).OnProxyConnectResponse
+	client := fetch.New(fetch.Options{
+		Transport: transport,
+		Hosts:     map[sources.Host]fetch.HostOptions{ourHost: {Certificates: pair, Authorities: authority(t, w.Registry.OwnAuthority())}},
+	})
+	defer client.CloseIdleConnections()
+	if err := get(t, client, ours); err == nil || !strings.Contains(err.Error(), "418") {
+		t.Errorf("want the proxy's refusal, got %v", err)
+	}
+	if asked.Load() != 1 || shown.Load() != 0 {
+		t.Errorf("the proxy was asked %d times and shown %d certificates", asked.Load(), shown.Load())
+	}
+}
+
+// A persistent stage says how often to try.
+type persistent struct {
+	stage
+	tries int
+}
+
+func (p *persistent) Tries() int { return p.tries }
+
+func TestStagesSayHowOftenToTry(t *testing.T) {
+	for tries, want := range map[int]int32{0: 3, 1: 1, 5: 5} {
+		w := newWorld(t, fetch.Options{DownloadTries: 3}, func(rw http.ResponseWriter, _ *http.Request) {
+			rw.WriteHeader(http.StatusServiceUnavailable)
+		})
+		err := w.client.Download(t.Context(), w.URL, 0, &persistent{tries: tries})
+		if n := w.requests.Load(); err == nil || n != want {
+			t.Errorf("%d: %d tries, %v", tries, n, err)
+		}
+	}
+}
