@@ -115,7 +115,7 @@ func (b *board) wait(e installer.Event) {
 		b.item(itemKey{})
 	}
 	for _, it := range b.items {
-		if it.id == e.Package && slices.Index(order, it.step) <= slices.Index(order, installer.Waiting) {
+		if it.id == e.Package && it.early() {
 			it.step, it.waiting = installer.Waiting, e.Text
 		}
 	}
@@ -184,12 +184,23 @@ func (b *board) fail(module string, p sources.Provider) {
 	b.items = slices.DeleteFunc(b.items, func(it *item) bool { return it.module == module && it.id.Provider == p })
 }
 
+// follows reports whether an item gets its package from the item of another root
+// module.
+func (b *board) follows(it *item) bool {
+	return it.early() && slices.ContainsFunc(b.items, func(other *item) bool { return other.id == it.id && !other.early() })
+}
+
+// early reports whether nothing is fetched yet.
+func (it *item) early() bool {
+	return slices.Index(order, it.step) <= slices.Index(order, installer.Waiting)
+}
+
 // shown are at most n of the items, those that have come furthest if there are
-// more, and how many more there are. Those that wait for their turn have nothing
-// to show.
+// more, and how many more there are. Those that wait for their turn, or for
+// another item, have nothing to show.
 func (b *board) shown(n int) (some []*item, more int) {
 	for _, it := range b.items {
-		if it.step != installer.Queued {
+		if it.step != installer.Queued && !b.follows(it) {
 			some = append(some, it)
 		}
 	}
@@ -285,7 +296,7 @@ func (b *board) bytes() (done, size int64, known bool) {
 	for _, it := range b.items {
 		done += it.done
 		size += max(it.done, it.size)
-		known = known && it.size > 0
+		known = known && (it.size > 0 || b.follows(it))
 	}
 	return done, size, known
 }

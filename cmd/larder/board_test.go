@@ -199,6 +199,31 @@ func TestWaitingForTheCache(t *testing.T) {
 	}
 }
 
+// What several root modules need has one line while one of them fetches it.
+func TestOneLineForAPackage(t *testing.T) {
+	c := newClock()
+	b := &board{now: c.now}
+	one := pkg(t, "acme/one 1.2.0")
+	b.event("a", installer.Event{Step: installer.Chosen, Package: one})
+	b.event("b", installer.Event{Step: installer.Chosen, Package: one})
+	b.event("b", installer.Event{Step: installer.Fetching, Package: one})
+	b.event("b", installer.Event{Step: installer.Arriving, Package: one, Done: 0, Size: 4e6})
+	b.event("", installer.Event{Step: installer.Waiting, Package: one, Text: "ourselves"})
+	c.after(time.Second)
+	b.event("b", installer.Event{Step: installer.Arriving, Package: one, Done: 1e6, Size: 4e6})
+	want := []string{
+		" 25% acme/one 1.2.0 [===>------------] 1.0 MB of 4.0 MB, 1.0 MB/s, 3s left, for b",
+		" 25% total          [===>------------] 0 of 2 packages, 1.0 MB of 4.0 MB, 1.0 MB/s, 3s left",
+	}
+	if got := b.lines(100, 24); !slices.Equal(got, want) {
+		t.Errorf("got %q, want %q", got, want)
+	}
+	b.event("b", installer.Event{Step: installer.Installed, Package: one})
+	if got := b.lines(100, 24); len(got) != 2 || !strings.Contains(got[0], "waiting for ourselves, for a") {
+		t.Errorf("got %q", got)
+	}
+}
+
 // Of work at the whole cache there is a line, and no total.
 func TestWork(t *testing.T) {
 	c := newClock()

@@ -74,10 +74,14 @@ func (s *screen) end() {
 }
 
 const (
-	eraseBelow = "\r\x1b[J" // from the beginning of the line
-	noWrap     = "\x1b[?7l" // what is too wide is cut, should the size have changed just now
-	wrap       = "\x1b[?7h"
-	up         = "\x1b[%dA"
+	// eraseBelow erases from the beginning of the line to the end, the first
+	// column last: of what is erased from the very first place on, tmux keeps a
+	// copy above each time.
+	eraseBelow = "\r\x1b[C\x1b[J\r\x1b[K"
+
+	noWrap = "\x1b[?7l" // what is too wide is cut, should the size have changed just now
+	wrap   = "\x1b[?7h"
+	up     = "\x1b[%dA"
 )
 
 // frame writes messages and then lines instead of those before. What goes to the

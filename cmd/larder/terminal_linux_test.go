@@ -175,6 +175,12 @@ func (p *picture) command(escape string) {
 		p.lines[p.row] = string(line[:min(len(line), p.column)])
 		p.lines, p.wrapped = p.lines[:p.row+1], p.wrapped[:p.row+1]
 		p.wrapped[p.row] = false
+	case escape == "\x1b[K":
+		p.reach()
+		line := []rune(p.lines[p.row])
+		p.lines[p.row] = string(line[:min(len(line), p.column)])
+	case escape == "\x1b[C":
+		p.column = min(p.column+1, max(0, p.width-1))
 	case escape == "\x1b[?7l", escape == "\x1b[?7h":
 		p.noWrap = strings.HasSuffix(escape, "l")
 	case strings.HasSuffix(escape, "A"):
