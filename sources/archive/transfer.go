@@ -4,7 +4,6 @@ import (
 	"context"
 	"crypto/sha256"
 	"hash"
-	"hash/crc32"
 	"io"
 	"sync"
 
@@ -31,7 +30,6 @@ type source interface{ fill(b *block) error }
 type digest struct {
 	size   int64
 	sha256 [sha256.Size]byte
-	crc32  uint32
 }
 
 var sha256OfNothing = sha256.Sum256(nil)
@@ -89,7 +87,6 @@ func drain(full <-chan *block, w io.Writer) (d digest, err error) {
 
 func (d *digest) add(p []byte, sum hash.Hash, w io.Writer) error {
 	d.size += int64(len(p))
-	d.crc32 = crc32.Update(d.crc32, crc32.IEEETable, p)
 	sum.Write(p)
 	if w == nil {
 		return nil

@@ -5,6 +5,8 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"hash"
+	"hash/crc32"
 	"io"
 	"os"
 	"path"
@@ -54,12 +56,13 @@ func (e entry) unpack(ctx context.Context, archive io.ReaderAt, root *os.Root) (
 	if err != nil {
 		return sources.File{}, err
 	}
-	d, err := e.transfer(ctx, io.NewSectionReader(archive, e.offset, int64(e.CompressedSize64)), out)
+	sum := checksummed{out, crc32.NewIEEE()}
+	d, err := e.transfer(ctx, io.NewSectionReader(archive, e.offset, int64(e.CompressedSize64)), sum)
 	if closeErr := out.Close(); err == nil {
 		err = closeErr
 	}
 	if err == nil {
-		err = e.verify(d)
+		err = e.verify(d.size, sum.crc.Sum32())
 	}
 	if err == nil {
 		err = e.checkDescriptor(archive)
@@ -78,13 +81,24 @@ func (e entry) transfer(ctx context.Context, packed io.Reader, out io.Writer) (d
 	return transfer(ctx, src, out)
 }
 
+// A checksummed file has its CRC-32 taken while it is written.
+type checksummed struct {
+	io.Writer
+	crc hash.Hash32
+}
+
+func (c checksummed) Write(p []byte) (int, error) {
+	c.crc.Write(p)
+	return c.Writer.Write(p)
+}
+
 // verify compares what was unpacked with what the archive's directory states.
 // A checksum of zero states none.
-func (e entry) verify(d digest) error {
-	if uint64(d.size) != e.UncompressedSize64 {
-		return fmt.Errorf("%d bytes long instead of the %d stated", d.size, e.UncompressedSize64)
+func (e entry) verify(size int64, crc uint32) error {
+	if uint64(size) != e.UncompressedSize64 {
+		return fmt.Errorf("%d bytes long instead of the %d stated", size, e.UncompressedSize64)
 	}
-	if e.CRC32 != 0 && e.CRC32 != d.crc32 {
+	if e.CRC32 != 0 && e.CRC32 != crc {
 		return errors.New("CRC-32 other than stated")
 	}
 	return nil

@@ -24,11 +24,15 @@ import (
 const History = 32 << 10
 
 // Slack is how much room [Decoder.Decode] needs behind what it is to fill.
-const Slack = 3 + maxMatch + 2*wordSize
+const Slack = 3 + maxMatch + stride
 
 const (
 	maxMatch = 258
 	wordSize = 8
+
+	// How much of a match is copied at once. Most are shorter than this, so that
+	// the processor guesses right that there is no more to copy.
+	stride = 4 * wordSize
 )
 
 // ErrCorrupt is the error of input that is not a deflate stream.
@@ -364,11 +368,13 @@ func (d *Decoder) decodeSymbols(out []byte, to, low, limit int) (_ int, end bloc
 			continue
 		}
 		for {
-			src, dst := out[from:from+2*wordSize], out[to:to+2*wordSize]
+			src, dst := out[from:from+stride], out[to:to+stride]
 			binary.LittleEndian.PutUint64(dst, binary.LittleEndian.Uint64(src))
 			binary.LittleEndian.PutUint64(dst[wordSize:], binary.LittleEndian.Uint64(src[wordSize:]))
-			to += 2 * wordSize
-			from += 2 * wordSize
+			binary.LittleEndian.PutUint64(dst[2*wordSize:], binary.LittleEndian.Uint64(src[2*wordSize:]))
+			binary.LittleEndian.PutUint64(dst[3*wordSize:], binary.LittleEndian.Uint64(src[3*wordSize:]))
+			to += stride
+			from += stride
 			if to >= stop {
 				break
 			}
