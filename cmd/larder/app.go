@@ -82,9 +82,9 @@ func globalFlags() []cli.Flag {
 		&cli.DurationFlag{Category: globalCategory, Name: "lock-timeout", Usage: "wait for others no longer than a `TIME` such as 5m"},
 		&cli.StringFlag{Category: globalCategory, Name: "link", Usage: "install by `HOW`: auto, hardlink, symlink, reflink or copy", Value: "auto"},
 		&cli.BoolFlag{Category: globalCategory, Name: "json", Usage: "write events and results as JSON lines"},
-		&cli.BoolFlag{Category: globalCategory, Name: "quiet", Usage: "write results and errors alone"},
+		&cli.BoolFlag{Category: globalCategory, Name: "quiet", Usage: "write results and errors alone, and show no progress"},
 		&cli.BoolFlag{Category: globalCategory, Name: "verbose", Usage: "tell every step"},
-		&cli.BoolFlag{Category: globalCategory, Name: "no-color", Usage: "write without colour"},
+		&cli.BoolFlag{Category: globalCategory, Name: "no-color", Usage: "of no effect, as nothing is coloured"},
 	}
 }
 

@@ -4,7 +4,7 @@
 //
 // This package plugs the others together. It alone knows the command line, and
 // it alone prints: results go to standard output, one to a line, and all else
-// to standard error behind "larder: ".
+// to standard error behind "larder: ", but for the bars that a terminal shows.
 package main
 
 import (
