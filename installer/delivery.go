@@ -193,6 +193,9 @@ type arrival struct {
 	broken error     // why nothing more may be written
 }
 
+// Tries is how patient the package's source is.
+func (a *arrival) Tries() int { return a.pkg.Tries }
+
 // Expect is told how many bytes are coming, where the source did not say.
 func (a *arrival) Expect(size int64) { a.pkg.Size = size }
 

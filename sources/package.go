@@ -30,6 +30,10 @@ type Package struct {
 	Source   string  // the source, as messages name it
 	Kind     Kind
 	Warnings []string
+
+	// Tries is how often in a row a download may bring nothing; 0 means as often
+	// as usual.
+	Tries int
 }
 
 // A Kind says what sort of source a package comes from, as trust depends on it.

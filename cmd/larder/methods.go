@@ -32,6 +32,9 @@ func (m *rootModule) source(ctx context.Context, pluginDirs []string) (sources.S
 		if err != nil {
 			return nil, fmt.Errorf("%s:%d: %w", method.File, method.Line, err)
 		}
+		if n := method.DownloadRetries; n != nil {
+			source = patient{source, *n + 1}
+		}
 		methods = append(methods, sources.Method{Source: source, Include: method.Include, Exclude: method.Exclude})
 	}
 	return sources.NewMulti(methods), nil
@@ -50,6 +53,18 @@ func (m *rootModule) method(method cliconfig.Method) (sources.Source, error) {
 	default:
 		return unsupported{method}, nil
 	}
+}
+
+// A patient source says how often to try its downloads.
+type patient struct {
+	sources.Source
+	tries int
+}
+
+func (p patient) Package(ctx context.Context, id sources.PackageID) (sources.Package, error) {
+	pkg, err := p.Source.Package(ctx, id)
+	pkg.Tries = p.tries
+	return pkg, err
 }
 
 // remote is the source that goes by a name, one for all root modules of an

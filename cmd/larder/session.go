@@ -184,6 +184,7 @@ func (s *session) chooseEngine(dir string, lock *lockfile.File) sources.Engine {
 
 func (s *session) newClient(config *cliconfig.Config) *fetch.Client {
 	opts := fetch.Options{
+		Hosts:     map[sources.Host]fetch.HostOptions{},
 		Proxy:     func(r *http.Request) (*url.URL, error) { return config.Proxy(r.URL) },
 		UserAgent: "larder/" + version(),
 		Token:     config.Token,
@@ -191,6 +192,9 @@ func (s *session) newClient(config *cliconfig.Config) *fetch.Client {
 		Timeout:   config.Registry.RequestTimeout,
 		Offline:   s.flags.offline,
 		Report:    s.out.retry,
+	}
+	for host, o := range config.HostOptions {
+		opts.Hosts[host] = fetch.HostOptions(o)
 	}
 	if config.AppendUserAgent != "" {
 		opts.UserAgent += " " + config.AppendUserAgent

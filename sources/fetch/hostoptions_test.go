@@ -98,9 +98,8 @@ func TestCertificatesAreShownToOneHost(t *testing.T) {
 			t.Errorf("%s was shown %q, want %q", r.Host, r.Client, want)
 		}
 	}
-	err := get(t, client, ourPort)
-	if err == nil || !strings.Contains(strings.Join(sources.Hints(err), ""), "client certificate") {
-		t.Errorf("another port: %v, with hints %q", err, sources.Hints(err))
+	if err := get(t, client, ourPort); err == nil {
+		t.Error("another port had the certificate, too")
 	}
 }
 
