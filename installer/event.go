@@ -12,7 +12,7 @@ type Step string
 
 // The steps, in the order in which a package may take them.
 const (
-	Queued    Step = "queued"    // there is no slot for the provider yet
+	Queued    Step = "queued"    // there is no slot for the package yet
 	Querying  Step = "querying"  // a source is asked which versions there are
 	Chosen    Step = "chosen"    // the version is settled
 	Fetching  Step = "fetching"  // the archive or directory is being read

@@ -55,7 +55,7 @@ type Downloader interface {
 type Options struct {
 	Engine    sources.Engine
 	Platforms []sources.Platform // empty means the one we run on
-	Slots     Slots              // for providers in flight; nil means as many as NewSlots makes of 0
+	Slots     Slots              // for packages in work; nil means as many as NewSlots makes of 0
 
 	Upgrade       bool // choose anew, whatever the lock file says
 	RequireSigned bool // refuse packages that are less than signed
@@ -93,8 +93,8 @@ func New(from sources.Source, to Store, down Downloader, opts Options) *Installe
 	return &Installer{from: from, to: to, down: down, opts: opts, tell: newReporter(opts.Report)}
 }
 
-// Slots bound how many providers are in flight at once, in all installers that
-// share them.
+// Slots bound how many packages are fetched, unpacked, hashed or linked at once,
+// in all installers that share them.
 type Slots chan struct{}
 
 // NewSlots makes n slots, or 16 if n is 0.

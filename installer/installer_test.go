@@ -673,10 +673,10 @@ func TestSlots(t *testing.T) {
 	busy, most := 0, 0
 	f.opts.Report = func(e installer.Event) {
 		switch e.Step {
-		case installer.Querying:
+		case installer.Fetching:
 			busy++
 			most = max(most, busy)
-		case installer.Installed:
+		case installer.Stored:
 			busy--
 		}
 	}

@@ -31,12 +31,13 @@ func (in *Installer) newJob(root Root, req sources.Requirement) job {
 	return j
 }
 
-// runInSlot is run, once there is a slot for it.
-func (j *job) runInSlot(ctx context.Context) error {
+// inSlot does for a package what keeps the machine busy, once there is a slot
+// for it. Questions need none: servers may be far away, and answers are small.
+func (j *job) inSlot(ctx context.Context, id sources.PackageID, do func() error) error {
 	select {
 	case j.opts.Slots <- struct{}{}:
 	default:
-		j.tell.event(Event{Step: Queued, Package: sources.PackageID{Provider: j.req.Provider}})
+		j.tell.event(Event{Step: Queued, Package: id})
 		select {
 		case j.opts.Slots <- struct{}{}:
 		case <-ctx.Done():
@@ -44,7 +45,7 @@ func (j *job) runInSlot(ctx context.Context) error {
 		}
 	}
 	defer func() { <-j.opts.Slots }()
-	return j.run(ctx)
+	return do()
 }
 
 // run installs the provider, or says why not.
@@ -182,17 +183,24 @@ func (j *job) fail(id sources.PackageID, source string, err error) error {
 }
 
 // install brings one package into the working directory.
-func (j *job) install(ctx context.Context, id sources.PackageID) (Outcome, error) {
+func (j *job) install(ctx context.Context, id sources.PackageID) (outcome Outcome, err error) {
 	if s, ok := j.installed(ctx, id); ok {
 		return Outcome{Package: s, How: WasInstalled}, nil
 	}
-	outcome, err := j.obtain(ctx, id)
+	obtain, err := j.find(ctx, id)
 	j.changed = true
-	if err != nil || outcome.How == Planned || j.root.DryRun {
-		return outcome, err
+	if err != nil {
+		return Outcome{}, err
 	}
-	if outcome.Link, err = j.to.Link(ctx, outcome.Package, j.target(id)); err != nil {
-		return outcome, j.fail(id, "", err)
-	}
-	return outcome, nil
+	err = j.inSlot(ctx, id, func() error {
+		outcome, err = obtain()
+		if err != nil || outcome.How == Planned || j.root.DryRun {
+			return err
+		}
+		if outcome.Link, err = j.to.Link(ctx, outcome.Package, j.target(id)); err != nil {
+			return j.fail(id, "", err)
+		}
+		return nil
+	})
+	return outcome, err
 }

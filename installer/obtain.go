@@ -24,7 +24,7 @@ func (j *job) installed(ctx context.Context, id sources.PackageID) (sources.Stor
 	if !hasContentHash(locked) {
 		return sources.Stored{}, false
 	}
-	s, err := j.to.Known(ctx, id, j.target(id))
+	s, err := j.stored(ctx, id, func() (sources.Stored, error) { return j.to.Known(ctx, id, j.target(id)) })
 	return s, err == nil && matchesAny(locked, s.H1) && j.signedEnough(s.Verdict)
 }
 
@@ -34,8 +34,17 @@ func (j *job) inStore(ctx context.Context, id sources.PackageID) (sources.Stored
 	if len(locked) == 0 {
 		return sources.Stored{}, false
 	}
-	s, err := j.to.Get(ctx, id)
+	s, err := j.stored(ctx, id, func() (sources.Stored, error) { return j.to.Get(ctx, id) })
 	return s, err == nil && j.satisfies(locked, s)
+}
+
+// stored is what the store answers, which may have to hash for it.
+func (j *job) stored(ctx context.Context, id sources.PackageID, ask func() (sources.Stored, error)) (s sources.Stored, err error) {
+	err = j.inSlot(ctx, id, func() error {
+		s, err = ask()
+		return err
+	})
+	return s, err
 }
 
 // satisfies reports whether a stored package may be used given the hashes that
@@ -55,27 +64,32 @@ func (j *job) signedEnough(v sources.Verdict) bool {
 func (in *Installer) Fetch(ctx context.Context, id sources.PackageID, before []sources.Hash) (Outcome, error) {
 	j := job{Installer: in, req: sources.Requirement{Provider: id.Provider}, version: id.Version, lockedBy: theOneBefore}
 	j.locked = lockfile.Entry{Provider: id.Provider, Version: id.Version, Hashes: before}
-	outcome, err := j.obtain(ctx, id)
+	obtain, err := j.find(ctx, id)
+	if err != nil {
+		return Outcome{}, err
+	}
+	outcome, err := obtain()
 	outcome.Package.Signed = nil // as for those of a root module
 	return outcome, err
 }
 
-// obtain sees to it that the store has the package.
-func (j *job) obtain(ctx context.Context, id sources.PackageID) (Outcome, error) {
+// find finds out where the package is, in the store or else by asking, and
+// returns what sees to it that the store has it.
+func (j *job) find(ctx context.Context, id sources.PackageID) (obtain func() (Outcome, error), err error) {
 	if s, ok := j.inStore(ctx, id); ok {
 		j.learnFromCache(s)
-		return Outcome{Package: s, How: FromStore}, nil
+		return func() (Outcome, error) { return Outcome{Package: s, How: FromStore}, nil }, nil
 	}
 	pkg, err := j.from.Package(ctx, id)
 	j.warn(id, pkg.Warnings)
 	if err != nil {
-		return Outcome{}, j.fail(id, "", err)
+		return nil, j.fail(id, "", err)
 	}
 	report, err := j.vouch(pkg)
 	if err != nil {
-		return Outcome{}, j.fail(id, pkg.Source, err)
+		return nil, j.fail(id, pkg.Source, err)
 	}
-	return j.deliver(ctx, pkg, report)
+	return func() (Outcome, error) { return j.deliver(ctx, pkg, report) }, nil
 }
 
 // vouch checks what vouches for a package before any of it is fetched: the

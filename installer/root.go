@@ -94,7 +94,7 @@ func (in *Installer) install(ctx context.Context, root Root) (*Result, error) {
 	for i, req := range root.Requirements {
 		jobs[i] = in.newJob(root, req)
 		wg.Go(func() {
-			if errs[i] = jobs[i].runInSlot(ctx); errs[i] != nil {
+			if errs[i] = jobs[i].run(ctx); errs[i] != nil {
 				in.tell.event(Event{Step: Failed, Package: sources.PackageID{Provider: req.Provider}, Err: errs[i]})
 			}
 		})
