@@ -61,6 +61,7 @@ import (
 	"os"
 	"path/filepath"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/larder-cli/larder/sources"
@@ -72,9 +73,10 @@ type Dir struct {
 	root     string
 	readOnly error // why nothing can be written; nil if it can
 	opts     Options
-	memory   sync.Map  // of path to record, for what cannot be written
-	sweep    sync.Once // of what killed processes left
-	lockless sync.Once // to say that there are no locks
+	memory   sync.Map    // of path to record, for what cannot be written
+	sweep    sync.Once   // of what killed processes left
+	lockless sync.Once   // to say that there are no locks
+	unshared atomic.Bool // whether files are known not to be able to share bytes
 }
 
 // Options adjust a Dir. The zero Options are ready to use.

@@ -107,10 +107,14 @@ func hash(ctx context.Context, dir string) (record, error) {
 }
 
 func (d *Dir) stored(id sources.PackageID, dir string, r record) sources.Stored {
+	return stored(id, dir, r, d.evidenceOf(id, r))
+}
+
+func stored(id sources.PackageID, dir string, r record, signed *sources.Signed) sources.Stored {
 	return sources.Stored{
 		ID: id, Dir: dir,
 		H1: r.H1, ZipH1: r.ZipH1, ZH: r.ZH, Filename: r.Filename,
 		Verdict: r.Verdict, Origin: r.Origin,
-		Signed: d.evidenceOf(id, r),
+		Signed: signed,
 	}
 }

@@ -113,6 +113,9 @@ func (d *Dir) makeLink(ctx context.Context, s sources.Stored, entry []mark, made
 	modes := []sources.LinkMode{d.opts.Link}
 	if d.opts.Link == sources.LinkAuto {
 		modes = []sources.LinkMode{sources.LinkReflink, sources.LinkHard, sources.LinkSymlink, sources.LinkCopy}
+		if d.unshared.Load() {
+			modes = modes[1:]
+		}
 	}
 	var err error
 	for _, mode := range modes {
@@ -121,6 +124,9 @@ func (d *Dir) makeLink(ctx context.Context, s sources.Stored, entry []mark, made
 		}
 		if ctx.Err() != nil {
 			return "", ctx.Err()
+		}
+		if mode == sources.LinkReflink && errors.Is(err, errors.ErrUnsupported) {
+			d.unshared.Store(true) // which holds for every package in here
 		}
 		if err := os.RemoveAll(made); err != nil {
 			return "", err

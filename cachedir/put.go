@@ -17,52 +17,58 @@ import (
 // perhaps only since Put waits for whoever is fetching it. It becomes visible
 // whole, once it has been judged, or not at all.
 func (d *Dir) Put(ctx context.Context, id sources.PackageID, del sources.Delivery) (sources.Stored, error) {
-	r, err := d.put(ctx, id, del)
+	s, err := d.put(ctx, id, del)
 	if err != nil {
 		return sources.Stored{}, named(id, noSpace(err))
 	}
-	return d.stored(id, d.entry(id), r), nil
+	return s, nil
 }
 
-func (d *Dir) put(ctx context.Context, id sources.PackageID, del sources.Delivery) (record, error) {
+func (d *Dir) put(ctx context.Context, id sources.PackageID, del sources.Delivery) (sources.Stored, error) {
+	var none sources.Stored
 	if d.readOnly != nil {
-		return record{}, fmt.Errorf("the plugin cache cannot be written: %w", d.readOnly)
+		return none, fmt.Errorf("the plugin cache cannot be written: %w", d.readOnly)
 	}
 	release, err := d.Use(ctx)
 	if err != nil {
-		return record{}, err
+		return none, err
 	}
 	defer release()
 	d.sweep.Do(d.removeLeftovers)
 	unlock, err := d.lock(ctx, id)
 	if err != nil {
-		return record{}, err
+		return none, err
 	}
 	defer unlock()
 	unlockTofu, err := d.lockTofu(ctx, id)
 	if err != nil {
-		return record{}, err
+		return none, err
 	}
 	defer unlockTofu()
 
 	old, err := d.find(ctx, id, d.entry(id), d.recordPath(id))
-	if err == nil && del.Accept(d.stored(id, d.entry(id), old)) {
-		return old, nil
+	if err == nil {
+		if s := d.stored(id, d.entry(id), old); del.Accept(s) {
+			return s, nil
+		}
 	}
 	// Whatever is wrong with an entry, replacing it is the cure.
 	if ctx.Err() != nil {
-		return record{}, ctx.Err()
+		return none, ctx.Err()
 	}
 	work, err := d.makeWorkspace(id)
 	if err != nil {
-		return record{}, err
+		return none, err
 	}
 	defer os.RemoveAll(work) // what stays is swept another time
 	r, signed, err := d.build(ctx, id, del, work)
 	if err != nil {
-		return record{}, err
+		return none, err
 	}
-	return r, d.show(ctx, id, old, r, signed, work)
+	if err := d.show(ctx, id, old, r, signed, work); err != nil {
+		return none, err
+	}
+	return stored(id, d.entry(id), r, signed), nil
 }
 
 // build makes the package in the workspace, judged.
@@ -93,10 +99,7 @@ func (d *Dir) build(ctx context.Context, id sources.PackageID, del sources.Deliv
 
 // receive fetches the package and unpacks it in the workspace.
 func (d *Dir) receive(ctx context.Context, id sources.PackageID, del sources.Delivery, work string) (sources.Parcel, sources.Contents, error) {
-	staged, err := d.newStage(id, work)
-	if err != nil {
-		return sources.Parcel{}, sources.Contents{}, err
-	}
+	staged := d.newStage(id, work)
 	cut := true
 	defer func() { staged.end(cut) }()
 	parcel, err := del.Fetch(ctx, staged)
@@ -109,9 +112,12 @@ func (d *Dir) receive(ctx context.Context, id sources.PackageID, del sources.Del
 		contents, err := archive.Copy(ctx, parcel.Dir, made, archive.Limits{})
 		return parcel, contents, err
 	}
-	from := staged.file
-	if parcel.Archive != nil {
-		from = parcel.Archive
+	from := parcel.Archive
+	if from == nil {
+		if err := staged.open(); err != nil {
+			return parcel, sources.Contents{}, err
+		}
+		from = staged.file
 	}
 	info, err := from.Stat()
 	if err != nil {

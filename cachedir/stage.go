@@ -15,18 +15,25 @@ import (
 // known which archive it is, the file lies where the next delivery finds it,
 // should this one be cut short.
 type stage struct {
-	file *os.File
-	work string // directory of this delivery alone
-	kept string // directory of what was cut short of the same package
-	note string // path of the note beside the file; empty if nothing shall be kept
-	bad  bool   // the file could not be written
+	file *os.File // nil until it is needed
+	work string   // directory of this delivery alone
+	kept string   // directory of what was cut short of the same package
+	note string   // path of the note beside the file; empty if nothing shall be kept
+	bad  bool     // the file could not be written
 }
 
 var _ sources.Keeper = (*stage)(nil)
 
-func (d *Dir) newStage(id sources.PackageID, work string) (*stage, error) {
-	file, err := os.Create(filepath.Join(work, "archive.unverified"))
-	return &stage{file: file, work: work, kept: d.keptPath(id)}, err
+func (d *Dir) newStage(id sources.PackageID, work string) *stage {
+	return &stage{work: work, kept: d.keptPath(id)}
+}
+
+// open makes the file, unless there is one.
+func (s *stage) open() (err error) {
+	if s.file == nil {
+		s.file, err = os.Create(filepath.Join(s.work, "archive.unverified"))
+	}
+	return err
 }
 
 func (d *Dir) keptPath(id sources.PackageID) string {
@@ -34,6 +41,9 @@ func (d *Dir) keptPath(id sources.PackageID) string {
 }
 
 func (s *stage) Write(p []byte) (int, error) {
+	if err := s.open(); err != nil {
+		return 0, err
+	}
 	n, err := s.file.Write(p)
 	s.bad = s.bad || err != nil
 	return n, err
@@ -42,6 +52,9 @@ func (s *stage) Write(p []byte) (int, error) {
 func (s *stage) Reset() error {
 	if s.note != "" {
 		os.Remove(s.note)
+	}
+	if s.file == nil {
+		return nil
 	}
 	if err := s.file.Truncate(0); err != nil {
 		return err
@@ -131,8 +144,7 @@ func (s spool) Close() error {
 
 // end closes the file, and removes it unless it was cut short and may be of use.
 func (s *stage) end(cut bool) {
-	size, err := s.file.Seek(0, io.SeekEnd)
-	if cut && !s.bad && err == nil && size > 0 && s.note != "" && readNote(s.note) != "" {
+	if cut && s.worthKeeping() {
 		s.file.Close()
 		return
 	}
@@ -140,7 +152,18 @@ func (s *stage) end(cut bool) {
 	os.Remove(s.kept)
 }
 
+func (s *stage) worthKeeping() bool {
+	if s.file == nil || s.bad || s.note == "" || readNote(s.note) == "" {
+		return false
+	}
+	size, err := s.file.Seek(0, io.SeekEnd)
+	return err == nil && size > 0
+}
+
 func (s *stage) discard() {
+	if s.file == nil {
+		return
+	}
 	s.file.Close()
 	os.Remove(s.file.Name())
 	if s.note != "" {
