@@ -138,10 +138,11 @@ func (c *lineConn) deliver() {
 }
 
 // arrive hands a flight to the client, who may be gone: that the server learns
-// when it reads.
+// when it reads or writes.
 func (c *lineConn) arrive(f flight) {
 	time.Sleep(time.Until(f.due))
 	if _, err := c.Conn.Write(f.data); err != nil {
+		c.close()
 		c.Conn.Close()
 	}
 }

@@ -1,0 +1,493 @@
+package main
+
+import (
+	"context"
+	"crypto/tls"
+	"crypto/x509"
+	"errors"
+	"fmt"
+	"net"
+	"net/http"
+	"os"
+	"path/filepath"
+	"runtime"
+	"slices"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/larder-cli/larder/cachedir"
+	"github.com/larder-cli/larder/installer"
+	"github.com/larder-cli/larder/installer/lockfile"
+	"github.com/larder-cli/larder/sources"
+	"github.com/larder-cli/larder/sources/fetch"
+	"github.com/larder-cli/larder/sources/registry"
+	"github.com/larder-cli/larder/sources/sourcetest"
+)
+
+// A machineOnline is one that installs from the registries of a world as larder
+// does, but does not wait where larder would before it tries again.
+type machineOnline struct {
+	t         *testing.T
+	world     *sourcetest.World
+	client    *fetch.Client
+	dir       string // has the cache and the root module
+	options   installer.Options
+	providers []sources.Provider
+
+	mu    sync.Mutex
+	slept []time.Duration
+}
+
+// newMachine makes a machine whose root module needs n providers, which are all
+// that is published.
+func newMachine(t *testing.T, n int, size func(i int) int64) *machineOnline {
+	t.Helper()
+	m := &machineOnline{t: t, world: sourcetest.New(t), dir: t.TempDir()}
+	for i := range n {
+		address := fmt.Sprintf("example.test/acme/widget%d", i)
+		m.world.Add(address, "1.0.0", sourcetest.Release{Platforms: []string{"linux_amd64", "darwin_arm64"}, Size: size(i)})
+		p, err := sources.ParseProvider(address, sources.Terraform)
+		m.check(err)
+		m.providers = append(m.providers, p)
+	}
+	m.options.Platforms = []sources.Platform{{OS: "linux", Arch: "amd64"}}
+	m.connect(fetch.Options{Timeout: 20 * time.Second})
+	return m
+}
+
+func (m *machineOnline) check(err error) {
+	m.t.Helper()
+	if err != nil {
+		m.t.Fatal(err)
+	}
+}
+
+// connect replaces the client by one with other options.
+func (m *machineOnline) connect(opts fetch.Options) {
+	if opts.Transport == nil {
+		opts.Transport = transports{m.transport(opts.Timeout, false), m.transport(opts.Timeout, true)}
+	}
+	opts.Sleep = func(ctx context.Context, d time.Duration) error {
+		m.mu.Lock()
+		defer m.mu.Unlock()
+		m.slept = append(m.slept, d)
+		return ctx.Err()
+	}
+	m.client = fetch.New(opts)
+	m.t.Cleanup(m.client.CloseIdleConnections)
+}
+
+// Transports are what a client has for documents and for archives.
+type transports struct{ documents, archives *http.Transport }
+
+func (t transports) RoundTrip(r *http.Request) (*http.Response, error) {
+	if strings.HasSuffix(r.URL.Path, ".zip") {
+		return t.archives.RoundTrip(r)
+	}
+	return t.documents.RoundTrip(r)
+}
+
+func (t transports) CloseIdleConnections() {
+	t.documents.CloseIdleConnections()
+	t.archives.CloseIdleConnections()
+}
+
+func (m *machineOnline) transport(timeout time.Duration, http1 bool) *http.Transport {
+	ca, err := os.ReadFile(m.world.CAFile)
+	m.check(err)
+	roots := x509.NewCertPool()
+	roots.AppendCertsFromPEM(ca)
+	t := fetch.NewTransport(timeout)
+	t.TLSClientConfig = &tls.Config{RootCAs: roots}
+	t.DialContext = func(ctx context.Context, network, _ string) (net.Conn, error) {
+		return new(net.Dialer).DialContext(ctx, network, m.world.Registry.Host)
+	}
+	if http1 {
+		t.ForceAttemptHTTP2 = false
+		t.Protocols = new(http.Protocols)
+		t.Protocols.SetHTTP1(true)
+	}
+	return t
+}
+
+// install installs all providers, from the registries or from what is here.
+func (m *machineOnline) install(ctx context.Context) (*installer.Result, error) {
+	m.t.Helper()
+	root := installer.Root{Dir: m.dir, DataDir: filepath.Join(m.dir, ".terraform")}
+	for i, p := range m.providers {
+		root.Requirements = append(root.Requirements, sources.Requirement{Provider: p, From: []sources.Origin{{File: "main.tf", Line: i + 1}}})
+	}
+	var problems sources.Diagnostics
+	root.Lock, problems = lockfile.Read(filepath.Join(m.dir, lockfile.Name))
+	m.check(problems.Err())
+	cache, err := cachedir.Open(filepath.Join(m.dir, "cache"), cachedir.Options{Warn: func(err error) { m.t.Errorf("warned: %v", err) }})
+	m.check(err)
+	from := sources.NewMulti([]sources.Method{{Source: registry.New(m.client, registry.Options{})}})
+	return installer.New(from, cache, m.client, m.options).Install(ctx, root)
+}
+
+// forget removes what is installed and cached.
+func (m *machineOnline) forget() {
+	m.t.Helper()
+	for _, name := range []string{"cache", ".terraform", lockfile.Name} {
+		m.check(os.RemoveAll(filepath.Join(m.dir, name)))
+	}
+}
+
+// count is how many requests of a kind the registry has got.
+func (m *machineOnline) count(kind sourcetest.Kind) int { return len(m.world.Registry.Requests(kind)) }
+
+func small(int) int64 { return 0 }
+
+// What can pass passes, whatever was asked for; and if it does not, the message
+// says how often and how long it was tried, and what was wrong in the end.
+func TestEachRequestIsTriedAgain(t *testing.T) {
+	for kind, path := range map[sourcetest.Kind]string{
+		sourcetest.Discovery: "*.json", sourcetest.Versions: "*/versions", sourcetest.Download: "*/download/*",
+		sourcetest.Sums: "*_SHA256SUMS", sourcetest.Signature: "*.sig", sourcetest.Archive: "*.zip",
+	} {
+		t.Run(string(kind), func(t *testing.T) {
+			t.Parallel()
+			for _, test := range []struct {
+				fault string
+				asked int
+				says  string // the error; empty if there is none
+			}{
+				{"times=5 status=503", 6, ""},
+				{"times=5 cut=-1 reset", 6, ""},
+				{"times=2 cut=20 reset", 3, ""},
+				{"times=2 length=9999", 3, ""},
+				{"times=2 status=429 retryafter=7", 3, ""},
+				{"status=502", 6, ": 502 Bad Gateway (6 tries in "},
+				{"cut=-1 reset", 6, " (6 tries in "},
+				{"status=403", 1, ": 403 Forbidden"},
+				{"status=429 retryafter=100000", 1, ": 429 Too Many Requests, asks to wait 27h46m40s"},
+			} {
+				m := newMachine(t, 1, small)
+				f, err := sourcetest.ParseFault(append(strings.Fields(test.fault), path)...)
+				m.check(err)
+				m.world.Registry.Fault(f)
+				_, err = m.install(t.Context())
+				if (err == nil) != (test.says == "") || err != nil && !strings.Contains(err.Error(), test.says) {
+					t.Errorf("%s: got %v, want %q", test.fault, err, test.says)
+				}
+				if got := m.count(kind); got != test.asked {
+					t.Errorf("%s: asked %d times (%v), want %d", test.fault, got, err, test.asked)
+				}
+				if f.RetryAfter == "7" && (len(m.slept) < 2 || slices.Min(m.slept) < 6*time.Second || slices.Max(m.slept) > 8*time.Second) {
+					t.Errorf("%s: waited %v", test.fault, m.slept)
+				}
+			}
+		})
+	}
+}
+
+// Whatever a server sends in place of a document, nothing hangs, fills memory or
+// leads to where it should not.
+func TestHostileAnswers(t *testing.T) {
+	for _, test := range []struct{ fault, says string }{
+		{"endless", "too large"},
+		{"bomb=8000000", "too large"},
+		{"drip=1ms", "stalled: no answer within 500ms (2 tries in "},
+		{"stall=-1", "stalled: no answer within 500ms (2 tries in "},
+		{"stall=1", "stalled: too little arrived within 500ms (2 tries in "},
+		{"redirect={path}", "redirects"},
+		{"redirect=http://example.test{path}", "redirect from https to http://example.test/"},
+		{"redirect=file:///etc/passwd", `unsupported URL scheme "file"`},
+	} {
+		for _, path := range []string{"/.well-known/*", "*/versions", "*/download/*", "*_SHA256SUMS", "*.sig", "*.zip"} {
+			if path == "*.zip" && test.fault == "endless" {
+				continue // an archive may be eight gigabytes long
+			}
+			t.Run(test.fault+" "+path, func(t *testing.T) {
+				t.Parallel()
+				m := newMachine(t, 1, small)
+				timeout := 20 * time.Second
+				if strings.Contains(test.says, "500ms") {
+					timeout = 500 * time.Millisecond
+				}
+				m.connect(fetch.Options{Tries: 2, DownloadTries: 2, Timeout: timeout})
+				f, err := sourcetest.ParseFault(append(strings.Fields(test.fault), path)...)
+				m.check(err)
+				m.world.Registry.Fault(f)
+				says := test.says
+				if path == "*.zip" && f.Bomb > 0 {
+					says = `unexpected content encoding "gzip"` // which nobody asked for
+				}
+				if _, err := m.install(t.Context()); err == nil || !strings.Contains(err.Error(), says) {
+					t.Errorf("got %v, want %s", err, says)
+				}
+				for _, name := range []string{".terraform", lockfile.Name} {
+					if _, err := os.Stat(filepath.Join(m.dir, name)); err == nil {
+						t.Errorf("%s was written", name)
+					}
+				}
+			})
+		}
+	}
+}
+
+// However the rest of an archive differs from what it should be, what is
+// installed is the archive.
+func TestRestOfAnotherArchive(t *testing.T) {
+	const size = 300_000
+	for _, test := range []struct {
+		second string // the fault of the request for the rest
+		asked  int
+	}{
+		{"norange", 2},
+		{`range=`, 2},
+		{`range=bytes-0-9/10`, 3},
+		{`range=bytes_5-300369/300370`, 3},
+		{`range=bytes_150000-149999/300370`, 3},
+		{`range=bytes_150000-300369/*`, 3},
+		{`range=bytes_150000-300369/300371`, 3},
+		{`etag="other"`, 2},
+		{`changed`, 3},              // found out by its hash, and then fetched whole
+		{`changed etag="other"`, 3}, // which means the whole
+		{"status=416", 3},
+		{"status=404", 2},
+	} {
+		t.Run(test.second, func(t *testing.T) {
+			t.Parallel()
+			m := newMachine(t, 1, func(int) int64 { return size })
+			m.world.Registry.Fault(sourcetest.Fault{Path: "*.zip", Times: 1, Cut: 150_000, Reset: true})
+			f, err := sourcetest.ParseFault(append(strings.Fields(test.second), "times=1", "*.zip")...)
+			m.check(err)
+			f.Range = strings.ReplaceAll(f.Range, "_", " ")
+			m.world.Registry.Fault(f)
+			_, err = m.install(t.Context())
+			if (err != nil) != (f.Status == http.StatusNotFound) {
+				t.Errorf("got %v", err)
+			}
+			if got := m.count(sourcetest.Archive); got != test.asked {
+				t.Errorf("asked %d times, want %d: %v", got, test.asked, m.world.Registry.Requests(sourcetest.Archive))
+			}
+		})
+	}
+}
+
+// Ten providers of one registry cost one discovery, and of each document one
+// question, however many platforms they are for. All is asked over connections
+// that stay open.
+func TestRequestsAreFew(t *testing.T) {
+	m := newMachine(t, 10, small)
+	m.options.Platforms = append(m.options.Platforms, sources.Platform{OS: "darwin", Arch: "arm64"})
+	_, err := m.install(t.Context())
+	m.check(err)
+	for kind, want := range map[sourcetest.Kind]int{
+		sourcetest.Discovery: 1, sourcetest.Versions: 10, sourcetest.Download: 20,
+		sourcetest.Sums: 10, sourcetest.Signature: 10, sourcetest.Archive: 20, sourcetest.Other: 0,
+	} {
+		if got := m.count(kind); got != want {
+			t.Errorf("%s: asked %d times, want %d", kind, got, want)
+		}
+	}
+	if made, _ := m.world.Registry.Connections(); made > 1+10 {
+		t.Errorf("%d connections, want one for documents and at most one for each archive at a time", made)
+	}
+}
+
+// A together is a transport that holds requests of one kind until so many are
+// there.
+type together struct {
+	http.RoundTripper
+	path string
+	want int
+	full chan struct{}
+
+	mu   sync.Mutex
+	here int
+}
+
+func (h *together) RoundTrip(r *http.Request) (*http.Response, error) {
+	if strings.HasSuffix(r.URL.Path, h.path) || strings.Contains(r.URL.Path, "/download/") && h.path == "/download/" {
+		h.arrive()
+		select {
+		case <-h.full:
+		case <-time.After(20 * time.Second):
+			return nil, errors.New("alone")
+		case <-r.Context().Done():
+			return nil, r.Context().Err()
+		}
+	}
+	return h.RoundTripper.RoundTrip(r)
+}
+
+func (h *together) arrive() {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	if h.here++; h.here == h.want {
+		close(h.full)
+	}
+}
+
+// The questions about all providers are on their way at the same time, however
+// few packages may be.
+func TestQuestionsAreAskedTogether(t *testing.T) {
+	const providers = 40
+	for _, path := range []string{"/versions", "/download/", "_SHA256SUMS", ".sig"} {
+		m := newMachine(t, providers, small)
+		m.options.Slots = installer.NewSlots(1)
+		over := transports{m.transport(20*time.Second, false), m.transport(20*time.Second, true)}
+		m.connect(fetch.Options{Transport: &together{RoundTripper: over, path: path, want: providers, full: make(chan struct{})}, Tries: 1})
+		if _, err := m.install(t.Context()); err != nil {
+			t.Errorf("%s: %v", path, err)
+		}
+		over.CloseIdleConnections()
+	}
+}
+
+// forbidden is a dialer's that must not be used.
+func (m *machineOnline) forbidden() *http.Transport {
+	t := fetch.NewTransport(time.Second)
+	t.DialContext = func(_ context.Context, _, address string) (net.Conn, error) {
+		m.t.Errorf("connected to %s", address)
+		return nil, errors.New("forbidden")
+	}
+	return t
+}
+
+// Offline, and where nothing is needed, no connection is opened.
+func TestNoConnection(t *testing.T) {
+	m := newMachine(t, 10, small)
+	_, err := m.install(t.Context())
+	m.check(err)
+	for _, offline := range []bool{false, true} {
+		m.connect(fetch.Options{Transport: m.forbidden(), Offline: offline})
+		for _, gone := range []string{"", ".terraform"} {
+			if gone != "" {
+				m.check(os.RemoveAll(filepath.Join(m.dir, gone)))
+			}
+			if result, err := m.install(t.Context()); err != nil || len(result.Packages) != 10 {
+				t.Errorf("offline is %t, without %q: got %v, %v", offline, gone, result, err)
+			}
+		}
+	}
+	m.connect(fetch.Options{Transport: m.forbidden(), Offline: true})
+	m.options.Platforms = append(m.options.Platforms, sources.Platform{OS: "darwin", Arch: "arm64"})
+	_, err = m.install(t.Context())
+	for i := range m.providers {
+		want := fmt.Sprintf("example.test/acme/widget%d 1.0.0 darwin_arm64 is not on this machine", i)
+		if !strings.Contains(fmt.Sprint(err), want) || !slices.Contains(sources.Hints(split(err)[i]), fmt.Sprintf("the provider is required by main.tf:%d", i+1)) {
+			t.Errorf("got %v with hints %v, want %s", err, sources.Hints(err), want)
+		}
+	}
+	if n := len(split(err)); n != 10 {
+		t.Errorf("%d packages are missing, want 10", n)
+	}
+}
+
+// open counts goroutines and open files; files are 0 where they cannot be counted.
+func open() (goroutines, files int) {
+	entries, _ := os.ReadDir("/proc/self/fd")
+	return runtime.NumGoroutine(), len(entries)
+}
+
+// closed checks that there are no more goroutines and open files than there
+// were, once those have ended that are about to.
+func (m *machineOnline) closed(what string, goroutines, files int) {
+	m.t.Helper()
+	var g, f int
+	for range 500 {
+		m.client.CloseIdleConnections() // which one becomes soon after its last request is cancelled
+		if g, f = open(); g <= goroutines && f <= files {
+			return
+		}
+		time.Sleep(10 * time.Millisecond)
+	}
+	buf := make([]byte, 1<<20)
+	m.t.Errorf("%s: %d goroutines and %d files before, %d and %d after:\n%s", what, goroutines, files, g, f, buf[:runtime.Stack(buf, true)])
+}
+
+// Nothing stays open of an install, however it ends.
+func TestNothingLeaks(t *testing.T) {
+	for _, test := range []struct {
+		name   string
+		fault  sourcetest.Fault
+		cancel bool
+	}{
+		{"success", sourcetest.Fault{}, false},
+		{"resets", sourcetest.Fault{Path: "*.zip", Times: 5, Cut: 50_000, Reset: true}, false},
+		{"failure", sourcetest.Fault{Path: "*2_1.0.0_*.zip", Status: http.StatusForbidden}, false},
+		{"cut for good", sourcetest.Fault{Path: "*.zip", Cut: -1, Reset: true}, false},
+		{"never verifies", sourcetest.Fault{Path: "*.zip", Corrupt: true}, false},
+		{"cancelled archives", sourcetest.Fault{Path: "*.zip", Stall: 50_000}, true},
+		{"cancelled documents", sourcetest.Fault{Path: "*/versions", Stall: -1}, true},
+	} {
+		m := newMachine(t, 10, func(int) int64 { return 100_000 })
+		goroutines, files := open()
+		m.world.Registry.Fault(test.fault)
+		ctx, cancel := context.WithCancel(t.Context())
+		if test.cancel {
+			go func() {
+				for m.count(sourcetest.Archive) < 3 && m.count(sourcetest.Versions) < 10 || m.count(sourcetest.Archive) < 3 && test.fault.Stall > 0 {
+					time.Sleep(time.Millisecond)
+				}
+				cancel()
+			}()
+		}
+		_, err := m.install(ctx)
+		if (err == nil) != (test.name == "success" || test.name == "resets") || test.cancel && !errors.Is(err, context.Canceled) {
+			t.Errorf("%s: got %v", test.name, err)
+		}
+		cancel()
+		m.closed(test.name, goroutines, files)
+	}
+}
+
+// With connections that break, one out of three and at any byte, ten providers
+// install all the same, and hardly a byte is sent twice.
+func TestSoak(t *testing.T) {
+	if testing.Short() {
+		t.Skip("sends a lot")
+	}
+	resets := 0
+	for seed := range uint64(4) {
+		t.Run(fmt.Sprint("near ", seed), func(t *testing.T) { resets += soak(t, seed, func(*sourcetest.Server) {}) })
+	}
+	t.Run("far", func(t *testing.T) {
+		resets += soak(t, 0, func(s *sourcetest.Server) { s.Line(20*time.Millisecond, 8<<20) })
+	})
+	if resets < 3 {
+		t.Errorf("%d connections were reset, which is no soak", resets)
+	}
+}
+
+// soak is one install, which returns how many connections have broken.
+func soak(t *testing.T, seed uint64, place func(*sourcetest.Server)) int {
+	t.Helper()
+	sizes := func(i int) int64 {
+		if i == 0 {
+			return 64 << 20
+		}
+		return int64(i) << 20
+	}
+	m := newMachine(t, 10, sizes)
+	goroutines, files := open()
+	place(m.world.Registry)
+	m.world.Registry.Break(0.3, 2<<20, seed)
+	_, err := m.install(t.Context())
+	m.check(err)
+	made, reset := m.world.Registry.Connections()
+	var sent, wanted int64
+	for name, n := range m.world.Registry.ArchiveBytes() {
+		sent += n
+		i := 0
+		_, err := fmt.Sscanf(name, "terraform-provider-widget%d_", &i)
+		m.check(err)
+		wanted += sizes(i)
+	}
+	t.Logf("%d connections, %d reset; %d bytes sent for %d (%.3f)", made, reset, sent, wanted, float64(sent)/float64(wanted))
+	if sent < wanted || float64(sent) >= 1.1*float64(wanted) {
+		t.Errorf("%d bytes sent for %d", sent, wanted)
+	}
+	m.closed("soak", goroutines, files)
+	m.client = fetch.New(fetch.Options{Transport: m.forbidden()})
+	if _, err := m.install(t.Context()); err != nil {
+		t.Errorf("afterwards: %v", err)
+	}
+	return reset
+}
