@@ -79,7 +79,7 @@ func TestWhatLardersOwnFileMayHold(t *testing.T) {
 		// Names.
 		{`cafile = ""`, `1:19: no setting is called "cafile" (did you mean ca_file?)`},
 		{`CA_File = "ca.pem"`, `1:19: no setting is called "CA_File" (did you mean ca_file?)`},
-		{`client_cert = "x"`, `1:19: no setting is called "client_cert" (the settings of a host are ca_file, client_certificate, client_key, headers, send_token_to_archives)`},
+		{`client_cert = "x"`, `1:19: no setting is called "client_cert" (did you mean client_certificate?)`},
 		{`header = {}`, `1:19: no setting is called "header" (did you mean headers?)`},
 		{`send_tokens_to_archive = true`, `1:19: no setting is called "send_tokens_to_archive" (did you mean send_token_to_archives?)`},
 		{`services = {}`, `1:19: no setting is called "services" (the settings of a host are ca_file, client_certificate, client_key, headers, send_token_to_archives)`},

@@ -2,12 +2,17 @@ package cliconfig
 
 import "strings"
 
-// nearest is the one of known that word was most likely meant to be, empty if
-// it is like none of them.
+// nearest is the one of known that word was most likely meant to be, whether it
+// is misspelt or cut short, and empty if it is like none of them.
 func nearest(word string, known []string) string {
+	word = strings.ToLower(word)
 	best, least := "", 3 // three slips are another word
 	for _, k := range known {
-		if d := distance(strings.ToLower(word), k); d < least && d < len(k)/2+1 {
+		d := distance(word, k)
+		if len(word) > 3 && strings.HasPrefix(k, word) {
+			d = min(d, 2)
+		}
+		if d < least && d <= len(k)/2 {
 			best, least = k, d
 		}
 	}

@@ -49,10 +49,14 @@ func (c *Client) Document(ctx context.Context, r Request) (*Document, error) {
 		doc, err = c.document(ctx, u, r)
 		return false, err
 	})
-	if err != nil {
+	switch {
+	case err == nil:
+		return doc, nil
+	case r.Credentials: // which the caller knows more of
 		return nil, err
+	default:
+		return nil, c.suggestToken(u, err)
 	}
-	return doc, nil
 }
 
 // begin parses a URL that is about to be fetched from, if it may be.

@@ -4,6 +4,7 @@ import (
 	"context"
 	"crypto/tls"
 	"crypto/x509"
+	"errors"
 	"net"
 	"net/http"
 	"net/url"
@@ -74,7 +75,9 @@ func newOwnTransport(like *http.Transport, o HostOptions, u *url.URL) *http.Tran
 		t.TLSClientConfig = &tls.Config{}
 	}
 	shared := t.TLSClientConfig.Clone()
-	t.TLSClientConfig.Certificates = o.Certificates
+	if len(o.Certificates) > 0 {
+		t.TLSClientConfig.Certificates, t.TLSClientConfig.GetClientCertificate = o.Certificates, nil
+	}
 	if len(o.Authorities) > 0 {
 		t.TLSClientConfig.RootCAs = withAuthorities(shared.RootCAs, o.Authorities)
 	}
@@ -138,4 +141,43 @@ func (c *Client) archiveCredentials(ctx context.Context, u *url.URL) (string, er
 		}
 	}
 	return header.Get("Authorization"), nil
+}
+
+// suggestToken adds what may help to an error of a request that went without the
+// token of its host.
+func (c *Client) suggestToken(u *url.URL, err error) error {
+	var e *Error
+	var status *StatusError
+	var other *redirected
+	if u.Scheme != "https" || !errors.Is(err, ErrUnauthorized) || errors.As(err, &other) {
+		return err
+	}
+	if errors.As(err, &e) && errors.As(err, &status) && !status.Credentials {
+		e.Err = sources.WithHint(e.Err, "if it is for those who have a token for %s, set send_token_to_archives for that host in larder's own configuration file", u.Host)
+	}
+	return err
+}
+
+// A noted context knows which host is connected to.
+type noted struct{}
+
+func (c *Client) noting(ctx context.Context, u *url.URL) context.Context {
+	return context.WithValue(ctx, noted{}, c.host(u))
+}
+
+// noCertificate shows none, and notes who asks for one: servers that insist
+// break the connection, and few clients get to know why.
+func noCertificate(asked *tls.CertificateRequestInfo) (*tls.Certificate, error) {
+	if h, ok := asked.Context().Value(noted{}).(*host); ok {
+		h.asks.Store(true)
+	}
+	return &tls.Certificate{}, nil
+}
+
+// suggestCertificate adds what may help to an error of a connection.
+func (c *Client) suggestCertificate(u *url.URL, err error) error {
+	if !c.host(u).asks.Load() {
+		return err
+	}
+	return sources.WithHint(err, "%s asks for a client certificate: if there should be one, name it for that host in larder's own configuration file", u.Host)
 }

@@ -103,6 +103,40 @@ func TestCertificatesAreShownToOneHost(t *testing.T) {
 	}
 }
 
+func TestServersThatInsistOnCertificates(t *testing.T) {
+	w := sourcetest.New(t)
+	keyPair(t, w.Registry)
+	transport := w.Client().Transport.(*http.Transport)
+	transport.TLSClientConfig.GetClientCertificate = fetch.NewTransport(0).TLSClientConfig.GetClientCertificate
+	client := fetch.New(fetch.Options{Transport: transport, Tries: 1})
+	defer client.CloseIdleConnections()
+	err := get(t, client, ours)
+	if err == nil || !strings.HasPrefix(strings.Join(sources.Hints(err), ""), "registry.test asks for a client certificate") {
+		t.Errorf("%v, with hints %q", err, sources.Hints(err))
+	}
+	// This one asks, but can do without.
+	err = get(t, client, theirs)
+	if err == nil || len(sources.Hints(err)) != 0 && !strings.Contains(sources.Hints(err)[0], "token") {
+		t.Errorf("%v, with hints %q", err, sources.Hints(err))
+	}
+}
+
+func TestTokensAreSuggested(t *testing.T) {
+	const hint = "if it is for those who have a token for registry.test, set send_token_to_archives"
+	w := sourcetest.New(t)
+	w.Registry.RequireTokenEverywhere("sesame")
+	client := fetch.New(fetch.Options{Transport: w.Client().Transport, Tries: 1})
+	defer client.CloseIdleConnections()
+	for what, err := range map[string]error{
+		"document": get(t, client, ours),
+		"archive":  client.Download(t.Context(), "https://registry.test/a.zip", 0, &stage{}),
+	} {
+		if hints := sources.Hints(err); len(hints) != 1 || !strings.HasPrefix(hints[0], hint) {
+			t.Errorf("%s: %v, with hints %q", what, err, hints)
+		}
+	}
+}
+
 // What is for a host stays there, wherever it sends us.
 func TestRedirectsLeaveHostsOptionsBehind(t *testing.T) {
 	const zip = "https://registry.test/archives/a.zip"

@@ -11,7 +11,6 @@ import (
 	"net"
 	"net/http"
 	"net/url"
-	"strings"
 	"time"
 
 	"golang.org/x/net/http/httpguts"
@@ -92,7 +91,7 @@ func (c *Client) roundTrip(ctx context.Context, w *watch, over http.RoundTripper
 	}
 	anonymous := *u
 	anonymous.User = nil // is in the header if anywhere
-	req, err := http.NewRequestWithContext(ctx, http.MethodGet, anonymous.String(), nil)
+	req, err := http.NewRequestWithContext(c.noting(ctx, u), http.MethodGet, anonymous.String(), nil)
 	if err != nil {
 		return nil, errors.New("invalid URL")
 	}
@@ -107,7 +106,7 @@ func (c *Client) roundTrip(ctx context.Context, w *watch, over http.RoundTripper
 		return 0
 	})
 	if err != nil {
-		return nil, ended(ctx, classify(err))
+		return nil, c.suggestCertificate(u, ended(ctx, classify(err)))
 	}
 	if ctx.Err() != nil { // what a server says as we hang up is not its answer
 		_ = resp.Body.Close()
@@ -144,9 +143,6 @@ func classify(err error) error {
 	case errors.Is(err, http.ErrSchemeMismatch):
 	case errors.As(err, &dns) && dns.IsNotFound && !dns.IsTemporary:
 	case errors.As(err, &op) && op.Op == "remote error": // a TLS alert: the server will not have us
-		if strings.Contains(op.Error(), "certificate required") {
-			return sources.WithHint(err, "name a client certificate for the host in larder's own configuration file")
-		}
 	default:
 		return broken{err}
 	}

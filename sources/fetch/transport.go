@@ -2,6 +2,7 @@ package fetch
 
 import (
 	"context"
+	"crypto/tls"
 	"net"
 	"net/http"
 	"net/url"
@@ -15,6 +16,7 @@ func NewTransport(timeout time.Duration) *http.Transport {
 	dialer := &net.Dialer{Timeout: timeout, KeepAlive: 30 * time.Second}
 	return &http.Transport{
 		DialContext:            dialer.DialContext,
+		TLSClientConfig:        &tls.Config{GetClientCertificate: noCertificate},
 		TLSHandshakeTimeout:    timeout,
 		ForceAttemptHTTP2:      true,
 		MaxIdleConns:           256,

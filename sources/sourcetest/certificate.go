@@ -15,18 +15,18 @@ import (
 )
 
 // A ca issues the certificates of the test servers. There is one in a process,
-// and nothing outside of it ever trusts it.
+// but for servers with one of their own, and nothing outside of it ever trusts it.
 type ca struct {
 	cert *x509.Certificate
 	key  *ecdsa.PrivateKey
 	pem  []byte
 }
 
-var testCA = sync.OnceValue(newCA)
+var testCA = sync.OnceValue(func() *ca { return newCA("Larder test authority") })
 
-func newCA() *ca {
+func newCA(name string) *ca {
 	key := must(ecdsa.GenerateKey(elliptic.P256(), rand.Reader))
-	template := certificateFor("Larder test authority")
+	template := certificateFor(name)
 	template.IsCA = true
 	template.BasicConstraintsValid = true
 	template.KeyUsage = x509.KeyUsageCertSign

@@ -47,7 +47,7 @@ func (s *Server) RequireCertificate() (cert, key []byte) {
 // OwnAuthority gives the server certificates that an authority of its own has
 // issued, which nobody trusts, and returns that authority's in PEM form.
 func (s *Server) OwnAuthority() []byte {
-	authority := newCA()
+	authority := newCA("Authority of one server")
 	s.demand(func(d *demands) { d.authority = authority })
 	return authority.pem
 }
