@@ -39,6 +39,7 @@ type item struct {
 
 	pause time.Time // no try is made before
 	why   string    // there is a pause
+	turn  string    // host that too many archives come from already
 }
 
 // An itemKey tells items from one another.
@@ -95,7 +96,7 @@ func (b *board) event(module string, e installer.Event) {
 func (b *board) arrive(it *item, e installer.Event) {
 	now := b.now()
 	news := e.Done - it.done
-	it.done, it.size, it.pause = e.Done, e.Size, time.Time{}
+	it.done, it.size, it.pause, it.turn = e.Done, e.Size, time.Time{}, ""
 	switch {
 	case it.meter.since.IsZero() || news < 0:
 		it.meter.start(now)
@@ -127,7 +128,18 @@ func (b *board) retry(e fetch.Event) {
 	defer b.mu.Unlock()
 	for _, it := range b.items {
 		if it.url == e.URL {
-			it.pause, it.why = b.now().Add(e.Wait), e.Err.Error()
+			it.pause, it.why, it.turn = b.now().Add(e.Wait), e.Err.Error(), ""
+		}
+	}
+}
+
+// turn notes that an archive under way has to wait for others.
+func (b *board) turn(e fetch.Event) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	for _, it := range b.items {
+		if it.url == e.URL {
+			it.turn = e.Host
 		}
 	}
 }
@@ -246,6 +258,8 @@ func (it *item) state(now time.Time) string {
 	case now.Before(it.pause):
 		pause := max(time.Second, it.pause.Sub(now).Round(time.Second))
 		words = append(words, "trying again in "+pause.String()+": "+it.why)
+	case it.turn != "":
+		words = append(words, "waiting for others from "+it.turn)
 	case it.step == installer.Querying:
 		words = append(words, "asking for versions")
 	case it.step == installer.Chosen:

@@ -224,6 +224,22 @@ func TestOneLineForAPackage(t *testing.T) {
 	}
 }
 
+// An archive that has to wait until others are here says so until it comes.
+func TestTurn(t *testing.T) {
+	c := newClock()
+	b := &board{now: c.now}
+	one := pkg(t, "acme/one 1.2.0")
+	b.event("", installer.Event{Step: installer.Fetching, Package: one, Source: "there", URL: "https://there.test/one.zip"})
+	b.turn(fetch.Event{URL: "https://there.test/one.zip", Host: "there.test"})
+	if got, want := b.items[0].state(c.now()), "waiting for others from there.test"; got != want {
+		t.Errorf("got %q, want %q", got, want)
+	}
+	b.event("", installer.Event{Step: installer.Arriving, Package: one, Done: 1e6})
+	if got, want := b.items[0].state(c.now()), "1.0 MB, from there"; got != want {
+		t.Errorf("got %q, want %q", got, want)
+	}
+}
+
 // Of work at the whole cache there is a line, and no total.
 func TestWork(t *testing.T) {
 	c := newClock()

@@ -167,6 +167,12 @@ func cached(e cachedir.Entry) cachedPackage {
 	return p
 }
 
+// ourselves reports whether it is this process that holds the lock.
+func ourselves(h cachedir.Holder) bool {
+	here, err := os.Hostname()
+	return err == nil && h.Host == here && h.PID == os.Getpid()
+}
+
 // waitingFor says whom we wait for.
 func waitingFor(h cachedir.Holder) string {
 	whole := h.ID.Version == (sources.Version{})
@@ -175,6 +181,8 @@ func waitingFor(h cachedir.Holder) string {
 		return "whoever installs from the plugin cache"
 	case h.PID == 0:
 		return "whoever has locked it"
+	case ourselves(h):
+		return "another root module"
 	}
 	who := fmt.Sprintf("process %d on %s, at work since %s", h.PID, h.Host, h.Since.Local().Format("15:04:05"))
 	if whole {

@@ -36,8 +36,12 @@ func (o *output) event(e installer.Event) {
 	}
 }
 
-// retry shows that a request did not succeed and is made again.
-func (o *output) retry(e fetch.Event) {
+// request shows that a request did not succeed and is made again, or has to wait.
+func (o *output) request(e fetch.Event) {
+	if e.Try == 0 {
+		o.turn(e)
+		return
+	}
 	text := fmt.Sprintf("%s: try %d: %v; trying again in %s", e.URL, e.Try, e.Err, e.Wait.Round(100*time.Millisecond))
 	if o.json {
 		o.eventJSON(installer.Event{Step: retrying, Text: text})
@@ -45,6 +49,15 @@ func (o *output) retry(e fetch.Event) {
 	}
 	o.followed().retry(e)
 	o.say(normal, "%s", text)
+}
+
+func (o *output) turn(e fetch.Event) {
+	if o.json {
+		o.eventJSON(installer.Event{Step: installer.Queued, Text: e.URL})
+		return
+	}
+	o.followed().turn(e)
+	o.say(verbose, "%s: waiting for others from there", e.URL)
 }
 
 // retrying is a step of a request, of which nobody knows what it is about.

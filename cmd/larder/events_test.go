@@ -2,6 +2,7 @@ package main
 
 import (
 	"bytes"
+	"os"
 	"strings"
 	"testing"
 	"time"
@@ -21,6 +22,10 @@ func TestWaitingIsTold(t *testing.T) {
 		t.Fatal(err)
 	}
 	widget := sources.PackageID{Provider: p, Version: v, Platform: sources.Platform{OS: "linux", Arch: "amd64"}}
+	here, err := os.Hostname()
+	if err != nil {
+		t.Fatal(err)
+	}
 	since := time.Date(2020, 1, 2, 3, 4, 5, 0, time.Local)
 	for _, test := range []struct {
 		holder       cachedir.Holder
@@ -37,6 +42,12 @@ func TestWaitingIsTold(t *testing.T) {
 			"larder: example.test/acme/widget 1.2.0 linux_amd64: waiting for whoever has locked it\n",
 			`{"type":"event","step":"waiting","provider":"example.test/acme/widget","version":"1.2.0","platform":"linux_amd64",` +
 				`"text":"whoever has locked it"}`,
+		},
+		{
+			cachedir.Holder{ID: widget, PID: os.Getpid(), Host: here, Since: since},
+			"larder: example.test/acme/widget 1.2.0 linux_amd64: waiting for another root module\n",
+			`{"type":"event","step":"waiting","provider":"example.test/acme/widget","version":"1.2.0","platform":"linux_amd64",` +
+				`"text":"another root module"}`,
 		},
 		{
 			cachedir.Holder{PID: 7, Host: "there", Since: since},

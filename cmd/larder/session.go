@@ -191,7 +191,7 @@ func (s *session) newClient(config *cliconfig.Config) *fetch.Client {
 		Netrc:     config.Netrc,
 		Timeout:   config.Registry.RequestTimeout,
 		Offline:   s.flags.offline,
-		Report:    s.out.retry,
+		Report:    s.out.request,
 	}
 	for host, o := range config.HostOptions {
 		opts.Hosts[host] = fetch.HostOptions(o)

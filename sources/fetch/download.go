@@ -78,7 +78,7 @@ func (c *Client) Download(ctx context.Context, rawURL string, size int64, stage 
 	if d.stageErr != nil {
 		return d.stageErr
 	}
-	return c.suggestToken(u, err)
+	return err
 }
 
 // A download is an archive on its way.
@@ -118,7 +118,7 @@ func (d *download) resume() error {
 
 // try is one try: what is missing is asked for, and what comes is kept.
 func (d *download) try(ctx context.Context) error {
-	release, err := d.client.host(d.url).take(ctx)
+	release, err := d.client.takeTurn(ctx, d.url)
 	if err != nil {
 		return err
 	}

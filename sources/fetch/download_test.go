@@ -343,6 +343,31 @@ func TestDownloadsPerHost(t *testing.T) {
 	}
 }
 
+// Who has to wait for others says so.
+func TestWaitingForTurnIsTold(t *testing.T) {
+	waiting := make(chan fetch.Event, 1)
+	begun := make(chan struct{}, 2)
+	w := newWorld(t, fetch.Options{PerHost: 1, Report: func(e fetch.Event) { waiting <- e }}, func(rw http.ResponseWriter, r *http.Request) {
+		begun <- struct{}{}
+		if r.URL.Path == "/first" {
+			if e := <-waiting; e.Try != 0 || !strings.HasSuffix(e.URL, "/second") || e.Host == "" {
+				t.Errorf("told %+v", e)
+			}
+		}
+		_, _ = rw.Write([]byte("archive"))
+	})
+	var group sync.WaitGroup
+	download := func(path string) {
+		if err := w.client.Download(t.Context(), w.URL+path, 0, &stage{}); err != nil {
+			t.Error(err)
+		}
+	}
+	group.Go(func() { download("/first") })
+	<-begun
+	download("/second?secret")
+	group.Wait()
+}
+
 func TestDownloadCredentials(t *testing.T) {
 	opts := fetch.Options{Netrc: func(hostport string) (string, string, bool) {
 		return "netrc", "of " + hostport, hostport == "example.com" || hostport == "example.com:8443"

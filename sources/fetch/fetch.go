@@ -62,10 +62,11 @@ type Options struct {
 	Offline       bool          // every request fails with ErrOffline
 
 	Sleep  func(context.Context, time.Duration) error // nil means to sleep
-	Report func(Event)                                // told of each retry, one call at a time; may be nil
+	Report func(Event)                                // told of each retry and wait, one call at a time; may be nil
 }
 
-// An Event is a try that has not succeeded and that another will follow.
+// An Event is a try that has not succeeded and that another will follow, or, with
+// Try 0, an archive that has to wait until fewer others arrive from its host.
 type Event struct {
 	URL  string        // without user information and query
 	Host string        // that failed, which redirects may have made another than the URL's

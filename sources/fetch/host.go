@@ -9,7 +9,6 @@ import (
 	"strconv"
 	"strings"
 	"sync"
-	"sync/atomic"
 	"time"
 )
 
@@ -20,7 +19,6 @@ const maxWait = 2 * time.Minute
 // A host is what all requests to one host and port have in common.
 type host struct {
 	archives chan struct{} // holds one item for each archive arriving
-	asks     atomic.Bool   // for a client certificate, and there is none
 
 	mu    sync.Mutex
 	until time.Time // it wants to be left alone
@@ -68,6 +66,16 @@ func (h *host) take(ctx context.Context) (release func(), err error) {
 	case <-ctx.Done():
 		return nil, ctx.Err()
 	}
+}
+
+// takeTurn is take for the host of u. It tells if that is not at once.
+func (c *Client) takeTurn(ctx context.Context, u *url.URL) (release func(), err error) {
+	h := c.host(u)
+	if release, ok := h.takeNow(); ok {
+		return release, nil
+	}
+	c.tell(Event{URL: bare(u), Host: u.Host})
+	return h.take(ctx)
 }
 
 // takeNow is take for those who can do without.
