@@ -78,7 +78,7 @@ func (c *Client) Download(ctx context.Context, rawURL string, size int64, stage 
 	if d.stageErr != nil {
 		return d.stageErr
 	}
-	return err
+	return c.suggestToken(u, err)
 }
 
 // A download is an archive on its way.

@@ -9,6 +9,7 @@ import (
 	"strconv"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"time"
 )
 
@@ -19,6 +20,7 @@ const maxWait = 2 * time.Minute
 // A host is what all requests to one host and port have in common.
 type host struct {
 	archives chan struct{} // holds one item for each archive arriving
+	asks     atomic.Bool   // for a client certificate, and there is none
 
 	mu    sync.Mutex
 	until time.Time // it wants to be left alone
