@@ -37,6 +37,8 @@ import (
 //	requests -bytes KIND A B     the answers had from A to B bytes in all
 //	requests -header KIND NAME VALUE
 //	                             the last request had this header
+//	await KIND N                 wait until so many requests were made
+//	await -bytes KIND N          wait until the answers had so many bytes
 //	fails STATUS COMMAND…        run a command that ends with this exit status
 //	interrupt KIND               once such a request is made, interrupt what runs in the background
 //	status STATUS                what was interrupted and waited for ended with this exit status
@@ -70,12 +72,14 @@ type storyState struct {
 
 type storyKey struct{}
 
-// condition adds [clones]: files here can be reflinked, and [mounts]: file systems
-// can be mounted.
+// condition adds [clones]: files here can be reflinked, [mounts]: file systems can
+// be mounted, and [netns]: there can be networks that are empty.
 func condition(name string) (bool, error) {
 	switch name {
 	case "mounts":
 		return exec.Command("unshare", "-rm", "mount", "-t", "tmpfs", "tmpfs", os.TempDir()).Run() == nil, nil
+	case "netns":
+		return exec.Command("unshare", "-rn", "true").Run() == nil, nil
 	case "clones":
 		return clones()
 	}
@@ -122,6 +126,7 @@ var commands = map[string]func(*testscript.TestScript, bool, []string){
 	"netmirror":    func(ts *testscript.TestScript, _ bool, args []string) { serverCommand(ts, world(ts).Mirror, args) },
 	"mirror":       mirrorCommand,
 	"requests":     requests,
+	"await":        await,
 	"fails":        fails,
 	"interrupt":    interrupt,
 	"status":       endedWith,
@@ -239,10 +244,7 @@ func requests(ts *testscript.TestScript, _ bool, args []string) {
 		world(ts).Registry.Forget()
 		world(ts).Mirror.Forget()
 	case args[0] == "-bytes" && len(args) == 4:
-		sum := int64(0)
-		for _, r := range made(ts, args[1]) {
-			sum += r.Bytes
-		}
+		sum := total(made(ts, args[1]))
 		if sum < int64(number(ts, args[2])) || sum > int64(number(ts, args[3])) {
 			ts.Fatalf("%d bytes were sent", sum)
 		}
@@ -257,6 +259,32 @@ func requests(ts *testscript.TestScript, _ bool, args []string) {
 			ts.Fatalf("%d requests were made: %v", len(all), all)
 		}
 	}
+}
+
+// await waits for requests, or for bytes of their answers.
+func await(ts *testscript.TestScript, _ bool, args []string) {
+	want, kind := number(ts, args[len(args)-1]), args[len(args)-2]
+	for range 1000 {
+		all := made(ts, kind)
+		got := len(all)
+		if args[0] == "-bytes" {
+			got = int(total(all))
+		}
+		if got >= want {
+			return
+		}
+		time.Sleep(10 * time.Millisecond)
+	}
+	ts.Fatalf("not so: %v", made(ts, kind))
+}
+
+// total is how many bytes the answers had.
+func total(all []sourcetest.Request) int64 {
+	sum := int64(0)
+	for _, r := range all {
+		sum += r.Bytes
+	}
+	return sum
 }
 
 // made are the requests of some kinds, or all.
