@@ -27,6 +27,11 @@ import (
 //	registry -mend               let them go right again
 //	registry -hide PATTERN       pretend that packages do not exist
 //	registry -token TOKEN        answer nobody who does not send it
+//	registry -token-everywhere TOKEN
+//	                             not for archives, checksums and signatures either
+//	registry -require NAME VALUE answer nobody who does not send this header
+//	registry -client FILE        accept nobody without a certificate such as this, with its key
+//	registry -authority FILE     have certificates of an authority of its own, which is this
 //	registry -stop               refuse connections
 //	netmirror -fault …           the same for the network mirror
 //	mirror -packed DIR [PATTERN] make DIR a filesystem mirror of what is published
@@ -37,6 +42,7 @@ import (
 //	requests -bytes KIND A B     the answers had from A to B bytes in all
 //	requests -header KIND NAME VALUE
 //	                             the last request had this header
+//	requests -client KIND NAME   all requests were by who showed this certificate
 //	await KIND N                 wait until so many requests were made
 //	await -bytes KIND N          wait until the answers had so many bytes
 //	fails STATUS COMMAND…        run a command that ends with this exit status
@@ -205,7 +211,7 @@ func key(ts *testscript.TestScript, name string) *sourcetest.Key {
 
 func serverCommand(ts *testscript.TestScript, s *sourcetest.Server, args []string) {
 	if len(args) == 0 {
-		ts.Fatalf("want -fault, -mend, -hide, -token or -stop")
+		ts.Fatalf("want a flag, such as -fault")
 	}
 	switch args[0] {
 	case "-fault":
@@ -218,6 +224,15 @@ func serverCommand(ts *testscript.TestScript, s *sourcetest.Server, args []strin
 		s.Hide(args[1:]...)
 	case "-token":
 		s.RequireToken(args[1])
+	case "-token-everywhere":
+		s.RequireTokenEverywhere(args[1])
+	case "-require":
+		s.RequireHeader(args[1], args[2])
+	case "-client":
+		cert, key := s.RequireCertificate()
+		ts.Check(os.WriteFile(ts.MkAbs(args[1]), append(cert, key...), 0o600))
+	case "-authority":
+		ts.Check(os.WriteFile(ts.MkAbs(args[1]), s.OwnAuthority(), 0o644))
 	case "-stop":
 		s.Stop()
 	default:
@@ -252,6 +267,16 @@ func requests(ts *testscript.TestScript, _ bool, args []string) {
 		all := made(ts, args[1])
 		if len(all) == 0 || all[len(all)-1].Header.Get(args[2]) != args[3] {
 			ts.Fatalf("not so: %v", all)
+		}
+	case args[0] == "-client" && len(args) == 3:
+		all := made(ts, args[1])
+		if len(all) == 0 {
+			ts.Fatalf("no %s was asked for", args[1])
+		}
+		for _, r := range all {
+			if r.Client != args[2] {
+				ts.Fatalf("%s: by %q", r, r.Client)
+			}
 		}
 	default:
 		all := made(ts, args[:len(args)-1]...)
