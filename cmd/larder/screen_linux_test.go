@@ -182,8 +182,8 @@ func TestInterruptedWithBars(t *testing.T) {
 	}()
 	w.until("kB of 200.")
 	w.until("from registry example.test")
-	if got := strings.Join(w.seen(), "\n"); !strings.Contains(got, "\n 32% example.test/acme/widget 1.2.0 [====>-----------] 65.5 kB of 200.") {
-		t.Errorf("got\n%s", got)
+	if line := " 32% example.test/acme/widget 1.2.0 [====>-----------] 65.5 kB of 200."; !strings.Contains(w.raw.String(), line) {
+		t.Errorf("got\n%s", strings.Join(w.seen(), "\n"))
 	}
 	interrupt()
 	w.until("\x00")
