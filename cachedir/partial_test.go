@@ -1,0 +1,31 @@
+package cachedir_test
+
+import (
+	"context"
+	"errors"
+	"os"
+	"path/filepath"
+	"testing"
+	"time"
+
+	"github.com/larder-cli/larder/cachedir"
+)
+
+// What was cut short is kept for a day. Whoever brings a package after that
+// removes it.
+func TestWhatWasCutShortIsSwept(t *testing.T) {
+	for later, kept := range map[time.Duration]bool{0: true, 23 * time.Hour: true, 25 * time.Hour: false} {
+		root := t.TempDir()
+		var found string
+		_, err := open(t, root, cachedir.Options{}).Put(context.Background(), widget, arriving(t, "zh:a", &found, "half", "note", errCut))
+		if !errors.Is(err, errCut) {
+			t.Fatal(err)
+		}
+		d := open(t, root, cachedir.Options{Now: func() time.Time { return time.Now().Add(later) }})
+		put(t, d, packageID("other.test/acme/widget", "1.2.0"), widgetFiles)
+		_, err = os.Stat(filepath.Join(root, ".larder/partial", filepath.FromSlash(widget.Path())))
+		if (err == nil) != kept {
+			t.Errorf("%s later: kept is %t, want %t", later, err == nil, kept)
+		}
+	}
+}

@@ -1,0 +1,103 @@
+package fetch_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"net"
+	"net/http"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/larder-cli/larder/sources/fetch"
+)
+
+// raw answers with what a function writes to the connection, as long as anybody
+// reads it.
+func raw(write func(conn net.Conn) error) http.HandlerFunc {
+	return func(rw http.ResponseWriter, _ *http.Request) {
+		conn, _, err := rw.(http.Hijacker).Hijack()
+		if err != nil {
+			panic(err)
+		}
+		defer conn.Close()
+		for err == nil {
+			err = write(conn)
+		}
+	}
+}
+
+// again writes a text each time the interval has passed.
+func again(text string, interval time.Duration) func(net.Conn) error {
+	return func(conn net.Conn) error {
+		time.Sleep(interval)
+		_, err := io.WriteString(conn, text)
+		return err
+	}
+}
+
+// A header that comes slowly is waited for no longer than one that does not
+// come, and one that is endless is not read for ever.
+func TestEndlessHeaders(t *testing.T) {
+	for _, test := range []struct {
+		name  string
+		write func(net.Conn) error
+		took  time.Duration // one try
+		stall bool
+	}{
+		{"byte by byte", begun("HTTP/1.1 200 OK\r\nX-Long: ", again("x", time.Second)), 15 * time.Second, true},
+		{"line by line", begun("HTTP/1.1 200 OK\r\n", again("X-Many: x\r\n", 5*time.Second)), 15 * time.Second, true},
+		{"promise by promise", again("HTTP/1.1 103 Early Hints\r\n\r\n", time.Second), 15 * time.Second, true},
+		{"at once", begun("HTTP/1.1 200 OK\r\nX-Long: ", again(strings.Repeat("x", 64<<10), 0)), 0, false},
+		{"promises at once", again("HTTP/1.1 103 Early Hints\r\nX-Long: "+strings.Repeat("x", 4096)+"\r\n\r\n", 0), 0, false},
+	} {
+		t.Run(test.name, func(t *testing.T) {
+			inBubble(t, fetch.Options{Tries: 1, DownloadTries: 1}, raw(test.write), func(t *testing.T, client *fetch.Client) {
+				for what, ask := range map[string]func() error{
+					"document": func() error {
+						_, err := client.Document(t.Context(), fetch.Request{URL: "http://example.com/"})
+						return err
+					},
+					"archive": func() error {
+						return client.Download(t.Context(), "http://example.com/x.zip", 0, &stage{})
+					},
+				} {
+					start := time.Now()
+					err := ask()
+					if took := time.Since(start); err == nil || errors.Is(err, fetch.ErrStalled) != test.stall || took != test.took {
+						t.Errorf("%s: got %v after %s, want %s", what, err, took, test.took)
+					}
+				}
+				time.Sleep(time.Minute) // until the server knows that nobody listens
+			})
+		})
+	}
+}
+
+// begun writes a text, once for each connection, and then what comes next.
+func begun(text string, next func(net.Conn) error) func(net.Conn) error {
+	seen := map[net.Conn]bool{}
+	return func(conn net.Conn) error {
+		if !seen[conn] {
+			seen[conn] = true
+			_, err := io.WriteString(conn, text)
+			return err
+		}
+		return next(conn)
+	}
+}
+
+// However often it was tried, nobody waits longer than half a minute, and the
+// waits are any time up to that.
+func TestWaitsAreLimitedAndSpread(t *testing.T) {
+	w := newWorld(t, fetch.Options{Tries: 200}, func(rw http.ResponseWriter, _ *http.Request) { rw.WriteHeader(http.StatusBadGateway) })
+	if _, err := w.client.Document(context.Background(), fetch.Request{URL: w.URL}); err == nil || !strings.Contains(fmt.Sprint(err), "(200 tries in ") {
+		t.Errorf("got %v", err)
+	}
+	if late := w.slept[10:]; slices.Max(late) > 30*time.Second || slices.Max(late) < 25*time.Second || slices.Min(late) > 5*time.Second {
+		t.Errorf("waited from %s to %s", slices.Min(late), slices.Max(late))
+	}
+}
