@@ -1,0 +1,46 @@
+package cliconfig_test
+
+import (
+	"os"
+	"path/filepath"
+	"regexp"
+	"strings"
+	"testing"
+)
+
+// A name that is read and not in the document is one that nobody finds.
+func TestEverythingThatIsReadIsDocumented(t *testing.T) {
+	document, err := os.ReadFile(filepath.Join("..", "docs", "configuration.md"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	variable := regexp.MustCompile(`"((?:TF|TERRAFORM|OPENTOFU|LARDER|XDG|SSL)_[A-Za-z_]+|NETRC|NO_COLOR|HOME|TERM|[A-Z]+_PROXY)"`)
+	setting := regexp.MustCompile(`(?:find|stringOf|boolOf|intOf|stringsOf|fileOf|blocks)\([a-z.]+, "([a-z_]+)"`)
+	files, err := filepath.Glob("*.go")
+	if err != nil {
+		t.Fatal(err)
+	}
+	var names []string
+	for _, file := range files {
+		source, err := os.ReadFile(file)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if strings.HasSuffix(file, "_test.go") || file == "oci.go" { // which only checks
+			continue
+		}
+		for _, pattern := range []*regexp.Regexp{variable, setting} {
+			for _, m := range pattern.FindAllSubmatch(source, -1) {
+				names = append(names, string(m[1]))
+			}
+		}
+	}
+	if len(names) < 30 {
+		t.Fatalf("found only %q", names)
+	}
+	for _, name := range names {
+		if !strings.Contains(string(document), name) {
+			t.Errorf("docs/configuration.md does not say what %s is", name)
+		}
+	}
+}
