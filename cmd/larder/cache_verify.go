@@ -81,6 +81,7 @@ func verifyCache(c *cli.Context, out *output) (*keeper, *cachedir.Verification, 
 		return k, nil, err
 	}
 	shown := out.followed()
+	shown.work(0, 0) // the first package may take a while
 	v, err := k.cache.Verify(c.Context, cachedir.VerifyOptions{Vouch: k.vouch, Report: shown.work})
 	shown.end(itemKey{})
 	return k, v, err
