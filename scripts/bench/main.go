@@ -17,6 +17,7 @@ import (
 	"os/exec"
 	"path/filepath"
 	"regexp"
+	"runtime/debug"
 	"slices"
 	"syscall"
 	"time"
@@ -145,6 +146,7 @@ func (s *scene) install(roots []string, env []string) sample {
 func (s *scene) exec(dir string, env []string, program string, args ...string) sample {
 	cmd := exec.Command(program, args...)
 	cmd.Dir, cmd.Env = dir, env
+	debug.FreeOSMemory() // as a program's peak counts from what its parent had
 	start := time.Now()
 	out, err := cmd.CombinedOutput()
 	took := time.Since(start)

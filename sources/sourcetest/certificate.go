@@ -20,6 +20,8 @@ type ca struct {
 	cert *x509.Certificate
 	key  *ecdsa.PrivateKey
 	pem  []byte
+
+	issued sync.Map // of name to *tls.Certificate
 }
 
 var testCA = sync.OnceValue(func() *ca { return newCA("Larder test authority") })
@@ -55,6 +57,9 @@ func (c *ca) pool() *x509.CertPool {
 
 // issue makes a certificate for a host name; without one, for this machine.
 func (c *ca) issue(name string) (*tls.Certificate, error) {
+	if known, ok := c.issued.Load(name); ok {
+		return known.(*tls.Certificate), nil
+	}
 	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
 	if err != nil {
 		return nil, err
@@ -69,7 +74,9 @@ func (c *ca) issue(name string) (*tls.Certificate, error) {
 	if err != nil {
 		return nil, err
 	}
-	return &tls.Certificate{Certificate: [][]byte{der}, PrivateKey: key}, nil
+	pair := &tls.Certificate{Certificate: [][]byte{der}, PrivateKey: key}
+	c.issued.Store(name, pair)
+	return pair, nil
 }
 
 // must is for what fails only if this package is wrong.
