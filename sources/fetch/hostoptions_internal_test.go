@@ -1,0 +1,38 @@
+package fetch
+
+import (
+	"net/http"
+	"net/url"
+	"testing"
+	"time"
+
+	"github.com/larder-cli/larder/sources"
+)
+
+// A recorder answers everything with nothing, and keeps what it was asked last.
+type recorder struct{ header http.Header }
+
+func (r *recorder) RoundTrip(req *http.Request) (*http.Response, error) {
+	r.header = req.Header
+	return &http.Response{StatusCode: http.StatusOK, Body: http.NoBody}, nil
+}
+
+// Archives that come in parts are asked for again with the header of the first
+// request, which may then be redirected elsewhere.
+func TestWhoAsksAgainHasNoHeadersOfAHost(t *testing.T) {
+	over := &recorder{}
+	c := New(Options{Transport: over, Hosts: map[sources.Host]HostOptions{"a.test": {Headers: map[string]string{"X-Team": "platform"}}}})
+	ctx, w := newWatch(t.Context(), time.Minute)
+	defer w.stop()
+	resp, _, err := c.send(ctx, w, over, &url.URL{Scheme: "https", Host: "a.test"}, http.Header{"X-Other": {"x"}}, 0)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer resp.Body.Close()
+	if over.header.Get("X-Team") != "platform" || over.header.Get("X-Other") != "x" {
+		t.Errorf("sent: %v", over.header)
+	}
+	if again := resp.Request.Header; again.Get("X-Team") != "" || again.Get("X-Other") != "x" {
+		t.Errorf("to be sent again: %v", again)
+	}
+}
