@@ -468,16 +468,12 @@ func soak(t *testing.T, seed uint64, place func(*sourcetest.Server)) int {
 	m := newMachine(t, 10, sizes)
 	goroutines, files := open()
 	place(m.world.Registry)
-	m.world.Registry.Break(0.3, 2<<20, seed)
+	m.world.Registry.Break(0.3, 1<<20, seed)
 	_, err := m.install(t.Context())
 	m.check(err)
 	made, reset := m.world.Registry.Connections()
-	var sent, wanted int64
-	for name, n := range m.world.Registry.ArchiveBytes() {
-		sent += n
-		i := 0
-		_, err := fmt.Sscanf(name, "terraform-provider-widget%d_", &i)
-		m.check(err)
+	sent, wanted := m.world.Registry.OnTheWire(), int64(0)
+	for i := range m.providers {
 		wanted += sizes(i)
 	}
 	t.Logf("%d connections, %d reset; %d bytes sent for %d (%.3f)", made, reset, sent, wanted, float64(sent)/float64(wanted))

@@ -44,6 +44,14 @@ func (s *Server) Connections() (made, reset int) {
 	return s.made, s.reset
 }
 
+// OnTheWire is how many bytes the server has sent on all connections so far,
+// with all that TLS and HTTP add. What a Line still holds is not among them.
+func (s *Server) OnTheWire() int64 {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.wire
+}
+
 // A connListener accepts connections that can be reset.
 type connListener struct {
 	net.Listener
@@ -82,16 +90,24 @@ type conn struct {
 func (c *conn) Write(p []byte) (int, error) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	if c.left < 0 || int64(len(p)) <= c.left {
-		if c.left >= 0 {
-			c.left -= int64(len(p))
-		}
-		return c.Conn.Write(p)
+	if c.left < 0 {
+		return c.send(p)
 	}
-	n, _ := c.Conn.Write(p[:c.left])
-	c.left = 0
-	c.reset()
-	return n, net.ErrClosed
+	n, err := c.send(p[:min(int64(len(p)), c.left)])
+	c.left -= int64(n)
+	if err == nil && n < len(p) {
+		c.reset()
+		err = net.ErrClosed
+	}
+	return n, err
+}
+
+func (c *conn) send(p []byte) (int, error) {
+	n, err := c.Conn.Write(p)
+	c.server.mu.Lock()
+	defer c.server.mu.Unlock()
+	c.server.wire += int64(n)
+	return n, err
 }
 
 // reset ends the connection in the way that a machine does which has lost all

@@ -33,6 +33,7 @@ type Server struct {
 	conns    map[string]*conn // that are open, by the client's address
 	made     int              // connections
 	reset    int              // of those
+	wire     int64            // bytes sent
 }
 
 func (w *World) serve(handler func(*Server) http.Handler) *Server {

@@ -271,6 +271,9 @@ func TestBreak(t *testing.T) {
 			}
 			outcome += map[bool]string{true: ".", false: "x"}[err == nil]
 		}
+		if sent := w.Registry.OnTheWire(); sent < 30*500 || sent > 30*4000 {
+			t.Errorf("%d bytes sent on 30 connections", sent)
+		}
 		made, reset := w.Registry.Connections()
 		if want := strings.Count(outcome, "x"); made != 30 || reset < want || reset == 0 {
 			t.Errorf("%s: %d connections, %d reset, want 30 and at least %d", outcome, made, reset, want)
