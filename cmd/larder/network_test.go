@@ -128,14 +128,6 @@ func (m *machineOnline) install(ctx context.Context) (*installer.Result, error) 
 	return installer.New(from, cache, m.client, m.options).Install(ctx, root)
 }
 
-// forget removes what is installed and cached.
-func (m *machineOnline) forget() {
-	m.t.Helper()
-	for _, name := range []string{"cache", ".terraform", lockfile.Name} {
-		m.check(os.RemoveAll(filepath.Join(m.dir, name)))
-	}
-}
-
 // count is how many requests of a kind the registry has got.
 func (m *machineOnline) count(kind sourcetest.Kind) int { return len(m.world.Registry.Requests(kind)) }
 
