@@ -128,6 +128,15 @@ func (m *machineOnline) install(ctx context.Context) (*installer.Result, error) 
 	return installer.New(from, cache, m.client, m.options).Install(ctx, root)
 }
 
+func (m *machineOnline) nothingInstalled() {
+	m.t.Helper()
+	for _, name := range []string{".terraform", lockfile.Name} {
+		if _, err := os.Stat(filepath.Join(m.dir, name)); err == nil {
+			m.t.Errorf("%s was written", name)
+		}
+	}
+}
+
 // count is how many requests of a kind the registry has got.
 func (m *machineOnline) count(kind sourcetest.Kind) int { return len(m.world.Registry.Requests(kind)) }
 
@@ -211,11 +220,35 @@ func TestHostileAnswers(t *testing.T) {
 				if _, err := m.install(t.Context()); err == nil || !strings.Contains(err.Error(), says) {
 					t.Errorf("got %v, want %s", err, says)
 				}
-				for _, name := range []string{".terraform", lockfile.Name} {
-					if _, err := os.Stat(filepath.Join(m.dir, name)); err == nil {
-						t.Errorf("%s was written", name)
-					}
+				m.nothingInstalled()
+			})
+		}
+	}
+}
+
+// What is not what was asked for is refused at once, but for archives, which may
+// have been damaged on the way: they are fetched once more.
+func TestGarbledAnswers(t *testing.T) {
+	for kind, path := range map[sourcetest.Kind]string{
+		sourcetest.Discovery: "*.json", sourcetest.Versions: "*/versions", sourcetest.Download: "*/download/*",
+		sourcetest.Sums: "*_SHA256SUMS", sourcetest.Signature: "*.sig", sourcetest.Archive: "*.zip",
+	} {
+		for _, fault := range []string{"body=<html>", "body={}", "changed", "length=10"} {
+			t.Run(fault+" "+string(kind), func(t *testing.T) {
+				t.Parallel()
+				m := newMachine(t, 1, small)
+				f, err := sourcetest.ParseFault(fault, path)
+				m.check(err)
+				m.world.Registry.Fault(f)
+				_, err = m.install(t.Context())
+				want := 1
+				if kind == sourcetest.Archive {
+					want = 2
 				}
+				if got := m.count(kind); err == nil || got != want {
+					t.Errorf("got %v after asking %d times, want an error after %d", err, got, want)
+				}
+				m.nothingInstalled()
 			})
 		}
 	}
