@@ -6,10 +6,30 @@ import (
 )
 
 const (
-	trial   = 300 * time.Millisecond // that tells how fast bytes come
+	trial   = 200 * time.Millisecond // that tells how fast bytes come
 	minGain = 1.25                   // in speed, that is worth more connections
 	minRest = time.Second            // of waiting, that is worth more than one
 )
+
+// widths are how many connections are tried, one after the other.
+var widths = [...]int{1, 6, maxConnections}
+
+// A growth is how many connections there are, and how many bytes a second they
+// have brought.
+type growth struct {
+	step int // in widths
+	rate float64
+}
+
+// more is how many connections to add, given how many bytes a second come now:
+// none if the last ones have brought too little.
+func (g *growth) more(rate float64) int {
+	if g.step == len(widths)-1 || g.step > 0 && rate < minGain*g.rate {
+		return 0
+	}
+	g.step, g.rate = g.step+1, rate
+	return widths[g.step] - widths[g.step-1]
+}
 
 // A pace is how fast an archive comes over its first connection.
 type pace struct {

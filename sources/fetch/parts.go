@@ -100,8 +100,9 @@ func (p *parts) run(ctx context.Context, body io.Reader, first io.Closer, rate f
 // grow adds connections as long as that brings more, rate being what one has
 // brought, in bytes a second.
 func (p *parts) grow(ctx context.Context, rate float64) {
-	for width := 1; width < maxConnections; width *= 4 {
-		for range 3 * width {
+	var g growth
+	for more := g.more(rate); more > 0; more = g.more(rate) {
+		for range more {
 			p.running.Go(func() { p.help(ctx) })
 		}
 		if sleep(ctx, p.answered) != nil { // until they have begun
@@ -111,11 +112,7 @@ func (p *parts) grow(ctx context.Context, rate float64) {
 		if sleep(ctx, trial) != nil {
 			return
 		}
-		now := float64(p.arrived.Load()-before) / trial.Seconds()
-		if now < minGain*rate {
-			return
-		}
-		rate = now
+		rate = float64(p.arrived.Load()-before) / trial.Seconds()
 	}
 }
 

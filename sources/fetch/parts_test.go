@@ -52,7 +52,6 @@ var large = func() []byte {
 type slowServer struct {
 	content []byte
 	rate    int
-	line    chan struct{}                                             // that all share; may be nil
 	fault   func(n int, rw http.ResponseWriter, r *http.Request) bool // whether it has answered
 
 	mend   bool // no longer slow after a fault
@@ -60,22 +59,13 @@ type slowServer struct {
 
 	mu     sync.Mutex
 	ranges []string // asked for
-	now    int      // being answered
-	most   int      // at a time
 }
 
 func (s *slowServer) ServeHTTP(rw http.ResponseWriter, r *http.Request) {
 	s.mu.Lock()
 	s.ranges = append(s.ranges, r.Header.Get("Range"))
 	n := len(s.ranges)
-	s.now++
-	s.most = max(s.most, s.now)
 	s.mu.Unlock()
-	defer func() {
-		s.mu.Lock()
-		s.now--
-		s.mu.Unlock()
-	}()
 	if s.fault != nil && s.fault(n, rw, r) {
 		s.mended.Store(s.mend)
 		return
@@ -95,10 +85,6 @@ func (w *throttled) Write(b []byte) (int, error) {
 }
 
 func (s *slowServer) wait(d time.Duration) {
-	if s.line != nil {
-		s.line <- struct{}{}
-		defer func() { <-s.line }()
-	}
 	if !s.mended.Load() {
 		time.Sleep(d)
 	}
@@ -204,18 +190,6 @@ func TestLargeArchiveFromASlowServerComesInParts(t *testing.T) {
 				t.Errorf("asked for %s", strings.Join(server.ranges, " "))
 			}
 		})
-	}
-}
-
-// A line that one connection fills is not given more and more of them.
-func TestPartsDoNotCrowdALineThatIsFull(t *testing.T) {
-	server := &slowServer{content: large, rate: 16 << 20, line: make(chan struct{}, 1)}
-	s := &spoolStage{}
-	if err := parted(t, fetch.Options{}, server, s); err != nil {
-		t.Fatal(err)
-	}
-	if !bytes.Equal(s.Bytes(), large) || server.most > 5 {
-		t.Errorf("got %d bytes, over %d connections", s.Len(), server.most)
 	}
 }
 
