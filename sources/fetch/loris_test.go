@@ -15,17 +15,18 @@ import (
 	"github.com/larder-cli/larder/sources/fetch"
 )
 
-// raw answers with what a function writes to the connection, as long as anybody
-// reads it.
-func raw(write func(conn net.Conn) error) http.HandlerFunc {
+// raw answers with what is written to the connection: a text at first, and then
+// more as long as anybody reads it.
+func raw(begin string, more func(conn net.Conn) error) http.HandlerFunc {
 	return func(rw http.ResponseWriter, _ *http.Request) {
 		conn, _, err := rw.(http.Hijacker).Hijack()
 		if err != nil {
 			panic(err)
 		}
 		defer conn.Close()
+		_, err = io.WriteString(conn, begin)
 		for err == nil {
-			err = write(conn)
+			err = more(conn)
 		}
 	}
 }
@@ -44,18 +45,19 @@ func again(text string, interval time.Duration) func(net.Conn) error {
 func TestEndlessHeaders(t *testing.T) {
 	for _, test := range []struct {
 		name  string
-		write func(net.Conn) error
+		begin string
+		more  func(net.Conn) error
 		took  time.Duration // one try
 		stall bool
 	}{
-		{"byte by byte", begun("HTTP/1.1 200 OK\r\nX-Long: ", again("x", time.Second)), 15 * time.Second, true},
-		{"line by line", begun("HTTP/1.1 200 OK\r\n", again("X-Many: x\r\n", 5*time.Second)), 15 * time.Second, true},
-		{"promise by promise", again("HTTP/1.1 103 Early Hints\r\n\r\n", time.Second), 15 * time.Second, true},
-		{"at once", begun("HTTP/1.1 200 OK\r\nX-Long: ", again(strings.Repeat("x", 64<<10), 0)), 0, false},
-		{"promises at once", again("HTTP/1.1 103 Early Hints\r\nX-Long: "+strings.Repeat("x", 4096)+"\r\n\r\n", 0), 0, false},
+		{"byte by byte", "HTTP/1.1 200 OK\r\nX-Long: ", again("x", time.Second), 15 * time.Second, true},
+		{"line by line", "HTTP/1.1 200 OK\r\n", again("X-Many: x\r\n", 5*time.Second), 15 * time.Second, true},
+		{"promise by promise", "", again("HTTP/1.1 103 Early Hints\r\n\r\n", time.Second), 15 * time.Second, true},
+		{"at once", "HTTP/1.1 200 OK\r\nX-Long: ", again(strings.Repeat("x", 64<<10), 0), 0, false},
+		{"promises at once", "", again("HTTP/1.1 103 Early Hints\r\nX-Long: "+strings.Repeat("x", 4096)+"\r\n\r\n", 0), 0, false},
 	} {
 		t.Run(test.name, func(t *testing.T) {
-			inBubble(t, fetch.Options{Tries: 1, DownloadTries: 1}, raw(test.write), func(t *testing.T, client *fetch.Client) {
+			inBubble(t, fetch.Options{Tries: 1, DownloadTries: 1}, raw(test.begin, test.more), func(t *testing.T, client *fetch.Client) {
 				for what, ask := range map[string]func() error{
 					"document": func() error {
 						_, err := client.Document(t.Context(), fetch.Request{URL: "http://example.com/"})
@@ -74,19 +76,6 @@ func TestEndlessHeaders(t *testing.T) {
 				time.Sleep(time.Minute) // until the server knows that nobody listens
 			})
 		})
-	}
-}
-
-// begun writes a text, once for each connection, and then what comes next.
-func begun(text string, next func(net.Conn) error) func(net.Conn) error {
-	seen := map[net.Conn]bool{}
-	return func(conn net.Conn) error {
-		if !seen[conn] {
-			seen[conn] = true
-			_, err := io.WriteString(conn, text)
-			return err
-		}
-		return next(conn)
 	}
 }
 
