@@ -55,7 +55,7 @@ func (p *pace) tooSlow(have, total int64) (rate float64, slow bool) {
 	waited := p.watch.waited - p.waited
 	p.since, p.waited, p.from = time.Now(), p.watch.waited, have
 	rest := total - have
-	return rate, waited > took/2 && rest > 2*partSize && float64(rest) > rate*minRest.Seconds()
+	return rate, waited > took/2 && rest > 2*maxPart && float64(rest) > rate*minRest.Seconds()
 }
 
 // divisible reports whether what resp brings may be had in parts.

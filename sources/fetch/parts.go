@@ -9,14 +9,17 @@ import (
 	"net/url"
 	"sync"
 	"sync/atomic"
+	"time"
 
 	"github.com/larder-cli/larder/sources"
 )
 
 const (
-	partSize       = 4 << 20            // of a part, in bytes
-	maxConnections = 16                 // that one archive has
-	maxAhead       = 2 * maxConnections // parts that wait for their turn, or are under way
+	minPart        = 1 << 20                // bytes
+	maxPart        = 4 << 20                // bytes
+	partTime       = time.Second / 4        // that a part shall take: what is lost if all ends
+	maxConnections = 16                     // that one archive has
+	maxAhead       = maxConnections * 5 / 4 // parts that wait for their turn, or are under way
 )
 
 // A Spooler is a stage that has room for parts of the archive that come before
@@ -34,6 +37,7 @@ type parts struct {
 	header http.Header // to ask for it with
 	spool  sources.Spool
 	first  int64 // byte of the archive with which part 0 begins
+	size   int64 // of a part, in bytes
 	count  int
 
 	stop    context.CancelCauseFunc
@@ -58,9 +62,10 @@ func (d *download) inParts(ctx context.Context, resp *http.Response, body io.Rea
 	}
 	defer spool.Close()
 	ctx, stop := context.WithCancelCause(ctx)
+	size := min(max(int64(rate*partTime.Seconds()), minPart), maxPart)
 	p := &parts{
 		download: d, at: at, header: resp.Request.Header.Clone(), spool: spool,
-		first: d.have, count: int((d.total - d.have + partSize - 1) / partSize),
+		first: d.have, size: size, count: int((d.total - d.have + size - 1) / size),
 		stop: stop, spooled: map[int]bool{},
 	}
 	p.changed = sync.NewCond(&p.mu)
@@ -151,12 +156,12 @@ func (p *parts) bringNext(ctx context.Context) bool {
 
 // span is where a part lies in the archive.
 func (p *parts) span(part int) (begin, end int64) {
-	begin = p.first + int64(part)*partSize
-	return begin, min(begin+partSize, p.total)
+	begin = p.first + int64(part)*p.size
+	return begin, min(begin+p.size, p.total)
 }
 
 // slot is where a part lies in the spool.
-func (p *parts) slot(part int) int64 { return int64(part%maxAhead) * partSize }
+func (p *parts) slot(part int) int64 { return int64(part%maxAhead) * p.size }
 
 // claim makes it the first connection's turn to bring a part, if nobody else
 // has taken that.
