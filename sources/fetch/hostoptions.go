@@ -74,6 +74,9 @@ func newOwnTransport(like *http.Transport, o HostOptions, u *url.URL) *http.Tran
 	if t.TLSClientConfig == nil {
 		t.TLSClientConfig = &tls.Config{}
 	}
+	if t.TLSClientConfig.ClientSessionCache != nil { // sessions are what a certificate was shown for
+		t.TLSClientConfig.ClientSessionCache = tls.NewLRUClientSessionCache(0)
+	}
 	shared := t.TLSClientConfig.Clone()
 	if len(o.Certificates) > 0 {
 		t.TLSClientConfig.Certificates, t.TLSClientConfig.GetClientCertificate = o.Certificates, nil

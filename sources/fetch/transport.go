@@ -46,6 +46,8 @@ func newTransports(opts Options) (documents, archives *http.Transport) {
 	archives.Protocols = new(http.Protocols)
 	archives.Protocols.SetHTTP1(true)
 	archives.ReadBufferSize = bufferSize
+	sessions := tls.NewLRUClientSessionCache(0) // as archives have many connections to few hosts
+	documents.TLSClientConfig.ClientSessionCache, archives.TLSClientConfig.ClientSessionCache = sessions, sessions
 	return documents, archives
 }
 

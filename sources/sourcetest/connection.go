@@ -114,11 +114,16 @@ func (c *conn) send(p []byte) (int, error) {
 // knowledge of it.
 func (c *conn) reset() {
 	_ = c.Conn.(*net.TCPConn).SetLinger(0)
-	if c.Close() == nil {
-		c.server.mu.Lock()
-		c.server.reset++
-		c.server.mu.Unlock()
+	c.server.countReset(1) // before the client can know
+	if c.Close() != nil {
+		c.server.countReset(-1)
 	}
+}
+
+func (s *Server) countReset(n int) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.reset += n
 }
 
 func (c *conn) Close() error {
