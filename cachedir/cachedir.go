@@ -8,6 +8,7 @@
 //	HOST/NAMESPACE/TYPE/VERSION/OS_ARCH/       one package, unpacked
 //	HOST/NAMESPACE/TYPE/VERSION/OS_ARCH.lock   OpenTofu's lock for it
 //	.larder/package/….json                     one record for each package
+//	.larder/known/….json                       what each package hashed to that ever passed
 //	.larder/roots/KEY/KEY.json                 records of packages in working directories
 //	.larder/roots/KEY.json                     one registration for each root module
 //	.larder/evidence/HOST/NAMESPACE/TYPE/VERSION/
@@ -39,6 +40,12 @@
 // else. Its own modification time says when the package was last used, to the
 // hour. A record of files that may not be on the medium yet holds until the
 // system starts anew, as a power cut may have emptied them.
+//
+// What a package hashed to is remembered beyond its time in the cache, with the
+// evidence for it, and of packages too that were fetched only to be hashed: so
+// no archive is needed twice, and a release that is published anew is noticed.
+// Not remembered is what lay on this machine with nobody to vouch for it, as
+// such packages change while their author works.
 //
 // # Locks
 //

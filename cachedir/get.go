@@ -115,6 +115,6 @@ func stored(id sources.PackageID, dir string, r record, signed *sources.Signed) 
 		ID: id, Dir: dir,
 		H1: r.H1, ZipH1: r.ZipH1, ZH: r.ZH, Filename: r.Filename,
 		Verdict: r.Verdict, Origin: r.Origin,
-		Signed: signed,
+		Signed: signed, Since: r.Since,
 	}
 }

@@ -216,14 +216,17 @@ func (d *Dir) throw(id sources.PackageID, bin string) error {
 	if err := rename(d.entry(id), bin); err != nil {
 		return err
 	}
-	return errors.Join(d.forget(id), removeEmpty(filepath.Dir(d.entry(id)), d.root))
+	return errors.Join(d.forgetEntry(id), removeEmpty(filepath.Dir(d.entry(id)), d.root))
 }
 
-// forget removes what is known of a package, and if it was the last of its
-// version what vouched for it.
-func (d *Dir) forget(id sources.PackageID) error {
+// forgetEntry removes the record of a package, and if it was the last of its
+// version what vouched for it, unless any of them is remembered.
+func (d *Dir) forgetEntry(id sources.PackageID) error {
 	if err := d.forgetRecord(id); err != nil {
 		return err
+	}
+	if remembered, _ := os.ReadDir(filepath.Dir(d.knownPath(id))); len(remembered) > 0 {
+		return nil
 	}
 	others, err := os.ReadDir(filepath.Dir(d.entry(id)))
 	if err != nil && !errors.Is(err, fs.ErrNotExist) {

@@ -124,15 +124,19 @@ func TestPrune(t *testing.T) {
 		return strings.HasPrefix(name, ".larder/lock/")
 	})
 	slices.Sort(names)
-	version := "example.test/acme/widget/1.2.0"
+	gone, version := "example.test/acme/widget/1.0.0", "example.test/acme/widget/1.2.0"
 	want := []string{
 		".larder/cache.lock",
-		".larder/evidence/" + version + "/SHA256SUMS", ".larder/evidence/" + version + "/SHA256SUMS.sig",
-		".larder/evidence/" + version + "/keys.json", ".larder/evidence/" + version + "/origin",
 		".larder/gate.lock",
+		".larder/known/" + gone + "/linux_arm64.json", ".larder/known/" + version + "/linux_arm64.json",
 		".larder/package/" + version + "/linux_arm64.json", ".larder/temp.lock",
 		"example.test/acme/widget/1.0.0/linux_arm64.lock", // somebody may be waiting for it
 		version + "/linux_arm64.lock", version + "/linux_arm64/" + executable,
+	}
+	for _, v := range []string{gone, version} { // it goes with what is remembered
+		for _, name := range []string{"SHA256SUMS", "SHA256SUMS.sig", "keys.json", "origin"} {
+			want = append(want, ".larder/evidence/"+v+"/"+name)
+		}
 	}
 	slices.Sort(want)
 	if !slices.Equal(names, want) {

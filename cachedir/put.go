@@ -61,44 +61,74 @@ func (d *Dir) put(ctx context.Context, id sources.PackageID, del sources.Deliver
 		return none, err
 	}
 	defer os.RemoveAll(work) // what stays is swept another time
-	r, signed, err := d.build(ctx, id, del, work)
+	r, parcel, err := d.build(ctx, id, del, work)
 	if err != nil {
 		return none, err
 	}
-	if err := d.show(ctx, id, old, r, signed, work); err != nil {
+	if err := d.show(ctx, id, old, r, parcel.Signed, work); err != nil {
 		return none, err
 	}
-	return stored(id, d.entry(id), r, signed), nil
+	d.keepKnown(id, r, parcel)
+	return stored(id, d.entry(id), r, parcel.Signed), nil
 }
 
 // build makes the package in the workspace, judged.
-func (d *Dir) build(ctx context.Context, id sources.PackageID, del sources.Delivery, work string) (record, *sources.Signed, error) {
-	parcel, contents, err := d.receive(ctx, id, del, work)
+func (d *Dir) build(ctx context.Context, id sources.PackageID, del sources.Delivery, work string) (record, sources.Parcel, error) {
+	made := filepath.Join(work, "new")
+	if err := os.Mkdir(made, 0o755); err != nil {
+		return record{}, sources.Parcel{}, err
+	}
+	r, parcel, err := d.receive(ctx, id, del, work, into{d, made})
 	if err != nil {
-		return record{}, nil, err
+		return record{}, parcel, err
+	}
+	if _, err := archive.Executable(made, id.Provider.Type); err != nil {
+		return record{}, parcel, err
+	}
+	if r.Boot, err = flushed(ctx, made); err != nil {
+		return record{}, parcel, err
+	}
+	r.Files, err = scan(made)
+	return r, parcel, err
+}
+
+// receive fetches a package, has it hashed, and has it judged. The record does
+// not tell of files.
+func (d *Dir) receive(ctx context.Context, id sources.PackageID, del sources.Delivery, work string, by hasher) (record, sources.Parcel, error) {
+	parcel, contents, err := d.accept(ctx, id, del, work, by)
+	if err != nil {
+		return record{}, parcel, err
 	}
 	verdict, err := del.Judge(contents)
-	if err != nil {
-		return record{}, nil, err
-	}
-	made := filepath.Join(work, "new")
-	if _, err := archive.Executable(made, id.Provider.Type); err != nil {
-		return record{}, nil, err
-	}
-	boot, err := flushed(ctx, made)
-	if err != nil {
-		return record{}, nil, err
-	}
-	marks, err := scan(made)
 	return record{
 		H1: contents.H1, ZipH1: contents.ZipH1, ZH: parcel.ZH,
 		Filename: parcel.Filename, Origin: parcel.Origin,
-		Verdict: verdict, Evidence: digest(parcel.Signed), Boot: boot, Files: marks,
-	}, parcel.Signed, err
+		Verdict: verdict, Evidence: digest(parcel.Signed),
+	}, parcel, err
 }
 
-// receive fetches the package and unpacks it in the workspace.
-func (d *Dir) receive(ctx context.Context, id sources.PackageID, del sources.Delivery, work string) (sources.Parcel, sources.Contents, error) {
+// A hasher finds out what a package consists of, and keeps it or does not.
+type hasher interface {
+	dir(ctx context.Context, from string) (sources.Contents, error)
+	archive(ctx context.Context, from io.ReaderAt, size int64) (sources.Contents, error)
+}
+
+// into is a hasher that keeps packages in a directory.
+type into struct {
+	*Dir
+	made string
+}
+
+func (to into) dir(ctx context.Context, from string) (sources.Contents, error) {
+	return archive.Copy(ctx, from, to.made, archive.Limits{})
+}
+
+func (to into) archive(ctx context.Context, from io.ReaderAt, size int64) (sources.Contents, error) {
+	return to.unpack(ctx, from, size, to.made)
+}
+
+// accept fetches a package and has it hashed.
+func (d *Dir) accept(ctx context.Context, id sources.PackageID, del sources.Delivery, work string, by hasher) (sources.Parcel, sources.Contents, error) {
 	staged := d.newStage(id, work)
 	cut := true
 	defer func() { staged.end(cut) }()
@@ -107,9 +137,8 @@ func (d *Dir) receive(ctx context.Context, id sources.PackageID, del sources.Del
 		return parcel, sources.Contents{}, err
 	}
 	cut = false
-	made := filepath.Join(work, "new")
 	if parcel.Dir != "" {
-		contents, err := archive.Copy(ctx, parcel.Dir, made, archive.Limits{})
+		contents, err := by.dir(ctx, parcel.Dir)
 		return parcel, contents, err
 	}
 	from := parcel.Archive
@@ -123,7 +152,7 @@ func (d *Dir) receive(ctx context.Context, id sources.PackageID, del sources.Del
 	if err != nil {
 		return parcel, sources.Contents{}, err
 	}
-	contents, err := d.unpack(ctx, from, info.Size(), made)
+	contents, err := by.archive(ctx, from, info.Size())
 	return parcel, contents, err
 }
 
@@ -177,11 +206,7 @@ func (d *Dir) makeWorkspace(id sources.PackageID) (string, error) {
 	if err := os.MkdirAll(parent, 0o755); err != nil {
 		return "", err
 	}
-	work, err := os.MkdirTemp(parent, "")
-	if err != nil {
-		return "", err
-	}
-	return work, os.Mkdir(filepath.Join(work, "new"), 0o755)
+	return os.MkdirTemp(parent, "")
 }
 
 // removeUnlocked removes the directories of packages that nobody has locked, if

@@ -27,7 +27,8 @@ type record struct {
 	Link     sources.LinkMode `json:"link,omitempty"`     // how it came into the working directory
 	Evidence string           `json:"evidence,omitempty"` // hex SHA-256 of the SHA256SUMS that goes with it
 	Boot     string           `json:"boot,omitempty"`     // see flushed
-	Files    []mark           `json:"files"`
+	Files    []mark           `json:"files,omitempty"`
+	Since    time.Time        `json:"since,omitzero"` // when the hashes were first known, if it is all that is known
 
 	used time.Time // when it was last used, as far as noted
 }

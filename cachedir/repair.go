@@ -167,6 +167,7 @@ func (m *mender) lower(id sources.PackageID) (string, error) {
 		m.keepRecord(path, r)
 		_ = os.Chtimes(path, used, used)
 	}
+	m.lowerKnown(id)
 	return m.move(m.evidencePath(id.Provider, id.Version), "evidence/"+id.Provider.String()+"/"+id.Version.String())
 }
 

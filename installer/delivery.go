@@ -158,6 +158,9 @@ func (d *delivery) judge(c sources.Contents) (sources.Verdict, error) {
 		}
 	}
 	err := d.checkContents(c)
+	if err == nil {
+		err = d.checkRemembered(c)
+	}
 	verdict := d.verdict()
 	if err == nil && d.opts.RequireSigned {
 		err = d.checkSigned(verdict)

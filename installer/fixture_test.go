@@ -52,7 +52,7 @@ func newFixture(t *testing.T) *fixture {
 		versions: map[sources.Provider]sources.Listing{}, packages: map[sources.PackageID]sources.Package{},
 		fails: map[sources.Provider]error{}, archives: map[string]string{},
 	}
-	f.store = &fakeStore{dir: t.TempDir(), entries: map[sources.PackageID]sources.Stored{}, installed: map[string]sources.Stored{}}
+	f.store = &fakeStore{dir: t.TempDir(), entries: map[sources.PackageID]sources.Stored{}, known: map[sources.PackageID]sources.Stored{}, installed: map[string]sources.Stored{}}
 	f.opts = installer.Options{Platforms: []sources.Platform{platform("linux_amd64")}, Report: f.report}
 	return f
 }
@@ -285,6 +285,7 @@ type fakeStore struct {
 
 	mu        sync.Mutex
 	entries   map[sources.PackageID]sources.Stored
+	known     map[sources.PackageID]sources.Stored
 	installed map[string]sources.Stored // by target
 }
 
@@ -319,6 +320,17 @@ func (s *fakeStore) Put(ctx context.Context, id sources.PackageID, d sources.Del
 	if old, err := s.Get(ctx, id); err == nil && d.Accept(old) {
 		return old, nil
 	}
+	stored, err := s.receive(ctx, id, d)
+	if err != nil {
+		return sources.Stored{}, err
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.entries[id] = stored
+	return stored, nil
+}
+
+func (s *fakeStore) receive(ctx context.Context, id sources.PackageID, d sources.Delivery) (sources.Stored, error) {
 	staged := &bytes.Buffer{}
 	parcel, err := d.Fetch(ctx, stage{staged})
 	if err != nil {
@@ -332,14 +344,35 @@ func (s *fakeStore) Put(ctx context.Context, id sources.PackageID, d sources.Del
 	if err != nil {
 		return sources.Stored{}, err
 	}
-	stored := sources.Stored{
+	return sources.Stored{
 		ID: id, Dir: filepath.Join(s.dir, id.Path()), H1: contents.H1, ZipH1: contents.ZipH1, ZH: parcel.ZH,
 		Filename: parcel.Filename, Verdict: verdict, Origin: parcel.Origin, Signed: parcel.Signed,
-	}
+	}, nil
+}
+
+func (s *fakeStore) Recall(id sources.PackageID) (sources.Stored, error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	s.entries[id] = stored
-	return stored, nil
+	known, ok := s.known[id]
+	if !ok {
+		return known, sources.ErrNotFound
+	}
+	return known, nil
+}
+
+func (s *fakeStore) Measure(ctx context.Context, id sources.PackageID, d sources.Delivery) (sources.Stored, error) {
+	if known, err := s.Recall(id); err == nil && d.Accept(known) {
+		return known, nil
+	}
+	measured, err := s.receive(ctx, id, d)
+	if err != nil {
+		return sources.Stored{}, err
+	}
+	measured.Dir = ""
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.known[id] = measured
+	return measured, nil
 }
 
 // unpack tells what is in a parcel.

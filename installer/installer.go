@@ -28,6 +28,14 @@ type Store interface {
 	// Link makes the package appear as the directory target.
 	Link(ctx context.Context, s sources.Stored, target string) (sources.LinkMode, error)
 
+	// Recall says what the package hashed to when it was here or passed, with
+	// no Dir, or returns an error matching [sources.ErrNotFound].
+	Recall(id sources.PackageID) (sources.Stored, error)
+
+	// Measure takes delivery of the package to hash it, and remembers no more
+	// than that; nor does it take delivery if what it remembers is accepted.
+	Measure(ctx context.Context, id sources.PackageID, d sources.Delivery) (sources.Stored, error)
+
 	// Known says what lies in the directory dir, where the package was installed
 	// before, else an error matching [sources.ErrNotFound].
 	Known(ctx context.Context, id sources.PackageID, dir string) (sources.Stored, error)

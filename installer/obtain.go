@@ -86,6 +86,9 @@ func (j *job) find(ctx context.Context, id sources.PackageID) (obtain func() (Ou
 		return nil, j.fail(id, "", err)
 	}
 	report, err := j.vouch(pkg)
+	if err == nil {
+		err = j.checkPublished(pkg, report)
+	}
 	if err != nil {
 		return nil, j.fail(id, pkg.Source, err)
 	}

@@ -1,5 +1,7 @@
 package sources
 
+import "time"
+
 // A PackageID names one build of one version of one provider.
 type PackageID struct {
 	Provider Provider
@@ -83,10 +85,11 @@ type File struct {
 	SHA256 [32]byte
 }
 
-// A Stored package lies in a store, and its contents are known.
+// A Stored package lies in a store, and its contents are known. Or it has lain
+// there, or passed, and they are remembered.
 type Stored struct {
 	ID       PackageID
-	Dir      string
+	Dir      string // empty if it is remembered only
 	H1       Hash
 	ZipH1    Hash    // see Contents; empty if unknown
 	ZH       Hash    // of the archive it came from; empty if unknown
@@ -94,4 +97,6 @@ type Stored struct {
 	Verdict  Verdict // reached when it was stored
 	Origin   string  // whence it came: a URL or a path
 	Signed   *Signed // evidence kept with it; nil if there is none
+
+	Since time.Time // when its hashes were first known; zero if nobody noted that
 }

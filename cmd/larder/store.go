@@ -108,6 +108,21 @@ func (l layered) Put(ctx context.Context, id sources.PackageID, d sources.Delive
 	return l.own.Put(ctx, id, d)
 }
 
+func (l layered) Recall(id sources.PackageID) (sources.Stored, error) {
+	s, err := l.cache.Recall(id)
+	if errors.Is(err, sources.ErrNotFound) {
+		return l.own.Recall(id)
+	}
+	return s, err
+}
+
+func (l layered) Measure(ctx context.Context, id sources.PackageID, d sources.Delivery) (sources.Stored, error) {
+	if s, err := l.cache.Recall(id); err == nil && d.Accept(s) {
+		return s, nil
+	}
+	return l.own.Measure(ctx, id, d)
+}
+
 func (l layered) Link(ctx context.Context, s sources.Stored, target string) (sources.LinkMode, error) {
 	return l.cache.Link(ctx, s, target)
 }

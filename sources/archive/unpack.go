@@ -42,9 +42,25 @@ func Unpack(ctx context.Context, archive io.ReaderAt, size int64, dir string, li
 			return sources.Contents{}, &EntryError{d.Name, err}
 		}
 	}
+	return l.each(func(e entry) (sources.File, error) { return e.unpack(ctx, archive, root) })
+}
+
+// Sum finds the contents of the zip archive of the given size in bytes, which it
+// unpacks nowhere. Errors are those of [Unpack].
+func Sum(ctx context.Context, archive io.ReaderAt, size int64, lim Limits) (sources.Contents, error) {
+	l, err := list(archive, size, lim.withDefaults())
+	if err != nil {
+		return sources.Contents{}, err
+	}
+	return l.each(func(e entry) (sources.File, error) { return e.take(ctx, archive, io.Discard) })
+}
+
+// each takes all files of an archive, one after the other, as what needs a core
+// is done on two within each.
+func (l listing) each(take func(entry) (sources.File, error)) (_ sources.Contents, err error) {
 	files := make([]sources.File, len(l.files))
 	for i, e := range l.files {
-		if files[i], err = e.unpack(ctx, archive, root); err != nil {
+		if files[i], err = take(e); err != nil {
 			return sources.Contents{}, &EntryError{e.Name, err}
 		}
 	}
@@ -56,11 +72,17 @@ func (e entry) unpack(ctx context.Context, archive io.ReaderAt, root *os.Root) (
 	if err != nil {
 		return sources.File{}, err
 	}
-	sum := checksummed{out, crc32.NewIEEE()}
-	d, err := e.transfer(ctx, io.NewSectionReader(archive, e.offset, int64(e.CompressedSize64)), sum)
+	f, err := e.take(ctx, archive, out)
 	if closeErr := out.Close(); err == nil {
 		err = closeErr
 	}
+	return f, err
+}
+
+// take inflates a file to out, and checks it.
+func (e entry) take(ctx context.Context, archive io.ReaderAt, out io.Writer) (sources.File, error) {
+	sum := checksummed{out, crc32.NewIEEE()}
+	d, err := e.transfer(ctx, io.NewSectionReader(archive, e.offset, int64(e.CompressedSize64)), sum)
 	if err == nil {
 		err = e.verify(d.size, sum.crc.Sum32())
 	}

@@ -1,0 +1,94 @@
+package installer
+
+import (
+	"fmt"
+	"time"
+
+	"github.com/larder-cli/larder/sources"
+	"github.com/larder-cli/larder/sources/trust"
+)
+
+// A RepublishedError is a package that is not the one there was before of the
+// same version and platform.
+type RepublishedError struct {
+	Was Publication
+	Now Publication
+}
+
+// A Publication is one of several packages that go by the same name.
+type Publication struct {
+	Hashes []sources.Hash
+	From   string    // a URL, a path or a source
+	Signer string    // who signed it, and the key; empty if nobody did
+	Since  time.Time // when it was first seen; zero if that is now
+}
+
+func (e *RepublishedError) Error() string {
+	return fmt.Sprintf("the release was published anew: what was seen on %s is %s; what is there now is %s",
+		e.Was.Since.Format(time.DateOnly), e.Was, e.Now)
+}
+
+func (p Publication) String() string {
+	signer := "signed by nobody"
+	if p.Signer != "" {
+		signer = "signed by " + p.Signer
+	}
+	return fmt.Sprintf("%s from %s, %s", list(p.Hashes), p.From, signer)
+}
+
+// checkPublished refuses a release whose publisher has signed another archive
+// than the one that is remembered, before anything is fetched.
+func (j *job) checkPublished(pkg sources.Package, report trust.Report) error {
+	was, err := j.to.Recall(pkg.ID)
+	if err != nil || was.Signed == nil || pkg.Kind != sources.FromRegistry || pkg.Signed == nil {
+		return nil //nolint:nilerr // nothing is remembered to differ from
+	}
+	if was.ZH == "" || matchesAny(pkg.Hashes, was.ZH) || matchesAny(j.lockedHashes(), pkg.Hashes...) {
+		return nil
+	}
+	return j.republished(was, Publication{Hashes: pkg.Hashes, From: pkg.Source, Signer: signer(report)})
+}
+
+// checkRemembered refuses a package that is another one than is remembered,
+// unless it is what the lock file asks for: then somebody has made up his mind.
+func (d *delivery) checkRemembered(c sources.Contents) error {
+	was, err := d.to.Recall(d.pkg.ID)
+	if err != nil || was.H1 == c.H1 || was.ZH != "" && was.ZH == d.zh {
+		return nil //nolint:nilerr // nothing is remembered to differ from
+	}
+	now := []sources.Hash{c.H1}
+	if d.zh != "" {
+		now = append(now, d.zh)
+	}
+	err = d.republished(was, Publication{Hashes: now, From: d.pkg.Source, Signer: signer(d.report)})
+	if matchesAny(d.locked, c.H1, c.ZipH1, d.zh) {
+		d.warn(d.pkg.ID, []string{err.Error() + ", which is the one that is locked"})
+		return nil
+	}
+	return err
+}
+
+func (j *job) republished(was sources.Stored, now Publication) error {
+	before := Publication{Hashes: []sources.Hash{was.H1}, From: was.Origin, Since: was.Since}
+	if was.ZH != "" {
+		before.Hashes = append(before.Hashes, was.ZH)
+	}
+	if was.Signed != nil {
+		if report, err := trust.VerifyArchive(was.Signed, was.ZH, j.trustOptions()); err == nil {
+			before.Signer = signer(report)
+		}
+	}
+	return sources.WithHint(&RepublishedError{before, now},
+		"do not use it before its publisher has explained it; to take it nevertheless, first run larder cache forget %s@%s", was.ID.Provider, was.ID.Version)
+}
+
+// signer is who signed, as messages name him.
+func signer(r trust.Report) string {
+	switch {
+	case r.KeyID == "":
+		return ""
+	case r.Signer == "":
+		return "key " + r.KeyID
+	}
+	return fmt.Sprintf("%s with key %s", r.Signer, r.KeyID)
+}
