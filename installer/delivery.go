@@ -28,6 +28,7 @@ type delivery struct {
 	local   os.FileInfo    // of a local archive, as it was when it was hashed
 	file    *os.File       // a local archive
 	fetched bool
+	measure bool // it is wanted only to be hashed
 }
 
 func (j *job) newDelivery(pkg sources.Package, report trust.Report) *delivery {
@@ -38,7 +39,24 @@ func (j *job) newDelivery(pkg sources.Package, report trust.Report) *delivery {
 func (d *delivery) put(ctx context.Context) (sources.Stored, error) {
 	defer d.close()
 	accept := func(s sources.Stored) bool { return d.accept(ctx, s) }
-	return d.to.Put(ctx, d.pkg.ID, sources.Delivery{Accept: accept, Fetch: d.fetch, Judge: d.judge})
+	put := d.to.Put
+	if d.measure {
+		put = d.to.Measure
+	}
+	return put(ctx, d.pkg.ID, sources.Delivery{Accept: accept, Fetch: d.fetch, Judge: d.judge})
+}
+
+// putOrAgain is put, once more if what arrived was not what was to come.
+func (d *delivery) putOrAgain(ctx context.Context) (sources.Stored, error) {
+	s, err := d.put(ctx)
+	if err == nil || !d.suspect() || ctx.Err() != nil {
+		return s, err
+	}
+	d.warn(d.pkg.ID, []string{"what arrived did not verify; fetching it once more"})
+	again := d.newDelivery(d.pkg, d.report)
+	again.measure = d.measure
+	*d = *again
+	return d.put(ctx)
 }
 
 // suspect reports whether an archive was fetched that nobody vouches for: it may
@@ -57,7 +75,8 @@ func (d *delivery) accept(ctx context.Context, s sources.Stored) bool {
 }
 
 // same reports whether the source vouches for a stored package. A local source
-// without hashes of its own is read to find out.
+// without hashes of its own is read to find out; of a remote one, what is
+// remembered has to do.
 func (d *delivery) same(ctx context.Context, s sources.Stored) bool {
 	if usable(d.pkg.Hashes) {
 		return matchesAny(d.pkg.Hashes, s.H1, s.ZipH1, s.ZH)
@@ -70,7 +89,7 @@ func (d *delivery) same(ctx context.Context, s sources.Stored) bool {
 		contents, err := archive.Hash(ctx, at.Dir)
 		return err == nil && contents.H1 == s.H1
 	}
-	return false
+	return s.Dir == "" && s.Origin == fetch.Redact(d.pkg.Location.URL)
 }
 
 func hashArchive(ctx context.Context, path string) (sources.Hash, error) {

@@ -76,6 +76,10 @@ func (j *job) choose(ctx context.Context) error {
 	if j.keepsLocked() {
 		return j.chooseLocked(ctx)
 	}
+	return j.chooseNewest(ctx)
+}
+
+func (j *job) chooseNewest(ctx context.Context) error {
 	listing, err := j.versions(ctx)
 	if err != nil {
 		return err

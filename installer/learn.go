@@ -32,10 +32,16 @@ func (j *job) learn(s sources.Stored, d *delivery) {
 // store alone have proved. An engine that finds it in its own cache adds
 // nothing to an entry that its contents already match.
 func (j *job) learnFromCache(s sources.Stored) {
-	j.learned = append(j.learned, s.H1)
 	if j.opts.EngineCache && matchesAny(j.lockedHashes(), s.H1) {
+		j.learned = append(j.learned, s.H1)
 		return
 	}
+	j.learnKnown(s)
+}
+
+// learnKnown notes the hashes for a package that was vouched for when it came.
+func (j *job) learnKnown(s sources.Stored) {
+	j.learned = append(j.learned, s.H1)
 	if s.Verdict >= sources.MirrorEvidence {
 		j.learnSigned(s, s.Signed)
 	}

@@ -118,12 +118,7 @@ func (j *job) deliver(ctx context.Context, pkg sources.Package, report trust.Rep
 	if j.root.DryRun {
 		return d.plan(ctx, outcome)
 	}
-	s, err := d.put(ctx)
-	if err != nil && d.suspect() && ctx.Err() == nil {
-		j.warn(pkg.ID, []string{"what arrived did not verify; fetching it once more"})
-		d = j.newDelivery(pkg, report)
-		s, err = d.put(ctx)
-	}
+	s, err := d.putOrAgain(ctx)
 	if err != nil {
 		return outcome, j.fail(pkg.ID, pkg.Source, err)
 	}

@@ -1,6 +1,7 @@
 package installer
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -35,6 +36,9 @@ type LockChange struct {
 	lockfile.Change
 	Written bool   // false if it was to be left as it is
 	Path    string // of the file, if it was written
+
+	Entries []lockfile.Entry // all that it shall hold
+	Text    []byte           // that it shall be; nil if it is to be left as it is
 }
 
 // An Outcome is what was done for one package.
@@ -88,13 +92,22 @@ func (in *Installer) Install(ctx context.Context, root Root) (*Result, error) {
 }
 
 func (in *Installer) install(ctx context.Context, root Root) (*Result, error) {
+	jobs, result, err := in.runAll(ctx, root, (*job).run)
+	if err != nil {
+		return result, err
+	}
+	return result, in.writeLock(root, entries(root, jobs), result)
+}
+
+// runAll does one job for each provider that root requires.
+func (in *Installer) runAll(ctx context.Context, root Root, run func(*job, context.Context) error) ([]job, *Result, error) {
 	jobs := make([]job, len(root.Requirements))
 	errs := make([]error, len(root.Requirements))
 	var wg sync.WaitGroup
 	for i, req := range root.Requirements {
 		jobs[i] = in.newJob(root, req)
 		wg.Go(func() {
-			if errs[i] = jobs[i].run(ctx); errs[i] != nil {
+			if errs[i] = run(&jobs[i], ctx); errs[i] != nil {
 				in.tell.event(Event{Step: Failed, Package: sources.PackageID{Provider: req.Provider}, Err: errs[i]})
 			}
 		})
@@ -105,17 +118,11 @@ func (in *Installer) install(ctx context.Context, root Root) (*Result, error) {
 	for i := range jobs {
 		result.Packages = append(result.Packages, jobs[i].outcomes...)
 	}
-	if err := errors.Join(errs...); err != nil {
-		return result, err
-	}
-	if ctx.Err() != nil {
-		return result, ctx.Err()
-	}
-	return result, in.writeLock(root, jobs, result)
+	return jobs, result, cmp.Or(errors.Join(errs...), ctx.Err())
 }
 
-// writeLock brings the lock file up to date with what the jobs have chosen.
-func (in *Installer) writeLock(root Root, jobs []job, result *Result) error {
+// entries are what the lock file shall hold once the jobs are done.
+func entries(root Root, jobs []job) []lockfile.Entry {
 	entries := make([]lockfile.Entry, len(jobs))
 	for i := range jobs {
 		entries[i] = jobs[i].entry()
@@ -125,8 +132,13 @@ func (in *Installer) writeLock(root Root, jobs []job, result *Result) error {
 			entries = append(entries, locked)
 		}
 	}
+	return entries
+}
+
+// writeLock makes the lock file hold the entries.
+func (in *Installer) writeLock(root Root, entries []lockfile.Entry, result *Result) error {
 	text, change := root.Lock.Update(entries, in.opts.Engine)
-	result.Lock.Change = change
+	result.Lock.Change, result.Lock.Entries, result.Lock.Text = change, entries, text
 	switch {
 	case change.None():
 		return nil

@@ -29,6 +29,7 @@ type Package struct {
 	Hashes   []Hash  // any one of them suffices; empty if the source has none
 	Signed   *Signed // the publisher's signed checksums; nil if the source has none
 	Offered  []Hash  // hashes of all platforms, vouched for by the registry alone
+	Stated   Hash    // the h1: hash among them that is this package's; empty if there is none
 	Source   string  // the source, as messages name it
 	Kind     Kind
 	Warnings []string

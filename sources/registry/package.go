@@ -103,7 +103,7 @@ func parsePackage(doc *fetch.Document, id sources.PackageID, engine sources.Engi
 		Kind:     sources.FromRegistry,
 	}
 	if engine == sources.OpenTofu {
-		p.Size, p.Offered, err = parseOffers(d.Packages, id.Platform, p.Hashes[0])
+		err = d.readOffers(&p)
 	}
 	return p, urls, err
 }
@@ -150,28 +150,46 @@ type offer struct {
 	Size   int64 `json:"package_size"`
 }
 
-// parseOffers reads the offers for all platforms, if there are any: the size of
-// ours, and the hashes of all.
-func parseOffers(raw json.RawMessage, ours sources.Platform, zh sources.Hash) (size int64, offered []sources.Hash, err error) {
+// readOffers reads the offers for all platforms, if there are any: the size of
+// p and its h1: hash, and the hashes of all.
+func (d *packageDocument) readOffers(p *sources.Package) error {
 	var offers map[string]offer
-	if len(raw) == 0 {
-		return 0, nil, nil
+	if len(d.Packages) == 0 {
+		return nil
 	}
-	if err := json.Unmarshal(raw, &offers); err != nil {
-		return 0, nil, errors.New("packages: not an object of packages")
+	if err := json.Unmarshal(d.Packages, &offers); err != nil {
+		return errors.New("packages: not an object of packages")
 	}
 	if len(offers) == 0 {
-		return 0, nil, nil
+		return nil
 	}
-	own, ok := offers[ours.String()]
+	own, ok := offers[p.ID.Platform.String()]
 	if !ok {
-		return 0, nil, fmt.Errorf("packages: %s is missing", ours)
+		return fmt.Errorf("packages: %s is missing", p.ID.Platform)
 	}
-	if err := own.check(zh); err != nil {
-		return 0, nil, fmt.Errorf("packages: %s: %w", ours, err)
+	if err := own.check(p.Hashes[0]); err != nil {
+		return fmt.Errorf("packages: %s: %w", p.ID.Platform, err)
 	}
-	offered, err = allHashes(offers)
-	return own.Size, offered, err
+	p.Size, p.Stated = own.Size, own.h1()
+	var err error
+	p.Offered, err = allHashes(offers)
+	return err
+}
+
+// h1 is the hash of the contents, if the offer has just one.
+func (o offer) h1() sources.Hash {
+	var found sources.Hash
+	for _, text := range o.Hashes {
+		hash, err := sources.ParseHash(text)
+		switch {
+		case err != nil || hash.Scheme() != "h1":
+		case found != "":
+			return ""
+		default:
+			found = hash
+		}
+	}
+	return found
 }
 
 // check checks that the offer agrees with the archive's hash.
