@@ -84,11 +84,11 @@ func (c *Client) document(ctx context.Context, u *url.URL, r Request) (*Document
 		return nil, err
 	}
 	if resp.StatusCode != http.StatusOK {
-		return nil, elsewhere(u, at, c.refusal(ctx, w, at, resp))
+		return nil, elsewhere(u, at, c.refusal(w, at, resp))
 	}
 	defer resp.Body.Close()
 	w.limit(documentWindows * c.opts.Timeout)
-	body, err := readDocument(w.reader(ctx, resp.Body), resp, r.Limit)
+	body, err := readDocument(w.reader(resp.Body), resp, r.Limit)
 	if err != nil {
 		return nil, elsewhere(u, at, err)
 	}

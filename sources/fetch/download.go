@@ -123,10 +123,10 @@ func (d *download) try(ctx context.Context) error {
 		return err
 	}
 	defer release()
-	ctx, w := newWatch(ctx, d.client.opts.Timeout)
+	watched, w := newWatch(ctx, d.client.opts.Timeout)
 	defer w.stop()
 	asked := time.Now()
-	resp, at, err := d.client.send(ctx, w, d.client.archives, d.url, d.header(), defaultRedirects)
+	resp, at, err := d.client.send(watched, w, d.client.archives, d.url, d.header(), defaultRedirects)
 	if err != nil {
 		return err
 	}
@@ -154,16 +154,16 @@ func (d *download) receive(ctx context.Context, w *watch, at *url.URL, resp *htt
 	switch resp.StatusCode {
 	case http.StatusOK, http.StatusPartialContent:
 	case http.StatusRequestedRangeNotSatisfiable:
-		defer d.client.discard(ctx, w, resp)
+		defer d.client.discard(w, resp)
 		return d.distrust(errors.New("server no longer has the rest"))
 	default:
-		return d.client.refusal(ctx, w, at, resp)
+		return d.client.refusal(w, at, resp)
 	}
 	defer resp.Body.Close()
 	if err := d.place(resp); err != nil {
 		return err
 	}
-	body := w.reader(ctx, resp.Body)
+	body := w.reader(resp.Body)
 	if !d.divisible(resp) {
 		return d.copy(body)
 	}
@@ -261,7 +261,7 @@ func (d *download) copyAtPace(ctx context.Context, w *watch, resp *http.Response
 			return err
 		}
 		if rate, slow := pace.tooSlow(d.have, d.total); slow {
-			return d.inParts(ctx, resp, body, at, rate)
+			return d.inParts(ctx, w, resp, body, at, rate)
 		}
 	}
 }

@@ -20,6 +20,7 @@ const (
 	partTime       = time.Second / 4        // that a part shall take: what is lost if all ends
 	maxConnections = 16                     // that one archive has
 	maxAhead       = maxConnections * 5 / 4 // parts that wait for their turn, or are under way
+	patience       = 2 * time.Second        // with next to nothing
 )
 
 // A Spooler is a stage that has room for parts of the archive that come before
@@ -46,15 +47,16 @@ type parts struct {
 
 	mu      sync.Mutex
 	changed *sync.Cond
-	turn    int          // part that the stage gets now
-	taken   int          // parts that somebody has seen to, or does
-	spooled map[int]bool // parts that wait for their turn
-	err     error        // why there will be no more
+	turn    int              // part that the stage gets now
+	taken   int              // parts that somebody has seen to, or does
+	spooled map[int]bool     // parts that wait for their turn
+	watches [maxAhead]*watch // over parts that arrive or have arrived, by slot
+	err     error            // why there will be no more
 }
 
 // inParts goes on with a download of which resp brings the rest, more slowly
 // than several connections may.
-func (d *download) inParts(ctx context.Context, resp *http.Response, body io.Reader, at *url.URL, rate float64) error {
+func (d *download) inParts(ctx context.Context, w *watch, resp *http.Response, body io.Reader, at *url.URL, rate float64) error {
 	spool, err := d.stage.(Spooler).Spool()
 	if err != nil {
 		d.alone = true
@@ -69,7 +71,8 @@ func (d *download) inParts(ctx context.Context, resp *http.Response, body io.Rea
 		stop: stop, spooled: map[int]bool{},
 	}
 	p.changed = sync.NewCond(&p.mu)
-	p.give(p.run(ctx, body, resp.Body, rate))
+	p.running.Go(func() { p.hurry(ctx) })
+	p.give(p.run(ctx, w, resp.Body, body, rate))
 	stop(nil)
 	p.running.Wait()
 	d.alone = p.err != nil // whatever the reason, one connection needs less
@@ -81,12 +84,13 @@ func (d *download) inParts(ctx context.Context, resp *http.Response, body io.Rea
 
 // run brings all parts: from the first connection as long as nobody is ahead of
 // it, and then as they come.
-func (p *parts) run(ctx context.Context, body io.Reader, first io.Closer, rate float64) error {
+func (p *parts) run(ctx context.Context, w *watch, first io.Closer, body io.Reader, rate float64) error {
 	turn := 0
 	for end := false; !end && p.claim(turn); turn++ {
 		if turn == 0 {
 			p.running.Go(func() { p.grow(ctx, rate) })
 		}
+		p.arriving(turn, w)
 		var err error
 		if end, err = p.straight(ctx, body, turn); err != nil {
 			return err
@@ -119,6 +123,38 @@ func (p *parts) grow(ctx context.Context, rate float64) {
 		}
 		rate = float64(p.arrived.Load()-before) / trial.Seconds()
 	}
+}
+
+// hurry ends the connection that all wait for, should next to nothing come any
+// more: the others have brought what they may, and a new one may be as fast.
+func (p *parts) hurry(ctx context.Context) {
+	var most, before int64
+	for sleep(ctx, patience) == nil {
+		arrived := p.arrived.Load()
+		came := arrived - before
+		before, most = arrived, max(most, came)
+		if came < most/(4*maxConnections) {
+			p.again()
+			most /= 2 // as it may be the network that is slow now
+		}
+	}
+}
+
+// again has the rest of the part asked for that the stage gets now, if it has
+// begun to arrive.
+func (p *parts) again() {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if w := p.watches[p.turn%maxAhead]; w != nil {
+		w.cancel(fmt.Errorf("%w: next to nothing arrived within %s", ErrStalled, patience))
+	}
+}
+
+// arriving says who watches over the arrival of a part.
+func (p *parts) arriving(part int, w *watch) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.watches[part%maxAhead] = w
 }
 
 // help brings parts as long as the host has room for one more connection.
@@ -293,14 +329,15 @@ func (p *parts) ask(ctx context.Context, begin, end int64, buf []byte, to func([
 		resp.Body.Close()
 		return errors.New("archive has changed")
 	default:
-		return p.client.refusal(ctx, w, at, resp)
+		return p.client.refusal(w, at, resp)
 	}
 	defer resp.Body.Close()
 	length, err := p.checkPart(resp, begin, end)
 	if err != nil {
 		return err
 	}
-	return p.pass(w.reader(ctx, resp.Body), length, buf, to)
+	p.arriving(int((begin-p.first)/p.size), w)
+	return p.pass(w.reader(resp.Body), length, buf, to)
 }
 
 // checkPart is how many bytes come, of those that were asked for.

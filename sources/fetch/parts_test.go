@@ -193,6 +193,97 @@ func TestLargeArchiveFromASlowServerComesInParts(t *testing.T) {
 	}
 }
 
+// A connection over which nothing comes, or next to nothing, costs some seconds
+// and one request more, whichever it is.
+func TestPartsDoNotWaitForOneOfThem(t *testing.T) {
+	const crawl, stop = 4 << 10, 1 // bytes a second
+	last := fmt.Sprintf("-%d", len(large)-1)
+	for _, test := range []struct {
+		name string
+		slow func(n int, asked string) bool
+		rate int
+	}{
+		{"first crawls", func(n int, _ string) bool { return n == 1 }, crawl},
+		{"first stops", func(n int, _ string) bool { return n == 1 }, stop},
+		{"another crawls", func(n int, _ string) bool { return n == 5 }, crawl},
+		{"another stops", func(n int, _ string) bool { return n == 5 }, stop},
+		{"last crawls", func(_ int, asked string) bool { return strings.HasSuffix(asked, last) }, crawl},
+		{"last stops", func(_ int, asked string) bool { return strings.HasSuffix(asked, last) }, stop},
+	} {
+		t.Run(test.name, func(t *testing.T) {
+			server := &limitedServer{slow: test.slow, rate: test.rate}
+			s := &spoolStage{dir: t.TempDir()}
+			inBubble(t, fetch.Options{}, server.ServeHTTP, func(t *testing.T, client *fetch.Client) {
+				start := time.Now()
+				if err := client.Download(t.Context(), "http://example.com/x.zip", 0, s); err != nil {
+					t.Fatal(err)
+				}
+				if took := time.Since(start); took > 12*time.Second {
+					t.Errorf("took %s", took)
+				}
+			})
+			if !bytes.Equal(s.Bytes(), large) || server.whole != 1 || server.slowed != 1 {
+				t.Errorf("got %d bytes, asked for all %d times, slow %d times", s.Len(), server.whole, server.slowed)
+			}
+		})
+	}
+}
+
+// A limitedServer brings 2 MiB a second to each of those who ask, but once far less.
+type limitedServer struct {
+	slow func(n int, asked string) bool
+	rate int // then, in bytes a second, after half a MiB
+
+	mu               sync.Mutex
+	n, whole, slowed int // requests
+}
+
+func (s *limitedServer) ServeHTTP(rw http.ResponseWriter, r *http.Request) {
+	asked := r.Header.Get("Range")
+	s.mu.Lock()
+	s.n++
+	if asked == "" || strings.HasSuffix(asked, "-") {
+		s.whole++
+	}
+	slow := s.slowed == 0 && s.slow(s.n, asked)
+	if slow {
+		s.slowed++
+	}
+	s.mu.Unlock()
+	w := &limited{ResponseWriter: rw, gone: r.Context().Done(), fast: len(large), rate: s.rate}
+	if slow {
+		w.fast = 1 << 19
+	}
+	rw.Header().Set("ETag", `"a"`)
+	http.ServeContent(w, r, "x.zip", time.Time{}, bytes.NewReader(large))
+}
+
+type limited struct {
+	http.ResponseWriter
+	gone <-chan struct{}
+	fast int // bytes, at 2 MiB a second
+	rate int // of what follows
+}
+
+func (w *limited) Write(b []byte) (n int, err error) {
+	for len(b) > 0 && err == nil {
+		piece, wait := min(len(b), w.fast, 32<<10), time.Second/64
+		if piece == 0 {
+			piece, wait = 1, time.Second/time.Duration(w.rate)
+		}
+		select {
+		case <-time.After(wait):
+		case <-w.gone:
+			return n, context.Canceled
+		}
+		w.fast = max(0, w.fast-piece)
+		var m int
+		m, err = w.ResponseWriter.Write(b[:piece])
+		n, b = n+m, b[piece:]
+	}
+	return n, err
+}
+
 func TestPartsEndWhenCancelled(t *testing.T) {
 	ctx, cancel := context.WithCancel(context.Background())
 	server := &slowServer{content: large, rate: 6 << 20, fault: func(n int, _ http.ResponseWriter, _ *http.Request) bool {

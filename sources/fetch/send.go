@@ -35,7 +35,7 @@ func (c *Client) send(ctx context.Context, w *watch, over http.RoundTripper, u *
 			return resp, at, nil
 		}
 		next, err := target(at, resp)
-		c.discard(ctx, w, resp)
+		c.discard(w, resp)
 		if err != nil {
 			return nil, nil, elsewhere(u, at, err)
 		}
@@ -151,8 +151,8 @@ func classify(err error) error {
 
 // refusal is the error for a response that is not what was asked for. It uses
 // the response up.
-func (c *Client) refusal(ctx context.Context, w *watch, at *url.URL, resp *http.Response) error {
-	defer c.discard(ctx, w, resp)
+func (c *Client) refusal(w *watch, at *url.URL, resp *http.Response) error {
+	defer c.discard(w, resp)
 	err := &StatusError{
 		Code:        resp.StatusCode,
 		URL:         bare(at),
@@ -167,8 +167,8 @@ func (c *Client) refusal(ctx context.Context, w *watch, at *url.URL, resp *http.
 
 // discard reads what little there may be left of a body, which lets the
 // connection be used again, and closes it.
-func (c *Client) discard(ctx context.Context, w *watch, resp *http.Response) {
-	_, _ = io.CopyN(io.Discard, w.reader(ctx, resp.Body), maxDrained) // nothing depends on it
+func (c *Client) discard(w *watch, resp *http.Response) {
+	_, _ = io.CopyN(io.Discard, w.reader(resp.Body), maxDrained) // nothing depends on it
 	_ = resp.Body.Close()
 }
 

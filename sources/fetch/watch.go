@@ -14,6 +14,7 @@ const minRate = 1 << 10
 // A watch ends a try that has waited too long for too little. Only time spent
 // waiting for the server counts: a slow disk is none of its fault.
 type watch struct {
+	ctx    context.Context //nolint:containedctx // of the try, which the watch may end
 	cancel context.CancelCauseFunc
 	timer  *time.Timer
 
@@ -32,7 +33,7 @@ type watch struct {
 // called.
 func newWatch(ctx context.Context, window time.Duration) (context.Context, *watch) {
 	ctx, cancel := context.WithCancelCause(ctx)
-	w := &watch{cancel: cancel, window: window, floor: max(1, int(minRate*window.Seconds()))}
+	w := &watch{ctx: ctx, cancel: cancel, window: window, floor: max(1, int(minRate*window.Seconds()))}
 	w.timer = time.AfterFunc(time.Hour, w.expire)
 	w.timer.Stop()
 	w.renew()
@@ -81,12 +82,9 @@ func (w *watch) allowance() time.Duration {
 }
 
 // reader is r, watched.
-func (w *watch) reader(ctx context.Context, r io.Reader) io.Reader {
-	return &watched{ctx, w, r}
-}
+func (w *watch) reader(r io.Reader) io.Reader { return &watched{w, r} }
 
 type watched struct {
-	ctx   context.Context //nolint:containedctx // of the try that the reader is part of
 	watch *watch
 	from  io.Reader
 }
@@ -100,9 +98,9 @@ func (r *watched) Read(p []byte) (n int, err error) {
 	switch {
 	case err == nil:
 		return n, nil
-	case err == io.EOF && r.ctx.Err() == nil:
+	case err == io.EOF && r.watch.ctx.Err() == nil:
 		return n, io.EOF
 	default: // an end that comes as we hang up may be none
-		return n, ended(r.ctx, broken{err})
+		return n, ended(r.watch.ctx, broken{err})
 	}
 }
