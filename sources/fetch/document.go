@@ -136,5 +136,5 @@ func checkEncoding(resp *http.Response) error {
 	if encoding == "" || strings.EqualFold(encoding, "identity") {
 		return nil
 	}
-	return fmt.Errorf("unexpected content encoding %q", encoding)
+	return fmt.Errorf("unexpected content encoding %.40q", encoding)
 }

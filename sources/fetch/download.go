@@ -348,7 +348,7 @@ func validator(header http.Header) string {
 
 // parseContentRange parses "bytes FIRST-LAST/TOTAL".
 func parseContentRange(s string) (first, last, total int64, err error) {
-	bad := fmt.Errorf("invalid Content-Range %q", s)
+	bad := fmt.Errorf("invalid Content-Range %.80q", s)
 	rest, ok := strings.CutPrefix(s, "bytes ")
 	if !ok {
 		return 0, 0, 0, bad

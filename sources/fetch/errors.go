@@ -89,6 +89,10 @@ func (e *StatusError) temporary() bool {
 // A broken connection is one that may be whole the next time.
 type broken struct{ error }
 
+// Error is short, whatever the server has sent: nonsense is quoted in full by
+// those who come upon it.
+func (b broken) Error() string { return Printable(b.error.Error()) }
+
 func (b broken) Unwrap() error { return b.error }
 
 // A redirected error came from another URL than the one asked.

@@ -32,5 +32,5 @@ func (d *Document) CheckJSON() error {
 	if kind == "application/json" && (err == nil || errors.Is(err, mime.ErrInvalidMediaParameter)) {
 		return nil
 	}
-	return fmt.Errorf("%s: content type %q, expected application/json", bare(d.URL), d.ContentType)
+	return fmt.Errorf("%s: content type %.80q, expected application/json", bare(d.URL), d.ContentType)
 }

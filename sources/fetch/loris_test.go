@@ -90,3 +90,33 @@ func TestWaitsAreLimitedAndSpread(t *testing.T) {
 		t.Errorf("waited from %s to %s", slices.Min(late), slices.Max(late))
 	}
 }
+
+// What servers send is told, but no more of it than anybody reads.
+func TestErrorsAreShort(t *testing.T) {
+	long := strings.Repeat("x", 500_000)
+	end := func(net.Conn) error { return io.EOF }
+	for name, handler := range map[string]http.HandlerFunc{
+		"no HTTP":         raw(long+"\r\n\r\n", end),
+		"status":          raw("HTTP/1.1 "+long+"\r\n\r\n", end),
+		"header":          raw("HTTP/1.1 200 OK\r\n"+long+"\r\n\r\n", end),
+		"length":          raw("HTTP/1.1 200 OK\r\nContent-Length: "+long+"\r\n\r\n", end),
+		"coding":          raw("HTTP/1.1 200 OK\r\nTransfer-Encoding: "+long+"\r\n\r\n", end),
+		"encoding":        raw("HTTP/1.1 200 OK\r\nContent-Encoding: "+long+"\r\n\r\n", end),
+		"part of nothing": raw("HTTP/1.1 206 Partial Content\r\nContent-Range: "+long+"\r\n\r\n", end),
+	} {
+		t.Run(name, func(t *testing.T) {
+			longest := 0
+			opts := fetch.Options{Report: func(e fetch.Event) { longest = max(longest, len(e.Err.Error())) }}
+			inBubble(t, opts, handler, func(t *testing.T, client *fetch.Client) {
+				_, err1 := client.Document(t.Context(), fetch.Request{URL: "http://example.com/"})
+				err2 := client.Download(t.Context(), "http://example.com/x.zip", 0, &stage{})
+				if err1 == nil || err2 == nil {
+					t.Fatalf("got %v and %v", err1, err2)
+				}
+				if longest = max(longest, len(err1.Error()), len(err2.Error())); longest > 3000 {
+					t.Errorf("%d bytes", longest)
+				}
+			})
+		})
+	}
+}
