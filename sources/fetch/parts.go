@@ -303,6 +303,9 @@ func (p *parts) bring(ctx context.Context, begin, end int64, buf []byte, to func
 			begin += int64(len(b))
 			return err
 		})
+		if err != nil {
+			err = elsewhere(p.url, p.at, err)
+		}
 		return begin >= from+bufferSize, err
 	})
 	if err != nil && ctx.Err() == nil {

@@ -284,6 +284,27 @@ func (w *limited) Write(b []byte) (n int, err error) {
 	return n, err
 }
 
+func TestPartsSayWhichHostFails(t *testing.T) {
+	var failed []string
+	opts := fetch.Options{Report: func(e fetch.Event) { failed = append(failed, e.Host) }}
+	server := &limitedServer{slow: func(int, string) bool { return false }}
+	inBubble(t, opts, func(rw http.ResponseWriter, r *http.Request) {
+		switch {
+		case r.Host == "example.com":
+			http.Redirect(rw, r, "http://example.net/x.zip", http.StatusFound)
+		case strings.HasSuffix(r.Header.Get("Range"), fmt.Sprintf("-%d", len(large)-1)) && len(failed) == 0:
+			rw.WriteHeader(http.StatusServiceUnavailable)
+		default:
+			server.ServeHTTP(rw, r)
+		}
+	}, func(t *testing.T, client *fetch.Client) {
+		err := client.Download(t.Context(), "http://example.com/x.zip", 0, &spoolStage{dir: t.TempDir()})
+		if err != nil || strings.Join(failed, " ") != "example.net" {
+			t.Errorf("%v, and %q failed", err, failed)
+		}
+	})
+}
+
 func TestPartsEndWhenCancelled(t *testing.T) {
 	ctx, cancel := context.WithCancel(context.Background())
 	server := &slowServer{content: large, rate: 6 << 20, fault: func(n int, _ http.ResponseWriter, _ *http.Request) bool {
