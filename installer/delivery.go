@@ -27,6 +27,7 @@ type delivery struct {
 	zh      sources.Hash   // of the archive, once it is here
 	local   os.FileInfo    // of a local archive, as it was when it was hashed
 	file    *os.File       // a local archive
+	size    int64          // of the archive in bytes, once it is here
 	fetched bool
 	measure bool // it is wanted only to be hashed
 }
@@ -146,7 +147,7 @@ func (d *delivery) bring(ctx context.Context, stage sources.Stage) (sources.Parc
 	if err := d.down.Download(ctx, at.URL, d.pkg.Size, arrival); err != nil {
 		return sources.Parcel{}, err
 	}
-	d.zh = arrival.end()
+	d.zh, d.size = arrival.end(), arrival.done
 	return sources.Parcel{Filename: d.pkg.Filename, Origin: fetch.Redact(at.URL)}, nil
 }
 
@@ -164,7 +165,7 @@ func (d *delivery) open(ctx context.Context, arrival *arrival) (sources.Parcel, 
 	if err != nil {
 		return sources.Parcel{}, err
 	}
-	d.zh = arrival.end()
+	d.zh, d.size = arrival.end(), arrival.done
 	return sources.Parcel{Archive: f, Filename: d.pkg.Filename, Origin: f.Name()}, nil
 }
 

@@ -123,7 +123,7 @@ func (j *job) deliver(ctx context.Context, pkg sources.Package, report trust.Rep
 		return outcome, j.fail(pkg.ID, pkg.Source, err)
 	}
 	if d.fetched {
-		outcome.How = Fetched
+		outcome.How, outcome.Size = Fetched, d.size
 		j.tell.event(Event{Step: Stored, Package: pkg.ID, Source: pkg.Source})
 	}
 	outcome.Package, outcome.KeyID = s, d.report.KeyID

@@ -48,6 +48,7 @@ type Outcome struct {
 	Link    sources.LinkMode // how it got into the working directory; empty if it was there
 	KeyID   string           // of the key that signed it; empty if nobody did
 	Source  string           // whom we asked for it; empty if nobody
+	Size    int64            // of the archive in bytes, if it was fetched
 }
 
 // A How says where a package was found.

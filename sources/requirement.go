@@ -1,5 +1,10 @@
 package sources
 
+import (
+	"fmt"
+	"strings"
+)
+
 // A Requirement is a root module's need of one provider: the intersection of
 // what all its modules ask for.
 type Requirement struct {
@@ -13,4 +18,28 @@ type Origin struct {
 	File       string // as the user would name it, relative to the working directory
 	Line       int    // 0 if the file has no lines to speak of, such as a state
 	Constraint string // as written; empty if the place states none
+}
+
+// ParseRequirement parses ADDRESS[@CONSTRAINT], as people type it where there is
+// no configuration. What the address leaves out is filled in as engine e would.
+func ParseRequirement(s string, e Engine) (Requirement, error) {
+	address, constraint, constrained := strings.Cut(s, "@")
+	p, err := ParseProvider(address, e)
+	switch {
+	case err != nil:
+		return Requirement{}, err
+	case p.Legacy():
+		return Requirement{}, WithHint(fmt.Errorf("provider source %q: has no namespace, as in Terraform 0.12", address), "name it, as in hashicorp/%s", p.Type)
+	case p.BuiltIn():
+		return Requirement{}, fmt.Errorf("provider source %q: is built into the engine", address)
+	case !constrained:
+		return Requirement{Provider: p}, nil
+	case strings.TrimSpace(constraint) == "":
+		return Requirement{}, WithHint(fmt.Errorf("%q: lacks a version constraint", s), "to allow every release, leave out the @ too")
+	}
+	c, err := ParseConstraints(constraint)
+	if err != nil {
+		return Requirement{}, fmt.Errorf("%s: %w", address, err)
+	}
+	return Requirement{Provider: p, Constraints: c, From: []Origin{{Constraint: constraint}}}, nil
 }

@@ -160,6 +160,13 @@ func (b *board) end(k itemKey) {
 	b.remove(k)
 }
 
+// got notes that a package is where it was wanted, and that nobody installs it.
+func (b *board) got(k itemKey) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	b.finish(k)
+}
+
 func (b *board) find(k itemKey) int {
 	return slices.IndexFunc(b.items, func(it *item) bool { return it.itemKey == k })
 }

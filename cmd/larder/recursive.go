@@ -39,7 +39,7 @@ type attempt struct {
 // below installs what the root modules in the working directory and below need.
 // One that fails stops no other.
 func (in *installation) below(ctx context.Context) error {
-	dirs, searchErr := in.find(ctx)
+	dirs, searchErr := in.find(ctx, in.dir, in.exclude)
 	if len(dirs) == 0 && searchErr == nil {
 		in.out.say(normal, "there is no root module in %s or below: nothing to install", in.dir)
 	}
@@ -75,23 +75,23 @@ func (in *installation) below(ctx context.Context) error {
 	return searchErr
 }
 
-// find finds the root modules.
-func (in *installation) find(ctx context.Context) ([]string, error) {
-	here, err := in.root(ctx, in.dir, in.out)
+// find finds the root modules in dir and below, as paths relative to it.
+func (s *session) find(ctx context.Context, dir string, exclude []string) ([]string, error) {
+	here, err := s.root(ctx, dir, s.out)
 	if err != nil {
 		return nil, err
 	}
 	dataDir := here.config.DataDir
-	if here.config.At(filepath.Join(in.dir, "elsewhere")).DataDir != dataDir { // each root module has its own
-		if dataDir, err = filepath.Rel(in.dir, dataDir); err != nil {
+	if here.config.At(filepath.Join(dir, "elsewhere")).DataDir != dataDir { // each root module has its own
+		if dataDir, err = filepath.Rel(dir, dataDir); err != nil {
 			return nil, err
 		}
 	}
-	opts := modules.RootsOptions{DataDir: dataDir, Exclude: in.exclude, Cache: &in.modules}
-	if in.engine != "auto" {
-		opts.Engine = sources.Engine(in.engine)
+	opts := modules.RootsOptions{DataDir: dataDir, Exclude: exclude, Cache: &s.modules}
+	if s.engine != "auto" {
+		opts.Engine = sources.Engine(s.engine)
 	}
-	dirs, err := modules.Roots(ctx, in.dir, opts)
+	dirs, err := modules.Roots(ctx, dir, opts)
 	if errors.Is(err, path.ErrBadPattern) {
 		err = usageError{fmt.Errorf("--exclude: %w", err)}
 	}

@@ -49,13 +49,16 @@ func (k *keeper) fetchedAgain(o installer.Outcome) {
 	k.out.result("package", inJSON(o), "%s: %s", o.Package.ID, strings.Join(words, ", "))
 }
 
+// missingPackage is a package that is not to be had, in JSON.
+type missingPackage struct {
+	Provider string `json:"provider"`
+	Version  string `json:"version"`
+	Platform string `json:"platform"`
+	Text     string `json:"text"`
+}
+
 func (k *keeper) notFetched(id sources.PackageID, why error) {
-	k.out.result("missing", struct {
-		Provider string `json:"provider"`
-		Version  string `json:"version"`
-		Platform string `json:"platform"`
-		Text     string `json:"text"`
-	}{id.Provider.String(), id.Version.String(), id.Platform.String(), why.Error()}, "not fetched again: %v", why)
+	k.out.result("missing", missingPackage{id.Provider.String(), id.Version.String(), id.Platform.String(), why.Error()}, "not fetched again: %v", why)
 }
 
 // before are the hashes of a package that was set aside: those that were

@@ -88,8 +88,15 @@ func newSession(c *cli.Context, out *output) (*session, error) {
 
 // root is the root module in dir, whose messages go to out.
 func (s *session) root(ctx context.Context, dir string, out *output) (*rootModule, error) {
+	return s.rootLocked(ctx, filepath.Join(dir, lockfile.Name), out)
+}
+
+// rootLocked is the root module that has the lock file at path, whatever its
+// name.
+func (s *session) rootLocked(ctx context.Context, path string, out *output) (*rootModule, error) {
+	dir := filepath.Dir(path)
 	m := &rootModule{session: s, out: out, dir: dir}
-	m.lock, m.lockProblems = lockfile.Read(filepath.Join(dir, lockfile.Name))
+	m.lock, m.lockProblems = lockfile.Read(path)
 	engine := s.chooseEngine(dir, m.lock)
 	all, err := s.settings.get(engine, func() (settings, error) { return s.load(ctx, engine) })
 	if err != nil {

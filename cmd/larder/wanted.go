@@ -1,0 +1,260 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"strings"
+
+	"github.com/urfave/cli/v2"
+	"golang.org/x/sync/errgroup"
+
+	"github.com/larder-cli/larder/cliconfig"
+	"github.com/larder-cli/larder/installer"
+	"github.com/larder-cli/larder/installer/lockfile"
+	"github.com/larder-cli/larder/installer/modules"
+	"github.com/larder-cli/larder/sources"
+)
+
+// wantedFlags are those flags of a command by which it is told what is wanted.
+func wantedFlags() []cli.Flag {
+	return []cli.Flag{
+		&cli.StringSliceFlag{Name: "from", Usage: "what `PATH` needs: a root module, lock file or list; may be repeated"},
+		&cli.BoolFlag{Name: "recursive", Aliases: []string{"R"}, Usage: "of every root module there, or here, and below"},
+		&cli.StringSliceFlag{Name: "exclude", Usage: "`GLOB` of directories that --recursive passes; may be repeated"},
+		&cli.StringSliceFlag{Name: "platform", Usage: "for `OS_ARCH`, not for this machine; may be repeated"},
+		&cli.IntFlag{Name: "newest", Usage: "`N` versions where none is locked, the newest that match", Value: 1},
+		&cli.BoolFlag{Name: "all-versions", Usage: "all versions that match where none is locked"},
+		&cli.BoolFlag{Name: "upgrade", Aliases: []string{"u"}, Usage: "choose for root modules anew, whatever is locked"},
+	}
+}
+
+// A wanted is what the arguments and flags of a command ask for.
+type wanted struct {
+	*session
+	addresses []string // as typed
+	paths     []string // as typed
+	recursive bool
+	exclude   []string
+	upgrade   bool
+	platforms []sources.Platform
+	versions  installer.SelectOptions
+}
+
+// readWanted reads those of the flags and arguments that may be wrong by
+// themselves.
+func readWanted(c *cli.Context) (*wanted, error) {
+	w := &wanted{
+		addresses: c.Args().Slice(), paths: c.StringSlice("from"), exclude: c.StringSlice("exclude"),
+		recursive: c.Bool("recursive"), upgrade: c.Bool("upgrade"),
+		versions: installer.SelectOptions{Newest: c.Int("newest"), All: c.Bool("all-versions")},
+	}
+	if len(w.addresses)+len(w.paths) == 0 {
+		w.paths = []string{"."}
+	}
+	var err error
+	switch {
+	case len(w.exclude) > 0 && !w.recursive:
+		err = errors.New("--exclude goes with --recursive")
+	case w.recursive && len(w.paths) == 0:
+		err = errors.New("--recursive goes with --from where providers are named")
+	case w.versions.All && c.IsSet("newest"):
+		err = errors.New("--newest and --all-versions exclude each other")
+	case w.versions.Newest < 1:
+		err = fmt.Errorf("--newest is a number greater than 0, not %d", w.versions.Newest)
+	}
+	if err != nil {
+		return nil, usageError{err}
+	}
+	w.platforms, err = parsePlatforms(c.StringSlice("platform"))
+	return w, err
+}
+
+// A supply is what wants are met from that are configured alike.
+type supply struct {
+	*rootModule // any of those that want
+	wants       []installer.Want
+}
+
+// An input is something that says what is wanted: a root module, a file, or the
+// command line.
+type input func(context.Context) (*rootModule, []installer.Want, error)
+
+// read finds out what is wanted. Inputs fail one by one: the error joins what is
+// wrong with each, and the others count.
+func (w *wanted) read(ctx context.Context) ([]*supply, error) {
+	inputs, searchErr := w.inputs(ctx)
+	modules, wants, errs := make([]*rootModule, len(inputs)), make([][]installer.Want, len(inputs)), make([]error, len(inputs))
+	var group errgroup.Group
+	group.SetLimit(rootsAtOnce)
+	for i, read := range inputs {
+		group.Go(func() error {
+			modules[i], wants[i], errs[i] = read(ctx)
+			return nil
+		})
+	}
+	group.Wait() //nolint:errcheck // each has an error of its own
+	var supplies []*supply
+	known := map[string]*supply{}
+	for i, m := range modules {
+		if len(wants[i]) == 0 {
+			continue
+		}
+		key := suppliedBy(m.config, m.cacheRoot())
+		if known[key] == nil {
+			known[key] = &supply{rootModule: m}
+			supplies = append(supplies, known[key])
+		}
+		known[key].wants = append(known[key].wants, wants[i]...)
+	}
+	return supplies, errors.Join(append([]error{searchErr}, errs...)...)
+}
+
+// suppliedBy is the same text for root modules that get the same packages from
+// the same places.
+func suppliedBy(config *cliconfig.Config, cache string) string {
+	key := []string{string(config.Engine), cache}
+	if config.Implied {
+		key = append(key, config.ImpliedDirs()...)
+	}
+	for _, method := range config.Methods {
+		key = append(key, method.Path) // all else is the same for all root modules
+	}
+	return strings.Join(key, "\x00")
+}
+
+func (w *wanted) inputs(ctx context.Context) ([]input, error) {
+	var inputs []input
+	if len(w.addresses) > 0 {
+		inputs = append(inputs, w.arguments)
+	}
+	var errs []error
+	for _, path := range w.paths {
+		found, err := w.from(ctx, absolute(w.dir, path))
+		inputs, errs = append(inputs, found...), append(errs, err)
+	}
+	return inputs, errors.Join(errs...)
+}
+
+// from are the inputs that are meant by a path.
+func (w *wanted) from(ctx context.Context, path string) ([]input, error) {
+	info, err := os.Stat(path)
+	switch name := filepath.Base(path); {
+	case err != nil:
+		return nil, err
+	case info.IsDir() && w.recursive:
+		return w.below(ctx, path)
+	case info.IsDir():
+		return []input{w.module(path)}, nil
+	case strings.HasSuffix(name, ".lock.hcl"):
+		return []input{w.lockFile(path)}, nil
+	case modules.IsConfiguration(name):
+		return []input{w.list(path)}, nil
+	}
+	return nil, sources.WithHint(fmt.Errorf("%s is neither a directory nor a file that says which providers are needed", path),
+		"name a root module, a dependency lock file whose name ends in .lock.hcl, or a .tf file with required_providers")
+}
+
+// below are the root modules in dir and below.
+func (w *wanted) below(ctx context.Context, dir string) ([]input, error) {
+	dirs, err := w.find(ctx, dir, w.exclude)
+	if len(dirs) == 0 && err == nil {
+		w.out.say(normal, "there is no root module in %s or below", dir)
+	}
+	var inputs []input
+	for _, below := range dirs {
+		inputs = append(inputs, w.module(filepath.Join(dir, below)))
+	}
+	return inputs, err
+}
+
+// arguments is the command line.
+func (w *wanted) arguments(ctx context.Context) (*rootModule, []installer.Want, error) {
+	m, err := w.root(ctx, w.dir, w.out)
+	if err != nil {
+		return nil, nil, err
+	}
+	var wants []installer.Want
+	for _, address := range w.addresses {
+		r, err := sources.ParseRequirement(address, m.config.Engine)
+		if err != nil {
+			return nil, nil, usageError{err}
+		}
+		for i := range r.From {
+			r.From[i].File = "the command line"
+		}
+		wants = append(wants, installer.Want{Requirement: r})
+	}
+	return m, wants, nil
+}
+
+// module is the root module in dir: what is locked for it, or else what it
+// requires. One without configuration may have a lock file.
+func (w *wanted) module(dir string) input {
+	return func(ctx context.Context) (*rootModule, []installer.Want, error) {
+		m, err := w.root(ctx, dir, w.out)
+		if err != nil {
+			return nil, nil, err
+		}
+		root, err := m.needs(ctx)
+		switch {
+		case err != nil:
+			return nil, nil, err
+		case root == nil && !m.lock.Exists:
+			w.out.say(normal, "there is no configuration in %s", dir)
+			return m, nil, nil
+		case root == nil:
+			return m, locked(m.lock, filepath.Join(dir, lockfile.Name)), nil
+		}
+		var wants []installer.Want
+		for _, r := range root.Requirements {
+			want := installer.Want{Requirement: r}
+			if !w.upgrade {
+				want.Locked, _ = m.lock.Entry(r.Provider)
+			}
+			wants = append(wants, want)
+		}
+		return m, wants, nil
+	}
+}
+
+// lockFile is the dependency lock file at path, all of it.
+func (w *wanted) lockFile(path string) input {
+	return func(ctx context.Context) (*rootModule, []installer.Want, error) {
+		m, err := w.rootLocked(ctx, path, w.out)
+		if err == nil {
+			err = w.out.warnings(m.lockProblems)
+		}
+		if err != nil {
+			return nil, nil, err
+		}
+		return m, locked(m.lock, path), nil
+	}
+}
+
+func locked(file *lockfile.File, path string) []installer.Want {
+	var wants []installer.Want
+	for _, e := range file.Entries() {
+		from := []sources.Origin{{File: path}}
+		wants = append(wants, installer.Want{Requirement: sources.Requirement{Provider: e.Provider, From: from}, Locked: e})
+	}
+	return wants
+}
+
+// list is the configuration file at path, as a list of providers.
+func (w *wanted) list(path string) input {
+	return func(ctx context.Context) (*rootModule, []installer.Want, error) {
+		m, err := w.root(ctx, filepath.Dir(path), w.out)
+		if err != nil {
+			return nil, nil, err
+		}
+		required, ds := modules.ReadList(path, m.config.Engine)
+		var wants []installer.Want
+		for _, r := range required {
+			wants = append(wants, installer.Want{Requirement: r})
+		}
+		return m, wants, w.out.warnings(ds)
+	}
+}

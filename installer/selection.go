@@ -1,0 +1,180 @@
+package installer
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"sync"
+
+	"github.com/larder-cli/larder/installer/lockfile"
+	"github.com/larder-cli/larder/sources"
+	"github.com/larder-cli/larder/sources/fetch"
+)
+
+// A Want is somebody's demand for one provider, whether or not there is a root
+// module to install it for.
+type Want struct {
+	sources.Requirement
+	Locked lockfile.Entry // the version to take, which must match its hashes; its zero value if one is to be chosen
+}
+
+// open reports whether a version is to be chosen.
+func (w *Want) open() bool { return w.Locked.Version == (sources.Version{}) }
+
+// A Selected package is one that is wanted.
+type Selected struct {
+	ID    sources.PackageID
+	Wants []*Want // at least one; of those that want the same, one that tells of all
+}
+
+// SelectOptions say how many versions are wanted where none is locked. The zero
+// SelectOptions want the newest alone.
+type SelectOptions struct {
+	Newest int  // so many of those that match, the newest ones; 0 means 1
+	All    bool // all that match
+}
+
+// Select chooses the packages that are wanted, for each of the platforms, and
+// lists each once, by provider, version and platform. For a provider of which a
+// version is to be chosen, the source is asked once. Wants fail one by one: the
+// error joins what went wrong with each.
+func (in *Installer) Select(ctx context.Context, wants []Want, opts SelectOptions) ([]Selected, error) {
+	groups := byProvider(wants)
+	chosen, errs := make([][]choice, len(groups)), make([]error, len(groups))
+	var wg sync.WaitGroup
+	for i, group := range groups {
+		wg.Go(func() {
+			if chosen[i], errs[i] = in.chooseAll(ctx, group, opts); errs[i] != nil {
+				in.tell.event(Event{Step: Failed, Package: sources.PackageID{Provider: group[0].Provider}, Err: errs[i]})
+			}
+		})
+	}
+	wg.Wait()
+	selected := in.packages(slices.Concat(chosen...))
+	for _, s := range selected {
+		in.tell.event(Event{Step: Chosen, Package: s.ID})
+	}
+	return selected, cmp.Or(ctx.Err(), errors.Join(errs...))
+}
+
+// byProvider groups wants, in the order of providers. Those that want the same
+// become one, which tells where all of them come from.
+func byProvider(wants []Want) [][]*Want {
+	groups := map[sources.Provider][]*Want{}
+	same := map[string]*Want{}
+	for _, w := range wants {
+		key := fmt.Sprint(w.Provider, w.Constraints, w.Locked.Version, slices.Sorted(slices.Values(w.Locked.Hashes)))
+		if first := same[key]; first != nil {
+			first.From = append(first.From, w.From...)
+			continue
+		}
+		w.From = slices.Clone(w.From)
+		same[key] = &w
+		groups[w.Provider] = append(groups[w.Provider], &w)
+	}
+	var all [][]*Want
+	for _, group := range groups {
+		all = append(all, group)
+	}
+	slices.SortFunc(all, func(a, b []*Want) int { return a[0].Provider.Compare(b[0].Provider) })
+	return all
+}
+
+// A choice is a version that is wanted.
+type choice struct {
+	want    *Want
+	version sources.Version
+}
+
+// chooseAll chooses versions of one provider.
+func (in *Installer) chooseAll(ctx context.Context, wants []*Want, opts SelectOptions) ([]choice, error) {
+	offered, errs := in.offered(ctx, wants)
+	var chosen []choice
+	for _, w := range wants {
+		if w.open() && errs != nil {
+			continue
+		}
+		versions, err := in.choose(w, offered, opts)
+		if err != nil {
+			errs = append(errs, err)
+		}
+		for _, v := range versions {
+			chosen = append(chosen, choice{w, v})
+		}
+	}
+	return chosen, errors.Join(errs...)
+}
+
+// offered are the versions that the source has, if any of wants is to be chosen
+// among them.
+func (in *Installer) offered(ctx context.Context, wants []*Want) ([]sources.Version, []error) {
+	all := job{Installer: in, req: sources.Requirement{Provider: wants[0].Provider}}
+	for _, w := range wants {
+		if w.open() {
+			all.req.From = append(all.req.From, w.From...)
+		}
+	}
+	open := slices.DeleteFunc(slices.Clone(wants), func(w *Want) bool { return !w.open() })
+	if len(open) == 0 {
+		return nil, nil
+	}
+	offered, err := all.versions(ctx)
+	switch {
+	case err == nil:
+		return offered, nil
+	case !errors.Is(err, fetch.ErrOffline):
+		return nil, []error{all.requiredBy(err)}
+	}
+	var errs []error
+	for _, w := range open {
+		j := job{Installer: in, req: w.Requirement}
+		errs = append(errs, j.missing(ctx, err))
+	}
+	return nil, errs
+}
+
+// choose chooses the versions for one want.
+func (in *Installer) choose(w *Want, offered []sources.Version, opts SelectOptions) ([]sources.Version, error) {
+	j := job{Installer: in, req: w.Requirement, locked: w.Locked}
+	if !w.open() {
+		if v := w.Locked.Version; w.Constraints.Empty() || w.Constraints.Allow(v) {
+			return []sources.Version{v}, nil
+		}
+		return nil, j.lockedRefused()
+	}
+	allowed := slices.DeleteFunc(newestFirst(offered), func(v sources.Version) bool { return !w.Constraints.Allow(v) })
+	if len(allowed) == 0 {
+		return nil, j.requiredBy(j.noneAllowed(offered))
+	}
+	if opts.All {
+		return allowed, nil
+	}
+	return allowed[:min(len(allowed), max(opts.Newest, 1))], nil
+}
+
+// packages are those of the chosen versions, each once, in order.
+func (in *Installer) packages(chosen []choice) []Selected {
+	wants := map[sources.PackageID][]*Want{}
+	for _, c := range chosen {
+		for _, platform := range in.opts.Platforms {
+			id := sources.PackageID{Provider: c.want.Provider, Version: c.version, Platform: platform}
+			wants[id] = append(wants[id], c.want)
+		}
+	}
+	var all []Selected
+	for id, by := range wants {
+		all = append(all, Selected{id, by})
+	}
+	slices.SortFunc(all, func(a, b Selected) int { return compareIDs(a.ID, b.ID) })
+	return all
+}
+
+func compareIDs(a, b sources.PackageID) int {
+	return cmp.Or(
+		a.Provider.Compare(b.Provider),
+		a.Version.Compare(b.Version),
+		cmp.Compare(a.Platform.String(), b.Platform.String()),
+	)
+}
