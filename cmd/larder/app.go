@@ -14,7 +14,8 @@ import (
 func run(ctx context.Context, args []string, stdout, stderr io.Writer) int {
 	out := newOutput(stdout, stderr)
 	out.json = slices.Contains(args, "--json") // before flags are parsed, which may fail
-	err := newApp(out).RunContext(ctx, args)
+	app := newApp(out)
+	err := app.RunContext(ctx, flagsFirst(app, args))
 	out.progress.end()
 	out.fail(ctx, err)
 	return status(ctx, err)
