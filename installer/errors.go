@@ -42,11 +42,18 @@ func (e *NoVersionError) offer() string {
 
 // places lists who constrains a provider, one to a line.
 func places(req sources.Requirement) string {
-	text := ""
+	const most = 20 // any number of root modules may agree
+	text, n := "", 0
 	for _, from := range req.From {
-		if from.Constraint != "" {
+		if from.Constraint == "" {
+			continue
+		}
+		if n++; n <= most {
 			text += fmt.Sprintf("\n  %s: %s", place(from), from.Constraint)
 		}
+	}
+	if n > most {
+		text += fmt.Sprintf("\n  and %d other places", n-most)
 	}
 	return text
 }

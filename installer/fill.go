@@ -14,9 +14,8 @@ import (
 
 // FillOptions adjust [Installer.Fill]. The zero FillOptions are ready to use.
 type FillOptions struct {
-	Strict bool         // a version that lacks a package for one of several platforms is an error
-	DryRun bool         // fetch nothing
-	Done   func(Filled) // told of each package when it is done with, from any goroutine; may be nil
+	Strict bool // a version that lacks a package for one of several platforms is an error
+	DryRun bool // fetch nothing
 }
 
 // Filled is what came of a selected package.
@@ -44,20 +43,19 @@ func (in *Installer) Fill(ctx context.Context, selected []Selected, opts FillOpt
 		filled[i].Selected = s
 		wg.Go(func() {
 			filled[i].Outcome, filled[i].Err = in.fill(ctx, s, opts.DryRun)
-			in.tellFilled(filled[i], opts)
+			in.tellFilled(filled[i])
 		})
 	}
 	wg.Wait()
 	return filled, cmp.Or(ctx.Err(), errors.Join(failures(filled, opts.Strict)...))
 }
 
-func (in *Installer) tellFilled(f Filled, opts FillOptions) {
+func (in *Installer) tellFilled(f Filled) {
+	e := Event{Step: Settled, Package: f.ID, Source: f.Outcome.Source}
 	if f.Err != nil && !errors.Is(f.Err, sources.ErrNoPlatform) {
-		in.tell.event(Event{Step: Failed, Package: f.ID, Err: f.Err})
+		e.Step, e.Err = Failed, f.Err
 	}
-	if opts.Done != nil {
-		opts.Done(f)
-	}
+	in.tell.event(e)
 }
 
 // failures are those errors that count.
@@ -82,43 +80,40 @@ func failures(filled []Filled, strict bool) []error {
 type demand struct {
 	*job
 	hashes []sources.Hash // none if any will do
-	from   []sources.Origin
-	err    error // why it cannot be met
+	err    error          // why it cannot be met
 }
 
 // demands are what wants ask of their package, those with hashes first.
-func demands(wants []*Want) []demand {
+func (in *Installer) demands(s Selected, dryRun bool) []demand {
 	var all []demand
-	for _, w := range wants {
+	for _, w := range s.Wants {
 		hashes := slices.Sorted(slices.Values(w.Locked.Hashes))
 		i := slices.IndexFunc(all, func(d demand) bool { return slices.Equal(d.hashes, hashes) })
 		if i < 0 {
-			i, all = len(all), append(all, demand{hashes: hashes})
+			i, all = len(all), append(all, demand{hashes: hashes, job: &job{
+				Installer: in, version: s.ID.Version, lockedBy: theLockFile, root: Root{DryRun: dryRun},
+				req:    sources.Requirement{Provider: s.ID.Provider},
+				locked: lockfile.Entry{Provider: s.ID.Provider, Version: s.ID.Version, Hashes: hashes},
+			}})
 		}
-		all[i].from = append(all[i].from, w.From...)
+		all[i].req.From = append(all[i].req.From, w.From...)
 	}
-	slices.SortStableFunc(all, func(a, b demand) int { return cmp.Compare(rank(a), rank(b)) })
+	slices.SortStableFunc(all, func(a, b demand) int { return cmp.Compare(min(len(b.hashes), 1), min(len(a.hashes), 1)) })
 	return all
-}
-
-func rank(d demand) int {
-	if usable(d.hashes) {
-		return 0
-	}
-	return 1
 }
 
 // fill sees to it that the store has one package. There can be only one of a
 // version and platform: whose hashes are of another has to do without.
-func (in *Installer) fill(ctx context.Context, s Selected, dryRun bool) (Outcome, error) {
-	var got Outcome
-	var failed []demand
-	for _, d := range demands(s.Wants) {
-		d.job = &job{
-			Installer: in, version: s.ID.Version, lockedBy: theLockFile, root: Root{DryRun: dryRun},
-			req:    sources.Requirement{Provider: s.ID.Provider, From: d.from},
-			locked: lockfile.Entry{Provider: s.ID.Provider, Version: s.ID.Version, Hashes: d.hashes},
+func (in *Installer) fill(ctx context.Context, s Selected, dryRun bool) (got Outcome, err error) {
+	unmet := slices.DeleteFunc(in.demands(s, dryRun), func(d demand) bool {
+		stored, ok := d.inStore(ctx, s.ID)
+		if ok {
+			got = Outcome{Package: stored, How: FromStore}
 		}
+		return ok
+	})
+	var failed []demand
+	for _, d := range unmet {
 		outcome, err := d.meet(ctx, s.ID, got, failed)
 		switch {
 		case err != nil:
@@ -129,13 +124,14 @@ func (in *Installer) fill(ctx context.Context, s Selected, dryRun bool) (Outcome
 		}
 	}
 	got.Package.Signed = nil // as for those of a root module
-	return got, unmet(s.ID, failed)
+	return got, errorsOf(s.ID, failed)
 }
 
 // meet sees to it that the store has a package that meets the demand, if it has
-// one that meets others already, and others could not be met.
+// got one that meets others, and others could not be met.
 func (d demand) meet(ctx context.Context, id sources.PackageID, got Outcome, failed []demand) (Outcome, error) {
 	s, locked := got.Package, d.lockedHashes()
+	isArchive := func(h sources.Hash) bool { return h.Scheme() == "zh" }
 	switch {
 	case got.How == "":
 		return d.obtain(ctx, id, failed)
@@ -148,16 +144,10 @@ func (d demand) meet(ctx context.Context, id sources.PackageID, got Outcome, fai
 	return got, d.fail(id, got.Source, err)
 }
 
-func isArchive(h sources.Hash) bool { return h.Scheme() == "zh" }
-
 // obtain brings the package, unless others have tried in vain to reach it.
 func (d demand) obtain(ctx context.Context, id sources.PackageID, failed []demand) (outcome Outcome, err error) {
-	unreachable := slices.IndexFunc(failed, func(d demand) bool { return !otherPackage(d.err) })
-	if unreachable >= 0 {
-		if s, ok := d.inStore(ctx, id); ok {
-			return Outcome{Package: s, How: FromStore}, nil
-		}
-		return outcome, failed[unreachable].err
+	if i := slices.IndexFunc(failed, func(d demand) bool { return !isOther(d.err) }); i >= 0 {
+		return outcome, failed[i].err
 	}
 	obtain, err := d.find(ctx, id)
 	if err != nil {
@@ -170,16 +160,17 @@ func (d demand) obtain(ctx context.Context, id sources.PackageID, failed []deman
 	return outcome, err
 }
 
-// otherPackage reports whether a package is there, but is not the one it should
-// be.
-func otherPackage(err error) bool {
+// isOther reports whether a package could be had, but is not the one that it
+// should be.
+func isOther(err error) bool {
 	var mismatch *HashMismatchError
 	var republished *RepublishedError
 	return errors.As(err, &mismatch) || errors.As(err, &republished)
 }
 
-// unmet joins what went wrong, each thing once, with all whom it concerns.
-func unmet(id sources.PackageID, failed []demand) error {
+// errorsOf joins why demands for a package are not met, each reason once, with
+// all whom it concerns.
+func errorsOf(id sources.PackageID, failed []demand) error {
 	var errs []error
 	for i, d := range failed {
 		same := func(e demand) bool { return e.err.Error() == d.err.Error() }
@@ -188,7 +179,7 @@ func unmet(id sources.PackageID, failed []demand) error {
 		}
 		for _, other := range failed[i+1:] {
 			if same(other) {
-				d.req.From = append(d.req.From, other.from...)
+				d.req.From = append(d.req.From, other.req.From...)
 			}
 		}
 		err := d.err

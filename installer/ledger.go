@@ -91,6 +91,7 @@ func (l *Ledger) choose(ctx context.Context, j *job) error {
 
 // checkLocked refuses a package of a version of which other archives are locked.
 func (j *job) checkLocked(id sources.PackageID, f fact) error {
+	isArchive := func(h sources.Hash) bool { return h.Scheme() == "zh" }
 	locked := slices.DeleteFunc(j.lockedHashes(), func(h sources.Hash) bool { return !isArchive(h) })
 	if len(locked) == 0 || !slices.ContainsFunc(f.hashes, isArchive) || matchesAny(locked, f.hashes...) {
 		return nil

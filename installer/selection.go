@@ -91,9 +91,10 @@ type choice struct {
 // chooseAll chooses versions of one provider.
 func (in *Installer) chooseAll(ctx context.Context, wants []*Want, opts SelectOptions) ([]choice, error) {
 	offered, errs := in.offered(ctx, wants)
+	unknown := len(errs) > 0
 	var chosen []choice
 	for _, w := range wants {
-		if w.open() && errs != nil {
+		if w.open() && unknown {
 			continue
 		}
 		versions, err := in.choose(w, offered, opts)

@@ -41,5 +41,5 @@ func ParseRequirement(s string, e Engine) (Requirement, error) {
 	if err != nil {
 		return Requirement{}, fmt.Errorf("%s: %w", address, err)
 	}
-	return Requirement{Provider: p, Constraints: c, From: []Origin{{Constraint: constraint}}}, nil
+	return Requirement{Provider: p, Constraints: c}, nil
 }

@@ -72,7 +72,7 @@ func (b *board) event(module string, e installer.Event) {
 	case installer.Waiting:
 		b.wait(e)
 		return
-	case installer.Installed:
+	case installer.Installed, installer.Settled:
 		b.finish(k)
 		return
 	case installer.Failed:
@@ -158,13 +158,6 @@ func (b *board) end(k itemKey) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	b.remove(k)
-}
-
-// got notes that a package is where it was wanted, and that nobody installs it.
-func (b *board) got(k itemKey) {
-	b.mu.Lock()
-	defer b.mu.Unlock()
-	b.finish(k)
 }
 
 func (b *board) find(k itemKey) int {

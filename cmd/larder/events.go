@@ -19,12 +19,12 @@ func (o *output) event(e installer.Event) {
 	p := e.Package.Provider
 	switch e.Step {
 	case installer.Fetching:
-		o.say(normal, "%s %s: fetching from %s", p, e.Package.Version, e.Source)
+		o.say(normal, "%s: fetching from %s", short(e.Package), e.Source)
 	case installer.Waiting:
 		o.say(normal, "%s", aboutPackage(e.Package, "waiting for "+e.Text))
 	case installer.Warned:
 		o.warn("%s: %s", p, e.Text)
-	case installer.Queued, installer.Querying, installer.Chosen, installer.Verified, installer.Stored, installer.Installed:
+	case installer.Queued, installer.Querying, installer.Chosen, installer.Verified, installer.Stored, installer.Installed, installer.Settled:
 		text := string(e.Step)
 		if e.Text != "" {
 			text += "; " + e.Text
@@ -69,6 +69,14 @@ func aboutPackage(id sources.PackageID, text string) string {
 		return text
 	}
 	return named(id) + ": " + text
+}
+
+// short names a package without the platform, if that is ours.
+func short(id sources.PackageID) string {
+	if id.Platform == sources.CurrentPlatform() || id.Platform == (sources.Platform{}) {
+		return id.Provider.String() + " " + id.Version.String()
+	}
+	return id.String()
 }
 
 // named names what is known of a package.

@@ -121,12 +121,8 @@ func (in *installation) at(ctx context.Context, dir string, out *output) (*insta
 		return nil, err
 	}
 	root, err := m.needs(ctx)
-	if err != nil {
+	if err != nil || root == nil {
 		return nil, err
-	}
-	if root == nil {
-		out.say(normal, "there is no configuration in %s: nothing to install", dir)
-		return nil, nil
 	}
 	root.ReadOnlyLock, root.DryRun = in.readOnly, in.dryRun
 	from, err := m.source(ctx, in.pluginDirs)
@@ -180,6 +176,7 @@ func (m *rootModule) needs(ctx context.Context) (*installer.Root, error) {
 		}
 	}
 	if tree.Empty {
+		m.out.say(normal, "there is no configuration in %s: nothing to install", m.dir)
 		return nil, nil
 	}
 	m.warnOfOverrides(tree.Requirements)

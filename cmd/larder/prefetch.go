@@ -102,18 +102,8 @@ func (p *prefetching) fill(ctx context.Context, s *supply) ([]installer.Filled, 
 		Report:        p.out.event,
 	})
 	selected, chooseErr := in.Select(ctx, s.wants, p.versions)
-	filled, err := in.Fill(ctx, selected, installer.FillOptions{Strict: p.strict, DryRun: p.dryRun, Done: p.done})
+	filled, err := in.Fill(ctx, selected, installer.FillOptions{Strict: p.strict, DryRun: p.dryRun})
 	return filled, errors.Join(chooseErr, err)
-}
-
-// done takes a package off the board, which waits for installations otherwise.
-func (p *prefetching) done(f installer.Filled) {
-	board, key := p.out.followed(), itemKey{id: f.ID}
-	if f.Err != nil {
-		board.end(key)
-	} else {
-		board.got(key)
-	}
 }
 
 // merge lists each package once, though several supplies may have been asked for
@@ -160,9 +150,10 @@ func (o *output) prefetched(all []installer.Filled) {
 			sum.Missing++
 		}
 	}
-	if o.json {
+	switch {
+	case o.json:
 		o.object("summary", sum)
-	} else {
+	case len(all) > 0:
 		o.say(normal, "%s", sum)
 	}
 }
@@ -183,5 +174,9 @@ func (s prefetchSummary) String() string {
 	if s.Planned > 0 {
 		text = fmt.Sprintf("%s: %d would be fetched", count(s.Packages, "package"), s.Planned)
 	}
-	return fmt.Sprintf("%s, %d already there", text, s.Packages-s.Fetched-s.Planned)
+	text = fmt.Sprintf("%s, %d already there", text, s.Packages-s.Fetched-s.Planned)
+	if s.Missing > 0 {
+		text += fmt.Sprintf(", %d missing", s.Missing)
+	}
+	return text
 }

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 
 	"github.com/urfave/cli/v2"
@@ -21,8 +22,8 @@ import (
 // wantedFlags are those flags of a command by which it is told what is wanted.
 func wantedFlags() []cli.Flag {
 	return []cli.Flag{
-		&cli.StringSliceFlag{Name: "from", Usage: "what `PATH` needs: a root module, lock file or list; may be repeated"},
-		&cli.BoolFlag{Name: "recursive", Aliases: []string{"R"}, Usage: "of every root module there, or here, and below"},
+		&cli.StringSliceFlag{Name: "from", Usage: "`PATH` of a root module, lock file or list; may be repeated"},
+		&cli.BoolFlag{Name: "recursive", Aliases: []string{"R"}, Usage: "take every root module there, or here, and below"},
 		&cli.StringSliceFlag{Name: "exclude", Usage: "`GLOB` of directories that --recursive passes; may be repeated"},
 		&cli.StringSliceFlag{Name: "platform", Usage: "for `OS_ARCH`, not for this machine; may be repeated"},
 		&cli.IntFlag{Name: "newest", Usage: "`N` versions where none is locked, the newest that match", Value: 1},
@@ -146,6 +147,8 @@ func (w *wanted) from(ctx context.Context, path string) ([]input, error) {
 		return nil, err
 	case info.IsDir() && w.recursive:
 		return w.below(ctx, path)
+	case info.IsDir() && onlyLocked(path):
+		return []input{w.lockFile(filepath.Join(path, lockfile.Name))}, nil
 	case info.IsDir():
 		return []input{w.module(path)}, nil
 	case strings.HasSuffix(name, ".lock.hcl"):
@@ -155,6 +158,16 @@ func (w *wanted) from(ctx context.Context, path string) ([]input, error) {
 	}
 	return nil, sources.WithHint(fmt.Errorf("%s is neither a directory nor a file that says which providers are needed", path),
 		"name a root module, a dependency lock file whose name ends in .lock.hcl, or a .tf file with required_providers")
+}
+
+// onlyLocked reports whether there is a dependency lock file in dir, and no
+// configuration that it is for.
+func onlyLocked(dir string) bool {
+	entries, err := os.ReadDir(dir)
+	has := func(is func(name string) bool) bool {
+		return slices.ContainsFunc(entries, func(e os.DirEntry) bool { return is(e.Name()) })
+	}
+	return err == nil && !has(modules.IsConfiguration) && has(func(name string) bool { return name == lockfile.Name })
 }
 
 // below are the root modules in dir and below.
@@ -182,16 +195,13 @@ func (w *wanted) arguments(ctx context.Context) (*rootModule, []installer.Want, 
 		if err != nil {
 			return nil, nil, usageError{err}
 		}
-		for i := range r.From {
-			r.From[i].File = "the command line"
-		}
 		wants = append(wants, installer.Want{Requirement: r})
 	}
 	return m, wants, nil
 }
 
 // module is the root module in dir: what is locked for it, or else what it
-// requires. One without configuration may have a lock file.
+// requires.
 func (w *wanted) module(dir string) input {
 	return func(ctx context.Context) (*rootModule, []installer.Want, error) {
 		m, err := w.root(ctx, dir, w.out)
@@ -199,14 +209,8 @@ func (w *wanted) module(dir string) input {
 			return nil, nil, err
 		}
 		root, err := m.needs(ctx)
-		switch {
-		case err != nil:
-			return nil, nil, err
-		case root == nil && !m.lock.Exists:
-			w.out.say(normal, "there is no configuration in %s", dir)
-			return m, nil, nil
-		case root == nil:
-			return m, locked(m.lock, filepath.Join(dir, lockfile.Name)), nil
+		if err != nil || root == nil {
+			return m, nil, err
 		}
 		var wants []installer.Want
 		for _, r := range root.Requirements {
@@ -230,17 +234,13 @@ func (w *wanted) lockFile(path string) input {
 		if err != nil {
 			return nil, nil, err
 		}
-		return m, locked(m.lock, path), nil
+		var wants []installer.Want
+		for _, e := range m.lock.Entries() {
+			r := sources.Requirement{Provider: e.Provider, From: []sources.Origin{{File: path}}}
+			wants = append(wants, installer.Want{Requirement: r, Locked: e})
+		}
+		return m, wants, nil
 	}
-}
-
-func locked(file *lockfile.File, path string) []installer.Want {
-	var wants []installer.Want
-	for _, e := range file.Entries() {
-		from := []sources.Origin{{File: path}}
-		wants = append(wants, installer.Want{Requirement: sources.Requirement{Provider: e.Provider, From: from}, Locked: e})
-	}
-	return wants
 }
 
 // list is the configuration file at path, as a list of providers.

@@ -1,0 +1,234 @@
+package installer_test
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/larder-cli/larder/installer"
+	"github.com/larder-cli/larder/installer/lockfile"
+	"github.com/larder-cli/larder/sources"
+	"github.com/larder-cli/larder/sources/fetch"
+)
+
+// want is a want by "TYPE CONSTRAINTS" or, locked, "TYPE VERSION! CONSTRAINTS".
+func want(from, text string, hashes ...sources.Hash) installer.Want {
+	typ, constraints, _ := strings.Cut(text, " ")
+	w := installer.Want{Requirement: sources.Requirement{Provider: provider(typ)}}
+	if version, rest, ok := strings.Cut(constraints, "!"); ok {
+		w.Locked = lockfile.Entry{Provider: w.Provider, Version: must(sources.ParseVersion(version)), Hashes: hashes}
+		constraints = strings.TrimSpace(rest)
+	}
+	w.From = []sources.Origin{{File: from, Line: 3, Constraint: constraints}}
+	if constraints != "" {
+		w.Constraints = must(sources.ParseConstraints(constraints))
+	}
+	return w
+}
+
+// selection is "TYPE VERSION OS_ARCH" of each package.
+func selection(all []installer.Selected) string {
+	var lines []string
+	for _, s := range all {
+		lines = append(lines, fmt.Sprintf("%s %s %s", s.ID.Provider.Type, s.ID.Version, s.ID.Platform))
+	}
+	return strings.Join(lines, ", ")
+}
+
+func TestSelect(t *testing.T) {
+	two := installer.SelectOptions{Newest: 2}
+	all := installer.SelectOptions{All: true}
+	for _, c := range []struct {
+		name  string
+		wants string // separated by ;
+		opts  installer.SelectOptions
+		want  string
+		asked int    // for versions
+		fails string // parts of errors, separated by ;
+	}{
+		{"the newest", "widget", installer.SelectOptions{}, "widget 2.0.0 linux_amd64", 1, ""},
+		{"the newest that matches", "widget ~> 1.0", installer.SelectOptions{}, "widget 1.2.0 linux_amd64", 1, ""},
+		{"a pre-release by name", "widget 3.0.0-rc1", installer.SelectOptions{}, "widget 3.0.0-rc1 linux_amd64", 1, ""},
+		{"the newest two", "widget", two, "widget 1.2.0 linux_amd64, widget 2.0.0 linux_amd64", 1, ""},
+		{"two where there is one", "widget >= 2", two, "widget 2.0.0 linux_amd64", 1, ""},
+		{"all that match", "widget ~> 1.0", all, "widget 1.0.0 linux_amd64, widget 1.1.0 linux_amd64, widget 1.2.0 linux_amd64", 1, ""},
+		{"all but pre-releases", "widget >= 2", all, "widget 2.0.0 linux_amd64", 1, ""},
+		{"what is locked", "widget 1.1.0!", all, "widget 1.1.0 linux_amd64", 0, ""},
+		{"what is locked and there no longer", "widget 0.5.0!", two, "widget 0.5.0 linux_amd64", 0, ""},
+		{"what is locked and matches", "widget 1.1.0! ~> 1.0", two, "widget 1.1.0 linux_amd64", 0, ""},
+		{"what is locked and does not match", "widget 2.0.0! ~> 1.0", two, "", 0, `selects 2.0.0, which does not match "~> 1.0"`},
+		{"versions that exclude each other", "widget ~> 1.0; widget ~> 2.0; gadget", installer.SelectOptions{}, "gadget 5.0.0 linux_amd64, widget 1.2.0 linux_amd64, widget 2.0.0 linux_amd64", 2, ""},
+		{"the same in many ways", "widget; widget >= 1; widget 2.0.0; widget 2.0.0!; widget", installer.SelectOptions{}, "widget 2.0.0 linux_amd64", 1, ""},
+		{"one of which there is none", "widget > 9; widget; nothing; gadget", installer.SelectOptions{}, "gadget 5.0.0 linux_amd64, widget 2.0.0 linux_amd64", 3, `no version matches "> 9.0.0"; nothing: not found`},
+		{"a locked one of what cannot be asked for", "broken 1.0.0!; broken", installer.SelectOptions{}, "broken 1.0.0 linux_amd64", 1, "no answer"},
+		{"one of which we may not ask", "offline ~> 1.0; offline; offline 1.0.0!", installer.SelectOptions{}, "offline 1.0.0 linux_amd64", 1, "offline ~> 1.0 linux_amd64 is not on this machine; offline of any version linux_amd64 is not on this machine"},
+		{"nothing", "", installer.SelectOptions{}, "", 0, ""},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			f := newFixture(t)
+			for _, v := range []string{"widget 1.0.0", "widget 2.0.0", "widget 3.0.0-rc1", "widget 1.2.0", "widget 1.1.0", "gadget 5.0.0"} {
+				f.source.add(v+" linux_amd64", nil)
+			}
+			f.source.fails[provider("broken")] = fmt.Errorf("no answer")
+			f.source.fails[provider("offline")] = fetch.ErrOffline
+			var wants []installer.Want
+			for i, text := range strings.Split(c.wants, "; ") {
+				if text != "" {
+					wants = append(wants, want(fmt.Sprintf("%d.tf", i), text))
+				}
+			}
+			selected, err := f.installer().Select(t.Context(), wants, c.opts)
+			if got := selection(selected); got != c.want {
+				t.Errorf("got %s, want %s", got, c.want)
+			}
+			if n := strings.Count(f.source.log(), "versions "); n != c.asked {
+				t.Errorf("%d questions:\n%s", n, f.source.log())
+			}
+			f.failsWith(err, c.fails)
+		})
+	}
+}
+
+func (f *fixture) installer() *installer.Installer {
+	return installer.New(f.source, f.store, f.source, f.opts)
+}
+
+// failsWith expects an error with all these parts, and nothing but them: an
+// error for each.
+func (f *fixture) failsWith(err error, parts string) {
+	f.t.Helper()
+	if (err != nil) != (parts != "") {
+		f.t.Fatalf("failed: %v, want %q", err, parts)
+	}
+	if err == nil {
+		return
+	}
+	for part := range strings.SplitSeq(parts, "; ") {
+		if !strings.Contains(err.Error(), part) {
+			f.t.Errorf("%v\nhas no %q", err, part)
+		}
+	}
+}
+
+// Who wants what cannot be had is told of, all together.
+func TestSelectTellsWhoWants(t *testing.T) {
+	f := newFixture(t)
+	f.source.add("widget 1.0.0 linux_amd64", nil)
+	var wants []installer.Want
+	for i := range 30 {
+		wants = append(wants, want(fmt.Sprintf("%02d.tf", i), "widget > 9"), want(fmt.Sprintf("%02d.tf", i), "nothing"))
+	}
+	_, err := f.installer().Select(t.Context(), wants, installer.SelectOptions{})
+	f.failsWith(err, "00.tf:3: > 9\n; 19.tf:3: > 9\n  and 10 other places")
+	if n := strings.Count(err.Error(), "no version matches"); n != 1 {
+		t.Errorf("told %d times: %v", n, err)
+	}
+	if hints := sources.Hints(err); !slices.Contains(hints, "the provider is required by 00.tf:3, 01.tf:3, 02.tf:3, 03.tf:3, 04.tf:3, and 25 other places") {
+		t.Errorf("%q", hints)
+	}
+}
+
+func TestFill(t *testing.T) {
+	const gone = "no package for this platform"
+	a, b := "widget 1.0.0 linux_amd64", "widget 1.0.0 darwin_arm64"
+	for _, c := range []struct {
+		name      string
+		wants     []installer.Want
+		platforms string
+		stored    string // what the store has, by its text
+		edit      func(*fixture)
+		strict    bool
+		want      string // TYPE OS_ARCH: how, or else part of the error, for each package
+		fails     string
+		asked     string // with newlines for ;
+	}{
+		{name: "fetched", wants: []installer.Want{want("a", "widget 1.0.0!")}, platforms: "linux_amd64",
+			want: "widget linux_amd64: fetched", asked: "download; package"},
+		{name: "locked and in the store", wants: []installer.Want{want("a", "widget 1.0.0!", zh(a))}, platforms: "linux_amd64", stored: a,
+			want: "widget linux_amd64: from the cache"},
+		{name: "in the store, with its contents locked", wants: []installer.Want{want("a", "widget 1.0.0!", h1(a))}, platforms: "linux_amd64", stored: a,
+			want: "widget linux_amd64: from the cache"},
+		{name: "in the store and not locked", wants: []installer.Want{want("a", "widget 1.0.0")}, platforms: "linux_amd64", stored: a,
+			want: "widget linux_amd64: from the cache", asked: "package; versions"},
+		{name: "two platforms", wants: []installer.Want{want("a", "widget 1.0.0!", zh(a), zh(b))}, platforms: "linux_amd64 darwin_arm64",
+			want: "widget darwin_arm64: fetched; widget linux_amd64: fetched", asked: "download; download; package; package"},
+		{name: "locked otherwise", wants: []installer.Want{want("a", "widget 1.0.0!", zh("else"))}, platforms: "linux_amd64",
+			want: "widget linux_amd64: the dependency lock file has", fails: "the package is", asked: "download; package"},
+		{name: "one who locked otherwise", wants: []installer.Want{want("a", "widget 1.0.0!", zh("else")), want("b", "widget 1.0.0!", zh(a))}, platforms: "linux_amd64", stored: a,
+			want: "widget linux_amd64: from the cache", fails: "the dependency lock file has " + string(zh("else"))},
+		{name: "the other way round", wants: []installer.Want{want("b", "widget 1.0.0!", zh(a)), want("a", "widget 1.0.0!", zh("else"))}, platforms: "linux_amd64", stored: a,
+			want: "widget linux_amd64: from the cache", fails: "the dependency lock file has " + string(zh("else"))},
+		{name: "one who locked otherwise, and one who did not lock", wants: []installer.Want{want("b", "widget"), want("a", "widget 1.0.0!", zh("else"))}, platforms: "linux_amd64",
+			want: "widget linux_amd64: fetched", fails: "the dependency lock file has", asked: "download; download; package; package; versions"},
+		{name: "no such platform", wants: []installer.Want{want("a", "widget 1.0.0!")}, platforms: "linux_amd64 plan9_386",
+			want: "widget linux_amd64: fetched; widget plan9_386: " + gone, asked: "download; package; package"},
+		{name: "no such platform, strictly", wants: []installer.Want{want("a", "widget 1.0.0!")}, platforms: "linux_amd64 plan9_386", strict: true,
+			want: "widget linux_amd64: fetched; widget plan9_386: " + gone, fails: "plan9_386: " + gone, asked: "download; package; package"},
+		{name: "no platform at all", wants: []installer.Want{want("a", "widget 1.0.0!")}, platforms: "plan9_386",
+			want: "widget plan9_386: " + gone, fails: "plan9_386: " + gone, asked: "package"},
+		{name: "none for one of two", wants: []installer.Want{want("a", "widget 1.0.0!"), want("b", "gadget 1.0.0!")}, platforms: "darwin_arm64",
+			want: "gadget darwin_arm64: " + gone + "; widget darwin_arm64: fetched", fails: "gadget 1.0.0 darwin_arm64: " + gone, asked: "download; package; package"},
+		{name: "a signature is wanted", wants: []installer.Want{want("a", "widget 1.0.0!", zh(a))}, platforms: "linux_amd64", stored: a,
+			edit: func(f *fixture) { f.opts.RequireSigned = true },
+			want: "widget linux_amd64: a signature is required", fails: "a signature is required", asked: "download; package"},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			f := newFixture(t)
+			f.opts.Platforms = nil
+			for _, p := range strings.Fields(c.platforms) {
+				f.opts.Platforms = append(f.opts.Platforms, platform(p))
+			}
+			for _, text := range []string{a, b, "gadget 1.0.0 linux_amd64"} {
+				f.source.add(text, nil)
+			}
+			if c.stored != "" {
+				f.store.entries[id(c.stored)] = sources.Stored{ID: id(c.stored), H1: h1(c.stored), ZH: zh(c.stored), Verdict: sources.HashOnly}
+			}
+			if c.edit != nil {
+				c.edit(f)
+			}
+			in := f.installer()
+			selected, err := in.Select(t.Context(), c.wants, installer.SelectOptions{})
+			f.must(err)
+			filled, err := in.Fill(t.Context(), selected, installer.FillOptions{Strict: c.strict})
+			f.failsWith(err, c.fails)
+			for i, want := range strings.Split(c.want, "; ") {
+				got := fmt.Sprintf("%s %s: %s", filled[i].ID.Provider.Type, filled[i].ID.Platform, filled[i].Outcome.How)
+				if filled[i].Outcome.How == "" {
+					got += filled[i].Err.Error()
+				}
+				name, text, _ := strings.Cut(want, ": ")
+				if !strings.HasPrefix(got, name+": ") || !strings.Contains(got, text) {
+					t.Errorf("got %s, want %s", got, want)
+				}
+			}
+			var asked []string
+			for line := range strings.Lines(f.source.log()) {
+				kind, _, _ := strings.Cut(line, " ")
+				asked = append(asked, kind)
+			}
+			if got := strings.Join(asked, "; "); got != c.asked {
+				t.Errorf("asked for %s, want %s", got, c.asked)
+			}
+		})
+	}
+}
+
+// Those whose hashes are not what is there are told once how it is, all together.
+func TestFillAsksOnceForWhatCannotBeReached(t *testing.T) {
+	f := newFixture(t)
+	f.source.add("widget 1.0.0 linux_amd64", nil)
+	clear(f.source.archives)
+	wants := []installer.Want{want("a", "widget 1.0.0!", zh("a")), want("b", "widget 1.0.0!", zh("b")), want("c", "widget")}
+	in := f.installer()
+	selected, err := in.Select(t.Context(), wants, installer.SelectOptions{})
+	f.must(err)
+	_, err = in.Fill(t.Context(), selected, installer.FillOptions{})
+	if n := strings.Count(f.source.log(), "download"); n != 1 || strings.Count(err.Error(), "no answer") != 1 {
+		t.Errorf("%d downloads, and then: %v", n, err)
+	}
+	if hints := sources.Hints(err); !slices.Contains(hints, "the provider is required by a:3, b:3, c:3") {
+		t.Errorf("%q", hints)
+	}
+}
