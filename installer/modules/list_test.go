@@ -1,0 +1,116 @@
+package modules_test
+
+import (
+	"fmt"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/larder-cli/larder/installer/modules"
+	"github.com/larder-cli/larder/sources"
+)
+
+func TestReadList(t *testing.T) {
+	list := func(entries string) string {
+		return "terraform {\n  required_providers {\n" + entries + "\n  }\n}\n"
+	}
+	for _, c := range []struct{ name, file, text, want string }{
+		{"entries", "a.tf", list("a = { source = \"acme/a\" }\nb = { source = \"x.test/acme/b\", version = \"~> 1.0\" }"),
+			"3 registry.terraform.io/acme/a, 4 x.test/acme/b ~> 1.0"},
+		{"the same provider twice", "a.tf", list("old = { source = \"acme/a\", version = \"1.0.0\" }\na = { source = \"acme/a\" }"),
+			"3 registry.terraform.io/acme/a 1.0.0, 4 registry.terraform.io/acme/a"},
+		{"without a source", "a.tf", list("a = \">= 1\"\nb = { version = \"2.0.0\" }"),
+			"3 registry.terraform.io/hashicorp/a >= 1.0.0, 4 registry.terraform.io/hashicorp/b 2.0.0"},
+		{"what is built in", "a.tf", list("terraform = { source = \"terraform.io/builtin/terraform\" }"), ""},
+		{"an empty one", "a.tf", list(""), ""},
+		{"all else", "a.tf", list("a = { source = \"acme/a\" }") + "resource \"b_c\" \"d\" {}\nmodule \"e\" {\n  source = \"./e\"\n}\nprovider \"f\" {\n  version = \"no\"\n}\n",
+			"3 registry.terraform.io/acme/a"},
+		{"JSON", "a.tf.json", `{"terraform": [{"required_providers": {"a": {"source": "acme/a", "version": "1.0.0"}}}]}`,
+			"1 registry.terraform.io/acme/a 1.0.0"},
+
+		{"no list", "a.tf", "resource \"b_c\" \"d\" {}\n", "error: a.tf: no required_providers block"},
+		{"two lists", "a.tf", list("") + list(""), "error: a.tf:7:3: a second required_providers block"},
+		{"no language", "a.tf", "}{", "error: a.tf:1:1: "},
+		{"a wrong entry", "a.tf", list("a = { source = \"a/b/c/d\" }\nb = { source = \"acme/b\" }"), "error: a.tf:3:16: provider source"},
+		{"a wrong version", "a.tf", list("a = { source = \"acme/b\", version = \"new\" }"), "error: a.tf:3:36: version constraint"},
+		{"no namespace", "a.tf", list("a = { source = \"-/a\" }"), "error: a.tf:3:1: provider registry.terraform.io/-/a has an address without namespace"},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			path := filepath.Join(t.TempDir(), c.file)
+			if err := os.WriteFile(path, []byte(c.text), 0o644); err != nil {
+				t.Fatal(err)
+			}
+			all, ds := modules.ReadList(path, sources.Terraform)
+			got := strings.Join(listed(t, path, all), ", ")
+			if err := ds.Err(); err != nil {
+				got = "error: " + strings.ReplaceAll(err.Error(), path, c.file)
+			}
+			if got != c.want && !(strings.HasPrefix(c.want, "error: ") && strings.HasPrefix(got, c.want)) {
+				t.Errorf("got %s, want %s", got, c.want)
+			}
+		})
+	}
+}
+
+// listed is "LINE ADDRESS CONSTRAINTS" of each entry.
+func listed(t *testing.T, path string, all []sources.Requirement) []string {
+	t.Helper()
+	var lines []string
+	for _, r := range all {
+		if len(r.From) != 1 || r.From[0].File != path {
+			t.Errorf("%s is from %v", r.Provider, r.From)
+			continue
+		}
+		lines = append(lines, strings.TrimSpace(fmt.Sprintf("%d %s %s", r.From[0].Line, r.Provider, r.Constraints)))
+	}
+	return lines
+}
+
+// FuzzReadList: whatever a file holds, what comes of it can be written as a list
+// and read again.
+func FuzzReadList(f *testing.F) {
+	for _, text := range []string{
+		"terraform {\n  required_providers {\n    a = { source = \"b/c\", version = \">= 1\" }\n    d = 1.0\n  }\n}\n",
+		"terraform {\n  required_providers {\n    a = { source = \"-/c\" }\n    terraform = {}\n  }\n}\n",
+		"}{", "",
+	} {
+		f.Add(text, false)
+	}
+	f.Add(`{"terraform": {"required_providers": {"a": {"source": "b/c", "version": "~> 1.0"}}}}`, true)
+	f.Fuzz(func(t *testing.T, text string, json bool) {
+		path := filepath.Join(t.TempDir(), "list.tf")
+		if json {
+			path += ".json"
+		}
+		if err := os.WriteFile(path, []byte(text), 0o644); err != nil {
+			t.Fatal(err)
+		}
+		all, ds := modules.ReadList(path, sources.OpenTofu)
+		if ds.Err() != nil {
+			return
+		}
+		written := "terraform {\n  required_providers {\n"
+		for i, r := range all {
+			checkProvider(t, r.Provider, sources.OpenTofu)
+			written += fmt.Sprintf("    p%d = { source = %q", i, r.Provider)
+			if !r.Constraints.Empty() {
+				written += fmt.Sprintf(", version = %q", r.Constraints)
+			}
+			written += " }\n"
+		}
+		again := filepath.Join(t.TempDir(), "again.tf")
+		if err := os.WriteFile(again, []byte(written+"  }\n}\n"), 0o644); err != nil {
+			t.Fatal(err)
+		}
+		repeated, ds := modules.ReadList(again, sources.OpenTofu)
+		if err := ds.Err(); err != nil || len(repeated) != len(all) {
+			t.Fatalf("%d entries became %d: %v", len(all), len(repeated), err)
+		}
+		for i, r := range repeated {
+			if r.Provider != all[i].Provider || r.Constraints.String() != all[i].Constraints.String() {
+				t.Errorf("%v became %v", all[i], r)
+			}
+		}
+	})
+}
