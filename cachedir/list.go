@@ -69,7 +69,7 @@ func (d *Dir) List(ctx context.Context, opts ListOptions) (*Listing, error) {
 	if err := l.level("", 0); err != nil {
 		return nil, err
 	}
-	slices.SortFunc(l.entries, func(a, b Entry) int { return compareIDs(a.ID, b.ID) })
+	slices.SortFunc(l.entries, func(a, b Entry) int { return a.ID.Compare(b.ID) })
 	l.measureAll()
 	registered, gone, err := d.registered()
 	if err != nil {
@@ -87,16 +87,6 @@ func (d *Dir) List(ctx context.Context, opts ListOptions) (*Listing, error) {
 	}
 	listing.Saved = d.saved(listing)
 	return listing, ctx.Err()
-}
-
-func compareIDs(a, b sources.PackageID) int {
-	if c := a.Provider.Compare(b.Provider); c != 0 {
-		return c
-	}
-	if c := a.Version.Compare(b.Version); c != 0 {
-		return c
-	}
-	return strings.Compare(a.Platform.String(), b.Platform.String())
 }
 
 // mergeRoots are all roots, each once.

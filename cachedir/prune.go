@@ -127,7 +127,7 @@ func (p *Plan) choose(candidates []Entry, now time.Time) {
 		p.Freed += e.Freed
 		p.Remove = append(p.Remove, Removal{e, reason})
 	}
-	slices.SortFunc(p.Remove, func(a, b Removal) int { return compareIDs(a.ID, b.ID) })
+	slices.SortFunc(p.Remove, func(a, b Removal) int { return a.ID.Compare(b.ID) })
 }
 
 // reason says why e goes, if it does, where so many bytes are left.

@@ -168,14 +168,6 @@ func (in *Installer) packages(chosen []choice) []Selected {
 	for id, by := range wants {
 		all = append(all, Selected{id, by})
 	}
-	slices.SortFunc(all, func(a, b Selected) int { return compareIDs(a.ID, b.ID) })
+	slices.SortFunc(all, func(a, b Selected) int { return a.ID.Compare(b.ID) })
 	return all
-}
-
-func compareIDs(a, b sources.PackageID) int {
-	return cmp.Or(
-		a.Provider.Compare(b.Provider),
-		a.Version.Compare(b.Version),
-		cmp.Compare(a.Platform.String(), b.Platform.String()),
-	)
 }

@@ -1,6 +1,9 @@
 package sources
 
-import "time"
+import (
+	"cmp"
+	"time"
+)
 
 // A PackageID names one build of one version of one provider.
 type PackageID struct {
@@ -17,6 +20,16 @@ func (id PackageID) String() string {
 // unpacked mirror: HOST/NAMESPACE/TYPE/VERSION/OS_ARCH, with forward slashes.
 func (id PackageID) Path() string {
 	return id.Provider.String() + "/" + id.Version.String() + "/" + id.Platform.String()
+}
+
+// Compare orders packages by provider, version and platform, the oldest version
+// first.
+func (id PackageID) Compare(other PackageID) int {
+	return cmp.Or(
+		id.Provider.Compare(other.Provider),
+		id.Version.Compare(other.Version),
+		cmp.Compare(id.Platform.String(), other.Platform.String()),
+	)
 }
 
 // A Package is what a source knows of a package, as plain data. It passes

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"strings"
 	"sync"
 
@@ -123,6 +124,7 @@ func merge(all [][]installer.Filled) []installer.Filled {
 			}
 		}
 	}
+	slices.SortFunc(merged, func(a, b installer.Filled) int { return a.ID.Compare(b.ID) })
 	return merged
 }
 
