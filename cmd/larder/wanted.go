@@ -87,30 +87,37 @@ type input func(context.Context) (*rootModule, []installer.Want, error)
 // wrong with each, and the others count.
 func (w *wanted) read(ctx context.Context) ([]*supply, error) {
 	inputs, searchErr := w.inputs(ctx)
-	modules, wants, errs := make([]*rootModule, len(inputs)), make([][]installer.Want, len(inputs)), make([]error, len(inputs))
+	read, errs := make([]supply, len(inputs)), make([]error, len(inputs))
 	var group errgroup.Group
 	group.SetLimit(rootsAtOnce)
-	for i, read := range inputs {
+	for i, input := range inputs {
 		group.Go(func() error {
-			modules[i], wants[i], errs[i] = read(ctx)
+			read[i].rootModule, read[i].wants, errs[i] = input(ctx)
 			return nil
 		})
 	}
 	group.Wait() //nolint:errcheck // each has an error of its own
-	var supplies []*supply
+	return alike(read), errors.Join(append([]error{searchErr}, errs...)...)
+}
+
+// alike puts together those supplies that are alike, and leaves out those of
+// which nothing is wanted.
+func alike(all []supply) []*supply {
+	var different []*supply
 	known := map[string]*supply{}
-	for i, m := range modules {
-		if len(wants[i]) == 0 {
+	for _, s := range all {
+		if len(s.wants) == 0 {
 			continue
 		}
-		key := suppliedBy(m.config, m.cacheRoot())
-		if known[key] == nil {
-			known[key] = &supply{rootModule: m}
-			supplies = append(supplies, known[key])
+		key := suppliedBy(s.config, s.cacheRoot())
+		if first := known[key]; first != nil {
+			first.wants = append(first.wants, s.wants...)
+			continue
 		}
-		known[key].wants = append(known[key].wants, wants[i]...)
+		known[key] = &s
+		different = append(different, &s)
 	}
-	return supplies, errors.Join(append([]error{searchErr}, errs...)...)
+	return different
 }
 
 // suppliedBy is the same text for root modules that get the same packages from
@@ -133,24 +140,25 @@ func (w *wanted) inputs(ctx context.Context) ([]input, error) {
 	}
 	var errs []error
 	for _, path := range w.paths {
-		found, err := w.from(ctx, absolute(w.dir, path))
+		found, err := w.from(ctx, path)
 		inputs, errs = append(inputs, found...), append(errs, err)
 	}
 	return inputs, errors.Join(errs...)
 }
 
 // from are the inputs that are meant by a path.
-func (w *wanted) from(ctx context.Context, path string) ([]input, error) {
+func (w *wanted) from(ctx context.Context, typed string) ([]input, error) {
+	path := absolute(w.dir, typed)
 	info, err := os.Stat(path)
 	switch name := filepath.Base(path); {
 	case err != nil:
 		return nil, err
 	case info.IsDir() && w.recursive:
-		return w.below(ctx, path)
+		return w.below(ctx, path, typed)
 	case info.IsDir() && onlyLocked(path):
 		return []input{w.lockFile(filepath.Join(path, lockfile.Name))}, nil
 	case info.IsDir():
-		return []input{w.module(path)}, nil
+		return []input{w.module(path, w.out)}, nil
 	case strings.HasSuffix(name, ".lock.hcl"):
 		return []input{w.lockFile(path)}, nil
 	case modules.IsConfiguration(name):
@@ -170,15 +178,16 @@ func onlyLocked(dir string) bool {
 	return err == nil && !has(modules.IsConfiguration) && has(func(name string) bool { return name == lockfile.Name })
 }
 
-// below are the root modules in dir and below.
-func (w *wanted) below(ctx context.Context, dir string) ([]input, error) {
+// below are the root modules in dir and below. Messages name them as seen from
+// what was typed for it.
+func (w *wanted) below(ctx context.Context, dir, typed string) ([]input, error) {
 	dirs, err := w.find(ctx, dir, w.exclude)
 	if len(dirs) == 0 && err == nil {
 		w.out.say(normal, "there is no root module in %s or below", dir)
 	}
 	var inputs []input
 	for _, below := range dirs {
-		inputs = append(inputs, w.module(filepath.Join(dir, below)))
+		inputs = append(inputs, w.module(filepath.Join(dir, below), w.out.forModule(filepath.Join(typed, below))))
 	}
 	return inputs, err
 }
@@ -201,10 +210,10 @@ func (w *wanted) arguments(ctx context.Context) (*rootModule, []installer.Want, 
 }
 
 // module is the root module in dir: what is locked for it, or else what it
-// requires.
-func (w *wanted) module(dir string) input {
+// requires. Warnings go to out.
+func (w *wanted) module(dir string, out *output) input {
 	return func(ctx context.Context) (*rootModule, []installer.Want, error) {
-		m, err := w.root(ctx, dir, w.out)
+		m, err := w.root(ctx, dir, out)
 		if err != nil {
 			return nil, nil, err
 		}
