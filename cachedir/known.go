@@ -6,6 +6,9 @@ import (
 	"io"
 	"os"
 	"path/filepath"
+	"slices"
+	"strings"
+	"time"
 
 	"github.com/larder-cli/larder/sources"
 	"github.com/larder-cli/larder/sources/archive"
@@ -70,6 +73,17 @@ func (d *Dir) measure(ctx context.Context, id sources.PackageID, del sources.Del
 	return d.keepKnown(id, r, parcel), nil
 }
 
+// recognise adds to the record of a package what is remembered of the same
+// contents, if that vouches for them better.
+func (d *Dir) recognise(id sources.PackageID, r record) record {
+	old, ok := d.readRecord(d.knownPath(id))
+	if !ok || old.H1 != r.H1 || old.Verdict <= r.Verdict || d.evidenceOf(id, old) == nil {
+		return r
+	}
+	old.Files, old.Boot, old.Since = r.Files, r.Boot, time.Time{}
+	return old
+}
+
 // nowhere is a hasher that keeps nothing.
 type nowhere struct{}
 
@@ -81,16 +95,20 @@ func (nowhere) archive(ctx context.Context, from io.ReaderAt, size int64) (sourc
 	return archive.Sum(ctx, from, size, archive.Limits{})
 }
 
+func (nowhere) files(ctx context.Context, from sources.Files) (sources.Contents, error) {
+	return archive.Receive(ctx, from, "", archive.Limits{})
+}
+
 // keepKnown remembers what the package of r hashed to, and returns that. The
 // time from which it was known stays.
 func (d *Dir) keepKnown(id sources.PackageID, r record, parcel sources.Parcel) record {
 	r.Files, r.Boot, r.Since = nil, "", d.opts.Now().UTC()
-	local := parcel.Dir != "" || parcel.Archive != nil
+	local := parcel.Dir != "" || parcel.Archive != nil || parcel.Files != nil
 	if local && r.Verdict == sources.Unverified {
 		return r
 	}
 	path := d.knownPath(id)
-	if old, ok := d.readRecord(path); ok && old.H1 == r.H1 && old.ZH == r.ZH {
+	if old, ok := d.readRecord(path); ok && old.H1 == r.H1 && (old.ZH == r.ZH || r.ZH == "") {
 		if old.Verdict >= r.Verdict {
 			return old
 		}
@@ -107,6 +125,28 @@ func (d *Dir) lowerKnown(id sources.PackageID) {
 		r.Verdict, r.Evidence = sources.Unverified, ""
 		d.keepRecord(d.knownPath(id), r)
 	}
+}
+
+// Remembered lists the platforms for which it is known what the version's packages
+// hash to.
+func (d *Dir) Remembered(p sources.Provider, v sources.Version) ([]sources.Platform, error) {
+	var all []sources.Platform
+	for _, path := range []func(sources.PackageID) string{d.knownPath, d.recordPath} {
+		dir := filepath.Dir(path(sources.PackageID{Provider: p, Version: v}))
+		names, err := os.ReadDir(dir)
+		if err != nil && !os.IsNotExist(err) {
+			return nil, err
+		}
+		for _, e := range names {
+			name, _ := strings.CutSuffix(e.Name(), ".json")
+			platform, err := sources.ParsePlatform(name)
+			if err == nil && !slices.Contains(all, platform) {
+				all = append(all, platform)
+			}
+		}
+	}
+	slices.SortFunc(all, func(a, b sources.Platform) int { return strings.Compare(a.String(), b.String()) })
+	return all, nil
 }
 
 // Forget forgets what a package hashed to, so that another one may take its

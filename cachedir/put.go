@@ -65,6 +65,7 @@ func (d *Dir) put(ctx context.Context, id sources.PackageID, del sources.Deliver
 	if err != nil {
 		return none, err
 	}
+	r = d.recognise(id, r)
 	if err := d.show(ctx, id, old, r, parcel.Signed, work); err != nil {
 		return none, err
 	}
@@ -111,6 +112,7 @@ func (d *Dir) receive(ctx context.Context, id sources.PackageID, del sources.Del
 type hasher interface {
 	dir(ctx context.Context, from string) (sources.Contents, error)
 	archive(ctx context.Context, from io.ReaderAt, size int64) (sources.Contents, error)
+	files(ctx context.Context, from sources.Files) (sources.Contents, error)
 }
 
 // into is a hasher that keeps packages in a directory.
@@ -127,6 +129,10 @@ func (to into) archive(ctx context.Context, from io.ReaderAt, size int64) (sourc
 	return to.unpack(ctx, from, size, to.made)
 }
 
+func (to into) files(ctx context.Context, from sources.Files) (sources.Contents, error) {
+	return archive.Receive(ctx, from, to.made, archive.Limits{})
+}
+
 // accept fetches a package and has it hashed.
 func (d *Dir) accept(ctx context.Context, id sources.PackageID, del sources.Delivery, work string, by hasher) (sources.Parcel, sources.Contents, error) {
 	staged := d.newStage(id, work)
@@ -137,7 +143,11 @@ func (d *Dir) accept(ctx context.Context, id sources.PackageID, del sources.Deli
 		return parcel, sources.Contents{}, err
 	}
 	cut = false
-	if parcel.Dir != "" {
+	switch {
+	case parcel.Files != nil:
+		contents, err := by.files(ctx, parcel.Files)
+		return parcel, contents, err
+	case parcel.Dir != "":
 		contents, err := by.dir(ctx, parcel.Dir)
 		return parcel, contents, err
 	}

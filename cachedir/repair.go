@@ -148,8 +148,10 @@ func (m *mender) setAside(f *Mending) (err error) {
 		return err
 	}
 	defer unlock()
-	if r, ok := m.readRecord(m.recordPath(id)); ok {
-		f.Stored = r.hashes()
+	for _, path := range []string{m.knownPath(id), m.recordPath(id)} { // the record counts, if there is one
+		if r, ok := m.readRecord(path); ok {
+			f.Stored = r.hashes()
+		}
 	}
 	if f.Aside, err = m.move(full, at); err != nil {
 		return err

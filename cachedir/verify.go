@@ -137,7 +137,7 @@ func (v *verifier) judge(e Entry, fresh record) (record, []Finding) {
 	r, ok := v.readRecord(path)
 	if !ok {
 		if gone(path) {
-			return record{}, nil
+			return v.judgeKnown(e, fresh)
 		}
 		return record{}, []Finding{e.finding(BadRecord, "what is remembered of it makes no sense")}
 	}
@@ -146,6 +146,16 @@ func (v *verifier) judge(e Entry, fresh record) (record, []Finding) {
 	}
 	if err := v.vouched(e.ID, r); err != nil {
 		return r, []Finding{e.finding(BadEvidence, "it was stored as %q, but %v", r.Verdict, err)}
+	}
+	return r, nil
+}
+
+// judgeKnown compares what an entry that nobody recorded holds with what such a
+// package hashed to when one passed. The record is zero if none has.
+func (v *verifier) judgeKnown(e Entry, fresh record) (record, []Finding) {
+	r, ok := v.readRecord(v.knownPath(e.ID))
+	if ok && r.H1 != fresh.H1 {
+		return r, []Finding{e.finding(Changed, "it is %s, and what was seen on %s is %s", fresh.H1, r.Since.Format(time.DateOnly), r.H1)}
 	}
 	return r, nil
 }

@@ -30,6 +30,8 @@ type delivery struct {
 	size    int64          // of the archive in bytes, once it is here
 	fetched bool
 	measure bool // it is wanted only to be hashed
+
+	parcel *sources.Parcel // what is at hand and need not be located; nil if nothing is
 }
 
 func (j *job) newDelivery(pkg sources.Package, report trust.Report) *delivery {
@@ -115,7 +117,7 @@ func (d *delivery) fetch(ctx context.Context, stage sources.Stage) (sources.Parc
 	}
 	d.tell.event(begun)
 	parcel, err := d.bring(ctx, stage)
-	if err == nil && parcel.Dir == "" {
+	if err == nil && parcel.Dir == "" && parcel.Files == nil {
 		if err = d.checkArchive(); err != nil {
 			_ = stage.Reset() // so that it is not kept; if it is, it will be refused again
 		}
@@ -137,6 +139,9 @@ func (d *delivery) close() {
 
 func (d *delivery) bring(ctx context.Context, stage sources.Stage) (sources.Parcel, error) {
 	at := d.pkg.Location
+	if d.parcel != nil {
+		return *d.parcel, nil
+	}
 	if at.Dir != "" {
 		return sources.Parcel{Dir: at.Dir, Origin: at.Dir}, nil
 	}

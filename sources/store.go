@@ -3,6 +3,7 @@ package sources
 import (
 	"context"
 	"io"
+	"iter"
 	"os"
 )
 
@@ -56,15 +57,27 @@ type Spool interface {
 	io.Closer
 }
 
-// A Parcel is a package that has been fetched. If Archive and Dir are both
+// A Parcel is a package that has been fetched. If Archive, Dir and Files are all
 // zero, the archive is what the stage holds.
 type Parcel struct {
 	Archive  *os.File // closed by whoever opened it, once it is stored
 	Dir      string   // of an unpacked package, to be copied
+	Files    Files    // of an unpacked package, still to arrive
 	ZH       Hash     // of the archive; empty for a directory
 	Filename string   // of the archive; empty for a directory
 	Origin   string   // whence it came: a URL or a path
 	Signed   *Signed  // evidence to keep; nil if there is none
+}
+
+// Files are those of an unpacked package as they arrive, one after the other. They
+// arrive only once, and an error is the last of them.
+type Files = iter.Seq2[Incoming, error]
+
+// Incoming is a file that arrives. Nothing about it has been verified.
+type Incoming struct {
+	Path       string // relative, with forward slashes
+	Executable bool
+	Data       io.Reader // read to its end, or not, before the next file is asked for
 }
 
 // A LinkMode is how a package in a store is made to appear somewhere else.

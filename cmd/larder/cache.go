@@ -25,13 +25,14 @@ func cacheCommand(out *output) *cli.Command {
 		Subcommands: []*cli.Command{
 			cachePathCommand(out), cacheListCommand(out), cacheStatsCommand(out),
 			cacheVerifyCommand(out), cacheRepairCommand(out), cachePruneCommand(out),
+			cacheKeyCommand(out), cacheExportCommand(out), cacheImportCommand(out), cacheForgetCommand(out),
 		},
 		HideHelpCommand: true,
 		Action: func(c *cli.Context) error {
 			if c.Args().Present() {
 				return unknownCommand("cache " + c.Args().First())
 			}
-			return usageError{errors.New("cache needs a command: path, list, stats, verify, repair or prune")}
+			return usageError{errors.New("cache needs a command: path, list, stats, verify, repair, prune, key, export, import or forget")}
 		},
 	}
 }

@@ -30,6 +30,7 @@ var mayImport = map[string][]string{
 
 	"fsmirror":           {"sources"},
 	"cachedir":           {"sources", "sources/archive"},
+	"cachedir/bundle":    {"sources", "sources/archive"},
 	"cliconfig":          {"sources"},
 	"installer":          {"sources", "sources/archive", "sources/fetch", "sources/trust", "installer/lockfile"},
 	"installer/lockfile": {"sources"},
@@ -37,7 +38,7 @@ var mayImport = map[string][]string{
 
 	"cmd/larder": {
 		"sources", "sources/archive", "sources/fetch", "sources/netmirror", "sources/registry", "sources/trust",
-		"fsmirror", "cachedir", "cliconfig", "installer", "installer/lockfile", "installer/modules",
+		"fsmirror", "cachedir", "cachedir/bundle", "cliconfig", "installer", "installer/lockfile", "installer/modules",
 	},
 }
 

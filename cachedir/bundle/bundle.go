@@ -1,0 +1,220 @@
+// Package bundle writes packages of a plugin cache into one file, and reads them
+// from there. What is read is unverified: that its contents hash to what the file
+// says, and whether what it says besides is to be believed, others find out.
+//
+// It leaves nothing on disk.
+//
+// # Format
+//
+// A bundle is a plain tar archive:
+//
+//	manifest.json
+//	contents/HEX/PATH
+//
+// The manifest lists the packages, each with its hashes, and the signed checksums
+// that were kept with them. HEX is the h1: hash of contents, in hexadecimal. They
+// come in the order in which the manifest first names them, once each, however
+// many packages consist of them; the files in them come in the order of their
+// paths. Nothing else is in the file, and nothing in it depends on when or where
+// it is written.
+package bundle
+
+import (
+	"bytes"
+	"encoding/base64"
+	"encoding/hex"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+
+	"github.com/larder-cli/larder/sources"
+)
+
+const (
+	format       = 1
+	manifestName = "manifest.json"
+	contentsDir  = "contents/"
+)
+
+// A manifest says what is in a bundle. Packages and evidence are in order, each
+// once.
+type manifest struct {
+	Format   int        `json:"format"`
+	Packages []listed   `json:"packages"`
+	Evidence []evidence `json:"evidence"`
+}
+
+// A listed package is one that is in the bundle.
+type listed struct {
+	Provider string          `json:"provider"`
+	Version  string          `json:"version"`
+	Platform string          `json:"platform"`
+	H1       sources.Hash    `json:"h1"`
+	ZH       sources.Hash    `json:"zh,omitempty"`
+	Size     int64           `json:"size"`    // of its files, in bytes
+	Verdict  sources.Verdict `json:"verdict"` // where it was exported; nobody who imports it need believe that
+	Signed   bool            `json:"signed"`  // whether the evidence for its version is for it
+}
+
+// Evidence is what vouches for a version.
+type evidence struct {
+	Provider  string `json:"provider"`
+	Version   string `json:"version"`
+	Sums      []byte `json:"sums"`
+	Signature []byte `json:"signature"`
+	Keys      []key  `json:"keys"`
+	Origin    string `json:"origin"`
+}
+
+// A key is a [sources.Key], named as registries do.
+type key struct {
+	Armor          string `json:"ascii_armor"`
+	TrustSignature string `json:"trust_signature"`
+}
+
+func newEvidence(s sources.Stored) evidence {
+	e := evidence{
+		Provider: s.ID.Provider.String(), Version: s.ID.Version.String(),
+		Sums: s.Signed.Sums, Signature: s.Signed.Signature, Keys: []key{}, Origin: s.Signed.Origin,
+	}
+	for _, k := range s.Signed.Keys {
+		e.Keys = append(e.Keys, key(k))
+	}
+	return e
+}
+
+func (e evidence) signed() *sources.Signed {
+	s := &sources.Signed{Sums: e.Sums, Signature: e.Signature, Origin: e.Origin}
+	for _, k := range e.Keys {
+		s.Keys = append(s.Keys, sources.Key(k))
+	}
+	return s
+}
+
+// parse is what a manifest says of packages, which have no directories.
+func parse(data []byte) ([]sources.Stored, error) {
+	m := manifest{}
+	if err := json.Unmarshal(data, &m); err != nil {
+		return nil, err
+	}
+	if m.Format != format {
+		err := fmt.Errorf("format %d is not known", m.Format)
+		return nil, sources.WithHint(err, "it may be from a newer larder")
+	}
+	signed, err := m.signed()
+	if err != nil {
+		return nil, err
+	}
+	var all []sources.Stored
+	for _, l := range m.Packages {
+		s, err := l.stored()
+		if err != nil {
+			return nil, fmt.Errorf("%.99q %.99q %.99q: %w", l.Provider, l.Version, l.Platform, err)
+		}
+		if n := len(all); n > 0 && all[n-1].ID.Compare(s.ID) >= 0 {
+			return nil, fmt.Errorf("%s: listed twice, or out of order", s.ID)
+		}
+		if l.Signed {
+			if s.Signed = signed[release{s.ID.Provider, s.ID.Version}]; s.Signed == nil {
+				return nil, fmt.Errorf("%s: what has signed it is missing", s.ID)
+			}
+		}
+		all = append(all, s)
+	}
+	return all, nil
+}
+
+// A release is what evidence is about.
+type release struct {
+	provider sources.Provider
+	version  sources.Version
+}
+
+func (m manifest) signed() (map[release]*sources.Signed, error) {
+	signed := map[release]*sources.Signed{}
+	for _, e := range m.Evidence {
+		id, err := parseID(e.Provider, e.Version, "any_any")
+		if err != nil {
+			return nil, fmt.Errorf("evidence for %.99q %.99q: %w", e.Provider, e.Version, err)
+		}
+		r := release{id.Provider, id.Version}
+		if signed[r] != nil {
+			return nil, fmt.Errorf("evidence for %s %s: listed twice", r.provider, r.version)
+		}
+		signed[r] = e.signed()
+	}
+	return signed, nil
+}
+
+func (l listed) stored() (sources.Stored, error) {
+	id, err := parseID(l.Provider, l.Version, l.Platform)
+	if err != nil {
+		return sources.Stored{}, err
+	}
+	if _, err := dirOf(l.H1); err != nil {
+		return sources.Stored{}, err
+	}
+	if l.ZH != "" && !isZH(l.ZH) {
+		return sources.Stored{}, fmt.Errorf("%.99q is no zh: hash", l.ZH)
+	}
+	return sources.Stored{ID: id, H1: l.H1, ZH: l.ZH, Verdict: l.Verdict}, nil
+}
+
+func isZH(h sources.Hash) bool {
+	sum, err := hex.DecodeString(strings.TrimPrefix(string(h), "zh:"))
+	return err == nil && len(sum) == 32 && sources.ZipHash([32]byte(sum)) == h
+}
+
+// parseID parses the names of a package, which are written as caches write them.
+func parseID(provider, version, platform string) (id sources.PackageID, err error) {
+	if id.Provider, err = sources.ParseProvider(provider, sources.Terraform); err != nil {
+		return id, err
+	}
+	if id.Version, err = sources.ParseVersion(version); err != nil {
+		return id, err
+	}
+	if id.Platform, err = sources.ParsePlatform(platform); err != nil {
+		return id, err
+	}
+	if id.Path() != provider+"/"+version+"/"+platform || id.Provider.BuiltIn() || id.Provider.Legacy() {
+		return id, errors.New("not so written as in a plugin cache")
+	}
+	return id, nil
+}
+
+// dirOf is where contents are in a bundle.
+func dirOf(h1 sources.Hash) (string, error) {
+	text, ok := strings.CutPrefix(string(h1), "h1:")
+	sum, err := base64.StdEncoding.Strict().DecodeString(text)
+	if !ok || err != nil || len(sum) != 32 || strings.ContainsAny(text, "\r\n") {
+		return "", fmt.Errorf("%.99q is no h1: hash", h1)
+	}
+	return contentsDir + hex.EncodeToString(sum) + "/", nil
+}
+
+// render is the manifest of packages that are in order.
+func render(packages []sources.Stored, sizes map[sources.Hash]int64) ([]byte, error) {
+	m := manifest{Format: format, Packages: []listed{}, Evidence: []evidence{}}
+	for _, s := range packages {
+		m.Packages = append(m.Packages, listed{
+			Provider: s.ID.Provider.String(), Version: s.ID.Version.String(), Platform: s.ID.Platform.String(),
+			H1: s.H1, ZH: s.ZH, Size: sizes[s.H1], Verdict: s.Verdict, Signed: s.Signed != nil,
+		})
+		if s.Signed == nil {
+			continue
+		}
+		e := newEvidence(s)
+		same := func(o evidence) bool { return o.Provider == e.Provider && o.Version == e.Version }
+		if !slices.ContainsFunc(m.Evidence, same) {
+			m.Evidence = append(m.Evidence, e)
+		}
+	}
+	var text bytes.Buffer
+	out := json.NewEncoder(&text)
+	out.SetIndent("", "  ")
+	out.SetEscapeHTML(false)
+	err := out.Encode(m)
+	return text.Bytes(), err
+}

@@ -1,0 +1,175 @@
+package bundle
+
+import (
+	"archive/tar"
+	"errors"
+	"fmt"
+	"io"
+	"strings"
+
+	"github.com/larder-cli/larder/sources"
+)
+
+const (
+	maxManifest = 64 << 20 // bytes; signed checksums have some kilobytes
+	maxFiles    = 10_000   // of one package
+)
+
+// A Reader reads a bundle from its beginning to its end.
+type Reader struct {
+	tar    *tar.Reader
+	ahead  *tar.Header // that has been read and is not dealt with; nil if there is none
+	err    error       // that ends the reading
+	left   []*Contents // still to come
+	opened *Contents   // where we are; nil if that is nowhere
+}
+
+// Contents are what one or more packages consist of. That they hash to H1 is not
+// verified.
+type Contents struct {
+	H1       sources.Hash
+	Packages []sources.Stored // at least one, with no Dir
+	Files    sources.Files    // until the next Contents are asked for
+
+	dir   string
+	last  string // path of the last file so far
+	count int
+}
+
+// NewReader reads what is in a bundle from the beginning of r. Its errors, and
+// those of the Reader, do not name r.
+func NewReader(r io.Reader) (*Reader, error) {
+	b := &Reader{tar: tar.NewReader(r)}
+	h, err := b.tar.Next()
+	if err != nil || h.Name != manifestName || h.Typeflag != tar.TypeReg {
+		return nil, sources.WithHint(errors.New("not what larder cache export writes"),
+			"what is compressed must first be decompressed, as in zstd -dc FILE | larder cache import -")
+	}
+	if h.Size > maxManifest {
+		return nil, fmt.Errorf("%s has more than %d bytes", manifestName, maxManifest)
+	}
+	data, err := io.ReadAll(b.tar)
+	if err != nil {
+		return nil, cut(err)
+	}
+	packages, err := parse(data)
+	if err != nil {
+		return nil, fmt.Errorf("%s: %w", manifestName, err)
+	}
+	b.expect(packages)
+	return b, nil
+}
+
+// expect notes what is to come.
+func (b *Reader) expect(packages []sources.Stored) {
+	byHash := map[sources.Hash]*Contents{}
+	for _, s := range packages {
+		c := byHash[s.H1]
+		if c == nil {
+			c = &Contents{H1: s.H1}
+			c.dir, _ = dirOf(s.H1) // which has been parsed
+			c.Files = func(yield func(sources.Incoming, error) bool) { b.files(c, yield) }
+			byHash[s.H1] = c
+			b.left = append(b.left, c)
+		}
+		c.Packages = append(c.Packages, s)
+	}
+}
+
+// Next passes over what is left of the last contents and returns the next. The
+// error is [io.EOF] once all there is to come has come. After any other error
+// there is nothing more to be had.
+func (b *Reader) Next() (*Contents, error) {
+	for b.opened != nil && b.file(b.opened) != nil {
+		b.ahead = nil
+	}
+	b.peek()
+	ended := errors.Is(b.err, io.EOF)
+	switch {
+	case b.err != nil && !ended:
+		return nil, b.err
+	case len(b.left) == 0 && ended:
+		return nil, io.EOF
+	case len(b.left) == 0:
+		b.err = fmt.Errorf("%.255q is not in the manifest, or not in its place", b.ahead.Name)
+	case ended:
+		b.err = io.ErrUnexpectedEOF
+	case !strings.HasPrefix(b.ahead.Name, b.left[0].dir):
+		b.err = fmt.Errorf("%.255q stands where the contents of %s should be", b.ahead.Name, b.left[0].Packages[0].ID)
+	}
+	if b.err != nil {
+		return nil, cut(b.err)
+	}
+	b.opened, b.left = b.left[0], b.left[1:]
+	return b.opened, nil
+}
+
+// files yields those files of c that have not been dealt with.
+func (b *Reader) files(c *Contents, yield func(sources.Incoming, error) bool) {
+	if c != b.opened {
+		yield(sources.Incoming{}, errors.New("contents are read out of turn"))
+		return
+	}
+	for h := b.file(c); h != nil; h = b.file(c) {
+		b.ahead = nil
+		if !yield(sources.Incoming{Path: c.last, Executable: h.Mode&0o111 != 0, Data: cutReader{b.tar}}, nil) {
+			return
+		}
+	}
+	if b.err != nil && !errors.Is(b.err, io.EOF) {
+		yield(sources.Incoming{}, b.err)
+	}
+}
+
+// file is the next file, if it is one of c.
+func (b *Reader) file(c *Contents) *tar.Header {
+	b.peek()
+	if b.err != nil || !strings.HasPrefix(b.ahead.Name, c.dir) {
+		return nil
+	}
+	path := b.ahead.Name[len(c.dir):]
+	c.count++
+	switch {
+	case b.ahead.Typeflag != tar.TypeReg:
+		b.err = fmt.Errorf("%.255q is not a file", b.ahead.Name)
+	case path <= c.last:
+		b.err = fmt.Errorf("%.255q occurs twice, or is out of order", b.ahead.Name)
+	case c.count > maxFiles:
+		b.err = fmt.Errorf("a package has more than %d files", maxFiles)
+	}
+	for record := range b.ahead.PAXRecords {
+		if record != "path" { // such as holes, of which a few bytes can tell of any size
+			b.err = fmt.Errorf("%.255q has the attribute %.99q", b.ahead.Name, record)
+		}
+	}
+	if b.err != nil {
+		return nil
+	}
+	c.last = path
+	return b.ahead
+}
+
+// peek makes sure that either a header or an error is at hand.
+func (b *Reader) peek() {
+	if b.err == nil && b.ahead == nil {
+		b.ahead, b.err = b.tar.Next()
+		if b.err != nil && !errors.Is(b.err, io.EOF) {
+			b.err = cut(b.err)
+		}
+	}
+}
+
+// cut says what an end means that comes too soon.
+func cut(err error) error {
+	if errors.Is(err, io.ErrUnexpectedEOF) {
+		return fmt.Errorf("cut short: %w", err)
+	}
+	return err
+}
+
+type cutReader struct{ io.Reader }
+
+func (c cutReader) Read(p []byte) (int, error) {
+	n, err := c.Reader.Read(p)
+	return n, cut(err)
+}

@@ -1,0 +1,135 @@
+package bundle
+
+import (
+	"archive/tar"
+	"context"
+	"fmt"
+	"io"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/larder-cli/larder/sources"
+	"github.com/larder-cli/larder/sources/archive"
+)
+
+// Write writes stored packages to w as a bundle. What is written is hashed as it
+// passes: a package that is not what was stored any more is an error, and w is
+// then not to be used.
+func Write(ctx context.Context, w io.Writer, packages []sources.Stored) error {
+	packages = slices.SortedFunc(slices.Values(packages), func(a, b sources.Stored) int { return a.ID.Compare(b.ID) })
+	files, sizes := map[sources.Hash][]member{}, map[sources.Hash]int64{}
+	for _, s := range packages {
+		if files[s.H1] != nil {
+			continue
+		}
+		members, err := find(s.Dir)
+		if err != nil {
+			return &sources.PackageError{ID: s.ID, Err: err}
+		}
+		files[s.H1] = members
+		for _, m := range members {
+			sizes[s.H1] += m.size
+		}
+	}
+	text, err := render(packages, sizes)
+	if err != nil {
+		return err
+	}
+	out := tar.NewWriter(w)
+	if err := out.WriteHeader(header(manifestName, int64(len(text)), false)); err != nil {
+		return err
+	}
+	if _, err := out.Write(text); err != nil {
+		return err
+	}
+	for _, s := range packages {
+		if files[s.H1] == nil {
+			continue // written already
+		}
+		if err := writeContents(ctx, out, s, files[s.H1]); err != nil {
+			return &sources.PackageError{ID: s.ID, Err: err}
+		}
+		delete(files, s.H1)
+	}
+	return out.Close()
+}
+
+func writeContents(ctx context.Context, out *tar.Writer, s sources.Stored, files []member) error {
+	dir, err := dirOf(s.H1)
+	if err != nil {
+		return err
+	}
+	contents, err := archive.Receive(ctx, passing(out, dir, files), "", archive.Limits{})
+	if err != nil {
+		return err
+	}
+	if contents.H1 != s.H1 {
+		err := fmt.Errorf("it is %s, and was stored as %s", contents.H1, s.H1)
+		return sources.WithHint(err, "larder cache repair sets aside what is wrong and fetches packages again")
+	}
+	return nil
+}
+
+// passing are the files, each of which is written to out as it is read.
+func passing(out *tar.Writer, dir string, files []member) sources.Files {
+	return func(yield func(sources.Incoming, error) bool) {
+		for _, m := range files {
+			in, err := os.Open(m.file)
+			if err == nil {
+				err = out.WriteHeader(header(dir+m.path, m.size, m.executable))
+			}
+			more := yield(sources.Incoming{Path: m.path, Executable: m.executable, Data: io.TeeReader(in, out)}, err)
+			in.Close()
+			if !more || err != nil {
+				return
+			}
+		}
+	}
+}
+
+func header(name string, size int64, executable bool) *tar.Header {
+	mode := int64(0o644)
+	if executable {
+		mode = 0o755
+	}
+	return &tar.Header{Typeflag: tar.TypeReg, Name: name, Size: size, Mode: mode, ModTime: time.Unix(0, 0)}
+}
+
+// A member is a file of a package.
+type member struct {
+	file       string // where it is
+	path       string // in the package, with forward slashes
+	size       int64
+	executable bool
+}
+
+// find finds the files of an unpacked package, in order. Symlinks to files count
+// as the files.
+func find(dir string) ([]member, error) {
+	dir, err := filepath.EvalSymlinks(dir)
+	if err != nil {
+		return nil, err
+	}
+	members := []member{}
+	err = fs.WalkDir(os.DirFS(dir), ".", func(path string, e fs.DirEntry, err error) error {
+		if err != nil || e.IsDir() {
+			return err
+		}
+		file := filepath.Join(dir, filepath.FromSlash(path))
+		info, err := os.Stat(file)
+		if err != nil {
+			return err
+		}
+		if !info.Mode().IsRegular() { // to open a pipe is to wait for its writer
+			return fmt.Errorf("%s is not a file", file)
+		}
+		members = append(members, member{file, path, info.Size(), info.Mode()&0o111 != 0})
+		return nil
+	})
+	slices.SortFunc(members, func(a, b member) int { return strings.Compare(a.path, b.path) })
+	return members, err
+}

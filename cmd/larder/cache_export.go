@@ -1,0 +1,185 @@
+package main
+
+import (
+	"bufio"
+	"context"
+	"errors"
+	"fmt"
+	"maps"
+	"os"
+	"path/filepath"
+	"slices"
+
+	"github.com/urfave/cli/v2"
+
+	"github.com/larder-cli/larder/cachedir/bundle"
+	"github.com/larder-cli/larder/installer"
+	"github.com/larder-cli/larder/sources"
+)
+
+func cacheExportCommand(out *output) *cli.Command {
+	return &cli.Command{
+		Name:      "export",
+		ArgsUsage: "[FLAG...] FILE",
+		Usage:     "write the packages that lock files need into one file",
+		Description: "FILE is a plain tar that \"larder cache import\" reads; - is standard output. Each\n" +
+			"package is in it once, and the same packages make the same file. What a lock\n" +
+			"file has other hashes for is not exported. To compress: export - | zstd > FILE.",
+		Flags: append(treeFlags(),
+			&cli.BoolFlag{Name: "partial", Usage: "export what is there, though not all is"}),
+		Action: func(c *cli.Context) error { return cacheExport(c, out) },
+	}
+}
+
+func cacheExport(c *cli.Context, out *output) error {
+	file := c.Args().First()
+	switch {
+	case c.NArg() != 1 || file == "":
+		return usageError{errors.New("cache export needs one FILE, or - for standard output")}
+	case file == "-" && flag[bool](c, "json"):
+		return usageError{errors.New("--json and a FILE of - are both for standard output")}
+	}
+	k, err := openCache(c, out)
+	if err != nil {
+		return err
+	}
+	t, err := k.tree(c)
+	if err != nil {
+		return err
+	}
+	if k.cache != nil {
+		release, err := k.cache.Use(c.Context)
+		if err != nil {
+			return err
+		}
+		defer release()
+	}
+	packages, missing, err := k.collect(c.Context, t)
+	if err != nil {
+		return err
+	}
+	if err := k.tellMissing(missing, c.Bool("partial")); err != nil {
+		return err
+	}
+	if file == "-" {
+		return bundle.Write(c.Context, out.stdout, packages)
+	}
+	size, err := writeBundle(c.Context, absolute(k.dir, file), packages)
+	if err != nil {
+		return err
+	}
+	for _, s := range packages {
+		out.result("exported", inJSON(installer.Outcome{Package: s, How: "exported"}), "%s  exported, %s", s.ID, s.Verdict)
+	}
+	out.say(normal, "wrote %s: %s, %s", file, count(len(packages), "package"), humanSize(size))
+	return nil
+}
+
+// collect finds the packages in the cache that lock files select, and says why
+// others are missing.
+func (k *keeper) collect(ctx context.Context, t *tree) (packages []sources.Stored, missing []error, err error) {
+	for _, r := range t.open {
+		missing = append(missing, &sources.ProviderError{Provider: r.Provider, Err: errors.New("no version is locked")})
+	}
+	wanted := t.wanted()
+	for _, id := range slices.SortedFunc(maps.Keys(wanted), sources.PackageID.Compare) {
+		s, err := k.stored(ctx, id)
+		if ctx.Err() != nil {
+			return nil, nil, ctx.Err()
+		}
+		if err != nil {
+			missing = append(missing, err)
+			continue
+		}
+		unmet := 0
+		for _, l := range wanted[id] {
+			if !l.allows(s) {
+				err := fmt.Errorf("the one in the plugin cache is not the one that is locked in %s", l.module)
+				missing = append(missing, &sources.PackageError{ID: id, Err: err})
+				unmet++
+			}
+		}
+		if unmet < len(wanted[id]) {
+			packages = append(packages, s)
+		}
+	}
+	return packages, missing, nil
+}
+
+// stored is a package in the cache.
+func (k *keeper) stored(ctx context.Context, id sources.PackageID) (sources.Stored, error) {
+	if k.cache == nil {
+		return sources.Stored{}, &sources.PackageError{ID: id, Err: errNotCached}
+	}
+	s, err := k.cache.Get(ctx, id)
+	if errors.Is(err, sources.ErrNotFound) {
+		err = &sources.PackageError{ID: id, Err: errNotCached}
+	}
+	return s, err
+}
+
+var errNotCached = errors.New("not in the plugin cache")
+
+// wanted are the packages that lock files select, each with who selects it.
+func (t *tree) wanted() map[sources.PackageID][]lockedProvider {
+	wanted := map[sources.PackageID][]lockedProvider{}
+	for _, l := range t.locked {
+		for _, platform := range t.platforms {
+			id := sources.PackageID{Provider: l.Provider, Version: l.Version, Platform: platform}
+			wanted[id] = append(wanted[id], l)
+		}
+	}
+	return wanted
+}
+
+// allows reports whether a package is one that the lock file has a hash of, if it
+// has any.
+func (l lockedProvider) allows(s sources.Stored) bool {
+	usable := slices.DeleteFunc(slices.Clone(l.Hashes), func(h sources.Hash) bool { return !h.Usable() })
+	if len(usable) == 0 {
+		return true
+	}
+	return slices.ContainsFunc(usable, func(h sources.Hash) bool { return h == s.H1 || h == s.ZipH1 || h == s.ZH })
+}
+
+// tellMissing tells what cannot be exported, which is an error unless part of it
+// is wanted too.
+func (k *keeper) tellMissing(missing []error, partial bool) error {
+	if len(missing) == 0 {
+		return nil
+	}
+	if partial {
+		for _, err := range missing {
+			k.out.warn("%v", err)
+		}
+		return nil
+	}
+	err := fmt.Errorf("%s needed and not to be had from the plugin cache, so nothing was exported", count(len(missing), "package"))
+	return errors.Join(append(missing, sources.WithHint(err, "larder install fetches what is missing; --partial exports what is there"))...)
+}
+
+// writeBundle makes the file at path a bundle, whole or not at all, and returns
+// its size in bytes.
+func writeBundle(ctx context.Context, path string, packages []sources.Stored) (int64, error) {
+	if info, err := os.Lstat(path); err == nil && !info.Mode().IsRegular() { // such as a device, which others need
+		return 0, fmt.Errorf("%s is there already, and is not a file", path)
+	}
+	f, err := os.CreateTemp(filepath.Dir(path), ".larder-export-*")
+	if err != nil {
+		return 0, err
+	}
+	defer os.Remove(f.Name()) // nothing is left of it once renamed
+	defer f.Close()
+	buffered := bufio.NewWriterSize(f, 1<<20)
+	if err := bundle.Write(ctx, buffered, packages); err != nil {
+		return 0, err
+	}
+	if err := errors.Join(buffered.Flush(), f.Chmod(0o644), f.Sync()); err != nil {
+		return 0, err
+	}
+	info, err := f.Stat()
+	if err := errors.Join(err, f.Close()); err != nil {
+		return 0, err
+	}
+	return info.Size(), os.Rename(f.Name(), path)
+}

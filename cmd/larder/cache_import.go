@@ -1,0 +1,140 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"strings"
+
+	"github.com/urfave/cli/v2"
+
+	"github.com/larder-cli/larder/cachedir"
+	"github.com/larder-cli/larder/cachedir/bundle"
+	"github.com/larder-cli/larder/installer"
+	"github.com/larder-cli/larder/sources"
+)
+
+func cacheImportCommand(out *output) *cli.Command {
+	return &cli.Command{
+		Name:      "import",
+		ArgsUsage: "[FLAG...] FILE...",
+		Usage:     "put the packages in exported files into the plugin cache",
+		Description: "Each package appears whole, once its contents have been hashed, or not at all.\n" +
+			"What is in the cache already stays. A package is no better than \"hash only\",\n" +
+			"unless this machine has seen its archive. - is standard input.",
+		Action: func(c *cli.Context) error { return cacheImport(c, out) },
+	}
+}
+
+func cacheImport(c *cli.Context, out *output) error {
+	if c.NArg() == 0 {
+		return usageError{errors.New("cache import needs a FILE, or - for standard input")}
+	}
+	k, err := newKeeper(c, out)
+	if err != nil {
+		return err
+	}
+	if k.cache, err = cachedir.Open(k.path, k.cacheOptions()); err != nil {
+		return err
+	}
+	release, err := k.cache.Use(c.Context) // so that copies can be made of what was imported
+	if err != nil {
+		return err
+	}
+	defer release()
+	im := &importer{keeper: k, into: installer.New(nil, k.cache, k.client, installer.Options{
+		Engine: k.config.Engine, Trust: k.trustOptions(),
+	})}
+	var errs []error
+	for _, file := range c.Args().Slice() {
+		errs = append(errs, im.file(c.Context, file))
+	}
+	out.say(normal, "imported %s, %d there already", count(im.imported, "package"), im.there)
+	return errors.Join(errs...)
+}
+
+// An importer imports packages, and counts them.
+type importer struct {
+	*keeper
+	into            *installer.Installer
+	imported, there int
+}
+
+func (im *importer) file(ctx context.Context, name string) error {
+	if name == "-" {
+		return im.read(ctx, interruptible(ctx, os.Stdin), "standard input")
+	}
+	path := absolute(im.dir, name)
+	f, err := os.Open(path)
+	if err != nil {
+		return err
+	}
+	defer f.Close()
+	return im.read(ctx, f, path)
+}
+
+// interruptible is r until ctx is done, even while a read of r waits.
+func interruptible(ctx context.Context, r io.Reader) io.Reader {
+	out, in := io.Pipe()
+	go func() {
+		_, err := io.Copy(in, r)
+		in.CloseWithError(err)
+	}()
+	context.AfterFunc(ctx, func() { out.CloseWithError(ctx.Err()) })
+	return out
+}
+
+// read imports a bundle. Packages fail one by one, but after an error of the
+// bundle's own there are no more.
+func (im *importer) read(ctx context.Context, r io.Reader, from string) error {
+	in, err := bundle.NewReader(r)
+	if err != nil {
+		return fmt.Errorf("%s: %w", from, err)
+	}
+	var errs []error
+	for ctx.Err() == nil {
+		contents, err := in.Next()
+		if errors.Is(err, io.EOF) {
+			break
+		}
+		if err != nil {
+			errs = append(errs, fmt.Errorf("%s: %w", from, err))
+			break
+		}
+		errs = append(errs, im.take(ctx, contents, from))
+	}
+	return errors.Join(append(errs, ctx.Err())...)
+}
+
+// take imports the packages that consist of the contents: the first from the
+// bundle, the others from the first.
+func (im *importer) take(ctx context.Context, contents *bundle.Contents, from string) error {
+	parcel := sources.Parcel{Files: contents.Files, Origin: from}
+	for i, s := range contents.Packages {
+		parcel.ZH, parcel.Signed = s.ZH, s.Signed
+		outcome, err := im.into.Import(ctx, s.ID, contents.H1, parcel)
+		if err != nil {
+			return errors.Join(err, notTaken(contents.Packages[i+1:]))
+		}
+		parcel.Files, parcel.Dir = nil, outcome.Package.Dir
+		if outcome.How == installer.Imported {
+			im.imported++
+		} else {
+			im.there++
+		}
+		im.out.result("package", inJSON(outcome), "%s  %s", s.ID, strings.Join(about(outcome), ", "))
+	}
+	return nil
+}
+
+// notTaken says that packages are missing whose contents came with another one.
+func notTaken(packages []sources.Stored) error {
+	var errs []error
+	for _, s := range packages {
+		err := errors.New("not imported, as another package with the same contents was refused")
+		errs = append(errs, &sources.PackageError{ID: s.ID, Err: err})
+	}
+	return errors.Join(errs...)
+}

@@ -1,0 +1,71 @@
+package main
+
+import (
+	"crypto/sha256"
+	"encoding/hex"
+	"fmt"
+	"slices"
+	"strings"
+
+	"github.com/urfave/cli/v2"
+)
+
+func cacheKeyCommand(out *output) *cli.Command {
+	return &cli.Command{
+		Name:      "key",
+		ArgsUsage: "[FLAG...]",
+		Usage:     "tell a key for what lock files need, for the caches of CI systems",
+		Description: "The key is the same wherever the same versions of the same providers are locked\n" +
+			"for the same platforms, whatever else there is in lock files and directories.\n" +
+			"Of a root module without lock file the version constraints count.",
+		Flags:  treeFlags(),
+		Action: func(c *cli.Context) error { return cacheKey(c, out) },
+	}
+}
+
+func cacheKey(c *cli.Context, out *output) error {
+	if err := noArguments(c); err != nil {
+		return err
+	}
+	s, err := newSession(c, out)
+	if err != nil {
+		return err
+	}
+	t, err := s.tree(c)
+	if err != nil {
+		return err
+	}
+	platforms := []string{}
+	for _, p := range t.platforms {
+		platforms = append(platforms, p.String())
+	}
+	out.result("key", struct {
+		Key       string   `json:"key"`
+		Platforms []string `json:"platforms"`
+		Exact     bool     `json:"exact"`
+	}{t.key(), platforms, len(t.open) == 0}, "%s", t.key())
+	return nil
+}
+
+// keyFormat is part of every key: it changes when keys are made otherwise.
+const keyFormat = "larder1"
+
+// key depends on providers, versions and platforms alone. Hashes are not among
+// them: lock files have those of any number of platforms, and whatever a CI cache
+// holds is held against them anyway.
+func (t *tree) key() string {
+	var lines []string
+	for _, l := range t.locked {
+		lines = append(lines, fmt.Sprintf("%s = %s\n", l.Provider, l.Version))
+	}
+	for _, r := range t.open {
+		lines = append(lines, fmt.Sprintf("%s ? %s\n", r.Provider, r.Constraints))
+	}
+	slices.Sort(lines)
+	sum := sha256.Sum256([]byte(strings.Join(slices.Compact(lines), "")))
+	key := keyFormat
+	for _, p := range t.platforms {
+		key += "-" + p.String()
+	}
+	return key + "-" + hex.EncodeToString(sum[:16])
+}

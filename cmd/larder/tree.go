@@ -1,0 +1,92 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"path/filepath"
+	"slices"
+	"strings"
+
+	"github.com/urfave/cli/v2"
+
+	"github.com/larder-cli/larder/installer/lockfile"
+	"github.com/larder-cli/larder/sources"
+)
+
+// A tree is what one root module needs, or all in a directory and below. Lock
+// files alone say that, so neither modules from elsewhere nor a network need be
+// there.
+type tree struct {
+	platforms []sources.Platform // in order
+	locked    []lockedProvider
+	open      []sources.Requirement // of root modules that have no lock file
+}
+
+// A lockedProvider is one that a lock file selects a version of.
+type lockedProvider struct {
+	lockfile.Entry
+	module string // where the lock file is
+}
+
+func treeFlags() []cli.Flag {
+	return []cli.Flag{
+		&cli.StringSliceFlag{Name: "platform", Usage: "for `OS_ARCH`, not for this machine; may be repeated"},
+		&cli.BoolFlag{Name: "recursive", Aliases: []string{"R"}, Usage: "for every root module here and below"},
+		&cli.StringSliceFlag{Name: "exclude", Usage: "`GLOB` of directories that --recursive passes; may be repeated"},
+	}
+}
+
+// tree finds out what the flags ask about.
+func (s *session) tree(c *cli.Context) (*tree, error) {
+	exclude := c.StringSlice("exclude")
+	if len(exclude) > 0 && !c.Bool("recursive") {
+		return nil, usageError{errors.New("--exclude goes with --recursive")}
+	}
+	platforms, err := parsePlatforms(c.StringSlice("platform"))
+	if err != nil {
+		return nil, err
+	}
+	if len(platforms) == 0 {
+		platforms = []sources.Platform{sources.CurrentPlatform()}
+	}
+	slices.SortFunc(platforms, func(a, b sources.Platform) int { return strings.Compare(a.String(), b.String()) })
+	t := &tree{platforms: platforms}
+	if !c.Bool("recursive") {
+		return t, s.addModule(c.Context, t, s.dir, s.out)
+	}
+	dirs, err := s.find(c.Context, s.dir, exclude)
+	if err != nil {
+		return nil, err
+	}
+	var errs []error
+	for _, dir := range dirs {
+		errs = append(errs, s.addModule(c.Context, t, filepath.Join(s.dir, dir), s.out.forModule(dir)))
+	}
+	return t, errors.Join(errs...)
+}
+
+// addModule adds what the root module in dir needs.
+func (s *session) addModule(ctx context.Context, t *tree, dir string, out *output) error {
+	m, err := s.root(ctx, dir, out)
+	if err != nil {
+		return err
+	}
+	if err := out.warnings(m.lockProblems); err != nil {
+		return err
+	}
+	if m.lock.Exists {
+		for _, e := range m.lock.Entries() {
+			t.locked = append(t.locked, lockedProvider{e, dir})
+		}
+		return nil
+	}
+	root, err := m.needs(ctx)
+	if err != nil || root == nil {
+		return err
+	}
+	if len(root.Requirements) > 0 {
+		out.warn("there is no dependency lock file in %s, so which versions it needs is not settled", dir)
+	}
+	t.open = append(t.open, root.Requirements...)
+	return nil
+}

@@ -1,0 +1,92 @@
+package archive
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+
+	"github.com/larder-cli/larder/sources"
+)
+
+// Receive writes an unpacked package that arrives file by file to dir, which
+// exists and is empty, or nowhere if dir is empty. Errors are those of [Unpack].
+func Receive(ctx context.Context, files sources.Files, dir string, lim Limits) (sources.Contents, error) {
+	r := receiver{lim: lim.withDefaults(), names: nameSet{}}
+	r.left = r.lim.Size
+	if dir != "" {
+		root, err := os.OpenRoot(dir)
+		if err != nil {
+			return sources.Contents{}, err
+		}
+		defer root.Close()
+		r.root = root
+	}
+	for in, err := range files {
+		if err != nil {
+			return sources.Contents{}, err
+		}
+		if err := r.receive(ctx, in); err != nil {
+			return sources.Contents{}, &EntryError{in.Path, err}
+		}
+	}
+	if len(r.files) == 0 {
+		return sources.Contents{}, errors.New("no files in the package")
+	}
+	return contentsOf(r.files), nil
+}
+
+// A receiver has received some files of a package.
+type receiver struct {
+	root  *os.Root // nil if nothing is kept
+	lim   Limits
+	left  int64 // bytes that may still come
+	names nameSet
+	files []sources.File
+}
+
+func (r *receiver) receive(ctx context.Context, in sources.Incoming) error {
+	clean, err := checkName(in.Path)
+	if err == nil && clean != in.Path {
+		err = fmt.Errorf("name is not clean, as %.255q is", clean)
+	}
+	if err == nil {
+		err = r.names.add(clean, false)
+	}
+	if err == nil {
+		err = r.lim.checkCount(len(r.names))
+	}
+	if err != nil {
+		return err
+	}
+	d, err := r.transfer(ctx, in)
+	if err != nil {
+		return err
+	}
+	if r.left -= d.size; r.left < 0 {
+		return fmt.Errorf("%w of %d bytes", ErrLimit, r.lim.Size)
+	}
+	r.files = append(r.files, sources.File{Path: clean, Size: d.size, SHA256: d.sha256})
+	return nil
+}
+
+func (r *receiver) transfer(ctx context.Context, in sources.Incoming) (digest, error) {
+	src := plain{io.LimitReader(in.Data, r.left+1)}
+	if r.root == nil {
+		return transfer(ctx, src, nil)
+	}
+	mode := os.FileMode(0o644)
+	if in.Executable {
+		mode = 0o755
+	}
+	out, err := create(r.root, in.Path, mode)
+	if err != nil {
+		return digest{}, err
+	}
+	d, err := transfer(ctx, src, out)
+	if closeErr := out.Close(); err == nil {
+		err = closeErr
+	}
+	return d, err
+}
