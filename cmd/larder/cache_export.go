@@ -9,6 +9,7 @@ import (
 	"os"
 	"path/filepath"
 	"slices"
+	"strings"
 
 	"github.com/urfave/cli/v2"
 
@@ -32,6 +33,9 @@ func cacheExportCommand(out *output) *cli.Command {
 }
 
 func cacheExport(c *cli.Context, out *output) error {
+	if err := noLateFlags(c); err != nil {
+		return err
+	}
 	file := c.Args().First()
 	switch {
 	case c.NArg() != 1 || file == "":
@@ -72,6 +76,16 @@ func cacheExport(c *cli.Context, out *output) error {
 		out.result("exported", inJSON(installer.Outcome{Package: s, How: "exported"}), "%s  exported, %s", s.ID, s.Verdict)
 	}
 	out.say(normal, "wrote %s: %s, %s", file, count(len(packages), "package"), humanSize(size))
+	return nil
+}
+
+// noLateFlags refuses flags among files, where they would be taken for files.
+func noLateFlags(c *cli.Context) error {
+	for _, arg := range c.Args().Slice() {
+		if strings.HasPrefix(arg, "-") && arg != "-" {
+			return usageError{fmt.Errorf("flags come before files: %s", arg)}
+		}
+	}
 	return nil
 }
 
