@@ -1,0 +1,372 @@
+package bundle_test
+
+import (
+	"archive/tar"
+	"bytes"
+	"context"
+	"encoding/json"
+	"errors"
+	"io"
+	"maps"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/larder-cli/larder/cachedir/bundle"
+	"github.com/larder-cli/larder/sources"
+	"github.com/larder-cli/larder/sources/archive"
+)
+
+func check(t testing.TB, err error) {
+	t.Helper()
+	if err != nil {
+		t.Fatal(err)
+	}
+}
+
+// files are the contents of a package, by path.
+type files map[string]string
+
+var widgetFiles = files{"terraform-provider-widget": "the provider", "docs/README": "read me", "docs-old": "", "LICENSE": "do as you like"}
+
+func packageID(t testing.TB, address, version, platform string) (id sources.PackageID) {
+	t.Helper()
+	var err error
+	id.Provider, err = sources.ParseProvider(address, sources.Terraform)
+	check(t, err)
+	id.Version, err = sources.ParseVersion(version)
+	check(t, err)
+	id.Platform, err = sources.ParsePlatform(platform)
+	check(t, err)
+	return id
+}
+
+// store unpacks a package, as a cache has it.
+func store(t testing.TB, f files, address, version, platform string) sources.Stored {
+	t.Helper()
+	dir := t.TempDir()
+	for name, text := range f {
+		path := filepath.Join(dir, name)
+		check(t, os.MkdirAll(filepath.Dir(path), 0o755))
+		check(t, os.WriteFile(path, []byte(text), 0o644))
+	}
+	if f["terraform-provider-widget"] != "" {
+		check(t, os.Chmod(filepath.Join(dir, "terraform-provider-widget"), 0o755))
+	}
+	c, err := archive.Hash(context.Background(), dir)
+	check(t, err)
+	return sources.Stored{
+		ID: packageID(t, address, version, platform), Dir: dir, H1: c.H1,
+		ZH: sources.ZipHash([32]byte{1}), Verdict: sources.SelfSigned,
+		Signed: &sources.Signed{
+			Sums: []byte("sums\xff\n"), Signature: []byte{0, 1, 2}, Origin: "https://example.test/sums",
+			Keys: []sources.Key{{Armor: "armour", TrustSignature: "<trust>"}},
+		},
+	}
+}
+
+func write(t testing.TB, packages ...sources.Stored) []byte {
+	t.Helper()
+	var out bytes.Buffer
+	check(t, bundle.Write(context.Background(), &out, packages))
+	return out.Bytes()
+}
+
+// unbundle reads all that is in a bundle. It verifies the contents, as whoever
+// reads a bundle must.
+func unbundle(r io.Reader, dir string) ([]sources.Stored, error) {
+	in, err := bundle.NewReader(r)
+	if err != nil {
+		return nil, err
+	}
+	var all []sources.Stored
+	for {
+		c, err := in.Next()
+		if errors.Is(err, io.EOF) {
+			return all, nil
+		}
+		if err != nil {
+			return all, err
+		}
+		to := ""
+		if dir != "" {
+			to = filepath.Join(dir, c.Packages[0].ID.Provider.Type)
+			if err := os.Mkdir(to, 0o755); err != nil {
+				return all, err
+			}
+		}
+		contents, err := archive.Receive(context.Background(), c.Files, to, archive.Limits{Size: 1 << 20})
+		if err != nil {
+			return all, err
+		}
+		if contents.H1 != c.H1 {
+			return all, errors.New("other contents")
+		}
+		all = append(all, c.Packages...)
+	}
+}
+
+// What is written is read as it was, the same contents being in the file once.
+func TestRoundTrip(t *testing.T) {
+	widget := store(t, widgetFiles, "example.test/acme/widget", "1.2.0", "linux_amd64")
+	twin := store(t, widgetFiles, "another.test/acme/widget", "1.2.0", "linux_amd64")
+	gadget := store(t, files{"terraform-provider-gadget": "another"}, "example.test/acme/gadget", "2.0.0", "linux_arm64")
+	gadget.Signed, gadget.ZH, gadget.Verdict = nil, "", sources.HashOnly
+	dir := t.TempDir()
+	got, err := unbundle(bytes.NewReader(write(t, widget, gadget, twin)), dir)
+	check(t, err)
+	want := []sources.Stored{twin, widget, gadget}
+	if len(got) != len(want) {
+		t.Fatalf("read %+v", got)
+	}
+	for i, s := range got {
+		w := want[i]
+		if s.ID != w.ID || s.H1 != w.H1 || s.ZH != w.ZH || s.Verdict != w.Verdict || s.Dir != "" || (s.Signed == nil) != (w.Signed == nil) {
+			t.Errorf("read %+v\nwant %+v", s, w)
+		}
+		if w.Signed != nil && (string(s.Signed.Sums) != string(w.Signed.Sums) || !slices.Equal(s.Signed.Keys, w.Signed.Keys) ||
+			!slices.Equal(s.Signed.Signature, w.Signed.Signature) || s.Signed.Origin != w.Signed.Origin) {
+			t.Errorf("read %+v\nwant %+v", s.Signed, w.Signed)
+		}
+	}
+	for name, text := range widgetFiles {
+		path := filepath.Join(dir, "widget", name)
+		data, err := os.ReadFile(path)
+		check(t, err)
+		info, err := os.Stat(path)
+		check(t, err)
+		if executable := info.Mode()&0o111 != 0; string(data) != text || executable != (name == "terraform-provider-widget") {
+			t.Errorf("%s is %q, %s", name, data, info.Mode())
+		}
+	}
+}
+
+// The same packages make the same bytes, whenever and in whatever order.
+func TestDeterminism(t *testing.T) {
+	widget := store(t, widgetFiles, "example.test/acme/widget", "1.2.0", "linux_amd64")
+	gadget := store(t, files{"terraform-provider-gadget": "another"}, "example.test/acme/gadget", "2.0.0", "linux_arm64")
+	first := write(t, widget, gadget)
+	then := time.Now().Add(-time.Hour)
+	check(t, os.Chtimes(filepath.Join(widget.Dir, "LICENSE"), then, then))
+	check(t, os.Chmod(filepath.Join(widget.Dir, "LICENSE"), 0o600))
+	if !bytes.Equal(first, write(t, gadget, widget)) {
+		t.Error("they differ")
+	}
+}
+
+func TestChangedPackageIsNotWritten(t *testing.T) {
+	widget := store(t, widgetFiles, "example.test/acme/widget", "1.2.0", "linux_amd64")
+	check(t, os.WriteFile(filepath.Join(widget.Dir, "LICENSE"), []byte("do as I like!!"), 0o644))
+	err := bundle.Write(context.Background(), io.Discard, []sources.Stored{widget})
+	if err == nil || !strings.Contains(err.Error(), "1.2.0 linux_amd64: it is h1:") {
+		t.Error(err)
+	}
+}
+
+// Contents may be passed over.
+func TestSkip(t *testing.T) {
+	widget := store(t, widgetFiles, "example.test/acme/widget", "1.2.0", "linux_amd64")
+	gadget := store(t, files{"terraform-provider-gadget": "another"}, "example.test/acme/gadget", "2.0.0", "linux_arm64")
+	data := write(t, widget, gadget)
+	for _, cut := range []int{0, 1024 + 510, 1024 + 512 + 100, len(data) - 1000} {
+		in, err := bundle.NewReader(bytes.NewReader(data[:len(data)-cut]))
+		if cut == len(data)-1000 {
+			if !errors.Is(err, io.ErrUnexpectedEOF) {
+				t.Errorf("manifest cut: %v", err)
+			}
+			continue
+		}
+		check(t, err)
+		n := 0
+		for err == nil {
+			if _, err = in.Next(); err == nil {
+				n++
+			}
+		}
+		if whole := errors.Is(err, io.EOF); whole != (cut == 0) || whole && n != 2 {
+			t.Errorf("without %d bytes: %d contents, then %v", cut, n, err)
+		}
+	}
+}
+
+// A member of a tar archive.
+type entry struct {
+	tar.Header
+	text string
+}
+
+func members(t testing.TB, data []byte) []entry {
+	t.Helper()
+	var all []entry
+	for in := tar.NewReader(bytes.NewReader(data)); ; {
+		h, err := in.Next()
+		if errors.Is(err, io.EOF) {
+			return all
+		}
+		check(t, err)
+		text, err := io.ReadAll(in)
+		check(t, err)
+		all = append(all, entry{*h, string(text)})
+	}
+}
+
+func pack(t testing.TB, all []entry) []byte {
+	t.Helper()
+	var out bytes.Buffer
+	w := tar.NewWriter(&out)
+	for _, e := range all {
+		e.Size, e.Format = int64(len(e.text)), tar.FormatUnknown
+		if e.Typeflag != tar.TypeReg {
+			e.Size = 0
+		}
+		check(t, w.WriteHeader(&e.Header))
+		if e.Size > 0 {
+			_, err := w.Write([]byte(e.text))
+			check(t, err)
+		}
+	}
+	check(t, w.Close())
+	return out.Bytes()
+}
+
+// edit has a function change the manifest.
+func edit(change func(m map[string]any)) func([]entry) []entry {
+	return func(all []entry) []entry {
+		m := map[string]any{}
+		if err := json.Unmarshal([]byte(all[0].text), &m); err != nil {
+			panic(err)
+		}
+		change(m)
+		text, err := json.Marshal(m)
+		if err != nil {
+			panic(err)
+		}
+		all[0].text = string(text)
+		return all
+	}
+}
+
+// set sets a member of the first listed package.
+func set(name string, value any) func([]entry) []entry {
+	return edit(func(m map[string]any) { m["packages"].([]any)[0].(map[string]any)[name] = value })
+}
+
+// rename gives the first file of the contents another path in them.
+func rename(name string) func([]entry) []entry {
+	return func(all []entry) []entry {
+		all[1].Name = all[1].Name[:strings.LastIndex(all[1].Name, "/")+1] + name
+		return all
+	}
+}
+
+func TestRefused(t *testing.T) {
+	tests := []struct {
+		name   string
+		change func([]entry) []entry
+		want   string
+	}{
+		{"no manifest", func(all []entry) []entry { return all[1:] }, "not what larder"},
+		{"manifest is a link", func(all []entry) []entry { all[0].Typeflag, all[0].Linkname = tar.TypeSymlink, "x"; return all }, "not what larder"},
+		{"manifest is no JSON", func(all []entry) []entry { all[0].text += "{"; return all }, "manifest.json: "},
+		{"format of the future", edit(func(m map[string]any) { m["format"] = 2 }), "format 2 is not known"},
+		{"package without evidence", edit(func(m map[string]any) { m["evidence"] = nil }), "is missing"},
+		{"evidence twice", edit(func(m map[string]any) { m["evidence"] = append(m["evidence"].([]any), m["evidence"].([]any)[0]) }), "listed twice"},
+		{"package twice", edit(func(m map[string]any) { m["packages"] = append(m["packages"].([]any), m["packages"].([]any)[0]) }), "listed twice"},
+		{"address out of the cache", set("provider", "../../widget"), "provider source"},
+		{"address that is short", set("provider", "acme/widget"), "not so written"},
+		{"address that is built in", set("provider", "terraform.io/builtin/terraform"), "not so written"},
+		{"version out of the cache", set("version", "../1.0.0"), "version"},
+		{"version in another form", set("version", "v1.2.0"), "version"},
+		{"version that is short", set("version", "1.2"), "not so written"},
+		{"platform out of the cache", set("platform", "../linux_amd64"), "platform"},
+		{"no h1", set("h1", ""), "no h1: hash"},
+		{"h1 of another length", set("h1", "h1:AAAA"), "no h1: hash"},
+		{"h1 in two lines", set("h1", "h1:AAAAAAAAAAAAAAAAAAAAAAAAAAAAAA\nAAAAAAAAAAAAA="), "no h1: hash"},
+		{"h1 with loose bits", set("h1", "h1:AAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAB="), "no h1: hash"},
+		{"zh of another scheme", set("zh", "h1:AAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAA="), "no zh: hash"},
+		{"zh of another length", set("zh", "zh:00"), "no zh: hash"},
+		{"verdict that is none", set("verdict", "excellent"), "unknown verdict"},
+		{"contents of something else", set("h1", "h1:AAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAA="), "stands where the contents"},
+		{"no contents", func(all []entry) []entry { return all[:1] }, "cut short"},
+		{"one file less", func(all []entry) []entry { return slices.Delete(all, 2, 3) }, "other contents"},
+		{"one file more", func(all []entry) []entry { return append(all, all[len(all)-1].renamed("zzz")) }, "other contents"},
+		{"one file elsewhere", func(all []entry) []entry {
+			return append(all, entry{tar.Header{Name: "contents/x", Typeflag: tar.TypeReg}, ""})
+		}, "not in the manifest"},
+		{"file altered", func(all []entry) []entry { all[1].text = "do as I like"; return all }, "other contents"},
+		{"file twice", func(all []entry) []entry { return slices.Insert(all, 1, all[1]) }, "occurs twice"},
+		{"out of order", func(all []entry) []entry { all[1], all[2] = all[2], all[1]; return all }, "out of order"},
+		{"directory", func(all []entry) []entry {
+			all[1].Typeflag, all[1].Name = tar.TypeDir, all[1].Name+"/"
+			return all
+		}, "is not a file"},
+		{"symlink", func(all []entry) []entry {
+			all[1].Typeflag, all[1].Linkname = tar.TypeSymlink, "/etc/passwd"
+			return all
+		}, "is not a file"},
+		{"hard link", func(all []entry) []entry { all[1].Typeflag, all[1].Linkname = tar.TypeLink, all[2].Name; return all }, "is not a file"},
+		{"device", func(all []entry) []entry { all[1].Typeflag = tar.TypeBlock; return all }, "is not a file"},
+		{"pipe", func(all []entry) []entry { all[1].Typeflag = tar.TypeFifo; return all }, "is not a file"},
+		{"attribute", func(all []entry) []entry {
+			all[1].PAXRecords = map[string]string{"VENDOR.holes": "many"}
+			return all
+		}, `attribute "VENDOR.holes"`},
+		{"upwards", rename("../LICENSE"), `".." element`},
+		{"absolute", rename("/LICENSE"), "not relative"},
+		{"on a drive", rename("C:LICENSE"), "not relative"},
+		{"not clean", rename("./LICENSE"), "not clean"},
+		{"differs in case", func(all []entry) []entry { return slices.Insert(all, 2, all[1].renamed("License")) }, "in case only"},
+		{"file in a file", func(all []entry) []entry { return slices.Insert(all, 2, all[1].renamed("LICENSE/x")) }, "both a file and a directory"},
+	}
+	good := write(t, store(t, widgetFiles, "example.test/acme/widget", "1.2.0", "linux_amd64"))
+	if _, err := unbundle(bytes.NewReader(pack(t, members(t, good))), ""); err != nil {
+		t.Fatal(err)
+	}
+	for _, test := range tests {
+		t.Run(test.name, func(t *testing.T) {
+			_, err := unbundle(bytes.NewReader(pack(t, test.change(members(t, good)))), t.TempDir())
+			if err == nil || !strings.Contains(err.Error(), test.want) {
+				t.Errorf("got %v", err)
+			}
+		})
+	}
+}
+
+func (e entry) renamed(name string) entry {
+	parts := strings.SplitN(e.Name, "/", 3)
+	e.Name = parts[0] + "/" + parts[1] + "/" + name
+	return e
+}
+
+// Whatever passes for a bundle is the same once written and read again.
+func FuzzReader(f *testing.F) {
+	good := write(f, store(f, files{"terraform-provider-x": "x"}, "example.test/acme/x", "1.0.0", "linux_amd64"))
+	f.Add(good)
+	f.Add(good[:len(good)-1100])
+	f.Add(write(f))
+	for _, name := range slices.Sorted(maps.Keys(widgetFiles)) {
+		all := members(f, good)
+		all[1].Name += name
+		f.Add(pack(f, all))
+	}
+	f.Fuzz(func(t *testing.T, data []byte) {
+		dir := t.TempDir()
+		first, err := unbundle(bytes.NewReader(data), "")
+		if err != nil || len(first) != 1 {
+			return
+		}
+		if _, err := unbundle(bytes.NewReader(data), dir); err != nil {
+			return // a name that this system cannot have
+		}
+		s := first[0]
+		s.Dir = filepath.Join(dir, s.ID.Provider.Type)
+		again, err := unbundle(bytes.NewReader(write(t, s)), "")
+		check(t, err)
+		if again[0].ID != s.ID || again[0].H1 != s.H1 || again[0].ZH != s.ZH {
+			t.Errorf("read %+v, then %+v", s, again[0])
+		}
+	})
+}
