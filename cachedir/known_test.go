@@ -3,6 +3,10 @@ package cachedir_test
 import (
 	"context"
 	"errors"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
 	"testing"
 	"time"
 
@@ -96,6 +100,123 @@ func TestLocalPackagesThatNobodyVouchesForAreNotRemembered(t *testing.T) {
 		check(t, err)
 		if _, err := d.Recall(widget); (err == nil) != want {
 			t.Errorf("%s: recalled with %v", verdict, err)
+		}
+	}
+}
+
+// unpacked delivers a package that lies somewhere unpacked.
+func unpacked(dir string, verdict sources.Verdict) sources.Delivery {
+	return sources.Delivery{
+		Accept: func(sources.Stored) bool { return false },
+		Fetch: func(context.Context, sources.Stage) (sources.Parcel, error) {
+			return sources.Parcel{Dir: dir, Origin: dir}, nil
+		},
+		Judge: func(sources.Contents) (sources.Verdict, error) { return verdict, nil },
+	}
+}
+
+// Contents that came out of an archive once are worth what the archive was,
+// wherever they come from, and what is remembered of them stays.
+func TestKnownContentsAreRecognised(t *testing.T) {
+	ctx, d := context.Background(), open(t, t.TempDir(), cachedir.Options{})
+	seen := put(t, d, widget, widgetFiles)
+	stored, err := d.Put(ctx, widget, unpacked(widgetFiles.unpack(t, t.TempDir()), sources.HashOnly))
+	check(t, err)
+	if stored.Verdict != sources.SelfSigned || stored.ZH != seen.ZH || stored.Signed == nil || !stored.Since.IsZero() {
+		t.Errorf("stored %+v", stored)
+	}
+	recalled, err := d.Recall(widget)
+	check(t, err)
+	if recalled.Verdict != sources.SelfSigned || recalled.ZH != seen.ZH || recalled.Origin != seen.Origin {
+		t.Errorf("recalled %+v", recalled)
+	}
+	other := files{executable: "another provider"}
+	stored, err = d.Put(ctx, widget, unpacked(other.unpack(t, t.TempDir()), sources.HashOnly))
+	check(t, err)
+	if stored.Verdict != sources.HashOnly || stored.ZH != "" || stored.Signed != nil {
+		t.Errorf("stored another one as %+v", stored)
+	}
+}
+
+// Packages may arrive file by file.
+func TestFiles(t *testing.T) {
+	ctx, root := context.Background(), t.TempDir()
+	d := open(t, root, cachedir.Options{})
+	del := func(err error) sources.Delivery {
+		del := unpacked("", sources.HashOnly)
+		del.Fetch = func(context.Context, sources.Stage) (sources.Parcel, error) {
+			return sources.Parcel{Files: func(yield func(sources.Incoming, error) bool) {
+				for name, text := range widgetFiles {
+					if !yield(sources.Incoming{Path: name, Executable: name == executable, Data: strings.NewReader(text)}, nil) {
+						return
+					}
+				}
+				if err != nil {
+					yield(sources.Incoming{}, err)
+				}
+			}}, nil
+		}
+		return del
+	}
+	cut := errors.New("cut short")
+	if _, err := d.Put(ctx, widget, del(cut)); !errors.Is(err, cut) {
+		t.Errorf("cut short: %v", err)
+	}
+	if _, err := d.Get(ctx, widget); !errors.Is(err, sources.ErrNotFound) {
+		t.Errorf("the cache has it: %v", err)
+	}
+	measured, err := d.Measure(ctx, widget, del(nil))
+	check(t, err)
+	stored, err := d.Put(ctx, widget, del(nil))
+	check(t, err)
+	if want := widgetFiles.h1(t); stored.H1 != want || measured.H1 != want {
+		t.Errorf("measured %s, stored %s, want %s", measured.H1, stored.H1, want)
+	}
+	sameTree(t, stored.Dir, widgetFiles)
+	nothingStaged(t, root)
+}
+
+func TestRemembered(t *testing.T) {
+	ctx, d := context.Background(), open(t, t.TempDir(), cachedir.Options{})
+	remembered := func() []sources.Platform {
+		all, err := d.Remembered(widget.Provider, widget.Version)
+		check(t, err)
+		return all
+	}
+	if all := remembered(); len(all) > 0 {
+		t.Errorf("remembered %v", all)
+	}
+	other := widget
+	other.Platform = sources.Platform{OS: "darwin", Arch: "arm64"}
+	put(t, d, widget, widgetFiles)
+	_, err := d.Measure(ctx, other, delivery(widgetFiles.zip(t)))
+	check(t, err)
+	if all := remembered(); !slices.Equal(all, []sources.Platform{other.Platform, widget.Platform}) {
+		t.Errorf("remembered %v", all)
+	}
+	check(t, d.Forget(ctx, widget))
+	if all := remembered(); !slices.Equal(all, []sources.Platform{other.Platform}) {
+		t.Errorf("remembered %v", all)
+	}
+}
+
+// What is remembered tells whether a package is the right one that somebody else
+// put into the cache.
+func TestVerifyAgainstMemory(t *testing.T) {
+	for text, wrong := range map[string]bool{"the provider": false, "a PROVIDER!!": true} {
+		root := t.TempDir()
+		d := open(t, root, cachedir.Options{})
+		stored := put(t, d, widget, widgetFiles)
+		check(t, os.RemoveAll(filepath.Join(root, ".larder", "package")))
+		alter(t, filepath.Join(stored.Dir, executable), text)
+		v := verify(t, d, cachedir.VerifyOptions{Vouch: vouching})
+		if v.Unknown > 0 || (len(v.Findings) == 1 && v.Findings[0].Kind == cachedir.Changed) != wrong {
+			t.Errorf("%s: %d unknown, found %v", text, v.Unknown, v.Findings)
+		}
+		mended, err := d.Repair(context.Background(), v)
+		check(t, err)
+		if wrong && (len(mended) != 1 || !slices.Contains(mended[0].Stored, stored.ZH)) {
+			t.Errorf("mended %+v", mended)
 		}
 	}
 }

@@ -378,6 +378,15 @@ func (s *fakeStore) Measure(ctx context.Context, id sources.PackageID, d sources
 // unpack tells what is in a parcel.
 func unpack(ctx context.Context, p sources.Parcel, staged *bytes.Buffer) (sources.Contents, error) {
 	switch {
+	case p.Files != nil:
+		for in, err := range p.Files {
+			if err != nil {
+				return sources.Contents{}, err
+			}
+			text, err := io.ReadAll(in.Data)
+			return sources.Contents{H1: h1(string(text)), ZipH1: h1(string(text))}, err
+		}
+		return sources.Contents{}, errors.New("no files")
 	case p.Dir != "":
 		return archive.Hash(ctx, p.Dir)
 	case p.Archive != nil:

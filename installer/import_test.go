@@ -1,0 +1,107 @@
+package installer_test
+
+import (
+	"errors"
+	"fmt"
+	"strings"
+	"testing"
+
+	"github.com/larder-cli/larder/installer"
+	"github.com/larder-cli/larder/sources"
+)
+
+const wanted = "widget 1.0.0 linux_amd64"
+
+// claimed is a parcel of a package, whose text says what it consists of, with
+// evidence that is true.
+func claimed(text string) sources.Parcel {
+	p := sources.Package{Hashes: []sources.Hash{zh(text)}, Filename: "widget.zip"}
+	signed(&p)
+	return sources.Parcel{
+		ZH: zh(text), Signed: p.Signed, Origin: "bundle.tar", Filename: "made-up.zip",
+		Files: func(yield func(sources.Incoming, error) bool) {
+			yield(sources.Incoming{Path: "text", Data: strings.NewReader(text)}, nil)
+		},
+	}
+}
+
+// What is claimed of a package that is imported counts as far as this machine
+// knows that it is true, and no further.
+func TestImport(t *testing.T) {
+	mine := sources.Stored{ID: id(wanted), H1: h1(wanted), ZH: zh(wanted), Filename: "widget.zip", Verdict: sources.HashOnly}
+	tests := []struct {
+		name  string
+		known func(*sources.Stored)
+		edit  func(*sources.Parcel)
+		want  string // verdict and whether the archive is known, or the error
+	}{
+		{"nothing is known", nil, nil, "hash only"},
+		{"archive is known, evidence is not", func(*sources.Stored) {}, nil, "evidence from mirror, widget.zip, signed"},
+		{"archive is known, nothing claimed", func(*sources.Stored) {}, func(p *sources.Parcel) { p.Signed = nil }, "hash only, widget.zip"},
+		{"another archive is claimed", func(*sources.Stored) {}, func(p *sources.Parcel) { p.ZH = zh("another") }, "hash only"},
+		{"no archive is claimed", func(*sources.Stored) {}, func(p *sources.Parcel) { p.ZH = "" }, "hash only"},
+		{"archive is known, evidence is forged", func(*sources.Stored) {}, func(p *sources.Parcel) { p.Signed.Signature = []byte("forged") }, "bad signature"},
+		{"archive is known, evidence is for others", func(*sources.Stored) {}, func(p *sources.Parcel) { p.Signed = claimed("another").Signed }, "none of the signed checksums"},
+		{"contents of the archive are not known", func(s *sources.Stored) { s.ZH = "" }, nil, "hash only"},
+		{"other contents are known", func(s *sources.Stored) { s.H1, s.ZH = h1("another"), zh("another") }, nil, "published anew"},
+		{"other contents of the same archive", func(s *sources.Stored) { s.H1 = h1("another") }, nil, "published anew"},
+		{"contents are others than claimed", nil, func(p *sources.Parcel) { p.Files = claimed("another").Files }, "should be h1:"},
+	}
+	for _, test := range tests {
+		t.Run(test.name, func(t *testing.T) {
+			f := newFixture(t)
+			if test.known != nil {
+				known := mine
+				test.known(&known)
+				f.store.known[id(wanted)] = known
+			}
+			parcel := claimed(wanted)
+			if test.edit != nil {
+				test.edit(&parcel)
+			}
+			o, err := installer.New(nil, f.store, nil, f.opts).Import(t.Context(), id(wanted), h1(wanted), parcel)
+			if err != nil {
+				if !strings.Contains(err.Error(), test.want) || f.store.has() != "" {
+					t.Errorf("got %v, and %q in the store", err, f.store.has())
+				}
+				return
+			}
+			got := o.Package.Verdict.String()
+			if o.Package.ZH != "" {
+				got += ", " + o.Package.Filename
+			}
+			if o.Package.Signed != nil {
+				got += ", signed"
+			}
+			if got != test.want || o.How != installer.Imported || o.Package.Origin != "bundle.tar" {
+				t.Errorf("got %s, %+v, want %s", got, o, test.want)
+			}
+		})
+	}
+}
+
+func TestImportLeavesWhatIsThere(t *testing.T) {
+	f := newFixture(t)
+	f.store.keep(wanted, sources.SelfSigned, nil)
+	parcel := claimed(wanted)
+	parcel.Files = func(yield func(sources.Incoming, error) bool) { yield(sources.Incoming{}, errors.New("read")) }
+	o, err := installer.New(nil, f.store, nil, f.opts).Import(t.Context(), id(wanted), h1(wanted), parcel)
+	if err != nil || o.How != installer.WasStored || o.Package.Verdict != sources.SelfSigned {
+		t.Errorf("got %+v, %v", o, err)
+	}
+}
+
+// What an error of a re-published release tells is what users have to decide by.
+func TestRepublishedImport(t *testing.T) {
+	f := newFixture(t)
+	f.store.known[id(wanted)] = sources.Stored{ID: id(wanted), H1: h1("before"), Origin: "there"}
+	_, err := installer.New(nil, f.store, nil, f.opts).Import(t.Context(), id(wanted), h1(wanted), claimed(wanted))
+	republished, ok := errors.AsType[*installer.RepublishedError](err)
+	if !ok {
+		t.Fatal(err)
+	}
+	got := fmt.Sprint(republished.Was.Hashes, republished.Was.From, republished.Now.Hashes, republished.Now.From)
+	if want := fmt.Sprint([]sources.Hash{h1("before")}, "there", []sources.Hash{h1(wanted)}, "bundle.tar"); got != want {
+		t.Errorf("got %s, want %s", got, want)
+	}
+}

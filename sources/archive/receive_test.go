@@ -1,0 +1,76 @@
+package archive_test
+
+import (
+	"errors"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/larder-cli/larder/sources"
+	"github.com/larder-cli/larder/sources/archive"
+)
+
+// arriving are files, given as "PATH" or "PATH=TEXT".
+func arriving(files ...string) sources.Files {
+	return func(yield func(sources.Incoming, error) bool) {
+		for _, f := range files {
+			path, text, _ := strings.Cut(f, "=")
+			if !yield(sources.Incoming{Path: path, Data: strings.NewReader(text)}, nil) {
+				return
+			}
+		}
+	}
+}
+
+func TestReceive(t *testing.T) {
+	files := []string{"terraform-provider-x=" + strings.Repeat("text", 1<<18), "docs/a=a", "docs-b=b", "LICENSE="}
+	dir := t.TempDir()
+	got, err := archive.Receive(t.Context(), arriving(files...), dir, archive.Limits{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	want, err := archive.Hash(t.Context(), dir)
+	if err != nil {
+		t.Fatal(err)
+	}
+	hashed, err := archive.Receive(t.Context(), arriving(files...), "", archive.Limits{})
+	if err != nil || got.H1 != want.H1 || hashed.H1 != want.H1 || got.Size != want.Size || len(got.Files) != len(files) {
+		t.Errorf("got %+v, %+v and %v, want %+v", got, hashed, err, want)
+	}
+	if info, err := os.Stat(filepath.Join(dir, "terraform-provider-x")); err != nil || info.Mode()&0o111 == 0 {
+		t.Errorf("the provider: %v, %v", info, err)
+	}
+}
+
+func TestReceiveRefuses(t *testing.T) {
+	tests := []struct{ files, want string }{
+		{"", "no files"},
+		{"../x", `".." element`},
+		{"/x", "not relative"},
+		{"./x", "not clean"},
+		{"d//x", "not clean"},
+		{"d/", "not clean"},
+		{".", "not a file's"},
+		{"x x", "occurs twice"},
+		{"X x", "in case only"},
+		{"x x/y", "both a file and a directory"},
+		{"a b c d/e", "limit of 4 files"},
+		{"a=12345 b=123456", "limit of 10 bytes"},
+	}
+	for _, test := range tests {
+		for _, dir := range []string{"", t.TempDir()} {
+			_, err := archive.Receive(t.Context(), arriving(strings.Fields(test.files)...), dir, archive.Limits{Files: 4, Size: 10})
+			if err == nil || !strings.Contains(err.Error(), test.want) {
+				t.Errorf("%s: got %v, want %s", test.files, err, test.want)
+			}
+		}
+	}
+	cut := errors.New("cut short")
+	_, err := archive.Receive(t.Context(), func(yield func(sources.Incoming, error) bool) {
+		_ = yield(sources.Incoming{Path: "x", Data: strings.NewReader("")}, nil) && yield(sources.Incoming{}, cut)
+	}, t.TempDir(), archive.Limits{})
+	if !errors.Is(err, cut) {
+		t.Error(err)
+	}
+}
