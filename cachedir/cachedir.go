@@ -45,7 +45,8 @@
 // evidence for it, and of packages too that were fetched only to be hashed: so
 // no archive is needed twice, and a release that is published anew is noticed.
 // Not remembered is what lay on this machine with nobody to vouch for it, as
-// such packages change while their author works.
+// such packages change while their author works. Contents that are remembered are
+// recognised, by whichever way they come again.
 //
 // # Locks
 //

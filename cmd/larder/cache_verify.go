@@ -22,8 +22,9 @@ func cacheVerifyCommand(out *output) *cli.Command {
 		Name:      "verify",
 		ArgsUsage: "[FLAG...]",
 		Usage:     "hash everything in the plugin cache and name what is wrong",
-		Description: "Compares each package with what was recorded when it was stored, and with the\n" +
-			"signed checksums that are kept with it. Opens no connection and changes nothing.\n" +
+		Description: "Compares each package with what was recorded when it was stored, or else with\n" +
+			"what is remembered of it, and with the signed checksums that are kept with it.\n" +
+			"Opens no connection and changes nothing.\n" +
 			"Exit status: 0 all is well, 1 it could not be told, 3 something was found.",
 		Action: func(c *cli.Context) error { return cacheVerify(c, out) },
 	}
