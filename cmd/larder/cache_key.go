@@ -14,7 +14,7 @@ func cacheKeyCommand(out *output) *cli.Command {
 	return &cli.Command{
 		Name:      "key",
 		ArgsUsage: "[FLAG...]",
-		Usage:     "tell a key for what lock files need, for the caches of CI systems",
+		Usage:     "tell a key for what lock files need, for CI caches",
 		Description: "The key is the same wherever the same versions of the same providers are locked\n" +
 			"for the same platforms, whatever else there is in lock files and directories.\n" +
 			"Of a root module without lock file the version constraints count.",

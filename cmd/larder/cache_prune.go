@@ -22,8 +22,8 @@ func cachePruneCommand(out *output) *cli.Command {
 		Usage:     "remove packages from the plugin cache that nothing uses",
 		Description: "Root modules are known once larder has installed in them. They use what their\n" +
 			"lock files select and what is in their .terraform. Packages that a program runs\n" +
-			"stay. With limits, only what exceeds --older-than or --max-size goes. What packages\n" +
-			"hashed to stays known.",
+			"stay. With limits, only what exceeds --older-than or --max-size goes. What the\n" +
+			"packages hashed to stays known.",
 		Flags: []cli.Flag{
 			rootsFlag(),
 			&cli.StringFlag{Name: "older-than", Usage: "only what has not been used for an `AGE`, such as 30d"},
