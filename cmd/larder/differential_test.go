@@ -442,6 +442,9 @@ var deviations = []deviation{
 	{"Hostile archives", func(s *situation, _, got outcome) bool {
 		return contains(s, "symbolic link", "twice") && hostile.MatchString(got.output)
 	}},
+	{"Releases that were published anew", func(s *situation, _, got outcome) bool {
+		return s.Prior == "itself" && anew.MatchString(got.output)
+	}},
 	{"Comments in lock files stay", func(s *situation, _, got outcome) bool {
 		return strings.Contains(got.lock, "  # a comment\n") || strings.Contains(got.lock, "# ours\n") || strings.Contains(got.lock, "// the end\n")
 	}},
@@ -489,8 +492,19 @@ func replaced(s *situation, want, _ outcome) bool {
 			}
 		}
 	}
-	left := slices.ContainsFunc(s.Installed, func(p placed) bool { return p.How == "stale file" })
+	left := slices.ContainsFunc(s.Installed, func(p placed) bool { return p.How == "stale file" }) || publishedTwice(s)
 	return occupied.MatchString(unwrapped(want.output)) || s.Prior != "" && left // and locked, even if it is gone by now
+}
+
+// publishedTwice is whether there is a release that takes the place of another one.
+func publishedTwice(s *situation) bool {
+	seen := map[string]bool{}
+	return hasRelease(s, func(r published) bool {
+		name := r.Provider + " " + r.Version
+		before := seen[name]
+		seen[name] = true
+		return before && r.Later
+	})
 }
 
 // contains is whether any package looks in one of these ways.
@@ -510,6 +524,8 @@ func more(than, lock string) bool {
 }
 
 var hostile = regexp.MustCompile(`occurs twice|neither a file nor a directory`)
+
+var anew = regexp.MustCompile(`larder: error: .*: the release was published anew: `)
 
 var brokenConfig = regexp.MustCompile(`larder: error: \S*(config\.tfrc|\.terraformrc|\.terraform\.d/\S+):\d+`)
 
