@@ -9,7 +9,6 @@ import (
 	"os"
 	"path/filepath"
 	"slices"
-	"strings"
 
 	"github.com/urfave/cli/v2"
 
@@ -33,9 +32,6 @@ func cacheExportCommand(out *output) *cli.Command {
 }
 
 func cacheExport(c *cli.Context, out *output) error {
-	if err := noLateFlags(c); err != nil {
-		return err
-	}
 	file := c.Args().First()
 	switch {
 	case c.NArg() != 1 || file == "":
@@ -76,16 +72,6 @@ func cacheExport(c *cli.Context, out *output) error {
 		out.result("exported", inJSON(installer.Outcome{Package: s, How: "exported"}), "%s  exported, %s", s.ID, s.Verdict)
 	}
 	out.say(normal, "wrote %s: %s, %s", file, count(len(packages), "package"), humanSize(size))
-	return nil
-}
-
-// noLateFlags refuses flags among files, where they would be taken for files.
-func noLateFlags(c *cli.Context) error {
-	for _, arg := range c.Args().Slice() {
-		if strings.HasPrefix(arg, "-") && arg != "-" {
-			return usageError{fmt.Errorf("flags come before files: %s", arg)}
-		}
-	}
 	return nil
 }
 
@@ -169,7 +155,7 @@ func (k *keeper) tellMissing(missing []error, partial bool) error {
 		return nil
 	}
 	err := fmt.Errorf("%s needed and not to be had from the plugin cache, so nothing was exported", count(len(missing), "package"))
-	return errors.Join(append(missing, sources.WithHint(err, "larder install fetches what is missing; --partial exports what is there"))...)
+	return errors.Join(append(missing, sources.WithHint(err, "larder prefetch fetches what is missing; --partial exports what is there"))...)
 }
 
 // writeBundle makes the file at path a bundle, whole or not at all, and returns

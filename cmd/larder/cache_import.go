@@ -29,9 +29,6 @@ func cacheImportCommand(out *output) *cli.Command {
 }
 
 func cacheImport(c *cli.Context, out *output) error {
-	if err := noLateFlags(c); err != nil {
-		return err
-	}
 	if c.NArg() == 0 {
 		return usageError{errors.New("cache import needs a FILE, or - for standard input")}
 	}
