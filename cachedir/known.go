@@ -73,15 +73,19 @@ func (d *Dir) measure(ctx context.Context, id sources.PackageID, del sources.Del
 	return d.keepKnown(id, r, parcel), nil
 }
 
-// recognise adds to the record of a package what is remembered of the same
-// contents, if that vouches for them better.
-func (d *Dir) recognise(id sources.PackageID, r record) record {
+// recognise replaces what vouches for a package by what is remembered of the same
+// contents, evidence included, if that vouches for them better.
+func (d *Dir) recognise(id sources.PackageID, r record, signed *sources.Signed) (record, *sources.Signed) {
 	old, ok := d.readRecord(d.knownPath(id))
-	if !ok || old.H1 != r.H1 || old.Verdict <= r.Verdict || d.evidenceOf(id, old) == nil {
-		return r
+	if !ok || old.H1 != r.H1 || old.Verdict <= r.Verdict {
+		return r, signed
+	}
+	kept := d.evidenceOf(id, old)
+	if kept == nil {
+		return r, signed
 	}
 	old.Files, old.Boot, old.Since = r.Files, r.Boot, time.Time{}
-	return old
+	return old, kept
 }
 
 // nowhere is a hasher that keeps nothing.

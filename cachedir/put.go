@@ -65,7 +65,7 @@ func (d *Dir) put(ctx context.Context, id sources.PackageID, del sources.Deliver
 	if err != nil {
 		return none, err
 	}
-	r = d.recognise(id, r)
+	r, parcel.Signed = d.recognise(id, r, parcel.Signed)
 	if err := d.show(ctx, id, old, r, parcel.Signed, work); err != nil {
 		return none, err
 	}
