@@ -21,7 +21,7 @@ const (
 	Verified  Step = "verified"  // all that can be checked before unpacking is right
 	Stored    Step = "stored"    // the store has the package
 	Installed Step = "installed" // the working directory has the package
-	Settled   Step = "settled"   // the store has the package, or there is none, and nothing else was wanted
+	Settled   Step = "settled"   // the store has the package, or its hashes are known, or there is none, and nothing else was wanted
 	Warned    Step = "warning"   // something the user should know
 	Failed    Step = "failed"    // the provider could not be installed
 )

@@ -4,17 +4,19 @@ import (
 	"context"
 	"errors"
 	"slices"
+	"sync"
 
 	"github.com/larder-cli/larder/installer/lockfile"
 	"github.com/larder-cli/larder/sources"
+	"github.com/larder-cli/larder/sources/fetch"
 )
 
 // A Ledger knows what packages hash to, whichever platform they are for, and
 // completes lock files with it. It finds out about each package once, for all
-// the root modules that it is used for.
+// the root modules that it is used for, one after another or side by side.
 type Ledger struct {
 	*Installer
-	Keep bool // whether the store keeps what had to be fetched for other platforms than ours
+	Keep []sources.Platform // for which the store keeps what had to be fetched
 
 	facts sources.Memo[sources.PackageID, fact]
 }
@@ -39,7 +41,9 @@ func (l *Ledger) Lock(ctx context.Context, root Root) (*Result, error) {
 	if err != nil {
 		return result, err
 	}
-	return result, l.writeLock(root, l.entries(root, jobs), result)
+	result.Lock.Entries = l.entries(root, jobs)
+	result.Lock.Text, result.Lock.Change = root.Lock.Complete(result.Lock.Entries, l.opts.Engine)
+	return result, writeLock(root, result)
 }
 
 // entries keeps those of providers that are not required any more: whether they
@@ -60,19 +64,25 @@ func (l *Ledger) run(j *job, ctx context.Context) error {
 		return j.missing(ctx, err)
 	}
 	j.changed = true
-	var errs []error
-	for _, platform := range j.opts.Platforms {
+	facts, errs := make([]fact, len(j.opts.Platforms)), make([]error, len(j.opts.Platforms))
+	var wg sync.WaitGroup
+	for i, platform := range j.opts.Platforms {
 		id := sources.PackageID{Provider: j.req.Provider, Version: j.version, Platform: platform}
-		f, err := l.fact(ctx, id)
-		if err == nil {
-			err = j.checkLocked(id, f)
+		wg.Go(func() {
+			if facts[i], errs[i] = l.fact(ctx, id); errors.Is(errs[i], fetch.ErrOffline) {
+				errs[i] = j.requiredBy(&MissingError{j.req, j.version, platform, errs[i]})
+			}
+		})
+	}
+	wg.Wait()
+	for i, f := range facts {
+		if errs[i] == nil {
+			errs[i] = j.checkLocked(f, facts)
 		}
-		if err != nil {
-			errs = append(errs, err)
-			continue
+		if errs[i] == nil {
+			j.learned = append(j.learned, f.hashes...)
+			j.outcomes = append(j.outcomes, f.outcome)
 		}
-		j.learned = append(j.learned, f.hashes...)
-		j.outcomes = append(j.outcomes, f.outcome)
 	}
 	return errors.Join(errs...)
 }
@@ -89,68 +99,79 @@ func (l *Ledger) choose(ctx context.Context, j *job) error {
 	return nil
 }
 
-// checkLocked refuses a package of a version of which other archives are locked.
-func (j *job) checkLocked(id sources.PackageID, f fact) error {
-	isArchive := func(h sources.Hash) bool { return h.Scheme() == "zh" }
-	locked := slices.DeleteFunc(j.lockedHashes(), func(h sources.Hash) bool { return !isArchive(h) })
-	if len(locked) == 0 || !slices.ContainsFunc(f.hashes, isArchive) || matchesAny(locked, f.hashes...) {
+// checkLocked refuses a package of whose version other archives are locked. It
+// may be locked for other platforms alone, if those are among all.
+func (j *job) checkLocked(f fact, all []fact) error {
+	var locked, accounted []sources.Hash
+	for _, h := range j.lockedHashes() {
+		if h.Scheme() == "zh" {
+			locked = append(locked, h)
+		}
+	}
+	for _, other := range all {
+		accounted = append(accounted, other.outcome.Package.ZH)
+	}
+	stranger := func(h sources.Hash) bool { return !slices.Contains(accounted, h) }
+	if f.outcome.Package.ZH == "" || matchesAny(locked, f.hashes...) || !slices.ContainsFunc(locked, stranger) {
 		return nil
 	}
 	err := theLockFile.broken(&HashMismatchError{By: theLockFile.by, Want: locked, Got: f.hashes})
-	return j.fail(id, f.outcome.Source, err)
+	return j.fail(f.outcome.Package.ID, f.outcome.Source, err)
 }
 
+// fact finds out about a package, unless that was done before.
 func (l *Ledger) fact(ctx context.Context, id sources.PackageID) (fact, error) {
 	return l.facts.Get(ctx, id, func() (fact, error) {
 		j := &job{Installer: l.Installer, req: sources.Requirement{Provider: id.Provider}, version: id.Version}
+		l.tell.event(Event{Step: Chosen, Package: id})
 		outcome, err := l.learn(ctx, j, id)
+		if err != nil {
+			return fact{}, err
+		}
+		l.tell.event(Event{Step: Settled, Package: id, Source: outcome.Source})
 		outcome.Package.Signed = nil // evidence is large, and has done its work
-		return fact{outcome, slices.Compact(slices.Sorted(slices.Values(j.learned)))}, err
+		return fact{outcome, slices.Compact(slices.Sorted(slices.Values(j.learned)))}, nil
 	})
 }
 
 // learn finds out what a package hashes to: from what is remembered with its
 // evidence, else from what a source says of it, else from the package itself.
-func (l *Ledger) learn(ctx context.Context, j *job, id sources.PackageID) (Outcome, error) {
+func (l *Ledger) learn(ctx context.Context, j *job, id sources.PackageID) (outcome Outcome, err error) {
 	known, err := l.to.Recall(id)
-	if err == nil && known.Signed != nil && j.signedEnough(known.Verdict) {
+	if err == nil && known.Signed != nil && known.Verdict >= sources.MirrorEvidence && j.signedEnough(known.Verdict) {
 		j.learnKnown(known)
 		return Outcome{Package: known, How: Remembered}, nil
 	}
-	pkg, err := l.from.Package(ctx, id)
-	j.warn(id, pkg.Warnings)
+	pkg, report, err := j.ask(ctx, id)
 	if err != nil {
-		return Outcome{}, j.fail(id, "", err)
+		return Outcome{}, err
 	}
-	report, err := j.vouch(pkg)
-	if err == nil {
-		err = j.checkPublished(pkg, report)
-	}
-	if err != nil {
-		return Outcome{}, j.fail(id, pkg.Source, err)
-	}
-	d := j.newDelivery(pkg, report)
-	outcome := Outcome{Package: known, How: Remembered, KeyID: report.KeyID, Source: pkg.Source}
+	err = j.inSlot(ctx, id, func() error {
+		outcome, err = l.prove(ctx, j.newDelivery(pkg, report), known)
+		return err
+	})
+	return outcome, err
+}
+
+// prove finds out about a package of which a source has told what it could.
+func (l *Ledger) prove(ctx context.Context, d *delivery, known sources.Stored) (Outcome, error) {
+	outcome := Outcome{Package: known, How: Remembered, KeyID: d.report.KeyID, Source: d.pkg.Source}
 	switch {
 	case known.H1 != "" && d.accept(ctx, known):
-	case pkg.Stated != "" && j.trustOptions().KeysOptional():
-		outcome.Package = sources.Stored{ID: id, H1: pkg.Stated, ZH: pkg.Hashes[0], Verdict: report.Verdict}
+	case d.pkg.Stated != "" && d.trustOptions().KeysOptional() && d.signedEnough(d.report.Verdict):
+		outcome.Package = sources.Stored{ID: d.pkg.ID, H1: d.pkg.Stated, ZH: d.pkg.Hashes[0], Verdict: d.report.Verdict}
 		outcome.How = Stated
 	default:
 		return l.measure(ctx, d, outcome)
 	}
-	j.learn(outcome.Package, d)
+	d.job.learn(outcome.Package, d)
 	return outcome, nil
 }
 
-// measure fetches a package. The store keeps those that this machine can run.
+// measure fetches a package, unless the store has it after all.
 func (l *Ledger) measure(ctx context.Context, d *delivery, outcome Outcome) (Outcome, error) {
-	d.measure = !l.Keep && d.pkg.ID.Platform != sources.CurrentPlatform()
-	var s sources.Stored
-	err := d.inSlot(ctx, d.pkg.ID, func() (err error) {
-		s, err = d.putOrAgain(ctx)
-		return err
-	})
+	d.measure = !slices.Contains(l.Keep, d.pkg.ID.Platform)
+	s, err := d.putOrAgain(ctx)
 	if err != nil {
 		return outcome, d.fail(d.pkg.ID, d.pkg.Source, err)
 	}

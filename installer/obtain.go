@@ -80,19 +80,28 @@ func (j *job) find(ctx context.Context, id sources.PackageID) (obtain func() (Ou
 		j.learnFromCache(s)
 		return func() (Outcome, error) { return Outcome{Package: s, How: FromStore}, nil }, nil
 	}
+	pkg, report, err := j.ask(ctx, id)
+	if err != nil {
+		return nil, err
+	}
+	return func() (Outcome, error) { return j.deliver(ctx, pkg, report) }, nil
+}
+
+// ask asks where the package is, and checks all that can be checked by then.
+func (j *job) ask(ctx context.Context, id sources.PackageID) (sources.Package, trust.Report, error) {
 	pkg, err := j.from.Package(ctx, id)
 	j.warn(id, pkg.Warnings)
 	if err != nil {
-		return nil, j.fail(id, "", err)
+		return pkg, trust.Report{}, j.fail(id, "", err)
 	}
 	report, err := j.vouch(pkg)
 	if err == nil {
 		err = j.checkPublished(pkg, report)
 	}
 	if err != nil {
-		return nil, j.fail(id, pkg.Source, err)
+		err = j.fail(id, pkg.Source, err)
 	}
-	return func() (Outcome, error) { return j.deliver(ctx, pkg, report) }, nil
+	return pkg, report, err
 }
 
 // vouch checks what vouches for a package before any of it is fetched: the

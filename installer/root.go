@@ -37,7 +37,7 @@ type LockChange struct {
 	Written bool   // false if it was to be left as it is
 	Path    string // of the file, if it was written
 
-	Entries []lockfile.Entry // all that it shall hold
+	Entries []lockfile.Entry // that it shall hold, in no order
 	Text    []byte           // that it shall be; nil if it is to be left as it is
 }
 
@@ -97,7 +97,9 @@ func (in *Installer) install(ctx context.Context, root Root) (*Result, error) {
 	if err != nil {
 		return result, err
 	}
-	return result, in.writeLock(root, entries(root, jobs), result)
+	result.Lock.Entries = entries(root, jobs)
+	result.Lock.Text, result.Lock.Change = root.Lock.Update(result.Lock.Entries, in.opts.Engine)
+	return result, writeLock(root, result)
 }
 
 // runAll does one job for each provider that root requires.
@@ -136,11 +138,9 @@ func entries(root Root, jobs []job) []lockfile.Entry {
 	return entries
 }
 
-// writeLock makes the lock file hold the entries.
-func (in *Installer) writeLock(root Root, entries []lockfile.Entry, result *Result) error {
-	text, change := root.Lock.Update(entries, in.opts.Engine)
-	result.Lock.Change, result.Lock.Entries, result.Lock.Text = change, entries, text
-	switch {
+// writeLock makes the lock file what the result says that it shall be.
+func writeLock(root Root, result *Result) error {
+	switch change := result.Lock.Change; {
 	case change.None():
 		return nil
 	case root.ReadOnlyLock && (len(change.Added) > 0 || len(change.Removed) > 0):
@@ -152,7 +152,7 @@ func (in *Installer) writeLock(root Root, entries []lockfile.Entry, result *Resu
 		return nil
 	}
 	path := filepath.Join(root.Dir, lockfile.Name)
-	if err := lockfile.Write(path, text); err != nil {
+	if err := lockfile.Write(path, result.Lock.Text); err != nil {
 		return fmt.Errorf("writing %w", err)
 	}
 	result.Lock.Written, result.Lock.Path = true, path

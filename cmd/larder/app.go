@@ -26,7 +26,7 @@ func newApp(out *output) *cli.App {
 		Name:                      "larder",
 		Usage:                     "keep Terraform and OpenTofu providers at hand",
 		Flags:                     globalFlags(),
-		Commands:                  []*cli.Command{installCommand(out), prefetchCommand(out), cacheCommand(out), versionCommand(out), helpCommand()},
+		Commands:                  []*cli.Command{installCommand(out), lockCommand(out), prefetchCommand(out), cacheCommand(out), versionCommand(out), helpCommand()},
 		HideVersion:               true,
 		HideHelpCommand:           true,
 		Writer:                    out.stdout,

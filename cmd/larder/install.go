@@ -44,7 +44,6 @@ type installation struct {
 	platforms     []sources.Platform
 	pluginPath    []string // as typed
 	pluginDirs    []string // absolute
-	exclude       []string // globs
 	upgrade       bool
 	readOnly      bool
 	dryRun        bool
@@ -58,7 +57,6 @@ func install(c *cli.Context, out *output) error {
 	}
 	in := &installation{
 		upgrade: c.Bool("upgrade"), dryRun: c.Bool("dry-run"), requireSigned: c.Bool("require-signed"),
-		exclude: c.StringSlice("exclude"),
 	}
 	if err := in.readFlags(c); err != nil {
 		return err
@@ -74,12 +72,7 @@ func install(c *cli.Context, out *output) error {
 			in.pluginDirs = append(in.pluginDirs, absolute(in.dir, dir))
 		}
 	}
-	if c.Bool("recursive") {
-		return in.below(c.Context)
-	}
-	result, err := in.at(c.Context, in.dir, out)
-	out.installed(result)
-	return err
+	return in.each(c, in.at)
 }
 
 // readFlags reads those flags that may be wrong.
@@ -91,8 +84,9 @@ func (in *installation) readFlags(c *cli.Context) (err error) {
 		return usageError{fmt.Errorf("--lockfile is readonly or left out, not %q", mode)}
 	case in.readOnly && in.upgrade:
 		return usageError{errors.New("--upgrade and --lockfile readonly exclude each other")}
-	case len(in.exclude) > 0 && !c.Bool("recursive"):
-		return usageError{errors.New("--exclude goes with --recursive")}
+	}
+	if err := checkExclude(c); err != nil {
+		return err
 	}
 	if in.platforms, err = parsePlatforms(c.StringSlice("platform")); err != nil {
 		return err
@@ -114,8 +108,14 @@ func parsePlatforms(names []string) ([]sources.Platform, error) {
 	return platforms, nil
 }
 
-// at installs what the root module in dir needs. The result may be nil.
-func (in *installation) at(ctx context.Context, dir string, out *output) (*installer.Result, error) {
+// at installs what the root module in dir needs.
+func (in *installation) at(ctx context.Context, dir string, out *output) (show func(), err error) {
+	result, err := in.install(ctx, dir, out)
+	return func() { out.installed(result) }, err
+}
+
+// install does, and has no result where nothing is needed.
+func (in *installation) install(ctx context.Context, dir string, out *output) (*installer.Result, error) {
 	m, err := in.root(ctx, dir, out)
 	if err != nil {
 		return nil, err
@@ -176,7 +176,7 @@ func (m *rootModule) needs(ctx context.Context) (*installer.Root, error) {
 		}
 	}
 	if tree.Empty {
-		m.out.say(normal, "there is no configuration in %s: nothing to install", m.dir)
+		m.out.say(normal, "there is no configuration in %s: nothing to do", m.dir)
 		return nil, nil
 	}
 	m.warnOfOverrides(tree.Requirements)

@@ -8,9 +8,9 @@ import (
 	"path/filepath"
 	"strings"
 
+	"github.com/urfave/cli/v2"
 	"golang.org/x/sync/errgroup"
 
-	"github.com/larder-cli/larder/installer"
 	"github.com/larder-cli/larder/installer/modules"
 	"github.com/larder-cli/larder/sources"
 )
@@ -30,30 +30,51 @@ func (e *modulesError) Error() string {
 	return fmt.Sprintf("%d of %d root modules failed: %s", len(e.failed), e.of, strings.Join(e.failed, ", "))
 }
 
+// Work is what a command does at a root module. It returns what shows the
+// results, as several root modules are worked at and shown in order.
+type work func(ctx context.Context, dir string, out *output) (show func(), err error)
+
 // An attempt is what came of one root module.
 type attempt struct {
-	result *installer.Result
-	err    error
+	show func()
+	err  error
 }
 
-// below installs what the root modules in the working directory and below need.
-// One that fails stops no other.
-func (in *installation) below(ctx context.Context) error {
-	dirs, searchErr := in.find(ctx, in.dir, in.exclude)
+// each works at the root module here or, with --recursive, at all below.
+func (s *session) each(c *cli.Context, at work) error {
+	if c.Bool("recursive") {
+		return s.below(c.Context, c.StringSlice("exclude"), at)
+	}
+	show, err := at(c.Context, s.dir, s.out)
+	show()
+	return err
+}
+
+func checkExclude(c *cli.Context) error {
+	if c.IsSet("exclude") && !c.Bool("recursive") {
+		return usageError{errors.New("--exclude goes with --recursive")}
+	}
+	return nil
+}
+
+// below works at the root modules in the working directory and below, but for
+// those that match a glob. One that fails stops no other.
+func (s *session) below(ctx context.Context, exclude []string, at work) error {
+	dirs, searchErr := s.find(ctx, s.dir, exclude)
 	if len(dirs) == 0 && searchErr == nil {
-		in.out.say(normal, "there is no root module in %s or below: nothing to install", in.dir)
+		s.out.say(normal, "there is no root module in %s or below: nothing to do", s.dir)
 	}
 	outs, attempts := make([]*output, len(dirs)), make([]chan attempt, len(dirs))
 	for i, dir := range dirs {
-		outs[i], attempts[i] = in.out.forModule(dir), make(chan attempt, 1)
+		outs[i], attempts[i] = s.out.forModule(dir), make(chan attempt, 1)
 	}
 	go func() {
 		var group errgroup.Group
 		group.SetLimit(rootsAtOnce)
 		for i, dir := range dirs {
 			group.Go(func() error {
-				result, err := in.at(ctx, filepath.Join(in.dir, dir), outs[i])
-				attempts[i] <- attempt{result, err}
+				show, err := at(ctx, filepath.Join(s.dir, dir), outs[i])
+				attempts[i] <- attempt{show, err}
 				return nil
 			})
 		}
@@ -61,7 +82,7 @@ func (in *installation) below(ctx context.Context) error {
 	failures := &modulesError{of: len(dirs)}
 	for i, dir := range dirs { // results come in the same order each time
 		done := <-attempts[i]
-		outs[i].installed(done.result)
+		done.show()
 		if done.err != nil {
 			failures.failed = append(failures.failed, dir)
 		}

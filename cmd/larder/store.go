@@ -44,16 +44,16 @@ func (m *rootModule) cacheRoot() string {
 func (s *session) cache(root string) *cachedir.Dir {
 	cache, _ := s.caches.get(root, func() (*cachedir.Dir, error) {
 		if root == "" {
-			s.out.warn("there is no place for a plugin cache; installing without one")
+			s.out.warn("there is no place for a plugin cache; going on without one")
 			return nil, nil
 		}
 		cache, err := cachedir.Open(root, s.cacheOptions())
 		if err != nil {
-			s.out.warn("%v; installing without a plugin cache", err)
+			s.out.warn("%v; going on without a plugin cache", err)
 			return nil, nil
 		}
 		if cache.ReadOnly() {
-			s.out.warn("the plugin cache %s cannot be written; what it lacks goes straight into the working directory", root)
+			s.out.warn("the plugin cache %s cannot be written; what it lacks is not added to it", root)
 		}
 		return cache, nil
 	})

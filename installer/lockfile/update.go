@@ -13,11 +13,10 @@ import (
 )
 
 // A Change tells how new entries differ from a file's, each list sorted.
-// Constraints do not count: the engines leave them out of the comparison.
 type Change struct {
 	Added   []sources.Provider
 	Removed []sources.Provider
-	Changed []sources.Provider // in version or hashes
+	Changed []sources.Provider // in version or hashes; in constraints if that counts
 }
 
 // None reports whether nothing has changed.
@@ -25,13 +24,32 @@ func (c Change) None() bool { return len(c.Added)+len(c.Removed)+len(c.Changed) 
 
 // Update is the text that engine e would write if entries, one for each
 // provider, replaced all that f holds, and what is different in it. If nothing
-// is, the file is to be left as it is and the text is nil.
+// is, the file is to be left as it is and the text is nil. Constraints do not
+// count: the engines leave them out of the comparison.
 //
 // An engine that keeps a package which is installed already keeps its entry as
 // it is, out-of-date constraints included; so the caller passes that entry on.
 func (f *File) Update(entries []Entry, e sources.Engine) ([]byte, Change) {
+	return f.update(entries, e, sameSelection)
+}
+
+// Complete is [File.Update] for when hashes are found out, not packages
+// installed: the engines then write constraints anew too, so these count.
+func (f *File) Complete(entries []Entry, e sources.Engine) ([]byte, Change) {
+	return f.update(entries, e, func(old, now Entry) bool {
+		return sameSelection(old, now) && old.Constraints.String() == now.Constraints.String()
+	})
+}
+
+// sameSelection compares what is selected. Hashes in another order are a
+// difference, so that engines and we agree on the text.
+func sameSelection(old, now Entry) bool {
+	return old.Version == now.Version && slices.Equal(old.Hashes, now.Hashes)
+}
+
+func (f *File) update(entries []Entry, e sources.Engine, same func(old, now Entry) bool) ([]byte, Change) {
 	entries = normalized(entries)
-	change := f.compare(entries)
+	change := f.compare(entries, same)
 	if change.None() {
 		return nil, change
 	}
@@ -47,9 +65,8 @@ func normalized(entries []Entry) []Entry {
 	return entries
 }
 
-// compare tells how entries, normalized and sorted, differ from f's. Hashes in
-// another order are a difference, so that engines and we agree on the text.
-func (f *File) compare(entries []Entry) Change {
+// compare tells how entries, normalized and sorted, differ from f's.
+func (f *File) compare(entries []Entry, same func(old, now Entry) bool) Change {
 	var change Change
 	kept := map[sources.Provider]bool{}
 	for _, e := range entries {
@@ -58,7 +75,7 @@ func (f *File) compare(entries []Entry) Change {
 		switch {
 		case !ok:
 			change.Added = append(change.Added, e.Provider)
-		case old.Version != e.Version || !slices.Equal(old.Hashes, e.Hashes):
+		case !same(old, e):
 			change.Changed = append(change.Changed, e.Provider)
 		}
 	}

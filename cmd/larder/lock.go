@@ -1,0 +1,288 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"slices"
+	"sync"
+
+	"github.com/urfave/cli/v2"
+
+	"github.com/larder-cli/larder/cachedir"
+	"github.com/larder-cli/larder/installer"
+	"github.com/larder-cli/larder/installer/lockfile"
+	"github.com/larder-cli/larder/sources"
+)
+
+func lockCommand(out *output) *cli.Command {
+	return &cli.Command{
+		Name:      "lock",
+		Usage:     "complete the lock file of the root module here, for any platform",
+		ArgsUsage: "[FLAG...] [ADDRESS...]",
+		Description: "Does what terraform providers lock and tofu providers lock do, from whichever\n" +
+			"installation method is configured, and for the providers named alone if any are.\n" +
+			"What a package hashes to is remembered: no archive is needed twice. Exit status:\n" +
+			"0 complete, 1 it could not be told, 3 --check found something missing or wrong.",
+		Flags: []cli.Flag{
+			&cli.StringSliceFlag{Name: "platform", Usage: "lock for `OS_ARCH`, not for this machine's; may be repeated"},
+			&cli.BoolFlag{Name: "recursive", Aliases: []string{"R"}, Usage: "lock for every root module here and below"},
+			&cli.StringSliceFlag{Name: "exclude", Usage: "`GLOB` of directories that --recursive passes; may be repeated"},
+			&cli.BoolFlag{Name: "upgrade", Aliases: []string{"u"}, Usage: "choose the newest versions, whatever is locked"},
+			&cli.BoolFlag{Name: "require-signed", Usage: "refuse packages that are less than signed"},
+			&cli.BoolFlag{Name: "keep", Usage: "keep packages for other platforms in the cache, too"},
+			&cli.BoolFlag{Name: "check", Usage: "tell what is missing or wrong, and write no lock file"},
+			&cli.BoolFlag{Name: "dry-run", Usage: "show how lock files would change, and write none"},
+		},
+		Action: func(c *cli.Context) error { return lock(c, out) },
+	}
+}
+
+// A locking is what the flags of lock ask for, and what has come of it so far.
+type locking struct {
+	*session
+	platforms     []sources.Platform
+	only          []string // addresses; empty means all that are required
+	upgrade       bool
+	requireSigned bool
+	keep          bool
+	check         bool
+	dryRun        bool
+
+	recursive bool
+
+	slots   installer.Slots
+	ledgers memo[string, *installer.Ledger] // by whom they ask
+
+	mu       sync.Mutex
+	scratch  string          // directory for what no cache can take; empty until it is needed
+	said     map[string]bool // events
+	required map[string]bool // which of only are
+	tally    tally
+}
+
+func lock(c *cli.Context, out *output) error {
+	l := &locking{
+		only: c.Args().Slice(), upgrade: c.Bool("upgrade"), requireSigned: c.Bool("require-signed"),
+		keep: c.Bool("keep"), check: c.Bool("check"), dryRun: c.Bool("dry-run"), recursive: c.Bool("recursive"),
+		said: map[string]bool{}, required: map[string]bool{},
+	}
+	if err := l.readFlags(c); err != nil {
+		return err
+	}
+	var err error
+	if l.session, err = newSession(c, out); err != nil {
+		return err
+	}
+	if l.keep && l.flags.noCache {
+		return usageError{errors.New("--keep and --no-cache exclude each other")}
+	}
+	l.slots = installer.NewSlots(l.flags.jobs)
+	defer func() { os.RemoveAll(l.scratch) }()
+	if err := l.each(c, l.at); err != nil {
+		return err
+	}
+	return errors.Join(l.notRequired(), l.sum())
+}
+
+// readFlags reads those flags and arguments that may be wrong.
+func (l *locking) readFlags(c *cli.Context) (err error) {
+	if l.check && l.dryRun {
+		return usageError{errors.New("--check and --dry-run exclude each other")}
+	}
+	if err := checkExclude(c); err != nil {
+		return err
+	}
+	for _, address := range l.only {
+		if _, err := sources.ParseProvider(address, sources.Terraform); err != nil {
+			return usageError{err}
+		}
+	}
+	l.platforms, err = parsePlatforms(c.StringSlice("platform"))
+	return err
+}
+
+// at locks for the root module in dir.
+func (l *locking) at(ctx context.Context, dir string, out *output) (show func(), err error) {
+	m := &lockedModule{out: out, file: filepath.Join(dir, lockfile.Name), check: l.check, dryRun: l.dryRun}
+	err = l.lock(ctx, dir, m)
+	if l.check && isFinding(err) {
+		m.wrong, err = err, nil
+	}
+	if err == nil {
+		l.mu.Lock()
+		l.tally.add(m)
+		l.mu.Unlock()
+	}
+	return func() { m.show(ctx) }, err
+}
+
+// isFinding reports whether err says no more than that a lock file is wrong.
+func isFinding(err error) bool {
+	var conflict *installer.LockConflictError
+	var mismatch *installer.HashMismatchError
+	var republished *installer.RepublishedError
+	return err != nil && !slices.ContainsFunc(split(err), func(err error) bool {
+		return !errors.As(err, &conflict) && !errors.As(err, &republished) && !(errors.As(err, &mismatch) && mismatch.By != "")
+	})
+}
+
+func (l *locking) lock(ctx context.Context, dir string, locked *lockedModule) error {
+	m, err := l.root(ctx, dir, locked.out)
+	if err != nil {
+		return err
+	}
+	root, err := m.needs(ctx)
+	if err != nil || root == nil {
+		return err
+	}
+	l.choose(root, m.config.Engine)
+	if !l.recursive { // else another root module may require what is named
+		if err := l.notRequired(); err != nil {
+			return err
+		}
+	}
+	ledger, err := l.ledger(ctx, m)
+	if err != nil {
+		return err
+	}
+	root.DryRun = l.check || l.dryRun
+	locked.before = root.Lock
+	locked.result, err = ledger.Lock(ctx, *root)
+	return m.explain(err)
+}
+
+// choose leaves of what is required the providers that are named, if any are.
+func (l *locking) choose(root *installer.Root, engine sources.Engine) {
+	if len(l.only) == 0 {
+		return
+	}
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	named := map[sources.Provider]string{}
+	for _, address := range l.only {
+		p, _ := sources.ParseProvider(address, engine) // has been parsed before
+		named[p] = address
+	}
+	root.Requirements = slices.DeleteFunc(root.Requirements, func(r sources.Requirement) bool {
+		address, ok := named[r.Provider]
+		l.required[address] = true
+		return !ok
+	})
+}
+
+// notRequired complains of providers that are named, and that no root module so
+// far has required.
+func (l *locking) notRequired() error {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	var errs []error
+	for _, address := range l.only {
+		if !l.required[address] {
+			errs = append(errs, fmt.Errorf("the configuration does not require %s", address))
+		}
+	}
+	return errors.Join(errs...)
+}
+
+// ledger is the one that asks whom the root module is configured to ask.
+func (l *locking) ledger(ctx context.Context, m *rootModule) (*installer.Ledger, error) {
+	from, err := m.source(ctx, nil)
+	if err != nil {
+		return nil, err
+	}
+	return l.ledgers.get(m.asked(), func() (*installer.Ledger, error) {
+		store, keeps, err := l.lockStore(m)
+		if err != nil {
+			return nil, err
+		}
+		return &installer.Ledger{
+			Installer: installer.New(from, store, m.client, installer.Options{
+				Engine:        m.config.Engine,
+				Platforms:     l.platforms,
+				Slots:         l.slots,
+				Upgrade:       l.upgrade,
+				RequireSigned: l.requireSigned,
+				Trust:         m.trustOptions(),
+				Report:        l.report,
+			}),
+			Keep: keeps,
+		}, nil
+	})
+}
+
+// asked tells apart whom root modules are configured to ask.
+func (m *rootModule) asked() string {
+	if !m.config.Implied {
+		return fmt.Sprint(m.config.Engine, m.config.Methods)
+	}
+	var dirs []string
+	for _, dir := range m.hiding {
+		dirs = append(dirs, dir)
+	}
+	slices.Sort(dirs)
+	return fmt.Sprint(m.config.Engine, slices.Compact(dirs))
+}
+
+// report shows each question and each warning once, though many root modules may
+// give rise to it.
+func (l *locking) report(e installer.Event) {
+	if e.Step == installer.Querying || e.Step == installer.Warned {
+		said := fmt.Sprint(e.Step, e.Package, e.Text)
+		l.mu.Lock()
+		again := l.said[said]
+		l.said[said] = true
+		l.mu.Unlock()
+		if again {
+			return
+		}
+	}
+	l.out.event(e)
+}
+
+// lockStore is the plugin cache, or if that can take nothing a directory for a
+// while. It keeps packages for the platforms.
+func (l *locking) lockStore(m *rootModule) (store installer.Store, keeps []sources.Platform, err error) {
+	var cache *cachedir.Dir
+	if !l.flags.noCache {
+		cache = m.cache(m.cacheRoot())
+	}
+	switch {
+	case cache != nil && !cache.ReadOnly() && l.keep:
+		return cache, l.platforms, nil
+	case cache != nil && !cache.ReadOnly():
+		return cache, []sources.Platform{sources.CurrentPlatform()}, nil
+	}
+	own, err := l.openScratch()
+	if err != nil || cache == nil {
+		return own, nil, err
+	}
+	return layered{cache, own}, nil, nil
+}
+
+func (l *locking) openScratch() (*cachedir.Dir, error) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if l.scratch == "" {
+		dir, err := os.MkdirTemp("", "larder-")
+		if err != nil {
+			return nil, err
+		}
+		l.scratch = dir
+	}
+	return cachedir.Open(l.scratch, l.cacheOptions())
+}
+
+// sum says what was done in all.
+func (l *locking) sum() error {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.out.say(normal, "%s", l.tally.String())
+	if n := l.tally.incomplete; l.check && n > 0 {
+		err := fmt.Errorf("%d of %s incomplete or wrong", n, count(l.tally.modules, "lock file"))
+		return foundError{sources.WithHint(err, "larder lock with the same flags, but for --check, completes what is incomplete")}
+	}
+	return nil
+}
