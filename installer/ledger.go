@@ -46,10 +46,15 @@ func (l *Ledger) Lock(ctx context.Context, root Root) (*Result, error) {
 	return result, writeLock(root, result)
 }
 
-// entries keeps those of providers that are not required any more: whether they
-// are is for an installation to say.
+// entries keeps hashes that nothing is known of, and blocks of providers that are
+// not required any more: whether they are is for an installation to say.
 func (l *Ledger) entries(root Root, jobs []job) []lockfile.Entry {
 	all := entries(root, jobs)
+	for i, j := range jobs {
+		if j.locked.Version == j.version {
+			all[i].Hashes = append(all[i].Hashes, j.locked.Hashes...)
+		}
+	}
 	for _, old := range root.Lock.Entries() {
 		same := func(e lockfile.Entry) bool { return e.Provider == old.Provider }
 		if !slices.ContainsFunc(all, same) {
