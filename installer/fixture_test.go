@@ -20,6 +20,7 @@ import (
 	"github.com/larder-cli/larder/installer/lockfile"
 	"github.com/larder-cli/larder/sources"
 	"github.com/larder-cli/larder/sources/archive"
+	"github.com/larder-cli/larder/sources/fetch"
 	"github.com/larder-cli/larder/sources/sourcetest"
 )
 
@@ -167,6 +168,7 @@ type fakeSource struct {
 	fails    map[sources.Provider]error
 	archives map[string]string // by URL
 	damaged  int               // how many downloads go wrong
+	offline  bool              // nothing can be asked
 	wait     chan struct{}     // if not nil, downloads hang until it is closed
 
 	mu    sync.Mutex
@@ -186,6 +188,9 @@ func (s *fakeSource) log() string { return strings.Join(slices.Sorted(slices.Val
 
 func (s *fakeSource) Versions(_ context.Context, p sources.Provider) (sources.Listing, error) {
 	s.note("versions %s", p.Type)
+	if s.offline {
+		return sources.Listing{}, &sources.ProviderError{Provider: p, Err: fetch.ErrOffline}
+	}
 	if err := s.fails[p]; err != nil {
 		return sources.Listing{}, err
 	}
@@ -198,6 +203,9 @@ func (s *fakeSource) Versions(_ context.Context, p sources.Provider) (sources.Li
 
 func (s *fakeSource) Package(_ context.Context, id sources.PackageID) (sources.Package, error) {
 	s.note("package %s %s %s", id.Provider.Type, id.Version, id.Platform)
+	if s.offline {
+		return sources.Package{}, &sources.PackageError{ID: id, Err: fetch.ErrOffline}
+	}
 	pkg, ok := s.packages[id]
 	if !ok {
 		return pkg, &sources.PackageError{ID: id, Err: sources.ErrNoPlatform}

@@ -120,7 +120,7 @@ func (j *job) checkLocked(f fact, all []fact) error {
 	if f.outcome.Package.ZH == "" || matchesAny(locked, f.hashes...) || !slices.ContainsFunc(locked, stranger) {
 		return nil
 	}
-	err := theLockFile.broken(&HashMismatchError{By: theLockFile.by, Want: locked, Got: f.hashes})
+	err := theLockFile.broken(&HashMismatchError{By: theLockFile.by, Want: locked, Got: []sources.Hash{f.outcome.Package.ZH}})
 	return j.fail(f.outcome.Package.ID, f.outcome.Source, err)
 }
 

@@ -1,0 +1,313 @@
+package installer_test
+
+import (
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/larder-cli/larder/installer"
+	"github.com/larder-cli/larder/installer/lockfile"
+	"github.com/larder-cli/larder/sources"
+	"github.com/larder-cli/larder/sources/sourcetest"
+)
+
+const (
+	onLinux  = "widget 1.0.0 linux_amd64"
+	onDarwin = "widget 1.0.0 darwin_arm64"
+)
+
+// newLedgerFixture has both platforms of a package, which root requires.
+func newLedgerFixture(t *testing.T, edit func(*sources.Package)) *fixture {
+	f := newFixture(t)
+	f.opts.Platforms = []sources.Platform{platform("linux_amd64"), platform("darwin_arm64")}
+	f.source.add(onLinux, edit)
+	f.source.add(onDarwin, edit)
+	f.require("widget", "")
+	return f
+}
+
+func (f *fixture) ledger() *installer.Ledger {
+	return &installer.Ledger{Installer: installer.New(f.source, f.store, f.source, f.opts)}
+}
+
+// remember has the store remember a package that came from its source.
+func (f *fixture) remember(text string, verdict sources.Verdict, evidence *sources.Signed) {
+	f.store.known[id(text)] = sources.Stored{
+		ID: id(text), H1: h1(text), ZH: zh(text), Verdict: verdict, Signed: evidence,
+		Origin: f.source.packages[id(text)].Location.URL, Since: time.Date(2026, 1, 2, 0, 0, 0, 0, time.UTC),
+	}
+}
+
+func signedPackage(f *fixture, text string) *sources.Signed {
+	p := f.source.packages[id(text)]
+	signed(&p)
+	return p.Signed
+}
+
+// How the hashes of a package are come by, and what is locked then.
+func TestLedgerLearns(t *testing.T) {
+	linux := []sources.Hash{h1(onLinux), zh(onLinux)}
+	asked, fetched := "package "+onLinux, "download https://example.test/"+id(onLinux).Path()+".zip\n"
+	for _, c := range []struct {
+		name   string
+		engine sources.Engine
+		signed bool // only signed packages will do
+		edit   func(*sources.Package)
+		prior  func(*fixture)
+		how    installer.How
+		asked  string
+		locked []sources.Hash
+	}{
+		{name: "fetched, nobody signed it", how: installer.Fetched, asked: fetched + asked, locked: linux[:1]},
+		{name: "fetched, nobody signed it, for tofu", engine: sources.OpenTofu, how: installer.Fetched, asked: fetched + asked, locked: linux},
+		{name: "fetched, signed", edit: signed, how: installer.Fetched, asked: fetched + asked, locked: append(linux, zh(other))},
+		{name: "remembered with evidence", prior: func(f *fixture) { f.remember(onLinux, sources.SelfSigned, signedPackage(f, onLinux)) },
+			how: installer.Remembered, locked: append(linux, zh(other))},
+		{name: "remembered without", prior: func(f *fixture) { f.remember(onLinux, sources.HashOnly, nil) },
+			how: installer.Remembered, asked: asked, locked: linux[:1]},
+		{name: "remembered without, now signed", edit: signed, prior: func(f *fixture) { f.remember(onLinux, sources.HashOnly, nil) },
+			how: installer.Remembered, asked: asked, locked: append(linux, zh(other))},
+		{name: "remembered from a mirror that states no hashes", edit: fromMirror(), prior: func(f *fixture) { f.remember(onLinux, sources.Unverified, nil) },
+			how: installer.Remembered, asked: asked, locked: linux[:1]},
+		{name: "remembered, and a signature is wanted", signed: true, edit: signed, prior: func(f *fixture) { f.remember(onLinux, sources.HashOnly, nil) },
+			how: installer.Fetched, asked: fetched + asked, locked: append(linux, zh(other))},
+		{name: "stated, which is not enough for terraform", edit: stated, how: installer.Fetched, asked: fetched + asked, locked: linux[:1]},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			f := newFixture(t)
+			f.opts.Engine, f.opts.RequireSigned = c.engine, c.signed
+			f.source.add(onLinux, c.edit)
+			f.require("widget", "")
+			f.lock("widget 1.0.0")
+			if c.prior != nil {
+				c.prior(f)
+			}
+			result, err := f.ledger().Lock(t.Context(), f.root)
+			f.must(err)
+			if how := result.Packages[0].How; how != c.how {
+				t.Errorf("how: got %s, want %s", how, c.how)
+			}
+			if log := f.source.log(); log != c.asked {
+				t.Errorf("asked for\n%s\nwant\n%s", log, c.asked)
+			}
+			if got, want := f.locked(), lockedAs("widget 1.0.0", c.locked...); got != want {
+				t.Errorf("locked\n%s\nwant\n%s", got, want)
+			}
+			if f.store.has() != "" {
+				t.Errorf("the store keeps %s", f.store.has())
+			}
+		})
+	}
+}
+
+// stated is what the registry says that the package hashes to, as well as of
+// another one.
+func stated(p *sources.Package) {
+	p.Stated = "h1:stated="
+	p.Offered = []sources.Hash{p.Stated, "h1:elsewhere="}
+}
+
+// lockedAs is what fixture.locked says of a provider with the hashes.
+func lockedAs(what string, hashes ...sources.Hash) string {
+	e := []lockfile.Entry{{Provider: provider("widget"), Version: id(what + " linux_amd64").Version, Hashes: hashes}}
+	text, _ := new(lockfile.File).Update(e, sources.Terraform)
+	var words []string
+	for _, line := range strings.Split(string(text), "\n") {
+		if h, ok := strings.CutPrefix(line, "    \""); ok {
+			words = append(words, strings.TrimSuffix(h, "\","))
+		}
+	}
+	return strings.Join(append([]string{what}, words...), " ")
+}
+
+// Only OpenTofu's registry is believed without a signature, and only by OpenTofu.
+func TestLedgerBelievesTheRegistry(t *testing.T) {
+	const address = "registry.opentofu.org/acme/widget"
+	for _, requireSigned := range []bool{false, true} {
+		f := newFixture(t)
+		f.opts.Engine, f.opts.RequireSigned = sources.OpenTofu, requireSigned
+		p := must(sources.ParseProvider(address, sources.OpenTofu))
+		pkg := sources.Package{
+			ID:       sources.PackageID{Provider: p, Version: id(onLinux).Version, Platform: platform("linux_amd64")},
+			Location: sources.Location{URL: "https://example.test/widget.zip"}, Filename: "widget.zip",
+			Source: "registry", Kind: sources.FromRegistry, Hashes: []sources.Hash{zh(onLinux)},
+		}
+		stated(&pkg)
+		f.source.packages[pkg.ID] = pkg
+		f.source.versions[p] = sources.Listing{Versions: []sources.Version{pkg.ID.Version}}
+		f.root.Requirements = []sources.Requirement{{Provider: p}}
+		result, err := f.ledger().Lock(t.Context(), f.root)
+		if requireSigned {
+			if err == nil {
+				t.Error("a signature was wanted, and there is none")
+			}
+			continue
+		}
+		f.must(err)
+		if how := result.Packages[0].How; how != installer.Stated {
+			t.Errorf("how: %s", how)
+		}
+		if got, want := f.locked(), fmt.Sprintf("widget 1.0.0 h1:elsewhere= h1:stated= %s", zh(onLinux)); got != want {
+			t.Errorf("locked\n%s\nwant\n%s", got, want)
+		}
+	}
+}
+
+// However many root modules need a package, it is asked about and fetched once.
+func TestLedgerFetchesOnce(t *testing.T) {
+	f := newLedgerFixture(t, signed)
+	ledger := f.ledger()
+	var wg sync.WaitGroup
+	roots := make([]installer.Root, 20)
+	for i := range roots {
+		roots[i] = f.root
+		roots[i].Dir = filepath.Join(f.root.Dir, fmt.Sprint(i))
+		f.must(os.Mkdir(roots[i].Dir, 0o755))
+		wg.Go(func() {
+			if _, err := ledger.Lock(t.Context(), roots[i]); err != nil {
+				t.Error(err)
+			}
+		})
+	}
+	wg.Wait()
+	for _, once := range []string{"package " + onLinux, "download https://example.test/" + id(onDarwin).Path() + ".zip"} {
+		if n := strings.Count(f.source.log(), once); n != 1 {
+			t.Errorf("asked for %s %d times", once, n)
+		}
+	}
+	for _, root := range roots[1:] {
+		f.root = root
+		if got, want := f.locked(), lockedAs("widget 1.0.0", h1(onLinux), h1(onDarwin), zh(onLinux), zh(onDarwin), zh(other)); got != want {
+			t.Fatalf("locked\n%s\nwant\n%s", got, want)
+		}
+	}
+}
+
+// The store keeps packages for those platforms that it is told to.
+func TestLedgerKeeps(t *testing.T) {
+	f := newLedgerFixture(t, signed)
+	ledger := f.ledger()
+	ledger.Keep = []sources.Platform{platform("darwin_arm64")}
+	_, err := ledger.Lock(t.Context(), f.root)
+	f.must(err)
+	if got := f.store.has(); got != onDarwin {
+		t.Errorf("the store keeps\n%s", got)
+	}
+}
+
+// What is locked and what is there must go together.
+func TestLedgerContradictions(t *testing.T) {
+	foreign := zh("another release")
+	for _, c := range []struct {
+		name   string
+		engine sources.Engine
+		edit   func(*sources.Package)
+		locked []sources.Hash
+		want   []sources.Hash // in the end; nil if it is refused
+	}{
+		{name: "a hash of each", edit: signed, locked: []sources.Hash{zh(onLinux)},
+			want: []sources.Hash{h1(onLinux), h1(onDarwin), zh(onLinux), zh(onDarwin), zh(other)}},
+		{name: "another archive", edit: signed, locked: []sources.Hash{foreign}},
+		{name: "another archive in a mirror", edit: fromMirror(), locked: []sources.Hash{foreign}},
+		{name: "other contents, of who knows which platform", edit: fromMirror(), locked: []sources.Hash{"h1:other="},
+			want: []sources.Hash{h1(onLinux), h1(onDarwin), "h1:other="}},
+		{name: "what else is locked stays", edit: signed, locked: []sources.Hash{zh(other), foreign, "h9:x"},
+			want: []sources.Hash{h1(onLinux), h1(onDarwin), zh(onLinux), zh(onDarwin), zh(other), foreign, "h9:x"}},
+		{name: "the archive of another platform alone", edit: fromMirror(), locked: []sources.Hash{h1(onLinux), zh(onLinux)},
+			want: []sources.Hash{h1(onLinux), h1(onDarwin), zh(onLinux)}},
+		{name: "the archive of another platform, and one of who knows what", edit: fromMirror(), locked: []sources.Hash{zh(onLinux), foreign}},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			f := newLedgerFixture(t, c.edit)
+			f.lock("widget 1.0.0", c.locked...)
+			before := f.locked()
+			_, err := f.ledger().Lock(t.Context(), f.root)
+			if c.want == nil {
+				if mismatch, ok := errors.AsType[*installer.HashMismatchError](err); !ok || mismatch.By == "" {
+					t.Errorf("got %v", err)
+				}
+				if f.locked() != before {
+					t.Errorf("locked\n%s", f.locked())
+				}
+				return
+			}
+			f.must(err)
+			if got, want := f.locked(), lockedAs("widget 1.0.0", c.want...); got != want {
+				t.Errorf("locked\n%s\nwant\n%s", got, want)
+			}
+		})
+	}
+}
+
+// A release that was published anew is told of, and not remembered.
+func TestLedgerRefusesWhatWasRepublished(t *testing.T) {
+	f := newLedgerFixture(t, signed)
+	f.remember(onLinux, sources.SelfSigned, nil)
+	was := f.store.known[id(onLinux)]
+	p := f.source.packages[id(onLinux)]
+	p.Hashes = []sources.Hash{zh("anew")}
+	key := sourcetest.Stranger()
+	sums := fmt.Appendf(nil, "%s  %s\n", strings.TrimPrefix(string(zh("anew")), "zh:"), p.Filename)
+	p.Signed = &sources.Signed{Sums: sums, Signature: key.Sign(sums), Keys: []sources.Key{{Armor: key.Armor()}}}
+	f.source.packages[id(onLinux)] = p
+	f.source.archives[p.Location.URL] = "anew"
+
+	_, err := f.ledger().Lock(t.Context(), f.root)
+	republished, ok := errors.AsType[*installer.RepublishedError](err)
+	if !ok {
+		t.Fatalf("got %v", err)
+	}
+	if !republished.Was.Since.Equal(was.Since) || republished.Was.Hashes[0] != h1(onLinux) || !strings.Contains(republished.Now.Signer, key.ID()) {
+		t.Errorf("was %v, is %v", republished.Was, republished.Now)
+	}
+	if got := f.store.known[id(onLinux)]; got.H1 != was.H1 {
+		t.Errorf("remembered now: %v", got)
+	}
+	if _, err := os.Stat(f.lockPath()); err == nil {
+		t.Error("there is a lock file")
+	}
+}
+
+// Without the network, all that is missing is listed, and who needs it.
+func TestLedgerOffline(t *testing.T) {
+	for _, locked := range []bool{false, true} {
+		f := newLedgerFixture(t, signed)
+		f.source.offline = true
+		version := ""
+		if locked {
+			f.lock("widget 1.0.0")
+			f.remember(onLinux, sources.SelfSigned, signedPackage(f, onLinux))
+			version = "1.0.0"
+		}
+		_, err := f.ledger().Lock(t.Context(), f.root)
+		var missing []string
+		for _, err := range err.(interface{ Unwrap() []error }).Unwrap() {
+			for _, err := range flat(err) {
+				m, ok := errors.AsType[*installer.MissingError](err)
+				if !ok || m.Version.String() != version || len(sources.Hints(err)) == 0 {
+					t.Fatalf("got %v", err)
+				}
+				missing = append(missing, m.Platform.String())
+			}
+		}
+		want := "linux_amd64 darwin_arm64"
+		if locked {
+			want = "darwin_arm64"
+		}
+		if got := strings.Join(missing, " "); got != want {
+			t.Errorf("missing for %s, want %s", got, want)
+		}
+	}
+}
+
+func flat(err error) []error {
+	if joined, ok := err.(interface{ Unwrap() []error }); ok {
+		return joined.Unwrap()
+	}
+	return []error{err}
+}
