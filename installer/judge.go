@@ -35,7 +35,7 @@ func (e *NotSignedError) Error() string {
 type promise struct{ by, hint string }
 
 var (
-	theLockFile  = promise{"the dependency lock file", "it was published anew, or locked where other hashes count; if you trust it, remove its block from the lock file and install again"}
+	theLockFile  = promise{"the dependency lock file", "it was published anew, or locked where other hashes count; if you trust it, remove its block from the lock file and try again"}
 	theOneBefore = promise{"the one before", "it was published anew under the same version; do not use it before its publisher has explained it"}
 )
 

@@ -279,9 +279,11 @@ func (l *locking) openScratch() (*cachedir.Dir, error) {
 func (l *locking) sum() error {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	l.out.say(normal, "%s", l.tally.String())
+	if l.tally.modules > 0 {
+		l.out.say(normal, "%s", l.tally.String())
+	}
 	if n := l.tally.incomplete; l.check && n > 0 {
-		err := fmt.Errorf("%d of %s incomplete or wrong", n, count(l.tally.modules, "lock file"))
+		err := fmt.Errorf("%s, %d of them incomplete or wrong", count(l.tally.modules, "lock file"), n)
 		return foundError{sources.WithHint(err, "larder lock with the same flags, but for --check, completes what is incomplete")}
 	}
 	return nil
