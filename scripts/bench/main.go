@@ -38,7 +38,7 @@ func main() {
 	b := &bench{rounds: *rounds, scale: *scale, worlds: map[stock]*sourcetest.World{}}
 	b.prepare()
 	defer b.cleanUp()
-	fmt.Printf("%-32s %18s %18s %8s %12s\n", "work", "terraform (cpu)", "larder (cpu)", "ratio", "larder peak")
+	fmt.Printf("%-34s %18s %18s %8s %12s\n", "work", "terraform (cpu)", "larder (cpu)", "ratio", "larder peak")
 	for _, w := range works {
 		if names.MatchString(w.name) {
 			b.run(w)
@@ -61,6 +61,9 @@ type sample struct {
 	time time.Duration // that a person waits
 	cpu  time.Duration // that the cores are busy
 	peak int64         // resident memory, in kB
+
+	requests, archives int   // that the registry saw
+	bytes              int64 // of archives
 }
 
 func (b *bench) prepare() {
@@ -83,9 +86,17 @@ func (b *bench) run(w work) {
 		larder = append(larder, s.measure(s.install))
 	}
 	t, l := median(terraform), median(larder)
-	fmt.Printf("%-32s %8.2fs (%6.2fs) %8.3fs (%6.2fs) %6.1f× %9d MB\n",
+	fmt.Printf("%-34s %8.2fs (%6.2fs) %8.3fs (%6.2fs) %6.1f× %9d MB\n",
 		w.name, t.time.Seconds(), t.cpu.Seconds(), l.time.Seconds(), l.cpu.Seconds(), t.time.Seconds()/l.time.Seconds(), l.peak/1024)
+	if w.lock {
+		fmt.Printf("  %-32s %27s %27s\n", "requests; archives", t.wire(), l.wire())
+	}
 	os.RemoveAll(filepath.Join(b.dir, "scene"))
+}
+
+// wire is what went over it.
+func (s sample) wire() string {
+	return fmt.Sprintf("%d; %d of %d MB in all", s.requests, s.archives, s.bytes/megabyte)
 }
 
 func median(samples []sample) sample {
@@ -124,19 +135,36 @@ func (s *scene) measure(program func(roots []string, env []string) sample) sampl
 			s.work.undo(s, root)
 		}
 	}
-	return program(roots, env)
+	s.world.Registry.Forget()
+	took := program(roots, env)
+	took.requests = len(s.world.Registry.Requests())
+	for _, r := range s.world.Registry.Requests(sourcetest.Archive) {
+		if r.Bytes > 0 { // as answers to HEAD have none
+			took.archives++
+			took.bytes += r.Bytes
+		}
+	}
+	return took
 }
 
 // terraform runs in one root module after the other, as it knows no more.
 func (s *scene) terraform(roots []string, env []string) (all sample) {
 	for _, root := range roots {
-		one := s.exec(root, env, "terraform", "init", "-input=false", "-no-color")
-		all = sample{all.time + one.time, all.cpu + one.cpu, max(all.peak, one.peak)}
+		args := []string{"init", "-input=false", "-no-color"}
+		if s.work.lock {
+			args = append([]string{"providers", "lock"}, flags("-platform=", lockedPlatforms)...)
+		}
+		one := s.exec(root, env, "terraform", args...)
+		all = sample{time: all.time + one.time, cpu: all.cpu + one.cpu, peak: max(all.peak, one.peak)}
 	}
 	return all
 }
 
 func (s *scene) install(roots []string, env []string) sample {
+	if s.work.lock {
+		args := append([]string{"lock", "--quiet", "--recursive"}, flags("--platform=", lockedPlatforms)...)
+		return s.exec(filepath.Dir(roots[0]), env, s.larder, args...)
+	}
 	if len(roots) > 1 {
 		return s.exec(filepath.Dir(roots[0]), env, s.larder, "install", "--quiet", "--recursive")
 	}
@@ -155,7 +183,7 @@ func (s *scene) exec(dir string, env []string, program string, args ...string) s
 		s.Fatalf("%s", b)
 	}
 	state := cmd.ProcessState
-	return sample{took, state.UserTime() + state.SystemTime(), state.SysUsage().(*syscall.Rusage).Maxrss}
+	return sample{time: took, cpu: state.UserTime() + state.SystemTime(), peak: state.SysUsage().(*syscall.Rusage).Maxrss}
 }
 
 // forgetPeak keeps what this process has had in memory from counting as the peak

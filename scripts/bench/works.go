@@ -23,6 +23,19 @@ type work struct {
 	roots     int    // root modules that need the same; 0 means 1
 	warm      bool   // do it once before, then undo this much of it
 	undo      func(s *scene, root string)
+	lock      bool // complete lock files for several platforms, and install nothing
+}
+
+// lockedPlatforms are those that lock files are completed for.
+var lockedPlatforms = []string{"darwin_arm64", "linux_amd64", "linux_arm64", "windows_amd64"}
+
+// flags is a flag for each value.
+func flags(name string, values []string) []string {
+	var all []string
+	for _, v := range values {
+		all = append(all, name+v)
+	}
+	return all
 }
 
 const megabyte = 1 << 20
@@ -48,6 +61,12 @@ var works = []work{
 	{name: "warm cache, no lock file", providers: 10, size: 90 * megabyte, method: "direct", cache: true, warm: true, undo: removeAll},
 	{name: "20 root modules, warm cache", providers: 10, size: 90 * megabyte, method: "direct", cache: true, warm: true, roots: 20, undo: removeInstalled},
 	{name: "nothing to do", providers: 10, size: 90 * megabyte, method: "direct", cache: true, warm: true, undo: nothing},
+
+	// Packages are small here, or terraform, which fetches them all for each root
+	// module and platform, would take hours.
+	{name: "lock 200 root modules, 4 platforms", providers: 4, size: megabyte, method: "direct", cache: true, roots: 200, lock: true},
+	{name: "lock them again, all complete", providers: 4, size: megabyte, method: "direct", cache: true, roots: 200, lock: true, warm: true, undo: nothing},
+	{name: "lock them again, none there", providers: 4, size: megabyte, method: "direct", cache: true, roots: 200, lock: true, warm: true, undo: removeAll},
 }
 
 func nothing(*scene, string) {}
@@ -73,17 +92,22 @@ func (s *scene) providers() []string {
 type stock struct {
 	providers int
 	size      int64
+	platforms string // empty means this machine's
 }
 
 // publish makes the providers, unless a work before had the same, puts their
 // servers where the work wants them, and makes the mirror if it is about one.
 func (s *scene) publish() {
-	has := stock{s.work.providers, s.work.size}
+	has := stock{providers: s.work.providers, size: s.work.size}
+	var platforms []string
+	if s.work.lock {
+		platforms, has.platforms = lockedPlatforms, fmt.Sprint(lockedPlatforms)
+	}
 	if s.worlds[has] == nil {
 		s.worlds[has] = sourcetest.New(s)
 		for _, name := range s.providers() {
 			s.worlds[has].Add("registry.terraform.io/acme/"+name, "1.0.0", sourcetest.Release{
-				Size: int64(float64(s.work.size) * s.scale), Deflate: true,
+				Platforms: platforms, Size: int64(float64(s.work.size) * s.scale), Deflate: true,
 			})
 		}
 	}
