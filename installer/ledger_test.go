@@ -35,16 +35,16 @@ func (f *fixture) ledger() *installer.Ledger {
 	return &installer.Ledger{Installer: installer.New(f.source, f.store, f.source, f.opts)}
 }
 
-// remember has the store remember a package that came from its source.
-func (f *fixture) remember(text string, verdict sources.Verdict, evidence *sources.Signed) {
-	f.store.known[id(text)] = sources.Stored{
-		ID: id(text), H1: h1(text), ZH: zh(text), Verdict: verdict, Signed: evidence,
-		Origin: f.source.packages[id(text)].Location.URL, Since: time.Date(2026, 1, 2, 0, 0, 0, 0, time.UTC),
+// remember has the store remember the package for Linux, as from its source.
+func (f *fixture) remember(verdict sources.Verdict, evidence *sources.Signed) {
+	f.store.known[id(onLinux)] = sources.Stored{
+		ID: id(onLinux), H1: h1(onLinux), ZH: zh(onLinux), Verdict: verdict, Signed: evidence,
+		Origin: f.source.packages[id(onLinux)].Location.URL, Since: time.Date(2026, 1, 2, 0, 0, 0, 0, time.UTC),
 	}
 }
 
-func signedPackage(f *fixture, text string) *sources.Signed {
-	p := f.source.packages[id(text)]
+func signedPackage(f *fixture) *sources.Signed {
+	p := f.source.packages[id(onLinux)]
 	signed(&p)
 	return p.Signed
 }
@@ -66,15 +66,15 @@ func TestLedgerLearns(t *testing.T) {
 		{name: "fetched, nobody signed it", how: installer.Fetched, asked: fetched + asked, locked: linux[:1]},
 		{name: "fetched, nobody signed it, for tofu", engine: sources.OpenTofu, how: installer.Fetched, asked: fetched + asked, locked: linux},
 		{name: "fetched, signed", edit: signed, how: installer.Fetched, asked: fetched + asked, locked: append(linux, zh(other))},
-		{name: "remembered with evidence", prior: func(f *fixture) { f.remember(onLinux, sources.SelfSigned, signedPackage(f, onLinux)) },
+		{name: "remembered with evidence", prior: func(f *fixture) { f.remember(sources.SelfSigned, signedPackage(f)) },
 			how: installer.Remembered, locked: append(linux, zh(other))},
-		{name: "remembered without", prior: func(f *fixture) { f.remember(onLinux, sources.HashOnly, nil) },
+		{name: "remembered without", prior: func(f *fixture) { f.remember(sources.HashOnly, nil) },
 			how: installer.Remembered, asked: asked, locked: linux[:1]},
-		{name: "remembered without, now signed", edit: signed, prior: func(f *fixture) { f.remember(onLinux, sources.HashOnly, nil) },
+		{name: "remembered without, now signed", edit: signed, prior: func(f *fixture) { f.remember(sources.HashOnly, nil) },
 			how: installer.Remembered, asked: asked, locked: append(linux, zh(other))},
-		{name: "remembered from a mirror that states no hashes", edit: fromMirror(), prior: func(f *fixture) { f.remember(onLinux, sources.Unverified, nil) },
+		{name: "remembered from a mirror that states no hashes", edit: fromMirror(), prior: func(f *fixture) { f.remember(sources.Unverified, nil) },
 			how: installer.Remembered, asked: asked, locked: linux[:1]},
-		{name: "remembered, and a signature is wanted", signed: true, edit: signed, prior: func(f *fixture) { f.remember(onLinux, sources.HashOnly, nil) },
+		{name: "remembered, and a signature is wanted", signed: true, edit: signed, prior: func(f *fixture) { f.remember(sources.HashOnly, nil) },
 			how: installer.Fetched, asked: fetched + asked, locked: append(linux, zh(other))},
 		{name: "stated, which is not enough for terraform", edit: stated, how: installer.Fetched, asked: fetched + asked, locked: linux[:1]},
 	} {
@@ -247,7 +247,7 @@ func TestLedgerContradictions(t *testing.T) {
 // A release that was published anew is told of, and not remembered.
 func TestLedgerRefusesWhatWasRepublished(t *testing.T) {
 	f := newLedgerFixture(t, signed)
-	f.remember(onLinux, sources.SelfSigned, nil)
+	f.remember(sources.SelfSigned, nil)
 	was := f.store.known[id(onLinux)]
 	p := f.source.packages[id(onLinux)]
 	p.Hashes = []sources.Hash{zh("anew")}
@@ -281,7 +281,7 @@ func TestLedgerOffline(t *testing.T) {
 		version := ""
 		if locked {
 			f.lock("widget 1.0.0")
-			f.remember(onLinux, sources.SelfSigned, signedPackage(f, onLinux))
+			f.remember(sources.SelfSigned, signedPackage(f))
 			version = "1.0.0"
 		}
 		_, err := f.ledger().Lock(t.Context(), f.root)

@@ -56,7 +56,7 @@ var doors = map[string][]string{
 	"github.com/hashicorp/hcl/v2":            {"installer/lockfile", "installer/modules"},
 	"github.com/hashicorp/terraform-svchost": {"sources"},
 	"github.com/klauspost/compress":          {"sources/archive", "sources/archive/inflate"},
-	"github.com/rogpeppe/go-internal":        {"cmd/larder", "installer/modules"}, // tests as archives
+	"github.com/rogpeppe/go-internal":        {"cmd/larder", "installer/modules"}, // tests as archives, and diffs
 	"github.com/urfave/cli":                  {"cmd/larder"},
 	"github.com/vbauerster/mpb":              {"cmd/larder"},
 	"github.com/zclconf/go-cty":              {"installer/lockfile", "installer/modules"},

@@ -100,7 +100,9 @@ func (l *locking) readFlags(c *cli.Context) (err error) {
 			return usageError{err}
 		}
 	}
-	l.platforms, err = parsePlatforms(c.StringSlice("platform"))
+	if l.platforms, err = parsePlatforms(c.StringSlice("platform")); len(l.platforms) == 0 {
+		l.platforms = []sources.Platform{sources.CurrentPlatform()}
+	}
 	return err
 }
 
