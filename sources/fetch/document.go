@@ -79,7 +79,7 @@ func (c *Client) document(ctx context.Context, u *url.URL, r Request) (*Document
 	}
 	ctx, w := newWatch(ctx, c.opts.Timeout)
 	defer w.stop()
-	resp, at, err := c.send(ctx, w, c.documents, u, header, r.Redirects)
+	resp, at, err := c.send(ctx, w, &way{over: c.documents}, u, header, r.Redirects)
 	if err != nil {
 		return nil, err
 	}

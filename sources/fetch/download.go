@@ -118,19 +118,15 @@ func (d *download) resume() error {
 
 // try is one try: what is missing is asked for, and what comes is kept.
 func (d *download) try(ctx context.Context) error {
-	release, err := d.client.takeTurn(ctx, d.url)
-	if err != nil {
-		return err
-	}
-	defer release()
+	way := d.client.newWay(ctx)
+	defer way.end()
 	watched, w := newWatch(ctx, d.client.opts.Timeout)
 	defer w.stop()
-	asked := time.Now()
-	resp, at, err := d.client.send(watched, w, d.client.archives, d.url, d.header(), defaultRedirects)
+	resp, at, err := d.client.send(watched, w, way, d.url, d.header(), defaultRedirects)
 	if err != nil {
 		return err
 	}
-	d.answered = min(time.Since(asked), d.client.opts.Timeout)
+	d.answered = min(time.Since(way.since), d.client.opts.Timeout)
 	if err := d.receive(ctx, w, at, resp); err != nil {
 		return elsewhere(d.url, at, err)
 	}

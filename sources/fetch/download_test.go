@@ -3,12 +3,15 @@ package fetch_test
 import (
 	"bytes"
 	"context"
+	"crypto/tls"
+	"crypto/x509"
 	"errors"
 	"fmt"
 	"io"
 	"log"
 	"math/rand/v2"
 	"net/http"
+	"net/http/httptest"
 	"net/url"
 	"slices"
 	"strconv"
@@ -18,6 +21,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/larder-cli/larder/sources"
 	"github.com/larder-cli/larder/sources/fetch"
 )
 
@@ -394,5 +398,54 @@ func TestDownloadCredentials(t *testing.T) {
 		if err := w.client.Download(t.Context(), in, 0, s); err != nil || s.String() != want {
 			t.Errorf("%s: got %q, %v, want %q", in, s, err, want)
 		}
+	}
+}
+
+// Archives from several hosts that all lead to one come over as many connections
+// at a time as that one may have.
+func TestDownloadsShareTheBudgetOfTheHostThatAnswers(t *testing.T) {
+	var now, most atomic.Int32
+	serve := serve(archive, `"a"`, time.Time{})
+	w := newWorld(t, fetch.Options{PerHost: 2}, func(rw http.ResponseWriter, r *http.Request) {
+		if !strings.HasPrefix(r.Host, "cdn.") {
+			http.Redirect(rw, r, "https://cdn.example.com/x.zip", http.StatusFound)
+			return
+		}
+		most.Store(max(most.Load(), now.Add(1)))
+		defer now.Add(-1)
+		time.Sleep(10 * time.Millisecond)
+		serve(rw, r)
+	})
+	var wg sync.WaitGroup
+	for i := range 8 {
+		wg.Go(func() {
+			s := &stage{slow: time.Millisecond}
+			if err := w.client.Download(context.Background(), fmt.Sprintf("https://h%d.example.com/x.zip", i), 0, s); err != nil || !bytes.Equal(s.Bytes(), archive) {
+				t.Errorf("%v, %d bytes", err, s.Len())
+			}
+		})
+	}
+	wg.Wait()
+	if most.Load() > 2 {
+		t.Errorf("%d at a time", most.Load())
+	}
+}
+
+// A host that speaks HTTP/2 alone has archives too.
+func TestDownloadFromAHostWithHTTP2Alone(t *testing.T) {
+	server := httptest.NewUnstartedServer(serve(archive, `"a"`, time.Time{}))
+	server.EnableHTTP2 = true
+	server.Config.ErrorLog = quiet
+	server.TLS = &tls.Config{NextProtos: []string{"h2"}}
+	server.StartTLS()
+	defer server.Close()
+	host, _ := sources.ParsePunycodeHost(strings.TrimPrefix(server.URL, "https://"))
+	client := fetch.New(fetch.Options{Tries: 1, DownloadTries: 1, Hosts: map[sources.Host]fetch.HostOptions{
+		host: {Authorities: []*x509.Certificate{server.Certificate()}},
+	}})
+	defer client.CloseIdleConnections()
+	s := &stage{}
+	if err := client.Download(context.Background(), server.URL+"/x.zip", 0, s); err != nil || !bytes.Equal(s.Bytes(), archive) {
+		t.Errorf("%v, %d bytes", err, s.Len())
 	}
 }

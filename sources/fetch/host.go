@@ -70,14 +70,45 @@ func (h *host) take(ctx context.Context) (release func(), err error) {
 	}
 }
 
-// takeTurn is take for the host of u. It tells if that is not at once.
-func (c *Client) takeTurn(ctx context.Context, u *url.URL) (release func(), err error) {
-	h := c.host(u)
-	if release, ok := h.takeNow(); ok {
-		return release, nil
+// A way is how a request gets to who answers it.
+type way struct {
+	over http.RoundTripper
+
+	ctx     context.Context //nolint:containedctx // of who waits for turns
+	client  *Client         // nil if no turns are needed
+	host    *host           // whose turn it is
+	since   time.Time       // it has been
+	release func()
+}
+
+// newWay is the way to an archive, which takes a turn at each host on it.
+func (c *Client) newWay(ctx context.Context) *way {
+	return &way{over: c.archives, ctx: ctx, client: c, release: func() {}}
+}
+
+// enter waits until it is the way's turn at the host of u. The turn before ends:
+// as nobody waits for one while he has another, nobody waits forever.
+func (w *way) enter(u *url.URL) error {
+	if w.client == nil || w.client.host(u) == w.host {
+		return nil
 	}
-	c.tell(Event{URL: bare(u), Host: u.Host})
-	return h.take(ctx)
+	w.end()
+	w.host = w.client.host(u)
+	release, ok := w.host.takeNow()
+	if !ok {
+		w.client.tell(Event{URL: bare(u), Host: u.Host})
+		var err error
+		if release, err = w.host.take(w.ctx); err != nil {
+			return err
+		}
+	}
+	w.release, w.since = release, time.Now()
+	return nil
+}
+
+func (w *way) end() {
+	w.release()
+	w.release, w.host = func() {}, nil
 }
 
 // takeNow is take for those who can do without.

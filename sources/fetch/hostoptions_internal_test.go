@@ -24,7 +24,7 @@ func TestWhoAsksAgainHasNoHeadersOfAHost(t *testing.T) {
 	c := New(Options{Transport: over, Hosts: map[sources.Host]HostOptions{"a.test": {Headers: map[string]string{"X-Team": "platform"}}}})
 	ctx, w := newWatch(t.Context(), time.Minute)
 	defer w.stop()
-	resp, _, err := c.send(ctx, w, over, &url.URL{Scheme: "https", Host: "a.test"}, http.Header{"X-Other": {"x"}}, 0)
+	resp, _, err := c.send(ctx, w, &way{over: over}, &url.URL{Scheme: "https", Host: "a.test"}, http.Header{"X-Other": {"x"}}, 0)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -19,6 +19,7 @@ const (
 	maxPart        = 4 << 20                // bytes
 	partTime       = time.Second / 4        // that a part shall take: what is lost if all ends
 	maxConnections = 16                     // that one archive has
+	partTries      = 3                      // as one connection may do without parts
 	maxAhead       = maxConnections * 5 / 4 // parts that wait for their turn, or are under way
 	patience       = 2 * time.Second        // with next to nothing
 )
@@ -160,7 +161,7 @@ func (p *parts) arriving(part int, w *watch) {
 // help brings parts as long as the host has room for one more connection.
 func (p *parts) help(ctx context.Context) {
 	for more := true; more; {
-		release, ok := p.client.host(p.url).takeNow()
+		release, ok := p.client.host(p.at).takeNow()
 		if !ok {
 			return
 		}
@@ -296,7 +297,7 @@ func (p *parts) await(part int) error {
 // bring has the bytes of the archive from begin to end given to a function,
 // piece by piece.
 func (p *parts) bring(ctx context.Context, begin, end int64, buf []byte, to func(b []byte, offset int64) error) error {
-	err := p.client.retry(ctx, p.url, p.tries, func() (bool, error) {
+	err := p.client.retry(ctx, p.url, min(p.tries, partTries), func() (bool, error) {
 		from := begin
 		err := p.ask(ctx, begin, end, buf, func(b []byte) error {
 			err := to(b, begin)
@@ -322,7 +323,7 @@ func (p *parts) ask(ctx context.Context, begin, end int64, buf []byte, to func([
 	header := p.header.Clone()
 	header.Set("Range", fmt.Sprintf("bytes=%d-%d", begin, end-1))
 	header.Set("If-Range", p.validator)
-	resp, at, err := p.client.send(ctx, w, p.client.archives, p.at, header, defaultRedirects)
+	resp, at, err := p.client.send(ctx, w, &way{over: p.client.archives}, p.at, header, defaultRedirects)
 	if err != nil {
 		return err
 	}

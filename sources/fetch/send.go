@@ -11,6 +11,7 @@ import (
 	"net"
 	"net/http"
 	"net/url"
+	"strings"
 	"time"
 
 	"golang.org/x/net/http/httpguts"
@@ -21,13 +22,16 @@ import (
 // maxDrained is how much of a body nobody wants is read to keep a connection.
 const maxDrained = 64 << 10
 
-// send is one try of a request over a transport, with redirects followed. It
-// returns the response and the URL that gave it. The caller closes the body.
-func (c *Client) send(ctx context.Context, w *watch, over http.RoundTripper, u *url.URL, header http.Header, redirects int) (*http.Response, *url.URL, error) {
+// send is one try of a request, with redirects followed. It returns the
+// response and the URL that gave it. The caller closes the body.
+func (c *Client) send(ctx context.Context, w *watch, by *way, u *url.URL, header http.Header, redirects int) (*http.Response, *url.URL, error) {
 	header = header.Clone()
 	at := u
 	for hop := 0; ; hop++ {
-		resp, err := c.roundTrip(ctx, w, over, at, header)
+		if err := by.enter(at); err != nil {
+			return nil, nil, err
+		}
+		resp, err := c.roundTrip(ctx, w, by.over, at, header)
 		if err != nil {
 			return nil, nil, elsewhere(u, at, err)
 		}
@@ -97,12 +101,11 @@ func (c *Client) roundTrip(ctx context.Context, w *watch, over http.RoundTripper
 	}
 	req.Header = header.Clone()
 	c.addHeaders(req.Header, u)
-	over = c.transport(over, u)
 	var resp *http.Response
 	w.answered.Store(false)
 	w.renew()
 	w.while(func() int {
-		resp, err = over.RoundTrip(req) //nolint:bodyclose // closed by who reads it
+		resp, err = c.exchange(over, u, req) //nolint:bodyclose // closed by who reads it
 		return 0
 	})
 	if err != nil {
@@ -119,6 +122,17 @@ func (c *Client) roundTrip(ctx context.Context, w *watch, over http.RoundTripper
 	w.answered.Store(true)
 	w.renew()
 	return resp, nil
+}
+
+// exchange sends a request over the transport for its host. A host that speaks
+// HTTP/2 alone has archives from the other transport.
+func (c *Client) exchange(over http.RoundTripper, u *url.URL, req *http.Request) (*http.Response, error) {
+	resp, err := c.transport(over, u).RoundTrip(req)
+	var op *net.OpError
+	if over == c.archives && errors.As(err, &op) && strings.Contains(op.Error(), "no application protocol") {
+		return c.transport(c.documents, u).RoundTrip(req)
+	}
+	return resp, err
 }
 
 // classify marks err as one that may pass, unless it is one that does not.

@@ -45,6 +45,7 @@ func newTransports(opts Options) (documents, archives *http.Transport) {
 	archives.ForceAttemptHTTP2, archives.HTTP2 = false, nil
 	archives.Protocols = new(http.Protocols)
 	archives.Protocols.SetHTTP1(true)
+	archives.TLSClientConfig.NextProtos = []string{"http/1.1"} // or servers with HTTP/2 alone would not say so
 	archives.ReadBufferSize = bufferSize
 	sessions := tls.NewLRUClientSessionCache(0) // as archives have many connections to few hosts
 	documents.TLSClientConfig.ClientSessionCache, archives.TLSClientConfig.ClientSessionCache = sessions, sessions
