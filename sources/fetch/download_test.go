@@ -436,9 +436,11 @@ func TestDownloadFromAHostWithHTTP2Alone(t *testing.T) {
 	server := httptest.NewUnstartedServer(serve(archive, `"a"`, time.Time{}))
 	server.EnableHTTP2 = true
 	server.Config.ErrorLog = quiet
-	server.TLS = &tls.Config{NextProtos: []string{"h2"}}
 	server.StartTLS()
 	defer server.Close()
+	alone := server.TLS.Clone()
+	alone.NextProtos = []string{"h2"}
+	server.TLS.GetConfigForClient = func(*tls.ClientHelloInfo) (*tls.Config, error) { return alone, nil }
 	host, _ := sources.ParsePunycodeHost(strings.TrimPrefix(server.URL, "https://"))
 	client := fetch.New(fetch.Options{Tries: 1, DownloadTries: 1, Hosts: map[sources.Host]fetch.HostOptions{
 		host: {Authorities: []*x509.Certificate{server.Certificate()}},
