@@ -438,9 +438,14 @@ func TestDownloadFromAHostWithHTTP2Alone(t *testing.T) {
 	server.Config.ErrorLog = quiet
 	server.StartTLS()
 	defer server.Close()
-	alone := server.TLS.Clone()
-	alone.NextProtos = []string{"h2"}
-	server.TLS.GetConfigForClient = func(*tls.ClientHelloInfo) (*tls.Config, error) { return alone, nil }
+	refusing := server.TLS.Clone() // as Go's servers let those in who offer HTTP/1.1 alone
+	refusing.NextProtos = []string{"none"}
+	server.TLS.GetConfigForClient = func(hello *tls.ClientHelloInfo) (*tls.Config, error) {
+		if slices.Contains(hello.SupportedProtos, "h2") {
+			return nil, nil
+		}
+		return refusing, nil
+	}
 	host, _ := sources.ParsePunycodeHost(strings.TrimPrefix(server.URL, "https://"))
 	client := fetch.New(fetch.Options{Tries: 1, DownloadTries: 1, Hosts: map[sources.Host]fetch.HostOptions{
 		host: {Authorities: []*x509.Certificate{server.Certificate()}},
