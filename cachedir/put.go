@@ -11,6 +11,7 @@ import (
 
 	"github.com/larder-cli/larder/sources"
 	"github.com/larder-cli/larder/sources/archive"
+	"github.com/larder-cli/larder/sources/staging"
 )
 
 // Put stores a package, unless there is an entry that the delivery accepts,
@@ -135,9 +136,9 @@ func (to into) files(ctx context.Context, from sources.Files) (sources.Contents,
 
 // accept fetches a package and has it hashed.
 func (d *Dir) accept(ctx context.Context, id sources.PackageID, del sources.Delivery, work string, by hasher) (sources.Parcel, sources.Contents, error) {
-	staged := d.newStage(id, work)
+	staged := staging.New(work, d.keptPath(id))
 	cut := true
-	defer func() { staged.end(cut) }()
+	defer func() { staged.End(cut) }()
 	parcel, err := del.Fetch(ctx, staged)
 	if err != nil {
 		return parcel, sources.Contents{}, err
@@ -153,10 +154,9 @@ func (d *Dir) accept(ctx context.Context, id sources.PackageID, del sources.Deli
 	}
 	from := parcel.Archive
 	if from == nil {
-		if err := staged.open(); err != nil {
+		if from, err = staged.File(); err != nil {
 			return parcel, sources.Contents{}, err
 		}
-		from = staged.file
 	}
 	info, err := from.Stat()
 	if err != nil {
@@ -164,6 +164,11 @@ func (d *Dir) accept(ctx context.Context, id sources.PackageID, del sources.Deli
 	}
 	contents, err := by.archive(ctx, from, info.Size())
 	return parcel, contents, err
+}
+
+// keptPath is where the archive of a package lies that was cut short.
+func (d *Dir) keptPath(id sources.PackageID) string {
+	return filepath.Join(d.opts.State, "partial", filepath.FromSlash(id.Path()))
 }
 
 // unpack unpacks an archive, unless it says that it holds more than there is

@@ -26,10 +26,11 @@ var mayImport = map[string][]string{
 	"sources/netmirror":       {"sources", "sources/fetch"},
 	"sources/registry":        {"sources", "sources/fetch"},
 	"sources/sourcetest":      {"sources"},
+	"sources/staging":         {"sources"},
 	"sources/trust":           {"sources"},
 
 	"fsmirror":           {"sources"},
-	"cachedir":           {"sources", "sources/archive"},
+	"cachedir":           {"sources", "sources/archive", "sources/staging"},
 	"cachedir/bundle":    {"sources", "sources/archive"},
 	"cliconfig":          {"sources"},
 	"installer":          {"sources", "sources/archive", "sources/fetch", "sources/trust", "installer/lockfile"},

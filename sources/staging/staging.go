@@ -1,4 +1,10 @@
-package cachedir
+// Package staging has the file that an archive is written to as it arrives, on
+// its way into a cache or a mirror. It verifies nothing.
+//
+// It leaves on disk, where that is asked for, what was cut short: the file, named
+// by the hash that the archive must have, and beside it FILE.note, which is what
+// the bytes go with. Only who holds the package's lock may use either.
+package staging
 
 import (
 	"crypto/sha256"
@@ -7,14 +13,15 @@ import (
 	"io"
 	"os"
 	"path/filepath"
+	"syscall"
 
 	"github.com/larder-cli/larder/sources"
 )
 
-// A stage is the file that an archive is written to as it arrives. If it is
+// A Stage is the file that an archive is written to as it arrives. If it is
 // known which archive it is, the file lies where the next delivery finds it,
 // should this one be cut short.
-type stage struct {
+type Stage struct {
 	file *os.File // nil until it is needed
 	work string   // directory of this delivery alone
 	kept string   // directory of what was cut short of the same package
@@ -22,25 +29,29 @@ type stage struct {
 	bad  bool     // the file could not be written
 }
 
-var _ sources.Keeper = (*stage)(nil)
+var _ sources.Keeper = (*Stage)(nil)
 
-func (d *Dir) newStage(id sources.PackageID, work string) *stage {
-	return &stage{work: work, kept: d.keptPath(id)}
+// New returns a stage whose file is made, once it is needed, in the directory
+// work, which is this delivery's alone. What is cut short is kept in the directory
+// kept, which is the package's alone and need not exist.
+func New(work, kept string) *Stage { return &Stage{work: work, kept: kept} }
+
+// File is the file. It may be another one after Resume.
+func (s *Stage) File() (*os.File, error) {
+	err := s.open()
+	return s.file, err
 }
 
 // open makes the file, unless there is one.
-func (s *stage) open() (err error) {
+func (s *Stage) open() (err error) {
 	if s.file == nil {
 		s.file, err = os.Create(filepath.Join(s.work, "archive.unverified"))
 	}
 	return err
 }
 
-func (d *Dir) keptPath(id sources.PackageID) string {
-	return filepath.Join(d.opts.State, "partial", filepath.FromSlash(id.Path()))
-}
-
-func (s *stage) Write(p []byte) (int, error) {
+// Write implements [io.Writer].
+func (s *Stage) Write(p []byte) (int, error) {
 	if err := s.open(); err != nil {
 		return 0, err
 	}
@@ -49,7 +60,8 @@ func (s *stage) Write(p []byte) (int, error) {
 	return n, err
 }
 
-func (s *stage) Reset() error {
+// Reset implements [sources.Stage].
+func (s *Stage) Reset() error {
 	if s.note != "" {
 		os.Remove(s.note)
 	}
@@ -64,7 +76,7 @@ func (s *stage) Reset() error {
 }
 
 // Resume implements [sources.Keeper].
-func (s *stage) Resume(want sources.Hash) (io.Reader, string, error) {
+func (s *Stage) Resume(want sources.Hash) (io.Reader, string, error) {
 	sum := sha256.Sum256([]byte(want)) // which is fit for a name, whatever want is
 	name := hex.EncodeToString(sum[:])
 	if err := s.keepOnly(name, name+".note"); err != nil {
@@ -85,7 +97,7 @@ func (s *stage) Resume(want sources.Hash) (io.Reader, string, error) {
 }
 
 // keepOnly removes all that was kept but regular files with these names.
-func (s *stage) keepOnly(names ...string) error {
+func (s *Stage) keepOnly(names ...string) error {
 	if err := os.MkdirAll(s.kept, 0o755); err != nil {
 		return err
 	}
@@ -107,7 +119,8 @@ const maxNote = 1 << 10
 
 // readNote is the note at path, empty if there is none that makes sense.
 func readNote(path string) string {
-	f, err := openAtOnce(path)
+	// A pipe is not waited for.
+	f, err := os.OpenFile(path, os.O_RDONLY|syscall.O_NONBLOCK, 0)
 	if err != nil {
 		return ""
 	}
@@ -120,7 +133,7 @@ func readNote(path string) string {
 }
 
 // Note implements [sources.Keeper]. Without its note the file is worthless.
-func (s *stage) Note(text string) {
+func (s *Stage) Note(text string) {
 	if s.note != "" {
 		os.Remove(s.note)
 		_ = os.WriteFile(s.note, []byte(text), 0o644)
@@ -128,7 +141,7 @@ func (s *stage) Note(text string) {
 }
 
 // Spool implements [sources.Keeper].
-func (s *stage) Spool() (sources.Spool, error) {
+func (s *Stage) Spool() (sources.Spool, error) {
 	file, err := os.CreateTemp(s.work, "ahead-*")
 	if err != nil {
 		return nil, err
@@ -142,8 +155,9 @@ func (s spool) Close() error {
 	return errors.Join(s.File.Close(), os.Remove(s.Name()))
 }
 
-// end closes the file, and removes it unless it was cut short and may be of use.
-func (s *stage) end(cut bool) {
+// End closes the file, and removes it unless the delivery was cut short and it
+// may be of use to the next.
+func (s *Stage) End(cut bool) {
 	if cut && s.worthKeeping() {
 		s.file.Close()
 		return
@@ -152,7 +166,7 @@ func (s *stage) end(cut bool) {
 	os.Remove(s.kept)
 }
 
-func (s *stage) worthKeeping() bool {
+func (s *Stage) worthKeeping() bool {
 	if s.file == nil || s.bad || s.note == "" || readNote(s.note) == "" {
 		return false
 	}
@@ -160,7 +174,7 @@ func (s *stage) worthKeeping() bool {
 	return err == nil && size > 0
 }
 
-func (s *stage) discard() {
+func (s *Stage) discard() {
 	if s.file == nil {
 		return
 	}
