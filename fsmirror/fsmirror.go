@@ -128,6 +128,22 @@ func (m *Mirror) Providers(ctx context.Context) ([]sources.Provider, error) {
 	return slices.SortedFunc(maps.Keys(t.packages), sources.Provider.Compare), nil
 }
 
+// A Package is one in a mirror.
+type Package struct {
+	ID       sources.PackageID
+	Location sources.Location // Archive or Dir
+}
+
+// Packages lists all packages, in byte order of their paths. One that is there
+// more than once is listed as often, first where the mirror has it from.
+func (m *Mirror) Packages(ctx context.Context) ([]Package, error) {
+	t, err := m.read(ctx)
+	if err != nil {
+		return nil, err
+	}
+	return slices.Clone(t.all), nil
+}
+
 // Strays are the files and directories that look as if they were meant to be
 // packages and are not where, or not named as, packages are.
 func (m *Mirror) Strays(ctx context.Context) ([]Stray, error) {

@@ -19,6 +19,7 @@ const archivePrefix = "terraform-provider-"
 // A tree is all that a mirror holds.
 type tree struct {
 	packages map[sources.Provider]map[sources.Version]builds
+	all      []Package // those too that others come before
 	strays   []Stray
 }
 
@@ -44,6 +45,7 @@ func (t *tree) find(id sources.PackageID) (sources.Location, error) {
 }
 
 func (t *tree) add(p sources.Provider, v sources.Version, platform sources.Platform, location sources.Location) {
+	t.all = append(t.all, Package{sources.PackageID{Provider: p, Version: v, Platform: platform}, location})
 	if t.packages[p] == nil {
 		t.packages[p] = map[sources.Version]builds{}
 	}

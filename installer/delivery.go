@@ -44,7 +44,7 @@ func (d *delivery) put(ctx context.Context) (sources.Stored, error) {
 	accept := func(s sources.Stored) bool { return d.accept(ctx, s) }
 	put := d.to.Put
 	if d.measure {
-		put = d.to.Measure
+		put = d.cache.Measure
 	}
 	return put(ctx, d.pkg.ID, sources.Delivery{Accept: accept, Fetch: d.fetch, Judge: d.judge})
 }

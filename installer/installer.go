@@ -15,8 +15,8 @@ import (
 	"github.com/larder-cli/larder/sources/trust"
 )
 
-// A Store is where packages end up. A plugin cache is one. Its methods are safe
-// for concurrent use.
+// A Store is where packages end up. A plugin cache is one, and so is a mirror
+// that is being written. Its methods are safe for concurrent use.
 type Store interface {
 	// Get returns the package if it is there, whole and known, else an error
 	// matching [sources.ErrNotFound].
@@ -25,25 +25,30 @@ type Store interface {
 	// Put returns the package, taking delivery of it if it is not there.
 	Put(ctx context.Context, id sources.PackageID, d sources.Delivery) (sources.Stored, error)
 
-	// Link makes the package appear as the directory target.
-	Link(ctx context.Context, s sources.Stored, target string) (sources.LinkMode, error)
-
 	// Recall says what the package hashed to when it was here or passed, with
 	// no Dir, or returns an error matching [sources.ErrNotFound].
 	Recall(id sources.PackageID) (sources.Stored, error)
+}
+
+// A Cache is a Store that root modules are installed from.
+type Cache interface {
+	Store
 
 	// Measure takes delivery of the package to hash it, and remembers no more
 	// than that; nor does it take delivery if what it remembers is accepted.
 	Measure(ctx context.Context, id sources.PackageID, d sources.Delivery) (sources.Stored, error)
+
+	// Link makes the package appear as the directory target.
+	Link(ctx context.Context, s sources.Stored, target string) (sources.LinkMode, error)
 
 	// Known says what lies in the directory dir, where the package was installed
 	// before, else an error matching [sources.ErrNotFound].
 	Known(ctx context.Context, id sources.PackageID, dir string) (sources.Stored, error)
 }
 
-// A Keeper is a Store that may be cleaned while packages are installed from it.
+// A Keeper is a Cache that may be cleaned while packages are installed from it.
 type Keeper interface {
-	Store
+	Cache
 
 	// Use keeps every package where it is until release is called.
 	Use(ctx context.Context) (release func(), err error)
@@ -80,15 +85,35 @@ type Options struct {
 // An Installer installs what root modules require. It may be used for many,
 // one after another or side by side.
 type Installer struct {
-	from sources.Source
-	to   Store
-	down Downloader
-	opts Options
-	tell reporter
+	from  sources.Source
+	to    Store
+	cache Cache // is to, unless nothing is installed from there
+	down  Downloader
+	opts  Options
+	tell  reporter
 }
 
-// New returns an installer that takes packages from a source into a store.
-func New(from sources.Source, to Store, down Downloader, opts Options) *Installer {
+// New returns an installer that takes packages from a source by way of a cache.
+func New(from sources.Source, by Cache, down Downloader, opts Options) *Installer {
+	in := newInstaller(from, by, down, opts)
+	in.cache = by
+	return in
+}
+
+// A Fetcher brings packages from a source into a store, for no root module.
+type Fetcher struct{ in *Installer }
+
+// NewFetcher returns a fetcher for a store.
+func NewFetcher(from sources.Source, to Store, down Downloader, opts Options) *Fetcher {
+	return &Fetcher{newInstaller(from, to, down, opts)}
+}
+
+// Fetch is [Installer.Fetch].
+func (f *Fetcher) Fetch(ctx context.Context, id sources.PackageID, before []sources.Hash) (Outcome, error) {
+	return f.in.Fetch(ctx, id, before)
+}
+
+func newInstaller(from sources.Source, to Store, down Downloader, opts Options) *Installer {
 	if opts.Slots == nil {
 		opts.Slots = NewSlots(0)
 	}

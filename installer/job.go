@@ -201,7 +201,7 @@ func (j *job) install(ctx context.Context, id sources.PackageID) (outcome Outcom
 		if err != nil || outcome.How == Planned || j.root.DryRun {
 			return err
 		}
-		if outcome.Link, err = j.to.Link(ctx, outcome.Package, j.target(id)); err != nil {
+		if outcome.Link, err = j.cache.Link(ctx, outcome.Package, j.target(id)); err != nil {
 			return j.fail(id, "", err)
 		}
 		return nil

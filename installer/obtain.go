@@ -24,7 +24,7 @@ func (j *job) installed(ctx context.Context, id sources.PackageID) (sources.Stor
 	if !hasContentHash(locked) {
 		return sources.Stored{}, false
 	}
-	s, err := j.stored(ctx, id, func() (sources.Stored, error) { return j.to.Known(ctx, id, j.target(id)) })
+	s, err := j.stored(ctx, id, func() (sources.Stored, error) { return j.cache.Known(ctx, id, j.target(id)) })
 	return s, err == nil && matchesAny(locked, s.H1) && j.signedEnough(s.Verdict)
 }
 

@@ -74,7 +74,7 @@ func (e *LockChangedError) Error() string {
 // joins what went wrong with each, the Result says what went well, and the lock
 // file is written only if all did.
 func (in *Installer) Install(ctx context.Context, root Root) (*Result, error) {
-	keeper, ok := in.to.(Keeper)
+	keeper, ok := in.cache.(Keeper)
 	if !ok || root.DryRun {
 		return in.install(ctx, root)
 	}

@@ -12,7 +12,7 @@ import (
 
 // store is where packages are kept: the plugin cache, or without one the
 // working directory itself.
-func (m *rootModule) store() (installer.Store, error) {
+func (m *rootModule) store() (installer.Cache, error) {
 	if m.flags.noCache {
 		return m.workdirStore()
 	}
@@ -68,7 +68,7 @@ func (m *rootModule) engineCache() bool {
 // workdirStore is the working directory as its own store: it has a cache's
 // layout. What a cache keeps beside its packages goes elsewhere in the data
 // directory, where engines do not look for providers.
-func (m *rootModule) workdirStore() (installer.Store, error) {
+func (m *rootModule) workdirStore() (installer.Cache, error) {
 	opts := m.cacheOptions()
 	opts.State = filepath.Join(m.config.DataDir, "larder")
 	return cachedir.Open(filepath.Join(m.config.DataDir, "providers"), opts)
@@ -90,7 +90,7 @@ func (s *session) cacheOptions() cachedir.Options {
 // missing there into another store.
 type layered struct {
 	cache installer.Keeper
-	own   installer.Store
+	own   installer.Cache
 }
 
 func (l layered) Get(ctx context.Context, id sources.PackageID) (sources.Stored, error) {

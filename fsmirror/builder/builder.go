@@ -1,0 +1,146 @@
+// Package builder makes a directory a mirror and brings it up to date: packages,
+// evidence and the JSON that makes it a network mirror too, for any web server.
+// It is a store for an installer, which judges what comes into it; it reads no
+// mirror for anyone else, and speaks no protocol.
+//
+// # Layout
+//
+//	HOST/NAMESPACE/TYPE/terraform-provider-TYPE_VERSION_OS_ARCH.zip   packed
+//	HOST/NAMESPACE/TYPE/VERSION/OS_ARCH/                              unpacked
+//	HOST/NAMESPACE/TYPE/index.json, VERSION.json                      of what is packed
+//	.larder/evidence/HOST/NAMESPACE/TYPE/VERSION/                     evidence
+//	.larder/known/HOST/NAMESPACE/TYPE.json                            what the packages hash to
+//	.larder/mirror.lock                                               held by who writes
+//	.larder/tmp/, .larder/partial/                                    what is on its way
+//
+// # Order
+//
+// Everything appears by rename. A reader of the index never finds it to name what
+// is not there, nor bytes other than it states: archives come before the JSON that
+// names them, and what replaces or removes an archive takes it out of the JSON
+// first. Whoever is killed in between leaves an index that says too little, and
+// the next to finish mends it. [Builder.Finish] returns when all is on the
+// medium, as people pull out USB sticks.
+//
+// # Records
+//
+// What a package hashes to is remembered with its size and time of change, to the
+// two seconds that FAT keeps; while these stay, it is not read again. A record is
+// a memo: lost or wrong, it costs one hash.
+package builder
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"sync"
+	"time"
+
+	"github.com/gofrs/flock"
+
+	"github.com/larder-cli/larder/sources"
+)
+
+// Options adjust a Builder. The zero Options are ready to use.
+type Options struct {
+	Unpacked bool             // lay new packages out as directories, not as archives
+	Paranoid bool             // believe no record, hash always
+	Now      func() time.Time // by default time.Now
+	Warn     func(error)      // told of trouble that stops nothing; may be nil
+	Waiting  func()           // told, once, that somebody else is writing; may be nil
+}
+
+// A Builder writes to a mirror, of which it is the only writer until it is
+// closed. Its methods are safe for concurrent use.
+type Builder struct {
+	dir  string
+	opts Options
+	lock *flock.Flock
+
+	mu      sync.Mutex
+	known   map[sources.Provider]*ledger
+	working map[sources.PackageID]*sync.Mutex
+}
+
+const lockPoll = 50 * time.Millisecond
+
+// Open makes the directory dir a mirror if it is none, and waits until nobody
+// else writes to it.
+func Open(ctx context.Context, dir string, opts Options) (*Builder, error) {
+	dir, err := filepath.Abs(dir)
+	if err != nil {
+		return nil, err
+	}
+	if opts.Now == nil {
+		opts.Now = time.Now
+	}
+	b := &Builder{dir: dir, opts: opts, known: map[sources.Provider]*ledger{}, working: map[sources.PackageID]*sync.Mutex{}}
+	if err := os.MkdirAll(b.state("tmp"), 0o755); err != nil {
+		return nil, sources.WithHint(fmt.Errorf("making the mirror: %w", err), "choose a directory for the mirror that you may write to")
+	}
+	b.lock = flock.New(b.state("mirror.lock"), flock.SetPermissions(0o644))
+	if err := b.wait(ctx); err != nil {
+		return nil, err
+	}
+	return b, b.removeLeftovers()
+}
+
+// wait waits for the lock. A file system without locks keeps nobody from working.
+func (b *Builder) wait(ctx context.Context) error {
+	ok, err := b.lock.TryLock()
+	if !ok && err == nil {
+		if b.opts.Waiting != nil {
+			b.opts.Waiting()
+		}
+		_, err = b.lock.TryLockContext(ctx, lockPoll)
+	}
+	switch {
+	case ctx.Err() != nil:
+		return ctx.Err()
+	case errors.Is(err, errors.ErrUnsupported):
+		b.warn(fmt.Errorf("%s cannot be locked, so others may get in the way: %w", b.dir, err))
+		return nil
+	case err != nil:
+		return fmt.Errorf("locking %s: %w", b.lock.Path(), err)
+	}
+	return nil
+}
+
+// removeLeftovers removes what somebody who was killed has left half made.
+func (b *Builder) removeLeftovers() error {
+	entries, err := os.ReadDir(b.state("tmp"))
+	if err != nil {
+		return err
+	}
+	for _, e := range entries {
+		b.warn(os.RemoveAll(b.state("tmp", e.Name())))
+	}
+	return nil
+}
+
+// Close lets others write.
+func (b *Builder) Close() error { return b.lock.Close() }
+
+// Dir is the mirror's directory.
+func (b *Builder) Dir() string { return b.dir }
+
+// state is a path in our own directory.
+func (b *Builder) state(elem ...string) string {
+	return filepath.Join(append([]string{b.dir, ".larder"}, elem...)...)
+}
+
+func (b *Builder) home(p sources.Provider) string {
+	return filepath.Join(b.dir, filepath.FromSlash(p.String()))
+}
+
+func (b *Builder) evidence(p sources.Provider, v sources.Version) string {
+	return filepath.Join(b.dir, filepath.FromSlash(sources.EvidencePath(p, v)))
+}
+
+func (b *Builder) warn(err error) {
+	if err != nil && b.opts.Warn != nil {
+		b.opts.Warn(err)
+	}
+}
