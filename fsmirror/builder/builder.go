@@ -11,6 +11,7 @@
 //	.larder/evidence/HOST/NAMESPACE/TYPE/VERSION/                     evidence
 //	.larder/known/HOST/NAMESPACE/TYPE.json                            what the packages hash to
 //	.larder/mirror.lock                                               held by who writes
+//	.larder/unsettled                                                 there while not all may be on the medium
 //	.larder/tmp/, .larder/partial/                                    what is on its way
 //
 // # Order
@@ -60,6 +61,7 @@ type Builder struct {
 	lock *flock.Flock
 
 	mu      sync.Mutex
+	changed bool // what is there may not be on the medium
 	known   map[sources.Provider]*ledger
 	working map[sources.PackageID]*sync.Mutex
 }
@@ -84,6 +86,8 @@ func Open(ctx context.Context, dir string, opts Options) (*Builder, error) {
 	if err := b.wait(ctx); err != nil {
 		return nil, err
 	}
+	_, err = os.Lstat(b.state(unsettled))
+	b.changed = err == nil
 	return b, b.removeLeftovers()
 }
 
