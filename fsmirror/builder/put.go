@@ -179,10 +179,7 @@ func (b *Builder) put(ctx context.Context, id sources.PackageID, del sources.Del
 // receive fetches a package and makes of it, at the path made, what the mirror
 // shall have.
 func (b *Builder) receive(ctx context.Context, id sources.PackageID, del sources.Delivery, work, made string) (sources.Parcel, sources.Contents, error) {
-	stage, err := staging.New(work, b.state("partial", filepath.FromSlash(id.Path())))
-	if err != nil {
-		return sources.Parcel{}, sources.Contents{}, err
-	}
+	stage := staging.New(work, b.state("partial", filepath.FromSlash(id.Path())))
 	cut := true
 	defer func() { stage.End(cut) }()
 	parcel, err := del.Fetch(ctx, stage)
@@ -195,16 +192,22 @@ func (b *Builder) receive(ctx context.Context, id sources.PackageID, del sources
 }
 
 func (b *Builder) make(ctx context.Context, id sources.PackageID, parcel sources.Parcel, stage *staging.Stage, made string) (sources.Contents, error) {
-	from := stage.File()
-	if parcel.Archive != nil {
-		from = parcel.Archive
-	}
 	switch {
-	case parcel.Dir != "" && !b.opts.Unpacked:
+	case parcel.Dir != "" && b.opts.Unpacked:
+		return b.copy(ctx, id, parcel.Dir, made)
+	case parcel.Dir != "":
 		err := fmt.Errorf("%s is unpacked, and its archive is not to be had", parcel.Dir)
 		return sources.Contents{}, sources.WithHint(err, "take it from where it is packed, or make the mirror with --unpacked")
-	case b.opts.Unpacked:
-		return b.unpack(ctx, id, parcel, from, made)
+	}
+	from, err := parcel.Archive, error(nil)
+	if from == nil {
+		from, err = stage.File()
+	}
+	if err != nil {
+		return sources.Contents{}, err
+	}
+	if b.opts.Unpacked {
+		return b.unpack(ctx, id, from, made)
 	}
 	info, err := from.Stat()
 	if err != nil {
@@ -217,15 +220,24 @@ func (b *Builder) make(ctx context.Context, id sources.PackageID, parcel sources
 	return contents, copyFile(made, io.NewSectionReader(from, 0, info.Size()))
 }
 
-func (b *Builder) unpack(ctx context.Context, id sources.PackageID, parcel sources.Parcel, from *os.File, made string) (sources.Contents, error) {
+func (b *Builder) copy(ctx context.Context, id sources.PackageID, from, made string) (sources.Contents, error) {
 	if err := os.Mkdir(made, 0o755); err != nil {
 		return sources.Contents{}, err
 	}
-	if parcel.Dir != "" {
-		return archive.Copy(ctx, parcel.Dir, made, archive.Limits{})
+	contents, err := archive.Copy(ctx, from, made, archive.Limits{})
+	if err != nil {
+		return contents, err
 	}
+	_, err = archive.Executable(made, id.Provider.Type)
+	return contents, err
+}
+
+func (b *Builder) unpack(ctx context.Context, id sources.PackageID, from *os.File, made string) (sources.Contents, error) {
 	info, err := from.Stat()
 	if err != nil {
+		return sources.Contents{}, err
+	}
+	if err := os.Mkdir(made, 0o755); err != nil {
 		return sources.Contents{}, err
 	}
 	contents, err := archive.Unpack(ctx, from, info.Size(), made, archive.Limits{})
