@@ -106,7 +106,7 @@ func (in *Installer) demands(s Selected, dryRun bool) []demand {
 // version and platform: whose hashes are of another has to do without.
 func (in *Installer) fill(ctx context.Context, s Selected, dryRun bool) (got Outcome, err error) {
 	unmet := slices.DeleteFunc(in.demands(s, dryRun), func(d demand) bool {
-		stored, ok := d.inStore(ctx, s.ID)
+		stored, ok := d.there(ctx, s.ID)
 		if ok {
 			got = Outcome{Package: stored, How: FromStore}
 		}
@@ -125,6 +125,16 @@ func (in *Installer) fill(ctx context.Context, s Selected, dryRun bool) (got Out
 	}
 	got.Package.Signed = nil // as for those of a root module
 	return got, errorsOf(s.ID, failed)
+}
+
+// there is the package in the store, if it meets the demand whatever a source may
+// say: for a demand without hashes, if it has the evidence of its publisher.
+func (d demand) there(ctx context.Context, id sources.PackageID) (sources.Stored, bool) {
+	if len(d.lockedHashes()) > 0 {
+		return d.inStore(ctx, id)
+	}
+	s, err := d.stored(ctx, id, func() (sources.Stored, error) { return d.to.Get(ctx, id) })
+	return s, err == nil && s.Signed != nil && s.Verdict >= sources.MirrorEvidence && d.signedEnough(s.Verdict)
 }
 
 // meet sees to it that the store has a package that meets the demand, if it has

@@ -108,9 +108,14 @@ func NewFetcher(from sources.Source, to Store, down Downloader, opts Options) *F
 	return &Fetcher{newInstaller(from, to, down, opts)}
 }
 
-// Fetch is [Installer.Fetch].
-func (f *Fetcher) Fetch(ctx context.Context, id sources.PackageID, before []sources.Hash) (Outcome, error) {
-	return f.in.Fetch(ctx, id, before)
+// Select is [Installer.Select].
+func (f *Fetcher) Select(ctx context.Context, wants []Want, opts SelectOptions) ([]Selected, error) {
+	return f.in.Select(ctx, wants, opts)
+}
+
+// Fill is [Installer.Fill].
+func (f *Fetcher) Fill(ctx context.Context, selected []Selected, opts FillOptions) ([]Filled, error) {
+	return f.in.Fill(ctx, selected, opts)
 }
 
 func newInstaller(from sources.Source, to Store, down Downloader, opts Options) *Installer {

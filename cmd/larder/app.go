@@ -23,10 +23,13 @@ func run(ctx context.Context, args []string, stdout, stderr io.Writer) int {
 
 func newApp(out *output) *cli.App {
 	app := &cli.App{
-		Name:                      "larder",
-		Usage:                     "keep Terraform and OpenTofu providers at hand",
-		Flags:                     globalFlags(),
-		Commands:                  []*cli.Command{installCommand(out), lockCommand(out), prefetchCommand(out), cacheCommand(out), versionCommand(out), helpCommand()},
+		Name:  "larder",
+		Usage: "keep Terraform and OpenTofu providers at hand",
+		Flags: globalFlags(),
+		Commands: []*cli.Command{
+			installCommand(out), lockCommand(out), prefetchCommand(out), mirrorCommand(out),
+			cacheCommand(out), versionCommand(out), helpCommand(),
+		},
 		HideVersion:               true,
 		HideHelpCommand:           true,
 		Writer:                    out.stdout,

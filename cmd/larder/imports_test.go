@@ -30,6 +30,7 @@ var mayImport = map[string][]string{
 	"sources/trust":           {"sources"},
 
 	"fsmirror":           {"sources"},
+	"fsmirror/builder":   {"sources", "sources/archive", "sources/staging", "fsmirror"},
 	"cachedir":           {"sources", "sources/archive", "sources/staging"},
 	"cachedir/bundle":    {"sources", "sources/archive"},
 	"cliconfig":          {"sources"},
@@ -39,7 +40,8 @@ var mayImport = map[string][]string{
 
 	"cmd/larder": {
 		"sources", "sources/archive", "sources/fetch", "sources/netmirror", "sources/registry", "sources/trust",
-		"fsmirror", "cachedir", "cachedir/bundle", "cliconfig", "installer", "installer/lockfile", "installer/modules",
+		"fsmirror", "fsmirror/builder", "cachedir", "cachedir/bundle", "cliconfig",
+		"installer", "installer/lockfile", "installer/modules",
 	},
 }
 
@@ -50,7 +52,7 @@ var doors = map[string][]string{
 	"github.com/ProtonMail/go-crypto":        {"sources/trust", "sources/sourcetest"},
 	"github.com/adrg/xdg":                    {"cliconfig"},
 	"github.com/apparentlymart/go-versions":  {"sources"}, // tests hold ours against it
-	"github.com/gofrs/flock":                 {"cachedir"},
+	"github.com/gofrs/flock":                 {"cachedir", "fsmirror/builder"},
 	"github.com/hashicorp/go-version":        {"sources"},
 	"github.com/hashicorp/hcl/hcl":           {"cliconfig"},
 	"github.com/hashicorp/hcl/json":          {"cliconfig"},

@@ -43,7 +43,7 @@ type prefetching struct {
 }
 
 func prefetch(c *cli.Context, out *output) error {
-	w, err := readWanted(c)
+	w, err := readWanted(c, c.Args().Slice())
 	if err != nil {
 		return err
 	}

@@ -130,7 +130,7 @@ func setUp(env *testscript.Env) error {
 var commands = map[string]func(*testscript.TestScript, bool, []string){
 	"registry":     registryCommand,
 	"netmirror":    func(ts *testscript.TestScript, _ bool, args []string) { serverCommand(ts, world(ts).Mirror, args) },
-	"mirror":       mirrorCommand,
+	"mirror":       writeMirror,
 	"requests":     requests,
 	"await":        await,
 	"fails":        fails,
@@ -240,7 +240,7 @@ func serverCommand(ts *testscript.TestScript, s *sourcetest.Server, args []strin
 	}
 }
 
-func mirrorCommand(ts *testscript.TestScript, _ bool, args []string) {
+func writeMirror(ts *testscript.TestScript, _ bool, args []string) {
 	if len(args) < 2 {
 		ts.Fatalf("want -packed, -unpacked or -evidence, and a directory")
 	}

@@ -46,9 +46,9 @@ type wanted struct {
 
 // readWanted reads those of the flags and arguments that may be wrong by
 // themselves.
-func readWanted(c *cli.Context) (*wanted, error) {
+func readWanted(c *cli.Context, addresses []string) (*wanted, error) {
 	w := &wanted{
-		addresses: c.Args().Slice(), paths: c.StringSlice("from"), exclude: c.StringSlice("exclude"),
+		addresses: addresses, paths: c.StringSlice("from"), exclude: c.StringSlice("exclude"),
 		recursive: c.Bool("recursive"), upgrade: c.Bool("upgrade"),
 		versions: installer.SelectOptions{Newest: c.Int("newest"), All: c.Bool("all-versions")},
 	}

@@ -47,6 +47,7 @@ import (
 // Options adjust a Builder. The zero Options are ready to use.
 type Options struct {
 	Unpacked bool             // lay new packages out as directories, not as archives
+	ReadOnly bool             // change nothing, nor wait for others; the directory need not exist
 	Paranoid bool             // believe no record, hash always
 	Now      func() time.Time // by default time.Now
 	Warn     func(error)      // told of trouble that stops nothing; may be nil
@@ -79,6 +80,9 @@ func Open(ctx context.Context, dir string, opts Options) (*Builder, error) {
 		opts.Now = time.Now
 	}
 	b := &Builder{dir: dir, opts: opts, known: map[sources.Provider]*ledger{}, working: map[sources.PackageID]*sync.Mutex{}}
+	if opts.ReadOnly {
+		return b, nil
+	}
 	if err := os.MkdirAll(b.state("tmp"), 0o755); err != nil {
 		return nil, sources.WithHint(fmt.Errorf("making the mirror: %w", err), "choose a directory for the mirror that you may write to")
 	}
@@ -124,8 +128,15 @@ func (b *Builder) removeLeftovers() error {
 	return nil
 }
 
-// Close lets others write.
-func (b *Builder) Close() error { return b.lock.Close() }
+// Close remembers what was found out, and lets others write.
+func (b *Builder) Close() error {
+	if b.opts.ReadOnly {
+		return nil
+	}
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	return errors.Join(b.keepLedgers(), b.lock.Close())
+}
 
 // Dir is the mirror's directory.
 func (b *Builder) Dir() string { return b.dir }
