@@ -246,7 +246,7 @@ func (l *locking) report(e installer.Event) {
 
 // lockStore is the plugin cache, or if that can take nothing a directory for a
 // while. It keeps packages for the platforms.
-func (l *locking) lockStore(m *rootModule) (store installer.Store, keeps []sources.Platform, err error) {
+func (l *locking) lockStore(m *rootModule) (store installer.Cache, keeps []sources.Platform, err error) {
 	var cache *cachedir.Dir
 	if !l.flags.noCache {
 		cache = m.cache(m.cacheRoot())

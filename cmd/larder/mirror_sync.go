@@ -19,11 +19,11 @@ func mirrorSyncCommand(out *output) *cli.Command {
 		Usage:     "make a directory a mirror, or bring it up to date",
 		ArgsUsage: "DIR [FLAG...] [ADDRESS[@CONSTRAINT]...]",
 		Description: "Takes what is locked, else the newest version that matches. Without addresses\n" +
-			"and --from, that is for the root module here. Only what DIR lacks is fetched, from\n" +
-			"where the CLI configuration says; nothing is removed. DIR is a filesystem mirror\n" +
-			"and, served by any web server, a network mirror. When this command is done,\n" +
-			"everything is on the medium. Exit status: 0 all is there, 1 something could not be\n" +
-			"had, 2 used wrongly, 130 interrupted.",
+			"and --from, that is for the root module here. Only what DIR lacks is fetched,\n" +
+			"from where the CLI configuration says; nothing is removed. DIR is a filesystem\n" +
+			"mirror and, served by any web server, a network mirror. Once this is done,\n" +
+			"everything is on the medium. Exit status: 0 all is there, 1 something could\n" +
+			"not be had, 2 used wrongly, 130 interrupted.",
 		Flags: append(wantedFlags(),
 			&cli.BoolFlag{Name: "unpacked", Usage: "lay new packages out as directories, which no network mirror can be"},
 			&cli.BoolFlag{Name: "strict", Usage: "fail if a version lacks a package for a platform"},

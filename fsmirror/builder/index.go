@@ -32,10 +32,6 @@ type archiveEntry struct {
 	URL    string         `json:"url"`
 }
 
-func (a archiveEntry) equal(b archiveEntry) bool {
-	return a.URL == b.URL && slices.Equal(a.Hashes, b.Hashes)
-}
-
 const maxDocument = 16 << 20 // bytes
 
 // documents are those of one provider, by version.
