@@ -25,7 +25,7 @@ func mirrorSyncCommand(out *output) *cli.Command {
 			"everything is on the medium. Exit status: 0 all is there, 1 something could\n" +
 			"not be had, 2 used wrongly, 130 interrupted.",
 		Flags: append(wantedFlags(),
-			&cli.BoolFlag{Name: "unpacked", Usage: "lay new packages out as directories; no network mirror then"},
+			&cli.BoolFlag{Name: "unpacked", Usage: "lay packages out as directories; no network mirror then"},
 			&cli.BoolFlag{Name: "strict", Usage: "fail if a version lacks a package for a platform"},
 			&cli.BoolFlag{Name: "require-signed", Usage: "refuse packages that are less than signed"},
 			&cli.BoolFlag{Name: "dry-run", Usage: "tell what would be fetched, and write nothing"},
