@@ -31,6 +31,7 @@ var mayImport = map[string][]string{
 
 	"fsmirror":           {"sources"},
 	"fsmirror/builder":   {"sources", "sources/archive", "sources/staging", "fsmirror"},
+	"fsmirror/legacy":    {"sources", "sources/archive"},
 	"cachedir":           {"sources", "sources/archive", "sources/staging"},
 	"cachedir/bundle":    {"sources", "sources/archive"},
 	"cliconfig":          {"sources"},
@@ -40,7 +41,7 @@ var mayImport = map[string][]string{
 
 	"cmd/larder": {
 		"sources", "sources/archive", "sources/fetch", "sources/netmirror", "sources/registry", "sources/trust",
-		"fsmirror", "fsmirror/builder", "cachedir", "cachedir/bundle", "cliconfig",
+		"fsmirror", "fsmirror/builder", "fsmirror/legacy", "cachedir", "cachedir/bundle", "cliconfig",
 		"installer", "installer/lockfile", "installer/modules",
 	},
 }

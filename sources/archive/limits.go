@@ -15,8 +15,11 @@ type Limits struct {
 // ErrLimit matches the errors of packages beyond [Limits].
 var ErrLimit = errors.New("beyond the limit")
 
+// MaxSize is the default of [Limits.Size].
+const MaxSize = 8 << 30
+
 const (
-	defaultSize  = 8 << 30
+	defaultSize  = MaxSize
 	defaultFiles = 10_000
 	defaultRatio = 200
 

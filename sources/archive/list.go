@@ -57,6 +57,21 @@ func list(archive io.ReaderAt, size int64, lim Limits) (listing, error) {
 	return l, l.checkOverlap(size)
 }
 
+// Files lists the files in the zip archive of the given size, each of which may be
+// unpacked, by names that are clean. Errors are those of [Unpack].
+func Files(archive io.ReaderAt, size int64, lim Limits) ([]*zip.File, error) {
+	l, err := list(archive, size, lim.withDefaults())
+	if err != nil {
+		return nil, err
+	}
+	files := make([]*zip.File, len(l.files))
+	for i, e := range l.files {
+		files[i] = e.File
+		files[i].Name = e.path
+	}
+	return files, nil
+}
+
 // A budget is a reader that may be asked for so many bytes.
 type budget struct {
 	io.ReaderAt

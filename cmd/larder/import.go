@@ -1,0 +1,403 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"strings"
+
+	"github.com/urfave/cli/v2"
+
+	"github.com/larder-cli/larder/fsmirror"
+	"github.com/larder-cli/larder/fsmirror/builder"
+	"github.com/larder-cli/larder/fsmirror/legacy"
+	"github.com/larder-cli/larder/sources"
+	"github.com/larder-cli/larder/sources/archive"
+	"github.com/larder-cli/larder/sources/trust"
+)
+
+func importCommand(out *output) *cli.Command {
+	return &cli.Command{
+		Name:      "import",
+		Usage:     "put providers that lie around into a mirror",
+		ArgsUsage: "--to DIR [FLAG...] PATH...",
+		Description: "A PATH is an executable, a zip, what terraform-bundle made, or a directory with\n" +
+			"any of them, as Terraform 0.12 has it. Each line tells what follows from what.\n" +
+			"Nothing at a PATH is changed, and no connection is opened.\n" +
+			"Exit status: 0 all is in the mirror, 1 something could not be imported.",
+		Flags: []cli.Flag{
+			&cli.StringFlag{Name: "to", Usage: "the mirror in `DIR`, which is made if need be"},
+			&cli.StringFlag{Name: "namespace", Usage: "`[HOST/]NAMESPACE` of whatever does not tell its own"},
+			&cli.StringFlag{Name: "as", Usage: "take all for `ADDRESS@VERSION`, whatever it is named"},
+			&cli.StringFlag{Name: "platform", Usage: "`OS_ARCH` of whatever does not tell its own"},
+			&cli.BoolFlag{Name: "unpacked", Usage: "lay packages out as directories, not as archives"},
+			&cli.BoolFlag{Name: "replace", Usage: "replace packages that are in the mirror and differ"},
+			&cli.BoolFlag{Name: "dry-run", Usage: "tell what would be imported, and write nothing"},
+		},
+		Action: func(c *cli.Context) error { return importAll(c, out) },
+	}
+}
+
+// An importing is one run of the command.
+type importing struct {
+	*rootModule
+	to       string // directory of the mirror
+	paths    []string
+	find     legacy.Options
+	unpacked bool
+	replace  bool
+	dryRun   bool
+
+	mirror *fsmirror.Mirror // what was there before; nil if there was no directory
+	store  *builder.Builder // nil with dryRun
+}
+
+func importAll(c *cli.Context, out *output) error {
+	im, err := newImporting(c, out)
+	if err != nil {
+		return err
+	}
+	found, err := legacy.Find(c.Context, im.paths, im.find)
+	if err != nil {
+		return err
+	}
+	im.passed(found.Passed)
+	if len(found.Candidates) == 0 && len(found.Problems) == 0 {
+		return errors.New("nothing there looks like a provider")
+	}
+	there, err := im.importFound(c.Context, found.Candidates)
+	if len(there) > 0 {
+		im.advise(there)
+	}
+	return errors.Join(append(found.Problems, err)...)
+}
+
+func newImporting(c *cli.Context, out *output) (*importing, error) {
+	s, err := newSession(c, out)
+	if err != nil {
+		return nil, err
+	}
+	im := &importing{unpacked: c.Bool("unpacked"), replace: c.Bool("replace"), dryRun: c.Bool("dry-run")}
+	if im.rootModule, err = s.root(c.Context, s.dir, out); err != nil {
+		return nil, err
+	}
+	switch {
+	case c.String("to") == "":
+		return nil, usageError{errors.New("import needs --to DIR, the mirror to import to")}
+	case !c.Args().Present():
+		return nil, usageError{errors.New("import needs a PATH, a file or directory to import from")}
+	}
+	im.to = absolute(s.dir, c.String("to"))
+	for _, path := range c.Args().Slice() {
+		path = absolute(s.dir, path)
+		if within(im.to, path) {
+			err := fmt.Errorf("%s lies in %s, in which import changes nothing", im.to, path)
+			return nil, usageError{sources.WithHint(err, "choose another directory by --to")}
+		}
+		im.paths = append(im.paths, path)
+	}
+	return im, im.readOptions(c)
+}
+
+// readOptions reads the flags that say what names do not.
+func (im *importing) readOptions(c *cli.Context) error {
+	im.find.Engine = im.config.Engine
+	if text := c.String("as"); c.IsSet("as") {
+		as, err := parseAs(text, im.config.Engine)
+		if err != nil {
+			return usageError{fmt.Errorf("--as %w", err)}
+		}
+		im.find.As = as
+	}
+	if text := c.String("namespace"); c.IsSet("namespace") {
+		p, err := sources.ParseProvider(text+"/any", im.config.Engine)
+		if err != nil || p.Legacy() || p.BuiltIn() {
+			return usageError{fmt.Errorf("--namespace is NAMESPACE or HOST/NAMESPACE, not %q", text)}
+		}
+		im.find.Prefix = string(p.Host) + "/" + p.Namespace
+	}
+	if text := c.String("platform"); c.IsSet("platform") {
+		platforms, err := parsePlatforms([]string{text})
+		if err != nil {
+			return err
+		}
+		im.find.Platform = platforms[0]
+	}
+	return nil
+}
+
+// parseAs parses ADDRESS@VERSION. Here nobody means HashiCorp without saying so.
+func parseAs(text string, e sources.Engine) (*legacy.As, error) {
+	address, version, ok := strings.Cut(text, "@")
+	if !ok || !strings.Contains(address, "/") {
+		return nil, fmt.Errorf("is [HOST/]NAMESPACE/TYPE@VERSION, not %q", text)
+	}
+	p, err := sources.ParseProvider(address, e)
+	if err != nil {
+		return nil, err
+	}
+	v, err := sources.ParseVersion(version)
+	switch {
+	case err != nil:
+		return nil, err
+	case p.Legacy(), p.BuiltIn():
+		return nil, fmt.Errorf("%s is no provider that could be installed", p)
+	case v.String() == "0.0.0":
+		return nil, errors.New("version 0.0.0 is one that engines take for none and never choose")
+	}
+	return &legacy.As{Provider: p, Version: v}, nil
+}
+
+// within reports whether path is dir or lies in it, whatever symlinks lead there.
+func within(path, dir string) bool {
+	if resolved, err := filepath.EvalSymlinks(dir); err == nil {
+		dir = resolved
+	}
+	relative, err := filepath.Rel(dir, resolve(path))
+	return err == nil && filepath.IsLocal(relative)
+}
+
+// resolve follows the symlinks in as much of a path as there is.
+func resolve(path string) string {
+	resolved, err := filepath.EvalSymlinks(path)
+	if parent := filepath.Dir(path); err != nil && parent != path {
+		return filepath.Join(resolve(parent), filepath.Base(path))
+	}
+	return resolved
+}
+
+// importFound imports candidates, and returns those that are in the mirror then.
+func (im *importing) importFound(ctx context.Context, candidates []legacy.Candidate) (there []legacy.Candidate, err error) {
+	if !im.dryRun && len(candidates) > 0 {
+		if im.store, err = im.openMirror(ctx); err != nil {
+			return nil, err
+		}
+		defer im.store.Close()
+	}
+	if _, err := os.Stat(im.to); err == nil {
+		im.mirror = fsmirror.New(im.to, fsmirror.Options{Engine: im.config.Engine})
+	}
+	var errs []error
+	for _, c := range candidates {
+		for _, warning := range c.Warnings {
+			im.out.warn("%s: %s", c.Where(), warning)
+		}
+		if err := im.importOne(ctx, c); err != nil {
+			errs = append(errs, err)
+			continue
+		}
+		there = append(there, c)
+	}
+	if im.store != nil {
+		errs = append(errs, im.store.Finish(ctx))
+	}
+	return there, errors.Join(errs...)
+}
+
+func (im *importing) openMirror(ctx context.Context) (*builder.Builder, error) {
+	return builder.Open(ctx, im.to, builder.Options{
+		Unpacked: im.unpacked,
+		Warn:     func(err error) { im.out.warn("%v", err) },
+		Waiting:  func() { im.out.say(normal, "waiting for somebody else who writes to %s", im.to) },
+	})
+}
+
+// The ends of an import.
+const (
+	imported     = "imported"
+	replaced     = "replaced"
+	alreadyThere = "already there"
+	wouldImport  = "would be imported"
+	wouldCompare = "would be compared with what is there"
+)
+
+// errSame ends a delivery of what is there already.
+var errSame = errors.New("there already")
+
+func (im *importing) importOne(ctx context.Context, c legacy.Candidate) error {
+	there, err := im.standing(ctx, c.ID)
+	if err != nil {
+		return err
+	}
+	verdict, err := im.vouch(ctx, &c)
+	if err != nil {
+		return &sources.PackageError{ID: c.ID, Source: c.Where(), Err: err}
+	}
+	if im.dryRun {
+		how := wouldImport
+		if there.path != "" {
+			how = wouldCompare
+		}
+		im.told(c, how, sources.Stored{Verdict: verdict})
+		return nil
+	}
+	stored, err := c.Put(ctx, im.store, func(contents sources.Contents) (sources.Verdict, error) {
+		return verdict, there.compare(contents, im.replace)
+	})
+	how := imported
+	switch {
+	case errors.Is(err, errSame):
+		how, stored = alreadyThere, sources.Stored{Dir: there.path, H1: there.h1, Verdict: verdict}
+	case err != nil:
+		return err
+	case there.path != "":
+		how = replaced
+	}
+	im.told(c, how, stored)
+	return nil
+}
+
+// A standing package is one that is in the mirror; the zero one if there is none.
+type standing struct {
+	path  string
+	h1    sources.Hash
+	other bool // it is in the other layout than the one to import in
+}
+
+func (im *importing) standing(ctx context.Context, id sources.PackageID) (standing, error) {
+	if im.mirror == nil {
+		return standing{}, nil
+	}
+	pkg, err := im.mirror.Package(ctx, id)
+	if errors.Is(err, sources.ErrNotFound) {
+		return standing{}, nil
+	}
+	if err != nil {
+		return standing{}, err
+	}
+	s := standing{path: pkg.Location.Archive + pkg.Location.Dir, other: (pkg.Location.Dir != "") != im.unpacked}
+	var contents sources.Contents
+	if pkg.Location.Dir != "" {
+		contents, err = archive.Hash(ctx, s.path)
+	} else {
+		contents, err = sumFile(ctx, s.path)
+	}
+	if err != nil && ctx.Err() == nil {
+		im.out.warn("%s: what the mirror has is of no use: %v", s.path, err)
+		err = nil
+	}
+	s.h1 = contents.H1
+	return s, err
+}
+
+func sumFile(ctx context.Context, path string) (sources.Contents, error) {
+	f, err := os.Open(path)
+	if err != nil {
+		return sources.Contents{}, err
+	}
+	defer f.Close()
+	info, err := f.Stat()
+	if err != nil {
+		return sources.Contents{}, err
+	}
+	return archive.Sum(ctx, f, info.Size(), archive.Limits{})
+}
+
+// compare says why contents cannot become the package.
+func (s standing) compare(contents sources.Contents, replace bool) error {
+	switch {
+	case s.path == "":
+		return nil
+	case contents.H1 == s.h1:
+		return errSame
+	case !replace:
+		err := fmt.Errorf("%s has other contents", s.path)
+		return sources.WithHint(err, "find out which is right; --replace puts this one in its place")
+	case s.other:
+		err := fmt.Errorf("%s has other contents, and lies in the other layout", s.path)
+		return sources.WithHint(err, "remove it first, or import with --unpacked just if it is a directory")
+	}
+	return nil
+}
+
+// vouch says how well a package is vouched for by signed checksums that the mirror
+// has for its version, or the mirror it comes from. A mirror with some is of use
+// only to packages that they list.
+func (im *importing) vouch(ctx context.Context, c *legacy.Candidate) (sources.Verdict, error) {
+	dir := filepath.Join(im.to, filepath.FromSlash(sources.EvidencePath(c.ID.Provider, c.ID.Version)))
+	signed, err := sources.ReadEvidence(dir)
+	if errors.Is(err, sources.ErrNotFound) && c.Evidence != "" {
+		dir = c.Evidence
+		signed, err = sources.ReadEvidence(dir)
+	}
+	switch {
+	case errors.Is(err, sources.ErrNotFound), c.Kind != legacy.Archive && im.unpacked:
+		return sources.Unverified, nil
+	case err != nil:
+		return sources.Unverified, err
+	case c.Kind != legacy.Archive:
+		return sources.Unverified, notSigned(fmt.Errorf("%s has signed checksums for this version, of other archives than this would become", dir))
+	}
+	zh, err := c.ZH(ctx)
+	if err != nil {
+		return sources.Unverified, err
+	}
+	opts := im.trustOptions()
+	opts.Engine, opts.Host = im.config.Engine, c.ID.Provider.Host
+	report, err := trust.VerifyArchive(signed, zh, opts)
+	if err != nil {
+		return sources.Unverified, notSigned(fmt.Errorf("checking it against %s: %w", dir, err))
+	}
+	c.Signed = signed
+	if report.Verdict == sources.SelfSigned { // with a key that came along
+		return sources.MirrorEvidence, nil
+	}
+	return report.Verdict, nil
+}
+
+func notSigned(err error) error {
+	return sources.WithHint(err, "give it another version by --as, or import it into another mirror")
+}
+
+// importedPackage is a package in JSON.
+type importedPackage struct {
+	Provider string   `json:"provider"`
+	Version  string   `json:"version"`
+	Platform string   `json:"platform"`
+	How      string   `json:"how"`
+	Verdict  string   `json:"verdict"`
+	Kind     string   `json:"kind"`
+	Path     string   `json:"path"`
+	Within   string   `json:"within,omitempty"`
+	Inferred inferred `json:"inferred"`
+	Place    string   `json:"place,omitempty"`
+	H1       string   `json:"h1,omitempty"`
+}
+
+type inferred struct {
+	Provider string `json:"provider"`
+	Version  string `json:"version"`
+	Platform string `json:"platform"`
+}
+
+// told writes what became of a candidate.
+func (im *importing) told(c legacy.Candidate, how string, s sources.Stored) {
+	p := importedPackage{
+		Provider: c.ID.Provider.String(), Version: c.ID.Version.String(), Platform: c.ID.Platform.String(),
+		How: how, Verdict: s.Verdict.String(), Kind: string(c.Kind), Path: c.Path, Within: c.Within,
+		Inferred: inferred(c.Inferred), Place: s.Dir, H1: string(s.H1),
+	}
+	im.out.result("imported", p, "%s  %s, %s, from %s (address from %s, version from %s, platform from %s)",
+		c.ID, how, s.Verdict, shorten(c.Where(), im.out.from...), p.Inferred.Provider, p.Inferred.Version, p.Inferred.Platform)
+}
+
+// passed tells what was passed over.
+func (im *importing) passed(all []legacy.Passed) {
+	const most = 50 // those beyond are of the same sort, as a rule
+	for i, p := range all {
+		switch {
+		case im.out.json:
+			im.out.object("passed", struct {
+				Path   string `json:"path"`
+				Reason string `json:"reason"`
+			}{p.Path, p.Reason})
+		case i < most:
+			im.out.say(normal, "%s", p)
+		}
+	}
+	if more := len(all) - most; more > 0 {
+		im.out.say(normal, "and %d more are passed over", more)
+	}
+}

@@ -1,0 +1,150 @@
+package legacy
+
+import (
+	"errors"
+	"fmt"
+	"path/filepath"
+	"strings"
+
+	"github.com/larder-cli/larder/sources"
+)
+
+const whereItLies = "where it lies"
+
+// Clues are what there is to tell by what something is.
+type clues struct {
+	typ          string           // as the name has it, which need not be valid
+	provider     sources.Provider // where it lies; the zero Provider if that does not tell
+	version      string           // empty if nothing tells
+	versionFrom  string
+	protocol     string
+	platform     sources.Platform // the zero Platform if nothing but the header may tell
+	platformFrom string
+	header       header
+}
+
+// cluesOf are those of an executable's name and header.
+func cluesOf(file string, h header) clues {
+	n, _ := parseExecutableName(file)
+	return clues{typ: n.typ, version: n.version, versionFrom: "its name", protocol: n.protocol, header: h}
+}
+
+// decide adds a candidate for each platform that something is for.
+func (s *search) decide(c clues, found func(sources.PackageID) Candidate) error {
+	var id sources.PackageID
+	var from Inferred
+	var err error
+	if id.Provider, from.Provider, err = s.provider(c); err != nil {
+		return err
+	}
+	if id.Version, from.Version, err = s.version(c); err != nil {
+		return err
+	}
+	platforms, whence, err := s.platforms(c)
+	if err != nil {
+		return err
+	}
+	from.Platform = whence
+	for _, id.Platform = range platforms {
+		candidate := found(id)
+		candidate.ID, candidate.Inferred, candidate.clues = id, from, c
+		candidate.Warnings = warnings(candidate)
+		s.found.Candidates = append(s.found.Candidates, candidate)
+	}
+	return nil
+}
+
+// provider says whose provider it is, and what that follows from.
+func (s *search) provider(c clues) (sources.Provider, string, error) {
+	switch {
+	case s.opts.As != nil:
+		return s.opts.As.Provider, "--as", nil
+	case c.provider.Legacy(), c.provider.BuiltIn():
+		err := fmt.Errorf("%s is no provider that could be installed", c.provider)
+		return sources.Provider{}, "", sources.WithHint(err, "say which it is by --as HOST/NAMESPACE/TYPE@VERSION")
+	case c.provider != sources.Provider{}:
+		return c.provider, whereItLies, nil
+	case s.opts.Prefix == "":
+		return sources.Provider{}, "", sources.WithHint(errors.New("nothing says whose provider it is"),
+			"give --namespace registry.terraform.io/hashicorp if it is HashiCorp's; for your own make one up, such as example.com/acme")
+	}
+	p, err := sources.ParseProvider(s.opts.Prefix+"/"+c.typ, s.opts.Engine)
+	if err != nil && strings.Contains(c.typ, "_") {
+		local, _, _ := strings.Cut(c.typ, "_")
+		err = sources.WithHint(fmt.Errorf("type %q: no address can have an underscore", c.typ),
+			"give it another name by --as %s/%s@VERSION; where a module requires it, %q is its local name if its resources are named %s_…",
+			s.opts.Prefix, strings.ReplaceAll(c.typ, "_", "-"), local, c.typ)
+	}
+	return p, "--namespace", err
+}
+
+func (s *search) version(c clues) (v sources.Version, from string, err error) {
+	const say = "say which by --as HOST/NAMESPACE/TYPE@VERSION"
+	if s.opts.As != nil {
+		return s.opts.As.Version, "--as", nil
+	}
+	if c.version == "" {
+		return v, "", sources.WithHint(errors.New("its name does not say which version it is"), say)
+	}
+	v, err = sources.ParseVersion(c.version)
+	if err == nil && v.String() == "0.0.0" {
+		err = errors.New("version 0.0.0 is one that engines take for none and never choose")
+	}
+	if err != nil {
+		err = sources.WithHint(err, say)
+	}
+	return v, c.versionFrom, err
+}
+
+// platforms says which platforms it is for: several if it is several executables
+// in one.
+func (s *search) platforms(c clues) ([]sources.Platform, string, error) {
+	var none sources.Platform
+	said, from := c.platform, c.platformFrom
+	if said == none {
+		said, from = s.opts.Platform, "--platform"
+	}
+	switch {
+	case s.opts.Platform != none && said != s.opts.Platform:
+		return nil, "", fmt.Errorf("%s says that it is for %s, not %s", from, said, s.opts.Platform)
+	case said == none && c.header.format == "":
+		return nil, "", sources.WithHint(errors.New("neither a directory nor its contents say which platform it is for"),
+			"say so by --platform OS_ARCH")
+	case said == none:
+		return c.header.platforms(), c.header.String(), nil
+	case c.header.contradicts(said):
+		return nil, "", sources.WithHint(fmt.Errorf("%s says that it is for %s, but it is an executable for %s", from, said, list(c.header.platforms())),
+			"put it where it belongs, or leave it out")
+	}
+	return []sources.Platform{said}, from, nil
+}
+
+func list(platforms []sources.Platform) string {
+	var names []string
+	for _, p := range platforms {
+		names = append(names, p.String())
+	}
+	return strings.Join(names, " and ")
+}
+
+// warnings are what a user should know of a candidate before it is used.
+func warnings(c Candidate) []string {
+	var all []string
+	if c.clues.protocol != "" && c.clues.protocol < "5" && len(c.clues.protocol) == 1 {
+		all = append(all, fmt.Sprintf("its name says that it speaks protocol %s, and engines want 5 or later; many that are so named speak both",
+			c.clues.protocol))
+	}
+	if v := c.clues.version; v != "" {
+		if parsed, err := sources.ParseVersion(v); err == nil && parsed != c.ID.Version {
+			all = append(all, fmt.Sprintf("its name says that it is version %s", v))
+		}
+	}
+	was := filepath.Base(c.Path)
+	if c.Within != "" {
+		was = filepath.Base(filepath.FromSlash(c.Within))
+	}
+	if len(c.files) == 1 && c.Kind != Directory && c.files[0].name != was {
+		all = append(all, fmt.Sprintf("it is named %s in the package, as engines would not find %s", c.files[0].name, was))
+	}
+	return all
+}

@@ -1,0 +1,191 @@
+package legacy
+
+import (
+	"bytes"
+	"debug/elf"
+	"debug/macho"
+	"debug/pe"
+	"encoding/binary"
+	"errors"
+	"fmt"
+	"io"
+	"slices"
+
+	"github.com/larder-cli/larder/sources"
+)
+
+// A header is what an executable's first bytes tell. The zero header is that of a
+// file of no known format.
+type header struct {
+	format  string
+	systems []string // the first is meant unless something else is said
+	archs   []string
+}
+
+// platforms are those that it is meant for unless something else is said.
+func (h header) platforms() []sources.Platform {
+	var all []sources.Platform
+	for _, arch := range h.archs {
+		all = append(all, sources.Platform{OS: h.systems[0], Arch: arch})
+	}
+	return all
+}
+
+// contradicts reports whether it can not be an executable for p.
+func (h header) contradicts(p sources.Platform) bool {
+	return h.format != "" && (!slices.Contains(h.systems, p.OS) || !slices.Contains(h.archs, p.Arch))
+}
+
+// headSize is as much as is read of a file, in bytes. Windows executables have
+// their header behind a small program for DOS.
+const headSize = 4096
+
+// readHeader reads the beginning of a file.
+func readHeader(r io.Reader) (header, error) {
+	head := make([]byte, headSize)
+	n, err := io.ReadFull(r, head)
+	if err != nil && !errors.Is(err, io.EOF) && !errors.Is(err, io.ErrUnexpectedEOF) {
+		return header{}, err
+	}
+	return parseHeader(head[:n]), nil
+}
+
+// parseHeader looks at what is needed alone: the packages debug/… read much more,
+// and are not made for what strangers wrote.
+func parseHeader(head []byte) header {
+	for _, parse := range []func([]byte) header{parseELF, parsePE, parseMachO, parseFat} {
+		if h := parse(head); len(h.archs) > 0 {
+			return h
+		}
+	}
+	return header{}
+}
+
+// elfSystems are what ELF headers call operating systems. Most executables name
+// none.
+var elfSystems = map[elf.OSABI][]string{
+	elf.ELFOSABI_NONE:    {"linux", "android", "dragonfly", "illumos", "solaris"},
+	elf.ELFOSABI_LINUX:   {"linux", "android"},
+	elf.ELFOSABI_FREEBSD: {"freebsd"},
+	elf.ELFOSABI_NETBSD:  {"netbsd"},
+	elf.ELFOSABI_OPENBSD: {"openbsd"},
+	elf.ELFOSABI_SOLARIS: {"solaris", "illumos"},
+}
+
+// elfArchs are by machine, whether words have 64 bits, and whether the first byte
+// is the least.
+var elfArchs = map[elfMachine]string{
+	{elf.EM_386, false, true}:      "386",
+	{elf.EM_X86_64, true, true}:    "amd64",
+	{elf.EM_ARM, false, true}:      "arm",
+	{elf.EM_AARCH64, true, true}:   "arm64",
+	{elf.EM_LOONGARCH, true, true}: "loong64",
+	{elf.EM_MIPS, false, false}:    "mips",
+	{elf.EM_MIPS, false, true}:     "mipsle",
+	{elf.EM_MIPS, true, false}:     "mips64",
+	{elf.EM_MIPS, true, true}:      "mips64le",
+	{elf.EM_PPC64, true, false}:    "ppc64",
+	{elf.EM_PPC64, true, true}:     "ppc64le",
+	{elf.EM_RISCV, true, true}:     "riscv64",
+	{elf.EM_S390, true, false}:     "s390x",
+}
+
+type elfMachine struct {
+	machine elf.Machine
+	wide    bool
+	little  bool
+}
+
+func parseELF(head []byte) header {
+	const kindAt, machineAt, end = 16, 18, 20
+	if len(head) < end || !bytes.HasPrefix(head, []byte(elf.ELFMAG)) {
+		return header{}
+	}
+	m := elfMachine{wide: head[elf.EI_CLASS] == byte(elf.ELFCLASS64), little: head[elf.EI_DATA] == byte(elf.ELFDATA2LSB)}
+	var order binary.ByteOrder = binary.BigEndian
+	if m.little {
+		order = binary.LittleEndian
+	}
+	kind := elf.Type(order.Uint16(head[kindAt:]))
+	if kind != elf.ET_EXEC && kind != elf.ET_DYN { // those that are run; shared objects are the latter
+		return header{}
+	}
+	m.machine = elf.Machine(order.Uint16(head[machineAt:]))
+	found := elfSystems[elf.OSABI(head[elf.EI_OSABI])]
+	arch, ok := elfArchs[m]
+	if !ok || len(found) == 0 {
+		return header{}
+	}
+	return header{"ELF", found, []string{arch}}
+}
+
+var peArchs = map[uint16]string{
+	pe.IMAGE_FILE_MACHINE_I386:  "386",
+	pe.IMAGE_FILE_MACHINE_AMD64: "amd64",
+	pe.IMAGE_FILE_MACHINE_ARMNT: "arm",
+	pe.IMAGE_FILE_MACHINE_ARM64: "arm64",
+}
+
+func parsePE(head []byte) header {
+	const offsetAt, dosEnd = 0x3c, 0x40
+	signature := []byte("PE\x00\x00")
+	if len(head) < dosEnd || !bytes.HasPrefix(head, []byte("MZ")) {
+		return header{}
+	}
+	at := uint64(binary.LittleEndian.Uint32(head[offsetAt:]))
+	if at+6 > uint64(len(head)) || !bytes.HasPrefix(head[at:], signature) {
+		return header{}
+	}
+	arch, ok := peArchs[binary.LittleEndian.Uint16(head[at+4:])]
+	if !ok {
+		return header{}
+	}
+	return header{"PE", []string{"windows"}, []string{arch}}
+}
+
+var machoArchs = map[macho.Cpu]string{
+	macho.Cpu386: "386", macho.CpuAmd64: "amd64", macho.CpuArm: "arm", macho.CpuArm64: "arm64",
+	macho.CpuPpc64: "ppc64",
+}
+
+var macSystems = []string{"darwin", "ios"}
+
+func parseMachO(head []byte) header {
+	if len(head) < 8 {
+		return header{}
+	}
+	var order binary.ByteOrder = binary.BigEndian
+	if magic := binary.LittleEndian.Uint32(head); magic == macho.Magic32 || magic == macho.Magic64 {
+		order = binary.LittleEndian
+	} else if magic := order.Uint32(head); magic != macho.Magic32 && magic != macho.Magic64 {
+		return header{}
+	}
+	arch, ok := machoArchs[macho.Cpu(order.Uint32(head[4:]))]
+	if !ok {
+		return header{}
+	}
+	return header{"Mach-O", macSystems, []string{arch}}
+}
+
+// parseFat parses the header of several executables in one file. Java's classes
+// begin alike, with what would be a great number of executables.
+func parseFat(head []byte) header {
+	const most, begin, each = 16, 8, 20
+	if len(head) < begin || binary.BigEndian.Uint32(head) != macho.MagicFat {
+		return header{}
+	}
+	n := int(min(binary.BigEndian.Uint32(head[4:]), most+1))
+	if n > most || len(head) < begin+n*each {
+		return header{}
+	}
+	h := header{format: "universal Mach-O", systems: macSystems}
+	for i := range n {
+		arch, ok := machoArchs[macho.Cpu(binary.BigEndian.Uint32(head[begin+i*each:]))]
+		if ok && !slices.Contains(h.archs, arch) {
+			h.archs = append(h.archs, arch)
+		}
+	}
+	return h
+}
+
+func (h header) String() string { return fmt.Sprintf("its %s header", h.format) }

@@ -1,0 +1,138 @@
+package legacy
+
+import (
+	"path"
+	"regexp"
+	"slices"
+	"strings"
+
+	"github.com/larder-cli/larder/sources"
+)
+
+const executablePrefix = "terraform-provider-"
+
+// isProvider reports whether a file is named as a provider's, whatever follows.
+func isProvider(name string) bool {
+	return strings.HasPrefix(strings.ToLower(name), executablePrefix)
+}
+
+// A name is what the name of an executable tells.
+type name struct {
+	typ      string
+	version  string // empty if it tells none
+	protocol string // of plugins, as people noted it; empty if it tells none
+}
+
+var protocolSuffix = regexp.MustCompile(`_x([0-9]+)$`)
+
+// parseExecutableName parses terraform-provider-NAME_vVERSION[_xN][.exe], in any
+// case. As Terraform 0.12 did, it takes for the version what follows the first
+// "_v".
+func parseExecutableName(file string) (n name, ok bool) {
+	rest, ok := strings.CutPrefix(strings.ToLower(file), executablePrefix)
+	if !ok {
+		return name{}, false
+	}
+	n.typ, n.version, _ = strings.Cut(strings.TrimSuffix(rest, ".exe"), "_v")
+	if m := protocolSuffix.FindStringSubmatchIndex(n.version); m != nil {
+		n.version, n.protocol = n.version[:m[0]], n.version[m[2]:m[3]]
+	}
+	return n, n.typ != ""
+}
+
+// parseArchiveName parses terraform-provider-NAME_VERSION_OS_ARCH.zip, in any
+// case. What follows ARCH after an underscore does not count. NAME has no
+// underscores, but is told with them where it has.
+func parseArchiveName(file string) (n name, platform sources.Platform, ok bool) {
+	rest, hasPrefix := strings.CutPrefix(strings.ToLower(file), executablePrefix)
+	rest, hasSuffix := strings.CutSuffix(rest, ".zip")
+	parts := strings.Split(rest, "_")
+	at := slices.IndexFunc(parts, isVersion)
+	if !hasPrefix || !hasSuffix || at < 1 || len(parts) < at+3 {
+		return name{}, platform, false
+	}
+	platform, err := sources.ParsePlatform(parts[at+1] + "_" + parts[at+2])
+	n = name{typ: strings.Join(parts[:at], "_"), version: parts[at]}
+	return n, platform, err == nil
+}
+
+func isVersion(s string) bool {
+	_, err := sources.ParseVersion(s)
+	return err == nil
+}
+
+// platformAtEnd is the platform that the name of an archive ends in. One that
+// nobody knows is none, as words with an underscore are.
+func platformAtEnd(file string) (sources.Platform, bool) {
+	parts := strings.Split(strings.TrimSuffix(strings.ToLower(file), ".zip"), "_")
+	if len(parts) < 2 {
+		return sources.Platform{}, false
+	}
+	return knownPlatform(strings.Join(parts[len(parts)-2:], "_"))
+}
+
+// knownPlatform is the platform that a directory is named after.
+func knownPlatform(s string) (sources.Platform, bool) {
+	p, err := sources.ParsePlatform(s)
+	return p, err == nil && slices.Contains(systems, p.OS) && slices.Contains(architectures, p.Arch)
+}
+
+// Those that providers are or were built for.
+var (
+	systems = []string{"aix", "android", "darwin", "dragonfly", "freebsd", "illumos", "ios", "js", "linux",
+		"netbsd", "openbsd", "plan9", "solaris", "windows"}
+	architectures = []string{"386", "amd64", "arm", "arm64", "loong64", "mips", "mips64", "mips64le", "mipsle",
+		"ppc64", "ppc64le", "riscv64", "s390x", "wasm"}
+)
+
+// fits reports whether engines find the provider of the given type by the name of
+// its executable.
+func fits(file, typ string) bool {
+	rest, ok := strings.CutPrefix(file, executablePrefix+typ)
+	return ok && (rest == "" || rest[0] == '_' || rest[0] == '.')
+}
+
+// executableName is the name that an executable gets in its package: its own if
+// engines find it by that.
+func executableName(file string, id sources.PackageID) string {
+	if fits(file, id.Provider.Type) {
+		return file
+	}
+	name := executablePrefix + id.Provider.Type + "_v" + id.Version.String()
+	if id.Platform.OS == "windows" {
+		name += ".exe"
+	}
+	return name
+}
+
+// A layout is the end of a path as mirrors have it.
+type layout struct {
+	base     []string // what comes before
+	provider sources.Provider
+	version  sources.Version  // of an unpacked package
+	platform sources.Platform // of an unpacked package
+}
+
+// parseUnpacked parses HOST/NAMESPACE/TYPE/VERSION/OS_ARCH at the end of a path.
+func parseUnpacked(elems []string, e sources.Engine) (layout, bool) {
+	n := len(elems)
+	if n < 5 {
+		return layout{}, false
+	}
+	l, ok := parseHome(elems[:n-2], e)
+	version, err := sources.ParseVersion(elems[n-2])
+	platform, known := knownPlatform(elems[n-1])
+	l.version, l.platform = version, platform
+	return l, ok && err == nil && known
+}
+
+// parseHome parses HOST/NAMESPACE/TYPE at the end of a path. In the midst of
+// other directories a host is one only if it looks like one.
+func parseHome(elems []string, e sources.Engine) (layout, bool) {
+	n := len(elems)
+	if n < 3 || n > 3 && !strings.ContainsAny(elems[n-3], ".:") || strings.HasPrefix(elems[n-3], ".") {
+		return layout{}, false
+	}
+	p, err := sources.ParseProvider(path.Join(elems[n-3:]...), e)
+	return layout{base: elems[:n-3], provider: p}, err == nil
+}

@@ -1,0 +1,193 @@
+package legacy
+
+import (
+	"archive/zip"
+	"cmp"
+	"context"
+	"crypto/sha256"
+	"fmt"
+	"io"
+	"os"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/larder-cli/larder/sources"
+	"github.com/larder-cli/larder/sources/archive"
+)
+
+// A Store takes packages.
+type Store interface {
+	Put(context.Context, sources.PackageID, sources.Delivery) (sources.Stored, error)
+}
+
+// Put has a store take the package, whatever it has of it already. The package is
+// read and packed meanwhile. Judge decides as [sources.Delivery] has it.
+func (c Candidate) Put(ctx context.Context, to Store, judge func(sources.Contents) (sources.Verdict, error)) (sources.Stored, error) {
+	var opened *os.File
+	defer func() {
+		if opened != nil {
+			opened.Close()
+		}
+	}()
+	return to.Put(ctx, c.ID, sources.Delivery{
+		Accept: func(sources.Stored) bool { return false },
+		Fetch: func(ctx context.Context, stage sources.Stage) (sources.Parcel, error) {
+			parcel := sources.Parcel{Filename: c.filename(), Origin: c.Path}
+			if c.Kind != Archive {
+				zh, err := c.pack(ctx, stage)
+				parcel.ZH = zh
+				return parcel, err
+			}
+			var err error
+			if opened, err = os.Open(c.Path); err != nil {
+				return parcel, err
+			}
+			parcel.Archive, parcel.Signed = opened, c.Signed
+			parcel.ZH, err = hash(ctx, opened)
+			return parcel, err
+		},
+		Judge: func(contents sources.Contents) (sources.Verdict, error) {
+			if !slices.ContainsFunc(contents.Files, func(f sources.File) bool { return fits(f.Path, c.ID.Provider.Type) }) {
+				return sources.Unverified, archive.ErrNoExecutable // it was there when it was found
+			}
+			return judge(contents)
+		},
+	})
+}
+
+// ZH is the hash of the archive that a candidate is.
+func (c Candidate) ZH(ctx context.Context) (sources.Hash, error) {
+	f, err := os.Open(c.Path)
+	if err != nil {
+		return "", err
+	}
+	defer f.Close()
+	return hash(ctx, f)
+}
+
+func hash(ctx context.Context, f *os.File) (sources.Hash, error) {
+	sum := sha256.New()
+	if _, err := io.Copy(sum, reader{ctx, f}); err != nil {
+		return "", err
+	}
+	return sources.ZipHash([32]byte(sum.Sum(nil))), nil
+}
+
+func (c Candidate) filename() string {
+	return fmt.Sprintf("%s%s_%s_%s.zip", executablePrefix, c.ID.Provider.Type, c.ID.Version, c.ID.Platform)
+}
+
+// A reader gives up when its context does.
+type reader struct {
+	ctx context.Context
+	io.Reader
+}
+
+func (r reader) Read(p []byte) (int, error) {
+	if err := r.ctx.Err(); err != nil {
+		return 0, err
+	}
+	return r.Reader.Read(p)
+}
+
+// A file is one to pack.
+type file struct {
+	name  string // in the package, with forward slashes
+	from  string // path of the file; empty if it is in an archive
+	entry string // its name there
+	runs  bool   // it is executable
+}
+
+// packedAt is when all files in archives were last changed: the earliest time that
+// archives know.
+var packedAt = time.Date(1980, 1, 1, 0, 0, 0, 0, time.UTC)
+
+// pack writes an archive, which depends on nothing but names and contents of the
+// files and on whether they are executable.
+func (c Candidate) pack(ctx context.Context, to io.Writer) (sources.Hash, error) {
+	open, done, err := c.opener()
+	if err != nil {
+		return "", err
+	}
+	defer done()
+	files := slices.SortedFunc(slices.Values(c.files), func(a, b file) int { return cmp.Compare(a.name, b.name) })
+	sum := sha256.New()
+	w := zip.NewWriter(io.MultiWriter(to, sum))
+	left := int64(archive.MaxSize)
+	for _, f := range files {
+		n, err := packFile(ctx, w, f, open, left)
+		if err != nil {
+			return "", fmt.Errorf("packing %s: %w", f.name, err)
+		}
+		left -= n
+	}
+	if err := w.Close(); err != nil {
+		return "", err
+	}
+	return sources.ZipHash([32]byte(sum.Sum(nil))), nil
+}
+
+// packFile packs one file of at most so many bytes, and says how many it has.
+func packFile(ctx context.Context, w *zip.Writer, f file, open func(file) (io.ReadCloser, error), most int64) (int64, error) {
+	in, err := open(f)
+	if err != nil {
+		return 0, err
+	}
+	defer in.Close()
+	h := &zip.FileHeader{Name: f.name, Method: zip.Deflate, Modified: packedAt}
+	h.SetMode(0o644)
+	if f.runs {
+		h.SetMode(0o755)
+	}
+	out, err := w.CreateHeader(h)
+	if err != nil {
+		return 0, err
+	}
+	n, err := io.Copy(out, io.LimitReader(reader{ctx, in}, most+1))
+	if err == nil && n > most {
+		err = fmt.Errorf("%w of the size of a package", archive.ErrLimit)
+	}
+	return n, err
+}
+
+// opener opens the files that are to be packed.
+func (c Candidate) opener() (open func(file) (io.ReadCloser, error), done func(), err error) {
+	if c.Kind != Bundled {
+		return func(f file) (io.ReadCloser, error) { return os.Open(f.from) }, func() {}, nil
+	}
+	bundle, err := os.Open(c.Path)
+	if err != nil {
+		return nil, nil, err
+	}
+	entries, err := filesInZip(bundle)
+	if err != nil {
+		bundle.Close()
+		return nil, nil, err
+	}
+	open = func(f file) (io.ReadCloser, error) {
+		i := slices.IndexFunc(entries, func(e *zip.File) bool { return e.Name == f.entry })
+		if i < 0 {
+			return nil, fmt.Errorf("%s is in %s no more", f.entry, c.Path)
+		}
+		return entries[i].Open()
+	}
+	return open, func() { bundle.Close() }, nil
+}
+
+// Where says where a candidate lies, for messages.
+func (c Candidate) Where() string {
+	if c.Within == "" {
+		return c.Path
+	}
+	return c.Within + " in " + c.Path
+}
+
+// FormerType is the type by which Terraform 0.12 knew the provider, as far as its
+// name tells; empty for what is laid out as in a mirror, which is not from then.
+func (c Candidate) FormerType() string {
+	if c.clues.provider != (sources.Provider{}) || strings.Contains(c.clues.typ, "_") {
+		return ""
+	}
+	return c.clues.typ
+}

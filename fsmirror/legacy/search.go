@@ -1,0 +1,216 @@
+package legacy
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"strings"
+
+	"github.com/larder-cli/larder/sources"
+	"github.com/larder-cli/larder/sources/archive"
+)
+
+// A search looks at files and directories, one after the other.
+type search struct {
+	ctx   context.Context
+	opts  Options
+	found Findings
+}
+
+// A spot is where something lies.
+type spot struct {
+	path  string
+	root  string   // the path that was given
+	elems []string // of the path below the root; none if it is the root
+}
+
+func (s spot) in(name string) spot {
+	return spot{filepath.Join(s.path, name), s.root, append(s.elems[:len(s.elems):len(s.elems)], name)}
+}
+
+// given reports whether it was named, and not come across.
+func (s spot) given() bool { return len(s.elems) == 0 }
+
+func (s spot) name() string { return filepath.Base(s.path) }
+
+// parent is the name of the directory that it lies in.
+func (s spot) parent() string {
+	dir, err := filepath.Abs(filepath.Dir(s.path))
+	if err != nil {
+		return ""
+	}
+	return filepath.Base(dir)
+}
+
+// path looks at a path that was given. There a symlink is followed.
+func (s *search) path(path string) error {
+	info, err := os.Stat(path)
+	if err != nil {
+		return err
+	}
+	at := spot{path: path, root: path}
+	switch {
+	case info.IsDir():
+		return s.dir(at)
+	case info.Mode().IsRegular():
+		s.file(at)
+		return nil
+	}
+	return fmt.Errorf("%s is neither a file nor a directory", path)
+}
+
+// dir looks at the files in a directory, then at the directories.
+func (s *search) dir(at spot) error {
+	if err := s.ctx.Err(); err != nil {
+		return err
+	}
+	if l, ok := parseUnpacked(at.elems, s.opts.Engine); ok {
+		s.try(at, s.directory(at, l))
+		return nil
+	}
+	entries, err := os.ReadDir(at.path)
+	if err != nil {
+		s.unreadable(at, err)
+		return nil
+	}
+	var dirs []spot
+	for _, e := range entries {
+		switch entry := at.in(e.Name()); {
+		case e.Type()&fs.ModeSymlink != 0:
+			s.pass(entry.path, "is a symlink; import what it leads to")
+		case e.IsDir() && e.Name() != ".larder":
+			dirs = append(dirs, entry)
+		case e.Type().IsRegular():
+			s.file(entry)
+		case !e.IsDir():
+			s.pass(entry.path, "is neither a file nor a directory")
+		}
+	}
+	for _, dir := range dirs {
+		if err := s.dir(dir); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func (s *search) pass(path, reason string, args ...any) {
+	s.found.Passed = append(s.found.Passed, Passed{path, fmt.Sprintf(reason, args...)})
+}
+
+// unreadable passes over what was come across, and complains of what was given.
+func (s *search) unreadable(at spot, err error) {
+	if pathErr := (*fs.PathError)(nil); errors.As(err, &pathErr) {
+		err = pathErr.Err // it would name the path again
+	}
+	if at.given() {
+		s.problem(at.path, err)
+		return
+	}
+	s.pass(at.path, "cannot be read: %v", err)
+}
+
+func (s *search) problem(path string, err error) {
+	s.found.Problems = append(s.found.Problems, fmt.Errorf("%s: %w", path, err))
+}
+
+// try notes the problem with something that looks like a package, if there is one.
+func (s *search) try(at spot, err error) {
+	if err != nil {
+		s.problem(at.path, err)
+	}
+}
+
+func (s *search) file(at spot) {
+	base := at.name()
+	switch {
+	case strings.EqualFold(filepath.Ext(base), ".zip"):
+		s.zip(at)
+	case isProvider(base), at.given() && s.opts.As != nil:
+		s.executable(at)
+	case at.given():
+		err := errors.New("its name does not say which provider it is")
+		s.problem(at.path, sources.WithHint(err, "say so by --as HOST/NAMESPACE/TYPE@VERSION"))
+	default:
+		s.pass(at.path, "is not named as a provider")
+	}
+}
+
+// executable looks at a file that is a provider by its name.
+func (s *search) executable(at spot) {
+	f, err := os.Open(at.path)
+	if err != nil {
+		s.unreadable(at, err)
+		return
+	}
+	defer f.Close()
+	h, err := readHeader(f)
+	if err != nil {
+		s.unreadable(at, err)
+		return
+	}
+	c := cluesOf(at.name(), h)
+	if p, ok := knownPlatform(at.parent()); ok {
+		c.platform, c.platformFrom = p, "the directory "+p.String()
+	}
+	s.try(at, s.decide(c, func(id sources.PackageID) Candidate {
+		name := executableName(at.name(), id)
+		return Candidate{Kind: Executable, Path: at.path, files: []file{{name: name, from: at.path, runs: true}}}
+	}))
+}
+
+// directory looks at a package that is laid out as in a mirror.
+func (s *search) directory(at spot, l layout) error {
+	base, err := archive.Executable(at.path, l.provider.Type)
+	if err != nil {
+		return err
+	}
+	f, err := os.Open(filepath.Join(at.path, base))
+	if err != nil {
+		return err
+	}
+	defer f.Close()
+	h, err := readHeader(f)
+	if err != nil {
+		return err
+	}
+	files, err := filesIn(at.path)
+	if err != nil {
+		return err
+	}
+	c := clues{
+		typ: l.provider.Type, version: l.version.String(), versionFrom: whereItLies,
+		provider: l.provider, platform: l.platform, platformFrom: whereItLies, header: h,
+	}
+	return s.decide(c, func(sources.PackageID) Candidate {
+		return Candidate{Kind: Directory, Path: at.path, files: files}
+	})
+}
+
+// filesIn are the files of an unpacked package.
+func filesIn(dir string) ([]file, error) {
+	var files []file
+	err := filepath.WalkDir(dir, func(path string, e fs.DirEntry, err error) error {
+		if err != nil || e.IsDir() {
+			return err
+		}
+		name, err := filepath.Rel(dir, path)
+		if err != nil {
+			return err
+		}
+		info, err := e.Info()
+		if err != nil {
+			return err
+		}
+		if !info.Mode().IsRegular() {
+			return fmt.Errorf("%s is not a regular file", name)
+		}
+		runs := info.Mode()&0o111 != 0 || filepath.Dir(name) == "." && isProvider(name)
+		files = append(files, file{name: filepath.ToSlash(name), from: path, runs: runs})
+		return nil
+	})
+	return files, err
+}

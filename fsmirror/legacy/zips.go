@@ -1,0 +1,147 @@
+package legacy
+
+import (
+	"archive/zip"
+	"errors"
+	"fmt"
+	"os"
+	"path"
+	"path/filepath"
+	"slices"
+	"strings"
+
+	"github.com/larder-cli/larder/sources"
+	"github.com/larder-cli/larder/sources/archive"
+)
+
+// zip looks at an archive. One that is named as published, or that holds but one
+// provider and not Terraform too, is a package as it is.
+func (s *search) zip(at spot) {
+	named := isProvider(at.name())
+	f, err := os.Open(at.path)
+	if err != nil {
+		s.unreadable(at, err)
+		return
+	}
+	defer f.Close()
+	files, err := filesInZip(f)
+	providers, terraform := contents(files)
+	n, platform, published := parseArchiveName(at.name())
+	switch {
+	case err != nil && (named || at.given()):
+		s.problem(at.path, err)
+	case err != nil:
+		s.pass(at.path, "cannot be read as an archive: %v", err)
+	case published:
+		s.try(at, s.published(at, n, platform, providers))
+	case len(providers) == 1 && !terraform && !strings.Contains(providers[0].Name, "/"):
+		s.try(at, s.single(at, providers[0]))
+	case len(providers) > 0:
+		for _, p := range providers {
+			s.try(at, s.bundled(at, p))
+		}
+	case named || at.given():
+		s.problem(at.path, errors.New("no provider is in it"))
+	default:
+		s.pass(at.path, "holds no provider")
+	}
+}
+
+func filesInZip(f *os.File) ([]*zip.File, error) {
+	info, err := f.Stat()
+	if err != nil {
+		return nil, err
+	}
+	return archive.Files(f, info.Size(), archive.Limits{})
+}
+
+// contents are the providers among files, and whether Terraform is too.
+func contents(files []*zip.File) (providers []*zip.File, terraform bool) {
+	for _, f := range files {
+		switch base := path.Base(f.Name); {
+		case isProvider(base):
+			providers = append(providers, f)
+		case base == "terraform", base == "terraform.exe":
+			terraform = true
+		}
+	}
+	return providers, terraform
+}
+
+func headerInZip(f *zip.File) (header, error) {
+	r, err := f.Open()
+	if err != nil {
+		return header{}, err
+	}
+	defer r.Close()
+	return readHeader(r)
+}
+
+// published looks at an archive that is named as published.
+func (s *search) published(at spot, n name, platform sources.Platform, providers []*zip.File) error {
+	const itsName = "its name"
+	c := clues{typ: n.typ, version: n.version, versionFrom: itsName, platform: platform, platformFrom: itsName}
+	evidence := ""
+	if l, ok := parseHome(at.elems[:max(len(at.elems)-1, 0)], s.opts.Engine); ok && l.provider.Type == n.typ {
+		c.provider = l.provider
+		evidence = filepath.Join(append([]string{at.root}, l.base...)...)
+	}
+	return s.archive(at, c, evidence, providers)
+}
+
+// single looks at an archive with one provider, that is named in another way.
+func (s *search) single(at spot, provider *zip.File) error {
+	return s.archive(at, cluesOf(provider.Name, header{}), "", []*zip.File{provider})
+}
+
+// archive takes an archive for a package as it is. The mirror that it is from may
+// have evidence.
+func (s *search) archive(at spot, c clues, mirror string, providers []*zip.File) error {
+	typ := c.typ
+	if s.opts.As != nil {
+		typ = s.opts.As.Provider.Type
+	}
+	i := slices.IndexFunc(providers, func(f *zip.File) bool { return fits(f.Name, typ) })
+	if i < 0 {
+		err := fmt.Errorf("no executable in it is named %s%s, or that with _ or . behind it", executablePrefix, typ)
+		return sources.WithHint(err, "archives are taken as they are; to give the provider another name, unpack it and import the executable")
+	}
+	var err error
+	if c.header, err = headerInZip(providers[i]); err != nil {
+		return err
+	}
+	return s.decide(c, func(id sources.PackageID) Candidate {
+		found := Candidate{Kind: Archive, Path: at.path}
+		if mirror != "" {
+			found.Evidence = filepath.Join(mirror, filepath.FromSlash(sources.EvidencePath(id.Provider, id.Version)))
+		}
+		return found
+	})
+}
+
+// bundled looks at a provider in an archive with several, which from 0.13 on are
+// laid out as in a mirror.
+func (s *search) bundled(at spot, provider *zip.File) error {
+	h, err := headerInZip(provider)
+	if err != nil {
+		return fmt.Errorf("%s: %w", provider.Name, err)
+	}
+	base := path.Base(provider.Name)
+	c := cluesOf(base, h)
+	if p, ok := platformAtEnd(at.name()); ok {
+		c.platform, c.platformFrom = p, "the archive's name"
+	}
+	if l, ok := parseUnpacked(strings.Split(path.Dir(provider.Name), "/"), s.opts.Engine); ok {
+		c.typ, c.provider = l.provider.Type, l.provider
+		c.version, c.versionFrom = l.version.String(), whereItLies
+		c.platform, c.platformFrom = l.platform, whereItLies
+	}
+	err = s.decide(c, func(id sources.PackageID) Candidate {
+		packed := file{name: executableName(base, id), entry: provider.Name, runs: true}
+		return Candidate{Kind: Bundled, Path: at.path, Within: provider.Name, files: []file{packed}}
+	})
+	if err != nil {
+		return fmt.Errorf("%s: %w", provider.Name, err)
+	}
+	return nil
+}
