@@ -37,7 +37,11 @@ func (im *importing) advise(there []legacy.Candidate) {
 	if moved := im.moving(there); len(moved) > 0 {
 		lines = append(append(lines, "", "# once for each state of Terraform 0.12 that has them"), moved...)
 	}
-	im.out.screen.write(im.out.stderr, visible("\n"+strings.Join(lines, "\n")+"\n"))
+	im.out.screen.write(im.out.stderr, "\n")
+	for _, line := range lines { // without our name, so that they can be copied
+		im.out.screen.write(im.out.stderr, visible(line)+"\n")
+	}
+	im.out.screen.write(im.out.stderr, "\n")
 }
 
 // published reports whether it is likely that a registry has the provider too.

@@ -1,6 +1,7 @@
 package main
 
 import (
+	"archive/zip"
 	"errors"
 	"fmt"
 	"os"
@@ -50,6 +51,7 @@ import (
 //	status STATUS                what was interrupted and waited for ended with this exit status
 //	unprivileged                 run larder as somebody who may not write everywhere
 //	repo PATH…                   copy files of this repository to where we are
+//	zip FILE DIR                 make an archive of what is in a directory
 //	transcript FILE HEADING      what the file shows below the heading is what happens
 //
 // All host names lead to the registry, those that start with "mirror." to the
@@ -138,6 +140,7 @@ var commands = map[string]func(*testscript.TestScript, bool, []string){
 	"status":       endedWith,
 	"unprivileged": unprivileged,
 	"repo":         repo,
+	"zip":          zipCommand,
 	"transcript":   transcript,
 }
 
@@ -358,6 +361,14 @@ func endedWith(ts *testscript.TestScript, _ bool, args []string) {
 			ts.Fatalf("exit status %s", got)
 		}
 	}
+}
+
+// zipCommand makes an archive.
+func zipCommand(ts *testscript.TestScript, _ bool, args []string) {
+	f, err := os.Create(ts.MkAbs(args[0]))
+	ts.Check(err)
+	w := zip.NewWriter(f)
+	ts.Check(errors.Join(w.AddFS(os.DirFS(ts.MkAbs(args[1]))), w.Close(), f.Close()))
 }
 
 // repo copies files and directories of the repository.

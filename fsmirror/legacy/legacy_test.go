@@ -1,0 +1,450 @@
+package legacy_test
+
+import (
+	"archive/zip"
+	"bytes"
+	"context"
+	"crypto/sha256"
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"maps"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/larder-cli/larder/fsmirror/legacy"
+	"github.com/larder-cli/larder/sources"
+	"github.com/larder-cli/larder/sources/archive"
+)
+
+const (
+	linux = "\x7fELF\x02\x01\x01\x00\x00\x00\x00\x00\x00\x00\x00\x00\x02\x00\x3e\x00"
+	macs  = "\xca\xfe\xba\xbe\x00\x00\x00\x02" +
+		"\x01\x00\x00\x07aaaaaaaaaaaaaaaa" + "\x01\x00\x00\x0cbbbbbbbbbbbbbbbb"
+)
+
+// write makes files below a new directory. Those that end in ".zip" hold the files
+// that their contents name, NAME=CONTENTS on each line.
+func write(t *testing.T, files map[string]string) string {
+	t.Helper()
+	dir := t.TempDir()
+	for name, content := range files {
+		path := filepath.Join(dir, filepath.FromSlash(name))
+		if strings.HasSuffix(name, ".zip") && strings.Contains(content, "=") {
+			content = pack(t, content)
+		}
+		if err := os.MkdirAll(filepath.Dir(path), 0o755); err != nil {
+			t.Fatal(err)
+		}
+		if err := os.WriteFile(path, []byte(content), 0o644); err != nil {
+			t.Fatal(err)
+		}
+	}
+	return dir
+}
+
+func pack(t *testing.T, lines string) string {
+	t.Helper()
+	var b bytes.Buffer
+	w := zip.NewWriter(&b)
+	for line := range strings.SplitSeq(lines, "\n") {
+		name, content, _ := strings.Cut(line, "=")
+		out, err := w.Create(name)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if _, err := io.WriteString(out, content); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if err := w.Close(); err != nil {
+		t.Fatal(err)
+	}
+	return b.String()
+}
+
+func find(t *testing.T, opts legacy.Options, paths ...string) legacy.Findings {
+	t.Helper()
+	found, err := legacy.Find(t.Context(), paths, opts)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return found
+}
+
+// told is what was found, in words, with paths below dir.
+func told(dir string, f legacy.Findings) string {
+	var b strings.Builder
+	for _, c := range f.Candidates {
+		fmt.Fprintf(&b, "%s: %s %s: %s, %s, %s\n", c.ID, c.Kind, c.Where(), c.Inferred.Provider, c.Inferred.Version, c.Inferred.Platform)
+		for _, w := range c.Warnings {
+			fmt.Fprintf(&b, "warning: %s\n", w)
+		}
+	}
+	for _, p := range f.Passed {
+		fmt.Fprintf(&b, "%s\n", p)
+	}
+	for _, err := range f.Problems {
+		fmt.Fprintf(&b, "error: %v\n", err)
+	}
+	return strings.ReplaceAll(filepath.ToSlash(b.String()), filepath.ToSlash(dir)+"/", "")
+}
+
+func as(t *testing.T, source, version string) *legacy.As {
+	t.Helper()
+	p, err := sources.ParseProvider(source, sources.Terraform)
+	if err != nil {
+		t.Fatal(err)
+	}
+	v, err := sources.ParseVersion(version)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return &legacy.As{Provider: p, Version: v}
+}
+
+func TestFind(t *testing.T) {
+	ours := legacy.Options{Prefix: "example.com/acme"}
+	for _, tt := range []struct {
+		what  string
+		files map[string]string
+		opts  legacy.Options
+		want  string
+	}{
+		{"Terraform 0.12", map[string]string{
+			"linux_amd64/terraform-provider-foo_v1.2.0": "script", "darwin_arm64/terraform-provider-foo_v1.2.0": "script",
+		}, ours, `
+example.com/acme/foo 1.2.0 darwin_arm64: executable darwin_arm64/terraform-provider-foo_v1.2.0: --namespace, its name, the directory darwin_arm64
+example.com/acme/foo 1.2.0 linux_amd64: executable linux_amd64/terraform-provider-foo_v1.2.0: --namespace, its name, the directory linux_amd64
+`},
+		{"by the header", map[string]string{"terraform-provider-foo_v1.2": linux}, ours, `
+example.com/acme/foo 1.2.0 linux_amd64: executable terraform-provider-foo_v1.2: --namespace, its name, its ELF header
+`},
+		{"universal", map[string]string{"terraform-provider-foo_v1.2.0": macs}, ours, `
+example.com/acme/foo 1.2.0 darwin_amd64: executable terraform-provider-foo_v1.2.0: --namespace, its name, its universal Mach-O header
+example.com/acme/foo 1.2.0 darwin_arm64: executable terraform-provider-foo_v1.2.0: --namespace, its name, its universal Mach-O header
+`},
+		{"universal, for one", map[string]string{"darwin_arm64/terraform-provider-foo_v1.2.0": macs}, ours, `
+example.com/acme/foo 1.2.0 darwin_arm64: executable darwin_arm64/terraform-provider-foo_v1.2.0: --namespace, its name, the directory darwin_arm64
+`},
+		{"nobody's", map[string]string{"linux_amd64/terraform-provider-foo_v1.2.0": linux}, legacy.Options{}, `
+error: linux_amd64/terraform-provider-foo_v1.2.0: nothing says whose provider it is
+`},
+		{"in the wrong place", map[string]string{"windows_amd64/terraform-provider-foo_v1.2.0": linux}, ours, `
+error: windows_amd64/terraform-provider-foo_v1.2.0: the directory windows_amd64 says that it is for windows_amd64, but it is an executable for linux_amd64
+`},
+		{"of no known platform", map[string]string{"my_plugins/terraform-provider-foo_v1.2.0": "script"}, ours, `
+error: my_plugins/terraform-provider-foo_v1.2.0: neither a directory nor its contents say which platform it is for
+`},
+		{"of a platform that is said", map[string]string{"terraform-provider-foo_v1.2.0": "script"},
+			legacy.Options{Prefix: "example.com/acme", Platform: sources.Platform{OS: "linux", Arch: "arm"}}, `
+example.com/acme/foo 1.2.0 linux_arm: executable terraform-provider-foo_v1.2.0: --namespace, its name, --platform
+`},
+		{"of another platform than is said", map[string]string{"linux_amd64/terraform-provider-foo_v1.2.0": "script"},
+			legacy.Options{Prefix: "example.com/acme", Platform: sources.Platform{OS: "linux", Arch: "arm"}}, `
+error: linux_amd64/terraform-provider-foo_v1.2.0: the directory linux_amd64 says that it is for linux_amd64, not linux_arm
+`},
+		{"names that say too little", map[string]string{
+			"terraform-provider-a": linux, "terraform-provider-b_v1.2.3.4": linux, "terraform-provider-c_v0.0": linux,
+			"terraform-provider-d_e_v1.0.0": linux, "terraform-provider-f--g_v1.0.0": linux,
+		}, ours, `
+error: terraform-provider-a: its name does not say which version it is
+error: terraform-provider-b_v1.2.3.4: version "1.2.3.4": has more than three numbers
+error: terraform-provider-c_v0.0: version 0.0.0 is one that engines take for none and never choose
+error: terraform-provider-d_e_v1.0.0: type "d_e": no address can have an underscore
+error: terraform-provider-f--g_v1.0.0: provider source "example.com/acme/f--g": type "f--g": may not contain two dashes in a row
+`},
+		{"of an old protocol, and in capitals", map[string]string{"Terraform-Provider-Foo_v1.2.0_x4": linux}, ours, `
+example.com/acme/foo 1.2.0 linux_amd64: executable Terraform-Provider-Foo_v1.2.0_x4: --namespace, its name, its ELF header
+warning: its name says that it speaks protocol 4, and engines want 5 or later; many that are so named speak both
+warning: it is named terraform-provider-foo_v1.2.0 in the package, as engines would not find Terraform-Provider-Foo_v1.2.0_x4
+`},
+		{"the same twice", map[string]string{"terraform-provider-foo_v1.2.0": linux, "a/terraform-provider-foo_v1.2.0_x5": linux}, ours, `
+example.com/acme/foo 1.2.0 linux_amd64: executable terraform-provider-foo_v1.2.0: --namespace, its name, its ELF header
+a/terraform-provider-foo_v1.2.0_x5 is passed over: it would be example.com/acme/foo 1.2.0 linux_amd64, as is terraform-provider-foo_v1.2.0, which comes first
+`},
+		{"what is no provider", map[string]string{"LICENSE": "", "a/terraform-provisioner-foo_v1.0.0": linux, "b.zip": "no zip", "c.zip": "a=b"}, ours, `
+LICENSE is passed over: it is not named as a provider
+b.zip is passed over: it cannot be read as an archive: reading the archive's directory: zip: not a valid zip file
+c.zip is passed over: it holds no provider
+a/terraform-provisioner-foo_v1.0.0 is passed over: it is not named as a provider
+`},
+		{"mirrors", map[string]string{
+			"m/example.com/acme/foo/1.2.0/linux_amd64/terraform-provider-foo":        "script",
+			"m/example.com/acme/bar/terraform-provider-bar_1.0.0_linux_amd64.zip":    "terraform-provider-bar=script",
+			"m/.larder/evidence/example.com/acme/bar/1.0.0/terraform-provider-x_v1":  "",
+			"m/registry.terraform.io/-/baz/1.2.0/linux_amd64/terraform-provider-baz": "script",
+			"m/example.com/acme/empty/1.2.0/linux_amd64/LICENSE":                     "",
+		}, legacy.Options{}, `
+example.com/acme/bar 1.0.0 linux_amd64: archive m/example.com/acme/bar/terraform-provider-bar_1.0.0_linux_amd64.zip: where it lies, its name, its name
+example.com/acme/foo 1.2.0 linux_amd64: directory m/example.com/acme/foo/1.2.0/linux_amd64: where it lies, where it lies, where it lies
+error: m/example.com/acme/empty/1.2.0/linux_amd64: no provider executable: nothing at the top of the package is named terraform-provider-empty, terraform-provider-empty_… or terraform-provider-empty.…
+error: m/registry.terraform.io/-/baz/1.2.0/linux_amd64: registry.terraform.io/-/baz is no provider that could be installed
+`},
+		{"archives", map[string]string{
+			"terraform-provider-foo_1.0.0_linux_arm64.zip": "terraform-provider-foo_v1.0.0_x5=script\nREADME.md=text",
+			"terraform-provider-bar_1.0.0_linux_arm64.zip": "terraform-provider-other=script",
+			"terraform-provider-baz_1.0.0_linux_arm64.zip": "terraform-provider-baz=" + linux,
+			"terraform-provider-bad_1.0.0_linux_arm64.zip": "no zip",
+			"terraform-provider-up_1.0.0_linux_arm64.zip":  "../terraform-provider-up=script",
+			"release.zip": "terraform-provider-single_v2.0.0=" + linux,
+		}, ours, `
+example.com/acme/foo 1.0.0 linux_arm64: archive terraform-provider-foo_1.0.0_linux_arm64.zip: --namespace, its name, its name
+example.com/acme/single 2.0.0 linux_amd64: archive release.zip: --namespace, its name, its ELF header
+error: terraform-provider-bad_1.0.0_linux_arm64.zip: reading the archive's directory: zip: not a valid zip file
+error: terraform-provider-bar_1.0.0_linux_arm64.zip: no executable in it is named terraform-provider-bar, or that with _ or . behind it
+error: terraform-provider-baz_1.0.0_linux_arm64.zip: its name says that it is for linux_arm64, but it is an executable for linux_amd64
+error: terraform-provider-up_1.0.0_linux_arm64.zip: "../terraform-provider-up": name has a ".." element
+`},
+		{"bundles", map[string]string{
+			"terraform_0.12.0-bundle2019_linux_amd64.zip": "terraform=x\nterraform-provider-foo_v1.0.0_x4=script\nterraform-provider-my_bar_v2=script",
+			"bundle.zip": "terraform=x\nplugins/example.com/acme/new/1.0.0/linux_amd64/terraform-provider-new_v1.0.0=script",
+		}, ours, `
+example.com/acme/foo 1.0.0 linux_amd64: in a bundle terraform-provider-foo_v1.0.0_x4 in terraform_0.12.0-bundle2019_linux_amd64.zip: --namespace, its name, the archive's name
+warning: its name says that it speaks protocol 4, and engines want 5 or later; many that are so named speak both
+example.com/acme/new 1.0.0 linux_amd64: in a bundle plugins/example.com/acme/new/1.0.0/linux_amd64/terraform-provider-new_v1.0.0 in bundle.zip: where it lies, where it lies, where it lies
+error: terraform_0.12.0-bundle2019_linux_amd64.zip: terraform-provider-my_bar_v2: type "my_bar": no address can have an underscore
+`},
+		{"as something", map[string]string{"linux_amd64/terraform-provider-my_foo_v1.0": "script", "windows_386/terraform-provider-my_foo_v1.0": "script"},
+			legacy.Options{As: as(t, "example.com/acme/my-foo", "1.0.1")}, `
+example.com/acme/my-foo 1.0.1 linux_amd64: executable linux_amd64/terraform-provider-my_foo_v1.0: --as, --as, the directory linux_amd64
+warning: its name says that it is version 1.0
+warning: it is named terraform-provider-my-foo_v1.0.1 in the package, as engines would not find terraform-provider-my_foo_v1.0
+example.com/acme/my-foo 1.0.1 windows_386: executable windows_386/terraform-provider-my_foo_v1.0: --as, --as, the directory windows_386
+warning: its name says that it is version 1.0
+warning: it is named terraform-provider-my-foo_v1.0.1.exe in the package, as engines would not find terraform-provider-my_foo_v1.0
+`},
+	} {
+		t.Run(tt.what, func(t *testing.T) {
+			dir := write(t, tt.files)
+			if got := told(dir, find(t, tt.opts, dir)); got != tt.want[1:] {
+				t.Errorf("got:\n%swant:\n%s", got, tt.want[1:])
+			}
+		})
+	}
+}
+
+func TestPathsInTheirOrder(t *testing.T) {
+	dir := write(t, map[string]string{"b/terraform-provider-foo_v1.0.0": linux, "a/terraform-provider-foo_v1.0.0": linux})
+	found := find(t, legacy.Options{Prefix: "example.com/acme"}, filepath.Join(dir, "b"), filepath.Join(dir, "a"))
+	if len(found.Candidates) != 1 || found.Candidates[0].Path != filepath.Join(dir, "b", "terraform-provider-foo_v1.0.0") {
+		t.Errorf("found %s", told(dir, found))
+	}
+}
+
+func TestFilesThatAreGiven(t *testing.T) {
+	dir := write(t, map[string]string{"plugin": linux, "a.zip": "b=c", "bad.zip": ""})
+	in := func(name string) string { return filepath.Join(dir, name) }
+	if got := told(dir, find(t, legacy.Options{As: as(t, "example.com/acme/foo", "1.0.0")}, in("plugin"))); got != `
+example.com/acme/foo 1.0.0 linux_amd64: executable plugin: --as, --as, its ELF header
+warning: it is named terraform-provider-foo_v1.0.0 in the package, as engines would not find plugin
+`[1:] {
+		t.Errorf("got:\n%s", got)
+	}
+	got := told(dir, find(t, legacy.Options{}, in("plugin"), in("a.zip"), in("bad.zip")))
+	if got != `
+error: plugin: its name does not say which provider it is
+error: a.zip: no provider is in it
+error: bad.zip: reading the archive's directory: zip: not a valid zip file
+`[1:] {
+		t.Errorf("got:\n%s", got)
+	}
+	if _, err := legacy.Find(t.Context(), []string{in("absent")}, legacy.Options{}); !errors.Is(err, fs.ErrNotExist) {
+		t.Errorf("what is not there is found: %v", err)
+	}
+}
+
+func TestAsIsForOneProvider(t *testing.T) {
+	for what, files := range map[string]map[string]string{
+		"for one platform": {"terraform-provider-foo_v1.0.0": linux, "linux_amd64/terraform-provider-foo_v1.0.0": linux},
+		"another version":  {"terraform-provider-foo_v1.0.0": linux, "linux_arm64/terraform-provider-foo_v1.1.0": "script"},
+		"another type":     {"terraform-provider-foo_v1.0.0": linux, "linux_arm64/terraform-provider-bar_v1.0.0": "script"},
+	} {
+		_, err := legacy.Find(t.Context(), []string{write(t, files)}, legacy.Options{As: as(t, "example.com/acme/foo", "1.0.0")})
+		if err == nil || !strings.Contains(err.Error(), "cannot both be example.com/acme/foo 1.0.0") {
+			t.Errorf("%s: got %v", what, err)
+		}
+	}
+}
+
+func TestGivingUp(t *testing.T) {
+	ctx, cancel := context.WithCancel(t.Context())
+	cancel()
+	if _, err := legacy.Find(ctx, []string{t.TempDir()}, legacy.Options{}); !errors.Is(err, context.Canceled) {
+		t.Errorf("got %v", err)
+	}
+}
+
+// A shelf is a store that keeps the archive of a package in memory.
+type shelf struct {
+	archive []byte
+	parcel  sources.Parcel
+	verdict sources.Verdict
+}
+
+func (s *shelf) Write(p []byte) (int, error) { s.archive = append(s.archive, p...); return len(p), nil }
+func (s *shelf) Reset() error                { s.archive = nil; return nil }
+
+func (s *shelf) Put(ctx context.Context, id sources.PackageID, d sources.Delivery) (sources.Stored, error) {
+	var err error
+	if s.parcel, err = d.Fetch(ctx, s); err != nil {
+		return sources.Stored{}, err
+	}
+	if s.parcel.Archive != nil {
+		if s.archive, err = io.ReadAll(io.NewSectionReader(s.parcel.Archive, 0, 1<<20)); err != nil {
+			return sources.Stored{}, err
+		}
+	}
+	contents, err := archive.Sum(ctx, bytes.NewReader(s.archive), int64(len(s.archive)), archive.Limits{})
+	if err != nil {
+		return sources.Stored{}, err
+	}
+	s.verdict, err = d.Judge(contents)
+	return sources.Stored{ID: id, H1: contents.H1, ZH: s.parcel.ZH}, err
+}
+
+func unverified(sources.Contents) (sources.Verdict, error) { return sources.Unverified, nil }
+
+// put puts the only candidate in dir on a shelf.
+func put(t *testing.T, dir string) (*shelf, sources.Stored) {
+	t.Helper()
+	found := find(t, legacy.Options{Prefix: "example.com/acme"}, dir)
+	if len(found.Candidates) != 1 {
+		t.Fatalf("found %s", told(dir, found))
+	}
+	s := &shelf{}
+	stored, err := found.Candidates[0].Put(t.Context(), s, unverified)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return s, stored
+}
+
+// The same file becomes the same archive, whenever and wherever.
+func TestPackingDependsOnContentsAlone(t *testing.T) {
+	a := write(t, map[string]string{"terraform-provider-foo_v1.0.0_x5": linux})
+	b := write(t, map[string]string{"deep/linux_amd64/terraform-provider-foo_v1.0.0_x5": linux})
+	old := time.Date(2019, 1, 2, 3, 4, 5, 0, time.UTC)
+	if err := os.Chtimes(filepath.Join(a, "terraform-provider-foo_v1.0.0_x5"), old, old); err != nil {
+		t.Fatal(err)
+	}
+	first, stored := put(t, a)
+	second, _ := put(t, b)
+	if !bytes.Equal(first.archive, second.archive) {
+		t.Error("archives differ")
+	}
+	z, err := zip.NewReader(bytes.NewReader(first.archive), int64(len(first.archive)))
+	if err != nil || len(z.File) != 1 || z.File[0].Name != "terraform-provider-foo_v1.0.0_x5" || z.File[0].Mode() != 0o755 {
+		t.Errorf("packed %v, %v", z, err)
+	}
+	if want := sources.ZipHash(sha256.Sum256(first.archive)); stored.ZH != want {
+		t.Errorf("hashed to %s, not %s", stored.ZH, want)
+	}
+}
+
+func TestDirectoriesHashAsBefore(t *testing.T) {
+	const at = "example.com/acme/foo/1.0.0/linux_amd64"
+	dir := write(t, map[string]string{at + "/terraform-provider-foo": linux, at + "/docs/README": "text", at + "/LICENSE": "free"})
+	want, err := archive.Hash(t.Context(), filepath.Join(dir, at))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, stored := put(t, dir); stored.H1 != want.H1 {
+		t.Errorf("%s became %s", want.H1, stored.H1)
+	}
+}
+
+func TestPublishedArchivesStayAsTheyAre(t *testing.T) {
+	dir := write(t, map[string]string{"terraform-provider-foo_1.0.0_linux_amd64.zip": "terraform-provider-foo=" + linux})
+	want, err := os.ReadFile(filepath.Join(dir, "terraform-provider-foo_1.0.0_linux_amd64.zip"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	s, _ := put(t, dir)
+	if !bytes.Equal(s.archive, want) {
+		t.Error("another archive was put")
+	}
+	if _, err := s.parcel.Archive.Stat(); err == nil {
+		t.Error("the archive is still open")
+	}
+}
+
+func TestWhatIsRefusedIsRefused(t *testing.T) {
+	dir := write(t, map[string]string{"terraform-provider-foo_v1.0.0": linux})
+	refusal := errors.New("no")
+	c := find(t, legacy.Options{Prefix: "example.com/acme"}, dir).Candidates[0]
+	_, err := c.Put(t.Context(), &shelf{}, func(sources.Contents) (sources.Verdict, error) { return 0, refusal })
+	if !errors.Is(err, refusal) {
+		t.Errorf("got %v", err)
+	}
+}
+
+// Nothing changes where something is imported from, not even when it was changed.
+func TestSourcesStayAsTheyAre(t *testing.T) {
+	dir := write(t, map[string]string{
+		"linux_amd64/terraform-provider-foo_v1.2.0": "script", "terraform-provider-bar_v1": linux, "LICENSE": "",
+		"terraform_0.12.0_linux_amd64.zip":                 "terraform=x\nterraform-provider-baz_v1.0.0_x4=script",
+		"terraform-provider-zip_1.0.0_linux_amd64.zip":     "terraform-provider-zip=script",
+		"x.org/a/b/1.0.0/linux_amd64/terraform-provider-b": "script",
+	})
+	before := state(t, dir)
+	found := find(t, legacy.Options{Prefix: "example.com/acme"}, dir)
+	if len(found.Candidates) != 5 {
+		t.Errorf("found %s", told(dir, found))
+	}
+	for _, c := range found.Candidates {
+		if _, err := c.Put(t.Context(), &shelf{}, unverified); err != nil {
+			t.Error(err)
+		}
+	}
+	if after := state(t, dir); !maps.Equal(before, after) {
+		t.Errorf("was %v\nis  %v", before, after)
+	}
+}
+
+// state is everything below dir that could change, by path.
+func state(t *testing.T, dir string) map[string]string {
+	t.Helper()
+	all := map[string]string{}
+	err := filepath.WalkDir(dir, func(path string, e fs.DirEntry, err error) error {
+		if err != nil {
+			return err
+		}
+		info, err := e.Info()
+		if err != nil {
+			return err
+		}
+		var content []byte
+		if e.Type().IsRegular() {
+			content, err = os.ReadFile(path)
+		}
+		all[path] = fmt.Sprint(info.Mode(), info.Size(), info.ModTime(), string(content))
+		return err
+	})
+	if err != nil || len(all) < 2 {
+		t.Fatal(err, slices.Collect(maps.Keys(all)))
+	}
+	return all
+}
+
+func TestSymlinksArePassedOver(t *testing.T) {
+	dir := write(t, map[string]string{"real/terraform-provider-foo_v1.0.0": linux})
+	if err := os.Symlink(filepath.Join(dir, "real"), filepath.Join(dir, "link")); err != nil {
+		t.Skip(err)
+	}
+	got := told(dir, find(t, legacy.Options{Prefix: "example.com/acme"}, dir))
+	if got != `
+example.com/acme/foo 1.0.0 linux_amd64: executable real/terraform-provider-foo_v1.0.0: --namespace, its name, its ELF header
+link is passed over: it is a symlink; import what it leads to
+`[1:] {
+		t.Errorf("got:\n%s", got)
+	}
+	if found := find(t, legacy.Options{Prefix: "example.com/acme"}, filepath.Join(dir, "link")); len(found.Candidates) != 1 {
+		t.Errorf("the link itself: %s", told(dir, found))
+	}
+}

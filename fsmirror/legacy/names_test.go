@@ -1,0 +1,112 @@
+package legacy
+
+import (
+	"strings"
+	"testing"
+
+	"github.com/larder-cli/larder/sources"
+)
+
+func TestNamesOfExecutables(t *testing.T) {
+	for _, tt := range []struct {
+		file string
+		want name
+		ok   bool
+	}{
+		{"terraform-provider-foo_v1.2.3", name{"foo", "1.2.3", ""}, true},
+		{"terraform-provider-foo_v1.2.3_x4", name{"foo", "1.2.3", "4"}, true},
+		{"terraform-provider-foo_v1.2.3_x5.exe", name{"foo", "1.2.3", "5"}, true},
+		{"terraform-provider-foo_v1.2.3.exe", name{"foo", "1.2.3", ""}, true},
+		{"Terraform-Provider-Foo_V1.2.3.EXE", name{"foo", "1.2.3", ""}, true},
+		{"terraform-provider-foo_v1.2.3-beta.1_x5", name{"foo", "1.2.3-beta.1", "5"}, true},
+		{"terraform-provider-foo_v1.2.3_x", name{"foo", "1.2.3_x", ""}, true},
+		{"terraform-provider-foo", name{"foo", "", ""}, true},
+		{"terraform-provider-foo.exe", name{"foo", "", ""}, true},
+		{"terraform-provider-foo-bar_v2.0", name{"foo-bar", "2.0", ""}, true},
+		{"terraform-provider-my_thing_v1.0.0", name{"my_thing", "1.0.0", ""}, true},
+		{"terraform-provider-my_vault_v1.0.0", name{"my", "ault_v1.0.0", ""}, true},
+		{"terraform-provider-", name{}, false},
+		{"terraform-provisioner-foo_v1.2.3", name{}, false},
+		{"terraform", name{}, false},
+		{"", name{}, false},
+	} {
+		got, ok := parseExecutableName(tt.file)
+		if ok != tt.ok || ok && got != tt.want {
+			t.Errorf("%s: got %+v, %t", tt.file, got, ok)
+		}
+	}
+}
+
+func TestNamesOfArchives(t *testing.T) {
+	linux := sources.Platform{OS: "linux", Arch: "amd64"}
+	for _, tt := range []struct {
+		file string
+		want name
+		ok   bool
+	}{
+		{"terraform-provider-foo_1.2.3_linux_amd64.zip", name{"foo", "1.2.3", ""}, true},
+		{"Terraform-Provider-Foo_1.2.3_Linux_Amd64.ZIP", name{"foo", "1.2.3", ""}, true},
+		{"terraform-provider-foo_1.2.3_linux_amd64_more.zip", name{"foo", "1.2.3", ""}, true},
+		{"terraform-provider-my_thing_1.2.3_linux_amd64.zip", name{"my_thing", "1.2.3", ""}, true},
+		{"terraform-provider-foo_v1.2.3_linux_amd64.zip", name{}, false},
+		{"terraform-provider-foo_1.2.3_linux.zip", name{}, false},
+		{"terraform-provider-foo_1.2.3.zip", name{}, false},
+		{"terraform-provider-1.2.3_linux_amd64.zip", name{}, false},
+		{"terraform-provider-foo_1.2.3_linux_amd64", name{}, false},
+		{"terraform_0.12.0_linux_amd64.zip", name{}, false},
+	} {
+		got, platform, ok := parseArchiveName(tt.file)
+		if ok != tt.ok || ok && (got != tt.want || platform != linux) {
+			t.Errorf("%s: got %+v, %s, %t", tt.file, got, platform, ok)
+		}
+	}
+}
+
+func TestPlacesInMirrors(t *testing.T) {
+	for _, tt := range []struct{ path, want string }{
+		{"example.com/acme/foo/1.2.0/linux_amd64", "example.com/acme/foo 1.2.0 linux_amd64"},
+		{"invalid/acme/foo/1.2.0/linux_amd64", "invalid/acme/foo 1.2.0 linux_amd64"},
+		{"plugins/example.com/acme/foo/1.2.0/linux_amd64", "example.com/acme/foo 1.2.0 linux_amd64"},
+		{"plugins/localhost:8080/Acme/foo/1.2/linux_amd64", "localhost:8080/acme/foo 1.2.0 linux_amd64"},
+		{"src/github/acme/foo/1.2.0/linux_amd64", ""},
+		{"a/.terraform/acme/foo/1.2.0/linux_amd64", ""},
+		{"example.com/acme/foo/v1.2.0/linux_amd64", ""},
+		{"example.com/acme/foo/1.2.0/bin_files", ""},
+		{"example.com/acme/my_thing/1.2.0/linux_amd64", ""},
+		{"acme/foo/1.2.0/linux_amd64", ""},
+	} {
+		l, ok := parseUnpacked(strings.Split(tt.path, "/"), sources.Terraform)
+		got := sources.PackageID{Provider: l.provider, Version: l.version, Platform: l.platform}.String()
+		if ok != (tt.want != "") || ok && got != tt.want {
+			t.Errorf("%s: got %s, %t", tt.path, got, ok)
+		}
+	}
+}
+
+// What an archive or executable is found to be is found again by the name that it
+// gets.
+func FuzzNames(f *testing.F) {
+	for _, seed := range []string{
+		"terraform-provider-foo_v1.2.3_x4.exe", "terraform-provider-foo_1.2.3_linux_amd64.zip",
+		"terraform-provider-my_vault_v1", "TERRAFORM-PROVIDER-ß_v0", "terraform-provider-foo_v1.2.3-beta_x5",
+	} {
+		f.Add(seed)
+	}
+	f.Fuzz(func(t *testing.T, file string) {
+		n, ok := parseExecutableName(file)
+		v, versionErr := sources.ParseVersion(n.version)
+		p, typeErr := sources.ParseProvider("example.com/acme/"+n.typ, sources.Terraform)
+		if ok && versionErr == nil && typeErr == nil {
+			id := sources.PackageID{Provider: p, Version: v, Platform: sources.Platform{OS: "windows", Arch: "arm"}}
+			if given := executableName(file, id); !fits(given, p.Type) {
+				t.Errorf("%q gets the name %q, by which nobody finds it", file, given)
+			}
+		}
+		if n, platform, ok := parseArchiveName(file); ok {
+			again := executablePrefix + n.typ + "_" + n.version + "_" + platform.String() + ".zip"
+			if m, q, ok := parseArchiveName(again); !ok || m != n || q != platform {
+				t.Errorf("%q is %+v %s, but %q is %+v %s, %t", file, n, platform, again, m, q, ok)
+			}
+		}
+	})
+}
