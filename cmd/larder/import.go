@@ -13,16 +13,15 @@ import (
 	"github.com/larder-cli/larder/fsmirror"
 	"github.com/larder-cli/larder/fsmirror/builder"
 	"github.com/larder-cli/larder/fsmirror/legacy"
+	"github.com/larder-cli/larder/installer"
 	"github.com/larder-cli/larder/sources"
-	"github.com/larder-cli/larder/sources/archive"
-	"github.com/larder-cli/larder/sources/trust"
 )
 
 func importCommand(out *output) *cli.Command {
 	return &cli.Command{
 		Name:      "import",
 		Usage:     "put providers that lie around into a mirror",
-		ArgsUsage: "--to DIR [FLAG...] PATH...",
+		ArgsUsage: "PATH... --to DIR [FLAG...]",
 		Description: "A PATH is an executable, a zip, what terraform-bundle made, or a directory with\n" +
 			"any of them, as Terraform 0.12 has it. Each line tells what follows from what.\n" +
 			"Nothing at a PATH is changed, and no connection is opened.\n" +
@@ -200,17 +199,16 @@ func (im *importing) openMirror(ctx context.Context) (*builder.Builder, error) {
 	return builder.Open(ctx, im.to, builder.Options{
 		Unpacked: im.unpacked,
 		Warn:     func(err error) { im.out.warn("%v", err) },
-		Waiting:  func() { im.out.say(normal, "waiting for somebody else who writes to %s", im.to) },
+		Waiting:  func() { im.out.say(normal, "waiting for whoever else is writing to %s", im.to) },
 	})
 }
 
-// The ends of an import.
+// How a mirror came by a package, or would, besides those that were alreadyThere.
 const (
-	imported     = "imported"
-	replaced     = "replaced"
-	alreadyThere = "already there"
-	wouldImport  = "would be imported"
-	wouldCompare = "would be compared with what is there"
+	imported     installer.How = "imported"
+	replaced     installer.How = "replaced"
+	wouldImport  installer.How = "would be imported"
+	wouldCompare installer.How = "would be compared with what is there"
 )
 
 // errSame ends a delivery of what is there already.
@@ -249,108 +247,6 @@ func (im *importing) importOne(ctx context.Context, c legacy.Candidate) error {
 	return nil
 }
 
-// A standing package is one that is in the mirror; the zero one if there is none.
-type standing struct {
-	path  string
-	h1    sources.Hash
-	other bool // it is in the other layout than the one to import in
-}
-
-func (im *importing) standing(ctx context.Context, id sources.PackageID) (standing, error) {
-	if im.mirror == nil {
-		return standing{}, nil
-	}
-	pkg, err := im.mirror.Package(ctx, id)
-	if errors.Is(err, sources.ErrNotFound) {
-		return standing{}, nil
-	}
-	if err != nil {
-		return standing{}, err
-	}
-	s := standing{path: pkg.Location.Archive + pkg.Location.Dir, other: (pkg.Location.Dir != "") != im.unpacked}
-	var contents sources.Contents
-	if pkg.Location.Dir != "" {
-		contents, err = archive.Hash(ctx, s.path)
-	} else {
-		contents, err = sumFile(ctx, s.path)
-	}
-	if err != nil && ctx.Err() == nil {
-		im.out.warn("%s: what the mirror has is of no use: %v", s.path, err)
-		err = nil
-	}
-	s.h1 = contents.H1
-	return s, err
-}
-
-func sumFile(ctx context.Context, path string) (sources.Contents, error) {
-	f, err := os.Open(path)
-	if err != nil {
-		return sources.Contents{}, err
-	}
-	defer f.Close()
-	info, err := f.Stat()
-	if err != nil {
-		return sources.Contents{}, err
-	}
-	return archive.Sum(ctx, f, info.Size(), archive.Limits{})
-}
-
-// compare says why contents cannot become the package.
-func (s standing) compare(contents sources.Contents, replace bool) error {
-	switch {
-	case s.path == "":
-		return nil
-	case contents.H1 == s.h1:
-		return errSame
-	case !replace:
-		err := fmt.Errorf("%s has other contents", s.path)
-		return sources.WithHint(err, "find out which is right; --replace puts this one in its place")
-	case s.other:
-		err := fmt.Errorf("%s has other contents, and lies in the other layout", s.path)
-		return sources.WithHint(err, "remove it first, or import with --unpacked just if it is a directory")
-	}
-	return nil
-}
-
-// vouch says how well a package is vouched for by signed checksums that the mirror
-// has for its version, or the mirror it comes from. A mirror with some is of use
-// only to packages that they list.
-func (im *importing) vouch(ctx context.Context, c *legacy.Candidate) (sources.Verdict, error) {
-	dir := filepath.Join(im.to, filepath.FromSlash(sources.EvidencePath(c.ID.Provider, c.ID.Version)))
-	signed, err := sources.ReadEvidence(dir)
-	if errors.Is(err, sources.ErrNotFound) && c.Evidence != "" {
-		dir = c.Evidence
-		signed, err = sources.ReadEvidence(dir)
-	}
-	switch {
-	case errors.Is(err, sources.ErrNotFound), c.Kind != legacy.Archive && im.unpacked:
-		return sources.Unverified, nil
-	case err != nil:
-		return sources.Unverified, err
-	case c.Kind != legacy.Archive:
-		return sources.Unverified, notSigned(fmt.Errorf("%s has signed checksums for this version, of other archives than this would become", dir))
-	}
-	zh, err := c.ZH(ctx)
-	if err != nil {
-		return sources.Unverified, err
-	}
-	opts := im.trustOptions()
-	opts.Engine, opts.Host = im.config.Engine, c.ID.Provider.Host
-	report, err := trust.VerifyArchive(signed, zh, opts)
-	if err != nil {
-		return sources.Unverified, notSigned(fmt.Errorf("checking it against %s: %w", dir, err))
-	}
-	c.Signed = signed
-	if report.Verdict == sources.SelfSigned { // with a key that came along
-		return sources.MirrorEvidence, nil
-	}
-	return report.Verdict, nil
-}
-
-func notSigned(err error) error {
-	return sources.WithHint(err, "give it another version by --as, or import it into another mirror")
-}
-
 // importedPackage is a package in JSON.
 type importedPackage struct {
 	Provider string   `json:"provider"`
@@ -373,10 +269,10 @@ type inferred struct {
 }
 
 // told writes what became of a candidate.
-func (im *importing) told(c legacy.Candidate, how string, s sources.Stored) {
+func (im *importing) told(c legacy.Candidate, how installer.How, s sources.Stored) {
 	p := importedPackage{
 		Provider: c.ID.Provider.String(), Version: c.ID.Version.String(), Platform: c.ID.Platform.String(),
-		How: how, Verdict: s.Verdict.String(), Kind: string(c.Kind), Path: c.Path, Within: c.Within,
+		How: string(how), Verdict: s.Verdict.String(), Kind: string(c.Kind), Path: c.Path, Within: c.Within,
 		Inferred: inferred(c.Inferred), Place: s.Dir, H1: string(s.H1),
 	}
 	im.out.result("imported", p, "%s  %s, %s, from %s (address from %s, version from %s, platform from %s)",

@@ -1,0 +1,116 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+
+	"github.com/larder-cli/larder/fsmirror/legacy"
+	"github.com/larder-cli/larder/sources"
+	"github.com/larder-cli/larder/sources/archive"
+	"github.com/larder-cli/larder/sources/trust"
+)
+
+// A standing package is one that is in the mirror; the zero one if there is none.
+type standing struct {
+	path  string
+	h1    sources.Hash
+	other bool // it is in the other layout than the one to import in
+}
+
+func (im *importing) standing(ctx context.Context, id sources.PackageID) (standing, error) {
+	if im.mirror == nil {
+		return standing{}, nil
+	}
+	pkg, err := im.mirror.Package(ctx, id)
+	if errors.Is(err, sources.ErrNotFound) {
+		return standing{}, nil
+	}
+	if err != nil {
+		return standing{}, err
+	}
+	s := standing{path: pkg.Location.Archive + pkg.Location.Dir, other: (pkg.Location.Dir != "") != im.unpacked}
+	var contents sources.Contents
+	if pkg.Location.Dir != "" {
+		contents, err = archive.Hash(ctx, s.path)
+	} else {
+		contents, err = sumFile(ctx, s.path)
+	}
+	if err != nil && ctx.Err() == nil {
+		im.out.warn("%s: what the mirror has is of no use: %v", s.path, err)
+		err = nil
+	}
+	s.h1 = contents.H1
+	return s, err
+}
+
+func sumFile(ctx context.Context, path string) (sources.Contents, error) {
+	f, err := os.Open(path)
+	if err != nil {
+		return sources.Contents{}, err
+	}
+	defer f.Close()
+	info, err := f.Stat()
+	if err != nil {
+		return sources.Contents{}, err
+	}
+	return archive.Sum(ctx, f, info.Size(), archive.Limits{})
+}
+
+// compare says why contents cannot become the package.
+func (s standing) compare(contents sources.Contents, replace bool) error {
+	switch {
+	case s.path == "":
+		return nil
+	case contents.H1 == s.h1:
+		return errSame
+	case !replace:
+		err := fmt.Errorf("%s has other contents", s.path)
+		return sources.WithHint(err, "find out which is right; --replace puts this one in its place")
+	case s.other:
+		err := fmt.Errorf("%s has other contents, and lies in the other layout", s.path)
+		return sources.WithHint(err, "remove it first, or import with --unpacked just if it is a directory")
+	}
+	return nil
+}
+
+// vouch says how well a package is vouched for by signed checksums that the mirror
+// has for its version, or the mirror it comes from. A mirror with some is of use
+// only to packages that they list.
+func (im *importing) vouch(ctx context.Context, c *legacy.Candidate) (sources.Verdict, error) {
+	dir := filepath.Join(im.to, filepath.FromSlash(sources.EvidencePath(c.ID.Provider, c.ID.Version)))
+	signed, err := sources.ReadEvidence(dir)
+	if errors.Is(err, sources.ErrNotFound) && c.Evidence != "" {
+		dir = c.Evidence
+		signed, err = sources.ReadEvidence(dir)
+	}
+	switch {
+	case errors.Is(err, sources.ErrNotFound), c.Kind != legacy.Archive && im.unpacked:
+		return sources.Unverified, nil
+	case err != nil:
+		return sources.Unverified, err
+	case c.Kind != legacy.Archive:
+		return sources.Unverified, notSigned(fmt.Errorf("%s has signed checksums for this version, of other archives than this would become", dir))
+	}
+	zh, err := c.ZH(ctx)
+	if err != nil {
+		return sources.Unverified, err
+	}
+	opts := im.trustOptions()
+	opts.Engine, opts.Host = im.config.Engine, c.ID.Provider.Host
+	report, err := trust.VerifyArchive(signed, zh, opts)
+	if err != nil {
+		return sources.Unverified, notSigned(fmt.Errorf("checking it against %s: %w", dir, err))
+	}
+	c.Signed = signed
+	if report.Verdict == sources.SelfSigned { // with a key that came along
+		return sources.MirrorEvidence, nil
+	}
+	return report.Verdict, nil
+}
+
+func notSigned(err error) error {
+	return sources.WithHint(err, "give it another version by --as, or import it into another mirror")
+}
