@@ -29,10 +29,10 @@ func importCommand(out *output) *cli.Command {
 		Flags: []cli.Flag{
 			&cli.StringFlag{Name: "to", Usage: "the mirror in `DIR`, which is made if need be"},
 			&cli.StringFlag{Name: "namespace", Usage: "`[HOST/]NAMESPACE` of whatever does not tell its own"},
-			&cli.StringFlag{Name: "as", Usage: "take all for `ADDRESS@VERSION`, whatever it is named"},
+			&cli.StringFlag{Name: "as", Usage: "`ADDRESS@VERSION` of everything, whatever its name"},
 			&cli.StringFlag{Name: "platform", Usage: "`OS_ARCH` of whatever does not tell its own"},
 			&cli.BoolFlag{Name: "unpacked", Usage: "lay packages out as directories, not as archives"},
-			&cli.BoolFlag{Name: "replace", Usage: "replace packages that are in the mirror and differ"},
+			&cli.BoolFlag{Name: "replace", Usage: "replace packages in the mirror that differ"},
 			&cli.BoolFlag{Name: "dry-run", Usage: "tell what would be imported, and write nothing"},
 		},
 		Action: func(c *cli.Context) error { return importAll(c, out) },
@@ -60,6 +60,9 @@ func importAll(c *cli.Context, out *output) error {
 	}
 	found, err := legacy.Find(c.Context, im.paths, im.find)
 	if err != nil {
+		return err
+	}
+	if err := im.apart(found.Candidates); err != nil {
 		return err
 	}
 	im.passed(found.Passed)
@@ -92,8 +95,7 @@ func newImporting(c *cli.Context, out *output) (*importing, error) {
 	for _, path := range c.Args().Slice() {
 		path = absolute(s.dir, path)
 		if within(im.to, path) {
-			err := fmt.Errorf("%s lies in %s, in which import changes nothing", im.to, path)
-			return nil, usageError{sources.WithHint(err, "choose another directory by --to")}
+			return nil, unchanging(im.to, path)
 		}
 		im.paths = append(im.paths, path)
 	}
@@ -147,6 +149,25 @@ func parseAs(text string, e sources.Engine) (*legacy.As, error) {
 		return nil, errors.New("version 0.0.0 is one that engines take for none and never choose")
 	}
 	return &legacy.As{Provider: p, Version: v}, nil
+}
+
+// apart refuses to write packages where some are imported from, in a part of the
+// mirror itself.
+func (im *importing) apart(candidates []legacy.Candidate) error {
+	for _, c := range candidates {
+		home := filepath.Join(im.to, filepath.FromSlash(c.ID.Provider.String()))
+		for _, path := range im.paths {
+			if within(home, path) {
+				return unchanging(home, path)
+			}
+		}
+	}
+	return nil
+}
+
+func unchanging(dir, path string) error {
+	err := fmt.Errorf("%s lies in %s, in which import changes nothing", dir, path)
+	return usageError{sources.WithHint(err, "choose another directory by --to")}
 }
 
 // within reports whether path is dir or lies in it, whatever symlinks lead there.
