@@ -30,7 +30,7 @@ func (im *importing) advise(there []legacy.Candidate) {
 	if im.dryRun || im.out.json || im.out.level == quiet {
 		return
 	}
-	lines := requiring(providers)
+	lines := requiring(there)
 	if !im.implies() && !im.configured() {
 		lines = append(append(lines, ""), im.configuring(providers)...)
 	}
@@ -66,10 +66,13 @@ func (im *importing) isMirror(dir string) bool {
 }
 
 // requiring is what modules that use the providers say.
-func requiring(providers []sources.Provider) []string {
+func requiring(there []legacy.Candidate) []string {
 	lines := []string{"# in each module that uses them", "terraform {", "  required_providers {"}
-	for _, p := range providers {
-		lines = append(lines, fmt.Sprintf("    %s = { source = %q }", p.Type, p))
+	for _, c := range there {
+		line := fmt.Sprintf("    %s = { source = %q }", c.LocalName(), c.ID.Provider)
+		if !slices.Contains(lines, line) {
+			lines = append(lines, line)
+		}
 	}
 	return append(lines, "  }", "}")
 }
@@ -103,7 +106,7 @@ func (im *importing) moving(there []legacy.Candidate) []string {
 	var lines []string
 	for _, c := range there {
 		p := c.ID.Provider
-		if im.published(p) && p.Namespace == "hashicorp" || c.FormerType() == "" {
+		if c.FormerType() == "" || im.published(p) && p.Namespace == "hashicorp" {
 			continue
 		}
 		line := fmt.Sprintf("terraform state replace-provider registry.terraform.io/-/%s %s", c.FormerType(), p)

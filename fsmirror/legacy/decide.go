@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"path/filepath"
+	"strconv"
 	"strings"
 
 	"github.com/larder-cli/larder/sources"
@@ -130,9 +131,8 @@ func list(platforms []sources.Platform) string {
 // warnings are what a user should know of a candidate before it is used.
 func warnings(c Candidate) []string {
 	var all []string
-	if c.clues.protocol != "" && c.clues.protocol < "5" && len(c.clues.protocol) == 1 {
-		all = append(all, fmt.Sprintf("its name says that it speaks protocol %s, and engines want 5 or later; many that are so named speak both",
-			c.clues.protocol))
+	if protocol, err := strconv.Atoi(c.clues.protocol); err == nil && protocol < 5 {
+		all = append(all, fmt.Sprintf("its name says that it speaks protocol %d, and engines want 5 or later; many that are so named speak both", protocol))
 	}
 	if v := c.clues.version; v != "" {
 		if parsed, err := sources.ParseVersion(v); err == nil && parsed != c.ID.Version {

@@ -32,6 +32,7 @@ import (
 	"context"
 	"fmt"
 	"slices"
+	"strings"
 
 	"github.com/larder-cli/larder/sources"
 )
@@ -80,6 +81,32 @@ type Candidate struct {
 
 	clues clues
 	files []file // what to pack; nil for an archive
+}
+
+// Where says where a candidate lies, for messages.
+func (c Candidate) Where() string {
+	if c.Within == "" {
+		return c.Path
+	}
+	return c.Within + " in " + c.Path
+}
+
+// FormerType is the type by which Terraform 0.12 knew the provider, as far as its
+// name tells; empty for what is laid out as in a mirror, which is not from then.
+func (c Candidate) FormerType() string {
+	if c.clues.provider != (sources.Provider{}) {
+		return ""
+	}
+	return c.clues.typ
+}
+
+// LocalName is the name under which a module needs to require the provider to
+// find it by the names of its resources.
+func (c Candidate) LocalName() string {
+	if local, _, odd := strings.Cut(c.FormerType(), "_"); odd {
+		return local
+	}
+	return c.ID.Provider.Type
 }
 
 // Inferred says what each part of a candidate's identity follows from, such as

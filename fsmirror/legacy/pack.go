@@ -9,7 +9,6 @@ import (
 	"io"
 	"os"
 	"slices"
-	"strings"
 	"time"
 
 	"github.com/larder-cli/larder/sources"
@@ -173,21 +172,4 @@ func (c Candidate) opener() (open func(file) (io.ReadCloser, error), done func()
 		return entries[i].Open()
 	}
 	return open, func() { bundle.Close() }, nil
-}
-
-// Where says where a candidate lies, for messages.
-func (c Candidate) Where() string {
-	if c.Within == "" {
-		return c.Path
-	}
-	return c.Within + " in " + c.Path
-}
-
-// FormerType is the type by which Terraform 0.12 knew the provider, as far as its
-// name tells; empty for what is laid out as in a mirror, which is not from then.
-func (c Candidate) FormerType() string {
-	if c.clues.provider != (sources.Provider{}) || strings.Contains(c.clues.typ, "_") {
-		return ""
-	}
-	return c.clues.typ
 }

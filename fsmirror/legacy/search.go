@@ -164,6 +164,10 @@ func (s *search) executable(at spot) {
 
 // directory looks at a package that is laid out as in a mirror.
 func (s *search) directory(at spot, l layout) error {
+	files, err := filesIn(at.path) // first, as others than regular files are not to be opened
+	if err != nil {
+		return err
+	}
 	base, err := archive.Executable(at.path, l.provider.Type)
 	if err != nil {
 		return err
@@ -174,10 +178,6 @@ func (s *search) directory(at spot, l layout) error {
 	}
 	defer f.Close()
 	h, err := readHeader(f)
-	if err != nil {
-		return err
-	}
-	files, err := filesIn(at.path)
 	if err != nil {
 		return err
 	}
