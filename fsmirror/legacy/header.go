@@ -72,6 +72,17 @@ var elfSystems = map[elf.OSABI][]string{
 	elf.ELFOSABI_SOLARIS: {"solaris", "illumos"},
 }
 
+// elfLoaders are the programs that load executables, which these name soon behind
+// their headers, where headers name no system. They are enough to tell what would
+// be taken for Linux.
+var elfLoaders = []struct {
+	path    string
+	systems []string
+}{
+	{"\x00/lib/amd64/ld.so.1\x00", []string{"solaris", "illumos"}},
+	{"\x00/usr/libexec/ld-elf.so.2\x00", []string{"dragonfly"}},
+}
+
 // elfArchs are by machine, whether words have 64 bits, and whether the first byte
 // is the least.
 var elfArchs = map[elfMachine]string{
@@ -112,6 +123,11 @@ func parseELF(head []byte) header {
 	}
 	m.machine = elf.Machine(order.Uint16(head[machineAt:]))
 	found := elfSystems[elf.OSABI(head[elf.EI_OSABI])]
+	for _, l := range elfLoaders {
+		if bytes.Contains(head, []byte(l.path)) {
+			found = l.systems
+		}
+	}
 	arch, ok := elfArchs[m]
 	if !ok || len(found) == 0 {
 		return header{}

@@ -47,6 +47,8 @@ func TestHeaders(t *testing.T) {
 		{"big PowerPC", elfHead(2, 2, 0, 2, 21), "linux_ppc64"},
 		{"big MIPS", elfHead(1, 2, 0, 2, 8), "linux_mips"},
 		{"mainframe", elfHead(2, 2, 0, 2, 22), "linux_s390x"},
+		{"Solaris", elfHead(2, 1, 0, 2, 62) + "...\x00/lib/amd64/ld.so.1\x00", "solaris_amd64"},
+		{"Linux with a loader", elfHead(2, 1, 0, 2, 62) + "...\x00/lib64/ld-linux-x86-64.so.2\x00", "linux_amd64"},
 		{"object file", elfHead(2, 1, 0, 1, 62), ""},
 		{"unknown machine", elfHead(2, 1, 0, 2, 999), ""},
 		{"unknown system", elfHead(2, 1, 77, 2, 62), ""},
