@@ -30,7 +30,7 @@ func (im *importing) advise(there []legacy.Candidate) {
 	if im.dryRun || im.out.json || im.out.level == quiet {
 		return
 	}
-	lines := requiring(there)
+	lines := requiredProviders(there)
 	if !im.implies() && !im.configured() {
 		lines = append(append(lines, ""), im.configuring(providers)...)
 	}
@@ -65,8 +65,8 @@ func (im *importing) isMirror(dir string) bool {
 	return resolve(absolute(im.dir, dir)) == resolve(filepath.Clean(im.to))
 }
 
-// requiring is what modules that use the providers say.
-func requiring(there []legacy.Candidate) []string {
+// requiredProviders is what modules that use the providers say.
+func requiredProviders(there []legacy.Candidate) []string {
 	lines := []string{"# in each module that uses them", "terraform {", "  required_providers {"}
 	for _, c := range there {
 		line := fmt.Sprintf("    %s = { source = %q }", c.LocalName(), c.ID.Provider)
