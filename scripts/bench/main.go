@@ -83,12 +83,12 @@ func (b *bench) run(w work) {
 	var terraform, larder []sample
 	for range b.rounds {
 		terraform = append(terraform, s.measure(s.terraform))
-		larder = append(larder, s.measure(s.install))
+		larder = append(larder, s.measure(s.larderRun))
 	}
 	t, l := median(terraform), median(larder)
 	fmt.Printf("%-34s %8.2fs (%6.2fs) %8.3fs (%6.2fs) %6.1f× %9d MB\n",
 		w.name, t.time.Seconds(), t.cpu.Seconds(), l.time.Seconds(), l.cpu.Seconds(), t.time.Seconds()/l.time.Seconds(), l.peak/1024)
-	if w.lock {
+	if len(w.platforms) > 0 {
 		fmt.Printf("  %-32s %27s %27s\n", "requests; archives", t.wire(), l.wire())
 	}
 	os.RemoveAll(filepath.Join(b.dir, "scene"))
@@ -150,26 +150,41 @@ func (s *scene) measure(program func(roots []string, env []string) sample) sampl
 // terraform runs in one root module after the other, as it knows no more.
 func (s *scene) terraform(roots []string, env []string) (all sample) {
 	for _, root := range roots {
-		args := []string{"init", "-input=false", "-no-color"}
-		if s.work.lock {
-			args = append([]string{"providers", "lock"}, flags("-platform=", lockedPlatforms)...)
-		}
-		one := s.exec(root, env, "terraform", args...)
+		one := s.exec(root, env, "terraform", s.terraformArguments(root)...)
 		all = sample{time: all.time + one.time, cpu: all.cpu + one.cpu, peak: max(all.peak, one.peak)}
 	}
 	return all
 }
 
-func (s *scene) install(roots []string, env []string) sample {
-	if s.work.lock {
-		args := append([]string{"lock", "--quiet", "--recursive"}, flags("--platform=", lockedPlatforms)...)
-		return s.exec(filepath.Dir(roots[0]), env, s.larder, args...)
+func (s *scene) terraformArguments(root string) []string {
+	platforms := flags("-platform=", s.work.platforms)
+	switch s.work.does {
+	case "lock":
+		return append([]string{"providers", "lock"}, platforms...)
+	case "mirror":
+		return append(append([]string{"providers", "mirror"}, platforms...), made(root))
+	}
+	return []string{"init", "-input=false", "-no-color"}
+}
+
+// larderRun runs once for all root modules.
+func (s *scene) larderRun(roots []string, env []string) sample {
+	dir, args := roots[0], []string{"install", "--quiet"}
+	platforms := flags("--platform=", s.work.platforms)
+	switch s.work.does {
+	case "lock":
+		args = append([]string{"lock", "--quiet"}, platforms...)
+	case "mirror":
+		args = append([]string{"mirror", "sync", made(roots[0]), "--quiet"}, platforms...)
 	}
 	if len(roots) > 1 {
-		return s.exec(filepath.Dir(roots[0]), env, s.larder, "install", "--quiet", "--recursive")
+		dir, args = filepath.Dir(dir), append(args, "--recursive")
 	}
-	return s.exec(roots[0], env, s.larder, "install", "--quiet")
+	return s.exec(dir, env, s.larder, args...)
 }
+
+// made is where the mirror of a root module is made.
+func made(root string) string { return filepath.Join(root, "mirror") }
 
 func (s *scene) exec(dir string, env []string, program string, args ...string) sample {
 	cmd := exec.Command(program, args...)

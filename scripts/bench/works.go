@@ -23,11 +23,15 @@ type work struct {
 	roots     int    // root modules that need the same; 0 means 1
 	warm      bool   // do it once before, then undo this much of it
 	undo      func(s *scene, root string)
-	lock      bool // complete lock files for several platforms, and install nothing
+	does      string   // lock or mirror; empty means install
+	platforms []string // that it is done for; empty means this machine's
 }
 
-// lockedPlatforms are those that lock files are completed for.
-var lockedPlatforms = []string{"darwin_arm64", "linux_amd64", "linux_arm64", "windows_amd64"}
+// Platforms that lock files are completed and mirrors are made for.
+var (
+	two  = []string{"darwin_arm64", "linux_amd64"}
+	four = []string{"darwin_arm64", "linux_amd64", "linux_arm64", "windows_amd64"}
+)
 
 // flags is a flag for each value.
 func flags(name string, values []string) []string {
@@ -62,11 +66,14 @@ var works = []work{
 	{name: "20 root modules, warm cache", providers: 10, size: 90 * megabyte, method: "direct", cache: true, warm: true, roots: 20, undo: removeInstalled},
 	{name: "nothing to do", providers: 10, size: 90 * megabyte, method: "direct", cache: true, warm: true, undo: nothing},
 
+	{name: "mirror 10 of 90 MB, 2 platforms", providers: 10, size: 90 * megabyte, method: "direct", does: "mirror", platforms: two},
+	{name: "mirror them again", providers: 10, size: 90 * megabyte, method: "direct", does: "mirror", platforms: two, warm: true, undo: nothing},
+
 	// Packages are small here, or terraform, which fetches them all for each root
 	// module and platform, would take hours.
-	{name: "lock 200 root modules, 4 platforms", providers: 4, size: megabyte, method: "direct", cache: true, roots: 200, lock: true},
-	{name: "lock them again, all complete", providers: 4, size: megabyte, method: "direct", cache: true, roots: 200, lock: true, warm: true, undo: nothing},
-	{name: "lock them again, none there", providers: 4, size: megabyte, method: "direct", cache: true, roots: 200, lock: true, warm: true, undo: removeAll},
+	{name: "lock 200 root modules, 4 platforms", providers: 4, size: megabyte, method: "direct", cache: true, roots: 200, does: "lock", platforms: four},
+	{name: "lock them again, all complete", providers: 4, size: megabyte, method: "direct", cache: true, roots: 200, does: "lock", platforms: four, warm: true, undo: nothing},
+	{name: "lock them again, none there", providers: 4, size: megabyte, method: "direct", cache: true, roots: 200, does: "lock", platforms: four, warm: true, undo: removeAll},
 }
 
 func nothing(*scene, string) {}
@@ -99,15 +106,14 @@ type stock struct {
 // servers where the work wants them, and makes the mirror if it is about one.
 func (s *scene) publish() {
 	has := stock{providers: s.work.providers, size: s.work.size}
-	var platforms []string
-	if s.work.lock {
-		platforms, has.platforms = lockedPlatforms, fmt.Sprint(lockedPlatforms)
+	if len(s.work.platforms) > 0 {
+		has.platforms = fmt.Sprint(s.work.platforms)
 	}
 	if s.worlds[has] == nil {
 		s.worlds[has] = sourcetest.New(s)
 		for _, name := range s.providers() {
 			s.worlds[has].Add("registry.terraform.io/acme/"+name, "1.0.0", sourcetest.Release{
-				Platforms: platforms, Size: int64(float64(s.work.size) * s.scale), Deflate: true,
+				Platforms: s.work.platforms, Size: int64(float64(s.work.size) * s.scale), Deflate: true,
 			})
 		}
 	}
