@@ -1,8 +1,10 @@
 package installer
 
 import (
+	"cmp"
 	"context"
 	"errors"
+	"fmt"
 	"slices"
 	"sync"
 
@@ -18,7 +20,13 @@ type Ledger struct {
 	*Installer
 	Keep []sources.Platform // for which the store keeps what had to be fetched
 
-	facts sources.Memo[sources.PackageID, fact]
+	facts sources.Memo[factKey, fact]
+}
+
+// A factKey tells apart the packages that facts are about.
+type factKey struct {
+	sources.PackageID
+	locked string // the hashes that it must have one of; empty if any will do
 }
 
 // A fact is what a lock file shall say of a package.
@@ -74,7 +82,7 @@ func (l *Ledger) run(j *job, ctx context.Context) error {
 	for i, platform := range j.opts.Platforms {
 		id := sources.PackageID{Provider: j.req.Provider, Version: j.version, Platform: platform}
 		wg.Go(func() {
-			if facts[i], errs[i] = l.fact(ctx, id); errors.Is(errs[i], fetch.ErrOffline) {
+			if facts[i], errs[i] = l.fact(ctx, factKey{PackageID: id}, l.learn); errors.Is(errs[i], fetch.ErrOffline) {
 				errs[i] = j.requiredBy(&MissingError{j.req, j.version, platform, errs[i]})
 			}
 		})
@@ -83,6 +91,11 @@ func (l *Ledger) run(j *job, ctx context.Context) error {
 	for i, f := range facts {
 		if errs[i] == nil {
 			errs[i] = j.checkLocked(f, facts)
+		}
+		if isOther(errs[i]) {
+			id := sources.PackageID{Provider: j.req.Provider, Version: j.version, Platform: j.opts.Platforms[i]}
+			f, errs[i] = l.lockedFact(ctx, j, id, errs[i])
+			facts[i] = f
 		}
 		if errs[i] == nil {
 			j.learned = append(j.learned, f.hashes...)
@@ -124,12 +137,31 @@ func (j *job) checkLocked(f fact, all []fact) error {
 	return j.fail(f.outcome.Package.ID, f.outcome.Source, err)
 }
 
+// lockedFact is about the package that the lock file has hashes of, if that is not
+// the one that is remembered: then somebody has made up his mind.
+func (l *Ledger) lockedFact(ctx context.Context, root *job, id sources.PackageID, refused error) (fact, error) {
+	locked := root.lockedHashes()
+	if republished, ok := errors.AsType[*RepublishedError](refused); len(locked) == 0 || ok && !matchesAny(locked, republished.Now.Hashes...) {
+		return fact{}, refused
+	}
+	key := factKey{id, fmt.Sprint(slices.Sorted(slices.Values(locked)))}
+	return l.fact(ctx, key, func(ctx context.Context, j *job, id sources.PackageID) (Outcome, error) {
+		j.locked, j.lockedBy = root.locked, theLockFile
+		pkg, report, err := j.ask(ctx, id)
+		if err != nil || usable(pkg.Hashes) && !matchesAny(locked, pkg.Hashes...) {
+			return Outcome{}, cmp.Or(ctx.Err(), refused)
+		}
+		return l.learnFrom(ctx, j.newDelivery(pkg, report))
+	})
+}
+
 // fact finds out about a package, unless that was done before.
-func (l *Ledger) fact(ctx context.Context, id sources.PackageID) (fact, error) {
-	return l.facts.Get(ctx, id, func() (fact, error) {
+func (l *Ledger) fact(ctx context.Context, key factKey, learn func(context.Context, *job, sources.PackageID) (Outcome, error)) (fact, error) {
+	return l.facts.Get(ctx, key, func() (fact, error) {
+		id := key.PackageID
 		j := &job{Installer: l.Installer, req: sources.Requirement{Provider: id.Provider}, version: id.Version}
 		l.tell.event(Event{Step: Chosen, Package: id})
-		outcome, err := l.learn(ctx, j, id)
+		outcome, err := learn(ctx, j, id)
 		if err != nil {
 			return fact{}, err
 		}
@@ -141,7 +173,7 @@ func (l *Ledger) fact(ctx context.Context, id sources.PackageID) (fact, error) {
 
 // learn finds out what a package hashes to: from what is remembered with its
 // evidence, else from what a source says of it, else from the package itself.
-func (l *Ledger) learn(ctx context.Context, j *job, id sources.PackageID) (outcome Outcome, err error) {
+func (l *Ledger) learn(ctx context.Context, j *job, id sources.PackageID) (Outcome, error) {
 	known, err := l.to.Recall(id)
 	if err == nil && known.Signed != nil && known.Verdict >= sources.MirrorEvidence && j.signedEnough(known.Verdict) {
 		j.learnKnown(known)
@@ -151,19 +183,26 @@ func (l *Ledger) learn(ctx context.Context, j *job, id sources.PackageID) (outco
 	if err != nil {
 		return Outcome{}, err
 	}
-	err = j.inSlot(ctx, id, func() error {
-		outcome, err = l.prove(ctx, j.newDelivery(pkg, report), known)
+	return l.learnFrom(ctx, j.newDelivery(pkg, report))
+}
+
+// learnFrom finds out about a package of which a source has told what it could.
+func (l *Ledger) learnFrom(ctx context.Context, d *delivery) (outcome Outcome, err error) {
+	err = d.inSlot(ctx, d.pkg.ID, func() error {
+		outcome, err = l.prove(ctx, d)
 		return err
 	})
 	return outcome, err
 }
 
-// prove finds out about a package of which a source has told what it could.
-func (l *Ledger) prove(ctx context.Context, d *delivery, known sources.Stored) (Outcome, error) {
+// prove proves what the package hashes to. That a registry states it is no reason
+// to pass over what is remembered.
+func (l *Ledger) prove(ctx context.Context, d *delivery) (Outcome, error) {
+	known, err := l.to.Recall(d.pkg.ID)
 	outcome := Outcome{Package: known, How: Remembered, KeyID: d.report.KeyID, Source: d.pkg.Source}
 	switch {
-	case known.H1 != "" && d.accept(ctx, known):
-	case d.pkg.Stated != "" && d.trustOptions().KeysOptional() && d.signedEnough(d.report.Verdict):
+	case err == nil && d.accept(ctx, known):
+	case err != nil && d.pkg.Stated != "" && d.trustOptions().KeysOptional() && d.signedEnough(d.report.Verdict):
 		outcome.Package = sources.Stored{ID: d.pkg.ID, H1: d.pkg.Stated, ZH: d.pkg.Hashes[0], Verdict: d.report.Verdict}
 		outcome.How = Stated
 	default:
