@@ -35,7 +35,7 @@ func (e *NotSignedError) Error() string {
 type promise struct{ by, hint string }
 
 var (
-	theLockFile  = promise{"the dependency lock file", "it was published anew, or locked where other hashes count; if you trust it, remove its block from the lock file and try again"}
+	theLockFile  = promise{"the dependency lock file", "perhaps it is locked for other platforms alone: then larder lock with --platform for each of them and this one completes the lock file; if it was published anew or packed anew, and you trust it, remove its block and try again"}
 	theOneBefore = promise{"the one before", "it was published anew under the same version; do not use it before its publisher has explained it"}
 )
 

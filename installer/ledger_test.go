@@ -125,12 +125,21 @@ func lockedAs(what string, hashes ...sources.Hash) string {
 	return strings.Join(append([]string{what}, words...), " ")
 }
 
-// Only OpenTofu's registry is believed without a signature, and only by OpenTofu.
+// Only OpenTofu's registry is believed without a signature, only by OpenTofu, and
+// only if nothing else is remembered.
 func TestLedgerBelievesTheRegistry(t *testing.T) {
 	const address = "registry.opentofu.org/acme/widget"
-	for _, requireSigned := range []bool{false, true} {
+	for _, c := range []struct {
+		requireSigned bool
+		remembered    sources.Hash
+		how           installer.How // empty if it is refused
+	}{
+		{how: installer.Stated},
+		{requireSigned: true},
+		{remembered: "h1:before="},
+	} {
 		f := newFixture(t)
-		f.opts.Engine, f.opts.RequireSigned = sources.OpenTofu, requireSigned
+		f.opts.Engine, f.opts.RequireSigned = sources.OpenTofu, c.requireSigned
 		p := must(sources.ParseProvider(address, sources.OpenTofu))
 		pkg := sources.Package{
 			ID:       sources.PackageID{Provider: p, Version: id(onLinux).Version, Platform: platform("linux_amd64")},
@@ -141,15 +150,19 @@ func TestLedgerBelievesTheRegistry(t *testing.T) {
 		f.source.packages[pkg.ID] = pkg
 		f.source.versions[p] = sources.Listing{Versions: []sources.Version{pkg.ID.Version}}
 		f.root.Requirements = []sources.Requirement{{Provider: p}}
+		f.source.archives[pkg.Location.URL] = onLinux
+		if c.remembered != "" {
+			f.store.known[pkg.ID] = sources.Stored{ID: pkg.ID, H1: c.remembered}
+		}
 		result, err := f.ledger().Lock(t.Context(), f.root)
-		if requireSigned {
-			if err == nil {
-				t.Error("a signature was wanted, and there is none")
+		if c.how == "" {
+			if err == nil || republished(err) == c.requireSigned {
+				t.Errorf("%+v: got %v", c, err)
 			}
 			continue
 		}
 		f.must(err)
-		if how := result.Packages[0].How; how != installer.Stated {
+		if how := result.Packages[0].How; how != c.how {
 			t.Errorf("how: %s", how)
 		}
 		if got, want := f.locked(), fmt.Sprintf("widget 1.0.0 h1:elsewhere= h1:stated= %s", zh(onLinux)); got != want {
@@ -273,6 +286,25 @@ func TestLedgerRefusesWhatWasRepublished(t *testing.T) {
 	}
 }
 
+// A lock file that has the hashes of the new release takes it, whoever else does not.
+func TestLedgerTakesWhatIsLocked(t *testing.T) {
+	f := newLedgerFixture(t, nil)
+	f.remember(sources.HashOnly, nil)
+	known := f.store.known[id(onLinux)]
+	known.H1, known.ZH = "h1:before=", zh("before")
+	f.store.known[id(onLinux)] = known
+	ledger := f.ledger()
+	if _, err := ledger.Lock(t.Context(), f.root); !republished(err) {
+		t.Errorf("nothing is locked: %v", err)
+	}
+	f.lock("widget 1.0.0", zh(onLinux), zh(onDarwin))
+	_, err := ledger.Lock(t.Context(), f.root)
+	f.must(err)
+	if got, want := f.locked(), lockedAs("widget 1.0.0", h1(onLinux), h1(onDarwin), zh(onLinux), zh(onDarwin)); got != want {
+		t.Errorf("locked\n%s\nwant\n%s", got, want)
+	}
+}
+
 // Without the network, all that is missing is listed, and who needs it.
 func TestLedgerOffline(t *testing.T) {
 	for _, locked := range []bool{false, true} {
@@ -303,6 +335,11 @@ func TestLedgerOffline(t *testing.T) {
 			t.Errorf("missing for %s, want %s", got, want)
 		}
 	}
+}
+
+func republished(err error) bool {
+	_, ok := errors.AsType[*installer.RepublishedError](err)
+	return ok
 }
 
 func flat(err error) []error {
