@@ -98,6 +98,9 @@ func parsePlatforms(names []string) ([]sources.Platform, error) {
 	var platforms []sources.Platform
 	for _, name := range names {
 		p, err := sources.ParsePlatform(name)
+		if err != nil && strings.Contains(name, ",") {
+			err = sources.WithHint(err, "for several platforms, repeat the flag")
+		}
 		if err != nil {
 			return nil, usageError{err}
 		}

@@ -81,10 +81,12 @@ func lock(c *cli.Context, out *output) error {
 	}
 	l.slots = installer.NewSlots(l.flags.jobs)
 	defer func() { os.RemoveAll(l.scratch) }()
-	if err := l.each(c, l.at); err != nil {
-		return err
+	failed := l.each(c, l.at)
+	found := l.sum()
+	if failed != nil { // what was found is told, and is not all there is to find
+		return failed
 	}
-	return errors.Join(l.notRequired(), l.sum())
+	return errors.Join(l.notRequired(), found)
 }
 
 // readFlags reads those flags and arguments that may be wrong.

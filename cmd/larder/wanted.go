@@ -183,7 +183,7 @@ func onlyLocked(dir string) bool {
 func (w *wanted) below(ctx context.Context, dir, typed string) ([]input, error) {
 	dirs, err := w.find(ctx, dir, w.exclude)
 	if len(dirs) == 0 && err == nil {
-		w.out.say(normal, "there is no root module in %s or below", dir)
+		w.out.say(normal, "there is no root module in %s or below: nothing to do", dir)
 	}
 	var inputs []input
 	for _, below := range dirs {
@@ -202,6 +202,9 @@ func (w *wanted) arguments(ctx context.Context) (*rootModule, []installer.Want, 
 	for _, address := range w.addresses {
 		r, err := sources.ParseRequirement(address, m.config.Engine)
 		if err != nil {
+			if _, there := os.Stat(absolute(w.dir, address)); there == nil {
+				err = sources.WithHint(err, "there is such a path, which is to be named by --from")
+			}
 			return nil, nil, usageError{err}
 		}
 		wants = append(wants, installer.Want{Requirement: r})
