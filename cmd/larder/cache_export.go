@@ -12,7 +12,7 @@ import (
 
 	"github.com/urfave/cli/v2"
 
-	"github.com/larder-cli/larder/cachedir/bundle"
+	"github.com/larder-cli/larder/cachedir/export"
 	"github.com/larder-cli/larder/installer"
 	"github.com/larder-cli/larder/sources"
 )
@@ -62,9 +62,9 @@ func cacheExport(c *cli.Context, out *output) error {
 		return err
 	}
 	if file == "-" {
-		return bundle.Write(c.Context, out.stdout, packages)
+		return export.Write(c.Context, out.stdout, packages)
 	}
-	size, err := writeBundle(c.Context, absolute(k.dir, file), packages)
+	size, err := writeExport(c.Context, absolute(k.dir, file), packages)
 	if err != nil {
 		return err
 	}
@@ -158,9 +158,9 @@ func (k *keeper) tellMissing(missing []error, partial bool) error {
 	return errors.Join(append(missing, sources.WithHint(err, "larder prefetch fetches what is missing; --partial exports what is there"))...)
 }
 
-// writeBundle makes the file at path a bundle, whole or not at all, and returns
+// writeExport makes the file at path an export, whole or not at all, and returns
 // its size in bytes.
-func writeBundle(ctx context.Context, path string, packages []sources.Stored) (int64, error) {
+func writeExport(ctx context.Context, path string, packages []sources.Stored) (int64, error) {
 	if info, err := os.Lstat(path); err == nil && !info.Mode().IsRegular() { // such as a device, which others need
 		return 0, fmt.Errorf("%s is there already, and is not a file", path)
 	}
@@ -171,7 +171,7 @@ func writeBundle(ctx context.Context, path string, packages []sources.Stored) (i
 	defer os.Remove(f.Name()) // nothing is left of it once renamed
 	defer f.Close()
 	buffered := bufio.NewWriterSize(f, 1<<20)
-	if err := bundle.Write(ctx, buffered, packages); err != nil {
+	if err := export.Write(ctx, buffered, packages); err != nil {
 		return 0, err
 	}
 	if err := errors.Join(buffered.Flush(), f.Chmod(0o644), f.Sync()); err != nil {

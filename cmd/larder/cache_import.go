@@ -11,7 +11,7 @@ import (
 	"github.com/urfave/cli/v2"
 
 	"github.com/larder-cli/larder/cachedir"
-	"github.com/larder-cli/larder/cachedir/bundle"
+	"github.com/larder-cli/larder/cachedir/export"
 	"github.com/larder-cli/larder/installer"
 	"github.com/larder-cli/larder/sources"
 )
@@ -86,10 +86,10 @@ func interruptible(ctx context.Context, r io.Reader) io.Reader {
 	return out
 }
 
-// read imports a bundle. Packages fail one by one, but after an error of the
-// bundle's own there are no more.
+// read imports an export. Packages fail one by one, but after an error of the
+// export's own there are no more.
 func (im *importer) read(ctx context.Context, r io.Reader, from string) error {
-	in, err := bundle.NewReader(r)
+	in, err := export.NewReader(r)
 	if err != nil {
 		return fmt.Errorf("%s: %w", from, err)
 	}
@@ -109,8 +109,8 @@ func (im *importer) read(ctx context.Context, r io.Reader, from string) error {
 }
 
 // take imports the packages that consist of the contents: the first from the
-// bundle, the others from the first.
-func (im *importer) take(ctx context.Context, contents *bundle.Contents, from string) error {
+// export, the others from the first.
+func (im *importer) take(ctx context.Context, contents *export.Contents, from string) error {
 	parcel := sources.Parcel{Files: contents.Files, Origin: from}
 	for i, s := range contents.Packages {
 		parcel.ZH, parcel.Signed = s.ZH, s.Signed

@@ -33,7 +33,7 @@ var mayImport = map[string][]string{
 	"fsmirror/builder":   {"sources", "sources/archive", "sources/staging", "fsmirror"},
 	"fsmirror/legacy":    {"sources", "sources/archive"},
 	"cachedir":           {"sources", "sources/archive", "sources/staging"},
-	"cachedir/bundle":    {"sources", "sources/archive"},
+	"cachedir/export":    {"sources", "sources/archive"},
 	"cliconfig":          {"sources"},
 	"installer":          {"sources", "sources/archive", "sources/fetch", "sources/trust", "installer/lockfile"},
 	"installer/lockfile": {"sources"},
@@ -41,7 +41,7 @@ var mayImport = map[string][]string{
 
 	"cmd/larder": {
 		"sources", "sources/archive", "sources/fetch", "sources/netmirror", "sources/registry", "sources/trust",
-		"fsmirror", "fsmirror/builder", "fsmirror/legacy", "cachedir", "cachedir/bundle", "cliconfig",
+		"fsmirror", "fsmirror/builder", "fsmirror/legacy", "cachedir", "cachedir/export", "cliconfig",
 		"installer", "installer/lockfile", "installer/modules",
 	},
 }

@@ -1,4 +1,4 @@
-// Package bundle writes packages of a plugin cache into one file, and reads them
+// Package export writes packages of a plugin cache into one file, and reads them
 // from there. What is read is unverified: that its contents hash to what the file
 // says, and whether what it says besides is to be believed, others find out.
 //
@@ -6,7 +6,7 @@
 //
 // # Format
 //
-// A bundle is a plain tar archive:
+// An export is a plain tar archive:
 //
 //	manifest.json
 //	contents/HEX/PATH
@@ -17,7 +17,7 @@
 // many packages consist of them; the files in them come in the order of their
 // paths. Nothing else is in the file, and nothing in it depends on when or where
 // it is written.
-package bundle
+package export
 
 import (
 	"bytes"
@@ -38,7 +38,7 @@ const (
 	contentsDir  = "contents/"
 )
 
-// A manifest says what is in a bundle. Packages and evidence are in order, each
+// A manifest says what is in an export. Packages and evidence are in order, each
 // once.
 type manifest struct {
 	Format   int        `json:"format"`
@@ -46,7 +46,7 @@ type manifest struct {
 	Evidence []evidence `json:"evidence"`
 }
 
-// A listed package is one that is in the bundle.
+// A listed package is one that is in the export.
 type listed struct {
 	Provider string          `json:"provider"`
 	Version  string          `json:"version"`
@@ -184,7 +184,7 @@ func parseID(provider, version, platform string) (id sources.PackageID, err erro
 	return id, nil
 }
 
-// dirOf is where contents are in a bundle.
+// dirOf is where contents are in an export.
 func dirOf(h1 sources.Hash) (string, error) {
 	text, ok := strings.CutPrefix(string(h1), "h1:")
 	sum, err := base64.StdEncoding.Strict().DecodeString(text)

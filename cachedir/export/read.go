@@ -1,4 +1,4 @@
-package bundle
+package export
 
 import (
 	"archive/tar"
@@ -15,7 +15,7 @@ const (
 	maxFiles    = 10_000   // of one package
 )
 
-// A Reader reads a bundle from its beginning to its end.
+// A Reader reads an export from its beginning to its end.
 type Reader struct {
 	tar    *tar.Reader
 	ahead  *tar.Header // that has been read and is not dealt with; nil if there is none
@@ -36,7 +36,7 @@ type Contents struct {
 	count int
 }
 
-// NewReader reads what is in a bundle from the beginning of r. Its errors, and
+// NewReader reads what is in an export from the beginning of r. Its errors, and
 // those of the Reader, do not name r.
 func NewReader(r io.Reader) (*Reader, error) {
 	b := &Reader{tar: tar.NewReader(r)}

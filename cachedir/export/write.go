@@ -1,4 +1,4 @@
-package bundle
+package export
 
 import (
 	"archive/tar"
@@ -16,7 +16,7 @@ import (
 	"github.com/larder-cli/larder/sources/archive"
 )
 
-// Write writes stored packages to w as a bundle. What is written is hashed as it
+// Write writes stored packages to w as an export. What is written is hashed as it
 // passes: a package that is not what was stored any more is an error, and w is
 // then not to be used.
 func Write(ctx context.Context, w io.Writer, packages []sources.Stored) error {

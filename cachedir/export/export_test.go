@@ -1,4 +1,4 @@
-package bundle_test
+package export_test
 
 import (
 	"archive/tar"
@@ -15,7 +15,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/larder-cli/larder/cachedir/bundle"
+	"github.com/larder-cli/larder/cachedir/export"
 	"github.com/larder-cli/larder/sources"
 	"github.com/larder-cli/larder/sources/archive"
 )
@@ -71,14 +71,14 @@ func store(t testing.TB, f files, address, version, platform string) sources.Sto
 func write(t testing.TB, packages ...sources.Stored) []byte {
 	t.Helper()
 	var out bytes.Buffer
-	check(t, bundle.Write(context.Background(), &out, packages))
+	check(t, export.Write(context.Background(), &out, packages))
 	return out.Bytes()
 }
 
-// unbundle reads all that is in a bundle. It verifies the contents, as whoever
-// reads a bundle must.
-func unbundle(r io.Reader, dir string) ([]sources.Stored, error) {
-	in, err := bundle.NewReader(r)
+// readAll reads all that is in an export. It verifies the contents, as whoever
+// reads an export must.
+func readAll(r io.Reader, dir string) ([]sources.Stored, error) {
+	in, err := export.NewReader(r)
 	if err != nil {
 		return nil, err
 	}
@@ -116,7 +116,7 @@ func TestRoundTrip(t *testing.T) {
 	gadget := store(t, files{"terraform-provider-gadget": "another"}, "example.test/acme/gadget", "2.0.0", "linux_arm64")
 	gadget.Signed, gadget.ZH, gadget.Verdict = nil, "", sources.HashOnly
 	dir := t.TempDir()
-	got, err := unbundle(bytes.NewReader(write(t, widget, gadget, twin)), dir)
+	got, err := readAll(bytes.NewReader(write(t, widget, gadget, twin)), dir)
 	check(t, err)
 	want := []sources.Stored{twin, widget, gadget}
 	if len(got) != len(want) {
@@ -160,7 +160,7 @@ func TestDeterminism(t *testing.T) {
 func TestChangedPackageIsNotWritten(t *testing.T) {
 	widget := store(t, widgetFiles, "example.test/acme/widget", "1.2.0", "linux_amd64")
 	check(t, os.WriteFile(filepath.Join(widget.Dir, "LICENSE"), []byte("do as I like!!"), 0o644))
-	err := bundle.Write(context.Background(), io.Discard, []sources.Stored{widget})
+	err := export.Write(context.Background(), io.Discard, []sources.Stored{widget})
 	if err == nil || !strings.Contains(err.Error(), "1.2.0 linux_amd64: it is h1:") {
 		t.Error(err)
 	}
@@ -172,7 +172,7 @@ func TestSkip(t *testing.T) {
 	gadget := store(t, files{"terraform-provider-gadget": "another"}, "example.test/acme/gadget", "2.0.0", "linux_arm64")
 	data := write(t, widget, gadget)
 	for _, cut := range []int{0, 1024 + 510, 1024 + 512 + 100, len(data) - 1000} {
-		in, err := bundle.NewReader(bytes.NewReader(data[:len(data)-cut]))
+		in, err := export.NewReader(bytes.NewReader(data[:len(data)-cut]))
 		if cut == len(data)-1000 {
 			if !errors.Is(err, io.ErrUnexpectedEOF) {
 				t.Errorf("manifest cut: %v", err)
@@ -322,12 +322,12 @@ func TestRefused(t *testing.T) {
 		{"file in a file", func(all []entry) []entry { return slices.Insert(all, 2, all[1].renamed("LICENSE/x")) }, "both a file and a directory"},
 	}
 	good := write(t, store(t, widgetFiles, "example.test/acme/widget", "1.2.0", "linux_amd64"))
-	if _, err := unbundle(bytes.NewReader(pack(t, members(t, good))), ""); err != nil {
+	if _, err := readAll(bytes.NewReader(pack(t, members(t, good))), ""); err != nil {
 		t.Fatal(err)
 	}
 	for _, test := range tests {
 		t.Run(test.name, func(t *testing.T) {
-			_, err := unbundle(bytes.NewReader(pack(t, test.change(members(t, good)))), t.TempDir())
+			_, err := readAll(bytes.NewReader(pack(t, test.change(members(t, good)))), t.TempDir())
 			if err == nil || !strings.Contains(err.Error(), test.want) {
 				t.Errorf("got %v", err)
 			}
@@ -341,7 +341,7 @@ func (e entry) renamed(name string) entry {
 	return e
 }
 
-// Whatever passes for a bundle is the same once written and read again.
+// Whatever passes for an export is the same once written and read again.
 func FuzzReader(f *testing.F) {
 	good := write(f, store(f, files{"terraform-provider-x": "x"}, "example.test/acme/x", "1.0.0", "linux_amd64"))
 	f.Add(good)
@@ -354,16 +354,16 @@ func FuzzReader(f *testing.F) {
 	}
 	f.Fuzz(func(t *testing.T, data []byte) {
 		dir := t.TempDir()
-		first, err := unbundle(bytes.NewReader(data), "")
+		first, err := readAll(bytes.NewReader(data), "")
 		if err != nil || len(first) != 1 {
 			return
 		}
-		if _, err := unbundle(bytes.NewReader(data), dir); err != nil {
+		if _, err := readAll(bytes.NewReader(data), dir); err != nil {
 			return // a name that this system cannot have
 		}
 		s := first[0]
 		s.Dir = filepath.Join(dir, s.ID.Provider.Type)
-		again, err := unbundle(bytes.NewReader(write(t, s)), "")
+		again, err := readAll(bytes.NewReader(write(t, s)), "")
 		check(t, err)
 		if again[0].ID != s.ID || again[0].H1 != s.H1 || again[0].ZH != s.ZH {
 			t.Errorf("read %+v, then %+v", s, again[0])
