@@ -54,7 +54,7 @@ type locking struct {
 	recursive bool
 
 	slots   installer.Slots
-	ledgers memo[string, *installer.Ledger] // by whom they ask
+	ledgers memo[string, *installer.Ledger] // by what they are supplied by
 
 	mu       sync.Mutex
 	scratch  string          // directory for what no cache can take; empty until it is needed
@@ -197,7 +197,7 @@ func (l *locking) ledger(ctx context.Context, m *rootModule) (*installer.Ledger,
 	if err != nil {
 		return nil, err
 	}
-	return l.ledgers.get(m.asked(), func() (*installer.Ledger, error) {
+	return l.ledgers.get(m.suppliedBy(), func() (*installer.Ledger, error) {
 		store, keeps, err := l.lockStore(m)
 		if err != nil {
 			return nil, err
@@ -215,19 +215,6 @@ func (l *locking) ledger(ctx context.Context, m *rootModule) (*installer.Ledger,
 			Keep: keeps,
 		}, nil
 	})
-}
-
-// asked tells apart whom root modules are configured to ask.
-func (m *rootModule) asked() string {
-	if !m.config.Implied {
-		return fmt.Sprint(m.config.Engine, m.config.Methods)
-	}
-	var dirs []string
-	for _, dir := range m.hiding {
-		dirs = append(dirs, dir)
-	}
-	slices.Sort(dirs)
-	return fmt.Sprint(m.config.Engine, slices.Compact(dirs))
 }
 
 // report shows each question and each warning once, though many root modules may

@@ -79,7 +79,8 @@ func (m *lockedModule) showDiff() {
 		return
 	}
 	for line := range strings.Lines(string(text)) {
-		m.out.screen.write(m.out.stdout, visible(strings.TrimSuffix(line, "\n"))+"\n")
+		shown := strings.TrimRight(line, "\r\n") // lines may end as they do on Windows
+		m.out.screen.write(m.out.stdout, visible(shown)+line[len(shown):])
 	}
 }
 

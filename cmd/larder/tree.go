@@ -38,9 +38,8 @@ func treeFlags() []cli.Flag {
 
 // tree finds out what the flags ask about.
 func (s *session) tree(c *cli.Context) (*tree, error) {
-	exclude := c.StringSlice("exclude")
-	if len(exclude) > 0 && !c.Bool("recursive") {
-		return nil, usageError{errors.New("--exclude goes with --recursive")}
+	if err := checkExclude(c); err != nil {
+		return nil, err
 	}
 	platforms, err := parsePlatforms(c.StringSlice("platform"))
 	if err != nil {
@@ -54,7 +53,7 @@ func (s *session) tree(c *cli.Context) (*tree, error) {
 	if !c.Bool("recursive") {
 		return t, s.addModule(c.Context, t, s.dir, s.out)
 	}
-	dirs, err := s.find(c.Context, s.dir, exclude)
+	dirs, err := s.find(c.Context, s.dir, c.StringSlice("exclude"))
 	if err != nil {
 		return nil, err
 	}

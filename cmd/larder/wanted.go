@@ -12,7 +12,6 @@ import (
 	"github.com/urfave/cli/v2"
 	"golang.org/x/sync/errgroup"
 
-	"github.com/larder-cli/larder/cliconfig"
 	"github.com/larder-cli/larder/installer"
 	"github.com/larder-cli/larder/installer/lockfile"
 	"github.com/larder-cli/larder/installer/modules"
@@ -55,10 +54,10 @@ func readWanted(c *cli.Context, addresses []string) (*wanted, error) {
 	if len(w.addresses)+len(w.paths) == 0 {
 		w.paths = []string{"."}
 	}
-	var err error
+	err := checkExclude(c)
 	switch {
-	case len(w.exclude) > 0 && !w.recursive:
-		err = errors.New("--exclude goes with --recursive")
+	case err != nil:
+		return nil, err
 	case w.recursive && len(w.paths) == 0:
 		err = errors.New("--recursive goes with --from where providers are named")
 	case w.versions.All && c.IsSet("newest"):
@@ -109,7 +108,7 @@ func alike(all []supply) []*supply {
 		if len(s.wants) == 0 {
 			continue
 		}
-		key := suppliedBy(s.config, s.cacheRoot())
+		key := s.suppliedBy()
 		if first := known[key]; first != nil {
 			first.wants = append(first.wants, s.wants...)
 			continue
@@ -122,12 +121,12 @@ func alike(all []supply) []*supply {
 
 // suppliedBy is the same text for root modules that get the same packages from
 // the same places.
-func suppliedBy(config *cliconfig.Config, cache string) string {
-	key := []string{string(config.Engine), cache}
-	if config.Implied {
-		key = append(key, config.ImpliedDirs()...)
+func (m *rootModule) suppliedBy() string {
+	key := []string{string(m.config.Engine), m.cacheRoot()}
+	if m.config.Implied {
+		key = append(key, m.config.ImpliedDirs()...)
 	}
-	for _, method := range config.Methods {
+	for _, method := range m.config.Methods {
 		key = append(key, method.Path) // all else is the same for all root modules
 	}
 	return strings.Join(key, "\x00")
