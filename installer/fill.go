@@ -194,7 +194,7 @@ func errorsOf(id sources.PackageID, failed []demand) error {
 		}
 		err := d.err
 		if errors.Is(err, fetch.ErrOffline) {
-			err = &MissingError{d.req, id.Version, id.Platform, err}
+			err = &MissingError{Requirement: d.req, Version: id.Version, Platform: id.Platform, Err: err}
 		}
 		errs = append(errs, d.requiredBy(err))
 	}

@@ -31,6 +31,11 @@ func (in *Installer) newJob(root Root, req sources.Requirement) job {
 	return j
 }
 
+// id is the package of the chosen version for a platform.
+func (j *job) id(platform sources.Platform) sources.PackageID {
+	return sources.PackageID{Provider: j.req.Provider, Version: j.version, Platform: platform}
+}
+
 // inSlot does for a package what keeps the machine busy, once there is a slot
 // for it. Questions need none: servers may be far away, and answers are small.
 func (j *job) inSlot(ctx context.Context, id sources.PackageID, do func() error) error {
@@ -57,7 +62,7 @@ func (j *job) tryRun(ctx context.Context) error {
 		return err
 	}
 	for _, platform := range j.opts.Platforms {
-		id := sources.PackageID{Provider: j.req.Provider, Version: j.version, Platform: platform}
+		id := j.id(platform)
 		j.tell.event(Event{Step: Chosen, Package: id})
 		outcome, err := j.install(ctx, id)
 		if err != nil {
@@ -119,8 +124,7 @@ func (j *job) chooseLocked(ctx context.Context) error {
 // allAtHand reports whether no source need be asked for the locked version.
 func (j *job) allAtHand(ctx context.Context) bool {
 	for _, platform := range j.opts.Platforms {
-		id := sources.PackageID{Provider: j.req.Provider, Version: j.version, Platform: platform}
-		if !j.atHand(ctx, id) {
+		if !j.atHand(ctx, j.id(platform)) {
 			return false
 		}
 	}

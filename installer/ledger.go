@@ -77,32 +77,37 @@ func (l *Ledger) run(j *job, ctx context.Context) error {
 		return j.missing(ctx, err)
 	}
 	j.changed = true
+	facts, errs := l.findAll(ctx, j)
+	for i, platform := range j.opts.Platforms {
+		if errs[i] == nil {
+			errs[i] = j.checkLocked(facts[i], facts)
+		}
+		if isOther(errs[i]) {
+			facts[i], errs[i] = l.lockedFact(ctx, j, j.id(platform), errs[i])
+		}
+		if errs[i] == nil {
+			j.learned = append(j.learned, facts[i].hashes...)
+			j.outcomes = append(j.outcomes, facts[i].outcome)
+		}
+	}
+	return errors.Join(errs...)
+}
+
+// findAll finds out about the packages for all platforms, side by side.
+func (l *Ledger) findAll(ctx context.Context, j *job) ([]fact, []error) {
 	facts, errs := make([]fact, len(j.opts.Platforms)), make([]error, len(j.opts.Platforms))
 	var wg sync.WaitGroup
 	for i, platform := range j.opts.Platforms {
-		id := sources.PackageID{Provider: j.req.Provider, Version: j.version, Platform: platform}
+		id := j.id(platform)
 		wg.Go(func() {
 			if facts[i], errs[i] = l.fact(ctx, factKey{PackageID: id}, l.learn); errors.Is(errs[i], fetch.ErrOffline) {
-				errs[i] = j.requiredBy(&MissingError{j.req, j.version, platform, errs[i]})
+				_, unknown := l.to.Recall(id)
+				errs[i] = j.requiredBy(&MissingError{j.req, j.version, platform, errs[i], unknown == nil})
 			}
 		})
 	}
 	wg.Wait()
-	for i, f := range facts {
-		if errs[i] == nil {
-			errs[i] = j.checkLocked(f, facts)
-		}
-		if isOther(errs[i]) {
-			id := sources.PackageID{Provider: j.req.Provider, Version: j.version, Platform: j.opts.Platforms[i]}
-			f, errs[i] = l.lockedFact(ctx, j, id, errs[i])
-			facts[i] = f
-		}
-		if errs[i] == nil {
-			j.learned = append(j.learned, f.hashes...)
-			j.outcomes = append(j.outcomes, f.outcome)
-		}
-	}
-	return errors.Join(errs...)
+	return facts, errs
 }
 
 // choose keeps the locked version, whether or not any source has it still.

@@ -17,6 +17,7 @@ type MissingError struct {
 	Version     sources.Version // zero if sources must be asked to know it
 	Platform    sources.Platform
 	Err         error // matches fetch.ErrOffline
+	Hashed      bool  // what it hashes to is known, but not that its publisher says so
 }
 
 func (e *MissingError) Error() string {
@@ -28,7 +29,11 @@ func (e *MissingError) Error() string {
 	default:
 		version = e.Requirement.Constraints.String()
 	}
-	return fmt.Sprintf("%s %s %s is not on this machine, and the network is not to be used", e.Requirement.Provider, version, e.Platform)
+	lacks := "is not on this machine"
+	if e.Hashed {
+		lacks = "came without its publisher's checksums"
+	}
+	return fmt.Sprintf("%s %s %s %s, and the network is not to be used", e.Requirement.Provider, version, e.Platform, lacks)
 }
 
 func (e *MissingError) Unwrap() error { return e.Err }
@@ -41,9 +46,8 @@ func (j *job) missing(ctx context.Context, err error) error {
 	}
 	var errs []error
 	for _, platform := range j.opts.Platforms {
-		id := sources.PackageID{Provider: j.req.Provider, Version: j.version, Platform: platform}
-		if !j.atHand(ctx, id) {
-			errs = append(errs, j.requiredBy(&MissingError{j.req, j.version, platform, err}))
+		if !j.atHand(ctx, j.id(platform)) {
+			errs = append(errs, j.requiredBy(&MissingError{Requirement: j.req, Version: j.version, Platform: platform, Err: err}))
 		}
 	}
 	return errors.Join(errs...)
