@@ -47,31 +47,36 @@ func cacheExport(c *cli.Context, out *output) error {
 	if err != nil {
 		return err
 	}
+	return k.export(c.Context, t, file, c.Bool("partial"))
+}
+
+// export writes what the tree needs to the file.
+func (k *keeper) export(ctx context.Context, t *tree, file string, partial bool) error {
 	if k.cache != nil {
-		release, err := k.cache.Use(c.Context)
+		release, err := k.cache.Use(ctx)
 		if err != nil {
 			return err
 		}
 		defer release()
 	}
-	packages, missing, err := k.collect(c.Context, t)
+	packages, missing, err := k.collect(ctx, t)
 	if err != nil {
 		return err
 	}
-	if err := k.tellMissing(missing, c.Bool("partial")); err != nil {
+	if err := k.tellMissing(missing, partial); err != nil {
 		return err
 	}
 	if file == "-" {
-		return export.Write(c.Context, out.stdout, packages)
+		return export.Write(ctx, k.out.stdout, packages)
 	}
-	size, err := writeExport(c.Context, absolute(k.dir, file), packages)
+	size, err := writeExport(ctx, absolute(k.dir, file), packages)
 	if err != nil {
 		return err
 	}
 	for _, s := range packages {
-		out.result("exported", inJSON(installer.Outcome{Package: s, How: "exported"}), "%s  exported, %s", s.ID, s.Verdict)
+		k.out.result("exported", inJSON(installer.Outcome{Package: s, How: "exported"}), "%s  exported, %s", s.ID, s.Verdict)
 	}
-	out.say(normal, "wrote %s: %s, %s", file, count(len(packages), "package"), humanSize(size))
+	k.out.say(normal, "wrote %s: %s, %s", file, count(len(packages), "package"), humanSize(size))
 	return nil
 }
 
