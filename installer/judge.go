@@ -79,22 +79,12 @@ func (d *delivery) checkEvidence() error {
 	if d.pkg.Kind == sources.FromRegistry || d.pkg.Signed == nil {
 		return nil
 	}
-	report, err := trust.VerifyArchive(d.pkg.Signed, d.zh, d.trustOptions())
+	report, err := trust.VerifyCarried(d.pkg.Signed, d.zh, d.trustOptions())
 	if err != nil {
 		return fmt.Errorf("checking the evidence that the mirror carries: %w", err)
 	}
-	report.Verdict = fromMirror(report.Verdict)
 	d.report = report
 	return nil
-}
-
-// fromMirror lowers a verdict that rests on a key which came along with the
-// package. HashiCorp's are known by their fingerprints wherever they come from.
-func fromMirror(v sources.Verdict) sources.Verdict {
-	if v == sources.SelfSigned {
-		return sources.MirrorEvidence
-	}
-	return v
 }
 
 // checkContents checks the hashes of the contents, or of the archive, against
