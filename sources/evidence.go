@@ -26,9 +26,9 @@ const (
 	originFile    = "origin"
 )
 
-// maxEvidence limits each file of evidence, in bytes. Real ones have some
+// MaxEvidence limits each file of evidence, in bytes. Real ones have some
 // kilobytes.
-const maxEvidence = 4 << 20
+const MaxEvidence = 4 << 20
 
 // evidenceKey is a [Key] in keys.json, named as registries do.
 type evidenceKey struct {
@@ -47,35 +47,48 @@ func ReadEvidence(dir string) (*Signed, error) {
 	if err != nil {
 		return nil, err
 	}
-	s := &Signed{Sums: sums}
-	if s.Signature, err = readEvidenceFile(dir, signatureFile); err != nil {
-		return nil, err
+	var files EvidenceFiles
+	files[3] = sums
+	for i, name := range EvidenceNames[:3] {
+		if files[i], err = readEvidenceFile(dir, name); err != nil {
+			return nil, err
+		}
 	}
-	if s.Keys, err = readKeys(dir); err != nil {
-		return nil, err
-	}
-	origin, err := readEvidenceFile(dir, originFile)
+	s, err := files.Signed()
 	if err != nil {
-		return nil, err
+		return nil, fmt.Errorf("reading evidence: %s: %w", filepath.Join(dir, keysFile), err)
 	}
-	s.Origin = strings.TrimSpace(string(origin))
 	return s, nil
 }
 
-func readKeys(dir string) ([]Key, error) {
-	data, err := readEvidenceFile(dir, keysFile)
-	if err != nil {
+// EvidenceNames are the names of the files of evidence, in the order in which they
+// are written.
+var EvidenceNames = [...]string{signatureFile, keysFile, originFile, sumsFile}
+
+// EvidenceFiles are the contents of the files of [EvidenceNames].
+type EvidenceFiles [len(EvidenceNames)][]byte
+
+// Signed is what the files hold. The error is about the keys.
+func (f EvidenceFiles) Signed() (*Signed, error) {
+	var stored []evidenceKey
+	if err := json.Unmarshal(f[1], &stored); err != nil {
 		return nil, err
 	}
-	var stored []evidenceKey
-	if err := json.Unmarshal(data, &stored); err != nil {
-		return nil, fmt.Errorf("reading evidence: %s: %w", filepath.Join(dir, keysFile), err)
-	}
-	var keys []Key
+	s := &Signed{Signature: f[0], Origin: strings.TrimSpace(string(f[2])), Sums: f[3]}
 	for _, key := range stored {
-		keys = append(keys, Key(key))
+		s.Keys = append(s.Keys, Key(key))
 	}
-	return keys, nil
+	return s, nil
+}
+
+// Files are the files that hold s.
+func (s *Signed) Files() (EvidenceFiles, error) {
+	keys := make([]evidenceKey, 0, len(s.Keys))
+	for _, key := range s.Keys {
+		keys = append(keys, evidenceKey(key))
+	}
+	text, err := json.MarshalIndent(keys, "", "  ")
+	return EvidenceFiles{s.Signature, append(text, '\n'), []byte(s.Origin + "\n"), s.Sums}, err
 }
 
 func readEvidenceFile(dir, name string) ([]byte, error) {
@@ -89,12 +102,12 @@ func readEvidenceFile(dir, name string) ([]byte, error) {
 		return nil, fmt.Errorf("reading evidence: %w", err)
 	}
 	defer f.Close()
-	data, err := io.ReadAll(io.LimitReader(f, maxEvidence+1))
+	data, err := io.ReadAll(io.LimitReader(f, MaxEvidence+1))
 	if err != nil {
 		return nil, fmt.Errorf("reading evidence: %w", err)
 	}
-	if len(data) > maxEvidence {
-		return nil, fmt.Errorf("reading evidence: %s has more than %d bytes", path, maxEvidence)
+	if len(data) > MaxEvidence {
+		return nil, fmt.Errorf("reading evidence: %s has more than %d bytes", path, MaxEvidence)
 	}
 	return data, nil
 }
@@ -108,11 +121,7 @@ func WriteEvidence(dir string, s *Signed) error {
 	if old, err := ReadEvidence(dir); err == nil && s.equal(old) {
 		return nil
 	}
-	keys := make([]evidenceKey, 0, len(s.Keys))
-	for _, key := range s.Keys {
-		keys = append(keys, evidenceKey(key))
-	}
-	keysText, err := json.MarshalIndent(keys, "", "  ")
+	files, err := s.Files()
 	if err != nil {
 		return err
 	}
@@ -122,16 +131,8 @@ func WriteEvidence(dir string, s *Signed) error {
 	if err := os.Remove(filepath.Join(dir, sumsFile)); err != nil && !errors.Is(err, fs.ErrNotExist) {
 		return fmt.Errorf("writing evidence: %w", err)
 	}
-	for _, file := range []struct {
-		name string
-		data []byte
-	}{
-		{signatureFile, s.Signature},
-		{keysFile, append(keysText, '\n')},
-		{originFile, []byte(s.Origin + "\n")},
-		{sumsFile, s.Sums},
-	} {
-		if err := writeWhole(filepath.Join(dir, file.name), file.data); err != nil {
+	for i, name := range EvidenceNames {
+		if err := writeWhole(filepath.Join(dir, name), files[i]); err != nil {
 			return fmt.Errorf("writing evidence: %w", err)
 		}
 	}
