@@ -12,7 +12,7 @@
 //	.larder/known/HOST/NAMESPACE/TYPE.json                            what the packages hash to
 //	.larder/mirror.lock                                               held by who writes
 //	.larder/unsettled                                                 there while not all may be on the medium
-//	.larder/tmp/, .larder/partial/                                    what is on its way
+//	.larder/tmp/, .larder/partial/, .larder/import/                   what is on its way
 //
 // # Order
 //

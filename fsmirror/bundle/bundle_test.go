@@ -1,0 +1,411 @@
+package bundle_test
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"maps"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/larder-cli/larder/fsmirror"
+	"github.com/larder-cli/larder/fsmirror/bundle"
+	"github.com/larder-cli/larder/sources"
+	"github.com/larder-cli/larder/sources/sourcetest"
+)
+
+var ctx = context.Background()
+
+// What is carried is the same mirror at the other end, index and evidence included.
+func TestRoundTrip(t *testing.T) {
+	from := mirrored(t, published(t))
+	files := created(t, from, createOptions())
+	to := filepath.Join(t.TempDir(), "new", "mirror")
+	arrivals := mustImport(t, to, files...)
+	if len(arrivals) != 4 {
+		t.Errorf("%d packages", len(arrivals))
+	}
+	for _, a := range arrivals {
+		if a.How != bundle.Added || a.Verdict != sources.MirrorEvidence || a.KeyID != sourcetest.Publisher().ID() {
+			t.Errorf("%s: %s, %s by %q", a.ID, a.How, a.Verdict, a.KeyID)
+		}
+	}
+	if want, got := tree(t, indexed(t, from)), tree(t, to); !maps.Equal(want, got) {
+		t.Errorf("got %q\nwant %q", slices.Sorted(maps.Keys(got)), slices.Sorted(maps.Keys(want)))
+	}
+	if l := left(t, to); len(l) > 0 {
+		t.Errorf("left over: %q", l)
+	}
+
+	// Once more, there is nothing to do.
+	for _, a := range mustImport(t, to, files...) {
+		if a.How != bundle.Known {
+			t.Errorf("%s: %s", a.ID, a.How)
+		}
+	}
+}
+
+// The same packages make the same bytes, however they came into the mirror.
+func TestDeterminism(t *testing.T) {
+	w := published(t)
+	one := mirrored(t, w)
+	first := readFile(t, created(t, one, createOptions())[0])
+
+	other := t.TempDir()
+	mustImport(t, other, created(t, mirrored(t, w, "*/1.1.0/*"), createOptions())...)
+	w.WritePacked(other, "*/0.1.0/*", "*/1.0.0/*")
+	w.WriteEvidence(other)
+	then := time.Now().Add(-time.Hour)
+	path := filepath.Join(other, gadget, "terraform-provider-gadget_0.1.0_linux_amd64.zip")
+	check(t, os.Chtimes(path, then, then))
+	check(t, os.Chmod(path, 0o600))
+	check(t, os.Rename(path, filepath.Join(filepath.Dir(path), "terraform-provider-GADGET_0.1.0_linux_amd64_x.zip")))
+	if !bytes.Equal(first, readFile(t, created(t, indexed(t, other), createOptions())[0])) {
+		t.Error("they differ")
+	}
+}
+
+// What tar makes of a bundle is a mirror.
+func TestTarReadsIt(t *testing.T) {
+	w := published(t)
+	w.Add("bücher.test/a-rather-long-namespace-indeed-a-rather-long-one/a-type-with-a-long-name-as-well",
+		"1.2.3-and-a-prerelease-of-which-nobody-could-say-it-is-short.4711+and.the.number.of.the.build.for.good.measure",
+		sourcetest.Release{Platforms: []string{"linux_amd64"}})
+	from := mirrored(t, w)
+	file := created(t, from, createOptions())[0]
+	out, err := exec.Command("tar", "tf", file).Output()
+	if errors.Is(err, exec.ErrNotFound) {
+		t.Skip("there is no tar")
+	}
+	check(t, err)
+	if first, _, _ := strings.Cut(string(out), "\n"); first != ".larder/manifest.json" {
+		t.Errorf("begins with %s", first)
+	}
+	to := t.TempDir()
+	check(t, exec.Command("tar", "xf", file, "-C", to).Run())
+	if want, got := tree(t, from), tree(t, to); !maps.Equal(want, got) {
+		t.Errorf("got %q\nwant %q", slices.Sorted(maps.Keys(got)), slices.Sorted(maps.Keys(want)))
+	}
+	p, err := fsmirror.New(to, fsmirror.Options{}).Package(ctx, packageID(t, widget, "1.0.0", "linux_arm64"))
+	if err != nil || p.Signed == nil {
+		t.Errorf("%+v, %v", p, err)
+	}
+	m, err := bundle.ParseManifest(readFile(t, filepath.Join(to, ".larder/manifest.json")))
+	check(t, err)
+	if !bytes.Equal(m.Text(), described(t, to).Text()) {
+		t.Error("the manifest is another than that of the mirror")
+	}
+	mustImport(t, t.TempDir(), file)
+}
+
+// A delta has what the receiver lacks, and builds on what it has.
+func TestDeltas(t *testing.T) {
+	w := published(t)
+	sender := mirrored(t, w)
+	receiver := t.TempDir()
+	mustImport(t, receiver, created(t, mirrored(t, w, "*/1.0.0/*"), createOptions())...)
+
+	have := described(t, receiver)
+	opts := createOptions()
+	opts.Since = &have
+	first := created(t, sender, opts)[0]
+	b, err := bundle.Open(first)
+	check(t, err)
+	check(t, b.Close())
+	if n, base := len(b.Manifest.Packages), len(b.Manifest.Base); n != 2 || base != 2 {
+		t.Errorf("%d packages on a base of %d", n, base)
+	}
+
+	// The second builds on the first.
+	opts.Since = &b.Manifest
+	w.Add(widget, "2.0.0", sourcetest.Release{Platforms: []string{"linux_amd64"}})
+	second := created(t, mirrored(t, w), opts)[0]
+
+	for _, dry := range []bool{true, false} {
+		o := importOptions()
+		o.DryRun = dry
+		before := tree(t, receiver)
+		_, err = bundle.Import(ctx, []string{second}, receiver, o)
+		for _, want := range []string{"builds on 2 packages", gadget + " 0.1.0 linux_amd64: ", widget + " 1.1.0 linux_amd64: "} {
+			if err == nil || !strings.Contains(err.Error(), want) {
+				t.Errorf("no %q in %v", want, err)
+			}
+		}
+		if !maps.Equal(before, tree(t, receiver)) || len(left(t, receiver)) > 0 {
+			t.Error("something changed")
+		}
+	}
+	mustImport(t, receiver, first)
+	mustImport(t, receiver, second)
+	if want, got := tree(t, indexed(t, mirrored(t, w))), tree(t, receiver); !maps.Equal(want, got) {
+		t.Errorf("got %q\nwant %q", slices.Sorted(maps.Keys(got)), slices.Sorted(maps.Keys(want)))
+	}
+
+	// With nothing new, there is a bundle with nothing in it.
+	have = described(t, receiver)
+	opts.Since = &have
+	if got := mustImport(t, receiver, created(t, mirrored(t, w), opts)...); len(got) != 0 {
+		t.Errorf("got %v", got)
+	}
+	if _, err := bundle.Import(ctx, created(t, mirrored(t, w), opts), t.TempDir(), importOptions()); err == nil {
+		t.Error("imported without its base")
+	}
+}
+
+// A base of other bytes is none.
+func TestOtherBase(t *testing.T) {
+	w := published(t)
+	sender := mirrored(t, w)
+	have := described(t, mirrored(t, w, "*/1.0.0/*"))
+	opts := createOptions()
+	opts.Since = &have
+	delta := created(t, sender, opts)
+	other := published(t)
+	other.Add(widget, "1.0.0", sourcetest.Release{Platforms: []string{"linux_amd64"}, Files: map[string]string{"other": ""}})
+	_, err := bundle.Import(ctx, delta, mirrored(t, other, "*/1.0.0/*"), importOptions())
+	if err == nil || !strings.Contains(err.Error(), "1.0.0 linux_amd64: the bundle builds on zh:") {
+		t.Error(err)
+	}
+}
+
+// What the receiver has without our evidence is sent again.
+func TestEvidenceIsNews(t *testing.T) {
+	w := published(t)
+	receiver := t.TempDir()
+	w.WritePacked(receiver)
+	have := described(t, receiver)
+	opts := createOptions()
+	opts.Since = &have
+	arrivals := mustImport(t, receiver, created(t, mirrored(t, w), opts)...)
+	for _, a := range arrivals {
+		if a.How != bundle.Known || a.Verdict != sources.MirrorEvidence {
+			t.Errorf("%s: %s, %s", a.ID, a.How, a.Verdict)
+		}
+	}
+	if !maps.Equal(tree(t, receiver), tree(t, indexed(t, mirrored(t, w)))) {
+		t.Error("not the same")
+	}
+}
+
+// Parts are no longer than allowed, and may be given in any order, or one by one.
+func TestSplit(t *testing.T) {
+	from := mirrored(t, published(t))
+	opts := createOptions()
+	opts.MaxSize = 90_000
+	files := created(t, from, opts)
+	var names []string
+	for _, f := range files {
+		names = append(names, filepath.Base(f))
+		if info, err := os.Stat(f); err != nil || info.Size() > opts.MaxSize {
+			t.Errorf("%s: %v, %v", f, info, err)
+		}
+	}
+	if want := []string{"b-1of2.tar", "b-2of2.tar"}; !slices.Equal(names, want) {
+		t.Fatalf("got %q", names)
+	}
+	want := tree(t, indexed(t, from))
+
+	t.Run("any order", func(t *testing.T) {
+		to := t.TempDir()
+		mustImport(t, to, files[1], files[0])
+		if !maps.Equal(want, tree(t, to)) {
+			t.Error("not the same")
+		}
+	})
+	t.Run("one by one", func(t *testing.T) {
+		to := t.TempDir()
+		for i, missing := range []string{"part 1 of 2 is missing", ""} {
+			_, err := bundle.Import(ctx, []string{files[1-i]}, to, importOptions())
+			if missing == "" && err != nil || missing != "" && (err == nil || !strings.Contains(err.Error(), missing)) {
+				t.Fatal(err)
+			}
+			if missing != "" && len(tree(t, to)) > 0 {
+				t.Error("something is visible")
+			}
+		}
+		if !maps.Equal(want, tree(t, to)) || len(left(t, to)) > 0 {
+			t.Error("not the same")
+		}
+	})
+	t.Run("same part", func(t *testing.T) {
+		if _, err := bundle.Import(ctx, []string{files[1], files[1]}, t.TempDir(), importOptions()); err == nil || !strings.Contains(err.Error(), "are the same part") {
+			t.Error(err)
+		}
+	})
+	t.Run("of another", func(t *testing.T) {
+		whole := created(t, from, createOptions())[0]
+		if _, err := bundle.Import(ctx, []string{files[0], whole}, t.TempDir(), importOptions()); err == nil || !strings.Contains(err.Error(), "are not parts of one bundle") {
+			t.Error(err)
+		}
+	})
+	t.Run("verified", func(t *testing.T) {
+		v, err := bundle.Verify(ctx, files[:1], bundle.VerifyOptions{Vouch: vouch})
+		check(t, err)
+		if len(v.Findings) != 1 || v.Findings[0].Kind != bundle.MissingPart || v.Findings[0].Part != 2 {
+			t.Errorf("%v", v.Findings)
+		}
+	})
+	t.Run("too small", func(t *testing.T) {
+		opts.MaxSize = 50_000
+		_, err := bundle.Create(ctx, from, filepath.Join(t.TempDir(), "b"), opts)
+		if err == nil || !strings.Contains(err.Error(), "1.1.0 linux_amd64: it alone takes") {
+			t.Error(err)
+		}
+	})
+}
+
+// A limit is kept wherever it falls.
+func TestSplitAnywhere(t *testing.T) {
+	m := described(t, mirrored(t, published(t)))
+	for max := int64(85_000); max < 110_000; max += 700 {
+		parts, err := m.Split(max)
+		check(t, err)
+		n := 0
+		for _, part := range parts {
+			again, err := bundle.ParseManifest(part.Text())
+			if err != nil || again.ID() != parts[0].ID() {
+				t.Errorf("%d: %v", max, err)
+			}
+			n = part.Parts
+		}
+		if n != len(parts) && n != 0 {
+			t.Errorf("%d: %d parts of %d", max, len(parts), n)
+		}
+	}
+}
+
+// A bundle that contradicts a mirror does not get the better of it.
+func TestConflicts(t *testing.T) {
+	w := published(t)
+	from := mirrored(t, w, "*/1.0.0/linux_amd64")
+	file := created(t, from, createOptions())[0]
+	zip := filepath.Join(widget, "terraform-provider-widget_1.0.0_linux_amd64.zip")
+	other := sourcetest.New(t)
+	other.Add(widget, "1.0.0", sourcetest.Release{Platforms: []string{"linux_amd64", "linux_arm64"}, Files: map[string]string{"other": "one"}, Signer: sourcetest.Stranger()})
+
+	tests := []struct {
+		name string
+		dir  string
+		want string // in the error; empty if there is none
+		how  bundle.How
+	}{
+		{"another, signed", mirrored(t, other), "has evidence for linux_arm64, for which the bundle's does not vouch", ""},
+		{"another, signed and alone", mirrored(t, other, "*/linux_amd64"), "and the mirror has zh:", ""},
+		{"another, unsigned", func() string {
+			dir := t.TempDir()
+			other.WritePacked(dir, "*/linux_amd64")
+			return dir
+		}(), "and the mirror has zh:", ""},
+		{"another, unpacked", func() string {
+			dir := t.TempDir()
+			other.WriteUnpacked(dir, "*/linux_amd64")
+			return dir
+		}(), "and the mirror has it unpacked, as h1:", ""},
+		{"the same, unpacked", func() string {
+			dir := t.TempDir()
+			w.WriteUnpacked(dir, "*/1.0.0/linux_amd64")
+			return dir
+		}(), "", bundle.Added},
+		{"evidence for another platform", mirrored(t, w, "*/1.0.0/linux_arm64"), "", bundle.Added},
+		{"damaged", func() string {
+			dir := mirrored(t, w, "*/1.0.0/*")
+			check(t, os.WriteFile(filepath.Join(dir, zip), []byte("no archive"), 0o644))
+			return dir
+		}(), "", bundle.Replaced},
+		{"exchanged for another", func() string {
+			dir := mirrored(t, w, "*/1.0.0/*")
+			other.WritePacked(dir, "*/linux_amd64")
+			return dir
+		}(), "", bundle.Replaced},
+	}
+	for _, test := range tests {
+		t.Run(test.name, func(t *testing.T) {
+			before := tree(t, test.dir)
+			arrivals, err := bundle.Import(ctx, []string{file}, test.dir, importOptions())
+			if test.want != "" {
+				if err == nil || !strings.Contains(err.Error(), test.want) {
+					t.Errorf("got %v", err)
+				}
+				if !maps.Equal(before, tree(t, test.dir)) || len(left(t, test.dir)) > 0 {
+					t.Error("something changed")
+				}
+				return
+			}
+			check(t, err)
+			if arrivals[0].How != test.how {
+				t.Errorf("%s", arrivals[0].How)
+			}
+			if want := tree(t, from)[zip]; tree(t, test.dir)[zip] != want {
+				t.Error("not the bundle's archive")
+			}
+		})
+	}
+}
+
+// New evidence counts for what the mirror has, too.
+func TestNewerEvidence(t *testing.T) {
+	w := published(t)
+	one := mirrored(t, w, "*/1.1.0/linux_amd64")
+	w.Add(widget, "1.1.0", sourcetest.Release{Platforms: []string{"linux_arm64"}})
+	file := created(t, mirrored(t, w, "*/1.1.0/linux_arm64"), createOptions())[0]
+	w2 := mirrored(t, w, "*/1.1.0/*")
+	if _, err := bundle.Import(ctx, []string{file}, one, importOptions()); err == nil {
+		t.Skip("the evidence covers both") // as WriteEvidence knows only what it was asked for
+	}
+	all := created(t, w2, createOptions())[0]
+	mustImport(t, one, all)
+	if !maps.Equal(tree(t, one), tree(t, indexed(t, w2))) {
+		t.Error("not the same")
+	}
+}
+
+func TestCreateRefuses(t *testing.T) {
+	w := published(t)
+	t.Run("nothing", func(t *testing.T) {
+		if _, err := bundle.Create(ctx, t.TempDir(), filepath.Join(t.TempDir(), "b"), createOptions()); err == nil || !strings.Contains(err.Error(), "no packed packages") {
+			t.Error(err)
+		}
+	})
+	t.Run("evidence for something else", func(t *testing.T) {
+		dir := mirrored(t, w)
+		other := sourcetest.New(t)
+		other.Add(widget, "1.0.0", sourcetest.Release{Platforms: []string{"linux_amd64"}, Files: map[string]string{"other": "one"}})
+		other.WritePacked(dir)
+		if _, err := bundle.Create(ctx, dir, filepath.Join(t.TempDir(), "b"), createOptions()); err == nil || !strings.Contains(err.Error(), "none of the signed checksums") {
+			t.Error(err)
+		}
+	})
+	t.Run("changed since it was looked at", func(t *testing.T) {
+		dir := indexed(t, mirrored(t, w))
+		path := filepath.Join(dir, widget, "terraform-provider-widget_1.1.0_linux_amd64.zip")
+		data := readFile(t, path)
+		info, err := os.Stat(path)
+		check(t, err)
+		data[len(data)/2] ^= 1
+		check(t, os.WriteFile(path, data, 0o644))
+		check(t, os.Chtimes(path, info.ModTime(), info.ModTime()))
+		out := t.TempDir()
+		if _, err := bundle.Create(ctx, dir, filepath.Join(out, "b"), createOptions()); err == nil || !strings.Contains(err.Error(), "when it was last looked at") {
+			t.Error(err)
+		}
+		if entries, _ := os.ReadDir(out); len(entries) > 0 {
+			t.Errorf("left %v", entries)
+		}
+	})
+	t.Run("unpacked", func(t *testing.T) {
+		dir := mirrored(t, w, "*/1.0.0/*")
+		w.WriteUnpacked(dir, "*/1.1.0/*")
+		var warned []error
+		opts := createOptions()
+		opts.Warn = func(err error) { warned = append(warned, err) }
+		created(t, dir, opts)
+		if len(warned) != 1 || !strings.Contains(warned[0].Error(), "1.1.0 linux_amd64: it is not packed") {
+			t.Errorf("warned of %v", warned)
+		}
+	})
+}

@@ -1,0 +1,467 @@
+package bundle
+
+import (
+	"context"
+	"crypto/sha256"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"syscall"
+
+	"github.com/larder-cli/larder/fsmirror"
+	"github.com/larder-cli/larder/fsmirror/builder"
+	"github.com/larder-cli/larder/sources"
+)
+
+// CreateOptions adjust [Create].
+type CreateOptions struct {
+	Vouch   Vouch                // needed
+	Since   *Manifest            // of the receiver, whose packages are left out; may be nil
+	MaxSize int64                // of each file, in bytes; 0 means any
+	DryRun  bool                 // find out what would be written
+	Report  func(done, of int64) // told how far it is, in bytes; may be nil
+	Warn    func(error)          // told of what is left out; may be nil
+}
+
+// Created is what [Create] has written.
+type Created struct {
+	Files    []string
+	Sizes    []int64 // of the files, in bytes
+	Manifest Manifest
+}
+
+// Create writes the packages of the mirror in dir, and the evidence for them, to
+// file, or to several files of such a name if they would not fit one. Files of
+// these names are replaced, once all has been written. The same packages and
+// evidence make the same bytes. Evidence that does not vouch for its packages is
+// an error, as nobody would install them.
+func Create(ctx context.Context, dir, file string, opts CreateOptions) (Created, error) {
+	m, err := Describe(ctx, dir, opts.Warn)
+	if err != nil {
+		return Created{}, err
+	}
+	if len(m.Packages) == 0 {
+		return Created{}, sources.WithHint(fmt.Errorf("%s has no packed packages", dir), "larder mirror sync fills a mirror")
+	}
+	if opts.Since != nil {
+		m = m.Since(*opts.Since)
+	}
+	if err := vouchFor(dir, m, opts.Vouch); err != nil {
+		return Created{}, err
+	}
+	parts, err := m.Split(opts.MaxSize)
+	if err != nil {
+		return Created{}, err
+	}
+	c := Created{Files: names(file, len(parts)), Manifest: parts[0]}
+	for _, part := range parts {
+		_, size, err := part.layout()
+		if err != nil {
+			return Created{}, err
+		}
+		c.Sizes = append(c.Sizes, size)
+	}
+	if opts.DryRun {
+		return c, nil
+	}
+	return c, writeAll(ctx, dir, c.Files, parts, opts.Report)
+}
+
+// names are the files of a bundle in so many parts: usb.tar is usb-1of3.tar then.
+func names(file string, parts int) []string {
+	if parts == 1 {
+		return []string{file}
+	}
+	ext := filepath.Ext(file)
+	width := len(fmt.Sprint(parts))
+	var all []string
+	for i := range parts {
+		all = append(all, fmt.Sprintf("%s-%0*dof%d%s", strings.TrimSuffix(file, ext), width, i+1, parts, ext))
+	}
+	return all
+}
+
+// Describe says what the mirror in dir has, reading those packages of which it has
+// no record. Packages that are not packed cannot be in bundles: Warn, which may be
+// nil, is told of them.
+func Describe(ctx context.Context, dir string, warn func(error)) (Manifest, error) {
+	var m Manifest
+	packages, err := fsmirror.New(dir, fsmirror.Options{}).Packages(ctx)
+	if err != nil {
+		return m, err
+	}
+	there, err := builder.Open(ctx, dir, builder.Options{ReadOnly: true, Warn: warn})
+	if err != nil {
+		return m, err
+	}
+	defer there.Close()
+	slices.SortStableFunc(packages, func(a, b fsmirror.Package) int { return a.ID.Compare(b.ID) })
+	for same := range chunk(packages) {
+		i := slices.IndexFunc(same, func(p fsmirror.Package) bool { return p.Location.Archive != "" })
+		if i < 0 || !carriable(same[0].ID) {
+			if warn != nil {
+				warn(&sources.PackageError{ID: same[0].ID, Err: errors.New("it is not packed, and bundles have archives only")})
+			}
+			continue
+		}
+		p, err := examine(ctx, there, same[i])
+		if err != nil {
+			return m, err
+		}
+		m.Packages = append(m.Packages, p)
+	}
+	if m.Evidence, err = findEvidence(dir, m.Packages); err != nil {
+		return m, err
+	}
+	return ParseManifest(m.Text())
+}
+
+// chunk yields the packages with one ID after another, of some that are in order.
+func chunk(packages []fsmirror.Package) func(yield func([]fsmirror.Package) bool) {
+	return func(yield func([]fsmirror.Package) bool) {
+		for len(packages) > 0 {
+			n := slices.IndexFunc(packages, func(p fsmirror.Package) bool { return p.ID != packages[0].ID })
+			if n < 0 {
+				n = len(packages)
+			}
+			if !yield(packages[:n]) {
+				return
+			}
+			packages = packages[n:]
+		}
+	}
+}
+
+func examine(ctx context.Context, there *builder.Builder, found fsmirror.Package) (Package, error) {
+	s, err := there.Find(ctx, found)
+	if err != nil {
+		return Package{}, err
+	}
+	info, err := os.Stat(found.Location.Archive)
+	if err != nil {
+		return Package{}, err
+	}
+	p := Package{ID: s.ID, Size: info.Size(), ZH: s.ZH, H1: s.H1, ZipH1: s.ZipH1}
+	if p.ZipH1 == p.H1 {
+		p.ZipH1 = ""
+	}
+	return p, nil
+}
+
+// findEvidence describes the evidence that a mirror has for packages.
+func findEvidence(dir string, packages []Package) ([]Evidence, error) {
+	var all []Evidence
+	for i, p := range packages {
+		if i > 0 && packages[i-1].release() == p.release() {
+			continue
+		}
+		files, err := readEvidence(dir, p.release())
+		if errors.Is(err, sources.ErrNotFound) {
+			continue
+		}
+		if err != nil {
+			return nil, err
+		}
+		e := Evidence{Release: p.release()}
+		for i, data := range files {
+			e.Files[i] = File{int64(len(data)), sha256.Sum256(data)}
+		}
+		all = append(all, e)
+	}
+	return all, nil
+}
+
+// readEvidence reads the evidence that a mirror has for a release.
+func readEvidence(dir string, r Release) (sources.EvidenceFiles, error) {
+	signed, err := readSigned(dir, r)
+	if err != nil {
+		return sources.EvidenceFiles{}, err
+	}
+	return signed.Files()
+}
+
+func readSigned(dir string, r Release) (*sources.Signed, error) {
+	return sources.ReadEvidence(filepath.Join(dir, filepath.FromSlash(sources.EvidencePath(r.Provider, r.Version))))
+}
+
+// vouchFor sees to it that the evidence in a mirror vouches for its packages.
+func vouchFor(dir string, m Manifest, vouch Vouch) error {
+	evidenced := m.evidenced()
+	var all []error
+	for _, p := range m.Packages {
+		if !evidenced[p.release()] {
+			continue
+		}
+		signed, err := readSigned(dir, p.release())
+		if err == nil {
+			_, err = vouch(sources.Stored{ID: p.ID, ZH: p.ZH, Signed: signed})
+		}
+		if err != nil {
+			err = &sources.PackageError{ID: p.ID, Err: fmt.Errorf("checking the evidence that the mirror carries: %w", err)}
+			all = append(all, sources.WithHint(err, "larder mirror verify %s tells all that is wrong with it", dir))
+		}
+	}
+	return errors.Join(all...)
+}
+
+// Since is what is left of m for a receiver that has what its own manifest says.
+// What it has without the evidence that we have is not left out.
+func (m Manifest) Since(receiver Manifest) Manifest {
+	ours, theirs := m.evidenced(), receiver.evidenced()
+	has := map[sources.PackageID]sources.Hash{}
+	for _, p := range receiver.Packages {
+		if theirs[p.release()] || !ours[p.release()] {
+			has[p.ID] = p.ZH
+		}
+	}
+	for _, p := range receiver.Base { // of a bundle that it has imported
+		has[p.ID] = p.ZH
+	}
+	delta := Manifest{}
+	releases := map[Release]bool{}
+	for _, p := range m.Packages {
+		if has[p.ID] == p.ZH {
+			delta.Base = append(delta.Base, Package{ID: p.ID, ZH: p.ZH})
+			continue
+		}
+		delta.Packages = append(delta.Packages, p)
+		releases[p.release()] = true
+	}
+	for _, e := range m.Evidence {
+		if releases[e.Release] {
+			delta.Evidence = append(delta.Evidence, e)
+		}
+	}
+	return delta
+}
+
+// Split is the manifests of the parts into which m has to be split so that none
+// makes a file of more than max bytes; 0 means any number.
+func (m Manifest) Split(max int64) ([]Manifest, error) {
+	_, size, err := m.layout()
+	if err != nil || max == 0 || size <= max {
+		return []Manifest{m}, err
+	}
+	whole, err := m.assign(max)
+	if err != nil {
+		return nil, err
+	}
+	var parts []Manifest
+	for i := range whole.Parts {
+		part := whole
+		part.Part = i + 1
+		parts = append(parts, part)
+	}
+	return parts, nil
+}
+
+// assign gives each package its part. A part is full when the next package would
+// not fit with it.
+func (m Manifest) assign(max int64) (Manifest, error) {
+	m.Packages = slices.Clone(m.Packages)
+	costs, err := m.costs()
+	if err != nil {
+		return m, err
+	}
+	fixed := costs.manifest + trailer
+	left, last := int64(-1), Release{}
+	for i, p := range m.Packages {
+		need := costs.packages[i]
+		if p.release() != last {
+			need += costs.evidence[p.release()]
+		}
+		if need > left {
+			m.Parts++
+			need = costs.packages[i] + costs.evidence[p.release()]
+			left = max - fixed
+		}
+		if need > left {
+			return m, sources.WithHint(&sources.PackageError{ID: p.ID, Err: fmt.Errorf("it alone takes %d bytes, which is more than %d", need+fixed, max)},
+				"archives are not split; allow larger files")
+		}
+		left -= need
+		last = p.release()
+		m.Packages[i].Part = m.Parts
+	}
+	switch {
+	case m.Parts > maxParts:
+		return m, fmt.Errorf("more than %d parts", maxParts)
+	case m.Parts == 0:
+		return m, fmt.Errorf("the manifest alone takes %d bytes, which is more than %d", fixed, max)
+	}
+	return m, nil
+}
+
+// costs are how many bytes members take in a file.
+type costs struct {
+	manifest int64 // at most, in whichever part
+	packages []int64
+	evidence map[Release]int64
+}
+
+func (m Manifest) costs() (costs, error) {
+	all := m
+	all.Packages = slices.Clone(m.Packages)
+	for i := range all.Packages {
+		all.Packages[i].Part = maxParts
+	}
+	all.Part, all.Parts = maxParts, maxParts
+	members, _, err := all.layout()
+	c := costs{evidence: map[Release]int64{}}
+	for _, e := range members {
+		size := int64(len(e.header)) + e.size + padding(e.size)
+		switch {
+		case e.pkg != nil:
+			c.packages = append(c.packages, size)
+		case e.path == manifestPath:
+			c.manifest = size
+		default:
+			c.evidence[e.release] += size
+		}
+	}
+	return c, err
+}
+
+// An origin is the mirror that a bundle is made of.
+type origin struct {
+	dir      string
+	archives map[sources.PackageID]string // where they are
+	progress *progress
+}
+
+// writeAll writes the parts of a bundle, all of them before any appears.
+func writeAll(ctx context.Context, dir string, files []string, parts []Manifest, report func(done, of int64)) error {
+	archives, err := findArchives(ctx, dir)
+	if err != nil {
+		return err
+	}
+	o := origin{dir, archives, &progress{of: parts[0].Size(), report: report}}
+	var made []string
+	defer func() {
+		for _, tmp := range made {
+			os.Remove(tmp) // those that were not renamed
+		}
+	}()
+	for i, part := range parts {
+		tmp, err := o.writeFile(ctx, files[i], part)
+		made = append(made, tmp)
+		if err != nil {
+			return refusal(err)
+		}
+	}
+	for i, tmp := range made {
+		if err := os.Rename(tmp, files[i]); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// findArchives says where a mirror has its archives.
+func findArchives(ctx context.Context, dir string) (map[sources.PackageID]string, error) {
+	packages, err := fsmirror.New(dir, fsmirror.Options{}).Packages(ctx)
+	where := map[sources.PackageID]string{}
+	for _, p := range packages {
+		if where[p.ID] == "" {
+			where[p.ID] = p.Location.Archive
+		}
+	}
+	return where, err
+}
+
+// writeFile writes a part to a temporary file beside the one it is for.
+func (o origin) writeFile(ctx context.Context, file string, part Manifest) (string, error) {
+	f, err := os.CreateTemp(filepath.Dir(file), "."+filepath.Base(file)+".*")
+	if err != nil {
+		return "", err
+	}
+	err = o.write(ctx, f, part)
+	return f.Name(), errors.Join(err, f.Chmod(0o644), f.Sync(), f.Close())
+}
+
+func (o origin) write(ctx context.Context, w io.Writer, part Manifest) error {
+	members, _, err := part.layout()
+	if err != nil {
+		return err
+	}
+	for _, e := range members {
+		if _, err := w.Write(e.header); err != nil {
+			return err
+		}
+		if err := o.writeMember(ctx, w, part, e); err != nil {
+			return err
+		}
+		if _, err := w.Write(make([]byte, padding(e.size))); err != nil {
+			return err
+		}
+	}
+	_, err = w.Write(make([]byte, trailer))
+	return err
+}
+
+func (o origin) writeMember(ctx context.Context, w io.Writer, part Manifest, e member) error {
+	switch {
+	case e.pkg != nil:
+		return o.writeArchive(ctx, w, *e.pkg)
+	case e.path == manifestPath:
+		_, err := w.Write(part.Text())
+		return err
+	}
+	files, err := readEvidence(o.dir, e.release)
+	if err != nil {
+		return err
+	}
+	data := files[e.file]
+	if sha256.Sum256(data) != e.sum {
+		return fmt.Errorf("evidence for %s: changed while it was read", e.release)
+	}
+	_, err = w.Write(data)
+	return err
+}
+
+// writeArchive copies an archive, and sees to it that it is the one described.
+func (o origin) writeArchive(ctx context.Context, w io.Writer, pkg Package) error {
+	f, err := os.Open(o.archives[pkg.ID])
+	if err != nil {
+		return &sources.PackageError{ID: pkg.ID, Err: err}
+	}
+	defer f.Close()
+	sum := sha256.New()
+	n, err := io.Copy(io.MultiWriter(w, sum, o.progress), &interruptible{ctx, io.LimitReader(f, pkg.Size+1)})
+	if err != nil {
+		return err
+	}
+	if zh := sources.ZipHash([32]byte(sum.Sum(nil))); n != pkg.Size || zh != pkg.ZH {
+		err := fmt.Errorf("the archive is %s, and was %s when it was last looked at", zh, pkg.ZH)
+		return sources.WithHint(&sources.PackageError{ID: pkg.ID, Err: err}, "larder mirror verify tells what is wrong with the mirror")
+	}
+	return nil
+}
+
+// An interruptible reader stops when nobody waits for it any more.
+type interruptible struct {
+	ctx context.Context
+	io.Reader
+}
+
+func (r *interruptible) Read(p []byte) (int, error) {
+	if err := r.ctx.Err(); err != nil {
+		return 0, err
+	}
+	return r.Reader.Read(p)
+}
+
+// refusal adds to an error of the medium what can be done about it.
+func refusal(err error) error {
+	switch {
+	case errors.Is(err, syscall.ENOSPC), errors.Is(err, syscall.EDQUOT):
+		return sources.WithHint(err, "free some space, or write the bundle elsewhere")
+	case errors.Is(err, syscall.EFBIG):
+		return sources.WithHint(err, "the file system has no files so large, as FAT has none of 4 GiB: split the bundle by --max-size 4G")
+	}
+	return err
+}

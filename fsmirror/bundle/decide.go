@@ -1,0 +1,184 @@
+package bundle
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io/fs"
+
+	"github.com/larder-cli/larder/fsmirror"
+	"github.com/larder-cli/larder/sources"
+	"github.com/larder-cli/larder/sources/trust"
+)
+
+// decide finds out what becomes of each package, and what vouches for it then. No
+// package that the mirror has may lose what vouches for it.
+func (in *importer) decide(ctx context.Context) error {
+	found, err := fsmirror.New(in.dir, fsmirror.Options{}).Packages(ctx)
+	if err != nil && !errors.Is(err, fs.ErrNotExist) {
+		return err
+	}
+	there := map[Release][]fsmirror.Package{}
+	for _, p := range found {
+		r := Release{p.ID.Provider, p.ID.Version}
+		there[r] = append(there[r], p)
+	}
+	evidenced := in.whole.evidenced()
+	for rest := in.whole.Packages; len(rest) > 0; {
+		r, n := rest[0].release(), 1
+		for n < len(rest) && rest[n].release() == r {
+			n++
+		}
+		d := decision{importer: in, release: r, packages: rest[:n], there: there[r], given: in.signed[r]}
+		rest = rest[n:]
+		if evidenced[r] && d.given == nil {
+			for _, p := range d.packages {
+				in.missing[p.Part] = true
+			}
+			continue
+		}
+		if err := d.decide(ctx); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// A decision is about one release.
+type decision struct {
+	*importer
+	release  Release
+	packages []Package          // in the bundle
+	there    []fsmirror.Package // in the mirror
+	given    *sources.Signed    // the bundle's evidence; nil if it has none
+	old      *sources.Signed    // the mirror's evidence; nil if it has none that can be read
+}
+
+func (d *decision) decide(ctx context.Context) error {
+	if old, err := readSigned(d.dir, d.release); err == nil {
+		d.old = old
+	}
+	if err := d.chooseEvidence(ctx); err != nil {
+		return err
+	}
+	for _, p := range d.packages {
+		a, err := d.fate(ctx, p)
+		if err != nil {
+			return err
+		}
+		d.arrivals = append(d.arrivals, a)
+	}
+	return nil
+}
+
+// report says what evidence is worth for an archive.
+func (d *decision) report(s *sources.Signed, id sources.PackageID, zh sources.Hash) (trust.Report, bool) {
+	if s == nil {
+		return trust.Report{Verdict: sources.HashOnly}, false
+	}
+	r, err := d.opts.Vouch(sources.Stored{ID: id, ZH: zh, Signed: s})
+	return r, err == nil
+}
+
+// chooseEvidence keeps the mirror's evidence if that vouches for the packages in the
+// bundle too. Else the bundle's must vouch for what the mirror has.
+func (d *decision) chooseEvidence(ctx context.Context) error {
+	vouched := true
+	for _, p := range d.packages {
+		_, ok := d.report(d.old, p.ID, p.ZH)
+		vouched = vouched && ok
+	}
+	switch {
+	case d.old == nil:
+		return nil
+	case vouched:
+		d.signed[d.release] = d.old
+		return nil
+	case d.given == nil:
+		return d.conflict(d.packages[0], "has evidence that does not vouch for it")
+	}
+	return d.replaceEvidence(ctx)
+}
+
+func (d *decision) replaceEvidence(ctx context.Context) error {
+	inBundle := map[sources.PackageID]bool{}
+	for _, p := range d.packages {
+		inBundle[p.ID] = true
+	}
+	for _, p := range d.there {
+		if inBundle[p.ID] || p.Location.Archive == "" {
+			continue
+		}
+		s, err := d.mirror.Get(ctx, p.ID)
+		if ctx.Err() != nil {
+			return ctx.Err()
+		}
+		if err != nil {
+			continue // nobody could install it
+		}
+		report, ok := d.report(d.given, p.ID, s.ZH)
+		if _, was := d.report(d.old, p.ID, s.ZH); was && !ok {
+			return d.conflict(d.packages[0], fmt.Sprintf("has evidence for %s, for which the bundle's does not vouch", p.ID.Platform))
+		}
+		if ok {
+			s.Signed, s.Verdict = d.given, report.Verdict
+			d.others = append(d.others, s)
+		}
+	}
+	return nil
+}
+
+// fate is what becomes of a package.
+func (d *decision) fate(ctx context.Context, p Package) (Arrival, error) {
+	a := Arrival{Verified: Verified{Package: p}, How: Added}
+	if report, ok := d.report(d.signed[d.release], p.ID, p.ZH); ok || d.signed[d.release] == nil {
+		a.Verdict, a.KeyID = report.Verdict, report.KeyID
+	}
+	if err := d.checkUnpacked(ctx, p); err != nil {
+		return a, err
+	}
+	s, err := d.mirror.Get(ctx, p.ID)
+	switch {
+	case ctx.Err() != nil:
+		return a, ctx.Err()
+	case errors.Is(err, sources.ErrNotFound):
+		return a, nil
+	case err != nil: // no archive, which nobody could install
+		a.How = Replaced
+		return a, nil
+	case s.ZH == p.ZH:
+		a.How = Known
+		a.settled = s.Verdict >= a.Verdict && (s.Signed != nil || d.signed[d.release] == nil)
+		a.Verdict = max(a.Verdict, s.Verdict)
+		return a, nil
+	}
+	a.How = Replaced
+	_, good := d.report(d.old, p.ID, p.ZH)
+	if _, was := d.report(d.old, p.ID, s.ZH); was || !good {
+		return a, d.conflict(p, "has "+string(s.ZH))
+	}
+	return a, nil
+}
+
+// checkUnpacked sees to it that the mirror has no other contents for a package,
+// which would count, being unpacked.
+func (d *decision) checkUnpacked(ctx context.Context, p Package) error {
+	for _, found := range d.there {
+		if found.ID != p.ID || found.Location.Dir == "" {
+			continue
+		}
+		s, err := d.mirror.Find(ctx, found)
+		if err != nil {
+			return err
+		}
+		if s.H1 != p.H1 {
+			return d.conflict(p, "has it unpacked, as "+string(s.H1))
+		}
+	}
+	return nil
+}
+
+func (d *decision) conflict(p Package, has string) error {
+	err := &ConflictError{Package: p, Has: has}
+	return sources.WithHint(&sources.PackageError{ID: p.ID, Err: err}, "find out which of them is right; if it is the bundle's, remove the mirror's own first")
+}

@@ -1,0 +1,134 @@
+package bundle_test
+
+import (
+	"context"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/larder-cli/larder/fsmirror/builder"
+	"github.com/larder-cli/larder/fsmirror/bundle"
+	"github.com/larder-cli/larder/sources"
+	"github.com/larder-cli/larder/sources/sourcetest"
+	"github.com/larder-cli/larder/sources/trust"
+)
+
+const (
+	widget = "example.test/acme/widget"
+	gadget = "example.test/acme/gadget"
+)
+
+func check(t testing.TB, err error) {
+	t.Helper()
+	if err != nil {
+		t.Fatal(err)
+	}
+}
+
+func vouch(s sources.Stored) (trust.Report, error) {
+	return trust.VerifyCarried(s.Signed, s.ZH, trust.Options{})
+}
+
+// published is a world of three releases, one of them for two platforms.
+func published(t testing.TB) *sourcetest.World {
+	t.Helper()
+	w := sourcetest.New(t)
+	w.Add(gadget, "0.1.0", sourcetest.Release{Platforms: []string{"linux_amd64"}, Size: 3000})
+	w.Add(widget, "1.0.0", sourcetest.Release{Platforms: []string{"linux_amd64", "linux_arm64"}, Files: map[string]string{"docs/a/README": "read me"}})
+	w.Add(widget, "1.1.0", sourcetest.Release{Platforms: []string{"linux_amd64"}, Size: 70_000})
+	return w
+}
+
+// mirrored is a mirror of those packages in w that match, with evidence.
+func mirrored(t testing.TB, w *sourcetest.World, only ...string) string {
+	t.Helper()
+	dir := t.TempDir()
+	w.WritePacked(dir, only...)
+	w.WriteEvidence(dir, only...)
+	return dir
+}
+
+func createOptions() bundle.CreateOptions { return bundle.CreateOptions{Vouch: vouch} }
+
+func importOptions() bundle.ImportOptions { return bundle.ImportOptions{Vouch: vouch} }
+
+// created is the bundle of a mirror.
+func created(t testing.TB, dir string, opts bundle.CreateOptions) []string {
+	t.Helper()
+	c, err := bundle.Create(context.Background(), dir, filepath.Join(t.TempDir(), "b.tar"), opts)
+	check(t, err)
+	return c.Files
+}
+
+func readFile(t testing.TB, path string) []byte {
+	t.Helper()
+	data, err := os.ReadFile(path)
+	check(t, err)
+	return data
+}
+
+// tree is all that people see of a directory, and the evidence: contents by path.
+func tree(t testing.TB, dir string) map[string]string {
+	t.Helper()
+	all := map[string]string{}
+	err := filepath.WalkDir(dir, func(path string, e fs.DirEntry, err error) error {
+		if err != nil || e.IsDir() {
+			return err
+		}
+		name, err := filepath.Rel(dir, path)
+		check(t, err)
+		name = filepath.ToSlash(name)
+		if !strings.HasPrefix(name, ".larder/") || strings.HasPrefix(name, ".larder/evidence/") {
+			all[name] = string(readFile(t, path))
+		}
+		return nil
+	})
+	check(t, err)
+	return all
+}
+
+// left is what of an import is left in a mirror.
+func left(t testing.TB, dir string) []string {
+	t.Helper()
+	found, err := filepath.Glob(filepath.Join(dir, ".larder", "import", "*"))
+	check(t, err)
+	return found
+}
+
+// indexed is a mirror with everything that larder writes into it.
+func indexed(t testing.TB, dir string) string {
+	t.Helper()
+	b, err := builder.Open(context.Background(), dir, builder.Options{})
+	check(t, err)
+	check(t, b.Finish(context.Background()))
+	check(t, b.Close())
+	return dir
+}
+
+func mustImport(t testing.TB, dir string, files ...string) []bundle.Arrival {
+	t.Helper()
+	arrivals, err := bundle.Import(context.Background(), files, dir, importOptions())
+	check(t, err)
+	return arrivals
+}
+
+func described(t testing.TB, dir string) bundle.Manifest {
+	t.Helper()
+	m, err := bundle.Describe(context.Background(), dir, nil)
+	check(t, err)
+	return m
+}
+
+func packageID(t testing.TB, address, version, platform string) (id sources.PackageID) {
+	t.Helper()
+	var err error
+	id.Provider, err = sources.ParseProvider(address, sources.Terraform)
+	check(t, err)
+	id.Version, err = sources.ParseVersion(version)
+	check(t, err)
+	id.Platform, err = sources.ParsePlatform(platform)
+	check(t, err)
+	return id
+}

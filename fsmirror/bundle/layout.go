@@ -1,0 +1,87 @@
+package bundle
+
+import (
+	"archive/tar"
+	"bytes"
+	"fmt"
+	"strings"
+
+	"github.com/larder-cli/larder/sources"
+)
+
+// A member is a file in a bundle.
+type member struct {
+	path   string
+	header []byte
+	offset int64 // of its contents, in the bundle
+	size   int64 // of its contents
+
+	release Release  // that it is evidence for; zero if it is none
+	sum     [32]byte // of evidence
+	pkg     *Package // that it is the archive of; nil if it is none
+	file    int      // of evidence, its place in [sources.EvidenceNames]
+}
+
+const (
+	block   = 512  // bytes; members begin where one does
+	trailer = 1024 // bytes, at the end
+)
+
+// padding is how many zeros follow so many bytes.
+func padding(size int64) int64 { return -size & (block - 1) }
+
+// end is where the next member begins.
+func (m member) end() int64 { return m.offset + m.size + padding(m.size) }
+
+// layout is where everything is in the bundle whose manifest this is, and how long
+// the bundle is.
+func (m Manifest) layout() (members []member, size int64, err error) {
+	at := int64(0)
+	add := func(e member) error {
+		if e.header, err = header(e.path, e.size); err != nil {
+			return fmt.Errorf("%s: %w", e.path, err)
+		}
+		e.offset = at + int64(len(e.header))
+		at = e.end()
+		members = append(members, e)
+		return nil
+	}
+	if err := add(member{path: manifestPath, size: int64(len(m.Text()))}); err != nil {
+		return nil, 0, err
+	}
+	for _, e := range m.evidenceHere() {
+		for i, f := range e.Files {
+			path := sources.EvidencePath(e.Provider, e.Version) + "/" + sources.EvidenceNames[i]
+			if err := add(member{path: path, size: f.Size, release: e.Release, sum: f.SHA256, file: i}); err != nil {
+				return nil, 0, err
+			}
+		}
+	}
+	for _, p := range m.here() {
+		if err := add(member{path: p.Path(), size: p.Size, pkg: &p}); err != nil {
+			return nil, 0, err
+		}
+	}
+	return members, at + trailer, nil
+}
+
+// header is what stands before the contents of a member.
+func header(path string, size int64) ([]byte, error) {
+	var b bytes.Buffer
+	err := tar.NewWriter(&b).WriteHeader(&tar.Header{Typeflag: tar.TypeReg, Name: path, Size: size, Mode: 0o644})
+	return b.Bytes(), err
+}
+
+// describe says what the bytes of a header mean, to whoever expected others.
+func describe(raw []byte) string {
+	h, err := tar.NewReader(bytes.NewReader(raw)).Next()
+	switch {
+	case err != nil && strings.Trim(string(raw), "\x00") == "":
+		return "nothing"
+	case err != nil:
+		return "something else"
+	case h.Typeflag != tar.TypeReg:
+		return fmt.Sprintf("%.255q, which is not a plain file,", h.Name)
+	}
+	return fmt.Sprintf("%.255q", h.Name)
+}

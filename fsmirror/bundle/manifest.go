@@ -1,0 +1,372 @@
+package bundle
+
+import (
+	"bytes"
+	"cmp"
+	"crypto/sha256"
+	"encoding/base64"
+	"encoding/hex"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+
+	"github.com/larder-cli/larder/fsmirror/builder"
+	"github.com/larder-cli/larder/sources"
+)
+
+const (
+	format = 1
+
+	// MaxManifest limits manifests, in bytes. A package takes some 500.
+	MaxManifest = 32 << 20
+
+	maxArchive  = 1 << 40 // bytes
+	maxEvidence = 4 << 20 // bytes, of each file
+	maxParts    = 9999
+)
+
+// A Manifest says what a bundle has, or a mirror.
+type Manifest struct {
+	Part, Parts int        // 0 of 0 unless the bundle is split
+	Packages    []Package  // in order
+	Evidence    []Evidence // in order
+	Base        []Package  // what the receiver must have, in order; the ID and ZH of each
+}
+
+// A Package is one in a bundle.
+type Package struct {
+	ID    sources.PackageID
+	Size  int64 // of the archive, in bytes
+	ZH    sources.Hash
+	H1    sources.Hash
+	ZipH1 sources.Hash // empty if it is H1; see [sources.Contents]
+	Part  int          // that it is in; 0 unless the bundle is split
+}
+
+// Path is where the archive lies in a bundle and in a mirror, with forward slashes.
+func (p Package) Path() string { return p.ID.Provider.String() + "/" + builder.Filename(p.ID) }
+
+// A Release is what evidence is about.
+type Release struct {
+	Provider sources.Provider
+	Version  sources.Version
+}
+
+func (r Release) String() string { return r.Provider.String() + " " + r.Version.String() }
+
+func (r Release) compare(s Release) int {
+	return cmp.Or(r.Provider.Compare(s.Provider), r.Version.Compare(s.Version))
+}
+
+func (p Package) release() Release { return Release{p.ID.Provider, p.ID.Version} }
+
+// Evidence is what vouches for a release.
+type Evidence struct {
+	Release
+	Files [len(sources.EvidenceNames)]File // as [sources.EvidenceNames] names them
+}
+
+// A File is a file in a bundle.
+type File struct {
+	Size   int64
+	SHA256 [32]byte
+}
+
+// The manifest as JSON.
+type (
+	document struct {
+		Format   int                `json:"format"`
+		Part     int                `json:"part,omitempty"`
+		Parts    int                `json:"parts,omitempty"`
+		Packages []packageDocument  `json:"packages"`
+		Evidence []evidenceDocument `json:"evidence"`
+		Base     []packageDocument  `json:"base,omitempty"`
+	}
+	packageDocument struct {
+		Provider string       `json:"provider"`
+		Version  string       `json:"version"`
+		Platform string       `json:"platform"`
+		Path     string       `json:"path,omitempty"`
+		Size     int64        `json:"size,omitempty"`
+		ZH       sources.Hash `json:"zh"`
+		H1       sources.Hash `json:"h1,omitempty"`
+		ZipH1    sources.Hash `json:"zip_h1,omitempty"`
+		Part     int          `json:"part,omitempty"`
+	}
+	evidenceDocument struct {
+		Provider string         `json:"provider"`
+		Version  string         `json:"version"`
+		Files    []fileDocument `json:"files"`
+	}
+	fileDocument struct {
+		Name   string `json:"name"`
+		Size   int64  `json:"size"`
+		SHA256 string `json:"sha256"`
+	}
+)
+
+// Text is the manifest as JSON: the same manifest is always the same text.
+func (m Manifest) Text() []byte {
+	doc := document{Format: format, Part: m.Part, Parts: m.Parts, Packages: []packageDocument{}, Evidence: []evidenceDocument{}}
+	for _, p := range m.Packages {
+		d := p.document()
+		d.Path = p.Path()
+		doc.Packages = append(doc.Packages, d)
+	}
+	for _, p := range m.Base {
+		doc.Base = append(doc.Base, p.document())
+	}
+	for _, e := range m.Evidence {
+		d := evidenceDocument{Provider: e.Provider.String(), Version: e.Version.String()}
+		for i, f := range e.Files {
+			d.Files = append(d.Files, fileDocument{sources.EvidenceNames[i], f.Size, hex.EncodeToString(f.SHA256[:])})
+		}
+		doc.Evidence = append(doc.Evidence, d)
+	}
+	var text bytes.Buffer
+	out := json.NewEncoder(&text)
+	out.SetIndent("", "  ")
+	out.SetEscapeHTML(false)
+	if err := out.Encode(doc); err != nil {
+		panic(err) // of strings and numbers
+	}
+	return text.Bytes()
+}
+
+func (p Package) document() packageDocument {
+	return packageDocument{
+		Provider: p.ID.Provider.String(), Version: p.ID.Version.String(), Platform: p.ID.Platform.String(),
+		Size: p.Size, ZH: p.ZH, H1: p.H1, ZipH1: p.ZipH1, Part: p.Part,
+	}
+}
+
+// ID identifies the whole bundle, of which there may be several parts.
+func (m Manifest) ID() string {
+	m.Part = 0
+	sum := sha256.Sum256(m.Text())
+	return hex.EncodeToString(sum[:])
+}
+
+// Size is what the packages take, in bytes.
+func (m Manifest) Size() int64 {
+	sum := int64(0)
+	for _, p := range m.Packages {
+		sum += p.Size
+	}
+	return sum
+}
+
+// here are the packages of the part.
+func (m Manifest) here() []Package {
+	return slices.DeleteFunc(slices.Clone(m.Packages), func(p Package) bool { return p.Part != m.Part })
+}
+
+// evidenceHere is the evidence for the packages of the part.
+func (m Manifest) evidenceHere() []Evidence {
+	releases := map[Release]bool{}
+	for _, p := range m.here() {
+		releases[p.release()] = true
+	}
+	return slices.DeleteFunc(slices.Clone(m.Evidence), func(e Evidence) bool { return !releases[e.Release] })
+}
+
+// evidenced reports for which releases there is evidence.
+func (m Manifest) evidenced() map[Release]bool {
+	all := map[Release]bool{}
+	for _, e := range m.Evidence {
+		all[e.Release] = true
+	}
+	return all
+}
+
+// ParseManifest parses what [Manifest.Text] writes. Spacing does not matter.
+func ParseManifest(data []byte) (Manifest, error) {
+	if len(data) > MaxManifest {
+		return Manifest{}, fmt.Errorf("manifest has more than %d bytes", MaxManifest)
+	}
+	var doc document
+	if err := json.Unmarshal(data, &doc); err != nil {
+		return Manifest{}, fmt.Errorf("manifest: %w", err)
+	}
+	if doc.Format != format {
+		return Manifest{}, sources.WithHint(fmt.Errorf("manifest is of format %d, which is not known", doc.Format), "it may be from a newer larder")
+	}
+	m, err := doc.manifest()
+	if err != nil {
+		return Manifest{}, fmt.Errorf("manifest: %w", err)
+	}
+	return m, nil
+}
+
+func (d document) manifest() (m Manifest, err error) {
+	m.Part, m.Parts = d.Part, d.Parts
+	if m.Packages, err = parsePackages(d.Packages, packageDocument.packed); err != nil {
+		return m, err
+	}
+	if m.Base, err = parsePackages(d.Base, packageDocument.based); err != nil {
+		return m, fmt.Errorf("base: %w", err)
+	}
+	if m.Evidence, err = parseEvidence(d.Evidence); err != nil {
+		return m, err
+	}
+	return m, errors.Join(m.checkParts(), m.checkEvidence(), m.checkBase())
+}
+
+// parsePackages parses packages that are in order, no two of which could be one
+// on a file system that ignores case.
+func parsePackages(docs []packageDocument, parse func(packageDocument) (Package, error)) ([]Package, error) {
+	var all []Package
+	paths := map[string]bool{}
+	for _, d := range docs {
+		p, err := parse(d)
+		if err != nil {
+			return nil, fmt.Errorf("%.99q %.99q %.99q: %w", d.Provider, d.Version, d.Platform, err)
+		}
+		if n := len(all); n > 0 && all[n-1].ID.Compare(p.ID) >= 0 {
+			return nil, fmt.Errorf("%s: listed twice, or out of order", p.ID)
+		}
+		folded := strings.ToLower(strings.ToUpper(p.Path()))
+		if paths[folded] {
+			return nil, fmt.Errorf("%s: differs from another in case only", p.ID)
+		}
+		paths[folded] = true
+		all = append(all, p)
+	}
+	return all, nil
+}
+
+// packed parses a package that is in the bundle.
+func (d packageDocument) packed() (Package, error) {
+	p, err := d.based()
+	p.Size, p.H1, p.ZipH1, p.Part = d.Size, d.H1, d.ZipH1, d.Part
+	switch {
+	case err != nil:
+		return p, err
+	case d.Path != p.Path():
+		return p, fmt.Errorf("path is %.255q, and should be %q", d.Path, p.Path())
+	case p.Size < 1 || p.Size > maxArchive:
+		return p, fmt.Errorf("size is %d", p.Size)
+	case !isH1(p.H1) || p.ZipH1 != "" && (!isH1(p.ZipH1) || p.ZipH1 == p.H1):
+		return p, errors.New("no h1: hash")
+	}
+	return p, nil
+}
+
+// based parses a package that the receiver has.
+func (d packageDocument) based() (Package, error) {
+	id, err := parseID(d.Provider, d.Version, d.Platform)
+	if err == nil && !isZH(d.ZH) {
+		err = errors.New("no zh: hash")
+	}
+	return Package{ID: id, ZH: d.ZH}, err
+}
+
+// parseID parses the names of a package, which are written as mirrors have them.
+func parseID(provider, version, platform string) (id sources.PackageID, err error) {
+	if id.Provider, err = sources.ParseProvider(provider, sources.Terraform); err != nil {
+		return id, err
+	}
+	if id.Version, err = sources.ParseVersion(version); err != nil {
+		return id, err
+	}
+	if id.Platform, err = sources.ParsePlatform(platform); err != nil {
+		return id, err
+	}
+	if id.Path() != provider+"/"+version+"/"+platform || !carriable(id) {
+		return id, errors.New("not so written as in a mirror")
+	}
+	return id, nil
+}
+
+// carriable reports whether a package is one that engines install.
+func carriable(id sources.PackageID) bool { return !id.Provider.BuiltIn() && !id.Provider.Legacy() }
+
+func isZH(h sources.Hash) bool {
+	sum, err := hex.DecodeString(strings.TrimPrefix(string(h), "zh:"))
+	return err == nil && len(sum) == 32 && sources.ZipHash([32]byte(sum)) == h
+}
+
+func isH1(h sources.Hash) bool {
+	text, ok := strings.CutPrefix(string(h), "h1:")
+	sum, err := base64.StdEncoding.Strict().DecodeString(text)
+	return ok && err == nil && len(sum) == 32 && len(text) == base64.StdEncoding.EncodedLen(32)
+}
+
+func parseEvidence(docs []evidenceDocument) ([]Evidence, error) {
+	var all []Evidence
+	for _, d := range docs {
+		id, err := parseID(d.Provider, d.Version, "any_any")
+		e := Evidence{Release: Release{id.Provider, id.Version}}
+		if err == nil {
+			e.Files, err = parseFiles(d.Files)
+		}
+		if err != nil {
+			return nil, fmt.Errorf("evidence for %.99q %.99q: %w", d.Provider, d.Version, err)
+		}
+		if n := len(all); n > 0 && all[n-1].compare(e.Release) >= 0 {
+			return nil, fmt.Errorf("evidence for %s: listed twice, or out of order", e.Release)
+		}
+		all = append(all, e)
+	}
+	return all, nil
+}
+
+func parseFiles(docs []fileDocument) (files [len(sources.EvidenceNames)]File, err error) {
+	if len(docs) != len(files) {
+		return files, fmt.Errorf("%d files instead of %d", len(docs), len(files))
+	}
+	for i, d := range docs {
+		sum, err := hex.DecodeString(d.SHA256)
+		if err != nil || len(sum) != 32 || hex.EncodeToString(sum) != d.SHA256 || d.Size < 0 || d.Size > maxEvidence || d.Name != sources.EvidenceNames[i] {
+			return files, fmt.Errorf("%.99q is not as it should be", d.Name)
+		}
+		files[i] = File{d.Size, [32]byte(sum)}
+	}
+	return files, nil
+}
+
+func (m Manifest) checkParts() error {
+	if m.Parts != 0 && (m.Parts < 2 || m.Parts > maxParts || m.Part < 1 || m.Part > m.Parts) || m.Parts == 0 && m.Part != 0 {
+		return fmt.Errorf("part %d of %d", m.Part, m.Parts)
+	}
+	last := 0
+	for _, p := range m.Packages {
+		if m.Parts == 0 && p.Part != 0 || m.Parts > 0 && p.Part != last && p.Part != last+1 {
+			return fmt.Errorf("%s: in part %d", p.ID, p.Part)
+		}
+		last = p.Part
+	}
+	if last != m.Parts {
+		return fmt.Errorf("nothing in part %d", last+1)
+	}
+	return nil
+}
+
+// checkEvidence refuses evidence for nothing.
+func (m Manifest) checkEvidence() error {
+	releases := map[Release]bool{}
+	for _, p := range m.Packages {
+		releases[p.release()] = true
+	}
+	for _, e := range m.Evidence {
+		if !releases[e.Release] {
+			return fmt.Errorf("evidence for %s, of which there is no package", e.Release)
+		}
+	}
+	return nil
+}
+
+func (m Manifest) checkBase() error {
+	listed := map[sources.PackageID]bool{}
+	for _, p := range m.Packages {
+		listed[p.ID] = true
+	}
+	for _, p := range m.Base {
+		if listed[p.ID] {
+			return fmt.Errorf("%s: both here and with the receiver", p.ID)
+		}
+	}
+	return nil
+}

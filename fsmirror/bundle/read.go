@@ -1,0 +1,242 @@
+package bundle
+
+import (
+	"archive/tar"
+	"bytes"
+	"context"
+	"crypto/sha256"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"slices"
+	"strings"
+
+	"github.com/larder-cli/larder/sources"
+	"github.com/larder-cli/larder/sources/archive"
+)
+
+// A Bundle is a bundle that is open. Its frame is sound: each member is where the
+// manifest says. What is in the members has not been looked at.
+type Bundle struct {
+	Manifest Manifest
+
+	name    string
+	r       io.ReaderAt
+	close   func() error
+	members []member
+}
+
+// Open opens the bundle in a file. Its error is a [Finding] if the file is not a
+// sound bundle.
+func Open(file string) (*Bundle, error) {
+	info, err := os.Stat(file)
+	if err != nil {
+		return nil, err
+	}
+	if !info.Mode().IsRegular() { // to open a pipe would wait for its other end
+		return nil, fmt.Errorf("%s is not a regular file", file)
+	}
+	f, err := os.Open(file)
+	if err != nil {
+		return nil, err
+	}
+	b, err := Read(f, info.Size(), file)
+	if err != nil {
+		return nil, errors.Join(err, f.Close())
+	}
+	b.close = f.Close
+	return b, nil
+}
+
+// Read is [Open] for a bundle of so many bytes that is named so in messages.
+func Read(r io.ReaderAt, size int64, name string) (*Bundle, error) {
+	b := &Bundle{name: name, r: r, close: func() error { return nil }}
+	err := b.readManifest(size)
+	if err == nil {
+		err = b.checkFrame(size)
+	}
+	if err != nil {
+		return nil, b.finding(BrokenBundle, nil, err)
+	}
+	return b, nil
+}
+
+// Close closes the file.
+func (b *Bundle) Close() error { return b.close() }
+
+// Name is that of the file.
+func (b *Bundle) Name() string { return b.name }
+
+func (b *Bundle) finding(kind Kind, id *sources.PackageID, err error) error {
+	return &Finding{File: b.name, Package: id, Kind: kind, Err: err}
+}
+
+const maxHeader = 1 << 20 // bytes, as a header can claim to be long
+
+func (b *Bundle) readManifest(size int64) error {
+	h, err := tar.NewReader(io.NewSectionReader(b.r, 0, min(size, maxHeader))).Next()
+	if err != nil || h.Name != manifestPath {
+		return sources.WithHint(errNoBundle, "what is compressed or packed must be unpacked first")
+	}
+	if h.Size > MaxManifest {
+		return fmt.Errorf("the manifest has more than %d bytes", MaxManifest)
+	}
+	head, err := header(manifestPath, h.Size)
+	if err != nil {
+		return err
+	}
+	text := make([]byte, min(h.Size, size))
+	if _, err := io.ReadFull(io.NewSectionReader(b.r, int64(len(head)), h.Size), text); err != nil {
+		return cut(err)
+	}
+	if int64(len(text)) < h.Size {
+		return cut(io.ErrUnexpectedEOF)
+	}
+	if b.Manifest, err = ParseManifest(text); err != nil {
+		return err
+	}
+	// Else a name could be there twice, and others read another manifest than we.
+	if !bytes.Equal(text, b.Manifest.Text()) {
+		return errors.New("the manifest is not written as larder writes it")
+	}
+	return nil
+}
+
+// cut is an error of who has read to the end.
+func cut(err error) error {
+	if errors.Is(err, io.EOF) || errors.Is(err, io.ErrUnexpectedEOF) {
+		return sources.WithHint(errors.New("cut short"), "copy the bundle again")
+	}
+	return err
+}
+
+// checkFrame checks all bytes that are not contents.
+func (b *Bundle) checkFrame(size int64) (err error) {
+	want := int64(0)
+	if b.members, want, err = b.Manifest.layout(); err != nil {
+		return err
+	}
+	at := int64(0)
+	for _, e := range b.members {
+		if at == size && size < want {
+			break // cut between two members
+		}
+		if err := b.checkMember(e, at); err != nil {
+			return err
+		}
+		at = e.end()
+	}
+	switch {
+	case size < want:
+		return sources.WithHint(fmt.Errorf("cut short: %d bytes long instead of %d", size, want), "copy the bundle again")
+	case size > want:
+		return fmt.Errorf("%d bytes too long", size-want)
+	}
+	end := make([]byte, trailer)
+	if _, err := b.r.ReadAt(end, at); err != nil && !errors.Is(err, io.EOF) {
+		return err
+	}
+	if !zero(end) {
+		return fmt.Errorf("%s stands where the end should be", describe(end))
+	}
+	return nil
+}
+
+// checkMember checks what stands before and behind the contents of a member.
+func (b *Bundle) checkMember(e member, at int64) error {
+	head := make([]byte, len(e.header))
+	if _, err := b.r.ReadAt(head, at); err != nil {
+		return cut(err)
+	}
+	if !bytes.Equal(head, e.header) {
+		return fmt.Errorf("%s stands where %q should be", describe(head), e.path)
+	}
+	pad := make([]byte, padding(e.size))
+	if len(pad) == 0 {
+		return nil
+	}
+	if _, err := b.r.ReadAt(pad, e.offset+e.size); err != nil {
+		return cut(err)
+	}
+	if !zero(pad) {
+		return fmt.Errorf("something is hidden behind %q", e.path)
+	}
+	return nil
+}
+
+func zero(data []byte) bool { return strings.Trim(string(data), "\x00") == "" }
+
+// contents are those of a member, from which nothing has been verified.
+func (b *Bundle) contents(e member) *io.SectionReader {
+	return io.NewSectionReader(b.r, e.offset, e.size)
+}
+
+// Evidence reads the evidence for the packages of this part, by release. Whether it
+// vouches for anything has not been found out. Each error is a [Finding].
+func (b *Bundle) Evidence() (map[Release]*sources.Signed, error) {
+	all := map[Release]*sources.Signed{}
+	var problems []error
+	var files sources.EvidenceFiles
+	broken := false
+	for _, e := range b.members {
+		if e.release == (Release{}) {
+			continue
+		}
+		data, err := b.readFile(e)
+		broken = e.file > 0 && broken || err != nil
+		problems = append(problems, err)
+		files[e.file] = data
+		if e.file < len(files)-1 || broken {
+			continue
+		}
+		signed, err := files.Signed()
+		if err == nil {
+			err = canonical(signed, files)
+		}
+		if err != nil {
+			problems = append(problems, b.finding(BrokenEvidence, nil, fmt.Errorf("evidence for %s: %w", e.release, err)))
+			continue
+		}
+		all[e.release] = signed
+	}
+	return all, errors.Join(problems...)
+}
+
+// canonical sees to it that others who read these files read the same.
+func canonical(s *sources.Signed, files sources.EvidenceFiles) error {
+	again, err := s.Files()
+	if err == nil && !slices.EqualFunc(again[:], files[:], bytes.Equal) {
+		err = errors.New("not written as larder writes it")
+	}
+	return err
+}
+
+func (b *Bundle) readFile(e member) ([]byte, error) {
+	data := make([]byte, e.size)
+	if _, err := io.ReadFull(b.contents(e), data); err != nil {
+		return nil, b.finding(BrokenEvidence, nil, fmt.Errorf("%s: %w", e.path, cut(err)))
+	}
+	if sha256.Sum256(data) != e.sum {
+		return nil, b.finding(BrokenEvidence, nil, fmt.Errorf("%s: not what the manifest says", e.path))
+	}
+	return data, nil
+}
+
+// verify verifies an archive, which the reader holds.
+func (p Package) verify(ctx context.Context, zh sources.Hash, r io.ReaderAt) error {
+	if zh != p.ZH {
+		return fmt.Errorf("the archive is %s, and should be %s", zh, p.ZH)
+	}
+	c, err := archive.Sum(ctx, r, p.Size, archive.Limits{})
+	if err != nil {
+		return err
+	}
+	if c.ZipH1 == c.H1 {
+		c.ZipH1 = ""
+	}
+	if c.H1 != p.H1 || c.ZipH1 != p.ZipH1 {
+		return fmt.Errorf("its contents are %s %s, and should be %s %s", c.H1, c.ZipH1, p.H1, p.ZipH1)
+	}
+	return nil
+}

@@ -1,0 +1,172 @@
+package bundle
+
+import (
+	"cmp"
+	"context"
+	"crypto/sha256"
+	"errors"
+	"fmt"
+	"io"
+	"slices"
+
+	"github.com/larder-cli/larder/sources"
+)
+
+// VerifyOptions adjust [Verify].
+type VerifyOptions struct {
+	Vouch  Vouch                // needed
+	Report func(done, of int64) // told how far it is, in bytes; may be nil
+}
+
+// A Verification is what [Verify] has found out.
+type Verification struct {
+	Packages []Verified // those in order
+	Bytes    int64      // of theirs
+	Findings []*Finding
+}
+
+// A Verified package is one in a bundle that is what it should be.
+type Verified struct {
+	Package
+	Verdict sources.Verdict
+	KeyID   string // of who signed it, 16 hexadecimal digits; empty if nobody has
+}
+
+// Verify reads all of the bundles, or parts of bundles, in files. The error says
+// why it could not; what it found is no error.
+func Verify(ctx context.Context, files []string, opts VerifyOptions) (Verification, error) {
+	var v Verification
+	var open []*Bundle
+	for _, file := range files {
+		b, err := Open(file)
+		if err := v.note(err); err != nil {
+			return v, err
+		}
+		if b != nil {
+			defer b.Close()
+			open = append(open, b)
+		}
+	}
+	p := &progress{report: opts.Report}
+	for _, b := range open {
+		for _, pkg := range b.Manifest.here() {
+			p.of += pkg.Size
+		}
+	}
+	for _, b := range open {
+		if err := v.verify(ctx, b, opts.Vouch, p); err != nil {
+			return v, err
+		}
+	}
+	v.Findings = append(v.Findings, missingParts(open)...)
+	return v, nil
+}
+
+// note takes the findings out of an error.
+func (v *Verification) note(err error) error {
+	var rest []error
+	for _, err := range flat(err) {
+		if f, ok := errors.AsType[*Finding](err); ok {
+			v.Findings = append(v.Findings, f)
+			continue
+		}
+		rest = append(rest, err)
+	}
+	return errors.Join(rest...)
+}
+
+// flat takes apart what [errors.Join] joined.
+func flat(err error) []error {
+	if err == nil {
+		return nil
+	}
+	joined, ok := err.(interface{ Unwrap() []error }) //nolint:errorlint // the outermost join alone
+	if !ok {
+		return []error{err}
+	}
+	var all []error
+	for _, err := range joined.Unwrap() {
+		all = append(all, flat(err)...)
+	}
+	return all
+}
+
+func (v *Verification) verify(ctx context.Context, b *Bundle, vouch Vouch, p *progress) error {
+	signed, err := b.Evidence()
+	if err := v.note(err); err != nil {
+		return err
+	}
+	judge := b.judge(vouch, signed)
+	for _, e := range b.members {
+		if e.pkg == nil {
+			continue
+		}
+		known, err := judge(*e.pkg)
+		if err == nil {
+			err = b.verifyArchive(ctx, e, p)
+		} else {
+			p.add(e.size)
+		}
+		if err := v.note(err); err != nil {
+			return err
+		}
+		if err == nil {
+			v.Packages = append(v.Packages, known)
+			v.Bytes += e.size
+		}
+	}
+	return nil
+}
+
+// judge returns what finds out how well the packages are vouched for.
+func (b *Bundle) judge(vouch Vouch, signed map[Release]*sources.Signed) func(Package) (Verified, error) {
+	evidenced := b.Manifest.evidenced()
+	return func(p Package) (Verified, error) {
+		known := Verified{Package: p, Verdict: sources.HashOnly}
+		s := signed[p.release()]
+		switch {
+		case !evidenced[p.release()]:
+			return known, nil
+		case s == nil:
+			return known, b.finding(BrokenEvidence, &p.ID, errors.New("its evidence is broken"))
+		}
+		report, err := vouch(sources.Stored{ID: p.ID, ZH: p.ZH, Signed: s})
+		if err != nil {
+			return known, b.finding(BrokenEvidence, &p.ID, err)
+		}
+		known.Verdict, known.KeyID = report.Verdict, report.KeyID
+		return known, nil
+	}
+}
+
+// verifyArchive verifies an archive where it lies in the bundle.
+func (b *Bundle) verifyArchive(ctx context.Context, e member, p *progress) error {
+	sum := sha256.New()
+	if _, err := io.Copy(io.MultiWriter(sum, p), &interruptible{ctx, b.contents(e)}); err != nil {
+		return err
+	}
+	err := e.pkg.verify(ctx, sources.ZipHash([32]byte(sum.Sum(nil))), b.contents(e))
+	if err != nil && ctx.Err() == nil {
+		err = b.finding(ChangedArchive, &e.pkg.ID, err)
+	}
+	return err
+}
+
+// missingParts are findings about parts that would be needed besides the ones given.
+func missingParts(open []*Bundle) []*Finding {
+	given := map[string][]*Bundle{}
+	for _, b := range open {
+		id := b.Manifest.ID()
+		given[id] = append(given[id], b)
+	}
+	var all []*Finding
+	for _, parts := range given {
+		for part := 1; part <= parts[0].Manifest.Parts; part++ {
+			if !slices.ContainsFunc(parts, func(b *Bundle) bool { return b.Manifest.Part == part }) {
+				all = append(all, &Finding{File: parts[0].name, Kind: MissingPart, Part: part, Err: fmt.Errorf("part %d of %d is missing", part, parts[0].Manifest.Parts)})
+			}
+		}
+	}
+	slices.SortStableFunc(all, func(a, b *Finding) int { return cmp.Compare(a.File, b.File) })
+	return all
+}
