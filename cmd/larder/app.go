@@ -27,7 +27,8 @@ func newApp(out *output) *cli.App {
 		Usage: "keep Terraform and OpenTofu providers at hand",
 		Flags: globalFlags(),
 		Commands: []*cli.Command{
-			installCommand(out), lockCommand(out), prefetchCommand(out), mirrorCommand(out), importCommand(out),
+			installCommand(out), lockCommand(out), prefetchCommand(out),
+			mirrorCommand(out), bundleCommand(out), importCommand(out),
 			cacheCommand(out), versionCommand(out), helpCommand(),
 		},
 		HideVersion:               true,

@@ -31,6 +31,7 @@ var mayImport = map[string][]string{
 
 	"fsmirror":           {"sources"},
 	"fsmirror/builder":   {"sources", "sources/archive", "sources/staging", "fsmirror"},
+	"fsmirror/bundle":    {"sources", "sources/archive", "sources/trust", "fsmirror", "fsmirror/builder"},
 	"fsmirror/legacy":    {"sources", "sources/archive"},
 	"cachedir":           {"sources", "sources/archive", "sources/staging"},
 	"cachedir/export":    {"sources", "sources/archive"},
@@ -41,7 +42,7 @@ var mayImport = map[string][]string{
 
 	"cmd/larder": {
 		"sources", "sources/archive", "sources/fetch", "sources/netmirror", "sources/registry", "sources/trust",
-		"fsmirror", "fsmirror/builder", "fsmirror/legacy", "cachedir", "cachedir/export", "cliconfig",
+		"fsmirror", "fsmirror/builder", "fsmirror/bundle", "fsmirror/legacy", "cachedir", "cachedir/export", "cliconfig",
 		"installer", "installer/lockfile", "installer/modules",
 	},
 }

@@ -10,6 +10,7 @@ import (
 	"os"
 	"path/filepath"
 	"slices"
+	"syscall"
 
 	"github.com/larder-cli/larder/fsmirror/builder"
 	"github.com/larder-cli/larder/sources"
@@ -228,7 +229,11 @@ func (in *importer) checkBase(ctx context.Context) error {
 	if len(missing) == 0 {
 		return nil
 	}
-	err := fmt.Errorf("%s builds on %d packages that %s does not have", in.given[0].name, len(missing), in.dir)
+	what := "packages"
+	if len(missing) == 1 {
+		what = "package"
+	}
+	err := fmt.Errorf("%s builds on %d %s that %s does not have", in.given[0].name, len(missing), what, in.dir)
 	return errors.Join(sources.WithHint(err, "import the bundles before it first, or ask for one made with --since and what larder bundle manifest %s writes", in.dir), errors.Join(missing...))
 }
 
@@ -281,7 +286,7 @@ func (in *importer) shareEvidence() error {
 		dir := filepath.Join(in.hall, filepath.FromSlash(sources.EvidencePath(e.Provider, e.Version)))
 		if s := in.signed[e.Release]; s != nil {
 			if err := sources.WriteEvidence(dir, s); err != nil {
-				return refusal(err)
+				return paused(err)
 			}
 			continue
 		}
@@ -351,16 +356,24 @@ func (in *importer) waits(ctx context.Context, p Package) (bool, error) {
 	return sources.ZipHash([32]byte(sum.Sum(nil))) == p.ZH, err
 }
 
+// paused adds to an error of the medium what can be done about it.
+func paused(err error) error {
+	if errors.Is(err, syscall.ENOSPC) || errors.Is(err, syscall.EDQUOT) {
+		return sources.WithHint(err, "free some space on the mirror's medium, and import again: what has been verified is kept")
+	}
+	return err
+}
+
 // stage copies an archive into the hall, verifies the copy, and sees to it that it is
 // on the medium. Under its own name it is there only then.
 func (in *importer) stage(ctx context.Context, b *Bundle, e member) (err error) {
 	path := filepath.Join(in.hall, filepath.FromSlash(e.path))
 	if err := os.MkdirAll(filepath.Dir(path), 0o755); err != nil {
-		return refusal(err)
+		return paused(err)
 	}
 	f, err := os.Create(path + ".unverified")
 	if err != nil {
-		return refusal(err)
+		return paused(err)
 	}
 	defer func() {
 		err = errors.Join(err, f.Close())
@@ -370,7 +383,7 @@ func (in *importer) stage(ctx context.Context, b *Bundle, e member) (err error) 
 	}()
 	sum := sha256.New()
 	if _, err := io.Copy(io.MultiWriter(f, sum, &in.progress), &interruptible{ctx, b.contents(e)}); err != nil {
-		return refusal(err)
+		return paused(err)
 	}
 	err = e.pkg.verify(ctx, sources.ZipHash([32]byte(sum.Sum(nil))), f)
 	if err != nil && ctx.Err() == nil {

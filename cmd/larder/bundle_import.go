@@ -1,0 +1,163 @@
+package main
+
+import (
+	"bytes"
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"strconv"
+	"strings"
+	"unicode"
+
+	"github.com/urfave/cli/v2"
+
+	"github.com/larder-cli/larder/fsmirror/bundle"
+	"github.com/larder-cli/larder/sources"
+)
+
+func bundleImportCommand(out *output) *cli.Command {
+	return &cli.Command{
+		Name:      "import",
+		Usage:     "make a bundle part of a mirror",
+		ArgsUsage: "FILE... DIR [FLAG...]",
+		Description: "Makes DIR a mirror if it is none. Nothing becomes visible before all has been\n" +
+			"verified, signatures included; opens no connection. Of a bundle in parts, give\n" +
+			"all or one after another: what has been verified is kept, as after an\n" +
+			"interruption. What builds on packages that DIR lacks is refused.\n" +
+			"Exit status: 0 done, 1 refused, 2 used wrongly, 130 interrupted.",
+		Flags: []cli.Flag{
+			&cli.StringFlag{Name: "write-config", Usage: "have engines use the mirror, by a CLI `CONFIG` of its own"},
+			&cli.BoolFlag{Name: "dry-run", Usage: "verify everything, and change nothing"},
+		},
+		Action: func(c *cli.Context) error { return bundleImport(c, out) },
+	}
+}
+
+func bundleImport(c *cli.Context, out *output) error {
+	if c.NArg() < 2 {
+		return usageError{errors.New("bundle import needs the FILE of a bundle, or of each of its parts, and the DIR of a mirror")}
+	}
+	if c.IsSet("write-config") && c.String("write-config") == "" {
+		return usageError{errors.New("--write-config is empty")}
+	}
+	k, err := newCarrier(c, out)
+	if err != nil {
+		return err
+	}
+	paths := k.files(c.Args().Slice())
+	files, dir := paths[:len(paths)-1], paths[len(paths)-1]
+	config := mirrorConfig{dir: dir}
+	if name := c.String("write-config"); name != "" {
+		config.path = absolute(k.dir, name)
+		if err := config.check(); err != nil {
+			return err
+		}
+	}
+	dry := c.Bool("dry-run")
+	var arrivals []bundle.Arrival
+	err = k.followed(func(report func(done, of int64)) (err error) {
+		arrivals, err = bundle.Import(c.Context, files, dir, bundle.ImportOptions{
+			Vouch: k.vouch, DryRun: dry, Report: report, Warn: k.warn,
+			Waiting: func() { out.say(normal, "waiting for whoever else is writing to %s", dir) },
+		})
+		return err
+	})
+	if err != nil {
+		return err
+	}
+	k.tellImported(arrivals, dir, dry)
+	if config.path == "" || dry {
+		return nil
+	}
+	if err := config.write(); err != nil {
+		return err
+	}
+	out.say(normal, "wrote %s; engines use it with TF_CLI_CONFIG_FILE=%s", config.path, c.String("write-config"))
+	return nil
+}
+
+// importedPackage is a package that was imported, in JSON.
+type importedPackage struct {
+	bundledPackage
+	How     string `json:"how"`
+	Verdict string `json:"verdict"`
+	KeyID   string `json:"key_id,omitempty"`
+}
+
+func (k carrier) tellImported(arrivals []bundle.Arrival, dir string, planned bool) {
+	news, size := 0, int64(0)
+	for _, a := range arrivals {
+		how := string(a.How)
+		if a.How != bundle.Known {
+			news++
+			size += a.Size
+			if planned {
+				how = "would be " + how
+			}
+		}
+		vouched := a.Verdict.String()
+		if a.KeyID != "" {
+			vouched += " with key " + a.KeyID
+		}
+		k.out.result("imported", importedPackage{bundled(a.Package), how, a.Verdict.String(), a.KeyID}, "%s  %s, %s", a.ID, how, vouched)
+	}
+	did := "imported"
+	if planned {
+		did = "would import"
+	}
+	k.out.say(normal, "%s %s, %s; %d already there", did, count(news, "package"), humanSize(size), len(arrivals)-news)
+}
+
+// A mirrorConfig is a CLI configuration by which engines take all providers from a
+// mirror, and ask nobody else for any.
+type mirrorConfig struct{ path, dir string }
+
+const configMark = "# Written by larder bundle import, which may write it again."
+
+func (f mirrorConfig) text() ([]byte, error) {
+	if strings.ContainsFunc(f.dir, func(r rune) bool { return unicode.IsControl(r) || r == unicode.ReplacementChar }) {
+		return nil, fmt.Errorf("%q cannot be named in a CLI configuration", f.dir)
+	}
+	// Not even a path is safe from being taken for a template.
+	path := strings.ReplaceAll(strconv.QuoteToGraphic(f.dir), "$", `\u0024`)
+	return fmt.Appendf(nil, "%s\ndisable_checkpoint = true\n\nprovider_installation {\n  filesystem_mirror {\n    path = %s\n  }\n}\n", configMark, path), nil
+}
+
+// check refuses to replace what somebody else has written.
+func (f mirrorConfig) check() error {
+	if _, err := f.text(); err != nil {
+		return err
+	}
+	old, err := os.ReadFile(f.path)
+	switch {
+	case errors.Is(err, fs.ErrNotExist):
+		_, err := os.Stat(filepath.Dir(f.path))
+		return err
+	case err != nil:
+		return err
+	case !bytes.HasPrefix(old, []byte(configMark)):
+		err := fmt.Errorf("%s is there already, and larder has not written it", f.path)
+		return sources.WithHint(err, "name another file, or write a filesystem_mirror block for the mirror into this one")
+	}
+	return nil
+}
+
+// write makes the file, by rename.
+func (f mirrorConfig) write() error {
+	text, err := f.text()
+	if err != nil {
+		return err
+	}
+	tmp, err := os.CreateTemp(filepath.Dir(f.path), "."+filepath.Base(f.path)+".*")
+	if err != nil {
+		return err
+	}
+	defer os.Remove(tmp.Name()) // nothing is left of it once renamed
+	_, err = tmp.Write(text)
+	if err := errors.Join(err, tmp.Chmod(0o644), tmp.Sync(), tmp.Close()); err != nil {
+		return err
+	}
+	return os.Rename(tmp.Name(), f.path)
+}
