@@ -2,6 +2,9 @@ package bundle_test
 
 import (
 	"context"
+	"crypto/sha256"
+	"encoding/hex"
+	"fmt"
 	"io/fs"
 	"os"
 	"path/filepath"
@@ -132,3 +135,11 @@ func packageID(t testing.TB, address, version, platform string) (id sources.Pack
 	check(t, err)
 	return id
 }
+
+type reportOf = trust.Report
+
+func sum(text string) [32]byte { return sha256.Sum256([]byte(text)) }
+
+func hexOf(sum [32]byte) string { return hex.EncodeToString(sum[:]) }
+
+func sizeOf(text string) string { return fmt.Sprintf(`"size": %d`, len(text)) }

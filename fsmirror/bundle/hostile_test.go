@@ -1,0 +1,296 @@
+package bundle_test
+
+import (
+	"archive/tar"
+	"bytes"
+	"encoding/json"
+	"errors"
+	"io"
+	"maps"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/larder-cli/larder/fsmirror/bundle"
+	"github.com/larder-cli/larder/sources"
+	"github.com/larder-cli/larder/sources/sourcetest"
+)
+
+// refused has an import of data fail for a reason, and change nothing.
+func refused(t *testing.T, data []byte, want string) {
+	t.Helper()
+	file := filepath.Join(t.TempDir(), "b.tar")
+	check(t, os.WriteFile(file, data, 0o644))
+	to := t.TempDir()
+	_, err := bundle.Import(ctx, []string{file}, to, importOptions())
+	if err == nil || !strings.Contains(err.Error(), want) {
+		t.Errorf("imported: got %v, want %q", err, want)
+	}
+	if got := tree(t, to); len(got) > 0 || len(left(t, to)) > 0 {
+		t.Errorf("imported %q", slices.Sorted(maps.Keys(got)))
+	}
+	v, err := bundle.Verify(ctx, []string{file}, bundle.VerifyOptions{Vouch: vouch})
+	if err != nil || len(v.Findings) == 0 || !strings.Contains(v.Findings[0].Error(), want) {
+		t.Errorf("verified: got %v and %v, want %q", v.Findings, err, want)
+	}
+}
+
+func small(t testing.TB) []byte {
+	t.Helper()
+	w := published(t)
+	return readFile(t, created(t, mirrored(t, w, "*/widget/1.0.0/*"), createOptions())[0])
+}
+
+func TestCutAnywhere(t *testing.T) {
+	data := small(t)
+	for n := 0; n < len(data); n += 512 {
+		refused(t, data[:n], "")
+		refused(t, data[:n+1], "")
+	}
+	refused(t, data[:len(data)-1], "cut short")
+	refused(t, append(slices.Clone(data), 0), "1 bytes too long")
+	refused(t, append(slices.Clone(data), make([]byte, 10240)...), "too long")
+}
+
+// No bit may differ, wherever it is.
+func TestFlippedBits(t *testing.T) {
+	data := small(t)
+	for at := 0; at < len(data); at += 61 { // which does not divide the length of a block
+		bad := slices.Clone(data)
+		bad[at] ^= 1 << (at % 8)
+		refused(t, bad, "")
+	}
+}
+
+// An entry of a tar archive.
+type entry struct {
+	tar.Header
+	text string
+}
+
+func entries(t testing.TB, data []byte) []entry {
+	t.Helper()
+	var all []entry
+	for in := tar.NewReader(bytes.NewReader(data)); ; {
+		h, err := in.Next()
+		if errors.Is(err, io.EOF) {
+			return all
+		}
+		check(t, err)
+		text, err := io.ReadAll(in)
+		check(t, err)
+		all = append(all, entry{*h, string(text)})
+	}
+}
+
+func pack(t testing.TB, all []entry) []byte {
+	t.Helper()
+	var out bytes.Buffer
+	w := tar.NewWriter(&out)
+	for _, e := range all {
+		e.Size, e.Format = int64(len(e.text)), tar.FormatUnknown
+		if e.Typeflag != tar.TypeReg {
+			e.Size = 0
+		}
+		check(t, w.WriteHeader(&e.Header))
+		if e.Size > 0 {
+			_, err := w.Write([]byte(e.text))
+			check(t, err)
+		}
+	}
+	check(t, w.Close())
+	return out.Bytes()
+}
+
+// edit has a function change the manifest, which is else as larder writes it.
+func edit(change func(text string) string) func([]entry) []entry {
+	return func(all []entry) []entry {
+		all[0].text = change(all[0].text)
+		return all
+	}
+}
+
+func replace(old, new string) func([]entry) []entry {
+	return edit(func(text string) string { return strings.Replace(text, old, new, 1) })
+}
+
+func header(change func(*tar.Header)) func([]entry) []entry {
+	return func(all []entry) []entry {
+		change(&all[len(all)-1].Header)
+		return all
+	}
+}
+
+func TestRefused(t *testing.T) {
+	tests := []struct {
+		name   string
+		change func([]entry) []entry
+		want   string
+	}{
+		{"no manifest", func(all []entry) []entry { return all[1:] }, "not what larder"},
+		{"manifest last", func(all []entry) []entry { return append(all[1:], all[0]) }, "not what larder"},
+		{"two manifests", func(all []entry) []entry { return slices.Insert(all, 1, all[0]) }, `".larder/manifest.json" stands where`},
+		{"manifest is a link", func(all []entry) []entry { all[0].Typeflag, all[0].Linkname = tar.TypeSymlink, "x"; return all }, "manifest"},
+		{"manifest is no JSON", edit(func(string) string { return "{" }), "manifest: unexpected end"},
+		{"other spacing", edit(func(text string) string { return text + "\n" }), "not written as larder writes it"},
+		{"name twice", replace(`"format": 1`, `"format": 1, "format": 1`), "not written as larder writes it"},
+		{"other letters", replace(`"format"`, `"Format"`), "not written as larder writes it"},
+		{"unknown name", replace(`"format": 1`, `"format": 1, "x": 1`), "not written as larder writes it"},
+		{"of the future", replace(`"format": 1`, `"format": 2`), "format 2, which is not known"},
+		{"half of a part", replace(`"format": 1`, `"format": 1, "part": 1`), "part 1 of 0"},
+		{"part of one", replace(`"format": 1`, `"format": 1, "part": 1, "parts": 1`), "part 1 of 1"},
+		{"too many parts", replace(`"format": 1`, `"format": 1, "part": 1, "parts": 100000`), "part 1 of 100000"},
+		{"parts with nothing", replace(`"format": 1`, `"format": 1, "part": 1, "parts": 3`), "nothing in part 1"},
+		{"upwards", replace(`"path": "example.test/`, `"path": "../example.test/`), "path is"},
+		{"absolute", replace(`"path": "`, `"path": "/`), "path is"},
+		{"address upwards", replace(`"example.test/acme/widget"`, `"example.test/../widget"`), "namespace"},
+		{"address not normal", replace(`"example.test/acme/widget"`, `"example.test/ACME/widget"`), "not so written"},
+		{"version not normal", replace(`"1.0.0"`, `"1.0"`), "not so written"},
+		{"version upwards", replace(`"1.0.0"`, `".."`), "version"},
+		{"platform upwards", replace(`"linux_amd64"`, `"linux_../amd64"`), "platform"},
+		{"built in", replace(`"example.test/acme/widget"`, `"terraform.io/builtin/terraform"`), "not so written"},
+		{"huge", replace(`"size": `, `"size": 9999999999`), "size is"},
+		{"large", replace(`"size": `, `"size": 10000`), "stands where"},
+		{"without a size", replace(`"size": `, `"size": -`), "size is"},
+		{"no hash", replace(`"zh:`, `"zh:x`), "no zh: hash"},
+		{"no content hash", replace(`"h1:`, `"h2:`), "no h1: hash"},
+		{"other content hash", edit(func(text string) string {
+			i := strings.Index(text, `"h1:`) + 4
+			return text[:i] + strings.Repeat("A", 43) + text[i+43:]
+		}), "its contents are h1:"},
+		{"listed twice", editPackages(func(all []any) []any { return append(all, all[1]) }), "listed twice"},
+		{"out of order", editPackages(func(all []any) []any { slices.Reverse(all); return all }), "out of order"},
+		{"builds on itself", edit(func(text string) string {
+			return strings.Replace(text, "\n}\n", ",\n  \"base\": [{\"provider\": \"example.test/acme/widget\", \"version\": \"1.0.0\", \"platform\": \"linux_amd64\", \"zh\": \"zh:"+strings.Repeat("0", 64)+"\"}]\n}\n", 1)
+		}), "both here and with the receiver"},
+		{"evidence of other names", replace(`"keys.json"`, `"../keys"`), "not as it should be"},
+		{"evidence too large", replace(`"size": 173`, `"size": 99999999`), "not as it should be"},
+		{"evidence left out", func(all []entry) []entry { return slices.Delete(all, 1, 5) }, "stands where"},
+		{"evidence unlisted", func(all []entry) []entry {
+			doc := map[string]any{}
+			check(t, json.Unmarshal([]byte(all[0].text), &doc))
+			doc["evidence"] = []any{}
+			all[0].text = canonicalText(t, doc)
+			return all
+		}, "stands where"},
+		{"one member more", func(all []entry) []entry {
+			return append(all, entry{tar.Header{Typeflag: tar.TypeReg, Name: "more", Mode: 0o644}, "more"})
+		}, "too long"},
+		{"one more in between", func(all []entry) []entry {
+			return slices.Insert(all, 5, entry{tar.Header{Typeflag: tar.TypeReg, Name: "more", Mode: 0o644}, "more"})
+		}, `"more" stands where`},
+		{"one less", func(all []entry) []entry { return all[:len(all)-1] }, "stands where"},
+		{"one twice", func(all []entry) []entry { return append(all, all[len(all)-1]) }, "too long"},
+		{"reordered", func(all []entry) []entry { n := len(all); all[n-1], all[n-2] = all[n-2], all[n-1]; return all }, "stands where"},
+		{"symlink", header(func(h *tar.Header) { h.Typeflag, h.Linkname = tar.TypeSymlink, "/etc/passwd" }), "which is not a plain file, stands where"},
+		{"hard link", header(func(h *tar.Header) { h.Typeflag, h.Linkname = tar.TypeLink, "x" }), "not a plain file"},
+		{"device", header(func(h *tar.Header) { h.Typeflag = tar.TypeBlock }), "not a plain file"},
+		{"pipe", header(func(h *tar.Header) { h.Typeflag = tar.TypeFifo }), "not a plain file"},
+		{"directory", header(func(h *tar.Header) { h.Typeflag = tar.TypeDir }), "not a plain file"},
+		{"member upwards", header(func(h *tar.Header) { h.Name = "../x" }), `"../x" stands where`},
+		{"member absolute", header(func(h *tar.Header) { h.Name = "/x" }), `"/x" stands where`},
+		{"set-uid", header(func(h *tar.Header) { h.Mode = 0o4755 }), "stands where"},
+		{"owner", header(func(h *tar.Header) { h.Uid = 1000 }), "stands where"},
+		{"attribute", header(func(h *tar.Header) { h.PAXRecords = map[string]string{"VENDOR.holes": "many"} }), "stands where"},
+		{"archive is none", func(all []entry) []entry {
+			return rehashed(t, all, len(all)-1, strings.Repeat("x", len(all[len(all)-1].text)))
+		}, "none of the signed checksums"},
+		{"evidence is other", func(all []entry) []entry {
+			all[1].text = strings.Repeat("x", len(all[1].text))
+			return all
+		}, "not what the manifest says"},
+	}
+	good := small(t)
+	file := filepath.Join(t.TempDir(), "good")
+	check(t, os.WriteFile(file, pack(t, entries(t, good)), 0o644))
+	mustImport(t, t.TempDir(), file)
+	for _, test := range tests {
+		t.Run(test.name, func(t *testing.T) {
+			refused(t, pack(t, test.change(entries(t, good))), test.want)
+		})
+	}
+}
+
+// canonicalText is JSON as larder writes it, but for the order of names.
+func canonicalText(t testing.TB, doc any) string {
+	t.Helper()
+	data, err := json.Marshal(doc)
+	check(t, err)
+	m, err := bundle.ParseManifest(data)
+	if err != nil {
+		return string(data)
+	}
+	return string(m.Text())
+}
+
+func editPackages(change func([]any) []any) func([]entry) []entry {
+	return edit(func(text string) string {
+		doc := map[string]any{}
+		if err := json.Unmarshal([]byte(text), &doc); err != nil {
+			panic(err)
+		}
+		doc["packages"] = change(doc["packages"].([]any))
+		data, err := json.Marshal(doc)
+		if err != nil {
+			panic(err)
+		}
+		return string(data)
+	})
+}
+
+// rehashed gives an archive other contents, of which the manifest knows.
+func rehashed(t testing.TB, all []entry, i int, text string) []entry {
+	t.Helper()
+	was, is := sources.ZipHash(sum(all[i].text)), sources.ZipHash(sum(text))
+	all[0].text = strings.Replace(all[0].text, string(was), string(is), 1)
+	all[i].text = text
+	return all
+}
+
+// A bundle without evidence is worth its hashes, and no archive in it is none.
+func TestNoArchive(t *testing.T) {
+	w := published(t)
+	dir := t.TempDir()
+	w.WritePacked(dir, "*/widget/1.0.0/*")
+	file := created(t, dir, createOptions())[0]
+	for _, a := range mustImport(t, t.TempDir(), file) {
+		if a.Verdict != sources.HashOnly || a.KeyID != "" {
+			t.Errorf("%s: %s", a.ID, a.Verdict)
+		}
+	}
+	all := entries(t, readFile(t, file))
+	refused(t, pack(t, rehashed(t, all, 1, strings.Repeat("x", len(all[1].text)))), "zip")
+}
+
+// What nobody known has signed is worth nothing.
+func TestBadSignature(t *testing.T) {
+	w := sourcetest.New(t)
+	w.Add(widget, "1.0.0", sourcetest.Release{Platforms: []string{"linux_amd64"}})
+	good := entries(t, readFile(t, created(t, mirrored(t, w), createOptions())[0]))
+	bad := sourcetest.New(t)
+	bad.Add(widget, "1.0.0", sourcetest.Release{Platforms: []string{"linux_amd64"}, Signer: sourcetest.Revoked()})
+	dir := mirrored(t, bad)
+	opts := createOptions()
+	if _, err := bundle.Create(ctx, dir, filepath.Join(t.TempDir(), "b"), opts); err == nil || !strings.Contains(err.Error(), "revoked") {
+		t.Error(err)
+	}
+	opts.Vouch = func(sources.Stored) (r reportOf, err error) { return r, nil }
+	refused(t, readFile(t, created(t, dir, opts)[0]), "revoked")
+
+	// A signature of something else, of which the manifest knows.
+	forged := strings.Repeat("\x80", len(good[1].text))
+	old, is := sum(good[1].text), sum(forged)
+	good[0].text = strings.Replace(good[0].text, hexOf(old), hexOf(is), 1)
+	good[1].text = forged
+	refused(t, pack(t, good), "signature")
+
+	// Evidence is as larder writes it, lest others read something else in it.
+	good = entries(t, readFile(t, created(t, mirrored(t, w), createOptions())[0]))
+	spaced := strings.Replace(good[2].text, "[", "[ ", 1)
+	good[0].text = strings.Replace(good[0].text, hexOf(sum(good[2].text)), hexOf(sum(spaced)), 1)
+	good[0].text = strings.Replace(good[0].text, sizeOf(good[2].text), sizeOf(spaced), 1)
+	good[2].text = spaced
+	refused(t, pack(t, good), "not written as larder writes it")
+}
