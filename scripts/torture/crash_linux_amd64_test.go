@@ -68,7 +68,12 @@ func (k *rack) wholeOrNothing(t *testing.T, step int) {
 // killAt starts an install and kills it before its change number step. It has
 // finished if it makes fewer.
 func (k *rack) killAt(step int) (finished bool, err error) {
-	p := k.prepare("dead", k.larder, "install", "--quiet")
+	return k.prepare("dead", k.larder, "install", "--quiet").killAt(step)
+}
+
+// killAt starts a process and kills it before its change number step. It has
+// finished if it makes fewer.
+func (p *process) killAt(step int) (finished bool, err error) {
 	p.cmd.Stdout, p.cmd.Stderr = nil, nil // whose copying would have to be waited for
 	p.cmd.SysProcAttr = &syscall.SysProcAttr{Ptrace: true}
 	if err := p.cmd.Start(); err != nil {

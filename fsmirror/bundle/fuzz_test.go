@@ -1,0 +1,105 @@
+package bundle_test
+
+import (
+	"archive/zip"
+	"bytes"
+	"errors"
+	"os"
+	"path/filepath"
+	"testing"
+
+	"github.com/larder-cli/larder/fsmirror/bundle"
+	"github.com/larder-cli/larder/sources"
+)
+
+// plainMirror is a mirror made without a world, whose keys take fuzzing long.
+func plainMirror(t testing.TB) string {
+	t.Helper()
+	dir := t.TempDir()
+	for _, version := range []string{"1.0.0", "1.1.0-rc1"} {
+		var out bytes.Buffer
+		z := zip.NewWriter(&out)
+		w, err := z.Create("docs/README")
+		check(t, err)
+		_, err = w.Write([]byte(version))
+		check(t, errors.Join(err, z.Close()))
+		path := filepath.Join(dir, widget, "terraform-provider-widget_"+version+"_linux_amd64.zip")
+		check(t, os.MkdirAll(filepath.Dir(path), 0o755))
+		check(t, os.WriteFile(path, out.Bytes(), 0o644))
+	}
+	return dir
+}
+
+// What is accepted, written and parsed again, is the same.
+func FuzzManifest(f *testing.F) {
+	m := described(f, plainMirror(f))
+	f.Add(m.Text())
+	parts, err := m.Split(4_000)
+	check(f, err)
+	f.Add(parts[1].Text())
+	delta := m.Since(bundle.Manifest{Packages: m.Packages[:1]})
+	delta.Evidence = []bundle.Evidence{{Release: bundle.Release{Provider: m.Packages[1].ID.Provider, Version: m.Packages[1].ID.Version}}}
+	f.Add(delta.Text())
+	f.Add(bundle.Manifest{}.Text())
+	f.Fuzz(func(t *testing.T, data []byte) {
+		m, err := bundle.ParseManifest(data)
+		if err != nil {
+			return
+		}
+		again, err := bundle.ParseManifest(m.Text())
+		if err != nil || !bytes.Equal(m.Text(), again.Text()) || m.ID() != again.ID() {
+			t.Errorf("%v\n%s\n%s", err, m.Text(), again.Text())
+		}
+	})
+}
+
+// Whatever passes for a bundle can be imported, and makes the same bundle again.
+func FuzzBundle(f *testing.F) {
+	good := readFile(f, created(f, plainMirror(f), createOptions())[0])
+	f.Add(good)
+	f.Add(good[:len(good)-512])
+	all := entries(f, good)
+	all[1], all[2] = all[2], all[1]
+	f.Add(pack(f, all))
+	f.Fuzz(func(t *testing.T, data []byte) {
+		b, err := bundle.Read(bytes.NewReader(data), int64(len(data)), "fuzzed")
+		if err != nil {
+			return
+		}
+		if len(b.Manifest.Base) > 0 || b.Manifest.Parts > 0 || len(b.Manifest.Packages) == 0 {
+			return
+		}
+		file := filepath.Join(t.TempDir(), "b.tar")
+		check(t, os.WriteFile(file, data, 0o644))
+		to := t.TempDir()
+		if _, err := bundle.Import(ctx, []string{file}, to, importOptions()); err != nil {
+			if len(tree(t, to)) > 0 {
+				t.Error("refused, and something is there")
+			}
+			return
+		}
+		if !bytes.Equal(data, readFile(t, created(t, to, createOptions())[0])) {
+			t.Error("it makes another bundle")
+		}
+	})
+}
+
+// The format does not change with what writes it: long names, names beyond ASCII
+// and archives beyond 8 GiB included.
+func TestLayoutStays(t *testing.T) {
+	m := bundle.Manifest{Packages: []bundle.Package{
+		{
+			ID: packageID(t, "bücher.test/acme/widget", "1.0.0", "linux_amd64"), Size: 9 << 30,
+			ZH: sources.ZipHash([32]byte{1}), H1: "h1:AAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAA=",
+		},
+		{
+			ID: packageID(t, widget, "1.0.0-a-prerelease-of-which-nobody-could-say-it-is-short-as-it-goes-on-and-on-and-on-and-on-and-on-and-on", "linux_amd64"), Size: 1,
+			ZH: sources.ZipHash([32]byte{2}), H1: "h1:AAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAA=",
+		},
+	}}
+	headers, size, err := bundle.Headers(m)
+	check(t, err)
+	if got, want := hexOf(sum(string(headers))), "b18eff519ca8c86fe018be5bf17da41120dbb8bd1436e05247fb971cc024c37a"; got != want || size != 9_663_682_560 {
+		t.Errorf("got %s and %d bytes", got, size)
+	}
+}

@@ -1,0 +1,119 @@
+package main
+
+import (
+	"errors"
+	"io/fs"
+	"maps"
+	"os"
+	"path/filepath"
+	"runtime"
+	"slices"
+	"strings"
+	"syscall"
+	"testing"
+)
+
+// An import is killed before each change that it makes to the file system, in a
+// run of its own. What is visible then is as it shall be, or was, and the next import
+// makes the mirror what it shall be and clears up.
+func TestImportCrashesAtEveryStep(t *testing.T) {
+	runtime.LockOSThread() // who traces is a thread
+	defer runtime.UnlockOSThread()
+	k := newRack(t, options{providers: []string{"alpha", "beta"}, size: 1 << 10})
+	k.dir = t.TempDir()
+	outside := filepath.Join(k.dir, "outside")
+	k.world.WritePacked(outside)
+	k.world.WriteEvidence(outside)
+	usb := filepath.Join(k.dir, "usb.tar")
+	k.run("bundle", "create", usb, "--mirror", outside)
+	whole := filepath.Join(k.dir, "whole")
+	k.run("bundle", "import", usb, whole)
+	want := seen(t, whole)
+
+	stride := 1
+	if testing.Short() {
+		stride = 10
+	}
+	for step := 1; ; step += stride {
+		inside := filepath.Join(t.TempDir(), "inside")
+		finished, err := k.prepare("work", k.larder, "bundle", "import", usb, inside).killAt(step)
+		if errors.Is(err, syscall.EPERM) {
+			t.Skip("nobody may trace processes here")
+		}
+		if err != nil {
+			t.Fatalf("step %d: %v", step, err)
+		}
+		for name, text := range seen(t, inside) {
+			if strings.HasPrefix(filepath.Base(name), ".") {
+				continue // evidence on its way
+			}
+			if text != want[name] {
+				t.Fatalf("step %d: %s is another", step, name)
+			}
+			if version := strings.Replace(name, "index.json", "1.0.0.json", 1); filepath.Base(name) == "index.json" && !exists(filepath.Join(inside, version)) {
+				t.Fatalf("step %d: %s names what is not there", step, name)
+			}
+		}
+		k.run("bundle", "import", usb, inside)
+		if !maps.Equal(want, seen(t, inside)) {
+			t.Fatalf("step %d: not mended: %v", step, slices.Sorted(maps.Keys(seen(t, inside))))
+		}
+		if left := leftovers(t, inside); len(left) != len(leftovers(t, whole)) {
+			t.Fatalf("step %d: left over: %q", step, left)
+		}
+		if finished {
+			if step < 20 {
+				t.Fatalf("only %d steps were seen", step)
+			}
+			t.Logf("%d steps", step-1)
+			return
+		}
+	}
+}
+
+func exists(path string) bool {
+	_, err := os.Stat(path)
+	return err == nil
+}
+
+// leftovers are what is in the directories of larder's own in a mirror.
+func leftovers(t *testing.T, dir string) []string {
+	t.Helper()
+	found, err := filepath.Glob(filepath.Join(dir, ".larder", "*", "*"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	return found
+}
+
+// run runs larder, which must succeed.
+func (k *rack) run(args ...string) {
+	if p := k.start("work", k.larder, append(args, "--quiet")...); p.wait() != nil {
+		k.t.Fatalf("%v: %v\n%s", args, p.err, &p.out)
+	}
+}
+
+// seen is what of a mirror counts: contents by path.
+func seen(t *testing.T, dir string) map[string]string {
+	t.Helper()
+	all := map[string]string{}
+	err := filepath.WalkDir(dir, func(path string, e fs.DirEntry, err error) error {
+		if err != nil || e.IsDir() {
+			return err
+		}
+		name, err := filepath.Rel(dir, path)
+		if err != nil {
+			return err
+		}
+		if strings.HasPrefix(name, ".larder/") && !strings.HasPrefix(name, ".larder/evidence/") {
+			return nil
+		}
+		data, err := os.ReadFile(path)
+		all[name] = string(data)
+		return err
+	})
+	if err != nil && !errors.Is(err, fs.ErrNotExist) {
+		t.Fatal(err)
+	}
+	return all
+}
