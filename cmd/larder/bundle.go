@@ -207,15 +207,15 @@ func bundleVerify(c *cli.Context, out *output) error {
 	for _, p := range v.Packages {
 		verdicts[p.Verdict]++
 	}
-	out.say(normal, "verified %s, %s%s", count(len(v.Packages), "package"), humanSize(v.Bytes), tally(verdicts))
+	out.say(normal, "verified %s, %s%s", count(len(v.Packages), "package"), humanSize(v.Bytes), verdictTally(verdicts))
 	if n := len(v.Findings); n > 0 {
 		return foundError{sources.WithHint(fmt.Errorf("%s found wrong", count(n, "thing")), "copy the bundle again, or ask for another; larder bundle import refuses it as it is")}
 	}
 	return nil
 }
 
-// tally says how often there is each verdict, the best first.
-func tally(verdicts map[sources.Verdict]int) string {
+// verdictTally says how often there is each verdict, the best first.
+func verdictTally(verdicts map[sources.Verdict]int) string {
 	text := ""
 	for v := sources.SignedByHashiCorp; v >= sources.Unverified; v-- {
 		if n := verdicts[v]; n > 0 {
