@@ -347,20 +347,86 @@ func TestConflicts(t *testing.T) {
 	}
 }
 
-// New evidence counts for what the mirror has, too.
+// Evidence that a later package came with counts for what the mirror has, too. It
+// need not if it does not vouch for that.
 func TestNewerEvidence(t *testing.T) {
 	w := published(t)
-	one := mirrored(t, w, "*/1.1.0/linux_amd64")
+	first, later := mirrored(t, w, "*/1.1.0/*"), mirrored(t, w, "*/1.1.0/*")
 	w.Add(widget, "1.1.0", sourcetest.Release{Platforms: []string{"linux_arm64"}})
-	file := created(t, mirrored(t, w, "*/1.1.0/linux_arm64"), createOptions())[0]
-	w2 := mirrored(t, w, "*/1.1.0/*")
-	if _, err := bundle.Import(ctx, []string{file}, one, importOptions()); err == nil {
-		t.Skip("the evidence covers both") // as WriteEvidence knows only what it was asked for
+	w.WritePacked(later, "*/1.1.0/linux_arm64")
+	w.WriteEvidence(later, "*/1.1.0/*")
+	have := described(t, first)
+	opts := createOptions()
+	opts.Since = &have
+	delta := created(t, later, opts)[0]
+	if arrivals := mustImport(t, first, delta); len(arrivals) != 1 {
+		t.Errorf("%v", arrivals)
 	}
-	all := created(t, w2, createOptions())[0]
-	mustImport(t, one, all)
-	if !maps.Equal(tree(t, one), tree(t, indexed(t, w2))) {
+	if !maps.Equal(tree(t, first), tree(t, indexed(t, later))) {
 		t.Error("not the same")
+	}
+	s, err := there(t, first).Recall(packageID(t, widget, "1.1.0", "linux_amd64"))
+	if err != nil || s.Signed == nil {
+		t.Errorf("%+v, %v", s, err)
+	}
+
+	alone := created(t, mirrored(t, w, "*/1.1.0/linux_arm64"), createOptions())[0]
+	other := mirrored(t, w, "*/1.1.0/linux_amd64")
+	before := tree(t, other)
+	_, err = bundle.Import(ctx, []string{alone}, other, importOptions())
+	if err == nil || !strings.Contains(err.Error(), "has evidence for linux_amd64, for which the bundle's does not vouch") {
+		t.Error(err)
+	}
+	if !maps.Equal(before, tree(t, other)) {
+		t.Error("something changed")
+	}
+}
+
+// What was verified before an interruption is not taken from the bundle again.
+func TestInterrupted(t *testing.T) {
+	from := mirrored(t, published(t))
+	file := created(t, from, createOptions())[0]
+	to := t.TempDir()
+	stopped, stop := context.WithCancel(ctx)
+	opts := importOptions()
+	opts.Report = func(done, _ int64) {
+		if done > 4000 {
+			stop()
+		}
+	}
+	if _, err := bundle.Import(stopped, []string{file}, to, opts); !errors.Is(err, context.Canceled) {
+		t.Fatal(err)
+	}
+	if len(tree(t, to)) > 0 {
+		t.Error("something is visible")
+	}
+	gadgetZip := filepath.Join(gadget, "terraform-provider-gadget_0.1.0_linux_amd64.zip")
+	widgetZip := filepath.Join(widget, "terraform-provider-widget_1.0.0_linux_amd64.zip")
+	waiting, err := os.Stat(filepath.Join(left(t, to)[0], gadgetZip))
+	check(t, err)
+	// One that has been spoilt meanwhile is.
+	check(t, os.WriteFile(filepath.Join(left(t, to)[0], widgetZip), []byte("spoilt"), 0o644))
+	mustImport(t, to, file)
+	arrived, err := os.Stat(filepath.Join(to, gadgetZip))
+	check(t, err)
+	if !os.SameFile(waiting, arrived) {
+		t.Error("it was taken from the bundle again")
+	}
+	if !maps.Equal(tree(t, indexed(t, from)), tree(t, to)) || len(left(t, to)) > 0 {
+		t.Error("not the same")
+	}
+
+	// What another bundle has left is not kept for ever.
+	other := t.TempDir()
+	stopped, stop = context.WithCancel(ctx)
+	defer stop()
+	_, err = bundle.Import(stopped, []string{file}, other, opts)
+	if err == nil || len(left(t, other)) != 1 {
+		t.Fatal(err)
+	}
+	mustImport(t, other, created(t, mirrored(t, published(t), "*/1.1.0/*"), createOptions())...)
+	if l := left(t, other); len(l) > 0 {
+		t.Errorf("left over: %q", l)
 	}
 }
 

@@ -143,3 +143,11 @@ func sum(text string) [32]byte { return sha256.Sum256([]byte(text)) }
 func hexOf(sum [32]byte) string { return hex.EncodeToString(sum[:]) }
 
 func sizeOf(text string) string { return fmt.Sprintf(`"size": %d`, len(text)) }
+
+// there is a mirror to look at.
+func there(t testing.TB, dir string) *builder.Builder {
+	t.Helper()
+	b, err := builder.Open(context.Background(), dir, builder.Options{ReadOnly: true})
+	check(t, err)
+	return b
+}
