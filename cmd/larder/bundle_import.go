@@ -67,7 +67,7 @@ func bundleImport(c *cli.Context, out *output) error {
 	if err != nil {
 		return err
 	}
-	k.tellImported(arrivals, dir, dry)
+	k.tellImported(arrivals, dry)
 	if config.path == "" || dry {
 		return nil
 	}
@@ -86,7 +86,7 @@ type importedPackage struct {
 	KeyID   string `json:"key_id,omitempty"`
 }
 
-func (k carrier) tellImported(arrivals []bundle.Arrival, dir string, planned bool) {
+func (k carrier) tellImported(arrivals []bundle.Arrival, planned bool) {
 	news, size := 0, int64(0)
 	for _, a := range arrivals {
 		how := string(a.How)

@@ -143,9 +143,9 @@ func (d *decision) fate(ctx context.Context, p Package) (Arrival, error) {
 		return a, ctx.Err()
 	case errors.Is(err, sources.ErrNotFound):
 		return a, nil
-	case err != nil: // no archive, which nobody could install
+	case err != nil:
 		a.How = Replaced
-		return a, nil
+		return a, nil //nolint:nilerr // what is no archive nobody could install
 	case s.ZH == p.ZH:
 		a.How = Known
 		a.settled = s.Verdict >= a.Verdict && (s.Signed != nil || d.signed[d.release] == nil)

@@ -80,7 +80,7 @@ func flat(err error) []error {
 	if err == nil {
 		return nil
 	}
-	joined, ok := err.(interface{ Unwrap() []error }) //nolint:errorlint // the outermost join alone
+	joined, ok := err.(interface{ Unwrap() []error }) // the outermost join alone
 	if !ok {
 		return []error{err}
 	}
