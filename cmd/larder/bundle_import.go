@@ -78,8 +78,8 @@ func bundleImport(c *cli.Context, out *output) error {
 	return nil
 }
 
-// importedPackage is a package that was imported, in JSON.
-type importedPackage struct {
+// arrivedPackage is a package that was imported, in JSON.
+type arrivedPackage struct {
 	bundledPackage
 	How     string `json:"how"`
 	Verdict string `json:"verdict"`
@@ -101,7 +101,7 @@ func (k carrier) tellImported(arrivals []bundle.Arrival, planned bool) {
 		if a.KeyID != "" {
 			vouched += " with key " + a.KeyID
 		}
-		k.out.result("imported", importedPackage{bundled(a.Package), how, a.Verdict.String(), a.KeyID}, "%s  %s, %s", a.ID, how, vouched)
+		k.out.result("imported", arrivedPackage{bundled(a.Package), how, a.Verdict.String(), a.KeyID}, "%s  %s, %s", a.ID, how, vouched)
 	}
 	did := "imported"
 	if planned {
