@@ -472,7 +472,7 @@ func said(expr string) func(*situation, outcome, outcome) bool {
 	return func(_ *situation, want, _ outcome) bool { return re.MatchString(unwrapped(want.output)) }
 }
 
-var failed = regexp.MustCompile(`(?:Could not retrieve the list of available versions for provider |given in provider source address "|Error while installing |Provider ")([^ :"]+(?::\d+/[^ :"]+)?)[ :"]`)
+var failed = regexp.MustCompile(`(?:Could not retrieve the list of available versions for provider |given in provider source address "|Error while installing |Provider "?)([^ :"]+(?::\d+/[^ :"]+)?)[ :"]`)
 
 // sufficed is whether Terraform asks in vain for what Larder had no need to.
 func sufficed(_ *situation, want, got outcome) bool {
