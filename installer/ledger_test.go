@@ -95,7 +95,7 @@ func TestLedgerLearns(t *testing.T) {
 			if log := f.source.log(); log != c.asked {
 				t.Errorf("asked for\n%s\nwant\n%s", log, c.asked)
 			}
-			if got, want := f.locked(), lockedAs("widget 1.0.0", c.locked...); got != want {
+			if got, want := f.locked(), lockedAs(c.locked...); got != want {
 				t.Errorf("locked\n%s\nwant\n%s", got, want)
 			}
 			if f.store.has() != "" {
@@ -112,9 +112,9 @@ func stated(p *sources.Package) {
 	p.Offered = []sources.Hash{p.Stated, "h1:elsewhere="}
 }
 
-// lockedAs is what fixture.locked says of a provider with the hashes.
-func lockedAs(what string, hashes ...sources.Hash) string {
-	e := []lockfile.Entry{{Provider: provider("widget"), Version: id(what + " linux_amd64").Version, Hashes: hashes}}
+// lockedAs is what fixture.locked says of the package with the hashes.
+func lockedAs(hashes ...sources.Hash) string {
+	e := []lockfile.Entry{{Provider: provider("widget"), Version: id(onLinux).Version, Hashes: hashes}}
 	text, _ := new(lockfile.File).Update(e, sources.Terraform)
 	var words []string
 	for _, line := range strings.Split(string(text), "\n") {
@@ -122,7 +122,7 @@ func lockedAs(what string, hashes ...sources.Hash) string {
 			words = append(words, strings.TrimSuffix(h, "\","))
 		}
 	}
-	return strings.Join(append([]string{what}, words...), " ")
+	return strings.Join(append([]string{"widget 1.0.0"}, words...), " ")
 }
 
 // Only OpenTofu's registry is believed without a signature, only by OpenTofu, and
@@ -195,7 +195,7 @@ func TestLedgerFetchesOnce(t *testing.T) {
 	}
 	for _, root := range roots[1:] {
 		f.root = root
-		if got, want := f.locked(), lockedAs("widget 1.0.0", h1(onLinux), h1(onDarwin), zh(onLinux), zh(onDarwin), zh(other)); got != want {
+		if got, want := f.locked(), lockedAs(h1(onLinux), h1(onDarwin), zh(onLinux), zh(onDarwin), zh(other)); got != want {
 			t.Fatalf("locked\n%s\nwant\n%s", got, want)
 		}
 	}
@@ -250,7 +250,7 @@ func TestLedgerContradictions(t *testing.T) {
 				return
 			}
 			f.must(err)
-			if got, want := f.locked(), lockedAs("widget 1.0.0", c.want...); got != want {
+			if got, want := f.locked(), lockedAs(c.want...); got != want {
 				t.Errorf("locked\n%s\nwant\n%s", got, want)
 			}
 		})
@@ -300,7 +300,7 @@ func TestLedgerTakesWhatIsLocked(t *testing.T) {
 	f.lock("widget 1.0.0", zh(onLinux), zh(onDarwin))
 	_, err := ledger.Lock(t.Context(), f.root)
 	f.must(err)
-	if got, want := f.locked(), lockedAs("widget 1.0.0", h1(onLinux), h1(onDarwin), zh(onLinux), zh(onDarwin)); got != want {
+	if got, want := f.locked(), lockedAs(h1(onLinux), h1(onDarwin), zh(onLinux), zh(onDarwin)); got != want {
 		t.Errorf("locked\n%s\nwant\n%s", got, want)
 	}
 }
