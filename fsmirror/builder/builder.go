@@ -8,6 +8,7 @@
 //	HOST/NAMESPACE/TYPE/terraform-provider-TYPE_VERSION_OS_ARCH.zip   packed
 //	HOST/NAMESPACE/TYPE/VERSION/OS_ARCH/                              unpacked
 //	HOST/NAMESPACE/TYPE/index.json, VERSION.json                      of what is packed
+//	PUNYCODE/NAMESPACE/TYPE/index.json, VERSION.json                  the same, of hosts that are not ASCII
 //	.larder/evidence/HOST/NAMESPACE/TYPE/VERSION/                     evidence
 //	.larder/known/HOST/NAMESPACE/TYPE.json                            what the packages hash to
 //	.larder/mirror.lock                                               held by who writes
@@ -19,7 +20,8 @@
 // Everything appears by rename. A reader of the index never finds it to name what
 // is not there, nor bytes other than it states: archives come before the JSON that
 // names them, and what replaces or removes an archive takes it out of the JSON
-// first. Whoever is killed in between leaves an index that says too little, and
+// first. What says so is one document: who has read index.json just before may
+// find VERSION.json gone, and asks again. Whoever is killed in between leaves an index that says too little, and
 // the next to finish mends it. [Builder.Finish] returns when all is on the
 // medium, as people pull out USB sticks.
 //
@@ -50,16 +52,25 @@ type Options struct {
 	ReadOnly bool             // change nothing, nor wait for others; the directory need not exist
 	Paranoid bool             // believe no record, hash always
 	Now      func() time.Time // by default time.Now
-	Warn     func(error)      // told of trouble that stops nothing; may be nil
-	Waiting  func()           // told, once, that somebody else is writing; may be nil
+
+	// Vouch says how well the evidence in a mirror vouches for a package, or why it
+	// does not. It is asked where no record tells. If it is nil, nothing vouches for
+	// packages that came without us.
+	Vouch func(sources.Stored) (sources.Verdict, error)
+
+	Warn    func(error) // told of trouble that stops nothing; may be nil
+	Waiting func()      // told, once, that somebody else is writing; may be nil
 }
 
 // A Builder writes to a mirror, of which it is the only writer until it is
 // closed. Its methods are safe for concurrent use.
 type Builder struct {
-	dir  string
-	opts Options
-	lock *flock.Flock
+	dir   string
+	opts  Options
+	lock  *flock.Flock
+	mkdir func(name string, mode os.FileMode) error
+
+	busy sync.RWMutex // held alone by who looks at everything, else by who puts something
 
 	mu      sync.Mutex
 	changed bool // what is there may not be on the medium
@@ -79,7 +90,10 @@ func Open(ctx context.Context, dir string, opts Options) (*Builder, error) {
 	if opts.Now == nil {
 		opts.Now = time.Now
 	}
-	b := &Builder{dir: dir, opts: opts, known: map[sources.Provider]*ledger{}, working: map[sources.PackageID]*sync.Mutex{}}
+	b := &Builder{
+		dir: dir, opts: opts, mkdir: os.Mkdir,
+		known: map[sources.Provider]*ledger{}, working: map[sources.PackageID]*sync.Mutex{},
+	}
 	if opts.ReadOnly {
 		return b, nil
 	}
@@ -92,7 +106,10 @@ func Open(ctx context.Context, dir string, opts Options) (*Builder, error) {
 	}
 	_, err = os.Lstat(b.state(unsettled))
 	b.changed = err == nil
-	return b, b.removeLeftovers()
+	if err := b.removeLeftovers(); err != nil {
+		return nil, errors.Join(err, b.lock.Close())
+	}
+	return b, nil
 }
 
 // wait waits for the lock. A file system without locks keeps nobody from working.
@@ -111,9 +128,33 @@ func (b *Builder) wait(ctx context.Context) error {
 		b.warn(fmt.Errorf("%s cannot be locked, so others may get in the way: %w", b.dir, err))
 		return nil
 	case err != nil:
-		return fmt.Errorf("locking %s: %w", b.lock.Path(), err)
+		return sources.WithHint(fmt.Errorf("locking %s: %w", b.lock.Path(), err), "see to it that you may write to the mirror")
 	}
 	return nil
+}
+
+// share keeps writers out, and waits for those who are in. Where there never was
+// one, or locks are not to be had, it does nothing.
+func (b *Builder) share(ctx context.Context) (release func(), err error) {
+	path := b.state("mirror.lock")
+	if _, err := os.Stat(path); err != nil || !b.opts.ReadOnly {
+		return func() {}, nil
+	}
+	lock := flock.New(path)
+	ok, err := lock.TryRLock()
+	if err == nil && !ok {
+		if b.opts.Waiting != nil {
+			b.opts.Waiting()
+		}
+		_, err = lock.TryRLockContext(ctx, lockPoll)
+	}
+	if ctx.Err() != nil {
+		return nil, ctx.Err()
+	}
+	if err != nil {
+		b.warn(fmt.Errorf("%s cannot be locked, so others may be writing to it: %w", b.dir, err))
+	}
+	return func() { lock.Close() }, nil
 }
 
 // removeLeftovers removes what somebody who was killed has left half made.
@@ -148,6 +189,25 @@ func (b *Builder) state(elem ...string) string {
 
 func (b *Builder) home(p sources.Provider) string {
 	return filepath.Join(b.dir, filepath.FromSlash(p.String()))
+}
+
+// homes are the directories that have a provider's part of the index. Clients of
+// network mirrors ask for hosts in punycode, which a filesystem mirror has not.
+func (b *Builder) homes(p sources.Provider) []string {
+	homes := []string{b.home(p)}
+	if ascii := p.Host.ASCII(); ascii != string(p.Host) {
+		homes = append(homes, filepath.Join(b.dir, ascii, p.Namespace, p.Type))
+	}
+	return homes
+}
+
+// relative is a path below the mirror as it is shown.
+func (b *Builder) relative(path string) string {
+	rel, err := filepath.Rel(b.dir, path)
+	if err != nil {
+		return path
+	}
+	return filepath.ToSlash(rel)
 }
 
 func (b *Builder) evidence(p sources.Provider, v sources.Version) string {

@@ -1,235 +1,294 @@
 package builder
 
 import (
-	"bytes"
 	"context"
-	"encoding/json"
 	"errors"
 	"fmt"
-	"io/fs"
 	"maps"
+	"net/url"
 	"os"
 	"path/filepath"
 	"slices"
+	"strings"
 
 	"github.com/larder-cli/larder/fsmirror"
 	"github.com/larder-cli/larder/sources"
 )
 
-// The documents of the network mirror protocol, with the engines' spacing.
-// https://developer.hashicorp.com/terraform/internals/provider-network-mirror-protocol
-
-type indexDocument struct {
-	Versions map[string]struct{} `json:"versions"`
+// A Change is a document of the index that was not as it should be.
+type Change struct {
+	Path    string // below the mirror, with forward slashes
+	Removed bool   // it was one too many
 }
-
-type versionDocument struct {
-	Archives map[string]archiveEntry `json:"archives"`
-}
-
-type archiveEntry struct {
-	Hashes []sources.Hash `json:"hashes"`
-	URL    string         `json:"url"`
-}
-
-const maxDocument = 16 << 20 // bytes
-
-// documents are those of one provider, by version.
-type documents map[string]versionDocument
 
 // Finish makes the index say what is there, and returns when everything is on
 // the medium. An archive that cannot be read is left out, and told to Warn.
 func (b *Builder) Finish(ctx context.Context) error {
-	wanted, err := b.survey(ctx)
-	if err != nil {
-		return err
-	}
-	if err := b.writeAll(wanted); err != nil {
-		return refusal(err)
-	}
-	return b.settle(ctx)
+	_, err := b.Index(ctx)
+	return err
 }
 
-// writeAll writes records and the index.
-func (b *Builder) writeAll(wanted map[sources.Provider]documents) error {
+// Index is [Builder.Finish], and tells what it has changed, or with
+// Options.ReadOnly would change.
+func (b *Builder) Index(ctx context.Context) ([]Change, error) {
+	b.busy.Lock()
+	defer b.busy.Unlock()
+	archives, err := b.survey(ctx, nil)
+	if err != nil {
+		return nil, err
+	}
+	steps, err := b.planIndex(archives)
+	if err != nil || b.opts.ReadOnly {
+		return b.changes(steps), err
+	}
+	if err := b.apply(steps); err != nil {
+		return nil, refusal(err)
+	}
+	return b.changes(steps), b.settle(ctx)
+}
+
+func (b *Builder) changes(steps []step) []Change {
+	var changes []Change
+	for _, s := range steps {
+		changes = append(changes, Change{b.relative(s.path), s.text == nil})
+	}
+	return changes
+}
+
+// An indexed archive is one that the index shall name.
+type indexed struct {
+	spot
+	record
+}
+
+// survey finds the archives that the index shall name: all but those that are to
+// go.
+func (b *Builder) survey(ctx context.Context, without map[spot]bool) ([]indexed, error) {
+	packages, err := fsmirror.New(b.dir, fsmirror.Options{}).Packages(ctx)
+	if err != nil {
+		return nil, err
+	}
+	var all []indexed
+	for _, at := range b.packed(packages, without) {
+		r, err := b.look(ctx, at)
+		switch {
+		case ctx.Err() != nil:
+			return nil, ctx.Err()
+		case err != nil:
+			b.warn(sources.WithHint(fmt.Errorf("left out of the index: %w", err), "remove it, or sync the mirror"))
+		default:
+			all = append(all, indexed{at, r})
+		}
+	}
+	return all, nil
+}
+
+// packed are the archives, one of each package. Where there are several, the one
+// counts whose name is as it should be, else the one that engines take.
+func (b *Builder) packed(packages []fsmirror.Package, without map[spot]bool) []spot {
+	chosen := map[sources.PackageID]int{}
+	var spots []spot
+	for _, pkg := range packages {
+		at := spotOf(pkg)
+		i, ok := chosen[pkg.ID]
+		switch {
+		case at.unpacked || without[at]:
+		case !ok:
+			chosen[pkg.ID] = len(spots)
+			spots = append(spots, at)
+		case at == b.place(pkg.ID, false):
+			spots[i] = at
+		}
+	}
+	return spots
+}
+
+func spotOf(pkg fsmirror.Package) spot {
+	if pkg.Location.Archive != "" {
+		return spot{pkg.ID, false, pkg.Location.Archive}
+	}
+	return spot{pkg.ID, true, pkg.Location.Dir}
+}
+
+// A step is a change to one document.
+type step struct {
+	path string
+	text []byte // nil to remove it
+}
+
+// documents are those of one provider, by version.
+type documents map[string]versionDocument
+
+// planIndex plans how the index comes to name these archives and no others. The
+// steps are in such an order that it is right after each.
+func (b *Builder) planIndex(archives []indexed) ([]step, error) {
+	wanted := map[string]documents{} // by directory
+	for _, a := range archives {
+		for _, home := range b.homes(a.id.Provider) {
+			entry, err := a.entry(home)
+			if err != nil {
+				return nil, err
+			}
+			if wanted[home] == nil {
+				wanted[home] = documents{}
+			}
+			wanted[home].add(a.id, entry)
+		}
+	}
+	others, err := b.documented(wanted)
+	if err != nil {
+		return nil, err
+	}
+	var steps []step
+	for _, home := range slices.Sorted(maps.Keys(wanted)) {
+		more, err := planHome(home, wanted[home])
+		if err != nil {
+			return nil, err
+		}
+		steps = append(steps, more...)
+	}
+	for _, home := range others {
+		more, err := planHome(home, nil)
+		if err != nil {
+			return nil, err
+		}
+		steps = append(steps, more...)
+	}
+	return steps, nil
+}
+
+func (d documents) add(id sources.PackageID, entry archiveEntry) {
+	v := id.Version.String()
+	if d[v].Archives == nil {
+		d[v] = versionDocument{map[string]archiveEntry{}}
+	}
+	d[v].Archives[id.Platform.String()] = entry
+}
+
+// entry is what a document in the directory home says of an archive.
+func (a indexed) entry(home string) (archiveEntry, error) {
+	rel, err := filepath.Rel(home, a.path)
+	if err != nil {
+		return archiveEntry{}, err
+	}
+	hashes := []sources.Hash{a.H1, a.ZH}
+	if a.ZipH1 != "" && a.ZipH1 != a.H1 {
+		hashes = append(hashes, a.ZipH1) // what engines compute that hash the archive as it is
+	}
+	slices.Sort(hashes)
+	return archiveEntry{hashes, (&url.URL{Path: filepath.ToSlash(rel)}).String()}, nil
+}
+
+// planHome plans the documents of one directory.
+func planHome(home string, wanted documents) ([]step, error) {
+	var steps []step
+	plan := func(name string, doc any) error {
+		text, err := documentText(doc)
+		if path := filepath.Join(home, name); err == nil && !holds(path, text) {
+			steps = append(steps, step{path, text})
+		}
+		return err
+	}
+	index := indexDocument{map[string]struct{}{}}
+	for _, v := range slices.Sorted(maps.Keys(wanted)) {
+		index.Versions[v] = struct{}{}
+		if err := plan(v+".json", wanted[v]); err != nil {
+			return nil, err
+		}
+	}
+	entries, err := os.ReadDir(home)
+	if err != nil && !errors.Is(err, os.ErrNotExist) {
+		return nil, err
+	}
+	if len(wanted) > 0 {
+		err = plan("index.json", index)
+	} else if path := filepath.Join(home, "index.json"); isIndex(path) {
+		steps, err = append(steps, step{path: path}), nil
+	}
+	for _, e := range entries {
+		v, ok := versionOf(e.Name())
+		path := filepath.Join(home, e.Name())
+		if _, stays := wanted[v]; ok && !stays && (len(wanted) > 0 || isVersionDocument(path)) {
+			steps = append(steps, step{path: path})
+		}
+	}
+	return steps, err
+}
+
+// documented are the directories, other than those known, that have documents of
+// an index. Whether they are meant as such only their contents tell, as anyone may
+// have an index.json.
+func (b *Builder) documented(known map[string]documents) ([]string, error) {
+	folded := map[string]bool{} // names may differ in case where the file system does not care
+	for home := range known {
+		folded[strings.ToLower(home)] = true
+	}
+	var found []string
+	err := b.eachHome(func(home string, names []string) {
+		if !folded[strings.ToLower(home)] && slices.ContainsFunc(names, func(name string) bool {
+			_, ok := versionOf(name)
+			path := filepath.Join(home, name)
+			return ok && isVersionDocument(path) || name == "index.json" && isIndex(path)
+		}) {
+			found = append(found, home)
+		}
+	})
+	return found, err
+}
+
+// eachHome visits HOST/NAMESPACE/TYPE, for hosts in punycode too, with the names of
+// the files in it.
+func (b *Builder) eachHome(visit func(home string, names []string)) error {
+	var walk func(dir string, depth int) error
+	walk = func(dir string, depth int) error {
+		entries, err := os.ReadDir(dir)
+		if err != nil {
+			return err
+		}
+		var files []string
+		for _, e := range entries {
+			switch below := filepath.Join(dir, e.Name()); {
+			case e.Type().IsRegular():
+				files = append(files, e.Name())
+			case !e.IsDir() || depth == 3 || strings.HasPrefix(e.Name(), ".") || depth == 0 && !isHost(e.Name()):
+			default:
+				if err := walk(below, depth+1); err != nil {
+					return err
+				}
+			}
+		}
+		if depth == 3 {
+			visit(dir, files)
+		}
+		return nil
+	}
+	return walk(b.dir, 0)
+}
+
+func isHost(name string) bool {
+	_, err := sources.ParsePunycodeHost(name)
+	return err == nil
+}
+
+// apply writes records and takes the steps.
+func (b *Builder) apply(steps []step) error {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	if err := b.keepLedgers(); err != nil {
 		return err
 	}
-	for _, p := range slices.SortedFunc(maps.Keys(wanted), sources.Provider.Compare) {
-		if err := b.index(p, wanted[p]); err != nil {
-			return fmt.Errorf("%s: writing the index: %w", p, err)
-		}
-	}
-	return nil
-}
-
-// survey is what the index shall say.
-func (b *Builder) survey(ctx context.Context) (map[sources.Provider]documents, error) {
-	packages, err := fsmirror.New(b.dir, fsmirror.Options{}).Packages(ctx)
-	if err != nil {
-		return nil, err
-	}
-	wanted := map[sources.Provider]documents{}
-	for _, pkg := range packages {
-		at := pkg.Location.Archive
-		if at == "" || filepath.Base(at) != Filename(pkg.ID) {
-			continue
-		}
-		r, err := b.look(ctx, pkg.ID, false)
-		if ctx.Err() != nil {
-			return nil, ctx.Err()
+	for _, s := range steps {
+		err := b.change()
+		switch {
+		case err != nil:
+		case s.text == nil:
+			err = os.Remove(s.path)
+		default:
+			err = b.write(s.path, s.text)
 		}
 		if err != nil {
-			b.warn(fmt.Errorf("left out of the index: %w", err))
-			continue
-		}
-		p, v := pkg.ID.Provider, pkg.ID.Version.String()
-		if wanted[p] == nil {
-			wanted[p] = documents{}
-		}
-		if wanted[p][v].Archives == nil {
-			wanted[p][v] = versionDocument{map[string]archiveEntry{}}
-		}
-		wanted[p][v].Archives[pkg.ID.Platform.String()] = entryOf(filepath.Base(at), r)
-	}
-	return wanted, nil
-}
-
-func entryOf(name string, r record) archiveEntry {
-	hashes := []sources.Hash{r.H1, r.ZH}
-	if r.ZipH1 != "" && r.ZipH1 != r.H1 {
-		hashes = append(hashes, r.ZipH1) // what engines compute that hash the archive as it is
-	}
-	slices.Sort(hashes)
-	return archiveEntry{hashes, name}
-}
-
-// index writes the documents of a provider, as far as they are not so already.
-func (b *Builder) index(p sources.Provider, wanted documents) error {
-	home := b.home(p)
-	index := indexDocument{map[string]struct{}{}}
-	for _, v := range slices.Sorted(maps.Keys(wanted)) {
-		index.Versions[v] = struct{}{}
-		if err := b.writeDocument(filepath.Join(home, v+".json"), wanted[v]); err != nil {
-			return err
-		}
-	}
-	if err := b.writeDocument(filepath.Join(home, "index.json"), index); err != nil {
-		return err
-	}
-	return b.removeStale(home, wanted)
-}
-
-// removeStale removes documents of versions that are not there.
-func (b *Builder) removeStale(home string, wanted documents) error {
-	entries, err := os.ReadDir(home)
-	if err != nil {
-		return err
-	}
-	for _, e := range entries {
-		name := e.Name()
-		v, isJSON := trimJSON(name)
-		if _, ok := wanted[v]; ok || !isJSON || name == "index.json" || !isVersion(v) {
-			continue
-		}
-		if err := errors.Join(b.change(), os.Remove(filepath.Join(home, name))); err != nil {
-			return err
+			return fmt.Errorf("writing the index: %w", err)
 		}
 	}
 	return nil
-}
-
-func trimJSON(name string) (string, bool) {
-	ext := filepath.Ext(name)
-	return name[:len(name)-len(ext)], ext == ".json"
-}
-
-func isVersion(s string) bool {
-	v, err := sources.ParseVersion(s)
-	return err == nil && v.String() == s
-}
-
-// unindex takes a package out of the index, before something happens to its
-// archive.
-func (b *Builder) unindex(id sources.PackageID) error {
-	b.mu.Lock()
-	defer b.mu.Unlock()
-	path := filepath.Join(b.home(id.Provider), id.Version.String()+".json")
-	doc, err := readDocument(path)
-	if errors.Is(err, fs.ErrNotExist) {
-		return nil
-	}
-	if _, ok := doc.Archives[id.Platform.String()]; err == nil && !ok {
-		return nil
-	}
-	delete(doc.Archives, id.Platform.String())
-	if err == nil && len(doc.Archives) > 0 {
-		return b.writeDocument(path, doc)
-	}
-	if err := errors.Join(b.change(), b.unindexVersion(id)); err != nil {
-		return err
-	}
-	return os.Remove(path)
-}
-
-// unindexVersion takes a version out of the index.
-func (b *Builder) unindexVersion(id sources.PackageID) error {
-	path := filepath.Join(b.home(id.Provider), "index.json")
-	data, err := readLimited(path, maxDocument)
-	if errors.Is(err, fs.ErrNotExist) {
-		return nil
-	}
-	var index indexDocument
-	if err == nil {
-		err = json.Unmarshal(data, &index)
-	}
-	if err != nil {
-		return os.Remove(path) // it makes no sense as it is
-	}
-	delete(index.Versions, id.Version.String())
-	return b.writeDocument(path, index)
-}
-
-func readDocument(path string) (versionDocument, error) {
-	var doc versionDocument
-	data, err := readLimited(path, maxDocument)
-	if err == nil {
-		err = json.Unmarshal(data, &doc)
-	}
-	return doc, err
-}
-
-// writeDocument writes JSON as engines write it: keys in order, two spaces, no
-// line end after the last line.
-func (b *Builder) writeDocument(path string, doc any) error {
-	var text bytes.Buffer
-	e := json.NewEncoder(&text)
-	e.SetEscapeHTML(false)
-	e.SetIndent("", "  ")
-	if err := e.Encode(doc); err != nil {
-		return err
-	}
-	return b.write(path, bytes.TrimSuffix(text.Bytes(), []byte("\n")))
-}
-
-// write makes data the contents of a file, by rename, unless they are already.
-func (b *Builder) write(path string, data []byte) error {
-	if old, err := readLimited(path, int64(len(data))); err == nil && bytes.Equal(old, data) {
-		return nil
-	}
-	if err := errors.Join(b.change(), os.MkdirAll(filepath.Dir(path), 0o755)); err != nil {
-		return err
-	}
-	tmp, err := os.CreateTemp(b.state("tmp"), "json-*")
-	if err != nil {
-		return err
-	}
-	defer os.Remove(tmp.Name()) // nothing is left of it once renamed
-	_, err = tmp.Write(data)
-	if err := errors.Join(err, tmp.Chmod(0o644), tmp.Sync(), tmp.Close()); err != nil {
-		return err
-	}
-	return os.Rename(tmp.Name(), path)
 }

@@ -7,10 +7,12 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"io/fs"
 	"os"
 	"path/filepath"
+	"slices"
+	"strings"
 	"sync"
-	"syscall"
 
 	"github.com/larder-cli/larder/sources"
 	"github.com/larder-cli/larder/sources/archive"
@@ -22,57 +24,58 @@ func Filename(id sources.PackageID) string {
 	return fmt.Sprintf("terraform-provider-%s_%s_%s.zip", id.Provider.Type, id.Version, id.Platform)
 }
 
-// place is where a package lies.
-func (b *Builder) place(id sources.PackageID, unpacked bool) string {
-	if unpacked {
-		return filepath.Join(b.dir, filepath.FromSlash(id.Path()))
-	}
-	return filepath.Join(b.home(id.Provider), Filename(id))
-}
-
 // Get says what the mirror has for id, in the layout that new packages get. It
 // reads the package only if no record tells. The error matches
 // [sources.ErrNotFound] if there is none that could be used.
 func (b *Builder) Get(ctx context.Context, id sources.PackageID) (sources.Stored, error) {
-	r, err := b.look(ctx, id, b.opts.Unpacked)
+	at := b.place(id, b.opts.Unpacked)
+	r, err := b.look(ctx, at)
 	if err != nil {
 		return sources.Stored{}, named(id, err)
 	}
-	return b.stored(id, b.place(id, b.opts.Unpacked), r), nil
+	return b.stored(at, r), nil
 }
 
 // Recall says what a package hashed to when it was last looked at.
 func (b *Builder) Recall(id sources.PackageID) (sources.Stored, error) {
-	r, ok := b.recall(id, b.opts.Unpacked)
+	at := b.place(id, b.opts.Unpacked)
+	r, ok := b.recall(at)
 	if !ok || r.Verdict == sources.Unverified {
 		return sources.Stored{}, named(id, sources.ErrNotFound)
 	}
-	return b.stored(id, "", r), nil
+	s := b.stored(at, r)
+	s.Dir = ""
+	return s, nil
 }
 
 // look finds out what a package hashes to.
-func (b *Builder) look(ctx context.Context, id sources.PackageID, unpacked bool) (record, error) {
-	path := b.place(id, unpacked)
-	now := mark(path)
+func (b *Builder) look(ctx context.Context, at spot) (record, error) {
+	now := mark(at)
 	if now == "" {
 		return record{}, sources.ErrNotFound
 	}
-	r, ok := b.recall(id, unpacked)
-	if ok && r.Mark == now && !b.opts.Paranoid {
-		return r, nil
+	old, ok := b.recall(at)
+	if ok && old.Mark == now && !b.opts.Paranoid {
+		return old, nil
 	}
-	fresh, err := hash(ctx, path)
+	fresh, err := hash(ctx, at.path)
 	if err != nil {
 		return record{}, err
 	}
-	if ok && r.H1 == fresh.H1 && r.ZH == fresh.ZH {
-		fresh = r
+	if ok && old.same(fresh) {
+		fresh = old
 	} else {
 		fresh.Since = b.opts.Now().UTC()
 	}
 	fresh.Mark = now
-	b.note(id, unpacked, fresh)
+	b.note(at, fresh)
 	return fresh, nil
+}
+
+// same reports whether a package still is what its record says. The archive that
+// an unpacked one came from is known by the record alone.
+func (r record) same(fresh record) bool {
+	return r.H1 == fresh.H1 && (fresh.ZH == "" || r.ZH == fresh.ZH)
 }
 
 // hash reads a package.
@@ -101,15 +104,38 @@ func hash(ctx context.Context, path string) (record, error) {
 	return record{H1: contents.H1, ZipH1: contents.ZipH1, ZH: sources.ZipHash([32]byte(sum.Sum(nil)))}, nil
 }
 
-func (b *Builder) stored(id sources.PackageID, path string, r record) sources.Stored {
+func (b *Builder) stored(at spot, r record) sources.Stored {
 	s := sources.Stored{
-		ID: id, Dir: path, H1: r.H1, ZipH1: r.ZipH1, ZH: r.ZH, Filename: Filename(id),
+		ID: at.id, Dir: at.path, H1: r.H1, ZipH1: r.ZipH1, ZH: r.ZH, Filename: Filename(at.id),
 		Verdict: r.Verdict, Origin: r.Origin, Since: r.Since,
 	}
-	if signed, err := sources.ReadEvidence(b.evidence(id.Provider, id.Version)); err == nil && r.Evidence == digest(signed) {
-		s.Signed = signed
+	signed, err := sources.ReadEvidence(b.evidence(at.id.Provider, at.id.Version))
+	if err != nil {
+		return s
 	}
-	return s
+	if r.Evidence == digest(signed) {
+		s.Signed = signed
+		return s
+	}
+	return b.vouched(at, r, s, signed)
+}
+
+// vouched is a package whose record knows nothing of the evidence that there is,
+// judged by that.
+func (b *Builder) vouched(at spot, r record, s sources.Stored, signed *sources.Signed) sources.Stored {
+	if b.opts.Vouch == nil || r.ZH == "" {
+		return s
+	}
+	with := s
+	with.Signed = signed
+	verdict, err := b.opts.Vouch(with)
+	if err != nil {
+		return s
+	}
+	r.Verdict, r.Evidence = verdict, digest(signed)
+	b.note(at, r)
+	with.Verdict = verdict
+	return with
 }
 
 func digest(s *sources.Signed) string {
@@ -123,17 +149,41 @@ func digest(s *sources.Signed) string {
 // Put puts a package into the mirror, unless the delivery accepts the one that is
 // there. Until [Builder.Finish] the index does not name it.
 func (b *Builder) Put(ctx context.Context, id sources.PackageID, del sources.Delivery) (sources.Stored, error) {
+	b.busy.RLock()
+	defer b.busy.RUnlock()
 	defer b.turn(id)()
 	s, err := b.Get(ctx, id)
 	if err == nil && del.Accept(s) {
 		return s, nil
 	}
-	r, err := b.put(ctx, id, del)
+	if err := b.canHave(id.Provider.Host); err != nil {
+		return sources.Stored{}, named(id, err)
+	}
+	at := b.place(id, b.opts.Unpacked)
+	r, err := b.put(ctx, at, del)
 	if err != nil {
 		return sources.Stored{}, named(id, refusal(err))
 	}
-	b.note(id, b.opts.Unpacked, r)
-	return b.stored(id, b.place(id, b.opts.Unpacked), r), nil
+	b.note(at, r)
+	return b.stored(at, r), nil
+}
+
+// canHave finds out whether a host's name can be a directory's before anything is
+// fetched: not all file systems have names with a colon in them.
+func (b *Builder) canHave(h sources.Host) error {
+	if !strings.Contains(string(h), ":") {
+		return nil
+	}
+	probe := b.state("tmp", string(h))
+	err := b.mkdir(probe, 0o755)
+	if err == nil {
+		return os.Remove(probe)
+	}
+	if errors.Is(err, fs.ErrExist) { // somebody else is trying
+		return nil
+	}
+	return sources.WithHint(fmt.Errorf("making a directory for a host with a port: %w", err),
+		"FAT, exFAT and Windows have no colons in names; make the mirror on another file system, or leave out what is from this host")
 }
 
 // turn waits until nobody else is at the package.
@@ -149,14 +199,14 @@ func (b *Builder) turn(id sources.PackageID) (done func()) {
 	return m.Unlock
 }
 
-func (b *Builder) put(ctx context.Context, id sources.PackageID, del sources.Delivery) (record, error) {
+func (b *Builder) put(ctx context.Context, at spot, del sources.Delivery) (record, error) {
 	work, err := os.MkdirTemp(b.state("tmp"), "")
 	if err != nil {
 		return record{}, err
 	}
 	defer os.RemoveAll(work) // what stays is removed another time
 	made := filepath.Join(work, "new")
-	parcel, contents, err := b.receive(ctx, id, del, work, made)
+	parcel, contents, err := b.receive(ctx, at.id, del, work, made)
 	if err != nil {
 		return record{}, err
 	}
@@ -164,14 +214,14 @@ func (b *Builder) put(ctx context.Context, id sources.PackageID, del sources.Del
 	if err != nil {
 		return record{}, err
 	}
-	if err := b.keepEvidence(id, parcel.Signed); err != nil {
+	if err := b.keepEvidence(at.id, parcel.Signed); err != nil {
 		return record{}, err
 	}
-	if err := b.show(ctx, id, made); err != nil {
+	if err := b.show(ctx, at, made); err != nil {
 		return record{}, err
 	}
 	return record{
-		Mark: mark(b.place(id, b.opts.Unpacked)), H1: contents.H1, ZipH1: contents.ZipH1, ZH: parcel.ZH,
+		Mark: mark(at), H1: contents.H1, ZipH1: contents.ZipH1, ZH: parcel.ZH,
 		Verdict: verdict, Origin: parcel.Origin, Evidence: digest(parcel.Signed), Since: b.opts.Now().UTC(),
 	}, nil
 }
@@ -217,7 +267,7 @@ func (b *Builder) make(ctx context.Context, id sources.PackageID, parcel sources
 	if err != nil {
 		return contents, unpacking(err)
 	}
-	return contents, copyFile(made, io.NewSectionReader(from, 0, info.Size()))
+	return contents, writeFile(made, io.NewSectionReader(from, 0, info.Size()))
 }
 
 func (b *Builder) copy(ctx context.Context, id sources.PackageID, from, made string) (sources.Contents, error) {
@@ -252,8 +302,8 @@ func unpacking(err error) error {
 	return sources.WithHint(fmt.Errorf("unpacking: %w", err), "the archive is not as it should be; take it from elsewhere, or tell whoever publishes it")
 }
 
-// copyFile makes a file at path, and waits until it is on the medium.
-func copyFile(path string, from io.Reader) error {
+// writeFile makes a file at path, and waits until it is on the medium.
+func writeFile(path string, from io.Reader) error {
 	out, err := os.OpenFile(path, os.O_WRONLY|os.O_CREATE|os.O_EXCL, 0o644)
 	if err != nil {
 		return err
@@ -262,31 +312,29 @@ func copyFile(path string, from io.Reader) error {
 	return errors.Join(err, out.Sync(), out.Close())
 }
 
-// show gives what was made its place. If that is taken, by other bytes than the
-// delivery accepts, the index forgets them first.
-func (b *Builder) show(ctx context.Context, id sources.PackageID, made string) error {
-	if b.opts.Unpacked {
+// show gives what was made its place. Whatever the index says of it goes first.
+func (b *Builder) show(ctx context.Context, at spot, made string) error {
+	if at.unpacked {
 		if err := syncTree(ctx, made); err != nil {
 			return err
 		}
 	}
 	b.mu.Lock()
 	err := b.change()
+	if err == nil && !at.unpacked {
+		err = b.unindex(at.id)
+	}
 	b.mu.Unlock()
-	place := b.place(id, b.opts.Unpacked)
-	if err := errors.Join(err, os.MkdirAll(filepath.Dir(place), 0o755)); err != nil {
+	if err := errors.Join(err, os.MkdirAll(filepath.Dir(at.path), 0o755)); err != nil {
 		return err
 	}
-	if _, err := os.Lstat(place); err == nil {
-		if err := b.unindex(id); err != nil {
-			return err
-		}
-		b.forget(id, b.opts.Unpacked)
-		if err := os.Rename(place, made+".old"); err != nil {
+	b.forget(at)
+	if info, err := os.Lstat(at.path); err == nil && info.IsDir() { // whose place no rename takes
+		if err := os.Rename(at.path, made+".old"); err != nil {
 			return err
 		}
 	}
-	return os.Rename(made, place)
+	return os.Rename(made, at.path)
 }
 
 // keepEvidence keeps what vouches for a version, one writer at a time, and all of
@@ -315,10 +363,14 @@ func named(id sources.PackageID, err error) error {
 // refusal adds to an error of the medium what can be done about it.
 func refusal(err error) error {
 	switch {
-	case errors.Is(err, syscall.ENOSPC), errors.Is(err, syscall.EDQUOT):
+	case anyOf(err, noSpace):
 		return sources.WithHint(err, "free some space on the mirror's medium, or sync less: what is there already stays")
-	case errors.Is(err, syscall.EFBIG):
+	case anyOf(err, tooLarge):
 		return sources.WithHint(err, "the file system of the mirror has no files so large, as FAT has none of 4 GiB; format the medium as exFAT")
 	}
 	return err
+}
+
+func anyOf(err error, some []error) bool {
+	return slices.ContainsFunc(some, func(e error) bool { return errors.Is(err, e) })
 }

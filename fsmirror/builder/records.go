@@ -52,7 +52,29 @@ func (l *ledger) of(unpacked bool) map[string]record {
 	return l.Packed
 }
 
-func key(id sources.PackageID) string { return id.Version.String() + "/" + id.Platform.String() }
+// A spot is where a package lies.
+type spot struct {
+	id       sources.PackageID
+	unpacked bool
+	path     string
+}
+
+// place is where a package belongs.
+func (b *Builder) place(id sources.PackageID, unpacked bool) spot {
+	if unpacked {
+		return spot{id, true, filepath.Join(b.dir, filepath.FromSlash(id.Path()))}
+	}
+	return spot{id, false, filepath.Join(b.home(id.Provider), Filename(id))}
+}
+
+// key is by which a ledger has the record of what lies at the spot.
+func (s spot) key() string {
+	key := s.id.Version.String() + "/" + s.id.Platform.String()
+	if name := filepath.Base(s.path); !s.unpacked && name != Filename(s.id) {
+		key += "/" + name // engines take archives by other names too
+	}
+	return key
+}
 
 func (b *Builder) ledgerPath(p sources.Provider) string {
 	return b.state("known", filepath.FromSlash(p.String())+".json")
@@ -71,10 +93,8 @@ func (b *Builder) ledger(p sources.Provider) *ledger {
 // readLedger reads a ledger. One that makes no sense is empty.
 func readLedger(path string) *ledger {
 	l := &ledger{}
-	if info, err := os.Stat(path); err == nil && info.Mode().IsRegular() && info.Size() <= maxLedger {
-		if data, err := readLimited(path, maxLedger); err == nil && json.Unmarshal(data, l) != nil {
-			l = &ledger{}
-		}
+	if data, err := readLimited(path, maxLedger); err == nil && json.Unmarshal(data, l) != nil {
+		l = &ledger{}
 	}
 	if l.Format != ledgerFormat || l.Packed == nil || l.Unpacked == nil {
 		l = &ledger{Format: ledgerFormat, Packed: map[string]record{}, Unpacked: map[string]record{}}
@@ -83,6 +103,10 @@ func readLedger(path string) *ledger {
 }
 
 func readLimited(path string, limit int64) ([]byte, error) {
+	// To open a pipe would wait for its other end.
+	if info, err := os.Stat(path); err == nil && !info.Mode().IsRegular() {
+		return nil, fmt.Errorf("%s is not a regular file", path)
+	}
 	f, err := os.Open(path)
 	if err != nil {
 		return nil, err
@@ -95,28 +119,28 @@ func readLimited(path string, limit int64) ([]byte, error) {
 	return data, err
 }
 
-func (b *Builder) recall(id sources.PackageID, unpacked bool) (record, bool) {
+func (b *Builder) recall(at spot) (record, bool) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	r, ok := b.ledger(id.Provider).of(unpacked)[key(id)]
+	r, ok := b.ledger(at.id.Provider).of(at.unpacked)[at.key()]
 	return r, ok
 }
 
 // note remembers a package.
-func (b *Builder) note(id sources.PackageID, unpacked bool, r record) {
+func (b *Builder) note(at spot, r record) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	l := b.ledger(id.Provider)
-	l.of(unpacked)[key(id)] = r
+	l := b.ledger(at.id.Provider)
+	l.of(at.unpacked)[at.key()] = r
 	l.changed = true
 }
 
 // forget remembers a package no more.
-func (b *Builder) forget(id sources.PackageID, unpacked bool) {
+func (b *Builder) forget(at spot) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	l := b.ledger(id.Provider)
-	delete(l.of(unpacked), key(id))
+	l := b.ledger(at.id.Provider)
+	delete(l.of(at.unpacked), at.key())
 	l.changed = true
 }
 
@@ -141,13 +165,16 @@ func (b *Builder) keepLedgers() error {
 
 // mark is by what a package is known again without reading it: sizes and times
 // of change, as coarse as FAT has them. It is empty if there is no package.
-func mark(path string) string {
+func mark(at spot) string {
+	path := at.path
 	info, err := os.Stat(path)
 	switch {
-	case err != nil:
+	case err != nil || info.IsDir() != at.unpacked:
 		return ""
-	case !info.IsDir():
+	case info.Mode().IsRegular():
 		return fileMark(info)
+	case !info.IsDir():
+		return ""
 	}
 	sum := sha256.New()
 	err = filepath.WalkDir(path, func(name string, e fs.DirEntry, err error) error {

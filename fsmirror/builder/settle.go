@@ -64,7 +64,7 @@ func syncTree(ctx context.Context, dir string) error {
 		case !e.Type().IsRegular():
 			return nil
 		}
-		f, err := os.OpenFile(path, os.O_RDWR, 0)
+		f, err := os.OpenFile(path, syncMode, 0)
 		if err != nil {
 			return err
 		}

@@ -1,0 +1,167 @@
+package builder
+
+import (
+	"bytes"
+	"encoding/json"
+	"errors"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"strings"
+
+	"github.com/larder-cli/larder/sources"
+)
+
+// The documents of the network mirror protocol, with the engines' spacing.
+// https://developer.hashicorp.com/terraform/internals/provider-network-mirror-protocol
+
+type indexDocument struct {
+	Versions map[string]struct{} `json:"versions"`
+}
+
+type versionDocument struct {
+	Archives map[string]archiveEntry `json:"archives"`
+}
+
+type archiveEntry struct {
+	Hashes []sources.Hash `json:"hashes"`
+	URL    string         `json:"url"`
+}
+
+const maxDocument = 16 << 20 // bytes
+
+// versionOf is the version whose document has this name.
+func versionOf(name string) (string, bool) {
+	text, ok := strings.CutSuffix(name, ".json")
+	if !ok {
+		return "", false
+	}
+	v, err := sources.ParseVersion(text)
+	return text, err == nil && v.String() == text
+}
+
+func isIndex(path string) bool {
+	_, err := readIndex(path)
+	return err == nil
+}
+
+func isVersionDocument(path string) bool {
+	_, err := readVersion(path)
+	return err == nil
+}
+
+// unindex takes a package out of the index, before something happens to its
+// archive. The caller holds b.mu.
+func (b *Builder) unindex(id sources.PackageID) error {
+	for _, home := range b.homes(id.Provider) {
+		if err := b.unindexIn(home, id.Version.String(), id.Platform.String()); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func (b *Builder) unindexIn(home, version, platform string) error {
+	path := filepath.Join(home, version+".json")
+	doc, err := readVersion(path)
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil
+	}
+	if _, ok := doc.Archives[platform]; err == nil && !ok {
+		return nil
+	}
+	delete(doc.Archives, platform)
+	if err == nil && len(doc.Archives) > 0 {
+		return b.writeDocument(path, doc)
+	}
+	if err := errors.Join(b.change(), b.unindexVersion(home, version)); err != nil {
+		return err
+	}
+	return os.Remove(path)
+}
+
+// unindexVersion takes a version out of index.json. One that makes no sense goes
+// as it is.
+func (b *Builder) unindexVersion(home, version string) error {
+	path := filepath.Join(home, "index.json")
+	index, err := readIndex(path)
+	switch {
+	case errors.Is(err, fs.ErrNotExist):
+		return nil
+	case err != nil:
+		return os.Remove(path)
+	}
+	delete(index.Versions, version)
+	return b.writeDocument(path, index)
+}
+
+func readIndex(path string) (indexDocument, error) {
+	var doc indexDocument
+	err := readJSON(path, &doc)
+	if err == nil && doc.Versions == nil {
+		err = errors.New("has no versions")
+	}
+	return doc, err
+}
+
+func readVersion(path string) (versionDocument, error) {
+	var doc versionDocument
+	err := readJSON(path, &doc)
+	if err == nil && doc.Archives == nil {
+		err = errors.New("has no archives")
+	}
+	return doc, err
+}
+
+func readJSON(path string, doc any) error {
+	data, err := readLimited(path, maxDocument)
+	if err == nil {
+		err = json.Unmarshal(data, doc)
+	}
+	return err
+}
+
+// documentText is JSON as engines write it: keys in order, two spaces, no
+// line end after the last line.
+func documentText(doc any) ([]byte, error) {
+	var text bytes.Buffer
+	e := json.NewEncoder(&text)
+	e.SetEscapeHTML(false)
+	e.SetIndent("", "  ")
+	err := e.Encode(doc)
+	return bytes.TrimSuffix(text.Bytes(), []byte("\n")), err
+}
+
+func (b *Builder) writeDocument(path string, doc any) error {
+	text, err := documentText(doc)
+	if err != nil {
+		return err
+	}
+	return b.write(path, text)
+}
+
+// write makes data the contents of a file, by rename, unless they are already. The
+// caller holds b.mu.
+func (b *Builder) write(path string, data []byte) error {
+	if holds(path, data) {
+		return nil
+	}
+	if err := errors.Join(b.change(), os.MkdirAll(filepath.Dir(path), 0o755)); err != nil {
+		return err
+	}
+	tmp := b.state("tmp", "document") // one at a time is written
+	err := writeFile(tmp, bytes.NewReader(data))
+	if err == nil {
+		err = os.Rename(tmp, path)
+	}
+	if err != nil {
+		os.Remove(tmp) // what stays is removed another time
+	}
+	return err
+}
+
+// holds reports whether data is the contents of a file.
+func holds(path string, data []byte) bool {
+	old, err := readLimited(path, int64(len(data)))
+	return err == nil && bytes.Equal(old, data)
+}

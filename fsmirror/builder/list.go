@@ -1,0 +1,129 @@
+package builder
+
+import (
+	"context"
+	"errors"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"time"
+
+	"github.com/larder-cli/larder/fsmirror"
+	"github.com/larder-cli/larder/sources"
+)
+
+// An Entry is a package in a mirror.
+type Entry struct {
+	ID       sources.PackageID
+	Path     string // below the mirror, with forward slashes
+	Unpacked bool
+	Size     int64     // bytes of its archive, or of its files
+	Since    time.Time // when it was first seen, or when it was last changed if no record tells
+	Hashes   []sources.Hash
+	Verdict  sources.Verdict // reached when it came
+	Evidence bool            // there is something that vouches for its version
+	Origin   string          // whence it came, if that is known
+
+	at spot
+}
+
+// ListOptions adjust [Builder.List].
+type ListOptions struct {
+	// Hash finds out what packages hash to of which no record tells.
+	Hash bool
+
+	// Report is told how many of the packages' bytes are done with. It may be nil.
+	Report func(done, of int64)
+}
+
+// List lists the packages in a mirror, by path. What a package hashes to is what
+// its record tells.
+func (b *Builder) List(ctx context.Context, opts ListOptions) ([]Entry, error) {
+	packages, err := fsmirror.New(b.dir, fsmirror.Options{}).Packages(ctx)
+	if err != nil {
+		return nil, err
+	}
+	var entries []Entry
+	var total, done int64
+	for _, pkg := range packages {
+		e, err := b.entry(spotOf(pkg))
+		if errors.Is(err, fs.ErrNotExist) {
+			continue // removed meanwhile
+		}
+		if err != nil {
+			return nil, err
+		}
+		total += e.Size
+		entries = append(entries, e)
+	}
+	for i := range entries {
+		r, err := b.remembered(ctx, entries[i].at, opts.Hash)
+		if err != nil {
+			return nil, named(entries[i].ID, err)
+		}
+		entries[i].recorded(r)
+		if done += entries[i].Size; opts.Report != nil {
+			opts.Report(done, total)
+		}
+	}
+	return entries, nil
+}
+
+// remembered is the record of a package as it is now, which is zero if there is none
+// and none is to be made.
+func (b *Builder) remembered(ctx context.Context, at spot, hash bool) (record, error) {
+	if r, ok := b.recall(at); ok && r.Mark == mark(at) {
+		return r, nil
+	}
+	if !hash {
+		return record{}, nil
+	}
+	return b.look(ctx, at)
+}
+
+func (b *Builder) entry(at spot) (Entry, error) {
+	e := Entry{ID: at.id, Path: b.relative(at.path), Unpacked: at.unpacked, at: at}
+	info, err := os.Stat(at.path)
+	if err != nil {
+		return e, err
+	}
+	e.Size, e.Since = info.Size(), info.ModTime()
+	if at.unpacked {
+		e.Size, err = treeSize(at.path)
+	}
+	_, evidenceErr := os.Stat(filepath.Join(b.evidence(at.id.Provider, at.id.Version), "SHA256SUMS"))
+	e.Evidence = evidenceErr == nil
+	return e, err
+}
+
+// recorded adds what a record tells.
+func (e *Entry) recorded(r record) {
+	if r.Mark == "" {
+		return
+	}
+	e.Since, e.Verdict, e.Origin = r.Since, r.Verdict, r.Origin
+	for _, h := range []sources.Hash{r.H1, r.ZipH1, r.ZH} {
+		if h != "" && (h != r.H1 || len(e.Hashes) == 0) {
+			e.Hashes = append(e.Hashes, h)
+		}
+	}
+}
+
+// treeSize is how many bytes the files in a directory have. Symlinks are followed
+// to files, as they are when the package is hashed.
+func treeSize(dir string) (sum int64, err error) {
+	dir, err = filepath.EvalSymlinks(dir)
+	if err != nil {
+		return 0, err
+	}
+	err = filepath.WalkDir(dir, func(path string, e fs.DirEntry, err error) error {
+		if err != nil || e.IsDir() {
+			return err
+		}
+		if info, err := os.Stat(path); err == nil && info.Mode().IsRegular() {
+			sum += info.Size()
+		}
+		return nil
+	})
+	return sum, err
+}

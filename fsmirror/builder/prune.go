@@ -1,0 +1,193 @@
+package builder
+
+import (
+	"context"
+	"errors"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"slices"
+	"time"
+
+	"github.com/larder-cli/larder/sources"
+)
+
+// A Policy says which packages may go: those that nobody has locked, and of these,
+// if there are limits, those that are within none.
+type Policy struct {
+	Locked    func(sources.PackageID) bool // nil if nobody has anything locked
+	KeepLast  int                          // so many versions of each provider stay, the newest of each platform
+	OlderThan time.Duration                // what has been there for less stays; 0 is no limit
+}
+
+// A Plan is what is to go. Nothing has been done about it.
+type Plan struct {
+	Remove []Entry // by path
+	Freed  int64   // bytes of these
+	Size   int64   // bytes of all packages
+	Locked int     // packages that stay because somebody has them locked
+	Recent int     // packages that stay because the limits let them
+}
+
+// PlanPrune says which packages are to go.
+func (b *Builder) PlanPrune(ctx context.Context, policy Policy) (*Plan, error) {
+	entries, err := b.List(ctx, ListOptions{})
+	if err != nil {
+		return nil, err
+	}
+	newest := newestOf(entries, policy.KeepLast)
+	plan, now := &Plan{}, b.opts.Now()
+	for _, e := range entries {
+		plan.Size += e.Size
+		switch {
+		case policy.Locked != nil && policy.Locked(e.ID):
+			plan.Locked++
+		case newest[e.ID], policy.OlderThan > 0 && now.Sub(e.Since) <= policy.OlderThan:
+			plan.Recent++
+		default:
+			plan.Freed += e.Size
+			plan.Remove = append(plan.Remove, e)
+		}
+	}
+	return plan, nil
+}
+
+// newestOf are the newest packages of each provider and platform, so many.
+func newestOf(entries []Entry, n int) map[sources.PackageID]bool {
+	type kind struct {
+		sources.Provider
+		sources.Platform
+	}
+	versions := map[kind][]sources.Version{}
+	for _, e := range entries {
+		k := kind{e.ID.Provider, e.ID.Platform}
+		versions[k] = append(versions[k], e.ID.Version)
+	}
+	newest := map[sources.PackageID]bool{}
+	for k, vs := range versions {
+		slices.SortFunc(vs, func(v, w sources.Version) int { return w.Compare(v) })
+		vs = slices.Compact(vs)
+		for _, v := range vs[:min(n, len(vs))] {
+			newest[sources.PackageID{Provider: k.Provider, Version: v, Platform: k.Platform}] = true
+		}
+	}
+	return newest
+}
+
+// Prune removes what the plan says, the index first. It returns what has gone,
+// when that is so on the medium. If it is cut short, what is left is a mirror whose
+// index says too little.
+func (b *Builder) Prune(ctx context.Context, plan *Plan) ([]Entry, error) {
+	b.busy.Lock()
+	defer b.busy.Unlock()
+	going := map[spot]bool{}
+	for _, e := range plan.Remove {
+		going[e.at] = true
+	}
+	if err := b.leaveOut(ctx, going); err != nil {
+		return nil, err
+	}
+	var gone []Entry
+	var errs []error
+	for _, e := range plan.Remove {
+		if ctx.Err() != nil {
+			errs = append(errs, ctx.Err())
+			break
+		}
+		if err := b.remove(e.at); err != nil {
+			errs = append(errs, named(e.ID, err))
+			continue
+		}
+		gone = append(gone, e)
+	}
+	errs = append(errs, b.removeEvidence(ctx, gone), b.removeEmpty(gone))
+	b.mu.Lock()
+	errs = append(errs, b.keepLedgers())
+	b.mu.Unlock()
+	return gone, errors.Join(append(errs, b.settle(ctx))...)
+}
+
+// leaveOut makes the index name all archives but those that are to go.
+func (b *Builder) leaveOut(ctx context.Context, going map[spot]bool) error {
+	archives, err := b.survey(ctx, going)
+	if err != nil {
+		return err
+	}
+	steps, err := b.planIndex(archives)
+	if err == nil {
+		err = b.apply(steps)
+	}
+	if err != nil {
+		return refusal(err)
+	}
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	return errors.Join(b.change(), b.sync(ctx))
+}
+
+// remove removes a package: whole, as a directory too appears to others.
+func (b *Builder) remove(at spot) error {
+	work, err := os.MkdirTemp(b.state("tmp"), "")
+	if err != nil {
+		return err
+	}
+	defer os.RemoveAll(work) // what stays is removed another time
+	if err := os.Rename(at.path, filepath.Join(work, "old")); err != nil && !errors.Is(err, fs.ErrNotExist) {
+		return err
+	}
+	b.forget(at)
+	return nil
+}
+
+// removeEvidence removes what vouched for versions of which no package is left.
+func (b *Builder) removeEvidence(ctx context.Context, gone []Entry) error {
+	left, err := b.List(ctx, ListOptions{})
+	if err != nil {
+		return err
+	}
+	type version struct {
+		sources.Provider
+		sources.Version
+	}
+	stays := map[version]bool{}
+	for _, e := range left {
+		stays[version{e.ID.Provider, e.ID.Version}] = true
+	}
+	var errs []error
+	for _, e := range gone {
+		if !stays[version{e.ID.Provider, e.ID.Version}] {
+			dir := b.evidence(e.ID.Provider, e.ID.Version)
+			errs = append(errs, os.RemoveAll(dir), removeEmpty(filepath.Dir(dir), b.state("evidence")))
+		}
+	}
+	return errors.Join(errs...)
+}
+
+// removeEmpty removes directories that nothing is left in.
+func (b *Builder) removeEmpty(gone []Entry) error {
+	var errs []error
+	for _, e := range gone {
+		for _, home := range append(b.homes(e.ID.Provider), filepath.Dir(e.at.path)) {
+			errs = append(errs, removeEmpty(home, b.dir))
+		}
+	}
+	return errors.Join(errs...)
+}
+
+// removeEmpty removes dir and what is above it, below top, as far as they are
+// empty.
+func removeEmpty(dir, top string) error {
+	for ; len(dir) > len(top); dir = filepath.Dir(dir) {
+		entries, err := os.ReadDir(dir)
+		if errors.Is(err, fs.ErrNotExist) {
+			continue
+		}
+		if err != nil || len(entries) > 0 {
+			return err
+		}
+		if err := os.Remove(dir); err != nil {
+			return err
+		}
+	}
+	return nil
+}

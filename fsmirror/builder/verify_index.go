@@ -1,0 +1,160 @@
+package builder
+
+import (
+	"errors"
+	"io/fs"
+	"maps"
+	"net/url"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+
+	"github.com/larder-cli/larder/fsmirror"
+	"github.com/larder-cli/larder/sources"
+)
+
+// A shelf is what the documents in one directory say.
+type shelf struct {
+	home     string
+	named    []string // versions in index.json
+	versions map[string]versionDocument
+}
+
+// index compares the index with the archives. A mirror without any is a
+// filesystem mirror, of which nothing is missing.
+func (v *verifier) index(packages []fsmirror.Package) error {
+	archives := v.packed(packages, nil)
+	homes := map[string]bool{}
+	for _, at := range archives {
+		for _, home := range v.homes(at.id.Provider) {
+			homes[folded(home)] = true
+		}
+	}
+	shelves := map[string]*shelf{}
+	err := v.eachHome(func(home string, files []string) {
+		if s := v.readShelf(home, files, homes[folded(home)]); s != nil {
+			shelves[folded(home)] = s
+		}
+	})
+	if err != nil || len(shelves) == 0 {
+		return err
+	}
+	for _, s := range shelves {
+		v.checkShelf(s)
+	}
+	for _, at := range archives {
+		for _, home := range v.homes(at.id.Provider) {
+			version := at.id.Version.String()
+			if s := shelves[folded(home)]; s == nil || !s.names(version, at.id.Platform) {
+				v.found(Unindexed, filepath.Join(home, version+".json"), &at.id, "it does not name %s", v.relative(at.path))
+			}
+		}
+	}
+	return nil
+}
+
+// folded is a path as those file systems know it that do not care for case.
+func folded(path string) string { return strings.ToLower(path) }
+
+func (s *shelf) names(version string, platform sources.Platform) bool {
+	_, ok := s.versions[version].Archives[platform.String()]
+	return ok
+}
+
+// readShelf reads the documents in a directory. It is nil if there are none. Files
+// that make no sense are documents where there are packages, and else anyone's.
+func (v *verifier) readShelf(home string, files []string, packages bool) *shelf {
+	s, found := &shelf{home: home, versions: map[string]versionDocument{}}, false
+	note := func(path string, err error) {
+		if err == nil {
+			found = true
+		} else if packages {
+			found = true
+			v.found(BadIndex, path, nil, "it makes no sense: %v", err)
+		}
+	}
+	for _, name := range files {
+		path := filepath.Join(home, name)
+		version, ok := versionOf(name)
+		switch {
+		case name == "index.json":
+			doc, err := readIndex(path)
+			s.named = slices.Sorted(maps.Keys(doc.Versions))
+			note(path, err)
+		case ok:
+			doc, err := readVersion(path)
+			s.versions[version] = doc
+			note(path, err)
+		}
+	}
+	if !found {
+		return nil
+	}
+	return s
+}
+
+// checkShelf checks the documents in a directory against each other and against
+// what they name.
+func (v *verifier) checkShelf(s *shelf) {
+	index := filepath.Join(s.home, "index.json")
+	for _, version := range s.named {
+		if _, ok := s.versions[version]; !ok {
+			v.found(BadIndex, index, nil, "it names %s, and there is no %s.json", version, version)
+		}
+	}
+	for _, version := range slices.Sorted(maps.Keys(s.versions)) {
+		doc := s.versions[version]
+		if len(doc.Archives) > 0 && !slices.Contains(s.named, version) {
+			v.found(BadIndex, index, nil, "it does not name %s, for which there is a %s.json", version, version)
+		}
+		for _, platform := range slices.Sorted(maps.Keys(doc.Archives)) {
+			v.checkArchive(filepath.Join(s.home, version+".json"), platform, doc.Archives[platform])
+		}
+	}
+}
+
+// checkArchive checks what a document says of one archive.
+func (v *verifier) checkArchive(doc, platform string, entry archiveEntry) {
+	path, ok := v.resolve(doc, entry.URL)
+	if !ok {
+		v.found(BadIndex, doc, nil, "what it names for %s is not in the mirror: %q", platform, entry.URL)
+		return
+	}
+	if _, err := os.Stat(path); errors.Is(err, fs.ErrNotExist) {
+		v.found(Missing, doc, nil, "it names %s, which is not there", v.relative(path))
+		return
+	}
+	fresh, ok := v.fresh[path]
+	if !ok { // which has been found out already, unless it is no package
+		if !v.broken(path) {
+			v.found(BadIndex, doc, nil, "what it names for %s is no package: %s", platform, v.relative(path))
+		}
+		return
+	}
+	for _, h := range entry.Hashes {
+		if h.Usable() && h != fresh.ZH && h != fresh.H1 && h != fresh.ZipH1 {
+			is := fresh.ZH
+			if h.Scheme() == "h1" {
+				is = fresh.H1
+			}
+			v.found(BadIndex, doc, nil, "it says %s for %s, and %s is %s", h, platform, v.relative(path), is)
+		}
+	}
+}
+
+// broken reports whether a package has been found to be so.
+func (v *verifier) broken(path string) bool {
+	return slices.ContainsFunc(v.Findings, func(f Finding) bool { return f.Kind == Broken && f.Path == v.relative(path) })
+}
+
+// resolve says which file in the mirror a document means by a URL.
+func (v *verifier) resolve(doc, text string) (path string, ok bool) {
+	u, err := url.Parse(text)
+	if err != nil || u.Scheme != "" || u.Host != "" || u.Path == "" || strings.HasPrefix(u.Path, "/") {
+		return "", false
+	}
+	path = filepath.Join(filepath.Dir(doc), filepath.FromSlash(u.Path))
+	rel, err := filepath.Rel(v.dir, path)
+	return path, err == nil && filepath.IsLocal(rel)
+}
