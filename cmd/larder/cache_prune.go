@@ -68,7 +68,7 @@ func cachePrune(c *cli.Context, out *output) error {
 		return nil
 	}
 	if asks {
-		if yes, err := k.ask(c.Context, "remove "+count(len(plan.Remove), "package")+"?"); err != nil || !yes {
+		if yes, err := out.ask(c.Context, "remove "+count(len(plan.Remove), "package")+"?"); err != nil || !yes {
 			return err
 		}
 	}
@@ -153,8 +153,8 @@ func (k *keeper) tellPlan(plan *cachedir.Plan, policy cachedir.Policy) {
 }
 
 // ask asks a question on the terminal. Anything but yes is no.
-func (k *keeper) ask(ctx context.Context, question string) (bool, error) {
-	fmt.Fprintf(k.out.stderr, "larder: %s [y/N] ", question)
+func (o *output) ask(ctx context.Context, question string) (bool, error) {
+	fmt.Fprintf(o.stderr, "larder: %s [y/N] ", question)
 	answer := make(chan string, 1)
 	go func() {
 		line, _ := bufio.NewReader(os.Stdin).ReadString('\n')

@@ -2,8 +2,14 @@ package main
 
 import (
 	"errors"
+	"fmt"
+	"os"
 
 	"github.com/urfave/cli/v2"
+
+	"github.com/larder-cli/larder/fsmirror/builder"
+	"github.com/larder-cli/larder/sources"
+	"github.com/larder-cli/larder/sources/trust"
 )
 
 func mirrorCommand(out *output) *cli.Command {
@@ -13,14 +19,77 @@ func mirrorCommand(out *output) *cli.Command {
 		ArgsUsage:   "COMMAND [FLAG...]",
 		Description: "\"larder help mirror COMMAND\" tells more.",
 		Subcommands: []*cli.Command{
-			mirrorSyncCommand(out),
+			mirrorSyncCommand(out), mirrorListCommand(out), mirrorVerifyCommand(out),
+			mirrorIndexCommand(out), mirrorPruneCommand(out), mirrorDiffCommand(out),
 		},
 		HideHelpCommand: true,
 		Action: func(c *cli.Context) error {
 			if c.Args().Present() {
 				return unknownCommand("mirror " + c.Args().First())
 			}
-			return usageError{errors.New("mirror needs a command: sync")}
+			return usageError{errors.New("mirror needs a command: sync, list, verify, index, prune or diff")}
 		},
 	}
+}
+
+// mirrorArgument is the directory of a mirror that a command is about, which must be
+// its only argument.
+func (s *session) mirrorArgument(c *cli.Context) (string, error) {
+	if c.NArg() != 1 || c.Args().First() == "" {
+		return "", usageError{fmt.Errorf("%s takes one argument, the directory of the mirror", commandPath(c.Command))}
+	}
+	return s.existing(c.Args().First())
+}
+
+// existing is the directory of a mirror that is there.
+func (s *session) existing(dir string) (string, error) {
+	dir = absolute(s.dir, dir)
+	info, err := os.Stat(dir)
+	if err == nil && !info.IsDir() {
+		err = fmt.Errorf("%s is not a directory", dir)
+	}
+	if err != nil {
+		return "", sources.WithHint(err, "name the directory of a mirror; larder mirror sync makes one")
+	}
+	return dir, nil
+}
+
+// openMirror opens the mirror in dir for those who look after it. The caller closes
+// it.
+func (m *rootModule) openMirror(c *cli.Context, dir string, opts builder.Options) (*builder.Builder, error) {
+	opts.Warn = func(err error) { m.out.warn("%v", err) }
+	opts.Waiting = func() { m.out.say(normal, "waiting for whoever else is writing to %s", dir) }
+	opts.Vouch = m.vouchInMirror
+	return builder.Open(c.Context, dir, opts)
+}
+
+// vouchInMirror checks what lies in a mirror beside a package. A key that came along
+// is not known to be the publisher's.
+func (m *rootModule) vouchInMirror(s sources.Stored) (sources.Verdict, error) {
+	opts := m.trustOptions()
+	opts.Engine, opts.Host = m.config.Engine, s.ID.Provider.Host
+	report, err := trust.VerifyArchive(s.Signed, s.ZH, opts)
+	if report.Verdict == sources.SelfSigned {
+		report.Verdict = sources.MirrorEvidence
+	}
+	return report.Verdict, err
+}
+
+// mirrorHere is the mirror that a command is about, with the configuration of where
+// we are.
+func mirrorHere(c *cli.Context, out *output, opts builder.Options) (*rootModule, *builder.Builder, error) {
+	s, err := newSession(c, out)
+	if err != nil {
+		return nil, nil, err
+	}
+	dir, err := s.mirrorArgument(c)
+	if err != nil {
+		return nil, nil, err
+	}
+	m, err := s.root(c.Context, s.dir, out)
+	if err != nil {
+		return nil, nil, err
+	}
+	b, err := m.openMirror(c, dir, opts)
+	return m, b, err
 }

@@ -59,11 +59,11 @@ func mirrorSync(c *cli.Context, out *output) error {
 		requireSigned: c.Bool("require-signed"), slots: installer.NewSlots(w.flags.jobs),
 	}
 	dir := absolute(w.dir, c.Args().First())
-	s.to, err = builder.Open(c.Context, dir, builder.Options{
-		Unpacked: c.Bool("unpacked"), ReadOnly: s.fill.DryRun,
-		Warn:    func(err error) { out.warn("%v", err) },
-		Waiting: func() { out.say(normal, "waiting for whoever else is writing to %s", dir) },
-	})
+	here, err := w.root(c.Context, w.dir, out)
+	if err != nil {
+		return err
+	}
+	s.to, err = here.openMirror(c, dir, builder.Options{Unpacked: c.Bool("unpacked"), ReadOnly: s.fill.DryRun})
 	if err != nil {
 		return err
 	}

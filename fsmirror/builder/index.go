@@ -24,27 +24,30 @@ type Change struct {
 // Finish makes the index say what is there, and returns when everything is on
 // the medium. An archive that cannot be read is left out, and told to Warn.
 func (b *Builder) Finish(ctx context.Context) error {
-	_, err := b.Index(ctx)
+	_, leftOut, err := b.Index(ctx)
+	for _, err := range leftOut {
+		b.warn(fmt.Errorf("left out of the index: %w", err))
+	}
 	return err
 }
 
-// Index is [Builder.Finish], and tells what it has changed, or with
-// Options.ReadOnly would change.
-func (b *Builder) Index(ctx context.Context) ([]Change, error) {
+// Index is [Builder.Finish]. It returns what it has changed, or with
+// Options.ReadOnly would change, and why archives were left out.
+func (b *Builder) Index(ctx context.Context) (changes []Change, leftOut []error, err error) {
 	b.busy.Lock()
 	defer b.busy.Unlock()
-	archives, err := b.survey(ctx, nil)
+	archives, leftOut, err := b.survey(ctx, nil)
 	if err != nil {
-		return nil, err
+		return nil, nil, err
 	}
 	steps, err := b.planIndex(archives)
 	if err != nil || b.opts.ReadOnly {
-		return b.changes(steps), err
+		return b.changes(steps), leftOut, err
 	}
 	if err := b.apply(steps); err != nil {
-		return nil, refusal(err)
+		return nil, leftOut, refusal(err)
 	}
-	return b.changes(steps), b.settle(ctx)
+	return b.changes(steps), leftOut, b.settle(ctx)
 }
 
 func (b *Builder) changes(steps []step) []Change {
@@ -62,25 +65,24 @@ type indexed struct {
 }
 
 // survey finds the archives that the index shall name: all but those that are to
-// go.
-func (b *Builder) survey(ctx context.Context, without map[spot]bool) ([]indexed, error) {
+// go. Those that cannot be read are left out.
+func (b *Builder) survey(ctx context.Context, without map[spot]bool) (all []indexed, leftOut []error, err error) {
 	packages, err := fsmirror.New(b.dir, fsmirror.Options{}).Packages(ctx)
 	if err != nil {
-		return nil, err
+		return nil, nil, err
 	}
-	var all []indexed
 	for _, at := range b.packed(packages, without) {
 		r, err := b.look(ctx, at)
 		switch {
 		case ctx.Err() != nil:
-			return nil, ctx.Err()
+			return nil, nil, ctx.Err()
 		case err != nil:
-			b.warn(sources.WithHint(fmt.Errorf("left out of the index: %w", err), "remove it, or sync the mirror"))
+			leftOut = append(leftOut, named(at.id, err))
 		default:
 			all = append(all, indexed{at, r})
 		}
 	}
-	return all, nil
+	return all, leftOut, nil
 }
 
 // packed are the archives, one of each package. Where there are several, the one
@@ -219,13 +221,13 @@ func planHome(home string, wanted documents) ([]step, error) {
 // an index. Whether they are meant as such only their contents tell, as anyone may
 // have an index.json.
 func (b *Builder) documented(known map[string]documents) ([]string, error) {
-	folded := map[string]bool{} // names may differ in case where the file system does not care
+	homes := map[string]bool{}
 	for home := range known {
-		folded[strings.ToLower(home)] = true
+		homes[folded(home)] = true
 	}
 	var found []string
 	err := b.eachHome(func(home string, names []string) {
-		if !folded[strings.ToLower(home)] && slices.ContainsFunc(names, func(name string) bool {
+		if !homes[folded(home)] && slices.ContainsFunc(names, func(name string) bool {
 			_, ok := versionOf(name)
 			path := filepath.Join(home, name)
 			return ok && isVersionDocument(path) || name == "index.json" && isIndex(path)

@@ -109,7 +109,7 @@ func (b *Builder) Prune(ctx context.Context, plan *Plan) ([]Entry, error) {
 
 // leaveOut makes the index name all archives but those that are to go.
 func (b *Builder) leaveOut(ctx context.Context, going map[spot]bool) error {
-	archives, err := b.survey(ctx, going)
+	archives, _, err := b.survey(ctx, going)
 	if err != nil {
 		return err
 	}

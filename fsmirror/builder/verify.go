@@ -190,4 +190,3 @@ func differing(old, fresh record) sources.Hash {
 	}
 	return old.H1
 }
-

@@ -182,6 +182,43 @@ func (m *Mirror) parsePackage(doc *fetch.Document, id sources.PackageID) (source
 	return p, err
 }
 
+// Archives lists the platforms that the mirror has a version for, and what it says
+// that their archives hash to. The error matches [sources.ErrNotFound] if it has
+// nothing of the version.
+func (m *Mirror) Archives(ctx context.Context, p sources.Provider, v sources.Version) (map[sources.Platform][]sources.Hash, error) {
+	archives, err := m.archives(ctx, p, v)
+	if err != nil {
+		err = fmt.Errorf("version %s: %w", v, err)
+		return nil, &sources.ProviderError{Provider: p, Source: m.String(), Err: err}
+	}
+	return archives, nil
+}
+
+func (m *Mirror) archives(ctx context.Context, p sources.Provider, v sources.Version) (map[sources.Platform][]sources.Hash, error) {
+	doc, err := m.get(ctx, p, v.String()+".json")
+	if isNotFound(err) {
+		return nil, sources.ErrNotFound
+	}
+	if err != nil {
+		return nil, err
+	}
+	var version struct{ Archives map[string]*archive }
+	if err := doc.JSON(&version); err != nil {
+		return nil, err
+	}
+	all := map[sources.Platform][]sources.Hash{}
+	for _, name := range slices.Sorted(maps.Keys(version.Archives)) {
+		platform, err := sources.ParsePlatform(name)
+		if err != nil || version.Archives[name] == nil {
+			continue // which nobody can ask for
+		}
+		if all[platform], err = parseHashes(version.Archives[name].Hashes); err != nil {
+			return nil, fmt.Errorf("%s: %w", platform, err)
+		}
+	}
+	return all, nil
+}
+
 func noPlatform(id sources.PackageID, archives map[string]*archive) error {
 	var there []string
 	for platform, a := range archives {

@@ -1,0 +1,186 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"strings"
+
+	"github.com/urfave/cli/v2"
+
+	"github.com/larder-cli/larder/fsmirror/builder"
+	"github.com/larder-cli/larder/installer/lockfile"
+	"github.com/larder-cli/larder/sources"
+)
+
+func mirrorPruneCommand(out *output) *cli.Command {
+	return &cli.Command{
+		Name:      "prune",
+		Usage:     "remove packages from a mirror that nobody has locked",
+		ArgsUsage: "DIR [FLAG...]",
+		Description: "A package stays if one of the lock files selects its version, for whatever\n" +
+			"platform, or if a limit lets it. The index goes first: no client finds it to\n" +
+			"name what is gone. What vouches for a version goes with its last package.",
+		Flags: []cli.Flag{
+			&cli.StringSliceFlag{Name: "keep-locked-by", Usage: "`PATH` of a root module or lock file; may be repeated"},
+			&cli.BoolFlag{Name: "recursive", Aliases: []string{"R"}, Usage: "count every root module there and below"},
+			&cli.StringSliceFlag{Name: "exclude", Usage: "`GLOB` of directories that --recursive passes; may be repeated"},
+			&cli.IntFlag{Name: "keep-last", Usage: "keep the `N` newest versions of each provider"},
+			&cli.StringFlag{Name: "older-than", Usage: "only what has been there for an `AGE`, such as 90d"},
+			&cli.BoolFlag{Name: "yes", Aliases: []string{"y"}, Usage: "do not ask"},
+			&cli.BoolFlag{Name: "dry-run", Usage: "tell what would go, and remove nothing"},
+		},
+		Action: func(c *cli.Context) error { return mirrorPrune(c, out) },
+	}
+}
+
+func mirrorPrune(c *cli.Context, out *output) error {
+	policy, err := mirrorPolicy(c)
+	if err != nil {
+		return err
+	}
+	dry, asks := c.Bool("dry-run"), !c.Bool("yes") && !c.Bool("dry-run")
+	if width, _ := terminalSize(os.Stdin); asks && (out.json || flag[bool](c, "json") || width == 0) {
+		return usageError{errors.New("without a terminal to ask on, --yes or --dry-run is needed")}
+	}
+	m, b, err := mirrorHere(c, out, builder.Options{ReadOnly: dry})
+	if err != nil {
+		return err
+	}
+	return errors.Join(m.pruneMirror(c, b, policy, asks), b.Close())
+}
+
+func (m *rootModule) pruneMirror(c *cli.Context, b *builder.Builder, policy builder.Policy, asks bool) error {
+	locked, err := m.lockedBy(c)
+	if err != nil {
+		return err
+	}
+	policy.Locked = func(id sources.PackageID) bool { return locked[id.Provider][id.Version] }
+	plan, err := b.PlanPrune(c.Context, policy)
+	if err != nil {
+		return err
+	}
+	if !c.Bool("yes") {
+		m.mirrorRemovals(plan.Remove, !asks)
+	}
+	m.out.say(normal, "%s to go, %s of %s; to stay: %d locked, %d within the limits",
+		count(len(plan.Remove), "package"), humanSize(plan.Freed), humanSize(plan.Size), plan.Locked, plan.Recent)
+	if c.Bool("dry-run") || len(plan.Remove) == 0 {
+		return nil
+	}
+	if asks {
+		if yes, err := m.out.ask(c.Context, "remove "+count(len(plan.Remove), "package")+"?"); err != nil || !yes {
+			return err
+		}
+	}
+	gone, err := b.Prune(c.Context, plan)
+	if !asks {
+		m.mirrorRemovals(gone, false)
+	}
+	m.out.say(normal, "removed %s", count(len(gone), "package"))
+	return err
+}
+
+// mirrorPolicy reads the limits.
+func mirrorPolicy(c *cli.Context) (p builder.Policy, err error) {
+	p.KeepLast = c.Int("keep-last")
+	if p.KeepLast < 0 || c.IsSet("keep-last") && p.KeepLast == 0 {
+		return p, usageError{fmt.Errorf("--keep-last is a number greater than 0, not %d", p.KeepLast)}
+	}
+	if p.OlderThan, err = ageFlag(c, "older-than"); err != nil {
+		return p, err
+	}
+	paths := len(c.StringSlice("keep-locked-by")) > 0
+	switch {
+	case !paths && p.KeepLast == 0 && p.OlderThan == 0:
+		return p, usageError{errors.New("everything would go: say what stays by --keep-locked-by, --keep-last or --older-than")}
+	case c.Bool("recursive") && !paths:
+		return p, usageError{errors.New("--recursive goes with --keep-locked-by")}
+	case len(c.StringSlice("exclude")) > 0 && !c.Bool("recursive"):
+		return p, usageError{errors.New("--exclude goes with --recursive")}
+	}
+	return p, nil
+}
+
+// A lockedVersions is what lock files select.
+type lockedVersions map[sources.Provider]map[sources.Version]bool
+
+// lockedBy reads the lock files that the flags name. If one cannot be read, or is
+// not there, nobody knows what may go.
+func (s *session) lockedBy(c *cli.Context) (lockedVersions, error) {
+	locked := lockedVersions{}
+	for _, path := range c.StringSlice("keep-locked-by") {
+		files, err := s.lockFiles(c.Context, absolute(s.dir, path), c.Bool("recursive"), c.StringSlice("exclude"))
+		if err != nil {
+			return nil, err
+		}
+		for _, file := range files {
+			if err := locked.read(file); err != nil {
+				return nil, sources.WithHint(err, "mend that first, as nothing that is locked may go")
+			}
+		}
+	}
+	return locked, nil
+}
+
+// lockFiles are those of what a path names: a lock file, a root module, or all root
+// modules below.
+func (s *session) lockFiles(ctx context.Context, path string, recursive bool, exclude []string) ([]string, error) {
+	info, err := os.Stat(path)
+	if err != nil {
+		return nil, err
+	}
+	if !info.IsDir() {
+		if !strings.HasSuffix(path, ".lock.hcl") {
+			return nil, usageError{fmt.Errorf("%s is neither a directory nor a file whose name ends in .lock.hcl", path)}
+		}
+		return []string{path}, nil
+	}
+	dirs := []string{"."}
+	if recursive {
+		if dirs, err = s.find(ctx, path, exclude); err != nil {
+			return nil, err
+		}
+	}
+	var files []string
+	for _, dir := range dirs {
+		file := filepath.Join(path, dir, lockfile.Name)
+		if _, err := os.Stat(file); err != nil && recursive {
+			s.out.warn("%s has no lock file, so nothing stays for its sake", filepath.Join(path, dir))
+			continue
+		} else if err != nil {
+			return nil, err
+		}
+		files = append(files, file)
+	}
+	if len(files) == 0 {
+		return nil, fmt.Errorf("there is no root module with a lock file in %s or below", path)
+	}
+	return files, nil
+}
+
+func (l lockedVersions) read(path string) error {
+	file, ds := lockfile.Read(path)
+	if err := ds.Err(); err != nil {
+		return err
+	}
+	for _, e := range file.Entries() {
+		if l[e.Provider] == nil {
+			l[e.Provider] = map[sources.Version]bool{}
+		}
+		l[e.Provider][e.Version] = true
+	}
+	return nil
+}
+
+// mirrorRemovals writes which packages go.
+func (m *rootModule) mirrorRemovals(entries []builder.Entry, planned bool) {
+	for i, line := range columns(mirrorRows(entries)) {
+		m.out.result("removal", struct {
+			mirrored
+			DryRun bool `json:"dry_run"`
+		}{mirroredAs(entries[i]), planned}, "%s", line)
+	}
+}
