@@ -35,6 +35,7 @@ import (
 //	registry -authority FILE     have certificates of an authority of its own, which is this
 //	registry -stop               refuse connections
 //	netmirror -fault …           the same for the network mirror
+//	netmirror -serve DIR         have it serve the files in DIR, and nothing else
 //	mirror -packed DIR [PATTERN] make DIR a filesystem mirror of what is published
 //	mirror -unpacked DIR [PATTERN]
 //	mirror -evidence DIR         add what vouches for the packages
@@ -236,6 +237,8 @@ func serverCommand(ts *testscript.TestScript, s *sourcetest.Server, args []strin
 		ts.Check(os.WriteFile(ts.MkAbs(args[1]), append(cert, key...), 0o600))
 	case "-authority":
 		ts.Check(os.WriteFile(ts.MkAbs(args[1]), s.OwnAuthority(), 0o644))
+	case "-serve":
+		s.ServeDir(ts.MkAbs(args[1]))
 	case "-stop":
 		s.Stop()
 	default:

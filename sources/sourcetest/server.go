@@ -72,6 +72,20 @@ func (s *Server) Services(host string) string { return s.URL + "/v1/providers/" 
 // MirrorURL is the url of a network_mirror block.
 func (s *Server) MirrorURL() string { return s.URL + "/providers/" }
 
+// ServeDir makes a network mirror serve what is in dir, as any web server would,
+// and nothing else.
+func (s *Server) ServeDir(dir string) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.handler = http.StripPrefix("/providers/", http.FileServer(http.Dir(dir)))
+}
+
+func (s *Server) handles() http.Handler {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.handler
+}
+
 // Hide makes the server pretend that packages do not exist, whose
 // HOST/NAMESPACE/TYPE/VERSION/OS_ARCH matches a pattern; * stands for any text.
 func (s *Server) Hide(patterns ...string) {
@@ -96,9 +110,9 @@ func (s *Server) answer(w http.ResponseWriter, r *http.Request) {
 	case !s.allows(r, rec.Kind):
 		http.Error(out, "who are you?", http.StatusUnauthorized)
 	case f.Edit != nil:
-		f.edited(out, r, s.handler)
+		f.edited(out, r, s.handles())
 	default:
-		s.handler.ServeHTTP(out, r)
+		s.handles().ServeHTTP(out, r)
 	}
 	out.finish()
 }

@@ -1,0 +1,699 @@
+package builder_test
+
+import (
+	"context"
+	"crypto/sha256"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io/fs"
+	"net/url"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"golang.org/x/mod/sumdb/dirhash"
+
+	"github.com/larder-cli/larder/fsmirror/builder"
+	"github.com/larder-cli/larder/sources"
+	"github.com/larder-cli/larder/sources/sourcetest"
+)
+
+const (
+	widget = "example.test/acme/widget"
+	abroad = "испытание.test/acme/widget"
+)
+
+// A depot has packages, and delivers them.
+type depot struct {
+	t      testing.TB
+	world  *sourcetest.World
+	packed string // a mirror with the archives
+}
+
+func newDepot(t testing.TB, ids ...string) *depot {
+	t.Helper()
+	d := &depot{t: t, world: sourcetest.New(t)}
+	d.stock(ids...)
+	return d
+}
+
+// stock publishes packages, HOST/NAMESPACE/TYPE/VERSION/OS_ARCH.
+func (d *depot) stock(ids ...string) {
+	d.t.Helper()
+	for _, text := range ids {
+		id := parseID(d.t, text)
+		d.world.Add(id.Provider.String(), id.Version.String(), sourcetest.Release{Platforms: []string{id.Platform.String()}})
+	}
+	d.packed = d.t.TempDir()
+	d.world.WritePacked(d.packed)
+}
+
+func parseID(t testing.TB, text string) sources.PackageID {
+	t.Helper()
+	parts := strings.Split(text, "/")
+	p, err := sources.ParseProvider(strings.Join(parts[:3], "/"), sources.Terraform)
+	must(t, err)
+	v, err := sources.ParseVersion(parts[3])
+	must(t, err)
+	platform, err := sources.ParsePlatform(parts[4])
+	must(t, err)
+	return sources.PackageID{Provider: p, Version: v, Platform: platform}
+}
+
+func must(t testing.TB, err error) {
+	t.Helper()
+	if err != nil {
+		t.Fatal(err)
+	}
+}
+
+func (d *depot) archive(id sources.PackageID) string {
+	return filepath.Join(d.packed, filepath.FromSlash(id.Provider.String()), builder.Filename(id))
+}
+
+// delivery brings a package and, unless it is not to, what vouches for it. What is
+// there already is accepted if it is the same.
+func (d *depot) delivery(id sources.PackageID) sources.Delivery {
+	data, err := os.ReadFile(d.archive(id))
+	must(d.t, err)
+	zh := sources.ZipHash(sha256.Sum256(data))
+	return sources.Delivery{
+		Accept: func(s sources.Stored) bool { return s.ZH == zh },
+		Fetch: func(_ context.Context, stage sources.Stage) (sources.Parcel, error) {
+			_, err := stage.Write(data)
+			return sources.Parcel{ZH: zh, Filename: "any.zip", Origin: "https://example.test/any.zip", Signed: d.signed(id)}, err
+		},
+		Judge: func(sources.Contents) (sources.Verdict, error) { return sources.SelfSigned, nil },
+	}
+}
+
+func (d *depot) signed(id sources.PackageID) *sources.Signed {
+	dir := d.t.TempDir()
+	d.world.WriteEvidence(dir, id.Provider.String()+"/"+id.Version.String()+"/*")
+	signed, err := sources.ReadEvidence(filepath.Join(dir, filepath.FromSlash(sources.EvidencePath(id.Provider, id.Version))))
+	must(d.t, err)
+	return signed
+}
+
+func open(t testing.TB, dir string, opts builder.Options) *builder.Builder {
+	t.Helper()
+	b, err := builder.Open(context.Background(), dir, opts)
+	must(t, err)
+	return b
+}
+
+// sync brings packages into a mirror.
+func (d *depot) sync(dir string, opts builder.Options, ids ...string) {
+	d.t.Helper()
+	b := open(d.t, dir, opts)
+	for _, text := range ids {
+		id := parseID(d.t, text)
+		_, err := b.Put(context.Background(), id, d.delivery(id))
+		must(d.t, err)
+	}
+	must(d.t, b.Finish(context.Background()))
+	must(d.t, b.Close())
+}
+
+// files are the files in a mirror, but for our own.
+func files(t testing.TB, dir string) []string {
+	t.Helper()
+	var all []string
+	must(t, filepath.WalkDir(dir, func(path string, e fs.DirEntry, err error) error {
+		rel, _ := filepath.Rel(dir, path)
+		switch {
+		case err != nil:
+			return err
+		case rel == ".larder":
+			return fs.SkipDir
+		case !e.IsDir():
+			all = append(all, filepath.ToSlash(rel))
+		}
+		return nil
+	}))
+	return all
+}
+
+func write(t testing.TB, path, text string) {
+	t.Helper()
+	must(t, os.MkdirAll(filepath.Dir(path), 0o755))
+	must(t, os.WriteFile(path, []byte(text), 0o644))
+}
+
+// A client reads a network mirror as engines do, from its directory, and knows
+// nothing of how it is made. It returns the URLs of the packages that it found.
+func client(dir string) (found []string, err error) {
+	indexes, _ := filepath.Glob(filepath.Join(dir, "*", "*", "*", "index.json"))
+	for _, index := range indexes {
+		var doc struct{ Versions map[string]struct{} }
+		if err := readJSON(index, &doc); errors.Is(err, fs.ErrNotExist) {
+			continue // removed since we saw it
+		} else if err != nil {
+			return nil, err
+		}
+		for version := range doc.Versions {
+			urls, err := clientVersion(index, version)
+			if err != nil {
+				return nil, err
+			}
+			for _, u := range urls {
+				rel, _ := filepath.Rel(dir, u)
+				found = append(found, filepath.ToSlash(rel))
+			}
+		}
+	}
+	slices.Sort(found)
+	return found, nil
+}
+
+func readJSON(path string, doc any) error {
+	data, err := os.ReadFile(path)
+	if err == nil {
+		err = json.Unmarshal(data, doc)
+	}
+	return err
+}
+
+// clientVersion reads a version's document and archives. If one of them does not
+// fit, what named it must have changed meanwhile.
+func clientVersion(index, version string) ([]string, error) {
+	path := filepath.Join(filepath.Dir(index), version+".json")
+	for {
+		before, err := os.ReadFile(path)
+		if errors.Is(err, fs.ErrNotExist) {
+			var doc struct{ Versions map[string]struct{} }
+			if err := readJSON(index, &doc); err != nil && !errors.Is(err, fs.ErrNotExist) {
+				return nil, err
+			}
+			if _, still := doc.Versions[version]; still {
+				if _, err := os.Stat(path); err != nil {
+					return nil, fmt.Errorf("%s names %s, of which there is no document", index, version)
+				}
+				continue // it is back
+			}
+			return nil, nil
+		}
+		if err != nil {
+			return nil, err
+		}
+		urls, err := archives(path, before)
+		if err == nil {
+			return urls, nil
+		}
+		if after, _ := os.ReadFile(path); slices.Equal(before, after) {
+			return nil, err
+		}
+	}
+}
+
+func archives(path string, text []byte) (found []string, err error) {
+	var doc struct {
+		Archives map[string]struct {
+			URL    string
+			Hashes []string
+		}
+	}
+	if err := json.Unmarshal(text, &doc); err != nil {
+		return nil, fmt.Errorf("%s: %w", path, err)
+	}
+	for platform, a := range doc.Archives {
+		u, err := url.Parse(a.URL)
+		if err != nil {
+			return nil, err
+		}
+		archive := filepath.Join(filepath.Dir(path), filepath.FromSlash(u.Path))
+		data, err := os.ReadFile(archive)
+		if err != nil {
+			return nil, fmt.Errorf("%s: %s: %w", path, platform, err)
+		}
+		want := []string{fmt.Sprintf("zh:%x", sha256.Sum256(data))}
+		if h1, err := dirhash.HashZip(archive, dirhash.Hash1); err == nil {
+			want = append(want, h1)
+		}
+		slices.Sort(want)
+		if !slices.Equal(a.Hashes, want) {
+			return nil, fmt.Errorf("%s: %s is %v, and should be %v", path, platform, a.Hashes, want)
+		}
+		found = append(found, archive)
+	}
+	return found, nil
+}
+
+func TestPut(t *testing.T) {
+	d := newDepot(t, widget+"/1.0.0/linux_amd64", widget+"/1.0.0/darwin_arm64", widget+"/2.0.0/linux_amd64", "example.test/acme/gadget/1.0.0/linux_amd64")
+	dir := t.TempDir()
+	d.sync(dir, builder.Options{}, widget+"/1.0.0/linux_amd64", widget+"/1.0.0/darwin_arm64", widget+"/2.0.0/linux_amd64", "example.test/acme/gadget/1.0.0/linux_amd64")
+	want := []string{
+		"example.test/acme/gadget/1.0.0.json", "example.test/acme/gadget/index.json",
+		"example.test/acme/gadget/terraform-provider-gadget_1.0.0_linux_amd64.zip",
+		"example.test/acme/widget/1.0.0.json", "example.test/acme/widget/2.0.0.json", "example.test/acme/widget/index.json",
+		"example.test/acme/widget/terraform-provider-widget_1.0.0_darwin_arm64.zip",
+		"example.test/acme/widget/terraform-provider-widget_1.0.0_linux_amd64.zip",
+		"example.test/acme/widget/terraform-provider-widget_2.0.0_linux_amd64.zip",
+	}
+	if got := files(t, dir); !slices.Equal(got, want) {
+		t.Errorf("files are %q", got)
+	}
+	if found, err := client(dir); err != nil || len(found) != 4 {
+		t.Errorf("a client finds %q, %v", found, err)
+	}
+	if _, err := os.Stat(filepath.Join(dir, ".larder", "unsettled")); !errors.Is(err, fs.ErrNotExist) {
+		t.Errorf("it is not settled: %v", err)
+	}
+
+	b := open(t, dir, builder.Options{})
+	defer b.Close()
+	id := parseID(t, widget+"/1.0.0/linux_amd64")
+	s, err := b.Get(t.Context(), id)
+	if err != nil || s.Verdict != sources.SelfSigned || s.Signed == nil || s.Origin != "https://example.test/any.zip" {
+		t.Errorf("it has %+v, %v", s, err)
+	}
+	if _, err := b.Get(t.Context(), parseID(t, widget+"/3.0.0/linux_amd64")); !errors.Is(err, sources.ErrNotFound) {
+		t.Errorf("what is not there: %v", err)
+	}
+}
+
+// A delivery that fails leaves what is there as it is.
+func TestRefusedDeliveries(t *testing.T) {
+	d := newDepot(t, widget+"/1.0.0/linux_amd64")
+	dir := t.TempDir()
+	d.sync(dir, builder.Options{}, widget+"/1.0.0/linux_amd64")
+	id, no := parseID(t, widget+"/1.0.0/linux_amd64"), errors.New("no")
+	before := files(t, dir)
+	for name, change := range map[string]func(*sources.Delivery){
+		"not fetched": func(del *sources.Delivery) {
+			del.Fetch = func(context.Context, sources.Stage) (sources.Parcel, error) { return sources.Parcel{}, no }
+		},
+		"no archive": func(del *sources.Delivery) {
+			del.Fetch = func(_ context.Context, stage sources.Stage) (sources.Parcel, error) {
+				_, err := stage.Write([]byte("junk"))
+				return sources.Parcel{}, err
+			}
+		},
+		"judged": func(del *sources.Delivery) {
+			del.Judge = func(sources.Contents) (sources.Verdict, error) { return 0, no }
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			del := d.delivery(id)
+			del.Accept = func(sources.Stored) bool { return false }
+			change(&del)
+			b := open(t, dir, builder.Options{})
+			defer b.Close()
+			var pkg *sources.PackageError
+			if _, err := b.Put(t.Context(), id, del); !errors.As(err, &pkg) {
+				t.Errorf("got %v", err)
+			}
+			if found, err := client(dir); err != nil || len(found) != 1 {
+				t.Errorf("a client finds %q, %v", found, err)
+			}
+			if after := files(t, dir); !slices.Equal(before, after) {
+				t.Errorf("files are %q", after)
+			}
+		})
+	}
+}
+
+// What replaces an archive is never named with the hashes of what was there before.
+func TestReplacedArchivesLeaveTheIndex(t *testing.T) {
+	d := newDepot(t, widget+"/1.0.0/linux_amd64", widget+"/1.0.0/darwin_arm64")
+	dir := t.TempDir()
+	d.sync(dir, builder.Options{}, widget+"/1.0.0/linux_amd64", widget+"/1.0.0/darwin_arm64")
+	d.world.Add(widget, "1.0.0", sourcetest.Release{Platforms: []string{"linux_amd64"}, Files: map[string]string{"terraform-provider-widget": "another"}})
+	d.world.WritePacked(d.packed)
+	b := open(t, dir, builder.Options{})
+	defer b.Close()
+	id := parseID(t, widget+"/1.0.0/linux_amd64")
+	_, err := b.Put(t.Context(), id, d.delivery(id))
+	must(t, err)
+	if found, err := client(dir); err != nil || len(found) != 1 {
+		t.Errorf("before the end a client finds %q, %v", found, err)
+	}
+	must(t, b.Finish(t.Context()))
+	if found, err := client(dir); err != nil || len(found) != 2 {
+		t.Errorf("a client finds %q, %v", found, err)
+	}
+}
+
+// An index that is wrong by itself is no reason to name new bytes wrongly.
+func TestPutWhereTheIndexIsAheadOfTheArchives(t *testing.T) {
+	d := newDepot(t, widget+"/1.0.0/linux_amd64")
+	dir := t.TempDir()
+	write(t, filepath.Join(dir, widget, "index.json"), `{"versions":{"1.0.0":{}}}`)
+	write(t, filepath.Join(dir, widget, "1.0.0.json"), `{"archives":{"linux_amd64":{"url":"terraform-provider-widget_1.0.0_linux_amd64.zip","hashes":["zh:00"]}}}`)
+	b := open(t, dir, builder.Options{})
+	defer b.Close()
+	id := parseID(t, widget+"/1.0.0/linux_amd64")
+	_, err := b.Put(t.Context(), id, d.delivery(id))
+	must(t, err)
+	if found, err := client(dir); err != nil || len(found) != 0 {
+		t.Errorf("a client finds %q, %v", found, err)
+	}
+}
+
+func TestFinish(t *testing.T) {
+	const zip = "terraform-provider-widget_1.0.0_linux_amd64.zip"
+	for _, tt := range []struct {
+		name    string
+		arrange func(t *testing.T, d *depot, dir string)
+		want    []string // documents
+		found   int      // by a client
+	}{
+		{"bare archives", func(t *testing.T, d *depot, dir string) {}, []string{widget + "/1.0.0.json", widget + "/index.json"}, 1},
+		{"what others wrote", func(t *testing.T, d *depot, dir string) {
+			write(t, filepath.Join(dir, widget, "1.0.0.json"), `{"archives":{"linux_amd64":{"url":"`+zip+`","hashes":["h1:aaaa"]}}}`)
+			write(t, filepath.Join(dir, widget, "index.json"), `{"versions":{"1.0.0":{}}}`)
+		}, []string{widget + "/1.0.0.json", widget + "/index.json"}, 1},
+		{"versions that are gone", func(t *testing.T, d *depot, dir string) {
+			write(t, filepath.Join(dir, widget, "0.9.0.json"), `{"archives":{}}`)
+			write(t, filepath.Join(dir, widget, "index.json"), `{"versions":{"0.9.0":{}}}`)
+		}, []string{widget + "/1.0.0.json", widget + "/index.json"}, 1},
+		{"documents that make no sense", func(t *testing.T, d *depot, dir string) {
+			write(t, filepath.Join(dir, widget, "0.9.0.json"), `{`)
+			write(t, filepath.Join(dir, widget, "1.0.0.json"), `[]`)
+			write(t, filepath.Join(dir, widget, "index.json"), ``)
+		}, []string{widget + "/1.0.0.json", widget + "/index.json"}, 1},
+		{"a provider that is gone", func(t *testing.T, d *depot, dir string) {
+			write(t, filepath.Join(dir, "example.test/acme/gadget/index.json"), `{"versions":{"1.0.0":{}}}`)
+			write(t, filepath.Join(dir, "example.test/acme/gadget/1.0.0.json"), `{"archives":{"linux_amd64":{"url":"gone.zip"}}}`)
+		}, []string{widget + "/1.0.0.json", widget + "/index.json"}, 1},
+		{"somebody's own files", func(t *testing.T, d *depot, dir string) {
+			write(t, filepath.Join(dir, "src/app/pages/index.json"), `{"title":"home"}`)
+			write(t, filepath.Join(dir, "src/app/pages/1.0.0.json"), `{"notes":[]}`)
+		}, []string{widget + "/1.0.0.json", widget + "/index.json", "src/app/pages/1.0.0.json", "src/app/pages/index.json"}, 1},
+		{"a name in other case", func(t *testing.T, d *depot, dir string) {
+			must(t, os.Rename(filepath.Join(dir, widget, zip), filepath.Join(dir, widget, "Terraform-Provider-Widget_1.0.0_Linux_AMD64.ZIP")))
+		}, []string{widget + "/1.0.0.json", widget + "/index.json"}, 1},
+		{"a provider in other case", func(t *testing.T, d *depot, dir string) {
+			must(t, os.Rename(filepath.Join(dir, "example.test", "acme"), filepath.Join(dir, "example.test", "ACME")))
+		}, []string{widget + "/1.0.0.json", widget + "/index.json"}, 1},
+		{"an archive that is none", func(t *testing.T, d *depot, dir string) {
+			write(t, filepath.Join(dir, widget, "terraform-provider-widget_2.0.0_linux_amd64.zip"), "junk")
+		}, []string{widget + "/1.0.0.json", widget + "/index.json"}, 1},
+		{"a host that is not ASCII", func(t *testing.T, d *depot, dir string) {
+			d.world.Add(abroad, "1.0.0", sourcetest.Release{Platforms: []string{"linux_amd64"}})
+			d.world.WritePacked(dir, abroad+"/*")
+		}, []string{
+			widget + "/1.0.0.json", widget + "/index.json",
+			"xn--80akhbyknj4f.test/acme/widget/1.0.0.json", "xn--80akhbyknj4f.test/acme/widget/index.json",
+			abroad + "/1.0.0.json", abroad + "/index.json",
+		}, 3},
+		{"unpacked packages", func(t *testing.T, d *depot, dir string) {
+			d.world.Add("example.test/acme/gadget", "1.0.0", sourcetest.Release{Platforms: []string{"linux_amd64"}})
+			d.world.WriteUnpacked(dir, "example.test/acme/gadget/*")
+			write(t, filepath.Join(dir, "example.test/acme/gadget/index.json"), `{"versions":{}}`)
+		}, []string{widget + "/1.0.0.json", widget + "/index.json"}, 1},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			d, dir := newDepot(t, widget+"/1.0.0/linux_amd64"), t.TempDir()
+			d.world.WritePacked(dir)
+			tt.arrange(t, d, dir)
+			d.sync(dir, builder.Options{})
+			got := slices.DeleteFunc(files(t, dir), func(name string) bool { return !strings.HasSuffix(name, ".json") })
+			if !slices.Equal(got, tt.want) {
+				t.Errorf("documents are %q", got)
+			}
+			if found, err := client(dir); err != nil || len(found) != tt.found {
+				t.Errorf("a client finds %q, %v", found, err)
+			}
+		})
+	}
+}
+
+// Nothing new is nothing written, and no package is read that a record tells of.
+func TestNothingNew(t *testing.T) {
+	d := newDepot(t, widget+"/1.0.0/linux_amd64")
+	dir := t.TempDir()
+	d.sync(dir, builder.Options{}, widget+"/1.0.0/linux_amd64")
+	archive := filepath.Join(dir, widget, "terraform-provider-widget_1.0.0_linux_amd64.zip")
+	info, err := os.Stat(archive)
+	must(t, err)
+	must(t, os.WriteFile(archive, make([]byte, info.Size()), 0o644))
+	must(t, os.Chtimes(archive, info.ModTime(), info.ModTime()))
+	before := stamps(t, dir)
+	d.sync(dir, builder.Options{}, widget+"/1.0.0/linux_amd64")
+	if after := stamps(t, dir); !slices.Equal(before, after) {
+		t.Errorf("it was\n%q\nand is\n%q", before, after)
+	}
+
+	b := open(t, dir, builder.Options{Paranoid: true})
+	defer b.Close()
+	if _, err := b.Get(t.Context(), parseID(t, widget+"/1.0.0/linux_amd64")); err == nil {
+		t.Error("whoever believes no record believes this one")
+	}
+}
+
+// stamps are when files were changed, our own too.
+func stamps(t *testing.T, dir string) (all []string) {
+	t.Helper()
+	must(t, filepath.WalkDir(dir, func(path string, e fs.DirEntry, err error) error {
+		if err != nil || e.IsDir() {
+			return err
+		}
+		info, err := e.Info()
+		all = append(all, fmt.Sprint(path, info.ModTime()))
+		return err
+	}))
+	return all
+}
+
+// A record lost costs a hash, and not what vouches for the package.
+func TestLostRecords(t *testing.T) {
+	d := newDepot(t, widget+"/1.0.0/linux_amd64")
+	dir, id := t.TempDir(), parseID(t, widget+"/1.0.0/linux_amd64")
+	d.sync(dir, builder.Options{}, widget+"/1.0.0/linux_amd64")
+	for _, damage := range []func(path string) error{
+		os.Remove,
+		func(path string) error { return os.WriteFile(path, []byte("{"), 0o644) },
+		func(path string) error { return os.WriteFile(path, []byte(`{"format":9,"packed":{}}`), 0o644) },
+	} {
+		must(t, damage(filepath.Join(dir, ".larder", "known", widget+".json")))
+		b := open(t, dir, builder.Options{Vouch: func(s sources.Stored) (sources.Verdict, error) {
+			if !strings.Contains(string(s.Signed.Sums), strings.TrimPrefix(string(s.ZH), "zh:")) {
+				return 0, errors.New("not listed")
+			}
+			return sources.MirrorEvidence, nil
+		}})
+		s, err := b.Get(t.Context(), id)
+		if err != nil || s.Verdict != sources.MirrorEvidence || s.Signed == nil {
+			t.Errorf("it has %+v, %v", s, err)
+		}
+		must(t, b.Close())
+	}
+}
+
+// An unpacked package that is read again is still the one that was signed.
+func TestUnpackedPackagesReadAgain(t *testing.T) {
+	d := newDepot(t, widget+"/1.0.0/linux_amd64")
+	dir, id := t.TempDir(), parseID(t, widget+"/1.0.0/linux_amd64")
+	d.sync(dir, builder.Options{Unpacked: true}, widget+"/1.0.0/linux_amd64")
+	b := open(t, dir, builder.Options{Unpacked: true, Paranoid: true})
+	defer b.Close()
+	s, err := b.Get(t.Context(), id)
+	if err != nil || s.Verdict != sources.SelfSigned || s.Signed == nil || s.ZH == "" {
+		t.Errorf("it has %+v, %v", s, err)
+	}
+	if got := files(t, dir); !slices.Equal(got, []string{widget + "/1.0.0/linux_amd64/terraform-provider-widget_v1.0.0"}) {
+		t.Errorf("files are %q", got)
+	}
+}
+
+func TestManyAtOnce(t *testing.T) {
+	var ids []string
+	for v := range 5 {
+		for _, platform := range []string{"linux_amd64", "darwin_arm64"} {
+			ids = append(ids, fmt.Sprintf("%s/1.%d.0/%s", widget, v, platform))
+		}
+	}
+	d, dir := newDepot(t, ids...), t.TempDir()
+	var wg sync.WaitGroup
+	for range 3 { // writers, who take turns
+		wg.Go(func() {
+			b := open(t, dir, builder.Options{})
+			var puts sync.WaitGroup
+			for _, text := range slices.Concat(ids, ids) {
+				id := parseID(t, text)
+				del := d.delivery(id)
+				puts.Go(func() {
+					if _, err := b.Put(context.Background(), id, del); err != nil {
+						t.Error(err)
+					}
+				})
+			}
+			puts.Go(func() { // also while they are at it
+				if err := b.Finish(context.Background()); err != nil {
+					t.Error(err)
+				}
+			})
+			puts.Wait()
+			if err := errors.Join(b.Finish(context.Background()), b.Close()); err != nil {
+				t.Error(err)
+			}
+		})
+	}
+	wg.Wait()
+	if found, err := client(dir); err != nil || len(found) != len(ids) {
+		t.Errorf("a client finds %q, %v", found, err)
+	}
+}
+
+// Whoever reads while others write never finds what does not fit.
+func TestReadersWhileOthersWrite(t *testing.T) {
+	old, replaced := newDepot(t, widget+"/1.0.0/linux_amd64", widget+"/1.1.0/linux_amd64"), newDepot(t)
+	for _, v := range []string{"1.0.0", "1.1.0"} {
+		replaced.world.Add(widget, v, sourcetest.Release{Platforms: []string{"linux_amd64"}, Files: map[string]string{"terraform-provider-widget": "another"}})
+	}
+	replaced.world.WritePacked(replaced.packed)
+	dir := t.TempDir()
+	old.sync(dir, builder.Options{}, widget+"/1.0.0/linux_amd64", widget+"/1.1.0/linux_amd64")
+	done := make(chan struct{})
+	var readers sync.WaitGroup
+	for range 2 {
+		readers.Go(func() {
+			for reading := true; reading; {
+				select {
+				case <-done:
+					reading = false
+				default:
+				}
+				if _, err := client(dir); err != nil {
+					t.Error(err)
+					return
+				}
+			}
+		})
+	}
+	for i := range 30 {
+		d := []*depot{replaced, old}[i%2]
+		d.sync(dir, builder.Options{}, widget+"/1.0.0/linux_amd64", widget+"/1.1.0/linux_amd64")
+		b := open(t, dir, builder.Options{})
+		plan, err := b.PlanPrune(t.Context(), builder.Policy{KeepLast: 1})
+		must(t, err)
+		_, err = b.Prune(t.Context(), plan)
+		must(t, err)
+		must(t, b.Close())
+	}
+	close(done)
+	readers.Wait()
+}
+
+func TestWhoeverWritesIsAlone(t *testing.T) {
+	dir := t.TempDir()
+	first := open(t, dir, builder.Options{})
+	ctx, cancel := context.WithCancel(t.Context())
+	waited := false
+	_, err := builder.Open(ctx, dir, builder.Options{Waiting: func() { waited = true; cancel() }})
+	if !errors.Is(err, context.Canceled) || !waited {
+		t.Errorf("a second one got %v, having waited: %v", err, waited)
+	}
+	must(t, first.Close())
+	must(t, open(t, dir, builder.Options{}).Close())
+}
+
+func TestHintsAboutTheMedium(t *testing.T) {
+	d := newDepot(t, widget+"/1.0.0/linux_amd64")
+	id := parseID(t, widget+"/1.0.0/linux_amd64")
+	for _, tt := range []struct {
+		err  error
+		hint string
+	}{
+		{builder.NoSpace, "free some space"},
+		{builder.TooLarge, "format the medium as exFAT"},
+	} {
+		b := open(t, t.TempDir(), builder.Options{})
+		del := d.delivery(id)
+		del.Fetch = func(context.Context, sources.Stage) (sources.Parcel, error) {
+			return sources.Parcel{}, &fs.PathError{Op: "write", Path: "x", Err: tt.err}
+		}
+		_, err := b.Put(t.Context(), id, del)
+		if hints := sources.Hints(err); len(hints) != 1 || !strings.Contains(hints[0], tt.hint) {
+			t.Errorf("%v: hints %q", err, hints)
+		}
+		must(t, b.Close())
+	}
+	file := filepath.Join(t.TempDir(), "file")
+	write(t, file, "")
+	if _, err := builder.Open(t.Context(), filepath.Join(file, "mirror"), builder.Options{}); len(sources.Hints(err)) != 1 {
+		t.Errorf("in a file: %v", err)
+	}
+}
+
+// Where names cannot have colons, nothing is fetched for hosts with a port.
+func TestHostsWithAPort(t *testing.T) {
+	const ported = "example.test:8443/acme/widget/1.0.0/linux_amd64"
+	d := newDepot(t, widget+"/1.0.0/linux_amd64", ported)
+	id := parseID(t, ported)
+	b := open(t, t.TempDir(), builder.Options{})
+	defer b.Close()
+	builder.RefuseColons(b)
+	del := d.delivery(id)
+	del.Fetch = func(context.Context, sources.Stage) (sources.Parcel, error) {
+		t.Error("it was fetched")
+		return sources.Parcel{}, errors.New("no")
+	}
+	_, err := b.Put(t.Context(), id, del)
+	if hints := sources.Hints(err); len(hints) != 1 || !strings.Contains(hints[0], "no colons in names") {
+		t.Errorf("got %v, hints %q", err, hints)
+	}
+	other := parseID(t, widget+"/1.0.0/linux_amd64")
+	_, err = b.Put(t.Context(), other, d.delivery(other))
+	must(t, err)
+}
+
+func TestHostsWithAPortWherePossible(t *testing.T) {
+	const ported = "example.test:8443/acme/widget/1.0.0/linux_amd64"
+	if err := os.Mkdir(filepath.Join(t.TempDir(), "a:b"), 0o755); err != nil {
+		t.Skip(err)
+	}
+	d, dir := newDepot(t, ported), t.TempDir()
+	d.sync(dir, builder.Options{}, ported)
+	if found, err := client(dir); err != nil || len(found) != 1 {
+		t.Errorf("a client finds %q, %v", found, err)
+	}
+}
+
+// Times are kept to the two seconds of FAT.
+func TestTimesRoundedByTheMedium(t *testing.T) {
+	d, dir := newDepot(t, widget+"/1.0.0/linux_amd64"), t.TempDir()
+	d.sync(dir, builder.Options{}, widget+"/1.0.0/linux_amd64")
+	archive := filepath.Join(dir, widget, "terraform-provider-widget_1.0.0_linux_amd64.zip")
+	info, err := os.Stat(archive)
+	must(t, err)
+	rounded := info.ModTime().Truncate(2 * time.Second)
+	must(t, os.WriteFile(archive, make([]byte, info.Size()), 0o644))
+	must(t, os.Chtimes(archive, rounded, rounded))
+	b := open(t, dir, builder.Options{})
+	defer b.Close()
+	if s, err := b.Get(t.Context(), parseID(t, widget+"/1.0.0/linux_amd64")); err != nil || s.Verdict != sources.SelfSigned {
+		t.Errorf("the record was not believed: %+v, %v", s, err)
+	}
+}
+
+func BenchmarkNothingNew(b *testing.B) {
+	d, dir := newDepot(b), b.TempDir()
+	var ids []sources.PackageID
+	for v := range 1000 {
+		text := fmt.Sprintf("example.test/acme/widget%d/1.%d.0/linux_amd64", v/10, v%10)
+		ids = append(ids, parseID(b, text))
+		d.world.Add(ids[v].Provider.String(), ids[v].Version.String(), sourcetest.Release{Platforms: []string{"linux_amd64"}})
+	}
+	d.world.WritePacked(dir)
+	d.world.WriteEvidence(dir)
+	vouch := func(sources.Stored) (sources.Verdict, error) { return sources.MirrorEvidence, nil }
+	d.sync(dir, builder.Options{Vouch: vouch})
+	for b.Loop() {
+		m := open(b, dir, builder.Options{Vouch: vouch})
+		for _, id := range ids {
+			if s, err := m.Get(b.Context(), id); err != nil || s.Signed == nil {
+				b.Fatal(s, err)
+			}
+		}
+		must(b, m.Finish(b.Context()))
+		must(b, m.Close())
+	}
+}

@@ -1,0 +1,283 @@
+package builder_test
+
+import (
+	"errors"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/larder-cli/larder/fsmirror/builder"
+	"github.com/larder-cli/larder/sources"
+)
+
+// vouch believes any checksums that have a signature and list the archive.
+func vouch(s sources.Stored) (sources.Verdict, error) {
+	switch {
+	case len(s.Signed.Signature) < 20:
+		return 0, errors.New("bad signature")
+	case !strings.Contains(string(s.Signed.Sums), strings.TrimPrefix(string(s.ZH), "zh:")):
+		return 0, errors.New("not listed")
+	}
+	return sources.MirrorEvidence, nil
+}
+
+func TestVerify(t *testing.T) {
+	const (
+		linux    = widget + "/terraform-provider-widget_1.0.0_linux_amd64.zip"
+		darwin   = widget + "/terraform-provider-widget_1.0.0_darwin_arm64.zip"
+		version  = widget + "/1.0.0.json"
+		index    = widget + "/index.json"
+		evidence = ".larder/evidence/" + widget + "/1.0.0/"
+	)
+	edit := func(name, before, after string) func(*testing.T, string) {
+		return func(t *testing.T, dir string) {
+			data, err := os.ReadFile(filepath.Join(dir, name))
+			must(t, err)
+			if !strings.Contains(string(data), before) {
+				t.Fatalf("%s has no %s", name, before)
+			}
+			write(t, filepath.Join(dir, name), strings.Replace(string(data), before, after, 1))
+		}
+	}
+	remove := func(name string) func(*testing.T, string) {
+		return func(t *testing.T, dir string) { must(t, os.RemoveAll(filepath.Join(dir, name))) }
+	}
+	put := func(name, text string) func(*testing.T, string) {
+		return func(t *testing.T, dir string) { write(t, filepath.Join(dir, name), text) }
+	}
+	for _, tt := range []struct {
+		name   string
+		damage func(t *testing.T, dir string)
+		want   []string // path and kind
+	}{
+		{"nothing", func(*testing.T, string) {}, nil},
+		{"no records", remove(".larder/known"), nil},
+		{"no evidence of anything", remove(".larder"), nil},
+		{"somebody's own files", put("src/app/pages/index.json", `{}`), nil},
+		{"an archive by other bytes", func(t *testing.T, dir string) {
+			data, err := os.ReadFile(filepath.Join(dir, darwin))
+			must(t, err)
+			write(t, filepath.Join(dir, linux), string(data))
+		}, []string{version + ": wrong index", version + ": wrong index", linux + ": changed package"}},
+		{"an archive cut short", put(linux, "PK"), []string{linux + ": broken package"}},
+		{"an archive gone", remove(linux), []string{version + ": missing package"}},
+		{"an archive twice", func(t *testing.T, dir string) {
+			data, err := os.ReadFile(filepath.Join(dir, linux))
+			must(t, err)
+			write(t, filepath.Join(dir, widget, "terraform-provider-widget_1.0.0_linux_amd64_old.zip"), string(data))
+		}, []string{widget + "/terraform-provider-widget_1.0.0_linux_amd64_old.zip: duplicate"}},
+		{"an archive in the wrong place", put(widget+"/1.0.0/x.zip", ""), []string{widget + "/1.0.0/x.zip: stray"}},
+		{"a wrong hash", edit(version, `"h1:`, `"h1:x`), []string{version + ": wrong index"}},
+		{"a hash of a scheme to come", edit(version, `"h1:`, `"h9:`), nil},
+		{"no hashes", put(version, `{"archives":{"linux_amd64":{"url":"terraform-provider-widget_1.0.0_linux_amd64.zip"},"darwin_arm64":{"url":"terraform-provider-widget_1.0.0_darwin_arm64.zip"}}}`), nil},
+		{"a platform not named", edit(version, `"linux_amd64"`, `"plan9_amd64"`), []string{version + ": not in the index"}},
+		{"a URL out of the mirror", edit(version, `"terraform-provider-widget_1.0.0_linux`, `"https://example.test/x_linux`), []string{version + ": wrong index"}},
+		{"a path out of the mirror", edit(version, `"terraform-provider-widget_1.0.0_linux`, `"../../../../x_linux`), []string{version + ": wrong index"}},
+		{"a URL of another file", edit(version, `"terraform-provider-widget_1.0.0_linux_amd64.zip`, `"index.json`), []string{version + ": wrong index"}},
+		{"a version not named", put(index, `{"versions":{"2.0.0":{}}}`), []string{index + ": wrong index"}},
+		{"a version named in vain", put(index, `{"versions":{"1.0.0":{},"2.0.0":{},"3.0.0":{}}}`), []string{index + ": wrong index"}},
+		{"no index.json", remove(index), []string{index + ": wrong index", index + ": wrong index"}},
+		{"index.json that makes no sense", put(index, `[]`), []string{index + ": wrong index", index + ": wrong index", index + ": wrong index"}},
+		{"no VERSION.json", remove(version), []string{version + ": not in the index", version + ": not in the index", index + ": wrong index"}},
+		{"VERSION.json that makes no sense", put(version, `{`), []string{version + ": not in the index", version + ": not in the index", version + ": wrong index"}},
+		{"an index of what is not there", put("example.test/acme/gone/index.json", `{"versions":{"1.0.0":{}}}`), []string{"example.test/acme/gone/index.json: wrong index"}},
+		{"evidence gone", remove(evidence), []string{darwin + ": broken evidence", linux + ": broken evidence"}},
+		{"evidence cut short", remove(evidence + "SHA256SUMS.sig"), []string{darwin + ": broken evidence", linux + ": broken evidence"}},
+		{"a forged signature", put(evidence+"SHA256SUMS.sig", "forged"), []string{darwin + ": broken evidence", linux + ": broken evidence"}},
+		{"other checksums", put(evidence+"SHA256SUMS", ""), []string{darwin + ": broken evidence", linux + ": broken evidence"}},
+		{"a writer that was stopped", put(".larder/unsettled", ""), []string{".larder/unsettled: unfinished"}},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			ids := []string{widget + "/1.0.0/linux_amd64", widget + "/1.0.0/darwin_arm64", widget + "/2.0.0/linux_amd64"}
+			d, dir := newDepot(t, ids...), t.TempDir()
+			d.sync(dir, builder.Options{}, ids...)
+			tt.damage(t, dir)
+			before := stamps(t, dir)
+			b := open(t, dir, builder.Options{ReadOnly: true, Vouch: vouch})
+			var last, of int64
+			v, err := b.Verify(t.Context(), func(done, total int64) { last, of = done, total })
+			must(t, err)
+			var got []string
+			for _, f := range v.Findings {
+				got = append(got, f.Path+": "+string(f.Kind))
+				if f.Text == "" || !strings.HasPrefix(f.String(), f.Path) {
+					t.Errorf("%q tells nothing", f)
+				}
+			}
+			slices.Sort(got)
+			if !slices.Equal(got, tt.want) {
+				t.Errorf("found %q", v.Findings)
+			}
+			if last != of || last != v.Bytes {
+				t.Errorf("%d of %d bytes were reported, of %d", last, of, v.Bytes)
+			}
+			if after := stamps(t, dir); !slices.Equal(before, after) {
+				t.Errorf("files were changed: %q", after)
+			}
+		})
+	}
+}
+
+// What others have made is in order as it is, and so is what was unpacked.
+func TestVerifyMirrorsOfOthers(t *testing.T) {
+	d := newDepot(t, widget+"/1.0.0/linux_amd64", "example.test/acme/gadget/1.0.0/linux_amd64")
+	packed, unpacked, bare := t.TempDir(), t.TempDir(), d.packed
+	d.world.WritePacked(packed)
+	d.world.WriteMirrorJSON(packed)
+	d.world.WriteUnpacked(unpacked)
+	for _, dir := range []string{packed, unpacked, bare} {
+		v, err := open(t, dir, builder.Options{ReadOnly: true, Vouch: vouch}).Verify(t.Context(), nil)
+		if err != nil || len(v.Findings) != 0 || v.Packages != 2 || v.Unvouched != 2 {
+			t.Errorf("%s: %+v, %v", dir, v, err)
+		}
+		if _, err := os.Stat(filepath.Join(dir, ".larder")); !errors.Is(err, fs.ErrNotExist) {
+			t.Error("reading has made it a mirror of ours")
+		}
+	}
+	must(t, os.RemoveAll(filepath.Join(unpacked, widget, "1.0.0/linux_amd64/terraform-provider-widget_v1.0.0")))
+	write(t, filepath.Join(unpacked, widget, "1.0.0/linux_amd64/README"), "")
+	v, err := open(t, unpacked, builder.Options{ReadOnly: true}).Verify(t.Context(), nil)
+	if err != nil || len(v.Findings) != 1 || v.Findings[0].Kind != builder.Broken {
+		t.Errorf("without executable: %+v, %v", v, err)
+	}
+}
+
+// Verifying waits for who is writing.
+func TestVerifyWaits(t *testing.T) {
+	d, dir := newDepot(t, widget+"/1.0.0/linux_amd64"), t.TempDir()
+	d.sync(dir, builder.Options{}, widget+"/1.0.0/linux_amd64")
+	writer := open(t, dir, builder.Options{})
+	reader := open(t, dir, builder.Options{ReadOnly: true, Waiting: func() { must(t, writer.Close()) }})
+	v, err := reader.Verify(t.Context(), nil)
+	if err != nil || v.Packages != 1 {
+		t.Errorf("%+v, %v", v, err)
+	}
+}
+
+func TestIndexDry(t *testing.T) {
+	d := newDepot(t, widget+"/1.0.0/linux_amd64")
+	write(t, filepath.Join(d.packed, widget, "0.9.0.json"), `{"archives":{}}`)
+	write(t, filepath.Join(d.packed, widget, "terraform-provider-widget_2.0.0_linux_amd64.zip"), "junk")
+	before := stamps(t, d.packed)
+	changes, leftOut, err := open(t, d.packed, builder.Options{ReadOnly: true}).Index(t.Context())
+	must(t, err)
+	want := []builder.Change{{Path: widget + "/1.0.0.json"}, {Path: widget + "/index.json"}, {Path: widget + "/0.9.0.json", Removed: true}}
+	if !slices.Equal(changes, want) || len(leftOut) != 1 {
+		t.Errorf("it would do %v, and leave out %v", changes, leftOut)
+	}
+	if after := stamps(t, d.packed); !slices.Equal(before, after) {
+		t.Errorf("files were changed: %q", after)
+	}
+}
+
+func TestPrune(t *testing.T) {
+	ids := []string{
+		widget + "/1.0.0/linux_amd64", widget + "/1.0.0/darwin_arm64", widget + "/1.9.0/linux_amd64", widget + "/1.10.0/linux_amd64",
+		"example.test/acme/gadget/1.0.0/linux_amd64",
+	}
+	now := time.Date(2026, 11, 20, 12, 0, 0, 0, time.UTC)
+	then := map[string]time.Duration{widget + "/1.10.0/linux_amd64": time.Hour}
+	locked := func(some ...string) func(sources.PackageID) bool {
+		return func(id sources.PackageID) bool {
+			return slices.Contains(some, id.Provider.String()+"/"+id.Version.String())
+		}
+	}
+	for _, tt := range []struct {
+		name   string
+		policy builder.Policy
+		stays  []string // of ids
+	}{
+		{"nobody wants anything", builder.Policy{}, nil},
+		{"locked", builder.Policy{Locked: locked(widget + "/1.0.0")}, ids[:2]},
+		{"newest", builder.Policy{KeepLast: 1}, []string{ids[1], ids[3], ids[4]}},
+		{"newest two", builder.Policy{KeepLast: 2}, ids[1:]},
+		{"recent", builder.Policy{OlderThan: 24 * time.Hour}, []string{ids[3]}},
+		{"one or the other", builder.Policy{OlderThan: 24 * time.Hour, Locked: locked("example.test/acme/gadget/1.0.0")}, ids[3:]},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			d, dir := newDepot(t, ids...), t.TempDir()
+			for _, id := range ids {
+				age, ok := then[id]
+				if !ok {
+					age = 48 * time.Hour
+				}
+				d.sync(dir, builder.Options{Now: func() time.Time { return now.Add(-age) }}, id)
+			}
+			clock := builder.Options{Now: func() time.Time { return now }, Vouch: vouch}
+			b := open(t, dir, clock)
+			plan, err := b.PlanPrune(t.Context(), tt.policy)
+			must(t, err)
+			gone, err := b.Prune(t.Context(), plan)
+			must(t, err)
+			if len(gone)+len(tt.stays) != len(ids) || plan.Locked+plan.Recent != len(tt.stays) {
+				t.Errorf("%d are gone, %d locked, %d recent", len(gone), plan.Locked, plan.Recent)
+			}
+			must(t, b.Close())
+			entries, err := open(t, dir, builder.Options{ReadOnly: true}).List(t.Context(), builder.ListOptions{})
+			must(t, err)
+			var left []string
+			for _, e := range entries {
+				left = append(left, e.ID.Path())
+			}
+			stays := slices.Sorted(slices.Values(tt.stays))
+			if slices.Sort(left); !slices.Equal(left, stays) {
+				t.Errorf("left are %q", left)
+			}
+			if found, err := client(dir); err != nil || len(found) != len(stays) {
+				t.Errorf("a client finds %q, %v", found, err)
+			}
+			clock.ReadOnly = true
+			v, err := open(t, dir, clock).Verify(t.Context(), nil)
+			if err != nil || len(v.Findings) > 0 || v.Unvouched > 0 {
+				t.Errorf("what is left: %+v, %v", v, err)
+			}
+			if _, err := os.Stat(filepath.Join(dir, "example.test")); len(stays) == 0 && !errors.Is(err, fs.ErrNotExist) {
+				t.Errorf("empty directories are left: %v", err)
+			}
+		})
+	}
+}
+
+// Unpacked packages and hosts that are not ASCII go as others do.
+func TestPruneEverything(t *testing.T) {
+	d, dir := newDepot(t, widget+"/1.0.0/linux_amd64", abroad+"/1.0.0/linux_amd64"), t.TempDir()
+	d.sync(dir, builder.Options{Unpacked: true}, widget+"/1.0.0/linux_amd64")
+	d.sync(dir, builder.Options{}, abroad+"/1.0.0/linux_amd64")
+	b := open(t, dir, builder.Options{})
+	plan, err := b.PlanPrune(t.Context(), builder.Policy{})
+	must(t, err)
+	_, err = b.Prune(t.Context(), plan)
+	must(t, errors.Join(err, b.Close()))
+	entries, err := os.ReadDir(dir)
+	if err != nil || len(entries) != 1 || entries[0].Name() != ".larder" {
+		t.Errorf("left are %v, %v", entries, err)
+	}
+	if left, err := filepath.Glob(filepath.Join(dir, ".larder", "evidence", "*")); err != nil || len(left) > 0 {
+		t.Errorf("evidence is left: %v, %v", left, err)
+	}
+}
+
+func TestList(t *testing.T) {
+	d, dir := newDepot(t, widget+"/1.0.0/linux_amd64", widget+"/2.0.0/linux_amd64"), t.TempDir()
+	d.sync(dir, builder.Options{}, widget+"/1.0.0/linux_amd64")
+	d.world.WriteUnpacked(dir, widget+"/2.0.0/*")
+	b := open(t, dir, builder.Options{ReadOnly: true})
+	entries, err := b.List(t.Context(), builder.ListOptions{})
+	must(t, err)
+	if len(entries) != 2 || !entries[0].Unpacked || len(entries[0].Hashes) != 0 || entries[0].Size == 0 {
+		t.Fatalf("it lists %+v", entries)
+	}
+	if e := entries[1]; e.Verdict != sources.SelfSigned || !e.Evidence || len(e.Hashes) != 2 || e.Path != widget+"/terraform-provider-widget_1.0.0_linux_amd64.zip" {
+		t.Errorf("it lists %+v", e)
+	}
+	entries, err = b.List(t.Context(), builder.ListOptions{Hash: true})
+	must(t, err)
+	_, h1 := d.world.Hashes(widget + "/2.0.0/linux_amd64")
+	if got := entries[0].Hashes; len(got) != 1 || string(got[0]) != h1 {
+		t.Errorf("it hashes to %q, want %s", got, h1)
+	}
+}
