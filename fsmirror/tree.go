@@ -96,12 +96,25 @@ func (s *scanner) hosts(dir string) error {
 			return nil
 		case !s.enters(nobody, path, entry):
 			return nil
+		case err != nil && inUnicode(dir, host):
+			return nil // it has the JSON of a network mirror, whose clients ask for punycode
 		case err != nil:
 			s.stray(nobody, path, "is not named as a registry's host: %v", err)
 			return nil
 		}
 		return s.namespaces(path, host)
 	})
+}
+
+// inUnicode reports whether there is a directory of the host that is written in
+// punycode here.
+func inUnicode(dir, host string) bool {
+	h, err := sources.ParsePunycodeHost(host)
+	if err != nil {
+		return false
+	}
+	info, err := os.Lstat(filepath.Join(dir, string(h)))
+	return err == nil && info.IsDir()
 }
 
 func (s *scanner) namespaces(dir, host string) error {

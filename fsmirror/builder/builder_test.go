@@ -25,6 +25,7 @@ import (
 
 const (
 	widget = "example.test/acme/widget"
+	gadget = "example.test/acme/gadget"
 	abroad = "испытание.test/acme/widget"
 )
 
@@ -81,12 +82,16 @@ func (d *depot) archive(id sources.PackageID) string {
 func (d *depot) delivery(id sources.PackageID) sources.Delivery {
 	data, err := os.ReadFile(d.archive(id))
 	must(d.t, err)
+	return deliver(data, d.signed(id))
+}
+
+func deliver(data []byte, signed *sources.Signed) sources.Delivery {
 	zh := sources.ZipHash(sha256.Sum256(data))
 	return sources.Delivery{
-		Accept: func(s sources.Stored) bool { return s.ZH == zh },
+		Accept: func(s sources.Stored) bool { return s.ZH == zh && s.Signed != nil },
 		Fetch: func(_ context.Context, stage sources.Stage) (sources.Parcel, error) {
 			_, err := stage.Write(data)
-			return sources.Parcel{ZH: zh, Filename: "any.zip", Origin: "https://example.test/any.zip", Signed: d.signed(id)}, err
+			return sources.Parcel{ZH: zh, Filename: "any.zip", Origin: "https://example.test/any.zip", Signed: signed}, err
 		},
 		Judge: func(sources.Contents) (sources.Verdict, error) { return sources.SelfSigned, nil },
 	}

@@ -1,0 +1,166 @@
+package builder_test
+
+import (
+	"context"
+	"errors"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"syscall"
+	"testing"
+
+	"github.com/larder-cli/larder/fsmirror/builder"
+	"github.com/larder-cli/larder/sources"
+	"github.com/larder-cli/larder/sources/sourcetest"
+)
+
+// In a process of its own the test binary is a writer, which tests can kill.
+func TestMain(m *testing.M) {
+	if dir := os.Getenv("BUILDER_TEST_MIRROR"); dir != "" {
+		if err := writePackages(dir, os.Getenv("BUILDER_TEST_FROM")); err != nil {
+			os.Stderr.WriteString(err.Error() + "\n")
+			os.Exit(1)
+		}
+		os.Exit(0)
+	}
+	os.Exit(m.Run())
+}
+
+// killed are the packages that a process writes that may be killed: one that
+// replaces another, a new one, and one of a host that is not ASCII. One goes.
+var killed = []string{widget + "/1.0.0/linux_amd64", widget + "/2.0.0/linux_amd64", abroad + "/1.0.0/linux_amd64"}
+
+// writePackages writes the packages that lie in another mirror, and removes one.
+func writePackages(dir, from string) (err error) {
+	ctx := context.Background()
+	b, err := builder.Open(ctx, dir, builder.Options{})
+	if err != nil {
+		return err
+	}
+	defer func() { err = errors.Join(err, b.Close()) }()
+	for _, text := range killed {
+		id := parseID(fatal{}, text)
+		archive, err := os.ReadFile(filepath.Join(from, filepath.FromSlash(id.Provider.String()), builder.Filename(id)))
+		if err != nil {
+			return err
+		}
+		signed, err := sources.ReadEvidence(filepath.Join(from, filepath.FromSlash(sources.EvidencePath(id.Provider, id.Version))))
+		if err != nil {
+			return err
+		}
+		if _, err := b.Put(ctx, id, deliver(archive, signed)); err != nil {
+			return err
+		}
+	}
+	if err := b.Finish(ctx); err != nil {
+		return err
+	}
+	plan, err := b.PlanPrune(ctx, builder.Policy{KeepLast: 1})
+	if err == nil {
+		_, err = b.Prune(ctx, plan)
+	}
+	return err
+}
+
+// A fatal is a test where there is none.
+type fatal struct{ testing.TB }
+
+func (fatal) Helper()        {}
+func (fatal) Fatal(v ...any) { panic(v) }
+
+func writer(dir, from string) *exec.Cmd {
+	cmd := exec.Command(os.Args[0])
+	cmd.Env = append(os.Environ(), "BUILDER_TEST_MIRROR="+dir, "BUILDER_TEST_FROM="+from)
+	return cmd
+}
+
+// before is a mirror as the process that is killed finds it, and from where it
+// takes packages.
+func before(t *testing.T) (old *depot, from string) {
+	t.Helper()
+	old = newDepot(t, widget+"/1.0.0/linux_amd64", gadget+"/1.0.0/linux_amd64")
+	fresh := newDepot(t)
+	for _, text := range killed {
+		id := parseID(t, text)
+		fresh.world.Add(id.Provider.String(), id.Version.String(), sourcetest.Release{
+			Platforms: []string{"linux_amd64"}, Files: map[string]string{"terraform-provider-widget": "new"},
+		})
+	}
+	from = t.TempDir()
+	fresh.world.WritePacked(from)
+	fresh.world.WriteEvidence(from)
+	return old, from
+}
+
+// A writer is killed before each change that it makes to the file system, in a run
+// of its own. Whoever reads then finds nothing that does not fit, and the next to
+// write mends it.
+func TestKilledAtEveryStep(t *testing.T) {
+	old, from := before(t)
+	stride := 1
+	if testing.Short() {
+		stride = 10
+	}
+	for step := 1; ; step += stride {
+		dir, err := os.MkdirTemp(t.TempDir(), "")
+		must(t, err)
+		old.sync(dir, builder.Options{}, widget+"/1.0.0/linux_amd64", gadget+"/1.0.0/linux_amd64")
+		finished, err := sourcetest.KillAt(writer(dir, from), step)
+		if errors.Is(err, syscall.EPERM) {
+			t.Skip("nobody may trace processes here")
+		}
+		if err != nil {
+			t.Fatalf("step %d: %v", step, err)
+		}
+		if _, err := client(dir); err != nil {
+			t.Fatalf("step %d: a client: %v", step, err)
+		}
+		if finished {
+			if step < 20 {
+				t.Fatalf("only %d steps were seen", step)
+			}
+			t.Logf("%d steps", step-1)
+			return
+		}
+		if err := writePackages(dir, from); err != nil {
+			t.Fatalf("step %d: the next: %v", step, err)
+		}
+		mended(t, dir, step)
+		must(t, os.RemoveAll(dir))
+	}
+}
+
+// mended checks that a mirror is as if nobody had been killed.
+func mended(t *testing.T, dir string, step int) {
+	t.Helper()
+	v, err := open(t, dir, builder.Options{ReadOnly: true, Vouch: vouch}).Verify(t.Context(), nil)
+	if err != nil || len(v.Findings) > 0 || v.Unvouched > 0 {
+		t.Fatalf("step %d: %+v, %v", step, v, err)
+	}
+	found, err := client(dir)
+	if err != nil || len(found) != 4 { // the new ones that stay, one of them twice, and what nobody has touched
+		t.Fatalf("step %d: a client finds %q, %v", step, found, err)
+	}
+	if left, err := os.ReadDir(filepath.Join(dir, ".larder", "tmp")); err != nil || len(left) > 0 {
+		t.Fatalf("step %d: left are %v, %v", step, left, err)
+	}
+}
+
+// Processes wait for each other.
+func TestProcessesTakeTurns(t *testing.T) {
+	old, from := before(t)
+	dir := t.TempDir()
+	old.sync(dir, builder.Options{}, widget+"/1.0.0/linux_amd64", gadget+"/1.0.0/linux_amd64")
+	var running []*exec.Cmd
+	for range 4 {
+		cmd := writer(dir, from)
+		must(t, cmd.Start())
+		running = append(running, cmd)
+	}
+	for _, cmd := range running {
+		if err := cmd.Wait(); err != nil {
+			t.Error(err)
+		}
+	}
+	mended(t, dir, 0)
+}
