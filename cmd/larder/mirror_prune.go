@@ -118,7 +118,7 @@ func (s *session) lockedBy(c *cli.Context) (lockedVersions, error) {
 		}
 		for _, file := range files {
 			if err := locked.read(file); err != nil {
-				return nil, sources.WithHint(err, "mend that first, as nothing that is locked may go")
+				return nil, err
 			}
 		}
 	}
