@@ -85,11 +85,14 @@ func cannotSearch(dir string, err error) error {
 	return fmt.Errorf("cannot search %s: %w", dir, err)
 }
 
+// ofTheMedium are the directories that systems make on media of their own accord.
+var ofTheMedium = []string{"lost+found", "System Volume Information", "$RECYCLE.BIN"}
+
 func (s *scanner) hosts(dir string) error {
 	return s.each(dir, func(path string, entry fs.DirEntry) error {
 		host := entry.Name()
 		switch _, err := sources.ParseHost(host); {
-		case strings.HasPrefix(host, "."): // as .larder and .git
+		case strings.HasPrefix(host, "."), slices.Contains(ofTheMedium, host): // as .larder and .git
 			return nil
 		case strings.HasPrefix(host, archivePrefix):
 			s.stray(nobody, path, "lies where Terraform 0.12 looked; put it into HOST/NAMESPACE/TYPE/VERSION/OS_ARCH/")

@@ -100,7 +100,7 @@ func Open(ctx context.Context, dir string, opts Options) (*Builder, error) {
 	if err := os.MkdirAll(b.state("tmp"), 0o755); err != nil {
 		return nil, sources.WithHint(fmt.Errorf("making the mirror: %w", err), "choose a directory for the mirror that you may write to")
 	}
-	b.lock = flock.New(b.state("mirror.lock"), flock.SetPermissions(0o644))
+	b.lock = flock.New(b.state("mirror.lock"), flock.SetFlag(os.O_CREATE|os.O_RDWR), flock.SetPermissions(0o666))
 	if err := b.wait(ctx); err != nil {
 		return nil, err
 	}

@@ -1,0 +1,130 @@
+package builder_test
+
+import (
+	"context"
+	"crypto/rand"
+	"errors"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"syscall"
+	"testing"
+
+	"github.com/larder-cli/larder/fsmirror/builder"
+	"github.com/larder-cli/larder/sources"
+)
+
+// medium mounts a file system of so many megabytes, or skips the test where that is
+// not to be had.
+func medium(t *testing.T, kind, size string) string {
+	t.Helper()
+	dir := t.TempDir()
+	args := []string{"-t", "tmpfs", "-o", "size=" + size + "M", "tmpfs", dir}
+	if kind != "tmpfs" {
+		image := filepath.Join(t.TempDir(), "image")
+		for _, cmd := range [][]string{{"truncate", "-s", size + "M", image}, {"mkfs." + kind, image}} {
+			if out, err := exec.Command(cmd[0], cmd[1:]...).CombinedOutput(); err != nil {
+				t.Skipf("no %s to try: %v %s", kind, err, out)
+			}
+		}
+		args = []string{"-t", kind, "-o", "loop", image, dir}
+	}
+	if out, err := exec.Command("mount", args...).CombinedOutput(); err != nil {
+		t.Skipf("no %s to try: %v %s", kind, err, out)
+	}
+	t.Cleanup(func() {
+		if out, err := exec.Command("umount", dir).CombinedOutput(); err != nil {
+			t.Errorf("umount: %v %s", err, out)
+		}
+	})
+	return dir
+}
+
+// What is true of a mirror is true on the media that people carry.
+func TestOnMedia(t *testing.T) {
+	const ported = "example.test:8443/acme/widget/1.0.0/linux_amd64"
+	for _, tt := range []struct {
+		kind   string
+		colons bool
+	}{{"vfat", false}, {"exfat", false}, {"ext4", true}} {
+		t.Run(tt.kind, func(t *testing.T) {
+			dir := medium(t, tt.kind, "64")
+			ids := []string{widget + "/1.0.0/linux_amd64", widget + "/2.0.0/linux_amd64", abroad + "/1.0.0/linux_amd64"}
+			d := newDepot(t, append(ids, ported)...)
+			d.sync(dir, builder.Options{Vouch: vouch}, ids...)
+			if found, err := client(dir); err != nil || len(found) != 4 {
+				t.Errorf("a client finds %q, %v", found, err)
+			}
+			v, err := open(t, dir, builder.Options{ReadOnly: true, Vouch: vouch}).Verify(t.Context(), nil)
+			if err != nil || len(v.Findings) > 0 {
+				t.Errorf("%+v, %v", v, err)
+			}
+			before := stamps(t, dir)
+			d.sync(dir, builder.Options{Vouch: vouch}, ids...)
+			if after := stamps(t, dir); strings.Join(before, "\n") != strings.Join(after, "\n") {
+				t.Errorf("it was written again: %q", after)
+			}
+			b := open(t, dir, builder.Options{})
+			defer b.Close()
+			id := parseID(t, ported)
+			_, err = b.Put(t.Context(), id, d.delivery(id))
+			if (err == nil) != tt.colons || err != nil && len(sources.Hints(err)) != 1 {
+				t.Errorf("a host with a port: %v", err)
+			}
+			must(t, b.Finish(t.Context()))
+			plan, err := b.PlanPrune(t.Context(), builder.Policy{KeepLast: 1})
+			must(t, err)
+			gone, err := b.Prune(t.Context(), plan)
+			if err != nil || len(gone) != 1 {
+				t.Errorf("%d are gone: %v", len(gone), err)
+			}
+		})
+	}
+}
+
+// A medium that is full keeps what it has, and can be told more later.
+func TestFullMedium(t *testing.T) {
+	dir := medium(t, "tmpfs", "1")
+	d := newDepot(t, widget+"/1.0.0/linux_amd64", widget+"/2.0.0/linux_amd64")
+	d.sync(dir, builder.Options{}, widget+"/1.0.0/linux_amd64")
+	b := open(t, dir, builder.Options{})
+	id := parseID(t, widget+"/2.0.0/linux_amd64")
+	del := d.delivery(id)
+	del.Fetch = func(_ context.Context, stage sources.Stage) (sources.Parcel, error) {
+		much := make([]byte, 2<<20)
+		rand.Read(much)
+		_, err := stage.Write(much)
+		return sources.Parcel{}, err
+	}
+	_, err := b.Put(t.Context(), id, del)
+	if !errors.Is(err, syscall.ENOSPC) || len(sources.Hints(err)) != 1 {
+		t.Errorf("got %v", err)
+	}
+	must(t, errors.Join(b.Finish(t.Context()), b.Close()))
+	d.sync(dir, builder.Options{}, widget+"/2.0.0/linux_amd64")
+	if found, err := client(dir); err != nil || len(found) != 2 {
+		t.Errorf("a client finds %q, %v", found, err)
+	}
+	if left, err := os.ReadDir(filepath.Join(dir, ".larder", "tmp")); err != nil || len(left) > 0 {
+		t.Errorf("left are %v, %v", left, err)
+	}
+}
+
+// Who may not write can read what there is.
+func TestReadOnlyMedium(t *testing.T) {
+	dir := medium(t, "tmpfs", "1")
+	d := newDepot(t, widget+"/1.0.0/linux_amd64")
+	d.sync(dir, builder.Options{}, widget+"/1.0.0/linux_amd64")
+	if out, err := exec.Command("mount", "-o", "remount,ro", dir).CombinedOutput(); err != nil {
+		t.Skipf("%v %s", err, out)
+	}
+	defer exec.Command("mount", "-o", "remount,rw", dir).Run()
+	v, err := open(t, dir, builder.Options{ReadOnly: true, Vouch: vouch, Warn: func(err error) { t.Error(err) }}).Verify(t.Context(), nil)
+	if err != nil || len(v.Findings) > 0 || v.Packages != 1 {
+		t.Errorf("%+v, %v", v, err)
+	}
+	if _, err := builder.Open(t.Context(), dir, builder.Options{}); len(sources.Hints(err)) != 1 {
+		t.Errorf("to write there: %v", err)
+	}
+}
