@@ -60,3 +60,17 @@ func BenchmarkScan(b *testing.B) {
 		})
 	}
 }
+
+// Not all that lies at the top was meant to be a host.
+func TestWhatIsNoStray(t *testing.T) {
+	dir := t.TempDir()
+	for _, name := range []string{"lost+found", "System Volume Information", "$RECYCLE.BIN", ".Trash", "испытание.test", "xn--80akhbyknj4f.test", "xn--e1afmkfd.test"} {
+		if err := os.Mkdir(filepath.Join(dir, name), 0o755); err != nil {
+			t.Fatal(err)
+		}
+	}
+	strays, err := New(dir, Options{}).Strays(t.Context())
+	if err != nil || len(strays) != 1 || filepath.Base(strays[0].Path) != "xn--e1afmkfd.test" {
+		t.Errorf("strays are %v, %v", strays, err)
+	}
+}

@@ -137,8 +137,9 @@ func (b *Builder) wait(ctx context.Context) error {
 // one, or locks are not to be had, it does nothing.
 func (b *Builder) share(ctx context.Context) (release func(), err error) {
 	path := b.state("mirror.lock")
-	if _, err := os.Stat(path); err != nil || !b.opts.ReadOnly {
-		return func() {}, nil
+	_, statErr := os.Stat(path)
+	if statErr != nil || !b.opts.ReadOnly {
+		return func() {}, nil //nolint:nilerr // nobody has ever written there, or it is we who write
 	}
 	lock := flock.New(path)
 	ok, err := lock.TryRLock()

@@ -1,0 +1,65 @@
+package builder
+
+import (
+	"encoding/json"
+	"os"
+	"path/filepath"
+	"reflect"
+	"strings"
+	"testing"
+)
+
+// What is read of a document is what is written of it, and nothing that it names
+// lies outside of the mirror.
+func FuzzVersionDocument(f *testing.F) {
+	for _, text := range []string{
+		`{"archives":{"linux_amd64":{"hashes":["h1:x","zh:y"],"url":"a.zip"}}}`,
+		`{"archives":{"linux_amd64":{"url":"../../../%D0%B8/a b.zip"},"x":null}}`,
+		`{"archives":{"a":{"url":"../../../../a.zip"},"b":{"url":"https://a/b.zip"},"c":{"url":"//a/b.zip"},"d":{"url":"/b.zip"}}}`,
+		`{"Archives":{"a":{"URL":"a.zip?b#c","hashes":null}}}`, `{"archives":{"a":{"url":"..%2f..%2f..%2f..%2f..%2fx"}}}`, `{}`, `[]`,
+	} {
+		f.Add(text)
+	}
+	b := &Builder{dir: filepath.FromSlash("/mirror")}
+	f.Fuzz(func(t *testing.T, text string) {
+		var doc, again versionDocument
+		if json.Unmarshal([]byte(text), &doc) != nil {
+			return
+		}
+		printed, err := documentText(doc)
+		if err != nil || json.Unmarshal(printed, &again) != nil || !reflect.DeepEqual(doc, again) {
+			t.Errorf("%s became %s, %v", text, printed, err)
+		}
+		v := &verifier{Builder: b}
+		for _, entry := range doc.Archives {
+			path, ok := v.resolve(filepath.FromSlash("/mirror/h/n/t/1.0.0.json"), entry.URL)
+			if ok && path != b.dir && !strings.HasPrefix(path, b.dir+string(filepath.Separator)) {
+				t.Errorf("%q leads to %s", entry.URL, path)
+			}
+		}
+	})
+}
+
+func FuzzLedger(f *testing.F) {
+	f.Add(`{"format":1,"packed":{"1.0.0/linux_amd64":{"mark":"1@2","h1":"h1:x","verdict":"self-signed"}},"unpacked":{}}`)
+	f.Add(`{"format":1,"packed":{"x":{"verdict":"splendid"}},"unpacked":{}}`)
+	f.Add(`{"format":2}`)
+	dir := f.TempDir()
+	f.Fuzz(func(t *testing.T, text string) {
+		path := filepath.Join(dir, "ledger.json")
+		if err := os.WriteFile(path, []byte(text), 0o644); err != nil {
+			t.Fatal(err)
+		}
+		l := readLedger(path)
+		printed, err := json.Marshal(l)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if err := os.WriteFile(path, printed, 0o644); err != nil {
+			t.Fatal(err)
+		}
+		if again := readLedger(path); !reflect.DeepEqual(l, again) {
+			t.Errorf("%+v became %+v", l, again)
+		}
+	})
+}
