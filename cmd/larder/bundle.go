@@ -12,7 +12,6 @@ import (
 
 	"github.com/larder-cli/larder/fsmirror/bundle"
 	"github.com/larder-cli/larder/sources"
-	"github.com/larder-cli/larder/sources/trust"
 )
 
 func bundleCommand(out *output) *cli.Command {
@@ -52,17 +51,6 @@ func newCarrier(c *cli.Context, out *output) (carrier, error) {
 func (s *session) carrier(c *cli.Context, out *output) (carrier, error) {
 	m, err := s.root(c.Context, s.dir, out)
 	return carrier{m}, err
-}
-
-// vouch checks evidence that came along with an archive. That of OpenTofu's registry
-// is by its rules for whichever engine it is.
-func (k carrier) vouch(s sources.Stored) (trust.Report, error) {
-	opts := k.trustOptions()
-	opts.Engine, opts.Host = k.config.Engine, s.ID.Provider.Host
-	if opts.Host == sources.OpenTofu.DefaultHost() {
-		opts.Engine = sources.OpenTofu
-	}
-	return trust.VerifyCarried(s.Signed, s.ZH, opts)
 }
 
 func (k carrier) warn(err error) { k.out.warn("%v", err) }

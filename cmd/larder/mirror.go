@@ -63,16 +63,21 @@ func (m *rootModule) openMirror(c *cli.Context, dir string, opts builder.Options
 	return builder.Open(c.Context, dir, opts)
 }
 
-// vouchInMirror checks what lies in a mirror beside a package. A key that came along
-// is not known to be the publisher's.
+// vouchInMirror checks what lies in a mirror beside a package.
 func (m *rootModule) vouchInMirror(s sources.Stored) (sources.Verdict, error) {
+	report, err := m.vouch(s)
+	return report.Verdict, err
+}
+
+// vouch checks evidence that came along with a package, by the rules of the engine
+// whose registry the package is from.
+func (m *rootModule) vouch(s sources.Stored) (trust.Report, error) {
 	opts := m.trustOptions()
 	opts.Engine, opts.Host = m.config.Engine, s.ID.Provider.Host
-	report, err := trust.VerifyArchive(s.Signed, s.ZH, opts)
-	if report.Verdict == sources.SelfSigned {
-		report.Verdict = sources.MirrorEvidence
+	if opts.Host == sources.OpenTofu.DefaultHost() {
+		opts.Engine = sources.OpenTofu
 	}
-	return report.Verdict, err
+	return trust.VerifyCarried(s.Signed, s.ZH, opts)
 }
 
 // mirrorHere is the mirror that a command is about, with the configuration of where

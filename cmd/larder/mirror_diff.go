@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"maps"
+	"os"
 	"slices"
 	"strings"
 	"sync"
@@ -23,10 +24,10 @@ func mirrorDiffCommand(out *output) *cli.Command {
 		Name:      "diff",
 		Usage:     "tell what one mirror has and another has not",
 		ArgsUsage: "A B [FLAG...]",
-		Description: "A and B are directories, or one of them is the https URL of a network mirror.\n" +
-			"Network mirrors do not tell which providers they have, so with one of them it is\n" +
-			"about those of which the directory has any version. Packages that lack a record\n" +
-			"are read to know their hashes.\n" +
+		Description: "A and B are directories or manifests, which \"larder bundle manifest\" writes, or\n" +
+			"one of them is the https URL of a network mirror. Network mirrors do not tell\n" +
+			"which providers they have, so with one of them it is about those of which the\n" +
+			"other has any version. Packages without a record are read to be hashed.\n" +
 			"Exit status: 0 they are alike, 1 it could not be told, 3 they differ.",
 		Action: func(c *cli.Context) error { return mirrorDiff(c, out) },
 	}
@@ -37,7 +38,7 @@ type contents map[sources.PackageID][]sources.Hash
 
 func mirrorDiff(c *cli.Context, out *output) error {
 	if c.NArg() != 2 {
-		return usageError{errors.New("mirror diff takes two arguments, which are directories or, one of them, an https URL")}
+		return usageError{errors.New("mirror diff takes two arguments, which are directories, manifests or, one of them, an https URL")}
 	}
 	s, err := newSession(c, out)
 	if err != nil {
@@ -86,8 +87,11 @@ func isRemote(mirror string) bool {
 	return strings.HasPrefix(mirror, "https://") || strings.HasPrefix(mirror, "http://")
 }
 
-// localContents reads the mirror in a directory.
+// localContents reads the mirror in a directory, or what a manifest says of one.
 func (m *rootModule) localContents(c *cli.Context, dir string) (contents, error) {
+	if path := absolute(m.dir, dir); isFile(path) {
+		return manifestContents(path)
+	}
 	dir, err := m.existing(dir)
 	if err != nil {
 		return nil, err
@@ -108,6 +112,20 @@ func (m *rootModule) localContents(c *cli.Context, dir string) (contents, error)
 		all[e.ID] = append(all[e.ID], e.Hashes...)
 	}
 	return all, nil
+}
+
+func isFile(path string) bool {
+	info, err := os.Stat(path)
+	return err == nil && info.Mode().IsRegular()
+}
+
+func manifestContents(path string) (contents, error) {
+	manifest, err := readManifest(path)
+	all := contents{}
+	for _, p := range manifest.Packages {
+		all[p.ID] = []sources.Hash{p.ZH, p.H1}
+	}
+	return all, err
 }
 
 // remoteContents asks a network mirror for the providers that another mirror has.

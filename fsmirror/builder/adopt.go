@@ -5,7 +5,6 @@ import (
 	"errors"
 	"io/fs"
 	"os"
-	"path/filepath"
 
 	"github.com/larder-cli/larder/sources"
 )
@@ -34,22 +33,27 @@ func (b *Builder) Hall(name string) (string, error) {
 // only what is known of it changes. The Builder is for packed packages. Until
 // [Builder.Finish] the index does not name it.
 func (b *Builder) Adopt(ctx context.Context, s sources.Stored) error {
+	b.busy.RLock()
+	defer b.busy.RUnlock()
 	defer b.turn(s.ID)()
 	return named(s.ID, refusal(b.adopt(ctx, s)))
 }
 
 func (b *Builder) adopt(ctx context.Context, s sources.Stored) error {
+	if err := b.canHave(s.ID.Provider.Host); err != nil {
+		return err
+	}
 	if err := b.keepEvidence(s.ID, s.Signed); err != nil {
 		return err
 	}
-	place := filepath.Join(b.home(s.ID.Provider), Filename(s.ID))
-	if s.Dir != place {
-		if err := b.show(ctx, s.ID, s.Dir); err != nil {
+	at := b.place(s.ID, false)
+	if s.Dir != at.path {
+		if err := b.show(ctx, at, s.Dir); err != nil {
 			return err
 		}
 	}
-	b.note(s.ID, false, record{
-		Mark: mark(place), H1: s.H1, ZipH1: s.ZipH1, ZH: s.ZH, Verdict: s.Verdict, Origin: s.Origin,
+	b.note(at, record{
+		Mark: mark(at), H1: s.H1, ZipH1: s.ZipH1, ZH: s.ZH, Verdict: s.Verdict, Origin: s.Origin,
 		Evidence: digest(s.Signed), Since: b.opts.Now().UTC(),
 	})
 	return nil

@@ -267,6 +267,9 @@ func (b *Builder) make(ctx context.Context, id sources.PackageID, parcel sources
 	if err != nil {
 		return contents, unpacking(err)
 	}
+	if parcel.Archive == nil {
+		return contents, stage.Move(made)
+	}
 	return contents, writeFile(made, io.NewSectionReader(from, 0, info.Size()))
 }
 

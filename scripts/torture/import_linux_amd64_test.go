@@ -6,7 +6,6 @@ import (
 	"maps"
 	"os"
 	"path/filepath"
-	"runtime"
 	"slices"
 	"strings"
 	"syscall"
@@ -17,8 +16,6 @@ import (
 // run of its own. What is visible then is as it shall be, or was, and the next import
 // makes the mirror what it shall be and clears up.
 func TestImportCrashesAtEveryStep(t *testing.T) {
-	runtime.LockOSThread() // who traces is a thread
-	defer runtime.UnlockOSThread()
 	k := newRack(t, options{providers: []string{"alpha", "beta"}, size: 1 << 10})
 	k.dir = t.TempDir()
 	outside := filepath.Join(k.dir, "outside")

@@ -155,6 +155,15 @@ func (s spool) Close() error {
 	return errors.Join(s.File.Close(), os.Remove(s.Name()))
 }
 
+// Move moves the file to path, on the same file system, when all of it is on the
+// medium. Nothing can be written any more.
+func (s *Stage) Move(path string) error {
+	if err := errors.Join(s.file.Sync(), s.file.Close()); err != nil {
+		return err
+	}
+	return os.Rename(s.file.Name(), path)
+}
+
 // End closes the file, and removes it unless the delivery was cut short and it
 // may be of use to the next.
 func (s *Stage) End(cut bool) {
