@@ -303,7 +303,7 @@ func (c *comparison) differences(want, got outcome) []string {
 
 // badArchive is said of an archive, which Larder fetches only once its signature is
 // known to be good: it may have another complaint.
-var badArchive = regexp.MustCompile(`zip: checksum error|Error while installing \S+ \S+: \S+: bad response code: \d+`)
+var badArchive = regexp.MustCompile(`zip: checksum error|archive has incorrect checksum|Error while installing \S+ \S+: \S+: bad response code: \d+`)
 
 func compareTrees(what string, want, got packages) []string {
 	var all []string
