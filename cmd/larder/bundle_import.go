@@ -48,6 +48,9 @@ func bundleImport(c *cli.Context, out *output) error {
 	}
 	paths := k.files(c.Args().Slice())
 	files, dir := paths[:len(paths)-1], paths[len(paths)-1]
+	if err := k.noCache(dir); err != nil {
+		return err
+	}
 	config := mirrorConfig{dir: dir}
 	if name := c.String("write-config"); name != "" {
 		config.path = absolute(k.dir, name)

@@ -92,6 +92,9 @@ func newImporting(c *cli.Context, out *output) (*importing, error) {
 		return nil, usageError{errors.New("import needs a PATH, a file or directory to import from")}
 	}
 	im.to = absolute(s.dir, c.String("to"))
+	if err := im.noCache(im.to); err != nil {
+		return nil, err
+	}
 	for _, path := range c.Args().Slice() {
 		path = absolute(s.dir, path)
 		if within(im.to, path) {
@@ -172,10 +175,7 @@ func unchanging(dir, path string) error {
 
 // within reports whether path is dir or lies in it, whatever symlinks lead there.
 func within(path, dir string) bool {
-	if resolved, err := filepath.EvalSymlinks(dir); err == nil {
-		dir = resolved
-	}
-	relative, err := filepath.Rel(dir, resolve(path))
+	relative, err := filepath.Rel(resolve(dir), resolve(path))
 	return err == nil && filepath.IsLocal(relative)
 }
 

@@ -63,6 +63,21 @@ func (m *rootModule) openMirror(c *cli.Context, dir string, opts builder.Options
 	return builder.Open(c.Context, dir, opts)
 }
 
+// noCache refuses to make a mirror of a plugin cache, or in one: a cache takes in
+// and lets go packages whoever they are for, and engines write to it as they like.
+func (m *rootModule) noCache(dir string) error {
+	for _, cache := range []string{m.cacheRoot(), m.config.PluginCacheDir, m.config.DefaultCacheDir} {
+		if cache != "" && within(dir, cache) {
+			err := fmt.Errorf("%s is in the plugin cache %s, which cannot be a mirror", dir, cache)
+			if within(cache, dir) {
+				err = fmt.Errorf("%s is the plugin cache, which cannot be a mirror", dir)
+			}
+			return usageError{sources.WithHint(err, "choose another directory for the mirror")}
+		}
+	}
+	return nil
+}
+
 // vouchInMirror checks what lies in a mirror beside a package.
 func (m *rootModule) vouchInMirror(s sources.Stored) (sources.Verdict, error) {
 	report, err := m.vouch(s)
@@ -81,7 +96,7 @@ func (m *rootModule) vouch(s sources.Stored) (trust.Report, error) {
 }
 
 // mirrorHere is the mirror that a command is about, with the configuration of where
-// we are.
+// we are. One that is to change is no plugin cache.
 func mirrorHere(c *cli.Context, out *output, opts builder.Options) (*rootModule, *builder.Builder, error) {
 	s, err := newSession(c, out)
 	if err != nil {
@@ -94,6 +109,11 @@ func mirrorHere(c *cli.Context, out *output, opts builder.Options) (*rootModule,
 	m, err := s.root(c.Context, s.dir, out)
 	if err != nil {
 		return nil, nil, err
+	}
+	if !opts.ReadOnly {
+		if err := m.noCache(dir); err != nil {
+			return nil, nil, err
+		}
 	}
 	b, err := m.openMirror(c, dir, opts)
 	return m, b, err

@@ -63,6 +63,9 @@ func mirrorSync(c *cli.Context, out *output) error {
 	if err != nil {
 		return err
 	}
+	if err := here.noCache(dir); err != nil {
+		return err
+	}
 	s.to, err = here.openMirror(c, dir, builder.Options{Unpacked: c.Bool("unpacked"), ReadOnly: s.fill.DryRun})
 	if err != nil {
 		return err
