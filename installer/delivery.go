@@ -204,6 +204,11 @@ func (d *delivery) plan(ctx context.Context, outcome Outcome) (Outcome, error) {
 		return outcome, nil
 	}
 	outcome.How = Planned
+	if d.pkg.Location.URL == "" {
+		outcome.Package, err = d.rehearse(ctx)
+		outcome.KeyID = d.report.KeyID
+		return outcome, err
+	}
 	outcome.Package = sources.Stored{ID: d.pkg.ID, Verdict: d.report.Verdict}
 	return outcome, nil
 }

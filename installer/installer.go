@@ -78,6 +78,8 @@ type Options struct {
 	// leaves its lock entry as it is, where a download would complete it.
 	EngineCache bool
 
+	Readings *Readings // for dry runs of several installers; nil means its own
+
 	Trust  trust.Options
 	Report func(Event) // told of every step, one call at a time; may be nil
 }
@@ -127,6 +129,9 @@ func newInstaller(from sources.Source, to Store, down Downloader, opts Options) 
 	}
 	if opts.Engine == "" {
 		opts.Engine = sources.Terraform
+	}
+	if opts.Readings == nil {
+		opts.Readings = new(Readings)
 	}
 	return &Installer{from: from, to: to, down: down, opts: opts, tell: newReporter(opts.Report)}
 }

@@ -56,23 +56,26 @@ func (j *job) inSlot(ctx context.Context, id sources.PackageID, do func() error)
 // run installs the provider, or says why not.
 func (j *job) run(ctx context.Context) error { return j.missing(ctx, j.tryRun(ctx)) }
 
-// tryRun chooses a version and installs its packages, one for each platform.
+// tryRun chooses a version and installs its packages, one for each platform. The
+// error joins what went wrong for each.
 func (j *job) tryRun(ctx context.Context) error {
 	if err := j.choose(ctx); err != nil {
 		return err
 	}
+	var errs []error
 	for _, platform := range j.opts.Platforms {
 		id := j.id(platform)
 		j.tell.event(Event{Step: Chosen, Package: id})
 		outcome, err := j.install(ctx, id)
 		if err != nil {
-			return err
+			errs = append(errs, err)
+			continue
 		}
 		outcome.Package.Signed = nil // evidence is large, and has done its work
 		j.outcomes = append(j.outcomes, outcome)
 		j.tell.event(Event{Step: Installed, Package: id, Source: outcome.Source})
 	}
-	return nil
+	return errors.Join(errs...)
 }
 
 // choose settles the version: the locked one while it holds, else the newest

@@ -49,6 +49,7 @@ type installation struct {
 	dryRun        bool
 	requireSigned bool
 	slots         installer.Slots
+	readings      installer.Readings
 }
 
 func install(c *cli.Context, out *output) error {
@@ -146,6 +147,7 @@ func (in *installation) install(ctx context.Context, dir string, out *output) (*
 		Upgrade:       in.upgrade,
 		RequireSigned: in.requireSigned,
 		EngineCache:   m.engineCache(),
+		Readings:      &in.readings,
 		Trust:         m.trustOptions(),
 		Report:        out.event,
 	}).Install(ctx, *root)
