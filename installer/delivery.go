@@ -46,7 +46,7 @@ func (d *delivery) put(ctx context.Context) (sources.Stored, error) {
 	if d.measure {
 		put = d.cache.Measure
 	}
-	return put(ctx, d.pkg.ID, sources.Delivery{Accept: accept, Fetch: d.fetch, Judge: d.judge})
+	return put(ctx, d.pkg.ID, sources.Delivery{Accept: accept, Regard: d.regard, Fetch: d.fetch, Judge: d.judge})
 }
 
 // putOrAgain is put, once more if what arrived was not what was to come.
@@ -75,6 +75,22 @@ func (d *delivery) accept(ctx context.Context, s sources.Stored) bool {
 		return d.satisfies(d.locked, s)
 	}
 	return d.signedEnough(s.Verdict) && d.same(ctx, s)
+}
+
+// regard is how well the source vouches for a package that the store has, by its
+// archive, if that is better than what the store knows.
+func (d *delivery) regard(s sources.Stored) (*sources.Signed, sources.Verdict) {
+	if d.pkg.Signed == nil || s.ZH == "" || s.Dir == "" {
+		return nil, s.Verdict
+	}
+	report, err := d.report, error(nil)
+	if d.pkg.Kind != sources.FromRegistry {
+		report, err = trust.VerifyCarried(d.pkg.Signed, s.ZH, d.trustOptions())
+	}
+	if err != nil || report.Verdict <= s.Verdict || d.pkg.Kind == sources.FromRegistry && !matchesAny(d.pkg.Hashes, s.ZH) {
+		return nil, s.Verdict
+	}
+	return d.pkg.Signed, report.Verdict
 }
 
 // same reports whether the source vouches for a stored package. A local source
@@ -199,6 +215,9 @@ func (d *delivery) judge(c sources.Contents) (sources.Verdict, error) {
 func (d *delivery) plan(ctx context.Context, outcome Outcome) (Outcome, error) {
 	s, err := d.to.Get(ctx, d.pkg.ID)
 	if err == nil && d.accept(ctx, s) {
+		if d.cache == nil { // caches have no archives to regard
+			_, s.Verdict = d.regard(s)
+		}
 		outcome.Package = s
 		d.learn(s, d)
 		return outcome, nil

@@ -14,6 +14,11 @@ type Delivery struct {
 	// will not is set aside and replaced, but only by a delivery that succeeds.
 	Accept func(Stored) bool
 
+	// Regard says how well the source vouches for an entry that was accepted, and
+	// by which evidence, if that is better than what is known of it; else the
+	// evidence is nil. It is for stores that have archives, and may be nil.
+	Regard func(Stored) (*Signed, Verdict)
+
 	// Fetch brings the package, its archive either written to stage or opened
 	// from where it lies, or says which directory holds it unpacked. It returns
 	// an error unless all that can be verified by then has been.

@@ -154,7 +154,7 @@ func (b *Builder) Put(ctx context.Context, id sources.PackageID, del sources.Del
 	defer b.turn(id)()
 	s, err := b.Get(ctx, id)
 	if err == nil && del.Accept(s) {
-		return s, nil
+		return b.regarded(s, del)
 	}
 	if err := b.canHave(id.Provider.Host); err != nil {
 		return sources.Stored{}, named(id, err)
@@ -164,6 +164,26 @@ func (b *Builder) Put(ctx context.Context, id sources.PackageID, del sources.Del
 	if err != nil {
 		return sources.Stored{}, named(id, refusal(err))
 	}
+	b.note(at, r)
+	return b.stored(at, r), nil
+}
+
+// regarded is a package that was there, with what the delivery's source knows of it
+// besides: the evidence of a mirror that others have made.
+func (b *Builder) regarded(s sources.Stored, del sources.Delivery) (sources.Stored, error) {
+	at := b.place(s.ID, b.opts.Unpacked)
+	r, ok := b.recall(at)
+	if del.Regard == nil || !ok {
+		return s, nil
+	}
+	signed, verdict := del.Regard(s)
+	if signed == nil {
+		return s, nil
+	}
+	if err := b.keepEvidence(s.ID, signed); err != nil {
+		return sources.Stored{}, named(s.ID, refusal(err))
+	}
+	r.Verdict, r.Evidence = verdict, digest(signed)
 	b.note(at, r)
 	return b.stored(at, r), nil
 }
