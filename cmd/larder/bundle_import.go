@@ -7,6 +7,7 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
+	"slices"
 	"strconv"
 	"strings"
 	"unicode"
@@ -36,7 +37,7 @@ func bundleImportCommand(out *output) *cli.Command {
 }
 
 func bundleImport(c *cli.Context, out *output) error {
-	if c.NArg() < 2 {
+	if c.NArg() < 2 || slices.Contains(c.Args().Slice(), "") {
 		return usageError{errors.New("bundle import needs the FILE of a bundle, or of each of its parts, and the DIR of a mirror")}
 	}
 	if c.IsSet("write-config") && c.String("write-config") == "" {

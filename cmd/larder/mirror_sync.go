@@ -3,6 +3,8 @@ package main
 import (
 	"context"
 	"errors"
+	"fmt"
+	"strings"
 	"sync"
 
 	"github.com/urfave/cli/v2"
@@ -11,6 +13,7 @@ import (
 	"github.com/larder-cli/larder/fsmirror"
 	"github.com/larder-cli/larder/fsmirror/builder"
 	"github.com/larder-cli/larder/installer"
+	"github.com/larder-cli/larder/sources"
 )
 
 func mirrorSyncCommand(out *output) *cli.Command {
@@ -44,8 +47,8 @@ type syncing struct {
 }
 
 func mirrorSync(c *cli.Context, out *output) error {
-	if !c.Args().Present() {
-		return usageError{errors.New("mirror sync needs the directory of the mirror")}
+	if err := checkSyncDir(c.Args().First()); err != nil {
+		return usageError{err}
 	}
 	w, err := readWanted(c, c.Args().Tail())
 	if err != nil {
@@ -71,6 +74,21 @@ func mirrorSync(c *cli.Context, out *output) error {
 		return err
 	}
 	return errors.Join(s.run(c.Context), s.to.Close())
+}
+
+// checkSyncDir refuses what is no directory that anybody would want: a variable
+// that is not set, or a provider.
+func checkSyncDir(typed string) error {
+	if typed == "" {
+		return errors.New("mirror sync needs the directory of the mirror")
+	}
+	if address, _, ok := strings.Cut(typed, "@"); ok {
+		if _, err := sources.ParseProvider(address, sources.Terraform); err == nil {
+			err := fmt.Errorf("mirror sync needs the directory of the mirror first, and %s is a provider", typed)
+			return sources.WithHint(err, "for a directory of that name, write ./ before it")
+		}
+	}
+	return nil
 }
 
 // run syncs what is wanted. The index is brought up to date whatever failed.
