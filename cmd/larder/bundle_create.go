@@ -19,8 +19,9 @@ func bundleCreateCommand(out *output) *cli.Command {
 		Usage:     "write what a mirror has, or modules need, into a file",
 		ArgsUsage: "FILE [FLAG...] [ADDRESS[@CONSTRAINT]...]",
 		Description: "What is wanted is told as to \"larder mirror sync\"; with --mirror, it is all that\n" +
-			"is there. The same packages make the same bytes. A bundle in parts is named as\n" +
-			"FILE-1of3. Exit status: 0 done, 1 something could not be had, 2 used wrongly.",
+			"is there. The same packages make the same bytes. In parts, usb.tar becomes\n" +
+			"usb-1of3.tar and so on.\n" +
+			"Exit status: 0 done, 1 something could not be had, 2 used wrongly.",
 		Flags: append(wantedFlags(),
 			&cli.StringFlag{Name: "mirror", Usage: "take the packages from the mirror in `DIR`"},
 			&cli.StringFlag{Name: "since", Usage: "leave out what the receiver has, by its manifest in `FILE`"},
