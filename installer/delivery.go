@@ -78,7 +78,7 @@ func (d *delivery) accept(ctx context.Context, s sources.Stored) bool {
 }
 
 // regard is how well the source vouches for a package that the store has, by its
-// archive, if that is better than what the store knows.
+// archive, if that is better than what the store knows or still can prove.
 func (d *delivery) regard(s sources.Stored) (*sources.Signed, sources.Verdict) {
 	if d.pkg.Signed == nil || s.ZH == "" || s.Dir == "" {
 		return nil, s.Verdict
@@ -87,7 +87,9 @@ func (d *delivery) regard(s sources.Stored) (*sources.Signed, sources.Verdict) {
 	if d.pkg.Kind != sources.FromRegistry {
 		report, err = trust.VerifyCarried(d.pkg.Signed, s.ZH, d.trustOptions())
 	}
-	if err != nil || report.Verdict <= s.Verdict || d.pkg.Kind == sources.FromRegistry && !matchesAny(d.pkg.Hashes, s.ZH) {
+	proves := d.pkg.Kind != sources.FromRegistry || matchesAny(d.pkg.Hashes, s.ZH)
+	better := report.Verdict > s.Verdict || report.Verdict == s.Verdict && s.Signed == nil
+	if err != nil || !proves || !better {
 		return nil, s.Verdict
 	}
 	return d.pkg.Signed, report.Verdict

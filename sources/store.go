@@ -15,8 +15,8 @@ type Delivery struct {
 	Accept func(Stored) bool
 
 	// Regard says how well the source vouches for an entry that was accepted, and
-	// by which evidence, if that is better than what is known of it; else the
-	// evidence is nil. It is for stores that have archives, and may be nil.
+	// by which evidence, if that is better than what is known of it or can be
+	// proved; else the evidence is nil. It is for stores that have archives, and may be nil.
 	Regard func(Stored) (*Signed, Verdict)
 
 	// Fetch brings the package, its archive either written to stage or opened
