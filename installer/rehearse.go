@@ -55,6 +55,9 @@ func (d *delivery) rehearse(ctx context.Context) (sources.Stored, error) {
 	if d.zh = read.zh; err == nil && d.zh != "" {
 		err = d.checkArchive()
 	}
+	if err == nil {
+		_, err = archive.ExecutableIn(read.contents, d.pkg.ID.Provider.Type)
+	}
 	if err != nil {
 		return sources.Stored{}, d.fail(d.pkg.ID, d.pkg.Source, err)
 	}

@@ -58,7 +58,7 @@ func (b *Builder) look(ctx context.Context, at spot) (record, error) {
 	if ok && old.Mark == now && !b.opts.Paranoid {
 		return old, nil
 	}
-	fresh, err := hash(ctx, at.path)
+	fresh, _, err := hash(ctx, at.path)
 	if err != nil {
 		return record{}, err
 	}
@@ -79,29 +79,29 @@ func (r record) same(fresh record) bool {
 }
 
 // hash reads a package.
-func hash(ctx context.Context, path string) (record, error) {
+func hash(ctx context.Context, path string) (record, sources.Contents, error) {
 	info, err := os.Stat(path)
 	if err != nil {
-		return record{}, err
+		return record{}, sources.Contents{}, err
 	}
 	if info.IsDir() {
 		contents, err := archive.Hash(ctx, path)
-		return record{H1: contents.H1}, err
+		return record{H1: contents.H1}, contents, err
 	}
 	f, err := os.Open(path)
 	if err != nil {
-		return record{}, err
+		return record{}, sources.Contents{}, err
 	}
 	defer f.Close()
 	contents, err := archive.Sum(ctx, f, info.Size(), archive.Limits{})
 	if err != nil {
-		return record{}, fmt.Errorf("%s: %w", path, err)
+		return record{}, contents, fmt.Errorf("%s: %w", path, err)
 	}
 	sum := sha256.New()
 	if _, err := io.Copy(sum, f); err != nil {
-		return record{}, err
+		return record{}, contents, err
 	}
-	return record{H1: contents.H1, ZipH1: contents.ZipH1, ZH: sources.ZipHash([32]byte(sum.Sum(nil)))}, nil
+	return record{H1: contents.H1, ZipH1: contents.ZipH1, ZH: sources.ZipHash([32]byte(sum.Sum(nil)))}, contents, nil
 }
 
 func (b *Builder) stored(at spot, r record) sources.Stored {
@@ -286,6 +286,9 @@ func (b *Builder) make(ctx context.Context, id sources.PackageID, parcel sources
 	contents, err := archive.Sum(ctx, from, info.Size(), archive.Limits{})
 	if err != nil {
 		return contents, unpacking(err)
+	}
+	if _, err := archive.ExecutableIn(contents, id.Provider.Type); err != nil {
+		return contents, err
 	}
 	if parcel.Archive == nil {
 		return contents, stage.Move(made)

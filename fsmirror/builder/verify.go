@@ -132,9 +132,9 @@ func (v *verifier) packages(ctx context.Context, packages []fsmirror.Package) er
 
 // check reads a package and judges it. The error is only that of ctx.
 func (v *verifier) check(ctx context.Context, e Entry) error {
-	fresh, err := hash(ctx, e.at.path)
-	if err == nil && e.Unpacked {
-		_, err = archive.Executable(e.at.path, e.ID.Provider.Type)
+	fresh, contents, err := hash(ctx, e.at.path)
+	if err == nil {
+		_, err = archive.ExecutableIn(contents, e.ID.Provider.Type)
 	}
 	if ctx.Err() != nil {
 		return ctx.Err()

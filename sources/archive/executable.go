@@ -21,13 +21,30 @@ func Executable(dir, typ string) (string, error) {
 	if err != nil {
 		return "", err
 	}
-	name := executablePrefix + typ
 	for _, e := range entries {
-		rest, ok := strings.CutPrefix(e.Name(), name)
-		if ok && !e.IsDir() && (rest == "" || rest[0] == '_' || rest[0] == '.') {
+		if !e.IsDir() && executes(e.Name(), typ) {
 			return e.Name(), nil
 		}
 	}
-	err = fmt.Errorf("%w: nothing at the top of the package is named %s, %[2]s_… or %[2]s.…", ErrNoExecutable, name)
-	return "", sources.WithHint(err, "check that this is a package of the provider %q, with its executable outside any folder", typ)
+	return "", noExecutable(typ)
+}
+
+// ExecutableIn is [Executable] for the contents of a package.
+func ExecutableIn(c sources.Contents, typ string) (string, error) {
+	for _, f := range c.Files {
+		if !strings.Contains(f.Path, "/") && executes(f.Path, typ) {
+			return f.Path, nil
+		}
+	}
+	return "", noExecutable(typ)
+}
+
+func executes(name, typ string) bool {
+	rest, ok := strings.CutPrefix(name, executablePrefix+typ)
+	return ok && (rest == "" || rest[0] == '_' || rest[0] == '.')
+}
+
+func noExecutable(typ string) error {
+	err := fmt.Errorf("%w: nothing at the top of the package is named %s, %[2]s_… or %[2]s.…", ErrNoExecutable, executablePrefix+typ)
+	return sources.WithHint(err, "check that this is a package of the provider %q, with its executable outside any folder", typ)
 }
