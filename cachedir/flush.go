@@ -2,11 +2,9 @@ package cachedir
 
 import (
 	"context"
-	"errors"
-	"io/fs"
-	"os"
-	"path/filepath"
 	"sync"
+
+	"github.com/larder-cli/larder/sources/staging"
 )
 
 // flushed sees to it that no record will vouch for files that a power cut has
@@ -19,7 +17,7 @@ func flushed(ctx context.Context, dir string) (boot string, err error) {
 	if boot = thisBoot(); boot != "" {
 		return boot, ctx.Err()
 	}
-	return "", syncTree(ctx, dir)
+	return "", staging.SyncTree(ctx, dir)
 }
 
 // thisBoot is what this start of the system is called, and empty if it has no
@@ -32,28 +30,9 @@ func (r record) survives() bool { return r.Boot == "" || r.Boot == thisBoot() }
 
 // settle makes the record of what is in dir outlive this start of the system.
 func (d *Dir) settle(path, dir string, r record) {
-	if r.Boot == "" || syncTree(context.Background(), dir) != nil {
+	if r.Boot == "" || staging.SyncTree(context.Background(), dir) != nil {
 		return
 	}
 	r.Boot = ""
 	d.keepRecord(path, r)
-}
-
-// syncTree sees to it that everything in dir is on the medium.
-func syncTree(ctx context.Context, dir string) error {
-	return filepath.WalkDir(dir, func(path string, e fs.DirEntry, err error) error {
-		switch {
-		case err != nil:
-			return err
-		case ctx.Err() != nil:
-			return ctx.Err()
-		case e.IsDir():
-			return syncDir(path)
-		}
-		f, err := os.OpenFile(path, syncFlag, 0)
-		if err != nil {
-			return err
-		}
-		return errors.Join(f.Sync(), f.Close())
-	})
 }

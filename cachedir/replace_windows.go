@@ -9,9 +9,6 @@ import (
 	"golang.org/x/sys/windows"
 )
 
-// syncFlag has write access, without which Windows flushes nothing.
-const syncFlag = os.O_RDWR
-
 // rename tries for a while, as virus scanners hold on to files that are new.
 func rename(from, to string) error {
 	for begun := time.Now(); ; time.Sleep(50 * time.Millisecond) {
@@ -25,7 +22,3 @@ func rename(from, to string) error {
 		}
 	}
 }
-
-// syncDir has nothing to do: Windows cannot flush directories, and NTFS keeps a
-// journal.
-func syncDir(string) error { return nil }

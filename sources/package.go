@@ -2,6 +2,7 @@ package sources
 
 import (
 	"cmp"
+	"errors"
 	"time"
 )
 
@@ -14,6 +15,24 @@ type PackageID struct {
 
 func (id PackageID) String() string {
 	return id.Provider.String() + " " + id.Version.String() + " " + id.Platform.String()
+}
+
+// ParsePackageID parses the names of a package that engines install, which must be
+// written as they are in [PackageID.Path].
+func ParsePackageID(provider, version, platform string) (id PackageID, err error) {
+	if id.Provider, err = ParseProvider(provider, Terraform); err != nil {
+		return id, err
+	}
+	if id.Version, err = ParseVersion(version); err != nil {
+		return id, err
+	}
+	if id.Platform, err = ParsePlatform(platform); err != nil {
+		return id, err
+	}
+	if id.Path() != provider+"/"+version+"/"+platform || id.Provider.BuiltIn() || id.Provider.Legacy() {
+		return id, errors.New("not written as in the path of a package")
+	}
+	return id, nil
 }
 
 // Path is where a package lies below a cache, an install directory or an

@@ -24,7 +24,6 @@ import (
 	"encoding/base64"
 	"encoding/hex"
 	"encoding/json"
-	"errors"
 	"fmt"
 	"slices"
 	"strings"
@@ -135,7 +134,7 @@ type release struct {
 func (m manifest) signed() (map[release]*sources.Signed, error) {
 	signed := map[release]*sources.Signed{}
 	for _, e := range m.Evidence {
-		id, err := parseID(e.Provider, e.Version, "any_any")
+		id, err := sources.ParsePackageID(e.Provider, e.Version, "any_any")
 		if err != nil {
 			return nil, fmt.Errorf("evidence for %.99q %.99q: %w", e.Provider, e.Version, err)
 		}
@@ -149,7 +148,7 @@ func (m manifest) signed() (map[release]*sources.Signed, error) {
 }
 
 func (l listed) stored() (sources.Stored, error) {
-	id, err := parseID(l.Provider, l.Version, l.Platform)
+	id, err := sources.ParsePackageID(l.Provider, l.Version, l.Platform)
 	if err != nil {
 		return sources.Stored{}, err
 	}
@@ -165,23 +164,6 @@ func (l listed) stored() (sources.Stored, error) {
 func isZH(h sources.Hash) bool {
 	sum, err := hex.DecodeString(strings.TrimPrefix(string(h), "zh:"))
 	return err == nil && len(sum) == 32 && sources.ZipHash([32]byte(sum)) == h
-}
-
-// parseID parses the names of a package, which are written as caches write them.
-func parseID(provider, version, platform string) (id sources.PackageID, err error) {
-	if id.Provider, err = sources.ParseProvider(provider, sources.Terraform); err != nil {
-		return id, err
-	}
-	if id.Version, err = sources.ParseVersion(version); err != nil {
-		return id, err
-	}
-	if id.Platform, err = sources.ParsePlatform(platform); err != nil {
-		return id, err
-	}
-	if id.Path() != provider+"/"+version+"/"+platform || id.Provider.BuiltIn() || id.Provider.Legacy() {
-		return id, errors.New("not so written as in a plugin cache")
-	}
-	return id, nil
 }
 
 // dirOf is where contents are in an export.

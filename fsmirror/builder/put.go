@@ -341,7 +341,7 @@ func writeFile(path string, from io.Reader) error {
 // show gives what was made its place. Whatever the index says of it goes first.
 func (b *Builder) show(ctx context.Context, at spot, made string) error {
 	if at.unpacked {
-		if err := syncTree(ctx, made); err != nil {
+		if err := staging.SyncTree(ctx, made); err != nil {
 			return err
 		}
 	}

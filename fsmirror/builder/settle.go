@@ -6,6 +6,8 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
+
+	"github.com/larder-cli/larder/sources/staging"
 )
 
 const unsettled = "unsettled"
@@ -35,7 +37,7 @@ func (b *Builder) settle(ctx context.Context) error {
 }
 
 func (b *Builder) sync(ctx context.Context) error {
-	if err := syncTree(ctx, b.state("evidence")); err != nil && !errors.Is(err, fs.ErrNotExist) {
+	if err := staging.SyncTree(ctx, b.state("evidence")); err != nil && !errors.Is(err, fs.ErrNotExist) {
 		return err
 	}
 	return filepath.WalkDir(b.dir, func(path string, e fs.DirEntry, err error) error {
@@ -45,29 +47,8 @@ func (b *Builder) sync(ctx context.Context) error {
 		case ctx.Err() != nil:
 			return ctx.Err()
 		case e.IsDir():
-			return syncDir(path)
+			return staging.SyncDir(path)
 		}
 		return nil
-	})
-}
-
-// syncTree sees to it that everything in dir is on the medium.
-func syncTree(ctx context.Context, dir string) error {
-	return filepath.WalkDir(dir, func(path string, e fs.DirEntry, err error) error {
-		switch {
-		case err != nil:
-			return err
-		case ctx.Err() != nil:
-			return ctx.Err()
-		case e.IsDir():
-			return syncDir(path)
-		case !e.Type().IsRegular():
-			return nil
-		}
-		f, err := os.OpenFile(path, syncMode, 0)
-		if err != nil {
-			return err
-		}
-		return errors.Join(f.Sync(), f.Close())
 	})
 }

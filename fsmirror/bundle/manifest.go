@@ -256,28 +256,11 @@ func (d packageDocument) packed() (Package, error) {
 
 // based parses a package that the receiver has.
 func (d packageDocument) based() (Package, error) {
-	id, err := parseID(d.Provider, d.Version, d.Platform)
+	id, err := sources.ParsePackageID(d.Provider, d.Version, d.Platform)
 	if err == nil && !isZH(d.ZH) {
 		err = errors.New("no zh: hash")
 	}
 	return Package{ID: id, ZH: d.ZH}, err
-}
-
-// parseID parses the names of a package, which are written as mirrors have them.
-func parseID(provider, version, platform string) (id sources.PackageID, err error) {
-	if id.Provider, err = sources.ParseProvider(provider, sources.Terraform); err != nil {
-		return id, err
-	}
-	if id.Version, err = sources.ParseVersion(version); err != nil {
-		return id, err
-	}
-	if id.Platform, err = sources.ParsePlatform(platform); err != nil {
-		return id, err
-	}
-	if id.Path() != provider+"/"+version+"/"+platform || !carriable(id) {
-		return id, errors.New("not so written as in a mirror")
-	}
-	return id, nil
 }
 
 // carriable reports whether a package is one that engines install.
@@ -297,7 +280,7 @@ func isH1(h sources.Hash) bool {
 func parseEvidence(docs []evidenceDocument) ([]Evidence, error) {
 	var all []Evidence
 	for _, d := range docs {
-		id, err := parseID(d.Provider, d.Version, "any_any")
+		id, err := sources.ParsePackageID(d.Provider, d.Version, "any_any")
 		e := Evidence{Release: Release{id.Provider, id.Version}}
 		if err == nil {
 			e.Files, err = parseFiles(d.Files)

@@ -1,5 +1,6 @@
 // Package staging has the file that an archive is written to as it arrives, on
-// its way into a cache or a mirror. It verifies nothing.
+// its way into a cache or a mirror, and sees to it that what was made is on the
+// medium. It verifies nothing.
 //
 // It leaves on disk, where that is asked for, what was cut short: the file, named
 // by the hash that the archive must have, and beside it FILE.note, which is what

@@ -1,6 +1,6 @@
 //go:build unix
 
-package builder
+package staging
 
 import (
 	"errors"
@@ -8,19 +8,13 @@ import (
 	"syscall"
 )
 
-// Errors of media that are full, and of file systems that have no file so large.
-var (
-	noSpace  = []error{syscall.ENOSPC, syscall.EDQUOT}
-	tooLarge = []error{syscall.EFBIG}
-)
-
 // syncMode is how a file is opened that is only to be flushed: one may not be
 // allowed to write to what others have made.
 const syncMode = os.O_RDONLY
 
-// syncDir sees to it that the names in a directory are on the medium, where the
+// SyncDir sees to it that the names in a directory are on the medium, where the
 // file system can do that.
-func syncDir(dir string) error {
+func SyncDir(dir string) error {
 	f, err := os.Open(dir)
 	if err != nil {
 		return err
