@@ -170,9 +170,10 @@ func TestPlatforms(t *testing.T) {
 		in string
 		ok bool
 	}{
-		{"linux_amd64", true}, {"darwin_arm64", true}, {"arbitrary_os", true}, {"Linux_AMD64", true}, {"os_arm64-v8.2", true},
+		{"linux_amd64", true}, {"darwin_arm64", true}, {"arbitrary_os", true}, {"Linux_AMD64", true}, {"os_arm64-v8", true},
 		{"", false}, {"linux", false}, {"_", false}, {"linux_", false}, {"_amd64", false}, {"too_many_parts", false},
 		{"extra _ spaces ", false}, {"a_b\u00a0", false}, {"../x_y", false}, {"a_..\\b", false}, {"a_\x00", false}, {"a_\xff", false},
+		{"linux_amd64.lock", false}, {".linux_amd64", false}, {"os_arm64-v8.2", false},
 	} {
 		p, err := sources.ParsePlatform(tt.in)
 		if (err == nil) != tt.ok || tt.ok && p.String() != tt.in {

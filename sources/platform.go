@@ -10,13 +10,17 @@ import (
 // A Platform is an operating system and an architecture in Go's names.
 type Platform struct{ OS, Arch string }
 
-// ParsePlatform parses "OS_ARCH". No list of known names is consulted, but what
-// cannot be part of a file name is refused.
+// ParsePlatform parses "OS_ARCH", with names that engines need not support. The
+// parts must be usable in file names, and have no dots: OpenTofu keeps the lock of
+// linux_amd64 in linux_amd64.lock beside it.
 func ParsePlatform(s string) (Platform, error) {
+	const hint = "write the platform as linux_amd64 or darwin_arm64"
 	os, arch, ok := strings.Cut(s, "_")
-	if !ok || !isPlatformPart(os) || !isPlatformPart(arch) {
-		return Platform{}, WithHint(fmt.Errorf("platform %q: not of the form OS_ARCH", s),
-			"write the platform as linux_amd64 or darwin_arm64")
+	switch {
+	case strings.Contains(s, "."):
+		return Platform{}, WithHint(fmt.Errorf("platform %q: contains a dot", s), hint)
+	case !ok || !isPlatformPart(os) || !isPlatformPart(arch):
+		return Platform{}, WithHint(fmt.Errorf("platform %q: not of the form OS_ARCH", s), hint)
 	}
 	return Platform{os, arch}, nil
 }
