@@ -7,8 +7,10 @@ import (
 	"crypto/sha256"
 	"maps"
 	"os"
+	"path"
 	"path/filepath"
 	"slices"
+	"strings"
 	"testing"
 	"time"
 
@@ -101,6 +103,7 @@ func open(t testing.TB, root string, opts cachedir.Options) *cachedir.Dir {
 	}
 	d, err := cachedir.Open(root, opts)
 	check(t, err)
+	t.Cleanup(func() { check(t, d.Close()) })
 	return d
 }
 
@@ -141,6 +144,24 @@ func sameTree(t testing.TB, dir string, want files) {
 	if got := tree(t, dir); !maps.Equal(got, want) {
 		t.Errorf("%s holds %q, want %q", dir, got, want)
 	}
+}
+
+// flatVersion is the version of id as one name.
+func flatVersion(id sources.PackageID) string {
+	return strings.ReplaceAll(path.Dir(id.Path()), "/", "~")
+}
+
+// record is where the cache keeps its record of a package, below root.
+func record(id sources.PackageID) string {
+	return filepath.Join(".larder", "package", flatVersion(id), id.Platform.String()+".json")
+}
+
+func lockOf(id sources.PackageID) string {
+	return filepath.Join(".larder", "lock", strings.ReplaceAll(id.Path(), "/", "~")+".lock")
+}
+
+func partialOf(id sources.PackageID) string {
+	return filepath.Join(".larder", "partial", strings.ReplaceAll(id.Path(), "/", "~"))
 }
 
 // nothingStaged checks that nothing is left over in the cache's staging area.

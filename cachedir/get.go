@@ -4,19 +4,26 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io/fs"
 	"path/filepath"
 	"slices"
+	"strings"
 	"time"
 
 	"github.com/larder-cli/larder/sources"
 	"github.com/larder-cli/larder/sources/archive"
+	"github.com/larder-cli/larder/sources/disk"
 )
 
-// Get says what the entry for id holds. It hashes the entry unless a record
-// tells, and leaves a record. The error matches [sources.ErrNotFound] if there
-// is no entry, or none that could be used.
+// Get describes the entry for id. It hashes the entry unless there is a record, and
+// leaves a record. The error matches [sources.ErrNotFound] if there is no entry, or
+// none that could be used.
 func (d *Dir) Get(ctx context.Context, id sources.PackageID) (sources.Stored, error) {
-	r, err := d.recall(d.entry(id), d.recordPath(id))
+	var r record
+	err := d.checkHome(id)
+	if err == nil {
+		r, err = d.recall(d.entry(id), recordPath(id))
+	}
 	if err == nil && r.H1 == "" {
 		r, err = d.findLocked(ctx, id)
 	}
@@ -26,8 +33,8 @@ func (d *Dir) Get(ctx context.Context, id sources.PackageID) (sources.Stored, er
 	return d.stored(id, d.entry(id), r), nil
 }
 
-// findLocked is find under the package's lock, so that of many processes only
-// one hashes.
+// findLocked is find under the package's lock, so that only one of many processes
+// hashes.
 func (d *Dir) findLocked(ctx context.Context, id sources.PackageID) (record, error) {
 	if d.readOnly == nil {
 		unlock, err := d.lock(ctx, id)
@@ -36,13 +43,13 @@ func (d *Dir) findLocked(ctx context.Context, id sources.PackageID) (record, err
 		}
 		defer unlock()
 	}
-	return d.find(ctx, id, d.entry(id), d.recordPath(id))
+	return d.find(ctx, id, d.entry(id), recordPath(id))
 }
 
-// Known says what lies in dir, an installed package in a working directory. It
-// hashes it unless it consists of the same files as the entry for id, or of
-// files that it has hashed before. The error matches [sources.ErrNotFound] if
-// there is no package.
+// Known describes what is in dir, an installed package in a working directory. It
+// hashes it unless it consists of the same files as the entry for id, or of files
+// that it has hashed before. The error matches [sources.ErrNotFound] if there is no
+// package, and is a [disk.StrayError] if a link leads there.
 func (d *Dir) Known(ctx context.Context, id sources.PackageID, dir string) (sources.Stored, error) {
 	dir, err := filepath.Abs(dir)
 	if err != nil {
@@ -51,11 +58,34 @@ func (d *Dir) Known(ctx context.Context, id sources.PackageID, dir string) (sour
 	if dir == d.entry(id) {
 		return d.Get(ctx, id)
 	}
-	r, err := d.find(ctx, id, dir, d.recordPath(id), d.rootPath(id, dir))
+	var r record
+	if err = checkParents(id, dir); err == nil {
+		r, err = d.find(ctx, id, dir, recordPath(id), rootPath(id, dir))
+	}
 	if err != nil {
 		return sources.Stored{}, named(id, err)
 	}
 	return d.stored(id, dir, r), nil
+}
+
+// checkParents returns an error if a link leads to dir, where the package id is
+// installed, from the directory of all installed packages.
+func checkParents(id sources.PackageID, dir string) error {
+	providers, err := disk.Open(providersOf(id, dir))
+	if errors.Is(err, fs.ErrNotExist) {
+		return fmt.Errorf("%w: %w", sources.ErrNotFound, err)
+	}
+	if err != nil {
+		return err
+	}
+	defer providers.Close()
+	return (&Dir{tree: providers}).checkHome(id)
+}
+
+// providersOf is the directory of all installed packages, where the package id is
+// installed in dir.
+func providersOf(id sources.PackageID, dir string) string {
+	return strings.TrimSuffix(dir, string(filepath.Separator)+filepath.FromSlash(id.Path()))
 }
 
 // find finds out what is in dir, from the records at paths or by hashing it. In
@@ -76,12 +106,12 @@ func (d *Dir) find(ctx context.Context, id sources.PackageID, dir string, paths 
 		r.Dir = dir
 	}
 	if settled(r.Files, d.opts.Now()) {
-		d.keepRecord(paths[len(paths)-1], r)
+		d.keepRecord(paths[len(paths)-1], r, nil)
 	}
 	return r, nil
 }
 
-// hash hashes what is in dir. Someone may be changing it meanwhile, as
+// hash hashes what is in dir. Another program may be changing it meanwhile, as
 // Terraform unpacks in place, so it tries more than once.
 func hash(ctx context.Context, dir string) (record, error) {
 	for range 5 {

@@ -238,7 +238,7 @@ func TestLastUse(t *testing.T) {
 }
 
 func recordOf(root string) string {
-	return filepath.Join(root, ".larder", "package", filepath.FromSlash(widget.Path())+".json")
+	return filepath.Join(root, record(widget))
 }
 
 func hasRecord(root string) bool {

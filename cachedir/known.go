@@ -2,28 +2,28 @@ package cachedir
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"io"
-	"os"
-	"path/filepath"
+	"io/fs"
+	"path"
 	"slices"
 	"strings"
 	"time"
 
 	"github.com/larder-cli/larder/sources"
 	"github.com/larder-cli/larder/sources/archive"
+	"github.com/larder-cli/larder/sources/disk"
 )
 
-func (d *Dir) knownPath(id sources.PackageID) string {
-	return filepath.Join(d.opts.State, "known", filepath.FromSlash(id.Path())+".json")
-}
+func knownPath(id sources.PackageID) string { return statePath("known", id) }
 
 // Recall says what a package hashed to when it was here, or passed. The error
 // matches [sources.ErrNotFound] if nobody remembers.
 func (d *Dir) Recall(id sources.PackageID) (sources.Stored, error) {
-	r, ok := d.readRecord(d.knownPath(id))
+	r, ok := d.readRecord(knownPath(id))
 	if !ok {
-		if r, ok = d.readRecord(d.recordPath(id)); !ok || r.Verdict == sources.Unverified {
+		if r, ok = d.readRecord(recordPath(id)); !ok || r.Verdict == sources.Unverified {
 			return sources.Stored{}, named(id, fmt.Errorf("%w among what is remembered", sources.ErrNotFound))
 		}
 		r.Since = r.used
@@ -37,46 +37,51 @@ func (d *Dir) Recall(id sources.PackageID) (sources.Stored, error) {
 func (d *Dir) Measure(ctx context.Context, id sources.PackageID, del sources.Delivery) (sources.Stored, error) {
 	r, err := d.measure(ctx, id, del)
 	if err != nil {
-		return sources.Stored{}, named(id, noSpace(err))
+		return sources.Stored{}, explained(id, err)
 	}
 	return d.stored(id, "", r), nil
 }
 
 func (d *Dir) measure(ctx context.Context, id sources.PackageID, del sources.Delivery) (record, error) {
 	if d.readOnly != nil {
-		return record{}, fmt.Errorf("the plugin cache cannot be written: %w", d.readOnly)
+		return record{}, d.unwritable()
 	}
+	release, err := d.Use(ctx)
+	if err != nil {
+		return record{}, err
+	}
+	defer release()
 	d.sweep.Do(d.removeLeftovers)
 	unlock, err := d.lock(ctx, id)
 	if err != nil {
 		return record{}, err
 	}
 	defer unlock()
-	if r, ok := d.readRecord(d.knownPath(id)); ok && del.Accept(d.stored(id, "", r)) {
+	if r, ok := d.readRecord(knownPath(id)); ok && del.Accept(d.stored(id, "", r)) {
 		return r, nil
 	}
 	if ctx.Err() != nil {
 		return record{}, ctx.Err()
 	}
-	work, err := d.makeWorkspace(id)
+	w, err := d.newWork()
 	if err != nil {
 		return record{}, err
 	}
-	defer os.RemoveAll(work) // what stays is swept another time
-	r, parcel, err := d.receive(ctx, id, del, work, nowhere{})
+	defer w.close(d)
+	r, parcel, err := d.receive(ctx, id, del, w.Dir, nowhere{})
 	if err != nil {
 		return record{}, err
 	}
-	if err := d.keepEvidence(ctx, id, parcel.Signed); err != nil {
+	if err := d.keepEvidence(ctx, id, parcel.Signed, w.notes); err != nil {
 		return record{}, err
 	}
-	return d.keepKnown(id, r, parcel), nil
+	return d.keepKnown(id, r, parcel, w.notes), nil
 }
 
 // recognise replaces what vouches for a package by what is remembered of the same
 // contents, evidence included, if that vouches for them better.
 func (d *Dir) recognise(id sources.PackageID, r record, signed *sources.Signed) (record, *sources.Signed) {
-	old, ok := d.readRecord(d.knownPath(id))
+	old, ok := d.readRecord(knownPath(id))
 	if !ok || old.H1 != r.H1 || old.Verdict <= r.Verdict {
 		return r, signed
 	}
@@ -100,49 +105,52 @@ func (nowhere) archive(ctx context.Context, from io.ReaderAt, size int64) (sourc
 }
 
 func (nowhere) files(ctx context.Context, from sources.Files) (sources.Contents, error) {
-	return archive.Receive(ctx, from, "", archive.Limits{})
+	return archive.Receive(ctx, from, archive.Dest{}, archive.Limits{})
 }
 
 // keepKnown remembers what the package of r hashed to, and returns that. The
 // time from which it was known stays.
-func (d *Dir) keepKnown(id sources.PackageID, r record, parcel sources.Parcel) record {
+func (d *Dir) keepKnown(id sources.PackageID, r record, parcel sources.Parcel, via *disk.Scratch) record {
 	r.Files, r.Boot, r.Since = nil, "", d.opts.Now().UTC()
 	local := parcel.Dir != "" || parcel.Archive != nil || parcel.Files != nil
 	if local && r.Verdict == sources.Unverified {
 		return r
 	}
-	path := d.knownPath(id)
+	path := knownPath(id)
 	if old, ok := d.readRecord(path); ok && old.H1 == r.H1 && (old.ZH == r.ZH || r.ZH == "") {
 		if old.Verdict >= r.Verdict {
 			return old
 		}
 		r.Since = old.Since
 	}
-	d.keepRecord(path, r)
+	d.keepRecord(path, r, via)
 	return r
 }
 
 // lowerKnown remembers of a package its hashes alone, and not what vouched for
 // them.
 func (d *Dir) lowerKnown(id sources.PackageID) {
-	if r, ok := d.readRecord(d.knownPath(id)); ok {
+	if r, ok := d.readRecord(knownPath(id)); ok {
 		r.Verdict, r.Evidence = sources.Unverified, ""
-		d.keepRecord(d.knownPath(id), r)
+		d.keepRecord(knownPath(id), r, nil)
 	}
 }
 
-// Remembered lists the platforms for which it is known what the version's packages
-// hash to.
+// Remembered lists the platforms for which the hashes of the version's packages are
+// known.
 func (d *Dir) Remembered(p sources.Provider, v sources.Version) ([]sources.Platform, error) {
+	if d.state == nil {
+		return nil, nil
+	}
+	any := sources.PackageID{Provider: p, Version: v, Platform: sources.CurrentPlatform()}
 	var all []sources.Platform
-	for _, path := range []func(sources.PackageID) string{d.knownPath, d.recordPath} {
-		dir := filepath.Dir(path(sources.PackageID{Provider: p, Version: v}))
-		names, err := os.ReadDir(dir)
-		if err != nil && !os.IsNotExist(err) {
+	for _, file := range []string{knownPath(any), recordPath(any)} {
+		names, err := namesIn(d.state, path.Dir(file))
+		if err != nil {
 			return nil, err
 		}
-		for _, e := range names {
-			name, _ := strings.CutSuffix(e.Name(), ".json")
+		for _, name := range names {
+			name, _ = strings.CutSuffix(name, ".json")
 			platform, err := sources.ParsePlatform(name)
 			if err == nil && !slices.Contains(all, platform) {
 				all = append(all, platform)
@@ -153,22 +161,42 @@ func (d *Dir) Remembered(p sources.Provider, v sources.Version) ([]sources.Platf
 	return all, nil
 }
 
-// Forget forgets what a package hashed to, so that another one may take its
-// place. The package itself stays until then.
+// namesIn lists a directory. What is missing is empty.
+func namesIn(in *disk.Dir, name string) ([]string, error) {
+	dir, err := in.Sub(name)
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil, nil
+	}
+	if err != nil {
+		return nil, err
+	}
+	defer dir.Close()
+	entries, err := dir.ReadDir()
+	names := make([]string, len(entries))
+	for i, e := range entries {
+		names[i] = e.Name()
+	}
+	return names, err
+}
+
+// Forget forgets the hashes of a package, so that another one may take its place.
+// The package itself stays until then.
 func (d *Dir) Forget(ctx context.Context, id sources.PackageID) error {
 	if d.readOnly != nil {
-		return fmt.Errorf("the plugin cache cannot be written: %w", d.readOnly)
+		return d.unwritable()
 	}
 	unlock, err := d.lock(ctx, id)
 	if err != nil {
 		return err
 	}
 	defer unlock()
-	if err := d.forgetRecord(id); err != nil {
-		return named(id, err)
+	return named(id, errors.Join(d.removeState(recordPath(id)), d.removeState(knownPath(id))))
+}
+
+// removeState removes a record, and its directory if it was the last there.
+func (d *Dir) removeState(name string) error {
+	if err := d.state.Remove(name); err != nil {
+		return err
 	}
-	if err := os.Remove(d.knownPath(id)); err != nil && !os.IsNotExist(err) {
-		return named(id, err)
-	}
-	return removeEmpty(filepath.Dir(d.knownPath(id)), filepath.Join(d.opts.State, "known"))
+	return d.state.RemoveEmpty(path.Dir(name))
 }

@@ -213,7 +213,7 @@ func TestVerifyAgainstMemory(t *testing.T) {
 		if v.Unknown > 0 || (len(v.Findings) == 1 && v.Findings[0].Kind == cachedir.Changed) != wrong {
 			t.Errorf("%s: %d unknown, found %v", text, v.Unknown, v.Findings)
 		}
-		mended, err := d.Repair(context.Background(), v)
+		mended, err := d.Repair(context.Background(), v, nil)
 		check(t, err)
 		if wrong && (len(mended) != 1 || !slices.Contains(mended[0].Stored, stored.ZH)) {
 			t.Errorf("mended %+v", mended)

@@ -6,22 +6,24 @@ import (
 	"fmt"
 	"io/fs"
 	"os"
+	"path"
 	"path/filepath"
 	"slices"
 	"time"
 
-	"github.com/gofrs/flock"
 	"github.com/larder-cli/larder/sources"
 	"github.com/larder-cli/larder/sources/archive"
+	"github.com/larder-cli/larder/sources/disk"
 )
 
 // Link makes target, the place of the package in a working directory, equal to
-// the entry s, and says how. It is built aside and takes the place of whatever
-// is there by rename. If the entry is there already, by a means that the mode
-// allows, nothing changes. If it is itself the target, the mode is empty.
+// the entry s, and returns how. It is built aside and replaces what is there by
+// rename. If the entry is there already, by a means that the mode allows, nothing
+// changes. If it is itself the target, the mode is empty. A link that leads to
+// target from the directory of installed packages is a [disk.StrayError].
 func (d *Dir) Link(ctx context.Context, s sources.Stored, target string) (sources.LinkMode, error) {
 	mode, err := d.link(ctx, s, target)
-	return mode, named(s.ID, noSpace(err))
+	return mode, named(s.ID, disk.Explain(err, "the working directory"))
 }
 
 func (d *Dir) link(ctx context.Context, s sources.Stored, target string) (sources.LinkMode, error) {
@@ -36,27 +38,54 @@ func (d *Dir) link(ctx context.Context, s sources.Stored, target string) (source
 	if err != nil {
 		return "", err
 	}
+	providers, err := disk.Make(providersOf(s.ID, target))
+	if err != nil {
+		return "", err
+	}
+	defer providers.Close()
+	home, err := providers.MakeSub(path.Dir(s.ID.Path()))
+	if err != nil {
+		return "", err
+	}
+	defer home.Close()
 	if mode := d.linked(s, entry, target); mode != "" && (d.opts.Link == sources.LinkAuto || d.opts.Link == mode) {
 		return mode, nil
 	}
-	work, done, err := makeAside(target, d.opts.Now())
+	leaf := path.Base(s.ID.Path())
+	if link := linkAbove(providers.Path(".")); link != "" && home.Exists(leaf) {
+		return "", notReplaced(target, link)
+	}
+	if linkAbove(providers.Path(".")) == "" {
+		providers.Sweep(stagePrefix, d.opts.Now(), d.warn)
+	}
+	work, err := providers.Scratch(stagePrefix)
 	if err != nil {
 		return "", err
 	}
-	defer done()
-	made := filepath.Join(work, "new")
-	mode, err := d.makeLink(ctx, s, entry, made)
+	defer func() { d.warn(work.Close()) }()
+	mode, err := d.makeLink(ctx, s, entry, work.Dir)
+	for try := 0; errors.Is(err, errChanging) && try < 5; try++ {
+		select {
+		case <-ctx.Done():
+			return "", ctx.Err()
+		case <-time.After(time.Second):
+		}
+		mode, err = d.makeLink(ctx, s, entry, work.Dir)
+	}
 	if err != nil {
 		return "", err
 	}
-	if err := replace(made, target, work); err != nil {
+	if err := work.Replace(made, home, leaf); err != nil {
 		return "", err
 	}
 	if mode == sources.LinkReflink || mode == sources.LinkCopy {
-		d.remember(ctx, s, target, mode) // other links are known by the entry's own files
+		d.remember(ctx, s, home, target, mode) // other links are known by the entry's own files
 	}
 	return mode, nil
 }
+
+// made is what a link is called while it is built.
+const made = "new"
 
 // same reports whether two paths lead to one directory without a link at the
 // end of b.
@@ -80,7 +109,7 @@ func (d *Dir) linked(s sources.Stored, entry []mark, target string) sources.Link
 	case err != nil:
 		return ""
 	case !slices.Equal(marks, entry):
-		if r, ok := d.readRecord(d.rootPath(s.ID, target)); ok && !d.opts.Paranoid && r.survives() && r.H1 == s.H1 && slices.Equal(r.Files, marks) {
+		if r, ok := d.readRecord(rootPath(s.ID, target)); ok && !d.opts.Paranoid && r.survives() && r.H1 == s.H1 && slices.Equal(r.Files, marks) {
 			return r.Link
 		}
 		return ""
@@ -90,36 +119,39 @@ func (d *Dir) linked(s sources.Stored, entry []mark, target string) sources.Link
 	return sources.LinkHard
 }
 
-// remember writes down what is in target now, so that it need not be hashed.
-func (d *Dir) remember(ctx context.Context, s sources.Stored, target string, mode sources.LinkMode) {
-	boot, err := flushed(ctx, target)
+// remember records what is in target now, in the directory home, so that it need
+// not be hashed.
+func (d *Dir) remember(ctx context.Context, s sources.Stored, home *disk.Dir, target string, mode sources.LinkMode) {
+	files, err := home.Sub(filepath.Base(target))
 	if err != nil {
 		return // it will be hashed when it is next needed
+	}
+	defer files.Close()
+	boot, err := flushed(ctx, files)
+	if err != nil {
+		return
 	}
 	marks, err := scan(target)
 	if err != nil {
 		d.warn(err)
 		return
 	}
-	d.keepRecord(d.rootPath(s.ID, target), record{
+	d.keepRecord(rootPath(s.ID, target), record{
 		Dir: target, Link: mode, Boot: boot, Files: marks,
 		H1: s.H1, ZipH1: s.ZipH1, ZH: s.ZH, Filename: s.Filename,
 		Verdict: s.Verdict, Origin: s.Origin, Evidence: digest(s.Signed),
-	})
+	}, nil)
 }
 
-// makeLink makes the entry appear at made, which does not exist.
-func (d *Dir) makeLink(ctx context.Context, s sources.Stored, entry []mark, made string) (sources.LinkMode, error) {
+// makeLink makes the entry appear in the directory work.
+func (d *Dir) makeLink(ctx context.Context, s sources.Stored, entry []mark, work *disk.Dir) (sources.LinkMode, error) {
 	modes := []sources.LinkMode{d.opts.Link}
 	if d.opts.Link == sources.LinkAuto {
-		modes = []sources.LinkMode{sources.LinkReflink, sources.LinkHard, sources.LinkSymlink, sources.LinkCopy}
-		if d.unshared.Load() {
-			modes = modes[1:]
-		}
+		modes = d.autoModes(entry)
 	}
 	var err error
 	for _, mode := range modes {
-		if err = makeBy(ctx, mode, s, entry, made); err == nil {
+		if err = makeBy(ctx, mode, s, entry, work, d.seals()); err == nil {
 			return mode, nil
 		}
 		if ctx.Err() != nil {
@@ -128,119 +160,118 @@ func (d *Dir) makeLink(ctx context.Context, s sources.Stored, entry []mark, made
 		if mode == sources.LinkReflink && errors.Is(err, errors.ErrUnsupported) {
 			d.unshared.Store(true) // which holds for every package in here
 		}
-		if err := os.RemoveAll(made); err != nil {
+		if err := work.RemoveTree(made); err != nil {
 			return "", err
 		}
 	}
-	if d.opts.Link != sources.LinkAuto {
-		err = sources.WithHint(fmt.Errorf("link mode %s: %w", d.opts.Link, err), "link mode auto takes whatever works here")
+	if d.opts.Link != sources.LinkAuto && !errors.Is(err, errChanging) {
+		err = sources.WithHint(fmt.Errorf("link mode %s: %w", d.opts.Link, err), "use --link auto, which takes the first mode that works")
 	}
 	return "", err
 }
 
-func makeBy(ctx context.Context, mode sources.LinkMode, s sources.Stored, entry []mark, made string) error {
+// maxRootCopy is how many bytes a package may have that is copied for root: it takes
+// some 30 ms to copy as many. Larger ones, in every working directory, would fill
+// disks.
+const maxRootCopy = 64 << 20
+
+// autoModes are the modes to try, in order. Terraform unpacks another build of a
+// version in place, through hardlinks and symbolic links into the cache and so into
+// every other working directory. Read-only files keep it from that, but nothing keeps
+// root, for whom small packages are copied.
+func (d *Dir) autoModes(entry []mark) []sources.LinkMode {
+	modes := []sources.LinkMode{sources.LinkReflink, sources.LinkHard, sources.LinkSymlink, sources.LinkCopy}
+	var size int64
+	for _, m := range entry {
+		size += m.Size
+	}
+	if d.opts.Unbound && size <= maxRootCopy {
+		modes = []sources.LinkMode{sources.LinkReflink, sources.LinkCopy}
+	}
+	if d.unshared.Load() {
+		modes = modes[1:]
+	}
+	return modes
+}
+
+func makeBy(ctx context.Context, mode sources.LinkMode, s sources.Stored, entry []mark, work *disk.Dir, seal bool) error {
+	if mode == sources.LinkSymlink {
+		return work.Symlink(s.Dir, made)
+	}
+	to, err := work.Mkdir(made)
+	if err != nil {
+		return err
+	}
+	defer to.Close()
 	switch mode {
 	case sources.LinkReflink:
-		return eachFile(ctx, s.Dir, entry, made, cloneFile)
+		return eachFile(ctx, entry, to, func(name string, in *disk.Dir, base string) error { return reflink(s.Dir, name, in, base) })
 	case sources.LinkHard:
-		return eachFile(ctx, s.Dir, entry, made, os.Link)
-	case sources.LinkSymlink:
-		return os.Symlink(s.Dir, made)
+		from, err := disk.Open(s.Dir)
+		if err != nil {
+			return err
+		}
+		defer from.Close()
+		return eachFile(ctx, entry, to, func(name string, in *disk.Dir, base string) error {
+			if seal {
+				from.Seal(name)
+			}
+			return disk.Link(from, name, in, base)
+		})
 	case sources.LinkCopy:
-		return copyTo(ctx, s, made)
+		return copyTo(ctx, s, to)
 	}
 	return fmt.Errorf("unknown link mode %q", mode)
 }
 
-// eachFile makes a directory of what link makes of every file of the entry.
-func eachFile(ctx context.Context, dir string, entry []mark, made string, link func(from, to string) error) error {
-	if err := os.Mkdir(made, 0o755); err != nil {
-		return err
-	}
+// eachFile fills a directory with what link makes of every file of the entry.
+func eachFile(ctx context.Context, entry []mark, to *disk.Dir, link func(name string, in *disk.Dir, base string) error) error {
 	for _, m := range entry {
 		if err := ctx.Err(); err != nil {
 			return err
 		}
-		// A link to a link would point nowhere from its new place.
-		from, err := filepath.EvalSymlinks(filepath.Join(dir, filepath.FromSlash(m.Path)))
+		dir, base := path.Split(m.Path)
+		if dir == "" {
+			if err := link(m.Path, to, base); err != nil {
+				return err
+			}
+			continue
+		}
+		in, err := to.MakeSub(path.Clean(dir))
 		if err != nil {
 			return err
 		}
-		to := filepath.Join(made, filepath.FromSlash(m.Path))
-		if err := os.MkdirAll(filepath.Dir(to), 0o755); err != nil {
-			return err
-		}
-		if err := link(from, to); err != nil {
+		err = link(m.Path, in, base)
+		in.Close()
+		if err != nil {
 			return err
 		}
 	}
 	return nil
 }
 
-func copyTo(ctx context.Context, s sources.Stored, made string) error {
-	if err := os.Mkdir(made, 0o755); err != nil {
+// reflink makes a file that shares its bytes with one of the entry. Its owner may
+// write to it: that changes nothing in the cache.
+func reflink(entry, name string, in *disk.Dir, base string) error {
+	from, info, err := disk.OpenFile(filepath.Join(entry, filepath.FromSlash(name)))
+	if err != nil {
 		return err
 	}
-	contents, err := archive.Copy(ctx, s.Dir, made, archive.Limits{})
+	defer from.Close()
+	return in.CloneFile(base, from, info.Mode().Perm()|0o200)
+}
+
+// errChanging is why a copy is not what it should be while Terraform unpacks the same
+// package in place.
+var errChanging = errors.New("the package has changed in the cache while it was copied")
+
+func copyTo(ctx context.Context, s sources.Stored, to *disk.Dir) error {
+	contents, err := archive.Copy(ctx, s.Dir, archive.Dest{Dir: to}, archive.Limits{})
 	if err != nil {
 		return err
 	}
 	if contents.H1 != s.H1 {
-		return errors.New("the package has changed in the cache while it was copied")
+		return errChanging
 	}
 	return nil
-}
-
-// makeAside makes a directory beside target to build in and to put aside what
-// is replaced, and returns the function that removes it. Its name begins with a
-// dot, so that engines pass it over. Those of processes that were killed are
-// removed.
-func makeAside(target string, now time.Time) (work string, done func(), err error) {
-	parent := filepath.Dir(target)
-	if err := os.MkdirAll(parent, 0o755); err != nil {
-		return "", nil, err
-	}
-	entries, err := os.ReadDir(parent)
-	if err != nil {
-		return "", nil, err
-	}
-	for _, e := range entries {
-		path := filepath.Join(parent, e.Name())
-		left, _ := filepath.Match(".larder-*", e.Name())
-		if info, err := e.Info(); left && err == nil && (abandoned(info, now) || forsaken(path)) {
-			os.RemoveAll(path)
-		}
-	}
-	if work, err = os.MkdirTemp(parent, ".larder-*"); err != nil {
-		return "", nil, err
-	}
-	release := occupy(work)
-	return work, func() { release(); os.RemoveAll(work) }, nil
-}
-
-const occupied = "lock"
-
-// occupy locks a directory for as long as this process lives, and appears as
-// occupied only once it is. Where there are no locks, age alone will tell.
-func occupy(dir string) (release func()) {
-	path := filepath.Join(dir, occupied)
-	lock := flock.New(path + ".new")
-	if ok, err := lock.TryLock(); ok && err == nil {
-		_ = os.Rename(path+".new", path)
-	}
-	return func() { lock.Unlock() }
-}
-
-// forsaken reports whether the process that occupied dir is no more.
-func forsaken(dir string) bool {
-	path := filepath.Join(dir, occupied)
-	if info, err := os.Lstat(path); err != nil || !info.Mode().IsRegular() {
-		return false
-	}
-	lock := flock.New(path, flock.SetFlag(os.O_RDONLY))
-	ok, err := lock.TryLock()
-	if ok {
-		lock.Unlock()
-	}
-	return ok && err == nil
 }

@@ -165,9 +165,44 @@ func TestLinkOtherMode(t *testing.T) {
 	}
 }
 
-// Links that were made of a link into a mirror lead to the files.
+// For users whom no mode keeps from writing, small packages are copied: Terraform would
+// unpack another build through links.
+func TestLinkForRoot(t *testing.T) {
+	root, target := t.TempDir(), targetIn(t.TempDir())
+	d := open(t, root, cachedir.Options{Unbound: true})
+	s := put(t, d, widget, widgetFiles)
+	mode, err := d.Link(context.Background(), s, target)
+	check(t, err)
+	if mode != sources.LinkCopy && mode != sources.LinkReflink {
+		t.Errorf("linked by %q", mode)
+	}
+	alter(t, filepath.Join(target, executable), "another file")
+	sameTree(t, s.Dir, widgetFiles)
+}
+
+// Nobody but root can write to files in a cache, and so through hardlinks. In an
+// engine's own plugin cache the engine can.
+func TestStoredFilesAreReadOnly(t *testing.T) {
+	for shared, want := range map[bool][2]os.FileMode{false: {0o555, 0o444}, true: {0o755, 0o644}} {
+		d := open(t, t.TempDir(), cachedir.Options{Shared: shared})
+		s := put(t, d, widget, widgetFiles)
+		for i, name := range []string{executable, "LICENSE"} {
+			info, err := os.Stat(filepath.Join(s.Dir, name))
+			check(t, err)
+			if got := info.Mode().Perm(); got != want[i] {
+				t.Errorf("shared %t: %s is %v, want %v", shared, name, got, want[i])
+			}
+		}
+	}
+}
+
+// Links that were made of a link into a mirror lead to the files. There are no
+// hardlinks to them, through which engines would write into the mirror.
 func TestLinkFromLinkedEntry(t *testing.T) {
-	for _, mode := range []sources.LinkMode{sources.LinkHard, sources.LinkSymlink, sources.LinkCopy} {
+	for mode, used := range map[sources.LinkMode]sources.LinkMode{
+		sources.LinkHard: "", sources.LinkAuto: sources.LinkSymlink,
+		sources.LinkSymlink: sources.LinkSymlink, sources.LinkCopy: sources.LinkCopy,
+	} {
 		root := t.TempDir()
 		mirror := widgetFiles.unpack(t, filepath.Join(t.TempDir(), "mirror"))
 		files{"COPYING": "copy"}.unpack(t, filepath.Dir(mirror))
@@ -179,8 +214,13 @@ func TestLinkFromLinkedEntry(t *testing.T) {
 		s, err := d.Get(context.Background(), widget)
 		check(t, err)
 		target := targetIn(t.TempDir())
-		_, err = d.Link(context.Background(), s, target)
-		check(t, err)
+		got, err := d.Link(context.Background(), s, target)
+		if got != used || (err == nil) != (used != "") {
+			t.Errorf("%s: linked by %q, %v", mode, got, err)
+		}
+		if err != nil {
+			continue
+		}
 		sameTree(t, target, tree(t, mirror))
 		known, err := open(t, root, cachedir.Options{Paranoid: true}).Known(context.Background(), widget, target)
 		if err != nil || known.H1 != s.H1 {

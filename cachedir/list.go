@@ -14,6 +14,7 @@ import (
 
 	"github.com/larder-cli/larder/sources"
 	"github.com/larder-cli/larder/sources/archive"
+	"github.com/larder-cli/larder/sources/disk"
 )
 
 // An Entry is a package in the cache, as it lies there: known or not, good or
@@ -66,8 +67,10 @@ type extent struct {
 // List says what the cache holds, whoever put it there. It changes nothing.
 func (d *Dir) List(ctx context.Context, opts ListOptions) (*Listing, error) {
 	l := &lister{Dir: d, ctx: ctx, seen: map[file]uint64{}}
-	if err := l.level("", 0); err != nil {
-		return nil, err
+	if d.tree != nil {
+		if err := l.level("", 0); err != nil {
+			return nil, err
+		}
 	}
 	slices.SortFunc(l.entries, func(a, b Entry) int { return a.ID.Compare(b.ID) })
 	l.measureAll()
@@ -161,6 +164,7 @@ func (l *lister) name(at string, e fs.DirEntry, siblings []fs.DirEntry, depth in
 		return nil
 	}
 	switch {
+	case depth == hostDepth && disk.MadeBySystem(e.Name()):
 	case !e.IsDir() && depth == hostDepth:
 		l.find(Stranger, at, "no directory of a registry's host")
 	case !e.IsDir():
@@ -265,7 +269,7 @@ func (l *lister) entry(at string) {
 	}
 	e.marks = marks
 	e.Used = l.lastUse(e)
-	if r, ok := l.readRecord(l.recordPath(id)); ok && slices.Equal(r.Files, marks) {
+	if r, ok := l.readRecord(recordPath(id)); ok && slices.Equal(r.Files, marks) {
 		e.H1, e.Verdict, e.Origin = r.H1, r.Verdict, r.Origin
 		e.Evidence = l.evidenceOf(id, r) != nil
 	}
@@ -282,7 +286,7 @@ func gone(dir string) bool {
 // which reads it.
 func (d *Dir) lastUse(e Entry) time.Time {
 	var last time.Time
-	if info, err := os.Stat(d.recordPath(e.ID)); err == nil {
+	if info, err := d.recordInfo(e.ID); err == nil {
 		last = info.ModTime()
 	} else if info, err := os.Stat(e.Dir); err == nil {
 		last = info.ModTime()
@@ -293,6 +297,13 @@ func (d *Dir) lastUse(e Entry) time.Time {
 		}
 	}
 	return last
+}
+
+func (d *Dir) recordInfo(id sources.PackageID) (fs.FileInfo, error) {
+	if d.state == nil {
+		return nil, fs.ErrNotExist
+	}
+	return d.state.Lstat(recordPath(id))
 }
 
 // extents finds out what the files of e take on disk, and which of them are

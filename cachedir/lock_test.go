@@ -13,6 +13,7 @@ import (
 
 	"github.com/larder-cli/larder/cachedir"
 	"github.com/larder-cli/larder/sources"
+	"github.com/larder-cli/larder/sources/disk"
 )
 
 // hold begins to put the widget, and goes on when the function is called.
@@ -67,11 +68,7 @@ func TestWaiting(t *testing.T) {
 	if len(holders) != 1 || h.ID != widget || h.PID != os.Getpid() || h.Host != host || time.Since(h.Since).Abs() > time.Minute {
 		t.Errorf("waited for %+v", holders)
 	}
-	lock := filepath.Join(root, ".larder", "lock", filepath.FromSlash(widget.Path()))
-	if _, err := os.Stat(lock + ".holder"); !errors.Is(err, os.ErrNotExist) {
-		t.Errorf("holder is still announced: %v", err)
-	}
-	if _, err := os.Stat(lock + ".lock"); err != nil {
+	if _, err := os.Stat(filepath.Join(root, lockOf(widget))); err != nil {
 		t.Errorf("lock file: %v", err)
 	}
 }
@@ -88,7 +85,7 @@ func TestWaitEnds(t *testing.T) {
 		t.Errorf("canceled: %v", err)
 	}
 	_, err = open(t, root, cachedir.Options{LockTimeout: 30 * time.Millisecond}).Put(context.Background(), widget, delivery(nil))
-	if !errors.Is(err, cachedir.ErrLockTimeout) || !strings.Contains(err.Error(), "held by process") {
+	if !errors.Is(err, disk.ErrLockTimeout) || !strings.Contains(err.Error(), "held by process") {
 		t.Errorf("timed out: %v", err)
 	}
 }
@@ -100,33 +97,35 @@ func TestOtherPackageIsFree(t *testing.T) {
 	put(t, d, packageID("example.test/acme/widget", "1.3.0"), widgetFiles)
 }
 
-// What killed processes left is removed, but not what is being made.
+// What killed processes left is removed, but neither what is being made nor what has
+// a name that no larder process makes.
 func TestSweep(t *testing.T) {
 	root := t.TempDir()
 	tmp := filepath.Join(root, ".larder", "tmp")
-	gone := filepath.Join(tmp, "example.test", "acme", "gone", "1.0.0", "linux_arm64")
-	files{"new/half": "x", "archive.unverified": "x"}.unpack(t, gone)
-	check(t, os.MkdirAll(filepath.Join(root, ".larder", "lock", "example.test", "acme", "gone", "1.0.0"), 0o755))
+	dead := filepath.Join(tmp, "run-DEADAAAAAAAA")
+	files{"new/half": "x", "archive.unverified": "x", "~lock": ""}.unpack(t, dead)
 	outside := files{"a/b/c/d/e/precious": "x"}
 	elsewhere := outside.unpack(t, t.TempDir())
-	check(t, os.Symlink(elsewhere, filepath.Join(tmp, "link")))
-	files{"temp-1": "x"}.unpack(t, tmp)
-	alive := flock.New(filepath.Join(root, ".larder", "temp.lock"))
-	check(t, alive.RLock())
+	check(t, os.Symlink(elsewhere, filepath.Join(tmp, "run-LINKAAAAAAAA")))
+	check(t, os.Symlink(elsewhere, filepath.Join(dead, "link")))
+	files{"precious": "x"}.unpack(t, filepath.Join(tmp, "other"))
+	alive := files{"~lock": "", "half": "x"}.unpack(t, filepath.Join(tmp, "run-ALIVEAAAAAAA"))
+	lock := flock.New(filepath.Join(alive, "~lock"))
+	check(t, lock.Lock())
 
-	release := hold(t, open(t, root, cachedir.Options{}))
 	put(t, open(t, root, cachedir.Options{}), packageID("example.test/acme/widget", "1.3.0"), widgetFiles)
-	release()
-	if _, err := os.Stat(gone); !errors.Is(err, os.ErrNotExist) {
+	if _, err := os.Stat(dead); !errors.Is(err, os.ErrNotExist) {
 		t.Errorf("half a package is left: %v", err)
 	}
-	if _, err := os.Stat(filepath.Join(tmp, "temp-1")); err != nil {
-		t.Errorf("what somebody may be writing is gone: %v", err)
+	for _, name := range []string{"run-ALIVEAAAAAAA/half", "run-LINKAAAAAAAA", "other/precious"} {
+		if _, err := os.Lstat(filepath.Join(tmp, name)); err != nil {
+			t.Error(err)
+		}
 	}
-	check(t, alive.Close())
+	check(t, lock.Close())
 	put(t, open(t, root, cachedir.Options{}), packageID("example.test/acme/widget", "1.4.0"), widgetFiles)
-	if _, err := os.Stat(filepath.Join(tmp, "temp-1")); !errors.Is(err, os.ErrNotExist) {
-		t.Errorf("what nobody can be writing is left: %v", err)
+	if _, err := os.Stat(alive); !errors.Is(err, os.ErrNotExist) {
+		t.Errorf("what no process can be making is left: %v", err)
 	}
 	sameTree(t, elsewhere, outside)
 }

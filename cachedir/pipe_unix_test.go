@@ -4,32 +4,46 @@ package cachedir_test
 
 import (
 	"context"
+	"errors"
 	"os"
 	"path/filepath"
-	"strings"
 	"syscall"
 	"testing"
 
 	"github.com/gofrs/flock"
 
 	"github.com/larder-cli/larder/cachedir"
+	"github.com/larder-cli/larder/sources/disk"
 )
 
-// A pipe that nobody writes to keeps whoever opens it waiting for ever.
+// Opening a pipe that nobody writes to would wait for ever. In the place of a record
+// or a package it is replaced, in that of a lock it is an error.
 func TestPipesStopNothing(t *testing.T) {
-	for _, path := range []string{
-		".larder/lock/PKG.lock", ".larder/lock/PKG.holder", ".larder/package/PKG.json", "PKG.lock", "PKG",
-		"PKG/" + executable,
+	for at, fails := range map[string]bool{
+		record(widget): false, widget.Path(): false, widget.Path() + "/" + executable: false,
+		lockOf(widget): true, widget.Path() + ".lock": true,
+		".larder/gate.lock": true, ".larder/cache.lock": true, ".larder/partial": true,
 	} {
-		t.Run(filepath.Base(path), func(t *testing.T) {
+		t.Run(filepath.Base(at), func(t *testing.T) {
 			root := t.TempDir()
-			path := filepath.Join(root, filepath.FromSlash(strings.ReplaceAll(path, "PKG", widget.Path())))
-			check(t, os.MkdirAll(filepath.Dir(path), 0o755))
-			check(t, syscall.Mkfifo(path, 0o644))
-			d := open(t, root, cachedir.Options{})
-			sameTree(t, put(t, d, widget, widgetFiles).Dir, widgetFiles)
-			_, err := d.Get(context.Background(), widget)
+			pipe := filepath.Join(root, filepath.FromSlash(at))
+			check(t, os.MkdirAll(filepath.Dir(pipe), 0o755))
+			check(t, syscall.Mkfifo(pipe, 0o644))
+			d, err := cachedir.Open(root, cachedir.Options{})
+			if err == nil {
+				_, err = d.Put(context.Background(), widget, delivery(widgetFiles.zip(t)))
+			}
+			var stray *disk.StrayError
+			if fails {
+				if !errors.As(err, &stray) || stray.Path != pipe {
+					t.Errorf("got %v", err)
+				}
+				return
+			}
 			check(t, err)
+			s, err := d.Get(context.Background(), widget)
+			check(t, err)
+			sameTree(t, s.Dir, widgetFiles)
 		})
 	}
 }
@@ -37,13 +51,15 @@ func TestPipesStopNothing(t *testing.T) {
 func TestLinkRemovesWhatTheKilledLeft(t *testing.T) {
 	d := open(t, t.TempDir(), cachedir.Options{})
 	s := put(t, d, widget, widgetFiles)
-	target := targetIn(t.TempDir())
-	left, busy := filepath.Join(filepath.Dir(target), ".larder-1"), filepath.Join(filepath.Dir(target), ".larder-2")
+	providers := t.TempDir()
+	target := targetIn(providers)
+	providers = filepath.Join(providers, ".terraform", "providers")
+	left, busy := filepath.Join(providers, ".larder-DEADAAAAAAAA"), filepath.Join(providers, ".larder-BUSYAAAAAAAA")
 	for _, dir := range []string{left, busy} {
 		check(t, os.MkdirAll(filepath.Join(dir, "new"), 0o755))
-		check(t, os.WriteFile(filepath.Join(dir, "lock"), nil, 0o644))
+		check(t, os.WriteFile(filepath.Join(dir, "~lock"), nil, 0o644))
 	}
-	lock := flock.New(filepath.Join(busy, "lock"))
+	lock := flock.New(filepath.Join(busy, "~lock"))
 	check(t, lock.Lock())
 	defer lock.Unlock()
 	_, err := d.Link(context.Background(), s, target)

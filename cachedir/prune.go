@@ -3,15 +3,15 @@ package cachedir
 import (
 	"context"
 	"errors"
-	"fmt"
 	"io/fs"
-	"os"
-	"path/filepath"
+	"path"
 	"slices"
 	"strconv"
 	"time"
 
 	"github.com/larder-cli/larder/sources"
+	"github.com/larder-cli/larder/sources/disk"
+	"github.com/larder-cli/larder/sources/evidence"
 )
 
 // A Policy says which packages are to go: those that no known root module uses,
@@ -22,6 +22,7 @@ type Policy struct {
 	MaxSize   int64         // the least recently used, until the cache takes no more bytes; 0 is no limit
 	KeepLast  int           // so many versions of each provider stay, the newest of each platform
 	All       bool          // those that root modules use too
+	Aside     bool          // what repairing has moved away too
 }
 
 // A Reason says why a package is to go.
@@ -50,6 +51,7 @@ type Plan struct {
 	Running int       // packages that stay because programs run them
 	Recent  int       // packages that stay because the limits let them
 	Roots   int       // root modules that are known
+	Usage   Usage     // what the cache holds besides packages
 	Notes   []string  // what could not be found out
 
 	policy Policy
@@ -69,7 +71,13 @@ func (d *Dir) plan(ctx context.Context, policy Policy) (*Plan, *Listing, error) 
 	if !policy.All && len(listing.Unclear) > 0 {
 		return nil, nil, sources.WithHint(errors.Join(listing.Unclear...), "mend that first, as nothing that is used may go")
 	}
+	if err := unreadable(listing.Findings); err != nil {
+		return nil, nil, err
+	}
 	p := &Plan{policy: policy, Roots: len(listing.Roots)}
+	if p.Usage, err = d.Usage(ctx); err != nil {
+		return nil, nil, err
+	}
 	programs, note := findRunning()
 	if note != "" {
 		p.Notes = append(p.Notes, note)
@@ -91,6 +99,18 @@ func (d *Dir) plan(ctx context.Context, policy Policy) (*Plan, *Listing, error) 
 	}
 	p.choose(candidates, d.opts.Now())
 	return p, listing, nil
+}
+
+// unreadable is the error of a cache of which part cannot be read: a plan would not
+// be what it says.
+func unreadable(findings []Finding) error {
+	var errs []error
+	for _, f := range findings {
+		if f.Kind == Unreadable {
+			errs = append(errs, errors.New(f.String()))
+		}
+	}
+	return errors.Join(errs...)
 }
 
 // InUse reports whether a root module uses the package, be it only known by its
@@ -145,15 +165,21 @@ func (p Policy) reason(e Entry, now time.Time, left int64) (Reason, bool) {
 	return NoUser, true
 }
 
-// Pruned is what has gone.
-type Pruned struct {
-	Removed []Removal
-	Freed   int64
+// Extra is what the plan removes besides packages.
+func (p *Plan) Extra() Amount {
+	a := p.Usage.Removable()
+	if p.policy.Aside {
+		a.add(p.Usage.Aside.Count, p.Usage.Aside.Bytes)
+	}
+	return a
 }
 
-// removedPrefix begins the names of the directories in tmp where packages wait
-// to be deleted.
-const removedPrefix = "removed-"
+// Pruned is what has been removed.
+type Pruned struct {
+	Removed []Removal
+	Freed   int64  // bytes of packages
+	Extra   Amount // removed besides packages
+}
 
 // Prune removes what the plan says, as far as its policy still says so. It
 // waits until nothing is being installed from the cache, and keeps others from
@@ -161,7 +187,7 @@ const removedPrefix = "removed-"
 // joins what went wrong with each package.
 func (d *Dir) Prune(ctx context.Context, plan *Plan) (*Pruned, error) {
 	if d.readOnly != nil {
-		return nil, fmt.Errorf("the plugin cache cannot be written: %w", d.readOnly)
+		return nil, d.unwritable()
 	}
 	release, err := d.clean(ctx)
 	if err != nil {
@@ -173,7 +199,7 @@ func (d *Dir) Prune(ctx context.Context, plan *Plan) (*Pruned, error) {
 	if err != nil {
 		return nil, err
 	}
-	bin, err := os.MkdirTemp(d.tmp(), removedPrefix+"*")
+	bin, err := d.scratch()
 	if err != nil {
 		return nil, err
 	}
@@ -186,7 +212,7 @@ func (d *Dir) Prune(ctx context.Context, plan *Plan) (*Pruned, error) {
 		if !plan.has(r.ID) {
 			continue
 		}
-		if err := d.throw(r.ID, filepath.Join(bin, strconv.Itoa(i))); err != nil {
+		if err := d.throw(r.ID, bin, strconv.Itoa(i)); err != nil {
 			errs = append(errs, named(r.ID, err))
 			continue
 		}
@@ -194,10 +220,14 @@ func (d *Dir) Prune(ctx context.Context, plan *Plan) (*Pruned, error) {
 		pruned.Freed += r.Freed
 	}
 	for _, path := range listing.gone {
-		errs = append(errs, os.Remove(path))
+		errs = append(errs, d.state.Remove(path))
+	}
+	if plan.policy.Aside {
+		errs = append(errs, d.removeAside())
 	}
 	release()
-	errs = append(errs, os.RemoveAll(bin))
+	errs = append(errs, bin.Close())
+	pruned.Extra = d.vanished(ctx, plan.Extra(), plan.policy)
 	return pruned, errors.Join(errs...)
 }
 
@@ -205,30 +235,55 @@ func (p *Plan) has(id sources.PackageID) bool {
 	return slices.ContainsFunc(p.Remove, func(r Removal) bool { return r.ID == id })
 }
 
+// vanished is how much of an amount is there no more.
+func (d *Dir) vanished(ctx context.Context, was Amount, policy Policy) Amount {
+	u, err := d.Usage(ctx)
+	if err != nil {
+		return was
+	}
+	is := (&Plan{Usage: u, policy: policy}).Extra()
+	return Amount{max(was.Count-is.Count, 0), max(was.Bytes-is.Bytes, 0)}
+}
+
 // throw moves a package to bin, and removes what is known of it and what is left
-// empty. The caller keeps everyone else of our kind out.
-func (d *Dir) throw(id sources.PackageID, bin string) error {
-	unlock, err := d.holdTofu(id)
+// empty. The caller keeps all other larder processes out.
+func (d *Dir) throw(id sources.PackageID, bin *disk.Scratch, name string) error {
+	home, err := d.home(id, false)
+	if err != nil {
+		return err
+	}
+	defer home.Close()
+	unlock, err := d.holdTofu(home, id)
 	if err != nil {
 		return err
 	}
 	defer unlock()
-	if err := rename(d.entry(id), bin); err != nil {
+	if err := home.CheckMounts(id.Platform.String()); err != nil && !isLink(home, id) {
 		return err
 	}
-	return errors.Join(d.forgetEntry(id), removeEmpty(filepath.Dir(d.entry(id)), d.root))
+	if err := disk.Rename(home, id.Platform.String(), bin.Dir, name); err != nil {
+		return err
+	}
+	return errors.Join(d.forgetEntry(id, home), d.tree.RemoveEmpty(path.Dir(id.Path())))
 }
 
-// forgetEntry removes the record of a package, and if it was the last of its
-// version what vouched for it, unless any of them is remembered.
-func (d *Dir) forgetEntry(id sources.PackageID) error {
-	if err := d.forgetRecord(id); err != nil {
+// isLink reports whether the entry for id in home is a symbolic link, of which
+// removing removes nothing else.
+func isLink(home *disk.Dir, id sources.PackageID) bool {
+	info, err := home.Lstat(id.Platform.String())
+	return err == nil && info.Mode()&fs.ModeSymlink != 0
+}
+
+// forgetEntry removes the record of a package and, if it was the last of its version
+// in home, the evidence, unless the hashes of any package of the version are kept.
+func (d *Dir) forgetEntry(id sources.PackageID, home *disk.Dir) error {
+	if err := d.removeState(recordPath(id)); err != nil {
 		return err
 	}
-	if remembered, _ := os.ReadDir(filepath.Dir(d.knownPath(id))); len(remembered) > 0 {
-		return nil
+	if known, err := namesIn(d.state, path.Dir(knownPath(id))); err != nil || len(known) > 0 {
+		return err
 	}
-	others, err := os.ReadDir(filepath.Dir(d.entry(id)))
+	others, err := home.ReadDir()
 	if err != nil && !errors.Is(err, fs.ErrNotExist) {
 		return err
 	}
@@ -237,32 +292,5 @@ func (d *Dir) forgetEntry(id sources.PackageID) error {
 			return nil
 		}
 	}
-	evidence := d.evidencePath(id.Provider, id.Version)
-	return errors.Join(os.RemoveAll(evidence), removeEmpty(filepath.Dir(evidence), filepath.Join(d.opts.State, "evidence")))
-}
-
-func (d *Dir) forgetRecord(id sources.PackageID) error {
-	path := d.recordPath(id)
-	if err := os.Remove(path); err != nil && !errors.Is(err, fs.ErrNotExist) {
-		return err
-	}
-	return removeEmpty(filepath.Dir(path), filepath.Join(d.opts.State, "package"))
-}
-
-// removeEmpty removes dir and those above it, but not top, as far as they are
-// empty.
-func removeEmpty(dir, top string) error {
-	for ; dir != top && len(dir) > len(top); dir = filepath.Dir(dir) {
-		entries, err := os.ReadDir(dir)
-		if errors.Is(err, fs.ErrNotExist) {
-			continue
-		}
-		if err != nil || len(entries) > 0 {
-			return err
-		}
-		if err := os.Remove(dir); err != nil && !errors.Is(err, fs.ErrExist) {
-			return err
-		}
-	}
-	return nil
+	return evidence.Remove(d.state, evidencePath(id.Provider, id.Version))
 }

@@ -15,6 +15,7 @@ import (
 
 	"github.com/larder-cli/larder/cachedir"
 	"github.com/larder-cli/larder/sources"
+	"github.com/larder-cli/larder/sources/disk"
 )
 
 const day = 24 * time.Hour
@@ -28,7 +29,7 @@ func stock(t *testing.T, d *cachedir.Dir, root string, names ...string) {
 		s := put(t, d, id, files{executable: strings.Repeat("x", 100_000)})
 		then := time.Now().Add(-time.Duration(len(names)-i)*day - time.Hour)
 		check(t, os.Chtimes(filepath.Join(s.Dir, executable), then, then))
-		record := filepath.Join(root, ".larder", "package", filepath.FromSlash(id.Path())+".json")
+		record := filepath.Join(root, record(id))
 		check(t, os.Chtimes(record, then, then))
 	}
 }
@@ -128,8 +129,9 @@ func TestPrune(t *testing.T) {
 	want := []string{
 		".larder/cache.lock",
 		".larder/gate.lock",
-		".larder/known/" + gone + "/linux_arm64.json", ".larder/known/" + version + "/linux_arm64.json",
-		".larder/package/" + version + "/linux_arm64.json", ".larder/temp.lock",
+		".larder/known/example.test~acme~widget~1.0.0/linux_arm64.json",
+		".larder/known/example.test~acme~widget~1.2.0/linux_arm64.json",
+		".larder/package/example.test~acme~widget~1.2.0/linux_arm64.json",
 		"example.test/acme/widget/1.0.0/linux_arm64.lock", // somebody may be waiting for it
 		version + "/linux_arm64.lock", version + "/linux_arm64/" + executable,
 	}
@@ -191,12 +193,12 @@ func TestPruneWaits(t *testing.T) {
 	check(t, err)
 	p := plan(t, d, cachedir.Policy{})
 	hasty := open(t, root, cachedir.Options{LockTimeout: 30 * time.Millisecond})
-	if _, err := hasty.Prune(context.Background(), p); !errors.Is(err, cachedir.ErrLockTimeout) {
+	if _, err := hasty.Prune(context.Background(), p); !errors.Is(err, disk.ErrLockTimeout) {
 		t.Errorf("pruned while in use: %v", err)
 	}
 	release()
 	release()
-	if _, err := hasty.Prune(context.Background(), p); !errors.Is(err, cachedir.ErrLockTimeout) {
+	if _, err := hasty.Prune(context.Background(), p); !errors.Is(err, disk.ErrLockTimeout) {
 		t.Errorf("pruned while still in use: %v", err)
 	}
 	again()

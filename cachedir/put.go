@@ -6,21 +6,20 @@ import (
 	"fmt"
 	"io"
 	"io/fs"
-	"os"
-	"path/filepath"
 
 	"github.com/larder-cli/larder/sources"
 	"github.com/larder-cli/larder/sources/archive"
+	"github.com/larder-cli/larder/sources/disk"
 	"github.com/larder-cli/larder/sources/staging"
 )
 
-// Put stores a package, unless there is an entry that the delivery accepts,
-// perhaps only since Put waits for whoever is fetching it. It becomes visible
-// whole, once it has been judged, or not at all.
+// Put stores a package, unless there is an entry that the delivery accepts, perhaps
+// only because another process was downloading it while Put waited. The entry
+// becomes visible whole, once it has been judged, or not at all.
 func (d *Dir) Put(ctx context.Context, id sources.PackageID, del sources.Delivery) (sources.Stored, error) {
 	s, err := d.put(ctx, id, del)
 	if err != nil {
-		return sources.Stored{}, named(id, noSpace(err))
+		return sources.Stored{}, explained(id, err)
 	}
 	return s, nil
 }
@@ -28,7 +27,7 @@ func (d *Dir) Put(ctx context.Context, id sources.PackageID, del sources.Deliver
 func (d *Dir) put(ctx context.Context, id sources.PackageID, del sources.Delivery) (sources.Stored, error) {
 	var none sources.Stored
 	if d.readOnly != nil {
-		return none, fmt.Errorf("the plugin cache cannot be written: %w", d.readOnly)
+		return none, d.unwritable()
 	}
 	release, err := d.Use(ctx)
 	if err != nil {
@@ -41,63 +40,123 @@ func (d *Dir) put(ctx context.Context, id sources.PackageID, del sources.Deliver
 		return none, err
 	}
 	defer unlock()
-	unlockTofu, err := d.lockTofu(ctx, id)
+	home, err := d.home(id, true)
 	if err != nil {
 		return none, err
 	}
-	defer unlockTofu()
+	defer home.Close()
+	if d.through == "" { // for what is not replaced there is nothing to lock
+		unlockTofu, err := d.lockTofu(ctx, home, id)
+		if err != nil {
+			return none, err
+		}
+		defer unlockTofu()
+	}
 
-	old, err := d.find(ctx, id, d.entry(id), d.recordPath(id))
+	old, err := d.find(ctx, id, d.entry(id), recordPath(id))
 	if err == nil {
 		if s := d.stored(id, d.entry(id), old); del.Accept(s) {
 			return s, nil
 		}
 	}
+	if d.through != "" && home.Exists(id.Platform.String()) {
+		return none, notReplaced(d.entry(id), d.through)
+	}
 	// Whatever is wrong with an entry, replacing it is the cure.
 	if ctx.Err() != nil {
 		return none, ctx.Err()
 	}
-	work, err := d.makeWorkspace(id)
+	work, err := d.newWork()
 	if err != nil {
 		return none, err
 	}
-	defer os.RemoveAll(work) // what stays is swept another time
+	defer work.close(d)
 	r, parcel, err := d.build(ctx, id, del, work)
 	if err != nil {
 		return none, err
 	}
 	r, parcel.Signed = d.recognise(id, r, parcel.Signed)
-	if err := d.show(ctx, id, old, r, parcel.Signed, work); err != nil {
+	if err := d.show(ctx, id, home, old, r, parcel.Signed, work); err != nil {
 		return none, err
 	}
-	d.keepKnown(id, r, parcel)
+	d.keepKnown(id, r, parcel, work.notes)
 	return stored(id, d.entry(id), r, parcel.Signed), nil
 }
 
-// build makes the package in the workspace, judged.
-func (d *Dir) build(ctx context.Context, id sources.PackageID, del sources.Delivery, work string) (record, sources.Parcel, error) {
-	made := filepath.Join(work, "new")
-	if err := os.Mkdir(made, 0o755); err != nil {
+// notReplaced is the error of a package in a working directory that a link leads to.
+// Who made the link, and what else relies on what it leads to, is unknown.
+func notReplaced(entry, link string) error {
+	err := fmt.Errorf("%s is another build of the package, and is not replaced because %s is a symbolic link", entry, link)
+	return sources.WithHint(err, "remove the package, or the link, then run the command again")
+}
+
+const runPrefix, stagePrefix = "run-", ".larder-"
+
+// A work has the scratch directories of one package: one on the tree's file system,
+// and one for records on that of the state, which may be the same, or nil without a
+// state.
+type work struct {
+	*disk.Scratch
+	notes *disk.Scratch
+}
+
+func (d *Dir) newWork() (w work, err error) {
+	if d.state != nil {
+		if w.notes, err = d.scratch(); err != nil {
+			return w, err
+		}
+	}
+	if w.Scratch = w.notes; d.inside {
+		return w, nil
+	}
+	if w.Scratch, err = d.tree.Scratch(stagePrefix); err != nil && w.notes != nil {
+		d.warn(w.notes.Close())
+	}
+	return w, err
+}
+
+// scratch makes a scratch directory for what is written to the state.
+func (d *Dir) scratch() (*disk.Scratch, error) { return d.state.ScratchIn("tmp", runPrefix) }
+
+// close removes the directories. What resists, as a running provider does on some
+// file systems, is removed by a later run.
+func (w work) close(d *Dir) {
+	d.warn(w.Scratch.Close())
+	if w.notes != nil && w.notes != w.Scratch {
+		d.warn(w.notes.Close())
+	}
+}
+
+// build makes the package in a directory, judged.
+func (d *Dir) build(ctx context.Context, id sources.PackageID, del sources.Delivery, w work) (record, sources.Parcel, error) {
+	made, err := w.Mkdir("new")
+	if err != nil {
 		return record{}, sources.Parcel{}, err
 	}
-	r, parcel, err := d.receive(ctx, id, del, work, into{d, made})
+	defer made.Close()
+	r, parcel, err := d.receive(ctx, id, del, w.Dir, into{d, archive.Dest{Dir: made, ReadOnly: d.seals()}})
 	if err != nil {
 		return record{}, parcel, err
 	}
-	if _, err := archive.Executable(made, id.Provider.Type); err != nil {
+	if _, err := archive.Executable(made.Path("."), id.Provider.Type); err != nil {
 		return record{}, parcel, err
 	}
 	if r.Boot, err = flushed(ctx, made); err != nil {
 		return record{}, parcel, err
 	}
-	r.Files, err = scan(made)
+	r.Files, err = scan(made.Path("."))
 	return r, parcel, err
 }
 
-// receive fetches a package, has it hashed, and has it judged. The record does
-// not tell of files.
-func (d *Dir) receive(ctx context.Context, id sources.PackageID, del sources.Delivery, work string, by hasher) (record, sources.Parcel, error) {
-	parcel, contents, err := d.accept(ctx, id, del, work, by)
+// seals reports whether packages are stored with files that nobody may write to.
+// In an engine's own plugin cache they are not: Terraform unpacks in place there, and
+// would fail with "permission denied".
+func (d *Dir) seals() bool { return d.inside && !d.opts.Shared }
+
+// receive fetches a package, has it hashed, and has it judged. The record has no
+// files.
+func (d *Dir) receive(ctx context.Context, id sources.PackageID, del sources.Delivery, w *disk.Dir, by hasher) (record, sources.Parcel, error) {
+	parcel, contents, err := d.accept(ctx, id, del, w, by)
 	if err != nil {
 		return record{}, parcel, err
 	}
@@ -119,31 +178,38 @@ type hasher interface {
 // into is a hasher that keeps packages in a directory.
 type into struct {
 	*Dir
-	made string
+	to archive.Dest
 }
 
-func (to into) dir(ctx context.Context, from string) (sources.Contents, error) {
-	return archive.Copy(ctx, from, to.made, archive.Limits{})
+func (in into) dir(ctx context.Context, from string) (sources.Contents, error) {
+	return archive.Copy(ctx, from, in.to, archive.Limits{})
 }
 
-func (to into) archive(ctx context.Context, from io.ReaderAt, size int64) (sources.Contents, error) {
-	return to.unpack(ctx, from, size, to.made)
+func (in into) archive(ctx context.Context, from io.ReaderAt, size int64) (sources.Contents, error) {
+	return in.unpack(ctx, from, size, in.to)
 }
 
-func (to into) files(ctx context.Context, from sources.Files) (sources.Contents, error) {
-	return archive.Receive(ctx, from, to.made, archive.Limits{})
+func (in into) files(ctx context.Context, from sources.Files) (sources.Contents, error) {
+	return archive.Receive(ctx, from, in.to, archive.Limits{})
 }
 
 // accept fetches a package and has it hashed.
-func (d *Dir) accept(ctx context.Context, id sources.PackageID, del sources.Delivery, work string, by hasher) (sources.Parcel, sources.Contents, error) {
-	staged := staging.New(work, d.keptPath(id))
-	cut := true
-	defer func() { staged.End(cut) }()
+func (d *Dir) accept(ctx context.Context, id sources.PackageID, del sources.Delivery, w *disk.Dir, by hasher) (sources.Parcel, sources.Contents, error) {
+	kept, err := d.partial()
+	if err != nil {
+		return sources.Parcel{}, sources.Contents{}, err
+	}
+	if kept != nil {
+		defer kept.Close()
+	}
+	staged := staging.New(w, kept, flat(id.Path()))
+	interrupted := true
+	defer func() { staged.End(interrupted) }()
 	parcel, err := del.Fetch(ctx, staged)
 	if err != nil {
 		return parcel, sources.Contents{}, err
 	}
-	cut = false
+	interrupted = false
 	switch {
 	case parcel.Files != nil:
 		contents, err := by.files(ctx, parcel.Files)
@@ -166,98 +232,82 @@ func (d *Dir) accept(ctx context.Context, id sources.PackageID, del sources.Deli
 	return parcel, contents, err
 }
 
-// keptPath is where the archive of a package lies that was cut short.
-func (d *Dir) keptPath(id sources.PackageID) string {
-	return filepath.Join(d.opts.State, "partial", filepath.FromSlash(id.Path()))
+// partial opens the directory for interrupted downloads. It is nil without a state.
+func (d *Dir) partial() (*disk.Dir, error) {
+	if d.state == nil {
+		return nil, nil
+	}
+	return d.state.MakeSub("partial")
 }
 
-// unpack unpacks an archive, unless it says that it holds more than there is
-// room for.
-func (d *Dir) unpack(ctx context.Context, from io.ReaderAt, size int64, made string) (sources.Contents, error) {
+// unpack unpacks an archive, unless it holds more than the disk has room for.
+func (d *Dir) unpack(ctx context.Context, from io.ReaderAt, size int64, to archive.Dest) (sources.Contents, error) {
 	var lim archive.Limits
-	room, ok := freeSpace(d.tmp())
-	if ok && room < 8<<30 { // which no package unpacks to anyway
+	room, ok := disk.FreeSpace(d.root)
+	if ok && room < archive.MaxSize {
 		lim.Size = max(room, 1)
 	}
-	contents, err := archive.Unpack(ctx, from, size, made, lim)
+	contents, err := archive.Unpack(ctx, from, size, to, lim)
 	if err == nil || ctx.Err() != nil {
 		return contents, err
 	}
 	err = fmt.Errorf("unpacking: %w", err)
-	var disk *fs.PathError
+	var onDisk *fs.PathError
 	switch {
-	case errors.As(err, &disk):
+	case errors.As(err, &onDisk):
 	case lim.Size > 0 && errors.Is(err, archive.ErrLimit):
-		err = sources.WithHint(err, "the disk of %s has %d bytes free", d.root, room)
+		err = sources.WithHint(err, "the disk of %s has %d bytes free: free some space, or choose another directory for the plugin cache", d.root, room)
 	default:
-		err = sources.WithHint(err, "the archive is not as it should be; take it from elsewhere, or tell whoever publishes it")
+		err = sources.WithHint(err, "the archive is malformed: fetch it from another source, or report it to its publisher")
 	}
 	return contents, err
 }
 
-// show makes the package of r visible, in place of old.
-func (d *Dir) show(ctx context.Context, id sources.PackageID, old, r record, signed *sources.Signed, work string) error {
-	if err := d.keepEvidence(ctx, id, signed); err != nil {
+// show makes the package of r visible in home, in place of old.
+func (d *Dir) show(ctx context.Context, id sources.PackageID, home *disk.Dir, old, r record, signed *sources.Signed, w work) error {
+	if err := d.keepEvidence(ctx, id, signed, w.notes); err != nil {
 		return err
 	}
-	entry := d.entry(id)
-	if info, err := os.Lstat(entry); err == nil && info.IsDir() && old.H1 == r.H1 {
-		// The same bytes are there already, perhaps linked and running. All
-		// that was missing is what we know of them now.
+	name := id.Platform.String()
+	if info, err := home.Lstat(name); err == nil && info.IsDir() && old.H1 == r.H1 {
+		// The same bytes are there already, perhaps linked and running. Only what
+		// is known of them was missing.
 		r.Files, r.Boot = old.Files, old.Boot
-	} else if err := replace(filepath.Join(work, "new"), entry, work); err != nil {
+	} else if err := d.replace(w, home, id); err != nil {
 		return err
 	}
-	d.keepRecord(d.recordPath(id), r)
+	d.keepRecord(recordPath(id), r, w.notes)
 	return nil
 }
 
-// makeWorkspace makes a directory to build the package in, below one that only
-// who holds the package's lock may use. So whatever is there is rubbish. It may
-// resist removal, as a provider that still runs does on some file systems.
-func (d *Dir) makeWorkspace(id sources.PackageID) (string, error) {
-	parent := filepath.Join(d.tmp(), filepath.FromSlash(id.Path()))
-	os.RemoveAll(parent)
-	if err := os.MkdirAll(parent, 0o755); err != nil {
-		return "", err
+// replace gives what was made the place of the entry for id.
+func (d *Dir) replace(w work, home *disk.Dir, id sources.PackageID) error {
+	old, err := w.ReplaceAnd("new", home, id.Platform.String())
+	if err == nil && old != "" && d.opts.KeepOld {
+		_, err = d.aside.move(d, w.Dir, old, id.Path())
 	}
-	return os.MkdirTemp(parent, "")
+	return err
 }
 
-// removeUnlocked removes the directories of packages that nobody has locked, if
-// old says so of them.
-func (d *Dir) removeUnlocked(from *os.Root, old func(fs.FileInfo) bool) {
-	paths, _ := fs.Glob(from.FS(), "*/*/*/*/*")
-	for _, path := range paths {
-		l := d.newLock(path)
-		if ok, err := l.try(); err != nil || !ok {
-			continue
-		}
-		if info, err := from.Lstat(path); err == nil && old(info) {
-			d.warn(from.RemoveAll(path))
-		}
-		l.free()
-	}
-}
-
-// removeLeftovers removes what processes that were killed have left: packages
-// half made or half removed, and records that never got to their place. The
-// caller uses the cache, or cleans it.
+// removeLeftovers removes what killed processes have left. The caller uses the
+// cache, or cleans it.
 func (d *Dir) removeLeftovers() {
-	tmp, err := os.OpenRoot(d.tmp()) // so as not to be led out of it by links
-	if err != nil {
-		d.warn(err)
+	if !d.inside && d.through == "" {
+		d.tree.Sweep(stagePrefix, d.opts.Now(), d.warn)
+	}
+	if d.state == nil {
 		return
 	}
-	defer tmp.Close()
-	removed, _ := fs.Glob(tmp.FS(), removedPrefix+"*")
-	for _, path := range removed {
-		d.warn(tmp.RemoveAll(path))
+	if tmp, err := d.state.MakeSub("tmp"); err != nil {
+		d.warn(err)
+	} else {
+		tmp.Sweep(runPrefix, d.opts.Now(), d.warn)
+		tmp.Close()
 	}
-	d.removeUnlocked(tmp, func(fs.FileInfo) bool { return true })
-	d.removeTemps(tmp)
-	if partial, err := os.OpenRoot(filepath.Join(d.opts.State, "partial")); err == nil {
-		defer partial.Close()
-		d.removeUnlocked(partial, func(info fs.FileInfo) bool { return abandoned(info, d.opts.Now()) })
+	if kept, err := d.partial(); err != nil {
+		d.warn(err)
+	} else {
+		d.warn(staging.Sweep(kept, d.opts.Now()))
+		kept.Close()
 	}
 }

@@ -1,17 +1,17 @@
 package cachedir
 
 import (
+	"context"
 	"encoding/json"
 	"errors"
 	"fmt"
-	"io"
-	"os"
-	"path/filepath"
+	"path"
 	"slices"
-	"syscall"
+	"sync"
 	"time"
 
 	"github.com/larder-cli/larder/sources"
+	"github.com/larder-cli/larder/sources/disk"
 )
 
 // A record is what is remembered of a package in one directory.
@@ -60,27 +60,15 @@ func (r record) hashes() []sources.Hash {
 	return []sources.Hash{r.H1, r.ZH}
 }
 
-// openAtOnce opens a file for reading, and does not wait for who might write to
-// it if it is a pipe.
-func openAtOnce(path string) (*os.File, error) {
-	return os.OpenFile(path, os.O_RDONLY|syscall.O_NONBLOCK, 0)
-}
-
-// readRecord reads a record, if there is one that makes sense.
+// readRecord reads the record at a path in the state, if there is a valid one.
 func (d *Dir) readRecord(path string) (record, bool) {
 	if r, ok := d.memory.Load(path); ok {
 		return r.(record), true
 	}
-	f, err := openAtOnce(path)
-	if err != nil {
+	if d.state == nil {
 		return record{}, false
 	}
-	defer f.Close()
-	info, err := f.Stat()
-	if err != nil || info.Size() > maxRecord {
-		return record{}, false
-	}
-	data, err := io.ReadAll(io.LimitReader(f, maxRecord))
+	data, info, err := d.state.ReadFile(path, maxRecord)
 	if err != nil {
 		return record{}, false
 	}
@@ -89,38 +77,46 @@ func (d *Dir) readRecord(path string) (record, bool) {
 	return r, err == nil
 }
 
-// keepRecord replaces the record at path. Nothing is lost but time if it cannot.
-func (d *Dir) keepRecord(path string, r record) {
+// keepRecord replaces the record at a path in the state, by way of a scratch
+// directory, or of one for this purpose if via is nil. If it cannot, nothing is
+// lost but time.
+func (d *Dir) keepRecord(path string, r record, via *disk.Scratch) {
 	r.Format = recordFormat
-	if d.readOnly != nil {
+	if d.readOnly != nil || d.state == nil {
 		d.memory.Store(path, r)
 		return
 	}
-	if err := d.writeState(path, r); err != nil {
+	if err := d.writeState(path, r, via); err != nil {
 		d.warn(fmt.Errorf("writing a record: %w", err))
 	}
 }
 
-// writeState does not flush what it writes to the medium: a record that a power
-// cut turns into zeros is none, which is the same as one never written.
-func (d *Dir) writeState(path string, value any) error {
+// writeState does not sync what it writes: a record that a power cut turns into
+// zeros is as good as one that was never written.
+func (d *Dir) writeState(name string, value any, via *disk.Scratch) error {
 	data, err := json.Marshal(value)
 	if err != nil {
 		return err
 	}
-	if err := os.MkdirAll(filepath.Dir(path), 0o755); err != nil {
-		return err
+	if via == nil {
+		if via, err = d.scratch(); err != nil {
+			return err
+		}
+		defer func() { d.warn(via.Close()) }()
 	}
-	f, err := d.createTemp()
+	in, err := d.state.MakeSub(path.Dir(name))
 	if err != nil {
 		return err
 	}
-	defer f.discard() // nothing is left of it once renamed
-	_, err = f.Write(data)
-	if err := errors.Join(err, f.Chmod(0o644), f.Close()); err != nil {
-		return err
+	defer in.Close()
+	return in.WriteVia(via.Dir, path.Base(name), data, disk.Lazily)
+}
+
+// touch sets the time at which the package of a record was last used.
+func (d *Dir) touch(path string, used time.Time) {
+	if d.readOnly == nil && d.state != nil {
+		_ = d.state.Touch(path, used) // which needs the record's owner, so in a shared cache it may fail
 	}
-	return rename(f.Name(), path)
 }
 
 // recall returns the first of the records at paths that tells what is in dir.
@@ -140,14 +136,48 @@ func (d *Dir) recall(dir string, paths ...string) (record, error) {
 	return record{}, nil
 }
 
-// noteUse notes that a package is used, at most once an hour. It needs the
-// record's owner to do that, so in a shared cache it may not work.
+// noteUse notes that a package is used, at most once an hour.
 func (d *Dir) noteUse(path, dir string, r record) {
-	now := d.opts.Now()
-	if d.readOnly == nil && now.Sub(r.used) > time.Hour {
+	if now := d.opts.Now(); d.readOnly == nil && now.Sub(r.used) > time.Hour {
 		d.settle(path, dir, r)
-		_ = os.Chtimes(path, now, now)
+		d.touch(path, now)
 	}
+}
+
+// flushed makes sure that no record vouches for files that a power cut has since
+// emptied: they would have the right sizes and times, but not the bytes. Waiting
+// for the disk takes longer than all else. So where the system names its boots, the
+// record names this one, is believed until the next one, and [Dir.settle] syncs the
+// files when that costs nothing any more. The result is what the record is to name.
+func flushed(ctx context.Context, dir *disk.Dir) (boot string, err error) {
+	if boot = thisBoot(); boot != "" {
+		return boot, ctx.Err()
+	}
+	return "", dir.SyncTree(ctx)
+}
+
+// thisBoot names this boot of the system. It is empty if boots have no names.
+var thisBoot = sync.OnceValue(bootID)
+
+// survives reports whether the files of r, if they look the same, have only had to
+// outlive processes since they were written.
+func (r record) survives() bool { return r.Boot == "" || r.Boot == thisBoot() }
+
+// settle makes the record of what is in dir outlive this boot of the system.
+func (d *Dir) settle(path, dir string, r record) {
+	if r.Boot == "" {
+		return
+	}
+	files, err := disk.Open(dir)
+	if err != nil {
+		return
+	}
+	defer files.Close()
+	if files.SyncTree(context.Background()) != nil {
+		return
+	}
+	r.Boot = ""
+	d.keepRecord(path, r, nil)
 }
 
 // inherit adds to r, which only knows the files, what one of the records at
@@ -160,4 +190,10 @@ func (d *Dir) inherit(r record, paths ...string) record {
 		}
 	}
 	return r
+}
+
+// rootPath is where the record of a package lies that is installed in dir. The names
+// of the records of one working directory begin with the same key.
+func rootPath(id sources.PackageID, dir string) string {
+	return "roots/" + nameFor(providersOf(id, dir)) + "~" + nameFor(id.Path()) + ".json"
 }

@@ -2,9 +2,7 @@ package cachedir
 
 import (
 	"encoding/json"
-	"errors"
 	"reflect"
-	"syscall"
 	"testing"
 )
 
@@ -48,17 +46,6 @@ func TestParseRecord(t *testing.T) {
 	} {
 		if _, err := parseRecord([]byte(data)); (err == nil) != ok {
 			t.Errorf("%s: %v", data, err)
-		}
-	}
-}
-
-func TestLockless(t *testing.T) {
-	for err, want := range map[error]bool{
-		syscall.ENOTSUP: true, syscall.ENOSYS: true, syscall.ENOLCK: true,
-		errors.ErrUnsupported: true, syscall.EACCES: false, syscall.EAGAIN: false, nil: false,
-	} {
-		if got := lockless(err); got != want {
-			t.Errorf("%v: %v", err, got)
 		}
 	}
 }

@@ -5,7 +5,6 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
-	"io"
 	"io/fs"
 	"os"
 	"path/filepath"
@@ -14,6 +13,7 @@ import (
 	"time"
 
 	"github.com/larder-cli/larder/sources"
+	"github.com/larder-cli/larder/sources/disk"
 )
 
 // A Root is a root module that may use packages of the cache.
@@ -36,7 +36,11 @@ const (
 // in its directory providers, so that they are known to be in use as long as the
 // module refers to them. If that cannot be noted, it is a warning.
 func (d *Dir) Register(dir, providers string, ids []sources.PackageID) {
-	if d.readOnly != nil || providers == d.root || len(ids) == 0 {
+	if d.readOnly != nil {
+		return
+	}
+	d.sweepIn(providers)
+	if d.state == nil || providers == d.root || len(ids) == 0 {
 		return
 	}
 	r := Root{Format: recordFormat, Dir: dir, Providers: providers}
@@ -44,13 +48,23 @@ func (d *Dir) Register(dir, providers string, ids []sources.PackageID) {
 		r.Packages = append(r.Packages, id.Path())
 	}
 	slices.Sort(r.Packages)
-	path := filepath.Join(d.opts.State, "roots", nameFor(dir+"\n"+providers)+".json")
-	if old, used, err := readRoot(path); err == nil && r.equal(old) && d.opts.Now().Sub(used) < time.Hour {
+	path := "roots/" + nameFor(dir+"\n"+providers) + ".json"
+	if old, used, err := d.readRoot(path); err == nil && r.equal(old) && d.opts.Now().Sub(used) < time.Hour {
 		return
 	}
-	if err := d.writeState(path, r); err != nil {
+	if err := d.writeState(path, r, nil); err != nil {
 		d.warn(fmt.Errorf("registering the root module: %w", err))
 	}
+}
+
+// sweepIn removes what killed runs have left in a working directory.
+func (d *Dir) sweepIn(providers string) {
+	dir, err := disk.Open(providers)
+	if err != nil || linkAbove(providers) != "" {
+		return // nothing is installed there, or not by Larder alone
+	}
+	defer dir.Close()
+	dir.Sweep(stagePrefix, d.opts.Now(), d.warn)
 }
 
 func (r Root) equal(s Root) bool {
@@ -60,17 +74,12 @@ func (r Root) equal(s Root) bool {
 // maxRoot is more than a registration needs, in bytes.
 const maxRoot = 1 << 20
 
-func readRoot(path string) (r Root, written time.Time, err error) {
-	f, err := openAtOnce(path)
+func (d *Dir) readRoot(path string) (r Root, written time.Time, err error) {
+	data, info, err := d.state.ReadFile(path, maxRoot)
 	if err != nil {
 		return r, written, err
 	}
-	defer f.Close()
-	info, err := f.Stat()
-	if err != nil {
-		return r, written, err
-	}
-	if err := json.NewDecoder(io.LimitReader(f, maxRoot)).Decode(&r); err != nil {
+	if err := json.Unmarshal(data, &r); err != nil {
 		return r, written, err
 	}
 	if r.Format != recordFormat || !filepath.IsAbs(r.Dir) || !filepath.IsAbs(r.Providers) {
@@ -80,20 +89,22 @@ func readRoot(path string) (r Root, written time.Time, err error) {
 	return r, info.ModTime(), nil
 }
 
-// registered are the root modules that have been registered. Registrations that
-// make no sense are passed over; gone are the files of the root modules that no
-// longer exist.
+// registered are the root modules that have been registered. Invalid registrations
+// are skipped; gone are the files of the root modules that no longer exist.
 func (d *Dir) registered() (roots []Root, gone []string, err error) {
-	dir := filepath.Join(d.opts.State, "roots")
-	entries, err := os.ReadDir(dir)
-	if errors.Is(err, fs.ErrNotExist) {
+	if d.state == nil {
 		return nil, nil, nil
 	}
-	for _, e := range entries {
-		if !strings.HasSuffix(e.Name(), ".json") || e.IsDir() {
+	names, err := namesIn(d.state, "roots")
+	for _, name := range names {
+		if !strings.HasSuffix(name, ".json") || strings.Contains(name, "~") {
 			continue
 		}
-		r, _, err := readRoot(filepath.Join(dir, e.Name()))
+		r, _, err := d.readRoot("roots/" + name)
+		var unread *fs.PathError
+		if errors.As(err, &unread) && !errors.Is(err, fs.ErrNotExist) {
+			return nil, nil, err // without it, what is in use would be removed
+		}
 		if err != nil {
 			continue
 		}

@@ -3,15 +3,15 @@ package cachedir
 import (
 	"context"
 	"errors"
-	"fmt"
 	"io/fs"
-	"os"
 	"path"
 	"path/filepath"
 	"slices"
 	"strings"
+	"sync"
 
 	"github.com/larder-cli/larder/sources"
+	"github.com/larder-cli/larder/sources/disk"
 )
 
 // A Mending is what is to be done about a finding, or was.
@@ -23,8 +23,8 @@ type Mending struct {
 	Err    error          // why nothing was done
 }
 
-// Fetch reports whether a package is missing now, or would be, because of what
-// was wrong with it.
+// Fetch reports whether a package would be missing without what was wrong with it,
+// unless it is fetched again.
 func (m Mending) Fetch() bool { return m.Do == SetAside && m.Package != nil && m.Err == nil }
 
 // A Remedy is what can be done about a finding.
@@ -32,7 +32,8 @@ type Remedy string
 
 // The remedies.
 const (
-	SetAside Remedy = "set aside" // moved into .larder/aside; a package can be fetched again
+	SetAside Remedy = "set aside" // moved to .larder/aside
+	Replaced Remedy = "replaced"  // set aside, and fetched again
 	Recorded Remedy = "recorded"  // what is in the package is remembered anew
 	Lowered  Remedy = "lowered"   // the package stays, as one that nobody vouches for
 	Nothing  Remedy = "left"      // somebody who may has to mend it
@@ -59,13 +60,23 @@ func (v *Verification) Mendings() []Mending {
 	return all
 }
 
-// Repair mends what Verify has found, without fetching anything: it sets aside
-// what is wrong, under .larder/aside and by rename, so that nothing is lost, and
-// remembers what the packages hold of which nothing valid was remembered. It
-// waits until nothing is being installed from the cache.
-func (d *Dir) Repair(ctx context.Context, v *Verification) ([]Mending, error) {
+// A Replacer puts a package into the cache as it was, in the place of a wrong one. It
+// is gone if no source has it as it was; only else is it worth trying again.
+type Replacer func(context.Context, Mending) (gone bool, err error)
+
+// Repair mends what Verify has found. It has packages replaced that a source has,
+// moves aside the others and all else that is wrong, under .larder/aside and by
+// rename, so that nothing is lost, and records the contents of packages without a
+// valid record. A package whose replacement fails for another reason than that no
+// source has it stays as it is. It waits until nothing is being installed from the
+// cache, but not while packages are replaced.
+func (d *Dir) Repair(ctx context.Context, v *Verification, replace Replacer) ([]Mending, error) {
 	if d.readOnly != nil {
-		return nil, fmt.Errorf("the plugin cache cannot be written: %w", d.readOnly)
+		return nil, d.unwritable()
+	}
+	mended := v.Mendings()
+	for i := range mended {
+		d.tryReplacing(ctx, &mended[i], replace)
 	}
 	release, err := d.clean(ctx)
 	if err != nil {
@@ -77,14 +88,40 @@ func (d *Dir) Repair(ctx context.Context, v *Verification) ([]Mending, error) {
 		d.remakeRecord(c)
 	}
 	m := mender{Dir: d, v: v}
-	mended := v.Mendings()
 	for i := range mended {
 		if ctx.Err() != nil {
 			return mended[:i], ctx.Err()
 		}
-		mended[i].Err = m.mend(&mended[i])
+		mended[i].Err = errors.Join(mended[i].Err, m.mend(&mended[i]))
 	}
 	return mended, nil
+}
+
+// tryReplacing replaces the package that a finding is about, if it can be fetched.
+func (d *Dir) tryReplacing(ctx context.Context, m *Mending, replace Replacer) {
+	if !m.Fetch() || replace == nil {
+		return
+	}
+	m.Stored = d.storedHashes(*m.Package)
+	gone, err := replace(ctx, *m)
+	switch m.Err = err; {
+	case gone:
+	case err == nil:
+		m.Do, m.Aside = Replaced, d.aside.path(m.Package.Path())
+	default:
+		m.Do = Nothing
+	}
+}
+
+// storedHashes are those of a package as it was once stored; none if that is not
+// known.
+func (d *Dir) storedHashes(id sources.PackageID) []sources.Hash {
+	for _, path := range []string{recordPath(id), knownPath(id)} {
+		if r, ok := d.readRecord(path); ok {
+			return r.hashes()
+		}
+	}
+	return nil
 }
 
 // remakeRecord replaces a record that is none or is out of date, unless the
@@ -98,16 +135,15 @@ func (d *Dir) remakeRecord(c checked) {
 	if c.old.H1 != "" && c.old.H1 != c.fresh.H1 {
 		return
 	}
-	path := d.recordPath(c.ID)
-	d.keepRecord(path, d.inherit(c.fresh, path))
-	_ = os.Chtimes(path, c.Used, c.Used) // being repaired is no use
+	path := recordPath(c.ID)
+	d.keepRecord(path, d.inherit(c.fresh, path), nil)
+	d.touch(path, c.Used) // being repaired is no use
 }
 
 // A mender does what is to be done.
 type mender struct {
 	*Dir
-	v     *Verification
-	aside string // where to put what is wrong; empty until needed
+	v *Verification
 }
 
 // mend does what is to be done, and notes what came of it.
@@ -126,7 +162,7 @@ func (m *mender) mend(f *Mending) (err error) {
 func (m *mender) setAside(f *Mending) (err error) {
 	parts := strings.Split(f.Path, "/")
 	if len(parts) <= platformDepth {
-		f.Aside, err = m.move(filepath.Join(m.root, filepath.FromSlash(f.Path)), f.Path)
+		f.Aside, err = m.move(m.tree, f.Path, f.Path)
 		return err
 	}
 	at := path.Join(parts[:platformDepth+1]...)
@@ -139,66 +175,110 @@ func (m *mender) setAside(f *Mending) (err error) {
 		}
 	}
 	if !canonical(at, platformDepth) {
-		f.Aside, err = m.move(full, at)
+		f.Aside, err = m.move(m.tree, at, at)
 		return err
 	}
 	id := idOf(at)
-	unlock, err := m.holdTofu(id)
+	home, err := m.home(id, false)
+	if err != nil {
+		return err
+	}
+	defer home.Close()
+	unlock, err := m.holdTofu(home, id)
 	if err != nil {
 		return err
 	}
 	defer unlock()
-	for _, path := range []string{m.knownPath(id), m.recordPath(id)} { // the record counts, if there is one
-		if r, ok := m.readRecord(path); ok {
-			f.Stored = r.hashes()
-		}
-	}
-	if f.Aside, err = m.move(full, at); err != nil {
+	f.Stored = m.storedHashes(id)
+	if f.Aside, err = m.move(m.tree, at, at); err != nil {
 		return err
 	}
-	return m.forgetRecord(id)
+	return m.removeState(recordPath(id))
 }
 
 // lower sets aside the evidence for a version that does not vouch for one of its
 // packages, and what is recorded of the verdict on that package.
 func (m *mender) lower(id sources.PackageID) (string, error) {
-	path := m.recordPath(id)
+	path := recordPath(id)
 	used := m.lastUse(Entry{ID: id, Dir: m.entry(id)})
 	if r, ok := m.readRecord(path); ok {
 		r.Verdict, r.Evidence = sources.Unverified, ""
-		m.keepRecord(path, r)
-		_ = os.Chtimes(path, used, used)
+		m.keepRecord(path, r, nil)
+		m.touch(path, used)
 	}
 	m.lowerKnown(id)
-	return m.move(m.evidencePath(id.Provider, id.Version), "evidence/"+id.Provider.String()+"/"+id.Version.String())
+	at := evidencePath(id.Provider, id.Version)
+	return m.move(m.state, at, at)
 }
 
-// move moves what is at full to its path in the directory for what is aside. If
-// it is there no more, there is nothing to do.
-func (m *mender) move(full, at string) (string, error) {
-	if gone(full) {
+// move moves what is at a path in a directory to the path at in the directory for
+// what is aside, and returns where that is. What is missing is nothing to move.
+func (m *mender) move(in *disk.Dir, name, at string) (string, error) {
+	if _, err := in.Lstat(name); errors.Is(err, fs.ErrNotExist) {
 		return "", nil
+	} else if err != nil {
+		return "", err
 	}
-	if m.aside == "" {
-		top := filepath.Join(m.opts.State, "aside")
-		if err := os.MkdirAll(top, 0o755); err != nil {
-			return "", err
-		}
-		dir, err := os.MkdirTemp(top, m.opts.Now().UTC().Format("20060102T150405Z-*"))
+	if dir := path.Dir(name); dir != "." {
+		sub, err := in.Sub(dir)
 		if err != nil {
 			return "", err
 		}
-		m.aside = dir
+		defer sub.Close()
+		in = sub
 	}
-	to := filepath.Join(m.aside, filepath.FromSlash(at))
-	if err := os.MkdirAll(filepath.Dir(to), 0o755); err != nil {
-		return "", err
-	}
-	if err := rename(full, to); err != nil {
-		if errors.Is(err, fs.ErrNotExist) {
-			return "", nil
+	return m.aside.move(m.Dir, in, path.Base(name), at)
+}
+
+// An aside is a directory below .larder/aside, made when it is needed.
+type aside struct {
+	mu  sync.Mutex
+	dir *disk.Dir
+}
+
+// move moves what is called name in a directory to the path at, and returns where
+// that is.
+func (a *aside) move(d *Dir, in *disk.Dir, name, at string) (string, error) {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	if a.dir == nil {
+		dir, err := d.state.MakeSub("aside/" + d.opts.Now().UTC().Format(asideTime))
+		if err != nil {
+			return "", err
 		}
+		a.dir = dir
+	}
+	to := a.dir
+	if dir := path.Dir(at); dir != "." {
+		sub, err := a.dir.MakeSub(dir)
+		if err != nil {
+			return "", err
+		}
+		defer sub.Close()
+		to = sub
+	}
+	if err := disk.Rename(in, name, to, path.Base(at)); err != nil {
 		return "", err
 	}
-	return to, nil
+	return a.dir.Path(at), nil
+}
+
+// AsideDir is where this run has moved what was wrong; empty if nothing was.
+func (d *Dir) AsideDir() string {
+	d.aside.mu.Lock()
+	defer d.aside.mu.Unlock()
+	if d.aside.dir == nil {
+		return ""
+	}
+	return d.aside.dir.Path(".")
+}
+
+// path is where what was moved to the path at is; empty if nothing was.
+func (a *aside) path(at string) string {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	if a.dir == nil || !a.dir.Exists(at) {
+		return ""
+	}
+	return a.dir.Path(at)
 }

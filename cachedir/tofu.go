@@ -5,32 +5,21 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
-	"os"
-	"path/filepath"
 
 	"github.com/larder-cli/larder/sources"
+	"github.com/larder-cli/larder/sources/disk"
 )
 
 // lockTofu waits for the lock that OpenTofu holds while it checks, fetches and
-// unpacks a package, and returns the function to free it. The caller holds the
-// package's own lock. As OpenTofu does, it makes the file if there is none, and
-// leaves it there.
-func (d *Dir) lockTofu(ctx context.Context, id sources.PackageID) (unlock func(), err error) {
-	path := d.entry(id) + ".lock"
-	if err := os.MkdirAll(filepath.Dir(path), 0o755); err != nil {
-		return nil, err
-	}
-	f, err := os.OpenFile(path, os.O_RDWR|os.O_CREATE, 0o644)
+// unpacks the package id, whose entry is in home, and returns the function to
+// release it. The caller holds the package's own lock. As OpenTofu does, it creates
+// the file if there is none, and leaves it there.
+func (d *Dir) lockTofu(ctx context.Context, home *disk.Dir, id sources.PackageID) (unlock func(), err error) {
+	f, err := home.EditFile(id.Platform.String() + ".lock")
 	if err != nil {
 		return nil, err
 	}
-	try := func() (bool, error) {
-		ok, err := tryTofu(f)
-		if lockless(err) {
-			return true, nil // that there are no locks has been said already
-		}
-		return ok, err
-	}
+	try := func() (bool, error) { return tryTofu(f) }
 	if err := d.wait(ctx, try, func() Holder { return Holder{ID: id} }); err != nil {
 		f.Close()
 		return nil, fmt.Errorf("waiting for OpenTofu's lock: %w", err)
@@ -38,19 +27,20 @@ func (d *Dir) lockTofu(ctx context.Context, id sources.PackageID) (unlock func()
 	return func() { f.Close() }, nil
 }
 
-// holdTofu takes OpenTofu's lock for a package that is to go, if there is such a
-// lock and it is free. The file stays, as somebody may be waiting for it: were
-// it removed, that one and the next would hold different locks.
-func (d *Dir) holdTofu(id sources.PackageID) (unlock func(), err error) {
-	f, err := os.OpenFile(d.entry(id)+".lock", os.O_RDWR, 0)
-	if errors.Is(err, fs.ErrNotExist) {
+// holdTofu takes OpenTofu's lock for a package that is to be removed, if there is
+// such a lock and it is free. The file stays, as another process may be waiting for
+// it: were it removed, that one and the next would hold different locks.
+func (d *Dir) holdTofu(home *disk.Dir, id sources.PackageID) (unlock func(), err error) {
+	name := id.Platform.String() + ".lock"
+	if _, err := home.Lstat(name); errors.Is(err, fs.ErrNotExist) {
 		return func() {}, nil
 	}
+	f, err := home.EditFile(name)
 	if err != nil {
 		return nil, err
 	}
 	ok, err := tryTofu(f)
-	if ok || lockless(err) {
+	if ok {
 		return func() { f.Close() }, nil
 	}
 	f.Close()

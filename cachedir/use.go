@@ -2,47 +2,52 @@ package cachedir
 
 import (
 	"context"
+	"errors"
 	"fmt"
-	"path/filepath"
+	"io/fs"
 	"sync"
 
-	"github.com/gofrs/flock"
-	"github.com/larder-cli/larder/sources"
+	"github.com/larder-cli/larder/sources/disk"
 )
 
-// A presence is what this process has to do with a cache as a whole: any number
-// of its goroutines use packages, or one of them removes some. To the other
-// processes it is a lock on the file cache.lock, shared or exclusive. Whoever
-// wants it passes gate.lock first, which those who wait to remove packages keep
-// closed: otherwise they might never find the cache unused.
+// A presence is what this process does with a cache as a whole: any number of its
+// goroutines use packages, or one of them removes some. To other processes it is a
+// lock on the file cache.lock, shared or exclusive. A process that wants it passes
+// gate.lock first, which is kept closed while another one waits to remove packages:
+// otherwise that one might never find the cache unused.
 type presence struct {
 	mu       sync.Mutex
 	users    int
 	cleaning bool
-	lock     *flock.Flock
+	lock     *disk.Lock
 }
 
 var presences sync.Map // of path of the state to *presence
 
 func (d *Dir) presence() *presence {
-	p, _ := presences.LoadOrStore(d.opts.State, new(presence))
+	p, _ := presences.LoadOrStore(d.state.Path("."), new(presence))
 	return p.(*presence)
 }
 
-func (d *Dir) newWholeLock(name string) *flock.Flock {
-	return flock.New(filepath.Join(d.opts.State, name+".lock"), flock.SetPermissions(0o644))
+func (d *Dir) gate() *disk.Lock  { return d.wholeLock("gate.lock") }
+func (d *Dir) whole() *disk.Lock { return d.wholeLock("cache.lock") }
+
+func (d *Dir) wholeLock(name string) *disk.Lock {
+	l := d.state.Lock(name)
+	l.Existing = d.readOnly != nil
+	return l
 }
 
-// cleanerPath is where the one who removes packages says who it is.
-func (d *Dir) cleanerPath() string { return filepath.Join(d.opts.State, "cache.holder") }
-
 // Use keeps every package in its place until release is called. It waits while
-// packages are being removed. Whoever puts a package, or gets one to link it,
-// holds on to it in this way from before the one until after the other.
+// packages are being removed. The caller of [Dir.Put], or of [Dir.Get] and
+// [Dir.Link], uses the cache in this way from before the one until after the other.
 func (d *Dir) Use(ctx context.Context) (release func(), err error) {
+	if d.state == nil {
+		return func() {}, nil
+	}
 	p := d.presence()
 	try := func() (bool, error) { return p.enter(d) }
-	if err := d.wait(ctx, try, func() Holder { return readHolder(d.cleanerPath(), sources.PackageID{}) }); err != nil {
+	if err := d.wait(ctx, try, func() Holder { return Holder{Holder: d.gate().Holder()} }); err != nil {
 		return nil, fmt.Errorf("using the plugin cache: %w", err)
 	}
 	return sync.OnceFunc(p.leave), nil
@@ -55,12 +60,12 @@ func (p *presence) enter(d *Dir) (bool, error) {
 		return false, nil
 	}
 	if p.users == 0 {
-		gate, lock := d.newWholeLock("gate"), d.newWholeLock("cache")
-		if ok, err := d.tolerate(gate.TryRLock()); !ok {
+		gate, lock := d.gate(), d.whole()
+		if ok, err := d.tolerate(gate, (*disk.Lock).TryShared); !ok {
 			return false, err
 		}
 		defer gate.Unlock()
-		if ok, err := d.tolerate(lock.TryRLock()); !ok {
+		if ok, err := d.tolerate(lock, (*disk.Lock).TryShared); !ok {
 			return false, err
 		}
 		p.lock = lock
@@ -77,54 +82,47 @@ func (p *presence) leave() {
 	}
 }
 
-// tolerate makes the lack of locks no obstacle, and nor that of permission to
-// make them: then nobody else of our kind can remove packages.
-func (d *Dir) tolerate(ok bool, err error) (bool, error) {
-	switch {
-	case err == nil || d.readOnly != nil:
-		return ok || err != nil, nil
-	case lockless(err):
-		d.warnLockless(err)
+// tolerate takes a lock. Where the file system has none, or this user may not
+// create them, work goes on: then no other larder process can remove packages. A
+// link in place of the lock file is an error all the same.
+func (d *Dir) tolerate(l *disk.Lock, try func(*disk.Lock) (bool, error)) (bool, error) {
+	ok, err := try(l)
+	d.warnLockless(l)
+	if d.readOnly != nil && (errors.Is(err, fs.ErrNotExist) || errors.Is(err, fs.ErrPermission)) {
 		return true, nil
 	}
-	return false, fmt.Errorf("locking %s: %w", d.root, err)
+	return ok, err
 }
 
-// clean waits until nobody uses packages, and keeps them from it until release
-// is called.
+// clean waits until no package is used, and keeps all of them from being used
+// until release is called.
 func (d *Dir) clean(ctx context.Context) (release func(), err error) {
-	p, gate, closed := d.presence(), d.newWholeLock("gate"), false
+	p, gate, closed := d.presence(), d.gate(), false
 	try := func() (ok bool, err error) {
 		if !closed {
-			if closed, err = d.tolerate(gate.TryLock()); !closed {
+			if closed, err = d.tolerate(gate, (*disk.Lock).Try); !closed {
 				return false, err
 			}
-			announce(d.cleanerPath(), d.opts.Now())
+			gate.Announce(d.opts.Now())
 		}
 		return p.take(d)
 	}
-	open := func() {
-		withdraw(d.cleanerPath())
-		gate.Unlock()
-	}
 	if err := d.wait(ctx, try, func() Holder { return Holder{} }); err != nil {
-		if closed {
-			open()
-		}
+		gate.Unlock()
 		return nil, fmt.Errorf("waiting until nothing is installed from the plugin cache: %w", err)
 	}
-	return sync.OnceFunc(func() { p.leaveClean(); open() }), nil
+	return sync.OnceFunc(func() { p.leaveClean(); gate.Unlock() }), nil
 }
 
-// take is enter for the one who removes packages.
+// take is enter for the one that removes packages.
 func (p *presence) take(d *Dir) (bool, error) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	if p.users > 0 || p.cleaning {
 		return false, nil
 	}
-	lock := d.newWholeLock("cache")
-	if ok, err := d.tolerate(lock.TryLock()); !ok {
+	lock := d.whole()
+	if ok, err := d.tolerate(lock, (*disk.Lock).Try); !ok {
 		return false, err
 	}
 	p.lock, p.cleaning = lock, true

@@ -4,7 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"os"
+	"io/fs"
 	"path/filepath"
 	"runtime"
 	"slices"
@@ -15,6 +15,7 @@ import (
 	"golang.org/x/sync/errgroup"
 
 	"github.com/larder-cli/larder/sources"
+	"github.com/larder-cli/larder/sources/disk"
 )
 
 // VerifyOptions adjust [Dir.Verify].
@@ -34,6 +35,7 @@ type Verification struct {
 	Packages int       // that were hashed
 	Unknown  int       // of them, those of which there was no record
 	Bytes    int64     // that were hashed
+	Besides  Usage     // what the cache holds besides packages
 
 	checked []checked
 }
@@ -54,6 +56,9 @@ func (d *Dir) Verify(ctx context.Context, opts VerifyOptions) (*Verification, er
 	}
 	v := &verifier{Dir: d, opts: opts}
 	v.Findings = listing.Findings
+	if v.Besides, err = d.Usage(ctx); err != nil {
+		return nil, err
+	}
 	var whole []Entry
 	for _, e := range listing.Entries {
 		if e.Target == "" && !hasFinding(listing.Findings, e.ID.Path()) {
@@ -133,10 +138,9 @@ func (v *verifier) check(ctx context.Context, e Entry) error {
 // judge compares what an entry holds with what is known of it, its record,
 // which is zero if there is none.
 func (v *verifier) judge(e Entry, fresh record) (record, []Finding) {
-	path := v.recordPath(e.ID)
-	r, ok := v.readRecord(path)
+	r, ok := v.readRecord(recordPath(e.ID))
 	if !ok {
-		if gone(path) {
+		if _, err := v.recordInfo(e.ID); errors.Is(err, fs.ErrNotExist) {
 			return v.judgeKnown(e, fresh)
 		}
 		return record{}, []Finding{e.finding(BadRecord, "what is remembered of it makes no sense")}
@@ -153,7 +157,7 @@ func (v *verifier) judge(e Entry, fresh record) (record, []Finding) {
 // judgeKnown compares what an entry that nobody recorded holds with what such a
 // package hashed to when one passed. The record is zero if none has.
 func (v *verifier) judgeKnown(e Entry, fresh record) (record, []Finding) {
-	r, ok := v.readRecord(v.knownPath(e.ID))
+	r, ok := v.readRecord(knownPath(e.ID))
 	if ok && r.H1 != fresh.H1 {
 		return r, []Finding{e.finding(Changed, "it is %s, and what was seen on %s is %s", fresh.H1, r.Since.Format(time.DateOnly), r.H1)}
 	}
@@ -203,7 +207,7 @@ type accessTimes map[string]time.Time
 func (t accessTimes) restore() {
 	for path, read := range t {
 		if !read.IsZero() && !lastRead(path).Equal(read) {
-			_ = os.Chtimes(path, read, time.Time{})
+			_ = disk.RestoreAccess(path, read)
 		}
 	}
 }

@@ -45,7 +45,7 @@ func alter(t testing.TB, path, text string) {
 
 func TestVerifyFinds(t *testing.T) {
 	evidence := ".larder/evidence/example.test/acme/widget/1.2.0"
-	record := ".larder/package/" + widget.Path() + ".json"
+	record := filepath.ToSlash(record(widget))
 	for _, test := range []struct {
 		name  string
 		spoil func(t *testing.T, root, entry string)
@@ -103,7 +103,7 @@ func TestVerifyFinds(t *testing.T) {
 				t.Fatalf("found %q, want %q", got, test.want)
 			}
 			before := regular(t, root)
-			mended, err := d.Repair(context.Background(), v)
+			mended, err := d.Repair(context.Background(), v, nil)
 			check(t, err)
 			fetch := slices.ContainsFunc(mended, cachedir.Mending.Fetch)
 			if fetch != test.fetch {
@@ -178,7 +178,7 @@ func TestVerifyIsNoUse(t *testing.T) {
 	if v.Packages != 2 || v.Unknown != 1 || v.Bytes != 100_001 {
 		t.Errorf("verified %+v", v)
 	}
-	_, err := d.Repair(context.Background(), v)
+	_, err := d.Repair(context.Background(), v, nil)
 	check(t, err)
 	for i, e := range list(t, d, cachedir.ListOptions{}).Entries {
 		if !e.Used.Equal(before[i].Used) {

@@ -23,8 +23,10 @@ import (
 	"io/fs"
 	"net/url"
 	"slices"
+	"time"
 
 	"github.com/larder-cli/larder/sources"
+	"github.com/larder-cli/larder/sources/disk"
 )
 
 // Config is a machine's configuration. All paths in it are absolute.
@@ -46,6 +48,7 @@ type Config struct {
 	PluginCacheDir   string // empty if none is configured
 	PluginCacheFrom  string // what configures it: a variable, or FILE:LINE
 	DefaultCacheDir  string // Larder's own, for when none is configured; empty if there is no place for it
+	StateDir         string // Larder's own, for what belongs to the user; empty if there is no place for it
 	MayBreakLockFile bool   // a package in the cache will do even if the lock file lacks its hash
 	DataDir          string // .terraform, or what replaces it
 
@@ -89,8 +92,8 @@ func Load(ctx context.Context, m Machine, e sources.Engine, opts Options) (*Conf
 	if e == "" {
 		e = sources.Terraform
 	}
-	l := &loader{Machine: m, engine: e, ociLabels: map[string]place{}}
-	s := l.loadFiles(ctx, opts)
+	l := &loader{Machine: m, ctx: ctx, engine: e, ociLabels: map[string]place{}}
+	s := l.loadFiles(opts)
 	c := &Config{Engine: e, machine: m}
 	l.apply(s, c)
 	l.environment(c)
@@ -139,13 +142,9 @@ func (c *Config) ImpliedDirs() []string {
 }
 
 // loadFiles reads all configuration files that count.
-func (l *loader) loadFiles(ctx context.Context, opts Options) settings {
+func (l *loader) loadFiles(opts Options) settings {
 	all := newSettings()
 	for _, f := range l.chooseFiles(opts) {
-		if err := ctx.Err(); err != nil {
-			l.errorf(place{file: f.Path}, "", "%v", err)
-			return all
-		}
 		if s, ok := l.loadFile(f); ok {
 			all.merge(s)
 		}
@@ -211,10 +210,14 @@ func (l *loader) sort(from int) {
 	})
 }
 
-// cannotRead reports a file that cannot be read. Where the engines go on with a
-// warning, so do we: variables that name files long gone are common.
+// cannotRead reports a file that cannot be read. It is a warning where the engines
+// continue with one: variables often name files that no longer exist.
 func (l *loader) cannotRead(f File, err error) {
 	at := place{file: f.Path}
+	if l.ctx.Err() != nil {
+		l.errorf(at, "", "%v", err)
+		return
+	}
 	switch f.Why {
 	case "--config", "configuration directory", larderFileReason:
 		l.errorf(at, "", "%v", err)
@@ -227,15 +230,22 @@ func (l *loader) cannotRead(f File, err error) {
 	}
 }
 
-// read reads a whole file, which must not be large.
+// read reads a file, or a pipe until the context is done. Of a large one it returns
+// one byte more than the limit, which the parser reports.
 func (l *loader) read(path string) ([]byte, error) {
 	f, err := l.Files.Open(path)
 	if err != nil {
 		return nil, err
 	}
 	defer f.Close()
-	// One byte more than allowed tells the parser that there is too much.
-	return io.ReadAll(io.LimitReader(f, maxFileSize+1))
+	if pipe, ok := f.(interface{ SetReadDeadline(time.Time) error }); ok {
+		defer context.AfterFunc(l.ctx, func() { _ = pipe.SetReadDeadline(time.Now()) })()
+	}
+	data, err := io.ReadAll(disk.Reader(l.ctx, io.LimitReader(f, maxFileSize+1)))
+	if l.ctx.Err() != nil {
+		return nil, l.ctx.Err()
+	}
+	return data, err
 }
 
 // reason is err without the path, which the diagnostic names.
@@ -254,6 +264,7 @@ func (l *loader) apply(s settings, c *Config) {
 		c.PluginCacheDir, c.PluginCacheFrom = dir, "TF_PLUGIN_CACHE_DIR"
 	}
 	c.DefaultCacheDir = l.below(l.CacheHome, "larder", "plugins")
+	c.StateDir = l.below(l.StateHome, "larder")
 	c.MayBreakLockFile = s.mayBreak
 	c.Hosts, c.Registry = s.hosts, s.registry
 	c.Implied = true

@@ -183,4 +183,15 @@ func TestDefaultCacheDir(t *testing.T) {
 	}
 }
 
+func TestStateDir(t *testing.T) {
+	m := linux(nil)
+	m.StateHome = "/home/me/.local/state"
+	if got := mustLoad(t, m, terraform).StateDir; got != "/home/me/.local/state/larder" {
+		t.Errorf("got %q", got)
+	}
+	if got := mustLoad(t, linux(nil), terraform).StateDir; got != "" {
+		t.Errorf("got %q", got)
+	}
+}
+
 func ptr[T any](v T) *T { return &v }

@@ -8,9 +8,10 @@ import (
 	"path/filepath"
 	"runtime"
 	"strings"
-	"syscall"
 
 	"github.com/adrg/xdg"
+
+	"github.com/larder-cli/larder/sources/disk"
 )
 
 // A Machine is where configuration is looked up. Tests make their own, so the
@@ -21,6 +22,7 @@ type Machine struct {
 	Home         string   // the user's, as the user database has it; HOME wins except on Windows
 	AppData      string   // roaming application data; Windows only
 	CacheHome    string   // where programs keep the user's caches
+	StateHome    string   // where programs keep the user's state
 	ConfigDirs   []string // where programs keep configuration, the user's directory first
 	WorkDir      string   // where the program was started
 	Files        Files    // never nil
@@ -40,6 +42,7 @@ func This() Machine {
 		Environ:   os.Environ(),
 		AppData:   roamingAppData(),
 		CacheHome: xdg.CacheHome,
+		StateHome: xdg.StateHome,
 		Files:     osFiles{},
 
 		ConfigDirs: append([]string{xdg.ConfigHome}, xdg.ConfigDirs...),
@@ -55,11 +58,8 @@ func This() Machine {
 
 type osFiles struct{}
 
-// Open does not wait for who might write to a pipe. If somebody does, reading
-// waits, so that a shell's process substitution works.
-func (osFiles) Open(path string) (fs.File, error) {
-	return os.OpenFile(path, os.O_RDONLY|syscall.O_NONBLOCK, 0)
-}
+// Open opens pipes too, for process substitution in shells.
+func (osFiles) Open(path string) (fs.File, error) { return disk.OpenAny(path) }
 
 func (osFiles) Stat(path string) (fs.FileInfo, error) { return os.Stat(path) }
 

@@ -3,16 +3,19 @@
 package cliconfig_test
 
 import (
+	"context"
+	"os"
 	"path/filepath"
 	"strings"
 	"syscall"
 	"testing"
+	"time"
 
 	"github.com/larder-cli/larder/cliconfig"
 	"github.com/larder-cli/larder/sources"
 )
 
-// A pipe that nobody writes to keeps whoever opens it waiting for ever.
+// Opening a pipe without a writer must not wait for one.
 func TestPipesAreNotWaitedFor(t *testing.T) {
 	home := t.TempDir()
 	for _, name := range []string{".terraformrc", ".netrc"} {
@@ -25,6 +28,36 @@ func TestPipesAreNotWaitedFor(t *testing.T) {
 	config, _ := cliconfig.Load(t.Context(), m, sources.Terraform, cliconfig.Options{})
 	if _, _, ok := config.Netrc("example.test"); ok {
 		t.Error("credentials from nowhere")
+	}
+}
+
+// Shells pass the output of a process as a pipe. Reading it ends with the context.
+func TestPipesAreReadUntilTheContextIsDone(t *testing.T) {
+	pipe := filepath.Join(t.TempDir(), "pipe")
+	if err := syscall.Mkfifo(pipe, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	writer, err := os.OpenFile(pipe, os.O_RDWR, 0)
+	if err != nil {
+		t.Fatal(err)
+	}
+	load := func(ctx context.Context) (*cliconfig.Config, error) {
+		m := cliconfig.This()
+		m.Environ = []string{"HOME=" + t.TempDir(), "TF_CLI_CONFIG_FILE=" + pipe}
+		config, ds := cliconfig.Load(ctx, m, sources.Terraform, cliconfig.Options{})
+		return config, ds.Err()
+	}
+	ctx, cancel := context.WithTimeout(t.Context(), 50*time.Millisecond)
+	defer cancel()
+	if _, err := load(ctx); err == nil || !strings.Contains(err.Error(), context.DeadlineExceeded.Error()) {
+		t.Errorf("got %v, want an error of the context", err)
+	}
+	if _, err := writer.WriteString(`plugin_cache_dir = "/from/pipe"`); err != nil {
+		t.Fatal(err)
+	}
+	time.AfterFunc(50*time.Millisecond, func() { writer.Close() })
+	if config, err := load(t.Context()); err != nil || config.PluginCacheDir != "/from/pipe" {
+		t.Errorf("got %q, %v", config.PluginCacheDir, err)
 	}
 }
 

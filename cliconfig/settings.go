@@ -1,6 +1,7 @@
 package cliconfig
 
 import (
+	"context"
 	"maps"
 	"math"
 	"net/url"
@@ -61,6 +62,7 @@ func newSettings() settings {
 // there is to say about it.
 type loader struct {
 	Machine
+	ctx       context.Context
 	engine    sources.Engine
 	diags     sources.Diagnostics
 	variables []Variable

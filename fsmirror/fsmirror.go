@@ -15,8 +15,8 @@
 // than once, the one whose path comes first in byte order counts, which is the
 // unpacked one if there is any.
 //
-// What does not fit the layout is passed over, as engines do, network mirrors'
-// JSON among it; [Mirror.Strays] tells what may have been meant otherwise.
+// What does not fit the layout is skipped, as engines do. So is the JSON of network
+// mirrors. [Mirror.Strays] lists what may have been meant otherwise.
 package fsmirror
 
 import (
@@ -30,6 +30,7 @@ import (
 	"strings"
 
 	"github.com/larder-cli/larder/sources"
+	"github.com/larder-cli/larder/sources/evidence"
 )
 
 // Options adjust a Mirror. The zero Options are ready to use.
@@ -42,7 +43,7 @@ type Options struct {
 type Mirror struct {
 	dir  string
 	opts Options
-	turn chan struct{} // held by whoever reads or sets tree
+	turn chan struct{} // full while a goroutine reads or sets tree
 	tree *tree         // nil until the tree has been read
 	err  error         // why it could not be
 }
@@ -104,11 +105,11 @@ func (m *Mirror) Package(ctx context.Context, id sources.PackageID) (sources.Pac
 	return pkg, nil
 }
 
-// addEvidence lets evidence that cannot be read be no evidence: a package needs
-// none, and whoever insists on some will refuse it.
+// addEvidence adds the evidence that the mirror has for a package. Evidence that
+// cannot be read counts as missing, with a warning: no package needs any.
 func (m *Mirror) addEvidence(pkg *sources.Package) {
-	dir := filepath.FromSlash(sources.EvidencePath(pkg.ID.Provider, pkg.ID.Version))
-	signed, err := sources.ReadEvidence(filepath.Join(m.dir, dir))
+	dir := filepath.FromSlash(evidence.Path(pkg.ID.Provider, pkg.ID.Version))
+	signed, err := evidence.Read(filepath.Join(m.dir, dir))
 	switch {
 	case err == nil:
 		pkg.Signed = signed

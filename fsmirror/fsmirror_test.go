@@ -14,6 +14,7 @@ import (
 
 	"github.com/larder-cli/larder/fsmirror"
 	"github.com/larder-cli/larder/sources"
+	"github.com/larder-cli/larder/sources/evidence"
 )
 
 // mirror makes a mirror of what layout lists, one path a line: a directory ends
@@ -355,9 +356,9 @@ func TestEvidence(t *testing.T) {
 		a.com/b/x/4.0.0/linux_amd64/
 		.larder/evidence/a.com/b/x/3.0.0/SHA256SUMS`)
 	for _, version := range []string{"1.0.0", "4.0.0"} {
-		evidence := filepath.Join(dir, ".larder", "evidence", "a.com", "b", "x", version)
+		at := filepath.Join(dir, ".larder", "evidence", "a.com", "b", "x", version)
 		signed := &sources.Signed{Sums: []byte("sums " + version), Signature: []byte("signature"), Keys: []sources.Key{{Armor: "key"}}, Origin: "origin"}
-		if err := sources.WriteEvidence(evidence, signed); err != nil {
+		if err := evidence.WriteTo(at, signed); err != nil {
 			t.Fatal(err)
 		}
 	}

@@ -2,17 +2,15 @@ package fsmirror
 
 import (
 	"context"
-	"crypto/sha256"
-	"io"
-	"os"
 	"slices"
 
 	"github.com/larder-cli/larder/sources"
+	"github.com/larder-cli/larder/sources/disk"
 )
 
-// Nearby returns a source that answers as from does, except that it knows of
-// archives in the mirrors: one whose hash is what from states is taken from
-// there, and not from a URL.
+// Nearby returns a source that answers as from does, except that it takes an
+// archive from one of the mirrors, and not from its URL, if a mirror has one with
+// a hash that from states.
 func Nearby(from sources.Source, mirrors []*Mirror) sources.Source {
 	return nearby{from, mirrors}
 }
@@ -32,24 +30,11 @@ func (n nearby) Package(ctx context.Context, id sources.PackageID) (sources.Pack
 		if err != nil || near.Location.Archive == "" || pkg.Size > 0 && near.Size != pkg.Size {
 			continue // it is not there, or not known to be
 		}
-		zh, err := hashFile(ctx, near.Location.Archive)
-		if err == nil && slices.Contains(pkg.Hashes, zh) {
+		sum, _, err := disk.HashFile(ctx, near.Location.Archive)
+		if err == nil && slices.Contains(pkg.Hashes, sources.ZipHash(sum)) {
 			pkg.Location = near.Location
 			return pkg, nil
 		}
 	}
 	return pkg, ctx.Err()
-}
-
-func hashFile(ctx context.Context, path string) (sources.Hash, error) {
-	f, err := os.Open(path)
-	if err != nil {
-		return "", err
-	}
-	defer f.Close()
-	stop := context.AfterFunc(ctx, func() { f.Close() })
-	defer stop()
-	sum := sha256.New()
-	_, err = io.Copy(sum, f)
-	return sources.ZipHash([32]byte(sum.Sum(nil))), err
 }

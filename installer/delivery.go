@@ -14,6 +14,7 @@ import (
 
 	"github.com/larder-cli/larder/sources"
 	"github.com/larder-cli/larder/sources/archive"
+	"github.com/larder-cli/larder/sources/disk"
 	"github.com/larder-cli/larder/sources/fetch"
 	"github.com/larder-cli/larder/sources/trust"
 )
@@ -95,9 +96,9 @@ func (d *delivery) regard(s sources.Stored) (*sources.Signed, sources.Verdict) {
 	return d.pkg.Signed, report.Verdict
 }
 
-// same reports whether the source vouches for a stored package. A local source
-// without hashes of its own is read to find out; of a remote one, what is
-// remembered has to do.
+// same reports whether a stored package is the one that the source has. A local
+// source without hashes is read to compare. For a remote one without hashes the
+// recorded URL must be the same.
 func (d *delivery) same(ctx context.Context, s sources.Stored) bool {
 	if usable(d.pkg.Hashes) {
 		return matchesAny(d.pkg.Hashes, s.H1, s.ZipH1, s.ZH)
@@ -114,16 +115,26 @@ func (d *delivery) same(ctx context.Context, s sources.Stored) bool {
 }
 
 func hashArchive(ctx context.Context, path string) (sources.Hash, error) {
-	f, err := os.Open(path)
+	f, _, err := openArchive(path)
 	if err != nil {
 		return "", err
 	}
 	defer f.Close()
-	sum := sha256.New()
-	if _, err := io.Copy(sum, contextReader{ctx, f}); err != nil {
-		return "", err
+	sum, _, err := disk.Hash(ctx, f)
+	return sources.ZipHash(sum), err
+}
+
+// openArchive opens a local archive, unless it is larger than packages can be.
+func openArchive(path string) (*os.File, os.FileInfo, error) {
+	f, info, err := disk.OpenFile(path)
+	if err != nil {
+		return nil, nil, err
 	}
-	return sources.ZipHash([32]byte(sum.Sum(nil))), nil
+	if err := archive.CheckSize(info.Size()); err != nil {
+		f.Close()
+		return nil, nil, fmt.Errorf("%s: %w", path, err)
+	}
+	return f, info, nil
 }
 
 // fetch brings the package and checks all that can be checked by then.
@@ -174,22 +185,18 @@ func (d *delivery) bring(ctx context.Context, stage sources.Stage) (sources.Parc
 	return sources.Parcel{Filename: d.pkg.Filename, Origin: fetch.Redact(at.URL)}, nil
 }
 
-// open hashes a local archive where it lies.
-func (d *delivery) open(ctx context.Context, arrival *arrival) (sources.Parcel, error) {
-	f, err := os.Open(d.pkg.Location.Archive)
+// open opens a local archive and hashes it.
+func (d *delivery) open(ctx context.Context, arrival *arrival) (_ sources.Parcel, err error) {
+	d.file, d.local, err = openArchive(d.pkg.Location.Archive)
 	if err != nil {
 		return sources.Parcel{}, err
 	}
-	d.file, arrival.stage = f, nil
-	if d.local, err = f.Stat(); err == nil {
-		d.pkg.Size = d.local.Size()
-		_, err = io.Copy(arrival, contextReader{ctx, f})
-	}
-	if err != nil {
+	arrival.stage, d.pkg.Size = nil, d.local.Size()
+	if _, err := io.Copy(arrival, disk.Reader(ctx, d.file)); err != nil {
 		return sources.Parcel{}, err
 	}
 	d.zh, d.size = arrival.end(), arrival.done
-	return sources.Parcel{Archive: f, Filename: d.pkg.Filename, Origin: f.Name()}, nil
+	return sources.Parcel{Archive: d.file, Filename: d.pkg.Filename, Origin: d.file.Name()}, nil
 }
 
 // judge is the last check, with the contents known.
@@ -321,19 +328,6 @@ func (a *arrival) end() sources.Hash {
 		a.tellDone()
 	}
 	return sources.ZipHash([32]byte(a.sum.Sum(nil)))
-}
-
-// A contextReader reads until its context is done.
-type contextReader struct {
-	ctx context.Context
-	r   io.Reader
-}
-
-func (c contextReader) Read(p []byte) (int, error) {
-	if err := c.ctx.Err(); err != nil {
-		return 0, err
-	}
-	return c.r.Read(p)
 }
 
 func usable(hashes []sources.Hash) bool { return slices.ContainsFunc(hashes, sources.Hash.Usable) }

@@ -156,7 +156,7 @@ func (d demand) meet(ctx context.Context, id sources.PackageID, got Outcome, fai
 
 // obtain brings the package, unless others have tried in vain to reach it.
 func (d demand) obtain(ctx context.Context, id sources.PackageID, failed []demand) (outcome Outcome, err error) {
-	if i := slices.IndexFunc(failed, func(d demand) bool { return !isOther(d.err) }); i >= 0 {
+	if i := slices.IndexFunc(failed, func(d demand) bool { return !IsOther(d.err) }); i >= 0 {
 		return outcome, failed[i].err
 	}
 	obtain, err := d.find(ctx, id)
@@ -170,9 +170,9 @@ func (d demand) obtain(ctx context.Context, id sources.PackageID, failed []deman
 	return outcome, err
 }
 
-// isOther reports whether a package could be had, but is not the one that it
-// should be.
-func isOther(err error) bool {
+// IsOther reports whether an error says that a source has a package, but not the one
+// that it should be.
+func IsOther(err error) bool {
 	var mismatch *HashMismatchError
 	var republished *RepublishedError
 	return errors.As(err, &mismatch) || errors.As(err, &republished)

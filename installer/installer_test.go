@@ -757,6 +757,25 @@ func TestLocalArchiveThatChanges(t *testing.T) {
 	}
 }
 
+// A local archive that is larger than packages can be is not read.
+func TestLocalArchiveThatIsTooLarge(t *testing.T) {
+	file := filepath.Join(t.TempDir(), "widget.zip")
+	for _, dryRun := range []bool{false, true} {
+		f := newFixture(t)
+		f.must(os.WriteFile(file, nil, 0o644))
+		f.must(os.Truncate(file, 1<<43)) // sparse; reading it would take an hour
+		f.source.add(widget, func(p *sources.Package) {
+			p.Kind, p.Hashes, p.Location = sources.FromFilesystem, nil, sources.Location{Archive: file}
+		})
+		f.store.entries[id(widget)] = sources.Stored{ID: id(widget), ZH: zh(widget)}
+		f.root.DryRun = dryRun
+		f.require("widget", "")
+		if _, err := f.install(); !errors.Is(err, archive.ErrLimit) || !strings.Contains(err.Error(), file) {
+			t.Errorf("dry run %t: got %v, want ErrLimit", dryRun, err)
+		}
+	}
+}
+
 // What sources say to the user is passed on.
 func TestWarnings(t *testing.T) {
 	f := newFixture(t)

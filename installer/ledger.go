@@ -82,7 +82,7 @@ func (l *Ledger) run(j *job, ctx context.Context) error {
 		if errs[i] == nil {
 			errs[i] = j.checkLocked(facts[i], facts)
 		}
-		if isOther(errs[i]) {
+		if IsOther(errs[i]) {
 			facts[i], errs[i] = l.lockedFact(ctx, j, j.id(platform), errs[i])
 		}
 		if errs[i] == nil {

@@ -2,15 +2,14 @@ package installer
 
 import (
 	"context"
-	"os"
 
 	"github.com/larder-cli/larder/sources"
 	"github.com/larder-cli/larder/sources/archive"
+	"github.com/larder-cli/larder/sources/disk"
 )
 
-// Readings are what packages on this machine hash to, for dry runs: each is read
-// once, however many installers share the Readings and root modules need it. The
-// zero Readings are ready to use.
+// Readings are the hashes of packages on this machine, for dry runs. Installers that
+// share Readings read each package once. The zero Readings are ready to use.
 type Readings struct {
 	memo sources.Memo[sources.Location, reading]
 }
@@ -30,22 +29,19 @@ func (r *Readings) of(ctx context.Context, at sources.Location) (reading, error)
 	})
 }
 
-func readArchive(ctx context.Context, path string) (reading, error) {
-	f, err := os.Open(path)
+func readArchive(ctx context.Context, path string) (r reading, err error) {
+	f, info, err := openArchive(path)
 	if err != nil {
-		return reading{}, err
+		return r, err
 	}
 	defer f.Close()
-	info, err := f.Stat()
+	sum, _, err := disk.Hash(ctx, f)
 	if err != nil {
-		return reading{}, err
+		return r, err
 	}
-	zh, err := hashArchive(ctx, path)
-	if err != nil {
-		return reading{}, err
-	}
-	contents, err := archive.Sum(ctx, f, info.Size(), archive.Limits{})
-	return reading{contents, zh}, err
+	r.zh = sources.ZipHash(sum)
+	r.contents, err = archive.Sum(ctx, f, info.Size(), archive.Limits{})
+	return r, err
 }
 
 // rehearse judges a package that lies on this machine as if the store took it, so

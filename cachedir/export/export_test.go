@@ -18,6 +18,7 @@ import (
 	"github.com/larder-cli/larder/cachedir/export"
 	"github.com/larder-cli/larder/sources"
 	"github.com/larder-cli/larder/sources/archive"
+	"github.com/larder-cli/larder/sources/disk"
 )
 
 func check(t testing.TB, err error) {
@@ -75,8 +76,7 @@ func write(t testing.TB, packages ...sources.Stored) []byte {
 	return out.Bytes()
 }
 
-// readAll reads all that is in an export. It verifies the contents, as whoever
-// reads an export must.
+// readAll reads an export and verifies the contents.
 func readAll(r io.Reader, dir string) ([]sources.Stored, error) {
 	in, err := export.NewReader(r)
 	if err != nil {
@@ -91,12 +91,13 @@ func readAll(r io.Reader, dir string) ([]sources.Stored, error) {
 		if err != nil {
 			return all, err
 		}
-		to := ""
+		to := archive.Dest{}
 		if dir != "" {
-			to = filepath.Join(dir, c.Packages[0].ID.Provider.Type)
-			if err := os.Mkdir(to, 0o755); err != nil {
+			to.Dir, err = disk.Make(filepath.Join(dir, c.Packages[0].ID.Provider.Type))
+			if err != nil {
 				return all, err
 			}
+			defer to.Dir.Close()
 		}
 		contents, err := archive.Receive(context.Background(), c.Files, to, archive.Limits{Size: 1 << 20})
 		if err != nil {

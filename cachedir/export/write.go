@@ -14,6 +14,7 @@ import (
 
 	"github.com/larder-cli/larder/sources"
 	"github.com/larder-cli/larder/sources/archive"
+	"github.com/larder-cli/larder/sources/disk"
 )
 
 // Write writes stored packages to w as an export. What is written is hashed as it
@@ -63,7 +64,7 @@ func writeContents(ctx context.Context, out *tar.Writer, s sources.Stored, files
 	if err != nil {
 		return err
 	}
-	contents, err := archive.Receive(ctx, passing(out, dir, files), "", archive.Limits{})
+	contents, err := archive.Receive(ctx, passing(out, dir, files), archive.Dest{}, archive.Limits{})
 	if err != nil {
 		return err
 	}
@@ -78,7 +79,7 @@ func writeContents(ctx context.Context, out *tar.Writer, s sources.Stored, files
 func passing(out *tar.Writer, dir string, files []member) sources.Files {
 	return func(yield func(sources.Incoming, error) bool) {
 		for _, m := range files {
-			in, err := os.Open(m.file)
+			in, _, err := disk.OpenFile(m.file)
 			if err == nil {
 				err = out.WriteHeader(header(dir+m.path, m.size, m.executable))
 			}
@@ -123,9 +124,6 @@ func find(dir string) ([]member, error) {
 		info, err := os.Stat(file)
 		if err != nil {
 			return err
-		}
-		if !info.Mode().IsRegular() { // to open a pipe is to wait for its writer
-			return fmt.Errorf("%s is not a file", file)
 		}
 		members = append(members, member{file, path, info.Size(), info.Mode()&0o111 != 0})
 		return nil

@@ -16,6 +16,7 @@ func run(ctx context.Context, args []string, stdout, stderr io.Writer) int {
 	out.json = slices.Contains(args, "--json") // before flags are parsed, which may fail
 	app := newApp(out)
 	err := app.RunContext(ctx, flagsFirst(app, args))
+	out.end()
 	out.progress.end()
 	out.fail(ctx, err)
 	return status(ctx, err)

@@ -6,12 +6,12 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"os"
 
 	"github.com/urfave/cli/v2"
 
 	"github.com/larder-cli/larder/fsmirror/bundle"
 	"github.com/larder-cli/larder/sources"
+	"github.com/larder-cli/larder/sources/disk"
 )
 
 func bundleCommand(out *output) *cli.Command {
@@ -259,12 +259,7 @@ func bundleManifest(c *cli.Context, out *output) error {
 
 // readManifest reads a manifest from a file.
 func readManifest(path string) (bundle.Manifest, error) {
-	f, err := os.Open(path)
-	if err != nil {
-		return bundle.Manifest{}, err
-	}
-	defer f.Close()
-	data, err := io.ReadAll(io.LimitReader(f, bundle.MaxManifest+1))
+	data, err := disk.ReadFile(path, bundle.MaxManifest)
 	if err != nil {
 		return bundle.Manifest{}, err
 	}

@@ -3,7 +3,6 @@ package main
 import (
 	"errors"
 	"fmt"
-	"os"
 	"path/filepath"
 
 	"github.com/urfave/cli/v2"
@@ -11,6 +10,7 @@ import (
 	"github.com/larder-cli/larder/fsmirror/builder"
 	"github.com/larder-cli/larder/fsmirror/bundle"
 	"github.com/larder-cli/larder/installer"
+	"github.com/larder-cli/larder/sources/disk"
 )
 
 func bundleCreateCommand(out *output) *cli.Command {
@@ -88,11 +88,11 @@ func sameSource(c *cli.Context, mirror bool) error {
 
 // bundleWanted makes a mirror of what is wanted, beside the file, and bundles that.
 func (w *wanted) bundleWanted(c *cli.Context, file string, opts bundle.CreateOptions) (err error) {
-	dir, err := os.MkdirTemp(filepath.Dir(file), ".larder-bundle-*")
+	dir, done, err := temporaryMirror(file, opts.DryRun)
 	if err != nil {
 		return err
 	}
-	defer os.RemoveAll(dir) // of no use to anyone
+	defer done()
 	s := &syncing{
 		wanted: w, fill: installer.FillOptions{DryRun: opts.DryRun}, requireSigned: c.Bool("require-signed"),
 		slots: installer.NewSlots(w.flags.jobs),
@@ -105,6 +105,23 @@ func (w *wanted) bundleWanted(c *cli.Context, file string, opts bundle.CreateOpt
 		return err
 	}
 	return w.bundle(c, dir, file, opts)
+}
+
+// temporaryMirror is a directory beside the file for a mirror, which done removes.
+// Without one to be written, it does not exist.
+func temporaryMirror(file string, dryRun bool) (dir string, done func(), err error) {
+	if dryRun {
+		return file + ".larder-mirror", func() {}, nil
+	}
+	in, err := disk.Open(filepath.Dir(file))
+	if err != nil {
+		return "", nil, err
+	}
+	scratch, err := in.Scratch(".larder-bundle-")
+	if err != nil {
+		return "", nil, errors.Join(err, in.Close())
+	}
+	return scratch.Path("mirror"), func() { scratch.Close(); in.Close() }, nil
 }
 
 // bundle writes the mirror in dir into a file.

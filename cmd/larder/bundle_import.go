@@ -16,6 +16,7 @@ import (
 
 	"github.com/larder-cli/larder/fsmirror/bundle"
 	"github.com/larder-cli/larder/sources"
+	"github.com/larder-cli/larder/sources/disk"
 )
 
 func bundleImportCommand(out *output) *cli.Command {
@@ -64,7 +65,7 @@ func bundleImport(c *cli.Context, out *output) error {
 	err = k.followed(func(report func(done, of int64)) (err error) {
 		arrivals, err = bundle.Import(c.Context, files, dir, bundle.ImportOptions{
 			Vouch: k.vouch, DryRun: dry, Report: report, Warn: k.warn,
-			Waiting: func() { out.say(normal, "waiting for whoever else is writing to %s", dir) },
+			Waiting: out.waitingToWrite(dir), LockTimeout: k.flags.lockTimeout,
 		})
 		return err
 	})
@@ -118,6 +119,9 @@ func (k carrier) tellImported(arrivals []bundle.Arrival, planned bool) {
 // mirror, and ask nobody else for any.
 type mirrorConfig struct{ path, dir string }
 
+// maxConfig is more bytes than the configuration that larder writes has.
+const maxConfig = 1 << 20
+
 const configMark = "# Written by larder bundle import, which may write it again."
 
 func (f mirrorConfig) text() ([]byte, error) {
@@ -134,7 +138,7 @@ func (f mirrorConfig) check() error {
 	if _, err := f.text(); err != nil {
 		return err
 	}
-	old, err := os.ReadFile(f.path)
+	old, err := disk.ReadFile(f.path, maxConfig)
 	switch {
 	case errors.Is(err, fs.ErrNotExist):
 		_, err := os.Stat(filepath.Dir(f.path))
@@ -154,14 +158,5 @@ func (f mirrorConfig) write() error {
 	if err != nil {
 		return err
 	}
-	tmp, err := os.CreateTemp(filepath.Dir(f.path), "."+filepath.Base(f.path)+".*")
-	if err != nil {
-		return err
-	}
-	defer os.Remove(tmp.Name()) // nothing is left of it once renamed
-	_, err = tmp.Write(text)
-	if err := errors.Join(err, tmp.Chmod(0o644), tmp.Sync(), tmp.Close()); err != nil {
-		return err
-	}
-	return os.Rename(tmp.Name(), f.path)
+	return disk.WriteFile(f.path, text, disk.Synced)
 }

@@ -13,6 +13,7 @@ import (
 	"github.com/larder-cli/larder/cachedir"
 	"github.com/larder-cli/larder/installer/lockfile"
 	"github.com/larder-cli/larder/sources"
+	"github.com/larder-cli/larder/sources/disk"
 )
 
 func cacheCommand(out *output) *cli.Command {
@@ -84,17 +85,21 @@ func newKeeper(c *cli.Context, out *output) (*keeper, error) {
 	return k, nil
 }
 
-// openCache opens the cache, if there is one. It says so if not.
-func openCache(c *cli.Context, out *output) (*keeper, error) {
+// openCache opens the cache, if there is one, and says so if not. It is opened for
+// reading only unless the command changes it.
+func openCache(c *cli.Context, out *output, changes bool) (*keeper, error) {
 	k, err := newKeeper(c, out)
 	if err != nil {
 		return nil, err
 	}
+	k.flags.readOnly = k.flags.readOnly || !changes
 	if _, err := os.Stat(k.path); errors.Is(err, fs.ErrNotExist) {
 		out.say(normal, "there is no plugin cache in %s yet", k.path)
 		return k, nil
 	}
-	k.cache, err = cachedir.Open(k.path, k.cacheOptions())
+	opts := k.cacheOptions()
+	opts.Shared, opts.KeepOld = k.engineCache(), changes
+	k.cache, err = k.openCache(k.path, opts)
 	return k, err
 }
 
@@ -174,14 +179,25 @@ func ourselves(h cachedir.Holder) bool {
 	return err == nil && h.Host == here && h.PID == os.Getpid()
 }
 
-// waitingFor says whom we wait for.
+// waitingToWrite says that another process is writing to a mirror.
+func (o *output) waitingToWrite(dir string) func(disk.Holder) {
+	return func(h disk.Holder) {
+		by := "another larder process"
+		if h.PID != 0 {
+			by = fmt.Sprintf("%s (pid %d on %s)", by, h.PID, h.Host)
+		}
+		o.say(normal, "waiting for %s to finish writing to %s", by, dir)
+	}
+}
+
+// waitingFor says which process is waited for.
 func waitingFor(h cachedir.Holder) string {
 	whole := h.ID.Version == (sources.Version{})
 	switch {
 	case whole && h.PID == 0:
-		return "whoever installs from the plugin cache"
+		return "the processes that install from the plugin cache"
 	case h.PID == 0:
-		return "whoever has locked it"
+		return "another process"
 	case ourselves(h):
 		return "another root module"
 	}

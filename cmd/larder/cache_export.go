@@ -15,6 +15,7 @@ import (
 	"github.com/larder-cli/larder/cachedir/export"
 	"github.com/larder-cli/larder/installer"
 	"github.com/larder-cli/larder/sources"
+	"github.com/larder-cli/larder/sources/disk"
 )
 
 func cacheExportCommand(out *output) *cli.Command {
@@ -39,7 +40,7 @@ func cacheExport(c *cli.Context, out *output) error {
 	case file == "-" && flag[bool](c, "json"):
 		return usageError{errors.New("--json and a FILE of - are both for standard output")}
 	}
-	k, err := openCache(c, out)
+	k, err := openCache(c, out, false)
 	if err != nil {
 		return err
 	}
@@ -169,22 +170,26 @@ func writeExport(ctx context.Context, path string, packages []sources.Stored) (i
 	if info, err := os.Lstat(path); err == nil && !info.Mode().IsRegular() { // such as a device, which others need
 		return 0, fmt.Errorf("%s is there already, and is not a file", path)
 	}
-	f, err := os.CreateTemp(filepath.Dir(path), ".larder-export-*")
+	in, err := disk.Open(filepath.Dir(path))
 	if err != nil {
 		return 0, err
 	}
-	defer os.Remove(f.Name()) // nothing is left of it once renamed
-	defer f.Close()
+	defer in.Close()
+	f, err := in.NewTemp(filepath.Base(path))
+	if err != nil {
+		return 0, err
+	}
+	defer f.Discard()
 	buffered := bufio.NewWriterSize(f, 1<<20)
 	if err := export.Write(ctx, buffered, packages); err != nil {
 		return 0, err
 	}
-	if err := errors.Join(buffered.Flush(), f.Chmod(0o644), f.Sync()); err != nil {
-		return 0, err
+	if err := buffered.Flush(); err != nil {
+		return 0, disk.Explain(err, "the export")
 	}
 	info, err := f.Stat()
-	if err := errors.Join(err, f.Close()); err != nil {
+	if err != nil {
 		return 0, err
 	}
-	return info.Size(), os.Rename(f.Name(), path)
+	return info.Size(), f.Commit(filepath.Base(path))
 }

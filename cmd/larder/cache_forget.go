@@ -34,7 +34,7 @@ func cacheForget(c *cli.Context, out *output) error {
 	if err != nil {
 		return err
 	}
-	k, err := openCache(c, out)
+	k, err := openCache(c, out, true)
 	if err != nil {
 		return err
 	}

@@ -10,10 +10,10 @@ import (
 
 	"github.com/urfave/cli/v2"
 
-	"github.com/larder-cli/larder/cachedir"
 	"github.com/larder-cli/larder/cachedir/export"
 	"github.com/larder-cli/larder/installer"
 	"github.com/larder-cli/larder/sources"
+	"github.com/larder-cli/larder/sources/disk"
 )
 
 func cacheImportCommand(out *output) *cli.Command {
@@ -36,7 +36,7 @@ func cacheImport(c *cli.Context, out *output) error {
 	if err != nil {
 		return err
 	}
-	if k.cache, err = cachedir.Open(k.path, k.cacheOptions()); err != nil {
+	if k.cache, err = k.openCache(k.path, k.cacheOptions()); err != nil {
 		return err
 	}
 	release, err := k.cache.Use(c.Context) // so that copies can be made of what was imported
@@ -67,7 +67,7 @@ func (im *importer) file(ctx context.Context, name string) error {
 		return im.read(ctx, interruptible(ctx, os.Stdin), "standard input")
 	}
 	path := absolute(im.dir, name)
-	f, err := os.Open(path)
+	f, _, err := disk.OpenFile(path)
 	if err != nil {
 		return err
 	}

@@ -57,7 +57,45 @@ func cacheList(c *cli.Context, out *output) error {
 	if n := len(listing.Findings); n > 0 {
 		out.say(normal, "%s in it that should not be there; see larder cache verify", count(n, "thing"))
 	}
+	usage, err := k.cache.Usage(c.Context)
+	if err != nil {
+		return err
+	}
+	k.besides(usage)
 	return nil
+}
+
+// besides says what the cache holds besides packages, records and evidence.
+func (k *keeper) besides(u cachedir.Usage) {
+	for _, row := range usageRows(u) {
+		if row.hint != "" && row.Count > 0 {
+			k.out.say(normal, "%s: %d, %s (%s)", row.Kind, row.Count, humanSize(row.Bytes), row.hint)
+		}
+	}
+}
+
+// usageRow is what the cache holds of one kind besides packages, in JSON.
+type usageRow struct {
+	Kind  string `json:"kind"`
+	Count int    `json:"count"`
+	Bytes int64  `json:"bytes"`
+
+	hint string // what to know of it; empty where it goes without saying
+}
+
+func usageRows(u cachedir.Usage) []usageRow {
+	row := func(kind string, a cachedir.Amount, hint string) usageRow {
+		return usageRow{kind, a.Count, a.Bytes, hint}
+	}
+	return []usageRow{
+		row("evidence", u.Evidence, ""),
+		row("records", u.Records, ""),
+		row("in progress", u.Working, "other larder processes are using it"),
+		row("interrupted", u.Interrupted, "partial downloads, resumable"),
+		row("abandoned", u.Abandoned, "partial downloads; larder cache prune removes them"),
+		row("leftover", u.Leftover, "from killed processes; larder cache prune removes it"),
+		row("set aside", u.Aside, "by larder cache repair; larder cache prune --aside removes it"),
+	}
 }
 
 func users(e cachedir.Entry) string {
@@ -72,7 +110,7 @@ func users(e cachedir.Entry) string {
 
 // listCache lists the cache, if there is one.
 func listCache(c *cli.Context, out *output) (*keeper, *cachedir.Listing, error) {
-	k, err := openCache(c, out)
+	k, err := openCache(c, out, false)
 	if err != nil || k.cache == nil {
 		return k, nil, err
 	}
@@ -185,6 +223,11 @@ func cacheStats(c *cli.Context, out *output) error {
 	plan, err := k.cache.PlanPrune(c.Context, cachedir.Policy{ListOptions: use})
 	if err != nil {
 		return err
+	}
+	for _, row := range usageRows(plan.Usage) {
+		if row.Count > 0 && (out.json || row.hint != "") {
+			out.result("usage", row, "%-12s %6d  %s  %s", row.Kind, row.Count, humanSize(row.Bytes), row.hint)
+		}
 	}
 	totals := totalsOf(listing.Entries)
 	width, _ := terminalSize(out.stdout)

@@ -29,7 +29,8 @@ func cachePruneCommand(out *output) *cli.Command {
 			&cli.StringFlag{Name: "older-than", Usage: "only what has not been used for an `AGE`, such as 30d"},
 			&cli.StringFlag{Name: "max-size", Usage: "the least recently used, down to a `SIZE` such as 20G"},
 			&cli.IntFlag{Name: "keep-last", Usage: "keep the `N` newest versions of each provider"},
-			&cli.BoolFlag{Name: "all", Usage: "let go what root modules use too"},
+			&cli.BoolFlag{Name: "all", Usage: "also remove packages in use"},
+			&cli.BoolFlag{Name: "aside", Usage: "also remove what larder cache repair has set aside"},
 			&cli.BoolFlag{Name: "yes", Aliases: []string{"y"}, Usage: "do not ask"},
 			&cli.BoolFlag{Name: "dry-run", Usage: "tell what would go, and remove nothing"},
 		},
@@ -46,7 +47,7 @@ func cachePrune(c *cli.Context, out *output) error {
 	if width, _ := terminalSize(os.Stdin); asks && (out.json || flag[bool](c, "json") || width == 0) {
 		return usageError{errors.New("without a terminal to ask on, --yes or --dry-run is needed")}
 	}
-	k, err := openCache(c, out)
+	k, err := openCache(c, out, true)
 	if err != nil || k.cache == nil {
 		return err
 	}
@@ -64,11 +65,11 @@ func cachePrune(c *cli.Context, out *output) error {
 		k.removals(plan.Remove, !asks)
 	}
 	k.tellPlan(plan, policy)
-	if c.Bool("dry-run") || len(plan.Remove) == 0 {
+	if c.Bool("dry-run") || len(plan.Remove) == 0 && plan.Extra().Count == 0 {
 		return nil
 	}
 	if asks {
-		if yes, err := out.ask(c.Context, "remove "+count(len(plan.Remove), "package")+"?"); err != nil || !yes {
+		if yes, err := out.ask(c.Context, "remove "+planned(plan)+"?"); err != nil || !yes {
 			return err
 		}
 	}
@@ -83,14 +84,38 @@ func cachePrune(c *cli.Context, out *output) error {
 		out.say(normal, "%s needed by now, and kept", count(kept, "package"))
 	}
 	out.say(normal, "removed %s, %s", count(len(pruned.Removed), "package"), humanSize(pruned.Freed))
+	if pruned.Extra.Count > 0 {
+		out.result("removed", extraRemoved{pruned.Extra.Count, pruned.Extra.Bytes}, "removed %s, %s", extra(pruned.Extra), humanSize(pruned.Extra.Bytes))
+	}
 	return err
 }
+
+// extraRemoved is what was removed besides packages, in JSON.
+type extraRemoved struct {
+	Count int   `json:"count"`
+	Bytes int64 `json:"bytes"`
+}
+
+// planned says what is to be removed.
+func planned(plan *cachedir.Plan) string {
+	var parts []string
+	if n := len(plan.Remove); n > 0 {
+		parts = append(parts, count(n, "package"))
+	}
+	if a := plan.Extra(); a.Count > 0 {
+		parts = append(parts, extra(a))
+	}
+	return strings.Join(parts, " and ")
+}
+
+// extra says how much there is besides packages.
+func extra(a cachedir.Amount) string { return count(a.Count, "leftover") + " of earlier runs" }
 
 func readPolicy(c *cli.Context) (p cachedir.Policy, err error) {
 	if err := noArguments(c); err != nil {
 		return p, err
 	}
-	p.All, p.KeepLast = c.Bool("all"), c.Int("keep-last")
+	p.All, p.Aside, p.KeepLast = c.Bool("all"), c.Bool("aside"), c.Int("keep-last")
 	if p.KeepLast < 0 || c.IsSet("keep-last") && p.KeepLast == 0 {
 		return p, usageError{fmt.Errorf("--keep-last is a number greater than 0, not %d", p.KeepLast)}
 	}
@@ -147,6 +172,10 @@ func (k *keeper) tellPlan(plan *cachedir.Plan, policy cachedir.Policy) {
 		goes = fmt.Sprintf("%s, %s of %s,", count(n, "package"), humanSize(plan.Freed), humanSize(plan.Size))
 	}
 	k.out.say(normal, "%s to go; to stay: %s", goes, strings.Join(kept, ", "))
+	if a := plan.Extra(); a.Count > 0 {
+		k.out.say(normal, "%s to go, %s", extra(a), humanSize(a.Bytes))
+	}
+	k.besides(plan.Usage)
 	if policy.MaxSize > 0 && left > policy.MaxSize {
 		k.out.warn("what is in use takes more than --max-size: %s stay", humanSize(left))
 	}

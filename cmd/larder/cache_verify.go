@@ -34,7 +34,7 @@ func cacheVerify(c *cli.Context, out *output) error {
 	if err := noArguments(c); err != nil {
 		return err
 	}
-	k, v, err := verifyCache(c, out)
+	k, v, err := verifyCache(c, out, false)
 	if err != nil || k.cache == nil {
 		return err
 	}
@@ -73,11 +73,12 @@ func (k *keeper) sum(v *cachedir.Verification) {
 	if v.Unknown > 0 {
 		k.out.say(normal, "of %d of them nothing was recorded to compare with", v.Unknown)
 	}
+	k.besides(v.Besides)
 }
 
 // verifyCache verifies the cache, if there is one, and shows how far it is.
-func verifyCache(c *cli.Context, out *output) (*keeper, *cachedir.Verification, error) {
-	k, err := openCache(c, out)
+func verifyCache(c *cli.Context, out *output, repairs bool) (*keeper, *cachedir.Verification, error) {
+	k, err := openCache(c, out, repairs)
 	if err != nil || k.cache == nil {
 		return k, nil, err
 	}
@@ -116,19 +117,26 @@ func cacheRepair(c *cli.Context, out *output) error {
 	if err := noArguments(c); err != nil {
 		return err
 	}
-	k, v, err := verifyCache(c, out)
+	k, v, err := verifyCache(c, out, !c.Bool("dry-run"))
 	if err != nil || k.cache == nil {
 		return err
 	}
 	mendings := v.Mendings()
 	if !c.Bool("dry-run") {
-		mendings, err = k.cache.Repair(c.Context, v)
+		replace, sourceErr := k.replacer(c.Context)
+		if sourceErr != nil {
+			return sourceErr
+		}
+		mendings, err = k.cache.Repair(c.Context, v, replace)
 	}
 	k.sum(v)
 	for _, m := range mendings {
 		err = errors.Join(err, k.mended(m, c.Bool("dry-run")))
 	}
-	return errors.Join(err, k.refetch(c.Context, mendings))
+	if dir := k.cache.AsideDir(); dir != "" {
+		out.say(normal, "what was set aside is in %s", dir)
+	}
+	return err
 }
 
 // mended writes what was done about a finding, or says why nothing was.
@@ -136,8 +144,15 @@ func (k *keeper) mended(m cachedir.Mending, planned bool) error {
 	if m.Do == cachedir.Nothing && m.Err == nil {
 		m.Err = errors.New(m.Text)
 	}
+	var failed error
 	if m.Err != nil && !planned {
-		return sources.WithHint(fmt.Errorf("%s: %w", m.Path, m.Err), "look at it in %s", path.Join(k.path, m.Path))
+		failed = m.Err
+		if named := (*sources.PackageError)(nil); !errors.As(failed, &named) {
+			failed = fmt.Errorf("%s: %w", m.Path, failed)
+		}
+	}
+	if failed != nil && m.Aside == "" {
+		return sources.WithHint(failed, "look at it in %s", path.Join(k.path, m.Path))
 	}
 	did := string(m.Do)
 	if planned {
@@ -152,5 +167,5 @@ func (k *keeper) mended(m cachedir.Mending, planned bool) error {
 		Aside string `json:"aside,omitempty"`
 		Fetch bool   `json:"fetch"`
 	}{found(m.Finding), string(m.Do), m.Aside, m.Fetch()}, "%s: %s", m.Finding, did)
-	return nil
+	return failed
 }

@@ -9,6 +9,7 @@ import (
 
 	"github.com/larder-cli/larder/cachedir"
 	"github.com/larder-cli/larder/sources"
+	"github.com/larder-cli/larder/sources/disk"
 )
 
 // Who waits for another process learns for which, and so do programs.
@@ -32,32 +33,32 @@ func TestWaitingIsTold(t *testing.T) {
 		shown, event string
 	}{
 		{
-			cachedir.Holder{ID: widget, PID: 7, Host: "there", Since: since},
+			cachedir.Holder{ID: widget, Holder: disk.Holder{PID: 7, Host: "there", Since: since}},
 			"larder: example.test/acme/widget 1.2.0 linux_amd64: waiting for process 7 on there, at work since 03:04:05\n",
 			`{"type":"event","step":"waiting","provider":"example.test/acme/widget","version":"1.2.0","platform":"linux_amd64",` +
 				`"text":"process 7 on there, at work since 03:04:05"}`,
 		},
 		{
 			cachedir.Holder{ID: widget},
-			"larder: example.test/acme/widget 1.2.0 linux_amd64: waiting for whoever has locked it\n",
+			"larder: example.test/acme/widget 1.2.0 linux_amd64: waiting for another process\n",
 			`{"type":"event","step":"waiting","provider":"example.test/acme/widget","version":"1.2.0","platform":"linux_amd64",` +
-				`"text":"whoever has locked it"}`,
+				`"text":"another process"}`,
 		},
 		{
-			cachedir.Holder{ID: widget, PID: os.Getpid(), Host: here, Since: since},
+			cachedir.Holder{ID: widget, Holder: disk.Holder{PID: os.Getpid(), Host: here, Since: since}},
 			"larder: example.test/acme/widget 1.2.0 linux_amd64: waiting for another root module\n",
 			`{"type":"event","step":"waiting","provider":"example.test/acme/widget","version":"1.2.0","platform":"linux_amd64",` +
 				`"text":"another root module"}`,
 		},
 		{
-			cachedir.Holder{PID: 7, Host: "there", Since: since},
+			cachedir.Holder{Holder: disk.Holder{PID: 7, Host: "there", Since: since}},
 			"larder: waiting for process 7 on there, at work since 03:04:05, to clean the plugin cache\n",
 			`{"type":"event","step":"waiting","text":"process 7 on there, at work since 03:04:05, to clean the plugin cache"}`,
 		},
 		{
 			cachedir.Holder{},
-			"larder: waiting for whoever installs from the plugin cache\n",
-			`{"type":"event","step":"waiting","text":"whoever installs from the plugin cache"}`,
+			"larder: waiting for the processes that install from the plugin cache\n",
+			`{"type":"event","step":"waiting","text":"the processes that install from the plugin cache"}`,
 		},
 	} {
 		var stdout, stderr bytes.Buffer

@@ -220,7 +220,7 @@ func (im *importing) openMirror(ctx context.Context) (*builder.Builder, error) {
 	return builder.Open(ctx, im.to, builder.Options{
 		Unpacked: im.unpacked,
 		Warn:     func(err error) { im.out.warn("%v", err) },
-		Waiting:  func() { im.out.say(normal, "waiting for whoever else is writing to %s", im.to) },
+		Waiting:  im.out.waitingToWrite(im.to), LockTimeout: im.flags.lockTimeout,
 	})
 }
 

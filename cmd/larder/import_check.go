@@ -4,12 +4,13 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"os"
 	"path/filepath"
 
 	"github.com/larder-cli/larder/fsmirror/legacy"
 	"github.com/larder-cli/larder/sources"
 	"github.com/larder-cli/larder/sources/archive"
+	"github.com/larder-cli/larder/sources/disk"
+	"github.com/larder-cli/larder/sources/evidence"
 	"github.com/larder-cli/larder/sources/trust"
 )
 
@@ -47,15 +48,11 @@ func (im *importing) standing(ctx context.Context, id sources.PackageID) (standi
 }
 
 func sumFile(ctx context.Context, path string) (sources.Contents, error) {
-	f, err := os.Open(path)
+	f, info, err := disk.OpenFile(path)
 	if err != nil {
 		return sources.Contents{}, err
 	}
 	defer f.Close()
-	info, err := f.Stat()
-	if err != nil {
-		return sources.Contents{}, err
-	}
 	return archive.Sum(ctx, f, info.Size(), archive.Limits{})
 }
 
@@ -80,11 +77,11 @@ func (s standing) compare(contents sources.Contents, replace bool) error {
 // has for its version, or the mirror it comes from. A mirror with some is of use
 // only to packages that they list.
 func (im *importing) vouch(ctx context.Context, c *legacy.Candidate) (sources.Verdict, error) {
-	dir := filepath.Join(im.to, filepath.FromSlash(sources.EvidencePath(c.ID.Provider, c.ID.Version)))
-	signed, err := sources.ReadEvidence(dir)
+	dir := filepath.Join(im.to, filepath.FromSlash(evidence.Path(c.ID.Provider, c.ID.Version)))
+	signed, err := evidence.Read(dir)
 	if errors.Is(err, sources.ErrNotFound) && c.Evidence != "" {
 		dir = c.Evidence
-		signed, err = sources.ReadEvidence(dir)
+		signed, err = evidence.Read(dir)
 	}
 	switch {
 	case errors.Is(err, sources.ErrNotFound), c.Kind != legacy.Archive && im.unpacked:

@@ -20,28 +20,30 @@ const module = "github.com/larder-cli/larder"
 // Arrows point down only. Tests may know sourcetest besides.
 var mayImport = map[string][]string{
 	"sources":                 {},
-	"sources/archive":         {"sources", "sources/archive/inflate"},
+	"sources/archive":         {"sources", "sources/archive/inflate", "sources/disk"},
 	"sources/archive/inflate": {},
+	"sources/disk":            {"sources"},
+	"sources/evidence":        {"sources", "sources/disk"},
 	"sources/fetch":           {"sources"},
 	"sources/netmirror":       {"sources", "sources/fetch"},
 	"sources/registry":        {"sources", "sources/fetch"},
-	"sources/sourcetest":      {"sources"},
-	"sources/staging":         {"sources"},
+	"sources/sourcetest":      {"sources", "sources/evidence"},
+	"sources/staging":         {"sources", "sources/disk"},
 	"sources/trust":           {"sources"},
 
-	"fsmirror":           {"sources"},
-	"fsmirror/builder":   {"sources", "sources/archive", "sources/staging", "fsmirror"},
-	"fsmirror/bundle":    {"sources", "sources/archive", "sources/trust", "fsmirror", "fsmirror/builder"},
-	"fsmirror/legacy":    {"sources", "sources/archive"},
-	"cachedir":           {"sources", "sources/archive", "sources/staging"},
-	"cachedir/export":    {"sources", "sources/archive"},
-	"cliconfig":          {"sources"},
-	"installer":          {"sources", "sources/archive", "sources/fetch", "sources/trust", "installer/lockfile"},
-	"installer/lockfile": {"sources"},
-	"installer/modules":  {"sources"},
+	"fsmirror":           {"sources", "sources/disk", "sources/evidence"},
+	"fsmirror/builder":   {"sources", "sources/archive", "sources/disk", "sources/evidence", "sources/staging", "fsmirror"},
+	"fsmirror/bundle":    {"sources", "sources/archive", "sources/disk", "sources/evidence", "sources/trust", "fsmirror", "fsmirror/builder"},
+	"fsmirror/legacy":    {"sources", "sources/archive", "sources/disk", "sources/evidence"},
+	"cachedir":           {"sources", "sources/archive", "sources/disk", "sources/evidence", "sources/staging"},
+	"cachedir/export":    {"sources", "sources/archive", "sources/disk"},
+	"cliconfig":          {"sources", "sources/disk"},
+	"installer":          {"sources", "sources/archive", "sources/disk", "sources/fetch", "sources/trust", "installer/lockfile"},
+	"installer/lockfile": {"sources", "sources/disk"},
+	"installer/modules":  {"sources", "sources/disk"},
 
 	"cmd/larder": {
-		"sources", "sources/archive", "sources/fetch", "sources/netmirror", "sources/registry", "sources/trust",
+		"sources", "sources/archive", "sources/disk", "sources/evidence", "sources/fetch", "sources/netmirror", "sources/registry", "sources/trust",
 		"fsmirror", "fsmirror/builder", "fsmirror/bundle", "fsmirror/legacy", "cachedir", "cachedir/export", "cliconfig",
 		"installer", "installer/lockfile", "installer/modules",
 	},
@@ -53,8 +55,8 @@ var mayImport = map[string][]string{
 var doors = map[string][]string{
 	"github.com/ProtonMail/go-crypto":        {"sources/trust", "sources/sourcetest"},
 	"github.com/adrg/xdg":                    {"cliconfig"},
-	"github.com/apparentlymart/go-versions":  {"sources"}, // tests hold ours against it
-	"github.com/gofrs/flock":                 {"cachedir", "fsmirror/builder"},
+	"github.com/apparentlymart/go-versions":  {"sources"},                  // tests hold ours against it
+	"github.com/gofrs/flock":                 {"sources/disk", "cachedir"}, // tests lock as other programs do
 	"github.com/hashicorp/go-version":        {"sources"},
 	"github.com/hashicorp/hcl/hcl":           {"cliconfig"},
 	"github.com/hashicorp/hcl/json":          {"cliconfig"},
@@ -127,23 +129,41 @@ func TestOnlyTheCommandPrintsAndOnlyCLIConfigReadsTheEnvironment(t *testing.T) {
 		if f.test || f.pkg == "sources/sourcetest" { // which is for tests alone
 			continue
 		}
-		ast.Inspect(f.syntax, func(n ast.Node) bool {
-			selector, ok := n.(*ast.SelectorExpr)
-			if !ok {
-				return true
-			}
-			pkg, ok := selector.X.(*ast.Ident)
-			if !ok {
-				return true
-			}
-			name := pkg.Name + "." + selector.Sel.Name
+		for _, name := range f.selectors() {
 			if users, ok := reserved[name]; ok && !slices.Contains(users, f.pkg) {
 				t.Errorf("%s uses %s, which is for %v", f.path, name, users)
 			}
-			return true
-		})
+		}
 		if slices.Contains(f.imports, "log") && f.path != "cmd/larder/main.go" { // which silences it
 			t.Errorf("%s imports log", f.path)
+		}
+	}
+}
+
+// changes are the functions that change files, by package. Os.OpenFile and
+// os.OpenRoot can do that too.
+var changes = map[string]string{
+	"os": "Chmod Chown Chtimes Create CreateTemp Lchown Link Mkdir MkdirAll MkdirTemp OpenFile OpenRoot Remove RemoveAll Rename Symlink Truncate WriteFile",
+
+	"syscall": "Chmod Creat Link Mkdir Mkfifo Mknod Mount Open Rename Rmdir Symlink Truncate Unlink Unmount Utimes UtimesNano",
+
+	"unix": "Chmod Creat Fchmodat IoctlFileClone IoctlFileCloneRange Link Linkat Mkdir Mkdirat Mkfifo Mkfifoat Mknod Mknodat Mount Open Openat Openat2 " +
+		"Rename Renameat Renameat2 RenameatxNp RenamexNp Rmdir Symlink Symlinkat Truncate Unlink Unlinkat Unmount Utimes UtimesNano UtimesNanoAt",
+
+	"windows": "CreateDirectory CreateHardLink CreateSymbolicLink DeleteFile MoveFile MoveFileEx RemoveDirectory Rename Rmdir SetFileAttributes Unlink",
+}
+
+// All changes to files are made by sources/disk.
+func TestOnlyDiskChangesFiles(t *testing.T) {
+	for _, f := range goFiles(t) {
+		if f.test || f.pkg == "sources/disk" || f.pkg == "sources/sourcetest" {
+			continue
+		}
+		for _, selector := range f.selectors() {
+			pkg, name, _ := strings.Cut(selector, ".")
+			if slices.Contains(strings.Fields(changes[pkg]), name) {
+				t.Errorf("%s uses %s, which is for sources/disk", f.path, selector)
+			}
 		}
 	}
 }
@@ -161,6 +181,20 @@ type goFile struct {
 	test    bool
 	imports []string
 	syntax  *ast.File
+}
+
+// selectors are the names of other packages that a file uses, such as os.Exit.
+func (f goFile) selectors() []string {
+	var names []string
+	ast.Inspect(f.syntax, func(n ast.Node) bool {
+		if selector, ok := n.(*ast.SelectorExpr); ok {
+			if pkg, ok := selector.X.(*ast.Ident); ok {
+				names = append(names, pkg.Name+"."+selector.Sel.Name)
+			}
+		}
+		return true
+	})
+	return names
 }
 
 // goFiles are all Go files of the module but for those in testdata, and in

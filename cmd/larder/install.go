@@ -136,10 +136,11 @@ func (in *installation) install(ctx context.Context, dir string, out *output) (*
 	if err := in.rememberPluginDirs(root.DataDir); err != nil {
 		return nil, err
 	}
-	to, err := m.store()
+	to, done, err := m.store()
 	if err != nil {
 		return nil, err
 	}
+	defer done()
 	result, err := installer.New(from, to, m.client, installer.Options{
 		Engine:        m.config.Engine,
 		Platforms:     in.platforms,

@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"os"
 	"path/filepath"
 	"slices"
 	"sync"
@@ -15,6 +14,7 @@ import (
 	"github.com/larder-cli/larder/installer"
 	"github.com/larder-cli/larder/installer/lockfile"
 	"github.com/larder-cli/larder/sources"
+	"github.com/larder-cli/larder/sources/disk"
 )
 
 func lockCommand(out *output) *cli.Command {
@@ -57,7 +57,7 @@ type locking struct {
 	ledgers memo[string, *installer.Ledger] // by what they are supplied by
 
 	mu       sync.Mutex
-	scratch  string          // directory for what no cache can take; empty until it is needed
+	scratch  *disk.Scratch   // for what no cache can take; nil until it is needed
 	said     map[string]bool // events
 	required map[string]bool // which of only are
 	tally    tally
@@ -80,7 +80,7 @@ func lock(c *cli.Context, out *output) error {
 		return usageError{errors.New("--keep and --no-cache exclude each other")}
 	}
 	l.slots = installer.NewSlots(l.flags.jobs)
-	defer func() { os.RemoveAll(l.scratch) }()
+	defer l.closeScratch()
 	failed := l.each(c, l.at)
 	found := l.sum()
 	if failed != nil { // what was found is told, and is not all there is to find
@@ -238,7 +238,9 @@ func (l *locking) report(e installer.Event) {
 func (l *locking) lockStore(m *rootModule) (store installer.Cache, keeps []sources.Platform, err error) {
 	var cache *cachedir.Dir
 	if !l.flags.noCache {
-		cache = m.cache(m.cacheRoot())
+		if cache, err = m.cache(m.cacheRoot(), m.engineCache()); err != nil {
+			return nil, nil, err
+		}
 	}
 	switch {
 	case cache != nil && !cache.ReadOnly() && l.keep:
@@ -256,14 +258,22 @@ func (l *locking) lockStore(m *rootModule) (store installer.Cache, keeps []sourc
 func (l *locking) openScratch() (*cachedir.Dir, error) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	if l.scratch == "" {
-		dir, err := os.MkdirTemp("", "larder-")
+	if l.scratch == nil {
+		scratch, err := disk.Temporary("larder-")
 		if err != nil {
 			return nil, err
 		}
-		l.scratch = dir
+		l.scratch = scratch
 	}
-	return cachedir.Open(l.scratch, l.cacheOptions())
+	opts := l.cacheOptions()
+	opts.ReadOnly = false
+	return l.openCache(l.scratch.Path("cache"), opts)
+}
+
+func (l *locking) closeScratch() {
+	if l.scratch != nil {
+		l.scratch.Close()
+	}
 }
 
 // sum says what was done in all.

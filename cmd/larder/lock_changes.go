@@ -4,7 +4,6 @@ import (
 	"bytes"
 	"context"
 	"fmt"
-	"os"
 	"slices"
 	"strings"
 
@@ -13,6 +12,7 @@ import (
 	"github.com/larder-cli/larder/installer"
 	"github.com/larder-cli/larder/installer/lockfile"
 	"github.com/larder-cli/larder/sources"
+	"github.com/larder-cli/larder/sources/disk"
 )
 
 // A lockedModule is what has come of a root module.
@@ -65,7 +65,7 @@ func (m *lockedModule) showDiff() {
 	old, was := []byte{}, "/dev/null"
 	if m.before.Exists {
 		was = "a/" + name
-		old, _ = os.ReadFile(m.file) // it was there before
+		old, _ = disk.ReadFile(m.file, lockfile.MaxSize) // it was there before
 	}
 	text := diff.Diff(was, old, "b/"+name, m.result.Lock.Text)
 	if _, after, ok := bytes.Cut(text, []byte("\n")); ok {

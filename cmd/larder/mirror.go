@@ -58,7 +58,7 @@ func (s *session) existing(dir string) (string, error) {
 // it.
 func (m *rootModule) openMirror(c *cli.Context, dir string, opts builder.Options) (*builder.Builder, error) {
 	opts.Warn = func(err error) { m.out.warn("%v", err) }
-	opts.Waiting = func() { m.out.say(normal, "waiting for whoever else is writing to %s", dir) }
+	opts.Waiting, opts.LockTimeout = m.out.waitingToWrite(dir), m.flags.lockTimeout
 	opts.Vouch = m.vouchInMirror
 	return builder.Open(c.Context, dir, opts)
 }

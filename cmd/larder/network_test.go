@@ -124,6 +124,7 @@ func (m *machineOnline) install(ctx context.Context) (*installer.Result, error) 
 	m.check(problems.Err())
 	cache, err := cachedir.Open(filepath.Join(m.dir, "cache"), cachedir.Options{Warn: func(err error) { m.t.Errorf("warned: %v", err) }})
 	m.check(err)
+	defer cache.Close()
 	from := sources.NewMulti([]sources.Method{{Source: registry.New(m.client, registry.Options{})}})
 	return installer.New(from, cache, m.client, m.options).Install(ctx, root)
 }

@@ -23,6 +23,16 @@ type output struct {
 	level          level
 	json           bool
 	module         string // what it is about; empty if there is but one root module
+	ends           *[]func()
+}
+
+// atEnd has a function called when the command has ended.
+func (o *output) atEnd(do func()) { *o.ends = append(*o.ends, do) }
+
+func (o *output) end() {
+	for _, do := range *o.ends {
+		do()
+	}
 }
 
 // A level is how much is told besides results and errors.
@@ -39,7 +49,7 @@ func newOutput(stdout, stderr io.Writer) *output {
 	screen := newScreen(stderr)
 	return &output{
 		stdout: stdout, stderr: stderr, screen: screen, progress: newProgress(screen),
-		from: []viewpoint{viewpoint(here)},
+		from: []viewpoint{viewpoint(here)}, ends: new([]func()),
 	}
 }
 

@@ -6,10 +6,9 @@ import (
 	"fmt"
 	"io/fs"
 	"os"
-	"path/filepath"
 	"slices"
 
-	"github.com/larder-cli/larder/installer/lockfile"
+	"github.com/larder-cli/larder/sources/disk"
 )
 
 // readPluginDirs reads the directories to install from, as they were typed. A
@@ -22,29 +21,44 @@ func (in *installation) readPluginDirs(typed []string) error {
 	return nil
 }
 
-// rememberPluginDirs keeps the directories where the engines keep them, in the
-// data directory's plugin_path. They write it, and never act upon it.
+// rememberPluginDirs writes the directories where the engines do, into the data
+// directory's plugin_path. Nothing acts upon that file. Behind a link it is left
+// alone, as what else relies on it is unknown.
 func (in *installation) rememberPluginDirs(dataDir string) error {
-	path := filepath.Join(dataDir, "plugin_path")
-	switch {
-	case len(in.pluginPath) == 0 || in.dryRun:
+	if len(in.pluginPath) == 0 || in.dryRun {
 		return nil
-	case in.pluginPath[0] == "":
-		if err := os.Remove(path); err != nil && !errors.Is(err, fs.ErrNotExist) {
-			return fmt.Errorf("forgetting the plugin directories: %w", err)
+	}
+	if info, err := os.Lstat(dataDir); err == nil && info.Mode()&fs.ModeSymlink != 0 {
+		in.out.warn("%s is a symbolic link, so the plugin directories are not recorded in it", dataDir)
+		return nil
+	}
+	if err := in.writePluginPath(dataDir); err != nil {
+		return fmt.Errorf("recording the plugin directories: %w", err)
+	}
+	return nil
+}
+
+func (in *installation) writePluginPath(dataDir string) error {
+	const name = "plugin_path"
+	if in.pluginPath[0] == "" {
+		dir, err := disk.Open(dataDir)
+		if errors.Is(err, fs.ErrNotExist) {
+			return nil
 		}
-		return nil
+		if err != nil {
+			return err
+		}
+		defer dir.Close()
+		return dir.Remove(name)
 	}
 	text, err := json.MarshalIndent(in.pluginPath, "", "  ")
 	if err != nil {
 		return err
 	}
-	if err := os.MkdirAll(dataDir, 0o755); err != nil {
-		return fmt.Errorf("remembering the plugin directories: %w", err)
+	dir, err := disk.Make(dataDir)
+	if err != nil {
+		return err
 	}
-	// It is no lock file, but to be written as carefully.
-	if err := lockfile.Write(path, text); err != nil {
-		return fmt.Errorf("remembering the plugin directories: %w", err)
-	}
-	return nil
+	defer dir.Close()
+	return dir.WriteFile(name, text, disk.Lazily)
 }

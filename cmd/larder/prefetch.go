@@ -10,7 +10,6 @@ import (
 
 	"github.com/urfave/cli/v2"
 
-	"github.com/larder-cli/larder/cachedir"
 	"github.com/larder-cli/larder/installer"
 	"github.com/larder-cli/larder/sources"
 )
@@ -89,7 +88,9 @@ func (p *prefetching) fill(ctx context.Context, s *supply) ([]installer.Filled, 
 	if path == "" {
 		return nil, errors.New("there is no place for a plugin cache")
 	}
-	cache, err := cachedir.Open(path, s.cacheOptions())
+	opts := s.cacheOptions()
+	opts.Shared = s.engineCache()
+	cache, err := s.openCache(path, opts)
 	if err != nil {
 		return nil, err
 	}

@@ -3,7 +3,6 @@ package main
 import (
 	"context"
 	"errors"
-	"slices"
 	"strings"
 
 	"github.com/larder-cli/larder/cachedir"
@@ -13,22 +12,17 @@ import (
 	"github.com/larder-cli/larder/sources/trust"
 )
 
-// refetch brings back the packages that were set aside, from where the
-// configuration says. Those that are not to be had are only named.
-func (k *keeper) refetch(ctx context.Context, mendings []cachedir.Mending) error {
-	missing := slices.DeleteFunc(mendings, func(m cachedir.Mending) bool { return !m.Fetch() || m.Aside == "" })
-	if len(missing) == 0 {
-		return nil
-	}
+// replacer fetches packages again that are wrong in the cache, from where the
+// configuration says. Those that no source has are only named.
+func (k *keeper) replacer(ctx context.Context) (cachedir.Replacer, error) {
 	from, err := k.source(ctx, nil)
 	if err != nil {
-		return err
+		return nil, err
 	}
 	in := installer.New(from, k.cache, k.client, installer.Options{
 		Engine: k.config.Engine, Trust: k.trustOptions(), Report: k.out.event,
 	})
-	var errs []error
-	for _, m := range missing {
+	return func(ctx context.Context, m cachedir.Mending) (gone bool, err error) {
 		outcome, err := in.Fetch(ctx, *m.Package, k.before(m))
 		k.out.followed().end(itemKey{id: *m.Package})
 		switch {
@@ -36,11 +30,10 @@ func (k *keeper) refetch(ctx context.Context, mendings []cachedir.Mending) error
 			k.fetchedAgain(outcome)
 		case errors.Is(err, sources.ErrNotFound), errors.Is(err, fetch.ErrOffline):
 			k.notFetched(*m.Package, err)
-		default:
-			errs = append(errs, err)
+			return true, nil
 		}
-	}
-	return k.explain(errors.Join(errs...))
+		return installer.IsOther(err), k.explain(err)
+	}, nil
 }
 
 func (k *keeper) fetchedAgain(o installer.Outcome) {

@@ -36,6 +36,9 @@ type session struct {
 	remotes  memo[string, sources.Source]   // by engine and what they are
 	mirrors  memo[string, *fsmirror.Mirror] // by engine and directory
 	caches   memo[string, *cachedir.Dir]    // by directory; nil where there can be none
+
+	mu     sync.Mutex
+	opened []*cachedir.Dir // to be closed in the end
 }
 
 // Settings are what an engine is configured to do on this machine.
@@ -66,6 +69,7 @@ type globals struct {
 	link     sources.LinkMode
 	offline  bool
 	paranoid bool
+	readOnly bool // the command changes nothing
 
 	lockTimeout time.Duration
 }
@@ -73,6 +77,7 @@ type globals struct {
 // newSession reads the global flags.
 func newSession(c *cli.Context, out *output) (*session, error) {
 	s := &session{out: out, machine: cliconfig.This()}
+	out.atEnd(s.close)
 	out.progress.dumb = s.machine.DumbTerminal()
 	if err := s.readFlags(c); err != nil {
 		return nil, err
@@ -84,6 +89,24 @@ func newSession(c *cli.Context, out *output) (*session, error) {
 		return nil, fmt.Errorf("%s is not a directory", s.dir)
 	}
 	return s, nil
+}
+
+// openCache opens a plugin cache until the command ends.
+func (s *session) openCache(root string, opts cachedir.Options) (*cachedir.Dir, error) {
+	cache, err := cachedir.Open(root, opts)
+	if err != nil {
+		return nil, err
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.opened = append(s.opened, cache)
+	return cache, nil
+}
+
+func (s *session) close() {
+	for _, cache := range s.opened {
+		cache.Close()
+	}
 }
 
 // root is the root module in dir, whose messages go to out.
@@ -140,6 +163,8 @@ func (s *session) readFlags(c *cli.Context) error {
 		offline: flag[bool](c, "offline"),
 
 		lockTimeout: flag[time.Duration](c, "lock-timeout"),
+
+		readOnly: c.Bool("dry-run") || c.Bool("check"),
 	}
 	s.engine, s.configFile = flag[string](c, "engine"), flag[string](c, "config")
 	s.out.json = flag[bool](c, "json")

@@ -2,29 +2,38 @@ package main
 
 import (
 	"context"
+	"crypto/sha256"
+	"encoding/hex"
 	"errors"
 	"path/filepath"
 
 	"github.com/larder-cli/larder/cachedir"
 	"github.com/larder-cli/larder/installer"
 	"github.com/larder-cli/larder/sources"
+	"github.com/larder-cli/larder/sources/disk"
 )
 
-// store is where packages are kept: the plugin cache, or without one the
-// working directory itself.
-func (m *rootModule) store() (installer.Cache, error) {
-	if m.flags.noCache {
-		return m.workdirStore()
-	}
-	cache := m.cache(m.cacheRoot())
-	if cache != nil && !cache.ReadOnly() {
-		return cache, nil
+// store is where packages are kept: the plugin cache, or without one the working
+// directory itself. The caller calls done when it has finished with it.
+func (m *rootModule) store() (store installer.Cache, done func(), err error) {
+	var cache *cachedir.Dir
+	if !m.flags.noCache {
+		if cache, err = m.cache(m.cacheRoot(), m.engineCache()); err != nil {
+			return nil, nil, err
+		}
+		if cache != nil && !cache.ReadOnly() {
+			return cache, func() {}, nil
+		}
 	}
 	own, err := m.workdirStore()
-	if err != nil || cache == nil {
-		return own, err
+	if err != nil {
+		return nil, nil, err
 	}
-	return layered{cache, own}, nil
+	done = func() { own.Close() }
+	if cache == nil {
+		return own, done, nil
+	}
+	return layered{cache, own}, done, nil
 }
 
 // cacheRoot is the plugin cache's directory: the flag's, the configuration's, or
@@ -40,24 +49,30 @@ func (m *rootModule) cacheRoot() string {
 	}
 }
 
-// cache is the plugin cache in the directory root, nil if there can be none.
-func (s *session) cache(root string) *cachedir.Dir {
-	cache, _ := s.caches.get(root, func() (*cachedir.Dir, error) {
+// cache is the plugin cache in the directory root, nil if it cannot be opened, which
+// an engine may share. The error is that of a cache that a link or a mount is in.
+func (s *session) cache(root string, shared bool) (*cachedir.Dir, error) {
+	return s.caches.get(root, func() (*cachedir.Dir, error) {
 		if root == "" {
 			s.out.warn("there is no place for a plugin cache; going on without one")
 			return nil, nil
 		}
-		cache, err := cachedir.Open(root, s.cacheOptions())
+		opts := s.cacheOptions()
+		opts.Shared = shared
+		cache, err := s.openCache(root, opts)
+		var stray *disk.StrayError
+		if errors.As(err, &stray) {
+			return nil, err
+		}
 		if err != nil {
 			s.out.warn("%v; going on without a plugin cache", err)
 			return nil, nil
 		}
-		if cache.ReadOnly() {
-			s.out.warn("the plugin cache %s cannot be written; what it lacks is not added to it", root)
+		if cache.ReadOnly() && !s.flags.readOnly {
+			s.out.warn("the plugin cache %s cannot be written: packages that it lacks are not added to it", root)
 		}
 		return cache, nil
 	})
-	return cache
 }
 
 // engineCache reports whether the engine is configured to use the store too.
@@ -65,18 +80,24 @@ func (m *rootModule) engineCache() bool {
 	return !m.flags.noCache && m.config.PluginCacheDir != "" && m.cacheRoot() == m.config.PluginCacheDir
 }
 
-// workdirStore is the working directory as its own store: it has a cache's
-// layout. What a cache keeps beside its packages goes elsewhere in the data
-// directory, where engines do not look for providers.
-func (m *rootModule) workdirStore() (installer.Cache, error) {
+// workdirStore is the working directory as its own store: it has a cache's layout.
+// What a cache keeps beside its packages goes to the user's state directory, as a
+// working directory may be a checkout with files from anyone.
+func (m *rootModule) workdirStore() (*cachedir.Dir, error) {
 	opts := m.cacheOptions()
-	opts.State = filepath.Join(m.config.DataDir, "larder")
+	opts.Workdir = true
+	if m.config.StateDir != "" {
+		key := sha256.Sum256([]byte(m.config.DataDir))
+		opts.State = filepath.Join(m.config.StateDir, "workdir", hex.EncodeToString(key[:16]))
+	}
 	return cachedir.Open(filepath.Join(m.config.DataDir, "providers"), opts)
 }
 
 func (s *session) cacheOptions() cachedir.Options {
 	return cachedir.Options{
 		Link:     s.flags.link,
+		ReadOnly: s.flags.readOnly,
+		Unbound:  unbound(),
 		Paranoid: s.flags.paranoid,
 		Waiting: func(h cachedir.Holder) {
 			s.out.event(installer.Event{Step: installer.Waiting, Package: h.ID, Text: waitingFor(h)})
@@ -136,3 +157,6 @@ func (l layered) Use(ctx context.Context) (release func(), err error) { return l
 
 // Register does nothing, as nothing can be noted in the cache.
 func (l layered) Register(string, string, []sources.PackageID) {}
+
+// unbound reports whether this user may write to read-only files.
+var unbound = disk.IgnoresModes

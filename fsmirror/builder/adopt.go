@@ -2,59 +2,107 @@ package builder
 
 import (
 	"context"
-	"errors"
-	"io/fs"
-	"os"
+	"encoding/hex"
+	"strings"
 
 	"github.com/larder-cli/larder/sources"
+	"github.com/larder-cli/larder/sources/disk"
 )
 
-// Hall makes a directory on the mirror's own file system for archives on their
-// way into it by [Builder.Adopt]. What is in it stays until the caller removes it,
-// so that who is interrupted finds it again under the same name. Those of other
-// names are removed: there is only one writer, which has left them unfinished.
-func (b *Builder) Hall(name string) (string, error) {
-	entries, err := os.ReadDir(b.state("import"))
-	if err != nil && !errors.Is(err, fs.ErrNotExist) {
-		return "", err
+const imports = "import" // in .larder
+
+// ImportDir opens the directory for the archives of one import, on their way into
+// the mirror by [Builder.Adopt]. The ID is 64 hexadecimal digits. The directory stays
+// until [Builder.RemoveImportDir], so that an interrupted import finds it again.
+// Those of other imports are removed: this is the only process that writes, so they
+// are unfinished.
+func (b *Builder) ImportDir(id string) (*disk.Dir, error) {
+	all, err := b.own.MakeSub(imports)
+	if err != nil {
+		return nil, disk.Explain(err, place)
+	}
+	defer all.Close()
+	entries, err := all.ReadDir()
+	if err != nil {
+		return nil, err
 	}
 	for _, e := range entries {
-		if e.Name() != name {
-			b.warn(os.RemoveAll(b.state("import", e.Name())))
+		if e.Name() != id && isImportID(e.Name()) {
+			b.warn(all.RemoveTree(e.Name()))
 		}
 	}
-	dir := b.state("import", name)
-	return dir, refusal(os.MkdirAll(dir, 0o755))
+	dir, err := all.MakeSub(id)
+	return dir, disk.Explain(err, place)
 }
 
-// Adopt makes an archive part of the mirror that lies at s.Dir, in a [Builder.Hall],
-// from where it is moved. The caller has verified it, seen to it that it is on the
-// medium, and says all there is to know of it. If it is the mirror's own already,
-// only what is known of it changes. The Builder is for packed packages. Until
-// [Builder.Finish] the index does not name it.
-func (b *Builder) Adopt(ctx context.Context, s sources.Stored) error {
-	b.busy.RLock()
-	defer b.busy.RUnlock()
-	defer b.turn(s.ID)()
-	return named(s.ID, refusal(b.adopt(ctx, s)))
+func isImportID(name string) bool {
+	_, err := hex.DecodeString(name)
+	return err == nil && len(name) == 64 && strings.ToLower(name) == name
 }
 
-func (b *Builder) adopt(ctx context.Context, s sources.Stored) error {
-	if err := b.canHave(s.ID.Provider.Host); err != nil {
+// RemoveImportDir removes the directory that [Builder.ImportDir] opened.
+func (b *Builder) RemoveImportDir(id string) error {
+	all, err := b.own.Sub(imports)
+	if err != nil {
+		return err
+	}
+	defer all.Close()
+	return all.RemoveTree(id)
+}
+
+// Adopt makes an archive part of the mirror, and records what s contains. The archive
+// has the same path in the directory from, a [Builder.ImportDir], as it will have in
+// the mirror, and is moved. If from is nil, the mirror has the archive already. The
+// caller has verified and synced it. The Builder is for packed packages. The index
+// does not name the archive before [Builder.Finish].
+func (b *Builder) Adopt(ctx context.Context, s sources.Stored, from *disk.Dir) error {
+	leave, err := b.enter(ctx, s.ID)
+	if err != nil {
+		return err
+	}
+	defer leave()
+	return named(s.ID, disk.Explain(b.adopt(s, from), place))
+}
+
+func (b *Builder) adopt(s sources.Stored, from *disk.Dir) error {
+	at := b.place(s.ID, false)
+	if err := b.checkPlace(at); err != nil {
+		return err
+	}
+	work, done, err := b.scratch()
+	if err != nil {
+		return err
+	}
+	defer done()
+	if err := b.canHave(s.ID.Provider.Host, work.Dir); err != nil {
 		return err
 	}
 	if err := b.keepEvidence(s.ID, s.Signed); err != nil {
 		return err
 	}
-	at := b.place(s.ID, false)
-	if s.Dir != at.path {
-		if err := b.show(ctx, at, s.Dir); err != nil {
+	if from != nil {
+		if err := b.move(at, from, work); err != nil {
 			return err
 		}
 	}
+	now, err := mark(at)
+	if err != nil {
+		return err
+	}
 	b.note(at, record{
-		Mark: mark(at), H1: s.H1, ZipH1: s.ZipH1, ZH: s.ZH, Verdict: s.Verdict, Origin: s.Origin,
+		Mark: now, H1: s.H1, ZipH1: s.ZipH1, ZH: s.ZH, Verdict: s.Verdict, Origin: s.Origin,
 		Evidence: digest(s.Signed), Since: b.opts.Now().UTC(),
 	})
 	return nil
+}
+
+// move publishes the archive that has the path of at in the directory from.
+func (b *Builder) move(at spot, from *disk.Dir, work *disk.Scratch) error {
+	dir, name := split(b.relative(at.path))
+	in, err := from.Sub(dir)
+	if err != nil {
+		return err
+	}
+	defer in.Close()
+	return b.publish(at, in, name, work)
 }

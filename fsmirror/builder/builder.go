@@ -1,7 +1,7 @@
 // Package builder makes a directory a mirror and brings it up to date: packages,
 // evidence and the JSON that makes it a network mirror too, for any web server.
-// It is a store for an installer, which judges what comes into it; it reads no
-// mirror for anyone else, and speaks no protocol.
+// It is a store for an installer, which judges packages before they are stored. It
+// is no source of packages, and speaks no protocol.
 //
 // # Layout
 //
@@ -10,78 +10,102 @@
 //	HOST/NAMESPACE/TYPE/index.json, VERSION.json                      of what is packed
 //	PUNYCODE/NAMESPACE/TYPE/index.json, VERSION.json                  the same, of hosts that are not ASCII
 //	.larder/evidence/HOST/NAMESPACE/TYPE/VERSION/                     evidence
-//	.larder/known/HOST/NAMESPACE/TYPE.json                            what the packages hash to
-//	.larder/mirror.lock                                               held by who writes
-//	.larder/unsettled                                                 there while not all may be on the medium
-//	.larder/tmp/, .larder/partial/, .larder/import/                   what is on its way
+//	.larder/known/HOST/NAMESPACE/TYPE.json                            hash records
+//	.larder/mirror.lock                                               locked by the process that writes
+//	.larder/unsettled                                                 there until everything is on the disk
+//	.larder/tmp/run-*/                                                scratch directories of the process that writes
+//	.larder/partial/                                                  interrupted downloads
+//	.larder/import/ID/                                                archives of a bundle that is being imported
+//
+// Directories of this layout are never links, mounted file systems or files: a
+// [disk.StrayError] names the one that is, and nothing behind it changes. Only the
+// mirror itself, and for reading the packages in it, may be links.
 //
 // # Order
 //
-// Everything appears by rename. A reader of the index never finds it to name what
-// is not there, nor bytes other than it states: archives come before the JSON that
-// names them, and what replaces or removes an archive takes it out of the JSON
-// first. What says so is one document: who has read index.json just before may
-// find VERSION.json gone, and asks again. Whoever is killed in between leaves an index that says too little, and
-// the next to finish mends it. [Builder.Finish] returns when all is on the
-// medium, as people pull out USB sticks.
+// Everything appears by rename. The index never names a file that does not exist,
+// nor hashes of other bytes: an archive appears before the JSON that names it, and
+// is taken out of the JSON before it is replaced or removed. This holds for each
+// document by itself. A client that read index.json just before may find that
+// VERSION.json is missing, and asks again. If a process is killed in between, the
+// index names too little, and the next run completes it. [Builder.Finish] returns
+// when everything is on the disk, so that a removable drive can be pulled out.
 //
 // # Records
 //
-// What a package hashes to is remembered with its size and time of change, to the
-// two seconds that FAT keeps; while these stay, it is not read again. A record is
-// a memo: lost or wrong, it costs one hash.
+// The hashes of a package are recorded with its size and its modification time, to
+// the two seconds that FAT keeps. While these stay the same, the package is not read
+// again. A lost or wrong record costs one hash.
 package builder
 
 import (
 	"context"
 	"errors"
 	"fmt"
+	"io/fs"
+	"math"
 	"os"
 	"path/filepath"
 	"sync"
 	"time"
 
-	"github.com/gofrs/flock"
+	"golang.org/x/sync/semaphore"
 
 	"github.com/larder-cli/larder/sources"
+	"github.com/larder-cli/larder/sources/disk"
+	"github.com/larder-cli/larder/sources/evidence"
+	"github.com/larder-cli/larder/sources/staging"
 )
 
 // Options adjust a Builder. The zero Options are ready to use.
 type Options struct {
-	Unpacked bool             // lay new packages out as directories, not as archives
-	ReadOnly bool             // change nothing, nor wait for others; the directory need not exist
-	Paranoid bool             // believe no record, hash always
-	Now      func() time.Time // by default time.Now
+	Unpacked    bool             // store new packages as directories, not as archives
+	ReadOnly    bool             // change nothing; the directory need not exist
+	Paranoid    bool             // ignore hash records, hash always
+	LockTimeout time.Duration    // how long to wait for other writers; 0 means until they have finished
+	Now         func() time.Time // by default time.Now
 
-	// Vouch says how well the evidence in a mirror vouches for a package, or why it
-	// does not. It is asked where no record tells. If it is nil, nothing vouches for
-	// packages that came without us.
+	// Vouch returns the verdict on a package from the evidence in the mirror, or why
+	// there is none. It is called if the package's record has no verdict for this
+	// evidence. If it is nil, packages that others put there have no verdict.
 	Vouch func(sources.Stored) (sources.Verdict, error)
 
-	Warn    func(error) // told of trouble that stops nothing; may be nil
-	Waiting func()      // told, once, that somebody else is writing; may be nil
+	Warn    func(error)       // is called with problems that stop nothing; may be nil
+	Waiting func(disk.Holder) // is called once if another process is writing for a while; may be nil
 }
 
-// A Builder writes to a mirror, of which it is the only writer until it is
-// closed. Its methods are safe for concurrent use.
+// A Builder writes to a mirror, and no other process does until it is closed. Its
+// methods are safe for concurrent use.
 type Builder struct {
-	dir   string
+	path  string
 	opts  Options
-	lock  *flock.Flock
-	mkdir func(name string, mode os.FileMode) error
+	mkdir func(in *disk.Dir, name string) (*disk.Dir, error)
 
-	busy sync.RWMutex // held alone by who looks at everything, else by who puts something
+	// All of these are nil if the Builder is ReadOnly.
+	dir     *disk.Dir // path
+	own     *disk.Dir // .larder
+	tmp     *disk.Dir // .larder/tmp
+	partial *disk.Dir // .larder/partial
+	lock    *disk.Lock
+	work    *disk.Scratch // for documents, records and evidence
+
+	busy *semaphore.Weighted // all of it for what concerns the whole mirror, 1 for one package
 
 	mu      sync.Mutex
-	changed bool // what is there may not be on the medium
+	changed bool // not everything may be on the disk
 	known   map[sources.Provider]*ledger
-	working map[sources.PackageID]*sync.Mutex
+	working map[sources.PackageID]chan struct{} // full while the package is being stored
 }
 
-const lockPoll = 50 * time.Millisecond
+const (
+	everything = math.MaxInt64 // of Builder.busy
 
-// Open makes the directory dir a mirror if it is none, and waits until nobody
-// else writes to it.
+	run   = "run-"       // begins the names of scratch directories
+	place = "the mirror" // in hints
+)
+
+// Open makes the directory dir a mirror if it is none, and waits until no other
+// process writes to it.
 func Open(ctx context.Context, dir string, opts Options) (*Builder, error) {
 	dir, err := filepath.Abs(dir)
 	if err != nil {
@@ -91,128 +115,219 @@ func Open(ctx context.Context, dir string, opts Options) (*Builder, error) {
 		opts.Now = time.Now
 	}
 	b := &Builder{
-		dir: dir, opts: opts, mkdir: os.Mkdir,
-		known: map[sources.Provider]*ledger{}, working: map[sources.PackageID]*sync.Mutex{},
+		path: dir, opts: opts, mkdir: (*disk.Dir).Mkdir, busy: semaphore.NewWeighted(everything),
+		known: map[sources.Provider]*ledger{}, working: map[sources.PackageID]chan struct{}{},
 	}
 	if opts.ReadOnly {
 		return b, nil
 	}
-	if err := os.MkdirAll(b.state("tmp"), 0o755); err != nil {
-		return nil, sources.WithHint(fmt.Errorf("making the mirror: %w", err), "choose a directory for the mirror that you may write to")
-	}
-	b.lock = flock.New(b.state("mirror.lock"), flock.SetFlag(os.O_CREATE|os.O_RDWR), flock.SetPermissions(0o666))
-	if err := b.wait(ctx); err != nil {
+	if err := b.open(ctx); err != nil {
+		b.release()
+		if ctx.Err() != nil {
+			return nil, err
+		}
+		err = disk.Explain(fmt.Errorf("opening the mirror: %w", err), place)
+		if len(sources.Hints(err)) == 0 {
+			err = sources.WithHint(err, "choose a directory for the mirror that you may write to")
+		}
 		return nil, err
-	}
-	_, err = os.Lstat(b.state(unsettled))
-	b.changed = err == nil
-	if err := b.removeLeftovers(); err != nil {
-		return nil, errors.Join(err, b.lock.Close())
 	}
 	return b, nil
 }
 
-// wait waits for the lock. A file system without locks keeps nobody from working.
-func (b *Builder) wait(ctx context.Context) error {
-	ok, err := b.lock.TryLock()
-	if !ok && err == nil {
-		if b.opts.Waiting != nil {
-			b.opts.Waiting()
-		}
-		_, err = b.lock.TryLockContext(ctx, lockPoll)
+// open opens and locks the mirror for writing.
+func (b *Builder) open(ctx context.Context) (err error) {
+	if b.dir, err = disk.Make(b.path); err != nil {
+		return err
 	}
-	switch {
-	case ctx.Err() != nil:
-		return ctx.Err()
-	case errors.Is(err, errors.ErrUnsupported):
-		b.warn(fmt.Errorf("%s cannot be locked, so others may get in the way: %w", b.dir, err))
+	if b.own, err = b.dir.MakeSub(".larder"); err != nil {
+		return err
+	}
+	lock := b.own.Lock("mirror.lock")
+	if err := b.wait(ctx, lock, lock.Try); err != nil {
+		return err
+	}
+	b.lock = lock
+	lock.Announce(b.opts.Now())
+	for _, name := range []string{"tmp", "partial", "evidence", "known", imports} {
+		if err := checkDir(b.own, name); err != nil {
+			return err
+		}
+	}
+	if b.tmp, err = b.own.MakeSub("tmp"); err != nil {
+		return err
+	}
+	if b.partial, err = b.own.MakeSub("partial"); err != nil {
+		return err
+	}
+	b.tmp.Sweep(run, b.opts.Now(), b.warn)
+	b.warn(staging.Sweep(b.partial, b.opts.Now()))
+	b.changed = b.own.Exists(unsettled)
+	b.work, err = b.tmp.Scratch(run)
+	return err
+}
+
+// checkDir returns an error if what is called name is something other than a
+// directory of the same file system, unless it is missing.
+func checkDir(in *disk.Dir, name string) error {
+	d, err := in.Sub(name)
+	if errors.Is(err, fs.ErrNotExist) {
 		return nil
-	case err != nil:
-		return sources.WithHint(fmt.Errorf("locking %s: %w", b.lock.Path(), err), "see to it that you may write to the mirror")
 	}
-	return nil
-}
-
-// share keeps writers out, and waits for those who are in. Where there never was
-// one, or locks are not to be had, it does nothing.
-func (b *Builder) share(ctx context.Context) (release func(), err error) {
-	path := b.state("mirror.lock")
-	_, statErr := os.Stat(path)
-	if statErr != nil || !b.opts.ReadOnly {
-		return func() {}, nil //nolint:nilerr // nobody has ever written there, or it is we who write
-	}
-	lock := flock.New(path)
-	ok, err := lock.TryRLock()
-	if err == nil && !ok {
-		if b.opts.Waiting != nil {
-			b.opts.Waiting()
-		}
-		_, err = lock.TryRLockContext(ctx, lockPoll)
-	}
-	if ctx.Err() != nil {
-		return nil, ctx.Err()
-	}
-	if err != nil {
-		b.warn(fmt.Errorf("%s cannot be locked, so others may be writing to it: %w", b.dir, err))
-	}
-	return func() { lock.Close() }, nil
-}
-
-// removeLeftovers removes what somebody who was killed has left half made.
-func (b *Builder) removeLeftovers() error {
-	entries, err := os.ReadDir(b.state("tmp"))
 	if err != nil {
 		return err
 	}
-	for _, e := range entries {
-		b.warn(os.RemoveAll(b.state("tmp", e.Name())))
-	}
-	return nil
+	return d.Close()
 }
 
-// Close remembers what was found out, and lets others write.
-func (b *Builder) Close() error {
-	if b.opts.ReadOnly {
-		return nil
+// wait waits for a lock. On a file system without locks it warns.
+func (b *Builder) wait(ctx context.Context, lock *disk.Lock, try func() (bool, error)) error {
+	ctx, cancel := disk.WithTimeout(ctx, b.opts.LockTimeout)
+	defer cancel()
+	err := disk.Wait(ctx, try, func() {
+		if b.opts.Waiting != nil {
+			b.opts.Waiting(lock.Holder())
+		}
+	})
+	if err == nil && lock.Lockless != nil {
+		b.warn(fmt.Errorf("%s cannot be locked, so other processes may be writing to it: %w", b.path, lock.Lockless))
+	}
+	return err
+}
+
+// share waits until no process writes to the mirror, and keeps others from it. If
+// none has ever written there, it does nothing. Mirrors that were copied as links
+// count as such: no process of ours writes through a link.
+func (b *Builder) share(ctx context.Context) (unlock func(), err error) {
+	info, err := os.Lstat(b.state("mirror.lock"))
+	if err != nil || info.Mode()&fs.ModeSymlink != 0 || !b.opts.ReadOnly {
+		return func() {}, nil //nolint:nilerr // there is no lock, or this process has it
+	}
+	own, err := disk.Open(b.state())
+	if err != nil {
+		return nil, err
+	}
+	lock := own.Lock("mirror.lock")
+	lock.Existing = true
+	unlock = func() {
+		lock.Unlock()
+		own.Close()
+	}
+	err = b.wait(ctx, lock, lock.TryShared)
+	if stray := (*disk.StrayError)(nil); ctx.Err() != nil || errors.As(err, &stray) {
+		unlock()
+		return nil, err
+	}
+	if err != nil {
+		b.warn(fmt.Errorf("%s cannot be locked, so other processes may be writing to it: %w", b.path, err))
+	}
+	return unlock, nil
+}
+
+// enter waits until nothing concerns the whole mirror, and until no other goroutine
+// stores the package.
+func (b *Builder) enter(ctx context.Context, id sources.PackageID) (leave func(), err error) {
+	if err := b.busy.Acquire(ctx, 1); err != nil {
+		return nil, err
 	}
 	b.mu.Lock()
+	turn, ok := b.working[id]
+	if !ok {
+		turn = make(chan struct{}, 1)
+		b.working[id] = turn
+	}
+	b.mu.Unlock()
+	select {
+	case turn <- struct{}{}:
+	case <-ctx.Done():
+		b.busy.Release(1)
+		return nil, ctx.Err()
+	}
+	return func() {
+		<-turn
+		b.busy.Release(1)
+	}, nil
+}
+
+// scratch creates a scratch directory. The caller calls done.
+func (b *Builder) scratch() (work *disk.Scratch, done func(), err error) {
+	work, err = b.tmp.Scratch(run)
+	if err != nil {
+		return nil, nil, err
+	}
+	return work, func() { b.warn(work.Close()) }, nil
+}
+
+// Close writes the records, and lets other processes write.
+func (b *Builder) Close() error {
+	b.mu.Lock()
 	defer b.mu.Unlock()
-	return errors.Join(b.keepLedgers(), b.lock.Close())
+	if b.lock == nil {
+		return nil
+	}
+	err := disk.Explain(b.keepLedgers(), place)
+	b.release()
+	return err
+}
+
+// release closes what is open. The lock is the last to go, so that no other process
+// takes the scratch directory for one of a dead run.
+func (b *Builder) release() {
+	if b.work != nil {
+		b.warn(b.work.Close())
+	}
+	if b.lock != nil {
+		b.lock.Unlock()
+		b.lock = nil
+	}
+	for _, d := range []*disk.Dir{b.partial, b.tmp, b.own, b.dir} {
+		if d != nil {
+			d.Close()
+		}
+	}
 }
 
 // Dir is the mirror's directory.
-func (b *Builder) Dir() string { return b.dir }
+func (b *Builder) Dir() string { return b.path }
 
-// state is a path in our own directory.
+// state is a path below .larder, for reading.
 func (b *Builder) state(elem ...string) string {
-	return filepath.Join(append([]string{b.dir, ".larder"}, elem...)...)
+	return filepath.Join(append([]string{b.path, ".larder"}, elem...)...)
 }
 
 func (b *Builder) home(p sources.Provider) string {
-	return filepath.Join(b.dir, filepath.FromSlash(p.String()))
+	return filepath.Join(b.path, filepath.FromSlash(p.String()))
 }
 
 // homes are the directories that have a provider's part of the index. Clients of
-// network mirrors ask for hosts in punycode, which a filesystem mirror has not.
+// network mirrors send hosts in punycode, which filesystem mirrors do not use.
 func (b *Builder) homes(p sources.Provider) []string {
 	homes := []string{b.home(p)}
 	if ascii := p.Host.ASCII(); ascii != string(p.Host) {
-		homes = append(homes, filepath.Join(b.dir, ascii, p.Namespace, p.Type))
+		homes = append(homes, filepath.Join(b.path, ascii, p.Namespace, p.Type))
 	}
 	return homes
 }
 
-// relative is a path below the mirror as it is shown.
+// relative is a path below the mirror, with forward slashes.
 func (b *Builder) relative(path string) string {
-	rel, err := filepath.Rel(b.dir, path)
+	rel, err := filepath.Rel(b.path, path)
 	if err != nil {
 		return path
 	}
 	return filepath.ToSlash(rel)
 }
 
+// within opens the directory that a path in the mirror is in, and returns the last
+// element of the path. The directory is created if it is missing.
+func (b *Builder) within(file string) (dir *disk.Dir, name string, err error) {
+	parent, name := split(b.relative(file))
+	dir, err = b.dir.MakeSub(parent)
+	return dir, name, err
+}
+
 func (b *Builder) evidence(p sources.Provider, v sources.Version) string {
-	return filepath.Join(b.dir, filepath.FromSlash(sources.EvidencePath(p, v)))
+	return filepath.Join(b.path, filepath.FromSlash(evidence.Path(p, v)))
 }
 
 func (b *Builder) warn(err error) {

@@ -12,6 +12,7 @@ import (
 
 	"github.com/larder-cli/larder/fsmirror/builder"
 	"github.com/larder-cli/larder/sources"
+	"github.com/larder-cli/larder/sources/disk"
 )
 
 // vouch believes any checksums that have a signature and list the archive.
@@ -151,7 +152,7 @@ func TestVerifyWaits(t *testing.T) {
 	d, dir := newDepot(t, widget+"/1.0.0/linux_amd64"), t.TempDir()
 	d.sync(dir, builder.Options{}, widget+"/1.0.0/linux_amd64")
 	writer := open(t, dir, builder.Options{})
-	reader := open(t, dir, builder.Options{ReadOnly: true, Waiting: func() { must(t, writer.Close()) }})
+	reader := open(t, dir, builder.Options{ReadOnly: true, Waiting: func(disk.Holder) { must(t, writer.Close()) }})
 	v, err := reader.Verify(t.Context(), nil)
 	if err != nil || v.Packages != 1 {
 		t.Errorf("%+v, %v", v, err)

@@ -4,12 +4,13 @@ import (
 	"bytes"
 	"encoding/json"
 	"errors"
+	"io"
 	"io/fs"
-	"os"
 	"path/filepath"
 	"strings"
 
 	"github.com/larder-cli/larder/sources"
+	"github.com/larder-cli/larder/sources/disk"
 )
 
 // The documents of the network mirror protocol, with the engines' spacing.
@@ -50,8 +51,8 @@ func isVersionDocument(path string) bool {
 	return err == nil
 }
 
-// unindex takes a package out of the index, before something happens to its
-// archive. The caller holds b.mu.
+// unindex takes a package out of the index, before its archive is replaced. The
+// caller holds b.mu.
 func (b *Builder) unindex(id sources.PackageID) error {
 	for _, home := range b.homes(id.Provider) {
 		if err := b.unindexIn(home, id.Version.String(), id.Platform.String()); err != nil {
@@ -77,11 +78,10 @@ func (b *Builder) unindexIn(home, version, platform string) error {
 	if err := errors.Join(b.change(), b.unindexVersion(home, version)); err != nil {
 		return err
 	}
-	return os.Remove(path)
+	return b.dir.Remove(b.relative(path))
 }
 
-// unindexVersion takes a version out of index.json. One that makes no sense goes
-// as it is.
+// unindexVersion takes a version out of index.json. One that is invalid is removed.
 func (b *Builder) unindexVersion(home, version string) error {
 	path := filepath.Join(home, "index.json")
 	index, err := readIndex(path)
@@ -89,7 +89,7 @@ func (b *Builder) unindexVersion(home, version string) error {
 	case errors.Is(err, fs.ErrNotExist):
 		return nil
 	case err != nil:
-		return os.Remove(path)
+		return b.dir.Remove(b.relative(path))
 	}
 	delete(index.Versions, version)
 	return b.writeDocument(path, index)
@@ -114,7 +114,7 @@ func readVersion(path string) (versionDocument, error) {
 }
 
 func readJSON(path string, doc any) error {
-	data, err := readLimited(path, maxDocument)
+	data, err := disk.ReadFile(path, maxDocument)
 	if err == nil {
 		err = json.Unmarshal(data, doc)
 	}
@@ -140,28 +140,43 @@ func (b *Builder) writeDocument(path string, doc any) error {
 	return b.write(path, text)
 }
 
-// write makes data the contents of a file, by rename, unless they are already. The
-// caller holds b.mu.
+// write makes data the contents of a file, by rename, unless it has them already.
+// The caller holds b.mu.
 func (b *Builder) write(path string, data []byte) error {
 	if holds(path, data) {
 		return nil
 	}
-	if err := errors.Join(b.change(), os.MkdirAll(filepath.Dir(path), 0o755)); err != nil {
+	if err := b.change(); err != nil {
 		return err
 	}
-	tmp := b.state("tmp", "document") // one at a time is written
-	err := writeFile(tmp, bytes.NewReader(data))
+	dir, name, err := b.within(path)
+	if err != nil {
+		return err
+	}
+	defer dir.Close()
+	const document = "document" // one at a time is written
+	err = writeFile(b.work.Dir, document, 0o644, bytes.NewReader(data))
 	if err == nil {
-		err = os.Rename(tmp, path)
+		err = disk.Rename(b.work.Dir, document, dir, name)
 	}
 	if err != nil {
-		os.Remove(tmp) // what stays is removed another time
+		_ = b.work.Remove(document)
 	}
 	return err
 }
 
+// writeFile creates a file and syncs it, but not its name: see [Builder.settle].
+func writeFile(in *disk.Dir, name string, mode fs.FileMode, from io.Reader) error {
+	out, err := in.Create(name, mode)
+	if err != nil {
+		return err
+	}
+	_, err = io.Copy(out, from)
+	return errors.Join(err, out.Sync(), out.Close())
+}
+
 // holds reports whether data is the contents of a file.
 func holds(path string, data []byte) bool {
-	old, err := readLimited(path, int64(len(data)))
+	old, err := disk.ReadFile(path, int64(len(data)))
 	return err == nil && bytes.Equal(old, data)
 }

@@ -20,7 +20,7 @@ func FuzzVersionDocument(f *testing.F) {
 	} {
 		f.Add(text)
 	}
-	b := &Builder{dir: filepath.FromSlash("/mirror")}
+	b := &Builder{path: filepath.FromSlash("/mirror")}
 	f.Fuzz(func(t *testing.T, text string) {
 		var doc, again versionDocument
 		if json.Unmarshal([]byte(text), &doc) != nil {
@@ -33,7 +33,7 @@ func FuzzVersionDocument(f *testing.F) {
 		v := &verifier{Builder: b}
 		for _, entry := range doc.Archives {
 			path, ok := v.resolve(filepath.FromSlash("/mirror/h/n/t/1.0.0.json"), entry.URL)
-			if ok && path != b.dir && !strings.HasPrefix(path, b.dir+string(filepath.Separator)) {
+			if ok && path != b.path && !strings.HasPrefix(path, b.path+string(filepath.Separator)) {
 				t.Errorf("%q leads to %s", entry.URL, path)
 			}
 		}

@@ -2,19 +2,17 @@ package builder
 
 import (
 	"io/fs"
-	"os"
 	"strings"
-)
 
-// Errors as the media of this system give them.
-var NoSpace, TooLarge = noSpace[0], tooLarge[0]
+	"github.com/larder-cli/larder/sources/disk"
+)
 
 // RefuseColons makes the mirror's file system one that has no colons in names.
 func RefuseColons(b *Builder) {
-	b.mkdir = func(name string, mode os.FileMode) error {
+	b.mkdir = func(in *disk.Dir, name string) (*disk.Dir, error) {
 		if strings.Contains(name, ":") {
-			return &fs.PathError{Op: "mkdir", Path: name, Err: fs.ErrInvalid}
+			return nil, &fs.PathError{Op: "mkdir", Path: name, Err: fs.ErrInvalid}
 		}
-		return os.Mkdir(name, mode)
+		return in.Mkdir(name)
 	}
 }

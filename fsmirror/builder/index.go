@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io/fs"
 	"maps"
 	"net/url"
 	"os"
@@ -13,16 +14,17 @@ import (
 
 	"github.com/larder-cli/larder/fsmirror"
 	"github.com/larder-cli/larder/sources"
+	"github.com/larder-cli/larder/sources/disk"
 )
 
-// A Change is a document of the index that was not as it should be.
+// A Change is a document of the index that was written or removed.
 type Change struct {
 	Path    string // below the mirror, with forward slashes
-	Removed bool   // it was one too many
+	Removed bool
 }
 
-// Finish makes the index say what is there, and returns when everything is on
-// the medium. An archive that cannot be read is left out, and told to Warn.
+// Finish makes the index match the archives, and returns when everything is on the
+// disk. Archives that cannot be read are left out, with a warning.
 func (b *Builder) Finish(ctx context.Context) error {
 	_, leftOut, err := b.Index(ctx)
 	for _, err := range leftOut {
@@ -34,8 +36,10 @@ func (b *Builder) Finish(ctx context.Context) error {
 // Index is [Builder.Finish]. It returns what it has changed, or with
 // Options.ReadOnly would change, and why archives were left out.
 func (b *Builder) Index(ctx context.Context) (changes []Change, leftOut []error, err error) {
-	b.busy.Lock()
-	defer b.busy.Unlock()
+	if err := b.busy.Acquire(ctx, everything); err != nil {
+		return nil, nil, err
+	}
+	defer b.busy.Release(everything)
 	archives, leftOut, err := b.survey(ctx, nil)
 	if err != nil {
 		return nil, nil, err
@@ -45,9 +49,9 @@ func (b *Builder) Index(ctx context.Context) (changes []Change, leftOut []error,
 		return b.changes(steps), leftOut, err
 	}
 	if err := b.apply(steps); err != nil {
-		return nil, leftOut, refusal(err)
+		return nil, leftOut, disk.Explain(err, place)
 	}
-	return b.changes(steps), leftOut, b.settle(ctx)
+	return b.changes(steps), leftOut, disk.Explain(b.settle(ctx), place)
 }
 
 func (b *Builder) changes(steps []step) []Change {
@@ -58,16 +62,16 @@ func (b *Builder) changes(steps []step) []Change {
 	return changes
 }
 
-// An indexed archive is one that the index shall name.
+// An indexed archive is one that the index is to name.
 type indexed struct {
 	spot
 	record
 }
 
-// survey finds the archives that the index shall name: all but those that are to
-// go. Those that cannot be read are left out.
+// survey finds the archives that the index is to name: all except those in without.
+// Those that cannot be read are left out.
 func (b *Builder) survey(ctx context.Context, without map[spot]bool) (all []indexed, leftOut []error, err error) {
-	packages, err := fsmirror.New(b.dir, fsmirror.Options{}).Packages(ctx)
+	packages, err := fsmirror.New(b.path, fsmirror.Options{}).Packages(ctx)
 	if err != nil {
 		return nil, nil, err
 	}
@@ -76,6 +80,8 @@ func (b *Builder) survey(ctx context.Context, without map[spot]bool) (all []inde
 		switch {
 		case ctx.Err() != nil:
 			return nil, nil, ctx.Err()
+		case unread(err):
+			return nil, nil, named(at.id, err) // the index has it rightly, for all that is known
 		case err != nil:
 			leftOut = append(leftOut, named(at.id, err))
 		default:
@@ -83,6 +89,12 @@ func (b *Builder) survey(ctx context.Context, without map[spot]bool) (all []inde
 		}
 	}
 	return all, leftOut, nil
+}
+
+// unread reports whether an error is one of the file system, and not of what is there.
+func unread(err error) bool {
+	var onDisk *fs.PathError
+	return errors.As(err, &onDisk) && !errors.Is(err, fs.ErrNotExist) && !errors.Is(err, disk.ErrNotRegular)
 }
 
 // packed are the archives, one of each package. Where there are several, the one
@@ -264,7 +276,7 @@ func (b *Builder) eachHome(visit func(home string, names []string)) error {
 		}
 		return nil
 	}
-	return walk(b.dir, 0)
+	return walk(b.path, 0)
 }
 
 func isHost(name string) bool {
@@ -272,7 +284,7 @@ func isHost(name string) bool {
 	return err == nil
 }
 
-// apply writes records and takes the steps.
+// apply writes the records, then takes the steps.
 func (b *Builder) apply(steps []step) error {
 	b.mu.Lock()
 	defer b.mu.Unlock()
@@ -284,7 +296,7 @@ func (b *Builder) apply(steps []step) error {
 		switch {
 		case err != nil:
 		case s.text == nil:
-			err = os.Remove(s.path)
+			err = b.dir.Remove(b.relative(s.path))
 		default:
 			err = b.write(s.path, s.text)
 		}

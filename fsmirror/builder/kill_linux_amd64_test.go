@@ -10,7 +10,7 @@ import (
 	"testing"
 
 	"github.com/larder-cli/larder/fsmirror/builder"
-	"github.com/larder-cli/larder/sources"
+	"github.com/larder-cli/larder/sources/evidence"
 	"github.com/larder-cli/larder/sources/sourcetest"
 )
 
@@ -44,7 +44,7 @@ func writePackages(dir, from string) (err error) {
 		if err != nil {
 			return err
 		}
-		signed, err := sources.ReadEvidence(filepath.Join(from, filepath.FromSlash(sources.EvidencePath(id.Provider, id.Version))))
+		signed, err := evidence.Read(filepath.Join(from, filepath.FromSlash(evidence.Path(id.Provider, id.Version))))
 		if err != nil {
 			return err
 		}

@@ -39,7 +39,7 @@ type ListOptions struct {
 // List lists the packages in a mirror, by path. What a package hashes to is what
 // its record tells.
 func (b *Builder) List(ctx context.Context, opts ListOptions) ([]Entry, error) {
-	packages, err := fsmirror.New(b.dir, fsmirror.Options{}).Packages(ctx)
+	packages, err := fsmirror.New(b.path, fsmirror.Options{}).Packages(ctx)
 	if err != nil {
 		return nil, err
 	}
@@ -72,7 +72,8 @@ func (b *Builder) List(ctx context.Context, opts ListOptions) ([]Entry, error) {
 // remembered is the record of a package as it is now, which is zero if there is none
 // and none is to be made.
 func (b *Builder) remembered(ctx context.Context, at spot, hash bool) (record, error) {
-	if r, ok := b.recall(at); ok && r.Mark == mark(at) {
+	now, err := mark(at)
+	if r, ok := b.recall(at); ok && err == nil && r.Mark == now {
 		return r, nil
 	}
 	if !hash {

@@ -4,6 +4,7 @@ import (
 	"context"
 	"crypto/rand"
 	"errors"
+	"io/fs"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -111,7 +112,30 @@ func TestFullMedium(t *testing.T) {
 	}
 }
 
-// Who may not write can read what there is.
+func TestHintsAboutFullDisks(t *testing.T) {
+	d := newDepot(t, widget+"/1.0.0/linux_amd64")
+	id := parseID(t, widget+"/1.0.0/linux_amd64")
+	for _, tt := range []struct {
+		err  error
+		hint string
+	}{
+		{syscall.ENOSPC, "free some space"},
+		{syscall.EFBIG, "use exFAT"},
+	} {
+		b := open(t, t.TempDir(), builder.Options{})
+		del := d.delivery(id)
+		del.Fetch = func(context.Context, sources.Stage) (sources.Parcel, error) {
+			return sources.Parcel{}, &fs.PathError{Op: "write", Path: "x", Err: tt.err}
+		}
+		_, err := b.Put(t.Context(), id, del)
+		if hints := sources.Hints(err); len(hints) != 1 || !strings.Contains(hints[0], tt.hint) {
+			t.Errorf("%v: hints %q", err, hints)
+		}
+		must(t, b.Close())
+	}
+}
+
+// A mirror that cannot be written to can be read.
 func TestReadOnlyMedium(t *testing.T) {
 	dir := medium(t, "tmpfs", "1")
 	d := newDepot(t, widget+"/1.0.0/linux_amd64")

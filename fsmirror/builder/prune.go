@@ -4,12 +4,13 @@ import (
 	"context"
 	"errors"
 	"io/fs"
-	"os"
 	"path/filepath"
 	"slices"
 	"time"
 
 	"github.com/larder-cli/larder/sources"
+	"github.com/larder-cli/larder/sources/disk"
+	"github.com/larder-cli/larder/sources/evidence"
 )
 
 // A Policy says which packages may go: those that nobody has locked, and of these,
@@ -74,12 +75,14 @@ func newestOf(entries []Entry, n int) map[sources.PackageID]bool {
 	return newest
 }
 
-// Prune removes what the plan says, the index first. It returns what has gone,
-// when that is so on the medium. If it is cut short, what is left is a mirror whose
-// index says too little.
+// Prune removes the packages of the plan, after taking them out of the index. It
+// returns those that it removed, once that is on the disk. If it is interrupted, the
+// index still names only packages that are there.
 func (b *Builder) Prune(ctx context.Context, plan *Plan) ([]Entry, error) {
-	b.busy.Lock()
-	defer b.busy.Unlock()
+	if err := b.busy.Acquire(ctx, everything); err != nil {
+		return nil, err
+	}
+	defer b.busy.Release(everything)
 	going := map[spot]bool{}
 	for _, e := range plan.Remove {
 		going[e.at] = true
@@ -107,7 +110,7 @@ func (b *Builder) Prune(ctx context.Context, plan *Plan) ([]Entry, error) {
 	return gone, errors.Join(append(errs, b.settle(ctx))...)
 }
 
-// leaveOut makes the index name all archives but those that are to go.
+// leaveOut makes the index name all archives except those in going.
 func (b *Builder) leaveOut(ctx context.Context, going map[spot]bool) error {
 	archives, _, err := b.survey(ctx, going)
 	if err != nil {
@@ -118,28 +121,46 @@ func (b *Builder) leaveOut(ctx context.Context, going map[spot]bool) error {
 		err = b.apply(steps)
 	}
 	if err != nil {
-		return refusal(err)
+		return disk.Explain(err, place)
 	}
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	return errors.Join(b.change(), b.sync(ctx))
 }
 
-// remove removes a package: whole, as a directory too appears to others.
+// remove removes a package, all of it at once.
 func (b *Builder) remove(at spot) error {
-	work, err := os.MkdirTemp(b.state("tmp"), "")
+	work, done, err := b.scratch()
 	if err != nil {
 		return err
 	}
-	defer os.RemoveAll(work) // what stays is removed another time
-	if err := os.Rename(at.path, filepath.Join(work, "old")); err != nil && !errors.Is(err, fs.ErrNotExist) {
+	defer done()
+	parent, name := split(b.relative(at.path))
+	dir, err := b.dir.Sub(parent)
+	if err == nil {
+		defer dir.Close()
+		err = take(dir, name, work.Dir)
+	}
+	if err != nil && !errors.Is(err, fs.ErrNotExist) {
 		return err
 	}
 	b.forget(at)
 	return nil
 }
 
-// removeEvidence removes what vouched for versions of which no package is left.
+// take moves a package to a scratch directory, unless a file system is mounted in it.
+func take(dir *disk.Dir, name string, work *disk.Dir) error {
+	info, err := dir.Lstat(name)
+	if err == nil && info.IsDir() {
+		err = dir.CheckMounts(name)
+	}
+	if err != nil {
+		return err
+	}
+	return disk.Rename(dir, name, work, "old")
+}
+
+// removeEvidence removes the evidence for versions without packages.
 func (b *Builder) removeEvidence(ctx context.Context, gone []Entry) error {
 	left, err := b.List(ctx, ListOptions{})
 	if err != nil {
@@ -156,38 +177,19 @@ func (b *Builder) removeEvidence(ctx context.Context, gone []Entry) error {
 	var errs []error
 	for _, e := range gone {
 		if !stays[version{e.ID.Provider, e.ID.Version}] {
-			dir := b.evidence(e.ID.Provider, e.ID.Version)
-			errs = append(errs, os.RemoveAll(dir), removeEmpty(filepath.Dir(dir), b.state("evidence")))
+			errs = append(errs, evidence.Remove(b.dir, evidence.Path(e.ID.Provider, e.ID.Version)))
 		}
 	}
 	return errors.Join(errs...)
 }
 
-// removeEmpty removes directories that nothing is left in.
+// removeEmpty removes the directories of packages that are empty now.
 func (b *Builder) removeEmpty(gone []Entry) error {
 	var errs []error
 	for _, e := range gone {
 		for _, home := range append(b.homes(e.ID.Provider), filepath.Dir(e.at.path)) {
-			errs = append(errs, removeEmpty(home, b.dir))
+			errs = append(errs, b.dir.RemoveEmpty(b.relative(home)))
 		}
 	}
 	return errors.Join(errs...)
-}
-
-// removeEmpty removes dir and what is above it, below top, as far as they are
-// empty.
-func removeEmpty(dir, top string) error {
-	for ; len(dir) > len(top); dir = filepath.Dir(dir) {
-		entries, err := os.ReadDir(dir)
-		if errors.Is(err, fs.ErrNotExist) {
-			continue
-		}
-		if err != nil || len(entries) > 0 {
-			return err
-		}
-		if err := os.Remove(dir); err != nil {
-			return err
-		}
-	}
-	return nil
 }

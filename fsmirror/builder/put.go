@@ -9,13 +9,13 @@ import (
 	"io"
 	"io/fs"
 	"os"
-	"path/filepath"
-	"slices"
+	"path"
 	"strings"
-	"sync"
 
 	"github.com/larder-cli/larder/sources"
 	"github.com/larder-cli/larder/sources/archive"
+	"github.com/larder-cli/larder/sources/disk"
+	"github.com/larder-cli/larder/sources/evidence"
 	"github.com/larder-cli/larder/sources/staging"
 )
 
@@ -24,9 +24,9 @@ func Filename(id sources.PackageID) string {
 	return fmt.Sprintf("terraform-provider-%s_%s_%s.zip", id.Provider.Type, id.Version, id.Platform)
 }
 
-// Get says what the mirror has for id, in the layout that new packages get. It
-// reads the package only if no record tells. The error matches
-// [sources.ErrNotFound] if there is none that could be used.
+// Get returns what the mirror has for id, in the layout of new packages. It reads
+// the package only if it has no record. The error matches [sources.ErrNotFound] if
+// the mirror has no such package.
 func (b *Builder) Get(ctx context.Context, id sources.PackageID) (sources.Stored, error) {
 	at := b.place(id, b.opts.Unpacked)
 	r, err := b.look(ctx, at)
@@ -36,7 +36,7 @@ func (b *Builder) Get(ctx context.Context, id sources.PackageID) (sources.Stored
 	return b.stored(at, r), nil
 }
 
-// Recall says what a package hashed to when it was last looked at.
+// Recall returns what was recorded about a package.
 func (b *Builder) Recall(id sources.PackageID) (sources.Stored, error) {
 	at := b.place(id, b.opts.Unpacked)
 	r, ok := b.recall(at)
@@ -48,9 +48,12 @@ func (b *Builder) Recall(id sources.PackageID) (sources.Stored, error) {
 	return s, nil
 }
 
-// look finds out what a package hashes to.
+// look returns the record of a package, which it hashes if it has changed.
 func (b *Builder) look(ctx context.Context, at spot) (record, error) {
-	now := mark(at)
+	now, err := mark(at)
+	if err != nil {
+		return record{}, err
+	}
 	if now == "" {
 		return record{}, sources.ErrNotFound
 	}
@@ -72,13 +75,13 @@ func (b *Builder) look(ctx context.Context, at spot) (record, error) {
 	return fresh, nil
 }
 
-// same reports whether a package still is what its record says. The archive that
-// an unpacked one came from is known by the record alone.
+// same reports whether a package has the hashes of its record. Only the record has
+// the checksum of the archive that an unpacked package came from.
 func (r record) same(fresh record) bool {
 	return r.H1 == fresh.H1 && (fresh.ZH == "" || r.ZH == fresh.ZH)
 }
 
-// hash reads a package.
+// hash reads and hashes a package.
 func hash(ctx context.Context, path string) (record, sources.Contents, error) {
 	info, err := os.Stat(path)
 	if err != nil {
@@ -88,7 +91,7 @@ func hash(ctx context.Context, path string) (record, sources.Contents, error) {
 		contents, err := archive.Hash(ctx, path)
 		return record{H1: contents.H1}, contents, err
 	}
-	f, err := os.Open(path)
+	f, info, err := disk.OpenFile(path)
 	if err != nil {
 		return record{}, sources.Contents{}, err
 	}
@@ -97,11 +100,8 @@ func hash(ctx context.Context, path string) (record, sources.Contents, error) {
 	if err != nil {
 		return record{}, contents, fmt.Errorf("%s: %w", path, err)
 	}
-	sum := sha256.New()
-	if _, err := io.Copy(sum, f); err != nil {
-		return record{}, contents, err
-	}
-	return record{H1: contents.H1, ZipH1: contents.ZipH1, ZH: sources.ZipHash([32]byte(sum.Sum(nil)))}, contents, nil
+	sum, _, err := disk.Hash(ctx, f)
+	return record{H1: contents.H1, ZipH1: contents.ZipH1, ZH: sources.ZipHash(sum)}, contents, err
 }
 
 func (b *Builder) stored(at spot, r record) sources.Stored {
@@ -109,7 +109,7 @@ func (b *Builder) stored(at spot, r record) sources.Stored {
 		ID: at.id, Dir: at.path, H1: r.H1, ZipH1: r.ZipH1, ZH: r.ZH, Filename: Filename(at.id),
 		Verdict: r.Verdict, Origin: r.Origin, Since: r.Since,
 	}
-	signed, err := sources.ReadEvidence(b.evidence(at.id.Provider, at.id.Version))
+	signed, err := evidence.Read(b.evidence(at.id.Provider, at.id.Version))
 	if err != nil {
 		return s
 	}
@@ -120,8 +120,8 @@ func (b *Builder) stored(at spot, r record) sources.Stored {
 	return b.vouched(at, r, s, signed)
 }
 
-// vouched is a package whose record knows nothing of the evidence that there is,
-// judged by that.
+// vouched is a package with a new verdict, from evidence that its record is not
+// about.
 func (b *Builder) vouched(at spot, r record, s sources.Stored, signed *sources.Signed) sources.Stored {
 	if b.opts.Vouch == nil || r.ZH == "" {
 		return s
@@ -147,29 +147,41 @@ func digest(s *sources.Signed) string {
 }
 
 // Put puts a package into the mirror, unless the delivery accepts the one that is
-// there. Until [Builder.Finish] the index does not name it.
+// there. The index does not name it before [Builder.Finish].
 func (b *Builder) Put(ctx context.Context, id sources.PackageID, del sources.Delivery) (sources.Stored, error) {
-	b.busy.RLock()
-	defer b.busy.RUnlock()
-	defer b.turn(id)()
+	leave, err := b.enter(ctx, id)
+	if err != nil {
+		return sources.Stored{}, named(id, err)
+	}
+	defer leave()
+	at := b.place(id, b.opts.Unpacked)
+	if err := b.checkPlace(at); err != nil {
+		return sources.Stored{}, named(id, err)
+	}
 	s, err := b.Get(ctx, id)
 	if err == nil && del.Accept(s) {
 		return b.regarded(s, del)
 	}
-	if err := b.canHave(id.Provider.Host); err != nil {
-		return sources.Stored{}, named(id, err)
-	}
-	at := b.place(id, b.opts.Unpacked)
 	r, err := b.put(ctx, at, del)
 	if err != nil {
-		return sources.Stored{}, named(id, refusal(err))
+		return sources.Stored{}, named(id, disk.Explain(err, place))
 	}
 	b.note(at, r)
 	return b.stored(at, r), nil
 }
 
-// regarded is a package that was there, with what the delivery's source knows of it
-// besides: the evidence of a mirror that others have made.
+// checkPlace returns an error if something other than a directory is in the place of
+// one that a package would be in.
+func (b *Builder) checkPlace(at spot) error {
+	dir, _ := split(b.relative(at.path))
+	return checkDir(b.dir, dir)
+}
+
+// split splits a path below the mirror.
+func split(file string) (dir, name string) { return path.Dir(file), path.Base(file) }
+
+// regarded is a package that was there, with better evidence from the delivery's
+// source, if it has some: that of another mirror.
 func (b *Builder) regarded(s sources.Stored, del sources.Delivery) (sources.Stored, error) {
 	at := b.place(s.ID, b.opts.Unpacked)
 	r, ok := b.recall(at)
@@ -181,52 +193,44 @@ func (b *Builder) regarded(s sources.Stored, del sources.Delivery) (sources.Stor
 		return s, nil
 	}
 	if err := b.keepEvidence(s.ID, signed); err != nil {
-		return sources.Stored{}, named(s.ID, refusal(err))
+		return sources.Stored{}, named(s.ID, disk.Explain(err, place))
 	}
 	r.Verdict, r.Evidence = verdict, digest(signed)
 	b.note(at, r)
 	return b.stored(at, r), nil
 }
 
-// canHave finds out whether a host's name can be a directory's before anything is
-// fetched: not all file systems have names with a colon in them.
-func (b *Builder) canHave(h sources.Host) error {
+// canHave returns an error if the file system has no directories with the name of the
+// host, before anything is downloaded: some have no names with a colon.
+func (b *Builder) canHave(h sources.Host, work *disk.Dir) error {
 	if !strings.Contains(string(h), ":") {
 		return nil
 	}
-	probe := b.state("tmp", string(h))
-	err := b.mkdir(probe, 0o755)
+	probe, err := b.mkdir(work, string(h))
 	if err == nil {
-		return os.Remove(probe)
+		return probe.Close()
 	}
-	if errors.Is(err, fs.ErrExist) { // somebody else is trying
-		return nil
+	err = fmt.Errorf("making a directory for a host with a port: %w", err)
+	if disk.IsFull(err) {
+		return err
 	}
-	return sources.WithHint(fmt.Errorf("making a directory for a host with a port: %w", err),
+	return sources.WithHint(err,
 		"FAT, exFAT and Windows have no colons in names; make the mirror on another file system, or leave out what is from this host")
 }
 
-// turn waits until nobody else is at the package.
-func (b *Builder) turn(id sources.PackageID) (done func()) {
-	b.mu.Lock()
-	m, ok := b.working[id]
-	if !ok {
-		m = new(sync.Mutex)
-		b.working[id] = m
-	}
-	b.mu.Unlock()
-	m.Lock()
-	return m.Unlock
-}
+// made is the name of a package in a scratch directory.
+const made = "new"
 
 func (b *Builder) put(ctx context.Context, at spot, del sources.Delivery) (record, error) {
-	work, err := os.MkdirTemp(b.state("tmp"), "")
+	work, done, err := b.scratch()
 	if err != nil {
 		return record{}, err
 	}
-	defer os.RemoveAll(work) // what stays is removed another time
-	made := filepath.Join(work, "new")
-	parcel, contents, err := b.receive(ctx, at.id, del, work, made)
+	defer done()
+	if err := b.canHave(at.id.Provider.Host, work.Dir); err != nil {
+		return record{}, err
+	}
+	parcel, contents, err := b.receive(ctx, at.id, del, work.Dir)
 	if err != nil {
 		return record{}, err
 	}
@@ -237,19 +241,36 @@ func (b *Builder) put(ctx context.Context, at spot, del sources.Delivery) (recor
 	if err := b.keepEvidence(at.id, parcel.Signed); err != nil {
 		return record{}, err
 	}
-	if err := b.show(ctx, at, made); err != nil {
+	if at.unpacked {
+		err = syncTree(ctx, work.Dir)
+	}
+	if err == nil {
+		err = b.publish(at, work.Dir, made, work)
+	}
+	if err != nil {
 		return record{}, err
 	}
+	now, err := mark(at)
 	return record{
-		Mark: mark(at), H1: contents.H1, ZipH1: contents.ZipH1, ZH: parcel.ZH,
+		Mark: now, H1: contents.H1, ZipH1: contents.ZipH1, ZH: parcel.ZH,
 		Verdict: verdict, Origin: parcel.Origin, Evidence: digest(parcel.Signed), Since: b.opts.Now().UTC(),
-	}, nil
+	}, err
 }
 
-// receive fetches a package and makes of it, at the path made, what the mirror
-// shall have.
-func (b *Builder) receive(ctx context.Context, id sources.PackageID, del sources.Delivery, work, made string) (sources.Parcel, sources.Contents, error) {
-	stage := staging.New(work, b.state("partial", filepath.FromSlash(id.Path())))
+// syncTree syncs the unpacked package in a scratch directory.
+func syncTree(ctx context.Context, work *disk.Dir) error {
+	dir, err := work.Sub(made)
+	if err != nil {
+		return err
+	}
+	defer dir.Close()
+	return dir.SyncTree(ctx)
+}
+
+// receive fetches a package and makes it what the mirror is to have, in the scratch
+// directory work.
+func (b *Builder) receive(ctx context.Context, id sources.PackageID, del sources.Delivery, work *disk.Dir) (sources.Parcel, sources.Contents, error) {
+	stage := staging.New(work, b.partial, partialName(id))
 	cut := true
 	defer func() { stage.End(cut) }()
 	parcel, err := del.Fetch(ctx, stage)
@@ -257,16 +278,32 @@ func (b *Builder) receive(ctx context.Context, id sources.PackageID, del sources
 		return parcel, sources.Contents{}, err
 	}
 	cut = false
-	contents, err := b.make(ctx, id, parcel, stage, made)
+	contents, err := b.make(ctx, parcel, stage, work)
+	if err == nil {
+		_, err = archive.ExecutableIn(contents, id.Provider.Type)
+	}
 	return parcel, contents, err
 }
 
-func (b *Builder) make(ctx context.Context, id sources.PackageID, parcel sources.Parcel, stage *staging.Stage, made string) (sources.Contents, error) {
+// partialName is the name of a package's file in .larder/partial.
+func partialName(id sources.PackageID) string {
+	const long = 200 // bytes; file systems take 255, and there are suffixes
+	name := strings.ReplaceAll(id.Path(), "/", "~")
+	if len(name) <= long {
+		return name
+	}
+	sum := sha256.Sum256([]byte(name))
+	return hex.EncodeToString(sum[:])
+}
+
+func (b *Builder) make(ctx context.Context, parcel sources.Parcel, stage *staging.Stage, work *disk.Dir) (sources.Contents, error) {
 	switch {
 	case parcel.Dir != "" && b.opts.Unpacked:
-		return b.copy(ctx, id, parcel.Dir, made)
+		return fill(work, func(to archive.Dest) (sources.Contents, error) {
+			return archive.Copy(ctx, parcel.Dir, to, archive.Limits{})
+		})
 	case parcel.Dir != "":
-		err := fmt.Errorf("%s is unpacked, and its archive is not to be had", parcel.Dir)
+		err := fmt.Errorf("%s is unpacked, and its archive is not available", parcel.Dir)
 		return sources.Contents{}, sources.WithHint(err, "take it from where it is packed, or make the mirror with --unpacked")
 	}
 	from, err := parcel.Archive, error(nil)
@@ -276,127 +313,98 @@ func (b *Builder) make(ctx context.Context, id sources.PackageID, parcel sources
 	if err != nil {
 		return sources.Contents{}, err
 	}
-	if b.opts.Unpacked {
-		return b.unpack(ctx, id, from, made)
-	}
 	info, err := from.Stat()
 	if err != nil {
 		return sources.Contents{}, err
+	}
+	if b.opts.Unpacked {
+		contents, err := fill(work, func(to archive.Dest) (sources.Contents, error) {
+			return archive.Unpack(ctx, from, info.Size(), to, archive.Limits{})
+		})
+		return contents, unpacking(err)
 	}
 	contents, err := archive.Sum(ctx, from, info.Size(), archive.Limits{})
 	if err != nil {
 		return contents, unpacking(err)
 	}
-	if _, err := archive.ExecutableIn(contents, id.Provider.Type); err != nil {
-		return contents, err
-	}
 	if parcel.Archive == nil {
-		return contents, stage.Move(made)
+		return contents, stage.Move(work, made)
 	}
-	return contents, writeFile(made, io.NewSectionReader(from, 0, info.Size()))
+	// A user who may not read the archive may not read the copy either.
+	mode := 0o600 | info.Mode().Perm()&0o044
+	return contents, writeFile(work, made, mode, disk.Reader(ctx, io.NewSectionReader(from, 0, info.Size())))
 }
 
-func (b *Builder) copy(ctx context.Context, id sources.PackageID, from, made string) (sources.Contents, error) {
-	if err := os.Mkdir(made, 0o755); err != nil {
-		return sources.Contents{}, err
-	}
-	contents, err := archive.Copy(ctx, from, made, archive.Limits{})
-	if err != nil {
-		return contents, err
-	}
-	_, err = archive.Executable(made, id.Provider.Type)
-	return contents, err
-}
-
-func (b *Builder) unpack(ctx context.Context, id sources.PackageID, from *os.File, made string) (sources.Contents, error) {
-	info, err := from.Stat()
+// fill creates the directory of an unpacked package in a scratch directory.
+func fill(work *disk.Dir, with func(archive.Dest) (sources.Contents, error)) (sources.Contents, error) {
+	dir, err := work.Mkdir(made)
 	if err != nil {
 		return sources.Contents{}, err
 	}
-	if err := os.Mkdir(made, 0o755); err != nil {
-		return sources.Contents{}, err
-	}
-	contents, err := archive.Unpack(ctx, from, info.Size(), made, archive.Limits{})
-	if err != nil {
-		return contents, unpacking(err)
-	}
-	_, err = archive.Executable(made, id.Provider.Type)
-	return contents, err
+	defer dir.Close()
+	return with(archive.Dest{Dir: dir})
 }
 
+// unpacking adds to an error what it happened at, and a hint unless it is an error of
+// the file system.
 func unpacking(err error) error {
-	return sources.WithHint(fmt.Errorf("unpacking: %w", err), "the archive is not as it should be; take it from elsewhere, or tell whoever publishes it")
-}
-
-// writeFile makes a file at path, and waits until it is on the medium.
-func writeFile(path string, from io.Reader) error {
-	out, err := os.OpenFile(path, os.O_WRONLY|os.O_CREATE|os.O_EXCL, 0o644)
-	if err != nil {
+	if err == nil {
+		return nil
+	}
+	err = fmt.Errorf("unpacking: %w", err)
+	if pathErr := (*fs.PathError)(nil); errors.As(err, &pathErr) {
 		return err
 	}
-	_, err = io.Copy(out, from)
-	return errors.Join(err, out.Sync(), out.Close())
+	return sources.WithHint(err, "the archive is malformed: fetch it from another source, or report it to its publisher")
 }
 
-// show gives what was made its place. Whatever the index says of it goes first.
-func (b *Builder) show(ctx context.Context, at spot, made string) error {
-	if at.unpacked {
-		if err := staging.SyncTree(ctx, made); err != nil {
-			return err
-		}
-	}
+// publish gives what is called name in the directory from its place, after the index
+// no longer names what is there.
+func (b *Builder) publish(at spot, from *disk.Dir, name string, work *disk.Scratch) error {
 	b.mu.Lock()
 	err := b.change()
 	if err == nil && !at.unpacked {
 		err = b.unindex(at.id)
 	}
 	b.mu.Unlock()
-	if err := errors.Join(err, os.MkdirAll(filepath.Dir(at.path), 0o755)); err != nil {
+	if err != nil {
 		return err
 	}
-	b.forget(at)
-	if info, err := os.Lstat(at.path); err == nil && info.IsDir() { // whose place no rename takes
-		if err := os.Rename(at.path, made+".old"); err != nil {
+	dir, base, err := b.within(at.path)
+	if err != nil {
+		return err
+	}
+	defer dir.Close()
+	there, err := dir.Lstat(base)
+	if !at.unpacked && (err != nil || !there.IsDir()) { // renaming replaces a file
+		return disk.Rename(from, name, dir, base)
+	}
+	if from != work.Dir {
+		if err := disk.Rename(from, name, work.Dir, made); err != nil {
 			return err
 		}
 	}
-	return os.Rename(made, at.path)
+	return work.Replace(made, dir, base)
 }
 
-// keepEvidence keeps what vouches for a version, one writer at a time, and all of
-// it before any package that it vouches for.
+// keepEvidence writes the evidence for a version, before any package that it is for.
 func (b *Builder) keepEvidence(id sources.PackageID, signed *sources.Signed) error {
 	if signed == nil {
 		return nil
 	}
-	b.mu.Lock()
+	b.mu.Lock() // one writer at a time
 	defer b.mu.Unlock()
 	if err := b.change(); err != nil {
 		return err
 	}
-	return sources.WriteEvidence(b.evidence(id.Provider, id.Version), signed)
+	return evidence.Write(b.dir, evidence.Path(id.Provider, id.Version), b.work.Dir, signed)
 }
 
-// named makes err name the package, unless it does so already.
+// named adds the package to an error that does not name it.
 func named(id sources.PackageID, err error) error {
 	var already *sources.PackageError
 	if err == nil || errors.As(err, &already) {
 		return err
 	}
 	return &sources.PackageError{ID: id, Err: err}
-}
-
-// refusal adds to an error of the medium what can be done about it.
-func refusal(err error) error {
-	switch {
-	case anyOf(err, noSpace):
-		return sources.WithHint(err, "free some space on the mirror's medium, or sync less: what is there already stays")
-	case anyOf(err, tooLarge):
-		return sources.WithHint(err, "the file system of the mirror has no files so large, as FAT has none of 4 GiB; format the medium as exFAT")
-	}
-	return err
-}
-
-func anyOf(err error, some []error) bool {
-	return slices.ContainsFunc(some, func(e error) bool { return errors.Is(err, e) })
 }

@@ -4,8 +4,8 @@ import (
 	"crypto/sha256"
 	"encoding/hex"
 	"encoding/json"
+	"errors"
 	"fmt"
-	"io"
 	"io/fs"
 	"maps"
 	"os"
@@ -15,10 +15,11 @@ import (
 	"time"
 
 	"github.com/larder-cli/larder/sources"
+	"github.com/larder-cli/larder/sources/disk"
 )
 
-// A ledger is what is remembered of a provider's packages, by VERSION/OS_ARCH,
-// packed and unpacked ones apart.
+// A ledger has the records of a provider's packages by VERSION/OS_ARCH, separately
+// for packed and unpacked ones.
 type ledger struct {
 	Format   int               `json:"format"`
 	Packed   map[string]record `json:"packed"`
@@ -27,15 +28,15 @@ type ledger struct {
 	changed bool
 }
 
-// A record is what is remembered of a package.
+// A record is the hash record of a package.
 type record struct {
-	Mark     string          `json:"mark"` // of what was hashed
+	Mark     string          `json:"mark"` // fingerprint of what was hashed
 	H1       sources.Hash    `json:"h1"`
 	ZipH1    sources.Hash    `json:"zip_h1,omitempty"`
 	ZH       sources.Hash    `json:"zh,omitempty"`
 	Verdict  sources.Verdict `json:"verdict"`
 	Origin   string          `json:"origin,omitempty"`
-	Evidence string          `json:"evidence,omitempty"` // hex SHA-256 of the SHA256SUMS that goes with it
+	Evidence string          `json:"evidence,omitempty"` // hex SHA-256 of the SHA256SUMS that the verdict is about
 	Since    time.Time       `json:"since"`              // when it was first seen
 }
 
@@ -62,12 +63,12 @@ type spot struct {
 // place is where a package belongs.
 func (b *Builder) place(id sources.PackageID, unpacked bool) spot {
 	if unpacked {
-		return spot{id, true, filepath.Join(b.dir, filepath.FromSlash(id.Path()))}
+		return spot{id, true, filepath.Join(b.path, filepath.FromSlash(id.Path()))}
 	}
 	return spot{id, false, filepath.Join(b.home(id.Provider), Filename(id))}
 }
 
-// key is by which a ledger has the record of what lies at the spot.
+// key is the key of the package's record in a ledger.
 func (s spot) key() string {
 	key := s.id.Version.String() + "/" + s.id.Platform.String()
 	if name := filepath.Base(s.path); !s.unpacked && name != Filename(s.id) {
@@ -90,33 +91,16 @@ func (b *Builder) ledger(p sources.Provider) *ledger {
 	return l
 }
 
-// readLedger reads a ledger. One that makes no sense is empty.
+// readLedger reads a ledger. One that is missing or invalid is empty.
 func readLedger(path string) *ledger {
 	l := &ledger{}
-	if data, err := readLimited(path, maxLedger); err == nil && json.Unmarshal(data, l) != nil {
+	if data, err := disk.ReadFile(path, maxLedger); err == nil && json.Unmarshal(data, l) != nil {
 		l = &ledger{}
 	}
 	if l.Format != ledgerFormat || l.Packed == nil || l.Unpacked == nil {
 		l = &ledger{Format: ledgerFormat, Packed: map[string]record{}, Unpacked: map[string]record{}}
 	}
 	return l
-}
-
-func readLimited(path string, limit int64) ([]byte, error) {
-	// To open a pipe would wait for its other end.
-	if info, err := os.Stat(path); err == nil && !info.Mode().IsRegular() {
-		return nil, fmt.Errorf("%s is not a regular file", path)
-	}
-	f, err := os.Open(path)
-	if err != nil {
-		return nil, err
-	}
-	defer f.Close()
-	data, err := io.ReadAll(io.LimitReader(f, limit+1))
-	if err == nil && int64(len(data)) > limit {
-		err = fmt.Errorf("%s has more than %d bytes", path, limit)
-	}
-	return data, err
 }
 
 func (b *Builder) recall(at spot) (record, bool) {
@@ -126,7 +110,7 @@ func (b *Builder) recall(at spot) (record, bool) {
 	return r, ok
 }
 
-// note remembers a package.
+// note records a package.
 func (b *Builder) note(at spot, r record) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
@@ -135,7 +119,7 @@ func (b *Builder) note(at spot, r record) {
 	l.changed = true
 }
 
-// forget remembers a package no more.
+// forget drops the record of a package.
 func (b *Builder) forget(at spot) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
@@ -144,7 +128,7 @@ func (b *Builder) forget(at spot) {
 	l.changed = true
 }
 
-// keepLedgers writes down what has changed in memory. The caller holds b.mu.
+// keepLedgers writes the ledgers that have changed. The caller holds b.mu.
 func (b *Builder) keepLedgers() error {
 	for _, p := range slices.SortedFunc(maps.Keys(b.known), sources.Provider.Compare) {
 		l := b.known[p]
@@ -163,18 +147,20 @@ func (b *Builder) keepLedgers() error {
 	return nil
 }
 
-// mark is by what a package is known again without reading it: sizes and times
-// of change, as coarse as FAT has them. It is empty if there is no package.
-func mark(at spot) string {
+// mark is the fingerprint of a package: sizes and modification times, to the two
+// seconds that FAT keeps. It is empty if there is no package.
+func mark(at spot) (string, error) {
 	path := at.path
 	info, err := os.Stat(path)
 	switch {
-	case err != nil || info.IsDir() != at.unpacked:
-		return ""
+	case errors.Is(err, fs.ErrNotExist) || err == nil && info.IsDir() != at.unpacked:
+		return "", nil
+	case err != nil:
+		return "", err
 	case info.Mode().IsRegular():
-		return fileMark(info)
+		return fileMark(info), nil
 	case !info.IsDir():
-		return ""
+		return "", nil
 	}
 	sum := sha256.New()
 	err = filepath.WalkDir(path, func(name string, e fs.DirEntry, err error) error {
@@ -188,10 +174,7 @@ func mark(at spot) string {
 		fmt.Fprintf(sum, "%s %s\n", strings.TrimPrefix(name, path), fileMark(info))
 		return nil
 	})
-	if err != nil {
-		return ""
-	}
-	return hex.EncodeToString(sum.Sum(nil))
+	return hex.EncodeToString(sum.Sum(nil)), err
 }
 
 func fileMark(info fs.FileInfo) string {

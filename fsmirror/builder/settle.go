@@ -4,25 +4,27 @@ import (
 	"context"
 	"errors"
 	"io/fs"
-	"os"
-	"path/filepath"
-
-	"github.com/larder-cli/larder/sources/staging"
 )
 
 const unsettled = "unsettled"
 
-// change says that something is about to change. The caller holds b.mu.
+// change records that something is about to change. The caller holds b.mu.
 func (b *Builder) change() error {
 	if b.changed {
 		return nil
 	}
+	f, err := b.own.Create(unsettled, 0o644)
+	if err != nil && !errors.Is(err, fs.ErrExist) {
+		return err
+	}
 	b.changed = true
-	return os.WriteFile(b.state(unsettled), nil, 0o644)
+	if f == nil {
+		return nil
+	}
+	return f.Close()
 }
 
-// settle sees to it that the names of everything are on the medium. The contents
-// of packages and documents are already; those of evidence are not.
+// settle returns when everything is on the disk, and records that it is.
 func (b *Builder) settle(ctx context.Context) error {
 	b.mu.Lock()
 	defer b.mu.Unlock()
@@ -33,22 +35,19 @@ func (b *Builder) settle(ctx context.Context) error {
 		return err
 	}
 	b.changed = false
-	return os.Remove(b.state(unsettled))
+	return b.own.Remove(unsettled)
 }
 
+// sync flushes the names of all files, and the contents of evidence. The contents
+// of packages and documents are on the disk before they get their names.
 func (b *Builder) sync(ctx context.Context) error {
-	if err := staging.SyncTree(ctx, b.state("evidence")); err != nil && !errors.Is(err, fs.ErrNotExist) {
+	evidence, err := b.own.Sub("evidence")
+	if err == nil {
+		err = evidence.SyncTree(ctx)
+		evidence.Close()
+	}
+	if err != nil && !errors.Is(err, fs.ErrNotExist) {
 		return err
 	}
-	return filepath.WalkDir(b.dir, func(path string, e fs.DirEntry, err error) error {
-		switch {
-		case err != nil:
-			return err
-		case ctx.Err() != nil:
-			return ctx.Err()
-		case e.IsDir():
-			return staging.SyncDir(path)
-		}
-		return nil
-	})
+	return b.dir.SyncDirs(ctx)
 }

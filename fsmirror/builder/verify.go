@@ -15,6 +15,7 @@ import (
 	"github.com/larder-cli/larder/fsmirror"
 	"github.com/larder-cli/larder/sources"
 	"github.com/larder-cli/larder/sources/archive"
+	"github.com/larder-cli/larder/sources/evidence"
 )
 
 // A FindingKind is what sort of thing is wrong in a mirror.
@@ -71,7 +72,7 @@ func (b *Builder) Verify(ctx context.Context, report func(done, of int64)) (*Ver
 		return nil, err
 	}
 	defer release()
-	mirror := fsmirror.New(b.dir, fsmirror.Options{})
+	mirror := fsmirror.New(b.path, fsmirror.Options{})
 	packages, err := mirror.Packages(ctx)
 	if err != nil {
 		return nil, err
@@ -166,7 +167,7 @@ func (v *verifier) judge(e Entry, fresh record) {
 	if fresh.ZH == "" && old.H1 == fresh.H1 {
 		fresh.ZH = old.ZH // of the archive that it came from
 	}
-	signed, err := sources.ReadEvidence(v.evidence(e.ID.Provider, e.ID.Version))
+	signed, err := evidence.Read(v.evidence(e.ID.Provider, e.ID.Version))
 	switch {
 	case errors.Is(err, sources.ErrNotFound) && old.Evidence != "":
 		err = errors.New("what vouched for it is gone")

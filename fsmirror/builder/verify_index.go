@@ -155,6 +155,6 @@ func (v *verifier) resolve(doc, text string) (path string, ok bool) {
 		return "", false
 	}
 	path = filepath.Join(filepath.Dir(doc), filepath.FromSlash(u.Path))
-	rel, err := filepath.Rel(v.dir, path)
+	rel, err := filepath.Rel(v.path, path)
 	return path, err == nil && filepath.IsLocal(rel)
 }

@@ -1,6 +1,6 @@
 // Package bundle carries mirrors in files: all of one, or what is new in it since
-// a manifest of the receiver's was made. It fetches nothing, and has no say in what
-// a signature is worth: callers do.
+// a manifest of the receiving mirror was made. It downloads nothing. Its callers
+// decide the verdict on a signature.
 //
 // # Format
 //
@@ -28,9 +28,9 @@
 //
 // # Importing
 //
-// A bundle becomes part of a mirror once all of it has been verified. On the way,
-// archives lie in .larder/import/ID/ of the mirror, where they are found again
-// after an interruption; then they are moved into place.
+// A bundle becomes part of a mirror once all of it has been verified. Until then its
+// archives are in .larder/import/ID/ of the mirror, where the next import of the
+// bundle finds them again after an interruption. Then they are moved into place.
 package bundle
 
 import (
@@ -79,7 +79,7 @@ func (f *Finding) Unwrap() error { return f.Err }
 
 var errNoBundle = errors.New("not what larder bundle create writes")
 
-// progress counts bytes for whoever wants to know.
+// progress counts bytes and reports them.
 type progress struct {
 	done, of int64
 	report   func(done, of int64) // may be nil

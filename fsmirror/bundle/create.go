@@ -10,11 +10,12 @@ import (
 	"path/filepath"
 	"slices"
 	"strings"
-	"syscall"
 
 	"github.com/larder-cli/larder/fsmirror"
 	"github.com/larder-cli/larder/fsmirror/builder"
 	"github.com/larder-cli/larder/sources"
+	"github.com/larder-cli/larder/sources/disk"
+	"github.com/larder-cli/larder/sources/evidence"
 )
 
 // CreateOptions adjust [Create].
@@ -38,7 +39,7 @@ type Created struct {
 // file, or to several files of such a name if they would not fit one. Files of
 // these names are replaced, once all has been written. The same packages and
 // evidence make the same bytes. Evidence that does not vouch for its packages is
-// an error, as nobody would install them.
+// an error, as no mirror would import them.
 func Create(ctx context.Context, dir, file string, opts CreateOptions) (Created, error) {
 	m, err := Describe(ctx, dir, opts.Warn)
 	if err != nil {
@@ -90,9 +91,19 @@ func names(file string, parts int) []string {
 // nil, is told of them.
 func Describe(ctx context.Context, dir string, warn func(error)) (Manifest, error) {
 	var m Manifest
-	packages, err := fsmirror.New(dir, fsmirror.Options{}).Packages(ctx)
+	mirror := fsmirror.New(dir, fsmirror.Options{})
+	packages, err := mirror.Packages(ctx)
 	if err != nil {
 		return m, err
+	}
+	strays, err := mirror.Strays(ctx)
+	if err != nil {
+		return m, err
+	}
+	for _, s := range strays {
+		if warn != nil {
+			warn(fmt.Errorf("not in the bundle: %s", s))
+		}
 	}
 	there, err := builder.Open(ctx, dir, builder.Options{ReadOnly: true, Warn: warn})
 	if err != nil {
@@ -176,16 +187,16 @@ func findEvidence(dir string, packages []Package) ([]Evidence, error) {
 }
 
 // readEvidence reads the evidence that a mirror has for a release.
-func readEvidence(dir string, r Release) (sources.EvidenceFiles, error) {
+func readEvidence(dir string, r Release) (evidence.Files, error) {
 	signed, err := readSigned(dir, r)
 	if err != nil {
-		return sources.EvidenceFiles{}, err
+		return evidence.Files{}, err
 	}
-	return signed.Files()
+	return evidence.Pack(signed)
 }
 
 func readSigned(dir string, r Release) (*sources.Signed, error) {
-	return sources.ReadEvidence(filepath.Join(dir, filepath.FromSlash(sources.EvidencePath(r.Provider, r.Version))))
+	return evidence.Read(filepath.Join(dir, filepath.FromSlash(evidence.Path(r.Provider, r.Version))))
 }
 
 // vouchFor sees to it that the evidence in a mirror vouches for its packages.
@@ -333,35 +344,48 @@ type origin struct {
 	progress *progress
 }
 
-// writeAll writes the parts of a bundle, all of them before any appears.
+// writeAll writes the parts of a bundle. All of them are on the disk before the first
+// gets its name.
 func writeAll(ctx context.Context, dir string, files []string, parts []Manifest, report func(done, of int64)) error {
 	archives, err := findArchives(ctx, dir)
 	if err != nil {
 		return err
 	}
 	o := origin{dir, archives, &progress{of: parts[0].Size(), report: report}}
-	var made []string
-	defer func() {
-		for _, tmp := range made {
-			os.Remove(tmp) // those that were not renamed
-		}
-	}()
+	in, err := disk.Open(filepath.Dir(files[0]))
+	if err != nil {
+		return err
+	}
+	defer in.Close()
+	var made []*disk.Temp
 	for i, part := range parts {
-		tmp, err := o.writeFile(ctx, files[i], part)
-		made = append(made, tmp)
+		t, err := in.NewTemp(filepath.Base(files[i]))
 		if err != nil {
-			return refusal(err)
+			return explain(err)
+		}
+		defer t.Discard()
+		made = append(made, t)
+		if err := errors.Join(o.write(ctx, t, part), t.Sync()); err != nil {
+			return explain(err)
 		}
 	}
-	for i, tmp := range made {
-		if err := os.Rename(tmp, files[i]); err != nil {
-			return err
+	for i, t := range made {
+		if err := t.Commit(filepath.Base(files[i])); err != nil {
+			return explain(err)
 		}
 	}
 	return nil
 }
 
-// findArchives says where a mirror has its archives.
+// explain adds a hint to an error of writing a bundle.
+func explain(err error) error {
+	if disk.IsTooLarge(err) {
+		return sources.WithHint(err, "the file system cannot hold files of this size (FAT stops at 4 GiB): split the bundle with --max-size 4G")
+	}
+	return disk.Explain(err, "the bundle")
+}
+
+// findArchives returns the paths of a mirror's archives.
 func findArchives(ctx context.Context, dir string) (map[sources.PackageID]string, error) {
 	packages, err := fsmirror.New(dir, fsmirror.Options{}).Packages(ctx)
 	where := map[sources.PackageID]string{}
@@ -371,16 +395,6 @@ func findArchives(ctx context.Context, dir string) (map[sources.PackageID]string
 		}
 	}
 	return where, err
-}
-
-// writeFile writes a part to a temporary file beside the one it is for.
-func (o origin) writeFile(ctx context.Context, file string, part Manifest) (string, error) {
-	f, err := os.CreateTemp(filepath.Dir(file), "."+filepath.Base(file)+".*")
-	if err != nil {
-		return "", err
-	}
-	err = o.write(ctx, f, part)
-	return f.Name(), errors.Join(err, f.Chmod(0o644), f.Sync(), f.Close())
 }
 
 func (o origin) write(ctx context.Context, w io.Writer, part Manifest) error {
@@ -423,45 +437,20 @@ func (o origin) writeMember(ctx context.Context, w io.Writer, part Manifest, e m
 	return err
 }
 
-// writeArchive copies an archive, and sees to it that it is the one described.
+// writeArchive copies an archive, and returns an error if it is not the one described.
 func (o origin) writeArchive(ctx context.Context, w io.Writer, pkg Package) error {
-	f, err := os.Open(o.archives[pkg.ID])
+	f, _, err := disk.OpenFile(o.archives[pkg.ID])
 	if err != nil {
 		return &sources.PackageError{ID: pkg.ID, Err: err}
 	}
 	defer f.Close()
-	sum := sha256.New()
-	n, err := io.Copy(io.MultiWriter(w, sum, o.progress), &interruptible{ctx, io.LimitReader(f, pkg.Size+1)})
+	sum, n, err := disk.Hash(ctx, io.TeeReader(io.LimitReader(f, pkg.Size+1), io.MultiWriter(w, o.progress)))
 	if err != nil {
 		return err
 	}
-	if zh := sources.ZipHash([32]byte(sum.Sum(nil))); n != pkg.Size || zh != pkg.ZH {
+	if zh := sources.ZipHash(sum); n != pkg.Size || zh != pkg.ZH {
 		err := fmt.Errorf("the archive is %s, and was %s when it was last looked at", zh, pkg.ZH)
 		return sources.WithHint(&sources.PackageError{ID: pkg.ID, Err: err}, "larder mirror verify tells what is wrong with the mirror")
 	}
 	return nil
-}
-
-// An interruptible reader stops when nobody waits for it any more.
-type interruptible struct {
-	ctx context.Context
-	io.Reader
-}
-
-func (r *interruptible) Read(p []byte) (int, error) {
-	if err := r.ctx.Err(); err != nil {
-		return 0, err
-	}
-	return r.Reader.Read(p)
-}
-
-// refusal adds to an error of the medium what can be done about it.
-func refusal(err error) error {
-	switch {
-	case errors.Is(err, syscall.ENOSPC), errors.Is(err, syscall.EDQUOT):
-		return sources.WithHint(err, "free some space, or write the bundle elsewhere")
-	case errors.Is(err, syscall.EFBIG):
-		return sources.WithHint(err, "the file system has no files so large, as FAT has none of 4 GiB: split the bundle by --max-size 4G")
-	}
-	return err
 }

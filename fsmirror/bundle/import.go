@@ -8,21 +8,25 @@ import (
 	"io"
 	"io/fs"
 	"os"
+	"path"
 	"path/filepath"
 	"slices"
-	"syscall"
+	"time"
 
 	"github.com/larder-cli/larder/fsmirror/builder"
 	"github.com/larder-cli/larder/sources"
+	"github.com/larder-cli/larder/sources/disk"
+	"github.com/larder-cli/larder/sources/evidence"
 )
 
 // ImportOptions adjust [Import].
 type ImportOptions struct {
-	Vouch   Vouch                // needed
-	DryRun  bool                 // verify everything, and change nothing
-	Report  func(done, of int64) // told how far it is, in bytes; may be nil
-	Warn    func(error)          // told of trouble that stops nothing; may be nil
-	Waiting func()               // told, once, that somebody else is writing; may be nil
+	LockTimeout time.Duration        // how long to wait for other writers; 0 means until they have finished
+	Vouch       Vouch                // required
+	DryRun      bool                 // verify everything, and change nothing
+	Report      func(done, of int64) // is called with the progress, in bytes; may be nil
+	Warn        func(error)          // is called with problems that stop nothing; may be nil
+	Waiting     func(disk.Holder)    // is called once if another process is writing for a while; may be nil
 }
 
 // A How says what becomes of a package.
@@ -60,7 +64,7 @@ type importer struct {
 	dir    string
 	whole  Manifest // of all parts
 	given  []*Bundle
-	hall   string // where archives wait; empty if nothing shall change
+	stage  *disk.Dir // for verified archives; nil in a dry run
 	signed map[Release]*sources.Signed
 	mirror *builder.Builder
 
@@ -72,9 +76,8 @@ type importer struct {
 
 // Import makes the bundle in files, which are all of its parts, part of the mirror
 // in dir, or makes one there. Nothing of it becomes visible before all of it has been
-// verified. What has been verified is kept if the import is interrupted, or parts are
-// missing, and an import of the same bundle takes it up. A bundle that is wrong in any
-// way leaves nothing behind.
+// verified. If the import is interrupted, or parts are missing, the verified archives
+// stay for the next import of the same bundle. An invalid bundle leaves nothing behind.
 func Import(ctx context.Context, files []string, dir string, opts ImportOptions) ([]Arrival, error) {
 	given, err := openParts(files)
 	for _, b := range given {
@@ -88,7 +91,7 @@ func Import(ctx context.Context, files []string, dir string, opts ImportOptions)
 	if err := errors.Join(in.checkNames(), in.readEvidence()); err != nil {
 		return nil, err
 	}
-	b, err := builder.Open(ctx, dir, builder.Options{ReadOnly: opts.DryRun, Warn: opts.Warn, Waiting: opts.Waiting})
+	b, err := builder.Open(ctx, dir, builder.Options{ReadOnly: opts.DryRun, LockTimeout: opts.LockTimeout, Warn: opts.Warn, Waiting: opts.Waiting})
 	if err != nil {
 		return nil, err
 	}
@@ -157,32 +160,43 @@ func (in *importer) run(ctx context.Context) (err error) {
 	if err := in.checkBase(ctx); err != nil {
 		return err
 	}
-	if in.hall, err = in.mirror.Hall(in.whole.ID()); err != nil {
+	if in.stage, err = in.mirror.ImportDir(in.whole.ID()); err != nil {
 		return err
 	}
+	defer in.stage.Close()
 	if err := in.prepare(ctx); err != nil {
 		if wrong(err) {
-			return errors.Join(err, os.RemoveAll(in.hall))
+			return errors.Join(err, in.discard())
 		}
-		return err
+		return disk.Explain(err, "the mirror")
 	}
 	for _, a := range in.arrivals {
 		if a.settled {
 			continue
 		}
-		if err := in.mirror.Adopt(ctx, in.arrived(a)); err != nil {
+		from := in.stage
+		if a.How == Known {
+			from = nil
+		}
+		if err := in.mirror.Adopt(ctx, in.arrived(a), from); err != nil {
 			return err
 		}
 	}
 	for _, s := range in.others {
-		if err := in.mirror.Adopt(ctx, s); err != nil {
+		if err := in.mirror.Adopt(ctx, s, nil); err != nil {
 			return err
 		}
 	}
 	if err := in.mirror.Finish(ctx); err != nil {
 		return err
 	}
-	return os.RemoveAll(in.hall)
+	return in.discard()
+}
+
+// discard removes the staging directory.
+func (in *importer) discard() error {
+	in.stage.Close()
+	return in.mirror.RemoveImportDir(in.whole.ID())
 }
 
 // wrong reports whether an error says that the bundle is not as it should be.
@@ -194,14 +208,11 @@ func wrong(err error) bool {
 	})
 }
 
-// arrived is what the mirror shall know of a package.
+// arrived is what the mirror is to record about a package.
 func (in *importer) arrived(a Arrival) sources.Stored {
 	s := sources.Stored{
-		ID: a.ID, Dir: filepath.Join(in.hall, filepath.FromSlash(a.Path())), H1: a.H1, ZipH1: a.ZipH1, ZH: a.ZH,
+		ID: a.ID, H1: a.H1, ZipH1: a.ZipH1, ZH: a.ZH,
 		Verdict: a.Verdict, Origin: in.given[0].name, Signed: in.signed[a.release()],
-	}
-	if a.How == Known {
-		s.Dir = filepath.Join(in.mirror.Dir(), filepath.FromSlash(a.Path()))
 	}
 	if s.ZipH1 == "" {
 		s.ZipH1 = s.H1
@@ -237,9 +248,10 @@ func (in *importer) checkBase(ctx context.Context) error {
 	return errors.Join(sources.WithHint(err, "import the bundles before it first, or ask for one made with --since and what larder bundle manifest %s writes", in.dir), errors.Join(missing...))
 }
 
-// prepare verifies everything, and has all that the mirror lacks wait in the hall.
+// prepare verifies everything, and copies the archives that the mirror lacks to the
+// staging directory.
 func (in *importer) prepare(ctx context.Context) error {
-	if in.hall == "" {
+	if in.stage == nil {
 		if err := in.checkBase(ctx); err != nil {
 			return err
 		}
@@ -273,35 +285,35 @@ func (in *importer) checkParts() error {
 			all = append(all, f)
 		}
 	}
-	if len(all) > 0 && in.hall != "" {
-		all[0] = sources.WithHint(all[0], "import it too, or by itself later: what was imported now is kept in %s until then", in.hall)
+	if len(all) > 0 && in.stage != nil {
+		all[0] = sources.WithHint(all[0], "import it too, or by itself later: what was imported now is kept in %s until then", in.stage.Path("."))
 	}
 	return errors.Join(all...)
 }
 
-// shareEvidence has evidence in the hall too, where imports of other parts find it,
-// and takes up what it finds there of parts that are not given.
+// shareEvidence writes the evidence to the staging directory, for imports of other
+// parts, and reads from there the evidence of parts that are not given.
 func (in *importer) shareEvidence() error {
 	for _, e := range in.whole.Evidence {
-		dir := filepath.Join(in.hall, filepath.FromSlash(sources.EvidencePath(e.Provider, e.Version)))
+		dir := evidence.Path(e.Provider, e.Version)
 		if s := in.signed[e.Release]; s != nil {
-			if err := sources.WriteEvidence(dir, s); err != nil {
-				return paused(err)
+			if err := evidence.Write(in.stage, dir, in.stage, s); err != nil {
+				return err
 			}
 			continue
 		}
-		s, err := sources.ReadEvidence(dir)
+		s, err := evidence.Read(in.stage.Path(dir))
 		if err != nil {
 			continue // it comes with another part
 		}
-		if files, err := s.Files(); err == nil && e.describes(files) {
+		if files, err := evidence.Pack(s); err == nil && e.describes(files) {
 			in.signed[e.Release] = s
 		}
 	}
 	return nil
 }
 
-func (e Evidence) describes(files sources.EvidenceFiles) bool {
+func (e Evidence) describes(files evidence.Files) bool {
 	for i, data := range files {
 		if sha256.Sum256(data) != e.Files[i].SHA256 {
 			return false
@@ -319,11 +331,11 @@ func (in *importer) bundle(p Package) *Bundle {
 	return in.given[i]
 }
 
-// receive verifies an archive and, unless nothing shall change, has it wait in the
-// hall.
+// receive verifies an archive and, unless this is a dry run, copies it to the staging
+// directory.
 func (in *importer) receive(ctx context.Context, p Package) error {
-	if in.hall != "" {
-		if there, err := in.waits(ctx, p); there || err != nil {
+	if in.stage != nil {
+		if there, err := in.staged(ctx, p); there || err != nil {
 			in.progress.add(p.Size)
 			return err
 		}
@@ -334,16 +346,16 @@ func (in *importer) receive(ctx context.Context, p Package) error {
 		return nil
 	}
 	e := b.members[slices.IndexFunc(b.members, func(e member) bool { return e.pkg != nil && e.pkg.ID == p.ID })]
-	if in.hall == "" {
+	if in.stage == nil {
 		return b.verifyArchive(ctx, e, &in.progress)
 	}
-	return in.stage(ctx, b, e)
+	return in.copy(ctx, b, e)
 }
 
-// waits reports whether an archive waits in the hall from before. It was verified
-// then, and is if it still hashes to the same.
-func (in *importer) waits(ctx context.Context, p Package) (bool, error) {
-	f, err := os.Open(filepath.Join(in.hall, filepath.FromSlash(p.Path())))
+// staged reports whether an earlier import left an archive in the staging directory. It
+// was verified then, and still is if it has the same checksum.
+func (in *importer) staged(ctx context.Context, p Package) (bool, error) {
+	f, _, err := in.stage.OpenFile(p.Path())
 	if errors.Is(err, fs.ErrNotExist) {
 		return false, nil
 	}
@@ -351,41 +363,41 @@ func (in *importer) waits(ctx context.Context, p Package) (bool, error) {
 		return false, err
 	}
 	defer f.Close()
-	sum := sha256.New()
-	_, err = io.Copy(sum, &interruptible{ctx, f})
-	return sources.ZipHash([32]byte(sum.Sum(nil))) == p.ZH, err
+	sum, _, err := disk.Hash(ctx, f)
+	return sources.ZipHash(sum) == p.ZH, err
 }
 
-// paused adds to an error of the medium what can be done about it.
-func paused(err error) error {
-	if errors.Is(err, syscall.ENOSPC) || errors.Is(err, syscall.EDQUOT) {
-		return sources.WithHint(err, "free some space on the mirror's medium, and import again: what has been verified is kept")
-	}
-	return err
-}
-
-// stage copies an archive into the hall, verifies the copy, and sees to it that it is
-// on the medium. Under its own name it is there only then.
-func (in *importer) stage(ctx context.Context, b *Bundle, e member) (err error) {
-	path := filepath.Join(in.hall, filepath.FromSlash(e.path))
-	if err := os.MkdirAll(filepath.Dir(path), 0o755); err != nil {
-		return paused(err)
-	}
-	f, err := os.Create(path + ".unverified")
+// copy copies an archive to the staging directory and verifies the copy. Only when that
+// is on the disk it gets its own name.
+func (in *importer) copy(ctx context.Context, b *Bundle, e member) error {
+	dir, err := in.stage.MakeSub(path.Dir(e.path))
 	if err != nil {
-		return paused(err)
+		return err
 	}
-	defer func() {
-		err = errors.Join(err, f.Close())
-		if err == nil {
-			err = os.Rename(f.Name(), path)
-		}
-	}()
-	sum := sha256.New()
-	if _, err := io.Copy(io.MultiWriter(f, sum, &in.progress), &interruptible{ctx, b.contents(e)}); err != nil {
-		return paused(err)
+	defer dir.Close()
+	name := path.Base(e.path)
+	unverified := name + ".unverified"
+	if err := dir.Remove(unverified); err != nil { // of an interrupted import
+		return err
 	}
-	err = e.pkg.verify(ctx, sources.ZipHash([32]byte(sum.Sum(nil))), f)
+	f, err := dir.Create(unverified, 0o644)
+	if err != nil {
+		return err
+	}
+	err = errors.Join(in.fill(ctx, f, b, e), f.Close())
+	if err != nil {
+		return errors.Join(err, dir.Remove(unverified))
+	}
+	return disk.Rename(dir, unverified, dir, name)
+}
+
+// fill writes an archive to f, verifies what was written, and syncs it.
+func (in *importer) fill(ctx context.Context, f *os.File, b *Bundle, e member) error {
+	sum, _, err := disk.Hash(ctx, io.TeeReader(b.contents(e), io.MultiWriter(f, &in.progress)))
+	if err != nil {
+		return err
+	}
+	err = e.pkg.verify(ctx, sources.ZipHash(sum), f)
 	if err != nil && ctx.Err() == nil {
 		err = b.finding(ChangedArchive, &e.pkg.ID, err)
 	}

@@ -6,7 +6,7 @@ import (
 	"fmt"
 	"strings"
 
-	"github.com/larder-cli/larder/sources"
+	"github.com/larder-cli/larder/sources/evidence"
 )
 
 // A member is a file in a bundle.
@@ -19,7 +19,7 @@ type member struct {
 	release Release  // that it is evidence for; zero if it is none
 	sum     [32]byte // of evidence
 	pkg     *Package // that it is the archive of; nil if it is none
-	file    int      // of evidence, its place in [sources.EvidenceNames]
+	file    int      // of evidence, its place in [evidence.Names]
 }
 
 const (
@@ -51,7 +51,7 @@ func (m Manifest) layout() (members []member, size int64, err error) {
 	}
 	for _, e := range m.evidenceHere() {
 		for i, f := range e.Files {
-			path := sources.EvidencePath(e.Provider, e.Version) + "/" + sources.EvidenceNames[i]
+			path := evidence.Path(e.Provider, e.Version) + "/" + evidence.Names[i]
 			if err := add(member{path: path, size: f.Size, release: e.Release, sum: f.SHA256, file: i}); err != nil {
 				return nil, 0, err
 			}
@@ -72,7 +72,8 @@ func header(path string, size int64) ([]byte, error) {
 	return b.Bytes(), err
 }
 
-// describe says what the bytes of a header mean, to whoever expected others.
+// describe says what the bytes of a header mean, for errors about other ones than
+// expected.
 func describe(raw []byte) string {
 	h, err := tar.NewReader(bytes.NewReader(raw)).Next()
 	switch {

@@ -14,6 +14,7 @@ import (
 
 	"github.com/larder-cli/larder/fsmirror/builder"
 	"github.com/larder-cli/larder/sources"
+	"github.com/larder-cli/larder/sources/evidence"
 )
 
 const (
@@ -22,9 +23,8 @@ const (
 	// MaxManifest limits manifests, in bytes. A package takes some 500.
 	MaxManifest = 32 << 20
 
-	maxArchive  = 1 << 40 // bytes
-	maxEvidence = 4 << 20 // bytes, of each file
-	maxParts    = 9999
+	maxArchive = 1 << 40 // bytes
+	maxParts   = 9999
 )
 
 // A Manifest says what a bundle has, or a mirror.
@@ -65,7 +65,7 @@ func (p Package) release() Release { return Release{p.ID.Provider, p.ID.Version}
 // Evidence is what vouches for a release.
 type Evidence struct {
 	Release
-	Files [len(sources.EvidenceNames)]File // as [sources.EvidenceNames] names them
+	Files [len(evidence.Names)]File // as [evidence.Names] names them
 }
 
 // A File is a file in a bundle.
@@ -121,7 +121,7 @@ func (m Manifest) Text() []byte {
 	for _, e := range m.Evidence {
 		d := evidenceDocument{Provider: e.Provider.String(), Version: e.Version.String()}
 		for i, f := range e.Files {
-			d.Files = append(d.Files, fileDocument{sources.EvidenceNames[i], f.Size, hex.EncodeToString(f.SHA256[:])})
+			d.Files = append(d.Files, fileDocument{evidence.Names[i], f.Size, hex.EncodeToString(f.SHA256[:])})
 		}
 		doc.Evidence = append(doc.Evidence, d)
 	}
@@ -296,13 +296,13 @@ func parseEvidence(docs []evidenceDocument) ([]Evidence, error) {
 	return all, nil
 }
 
-func parseFiles(docs []fileDocument) (files [len(sources.EvidenceNames)]File, err error) {
+func parseFiles(docs []fileDocument) (files [len(evidence.Names)]File, err error) {
 	if len(docs) != len(files) {
 		return files, fmt.Errorf("%d files instead of %d", len(docs), len(files))
 	}
 	for i, d := range docs {
 		sum, err := hex.DecodeString(d.SHA256)
-		if err != nil || len(sum) != 32 || hex.EncodeToString(sum) != d.SHA256 || d.Size < 0 || d.Size > maxEvidence || d.Name != sources.EvidenceNames[i] {
+		if err != nil || len(sum) != 32 || hex.EncodeToString(sum) != d.SHA256 || d.Size < 0 || d.Size > evidence.Max || d.Name != evidence.Names[i] {
 			return files, fmt.Errorf("%.99q is not as it should be", d.Name)
 		}
 		files[i] = File{d.Size, [32]byte(sum)}

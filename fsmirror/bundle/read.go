@@ -8,12 +8,13 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"os"
 	"slices"
 	"strings"
 
 	"github.com/larder-cli/larder/sources"
 	"github.com/larder-cli/larder/sources/archive"
+	"github.com/larder-cli/larder/sources/disk"
+	"github.com/larder-cli/larder/sources/evidence"
 )
 
 // A Bundle is a bundle that is open. Its frame is sound: each member is where the
@@ -30,14 +31,7 @@ type Bundle struct {
 // Open opens the bundle in a file. Its error is a [Finding] if the file is not a
 // sound bundle.
 func Open(file string) (*Bundle, error) {
-	info, err := os.Stat(file)
-	if err != nil {
-		return nil, err
-	}
-	if !info.Mode().IsRegular() { // to open a pipe would wait for its other end
-		return nil, fmt.Errorf("%s is not a regular file", file)
-	}
-	f, err := os.Open(file)
+	f, info, err := disk.OpenFile(file)
 	if err != nil {
 		return nil, err
 	}
@@ -103,7 +97,7 @@ func (b *Bundle) readManifest(size int64) error {
 	return nil
 }
 
-// cut is an error of who has read to the end.
+// cut adds a hint to the error of reading past the end.
 func cut(err error) error {
 	if errors.Is(err, io.EOF) || errors.Is(err, io.ErrUnexpectedEOF) {
 		return sources.WithHint(errors.New("cut short"), "copy the bundle again")
@@ -177,7 +171,7 @@ func (b *Bundle) contents(e member) *io.SectionReader {
 func (b *Bundle) Evidence() (map[Release]*sources.Signed, error) {
 	all := map[Release]*sources.Signed{}
 	var problems []error
-	var files sources.EvidenceFiles
+	var files evidence.Files
 	broken := false
 	for _, e := range b.members {
 		if e.release == (Release{}) {
@@ -203,9 +197,9 @@ func (b *Bundle) Evidence() (map[Release]*sources.Signed, error) {
 	return all, errors.Join(problems...)
 }
 
-// canonical sees to it that others who read these files read the same.
-func canonical(s *sources.Signed, files sources.EvidenceFiles) error {
-	again, err := s.Files()
+// canonical returns an error if the files could be read in another way too.
+func canonical(s *sources.Signed, files evidence.Files) error {
+	again, err := evidence.Pack(s)
 	if err == nil && !slices.EqualFunc(again[:], files[:], bytes.Equal) {
 		err = errors.New("not written as larder writes it")
 	}

@@ -3,13 +3,13 @@ package bundle
 import (
 	"cmp"
 	"context"
-	"crypto/sha256"
 	"errors"
 	"fmt"
 	"io"
 	"slices"
 
 	"github.com/larder-cli/larder/sources"
+	"github.com/larder-cli/larder/sources/disk"
 )
 
 // VerifyOptions adjust [Verify].
@@ -141,11 +141,11 @@ func (b *Bundle) judge(vouch Vouch, signed map[Release]*sources.Signed) func(Pac
 
 // verifyArchive verifies an archive where it lies in the bundle.
 func (b *Bundle) verifyArchive(ctx context.Context, e member, p *progress) error {
-	sum := sha256.New()
-	if _, err := io.Copy(io.MultiWriter(sum, p), &interruptible{ctx, b.contents(e)}); err != nil {
+	sum, _, err := disk.Hash(ctx, io.TeeReader(b.contents(e), p))
+	if err != nil {
 		return err
 	}
-	err := e.pkg.verify(ctx, sources.ZipHash([32]byte(sum.Sum(nil))), b.contents(e))
+	err = e.pkg.verify(ctx, sources.ZipHash(sum), b.contents(e))
 	if err != nil && ctx.Err() == nil {
 		err = b.finding(ChangedArchive, &e.pkg.ID, err)
 	}

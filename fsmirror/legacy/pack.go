@@ -13,6 +13,7 @@ import (
 
 	"github.com/larder-cli/larder/sources"
 	"github.com/larder-cli/larder/sources/archive"
+	"github.com/larder-cli/larder/sources/disk"
 )
 
 // A Store takes packages.
@@ -20,8 +21,8 @@ type Store interface {
 	Put(context.Context, sources.PackageID, sources.Delivery) (sources.Stored, error)
 }
 
-// Put has a store take the package, whatever it has of it already. The package is
-// read and packed meanwhile. Judge decides as [sources.Delivery] has it.
+// Put puts the package into a store, and replaces what the store has. Judge decides
+// as in [sources.Delivery].
 func (c Candidate) Put(ctx context.Context, to Store, judge func(sources.Contents) (sources.Verdict, error)) (sources.Stored, error) {
 	var opened *os.File
 	defer func() {
@@ -39,11 +40,12 @@ func (c Candidate) Put(ctx context.Context, to Store, judge func(sources.Content
 				return parcel, err
 			}
 			var err error
-			if opened, err = os.Open(c.Path); err != nil {
+			if opened, _, err = disk.OpenFile(c.Path); err != nil {
 				return parcel, err
 			}
 			parcel.Archive, parcel.Signed = opened, c.Signed
-			parcel.ZH, err = hash(ctx, opened)
+			sum, _, err := disk.Hash(ctx, opened)
+			parcel.ZH = sources.ZipHash(sum)
 			return parcel, err
 		},
 		Judge: func(contents sources.Contents) (sources.Verdict, error) {
@@ -57,37 +59,12 @@ func (c Candidate) Put(ctx context.Context, to Store, judge func(sources.Content
 
 // ZH is the hash of the archive that a candidate is.
 func (c Candidate) ZH(ctx context.Context) (sources.Hash, error) {
-	f, err := os.Open(c.Path)
-	if err != nil {
-		return "", err
-	}
-	defer f.Close()
-	return hash(ctx, f)
-}
-
-func hash(ctx context.Context, f *os.File) (sources.Hash, error) {
-	sum := sha256.New()
-	if _, err := io.Copy(sum, reader{ctx, f}); err != nil {
-		return "", err
-	}
-	return sources.ZipHash([32]byte(sum.Sum(nil))), nil
+	sum, _, err := disk.HashFile(ctx, c.Path)
+	return sources.ZipHash(sum), err
 }
 
 func (c Candidate) filename() string {
 	return fmt.Sprintf("%s%s_%s_%s.zip", executablePrefix, c.ID.Provider.Type, c.ID.Version, c.ID.Platform)
-}
-
-// A reader gives up when its context does.
-type reader struct {
-	ctx context.Context
-	io.Reader
-}
-
-func (r reader) Read(p []byte) (int, error) {
-	if err := r.ctx.Err(); err != nil {
-		return 0, err
-	}
-	return r.Reader.Read(p)
 }
 
 // A file is one to pack.
@@ -127,7 +104,7 @@ func (c Candidate) pack(ctx context.Context, to io.Writer) (sources.Hash, error)
 	return sources.ZipHash([32]byte(sum.Sum(nil))), nil
 }
 
-// packFile packs one file of at most so many bytes, and says how many it has.
+// packFile packs one file of at most so many bytes, and returns its size.
 func packFile(ctx context.Context, w *zip.Writer, f file, open func(file) (io.ReadCloser, error), most int64) (int64, error) {
 	in, err := open(f)
 	if err != nil {
@@ -143,7 +120,7 @@ func packFile(ctx context.Context, w *zip.Writer, f file, open func(file) (io.Re
 	if err != nil {
 		return 0, err
 	}
-	n, err := io.Copy(out, io.LimitReader(reader{ctx, in}, most+1))
+	n, err := io.Copy(out, io.LimitReader(disk.Reader(ctx, in), most+1))
 	if err == nil && n > most {
 		err = fmt.Errorf("%w of the size of a package", archive.ErrLimit)
 	}
@@ -153,13 +130,17 @@ func packFile(ctx context.Context, w *zip.Writer, f file, open func(file) (io.Re
 // opener opens the files that are to be packed.
 func (c Candidate) opener() (open func(file) (io.ReadCloser, error), done func(), err error) {
 	if c.Kind != Bundled {
-		return func(f file) (io.ReadCloser, error) { return os.Open(f.from) }, func() {}, nil
+		open = func(f file) (io.ReadCloser, error) {
+			in, _, err := disk.OpenFile(f.from)
+			return in, err
+		}
+		return open, func() {}, nil
 	}
-	bundle, err := os.Open(c.Path)
+	bundle, info, err := disk.OpenFile(c.Path)
 	if err != nil {
 		return nil, nil, err
 	}
-	entries, err := filesInZip(bundle)
+	entries, err := archive.Files(bundle, info.Size(), archive.Limits{})
 	if err != nil {
 		bundle.Close()
 		return nil, nil, err
@@ -167,7 +148,7 @@ func (c Candidate) opener() (open func(file) (io.ReadCloser, error), done func()
 	open = func(f file) (io.ReadCloser, error) {
 		i := slices.IndexFunc(entries, func(e *zip.File) bool { return e.Name == f.entry })
 		if i < 0 {
-			return nil, fmt.Errorf("%s is in %s no more", f.entry, c.Path)
+			return nil, fmt.Errorf("%s is no longer in %s", f.entry, c.Path)
 		}
 		return entries[i].Open()
 	}

@@ -11,6 +11,7 @@ import (
 
 	"github.com/larder-cli/larder/sources"
 	"github.com/larder-cli/larder/sources/archive"
+	"github.com/larder-cli/larder/sources/disk"
 )
 
 // A search looks at files and directories, one after the other.
@@ -141,7 +142,7 @@ func (s *search) file(at spot) {
 
 // executable looks at a file that is a provider by its name.
 func (s *search) executable(at spot) {
-	f, err := os.Open(at.path)
+	f, _, err := disk.OpenFile(at.path)
 	if err != nil {
 		s.unreadable(at, err)
 		return
@@ -164,7 +165,7 @@ func (s *search) executable(at spot) {
 
 // directory looks at a package that is laid out as in a mirror.
 func (s *search) directory(at spot, l layout) error {
-	files, err := filesIn(at.path) // first, as others than regular files are not to be opened
+	files, err := filesIn(at.path)
 	if err != nil {
 		return err
 	}
@@ -172,7 +173,7 @@ func (s *search) directory(at spot, l layout) error {
 	if err != nil {
 		return err
 	}
-	f, err := os.Open(filepath.Join(at.path, base))
+	f, _, err := disk.OpenFile(filepath.Join(at.path, base))
 	if err != nil {
 		return err
 	}

@@ -4,7 +4,6 @@ import (
 	"archive/zip"
 	"errors"
 	"fmt"
-	"os"
 	"path"
 	"path/filepath"
 	"slices"
@@ -12,19 +11,21 @@ import (
 
 	"github.com/larder-cli/larder/sources"
 	"github.com/larder-cli/larder/sources/archive"
+	"github.com/larder-cli/larder/sources/disk"
+	"github.com/larder-cli/larder/sources/evidence"
 )
 
-// zip looks at an archive. One that is named as published, or that holds but one
-// provider and not Terraform too, is a package as it is.
+// zip looks at an archive. It is a package itself if it has the name of a published
+// one, or holds exactly one provider and not Terraform.
 func (s *search) zip(at spot) {
 	named := isProvider(at.name())
-	f, err := os.Open(at.path)
+	f, info, err := disk.OpenFile(at.path)
 	if err != nil {
 		s.unreadable(at, err)
 		return
 	}
 	defer f.Close()
-	files, err := filesInZip(f)
+	files, err := archive.Files(f, info.Size(), archive.Limits{})
 	providers, terraform := contents(files)
 	n, platform, published := parseArchiveName(at.name())
 	switch {
@@ -45,14 +46,6 @@ func (s *search) zip(at spot) {
 	default:
 		s.pass(at.path, "holds no provider")
 	}
-}
-
-func filesInZip(f *os.File) ([]*zip.File, error) {
-	info, err := f.Stat()
-	if err != nil {
-		return nil, err
-	}
-	return archive.Files(f, info.Size(), archive.Limits{})
 }
 
 // contents are the providers among files, and whether Terraform is too.
@@ -81,12 +74,12 @@ func headerInZip(f *zip.File) (header, error) {
 func (s *search) published(at spot, n name, platform sources.Platform, providers []*zip.File) error {
 	const itsName = "its name"
 	c := clues{typ: n.typ, version: n.version, versionFrom: itsName, platform: platform, platformFrom: itsName}
-	evidence := ""
+	mirror := ""
 	if l, ok := parseHome(at.elems[:max(len(at.elems)-1, 0)], s.opts.Engine); ok && l.provider.Type == n.typ {
 		c.provider = l.provider
-		evidence = filepath.Join(append([]string{at.root}, l.base...)...)
+		mirror = filepath.Join(append([]string{at.root}, l.base...)...)
 	}
-	return s.archive(at, c, evidence, providers)
+	return s.archive(at, c, mirror, providers)
 }
 
 // single looks at an archive with one provider, that is named in another way.
@@ -113,7 +106,7 @@ func (s *search) archive(at spot, c clues, mirror string, providers []*zip.File)
 	return s.decide(c, func(id sources.PackageID) Candidate {
 		found := Candidate{Kind: Archive, Path: at.path}
 		if mirror != "" {
-			found.Evidence = filepath.Join(mirror, filepath.FromSlash(sources.EvidencePath(id.Provider, id.Version)))
+			found.Evidence = filepath.Join(mirror, filepath.FromSlash(evidence.Path(id.Provider, id.Version)))
 		}
 		return found
 	})

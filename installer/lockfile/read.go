@@ -5,7 +5,6 @@ import (
 	"cmp"
 	"errors"
 	"fmt"
-	"io"
 	"io/fs"
 	"maps"
 	"os"
@@ -19,20 +18,21 @@ import (
 	"github.com/zclconf/go-cty/cty"
 
 	"github.com/larder-cli/larder/sources"
+	"github.com/larder-cli/larder/sources/disk"
 )
 
 const (
-	// maxSize is room for some fifty thousand hashes.
-	maxSize = 4 << 20
+	// MaxSize is room for some fifty thousand hashes.
+	MaxSize = 4 << 20
 
 	// maxDepth bounds the brackets open at once: the parser recurses for each
 	// of them. A valid file has two.
 	maxDepth = 32
 )
 
-// Read reads the lock file at path. Without one there, the File is empty and
-// does not exist. The diagnostics tell all that is wrong at once; the File is
-// nil if any of them is an error.
+// Read reads the lock file at path. If there is none, the File is empty and does
+// not exist. The diagnostics are all problems at once. The File is nil if any of
+// them is an error.
 func Read(path string) (*File, sources.Diagnostics) {
 	src, err := contents(path)
 	switch {
@@ -44,23 +44,11 @@ func Read(path string) (*File, sources.Diagnostics) {
 	return parse(path, src)
 }
 
-// contents is what the file at path holds. Its errors may name the path.
+// contents reads the file at path.
 func contents(path string) ([]byte, error) {
-	info, err := os.Stat(path)
-	if err != nil {
-		return nil, err
-	}
-	if !info.Mode().IsRegular() {
-		return nil, errors.New("not a regular file")
-	}
-	file, err := os.Open(path)
-	if err != nil {
-		return nil, err
-	}
-	defer file.Close()
-	src, err := io.ReadAll(io.LimitReader(file, maxSize+1))
-	if err == nil && len(src) > maxSize {
-		return nil, fmt.Errorf("larger than %d MiB", maxSize>>20)
+	src, err := disk.ReadFile(path, MaxSize)
+	if _, ok := errors.AsType[*disk.LimitError](err); ok {
+		return nil, fmt.Errorf("larger than %d MiB", MaxSize>>20)
 	}
 	return src, err
 }

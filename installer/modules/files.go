@@ -3,7 +3,6 @@ package modules
 import (
 	"errors"
 	"fmt"
-	"io"
 	"io/fs"
 	"os"
 	"path/filepath"
@@ -11,6 +10,7 @@ import (
 	"strings"
 
 	"github.com/larder-cli/larder/sources"
+	"github.com/larder-cli/larder/sources/disk"
 )
 
 // maxFile bounds configuration files and the module manifest. Those written by
@@ -87,33 +87,19 @@ func override(name string) bool {
 	return base == "override" || strings.HasSuffix(base, "_override")
 }
 
-// readFile is what the regular file at path holds. Its errors do not name the
-// path.
+// readFile reads the regular file at path. Its errors do not name the path.
 func readFile(path string) ([]byte, error) {
-	f, err := openFile(path)
-	if err != nil {
-		return nil, err
-	}
-	defer f.Close()
-	src, err := io.ReadAll(io.LimitReader(f, maxFile+1))
-	if err == nil && len(src) > maxFile {
+	src, err := disk.ReadFile(path, maxFile)
+	if _, ok := errors.AsType[*disk.LimitError](err); ok {
 		return nil, fmt.Errorf("larger than %d MiB", maxFile>>20)
 	}
 	return src, cause(err)
 }
 
-// openFile opens a regular file: opening a pipe might never end. Its errors do
-// not name the path.
-func openFile(path string) (*os.File, error) {
-	info, err := os.Stat(path)
-	if err != nil {
-		return nil, cause(err)
-	}
-	if !info.Mode().IsRegular() {
-		return nil, errors.New("not a regular file")
-	}
-	f, err := os.Open(path)
-	return f, cause(err)
+// openFile opens the regular file at path. Its errors do not name the path.
+func openFile(path string) (*os.File, fs.FileInfo, error) {
+	file, info, err := disk.OpenFile(path)
+	return file, info, cause(err)
 }
 
 // cause is err without the operation and the path.

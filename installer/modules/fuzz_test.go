@@ -1,6 +1,7 @@
 package modules_test
 
 import (
+	"encoding/json"
 	"strings"
 	"testing"
 
@@ -89,4 +90,20 @@ func checkOrigins(t *testing.T, r sources.Requirement) {
 	if len(r.From) == 0 || all.String() != r.Constraints.String() {
 		t.Errorf("%s: %q from %v", r.Provider, r.Constraints, r.From)
 	}
+}
+
+// What is skipped in a state is JSON nevertheless, as engines demand.
+func FuzzJSON(f *testing.F) {
+	for _, s := range []string{
+		`{"a":[1,-2.5e+3,true,false,null],"b":{},"c":[]}`, `"\u00e9\n\\\"\/"`, " [ 1 , { \"a\" : 2 } ] \n", `"\ud800"`, "\"\xff\"",
+		`[1,]`, `[,]`, `{"a"}`, `{"a":1,}`, `{1:2}`, `"\x"`, `"\u12g4"`, "\"\n\"", `01`, `nul`, `nulls`, `[1}`, `[`, `{"a":`, `"`, `"\`, ``, `1 2`, `n`, `{n`, `-`,
+	} {
+		f.Add(s)
+	}
+	f.Fuzz(func(t *testing.T, s string) {
+		s = "[" + s + "]"
+		if got := modules.SkipsJSON(s); got != json.Valid([]byte(s)) {
+			t.Errorf("%q: skipped: %v", s, got)
+		}
+	})
 }

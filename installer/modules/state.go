@@ -1,6 +1,7 @@
 package modules
 
 import (
+	"bufio"
 	"cmp"
 	"context"
 	"encoding/json"
@@ -16,11 +17,15 @@ import (
 	"github.com/zclconf/go-cty/cty"
 
 	"github.com/larder-cli/larder/sources"
+	"github.com/larder-cli/larder/sources/disk"
 )
 
-// maxState bounds the size of a state, of which only one resource at a time is
-// held in memory.
-const maxState = 1 << 30
+// Limits of a state. Parsing an address takes some hundred times its memory.
+const (
+	maxState     = 1 << 30 // bytes
+	maxAddress   = 2 << 10 // bytes
+	maxAddresses = 10_000
+)
 
 // A backend says where the state is. Only local ones matter here.
 type backend struct {
@@ -43,7 +48,7 @@ func (w *walk) state(ctx context.Context, b *backend) {
 	if workspace != "default" {
 		name = filepath.Join(cmp.Or(b.workspaceDir, "terraform.tfstate.d"), workspace, "terraform.tfstate")
 	}
-	file, err := openFile(w.path(name))
+	file, info, err := openFile(w.path(name))
 	if errors.Is(err, fs.ErrNotExist) {
 		return
 	}
@@ -51,9 +56,10 @@ func (w *walk) state(ctx context.Context, b *backend) {
 	var s state
 	if err == nil {
 		defer file.Close()
-		limited := &io.LimitedReader{R: file, N: maxState}
-		if s, err = readState(ctx, limited); limited.N == 0 {
+		if info.Size() > maxState {
 			err = fmt.Errorf("larger than %d GiB", maxState>>30)
+		} else {
+			s, err = readState(disk.Reader(ctx, io.LimitReader(file, maxState)))
 		}
 	}
 	if err == nil {
@@ -169,7 +175,7 @@ func stepName(step hcl.Traverser) string {
 	}
 }
 
-// A state is what we need of one.
+// A state is the part of a state file that matters here.
 type state struct {
 	version   int
 	providers []string // addresses of configurations, each once
@@ -178,83 +184,84 @@ type state struct {
 }
 
 // readState reads a state. An empty file is an empty state.
-func readState(ctx context.Context, r io.Reader) (state, error) {
+func readState(r io.Reader) (state, error) {
 	var s state
-	dec := json.NewDecoder(r)
-	switch start, err := dec.Token(); {
-	case errors.Is(err, io.EOF):
+	in := &jsonReader{Reader: bufio.NewReaderSize(r, 64<<10)}
+	if _, err := in.peek(); errors.Is(err, io.EOF) {
 		return state{version: 4}, nil
-	case err != nil:
-		return s, err
-	case start != json.Delim('{'):
-		return s, errors.New("not a JSON object")
-	}
-	for dec.More() {
-		if err := s.member(ctx, dec); err != nil {
-			return s, whole(err)
-		}
-	}
-	_, err := dec.Token()
-	return s, whole(err)
-}
-
-// whole tells an end too early from one that is due.
-func whole(err error) error {
-	if errors.Is(err, io.EOF) {
-		return io.ErrUnexpectedEOF
-	}
-	return err
-}
-
-// member reads a member of the state's outermost object.
-func (s *state) member(ctx context.Context, dec *json.Decoder) error {
-	key, err := dec.Token()
-	if err != nil {
-		return err
-	}
-	switch key {
-	case "version":
-		return dec.Decode(&s.version)
-	case "resources":
-		return s.resources(ctx, dec)
-	case "modules": // of version 3 and older
-		var modules []struct{ Resources map[string]json.RawMessage }
-		err := dec.Decode(&modules)
-		for _, m := range modules {
-			s.old = s.old || len(m.Resources) > 0
-		}
-		return err
-	case "encrypted_data":
-		s.encrypted = true
-	}
-	return dec.Decode(&json.RawMessage{})
-}
-
-// resources reads the list of resources, one at a time.
-func (s *state) resources(ctx context.Context, dec *json.Decoder) error {
-	start, err := dec.Token()
-	if err != nil || start == nil {
-		return err
-	}
-	if start != json.Delim('[') {
-		return errors.New("resources are not a list")
 	}
 	seen := map[string]bool{}
-	for dec.More() {
-		if err := ctx.Err(); err != nil {
-			return err
-		}
-		var resource struct{ Provider string }
-		if err := dec.Decode(&resource); err != nil {
-			return err
-		}
-		if !seen[resource.Provider] {
-			seen[resource.Provider] = true
-			s.providers = append(s.providers, resource.Provider)
-		}
+	err := in.object(func(name string) error { return s.member(in, name, seen) })
+	if errors.Is(err, io.EOF) {
+		return s, io.ErrUnexpectedEOF
 	}
-	_, err = dec.Token()
+	if err != nil {
+		return s, err
+	}
+	if c, err := in.peek(); !errors.Is(err, io.EOF) {
+		return s, cmp.Or(err, unexpected(c))
+	}
+	return s, nil
+}
+
+// member reads the value of a member of the state's outermost object. Engines
+// ignore the case of names.
+func (s *state) member(in *jsonReader, name string, seen map[string]bool) error {
+	switch {
+	case strings.EqualFold(name, "version"):
+		return s.readVersion(in)
+	case strings.EqualFold(name, "resources"):
+		return in.list(func(in *jsonReader) error { return s.resource(in, seen) })
+	case strings.EqualFold(name, "modules"): // of version 3 and older
+		return in.list(s.module)
+	case strings.EqualFold(name, "encrypted_data"):
+		s.encrypted = true
+	}
+	return in.skip()
+}
+
+func (s *state) readVersion(in *jsonReader) error {
+	text, err := in.scalar()
+	if err == nil && json.Unmarshal(text, &s.version) != nil {
+		err = fmt.Errorf("format version %.20s is not a whole number", text)
+	}
 	return err
+}
+
+func (s *state) module(in *jsonReader) error {
+	return in.object(func(name string) error {
+		if !strings.EqualFold(name, "resources") {
+			return in.skip()
+		}
+		return in.object(func(string) error {
+			s.old = true
+			return in.skip()
+		})
+	})
+}
+
+// resource reads a resource, and adds the address of its provider.
+func (s *state) resource(in *jsonReader, seen map[string]bool) error {
+	address := ""
+	err := in.object(func(name string) (err error) {
+		if !strings.EqualFold(name, "provider") {
+			return in.skip()
+		}
+		short := false
+		if address, short, err = in.text(maxAddress); err == nil && !short {
+			err = fmt.Errorf("a provider address has more than %d bytes", maxAddress)
+		}
+		return err
+	})
+	if err != nil || seen[address] {
+		return err
+	}
+	if len(seen) == maxAddresses {
+		return fmt.Errorf("more than %d provider addresses", maxAddresses)
+	}
+	seen[address] = true
+	s.providers = append(s.providers, address)
+	return nil
 }
 
 // check refuses what other releases of the engine wrote.

@@ -90,10 +90,10 @@ func BenchmarkPackage(b *testing.B) {
 		run  func() error
 	}{
 		{"Unpack", func() error {
-			_, err := archive.Unpack(ctx, bytes.NewReader(archived), int64(len(archived)), next(), archive.Limits{})
+			_, err := archive.Unpack(ctx, bytes.NewReader(archived), int64(len(archived)), to(b, next()), archive.Limits{})
 			return err
 		}},
-		{"Copy", func() error { _, err := archive.Copy(ctx, src, next(), archive.Limits{}); return err }},
+		{"Copy", func() error { _, err := archive.Copy(ctx, src, to(b, next()), archive.Limits{}); return err }},
 		{"Hash", func() error { _, err := archive.Hash(ctx, src); return err }},
 	} {
 		b.Run(bm.name, func(b *testing.B) {

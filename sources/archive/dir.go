@@ -6,11 +6,13 @@ import (
 	"fmt"
 	"io/fs"
 	"os"
+	"path"
 	"path/filepath"
 	"runtime"
 	"sync/atomic"
 
 	"github.com/larder-cli/larder/sources"
+	"github.com/larder-cli/larder/sources/disk"
 	"golang.org/x/sync/errgroup"
 )
 
@@ -18,7 +20,7 @@ import (
 // symlink, and so may a file; a symlink to a directory below it is an error. An
 // error that concerns one file is an [EntryError].
 func Hash(ctx context.Context, dir string) (sources.Contents, error) {
-	names, _, err := walk(dir, Limits{}.withDefaults())
+	names, _, _, err := walk(dir, Limits{}.withDefaults())
 	if err != nil {
 		return sources.Contents{}, err
 	}
@@ -32,34 +34,31 @@ func Hash(ctx context.Context, dir string) (sources.Contents, error) {
 	})
 }
 
-// Copy copies the unpacked package in src to dir, which exists and is empty.
-// What is a symlink to a file in src becomes a file. Where the file system can
-// do so, the files share their bytes. Errors are those of [Unpack] and [Hash].
-func Copy(ctx context.Context, src, dir string, lim Limits) (sources.Contents, error) {
+// Copy copies the unpacked package in src to a directory. What is a symlink to a
+// file in src becomes a file. Who may not read a file there may not read its copy
+// either. Where the file system can do so, the files share their bytes. Errors
+// are those of [Unpack] and [Hash].
+func Copy(ctx context.Context, src string, to Dest, lim Limits) (sources.Contents, error) {
 	lim = lim.withDefaults()
-	names, dirs, err := walk(src, lim)
+	names, dirs, readable, err := walk(src, lim)
 	if err != nil {
 		return sources.Contents{}, err
 	}
-	root, err := os.OpenRoot(dir)
-	if err != nil {
-		return sources.Contents{}, err
-	}
-	defer root.Close()
 	for _, d := range dirs {
-		if err := root.Mkdir(d, 0o755); err != nil {
+		if err := to.makeDir(d); err != nil {
 			return sources.Contents{}, &EntryError{d, err}
 		}
 	}
-	c := copier{src: src, root: root}
+	c := copier{src: src, to: to, readable: readable}
 	c.left.Store(lim.Size)
 	return eachFile(ctx, names, c.copy)
 }
 
 type copier struct {
-	src  string
-	root *os.Root
-	left atomic.Int64 // bytes that may still be copied
+	src      string
+	to       Dest
+	readable map[string]fs.FileMode // the bits that copies may have, by directory
+	left     atomic.Int64           // bytes that may still be copied
 }
 
 func (c *copier) copy(ctx context.Context, name string) (d digest, err error) {
@@ -71,7 +70,7 @@ func (c *copier) copy(ctx context.Context, name string) (d digest, err error) {
 	if c.left.Add(-info.Size()) < 0 {
 		return d, fmt.Errorf("%w of the size of a package", ErrLimit)
 	}
-	out, err := create(c.root, name, info.Mode())
+	out, err := c.to.create(name, fileMode(name, info.Mode())&readableAs(info.Mode())&c.readable[path.Dir(name)])
 	if err != nil {
 		return d, err
 	}
@@ -80,34 +79,45 @@ func (c *copier) copy(ctx context.Context, name string) (d digest, err error) {
 			err = closeErr
 		}
 	}()
-	if clone(out, in) {
+	if disk.Clone(out, in) == nil {
 		return transfer(ctx, plain{out}, nil)
 	}
 	return transfer(ctx, plain{in}, out)
 }
 
 // walk lists the files and directories below dir, with forward slashes, parents
-// first. A symlink counts as a file.
-func walk(dir string, lim Limits) (files, dirs []string, err error) {
+// first, and the bits that copies of files may have by the directory they are in. A
+// symlink counts as a file.
+func walk(dir string, lim Limits) (files, dirs []string, readable map[string]fs.FileMode, err error) {
 	resolved, err := filepath.EvalSymlinks(dir)
 	if err != nil {
-		return nil, nil, err
+		return nil, nil, nil, err
 	}
+	readable = map[string]fs.FileMode{}
 	err = fs.WalkDir(os.DirFS(resolved), ".", func(name string, e fs.DirEntry, err error) error {
-		switch {
-		case err != nil:
+		if err != nil {
 			return err
+		}
+		if e.IsDir() {
+			info, err := e.Info()
+			if err != nil {
+				return err
+			}
+			readable[name] = enterableAs(info.Mode())
+		}
+		switch {
 		case name == "." && !e.IsDir():
 			return errors.New("not a directory")
 		case name == ".":
 		case e.IsDir():
+			readable[name] &= readable[path.Dir(name)]
 			dirs = append(dirs, name)
 		default:
 			files = append(files, name)
 		}
 		return lim.checkCount(len(files) + len(dirs))
 	})
-	return files, dirs, err
+	return files, dirs, readable, err
 }
 
 // open opens a file of the package in dir.
@@ -115,17 +125,7 @@ func open(dir, name string) (*os.File, fs.FileInfo, error) {
 	if _, err := checkName(name); err != nil {
 		return nil, nil, err
 	}
-	path := filepath.Join(dir, filepath.FromSlash(name))
-	// Asked before opening, as to open a named pipe is to wait for its writer.
-	info, err := os.Stat(path)
-	if err != nil {
-		return nil, nil, err
-	}
-	if !info.Mode().IsRegular() {
-		return nil, nil, fmt.Errorf("not a file, but %s", info.Mode())
-	}
-	f, err := os.Open(path)
-	return f, info, err
+	return disk.OpenFile(filepath.Join(dir, filepath.FromSlash(name)))
 }
 
 // eachFile takes the digest of every file, several at a time.

@@ -1,11 +1,15 @@
 package archive_test
 
 import (
+	"bytes"
 	"context"
+	"encoding/binary"
 	"errors"
 	"io/fs"
 	"os"
 	"path/filepath"
+	"runtime"
+	"slices"
 	"strings"
 	"testing"
 
@@ -44,9 +48,9 @@ var bothWays = map[string]func(t *testing.T, dir string) (sources.Contents, stri
 		return c, resolved, err
 	},
 	"Copy": func(t *testing.T, dir string) (sources.Contents, string, error) {
-		to := t.TempDir()
-		c, err := archive.Copy(t.Context(), dir, to, archive.Limits{})
-		return c, to, err
+		copied := t.TempDir()
+		c, err := archive.Copy(t.Context(), dir, to(t, copied), archive.Limits{})
+		return c, copied, err
 	},
 }
 
@@ -75,17 +79,64 @@ func TestDirectoryWithSymlinks(t *testing.T) {
 	}
 }
 
+// A copy is a file where its source is a link, and no more readable than the file
+// that the link leads to.
 func TestCopyMakesFilesOfSymlinks(t *testing.T) {
-	src, dir := makeDir(t, map[string]string{"program": "text"}), t.TempDir()
-	symlink(t, "program", filepath.Join(src, "terraform-provider-x"))
-	if _, err := archive.Copy(t.Context(), src, dir, archive.Limits{}); err != nil {
-		t.Fatal(err)
-	}
-	info, err := os.Lstat(filepath.Join(dir, "terraform-provider-x"))
-	if err != nil || info.Mode() != 0o755 {
-		t.Errorf("got %v, %v", info.Mode(), err)
+	for source, want := range map[os.FileMode][2]os.FileMode{ // writable, read-only
+		0o600: {0o700, 0o500}, 0o640: {0o750, 0o550}, 0o644: {0o755, 0o555}, 0o755: {0o755, 0o555}, 0o400: {0o700, 0o500},
+	} {
+		src := makeDir(t, map[string]string{"program": "text"})
+		if err := os.Chmod(filepath.Join(src, "program"), source); err != nil {
+			t.Fatal(err)
+		}
+		symlink(t, "program", filepath.Join(src, "terraform-provider-x"))
+		for i, readOnly := range []bool{false, true} {
+			dir := t.TempDir()
+			dest := to(t, dir)
+			dest.ReadOnly = readOnly
+			if _, err := archive.Copy(t.Context(), src, dest, archive.Limits{}); err != nil {
+				t.Fatal(err)
+			}
+			info, err := os.Lstat(filepath.Join(dir, "terraform-provider-x"))
+			if err != nil || info.Mode() != want[i] {
+				t.Errorf("of %v: got %v, want %v, %v", source, info.Mode(), want[i], err)
+			}
+		}
 	}
 }
+
+// A sparse file takes no room on disk, and its directory may claim any number of
+// entries, for each of which memory would be taken.
+func TestSparseArchiveTakesNoMemory(t *testing.T) {
+	f, err := os.Create(filepath.Join(t.TempDir(), "x.zip"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer f.Close()
+	const size = 7 << 30
+	end := slices.Concat(
+		[]byte("PK\x06\x06"), le(uint64(44)), make([]byte, 12), le(uint64(200e6)), le(uint64(200e6)), le(uint64(0)), le(uint64(0)),
+		[]byte("PK\x06\x07"), make([]byte, 4), le(uint64(size-98)), make([]byte, 4),
+		[]byte("PK\x05\x06"), make([]byte, 4), bytes.Repeat([]byte{0xff}, 12), make([]byte, 2))
+	if _, err := f.WriteAt(end, size-int64(len(end))); err != nil {
+		t.Skip(err)
+	}
+	var before, after runtime.MemStats
+	runtime.ReadMemStats(&before)
+	_, err = archive.Sum(t.Context(), f, size, archive.Limits{})
+	runtime.ReadMemStats(&after)
+	if !errors.Is(err, archive.ErrLimit) {
+		t.Error(err)
+	}
+	if taken := after.TotalAlloc - before.TotalAlloc; taken > 16<<20 {
+		t.Errorf("%d MiB were allocated", taken>>20)
+	}
+	if _, err := archive.Sum(t.Context(), f, 9<<30, archive.Limits{}); !errors.Is(err, archive.ErrLimit) {
+		t.Error(err)
+	}
+}
+
+func le(n uint64) []byte { return binary.LittleEndian.AppendUint64(nil, n) }
 
 func TestRefusedInDirectories(t *testing.T) {
 	tests := []struct {

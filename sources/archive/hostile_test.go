@@ -224,11 +224,11 @@ func TestLimits(t *testing.T) {
 		{archive.Limits{Files: 1}, true},
 	}
 	for _, test := range tests {
-		_, err := archive.Unpack(t.Context(), bytes.NewReader(archived), int64(len(archived)), t.TempDir(), test.lim)
+		_, err := archive.Unpack(t.Context(), bytes.NewReader(archived), int64(len(archived)), to(t, t.TempDir()), test.lim)
 		if got := errors.Is(err, archive.ErrLimit); got != test.want {
 			t.Errorf("Unpack within %+v: error %v", test.lim, err)
 		}
-		_, err = archive.Copy(t.Context(), src, t.TempDir(), test.lim)
+		_, err = archive.Copy(t.Context(), src, to(t, t.TempDir()), test.lim)
 		if got := errors.Is(err, archive.ErrLimit); got != test.want {
 			t.Errorf("Copy within %+v: error %v", test.lim, err)
 		}
@@ -242,7 +242,7 @@ func TestEndlessDirectory(t *testing.T) {
 		items[i].name = strings.Repeat("long", 1000) + string(rune('a'+i%26)) + string(rune('a'+i/26%26)) + string(rune('a'+i/676))
 	}
 	archived := makeZip(t, items...)
-	_, err := archive.Unpack(t.Context(), bytes.NewReader(archived), int64(len(archived)), t.TempDir(), archive.Limits{Files: 100})
+	_, err := archive.Unpack(t.Context(), bytes.NewReader(archived), int64(len(archived)), to(t, t.TempDir()), archive.Limits{Files: 100})
 	if !errors.Is(err, archive.ErrLimit) {
 		t.Errorf("got error %v", err)
 	}
@@ -285,7 +285,7 @@ func TestUnpackStopsWhenCancelled(t *testing.T) {
 	archived := makeZip(t, file("terraform-provider-x", strings.Repeat("x", 8<<20)))
 	ctx, cancel := context.WithCancel(t.Context())
 	cancel()
-	_, err := archive.Unpack(ctx, bytes.NewReader(archived), int64(len(archived)), t.TempDir(), archive.Limits{})
+	_, err := archive.Unpack(ctx, bytes.NewReader(archived), int64(len(archived)), to(t, t.TempDir()), archive.Limits{})
 	if !errors.Is(err, context.Canceled) {
 		t.Errorf("got error %v", err)
 	}
@@ -299,7 +299,7 @@ func TestUnpackIntoOccupiedDirectory(t *testing.T) {
 		t.Skip(err)
 	}
 	archived := makeZip(t, file("terraform-provider-x", "text"))
-	if _, err := archive.Unpack(t.Context(), bytes.NewReader(archived), int64(len(archived)), dir, archive.Limits{}); err == nil {
+	if _, err := archive.Unpack(t.Context(), bytes.NewReader(archived), int64(len(archived)), to(t, dir), archive.Limits{}); err == nil {
 		t.Error("no error")
 	}
 	if _, err := os.Lstat(outside); err == nil {
@@ -314,7 +314,7 @@ func TestUnpackSideBySide(t *testing.T) {
 		archived := makeZip(t, file("terraform-provider-x", strings.Repeat(string(rune('a'+i)), i<<18)), file("LICENSE", "x"))
 		dir := t.TempDir()
 		wg.Go(func() {
-			c, err := archive.Unpack(t.Context(), bytes.NewReader(archived), int64(len(archived)), dir, archive.Limits{})
+			c, err := archive.Unpack(t.Context(), bytes.NewReader(archived), int64(len(archived)), to(t, dir), archive.Limits{})
 			if err != nil {
 				t.Error(err)
 				return
@@ -339,7 +339,7 @@ func FuzzUnpack(f *testing.F) {
 			t.Fatal(err)
 		}
 		lim := archive.Limits{Size: 1 << 20, Files: 100}
-		c, err := archive.Unpack(t.Context(), bytes.NewReader(data), int64(len(data)), dir, lim)
+		c, err := archive.Unpack(t.Context(), bytes.NewReader(data), int64(len(data)), to(t, dir), lim)
 		if beside, _ := os.ReadDir(base); len(beside) != 1 {
 			t.Fatalf("wrote outside: %v", beside)
 		}

@@ -50,7 +50,7 @@ func makeZip(t testing.TB, items ...item) []byte {
 func unpack(t testing.TB, archived []byte) (string, sources.Contents, error) {
 	t.Helper()
 	dir := t.TempDir()
-	c, err := archive.Unpack(context.Background(), bytes.NewReader(archived), int64(len(archived)), dir, archive.Limits{})
+	c, err := archive.Unpack(context.Background(), bytes.NewReader(archived), int64(len(archived)), to(t, dir), archive.Limits{})
 	return dir, c, err
 }
 

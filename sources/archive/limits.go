@@ -41,6 +41,20 @@ func (l Limits) withDefaults() Limits {
 	return l
 }
 
+// CheckSize refuses an archive of more bytes than a package within the default
+// Limits can have, before anything is read.
+func CheckSize(packed int64) error { return Limits{}.withDefaults().checkPacked(packed) }
+
+func (l Limits) checkPacked(size int64) error {
+	if size > l.Size+packedOverhead {
+		return fmt.Errorf("%w of %d bytes packed", ErrLimit, l.Size)
+	}
+	return nil
+}
+
+// packedOverhead is how many bytes an archive may have beyond those of its files.
+const packedOverhead = 16 << 20
+
 func (l Limits) checkCount(n int) error {
 	if n > l.Files {
 		return fmt.Errorf("%w of %d files", ErrLimit, l.Files)

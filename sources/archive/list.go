@@ -2,7 +2,9 @@ package archive
 
 import (
 	"archive/zip"
+	"bytes"
 	"cmp"
+	"encoding/binary"
 	"errors"
 	"fmt"
 	"io"
@@ -25,6 +27,12 @@ type entry struct {
 // list reads the directory of an archive of the given size.
 func list(archive io.ReaderAt, size int64, lim Limits) (listing, error) {
 	var l listing
+	if err := lim.checkPacked(size); err != nil {
+		return l, err
+	}
+	if n := stated(archive, size); n > uint64(lim.Files) { // for which memory would be taken at once
+		return l, fmt.Errorf("%w of %d files", ErrLimit, lim.Files)
+	}
 	// The directory is read whole before there is anything to count.
 	z, err := zip.NewReader(&budget{archive, 1<<20 + 1024*int64(lim.Files)}, size)
 	if err != nil && !errors.Is(err, zip.ErrInsecurePath) {
@@ -55,6 +63,37 @@ func list(archive io.ReaderAt, size int64, lim Limits) (listing, error) {
 		return l, err
 	}
 	return l, l.checkOverlap(size)
+}
+
+// stated is how many entries an archive says that it has, as the end of its
+// directory has it: 4.3.14 to 4.3.16 of the .ZIP File Format Specification. It
+// is 0 if there is no such end, which reading the directory then finds out.
+func stated(archive io.ReaderAt, size int64) uint64 {
+	const endSize, locatorSize, end64Size = 22, 20, 56
+	tail := make([]byte, min(size, endSize+1<<16))
+	if _, err := archive.ReadAt(tail, size-int64(len(tail))); err != nil && !errors.Is(err, io.EOF) {
+		return 0
+	}
+	at := len(tail) - endSize
+	for at >= 0 && !bytes.HasPrefix(tail[at:], []byte("PK\x05\x06")) {
+		at--
+	}
+	if at < 0 {
+		return 0
+	}
+	n := uint64(binary.LittleEndian.Uint16(tail[at+10:]))
+	if at < locatorSize || !bytes.HasPrefix(tail[at-locatorSize:], []byte("PK\x06\x07")) {
+		return n
+	}
+	end64 := make([]byte, end64Size)
+	offset := binary.LittleEndian.Uint64(tail[at-locatorSize+8:])
+	if offset > uint64(size) {
+		return n
+	}
+	if _, err := archive.ReadAt(end64, int64(offset)); err != nil {
+		return n
+	}
+	return max(n, binary.LittleEndian.Uint64(end64[32:]))
 }
 
 // Files lists the files in the zip archive of the given size, each of which may be

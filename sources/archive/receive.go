@@ -5,24 +5,16 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"os"
+	"io/fs"
 
 	"github.com/larder-cli/larder/sources"
 )
 
-// Receive writes an unpacked package that arrives file by file to dir, which
-// exists and is empty, or nowhere if dir is empty. Errors are those of [Unpack].
-func Receive(ctx context.Context, files sources.Files, dir string, lim Limits) (sources.Contents, error) {
-	r := receiver{lim: lim.withDefaults(), names: nameSet{}}
+// Receive writes an unpacked package that arrives file by file to a directory,
+// or only hashes it if the Dest is zero. Errors are those of [Unpack].
+func Receive(ctx context.Context, files sources.Files, to Dest, lim Limits) (sources.Contents, error) {
+	r := receiver{to: to, lim: lim.withDefaults(), names: nameSet{}}
 	r.left = r.lim.Size
-	if dir != "" {
-		root, err := os.OpenRoot(dir)
-		if err != nil {
-			return sources.Contents{}, err
-		}
-		defer root.Close()
-		r.root = root
-	}
 	for in, err := range files {
 		if err != nil {
 			return sources.Contents{}, err
@@ -39,7 +31,7 @@ func Receive(ctx context.Context, files sources.Files, dir string, lim Limits) (
 
 // A receiver has received some files of a package.
 type receiver struct {
-	root  *os.Root // nil if nothing is kept
+	to    Dest
 	lim   Limits
 	left  int64 // bytes that may still come
 	names nameSet
@@ -73,14 +65,14 @@ func (r *receiver) receive(ctx context.Context, in sources.Incoming) error {
 
 func (r *receiver) transfer(ctx context.Context, in sources.Incoming) (digest, error) {
 	src := plain{io.LimitReader(in.Data, r.left+1)}
-	if r.root == nil {
+	if r.to.Dir == nil {
 		return transfer(ctx, src, nil)
 	}
-	mode := os.FileMode(0o644)
+	mode := fs.FileMode(0o644)
 	if in.Executable {
 		mode = 0o755
 	}
-	out, err := create(r.root, in.Path, mode)
+	out, err := r.to.create(in.Path, fileMode(in.Path, mode))
 	if err != nil {
 		return digest{}, err
 	}

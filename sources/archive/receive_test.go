@@ -26,7 +26,7 @@ func arriving(files ...string) sources.Files {
 func TestReceive(t *testing.T) {
 	files := []string{"terraform-provider-x=" + strings.Repeat("text", 1<<18), "docs/a=a", "docs-b=b", "LICENSE="}
 	dir := t.TempDir()
-	got, err := archive.Receive(t.Context(), arriving(files...), dir, archive.Limits{})
+	got, err := archive.Receive(t.Context(), arriving(files...), to(t, dir), archive.Limits{})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -34,7 +34,7 @@ func TestReceive(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	hashed, err := archive.Receive(t.Context(), arriving(files...), "", archive.Limits{})
+	hashed, err := archive.Receive(t.Context(), arriving(files...), archive.Dest{}, archive.Limits{})
 	if err != nil || got.H1 != want.H1 || hashed.H1 != want.H1 || got.Size != want.Size || len(got.Files) != len(files) {
 		t.Errorf("got %+v, %+v and %v, want %+v", got, hashed, err, want)
 	}
@@ -59,8 +59,8 @@ func TestReceiveRefuses(t *testing.T) {
 		{"a=12345 b=123456", "limit of 10 bytes"},
 	}
 	for _, test := range tests {
-		for _, dir := range []string{"", t.TempDir()} {
-			_, err := archive.Receive(t.Context(), arriving(strings.Fields(test.files)...), dir, archive.Limits{Files: 4, Size: 10})
+		for _, to := range []archive.Dest{{}, to(t, t.TempDir())} {
+			_, err := archive.Receive(t.Context(), arriving(strings.Fields(test.files)...), to, archive.Limits{Files: 4, Size: 10})
 			if err == nil || !strings.Contains(err.Error(), test.want) {
 				t.Errorf("%s: got %v, want %s", test.files, err, test.want)
 			}
@@ -69,7 +69,7 @@ func TestReceiveRefuses(t *testing.T) {
 	cut := errors.New("cut short")
 	_, err := archive.Receive(t.Context(), func(yield func(sources.Incoming, error) bool) {
 		_ = yield(sources.Incoming{Path: "x", Data: strings.NewReader("")}, nil) && yield(sources.Incoming{}, cut)
-	}, t.TempDir(), archive.Limits{})
+	}, to(t, t.TempDir()), archive.Limits{})
 	if !errors.Is(err, cut) {
 		t.Error(err)
 	}

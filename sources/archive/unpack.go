@@ -8,10 +8,13 @@ import (
 	"hash"
 	"hash/crc32"
 	"io"
+	"io/fs"
 	"os"
 	"path"
+	"runtime"
 
 	"github.com/larder-cli/larder/sources"
+	"github.com/larder-cli/larder/sources/disk"
 )
 
 // An EntryError is a failure to do with one entry of an archive, or with one
@@ -24,25 +27,26 @@ type EntryError struct {
 func (e *EntryError) Error() string { return fmt.Sprintf("%.255q: %v", e.Name, e.Err) }
 func (e *EntryError) Unwrap() error { return e.Err }
 
-// Unpack writes the contents of the zip archive of the given size in bytes to
-// dir, which exists and is empty. An error that concerns one entry is an
-// [EntryError]; one that matches [ErrLimit] says that the archive is too big.
-func Unpack(ctx context.Context, archive io.ReaderAt, size int64, dir string, lim Limits) (sources.Contents, error) {
+// A Dest is the directory that a package is unpacked or copied to. It is empty.
+type Dest struct {
+	Dir      *disk.Dir
+	ReadOnly bool // create files that nobody may write to, where the system has such
+}
+
+// Unpack writes the contents of the zip archive of the given size in bytes to a
+// directory. An error that concerns one entry is an [EntryError]; one that
+// matches [ErrLimit] says that the archive is too big.
+func Unpack(ctx context.Context, archive io.ReaderAt, size int64, to Dest, lim Limits) (sources.Contents, error) {
 	l, err := list(archive, size, lim.withDefaults())
 	if err != nil {
 		return sources.Contents{}, err
 	}
-	root, err := os.OpenRoot(dir)
-	if err != nil {
-		return sources.Contents{}, err
-	}
-	defer root.Close()
 	for _, d := range l.dirs {
-		if err := root.MkdirAll(d.path, 0o755); err != nil {
+		if err := to.makeDir(d.path); err != nil {
 			return sources.Contents{}, &EntryError{d.Name, err}
 		}
 	}
-	return l.each(func(e entry) (sources.File, error) { return e.unpack(ctx, archive, root) })
+	return l.each(func(e entry) (sources.File, error) { return e.unpack(ctx, archive, to) })
 }
 
 // Sum finds the contents of the zip archive of the given size in bytes, which it
@@ -67,8 +71,8 @@ func (l listing) each(take func(entry) (sources.File, error)) (_ sources.Content
 	return l.contents(files), nil
 }
 
-func (e entry) unpack(ctx context.Context, archive io.ReaderAt, root *os.Root) (sources.File, error) {
-	out, err := create(root, e.path, e.Mode())
+func (e entry) unpack(ctx context.Context, archive io.ReaderAt, to Dest) (sources.File, error) {
+	out, err := to.create(e.path, fileMode(e.path, e.Mode()))
 	if err != nil {
 		return sources.File{}, err
 	}
@@ -126,19 +130,24 @@ func (e entry) verify(size int64, crc uint32) error {
 	return nil
 }
 
-// create makes a file that must not exist yet, and the directories it needs.
-func create(root *os.Root, name string, mode os.FileMode) (*os.File, error) {
-	if err := root.MkdirAll(path.Dir(name), 0o755); err != nil {
+// create creates a file, which must not exist, and the directories it needs.
+func (to Dest) create(name string, mode fs.FileMode) (*os.File, error) {
+	if err := to.makeDir(path.Dir(name)); err != nil {
 		return nil, err
 	}
-	out, err := root.OpenFile(name, os.O_RDWR|os.O_CREATE|os.O_EXCL, 0o644)
+	if to.ReadOnly && runtime.GOOS != "windows" { // where removing a read-only file fails
+		mode &^= 0o222
+	}
+	return to.Dir.Create(name, mode)
+}
+
+func (to Dest) makeDir(name string) error {
+	if name == "." {
+		return nil
+	}
+	made, err := to.Dir.MakeSub(name)
 	if err != nil {
-		return nil, err
+		return err
 	}
-	// Not left to OpenFile, so that the result does not depend on the umask.
-	if err := out.Chmod(fileMode(name, mode)); err != nil {
-		out.Close()
-		return nil, err
-	}
-	return out, nil
+	return made.Close()
 }

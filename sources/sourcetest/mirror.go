@@ -12,6 +12,7 @@ import (
 	"slices"
 
 	"github.com/larder-cli/larder/sources"
+	"github.com/larder-cli/larder/sources/evidence"
 )
 
 // mirrorHandler is a network mirror below /providers/:
@@ -126,8 +127,7 @@ func (w *World) WriteEvidence(dir string, only ...string) {
 		w.must(err)
 		version, err := sources.ParseVersion(r.version)
 		w.must(err)
-		evidence := filepath.FromSlash(sources.EvidencePath(provider, version))
-		w.must(sources.WriteEvidence(filepath.Join(dir, evidence), r.signed()))
+		w.must(evidence.WriteTo(filepath.Join(dir, filepath.FromSlash(evidence.Path(provider, version))), r.signed()))
 	}
 }
 

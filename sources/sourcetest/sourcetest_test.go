@@ -20,7 +20,7 @@ import (
 
 	"github.com/ProtonMail/go-crypto/openpgp"
 
-	"github.com/larder-cli/larder/sources"
+	"github.com/larder-cli/larder/sources/evidence"
 	"github.com/larder-cli/larder/sources/sourcetest"
 )
 
@@ -543,7 +543,7 @@ func TestEvidence(t *testing.T) {
 		w := newWorld(t, tt.release)
 		dir := t.TempDir()
 		w.WriteEvidence(dir)
-		signed, err := sources.ReadEvidence(filepath.Join(dir, ".larder", "evidence", filepath.FromSlash(widget), "1.2.0"))
+		signed, err := evidence.Read(filepath.Join(dir, ".larder", "evidence", filepath.FromSlash(widget), "1.2.0"))
 		if err != nil {
 			t.Fatal(err)
 		}

@@ -1,41 +1,42 @@
-// Package staging has the file that an archive is written to as it arrives, on
-// its way into a cache or a mirror, and sees to it that what was made is on the
-// medium. It verifies nothing.
+// Package staging has the file that an archive is downloaded to, on its way into
+// a cache or a mirror. It verifies nothing.
 //
-// It leaves on disk, where that is asked for, what was cut short: the file, named
-// by the hash that the archive must have, and beside it FILE.note, which is what
-// the bytes go with. Only who holds the package's lock may use either.
+// It leaves on disk, where it is told to, interrupted downloads: the file, named
+// for its package, and beside it FILE.note, which says which archive it is and
+// what its bytes can be continued with. Only the process that has the package's
+// lock uses either.
 package staging
 
 import (
-	"crypto/sha256"
-	"encoding/hex"
 	"errors"
 	"io"
 	"os"
-	"path/filepath"
-	"syscall"
+	"strings"
+	"time"
 
 	"github.com/larder-cli/larder/sources"
+	"github.com/larder-cli/larder/sources/disk"
 )
 
 // A Stage is the file that an archive is written to as it arrives. If it is
-// known which archive it is, the file lies where the next delivery finds it,
-// should this one be cut short.
+// known which archive that is, an interrupted download is kept.
 type Stage struct {
 	file *os.File // nil until it is needed
-	work string   // directory of this delivery alone
-	kept string   // directory of what was cut short of the same package
-	note string   // path of the note beside the file; empty if nothing shall be kept
-	bad  bool     // the file could not be written
+	in   *disk.Dir
+	name string    // of the file in the directory in
+	work *disk.Dir // of this delivery alone
+	kept *disk.Dir // of interrupted downloads; nil if none are kept
+	key  string    // the file's name there
+	want string    // the archive that the note is about; empty if the file is not to be kept
+	bad  bool      // the file could not be written
 }
 
 var _ sources.Keeper = (*Stage)(nil)
 
-// New returns a stage whose file is made, once it is needed, in the directory
-// work, which is this delivery's alone. What is cut short is kept in the directory
-// kept, which is the package's alone and need not exist.
-func New(work, kept string) *Stage { return &Stage{work: work, kept: kept} }
+// New returns a stage whose file is created, once it is needed, in the directory
+// work, which is this delivery's alone. An interrupted download is kept as the file
+// key in the directory kept, which may be nil.
+func New(work, kept *disk.Dir, key string) *Stage { return &Stage{work: work, kept: kept, key: key} }
 
 // File is the file. It may be another one after Resume.
 func (s *Stage) File() (*os.File, error) {
@@ -43,10 +44,11 @@ func (s *Stage) File() (*os.File, error) {
 	return s.file, err
 }
 
-// open makes the file, unless there is one.
+// open creates the file, unless there is one.
 func (s *Stage) open() (err error) {
 	if s.file == nil {
-		s.file, err = os.Create(filepath.Join(s.work, "archive.unverified"))
+		s.in, s.name = s.work, "archive.unverified"
+		s.file, err = s.work.Create(s.name, 0o644)
 	}
 	return err
 }
@@ -63,9 +65,7 @@ func (s *Stage) Write(p []byte) (int, error) {
 
 // Reset implements [sources.Stage].
 func (s *Stage) Reset() error {
-	if s.note != "" {
-		os.Remove(s.note)
-	}
+	s.dropNote()
 	if s.file == nil {
 		return nil
 	}
@@ -78,18 +78,18 @@ func (s *Stage) Reset() error {
 
 // Resume implements [sources.Keeper].
 func (s *Stage) Resume(want sources.Hash) (io.Reader, string, error) {
-	sum := sha256.Sum256([]byte(want)) // which is fit for a name, whatever want is
-	name := hex.EncodeToString(sum[:])
-	if err := s.keepOnly(name, name+".note"); err != nil {
-		return nil, "", err
+	if s.kept == nil {
+		return nil, "", nil
 	}
-	file, err := os.OpenFile(filepath.Join(s.kept, name), os.O_RDWR|os.O_CREATE, 0o644)
+	s.discard() // the file that was not to be kept
+	file, err := s.kept.EditFile(s.key)
 	if err != nil {
 		return nil, "", err
 	}
-	s.discard() // the file that was not to be kept
-	s.file, s.note = file, file.Name()+".note"
-	note := readNote(s.note)
+	s.file, s.in, s.name, s.want = file, s.kept, s.key, string(want)
+	// An old one counts as abandoned, and might be removed while it is used.
+	_ = s.kept.Touch(s.key, time.Now())
+	note := s.note()
 	if note == "" {
 		return nil, "", s.Reset()
 	}
@@ -97,87 +97,80 @@ func (s *Stage) Resume(want sources.Hash) (io.Reader, string, error) {
 	return io.NewSectionReader(file, 0, size), note, err
 }
 
-// keepOnly removes all that was kept but regular files with these names.
-func (s *Stage) keepOnly(names ...string) error {
-	if err := os.MkdirAll(s.kept, 0o755); err != nil {
-		return err
-	}
-	entries, err := os.ReadDir(s.kept)
-	if err != nil {
-		return err
-	}
-	for _, e := range entries {
-		if !e.Type().IsRegular() || e.Name() != names[0] && e.Name() != names[1] {
-			if err := os.RemoveAll(filepath.Join(s.kept, e.Name())); err != nil {
-				return err
-			}
-		}
-	}
-	return nil
-}
+const (
+	noteSuffix = ".note"
+	maxNote    = 4 << 10
+)
 
-const maxNote = 1 << 10
+// IsNote reports whether a file in a directory for interrupted downloads is a note
+// about another one.
+func IsNote(name string) bool { return strings.HasSuffix(name, noteSuffix) }
 
-// readNote is the note at path, empty if there is none that makes sense.
-func readNote(path string) string {
-	// A pipe is not waited for.
-	f, err := os.OpenFile(path, os.O_RDONLY|syscall.O_NONBLOCK, 0)
+// note is what was noted of the file. It is empty if there is no note, or one
+// about another archive.
+func (s *Stage) note() string {
+	text, _, err := s.kept.ReadFile(s.key+noteSuffix, maxNote)
 	if err != nil {
 		return ""
 	}
-	defer f.Close()
-	text, err := io.ReadAll(io.LimitReader(f, maxNote+1))
-	if err != nil || len(text) > maxNote {
+	want, note, _ := strings.Cut(string(text), "\n")
+	if want != s.want {
 		return ""
 	}
-	return string(text)
+	return note
 }
 
 // Note implements [sources.Keeper]. Without its note the file is worthless.
 func (s *Stage) Note(text string) {
-	if s.note != "" {
-		os.Remove(s.note)
-		_ = os.WriteFile(s.note, []byte(text), 0o644)
+	if s.want != "" {
+		_ = s.kept.WriteVia(s.work, s.key+noteSuffix, []byte(s.want+"\n"+text), disk.Lazily)
+	}
+}
+
+func (s *Stage) dropNote() {
+	if s.want != "" {
+		_ = s.kept.Remove(s.key + noteSuffix)
 	}
 }
 
 // Spool implements [sources.Keeper].
 func (s *Stage) Spool() (sources.Spool, error) {
-	file, err := os.CreateTemp(s.work, "ahead-*")
+	file, name, err := s.work.CreateTemp("ahead-")
 	if err != nil {
 		return nil, err
 	}
-	return spool{file}, nil
+	return spool{file, s.work, name}, nil
 }
 
-type spool struct{ *os.File }
-
-func (s spool) Close() error {
-	return errors.Join(s.File.Close(), os.Remove(s.Name()))
+type spool struct {
+	*os.File
+	in   *disk.Dir
+	name string
 }
 
-// Move moves the file to path, on the same file system, when all of it is on the
-// medium. Nothing can be written any more.
-func (s *Stage) Move(path string) error {
+func (s spool) Close() error { return errors.Join(s.File.Close(), s.in.Remove(s.name)) }
+
+// Move moves the file to a name in a directory on the same file system, when all
+// of it is on the disk. Nothing can be written any more.
+func (s *Stage) Move(to *disk.Dir, name string) error {
 	if err := errors.Join(s.file.Sync(), s.file.Close()); err != nil {
 		return err
 	}
-	return os.Rename(s.file.Name(), path)
+	return disk.Rename(s.in, s.name, to, name)
 }
 
-// End closes the file, and removes it unless the delivery was cut short and it
-// may be of use to the next.
-func (s *Stage) End(cut bool) {
-	if cut && s.worthKeeping() {
+// End closes the file, and removes it unless the delivery was interrupted and the
+// next one may continue it.
+func (s *Stage) End(interrupted bool) {
+	if interrupted && s.worthKeeping() {
 		s.file.Close()
 		return
 	}
 	s.discard()
-	os.Remove(s.kept)
 }
 
 func (s *Stage) worthKeeping() bool {
-	if s.file == nil || s.bad || s.note == "" || readNote(s.note) == "" {
+	if s.file == nil || s.bad || s.want == "" || s.note() == "" {
 		return false
 	}
 	size, err := s.file.Seek(0, io.SeekEnd)
@@ -189,8 +182,23 @@ func (s *Stage) discard() {
 		return
 	}
 	s.file.Close()
-	os.Remove(s.file.Name())
-	if s.note != "" {
-		os.Remove(s.note)
+	_ = s.in.Remove(s.name) // unless it was moved
+	s.dropNote()
+	s.file, s.want = nil, ""
+}
+
+// Sweep removes interrupted downloads from the directory kept that were not
+// continued for a day.
+func Sweep(kept *disk.Dir, now time.Time) error {
+	entries, err := kept.ReadDir()
+	if err != nil {
+		return err
 	}
+	var errs []error
+	for _, e := range entries {
+		if info, err := e.Info(); err == nil && info.Mode().IsRegular() && now.Sub(info.ModTime()) > disk.Abandoned {
+			errs = append(errs, kept.Remove(e.Name()))
+		}
+	}
+	return errors.Join(errs...)
 }

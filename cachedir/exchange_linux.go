@@ -1,8 +1,0 @@
-package cachedir
-
-import "golang.org/x/sys/unix"
-
-// exchange swaps two names in one step, if both exist.
-func exchange(a, b string) error {
-	return unix.Renameat2(unix.AT_FDCWD, a, unix.AT_FDCWD, b, unix.RENAME_EXCHANGE)
-}

@@ -1,0 +1,187 @@
+package cachedir
+
+import (
+	"context"
+	"errors"
+	"io/fs"
+	"path/filepath"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/larder-cli/larder/sources/disk"
+	"github.com/larder-cli/larder/sources/staging"
+)
+
+// A Usage is what a cache directory holds besides packages. With the packages and
+// what the findings are about it accounts for every byte.
+type Usage struct {
+	Evidence    Amount // for so many versions
+	Interrupted Amount // downloads that the next run can continue
+	Abandoned   Amount // downloads that nobody has continued for a day
+	Leftover    Amount // of killed processes, and of unknown origin in .larder
+	Working     Amount // what other processes are making now
+	Aside       Amount // moved away by repairing
+	Records     Amount // records, registrations and locks
+}
+
+// An Amount is a number of things and the bytes that they take on disk.
+type Amount struct {
+	Count int
+	Bytes int64
+}
+
+func (a *Amount) add(count int, bytes int64) {
+	a.Count += count
+	a.Bytes += bytes
+}
+
+// Removable is what pruning removes besides packages.
+func (u Usage) Removable() Amount {
+	return Amount{u.Abandoned.Count + u.Leftover.Count, u.Abandoned.Bytes + u.Leftover.Bytes}
+}
+
+// Usage measures what the cache directory holds besides packages. It follows no
+// links.
+func (d *Dir) Usage(ctx context.Context) (Usage, error) {
+	var u Usage
+	if d.state == nil || !d.inside {
+		return u, nil
+	}
+	entries, err := d.state.ReadDir()
+	if err != nil {
+		return u, err
+	}
+	for _, e := range entries {
+		if err := ctx.Err(); err != nil {
+			return u, err
+		}
+		if err := d.measureState(&u, e); err != nil && !errors.Is(err, fs.ErrNotExist) {
+			return u, err
+		}
+	}
+	return u, nil
+}
+
+func (d *Dir) measureState(u *Usage, e fs.DirEntry) error {
+	name := e.Name()
+	switch name {
+	case "evidence":
+		return d.eachAt(name, 4, func(string, fs.FileInfo, int64) *Amount { return &u.Evidence })
+	case "partial":
+		return d.eachAt(name, 1, func(name string, info fs.FileInfo, bytes int64) *Amount {
+			amount := &u.Interrupted
+			if d.opts.Now().Sub(info.ModTime()) > disk.Abandoned {
+				amount = &u.Abandoned
+			}
+			if staging.IsNote(name) {
+				amount.add(-1, 0)
+			}
+			return amount
+		})
+	case "tmp":
+		return d.eachAt(name, 1, func(run string, _ fs.FileInfo, _ int64) *Amount {
+			if strings.HasPrefix(run, runPrefix) && d.alive(run) {
+				return &u.Working
+			}
+			return &u.Leftover
+		})
+	case "aside":
+		return d.eachAt(name, 2+platformDepth, func(string, fs.FileInfo, int64) *Amount { return &u.Aside })
+	case "package", "known", "roots", "lock", "cache.lock", "gate.lock":
+		bytes, err := d.bytesBelow(name)
+		u.Records.add(1, bytes)
+		return err
+	}
+	bytes, err := d.bytesBelow(name)
+	u.Leftover.add(1, bytes)
+	return err
+}
+
+func (d *Dir) alive(run string) bool {
+	tmp, err := d.state.Sub("tmp")
+	if err != nil {
+		return false
+	}
+	defer tmp.Close()
+	return tmp.Alive(run, d.opts.Now())
+}
+
+// eachAt counts what is so many levels below a directory of the state, or is a file
+// above that, each as an amount that the function chooses.
+func (d *Dir) eachAt(name string, levels int, amount func(name string, info fs.FileInfo, bytes int64) *Amount) error {
+	if levels == 0 {
+		info, err := d.state.Lstat(name)
+		if err != nil {
+			return err
+		}
+		bytes, err := d.bytesBelow(name)
+		amount(filepath.Base(name), info, bytes).add(1, bytes)
+		return err
+	}
+	dir, err := d.state.Sub(name)
+	var stray *disk.StrayError
+	if errors.As(err, &stray) {
+		return d.eachAt(name, 0, amount)
+	}
+	if err != nil {
+		return err
+	}
+	entries, err := dir.ReadDir()
+	dir.Close()
+	if err != nil {
+		return err
+	}
+	for _, e := range entries {
+		if err := d.eachAt(name+"/"+e.Name(), levels-1, amount); err != nil && !errors.Is(err, fs.ErrNotExist) {
+			return err
+		}
+	}
+	return nil
+}
+
+// bytesBelow is what a file of the state takes on disk, or everything in a directory.
+func (d *Dir) bytesBelow(name string) (sum int64, err error) {
+	err = filepath.WalkDir(d.state.Path(name), func(path string, e fs.DirEntry, err error) error {
+		if errors.Is(err, fs.ErrNotExist) {
+			return nil // removed meanwhile
+		}
+		if err != nil || e.IsDir() {
+			return err
+		}
+		if info, err := e.Info(); err == nil {
+			sum += extentOf(path, info).bytes
+		}
+		return nil
+	})
+	return sum, err
+}
+
+// asideTime is how repairing names the directories of what it moves away.
+const asideTime = "20060102T150405.000000000Z"
+
+// removeAside removes what repairing has moved away. The caller keeps all other
+// larder processes out.
+func (d *Dir) removeAside() error {
+	aside, err := d.state.Sub("aside")
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil
+	}
+	if err != nil {
+		return err
+	}
+	defer aside.Close()
+	entries, err := aside.ReadDir()
+	if err != nil {
+		return err
+	}
+	entries = slices.DeleteFunc(entries, func(e fs.DirEntry) bool {
+		_, err := time.Parse(asideTime, e.Name())
+		return err != nil
+	})
+	var errs []error
+	for _, e := range entries {
+		errs = append(errs, aside.RemoveTree(e.Name()))
+	}
+	return errors.Join(errs...)
+}

@@ -1,0 +1,172 @@
+package main
+
+import (
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/urfave/cli/v2"
+)
+
+// writers are the commands that are there to write, and have no --dry-run.
+var writers = []string{"cache export", "cache forget", "cache import"}
+
+// changesNothing has the commands that promise to change nothing, with arguments
+// for which there is something to do, or to find.
+var changesNothing = []struct{ command, args string }{
+	{"install", "--chdir work install --dry-run"},
+	{"install", "--chdir new install --dry-run"},
+	{"install", "--chdir new install --dry-run --no-cache"},
+	{"install", "--chdir new install --dry-run --upgrade --platform darwin_arm64"},
+	{"install", "--chdir work install --dry-run --plugin-dir ../usb"},
+	{"install", "install --dry-run --recursive"},
+	{"lock", "--chdir work lock --dry-run --platform darwin_arm64"},
+	{"lock", "--chdir new lock --dry-run"},
+	{"lock", "lock --dry-run --recursive --keep"},
+	{"lock", "--chdir work lock --check"},
+	{"lock", "--chdir work lock --check --platform darwin_arm64 --keep"},
+	{"lock", "--chdir new lock --check --no-cache"},
+	{"lock", "lock --check --recursive"},
+	{"prefetch", "--chdir new prefetch --dry-run"},
+	{"prefetch", "prefetch --dry-run --all-versions " + widgetDir + " --platform darwin_arm64"},
+	{"mirror sync", "mirror sync usb --dry-run " + widgetDir + "@1.3.0"},
+	{"mirror sync", "mirror sync usbu --unpacked --dry-run " + widgetDir + "@1.3.0"},
+	{"mirror sync", "mirror sync none --dry-run " + widgetDir},
+	{"mirror list", "mirror list usb"},
+	{"mirror list", "mirror list usbu"},
+	{"mirror verify", "mirror verify usb"},
+	{"mirror verify", "mirror verify usbu"},
+	{"mirror verify", "mirror verify changed"},
+	{"mirror index", "mirror index usb --dry-run"},
+	{"mirror index", "mirror index changed --dry-run"},
+	{"mirror index", "mirror index usbu --dry-run"},
+	{"mirror prune", "mirror prune usb --keep-last 1 --dry-run"},
+	{"mirror prune", "mirror prune usbu --keep-locked-by work --dry-run"},
+	{"mirror diff", "mirror diff usb usbu"},
+	{"mirror diff", "mirror diff usb changed"},
+	{"bundle create", "--chdir new bundle create out.tar --dry-run"},
+	{"bundle create", "bundle create out.tar --mirror usb --dry-run --max-size 1M"},
+	{"bundle import", "bundle import add.tar usb --dry-run"},
+	{"bundle import", "bundle import add.tar none --dry-run --write-config config.tfrc"},
+	{"bundle show", "bundle show add.tar"},
+	{"bundle verify", "bundle verify add.tar"},
+	{"bundle manifest", "bundle manifest usb"},
+	{"bundle manifest", "bundle manifest changed"},
+	{"import", "import old --to usb --namespace example.test/acme --dry-run"},
+	{"import", "import old --to none --namespace example.test/acme --unpacked --dry-run"},
+	{"cache path", "cache path"},
+	{"cache list", "cache list"},
+	{"cache list", "cache list --unused --roots ."},
+	{"cache stats", "cache stats"},
+	{"cache stats", "cache stats --roots ."},
+	{"cache verify", "cache verify"},
+	{"cache repair", "cache repair --dry-run"},
+	{"cache repair", "cache repair --dry-run --offline"},
+	{"cache prune", "cache prune --dry-run"},
+	{"cache prune", "cache prune --dry-run --all"},
+	{"cache prune", "cache prune --dry-run --all --max-size 1K --roots ."},
+	{"cache key", "--chdir work cache key"},
+	{"cache key", "cache key --recursive"},
+	{"cache export", "--chdir work cache export -"}, // its output is not on the disk
+	{"version", "version"},
+	{"help", "help cache"},
+}
+
+// A command that has --dry-run is covered above, and one that has not either is
+// covered or is there to write. So a new command can't be forgotten here.
+func TestEveryCommandThatChangesNothingIsCovered(t *testing.T) {
+	for path, cmd := range commandsOf(newApp(newOutput(nil, nil)).Commands, "") {
+		dry := slices.ContainsFunc(cmd.Flags, func(f cli.Flag) bool { return slices.Contains(f.Names(), "dry-run") })
+		covered := slices.ContainsFunc(changesNothing, func(c struct{ command, args string }) bool {
+			return c.command == path && (!dry || strings.Contains(c.args, "--dry-run"))
+		})
+		switch {
+		case dry && !covered:
+			t.Errorf("%s has --dry-run, which changesNothing does not try", path)
+		case !covered && !slices.Contains(writers, path):
+			t.Errorf("%s has no --dry-run, and is in neither changesNothing nor writers", path)
+		}
+	}
+}
+
+// commandsOf are all commands that do something, by what one types.
+func commandsOf(commands []*cli.Command, parent string) map[string]*cli.Command {
+	all := map[string]*cli.Command{}
+	for _, cmd := range commands {
+		path := strings.TrimSpace(parent + " " + cmd.Name)
+		if len(cmd.Subcommands) == 0 {
+			all[path] = cmd
+		}
+		for name, sub := range commandsOf(cmd.Subcommands, path) {
+			all[name] = sub
+		}
+	}
+	return all
+}
+
+// Neither a dry run nor a command that only looks writes anything, anywhere: on a
+// machine that has everything, with damage and leftovers that other commands would
+// repair and remove, and on one that larder has never run on.
+func TestChangesNothing(t *testing.T) {
+	clean := newDiskMachine(t)
+	filled := clean.copied(t).use()
+	filled.spoil()
+	for name, machine := range map[string]*diskMachine{"filled": filled, "clean": clean} {
+		for _, c := range changesNothing {
+			t.Run(name+"/"+c.args, func(t *testing.T) {
+				t.Parallel()
+				m := machine.copied(t)
+				before := m.everything()
+				e := m.run(c.args)
+				for _, difference := range m.everything().since(before) {
+					t.Error(difference)
+				}
+				// A clean machine has no mirrors to look at.
+				if e.status != exitDone && e.status != exitFound && (e.status != exitFailed || machine == filled) {
+					t.Error(e)
+				}
+			})
+		}
+	}
+}
+
+// everything is the whole disk. A file in TMPDIR may come and go, which changes the
+// time of that directory.
+func (m *diskMachine) everything() diskState {
+	m.t.Helper()
+	all := diskStateOf(m.t, m.dir)
+	delete(all, "tmp")
+	return all
+}
+
+// spoil gives every command something to do: packages that are damaged, documents
+// that are missing, and what interrupted runs leave.
+func (m *diskMachine) spoil() {
+	m.t.Helper()
+	m.damage()
+	for _, dir := range []string{".larder/tmp/removed-1", ".larder/tmp/123456", ".larder/partial/123456", ".larder/aside/20010909T014640Z-1"} {
+		m.write(filepath.Join(pluginCache, dir, "leftover"), "a leftover")
+	}
+	m.write(filepath.Join(pluginCache, ".larder/tmp/temp-1"), "a leftover")
+	m.remove(filepath.Join(pluginCache, ".larder/package", gadgetDir))
+	m.must(os.CopyFS(m.path("changed"), os.DirFS(m.path("usb"))))
+	m.write("changed/.larder/tmp/1/leftover", "a leftover")
+	m.write("changed/.larder/import/1/leftover", "a leftover")
+	m.write("changed/.larder/evidence/"+gadgetDir+"/2.0.0/SHA256SUMS.sig", "no signature")
+	m.remove("changed/.larder/known/" + widgetDir + ".json")
+	m.remove("changed/" + widgetDir + "/index.json")
+	m.age(pluginCache)
+	m.age("changed")
+}
+
+// damage changes packages in the cache that no root module uses.
+func (m *diskMachine) damage() {
+	m.t.Helper()
+	for name, version := range map[string]string{widgetDir: "1.0.0", gadgetDir: "2.0.0"} {
+		program := filepath.Join(pluginCache, name, version, ownPlatform, "terraform-provider-"+filepath.Base(name)+"_v"+version)
+		m.remove(program) // the mirrors may have it by a hard link
+		m.write(program, "another program")
+	}
+}

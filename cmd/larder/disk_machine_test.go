@@ -1,0 +1,342 @@
+package main
+
+import (
+	"bytes"
+	"context"
+	"crypto/sha256"
+	"errors"
+	"fmt"
+	"io/fs"
+	"maps"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"runtime"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/larder-cli/larder/sources/sourcetest"
+)
+
+const (
+	ownPlatform = runtime.GOOS + "_" + runtime.GOARCH
+	pluginCache = "home/.cache/larder/plugins"
+	stateHome   = "home/.local/state"
+	widgetDir   = "example.test/acme/widget"
+	gadgetDir   = "example.test/acme/gadget"
+
+	// hangs is how long a command may take. Those in these tests take less than
+	// a second, so one that takes longer waits for something that never happens.
+	hangs = 20 * time.Second
+)
+
+// A diskMachine is a machine whose whole disk is one directory, so that a test can
+// compare all of it. Commands run in that directory. It contains
+//
+//	home/         with the plugin cache: widget 1.0.0 and 1.2.0, gadget 2.0.0
+//	tmp/          TMPDIR
+//	work/         a root module that has widget 1.2.0 locked and installed
+//	new/          a root module that requires widget 1.3.0 and gadget 2.1.0
+//	usb/, usbu/   a packed and an unpacked mirror of what the cache has
+//	old/          widget 1.4.0 as Terraform 0.12 had it, to be imported
+//	add.tar       a bundle with widget 1.3.0
+//	packages.tar  a cache export with widget 1.2.0
+//	outside/      files of a person, which are none of Larder's business
+type diskMachine struct {
+	t   *testing.T
+	dir string
+	env []string
+
+	watch func(pid int) (stop func() string) // says at the end why it has killed the process, if it has
+}
+
+// An ending is how a command ended.
+type ending struct {
+	status int
+	output string // of both kinds
+	killed string // why the test has killed it, if it has
+}
+
+func (e ending) String() string {
+	text := strings.TrimSpace(e.output)
+	if len(text) > 2000 {
+		text = text[:1000] + "\n…\n" + text[len(text)-1000:]
+	}
+	return fmt.Sprintf("exit status %d %s\n%s", e.status, e.killed, text)
+}
+
+// newDiskMachine makes a machine on which nobody has run larder yet. There are only
+// the root modules, TMPDIR and what lies outside.
+func newDiskMachine(t *testing.T) *diskMachine {
+	t.Helper()
+	if runtime.GOOS != "linux" {
+		t.Skip("certificates come from SSL_CERT_FILE")
+	}
+	w := sourcetest.New(t)
+	for _, release := range []string{widgetDir + " 1.0.0", widgetDir + " 1.2.0", widgetDir + " 1.3.0", gadgetDir + " 2.0.0", gadgetDir + " 2.1.0"} {
+		provider, version, _ := strings.Cut(release, " ")
+		platforms := []string{"darwin_arm64", "linux_amd64", ownPlatform}
+		slices.Sort(platforms)
+		w.Add(provider, version, sourcetest.Release{Platforms: slices.Compact(platforms)})
+	}
+	m := &diskMachine{t: t, dir: machineDir(t)}
+	for _, assignment := range w.Env() {
+		if !strings.HasPrefix(assignment, "TF_CLI_CONFIG_FILE=") {
+			m.env = append(m.env, assignment)
+		}
+	}
+	m.mkdir("home")
+	m.mkdir("tmp")
+	m.plant("outside")
+	m.write("work/main.tf", requires("widget 1.2.0"))
+	m.write("new/main.tf", requires("widget 1.3.0", "gadget 2.1.0"))
+	m.write("old/"+ownPlatform+"/terraform-provider-widget_v1.4.0_x5", "the provider, version 1.4.0")
+	m.chmod("old/"+ownPlatform+"/terraform-provider-widget_v1.4.0_x5", 0o755)
+	return m
+}
+
+// machineDir is a temporary directory in memory, if there is room for one: larder
+// flushes what it writes, and on a disk the tests would wait for little else.
+func machineDir(t *testing.T) string {
+	t.Helper()
+	dir, err := os.MkdirTemp("/dev/shm", "larder-test-")
+	if err != nil {
+		return t.TempDir()
+	}
+	t.Cleanup(func() {
+		if err := os.RemoveAll(dir); err != nil {
+			t.Error(err)
+		}
+	})
+	return dir
+}
+
+// requires is the text of a root module that requires providers of acme.
+func requires(providers ...string) string {
+	var b strings.Builder
+	b.WriteString("terraform {\n  required_providers {\n")
+	for _, p := range providers {
+		name, version, _ := strings.Cut(p, " ")
+		fmt.Fprintf(&b, "    %s = {\n      source  = \"example.test/acme/%[1]s\"\n      version = %q\n    }\n", name, version)
+	}
+	b.WriteString("  }\n}\n")
+	return b.String()
+}
+
+// use fills the machine with everything that commands work on.
+func (m *diskMachine) use() *diskMachine {
+	m.t.Helper()
+	all := widgetDir + "@1.0.0 " + widgetDir + "@1.2.0 " + gadgetDir + "@2.0.0"
+	for _, args := range []string{
+		"--chdir work install",
+		"prefetch " + all,
+		"mirror sync usb " + all,
+		"mirror sync usbu --unpacked " + all,
+		"bundle create add.tar " + widgetDir + "@1.3.0",
+		"--chdir work cache export ../packages.tar",
+	} {
+		m.succeeds(args)
+	}
+	return m
+}
+
+// copied is a copy of the machine for one test.
+func (m *diskMachine) copied(t *testing.T) *diskMachine {
+	t.Helper()
+	c := &diskMachine{t: t, dir: machineDir(t), env: m.env}
+	if out, err := exec.Command("cp", "-a", m.dir+"/.", c.dir).CombinedOutput(); err != nil {
+		t.Fatalf("%v: %s", err, out)
+	}
+	return c
+}
+
+// run runs larder with arguments, separated by spaces. In the variables DIR is
+// the machine's directory.
+func (m *diskMachine) run(args string, env ...string) ending {
+	m.t.Helper()
+	ctx, cancel := context.WithTimeout(m.t.Context(), hangs)
+	defer cancel()
+	var output bytes.Buffer
+	cmd := exec.CommandContext(ctx, "larder", strings.Fields(args)...)
+	cmd.Dir, cmd.Stdout, cmd.Stderr, cmd.WaitDelay = m.dir, &output, &output, time.Second
+	cmd.Env = append([]string{"PATH=" + os.Getenv("PATH"), "HOME=" + m.path("home"), "TMPDIR=" + m.path("tmp")}, m.env...)
+	for _, assignment := range env {
+		cmd.Env = append(cmd.Env, strings.ReplaceAll(assignment, "DIR", m.dir))
+	}
+	m.must(cmd.Start())
+	stop := func() string { return "" }
+	if m.watch != nil {
+		stop = m.watch(cmd.Process.Pid)
+	}
+	err := cmd.Wait()
+	e := ending{cmd.ProcessState.ExitCode(), output.String(), stop()}
+	if ctx.Err() != nil {
+		e.killed = fmt.Sprintf("hung, killed after %s", hangs)
+	}
+	if _, exited := errors.AsType[*exec.ExitError](err); err != nil && !exited && ctx.Err() == nil {
+		m.t.Fatal(err)
+	}
+	return e
+}
+
+func (m *diskMachine) succeeds(args string) {
+	m.t.Helper()
+	if e := m.run(args); e.status != 0 {
+		m.t.Fatalf("larder %s: %s", args, e)
+	}
+}
+
+func (m *diskMachine) must(err error) {
+	m.t.Helper()
+	if err != nil {
+		m.t.Fatal(err)
+	}
+}
+
+func (m *diskMachine) path(name string) string {
+	if filepath.IsAbs(name) {
+		return name
+	}
+	return filepath.Join(m.dir, filepath.FromSlash(name))
+}
+
+func (m *diskMachine) mkdir(name string) { m.t.Helper(); m.must(os.MkdirAll(m.path(name), 0o755)) }
+
+func (m *diskMachine) chmod(name string, mode fs.FileMode) {
+	m.t.Helper()
+	m.must(os.Chmod(m.path(name), mode))
+}
+
+func (m *diskMachine) remove(name string) { m.t.Helper(); m.must(os.RemoveAll(m.path(name))) }
+
+func (m *diskMachine) write(name, text string) {
+	m.t.Helper()
+	m.mkdir(filepath.Dir(m.path(name)))
+	m.must(os.WriteFile(m.path(name), []byte(text), 0o644))
+}
+
+// plant puts a person's files into a directory. Some have names that Larder gives
+// to its own files, so that it is where they are that must protect them.
+func (m *diskMachine) plant(dir string) {
+	m.t.Helper()
+	for _, file := range []struct {
+		name string
+		mode fs.FileMode
+	}{
+		{"letter.txt", 0o644}, {"secret", 0o600}, {"script", 0o755}, {"photos/2001/cat.jpg", 0o440},
+		{"private/diary", 0o600}, {"temp-123456", 0o644}, {"ahead-1", 0o644}, {"removed-1/thesis", 0o644},
+		{"123456/thesis", 0o644}, {"index.json.tmp", 0o644}, {"old.zip", 0o644}, {".larder-1/thesis", 0o644},
+	} {
+		m.write(filepath.Join(dir, file.name), "a person's "+file.name+"\n")
+		m.chmod(filepath.Join(dir, file.name), file.mode)
+	}
+	m.mkdir(filepath.Join(dir, "nothing in here"))
+	m.chmod(filepath.Join(dir, "private"), 0o700)
+	m.must(os.Symlink("nowhere", m.path(filepath.Join(dir, "dangling"))))
+	m.age(dir)
+}
+
+// age makes files and directories old, each by its own time: then a change shows in
+// the time of a directory also if it was undone, and leftovers are past keeping.
+func (m *diskMachine) age(dir string) {
+	m.t.Helper()
+	var names []string
+	m.must(filepath.WalkDir(m.path(dir), func(name string, _ fs.DirEntry, err error) error {
+		names = append(names, name)
+		return err
+	}))
+	for i, name := range slices.Backward(names) {
+		if info, err := os.Lstat(name); err == nil && (info.IsDir() || info.Mode().IsRegular()) {
+			old := time.Date(2001, 9, 9, 1, 46, 40+i, 0, time.UTC)
+			m.must(os.Chtimes(name, old, old))
+		}
+	}
+}
+
+// A diskState is all there is in a directory: what kind each file is, its mode,
+// modification time, and contents. What was read does not count.
+type diskState map[string]string
+
+// diskStateOf reads a directory. Names are relative to it.
+func diskStateOf(t *testing.T, root string) diskState {
+	t.Helper()
+	state := diskState{}
+	err := filepath.WalkDir(root, func(name string, _ fs.DirEntry, err error) error {
+		if errors.Is(err, fs.ErrNotExist) {
+			return nil
+		}
+		info, statErr := os.Lstat(name)
+		if err = errors.Join(err, statErr); err != nil {
+			return err
+		}
+		path := name
+		if name, err = filepath.Rel(root, name); err != nil {
+			return err
+		}
+		text := info.Mode().String()
+		switch {
+		case info.Mode()&fs.ModeSymlink != 0:
+			target, err := os.Readlink(path)
+			state[name] = text + " -> " + target
+			return err
+		case info.Mode().IsRegular() && info.Size() < 64<<20: // those that are larger are sparse
+			content, err := os.ReadFile(path)
+			if err != nil {
+				return err
+			}
+			text += fmt.Sprintf(" sha256:%.6x", sha256.Sum256(content))
+		}
+		if !info.IsDir() {
+			text += fmt.Sprintf(" %d bytes", info.Size())
+		}
+		state[name] = text + " of " + info.ModTime().UTC().Format("2006-01-02T15:04:05.999999999")
+		return nil
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return state
+}
+
+// since is what is not as it was, one line each. There may be very much.
+func (s diskState) since(before diskState) []string {
+	var all []string
+	for name, was := range before {
+		if now, ok := s[name]; !ok {
+			all = append(all, fmt.Sprintf("removed %s", name))
+		} else if now != was {
+			all = append(all, fmt.Sprintf("changed %s: was %s, is %s", name, was, now))
+		}
+	}
+	for name := range s {
+		if _, ok := before[name]; !ok {
+			all = append(all, "added "+name)
+		}
+	}
+	slices.Sort(all)
+	if len(all) > 12 {
+		all = append(all[:10], fmt.Sprintf("… and %d more", len(all)-10))
+	}
+	return all
+}
+
+// without leaves out what is at or below paths. Of the directories above these
+// their being directories counts, and no more.
+func (s diskState) without(paths ...string) diskState {
+	rest := maps.Clone(s)
+	for name := range s {
+		for _, path := range paths {
+			if atOrBelow(path, name) || atOrBelow(name, path) {
+				delete(rest, name)
+			}
+		}
+	}
+	return rest
+}
+
+// atOrBelow reports whether name is dir or below it.
+func atOrBelow(dir, name string) bool {
+	return name == dir || strings.HasPrefix(name, dir+string(filepath.Separator))
+}

@@ -1,0 +1,1228 @@
+//go:build linux
+
+package main
+
+import (
+	"archive/zip"
+	"bytes"
+	"encoding/binary"
+	"errors"
+	"fmt"
+	"hash/crc32"
+	"io"
+	"io/fs"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"regexp"
+	"runtime/debug"
+	"slices"
+	"strconv"
+	"strings"
+	"syscall"
+	"testing"
+	"time"
+
+	"github.com/urfave/cli/v2"
+	"golang.org/x/sys/unix"
+)
+
+// A hostileCommand is a command that may meet a hostile situation.
+type hostileCommand struct {
+	name, args string
+	env        []string
+	prepare    func(*diskMachine) // done before the situation arises
+	writes     []string           // besides the cache and the state directory
+}
+
+// A hostileSituation is something on the disk that must not mislead a command.
+type hostileSituation struct {
+	name    string
+	culprit string // whose path an error has to contain
+	arrange func(*diskMachine)
+
+	mine   []string // protected as outside is, also where the command may write
+	status []int    // that are right; by default success, failure and findings
+	told   bool     // the culprit is named also if the command succeeds
+}
+
+// meets runs a command in a situation. Nothing may change but what the command is
+// there to change, it has to end, and if it fails it has to name the culprit.
+func (s hostileSituation) meets(t *testing.T, machine *diskMachine, c hostileCommand) {
+	t.Run(s.name+"/"+c.name, func(t *testing.T) {
+		thinOut(t)
+		t.Parallel()
+		m := machine.copied(t)
+		m.watch = limited
+		if c.prepare != nil {
+			c.prepare(m)
+		}
+		s.arrange(m)
+		m.age("outside")
+		before, mine := m.protected(c), m.hold(s.mine)
+		e := m.run(c.args, c.env...)
+		for _, difference := range append(m.protected(c).since(before), mine()...) {
+			t.Error(difference)
+		}
+		right := s.status
+		if len(right) == 0 {
+			right = []int{exitDone, exitFailed, exitFound}
+		}
+		if e.killed != "" || !slices.Contains(right, e.status) {
+			t.Errorf("want exit status %v, got %s", right, e)
+		}
+		if (e.status == exitFailed || s.told) && s.culprit != "" && !names(e.output, s.culprit) {
+			t.Errorf("the output does not name %s: %s", s.culprit, e)
+		}
+	})
+}
+
+// thinOut skips most tests if time is short: some of each kind do then.
+func thinOut(t *testing.T) {
+	t.Helper()
+	if testing.Short() && crc32.ChecksumIEEE([]byte(t.Name()))%16 != 0 {
+		t.Skip("one of sixteen is enough")
+	}
+}
+
+// protected is all that a command has no business with.
+func (m *diskMachine) protected(c hostileCommand) diskState {
+	m.t.Helper()
+	all := diskStateOf(m.t, m.dir)
+	delete(all, ".")
+	return all.without(append([]string{pluginCache, stateHome + "/larder", "tmp"}, c.writes...)...)
+}
+
+// hold notes what is in directories, and returns a function that lists the differences
+// since. If a directory above is moved, so is a mount, which is no harm. It is found by
+// what is open.
+func (m *diskMachine) hold(dirs []string) (since func() []string) {
+	m.t.Helper()
+	var held []func() []string
+	for _, dir := range dirs {
+		top, err := os.Open(m.path(dir))
+		m.must(err)
+		at := fmt.Sprintf("/proc/self/fd/%d/.", top.Fd())
+		before := diskStateOf(m.t, at)
+		held = append(held, func() []string {
+			differences := diskStateOf(m.t, at).since(before)
+			for i, difference := range differences {
+				differences[i] = difference + ", in " + dir
+			}
+			m.must(top.Close())
+			return differences
+		})
+	}
+	return func() []string {
+		var all []string
+		for _, since := range held {
+			all = append(all, since()...)
+		}
+		return all
+	}
+}
+
+// names reports whether a text names the file itself, not only one below it. The
+// path may begin at the machine's directory, at the cache, mirror or root module, or
+// in it if it can't be mistaken then, as a path in .larder or in a finding.
+func names(text, path string) bool {
+	short := path
+	for _, top := range []string{pluginCache, "usb", "usbu", "work"} {
+		if rest, ok := strings.CutPrefix(path, top+"/"); ok {
+			short = filepath.Base(top) + "/" + rest
+			if strings.HasPrefix(rest, ".") {
+				short = rest
+			} else if regexp.MustCompile(`(?m)^` + regexp.QuoteMeta(rest) + `: `).MatchString(text) {
+				return true
+			}
+		}
+	}
+	return regexp.MustCompile(`(^|[^\w.-])` + regexp.QuoteMeta(short) + `($|[^\w./-]|/?[.:]?\s)`).MatchString(text)
+}
+
+// linkOut replaces a file or directory by a link to one outside, which has what was
+// there, so that following the link leads to what one expects, and a person's files.
+func linkOut(name string) func(*diskMachine) { return linkTo(name, "outside/target") }
+
+// linkIn does the same with a directory in the same cache or mirror: a link that is
+// followed does not have to lead out of there to do harm.
+func linkIn(name, top string) func(*diskMachine) { return linkTo(name, top+"/.own") }
+
+func linkTo(name, target string) func(*diskMachine) {
+	return func(m *diskMachine) {
+		m.t.Helper()
+		m.mkdir(filepath.Dir(name))
+		err := os.Rename(m.path(name), m.path(target))
+		if errors.Is(err, fs.ErrNotExist) {
+			m.mkdir(target)
+		} else {
+			m.must(err)
+		}
+		if info, err := os.Stat(m.path(target)); err == nil && info.IsDir() {
+			m.plant(target)
+		}
+		to := m.path(target)
+		if !strings.HasPrefix(target, "outside/") { // inside of a tree a path that begins with / leads out of it
+			to, err = filepath.Rel(filepath.Dir(m.path(name)), to)
+			m.must(err)
+		}
+		m.must(os.Symlink(to, m.path(name)))
+	}
+}
+
+// instead replaces a file by one of another kind.
+func instead(name, kind string) func(*diskMachine) {
+	return func(m *diskMachine) {
+		m.t.Helper()
+		path := m.path(name)
+		if kind == "link" {
+			linkTo(name, "outside/target")(m)
+			return
+		}
+		m.mkdir(filepath.Dir(name))
+		m.remove(name)
+		switch kind {
+		case "pipe":
+			m.must(unix.Mkfifo(path, 0o666))
+		case "socket":
+			m.must(unix.Mknod(path, unix.S_IFSOCK|0o666, 0))
+		case "directory":
+			m.plant(name)
+		case "dangling link":
+			m.must(os.Symlink(m.path("outside/nothing"), path))
+		case "link to a device":
+			m.must(os.Symlink("/dev/zero", path))
+		case "link to a pipe":
+			m.must(unix.Mkfifo(m.path("outside/pipe"), 0o666))
+			m.must(os.Symlink(m.path("outside/pipe"), path))
+		case "sparse":
+			m.write(name, "")
+			m.must(os.Truncate(path, 1<<30)) // more than memory, below, and hashed in time
+		case "sparse archive":
+			m.sparseArchive(name)
+		default:
+			m.t.Fatalf("no kind %s", kind)
+		}
+	}
+}
+
+// sparseArchive writes a zip archive whose directory claims to have as many entries
+// as would fit into the file, which is mostly not there.
+func (m *diskMachine) sparseArchive(name string) {
+	m.t.Helper()
+	const size = 400 << 30
+	const records = uint64(size / 31)
+	end := binary.LittleEndian.AppendUint32(nil, 0x06064b50)
+	end = binary.LittleEndian.AppendUint64(end, 44) // of what follows
+	end = append(end, make([]byte, 12)...)          // versions and disks
+	for _, field := range []uint64{records, records, 46, 0} {
+		end = binary.LittleEndian.AppendUint64(end, field)
+	}
+	end = binary.LittleEndian.AppendUint32(end, 0x07064b50)
+	end = binary.LittleEndian.AppendUint32(end, 0)
+	end = binary.LittleEndian.AppendUint64(end, size)
+	end = binary.LittleEndian.AppendUint32(end, 1)
+	end = binary.LittleEndian.AppendUint32(end, 0x06054b50)
+	end = append(end, 0, 0, 0, 0)
+	end = append(end, bytes.Repeat([]byte{0xff}, 12)...)
+	end = append(end, 0, 0)
+	m.write(name, "")
+	file, err := os.OpenFile(m.path(name), os.O_WRONLY, 0)
+	m.must(err)
+	_, err = file.WriteAt(end, size)
+	m.must(errors.Join(err, file.Close()))
+}
+
+const (
+	// memory is more than any command here needs, and much less than a file that
+	// is read as a whole takes.
+	memory = 300 << 20
+	// written is more than any command here writes, so that one that copies a
+	// device does not fill the disk.
+	written = 256 << 20
+)
+
+func limited(pid int) (stop func() string) { return limitedTo(memory)(pid) }
+
+// limitedTo ends a process that takes more memory. It samples that, as limits of the
+// system count address space, of which Go reserves more than it uses. The race
+// detector takes several times as much.
+func limitedTo(bytes int64) func(pid int) (stop func() string) {
+	if info, ok := debug.ReadBuildInfo(); ok {
+		for _, s := range info.Settings {
+			if s.Key == "-race" && s.Value == "true" {
+				bytes *= 6
+			}
+		}
+	}
+	return func(pid int) func() string {
+		_ = unix.Prlimit(pid, unix.RLIMIT_FSIZE, &unix.Rlimit{Cur: written, Max: written}, nil) // it may have ended
+		done, result := make(chan struct{}), make(chan string)
+		go func() {
+			killed := ""
+			for {
+				if n := residentPeak(pid); n > bytes && killed == "" {
+					killed = fmt.Sprintf("killed as it took %d MB of memory", n>>20)
+					_ = syscall.Kill(pid, syscall.SIGKILL)
+				}
+				select {
+				case <-done:
+					result <- killed
+					return
+				case <-time.After(5 * time.Millisecond):
+				}
+			}
+		}()
+		return func() string { close(done); return <-result }
+	}
+}
+
+var vmHWM = regexp.MustCompile(`VmHWM:\s+(\d+) kB`)
+
+// residentPeak is how much memory a process has had at most since it began to run its
+// program. That of its rusage begins with what its parent had.
+func residentPeak(pid int) int64 {
+	text, _ := os.ReadFile(fmt.Sprintf("/proc/%d/status", pid))
+	match := vmHWM.FindSubmatch(text)
+	if match == nil {
+		return 0
+	}
+	n, _ := strconv.ParseInt(string(match[1]), 10, 64)
+	return n << 10
+}
+
+// What is installed already leaves nothing to do.
+func bare(m *diskMachine) { m.t.Helper(); m.remove("work/.terraform") }
+
+func without(name string) func(*diskMachine) {
+	return func(m *diskMachine) { m.t.Helper(); m.remove(name) }
+}
+
+var (
+	workWrites = []string{"work/.terraform/providers", "work/.terraform.lock.hcl"}
+	newWrites  = []string{"new/.terraform/providers", "new/.terraform.lock.hcl"}
+	newer      = widgetDir + "@1.3.0 " + gadgetDir + "@2.1.0 --platform " + ownPlatform + " --platform darwin_arm64"
+)
+
+// cacheCommands are those that meet what is in a cache.
+var cacheCommands = []hostileCommand{
+	{name: "install", args: "--chdir work install", prepare: bare, writes: workWrites},
+	{name: "install new", args: "--chdir new install", writes: newWrites},
+	{name: "prefetch", args: "prefetch " + newer},
+	{name: "lock", args: "--chdir work lock --keep --platform " + ownPlatform + " --platform darwin_arm64", writes: workWrites},
+	{name: "prune", args: "cache prune --yes"},
+	{name: "prune all", args: "cache prune --all --yes"},
+	{name: "repair", args: "cache repair", prepare: (*diskMachine).damage},
+	{name: "verify", args: "cache verify"},
+	{name: "list", args: "cache list"},
+	{name: "stats", args: "cache stats"},
+	{name: "import", args: "cache import packages.tar", prepare: without(pluginCache + "/" + widgetDir + "/1.2.0/" + ownPlatform)},
+	{name: "export", args: "--chdir work cache export ../out.tar", writes: []string{"out.tar"}},
+	{name: "forget", args: "cache forget " + widgetDir + "@1.2.0"},
+}
+
+// mirrorCommands are those that meet what is in a packed mirror; index and the sync
+// have something to write.
+var mirrorCommands = []hostileCommand{
+	{name: "sync", args: "mirror sync usb " + newer, writes: []string{"usb"}},
+	{name: "index", args: "mirror index usb", prepare: without("usb/" + widgetDir + "/index.json"), writes: []string{"usb"}},
+	{name: "prune", args: "mirror prune usb --keep-last 1 --yes", writes: []string{"usb"}},
+	{name: "verify", args: "mirror verify usb"},
+	{name: "list", args: "mirror list usb"},
+	{name: "diff", args: "mirror diff usb usbu"},
+	{name: "bundle create", args: "bundle create out.tar --mirror usb", writes: []string{"out.tar"}},
+	{name: "bundle import", args: "bundle import add.tar usb", writes: []string{"usb"}},
+	{name: "bundle manifest", args: "bundle manifest usb"},
+	{name: "import", args: "import old --to usb --namespace example.test/acme", writes: []string{"usb"}},
+	{name: "prefetch", args: "prefetch " + widgetDir + " --config mirror.tfrc", prepare: fromMirror("usb")},
+	{name: "install", args: "--chdir work install --config mirror.tfrc", prepare: fromMirror("usb"), writes: workWrites},
+}
+
+// unpacked are the commands for the unpacked mirror, of which no bundle can be made.
+func unpacked(commands []hostileCommand) []hostileCommand {
+	unpacked := slices.DeleteFunc(slices.Clone(commands), func(c hostileCommand) bool { return c.name == "bundle create" })
+	for i, c := range unpacked {
+		c.args = strings.NewReplacer("usbu", "usb", "usb", "usbu").Replace(c.args)
+		switch c.name {
+		case "sync", "import":
+			c.args += " --unpacked"
+		case "index": // indexes archives
+			c.prepare = nil
+		case "prefetch", "install":
+			c.prepare = fromMirror("usbu")
+		}
+		for j, name := range c.writes {
+			if name == "usb" {
+				c.writes = slices.Clone(c.writes)
+				c.writes[j] = "usbu"
+			}
+		}
+		unpacked[i] = c
+	}
+	return unpacked
+}
+
+// fromMirror has commands install from a mirror into an empty cache.
+func fromMirror(dir string) func(*diskMachine) {
+	return func(m *diskMachine) {
+		m.t.Helper()
+		bare(m)
+		m.remove(pluginCache)
+		m.write("mirror.tfrc", fmt.Sprintf("provider_installation {\n  filesystem_mirror {\n    path = %q\n  }\n}\n", m.path(dir)))
+	}
+}
+
+// hostileGround is the machine that all situations begin with.
+func hostileGround(t *testing.T) *diskMachine {
+	t.Helper()
+	return newDiskMachine(t).use()
+}
+
+// Every command succeeds if nothing is hostile: otherwise the tests below would
+// show nothing.
+func TestNothingHostile(t *testing.T) {
+	machine := hostileGround(t)
+	peace := hostileSituation{name: "peace", arrange: func(*diskMachine) {}, status: []int{exitDone}}
+	for _, group := range []struct {
+		name     string
+		commands []hostileCommand
+	}{
+		{"cache", cacheCommands}, {"packed", mirrorCommands}, {"unpacked", unpacked(mirrorCommands)},
+		{"work", workCommands}, {"installing", installing},
+	} {
+		for _, c := range group.commands {
+			peace := peace
+			peace.name = group.name
+			if c.name == "diff" || strings.Contains(c.args, "--check") {
+				peace.status = []int{exitDone, exitFound}
+			}
+			peace.meets(t, machine, c)
+		}
+	}
+}
+
+// A link in place of a directory that Larder owns in the cache is not followed to
+// write or remove anything, wherever it leads.
+func TestLinksInTheCache(t *testing.T) {
+	machine := hostileGround(t)
+	for _, place := range []string{
+		".larder", ".larder/tmp", ".larder/partial", ".larder/package", ".larder/evidence", ".larder/known",
+		".larder/roots", ".larder/lock", ".larder/aside",
+		".larder/tmp/" + widgetDir, ".larder/partial/example.test", ".larder/package/" + widgetDir + "/1.0.0",
+		".larder/evidence/" + widgetDir + "/1.0.0", ".larder/known/example.test", ".larder/lock/example.test/acme",
+		"example.test", "example.test/acme", widgetDir, widgetDir + "/1.0.0", widgetDir + "/1.2.0", widgetDir + "/1.0.0/" + ownPlatform,
+	} {
+		name := pluginCache + "/" + place
+		for _, c := range cacheCommands {
+			hostileSituation{name: place + " leads outside", culprit: name, arrange: linkOut(name)}.meets(t, machine, c)
+			if c.name == "repair" {
+				continue // it is there to set aside what does not belong in a cache
+			}
+			own := pluginCache + "/.own" // which is no host
+			hostileSituation{name: place + " leads inside", culprit: name, arrange: linkIn(name, pluginCache), mine: []string{own}}.meets(t, machine, c)
+		}
+	}
+}
+
+// The same holds for mirrors that Larder writes to.
+func TestLinksInMirrors(t *testing.T) {
+	machine := hostileGround(t)
+	for _, mirror := range []struct {
+		dir      string
+		commands []hostileCommand
+		places   []string
+	}{
+		{"usb", mirrorCommands, nil},
+		{"usbu", unpacked(mirrorCommands), []string{widgetDir + "/1.0.0", widgetDir + "/1.2.0", widgetDir + "/1.0.0/" + ownPlatform}},
+	} {
+		for _, place := range append([]string{
+			".larder", ".larder/tmp", ".larder/import", ".larder/partial", ".larder/evidence", ".larder/known",
+			".larder/evidence/" + widgetDir + "/1.0.0", ".larder/known/example.test",
+			"example.test", "example.test/acme", widgetDir,
+		}, mirror.places...) {
+			name := mirror.dir + "/" + place
+			for _, c := range mirror.commands {
+				culprit := name
+				if !slices.Contains(c.writes, mirror.dir) {
+					culprit = "" // a command that only reads may find nothing there, as engines do
+				}
+				hostileSituation{name: name + " leads outside", culprit: culprit, arrange: linkOut(name)}.meets(t, machine, c)
+				own := mirror.dir + "/.own" // which is no host
+				hostileSituation{name: name + " leads inside", culprit: culprit, arrange: linkIn(name, mirror.dir), mine: []string{own}}.meets(t, machine, c)
+			}
+		}
+	}
+}
+
+// A cache or a mirror may itself be at the end of a link: people keep it on another
+// disk in this way.
+func TestLinksThatAreFollowed(t *testing.T) {
+	machine := hostileGround(t)
+	for _, c := range cacheCommands {
+		c.writes = append(slices.Clone(c.writes), "disk")
+		hostileSituation{name: "cache", arrange: moved(pluginCache), status: []int{exitDone}}.meets(t, machine, c)
+	}
+	for _, c := range mirrorCommands {
+		c.writes = append(slices.Clone(c.writes), "disk")
+		hostileSituation{name: "mirror", arrange: moved("usb"), status: []int{exitDone, exitFound}}.meets(t, machine, c)
+	}
+}
+
+func moved(name string) func(*diskMachine) {
+	return func(m *diskMachine) {
+		m.t.Helper()
+		if _, err := os.Stat(m.path(name)); err != nil {
+			return // the command begins with an empty cache
+		}
+		m.must(os.Rename(m.path(name), m.path("disk")))
+		m.must(os.Symlink(m.path("disk"), m.path(name)))
+	}
+}
+
+// workCommands are those that keep their state elsewhere than in the cache, or meet
+// what is in a working directory for another reason.
+var workCommands = []hostileCommand{
+	{name: "install", args: "--chdir work install", prepare: bare, writes: workWrites},
+	{name: "install --no-cache", args: "--chdir work install --no-cache", prepare: bare, writes: workWrites},
+	{name: "install --dry-run", args: "--chdir work install --dry-run --no-cache", prepare: bare},
+	{name: "install again", args: "--chdir work install --no-cache"},
+	{name: "lock --check", args: "--chdir work lock --check --no-cache", prepare: bare},
+	{name: "lock", args: "--chdir work lock --no-cache --platform darwin_arm64", prepare: bare, writes: workWrites},
+	{name: "install without place for a cache", args: "--chdir work install", env: []string{"XDG_CACHE_HOME=/proc/none"}, prepare: bare, writes: workWrites},
+	{name: "install without place for anything", args: "--chdir work install", env: []string{"XDG_CACHE_HOME=/proc/none", "XDG_STATE_HOME=/proc/none"}, prepare: bare, writes: workWrites},
+	{name: "install with a file for a cache", args: "--chdir work install", prepare: fileFor(pluginCache), writes: workWrites},
+}
+
+// fileFor puts a file where a directory is expected: also root can't write there.
+func fileFor(name string) func(*diskMachine) {
+	return func(m *diskMachine) {
+		m.t.Helper()
+		bare(m)
+		m.remove(name)
+		m.write(name, "a file")
+	}
+}
+
+// Git carries links, so a checkout may have them in .terraform/larder, where earlier
+// versions kept state. What is there is ignored, whatever it is.
+func TestStateInWorkingDirectory(t *testing.T) {
+	machine := hostileGround(t)
+	for _, root := range []string{"work", "new"} {
+		for _, place := range []string{"", "/tmp", "/partial", "/package", "/evidence", "/known", "/roots", "/lock", "/aside"} {
+			name := root + "/.terraform/larder" + place
+			s := hostileSituation{name: name, arrange: linkOut(name), status: []int{exitDone}}
+			for _, c := range workCommands {
+				if strings.Contains(c.args, "--chdir "+root+" ") {
+					if c.name == "lock --check" {
+						s.status = []int{exitDone, exitFound}
+					}
+					s.meets(t, machine, c)
+				}
+			}
+		}
+		for _, kind := range []string{"directory", "pipe", "dangling link"} {
+			name := root + "/.terraform/larder"
+			s := hostileSituation{name: name + " is a " + kind, arrange: instead(name, kind), status: []int{exitDone, exitFound}}
+			for _, c := range workCommands {
+				if strings.Contains(c.args, "--chdir "+root+" ") {
+					s.meets(t, machine, c)
+				}
+			}
+		}
+	}
+}
+
+// installing are the ways to put a package into .terraform/providers.
+var installing = []hostileCommand{
+	{name: "install", args: "--chdir work install", writes: workWrites},
+	{name: "copy", args: "--chdir work install --link copy", writes: workWrites},
+	{name: "symlink", args: "--chdir work install --link symlink", writes: workWrites},
+	{name: "no cache", args: "--chdir work install --no-cache", writes: workWrites},
+	{name: "upgrade", args: "--chdir work install --upgrade", writes: workWrites},
+	{name: "recursive", args: "install --recursive --exclude new", writes: workWrites},
+	{name: "paranoid", args: "--chdir work install --paranoid", writes: workWrites},
+}
+
+const installedWidget = "work/.terraform/providers/" + widgetDir + "/1.2.0/" + ownPlatform
+
+// A link in place of a directory above an installed package is not followed to
+// change anything. One in place of the package is replaced, as larder makes them.
+func TestLinksInProviders(t *testing.T) {
+	machine := hostileGround(t)
+	above := []string{"example.test", "example.test/acme", widgetDir, widgetDir + "/1.2.0"}
+	for _, place := range above {
+		name := "work/.terraform/providers/" + place
+		for _, c := range installing {
+			for _, s := range []hostileSituation{
+				{name: place + " leads to what is installed", arrange: linkOut(name)},
+				{name: place + " leads to a stranger's package", arrange: with(without(installedWidget), put(installedWidget+"/file", "a file"), linkOut(name)), status: []int{exitFailed}},
+				{name: place + " leads to other files", arrange: with(bare, linkOut(name)), status: []int{exitFailed}},
+				{name: place + " leads inside", arrange: with(bare, linkTo(name, "work/.terraform/providers/own")), mine: []string{"work/.terraform/providers/own"}, status: []int{exitFailed}},
+				{name: place + " leads nowhere", arrange: with(without(name), instead(name, "dangling link")), status: []int{exitFailed}},
+			} {
+				s.culprit = name
+				s.meets(t, machine, c)
+			}
+		}
+	}
+	for _, c := range installing {
+		hostileSituation{name: "package leads to other files", arrange: with(bare, linkOut(installedWidget)), status: []int{exitDone}}.meets(t, machine, c)
+		hostileSituation{name: "package leads nowhere", arrange: with(bare, instead(installedWidget, "dangling link")), status: []int{exitDone}}.meets(t, machine, c)
+		for _, kind := range []string{"pipe", "socket"} {
+			hostileSituation{name: "package is a " + kind, culprit: installedWidget, arrange: instead(installedWidget, kind)}.meets(t, machine, c)
+		}
+	}
+}
+
+func with(all ...func(*diskMachine)) func(*diskMachine) {
+	return func(m *diskMachine) {
+		m.t.Helper()
+		for _, arrange := range all {
+			arrange(m)
+		}
+	}
+}
+
+func put(name, text string) func(*diskMachine) {
+	return func(m *diskMachine) { m.t.Helper(); m.write(name, text) }
+}
+
+// Where .terraform or .terraform/providers is a link, engines follow it, and so does
+// larder. It adds packages there, and neither replaces nor removes what is there.
+func TestLinkedDataDirectory(t *testing.T) {
+	machine := hostileGround(t)
+	for _, place := range []string{"work/.terraform", "work/.terraform/providers"} {
+		at, _ := strings.CutPrefix(installedWidget, place)
+		at = "outside/target" + at
+		for _, c := range installing {
+			for _, s := range []struct {
+				name    string
+				arrange func(*diskMachine)
+				adds    bool // the package, so what is there grows
+				status  []int
+			}{
+				{"nothing else there", with(bare, linkOut(place)), true, []int{exitDone}},
+				{"another version there", with(put(filepath.Dir(filepath.Dir(installedWidget))+"/1.0.0/"+ownPlatform+"/file", "a file"), without(filepath.Dir(installedWidget)), linkOut(place)), true, []int{exitDone}},
+				{"installed there", linkOut(place), true, []int{exitDone}},
+				{"another package there", with(without(installedWidget), put(installedWidget+"/file", "a file"), linkOut(place)), false, []int{exitFailed}},
+				{"changed there", with(put(installedWidget+"/more", "a file"), linkOut(place)), false, []int{exitFailed}},
+				{"a file there", with(without(installedWidget), put(installedWidget, "a file"), linkOut(place)), false, []int{exitFailed}},
+				{"a link there", with(bare, linkTo(installedWidget, "outside/target2"), linkOut(place)), false, []int{exitFailed}},
+				{"state of an earlier version there", with(bare, put("work/.terraform/larder/tmp/temp-1", "a file"), linkOut(place)), true, []int{exitDone}},
+			} {
+				t.Run(place+"/"+s.name+"/"+c.name, func(t *testing.T) {
+					thinOut(t)
+					t.Parallel()
+					m := machine.copied(t)
+					m.watch = limited
+					// Not written through the hard links that the copy has kept.
+					m.remove(installedWidget)
+					m.must(os.CopyFS(m.path(installedWidget), os.DirFS(machine.path(installedWidget))))
+					s.arrange(m)
+					m.age("outside")
+					before := m.protected(c)
+					e := m.run(c.args)
+					after := m.protected(c)
+					if s.adds {
+						after.only(before)
+						if _, err := os.Stat(m.path(at)); err != nil {
+							t.Errorf("not installed: %v", err)
+						}
+					}
+					for _, difference := range after.since(before) {
+						t.Error(difference)
+					}
+					if e.killed != "" || !slices.Contains(s.status, e.status) {
+						t.Errorf("want exit status %v, got %s", s.status, e)
+					}
+					if e.status == exitFailed && !names(e.output, installedWidget) && !names(e.output, place) {
+						t.Errorf("the error names neither %s nor %s: %s", place, installedWidget, e)
+					}
+				})
+			}
+		}
+	}
+}
+
+// only leaves out what is new, and the times of directories that are not.
+func (s diskState) only(before diskState) {
+	for name, now := range s {
+		was, there := before[name]
+		if !there {
+			delete(s, name)
+		} else if strings.HasPrefix(now, "d") && now[:10] == was[:10] {
+			s[name] = was
+		}
+	}
+}
+
+// recordsIn lists one file of each kind that larder has made below dir, as those of
+// one release are like those of the others.
+func recordsIn(m *diskMachine, dir string) []string {
+	m.t.Helper()
+	var all []string
+	m.must(filepath.WalkDir(m.path(dir), func(name string, d fs.DirEntry, err error) error {
+		if err != nil || d.IsDir() {
+			return err
+		}
+		rest, err := filepath.Rel(m.dir, name)
+		other := strings.Contains(rest, "gadget") || strings.Contains(rest, "/1.0.0")
+		if strings.Contains(rest, "/.larder/roots/") {
+			other = slices.ContainsFunc(all, func(one string) bool { return filepath.Dir(one) == filepath.Dir(rest) })
+		}
+		if !other {
+			all = append(all, rest)
+		}
+		return err
+	}))
+	return all
+}
+
+// inPackage is how a file of a package is named: by its path in the package, whose
+// address is named too. The cache does not have packages that are incomplete.
+func inPackage(name string) string {
+	switch _, file, found := strings.Cut(name, "/"+ownPlatform+"/"); {
+	case !found:
+		return name
+	case atOrBelow(pluginCache, name):
+		return ""
+	default:
+		return file
+	}
+}
+
+// only are those of commands that have one of the names.
+func only(commands []hostileCommand, names ...string) []hostileCommand {
+	return slices.DeleteFunc(slices.Clone(commands), func(c hostileCommand) bool { return !slices.Contains(names, c.name) })
+}
+
+// A file of larder's own may have been replaced by anything: a named pipe does not
+// make a command wait, a link is not written through, and a directory not emptied.
+func TestFilesOfOtherKinds(t *testing.T) {
+	machine := hostileGround(t)
+	for _, place := range []struct {
+		dir            string
+		commands, some []hostileCommand
+		more           []string // that are not there, or only for a while
+	}{
+		{
+			pluginCache, only(cacheCommands, "install", "install new", "prefetch", "prune all", "repair", "verify", "list", "export", "forget"),
+			only(cacheCommands, "prefetch", "prune all", "verify"),
+			[]string{".larder/cache.lock", ".larder/gate.lock", ".larder/temp.lock", ".larder/cache.holder", ".larder/lock/" + widgetDir + "/1.2.0/" + ownPlatform + ".holder"},
+		},
+		{
+			"usb", mirrorCommands, only(mirrorCommands, "sync", "prune", "verify"),
+			[]string{".larder/mirror.lock", ".larder/unsettled"},
+		},
+		{
+			"usbu", unpacked(only(mirrorCommands, "sync", "prune", "verify", "install")), nil,
+			[]string{".larder/mirror.lock"},
+		},
+	} {
+		files := recordsIn(machine, place.dir)
+		for _, name := range place.more {
+			files = append(files, place.dir+"/"+name)
+		}
+		slices.Sort(files)
+		for _, name := range slices.Compact(files) {
+			for kind, commands := range map[string][]hostileCommand{
+				"pipe": place.commands, "link": place.some, "dangling link": place.some,
+				"directory": place.some, "socket": place.some, "link to a device": place.some,
+			} {
+				for _, c := range commands {
+					s := hostileSituation{name: name + " is a " + kind, culprit: inPackage(name), arrange: instead(name, kind)}
+					if kind == "directory" && !strings.Contains(name, "/"+ownPlatform+"/") {
+						s.mine = []string{name} // a person's files; those in a package go with it
+					}
+					s.meets(t, machine, c)
+				}
+			}
+		}
+	}
+}
+
+// Files that engines have made in a working directory, or people, are no safer.
+func TestFilesOfRootModules(t *testing.T) {
+	machine := hostileGround(t)
+	commands := append(slices.Clone(workCommands[:5]),
+		hostileCommand{name: "cache key", args: "--chdir work cache key"},
+		hostileCommand{name: "cache prune", args: "cache prune --yes --roots ."},
+		hostileCommand{name: "cache list", args: "cache list --roots ."},
+		hostileCommand{name: "cache export", args: "cache export --recursive --exclude new out.tar", writes: []string{"out.tar"}},
+		hostileCommand{name: "prefetch", args: "prefetch --from work"},
+		hostileCommand{name: "mirror prune", args: "mirror prune usb --yes --keep-locked-by work", writes: []string{"usb"}},
+		hostileCommand{name: "bundle create", args: "bundle create out.tar --from work", writes: []string{"out.tar"}},
+	)
+	for _, file := range []string{
+		".terraform.lock.hcl", "extra.tf", "main_override.tf.json", "terraform.tfstate",
+		".terraform/terraform.tfstate", ".terraform/environment", ".terraform/modules/modules.json",
+	} {
+		for _, kind := range []string{"pipe", "socket", "directory", "link", "dangling link", "link to a device", "sparse"} {
+			name := "work/" + file
+			for _, c := range commands {
+				s := hostileSituation{name: file + " is a " + kind, culprit: name, arrange: instead(name, kind)}
+				switch kind {
+				case "directory":
+					s.mine = []string{name}
+				case "dangling link":
+					s.culprit = ""                 // to engines there is no file
+					if c.name == "install again" { // without a lock file there is something to do
+						c.writes = workWrites
+					}
+				}
+				s.meets(t, machine, c)
+			}
+		}
+	}
+}
+
+// An archive or a file of a package that is no regular file is an error, as it may be
+// read for ever.
+func TestDevicesInMirrors(t *testing.T) {
+	machine := hostileGround(t)
+	archive := "usb/" + widgetDir + "/terraform-provider-widget_1.2.0_" + ownPlatform + ".zip"
+	program := "usbu/" + widgetDir + "/1.2.0/" + ownPlatform + "/terraform-provider-widget_v1.2.0"
+	beside := filepath.Dir(program) + "/docs"
+	for _, kind := range []string{"pipe", "socket", "directory", "dangling link", "link to a pipe", "link to a device"} {
+		for _, place := range []struct {
+			name     string
+			commands []hostileCommand
+		}{
+			{archive, mirrorCommands}, {program, unpacked(mirrorCommands)}, {beside, unpacked(mirrorCommands)},
+		} {
+			if kind == "directory" && place.name != archive {
+				continue // packages may have directories
+			}
+			for _, c := range place.commands {
+				s := hostileSituation{name: place.name + " is a " + kind, culprit: inPackage(place.name), arrange: instead(place.name, kind)}
+				switch c.name {
+				case "install":
+					s.status = []int{exitFailed} // there is no other
+				case "verify", "bundle create":
+					s.told = true
+				}
+				s.meets(t, machine, c)
+			}
+		}
+	}
+}
+
+// A sparse file takes no room on the disk, so that anybody can have one that is
+// larger than memory. It is refused for its size, or read in pieces.
+func TestLargeFiles(t *testing.T) {
+	machine := hostileGround(t)
+	archive := "usb/" + widgetDir + "/terraform-provider-widget_1.2.0_" + ownPlatform + ".zip"
+	added := "usb/" + widgetDir + "/terraform-provider-widget_1.9.0_" + ownPlatform + ".zip"
+	legacy := "old/" + ownPlatform + "/terraform-provider-widget_1.4.0_" + ownPlatform + ".zip"
+	one := hostileCommand{name: "import one", args: "import " + legacy + " --to usb --as " + widgetDir + "@1.4.0", writes: []string{"usb"}}
+	for _, kind := range []string{"sparse", "sparse archive"} {
+		for _, c := range mirrorCommands {
+			for _, name := range []string{archive, added} {
+				s := hostileSituation{name: name + " is a " + kind, culprit: name, arrange: instead(name, kind)}
+				if c.name == "prefetch" || c.name == "install" {
+					s.culprit = "" // it may just be another archive than the one that was signed
+				}
+				if name == archive && slices.Contains([]string{"verify", "index", "bundle create", "install"}, c.name) {
+					s.status = []int{exitFailed, exitFound}
+				}
+				s.meets(t, machine, c)
+			}
+		}
+		for _, c := range append(only(mirrorCommands, "import"), one) {
+			hostileSituation{name: legacy + " is a " + kind, culprit: legacy, arrange: instead(legacy, kind), status: []int{exitFailed}}.meets(t, machine, c)
+		}
+	}
+	for _, dir := range []string{"usb", pluginCache} {
+		commands := mirrorCommands
+		if dir == pluginCache {
+			commands = only(cacheCommands, "install", "prefetch", "verify", "repair", "prune all", "list", "export")
+		}
+		for _, name := range recordsIn(machine, dir) {
+			if strings.HasSuffix(name, ".zip") || strings.Contains(name, "/"+ownPlatform+"/") {
+				continue // the files of a package are read, for what they are
+			}
+			for _, c := range commands {
+				hostileSituation{name: name, culprit: name, arrange: instead(name, "sparse")}.meets(t, machine, c)
+			}
+		}
+	}
+	for _, c := range []hostileCommand{
+		{args: "bundle import large usb", writes: []string{"usb"}},
+		{args: "bundle show large"},
+		{args: "bundle verify large"},
+		{args: "bundle create out.tar --mirror usb --since large", writes: []string{"out.tar"}},
+		{args: "cache import large"},
+		{args: "mirror diff usb large"},
+		{args: "mirror prune usb --yes --keep-locked-by large.lock.hcl", writes: []string{"usb"}},
+		{args: "prefetch --from large"},
+		{args: "prefetch --from large.lock.hcl"},
+		{args: "prefetch " + widgetDir + " --config large"},
+	} {
+		c.name = c.args
+		name := "large"
+		if strings.Contains(c.args, "large.lock.hcl") {
+			name = "large.lock.hcl"
+		}
+		for _, kind := range []string{"sparse", "link to a device"} {
+			hostileSituation{name: "named/" + kind, culprit: name, arrange: instead(name, kind), status: []int{exitFailed, exitFound}}.meets(t, machine, c)
+		}
+	}
+}
+
+// A state names the providers that a root module needs, and may be large: reading one
+// of 20 MB takes less than 500 MB of memory.
+func TestLargeStates(t *testing.T) {
+	if testing.Short() {
+		t.Skip("reads a lot")
+	}
+	machine := hostileGround(t)
+	provider := `"provider": "provider[\"` + widgetDir + `\"]"`
+	var wide, instances, deep bytes.Buffer
+	head := `{"version": 4, "terraform_version": "1.9.0", "serial": 1, "lineage": "x", "outputs": {}, "resources": [`
+	wide.WriteString(head)
+	instances.WriteString(wide.String() + `{"mode": "managed", "type": "widget_a", "name": "a", ` + provider + `, "instances": [`)
+	deep.WriteString(instances.String() + `{"schema_version": 0, "attributes": {"a": `)
+	for i := 0; wide.Len() < 20<<20; i++ {
+		fmt.Fprintf(&wide, `{"mode": "managed", "type": "widget_a", "name": "a%d", %s, "instances": [{"schema_version": 0, "attributes": {"id": "%d", "tags": {"a": "b"}}}]},`, i, provider, i)
+	}
+	for i := 0; instances.Len() < 20<<20; i++ {
+		fmt.Fprintf(&instances, `{"index_key": %d, "schema_version": 0, "attributes": {"id": "%d", "list": [1, 2, 3, {}, []]}},`, i, i)
+	}
+	deep.WriteString("[" + strings.Repeat(strings.Repeat("[", 2000)+strings.Repeat("]", 2000)+",", 20<<20/4000) + "0]")
+	for name, text := range map[string]string{
+		"wide":      strings.TrimSuffix(wide.String(), ",") + "]}",
+		"instances": strings.TrimSuffix(instances.String(), ",") + "]}]}",
+		"deep":      deep.String() + "}}]}]}",
+		"numbers":   `{"version": 4, "resources": [], "x": [` + strings.Repeat("1,", 10<<20) + "1]}",
+		"empty":     `{"version": 4, "resources": [], "x": [` + strings.Repeat("{},", 7<<20) + "{}]}",
+		"modules":   `{"version": 3, "modules": [` + strings.Repeat(`{"resources":{}},`, 20<<20/17) + "{}]}",
+		// None of these is a state that an engine writes.
+		"bad address":   head + `{"provider": "` + strings.Repeat("a.", 10<<20) + `a"}]}`,
+		"bad nesting":   head + `{"provider": "provider` + strings.Repeat("[", 20<<20) + `"}]}`,
+		"bad addresses": head + numbered(`{"provider":"a%d"},`, 1<<20) + "{}]}",
+		"bad sparse":    "",
+	} {
+		t.Run(name, func(t *testing.T) {
+			m := machine.copied(t)
+			m.watch = limitedTo(500 << 20)
+			bare(m)
+			m.write("work/terraform.tfstate", text)
+			bad := strings.HasPrefix(name, "bad ")
+			if name == "bad sparse" {
+				m.must(os.Truncate(m.path("work/terraform.tfstate"), 40<<20))
+			}
+			e := m.run("--chdir work install")
+			if e.killed != "" || e.status != exitDone && !bad || e.status > exitFailed {
+				t.Error(e)
+			}
+			if len(e.output) > 1<<20 {
+				t.Errorf("wrote %d bytes of messages", len(e.output))
+			}
+		})
+	}
+}
+
+func numbered(format string, n int) string {
+	var b strings.Builder
+	for i := range n {
+		fmt.Fprintf(&b, format, i)
+	}
+	return b.String()
+}
+
+const hidden = "1UlZ7j6rOtherUsersMustNotReadThis"
+
+// A package may contain links, and root may read what they lead to. Nobody may read a
+// copy who could not read the original.
+func TestCopiesAreNoMoreReadable(t *testing.T) {
+	machine := hostileGround(t)
+	docs := "usbu/" + widgetDir + "/1.2.0/" + ownPlatform + "/docs"
+	for mode, kinds := range map[fs.FileMode][]string{
+		0o600: {"link", "file", "linked directory", "directory"}, 0o640: {"link", "file"}, 0o604: {"link", "file"}, 0o400: {"link"},
+	} {
+		for _, kind := range kinds {
+			for _, c := range append(unpacked(mirrorCommands), sharing...) {
+				t.Run(fmt.Sprintf("%s %o/%s", kind, mode, c.name), func(t *testing.T) {
+					thinOut(t)
+					t.Parallel()
+					m := machine.copied(t)
+					m.watch = limited
+					if c.prepare != nil {
+						c.prepare(m)
+					}
+					allowed := mode & 0o044
+					switch kind {
+					case "link":
+						m.write("outside/shadow", hidden)
+						m.chmod("outside/shadow", mode)
+						m.must(os.Symlink(m.path("outside/shadow"), m.path(docs)))
+					case "file":
+						m.write(docs, hidden)
+						m.chmod(docs, mode)
+					case "linked directory":
+						m.write("outside/private/shadow", hidden)
+						m.chmod("outside/private", 0o700)
+						m.must(os.Symlink(m.path("outside/private"), m.path(docs)))
+						allowed = 0
+					case "directory":
+						m.write(docs+"/shadow", hidden)
+						m.chmod(docs, 0o700)
+						allowed = 0
+					}
+					m.age("outside")
+					before := m.protected(c)
+					e := m.run(c.args)
+					for _, difference := range m.protected(c).since(before) {
+						t.Error(difference)
+					}
+					if e.killed != "" || e.status > exitFound {
+						t.Error(e)
+					}
+					m.hides(allowed)
+				})
+			}
+		}
+	}
+}
+
+// sharing are the ways from an unpacked mirror, besides those of mirrorCommands.
+var sharing = []hostileCommand{
+	{name: "install by copy", args: "--chdir work install --config mirror.tfrc --link copy", prepare: fromMirror("usbu"), writes: workWrites},
+	{name: "install without cache", args: "--chdir work install --config mirror.tfrc --no-cache", prepare: fromMirror("usbu"), writes: workWrites},
+	{name: "sync packed", args: "mirror sync usb2 " + widgetDir + "@1.2.0 --config mirror.tfrc", prepare: fromMirror("usbu"), writes: []string{"usb2"}},
+	{name: "sync unpacked", args: "mirror sync usb2 " + widgetDir + "@1.2.0 --unpacked --config mirror.tfrc", prepare: fromMirror("usbu"), writes: []string{"usb2"}},
+}
+
+// hides reports copies of the hidden text that more people may read than allowed.
+// Who may not enter a directory can't read what is in it.
+func (m *diskMachine) hides(allowed fs.FileMode) {
+	m.t.Helper()
+	m.must(filepath.WalkDir(m.dir, func(name string, d fs.DirEntry, err error) error {
+		if err != nil || atOrBelow(m.path("outside"), name) || atOrBelow(m.path("usbu"), name) || !d.Type().IsRegular() {
+			return err
+		}
+		mode := fs.FileMode(0o777)
+		for path := name; path != m.dir; path = filepath.Dir(path) {
+			info, err := os.Stat(path)
+			if err != nil {
+				return err
+			}
+			if bits := info.Mode().Perm(); info.IsDir() {
+				mode &= bits << 2 & 0o444 // who may enter
+			} else {
+				mode &= bits
+			}
+		}
+		if mode&0o044&^allowed != 0 && holdsHidden(name) {
+			m.t.Errorf("%s has what the original hides, and others may read it", strings.TrimPrefix(name, m.dir))
+		}
+		return nil
+	}))
+}
+
+// holdsHidden looks into archives, too.
+func holdsHidden(name string) bool {
+	text, _ := os.ReadFile(name)
+	if bytes.Contains(text, []byte(hidden)) {
+		return true
+	}
+	if at := bytes.Index(text, []byte("PK\x03\x04")); at >= 0 { // also in a tar
+		text = text[at:]
+	}
+	z, err := zip.NewReader(bytes.NewReader(text), int64(len(text)))
+	if err != nil {
+		return false
+	}
+	for _, file := range z.File {
+		r, err := file.Open()
+		if err != nil {
+			continue
+		}
+		content, _ := io.ReadAll(r)
+		r.Close()
+		if bytes.Contains(content, []byte(hidden)) {
+			return true
+		}
+	}
+	return false
+}
+
+// Platforms have no dots: in the cache one named linux_amd64.lock would be where the
+// lock for linux_amd64 is.
+func TestPlatformNamedAsALock(t *testing.T) {
+	machine := hostileGround(t)
+	odd := ownPlatform + ".lock"
+	for path, cmd := range commandsOf(newApp(newOutput(nil, nil)).Commands, "") {
+		if !slices.ContainsFunc(cmd.Flags, func(f cli.Flag) bool { return slices.Contains(f.Names(), "platform") }) {
+			continue
+		}
+		args := map[string]string{
+			"mirror sync": "usb " + widgetDir, "bundle create": "out.tar", "prefetch": widgetDir, "cache export": "out.tar",
+			"cache forget": widgetDir + "@1.2.0", "import": "old --to usb --namespace example.test/acme",
+		}
+		c := hostileCommand{name: path, args: path + " " + args[path] + " --platform " + odd}
+		hostileSituation{name: "flag", arrange: func(*diskMachine) {}, status: []int{exitUsage}}.meets(t, machine, c)
+	}
+	pack := "usb/" + widgetDir + "/terraform-provider-widget_1.2.0_" + odd + ".zip"
+	directory := "usbu/" + widgetDir + "/1.2.0/" + odd + "/terraform-provider-widget_v1.2.0"
+	for _, c := range append(mirrorCommands, unpacked(mirrorCommands)...) {
+		arrange := with(
+			func(m *diskMachine) {
+				m.must(os.Link(m.path("usb/"+widgetDir+"/terraform-provider-widget_1.2.0_"+ownPlatform+".zip"), m.path(pack)))
+			},
+			put(directory, "the provider"))
+		hostileSituation{name: "in mirrors", arrange: arrange, status: []int{exitDone, exitFound}}.meets(t, machine, c)
+	}
+	for _, c := range cacheCommands {
+		name := pluginCache + "/" + widgetDir + "/1.2.0/" + odd
+		s := hostileSituation{name: "in the cache", culprit: name, mine: []string{name}, arrange: with(without(name), put(name+"/terraform-provider-widget_v1.2.0", "the provider"))}
+		s.meets(t, machine, c)
+	}
+}
+
+// A wait for a lock ends when it is interrupted, whichever lock it is, and whatever
+// is where the name of the process that holds it should be.
+func TestWaitsEnd(t *testing.T) {
+	machine := hostileGround(t)
+	for _, place := range []struct {
+		lock, holder string
+		command      hostileCommand
+	}{
+		{pluginCache + "/.larder/temp.lock", "", only(cacheCommands, "prefetch")[0]},
+		{pluginCache + "/.larder/cache.lock", pluginCache + "/.larder/cache.holder", only(cacheCommands, "install")[0]},
+		{pluginCache + "/.larder/gate.lock", pluginCache + "/.larder/cache.holder", only(cacheCommands, "prune")[0]},
+		{pluginCache + "/.larder/lock/" + widgetDir + "/1.3.0/" + ownPlatform + ".lock", pluginCache + "/.larder/lock/" + widgetDir + "/1.3.0/" + ownPlatform + ".holder", only(cacheCommands, "prefetch")[0]},
+		{pluginCache + "/.larder/lock/" + widgetDir + "/1.3.0/evidence.lock", "", only(cacheCommands, "prefetch")[0]},
+		{pluginCache + "/" + widgetDir + "/1.3.0/" + ownPlatform + ".lock", "", only(cacheCommands, "prefetch")[0]},
+		{"usb/.larder/mirror.lock", "", only(mirrorCommands, "sync")[0]},
+		{"usb/.larder/mirror.lock", "", only(mirrorCommands, "bundle import")[0]},
+		{"usb/.larder/mirror.lock", "", only(mirrorCommands, "verify")[0]},
+	} {
+		for _, flags := range []string{"", " --lock-timeout 3s"} {
+			t.Run(place.lock+"/"+place.command.name+flags, func(t *testing.T) {
+				t.Parallel()
+				m := machine.copied(t)
+				m.mkdir(filepath.Dir(place.lock))
+				lock, err := os.OpenFile(m.path(place.lock), os.O_CREATE|os.O_RDWR, 0o644)
+				m.must(err)
+				defer lock.Close()
+				m.must(unix.Flock(int(lock.Fd()), unix.LOCK_EX))
+				m.must(unix.FcntlFlock(lock.Fd(), unix.F_OFD_SETLK, &unix.Flock_t{Type: unix.F_WRLCK})) // as OpenTofu has it
+				if place.holder != "" {
+					instead(place.holder, "pipe")(m)
+				}
+				if flags == "" {
+					m.watch = func(pid int) func() string {
+						timer := time.AfterFunc(4*time.Second, func() { _ = syscall.Kill(pid, syscall.SIGINT) })
+						return func() string { timer.Stop(); return "" }
+					}
+				}
+				e := m.run(place.command.args + flags)
+				if e.killed != "" {
+					t.Error(e)
+				}
+			})
+		}
+	}
+}
+
+// A file system that is mounted where Larder removes or replaces something stays as
+// it is: a tmpfs, and a directory of the same file system that is bound there. The
+// test runs itself once more where it may mount.
+func TestMounts(t *testing.T) {
+	if os.Getenv("LARDER_TEST_MOUNTS") == "" {
+		if exec.Command("unshare", "-rm", "mount", "-t", "tmpfs", "tmpfs", os.TempDir()).Run() != nil {
+			t.Skip("nothing can be mounted here")
+		}
+		cmd := exec.CommandContext(t.Context(), "unshare", "-rm", os.Args[0], "-test.run=^TestMounts$", "-test.v="+strconv.FormatBool(testing.Verbose()), "-test.short="+strconv.FormatBool(testing.Short()))
+		cmd.Env = append(os.Environ(), "LARDER_TEST_MOUNTS=1")
+		if out, err := cmd.CombinedOutput(); err != nil || testing.Verbose() {
+			t.Logf("%s", out)
+			if err != nil {
+				t.Error(err)
+			}
+		}
+		return
+	}
+	machine := hostileGround(t)
+	entry := "/" + widgetDir + "/1.0.0/" + ownPlatform
+	for _, place := range []struct {
+		name     string
+		commands []hostileCommand
+	}{
+		{pluginCache + entry, cacheCommands},
+		{pluginCache + entry + "/docs", cacheCommands},
+		{filepath.Dir(pluginCache + entry), cacheCommands},
+		{pluginCache + "/.larder/tmp", cacheCommands},
+		{pluginCache + "/.larder/tmp/removed-1", cacheCommands},
+		{pluginCache + "/.larder/tmp/" + widgetDir + "/1.3.0/" + ownPlatform + "/123456", cacheCommands},
+		{pluginCache + "/.larder/partial/" + widgetDir + "/1.0.0", cacheCommands},
+		{pluginCache + "/.larder/partial/123456", cacheCommands},
+		{pluginCache + "/.larder/evidence/" + widgetDir + "/1.0.0", cacheCommands},
+		{pluginCache + "/.larder/aside", cacheCommands},
+		{"usb/.larder/tmp", mirrorCommands},
+		{"usb/.larder/tmp/1", mirrorCommands},
+		{"usb/.larder/import", mirrorCommands},
+		{"usb/.larder/import/1", mirrorCommands},
+		{"usb/.larder/evidence/" + widgetDir + "/1.0.0", mirrorCommands},
+		{"usb/" + widgetDir, mirrorCommands},
+		{"usbu" + entry, unpacked(mirrorCommands)},
+		{"usbu" + entry + "/docs", unpacked(mirrorCommands)},
+		{installedWidget, installing},
+		{installedWidget + "/docs", installing},
+		{filepath.Dir(installedWidget), installing},
+	} {
+		for _, kind := range []string{"tmpfs", "bind"} {
+			for _, c := range place.commands {
+				t.Run(place.name+"/"+kind+"/"+c.name, func(t *testing.T) { mounted(t, machine, place.name, kind, c) })
+			}
+		}
+	}
+}
+
+// mounted runs a command where something is mounted at a name.
+func mounted(t *testing.T, machine *diskMachine, name, kind string, c hostileCommand) {
+	thinOut(t)
+	m := machine.copied(t)
+	m.watch = limited
+	if c.prepare != nil {
+		c.prepare(m)
+	}
+	source, flags := "tmpfs", uintptr(0)
+	if kind == "bind" {
+		source, flags = m.path("outside"), unix.MS_BIND
+	}
+	m.mkdir(name)
+	m.must(unix.Mount(source, m.path(name), kind, flags, ""))
+	if kind == "tmpfs" {
+		m.plant(name)
+	}
+	m.age("outside")
+	before, contents := m.protected(c), m.hold([]string{name})
+	e := m.run(c.args)
+	for _, difference := range append(m.protected(c).since(before), contents()...) {
+		t.Error(difference)
+	}
+	if e.killed != "" || e.status > exitFound {
+		t.Error(e)
+	}
+	top, _, _ := strings.Cut(name, "/")
+	reads := strings.HasPrefix(top, "usb") && !slices.Contains(c.writes, top) // and may find no package there
+	if e.status == exitFailed && !reads && !names(e.output, name) {
+		t.Errorf("the output does not name %s: %s", name, e)
+	}
+	m.unmount()
+}
+
+// unmount undoes the mounts, wherever they are now, so that the directory can be
+// removed without what is in them.
+func (m *diskMachine) unmount() {
+	m.t.Helper()
+	text, err := os.ReadFile("/proc/self/mounts")
+	m.must(err)
+	for line := range strings.Lines(string(text)) {
+		if fields := strings.Fields(line); atOrBelow(m.dir, fields[1]) {
+			m.must(unix.Unmount(strings.ReplaceAll(fields[1], `\040`, " "), unix.MNT_DETACH))
+		}
+	}
+}

@@ -1,0 +1,175 @@
+package builder_test
+
+import (
+	"context"
+	"encoding/binary"
+	"errors"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"runtime"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/larder-cli/larder/fsmirror/builder"
+	"github.com/larder-cli/larder/sources"
+)
+
+// Every wait ends with its context, whatever another goroutine is busy with.
+func TestWaitsEndWithTheirContext(t *testing.T) {
+	d := newDepot(t, widget+"/1.0.0/linux_amd64")
+	id := parseID(t, widget+"/1.0.0/linux_amd64")
+	b := open(t, t.TempDir(), builder.Options{})
+	fetching, finish := make(chan struct{}), make(chan struct{})
+	slow := d.delivery(id)
+	fetch := slow.Fetch
+	slow.Fetch = func(ctx context.Context, stage sources.Stage) (sources.Parcel, error) {
+		close(fetching)
+		<-finish
+		return fetch(ctx, stage)
+	}
+	done := make(chan error, 1)
+	go func() {
+		_, err := b.Put(context.Background(), id, slow)
+		done <- err
+	}()
+	<-fetching
+	for name, wait := range map[string]func(context.Context) error{
+		"put":   func(ctx context.Context) error { _, err := b.Put(ctx, id, d.delivery(id)); return err },
+		"adopt": func(ctx context.Context) error { return b.Adopt(ctx, sources.Stored{ID: id}, nil) },
+		"index": func(ctx context.Context) error { _, _, err := b.Index(ctx); return err },
+		"prune": func(ctx context.Context) error { _, err := b.Prune(ctx, &builder.Plan{}); return err },
+	} {
+		ctx, cancel := context.WithTimeout(t.Context(), 20*time.Millisecond)
+		if err := wait(ctx); !errors.Is(err, context.DeadlineExceeded) {
+			t.Errorf("%s: got %v", name, err)
+		}
+		cancel()
+	}
+	close(finish)
+	must(t, errors.Join(<-done, b.Finish(t.Context()), b.Close()))
+}
+
+// Files that are large without taking space on the disk are errors that name them, and
+// take neither memory nor time.
+func TestSparseArchives(t *testing.T) {
+	end := make([]byte, 22) // of a directory that begins at 0 and has 65,535 entries
+	copy(end, "PK\x05\x06")
+	binary.LittleEndian.PutUint16(end[8:], 65_535)
+	binary.LittleEndian.PutUint16(end[10:], 65_535)
+	for name, tt := range map[string]struct {
+		size int64
+		end  []byte
+	}{
+		"nothing":    {3 << 30, nil},
+		"directory":  {3 << 30, end},
+		"enormous":   {1 << 40, nil},
+		"enormous 2": {1 << 40, end},
+	} {
+		t.Run(name, func(t *testing.T) {
+			d, dir := newDepot(t, widget+"/1.0.0/linux_amd64"), t.TempDir()
+			d.sync(dir, builder.Options{}, widget+"/1.0.0/linux_amd64")
+			sparse := filepath.Join(dir, widget, "terraform-provider-widget_2.0.0_linux_amd64.zip")
+			write(t, sparse, "")
+			if err := os.Truncate(sparse, tt.size); err != nil {
+				t.Skip("no sparse files: ", err)
+			}
+			f, err := os.OpenFile(sparse, os.O_WRONLY|os.O_APPEND, 0)
+			must(t, err)
+			_, err = f.Write(tt.end)
+			must(t, errors.Join(err, f.Close()))
+			var before, after runtime.MemStats
+			runtime.ReadMemStats(&before)
+			v, err := open(t, dir, builder.Options{ReadOnly: true}).Verify(t.Context(), nil)
+			must(t, err)
+			if !slices.ContainsFunc(v.Findings, func(f builder.Finding) bool {
+				return f.Kind == builder.Broken && strings.HasSuffix(sparse, filepath.FromSlash(f.Path))
+			}) {
+				t.Errorf("verified: %+v", v)
+			}
+			_, leftOut, err := open(t, dir, builder.Options{ReadOnly: true}).Index(t.Context())
+			if err != nil || len(leftOut) != 1 || !strings.Contains(leftOut[0].Error(), sparse) {
+				t.Errorf("indexed: %v, %v", leftOut, err)
+			}
+			runtime.ReadMemStats(&after)
+			if used := after.TotalAlloc - before.TotalAlloc; used > 64<<20 {
+				t.Errorf("it took %d MB of memory", used>>20)
+			}
+		})
+	}
+}
+
+// Copies are no more readable than what they are copies of.
+func TestCopiesAreNoMoreReadable(t *testing.T) {
+	if runtime.GOOS == "windows" {
+		t.Skip("files have no such modes there")
+	}
+	d := newDepot(t, widget+"/1.0.0/linux_amd64")
+	id := parseID(t, widget+"/1.0.0/linux_amd64")
+	unpacked := t.TempDir()
+	d.world.WriteUnpacked(unpacked)
+	from := filepath.Join(unpacked, filepath.FromSlash(id.Path()))
+	secret := filepath.Join(t.TempDir(), "secret")
+	write(t, secret, "secret")
+	must(t, errors.Join(os.Chmod(secret, 0o600), os.Symlink(secret, filepath.Join(from, "README")), os.Chmod(d.archive(id), 0o640)))
+	for _, tt := range []struct {
+		unpacked bool
+		file     string
+		want     fs.FileMode
+	}{
+		{false, widget + "/" + builder.Filename(id), 0o640},
+		{true, id.Path() + "/README", 0o600},
+		{true, id.Path() + "/terraform-provider-widget_v1.0.0", 0o755},
+	} {
+		dir := t.TempDir()
+		b := open(t, dir, builder.Options{Unpacked: tt.unpacked})
+		del := d.delivery(id)
+		del.Fetch = func(context.Context, sources.Stage) (sources.Parcel, error) {
+			if tt.unpacked {
+				return sources.Parcel{Dir: from}, nil
+			}
+			f, err := os.Open(d.archive(id))
+			must(t, err)
+			t.Cleanup(func() { f.Close() })
+			return sources.Parcel{Archive: f}, nil
+		}
+		_, err := b.Put(t.Context(), id, del)
+		must(t, errors.Join(err, b.Close()))
+		info, err := os.Lstat(filepath.Join(dir, filepath.FromSlash(tt.file)))
+		must(t, err)
+		if info.Mode() != tt.want {
+			t.Errorf("%s: %s, want %s", tt.file, info.Mode(), tt.want)
+		}
+	}
+}
+
+// Reading creates nothing, not even a directory.
+func TestReadOnlyCreatesNothing(t *testing.T) {
+	d := newDepot(t, widget+"/1.0.0/linux_amd64")
+	ours := t.TempDir()
+	d.sync(ours, builder.Options{}, widget+"/1.0.0/linux_amd64")
+	must(t, os.Remove(filepath.Join(ours, ".larder", "mirror.lock")))
+	for name, dir := range map[string]string{"of others": d.packed, "ours": ours, "empty": t.TempDir(), "missing": filepath.Join(t.TempDir(), "missing")} {
+		before, _ := filepath.Glob(filepath.Join(dir, ".*"))
+		b := open(t, dir, builder.Options{ReadOnly: true, Paranoid: true, Vouch: vouch})
+		_, listed := b.List(t.Context(), builder.ListOptions{Hash: true})
+		_, _, indexed := b.Index(t.Context())
+		_, planned := b.PlanPrune(t.Context(), builder.Policy{})
+		_, verified := b.Verify(t.Context(), nil)
+		must(t, b.Close())
+		for _, err := range []error{listed, indexed, planned, verified} {
+			if (err != nil) != (name == "missing") {
+				t.Errorf("%s: %v", name, err)
+			}
+		}
+		after, _ := filepath.Glob(filepath.Join(dir, ".*"))
+		if _, err := os.Stat(dir); errors.Is(err, fs.ErrNotExist) != (name == "missing") || len(before) != len(after) {
+			t.Errorf("%s: left %v: %v", name, after, err)
+		}
+		if _, err := os.Stat(filepath.Join(dir, ".larder", "mirror.lock")); !errors.Is(err, fs.ErrNotExist) {
+			t.Errorf("%s: there is a lock file: %v", name, err)
+		}
+	}
+}

@@ -1,0 +1,43 @@
+package builder_test
+
+import (
+	"path/filepath"
+	"syscall"
+	"testing"
+
+	"github.com/larder-cli/larder/fsmirror/builder"
+	"github.com/larder-cli/larder/sources"
+)
+
+// A package that cannot take the place of an older one leaves that one where it is.
+func TestFailedReplacementRestoresTheOldPackage(t *testing.T) {
+	d := newDepot(t, widget+"/1.0.0/linux_amd64")
+	dir, id := t.TempDir(), parseID(t, widget+"/1.0.0/linux_amd64")
+	d.sync(dir, builder.Options{Unpacked: true}, widget+"/1.0.0/linux_amd64")
+	before := files(t, dir)
+	b := open(t, dir, builder.Options{Unpacked: true, Warn: func(err error) { t.Log(err) }})
+	del := d.delivery(id)
+	del.Accept = func(sources.Stored) bool { return false }
+	del.Judge = func(sources.Contents) (sources.Verdict, error) {
+		// What something is mounted on cannot be renamed.
+		made, err := filepath.Glob(filepath.Join(dir, ".larder", "tmp", "*", "new"))
+		if err != nil || len(made) != 1 {
+			t.Fatal(made, err)
+		}
+		if err := syscall.Mount(made[0], made[0], "", syscall.MS_BIND, ""); err != nil {
+			t.Skip("cannot mount: ", err)
+		}
+		t.Cleanup(func() { must(t, syscall.Unmount(made[0], syscall.MNT_DETACH)) })
+		return sources.SelfSigned, nil
+	}
+	if _, err := b.Put(t.Context(), id, del); err == nil {
+		t.Error("it was replaced")
+	}
+	if after := files(t, dir); len(before) != 1 || len(after) != 1 || before[0] != after[0] {
+		t.Errorf("files were %q and are %q", before, after)
+	}
+	if s, err := b.Get(t.Context(), id); err != nil || s.Verdict != sources.SelfSigned || s.Signed == nil {
+		t.Errorf("it has %+v, %v", s, err)
+	}
+	must(t, b.Close())
+}

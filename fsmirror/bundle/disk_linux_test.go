@@ -1,0 +1,85 @@
+package bundle_test
+
+import (
+	"errors"
+	"os"
+	"path/filepath"
+	"strings"
+	"syscall"
+	"testing"
+
+	"github.com/larder-cli/larder/fsmirror/bundle"
+	"github.com/larder-cli/larder/sources"
+	"github.com/larder-cli/larder/sources/disk"
+)
+
+// tiny mounts a file system that is too small for a bundle.
+func tiny(t *testing.T) string {
+	t.Helper()
+	dir := t.TempDir()
+	if err := syscall.Mount("tmpfs", dir, "tmpfs", 0, "size=64k"); err != nil {
+		t.Skip("cannot mount: ", err)
+	}
+	t.Cleanup(func() { check(t, syscall.Unmount(dir, syscall.MNT_DETACH)) })
+	return dir
+}
+
+func TestFullDisks(t *testing.T) {
+	from := mirrored(t, published(t))
+	out := tiny(t)
+	_, creating := bundle.Create(ctx, from, filepath.Join(out, "b.tar"), createOptions())
+	if entries, err := os.ReadDir(out); err != nil || len(entries) > 0 {
+		t.Errorf("left %v, %v", entries, err)
+	}
+	to := tiny(t)
+	_, importing := bundle.Import(ctx, created(t, from, createOptions()), to, importOptions())
+	if len(tree(t, to)) > 0 {
+		t.Error("something is visible")
+	}
+	for _, err := range []error{creating, importing} {
+		if hints := sources.Hints(err); !errors.Is(err, syscall.ENOSPC) || len(hints) != 1 || !strings.Contains(hints[0], "free some space") {
+			t.Errorf("got %v, hints %q", err, hints)
+		}
+	}
+}
+
+// Nothing is written through a link that is found among what an interrupted import
+// has left.
+func TestLinksInTheStagingDirectory(t *testing.T) {
+	file := created(t, mirrored(t, published(t)), createOptions())[0]
+	b, err := bundle.Open(file)
+	check(t, err)
+	check(t, b.Close())
+	for _, name := range []string{"example.test", gadget, ".larder", filepath.Join(gadget, "terraform-provider-gadget_0.1.0_linux_amd64.zip")} {
+		to, outside := t.TempDir(), t.TempDir()
+		link := filepath.Join(to, ".larder", "import", b.Manifest.ID(), name)
+		check(t, errors.Join(os.MkdirAll(filepath.Dir(link), 0o755), os.Symlink(outside, link)))
+		_, err = bundle.Import(ctx, []string{file}, to, importOptions())
+		var stray *disk.StrayError
+		if !errors.As(err, &stray) || stray.Path != link {
+			t.Errorf("%s: got %v", name, err)
+		}
+		if entries, err := os.ReadDir(outside); err != nil || len(entries) > 0 {
+			t.Errorf("%s: outside are %v, %v", name, entries, err)
+		}
+	}
+}
+
+// Neither a pipe nor a sparse file makes an archive, or a bundle.
+func TestFilesThatAreNoArchives(t *testing.T) {
+	dir := mirrored(t, published(t))
+	sparse := filepath.Join(dir, widget, "terraform-provider-widget_3.0.0_linux_amd64.zip")
+	check(t, os.WriteFile(sparse, nil, 0o644))
+	check(t, os.Truncate(sparse, 3<<30))
+	if _, err := bundle.Create(ctx, dir, filepath.Join(t.TempDir(), "b"), createOptions()); err == nil || !strings.Contains(err.Error(), sparse) {
+		t.Errorf("got %v", err)
+	}
+	if _, err := bundle.Open(sparse); err == nil || !strings.Contains(err.Error(), sparse) {
+		t.Errorf("got %v", err)
+	}
+	pipe := filepath.Join(t.TempDir(), "pipe")
+	check(t, syscall.Mkfifo(pipe, 0o644))
+	if _, err := bundle.Open(pipe); !errors.Is(err, disk.ErrNotRegular) {
+		t.Errorf("got %v", err)
+	}
+}

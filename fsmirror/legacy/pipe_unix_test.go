@@ -1,0 +1,42 @@
+//go:build unix
+
+package legacy_test
+
+import (
+	"errors"
+	"os"
+	"path/filepath"
+	"syscall"
+	"testing"
+
+	"github.com/larder-cli/larder/fsmirror/legacy"
+	"github.com/larder-cli/larder/sources"
+	"github.com/larder-cli/larder/sources/disk"
+)
+
+// A pipe that takes the place of a file after the search is not waited for.
+func TestPipesAreRefused(t *testing.T) {
+	for _, name := range []string{"terraform-provider-a_v1.0.0", "terraform-provider-a_1.0.0_linux_amd64.zip", "terraform_0.12.0_linux_amd64.zip"} {
+		t.Run(name, func(t *testing.T) {
+			content := linux
+			if filepath.Ext(name) == ".zip" {
+				content = "terraform-provider-a_v1.0.0=" + linux + "\nterraform=x"
+			}
+			path := filepath.Join(write(t, map[string]string{name: content}), name)
+			found := find(t, legacy.Options{Prefix: "example.com/b", Platform: sources.Platform{OS: "linux", Arch: "amd64"}}, path)
+			if len(found.Candidates) != 1 {
+				t.Fatal(told("", found))
+			}
+			if err := errors.Join(os.Remove(path), syscall.Mkfifo(path, 0o644)); err != nil {
+				t.Fatal(err)
+			}
+			c := found.Candidates[0]
+			if _, err := c.ZH(t.Context()); !errors.Is(err, disk.ErrNotRegular) {
+				t.Errorf("ZH: got %v, want ErrNotRegular", err)
+			}
+			if _, err := c.Put(t.Context(), &shelf{}, nil); !errors.Is(err, disk.ErrNotRegular) {
+				t.Errorf("Put: got %v, want ErrNotRegular", err)
+			}
+		})
+	}
+}

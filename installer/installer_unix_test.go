@@ -1,0 +1,32 @@
+//go:build unix
+
+package installer_test
+
+import (
+	"errors"
+	"path/filepath"
+	"syscall"
+	"testing"
+
+	"github.com/larder-cli/larder/sources"
+	"github.com/larder-cli/larder/sources/disk"
+)
+
+// A pipe in the place of a local archive is not waited for.
+func TestLocalArchiveThatIsAPipe(t *testing.T) {
+	file := filepath.Join(t.TempDir(), "widget.zip")
+	if err := syscall.Mkfifo(file, 0o644); err != nil {
+		t.Fatal(err)
+	}
+	for _, dryRun := range []bool{false, true} {
+		f := newFixture(t)
+		f.source.add(widget, func(p *sources.Package) {
+			p.Kind, p.Hashes, p.Location = sources.FromFilesystem, nil, sources.Location{Archive: file}
+		})
+		f.root.DryRun = dryRun
+		f.require("widget", "")
+		if _, err := f.install(); !errors.Is(err, disk.ErrNotRegular) {
+			t.Errorf("dry run %t: got %v, want ErrNotRegular", dryRun, err)
+		}
+	}
+}

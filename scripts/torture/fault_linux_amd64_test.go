@@ -1,0 +1,393 @@
+package main
+
+import (
+	"crypto/sha256"
+	"errors"
+	"fmt"
+	"io/fs"
+	"maps"
+	"os"
+	"path/filepath"
+	"regexp"
+	"slices"
+	"strings"
+	"syscall"
+	"testing"
+
+	"golang.org/x/mod/sumdb/dirhash"
+
+	"github.com/larder-cli/larder/sources/sourcetest"
+)
+
+// A faultCase is a command in which system calls fail.
+type faultCase struct {
+	name    string
+	args    []string
+	prepare func(*rack)       // makes what the command finds
+	promise func(*rack) error // what exit status 0 stands for
+	loses   string            // the package that the command may remove or replace
+}
+
+// The command runs in the root module "root", which requires alpha and beta.
+var faultCases = []faultCase{
+	{name: "install cold", args: []string{"install"}, prepare: func(*rack) {}, promise: (*rack).installed},
+	{name: "install warm", args: []string{"install"}, promise: (*rack).installed, prepare: func(k *rack) {
+		k.do("other", "install")
+		k.requires("beta").do("root", "install")
+	}},
+	{name: "install complete", args: []string{"install"}, promise: (*rack).installed, prepare: func(k *rack) {
+		k.do("root", "install")
+	}},
+	{name: "install over damage", args: []string{"install"}, loses: filepath.Join("root/.terraform/providers", entryPath("alpha")), promise: (*rack).installed, prepare: func(k *rack) {
+		k.do("root", "install", "--link", "copy")
+		k.damage("root/.terraform/providers", "alpha")
+	}},
+	{name: "install --no-cache", args: []string{"install", "--no-cache"}, promise: (*rack).installed, prepare: func(k *rack) {
+		k.requires("beta").do("root", "install", "--no-cache")
+	}},
+	{name: "mirror sync", args: []string{"mirror", "sync", "../mirror"}, promise: (*rack).mirrored, prepare: func(k *rack) {
+		k.requires("beta").do("root", "mirror", "sync", "../mirror")
+	}},
+	{name: "mirror sync --unpacked", args: []string{"mirror", "sync", "--unpacked", "../mirror"}, promise: (*rack).unpacked, prepare: func(k *rack) {
+		k.requires("beta").do("root", "mirror", "sync", "--unpacked", "../mirror")
+	}},
+	{name: "bundle import", args: []string{"bundle", "import", "../usb.tar", "../mirror"}, promise: (*rack).mirrored, prepare: func(k *rack) {
+		k.do("root", "bundle", "create", "../usb.tar")
+		k.requires("beta").do("root", "mirror", "sync", "../mirror")
+	}},
+	{name: "cache prune", args: []string{"cache", "prune", "--yes"}, loses: filepath.Join("cache", entryPath("beta")), prepare: func(k *rack) {
+		k.do("other", "install")
+		k.must(os.RemoveAll(filepath.Join(k.dir, "other")))
+		k.requires("alpha").do("user", "install")
+	}, promise: func(k *rack) error {
+		if exists(filepath.Join(k.cache(), entryPath("beta"))) {
+			return errors.New("beta is still in the cache")
+		}
+		return nil
+	}},
+	{name: "cache repair", args: []string{"cache", "repair"}, loses: filepath.Join("cache", entryPath("alpha")), prepare: func(k *rack) {
+		k.do("root", "install", "--link", "copy")
+		k.damage("cache", "alpha")
+	}, promise: func(k *rack) error {
+		return k.has("cache")
+	}},
+}
+
+// In each run of a command another system call fails that touches a file. What
+// was there must still be there, the exit status must be 0 only if the command
+// has kept its promise, and the next run must succeed and clear up. Calls fail
+// with each errno in turn. Of the calls, every fifth fails, with LARDER_FAULTS=each
+// every one, and with LARDER_FAULTS=all every one with every errno, which takes
+// about 20 minutes.
+func TestFaultAtEveryStep(t *testing.T) {
+	rack := newRack(t, options{providers: []string{"alpha", "beta"}, size: 1 << 10})
+	for _, c := range faultCases {
+		t.Run(c.name, func(t *testing.T) {
+			t.Parallel()
+			k := *rack
+			k.t, k.dir = t, filepath.Join(t.TempDir(), "faults")
+			c.everywhere(t, &k)
+		})
+	}
+}
+
+func (c faultCase) everywhere(t *testing.T, k *rack) {
+	errnos := []syscall.Errno{syscall.EIO, syscall.ENOSPC, syscall.EACCES}
+	stride, each := 5, 1
+	switch os.Getenv("LARDER_FAULTS") {
+	case "all":
+		stride, each = 1, len(errnos)
+	case "each":
+		stride = 1
+	default:
+		if testing.Short() {
+			stride = 10
+		}
+	}
+	c.start(k)
+	k.do("root", c.args...)
+	k.do("root", "cache", "verify")
+	k.do("root", c.args...)
+	clean := k.names()
+	for step := 1; ; step += stride {
+		for i := range each {
+			errno := errnos[(step+i)%len(errnos)]
+			before := c.start(k)
+			p := k.prepare("root", k.larder, append(c.args, "--quiet")...)
+			p.cmd.Env = append(p.cmd.Env, "GOMAXPROCS=1") // so that steps are the same in each run
+			failed, err := sourcetest.FailAt(p.cmd, step, errno, k.dir)
+			if errors.Is(err, syscall.EPERM) {
+				t.Skip("processes may not be traced here")
+			}
+			if problems := c.judge(k, before, clean, failed, err, p.out.String()); len(problems) > 0 {
+				t.Errorf("step %d: %s %s: %s: exit status %d\n\t%s\n%s", step, failed.Call, strings.TrimPrefix(failed.Path, k.dir+"/"), errnoName(errno),
+					failed.Status, strings.Join(problems, "\n\t"), &p.out)
+			}
+			if failed.Call == "" {
+				if step < 20 {
+					t.Fatalf("only %d steps were seen", step)
+				}
+				t.Logf("%d steps", step-1)
+				return
+			}
+		}
+	}
+}
+
+// A state is what a run must not lose.
+type state struct {
+	packages map[string]error
+	lock     string
+	names    map[string]bool
+}
+
+// start makes what the command finds.
+func (c faultCase) start(k *rack) state {
+	k.must(os.RemoveAll(k.dir))
+	k.must(os.MkdirAll(k.dir, 0o755))
+	c.prepare(k)
+	s := state{k.packages(), k.lock(), k.names()}
+	maps.DeleteFunc(s.packages, func(path string, _ error) bool { return c.lost(k, path) })
+	return s
+}
+
+func (c faultCase) lost(k *rack, path string) bool {
+	return c.loses != "" && path == filepath.Join(k.dir, c.loses)
+}
+
+// judge returns what is wrong after a run in which a call failed.
+func (c faultCase) judge(k *rack, before state, clean map[string]bool, failed sourcetest.Failed, err error, out string) (problems []string) {
+	problem := func(format string, args ...any) { problems = append(problems, fmt.Sprintf(format, args...)) }
+	whole := func(when string) {
+		after := k.packages()
+		for path := range before.packages {
+			if _, ok := after[path]; !ok {
+				problem("%s: %s is gone", when, path)
+			}
+		}
+		for path, err := range after {
+			if err != nil && !c.lost(k, path) {
+				problem("%s: %s: %v", when, path, err)
+			}
+		}
+		if err := errors.Join(k.lockWhole(before.lock), k.mirrorFits()); err != nil {
+			problem("%s: %v", when, err)
+		}
+	}
+	if err != nil {
+		problem("%v", err)
+	}
+	if strings.Contains(out, "panic: ") || strings.Contains(out, "fatal error: ") || strings.Contains(out, "\ngoroutine ") {
+		problem("it panics")
+	}
+	whole("afterwards")
+	switch failed.Status {
+	case 0:
+		if err := c.promise(k); err != nil {
+			problem("exit status 0, but %v", err)
+		}
+	case 1:
+		if !k.namesPath(out, failed.Path) {
+			problem("the error names no path")
+		}
+	default:
+		problem("exit status %d", failed.Status)
+	}
+	next := k.prepare("root", k.larder, append(c.args, "--quiet")...)
+	if next.run(); next.err != nil {
+		problem("the next run: %v\n%s", next.err, &next.out)
+	}
+	whole("after the next run")
+	if err := c.promise(k); err != nil {
+		problem("after the next run: %v", err)
+	}
+	verify := k.prepare("root", k.larder, "cache", "verify")
+	if verify.run(); verify.err != nil {
+		problem("cache verify after the next run: %v\n%s", verify.err, &verify.out)
+	}
+	now := k.names()
+	for _, name := range slices.Sorted(maps.Keys(now)) {
+		if !clean[name] {
+			problem("left over: %s", name)
+		}
+	}
+	for _, name := range slices.Sorted(maps.Keys(before.names)) {
+		record := strings.HasSuffix(name, platform()+".json") // without it a package is hashed
+		if clean[name] && !now[name] && !record {
+			problem("lost: %s", name)
+		}
+	}
+	return problems
+}
+
+func errnoName(errno syscall.Errno) string {
+	return map[syscall.Errno]string{syscall.EIO: "EIO", syscall.ENOSPC: "ENOSPC", syscall.EACCES: "EACCES"}[errno]
+}
+
+// namesPath reports whether output names a file: the lock file, the one whose call
+// failed, as it is called in the root module, or any by a path that leads out of there.
+func (k *rack) namesPath(out, path string) bool {
+	local, inside := strings.CutPrefix(path, filepath.Join(k.dir, "root")+"/")
+	return strings.Contains(out, k.dir) || strings.Contains(out, "../") || strings.Contains(out, ".terraform.lock.hcl") || inside && strings.Contains(out, local)
+}
+
+// damage replaces the executable of a package.
+func (k *rack) damage(dir, name string) {
+	executable := filepath.Join(k.dir, dir, entryPath(name), "terraform-provider-"+name+"_v1.0.0")
+	k.must(os.Remove(executable))
+	k.must(os.WriteFile(executable, []byte("damaged"), 0o755))
+}
+
+// requires returns the rack with root modules that require these providers alone.
+func (k *rack) requires(names ...string) *rack {
+	other := *k
+	other.opts.providers = names
+	return &other
+}
+
+// do runs larder in a root module. It must succeed.
+func (k *rack) do(root string, args ...string) {
+	p := k.prepare(root, k.larder, append(args, "--quiet")...)
+	if p.run(); p.err != nil {
+		k.t.Fatalf("%v: %v\n%s", args, p.err, &p.out)
+	}
+}
+
+func (p *process) run() { p.err = p.cmd.Run() }
+
+// packages returns the packages below the rack's directory, each with an error
+// unless it is as published.
+func (k *rack) packages() map[string]error {
+	found := map[string]error{}
+	for _, dir := range []string{"cache", "mirror", "root/.terraform/providers", "user/.terraform/providers"} {
+		for _, name := range providers[:2] {
+			for _, path := range []string{k.archive(dir, name), filepath.Join(k.dir, dir, entryPath(name))} {
+				if _, err := os.Stat(path); !errors.Is(err, fs.ErrNotExist) {
+					found[path] = errors.Join(err, k.whole(path, name))
+				}
+			}
+		}
+	}
+	return found
+}
+
+func (k *rack) archive(dir, name string) string {
+	return filepath.Join(k.dir, dir, address(name), "terraform-provider-"+name+"_1.0.0_"+platform()+".zip")
+}
+
+// whole returns an error unless a package is as published.
+func (k *rack) whole(path, name string) error {
+	zh, h1 := k.world.Hashes(address(name) + "/1.0.0/" + platform())
+	if strings.HasSuffix(path, ".zip") {
+		data, err := os.ReadFile(path)
+		if got := fmt.Sprintf("zh:%x", sha256.Sum256(data)); err != nil || got != zh {
+			return fmt.Errorf("is %s, want %s, %v", got, zh, err)
+		}
+		return nil
+	}
+	real, err := filepath.EvalSymlinks(path) // HashDir follows none
+	if err != nil {
+		return err
+	}
+	info, err := os.Stat(filepath.Join(real, "terraform-provider-"+name+"_v1.0.0"))
+	if err != nil || info.Mode()&0o111 == 0 {
+		return fmt.Errorf("nothing to execute: %v", err)
+	}
+	if got, err := dirhash.HashDir(real, "", dirhash.Hash1); err != nil || got != h1 {
+		return fmt.Errorf("is %s, want %s, %v", got, h1, err)
+	}
+	return nil
+}
+
+// has returns an error unless the packages of all providers are in a directory.
+func (k *rack) has(dir string) error {
+	return k.each(func(name string) error { return k.whole(filepath.Join(k.dir, dir, entryPath(name)), name) })
+}
+
+func (k *rack) each(check func(name string) error) (err error) {
+	for _, name := range k.opts.providers {
+		err = errors.Join(err, check(name))
+	}
+	return err
+}
+
+func (k *rack) installed() error {
+	lock := k.lock()
+	return errors.Join(k.has("root/.terraform/providers"), k.each(func(name string) error {
+		if _, h1 := k.world.Hashes(address(name) + "/1.0.0/" + platform()); !strings.Contains(lock, h1) {
+			return fmt.Errorf("%s is not in the lock file:\n%s", name, lock)
+		}
+		return nil
+	}))
+}
+
+func (k *rack) unpacked() error { return k.has("mirror") }
+
+func (k *rack) mirrored() error {
+	return k.each(func(name string) error {
+		path := k.archive("mirror", name)
+		zh, _ := k.world.Hashes(address(name) + "/1.0.0/" + platform())
+		for file, want := range map[string]string{"index.json": "1.0.0", "1.0.0.json": zh} {
+			if text, err := os.ReadFile(filepath.Join(filepath.Dir(path), file)); err != nil || !strings.Contains(string(text), want) {
+				return fmt.Errorf("%s of %s is %q, %v", file, name, text, err)
+			}
+		}
+		return k.whole(path, name)
+	})
+}
+
+// lock returns the text of the lock file.
+func (k *rack) lock() string {
+	text, _ := os.ReadFile(filepath.Join(k.dir, "root", ".terraform.lock.hcl"))
+	return string(text)
+}
+
+// lockWhole returns an error if the lock file has lost something or is cut off.
+func (k *rack) lockWhole(before string) error {
+	now := k.lock()
+	if now != "" && !strings.HasSuffix(now, "\n}\n") {
+		return fmt.Errorf("half a lock file:\n%s", now)
+	}
+	for line := range strings.Lines(before) {
+		if !strings.Contains(now, line) {
+			return fmt.Errorf("the lock file has lost %q:\n%s", line, now)
+		}
+	}
+	return nil
+}
+
+// mirrorFits returns an error if a document of the mirror names what isn't there.
+func (k *rack) mirrorFits() error {
+	return k.each(func(name string) error {
+		archive := k.archive("mirror", name)
+		zh, _ := k.world.Hashes(address(name) + "/1.0.0/" + platform())
+		index, _ := os.ReadFile(filepath.Join(filepath.Dir(archive), "index.json"))
+		version, err := os.ReadFile(filepath.Join(filepath.Dir(archive), "1.0.0.json"))
+		if strings.Contains(string(index), "1.0.0") && err != nil || strings.Contains(string(version), zh) && !exists(archive) {
+			return fmt.Errorf("the mirror names what isn't there: %s, %s, %v", index, version, err)
+		}
+		return nil
+	})
+}
+
+// unjudged are files that one run leaves and another doesn't, with reason: what
+// "cache repair" has set aside, the name of the process that holds a lock, which
+// the next process replaces, and the state of runs that couldn't use the cache.
+var unjudged = regexp.MustCompile(`/aside/|\.holder$|^/root/\.terraform/larder/[^/]*lock$|^/(root/\.terraform|\.local/state)/larder/(known|package|evidence)/`)
+
+// names returns the paths of all files in the rack's directory but for unjudged
+// ones and packages, which may be linked in different ways.
+func (k *rack) names() map[string]bool {
+	all := map[string]bool{}
+	packages := k.packages()
+	k.must(filepath.WalkDir(k.dir, func(path string, e fs.DirEntry, err error) error {
+		name := strings.TrimPrefix(path, k.dir)
+		if _, ok := packages[path]; ok && err == nil && e.IsDir() {
+			return fs.SkipDir
+		} else if !ok && err == nil && !e.IsDir() && !unjudged.MatchString(name) {
+			all[name] = true
+		}
+		return err
+	}))
+	return all
+}

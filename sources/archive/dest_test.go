@@ -1,0 +1,19 @@
+package archive_test
+
+import (
+	"testing"
+
+	"github.com/larder-cli/larder/sources/archive"
+	"github.com/larder-cli/larder/sources/disk"
+)
+
+// to is the directory dir as a destination.
+func to(t testing.TB, dir string) archive.Dest {
+	t.Helper()
+	d, err := disk.Open(dir)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { d.Close() })
+	return archive.Dest{Dir: d}
+}

@@ -1,0 +1,37 @@
+package disk
+
+import (
+	"errors"
+	"io/fs"
+	"os"
+
+	"golang.org/x/sys/unix"
+)
+
+// isMountPoint is left to the comparison of devices: macOS has no bind mounts.
+func isMountPoint(string) bool { return false }
+
+func exchange(from *Dir, name string, to *Dir, newName string) error {
+	a, b, err := handles(from, to)
+	if err != nil {
+		return err
+	}
+	return unix.RenameatxNp(a, name, b, newName, unix.RENAME_SWAP)
+}
+
+// CloneFile creates a file that shares its bytes with another one until one of the
+// two is written to. The error matches [errors.ErrUnsupported] where the file
+// system cannot do that.
+func (d *Dir) CloneFile(name string, from *os.File, mode fs.FileMode) error {
+	f, err := d.handle()
+	if err != nil {
+		return d.named(err)
+	}
+	if err := unix.Fclonefileat(int(from.Fd()), int(f.Fd()), name, 0); err != nil {
+		return &fs.PathError{Op: "clone", Path: d.Path(name), Err: err}
+	}
+	return d.named(d.root.Chmod(name, mode))
+}
+
+// Clone is for systems that can share bytes between open files.
+func Clone(to, from *os.File) error { return errors.ErrUnsupported }

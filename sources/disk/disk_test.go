@@ -1,0 +1,274 @@
+package disk_test
+
+import (
+	"context"
+	"errors"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/larder-cli/larder/sources/disk"
+)
+
+func check(t testing.TB, err error) {
+	t.Helper()
+	if err != nil {
+		t.Fatal(err)
+	}
+}
+
+func open(t testing.TB, path string) *disk.Dir {
+	t.Helper()
+	d, err := disk.Open(path)
+	check(t, err)
+	t.Cleanup(func() { d.Close() })
+	return d
+}
+
+func write(t testing.TB, text string, elements ...string) string {
+	t.Helper()
+	path := filepath.Join(elements...)
+	check(t, os.MkdirAll(filepath.Dir(path), 0o755))
+	check(t, os.WriteFile(path, []byte(text), 0o644))
+	return path
+}
+
+// strayed checks that an error names the path of what is in the way.
+func strayed(t testing.TB, what string, err error, path string) {
+	t.Helper()
+	var e *disk.StrayError
+	if !errors.As(err, &e) || e.Path != path {
+		t.Errorf("%s: got %v, want an error about %s", what, err, path)
+	}
+}
+
+// Links are refused wherever a directory or file of Larder's should be, even
+// those that stay inside, and what they lead to is not changed.
+func TestLinksAreNotFollowed(t *testing.T) {
+	for name, target := range map[string]func(root, outside string) string{
+		"outside": func(_, outside string) string { return outside },
+		"inside":  func(root, _ string) string { return filepath.Join(root, "inside") },
+		"nowhere": func(root, _ string) string { return filepath.Join(root, "nowhere") },
+	} {
+		t.Run(name, func(t *testing.T) {
+			root, outside := t.TempDir(), t.TempDir()
+			canary := write(t, "canary", outside, "sub", "file")
+			inside := write(t, "canary", root, "inside", "sub", "file")
+			link := filepath.Join(root, "link")
+			check(t, os.Symlink(target(root, outside), link))
+			d := open(t, root)
+			for what, act := range map[string]func() error{
+				"Sub":         func() error { _, err := d.Sub("link"); return err },
+				"Sub below":   func() error { _, err := d.Sub("link/sub"); return err },
+				"MakeSub":     func() error { _, err := d.MakeSub("link/new"); return err },
+				"ReadFile":    func() error { _, _, err := d.ReadFile("link/sub/file", 10); return err },
+				"read link":   func() error { _, _, err := d.ReadFile("link", 10); return err },
+				"EditFile":    func() error { _, err := d.EditFile("link/sub/file"); return err },
+				"Create":      func() error { _, err := d.Create("link/new", 0o644); return err },
+				"Remove":      func() error { return d.Remove("link/sub/file") },
+				"RemoveEmpty": func() error { return d.RemoveEmpty("link/sub/none") },
+				"Touch":       func() error { return d.Touch("link/sub/file", time.Now()) },
+				"CheckMounts": func() error { return d.CheckMounts("link") },
+				"Lock":        func() error { _, err := d.Lock("link/lock").Try(); return err },
+				"lock link":   func() error { _, err := d.Lock("link").Try(); return err },
+			} {
+				strayed(t, what, act(), link)
+			}
+			check(t, d.RemoveTree("link"))
+			for _, path := range []string{canary, inside} {
+				if data, err := os.ReadFile(path); string(data) != "canary" {
+					t.Errorf("%s: %q, %v", path, data, err)
+				}
+			}
+		})
+	}
+}
+
+func TestRemoveTreeFollowsNoLinkWithin(t *testing.T) {
+	root, outside := t.TempDir(), t.TempDir()
+	canary := write(t, "canary", outside, "file")
+	write(t, "", root, "tree", "a", "b")
+	check(t, os.Symlink(outside, filepath.Join(root, "tree", "a", "link")))
+	check(t, open(t, root).RemoveTree("tree"))
+	if _, err := os.Lstat(filepath.Join(root, "tree")); !errors.Is(err, fs.ErrNotExist) {
+		t.Error("the tree is still there")
+	}
+	if _, err := os.Stat(canary); err != nil {
+		t.Error(err)
+	}
+}
+
+func TestNamesStayBelow(t *testing.T) {
+	d := open(t, t.TempDir())
+	for _, name := range []string{"", ".", "..", "../x", "/x", "a/../x", "a//b"} {
+		if _, err := d.MakeSub(name); err == nil {
+			t.Errorf("MakeSub(%q) succeeded", name)
+		}
+		if _, _, err := d.ReadFile(name, 1); err == nil {
+			t.Errorf("ReadFile(%q) succeeded", name)
+		}
+	}
+}
+
+func TestReadFileHasALimit(t *testing.T) {
+	root := t.TempDir()
+	path := write(t, "12345", root, "file")
+	for limit, ok := range map[int64]bool{4: false, 5: true} {
+		_, _, err := open(t, root).ReadFile("file", limit)
+		_, byPath := disk.ReadFile(path, limit)
+		for _, err := range []error{err, byPath} {
+			var tooLong *disk.LimitError
+			if ok != (err == nil) || !ok && !errors.As(err, &tooLong) {
+				t.Errorf("limit %d: %v", limit, err)
+			}
+		}
+	}
+}
+
+func TestWriteFileIsWholeOrNot(t *testing.T) {
+	root := t.TempDir()
+	d := open(t, root)
+	for _, text := range []string{"first", "second"} {
+		check(t, d.WriteFile("file", []byte(text), disk.Synced))
+		if got, err := os.ReadFile(filepath.Join(root, "file")); string(got) != text {
+			t.Errorf("got %q, %v", got, err)
+		}
+	}
+	// A directory's place is not taken, and nothing is left over.
+	check(t, os.Mkdir(filepath.Join(root, "dir"), 0o755))
+	if err := d.WriteFile("dir", nil, disk.Lazily); err == nil {
+		t.Error("a file took the place of a directory")
+	}
+	entries, err := d.ReadDir()
+	check(t, err)
+	if len(entries) != 2 {
+		t.Errorf("left over: %v", entries)
+	}
+	// A link's place is.
+	outside := write(t, "canary", t.TempDir(), "file")
+	link := filepath.Join(root, "link")
+	check(t, os.Symlink(outside, link))
+	check(t, disk.WriteFile(link, []byte("new"), disk.Lazily))
+	if got, _ := os.ReadFile(outside); string(got) != "canary" {
+		t.Errorf("written through the link: %q", got)
+	}
+}
+
+func TestReplace(t *testing.T) {
+	root := t.TempDir()
+	d := open(t, root)
+	s, err := d.Scratch("run-")
+	check(t, err)
+	for _, text := range []string{"first", "second"} {
+		write(t, text, s.Path("new"), "file")
+		check(t, s.Replace("new", d, "place"))
+		if got, _ := os.ReadFile(filepath.Join(root, "place", "file")); string(got) != text {
+			t.Errorf("got %q", got)
+		}
+		check(t, s.RemoveTree("new"))
+	}
+	if err := s.Replace("missing", d, "place"); !errors.Is(err, fs.ErrNotExist) {
+		t.Errorf("got %v", err)
+	}
+	if got, _ := os.ReadFile(filepath.Join(root, "place", "file")); string(got) != "second" {
+		t.Errorf("what was there is lost: %q", got)
+	}
+	check(t, s.Close())
+	if entries, _ := d.ReadDir(); len(entries) != 1 {
+		t.Errorf("left over: %v", entries)
+	}
+}
+
+// While a run's scratch directory is being removed, its lock shows whose it is.
+func TestTheLockOfAScratchDirectoryIsRemovedLast(t *testing.T) {
+	d := open(t, t.TempDir())
+	s, err := d.Scratch("run-")
+	check(t, err)
+	for _, name := range []string{"new", "old0", "archive.unverified", ".index.json.XYZ"} {
+		write(t, "", s.Path(name))
+	}
+	entries, err := s.ReadDir()
+	check(t, err)
+	if last := entries[len(entries)-1].Name(); len(entries) != 5 || last != "~lock" {
+		t.Errorf("the last of %v is %s", entries, last)
+	}
+	check(t, s.Close())
+}
+
+// A sweep removes what dead runs have left and nothing else.
+func TestSweep(t *testing.T) {
+	root := t.TempDir()
+	d := open(t, root)
+	living, err := d.Scratch("run-")
+	check(t, err)
+	write(t, "", root, "run-DEADAAAAAAAA", "~lock")
+	write(t, "", root, "run-DEADAAAAAAAA", "deep", "file")
+	check(t, os.Mkdir(filepath.Join(root, "run-EMPTYAAAAAAA"), 0o755))
+	write(t, "", root, "run-UNLOCKEDAAAA", "file")
+	write(t, "", root, "run-person's", "~lock")
+	write(t, "", root, "other", "lock")
+	write(t, "", root, "run-FILEAAAAAAAA")
+	d.Sweep("run-", time.Now(), func(err error) { t.Error(err) })
+	var names []string
+	entries, err := d.ReadDir()
+	check(t, err)
+	for _, e := range entries {
+		names = append(names, e.Name())
+	}
+	want := strings.Join([]string{"other", filepath.Base(living.Path(".")), "run-FILEAAAAAAAA", "run-UNLOCKEDAAAA", "run-person's"}, " ")
+	slices.Sort(names)
+	if got := strings.Join(names, " "); got != strings.Join(slices.Sorted(slices.Values(strings.Fields(want))), " ") {
+		t.Errorf("left are %s, want %s", got, want)
+	}
+	check(t, living.Close())
+}
+
+func TestLock(t *testing.T) {
+	d := open(t, t.TempDir())
+	first, second := d.Lock("lock"), d.Lock("lock")
+	take := func(l *disk.Lock, want bool, try func(*disk.Lock) (bool, error)) {
+		t.Helper()
+		ok, err := try(l)
+		check(t, err)
+		if ok != want {
+			t.Errorf("got %v, want %v", ok, want)
+		}
+	}
+	take(first, true, (*disk.Lock).Try)
+	first.Announce(time.Now())
+	if h := second.Holder(); h.PID != os.Getpid() {
+		t.Errorf("held by %+v", h)
+	}
+	take(second, false, (*disk.Lock).Try)
+	take(second, false, (*disk.Lock).TryShared)
+	first.Unlock()
+	take(second, true, (*disk.Lock).TryShared)
+	take(first, true, (*disk.Lock).TryShared)
+	take(d.Lock("lock"), false, (*disk.Lock).Try)
+	missing := d.Lock("missing")
+	missing.Existing = true
+	if _, err := missing.Try(); !errors.Is(err, fs.ErrNotExist) || d.Exists("missing") {
+		t.Errorf("got %v", err)
+	}
+}
+
+func TestWaitEndsWithItsContext(t *testing.T) {
+	ctx, cancel := context.WithTimeout(t.Context(), 50*time.Millisecond)
+	defer cancel()
+	err := disk.Wait(ctx, func() (bool, error) { return false, nil }, nil)
+	if !errors.Is(err, context.DeadlineExceeded) {
+		t.Error(err)
+	}
+}
+
+func TestFullDisksAreRecognised(t *testing.T) {
+	for err, want := range fullDiskErrors {
+		if got := disk.IsFull(&fs.PathError{Op: "write", Path: "x", Err: err}); got != want {
+			t.Errorf("%v: %v", err, got)
+		}
+	}
+}

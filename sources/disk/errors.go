@@ -1,0 +1,33 @@
+package disk
+
+import (
+	"errors"
+	"slices"
+	"syscall"
+
+	"github.com/larder-cli/larder/sources"
+)
+
+// IsFull reports whether err says that a disk, or a user's share of it, is full.
+func IsFull(err error) bool { return isAny(err, fullErrors) }
+
+// IsTooLarge reports whether err says that a file system has no files so large.
+func IsTooLarge(err error) bool { return isAny(err, tooLargeErrors) }
+
+func isNotEmpty(err error) bool { return isAny(err, notEmptyErrors) }
+
+func isAny(err error, some []syscall.Errno) bool {
+	return slices.ContainsFunc(some, func(e syscall.Errno) bool { return errors.Is(err, e) })
+}
+
+// Explain gives an error of a full disk, or of a file system with small files, its
+// hint. Place names what to make room in, such as "the mirror".
+func Explain(err error, place string) error {
+	switch {
+	case IsFull(err):
+		return sources.WithHint(err, "free some space for %s, then run the command again", place)
+	case IsTooLarge(err):
+		return sources.WithHint(err, "the file system of %s cannot hold files of this size (FAT stops at 4 GiB): use exFAT or another file system", place)
+	}
+	return err
+}

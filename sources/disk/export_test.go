@@ -1,0 +1,22 @@
+package disk
+
+import "errors"
+
+// WithoutExchange makes this a system that cannot exchange two names.
+func WithoutExchange() (restore func()) {
+	was := swap
+	swap = func(*Dir, string, *Dir, string) error { return errors.ErrUnsupported }
+	return func() { swap = was }
+}
+
+// FailRenames makes those renames fail that allowed returns an error for.
+func FailRenames(allowed func(from *Dir, name string, to *Dir, newName string) error) (restore func()) {
+	was := move
+	move = func(from *Dir, name string, to *Dir, newName string) error {
+		if err := allowed(from, name, to, newName); err != nil {
+			return err
+		}
+		return was(from, name, to, newName)
+	}
+	return func() { move = was }
+}

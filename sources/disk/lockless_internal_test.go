@@ -1,0 +1,20 @@
+//go:build unix
+
+package disk
+
+import (
+	"errors"
+	"syscall"
+	"testing"
+)
+
+func TestLockless(t *testing.T) {
+	for err, want := range map[error]bool{
+		syscall.ENOTSUP: true, syscall.ENOSYS: true, syscall.ENOLCK: true,
+		errors.ErrUnsupported: true, syscall.EACCES: false, syscall.EAGAIN: false, nil: false,
+	} {
+		if got := lockless(err); got != want {
+			t.Errorf("%v: %v", err, got)
+		}
+	}
+}

@@ -1,0 +1,823 @@
+package disk_test
+
+import (
+	"bytes"
+	"context"
+	"crypto/sha256"
+	"errors"
+	"io"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"runtime"
+	"slices"
+	"strings"
+	"sync"
+	"syscall"
+	"testing"
+	"time"
+
+	"github.com/larder-cli/larder/sources"
+	"github.com/larder-cli/larder/sources/disk"
+)
+
+// names are the names in a directory.
+func names(t testing.TB, dir string) string {
+	t.Helper()
+	entries, err := os.ReadDir(dir)
+	check(t, err)
+	var all []string
+	for _, e := range entries {
+		all = append(all, e.Name())
+	}
+	return strings.Join(all, " ")
+}
+
+func contains(t testing.TB, path, want string) {
+	t.Helper()
+	if got, err := os.ReadFile(path); err != nil || string(got) != want {
+		t.Errorf("%s: %q, %v, want %q", path, got, err, want)
+	}
+}
+
+// scratch creates a scratch directory that is closed with the test.
+func scratch(t testing.TB, d *disk.Dir) *disk.Scratch {
+	t.Helper()
+	s, err := d.Scratch("run-")
+	check(t, err)
+	t.Cleanup(func() { s.Close() })
+	return s
+}
+
+func TestOpen(t *testing.T) {
+	root := t.TempDir()
+	file := write(t, "", root, "file")
+	for _, path := range []string{file, filepath.Join(root, "missing")} {
+		if _, err := disk.Open(path); err == nil {
+			t.Errorf("opened %s", path)
+		}
+	}
+	if _, err := disk.Make(filepath.Join(file, "sub")); err == nil {
+		t.Error("made a directory below a file")
+	}
+	made, err := disk.Make(filepath.Join(root, "a", "b"))
+	check(t, err)
+	check(t, made.Close())
+	check(t, os.Symlink(filepath.Join(root, "a"), filepath.Join(root, "link")))
+	if d := open(t, filepath.Join(root, "link")); !d.Exists("b") || d.Exists("c") { // the path is the user's word
+		t.Error("the link leads elsewhere")
+	}
+	t.Chdir(root)
+	if got := open(t, ".").Path("a/b"); got != filepath.Join(root, "a", "b") {
+		t.Errorf("relative path: %s", got)
+	}
+	if _, err := made.ReadDir(); err == nil {
+		t.Error("listed a closed directory")
+	}
+	if err := made.Sync(); err == nil {
+		t.Error("synced a closed directory")
+	}
+}
+
+// Errors name the whole path once, wherever they come from.
+func TestErrorsNameThePath(t *testing.T) {
+	root := t.TempDir()
+	write(t, "", root, "dir", "file")
+	d := open(t, root)
+	sub, err := d.Sub("dir")
+	check(t, err)
+	t.Cleanup(func() { sub.Close() })
+	at := func(name string) string { return filepath.Join(root, "dir", name) }
+	for path, err := range map[string]error{
+		at("lstat"):   second(sub.Lstat("lstat")),
+		at("deep"):    second(d.Lstat("dir/deep/lstat")),
+		at("sub"):     second(sub.Sub("sub")),
+		at("read"):    third(sub.ReadFile("read", 1)),
+		at("touch"):   sub.Touch("touch", time.Now()),
+		at("file"):    second(sub.Create("file", 0o644)),
+		at("file/x"):  sub.Symlink("target", "file/x"),
+		at("rename"):  disk.Rename(sub, "rename", sub, "other"),
+		at("link"):    disk.Link(d, "dir/link", sub, "other"),
+		at("check"):   sub.CheckMounts("check"),
+		at("no/file"): d.Remove("dir/no/file"),
+	} {
+		if path == at("no/file") {
+			check(t, err) // removing what is missing is no error
+			continue
+		}
+		if err == nil || strings.Count(err.Error(), path) != 1 {
+			t.Errorf("%s: got %v", path, err)
+		}
+	}
+	if _, err := d.Mkdir("dir"); !errors.Is(err, fs.ErrExist) || strings.Count(err.Error(), root) != 1 {
+		t.Errorf("Mkdir: %v", err)
+	}
+	if err := d.Remove("dir"); err == nil || strings.Count(err.Error(), root) != 1 {
+		t.Errorf("Remove: %v", err)
+	}
+}
+
+func second[T any](_ T, err error) error        { return err }
+func third[T, U any](_ T, _ U, err error) error { return err }
+
+func TestStrayErrorsSayWhatIsThere(t *testing.T) {
+	root := t.TempDir()
+	write(t, "", root, "file")
+	check(t, os.Symlink("elsewhere", filepath.Join(root, "link")))
+	d := open(t, root)
+	for name, want := range map[string]string{"file": "is a file", "link": "is a symbolic link to elsewhere"} {
+		_, err := d.Sub(name)
+		if err == nil || !strings.HasSuffix(err.Error(), name+" "+want) || len(sources.Hints(err)) != 1 {
+			t.Errorf("got %v, want %q", err, want)
+		}
+	}
+	check(t, os.Mkdir(filepath.Join(root, "dir"), 0o755))
+	if _, _, err := d.ReadFile("dir", 1); err == nil || !strings.HasSuffix(err.Error(), "dir is a directory") {
+		t.Errorf("got %v", err)
+	}
+}
+
+// Many goroutines may create the same directory.
+func TestMakeSubAtOnce(t *testing.T) {
+	d := open(t, t.TempDir())
+	var wg sync.WaitGroup
+	for range 16 {
+		wg.Go(func() {
+			sub, err := d.MakeSub("a/b/c")
+			if err != nil {
+				t.Error(err)
+				return
+			}
+			sub.Close()
+		})
+	}
+	wg.Wait()
+}
+
+func TestFilesHaveTheirModeWhateverTheUmask(t *testing.T) {
+	if runtime.GOOS == "windows" {
+		t.Skip("no such modes")
+	}
+	d := open(t, t.TempDir())
+	for _, mode := range []fs.FileMode{0o444, 0o755, 0o666} {
+		f, err := d.Create(mode.String(), mode)
+		check(t, err)
+		f.Close()
+		if info, err := d.Lstat(mode.String()); err != nil || info.Mode() != mode {
+			t.Errorf("got %v, %v, want %v", info.Mode(), err, mode)
+		}
+	}
+	if _, err := d.Create("missing/file", 0o644); !errors.Is(err, fs.ErrNotExist) {
+		t.Errorf("got %v", err)
+	}
+}
+
+func TestEditFile(t *testing.T) {
+	root := t.TempDir()
+	d := open(t, root)
+	for _, text := range []string{"first", "other"} {
+		f, err := d.EditFile("file")
+		check(t, err)
+		_, err = f.WriteString(text)
+		check(t, errors.Join(err, f.Close()))
+		contains(t, filepath.Join(root, "file"), text)
+	}
+	if _, err := d.EditFile("missing/file"); !errors.Is(err, fs.ErrNotExist) {
+		t.Errorf("got %v", err)
+	}
+}
+
+func TestWriteVia(t *testing.T) {
+	root := t.TempDir()
+	d, via := open(t, root), open(t, t.TempDir())
+	check(t, d.WriteVia(via, "file", []byte("text"), disk.Lazily))
+	contains(t, filepath.Join(root, "file"), "text")
+	if runtime.GOOS != "windows" {
+		if info, err := d.Lstat("file"); err != nil || info.Mode() != 0o644 {
+			t.Errorf("got %v, %v", info.Mode(), err)
+		}
+	}
+	check(t, os.Mkdir(filepath.Join(root, "dir"), 0o755))
+	if err := d.WriteVia(via, "dir", nil, disk.Synced); err == nil {
+		t.Error("a file took the place of a directory")
+	}
+	if left := names(t, via.Path(".")); left != "" {
+		t.Errorf("left over: %s", left)
+	}
+	check(t, via.Close())
+	if err := d.WriteVia(via, "other", nil, disk.Lazily); err == nil || d.Exists("other") {
+		t.Errorf("got %v", err)
+	}
+	if err := disk.WriteFile(filepath.Join(root, "missing", "file"), nil, disk.Lazily); !errors.Is(err, fs.ErrNotExist) {
+		t.Errorf("got %v", err)
+	}
+}
+
+func TestTemp(t *testing.T) {
+	root := t.TempDir()
+	d := open(t, root)
+	for _, commit := range []bool{false, true} {
+		temp, err := d.NewTemp("file")
+		check(t, err)
+		_, err = temp.WriteString("text")
+		check(t, err)
+		if commit {
+			check(t, temp.Commit("file"))
+		}
+		temp.Discard()
+		if want := map[bool]string{true: "file"}[commit]; names(t, root) != want {
+			t.Errorf("committed %t: left are %s", commit, names(t, root))
+		}
+	}
+	temp, err := d.NewTemp("file")
+	check(t, err)
+	temp.Close()
+	if temp.Commit("file") == nil {
+		t.Error("committed a closed file")
+	}
+	temp.Discard()
+	contains(t, filepath.Join(root, "file"), "text")
+	if names(t, root) != "file" {
+		t.Errorf("left are %s", names(t, root))
+	}
+}
+
+func TestTouch(t *testing.T) {
+	root := t.TempDir()
+	write(t, "", root, "dir", "file")
+	d, at := open(t, root), time.Unix(1e9, 0)
+	check(t, d.Touch("dir/file", at))
+	if info, err := d.Lstat("dir/file"); err != nil || !info.ModTime().Equal(at) {
+		t.Errorf("got %v, %v", info.ModTime(), err)
+	}
+}
+
+func TestHash(t *testing.T) {
+	path := write(t, "text", t.TempDir(), "file")
+	sum, size, err := disk.HashFile(t.Context(), path)
+	if err != nil || size != 4 || sum != sha256.Sum256([]byte("text")) {
+		t.Errorf("got %x, %d, %v", sum, size, err)
+	}
+	if _, _, err := disk.HashFile(t.Context(), path+"x"); !errors.Is(err, fs.ErrNotExist) {
+		t.Error(err)
+	}
+	ctx, cancel := context.WithCancel(t.Context())
+	endless := readerFunc(func(p []byte) (int, error) { cancel(); return len(p), nil })
+	if _, _, err := disk.Hash(ctx, endless); !errors.Is(err, context.Canceled) {
+		t.Error(err)
+	}
+}
+
+type readerFunc func([]byte) (int, error)
+
+func (f readerFunc) Read(p []byte) (int, error) { return f(p) }
+
+func TestOpenAnyOpensDirectories(t *testing.T) {
+	f, err := disk.OpenAny(t.TempDir())
+	check(t, err)
+	f.Close()
+}
+
+func TestLinks(t *testing.T) {
+	root, outside := t.TempDir(), t.TempDir()
+	write(t, "text", root, "dir", "file")
+	check(t, os.Symlink(outside, filepath.Join(root, "out")))
+	write(t, "text", outside, "file")
+	d := open(t, root)
+	check(t, disk.Link(d, "dir/file", d, "second"))
+	one, err := d.Lstat("dir/file")
+	check(t, err)
+	two, err := d.Lstat("second")
+	check(t, err)
+	if !os.SameFile(one, two) {
+		t.Error("these are two files")
+	}
+	if err := disk.Link(d, "dir/file", d, "second"); !errors.Is(err, fs.ErrExist) {
+		t.Error(err)
+	}
+	strayed(t, "Link", disk.Link(d, "out/file", d, "third"), filepath.Join(root, "out"))
+	check(t, d.Symlink("dir/file", "symlink"))
+	if target, err := os.Readlink(filepath.Join(root, "symlink")); err != nil || target != "dir/file" {
+		t.Errorf("got %s, %v", target, err)
+	}
+	if err := d.Symlink("x", "symlink"); !errors.Is(err, fs.ErrExist) {
+		t.Error(err)
+	}
+}
+
+func TestRemove(t *testing.T) {
+	root := t.TempDir()
+	write(t, "", root, "a", "b", "c", "file")
+	write(t, "", root, "a", "other")
+	d := open(t, root)
+	for _, name := range []string{"a/b/c/file", "a/b/c/file", "missing/file"} {
+		check(t, d.Remove(name))
+	}
+	check(t, d.RemoveTree("missing"))
+	check(t, d.RemoveEmpty("a/b/c/gone/deep"))
+	if names(t, filepath.Join(root, "a")) != "other" {
+		t.Errorf("left are %s", names(t, filepath.Join(root, "a")))
+	}
+	check(t, d.RemoveEmpty("a/other")) // a file stays
+	if names(t, filepath.Join(root, "a")) != "other" {
+		t.Errorf("left are %s", names(t, filepath.Join(root, "a")))
+	}
+	check(t, d.Remove("a/other"))
+	check(t, d.RemoveEmpty("a"))
+	if names(t, root) != "" {
+		t.Errorf("left are %s", names(t, root))
+	}
+	check(t, d.RemoveEmpty("."))
+}
+
+func TestRemoveTree(t *testing.T) {
+	root := t.TempDir()
+	d := open(t, root)
+	write(t, "", root, "file")
+	write(t, "", root, "tree", "a", "b", "c")
+	write(t, "", root, "tree", "d")
+	check(t, d.RemoveTree("file"))
+	check(t, d.RemoveTree("tree"))
+	if names(t, root) != "" {
+		t.Errorf("left are %s", names(t, root))
+	}
+}
+
+func TestSyncTree(t *testing.T) {
+	root := t.TempDir()
+	write(t, "", root, "a", "b", "file")
+	check(t, os.Symlink("missing", filepath.Join(root, "a", "link")))
+	check(t, os.Symlink("b", filepath.Join(root, "a", "dirlink")))
+	d := open(t, root)
+	check(t, d.SyncTree(t.Context()))
+	check(t, d.SyncDirs(t.Context()))
+	ctx, cancel := context.WithCancel(t.Context())
+	cancel()
+	for _, err := range []error{d.SyncTree(ctx), d.SyncDirs(ctx)} {
+		if !errors.Is(err, context.Canceled) {
+			t.Error(err)
+		}
+	}
+	check(t, d.Close())
+	for _, err := range []error{d.SyncTree(t.Context()), d.SyncDirs(t.Context())} {
+		if !errors.Is(err, fs.ErrClosed) && !errors.Is(err, syscall.EBADF) {
+			t.Error(err)
+		}
+	}
+}
+
+// failing makes renames to a name fail, when their turn is in turns.
+func failing(t *testing.T, to string, turns ...int) {
+	n := 0
+	t.Cleanup(disk.FailRenames(func(_ *disk.Dir, _ string, _ *disk.Dir, name string) error {
+		if name == to {
+			n++
+			if slices.Contains(turns, n) {
+				return syscall.EIO
+			}
+		}
+		return nil
+	}))
+}
+
+// What cannot be put back is kept, and the error names its place.
+func TestReplaceKeepsWhatItCannotPutBack(t *testing.T) {
+	defer disk.WithoutExchange()()
+	for _, stuck := range []bool{false, true} {
+		root := t.TempDir()
+		write(t, "old", root, "place", "file")
+		d := open(t, root)
+		s, err := d.Scratch("run-")
+		check(t, err)
+		write(t, "new", s.Path("made"), "file")
+		failing(t, "place", 1, 2) // there, and back
+		if stuck {
+			failing(t, "rescued-"+filepath.Base(s.Path(".")), 1)
+		}
+		err = s.Replace("made", d, "place")
+		if !errors.Is(err, syscall.EIO) {
+			t.Fatalf("got %v", err)
+		}
+		check(t, s.Close())
+		d.Sweep("run-", time.Now(), func(error) {})
+		_, at, _ := strings.Cut(err.Error(), "what was there before is now at ")
+		contains(t, filepath.Join(at, "file"), "old")
+	}
+}
+
+// A failure between the steps changes nothing, and one that ends is retried.
+func TestReplaceSteps(t *testing.T) {
+	defer disk.WithoutExchange()()
+	for name, tt := range map[string]struct {
+		there bool
+		fail  func(t *testing.T)
+		want  string // the contents of the place
+	}{
+		"aside fails":             {true, func(t *testing.T) { failing(t, "old0", 1) }, "old"},
+		"there fails":             {true, func(t *testing.T) { failing(t, "place", 1, 3, 5) }, "old"},
+		"there fails once":        {true, func(t *testing.T) { failing(t, "place", 1) }, "new"},
+		"nothing to replace":      {false, func(*testing.T) {}, "new"},
+		"new fails at first":      {false, func(t *testing.T) { failing(t, "place", 1) }, "new"},
+		"new fails several times": {false, func(t *testing.T) { failing(t, "place", 1, 2, 3) }, "new"},
+		"new fails always":        {false, func(t *testing.T) { failing(t, "place", 1, 2, 3, 4) }, ""},
+	} {
+		t.Run(name, func(t *testing.T) {
+			root := t.TempDir()
+			if tt.there {
+				write(t, "old", root, "place", "file")
+			}
+			d := open(t, root)
+			s := scratch(t, d)
+			write(t, "new", s.Path("made"), "file")
+			tt.fail(t)
+			err := s.Replace("made", d, "place")
+			if (err == nil) != (tt.want == "new") {
+				t.Errorf("got %v", err)
+			}
+			if got, _ := os.ReadFile(filepath.Join(root, "place", "file")); string(got) != tt.want {
+				t.Errorf("the place holds %q, want %q", got, tt.want)
+			}
+			check(t, s.Close())
+			if left := names(t, root); left != map[bool]string{true: "place"}[tt.want != ""] {
+				t.Errorf("left are %s", left)
+			}
+		})
+	}
+}
+
+// A file and a link are replaced like directories, and the link is not followed.
+func TestReplaceOfOthers(t *testing.T) {
+	for _, exchange := range []bool{true, false} {
+		if !exchange {
+			defer disk.WithoutExchange()()
+		}
+		root, outside := t.TempDir(), t.TempDir()
+		canary := write(t, "canary", outside, "file")
+		check(t, os.Symlink(outside, filepath.Join(root, "link")))
+		write(t, "old", root, "file")
+		d := open(t, root)
+		s := scratch(t, d)
+		for _, name := range []string{"link", "file"} {
+			write(t, "new", s.Path("made-"+name), "file")
+			check(t, s.Replace("made-"+name, d, name))
+			contains(t, filepath.Join(root, name, "file"), "new")
+		}
+		check(t, s.Close())
+		contains(t, canary, "canary")
+	}
+}
+
+func TestScratch(t *testing.T) {
+	root := t.TempDir()
+	d := open(t, root)
+	s := scratch(t, d)
+	if name := names(t, root); !strings.HasPrefix(name, "run-") {
+		t.Errorf("called %s", name)
+	}
+	write(t, "", s.Path("deep"), "file")
+	d.Sweep("run-", time.Now().Add(48*time.Hour), func(err error) { t.Error(err) })
+	if !d.Exists(filepath.Base(s.Path("."))) {
+		t.Fatal("a living run's directory was swept")
+	}
+	check(t, s.Close())
+	if names(t, root) != "" {
+		t.Errorf("left are %s", names(t, root))
+	}
+	check(t, d.Close())
+	if _, err := d.Scratch("run-"); err == nil {
+		t.Error("created in a closed directory")
+	}
+}
+
+// Runs that begin while others sweep keep their directories.
+func TestScratchWhileOthersSweep(t *testing.T) {
+	d := open(t, t.TempDir())
+	done := make(chan struct{})
+	var sweeps, runs sync.WaitGroup
+	for range 2 {
+		sweeps.Go(func() {
+			for {
+				select {
+				case <-done:
+					return
+				default:
+					d.Sweep("run-", time.Now(), func(error) {})
+				}
+			}
+		})
+	}
+	for range 4 {
+		runs.Go(func() {
+			for range 50 {
+				s, err := d.Scratch("run-")
+				if err == nil {
+					err = s.WriteFile("file", []byte("text"), disk.Lazily)
+				}
+				if err == nil {
+					_, _, err = s.ReadFile("file", 10)
+				}
+				if err == nil {
+					err = s.Close()
+				}
+				if err != nil {
+					t.Error(err)
+				}
+			}
+		})
+	}
+	runs.Wait()
+	close(done)
+	sweeps.Wait()
+	if left := names(t, d.Path(".")); left != "" {
+		t.Errorf("left are %s", left)
+	}
+}
+
+func TestSweepWarns(t *testing.T) {
+	root := t.TempDir()
+	d := open(t, root)
+	check(t, os.MkdirAll(filepath.Join(root, "run-ODDAAAAAAAAA", "~lock"), 0o755))
+	warned := 0
+	d.Sweep("run-", time.Now(), func(error) { warned++ })
+	if warned != 1 || !d.Exists("run-ODDAAAAAAAAA") {
+		t.Errorf("warned %d times, left are %s", warned, names(t, root))
+	}
+	check(t, d.Close())
+	d.Sweep("run-", time.Now(), func(error) { warned++ })
+	if warned != 2 {
+		t.Errorf("warned %d times", warned)
+	}
+}
+
+func TestHolder(t *testing.T) {
+	root := t.TempDir()
+	d := open(t, root)
+	long := d.Lock("long")
+	write(t, strings.Repeat("x", 500), root, "long")
+	long.Announce(time.Now())
+	if h := long.Holder(); h.PID != os.Getpid() {
+		t.Errorf("a longer announcement stayed: %+v", h)
+	}
+	l := d.Lock("lock")
+	if h := l.Holder(); h != (disk.Holder{}) { // there is no file
+		t.Errorf("held by %+v", h)
+	}
+	check(t, second(l.Try()))
+	now := time.Now()
+	l.Announce(now.Add(time.Hour))
+	l.Announce(now)
+	if h := d.Lock("lock").Holder(); h.PID != os.Getpid() || !h.Since.Equal(now) {
+		t.Errorf("held by %+v", h)
+	}
+	l.Unlock()
+	l.Unlock() // does nothing
+	for _, text := range []string{"", "x", "x{}garbage", "x" + strings.Repeat(" ", 5000) + `{"pid":1}`} {
+		write(t, text, root, "lock")
+		if h := d.Lock("lock").Holder(); h.PID != 0 {
+			t.Errorf("%.20q: held by %+v", text, h)
+		}
+	}
+	if got, want := l.Path(), filepath.Join(root, "lock"); got != want {
+		t.Errorf("got %s", got)
+	}
+}
+
+// Users other than the one who created a lock file may only read it.
+func TestLockOnAReadOnlyFile(t *testing.T) {
+	root := t.TempDir()
+	check(t, os.Chmod(write(t, "", root, "lock"), 0o444))
+	d := open(t, root)
+	l := d.Lock("lock")
+	if ok, err := l.Try(); !ok || err != nil || l.Lockless != nil {
+		t.Errorf("got %t, %v", ok, err)
+	}
+	l.Unlock()
+}
+
+func TestLockInAMissingDirectory(t *testing.T) {
+	d := open(t, t.TempDir())
+	for _, existing := range []bool{false, true} {
+		l := d.Lock("missing/lock")
+		l.Existing = existing
+		if ok, err := l.Try(); ok || !errors.Is(err, fs.ErrNotExist) {
+			t.Errorf("got %t, %v", ok, err)
+		}
+	}
+	// A failed attempt holds nothing.
+	check(t, os.Mkdir(d.Path("missing"), 0o755))
+	l := d.Lock("missing/lock")
+	if ok, err := l.Try(); !ok || err != nil {
+		t.Errorf("got %t, %v", ok, err)
+	}
+	l.Unlock()
+}
+
+func TestSharedLocksExcludeExclusiveOnes(t *testing.T) {
+	d := open(t, t.TempDir())
+	shared, alone := d.Lock("lock"), d.Lock("lock")
+	if ok, err := shared.TryShared(); !ok || err != nil {
+		t.Fatalf("got %t, %v", ok, err)
+	}
+	if ok, err := alone.Try(); ok || err != nil {
+		t.Errorf("got %t, %v", ok, err)
+	}
+	shared.Unlock()
+	if ok, err := alone.Try(); !ok || err != nil {
+		t.Errorf("got %t, %v", ok, err)
+	}
+	alone.Unlock()
+}
+
+func TestWait(t *testing.T) {
+	tries, failed := 0, errors.New("failed")
+	late := func() { t.Error("that was no long wait") }
+	check(t, disk.Wait(t.Context(), func() (bool, error) { tries++; return tries == 3, nil }, late))
+	if tries != 3 {
+		t.Errorf("tried %d times", tries)
+	}
+	if err := disk.Wait(t.Context(), func() (bool, error) { return false, failed }, late); !errors.Is(err, failed) {
+		t.Error(err)
+	}
+	if testing.Short() {
+		return
+	}
+	ctx, cancel := context.WithCancelCause(t.Context())
+	calls := 0
+	err := disk.Wait(ctx, func() (bool, error) { return false, nil }, func() { calls++; time.AfterFunc(100*time.Millisecond, func() { cancel(failed) }) })
+	if !errors.Is(err, failed) || calls != 1 {
+		t.Errorf("got %v, late was called %d times", err, calls)
+	}
+}
+
+func TestExplain(t *testing.T) {
+	for _, err := range []error{syscall.EIO, errors.New("x"), nil} {
+		if got := disk.Explain(err, "the mirror"); got != err { //nolint:errorlint // the same, without a hint
+			t.Errorf("%v: got %v", err, got)
+		}
+	}
+	for err := range fullDiskErrors {
+		if !disk.IsFull(err) && !disk.IsTooLarge(err) {
+			continue
+		}
+		hints := sources.Hints(disk.Explain(&fs.PathError{Op: "write", Path: "x", Err: err}, "the mirror"))
+		if len(hints) != 1 || !strings.Contains(hints[0], "the mirror") || strings.Contains(hints[0], "exFAT") != disk.IsTooLarge(err) {
+			t.Errorf("%v: got %q", err, hints)
+		}
+	}
+}
+
+func TestFreeSpace(t *testing.T) {
+	if free, ok := disk.FreeSpace(t.TempDir()); ok && free <= 0 {
+		t.Errorf("got %d", free)
+	}
+	if _, ok := disk.FreeSpace(filepath.Join(t.TempDir(), "missing")); ok {
+		t.Error("there is space in a missing directory")
+	}
+}
+
+func TestReaderReads(t *testing.T) {
+	if got, err := io.ReadAll(disk.Reader(t.Context(), bytes.NewReader([]byte("text")))); err != nil || string(got) != "text" {
+		t.Errorf("got %q, %v", got, err)
+	}
+}
+
+func TestCheckDirs(t *testing.T) {
+	root := t.TempDir()
+	check(t, os.Mkdir(filepath.Join(root, "dir"), 0o755))
+	check(t, os.Symlink("dir", filepath.Join(root, "link")))
+	write(t, "", root, "file")
+	d := open(t, root)
+	check(t, d.CheckDirs("dir", "missing"))
+	for _, name := range []string{"link", "file"} {
+		strayed(t, name, d.CheckDirs("missing", "dir", name), filepath.Join(root, name))
+	}
+}
+
+func TestReplaceAndNamesWhatItReplaced(t *testing.T) {
+	for _, exchange := range []bool{true, false} {
+		if !exchange {
+			defer disk.WithoutExchange()()
+		}
+		root := t.TempDir()
+		d := open(t, root)
+		s := scratch(t, d)
+		for i, text := range []string{"first", "second"} {
+			made := "made-" + text
+			write(t, text, s.Path(made), "file")
+			old, err := s.ReplaceAnd(made, d, "place")
+			check(t, err)
+			if (old == "") != (i == 0) {
+				t.Errorf("exchange %t: replaced %q", exchange, old)
+			}
+			if old != "" {
+				contains(t, filepath.Join(s.Path(old), "file"), "first")
+			}
+		}
+		if old, err := s.ReplaceAnd("missing", d, "other"); err == nil || old != "" {
+			t.Errorf("replaced %q, %v", old, err)
+		}
+	}
+}
+
+func TestScratchElsewhere(t *testing.T) {
+	root := t.TempDir()
+	t.Setenv("TMPDIR", root)
+	t.Setenv("TMP", root)
+	d := open(t, root)
+	in, err := d.ScratchIn("a/b", "run-")
+	check(t, err)
+	if left := names(t, filepath.Join(root, "a", "b")); left != filepath.Base(in.Path(".")) {
+		t.Errorf("there are %s", left)
+	}
+	check(t, in.Close())
+	temporary, err := disk.Temporary("run-")
+	check(t, err)
+	info, err := os.Stat(temporary.Path("."))
+	check(t, err)
+	if filepath.Dir(temporary.Path(".")) != root || runtime.GOOS != "windows" && info.Mode().Perm() != 0o700 {
+		t.Errorf("%s has mode %v", temporary.Path("."), info.Mode())
+	}
+	check(t, temporary.Close())
+	if left := names(t, root) + names(t, filepath.Join(root, "a", "b")); left != "a" {
+		t.Errorf("left are %s", left)
+	}
+	write(t, "", root, "file")
+	if _, err := d.ScratchIn("file", "run-"); err == nil {
+		t.Error("created below a file")
+	}
+	t.Setenv("TMPDIR", filepath.Join(root, "missing"))
+	t.Setenv("TMP", filepath.Join(root, "missing"))
+	if _, err := disk.Temporary("run-"); err == nil {
+		t.Error("created in a missing directory")
+	}
+}
+
+func TestAlive(t *testing.T) {
+	root := t.TempDir()
+	d := open(t, root)
+	s := scratch(t, d)
+	write(t, "", root, "dead", "~lock")
+	check(t, os.Mkdir(filepath.Join(root, "none"), 0o755))
+	for name, want := range map[string]bool{filepath.Base(s.Path(".")): true, "dead": false, "none": false, "missing": false} {
+		if got := d.Alive(name, time.Now()); got != want {
+			t.Errorf("%s: %t", name, got)
+		}
+	}
+}
+
+func TestSeal(t *testing.T) {
+	if runtime.GOOS == "windows" {
+		t.Skip("it does nothing")
+	}
+	root := t.TempDir()
+	outside := write(t, "", t.TempDir(), "file")
+	check(t, os.Chmod(write(t, "", root, "dir", "run"), 0o755))
+	check(t, os.Symlink(outside, filepath.Join(root, "link")))
+	d := open(t, root)
+	for _, name := range []string{"dir/run", "dir", "link", "missing/file"} {
+		d.Seal(name)
+	}
+	for path, want := range map[string]fs.FileMode{filepath.Join(root, "dir", "run"): 0o555, outside: 0o644, filepath.Join(root, "dir"): 0o755} {
+		if info, err := os.Stat(path); err != nil || info.Mode().Perm() != want {
+			t.Errorf("%s: %v, %v", path, info.Mode(), err)
+		}
+	}
+}
+
+func TestWritable(t *testing.T) {
+	d := open(t, t.TempDir())
+	check(t, d.Writable())
+	if left := names(t, d.Path(".")); left != "" {
+		t.Errorf("left are %s", left)
+	}
+	if disk.IgnoresModes() || runtime.GOOS == "windows" {
+		return
+	}
+	check(t, os.Chmod(d.Path("."), 0o555))
+	if err := d.Writable(); !errors.Is(err, fs.ErrPermission) {
+		t.Errorf("got %v", err)
+	}
+}
+
+func TestCloneFile(t *testing.T) {
+	root := t.TempDir()
+	from, err := os.Open(write(t, "text", root, "file"))
+	check(t, err)
+	defer from.Close()
+	err = open(t, root).CloneFile("clone", from, 0o444)
+	if errors.Is(err, errors.ErrUnsupported) {
+		t.Skip("this file system cannot share bytes")
+	}
+	check(t, err)
+	contains(t, filepath.Join(root, "clone"), "text")
+}
+
+func TestRestoreAccess(t *testing.T) {
+	path := write(t, "", t.TempDir(), "file")
+	before, err := os.Stat(path)
+	check(t, err)
+	check(t, disk.RestoreAccess(path, time.Unix(1e9, 0)))
+	if after, err := os.Stat(path); err != nil || !after.ModTime().Equal(before.ModTime()) {
+		t.Errorf("it counts as changed: %v, %v", after.ModTime(), err)
+	}
+}

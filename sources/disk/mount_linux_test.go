@@ -1,0 +1,97 @@
+package disk_test
+
+import (
+	"os"
+	"path/filepath"
+	"testing"
+	"time"
+
+	"golang.org/x/sys/unix"
+)
+
+// What is mounted in a directory is neither entered nor emptied, be it another
+// file system or another directory of the same one.
+func TestMountsAreLeftAlone(t *testing.T) {
+	for name, mount := range map[string]func(at string) (canary string, err error){
+		"file system": func(at string) (string, error) {
+			err := unix.Mount("tmpfs", at, "tmpfs", 0, "")
+			return filepath.Join(at, "canary"), err
+		},
+		"bind": func(at string) (string, error) {
+			outside := t.TempDir()
+			return filepath.Join(outside, "canary"), unix.Mount(outside, at, "", unix.MS_BIND, "")
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			root := t.TempDir()
+			at := filepath.Join(root, "tree", "sub", "mounted")
+			write(t, "", root, "tree", "file")
+			check(t, os.MkdirAll(at, 0o755))
+			canary, err := mount(at)
+			if err != nil {
+				t.Skip("cannot mount: ", err)
+			}
+			t.Cleanup(func() { check(t, unix.Unmount(at, unix.MNT_DETACH)) })
+			check(t, os.WriteFile(canary, []byte("canary"), 0o644))
+			d := open(t, root)
+			strayed(t, "CheckMounts", d.CheckMounts("tree"), at)
+			_, err = d.Sub("tree/sub/mounted")
+			strayed(t, "Sub", err, at)
+			mounted := open(t, at) // as the user names it
+			mounted.Sweep("run-", time.Now(), func(err error) { t.Error(err) })
+			strayed(t, "RemoveTree", d.RemoveTree("tree"), at)
+			s, err := d.Scratch("run-")
+			check(t, err)
+			check(t, os.Mkdir(s.Path("new"), 0o755))
+			strayed(t, "Replace", s.Replace("new", d, "tree"), at)
+			check(t, s.Close())
+			if data, err := os.ReadFile(canary); string(data) != "canary" {
+				t.Errorf("%q, %v", data, err)
+			}
+		})
+	}
+}
+
+// A lock can be shared where nothing can be written.
+func TestLockOnReadOnlyFileSystem(t *testing.T) {
+	root := t.TempDir()
+	if err := unix.Mount("tmpfs", root, "tmpfs", 0, ""); err != nil {
+		t.Skip("cannot mount: ", err)
+	}
+	t.Cleanup(func() { check(t, unix.Unmount(root, unix.MNT_DETACH)) })
+	write(t, "", root, "lock")
+	check(t, unix.Mount("tmpfs", root, "tmpfs", unix.MS_REMOUNT|unix.MS_RDONLY, ""))
+	lock := open(t, root).Lock("lock")
+	if ok, err := lock.TryShared(); !ok || err != nil {
+		t.Errorf("%v, %v", ok, err)
+	}
+	lock.Unlock()
+}
+
+// A volume may be mounted on what the user names.
+func TestMountsMayBeOpened(t *testing.T) {
+	root := t.TempDir()
+	outside := t.TempDir()
+	if err := unix.Mount(outside, root, "", unix.MS_BIND, ""); err != nil {
+		t.Skip("cannot mount: ", err)
+	}
+	t.Cleanup(func() { check(t, unix.Unmount(root, unix.MNT_DETACH)) })
+	write(t, "", root, "run-DEADAAAAAAAA", "~lock")
+	d := open(t, root)
+	d.Sweep("run-", time.Now(), func(err error) { t.Error(err) })
+	if left := names(t, root); left != "" {
+		t.Errorf("left are %s", left)
+	}
+}
+
+// What is mounted below is skipped.
+func TestSyncTreeStaysInItsFileSystem(t *testing.T) {
+	root := t.TempDir()
+	at := filepath.Join(root, "dir")
+	check(t, os.Mkdir(at, 0o755))
+	if err := unix.Mount("tmpfs", at, "tmpfs", 0, ""); err != nil {
+		t.Skip("cannot mount: ", err)
+	}
+	t.Cleanup(func() { check(t, unix.Unmount(at, unix.MNT_DETACH)) })
+	check(t, open(t, root).SyncTree(t.Context()))
+}

@@ -1,0 +1,85 @@
+package disk
+
+import (
+	"context"
+	"errors"
+	"io/fs"
+	"os"
+)
+
+// Sync returns when the names in the directory are on the disk, as far as the
+// file system can do that.
+func (d *Dir) Sync() error {
+	f, err := d.handle()
+	if err != nil {
+		return d.named(err)
+	}
+	return syncDir(f)
+}
+
+// SyncTree returns when everything in d and below it is on the disk. It follows
+// no links.
+func (d *Dir) SyncTree(ctx context.Context) error {
+	return d.eachDir(ctx, func(in *Dir, entries []fs.DirEntry) error {
+		for _, e := range entries {
+			if !e.Type().IsRegular() {
+				continue
+			}
+			if err := in.syncFile(e.Name()); err != nil {
+				return err
+			}
+		}
+		return in.Sync()
+	})
+}
+
+// SyncDirs is SyncTree for the names of files alone.
+func (d *Dir) SyncDirs(ctx context.Context) error {
+	return d.eachDir(ctx, func(in *Dir, _ []fs.DirEntry) error { return in.Sync() })
+}
+
+func (d *Dir) syncFile(name string) error {
+	f, err := d.root.OpenFile(name, syncFlag|openNow, 0)
+	if errors.Is(err, fs.ErrPermission) {
+		// Windows flushes nothing without write access, which a read-only file gives to none.
+		f, err = d.root.OpenFile(name, os.O_RDONLY|openNow, 0)
+	}
+	if err != nil {
+		return d.named(err)
+	}
+	return errors.Join(f.Sync(), f.Close())
+}
+
+// eachDir visits d and every directory below it, parents first, skipping links
+// and other file systems.
+func (d *Dir) eachDir(ctx context.Context, visit func(*Dir, []fs.DirEntry) error) error {
+	if err := ctx.Err(); err != nil {
+		return err
+	}
+	entries, err := d.ReadDir()
+	if err != nil {
+		return err
+	}
+	if err := visit(d, entries); err != nil {
+		return err
+	}
+	for _, e := range entries {
+		if !e.IsDir() {
+			continue
+		}
+		sub, err := d.enter(e.Name())
+		var elsewhere *StrayError
+		if errors.As(err, &elsewhere) || isMissing(err) {
+			continue
+		}
+		if err != nil {
+			return err
+		}
+		err = sub.eachDir(ctx, visit)
+		sub.Close()
+		if err != nil {
+			return err
+		}
+	}
+	return nil
+}

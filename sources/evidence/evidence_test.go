@@ -1,0 +1,207 @@
+package evidence_test
+
+import (
+	"errors"
+	"os"
+	"path/filepath"
+	"reflect"
+	"testing"
+
+	"github.com/larder-cli/larder/sources"
+	"github.com/larder-cli/larder/sources/disk"
+	"github.com/larder-cli/larder/sources/evidence"
+)
+
+func sample() *sources.Signed {
+	return &sources.Signed{
+		Sums:      []byte("abc  terraform-provider-widget_1.0.0_linux_amd64.zip\n"),
+		Signature: []byte{0xc2, 0, 0xff, '\n'},
+		Keys:      []sources.Key{{Armor: "-----BEGIN\n", TrustSignature: "trusted"}, {Armor: "other"}},
+		Origin:    "https://example.test/widget/SHA256SUMS",
+	}
+}
+
+func TestEvidenceSurvives(t *testing.T) {
+	dir := filepath.Join(t.TempDir(), "deep", "er")
+	for _, want := range []*sources.Signed{
+		sample(),
+		{Sums: []byte("new"), Signature: []byte("sig"), Keys: []sources.Key{{Armor: "a"}}, Origin: "o"},
+	} {
+		if err := evidence.WriteTo(dir, want); err != nil {
+			t.Fatal(err)
+		}
+		got, err := evidence.Read(dir)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if !reflect.DeepEqual(got, want) {
+			t.Errorf("got %+v, want %+v", got, want)
+		}
+	}
+	entries, err := os.ReadDir(dir)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if len(entries) != 4 {
+		t.Errorf("%d files are left, want 4: %v", len(entries), entries)
+	}
+}
+
+func TestEvidenceThatIsThereIsNotWrittenAgain(t *testing.T) {
+	dir := t.TempDir()
+	if err := evidence.WriteTo(dir, sample()); err != nil {
+		t.Fatal(err)
+	}
+	before, err := os.Stat(filepath.Join(dir, "SHA256SUMS"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := evidence.WriteTo(dir, sample()); err != nil {
+		t.Fatal(err)
+	}
+	after, err := os.Stat(filepath.Join(dir, "SHA256SUMS"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if !os.SameFile(before, after) {
+		t.Error("the same evidence was written twice")
+	}
+}
+
+func TestNoEvidenceIsNotFound(t *testing.T) {
+	dir := t.TempDir()
+	if err := evidence.WriteTo(dir, sample()); err != nil {
+		t.Fatal(err)
+	}
+	if err := os.Remove(filepath.Join(dir, "SHA256SUMS")); err != nil {
+		t.Fatal(err)
+	}
+	for _, dir := range []string{dir, filepath.Join(dir, "absent")} {
+		if _, err := evidence.Read(dir); !errors.Is(err, sources.ErrNotFound) {
+			t.Errorf("%s: got %v, want ErrNotFound", dir, err)
+		}
+	}
+}
+
+func TestBrokenEvidenceIsAnError(t *testing.T) {
+	huge := string(make([]byte, 5<<20))
+	for _, tt := range []struct {
+		name, file string
+		contents   *string // nil to remove the file
+	}{
+		{"no signature", "SHA256SUMS.sig", nil},
+		{"no keys", "keys.json", nil},
+		{"no origin", "origin", nil},
+		{"keys are no JSON", "keys.json", new("{")},
+		{"keys are no list", "keys.json", new(`"key"`)},
+		{"sums too large", "SHA256SUMS", &huge},
+		{"keys too large", "keys.json", &huge},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			dir := t.TempDir()
+			if err := evidence.WriteTo(dir, sample()); err != nil {
+				t.Fatal(err)
+			}
+			path := filepath.Join(dir, tt.file)
+			err := os.Remove(path)
+			if tt.contents != nil {
+				err = os.WriteFile(path, []byte(*tt.contents), 0o600)
+			}
+			if err != nil {
+				t.Fatal(err)
+			}
+			if _, err := evidence.Read(dir); err == nil || errors.Is(err, sources.ErrNotFound) {
+				t.Errorf("got %v, want an error that is no answer", err)
+			}
+		})
+	}
+}
+
+func open(t *testing.T, dir string) *disk.Dir {
+	t.Helper()
+	d, err := disk.Open(dir)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { d.Close() })
+	return d
+}
+
+// Where writing fails, there is no evidence rather than a mixture of old and new.
+func TestInterruptedWriteLeavesNoEvidence(t *testing.T) {
+	root := t.TempDir()
+	in, via := open(t, root), open(t, t.TempDir())
+	if err := evidence.Write(in, "a/b", via, sample()); err != nil {
+		t.Fatal(err)
+	}
+	via.Close()
+	other := sample()
+	other.Origin = "https://other.test"
+	if err := evidence.Write(in, "a/b", via, sample()); err != nil {
+		t.Errorf("the same evidence: %v", err)
+	}
+	if err := evidence.Write(in, "a/b", via, other); err == nil {
+		t.Error("written by way of a closed directory")
+	}
+	if _, err := evidence.Read(filepath.Join(root, "a", "b")); !errors.Is(err, sources.ErrNotFound) {
+		t.Errorf("got %v, want ErrNotFound", err)
+	}
+}
+
+func TestLinksAreNotWrittenThrough(t *testing.T) {
+	root, outside := t.TempDir(), t.TempDir()
+	if err := os.Symlink(outside, filepath.Join(root, "a")); err != nil {
+		t.Skip(err)
+	}
+	in := open(t, root)
+	var stray *disk.StrayError
+	if err := evidence.Write(in, "a/b", in, sample()); !errors.As(err, &stray) {
+		t.Errorf("got %v, want a StrayError", err)
+	}
+	if err := evidence.Remove(in, "a/b"); !errors.As(err, &stray) {
+		t.Errorf("got %v, want a StrayError", err)
+	}
+	if entries, _ := os.ReadDir(outside); len(entries) > 0 {
+		t.Errorf("written through the link: %v", entries)
+	}
+	blocked := filepath.Join(root, "blocked", "SHA256SUMS", "in the way")
+	if err := os.MkdirAll(blocked, 0o755); err != nil {
+		t.Fatal(err)
+	}
+	if err := evidence.Write(in, "blocked", in, sample()); err == nil {
+		t.Error("a directory was replaced")
+	}
+	if err := evidence.Remove(in, "blocked"); err == nil {
+		t.Error("removed a directory with contents")
+	}
+	if err := evidence.WriteTo(filepath.Join(outside, "file", "x"), sample()); err != nil {
+		t.Fatal(err)
+	}
+	if err := evidence.WriteTo(filepath.Join(outside, "file", "x", "origin", "y"), sample()); err == nil {
+		t.Error("written below a file")
+	}
+}
+
+func TestRemove(t *testing.T) {
+	root := t.TempDir()
+	in := open(t, root)
+	for _, name := range []string{"a/1.0.0", "a/2.0.0"} {
+		if err := evidence.Write(in, name, in, sample()); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if err := os.WriteFile(filepath.Join(root, "a", "2.0.0", "other"), nil, 0o644); err != nil {
+		t.Fatal(err)
+	}
+	for _, name := range []string{"a/1.0.0", "a/2.0.0", "missing/3.0.0"} {
+		if err := evidence.Remove(in, name); err != nil {
+			t.Fatal(err)
+		}
+	}
+	for path, want := range map[string]string{"": "a", "a": "2.0.0", "a/2.0.0": "other"} {
+		entries, err := os.ReadDir(filepath.Join(root, path))
+		if err != nil || len(entries) != 1 || entries[0].Name() != want {
+			t.Errorf("%s holds %v, %v, want %s", path, entries, err, want)
+		}
+	}
+}

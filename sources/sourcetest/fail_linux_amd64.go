@@ -1,0 +1,44 @@
+package sourcetest
+
+import (
+	"fmt"
+	"os/exec"
+	"slices"
+	"strings"
+	"syscall"
+)
+
+// A Failed is the outcome of FailAt.
+type Failed struct {
+	Call   string // the system call that failed; empty if there was none
+	Path   string // of its file
+	Status int    // of the command
+}
+
+// FailAt runs a command to its end and has one system call fail with an errno:
+// call number step of those that read, change or look up files below dirs. No call
+// fails if the command makes fewer. Closing files always succeeds. The error
+// matches EPERM where processes may not be traced.
+func FailAt(cmd *exec.Cmd, step int, errno syscall.Errno, dirs ...string) (Failed, error) {
+	var failed Failed
+	ws, err := trace(cmd, func(p *tracee) syscall.Errno {
+		c, ok := p.call()
+		if !ok || p.done {
+			return 0
+		}
+		path := p.file(c)
+		if !slices.ContainsFunc(dirs, func(dir string) bool { return strings.HasPrefix(path+"/", dir+"/") }) {
+			return 0
+		}
+		if step--; step > 0 {
+			return 0
+		}
+		failed, p.done = Failed{Call: c.name, Path: path}, true
+		return errno
+	})
+	if err == nil && ws.Signaled() {
+		err = fmt.Errorf("killed by %s", ws.Signal())
+	}
+	failed.Status = ws.ExitStatus()
+	return failed, err
+}

@@ -1,0 +1,324 @@
+package staging_test
+
+import (
+	"errors"
+	"io"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/larder-cli/larder/sources"
+	"github.com/larder-cli/larder/sources/disk"
+	"github.com/larder-cli/larder/sources/staging"
+)
+
+const first, second = sources.Hash("zh:first"), sources.Hash("zh:second")
+
+func check(t *testing.T, err error) {
+	t.Helper()
+	if err != nil {
+		t.Fatal(err)
+	}
+}
+
+// A place has the directories of a cache or a mirror.
+type place struct {
+	*testing.T
+	work, kept *disk.Dir
+}
+
+func newPlace(t *testing.T) place {
+	open := func() *disk.Dir {
+		d, err := disk.Open(t.TempDir())
+		check(t, err)
+		t.Cleanup(func() { d.Close() })
+		return d
+	}
+	return place{t, open(), open()}
+}
+
+func (p place) stage() *staging.Stage { return staging.New(p.work, p.kept, "key") }
+
+// download writes text to a stage and ends it.
+func (p place) download(want sources.Hash, note, text string, interrupted bool) {
+	p.Helper()
+	s := p.stage()
+	if want != "" {
+		_, _, err := s.Resume(want)
+		check(p.T, err)
+	}
+	if note != "" {
+		s.Note(note)
+	}
+	_, err := io.WriteString(s, text)
+	check(p.T, err)
+	s.End(interrupted)
+}
+
+// holds checks what is in a directory, as NAME=CONTENTS.
+func holds(t *testing.T, d *disk.Dir, want ...string) {
+	t.Helper()
+	entries, err := d.ReadDir()
+	check(t, err)
+	var got []string
+	for _, e := range entries {
+		data, err := os.ReadFile(d.Path(e.Name()))
+		check(t, err)
+		got = append(got, e.Name()+"="+string(data))
+	}
+	if !slices.Equal(got, want) {
+		t.Errorf("%s holds %q, want %q", d.Path("."), got, want)
+	}
+}
+
+// resumes checks what the next download can continue.
+func (p place) resumes(s *staging.Stage, want sources.Hash, text, note string) {
+	p.Helper()
+	held, gotNote, err := s.Resume(want)
+	check(p.T, err)
+	var got []byte
+	if held != nil {
+		got, err = io.ReadAll(held)
+		check(p.T, err)
+	}
+	if string(got) != text || gotNote != note {
+		p.Errorf("resumed %q with note %q, want %q with %q", got, gotNote, text, note)
+	}
+}
+
+func TestDownload(t *testing.T) {
+	p := newPlace(t)
+	s := p.stage()
+	check(t, s.Reset()) // of nothing
+	for _, text := range []string{"wrong", "right"} {
+		_, err := io.WriteString(s, text)
+		check(t, err)
+		if text == "wrong" {
+			check(t, s.Reset())
+		}
+	}
+	f, err := s.File()
+	check(t, err)
+	text, err := io.ReadAll(io.NewSectionReader(f, 0, 100))
+	check(t, err)
+	if string(text) != "right" {
+		t.Errorf("the file holds %q", text)
+	}
+	check(t, s.Move(p.kept, "archive"))
+	s.End(false)
+	holds(t, p.work)
+	holds(t, p.kept, "archive=right")
+}
+
+func TestMoveOfWhatWasResumed(t *testing.T) {
+	p := newPlace(t)
+	p.download(first, "note", "ab", true)
+	s := p.stage()
+	p.resumes(s, first, "ab", "note")
+	_, err := io.WriteString(s, "cd")
+	check(t, err)
+	check(t, s.Move(p.work, "archive"))
+	s.End(false)
+	holds(t, p.work, "archive=abcd")
+	holds(t, p.kept)
+}
+
+func TestInterruptedDownloadsAreContinued(t *testing.T) {
+	p := newPlace(t)
+	for _, text := range []string{"", "a", "ab", "abc"} {
+		s := p.stage()
+		note := ""
+		if text != "" {
+			note = "validator\nof two lines"
+		}
+		p.resumes(s, first, text, note)
+		s.Note("validator\nof two lines")
+		_, err := io.WriteString(s, string("abcd"[len(text)]))
+		check(t, err)
+		s.End(true)
+	}
+	holds(t, p.work)
+	holds(t, p.kept, "key=abcd", "key.note=zh:first\nvalidator\nof two lines")
+	p.download(first, "", "", false)
+	holds(t, p.kept)
+}
+
+func TestDownloadsThatAreNotKept(t *testing.T) {
+	for name, download := range map[string]func(place){
+		"completed":             func(p place) { p.download(first, "note", "abc", false) },
+		"nothing arrived":       func(p place) { p.download(first, "note", "", true) },
+		"no note":               func(p place) { p.download(first, "", "abc", true) },
+		"the archive's unknown": func(p place) { p.download("", "note", "abc", true) },
+		"nothing was written":   func(p place) { p.stage().End(true) },
+		"reset": func(p place) {
+			s := p.stage()
+			p.resumes(s, first, "", "")
+			s.Note("note")
+			check(p.T, s.Reset())
+			_, err := io.WriteString(s, "abc")
+			check(p.T, err)
+			s.End(true)
+		},
+		"a write failed": func(p place) {
+			s := p.stage()
+			p.resumes(s, first, "", "")
+			s.Note("note")
+			_, err := io.WriteString(s, "abc")
+			check(p.T, err)
+			breakFile(p.T, s)
+			s.End(true)
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			p := newPlace(t)
+			download(p)
+			holds(t, p.work)
+			holds(t, p.kept)
+		})
+	}
+}
+
+// breakFile makes a write to the stage fail.
+func breakFile(t *testing.T, s *staging.Stage) {
+	t.Helper()
+	f, err := s.File()
+	check(t, err)
+	other, err := os.Open(f.Name())
+	check(t, err)
+	defer other.Close()
+	working := *f
+	*f = *other
+	if _, err := io.WriteString(s, "d"); err == nil {
+		t.Error("the write succeeded")
+	}
+	*f = working
+}
+
+func TestWhatCannotBeContinuedStartsOver(t *testing.T) {
+	for name, spoil := range map[string]func(p place){
+		"note lost":       func(p place) { check(p.T, p.kept.Remove("key.note")) },
+		"note empty":      func(p place) { check(p.T, p.kept.WriteFile("key.note", nil, disk.Lazily)) },
+		"another archive": func(p place) { check(p.T, p.kept.WriteFile("key.note", []byte("zh:other\nnote"), disk.Lazily)) },
+		"huge note": func(p place) {
+			note := "zh:first\n" + strings.Repeat("x", 4<<10)
+			check(p.T, p.kept.WriteFile("key.note", []byte(note), disk.Lazily))
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			p := newPlace(t)
+			p.download(first, "note", "abc", true)
+			spoil(p)
+			s := p.stage()
+			p.resumes(s, first, "", "")
+			_, err := io.WriteString(s, "x")
+			check(t, err)
+			s.Note("note")
+			s.End(true)
+			holds(t, p.kept, "key=x", "key.note=zh:first\nnote")
+		})
+	}
+}
+
+// A stage that is resumed again holds the last archive alone.
+func TestResumeReplacesWhatTheStageHolds(t *testing.T) {
+	p := newPlace(t)
+	s := p.stage()
+	_, err := io.WriteString(s, "not to be kept")
+	check(t, err)
+	p.resumes(s, first, "", "")
+	holds(t, p.work)
+	s.Note("note")
+	_, err = io.WriteString(s, "abc")
+	check(t, err)
+	p.resumes(s, second, "", "")
+	s.Note("note")
+	_, err = io.WriteString(s, "x")
+	check(t, err)
+	s.End(true)
+	holds(t, p.kept, "key=x", "key.note=zh:second\nnote")
+}
+
+func TestWithoutADirectoryNothingIsKept(t *testing.T) {
+	p := newPlace(t)
+	s := staging.New(p.work, nil, "key")
+	p.resumes(s, first, "", "")
+	s.Note("note")
+	_, err := io.WriteString(s, "abc")
+	check(t, err)
+	s.End(true)
+	holds(t, p.work)
+}
+
+func TestLinksInTheDirectoryAreRefused(t *testing.T) {
+	p := newPlace(t)
+	canary := filepath.Join(t.TempDir(), "canary")
+	check(t, os.WriteFile(canary, []byte("canary"), 0o644))
+	check(t, os.Symlink(canary, p.kept.Path("key")))
+	s := p.stage()
+	var stray *disk.StrayError
+	if _, _, err := s.Resume(first); !errors.As(err, &stray) {
+		t.Errorf("got %v, want a StrayError", err)
+	}
+	check(t, s.Reset())
+	_, err := io.WriteString(s, "abc")
+	check(t, err)
+	s.End(true)
+	holds(t, p.work)
+	if text, _ := os.ReadFile(canary); string(text) != "canary" {
+		t.Errorf("written through the link: %q", text)
+	}
+}
+
+func TestSpool(t *testing.T) {
+	p := newPlace(t)
+	s := p.stage()
+	one, err := s.Spool()
+	check(t, err)
+	two, err := s.Spool()
+	check(t, err)
+	_, err = one.WriteAt([]byte("abc"), 2)
+	check(t, err)
+	buf := make([]byte, 3)
+	if _, err := one.ReadAt(buf, 2); string(buf) != "abc" {
+		t.Errorf("read %q, %v", buf, err)
+	}
+	check(t, one.Close())
+	check(t, two.Close())
+	holds(t, p.work)
+}
+
+func TestSweep(t *testing.T) {
+	p := newPlace(t)
+	now := time.Now()
+	for name, age := range map[string]time.Duration{"old": 24*time.Hour + time.Second, "old.note": 25 * time.Hour, "new": 24 * time.Hour, "dir": 48 * time.Hour} {
+		if name == "dir" {
+			_, err := p.kept.Mkdir(name)
+			check(t, err)
+		} else {
+			check(t, p.kept.WriteFile(name, nil, disk.Lazily))
+		}
+		check(t, p.kept.Touch(name, now.Add(-age)))
+	}
+	check(t, staging.Sweep(p.kept, now))
+	for name, want := range map[string]bool{"old": false, "old.note": false, "new": true, "dir": true} {
+		if _, err := os.Lstat(p.kept.Path(name)); errors.Is(err, fs.ErrNotExist) == want {
+			t.Errorf("%s: there: %t", name, !want)
+		}
+	}
+}
+
+// An old download that is continued is not swept while it arrives.
+func TestResumeMakesADownloadNew(t *testing.T) {
+	p := newPlace(t)
+	p.download(first, "note", "abc", true)
+	check(t, p.kept.Touch("key", time.Now().Add(-48*time.Hour)))
+	s := p.stage()
+	p.resumes(s, first, "abc", "note")
+	check(t, staging.Sweep(p.kept, time.Now()))
+	s.End(true)
+	holds(t, p.kept, "key=abc", "key.note=zh:first\nnote")
+}
