@@ -81,12 +81,14 @@ func Make(path string) (*Dir, error) {
 }
 
 func newDir(root *os.Root, path string) (*Dir, error) {
+	d := &Dir{root: root, path: path}
 	info, err := root.Stat(".")
 	if err != nil {
 		root.Close()
-		return nil, err
+		return nil, d.named(err)
 	}
-	return &Dir{root: root, path: path, device: deviceOf(info)}, nil
+	d.device = deviceOf(info)
+	return d, nil
 }
 
 // Close closes the directory. What was opened through it stays open.
@@ -305,6 +307,14 @@ func (d *Dir) CheckMounts(name string) error {
 // volumes of their own accord.
 func MadeBySystem(name string) bool {
 	return slices.Contains([]string{"lost+found", "System Volume Information", "$RECYCLE.BIN"}, name)
+}
+
+// IsUnread reports whether err says that the file system failed to look at or read
+// something, so that what is there is unknown. It is false if nothing, or no regular
+// file, is there.
+func IsUnread(err error) bool {
+	var failed *fs.PathError
+	return errors.As(err, &failed) && !isMissing(err) && !errors.Is(err, ErrNotRegular)
 }
 
 // isMissing reports whether err says that something, or a directory on the way to

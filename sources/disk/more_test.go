@@ -5,6 +5,7 @@ import (
 	"context"
 	"crypto/sha256"
 	"errors"
+	"fmt"
 	"io"
 	"io/fs"
 	"os"
@@ -114,6 +115,25 @@ func TestErrorsNameThePath(t *testing.T) {
 	}
 	if err := d.Remove("dir"); err == nil || strings.Count(err.Error(), root) != 1 {
 		t.Errorf("Remove: %v", err)
+	}
+}
+
+func TestIsUnread(t *testing.T) {
+	root := t.TempDir()
+	write(t, "text", root, "file")
+	failed := &fs.PathError{Op: "read", Path: "x", Err: syscall.EIO}
+	for err, want := range map[error]bool{
+		failed: true,
+		fmt.Errorf("reading a record: %w", failed):            true,
+		second(os.Open(filepath.Join(root, "missing"))):       false,
+		second(os.Open(filepath.Join(root, "file", "below"))): false,
+		third(disk.OpenFile(root)):                            false,
+		second(disk.ReadFile(filepath.Join(root, "file"), 1)): false,
+		errors.New("unexpected end of JSON input"):            false,
+	} {
+		if got := disk.IsUnread(err); got != want {
+			t.Errorf("%v: got %t", err, got)
+		}
 	}
 }
 

@@ -56,6 +56,9 @@ func (d *Dir) empty(name string) error {
 	}
 	var errs []error
 	for _, e := range entries {
+		if e.Name() == alive && errors.Join(errs...) != nil {
+			break // without it, no sweep would remove the rest
+		}
 		errs = append(errs, sub.RemoveTree(e.Name()))
 	}
 	return errors.Join(errs...)
