@@ -116,17 +116,17 @@ func find(dir string) ([]member, error) {
 		return nil, err
 	}
 	members := []member{}
-	err = fs.WalkDir(os.DirFS(dir), ".", func(path string, e fs.DirEntry, err error) error {
+	err = filepath.WalkDir(dir, func(file string, e fs.DirEntry, err error) error {
 		if err != nil || e.IsDir() {
 			return err
 		}
-		file := filepath.Join(dir, filepath.FromSlash(path))
 		info, err := os.Stat(file)
 		if err != nil {
 			return err
 		}
-		members = append(members, member{file, path, info.Size(), info.Mode()&0o111 != 0})
-		return nil
+		path, err := filepath.Rel(dir, file)
+		members = append(members, member{file, filepath.ToSlash(path), info.Size(), info.Mode()&0o111 != 0})
+		return err
 	})
 	slices.SortFunc(members, func(a, b member) int { return strings.Compare(a.path, b.path) })
 	return members, err

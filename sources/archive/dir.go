@@ -94,10 +94,15 @@ func walk(dir string, lim Limits) (files, dirs []string, readable map[string]fs.
 		return nil, nil, nil, err
 	}
 	readable = map[string]fs.FileMode{}
-	err = fs.WalkDir(os.DirFS(resolved), ".", func(name string, e fs.DirEntry, err error) error {
+	err = filepath.WalkDir(resolved, func(file string, e fs.DirEntry, err error) error {
 		if err != nil {
 			return err
 		}
+		name, err := filepath.Rel(resolved, file)
+		if err != nil {
+			return err
+		}
+		name = filepath.ToSlash(name)
 		if e.IsDir() {
 			info, err := e.Info()
 			if err != nil {
