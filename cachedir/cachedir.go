@@ -142,8 +142,11 @@ func Open(root string, opts Options) (*Dir, error) {
 	}
 	d := &Dir{root: root, opts: opts, inside: !opts.Workdir}
 	if err := d.openTree(); err != nil {
-		err = fmt.Errorf("making the plugin cache: %w", err)
-		return nil, sources.WithHint(err, "choose a directory for the plugin cache that you may write to")
+		err = disk.Explain(fmt.Errorf("making the plugin cache: %w", err), "the plugin cache")
+		if len(sources.Hints(err)) == 0 {
+			err = sources.WithHint(err, "choose a directory for the plugin cache that you may write to")
+		}
+		return nil, err
 	}
 	if err := d.openState(); err != nil {
 		d.Close()

@@ -101,7 +101,9 @@ func (d *Dir) find(ctx context.Context, id sources.PackageID, dir string, paths 
 	if r, err = hash(ctx, dir); err != nil {
 		return record{}, err
 	}
-	r = d.inherit(r, paths...)
+	if r, err = d.inherit(r, paths...); err != nil {
+		return record{}, err
+	}
 	if dir != d.entry(id) {
 		r.Dir = dir
 	}

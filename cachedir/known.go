@@ -19,14 +19,20 @@ import (
 func knownPath(id sources.PackageID) string { return statePath("known", id) }
 
 // Recall says what a package hashed to when it was here, or passed. The error
-// matches [sources.ErrNotFound] if nobody remembers.
+// matches [sources.ErrNotFound] if nothing is recorded.
 func (d *Dir) Recall(id sources.PackageID) (sources.Stored, error) {
-	r, ok := d.readRecord(knownPath(id))
-	if !ok {
-		if r, ok = d.readRecord(recordPath(id)); !ok || r.Verdict == sources.Unverified {
-			return sources.Stored{}, named(id, fmt.Errorf("%w among what is remembered", sources.ErrNotFound))
+	r, err := d.tryRecord(knownPath(id))
+	if err != nil && !disk.IsUnread(err) {
+		if r, err = d.tryRecord(recordPath(id)); err == nil && r.Verdict == sources.Unverified {
+			err = sources.ErrNotFound
 		}
 		r.Since = r.used
+	}
+	switch {
+	case disk.IsUnread(err):
+		return sources.Stored{}, named(id, err)
+	case err != nil:
+		return sources.Stored{}, named(id, fmt.Errorf("%w among what is remembered", sources.ErrNotFound))
 	}
 	return d.stored(id, "", r), nil
 }
@@ -117,7 +123,12 @@ func (d *Dir) keepKnown(id sources.PackageID, r record, parcel sources.Parcel, v
 		return r
 	}
 	path := knownPath(id)
-	if old, ok := d.readRecord(path); ok && old.H1 == r.H1 && (old.ZH == r.ZH || r.ZH == "") {
+	old, err := d.tryRecord(path)
+	if disk.IsUnread(err) {
+		d.warn(err)
+		return r
+	}
+	if err == nil && old.H1 == r.H1 && (old.ZH == r.ZH || r.ZH == "") {
 		if old.Verdict >= r.Verdict {
 			return old
 		}

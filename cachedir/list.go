@@ -45,7 +45,7 @@ type Listing struct {
 	Unclear  []error   // what some root modules use cannot be told
 	Saved    int64     // bytes that root modules would take on disk if none shared files with the cache
 
-	gone []string // registrations of root modules that no longer exist
+	stale []string // registrations of root modules that no longer exist
 }
 
 // ListOptions adjust what is listed.
@@ -74,11 +74,11 @@ func (d *Dir) List(ctx context.Context, opts ListOptions) (*Listing, error) {
 	}
 	slices.SortFunc(l.entries, func(a, b Entry) int { return a.ID.Compare(b.ID) })
 	l.measureAll()
-	registered, gone, err := d.registered()
+	registered, stale, err := d.registered()
 	if err != nil {
 		return nil, fmt.Errorf("reading which root modules use the cache: %w", err)
 	}
-	listing := &Listing{Entries: l.entries, Findings: l.findings, gone: gone}
+	listing := &Listing{Entries: l.entries, Findings: l.findings, stale: stale}
 	listing.Roots = mergeRoots(registered, opts.Roots)
 	if opts.Locked == nil {
 		opts.Locked = func(string) (Selections, error) { return nil, nil }
@@ -257,23 +257,22 @@ func (l *lister) entry(at string) {
 	if errors.Is(err, fs.ErrNotExist) && gone(e.Dir) {
 		return
 	}
-	switch {
-	case errors.Is(err, sources.ErrNotFound):
-		l.findIn(id, Incomplete, "", err.Error())
-	case err != nil:
-		l.findIn(id, Unreadable, "", err.Error())
-	default:
-		if _, err := archive.Executable(e.Dir, id.Provider.Type); err != nil {
-			l.findIn(id, Incomplete, "", err.Error())
-		}
+	if err == nil {
+		_, err = archive.Executable(e.Dir, id.Provider.Type)
 	}
 	e.marks = marks
-	e.Used = l.lastUse(e)
-	if r, ok := l.readRecord(recordPath(id)); ok && slices.Equal(r.Files, marks) {
+	r, recordErr := l.tryRecord(recordPath(id))
+	if recordErr == nil && slices.Equal(r.Files, marks) {
 		e.H1, e.Verdict, e.Origin = r.H1, r.Verdict, r.Origin
 		e.Evidence = l.evidenceOf(id, r) != nil
 	}
-	l.extents(&e)
+	e.Used = lastUse(e, r.used)
+	sizeErr := l.extents(&e)
+	if errors.Is(err, sources.ErrNotFound) || errors.Is(err, archive.ErrNoExecutable) {
+		l.findIn(id, Incomplete, "", err.Error())
+	} else if i := slices.IndexFunc([]error{err, recordErr, sizeErr}, disk.IsUnread); i >= 0 {
+		l.findIn(id, Unreadable, "", []error{err, recordErr, sizeErr}[i].Error())
+	}
 	l.entries = append(l.entries, e)
 }
 
@@ -282,13 +281,11 @@ func gone(dir string) bool {
 	return errors.Is(err, fs.ErrNotExist)
 }
 
-// lastUse is when a package was last used: by us, who note it, or by an engine,
-// which reads it.
-func (d *Dir) lastUse(e Entry) time.Time {
-	var last time.Time
-	if info, err := d.recordInfo(e.ID); err == nil {
-		last = info.ModTime()
-	} else if info, err := os.Stat(e.Dir); err == nil {
+// lastUse is when a package was last used: as recorded, or else when it was changed,
+// or later, when an engine read it.
+func lastUse(e Entry, recorded time.Time) time.Time {
+	last := recorded
+	if info, err := os.Stat(e.Dir); err == nil && last.IsZero() {
 		last = info.ModTime()
 	}
 	for _, m := range e.marks {
@@ -299,33 +296,25 @@ func (d *Dir) lastUse(e Entry) time.Time {
 	return last
 }
 
-func (d *Dir) recordInfo(id sources.PackageID) (fs.FileInfo, error) {
-	if d.state == nil {
-		return nil, fs.ErrNotExist
-	}
-	return d.state.Lstat(recordPath(id))
-}
-
 // extents finds out what the files of e take on disk, and which of them are
 // links that lead out of the cache.
-func (l *lister) extents(e *Entry) {
-	_ = filepath.WalkDir(e.Dir, func(full string, f fs.DirEntry, err error) error {
-		if err == nil && !f.IsDir() { // else scan has told
-			l.extent(e, full, f)
+func (l *lister) extents(e *Entry) error {
+	return filepath.WalkDir(e.Dir, func(full string, f fs.DirEntry, err error) error {
+		if err != nil || f.IsDir() {
+			return err
 		}
-		return nil
-	})
-}
-
-func (l *lister) extent(e *Entry, full string, f fs.DirEntry) {
-	if f.Type()&fs.ModeSymlink != 0 {
-		l.inner(e, full)
-	}
-	if info, err := f.Info(); err == nil {
+		if f.Type()&fs.ModeSymlink != 0 {
+			l.inner(e, full)
+		}
+		info, err := f.Info()
+		if err != nil {
+			return err
+		}
 		x := extentOf(full, info)
 		e.files = append(e.files, x)
 		l.seen[x.file]++
-	}
+		return nil
+	})
 }
 
 // inner looks at a symlink in a package.

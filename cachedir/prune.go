@@ -7,6 +7,7 @@ import (
 	"path"
 	"slices"
 	"strconv"
+	"strings"
 	"time"
 
 	"github.com/larder-cli/larder/sources"
@@ -52,6 +53,7 @@ type Plan struct {
 	Recent  int       // packages that stay because the limits let them
 	Roots   int       // root modules that are known
 	Usage   Usage     // what the cache holds besides packages
+	Stale   int       // records of root modules and packages that no longer exist
 	Notes   []string  // what could not be found out
 
 	policy Policy
@@ -74,7 +76,12 @@ func (d *Dir) plan(ctx context.Context, policy Policy) (*Plan, *Listing, error) 
 	if err := unreadable(listing.Findings); err != nil {
 		return nil, nil, err
 	}
-	p := &Plan{policy: policy, Roots: len(listing.Roots)}
+	orphans, err := d.orphans(listing.Entries)
+	if err != nil {
+		return nil, nil, err
+	}
+	listing.stale = append(listing.stale, orphans...)
+	p := &Plan{policy: policy, Roots: len(listing.Roots), Stale: len(listing.stale)}
 	if p.Usage, err = d.Usage(ctx); err != nil {
 		return nil, nil, err
 	}
@@ -99,6 +106,32 @@ func (d *Dir) plan(ctx context.Context, policy Policy) (*Plan, *Listing, error) 
 	}
 	p.choose(candidates, d.opts.Now())
 	return p, listing, nil
+}
+
+// orphans are the records of packages that are not in the cache. They are left over
+// where removing one fails after its package was removed.
+func (d *Dir) orphans(entries []Entry) (orphans []string, err error) {
+	if d.state == nil {
+		return nil, nil
+	}
+	recorded := map[string]bool{}
+	for _, e := range entries {
+		recorded[recordPath(e.ID)] = true
+	}
+	versions, err := namesIn(d.state, "package")
+	for _, version := range versions {
+		names, err := namesIn(d.state, "package/"+version)
+		var stray *disk.StrayError
+		if err != nil && !errors.As(err, &stray) {
+			return nil, err
+		}
+		for _, name := range names {
+			if at := "package/" + version + "/" + name; strings.HasSuffix(name, ".json") && !recorded[at] {
+				orphans = append(orphans, at)
+			}
+		}
+	}
+	return orphans, err
 }
 
 // unreadable is the error of a cache of which part cannot be read: a plan would not
@@ -219,8 +252,8 @@ func (d *Dir) Prune(ctx context.Context, plan *Plan) (*Pruned, error) {
 		pruned.Removed = append(pruned.Removed, r)
 		pruned.Freed += r.Freed
 	}
-	for _, path := range listing.gone {
-		errs = append(errs, d.state.Remove(path))
+	for _, path := range listing.stale {
+		errs = append(errs, d.removeState(path))
 	}
 	if plan.policy.Aside {
 		errs = append(errs, d.removeAside())

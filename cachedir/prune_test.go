@@ -233,3 +233,23 @@ func TestRunningStays(t *testing.T) {
 		t.Errorf("removes %s, %d running", removals(p), p.Running)
 	}
 }
+
+// A record whose package is gone is removed by the next run. It is left over where
+// removing it failed after its package was removed.
+func TestPruneRecordsWithoutPackages(t *testing.T) {
+	root := t.TempDir()
+	d := open(t, root, cachedir.Options{})
+	stock(t, d, root, "1.0.0", "1.2.0")
+	left := packageID("example.test/acme/widget", "1.0.0")
+	check(t, os.RemoveAll(filepath.Join(root, filepath.FromSlash(left.Path()))))
+	p := plan(t, d, cachedir.Policy{KeepLast: 1})
+	if p.Stale != 1 || len(p.Remove) != 0 {
+		t.Fatalf("%d stale records, removes %s", p.Stale, removals(p))
+	}
+	_, err := d.Prune(context.Background(), p)
+	check(t, err)
+	kept := packageID("example.test/acme/widget", "1.2.0")
+	if names := tree(t, root); names[record(left)] != "" || names[record(kept)] == "" {
+		t.Errorf("left are %q", slices.Sorted(maps.Keys(names)))
+	}
+}

@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"io/fs"
 	"path"
 	"slices"
 	"sync"
@@ -62,19 +63,27 @@ func (r record) hashes() []sources.Hash {
 
 // readRecord reads the record at a path in the state, if there is a valid one.
 func (d *Dir) readRecord(path string) (record, bool) {
+	r, err := d.tryRecord(path)
+	return r, err == nil
+}
+
+// tryRecord is readRecord that returns why there is no record. The error matches
+// [fs.ErrNotExist] if there is none, and [disk.IsUnread] if it could not be read; any
+// other means that it is invalid.
+func (d *Dir) tryRecord(path string) (record, error) {
 	if r, ok := d.memory.Load(path); ok {
-		return r.(record), true
+		return r.(record), nil
 	}
 	if d.state == nil {
-		return record{}, false
+		return record{}, fs.ErrNotExist
 	}
 	data, info, err := d.state.ReadFile(path, maxRecord)
 	if err != nil {
-		return record{}, false
+		return record{}, err
 	}
 	r, err := parseRecord(data)
 	r.used = info.ModTime()
-	return r, err == nil
+	return r, err
 }
 
 // keepRecord replaces the record at a path in the state, by way of a scratch
@@ -181,15 +190,19 @@ func (d *Dir) settle(path, dir string, r record) {
 }
 
 // inherit adds to r, which only knows the files, what one of the records at
-// paths knows of the same contents.
-func (d *Dir) inherit(r record, paths ...string) record {
+// paths knows of the same contents. The error is that of a record that cannot be read.
+func (d *Dir) inherit(r record, paths ...string) (record, error) {
 	for _, path := range paths {
-		if old, ok := d.readRecord(path); ok && old.H1 == r.H1 {
+		old, err := d.tryRecord(path)
+		if disk.IsUnread(err) {
+			return record{}, err
+		}
+		if err == nil && old.H1 == r.H1 {
 			old.Files, old.Dir, old.Link = r.Files, "", ""
-			return old
+			return old, nil
 		}
 	}
-	return r
+	return r, nil
 }
 
 // rootPath is where the record of a package lies that is installed in dir. The names

@@ -136,8 +136,10 @@ func (d *Dir) remakeRecord(c checked) {
 		return
 	}
 	path := recordPath(c.ID)
-	d.keepRecord(path, d.inherit(c.fresh, path), nil)
-	d.touch(path, c.Used) // being repaired is no use
+	if r, err := d.inherit(c.fresh, path); err == nil {
+		d.keepRecord(path, r, nil)
+		d.touch(path, c.Used) // being repaired is no use
+	}
 }
 
 // A mender does what is to be done.
@@ -200,11 +202,11 @@ func (m *mender) setAside(f *Mending) (err error) {
 // packages, and what is recorded of the verdict on that package.
 func (m *mender) lower(id sources.PackageID) (string, error) {
 	path := recordPath(id)
-	used := m.lastUse(Entry{ID: id, Dir: m.entry(id)})
 	if r, ok := m.readRecord(path); ok {
+		used := r.used
 		r.Verdict, r.Evidence = sources.Unverified, ""
 		m.keepRecord(path, r, nil)
-		m.touch(path, used)
+		m.touch(path, used) // being repaired is no use
 	}
 	m.lowerKnown(id)
 	at := evidencePath(id.Provider, id.Version)

@@ -115,10 +115,15 @@ func (v *verifier) check(ctx context.Context, e Entry) error {
 	switch {
 	case errors.Is(err, sources.ErrNotFound) && gone(e.Dir):
 		return nil
+	case disk.IsUnread(err):
+		findings = append(findings, e.finding(Unreadable, "%v", err))
 	case err != nil:
 		findings = append(findings, e.finding(Incomplete, "%v", err))
 	default:
 		c.old, findings = v.judge(e, fresh)
+		if slices.ContainsFunc(findings, func(f Finding) bool { return f.Kind == Unreadable }) {
+			c.fresh = record{} // whether it is as it was is unknown, so it is not recorded
+		}
 	}
 	v.mu.Lock()
 	defer v.mu.Unlock()
@@ -138,17 +143,22 @@ func (v *verifier) check(ctx context.Context, e Entry) error {
 // judge compares what an entry holds with what is known of it, its record,
 // which is zero if there is none.
 func (v *verifier) judge(e Entry, fresh record) (record, []Finding) {
-	r, ok := v.readRecord(recordPath(e.ID))
-	if !ok {
-		if _, err := v.recordInfo(e.ID); errors.Is(err, fs.ErrNotExist) {
-			return v.judgeKnown(e, fresh)
-		}
+	r, err := v.tryRecord(recordPath(e.ID))
+	switch {
+	case errors.Is(err, fs.ErrNotExist):
+		return v.judgeKnown(e, fresh)
+	case disk.IsUnread(err):
+		return record{}, []Finding{e.finding(Unreadable, "%v", err)}
+	case err != nil:
 		return record{}, []Finding{e.finding(BadRecord, "what is remembered of it makes no sense")}
-	}
-	if r.H1 != fresh.H1 {
+	case r.H1 != fresh.H1:
 		return r, []Finding{e.finding(Changed, "it is %s, and was stored as %s", fresh.H1, r.H1)}
 	}
-	if err := v.vouched(e.ID, r); err != nil {
+	err = v.vouched(e.ID, r)
+	switch {
+	case disk.IsUnread(err):
+		return r, []Finding{e.finding(Unreadable, "%v", err)}
+	case err != nil:
 		return r, []Finding{e.finding(BadEvidence, "it was stored as %q, but %v", r.Verdict, err)}
 	}
 	return r, nil
@@ -157,8 +167,11 @@ func (v *verifier) judge(e Entry, fresh record) (record, []Finding) {
 // judgeKnown compares what an entry that nobody recorded holds with what such a
 // package hashed to when one passed. The record is zero if none has.
 func (v *verifier) judgeKnown(e Entry, fresh record) (record, []Finding) {
-	r, ok := v.readRecord(knownPath(e.ID))
-	if ok && r.H1 != fresh.H1 {
+	r, err := v.tryRecord(knownPath(e.ID))
+	switch {
+	case disk.IsUnread(err):
+		return record{}, []Finding{e.finding(Unreadable, "%v", err)}
+	case err == nil && r.H1 != fresh.H1:
 		return r, []Finding{e.finding(Changed, "it is %s, and what was seen on %s is %s", fresh.H1, r.Since.Format(time.DateOnly), r.H1)}
 	}
 	return r, nil
@@ -178,7 +191,7 @@ func (v *verifier) vouched(id sources.PackageID, r record) error {
 	case digest(kept) != r.Evidence:
 		return errors.New("what vouched for it has been replaced")
 	}
-	verdict, err := v.opts.Vouch(v.stored(id, v.entry(id), r))
+	verdict, err := v.opts.Vouch(stored(id, v.entry(id), r, kept))
 	if err == nil && verdict < r.Verdict {
 		err = fmt.Errorf("is %q", verdict)
 	}

@@ -65,7 +65,8 @@ func cachePrune(c *cli.Context, out *output) error {
 		k.removals(plan.Remove, !asks)
 	}
 	k.tellPlan(plan, policy)
-	if c.Bool("dry-run") || len(plan.Remove) == 0 && plan.Extra().Count == 0 {
+	nothing := len(plan.Remove) == 0 && plan.Extra().Count == 0
+	if c.Bool("dry-run") || nothing && (asks || plan.Stale == 0) {
 		return nil
 	}
 	if asks {
