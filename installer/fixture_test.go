@@ -2,6 +2,7 @@ package installer_test
 
 import (
 	"bytes"
+	"cmp"
 	"context"
 	"crypto/sha256"
 	"encoding/base64"
@@ -295,6 +296,7 @@ type fakeStore struct {
 	entries   map[sources.PackageID]sources.Stored
 	known     map[sources.PackageID]sources.Stored
 	installed map[string]sources.Stored // by target
+	recallErr error                     // of recalling what is not known; by default it is not found
 }
 
 func (s *fakeStore) Get(_ context.Context, id sources.PackageID) (sources.Stored, error) {
@@ -363,7 +365,7 @@ func (s *fakeStore) Recall(id sources.PackageID) (sources.Stored, error) {
 	defer s.mu.Unlock()
 	known, ok := s.known[id]
 	if !ok {
-		return known, sources.ErrNotFound
+		return known, cmp.Or(s.recallErr, sources.ErrNotFound)
 	}
 	return known, nil
 }

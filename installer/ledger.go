@@ -206,6 +206,8 @@ func (l *Ledger) prove(ctx context.Context, d *delivery) (Outcome, error) {
 	known, err := l.to.Recall(d.pkg.ID)
 	outcome := Outcome{Package: known, How: Remembered, KeyID: d.report.KeyID, Source: d.pkg.Source}
 	switch {
+	case unlessNotFound(err) != nil:
+		return outcome, err
 	case err == nil && d.accept(ctx, known):
 	case err != nil && d.pkg.Stated != "" && d.trustOptions().KeysOptional() && d.signedEnough(d.report.Verdict):
 		outcome.Package = sources.Stored{ID: d.pkg.ID, H1: d.pkg.Stated, ZH: d.pkg.Hashes[0], Verdict: d.report.Verdict}

@@ -3,10 +3,12 @@ package installer_test
 import (
 	"errors"
 	"fmt"
+	"io/fs"
 	"os"
 	"path/filepath"
 	"strings"
 	"sync"
+	"syscall"
 	"testing"
 	"time"
 
@@ -280,6 +282,19 @@ func TestLedgerRefusesWhatWasRepublished(t *testing.T) {
 	}
 	if got := f.store.known[id(onLinux)]; got.H1 != was.H1 {
 		t.Errorf("remembered now: %v", got)
+	}
+	if _, err := os.Stat(f.lockPath()); err == nil {
+		t.Error("there is a lock file")
+	}
+}
+
+// Where a record cannot be read, a package may be another one than before, and so is not
+// taken.
+func TestLedgerNeedsToReadRecords(t *testing.T) {
+	f := newLedgerFixture(t, signed)
+	f.store.recallErr = &fs.PathError{Op: "read", Path: "record", Err: syscall.EIO}
+	if _, err := f.ledger().Lock(t.Context(), f.root); !errors.Is(err, syscall.EIO) {
+		t.Errorf("got %v", err)
 	}
 	if _, err := os.Stat(f.lockPath()); err == nil {
 		t.Error("there is a lock file")

@@ -1,6 +1,7 @@
 package installer
 
 import (
+	"errors"
 	"fmt"
 	"time"
 
@@ -40,8 +41,11 @@ func (p Publication) String() string {
 // than the one that is remembered, before anything is fetched.
 func (j *job) checkPublished(pkg sources.Package, report trust.Report) error {
 	was, err := j.to.Recall(pkg.ID)
-	if err != nil || was.Signed == nil || pkg.Kind != sources.FromRegistry || pkg.Signed == nil {
-		return nil //nolint:nilerr // nothing is remembered to differ from
+	if err != nil {
+		return unlessNotFound(err)
+	}
+	if was.Signed == nil || pkg.Kind != sources.FromRegistry || pkg.Signed == nil {
+		return nil
 	}
 	if was.ZH == "" || matchesAny(pkg.Hashes, was.ZH) || matchesAny(j.lockedHashes(), pkg.Hashes...) {
 		return nil
@@ -53,8 +57,11 @@ func (j *job) checkPublished(pkg sources.Package, report trust.Report) error {
 // unless it is what the lock file asks for: then somebody has made up his mind.
 func (d *delivery) checkRemembered(c sources.Contents) error {
 	was, err := d.to.Recall(d.pkg.ID)
-	if err != nil || was.H1 == c.H1 || was.ZH != "" && was.ZH == d.zh {
-		return nil //nolint:nilerr // nothing is remembered to differ from
+	if err != nil {
+		return unlessNotFound(err)
+	}
+	if was.H1 == c.H1 || was.ZH != "" && was.ZH == d.zh {
+		return nil
 	}
 	now := []sources.Hash{c.H1}
 	if d.zh != "" {
@@ -63,6 +70,15 @@ func (d *delivery) checkRemembered(c sources.Contents) error {
 	err = d.republished(was, Publication{Hashes: now, From: d.pkg.Source, Signer: signer(d.report)})
 	if matchesAny(d.locked, c.H1, c.ZipH1, d.zh) {
 		d.warn(d.pkg.ID, []string{err.Error() + ", which is the one that is locked"})
+		return nil
+	}
+	return err
+}
+
+// unlessNotFound is the error of a record that cannot be read. Without a record there
+// is nothing to differ from.
+func unlessNotFound(err error) error {
+	if errors.Is(err, sources.ErrNotFound) {
 		return nil
 	}
 	return err
