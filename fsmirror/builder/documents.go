@@ -41,14 +41,19 @@ func versionOf(name string) (string, bool) {
 	return text, err == nil && v.String() == text
 }
 
-func isIndex(path string) bool {
-	_, err := readIndex(path)
-	return err == nil
-}
-
-func isVersionDocument(path string) bool {
-	_, err := readVersion(path)
-	return err == nil
+// isDocument reports whether a file is a document of the index. An error means that it
+// could not be read.
+func isDocument(path string) (bool, error) {
+	var err error
+	if filepath.Base(path) == "index.json" {
+		_, err = readIndex(path)
+	} else {
+		_, err = readVersion(path)
+	}
+	if disk.IsUnread(err) {
+		return false, err
+	}
+	return err == nil, nil
 }
 
 // unindex takes a package out of the index, before its archive is replaced. The
@@ -65,8 +70,11 @@ func (b *Builder) unindex(id sources.PackageID) error {
 func (b *Builder) unindexIn(home, version, platform string) error {
 	path := filepath.Join(home, version+".json")
 	doc, err := readVersion(path)
-	if errors.Is(err, fs.ErrNotExist) {
+	switch {
+	case errors.Is(err, fs.ErrNotExist):
 		return nil
+	case disk.IsUnread(err):
+		return err
 	}
 	if _, ok := doc.Archives[platform]; err == nil && !ok {
 		return nil
@@ -88,6 +96,8 @@ func (b *Builder) unindexVersion(home, version string) error {
 	switch {
 	case errors.Is(err, fs.ErrNotExist):
 		return nil
+	case disk.IsUnread(err):
+		return err
 	case err != nil:
 		return b.dir.Remove(b.relative(path))
 	}

@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"io/fs"
 	"maps"
 	"net/url"
 	"os"
@@ -80,7 +79,7 @@ func (b *Builder) survey(ctx context.Context, without map[spot]bool) (all []inde
 		switch {
 		case ctx.Err() != nil:
 			return nil, nil, ctx.Err()
-		case unread(err):
+		case disk.IsUnread(err):
 			return nil, nil, named(at.id, err) // the index has it rightly, for all that is known
 		case err != nil:
 			leftOut = append(leftOut, named(at.id, err))
@@ -89,12 +88,6 @@ func (b *Builder) survey(ctx context.Context, without map[spot]bool) (all []inde
 		}
 	}
 	return all, leftOut, nil
-}
-
-// unread reports whether an error is one of the file system, and not of what is there.
-func unread(err error) bool {
-	var onDisk *fs.PathError
-	return errors.As(err, &onDisk) && !errors.Is(err, fs.ErrNotExist) && !errors.Is(err, disk.ErrNotRegular)
 }
 
 // packed are the archives, one of each package. Where there are several, the one
@@ -214,19 +207,29 @@ func planHome(home string, wanted documents) ([]step, error) {
 	if err != nil && !errors.Is(err, os.ErrNotExist) {
 		return nil, err
 	}
-	if len(wanted) > 0 {
-		err = plan("index.json", index)
-	} else if path := filepath.Join(home, "index.json"); isIndex(path) {
-		steps, err = append(steps, step{path: path}), nil
+	var unwanted []string
+	if len(wanted) == 0 {
+		unwanted = append(unwanted, "index.json")
+	} else if err := plan("index.json", index); err != nil {
+		return nil, err
 	}
 	for _, e := range entries {
 		v, ok := versionOf(e.Name())
-		path := filepath.Join(home, e.Name())
-		if _, stays := wanted[v]; ok && !stays && (len(wanted) > 0 || isVersionDocument(path)) {
+		if _, stays := wanted[v]; ok && !stays {
+			unwanted = append(unwanted, e.Name())
+		}
+	}
+	for _, name := range unwanted {
+		path := filepath.Join(home, name)
+		ours, err := isDocument(path)
+		if err != nil {
+			return nil, err
+		}
+		if ours || len(wanted) > 0 {
 			steps = append(steps, step{path: path})
 		}
 	}
-	return steps, err
+	return steps, nil
 }
 
 // documented are the directories, other than those known, that have documents of
@@ -238,16 +241,20 @@ func (b *Builder) documented(known map[string]documents) ([]string, error) {
 		homes[folded(home)] = true
 	}
 	var found []string
+	var unread error
 	err := b.eachHome(func(home string, names []string) {
 		if !homes[folded(home)] && slices.ContainsFunc(names, func(name string) bool {
-			_, ok := versionOf(name)
-			path := filepath.Join(home, name)
-			return ok && isVersionDocument(path) || name == "index.json" && isIndex(path)
+			if _, ok := versionOf(name); !ok && name != "index.json" {
+				return false
+			}
+			ours, err := isDocument(filepath.Join(home, name))
+			unread = errors.Join(unread, err)
+			return ours
 		}) {
 			found = append(found, home)
 		}
 	})
-	return found, err
+	return found, errors.Join(err, unread)
 }
 
 // eachHome visits HOST/NAMESPACE/TYPE, for hosts in punycode too, with the names of

@@ -10,6 +10,7 @@ import (
 
 	"github.com/larder-cli/larder/fsmirror"
 	"github.com/larder-cli/larder/sources"
+	"github.com/larder-cli/larder/sources/disk"
 )
 
 // An Entry is a package in a mirror.
@@ -73,10 +74,16 @@ func (b *Builder) List(ctx context.Context, opts ListOptions) ([]Entry, error) {
 // and none is to be made.
 func (b *Builder) remembered(ctx context.Context, at spot, hash bool) (record, error) {
 	now, err := mark(at)
-	if r, ok := b.recall(at); ok && err == nil && r.Mark == now {
-		return r, nil
+	if disk.IsUnread(err) {
+		return record{}, err
 	}
-	if !hash {
+	r, recallErr := b.recall(at)
+	switch {
+	case disk.IsUnread(recallErr):
+		return record{}, recallErr
+	case recallErr == nil && err == nil && r.Mark == now:
+		return r, nil
+	case !hash:
 		return record{}, nil
 	}
 	return b.look(ctx, at)

@@ -39,9 +39,12 @@ func (b *Builder) Get(ctx context.Context, id sources.PackageID) (sources.Stored
 // Recall returns what was recorded about a package.
 func (b *Builder) Recall(id sources.PackageID) (sources.Stored, error) {
 	at := b.place(id, b.opts.Unpacked)
-	r, ok := b.recall(at)
-	if !ok || r.Verdict == sources.Unverified {
-		return sources.Stored{}, named(id, sources.ErrNotFound)
+	r, err := b.recall(at)
+	if err == nil && r.Verdict == sources.Unverified {
+		err = sources.ErrNotFound
+	}
+	if err != nil {
+		return sources.Stored{}, named(id, err)
 	}
 	s := b.stored(at, r)
 	s.Dir = ""
@@ -57,15 +60,18 @@ func (b *Builder) look(ctx context.Context, at spot) (record, error) {
 	if now == "" {
 		return record{}, sources.ErrNotFound
 	}
-	old, ok := b.recall(at)
-	if ok && old.Mark == now && !b.opts.Paranoid {
+	old, recallErr := b.recall(at)
+	switch {
+	case recallErr != nil && !errors.Is(recallErr, sources.ErrNotFound):
+		return record{}, recallErr
+	case recallErr == nil && old.Mark == now && !b.opts.Paranoid:
 		return old, nil
 	}
 	fresh, _, err := hash(ctx, at.path)
 	if err != nil {
 		return record{}, err
 	}
-	if ok && old.same(fresh) {
+	if recallErr == nil && old.same(fresh) {
 		fresh = old
 	} else {
 		fresh.Since = b.opts.Now().UTC()
@@ -184,9 +190,9 @@ func split(file string) (dir, name string) { return path.Dir(file), path.Base(fi
 // source, if it has some: that of another mirror.
 func (b *Builder) regarded(s sources.Stored, del sources.Delivery) (sources.Stored, error) {
 	at := b.place(s.ID, b.opts.Unpacked)
-	r, ok := b.recall(at)
-	if del.Regard == nil || !ok {
-		return s, nil
+	r, err := b.recall(at)
+	if del.Regard == nil || err != nil {
+		return s, nil //nolint:nilerr // what is there stays as it is
 	}
 	signed, verdict := del.Regard(s)
 	if signed == nil {

@@ -26,6 +26,7 @@ type ledger struct {
 	Unpacked map[string]record `json:"unpacked"`
 
 	changed bool
+	unread  error // why the file system could not read it: then it is not replaced
 }
 
 // A record is the hash record of a package.
@@ -91,23 +92,36 @@ func (b *Builder) ledger(p sources.Provider) *ledger {
 	return l
 }
 
-// readLedger reads a ledger. One that is missing or invalid is empty.
+// readLedger reads a ledger. One that is missing, invalid or unreadable is empty.
 func readLedger(path string) *ledger {
 	l := &ledger{}
-	if data, err := disk.ReadFile(path, maxLedger); err == nil && json.Unmarshal(data, l) != nil {
+	data, err := disk.ReadFile(path, maxLedger)
+	if err == nil && json.Unmarshal(data, l) != nil {
 		l = &ledger{}
 	}
 	if l.Format != ledgerFormat || l.Packed == nil || l.Unpacked == nil {
 		l = &ledger{Format: ledgerFormat, Packed: map[string]record{}, Unpacked: map[string]record{}}
 	}
+	if disk.IsUnread(err) {
+		l.unread = err
+	}
 	return l
 }
 
-func (b *Builder) recall(at spot) (record, bool) {
+// recall returns the record of a package. The error matches [sources.ErrNotFound] if
+// there is none.
+func (b *Builder) recall(at spot) (record, error) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	r, ok := b.ledger(at.id.Provider).of(at.unpacked)[at.key()]
-	return r, ok
+	l := b.ledger(at.id.Provider)
+	r, ok := l.of(at.unpacked)[at.key()]
+	switch {
+	case l.unread != nil:
+		return r, l.unread
+	case !ok:
+		return r, sources.ErrNotFound
+	}
+	return r, nil
 }
 
 // note records a package.
@@ -134,6 +148,9 @@ func (b *Builder) keepLedgers() error {
 		l := b.known[p]
 		if !l.changed {
 			continue
+		}
+		if l.unread != nil {
+			return l.unread
 		}
 		data, err := json.Marshal(l)
 		if err != nil {

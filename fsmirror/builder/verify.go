@@ -15,6 +15,7 @@ import (
 	"github.com/larder-cli/larder/fsmirror"
 	"github.com/larder-cli/larder/sources"
 	"github.com/larder-cli/larder/sources/archive"
+	"github.com/larder-cli/larder/sources/disk"
 	"github.com/larder-cli/larder/sources/evidence"
 )
 
@@ -160,8 +161,12 @@ func (v *verifier) check(ctx context.Context, e Entry) error {
 
 // judge compares a package with what is known of it.
 func (v *verifier) judge(e Entry, fresh record) {
-	old, ok := v.recall(e.at)
-	if ok && !old.same(fresh) {
+	old, err := v.recall(e.at)
+	if disk.IsUnread(err) {
+		v.found(Broken, e.at.path, &e.ID, "%v", err)
+		return
+	}
+	if err == nil && !old.same(fresh) {
 		v.found(Changed, e.at.path, &e.ID, "it is %s, and came as %s", cmp.Or(fresh.ZH, fresh.H1), differing(old, fresh))
 	}
 	if fresh.ZH == "" && old.H1 == fresh.H1 {
