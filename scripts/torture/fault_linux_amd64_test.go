@@ -13,6 +13,7 @@ import (
 	"strings"
 	"syscall"
 	"testing"
+	"time"
 
 	"golang.org/x/mod/sumdb/dirhash"
 
@@ -80,19 +81,6 @@ var faultCases = []faultCase{
 // every one, and with LARDER_FAULTS=all every one with every errno, which takes
 // about 20 minutes.
 func TestFaultAtEveryStep(t *testing.T) {
-	rack := newRack(t, options{providers: []string{"alpha", "beta"}, size: 1 << 10})
-	for _, c := range faultCases {
-		t.Run(c.name, func(t *testing.T) {
-			t.Parallel()
-			k := *rack
-			k.t, k.dir = t, filepath.Join(t.TempDir(), "faults")
-			c.everywhere(t, &k)
-		})
-	}
-}
-
-func (c faultCase) everywhere(t *testing.T, k *rack) {
-	errnos := []syscall.Errno{syscall.EIO, syscall.ENOSPC, syscall.EACCES}
 	stride, each := 5, 1
 	switch os.Getenv("LARDER_FAULTS") {
 	case "all":
@@ -101,8 +89,69 @@ func (c faultCase) everywhere(t *testing.T, k *rack) {
 		stride = 1
 	default:
 		if testing.Short() {
-			stride = 10
+			stride = 25
 		}
+	}
+	rack := newRack(t, options{providers: []string{"alpha", "beta"}, size: 1 << 10})
+	for _, c := range faultCases {
+		t.Run(c.name, func(t *testing.T) {
+			t.Parallel()
+			if steps := c.run(rack.in(t), stride, each); steps < 20 {
+				t.Fatalf("only %d steps were seen", steps)
+			}
+		})
+	}
+}
+
+// Every call on these files fails in turn. Larder once took the failure for a
+// missing or an invalid file: it then recorded a damaged package as sound, or
+// removed what was valid.
+func TestFaultOnFiles(t *testing.T) {
+	const acme = "registry.terraform.io/acme/"
+	rack := newRack(t, options{providers: []string{"alpha", "beta"}, size: 1 << 10})
+	for _, c := range []struct{ name, below string }{
+		{"cache repair", "cache/.larder/package/registry.terraform.io~acme~alpha~1.0.0/" + platform() + ".json"},
+		{"cache repair", "cache/.larder/known/registry.terraform.io~acme~alpha~1.0.0/" + platform() + ".json"},
+		{"cache repair", "cache/.larder/evidence/" + acme + "beta/1.0.0/SHA256SUMS"},
+		{"cache repair", "cache/.larder/evidence/" + acme + "beta/1.0.0/keys.json"},
+		{"cache repair", "cache/" + acme + "beta/1.0.0/" + platform()},
+		{"cache prune", "cache/" + acme},
+		{"cache prune", "cache/.larder/roots"},
+		{"cache prune", "cache/.larder/known"},
+		{"mirror sync", "mirror/" + acme + "beta/index.json"},
+		{"mirror sync", "mirror/.larder/known/" + acme + "beta.json"},
+		{"bundle import", "mirror/" + acme + "beta/1.0.0.json"},
+	} {
+		t.Run(c.name+" "+strings.ReplaceAll(c.below, "/", "_"), func(t *testing.T) {
+			t.Parallel()
+			i := slices.IndexFunc(faultCases, func(f faultCase) bool { return f.name == c.name })
+			if steps := faultCases[i].run(rack.in(t), 1, 1, c.below); steps == 0 {
+				t.Fatal("no step was seen")
+			}
+		})
+	}
+}
+
+var errnos = []syscall.Errno{syscall.EIO, syscall.ENOSPC, syscall.EACCES}
+
+// in is the rack with a directory of its own for a test.
+func (k *rack) in(t *testing.T) *rack {
+	own := *k
+	own.t, own.dir = t, filepath.Join(t.TempDir(), "faults")
+	return &own
+}
+
+// run runs the command once for each call on the files below some names in the
+// rack's directory, or on any file there, as far as the stride leads. The call fails
+// with so many errnos. It returns how many calls there are.
+func (c faultCase) run(k *rack, stride, each int, below ...string) (steps int) {
+	t := k.t.(*testing.T)
+	dirs := []string{k.dir}
+	if len(below) > 0 {
+		dirs = nil
+	}
+	for _, name := range below {
+		dirs = append(dirs, filepath.Join(k.dir, name))
 	}
 	c.start(k)
 	k.do("root", c.args...)
@@ -115,7 +164,7 @@ func (c faultCase) everywhere(t *testing.T, k *rack) {
 			before := c.start(k)
 			p := k.prepare("root", k.larder, append(c.args, "--quiet")...)
 			p.cmd.Env = append(p.cmd.Env, "GOMAXPROCS=1") // so that steps are the same in each run
-			failed, err := sourcetest.FailAt(p.cmd, step, errno, k.dir)
+			failed, err := sourcetest.FailAt(p.cmd, step, errno, dirs...)
 			if errors.Is(err, syscall.EPERM) {
 				t.Skip("processes may not be traced here")
 			}
@@ -124,11 +173,8 @@ func (c faultCase) everywhere(t *testing.T, k *rack) {
 					failed.Status, strings.Join(problems, "\n\t"), &p.out)
 			}
 			if failed.Call == "" {
-				if step < 20 {
-					t.Fatalf("only %d steps were seen", step)
-				}
 				t.Logf("%d steps", step-1)
-				return
+				return step - 1
 			}
 		}
 	}
@@ -206,16 +252,17 @@ func (c faultCase) judge(k *rack, before state, clean map[string]bool, failed so
 		problem("cache verify after the next run: %v\n%s", verify.err, &verify.out)
 	}
 	now := k.names()
-	for _, name := range slices.Sorted(maps.Keys(now)) {
-		if !clean[name] {
-			problem("left over: %s", name)
-		}
-	}
 	for _, name := range slices.Sorted(maps.Keys(before.names)) {
-		record := strings.HasSuffix(name, platform()+".json") // without it a package is hashed
+		record := strings.Contains(name, "/package/") // without it a package is hashed
 		if clean[name] && !now[name] && !record {
 			problem("lost: %s", name)
 		}
+	}
+	if len(k.leftOver(clean)) > 0 {
+		c.work(k)
+	}
+	for _, name := range k.leftOver(clean) {
+		problem("left over: %s", name)
 	}
 	return problems
 }
@@ -225,9 +272,13 @@ func errnoName(errno syscall.Errno) string {
 }
 
 // namesPath reports whether output names a file: the lock file, the one whose call
-// failed, as it is called in the root module, or any by a path that leads out of there.
+// failed or its directory, as it is called in the root module, or any by a path that
+// leads out of there.
 func (k *rack) namesPath(out, path string) bool {
 	local, inside := strings.CutPrefix(path, filepath.Join(k.dir, "root")+"/")
+	if strings.Contains(local, "/") {
+		local = filepath.Dir(local)
+	}
 	return strings.Contains(out, k.dir) || strings.Contains(out, "../") || strings.Contains(out, ".terraform.lock.hcl") || inside && strings.Contains(out, local)
 }
 
@@ -371,9 +422,43 @@ func (k *rack) mirrorFits() error {
 }
 
 // unjudged are files that one run leaves and another doesn't, with reason: what
-// "cache repair" has set aside, the name of the process that holds a lock, which
-// the next process replaces, and the state of runs that couldn't use the cache.
-var unjudged = regexp.MustCompile(`/aside/|\.holder$|^/root/\.terraform/larder/[^/]*lock$|^/(root/\.terraform|\.local/state)/larder/(known|package|evidence)/`)
+// "cache repair" has set aside, and the name of the process that holds a lock, which
+// the next process replaces.
+var unjudged = regexp.MustCompile(`/aside/|\.holder$`)
+
+// Without the cache, the packages are stored in the working directory, with the locks
+// that OpenTofu would have there, and the state is the user's. Both are of use in the
+// next run without a cache.
+var withoutCache = regexp.MustCompile(`^/\.local/state/larder/workdir/\w+/(cache\.lock|gate\.lock|(lock|known|package|evidence)/)|` +
+	`^/root/\.terraform/providers/.*/` + platform() + `\.lock$`)
+
+// leftOver are the files that a run without a failed call doesn't leave.
+func (k *rack) leftOver(clean map[string]bool) []string {
+	var names []string
+	for _, name := range slices.Sorted(maps.Keys(k.names())) {
+		if !clean[name] && !withoutCache.MatchString(name) {
+			names = append(names, name)
+		}
+	}
+	return names
+}
+
+// work has the command write once more in each place where it can. Only a run that
+// writes there removes what an earlier one could not remove, and partial downloads only
+// after a day.
+func (c faultCase) work(k *rack) {
+	if c.args[0] == "install" {
+		k.must(os.RemoveAll(filepath.Join(k.cache(), "registry.terraform.io")))
+		k.must(os.RemoveAll(filepath.Join(k.dir, "root/.terraform/providers/registry.terraform.io")))
+	}
+	yesterday := time.Now().Add(-25 * time.Hour)
+	for name := range k.names() {
+		if strings.Contains(name, "/partial/") {
+			k.must(os.Chtimes(k.dir+name, yesterday, yesterday))
+		}
+	}
+	k.do("root", c.args...)
+}
 
 // names returns the paths of all files in the rack's directory but for unjudged
 // ones and packages, which may be linked in different ways.
