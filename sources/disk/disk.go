@@ -254,10 +254,11 @@ func (d *Dir) CheckDirs(names ...string) error {
 	return nil
 }
 
-// Exists reports whether anything is called name.
+// Exists reports whether anything is called name, or may be: it is false only if
+// that is certain.
 func (d *Dir) Exists(name string) bool {
 	_, err := d.Lstat(name)
-	return err == nil
+	return !isMissing(err)
 }
 
 // Mkdir creates a directory, which must not exist.

@@ -81,8 +81,10 @@ func (s *Scratch) ReplaceAnd(made string, to *Dir, name string) (old string, err
 		if moved != nil {
 			continue
 		}
-		if back := Rename(s.Dir, old, to, name); back != nil && !to.Exists(name) {
-			return "", s.rescue(old, err)
+		if back := Rename(s.Dir, old, to, name); back != nil {
+			if _, lost := to.Lstat(name); lost != nil {
+				return "", s.rescue(old, err)
+			}
 		}
 	}
 	return "", err
