@@ -135,7 +135,7 @@ func (d *Dir) Create(name string, mode fs.FileMode) (*os.File, error) {
 	// Not left to OpenFile, so that the result does not depend on the umask.
 	if err := f.Chmod(mode); err != nil {
 		f.Close()
-		return nil, in.named(err)
+		return nil, errors.Join(in.named(err), in.root.Remove(base))
 	}
 	return f, nil
 }
