@@ -67,8 +67,11 @@ func (m *rootModule) pruneMirror(c *cli.Context, b *builder.Builder, policy buil
 	}
 	m.out.say(normal, "%s to go, %s of %s; to stay: %d locked, %d within the limits",
 		count(len(plan.Remove), "package"), humanSize(plan.Freed), humanSize(plan.Size), plan.Locked, plan.Recent)
-	if c.Bool("dry-run") || len(plan.Remove) == 0 {
+	if c.Bool("dry-run") {
 		return nil
+	}
+	if len(plan.Remove) == 0 {
+		return b.Complete(c.Context)
 	}
 	if asks {
 		if yes, err := m.out.ask(c.Context, "remove "+count(len(plan.Remove), "package")+"?"); err != nil || !yes {

@@ -32,6 +32,18 @@ func (b *Builder) Finish(ctx context.Context) error {
 	return err
 }
 
+// Complete is [Builder.Finish] if an earlier process was stopped before it had
+// finished. Else it changes nothing.
+func (b *Builder) Complete(ctx context.Context) error {
+	b.mu.Lock()
+	changed := b.changed
+	b.mu.Unlock()
+	if !changed {
+		return nil
+	}
+	return b.Finish(ctx)
+}
+
 // Index is [Builder.Finish]. It returns what it has changed, or with
 // Options.ReadOnly would change, and why archives were left out.
 func (b *Builder) Index(ctx context.Context) (changes []Change, leftOut []error, err error) {

@@ -83,6 +83,10 @@ func (b *Builder) Prune(ctx context.Context, plan *Plan) ([]Entry, error) {
 		return nil, err
 	}
 	defer b.busy.Release(everything)
+	all, err := b.List(ctx, ListOptions{})
+	if err != nil {
+		return nil, err
+	}
 	going := map[spot]bool{}
 	for _, e := range plan.Remove {
 		going[e.at] = true
@@ -103,7 +107,10 @@ func (b *Builder) Prune(ctx context.Context, plan *Plan) ([]Entry, error) {
 		}
 		gone = append(gone, e)
 	}
-	errs = append(errs, b.removeEvidence(ctx, gone), b.removeEmpty(gone))
+	left := slices.DeleteFunc(all, func(e Entry) bool {
+		return slices.ContainsFunc(gone, func(g Entry) bool { return g.at == e.at })
+	})
+	errs = append(errs, b.removeEvidence(gone, left), b.removeEmpty(gone))
 	b.mu.Lock()
 	errs = append(errs, b.keepLedgers())
 	b.mu.Unlock()
@@ -160,12 +167,8 @@ func take(dir *disk.Dir, name string, work *disk.Dir) error {
 	return disk.Rename(dir, name, work, "old")
 }
 
-// removeEvidence removes the evidence for versions without packages.
-func (b *Builder) removeEvidence(ctx context.Context, gone []Entry) error {
-	left, err := b.List(ctx, ListOptions{})
-	if err != nil {
-		return err
-	}
+// removeEvidence removes the evidence for versions of which no package is left.
+func (b *Builder) removeEvidence(gone, left []Entry) error {
 	type version struct {
 		sources.Provider
 		sources.Version
