@@ -49,6 +49,10 @@ var faultCases = []faultCase{
 	{name: "mirror sync", args: []string{"mirror", "sync", "../mirror"}, promise: (*rack).mirrored, prepare: func(k *rack) {
 		k.requires("beta").do("root", "mirror", "sync", "../mirror")
 	}},
+	{name: "mirror sync over damage", args: []string{"mirror", "sync", "../mirror"}, loses: archivePath("mirror", "beta"), promise: (*rack).mirrored, prepare: func(k *rack) {
+		k.do("root", "mirror", "sync", "../mirror")
+		k.must(os.WriteFile(k.archive("mirror", "beta"), []byte("damaged"), 0o644))
+	}},
 	{name: "mirror sync --unpacked", args: []string{"mirror", "sync", "--unpacked", "../mirror"}, promise: (*rack).unpacked, prepare: func(k *rack) {
 		k.requires("beta").do("root", "mirror", "sync", "--unpacked", "../mirror")
 	}},
@@ -127,7 +131,8 @@ func TestFaultOnFiles(t *testing.T) {
 		{"cache prune", "cache/" + acme},
 		{"cache prune", "cache/.larder/roots"},
 		{"cache prune", "cache/.larder/known"},
-		{"mirror sync", "mirror/" + acme + "beta/index.json"},
+		{"mirror sync over damage", "mirror/" + acme + "beta/index.json"},
+		{"mirror sync over damage", "mirror/" + acme + "beta/1.0.0.json"},
 		{"mirror sync", "mirror/.larder/known/" + acme + "beta.json"},
 		{"bundle import", "mirror/" + acme + "beta/1.0.0.json"},
 	} {
