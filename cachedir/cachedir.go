@@ -80,6 +80,7 @@ import (
 	"github.com/larder-cli/larder/sources"
 	"github.com/larder-cli/larder/sources/disk"
 	"github.com/larder-cli/larder/sources/evidence"
+	"github.com/larder-cli/larder/sources/seal"
 )
 
 // A Dir is a directory of packages. Its methods are safe for concurrent use, by
@@ -114,6 +115,7 @@ type Options struct {
 	Link        sources.LinkMode // how Link works; by default LinkAuto
 	LockTimeout time.Duration    // how long to wait for a lock; 0 means until it is free
 	Paranoid    bool             // ignore records, hash always
+	Key         seal.Key         // that records are authenticated with
 	Now         func() time.Time // by default time.Now
 
 	// Waiting is called, once for each wait, when a lock is not free soon. Warn
@@ -174,6 +176,10 @@ func (d *Dir) openTree() (err error) {
 // anything can be written.
 func (d *Dir) openState() (err error) {
 	var stray *disk.StrayError
+	if d.inside && d.tree != nil && d.isMirror() {
+		err = fmt.Errorf("%s: %w", d.root, ErrMirror)
+		return sources.WithHint(err, "choose another directory for the plugin cache; to install from this one, name it as a filesystem_mirror")
+	}
 	switch {
 	case d.opts.ReadOnly:
 		d.readOnly = ErrReadOnly
@@ -210,6 +216,32 @@ func (d *Dir) openState() (err error) {
 // stateDirs are the directories in the state. Finding out at once that one is a link
 // or a mount is simpler than to find it out wherever one is used.
 var stateDirs = []string{"tmp", "partial", "package", "known", "roots", "evidence", "lock", "aside"}
+
+// ErrMirror matches the error of a directory that is a mirror, not a plugin cache.
+var ErrMirror = errors.New("this is a mirror, not a plugin cache")
+
+// isMirror reports whether the directory is a mirror: Larder's own, or another one with
+// archives or an index. That is found out before anything of a cache's is in it.
+func (d *Dir) isMirror() bool {
+	if d.tree.Exists(".larder/mirror.lock") {
+		return true
+	}
+	if d.tree.Exists(".larder") {
+		return false
+	}
+	for _, pattern := range []string{"*/*/*/*.zip", "*/*/*/index.json"} {
+		if found, err := filepath.Glob(filepath.Join(d.root, pattern)); err == nil && len(found) > 0 {
+			return true
+		}
+	}
+	return false
+}
+
+// IsCache reports whether the directory at path is a plugin cache that Larder uses.
+func IsCache(path string) bool {
+	_, err := os.Lstat(filepath.Join(path, ".larder", "cache.lock"))
+	return err == nil
+}
 
 func (d *Dir) findState() (*disk.Dir, error) {
 	switch {

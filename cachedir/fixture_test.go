@@ -9,6 +9,7 @@ import (
 	"os"
 	"path"
 	"path/filepath"
+	"reflect"
 	"slices"
 	"strings"
 	"testing"
@@ -17,6 +18,7 @@ import (
 	"github.com/larder-cli/larder/cachedir"
 	"github.com/larder-cli/larder/sources"
 	"github.com/larder-cli/larder/sources/archive"
+	"github.com/larder-cli/larder/sources/seal"
 )
 
 // widget is the package that most tests are about.
@@ -96,10 +98,24 @@ func delivery(data []byte) sources.Delivery {
 	}
 }
 
+// testKey is that of the one user that most tests are about.
+var testKey = key("the secret of all these tests")
+
+func key(secret string) seal.Key {
+	k, err := seal.ParseKey(secret)
+	if err != nil {
+		panic(err)
+	}
+	return k
+}
+
 func open(t testing.TB, root string, opts cachedir.Options) *cachedir.Dir {
 	t.Helper()
 	if opts.Warn == nil {
 		opts.Warn = func(err error) { t.Errorf("warning: %v", err) }
+	}
+	if reflect.ValueOf(opts.Key).IsZero() {
+		opts.Key = testKey
 	}
 	d, err := cachedir.Open(root, opts)
 	check(t, err)

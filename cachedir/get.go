@@ -88,8 +88,9 @@ func providersOf(id sources.PackageID, dir string) string {
 	return strings.TrimSuffix(dir, string(filepath.Separator)+filepath.FromSlash(id.Path()))
 }
 
-// find finds out what is in dir, from the records at paths or by hashing it. In
-// that case it replaces the last of the records.
+// find finds out what is in dir, from the records at paths or by hashing it. Then it
+// replaces the last of the records, unless these contents differ from what was
+// verified: damage is never recorded.
 func (d *Dir) find(ctx context.Context, id sources.PackageID, dir string, paths ...string) (record, error) {
 	r, err := d.recall(dir, paths...)
 	if err != nil || r.H1 != "" {
@@ -101,13 +102,13 @@ func (d *Dir) find(ctx context.Context, id sources.PackageID, dir string, paths 
 	if r, err = hash(ctx, dir); err != nil {
 		return record{}, err
 	}
-	if r, err = d.inherit(r, paths...); err != nil {
+	if r, err = d.inherit(id, r, paths...); err != nil {
 		return record{}, err
 	}
 	if dir != d.entry(id) {
 		r.Dir = dir
 	}
-	if settled(r.Files, d.opts.Now()) {
+	if r.was == nil && settled(r.Files, d.opts.Now()) {
 		d.keepRecord(paths[len(paths)-1], r, nil)
 	}
 	return r, nil
@@ -127,7 +128,7 @@ func hash(ctx context.Context, dir string) (record, error) {
 			return record{}, err
 		}
 		if slices.Equal(before, after) {
-			return record{H1: contents.H1, Files: after}, hashErr
+			return record{H1: contents.H1, Files: after, Sums: sumsOf(contents)}, hashErr
 		}
 		select {
 		case <-ctx.Done():
@@ -143,10 +144,14 @@ func (d *Dir) stored(id sources.PackageID, dir string, r record) sources.Stored 
 }
 
 func stored(id sources.PackageID, dir string, r record, signed *sources.Signed) sources.Stored {
-	return sources.Stored{
+	s := sources.Stored{
 		ID: id, Dir: dir,
 		H1: r.H1, ZipH1: r.ZipH1, ZH: r.ZH, Filename: r.Filename,
 		Verdict: r.Verdict, Origin: r.Origin,
-		Signed: signed, Since: r.Since,
+		Signed: signed, Since: r.Since, Imported: r.Imported, Print: fingerprint(r.Files),
 	}
+	if r.was != nil {
+		s.Differs = r.was.H1
+	}
+	return s
 }

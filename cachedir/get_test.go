@@ -101,17 +101,21 @@ func TestGetAfterChange(t *testing.T) {
 		"a file less": {func(t *testing.T, entry, _ string) {
 			check(t, os.Remove(filepath.Join(entry, "LICENSE")))
 		}, false, false},
-		"record lost":    {func(t *testing.T, _, record string) { check(t, os.Remove(record)) }, true, false},
-		"record emptied": {func(t *testing.T, _, record string) { check(t, os.Truncate(record, 0)) }, true, false},
-		"record torn":    {func(t *testing.T, _, record string) { check(t, os.Truncate(record, 99)) }, true, false},
-		"record huge":    {func(t *testing.T, _, record string) { check(t, os.Truncate(record, 1<<40)) }, true, false},
+		"record lost":    {func(t *testing.T, _, record string) { check(t, os.Remove(record)) }, true, true},
+		"record emptied": {func(t *testing.T, _, record string) { check(t, os.Truncate(record, 0)) }, true, true},
+		"record torn":    {func(t *testing.T, _, record string) { check(t, os.Truncate(record, 99)) }, true, true},
+		"record huge":    {func(t *testing.T, _, record string) { check(t, os.Truncate(record, 1<<40)) }, true, true},
+		"all records lost": {func(t *testing.T, entry, record string) {
+			check(t, os.RemoveAll(filepath.Dir(filepath.Dir(record))))
+			check(t, os.RemoveAll(filepath.Join(filepath.Dir(filepath.Dir(filepath.Dir(record))), "known")))
+		}, true, false},
 		"record of other files": {func(t *testing.T, _, record string) {
 			check(t, os.WriteFile(record, forged, 0o644))
-		}, true, false},
+		}, true, true},
 		"record is a directory": {func(t *testing.T, _, record string) {
 			check(t, os.Remove(record))
 			check(t, os.Mkdir(record, 0o755))
-		}, true, false},
+		}, true, true},
 	} {
 		t.Run(name, func(t *testing.T) {
 			root := t.TempDir()

@@ -88,7 +88,7 @@ func (d *Dir) measure(ctx context.Context, id sources.PackageID, del sources.Del
 // contents, evidence included, if that vouches for them better.
 func (d *Dir) recognise(id sources.PackageID, r record, signed *sources.Signed) (record, *sources.Signed) {
 	old, ok := d.readRecord(knownPath(id))
-	if !ok || old.H1 != r.H1 || old.Verdict <= r.Verdict {
+	if !ok || old.H1 != r.H1 || old.Verdict <= r.Verdict || d.opts.Paranoid {
 		return r, signed
 	}
 	kept := d.evidenceOf(id, old)
@@ -117,7 +117,7 @@ func (nowhere) files(ctx context.Context, from sources.Files) (sources.Contents,
 // keepKnown remembers what the package of r hashed to, and returns that. The
 // time from which it was known stays.
 func (d *Dir) keepKnown(id sources.PackageID, r record, parcel sources.Parcel, via *disk.Scratch) record {
-	r.Files, r.Boot, r.Since = nil, "", d.opts.Now().UTC()
+	r.Files, r.Boot, r.Since, r.Imported = nil, "", d.opts.Now().UTC(), parcel.Imported
 	local := parcel.Dir != "" || parcel.Archive != nil || parcel.Files != nil
 	if local && r.Verdict == sources.Unverified {
 		return r
@@ -128,11 +128,14 @@ func (d *Dir) keepKnown(id sources.PackageID, r record, parcel sources.Parcel, v
 		d.warn(err)
 		return r
 	}
+	if err == nil && r.Imported && !old.Imported && old.H1 != r.H1 {
+		return old // what was verified stays known
+	}
 	if err == nil && old.H1 == r.H1 && (old.ZH == r.ZH || r.ZH == "") {
-		if old.Verdict >= r.Verdict {
+		if old.Verdict >= r.Verdict && (r.Imported || !old.Imported) {
 			return old
 		}
-		r.Since = old.Since
+		r.Since, r.Imported = old.Since, r.Imported && old.Imported
 	}
 	d.keepRecord(path, r, via)
 	return r

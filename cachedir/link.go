@@ -4,15 +4,14 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io"
 	"io/fs"
 	"os"
 	"path"
 	"path/filepath"
 	"slices"
-	"time"
 
 	"github.com/larder-cli/larder/sources"
-	"github.com/larder-cli/larder/sources/archive"
 	"github.com/larder-cli/larder/sources/disk"
 )
 
@@ -37,6 +36,9 @@ func (d *Dir) link(ctx context.Context, s sources.Stored, target string) (source
 	entry, err := scan(s.Dir)
 	if err != nil {
 		return "", err
+	}
+	if s.Print != "" && fingerprint(entry) != s.Print {
+		return "", sources.ErrSwapped
 	}
 	providers, err := disk.Make(providersOf(s.ID, target))
 	if err != nil {
@@ -64,15 +66,10 @@ func (d *Dir) link(ctx context.Context, s sources.Stored, target string) (source
 	}
 	defer func() { d.warn(work.Close()) }()
 	mode, err := d.makeLink(ctx, s, entry, work.Dir)
-	for try := 0; errors.Is(err, errChanging) && try < 5; try++ {
-		select {
-		case <-ctx.Done():
-			return "", ctx.Err()
-		case <-time.After(time.Second):
-		}
-		mode, err = d.makeLink(ctx, s, entry, work.Dir)
-	}
 	if err != nil {
+		return "", err
+	}
+	if err := judged(s, mode, work.Path(made)); err != nil {
 		return "", err
 	}
 	if err := work.Replace(made, home, leaf); err != nil {
@@ -82,6 +79,22 @@ func (d *Dir) link(ctx context.Context, s sources.Stored, target string) (source
 		d.remember(ctx, s, home, target, mode) // other links are known by the entry's own files
 	}
 	return mode, nil
+}
+
+// judged returns an error that matches [sources.ErrSwapped] unless what was linked is what was
+// judged. Copies have been hashed, and other links have the files' own fingerprints.
+func judged(s sources.Stored, mode sources.LinkMode, made string) error {
+	if s.Print == "" || mode == sources.LinkCopy || mode == sources.LinkReflink {
+		return nil
+	}
+	marks, err := scan(made)
+	if err != nil {
+		return err
+	}
+	if fingerprint(marks) != s.Print {
+		return sources.ErrSwapped
+	}
+	return nil
 }
 
 // made is what a link is called while it is built.
@@ -163,8 +176,11 @@ func (d *Dir) makeLink(ctx context.Context, s sources.Stored, entry []mark, work
 		if err := work.RemoveTree(made); err != nil {
 			return "", err
 		}
+		if errors.Is(err, sources.ErrSwapped) {
+			return "", err
+		}
 	}
-	if d.opts.Link != sources.LinkAuto && !errors.Is(err, errChanging) {
+	if d.opts.Link != sources.LinkAuto {
 		err = sources.WithHint(fmt.Errorf("link mode %s: %w", d.opts.Link, err), "use --link auto, which takes the first mode that works")
 	}
 	return "", err
@@ -205,34 +221,34 @@ func makeBy(ctx context.Context, mode sources.LinkMode, s sources.Stored, entry 
 	defer to.Close()
 	switch mode {
 	case sources.LinkReflink:
-		return eachFile(ctx, entry, to, func(name string, in *disk.Dir, base string) error { return reflink(s.Dir, name, in, base) })
+		return eachFile(ctx, entry, to, func(m mark, in *disk.Dir, base string) error { return reflink(s.Dir, m, in, base) })
 	case sources.LinkHard:
 		from, err := disk.Open(s.Dir)
 		if err != nil {
 			return err
 		}
 		defer from.Close()
-		return eachFile(ctx, entry, to, func(name string, in *disk.Dir, base string) error {
+		return eachFile(ctx, entry, to, func(m mark, in *disk.Dir, base string) error {
 			if seal {
-				from.Seal(name)
+				from.Seal(m.Path)
 			}
-			return disk.Link(from, name, in, base)
+			return disk.Link(from, m.Path, in, base)
 		})
 	case sources.LinkCopy:
-		return copyTo(ctx, s, to)
+		return eachFile(ctx, entry, to, func(m mark, in *disk.Dir, base string) error { return copyFile(s.Dir, m, in, base) })
 	}
 	return fmt.Errorf("unknown link mode %q", mode)
 }
 
 // eachFile fills a directory with what link makes of every file of the entry.
-func eachFile(ctx context.Context, entry []mark, to *disk.Dir, link func(name string, in *disk.Dir, base string) error) error {
+func eachFile(ctx context.Context, entry []mark, to *disk.Dir, link func(m mark, in *disk.Dir, base string) error) error {
 	for _, m := range entry {
 		if err := ctx.Err(); err != nil {
 			return err
 		}
 		dir, base := path.Split(m.Path)
 		if dir == "" {
-			if err := link(m.Path, to, base); err != nil {
+			if err := link(m, to, base); err != nil {
 				return err
 			}
 			continue
@@ -241,7 +257,7 @@ func eachFile(ctx context.Context, entry []mark, to *disk.Dir, link func(name st
 		if err != nil {
 			return err
 		}
-		err = link(m.Path, in, base)
+		err = link(m, in, base)
 		in.Close()
 		if err != nil {
 			return err
@@ -250,28 +266,61 @@ func eachFile(ctx context.Context, entry []mark, to *disk.Dir, link func(name st
 	return nil
 }
 
-// reflink makes a file that shares its bytes with one of the entry. Its owner may
-// write to it: that changes nothing in the cache.
-func reflink(entry, name string, in *disk.Dir, base string) error {
-	from, info, err := disk.OpenFile(filepath.Join(entry, filepath.FromSlash(name)))
+// An entryFile is an open file of an entry, of which the mark has been compared.
+type entryFile struct {
+	*os.File
+	mark mark
+	mode fs.FileMode // for copies: their owner may write to them, as that changes nothing in the cache
+}
+
+// openMarked opens a file of the entry in dir. It must be the one that was judged.
+func openMarked(dir string, m mark) (entryFile, error) {
+	from, info, err := disk.OpenFile(filepath.Join(dir, filepath.FromSlash(m.Path)))
+	if err != nil {
+		return entryFile{}, err
+	}
+	f := entryFile{from, m, info.Mode().Perm() | 0o200}
+	if err := f.check(); err != nil {
+		from.Close()
+		return entryFile{}, err
+	}
+	return f, nil
+}
+
+// check returns an error unless the file is as it was when it was judged.
+func (f entryFile) check() error {
+	info, err := f.Stat()
+	if err != nil {
+		return err
+	}
+	now := mark{Path: f.mark.Path, Size: info.Size(), MTime: info.ModTime().UnixNano()}
+	if now.Inode, now.Device = identity(f.Name(), info); now != f.mark {
+		return sources.ErrSwapped
+	}
+	return nil
+}
+
+// reflink makes a file that shares its bytes with one of the entry.
+func reflink(dir string, m mark, in *disk.Dir, base string) error {
+	from, err := openMarked(dir, m)
 	if err != nil {
 		return err
 	}
 	defer from.Close()
-	return in.CloneFile(base, from, info.Mode().Perm()|0o200)
+	return in.CloneFile(base, from.File, from.mode)
 }
 
-// errChanging is why a copy is not what it should be while Terraform unpacks the same
-// package in place.
-var errChanging = errors.New("the package has changed in the cache while it was copied")
-
-func copyTo(ctx context.Context, s sources.Stored, to *disk.Dir) error {
-	contents, err := archive.Copy(ctx, s.Dir, archive.Dest{Dir: to}, archive.Limits{})
+// copyFile makes a file with the bytes of one of the entry.
+func copyFile(dir string, m mark, in *disk.Dir, base string) error {
+	from, err := openMarked(dir, m)
 	if err != nil {
 		return err
 	}
-	if contents.H1 != s.H1 {
-		return errChanging
+	defer from.Close()
+	to, err := in.Create(base, from.mode)
+	if err != nil {
+		return err
 	}
-	return nil
+	_, err = io.Copy(to, from.File)
+	return errors.Join(err, to.Close(), from.check())
 }

@@ -1,6 +1,8 @@
 package cachedir
 
 import (
+	"crypto/sha256"
+	"encoding/hex"
 	"errors"
 	"fmt"
 	"io/fs"
@@ -73,6 +75,18 @@ func markOf(path, name string, e fs.DirEntry) (mark, error) {
 	m := mark{Path: name, Size: info.Size(), MTime: info.ModTime().UnixNano()}
 	m.Inode, m.Device = identity(path, info)
 	return m, nil
+}
+
+// fingerprint is short for marks; empty if there are none.
+func fingerprint(marks []mark) string {
+	if len(marks) == 0 {
+		return ""
+	}
+	sum := sha256.New()
+	for _, m := range marks {
+		fmt.Fprintf(sum, "%q %d %d %d %d\n", m.Path, m.Size, m.MTime, m.Inode, m.Device)
+	}
+	return hex.EncodeToString(sum.Sum(nil))
 }
 
 // settled reports whether the last change of every file is so long ago that the

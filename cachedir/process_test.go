@@ -95,7 +95,7 @@ func providers() []sources.PackageID {
 
 // childPut puts all packages, and notes each one that it fetches.
 func childPut(root string) error {
-	d, err := cachedir.Open(root, cachedir.Options{})
+	d, err := cachedir.Open(root, cachedir.Options{Key: testKey})
 	if err != nil {
 		return err
 	}
@@ -178,7 +178,7 @@ func TestFetchedOnceWithin(t *testing.T) {
 // childReplace replaces a package over and over, by one release after the other,
 // and links it.
 func childReplace(root string) error {
-	d, err := cachedir.Open(root, cachedir.Options{Link: sources.LinkCopy})
+	d, err := cachedir.Open(root, cachedir.Options{Key: testKey, Link: sources.LinkCopy})
 	if err != nil {
 		return err
 	}

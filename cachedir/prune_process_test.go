@@ -53,7 +53,7 @@ func install(d *cachedir.Dir, root string, id sources.PackageID) error {
 }
 
 func childInstall(root string) error {
-	d, err := cachedir.Open(root, cachedir.Options{Link: sources.LinkSymlink})
+	d, err := cachedir.Open(root, cachedir.Options{Key: testKey, Link: sources.LinkSymlink})
 	if err != nil {
 		return err
 	}
@@ -69,7 +69,7 @@ func childInstall(root string) error {
 
 // childPrune prunes over and over, and notes each package that goes.
 func childPrune(root string) error {
-	d, err := cachedir.Open(root, cachedir.Options{})
+	d, err := cachedir.Open(root, cachedir.Options{Key: testKey})
 	if err != nil {
 		return err
 	}

@@ -76,7 +76,7 @@ func (d *Dir) put(ctx context.Context, id sources.PackageID, del sources.Deliver
 		return none, err
 	}
 	r, parcel.Signed = d.recognise(id, r, parcel.Signed)
-	if err := d.show(ctx, id, home, old, r, parcel.Signed, work); err != nil {
+	if r, err = d.show(ctx, id, home, old, r, parcel.Signed, work); err != nil {
 		return none, err
 	}
 	d.keepKnown(id, r, parcel, work.notes)
@@ -162,7 +162,7 @@ func (d *Dir) receive(ctx context.Context, id sources.PackageID, del sources.Del
 	}
 	verdict, err := del.Judge(contents)
 	return record{
-		H1: contents.H1, ZipH1: contents.ZipH1, ZH: parcel.ZH,
+		H1: contents.H1, ZipH1: contents.ZipH1, ZH: parcel.ZH, Sums: sumsOf(contents), Since: d.opts.Now().UTC(),
 		Filename: parcel.Filename, Origin: parcel.Origin,
 		Verdict: verdict, Evidence: digest(parcel.Signed),
 	}, parcel, err
@@ -263,10 +263,10 @@ func (d *Dir) unpack(ctx context.Context, from io.ReaderAt, size int64, to archi
 	return contents, err
 }
 
-// show makes the package of r visible in home, in place of old.
-func (d *Dir) show(ctx context.Context, id sources.PackageID, home *disk.Dir, old, r record, signed *sources.Signed, w work) error {
+// show makes the package of r visible in home, in place of old, and returns its record.
+func (d *Dir) show(ctx context.Context, id sources.PackageID, home *disk.Dir, old, r record, signed *sources.Signed, w work) (record, error) {
 	if err := d.keepEvidence(ctx, id, signed, w.notes); err != nil {
-		return err
+		return r, err
 	}
 	name := id.Platform.String()
 	if info, err := home.Lstat(name); err == nil && info.IsDir() && old.H1 == r.H1 {
@@ -274,10 +274,10 @@ func (d *Dir) show(ctx context.Context, id sources.PackageID, home *disk.Dir, ol
 		// is known of them was missing.
 		r.Files, r.Boot = old.Files, old.Boot
 	} else if err := d.replace(w, home, id); err != nil {
-		return err
+		return r, err
 	}
 	d.keepRecord(recordPath(id), r, w.notes)
-	return nil
+	return r, nil
 }
 
 // replace gives what was made the place of the entry for id.

@@ -29,12 +29,15 @@ type record struct {
 	Evidence string           `json:"evidence,omitempty"` // hex SHA-256 of the SHA256SUMS that goes with it
 	Boot     string           `json:"boot,omitempty"`     // see flushed
 	Files    []mark           `json:"files,omitempty"`
-	Since    time.Time        `json:"since,omitzero"` // when the hashes were first known, if it is all that is known
+	Sums     sums             `json:"sums,omitempty"`
+	Since    time.Time        `json:"since,omitzero"`     // when the hashes were first known
+	Imported bool             `json:"imported,omitempty"` // known only from an import
 
 	used time.Time // when it was last used, as far as noted
+	was  *record   // what was verified before, if these contents are others
 }
 
-const recordFormat = 1
+const recordFormat = 2
 
 // maxRecord is more than a package of maxFiles needs, in bytes.
 const maxRecord = 4 << 20
@@ -68,8 +71,9 @@ func (d *Dir) readRecord(path string) (record, bool) {
 }
 
 // tryRecord is readRecord that returns why there is no record. The error matches
-// [fs.ErrNotExist] if there is none, and [disk.IsUnread] if it could not be read; any
-// other means that it is invalid.
+// [fs.ErrNotExist] if there is none, [seal.ErrForeign] if it was not made under this
+// user's key, and [disk.IsUnread] if it could not be read; any other means that it is
+// invalid.
 func (d *Dir) tryRecord(path string) (record, error) {
 	if r, ok := d.memory.Load(path); ok {
 		return r.(record), nil
@@ -81,7 +85,11 @@ func (d *Dir) tryRecord(path string) (record, error) {
 	if err != nil {
 		return record{}, err
 	}
-	r, err := parseRecord(data)
+	text, err := d.opts.Key.Open(path, data)
+	if err != nil {
+		return record{}, err
+	}
+	r, err := parseRecord(text)
 	r.used = info.ModTime()
 	return r, err
 }
@@ -90,23 +98,23 @@ func (d *Dir) tryRecord(path string) (record, error) {
 // directory, or of one for this purpose if via is nil. If it cannot, nothing is
 // lost but time.
 func (d *Dir) keepRecord(path string, r record, via *disk.Scratch) {
-	r.Format = recordFormat
+	r.Format, r.was = recordFormat, nil
 	if d.readOnly != nil || d.state == nil {
 		d.memory.Store(path, r)
 		return
 	}
-	if err := d.writeState(path, r, via); err != nil {
+	text, err := d.opts.Key.Seal(path, r)
+	if err == nil {
+		err = d.writeState(path, text, via)
+	}
+	if err != nil {
 		d.warn(fmt.Errorf("writing a record: %w", err))
 	}
 }
 
 // writeState does not sync what it writes: a record that a power cut turns into
 // zeros is as good as one that was never written.
-func (d *Dir) writeState(name string, value any, via *disk.Scratch) error {
-	data, err := json.Marshal(value)
-	if err != nil {
-		return err
-	}
+func (d *Dir) writeState(name string, data []byte, via *disk.Scratch) (err error) {
 	if via == nil {
 		if via, err = d.scratch(); err != nil {
 			return err
@@ -189,18 +197,34 @@ func (d *Dir) settle(path, dir string, r record) {
 	d.keepRecord(path, r, nil)
 }
 
-// inherit adds to r, which only knows the files, what one of the records at
-// paths knows of the same contents. The error is that of a record that cannot be read.
-func (d *Dir) inherit(r record, paths ...string) (record, error) {
-	for _, path := range paths {
+// inherit adds to r, which only has the files, what one of the records at paths, or
+// what is known of the package, says of the same contents. If it says that others were
+// verified, r is about contents that were not. The error is that of a record that
+// cannot be read.
+func (d *Dir) inherit(id sources.PackageID, r record, paths ...string) (record, error) {
+	for _, path := range append(paths, knownPath(id)) {
 		old, err := d.tryRecord(path)
 		if disk.IsUnread(err) {
 			return record{}, err
 		}
-		if err == nil && old.H1 == r.H1 {
-			old.Files, old.Dir, old.Link = r.Files, "", ""
-			return old, nil
+		if err != nil || old.Verdict == sources.Unverified && old.H1 != r.H1 {
+			continue
 		}
+		if old.H1 != r.H1 {
+			if r.was == nil && !old.Imported {
+				r.was = &old
+			}
+			continue
+		}
+		if d.opts.Paranoid {
+			r.was = nil
+			return r, nil
+		}
+		old.Files, old.Boot, old.Dir, old.Link, old.was = r.Files, r.Boot, "", "", nil
+		if old.Sums == nil {
+			old.Sums = r.Sums
+		}
+		return old, nil
 	}
 	return r, nil
 }

@@ -9,10 +9,10 @@ import (
 // What is accepted as a record, written and read again, is the same record.
 func FuzzRecord(f *testing.F) {
 	for _, seed := range []string{
-		`{"format":1,"h1":"h1:x","verdict":"unverified","files":[{"path":"a","size":1,"mtime":2,"inode":18446744073709551615,"device":3}]}`,
-		`{"format":1,"h1":"h1:x","zip_h1":"h1:y","zh":"zh:z","filename":"f","origin":"o","verdict":"self-signed","evidence":"ff","link":"copy","dir":"/d"}`,
-		`{"format":2,"h1":"h1:x"}`, `{"format":1}`, `{"format":1,"h1":"h1:x","verdict":"splendid"}`,
-		`{"format":1,"h1":"h1:x","files":[{"size":-1}]}`, `[]`, `null`, ``, "\x00\x00",
+		`{"format":2,"h1":"h1:x","verdict":"unverified","files":[{"path":"a","size":1,"mtime":2,"inode":18446744073709551615,"device":3}]}`,
+		`{"format":2,"h1":"h1:x","zip_h1":"h1:y","zh":"zh:z","filename":"f","origin":"o","verdict":"self-signed","evidence":"ff","link":"copy","dir":"/d"}`,
+		`{"format":3,"h1":"h1:x"}`, `{"format":2}`, `{"format":2,"h1":"h1:x","verdict":"splendid"}`,
+		`{"format":2,"h1":"h1:x","files":[{"size":-1}]}`, `[]`, `null`, ``, "\x00\x00",
 	} {
 		f.Add([]byte(seed))
 	}
@@ -34,14 +34,14 @@ func FuzzRecord(f *testing.F) {
 
 func TestParseRecord(t *testing.T) {
 	for data, ok := range map[string]bool{
-		`{"format":1,"h1":"h1:x","verdict":"hash only","files":[]}`: true,
-		`{"format":1,"h1":"h1:x"}`:                                  true,
-		`{"format":1,"h1":""}`:                                      false,
+		`{"format":2,"h1":"h1:x","verdict":"hash only","files":[]}`: true,
+		`{"format":2,"h1":"h1:x"}`:                                  true,
+		`{"format":2,"h1":""}`:                                      false,
 		`{"format":0,"h1":"h1:x"}`:                                  false,
-		`{"format":2,"h1":"h1:x"}`:                                  false,
-		`{"format":1,"h1":"h1:x","verdict":"fine"}`:                 false,
-		`{"format":1,"h1":"h1:x"`:                                   false,
-		`{"format":1,"h1":"h1:x","files":[{"size":1e99}]}`:          false,
+		`{"format":3,"h1":"h1:x"}`:                                  false,
+		`{"format":2,"h1":"h1:x","verdict":"fine"}`:                 false,
+		`{"format":2,"h1":"h1:x"`:                                   false,
+		`{"format":2,"h1":"h1:x","files":[{"size":1e99}]}`:          false,
 		``: false,
 	} {
 		if _, err := parseRecord([]byte(data)); (err == nil) != ok {

@@ -52,7 +52,11 @@ func (d *Dir) Register(dir, providers string, ids []sources.PackageID) {
 	if old, used, err := d.readRoot(path); err == nil && r.equal(old) && d.opts.Now().Sub(used) < time.Hour {
 		return
 	}
-	if err := d.writeState(path, r, nil); err != nil {
+	text, err := json.Marshal(r)
+	if err == nil {
+		err = d.writeState(path, text, nil)
+	}
+	if err != nil {
 		d.warn(fmt.Errorf("registering the root module: %w", err))
 	}
 }

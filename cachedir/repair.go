@@ -136,10 +136,12 @@ func (d *Dir) remakeRecord(c checked) {
 		return
 	}
 	path := recordPath(c.ID)
-	if r, err := d.inherit(c.fresh, path); err == nil {
-		d.keepRecord(path, r, nil)
-		d.touch(path, c.Used) // being repaired is no use
+	r, err := d.inherit(c.ID, c.fresh, path)
+	if err != nil || r.was != nil {
+		return
 	}
+	d.keepRecord(path, r, nil)
+	d.touch(path, c.Used) // being repaired is no use
 }
 
 // A mender does what is to be done.

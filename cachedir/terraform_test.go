@@ -71,7 +71,7 @@ func TestSharedWithTerraform(t *testing.T) {
 
 	// What we have stored and linked is all that it needs.
 	check(t, os.RemoveAll(s.Dir))
-	put(t, d, id, widgetFiles)
+	s = put(t, d, id, widgetFiles)
 	check(t, os.RemoveAll(filepath.Join(tf.work, ".terraform")))
 	if out := tf.init(t); !strings.Contains(out, "from the shared cache directory") {
 		t.Error(out)

@@ -1,6 +1,7 @@
 package cachedir
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -16,6 +17,7 @@ import (
 
 	"github.com/larder-cli/larder/sources"
 	"github.com/larder-cli/larder/sources/disk"
+	"github.com/larder-cli/larder/sources/seal"
 )
 
 // VerifyOptions adjust [Dir.Verify].
@@ -32,7 +34,7 @@ type VerifyOptions struct {
 // A Verification is what was found out by reading everything in a cache.
 type Verification struct {
 	Findings []Finding // by path
-	Packages int       // that were hashed
+	Packages int       // that were hashed, and nothing is wrong with
 	Unknown  int       // of them, those of which there was no record
 	Bytes    int64     // that were hashed
 	Besides  Usage     // what the cache holds besides packages
@@ -129,9 +131,11 @@ func (v *verifier) check(ctx context.Context, e Entry) error {
 	defer v.mu.Unlock()
 	v.Findings = append(v.Findings, findings...)
 	v.checked = append(v.checked, c)
-	v.Packages++
-	if c.old.H1 == "" {
-		v.Unknown++
+	if len(findings) == 0 {
+		v.Packages++
+		if c.old.H1 == "" {
+			v.Unknown++
+		}
 	}
 	v.Bytes += e.bytes()
 	if v.opts.Report != nil {
@@ -140,19 +144,35 @@ func (v *verifier) check(ctx context.Context, e Entry) error {
 	return nil
 }
 
-// judge compares what an entry holds with what is known of it, its record,
-// which is zero if there is none.
+// judge compares what an entry holds with all that is known of it: its record, the
+// hashes that were verified before, and the evidence. The record is the best there
+// is, and zero if there is none.
 func (v *verifier) judge(e Entry, fresh record) (record, []Finding) {
 	r, err := v.tryRecord(recordPath(e.ID))
 	switch {
-	case errors.Is(err, fs.ErrNotExist):
-		return v.judgeKnown(e, fresh)
+	case err == nil, errors.Is(err, fs.ErrNotExist), errors.Is(err, seal.ErrForeign):
 	case disk.IsUnread(err):
 		return record{}, []Finding{e.finding(Unreadable, "%v", err)}
-	case err != nil:
-		return record{}, []Finding{e.finding(BadRecord, "what is remembered of it makes no sense")}
-	case r.H1 != fresh.H1:
-		return r, []Finding{e.finding(Changed, "it is %s, and was stored as %s", fresh.H1, r.H1)}
+	default:
+		return record{}, []Finding{e.finding(BadRecord, "what is recorded of it is invalid")}
+	}
+	known, err := v.tryRecord(knownPath(e.ID))
+	if disk.IsUnread(err) {
+		return record{}, []Finding{e.finding(Unreadable, "%v", err)}
+	}
+	if known.Imported { // its claims prove nothing
+		known = record{}
+	}
+	if r.H1 == "" {
+		r = known
+	}
+	for _, was := range []record{r, known} {
+		if was.H1 != "" && was.H1 != fresh.H1 {
+			return was, []Finding{e.finding(Changed, "%s", change(was, fresh))}
+		}
+	}
+	if r.H1 == "" {
+		return r, nil
 	}
 	err = v.vouched(e.ID, r)
 	switch {
@@ -164,17 +184,13 @@ func (v *verifier) judge(e Entry, fresh record) (record, []Finding) {
 	return r, nil
 }
 
-// judgeKnown compares what an entry that nobody recorded holds with what such a
-// package hashed to when one passed. The record is zero if none has.
-func (v *verifier) judgeKnown(e Entry, fresh record) (record, []Finding) {
-	r, err := v.tryRecord(knownPath(e.ID))
-	switch {
-	case disk.IsUnread(err):
-		return record{}, []Finding{e.finding(Unreadable, "%v", err)}
-	case err == nil && r.H1 != fresh.H1:
-		return r, []Finding{e.finding(Changed, "it is %s, and what was seen on %s is %s", fresh.H1, r.Since.Format(time.DateOnly), r.H1)}
+// change says how contents differ from those of a record.
+func change(was, now record) string {
+	day := cmp.Or(was.Since, was.used).Format(time.DateOnly)
+	if text := now.Sums.differ(was.Sums, day); text != "" {
+		return text
 	}
-	return r, nil
+	return fmt.Sprintf("its contents are %s; those verified on %s were %s", now.H1, day, was.H1)
 }
 
 // vouched says why the evidence does not bear out the verdict of a record.

@@ -49,6 +49,7 @@ type Config struct {
 	PluginCacheFrom  string // what configures it: a variable, or FILE:LINE
 	DefaultCacheDir  string // Larder's own, for when none is configured; empty if there is no place for it
 	StateDir         string // Larder's own, for what belongs to the user; empty if there is no place for it
+	RecordKey        string // secret that authenticates records for several machines; empty if each user has one of their own
 	MayBreakLockFile bool   // a package in the cache will do even if the lock file lacks its hash
 	DataDir          string // .terraform, or what replaces it
 
@@ -224,8 +225,12 @@ func (l *loader) cannotRead(f File, err error) {
 	case larderVariable:
 		l.errorf(at, "unset "+f.Why+" if the file is not needed", "%v, though %s names it", err, f.Why)
 	case mainFileReason:
-		l.warnf(at, "", "%v", err)
+		l.errorf(at, "make the file readable: without it, larder would use other sources than you configured", "%v", err)
 	default:
+		if !errors.Is(err, fs.ErrNotExist) {
+			l.errorf(at, "make the file readable, or unset "+f.Why, "%v, though %s names it", err, f.Why)
+			return
+		}
 		l.warnf(at, "unset "+f.Why+" if the file is not needed", "%v, though %s names it", err, f.Why)
 	}
 }
@@ -265,6 +270,7 @@ func (l *loader) apply(s settings, c *Config) {
 	}
 	c.DefaultCacheDir = l.below(l.CacheHome, "larder", "plugins")
 	c.StateDir = l.below(l.StateHome, "larder")
+	c.RecordKey = l.getenv("LARDER_RECORD_KEY") // not among Variables: it is secret
 	c.MayBreakLockFile = s.mayBreak
 	c.Hosts, c.Registry = s.hosts, s.registry
 	c.Implied = true

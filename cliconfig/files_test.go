@@ -392,8 +392,8 @@ func TestFilesThatCannotBeRead(t *testing.T) {
 		want string
 	}{
 		{"override", linux(nil, "TF_CLI_CONFIG_FILE=/no/such"), "warning: /no/such: file does not exist, though TF_CLI_CONFIG_FILE names it"},
-		{"override is a directory", linux(map[string]string{"/d/": ""}, "TF_CLI_CONFIG_FILE=/d"), "warning: /d: invalid argument, though TF_CLI_CONFIG_FILE names it"},
-		{"main file is a directory", linux(map[string]string{"/home/me/.terraformrc/": ""}), "warning: /home/me/.terraformrc: invalid argument"},
+		{"override is a directory", linux(map[string]string{"/d/": ""}, "TF_CLI_CONFIG_FILE=/d"), "/d: invalid argument, though TF_CLI_CONFIG_FILE names it"},
+		{"main file is a directory", linux(map[string]string{"/home/me/.terraformrc/": ""}), "/home/me/.terraformrc: invalid argument"},
 		{"directory in the configuration directory", linux(map[string]string{"/home/me/.terraform.d/a.tfrc/": ""}), "/home/me/.terraform.d/a.tfrc: invalid argument"},
 		{"netrc", linux(nil, "NETRC=/no/such"), "warning: /no/such: file does not exist, though NETRC names it"},
 	} {

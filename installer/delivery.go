@@ -75,7 +75,7 @@ func (d *delivery) accept(ctx context.Context, s sources.Stored) bool {
 	if len(d.locked) > 0 {
 		return d.satisfies(d.locked, s)
 	}
-	return d.signedEnough(s.Verdict) && d.same(ctx, s)
+	return s.Differs == "" && d.proven(s) && d.same(ctx, s)
 }
 
 // regard is how well the source vouches for a package that the store has, by its

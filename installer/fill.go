@@ -134,7 +134,7 @@ func (d demand) there(ctx context.Context, id sources.PackageID) (sources.Stored
 		return d.inStore(ctx, id)
 	}
 	s, err := d.stored(ctx, id, func() (sources.Stored, error) { return d.to.Get(ctx, id) })
-	return s, err == nil && s.Signed != nil && s.Verdict >= sources.MirrorEvidence && d.signedEnough(s.Verdict)
+	return s, err == nil && s.Signed != nil && s.Verdict >= sources.MirrorEvidence && d.proven(s)
 }
 
 // meet sees to it that the store has a package that meets the demand, if it has

@@ -42,6 +42,7 @@ type fixture struct {
 	root   installer.Root
 	source *fakeSource
 	store  *fakeStore
+	kept   *sources.Signed // by the store, for every version; nil if it keeps none
 
 	events []installer.Event
 }
@@ -266,11 +267,19 @@ func (s *fakeSource) add(text string, edit func(*sources.Package)) {
 const other = "other platform"
 
 // signed has the publisher sign for the package's archive and another one.
-func signed(p *sources.Package) {
+func signed(p *sources.Package) { signedAs(p, p.Filename) }
+
+// signedFor has the publisher sign for the package's archive under the name of another
+// package.
+func signedFor(text string) func(*sources.Package) {
+	return func(p *sources.Package) { signedAs(p, id(text).Filename()) }
+}
+
+func signedAs(p *sources.Package, name string) {
 	key := sourcetest.Publisher()
 	sum, _ := strings.CutPrefix(string(p.Hashes[0]), "zh:")
 	otherSum, _ := strings.CutPrefix(string(zh(other)), "zh:")
-	sums := fmt.Appendf(nil, "%s  %s\n%s  other.zip\n", sum, p.Filename, otherSum)
+	sums := fmt.Appendf(nil, "%s  %s\n%s  other.zip\n", sum, name, otherSum)
 	p.Signed = &sources.Signed{Sums: sums, Signature: key.Sign(sums), Keys: []sources.Key{{Armor: key.Armor()}}}
 }
 

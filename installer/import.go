@@ -44,7 +44,7 @@ func (in *Installer) Import(ctx context.Context, id sources.PackageID, h1 source
 // claim makes a parcel that is at hand what is delivered. Of what it claims it
 // keeps what is known already, and what that proves.
 func (d *delivery) claim(h1 sources.Hash, parcel sources.Parcel) error {
-	d.parcel = &sources.Parcel{Dir: parcel.Dir, Files: parcel.Files, Origin: parcel.Origin}
+	d.parcel = &sources.Parcel{Dir: parcel.Dir, Files: parcel.Files, Origin: parcel.Origin, Imported: true}
 	known, err := d.to.Recall(d.pkg.ID)
 	if err != nil || known.H1 != h1 || known.ZH == "" || known.ZH != parcel.ZH {
 		return nil //nolint:nilerr // then there are only claims

@@ -64,6 +64,12 @@ type Downloader interface {
 	Download(ctx context.Context, url string, size int64, to sources.Stage) error
 }
 
+// A Memory has the hashes of packages that were verified before.
+type Memory interface {
+	// Recall returns the hashes, or an error matching [sources.ErrNotFound].
+	Recall(id sources.PackageID) (sources.Stored, error)
+}
+
 // Options adjust an Installer. The zero Options are ready to use.
 type Options struct {
 	Engine    sources.Engine
@@ -77,6 +83,10 @@ type Options struct {
 	// configured to use itself. A package that the engine would find there
 	// leaves its lock entry as it is, where a download would complete it.
 	EngineCache bool
+
+	// Memory has the hashes of packages that this user has verified before, if the
+	// store is not where all commands keep them. It may be nil.
+	Memory Memory
 
 	Readings *Readings // for dry runs of several installers; nil means its own
 

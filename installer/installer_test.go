@@ -376,11 +376,25 @@ func TestSignatures(t *testing.T) {
 // Where a signature is required, what lies near does not do because it is near.
 func TestRequireSignedOfWhatIsThere(t *testing.T) {
 	for _, where := range []string{"installed", "in the store"} {
-		for _, verdict := range []sources.Verdict{sources.HashOnly, sources.SelfSigned} {
+		for what, stored := range map[string]struct {
+			verdict  sources.Verdict
+			evidence func(*sources.Package)
+			suffices bool
+		}{
+			"hash only":           {sources.HashOnly, signed, false},
+			"self-signed":         {sources.SelfSigned, signed, true},
+			"without evidence":    {sources.SelfSigned, func(*sources.Package) {}, false},
+			"another's evidence":  {sources.SelfSigned, signedFor("gadget 1.0.0 linux_amd64"), false},
+			"an older one's":      {sources.SelfSigned, signedFor("widget 0.9.0 linux_amd64"), false},
+			"a broken signature":  {sources.SelfSigned, func(p *sources.Package) { signed(p); p.Signed.Signature[20] ^= 1 }, false},
+			"other signed hashes": {sources.SelfSigned, func(p *sources.Package) { p.Hashes = []sources.Hash{zh("other")}; signed(p) }, false},
+		} {
 			f := newFixture(t)
 			f.opts.RequireSigned = true
 			f.source.add(widget, signed)
-			f.store.keep(widget, verdict, nil)
+			p := sources.Package{ID: id(widget), Filename: id(widget).Filename(), Hashes: []sources.Hash{zh(widget)}}
+			stored.evidence(&p)
+			f.store.keep(widget, stored.verdict, p.Signed)
 			if where == "installed" {
 				f.store.installed[f.target()] = f.store.entries[id(widget)]
 				delete(f.store.entries, id(widget))
@@ -390,10 +404,10 @@ func TestRequireSignedOfWhatIsThere(t *testing.T) {
 			result, err := f.install()
 			f.must(err)
 			if got := result.Packages[0].Package.Verdict; got != sources.SelfSigned {
-				t.Errorf("%s, %s: got %s", where, verdict, outcome(result))
+				t.Errorf("%s, %s: got %s", where, what, outcome(result))
 			}
-			if fetched := strings.Contains(f.source.log(), "download"); fetched != (verdict < sources.SelfSigned) {
-				t.Errorf("%s, %s: asked for\n%s", where, verdict, f.source.log())
+			if fetched := strings.Contains(f.source.log(), "download"); fetched == stored.suffices {
+				t.Errorf("%s, %s: asked for\n%s", where, what, f.source.log())
 			}
 		}
 	}

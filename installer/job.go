@@ -6,9 +6,11 @@ import (
 	"io/fs"
 	"path/filepath"
 	"slices"
+	"time"
 
 	"github.com/larder-cli/larder/installer/lockfile"
 	"github.com/larder-cli/larder/sources"
+	"github.com/larder-cli/larder/sources/trust"
 )
 
 // A job is the installation of one provider for one root module.
@@ -21,8 +23,12 @@ type job struct {
 
 	version  sources.Version
 	learned  []sources.Hash // that the lock file shall hold too
+	sums     trust.Sums     // signed, that came with the package; empty if none did
 	changed  bool           // whether any package was installed anew
 	outcomes []Outcome
+
+	unknown  []UnknownHash // see Ledger.examine
+	examined []Outcome
 }
 
 func (in *Installer) newJob(root Root, req sources.Requirement) job {
@@ -208,10 +214,35 @@ func (j *job) install(ctx context.Context, id sources.PackageID) (outcome Outcom
 		if err != nil || outcome.How == Planned || j.root.DryRun {
 			return err
 		}
-		if outcome.Link, err = j.cache.Link(ctx, outcome.Package, j.target(id)); err != nil {
-			return j.fail(id, "", err)
-		}
-		return nil
+		outcome, err = j.link(ctx, outcome)
+		return err
 	})
 	return outcome, err
+}
+
+// link makes the package appear in the working directory. One that another process has
+// changed since it was judged is obtained and judged again, a few times.
+func (j *job) link(ctx context.Context, outcome Outcome) (_ Outcome, err error) {
+	for try := 0; ; try++ {
+		outcome.Link, err = j.cache.Link(ctx, outcome.Package, j.target(outcome.Package.ID))
+		if !errors.Is(err, sources.ErrSwapped) || try == 5 {
+			break
+		}
+		select {
+		case <-ctx.Done():
+			return outcome, ctx.Err()
+		case <-time.After(200 * time.Millisecond):
+		}
+		again, err := j.find(ctx, outcome.Package.ID)
+		if err != nil {
+			return outcome, err
+		}
+		if outcome, err = again(); err != nil {
+			return outcome, err
+		}
+	}
+	if err != nil {
+		return outcome, j.fail(outcome.Package.ID, "", err)
+	}
+	return outcome, nil
 }

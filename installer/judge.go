@@ -43,7 +43,7 @@ var (
 // package's may be that of an older release, whose signature is as good.
 func (d *delivery) checkSigned(v sources.Verdict) error {
 	id := d.pkg.ID
-	name := fmt.Sprintf("terraform-provider-%s_%s_%s.zip", id.Provider.Type, id.Version, id.Platform)
+	name := id.Filename()
 	switch {
 	case !d.signedEnough(v):
 		return sources.WithHint(&NotSignedError{v}, "origin registries have signed packages, and so have mirrors of HashiCorp's and its partners' that carry the evidence")

@@ -61,6 +61,7 @@ func (j *job) learnSigned(s sources.Stored, signed *sources.Signed) {
 	if err != nil {
 		return
 	}
+	j.sums = sums
 	if hashes := sums.Hashes(); len(hashes) > 0 {
 		j.learned = append(j.learned, hashes...)
 	} else if s.ZH != "" {

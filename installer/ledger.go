@@ -10,7 +10,6 @@ import (
 
 	"github.com/larder-cli/larder/installer/lockfile"
 	"github.com/larder-cli/larder/sources"
-	"github.com/larder-cli/larder/sources/fetch"
 )
 
 // A Ledger knows what packages hash to, whichever platform they are for, and
@@ -20,7 +19,14 @@ type Ledger struct {
 	*Installer
 	Keep []sources.Platform // for which the store keeps what had to be fetched
 
-	facts sources.Memo[factKey, fact]
+	// Strict fetches packages of other platforms, as far as their signed checksums
+	// list them, to identify every h1: hash in a lock file.
+	Strict      bool
+	DropUnknown bool // leave unknown hashes out of lock files, but for those that are only Maybe
+
+	facts    sources.Memo[factKey, fact]
+	kept     sources.Memo[versionKey, signedList]
+	recalled sources.Memo[sources.PackageID, sources.Stored]
 }
 
 // A factKey tells apart the packages that facts are about.
@@ -33,6 +39,7 @@ type factKey struct {
 type fact struct {
 	outcome Outcome
 	hashes  []sources.Hash
+	signed  signedList // zero if the package came without signed checksums
 }
 
 // The ways to know what a package hashes to, besides fetching it.
@@ -42,16 +49,24 @@ const (
 )
 
 // Lock makes the lock file of root hold the hashes of every package for every
-// platform. Nothing is taken out of it, but for a provider whose version is
-// chosen anew. Providers fail one by one, as with [Installer.Install].
+// platform. It keeps every hash of a version that stays locked, unless DropUnknown
+// is set. Providers fail one by one, as with [Installer.Install]; the Result has
+// their unknown hashes in any case.
 func (l *Ledger) Lock(ctx context.Context, root Root) (*Result, error) {
 	jobs, result, err := l.runAll(ctx, root, l.run)
-	if err != nil {
-		return result, err
+	for i := range jobs {
+		result.Unknown = append(result.Unknown, jobs[i].unknown...)
+		result.Examined = append(result.Examined, jobs[i].examined...)
 	}
-	result.Lock.Entries = l.entries(root, jobs)
-	result.Lock.Text, result.Lock.Change = root.Lock.Complete(result.Lock.Entries, l.opts.Engine)
-	return result, writeLock(root, result)
+	if err == nil {
+		result.Lock.Entries = l.entries(root, jobs)
+		result.Lock.Text, result.Lock.Change = root.Lock.Complete(result.Lock.Entries, l.opts.Engine)
+		err = writeLock(root, result)
+	}
+	for i := range result.Unknown {
+		result.Unknown[i].Dropped = result.Unknown[i].Dropped && err == nil
+	}
+	return result, err
 }
 
 // entries keeps hashes that nothing is known of, and blocks of providers that are
@@ -63,6 +78,7 @@ func (l *Ledger) entries(root Root, jobs []job) []lockfile.Entry {
 			all[i].Hashes = append(all[i].Hashes, j.locked.Hashes...)
 		}
 	}
+	drop(all, jobs)
 	for _, old := range root.Lock.Entries() {
 		same := func(e lockfile.Entry) bool { return e.Provider == old.Provider }
 		if !slices.ContainsFunc(all, same) {
@@ -83,14 +99,18 @@ func (l *Ledger) run(j *job, ctx context.Context) error {
 			errs[i] = j.checkLocked(facts[i], facts)
 		}
 		if IsOther(errs[i]) {
-			facts[i], errs[i] = l.lockedFact(ctx, j, j.id(platform), errs[i])
+			var other fact
+			if other, errs[i] = l.lockedFact(ctx, j, j.id(platform), errs[i]); errs[i] == nil {
+				facts[i] = other
+			}
 		}
 		if errs[i] == nil {
 			j.learned = append(j.learned, facts[i].hashes...)
 			j.outcomes = append(j.outcomes, facts[i].outcome)
 		}
 	}
-	return errors.Join(errs...)
+	err := errors.Join(errs...)
+	return errors.Join(err, l.examine(ctx, j, facts, err))
 }
 
 // findAll finds out about the packages for all platforms, side by side.
@@ -98,13 +118,7 @@ func (l *Ledger) findAll(ctx context.Context, j *job) ([]fact, []error) {
 	facts, errs := make([]fact, len(j.opts.Platforms)), make([]error, len(j.opts.Platforms))
 	var wg sync.WaitGroup
 	for i, platform := range j.opts.Platforms {
-		id := j.id(platform)
-		wg.Go(func() {
-			if facts[i], errs[i] = l.fact(ctx, factKey{PackageID: id}, l.learn); errors.Is(errs[i], fetch.ErrOffline) {
-				_, unknown := l.to.Recall(id)
-				errs[i] = j.requiredBy(&MissingError{j.req, j.version, platform, errs[i], unknown == nil})
-			}
-		})
+		wg.Go(func() { facts[i], errs[i] = l.find(ctx, j, platform) })
 	}
 	wg.Wait()
 	return facts, errs
@@ -172,7 +186,8 @@ func (l *Ledger) fact(ctx context.Context, key factKey, learn func(context.Conte
 		}
 		l.tell.event(Event{Step: Settled, Package: id, Source: outcome.Source})
 		outcome.Package.Signed = nil // evidence is large, and has done its work
-		return fact{outcome, slices.Compact(slices.Sorted(slices.Values(j.learned)))}, nil
+		hashes := slices.Compact(slices.Sorted(slices.Values(j.learned)))
+		return fact{outcome, hashes, newSignedList(j.sums, id.Provider, id.Version)}, nil
 	})
 }
 
@@ -180,7 +195,7 @@ func (l *Ledger) fact(ctx context.Context, key factKey, learn func(context.Conte
 // evidence, else from what a source says of it, else from the package itself.
 func (l *Ledger) learn(ctx context.Context, j *job, id sources.PackageID) (Outcome, error) {
 	known, err := l.to.Recall(id)
-	if err == nil && known.Signed != nil && known.Verdict >= sources.MirrorEvidence && j.signedEnough(known.Verdict) {
+	if err == nil && vouched(known) && j.proven(known) {
 		j.learnKnown(known)
 		return Outcome{Package: known, How: Remembered}, nil
 	}

@@ -18,19 +18,23 @@ type MissingError struct {
 	Platform    sources.Platform
 	Err         error // matches fetch.ErrOffline
 	Hashed      bool  // what it hashes to is known, but not that its publisher says so
+	Damaged     bool  // it is in the cache, with other contents than were verified
 }
 
 func (e *MissingError) Error() string {
 	version := e.Version.String()
-	switch {
-	case version != "":
-	case e.Requirement.Constraints.Empty():
-		version = "of any version"
-	default:
-		version = e.Requirement.Constraints.String()
+	if version == "" {
+		wanted := "a version"
+		if !e.Requirement.Constraints.Empty() {
+			wanted = fmt.Sprintf("a version that matches %q", e.Requirement.Constraints)
+		}
+		return fmt.Sprintf("%s %s: no version is locked, and choosing %s needs the network (--offline)", e.Requirement.Provider, e.Platform, wanted)
 	}
 	lacks := "is not on this machine"
-	if e.Hashed {
+	switch {
+	case e.Damaged:
+		lacks = "is damaged in the plugin cache"
+	case e.Hashed:
 		lacks = "came without its publisher's checksums"
 	}
 	return fmt.Sprintf("%s %s %s %s, and the network is not to be used", e.Requirement.Provider, version, e.Platform, lacks)
@@ -46,8 +50,13 @@ func (j *job) missing(ctx context.Context, err error) error {
 	}
 	var errs []error
 	for _, platform := range j.opts.Platforms {
-		if !j.atHand(ctx, j.id(platform)) {
-			errs = append(errs, j.requiredBy(&MissingError{Requirement: j.req, Version: j.version, Platform: platform, Err: err}))
+		if id := j.id(platform); !j.atHand(ctx, id) {
+			missing := &MissingError{Requirement: j.req, Version: j.version, Platform: platform, Err: err}
+			if j.version != (sources.Version{}) {
+				s, _ := j.to.Get(ctx, id)
+				missing.Damaged = s.Differs != ""
+			}
+			errs = append(errs, j.requiredBy(missing))
 		}
 	}
 	return errors.Join(errs...)

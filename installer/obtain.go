@@ -2,6 +2,7 @@ package installer
 
 import (
 	"context"
+	"fmt"
 
 	"github.com/larder-cli/larder/installer/lockfile"
 	"github.com/larder-cli/larder/sources"
@@ -25,7 +26,11 @@ func (j *job) installed(ctx context.Context, id sources.PackageID) (sources.Stor
 		return sources.Stored{}, false
 	}
 	s, err := j.stored(ctx, id, func() (sources.Stored, error) { return j.cache.Known(ctx, id, j.target(id)) })
-	return s, err == nil && matchesAny(locked, s.H1) && j.signedEnough(s.Verdict)
+	if err != nil || !matchesAny(locked, s.H1) || !j.proven(s) {
+		return s, false
+	}
+	j.warnOther(s)
+	return s, true
 }
 
 // inStore is the package in the store, if the lock file proves it.
@@ -35,7 +40,20 @@ func (j *job) inStore(ctx context.Context, id sources.PackageID) (sources.Stored
 		return sources.Stored{}, false
 	}
 	s, err := j.stored(ctx, id, func() (sources.Stored, error) { return j.to.Get(ctx, id) })
-	return s, err == nil && j.satisfies(locked, s)
+	if err != nil || !j.satisfies(locked, s) {
+		return s, false
+	}
+	j.warnOther(s)
+	s.Verdict = max(s.Verdict, sources.HashOnly) // that of the lock file
+	return s, true
+}
+
+// warnOther warns of a package that is not the one that was verified here before, and
+// that only the lock file accounts for.
+func (j *job) warnOther(s sources.Stored) {
+	if s.Differs != "" {
+		j.warn(s.ID, []string{fmt.Sprintf("its contents are %s, as the lock file has it; those verified here before were %s", s.H1, s.Differs)})
+	}
 }
 
 // stored is what the store answers, which may have to hash for it.
@@ -50,7 +68,22 @@ func (j *job) stored(ctx context.Context, id sources.PackageID, ask func() (sour
 // satisfies reports whether a stored package may be used given the hashes that
 // the lock file has for it.
 func (j *job) satisfies(locked []sources.Hash, s sources.Stored) bool {
-	return matchesAny(locked, s.H1, s.ZipH1, s.ZH) && j.signedEnough(s.Verdict)
+	return matchesAny(locked, s.H1, s.ZipH1, s.ZH) && j.proven(s)
+}
+
+// proven reports whether a stored package meets the rules for a fetched one: if a
+// signature is required, that signed checksums kept with it list its archive under its
+// own name. What was concluded when it was stored is not enough: then no signature may
+// have been required.
+func (j *job) proven(s sources.Stored) bool {
+	if !j.opts.RequireSigned {
+		return true
+	}
+	if !j.signedEnough(s.Verdict) || s.Signed == nil || s.ZH == "" {
+		return false
+	}
+	_, err := trust.Verify(s.Signed, s.ID.Filename(), s.ZH, j.trustOptions())
+	return err == nil
 }
 
 func (j *job) signedEnough(v sources.Verdict) bool {

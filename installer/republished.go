@@ -40,7 +40,7 @@ func (p Publication) String() string {
 // checkPublished refuses a release whose publisher has signed another archive
 // than the one that is remembered, before anything is fetched.
 func (j *job) checkPublished(pkg sources.Package, report trust.Report) error {
-	was, err := j.to.Recall(pkg.ID)
+	was, err := j.recall(pkg.ID)
 	if err != nil {
 		return unlessNotFound(err)
 	}
@@ -56,11 +56,11 @@ func (j *job) checkPublished(pkg sources.Package, report trust.Report) error {
 // checkRemembered refuses a package that is another one than is remembered,
 // unless it is what the lock file asks for: then somebody has made up his mind.
 func (d *delivery) checkRemembered(c sources.Contents) error {
-	was, err := d.to.Recall(d.pkg.ID)
+	was, err := d.recall(d.pkg.ID)
 	if err != nil {
 		return unlessNotFound(err)
 	}
-	if was.H1 == c.H1 || was.ZH != "" && was.ZH == d.zh {
+	if was.Imported || was.H1 == c.H1 || was.ZH != "" && was.ZH == d.zh {
 		return nil
 	}
 	now := []sources.Hash{c.H1}
@@ -73,6 +73,41 @@ func (d *delivery) checkRemembered(c sources.Contents) error {
 		return nil
 	}
 	return err
+}
+
+// CheckRepublished refuses a package that is not the one that was verified here
+// before, as it comes from the file or mirror called from. It is for commands that
+// move packages without installing them.
+func CheckRepublished(memory Memory, s sources.Stored, from string) error {
+	was, err := memory.Recall(s.ID)
+	switch {
+	case err != nil:
+		return unlessNotFound(err)
+	case was.Imported, was.ZH != "" && was.ZH == s.ZH, was.H1 != "" && was.H1 == s.H1:
+		return nil
+	case (was.ZH == "" || s.ZH == "") && (was.H1 == "" || s.H1 == ""):
+		return nil
+	}
+	now := Publication{From: from}
+	for _, h := range []sources.Hash{s.H1, s.ZH} {
+		if h != "" {
+			now.Hashes = append(now.Hashes, h)
+		}
+	}
+	err = (&job{Installer: &Installer{}}).republished(was, now)
+	return &sources.PackageError{ID: s.ID, Err: err}
+}
+
+// recall returns the hashes that a package had when this user verified it, wherever
+// that was: the store, or the memory that all commands share.
+func (j *job) recall(id sources.PackageID) (sources.Stored, error) {
+	was, err := j.to.Recall(id)
+	if (errors.Is(err, sources.ErrNotFound) || was.Imported) && j.opts.Memory != nil {
+		if known, knownErr := j.opts.Memory.Recall(id); !errors.Is(knownErr, sources.ErrNotFound) {
+			return known, knownErr
+		}
+	}
+	return was, err
 }
 
 // unlessNotFound is the error of a record that cannot be read. Without a record there

@@ -29,6 +29,9 @@ type Result struct {
 	Packages []Outcome
 	Lock     LockChange
 	Warnings []string
+
+	Unknown  []UnknownHash // hashes in the lock file that nothing covers; a Ledger's
+	Examined []Outcome     // packages of other platforms, fetched to identify hashes; a strict Ledger's
 }
 
 // A LockChange is how the lock file differs from what it was.

@@ -9,6 +9,10 @@ import (
 // ErrNotFound matches errors that are answers: what was asked for is not here.
 var ErrNotFound = errors.New("not found")
 
+// ErrSwapped matches the error of a stored package that another process has changed
+// since it was judged. Judging it again may help.
+var ErrSwapped = errors.New("the package has changed in the cache since it was verified")
+
 // ErrNoPlatform matches the answer that a version exists here but has no
 // package for the platform asked for. It matches ErrNotFound too.
 var ErrNoPlatform error = noPlatform{}

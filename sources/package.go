@@ -35,6 +35,11 @@ func ParsePackageID(provider, version, platform string) (id PackageID, err error
 	return id, nil
 }
 
+// Filename is the name of a package's archive, in signed checksums and in mirrors.
+func (id PackageID) Filename() string {
+	return "terraform-provider-" + id.Provider.Type + "_" + id.Version.String() + "_" + id.Platform.String() + ".zip"
+}
+
 // Path is where a package lies below a cache, an install directory or an
 // unpacked mirror: HOST/NAMESPACE/TYPE/VERSION/OS_ARCH, with forward slashes.
 func (id PackageID) Path() string {
@@ -131,5 +136,12 @@ type Stored struct {
 	Origin   string  // whence it came: a URL or a path
 	Signed   *Signed // evidence kept with it; nil if there is none
 
-	Since time.Time // when its hashes were first known; zero if nobody noted that
+	Since time.Time // when its hashes were first known; zero if that was not noted
+
+	// Differs is the h1: hash that was verified before, if these contents have
+	// another one: the package is damaged, or another build. Empty otherwise.
+	Differs Hash
+
+	Imported bool   // known only from an import, whose claims prove nothing
+	Print    string // fingerprint of the files when they were judged; empty if there are none
 }

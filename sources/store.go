@@ -72,6 +72,7 @@ type Parcel struct {
 	Filename string   // of the archive; empty for a directory
 	Origin   string   // whence it came: a URL or a path
 	Signed   *Signed  // evidence to keep; nil if there is none
+	Imported bool     // what is said of the archive is only claimed
 }
 
 // Files are those of an unpacked package as they arrive, one after the other. They

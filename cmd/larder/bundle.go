@@ -10,8 +10,10 @@ import (
 	"github.com/urfave/cli/v2"
 
 	"github.com/larder-cli/larder/fsmirror/bundle"
+	"github.com/larder-cli/larder/installer"
 	"github.com/larder-cli/larder/sources"
 	"github.com/larder-cli/larder/sources/disk"
+	"github.com/larder-cli/larder/sources/seal"
 )
 
 func bundleCommand(out *output) *cli.Command {
@@ -36,7 +38,10 @@ func bundleCommand(out *output) *cli.Command {
 }
 
 // A carrier is who deals with bundles.
-type carrier struct{ *rootModule }
+type carrier struct {
+	*rootModule
+	key seal.Key
+}
 
 // newCarrier reads the global flags, and the configuration for what it says of
 // signatures.
@@ -50,7 +55,22 @@ func newCarrier(c *cli.Context, out *output) (carrier, error) {
 
 func (s *session) carrier(c *cli.Context, out *output) (carrier, error) {
 	m, err := s.root(c.Context, s.dir, out)
-	return carrier{m}, err
+	if err != nil {
+		return carrier{}, err
+	}
+	key, err := m.recordKey()
+	return carrier{m, key}, err
+}
+
+// known refuses a package of a bundle that is not the one that was verified here before.
+func (k carrier) known(from string) func(bundle.Package) error {
+	memory := k.memory()
+	return func(p bundle.Package) error {
+		if memory == nil {
+			return nil
+		}
+		return installer.CheckRepublished(memory, sources.Stored{ID: p.ID, ZH: p.ZH, H1: p.H1}, from)
+	}
 }
 
 func (k carrier) warn(err error) { k.out.warn("%v", err) }
@@ -243,7 +263,7 @@ func bundleManifest(c *cli.Context, out *output) error {
 	}
 	var m bundle.Manifest
 	err = k.followed(func(func(done, of int64)) (err error) {
-		m, err = bundle.Describe(c.Context, absolute(k.dir, c.Args().First()), k.warn)
+		m, err = bundle.Describe(c.Context, absolute(k.dir, c.Args().First()), k.key, k.warn)
 		return err
 	})
 	if err != nil {

@@ -97,7 +97,11 @@ func (w *wanted) bundleWanted(c *cli.Context, file string, opts bundle.CreateOpt
 		wanted: w, fill: installer.FillOptions{DryRun: opts.DryRun}, requireSigned: c.Bool("require-signed"),
 		slots: installer.NewSlots(w.flags.jobs),
 	}
-	s.to, err = builder.Open(c.Context, dir, builder.Options{ReadOnly: opts.DryRun, Warn: func(err error) { w.out.warn("%v", err) }})
+	k, err := w.carrier(c, w.out)
+	if err != nil {
+		return err
+	}
+	s.to, err = builder.Open(c.Context, dir, builder.Options{Key: k.key, ReadOnly: opts.DryRun, Warn: func(err error) { w.out.warn("%v", err) }})
 	if err != nil {
 		return err
 	}
@@ -130,7 +134,7 @@ func (s *session) bundle(c *cli.Context, dir, file string, opts bundle.CreateOpt
 	if err != nil {
 		return err
 	}
-	opts.Vouch, opts.Warn = k.vouch, k.warn
+	opts.Key, opts.Check, opts.Vouch, opts.Warn = k.key, k.known(dir), k.vouch, k.warn
 	var created bundle.Created
 	err = k.followed(func(report func(done, of int64)) (err error) {
 		opts.Report = report

@@ -64,7 +64,7 @@ func bundleImport(c *cli.Context, out *output) error {
 	var arrivals []bundle.Arrival
 	err = k.followed(func(report func(done, of int64)) (err error) {
 		arrivals, err = bundle.Import(c.Context, files, dir, bundle.ImportOptions{
-			Vouch: k.vouch, DryRun: dry, Report: report, Warn: k.warn,
+			Key: k.key, Check: k.known(files[0]), Vouch: k.vouch, DryRun: dry, Report: report, Warn: k.warn,
 			Waiting: out.waitingToWrite(dir), LockTimeout: k.flags.lockTimeout,
 		})
 		return err

@@ -97,7 +97,10 @@ func openCache(c *cli.Context, out *output, changes bool) (*keeper, error) {
 		out.say(normal, "there is no plugin cache in %s yet", k.path)
 		return k, nil
 	}
-	opts := k.cacheOptions()
+	opts, err := k.cacheOptions()
+	if err != nil {
+		return k, err
+	}
 	opts.Shared, opts.KeepOld = k.engineCache(), changes
 	k.cache, err = k.openCache(k.path, opts)
 	return k, err

@@ -36,7 +36,11 @@ func cacheImport(c *cli.Context, out *output) error {
 	if err != nil {
 		return err
 	}
-	if k.cache, err = k.openCache(k.path, k.cacheOptions()); err != nil {
+	opts, err := k.cacheOptions()
+	if err != nil {
+		return err
+	}
+	if k.cache, err = k.openCache(k.path, opts); err != nil {
 		return err
 	}
 	release, err := k.cache.Use(c.Context) // so that copies can be made of what was imported

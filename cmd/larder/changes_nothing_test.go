@@ -29,6 +29,8 @@ var changesNothing = []struct{ command, args string }{
 	{"lock", "--chdir work lock --check --platform darwin_arm64 --keep"},
 	{"lock", "--chdir new lock --check --no-cache"},
 	{"lock", "lock --check --recursive"},
+	{"lock", "lock --check --strict --recursive"},
+	{"lock", "--chdir work lock --dry-run --strict --drop-unknown"},
 	{"prefetch", "--chdir new prefetch --dry-run"},
 	{"prefetch", "prefetch --dry-run --all-versions " + widgetDir + " --platform darwin_arm64"},
 	{"mirror sync", "mirror sync usb --dry-run " + widgetDir + "@1.3.0"},

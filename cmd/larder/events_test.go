@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/larder-cli/larder/cachedir"
+	"github.com/larder-cli/larder/cliconfig"
 	"github.com/larder-cli/larder/sources"
 	"github.com/larder-cli/larder/sources/disk"
 )
@@ -63,12 +64,17 @@ func TestWaitingIsTold(t *testing.T) {
 	} {
 		var stdout, stderr bytes.Buffer
 		s := &session{out: newOutput(&stdout, &stderr)}
-		s.cacheOptions().Waiting(test.holder)
+		m := &rootModule{session: s, config: &cliconfig.Config{}}
+		opts, err := m.cacheOptions()
+		if err != nil {
+			t.Fatal(err)
+		}
+		opts.Waiting(test.holder)
 		if stderr.String() != test.shown {
 			t.Errorf("got %q, want %q", &stderr, test.shown)
 		}
 		s.out.json = true
-		s.cacheOptions().Waiting(test.holder)
+		opts.Waiting(test.holder)
 		if got := strings.TrimSuffix(stdout.String(), "\n"); got != test.event {
 			t.Errorf("got %s, want %s", got, test.event)
 		}

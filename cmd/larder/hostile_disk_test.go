@@ -77,11 +77,11 @@ func (s hostileSituation) meets(t *testing.T, machine *diskMachine, c hostileCom
 	})
 }
 
-// thinOut skips most tests if time is short: some of each kind do then.
+// thinOut skips most tests, unless all are asked for: some of each kind do.
 func thinOut(t *testing.T) {
 	t.Helper()
-	if testing.Short() && crc32.ChecksumIEEE([]byte(t.Name()))%16 != 0 {
-		t.Skip("one of sixteen is enough")
+	if crc32.ChecksumIEEE([]byte(t.Name()))%hostileStride() != 0 {
+		t.Skip("some of each kind are enough")
 	}
 }
 
@@ -1225,4 +1225,16 @@ func (m *diskMachine) unmount() {
 			m.must(unix.Unmount(strings.ReplaceAll(fields[1], `\040`, " "), unix.MNT_DETACH))
 		}
 	}
+}
+
+// hostileStride says that one situation of so many is tried: all of them under CI and
+// with LARDER_HOSTILE=all.
+func hostileStride() uint32 {
+	switch {
+	case testing.Short():
+		return 16
+	case os.Getenv("CI") != "", os.Getenv("LARDER_HOSTILE") == "all":
+		return 1
+	}
+	return 4
 }

@@ -217,7 +217,12 @@ func (im *importing) importFound(ctx context.Context, candidates []legacy.Candid
 }
 
 func (im *importing) openMirror(ctx context.Context) (*builder.Builder, error) {
+	key, err := im.recordKey()
+	if err != nil {
+		return nil, err
+	}
 	return builder.Open(ctx, im.to, builder.Options{
+		Key:      key,
 		Unpacked: im.unpacked,
 		Warn:     func(err error) { im.out.warn("%v", err) },
 		Waiting:  im.out.waitingToWrite(im.to), LockTimeout: im.flags.lockTimeout,

@@ -27,15 +27,16 @@ var mayImport = map[string][]string{
 	"sources/fetch":           {"sources"},
 	"sources/netmirror":       {"sources", "sources/fetch"},
 	"sources/registry":        {"sources", "sources/fetch"},
+	"sources/seal":            {"sources", "sources/disk"},
 	"sources/sourcetest":      {"sources", "sources/evidence"},
 	"sources/staging":         {"sources", "sources/disk"},
 	"sources/trust":           {"sources"},
 
 	"fsmirror":           {"sources", "sources/disk", "sources/evidence"},
-	"fsmirror/builder":   {"sources", "sources/archive", "sources/disk", "sources/evidence", "sources/staging", "fsmirror"},
-	"fsmirror/bundle":    {"sources", "sources/archive", "sources/disk", "sources/evidence", "sources/trust", "fsmirror", "fsmirror/builder"},
+	"fsmirror/builder":   {"sources", "sources/archive", "sources/disk", "sources/evidence", "sources/seal", "sources/staging", "fsmirror"},
+	"fsmirror/bundle":    {"sources", "sources/archive", "sources/disk", "sources/evidence", "sources/seal", "sources/trust", "fsmirror", "fsmirror/builder"},
 	"fsmirror/legacy":    {"sources", "sources/archive", "sources/disk", "sources/evidence"},
-	"cachedir":           {"sources", "sources/archive", "sources/disk", "sources/evidence", "sources/staging"},
+	"cachedir":           {"sources", "sources/archive", "sources/disk", "sources/evidence", "sources/seal", "sources/staging"},
 	"cachedir/export":    {"sources", "sources/archive", "sources/disk"},
 	"cliconfig":          {"sources", "sources/disk"},
 	"installer":          {"sources", "sources/archive", "sources/disk", "sources/fetch", "sources/trust", "installer/lockfile"},
@@ -43,7 +44,7 @@ var mayImport = map[string][]string{
 	"installer/modules":  {"sources", "sources/disk"},
 
 	"cmd/larder": {
-		"sources", "sources/archive", "sources/disk", "sources/evidence", "sources/fetch", "sources/netmirror", "sources/registry", "sources/trust",
+		"sources", "sources/archive", "sources/disk", "sources/evidence", "sources/fetch", "sources/netmirror", "sources/registry", "sources/seal", "sources/trust",
 		"fsmirror", "fsmirror/builder", "fsmirror/bundle", "fsmirror/legacy", "cachedir", "cachedir/export", "cliconfig",
 		"installer", "installer/lockfile", "installer/modules",
 	},

@@ -15,6 +15,7 @@ import (
 	"github.com/larder-cli/larder/installer/lockfile"
 	"github.com/larder-cli/larder/sources"
 	"github.com/larder-cli/larder/sources/disk"
+	"github.com/larder-cli/larder/sources/seal"
 )
 
 func lockCommand(out *output) *cli.Command {
@@ -34,6 +35,8 @@ func lockCommand(out *output) *cli.Command {
 			&cli.BoolFlag{Name: "require-signed", Usage: "refuse packages that are less than signed"},
 			&cli.BoolFlag{Name: "keep", Usage: "keep packages for other platforms in the cache, too"},
 			&cli.BoolFlag{Name: "check", Usage: "tell what is missing or wrong, and write no lock file"},
+			&cli.BoolFlag{Name: "strict", Usage: "fetch the packages of other platforms to identify hashes"},
+			&cli.BoolFlag{Name: "drop-unknown", Usage: "remove hashes that no signature or package covers"},
 			&cli.BoolFlag{Name: "dry-run", Usage: "show how lock files would change, and write none"},
 		},
 		Action: func(c *cli.Context) error { return lock(c, out) },
@@ -50,6 +53,8 @@ type locking struct {
 	keep          bool
 	check         bool
 	dryRun        bool
+	strict        bool
+	dropUnknown   bool
 
 	recursive bool
 
@@ -61,12 +66,14 @@ type locking struct {
 	said     map[string]bool // events
 	required map[string]bool // which of only are
 	tally    tally
+	unknown  []unknownHash // in all lock files
 }
 
 func lock(c *cli.Context, out *output) error {
 	l := &locking{
 		only: c.Args().Slice(), upgrade: c.Bool("upgrade"), requireSigned: c.Bool("require-signed"),
 		keep: c.Bool("keep"), check: c.Bool("check"), dryRun: c.Bool("dry-run"), recursive: c.Bool("recursive"),
+		strict: c.Bool("strict"), dropUnknown: c.Bool("drop-unknown"),
 		said: map[string]bool{}, required: map[string]bool{},
 	}
 	if err := l.readFlags(c); err != nil {
@@ -91,8 +98,8 @@ func lock(c *cli.Context, out *output) error {
 
 // readFlags reads those flags and arguments that may be wrong.
 func (l *locking) readFlags(c *cli.Context) (err error) {
-	if l.check && l.dryRun {
-		return usageError{errors.New("--check and --dry-run exclude each other")}
+	if err := l.checkFlags(); err != nil {
+		return err
 	}
 	if err := checkExclude(c); err != nil {
 		return err
@@ -115,11 +122,12 @@ func (l *locking) at(ctx context.Context, dir string, out *output) (show func(),
 	if l.check && isFinding(err) {
 		m.wrong, err = err, nil
 	}
+	l.mu.Lock()
+	defer l.mu.Unlock()
 	if err == nil {
-		l.mu.Lock()
 		l.tally.add(m)
-		l.mu.Unlock()
 	}
+	l.unknown = append(l.unknown, m.unknown()...)
 	return func() { m.show(ctx) }, err
 }
 
@@ -153,7 +161,7 @@ func (l *locking) lock(ctx context.Context, dir string, locked *lockedModule) er
 		return err
 	}
 	root.DryRun = l.check || l.dryRun
-	locked.before = root.Lock
+	locked.before, locked.engine = root.Lock, m.config.Engine
 	locked.result, err = ledger.Lock(ctx, *root)
 	return m.explain(err)
 }
@@ -212,7 +220,7 @@ func (l *locking) ledger(ctx context.Context, m *rootModule) (*installer.Ledger,
 				Trust:         m.trustOptions(),
 				Report:        l.report,
 			}),
-			Keep: keeps,
+			Keep: keeps, Strict: l.strict, DropUnknown: l.dropUnknown,
 		}, nil
 	})
 }
@@ -248,14 +256,14 @@ func (l *locking) lockStore(m *rootModule) (store installer.Cache, keeps []sourc
 	case cache != nil && !cache.ReadOnly():
 		return cache, []sources.Platform{sources.CurrentPlatform()}, nil
 	}
-	own, err := l.openScratch()
+	own, err := l.openScratch(m)
 	if err != nil || cache == nil {
 		return own, nil, err
 	}
 	return layered{cache, own}, nil, nil
 }
 
-func (l *locking) openScratch() (*cachedir.Dir, error) {
+func (l *locking) openScratch(m *rootModule) (*cachedir.Dir, error) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	if l.scratch == nil {
@@ -265,8 +273,11 @@ func (l *locking) openScratch() (*cachedir.Dir, error) {
 		}
 		l.scratch = scratch
 	}
-	opts := l.cacheOptions()
-	opts.ReadOnly = false
+	opts, err := m.cacheOptions()
+	if err != nil {
+		return nil, err
+	}
+	opts.ReadOnly, opts.Key = false, seal.Key{} // nothing of it outlives the run
 	return l.openCache(l.scratch.Path("cache"), opts)
 }
 
@@ -280,12 +291,21 @@ func (l *locking) closeScratch() {
 func (l *locking) sum() error {
 	l.mu.Lock()
 	defer l.mu.Unlock()
+	if !l.out.json {
+		l.warnUnknown()
+	}
 	if l.tally.modules > 0 {
 		l.out.say(normal, "%s", l.tally.String())
 	}
-	if n := l.tally.incomplete; l.check && n > 0 {
-		err := fmt.Errorf("%s, %d of them incomplete or wrong", count(l.tally.modules, "lock file"), n)
-		return foundError{sources.WithHint(err, "larder lock with the same flags, but for --check, completes what is incomplete")}
+	switch {
+	case !l.check:
+	case l.tally.unknown > 0:
+		return l.problemsFound(l.tally.unknown + l.tally.missing)
+	case l.tally.incomplete > 0:
+		err := fmt.Errorf("%s, %d of them incomplete or wrong", count(l.tally.modules, "lock file"), l.tally.incomplete)
+		return foundError{sources.WithHint(err, completeHint)}
 	}
 	return nil
 }
+
+const completeHint = "larder lock with the same flags, but for --check, completes what is incomplete"

@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"context"
 	"fmt"
+	"maps"
 	"slices"
 	"strings"
 
@@ -20,6 +21,7 @@ type lockedModule struct {
 	out           *output
 	file          string // the lock file's path
 	check, dryRun bool
+	engine        sources.Engine
 
 	before *lockfile.File
 	result *installer.Result // nil if nothing could be found out
@@ -34,6 +36,7 @@ func (m *lockedModule) incomplete() bool {
 // show shows what is different in the lock file, or would be.
 func (m *lockedModule) show(ctx context.Context) {
 	m.out.fail(ctx, m.wrong)
+	m.showUnknown()
 	if m.result == nil {
 		return
 	}
@@ -61,7 +64,7 @@ func (m *lockedModule) show(ctx context.Context) {
 
 // showDiff shows how the lock file would change, in a form that can be applied.
 func (m *lockedModule) showDiff() {
-	name := shorten(m.file, m.out.from[len(m.out.from)-1])
+	name := shorten(m.file, m.out.outermost())
 	old, was := []byte{}, "/dev/null"
 	if m.before.Exists {
 		was = "a/" + name
@@ -148,6 +151,9 @@ func (c lockChange) text(missing bool) string {
 	for _, hashes := range c.addedByKind() {
 		parts = append(parts, say("+ ", "lacks ")+hashes)
 	}
+	if c.was.Version == c.now.Version && len(c.removed) > 0 {
+		parts = append(parts, removedByKind(c.removed)...)
+	}
 	if c.was.Version == c.now.Version && c.was.Constraints.String() != c.now.Constraints.String() {
 		parts = append(parts, fmt.Sprintf(say("constraints now %q", "constraints are not %q"), c.now.Constraints))
 	}
@@ -186,6 +192,19 @@ func (c lockChange) addedByKind() []string {
 	}
 	if archives > 0 {
 		kinds = append(kinds, fmt.Sprintf("%d zh:", archives))
+	}
+	return kinds
+}
+
+// removedByKind counts the hashes that were removed, by scheme.
+func removedByKind(hashes []sources.Hash) []string {
+	n := map[string]int{}
+	for _, h := range hashes {
+		n[h.Scheme()]++
+	}
+	var kinds []string
+	for _, scheme := range slices.Sorted(maps.Keys(n)) {
+		kinds = append(kinds, fmt.Sprintf("- %d %s:", n[scheme], scheme))
 	}
 	return kinds
 }
@@ -240,6 +259,9 @@ func (c lockChange) inJSON() changeInJSON {
 type tally struct {
 	modules    int // that were found out about
 	incomplete int
+	missing    int // providers that lack something or are wrong
+	unknown    int // hashes that nothing covers; a check fails because of them
+	unchecked  int // hashes that may belong to a platform that was not examined
 	packages   map[sources.PackageID]installer.How
 }
 
@@ -254,7 +276,20 @@ func (t *tally) add(m *lockedModule) {
 	if t.packages == nil {
 		t.packages = map[sources.PackageID]installer.How{}
 	}
-	for _, p := range m.result.Packages {
+	if m.wrong != nil {
+		t.missing += len(split(m.wrong))
+	}
+	t.missing += len(m.result.Lock.Added) + len(m.result.Lock.Changed)
+	for _, u := range m.unknown() {
+		switch {
+		case u.Refused: // which counts as what is wrong
+		case u.Maybe:
+			t.unchecked++
+		default:
+			t.unknown++
+		}
+	}
+	for _, p := range slices.Concat(m.result.Packages, m.result.Examined) {
 		t.packages[p.Package.ID] = p.How
 	}
 }
@@ -271,7 +306,14 @@ func (t *tally) String() string {
 			parts = append(parts, fmt.Sprintf("%d %s", n[how], how))
 		}
 	}
-	text := fmt.Sprintf("%s, %d incomplete; %s", count(t.modules, "lock file"), t.incomplete, count(len(t.packages), "package"))
+	text := fmt.Sprintf("%s, %d incomplete", count(t.modules, "lock file"), t.incomplete)
+	if t.unknown > 0 {
+		text += ", " + hashes(t.unknown, "unknown")
+	}
+	if t.unchecked > 0 {
+		text += ", " + hashes(t.unchecked, "unchecked")
+	}
+	text += "; " + count(len(t.packages), "package")
 	if len(parts) > 0 {
 		text += ": " + strings.Join(parts, ", ")
 	}

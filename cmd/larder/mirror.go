@@ -7,6 +7,7 @@ import (
 
 	"github.com/urfave/cli/v2"
 
+	"github.com/larder-cli/larder/cachedir"
 	"github.com/larder-cli/larder/fsmirror/builder"
 	"github.com/larder-cli/larder/sources"
 	"github.com/larder-cli/larder/sources/trust"
@@ -60,6 +61,10 @@ func (m *rootModule) openMirror(c *cli.Context, dir string, opts builder.Options
 	opts.Warn = func(err error) { m.out.warn("%v", err) }
 	opts.Waiting, opts.LockTimeout = m.out.waitingToWrite(dir), m.flags.lockTimeout
 	opts.Vouch = m.vouchInMirror
+	var err error
+	if opts.Key, err = m.recordKey(); err != nil {
+		return nil, err
+	}
 	return builder.Open(c.Context, dir, opts)
 }
 
@@ -74,6 +79,10 @@ func (m *rootModule) noCache(dir string) error {
 			}
 			return usageError{sources.WithHint(err, "choose another directory for the mirror")}
 		}
+	}
+	if cachedir.IsCache(dir) {
+		err := fmt.Errorf("%s is a plugin cache, which cannot be a mirror", dir)
+		return usageError{sources.WithHint(err, "choose another directory for the mirror")}
 	}
 	return nil
 }

@@ -127,6 +127,7 @@ func (s *syncing) take(ctx context.Context, from *supply) ([]installer.Filled, e
 		Slots:         s.slots,
 		RequireSigned: s.requireSigned,
 		Trust:         from.trustOptions(),
+		Memory:        from.memory(),
 		Report:        s.out.event,
 	})
 	selected, chooseErr := fetcher.Select(ctx, from.wants, s.versions)

@@ -62,6 +62,10 @@ func (o *output) forModule(module string) *output {
 	return &some
 }
 
+// outermost is the directory that the user works in, whichever root module the
+// output is about.
+func (o *output) outermost() viewpoint { return o.from[len(o.from)-1] }
+
 func (o *output) prefix() string {
 	if o.module == "" {
 		return ""

@@ -88,7 +88,10 @@ func (p *prefetching) fill(ctx context.Context, s *supply) ([]installer.Filled, 
 	if path == "" {
 		return nil, errors.New("there is no place for a plugin cache")
 	}
-	opts := s.cacheOptions()
+	opts, err := s.cacheOptions()
+	if err != nil {
+		return nil, err
+	}
 	opts.Shared = s.engineCache()
 	cache, err := s.openCache(path, opts)
 	if err != nil {

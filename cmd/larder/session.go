@@ -19,6 +19,7 @@ import (
 	"github.com/larder-cli/larder/installer/modules"
 	"github.com/larder-cli/larder/sources"
 	"github.com/larder-cli/larder/sources/fetch"
+	"github.com/larder-cli/larder/sources/seal"
 )
 
 // A session is one run of a command: its flags, and what the root modules that
@@ -36,6 +37,8 @@ type session struct {
 	remotes  memo[string, sources.Source]   // by engine and what they are
 	mirrors  memo[string, *fsmirror.Mirror] // by engine and directory
 	caches   memo[string, *cachedir.Dir]    // by directory; nil where there can be none
+
+	keys memo[string, seal.Key] // by secret, or by directory
 
 	mu     sync.Mutex
 	opened []*cachedir.Dir // to be closed in the end
@@ -89,6 +92,29 @@ func newSession(c *cli.Context, out *output) (*session, error) {
 		return nil, fmt.Errorf("%s is not a directory", s.dir)
 	}
 	return s, nil
+}
+
+// recordKey is the key that authenticates what Larder records. Where there can be
+// none, it is that of this run, and packages are hashed each time.
+func (m *rootModule) recordKey() (seal.Key, error) {
+	if secret := m.config.RecordKey; secret != "" {
+		key, err := seal.ParseKey(secret)
+		if err != nil {
+			return key, fmt.Errorf("LARDER_RECORD_KEY: %w", err)
+		}
+		return key, nil
+	}
+	dir := m.config.StateDir
+	return m.keys.get(dir, func() (seal.Key, error) {
+		if dir == "" {
+			return seal.Key{}, nil
+		}
+		key := seal.UserKey(dir)
+		if err := key.Check(); err != nil {
+			m.session.out.warn("%v; packages are hashed each time", err)
+		}
+		return key, nil
+	})
 }
 
 // openCache opens a plugin cache until the command ends.

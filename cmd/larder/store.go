@@ -36,6 +36,26 @@ func (m *rootModule) store() (store installer.Cache, done func(), err error) {
 	return layered{cache, own}, done, nil
 }
 
+// memory has the hashes of packages that this user has verified before, for commands
+// that have another store than the plugin cache. It is nil without a cache.
+func (m *rootModule) memory() installer.Memory {
+	root := m.cacheRoot()
+	if m.flags.noCache || root == "" {
+		return nil
+	}
+	opts, err := m.cacheOptions()
+	if err != nil {
+		return nil // which is told where the key is needed
+	}
+	opts.ReadOnly = true
+	cache, err := m.openCache(root, opts)
+	if err != nil {
+		m.out.warn("packages are not compared with those that were verified before: %v", err)
+		return nil
+	}
+	return cache
+}
+
 // cacheRoot is the plugin cache's directory: the flag's, the configuration's, or
 // larder's own.
 func (m *rootModule) cacheRoot() string {
@@ -51,17 +71,21 @@ func (m *rootModule) cacheRoot() string {
 
 // cache is the plugin cache in the directory root, nil if it cannot be opened, which
 // an engine may share. The error is that of a cache that a link or a mount is in.
-func (s *session) cache(root string, shared bool) (*cachedir.Dir, error) {
+func (m *rootModule) cache(root string, shared bool) (*cachedir.Dir, error) {
+	s := m.session
 	return s.caches.get(root, func() (*cachedir.Dir, error) {
 		if root == "" {
 			s.out.warn("there is no place for a plugin cache; going on without one")
 			return nil, nil
 		}
-		opts := s.cacheOptions()
+		opts, err := m.cacheOptions()
+		if err != nil {
+			return nil, err
+		}
 		opts.Shared = shared
 		cache, err := s.openCache(root, opts)
 		var stray *disk.StrayError
-		if errors.As(err, &stray) {
+		if errors.As(err, &stray) || errors.Is(err, cachedir.ErrMirror) {
 			return nil, err
 		}
 		if err != nil {
@@ -84,7 +108,10 @@ func (m *rootModule) engineCache() bool {
 // What a cache keeps beside its packages goes to the user's state directory, as a
 // working directory may be a checkout with files from anyone.
 func (m *rootModule) workdirStore() (*cachedir.Dir, error) {
-	opts := m.cacheOptions()
+	opts, err := m.cacheOptions()
+	if err != nil {
+		return nil, err
+	}
 	opts.Workdir = true
 	if m.config.StateDir != "" {
 		key := sha256.Sum256([]byte(m.config.DataDir))
@@ -93,8 +120,12 @@ func (m *rootModule) workdirStore() (*cachedir.Dir, error) {
 	return cachedir.Open(filepath.Join(m.config.DataDir, "providers"), opts)
 }
 
-func (s *session) cacheOptions() cachedir.Options {
+// cacheOptions are what all caches have in common.
+func (m *rootModule) cacheOptions() (cachedir.Options, error) {
+	s := m.session
+	key, err := m.recordKey()
 	return cachedir.Options{
+		Key:      key,
 		Link:     s.flags.link,
 		ReadOnly: s.flags.readOnly,
 		Unbound:  unbound(),
@@ -104,7 +135,7 @@ func (s *session) cacheOptions() cachedir.Options {
 		},
 		LockTimeout: s.flags.lockTimeout,
 		Warn:        func(err error) { s.out.warn("%v", err) },
-	}
+	}, err
 }
 
 // A layered store reads from a cache that it cannot write, and puts what is
@@ -150,6 +181,18 @@ func (l layered) Link(ctx context.Context, s sources.Stored, target string) (sou
 
 func (l layered) Known(ctx context.Context, id sources.PackageID, dir string) (sources.Stored, error) {
 	return l.cache.Known(ctx, id, dir)
+}
+
+// Evidence is what the cache keeps, or else what came with the packages that it lacks.
+func (l layered) Evidence(p sources.Provider, v sources.Version) (*sources.Signed, error) {
+	for _, store := range []installer.Store{l.cache, l.own} {
+		if keeper, ok := store.(installer.EvidenceStore); ok {
+			if signed, err := keeper.Evidence(p, v); err == nil {
+				return signed, nil
+			}
+		}
+	}
+	return nil, sources.ErrNotFound
 }
 
 // Use keeps what the cache has in its place, though only others can remove it.

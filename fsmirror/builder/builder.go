@@ -54,6 +54,7 @@ import (
 	"github.com/larder-cli/larder/sources"
 	"github.com/larder-cli/larder/sources/disk"
 	"github.com/larder-cli/larder/sources/evidence"
+	"github.com/larder-cli/larder/sources/seal"
 	"github.com/larder-cli/larder/sources/staging"
 )
 
@@ -62,6 +63,7 @@ type Options struct {
 	Unpacked    bool             // store new packages as directories, not as archives
 	ReadOnly    bool             // change nothing; the directory need not exist
 	Paranoid    bool             // ignore hash records, hash always
+	Key         seal.Key         // that records are authenticated with
 	LockTimeout time.Duration    // how long to wait for other writers; 0 means until they have finished
 	Now         func() time.Time // by default time.Now
 

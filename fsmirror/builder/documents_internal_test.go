@@ -7,6 +7,8 @@ import (
 	"reflect"
 	"strings"
 	"testing"
+
+	"github.com/larder-cli/larder/sources/seal"
 )
 
 // What is read of a document is what is written of it, and nothing that it names
@@ -50,15 +52,15 @@ func FuzzLedger(f *testing.F) {
 		if err := os.WriteFile(path, []byte(text), 0o644); err != nil {
 			t.Fatal(err)
 		}
-		l := readLedger(path)
-		printed, err := json.Marshal(l)
+		l := readLedger(path, seal.Key{}, "x")
+		printed, err := seal.Key{}.Seal("x", l)
 		if err != nil {
 			t.Fatal(err)
 		}
 		if err := os.WriteFile(path, printed, 0o644); err != nil {
 			t.Fatal(err)
 		}
-		if again := readLedger(path); !reflect.DeepEqual(l, again) {
+		if again := readLedger(path, seal.Key{}, "x"); !reflect.DeepEqual(l, again) {
 			t.Errorf("%+v became %+v", l, again)
 		}
 	})

@@ -16,6 +16,7 @@ import (
 
 	"github.com/larder-cli/larder/sources"
 	"github.com/larder-cli/larder/sources/disk"
+	"github.com/larder-cli/larder/sources/seal"
 )
 
 // A ledger has the records of a provider's packages by VERSION/OS_ARCH, separately
@@ -26,6 +27,7 @@ type ledger struct {
 	Unpacked map[string]record `json:"unpacked"`
 
 	changed bool
+	foreign bool  // not made by this user's own Larder
 	unread  error // why the file system could not read it: then it is not replaced
 }
 
@@ -42,7 +44,7 @@ type record struct {
 }
 
 const (
-	ledgerFormat = 1
+	ledgerFormat = 2
 	maxLedger    = 64 << 20 // bytes, of tens of thousands of packages
 )
 
@@ -86,20 +88,30 @@ func (b *Builder) ledgerPath(p sources.Provider) string {
 func (b *Builder) ledger(p sources.Provider) *ledger {
 	l, ok := b.known[p]
 	if !ok {
-		l = readLedger(b.ledgerPath(p))
+		l = readLedger(b.ledgerPath(p), b.opts.Key, ledgerName(p))
 		b.known[p] = l
 	}
 	return l
 }
 
-// readLedger reads a ledger. One that is missing, invalid or unreadable is empty.
-func readLedger(path string) *ledger {
+// readLedger reads a ledger. One that is missing, invalid or unreadable is empty. One
+// that was not made by this user's own Larder is only good for showing that something
+// has changed.
+func readLedger(path string, key seal.Key, name string) *ledger {
 	l := &ledger{}
 	data, err := disk.ReadFile(path, maxLedger)
-	if err == nil && json.Unmarshal(data, l) != nil {
-		l = &ledger{}
+	if err == nil {
+		var own json.RawMessage
+		if own, err = key.Open(name, data); errors.Is(err, seal.ErrForeign) {
+			var foreign struct{ Record json.RawMessage }
+			err = json.Unmarshal(data, &foreign)
+			own, l.foreign = foreign.Record, true
+		}
+		if err == nil {
+			err = json.Unmarshal(own, l)
+		}
 	}
-	if l.Format != ledgerFormat || l.Packed == nil || l.Unpacked == nil {
+	if err != nil || l.Format != ledgerFormat || l.Packed == nil || l.Unpacked == nil {
 		l = &ledger{Format: ledgerFormat, Packed: map[string]record{}, Unpacked: map[string]record{}}
 	}
 	if disk.IsUnread(err) {
@@ -108,20 +120,32 @@ func readLedger(path string) *ledger {
 	return l
 }
 
+// ledgerName is what a ledger is about, as its authentication code has it.
+func ledgerName(p sources.Provider) string { return "mirror " + p.String() }
+
 // recall returns the record of a package. The error matches [sources.ErrNotFound] if
-// there is none.
+// there is none that is believed.
 func (b *Builder) recall(at spot) (record, error) {
+	r, foreign, err := b.claimed(at)
+	if err == nil && foreign {
+		return record{}, sources.ErrNotFound
+	}
+	return r, err
+}
+
+// claimed is recall that returns the records of other users too, and says so.
+func (b *Builder) claimed(at spot) (r record, foreign bool, err error) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	l := b.ledger(at.id.Provider)
 	r, ok := l.of(at.unpacked)[at.key()]
 	switch {
 	case l.unread != nil:
-		return r, l.unread
+		return r, false, l.unread
 	case !ok:
-		return r, sources.ErrNotFound
+		return r, false, sources.ErrNotFound
 	}
-	return r, nil
+	return r, l.foreign, nil
 }
 
 // note records a package.
@@ -129,8 +153,16 @@ func (b *Builder) note(at spot, r record) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	l := b.ledger(at.id.Provider)
+	l.disown()
 	l.of(at.unpacked)[at.key()] = r
 	l.changed = true
+}
+
+// disown drops records that others made, before there are own ones.
+func (l *ledger) disown() {
+	if l.foreign {
+		*l = ledger{Format: ledgerFormat, Packed: map[string]record{}, Unpacked: map[string]record{}}
+	}
 }
 
 // forget drops the record of a package.
@@ -138,6 +170,7 @@ func (b *Builder) forget(at spot) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	l := b.ledger(at.id.Provider)
+	l.disown()
 	delete(l.of(at.unpacked), at.key())
 	l.changed = true
 }
@@ -152,7 +185,7 @@ func (b *Builder) keepLedgers() error {
 		if l.unread != nil {
 			return l.unread
 		}
-		data, err := json.Marshal(l)
+		data, err := b.opts.Key.Seal(ledgerName(p), l)
 		if err != nil {
 			return err
 		}

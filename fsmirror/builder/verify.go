@@ -161,7 +161,7 @@ func (v *verifier) check(ctx context.Context, e Entry) error {
 
 // judge compares a package with what is known of it.
 func (v *verifier) judge(e Entry, fresh record) {
-	old, err := v.recall(e.at)
+	old, foreign, err := v.claimed(e.at)
 	if disk.IsUnread(err) {
 		v.found(Broken, e.at.path, &e.ID, "%v", err)
 		return
@@ -169,7 +169,7 @@ func (v *verifier) judge(e Entry, fresh record) {
 	if err == nil && !old.same(fresh) {
 		v.found(Changed, e.at.path, &e.ID, "it is %s, and came as %s", cmp.Or(fresh.ZH, fresh.H1), differing(old, fresh))
 	}
-	if fresh.ZH == "" && old.H1 == fresh.H1 {
+	if fresh.ZH == "" && old.H1 == fresh.H1 && !foreign {
 		fresh.ZH = old.ZH // of the archive that it came from
 	}
 	signed, err := evidence.Read(v.evidence(e.ID.Provider, e.ID.Version))

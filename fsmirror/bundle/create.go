@@ -16,10 +16,16 @@ import (
 	"github.com/larder-cli/larder/sources"
 	"github.com/larder-cli/larder/sources/disk"
 	"github.com/larder-cli/larder/sources/evidence"
+	"github.com/larder-cli/larder/sources/seal"
 )
 
 // CreateOptions adjust [Create].
 type CreateOptions struct {
+	// Check refuses a package for another reason than what the bundle says; it may
+	// be nil.
+	Check func(Package) error
+
+	Key     seal.Key             // that records of the mirror are authenticated with
 	Vouch   Vouch                // needed
 	Since   *Manifest            // of the receiver, whose packages are left out; may be nil
 	MaxSize int64                // of each file, in bytes; 0 means any
@@ -41,7 +47,7 @@ type Created struct {
 // evidence make the same bytes. Evidence that does not vouch for its packages is
 // an error, as no mirror would import them.
 func Create(ctx context.Context, dir, file string, opts CreateOptions) (Created, error) {
-	m, err := Describe(ctx, dir, opts.Warn)
+	m, err := Describe(ctx, dir, opts.Key, opts.Warn)
 	if err != nil {
 		return Created{}, err
 	}
@@ -51,7 +57,7 @@ func Create(ctx context.Context, dir, file string, opts CreateOptions) (Created,
 	if opts.Since != nil {
 		m = m.Since(*opts.Since)
 	}
-	if err := vouchFor(dir, m, opts.Vouch); err != nil {
+	if err := errors.Join(m.check(opts.Check), vouchFor(dir, m, opts.Vouch)); err != nil {
 		return Created{}, err
 	}
 	parts, err := m.Split(opts.MaxSize)
@@ -72,6 +78,18 @@ func Create(ctx context.Context, dir, file string, opts CreateOptions) (Created,
 	return c, writeAll(ctx, dir, c.Files, parts, opts.Report)
 }
 
+// check has each package checked.
+func (m Manifest) check(check func(Package) error) error {
+	if check == nil {
+		return nil
+	}
+	var errs []error
+	for _, p := range m.Packages {
+		errs = append(errs, check(p))
+	}
+	return errors.Join(errs...)
+}
+
 // names are the files of a bundle in so many parts: usb.tar is usb-1of3.tar then.
 func names(file string, parts int) []string {
 	if parts == 1 {
@@ -89,7 +107,7 @@ func names(file string, parts int) []string {
 // Describe says what the mirror in dir has, reading those packages of which it has
 // no record. Packages that are not packed cannot be in bundles: Warn, which may be
 // nil, is told of them.
-func Describe(ctx context.Context, dir string, warn func(error)) (Manifest, error) {
+func Describe(ctx context.Context, dir string, key seal.Key, warn func(error)) (Manifest, error) {
 	var m Manifest
 	mirror := fsmirror.New(dir, fsmirror.Options{})
 	packages, err := mirror.Packages(ctx)
@@ -105,7 +123,7 @@ func Describe(ctx context.Context, dir string, warn func(error)) (Manifest, erro
 			warn(fmt.Errorf("not in the bundle: %s", s))
 		}
 	}
-	there, err := builder.Open(ctx, dir, builder.Options{ReadOnly: true, Warn: warn})
+	there, err := builder.Open(ctx, dir, builder.Options{Key: key, ReadOnly: true, Warn: warn})
 	if err != nil {
 		return m, err
 	}

@@ -14,6 +14,7 @@ import (
 	"github.com/larder-cli/larder/fsmirror/builder"
 	"github.com/larder-cli/larder/fsmirror/bundle"
 	"github.com/larder-cli/larder/sources"
+	"github.com/larder-cli/larder/sources/seal"
 	"github.com/larder-cli/larder/sources/sourcetest"
 	"github.com/larder-cli/larder/sources/trust"
 )
@@ -119,7 +120,7 @@ func mustImport(t testing.TB, dir string, files ...string) []bundle.Arrival {
 
 func described(t testing.TB, dir string) bundle.Manifest {
 	t.Helper()
-	m, err := bundle.Describe(context.Background(), dir, nil)
+	m, err := bundle.Describe(context.Background(), dir, seal.Key{}, nil)
 	check(t, err)
 	return m
 }

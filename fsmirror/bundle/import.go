@@ -17,10 +17,16 @@ import (
 	"github.com/larder-cli/larder/sources"
 	"github.com/larder-cli/larder/sources/disk"
 	"github.com/larder-cli/larder/sources/evidence"
+	"github.com/larder-cli/larder/sources/seal"
 )
 
 // ImportOptions adjust [Import].
 type ImportOptions struct {
+	// Check refuses a package for another reason than what the bundle says; it may
+	// be nil.
+	Check func(Package) error
+
+	Key         seal.Key             // that records of the mirror are authenticated with
 	LockTimeout time.Duration        // how long to wait for other writers; 0 means until they have finished
 	Vouch       Vouch                // required
 	DryRun      bool                 // verify everything, and change nothing
@@ -88,10 +94,10 @@ func Import(ctx context.Context, files []string, dir string, opts ImportOptions)
 	}
 	in := &importer{opts: opts, dir: dir, whole: given[0].Manifest, given: given, signed: map[Release]*sources.Signed{}, missing: map[int]bool{}}
 	in.progress.report = opts.Report
-	if err := errors.Join(in.checkNames(), in.readEvidence()); err != nil {
+	if err := errors.Join(in.checkNames(), in.whole.check(opts.Check), in.readEvidence()); err != nil {
 		return nil, err
 	}
-	b, err := builder.Open(ctx, dir, builder.Options{ReadOnly: opts.DryRun, LockTimeout: opts.LockTimeout, Warn: opts.Warn, Waiting: opts.Waiting})
+	b, err := builder.Open(ctx, dir, builder.Options{Key: opts.Key, ReadOnly: opts.DryRun, LockTimeout: opts.LockTimeout, Warn: opts.Warn, Waiting: opts.Waiting})
 	if err != nil {
 		return nil, err
 	}

@@ -59,6 +59,7 @@ type File struct {
 	engine  sources.Engine
 	entries map[sources.Provider]Entry
 	assumed map[sources.Provider]Entry // see Migrate
+	lines   map[sources.Provider][]int // of the hashes in entries, in their order
 	remarks remarks
 }
 
@@ -71,6 +72,16 @@ func (f *File) Entry(p sources.Provider) (Entry, bool) {
 	}
 	e.Hashes = slices.Clone(e.Hashes)
 	return e, ok
+}
+
+// Line is the line of the file, the first being 1, on which the block for p has
+// the hash h. It is the first such line if there are several, and 0 if there is none.
+func (f *File) Line(p sources.Provider, h sources.Hash) int {
+	i := slices.Index(f.entries[p].Hashes, h)
+	if i < 0 {
+		return 0
+	}
+	return f.lines[p][i]
 }
 
 // Entries are all entries, sorted by provider.

@@ -78,7 +78,7 @@ func parse(name string, src []byte) (*File, sources.Diagnostics) {
 	src = bytes.TrimPrefix(src, []byte("\ufeff"))
 	r := &reader{
 		name:  name,
-		file:  &File{Exists: true, entries: map[sources.Provider]Entry{}},
+		file:  &File{Exists: true, entries: map[sources.Provider]Entry{}, lines: map[sources.Provider][]int{}},
 		lines: map[sources.Provider]int{},
 	}
 	if body, tokens, ok := r.syntax(src); ok {
@@ -198,6 +198,7 @@ func (r *reader) module(b *hclsyntax.Block, warn bool) {
 func (r *reader) provider(b *hclsyntax.Block) {
 	p, ok := r.address(b)
 	e := Entry{Provider: p}
+	var lines []int
 	r.anchor(place{p, "{"}, b.TypeRange.Start, b.OpenBraceRange.End)
 	r.anchor(place{p, "}"}, b.CloseBraceRange.Start, b.CloseBraceRange.End)
 	for _, name := range slices.Sorted(maps.Keys(b.Body.Attributes)) {
@@ -211,7 +212,7 @@ func (r *reader) provider(b *hclsyntax.Block) {
 		case "constraints":
 			e.Constraints = r.constraints(a)
 		case "hashes":
-			e.Hashes = r.hashes(p, a)
+			e.Hashes, lines = r.hashes(p, a)
 		default:
 			r.tell(a.SrcRange.Start, providerHint, "unexpected argument %q", name)
 		}
@@ -223,7 +224,7 @@ func (r *reader) provider(b *hclsyntax.Block) {
 		r.tell(b.TypeRange.Start, "", "provider block without a version")
 	}
 	if ok {
-		r.file.entries[p] = e
+		r.file.entries[p], r.file.lines[p] = e, lines
 	}
 }
 
@@ -285,17 +286,17 @@ func (r *reader) constraints(a *hclsyntax.Attribute) sources.Constraints {
 	return c
 }
 
-func (r *reader) hashes(p sources.Provider, a *hclsyntax.Attribute) []sources.Hash {
+// hashes reads a list of hashes, and the line of each.
+func (r *reader) hashes(p sources.Provider, a *hclsyntax.Attribute) (hashes []sources.Hash, lines []int) {
 	list, ok := a.Expr.(*hclsyntax.TupleConsExpr)
 	if !ok || len(list.Exprs) == 0 {
 		r.tell(a.Expr.Range().Start, "leave the argument out if there are no hashes", "hashes is not a list of at least one hash")
-		return nil
+		return nil, nil
 	}
 	r.anchor(place{p, "hashes"}, a.SrcRange.Start, list.OpenRange.End)
 	last := list.SrcRange.End
 	r.anchor(place{p, "]"}, hcl.Pos{Line: last.Line, Column: last.Column - 1, Byte: last.Byte - 1}, last)
 
-	var hashes []sources.Hash
 	seen := map[sources.Hash]bool{}
 	for _, expr := range list.Exprs {
 		text, ok := r.text(expr, "hash")
@@ -313,9 +314,9 @@ func (r *reader) hashes(p sources.Provider, a *hclsyntax.Attribute) []sources.Ha
 		}
 		seen[h] = true
 		r.anchor(at, expr.Range().Start, expr.Range().End)
-		hashes = append(hashes, h)
+		hashes, lines = append(hashes, h), append(lines, expr.Range().Start.Line)
 	}
-	return hashes
+	return hashes, lines
 }
 
 // text is the string that expr consists of.

@@ -228,3 +228,32 @@ func comments(src []byte) []string {
 	}
 	return cs
 }
+
+func TestLine(t *testing.T) {
+	const text = "# comment\n\nprovider \"a.test/acme/a\" {\n  version = \"1.0.0\"\n  hashes = [ # two\n    # darwin\n    \"zh:b\", \"h1:a\",\n\n    \"zh:b\",\n  ]\n}\n" +
+		"provider \"a.test/acme/b\" {\n  version = \"1.0.0\"\n  hashes = [\"zh:b\"]\n}\n"
+	for _, src := range []string{text, "\ufeff" + text, strings.ReplaceAll(text, "\n", "\r\n")} {
+		f, ds := lockfile.Parse([]byte(src))
+		if len(ds) > 0 {
+			t.Fatal(ds)
+		}
+		for _, c := range []struct {
+			provider string
+			hash     sources.Hash
+			want     int
+		}{
+			{"a.test/acme/a", "zh:b", 7}, // the first of two
+			{"a.test/acme/a", "h1:a", 7},
+			{"a.test/acme/b", "zh:b", 14},
+			{"a.test/acme/b", "h1:a", 0},
+			{"a.test/acme/c", "h1:a", 0},
+		} {
+			if got := f.Line(provider(t, c.provider), c.hash); got != c.want {
+				t.Errorf("%s %s: line %d, want %d", c.provider, c.hash, got, c.want)
+			}
+		}
+	}
+	if line := new(lockfile.File).Line(provider(t, "a.test/acme/a"), "h1:a"); line != 0 {
+		t.Errorf("no file: line %d", line)
+	}
+}

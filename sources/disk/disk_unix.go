@@ -4,6 +4,7 @@ package disk
 
 import (
 	"errors"
+	"fmt"
 	"io/fs"
 	"os"
 	"syscall"
@@ -77,6 +78,18 @@ func (d *Dir) Writable() error {
 	}
 	if err := unix.Faccessat(int(f.Fd()), ".", unix.W_OK|unix.X_OK, unix.AT_EACCESS); err != nil {
 		return &fs.PathError{Op: "write", Path: d.path, Err: err}
+	}
+	return nil
+}
+
+// checkPrivate returns why a file may not be this user's alone.
+func checkPrivate(info fs.FileInfo) error {
+	st, ok := info.Sys().(*syscall.Stat_t)
+	switch {
+	case ok && int(st.Uid) != os.Geteuid():
+		return errors.New("another user owns it")
+	case info.Mode().Perm()&0o077 != 0:
+		return fmt.Errorf("its mode %#o lets other users read or write it", info.Mode().Perm())
 	}
 	return nil
 }

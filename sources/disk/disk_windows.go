@@ -71,6 +71,10 @@ func (d *Dir) Writable() error {
 	return nil
 }
 
+// checkPrivate leaves it to the directory, which is the user's profile: modes say
+// nothing on Windows.
+func checkPrivate(fs.FileInfo) error { return nil }
+
 // IgnoresModes reports whether this user may write to files whatever their modes say.
 func IgnoresModes() bool { return false }
 

@@ -671,7 +671,7 @@ func TestWait(t *testing.T) {
 
 func TestExplain(t *testing.T) {
 	for _, err := range []error{syscall.EIO, errors.New("x"), nil} {
-		if got := disk.Explain(err, "the mirror"); got != err { //nolint:errorlint // the same, without a hint
+		if got := disk.Explain(err, "the mirror"); got != err {
 			t.Errorf("%v: got %v", err, got)
 		}
 	}

@@ -1,0 +1,188 @@
+package cachedir_test
+
+import (
+	"context"
+	"errors"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/larder-cli/larder/cachedir"
+	"github.com/larder-cli/larder/sources"
+	"github.com/larder-cli/larder/sources/seal"
+)
+
+// What others have recorded proves nothing: not under another key, not in another
+// place, not changed.
+func TestForeignRecordsAreNotBelieved(t *testing.T) {
+	other := packageID("example.test/acme/widget", "1.3.0")
+	for name, spoil := range map[string]func(t *testing.T, root string) cachedir.Options{
+		"another key": func(*testing.T, string) cachedir.Options { return cachedir.Options{Key: key("another user's secret")} },
+		"another package's": func(t *testing.T, root string) cachedir.Options {
+			for _, kind := range []string{"package", "known"} {
+				from := strings.Replace(record(other), "package", kind, 1)
+				data, err := os.ReadFile(filepath.Join(root, from))
+				check(t, err)
+				check(t, os.WriteFile(filepath.Join(root, strings.Replace(record(widget), "package", kind, 1)), data, 0o644))
+			}
+			return cachedir.Options{}
+		},
+		"a changed verdict": func(t *testing.T, root string) cachedir.Options {
+			for _, kind := range []string{"package", "known"} {
+				path := filepath.Join(root, strings.Replace(record(widget), "package", kind, 1))
+				data, err := os.ReadFile(path)
+				check(t, err)
+				check(t, os.WriteFile(path, []byte(strings.ReplaceAll(string(data), "self-signed", "signed by HashiCorp")), 0o644))
+			}
+			return cachedir.Options{}
+		},
+		"no belief": func(*testing.T, string) cachedir.Options { return cachedir.Options{Paranoid: true} },
+	} {
+		t.Run(name, func(t *testing.T) {
+			root := t.TempDir()
+			d := open(t, root, cachedir.Options{})
+			put(t, d, widget, widgetFiles)
+			put(t, d, other, widgetFiles)
+			s, err := open(t, root, spoil(t, root)).Get(context.Background(), widget)
+			check(t, err)
+			if s.H1 != widgetFiles.h1(t) || s.ZH != "" || s.Verdict != sources.Unverified || s.Signed != nil {
+				t.Errorf("got %+v", s)
+			}
+		})
+	}
+}
+
+// Damage is damage to whoever meets it, and is never recorded as sound.
+func TestDamageIsNeverRecorded(t *testing.T) {
+	for name, meet := range map[string]func(*testing.T, *cachedir.Dir){
+		"get": func(t *testing.T, d *cachedir.Dir) {
+			s, err := d.Get(context.Background(), widget)
+			check(t, err)
+			if s.Differs == "" || s.Verdict != sources.Unverified {
+				t.Errorf("got %+v", s)
+			}
+		},
+		"verify": func(t *testing.T, d *cachedir.Dir) { verify(t, d, cachedir.VerifyOptions{}) },
+		"repair without a source": func(t *testing.T, d *cachedir.Dir) {
+			v := verify(t, d, cachedir.VerifyOptions{})
+			_, err := d.Repair(context.Background(), v, func(context.Context, cachedir.Mending) (bool, error) {
+				return false, errors.New("no network")
+			})
+			check(t, err)
+		},
+	} {
+		for _, opts := range []cachedir.Options{{}, {ReadOnly: true}, {Paranoid: true}} {
+			if opts.ReadOnly && name == "repair without a source" {
+				continue
+			}
+			t.Run(name, func(t *testing.T) {
+				root := t.TempDir()
+				s := put(t, open(t, root, cachedir.Options{}), widget, widgetFiles)
+				alter(t, filepath.Join(s.Dir, executable), "The provider")
+				age(t, filepath.Join(s.Dir, executable))
+				for range 2 {
+					meet(t, open(t, root, opts))
+				}
+				v := verify(t, open(t, root, cachedir.Options{}), cachedir.VerifyOptions{})
+				if len(v.Findings) != 1 || v.Findings[0].Kind != cachedir.Changed || v.Packages != 0 {
+					t.Fatalf("verified %d, found %v", v.Packages, v.Findings)
+				}
+				want := executable + " differs from what was verified on " + time.Now().UTC().Format(time.DateOnly)
+				if got := v.Findings[0].Text; got != want {
+					t.Errorf("got %q, want %q", got, want)
+				}
+			})
+		}
+	}
+}
+
+// An import knows only what is claimed: what is verified later replaces that, and is
+// not replaced by it.
+func TestImportsGiveWay(t *testing.T) {
+	imported := func(f files) sources.Delivery {
+		del := delivery(f.zip(t))
+		fetch := del.Fetch
+		del.Accept = func(sources.Stored) bool { return false }
+		del.Fetch = func(ctx context.Context, stage sources.Stage) (sources.Parcel, error) {
+			p, err := fetch(ctx, stage)
+			return sources.Parcel{Imported: true, Filename: p.Filename}, err
+		}
+		del.Judge = func(sources.Contents) (sources.Verdict, error) { return sources.HashOnly, nil }
+		return del
+	}
+	invented := files{executable: "an invention"}
+	d := open(t, t.TempDir(), cachedir.Options{})
+	_, err := d.Put(context.Background(), widget, imported(invented))
+	check(t, err)
+	if s, err := d.Recall(widget); err != nil || !s.Imported {
+		t.Errorf("%+v, %v", s, err)
+	}
+	genuine := delivery(widgetFiles.zip(t))
+	genuine.Accept = func(sources.Stored) bool { return false }
+	_, err = d.Put(context.Background(), widget, genuine)
+	check(t, err)
+	for range 2 {
+		if s, err := d.Recall(widget); err != nil || s.Imported || s.H1 != widgetFiles.h1(t) {
+			t.Errorf("%+v, %v", s, err)
+		}
+		_, err = d.Put(context.Background(), widget, imported(invented))
+		check(t, err)
+	}
+}
+
+// What is linked is what was judged.
+func TestSwappedPackagesAreNotLinked(t *testing.T) {
+	for _, mode := range []sources.LinkMode{sources.LinkAuto, sources.LinkHard, sources.LinkSymlink, sources.LinkCopy} {
+		d := open(t, t.TempDir(), cachedir.Options{Link: mode})
+		s := put(t, d, widget, widgetFiles)
+		check(t, os.RemoveAll(s.Dir))
+		files{executable: "an evil one!", "LICENSE": widgetFiles["LICENSE"], "docs/README": widgetFiles["docs/README"]}.unpack(t, s.Dir)
+		target := targetIn(t.TempDir())
+		if _, err := d.Link(context.Background(), s, target); !errors.Is(err, sources.ErrSwapped) {
+			t.Errorf("%s: %v", mode, err)
+		}
+		if _, err := os.Lstat(target); !errors.Is(err, os.ErrNotExist) {
+			t.Errorf("%s: it was linked", mode)
+		}
+	}
+}
+
+func TestUserKey(t *testing.T) {
+	dir := filepath.Join(t.TempDir(), "state")
+	root := t.TempDir()
+	_, err := open(t, root, cachedir.Options{Key: seal.UserKey(dir)}).Get(context.Background(), widget)
+	if !errors.Is(err, sources.ErrNotFound) {
+		t.Error(err)
+	}
+	if _, err := os.Stat(dir); err == nil {
+		t.Error("reading has created a key")
+	}
+	if !sameKey(t, seal.UserKey(dir), seal.UserKey(dir)) || sameKey(t, seal.UserKey(dir), seal.Key{}) {
+		t.Error("the key is not kept")
+	}
+	path := filepath.Join(dir, "record.key")
+	info, err := os.Stat(path)
+	check(t, err)
+	if info.Mode().Perm() != 0o600 {
+		t.Errorf("mode %v", info.Mode())
+	}
+	check(t, seal.UserKey(dir).Check())
+	check(t, os.Chmod(path, 0o640))
+	if seal.UserKey(dir).Check() == nil || sameKey(t, seal.UserKey(dir), key("another user's secret")) {
+		t.Error("a key that others can read is used")
+	}
+	if _, err := seal.ParseKey("short"); err == nil {
+		t.Error("a short secret is a key")
+	}
+}
+
+// sameKey reports whether one key believes the other's records.
+func sameKey(t *testing.T, a, b seal.Key) bool {
+	root := t.TempDir()
+	put(t, open(t, root, cachedir.Options{Key: a}), widget, widgetFiles)
+	s, err := open(t, root, cachedir.Options{Key: b}).Get(context.Background(), widget)
+	check(t, err)
+	return s.ZH != ""
+}

@@ -1,0 +1,206 @@
+package main
+
+import (
+	"cmp"
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+
+	"github.com/larder-cli/larder/cachedir"
+	"github.com/larder-cli/larder/installer"
+	"github.com/larder-cli/larder/sources"
+)
+
+var _ installer.EvidenceStore = (*cachedir.Dir)(nil)
+
+// An unknownHash is a hash in a lock file that nothing covers.
+type unknownHash struct {
+	installer.UnknownHash
+	file   string // full path
+	engine sources.Engine
+	check  bool // whether the lock file is only checked
+}
+
+// problem reports whether a check fails because of the hash.
+func (u unknownHash) problem() bool { return u.check && !u.Maybe }
+
+// version names the provider and its version, without the engine's default host.
+func (u unknownHash) version() string {
+	address := strings.TrimPrefix(u.Provider.String(), string(u.engine.DefaultHost())+"/")
+	return address + " " + u.Version.String()
+}
+
+func (u unknownHash) place() string { return fmt.Sprintf("%s:%d", u.file, u.Line) }
+
+// fault is what is wrong with the hash, as the rest of a sentence about it.
+func (u unknownHash) fault() string {
+	if u.Maybe {
+		return "belongs to none of the platforms checked"
+	}
+	return "is covered by no signature and no package seen here"
+}
+
+func (u unknownHash) text() string { return fmt.Sprintf("%q %s", u.Hash, u.fault()) }
+
+func (u unknownHash) inJSON() any {
+	severity := "warning"
+	if u.problem() {
+		severity = "error"
+	}
+	return struct {
+		File     string       `json:"file"`
+		Line     int          `json:"line"`
+		Provider string       `json:"provider"`
+		Version  string       `json:"version"`
+		Hash     sources.Hash `json:"hash"`
+		Severity string       `json:"severity"`
+		Text     string       `json:"text"`
+		Removed  bool         `json:"removed,omitempty"`
+	}{u.file, u.Line, u.Provider.String(), u.Version.String(), u.Hash, severity, u.fault(), u.Dropped}
+}
+
+// unknown are the hashes in the lock file that nothing covers, in its order.
+func (m *lockedModule) unknown() []unknownHash {
+	if m.result == nil {
+		return nil
+	}
+	var all []unknownHash
+	for _, u := range m.result.Unknown {
+		all = append(all, unknownHash{u, m.file, m.engine, m.check})
+	}
+	slices.SortStableFunc(all, func(a, b unknownHash) int { return cmp.Compare(a.Line, b.Line) })
+	return all
+}
+
+// showUnknown shows the hashes that a check fails because of, a line each. As
+// JSON, it shows the others too.
+func (m *lockedModule) showUnknown() {
+	for _, u := range m.unknown() {
+		switch {
+		case m.out.json:
+			m.out.object("unknown_hash", u.inJSON())
+		case u.problem():
+			line := fmt.Sprintf("%s  %s  %s", u.place(), u.version(), u.text())
+			m.out.screen.write(m.out.stdout, visible(shorten(line, m.out.outermost()))+"\n")
+		}
+	}
+}
+
+// maxPlaces is how many places of one unknown hash are shown.
+const maxPlaces = 10
+
+// warnUnknown warns of the hashes that were found and aren't problems, of each once
+// with all lock files that have it.
+func (l *locking) warnUnknown() {
+	groups := map[string][]unknownHash{}
+	for _, u := range l.unknown {
+		if !u.problem() {
+			text := u.version() + ": " + u.outcome(l.dryRun)
+			groups[text] = append(groups[text], u)
+		}
+	}
+	texts := make([]string, 0, len(groups))
+	for text, us := range groups {
+		slices.SortFunc(us, func(a, b unknownHash) int {
+			return cmp.Or(cmp.Compare(a.file, b.file), cmp.Compare(a.Line, b.Line))
+		})
+		texts = append(texts, text)
+	}
+	slices.SortFunc(texts, func(a, b string) int {
+		first, second := groups[a][0], groups[b][0]
+		return cmp.Or(cmp.Compare(first.file, second.file), cmp.Compare(first.Line, second.Line), cmp.Compare(a, b))
+	})
+	var hints unknownHints
+	for _, text := range texts {
+		us := groups[text]
+		hints.add(us[0])
+		warning := us[0].place() + ": " + text
+		for i, u := range us[1:] {
+			if i+1 == maxPlaces && l.out.level != verbose {
+				warning += fmt.Sprintf("\n  and %d more", len(us)-maxPlaces)
+				break
+			}
+			warning += "\n  " + u.place()
+		}
+		l.out.warn("%s", warning)
+	}
+	for _, hint := range hints.list(l.strict) {
+		l.out.say(normal, "hint: %s", hint)
+	}
+}
+
+// outcome is what is wrong with the hash, and what is done about it.
+func (u unknownHash) outcome(dryRun bool) string {
+	switch {
+	case u.Maybe || u.check:
+		return u.text()
+	case u.Dropped && dryRun:
+		return u.text() + "; it would be removed"
+	case u.Dropped:
+		return u.text() + "; removed"
+	default:
+		return u.text() + "; kept"
+	}
+}
+
+// unknownHints gathers what a user can do about unknown hashes.
+type unknownHints struct{ identify, remove bool }
+
+func (h *unknownHints) add(u unknownHash) {
+	if u.Refused { // its error has hints of its own
+		return
+	}
+	h.identify = h.identify || u.Maybe
+	h.remove = h.remove || !u.Maybe && !u.Dropped
+}
+
+func (h *unknownHints) list(strict bool) []string {
+	var hints []string
+	if h.identify {
+		hints = append(hints, "name the other platforms with --platform, or run with --strict, which fetches their packages to identify every hash")
+	}
+	if h.remove {
+		hints = append(hints, removeHint(strict))
+	}
+	return hints
+}
+
+// removeHint tells how to remove the hashes that a run with or without --strict
+// has found.
+func removeHint(strict bool) string {
+	flags := "--drop-unknown"
+	if strict {
+		flags = "--strict " + flags
+	}
+	return "larder lock " + flags + " removes hashes that nothing covers; find out first who added them"
+}
+
+// hashes is "1 KIND hash" or "2 KIND hashes".
+func hashes(n int, kind string) string {
+	if n == 1 {
+		return "1 " + kind + " hash"
+	}
+	return fmt.Sprintf("%d %s hashes", n, kind)
+}
+
+// problemsFound is the error of a check that found n problems, unknown hashes
+// among them.
+func (l *locking) problemsFound(n int) error {
+	err := fmt.Errorf("%s in %s", count(n, "problem"), count(l.tally.modules, "lock file"))
+	if l.tally.incomplete > 0 {
+		err = sources.WithHint(err, completeHint)
+	}
+	return foundError{sources.WithHint(err, "%s", removeHint(l.strict))}
+}
+
+// checkFlags refuses flags that contradict each other.
+func (l *locking) checkFlags() error {
+	switch {
+	case l.check && l.dryRun:
+		return usageError{errors.New("--check and --dry-run exclude each other")}
+	case l.check && l.dropUnknown:
+		return usageError{errors.New("--check and --drop-unknown exclude each other")}
+	}
+	return nil
+}

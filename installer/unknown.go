@@ -1,0 +1,233 @@
+package installer
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"slices"
+
+	"github.com/larder-cli/larder/installer/lockfile"
+	"github.com/larder-cli/larder/sources"
+	"github.com/larder-cli/larder/sources/fetch"
+	"github.com/larder-cli/larder/sources/trust"
+)
+
+// An UnknownHash is a hash in a lock file that matches no signed checksum and no
+// package examined, although the signed checksums of the version are known.
+type UnknownHash struct {
+	Provider sources.Provider
+	Version  sources.Version
+	Hash     sources.Hash
+	Line     int  // in the lock file
+	Maybe    bool // an h1: hash that may belong to a platform whose package was not examined
+	Dropped  bool // it is left out of the lock file
+	Refused  bool // the provider failed with an error besides
+}
+
+// An EvidenceStore is a [Store] that keeps the signed checksums of versions.
+type EvidenceStore interface {
+	// Evidence returns the signed checksums of a version, or an error matching
+	// [sources.ErrNotFound].
+	Evidence(p sources.Provider, v sources.Version) (*sources.Signed, error)
+}
+
+// A signedList is what the signed checksums of a version list. The zero value
+// means that no signed checksums are known.
+type signedList struct {
+	archives  []sources.Hash
+	platforms []sources.Platform
+}
+
+func newSignedList(sums trust.Sums, p sources.Provider, v sources.Version) signedList {
+	return signedList{sums.Listed(), sums.Platforms(p, v)}
+}
+
+// A versionKey identifies a version in a memo.
+type versionKey struct {
+	provider sources.Provider
+	version  sources.Version
+}
+
+// examine finds the hashes in the lock entry that nothing covers. The facts are
+// those of the platforms asked for; zero where err says why there is none.
+func (l *Ledger) examine(ctx context.Context, j *job, facts []fact, err error) error {
+	rest := slices.DeleteFunc(j.lockedHashes(), func(h sources.Hash) bool {
+		return slices.ContainsFunc(facts, func(f fact) bool { return f.explains(h) })
+	})
+	if len(rest) == 0 {
+		return nil
+	}
+	signed := l.signedList(ctx, j, facts)
+	if len(signed.archives) == 0 {
+		if l.Strict && err == nil {
+			j.warn(j.id(sources.Platform{}), []string{"no signed checksums of " + j.version.String() + " are known, so the hashes of other platforms in the lock file cannot be checked"})
+		}
+		return nil
+	}
+	rest = slices.DeleteFunc(rest, func(h sources.Hash) bool {
+		return slices.Contains(signed.archives, h) || h.Scheme() == "h1" && err != nil
+	})
+	rest, others := l.recall(ctx, j, signed, rest)
+	var strictErr error
+	if l.Strict && err == nil {
+		rest, strictErr = l.identify(ctx, j, signed, others, rest)
+	}
+	for i, h := range rest {
+		if slices.Contains(rest[:i], h) {
+			continue // the lock file has it twice
+		}
+		maybe := h.Scheme() == "h1" && (!l.Strict || strictErr != nil)
+		j.unknown = append(j.unknown, UnknownHash{
+			Provider: j.req.Provider, Version: j.version, Hash: h, Line: j.root.Lock.Line(j.req.Provider, h),
+			Maybe: maybe, Dropped: l.DropUnknown && !maybe, Refused: err != nil || strictErr != nil,
+		})
+	}
+	return strictErr
+}
+
+// explains reports whether h is a hash of the package, or stated with it.
+func (f fact) explains(h sources.Hash) bool {
+	pkg := f.outcome.Package
+	return h == pkg.H1 || h == pkg.ZipH1 || h == pkg.ZH || slices.Contains(f.hashes, h)
+}
+
+// signedList is what the signed checksums of the job's version list: those that
+// came with the packages examined, or else those that the store keeps. It is zero
+// if they don't list the archives examined: then a mirror has archives of its own.
+func (l *Ledger) signedList(ctx context.Context, j *job, facts []fact) signedList {
+	var signed signedList
+	for _, f := range facts {
+		signed.archives = append(signed.archives, f.signed.archives...)
+		signed.platforms = append(signed.platforms, f.signed.platforms...)
+	}
+	if len(signed.archives) == 0 {
+		signed = l.keptList(ctx, j)
+	}
+	for _, f := range facts {
+		if zh := f.outcome.Package.ZH; zh != "" && !slices.Contains(signed.archives, zh) {
+			return signedList{}
+		}
+	}
+	return signed
+}
+
+// keptList is what the signed checksums list that the store keeps for the job's
+// version, if their signature is valid.
+func (l *Ledger) keptList(ctx context.Context, j *job) signedList {
+	store, ok := l.to.(EvidenceStore)
+	if !ok {
+		return signedList{}
+	}
+	kept, _ := l.kept.Get(ctx, versionKey{j.req.Provider, j.version}, func() (signedList, error) {
+		evidence, err := store.Evidence(j.req.Provider, j.version)
+		if err != nil {
+			return signedList{}, err
+		}
+		sums, err := trust.ParseSums(evidence.Sums)
+		if err != nil {
+			return signedList{}, err
+		}
+		list := newSignedList(sums, j.req.Provider, j.version)
+		if len(list.archives) == 0 {
+			return list, nil
+		}
+		if _, err := trust.VerifyArchive(evidence, list.archives[0], j.trustOptions()); err != nil {
+			return signedList{}, err
+		}
+		return list, nil
+	})
+	return kept
+}
+
+// recall removes from rest the hashes of packages for other platforms that the
+// store remembers with their signature. It returns the platforms that remain.
+func (l *Ledger) recall(ctx context.Context, j *job, signed signedList, rest []sources.Hash) ([]sources.Hash, []sources.Platform) {
+	var others []sources.Platform
+	for _, platform := range signed.platforms {
+		if len(rest) == 0 || slices.Contains(j.opts.Platforms, platform) || slices.Contains(others, platform) {
+			continue
+		}
+		id := j.id(platform)
+		known, err := l.recalled.Get(ctx, id, func() (sources.Stored, error) { return l.to.Recall(id) })
+		if err != nil || !vouched(known) || !slices.Contains(signed.archives, known.ZH) {
+			others = append(others, platform)
+			continue
+		}
+		rest = without(rest, known)
+	}
+	return rest, others
+}
+
+// vouched reports whether what is remembered came with valid signed checksums.
+func vouched(known sources.Stored) bool {
+	return known.Signed != nil && known.Verdict >= sources.MirrorEvidence
+}
+
+// likely are the platforms that most lock files are for, the likeliest first.
+var likely = []sources.Platform{
+	{OS: "linux", Arch: "amd64"}, {OS: "darwin", Arch: "arm64"}, {OS: "windows", Arch: "amd64"},
+	{OS: "linux", Arch: "arm64"}, {OS: "darwin", Arch: "amd64"},
+}
+
+// identify removes from rest the hashes of the packages for the platforms. It
+// fetches one package after another, and stops when every h1: hash is identified:
+// a genuine lock file is for a few platforms, and packages are large. A platform
+// that no source has a package for cannot be what a hash belongs to.
+func (l *Ledger) identify(ctx context.Context, j *job, signed signedList, platforms []sources.Platform, rest []sources.Hash) ([]sources.Hash, error) {
+	rank := func(p sources.Platform) int {
+		if i := slices.Index(likely, p); i >= 0 {
+			return i
+		}
+		return len(likely)
+	}
+	slices.SortStableFunc(platforms, func(a, b sources.Platform) int { return cmp.Compare(rank(a), rank(b)) })
+	var errs []error
+	for _, platform := range platforms {
+		if !hasContentHash(rest) {
+			return rest, nil
+		}
+		f, err := l.find(ctx, j, platform)
+		switch zh := f.outcome.Package.ZH; {
+		case errors.Is(err, sources.ErrNotFound):
+		case err != nil:
+			errs = append(errs, err)
+		default:
+			j.examined = append(j.examined, f.outcome)
+			if zh == "" || slices.Contains(signed.archives, zh) {
+				rest = without(rest, f.outcome.Package)
+			}
+		}
+	}
+	if !hasContentHash(rest) {
+		return rest, nil
+	}
+	return rest, errors.Join(errs...)
+}
+
+// find finds out about the package for one platform.
+func (l *Ledger) find(ctx context.Context, j *job, platform sources.Platform) (fact, error) {
+	id := j.id(platform)
+	f, err := l.fact(ctx, factKey{PackageID: id}, l.learn)
+	if errors.Is(err, fetch.ErrOffline) {
+		_, unknown := l.to.Recall(id)
+		err = j.requiredBy(&MissingError{Requirement: j.req, Version: j.version, Platform: platform, Err: err, Hashed: unknown == nil})
+	}
+	return f, err
+}
+
+// without is hashes without those of the package.
+func without(hashes []sources.Hash, s sources.Stored) []sources.Hash {
+	return slices.DeleteFunc(hashes, func(h sources.Hash) bool { return h == s.H1 || h == s.ZipH1 || h == s.ZH })
+}
+
+// drop removes from the entries what the jobs have found to be unknown and to be
+// dropped.
+func drop(entries []lockfile.Entry, jobs []job) {
+	for i, j := range jobs { // the entries of the jobs come first
+		for _, u := range j.unknown {
+			if u.Dropped {
+				entries[i].Hashes = slices.DeleteFunc(entries[i].Hashes, func(h sources.Hash) bool { return h == u.Hash })
+			}
+		}
+	}
+}

@@ -1,0 +1,300 @@
+package installer_test
+
+import (
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/larder-cli/larder/installer"
+	"github.com/larder-cli/larder/installer/lockfile"
+	"github.com/larder-cli/larder/sources"
+	"github.com/larder-cli/larder/sources/fetch"
+	"github.com/larder-cli/larder/sources/sourcetest"
+)
+
+const (
+	onWindows = "widget 1.0.0 windows_amd64"
+	onPlan9   = "widget 1.0.0 plan9_386"
+)
+
+// signedAll has the publisher sign the archives of these packages together.
+func signedAll(packages ...string) func(*sources.Package) {
+	return func(p *sources.Package) {
+		key := sourcetest.Publisher()
+		var sums []byte
+		for _, text := range packages {
+			sum, _ := strings.CutPrefix(string(zh(text)), "zh:")
+			sums = fmt.Appendf(sums, "%s  terraform-provider-%s.zip\n", sum, strings.ReplaceAll(text, " ", "_"))
+		}
+		p.Signed = &sources.Signed{Sums: sums, Signature: key.Sign(sums), Keys: []sources.Key{{Armor: key.Armor()}}}
+	}
+}
+
+// newUnknownFixture has a package for three platforms, signed for a fourth, which
+// the registry lacks. The root module requires it, and is locked on Linux.
+func newUnknownFixture(t *testing.T) *fixture {
+	f := newFixture(t)
+	edit := signedAll(onLinux, onDarwin, onWindows, onPlan9)
+	for _, text := range []string{onLinux, onDarwin, onWindows} {
+		f.source.add(text, edit)
+	}
+	f.require("widget", "")
+	return f
+}
+
+// evidenceStore is a fakeStore that keeps signed checksums of every version.
+type evidenceStore struct {
+	*fakeStore
+	kept *sources.Signed
+}
+
+func (s evidenceStore) Evidence(sources.Provider, sources.Version) (*sources.Signed, error) {
+	if s.kept == nil {
+		return nil, sources.ErrNotFound
+	}
+	return s.kept, nil
+}
+
+func (f *fixture) evidence() *sources.Signed {
+	var p sources.Package
+	signedAll(onLinux, onDarwin, onWindows, onPlan9)(&p)
+	return p.Signed
+}
+
+// foreignArchive and foreignContents are hashes that somebody invented.
+const foreignContents = sources.Hash("h1:AAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAA=")
+
+var foreignArchive = zh("invented")
+
+// unknown is "LINE HASH" of each unknown hash, with what else is said of it.
+func unknown(r *installer.Result) string {
+	names := map[sources.Hash]string{
+		foreignContents: "contents", foreignArchive: "archive", h1(onDarwin): "darwin", h1(onWindows): "windows",
+	}
+	var all []string
+	for _, u := range r.Unknown {
+		text := fmt.Sprintf("%d %s", u.Line, names[u.Hash])
+		if u.Maybe {
+			text += " maybe"
+		}
+		if u.Dropped {
+			text += " dropped"
+		}
+		if u.Refused {
+			text += " refused"
+		}
+		all = append(all, text)
+	}
+	return strings.Join(all, ", ")
+}
+
+func TestUnknownHashes(t *testing.T) {
+	h := func(hashes ...sources.Hash) []sources.Hash { return hashes }
+	genuine := h(h1(onLinux), zh(onLinux), zh(onDarwin), zh(onWindows), zh(onPlan9))
+	with := func(more ...sources.Hash) []sources.Hash { return slices.Concat(genuine, more) }
+	remembered := func(text string, verdict sources.Verdict, signed bool) func(*fixture) {
+		return func(f *fixture) {
+			known := sources.Stored{ID: id(text), H1: h1(text), ZH: zh(text), Verdict: verdict}
+			if signed {
+				known.Signed = f.evidence()
+			}
+			f.store.known[id(text)] = known
+		}
+	}
+	onLinuxKnown := remembered(onLinux, sources.SelfSigned, true)
+	fromRegistry := "download linux_amd64, package linux_amd64"
+	askedTwice := fromRegistry + ", package linux_amd64" // as checkLocked can't place an archive
+	for _, c := range []struct {
+		name         string
+		locked       []sources.Hash // on lines from 5 on
+		prior        func(*fixture)
+		strict, drop bool
+		want         string
+		asked        string
+		gone         []sources.Hash // from the lock file
+	}{
+		{name: "complete and genuine", locked: genuine, asked: fromRegistry},
+		{name: "from the cache alone", locked: genuine, prior: onLinuxKnown},
+		{name: "invented", locked: with(foreignContents, foreignArchive), want: "10 contents maybe, 11 archive", asked: fromRegistry},
+		{name: "invented, seen from the cache alone", locked: with(foreignContents, foreignArchive), prior: onLinuxKnown, want: "10 contents maybe, 11 archive"},
+		{name: "altered", locked: h(h1(onLinux), zh(onLinux), foreignArchive), prior: onLinuxKnown, want: "7 archive"},
+		{name: "twice in the file", locked: with(foreignArchive, foreignArchive), prior: onLinuxKnown, want: "10 archive"},
+		{name: "genuine, of another platform", locked: with(h1(onDarwin)), prior: onLinuxKnown, want: "10 darwin maybe"},
+		{name: "of another platform that is remembered", locked: with(h1(onDarwin)), prior: func(f *fixture) {
+			onLinuxKnown(f)
+			remembered(onDarwin, sources.SelfSigned, true)(f)
+		}},
+		{name: "of another platform that was merely imported", locked: with(h1(onDarwin)), prior: func(f *fixture) {
+			onLinuxKnown(f)
+			remembered(onDarwin, sources.HashOnly, false)(f)
+		}, want: "10 darwin maybe"},
+		{name: "unknown schemes", locked: with("h9:x", "zz:"), prior: onLinuxKnown},
+		{name: "dropped", locked: with(foreignContents, foreignArchive, "h9:x"), prior: onLinuxKnown, drop: true,
+			want: "10 contents maybe, 11 archive dropped", gone: h(foreignArchive)},
+
+		{name: "strict", locked: with(h1(onDarwin), h1(onWindows)), prior: onLinuxKnown, strict: true,
+			asked: "download darwin_arm64, download windows_amd64, package darwin_arm64, package windows_amd64"},
+		{name: "strict, and nothing to identify", locked: with(foreignArchive), prior: onLinuxKnown, strict: true, want: "10 archive"},
+		{name: "strict stops when all are identified", locked: with(h1(onDarwin)), prior: onLinuxKnown, strict: true,
+			asked: "download darwin_arm64, package darwin_arm64"},
+		{name: "strict, invented", locked: with(h1(onDarwin), foreignContents), prior: onLinuxKnown, strict: true, want: "11 contents",
+			asked: "download darwin_arm64, download windows_amd64, package darwin_arm64, package plan9_386, package windows_amd64"},
+		{name: "strict and dropped", locked: with(h1(onDarwin), foreignContents, foreignArchive), prior: onLinuxKnown, strict: true, drop: true,
+			want:  "11 contents dropped, 12 archive dropped",
+			asked: "download darwin_arm64, download windows_amd64, package darwin_arm64, package plan9_386, package windows_amd64",
+			gone:  h(foreignContents, foreignArchive)},
+
+		{name: "no signed checksums are known", locked: with(foreignContents), asked: askedTwice, prior: func(f *fixture) {
+			for pid, p := range f.source.packages {
+				fromMirror(h1(onLinux))(&p)
+				p.Signed = nil
+				f.source.packages[pid] = p
+			}
+		}},
+		{name: "signed checksums in the store", locked: with(foreignArchive), want: "10 archive", asked: askedTwice, prior: func(f *fixture) {
+			unsigned(f, onLinux)
+			f.kept = f.evidence()
+		}},
+		{name: "signed checksums in the store, altered", locked: with(foreignArchive), asked: askedTwice, prior: func(f *fixture) {
+			unsigned(f, onLinux)
+			f.kept = f.evidence()
+			f.kept.Sums = append(f.kept.Sums, "# altered\n"...)
+		}},
+		{name: "signed checksums in the store, of other archives", locked: h(h1(onLinux), zh(onDarwin), zh("repacked"), foreignArchive), asked: askedTwice, prior: func(f *fixture) {
+			unsigned(f, "repacked")
+			f.kept = f.evidence()
+		}},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			f := newUnknownFixture(t)
+			f.lock("widget 1.0.0", c.locked...)
+			if c.prior != nil {
+				c.prior(f)
+			}
+			var store installer.Cache = f.store
+			if f.kept != nil {
+				store = evidenceStore{f.store, f.kept}
+			}
+			ledger := &installer.Ledger{Installer: installer.New(f.source, store, f.source, f.opts), Strict: c.strict, DropUnknown: c.drop}
+			result, err := ledger.Lock(t.Context(), f.root)
+			f.must(err)
+			if got := unknown(result); got != c.want {
+				t.Errorf("unknown: %s\nwant: %s", got, c.want)
+			}
+			if got := asked(f); got != c.asked {
+				t.Errorf("asked for %s\nwant %s", got, c.asked)
+			}
+			var want []sources.Hash
+			for _, h := range append(c.locked, result.Lock.Entries[0].Hashes...) {
+				if !slices.Contains(c.gone, h) {
+					want = append(want, h)
+				}
+			}
+			slices.Sort(want)
+			lock, ds := lockfile.Read(f.lockPath())
+			f.must(ds.Err())
+			now, _ := lock.Entry(provider("widget"))
+			slices.Sort(now.Hashes)
+			if got, want := slices.Compact(now.Hashes), slices.Compact(want); !slices.Equal(got, want) {
+				t.Errorf("locked %s\nwant %s", got, want)
+			}
+		})
+	}
+}
+
+// unsigned has the package for Linux come from a mirror without signed checksums,
+// with the text as its archive.
+func unsigned(f *fixture, text string) {
+	p := f.source.packages[id(onLinux)]
+	fromMirror(zh(text))(&p)
+	p.Signed = nil
+	f.source.packages[id(onLinux)] = p
+	f.source.archives[p.Location.URL] = text
+}
+
+// asked is what was asked for, by platform.
+func asked(f *fixture) string {
+	var all []string
+	for _, line := range f.source.asked {
+		line = strings.TrimSuffix(strings.Replace(line, "https://example.test/", "", 1), ".zip")
+		words := strings.FieldsFunc(line, func(r rune) bool { return r == ' ' || r == '/' })
+		all = append(all, words[0]+" "+words[len(words)-1])
+	}
+	slices.Sort(all)
+	return strings.Join(all, ", ")
+}
+
+// A refused lock file has its unknown hashes reported too.
+func TestUnknownHashesOfARefusedProvider(t *testing.T) {
+	f := newUnknownFixture(t)
+	f.lock("widget 1.0.0", foreignContents, foreignArchive)
+	result, err := f.ledger().Lock(t.Context(), f.root)
+	if err == nil {
+		t.Error("not refused")
+	}
+	if got, want := unknown(result), "6 archive refused"; got != want {
+		t.Errorf("unknown: %s, want %s", got, want)
+	}
+}
+
+// Nothing is dropped from a lock file that isn't written because another provider fails.
+func TestNothingIsDroppedWhereAProviderFails(t *testing.T) {
+	f := newUnknownFixture(t)
+	f.require("gadget", "")
+	f.lock("widget 1.0.0", zh(onLinux), foreignArchive)
+	ledger := f.ledger()
+	ledger.DropUnknown = true
+	result, err := ledger.Lock(t.Context(), f.root)
+	if err == nil {
+		t.Error("gadget was found")
+	}
+	if got, want := unknown(result), "6 archive"; got != want {
+		t.Errorf("unknown: %s, want %s", got, want)
+	}
+}
+
+// A package that cannot be fetched is an error, as it may have explained a hash.
+func TestStrictOffline(t *testing.T) {
+	f := newUnknownFixture(t)
+	f.store.known[id(onLinux)] = sources.Stored{ID: id(onLinux), H1: h1(onLinux), ZH: zh(onLinux), Verdict: sources.SelfSigned, Signed: f.evidence()}
+	f.source.offline = true
+	f.lock("widget 1.0.0", h1(onLinux), zh(onLinux), h1(onDarwin), foreignArchive)
+	ledger := f.ledger()
+	ledger.Strict = true
+	result, err := ledger.Lock(t.Context(), f.root)
+	if !errors.Is(err, fetch.ErrOffline) || strings.Count(err.Error(), "the network is not to be used") != 3 {
+		t.Errorf("got %v", err)
+	}
+	if got, want := unknown(result), "7 darwin maybe refused, 8 archive refused"; got != want {
+		t.Errorf("unknown: %s, want %s", got, want)
+	}
+}
+
+// However many root modules have an unknown hash, each package is fetched once.
+func TestStrictFetchesOnce(t *testing.T) {
+	f := newUnknownFixture(t)
+	f.lock("widget 1.0.0", zh(onLinux), foreignContents)
+	ledger := f.ledger()
+	ledger.Strict = true
+	root := f.root
+	root.DryRun = true
+	for range 3 {
+		result, err := ledger.Lock(t.Context(), root)
+		f.must(err)
+		if got := unknown(result); got != "6 contents" {
+			t.Errorf("unknown: %s", got)
+		}
+		if len(result.Packages) != 1 || slices.Contains(result.Lock.Entries[0].Hashes, h1(onDarwin)) {
+			t.Errorf("other platforms are locked: %v", result.Lock.Entries)
+		}
+		if len(result.Examined) != 2 {
+			t.Errorf("examined %v", result.Examined)
+		}
+	}
+	want := "download darwin_arm64, download linux_amd64, download windows_amd64, package darwin_arm64, package linux_amd64, package plan9_386, package windows_amd64"
+	if got := asked(f); got != want {
+		t.Errorf("asked for %s", got)
+	}
+}
