@@ -237,7 +237,11 @@ func (d *delivery) plan(ctx context.Context, outcome Outcome) (Outcome, error) {
 		outcome.KeyID = d.report.KeyID
 		return outcome, err
 	}
-	outcome.Package = sources.Stored{ID: d.pkg.ID, Verdict: d.report.Verdict}
+	report := d.report
+	if d.pkg.Kind != sources.FromRegistry && d.pkg.Signed != nil {
+		report, _ = d.vouchStated(d.pkg) // the error is that of [job.ask]
+	}
+	outcome.Package, outcome.KeyID = sources.Stored{ID: d.pkg.ID, Verdict: report.Verdict}, report.KeyID
 	return outcome, nil
 }
 

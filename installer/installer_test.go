@@ -314,8 +314,8 @@ func directory(t *testing.T) (dir string, h1 sources.Hash) {
 	return dir, must(archive.Hash(t.Context(), dir)).H1
 }
 
-// Signatures are checked before archives are fetched, if they come from a
-// registry, and once the archive is here, if they come from a mirror.
+// Signatures are checked before archives are fetched, if the source states the archive's
+// checksum, and if it is a mirror also once the archive is here.
 func TestSignatures(t *testing.T) {
 	forged := func(how func(*sources.Package)) func(*sources.Package) {
 		return func(p *sources.Package) {
@@ -330,6 +330,30 @@ func TestSignatures(t *testing.T) {
 	older := func(p *sources.Package) { // which its publisher has signed too
 		p.Filename = "terraform-provider-widget_0.9.0_linux_amd64.zip"
 		signed(p)
+	}
+	stated := func(p *sources.Package) {
+		evidence(p)
+		p.Kind, p.Hashes = sources.FromNetwork, []sources.Hash{zh(widget)}
+	}
+	statedOther := func(p *sources.Package) { // of the checksums that are signed, and not of the archive
+		stated(p)
+		p.Hashes = []sources.Hash{zh(other), h1("evil")}
+	}
+	unsigned := func(p *sources.Package) {
+		stated(p)
+		p.Hashes = []sources.Hash{zh("another archive"), h1(widget)}
+	}
+	severally := func(p *sources.Package) {
+		stated(p)
+		p.Hashes = []sources.Hash{h1(widget), zh("another archive"), zh(widget)}
+	}
+	byContents := func(p *sources.Package) {
+		stated(p)
+		p.Hashes = []sources.Hash{h1(widget)}
+	}
+	replaced := func(p *sources.Package) {
+		statedOther(p)
+		p.Location.URL = "https://example.test/evil.zip"
 	}
 	cases := []struct {
 		name    string
@@ -346,6 +370,14 @@ func TestSignatures(t *testing.T) {
 		{name: "evidence", publish: evidence, fetched: true, verdict: sources.MirrorEvidence},
 		{name: "forged evidence", publish: forged(evidence), fetched: true, err: "checking the evidence that the mirror carries"},
 		{name: "evidence for another archive", publish: unlisted, fetched: true, err: "none of the signed checksums"},
+		{name: "evidence over HTTP", publish: stated, fetched: true, verdict: sources.MirrorEvidence},
+		{name: "evidence over HTTP for one of the archives stated", publish: severally, fetched: true, verdict: sources.MirrorEvidence},
+		{name: "evidence over HTTP and no checksum of the archive", publish: byContents, fetched: true, verdict: sources.MirrorEvidence},
+		{name: "forged evidence over HTTP", publish: forged(stated), err: "checking the evidence that the mirror carries"},
+		{name: "forged evidence over HTTP and no checksum of the archive", publish: forged(byContents), fetched: true, err: "checking the evidence that the mirror carries"},
+		{name: "evidence over HTTP for another archive than stated", publish: unsigned, err: "none of the signed checksums"},
+		{name: "evidence over HTTP for another archive than fetched", publish: replaced, fetched: true, err: "none of the signed checksums"},
+		{name: "evidence over HTTP is no signature", publish: stated, require: true, fetched: true, err: `a signature is required, and the package is "evidence from mirror"`},
 		{name: "evidence is no signature", publish: evidence, require: true, fetched: true, err: `a signature is required, and the package is "evidence from mirror"`},
 		{name: "a hash is no signature", publish: fromMirror(zh(widget)), require: true, fetched: true, err: `a signature is required, and the package is "hash only"`},
 	}
@@ -354,6 +386,7 @@ func TestSignatures(t *testing.T) {
 			f := newFixture(t)
 			f.opts.RequireSigned = c.require
 			f.source.add(widget, c.publish)
+			f.source.archives["https://example.test/evil.zip"] = "evil"
 			f.require("widget", "")
 			result, err := f.install()
 			switch {

@@ -137,14 +137,37 @@ func (j *job) ask(ctx context.Context, id sources.PackageID) (sources.Package, t
 	return pkg, report, err
 }
 
-// vouch checks what vouches for a package before any of it is fetched: the
-// publisher's signature over the registry's checksum. A mirror's evidence must
-// wait until the archive is here, as mirrors name archives in their own way.
+// vouch checks the signed checksums of a package before any of it is fetched, as far
+// as the source states the archive's checksum: registries do, and most network
+// mirrors. What a mirror states only ever refuses a package: its evidence counts once
+// the archive is here, see [delivery.checkEvidence].
 func (j *job) vouch(pkg sources.Package) (trust.Report, error) {
-	if pkg.Kind != sources.FromRegistry || pkg.Signed == nil {
+	switch {
+	case pkg.Signed == nil:
 		return trust.Report{}, nil
+	case pkg.Kind == sources.FromRegistry:
+		return trust.Verify(pkg.Signed, pkg.Filename, pkg.Hashes[0], j.trustOptions())
+	default:
+		_, err := j.vouchStated(pkg)
+		return trust.Report{}, err
 	}
-	return trust.Verify(pkg.Signed, pkg.Filename, pkg.Hashes[0], j.trustOptions())
+}
+
+// vouchStated checks a mirror's evidence for the archive that the mirror states: for any
+// of them, if it states several. If it states none, the report is empty.
+func (j *job) vouchStated(pkg sources.Package) (trust.Report, error) {
+	var refused error
+	for _, h := range pkg.Hashes {
+		if h.Scheme() != "zh" {
+			continue
+		}
+		report, err := trust.VerifyCarried(pkg.Signed, h, j.trustOptions())
+		if err == nil {
+			return report, nil
+		}
+		refused = fmt.Errorf("checking the evidence that the mirror carries: %w", err)
+	}
+	return trust.Report{}, refused
 }
 
 func (j *job) trustOptions() trust.Options {

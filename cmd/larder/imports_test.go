@@ -25,7 +25,7 @@ var mayImport = map[string][]string{
 	"sources/disk":            {"sources"},
 	"sources/evidence":        {"sources", "sources/disk"},
 	"sources/fetch":           {"sources"},
-	"sources/netmirror":       {"sources", "sources/fetch"},
+	"sources/netmirror":       {"sources", "sources/evidence", "sources/fetch"},
 	"sources/registry":        {"sources", "sources/fetch"},
 	"sources/seal":            {"sources", "sources/disk"},
 	"sources/sourcetest":      {"sources", "sources/evidence"},

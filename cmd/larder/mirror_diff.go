@@ -3,10 +3,12 @@ package main
 import (
 	"cmp"
 	"context"
+	"crypto/sha256"
 	"errors"
 	"fmt"
 	"maps"
 	"os"
+	"path/filepath"
 	"slices"
 	"strings"
 	"sync"
@@ -15,7 +17,9 @@ import (
 	"golang.org/x/sync/errgroup"
 
 	"github.com/larder-cli/larder/fsmirror/builder"
+	"github.com/larder-cli/larder/fsmirror/bundle"
 	"github.com/larder-cli/larder/sources"
+	"github.com/larder-cli/larder/sources/evidence"
 	"github.com/larder-cli/larder/sources/netmirror"
 )
 
@@ -28,13 +32,46 @@ func mirrorDiffCommand(out *output) *cli.Command {
 			"one of them is the https URL of a network mirror. Network mirrors do not tell\n" +
 			"which providers they have, so with one of them it is about those of which the\n" +
 			"other has any version. Packages without a record are read to be hashed.\n" +
+			"Signed checksums are compared for versions that both have.\n" +
 			"Exit status: 0 they are alike, 1 it could not be told, 3 they differ.",
 		Action: func(c *cli.Context) error { return mirrorDiff(c, out) },
 	}
 }
 
-// contents are the packages in a mirror, and what each hashes to.
-type contents map[sources.PackageID][]sources.Hash
+// contents are the packages in a mirror, with the hashes of each, and the evidence for
+// their versions, with the checksum of each file.
+type contents struct {
+	packages map[sources.PackageID][]sources.Hash
+	evidence map[bundle.Release]checksums
+}
+
+// checksums are those of the files of evidence, without the origin: where evidence came
+// from makes no difference.
+type checksums [len(evidence.Names)][sha256.Size]byte
+
+func (c *checksums) set(i int, sum [sha256.Size]byte) {
+	if evidence.Names[i] != "origin" {
+		c[i] = sum
+	}
+}
+
+func newContents() contents {
+	return contents{map[sources.PackageID][]sources.Hash{}, map[bundle.Release]checksums{}}
+}
+
+// add adds the evidence for a version, unless signed is nil.
+func (c contents) add(r bundle.Release, signed *sources.Signed) error {
+	if signed == nil {
+		return nil
+	}
+	files, err := evidence.Pack(signed)
+	var sums checksums
+	for i, data := range files {
+		sums.set(i, sha256.Sum256(data))
+	}
+	c.evidence[r] = sums
+	return err
+}
 
 func mirrorDiff(c *cli.Context, out *output) error {
 	if c.NArg() != 2 {
@@ -54,9 +91,9 @@ func mirrorDiff(c *cli.Context, out *output) error {
 	}
 	differences := compare(a, b)
 	for _, d := range differences {
-		out.result("difference", d, "%s %s %s  %s", d.Provider, d.Version, d.Platform, d.text())
+		out.result("difference", d, "%s %s %s  %s", d.Provider, d.Version, d.about(), d.text())
 	}
-	out.say(normal, "%s in the first, %s in the second", count(len(a), "package"), count(len(b), "package"))
+	out.say(normal, "%s in the first, %s in the second", count(len(a.packages), "package"), count(len(b.packages), "package"))
 	if n := len(differences); n > 0 {
 		return foundError{fmt.Errorf("%s between the mirrors", count(n, "difference"))}
 	}
@@ -67,13 +104,13 @@ func mirrorDiff(c *cli.Context, out *output) error {
 func (m *rootModule) bothContents(c *cli.Context, first, second string) (a, b contents, err error) {
 	switch {
 	case isRemote(first) && isRemote(second):
-		return nil, nil, usageError{errors.New("two network mirrors cannot be compared, as neither tells which providers it has")}
+		return a, b, usageError{errors.New("two network mirrors cannot be compared, as neither tells which providers it has")}
 	case isRemote(first):
 		b, a, err = m.bothContents(c, second, first)
 		return a, b, err
 	}
 	if a, err = m.localContents(c, first); err != nil {
-		return nil, nil, err
+		return a, b, err
 	}
 	if isRemote(second) {
 		b, err = m.remoteContents(c.Context, second, a)
@@ -92,24 +129,35 @@ func (m *rootModule) localContents(c *cli.Context, dir string) (contents, error)
 	if path := absolute(m.dir, dir); isFile(path) {
 		return manifestContents(path)
 	}
+	all := newContents()
 	dir, err := m.existing(dir)
 	if err != nil {
-		return nil, err
+		return all, err
 	}
 	b, err := m.openMirror(c, dir, builder.Options{ReadOnly: true})
 	if err != nil {
-		return nil, err
+		return all, err
 	}
 	shown := m.out.followed()
 	shown.work(0, 0)
 	entries, err := b.List(c.Context, builder.ListOptions{Hash: true, Report: shown.work})
 	shown.end(itemKey{})
 	if err != nil {
-		return nil, fmt.Errorf("reading %s: %w", dir, err)
+		return all, fmt.Errorf("reading %s: %w", dir, err)
 	}
-	all := contents{}
+	read := map[bundle.Release]bool{}
 	for _, e := range entries {
-		all[e.ID] = append(all[e.ID], e.Hashes...)
+		all.packages[e.ID] = append(all.packages[e.ID], e.Hashes...)
+		if release := releaseOf(e.ID); e.Evidence && !read[release] {
+			signed, err := evidence.Read(filepath.Join(dir, filepath.FromSlash(evidence.Path(release.Provider, release.Version))))
+			if err == nil {
+				err = all.add(release, signed)
+			}
+			if err != nil {
+				m.out.warn("the evidence for %s is ignored: %v", release, err)
+			}
+			read[release] = true
+		}
 	}
 	return all, nil
 }
@@ -121,32 +169,40 @@ func isFile(path string) bool {
 
 func manifestContents(path string) (contents, error) {
 	manifest, err := readManifest(path)
-	all := contents{}
+	all := newContents()
 	for _, p := range manifest.Packages {
-		all[p.ID] = []sources.Hash{p.ZH, p.H1}
+		all.packages[p.ID] = []sources.Hash{p.ZH, p.H1}
+	}
+	for _, e := range manifest.Evidence {
+		var sums checksums
+		for i, f := range e.Files {
+			sums.set(i, f.SHA256)
+		}
+		all.evidence[e.Release] = sums
 	}
 	return all, err
 }
 
 // remoteContents asks a network mirror for the providers that another mirror has.
 func (m *rootModule) remoteContents(ctx context.Context, url string, other contents) (contents, error) {
+	all, mu := newContents(), sync.Mutex{}
 	mirror, err := netmirror.New(m.client, url, netmirror.Options{})
 	if err != nil {
-		return nil, err
+		return all, err
 	}
 	providers := map[sources.Provider]bool{}
-	for id := range other {
+	for id := range other.packages {
 		providers[id.Provider] = true
 	}
-	all, mu := contents{}, sync.Mutex{}
 	group, ctx := errgroup.WithContext(ctx)
 	group.SetLimit(cmp.Or(m.flags.jobs, 16))
 	for p := range providers {
 		group.Go(func() error {
-			found, err := remoteProvider(ctx, mirror, p)
+			found, err := m.remoteProvider(ctx, mirror, p)
 			mu.Lock()
 			defer mu.Unlock()
-			maps.Copy(all, found)
+			maps.Copy(all.packages, found.packages)
+			maps.Copy(all.evidence, found.evidence)
 			return err
 		})
 	}
@@ -154,66 +210,112 @@ func (m *rootModule) remoteContents(ctx context.Context, url string, other conte
 }
 
 // remoteProvider asks a network mirror for all packages of a provider.
-func remoteProvider(ctx context.Context, mirror *netmirror.Mirror, p sources.Provider) (contents, error) {
+func (m *rootModule) remoteProvider(ctx context.Context, mirror *netmirror.Mirror, p sources.Provider) (contents, error) {
+	found := newContents()
 	listing, err := mirror.Versions(ctx, p)
 	if errors.Is(err, sources.ErrNotFound) {
-		return nil, nil
+		return found, nil
 	}
 	if err != nil {
-		return nil, err
+		return found, err
 	}
-	found := contents{}
 	for _, v := range listing.Versions {
-		archives, err := mirror.Archives(ctx, p, v)
-		if err != nil {
-			return nil, err
+		release, err := mirror.Release(ctx, p, v)
+		if err == nil {
+			err = found.add(bundle.Release{Provider: p, Version: v}, release.Signed)
 		}
-		for platform, hashes := range archives {
-			found[sources.PackageID{Provider: p, Version: v, Platform: platform}] = hashes
+		if err != nil {
+			return found, err
+		}
+		for _, w := range release.Warnings {
+			m.out.warn("%s: %s", p, w)
+		}
+		for platform, hashes := range release.Archives {
+			found.packages[sources.PackageID{Provider: p, Version: v, Platform: platform}] = hashes
 		}
 	}
 	return found, nil
 }
 
-// A difference is a package that two mirrors do not both have alike.
+func releaseOf(id sources.PackageID) bundle.Release {
+	return bundle.Release{Provider: id.Provider, Version: id.Version}
+}
+
+// A difference is a package, or the evidence for a version, that two mirrors do not
+// both have alike.
 type difference struct {
 	Provider string   `json:"provider"`
 	Version  string   `json:"version"`
-	Platform string   `json:"platform"`
+	Platform string   `json:"platform,omitempty"` // of a package
+	Evidence bool     `json:"evidence,omitempty"`
 	In       string   `json:"in"` // first, second or both
 	First    []string `json:"first,omitempty"`
 	Second   []string `json:"second,omitempty"`
 }
 
+// about is what of the version it is about.
+func (d difference) about() string {
+	if d.Evidence {
+		return "evidence"
+	}
+	return d.Platform
+}
+
 func (d difference) text() string {
-	if d.In != "both" {
+	switch {
+	case d.In != "both":
 		return "only in the " + d.In
+	case d.Evidence:
+		return "differs"
 	}
 	return "differs: " + strings.Join(d.First, " ") + " in the first, " + strings.Join(d.Second, " ") + " in the second"
 }
 
-// compare lists the differences, in order.
+// compare lists the differences, in order. Evidence counts for versions of which both
+// have a package.
 func compare(a, b contents) []difference {
-	all := maps.Clone(a)
-	maps.Copy(all, b)
+	all := maps.Clone(a.packages)
+	maps.Copy(all, b.packages)
 	var differences []difference
+	compared := map[bundle.Release]bool{}
 	for _, id := range slices.SortedFunc(maps.Keys(all), sources.PackageID.Compare) {
-		first, inFirst := a[id]
-		second, inSecond := b[id]
+		first, inFirst := a.packages[id]
+		second, inSecond := b.packages[id]
 		d := difference{Provider: id.Provider.String(), Version: id.Version.String(), Platform: id.Platform.String()}
 		switch {
 		case !inSecond:
 			d.In = "first"
 		case !inFirst:
 			d.In = "second"
-		case alikeHashes(first, second):
-			continue
-		default:
+		case !alikeHashes(first, second):
 			d.In, d.First, d.Second = "both", texts(first), texts(second)
 		}
-		differences = append(differences, d)
+		if d.In != "" {
+			differences = append(differences, d)
+		}
+		if release := releaseOf(id); inFirst && inSecond && !compared[release] {
+			compared[release] = true
+			differences = append(differences, compareEvidence(release, a, b)...)
+		}
 	}
 	return differences
+}
+
+func compareEvidence(r bundle.Release, a, b contents) []difference {
+	first, inFirst := a.evidence[r]
+	second, inSecond := b.evidence[r]
+	d := difference{Provider: r.Provider.String(), Version: r.Version.String(), Evidence: true}
+	switch {
+	case inFirst && !inSecond:
+		d.In = "first"
+	case inSecond && !inFirst:
+		d.In = "second"
+	case first != second:
+		d.In = "both"
+	default:
+		return nil
+	}
+	return []difference{d}
 }
 
 // alikeHashes reports whether two packages may be the same: one hash that both have

@@ -24,8 +24,8 @@
 // # Order
 //
 // Everything appears by rename. The index never names a file that does not exist,
-// nor hashes of other bytes: an archive appears before the JSON that names it, and
-// is taken out of the JSON before it is replaced or removed. This holds for each
+// nor hashes of other bytes: an archive, or the evidence for a version, appears before
+// the JSON that names it, and is taken out of the JSON before it is replaced or removed. This holds for each
 // document by itself. A client that read index.json just before may find that
 // VERSION.json is missing, and asks again. If a process is killed in between, the
 // index names too little, and the next run completes it. [Builder.Finish] returns

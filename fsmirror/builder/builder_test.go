@@ -186,7 +186,7 @@ func readJSON(path string, doc any) error {
 	return err
 }
 
-// clientVersion reads a version's document and archives. If one of them does not
+// clientVersion reads a version's document, archives and evidence. If one of them does not
 // fit, what named it must have changed meanwhile.
 func clientVersion(index, version string) ([]string, error) {
 	path := filepath.Join(filepath.Dir(index), version+".json")
@@ -224,6 +224,12 @@ func archives(path string, text []byte) (found []string, err error) {
 			URL    string
 			Hashes []string
 		}
+		Larder struct {
+			Evidence *struct {
+				URL    string
+				SHA256 map[string]string
+			}
+		}
 	}
 	if err := json.Unmarshal(text, &doc); err != nil {
 		return nil, fmt.Errorf("%s: %w", path, err)
@@ -247,6 +253,18 @@ func archives(path string, text []byte) (found []string, err error) {
 			return nil, fmt.Errorf("%s: %s is %v, and should be %v", path, platform, a.Hashes, want)
 		}
 		found = append(found, archive)
+	}
+	if e := doc.Larder.Evidence; e != nil {
+		for name, want := range e.SHA256 {
+			u, err := url.Parse(e.URL + name)
+			if err != nil {
+				return nil, err
+			}
+			data, err := os.ReadFile(filepath.Join(filepath.Dir(path), filepath.FromSlash(u.Path)))
+			if got := fmt.Sprintf("%x", sha256.Sum256(data)); err != nil || got != want {
+				return nil, fmt.Errorf("%s: evidence: %s is %s, %v, and should be %s", path, name, got, err, want)
+			}
+		}
 	}
 	return found, nil
 }

@@ -57,7 +57,7 @@ func TestVerify(t *testing.T) {
 	}{
 		{"nothing", func(*testing.T, string) {}, nil},
 		{"no records", remove(".larder/known"), nil},
-		{"no evidence of anything", remove(".larder"), nil},
+		{"no evidence of anything", remove(".larder"), []string{version + ": wrong index", widget + "/2.0.0.json: wrong index"}},
 		{"somebody's own files", put("src/app/pages/index.json", `{}`), nil},
 		{"an archive by other bytes", func(t *testing.T, dir string) {
 			data, err := os.ReadFile(filepath.Join(dir, darwin))
@@ -74,7 +74,11 @@ func TestVerify(t *testing.T) {
 		{"an archive in the wrong place", put(widget+"/1.0.0/x.zip", ""), []string{widget + "/1.0.0/x.zip: stray"}},
 		{"a wrong hash", edit(version, `"h1:`, `"h1:x`), []string{version + ": wrong index"}},
 		{"a hash of a scheme to come", edit(version, `"h1:`, `"h9:`), nil},
-		{"no hashes", put(version, `{"archives":{"linux_amd64":{"url":"terraform-provider-widget_1.0.0_linux_amd64.zip"},"darwin_arm64":{"url":"terraform-provider-widget_1.0.0_darwin_arm64.zip"}}}`), nil},
+		{"no hashes, as Terraform has it", put(version, `{"archives":{"linux_amd64":{"url":"terraform-provider-widget_1.0.0_linux_amd64.zip"},"darwin_arm64":{"url":"terraform-provider-widget_1.0.0_darwin_arm64.zip"}}}`), []string{version + ": wrong index"}},
+		{"evidence not named", edit(version, `"larder"`, `"lard"`), []string{version + ": wrong index"}},
+		{"evidence named in another place", edit(version, `/1.0.0/"`, `/2.0.0/"`), []string{version + ": wrong index"}},
+		{"evidence named with another checksum", edit(version, `"SHA256SUMS": "`, `"SHA256SUMS": "0`), []string{version + ": wrong index"}},
+		{"evidence named by a member of the wrong type", edit(version, `"larder": {`, `"larder": [], "x": {`), []string{version + ": not in the index", version + ": not in the index", version + ": wrong index"}},
 		{"a platform not named", edit(version, `"linux_amd64"`, `"plan9_amd64"`), []string{version + ": not in the index"}},
 		{"a URL out of the mirror", edit(version, `"terraform-provider-widget_1.0.0_linux`, `"https://example.test/x_linux`), []string{version + ": wrong index"}},
 		{"a path out of the mirror", edit(version, `"terraform-provider-widget_1.0.0_linux`, `"../../../../x_linux`), []string{version + ": wrong index"}},

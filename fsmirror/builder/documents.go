@@ -7,10 +7,12 @@ import (
 	"io"
 	"io/fs"
 	"path/filepath"
+	"reflect"
 	"strings"
 
 	"github.com/larder-cli/larder/sources"
 	"github.com/larder-cli/larder/sources/disk"
+	"github.com/larder-cli/larder/sources/evidence"
 )
 
 // The documents of the network mirror protocol, with the engines' spacing.
@@ -22,6 +24,7 @@ type indexDocument struct {
 
 type versionDocument struct {
 	Archives map[string]archiveEntry `json:"archives"`
+	Larder   *evidence.Extension     `json:"larder,omitempty"`
 }
 
 type archiveEntry struct {
@@ -89,6 +92,44 @@ func (b *Builder) unindexIn(home, version, platform string) error {
 	return b.dir.Remove(b.relative(path))
 }
 
+// unindexEvidence removes the evidence for a version from the index, before it is
+// replaced by s. The caller holds b.mu.
+func (b *Builder) unindexEvidence(p sources.Provider, v sources.Version, s *sources.Signed) error {
+	files, err := evidence.Pack(s)
+	if err != nil {
+		return err
+	}
+	next := &evidence.Extension{Evidence: evidence.Refer(p, v, files)}
+	for _, home := range b.homes(p) {
+		path := filepath.Join(home, v.String()+".json")
+		doc, err := readVersion(path)
+		if err != nil || doc.Larder == nil || reflect.DeepEqual(doc.Larder, next) {
+			continue // a document that cannot be read is replaced anyway
+		}
+		doc.Larder = nil
+		if err := b.writeDocument(path, doc); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// extension is what a VERSION.json is to have besides the archives: the name of the
+// evidence. It is nil if there is none that can be read.
+func (b *Builder) extension(p sources.Provider, v sources.Version) (*evidence.Extension, error) {
+	files, err := evidence.ReadFiles(b.evidence(p, v))
+	if err == nil {
+		_, err = files.Signed()
+	}
+	switch {
+	case disk.IsUnread(err):
+		return nil, err
+	case err != nil: // there is none, or it is broken, which Verify reports
+		return nil, nil //nolint:nilerr // the archives are served without it
+	}
+	return &evidence.Extension{Evidence: evidence.Refer(p, v, files)}, nil
+}
+
 // unindexVersion takes a version out of index.json. One that is invalid is removed.
 func (b *Builder) unindexVersion(home, version string) error {
 	path := filepath.Join(home, "index.json")
@@ -120,7 +161,10 @@ func readVersion(path string) (versionDocument, error) {
 	if err == nil && doc.Archives == nil {
 		err = errors.New("has no archives")
 	}
-	return doc, err
+	if err != nil {
+		return versionDocument{}, err
+	}
+	return doc, nil
 }
 
 func readJSON(path string, doc any) error {

@@ -19,6 +19,7 @@ func FuzzVersionDocument(f *testing.F) {
 		`{"archives":{"linux_amd64":{"url":"../../../%D0%B8/a b.zip"},"x":null}}`,
 		`{"archives":{"a":{"url":"../../../../a.zip"},"b":{"url":"https://a/b.zip"},"c":{"url":"//a/b.zip"},"d":{"url":"/b.zip"}}}`,
 		`{"Archives":{"a":{"URL":"a.zip?b#c","hashes":null}}}`, `{"archives":{"a":{"url":"..%2f..%2f..%2f..%2f..%2fx"}}}`, `{}`, `[]`,
+		`{"archives":{},"larder":{"evidence":{"url":"../x/","sha256":{"SHA256SUMS":"00"}},"other":1}}`, `{"larder":null}`, `{"larder":{}}`,
 	} {
 		f.Add(text)
 	}

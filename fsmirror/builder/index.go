@@ -59,7 +59,7 @@ func (b *Builder) Index(ctx context.Context) (changes []Change, leftOut []error,
 	if err != nil || b.opts.ReadOnly {
 		return b.changes(steps), leftOut, err
 	}
-	if err := b.apply(steps); err != nil {
+	if err := b.apply(ctx, steps); err != nil {
 		return nil, leftOut, disk.Explain(err, place)
 	}
 	return b.changes(steps), leftOut, disk.Explain(b.settle(ctx), place)
@@ -151,7 +151,9 @@ func (b *Builder) planIndex(archives []indexed) ([]step, error) {
 			if wanted[home] == nil {
 				wanted[home] = documents{}
 			}
-			wanted[home].add(a.id, entry)
+			if err := b.add(wanted[home], a.id, entry); err != nil {
+				return nil, err
+			}
 		}
 	}
 	others, err := b.documented(wanted)
@@ -176,12 +178,18 @@ func (b *Builder) planIndex(archives []indexed) ([]step, error) {
 	return steps, nil
 }
 
-func (d documents) add(id sources.PackageID, entry archiveEntry) {
+// add adds an archive to its document, which also names the evidence.
+func (b *Builder) add(to documents, id sources.PackageID, entry archiveEntry) error {
 	v := id.Version.String()
-	if d[v].Archives == nil {
-		d[v] = versionDocument{map[string]archiveEntry{}}
+	if to[v].Archives == nil {
+		larder, err := b.extension(id.Provider, id.Version)
+		if err != nil {
+			return named(id, err)
+		}
+		to[v] = versionDocument{map[string]archiveEntry{}, larder}
 	}
-	d[v].Archives[id.Platform.String()] = entry
+	to[v].Archives[id.Platform.String()] = entry
+	return nil
 }
 
 // entry is what a document in the directory home says of an archive.
@@ -303,12 +311,17 @@ func isHost(name string) bool {
 	return err == nil
 }
 
-// apply writes the records, then takes the steps.
-func (b *Builder) apply(steps []step) error {
+// apply writes the records, then takes the steps, once the evidence is on the disk.
+func (b *Builder) apply(ctx context.Context, steps []step) error {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	if err := b.keepLedgers(); err != nil {
 		return err
+	}
+	if b.changed {
+		if err := b.syncEvidence(ctx); err != nil {
+			return err
+		}
 	}
 	for _, s := range steps {
 		err := b.change()

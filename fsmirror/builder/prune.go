@@ -125,14 +125,14 @@ func (b *Builder) leaveOut(ctx context.Context, going map[spot]bool) error {
 	}
 	steps, err := b.planIndex(archives)
 	if err == nil {
-		err = b.apply(steps)
+		err = b.apply(ctx, steps)
 	}
 	if err != nil {
 		return disk.Explain(err, place)
 	}
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	return errors.Join(b.change(), b.sync(ctx))
+	return errors.Join(b.change(), b.dir.SyncDirs(ctx))
 }
 
 // remove removes a package, all of it at once.

@@ -400,7 +400,7 @@ func (b *Builder) keepEvidence(id sources.PackageID, signed *sources.Signed) err
 	}
 	b.mu.Lock() // one writer at a time
 	defer b.mu.Unlock()
-	if err := b.change(); err != nil {
+	if err := errors.Join(b.change(), b.unindexEvidence(id.Provider, id.Version, signed)); err != nil {
 		return err
 	}
 	return evidence.Write(b.dir, evidence.Path(id.Provider, id.Version), b.work.Dir, signed)

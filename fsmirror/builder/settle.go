@@ -24,30 +24,31 @@ func (b *Builder) change() error {
 	return f.Close()
 }
 
-// settle returns when everything is on the disk, and records that it is.
+// settle returns when everything is on the disk, and records that it is. The contents
+// of all files are there before: those of packages and documents before they get their
+// names, and those of evidence since [Builder.apply].
 func (b *Builder) settle(ctx context.Context) error {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	if !b.changed {
 		return nil
 	}
-	if err := b.sync(ctx); err != nil {
+	if err := b.dir.SyncDirs(ctx); err != nil {
 		return err
 	}
 	b.changed = false
 	return b.own.Remove(unsettled)
 }
 
-// sync flushes the names of all files, and the contents of evidence. The contents
-// of packages and documents are on the disk before they get their names.
-func (b *Builder) sync(ctx context.Context) error {
+// syncEvidence flushes the evidence, which was written without doing so.
+func (b *Builder) syncEvidence(ctx context.Context) error {
 	evidence, err := b.own.Sub("evidence")
-	if err == nil {
-		err = evidence.SyncTree(ctx)
-		evidence.Close()
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil
 	}
-	if err != nil && !errors.Is(err, fs.ErrNotExist) {
+	if err != nil {
 		return err
 	}
-	return b.dir.SyncDirs(ctx)
+	defer evidence.Close()
+	return evidence.SyncTree(ctx)
 }

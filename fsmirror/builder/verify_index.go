@@ -7,6 +7,7 @@ import (
 	"net/url"
 	"os"
 	"path/filepath"
+	"reflect"
 	"slices"
 	"strings"
 
@@ -17,7 +18,8 @@ import (
 // A shelf is what the documents in one directory say.
 type shelf struct {
 	home     string
-	named    []string // versions in index.json
+	provider sources.Provider // its zero value if there are no archives
+	named    []string         // versions in index.json
 	versions map[string]versionDocument
 }
 
@@ -25,15 +27,17 @@ type shelf struct {
 // filesystem mirror, of which nothing is missing.
 func (v *verifier) index(packages []fsmirror.Package) error {
 	archives := v.packed(packages, nil)
-	homes := map[string]bool{}
+	homes := map[string]sources.Provider{}
 	for _, at := range archives {
 		for _, home := range v.homes(at.id.Provider) {
-			homes[folded(home)] = true
+			homes[folded(home)] = at.id.Provider
 		}
 	}
 	shelves := map[string]*shelf{}
 	err := v.eachHome(func(home string, files []string) {
-		if s := v.readShelf(home, files, homes[folded(home)]); s != nil {
+		p, packages := homes[folded(home)]
+		if s := v.readShelf(home, files, packages); s != nil {
+			s.provider = p
 			shelves[folded(home)] = s
 		}
 	})
@@ -108,9 +112,31 @@ func (v *verifier) checkShelf(s *shelf) {
 		if len(doc.Archives) > 0 && !slices.Contains(s.named, version) {
 			v.found(BadIndex, index, nil, "it does not name %s, for which there is a %s.json", version, version)
 		}
+		v.checkExtension(s, version)
 		for _, platform := range slices.Sorted(maps.Keys(doc.Archives)) {
 			v.checkArchive(filepath.Join(s.home, version+".json"), platform, doc.Archives[platform])
 		}
+	}
+}
+
+// checkExtension checks what a document says of the evidence.
+func (v *verifier) checkExtension(s *shelf, version string) {
+	id, err := sources.ParseVersion(version)
+	if err != nil || s.provider == (sources.Provider{}) || s.versions[version].Archives == nil || v.badEvidence(s.provider, id) {
+		return // there is another finding
+	}
+	path, got := filepath.Join(s.home, version+".json"), s.versions[version].Larder
+	want, err := v.extension(s.provider, id)
+	switch {
+	case err != nil:
+		v.found(BadIndex, path, nil, "the evidence for it cannot be read: %v", err)
+	case reflect.DeepEqual(got, want):
+	case want == nil:
+		v.found(BadIndex, path, nil, "it names evidence, and %s has none that can be read", v.relative(v.evidence(s.provider, id)))
+	case got == nil:
+		v.found(BadIndex, path, nil, "it does not name the evidence in %s", v.relative(v.evidence(s.provider, id)))
+	default:
+		v.found(BadIndex, path, nil, "it names other evidence than that in %s", v.relative(v.evidence(s.provider, id)))
 	}
 }
 
@@ -146,6 +172,13 @@ func (v *verifier) checkArchive(doc, platform string, entry archiveEntry) {
 // broken reports whether a package has been found to be so.
 func (v *verifier) broken(path string) bool {
 	return slices.ContainsFunc(v.Findings, func(f Finding) bool { return f.Kind == Broken && f.Path == v.relative(path) })
+}
+
+// badEvidence reports whether the evidence for a version has been found to be broken.
+func (v *verifier) badEvidence(p sources.Provider, version sources.Version) bool {
+	return slices.ContainsFunc(v.Findings, func(f Finding) bool {
+		return f.Kind == BadEvidence && f.Package.Provider == p && f.Package.Version == version
+	})
 }
 
 // resolve says which file in the mirror a document means by a URL.

@@ -70,23 +70,32 @@ func (f Files) Signed() (*sources.Signed, error) {
 // [sources.ErrNotFound] if there is none; any other means that it is broken.
 // Nothing has been verified.
 func Read(dir string) (*sources.Signed, error) {
-	var files Files
-	for i := len(Names) - 1; i >= 0; i-- { // the checksums first: without them there is no evidence
-		path := filepath.Join(dir, Names[i])
-		data, err := disk.ReadFile(path, Max)
-		switch {
-		case i == len(Names)-1 && errors.Is(err, fs.ErrNotExist):
-			return nil, fmt.Errorf("evidence in %s: %w", dir, sources.ErrNotFound)
-		case err != nil:
-			return nil, fmt.Errorf("reading evidence: %w", err)
-		}
-		files[i] = data
+	files, err := ReadFiles(dir)
+	if err != nil {
+		return nil, err
 	}
 	s, err := files.Signed()
 	if err != nil {
 		return nil, fmt.Errorf("reading evidence: %s: %w", filepath.Join(dir, Names[1]), err)
 	}
 	return s, nil
+}
+
+// ReadFiles is [Read] for the files as they are.
+func ReadFiles(dir string) (Files, error) {
+	var files Files
+	for i := len(Names) - 1; i >= 0; i-- { // the checksums first: without them there is no evidence
+		path := filepath.Join(dir, Names[i])
+		data, err := disk.ReadFile(path, Max)
+		switch {
+		case i == len(Names)-1 && errors.Is(err, fs.ErrNotExist):
+			return Files{}, fmt.Errorf("evidence in %s: %w", dir, sources.ErrNotFound)
+		case err != nil:
+			return Files{}, fmt.Errorf("reading evidence: %w", err)
+		}
+		files[i] = data
+	}
+	return files, nil
 }
 
 // Write makes s the evidence in the directory called name, which is created if it

@@ -20,6 +20,7 @@ type Request struct {
 	Accept      string // media type; empty means any
 	Limit       int64  // of the document's size in bytes; 0 means 1 MiB
 	Redirects   int    // to follow; 0 means 10
+	SameHost    bool   // whether a redirect to another host and port is an error
 	Credentials bool   // whether to send the token configured for the URL's host, whatever its options
 	Version     bool   // whether to send the engine's version
 
@@ -79,7 +80,7 @@ func (c *Client) document(ctx context.Context, u *url.URL, r Request) (*Document
 	}
 	ctx, w := newWatch(ctx, c.opts.Timeout)
 	defer w.stop()
-	resp, at, err := c.send(ctx, w, &way{over: c.documents}, u, header, r.Redirects)
+	resp, at, err := c.send(ctx, w, &way{over: c.documents, stay: r.SameHost}, u, header, r.Redirects)
 	if err != nil {
 		return nil, err
 	}

@@ -73,6 +73,7 @@ func (h *host) take(ctx context.Context) (release func(), err error) {
 // A way is how a request gets to who answers it.
 type way struct {
 	over http.RoundTripper
+	stay bool // whether it leads to one host only
 
 	ctx     context.Context //nolint:containedctx // of who waits for turns
 	client  *Client         // nil if no turns are needed

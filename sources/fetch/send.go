@@ -43,6 +43,9 @@ func (c *Client) send(ctx context.Context, w *watch, by *way, u *url.URL, header
 		if err != nil {
 			return nil, nil, elsewhere(u, at, err)
 		}
+		if by.stay && !sameOrigin(u, next) {
+			return nil, nil, elsewhere(u, at, fmt.Errorf("redirect to another host refused: %s", bare(next)))
+		}
 		if hop == redirects {
 			return nil, nil, fmt.Errorf("more than %d redirects", redirects)
 		}

@@ -2,11 +2,14 @@
 // protocol: a server, or files on one, that has packages of many registries.
 //
 // It lists versions and says where a package is and what the mirror states it
-// must hash to. It downloads no archives and leaves nothing on disk.
+// must hash to. Where a VERSION.json names evidence, as those of mirrors that Larder
+// made do, it fetches the evidence; others cost no request. It downloads no archives
+// and leaves nothing on disk.
 package netmirror
 
 import (
 	"context"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"maps"
@@ -39,6 +42,7 @@ type Mirror struct {
 	client *fetch.Client
 	base   *url.URL
 	opts   Options
+	signed sources.Memo[named, *sources.Signed] // shared by the packages of a version
 }
 
 var _ sources.Source = (*Mirror)(nil)
@@ -60,7 +64,7 @@ func New(client *fetch.Client, baseURL string, opts Options) (*Mirror, error) {
 			base.RawPath += "/"
 		}
 	}
-	return &Mirror{client, base, opts}, nil
+	return &Mirror{client: client, base: base, opts: opts}, nil
 }
 
 func (m *Mirror) String() string { return "network mirror " + fetch.Redact(m.base.String()) }
@@ -127,8 +131,16 @@ func (m *Mirror) locate(ctx context.Context, id sources.PackageID) (sources.Pack
 	if err != nil {
 		return sources.Package{}, err
 	}
-	p, err := m.parsePackage(doc, id)
+	version, err := parseVersion(doc)
+	if err != nil {
+		return sources.Package{}, err
+	}
+	p, err := m.parsePackage(doc, version, id)
+	if err != nil {
+		return sources.Package{}, err
+	}
 	p.Source = m.String()
+	p.Signed, p.Warnings, err = m.evidence(ctx, doc.URL, version, id.Version)
 	return p, err
 }
 
@@ -143,17 +155,25 @@ func (m *Mirror) missing(ctx context.Context, id sources.PackageID, err error) e
 	return sources.WithHint(err, "the mirror does not have this version, and the search ends with it: list the method that has it first, or exclude the provider from the mirror")
 }
 
+// A version is what VERSION.json contains.
+type version struct {
+	Archives map[string]*archive
+	Larder   json.RawMessage // an [evidence.Extension]; not to be decoded before it is needed
+}
+
+func parseVersion(doc *fetch.Document) (version, error) {
+	var v version
+	err := doc.JSON(&v)
+	return v, err
+}
+
 // An archive is what VERSION.json says of one platform.
 type archive struct {
 	URL    string
 	Hashes []string
 }
 
-func (m *Mirror) parsePackage(doc *fetch.Document, id sources.PackageID) (sources.Package, error) {
-	var version struct{ Archives map[string]*archive }
-	if err := doc.JSON(&version); err != nil {
-		return sources.Package{}, err
-	}
+func (m *Mirror) parsePackage(doc *fetch.Document, version version, id sources.PackageID) (sources.Package, error) {
 	a := version.Archives[id.Platform.String()]
 	if a == nil {
 		return sources.Package{}, noPlatform(id, version.Archives)
@@ -182,41 +202,48 @@ func (m *Mirror) parsePackage(doc *fetch.Document, id sources.PackageID) (source
 	return p, err
 }
 
-// Archives lists the platforms that the mirror has a version for, and what it says
-// that their archives hash to. The error matches [sources.ErrNotFound] if it has
-// nothing of the version.
-func (m *Mirror) Archives(ctx context.Context, p sources.Provider, v sources.Version) (map[sources.Platform][]sources.Hash, error) {
-	archives, err := m.archives(ctx, p, v)
-	if err != nil {
-		err = fmt.Errorf("version %s: %w", v, err)
-		return nil, &sources.ProviderError{Provider: p, Source: m.String(), Err: err}
-	}
-	return archives, nil
+// A Release is what a mirror has of a version.
+type Release struct {
+	Archives map[sources.Platform][]sources.Hash // what the mirror states for each platform
+	Signed   *sources.Signed                     // nil if there is none
+	Warnings []string
 }
 
-func (m *Mirror) archives(ctx context.Context, p sources.Provider, v sources.Version) (map[sources.Platform][]sources.Hash, error) {
+// Release returns what the mirror has of a version. The error matches
+// [sources.ErrNotFound] if that is nothing.
+func (m *Mirror) Release(ctx context.Context, p sources.Provider, v sources.Version) (Release, error) {
+	r, err := m.release(ctx, p, v)
+	if err != nil {
+		err = fmt.Errorf("version %s: %w", v, err)
+		return Release{}, &sources.ProviderError{Provider: p, Source: m.String(), Err: err}
+	}
+	return r, nil
+}
+
+func (m *Mirror) release(ctx context.Context, p sources.Provider, v sources.Version) (r Release, err error) {
 	doc, err := m.get(ctx, p, v.String()+".json")
 	if isNotFound(err) {
-		return nil, sources.ErrNotFound
+		return r, sources.ErrNotFound
 	}
 	if err != nil {
-		return nil, err
+		return r, err
 	}
-	var version struct{ Archives map[string]*archive }
-	if err := doc.JSON(&version); err != nil {
-		return nil, err
+	version, err := parseVersion(doc)
+	if err != nil {
+		return r, err
 	}
-	all := map[sources.Platform][]sources.Hash{}
+	r.Archives = map[sources.Platform][]sources.Hash{}
 	for _, name := range slices.Sorted(maps.Keys(version.Archives)) {
 		platform, err := sources.ParsePlatform(name)
 		if err != nil || version.Archives[name] == nil {
-			continue // which nobody can ask for
+			continue // no client can request it
 		}
-		if all[platform], err = parseHashes(version.Archives[name].Hashes); err != nil {
-			return nil, fmt.Errorf("%s: %w", platform, err)
+		if r.Archives[platform], err = parseHashes(version.Archives[name].Hashes); err != nil {
+			return r, fmt.Errorf("%s: %w", platform, err)
 		}
 	}
-	return all, nil
+	r.Signed, r.Warnings, err = m.evidence(ctx, doc.URL, version, v)
+	return r, err
 }
 
 func noPlatform(id sources.PackageID, archives map[string]*archive) error {

@@ -10,6 +10,7 @@ import (
 	"reflect"
 	"slices"
 	"strings"
+	"sync"
 	"testing"
 	"time"
 
@@ -30,11 +31,19 @@ type answer struct {
 // is not there is 404.
 type network struct {
 	answers map[string]answer
-	asked   []*http.Request
+	then    func(*http.Request) // called with each request; may be nil
+
+	mu    sync.Mutex
+	asked []*http.Request
 }
 
 func (n *network) RoundTrip(r *http.Request) (*http.Response, error) {
+	n.mu.Lock()
 	n.asked = append(n.asked, r)
+	n.mu.Unlock()
+	if n.then != nil {
+		n.then(r)
+	}
 	a, ok := n.answers[r.URL.String()]
 	if !ok {
 		a.status = http.StatusNotFound

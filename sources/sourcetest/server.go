@@ -130,11 +130,14 @@ const (
 	Index     Kind = "index"   // index.json
 	Version   Kind = "version" // VERSION.json
 	Archive   Kind = "archive"
+	Evidence  Kind = "evidence" // in a mirror
 	Other     Kind = "other"
 )
 
 func kindOf(path string) Kind {
 	switch {
+	case strings.Contains(path, "/.larder/evidence/"):
+		return Evidence
 	case path == "/.well-known/terraform.json":
 		return Discovery
 	case strings.HasSuffix(path, "/versions"):

@@ -1,0 +1,143 @@
+package builder_test
+
+import (
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/larder-cli/larder/fsmirror/builder"
+	"github.com/larder-cli/larder/sources/evidence"
+	"github.com/larder-cli/larder/sources/sourcetest"
+)
+
+func readText(t testing.TB, path string) string {
+	t.Helper()
+	data, err := os.ReadFile(path)
+	must(t, err)
+	return string(data)
+}
+
+// Both documents of a host that is not ASCII lead to the same evidence.
+func TestDocumentsNameTheEvidence(t *testing.T) {
+	d, dir := newDepot(t, abroad+"/1.0.0/linux_amd64", abroad+"/1.0.0/darwin_arm64"), t.TempDir()
+	d.sync(dir, builder.Options{}, abroad+"/1.0.0/linux_amd64", abroad+"/1.0.0/darwin_arm64")
+	texts := map[string]bool{}
+	for _, host := range []string{"испытание.test", "xn--80akhbyknj4f.test"} {
+		text := readText(t, filepath.Join(dir, host, "acme/widget/1.0.0.json"))
+		texts[text[strings.Index(text, `"larder"`):]] = true
+	}
+	if len(texts) != 1 {
+		t.Errorf("the documents differ: %v", texts)
+	}
+	for text := range texts {
+		if n := strings.Count(text, `"url": "../../../.larder/evidence/%D0%B8`); n != 1 {
+			t.Errorf("the evidence is named %d times: %s", n, text)
+		}
+	}
+	if found, err := client(dir); err != nil || len(found) != 4 {
+		t.Errorf("a client finds %q, %v", found, err)
+	}
+}
+
+// What others do to the documents is undone, whether a package comes or not.
+func TestDocumentsNameTheEvidenceAgain(t *testing.T) {
+	const id = widget + "/1.0.0/linux_amd64"
+	for name, damage := range map[string]func(t *testing.T, w *sourcetest.World, dir string){
+		"documents of Terraform": func(_ *testing.T, w *sourcetest.World, dir string) { w.WriteMirrorJSON(dir) },
+		"no documents": func(t *testing.T, _ *sourcetest.World, dir string) {
+			must(t, os.Remove(filepath.Join(dir, widget, "1.0.0.json")))
+		},
+		"other checksums": func(t *testing.T, _ *sourcetest.World, dir string) {
+			path := filepath.Join(dir, widget, "1.0.0.json")
+			write(t, path, strings.Replace(readText(t, path), `"origin": "`, `"origin": "x`, 1))
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			d, dir := newDepot(t, id), t.TempDir()
+			d.sync(dir, builder.Options{}, id)
+			path := filepath.Join(dir, widget, "1.0.0.json")
+			before := readText(t, path)
+			damage(t, d.world, dir)
+			d.sync(dir, builder.Options{}, id)
+			if after := readText(t, path); after != before {
+				t.Errorf("it is %s\nand was %s", after, before)
+			}
+		})
+	}
+}
+
+// Evidence that is gone or broken is not named.
+func TestDocumentsWithoutEvidence(t *testing.T) {
+	const id = widget + "/1.0.0/linux_amd64"
+	for name, damage := range map[string]func(dir string) error{
+		"gone":      os.RemoveAll,
+		"no keys":   func(dir string) error { return os.Remove(filepath.Join(dir, "keys.json")) },
+		"what keys": func(dir string) error { return os.WriteFile(filepath.Join(dir, "keys.json"), []byte("{"), 0o644) },
+		"no file": func(dir string) error {
+			os.Remove(filepath.Join(dir, "origin"))
+			return os.Mkdir(filepath.Join(dir, "origin"), 0o755)
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			d, dir := newDepot(t, id), t.TempDir()
+			d.sync(dir, builder.Options{}, id)
+			p := parseID(t, id)
+			must(t, damage(filepath.Join(dir, filepath.FromSlash(evidence.Path(p.Provider, p.Version)))))
+			b := open(t, dir, builder.Options{})
+			changes, _, err := b.Index(t.Context())
+			must(t, err)
+			if text := readText(t, filepath.Join(dir, widget, "1.0.0.json")); len(changes) != 1 || strings.Contains(text, "larder") {
+				t.Errorf("%v: %s", changes, text)
+			}
+		})
+	}
+}
+
+// Before evidence is replaced no document names it, so that clients never have the
+// checksums of one and the signature of another.
+func TestEvidenceIsReplaced(t *testing.T) {
+	const id = widget + "/1.0.0/linux_amd64"
+	d, dir := newDepot(t, id), t.TempDir()
+	d.sync(dir, builder.Options{}, id)
+	other := newDepot(t)
+	p := parseID(t, id)
+	other.world.Add(p.Provider.String(), p.Version.String(), sourcetest.Release{
+		Platforms: []string{"linux_amd64", "darwin_arm64"}, Files: map[string]string{"terraform-provider-widget": "new"},
+	})
+	other.packed = t.TempDir()
+	other.world.WritePacked(other.packed)
+	b := open(t, dir, builder.Options{})
+	_, err := b.Put(t.Context(), p, other.delivery(p))
+	must(t, err)
+	if _, err := os.Stat(filepath.Join(dir, widget, "1.0.0.json")); err == nil {
+		t.Error("there is a document for a package that is not finished")
+	}
+	two := widget + "/1.0.0/darwin_arm64"
+	_, err = b.Put(t.Context(), parseID(t, two), other.delivery(parseID(t, two)))
+	must(t, err)
+	must(t, b.Finish(t.Context()))
+	must(t, b.Close())
+
+	// Again, with a package of the version that stays.
+	before := readText(t, filepath.Join(dir, widget, "1.0.0.json"))
+	b = open(t, dir, builder.Options{})
+	data, err := os.ReadFile(other.archive(p))
+	must(t, err)
+	signed := *other.signed(p)
+	signed.Origin = "https://elsewhere.test/SHA256SUMS"
+	del := deliver(append(data, 0), &signed)
+	_, err = b.Put(t.Context(), p, del)
+	must(t, err)
+	if text := readText(t, filepath.Join(dir, widget, "1.0.0.json")); strings.Contains(text, "larder") || !strings.Contains(text, "darwin_arm64") {
+		t.Errorf("while evidence is replaced it says %s", text)
+	}
+	if _, err := client(dir); err != nil {
+		t.Error(err)
+	}
+	must(t, b.Finish(t.Context()))
+	after := readText(t, filepath.Join(dir, widget, "1.0.0.json"))
+	if !strings.Contains(after, `"origin"`) || after == before {
+		t.Errorf("it says %s", after)
+	}
+}

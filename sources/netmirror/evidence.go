@@ -1,0 +1,90 @@
+package netmirror
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"net/url"
+
+	"golang.org/x/sync/errgroup"
+
+	"github.com/larder-cli/larder/sources"
+	"github.com/larder-cli/larder/sources/evidence"
+	"github.com/larder-cli/larder/sources/fetch"
+)
+
+// A named is the evidence that a VERSION.json names.
+type named struct {
+	url    string                      // of the first file
+	sha256 [len(evidence.Names)]string // of the files
+}
+
+// evidence fetches the evidence that the VERSION.json with the URL doc names. It
+// sends no request if that names none. Evidence that cannot be had or read counts as
+// missing, with a warning: no package needs any. The error is only that of ctx.
+func (m *Mirror) evidence(ctx context.Context, doc *url.URL, version version, v sources.Version) (*sources.Signed, []string, error) {
+	signed, err := m.tryEvidence(ctx, doc, version)
+	switch {
+	case ctx.Err() != nil:
+		return nil, nil, ctx.Err()
+	case err != nil:
+		return nil, []string{fmt.Sprintf("the evidence for %s is ignored: %v", v, err)}, nil
+	}
+	return signed, nil, nil
+}
+
+func (m *Mirror) tryEvidence(ctx context.Context, doc *url.URL, version version) (*sources.Signed, error) {
+	var larder evidence.Extension
+	if len(version.Larder) == 0 {
+		return nil, nil
+	}
+	if err := json.Unmarshal(version.Larder, &larder); err != nil {
+		return nil, fmt.Errorf("%s: %w", fetch.Redact(doc.String()), err)
+	}
+	if larder.Evidence == nil {
+		return nil, nil
+	}
+	urls, err := larder.Evidence.Resolve(doc)
+	if err != nil {
+		return nil, fmt.Errorf("%s: %w", fetch.Redact(doc.String()), err)
+	}
+	key := named{url: urls[0].String()}
+	for i, name := range evidence.Names {
+		key.sha256[i] = larder.Evidence.SHA256[name]
+	}
+	return m.signed.Get(ctx, key, func() (*sources.Signed, error) {
+		return m.fetchEvidence(ctx, urls, larder.Evidence)
+	})
+}
+
+// fetchEvidence fetches the files side by side. The token for the mirror goes with
+// the requests, unless a redirect led to another host for VERSION.json.
+func (m *Mirror) fetchEvidence(ctx context.Context, urls [len(evidence.Names)]*url.URL, ref *evidence.Reference) (*sources.Signed, error) {
+	var files evidence.Files
+	group, ctx := errgroup.WithContext(ctx)
+	for i, at := range urls {
+		group.Go(func() error {
+			doc, err := m.client.Document(ctx, fetch.Request{
+				URL:         at.String(),
+				Limit:       evidence.Max,
+				Redirects:   redirects,
+				SameHost:    true,
+				Credentials: at.Scheme == m.base.Scheme && at.Host == m.base.Host,
+				Version:     true,
+			})
+			if err != nil {
+				return err
+			}
+			files[i] = doc.Body
+			return ref.Check(evidence.Names[i], doc.Body)
+		})
+	}
+	if err := group.Wait(); err != nil {
+		return nil, err
+	}
+	s, err := files.Signed()
+	if err != nil {
+		return nil, fmt.Errorf("%s: %w", evidence.Names[1], err)
+	}
+	return s, nil
+}
