@@ -118,6 +118,18 @@ type Options struct {
 	Key         seal.Key         // that records are authenticated with
 	Now         func() time.Time // by default time.Now
 
+	// Merge returns the evidence to keep for a version, given the evidence kept so far
+	// and new evidence. Its error is a warning. If it is nil, new evidence replaces old.
+	Merge func(p sources.Provider, kept, new *sources.Signed) (*sources.Signed, error)
+
+	// Vouch returns the verdict on a package by evidence that has changed since its
+	// record was made. If it is nil, such evidence counts for nothing.
+	Vouch func(sources.Stored) (sources.Verdict, error)
+
+	// Compare returns a warning if another version is signed by other keys. It is called
+	// when evidence for a version is stored for the first time. It may be nil.
+	Compare func(p sources.Provider, other sources.Version, was, now *sources.Signed) error
+
 	// Waiting is called, once for each wait, when a lock is not free soon. Warn
 	// is called with trouble that stops nothing. Both may be nil, and may be
 	// called by several goroutines at once.

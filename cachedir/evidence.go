@@ -2,8 +2,8 @@ package cachedir
 
 import (
 	"context"
-	"crypto/sha256"
-	"encoding/hex"
+	"fmt"
+	"path"
 
 	"github.com/larder-cli/larder/sources"
 	"github.com/larder-cli/larder/sources/disk"
@@ -23,43 +23,119 @@ func (d *Dir) Evidence(p sources.Provider, v sources.Version) (*sources.Signed, 
 	return evidence.Read(d.state.Path(path))
 }
 
-// evidenceOf is the evidence that came with the package of r, if it is still
-// the one that is kept.
+// EvidenceOf is the evidence for an entry, nil if none is kept that bears out its
+// verdict.
+func (d *Dir) EvidenceOf(e Entry) *sources.Signed {
+	if r, ok := d.readRecord(recordPath(e.ID)); ok && r.H1 == e.H1 {
+		return d.evidenceOf(e.ID, r)
+	}
+	return nil
+}
+
+// evidenceOf is the evidence for the package of r, with the keys marked that a
+// registry listed. What is kept may have changed since the record was made, as the
+// packages of a version share it. It still counts if it bears out the verdict.
 func (d *Dir) evidenceOf(id sources.PackageID, r record) *sources.Signed {
 	if r.Evidence == "" {
 		return nil
 	}
-	s, err := d.Evidence(id.Provider, id.Version)
-	if err != nil || digest(s) != r.Evidence {
+	kept, err := d.Evidence(id.Provider, id.Version)
+	if err != nil {
+		return nil
+	}
+	s, same := evidence.Resolve(kept, r.Evidence)
+	if same {
+		return s
+	}
+	if d.opts.Vouch == nil || r.ZH == "" {
+		return nil
+	}
+	verdict, err := d.opts.Vouch(stored(id, "", r, s))
+	if err != nil || verdict < r.Verdict {
 		return nil
 	}
 	return s
 }
 
-// keepEvidence keeps s for the version of id. The packages of a version share
-// it, so there is a lock for the version.
+// keepEvidence keeps s for the version of id, or what is better. The packages of a
+// version share it, so there is a lock for the version.
 func (d *Dir) keepEvidence(ctx context.Context, id sources.PackageID, s *sources.Signed, via *disk.Scratch) error {
 	if s == nil {
 		return nil
 	}
-	path := evidencePath(id.Provider, id.Version)
+	isNew, err := d.mergeEvidence(ctx, id, s, via)
+	if isNew && err == nil {
+		d.compareKeys(id, s)
+	}
+	return err
+}
+
+// mergeEvidence reports whether there was no evidence for the version before.
+func (d *Dir) mergeEvidence(ctx context.Context, id sources.PackageID, s *sources.Signed, via *disk.Scratch) (isNew bool, err error) {
+	if d.state != nil {
+		unlock, err := d.lockVersion(ctx, id)
+		if err != nil {
+			return false, err
+		}
+		defer unlock()
+	}
+	old, err := d.Evidence(id.Provider, id.Version)
+	isNew = err != nil
+	if !isNew && d.opts.Merge != nil && evidence.Digest(old) != evidence.Digest(s) {
+		old, _ = evidence.Resolve(old, d.references(id)...)
+		s, err = d.opts.Merge(id.Provider, old, s)
+		d.warnOf(id, err)
+	}
+	name := evidencePath(id.Provider, id.Version)
 	if d.state == nil {
-		d.memory.Store(path, s)
+		d.memory.Store(name, s)
+		return isNew, nil
+	}
+	return isNew, evidence.Write(d.state, name, via.Dir, s)
+}
+
+// references are those to the evidence for the version of id, in all records.
+func (d *Dir) references(id sources.PackageID) []string {
+	if d.state == nil {
 		return nil
 	}
-	unlock, err := d.lockVersion(ctx, id)
-	if err != nil {
-		return err
+	var all []string
+	for _, dir := range []string{path.Dir(recordPath(id)), path.Dir(knownPath(id))} {
+		names, err := namesIn(d.state, dir)
+		d.warn(err)
+		for _, name := range names {
+			if r, ok := d.readRecord(dir + "/" + name); ok {
+				all = append(all, r.Evidence)
+			}
+		}
 	}
-	defer unlock()
-	return evidence.Write(d.state, path, via.Dir, s)
+	return all
+}
+
+// compareKeys warns if other keys have signed the version of id than the nearest one
+// that there is evidence for. It comes after writing, so that of two processes that
+// store a version each, one sees the other's.
+func (d *Dir) compareKeys(id sources.PackageID, now *sources.Signed) {
+	if d.opts.Compare == nil || d.state == nil {
+		return
+	}
+	names, err := namesIn(d.state, path.Dir(evidencePath(id.Provider, id.Version)))
+	d.warn(err)
+	near, ok := evidence.Nearest(names, id.Version)
+	if !ok {
+		return
+	}
+	if was, err := d.Evidence(id.Provider, near); err == nil {
+		d.warnOf(id, d.opts.Compare(id.Provider, near, was, now))
+	}
+}
+
+// warnOf is warn for what concerns the version of id.
+func (d *Dir) warnOf(id sources.PackageID, err error) {
+	if err != nil {
+		d.warn(fmt.Errorf("%s %s: %w", id.Provider, id.Version, err))
+	}
 }
 
 // digest is what a record refers to evidence by; empty if there is none.
-func digest(s *sources.Signed) string {
-	if s == nil {
-		return ""
-	}
-	sum := sha256.Sum256(s.Sums)
-	return hex.EncodeToString(sum[:])
-}
+func digest(s *sources.Signed) string { return evidence.Reference(s) }

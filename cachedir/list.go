@@ -28,6 +28,7 @@ type Entry struct {
 	Linked   bool            // whether files of it have names outside of the cache too
 	Used     time.Time       // last, as far as that is noted
 	H1       sources.Hash    // empty if it is not known
+	ZH       sources.Hash    // of the archive it came from; empty if that is not known
 	Verdict  sources.Verdict // unverified if it is not known
 	Origin   string          // empty if it is not known
 	Evidence bool            // whether what vouches for it is kept
@@ -263,7 +264,7 @@ func (l *lister) entry(at string) {
 	e.marks = marks
 	r, recordErr := l.tryRecord(recordPath(id))
 	if recordErr == nil && slices.Equal(r.Files, marks) {
-		e.H1, e.Verdict, e.Origin = r.H1, r.Verdict, r.Origin
+		e.H1, e.ZH, e.Verdict, e.Origin = r.H1, r.ZH, r.Verdict, r.Origin
 		e.Evidence = l.evidenceOf(id, r) != nil
 	}
 	e.Used = lastUse(e, r.used)

@@ -17,6 +17,7 @@ import (
 
 	"github.com/larder-cli/larder/sources"
 	"github.com/larder-cli/larder/sources/disk"
+	"github.com/larder-cli/larder/sources/evidence"
 	"github.com/larder-cli/larder/sources/seal"
 )
 
@@ -204,10 +205,9 @@ func (v *verifier) vouched(id sources.PackageID, r record) error {
 		return errors.New("what vouched for it is gone")
 	case err != nil:
 		return err
-	case digest(kept) != r.Evidence:
-		return errors.New("what vouched for it has been replaced")
 	}
-	verdict, err := v.opts.Vouch(stored(id, v.entry(id), r, kept))
+	signed, _ := evidence.Resolve(kept, r.Evidence)
+	verdict, err := v.opts.Vouch(stored(id, v.entry(id), r, signed))
 	if err == nil && verdict < r.Verdict {
 		err = fmt.Errorf("is %q", verdict)
 	}

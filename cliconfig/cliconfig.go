@@ -55,6 +55,7 @@ type Config struct {
 
 	Hosts       map[sources.Host]map[string]string // URLs of services by name, in place of service discovery
 	HostOptions map[sources.Host]HostOptions       // from Larder's own file
+	TrustedKeys []sources.TrustedKeys              // from Larder's own file
 	Registry    Registry
 	Proxy       func(*url.URL) (*url.URL, error) // as http.Transport wants it, but for the URL; never nil
 
@@ -100,7 +101,7 @@ func Load(ctx context.Context, m Machine, e sources.Engine, opts Options) (*Conf
 	l.environment(c)
 	c.credentials = credentials{env: l.envTokens(), blocks: s.credentials, helper: l.helper(s.helpers)}
 	c.netrc = l.loadNetrc()
-	c.HostOptions = l.larderFile()
+	l.larderFile(c)
 	c.Files, c.Variables = l.files, l.variables
 	c.written = c
 	return c.At(opts.Chdir), l.diags

@@ -33,26 +33,78 @@ type HostOptions struct {
 // hostSettings are what a host block may hold.
 var hostSettings = []string{"ca_file", "client_certificate", "client_key", "headers", "send_token_to_archives"}
 
-// larderFile reads Larder's own file, if there is one.
-func (l *loader) larderFile() map[sources.Host]HostOptions {
+// larderFile reads Larder's own file, if there is one, into c.
+func (l *loader) larderFile(c *Config) {
 	f := l.chooseLarderFile()
 	if f.Path == "" {
-		return nil
+		return
 	}
 	root, ok := l.loadTree(f)
 	if !ok {
-		return nil
+		return
 	}
 	defer l.sort(len(l.diags))
 	for _, e := range root.entries {
 		switch {
+		case e.key == trustedKeys:
 		case e.key != "host":
-			l.unknown(e, []string{"host"}, `this file has host "…" { … } blocks; all else belongs into the CLI configuration`)
+			l.unknown(e, []string{"host", trustedKeys}, `this file has host "…" { … } blocks and trusted_keys; everything else belongs into the CLI configuration`)
 		case e.value.kind == isObject && len(e.value.entries) == 0:
 			l.errorf(e.place, `write host "…" { … }`, "host has no label")
 		}
 	}
-	return l.hostBlocks(root)
+	c.HostOptions, c.TrustedKeys = l.hostBlocks(root), l.trustedKeys(root)
+}
+
+const trustedKeys = "trusted_keys"
+
+// trustedKeys are the keys that alone count as signing the providers they are for.
+// What is wrong with them is an error: without them others would count.
+func (l *loader) trustedKeys(root *node) []sources.TrustedKeys {
+	var all []sources.TrustedKeys
+	first := map[sources.Pattern]place{}
+	for _, e := range root.find("trusted_keys") {
+		if e.value.kind != isObject || labelled(e.value) {
+			l.errorf(e.value.place, `write trusted_keys = { "acme/*" = ["FINGERPRINT"] }`, "trusted_keys must be a map of lists, not %s", e.value.kind)
+			continue
+		}
+		for _, item := range e.value.entries {
+			pattern, err := sources.ParsePattern(item.key, l.engine)
+			if err != nil {
+				l.error(item.place, err)
+				continue
+			}
+			if at, again := first[pattern]; again {
+				l.errorf(item.place, "put all keys into one list", "second list of trusted keys for %s; the first is at line %d", item.key, at.line)
+				continue
+			}
+			first[pattern] = item.place
+			all = append(all, sources.TrustedKeys{Providers: pattern, Keys: l.fingerprints(item)})
+		}
+	}
+	return all
+}
+
+// fingerprints are those in the list for a pattern.
+func (l *loader) fingerprints(item entry) []sources.Fingerprint {
+	if item.value.kind != isList || len(item.value.items) == 0 {
+		l.errorf(item.value.place, `write a list of fingerprints, in double quotes`, "the trusted keys for %s must be a list that is not empty", item.key)
+		return nil
+	}
+	var keys []sources.Fingerprint
+	for _, n := range item.value.items {
+		if n.kind != isString {
+			l.errorf(n.place, "write it in double quotes", "the trusted keys for %s must be strings, not %s", item.key, n.kind)
+			continue
+		}
+		key, err := sources.ParseFingerprint(n.text)
+		if err != nil {
+			l.error(n.place, err)
+			continue
+		}
+		keys = append(keys, key)
+	}
+	return keys
 }
 
 // chooseLarderFile is the file that LARDER_CONFIG names, else the first of

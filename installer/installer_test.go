@@ -414,7 +414,7 @@ func TestRequireSignedOfWhatIsThere(t *testing.T) {
 			evidence func(*sources.Package)
 			suffices bool
 		}{
-			"hash only":           {sources.HashOnly, signed, false},
+			"key not listed":      {sources.MirrorEvidence, signed, false},
 			"self-signed":         {sources.SelfSigned, signed, true},
 			"without evidence":    {sources.SelfSigned, func(*sources.Package) {}, false},
 			"another's evidence":  {sources.SelfSigned, signedFor("gadget 1.0.0 linux_amd64"), false},
@@ -427,6 +427,9 @@ func TestRequireSignedOfWhatIsThere(t *testing.T) {
 			f.source.add(widget, signed)
 			p := sources.Package{ID: id(widget), Filename: id(widget).Filename(), Hashes: []sources.Hash{zh(widget)}}
 			stored.evidence(&p)
+			if p.Signed != nil {
+				p.Signed.Keys[0] = p.Signed.Keys[0].AsListed(stored.verdict == sources.SelfSigned)
+			}
 			f.store.keep(widget, stored.verdict, p.Signed)
 			if where == "installed" {
 				f.store.installed[f.target()] = f.store.entries[id(widget)]

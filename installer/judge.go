@@ -25,9 +25,17 @@ func (e *HashMismatchError) Error() string {
 }
 
 // A NotSignedError is a package that is vouched for less well than was required.
-type NotSignedError struct{ Verdict sources.Verdict }
+type NotSignedError struct {
+	Verdict sources.Verdict
+	Err     error // whose signature does not count; nil if that isn't the reason
+}
+
+func (e *NotSignedError) Unwrap() error { return e.Err }
 
 func (e *NotSignedError) Error() string {
+	if e.Err != nil {
+		return fmt.Sprintf("a signature is required, and the package is %v", e.Err)
+	}
 	return fmt.Sprintf("a signature is required, and the package is %q", e.Verdict)
 }
 
@@ -45,8 +53,10 @@ func (d *delivery) checkSigned(v sources.Verdict) error {
 	id := d.pkg.ID
 	name := id.Filename()
 	switch {
+	case !d.signedEnough(v) && d.report.Untrusted != nil:
+		return sources.WithHint(&NotSignedError{v, d.report.Untrusted}, "if the publisher has announced the new key, add its fingerprint to trusted_keys")
 	case !d.signedEnough(v):
-		return sources.WithHint(&NotSignedError{v}, "origin registries have signed packages, and so have mirrors of HashiCorp's and its partners' that carry the evidence")
+		return sources.WithHint(&NotSignedError{Verdict: v}, "origin registries have signed packages, and so have mirrors of HashiCorp's and its partners' that carry the evidence")
 	case d.report.Signed != name:
 		return fmt.Errorf("a signature is required, and what is signed is %s, not %s", fetch.Printable(d.report.Signed), name)
 	}

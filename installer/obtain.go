@@ -74,16 +74,16 @@ func (j *job) satisfies(locked []sources.Hash, s sources.Stored) bool {
 // proven reports whether a stored package meets the rules for a fetched one: if a
 // signature is required, that signed checksums kept with it list its archive under its
 // own name. What was concluded when it was stored is not enough: then no signature may
-// have been required.
+// have been required, and other keys may have been trusted.
 func (j *job) proven(s sources.Stored) bool {
 	if !j.opts.RequireSigned {
 		return true
 	}
-	if !j.signedEnough(s.Verdict) || s.Signed == nil || s.ZH == "" {
+	if s.Signed == nil || s.ZH == "" {
 		return false
 	}
-	_, err := trust.Verify(s.Signed, s.ID.Filename(), s.ZH, j.trustOptions())
-	return err == nil
+	report, err := trust.VerifyArchive(s.Signed, s.ZH, j.trustOptions())
+	return err == nil && j.signedEnough(report.Verdict) && report.Signed == s.ID.Filename()
 }
 
 func (j *job) signedEnough(v sources.Verdict) bool {
@@ -171,9 +171,7 @@ func (j *job) vouchStated(pkg sources.Package) (trust.Report, error) {
 }
 
 func (j *job) trustOptions() trust.Options {
-	opts := j.opts.Trust
-	opts.Engine, opts.Host = j.opts.Engine, j.req.Provider.Host
-	return opts
+	return j.opts.Trust.For(j.opts.Engine, j.req.Provider)
 }
 
 // deliver puts the package into the store, unless it has come there meanwhile.

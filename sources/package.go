@@ -94,18 +94,32 @@ type Location struct {
 }
 
 // Signed is the evidence for a version: its publisher's checksums, the detached
-// signature over them, and the keys the registry lists for the publisher.
+// signature over them, and the keys that may have made it.
 type Signed struct {
 	Sums      []byte // SHA256SUMS, as it came
-	Signature []byte // OpenPGP, detached, binary
+	Signature []byte // OpenPGP, detached, binary; one signature packet or several
 	Keys      []Key
 	Origin    string // the URL of SHA256SUMS
 }
 
-// A Key is a publisher's public key, as a registry lists it.
+// A Key is a publisher's public key.
 type Key struct {
 	Armor          string // ASCII-armoured
 	TrustSignature string // a partner's: HashiCorp's signature over the key
+
+	// listed can't be read from any file, so no mirror, bundle or export can set it.
+	listed bool
+}
+
+// Listed reports whether a registry listed the key for the provider. Anyone can add
+// the other keys, which come with the packages.
+func (k Key) Listed() bool { return k.listed }
+
+// AsListed returns the key as one that a registry listed, or didn't. Only those call
+// it who got the key from the registry, or have an authenticated record of that.
+func (k Key) AsListed(listed bool) Key {
+	k.listed = listed
+	return k
 }
 
 // Contents are what a package consists of, found by hashing all of it.

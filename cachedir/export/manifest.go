@@ -79,7 +79,7 @@ func newEvidence(s sources.Stored) evidence {
 		Sums: s.Signed.Sums, Signature: s.Signed.Signature, Keys: []key{}, Origin: s.Signed.Origin,
 	}
 	for _, k := range s.Signed.Keys {
-		e.Keys = append(e.Keys, key(k))
+		e.Keys = append(e.Keys, key{k.Armor, k.TrustSignature})
 	}
 	return e
 }
@@ -87,7 +87,7 @@ func newEvidence(s sources.Stored) evidence {
 func (e evidence) signed() *sources.Signed {
 	s := &sources.Signed{Sums: e.Sums, Signature: e.Signature, Origin: e.Origin}
 	for _, k := range e.Keys {
-		s.Keys = append(s.Keys, sources.Key(k))
+		s.Keys = append(s.Keys, sources.Key{Armor: k.Armor, TrustSignature: k.TrustSignature})
 	}
 	return s
 }

@@ -14,6 +14,7 @@ import (
 	"github.com/larder-cli/larder/sources"
 	"github.com/larder-cli/larder/sources/disk"
 	"github.com/larder-cli/larder/sources/seal"
+	"github.com/larder-cli/larder/sources/trust"
 )
 
 func bundleCommand(out *output) *cli.Command {
@@ -71,6 +72,13 @@ func (k carrier) known(from string) func(bundle.Package) error {
 		}
 		return installer.CheckRepublished(memory, sources.Stored{ID: p.ID, ZH: p.ZH, H1: p.H1}, from)
 	}
+}
+
+// vouchBundle judges the evidence in a bundle.
+func (k carrier) vouchBundle(s sources.Stored) (trust.Report, error) {
+	opts := k.trustFor(s.ID.Provider)
+	opts.Carrier = trust.FromBundle
+	return trust.VerifyCarried(s.Signed, s.ZH, opts)
 }
 
 func (k carrier) warn(err error) { k.out.warn("%v", err) }
@@ -184,6 +192,7 @@ func bundleVerifyCommand(out *output) *cli.Command {
 			"with it. Of a bundle in parts, all are needed. Opens no connection and changes\n" +
 			"nothing. Exit status: 0 all is well, 1 it could not be told, 3 something was\n" +
 			"found.",
+		Flags:  []cli.Flag{trustKeyFlag()},
 		Action: func(c *cli.Context) error { return bundleVerify(c, out) },
 	}
 }
@@ -198,7 +207,7 @@ func bundleVerify(c *cli.Context, out *output) error {
 	}
 	var v bundle.Verification
 	err = k.followed(func(report func(done, of int64)) (err error) {
-		v, err = bundle.Verify(c.Context, k.files(c.Args().Slice()), bundle.VerifyOptions{Vouch: k.vouch, Report: report})
+		v, err = bundle.Verify(c.Context, k.files(c.Args().Slice()), bundle.VerifyOptions{Vouch: k.vouchBundle, Report: report})
 		return err
 	})
 	if err != nil {
@@ -212,10 +221,14 @@ func bundleVerify(c *cli.Context, out *output) error {
 		out.result("finding", told, "%s", shorten(f.Error(), out.from...))
 	}
 	verdicts := map[sources.Verdict]int{}
+	var all []checkedPackage
 	for _, p := range v.Packages {
 		verdicts[p.Verdict]++
+		all = append(all, checked(p.ID, p.Verdict, p.Report))
 	}
+	out.checked(normal, all)
 	out.say(normal, "verified %s, %s%s", count(len(v.Packages), "package"), humanSize(v.Bytes), verdictTally(verdicts))
+	out.keys(all, "bundle")
 	if n := len(v.Findings); n > 0 {
 		return foundError{sources.WithHint(fmt.Errorf("%s found wrong", count(n, "thing")), "copy the bundle again, or ask for another; larder bundle import refuses it as it is")}
 	}

@@ -27,6 +27,7 @@ func bundleCreateCommand(out *output) *cli.Command {
 			&cli.StringFlag{Name: "since", Usage: "leave out what the receiver has, by its manifest in `FILE`"},
 			&cli.StringFlag{Name: "max-size", Usage: "write files of no more than a `SIZE` such as 4G"},
 			&cli.BoolFlag{Name: "require-signed", Usage: "refuse packages that are less than signed"},
+			trustKeyFlag(),
 			&cli.BoolFlag{Name: "dry-run", Usage: "tell what would be done, and write nothing"},
 		),
 		Action: func(c *cli.Context) error { return bundleCreate(c, out) },

@@ -17,6 +17,7 @@ import (
 	"github.com/larder-cli/larder/fsmirror/bundle"
 	"github.com/larder-cli/larder/sources"
 	"github.com/larder-cli/larder/sources/disk"
+	"github.com/larder-cli/larder/sources/trust"
 )
 
 func bundleImportCommand(out *output) *cli.Command {
@@ -31,6 +32,7 @@ func bundleImportCommand(out *output) *cli.Command {
 			"Exit status: 0 done, 1 refused, 2 used wrongly, 130 interrupted.",
 		Flags: []cli.Flag{
 			&cli.StringFlag{Name: "write-config", Usage: "have engines use the mirror, by a CLI `CONFIG` of its own"},
+			trustKeyFlag(),
 			&cli.BoolFlag{Name: "dry-run", Usage: "verify everything, and change nothing"},
 		},
 		Action: func(c *cli.Context) error { return bundleImport(c, out) },
@@ -64,7 +66,7 @@ func bundleImport(c *cli.Context, out *output) error {
 	var arrivals []bundle.Arrival
 	err = k.followed(func(report func(done, of int64)) (err error) {
 		arrivals, err = bundle.Import(c.Context, files, dir, bundle.ImportOptions{
-			Key: k.key, Check: k.known(files[0]), Vouch: k.vouch, DryRun: dry, Report: report, Warn: k.warn,
+			Key: k.key, Check: k.known(files[0]), Vouch: k.vouchImport, Merge: k.mergeEvidence, Compare: k.compareKeys, DryRun: dry, Report: report, Warn: k.warn,
 			Waiting: out.waitingToWrite(dir), LockTimeout: k.flags.lockTimeout,
 		})
 		return err
@@ -83,12 +85,20 @@ func bundleImport(c *cli.Context, out *output) error {
 	return nil
 }
 
+// vouchImport judges the evidence in a bundle, or in the mirror, which may have it from
+// a registry.
+func (k carrier) vouchImport(s sources.Stored) (trust.Report, error) {
+	opts := k.trustFor(s.ID.Provider)
+	opts.Carrier = trust.FromBundle
+	return trust.VerifyArchive(s.Signed, s.ZH, opts)
+}
+
 // arrivedPackage is a package that was imported, in JSON.
 type arrivedPackage struct {
 	bundledPackage
 	How     string `json:"how"`
 	Verdict string `json:"verdict"`
-	KeyID   string `json:"key_id,omitempty"`
+	signature
 }
 
 func (k carrier) tellImported(arrivals []bundle.Arrival, planned bool) {
@@ -103,10 +113,10 @@ func (k carrier) tellImported(arrivals []bundle.Arrival, planned bool) {
 			}
 		}
 		vouched := a.Verdict.String()
-		if a.KeyID != "" {
-			vouched += " with key " + a.KeyID
+		if id := a.Report.KeyID; id != "" {
+			vouched += " with key " + id
 		}
-		k.out.result("imported", arrivedPackage{bundled(a.Package), how, a.Verdict.String(), a.KeyID}, "%s  %s, %s", a.ID, how, vouched)
+		k.out.result("imported", arrivedPackage{bundled(a.Package), how, a.Verdict.String(), signatureOf(a.Report)}, "%s  %s, %s", a.ID, how, vouched)
 	}
 	did := "imported"
 	if planned {

@@ -162,13 +162,14 @@ type cachedPackage struct {
 	H1       string   `json:"h1,omitempty"`
 	Origin   string   `json:"origin,omitempty"`
 	Target   string   `json:"target,omitempty"`
+	signature
 }
 
-func cached(e cachedir.Entry) cachedPackage {
+func cached(e cachedir.Entry, by signature) cachedPackage {
 	p := cachedPackage{
 		Provider: e.ID.Provider.String(), Version: e.ID.Version.String(), Platform: e.ID.Platform.String(),
 		Size: e.Size, Freed: e.Freed, Roots: append([]string{}, e.Roots...), Linked: e.Linked,
-		Verdict: e.Verdict.String(), Evidence: e.Evidence, H1: string(e.H1), Origin: e.Origin, Target: e.Target,
+		Verdict: e.Verdict.String(), Evidence: e.Evidence, H1: string(e.H1), Origin: e.Origin, Target: e.Target, signature: by,
 	}
 	if !e.Used.IsZero() {
 		p.Used = e.Used.UTC().Format("2006-01-02T15:04:05Z")

@@ -48,11 +48,17 @@ func cacheList(c *cli.Context, out *output) error {
 	entries := slices.DeleteFunc(listing.Entries, func(e cachedir.Entry) bool { return !wanted.includes(e) })
 	slices.SortStableFunc(entries, order)
 	var rows [][]string
-	for _, e := range entries {
+	memo := signerMemo{rootModule: k.rootModule}
+	by := make([]signature, len(entries))
+	for i, e := range entries {
 		rows = append(rows, []string{e.ID.String(), humanSize(e.Size), since(e.Used, time.Now()), users(e), e.Verdict.String()})
+		if out.json || out.level == verbose {
+			by[i] = memo.of(sources.Stored{ID: e.ID, ZH: e.ZH, Signed: k.cache.EvidenceOf(e)})
+			rows[i] = append(rows[i], by[i].long())
+		}
 	}
 	for i, line := range columns(rows) {
-		out.result("cached", cached(entries[i]), "%s", line)
+		out.result("cached", cached(entries[i], by[i]), "%s", line)
 	}
 	if n := len(listing.Findings); n > 0 {
 		out.say(normal, "%s in it that should not be there; see larder cache verify", count(n, "thing"))

@@ -151,7 +151,7 @@ func (k *keeper) removals(removals []cachedir.Removal, planned bool) {
 			cachedPackage
 			Reason string `json:"reason"`
 			DryRun bool   `json:"dry_run"`
-		}{cached(removals[i].Entry), string(removals[i].Reason), planned}, "%s", line)
+		}{cached(removals[i].Entry, signature{}), string(removals[i].Reason), planned}, "%s", line)
 	}
 }
 

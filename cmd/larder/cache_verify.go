@@ -9,7 +9,6 @@ import (
 
 	"github.com/larder-cli/larder/cachedir"
 	"github.com/larder-cli/larder/sources"
-	"github.com/larder-cli/larder/sources/trust"
 )
 
 // A foundError says that a check found something, which has been told.
@@ -84,17 +83,9 @@ func verifyCache(c *cli.Context, out *output, repairs bool) (*keeper, *cachedir.
 	}
 	shown := out.followed()
 	shown.work(0, 0) // the first package may take a while
-	v, err := k.cache.Verify(c.Context, cachedir.VerifyOptions{Vouch: k.vouch, Report: shown.work})
+	v, err := k.cache.Verify(c.Context, cachedir.VerifyOptions{Vouch: k.vouchVerdict, Report: shown.work})
 	shown.end(itemKey{})
 	return k, v, err
-}
-
-// vouch checks what is kept with a package.
-func (k *keeper) vouch(s sources.Stored) (sources.Verdict, error) {
-	opts := k.trustOptions()
-	opts.Engine, opts.Host = k.config.Engine, s.ID.Provider.Host
-	report, err := trust.VerifyArchive(s.Signed, s.ZH, opts)
-	return report.Verdict, err
 }
 
 func cacheRepairCommand(out *output) *cli.Command {

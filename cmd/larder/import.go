@@ -32,6 +32,7 @@ func importCommand(out *output) *cli.Command {
 			&cli.StringFlag{Name: "as", Usage: "`ADDRESS@VERSION` of everything, whatever its name"},
 			&cli.StringFlag{Name: "platform", Usage: "`OS_ARCH` of whatever does not tell its own"},
 			&cli.BoolFlag{Name: "unpacked", Usage: "lay packages out as directories, not as archives"},
+			trustKeyFlag(),
 			&cli.BoolFlag{Name: "replace", Usage: "replace packages in the mirror that differ"},
 			&cli.BoolFlag{Name: "dry-run", Usage: "tell what would be imported, and write nothing"},
 		},
@@ -221,12 +222,12 @@ func (im *importing) openMirror(ctx context.Context) (*builder.Builder, error) {
 	if err != nil {
 		return nil, err
 	}
-	return builder.Open(ctx, im.to, builder.Options{
+	return builder.Open(ctx, im.to, im.mirrorOptions(builder.Options{
 		Key:      key,
 		Unpacked: im.unpacked,
 		Warn:     func(err error) { im.out.warn("%v", err) },
 		Waiting:  im.out.waitingToWrite(im.to), LockTimeout: im.flags.lockTimeout,
-	})
+	}))
 }
 
 // How a mirror came by a package, or would, besides those that were alreadyThere.

@@ -95,16 +95,11 @@ func (im *importing) vouch(ctx context.Context, c *legacy.Candidate) (sources.Ve
 	if err != nil {
 		return sources.Unverified, err
 	}
-	opts := im.trustOptions()
-	opts.Engine, opts.Host = im.config.Engine, c.ID.Provider.Host
-	report, err := trust.VerifyArchive(signed, zh, opts)
+	report, err := trust.VerifyCarried(signed, zh, im.trustFor(c.ID.Provider))
 	if err != nil {
 		return sources.Unverified, notSigned(fmt.Errorf("checking it against %s: %w", dir, err))
 	}
 	c.Signed = signed
-	if report.Verdict == sources.SelfSigned { // with a key that came along
-		return sources.MirrorEvidence, nil
-	}
 	return report.Verdict, nil
 }
 

@@ -12,7 +12,6 @@ import (
 	"github.com/larder-cli/larder/installer"
 	"github.com/larder-cli/larder/installer/modules"
 	"github.com/larder-cli/larder/sources"
-	"github.com/larder-cli/larder/sources/trust"
 )
 
 func installCommand(out *output) *cli.Command {
@@ -31,6 +30,7 @@ func installCommand(out *output) *cli.Command {
 			&cli.BoolFlag{Name: "recursive", Aliases: []string{"R"}, Usage: "install for every root module here and below"},
 			&cli.StringSliceFlag{Name: "exclude", Usage: "`GLOB` of directories that --recursive passes; may be repeated"},
 			&cli.BoolFlag{Name: "require-signed", Usage: "refuse packages that are less than signed"},
+			trustKeyFlag(),
 			&cli.BoolFlag{Name: "paranoid", Usage: "believe no record, hash everything"},
 			&cli.BoolFlag{Name: "dry-run", Usage: "tell what would be installed, and write nothing"},
 		},
@@ -153,11 +153,6 @@ func (in *installation) install(ctx context.Context, dir string, out *output) (*
 		Report:        out.event,
 	}).Install(ctx, *root)
 	return result, m.explain(err)
-}
-
-// trustOptions are what the configuration says of signatures.
-func (m *rootModule) trustOptions() trust.Options {
-	return trust.Options{EnforceGPGValidation: m.config.EnforceSignatures, EnforceGPGExpiration: m.config.EnforceKeyExpiry}
 }
 
 // needs is what the root module requires, and what is locked for it. It is nil

@@ -33,6 +33,7 @@ func lockCommand(out *output) *cli.Command {
 			&cli.StringSliceFlag{Name: "exclude", Usage: "`GLOB` of directories that --recursive passes; may be repeated"},
 			&cli.BoolFlag{Name: "upgrade", Aliases: []string{"u"}, Usage: "choose the newest versions, whatever is locked"},
 			&cli.BoolFlag{Name: "require-signed", Usage: "refuse packages that are less than signed"},
+			trustKeyFlag(),
 			&cli.BoolFlag{Name: "keep", Usage: "keep packages for other platforms in the cache, too"},
 			&cli.BoolFlag{Name: "check", Usage: "tell what is missing or wrong, and write no lock file"},
 			&cli.BoolFlag{Name: "strict", Usage: "fetch the packages of other platforms to identify hashes"},

@@ -10,7 +10,6 @@ import (
 	"github.com/larder-cli/larder/cachedir"
 	"github.com/larder-cli/larder/fsmirror/builder"
 	"github.com/larder-cli/larder/sources"
-	"github.com/larder-cli/larder/sources/trust"
 )
 
 func mirrorCommand(out *output) *cli.Command {
@@ -60,7 +59,7 @@ func (s *session) existing(dir string) (string, error) {
 func (m *rootModule) openMirror(c *cli.Context, dir string, opts builder.Options) (*builder.Builder, error) {
 	opts.Warn = func(err error) { m.out.warn("%v", err) }
 	opts.Waiting, opts.LockTimeout = m.out.waitingToWrite(dir), m.flags.lockTimeout
-	opts.Vouch = m.vouchInMirror
+	opts = m.mirrorOptions(opts)
 	var err error
 	if opts.Key, err = m.recordKey(); err != nil {
 		return nil, err
@@ -85,23 +84,6 @@ func (m *rootModule) noCache(dir string) error {
 		return usageError{sources.WithHint(err, "choose another directory for the mirror")}
 	}
 	return nil
-}
-
-// vouchInMirror checks what lies in a mirror beside a package.
-func (m *rootModule) vouchInMirror(s sources.Stored) (sources.Verdict, error) {
-	report, err := m.vouch(s)
-	return report.Verdict, err
-}
-
-// vouch checks evidence that came along with a package, by the rules of the engine
-// whose registry the package is from.
-func (m *rootModule) vouch(s sources.Stored) (trust.Report, error) {
-	opts := m.trustOptions()
-	opts.Engine, opts.Host = m.config.Engine, s.ID.Provider.Host
-	if opts.Host == sources.OpenTofu.DefaultHost() {
-		opts.Engine = sources.OpenTofu
-	}
-	return trust.VerifyCarried(s.Signed, s.ZH, opts)
 }
 
 // mirrorHere is the mirror that a command is about, with the configuration of where

@@ -1,11 +1,13 @@
 package main
 
 import (
+	"slices"
 	"time"
 
 	"github.com/urfave/cli/v2"
 
 	"github.com/larder-cli/larder/fsmirror/builder"
+	"github.com/larder-cli/larder/sources"
 )
 
 func mirrorListCommand(out *output) *cli.Command {
@@ -32,13 +34,15 @@ type mirrored struct {
 	Evidence bool     `json:"evidence"`
 	Hashes   []string `json:"hashes,omitempty"`
 	Origin   string   `json:"origin,omitempty"`
+	signature
 }
 
-func mirroredAs(e builder.Entry) mirrored {
+func mirroredAs(e builder.Entry, by signature) mirrored {
 	m := mirrored{
 		Provider: e.ID.Provider.String(), Version: e.ID.Version.String(), Platform: e.ID.Platform.String(),
 		Path: e.Path, Unpacked: e.Unpacked, Size: e.Size, Since: e.Since.UTC().Format("2006-01-02T15:04:05Z"),
 		Verdict: e.Verdict.String(), Evidence: e.Evidence, Origin: e.Origin,
+		signature: by,
 	}
 	for _, h := range e.Hashes {
 		m.Hashes = append(m.Hashes, string(h))
@@ -47,7 +51,7 @@ func mirroredAs(e builder.Entry) mirrored {
 }
 
 func mirrorList(c *cli.Context, out *output) error {
-	_, b, err := mirrorHere(c, out, builder.Options{ReadOnly: true})
+	m, b, err := mirrorHere(c, out, builder.Options{ReadOnly: true})
 	if err != nil {
 		return err
 	}
@@ -55,13 +59,34 @@ func mirrorList(c *cli.Context, out *output) error {
 	if err != nil {
 		return err
 	}
+	by := m.mirrorSigners(b, entries)
+	rows := mirrorRows(entries)
+	for i := range rows {
+		rows[i] = append(rows[i], by[i].long())
+	}
 	var size int64
-	for i, line := range columns(mirrorRows(entries)) {
-		out.result("mirrored", mirroredAs(entries[i]), "%s", line)
+	for i, line := range columns(rows) {
+		out.result("mirrored", mirroredAs(entries[i], by[i]), "%s", line)
 		size += entries[i].Size
 	}
 	out.say(normal, "%s in the mirror, %s", count(len(entries), "package"), humanSize(size))
 	return nil
+}
+
+// mirrorSigners are who signed the entries, if that is to be shown.
+func (m *rootModule) mirrorSigners(b *builder.Builder, entries []builder.Entry) []signature {
+	all := make([]signature, len(entries))
+	if !m.out.json && m.out.level != verbose {
+		return all
+	}
+	memo := signerMemo{rootModule: m}
+	for i, e := range entries {
+		at := slices.IndexFunc(e.Hashes, func(h sources.Hash) bool { return h.Scheme() == "zh" })
+		if at >= 0 {
+			all[i] = memo.of(sources.Stored{ID: e.ID, ZH: e.Hashes[at], Signed: b.EvidenceOf(e)})
+		}
+	}
+	return all
 }
 
 func mirrorRows(entries []builder.Entry) [][]string {

@@ -184,6 +184,6 @@ func (m *rootModule) mirrorRemovals(entries []builder.Entry, planned bool) {
 		m.out.result("removal", struct {
 			mirrored
 			DryRun bool `json:"dry_run"`
-		}{mirroredAs(entries[i]), planned}, "%s", line)
+		}{mirroredAs(entries[i], signature{}), planned}, "%s", line)
 	}
 }

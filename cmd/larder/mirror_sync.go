@@ -25,12 +25,12 @@ func mirrorSyncCommand(out *output) *cli.Command {
 			"and --from, that is for the root module here. Only what DIR lacks is fetched,\n" +
 			"from where the CLI configuration says; nothing is removed. DIR is a filesystem\n" +
 			"mirror and, served by any web server, a network mirror. Once this is done,\n" +
-			"everything is on the medium. Exit status: 0 all is there, 1 something could\n" +
-			"not be had, 2 used wrongly, 130 interrupted.",
+			"everything is on the disk. Exit status: 0 done, 1 something is missing.",
 		Flags: append(wantedFlags(),
 			&cli.BoolFlag{Name: "unpacked", Usage: "lay packages out as directories; no network mirror then"},
 			&cli.BoolFlag{Name: "strict", Usage: "fail if a version lacks a package for a platform"},
 			&cli.BoolFlag{Name: "require-signed", Usage: "refuse packages that are less than signed"},
+			trustKeyFlag(),
 			&cli.BoolFlag{Name: "dry-run", Usage: "tell what would be fetched, and write nothing"},
 		),
 		Action: func(c *cli.Context) error { return mirrorSync(c, out) },

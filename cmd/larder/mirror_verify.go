@@ -20,12 +20,13 @@ func mirrorVerifyCommand(out *output) *cli.Command {
 			"mirrors that others have made, and media that cannot be written. Opens no\n" +
 			"connection and changes nothing.\n" +
 			"Exit status: 0 all is well, 1 it could not be told, 3 something was found.",
+		Flags:  []cli.Flag{trustKeyFlag()},
 		Action: func(c *cli.Context) error { return mirrorVerify(c, out) },
 	}
 }
 
 func mirrorVerify(c *cli.Context, out *output) error {
-	_, b, err := mirrorHere(c, out, builder.Options{ReadOnly: true})
+	m, b, err := mirrorHere(c, out, builder.Options{ReadOnly: true})
 	if err != nil {
 		return err
 	}
@@ -43,10 +44,17 @@ func mirrorVerify(c *cli.Context, out *output) error {
 		}
 		out.result("finding", told, "%s", f)
 	}
+	var all []checkedPackage
+	for _, s := range v.Vouched {
+		report, _ := m.vouch(s) // which has just succeeded
+		all = append(all, checked(s.ID, s.Verdict, report))
+	}
+	out.checked(verbose, all)
 	out.say(normal, "verified %s, %s", count(v.Packages, "package"), humanSize(v.Bytes))
 	if v.Unvouched > 0 {
 		out.say(normal, "for %d of them no evidence vouches", v.Unvouched)
 	}
+	out.keys(all, "mirror")
 	if n := len(v.Findings); n > 0 {
 		err := fmt.Errorf("%s found in the mirror", count(n, "thing"))
 		return foundError{sources.WithHint(err, "larder mirror index mends what index.json and VERSION.json say; remove packages that are wrong, and sync again")}

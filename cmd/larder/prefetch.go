@@ -26,6 +26,7 @@ func prefetchCommand(out *output) *cli.Command {
 		Flags: append(wantedFlags(),
 			&cli.BoolFlag{Name: "strict", Usage: "fail if a version lacks a package for a platform"},
 			&cli.BoolFlag{Name: "require-signed", Usage: "refuse packages that are less than signed"},
+			trustKeyFlag(),
 			&cli.BoolFlag{Name: "dry-run", Usage: "tell what would be fetched, and fetch nothing"},
 		),
 		Action: func(c *cli.Context) error { return prefetch(c, out) },

@@ -75,6 +75,7 @@ type globals struct {
 	readOnly bool // the command changes nothing
 
 	lockTimeout time.Duration
+	trustKeys   []sources.Fingerprint
 }
 
 // newSession reads the global flags.
@@ -219,7 +220,9 @@ func (s *session) readFlags(c *cli.Context) error {
 	if s.flags.jobs < 0 || s.flags.jobs == 0 && isSet(c, "jobs") {
 		return usageError{fmt.Errorf("--jobs is a number greater than 0, not %d", s.flags.jobs)}
 	}
-	return nil
+	var err error
+	s.flags.trustKeys, err = readTrustKeys(c)
+	return err
 }
 
 // chooseEngine decides whose defaults apply in dir: the engine asked for, else

@@ -72,10 +72,9 @@ func (m *rootModule) cacheRoot() string {
 // cache is the plugin cache in the directory root, nil if it cannot be opened, which
 // an engine may share. The error is that of a cache that a link or a mount is in.
 func (m *rootModule) cache(root string, shared bool) (*cachedir.Dir, error) {
-	s := m.session
-	return s.caches.get(root, func() (*cachedir.Dir, error) {
+	return m.caches.get(root, func() (*cachedir.Dir, error) {
 		if root == "" {
-			s.out.warn("there is no place for a plugin cache; going on without one")
+			m.session.out.warn("there is no place for a plugin cache; going on without one")
 			return nil, nil
 		}
 		opts, err := m.cacheOptions()
@@ -83,17 +82,17 @@ func (m *rootModule) cache(root string, shared bool) (*cachedir.Dir, error) {
 			return nil, err
 		}
 		opts.Shared = shared
-		cache, err := s.openCache(root, opts)
+		cache, err := m.openCache(root, opts)
 		var stray *disk.StrayError
 		if errors.As(err, &stray) || errors.Is(err, cachedir.ErrMirror) {
 			return nil, err
 		}
 		if err != nil {
-			s.out.warn("%v; going on without a plugin cache", err)
+			m.session.out.warn("%v; going on without a plugin cache", err)
 			return nil, nil
 		}
-		if cache.ReadOnly() && !s.flags.readOnly {
-			s.out.warn("the plugin cache %s cannot be written: packages that it lacks are not added to it", root)
+		if cache.ReadOnly() && !m.flags.readOnly {
+			m.session.out.warn("the plugin cache %s cannot be written: packages that it lacks are not added to it", root)
 		}
 		return cache, nil
 	})
@@ -135,6 +134,9 @@ func (m *rootModule) cacheOptions() (cachedir.Options, error) {
 		},
 		LockTimeout: s.flags.lockTimeout,
 		Warn:        func(err error) { s.out.warn("%v", err) },
+		Merge:       m.mergeEvidence,
+		Vouch:       m.vouchVerdict,
+		Compare:     m.compareKeys,
 	}, err
 }
 

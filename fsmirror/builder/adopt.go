@@ -77,7 +77,10 @@ func (b *Builder) adopt(s sources.Stored, from *disk.Dir) error {
 	if err := b.canHave(s.ID.Provider.Host, work.Dir); err != nil {
 		return err
 	}
-	if err := b.keepEvidence(s.ID, s.Signed); err != nil {
+	r := record{
+		H1: s.H1, ZipH1: s.ZipH1, ZH: s.ZH, Verdict: s.Verdict, Origin: s.Origin, Since: b.opts.Now().UTC(),
+	}
+	if err := b.keepEvidence(s.ID, &r, s.Signed); err != nil {
 		return err
 	}
 	if from != nil {
@@ -85,14 +88,10 @@ func (b *Builder) adopt(s sources.Stored, from *disk.Dir) error {
 			return err
 		}
 	}
-	now, err := mark(at)
-	if err != nil {
+	if r.Mark, err = mark(at); err != nil {
 		return err
 	}
-	b.note(at, record{
-		Mark: now, H1: s.H1, ZipH1: s.ZipH1, ZH: s.ZH, Verdict: s.Verdict, Origin: s.Origin,
-		Evidence: digest(s.Signed), Since: b.opts.Now().UTC(),
-	})
+	b.note(at, r)
 	return nil
 }
 

@@ -72,6 +72,14 @@ type Options struct {
 	// evidence. If it is nil, packages that others put there have no verdict.
 	Vouch func(sources.Stored) (sources.Verdict, error)
 
+	// Merge returns the evidence to keep for a version, given the evidence kept so far
+	// and new evidence. Its error is a warning. If it is nil, new evidence replaces old.
+	Merge func(p sources.Provider, kept, new *sources.Signed) (*sources.Signed, error)
+
+	// Compare returns a warning if another version is signed by other keys. It is called
+	// when evidence for a version is stored for the first time. It may be nil.
+	Compare func(p sources.Provider, other sources.Version, was, now *sources.Signed) error
+
 	Warn    func(error)       // is called with problems that stop nothing; may be nil
 	Waiting func(disk.Holder) // is called once if another process is writing for a while; may be nil
 }

@@ -99,12 +99,15 @@ func (b *Builder) unindexEvidence(p sources.Provider, v sources.Version, s *sour
 	if err != nil {
 		return err
 	}
-	next := &evidence.Extension{Evidence: evidence.Refer(p, v, files)}
+	next := &evidence.Extension{Evidence: evidence.Locate(p, v, files)}
 	for _, home := range b.homes(p) {
 		path := filepath.Join(home, v.String()+".json")
 		doc, err := readVersion(path)
+		if disk.IsUnread(err) {
+			return err
+		}
 		if err != nil || doc.Larder == nil || reflect.DeepEqual(doc.Larder, next) {
-			continue // a document that cannot be read is replaced anyway
+			continue // a document that makes no sense names nothing
 		}
 		doc.Larder = nil
 		if err := b.writeDocument(path, doc); err != nil {
@@ -127,7 +130,7 @@ func (b *Builder) extension(p sources.Provider, v sources.Version) (*evidence.Ex
 	case err != nil: // there is none, or it is broken, which Verify reports
 		return nil, nil //nolint:nilerr // the archives are served without it
 	}
-	return &evidence.Extension{Evidence: evidence.Refer(p, v, files)}, nil
+	return &evidence.Extension{Evidence: evidence.Locate(p, v, files)}, nil
 }
 
 // unindexVersion takes a version out of index.json. One that is invalid is removed.

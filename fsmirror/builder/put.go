@@ -115,11 +115,12 @@ func (b *Builder) stored(at spot, r record) sources.Stored {
 		ID: at.id, Dir: at.path, H1: r.H1, ZipH1: r.ZipH1, ZH: r.ZH, Filename: Filename(at.id),
 		Verdict: r.Verdict, Origin: r.Origin, Since: r.Since,
 	}
-	signed, err := evidence.Read(b.evidence(at.id.Provider, at.id.Version))
+	kept, err := evidence.Read(b.evidence(at.id.Provider, at.id.Version))
 	if err != nil {
 		return s
 	}
-	if r.Evidence == digest(signed) {
+	signed, same := evidence.Resolve(kept, r.Evidence)
+	if same {
 		s.Signed = signed
 		return s
 	}
@@ -138,18 +139,10 @@ func (b *Builder) vouched(at spot, r record, s sources.Stored, signed *sources.S
 	if err != nil {
 		return s
 	}
-	r.Verdict, r.Evidence = verdict, digest(signed)
+	r.Verdict, r.Evidence = verdict, evidence.Reference(signed)
 	b.note(at, r)
 	with.Verdict = verdict
 	return with
-}
-
-func digest(s *sources.Signed) string {
-	if s == nil {
-		return ""
-	}
-	sum := sha256.Sum256(s.Sums)
-	return hex.EncodeToString(sum[:])
 }
 
 // Put puts a package into the mirror, unless the delivery accepts the one that is
@@ -198,10 +191,10 @@ func (b *Builder) regarded(s sources.Stored, del sources.Delivery) (sources.Stor
 	if signed == nil {
 		return s, nil
 	}
-	if err := b.keepEvidence(s.ID, signed); err != nil {
+	r.Verdict = verdict
+	if err := b.keepEvidence(s.ID, &r, signed); err != nil {
 		return sources.Stored{}, named(s.ID, disk.Explain(err, place))
 	}
-	r.Verdict, r.Evidence = verdict, digest(signed)
 	b.note(at, r)
 	return b.stored(at, r), nil
 }
@@ -244,7 +237,11 @@ func (b *Builder) put(ctx context.Context, at spot, del sources.Delivery) (recor
 	if err != nil {
 		return record{}, err
 	}
-	if err := b.keepEvidence(at.id, parcel.Signed); err != nil {
+	r := record{
+		H1: contents.H1, ZipH1: contents.ZipH1, ZH: parcel.ZH,
+		Verdict: verdict, Origin: parcel.Origin, Since: b.opts.Now().UTC(),
+	}
+	if err := b.keepEvidence(at.id, &r, parcel.Signed); err != nil {
 		return record{}, err
 	}
 	if at.unpacked {
@@ -256,11 +253,8 @@ func (b *Builder) put(ctx context.Context, at spot, del sources.Delivery) (recor
 	if err != nil {
 		return record{}, err
 	}
-	now, err := mark(at)
-	return record{
-		Mark: now, H1: contents.H1, ZipH1: contents.ZipH1, ZH: parcel.ZH,
-		Verdict: verdict, Origin: parcel.Origin, Evidence: digest(parcel.Signed), Since: b.opts.Now().UTC(),
-	}, err
+	r.Mark, err = mark(at)
+	return r, err
 }
 
 // syncTree syncs the unpacked package in a scratch directory.
@@ -391,19 +385,6 @@ func (b *Builder) publish(at spot, from *disk.Dir, name string, work *disk.Scrat
 		}
 	}
 	return work.Replace(made, dir, base)
-}
-
-// keepEvidence writes the evidence for a version, before any package that it is for.
-func (b *Builder) keepEvidence(id sources.PackageID, signed *sources.Signed) error {
-	if signed == nil {
-		return nil
-	}
-	b.mu.Lock() // one writer at a time
-	defer b.mu.Unlock()
-	if err := errors.Join(b.change(), b.unindexEvidence(id.Provider, id.Version, signed)); err != nil {
-		return err
-	}
-	return evidence.Write(b.dir, evidence.Path(id.Provider, id.Version), b.work.Dir, signed)
 }
 
 // named adds the package to an error that does not name it.

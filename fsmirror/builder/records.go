@@ -39,7 +39,7 @@ type record struct {
 	ZH       sources.Hash    `json:"zh,omitempty"`
 	Verdict  sources.Verdict `json:"verdict"`
 	Origin   string          `json:"origin,omitempty"`
-	Evidence string          `json:"evidence,omitempty"` // hex SHA-256 of the SHA256SUMS that the verdict is about
+	Evidence string          `json:"evidence,omitempty"` // reference to what the verdict is about, see [evidence.Reference]
 	Since    time.Time       `json:"since"`              // when it was first seen
 }
 

@@ -51,6 +51,8 @@ type Verification struct {
 	Packages  int       // that were read
 	Bytes     int64     // of them
 	Unvouched int       // of them, those for which no evidence vouches
+
+	Vouched []sources.Stored // of them, those with evidence that is right for them
 }
 
 // A verifier reads packages side by side.
@@ -172,21 +174,45 @@ func (v *verifier) judge(e Entry, fresh record) {
 	if fresh.ZH == "" && old.H1 == fresh.H1 && !foreign {
 		fresh.ZH = old.ZH // of the archive that it came from
 	}
-	signed, err := evidence.Read(v.evidence(e.ID.Provider, e.ID.Version))
+	recorded := old
+	if foreign {
+		old.Verdict, old.Evidence = 0, "" // claims of others
+	}
+	if old.Mark != "" && !old.same(fresh) {
+		old = record{} // which is about another package
+	}
+	kept, err := evidence.Read(v.evidence(e.ID.Provider, e.ID.Version))
+	sound := sources.Stored{ID: e.ID, H1: fresh.H1, ZipH1: fresh.ZipH1, ZH: fresh.ZH}
 	switch {
-	case errors.Is(err, sources.ErrNotFound) && old.Evidence != "":
-		err = errors.New("what vouched for it is gone")
+	case errors.Is(err, sources.ErrNotFound) && recorded.Evidence != "":
+		err = errEvidenceGone
 	case errors.Is(err, sources.ErrNotFound), err == nil && (fresh.ZH == "" || v.opts.Vouch == nil):
 		v.mu.Lock()
+		defer v.mu.Unlock()
 		v.Unvouched++
-		v.mu.Unlock()
 		return
 	case err == nil:
-		_, err = v.opts.Vouch(sources.Stored{ID: e.ID, H1: fresh.H1, ZipH1: fresh.ZipH1, ZH: fresh.ZH, Signed: signed})
+		sound, err = v.vouchFor(sound, old, kept)
 	}
 	if err != nil {
 		v.found(BadEvidence, e.at.path, &e.ID, "%v", err)
+		return
 	}
+	v.mu.Lock()
+	defer v.mu.Unlock()
+	v.Vouched = append(v.Vouched, sound)
+}
+
+// vouchFor finds out what the evidence is worth for a package. It must be worth what it
+// was when the package was stored.
+func (v *verifier) vouchFor(s sources.Stored, old record, kept *sources.Signed) (sources.Stored, error) {
+	s.Signed, _ = evidence.Resolve(kept, old.Evidence)
+	verdict, err := v.opts.Vouch(s)
+	if err == nil && old.Evidence != "" && verdict < old.Verdict {
+		err = fmt.Errorf("it was stored as %q, and is %q by the evidence that is there now", old.Verdict, verdict)
+	}
+	s.Verdict = verdict
+	return s, err
 }
 
 // differing is the hash of a record that is to be compared with a fresh one.

@@ -31,8 +31,8 @@ func TestRoundTrip(t *testing.T) {
 		t.Errorf("%d packages", len(arrivals))
 	}
 	for _, a := range arrivals {
-		if a.How != bundle.Added || a.Verdict != sources.MirrorEvidence || a.KeyID != sourcetest.Publisher().ID() {
-			t.Errorf("%s: %s, %s by %q", a.ID, a.How, a.Verdict, a.KeyID)
+		if a.How != bundle.Added || a.Verdict != sources.MirrorEvidence || a.Report.KeyID != sourcetest.Publisher().ID() {
+			t.Errorf("%s: %s, %s by %q", a.ID, a.How, a.Verdict, a.Report.KeyID)
 		}
 	}
 	if want, got := tree(t, indexed(t, from)), tree(t, to); !maps.Equal(want, got) {

@@ -1,6 +1,7 @@
 package bundle
 
 import (
+	"bytes"
 	"context"
 	"errors"
 	"fmt"
@@ -8,6 +9,7 @@ import (
 
 	"github.com/larder-cli/larder/fsmirror"
 	"github.com/larder-cli/larder/sources"
+	"github.com/larder-cli/larder/sources/evidence"
 	"github.com/larder-cli/larder/sources/trust"
 )
 
@@ -51,12 +53,13 @@ type decision struct {
 	packages []Package          // in the bundle
 	there    []fsmirror.Package // in the mirror
 	given    *sources.Signed    // the bundle's evidence; nil if it has none
-	old      *sources.Signed    // the mirror's evidence; nil if it has none that can be read
+	old      *sources.Signed    // the mirror's evidence, perhaps with the bundle's keys; nil if it has none that can be read
+	had      string             // digest of the evidence in the mirror
 }
 
 func (d *decision) decide(ctx context.Context) error {
-	if old, err := readSigned(d.dir, d.release); err == nil {
-		d.old = old
+	if old, err := d.mirror.Evidence(d.release.Provider, d.release.Version); err == nil {
+		d.old, d.had = old, evidence.Digest(old)
 	}
 	if err := d.chooseEvidence(ctx); err != nil {
 		return err
@@ -81,23 +84,46 @@ func (d *decision) report(s *sources.Signed, id sources.PackageID, zh sources.Ha
 }
 
 // chooseEvidence keeps the mirror's evidence if that vouches for the packages in the
-// bundle too. Else the bundle's must vouch for what the mirror has.
+// bundle too. Else the bundle's must vouch for what the mirror has. Weaker evidence
+// about other checksums is refused in any case: it contradicts the mirror's.
 func (d *decision) chooseEvidence(ctx context.Context) error {
-	vouched := true
+	if d.old == nil {
+		return nil
+	}
+	if d.given != nil && d.opts.Merge != nil {
+		merged, err := d.opts.Merge(d.release.Provider, d.old, d.given)
+		if err != nil {
+			return d.downgrade(err)
+		}
+		if bytes.Equal(merged.Sums, d.old.Sums) {
+			d.old = merged
+		} else {
+			d.given = merged
+		}
+	}
+	vouched, better := true, false
 	for _, p := range d.packages {
-		_, ok := d.report(d.old, p.ID, p.ZH)
+		now, ok := d.report(d.old, p.ID, p.ZH)
 		vouched = vouched && ok
+		given, _ := d.report(d.given, p.ID, p.ZH)
+		better = better || given.Verdict > now.Verdict
 	}
 	switch {
-	case d.old == nil:
-		return nil
-	case vouched:
+	case vouched && !better:
 		d.signed[d.release] = d.old
 		return nil
 	case d.given == nil:
 		return d.conflict(d.packages[0], "has evidence that does not vouch for it")
 	}
+	d.signed[d.release] = d.given
 	return d.replaceEvidence(ctx)
+}
+
+// downgrade is the error of evidence that the bundle has and the mirror won't take.
+func (d *decision) downgrade(why error) error {
+	p := d.packages[0]
+	err := &ConflictError{Package: p, Has: "keeps better evidence than the bundle's", Err: why}
+	return sources.WithHint(&sources.PackageError{ID: p.ID, Err: err}, "ask where the bundle comes from; to take its evidence nevertheless, remove this version from the mirror first")
 }
 
 func (d *decision) replaceEvidence(ctx context.Context) error {
@@ -132,7 +158,7 @@ func (d *decision) replaceEvidence(ctx context.Context) error {
 func (d *decision) fate(ctx context.Context, p Package) (Arrival, error) {
 	a := Arrival{Verified: Verified{Package: p}, How: Added}
 	if report, ok := d.report(d.signed[d.release], p.ID, p.ZH); ok || d.signed[d.release] == nil {
-		a.Verdict, a.KeyID = report.Verdict, report.KeyID
+		a.Verdict, a.Report = report.Verdict, report
 	}
 	if err := d.checkUnpacked(ctx, p); err != nil {
 		return a, err
@@ -148,7 +174,8 @@ func (d *decision) fate(ctx context.Context, p Package) (Arrival, error) {
 		return a, nil //nolint:nilerr // what is no archive nobody could install
 	case s.ZH == p.ZH:
 		a.How = Known
-		a.settled = s.Verdict >= a.Verdict && (s.Signed != nil || d.signed[d.release] == nil)
+		kept := d.signed[d.release]
+		a.settled = s.Verdict >= a.Verdict && (kept == nil || s.Signed != nil && evidence.Digest(kept) == d.had)
 		a.Verdict = max(a.Verdict, s.Verdict)
 		return a, nil
 	}

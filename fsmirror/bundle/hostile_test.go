@@ -256,7 +256,7 @@ func TestNoArchive(t *testing.T) {
 	w.WritePacked(dir, "*/widget/1.0.0/*")
 	file := created(t, dir, createOptions())[0]
 	for _, a := range mustImport(t, t.TempDir(), file) {
-		if a.Verdict != sources.HashOnly || a.KeyID != "" {
+		if a.Verdict != sources.HashOnly || a.Report.KeyID != "" {
 			t.Errorf("%s: %s", a.ID, a.Verdict)
 		}
 	}

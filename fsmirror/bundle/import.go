@@ -26,6 +26,12 @@ type ImportOptions struct {
 	// be nil.
 	Check func(Package) error
 
+	// Merge returns the evidence to keep for a version, given the mirror's and the
+	// bundle's. If it returns an error, the import fails. Compare returns a warning if
+	// another version is signed by other keys. Both may be nil.
+	Merge   func(p sources.Provider, kept, new *sources.Signed) (*sources.Signed, error)
+	Compare func(p sources.Provider, other sources.Version, was, now *sources.Signed) error
+
 	Key         seal.Key             // that records of the mirror are authenticated with
 	LockTimeout time.Duration        // how long to wait for other writers; 0 means until they have finished
 	Vouch       Vouch                // required
@@ -58,9 +64,15 @@ type Arrival struct {
 type ConflictError struct {
 	Package Package
 	Has     string // what the mirror has: "has …"
+	Err     error  // why the bundle's evidence is refused; nil if that isn't the reason
 }
 
+func (e *ConflictError) Unwrap() error { return e.Err }
+
 func (e *ConflictError) Error() string {
+	if e.Err != nil {
+		return fmt.Sprintf("the mirror %s: %v", e.Has, e.Err)
+	}
 	return fmt.Sprintf("the bundle has %s, and the mirror %s", e.Package.ZH, e.Has)
 }
 
@@ -97,7 +109,10 @@ func Import(ctx context.Context, files []string, dir string, opts ImportOptions)
 	if err := errors.Join(in.checkNames(), in.whole.check(opts.Check), in.readEvidence()); err != nil {
 		return nil, err
 	}
-	b, err := builder.Open(ctx, dir, builder.Options{Key: opts.Key, ReadOnly: opts.DryRun, LockTimeout: opts.LockTimeout, Warn: opts.Warn, Waiting: opts.Waiting})
+	b, err := builder.Open(ctx, dir, builder.Options{
+		Key: opts.Key, ReadOnly: opts.DryRun, LockTimeout: opts.LockTimeout, Warn: opts.Warn, Waiting: opts.Waiting,
+		Vouch: opts.verdict, Merge: opts.Merge, Compare: opts.Compare,
+	})
 	if err != nil {
 		return nil, err
 	}
@@ -108,6 +123,12 @@ func Import(ctx context.Context, files []string, dir string, opts ImportOptions)
 		err = in.run(ctx)
 	}
 	return in.arrivals, errors.Join(err, b.Close())
+}
+
+// verdict is that of evidence that the mirror keeps.
+func (o ImportOptions) verdict(s sources.Stored) (sources.Verdict, error) {
+	report, err := o.Vouch(s)
+	return report.Verdict, err
 }
 
 // openParts opens parts of one bundle.

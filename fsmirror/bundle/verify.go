@@ -10,6 +10,7 @@ import (
 
 	"github.com/larder-cli/larder/sources"
 	"github.com/larder-cli/larder/sources/disk"
+	"github.com/larder-cli/larder/sources/trust"
 )
 
 // VerifyOptions adjust [Verify].
@@ -29,7 +30,7 @@ type Verification struct {
 type Verified struct {
 	Package
 	Verdict sources.Verdict
-	KeyID   string // of who signed it, 16 hexadecimal digits; empty if nobody has
+	Report  trust.Report // about its evidence; zero if there is none
 }
 
 // Verify reads all of the bundles, or parts of bundles, in files. The error says
@@ -134,7 +135,7 @@ func (b *Bundle) judge(vouch Vouch, signed map[Release]*sources.Signed) func(Pac
 		if err != nil {
 			return known, b.finding(BrokenEvidence, &p.ID, err)
 		}
-		known.Verdict, known.KeyID = report.Verdict, report.KeyID
+		known.Verdict, known.Report = report.Verdict, report
 		return known, nil
 	}
 }

@@ -37,7 +37,8 @@ type Files [len(Names)][]byte
 // Max limits each file, in bytes. Real ones have some kilobytes.
 const Max = 4 << 20
 
-// key is a [sources.Key] in keys.json, named as registries do.
+// key is a [sources.Key] in keys.json, named as registries do. Whether a registry
+// listed it isn't kept: everyone who can write the file could claim that.
 type key struct {
 	Armor          string `json:"ascii_armor"`
 	TrustSignature string `json:"trust_signature"`
@@ -47,7 +48,7 @@ type key struct {
 func Pack(s *sources.Signed) (Files, error) {
 	keys := make([]key, 0, len(s.Keys))
 	for _, k := range s.Keys {
-		keys = append(keys, key(k))
+		keys = append(keys, key{k.Armor, k.TrustSignature})
 	}
 	text, err := json.MarshalIndent(keys, "", "  ")
 	return Files{s.Signature, append(text, '\n'), []byte(s.Origin + "\n"), s.Sums}, err
@@ -61,7 +62,7 @@ func (f Files) Signed() (*sources.Signed, error) {
 	}
 	s := &sources.Signed{Signature: f[0], Origin: strings.TrimSpace(string(f[2])), Sums: f[3]}
 	for _, k := range keys {
-		s.Keys = append(s.Keys, sources.Key(k))
+		s.Keys = append(s.Keys, sources.Key{Armor: k.Armor, TrustSignature: k.TrustSignature})
 	}
 	return s, nil
 }

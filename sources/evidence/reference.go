@@ -2,81 +2,86 @@ package evidence
 
 import (
 	"crypto/sha256"
+	"encoding/binary"
 	"encoding/hex"
-	"errors"
-	"fmt"
-	"net/url"
-	"path"
+	"hash"
+	"slices"
 	"strings"
 
 	"github.com/larder-cli/larder/sources"
 )
 
-// An Extension is the member "larder" of a network mirror's VERSION.json. Engines
-// ignore it.
-type Extension struct {
-	Evidence *Reference `json:"evidence,omitempty"` // nil if the mirror has none
+// Digest is the SHA-256, in hexadecimal, of everything in s that a verdict rests on:
+// the checksums, the signature and the keys, each with its length. It is empty for nil.
+func Digest(s *sources.Signed) string {
+	if s == nil {
+		return ""
+	}
+	sum := sha256.New()
+	write(sum, s.Sums)
+	write(sum, s.Signature)
+	for _, k := range s.Keys {
+		writeKey(sum, k)
+	}
+	return hex.EncodeToString(sum.Sum(nil))
 }
 
-// A Reference names the evidence for a version, for clients that have no access to
-// the mirror's directory.
-type Reference struct {
-	URL    string            `json:"url"`    // of the directory, relative to VERSION.json
-	SHA256 map[string]string `json:"sha256"` // of each file, in hexadecimal, by the names in [Names]
+// write hashes data with its length, so that no other data has the same hash.
+func write(sum hash.Hash, data []byte) {
+	sum.Write(binary.BigEndian.AppendUint64(nil, uint64(len(data))))
+	sum.Write(data)
 }
 
-// toRoot leads from HOST/NAMESPACE/TYPE/VERSION.json to the directory that has HOST.
-const toRoot = "../../../"
-
-// Refer names files, which lie where [Path] says in the same mirror as VERSION.json.
-func Refer(p sources.Provider, v sources.Version, files Files) *Reference {
-	r := &Reference{
-		URL:    (&url.URL{Path: toRoot + Path(p, v) + "/"}).String(),
-		SHA256: map[string]string{},
-	}
-	for i, name := range Names {
-		r.SHA256[name] = sum(files[i])
-	}
-	return r
+func writeKey(sum hash.Hash, k sources.Key) {
+	write(sum, []byte(k.Armor))
+	write(sum, []byte(k.TrustSignature))
 }
 
-func sum(data []byte) string {
-	sum := sha256.Sum256(data)
-	return hex.EncodeToString(sum[:])
+func keyDigest(k sources.Key) string {
+	sum := sha256.New()
+	writeKey(sum, k)
+	return hex.EncodeToString(sum.Sum(nil))
 }
 
-// Resolve returns the URLs of the files. Doc is the URL of VERSION.json. A reference
-// that does not lead to a directory of the same mirror is an error.
-func (r *Reference) Resolve(doc *url.URL) (urls [len(Names)]*url.URL, err error) {
-	const long = 4 << 10 // bytes
-	if len(r.URL) > long {
-		return urls, fmt.Errorf("its URL has %d bytes", len(r.URL))
+// Reference is what the record of a package contains about its evidence: the digest
+// of s, and that of each key that a registry listed. The files don't say which keys
+// these are, so the record has to. It is empty for nil.
+func Reference(s *sources.Signed) string {
+	if s == nil {
+		return ""
 	}
-	ref, err := url.Parse(r.URL)
-	if err != nil {
-		return urls, errors.New("its URL is invalid")
+	parts := []string{Digest(s)}
+	for _, k := range s.Keys {
+		if k.Listed() {
+			parts = append(parts, keyDigest(k))
+		}
 	}
-	if *ref != (url.URL{Path: ref.Path, RawPath: ref.RawPath}) {
-		return urls, fmt.Errorf("its URL is not a relative path: %.200q", r.URL)
-	}
-	root, dir := doc.ResolveReference(&url.URL{Path: toRoot}), doc.ResolveReference(ref)
-	if !strings.HasPrefix(dir.Path, root.Path) || path.Clean(dir.Path)+"/" != dir.Path {
-		return urls, fmt.Errorf("its URL is not a directory in the mirror: %.200q", r.URL)
-	}
-	for i, name := range Names {
-		urls[i] = dir.ResolveReference(&url.URL{Path: name})
-	}
-	return urls, nil
+	return strings.Join(parts, " ")
 }
 
-// Check returns an error unless the data is that of the file.
-func (r *Reference) Check(name string, data []byte) error {
-	want, ok := r.SHA256[name]
-	if !ok {
-		return fmt.Errorf("the mirror states no SHA-256 of %s", name)
+// Resolve returns s with those keys marked as listed that are so by the references,
+// and whether s is still the evidence that the first of them was made for. The
+// references come from records that are believed. Evidence may have changed since:
+// better evidence replaces it, and other keys are added.
+func Resolve(s *sources.Signed, references ...string) (marked *sources.Signed, same bool) {
+	listed := map[string]bool{}
+	for i, reference := range references {
+		parts := strings.Fields(reference)
+		if len(parts) == 0 {
+			continue
+		}
+		same = same || i == 0 && parts[0] == Digest(s)
+		for _, key := range parts[1:] {
+			listed[key] = true
+		}
 	}
-	if got := sum(data); got != want {
-		return fmt.Errorf("%s has the SHA-256 %s, but the mirror states %.80q", name, got, want)
+	if len(listed) == 0 {
+		return s, same
 	}
-	return nil
+	with := *s
+	with.Keys = slices.Clone(s.Keys)
+	for i, k := range with.Keys {
+		with.Keys[i] = k.AsListed(k.Listed() || listed[keyDigest(k)])
+	}
+	return &with, same
 }

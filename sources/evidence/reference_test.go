@@ -1,70 +1,73 @@
 package evidence_test
 
 import (
-	"encoding/json"
-	"net/url"
-	"path/filepath"
-	"strings"
 	"testing"
 
 	"github.com/larder-cli/larder/sources"
 	"github.com/larder-cli/larder/sources/evidence"
 )
 
-func TestReference(t *testing.T) {
-	dir := t.TempDir()
-	if err := evidence.WriteTo(dir, sample()); err != nil {
-		t.Fatal(err)
+func TestDigestCoversEverything(t *testing.T) {
+	base := func() *sources.Signed {
+		return &sources.Signed{Sums: []byte("sums"), Signature: []byte("signature"), Keys: []sources.Key{{Armor: "a", TrustSignature: "b"}, {Armor: "c"}}}
 	}
-	files, err := evidence.ReadFiles(dir)
-	if err != nil {
-		t.Fatal(err)
-	}
-	for provider, want := range map[string]string{
-		"example.test/acme/widget":      "https://m.test/a/.larder/evidence/example.test/acme/widget/1.0.0-b+c/",
-		"example.test:8443/acme/widget": "https://m.test/a/.larder/evidence/example.test:8443/acme/widget/1.0.0-b+c/",
-		"и.test/acme/widget":            "https://m.test/a/.larder/evidence/%D0%B8.test/acme/widget/1.0.0-b+c/",
+	seen := map[string]string{evidence.Digest(base()): "nothing"}
+	for name, change := range map[string]func(*sources.Signed){
+		"checksums":               func(s *sources.Signed) { s.Sums = []byte("sumt") },
+		"signature":               func(s *sources.Signed) { s.Signature = []byte("signatura") },
+		"the border between them": func(s *sources.Signed) { s.Sums, s.Signature = []byte("sumss"), []byte("ignature") },
+		"a key":                   func(s *sources.Signed) { s.Keys[0].Armor = "x" },
+		"a trust signature":       func(s *sources.Signed) { s.Keys[0].TrustSignature = "" },
+		"the border in a key":     func(s *sources.Signed) { s.Keys[0].Armor, s.Keys[0].TrustSignature = "ab", "" },
+		"one key less":            func(s *sources.Signed) { s.Keys = s.Keys[:1] },
+		"one key more":            func(s *sources.Signed) { s.Keys = append(s.Keys, sources.Key{}) },
+		"order of keys":           func(s *sources.Signed) { s.Keys[0], s.Keys[1] = s.Keys[1], s.Keys[0] },
 	} {
-		p, err := sources.ParseProvider(provider, sources.Terraform)
-		if err != nil {
-			t.Fatal(err)
+		s := base()
+		change(s)
+		if other, ok := seen[evidence.Digest(s)]; ok {
+			t.Errorf("changing %s gives the digest of changing %s", name, other)
 		}
-		v, err := sources.ParseVersion("1.0.0-b+c")
-		if err != nil {
-			t.Fatal(err)
-		}
-		text, err := json.Marshal(evidence.Refer(p, v, files))
-		if err != nil {
-			t.Fatal(err)
-		}
-		var r evidence.Reference
-		if err := json.Unmarshal(text, &r); err != nil {
-			t.Fatal(err)
-		}
-		doc := &url.URL{Scheme: "https", Host: "m.test", Path: "/a/" + p.Host.ASCII() + "/acme/widget/1.0.0-b+c.json", RawQuery: "secret"}
-		urls, err := r.Resolve(doc)
-		if err != nil {
-			t.Fatal(err)
-		}
-		for i, name := range evidence.Names {
-			if got := urls[i].String(); got != want+name {
-				t.Errorf("%s: %s, want %s", provider, got, want+name)
-			}
-			if err := r.Check(name, files[i]); err != nil {
-				t.Error(err)
-			}
-			if err := r.Check(name, append([]byte("x"), files[i]...)); err == nil || !strings.Contains(err.Error(), name) {
-				t.Errorf("%s was changed: %v", name, err)
-			}
-		}
-		if err := r.Check("other", nil); err == nil {
-			t.Error("a file that is not named was accepted")
-		}
+		seen[evidence.Digest(s)] = name
+	}
+	if evidence.Digest(nil) != "" || evidence.Reference(nil) != "" {
+		t.Error("no evidence has a digest")
 	}
 }
 
-func TestReadFilesOfNone(t *testing.T) {
-	if _, err := evidence.ReadFiles(filepath.Join(t.TempDir(), "none")); err == nil {
-		t.Error("there is evidence")
+// Only a record can tell which keys a registry listed, and only of keys that are
+// still the same.
+func TestResolve(t *testing.T) {
+	listed := sources.Key{Armor: "listed"}
+	s := &sources.Signed{Sums: []byte("x"), Keys: []sources.Key{listed.AsListed(true), {Armor: "came along"}}}
+	reference := evidence.Reference(s)
+
+	files, err := evidence.Pack(s)
+	if err != nil {
+		t.Fatal(err)
+	}
+	read, err := files.Signed()
+	if err != nil {
+		t.Fatal(err)
+	}
+	if read.Keys[0].Listed() {
+		t.Error("the files claim that a key was listed")
+	}
+	got, same := evidence.Resolve(read, reference)
+	if !same || !got.Keys[0].Listed() || got.Keys[1].Listed() || read.Keys[0].Listed() {
+		t.Errorf("got %v, same %v", got.Keys, same)
+	}
+
+	read.Keys = []sources.Key{{Armor: "came along"}, listed, {Armor: "added"}}
+	got, same = evidence.Resolve(read, "", reference)
+	if same || got.Keys[0].Listed() || !got.Keys[1].Listed() || got.Keys[2].Listed() {
+		t.Errorf("got %v, same %v", got.Keys, same)
+	}
+	read.Keys[1].Armor = "other"
+	if got, same = evidence.Resolve(read, reference); same || got.Keys[1].Listed() {
+		t.Errorf("got %v, same %v", got.Keys, same)
+	}
+	if _, same = evidence.Resolve(read, ""); same {
+		t.Error("a record without evidence has the same evidence")
 	}
 }

@@ -59,7 +59,7 @@ func (m *Mirror) tryEvidence(ctx context.Context, doc *url.URL, version version)
 
 // fetchEvidence fetches the files side by side. The token for the mirror goes with
 // the requests, unless a redirect led to another host for VERSION.json.
-func (m *Mirror) fetchEvidence(ctx context.Context, urls [len(evidence.Names)]*url.URL, ref *evidence.Reference) (*sources.Signed, error) {
+func (m *Mirror) fetchEvidence(ctx context.Context, urls [len(evidence.Names)]*url.URL, ref *evidence.Location) (*sources.Signed, error) {
 	var files evidence.Files
 	group, ctx := errgroup.WithContext(ctx)
 	for i, at := range urls {

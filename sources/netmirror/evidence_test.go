@@ -137,7 +137,7 @@ func TestEvidenceOfForeignHosts(t *testing.T) {
 	}
 	id := packageID(t, name, "1.0.0+b")
 	d := newDoc(t)
-	d["larder"] = evidence.Extension{Evidence: evidence.Refer(id.Provider, id.Version, files)}
+	d["larder"] = evidence.Extension{Evidence: evidence.Locate(id.Provider, id.Version, files)}
 	n := d.serve(t, base+".larder/evidence/%D0%B8%D1%81%D0%BF%D1%8B%D1%82%D0%B0%D0%BD%D0%B8%D0%B5.test/acme/widget/1.0.0+b/")
 	n.answers[base+"xn--80akhbyknj4f.test/acme/widget/1.0.0+b.json"] = n.answers[versionURL]
 	p, err := n.mirror(t, base, netmirror.Options{}).Package(t.Context(), id)
@@ -257,7 +257,7 @@ func TestEvidenceInterrupted(t *testing.T) {
 	}
 }
 
-func FuzzReference(f *testing.F) {
+func FuzzLocation(f *testing.F) {
 	for _, text := range []string{
 		"../../../.larder/evidence/example.com/acme/widget/1.0.0/", "/providers/x/", "//evil/", "..%2f/", `..\..\x/`, "a;b/", "./",
 	} {

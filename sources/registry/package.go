@@ -137,8 +137,8 @@ func parseSum(s string) (sum [32]byte, err error) {
 func (d *packageDocument) keys() []sources.Key {
 	var keys []sources.Key
 	for _, k := range d.SigningKeys.GPG {
-		if key := sources.Key(k); key != (sources.Key{}) {
-			keys = append(keys, key)
+		if key := (sources.Key{Armor: k.Armor, TrustSignature: k.TrustSignature}); key != (sources.Key{}) {
+			keys = append(keys, key.AsListed(true))
 		}
 	}
 	return keys

@@ -75,7 +75,7 @@ func TestPackage(t *testing.T) {
 		Hashes:   []sources.Hash{"zh:" + sum},
 		Signed: &sources.Signed{
 			Sums: []byte("sums"), Signature: []byte("signature"),
-			Keys:   []sources.Key{{Armor: "armor", TrustSignature: "trust"}},
+			Keys:   []sources.Key{sources.Key{Armor: "armor", TrustSignature: "trust"}.AsListed(true)},
 			Origin: "https://cdn.example.com/SHA256SUMS",
 		},
 		Source: "registry example.com",

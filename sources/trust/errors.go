@@ -101,4 +101,54 @@ func (e *TrustSignatureError) Error() string {
 }
 func (e *TrustSignatureError) Unwrap() error { return e.Err }
 
+// A DowngradeError is evidence that does not replace better evidence: it has other
+// checksums, and other keys or none signed it.
+type DowngradeError struct {
+	Kept, Refused []SignedBy // the keys that signed each
+}
+
+func (e *DowngradeError) Error() string {
+	return fmt.Sprintf("the new evidence has other checksums and is signed by %s; the evidence kept here is signed by %s", keysOf(e.Refused), keysOf(e.Kept))
+}
+
+// A KeyChangeError is a change of the keys that sign a provider.
+type KeyChangeError struct {
+	Version  sources.Version // that Was is for; zero if it is the same version
+	Was, Now []SignedBy
+}
+
+func (e *KeyChangeError) Error() string {
+	before := "the evidence before"
+	if e.Version != (sources.Version{}) {
+		before = e.Version.String()
+	}
+	return fmt.Sprintf("the signing key changed: %s is signed by %s, and this by %s", before, keysOf(e.Was), keysOf(e.Now))
+}
+
+func keysOf(by []SignedBy) string {
+	if len(by) == 0 {
+		return "no valid key"
+	}
+	var all []string
+	for _, s := range by {
+		all = append(all, "the key "+s.String())
+	}
+	return strings.Join(all, " and ")
+}
+
+// An UntrustedKeyError is why signatures don't count as such: the provider has trusted
+// keys, and others signed.
+type UntrustedKeyError struct {
+	By      []SignedBy
+	Trusted []sources.Fingerprint
+}
+
+func (e *UntrustedKeyError) Error() string {
+	var trusted []string
+	for _, f := range e.Trusted {
+		trusted = append(trusted, string(f))
+	}
+	return fmt.Sprintf("signed by %s, but the only trusted keys for this provider are %s", keysOf(e.By), strings.Join(trusted, ", "))
+}
+
 func day(t time.Time) string { return t.UTC().Format(time.DateOnly) }

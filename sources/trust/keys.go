@@ -16,13 +16,21 @@ import (
 // Real ones have some kilobytes, and one or two keys.
 const (
 	maxSignatureSize = 64 << 10
+	maxSignatures    = 64
 	maxKeySize       = 256 << 10
+	maxKeysSize      = 1 << 20 // of all keys together
 	maxKeys          = 64
 )
 
 // checkShape refuses what need not be tried.
 func checkShape(s *sources.Signed) error {
+	size := 0
+	for _, k := range s.Keys {
+		size += len(k.Armor) + len(k.TrustSignature)
+	}
 	switch {
+	case size > maxKeysSize && len(s.Keys) > 1:
+		return fmt.Errorf("signing keys: more than %d bytes", maxKeysSize)
 	case len(s.Keys) > maxKeys:
 		return fmt.Errorf("%d signing keys listed, more than %d", len(s.Keys), maxKeys)
 	case len(s.Signature) > maxSignatureSize:
@@ -106,6 +114,38 @@ func keyIDs(keyring openpgp.EntityList) []string {
 	return ids
 }
 
-func fingerprint(entity *openpgp.Entity) string {
-	return fmt.Sprintf("%X", entity.PrimaryKey.Fingerprint)
+// fingerprint is that of the primary key. Subkeys don't identify anyone: a key can have
+// the public key of another owner as a subkey, as long as that isn't for signing.
+func fingerprint(entity *openpgp.Entity) sources.Fingerprint {
+	return fingerprintOf(entity.PrimaryKey)
+}
+
+func fingerprintOf(key *packet.PublicKey) sources.Fingerprint {
+	return sources.Fingerprint(fmt.Sprintf("%X", key.Fingerprint))
+}
+
+// splitSignature returns the signatures in a binary file, each as a packet of its
+// own. It skips other packets, and what comes after one that is cut short.
+func splitSignature(file []byte) ([][]byte, error) {
+	const signatureTag = 2
+	var all [][]byte
+	r := packet.NewOpaqueReader(bytes.NewReader(file))
+	for {
+		p, err := r.Next()
+		switch {
+		case err != nil && (errors.Is(err, io.EOF) || len(all) > 0):
+			return all, nil
+		case err != nil:
+			return nil, &SignatureError{err}
+		case p.Tag != signatureTag:
+			continue
+		case len(all) == maxSignatures:
+			return nil, &SignatureError{fmt.Errorf("more than %d signatures", maxSignatures)}
+		}
+		var one bytes.Buffer
+		if err := p.Serialize(&one); err != nil {
+			return nil, &SignatureError{err}
+		}
+		all = append(all, one.Bytes())
+	}
 }

@@ -1,41 +1,70 @@
 package trust
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
+	"slices"
 
 	"github.com/ProtonMail/go-crypto/openpgp"
 	pgperrors "github.com/ProtonMail/go-crypto/openpgp/errors"
 	"github.com/larder-cli/larder/sources"
 )
 
-// report says what it is worth that f signed.
-func (f *signer) report(opts Options) (Report, error) {
-	r := Report{Verdict: sources.SelfSigned, KeyID: f.entity.PrimaryKey.KeyIdString()}
+// judge finds out what the signature is worth, and where the key comes from.
+func (f *signer) judge(ring *keyring, opts Options) error {
+	f.KeyID, f.Fingerprint = f.entity.PrimaryKey.KeyIdString(), fingerprint(f.entity)
 	if identity := f.entity.PrimaryIdentity(); identity != nil {
-		r.Signer = identity.Name
+		f.UserID = shortened(identity.Name)
 	}
 	if !f.expired.IsZero() {
-		r.Notes = append(r.Notes, fmt.Sprintf("the key %s expired on %s, after it signed the checksums on %s",
-			r.KeyID, day(f.expired), day(f.signed)))
+		f.notes = append(f.notes, fmt.Sprintf("the key %s expired on %s, after it signed the checksums on %s",
+			f.KeyID, day(f.expired), day(f.signed)))
 	}
+	f.Verdict, f.From = sources.MirrorEvidence, cmp.Or(opts.Carrier, FromMirror)
+	if ring.listed[f.Fingerprint] {
+		f.Verdict, f.From = sources.SelfSigned, FromRegistry
+	}
+	if slices.Contains(opts.accepted(), sources.Fingerprint(f.Fingerprint)) {
+		f.Verdict, f.From = sources.SignedByTrusted, Trusted
+	}
+	if err := f.judgeKnown(opts); err != nil {
+		return err
+	}
+	if f.untrusted = opts.untrusted(f.Fingerprint); f.untrusted {
+		f.Verdict = min(f.Verdict, sources.MirrorEvidence)
+	}
+	return nil
+}
+
+// shortened is a user id, which may have any length, as messages show it.
+func shortened(id string) string {
+	const most = 100
+	if runes := []rune(id); len(runes) > most {
+		return string(runes[:most]) + "…"
+	}
+	return id
+}
+
+// judgeKnown finds out whether the key is one of HashiCorp's or of a partner's.
+func (f *signer) judgeKnown(opts Options) error {
 	switch {
-	case fingerprint(f.entity) == opts.HashiCorpKey:
-		r.Verdict = sources.SignedByHashiCorp
+	case string(f.Fingerprint) == opts.HashiCorpKey:
+		f.Verdict, f.From = sources.SignedByHashiCorp, Known
 	case f.listed.TrustSignature == "" || opts.Engine == sources.OpenTofu:
 	default:
 		verified, err := f.verifyTrust(opts)
 		if err != nil {
-			return Report{}, &TrustSignatureError{r.KeyID, err}
+			return &TrustSignatureError{f.KeyID, err}
 		}
 		if verified {
-			r.Verdict = sources.SignedByPartner
+			f.Verdict = sources.SignedByPartner
 		} else {
-			r.Notes = append(r.Notes, fmt.Sprintf("the key %s has a trust signature, "+
-				"which cannot be verified without HashiCorp's partner key", r.KeyID))
+			f.notes = append(f.notes, fmt.Sprintf("the key %s has a trust signature, "+
+				"which cannot be verified without HashiCorp's partner key", f.KeyID))
 		}
 	}
-	return r, nil
+	return nil
 }
 
 // verifyTrust reports whether the trust signature is verified, and an error if
@@ -72,7 +101,7 @@ func (o Options) partnerKeyring() (openpgp.EntityList, error) {
 			return nil, fmt.Errorf("reading the partner key: %w", err)
 		}
 		for _, entity := range keyring {
-			if fingerprint(entity) == o.PartnerKey {
+			if string(fingerprint(entity)) == o.PartnerKey {
 				partners = append(partners, entity)
 			}
 		}

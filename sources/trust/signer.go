@@ -2,9 +2,11 @@ package trust
 
 import (
 	"bytes"
+	"cmp"
 	"crypto"
 	"errors"
 	"fmt"
+	"slices"
 	"strings"
 	"time"
 
@@ -14,56 +16,114 @@ import (
 	"github.com/larder-cli/larder/sources"
 )
 
-// A signer is a key that verifies a signature.
+// A signer is a key that made a valid signature.
 type signer struct {
 	listed  sources.Key
 	entity  *openpgp.Entity
+	subkey  *openpgp.Subkey // that made the signature; nil if the primary key did
+	packet  []byte          // the signature, as a packet of its own
 	signed  time.Time
 	expired time.Time // when the key did; zero if it has not
+	SignedBy
+	notes []string
 }
 
-// findSigner tries the listed keys in order. One that has expired does not keep
-// a later one from being found, which may be the same key with a longer life.
-func findSigner(s *sources.Signed, opts Options) (*signer, error) {
+// An examination tries each signature with each key. A signature file may have the
+// signatures of several keys: Merge makes such files.
+type examination struct {
+	*keyring
+	opts    Options
+	good    []*signer
+	bad     error            // the first signature that is wrong
+	late    *ExpiredKeyError // a signature that its key's expiry made worthless
+	unknown UnknownIssuerError
+}
+
+// examine returns the keys that signed the checksums, the best verdict first. What
+// the keys in also tell of them counts too: that a registry listed them, or that
+// they were revoked. A signature that is wrong matters only if none is right:
+// otherwise evidence would lose its worth by adding one.
+func examine(s *sources.Signed, opts Options, also ...sources.Key) ([]*signer, error) {
 	if err := checkShape(s); err != nil {
 		return nil, err
 	}
-	var old *signer
-	var outlived *ExpiredKeyError
-	unknown := &UnknownIssuerError{Issuers: issuers(s.Signature)}
-	for i, key := range s.Keys {
-		keyring, err := readKeys(key.Armor)
-		if err != nil {
-			return nil, &KeyError{i + 1, err}
-		}
-		found, err := verify(s.Sums, s.Signature, keyring, opts)
+	packets, err := splitSignature(s.Signature)
+	if err != nil {
+		return nil, err
+	}
+	x := &examination{keyring: readKeyring(s.Keys, also), opts: opts, unknown: UnknownIssuerError{Issuers: issuers(s.Signature)}}
+	for i, block := range x.blocks[:len(s.Keys)] {
 		switch {
-		case errors.Is(err, pgperrors.ErrUnknownIssuer):
-			unknown.Listed = append(unknown.Listed, keyIDs(keyring)...)
-			continue
-		case errors.As(err, &outlived):
-			continue
-		case err != nil:
-			return nil, err
+		case block.err == nil:
+			x.try(s.Sums, packets, block)
+		case len(x.good) == 0:
+			return nil, &KeyError{i + 1, block.err}
 		}
-		found.listed = key
-		if found.expired.IsZero() {
-			return found, nil
-		}
-		old = found
 	}
+	if len(x.good) == 0 {
+		return nil, x.failure()
+	}
+	slices.SortStableFunc(x.good, func(a, b *signer) int {
+		return cmp.Or(cmp.Compare(b.Verdict, a.Verdict), a.expired.Compare(b.expired))
+	})
+	return onceEach(x.good), nil
+}
+
+// try tries all signatures with the keys in a block.
+func (x *examination) try(doc []byte, packets [][]byte, block keyBlock) {
+	issuer := false
+	for _, signature := range packets {
+		found, err := verify(doc, signature, block.entities, x.opts)
+		if errors.Is(err, pgperrors.ErrUnknownIssuer) {
+			continue
+		}
+		issuer = true
+		if err == nil {
+			err = x.checkRevoked(found)
+		}
+		if err == nil {
+			found.listed, found.packet = block.key, signature
+			err = found.judge(x.keyring, x.opts)
+		}
+		switch late := (*ExpiredKeyError)(nil); {
+		case err == nil:
+			x.good = append(x.good, found)
+		case errors.As(err, &late):
+			x.late = late
+		case x.bad == nil:
+			x.bad = err
+		}
+	}
+	if !issuer {
+		x.unknown.Listed = append(x.unknown.Listed, keyIDs(block.entities)...)
+	}
+}
+
+// onceEach leaves out what the same key signed once more, or as it was before it was
+// renewed.
+func onceEach(all []*signer) []*signer {
+	var once []*signer
+	for _, f := range all {
+		if !slices.ContainsFunc(once, func(o *signer) bool { return o.Fingerprint == f.Fingerprint }) {
+			once = append(once, f)
+		}
+	}
+	return once
+}
+
+// failure is why no key counts.
+func (x *examination) failure() error {
 	switch {
-	case old != nil:
-		return old, nil
-	case outlived != nil && outlived.Signed.Before(outlived.Ends):
-		return nil, sources.WithHint(outlived, "it was valid then; OPENTOFU_ENFORCE_GPG_EXPIRATION refuses it all the same")
-	case outlived != nil:
-		return nil, sources.WithHint(outlived, "ask the publisher to sign with a key that is valid")
+	case x.bad != nil:
+		return x.bad
+	case x.late != nil && x.late.Signed.Before(x.late.Ends):
+		return sources.WithHint(x.late, "it was valid then; OPENTOFU_ENFORCE_GPG_EXPIRATION refuses it all the same")
+	case x.late != nil:
+		return sources.WithHint(x.late, "ask the publisher to sign with a key that is valid")
+	case len(x.unknown.Listed) == 0:
+		return sources.WithHint(&x.unknown, "the registry lists no signing keys for this provider")
 	}
-	if len(unknown.Listed) == 0 {
-		return nil, sources.WithHint(unknown, "the registry lists no signing keys for this provider")
-	}
-	return nil, sources.WithHint(unknown, "the registry lists the keys %s", strings.Join(unknown.Listed, ", "))
+	return sources.WithHint(&x.unknown, "the registry lists the keys %s", strings.Join(x.unknown.Listed, ", "))
 }
 
 // verify checks a detached signature of doc. If none of the keys is its issuer,
@@ -87,7 +147,7 @@ func verify(doc, signature []byte, keyring openpgp.EntityList, opts Options) (*s
 	if err == nil && !expired.IsZero() && opts.EnforceGPGExpiration {
 		err = v.keyExpired(expired)
 	}
-	return &signer{entity: entity, signed: sig.CreationTime, expired: expired}, err
+	return &signer{entity: entity, subkey: v.subkey(), signed: sig.CreationTime, expired: expired}, err
 }
 
 func weak(h crypto.Hash) bool { return h == crypto.SHA1 || h == crypto.MD5 || h == crypto.RIPEMD160 }
@@ -110,8 +170,12 @@ func (v validity) checkRevocation(found error) error {
 	if len(revocations) == 0 && !errors.Is(found, pgperrors.ErrKeyRevoked) {
 		return nil
 	}
-	revoked := &RevokedKeyError{KeyID: v.entity.PrimaryKey.KeyIdString()}
-	for _, r := range revocations {
+	return revokedKey(v.entity, revocations)
+}
+
+func revokedKey(entity *openpgp.Entity, by []*packet.Signature) error {
+	revoked := &RevokedKeyError{KeyID: entity.PrimaryKey.KeyIdString()}
+	for _, r := range by {
 		revoked.Reason = r.RevocationReasonText
 	}
 	return sources.WithHint(revoked, "do not trust this release before its publisher has explained it")

@@ -3,6 +3,7 @@ package trust
 import (
 	"errors"
 	"fmt"
+	"slices"
 	"time"
 
 	"github.com/larder-cli/larder/sources"
@@ -16,8 +17,17 @@ const (
 
 // Options adjust what [Verify] accepts. The zero Options are Terraform's rules.
 type Options struct {
-	Engine sources.Engine
-	Host   sources.Host // the registry that lists the keys
+	Engine   sources.Engine
+	Host     sources.Host     // the registry that lists the keys
+	Provider sources.Provider // that the evidence is for; needed by Pinned
+
+	// Pinned are the keys that alone count as signing the providers they are for;
+	// other providers are not affected. Accepted are keys that count for every
+	// provider, besides others. Both are primary keys.
+	Pinned   []sources.TrustedKeys
+	Accepted []sources.Fingerprint
+
+	Carrier KeyOrigin // of keys that came along; empty means FromMirror
 
 	// OpenTofu's registry may list no keys, and then nothing is verified; and a
 	// key that has expired is good for what it signed before. These end that.
@@ -52,6 +62,62 @@ func (o Options) KeysOptional() bool {
 	return o.Engine == sources.OpenTofu && o.Host == sources.OpenTofu.DefaultHost() && !o.EnforceGPGValidation
 }
 
+// For returns the options for the evidence of one provider, by the rules of an engine.
+func (o Options) For(e sources.Engine, p sources.Provider) Options {
+	o.Engine, o.Host, o.Provider = e, p.Host, p
+	return o
+}
+
+// accepted are the keys whose signatures count as those of a trusted key.
+func (o Options) accepted() []sources.Fingerprint { return append(o.pinned(), o.Accepted...) }
+
+// pinned are the keys pinned for the provider.
+func (o Options) pinned() []sources.Fingerprint {
+	var all []sources.Fingerprint
+	for _, t := range o.Pinned {
+		if t.Providers.Match(o.Provider) {
+			all = append(all, t.Keys...)
+		}
+	}
+	return all
+}
+
+// untrusted reports whether the provider has trusted keys, and f is none of them.
+func (o Options) untrusted(f sources.Fingerprint) bool {
+	return len(o.pinned()) > 0 && !slices.Contains(o.accepted(), f)
+}
+
+// A KeyOrigin is where a key came from, and so why it counts.
+type KeyOrigin string
+
+// The origins of keys. Those that came with a mirror or a bundle prove only that the
+// contents belong together.
+const (
+	FromMirror   KeyOrigin = "mirror"
+	FromBundle   KeyOrigin = "bundle"
+	FromRegistry KeyOrigin = "registry" // which lists it for the provider
+	Trusted      KeyOrigin = "trusted"  // by the user's configuration, or a flag
+	Known        KeyOrigin = "known"    // HashiCorp's, by its fingerprint
+)
+
+// SignedBy is one key that signed the checksums, and what that is worth.
+type SignedBy struct {
+	Verdict     sources.Verdict
+	KeyID       string              // of the primary key, 16 hexadecimal digits
+	Fingerprint sources.Fingerprint // of the primary key
+	UserID      string              // as the key's owner wrote it
+	From        KeyOrigin
+
+	untrusted bool // the provider has trusted keys, and this is none of them
+}
+
+func (s SignedBy) String() string {
+	if s.UserID == "" {
+		return string(s.Fingerprint)
+	}
+	return fmt.Sprintf("%s %q", s.Fingerprint, s.UserID)
+}
+
 // A Report is what [Verify] found out.
 type Report struct {
 	Verdict sources.Verdict
@@ -59,12 +125,35 @@ type Report struct {
 	Signer  string   // the key's user id; empty if nothing was verified
 	Signed  string   // the name of the file that was signed; empty if nothing was verified
 	Notes   []string // what else a user may want to know, as errors are worded
+
+	Fingerprint sources.Fingerprint // of the primary key; empty if nothing was verified
+	KeyFrom     KeyOrigin           // empty if nothing was verified
+	By          []SignedBy          // all keys that signed, the best first, which is the one above
+	Untrusted   error               // an [UntrustedKeyError] if the keys count for nothing because others are trusted
 }
 
 // Verify checks that the checksums in s list filename with the hash want, and
-// that one of the keys in s signed them. Its errors match, by [errors.As], a
+// that one of the keys in s signed them. It is for evidence that a registry has just
+// answered with: the keys count as listed by it. Its errors match, by [errors.As], a
 // pointer to one of the error types of this package.
 func Verify(s *sources.Signed, filename string, want sources.Hash, opts Options) (Report, error) {
+	return verifyFile(marked(s, true), filename, want, opts)
+}
+
+// marked is s with all its keys listed, or none.
+func marked(s *sources.Signed, listed bool) *sources.Signed {
+	if s == nil {
+		return nil
+	}
+	with := *s
+	with.Keys = slices.Clone(s.Keys)
+	for i, k := range with.Keys {
+		with.Keys[i] = k.AsListed(listed)
+	}
+	return &with
+}
+
+func verifyFile(s *sources.Signed, filename string, want sources.Hash, opts Options) (Report, error) {
 	if s == nil {
 		return Report{}, errors.New("no signed checksums")
 	}
@@ -78,13 +167,30 @@ func Verify(s *sources.Signed, filename string, want sources.Hash, opts Options)
 			Notes:   []string{"signature not verified, as the registry lists no keys"},
 		}, nil
 	}
-	found, err := findSigner(s, opts)
+	found, err := examine(s, opts)
 	if err != nil {
 		return Report{}, fmt.Errorf("checksums: %w", err)
 	}
-	r, err := found.report(opts)
+	r := reportOn(found, opts)
 	r.Signed = filename
-	return r, err
+	return r, nil
+}
+
+// reportOn says what it is worth that keys signed, of which the first is the best.
+func reportOn(found []*signer, opts Options) Report {
+	best := found[0]
+	r := Report{
+		Verdict: best.Verdict, KeyID: best.KeyID, Signer: best.UserID, Notes: best.notes,
+		Fingerprint: best.Fingerprint, KeyFrom: best.From,
+	}
+	for _, f := range found {
+		r.By = append(r.By, f.SignedBy)
+	}
+	if best.untrusted {
+		r.Untrusted = &UntrustedKeyError{r.By, opts.accepted()}
+		r.Notes = append(r.Notes, r.Untrusted.Error())
+	}
+	return r
 }
 
 // checkSum checks the checksum that the registry states against the signed one.

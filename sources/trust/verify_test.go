@@ -91,7 +91,9 @@ func signWith(t testing.TB, key *openpgp.Entity, doc []byte, config *packet.Conf
 	return sig.Bytes()
 }
 
-func fingerprint(key *openpgp.Entity) string { return fmt.Sprintf("%X", key.PrimaryKey.Fingerprint) }
+func fingerprint(key *openpgp.Entity) sources.Fingerprint {
+	return sources.Fingerprint(fmt.Sprintf("%X", key.PrimaryKey.Fingerprint))
+}
 
 func verify(s *sources.Signed, opts trust.Options) (trust.Report, error) {
 	if opts.Now == nil {
@@ -134,7 +136,14 @@ func TestGoodSignatures(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			want := trust.Report{Verdict: sources.SelfSigned, KeyID: test.by.PrimaryKey.KeyIdString(), Signer: "Acme <acme@example.org>", Signed: filename}
+			by := trust.SignedBy{
+				Verdict: sources.SelfSigned, KeyID: test.by.PrimaryKey.KeyIdString(), UserID: "Acme <acme@example.org>",
+				Fingerprint: fingerprint(test.by), From: trust.FromRegistry,
+			}
+			want := trust.Report{
+				Verdict: by.Verdict, KeyID: by.KeyID, Signer: by.UserID, Signed: filename,
+				Fingerprint: by.Fingerprint, KeyFrom: by.From, By: []trust.SignedBy{by},
+			}
 			if !reflect.DeepEqual(r, want) {
 				t.Errorf("got %+v, want %+v", r, want)
 			}
@@ -259,9 +268,17 @@ func TestChecksums(t *testing.T) {
 func TestVerifyArchive(t *testing.T) {
 	key := newKey(t, 0)
 	opts := trust.Options{Now: func() time.Time { return now }}
-	r, err := trust.VerifyArchive(signed(t, key, key), zh, opts)
-	if err != nil || r.Verdict != sources.SelfSigned {
-		t.Errorf("got %v, %v", r, err)
+	s := signed(t, key, key)
+	for listed, want := range map[bool]sources.Verdict{true: sources.SelfSigned, false: sources.MirrorEvidence} {
+		s.Keys[0] = s.Keys[0].AsListed(listed)
+		r, err := trust.VerifyArchive(s, zh, opts)
+		if err != nil || r.Verdict != want {
+			t.Errorf("listed %v: got %v, %v", listed, r, err)
+		}
+		r, err = trust.VerifyCarried(s, zh, opts)
+		if err != nil || r.Verdict != sources.MirrorEvidence {
+			t.Errorf("carried: got %v, %v", r, err)
+		}
 	}
 	var unlisted *trust.UnlistedError
 	if _, err := trust.VerifyArchive(signed(t, key, key), "zh:00", opts); !errors.As(err, &unlisted) || unlisted.Got != "zh:00" {
@@ -489,8 +506,8 @@ func TestVerdicts(t *testing.T) {
 		notes   int
 		err     string
 	}{
-		{"HashiCorp", "", trust.Options{HashiCorpKey: fingerprint(key)}, sources.SignedByHashiCorp, 0, ""},
-		{"HashiCorp needs no trust", "garbage", trust.Options{HashiCorpKey: fingerprint(key)}, sources.SignedByHashiCorp, 0, ""},
+		{"HashiCorp", "", trust.Options{HashiCorpKey: string(fingerprint(key))}, sources.SignedByHashiCorp, 0, ""},
+		{"HashiCorp needs no trust", "garbage", trust.Options{HashiCorpKey: string(fingerprint(key))}, sources.SignedByHashiCorp, 0, ""},
 		{"nobody", "", trust.Options{PartnerKeys: held}, sources.SelfSigned, 0, ""},
 		{"partner", good, trust.Options{PartnerKeys: held}, sources.SignedByPartner, 0, ""},
 		{"partner, key not held", good, trust.Options{}, sources.SelfSigned, 1, ""},
@@ -509,7 +526,7 @@ func TestVerdicts(t *testing.T) {
 		t.Run(test.name, func(t *testing.T) {
 			s := signed(t, key, key)
 			s.Keys[0].TrustSignature = test.trusted
-			test.opts.PartnerKey = fingerprint(partner)
+			test.opts.PartnerKey = string(fingerprint(partner))
 			r, err := verify(s, test.opts)
 			if test.err != "" {
 				var bad *trust.TrustSignatureError

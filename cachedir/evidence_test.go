@@ -1,0 +1,106 @@
+package cachedir_test
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"slices"
+	"testing"
+
+	"github.com/larder-cli/larder/cachedir"
+	"github.com/larder-cli/larder/sources"
+)
+
+// signedDelivery is a delivery with other evidence.
+func signedDelivery(data []byte, signed *sources.Signed, verdict sources.Verdict) sources.Delivery {
+	del := delivery(data)
+	fetch := del.Fetch
+	del.Fetch = func(ctx context.Context, stage sources.Stage) (sources.Parcel, error) {
+		parcel, err := fetch(ctx, stage)
+		parcel.Signed = signed
+		return parcel, err
+	}
+	del.Judge = func(sources.Contents) (sources.Verdict, error) { return verdict, nil }
+	return del
+}
+
+func evidenceBy(sums, key string) *sources.Signed {
+	return &sources.Signed{Sums: []byte(sums), Signature: []byte("by " + key), Keys: []sources.Key{{Armor: key}}}
+}
+
+// A package keeps its verdict when the evidence for its version is merged or replaced,
+// as long as that still bears it out, and the keys that a registry listed are known.
+func TestEvidenceThatChangedSince(t *testing.T) {
+	arm, amd := widget, widget
+	amd.Platform = sources.Platform{OS: "linux", Arch: "amd64"}
+	var warnings []error
+	var bears bool
+	opts := cachedir.Options{
+		Warn: func(err error) { warnings = append(warnings, err) },
+		Merge: func(_ sources.Provider, kept, new *sources.Signed) (*sources.Signed, error) {
+			if !kept.Keys[0].Listed() {
+				t.Error("Merge isn't told that the registry listed the key")
+			}
+			merged := *new
+			merged.Keys = append(slices.Clone(new.Keys), kept.Keys...)
+			return &merged, errors.New("worth a warning")
+		},
+		Vouch: func(s sources.Stored) (sources.Verdict, error) {
+			if !bears {
+				return 0, errors.New("no")
+			}
+			for _, k := range s.Signed.Keys {
+				if k.Listed() != (k.Armor == "registry") {
+					t.Errorf("key %s: listed is %v", k.Armor, k.Listed())
+				}
+			}
+			return sources.SelfSigned, nil
+		},
+	}
+	root := t.TempDir()
+	d := open(t, root, opts)
+	first := evidenceBy("sums", "registry")
+	first.Keys[0] = first.Keys[0].AsListed(true)
+	data := widgetFiles.zip(t)
+	_, err := d.Put(t.Context(), arm, signedDelivery(data, first, sources.SelfSigned))
+	check(t, err)
+	_, err = d.Put(t.Context(), amd, signedDelivery(data, evidenceBy("sums", "mirror"), sources.MirrorEvidence))
+	check(t, err)
+	if len(warnings) != 1 || warnings[0].Error() != "example.test/acme/widget 1.2.0: worth a warning" {
+		t.Errorf("warnings: %v", warnings)
+	}
+	for _, bears = range []bool{true, false} {
+		s, err := open(t, root, opts).Get(t.Context(), arm)
+		check(t, err)
+		if (s.Signed != nil) != bears || s.Signed != nil && !bytes.Equal(s.Signed.Sums, first.Sums) {
+			t.Errorf("bears it out %v: got %v", bears, s.Signed)
+		}
+	}
+	opts.Vouch = nil
+	if s, err := open(t, root, opts).Get(t.Context(), arm); err != nil || s.Signed != nil {
+		t.Errorf("with nobody to judge: got %v, %v", s.Signed, err)
+	}
+}
+
+// Only evidence for a new version is compared, with that of one other version.
+func TestKeysAreComparedWithTheNearestVersion(t *testing.T) {
+	var compared []string
+	opts := cachedir.Options{Compare: func(_ sources.Provider, other sources.Version, was, now *sources.Signed) error {
+		compared = append(compared, other.String())
+		if bytes.Equal(was.Sums, now.Sums) {
+			t.Error("compared with itself")
+		}
+		return nil
+	}}
+	root := t.TempDir()
+	for range 2 {
+		for _, v := range []string{"1.9.0", "1.0.0", "1.10.0", "2.0.0"} {
+			id := packageID("example.test/acme/widget", v)
+			_, err := open(t, root, opts).Put(t.Context(), id, signedDelivery(widgetFiles.zip(t), evidenceBy(v, "key"), sources.SelfSigned))
+			check(t, err)
+		}
+	}
+	if len(compared) != 3 || compared[0] != "1.9.0" || compared[1] != "1.9.0" || compared[2] != "1.10.0" {
+		t.Errorf("compared with %q", compared)
+	}
+}

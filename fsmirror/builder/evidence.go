@@ -1,0 +1,144 @@
+package builder
+
+import (
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"strings"
+
+	"github.com/larder-cli/larder/sources"
+	"github.com/larder-cli/larder/sources/evidence"
+)
+
+// Evidence is the evidence for a version, with the keys marked that a registry listed,
+// as far as that is recorded. The error matches [sources.ErrNotFound] if there is none.
+func (b *Builder) Evidence(p sources.Provider, v sources.Version) (*sources.Signed, error) {
+	kept, err := evidence.Read(b.evidence(p, v))
+	if err != nil {
+		return nil, err
+	}
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	return b.marked(p, v, kept), nil
+}
+
+// EvidenceOf is the evidence for a package that was listed, nil if there is none that
+// can be read.
+func (b *Builder) EvidenceOf(e Entry) *sources.Signed {
+	kept, err := evidence.Read(b.evidence(e.ID.Provider, e.ID.Version))
+	if err != nil {
+		return nil
+	}
+	r, _ := b.recall(e.at)
+	marked, _ := evidence.Resolve(kept, r.Evidence)
+	return marked
+}
+
+// marked is the evidence for a version, with what all records that are believed tell of
+// the keys. The caller holds b.mu.
+func (b *Builder) marked(p sources.Provider, v sources.Version, kept *sources.Signed) *sources.Signed {
+	var references []string
+	l := b.ledger(p)
+	if l.foreign {
+		return kept
+	}
+	for _, records := range []map[string]record{l.Packed, l.Unpacked} {
+		for key, r := range records {
+			if strings.HasPrefix(key, v.String()+"/") {
+				references = append(references, r.Evidence)
+			}
+		}
+	}
+	marked, _ := evidence.Resolve(kept, references...)
+	return marked
+}
+
+// A ReplacedError is a package that is refused because the mirror has better evidence
+// for its version, which is not about this package: clients could not install it.
+type ReplacedError struct{ Err, Downgrade error }
+
+func (e *ReplacedError) Error() string {
+	text := fmt.Sprintf("the mirror keeps evidence that is not about this package: %v", e.Err)
+	if e.Downgrade != nil {
+		text += "; " + e.Downgrade.Error()
+	}
+	return text
+}
+
+func (e *ReplacedError) Unwrap() []error { return []error{e.Err, e.Downgrade} }
+
+// keepEvidence writes the evidence for a version, before any package that it is for,
+// and makes r refer to it. If better evidence stays, that must be about the package.
+func (b *Builder) keepEvidence(id sources.PackageID, r *record, signed *sources.Signed) error {
+	if signed == nil {
+		return nil
+	}
+	b.mu.Lock() // one writer at a time
+	defer b.mu.Unlock()
+	old, err := evidence.Read(b.evidence(id.Provider, id.Version))
+	isNew, kept, merged := err != nil, signed, false
+	if !isNew && b.opts.Merge != nil && evidence.Digest(old) != evidence.Digest(signed) {
+		var downgrade error
+		kept, downgrade = b.opts.Merge(id.Provider, b.marked(id.Provider, id.Version, old), signed)
+		merged = true
+		if err := b.revouch(id, r, kept); err != nil {
+			return sources.WithHint(&ReplacedError{err, downgrade}, "find out which evidence is right; to take the new one, remove this version from the mirror first")
+		}
+		b.warnOf(id, downgrade)
+	}
+	if err := errors.Join(b.change(), b.unindexEvidence(id.Provider, id.Version, kept)); err != nil {
+		return err
+	}
+	if err := evidence.Write(b.dir, evidence.Path(id.Provider, id.Version), b.work.Dir, kept); err != nil {
+		return err
+	}
+	r.Evidence = evidence.Reference(kept)
+	if isNew && !merged {
+		b.compareKeys(id, kept)
+	}
+	return nil
+}
+
+// revouch makes the verdict of r that of evidence other than what came with it.
+func (b *Builder) revouch(id sources.PackageID, r *record, kept *sources.Signed) error {
+	if b.opts.Vouch == nil || r.ZH == "" {
+		return nil
+	}
+	verdict, err := b.opts.Vouch(sources.Stored{ID: id, H1: r.H1, ZipH1: r.ZipH1, ZH: r.ZH, Verdict: r.Verdict, Signed: kept})
+	if err == nil {
+		r.Verdict = verdict
+	}
+	return err
+}
+
+// compareKeys warns if other keys have signed the version of id than the nearest one
+// that there is evidence for.
+func (b *Builder) compareKeys(id sources.PackageID, now *sources.Signed) {
+	if b.opts.Compare == nil {
+		return
+	}
+	entries, err := os.ReadDir(filepath.Dir(b.evidence(id.Provider, id.Version)))
+	b.warn(err)
+	var names []string
+	for _, e := range entries {
+		names = append(names, e.Name())
+	}
+	near, ok := evidence.Nearest(names, id.Version)
+	if !ok {
+		return
+	}
+	was, err := evidence.Read(b.evidence(id.Provider, near))
+	if err == nil {
+		b.warnOf(id, b.opts.Compare(id.Provider, near, b.marked(id.Provider, near, was), now))
+	}
+}
+
+// warnOf is warn for what concerns the version of id.
+func (b *Builder) warnOf(id sources.PackageID, err error) {
+	if err != nil {
+		b.warn(fmt.Errorf("%s %s: %w", id.Provider, id.Version, err))
+	}
+}
+
+var errEvidenceGone = errors.New("what vouched for it is gone")

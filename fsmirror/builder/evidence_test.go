@@ -1,0 +1,108 @@
+package builder_test
+
+import (
+	"context"
+	"errors"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/larder-cli/larder/fsmirror/builder"
+	"github.com/larder-cli/larder/sources"
+)
+
+var errWorse = errors.New("worse")
+
+// firstStays keeps the evidence that was there first.
+func firstStays(_ sources.Provider, kept, _ *sources.Signed) (*sources.Signed, error) {
+	return kept, errWorse
+}
+
+// Evidence that is not kept is a warning, unless that which stays is not about the
+// package: then no client could install it.
+func TestMergedEvidence(t *testing.T) {
+	const id = "example.test/acme/widget/1.0.0/linux_amd64"
+	d := newDepot(t, id)
+	arm := parseID(t, "example.test/acme/widget/1.0.0/linux_arm64")
+	amd := parseID(t, id)
+	dir := t.TempDir()
+	var warnings []string
+	opts := builder.Options{
+		Vouch: vouch, Merge: firstStays,
+		Warn: func(err error) { warnings = append(warnings, err.Error()) },
+	}
+	d.sync(dir, opts, id)
+	before := *d.signed(amd)
+
+	m := open(t, dir, opts)
+	other := *d.signed(amd)
+	other.Signature = []byte("another signature, of another key")
+	del := d.delivery(amd)
+	del.Accept = func(sources.Stored) bool { return true }
+	del.Regard = func(sources.Stored) (*sources.Signed, sources.Verdict) { return &other, sources.MirrorEvidence }
+	s, err := m.Put(context.Background(), amd, del)
+	if err != nil || s.Signed == nil || string(s.Signed.Signature) != string(before.Signature) || s.Verdict != sources.SelfSigned {
+		t.Errorf("got %+v, %v", s, err)
+	}
+	if len(warnings) != 1 || warnings[0] != "example.test/acme/widget 1.0.0: worse" {
+		t.Errorf("warnings: %q", warnings)
+	}
+
+	d.stock(arm.Path())
+	_, err = m.Put(context.Background(), arm, d.delivery(arm))
+	var refused *builder.ReplacedError
+	if !errors.As(err, &refused) || !errors.Is(err, errWorse) || !strings.Contains(err.Error(), "not listed") || len(sources.Hints(err)) == 0 {
+		t.Errorf("got %v", err)
+	}
+	must(t, m.Close())
+}
+
+// Which keys a registry listed is in the records, and only there.
+func TestListedKeys(t *testing.T) {
+	id := parseID(t, "example.test/acme/widget/1.0.0/linux_amd64")
+	d := newDepot(t, id.Path())
+	dir := t.TempDir()
+	m := open(t, dir, builder.Options{})
+	signed := d.signed(id)
+	signed.Keys[0] = signed.Keys[0].AsListed(true)
+	data, err := os.ReadFile(d.archive(id))
+	must(t, err)
+	_, err = m.Put(context.Background(), id, deliver(data, signed))
+	must(t, err)
+	must(t, m.Finish(context.Background()))
+	must(t, m.Close())
+
+	m = open(t, dir, builder.Options{ReadOnly: true})
+	s, err := m.Get(context.Background(), id)
+	if err != nil || !s.Signed.Keys[0].Listed() {
+		t.Errorf("got %v, %v", s, err)
+	}
+	must(t, os.RemoveAll(filepath.Join(dir, ".larder/known")))
+	m = open(t, dir, builder.Options{ReadOnly: true})
+	if kept, err := m.Evidence(id.Provider, id.Version); err != nil || kept.Keys[0].Listed() {
+		t.Errorf("got %v, %v", kept, err)
+	}
+}
+
+// Another key than that of the nearest version is worth a warning, once.
+func TestKeysAreComparedWithTheNearestVersion(t *testing.T) {
+	versions := []string{"1.9.0", "1.0.0", "1.10.0", "2.0.0"}
+	d, dir := newDepot(t), t.TempDir()
+	for _, v := range versions {
+		d.stock("example.test/acme/widget/" + v + "/linux_amd64")
+	}
+	var compared []string
+	opts := builder.Options{Compare: func(_ sources.Provider, other sources.Version, _, _ *sources.Signed) error {
+		compared = append(compared, other.String())
+		return nil
+	}}
+	for range 2 {
+		for _, v := range versions {
+			d.sync(dir, opts, "example.test/acme/widget/"+v+"/linux_amd64")
+		}
+	}
+	if got := strings.Join(compared, " "); got != "1.9.0 1.9.0 1.10.0" {
+		t.Errorf("compared with %s", got)
+	}
+}

@@ -1,0 +1,82 @@
+package evidence
+
+import (
+	"crypto/sha256"
+	"encoding/hex"
+	"errors"
+	"fmt"
+	"net/url"
+	"path"
+	"strings"
+
+	"github.com/larder-cli/larder/sources"
+)
+
+// An Extension is the member "larder" of a network mirror's VERSION.json. Engines
+// ignore it.
+type Extension struct {
+	Evidence *Location `json:"evidence,omitempty"` // nil if the mirror has none
+}
+
+// A Location names the evidence for a version, for clients that have no access to
+// the mirror's directory.
+type Location struct {
+	URL    string            `json:"url"`    // of the directory, relative to VERSION.json
+	SHA256 map[string]string `json:"sha256"` // of each file, in hexadecimal, by the names in [Names]
+}
+
+// toRoot leads from HOST/NAMESPACE/TYPE/VERSION.json to the directory that has HOST.
+const toRoot = "../../../"
+
+// Locate names files, which lie where [Path] says in the same mirror as VERSION.json.
+func Locate(p sources.Provider, v sources.Version, files Files) *Location {
+	r := &Location{
+		URL:    (&url.URL{Path: toRoot + Path(p, v) + "/"}).String(),
+		SHA256: map[string]string{},
+	}
+	for i, name := range Names {
+		r.SHA256[name] = sum(files[i])
+	}
+	return r
+}
+
+func sum(data []byte) string {
+	sum := sha256.Sum256(data)
+	return hex.EncodeToString(sum[:])
+}
+
+// Resolve returns the URLs of the files. Doc is the URL of VERSION.json. A reference
+// that does not lead to a directory of the same mirror is an error.
+func (r *Location) Resolve(doc *url.URL) (urls [len(Names)]*url.URL, err error) {
+	const long = 4 << 10 // bytes
+	if len(r.URL) > long {
+		return urls, fmt.Errorf("its URL has %d bytes", len(r.URL))
+	}
+	ref, err := url.Parse(r.URL)
+	if err != nil {
+		return urls, errors.New("its URL is invalid")
+	}
+	if *ref != (url.URL{Path: ref.Path, RawPath: ref.RawPath}) {
+		return urls, fmt.Errorf("its URL is not a relative path: %.200q", r.URL)
+	}
+	root, dir := doc.ResolveReference(&url.URL{Path: toRoot}), doc.ResolveReference(ref)
+	if !strings.HasPrefix(dir.Path, root.Path) || path.Clean(dir.Path)+"/" != dir.Path {
+		return urls, fmt.Errorf("its URL is not a directory in the mirror: %.200q", r.URL)
+	}
+	for i, name := range Names {
+		urls[i] = dir.ResolveReference(&url.URL{Path: name})
+	}
+	return urls, nil
+}
+
+// Check returns an error unless the data is that of the file.
+func (r *Location) Check(name string, data []byte) error {
+	want, ok := r.SHA256[name]
+	if !ok {
+		return fmt.Errorf("the mirror states no SHA-256 of %s", name)
+	}
+	if got := sum(data); got != want {
+		return fmt.Errorf("%s has the SHA-256 %s, but the mirror states %.80q", name, got, want)
+	}
+	return nil
+}

@@ -1,0 +1,70 @@
+package evidence_test
+
+import (
+	"encoding/json"
+	"net/url"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/larder-cli/larder/sources"
+	"github.com/larder-cli/larder/sources/evidence"
+)
+
+func TestLocation(t *testing.T) {
+	dir := t.TempDir()
+	if err := evidence.WriteTo(dir, sample()); err != nil {
+		t.Fatal(err)
+	}
+	files, err := evidence.ReadFiles(dir)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for provider, want := range map[string]string{
+		"example.test/acme/widget":      "https://m.test/a/.larder/evidence/example.test/acme/widget/1.0.0-b+c/",
+		"example.test:8443/acme/widget": "https://m.test/a/.larder/evidence/example.test:8443/acme/widget/1.0.0-b+c/",
+		"и.test/acme/widget":            "https://m.test/a/.larder/evidence/%D0%B8.test/acme/widget/1.0.0-b+c/",
+	} {
+		p, err := sources.ParseProvider(provider, sources.Terraform)
+		if err != nil {
+			t.Fatal(err)
+		}
+		v, err := sources.ParseVersion("1.0.0-b+c")
+		if err != nil {
+			t.Fatal(err)
+		}
+		text, err := json.Marshal(evidence.Locate(p, v, files))
+		if err != nil {
+			t.Fatal(err)
+		}
+		var r evidence.Location
+		if err := json.Unmarshal(text, &r); err != nil {
+			t.Fatal(err)
+		}
+		doc := &url.URL{Scheme: "https", Host: "m.test", Path: "/a/" + p.Host.ASCII() + "/acme/widget/1.0.0-b+c.json", RawQuery: "secret"}
+		urls, err := r.Resolve(doc)
+		if err != nil {
+			t.Fatal(err)
+		}
+		for i, name := range evidence.Names {
+			if got := urls[i].String(); got != want+name {
+				t.Errorf("%s: %s, want %s", provider, got, want+name)
+			}
+			if err := r.Check(name, files[i]); err != nil {
+				t.Error(err)
+			}
+			if err := r.Check(name, append([]byte("x"), files[i]...)); err == nil || !strings.Contains(err.Error(), name) {
+				t.Errorf("%s was changed: %v", name, err)
+			}
+		}
+		if err := r.Check("other", nil); err == nil {
+			t.Error("a file that is not named was accepted")
+		}
+	}
+}
+
+func TestReadFilesOfNone(t *testing.T) {
+	if _, err := evidence.ReadFiles(filepath.Join(t.TempDir(), "none")); err == nil {
+		t.Error("there is evidence")
+	}
+}

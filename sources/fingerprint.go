@@ -1,0 +1,53 @@
+package sources
+
+import (
+	"errors"
+	"fmt"
+	"strings"
+)
+
+// A Fingerprint identifies an OpenPGP key: 40 (version 4) or 64 (version 6)
+// hexadecimal digits in upper case, without spaces.
+type Fingerprint string
+
+// ParseFingerprint parses a fingerprint in either case, with or without spaces. It
+// refuses key ids, which are so short that anyone can make a key that has them.
+func ParseFingerprint(s string) (Fingerprint, error) {
+	digits := strings.ToUpper(strings.Join(strings.Fields(s), ""))
+	other := func(r rune) bool { return !strings.ContainsRune("0123456789ABCDEF", r) }
+	switch n := len(digits); {
+	case strings.ContainsFunc(digits, other):
+		return "", fingerprintHint(fmt.Errorf("%.80q is not a fingerprint", s))
+	case n == 40, n == 64:
+		return Fingerprint(digits), nil
+	case n == 0:
+		return "", fingerprintHint(errors.New("the fingerprint is empty"))
+	case n <= 16:
+		err := fmt.Errorf("%q is a key id, not a fingerprint", s)
+		return "", WithHint(err, "others can make a key with the same id; gpg --fingerprint shows the fingerprint, which has 40 or 64 digits")
+	default:
+		return "", fingerprintHint(fmt.Errorf("%.80q has %d digits, and fingerprints have 40 or 64", s, n))
+	}
+}
+
+func fingerprintHint(err error) error {
+	return WithHint(err, "give the 40 or 64 hexadecimal digits that gpg --fingerprint shows")
+}
+
+// Spaced is the fingerprint in groups of four digits, as people compare it.
+func (f Fingerprint) Spaced() string {
+	var groups []string
+	for text := string(f); text != ""; {
+		n := min(4, len(text))
+		groups = append(groups, text[:n])
+		text = text[n:]
+	}
+	return strings.Join(groups, " ")
+}
+
+// TrustedKeys are the keys whose signatures count for the providers that match the
+// pattern, and no other keys' do.
+type TrustedKeys struct {
+	Providers Pattern
+	Keys      []Fingerprint
+}

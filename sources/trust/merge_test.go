@@ -1,0 +1,520 @@
+package trust_test
+
+import (
+	"bytes"
+	"crypto"
+	"encoding/hex"
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/ProtonMail/go-crypto/openpgp"
+	"github.com/ProtonMail/go-crypto/openpgp/packet"
+
+	"github.com/larder-cli/larder/sources"
+	"github.com/larder-cli/larder/sources/trust"
+)
+
+// evidenceBy is evidence for the archive, signed by key. With others, the checksums
+// list another archive too.
+func evidenceBy(t testing.TB, key *openpgp.Entity, others ...string) *sources.Signed {
+	t.Helper()
+	s := &sources.Signed{Sums: sums, Keys: []sources.Key{public(t, key)}}
+	for _, name := range others {
+		line := strings.Repeat("ab", 32) + "  " + name + "\n"
+		s.Sums = append(slices.Clone(s.Sums), line...)
+	}
+	s.Signature = sign(t, key, s.Sums, born.Add(year))
+	return s
+}
+
+func listed(s *sources.Signed) *sources.Signed {
+	with := *s
+	with.Keys = slices.Clone(s.Keys)
+	for i, k := range with.Keys {
+		with.Keys[i] = k.AsListed(true)
+	}
+	return &with
+}
+
+func stored(s *sources.Signed, opts trust.Options) sources.Verdict {
+	opts.Now = func() time.Time { return now }
+	r, err := trust.VerifyArchive(s, zh, opts)
+	if err != nil {
+		return sources.Unverified
+	}
+	return r.Verdict
+}
+
+func TestMergeKeepsTheBetter(t *testing.T) {
+	hashicorp, trusted, registry, renewed, mirror, other := newKey(t, 0), newKey(t, 0), newKey(t, 0), newKey(t, 0), newKey(t, 0), newKey(t, 0)
+	opts := trust.Options{
+		HashiCorpKey: string(fingerprint(hashicorp)), Accepted: []sources.Fingerprint{fingerprint(trusted)},
+		Now: func() time.Time { return now },
+	}
+	ranked := []struct {
+		name string
+		make func(others ...string) *sources.Signed
+	}{
+		{"signed by nobody who is there", func(others ...string) *sources.Signed {
+			s := evidenceBy(t, mirror, others...)
+			s.Keys[0] = public(t, other)
+			return s
+		}},
+		{"key from a mirror", func(others ...string) *sources.Signed { return evidenceBy(t, mirror, others...) }},
+		{"key of a registry", func(others ...string) *sources.Signed { return listed(evidenceBy(t, registry, others...)) }},
+		{"trusted key", func(others ...string) *sources.Signed { return evidenceBy(t, trusted, others...) }},
+		{"HashiCorp", func(others ...string) *sources.Signed { return evidenceBy(t, hashicorp, others...) }},
+	}
+	var downgrade *trust.DowngradeError
+	var change *trust.KeyChangeError
+	for i, old := range ranked {
+		for j, new := range ranked {
+			t.Run(old.name+", then "+new.name, func(t *testing.T) {
+				a, b := old.make(), new.make()
+				best := max(stored(a, opts), stored(b, opts))
+				kept, err := trust.Merge(a, b, opts)
+				if err != nil || stored(kept, opts) != best {
+					t.Errorf("same checksums: got %v, %v", stored(kept, opts), err)
+				}
+				if i > 0 && j > 0 && i != j {
+					for _, s := range []*sources.Signed{a, b} {
+						if !slices.ContainsFunc(kept.Keys, func(k sources.Key) bool { return k == s.Keys[0] }) {
+							t.Error("same checksums: a key is lost")
+						}
+					}
+					if alone := (&sources.Signed{Sums: kept.Sums, Signature: kept.Signature, Keys: b.Keys}); stored(alone, opts) != stored(b, opts) {
+						t.Error("same checksums: a signature is lost")
+					}
+				}
+
+				b = new.make("else.zip")
+				kept, err = trust.Merge(a, b, opts)
+				switch {
+				case j >= i:
+					if err != nil || !bytes.Equal(kept.Sums, b.Sums) || stored(kept, opts) != stored(b, opts) {
+						t.Errorf("other checksums: got %v, %v", stored(kept, opts), err)
+					}
+				case !errors.As(err, &downgrade) || kept != a:
+					t.Errorf("other checksums: got %v, %v", stored(kept, opts), err)
+				case !strings.Contains(err.Error(), string(fingerprint(map[int]*openpgp.Entity{1: mirror, 2: registry, 3: trusted, 4: hashicorp}[i]))):
+					t.Errorf("the error does not say whose evidence is kept: %v", err)
+				}
+			})
+		}
+	}
+
+	// Of two that are as good, what both signed decides, and else the registry.
+	kept, err := trust.Merge(evidenceBy(t, mirror), evidenceBy(t, other, "else.zip"), opts)
+	if !errors.As(err, &downgrade) || !bytes.Equal(kept.Sums, sums) {
+		t.Errorf("another key from another mirror: %v", err)
+	}
+	kept, err = trust.Merge(listed(evidenceBy(t, registry)), listed(evidenceBy(t, renewed, "else.zip")), opts)
+	if !errors.As(err, &change) || bytes.Equal(kept.Sums, sums) {
+		t.Errorf("another key of the registry: %v", err)
+	}
+	for _, f := range []sources.Fingerprint{fingerprint(registry), fingerprint(renewed)} {
+		if err != nil && !strings.Contains(err.Error(), string(f)) {
+			t.Errorf("%v lacks %s", err, f)
+		}
+	}
+	more := evidenceBy(t, mirror, "else.zip")
+	if kept, err := trust.Merge(more, evidenceBy(t, mirror), opts); err != nil || !bytes.Equal(kept.Sums, more.Sums) {
+		t.Errorf("fewer checksums by the same key: %v", err)
+	}
+	// What a mirror carries is signed by a key that is known to be the registry's.
+	if kept, err := trust.Merge(listed(evidenceBy(t, registry)), evidenceBy(t, registry, "else.zip"), opts); err != nil || bytes.Equal(kept.Sums, sums) || stored(kept, opts) != sources.SelfSigned {
+		t.Errorf("the registry's key, by way of a mirror: %v, %v", stored(kept, opts), err)
+	}
+	if s := evidenceBy(t, mirror); s != must(trust.Merge(nil, s, opts)) || s != must(trust.Merge(s, nil, opts)) {
+		t.Error("there is only one to keep")
+	}
+}
+
+func must(s *sources.Signed, err error) *sources.Signed {
+	if err != nil {
+		panic(err)
+	}
+	return s
+}
+
+// junk is a signature that claims to be by a key, and is not.
+func junk(t *testing.T, claimed, by *openpgp.Entity) []byte {
+	t.Helper()
+	sig := &packet.Signature{
+		Version: 4, SigType: packet.SigTypeBinary, PubKeyAlgo: by.PrimaryKey.PubKeyAlgo,
+		Hash: crypto.SHA256, CreationTime: born.Add(year), IssuerKeyId: &claimed.PrimaryKey.KeyId,
+	}
+	h := sig.Hash.New()
+	h.Write(sums)
+	if err := sig.Sign(h, by.PrivateKey, &packet.Config{}); err != nil {
+		t.Fatal(err)
+	}
+	var out bytes.Buffer
+	if err := sig.Serialize(&out); err != nil {
+		t.Fatal(err)
+	}
+	return out.Bytes()
+}
+
+// None of these has the key that it would need.
+func TestVerdictsThatAttackersWant(t *testing.T) {
+	hashicorp, publisher, evil := newKey(t, 0), newKey(t, 0), newKey(t, 0)
+	hc, pub, own := public(t, hashicorp), public(t, publisher), public(t, evil)
+	opts := trust.Options{
+		HashiCorpKey: string(fingerprint(hashicorp)), Accepted: []sources.Fingerprint{fingerprint(publisher)},
+		Now: func() time.Time { return now },
+	}
+	sameID := func(f sources.Fingerprint) sources.Fingerprint {
+		return sources.Fingerprint(strings.Repeat("0", 24)) + f[24:]
+	}
+	attacks := []struct {
+		name string
+		opts func(*trust.Options)
+		s    func() *sources.Signed
+	}{
+		{"others' keys listed too", nil, func() *sources.Signed {
+			s := evidenceBy(t, evil)
+			s.Keys = []sources.Key{hc, pub, own}
+			return s
+		}},
+		{"others' keys in the same block", nil, func() *sources.Signed {
+			s := evidenceBy(t, evil)
+			s.Keys = []sources.Key{oneBlock(t, hashicorp, publisher, evil)}
+			return s
+		}},
+		{"a signature that claims to be another's", nil, func() *sources.Signed {
+			s := evidenceBy(t, evil)
+			s.Signature, s.Keys = slices.Concat(junk(t, hashicorp, evil), junk(t, publisher, evil), s.Signature), []sources.Key{hc, pub, own}
+			return s
+		}},
+		{"others' signatures over other checksums", nil, func() *sources.Signed {
+			s := evidenceBy(t, evil)
+			other := []byte("other checksums")
+			s.Signature = slices.Concat(sign(t, hashicorp, other, born.Add(year)), sign(t, publisher, other, born.Add(year)), s.Signature)
+			s.Keys = []sources.Key{hc, pub, own}
+			return s
+		}},
+		{"key ids that are those of others", func(o *trust.Options) {
+			o.HashiCorpKey, o.Accepted = string(sameID(fingerprint(evil))), []sources.Fingerprint{sameID(fingerprint(evil))}
+		}, func() *sources.Signed { return evidenceBy(t, evil) }},
+		{"a trusted key as subkey", nil, func() *sources.Signed {
+			s := evidenceBy(t, evil)
+			s.Keys = []sources.Key{withSubkeyOf(t, evil, publisher), withSubkeyOf(t, evil, hashicorp)}
+			return s
+		}},
+		{"other packets around it", nil, func() *sources.Signed {
+			s := evidenceBy(t, evil)
+			var raw bytes.Buffer
+			if err := hashicorp.Serialize(&raw); err != nil {
+				t.Fatal(err)
+			}
+			s.Signature = slices.Concat(raw.Bytes(), s.Signature, raw.Bytes(), []byte{0xc2, 0xff})
+			s.Keys = []sources.Key{hc, own}
+			return s
+		}},
+		{"a trust signature of its own", nil, func() *sources.Signed {
+			s := evidenceBy(t, evil)
+			s.Keys[0].TrustSignature = armored(t, openpgp.SignatureType, sign(t, evil, []byte("key"), born.Add(year)))
+			return s
+		}},
+	}
+	for _, a := range attacks {
+		t.Run(a.name, func(t *testing.T) {
+			opts := opts
+			if a.opts != nil {
+				a.opts(&opts)
+			}
+			s := a.s()
+			if v := stored(s, opts); v > sources.MirrorEvidence {
+				t.Errorf("is %q", v)
+			}
+			// Nor does it get there by way of good evidence, or spoil that.
+			for name, good := range map[string]*sources.Signed{
+				"HashiCorp's":    evidenceBy(t, hashicorp),
+				"the registry's": listed(evidenceBy(t, publisher)),
+			} {
+				opts := opts
+				opts.Accepted = nil
+				want := stored(good, opts)
+				kept, _ := trust.Merge(good, s, opts)
+				if got := stored(kept, opts); got != want || !bytes.Equal(kept.Sums, sums) {
+					t.Errorf("merged with %s evidence it is %q instead of %q", name, got, want)
+				}
+				kept, _ = trust.Merge(s, good, opts)
+				if got := stored(kept, opts); got != want {
+					t.Errorf("with %s evidence merged into it it is %q instead of %q", name, got, want)
+				}
+				theirs := *kept
+				theirs.Sums = slices.Concat([]byte(hex.EncodeToString(bytes.Repeat([]byte{7}, 32))+"  evil.zip\n"), sums)
+				theirs.Signature = slices.Concat(sign(t, evil, theirs.Sums, born.Add(year)), kept.Signature)
+				if got := stored(&theirs, opts); got > sources.MirrorEvidence {
+					t.Errorf("with other checksums, what was merged with %s is %q", name, got)
+				}
+			}
+		})
+	}
+}
+
+// oneBlock is a block with several keys.
+func oneBlock(t *testing.T, keys ...*openpgp.Entity) sources.Key {
+	t.Helper()
+	var raw bytes.Buffer
+	for _, key := range keys {
+		if err := key.Serialize(&raw); err != nil {
+			t.Fatal(err)
+		}
+	}
+	return sources.Key{Armor: armored(t, openpgp.PublicKeyType, raw.Bytes())}
+}
+
+// withSubkeyOf is the key of owner with a subkey that is another's key. It is not for
+// signing: the other's owner would have to agree to that.
+func withSubkeyOf(t *testing.T, owner, other *openpgp.Entity) sources.Key {
+	t.Helper()
+	key, pub := copyOf(owner), *other.PrimaryKey
+	pub.IsSubkey = true
+	binding := &packet.Signature{
+		Version: 4, SigType: packet.SigTypeSubkeyBinding, PubKeyAlgo: owner.PrimaryKey.PubKeyAlgo, Hash: crypto.SHA256,
+		CreationTime: born, IssuerKeyId: &owner.PrimaryKey.KeyId, FlagsValid: true, FlagEncryptStorage: true,
+	}
+	if err := binding.SignKey(&pub, owner.PrivateKey, &packet.Config{}); err != nil {
+		t.Fatal(err)
+	}
+	key.Subkeys = append(key.Subkeys, openpgp.Subkey{PublicKey: &pub, Sig: binding})
+	armor := public(t, key)
+	if ring, err := openpgp.ReadArmoredKeyRing(strings.NewReader(armor.Armor)); err != nil || len(ring[0].Subkeys) == 0 {
+		t.Fatalf("the key is not as it should be: %v", err)
+	}
+	return armor
+}
+
+// A subkey that signs does not make its primary key a trusted one.
+func TestTrustedFingerprintsAreThoseOfPrimaryKeys(t *testing.T) {
+	key := newKey(t, 0)
+	if err := key.AddSigningSubkey(at(born, 0)); err != nil {
+		t.Fatal(err)
+	}
+	sub := sources.Fingerprint(fmt.Sprintf("%X", key.Subkeys[len(key.Subkeys)-1].PublicKey.Fingerprint))
+	s := evidenceBy(t, key)
+	if v := stored(s, trust.Options{Accepted: []sources.Fingerprint{sub}}); v != sources.MirrorEvidence {
+		t.Errorf("by the subkey's fingerprint: %q", v)
+	}
+	if v := stored(s, trust.Options{Accepted: []sources.Fingerprint{fingerprint(key)}}); v != sources.SignedByTrusted {
+		t.Errorf("by the primary key's: %q", v)
+	}
+}
+
+// A key that is revoked in one place counts nowhere, and does not come back.
+func TestMergeAndRevokedKeys(t *testing.T) {
+	for name, revoke := range map[string]func(*openpgp.Entity) error{
+		"key": func(k *openpgp.Entity) error {
+			return k.RevokeKey(packet.KeyCompromised, "stolen", at(born.Add(2*year), 0))
+		},
+		"subkey": func(k *openpgp.Entity) error {
+			return k.RevokeSubkey(&k.Subkeys[len(k.Subkeys)-1], packet.KeyCompromised, "stolen", at(born.Add(2*year), 0))
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			stolen, fresh := newKey(t, 0), newKey(t, 0)
+			if err := stolen.AddSigningSubkey(at(born, 0)); err != nil {
+				t.Fatal(err)
+			}
+			opts := trust.Options{HashiCorpKey: string(fingerprint(stolen)), Now: func() time.Time { return now }}
+			old := listed(evidenceBy(t, stolen))
+			if stored(old, opts) != sources.SignedByHashiCorp {
+				t.Fatal("the key is not good for anything")
+			}
+			if err := revoke(stolen); err != nil {
+				t.Fatal(err)
+			}
+			new := evidenceBy(t, fresh)
+			new.Keys = append(new.Keys, public(t, stolen))
+			kept, err := trust.Merge(old, listed(new), opts)
+			if err != nil || stored(kept, opts) != sources.SelfSigned {
+				t.Errorf("got %q, %v", stored(kept, opts), err)
+			}
+			again, err := trust.Merge(kept, old, opts)
+			if err != nil || stored(again, opts) != sources.SelfSigned {
+				t.Errorf("the revoked key is back: %q, %v", stored(again, opts), err)
+			}
+			both := *old
+			both.Keys = append(slices.Clone(old.Keys), public(t, stolen))
+			if v := stored(&both, opts); v != sources.Unverified {
+				t.Errorf("listed as it was and revoked: %q", v)
+			}
+		})
+	}
+}
+
+// Anyone can say that the subkey of another is their own, and revoke it.
+func TestNobodyRevokesTheSubkeysOfOthers(t *testing.T) {
+	key, evil := newKey(t, 0), newKey(t, 0)
+	if err := key.AddSigningSubkey(at(born, 0)); err != nil {
+		t.Fatal(err)
+	}
+	s := evidenceBy(t, key)
+	claimed := copyOf(evil)
+	pub := *key.Subkeys[len(key.Subkeys)-1].PublicKey
+	binding := &packet.Signature{
+		Version: 4, SigType: packet.SigTypeSubkeyBinding, PubKeyAlgo: evil.PrimaryKey.PubKeyAlgo, Hash: crypto.SHA256,
+		CreationTime: born, IssuerKeyId: &evil.PrimaryKey.KeyId, FlagsValid: true, FlagEncryptStorage: true,
+	}
+	if err := binding.SignKey(&pub, evil.PrivateKey, &packet.Config{}); err != nil {
+		t.Fatal(err)
+	}
+	claimed.Subkeys = append(claimed.Subkeys, openpgp.Subkey{PublicKey: &pub, Sig: binding})
+	if err := claimed.RevokeSubkey(&claimed.Subkeys[len(claimed.Subkeys)-1], packet.KeyCompromised, "", at(born, 0)); err != nil {
+		t.Fatal(err)
+	}
+	s.Keys = append(s.Keys, public(t, claimed))
+	if v := stored(s, trust.Options{}); v != sources.MirrorEvidence {
+		t.Errorf("got %q", v)
+	}
+}
+
+// What a mirror says of a key that is expired or renewed takes nothing from others.
+func TestMergeAndExpiredKeys(t *testing.T) {
+	mortal, fresh := newKey(t, 2*year), newKey(t, 0)
+	opts := trust.Options{Now: func() time.Time { return now }}
+	old := listed(evidenceBy(t, mortal))
+	late := &sources.Signed{Sums: sums, Signature: signWith(t, immortal(mortal), sums, at(born.Add(3*year), 0)), Keys: old.Keys}
+	if v := stored(late, opts); v != sources.Unverified {
+		t.Fatalf("signed after the key expired, and is %q", v)
+	}
+	for name, new := range map[string]*sources.Signed{"too late": late, "another": evidenceBy(t, fresh)} {
+		if kept, err := trust.Merge(old, new, opts); err != nil || stored(kept, opts) != sources.SelfSigned {
+			t.Errorf("%s: got %q, %v", name, stored(kept, opts), err)
+		}
+		if kept, err := trust.Merge(new, old, opts); err != nil || stored(kept, opts) != sources.SelfSigned {
+			t.Errorf("%s before: got %q, %v", name, stored(kept, opts), err)
+		}
+	}
+}
+
+// Nobody can fill evidence so that nothing else fits.
+func TestMergeHasLimits(t *testing.T) {
+	hashicorp, evil := newKey(t, 0), newKey(t, 0)
+	opts := trust.Options{HashiCorpKey: string(fingerprint(hashicorp)), Now: func() time.Time { return now }}
+	good := evidenceBy(t, hashicorp)
+	huge := evidenceBy(t, evil)
+	huge.Keys = slices.Repeat(huge.Keys, 5000)
+	begun := time.Now()
+	if kept, err := trust.Merge(good, huge, opts); err != nil || len(kept.Keys) != 1 {
+		t.Errorf("thousands of keys: %d kept, %v", len(kept.Keys), err)
+	}
+	if kept, err := trust.Merge(huge, good, opts); err != nil || stored(kept, opts) != sources.SignedByHashiCorp {
+		t.Errorf("thousands of keys before: %q, %v", stored(kept, opts), err)
+	}
+	if took := time.Since(begun); took > 5*time.Second {
+		t.Errorf("it took %s", took)
+	}
+	kept := good
+	for range 40 {
+		kept = must(trust.Merge(kept, evidenceBy(t, newKey(t, 0)), opts))
+	}
+	if n := len(kept.Keys); n > 16 || stored(kept, opts) != sources.SignedByHashiCorp {
+		t.Errorf("%d keys, %q", n, stored(kept, opts))
+	}
+	for range 3 {
+		full := kept
+		if kept = must(trust.Merge(evidenceBy(t, evil), full, opts)); stored(kept, opts) != sources.SignedByHashiCorp {
+			t.Errorf("is %q", stored(kept, opts))
+		}
+	}
+	many := evidenceBy(t, evil)
+	many.Signature = bytes.Repeat(many.Signature, 100)
+	if v := stored(many, opts); v != sources.Unverified {
+		t.Errorf("100 signatures: %q", v)
+	}
+}
+
+// A block that has the registry's key in it, and another, is not the one that the
+// registry listed.
+func TestOnlyTheKeyThatWasListedIs(t *testing.T) {
+	publisher, evil := newKey(t, 0), newKey(t, 0)
+	opts := trust.Options{Now: func() time.Time { return now }}
+	old := listed(evidenceBy(t, publisher))
+	new := evidenceBy(t, evil)
+	new.Keys = []sources.Key{oneBlock(t, publisher, evil)}
+	kept := must(trust.Merge(old, new, opts))
+	for _, k := range kept.Keys {
+		if k.Listed() != (k == old.Keys[0]) {
+			t.Error("a block is listed that is not the registry's")
+		}
+	}
+	kept.Sums = append(slices.Clone(sums), "x y\n"...)
+	kept.Signature = sign(t, evil, kept.Sums, born.Add(year))
+	if v := stored(kept, opts); v != sources.MirrorEvidence {
+		t.Errorf("is %q", v)
+	}
+}
+
+func TestPinnedKeys(t *testing.T) {
+	hashicorp, trusted, other := newKey(t, 0), newKey(t, 0), newKey(t, 0)
+	widget, _ := sources.ParseProvider("acme/widget", sources.Terraform)
+	elsewhere, _ := sources.ParseProvider("else/widget", sources.Terraform)
+	acme, _ := sources.ParsePattern("acme/*", sources.Terraform)
+	base := trust.Options{
+		HashiCorpKey: string(fingerprint(hashicorp)), Now: func() time.Time { return now },
+		Pinned: []sources.TrustedKeys{{Providers: acme, Keys: []sources.Fingerprint{fingerprint(trusted)}}},
+	}
+	for _, tt := range []struct {
+		name       string
+		s          *sources.Signed
+		at, beyond sources.Verdict // for a provider that has trusted keys, and another
+	}{
+		{"trusted", evidenceBy(t, trusted), sources.SignedByTrusted, sources.MirrorEvidence},
+		{"HashiCorp", evidenceBy(t, hashicorp), sources.MirrorEvidence, sources.SignedByHashiCorp},
+		{"a registry's", listed(evidenceBy(t, other)), sources.MirrorEvidence, sources.SelfSigned},
+		{"a mirror's", evidenceBy(t, other), sources.MirrorEvidence, sources.MirrorEvidence},
+	} {
+		opts := base.For(sources.Terraform, widget)
+		r, err := trust.VerifyArchive(tt.s, zh, opts)
+		if err != nil || r.Verdict != tt.at {
+			t.Errorf("%s: got %q, %v", tt.name, r.Verdict, err)
+		}
+		var untrusted *trust.UntrustedKeyError
+		if errors.As(r.Untrusted, &untrusted) != (tt.at != sources.SignedByTrusted) {
+			t.Errorf("%s: got %v", tt.name, r.Untrusted)
+		}
+		if r.Untrusted != nil && (!strings.Contains(r.Untrusted.Error(), string(r.Fingerprint)) || !strings.Contains(r.Untrusted.Error(), string(fingerprint(trusted)))) {
+			t.Errorf("%s: %v lacks a fingerprint", tt.name, r.Untrusted)
+		}
+		if v := stored(tt.s, base.For(sources.Terraform, elsewhere)); v != tt.beyond {
+			t.Errorf("%s, for another provider: got %q", tt.name, v)
+		}
+		opts.Accepted = []sources.Fingerprint{r.Fingerprint}
+		if v := stored(tt.s, opts); v < sources.SignedByTrusted {
+			t.Errorf("%s, by the flag: got %q", tt.name, v)
+		}
+	}
+	r, err := trust.Verify(evidenceBy(t, other), filename, zh, base.For(sources.Terraform, widget))
+	if err != nil || r.Verdict != sources.MirrorEvidence || r.KeyFrom != trust.FromRegistry {
+		t.Errorf("straight from the registry: %v, %v", r, err)
+	}
+}
+
+func TestCompareKeys(t *testing.T) {
+	a, b := newKey(t, 0), newKey(t, 0)
+	opts := trust.Options{Now: func() time.Time { return now }}
+	both := must(trust.Merge(evidenceBy(t, a), evidenceBy(t, b), opts))
+	for _, tt := range []struct {
+		name     string
+		was, now *sources.Signed
+		changed  bool
+	}{
+		{"same", evidenceBy(t, a), evidenceBy(t, a, "x.zip"), false},
+		{"changed", evidenceBy(t, a), evidenceBy(t, b, "x.zip"), true},
+		{"one of two", both, evidenceBy(t, b, "x.zip"), false},
+		{"not signed", &sources.Signed{Sums: sums}, evidenceBy(t, b), false},
+	} {
+		var change *trust.KeyChangeError
+		if err := trust.CompareKeys(sources.Version{}, tt.was, tt.now, opts); errors.As(err, &change) != tt.changed {
+			t.Errorf("%s: got %v", tt.name, err)
+		}
+	}
+}
