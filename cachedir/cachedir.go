@@ -36,10 +36,11 @@
 // A record holds the hashes of a package and the fingerprint of each file: size,
 // modification time, inode and device at the time of hashing. While these stay the
 // same, so do the hashes. The time of the inode's last change is not among them,
-// because every hardlink changes it. A lost, broken or outdated record costs one
-// hash and nothing else. Its own modification time is the package's last use, to
-// the hour. A record of files that may not be on the disk yet holds until the
-// system restarts, as a power cut may have emptied them.
+// because every hardlink changes it. Records are authenticated with [Options].Key:
+// those that other users or machines made only show changes. A lost, broken or outdated
+// record costs one hash and nothing else. Its own modification time is the package's
+// last use, to the hour. A record of files that may not be on the disk yet holds until
+// the system restarts, as a power cut may have emptied them.
 //
 // The hashes of a package are kept beyond its time in the cache, with its evidence,
 // and also those of packages that were downloaded only to be hashed: so no archive

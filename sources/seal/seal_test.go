@@ -1,0 +1,141 @@
+package seal_test
+
+import (
+	"bytes"
+	"errors"
+	"os"
+	"path/filepath"
+	"runtime"
+	"strings"
+	"sync"
+	"testing"
+
+	"github.com/larder-cli/larder/sources/seal"
+)
+
+type record struct{ H1 string }
+
+func sealed(t *testing.T, k seal.Key, about string) []byte {
+	t.Helper()
+	text, err := k.Seal(about, record{"h1:<&>"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return text
+}
+
+func parseKey(t *testing.T, secret string) seal.Key {
+	t.Helper()
+	k, err := seal.ParseKey(secret)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return k
+}
+
+func TestOpen(t *testing.T) {
+	here, there := t.TempDir(), t.TempDir()
+	shared := strings.Repeat("s", 16)
+	for name, k := range map[string]struct{ by, reader seal.Key }{
+		"the same user, another run": {seal.UserKey(here), seal.UserKey(here)},
+		"a shared secret":            {parseKey(t, shared), parseKey(t, shared)},
+		"no key, the same run":       {seal.Key{}, seal.Key{}},
+	} {
+		text := sealed(t, k.by, "package a")
+		got, err := k.reader.Open("package a", text)
+		if want := `{"H1":"h1:\u003c\u0026\u003e"}`; err != nil || string(got) != want {
+			t.Errorf("%s: got %s, error %v; want %s", name, got, err, want)
+		}
+	}
+
+	own := seal.UserKey(here)
+	text := sealed(t, own, "package a")
+	for name, open := range map[string]func() error{
+		"another user": func() error {
+			sealed(t, seal.UserKey(there), "x")
+			_, err := seal.UserKey(there).Open("package a", text)
+			return err
+		},
+		"a user who has no key yet": func() error { _, err := seal.UserKey(t.TempDir()).Open("package a", text); return err },
+		"a shared secret":           func() error { _, err := parseKey(t, shared).Open("package a", text); return err },
+		"about something else":      func() error { _, err := own.Open("package b", text); return err },
+		"altered": func() error {
+			_, err := own.Open("package a", bytes.Replace(text, []byte("h1:"), []byte("h2:"), 1))
+			return err
+		},
+		"another code": func() error {
+			forged := []byte(`{"mac":"` + strings.Repeat("0", 64) + `","record":{"H1":"x"}}`)
+			_, err := own.Open("package a", forged)
+			return err
+		},
+	} {
+		if err := open(); !errors.Is(err, seal.ErrForeign) {
+			t.Errorf("%s: got %v, want ErrForeign", name, err)
+		}
+	}
+	for _, text := range []string{"", "{", `{"H1":"x"}`, `{"mac":"","record":{}}`, `{"mac":"00","record":{}}`} {
+		if _, err := own.Open("package a", []byte(text)); err == nil || errors.Is(err, seal.ErrForeign) {
+			t.Errorf("%q: got %v, want an error that says it is no record", text, err)
+		}
+	}
+}
+
+func TestParseKeyRefusesShortSecrets(t *testing.T) {
+	if _, err := seal.ParseKey(strings.Repeat("s", 15)); err == nil {
+		t.Error("15 bytes were accepted")
+	}
+}
+
+// Reading creates no key, and all who write at the same time get the same one.
+func TestUserKeyIsCreatedOnce(t *testing.T) {
+	dir := filepath.Join(t.TempDir(), "state")
+	if _, err := seal.UserKey(dir).Open("x", sealed(t, parseKey(t, strings.Repeat("s", 16)), "x")); !errors.Is(err, seal.ErrForeign) {
+		t.Errorf("got %v", err)
+	}
+	if _, err := os.Stat(dir); err == nil {
+		t.Fatal("reading created the key's directory")
+	}
+	texts := make([][]byte, 8)
+	var wg sync.WaitGroup
+	for i := range texts {
+		wg.Go(func() { texts[i], _ = seal.UserKey(dir).Seal("x", record{"a"}) })
+	}
+	wg.Wait()
+	for i := range texts {
+		if !bytes.Equal(texts[i], texts[0]) {
+			t.Fatalf("writers used different keys:\n%s\n%s", texts[0], texts[i])
+		}
+	}
+	info, err := os.Stat(filepath.Join(dir, "record.key"))
+	if err != nil || runtime.GOOS != "windows" && info.Mode() != 0o600 {
+		t.Errorf("got %v, error %v", info, err)
+	}
+}
+
+// A key that others may know is no key: what was made under it is not believed.
+func TestUnusableKeys(t *testing.T) {
+	for name, spoil := range map[string]func(path string) error{
+		"readable by others": func(path string) error { return os.Chmod(path, 0o644) },
+		"not a key":          func(path string) error { return os.WriteFile(path, []byte("0123\n"), 0o600) },
+		"empty":              func(path string) error { return os.Truncate(path, 0) },
+		"a link": func(path string) error {
+			return errors.Join(os.Rename(path, path+"2"), os.Symlink(path+"2", path))
+		},
+	} {
+		if runtime.GOOS == "windows" && name != "not a key" {
+			continue
+		}
+		dir := t.TempDir()
+		text := sealed(t, seal.UserKey(dir), "x")
+		if err := spoil(filepath.Join(dir, "record.key")); err != nil {
+			t.Fatal(err)
+		}
+		k := seal.UserKey(dir)
+		if err := k.Check(); err == nil {
+			t.Errorf("%s: the key was accepted", name)
+		}
+		if _, err := k.Open("x", text); !errors.Is(err, seal.ErrForeign) {
+			t.Errorf("%s: the record was believed: %v", name, err)
+		}
+	}
+}
