@@ -236,11 +236,8 @@ var ErrMirror = errors.New("this is a mirror, not a plugin cache")
 // isMirror reports whether the directory is a mirror: Larder's own, or another one with
 // archives or an index. That is found out before anything of a cache's is in it.
 func (d *Dir) isMirror() bool {
-	if d.tree.Exists(".larder/mirror.lock") {
-		return true
-	}
-	if d.tree.Exists(".larder") {
-		return false
+	if _, err := os.Lstat(filepath.Join(d.root, ".larder")); !errors.Is(err, fs.ErrNotExist) {
+		return d.tree.CheckDirs(".larder") == nil && d.tree.Exists(".larder/mirror.lock")
 	}
 	for _, pattern := range []string{"*/*/*/*.zip", "*/*/*/index.json"} {
 		if found, err := filepath.Glob(filepath.Join(d.root, pattern)); err == nil && len(found) > 0 {

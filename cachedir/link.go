@@ -19,9 +19,13 @@ import (
 // the entry s, and returns how. It is built aside and replaces what is there by
 // rename. If the entry is there already, by a means that the mode allows, nothing
 // changes. If it is itself the target, the mode is empty. A link that leads to
-// target from the directory of installed packages is a [disk.StrayError].
+// target from the directory of installed packages is a [disk.StrayError]. If the entry is
+// not what s describes, the error matches [sources.ErrSwapped], and Get hashes the entry.
 func (d *Dir) Link(ctx context.Context, s sources.Stored, target string) (sources.LinkMode, error) {
 	mode, err := d.link(ctx, s, target)
+	if errors.Is(err, sources.ErrSwapped) && d.readOnly == nil {
+		d.warn(d.removeState(recordPath(s.ID)))
+	}
 	return mode, named(s.ID, disk.Explain(err, "the working directory"))
 }
 
@@ -194,14 +198,17 @@ const maxRootCopy = 64 << 20
 // autoModes are the modes to try, in order. Terraform unpacks another build of a
 // version in place, through hardlinks and symbolic links into the cache and so into
 // every other working directory. Read-only files keep it from that, but nothing keeps
-// root, for whom small packages are copied.
+// root, for whom small packages are copied. Nor does anything keep another user from
+// changing their own files, so those are always copied.
 func (d *Dir) autoModes(entry []mark) []sources.LinkMode {
 	modes := []sources.LinkMode{sources.LinkReflink, sources.LinkHard, sources.LinkSymlink, sources.LinkCopy}
 	var size int64
+	foreign := false
 	for _, m := range entry {
 		size += m.Size
+		foreign = foreign || m.foreign
 	}
-	if d.opts.Unbound && size <= maxRootCopy {
+	if foreign || d.opts.Unbound && size <= maxRootCopy {
 		modes = []sources.LinkMode{sources.LinkReflink, sources.LinkCopy}
 	}
 	if d.unshared.Load() {
@@ -293,7 +300,7 @@ func (f entryFile) check() error {
 	if err != nil {
 		return err
 	}
-	now := mark{Path: f.mark.Path, Size: info.Size(), MTime: info.ModTime().UnixNano()}
+	now := mark{Path: f.mark.Path, Size: info.Size(), MTime: info.ModTime().UnixNano(), foreign: foreign(info)}
 	if now.Inode, now.Device = identity(f.Name(), info); now != f.mark {
 		return sources.ErrSwapped
 	}

@@ -21,6 +21,10 @@ type mark struct {
 	MTime  int64  `json:"mtime"` // in nanoseconds since 1970
 	Inode  uint64 `json:"inode,omitempty"`
 	Device uint64 `json:"device,omitempty"`
+
+	// foreign is set where another user owns the file, who can change it and set its
+	// times back. It is in no record, so that none is believed about such files.
+	foreign bool
 }
 
 // maxFiles is more than any package has that can be unpacked or hashed.
@@ -72,7 +76,7 @@ func markOf(path, name string, e fs.DirEntry) (mark, error) {
 	if !info.Mode().IsRegular() {
 		return mark{}, fmt.Errorf("%w: %s is not a file", sources.ErrNotFound, path)
 	}
-	m := mark{Path: name, Size: info.Size(), MTime: info.ModTime().UnixNano()}
+	m := mark{Path: name, Size: info.Size(), MTime: info.ModTime().UnixNano(), foreign: foreign(info)}
 	m.Inode, m.Device = identity(path, info)
 	return m, nil
 }

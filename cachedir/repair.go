@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"io/fs"
+	"os"
 	"path"
 	"path/filepath"
 	"slices"
@@ -74,6 +75,9 @@ func (d *Dir) Repair(ctx context.Context, v *Verification, replace Replacer) ([]
 	if d.readOnly != nil {
 		return nil, d.unwritable()
 	}
+	if err := d.opts.Key.Check(); disk.IsUnread(err) {
+		return nil, err // what was verified cannot be told from what was not
+	}
 	mended := v.Mendings()
 	for i := range mended {
 		d.tryReplacing(ctx, &mended[i], replace)
@@ -103,9 +107,16 @@ func (d *Dir) tryReplacing(ctx context.Context, m *Mending, replace Replacer) {
 		return
 	}
 	m.Stored = d.storedHashes(*m.Package)
+	before, _ := os.Lstat(d.entry(*m.Package))
+	if m.Err = d.removeState(recordPath(*m.Package)); m.Err != nil { // it may vouch for what is wrong
+		m.Do = Nothing
+		return
+	}
 	gone, err := replace(ctx, *m)
+	after, _ := os.Lstat(d.entry(*m.Package))
 	switch m.Err = err; {
 	case gone:
+	case err == nil && before != nil && after != nil && os.SameFile(before, after): // nothing took its place
 	case err == nil:
 		m.Do, m.Aside = Replaced, d.aside.path(m.Package.Path())
 	default:

@@ -149,6 +149,43 @@ func TestSwappedPackagesAreNotLinked(t *testing.T) {
 	}
 }
 
+// Repair takes no record's word for a package that it found changed.
+func TestRepairOfAChangeThatIsNotSeen(t *testing.T) {
+	d := open(t, t.TempDir(), cachedir.Options{})
+	s := put(t, d, widget, widgetFiles)
+	alter(t, filepath.Join(s.Dir, executable), "evil program")
+	v := verify(t, d, cachedir.VerifyOptions{})
+	fetched := false
+	mended, err := d.Repair(context.Background(), v, func(ctx context.Context, m cachedir.Mending) (bool, error) {
+		s, err := d.Get(ctx, *m.Package)
+		if err != nil || s.Differs == "" {
+			t.Errorf("the record was believed: %+v, %v", s, err)
+		}
+		genuine := delivery(widgetFiles.zip(t))
+		genuine.Accept = func(s sources.Stored) bool { return s.Differs == "" && s.ZH != "" }
+		_, err = d.Put(ctx, *m.Package, genuine)
+		fetched = true
+		return false, err
+	})
+	check(t, err)
+	if len(mended) != 1 || mended[0].Do != cachedir.Replaced || !fetched {
+		t.Errorf("got %+v", mended)
+	}
+	if s, err := d.Get(context.Background(), widget); err != nil || s.Differs != "" || s.H1 != widgetFiles.h1(t) {
+		t.Errorf("after repair: got %+v, %v", s, err)
+	}
+
+	s = put(t, d, widget, widgetFiles)
+	alter(t, filepath.Join(s.Dir, executable), "evil program")
+	mended, err = d.Repair(context.Background(), verify(t, d, cachedir.VerifyOptions{}), func(context.Context, cachedir.Mending) (bool, error) {
+		return false, nil // nothing was done
+	})
+	check(t, err)
+	if len(mended) != 1 || mended[0].Do != cachedir.SetAside {
+		t.Errorf("got %+v", mended)
+	}
+}
+
 func TestUserKey(t *testing.T) {
 	dir := filepath.Join(t.TempDir(), "state")
 	root := t.TempDir()

@@ -59,6 +59,9 @@ func (j *job) missing(ctx context.Context, err error) error {
 			errs = append(errs, j.requiredBy(missing))
 		}
 	}
+	if len(errs) == 0 { // what was missing has come meanwhile, too late for this job
+		return err
+	}
 	return errors.Join(errs...)
 }
 

@@ -30,6 +30,7 @@ func (j *job) installed(ctx context.Context, id sources.PackageID) (sources.Stor
 		return s, false
 	}
 	j.warnOther(s)
+	s.Verdict = max(s.Verdict, sources.HashOnly) // that of the lock file
 	return s, true
 }
 

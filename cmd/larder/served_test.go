@@ -223,7 +223,8 @@ func TestServedEvidenceThatIsWrong(t *testing.T) {
 			return string(data)
 		})
 	}
-	index := func(m *servedMirror) { // as its owner would
+	index := func(m *servedMirror) { // as its owner would who knows nothing of what was there
+		m.must(os.RemoveAll(filepath.Join(m.dir, ".larder", "known")))
 		b, err := builder.Open(m.Context(), m.dir, builder.Options{Paranoid: true})
 		m.must(err)
 		m.must(errors.Join(b.Finish(m.Context()), b.Close()))

@@ -68,6 +68,13 @@ func (e *ReplacedError) Error() string {
 
 func (e *ReplacedError) Unwrap() []error { return []error{e.Err, e.Downgrade} }
 
+// A ChangedError is a package that is another one now than the mirror was given.
+type ChangedError struct{ Was, Is sources.Hash }
+
+func (e *ChangedError) Error() string {
+	return fmt.Sprintf("it has changed in the mirror: it is %s, and was %s", e.Is, e.Was)
+}
+
 // keepEvidence writes the evidence for a version, before any package that it is for,
 // and makes r refer to it. If better evidence stays, that must be about the package.
 func (b *Builder) keepEvidence(id sources.PackageID, r *record, signed *sources.Signed) error {

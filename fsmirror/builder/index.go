@@ -1,6 +1,7 @@
 package builder
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -93,6 +94,8 @@ func (b *Builder) survey(ctx context.Context, without map[spot]bool) (all []inde
 			return nil, nil, ctx.Err()
 		case disk.IsUnread(err):
 			return nil, nil, named(at.id, err) // the index has it rightly, for all that is known
+		case err == nil && r.differs != "":
+			leftOut = append(leftOut, named(at.id, &ChangedError{Was: r.differs, Is: cmp.Or(r.ZH, r.H1)}))
 		case err != nil:
 			leftOut = append(leftOut, named(at.id, err))
 		default:

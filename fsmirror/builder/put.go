@@ -1,6 +1,7 @@
 package builder
 
 import (
+	"cmp"
 	"context"
 	"crypto/sha256"
 	"encoding/hex"
@@ -71,10 +72,14 @@ func (b *Builder) look(ctx context.Context, at spot) (record, error) {
 	if err != nil {
 		return record{}, err
 	}
-	if recallErr == nil && old.same(fresh) {
-		fresh = old
-	} else {
+	switch {
+	case recallErr != nil:
 		fresh.Since = b.opts.Now().UTC()
+	case old.same(fresh):
+		fresh = old
+	default: // damage is never recorded
+		fresh.differs = cmp.Or(old.ZH, old.H1)
+		return fresh, nil
 	}
 	fresh.Mark = now
 	b.note(at, fresh)
@@ -113,7 +118,10 @@ func hash(ctx context.Context, path string) (record, sources.Contents, error) {
 func (b *Builder) stored(at spot, r record) sources.Stored {
 	s := sources.Stored{
 		ID: at.id, Dir: at.path, H1: r.H1, ZipH1: r.ZipH1, ZH: r.ZH, Filename: Filename(at.id),
-		Verdict: r.Verdict, Origin: r.Origin, Since: r.Since,
+		Verdict: r.Verdict, Origin: r.Origin, Since: r.Since, Differs: r.differs,
+	}
+	if r.differs != "" {
+		return s
 	}
 	kept, err := evidence.Read(b.evidence(at.id.Provider, at.id.Version))
 	if err != nil {

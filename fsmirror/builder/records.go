@@ -41,6 +41,8 @@ type record struct {
 	Origin   string          `json:"origin,omitempty"`
 	Evidence string          `json:"evidence,omitempty"` // reference to what the verdict is about, see [evidence.Reference]
 	Since    time.Time       `json:"since"`              // when it was first seen
+
+	differs sources.Hash // of the package that was recorded, if another is in its place now
 }
 
 const (
@@ -197,8 +199,9 @@ func (b *Builder) keepLedgers() error {
 	return nil
 }
 
-// mark is the fingerprint of a package: sizes and modification times, to the two
-// seconds that FAT keeps. It is empty if there is no package.
+// mark is the fingerprint of a package: that of its files, see [disk.Print]. Nobody can
+// set the times of the last change, so what has been elsewhere is hashed. It is empty if
+// there is no package.
 func mark(at spot) (string, error) {
 	path := at.path
 	info, err := os.Stat(path)
@@ -208,7 +211,7 @@ func mark(at spot) (string, error) {
 	case err != nil:
 		return "", err
 	case info.Mode().IsRegular():
-		return fileMark(info), nil
+		return disk.Print(path, info), nil
 	case !info.IsDir():
 		return "", nil
 	}
@@ -221,12 +224,8 @@ func mark(at spot) (string, error) {
 		if err != nil {
 			return err
 		}
-		fmt.Fprintf(sum, "%s %s\n", strings.TrimPrefix(name, path), fileMark(info))
+		fmt.Fprintf(sum, "%s %s\n", strings.TrimPrefix(name, path), disk.Print(name, info))
 		return nil
 	})
 	return hex.EncodeToString(sum.Sum(nil)), err
-}
-
-func fileMark(info fs.FileInfo) string {
-	return fmt.Sprintf("%d@%d", info.Size(), info.ModTime().Truncate(2*time.Second).Unix())
 }

@@ -456,7 +456,7 @@ func TestCreateRefuses(t *testing.T) {
 		check(t, os.WriteFile(path, data, 0o644))
 		check(t, os.Chtimes(path, info.ModTime(), info.ModTime()))
 		out := t.TempDir()
-		if _, err := bundle.Create(ctx, dir, filepath.Join(out, "b"), createOptions()); err == nil || !strings.Contains(err.Error(), "when it was last looked at") {
+		if _, err := bundle.Create(ctx, dir, filepath.Join(out, "b"), createOptions()); err == nil || !strings.Contains(err.Error(), "widget_1.1.0_linux_amd64.zip") {
 			t.Error(err)
 		}
 		if entries, _ := os.ReadDir(out); len(entries) > 0 {

@@ -170,6 +170,10 @@ func examine(ctx context.Context, there *builder.Builder, found fsmirror.Package
 	if err != nil {
 		return Package{}, err
 	}
+	if s.Differs != "" {
+		err := &builder.ChangedError{Was: s.Differs, Is: s.ZH}
+		return Package{}, sources.WithHint(&sources.PackageError{ID: found.ID, Err: err}, "larder mirror verify tells more, and larder mirror sync replaces it")
+	}
 	info, err := os.Stat(found.Location.Archive)
 	if err != nil {
 		return Package{}, err

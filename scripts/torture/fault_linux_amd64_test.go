@@ -456,11 +456,15 @@ var withoutCache = regexp.MustCompile(`^/\.local/state/larder/workdir/\w+/(cache
 // removing it failed: the next run cannot tell why it is there without a package.
 var ofRemoved = regexp.MustCompile(`^/mirror/\.larder/evidence/`)
 
+// The temporary file of a new record key is that very key, and as private. It stays if
+// removing it fails: no later run creates a key.
+var keyMade = regexp.MustCompile(`/larder/\.record\.key\.`)
+
 // leftOver are the files that a run without a failed call doesn't leave.
 func (k *rack) leftOver(clean map[string]bool) []string {
 	var names []string
 	for _, name := range slices.Sorted(maps.Keys(k.names())) {
-		if !clean[name] && !withoutCache.MatchString(name) && !ofRemoved.MatchString(name) {
+		if !clean[name] && !withoutCache.MatchString(name) && !ofRemoved.MatchString(name) && !keyMade.MatchString(name) {
 			names = append(names, name)
 		}
 	}

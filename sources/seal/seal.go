@@ -41,8 +41,10 @@ const (
 	leastBytes = 16 // of a secret that fleets share
 )
 
-// ParseKey makes a key of a secret that several users or machines share.
+// ParseKey makes a key of a secret that several users or machines share. Spaces around
+// it do not count.
 func ParseKey(secret string) (Key, error) {
+	secret = strings.TrimSpace(secret)
 	if len(secret) < leastBytes {
 		err := fmt.Errorf("the record key has %d bytes, fewer than %d", len(secret), leastBytes)
 		return Key{}, sources.WithHint(err, "use a random secret, such as the output of openssl rand -hex 32")

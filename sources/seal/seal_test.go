@@ -38,7 +38,7 @@ func TestOpen(t *testing.T) {
 	shared := strings.Repeat("s", 16)
 	for name, k := range map[string]struct{ by, reader seal.Key }{
 		"the same user, another run": {seal.UserKey(here), seal.UserKey(here)},
-		"a shared secret":            {parseKey(t, shared), parseKey(t, shared)},
+		"a shared secret":            {parseKey(t, shared), parseKey(t, shared+"\n")},
 		"no key, the same run":       {seal.Key{}, seal.Key{}},
 	} {
 		text := sealed(t, k.by, "package a")
@@ -81,8 +81,10 @@ func TestOpen(t *testing.T) {
 }
 
 func TestParseKeyRefusesShortSecrets(t *testing.T) {
-	if _, err := seal.ParseKey(strings.Repeat("s", 15)); err == nil {
-		t.Error("15 bytes were accepted")
+	for _, secret := range []string{strings.Repeat("s", 15), strings.Repeat(" ", 32)} {
+		if _, err := seal.ParseKey(secret); err == nil {
+			t.Errorf("%q was accepted", secret)
+		}
 	}
 }
 

@@ -1,0 +1,40 @@
+//go:build unix
+
+package cachedir_test
+
+import (
+	"context"
+	"os"
+	"path/filepath"
+	"testing"
+
+	"github.com/larder-cli/larder/cachedir"
+	"github.com/larder-cli/larder/sources"
+)
+
+// Another user can change their own files and set the times back, which no record
+// survives.
+func TestFilesOfOtherUsersAreHashed(t *testing.T) {
+	if os.Geteuid() != 0 {
+		t.Skip("only root can give files away")
+	}
+	root, target := t.TempDir(), filepath.Join(t.TempDir(), filepath.FromSlash(widget.Path()))
+	d := open(t, root, cachedir.Options{})
+	put(t, d, widget, widgetFiles)
+	path := filepath.Join(root, filepath.FromSlash(widget.Path()), executable)
+	check(t, os.Chown(path, 54321, 54321))
+	s, err := d.Get(context.Background(), widget)
+	check(t, err)
+	if s.Verdict != sources.SelfSigned || s.Differs != "" {
+		t.Errorf("unchanged: got %+v", s)
+	}
+	mode, err := d.Link(context.Background(), s, target)
+	check(t, err)
+	if mode != sources.LinkCopy && mode != sources.LinkReflink {
+		t.Errorf("the working directory has a %s, which the other user can change", mode)
+	}
+	alter(t, path, "evil program")
+	if s, err = d.Get(context.Background(), widget); err != nil || s.Verdict != sources.Unverified || s.Differs == "" {
+		t.Errorf("changed: got %+v, %v", s, err)
+	}
+}
