@@ -3,6 +3,7 @@ package installer_test
 import (
 	"context"
 	"errors"
+	"fmt"
 	"os"
 	"path/filepath"
 	"slices"
@@ -12,6 +13,7 @@ import (
 	"github.com/larder-cli/larder/installer"
 	"github.com/larder-cli/larder/sources"
 	"github.com/larder-cli/larder/sources/archive"
+	"github.com/larder-cli/larder/sources/sourcetest"
 	"github.com/larder-cli/larder/sources/trust"
 )
 
@@ -446,6 +448,51 @@ func TestRequireSignedOfWhatIsThere(t *testing.T) {
 				t.Errorf("%s, %s: asked for\n%s", where, what, f.source.log())
 			}
 		}
+	}
+}
+
+// The archives of a release belong together: one for another platform shows that it was
+// published anew.
+func TestRepublishedForAnotherPlatform(t *testing.T) {
+	const mac = "widget 1.0.0 darwin_arm64"
+	for name, tt := range map[string]struct {
+		was    sources.Hash
+		signed bool
+		locked []sources.Hash
+		ok     bool
+	}{
+		"the same":               {zh(mac), true, nil, true},
+		"another":                {zh("another"), true, nil, false},
+		"another, not signed":    {zh("another"), false, nil, true},
+		"another, but locked":    {zh("another"), true, []sources.Hash{zh(widget)}, true},
+		"a platform that is new": {"", true, nil, true},
+	} {
+		t.Run(name, func(t *testing.T) {
+			f := newFixture(t)
+			both := func(p *sources.Package) {
+				sum, _ := strings.CutPrefix(string(zh(mac)), "zh:")
+				signed(p)
+				p.Signed.Sums = fmt.Appendf(p.Signed.Sums, "%s  %s\n", sum, id(mac).Filename())
+				p.Signed.Signature = sourcetest.Publisher().Sign(p.Signed.Sums)
+			}
+			f.source.add(widget, both)
+			before := sources.Stored{ID: id(mac), H1: h1("before"), ZH: tt.was}
+			if tt.signed {
+				p := sources.Package{Filename: id(mac).Filename(), Hashes: []sources.Hash{zh(mac)}}
+				signed(&p)
+				before.Signed = p.Signed
+			}
+			f.store.known[id(mac)] = before
+			f.require("widget", "")
+			if tt.locked != nil {
+				f.lock("widget 1.0.0", tt.locked...)
+			}
+			_, err := f.install()
+			republished, found := errors.AsType[*installer.RepublishedError](err)
+			if tt.ok && err != nil || !tt.ok && (!found || republished.Was.Hashes[1] != tt.was || republished.Now.Hashes[0] != zh(mac)) {
+				t.Errorf("got %v", err)
+			}
+		})
 	}
 }
 

@@ -37,20 +37,38 @@ func (p Publication) String() string {
 	return fmt.Sprintf("%s from %s, %s", list(p.Hashes), p.From, signer)
 }
 
-// checkPublished refuses a release whose publisher has signed another archive
-// than the one that is remembered, before anything is fetched.
+// checkPublished refuses a release whose publisher has signed other archives than those
+// that are remembered, before anything is fetched. The archives for all platforms are
+// one release.
 func (j *job) checkPublished(pkg sources.Package, report trust.Report) error {
+	if pkg.Kind != sources.FromRegistry || pkg.Signed == nil || matchesAny(j.lockedHashes(), pkg.Hashes...) {
+		return nil
+	}
 	was, err := j.recall(pkg.ID)
+	switch {
+	case err != nil && !errors.Is(err, sources.ErrNotFound):
+		return err
+	case err == nil && was.Signed != nil && was.ZH != "" && !matchesAny(pkg.Hashes, was.ZH):
+		return j.republished(was, Publication{Hashes: pkg.Hashes, From: pkg.Source, Signer: signer(report)})
+	}
+	sums, err := trust.ParseSums(pkg.Signed.Sums)
 	if err != nil {
-		return unlessNotFound(err)
+		return err
 	}
-	if was.Signed == nil || pkg.Kind != sources.FromRegistry || pkg.Signed == nil {
-		return nil
+	for platform, now := range sums.Archives(pkg.ID.Provider, pkg.ID.Version) {
+		other := pkg.ID
+		other.Platform = platform
+		if other == pkg.ID {
+			continue
+		}
+		was, err := j.recall(other)
+		if err != nil || was.Signed == nil || was.ZH == "" || was.ZH == now {
+			continue // what cannot be read is told of by those who need it
+		}
+		err = j.republished(was, Publication{Hashes: []sources.Hash{now}, From: pkg.Source, Signer: signer(report)})
+		return fmt.Errorf("for %s, %w", platform, err)
 	}
-	if was.ZH == "" || matchesAny(pkg.Hashes, was.ZH) || matchesAny(j.lockedHashes(), pkg.Hashes...) {
-		return nil
-	}
-	return j.republished(was, Publication{Hashes: pkg.Hashes, From: pkg.Source, Signer: signer(report)})
+	return nil
 }
 
 // checkRemembered refuses a package that is another one than is remembered,

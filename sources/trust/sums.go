@@ -67,6 +67,26 @@ func (s Sums) Hashes() []sources.Hash {
 	return hashes
 }
 
+// Archives are the zh: hashes of a version's archives, by platform: of the lines that
+// name one as [sources.PackageID.Filename] does. There are at most 100, which no release has.
+func (s Sums) Archives(p sources.Provider, v sources.Version) map[sources.Platform]sources.Hash {
+	const most = 100
+	archives := map[sources.Platform]sources.Hash{}
+	prefix := "terraform-provider-" + p.Type + "_" + v.String() + "_"
+	for _, line := range s.lines {
+		text, ok := strings.CutPrefix(strings.TrimSuffix(line.name, ".zip"), prefix)
+		if !ok || len(archives) == most {
+			continue
+		}
+		platform, err := sources.ParsePlatform(text)
+		sum, ok := line.parse()
+		if err == nil && ok && line.name == (sources.PackageID{Provider: p, Version: v, Platform: platform}).Filename() {
+			archives[platform] = sources.ZipHash(sum)
+		}
+	}
+	return archives
+}
+
 func (l sumsLine) parse() (sum [32]byte, ok bool) {
 	if len(l.sum) != hex.EncodedLen(len(sum)) {
 		return sum, false
