@@ -273,7 +273,7 @@ func eachFile(ctx context.Context, entry []mark, to *disk.Dir, link func(m mark,
 	return nil
 }
 
-// An entryFile is an open file of an entry, of which the mark has been compared.
+// An entryFile is an open file of an entry that still has the mark it was judged by.
 type entryFile struct {
 	*os.File
 	mark mark

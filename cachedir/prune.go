@@ -134,8 +134,8 @@ func (d *Dir) orphans(entries []Entry) (orphans []string, err error) {
 	return orphans, err
 }
 
-// unreadable is the error of a cache of which part cannot be read: a plan would not
-// be what it says.
+// unreadable is the error of a cache that cannot be read completely, for which no
+// plan would be right.
 func unreadable(findings []Finding) error {
 	var errs []error
 	for _, f := range findings {
@@ -300,8 +300,8 @@ func (d *Dir) throw(id sources.PackageID, bin *disk.Scratch, name string) error 
 	return errors.Join(d.forgetEntry(id, home), d.tree.RemoveEmpty(path.Dir(id.Path())))
 }
 
-// isLink reports whether the entry for id in home is a symbolic link, of which
-// removing removes nothing else.
+// isLink reports whether the entry for id in home is a symbolic link. Removing that
+// removes nothing else.
 func isLink(home *disk.Dir, id sources.PackageID) bool {
 	info, err := home.Lstat(id.Platform.String())
 	return err == nil && info.Mode()&fs.ModeSymlink != 0

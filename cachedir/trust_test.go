@@ -54,7 +54,7 @@ func TestForeignRecordsAreNotBelieved(t *testing.T) {
 	}
 }
 
-// Damage is damage to whoever meets it, and is never recorded as sound.
+// Every command that finds damage treats it as damage, and none records it as sound.
 func TestDamageIsNeverRecorded(t *testing.T) {
 	for name, meet := range map[string]func(*testing.T, *cachedir.Dir){
 		"get": func(t *testing.T, d *cachedir.Dir) {
