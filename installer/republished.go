@@ -48,7 +48,9 @@ func (j *job) checkPublished(pkg sources.Package, report trust.Report) error {
 	switch {
 	case err != nil && !errors.Is(err, sources.ErrNotFound):
 		return err
-	case err == nil && was.Signed != nil && was.ZH != "" && !matchesAny(pkg.Hashes, was.ZH):
+	case err == nil && was.Signed != nil && matchesAny(pkg.Hashes, was.ZH): // then the others were compared
+		return nil
+	case err == nil && was.Signed != nil && was.ZH != "":
 		return j.republished(was, Publication{Hashes: pkg.Hashes, From: pkg.Source, Signer: signer(report)})
 	}
 	sums, err := trust.ParseSums(pkg.Signed.Sums)
