@@ -1,7 +1,7 @@
 // Package cachedir keeps unpacked provider packages in a directory that
 // Terraform and OpenTofu may use as their plugin cache at the same time. It
-// neither downloads nor verifies: a [sources.Delivery] brings the packages and
-// judges them, and this package sees to it that what was judged is what appears.
+// neither downloads nor verifies: the user of a [sources.Tx] does, and this package
+// sees to it that what was verified is what appears.
 //
 // # Layout
 //
@@ -12,7 +12,7 @@
 //	.larder/roots/KEY~PACKAGE.json             records of packages in working directories
 //	.larder/roots/KEY.json                     one registration for each root module
 //	.larder/evidence/HOST/NAMESPACE/TYPE/VERSION/
-//	.larder/lock/PACKAGE.lock                  one lock for each package, never removed
+//	.larder/lock/PACKAGE.lock, evidence-?.lock one lock for each package, some for evidence, never removed
 //	.larder/cache.lock, gate.lock              locks of the cache as a whole
 //	.larder/tmp/run-…                          what one run is making, see [disk.Scratch]
 //	.larder/partial/PACKAGE                    interrupted downloads, for a day
@@ -94,8 +94,9 @@ type Dir struct {
 	readOnly error     // why nothing can be written; nil if it can
 	through  string    // the link that leads to a working directory's packages; empty if none does
 	opts     Options
-	memory   sync.Map    // of path to record, for what cannot be written
-	sweep    sync.Once   // of what killed processes left
+	memory   sync.Map  // of path to record, for what cannot be written
+	sweep    sync.Once // of what killed processes left
+	run      run
 	aside    aside       // where to move what is wrong
 	lockless sync.Once   // to say that there are no locks
 	unshared atomic.Bool // whether files are known not to be able to share bytes

@@ -136,6 +136,3 @@ func (d *Dir) warnOf(id sources.PackageID, err error) {
 		d.warn(fmt.Errorf("%s %s: %w", id.Provider, id.Version, err))
 	}
 }
-
-// digest is what a record refers to evidence by; empty if there is none.
-func digest(s *sources.Signed) string { return evidence.Reference(s) }

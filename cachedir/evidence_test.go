@@ -9,13 +9,14 @@ import (
 
 	"github.com/larder-cli/larder/cachedir"
 	"github.com/larder-cli/larder/sources"
+	"github.com/larder-cli/larder/sources/sourcetest"
 )
 
 // signedDelivery is a delivery with other evidence.
-func signedDelivery(data []byte, signed *sources.Signed, verdict sources.Verdict) sources.Delivery {
+func signedDelivery(data []byte, signed *sources.Signed, verdict sources.Verdict) sourcetest.Supply {
 	del := delivery(data)
 	fetch := del.Fetch
-	del.Fetch = func(ctx context.Context, stage sources.Stage) (sources.Parcel, error) {
+	del.Fetch = func(ctx context.Context, stage sources.Stage) (sourcetest.Supplied, error) {
 		parcel, err := fetch(ctx, stage)
 		parcel.Signed = signed
 		return parcel, err
@@ -62,9 +63,9 @@ func TestEvidenceThatChangedSince(t *testing.T) {
 	first := evidenceBy("sums", "registry")
 	first.Keys[0] = first.Keys[0].AsListed(true)
 	data := widgetFiles.zip(t)
-	_, err := d.Put(t.Context(), arm, signedDelivery(data, first, sources.SelfSigned))
+	_, err := sourcetest.Put(t.Context(), d, arm, signedDelivery(data, first, sources.SelfSigned))
 	check(t, err)
-	_, err = d.Put(t.Context(), amd, signedDelivery(data, evidenceBy("sums", "mirror"), sources.MirrorEvidence))
+	_, err = sourcetest.Put(t.Context(), d, amd, signedDelivery(data, evidenceBy("sums", "mirror"), sources.MirrorEvidence))
 	check(t, err)
 	if len(warnings) != 1 || warnings[0].Error() != "example.test/acme/widget 1.2.0: worth a warning" {
 		t.Errorf("warnings: %v", warnings)
@@ -96,7 +97,7 @@ func TestKeysAreComparedWithTheNearestVersion(t *testing.T) {
 	for range 2 {
 		for _, v := range []string{"1.9.0", "1.0.0", "1.10.0", "2.0.0"} {
 			id := packageID("example.test/acme/widget", v)
-			_, err := open(t, root, opts).Put(t.Context(), id, signedDelivery(widgetFiles.zip(t), evidenceBy(v, "key"), sources.SelfSigned))
+			_, err := sourcetest.Put(t.Context(), open(t, root, opts), id, signedDelivery(widgetFiles.zip(t), evidenceBy(v, "key"), sources.SelfSigned))
 			check(t, err)
 		}
 	}

@@ -5,6 +5,7 @@ import (
 	"bytes"
 	"context"
 	"crypto/sha256"
+	"errors"
 	"maps"
 	"os"
 	"path"
@@ -19,6 +20,7 @@ import (
 	"github.com/larder-cli/larder/sources"
 	"github.com/larder-cli/larder/sources/archive"
 	"github.com/larder-cli/larder/sources/seal"
+	"github.com/larder-cli/larder/sources/sourcetest"
 )
 
 // widget is the package that most tests are about.
@@ -84,12 +86,12 @@ func (f files) h1(t testing.TB) sources.Hash {
 }
 
 // delivery brings the archive data, which it says is signed.
-func delivery(data []byte) sources.Delivery {
-	return sources.Delivery{
+func delivery(data []byte) sourcetest.Supply {
+	return sourcetest.Supply{
 		Accept: func(s sources.Stored) bool { return s.ZH != "" },
-		Fetch: func(_ context.Context, stage sources.Stage) (sources.Parcel, error) {
+		Fetch: func(_ context.Context, stage sources.Stage) (sourcetest.Supplied, error) {
 			_, err := stage.Write(data)
-			return sources.Parcel{
+			return sourcetest.Supplied{
 				ZH: sources.ZipHash(sha256.Sum256(data)), Filename: "widget.zip", Origin: "https://example.test/widget.zip",
 				Signed: &sources.Signed{Sums: []byte("sums\n"), Signature: []byte("signature"), Origin: "https://example.test/sums"},
 			}, err
@@ -125,7 +127,7 @@ func open(t testing.TB, root string, opts cachedir.Options) *cachedir.Dir {
 
 func put(t testing.TB, d *cachedir.Dir, id sources.PackageID, f files) sources.Stored {
 	t.Helper()
-	s, err := d.Put(context.Background(), id, delivery(f.zip(t)))
+	s, err := sourcetest.Put(context.Background(), d, id, delivery(f.zip(t)))
 	check(t, err)
 	return s
 }
@@ -186,4 +188,20 @@ func nothingStaged(t testing.TB, root string) {
 	if left := tree(t, filepath.Join(root, ".larder", "tmp")); len(left) > 0 {
 		t.Errorf("left over: %q", left)
 	}
+}
+
+// link links a package to its place target in a working directory.
+func link(ctx context.Context, d *cachedir.Dir, s sources.Stored, target string) (mode sources.LinkMode, err error) {
+	w := d.Workdir("", providersOf(s.ID, target))
+	defer func() { err = errors.Join(err, w.Close()) }()
+	return w.Link(ctx, s)
+}
+
+// known is what is installed in target.
+func known(ctx context.Context, d *cachedir.Dir, id sources.PackageID, target string) (sources.Stored, error) {
+	return d.Workdir("", providersOf(id, target)).Get(ctx, id)
+}
+
+func providersOf(id sources.PackageID, target string) string {
+	return strings.TrimSuffix(target, string(filepath.Separator)+filepath.FromSlash(id.Path()))
 }

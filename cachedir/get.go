@@ -4,15 +4,11 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"io/fs"
-	"path/filepath"
 	"slices"
-	"strings"
 	"time"
 
 	"github.com/larder-cli/larder/sources"
 	"github.com/larder-cli/larder/sources/archive"
-	"github.com/larder-cli/larder/sources/disk"
 )
 
 // Get describes the entry for id. It hashes the entry unless there is a record, and
@@ -44,48 +40,6 @@ func (d *Dir) findLocked(ctx context.Context, id sources.PackageID) (record, err
 		defer unlock()
 	}
 	return d.find(ctx, id, d.entry(id), recordPath(id))
-}
-
-// Known describes what is in dir, an installed package in a working directory. It
-// hashes it unless it consists of the same files as the entry for id, or of files
-// that it has hashed before. The error matches [sources.ErrNotFound] if there is no
-// package, and is a [disk.StrayError] if a link leads there.
-func (d *Dir) Known(ctx context.Context, id sources.PackageID, dir string) (sources.Stored, error) {
-	dir, err := filepath.Abs(dir)
-	if err != nil {
-		return sources.Stored{}, named(id, err)
-	}
-	if dir == d.entry(id) {
-		return d.Get(ctx, id)
-	}
-	var r record
-	if err = checkParents(id, dir); err == nil {
-		r, err = d.find(ctx, id, dir, recordPath(id), rootPath(id, dir))
-	}
-	if err != nil {
-		return sources.Stored{}, named(id, err)
-	}
-	return d.stored(id, dir, r), nil
-}
-
-// checkParents returns an error if a link leads to dir, where the package id is
-// installed, from the directory of all installed packages.
-func checkParents(id sources.PackageID, dir string) error {
-	providers, err := disk.Open(providersOf(id, dir))
-	if errors.Is(err, fs.ErrNotExist) {
-		return fmt.Errorf("%w: %w", sources.ErrNotFound, err)
-	}
-	if err != nil {
-		return err
-	}
-	defer providers.Close()
-	return (&Dir{tree: providers}).checkHome(id)
-}
-
-// providersOf is the directory of all installed packages, where the package id is
-// installed in dir.
-func providersOf(id sources.PackageID, dir string) string {
-	return strings.TrimSuffix(dir, string(filepath.Separator)+filepath.FromSlash(id.Path()))
 }
 
 // find finds out what is in dir, from the records at paths or by hashing it. Then it
@@ -148,7 +102,10 @@ func stored(id sources.PackageID, dir string, r record, signed *sources.Signed) 
 		ID: id, Dir: dir,
 		H1: r.H1, ZipH1: r.ZipH1, ZH: r.ZH, Filename: r.Filename,
 		Verdict: r.Verdict, Origin: r.Origin,
-		Signed: signed, Since: r.Since, Imported: r.Imported, Print: fingerprint(r.Files),
+		Signed: signed, Since: r.Since, Imported: r.Imported,
+	}
+	if len(r.Files) > 0 {
+		s.Seen = &r.Files
 	}
 	if r.was != nil {
 		s.Differs = r.was.H1

@@ -13,6 +13,7 @@ import (
 
 	"github.com/larder-cli/larder/cachedir"
 	"github.com/larder-cli/larder/sources"
+	"github.com/larder-cli/larder/sources/sourcetest"
 )
 
 // What Terraform put into the cache is hashed, and nobody vouches for it.
@@ -69,7 +70,7 @@ func TestGetNothing(t *testing.T) {
 			if _, err := d.Get(context.Background(), widget); !errors.Is(err, sources.ErrNotFound) {
 				t.Errorf("Get: %v", err)
 			}
-			if _, err := d.Known(context.Background(), widget, entry); !errors.Is(err, sources.ErrNotFound) {
+			if _, err := known(context.Background(), d, widget, entry); !errors.Is(err, sources.ErrNotFound) {
 				t.Errorf("Known: %v", err)
 			}
 			if _, err := d.Evidence(widget.Provider, widget.Version); !errors.Is(err, sources.ErrNotFound) {
@@ -202,12 +203,12 @@ func TestEvidenceOfAnotherRelease(t *testing.T) {
 	other.Platform.Arch = "amd64"
 	del := delivery(widgetFiles.zip(t))
 	fetch := del.Fetch
-	del.Fetch = func(ctx context.Context, s sources.Stage) (sources.Parcel, error) {
+	del.Fetch = func(ctx context.Context, s sources.Stage) (sourcetest.Supplied, error) {
 		p, err := fetch(ctx, s)
 		p.Signed = &sources.Signed{Sums: []byte("other sums\n")}
 		return p, err
 	}
-	_, err := d.Put(context.Background(), other, del)
+	_, err := sourcetest.Put(context.Background(), d, other, del)
 	check(t, err)
 	s, err := d.Get(context.Background(), widget)
 	check(t, err)
@@ -273,7 +274,7 @@ func BenchmarkPut(b *testing.B) {
 	del.Accept = func(sources.Stored) bool { return false }
 	b.SetBytes(64 << 20)
 	for b.Loop() {
-		if _, err := d.Put(context.Background(), widget, del); err != nil {
+		if _, err := sourcetest.Put(context.Background(), d, widget, del); err != nil {
 			b.Fatal(err)
 		}
 	}

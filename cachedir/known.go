@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"io"
 	"io/fs"
 	"path"
 	"slices"
@@ -12,86 +11,46 @@ import (
 	"time"
 
 	"github.com/larder-cli/larder/sources"
-	"github.com/larder-cli/larder/sources/archive"
 	"github.com/larder-cli/larder/sources/disk"
 )
 
 func knownPath(id sources.PackageID) string { return statePath("known", id) }
 
-// Recall says what a package hashed to when it was here, or passed. The error
-// matches [sources.ErrNotFound] if nothing is recorded.
+// Recall returns the hashes of a package as it was verified here, whether or not it is
+// still in the cache. The error matches [sources.ErrNotFound] if none are recorded.
 func (d *Dir) Recall(id sources.PackageID) (sources.Stored, error) {
 	r, err := d.tryRecord(knownPath(id))
-	if err != nil && !disk.IsUnread(err) {
-		if r, err = d.tryRecord(recordPath(id)); err == nil && r.Verdict == sources.Unverified {
-			err = sources.ErrNotFound
-		}
-		r.Since = r.used
-	}
 	switch {
+	case err == nil:
+		return d.stored(id, "", r), nil
 	case disk.IsUnread(err):
 		return sources.Stored{}, named(id, err)
-	case err != nil:
-		return sources.Stored{}, named(id, fmt.Errorf("%w among what is remembered", sources.ErrNotFound))
 	}
-	return d.stored(id, "", r), nil
+	return d.recallEntry(id)
 }
 
-// Measure takes delivery of a package only to learn what it hashes to, which it
-// remembers. It returns what is remembered if the delivery accepts that, perhaps
-// only since Measure waits for whoever is fetching the package.
-func (d *Dir) Measure(ctx context.Context, id sources.PackageID, del sources.Delivery) (sources.Stored, error) {
-	r, err := d.measure(ctx, id, del)
-	if err != nil {
-		return sources.Stored{}, explained(id, err)
+// recallEntry is Recall from the record of the entry, which stands in for one that was
+// lost.
+func (d *Dir) recallEntry(id sources.PackageID) (sources.Stored, error) {
+	r, err := d.tryRecord(recordPath(id))
+	switch {
+	case err == nil && r.Verdict != sources.Unverified:
+		r.Since, r.Files = r.used, nil
+		return d.stored(id, "", r), nil
+	case !disk.IsUnread(err):
+		err = fmt.Errorf("%w among the records", sources.ErrNotFound)
 	}
-	return d.stored(id, "", r), nil
+	return sources.Stored{}, named(id, err)
 }
 
-func (d *Dir) measure(ctx context.Context, id sources.PackageID, del sources.Delivery) (record, error) {
-	if d.readOnly != nil {
-		return record{}, d.unwritable()
-	}
-	release, err := d.Use(ctx)
-	if err != nil {
-		return record{}, err
-	}
-	defer release()
-	d.sweep.Do(d.removeLeftovers)
-	unlock, err := d.lock(ctx, id)
-	if err != nil {
-		return record{}, err
-	}
-	defer unlock()
-	if r, ok := d.readRecord(knownPath(id)); ok && del.Accept(d.stored(id, "", r)) {
-		return r, nil
-	}
-	if ctx.Err() != nil {
-		return record{}, ctx.Err()
-	}
-	w, err := d.newWork()
-	if err != nil {
-		return record{}, err
-	}
-	defer w.close(d)
-	r, parcel, err := d.receive(ctx, id, del, w.Dir, nowhere{})
-	if err != nil {
-		return record{}, err
-	}
-	if err := d.keepEvidence(ctx, id, parcel.Signed, w.notes); err != nil {
-		return record{}, err
-	}
-	return d.keepKnown(id, r, parcel, w.notes), nil
-}
-
-// recognise replaces what vouches for a package by what is remembered of the same
-// contents, evidence included, if that vouches for them better.
-func (d *Dir) recognise(id sources.PackageID, r record, signed *sources.Signed) (record, *sources.Signed) {
-	old, ok := d.readRecord(knownPath(id))
-	if !ok || old.H1 != r.H1 || old.Verdict <= r.Verdict || d.opts.Paranoid {
+// recognise replaces the verdict on a package by the recorded verdict on the same
+// contents, evidence included, if that is better.
+func (t *tx) recognise(r record, signed *sources.Signed) (record, *sources.Signed) {
+	old := t.known
+	if old.H1 != r.H1 || old.Verdict <= r.Verdict || t.d.opts.Paranoid {
 		return r, signed
 	}
-	kept := d.evidenceOf(id, old)
+	kept := t.d.evidenceOf(t.id, old)
 	if kept == nil {
 		return r, signed
 	}
@@ -99,45 +58,25 @@ func (d *Dir) recognise(id sources.PackageID, r record, signed *sources.Signed) 
 	return old, kept
 }
 
-// nowhere is a hasher that keeps nothing.
-type nowhere struct{}
-
-func (nowhere) dir(ctx context.Context, from string) (sources.Contents, error) {
-	return archive.Hash(ctx, from)
-}
-
-func (nowhere) archive(ctx context.Context, from io.ReaderAt, size int64) (sources.Contents, error) {
-	return archive.Sum(ctx, from, size, archive.Limits{})
-}
-
-func (nowhere) files(ctx context.Context, from sources.Files) (sources.Contents, error) {
-	return archive.Receive(ctx, from, archive.Dest{}, archive.Limits{})
-}
-
-// keepKnown remembers what the package of r hashed to, and returns that. The
-// time from which it was known stays.
-func (d *Dir) keepKnown(id sources.PackageID, r record, parcel sources.Parcel, via *disk.Scratch) record {
-	r.Files, r.Boot, r.Since, r.Imported = nil, "", d.opts.Now().UTC(), parcel.Imported
-	local := parcel.Dir != "" || parcel.Archive != nil || parcel.Files != nil
-	if local && r.Verdict == sources.Unverified {
+// keepKnown records the hashes of the package of r, and returns that record. The time
+// since which they are known stays.
+func (t *tx) keepKnown(r record, imported bool) record {
+	r.Files, r.Boot, r.Since, r.Imported = nil, "", t.d.opts.Now().UTC(), imported
+	if t.payload.Local() && r.Verdict == sources.Unverified {
 		return r
 	}
-	path := knownPath(id)
-	old, err := d.tryRecord(path)
-	if disk.IsUnread(err) {
-		d.warn(err)
-		return r
-	}
-	if err == nil && r.Imported && !old.Imported && old.H1 != r.H1 {
-		return old // what was verified stays known
-	}
-	if err == nil && old.H1 == r.H1 && (old.ZH == r.ZH || r.ZH == "") {
-		if old.Verdict >= r.Verdict && (r.Imported || !old.Imported) {
-			return old
+	if old := t.known; old.H1 != "" {
+		if r.Imported && !old.Imported && old.H1 != r.H1 {
+			return old // what was verified stays recorded
 		}
-		r.Since, r.Imported = old.Since, r.Imported && old.Imported
+		if old.H1 == r.H1 && (old.ZH == r.ZH || r.ZH == "") {
+			if old.Verdict >= r.Verdict && (r.Imported || !old.Imported) {
+				return old
+			}
+			r.Since, r.Imported = old.Since, r.Imported && old.Imported
+		}
 	}
-	d.keepRecord(path, r, via)
+	t.d.keepRecord(knownPath(t.id), r, t.notes)
 	return r
 }
 
@@ -150,9 +89,9 @@ func (d *Dir) lowerKnown(id sources.PackageID) {
 	}
 }
 
-// Remembered lists the platforms for which the hashes of the version's packages are
-// known.
-func (d *Dir) Remembered(p sources.Provider, v sources.Version) ([]sources.Platform, error) {
+// Recorded lists the platforms for which hashes of the version's packages are
+// recorded.
+func (d *Dir) Recorded(p sources.Provider, v sources.Version) ([]sources.Platform, error) {
 	if d.state == nil {
 		return nil, nil
 	}

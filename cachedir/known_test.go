@@ -12,6 +12,7 @@ import (
 
 	"github.com/larder-cli/larder/cachedir"
 	"github.com/larder-cli/larder/sources"
+	"github.com/larder-cli/larder/sources/sourcetest"
 )
 
 // clock makes a cache's time stand still.
@@ -22,7 +23,7 @@ func clock(at time.Time) cachedir.Options {
 func TestMeasure(t *testing.T) {
 	root, now := t.TempDir(), time.Now().UTC().Truncate(time.Second)
 	d := open(t, root, clock(now))
-	measured, err := d.Measure(context.Background(), widget, delivery(widgetFiles.zip(t)))
+	measured, err := sourcetest.Measure(context.Background(), d, widget, delivery(widgetFiles.zip(t)))
 	check(t, err)
 	if measured.H1 != widgetFiles.h1(t) || measured.ZH == "" || measured.Signed == nil || measured.Dir != "" || !measured.Since.Equal(now) {
 		t.Errorf("measured %+v", measured)
@@ -38,11 +39,11 @@ func TestMeasure(t *testing.T) {
 		t.Errorf("recalled %+v", recalled)
 	}
 	again := delivery(nil)
-	again.Fetch = func(context.Context, sources.Stage) (sources.Parcel, error) {
+	again.Fetch = func(context.Context, sources.Stage) (sourcetest.Supplied, error) {
 		t.Error("fetched again")
-		return sources.Parcel{}, errors.New("no")
+		return sourcetest.Supplied{}, errors.New("no")
 	}
-	_, err = later.Measure(context.Background(), widget, again)
+	_, err = sourcetest.Measure(context.Background(), later, widget, again)
 	check(t, err)
 }
 
@@ -51,7 +52,7 @@ func TestMeasureRefused(t *testing.T) {
 	d := open(t, root, cachedir.Options{})
 	del := delivery(widgetFiles.zip(t))
 	del.Judge = func(sources.Contents) (sources.Verdict, error) { return 0, refused }
-	if _, err := d.Measure(context.Background(), widget, del); !errors.Is(err, refused) {
+	if _, err := sourcetest.Measure(context.Background(), d, widget, del); !errors.Is(err, refused) {
 		t.Error(err)
 	}
 	nothingStaged(t, root)
@@ -90,10 +91,10 @@ func TestLocalPackagesThatNobodyVouchesForAreNotRemembered(t *testing.T) {
 	for verdict, want := range map[sources.Verdict]bool{sources.Unverified: false, sources.HashOnly: true} {
 		d := open(t, t.TempDir(), cachedir.Options{})
 		dir := widgetFiles.unpack(t, t.TempDir())
-		_, err := d.Put(context.Background(), widget, sources.Delivery{
+		_, err := sourcetest.Put(context.Background(), d, widget, sourcetest.Supply{
 			Accept: func(sources.Stored) bool { return false },
-			Fetch: func(context.Context, sources.Stage) (sources.Parcel, error) {
-				return sources.Parcel{Dir: dir, Origin: dir}, nil
+			Fetch: func(context.Context, sources.Stage) (sourcetest.Supplied, error) {
+				return sourcetest.Supplied{Dir: dir, Origin: dir}, nil
 			},
 			Judge: func(sources.Contents) (sources.Verdict, error) { return verdict, nil },
 		})
@@ -105,11 +106,11 @@ func TestLocalPackagesThatNobodyVouchesForAreNotRemembered(t *testing.T) {
 }
 
 // unpacked delivers a package that lies somewhere unpacked.
-func unpacked(dir string, verdict sources.Verdict) sources.Delivery {
-	return sources.Delivery{
+func unpacked(dir string, verdict sources.Verdict) sourcetest.Supply {
+	return sourcetest.Supply{
 		Accept: func(sources.Stored) bool { return false },
-		Fetch: func(context.Context, sources.Stage) (sources.Parcel, error) {
-			return sources.Parcel{Dir: dir, Origin: dir}, nil
+		Fetch: func(context.Context, sources.Stage) (sourcetest.Supplied, error) {
+			return sourcetest.Supplied{Dir: dir, Origin: dir}, nil
 		},
 		Judge: func(sources.Contents) (sources.Verdict, error) { return verdict, nil },
 	}
@@ -120,7 +121,7 @@ func unpacked(dir string, verdict sources.Verdict) sources.Delivery {
 func TestKnownContentsAreRecognised(t *testing.T) {
 	ctx, d := context.Background(), open(t, t.TempDir(), cachedir.Options{})
 	seen := put(t, d, widget, widgetFiles)
-	stored, err := d.Put(ctx, widget, unpacked(widgetFiles.unpack(t, t.TempDir()), sources.HashOnly))
+	stored, err := sourcetest.Put(ctx, d, widget, unpacked(widgetFiles.unpack(t, t.TempDir()), sources.HashOnly))
 	check(t, err)
 	if stored.Verdict != sources.SelfSigned || stored.ZH != seen.ZH || stored.Signed == nil || !stored.Since.IsZero() {
 		t.Errorf("stored %+v", stored)
@@ -131,7 +132,7 @@ func TestKnownContentsAreRecognised(t *testing.T) {
 		t.Errorf("recalled %+v", recalled)
 	}
 	other := files{executable: "another provider"}
-	stored, err = d.Put(ctx, widget, unpacked(other.unpack(t, t.TempDir()), sources.HashOnly))
+	stored, err = sourcetest.Put(ctx, d, widget, unpacked(other.unpack(t, t.TempDir()), sources.HashOnly))
 	check(t, err)
 	if stored.Verdict != sources.HashOnly || stored.ZH != "" || stored.Signed != nil {
 		t.Errorf("stored another one as %+v", stored)
@@ -142,10 +143,10 @@ func TestKnownContentsAreRecognised(t *testing.T) {
 func TestFiles(t *testing.T) {
 	ctx, root := context.Background(), t.TempDir()
 	d := open(t, root, cachedir.Options{})
-	del := func(err error) sources.Delivery {
+	del := func(err error) sourcetest.Supply {
 		del := unpacked("", sources.HashOnly)
-		del.Fetch = func(context.Context, sources.Stage) (sources.Parcel, error) {
-			return sources.Parcel{Files: func(yield func(sources.Incoming, error) bool) {
+		del.Fetch = func(context.Context, sources.Stage) (sourcetest.Supplied, error) {
+			return sourcetest.Supplied{Files: func(yield func(sources.Incoming, error) bool) {
 				for name, text := range widgetFiles {
 					if !yield(sources.Incoming{Path: name, Executable: name == executable, Data: strings.NewReader(text)}, nil) {
 						return
@@ -159,15 +160,15 @@ func TestFiles(t *testing.T) {
 		return del
 	}
 	cut := errors.New("cut short")
-	if _, err := d.Put(ctx, widget, del(cut)); !errors.Is(err, cut) {
+	if _, err := sourcetest.Put(ctx, d, widget, del(cut)); !errors.Is(err, cut) {
 		t.Errorf("cut short: %v", err)
 	}
 	if _, err := d.Get(ctx, widget); !errors.Is(err, sources.ErrNotFound) {
 		t.Errorf("the cache has it: %v", err)
 	}
-	measured, err := d.Measure(ctx, widget, del(nil))
+	measured, err := sourcetest.Measure(ctx, d, widget, del(nil))
 	check(t, err)
-	stored, err := d.Put(ctx, widget, del(nil))
+	stored, err := sourcetest.Put(ctx, d, widget, del(nil))
 	check(t, err)
 	if want := widgetFiles.h1(t); stored.H1 != want || measured.H1 != want {
 		t.Errorf("measured %s, stored %s, want %s", measured.H1, stored.H1, want)
@@ -179,7 +180,7 @@ func TestFiles(t *testing.T) {
 func TestRemembered(t *testing.T) {
 	ctx, d := context.Background(), open(t, t.TempDir(), cachedir.Options{})
 	remembered := func() []sources.Platform {
-		all, err := d.Remembered(widget.Provider, widget.Version)
+		all, err := d.Recorded(widget.Provider, widget.Version)
 		check(t, err)
 		return all
 	}
@@ -189,7 +190,7 @@ func TestRemembered(t *testing.T) {
 	other := widget
 	other.Platform = sources.Platform{OS: "darwin", Arch: "arm64"}
 	put(t, d, widget, widgetFiles)
-	_, err := d.Measure(ctx, other, delivery(widgetFiles.zip(t)))
+	_, err := sourcetest.Measure(ctx, d, other, delivery(widgetFiles.zip(t)))
 	check(t, err)
 	if all := remembered(); !slices.Equal(all, []sources.Platform{other.Platform, widget.Platform}) {
 		t.Errorf("remembered %v", all)

@@ -369,8 +369,7 @@ func (d *Dir) saved(l *Listing) int64 {
 	for _, e := range l.Entries {
 		sharing := 0
 		for _, r := range l.Roots {
-			target := filepath.Join(r.Providers, filepath.FromSlash(e.ID.Path()))
-			mode := d.linked(sources.Stored{ID: e.ID, Dir: e.Dir, H1: e.H1}, e.marks, target)
+			mode := d.workdir(r.Dir, r.Providers).linked(sources.Stored{ID: e.ID, Dir: e.Dir, H1: e.H1}, e.marks)
 			if mode != "" && mode != sources.LinkCopy && e.marks != nil {
 				sharing++
 			}

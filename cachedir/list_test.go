@@ -44,7 +44,7 @@ func rootModule(t testing.TB, d *cachedir.Dir, s sources.Stored) cachedir.Root {
 	t.Helper()
 	dir := t.TempDir()
 	r := cachedir.Root{Dir: dir, Providers: filepath.Join(dir, ".terraform", "providers")}
-	_, err := d.Link(context.Background(), s, filepath.Join(r.Providers, filepath.FromSlash(s.ID.Path())))
+	_, err := link(context.Background(), d, s, filepath.Join(r.Providers, filepath.FromSlash(s.ID.Path())))
 	check(t, err)
 	return r
 }
@@ -209,7 +209,7 @@ func TestUse(t *testing.T) {
 			put(t, d, amd, widgetFiles)
 			dir := filepath.Join(t.TempDir(), "module")
 			check(t, os.MkdirAll(dir, 0o755))
-			d.Register(dir, filepath.Join(dir, ".terraform", "providers"), []sources.PackageID{amd})
+			d.Workdir(dir, filepath.Join(dir, ".terraform", "providers")).Register([]sources.PackageID{amd})
 			test.make(t, d, dir)
 			var got []string
 			for _, e := range list(t, d, cachedir.ListOptions{Locked: locks}).Entries {

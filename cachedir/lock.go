@@ -14,9 +14,10 @@ func (d *Dir) lock(ctx context.Context, id sources.PackageID) (unlock func(), er
 	return d.lockAt(ctx, id, id.Path())
 }
 
-// lockVersion is lock for what the packages of a version share.
+// lockVersion is lock for what the packages of a version share, which takes no time. Some
+// versions share a lock: each lock is one more file in every cache.
 func (d *Dir) lockVersion(ctx context.Context, id sources.PackageID) (unlock func(), err error) {
-	return d.lockAt(ctx, id, path.Dir(id.Path()))
+	return d.lockAt(ctx, id, "evidence-"+nameFor(path.Dir(id.Path()))[:1])
 }
 
 // lockAt waits for the lock with the given name, which has to do with the package

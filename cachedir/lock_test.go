@@ -14,6 +14,7 @@ import (
 	"github.com/larder-cli/larder/cachedir"
 	"github.com/larder-cli/larder/sources"
 	"github.com/larder-cli/larder/sources/disk"
+	"github.com/larder-cli/larder/sources/sourcetest"
 )
 
 // hold begins to put the widget, and goes on when the function is called.
@@ -22,13 +23,13 @@ func hold(t *testing.T, d *cachedir.Dir) (release func()) {
 	held, free, done := make(chan struct{}), make(chan struct{}), make(chan error)
 	del := delivery(widgetFiles.zip(t))
 	fetch := del.Fetch
-	del.Fetch = func(ctx context.Context, s sources.Stage) (sources.Parcel, error) {
+	del.Fetch = func(ctx context.Context, s sources.Stage) (sourcetest.Supplied, error) {
 		close(held)
 		<-free
 		return fetch(ctx, s)
 	}
 	go func() {
-		_, err := d.Put(context.Background(), widget, del)
+		_, err := sourcetest.Put(context.Background(), d, widget, del)
 		done <- err
 	}()
 	<-held
@@ -53,7 +54,7 @@ func TestWaiting(t *testing.T) {
 	done := make(chan error, 1)
 	go func() {
 		del := delivery([]byte("no archive"))
-		_, err := d.Put(context.Background(), widget, del)
+		_, err := sourcetest.Put(context.Background(), d, widget, del)
 		done <- err
 	}()
 	select {
@@ -80,11 +81,11 @@ func TestWaitEnds(t *testing.T) {
 	canceled, cancel := context.WithTimeout(context.Background(), 30*time.Millisecond)
 	defer cancel()
 
-	_, err := open(t, root, cachedir.Options{}).Put(canceled, widget, delivery(nil))
+	_, err := sourcetest.Put(canceled, open(t, root, cachedir.Options{}), widget, delivery(nil))
 	if !errors.Is(err, context.DeadlineExceeded) {
 		t.Errorf("canceled: %v", err)
 	}
-	_, err = open(t, root, cachedir.Options{LockTimeout: 30 * time.Millisecond}).Put(context.Background(), widget, delivery(nil))
+	_, err = sourcetest.Put(context.Background(), open(t, root, cachedir.Options{LockTimeout: 30 * time.Millisecond}), widget, delivery(nil))
 	if !errors.Is(err, disk.ErrLockTimeout) || !strings.Contains(err.Error(), "held by process") {
 		t.Errorf("timed out: %v", err)
 	}

@@ -1,8 +1,6 @@
 package cachedir
 
 import (
-	"crypto/sha256"
-	"encoding/hex"
 	"errors"
 	"fmt"
 	"io/fs"
@@ -14,7 +12,7 @@ import (
 	"github.com/larder-cli/larder/sources"
 )
 
-// A mark is by what a file is known again without reading it.
+// A mark identifies an unchanged file without reading it.
 type mark struct {
 	Path   string `json:"path"` // relative, with forward slashes
 	Size   int64  `json:"size"`
@@ -79,18 +77,6 @@ func markOf(path, name string, e fs.DirEntry) (mark, error) {
 	m := mark{Path: name, Size: info.Size(), MTime: info.ModTime().UnixNano(), foreign: foreign(info)}
 	m.Inode, m.Device = identity(path, info)
 	return m, nil
-}
-
-// fingerprint is short for marks; empty if there are none.
-func fingerprint(marks []mark) string {
-	if len(marks) == 0 {
-		return ""
-	}
-	sum := sha256.New()
-	for _, m := range marks {
-		fmt.Fprintf(sum, "%q %d %d %d %d\n", m.Path, m.Size, m.MTime, m.Inode, m.Device)
-	}
-	return hex.EncodeToString(sum.Sum(nil))
 }
 
 // settled reports whether the last change of every file is so long ago that the

@@ -13,6 +13,7 @@ import (
 
 	"github.com/larder-cli/larder/cachedir"
 	"github.com/larder-cli/larder/sources"
+	"github.com/larder-cli/larder/sources/sourcetest"
 	"golang.org/x/sys/unix"
 )
 
@@ -51,10 +52,10 @@ func TestReadOnly(t *testing.T) {
 		}
 	}
 	target := targetIn(t.TempDir())
-	_, err = d.Link(context.Background(), s, target)
+	_, err = link(context.Background(), d, s, target)
 	check(t, err)
 	sameTree(t, target, widgetFiles)
-	_, err = d.Put(context.Background(), foreign, delivery(nil))
+	_, err = sourcetest.Put(context.Background(), d, foreign, delivery(nil))
 	if !errors.Is(err, syscall.EROFS) {
 		t.Errorf("Put: %v", err)
 	}
@@ -81,7 +82,7 @@ func TestDiskFull(t *testing.T) {
 			s := put(t, d, widget, widgetFiles)
 			del := delivery(tc.files.zip(t))
 			del.Accept = func(sources.Stored) bool { return false }
-			_, err := d.Put(context.Background(), widget, del)
+			_, err := sourcetest.Put(context.Background(), d, widget, del)
 			if hints := strings.Join(sources.Hints(err), "; "); !strings.Contains(hints, tc.hint) {
 				t.Errorf("error is %v, hints are %q", err, hints)
 			}
@@ -110,7 +111,7 @@ func TestLinkAcross(t *testing.T) {
 		{"hardlink", "", syscall.EXDEV}, {"reflink", "", syscall.EXDEV},
 	} {
 		target := targetIn(work)
-		used, err := open(t, root, cachedir.Options{Link: tc.mode}).Link(context.Background(), s, target)
+		used, err := link(context.Background(), open(t, root, cachedir.Options{Link: tc.mode}), s, target)
 		if used != tc.used || !errors.Is(err, tc.err) {
 			t.Errorf("%s: linked by %q, %v", tc.mode, used, err)
 		}

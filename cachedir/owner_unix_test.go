@@ -28,7 +28,7 @@ func TestFilesOfOtherUsersAreHashed(t *testing.T) {
 	if s.Verdict != sources.SelfSigned || s.Differs != "" {
 		t.Errorf("unchanged: got %+v", s)
 	}
-	mode, err := d.Link(context.Background(), s, target)
+	mode, err := link(context.Background(), d, s, target)
 	check(t, err)
 	if mode != sources.LinkCopy && mode != sources.LinkReflink {
 		t.Errorf("the working directory has a %s, which the other user can change", mode)

@@ -14,6 +14,7 @@ import (
 
 	"github.com/larder-cli/larder/cachedir"
 	"github.com/larder-cli/larder/sources/disk"
+	"github.com/larder-cli/larder/sources/sourcetest"
 )
 
 // Opening a pipe that nobody writes to would wait for ever. In the place of a record
@@ -31,7 +32,7 @@ func TestPipesStopNothing(t *testing.T) {
 			check(t, syscall.Mkfifo(pipe, 0o644))
 			d, err := cachedir.Open(root, cachedir.Options{})
 			if err == nil {
-				_, err = d.Put(context.Background(), widget, delivery(widgetFiles.zip(t)))
+				_, err = sourcetest.Put(context.Background(), d, widget, delivery(widgetFiles.zip(t)))
 			}
 			var stray *disk.StrayError
 			if fails {
@@ -62,7 +63,7 @@ func TestLinkRemovesWhatTheKilledLeft(t *testing.T) {
 	lock := flock.New(filepath.Join(busy, "~lock"))
 	check(t, lock.Lock())
 	defer lock.Unlock()
-	_, err := d.Link(context.Background(), s, target)
+	_, err := link(context.Background(), d, s, target)
 	check(t, err)
 	if _, err := os.Stat(left); err == nil {
 		t.Error("what a killed process left is there still")

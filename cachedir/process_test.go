@@ -20,6 +20,7 @@ import (
 
 	"github.com/larder-cli/larder/cachedir"
 	"github.com/larder-cli/larder/sources"
+	"github.com/larder-cli/larder/sources/sourcetest"
 	"golang.org/x/sys/unix"
 )
 
@@ -103,12 +104,12 @@ func childPut(root string) error {
 	for _, id := range providers() {
 		del := delivery(data)
 		fetch := del.Fetch
-		del.Fetch = func(ctx context.Context, s sources.Stage) (sources.Parcel, error) {
+		del.Fetch = func(ctx context.Context, s sources.Stage) (sourcetest.Supplied, error) {
 			fmt.Println("fetched", id)
 			time.Sleep(50 * time.Millisecond)
 			return fetch(ctx, s)
 		}
-		if _, err := d.Put(context.Background(), id, del); err != nil {
+		if _, err := sourcetest.Put(context.Background(), d, id, del); err != nil {
 			return err
 		}
 	}
@@ -158,13 +159,13 @@ func TestFetchedOnceWithin(t *testing.T) {
 			d := open(t, root, cachedir.Options{})
 			del := delivery(widgetFiles.zip(t))
 			fetch := del.Fetch
-			del.Fetch = func(ctx context.Context, s sources.Stage) (sources.Parcel, error) {
+			del.Fetch = func(ctx context.Context, s sources.Stage) (sourcetest.Supplied, error) {
 				mu.Lock()
 				defer mu.Unlock()
 				fetched++
 				return fetch(ctx, s)
 			}
-			if _, err := d.Put(context.Background(), widget, del); err != nil {
+			if _, err := sourcetest.Put(context.Background(), d, widget, del); err != nil {
 				t.Error(err)
 			}
 		})
@@ -186,11 +187,11 @@ func childReplace(root string) error {
 	for n := 0; ; n++ {
 		del := delivery(releases[n%2].zip(&testing.B{}))
 		del.Accept = func(sources.Stored) bool { return false }
-		s, err := d.Put(context.Background(), widget, del)
+		s, err := sourcetest.Put(context.Background(), d, widget, del)
 		if err != nil {
 			return err
 		}
-		if _, err := d.Link(context.Background(), s, targetIn(root+".work")); err != nil {
+		if _, err := link(context.Background(), d, s, targetIn(root+".work")); err != nil {
 			return err
 		}
 	}
@@ -213,7 +214,7 @@ func TestKilled(t *testing.T) {
 		s, err := d.Get(context.Background(), widget)
 		check(t, err)
 		whole(t, s)
-		known, err := d.Known(context.Background(), widget, targetIn(root+".work"))
+		known, err := known(context.Background(), d, widget, targetIn(root+".work"))
 		if !errors.Is(err, sources.ErrNotFound) {
 			check(t, err)
 			whole(t, known)
@@ -226,7 +227,7 @@ func TestKilled(t *testing.T) {
 	s, err := d.Get(context.Background(), widget)
 	check(t, err)
 	check(t, os.RemoveAll(targetIn(root+".work")))
-	_, err = d.Link(context.Background(), s, targetIn(root+".work"))
+	_, err = link(context.Background(), d, s, targetIn(root+".work"))
 	check(t, err)
 	alone(t, targetIn(root+".work"))
 }
@@ -276,7 +277,7 @@ func TestWaitsForTofu(t *testing.T) {
 	go func() {
 		del := delivery(nil)
 		del.Accept = func(s sources.Stored) bool { return s.H1 == widgetFiles.h1(t) }
-		_, err := d.Put(context.Background(), widget, del)
+		_, err := sourcetest.Put(context.Background(), d, widget, del)
 		done <- err
 	}()
 	var h cachedir.Holder

@@ -14,6 +14,7 @@ import (
 
 	"github.com/larder-cli/larder/cachedir"
 	"github.com/larder-cli/larder/sources"
+	"github.com/larder-cli/larder/sources/sourcetest"
 )
 
 // install does what an installer does, for a new root module: it takes what the
@@ -28,7 +29,7 @@ func install(d *cachedir.Dir, root string, id sources.PackageID) error {
 	s, err := d.Get(ctx, id)
 	if errors.Is(err, sources.ErrNotFound) {
 		fmt.Println("fetched")
-		s, err = d.Put(ctx, id, delivery(releases[0].zip(&testing.B{})))
+		s, err = sourcetest.Put(ctx, d, id, delivery(releases[0].zip(&testing.B{})))
 	}
 	if err != nil {
 		return err
@@ -40,10 +41,10 @@ func install(d *cachedir.Dir, root string, id sources.PackageID) error {
 	}
 	defer os.RemoveAll(module)
 	target := filepath.Join(module, ".terraform", "providers", filepath.FromSlash(id.Path()))
-	if _, err := d.Link(ctx, s, target); err != nil {
+	if _, err := link(ctx, d, s, target); err != nil {
 		return err
 	}
-	d.Register(module, filepath.Join(module, ".terraform", "providers"), []sources.PackageID{id})
+	d.Workdir(module, filepath.Join(module, ".terraform", "providers")).Register([]sources.PackageID{id})
 	for name, text := range releases[0] {
 		if got, err := os.ReadFile(filepath.Join(target, name)); err != nil || string(got) != text {
 			return fmt.Errorf("%s is torn: %d bytes, %w", target, len(got), err)

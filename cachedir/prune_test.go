@@ -106,7 +106,7 @@ func TestPrune(t *testing.T) {
 	check(t, os.MkdirAll(filepath.Dir(linked), 0o755))
 	check(t, os.Symlink(elsewhere, linked))
 	vanished := filepath.Join(t.TempDir(), "vanished")
-	d.Register(vanished, filepath.Join(vanished, ".terraform"), []sources.PackageID{other})
+	d.Workdir(vanished, filepath.Join(vanished, ".terraform")).Register([]sources.PackageID{other})
 
 	p := plan(t, d, cachedir.Policy{KeepLast: 1, All: true})
 	if removals(p) != "1.0.0" {
@@ -158,7 +158,7 @@ func TestPruneChecksAgain(t *testing.T) {
 	s := put(t, d, widget, widgetFiles)
 	p := plan(t, d, cachedir.Policy{})
 	r := rootModule(t, d, s)
-	d.Register(r.Dir, r.Providers, []sources.PackageID{widget})
+	d.Workdir(r.Dir, r.Providers).Register([]sources.PackageID{widget})
 	pruned, err := d.Prune(context.Background(), p)
 	check(t, err)
 	if len(p.Remove) != 1 || len(pruned.Removed) != 0 {

@@ -13,6 +13,7 @@ import (
 	"github.com/larder-cli/larder/cachedir"
 	"github.com/larder-cli/larder/sources"
 	"github.com/larder-cli/larder/sources/archive"
+	"github.com/larder-cli/larder/sources/sourcetest"
 )
 
 func TestPut(t *testing.T) {
@@ -31,7 +32,7 @@ func TestPut(t *testing.T) {
 	if again.Signed == nil || string(again.Signed.Signature) != "signature" {
 		t.Errorf("evidence is %+v", again.Signed)
 	}
-	again.Signed, s.Signed = nil, nil
+	again.Signed, s.Signed, again.Seen, s.Seen = nil, nil, nil, nil
 	if again != s {
 		t.Errorf("got %+v, stored %+v", again, s)
 	}
@@ -45,11 +46,11 @@ func TestPutAccepts(t *testing.T) {
 	d := open(t, t.TempDir(), cachedir.Options{})
 	put(t, d, widget, widgetFiles)
 	del := delivery(nil)
-	del.Fetch = func(context.Context, sources.Stage) (sources.Parcel, error) {
+	del.Fetch = func(context.Context, sources.Stage) (sourcetest.Supplied, error) {
 		t.Error("fetched again")
-		return sources.Parcel{}, errors.New("no")
+		return sourcetest.Supplied{}, errors.New("no")
 	}
-	_, err := d.Put(context.Background(), widget, del)
+	_, err := sourcetest.Put(context.Background(), d, widget, del)
 	check(t, err)
 }
 
@@ -58,22 +59,22 @@ func TestPutFails(t *testing.T) {
 	refusal := errors.New("refused")
 	for name, tc := range map[string]struct {
 		files  files
-		change func(*sources.Delivery, context.CancelFunc)
+		change func(*sourcetest.Supply, context.CancelFunc)
 		want   error
 	}{
-		"fetch": {widgetFiles, func(d *sources.Delivery, _ context.CancelFunc) {
-			d.Fetch = func(_ context.Context, s sources.Stage) (sources.Parcel, error) {
+		"fetch": {widgetFiles, func(d *sourcetest.Supply, _ context.CancelFunc) {
+			d.Fetch = func(_ context.Context, s sources.Stage) (sourcetest.Supplied, error) {
 				s.Write([]byte("half of it"))
-				return sources.Parcel{}, refusal
+				return sourcetest.Supplied{}, refusal
 			}
 		}, refusal},
-		"judge": {widgetFiles, func(d *sources.Delivery, _ context.CancelFunc) {
+		"judge": {widgetFiles, func(d *sourcetest.Supply, _ context.CancelFunc) {
 			d.Judge = func(sources.Contents) (sources.Verdict, error) { return 0, refusal }
 		}, refusal},
-		"canceled": {widgetFiles, func(d *sources.Delivery, cancel context.CancelFunc) {
+		"canceled": {widgetFiles, func(d *sourcetest.Supply, cancel context.CancelFunc) {
 			d.Judge = func(sources.Contents) (sources.Verdict, error) { cancel(); return 0, nil }
 		}, context.Canceled},
-		"no executable": {files{"terraform-provider-other": "x"}, func(*sources.Delivery, context.CancelFunc) {}, archive.ErrNoExecutable},
+		"no executable": {files{"terraform-provider-other": "x"}, func(*sourcetest.Supply, context.CancelFunc) {}, archive.ErrNoExecutable},
 	} {
 		t.Run(name, func(t *testing.T) {
 			root := t.TempDir()
@@ -85,7 +86,7 @@ func TestPutFails(t *testing.T) {
 			ctx, cancel := context.WithCancel(context.Background())
 			defer cancel()
 			tc.change(&del, cancel)
-			_, err := d.Put(ctx, widget, del)
+			_, err := sourcetest.Put(ctx, d, widget, del)
 			if !errors.Is(err, tc.want) {
 				t.Errorf("error is %v, want %v", err, tc.want)
 			}
@@ -158,7 +159,7 @@ func TestPutLeavesNoGap(t *testing.T) {
 		for n := range 30 {
 			data := files{executable: strings.Repeat("x", n)}.zip(t)
 			del.Fetch = delivery(data).Fetch
-			if _, err := d.Put(context.Background(), widget, del); err != nil {
+			if _, err := sourcetest.Put(context.Background(), d, widget, del); err != nil {
 				t.Error(err)
 			}
 		}
@@ -214,25 +215,25 @@ func TestPutParcels(t *testing.T) {
 	elsewhere := widgetFiles.unpack(t, t.TempDir())
 	zipped := filepath.Join(t.TempDir(), "widget.zip")
 	check(t, os.WriteFile(zipped, widgetFiles.zip(t), 0o644))
-	for name, fetch := range map[string]func(sources.Stage) (sources.Parcel, error){
-		"directory": func(sources.Stage) (sources.Parcel, error) { return sources.Parcel{Dir: elsewhere}, nil },
-		"archive": func(sources.Stage) (sources.Parcel, error) {
+	for name, fetch := range map[string]func(sources.Stage) (sourcetest.Supplied, error){
+		"directory": func(sources.Stage) (sourcetest.Supplied, error) { return sourcetest.Supplied{Dir: elsewhere}, nil },
+		"archive": func(sources.Stage) (sourcetest.Supplied, error) {
 			f, err := os.Open(zipped)
 			t.Cleanup(func() { f.Close() })
-			return sources.Parcel{Archive: f}, err
+			return sourcetest.Supplied{Archive: f}, err
 		},
-		"second try": func(s sources.Stage) (sources.Parcel, error) {
+		"second try": func(s sources.Stage) (sourcetest.Supplied, error) {
 			s.Write(make([]byte, 1<<20))
 			check(t, s.Reset())
 			_, err := s.Write(widgetFiles.zip(t))
-			return sources.Parcel{}, err
+			return sourcetest.Supplied{}, err
 		},
 	} {
 		t.Run(name, func(t *testing.T) {
 			d := open(t, t.TempDir(), cachedir.Options{})
 			del := delivery(nil)
-			del.Fetch = func(_ context.Context, s sources.Stage) (sources.Parcel, error) { return fetch(s) }
-			s, err := d.Put(context.Background(), widget, del)
+			del.Fetch = func(_ context.Context, s sources.Stage) (sourcetest.Supplied, error) { return fetch(s) }
+			s, err := sourcetest.Put(context.Background(), d, widget, del)
 			check(t, err)
 			sameTree(t, s.Dir, widgetFiles)
 		})

@@ -116,10 +116,11 @@ func (d *Dir) keepRecord(path string, r record, via *disk.Scratch) {
 // zeros is as good as one that was never written.
 func (d *Dir) writeState(name string, data []byte, via *disk.Scratch) (err error) {
 	if via == nil {
-		if via, err = d.scratch(); err != nil {
+		d.run.join()
+		defer d.run.leave(d)
+		if via, err = d.run.forRecords(d); err != nil {
 			return err
 		}
-		defer func() { d.warn(via.Close()) }()
 	}
 	in, err := d.state.MakeSub(path.Dir(name))
 	if err != nil {
@@ -227,10 +228,4 @@ func (d *Dir) inherit(id sources.PackageID, r record, paths ...string) (record, 
 		return old, nil
 	}
 	return r, nil
-}
-
-// rootPath is where the record of a package lies that is installed in dir. The names
-// of the records of one working directory begin with the same key.
-func rootPath(id sources.PackageID, dir string) string {
-	return "roots/" + nameFor(providersOf(id, dir)) + "~" + nameFor(id.Path()) + ".json"
 }

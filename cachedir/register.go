@@ -32,23 +32,27 @@ const (
 	dataDir  = ".terraform"
 )
 
-// Register notes that the root module in the directory dir has the packages ids
-// in its directory providers, so that they are known to be in use as long as the
-// module refers to them. If that cannot be noted, it is a warning.
-func (d *Dir) Register(dir, providers string, ids []sources.PackageID) {
+// Register notes that the root module has the packages ids installed, so that they are
+// known to be in use as long as the module refers to them. If that cannot be noted, it
+// is a warning.
+func (w *workdir) Register(ids []sources.PackageID) {
+	d := w.d
 	if d.readOnly != nil {
 		return
 	}
-	d.sweepIn(providers)
-	if d.state == nil || providers == d.root || len(ids) == 0 {
+	if dir, err := disk.Open(w.providers); err == nil {
+		w.sweep(dir)
+		dir.Close()
+	}
+	if d.state == nil || w.providers == d.root || len(ids) == 0 {
 		return
 	}
-	r := Root{Format: recordFormat, Dir: dir, Providers: providers}
+	r := Root{Format: recordFormat, Dir: w.root, Providers: w.providers}
 	for _, id := range ids {
 		r.Packages = append(r.Packages, id.Path())
 	}
 	slices.Sort(r.Packages)
-	path := "roots/" + nameFor(dir+"\n"+providers) + ".json"
+	path := "roots/" + nameFor(w.root+"\n"+w.providers) + ".json"
 	if old, used, err := d.readRoot(path); err == nil && r.equal(old) && d.opts.Now().Sub(used) < time.Hour {
 		return
 	}
@@ -59,16 +63,6 @@ func (d *Dir) Register(dir, providers string, ids []sources.PackageID) {
 	if err != nil {
 		d.warn(fmt.Errorf("registering the root module: %w", err))
 	}
-}
-
-// sweepIn removes what killed runs have left in a working directory.
-func (d *Dir) sweepIn(providers string) {
-	dir, err := disk.Open(providers)
-	if err != nil || linkAbove(providers) != "" {
-		return // nothing is installed there, or not by Larder alone
-	}
-	defer dir.Close()
-	dir.Sweep(stagePrefix, d.opts.Now(), d.warn)
 }
 
 func (r Root) equal(s Root) bool {

@@ -10,16 +10,17 @@ import (
 
 	"github.com/larder-cli/larder/cachedir"
 	"github.com/larder-cli/larder/sources"
+	"github.com/larder-cli/larder/sources/sourcetest"
 )
 
 var errCut = errors.New("cut")
 
 // arriving is a delivery of the archive with the hash want. It tells found what
 // was kept, writes text with a note, and fails with err.
-func arriving(t *testing.T, want sources.Hash, found *string, text, note string, err error) sources.Delivery {
+func arriving(t *testing.T, want sources.Hash, found *string, text, note string, err error) sourcetest.Supply {
 	del := delivery(nil)
-	del.Fetch = func(_ context.Context, s sources.Stage) (sources.Parcel, error) {
-		keeper := s.(sources.Keeper)
+	del.Fetch = func(_ context.Context, s sources.Stage) (sourcetest.Supplied, error) {
+		keeper := s.(sources.Stage)
 		held, was, resumeErr := keeper.Resume(want)
 		check(t, resumeErr)
 		*found = was
@@ -33,7 +34,7 @@ func arriving(t *testing.T, want sources.Hash, found *string, text, note string,
 		}
 		_, writeErr := s.Write([]byte(text))
 		check(t, writeErr)
-		return sources.Parcel{}, err
+		return sourcetest.Supplied{}, err
 	}
 	return del
 }
@@ -54,12 +55,12 @@ func TestWhatWasCutShortIsKept(t *testing.T) {
 		t.Run(test.name, func(t *testing.T) {
 			root := t.TempDir()
 			var found string
-			_, err := open(t, root, cachedir.Options{}).Put(context.Background(), widget, arriving(t, test.first, &found, "half", test.note, errCut))
+			_, err := sourcetest.Put(context.Background(), open(t, root, cachedir.Options{}), widget, arriving(t, test.first, &found, "half", test.note, errCut))
 			if !errors.Is(err, errCut) || found != "" {
 				t.Fatalf("got %v, found %q", err, found)
 			}
 			// Another process goes on from there.
-			_, err = open(t, root, cachedir.Options{}).Put(context.Background(), widget, arriving(t, test.then, &found, " the rest", "", nil))
+			_, err = sourcetest.Put(context.Background(), open(t, root, cachedir.Options{}), widget, arriving(t, test.then, &found, " the rest", "", nil))
 			if err == nil || found != test.want {
 				t.Errorf("got %v, found %q, want %q", err, found, test.want)
 			}
@@ -76,12 +77,12 @@ func TestWhatWasRefusedIsNotKept(t *testing.T) {
 	var found string
 	del := arriving(t, "zh:a", &found, "bad", "note", nil)
 	fetch := del.Fetch
-	del.Fetch = func(ctx context.Context, s sources.Stage) (sources.Parcel, error) {
+	del.Fetch = func(ctx context.Context, s sources.Stage) (sourcetest.Supplied, error) {
 		parcel, _ := fetch(ctx, s)
 		check(t, s.Reset())
 		return parcel, errCut
 	}
-	if _, err := open(t, root, cachedir.Options{}).Put(context.Background(), widget, del); !errors.Is(err, errCut) {
+	if _, err := sourcetest.Put(context.Background(), open(t, root, cachedir.Options{}), widget, del); !errors.Is(err, errCut) {
 		t.Fatal(err)
 	}
 	if _, err := os.Stat(filepath.Join(root, partialOf(widget))); err == nil {

@@ -64,7 +64,7 @@ func TestSharedWithTerraform(t *testing.T) {
 	if s.H1 != widgetFiles.h1(t) || s.Verdict != sources.Unverified {
 		t.Errorf("got %+v", s)
 	}
-	known, err := d.Known(context.Background(), id, tf.target(id))
+	known, err := known(context.Background(), d, id, tf.target(id))
 	if err != nil || known.H1 != s.H1 {
 		t.Errorf("known as %+v, %v", known, err)
 	}
@@ -76,7 +76,7 @@ func TestSharedWithTerraform(t *testing.T) {
 	if out := tf.init(t); !strings.Contains(out, "from the shared cache directory") {
 		t.Error(out)
 	}
-	_, err = d.Link(context.Background(), s, tf.target(id))
+	_, err = link(context.Background(), d, s, tf.target(id))
 	check(t, err)
 	if out := tf.init(t); !strings.Contains(out, "Using previously-installed") {
 		t.Error(out)

@@ -12,6 +12,7 @@ import (
 	"github.com/larder-cli/larder/cachedir"
 	"github.com/larder-cli/larder/sources"
 	"github.com/larder-cli/larder/sources/seal"
+	"github.com/larder-cli/larder/sources/sourcetest"
 )
 
 // What others have recorded proves nothing: not under another key, not in another
@@ -101,33 +102,33 @@ func TestDamageIsNeverRecorded(t *testing.T) {
 // An import knows only what is claimed: what is verified later replaces that, and is
 // not replaced by it.
 func TestImportsGiveWay(t *testing.T) {
-	imported := func(f files) sources.Delivery {
+	imported := func(f files) sourcetest.Supply {
 		del := delivery(f.zip(t))
 		fetch := del.Fetch
 		del.Accept = func(sources.Stored) bool { return false }
-		del.Fetch = func(ctx context.Context, stage sources.Stage) (sources.Parcel, error) {
+		del.Fetch = func(ctx context.Context, stage sources.Stage) (sourcetest.Supplied, error) {
 			p, err := fetch(ctx, stage)
-			return sources.Parcel{Imported: true, Filename: p.Filename}, err
+			return sourcetest.Supplied{Imported: true, Filename: p.Filename}, err
 		}
 		del.Judge = func(sources.Contents) (sources.Verdict, error) { return sources.HashOnly, nil }
 		return del
 	}
 	invented := files{executable: "an invention"}
 	d := open(t, t.TempDir(), cachedir.Options{})
-	_, err := d.Put(context.Background(), widget, imported(invented))
+	_, err := sourcetest.Put(context.Background(), d, widget, imported(invented))
 	check(t, err)
 	if s, err := d.Recall(widget); err != nil || !s.Imported {
 		t.Errorf("%+v, %v", s, err)
 	}
 	genuine := delivery(widgetFiles.zip(t))
 	genuine.Accept = func(sources.Stored) bool { return false }
-	_, err = d.Put(context.Background(), widget, genuine)
+	_, err = sourcetest.Put(context.Background(), d, widget, genuine)
 	check(t, err)
 	for range 2 {
 		if s, err := d.Recall(widget); err != nil || s.Imported || s.H1 != widgetFiles.h1(t) {
 			t.Errorf("%+v, %v", s, err)
 		}
-		_, err = d.Put(context.Background(), widget, imported(invented))
+		_, err = sourcetest.Put(context.Background(), d, widget, imported(invented))
 		check(t, err)
 	}
 }
@@ -140,7 +141,7 @@ func TestSwappedPackagesAreNotLinked(t *testing.T) {
 		check(t, os.RemoveAll(s.Dir))
 		files{executable: "an evil one!", "LICENSE": widgetFiles["LICENSE"], "docs/README": widgetFiles["docs/README"]}.unpack(t, s.Dir)
 		target := targetIn(t.TempDir())
-		if _, err := d.Link(context.Background(), s, target); !errors.Is(err, sources.ErrSwapped) {
+		if _, err := link(context.Background(), d, s, target); !errors.Is(err, sources.ErrSwapped) {
 			t.Errorf("%s: %v", mode, err)
 		}
 		if _, err := os.Lstat(target); !errors.Is(err, os.ErrNotExist) {
@@ -163,7 +164,7 @@ func TestRepairOfAChangeThatIsNotSeen(t *testing.T) {
 		}
 		genuine := delivery(widgetFiles.zip(t))
 		genuine.Accept = func(s sources.Stored) bool { return s.Differs == "" && s.ZH != "" }
-		_, err = d.Put(ctx, *m.Package, genuine)
+		_, err = sourcetest.Put(ctx, d, *m.Package, genuine)
 		fetched = true
 		return false, err
 	})

@@ -39,18 +39,23 @@ func (d *Dir) wholeLock(name string) *disk.Lock {
 }
 
 // Use keeps every package in its place until release is called. It waits while
-// packages are being removed. The caller of [Dir.Put], or of [Dir.Get] and
-// [Dir.Link], uses the cache in this way from before the one until after the other.
+// packages are being removed. The caller of [Dir.Get] and [Workdir.Link]
+// uses the cache in this way from before the one until after the other.
 func (d *Dir) Use(ctx context.Context) (release func(), err error) {
-	if d.state == nil {
-		return func() {}, nil
+	leave := func() {}
+	if d.state != nil {
+		p := d.presence()
+		try := func() (bool, error) { return p.enter(d) }
+		if err := d.wait(ctx, try, func() Holder { return Holder{Holder: d.gate().Holder()} }); err != nil {
+			return nil, fmt.Errorf("using the plugin cache: %w", err)
+		}
+		leave = p.leave
 	}
-	p := d.presence()
-	try := func() (bool, error) { return p.enter(d) }
-	if err := d.wait(ctx, try, func() Holder { return Holder{Holder: d.gate().Holder()} }); err != nil {
-		return nil, fmt.Errorf("using the plugin cache: %w", err)
-	}
-	return sync.OnceFunc(p.leave), nil
+	d.run.join()
+	return sync.OnceFunc(func() {
+		d.run.leave(d)
+		leave()
+	}), nil
 }
 
 func (p *presence) enter(d *Dir) (bool, error) {

@@ -8,12 +8,13 @@ import (
 
 	"github.com/larder-cli/larder/installer"
 	"github.com/larder-cli/larder/sources"
+	"github.com/larder-cli/larder/sources/fetch"
 )
 
 // crumbs is a Downloader whose archives come in very many pieces.
 type crumbs struct{ size int }
 
-func (c crumbs) Download(_ context.Context, _ string, _ int64, to sources.Stage) error {
+func (c crumbs) Download(_ context.Context, _ string, _ int64, to fetch.Stage) error {
 	for range c.size {
 		if _, err := io.WriteString(to, "x"); err != nil {
 			return err

@@ -7,7 +7,7 @@ import (
 	"slices"
 	"sync"
 
-	"github.com/larder-cli/larder/installer/lockfile"
+	"github.com/larder-cli/larder/installer/acquire"
 	"github.com/larder-cli/larder/sources"
 	"github.com/larder-cli/larder/sources/fetch"
 )
@@ -30,8 +30,8 @@ type Filled struct {
 // each. That there is none for a platform counts only for a want that gets
 // nothing at all, unless the options are strict.
 func (in *Installer) Fill(ctx context.Context, selected []Selected, opts FillOptions) ([]Filled, error) {
-	if keeper, ok := in.to.(Keeper); ok && !opts.DryRun {
-		release, err := keeper.Use(ctx)
+	if !opts.DryRun {
+		release, err := in.into.Use(ctx)
 		if err != nil {
 			return nil, err
 		}
@@ -43,19 +43,19 @@ func (in *Installer) Fill(ctx context.Context, selected []Selected, opts FillOpt
 		filled[i].Selected = s
 		wg.Go(func() {
 			filled[i].Outcome, filled[i].Err = in.fill(ctx, s, opts.DryRun)
-			in.tellFilled(filled[i])
+			in.reportFilled(filled[i])
 		})
 	}
 	wg.Wait()
 	return filled, cmp.Or(ctx.Err(), errors.Join(failures(filled, opts.Strict)...))
 }
 
-func (in *Installer) tellFilled(f Filled) {
-	e := Event{Step: Settled, Package: f.ID, Source: f.Outcome.Source}
+func (in *Installer) reportFilled(f Filled) {
+	e := acquire.Event{Step: acquire.Settled, Package: f.ID, Source: f.Outcome.Source}
 	if f.Err != nil && !errors.Is(f.Err, sources.ErrNoPlatform) {
-		e.Step, e.Err = Failed, f.Err
+		e.Step, e.Err = acquire.Failed, f.Err
 	}
-	in.tell.event(e)
+	in.Report(e)
 }
 
 // failures are those errors that count.
@@ -76,45 +76,53 @@ func failures(filled []Filled, strict bool) []error {
 	return errs
 }
 
-// A demand is for a package with certain hashes.
+// A demand is a request for a package that some wants have in common.
 type demand struct {
 	*job
-	hashes []sources.Hash // none if any will do
-	err    error          // why it cannot be met
+	acquire.Request
+	err error // why it cannot be met
 }
 
-// demands are what wants ask of their package, those with hashes first.
-func (in *Installer) demands(s Selected, dryRun bool) []demand {
+// demands are the requests of wants for their package, those with hashes first.
+func (in *Installer) demands(s Selected, dryRun bool, slot *acquire.Slot) []demand {
 	var all []demand
 	for _, w := range s.Wants {
 		hashes := slices.Sorted(slices.Values(w.Locked.Hashes))
-		i := slices.IndexFunc(all, func(d demand) bool { return slices.Equal(d.hashes, hashes) })
+		i := slices.IndexFunc(all, func(d demand) bool { return slices.Equal(d.locked.Hashes, hashes) })
 		if i < 0 {
-			i, all = len(all), append(all, demand{hashes: hashes, job: &job{
-				Installer: in, version: s.ID.Version, lockedBy: theLockFile, root: Root{DryRun: dryRun},
-				req:    sources.Requirement{Provider: s.ID.Provider},
-				locked: lockfile.Entry{Provider: s.ID.Provider, Version: s.ID.Version, Hashes: hashes},
-			}})
+			j := in.jobFor(s.ID, hashes)
+			j.root.DryRun = dryRun
+			i, all = len(all), append(all, demand{job: j, Request: j.request(s.ID, slot)})
 		}
 		all[i].req.From = append(all[i].req.From, w.From...)
 	}
-	slices.SortStableFunc(all, func(a, b demand) int { return cmp.Compare(min(len(b.hashes), 1), min(len(a.hashes), 1)) })
+	slices.SortStableFunc(all, func(a, b demand) int { return cmp.Compare(min(len(b.Locked), 1), min(len(a.Locked), 1)) })
 	return all
 }
 
-// fill sees to it that the store has one package. There can be only one of a
-// version and platform: whose hashes are of another has to do without.
+// fill sees to it that the store has one package. There can be only one of a version and
+// platform: a demand whose hashes match another archive fails.
 func (in *Installer) fill(ctx context.Context, s Selected, dryRun bool) (got Outcome, err error) {
-	unmet := slices.DeleteFunc(in.demands(s, dryRun), func(d demand) bool {
-		stored, ok := d.there(ctx, s.ID)
+	var slot acquire.Slot
+	defer slot.Leave()
+	demands := in.demands(s, dryRun, &slot)
+	held, err := in.held(ctx, demands[0].Request)
+	if err != nil {
+		return got, err
+	}
+	unmet := slices.DeleteFunc(demands, func(d demand) bool {
+		ok := d.met(held)
 		if ok {
-			got = Outcome{Package: stored, How: FromStore}
+			got = Outcome{Package: held, How: FromStore}
+			if len(d.Locked) > 0 {
+				got.Package = d.Installer.Locked(d.Request, held)
+			}
 		}
 		return ok
 	})
 	var failed []demand
 	for _, d := range unmet {
-		outcome, err := d.meet(ctx, s.ID, got, failed)
+		outcome, err := d.meet(ctx, got, failed)
 		switch {
 		case err != nil:
 			d.err = err
@@ -127,55 +135,50 @@ func (in *Installer) fill(ctx context.Context, s Selected, dryRun bool) (got Out
 	return got, errorsOf(s.ID, failed)
 }
 
-// there is the package in the store, if it meets the demand whatever a source may
-// say: for a demand without hashes, if it has the evidence of its publisher.
-func (d demand) there(ctx context.Context, id sources.PackageID) (sources.Stored, bool) {
-	if len(d.lockedHashes()) > 0 {
-		return d.inStore(ctx, id)
+// held is what the store has of a package, without H1 if that is nothing. It may have to
+// be hashed, which takes a slot.
+func (in *Installer) held(ctx context.Context, req acquire.Request) (sources.Stored, error) {
+	if err := in.Enter(ctx, req); err != nil {
+		return sources.Stored{}, err
 	}
-	s, err := d.stored(ctx, id, func() (sources.Stored, error) { return d.to.Get(ctx, id) })
-	return s, err == nil && s.Signed != nil && s.Verdict >= sources.MirrorEvidence && d.proven(s)
+	defer req.Slot.Leave()
+	held, err := in.into.Get(ctx, req.ID)
+	if err != nil {
+		held = sources.Stored{}
+	}
+	return held, nil
+}
+
+// met reports whether a stored package meets the demand whatever a source may offer: for
+// a demand without hashes, if it has the evidence of its publisher.
+func (d demand) met(s sources.Stored) bool {
+	if len(d.Locked) > 0 {
+		return d.Satisfies(d.Request, s)
+	}
+	return s.Signed != nil && s.Verdict >= sources.MirrorEvidence && d.Proven(s)
 }
 
 // meet sees to it that the store has a package that meets the demand, if it has
 // got one that meets others, and others could not be met.
-func (d demand) meet(ctx context.Context, id sources.PackageID, got Outcome, failed []demand) (Outcome, error) {
-	s, locked := got.Package, d.lockedHashes()
+func (d demand) meet(ctx context.Context, got Outcome, failed []demand) (Outcome, error) {
+	s := got.Package
 	isArchive := func(h sources.Hash) bool { return h.Scheme() == "zh" }
 	switch {
 	case got.How == "":
-		return d.obtain(ctx, id, failed)
-	case len(locked) == 0 || matchesAny(locked, s.H1, s.ZipH1, s.ZH):
+	case len(d.Locked) == 0 || acquire.MatchesAny(d.Locked, s.H1, s.ZipH1, s.ZH):
 		return got, nil
-	case s.H1 == "" || s.ZH == "" && slices.ContainsFunc(locked, isArchive): // which may match yet
-		return d.obtain(ctx, id, failed)
+	case s.H1 == "" || s.ZH == "" && slices.ContainsFunc(d.Locked, isArchive): // which may match yet
+	default:
+		return got, &sources.PackageError{ID: d.ID, Source: got.Source, Err: acquire.TheLockFile.Refuse(d.Locked, s.H1)}
 	}
-	err := theLockFile.broken(&HashMismatchError{By: theLockFile.by, Want: locked, Got: []sources.Hash{s.H1}})
-	return got, d.fail(id, got.Source, err)
-}
-
-// obtain brings the package, unless others have tried in vain to reach it.
-func (d demand) obtain(ctx context.Context, id sources.PackageID, failed []demand) (outcome Outcome, err error) {
-	if i := slices.IndexFunc(failed, func(d demand) bool { return !IsOther(d.err) }); i >= 0 {
-		return outcome, failed[i].err
+	if i := slices.IndexFunc(failed, func(d demand) bool { return !acquire.IsOther(d.err) }); i >= 0 {
+		return Outcome{}, failed[i].err // the package could not be fetched for others either
 	}
-	obtain, err := d.find(ctx, id)
+	res, err := d.Acquire(ctx, d.Request, sources.Stored{})
 	if err != nil {
-		return outcome, err
+		return Outcome{}, err
 	}
-	err = d.inSlot(ctx, id, func() error {
-		outcome, err = obtain()
-		return err
-	})
-	return outcome, err
-}
-
-// IsOther reports whether an error says that a source has a package, but not the one
-// that it should be.
-func IsOther(err error) bool {
-	var mismatch *HashMismatchError
-	var republished *RepublishedError
-	return errors.As(err, &mismatch) || errors.As(err, &republished)
+	return d.outcome(res), nil
 }
 
 // errorsOf joins why demands for a package are not met, each reason once, with

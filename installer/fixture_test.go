@@ -1,8 +1,6 @@
 package installer_test
 
 import (
-	"bytes"
-	"cmp"
 	"context"
 	"crypto/sha256"
 	"encoding/base64"
@@ -215,7 +213,7 @@ func (s *fakeSource) Package(_ context.Context, id sources.PackageID) (sources.P
 	return pkg, nil
 }
 
-func (s *fakeSource) Download(ctx context.Context, url string, _ int64, to sources.Stage) error {
+func (s *fakeSource) Download(ctx context.Context, url string, _ int64, to fetch.Stage) error {
 	s.note("download %s", url)
 	if s.wait != nil {
 		select {
@@ -304,116 +302,163 @@ type fakeStore struct {
 	mu        sync.Mutex
 	entries   map[sources.PackageID]sources.Stored
 	known     map[sources.PackageID]sources.Stored
+	evidence  map[sources.Version]*sources.Signed
 	installed map[string]sources.Stored // by target
 	recallErr error                     // of recalling what is not known; by default it is not found
 }
 
 func (s *fakeStore) Get(_ context.Context, id sources.PackageID) (sources.Stored, error) {
+	return s.get(s.entries, id)
+}
+
+func (s *fakeStore) get(from map[sources.PackageID]sources.Stored, id sources.PackageID) (sources.Stored, error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	stored, ok := s.entries[id]
+	stored, ok := from[id]
 	if !ok {
 		return stored, sources.ErrNotFound
 	}
 	return stored, nil
-}
-
-func (s *fakeStore) Known(_ context.Context, _ sources.PackageID, dir string) (sources.Stored, error) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	stored, ok := s.installed[dir]
-	if !ok {
-		return stored, sources.ErrNotFound
-	}
-	return stored, nil
-}
-
-func (s *fakeStore) Link(_ context.Context, stored sources.Stored, target string) (sources.LinkMode, error) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	s.installed[target] = stored
-	return sources.LinkHard, nil
-}
-
-func (s *fakeStore) Put(ctx context.Context, id sources.PackageID, d sources.Delivery) (sources.Stored, error) {
-	if old, err := s.Get(ctx, id); err == nil && d.Accept(old) {
-		return old, nil
-	}
-	stored, err := s.receive(ctx, id, d)
-	if err != nil {
-		return sources.Stored{}, err
-	}
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	s.entries[id] = stored
-	return stored, nil
-}
-
-func (s *fakeStore) receive(ctx context.Context, id sources.PackageID, d sources.Delivery) (sources.Stored, error) {
-	staged := &bytes.Buffer{}
-	parcel, err := d.Fetch(ctx, stage{staged})
-	if err != nil {
-		return sources.Stored{}, err
-	}
-	contents, err := unpack(ctx, parcel, staged)
-	if err != nil {
-		return sources.Stored{}, err
-	}
-	verdict, err := d.Judge(contents)
-	if err != nil {
-		return sources.Stored{}, err
-	}
-	return sources.Stored{
-		ID: id, Dir: filepath.Join(s.dir, id.Path()), H1: contents.H1, ZipH1: contents.ZipH1, ZH: parcel.ZH,
-		Filename: parcel.Filename, Verdict: verdict, Origin: parcel.Origin, Signed: parcel.Signed,
-	}, nil
 }
 
 func (s *fakeStore) Recall(id sources.PackageID) (sources.Stored, error) {
+	known, err := s.get(s.known, id)
+	if err != nil && s.recallErr != nil {
+		err = s.recallErr
+	}
+	return known, err
+}
+
+func (s *fakeStore) Recorded(p sources.Provider, v sources.Version) (all []sources.Platform, err error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	known, ok := s.known[id]
+	for id := range s.known {
+		if id.Provider == p && id.Version == v {
+			all = append(all, id.Platform)
+		}
+	}
+	return all, nil
+}
+
+func (s *fakeStore) Evidence(_ sources.Provider, v sources.Version) (*sources.Signed, error) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if signed := s.evidence[v]; signed != nil {
+		return signed, nil
+	}
+	return nil, sources.ErrNotFound
+}
+
+func (s *fakeStore) Use(context.Context) (release func(), err error) { return func() {}, nil }
+
+func (s *fakeStore) Workdir(_, providers string) sources.Workdir { return fakeWorkdir{s, providers} }
+
+// A fakeWorkdir is a working directory in the same memory.
+type fakeWorkdir struct {
+	*fakeStore
+	providers string
+}
+
+func (w fakeWorkdir) target(id sources.PackageID) string {
+	return filepath.Join(w.providers, filepath.FromSlash(id.Path()))
+}
+
+func (w fakeWorkdir) Get(_ context.Context, id sources.PackageID) (sources.Stored, error) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	stored, ok := w.installed[w.target(id)]
 	if !ok {
-		return known, cmp.Or(s.recallErr, sources.ErrNotFound)
+		return stored, sources.ErrNotFound
 	}
-	return known, nil
+	return stored, nil
 }
 
-func (s *fakeStore) Measure(ctx context.Context, id sources.PackageID, d sources.Delivery) (sources.Stored, error) {
-	if known, err := s.Recall(id); err == nil && d.Accept(known) {
-		return known, nil
-	}
-	measured, err := s.receive(ctx, id, d)
-	if err != nil {
-		return sources.Stored{}, err
-	}
-	measured.Dir = ""
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	s.known[id] = measured
-	return measured, nil
+func (w fakeWorkdir) Link(_ context.Context, stored sources.Stored) (sources.LinkMode, error) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	w.installed[w.target(stored.ID)] = stored
+	return sources.LinkHard, nil
 }
 
-// unpack tells what is in a parcel.
-func unpack(ctx context.Context, p sources.Parcel, staged *bytes.Buffer) (sources.Contents, error) {
+func (w fakeWorkdir) Register([]sources.PackageID) {}
+
+func (w fakeWorkdir) Close() error { return nil }
+
+func (s *fakeStore) Begin(ctx context.Context, id sources.PackageID, purpose sources.Purpose) (held sources.Held, _ sources.Tx, err error) {
+	if held.Known, err = s.Recall(id); err != nil && !errors.Is(err, sources.ErrNotFound) {
+		return held, nil, err
+	}
+	held.Package, _ = s.Get(ctx, id)
+	return held, &fakeTx{store: s, id: id, purpose: purpose}, nil
+}
+
+// A fakeTx stores a package in memory.
+type fakeTx struct {
+	store    *fakeStore
+	id       sources.PackageID
+	purpose  sources.Purpose
+	staged   sourcetest.Buffer
+	contents sources.Contents
+}
+
+func (t *fakeTx) Stage() (sources.Stage, error) { return &t.staged, nil }
+
+func (t *fakeTx) Unpack(ctx context.Context, from sources.Payload) (sources.Contents, error) {
+	var err error
+	t.contents, err = unpack(ctx, from, &t.staged)
+	return t.contents, err
+}
+
+func (t *fakeTx) Commit(_ context.Context, by sources.Provenance) (sources.Stored, error) {
+	t.store.mu.Lock()
+	defer t.store.mu.Unlock()
+	if t.contents.H1 == "" { // nothing was unpacked: it is about the package that is there
+		s := t.store.entries[t.id]
+		s.Signed, s.Verdict = by.Signed, by.Verdict
+		t.store.entries[t.id] = s
+		return s, nil
+	}
+	s := sources.Stored{
+		ID: t.id, H1: t.contents.H1, ZipH1: t.contents.ZipH1, ZH: by.ZH,
+		Filename: by.Filename, Verdict: by.Verdict, Origin: by.Origin, Signed: by.Signed,
+	}
+	if t.purpose == sources.ToHash {
+		t.store.known[t.id] = s
+		return s, nil
+	}
+	s.Dir = filepath.Join(t.store.dir, t.id.Path())
+	t.store.entries[t.id] = s
+	return s, nil
+}
+
+func (t *fakeTx) Close() {}
+
+// unpack returns the contents of a package.
+func unpack(ctx context.Context, p sources.Payload, staged *sourcetest.Buffer) (sources.Contents, error) {
+	text := staged.String()
 	switch {
 	case p.Files != nil:
+		text = ""
 		for in, err := range p.Files {
 			if err != nil {
 				return sources.Contents{}, err
 			}
-			text, err := io.ReadAll(in.Data)
-			return sources.Contents{H1: h1(string(text)), ZipH1: h1(string(text))}, err
+			data, err := io.ReadAll(in.Data)
+			if err != nil {
+				return sources.Contents{}, err
+			}
+			text += string(data)
 		}
-		return sources.Contents{}, errors.New("no files")
 	case p.Dir != "":
 		return archive.Hash(ctx, p.Dir)
 	case p.Archive != nil:
-		text, err := io.ReadAll(io.NewSectionReader(p.Archive, 0, 1<<20))
-		return sources.Contents{H1: h1(string(text)), ZipH1: h1(string(text))}, err
-	default:
-		return sources.Contents{H1: h1(staged.String()), ZipH1: h1(staged.String())}, nil
+		data, err := io.ReadAll(io.NewSectionReader(p.Archive, 0, 1<<20))
+		if err != nil {
+			return sources.Contents{}, err
+		}
+		text = string(data)
 	}
+	return sources.Contents{H1: h1(text), ZipH1: h1(text)}, nil
 }
 
 // keep puts a package into the store, as it comes from a source.
@@ -428,11 +473,4 @@ func (s *fakeStore) has() string {
 		all = append(all, fmt.Sprintf("%s %s %s", id.Provider.Type, id.Version, id.Platform))
 	}
 	return strings.Join(slices.Sorted(slices.Values(all)), "\n")
-}
-
-type stage struct{ *bytes.Buffer }
-
-func (s stage) Reset() error {
-	s.Buffer.Reset()
-	return nil
 }

@@ -12,17 +12,27 @@ import (
 
 const wanted = "widget 1.0.0 linux_amd64"
 
-// claimed is a parcel of a package, whose text says what it consists of, with
+// An export is what an export file has of a package.
+type export struct {
+	sources.Payload
+	sources.Provenance
+}
+
+// claimed is a package in an export file, whose text says what it consists of, with
 // evidence that is true.
-func claimed(text string) sources.Parcel {
+func claimed(text string) export {
 	p := sources.Package{Hashes: []sources.Hash{zh(text)}, Filename: "widget.zip"}
 	signed(&p)
-	return sources.Parcel{
-		ZH: zh(text), Signed: p.Signed, Origin: "bundle.tar", Filename: "made-up.zip",
-		Files: func(yield func(sources.Incoming, error) bool) {
-			yield(sources.Incoming{Path: "text", Data: strings.NewReader(text)}, nil)
-		},
+	var e export
+	e.ZH, e.Signed, e.Origin, e.Filename = zh(text), p.Signed, "bundle.tar", "made-up.zip"
+	e.Files = func(yield func(sources.Incoming, error) bool) {
+		yield(sources.Incoming{Path: "text", Data: strings.NewReader(text)}, nil)
 	}
+	return e
+}
+
+func (e export) into(f *fixture) (installer.Outcome, error) {
+	return installer.New(nil, f.store, nil, f.opts).Import(f.t.Context(), id(wanted), h1(wanted), e.Payload, e.Provenance)
 }
 
 // What is claimed of a package that is imported counts as far as this machine
@@ -32,20 +42,20 @@ func TestImport(t *testing.T) {
 	tests := []struct {
 		name  string
 		known func(*sources.Stored)
-		edit  func(*sources.Parcel)
+		edit  func(*export)
 		want  string // verdict and whether the archive is known, or the error
 	}{
 		{"nothing is known", nil, nil, "hash only"},
 		{"archive is known, evidence is not", func(*sources.Stored) {}, nil, "evidence from mirror, widget.zip, signed"},
-		{"archive is known, nothing claimed", func(*sources.Stored) {}, func(p *sources.Parcel) { p.Signed = nil }, "hash only, widget.zip"},
-		{"another archive is claimed", func(*sources.Stored) {}, func(p *sources.Parcel) { p.ZH = zh("another") }, "hash only"},
-		{"no archive is claimed", func(*sources.Stored) {}, func(p *sources.Parcel) { p.ZH = "" }, "hash only"},
-		{"archive is known, evidence is forged", func(*sources.Stored) {}, func(p *sources.Parcel) { p.Signed.Signature = []byte("forged") }, "bad signature"},
-		{"archive is known, evidence is for others", func(*sources.Stored) {}, func(p *sources.Parcel) { p.Signed = claimed("another").Signed }, "none of the signed checksums"},
+		{"archive is known, nothing claimed", func(*sources.Stored) {}, func(p *export) { p.Signed = nil }, "hash only, widget.zip"},
+		{"another archive is claimed", func(*sources.Stored) {}, func(p *export) { p.ZH = zh("another") }, "hash only"},
+		{"no archive is claimed", func(*sources.Stored) {}, func(p *export) { p.ZH = "" }, "hash only"},
+		{"archive is known, evidence is forged", func(*sources.Stored) {}, func(p *export) { p.Signed.Signature = []byte("forged") }, "bad signature"},
+		{"archive is known, evidence is for others", func(*sources.Stored) {}, func(p *export) { p.Signed = claimed("another").Signed }, "none of the signed checksums"},
 		{"contents of the archive are not known", func(s *sources.Stored) { s.ZH = "" }, nil, "hash only"},
 		{"other contents are known", func(s *sources.Stored) { s.H1, s.ZH = h1("another"), zh("another") }, nil, "published anew"},
 		{"other contents of the same archive", func(s *sources.Stored) { s.H1 = h1("another") }, nil, "published anew"},
-		{"contents are others than claimed", nil, func(p *sources.Parcel) { p.Files = claimed("another").Files }, "should be h1:"},
+		{"contents are others than claimed", nil, func(p *export) { p.Files = claimed("another").Files }, "should be h1:"},
 	}
 	for _, test := range tests {
 		t.Run(test.name, func(t *testing.T) {
@@ -55,11 +65,11 @@ func TestImport(t *testing.T) {
 				test.known(&known)
 				f.store.known[id(wanted)] = known
 			}
-			parcel := claimed(wanted)
+			from := claimed(wanted)
 			if test.edit != nil {
-				test.edit(&parcel)
+				test.edit(&from)
 			}
-			o, err := installer.New(nil, f.store, nil, f.opts).Import(t.Context(), id(wanted), h1(wanted), parcel)
+			o, err := from.into(f)
 			if err != nil {
 				if !strings.Contains(err.Error(), test.want) || f.store.has() != "" {
 					t.Errorf("got %v, and %q in the store", err, f.store.has())
@@ -83,9 +93,9 @@ func TestImport(t *testing.T) {
 func TestImportLeavesWhatIsThere(t *testing.T) {
 	f := newFixture(t)
 	f.store.keep(wanted, sources.SelfSigned, nil)
-	parcel := claimed(wanted)
-	parcel.Files = func(yield func(sources.Incoming, error) bool) { yield(sources.Incoming{}, errors.New("read")) }
-	o, err := installer.New(nil, f.store, nil, f.opts).Import(t.Context(), id(wanted), h1(wanted), parcel)
+	from := claimed(wanted)
+	from.Files = func(yield func(sources.Incoming, error) bool) { yield(sources.Incoming{}, errors.New("read")) }
+	o, err := from.into(f)
 	if err != nil || o.How != installer.WasStored || o.Package.Verdict != sources.SelfSigned {
 		t.Errorf("got %+v, %v", o, err)
 	}
@@ -95,7 +105,7 @@ func TestImportLeavesWhatIsThere(t *testing.T) {
 func TestRepublishedImport(t *testing.T) {
 	f := newFixture(t)
 	f.store.known[id(wanted)] = sources.Stored{ID: id(wanted), H1: h1("before"), Origin: "there"}
-	_, err := installer.New(nil, f.store, nil, f.opts).Import(t.Context(), id(wanted), h1(wanted), claimed(wanted))
+	_, err := claimed(wanted).into(f)
 	republished, ok := errors.AsType[*installer.RepublishedError](err)
 	if !ok {
 		t.Fatal(err)

@@ -565,12 +565,12 @@ func TestStoreWithoutLock(t *testing.T) {
 		stored  sources.Stored
 		want    installer.How
 	}{
-		{"the registry's", nil, sources.Stored{ZH: zh(widget)}, installer.FromStore},
+		{"the registry's", nil, sources.Stored{H1: h1(widget), ZH: zh(widget)}, installer.FromStore},
 		{"another than the registry's", nil, sources.Stored{H1: h1(widget), ZH: zh("x")}, installer.Fetched},
 		{"a mirror's contents", fromMirror(h1(widget)), sources.Stored{H1: h1(widget)}, installer.FromStore},
 		{"a mirror says nothing", fromMirror(), sources.Stored{H1: h1(widget), ZH: zh(widget)}, installer.Fetched},
-		{"the archive here", at(sources.Location{Archive: file}), sources.Stored{ZH: zh(widget)}, installer.FromStore},
-		{"another archive here", at(sources.Location{Archive: file}), sources.Stored{ZH: zh("x")}, installer.Fetched},
+		{"the archive here", at(sources.Location{Archive: file}), sources.Stored{H1: h1(widget), ZH: zh(widget)}, installer.FromStore},
+		{"another archive here", at(sources.Location{Archive: file}), sources.Stored{H1: h1(widget), ZH: zh("x")}, installer.Fetched},
 		{"the directory here", at(sources.Location{Dir: dir}), sources.Stored{H1: contents}, installer.FromStore},
 		{"another directory here", at(sources.Location{Dir: dir}), sources.Stored{H1: h1("x")}, installer.Fetched},
 	}

@@ -3,36 +3,37 @@ package installer
 import (
 	"context"
 	"errors"
-	"io/fs"
-	"path/filepath"
 	"slices"
 	"time"
 
+	"github.com/larder-cli/larder/installer/acquire"
 	"github.com/larder-cli/larder/installer/lockfile"
 	"github.com/larder-cli/larder/sources"
 	"github.com/larder-cli/larder/sources/trust"
 )
 
-// A job is the installation of one provider for one root module.
+// A job is what is done about one provider for one root module.
 type job struct {
 	*Installer
-	root     Root
-	req      sources.Requirement
-	locked   lockfile.Entry // its zero value if the lock file has none, or if it does not count
-	lockedBy promise        // who has the hashes in locked
+	root    Root
+	workdir sources.Workdir // of root; nil if nothing is installed
+	req     sources.Requirement
+	locked  lockfile.Entry // its zero value if the lock file has none, or if it does not count
+	by      acquire.Authority
 
 	version  sources.Version
-	learned  []sources.Hash // that the lock file shall hold too
+	looked   map[sources.Platform]look
+	learned  []sources.Hash // that the lock file must hold too
 	sums     trust.Sums     // signed, that came with the package; empty if none did
-	changed  bool           // whether any package was installed anew
+	changed  bool           // whether any package was installed
 	outcomes []Outcome
 
 	unknown  []UnknownHash // see Ledger.examine
 	examined []Outcome
 }
 
-func (in *Installer) newJob(root Root, req sources.Requirement) job {
-	j := job{Installer: in, root: root, req: req, lockedBy: theLockFile}
+func (in *Installer) newJob(root Root, req sources.Requirement, workdir sources.Workdir) job {
+	j := job{Installer: in, root: root, req: req, workdir: workdir, by: acquire.TheLockFile, looked: map[sources.Platform]look{}}
 	j.locked, _ = root.Lock.Entry(req.Provider)
 	return j
 }
@@ -42,25 +43,13 @@ func (j *job) id(platform sources.Platform) sources.PackageID {
 	return sources.PackageID{Provider: j.req.Provider, Version: j.version, Platform: platform}
 }
 
-// inSlot does for a package what keeps the machine busy, once there is a slot
-// for it. Questions need none: servers may be far away, and answers are small.
-func (j *job) inSlot(ctx context.Context, id sources.PackageID, do func() error) error {
-	select {
-	case j.opts.Slots <- struct{}{}:
-	default:
-		j.tell.event(Event{Step: Queued, Package: id})
-		select {
-		case j.opts.Slots <- struct{}{}:
-		case <-ctx.Done():
-			return ctx.Err()
-		}
-	}
-	defer func() { <-j.opts.Slots }()
-	return do()
+func (j *job) request(id sources.PackageID, slot *acquire.Slot) acquire.Request {
+	return acquire.Request{ID: id, Locked: j.lockedHashes(), By: j.by, DryRun: j.root.DryRun, Slot: slot}
 }
 
-// run installs the provider, or says why not.
-func (j *job) run(ctx context.Context) error { return j.missing(ctx, j.tryRun(ctx)) }
+// run installs the provider. The error of one that needs the network under --offline
+// names each package that is missing.
+func (j *job) run(ctx context.Context) error { return j.missing(j.tryRun(ctx)) }
 
 // tryRun chooses a version and installs its packages, one for each platform. The
 // error joins what went wrong for each.
@@ -71,15 +60,15 @@ func (j *job) tryRun(ctx context.Context) error {
 	var errs []error
 	for _, platform := range j.opts.Platforms {
 		id := j.id(platform)
-		j.tell.event(Event{Step: Chosen, Package: id})
+		j.Report(acquire.Event{Step: acquire.Chosen, Package: id})
 		outcome, err := j.install(ctx, id)
 		if err != nil {
 			errs = append(errs, err)
 			continue
 		}
-		outcome.Package.Signed = nil // evidence is large, and has done its work
+		outcome.Package.Signed = nil // evidence is large, and no longer needed
 		j.outcomes = append(j.outcomes, outcome)
-		j.tell.event(Event{Step: Installed, Package: id, Source: outcome.Source})
+		j.Report(acquire.Event{Step: acquire.Installed, Package: id, Source: outcome.Source})
 	}
 	return errors.Join(errs...)
 }
@@ -117,7 +106,15 @@ func (j *job) chooseLocked(ctx context.Context) error {
 	if !j.req.Constraints.Allow(j.version) {
 		return j.lockedRefused()
 	}
-	if j.allAtHand(ctx) {
+	atHand := true
+	for _, platform := range j.opts.Platforms {
+		l, err := j.look(ctx, platform)
+		if err != nil {
+			return err
+		}
+		atHand = atHand && l.suffices()
+	}
+	if atHand {
 		return nil
 	}
 	listing, err := j.versions(ctx)
@@ -130,27 +127,53 @@ func (j *job) chooseLocked(ctx context.Context) error {
 	return nil
 }
 
-// allAtHand reports whether no source need be asked for the locked version.
-func (j *job) allAtHand(ctx context.Context) bool {
-	for _, platform := range j.opts.Platforms {
-		if !j.atHand(ctx, j.id(platform)) {
-			return false
-		}
-	}
-	return true
-}
-
 func (j *job) versions(ctx context.Context) ([]sources.Version, error) {
-	j.tell.event(Event{Step: Querying, Package: sources.PackageID{Provider: j.req.Provider}, Source: j.from.String()})
+	j.Report(acquire.Event{Step: acquire.Querying, Package: sources.PackageID{Provider: j.req.Provider}, Source: j.from.String()})
 	listing, err := j.from.Versions(ctx, j.req.Provider)
-	j.warn(sources.PackageID{Provider: j.req.Provider}, listing.Warnings)
+	j.Warn(sources.PackageID{Provider: j.req.Provider}, listing.Warnings...)
 	return listing.Versions, j.required(err)
 }
 
-func (j *job) warn(id sources.PackageID, warnings []string) {
-	for _, w := range warnings {
-		j.tell.event(Event{Step: Warned, Package: id, Text: w})
+// A look is what is on this machine of a package that is locked.
+type look struct {
+	installed bool           // held is in the working directory, and nothing need be done
+	stored    bool           // held is in the store, and the lock file accepts it
+	held      sources.Stored // without H1 if there is none
+}
+
+func (l look) suffices() bool { return l.installed || l.stored }
+
+// look looks for a locked package, once: in the working directory and then in the store.
+// Engines insist on the h1: hash of what is installed, so without one that isn't hashed.
+// Without locked hashes, nothing on this machine suffices.
+func (j *job) look(ctx context.Context, platform sources.Platform) (look, error) {
+	if l, ok := j.looked[platform]; ok {
+		return l, nil
 	}
+	var l look
+	id, locked := j.id(platform), j.lockedHashes()
+	var slot acquire.Slot
+	defer slot.Leave()
+	req := j.request(id, &slot)
+	if len(locked) > 0 {
+		if err := j.Enter(ctx, req); err != nil {
+			return l, err
+		}
+	}
+	if acquire.HasContentHash(locked) && j.workdir != nil {
+		held, err := j.workdir.Get(ctx, id)
+		if err == nil && acquire.MatchesAny(locked, held.H1) && j.Proven(held) {
+			l = look{installed: true, held: j.Locked(req, held)}
+		}
+	}
+	if len(locked) > 0 && !l.installed {
+		held, err := j.into.Get(ctx, id)
+		if err == nil {
+			l = look{stored: j.Satisfies(req, held), held: held}
+		}
+	}
+	j.looked[platform] = l
+	return l, nil
 }
 
 // lockedHashes are the hashes that the lock file has for the chosen version.
@@ -167,7 +190,7 @@ func (j *job) lockedHashes() []sources.Hash {
 	return usable
 }
 
-// entry is what the lock file shall say about the provider. Where nothing was
+// entry is what the lock file must contain about the provider. If nothing was
 // installed it stays as it is, as engines leave it, out-of-date constraints and
 // hashes of foreign schemes included.
 func (j *job) entry() lockfile.Entry {
@@ -182,67 +205,89 @@ func (j *job) entry() lockfile.Entry {
 	}
 }
 
-// target is where the working directory has the package.
-func (j *job) target(id sources.PackageID) string {
-	return filepath.Join(j.root.DataDir, "providers", filepath.FromSlash(id.Path()))
-}
-
-func (j *job) fail(id sources.PackageID, source string, err error) error {
-	var named *sources.PackageError
-	var ours *fs.PathError // it names the file, which is here and not with the source
-	switch {
-	case errors.As(err, &named):
-		return err
-	case errors.As(err, &ours):
-		source = ""
-	}
-	return &sources.PackageError{ID: id, Source: source, Err: err}
-}
-
-// install brings one package into the working directory.
+// install installs one package into the working directory. A package that another process
+// changes between its verification and its linking is acquired again, a few times.
 func (j *job) install(ctx context.Context, id sources.PackageID) (outcome Outcome, err error) {
-	if s, ok := j.installed(ctx, id); ok {
-		return Outcome{Package: s, How: WasInstalled}, nil
-	}
-	obtain, err := j.find(ctx, id)
-	j.changed = true
+	l, err := j.look(ctx, id.Platform)
 	if err != nil {
 		return Outcome{}, err
 	}
-	err = j.inSlot(ctx, id, func() error {
-		outcome, err = obtain()
-		if err != nil || outcome.How == Planned || j.root.DryRun {
-			return err
-		}
-		outcome, err = j.link(ctx, outcome)
-		return err
-	})
-	return outcome, err
-}
-
-// link makes the package appear in the working directory. One that another process has
-// changed since it was judged is obtained and judged again, a few times.
-func (j *job) link(ctx context.Context, outcome Outcome) (_ Outcome, err error) {
+	if l.installed {
+		return Outcome{Package: l.held, How: WasInstalled}, nil
+	}
+	j.changed = true
+	var slot acquire.Slot
+	defer slot.Leave()
+	req := j.request(id, &slot)
 	for try := 0; ; try++ {
-		outcome.Link, err = j.cache.Link(ctx, outcome.Package, j.target(outcome.Package.ID))
-		if !errors.Is(err, sources.ErrSwapped) || try == 5 {
-			break
+		res, err := j.Acquire(ctx, req, l.held)
+		if err != nil {
+			return Outcome{}, err
+		}
+		outcome = j.outcome(res)
+		if outcome.How == Planned || j.root.DryRun {
+			return outcome, nil
+		}
+		if err := j.Enter(ctx, req); err != nil {
+			return outcome, err
+		}
+		outcome.Link, err = j.workdir.Link(ctx, res.Package)
+		if err == nil || !errors.Is(err, sources.ErrSwapped) || try == 5 {
+			return outcome, err
 		}
 		select {
 		case <-ctx.Done():
 			return outcome, ctx.Err()
 		case <-time.After(200 * time.Millisecond):
 		}
-		again, err := j.find(ctx, outcome.Package.ID)
-		if err != nil {
-			return outcome, err
-		}
-		if outcome, err = again(); err != nil {
-			return outcome, err
+		if l.held, err = j.into.Get(ctx, id); err != nil {
+			l.held = sources.Stored{}
 		}
 	}
+}
+
+// outcome is what came of a package that was acquired, whose hashes it learns.
+func (j *job) outcome(res acquire.Result) Outcome {
+	o := Outcome{Package: res.Package, How: FromStore, KeyID: res.Report.KeyID, Source: res.Offer.Source}
+	switch {
+	case res.Planned:
+		o.How = Planned
+		return o
+	case res.Fetched:
+		o.How, o.Size = Fetched, res.Size
+	}
+	if res.Offer.ID == (sources.PackageID{}) {
+		j.learnFromCache(res.Package)
+	} else {
+		j.learn(res)
+	}
+	return o
+}
+
+// Fetch sees to it that the store has one package, for no root module. If there
+// are hashes of the package as it was before, it must match one of them, else
+// the error is a [acquire.HashMismatchError]. The error matches [sources.ErrNotFound] if
+// no source has the package.
+func (in *Installer) Fetch(ctx context.Context, id sources.PackageID, before []sources.Hash) (Outcome, error) {
+	var held sources.Stored
+	if len(before) > 0 {
+		held, _ = in.into.Get(ctx, id) // without one, the package is fetched
+	}
+	j := in.jobFor(id, before)
+	j.by = acquire.TheOneBefore
+	res, err := in.Acquire(ctx, j.request(id, nil), held)
 	if err != nil {
-		return outcome, j.fail(outcome.Package.ID, "", err)
+		return Outcome{}, err
 	}
+	outcome := j.outcome(res)
+	outcome.Package.Signed = nil // as for those of a root module
 	return outcome, nil
+}
+
+// jobFor is a job about one package, for no root module, locked to hashes if there are any.
+func (in *Installer) jobFor(id sources.PackageID, locked []sources.Hash) *job {
+	return &job{
+		Installer: in, req: sources.Requirement{Provider: id.Provider}, version: id.Version, by: acquire.TheLockFile,
+		locked: lockfile.Entry{Provider: id.Provider, Version: id.Version, Hashes: locked},
+	}
 }

@@ -1,28 +1,30 @@
 package installer
 
 import (
+	"github.com/larder-cli/larder/installer/acquire"
 	"github.com/larder-cli/larder/sources"
 	"github.com/larder-cli/larder/sources/trust"
 )
 
-// learn notes the hashes that the lock file shall hold for a package that a
-// source has just vouched for: what an engine would have noted.
-func (j *job) learn(s sources.Stored, d *delivery) {
+// learn notes the hashes that the lock file must hold for a package that a source has
+// just offered: those that an engine would have noted.
+func (j *job) learn(res acquire.Result) {
+	s, offer := res.Package, res.Offer
 	j.learned = append(j.learned, s.H1)
 	switch {
-	case d.report.Verdict >= sources.MirrorEvidence:
-		j.learnSigned(s, d.pkg.Signed)
-	case !d.fetched && s.Verdict >= sources.MirrorEvidence: // it was checked when it came into the store
+	case res.Report.Verdict >= sources.MirrorEvidence:
+		j.learnSigned(s, offer.Signed)
+	case !res.Fetched && s.Verdict >= sources.MirrorEvidence: // it was verified when it was stored
 		j.learnSigned(s, s.Signed)
 	}
 	if j.opts.Engine == sources.OpenTofu {
 		if s.ZH != "" {
 			j.learned = append(j.learned, s.ZH)
 		}
-		if j.trustOptions().KeysOptional() { // then the registry's word is enough
-			j.learned = append(j.learned, d.pkg.Offered...)
-			if d.pkg.Kind == sources.FromRegistry { // what a mirror carries may be anybody's word
-				j.learnSigned(s, d.pkg.Signed)
+		if j.KeysOptional(j.req.Provider) { // then what the registry states is enough
+			j.learned = append(j.learned, offer.Offered...)
+			if offer.Kind == sources.FromRegistry { // anyone can have made what a mirror carries
+				j.learnSigned(s, offer.Signed)
 			}
 		}
 	}
@@ -32,14 +34,14 @@ func (j *job) learn(s sources.Stored, d *delivery) {
 // store alone have proved. An engine that finds it in its own cache adds
 // nothing to an entry that its contents already match.
 func (j *job) learnFromCache(s sources.Stored) {
-	if j.opts.EngineCache && matchesAny(j.lockedHashes(), s.H1) {
+	if j.opts.EngineCache && acquire.MatchesAny(j.lockedHashes(), s.H1) {
 		j.learned = append(j.learned, s.H1)
 		return
 	}
 	j.learnKnown(s)
 }
 
-// learnKnown notes the hashes for a package that was vouched for when it came.
+// learnKnown notes the hashes for a package that was verified when it was stored.
 func (j *job) learnKnown(s sources.Stored) {
 	j.learned = append(j.learned, s.H1)
 	if s.Verdict >= sources.MirrorEvidence {

@@ -8,6 +8,7 @@ import (
 	"slices"
 	"sync"
 
+	"github.com/larder-cli/larder/installer/acquire"
 	"github.com/larder-cli/larder/installer/lockfile"
 	"github.com/larder-cli/larder/sources"
 )
@@ -53,7 +54,7 @@ const (
 // is set. Providers fail one by one, as with [Installer.Install]; the Result has
 // their unknown hashes in any case.
 func (l *Ledger) Lock(ctx context.Context, root Root) (*Result, error) {
-	jobs, result, err := l.runAll(ctx, root, l.run)
+	jobs, result, err := l.runAll(ctx, root, nil, l.run)
 	for i := range jobs {
 		result.Unknown = append(result.Unknown, jobs[i].unknown...)
 		result.Examined = append(result.Examined, jobs[i].examined...)
@@ -90,7 +91,7 @@ func (l *Ledger) entries(root Root, jobs []job) []lockfile.Entry {
 
 func (l *Ledger) run(j *job, ctx context.Context) error {
 	if err := l.choose(ctx, j); err != nil {
-		return j.missing(ctx, err)
+		return j.missing(err)
 	}
 	j.changed = true
 	facts, errs := l.findAll(ctx, j)
@@ -98,7 +99,7 @@ func (l *Ledger) run(j *job, ctx context.Context) error {
 		if errs[i] == nil {
 			errs[i] = j.checkLocked(facts[i], facts)
 		}
-		if IsOther(errs[i]) {
+		if acquire.IsOther(errs[i]) {
 			var other fact
 			if other, errs[i] = l.lockedFact(ctx, j, j.id(platform), errs[i]); errs[i] == nil {
 				facts[i] = other
@@ -118,7 +119,7 @@ func (l *Ledger) findAll(ctx context.Context, j *job) ([]fact, []error) {
 	facts, errs := make([]fact, len(j.opts.Platforms)), make([]error, len(j.opts.Platforms))
 	var wg sync.WaitGroup
 	for i, platform := range j.opts.Platforms {
-		wg.Go(func() { facts[i], errs[i] = l.find(ctx, j, platform) })
+		wg.Go(func() { facts[i], errs[i] = l.about(ctx, j, platform) })
 	}
 	wg.Wait()
 	return facts, errs
@@ -149,103 +150,95 @@ func (j *job) checkLocked(f fact, all []fact) error {
 		accounted = append(accounted, other.outcome.Package.ZH)
 	}
 	stranger := func(h sources.Hash) bool { return !slices.Contains(accounted, h) }
-	if f.outcome.Package.ZH == "" || matchesAny(locked, f.hashes...) || !slices.ContainsFunc(locked, stranger) {
+	if f.outcome.Package.ZH == "" || acquire.MatchesAny(locked, f.hashes...) || !slices.ContainsFunc(locked, stranger) {
 		return nil
 	}
-	err := theLockFile.broken(&HashMismatchError{By: theLockFile.by, Want: locked, Got: []sources.Hash{f.outcome.Package.ZH}})
-	return j.fail(f.outcome.Package.ID, f.outcome.Source, err)
+	err := acquire.TheLockFile.Refuse(locked, f.outcome.Package.ZH)
+	return &sources.PackageError{ID: f.outcome.Package.ID, Source: f.outcome.Source, Err: err}
 }
 
-// lockedFact is about the package that the lock file has hashes of, if that is not
-// the one that is remembered: then somebody has made up his mind.
+// lockedFact is about the package that the lock file has hashes of, if that is not the
+// one that is recorded: then somebody has decided to use it.
 func (l *Ledger) lockedFact(ctx context.Context, root *job, id sources.PackageID, refused error) (fact, error) {
 	locked := root.lockedHashes()
-	if republished, ok := errors.AsType[*RepublishedError](refused); len(locked) == 0 || ok && !matchesAny(locked, republished.Now.Hashes...) {
+	if republished, ok := errors.AsType[*acquire.RepublishedError](refused); len(locked) == 0 || ok && !acquire.MatchesAny(locked, republished.Now.Hashes...) {
 		return fact{}, refused
 	}
-	key := factKey{id, fmt.Sprint(slices.Sorted(slices.Values(locked)))}
-	return l.fact(ctx, key, func(ctx context.Context, j *job, id sources.PackageID) (Outcome, error) {
-		j.locked, j.lockedBy = root.locked, theLockFile
-		pkg, report, err := j.ask(ctx, id)
-		if err != nil || usable(pkg.Hashes) && !matchesAny(locked, pkg.Hashes...) {
-			return Outcome{}, cmp.Or(ctx.Err(), refused)
+	return l.fact(ctx, factKey{id, fmt.Sprint(slices.Sorted(slices.Values(locked)))}, locked, func(offer acquire.Offer, err error) error {
+		if err != nil || acquire.Usable(offer.Hashes) && !acquire.MatchesAny(locked, offer.Hashes...) {
+			return cmp.Or(ctx.Err(), refused)
 		}
-		return l.learnFrom(ctx, j.newDelivery(pkg, report))
+		return nil
 	})
 }
 
-// fact finds out about a package, unless that was done before.
-func (l *Ledger) fact(ctx context.Context, key factKey, learn func(context.Context, *job, sources.PackageID) (Outcome, error)) (fact, error) {
+// fact finds out about a package, unless that was done before. Accept may refuse what a
+// source offers; it may be nil.
+func (l *Ledger) fact(ctx context.Context, key factKey, locked []sources.Hash, accept func(acquire.Offer, error) error) (fact, error) {
 	return l.facts.Get(ctx, key, func() (fact, error) {
 		id := key.PackageID
-		j := &job{Installer: l.Installer, req: sources.Requirement{Provider: id.Provider}, version: id.Version}
-		l.tell.event(Event{Step: Chosen, Package: id})
-		outcome, err := learn(ctx, j, id)
+		j := l.jobFor(id, locked)
+		l.Report(acquire.Event{Step: acquire.Chosen, Package: id})
+		outcome, err := l.find(ctx, j, id, accept)
 		if err != nil {
 			return fact{}, err
 		}
-		l.tell.event(Event{Step: Settled, Package: id, Source: outcome.Source})
-		outcome.Package.Signed = nil // evidence is large, and has done its work
+		l.Report(acquire.Event{Step: acquire.Settled, Package: id, Source: outcome.Source})
+		outcome.Package.Signed = nil // evidence is large, and no longer needed
 		hashes := slices.Compact(slices.Sorted(slices.Values(j.learned)))
 		return fact{outcome, hashes, newSignedList(j.sums, id.Provider, id.Version)}, nil
 	})
 }
 
-// learn finds out what a package hashes to: from what is remembered with its
-// evidence, else from what a source says of it, else from the package itself.
-func (l *Ledger) learn(ctx context.Context, j *job, id sources.PackageID) (Outcome, error) {
-	known, err := l.to.Recall(id)
-	if err == nil && vouched(known) && j.proven(known) {
+// find finds the hashes of a package: those that are recorded with its evidence, else
+// those that are recorded and that a source offers now, else those that the registry
+// states, where that is enough, else those of the package itself, which is fetched. What
+// is recorded comes before what a registry states.
+func (l *Ledger) find(ctx context.Context, j *job, id sources.PackageID, accept func(acquire.Offer, error) error) (Outcome, error) {
+	known, err := l.into.Recall(id)
+	if err := acquire.UnlessNotFound(err); err != nil {
+		return Outcome{}, err
+	}
+	recorded := err == nil
+	if recorded && len(j.locked.Hashes) == 0 && hasEvidence(known) && j.Proven(known) {
 		j.learnKnown(known)
 		return Outcome{Package: known, How: Remembered}, nil
 	}
-	pkg, report, err := j.ask(ctx, id)
+	var slot acquire.Slot
+	defer slot.Leave()
+	req := j.request(id, &slot)
+	offer, err := l.Ask(ctx, req)
+	if accept != nil {
+		err = accept(offer, err)
+	}
 	if err != nil {
 		return Outcome{}, err
 	}
-	return l.learnFrom(ctx, j.newDelivery(pkg, report))
-}
-
-// learnFrom finds out about a package of which a source has told what it could.
-func (l *Ledger) learnFrom(ctx context.Context, d *delivery) (outcome Outcome, err error) {
-	err = d.inSlot(ctx, d.pkg.ID, func() error {
-		outcome, err = l.prove(ctx, d)
-		return err
-	})
-	return outcome, err
-}
-
-// prove proves what the package hashes to. That a registry states it is no reason
-// to pass over what is remembered.
-func (l *Ledger) prove(ctx context.Context, d *delivery) (Outcome, error) {
-	known, err := l.to.Recall(d.pkg.ID)
-	outcome := Outcome{Package: known, How: Remembered, KeyID: d.report.KeyID, Source: d.pkg.Source}
+	res := acquire.Result{Offer: offer, Report: offer.Report}
+	outcome := Outcome{KeyID: offer.Report.KeyID, Source: offer.Source}
 	switch {
-	case unlessNotFound(err) != nil:
-		return outcome, err
-	case err == nil && d.accept(ctx, known):
-	case err != nil && d.pkg.Stated != "" && d.trustOptions().KeysOptional() && d.signedEnough(d.report.Verdict):
-		outcome.Package = sources.Stored{ID: d.pkg.ID, H1: d.pkg.Stated, ZH: d.pkg.Hashes[0], Verdict: d.report.Verdict}
+	case recorded && j.Suffices(ctx, req, offer, known):
+		res.Package, outcome.How = known, Remembered
+	case !recorded && offer.Stated != "" && j.KeysOptional(id.Provider) && j.SignedEnough(offer.Report.Verdict):
+		if err := j.CheckRelease(req, offer); err != nil {
+			return outcome, err
+		}
+		res.Package = sources.Stored{ID: id, H1: offer.Stated, ZH: offer.Hashes[0], Verdict: offer.Report.Verdict}
 		outcome.How = Stated
 	default:
-		return l.measure(ctx, d, outcome)
+		if !slices.Contains(l.Keep, id.Platform) {
+			req.Purpose = sources.ToHash
+		}
+		if res, err = l.Take(ctx, req, offer); err != nil {
+			return outcome, err
+		}
+		outcome = j.outcome(res)
+		if !res.Fetched {
+			outcome.How = Remembered
+		}
+		return outcome, nil
 	}
-	d.job.learn(outcome.Package, d)
-	return outcome, nil
-}
-
-// measure fetches a package, unless the store has it after all.
-func (l *Ledger) measure(ctx context.Context, d *delivery, outcome Outcome) (Outcome, error) {
-	d.measure = !slices.Contains(l.Keep, d.pkg.ID.Platform)
-	s, err := d.putOrAgain(ctx)
-	if err != nil {
-		return outcome, d.fail(d.pkg.ID, d.pkg.Source, err)
-	}
-	if d.fetched {
-		outcome.How = Fetched
-		d.tell.event(Event{Step: Stored, Package: d.pkg.ID, Source: d.pkg.Source})
-	}
-	outcome.Package, outcome.KeyID = s, d.report.KeyID
-	d.job.learn(s, d)
+	j.learn(res)
+	outcome.Package = res.Package
 	return outcome, nil
 }

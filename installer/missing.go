@@ -1,7 +1,6 @@
 package installer
 
 import (
-	"context"
 	"errors"
 	"fmt"
 	"strings"
@@ -10,14 +9,13 @@ import (
 	"github.com/larder-cli/larder/sources/fetch"
 )
 
-// A MissingError is a package that only the network has, when it is not to be
-// used.
+// A MissingError is a package that has to be downloaded, under --offline.
 type MissingError struct {
 	Requirement sources.Requirement
 	Version     sources.Version // zero if sources must be asked to know it
 	Platform    sources.Platform
 	Err         error // matches fetch.ErrOffline
-	Hashed      bool  // what it hashes to is known, but not that its publisher says so
+	Hashed      bool  // its hashes are recorded, but not its publisher's checksums
 	Damaged     bool  // it is in the cache, with other contents than were verified
 }
 
@@ -42,24 +40,23 @@ func (e *MissingError) Error() string {
 
 func (e *MissingError) Unwrap() error { return e.Err }
 
-// missing puts in place of an error for want of the network one for each package
-// that it was wanted for.
-func (j *job) missing(ctx context.Context, err error) error {
+// missing replaces an error that says that the network is needed by one for each package
+// that it is needed for.
+func (j *job) missing(err error) error {
 	if !errors.Is(err, fetch.ErrOffline) {
 		return err
 	}
 	var errs []error
 	for _, platform := range j.opts.Platforms {
-		if id := j.id(platform); !j.atHand(ctx, id) {
-			missing := &MissingError{Requirement: j.req, Version: j.version, Platform: platform, Err: err}
-			if j.version != (sources.Version{}) {
-				s, _ := j.to.Get(ctx, id)
-				missing.Damaged = s.Differs != ""
-			}
-			errs = append(errs, j.requiredBy(missing))
+		l := j.looked[platform]
+		if l.suffices() {
+			continue
 		}
+		errs = append(errs, j.requiredBy(&MissingError{
+			Requirement: j.req, Version: j.version, Platform: platform, Err: err, Damaged: l.held.Differs != "",
+		}))
 	}
-	if len(errs) == 0 { // what was missing has come meanwhile, too late for this job
+	if len(errs) == 0 {
 		return err
 	}
 	return errors.Join(errs...)

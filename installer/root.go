@@ -9,6 +9,7 @@ import (
 	"strings"
 	"sync"
 
+	"github.com/larder-cli/larder/installer/acquire"
 	"github.com/larder-cli/larder/installer/lockfile"
 	"github.com/larder-cli/larder/sources"
 )
@@ -49,15 +50,15 @@ type Outcome struct {
 	Package sources.Stored
 	How     How
 	Link    sources.LinkMode // how it got into the working directory; empty if it was there
-	KeyID   string           // of the key that signed it; empty if nobody did
-	Source  string           // whom we asked for it; empty if nobody
+	KeyID   string           // of the key that signed it; empty if it is unsigned
+	Source  string           // that was queried for it; empty if none was
 	Size    int64            // of the archive in bytes, if it was fetched
 }
 
 // A How says where a package was found.
 type How string
 
-// The ways to come by a package.
+// The ways to get a package.
 const (
 	WasInstalled How = "already installed" // nothing was done
 	FromStore    How = "from the cache"
@@ -77,44 +78,40 @@ func (e *LockChangedError) Error() string {
 // joins what went wrong with each, the Result says what went well, and the lock
 // file is written only if all did.
 func (in *Installer) Install(ctx context.Context, root Root) (*Result, error) {
-	keeper, ok := in.cache.(Keeper)
-	if !ok || root.DryRun {
-		return in.install(ctx, root)
+	if !root.DryRun {
+		release, err := in.cache.Use(ctx)
+		if err != nil {
+			return &Result{}, err
+		}
+		defer release()
 	}
-	release, err := keeper.Use(ctx)
-	if err != nil {
-		return &Result{}, err
+	workdir := in.cache.Workdir(root.Dir, filepath.Join(root.DataDir, "providers"))
+	jobs, result, err := in.runAll(ctx, root, workdir, (*job).run)
+	if err == nil {
+		result.Lock.Entries = entries(root, jobs)
+		result.Lock.Text, result.Lock.Change = root.Lock.Update(result.Lock.Entries, in.opts.Engine)
+		err = writeLock(root, result)
 	}
-	defer release()
-	result, err := in.install(ctx, root)
-	var ids []sources.PackageID
-	for _, p := range result.Packages {
-		ids = append(ids, p.Package.ID)
+	if !root.DryRun {
+		var ids []sources.PackageID
+		for _, p := range result.Packages {
+			ids = append(ids, p.Package.ID)
+		}
+		workdir.Register(ids)
 	}
-	keeper.Register(root.Dir, filepath.Join(root.DataDir, "providers"), ids)
-	return result, err
-}
-
-func (in *Installer) install(ctx context.Context, root Root) (*Result, error) {
-	jobs, result, err := in.runAll(ctx, root, (*job).run)
-	if err != nil {
-		return result, err
-	}
-	result.Lock.Entries = entries(root, jobs)
-	result.Lock.Text, result.Lock.Change = root.Lock.Update(result.Lock.Entries, in.opts.Engine)
-	return result, writeLock(root, result)
+	return result, errors.Join(err, workdir.Close())
 }
 
 // runAll does one job for each provider that root requires.
-func (in *Installer) runAll(ctx context.Context, root Root, run func(*job, context.Context) error) ([]job, *Result, error) {
+func (in *Installer) runAll(ctx context.Context, root Root, workdir sources.Workdir, run func(*job, context.Context) error) ([]job, *Result, error) {
 	jobs := make([]job, len(root.Requirements))
 	errs := make([]error, len(root.Requirements))
 	var wg sync.WaitGroup
 	for i, req := range root.Requirements {
-		jobs[i] = in.newJob(root, req)
+		jobs[i] = in.newJob(root, req, workdir)
 		wg.Go(func() {
 			if errs[i] = run(&jobs[i], ctx); errs[i] != nil {
-				in.tell.event(Event{Step: Failed, Package: sources.PackageID{Provider: req.Provider}, Err: errs[i]})
+				in.Report(acquire.Event{Step: acquire.Failed, Package: sources.PackageID{Provider: req.Provider}, Err: errs[i]})
 			}
 		})
 	}

@@ -8,6 +8,7 @@ import (
 	"slices"
 	"sync"
 
+	"github.com/larder-cli/larder/installer/acquire"
 	"github.com/larder-cli/larder/installer/lockfile"
 	"github.com/larder-cli/larder/sources"
 	"github.com/larder-cli/larder/sources/fetch"
@@ -47,14 +48,14 @@ func (in *Installer) Select(ctx context.Context, wants []Want, opts SelectOption
 	for i, group := range groups {
 		wg.Go(func() {
 			if chosen[i], errs[i] = in.chooseAll(ctx, group, opts); errs[i] != nil {
-				in.tell.event(Event{Step: Failed, Package: sources.PackageID{Provider: group[0].Provider}, Err: errs[i]})
+				in.Report(acquire.Event{Step: acquire.Failed, Package: sources.PackageID{Provider: group[0].Provider}, Err: errs[i]})
 			}
 		})
 	}
 	wg.Wait()
 	selected := in.packages(slices.Concat(chosen...))
 	for _, s := range selected {
-		in.tell.event(Event{Step: Chosen, Package: s.ID})
+		in.Report(acquire.Event{Step: acquire.Chosen, Package: s.ID})
 	}
 	return selected, cmp.Or(ctx.Err(), errors.Join(errs...))
 }
@@ -131,7 +132,7 @@ func (in *Installer) offered(ctx context.Context, wants []*Want) ([]sources.Vers
 	var errs []error
 	for _, w := range open {
 		j := job{Installer: in, req: w.Requirement}
-		errs = append(errs, j.missing(ctx, err))
+		errs = append(errs, j.missing(err))
 	}
 	return nil, errs
 }

@@ -6,6 +6,7 @@ import (
 	"errors"
 	"slices"
 
+	"github.com/larder-cli/larder/installer/acquire"
 	"github.com/larder-cli/larder/installer/lockfile"
 	"github.com/larder-cli/larder/sources"
 	"github.com/larder-cli/larder/sources/fetch"
@@ -22,13 +23,6 @@ type UnknownHash struct {
 	Maybe    bool // an h1: hash that may belong to a platform whose package was not examined
 	Dropped  bool // it is left out of the lock file
 	Refused  bool // the provider failed with an error besides
-}
-
-// An EvidenceStore is a [Store] that keeps the signed checksums of versions.
-type EvidenceStore interface {
-	// Evidence returns the signed checksums of a version, or an error matching
-	// [sources.ErrNotFound].
-	Evidence(p sources.Provider, v sources.Version) (*sources.Signed, error)
 }
 
 // A signedList is what the signed checksums of a version list. The zero value
@@ -60,7 +54,7 @@ func (l *Ledger) examine(ctx context.Context, j *job, facts []fact, err error) e
 	signed := l.signedList(ctx, j, facts)
 	if len(signed.archives) == 0 {
 		if l.Strict && err == nil {
-			j.warn(j.id(sources.Platform{}), []string{"no signed checksums of " + j.version.String() + " are known, so the hashes of other platforms in the lock file cannot be checked"})
+			j.Warn(j.id(sources.Platform{}), "no signed checksums of "+j.version.String()+" are known, so the hashes of other platforms in the lock file cannot be checked")
 		}
 		return nil
 	}
@@ -114,12 +108,8 @@ func (l *Ledger) signedList(ctx context.Context, j *job, facts []fact) signedLis
 // keptList is what the signed checksums list that the store keeps for the job's
 // version, if their signature is valid.
 func (l *Ledger) keptList(ctx context.Context, j *job) signedList {
-	store, ok := l.to.(EvidenceStore)
-	if !ok {
-		return signedList{}
-	}
 	kept, _ := l.kept.Get(ctx, versionKey{j.req.Provider, j.version}, func() (signedList, error) {
-		evidence, err := store.Evidence(j.req.Provider, j.version)
+		evidence, err := l.into.Evidence(j.req.Provider, j.version)
 		if err != nil {
 			return signedList{}, err
 		}
@@ -131,7 +121,7 @@ func (l *Ledger) keptList(ctx context.Context, j *job) signedList {
 		if len(list.archives) == 0 {
 			return list, nil
 		}
-		if _, err := trust.VerifyArchive(evidence, list.archives[0], j.trustOptions()); err != nil {
+		if err := l.VerifyKept(j.req.Provider, evidence, list.archives[0]); err != nil {
 			return signedList{}, err
 		}
 		return list, nil
@@ -148,8 +138,8 @@ func (l *Ledger) recall(ctx context.Context, j *job, signed signedList, rest []s
 			continue
 		}
 		id := j.id(platform)
-		known, err := l.recalled.Get(ctx, id, func() (sources.Stored, error) { return l.to.Recall(id) })
-		if err != nil || !vouched(known) || !slices.Contains(signed.archives, known.ZH) {
+		known, err := l.recalled.Get(ctx, id, func() (sources.Stored, error) { return l.into.Recall(id) })
+		if err != nil || !hasEvidence(known) || !slices.Contains(signed.archives, known.ZH) {
 			others = append(others, platform)
 			continue
 		}
@@ -158,8 +148,8 @@ func (l *Ledger) recall(ctx context.Context, j *job, signed signedList, rest []s
 	return rest, others
 }
 
-// vouched reports whether what is remembered came with valid signed checksums.
-func vouched(known sources.Stored) bool {
+// hasEvidence reports whether a recorded package came with valid signed checksums.
+func hasEvidence(known sources.Stored) bool {
 	return known.Signed != nil && known.Verdict >= sources.MirrorEvidence
 }
 
@@ -183,10 +173,10 @@ func (l *Ledger) identify(ctx context.Context, j *job, signed signedList, platfo
 	slices.SortStableFunc(platforms, func(a, b sources.Platform) int { return cmp.Compare(rank(a), rank(b)) })
 	var errs []error
 	for _, platform := range platforms {
-		if !hasContentHash(rest) {
+		if !acquire.HasContentHash(rest) {
 			return rest, nil
 		}
-		f, err := l.find(ctx, j, platform)
+		f, err := l.about(ctx, j, platform)
 		switch zh := f.outcome.Package.ZH; {
 		case errors.Is(err, sources.ErrNotFound):
 		case err != nil:
@@ -198,18 +188,18 @@ func (l *Ledger) identify(ctx context.Context, j *job, signed signedList, platfo
 			}
 		}
 	}
-	if !hasContentHash(rest) {
+	if !acquire.HasContentHash(rest) {
 		return rest, nil
 	}
 	return rest, errors.Join(errs...)
 }
 
-// find finds out about the package for one platform.
-func (l *Ledger) find(ctx context.Context, j *job, platform sources.Platform) (fact, error) {
+// about finds out about the package for one platform.
+func (l *Ledger) about(ctx context.Context, j *job, platform sources.Platform) (fact, error) {
 	id := j.id(platform)
-	f, err := l.fact(ctx, factKey{PackageID: id}, l.learn)
+	f, err := l.fact(ctx, factKey{PackageID: id}, nil, nil)
 	if errors.Is(err, fetch.ErrOffline) {
-		_, unknown := l.to.Recall(id)
+		_, unknown := l.into.Recall(id)
 		err = j.requiredBy(&MissingError{Requirement: j.req, Version: j.version, Platform: platform, Err: err, Hashed: unknown == nil})
 	}
 	return f, err

@@ -44,19 +44,6 @@ func newUnknownFixture(t *testing.T) *fixture {
 	return f
 }
 
-// evidenceStore is a fakeStore that keeps signed checksums of every version.
-type evidenceStore struct {
-	*fakeStore
-	kept *sources.Signed
-}
-
-func (s evidenceStore) Evidence(sources.Provider, sources.Version) (*sources.Signed, error) {
-	if s.kept == nil {
-		return nil, sources.ErrNotFound
-	}
-	return s.kept, nil
-}
-
 func (f *fixture) evidence() *sources.Signed {
 	var p sources.Package
 	signedAll(onLinux, onDarwin, onWindows, onPlan9)(&p)
@@ -173,11 +160,10 @@ func TestUnknownHashes(t *testing.T) {
 			if c.prior != nil {
 				c.prior(f)
 			}
-			var store installer.Cache = f.store
 			if f.kept != nil {
-				store = evidenceStore{f.store, f.kept}
+				f.store.evidence = map[sources.Version]*sources.Signed{id(onLinux).Version: f.kept}
 			}
-			ledger := &installer.Ledger{Installer: installer.New(f.source, store, f.source, f.opts), Strict: c.strict, DropUnknown: c.drop}
+			ledger := &installer.Ledger{Installer: installer.New(f.source, f.store, f.source, f.opts), Strict: c.strict, DropUnknown: c.drop}
 			result, err := ledger.Lock(t.Context(), f.root)
 			f.must(err)
 			if got := unknown(result); got != c.want {

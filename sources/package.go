@@ -156,6 +156,6 @@ type Stored struct {
 	// another one: the package is damaged, or another build. Empty otherwise.
 	Differs Hash
 
-	Imported bool   // known only from an import, whose claims prove nothing
-	Print    string // fingerprint of the files when they were judged; empty if there are none
+	Imported bool // known only from an import, whose claims prove nothing
+	Seen     any  // what the store saw of the files when it hashed or recognised them, for [Workdir.Link]
 }

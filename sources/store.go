@@ -7,72 +7,91 @@ import (
 	"os"
 )
 
-// A Delivery is how a package comes to a store. The store calls its functions
-// while it holds the package's lock, each at most once, in this order.
-type Delivery struct {
-	// Accept says whether an entry that is there already will do. One that
-	// will not is set aside and replaced, but only by a delivery that succeeds.
-	Accept func(Stored) bool
+// A Purpose is what a package is acquired for.
+type Purpose int
 
-	// Regard says how well the source vouches for an entry that was accepted, and
-	// by which evidence, if that is better than what is known of it or can be
-	// proved; else the evidence is nil. It is for stores that have archives, and may be nil.
-	Regard func(Stored) (*Signed, Verdict)
+// The purposes.
+const (
+	ToStore Purpose = iota // the store keeps the package
+	ToHash                 // the store records the hashes of the package, and doesn't keep it
+)
 
-	// Fetch brings the package, its archive either written to stage or opened
-	// from where it lies, or says which directory holds it unpacked. It returns
-	// an error unless all that can be verified by then has been.
-	Fetch func(ctx context.Context, stage Stage) (Parcel, error)
-
-	// Judge is told the contents before anything becomes visible. It returns an
-	// error to refuse them, and the verdict to record otherwise.
-	Judge func(Contents) (Verdict, error)
+// Held is what a store has of a package when a [Tx] begins.
+type Held struct {
+	Package Stored // in place; without H1 if there is none that could be used
+	Known   Stored // as it was verified here, whether or not it is still in place; without H1 if that isn't recorded
 }
 
-// A Stage takes the bytes of an archive as they arrive.
+// A Tx is the transaction that puts one package into a store. While it lasts, no other
+// process stores the package. Its methods are called in the order below, Unpack and
+// Commit once at most.
+type Tx interface {
+	// Stage prepares for a package that takes the place of the one held, and returns where
+	// its archive is downloaded to. It comes before Unpack, whatever is unpacked.
+	Stage() (Stage, error)
+
+	// Unpack hashes a package and keeps it in a staging directory. It has verified
+	// nothing.
+	Unpack(ctx context.Context, from Payload) (Contents, error)
+
+	// Commit makes the unpacked package appear in its place, whole, instead of the one
+	// that is there, and records where it came from. Without a call of Unpack it records
+	// better evidence for the package held.
+	Commit(ctx context.Context, by Provenance) (Stored, error)
+
+	// Close ends the transaction. Without a call of Commit nothing has changed, but an
+	// interrupted download may be kept for the next transaction.
+	Close()
+}
+
+// A Payload is where the contents of a package are. If it is zero, they are in the
+// archive that the transaction's stage holds.
+type Payload struct {
+	Archive *os.File // on this machine, closed by the caller
+	Dir     string   // of an unpacked package
+	Files   Files    // of an unpacked package, still to arrive
+}
+
+// Local reports whether the package was on this machine, or was sent unpacked, rather
+// than downloaded as an archive.
+func (p Payload) Local() bool { return p.Archive != nil || p.Dir != "" || p.Files != nil }
+
+// A Provenance is where a package came from and how it was verified.
+type Provenance struct {
+	ZH       Hash   // of the archive; empty for a directory
+	Filename string // of the archive; empty for a directory
+	Origin   string // a URL or a path
+	Verdict  Verdict
+	Signed   *Signed // evidence to keep; nil if there is none
+	Imported bool    // ZH, Filename and Signed are claims that nothing proves
+}
+
+// A Stage takes the bytes of an archive as they arrive. It may keep them, if the
+// transaction ends early, for the next transaction of the same archive.
 type Stage interface {
 	io.Writer
 
 	// Reset throws away what has been written.
 	Reset() error
-}
 
-// A Keeper is a Stage that keeps what it holds when a delivery is cut short, for
-// the next delivery of the same archive.
-type Keeper interface {
-	Stage
-
-	// Resume makes the stage hold what is left of an earlier delivery of the
-	// archive with this hash: the bytes, to be read at once, and the note that
-	// was made of them. Without a note there are none.
+	// Resume makes the stage hold what is left of an earlier download of the archive
+	// with this hash: the bytes, to be read at once, and the note about them. Without a
+	// note there are none.
 	Resume(want Hash) (held io.Reader, note string, err error)
 
-	// Note replaces the note of what is being written. It is forgotten when the
-	// stage is reset.
+	// Note replaces the note about what is being written. Resetting removes it.
 	Note(text string)
 
-	// Spool makes room beside the stage for what arrives ahead of its turn.
+	// Spool creates a temporary file beside the stage for what arrives ahead of its
+	// turn. The error matches [errors.ErrUnsupported] if the stage has none.
 	Spool() (Spool, error)
 }
 
-// A Spool is room for a while: what is in it is gone once it is closed.
+// A Spool is a temporary file. Closing it removes it.
 type Spool interface {
 	io.ReaderAt
 	io.WriterAt
 	io.Closer
-}
-
-// A Parcel is a package that has been fetched. If Archive, Dir and Files are all
-// zero, the archive is what the stage holds.
-type Parcel struct {
-	Archive  *os.File // closed by whoever opened it, once it is stored
-	Dir      string   // of an unpacked package, to be copied
-	Files    Files    // of an unpacked package, still to arrive
-	ZH       Hash     // of the archive; empty for a directory
-	Filename string   // of the archive; empty for a directory
-	Origin   string   // whence it came: a URL or a path
-	Signed   *Signed  // evidence to keep; nil if there is none
-	Imported bool     // what is said of the archive is only claimed
 }
 
 // Files are those of an unpacked package as they arrive, one after the other. They
@@ -84,6 +103,24 @@ type Incoming struct {
 	Path       string // relative, with forward slashes
 	Executable bool
 	Data       io.Reader // read to its end, or not, before the next file is asked for
+}
+
+// A Workdir is the directory of installed packages of one root module. Its methods are
+// safe for concurrent use.
+type Workdir interface {
+	// Get describes what is installed. The error matches [ErrNotFound] if there is no
+	// package.
+	Get(ctx context.Context, id PackageID) (Stored, error)
+
+	// Link makes a stored package appear in its place, and returns how. The error matches
+	// [ErrSwapped] if the package in the store is no longer the one that s describes.
+	Link(ctx context.Context, s Stored) (LinkMode, error)
+
+	// Register notes that the root module uses the packages.
+	Register(packages []PackageID)
+
+	// Close removes what is left of temporary files.
+	Close() error
 }
 
 // A LinkMode is how a package in a store is made to appear somewhere else.

@@ -43,7 +43,7 @@ func cacheForget(c *cli.Context, out *output) error {
 		return err
 	}
 	if len(platforms) == 0 {
-		if platforms, err = k.cache.Remembered(p, v); err != nil {
+		if platforms, err = k.cache.Recorded(p, v); err != nil {
 			return err
 		}
 	}

@@ -115,14 +115,14 @@ func (im *importer) read(ctx context.Context, r io.Reader, from string) error {
 // take imports the packages that consist of the contents: the first from the
 // export, the others from the first.
 func (im *importer) take(ctx context.Context, contents *export.Contents, from string) error {
-	parcel := sources.Parcel{Files: contents.Files, Origin: from}
+	payload := sources.Payload{Files: contents.Files}
 	for i, s := range contents.Packages {
-		parcel.ZH, parcel.Signed = s.ZH, s.Signed
-		outcome, err := im.into.Import(ctx, s.ID, contents.H1, parcel)
+		claims := sources.Provenance{Origin: from, ZH: s.ZH, Signed: s.Signed}
+		outcome, err := im.into.Import(ctx, s.ID, contents.H1, payload, claims)
 		if err != nil {
 			return errors.Join(err, notTaken(contents.Packages[i+1:]))
 		}
-		parcel.Files, parcel.Dir = nil, outcome.Package.Dir
+		payload = sources.Payload{Dir: outcome.Package.Dir}
 		if outcome.How == installer.Imported {
 			im.imported++
 		} else {

@@ -7,12 +7,9 @@ import (
 	"slices"
 	"strings"
 
-	"github.com/larder-cli/larder/cachedir"
 	"github.com/larder-cli/larder/installer"
 	"github.com/larder-cli/larder/sources"
 )
-
-var _ installer.EvidenceStore = (*cachedir.Dir)(nil)
 
 // An unknownHash is a hash in a lock file that nothing covers.
 type unknownHash struct {

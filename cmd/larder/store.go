@@ -143,65 +143,59 @@ func (m *rootModule) cacheOptions() (cachedir.Options, error) {
 // A layered store reads from a cache that it cannot write, and puts what is
 // missing there into another store.
 type layered struct {
-	cache installer.Keeper
-	own   installer.Cache
+	*cachedir.Dir // the cache
+	own           *cachedir.Dir
 }
 
+// Get is that of the cache, or else of the other store.
 func (l layered) Get(ctx context.Context, id sources.PackageID) (sources.Stored, error) {
-	s, err := l.cache.Get(ctx, id)
+	s, err := l.Dir.Get(ctx, id)
 	if errors.Is(err, sources.ErrNotFound) {
 		return l.own.Get(ctx, id)
 	}
 	return s, err
 }
 
-func (l layered) Put(ctx context.Context, id sources.PackageID, d sources.Delivery) (sources.Stored, error) {
-	if s, err := l.cache.Get(ctx, id); err == nil && d.Accept(s) {
-		return s, nil
+// Begin begins a transaction of the other store. What the cache has of the package comes
+// first.
+func (l layered) Begin(ctx context.Context, id sources.PackageID, purpose sources.Purpose) (sources.Held, sources.Tx, error) {
+	held, tx, err := l.own.Begin(ctx, id, purpose)
+	if err != nil {
+		return held, tx, err
 	}
-	return l.own.Put(ctx, id, d)
+	if s, err := l.Dir.Get(ctx, id); err == nil {
+		held.Package = s
+	}
+	if s, err := l.Dir.Recall(id); err == nil {
+		held.Known = s
+	}
+	return held, tx, nil
 }
 
+// Recall is that of the cache, or else of the other store.
 func (l layered) Recall(id sources.PackageID) (sources.Stored, error) {
-	s, err := l.cache.Recall(id)
+	s, err := l.Dir.Recall(id)
 	if errors.Is(err, sources.ErrNotFound) {
 		return l.own.Recall(id)
 	}
 	return s, err
 }
 
-func (l layered) Measure(ctx context.Context, id sources.PackageID, d sources.Delivery) (sources.Stored, error) {
-	if s, err := l.cache.Recall(id); err == nil && d.Accept(s) {
-		return s, nil
-	}
-	return l.own.Measure(ctx, id, d)
-}
-
-func (l layered) Link(ctx context.Context, s sources.Stored, target string) (sources.LinkMode, error) {
-	return l.cache.Link(ctx, s, target)
-}
-
-func (l layered) Known(ctx context.Context, id sources.PackageID, dir string) (sources.Stored, error) {
-	return l.cache.Known(ctx, id, dir)
+// Recorded is what either has recorded.
+func (l layered) Recorded(p sources.Provider, v sources.Version) ([]sources.Platform, error) {
+	all, err := l.Dir.Recorded(p, v)
+	more, ownErr := l.own.Recorded(p, v)
+	return append(all, more...), errors.Join(err, ownErr)
 }
 
 // Evidence is what the cache keeps, or else what came with the packages that it lacks.
 func (l layered) Evidence(p sources.Provider, v sources.Version) (*sources.Signed, error) {
-	for _, store := range []installer.Store{l.cache, l.own} {
-		if keeper, ok := store.(installer.EvidenceStore); ok {
-			if signed, err := keeper.Evidence(p, v); err == nil {
-				return signed, nil
-			}
-		}
+	signed, err := l.Dir.Evidence(p, v)
+	if err != nil {
+		return l.own.Evidence(p, v)
 	}
-	return nil, sources.ErrNotFound
+	return signed, nil
 }
-
-// Use keeps what the cache has in its place, though only others can remove it.
-func (l layered) Use(ctx context.Context) (release func(), err error) { return l.cache.Use(ctx) }
-
-// Register does nothing, as nothing can be noted in the cache.
-func (l layered) Register(string, string, []sources.PackageID) {}
 
 // unbound reports whether this user may write to read-only files.
 var unbound = disk.IgnoresModes

@@ -64,17 +64,12 @@ func (b *Builder) Adopt(ctx context.Context, s sources.Stored, from *disk.Dir) e
 	return named(s.ID, disk.Explain(b.adopt(s, from), place))
 }
 
-func (b *Builder) adopt(s sources.Stored, from *disk.Dir) error {
+func (b *Builder) adopt(s sources.Stored, from *disk.Dir) (err error) {
 	at := b.place(s.ID, false)
 	if err := b.checkPlace(at); err != nil {
 		return err
 	}
-	work, done, err := b.scratch()
-	if err != nil {
-		return err
-	}
-	defer done()
-	if err := b.canHave(s.ID.Provider.Host, work.Dir); err != nil {
+	if err := b.canHave(s.ID.Provider.Host); err != nil {
 		return err
 	}
 	r := record{
@@ -84,7 +79,7 @@ func (b *Builder) adopt(s sources.Stored, from *disk.Dir) error {
 		return err
 	}
 	if from != nil {
-		if err := b.move(at, from, work); err != nil {
+		if err := b.move(at, from); err != nil {
 			return err
 		}
 	}
@@ -96,12 +91,12 @@ func (b *Builder) adopt(s sources.Stored, from *disk.Dir) error {
 }
 
 // move publishes the archive that has the path of at in the directory from.
-func (b *Builder) move(at spot, from *disk.Dir, work *disk.Scratch) error {
+func (b *Builder) move(at spot, from *disk.Dir) error {
 	dir, name := split(b.relative(at.path))
 	in, err := from.Sub(dir)
 	if err != nil {
 		return err
 	}
 	defer in.Close()
-	return b.publish(at, in, name, work)
+	return b.publish(at, in, name)
 }

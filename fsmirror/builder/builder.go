@@ -97,7 +97,7 @@ type Builder struct {
 	tmp     *disk.Dir // .larder/tmp
 	partial *disk.Dir // .larder/partial
 	lock    *disk.Lock
-	work    *disk.Scratch // for documents, records and evidence
+	work    *disk.Scratch // of this run
 
 	busy *semaphore.Weighted // all of it for what concerns the whole mirror, 1 for one package
 
@@ -106,6 +106,10 @@ type Builder struct {
 	known   map[sources.Provider]*ledger
 	working map[sources.PackageID]chan struct{} // full while the package is being stored
 }
+
+// Use implements the store's part of it: the packages of a mirror stay in their places
+// while it is being written.
+func (b *Builder) Use(context.Context) (release func(), err error) { return func() {}, nil }
 
 const (
 	everything = math.MaxInt64 // of Builder.busy
@@ -257,15 +261,6 @@ func (b *Builder) enter(ctx context.Context, id sources.PackageID) (leave func()
 		<-turn
 		b.busy.Release(1)
 	}, nil
-}
-
-// scratch creates a scratch directory. The caller calls done.
-func (b *Builder) scratch() (work *disk.Scratch, done func(), err error) {
-	work, err = b.tmp.Scratch(run)
-	if err != nil {
-		return nil, nil, err
-	}
-	return work, func() { b.warn(work.Close()) }, nil
 }
 
 // Close writes the records, and lets other processes write.

@@ -81,19 +81,19 @@ func (d *depot) archive(id sources.PackageID) string {
 
 // delivery brings a package and, unless it is not to, what vouches for it. What is
 // there already is accepted if it is the same.
-func (d *depot) delivery(id sources.PackageID) sources.Delivery {
+func (d *depot) delivery(id sources.PackageID) sourcetest.Supply {
 	data, err := os.ReadFile(d.archive(id))
 	must(d.t, err)
 	return deliver(data, d.signed(id))
 }
 
-func deliver(data []byte, signed *sources.Signed) sources.Delivery {
+func deliver(data []byte, signed *sources.Signed) sourcetest.Supply {
 	zh := sources.ZipHash(sha256.Sum256(data))
-	return sources.Delivery{
+	return sourcetest.Supply{
 		Accept: func(s sources.Stored) bool { return s.ZH == zh && s.Signed != nil },
-		Fetch: func(_ context.Context, stage sources.Stage) (sources.Parcel, error) {
+		Fetch: func(_ context.Context, stage sources.Stage) (sourcetest.Supplied, error) {
 			_, err := stage.Write(data)
-			return sources.Parcel{ZH: zh, Filename: "any.zip", Origin: "https://example.test/any.zip", Signed: signed}, err
+			return sourcetest.Supplied{ZH: zh, Filename: "any.zip", Origin: "https://example.test/any.zip", Signed: signed}, err
 		},
 		Judge: func(sources.Contents) (sources.Verdict, error) { return sources.SelfSigned, nil },
 	}
@@ -120,7 +120,7 @@ func (d *depot) sync(dir string, opts builder.Options, ids ...string) {
 	b := open(d.t, dir, opts)
 	for _, text := range ids {
 		id := parseID(d.t, text)
-		_, err := b.Put(context.Background(), id, d.delivery(id))
+		_, err := sourcetest.Put(context.Background(), b, id, d.delivery(id))
 		must(d.t, err)
 	}
 	must(d.t, b.Finish(context.Background()))
@@ -310,17 +310,17 @@ func TestRefusedDeliveries(t *testing.T) {
 	d.sync(dir, builder.Options{}, widget+"/1.0.0/linux_amd64")
 	id, no := parseID(t, widget+"/1.0.0/linux_amd64"), errors.New("no")
 	before := files(t, dir)
-	for name, change := range map[string]func(*sources.Delivery){
-		"not fetched": func(del *sources.Delivery) {
-			del.Fetch = func(context.Context, sources.Stage) (sources.Parcel, error) { return sources.Parcel{}, no }
+	for name, change := range map[string]func(*sourcetest.Supply){
+		"not fetched": func(del *sourcetest.Supply) {
+			del.Fetch = func(context.Context, sources.Stage) (sourcetest.Supplied, error) { return sourcetest.Supplied{}, no }
 		},
-		"no archive": func(del *sources.Delivery) {
-			del.Fetch = func(_ context.Context, stage sources.Stage) (sources.Parcel, error) {
+		"no archive": func(del *sourcetest.Supply) {
+			del.Fetch = func(_ context.Context, stage sources.Stage) (sourcetest.Supplied, error) {
 				_, err := stage.Write([]byte("junk"))
-				return sources.Parcel{}, err
+				return sourcetest.Supplied{}, err
 			}
 		},
-		"judged": func(del *sources.Delivery) {
+		"judged": func(del *sourcetest.Supply) {
 			del.Judge = func(sources.Contents) (sources.Verdict, error) { return 0, no }
 		},
 	} {
@@ -331,7 +331,7 @@ func TestRefusedDeliveries(t *testing.T) {
 			b := open(t, dir, builder.Options{})
 			defer b.Close()
 			var pkg *sources.PackageError
-			if _, err := b.Put(t.Context(), id, del); !errors.As(err, &pkg) {
+			if _, err := sourcetest.Put(t.Context(), b, id, del); !errors.As(err, &pkg) {
 				t.Errorf("got %v", err)
 			}
 			if found, err := client(dir); err != nil || len(found) != 1 {
@@ -354,7 +354,7 @@ func TestReplacedArchivesLeaveTheIndex(t *testing.T) {
 	b := open(t, dir, builder.Options{})
 	defer b.Close()
 	id := parseID(t, widget+"/1.0.0/linux_amd64")
-	_, err := b.Put(t.Context(), id, d.delivery(id))
+	_, err := sourcetest.Put(t.Context(), b, id, d.delivery(id))
 	must(t, err)
 	if found, err := client(dir); err != nil || len(found) != 1 {
 		t.Errorf("before the end a client finds %q, %v", found, err)
@@ -374,7 +374,7 @@ func TestPutWhereTheIndexIsAheadOfTheArchives(t *testing.T) {
 	b := open(t, dir, builder.Options{})
 	defer b.Close()
 	id := parseID(t, widget+"/1.0.0/linux_amd64")
-	_, err := b.Put(t.Context(), id, d.delivery(id))
+	_, err := sourcetest.Put(t.Context(), b, id, d.delivery(id))
 	must(t, err)
 	if found, err := client(dir); err != nil || len(found) != 0 {
 		t.Errorf("a client finds %q, %v", found, err)
@@ -569,7 +569,7 @@ func TestManyAtOnce(t *testing.T) {
 				id := parseID(t, text)
 				del := d.delivery(id)
 				puts.Go(func() {
-					if _, err := b.Put(context.Background(), id, del); err != nil {
+					if _, err := sourcetest.Put(context.Background(), b, id, del); err != nil {
 						t.Error(err)
 					}
 				})
@@ -661,16 +661,16 @@ func TestHostsWithAPort(t *testing.T) {
 	defer b.Close()
 	builder.RefuseColons(b)
 	del := d.delivery(id)
-	del.Fetch = func(context.Context, sources.Stage) (sources.Parcel, error) {
+	del.Fetch = func(context.Context, sources.Stage) (sourcetest.Supplied, error) {
 		t.Error("it was fetched")
-		return sources.Parcel{}, errors.New("no")
+		return sourcetest.Supplied{}, errors.New("no")
 	}
-	_, err := b.Put(t.Context(), id, del)
+	_, err := sourcetest.Put(t.Context(), b, id, del)
 	if hints := sources.Hints(err); len(hints) != 1 || !strings.Contains(hints[0], "no colons in names") {
 		t.Errorf("got %v, hints %q", err, hints)
 	}
 	other := parseID(t, widget+"/1.0.0/linux_amd64")
-	_, err = b.Put(t.Context(), other, d.delivery(other))
+	_, err = sourcetest.Put(t.Context(), b, other, d.delivery(other))
 	must(t, err)
 }
 

@@ -108,13 +108,13 @@ func TestEvidenceIsReplaced(t *testing.T) {
 	other.packed = t.TempDir()
 	other.world.WritePacked(other.packed)
 	b := open(t, dir, builder.Options{})
-	_, err := b.Put(t.Context(), p, other.delivery(p))
+	_, err := sourcetest.Put(t.Context(), b, p, other.delivery(p))
 	must(t, err)
 	if _, err := os.Stat(filepath.Join(dir, widget, "1.0.0.json")); err == nil {
 		t.Error("there is a document for a package that is not finished")
 	}
 	two := widget + "/1.0.0/darwin_arm64"
-	_, err = b.Put(t.Context(), parseID(t, two), other.delivery(parseID(t, two)))
+	_, err = sourcetest.Put(t.Context(), b, parseID(t, two), other.delivery(parseID(t, two)))
 	must(t, err)
 	must(t, b.Finish(t.Context()))
 	must(t, b.Close())
@@ -127,7 +127,7 @@ func TestEvidenceIsReplaced(t *testing.T) {
 	signed := *other.signed(p)
 	signed.Origin = "https://elsewhere.test/SHA256SUMS"
 	del := deliver(append(data, 0), &signed)
-	_, err = b.Put(t.Context(), p, del)
+	_, err = sourcetest.Put(t.Context(), b, p, del)
 	must(t, err)
 	if text := readText(t, filepath.Join(dir, widget, "1.0.0.json")); strings.Contains(text, "larder") || !strings.Contains(text, "darwin_arm64") {
 		t.Errorf("while evidence is replaced it says %s", text)

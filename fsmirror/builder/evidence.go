@@ -23,6 +23,21 @@ func (b *Builder) Evidence(p sources.Provider, v sources.Version) (*sources.Sign
 	return b.marked(p, v, kept), nil
 }
 
+// Recorded lists the platforms for which hashes of a version are recorded.
+func (b *Builder) Recorded(p sources.Provider, v sources.Version) ([]sources.Platform, error) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	var all []sources.Platform
+	for key := range b.ledger(p).of(b.opts.Unpacked) {
+		if name, ok := strings.CutPrefix(key, v.String()+"/"); ok {
+			if platform, err := sources.ParsePlatform(name); err == nil {
+				all = append(all, platform)
+			}
+		}
+	}
+	return all, nil
+}
+
 // EvidenceOf is the evidence for a package that was listed, nil if there is none that
 // can be read.
 func (b *Builder) EvidenceOf(e Entry) *sources.Signed {

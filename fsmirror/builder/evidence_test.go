@@ -10,6 +10,7 @@ import (
 
 	"github.com/larder-cli/larder/fsmirror/builder"
 	"github.com/larder-cli/larder/sources"
+	"github.com/larder-cli/larder/sources/sourcetest"
 )
 
 var errWorse = errors.New("worse")
@@ -40,8 +41,8 @@ func TestMergedEvidence(t *testing.T) {
 	other.Signature = []byte("another signature, of another key")
 	del := d.delivery(amd)
 	del.Accept = func(sources.Stored) bool { return true }
-	del.Regard = func(sources.Stored) (*sources.Signed, sources.Verdict) { return &other, sources.MirrorEvidence }
-	s, err := m.Put(context.Background(), amd, del)
+	del.Improve = func(sources.Stored) (*sources.Signed, sources.Verdict) { return &other, sources.MirrorEvidence }
+	s, err := sourcetest.Put(context.Background(), m, amd, del)
 	if err != nil || s.Signed == nil || string(s.Signed.Signature) != string(before.Signature) || s.Verdict != sources.SelfSigned {
 		t.Errorf("got %+v, %v", s, err)
 	}
@@ -50,7 +51,7 @@ func TestMergedEvidence(t *testing.T) {
 	}
 
 	d.stock(arm.Path())
-	_, err = m.Put(context.Background(), arm, d.delivery(arm))
+	_, err = sourcetest.Put(context.Background(), m, arm, d.delivery(arm))
 	var refused *builder.ReplacedError
 	if !errors.As(err, &refused) || !errors.Is(err, errWorse) || !strings.Contains(err.Error(), "not listed") || len(sources.Hints(err)) == 0 {
 		t.Errorf("got %v", err)
@@ -68,7 +69,7 @@ func TestListedKeys(t *testing.T) {
 	signed.Keys[0] = signed.Keys[0].AsListed(true)
 	data, err := os.ReadFile(d.archive(id))
 	must(t, err)
-	_, err = m.Put(context.Background(), id, deliver(data, signed))
+	_, err = sourcetest.Put(context.Background(), m, id, deliver(data, signed))
 	must(t, err)
 	must(t, m.Finish(context.Background()))
 	must(t, m.Close())

@@ -48,7 +48,7 @@ func writePackages(dir, from string) (err error) {
 		if err != nil {
 			return err
 		}
-		if _, err := b.Put(ctx, id, deliver(archive, signed)); err != nil {
+		if _, err := sourcetest.Put(ctx, b, id, deliver(archive, signed)); err != nil {
 			return err
 		}
 	}

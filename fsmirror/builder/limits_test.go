@@ -15,6 +15,7 @@ import (
 
 	"github.com/larder-cli/larder/fsmirror/builder"
 	"github.com/larder-cli/larder/sources"
+	"github.com/larder-cli/larder/sources/sourcetest"
 )
 
 // Every wait ends with its context, whatever another goroutine is busy with.
@@ -25,19 +26,19 @@ func TestWaitsEndWithTheirContext(t *testing.T) {
 	fetching, finish := make(chan struct{}), make(chan struct{})
 	slow := d.delivery(id)
 	fetch := slow.Fetch
-	slow.Fetch = func(ctx context.Context, stage sources.Stage) (sources.Parcel, error) {
+	slow.Fetch = func(ctx context.Context, stage sources.Stage) (sourcetest.Supplied, error) {
 		close(fetching)
 		<-finish
 		return fetch(ctx, stage)
 	}
 	done := make(chan error, 1)
 	go func() {
-		_, err := b.Put(context.Background(), id, slow)
+		_, err := sourcetest.Put(context.Background(), b, id, slow)
 		done <- err
 	}()
 	<-fetching
 	for name, wait := range map[string]func(context.Context) error{
-		"put":   func(ctx context.Context) error { _, err := b.Put(ctx, id, d.delivery(id)); return err },
+		"put":   func(ctx context.Context) error { _, err := sourcetest.Put(ctx, b, id, d.delivery(id)); return err },
 		"adopt": func(ctx context.Context) error { return b.Adopt(ctx, sources.Stored{ID: id}, nil) },
 		"index": func(ctx context.Context) error { _, _, err := b.Index(ctx); return err },
 		"prune": func(ctx context.Context) error { _, err := b.Prune(ctx, &builder.Plan{}); return err },
@@ -126,16 +127,16 @@ func TestCopiesAreNoMoreReadable(t *testing.T) {
 		dir := t.TempDir()
 		b := open(t, dir, builder.Options{Unpacked: tt.unpacked})
 		del := d.delivery(id)
-		del.Fetch = func(context.Context, sources.Stage) (sources.Parcel, error) {
+		del.Fetch = func(context.Context, sources.Stage) (sourcetest.Supplied, error) {
 			if tt.unpacked {
-				return sources.Parcel{Dir: from}, nil
+				return sourcetest.Supplied{Dir: from}, nil
 			}
 			f, err := os.Open(d.archive(id))
 			must(t, err)
 			t.Cleanup(func() { f.Close() })
-			return sources.Parcel{Archive: f}, nil
+			return sourcetest.Supplied{Archive: f}, nil
 		}
-		_, err := b.Put(t.Context(), id, del)
+		_, err := sourcetest.Put(t.Context(), b, id, del)
 		must(t, errors.Join(err, b.Close()))
 		info, err := os.Lstat(filepath.Join(dir, filepath.FromSlash(tt.file)))
 		must(t, err)

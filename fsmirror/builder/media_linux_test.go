@@ -4,7 +4,6 @@ import (
 	"context"
 	"crypto/rand"
 	"errors"
-	"io/fs"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -14,6 +13,7 @@ import (
 
 	"github.com/larder-cli/larder/fsmirror/builder"
 	"github.com/larder-cli/larder/sources"
+	"github.com/larder-cli/larder/sources/sourcetest"
 )
 
 // medium mounts a file system of so many megabytes, or skips the test where that is
@@ -69,7 +69,7 @@ func TestOnMedia(t *testing.T) {
 			b := open(t, dir, builder.Options{})
 			defer b.Close()
 			id := parseID(t, ported)
-			_, err = b.Put(t.Context(), id, d.delivery(id))
+			_, err = sourcetest.Put(t.Context(), b, id, d.delivery(id))
 			if (err == nil) != tt.colons || err != nil && len(sources.Hints(err)) != 1 {
 				t.Errorf("a host with a port: %v", err)
 			}
@@ -92,13 +92,13 @@ func TestFullMedium(t *testing.T) {
 	b := open(t, dir, builder.Options{})
 	id := parseID(t, widget+"/2.0.0/linux_amd64")
 	del := d.delivery(id)
-	del.Fetch = func(_ context.Context, stage sources.Stage) (sources.Parcel, error) {
+	del.Fetch = func(_ context.Context, stage sources.Stage) (sourcetest.Supplied, error) {
 		much := make([]byte, 2<<20)
 		rand.Read(much)
 		_, err := stage.Write(much)
-		return sources.Parcel{}, err
+		return sourcetest.Supplied{}, err
 	}
-	_, err := b.Put(t.Context(), id, del)
+	_, err := sourcetest.Put(t.Context(), b, id, del)
 	if !errors.Is(err, syscall.ENOSPC) || len(sources.Hints(err)) != 1 {
 		t.Errorf("got %v", err)
 	}
@@ -109,29 +109,6 @@ func TestFullMedium(t *testing.T) {
 	}
 	if left, err := os.ReadDir(filepath.Join(dir, ".larder", "tmp")); err != nil || len(left) > 0 {
 		t.Errorf("left are %v, %v", left, err)
-	}
-}
-
-func TestHintsAboutFullDisks(t *testing.T) {
-	d := newDepot(t, widget+"/1.0.0/linux_amd64")
-	id := parseID(t, widget+"/1.0.0/linux_amd64")
-	for _, tt := range []struct {
-		err  error
-		hint string
-	}{
-		{syscall.ENOSPC, "free some space"},
-		{syscall.EFBIG, "use exFAT"},
-	} {
-		b := open(t, t.TempDir(), builder.Options{})
-		del := d.delivery(id)
-		del.Fetch = func(context.Context, sources.Stage) (sources.Parcel, error) {
-			return sources.Parcel{}, &fs.PathError{Op: "write", Path: "x", Err: tt.err}
-		}
-		_, err := b.Put(t.Context(), id, del)
-		if hints := sources.Hints(err); len(hints) != 1 || !strings.Contains(hints[0], tt.hint) {
-			t.Errorf("%v: hints %q", err, hints)
-		}
-		must(t, b.Close())
 	}
 }
 

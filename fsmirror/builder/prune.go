@@ -137,16 +137,13 @@ func (b *Builder) leaveOut(ctx context.Context, going map[spot]bool) error {
 
 // remove removes a package, all of it at once.
 func (b *Builder) remove(at spot) error {
-	work, done, err := b.scratch()
-	if err != nil {
-		return err
-	}
-	defer done()
+	old := b.work.Name()
+	defer func() { b.warn(b.work.RemoveTree(old)) }()
 	parent, name := split(b.relative(at.path))
 	dir, err := b.dir.Sub(parent)
 	if err == nil {
 		defer dir.Close()
-		err = take(dir, name, work.Dir)
+		err = take(dir, name, b.work.Dir, old)
 	}
 	if err != nil && !errors.Is(err, fs.ErrNotExist) {
 		return err
@@ -156,7 +153,7 @@ func (b *Builder) remove(at spot) error {
 }
 
 // take moves a package to a scratch directory, unless a file system is mounted in it.
-func take(dir *disk.Dir, name string, work *disk.Dir) error {
+func take(dir *disk.Dir, name string, work *disk.Dir, old string) error {
 	info, err := dir.Lstat(name)
 	if err == nil && info.IsDir() {
 		err = dir.CheckMounts(name)
@@ -164,7 +161,7 @@ func take(dir *disk.Dir, name string, work *disk.Dir) error {
 	if err != nil {
 		return err
 	}
-	return disk.Rename(dir, name, work, "old")
+	return disk.Rename(dir, name, work, old)
 }
 
 // removeEvidence removes the evidence for versions of which no package is left.

@@ -31,6 +31,9 @@ func Filename(id sources.PackageID) string {
 func (b *Builder) Get(ctx context.Context, id sources.PackageID) (sources.Stored, error) {
 	at := b.place(id, b.opts.Unpacked)
 	r, err := b.look(ctx, at)
+	for try := 0; errors.Is(err, fs.ErrNotExist) && try < 5; try++ { // it was replaced meanwhile
+		r, err = b.look(ctx, at)
+	}
 	if err != nil {
 		return sources.Stored{}, named(id, err)
 	}
@@ -153,30 +156,6 @@ func (b *Builder) vouched(at spot, r record, s sources.Stored, signed *sources.S
 	return with
 }
 
-// Put puts a package into the mirror, unless the delivery accepts the one that is
-// there. The index does not name it before [Builder.Finish].
-func (b *Builder) Put(ctx context.Context, id sources.PackageID, del sources.Delivery) (sources.Stored, error) {
-	leave, err := b.enter(ctx, id)
-	if err != nil {
-		return sources.Stored{}, named(id, err)
-	}
-	defer leave()
-	at := b.place(id, b.opts.Unpacked)
-	if err := b.checkPlace(at); err != nil {
-		return sources.Stored{}, named(id, err)
-	}
-	s, err := b.Get(ctx, id)
-	if err == nil && del.Accept(s) {
-		return b.regarded(s, del)
-	}
-	r, err := b.put(ctx, at, del)
-	if err != nil {
-		return sources.Stored{}, named(id, disk.Explain(err, place))
-	}
-	b.note(at, r)
-	return b.stored(at, r), nil
-}
-
 // checkPlace returns an error if something other than a directory is in the place of
 // one that a package would be in.
 func (b *Builder) checkPlace(at spot) error {
@@ -187,35 +166,16 @@ func (b *Builder) checkPlace(at spot) error {
 // split splits a path below the mirror.
 func split(file string) (dir, name string) { return path.Dir(file), path.Base(file) }
 
-// regarded is a package that was there, with better evidence from the delivery's
-// source, if it has some: that of another mirror.
-func (b *Builder) regarded(s sources.Stored, del sources.Delivery) (sources.Stored, error) {
-	at := b.place(s.ID, b.opts.Unpacked)
-	r, err := b.recall(at)
-	if del.Regard == nil || err != nil {
-		return s, nil //nolint:nilerr // what is there stays as it is
-	}
-	signed, verdict := del.Regard(s)
-	if signed == nil {
-		return s, nil
-	}
-	r.Verdict = verdict
-	if err := b.keepEvidence(s.ID, &r, signed); err != nil {
-		return sources.Stored{}, named(s.ID, disk.Explain(err, place))
-	}
-	b.note(at, r)
-	return b.stored(at, r), nil
-}
-
 // canHave returns an error if the file system has no directories with the name of the
 // host, before anything is downloaded: some have no names with a colon.
-func (b *Builder) canHave(h sources.Host, work *disk.Dir) error {
+func (b *Builder) canHave(h sources.Host) error {
 	if !strings.Contains(string(h), ":") {
 		return nil
 	}
-	probe, err := b.mkdir(work, string(h))
+	name := b.work.Name() + string(h)
+	probe, err := b.mkdir(b.work.Dir, name)
 	if err == nil {
-		return probe.Close()
+		return errors.Join(probe.Close(), b.work.RemoveTree(name))
 	}
 	err = fmt.Errorf("making a directory for a host with a port: %w", err)
 	if disk.IsFull(err) {
@@ -225,72 +185,122 @@ func (b *Builder) canHave(h sources.Host, work *disk.Dir) error {
 		"FAT, exFAT and Windows have no colons in names; make the mirror on another file system, or leave out what is from this host")
 }
 
-// made is the name of a package in a scratch directory.
-const made = "new"
+// A tx is the transaction of one package, see [sources.Tx].
+type tx struct {
+	b        *Builder
+	at       spot
+	held     sources.Stored // without H1 if the mirror has none that could be used
+	made     string         // its name in the scratch directory
+	stage    *staging.Stage
+	contents sources.Contents
+	unpacked bool
+	undo     []func()
+}
 
-func (b *Builder) put(ctx context.Context, at spot, del sources.Delivery) (record, error) {
-	work, done, err := b.scratch()
-	if err != nil {
-		return record{}, err
+// Begin implements the store's part of [sources.Tx]. The index does not name a package
+// before [Builder.Finish]. A mirror records no hashes of packages that it does not have.
+func (b *Builder) Begin(ctx context.Context, id sources.PackageID, purpose sources.Purpose) (held sources.Held, _ sources.Tx, err error) {
+	if purpose != sources.ToStore {
+		return held, nil, named(id, fmt.Errorf("hashing for a mirror: %w", errors.ErrUnsupported))
 	}
-	defer done()
-	if err := b.canHave(at.id.Provider.Host, work.Dir); err != nil {
-		return record{}, err
-	}
-	parcel, contents, err := b.receive(ctx, at.id, del, work.Dir)
+	leave, err := b.enter(ctx, id)
 	if err != nil {
-		return record{}, err
+		return held, nil, named(id, err)
 	}
-	verdict, err := del.Judge(contents)
+	t := &tx{b: b, at: b.place(id, b.opts.Unpacked), undo: []func(){leave}}
+	if err := b.checkPlace(t.at); err != nil {
+		t.Close()
+		return held, nil, named(id, err)
+	}
+	if s, err := b.Get(ctx, id); err == nil {
+		t.held = s
+	}
+	held.Package = t.held
+	if held.Known, err = b.Recall(id); err != nil && !errors.Is(err, sources.ErrNotFound) {
+		t.Close()
+		return held, nil, err
+	}
+	return held, t, nil
+}
+
+// Close implements [sources.Tx].
+func (t *tx) Close() {
+	if t.stage != nil {
+		t.stage.End(!t.unpacked)
+	}
+	for i := len(t.undo) - 1; i >= 0; i-- {
+		t.undo[i]()
+	}
+}
+
+// Stage implements [sources.Tx].
+func (t *tx) Stage() (sources.Stage, error) {
+	if err := t.b.canHave(t.at.id.Provider.Host); err != nil {
+		return nil, t.failed(err)
+	}
+	t.made = t.b.work.Name()
+	t.undo = append(t.undo, func() { t.b.warn(t.b.work.RemoveTree(t.made)) })
+	t.stage = staging.New(t.b.work.Dir, t.b.partial, partialName(t.at.id), place)
+	return t.stage, nil
+}
+
+// Unpack implements [sources.Tx].
+func (t *tx) Unpack(ctx context.Context, from sources.Payload) (sources.Contents, error) {
+	t.unpacked = true
+	var err error
+	if t.contents, err = t.make(ctx, from); err == nil {
+		_, err = archive.ExecutableIn(t.contents, t.at.id.Provider.Type)
+	}
+	return t.contents, t.failed(err)
+}
+
+// Commit implements [sources.Tx].
+func (t *tx) Commit(ctx context.Context, by sources.Provenance) (sources.Stored, error) {
+	old, recallErr := t.b.recall(t.at)
+	unrecorded := recallErr != nil
+	if !t.unpacked && unrecorded {
+		return t.held, nil // there is nothing to improve
+	}
+	r, err := t.commit(ctx, old, by)
 	if err != nil {
-		return record{}, err
+		return sources.Stored{}, t.failed(err)
+	}
+	t.b.note(t.at, r)
+	return t.b.stored(t.at, r), nil
+}
+
+func (t *tx) commit(ctx context.Context, old record, by sources.Provenance) (record, error) {
+	if !t.unpacked {
+		old.Verdict = by.Verdict
+		return old, t.b.keepEvidence(t.at.id, &old, by.Signed)
 	}
 	r := record{
-		H1: contents.H1, ZipH1: contents.ZipH1, ZH: parcel.ZH,
-		Verdict: verdict, Origin: parcel.Origin, Since: b.opts.Now().UTC(),
+		H1: t.contents.H1, ZipH1: t.contents.ZipH1, ZH: by.ZH,
+		Verdict: by.Verdict, Origin: by.Origin, Since: t.b.opts.Now().UTC(),
 	}
-	if err := b.keepEvidence(at.id, &r, parcel.Signed); err != nil {
-		return record{}, err
-	}
-	if at.unpacked {
-		err = syncTree(ctx, work.Dir)
+	err := t.b.keepEvidence(t.at.id, &r, by.Signed)
+	if err == nil && t.at.unpacked {
+		err = t.b.syncTree(ctx, t.made)
 	}
 	if err == nil {
-		err = b.publish(at, work.Dir, made, work)
+		err = t.b.publish(t.at, t.b.work.Dir, t.made)
 	}
-	if err != nil {
-		return record{}, err
+	if err == nil {
+		r.Mark, err = mark(t.at)
 	}
-	r.Mark, err = mark(at)
 	return r, err
 }
 
-// syncTree syncs the unpacked package in a scratch directory.
-func syncTree(ctx context.Context, work *disk.Dir) error {
-	dir, err := work.Sub(made)
+func (t *tx) failed(err error) error { return named(t.at.id, disk.Explain(err, place)) }
+
+// syncTree syncs an unpacked package in the scratch directory.
+func (b *Builder) syncTree(ctx context.Context, made string) error {
+	dir, err := b.work.Sub(made)
 	if err != nil {
 		return err
 	}
 	defer dir.Close()
 	return dir.SyncTree(ctx)
-}
-
-// receive fetches a package and makes it what the mirror is to have, in the scratch
-// directory work.
-func (b *Builder) receive(ctx context.Context, id sources.PackageID, del sources.Delivery, work *disk.Dir) (sources.Parcel, sources.Contents, error) {
-	stage := staging.New(work, b.partial, partialName(id))
-	cut := true
-	defer func() { stage.End(cut) }()
-	parcel, err := del.Fetch(ctx, stage)
-	if err != nil {
-		return parcel, sources.Contents{}, err
-	}
-	cut = false
-	contents, err := b.make(ctx, parcel, stage, work)
-	if err == nil {
-		_, err = archive.ExecutableIn(contents, id.Provider.Type)
-	}
-	return parcel, contents, err
 }
 
 // partialName is the name of a package's file in .larder/partial.
@@ -304,48 +314,49 @@ func partialName(id sources.PackageID) string {
 	return hex.EncodeToString(sum[:])
 }
 
-func (b *Builder) make(ctx context.Context, parcel sources.Parcel, stage *staging.Stage, work *disk.Dir) (sources.Contents, error) {
+// make makes a package what the mirror is to have, in the scratch directory.
+func (t *tx) make(ctx context.Context, from sources.Payload) (sources.Contents, error) {
 	switch {
-	case parcel.Dir != "" && b.opts.Unpacked:
-		return fill(work, func(to archive.Dest) (sources.Contents, error) {
-			return archive.Copy(ctx, parcel.Dir, to, archive.Limits{})
+	case from.Dir != "" && t.at.unpacked:
+		return t.fill(func(to archive.Dest) (sources.Contents, error) {
+			return archive.Copy(ctx, from.Dir, to, archive.Limits{})
 		})
-	case parcel.Dir != "":
-		err := fmt.Errorf("%s is unpacked, and its archive is not available", parcel.Dir)
+	case from.Dir != "":
+		err := fmt.Errorf("%s is unpacked, and its archive is not available", from.Dir)
 		return sources.Contents{}, sources.WithHint(err, "take it from where it is packed, or make the mirror with --unpacked")
 	}
-	from, err := parcel.Archive, error(nil)
-	if from == nil {
-		from, err = stage.File()
+	file, err := from.Archive, error(nil)
+	if file == nil {
+		file, err = t.stage.File()
 	}
 	if err != nil {
 		return sources.Contents{}, err
 	}
-	info, err := from.Stat()
+	info, err := file.Stat()
 	if err != nil {
 		return sources.Contents{}, err
 	}
-	if b.opts.Unpacked {
-		contents, err := fill(work, func(to archive.Dest) (sources.Contents, error) {
-			return archive.Unpack(ctx, from, info.Size(), to, archive.Limits{})
+	if t.at.unpacked {
+		contents, err := t.fill(func(to archive.Dest) (sources.Contents, error) {
+			return archive.Unpack(ctx, file, info.Size(), to, archive.Limits{})
 		})
 		return contents, unpacking(err)
 	}
-	contents, err := archive.Sum(ctx, from, info.Size(), archive.Limits{})
+	contents, err := archive.Sum(ctx, file, info.Size(), archive.Limits{})
 	if err != nil {
 		return contents, unpacking(err)
 	}
-	if parcel.Archive == nil {
-		return contents, stage.Move(work, made)
+	if from.Archive == nil {
+		return contents, t.stage.Move(t.b.work.Dir, t.made)
 	}
 	// A user who may not read the archive may not read the copy either.
 	mode := 0o600 | info.Mode().Perm()&0o044
-	return contents, writeFile(work, made, mode, disk.Reader(ctx, io.NewSectionReader(from, 0, info.Size())))
+	return contents, writeFile(t.b.work.Dir, t.made, mode, disk.Reader(ctx, io.NewSectionReader(file, 0, info.Size())))
 }
 
-// fill creates the directory of an unpacked package in a scratch directory.
-func fill(work *disk.Dir, with func(archive.Dest) (sources.Contents, error)) (sources.Contents, error) {
-	dir, err := work.Mkdir(made)
+// fill creates the directory of an unpacked package in the scratch directory.
+func (t *tx) fill(with func(archive.Dest) (sources.Contents, error)) (sources.Contents, error) {
+	dir, err := t.b.work.Mkdir(t.made)
 	if err != nil {
 		return sources.Contents{}, err
 	}
@@ -368,7 +379,7 @@ func unpacking(err error) error {
 
 // publish gives what is called name in the directory from its place, after the index
 // no longer names what is there.
-func (b *Builder) publish(at spot, from *disk.Dir, name string, work *disk.Scratch) error {
+func (b *Builder) publish(at spot, from *disk.Dir, name string) error {
 	b.mu.Lock()
 	err := b.change()
 	if err == nil && !at.unpacked {
@@ -387,12 +398,18 @@ func (b *Builder) publish(at spot, from *disk.Dir, name string, work *disk.Scrat
 	if !at.unpacked && (err != nil || !there.IsDir()) { // renaming replaces a file
 		return disk.Rename(from, name, dir, base)
 	}
-	if from != work.Dir {
-		if err := disk.Rename(from, name, work.Dir, made); err != nil {
+	if from != b.work.Dir {
+		made := b.work.Name()
+		if err := disk.Rename(from, name, b.work.Dir, made); err != nil {
 			return err
 		}
+		name = made
 	}
-	return work.Replace(made, dir, base)
+	old, err := b.work.Replace(name, dir, base)
+	if err == nil && old != "" {
+		b.warn(b.work.RemoveTree(old))
+	}
+	return err
 }
 
 // named adds the package to an error that does not name it.

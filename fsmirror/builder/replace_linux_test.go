@@ -7,6 +7,7 @@ import (
 
 	"github.com/larder-cli/larder/fsmirror/builder"
 	"github.com/larder-cli/larder/sources"
+	"github.com/larder-cli/larder/sources/sourcetest"
 )
 
 // A package that cannot take the place of an older one leaves that one where it is.
@@ -20,17 +21,18 @@ func TestFailedReplacementRestoresTheOldPackage(t *testing.T) {
 	del.Accept = func(sources.Stored) bool { return false }
 	del.Judge = func(sources.Contents) (sources.Verdict, error) {
 		// What something is mounted on cannot be renamed.
-		made, err := filepath.Glob(filepath.Join(dir, ".larder", "tmp", "*", "new"))
+		made, err := filepath.Glob(filepath.Join(dir, ".larder", "tmp", "*", "*", "terraform-provider-*"))
 		if err != nil || len(made) != 1 {
 			t.Fatal(made, err)
 		}
+		made[0] = filepath.Dir(made[0])
 		if err := syscall.Mount(made[0], made[0], "", syscall.MS_BIND, ""); err != nil {
 			t.Skip("cannot mount: ", err)
 		}
 		t.Cleanup(func() { must(t, syscall.Unmount(made[0], syscall.MNT_DETACH)) })
 		return sources.SelfSigned, nil
 	}
-	if _, err := b.Put(t.Context(), id, del); err == nil {
+	if _, err := sourcetest.Put(t.Context(), b, id, del); err == nil {
 		t.Error("it was replaced")
 	}
 	if after := files(t, dir); len(before) != 1 || len(after) != 1 || before[0] != after[0] {

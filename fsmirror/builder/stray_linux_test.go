@@ -15,6 +15,7 @@ import (
 	"github.com/larder-cli/larder/fsmirror/builder"
 	"github.com/larder-cli/larder/sources"
 	"github.com/larder-cli/larder/sources/disk"
+	"github.com/larder-cli/larder/sources/sourcetest"
 )
 
 var importID = strings.Repeat("0123456789abcdef", 4)
@@ -89,7 +90,7 @@ func TestWhatIsInThePlaceOfADirectory(t *testing.T) {
 			id := parseID(t, text)
 			del := d.delivery(id)
 			del.Accept = func(sources.Stored) bool { return false }
-			_, err = b.Put(ctx, id, del)
+			_, err = sourcetest.Put(ctx, b, id, del)
 			return errors.Join(err, b.Finish(ctx), b.Close())
 		}
 	}

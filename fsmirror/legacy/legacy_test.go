@@ -22,6 +22,7 @@ import (
 	"github.com/larder-cli/larder/fsmirror/legacy"
 	"github.com/larder-cli/larder/sources"
 	"github.com/larder-cli/larder/sources/archive"
+	"github.com/larder-cli/larder/sources/sourcetest"
 )
 
 const (
@@ -282,33 +283,42 @@ func TestGivingUp(t *testing.T) {
 	}
 }
 
-// A shelf is a store that keeps the archive of a package in memory.
+// A shelf is a store that keeps the archive of a package in memory, and the transaction
+// that puts it there.
 type shelf struct {
+	id      sources.PackageID
+	staged  sourcetest.Buffer
 	archive []byte
-	parcel  sources.Parcel
-	verdict sources.Verdict
+	payload sources.Payload
+	by      sources.Provenance
+	h1      sources.Hash
 }
 
-func (s *shelf) Write(p []byte) (int, error) { s.archive = append(s.archive, p...); return len(p), nil }
-func (s *shelf) Reset() error                { s.archive = nil; return nil }
+func (s *shelf) Begin(_ context.Context, id sources.PackageID, _ sources.Purpose) (sources.Held, sources.Tx, error) {
+	s.id = id
+	return sources.Held{}, s, nil
+}
 
-func (s *shelf) Put(ctx context.Context, id sources.PackageID, d sources.Delivery) (sources.Stored, error) {
-	var err error
-	if s.parcel, err = d.Fetch(ctx, s); err != nil {
-		return sources.Stored{}, err
-	}
-	if s.parcel.Archive != nil {
-		if s.archive, err = io.ReadAll(io.NewSectionReader(s.parcel.Archive, 0, 1<<20)); err != nil {
-			return sources.Stored{}, err
+func (s *shelf) Stage() (sources.Stage, error) { return &s.staged, nil }
+
+func (s *shelf) Unpack(ctx context.Context, from sources.Payload) (c sources.Contents, err error) {
+	s.payload, s.archive = from, s.staged.Bytes()
+	if from.Archive != nil {
+		if s.archive, err = io.ReadAll(io.NewSectionReader(from.Archive, 0, 1<<20)); err != nil {
+			return c, err
 		}
 	}
-	contents, err := archive.Sum(ctx, bytes.NewReader(s.archive), int64(len(s.archive)), archive.Limits{})
-	if err != nil {
-		return sources.Stored{}, err
-	}
-	s.verdict, err = d.Judge(contents)
-	return sources.Stored{ID: id, H1: contents.H1, ZH: s.parcel.ZH}, err
+	c, err = archive.Sum(ctx, bytes.NewReader(s.archive), int64(len(s.archive)), archive.Limits{})
+	s.h1 = c.H1
+	return c, err
 }
+
+func (s *shelf) Commit(_ context.Context, by sources.Provenance) (sources.Stored, error) {
+	s.by = by
+	return sources.Stored{ID: s.id, H1: s.h1, ZH: by.ZH}, nil
+}
+
+func (s *shelf) Close() {}
 
 func unverified(sources.Contents) (sources.Verdict, error) { return sources.Unverified, nil }
 
@@ -371,7 +381,7 @@ func TestPublishedArchivesStayAsTheyAre(t *testing.T) {
 	if !bytes.Equal(s.archive, want) {
 		t.Error("another archive was put")
 	}
-	if _, err := s.parcel.Archive.Stat(); err == nil {
+	if _, err := s.payload.Archive.Stat(); err == nil {
 		t.Error("the archive is still open")
 	}
 }

@@ -5,9 +5,9 @@ import (
 	"cmp"
 	"context"
 	"crypto/sha256"
+	"errors"
 	"fmt"
 	"io"
-	"os"
 	"slices"
 	"time"
 
@@ -16,45 +16,64 @@ import (
 	"github.com/larder-cli/larder/sources/disk"
 )
 
-// A Store takes packages.
+// A Store takes packages, see [sources.Tx].
 type Store interface {
-	Put(context.Context, sources.PackageID, sources.Delivery) (sources.Stored, error)
+	Begin(ctx context.Context, id sources.PackageID, purpose sources.Purpose) (sources.Held, sources.Tx, error)
 }
 
-// Put puts the package into a store, and replaces what the store has. Judge decides
-// as in [sources.Delivery].
+// Put puts the package into a store, and replaces what the store has. Judge refuses its
+// contents by an error, and gives the verdict to record otherwise.
 func (c Candidate) Put(ctx context.Context, to Store, judge func(sources.Contents) (sources.Verdict, error)) (sources.Stored, error) {
-	var opened *os.File
-	defer func() {
-		if opened != nil {
-			opened.Close()
-		}
-	}()
-	return to.Put(ctx, c.ID, sources.Delivery{
-		Accept: func(sources.Stored) bool { return false },
-		Fetch: func(ctx context.Context, stage sources.Stage) (sources.Parcel, error) {
-			parcel := sources.Parcel{Filename: c.filename(), Origin: c.Path}
-			if c.Kind != Archive {
-				zh, err := c.pack(ctx, stage)
-				parcel.ZH = zh
-				return parcel, err
-			}
-			var err error
-			if opened, _, err = disk.OpenFile(c.Path); err != nil {
-				return parcel, err
-			}
-			parcel.Archive, parcel.Signed = opened, c.Signed
-			sum, _, err := disk.Hash(ctx, opened)
-			parcel.ZH = sources.ZipHash(sum)
-			return parcel, err
-		},
-		Judge: func(contents sources.Contents) (sources.Verdict, error) {
-			if !slices.ContainsFunc(contents.Files, func(f sources.File) bool { return fits(f.Path, c.ID.Provider.Type) }) {
-				return sources.Unverified, archive.ErrNoExecutable // it was there when it was found
-			}
-			return judge(contents)
-		},
-	})
+	s, err := c.put(ctx, to, judge)
+	if named := (*sources.PackageError)(nil); err != nil && !errors.As(err, &named) {
+		err = &sources.PackageError{ID: c.ID, Err: err}
+	}
+	return s, err
+}
+
+func (c Candidate) put(ctx context.Context, to Store, judge func(sources.Contents) (sources.Verdict, error)) (sources.Stored, error) {
+	_, tx, err := to.Begin(ctx, c.ID, sources.ToStore)
+	if err != nil {
+		return sources.Stored{}, err
+	}
+	defer tx.Close()
+	stage, err := tx.Stage()
+	if err != nil {
+		return sources.Stored{}, err
+	}
+	from, by, err := c.fetch(ctx, stage)
+	if from.Archive != nil {
+		defer from.Archive.Close()
+	}
+	if err != nil {
+		return sources.Stored{}, err
+	}
+	contents, err := tx.Unpack(ctx, from)
+	if err != nil {
+		return sources.Stored{}, err
+	}
+	if !slices.ContainsFunc(contents.Files, func(f sources.File) bool { return fits(f.Path, c.ID.Provider.Type) }) {
+		return sources.Stored{}, archive.ErrNoExecutable // it was there when it was found
+	}
+	if by.Verdict, err = judge(contents); err != nil {
+		return sources.Stored{}, err
+	}
+	return tx.Commit(ctx, by)
+}
+
+// fetch opens the archive that the candidate is, or packs one into the stage.
+func (c Candidate) fetch(ctx context.Context, stage sources.Stage) (from sources.Payload, by sources.Provenance, err error) {
+	by = sources.Provenance{Filename: c.filename(), Origin: c.Path}
+	if c.Kind != Archive {
+		by.ZH, err = c.pack(ctx, stage)
+		return from, by, err
+	}
+	if from.Archive, _, err = disk.OpenFile(c.Path); err != nil {
+		return from, by, err
+	}
+	sum, _, err := disk.Hash(ctx, from.Archive)
+	by.ZH, by.Signed = sources.ZipHash(sum), c.Signed
+	return from, by, err
 }
 
 // ZH is the hash of the archive that a candidate is.

@@ -165,13 +165,13 @@ func TestReplace(t *testing.T) {
 	check(t, err)
 	for _, text := range []string{"first", "second"} {
 		write(t, text, s.Path("new"), "file")
-		check(t, s.Replace("new", d, "place"))
+		check(t, replace(s, "new", d, "place"))
 		if got, _ := os.ReadFile(filepath.Join(root, "place", "file")); string(got) != text {
 			t.Errorf("got %q", got)
 		}
 		check(t, s.RemoveTree("new"))
 	}
-	if err := s.Replace("missing", d, "place"); !errors.Is(err, fs.ErrNotExist) {
+	if err := replace(s, "missing", d, "place"); !errors.Is(err, fs.ErrNotExist) {
 		t.Errorf("got %v", err)
 	}
 	if got, _ := os.ReadFile(filepath.Join(root, "place", "file")); string(got) != "second" {
@@ -271,4 +271,9 @@ func TestFullDisksAreRecognised(t *testing.T) {
 			t.Errorf("%v: %v", err, got)
 		}
 	}
+}
+
+func replace(s *disk.Scratch, made string, in *disk.Dir, name string) error {
+	_, err := s.Replace(made, in, name)
+	return err
 }

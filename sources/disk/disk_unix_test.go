@@ -45,14 +45,14 @@ func TestReplacePutsBackWhatItMovedAside(t *testing.T) {
 	s, err := d.Scratch("run-")
 	check(t, err)
 	defer disk.WithoutExchange()()
-	if err := s.Replace("missing", d, "place"); !errors.Is(err, fs.ErrNotExist) {
+	if err := replace(s, "missing", d, "place"); !errors.Is(err, fs.ErrNotExist) {
 		t.Error(err)
 	}
 	if got, err := os.ReadFile(filepath.Join(root, "place", "file")); string(got) != "old" {
 		t.Errorf("%q, %v", got, err)
 	}
 	write(t, "new", s.Path("made"), "file")
-	check(t, s.Replace("made", d, "place"))
+	check(t, replace(s, "made", d, "place"))
 	if got, err := os.ReadFile(filepath.Join(root, "place", "file")); string(got) != "new" {
 		t.Errorf("%q, %v", got, err)
 	}

@@ -412,9 +412,9 @@ func TestReplaceKeepsWhatItCannotPutBack(t *testing.T) {
 		write(t, "new", s.Path("made"), "file")
 		failing(t, "place", 1, 2) // there, and back
 		if stuck {
-			failing(t, "rescued-"+filepath.Base(s.Path(".")), 1)
+			failing(t, "rescued-made.old0", 1)
 		}
-		err = s.Replace("made", d, "place")
+		err = replace(s, "made", d, "place")
 		if !errors.Is(err, syscall.EIO) {
 			t.Fatalf("got %v", err)
 		}
@@ -433,7 +433,7 @@ func TestReplaceSteps(t *testing.T) {
 		fail  func(t *testing.T)
 		want  string // the contents of the place
 	}{
-		"aside fails":             {true, func(t *testing.T) { failing(t, "old0", 1) }, "old"},
+		"aside fails":             {true, func(t *testing.T) { failing(t, "made.old0", 1) }, "old"},
 		"there fails":             {true, func(t *testing.T) { failing(t, "place", 1, 3, 5) }, "old"},
 		"there fails once":        {true, func(t *testing.T) { failing(t, "place", 1) }, "new"},
 		"nothing to replace":      {false, func(*testing.T) {}, "new"},
@@ -450,7 +450,7 @@ func TestReplaceSteps(t *testing.T) {
 			s := scratch(t, d)
 			write(t, "new", s.Path("made"), "file")
 			tt.fail(t)
-			err := s.Replace("made", d, "place")
+			err := replace(s, "made", d, "place")
 			if (err == nil) != (tt.want == "new") {
 				t.Errorf("got %v", err)
 			}
@@ -479,7 +479,7 @@ func TestReplaceOfOthers(t *testing.T) {
 		s := scratch(t, d)
 		for _, name := range []string{"link", "file"} {
 			write(t, "new", s.Path("made-"+name), "file")
-			check(t, s.Replace("made-"+name, d, name))
+			check(t, replace(s, "made-"+name, d, name))
 			contains(t, filepath.Join(root, name, "file"), "new")
 		}
 		check(t, s.Close())
@@ -724,7 +724,7 @@ func TestReplaceAndNamesWhatItReplaced(t *testing.T) {
 		for i, text := range []string{"first", "second"} {
 			made := "made-" + text
 			write(t, text, s.Path(made), "file")
-			old, err := s.ReplaceAnd(made, d, "place")
+			old, err := s.Replace(made, d, "place")
 			check(t, err)
 			if (old == "") != (i == 0) {
 				t.Errorf("exchange %t: replaced %q", exchange, old)
@@ -733,7 +733,7 @@ func TestReplaceAndNamesWhatItReplaced(t *testing.T) {
 				contains(t, filepath.Join(s.Path(old), "file"), "first")
 			}
 		}
-		if old, err := s.ReplaceAnd("missing", d, "other"); err == nil || old != "" {
+		if old, err := s.Replace("missing", d, "other"); err == nil || old != "" {
 			t.Errorf("replaced %q, %v", old, err)
 		}
 	}

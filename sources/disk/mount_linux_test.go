@@ -43,7 +43,7 @@ func TestMountsAreLeftAlone(t *testing.T) {
 			s, err := d.Scratch("run-")
 			check(t, err)
 			check(t, os.Mkdir(s.Path("new"), 0o755))
-			strayed(t, "Replace", s.Replace("new", d, "tree"), at)
+			strayed(t, "Replace", replace(s, "new", d, "tree"), at)
 			check(t, s.Close())
 			if data, err := os.ReadFile(canary); string(data) != "canary" {
 				t.Errorf("%q, %v", data, err)

@@ -39,18 +39,12 @@ func Link(from *Dir, name string, to *Dir, newName string) error {
 // the one place that has links of Larder's: the leaf of an installed package.
 func (d *Dir) Symlink(target, name string) error { return d.named(d.root.Symlink(target, name)) }
 
-// Replace gives what is called made in s the place of what is called name in to,
-// if anything is. That one is in s afterwards, and is removed with it. If the exchange
-// fails the old one is back in its place, or the error says where it is. Nothing
-// changes where a file system is mounted in the old one.
-func (s *Scratch) Replace(made string, to *Dir, name string) error {
-	_, err := s.ReplaceAnd(made, to, name)
-	return err
-}
-
-// ReplaceAnd is Replace that returns what the old one is called in s; empty if
-// nothing was replaced.
-func (s *Scratch) ReplaceAnd(made string, to *Dir, name string) (old string, err error) {
+// Replace gives what is called made in s the place of what is called name in to, if
+// anything is. It returns what the old one is called in s, where it is removed with s or
+// before; empty if nothing was replaced. If the exchange fails the old one is back in its
+// place, or the error says where it is. Nothing changes where a file system is mounted in
+// the old one.
+func (s *Scratch) Replace(made string, to *Dir, name string) (old string, err error) {
 	info, err := to.root.Lstat(name)
 	if err == nil && info.IsDir() {
 		if err := to.CheckMounts(name); err != nil {
@@ -67,7 +61,7 @@ func (s *Scratch) ReplaceAnd(made string, to *Dir, name string) (old string, err
 		return made, nil
 	}
 	for try := range 3 { // another program may put something there between the two steps
-		old = "old" + strconv.Itoa(try)
+		old = made + ".old" + strconv.Itoa(try)
 		moved := Rename(to, name, s.Dir, old)
 		if moved != nil && !isMissing(moved) {
 			return "", moved
@@ -95,9 +89,10 @@ const rescued = "rescued-"
 
 // rescue moves the only one of what was replaced out of the scratch directory.
 func (s *Scratch) rescue(old string, err error) error {
-	at := s.in.Path(rescued + s.name)
-	if Rename(s.Dir, old, s.in, rescued+s.name) != nil {
-		s.keep, at = true, s.Path(old)
+	at := s.in.Path(rescued + old)
+	if Rename(s.Dir, old, s.in, rescued+old) != nil {
+		s.keep.Store(true)
+		at = s.Path(old)
 	}
 	return fmt.Errorf("%w; what was there before is now at %s", err, at)
 }

@@ -6,6 +6,7 @@ import (
 	"io/fs"
 	"os"
 	"strings"
+	"sync/atomic"
 	"time"
 )
 
@@ -16,8 +17,8 @@ type Scratch struct {
 	in   *Dir
 	name string
 	lock *Lock
-	keep bool
-	owns bool // in is to be closed with it
+	keep atomic.Bool // it has something that must not be removed
+	owns bool        // in is to be closed with it
 }
 
 // alive is the file in a scratch directory that its run has locked. It is the last
@@ -105,6 +106,9 @@ func (d *Dir) occupy(name string) (*Scratch, error) {
 	return nil, nil
 }
 
+// Name is a name for one of many things that the run is making in s.
+func (s *Scratch) Name() string { return rand.Text()[:nameLength] }
+
 // Close removes the directory and all that is left in it.
 func (s *Scratch) Close() error {
 	s.Dir.Close()
@@ -116,7 +120,7 @@ func (s *Scratch) Close() error {
 	} else {
 		s.lock.Unlock() // a sweep may come first, and help
 	}
-	if s.keep {
+	if s.keep.Load() {
 		return s.in.Remove(s.name + "/" + alive) // without which no sweep takes it for a dead run's
 	}
 	return s.in.RemoveTree(s.name)

@@ -12,13 +12,19 @@ import (
 	"time"
 
 	"golang.org/x/net/http/httpguts"
-
-	"github.com/larder-cli/larder/sources"
 )
 
 // bufferSize is how much of an archive is handed on at a time, and the least
 // that counts as having got further.
 const bufferSize = 64 << 10
+
+// A Stage takes the bytes of an archive as they arrive.
+type Stage interface {
+	io.Writer
+
+	// Reset throws away what has been written.
+	Reset() error
+}
 
 // An Expecter is a stage that wants to know how much is coming. Expect is told
 // the size of the archive in bytes, as soon as the server says it, and again
@@ -51,7 +57,7 @@ type Persister interface {
 //
 // Errors are of type *Error, except that those of stage are returned as they
 // are.
-func (c *Client) Download(ctx context.Context, rawURL string, size int64, stage sources.Stage) error {
+func (c *Client) Download(ctx context.Context, rawURL string, size int64, stage Stage) error {
 	u, err := c.begin(rawURL)
 	if err != nil {
 		return err
@@ -85,7 +91,7 @@ func (c *Client) Download(ctx context.Context, rawURL string, size int64, stage 
 type download struct {
 	client *Client
 	url    *url.URL
-	stage  sources.Stage
+	stage  Stage
 	size   int64 // that is asked for; 0 if any
 	tries  int   // in a row that bring nothing
 	buf    []byte

@@ -8,6 +8,7 @@
 package staging
 
 import (
+	"crypto/rand"
 	"errors"
 	"io"
 	"os"
@@ -29,14 +30,18 @@ type Stage struct {
 	key  string    // the file's name there
 	want string    // the archive that the note is about; empty if the file is not to be kept
 	bad  bool      // the file could not be written
+	of   string    // what the file system is of, in hints
 }
 
-var _ sources.Keeper = (*Stage)(nil)
+var _ sources.Stage = (*Stage)(nil)
 
 // New returns a stage whose file is created, once it is needed, in the directory
 // work, which is this delivery's alone. An interrupted download is kept as the file
-// key in the directory kept, which may be nil.
-func New(work, kept *disk.Dir, key string) *Stage { return &Stage{work: work, kept: kept, key: key} }
+// key in the directory kept, which may be nil. Hints about a full disk name the directory
+// of: "the plugin cache".
+func New(work, kept *disk.Dir, key, of string) *Stage {
+	return &Stage{work: work, kept: kept, key: key, of: of}
+}
 
 // File is the file. It may be another one after Resume.
 func (s *Stage) File() (*os.File, error) {
@@ -47,7 +52,7 @@ func (s *Stage) File() (*os.File, error) {
 // open creates the file, unless there is one.
 func (s *Stage) open() (err error) {
 	if s.file == nil {
-		s.in, s.name = s.work, "archive.unverified"
+		s.in, s.name = s.work, "archive-"+rand.Text()
 		s.file, err = s.work.Create(s.name, 0o644)
 	}
 	return err
@@ -60,7 +65,7 @@ func (s *Stage) Write(p []byte) (int, error) {
 	}
 	n, err := s.file.Write(p)
 	s.bad = s.bad || err != nil
-	return n, err
+	return n, disk.Explain(err, s.of)
 }
 
 // Reset implements [sources.Stage].
@@ -76,7 +81,7 @@ func (s *Stage) Reset() error {
 	return err
 }
 
-// Resume implements [sources.Keeper].
+// Resume implements [sources.Stage].
 func (s *Stage) Resume(want sources.Hash) (io.Reader, string, error) {
 	if s.kept == nil {
 		return nil, "", nil
@@ -120,7 +125,7 @@ func (s *Stage) note() string {
 	return note
 }
 
-// Note implements [sources.Keeper]. Without its note the file is worthless.
+// Note implements [sources.Stage]. Without its note the file is worthless.
 func (s *Stage) Note(text string) {
 	if s.want != "" {
 		_ = s.kept.WriteVia(s.work, s.key+noteSuffix, []byte(s.want+"\n"+text), disk.Lazily)
@@ -133,21 +138,29 @@ func (s *Stage) dropNote() {
 	}
 }
 
-// Spool implements [sources.Keeper].
+// Spool implements [sources.Stage].
 func (s *Stage) Spool() (sources.Spool, error) {
 	file, name, err := s.work.CreateTemp("ahead-")
 	if err != nil {
 		return nil, err
 	}
-	return spool{file, s.work, name}, nil
+	return spool{file, s.work, name, s.of}, nil
 }
 
 type spool struct {
 	*os.File
 	in   *disk.Dir
 	name string
+	of   string // see Stage
 }
 
+// WriteAt implements [sources.Spool].
+func (s spool) WriteAt(p []byte, at int64) (int, error) {
+	n, err := s.File.WriteAt(p, at)
+	return n, disk.Explain(err, s.of)
+}
+
+// Close implements [sources.Spool].
 func (s spool) Close() error { return errors.Join(s.File.Close(), s.in.Remove(s.name)) }
 
 // Move moves the file to a name in a directory on the same file system, when all

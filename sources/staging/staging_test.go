@@ -41,7 +41,7 @@ func newPlace(t *testing.T) place {
 	return place{t, open(), open()}
 }
 
-func (p place) stage() *staging.Stage { return staging.New(p.work, p.kept, "key") }
+func (p place) stage() *staging.Stage { return staging.New(p.work, p.kept, "key", "the test") }
 
 // download writes text to a stage and ends it.
 func (p place) download(want sources.Hash, note, text string, interrupted bool) {
@@ -244,7 +244,7 @@ func TestResumeReplacesWhatTheStageHolds(t *testing.T) {
 
 func TestWithoutADirectoryNothingIsKept(t *testing.T) {
 	p := newPlace(t)
-	s := staging.New(p.work, nil, "key")
+	s := staging.New(p.work, nil, "key", "the test")
 	p.resumes(s, first, "", "")
 	s.Note("note")
 	_, err := io.WriteString(s, "abc")

@@ -1,4 +1,4 @@
-package installer
+package acquire
 
 import (
 	"sync"
@@ -13,15 +13,15 @@ type Step string
 // The steps, in the order in which a package may take them.
 const (
 	Queued    Step = "queued"    // there is no slot for the package yet
-	Querying  Step = "querying"  // a source is asked which versions there are
+	Querying  Step = "querying"  // a source is asked for its versions
 	Chosen    Step = "chosen"    // the version is settled
 	Fetching  Step = "fetching"  // the archive or directory is being read
 	Arriving  Step = "arriving"  // Done of Size bytes of the archive are here
-	Waiting   Step = "waiting"   // somebody else holds the package's lock
+	Waiting   Step = "waiting"   // another process holds the package's lock
 	Verified  Step = "verified"  // all that can be checked before unpacking is right
 	Stored    Step = "stored"    // the store has the package
 	Installed Step = "installed" // the working directory has the package
-	Settled   Step = "settled"   // the store has the package, or its hashes are known, or there is none, and nothing else was wanted
+	Settled   Step = "settled"   // the store has the package, or its hashes are known, or there is none, and nothing else was required
 	Warned    Step = "warning"   // something the user should know
 	Failed    Step = "failed"    // the provider could not be installed
 )
@@ -31,17 +31,17 @@ const (
 type Event struct {
 	Step    Step
 	Package sources.PackageID // Version and Platform are zero before they are chosen
-	Source  string            // whom we ask or have asked
+	Source  string            // that we query or have queried
 	URL     string            // of the archive, if Fetching it from afar; fit to be shown
 	Done    int64             // bytes, if Arriving
 	Size    int64             // bytes, if Arriving; 0 if unknown
-	Text    string            // the warning, whom we are Waiting for, or what is to be said about the signature
+	Text    string            // the warning, the process we are Waiting for, or a note about the signature
 	Err     error             // why, if Failed
 }
 
-// tellEvery is the least time between two events of how far an archive has come,
+// reportEvery is the least time between two events of how far an archive has come,
 // but for the last.
-const tellEvery = 200 * time.Millisecond
+const reportEvery = 200 * time.Millisecond
 
 // A reporter passes events on, one at a time.
 type reporter struct {

@@ -1,0 +1,424 @@
+package cachedir
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"sync"
+
+	"github.com/larder-cli/larder/sources"
+	"github.com/larder-cli/larder/sources/archive"
+	"github.com/larder-cli/larder/sources/disk"
+	"github.com/larder-cli/larder/sources/evidence"
+	"github.com/larder-cli/larder/sources/staging"
+)
+
+// A tx is the transaction of one package, see [sources.Tx]. It holds the package's locks.
+type tx struct {
+	d       *Dir
+	id      sources.PackageID
+	purpose sources.Purpose
+	home    *disk.Dir     // that the entry is in; nil for hashing only
+	notes   *disk.Scratch // for records; nil without a state
+	scratch *disk.Scratch // for the package
+	made    string        // its name there
+	stage   *staging.Stage
+
+	old      record // in place; without H1 if there is none that could be used
+	known    record // as it was verified here; without H1 if that isn't recorded
+	payload  sources.Payload
+	contents sources.Contents
+	unpacked bool
+	undo     []func()
+}
+
+// Begin implements the store's part of [sources.Tx]: it waits until no other process
+// stores the package, perhaps until another one has downloaded it.
+func (d *Dir) Begin(ctx context.Context, id sources.PackageID, purpose sources.Purpose) (sources.Held, sources.Tx, error) {
+	t := &tx{d: d, id: id, purpose: purpose}
+	held, err := t.begin(ctx)
+	if err != nil {
+		t.Close()
+		return held, nil, explained(id, err)
+	}
+	return held, t, nil
+}
+
+func (t *tx) begin(ctx context.Context) (held sources.Held, err error) {
+	d := t.d
+	if d.readOnly != nil {
+		return held, d.unwritable()
+	}
+	release, err := d.Use(ctx)
+	if err != nil {
+		return held, err
+	}
+	t.finally(release)
+	d.sweep.Do(d.removeLeftovers)
+	unlock, err := d.lock(ctx, t.id)
+	if err != nil {
+		return held, err
+	}
+	t.finally(unlock)
+	t.known, err = d.tryRecord(knownPath(t.id))
+	if disk.IsUnread(err) {
+		return held, err
+	}
+	if err == nil {
+		held.Known = d.stored(t.id, "", t.known)
+	} else if held.Known, err = d.recallEntry(t.id); err != nil && !errors.Is(err, sources.ErrNotFound) {
+		return held, err
+	}
+	if t.purpose == sources.ToHash {
+		return held, nil
+	}
+	held.Package, err = t.lookUp(ctx)
+	return held, err
+}
+
+// lookUp looks at the entry under its locks.
+func (t *tx) lookUp(ctx context.Context) (sources.Stored, error) {
+	d := t.d
+	home, err := d.home(t.id, true)
+	if err != nil {
+		return sources.Stored{}, err
+	}
+	t.home = home
+	t.finally(func() { home.Close() })
+	if d.through == "" { // for what is not replaced there is nothing to lock
+		unlock, err := d.lockTofu(ctx, home, t.id)
+		if err != nil {
+			return sources.Stored{}, err
+		}
+		t.finally(unlock)
+	}
+	old, err := d.find(ctx, t.id, d.entry(t.id), recordPath(t.id))
+	if ctx.Err() != nil {
+		return sources.Stored{}, ctx.Err()
+	}
+	if err != nil { // whatever is wrong with an entry, replacing it is the cure
+		return sources.Stored{}, nil
+	}
+	t.old = old
+	return d.stored(t.id, d.entry(t.id), old), nil
+}
+
+// finally has something done when the transaction is closed, the last one first.
+func (t *tx) finally(do func()) { t.undo = append(t.undo, do) }
+
+// Stage implements [sources.Tx].
+func (t *tx) Stage() (sources.Stage, error) {
+	if t.d.through != "" && t.purpose == sources.ToStore && t.home.Exists(t.id.Platform.String()) {
+		return nil, explained(t.id, notReplaced(t.d.entry(t.id), t.d.through))
+	}
+	if err := t.prepare(); err != nil {
+		return nil, explained(t.id, err)
+	}
+	return t.stage, nil
+}
+
+// Close implements [sources.Tx].
+func (t *tx) Close() {
+	if t.stage != nil {
+		t.stage.End(!t.unpacked)
+	}
+	for i := len(t.undo) - 1; i >= 0; i-- {
+		t.undo[i]()
+	}
+}
+
+// Unpack implements [sources.Tx].
+func (t *tx) Unpack(ctx context.Context, from sources.Payload) (sources.Contents, error) {
+	t.payload, t.unpacked = from, true
+	var err error
+	if t.purpose == sources.ToHash {
+		t.contents, err = t.read(ctx, from, nil)
+		return t.contents, explained(t.id, err)
+	}
+	made, err := t.scratch.Mkdir(t.made)
+	if err != nil {
+		return t.contents, explained(t.id, err)
+	}
+	defer made.Close()
+	t.contents, err = t.read(ctx, from, &archive.Dest{Dir: made, ReadOnly: t.d.seals()})
+	return t.contents, explained(t.id, err)
+}
+
+// read hashes a package, and unpacks it unless to is nil.
+func (t *tx) read(ctx context.Context, from sources.Payload, to *archive.Dest) (sources.Contents, error) {
+	var none archive.Limits
+	switch {
+	case from.Files != nil && to == nil:
+		return archive.Receive(ctx, from.Files, archive.Dest{}, none)
+	case from.Files != nil:
+		return archive.Receive(ctx, from.Files, *to, none)
+	case from.Dir != "" && to == nil:
+		return archive.Hash(ctx, from.Dir)
+	case from.Dir != "":
+		return archive.Copy(ctx, from.Dir, *to, none)
+	}
+	file := from.Archive
+	if file == nil {
+		var err error
+		if file, err = t.stage.File(); err != nil {
+			return sources.Contents{}, err
+		}
+	}
+	info, err := file.Stat()
+	switch {
+	case err != nil:
+		return sources.Contents{}, err
+	case to == nil:
+		return archive.Sum(ctx, file, info.Size(), none)
+	}
+	return t.d.unpack(ctx, file, info.Size(), *to)
+}
+
+// Commit implements [sources.Tx].
+func (t *tx) Commit(ctx context.Context, by sources.Provenance) (sources.Stored, error) {
+	s, err := t.commit(ctx, by)
+	if err != nil {
+		return sources.Stored{}, explained(t.id, err)
+	}
+	return s, nil
+}
+
+func (t *tx) commit(ctx context.Context, by sources.Provenance) (sources.Stored, error) {
+	d := t.d
+	if !t.unpacked {
+		return t.improve(ctx, by)
+	}
+	r := record{
+		H1: t.contents.H1, ZipH1: t.contents.ZipH1, ZH: by.ZH, Sums: sumsOf(t.contents), Since: d.opts.Now().UTC(),
+		Filename: by.Filename, Origin: by.Origin, Verdict: by.Verdict, Evidence: evidence.Reference(by.Signed),
+	}
+	if t.purpose == sources.ToHash {
+		if err := d.keepEvidence(ctx, t.id, by.Signed, t.notes); err != nil {
+			return sources.Stored{}, err
+		}
+		return d.stored(t.id, "", t.keepKnown(r, by.Imported)), nil
+	}
+	r, signed, err := t.finish(ctx, r, by.Signed)
+	if err != nil {
+		return sources.Stored{}, err
+	}
+	if r, err = t.show(ctx, r, signed); err != nil {
+		return sources.Stored{}, err
+	}
+	t.keepKnown(r, by.Imported)
+	return stored(t.id, d.entry(t.id), r, signed), nil
+}
+
+// finish completes the record of the unpacked package.
+func (t *tx) finish(ctx context.Context, r record, signed *sources.Signed) (record, *sources.Signed, error) {
+	if _, err := archive.ExecutableIn(t.contents, t.id.Provider.Type); err != nil {
+		return r, signed, err
+	}
+	made, err := t.scratch.Sub(t.made)
+	if err != nil {
+		return r, signed, err
+	}
+	defer made.Close()
+	if r.Boot, err = flushed(ctx, made); err != nil {
+		return r, signed, err
+	}
+	if r.Files, err = scan(made.Path(".")); err != nil {
+		return r, signed, err
+	}
+	r, signed = t.recognise(r, signed)
+	return r, signed, nil
+}
+
+// improve records better evidence for the entry.
+func (t *tx) improve(ctx context.Context, by sources.Provenance) (sources.Stored, error) {
+	if t.old.H1 == "" {
+		return sources.Stored{}, nil
+	}
+	notes, err := t.d.run.forRecords(t.d)
+	if err != nil {
+		return sources.Stored{}, err
+	}
+	t.notes = notes
+	if err := t.d.keepEvidence(ctx, t.id, by.Signed, notes); err != nil {
+		return sources.Stored{}, err
+	}
+	r := t.old
+	r.Verdict, r.Evidence = by.Verdict, evidence.Reference(by.Signed)
+	t.d.keepRecord(recordPath(t.id), r, notes)
+	t.keepKnown(r, r.Imported)
+	return stored(t.id, t.d.entry(t.id), r, by.Signed), nil
+}
+
+// notReplaced is the error of a package in a working directory that a link leads to.
+// Who made the link, and what else relies on what it leads to, is unknown.
+func notReplaced(entry, link string) error {
+	err := fmt.Errorf("%s is another build of the package, and is not replaced because %s is a symbolic link", entry, link)
+	return sources.WithHint(err, "remove the package, or the link, then run the command again")
+}
+
+const runPrefix, stagePrefix = "run-", ".larder-"
+
+// A run has the scratch directories of this process, as long as it uses the cache. Each
+// is created when it is needed.
+type run struct {
+	mu    sync.Mutex
+	users int
+	notes *disk.Scratch // on the state's file system, for records; in a cache for packages too
+	tree  *disk.Scratch // on the tree's, for packages, where the state is elsewhere
+}
+
+// join has the scratch directories stay until leave is called.
+func (r *run) join() {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.users++
+}
+
+// leave removes the scratch directories with the last user. What resists, as a running
+// provider does on some file systems, is removed by a later run.
+func (r *run) leave(d *Dir) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if r.users--; r.users > 0 {
+		return
+	}
+	if r.tree != nil {
+		d.warn(r.tree.Close())
+	}
+	if r.notes != nil {
+		d.warn(r.notes.Close())
+	}
+	r.tree, r.notes = nil, nil
+}
+
+// forRecords is the scratch directory for records; nil without a state.
+func (r *run) forRecords(d *Dir) (notes *disk.Scratch, err error) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if r.notes == nil && d.state != nil {
+		r.notes, err = d.scratch()
+	}
+	return r.notes, err
+}
+
+// forPackages is the scratch directory for packages.
+func (r *run) forPackages(d *Dir) (tree *disk.Scratch, err error) {
+	if d.inside {
+		return r.forRecords(d)
+	}
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if r.tree == nil {
+		r.tree, err = d.tree.Scratch(stagePrefix)
+	}
+	return r.tree, err
+}
+
+// prepare makes what the transaction needs to take a package.
+func (t *tx) prepare() (err error) {
+	d := t.d
+	if t.notes, err = d.run.forRecords(d); err != nil {
+		return err
+	}
+	if t.scratch, err = d.run.forPackages(d); err != nil {
+		return err
+	}
+	t.made = t.scratch.Name()
+	t.finally(func() { d.warn(t.scratch.RemoveTree(t.made)) })
+	var kept *disk.Dir // of interrupted downloads; nil without a state
+	if d.state != nil {
+		if kept, err = d.state.MakeSub("partial"); err != nil {
+			return err
+		}
+		t.finally(func() { kept.Close() })
+	}
+	t.stage = staging.New(t.scratch.Dir, kept, flat(t.id.Path()), "the plugin cache")
+	return nil
+}
+
+// scratch makes a scratch directory for what is written to the state.
+func (d *Dir) scratch() (*disk.Scratch, error) { return d.state.ScratchIn("tmp", runPrefix) }
+
+// seals reports whether packages are stored with files that nobody may write to.
+// In an engine's own plugin cache they are not: Terraform unpacks in place there, and
+// would fail with "permission denied".
+func (d *Dir) seals() bool { return d.inside && !d.opts.Shared }
+
+// unpack unpacks an archive, unless it holds more than the disk has room for.
+func (d *Dir) unpack(ctx context.Context, from io.ReaderAt, size int64, to archive.Dest) (sources.Contents, error) {
+	var lim archive.Limits
+	room, ok := disk.FreeSpace(d.root)
+	if ok && room < archive.MaxSize {
+		lim.Size = max(room, 1)
+	}
+	contents, err := archive.Unpack(ctx, from, size, to, lim)
+	if err == nil || ctx.Err() != nil {
+		return contents, err
+	}
+	err = fmt.Errorf("unpacking: %w", err)
+	var onDisk *fs.PathError
+	switch {
+	case errors.As(err, &onDisk):
+	case lim.Size > 0 && errors.Is(err, archive.ErrLimit):
+		err = sources.WithHint(err, "the disk of %s has %d bytes free: free some space, or choose another directory for the plugin cache", d.root, room)
+	default:
+		err = sources.WithHint(err, "the archive is malformed: fetch it from another source, or report it to its publisher")
+	}
+	return contents, err
+}
+
+// show makes the unpacked package visible in place of the old one, and returns its record.
+func (t *tx) show(ctx context.Context, r record, signed *sources.Signed) (record, error) {
+	d := t.d
+	if err := d.keepEvidence(ctx, t.id, signed, t.notes); err != nil {
+		return r, err
+	}
+	name := t.id.Platform.String()
+	if info, err := t.home.Lstat(name); err == nil && info.IsDir() && t.old.H1 == r.H1 {
+		// The same bytes are there already, perhaps linked and running. Only what
+		// is known of them was missing.
+		r.Files, r.Boot = t.old.Files, t.old.Boot
+	} else if err := t.replace(); err != nil {
+		return r, err
+	}
+	d.keepRecord(recordPath(t.id), r, t.notes)
+	return r, nil
+}
+
+// replace gives what was made the place of the entry.
+func (t *tx) replace() error {
+	old, err := t.scratch.Replace(t.made, t.home, t.id.Platform.String())
+	switch {
+	case err != nil || old == "":
+	case t.d.opts.KeepOld:
+		_, err = t.d.aside.move(t.d, t.scratch.Dir, old, t.id.Path())
+	case old != t.made:
+		t.d.warn(t.scratch.RemoveTree(old))
+	}
+	return err
+}
+
+// removeLeftovers removes what killed processes have left. The caller uses the
+// cache, or cleans it.
+func (d *Dir) removeLeftovers() {
+	if !d.inside && d.through == "" {
+		d.tree.Sweep(stagePrefix, d.opts.Now(), d.warn)
+	}
+	if d.state == nil {
+		return
+	}
+	if tmp, err := d.state.MakeSub("tmp"); err != nil {
+		d.warn(err)
+	} else {
+		tmp.Sweep(runPrefix, d.opts.Now(), d.warn)
+		tmp.Close()
+	}
+	if kept, err := d.state.MakeSub("partial"); err != nil {
+		d.warn(err)
+	} else {
+		d.warn(staging.Sweep(kept, d.opts.Now()))
+		kept.Close()
+	}
+}

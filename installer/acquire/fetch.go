@@ -1,0 +1,231 @@
+package acquire
+
+import (
+	"context"
+	"crypto/sha256"
+	"fmt"
+	"hash"
+	"io"
+	"os"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/larder-cli/larder/sources"
+	"github.com/larder-cli/larder/sources/archive"
+	"github.com/larder-cli/larder/sources/disk"
+	"github.com/larder-cli/larder/sources/fetch"
+	"github.com/larder-cli/larder/sources/trust"
+)
+
+// fetched is a package on this machine, not unpacked yet.
+type fetched struct {
+	sources.Payload
+	sources.Provenance
+	size       int64       // of the archive in bytes
+	before     os.FileInfo // of a local archive, as it was when it was hashed
+	downloaded bool
+}
+
+// close closes what fetch opened.
+func (f fetched) close() {
+	if f.before != nil {
+		f.Archive.Close()
+	}
+}
+
+// unchanged returns an error if a local archive has changed since it was hashed.
+func (f fetched) unchanged() error {
+	if f.before == nil {
+		return nil
+	}
+	now, err := f.Archive.Stat()
+	if err != nil || now.Size() != f.before.Size() || !now.ModTime().Equal(f.before.ModTime()) {
+		return fmt.Errorf("%s changed while it was read", f.Archive.Name())
+	}
+	return nil
+}
+
+// fetch gets the package onto this machine and takes its archive's hash.
+func (a *Acquirer) fetch(ctx context.Context, req Request, offer Offer, stage sources.Stage) (got fetched, err error) {
+	begun := Event{Step: Fetching, Package: req.ID, Source: offer.Source}
+	if offer.Location.URL != "" {
+		begun.URL = fetch.Redact(offer.Location.URL)
+	}
+	a.tell.event(begun)
+	got.Signed, got.Filename = offer.Signed, offer.Filename
+	switch at := offer.Location; {
+	case offer.Payload != nil:
+		got.Payload, got.Provenance = *offer.Payload, offer.Provenance
+		return got, nil
+	case at.Dir != "":
+		got.Dir, got.Origin, got.Filename = at.Dir, at.Dir, ""
+		return got, nil
+	case at.Archive != "":
+		return got, a.open(ctx, offer, &got)
+	}
+	got.downloaded, got.Origin = true, fetch.Redact(offer.Location.URL)
+	to := a.arriving(offer, stage)
+	if err := a.down.Download(ctx, offer.Location.URL, offer.Size, to); err != nil {
+		return got, err
+	}
+	got.ZH, got.size = to.end(), to.done
+	return got, nil
+}
+
+// open opens a local archive and hashes it.
+func (a *Acquirer) open(ctx context.Context, offer Offer, got *fetched) (err error) {
+	if got.Archive, got.before, err = openArchive(offer.Location.Archive); err != nil {
+		return err
+	}
+	offer.Size, got.Origin = got.before.Size(), got.Archive.Name()
+	to := a.arriving(offer, nil)
+	if _, err := io.Copy(to, disk.Reader(ctx, got.Archive)); err != nil {
+		got.Archive.Close()
+		return err
+	}
+	got.ZH, got.size = to.end(), to.done
+	return nil
+}
+
+// openArchive opens a local archive, unless it is larger than packages can be.
+func openArchive(path string) (*os.File, os.FileInfo, error) {
+	f, info, err := disk.OpenFile(path)
+	if err != nil {
+		return nil, nil, err
+	}
+	if err := archive.CheckSize(info.Size()); err != nil {
+		f.Close()
+		return nil, nil, fmt.Errorf("%s: %w", path, err)
+	}
+	return f, info, nil
+}
+
+// isOffered reports whether a stored package is the one that a source offers. A local
+// source without hashes is read to compare. For a remote one without hashes the
+// recorded URL must be the same.
+func isOffered(ctx context.Context, offer Offer, s sources.Stored) bool {
+	if Usable(offer.Hashes) {
+		return MatchesAny(offer.Hashes, s.H1, s.ZipH1, s.ZH)
+	}
+	switch at := offer.Location; {
+	case at.Archive != "" && s.ZH != "":
+		zh, err := hashArchive(ctx, at.Archive)
+		return err == nil && zh == s.ZH
+	case at.Dir != "":
+		contents, err := archive.Hash(ctx, at.Dir)
+		return err == nil && contents.H1 == s.H1
+	}
+	return s.Dir == "" && s.Origin == fetch.Redact(offer.Location.URL)
+}
+
+func hashArchive(ctx context.Context, path string) (sources.Hash, error) {
+	f, _, err := openArchive(path)
+	if err != nil {
+		return "", err
+	}
+	defer f.Close()
+	sum, _, err := disk.Hash(ctx, f)
+	return sources.ZipHash(sum), err
+}
+
+// arriving hashes an archive on its way to the stage, and reports how far it has come.
+type arriving struct {
+	stage  sources.Stage // nil if the archive stays where it is
+	sum    hash.Hash
+	done   int64
+	size   int64
+	tries  int
+	hashes []sources.Hash
+	report func(done, size int64)
+
+	validator string // that what arrives goes with, until it is noted; empty if it can't be resumed
+
+	reported   int64 // how many of done
+	reportedAt time.Time
+	broken     error // why nothing more may be written
+}
+
+func (a *Acquirer) arriving(offer Offer, stage sources.Stage) *arriving {
+	return &arriving{
+		stage: stage, sum: sha256.New(), size: offer.Size, tries: offer.Tries, hashes: offer.Hashes,
+		report: func(done, size int64) {
+			a.tell.event(Event{Step: Arriving, Package: offer.ID, Source: offer.Source, Done: done, Size: size})
+		},
+	}
+}
+
+// Tries is how often in a row a download may bring nothing; 0 means as often as usual.
+func (a *arriving) Tries() int { return a.tries }
+
+// Expect is called with the number of bytes that are coming.
+func (a *arriving) Expect(size int64) { a.size = size }
+
+// Write implements [io.Writer].
+func (a *arriving) Write(p []byte) (int, error) {
+	if a.broken != nil {
+		return 0, a.broken
+	}
+	a.sum.Write(p)
+	a.done += int64(len(p))
+	if a.done == a.size || time.Since(a.reportedAt) >= reportEvery {
+		a.reportDone()
+	}
+	if a.stage == nil {
+		return len(p), nil
+	}
+	if a.validator != "" && a.done >= worthResuming {
+		a.stage.Note(a.validator)
+		a.validator = ""
+	}
+	return a.stage.Write(p)
+}
+
+// worthResuming is from how many bytes on an interrupted download is kept. Fewer are
+// sooner downloaded again than kept.
+const worthResuming = 256 << 10
+
+// Reset starts over, because the bytes so far were not the right ones.
+func (a *arriving) Reset() error {
+	a.sum.Reset()
+	a.done, a.reported, a.validator = 0, 0, ""
+	return a.stage.Reset()
+}
+
+// Resume hashes what is left of an interrupted download of the same archive.
+func (a *arriving) Resume() (have int64, validator string) {
+	at := slices.IndexFunc(a.hashes, func(h sources.Hash) bool { return h.Scheme() == "zh" })
+	if at < 0 {
+		return 0, ""
+	}
+	held, note, err := a.stage.Resume(a.hashes[at])
+	if err == nil && note != "" {
+		a.done, err = io.Copy(a.sum, held)
+	}
+	if err != nil || note == "" {
+		a.broken = a.Reset() // what is held must be what was hashed
+		return 0, ""
+	}
+	return a.done, note
+}
+
+// Keep makes what arrives resumable, once it is worth it.
+func (a *arriving) Keep(validator string) { a.validator = validator }
+
+// Spool implements [sources.Stage].
+func (a *arriving) Spool() (sources.Spool, error) { return a.stage.Spool() }
+
+func (a *arriving) reportDone() {
+	a.reported, a.reportedAt = a.done, time.Now()
+	a.report(a.done, a.size)
+}
+
+// end is the hash of the archive, all of which has arrived.
+func (a *arriving) end() sources.Hash {
+	if a.reported != a.done {
+		a.reportDone()
+	}
+	return sources.ZipHash([32]byte(a.sum.Sum(nil)))
+}
+
+func notes(r trust.Report) string { return strings.Join(r.Notes, "; ") }

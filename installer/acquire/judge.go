@@ -1,0 +1,234 @@
+package acquire
+
+import (
+	"errors"
+	"fmt"
+	"slices"
+
+	"github.com/larder-cli/larder/sources"
+	"github.com/larder-cli/larder/sources/fetch"
+	"github.com/larder-cli/larder/sources/trust"
+)
+
+// A HashMismatchError is a package whose hashes are not among those that are stated.
+type HashMismatchError struct {
+	By   string         // what states them; empty if it is the source itself
+	Want []sources.Hash // any of which would have sufficed
+	Got  []sources.Hash // those of the package
+}
+
+func (e *HashMismatchError) Error() string {
+	if e.By == "" {
+		return fmt.Sprintf("the package is %s, but should be %s", list(e.Got), list(e.Want))
+	}
+	return fmt.Sprintf("the package is %s, but %s has %s", list(e.Got), e.By, list(e.Want))
+}
+
+// A NotSignedError is a package without the signature that is required.
+type NotSignedError struct {
+	Verdict sources.Verdict
+	Err     error // the signature that does not count; nil if that isn't the reason
+}
+
+func (e *NotSignedError) Unwrap() error { return e.Err }
+
+func (e *NotSignedError) Error() string {
+	if e.Err != nil {
+		return fmt.Sprintf("a signature is required, and the package is %v", e.Err)
+	}
+	return fmt.Sprintf("a signature is required, and the package is %q", e.Verdict)
+}
+
+// IsOther reports whether an error says that a source has a package, but not the one
+// that it should be.
+func IsOther(err error) bool {
+	var mismatch *HashMismatchError
+	var republished *RepublishedError
+	return errors.As(err, &mismatch) || errors.As(err, &republished)
+}
+
+// An Authority states hashes of a package from before.
+type Authority struct{ name, hint string }
+
+// The authorities.
+var (
+	TheLockFile  = Authority{"the dependency lock file", "perhaps it is locked for other platforms alone: then larder lock with --platform for each of them and this one completes the lock file; if it was published anew or packed anew, and you trust it, remove its block and try again"}
+	TheOneBefore = Authority{"the one before", "it was published anew under the same version; do not use it before its publisher has explained it"}
+)
+
+// Refuse is the error of a package that has none of the hashes the authority states.
+func (by Authority) Refuse(want []sources.Hash, got ...sources.Hash) error {
+	return sources.WithHint(&HashMismatchError{By: by.name, Want: want, Got: got}, "%s", by.hint)
+}
+
+// verify verifies the signed checksums of a package before any of it is fetched, as far
+// as the source states the archive's checksum: registries do, and most network mirrors.
+// What a mirror states only ever refuses a package: its evidence counts once the archive
+// is here, see judgeArchive.
+func (a *Acquirer) verify(offer Offer) (trust.Report, error) {
+	switch {
+	case offer.Signed == nil:
+		return trust.Report{}, nil
+	case offer.Kind == sources.FromRegistry:
+		return trust.Verify(offer.Signed, offer.Filename, offer.Hashes[0], a.trust(offer.ID.Provider))
+	default:
+		_, err := a.verifyStated(offer)
+		return trust.Report{}, err
+	}
+}
+
+// verifyStated verifies a mirror's evidence for the archive that the mirror states: for
+// any of them, if it states several. If it states none, the report is empty.
+func (a *Acquirer) verifyStated(offer Offer) (trust.Report, error) {
+	var refused error
+	for _, h := range offer.Hashes {
+		if h.Scheme() != "zh" {
+			continue
+		}
+		report, err := a.verifyCarried(offer, h)
+		if err == nil {
+			return report, nil
+		}
+		refused = err
+	}
+	return trust.Report{}, refused
+}
+
+// verifyCarried verifies the signed checksums that a mirror carries. They must list this
+// very archive, under whichever name.
+func (a *Acquirer) verifyCarried(offer Offer, zh sources.Hash) (trust.Report, error) {
+	report, err := trust.VerifyCarried(offer.Signed, zh, a.trust(offer.ID.Provider))
+	if err != nil {
+		return report, fmt.Errorf("checking the evidence that the mirror carries: %w", err)
+	}
+	return report, nil
+}
+
+// judgeArchive checks the archive's hash against everything that states one for archives,
+// and returns the report on its signature. A mirror or lock file that has h1: hashes
+// besides may yet prove right when the contents are known.
+func (a *Acquirer) judgeArchive(req Request, offer Offer, got fetched) (trust.Report, error) {
+	if got.ZH == "" {
+		return offer.Report, nil
+	}
+	if refuses(offer.Hashes, got.ZH) {
+		return offer.Report, sourceHint(&HashMismatchError{Want: offer.Hashes, Got: []sources.Hash{got.ZH}})
+	}
+	if refuses(req.Locked, got.ZH) {
+		return offer.Report, req.By.Refuse(req.Locked, got.ZH)
+	}
+	if offer.Kind == sources.FromRegistry || got.Signed == nil {
+		return offer.Report, nil
+	}
+	return a.verifyCarried(offer, got.ZH)
+}
+
+// refuses reports whether hashes, none of which are of contents, are all of other
+// archives.
+func refuses(want []sources.Hash, zh sources.Hash) bool {
+	return Usable(want) && !MatchesAny(want, zh) && !HasContentHash(want)
+}
+
+// judgeContents is the last judgement, with everything known, before anything becomes
+// visible.
+func (a *Acquirer) judgeContents(req Request, offer Offer, report trust.Report, got fetched, c sources.Contents, known sources.Stored) (sources.Verdict, error) {
+	err := got.unchanged()
+	if err == nil {
+		err = checkHashes(req, offer, got, c)
+	}
+	if err == nil {
+		err = a.checkKnown(req, offer, report, got, c, known)
+	}
+	verdict := verdictOf(req, offer, report)
+	if err == nil && a.opts.RequireSigned {
+		err = a.checkSigned(req.ID, report, verdict)
+	}
+	return verdict, err
+}
+
+// checkSigned is for those who require a signature. A name that is not this
+// package's may be that of an older release, whose signature is as good.
+func (a *Acquirer) checkSigned(id sources.PackageID, report trust.Report, v sources.Verdict) error {
+	switch {
+	case !a.SignedEnough(v) && report.Untrusted != nil:
+		return sources.WithHint(&NotSignedError{v, report.Untrusted}, "if the publisher has announced the new key, add its fingerprint to trusted_keys")
+	case !a.SignedEnough(v):
+		return sources.WithHint(&NotSignedError{Verdict: v}, "origin registries have signed packages, and so have mirrors of HashiCorp's and its partners' that carry the evidence")
+	case report.Signed != id.Filename():
+		return fmt.Errorf("a signature is required, and what is signed is %s, not %s", fetch.Printable(report.Signed), id.Filename())
+	}
+	return nil
+}
+
+// checkHashes checks the hashes of the contents, or of the archive, against the source's
+// and the lock file's: one of each must match.
+func checkHashes(req Request, offer Offer, f fetched, c sources.Contents) error {
+	got := []sources.Hash{c.H1}
+	if c.ZipH1 != c.H1 && c.ZipH1 != "" {
+		got = append(got, c.ZipH1)
+	}
+	if f.ZH != "" {
+		got = append(got, f.ZH)
+	}
+	if Usable(offer.Hashes) && !MatchesAny(offer.Hashes, got...) {
+		return sourceHint(&HashMismatchError{Want: offer.Hashes, Got: got})
+	}
+	if provable(req, offer) && !MatchesAny(req.Locked, got...) {
+		return req.By.Refuse(req.Locked, got...)
+	}
+	return nil
+}
+
+// provable reports whether the lock file's hashes are of a kind that this package can be
+// checked against. A directory has no archive to hash, so engines accept any if only
+// archives were locked, and so do we.
+func provable(req Request, offer Offer) bool {
+	if offer.Location.Dir != "" {
+		return HasContentHash(req.Locked)
+	}
+	return len(req.Locked) > 0
+}
+
+func sourceHint(err error) error {
+	return sources.WithHint(err, "it was damaged on the way or replaced; try again, and if this stays so do not use it before its publisher has explained it")
+}
+
+// verdictOf is the verdict on a package that has passed all checks.
+func verdictOf(req Request, offer Offer, report trust.Report) sources.Verdict {
+	switch {
+	case report.Verdict > sources.HashOnly:
+		return report.Verdict
+	case Usable(offer.Hashes), provable(req, offer):
+		return sources.HashOnly
+	default:
+		return sources.Unverified
+	}
+}
+
+func Usable(hashes []sources.Hash) bool { return slices.ContainsFunc(hashes, sources.Hash.Usable) }
+
+func HasContentHash(hashes []sources.Hash) bool {
+	return slices.ContainsFunc(hashes, func(h sources.Hash) bool { return h.Scheme() == "h1" })
+}
+
+// MatchesAny reports whether any of got is among want.
+func MatchesAny(want []sources.Hash, got ...sources.Hash) bool {
+	return slices.ContainsFunc(got, func(h sources.Hash) bool {
+		return h.Usable() && slices.Contains(want, h)
+	})
+}
+
+func list(hashes []sources.Hash) string {
+	const most = 3
+	text := ""
+	for i, h := range hashes {
+		switch {
+		case i == most:
+			return fmt.Sprintf("%s and %d more", text, len(hashes)-most)
+		case i > 0:
+			text += " or "
+		}
+		text += string(h)
+	}
+	return text
+}

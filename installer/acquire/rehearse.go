@@ -1,0 +1,96 @@
+package acquire
+
+import (
+	"context"
+
+	"github.com/larder-cli/larder/sources"
+	"github.com/larder-cli/larder/sources/archive"
+	"github.com/larder-cli/larder/sources/disk"
+	"github.com/larder-cli/larder/sources/trust"
+)
+
+// Readings are the hashes of packages on this machine, for dry runs. Installers that
+// share Readings read each package once. The zero Readings are ready to use.
+type Readings struct {
+	memo sources.Memo[sources.Location, reading]
+}
+
+type reading struct {
+	contents sources.Contents
+	zh       sources.Hash // of an archive
+}
+
+func (r *Readings) of(ctx context.Context, at sources.Location) (reading, error) {
+	return r.memo.Get(ctx, at, func() (reading, error) {
+		if at.Dir != "" {
+			contents, err := archive.Hash(ctx, at.Dir)
+			return reading{contents: contents}, err
+		}
+		return readArchive(ctx, at.Archive)
+	})
+}
+
+func readArchive(ctx context.Context, path string) (r reading, err error) {
+	f, info, err := openArchive(path)
+	if err != nil {
+		return r, err
+	}
+	defer f.Close()
+	sum, _, err := disk.Hash(ctx, f)
+	if err != nil {
+		return r, err
+	}
+	r.zh = sources.ZipHash(sum)
+	r.contents, err = archive.Sum(ctx, f, info.Size(), archive.Limits{})
+	return r, err
+}
+
+// rehearse is Take for a dry run. It fails where the real one would, as far as that can
+// be known: packages on this machine are read and judged, others are not downloaded.
+func (a *Acquirer) rehearse(ctx context.Context, req Request, offer Offer) (Result, error) {
+	res := Result{Offer: offer, Report: offer.Report}
+	if s, err := a.into.Get(ctx, req.ID); err == nil && a.Suffices(ctx, req, offer, s) {
+		_, s.Verdict = a.better(offer, s)
+		res.Package = s
+		return res, nil
+	}
+	res.Planned = true
+	if err := a.CheckRelease(req, offer); err != nil {
+		return res, err
+	}
+	if offer.Location.URL != "" {
+		if offer.Kind != sources.FromRegistry && offer.Signed != nil {
+			res.Report, _ = a.verifyStated(offer) // Ask has returned the error
+		}
+		res.Package = sources.Stored{ID: req.ID, Verdict: res.Report.Verdict}
+		return res, nil
+	}
+	var err error
+	res.Package, res.Report, err = a.rehearseLocal(ctx, req, offer)
+	if err != nil {
+		err = fail(req.ID, offer.Source, err)
+	}
+	return res, err
+}
+
+// rehearseLocal judges a package on this machine as if the store took it.
+func (a *Acquirer) rehearseLocal(ctx context.Context, req Request, offer Offer) (sources.Stored, trust.Report, error) {
+	var report trust.Report
+	read, err := a.opts.Readings.of(ctx, offer.Location)
+	got := fetched{Provenance: sources.Provenance{ZH: read.zh, Signed: offer.Signed}}
+	if err == nil {
+		report, err = a.judgeArchive(req, offer, got)
+	}
+	if err == nil {
+		_, err = archive.ExecutableIn(read.contents, req.ID.Provider.Type)
+	}
+	if err != nil {
+		return sources.Stored{}, report, err
+	}
+	known, err := a.recall(req.ID)
+	if err != nil {
+		return sources.Stored{}, report, err
+	}
+	verdict, err := a.judgeContents(req, offer, report, got, read.contents, known)
+	return sources.Stored{ID: req.ID, Verdict: verdict, H1: read.contents.H1, ZH: read.zh}, report, err
+}

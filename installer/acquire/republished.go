@@ -1,0 +1,197 @@
+package acquire
+
+import (
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/larder-cli/larder/sources"
+	"github.com/larder-cli/larder/sources/trust"
+)
+
+// A RepublishedError is a package that differs from the one that was verified before
+// of the same version and platform.
+type RepublishedError struct {
+	Was Publication
+	Now Publication
+}
+
+// A Publication is one of several packages that go by the same name.
+type Publication struct {
+	Hashes []sources.Hash
+	From   string    // a URL, a path or a source
+	Signer string    // its signer and their key; empty if it is unsigned
+	Since  time.Time // when it was first seen; zero if that is now
+}
+
+func (e *RepublishedError) Error() string {
+	return fmt.Sprintf("the release was published anew: what was seen on %s is %s; what is there now is %s",
+		e.Was.Since.Format(time.DateOnly), e.Was, e.Now)
+}
+
+func (p Publication) String() string {
+	signer := "signed by nobody"
+	if p.Signer != "" {
+		signer = "signed by " + p.Signer
+	}
+	return fmt.Sprintf("%s from %s, %s", list(p.Hashes), p.From, signer)
+}
+
+// checkRelease refuses a release whose publisher has signed other archives than those
+// that are recorded, before anything is fetched. The archives for all platforms are one
+// release.
+func (a *Acquirer) checkRelease(req Request, offer Offer, known sources.Stored) error {
+	if offer.Kind != sources.FromRegistry || offer.Signed == nil || MatchesAny(req.Locked, offer.Hashes...) {
+		return nil
+	}
+	now := Publication{Hashes: offer.Hashes, From: offer.Source, Signer: signer(offer.Report)}
+	switch {
+	case known.Signed != nil && MatchesAny(offer.Hashes, known.ZH): // the others were compared then
+		return nil
+	case known.Signed != nil && known.ZH != "":
+		return a.republished(known, now)
+	}
+	sums, err := trust.ParseSums(offer.Signed.Sums)
+	if err != nil {
+		return err
+	}
+	listed := sums.Archives(req.ID.Provider, req.ID.Version)
+	for _, platform := range a.recorded(req.ID) {
+		other := req.ID
+		other.Platform = platform
+		zh, ok := listed[platform]
+		if !ok || other == req.ID {
+			continue
+		}
+		was, err := a.recall(other)
+		if err != nil || was.Signed == nil || was.ZH == "" || was.ZH == zh {
+			continue // a record that can't be read stops those who need the package
+		}
+		now.Hashes = []sources.Hash{zh}
+		return fmt.Errorf("for %s, %w", platform, a.republished(was, now))
+	}
+	return nil
+}
+
+// CheckRelease is the check of [Acquirer.Take] for a package that is not fetched: that its
+// publisher has signed no other archives before.
+func (a *Acquirer) CheckRelease(req Request, offer Offer) error {
+	known, err := a.recall(req.ID)
+	if err == nil {
+		err = a.checkRelease(req, offer, known)
+	}
+	if err != nil {
+		err = fail(req.ID, offer.Source, err)
+	}
+	return err
+}
+
+// recorded lists the platforms for which the version's hashes are recorded anywhere.
+func (a *Acquirer) recorded(id sources.PackageID) []sources.Platform {
+	all, _ := a.into.Recorded(id.Provider, id.Version)
+	if a.opts.Memory != nil {
+		elsewhere, _ := a.opts.Memory.Recorded(id.Provider, id.Version)
+		all = append(all, elsewhere...)
+	}
+	slices.SortFunc(all, func(p, q sources.Platform) int { return strings.Compare(p.String(), q.String()) })
+	return slices.Compact(all)
+}
+
+// checkKnown refuses a package that is another one than is recorded, unless it is what
+// the lock file has: then somebody has decided to use it.
+func (a *Acquirer) checkKnown(req Request, offer Offer, report trust.Report, got fetched, c sources.Contents, known sources.Stored) error {
+	if known.H1 == "" || known.Imported || known.H1 == c.H1 || known.ZH != "" && known.ZH == got.ZH {
+		return nil
+	}
+	now := []sources.Hash{c.H1}
+	if got.ZH != "" {
+		now = append(now, got.ZH)
+	}
+	err := a.republished(known, Publication{Hashes: now, From: offer.Source, Signer: signer(report)})
+	if MatchesAny(req.Locked, c.H1, c.ZipH1, got.ZH) {
+		a.Warn(req.ID, err.Error()+", which is the one that is locked")
+		return nil
+	}
+	return err
+}
+
+// CheckRepublished refuses a package that is not the one that was verified here
+// before, as it comes from the file or mirror called from. It is for commands that
+// move packages without installing them.
+func CheckRepublished(memory Memory, s sources.Stored, from string) error {
+	was, err := memory.Recall(s.ID)
+	switch {
+	case err != nil:
+		return UnlessNotFound(err)
+	case was.Imported, was.ZH != "" && was.ZH == s.ZH, was.H1 != "" && was.H1 == s.H1:
+		return nil
+	case (was.ZH == "" || s.ZH == "") && (was.H1 == "" || s.H1 == ""):
+		return nil
+	}
+	now := Publication{From: from}
+	for _, h := range []sources.Hash{s.H1, s.ZH} {
+		if h != "" {
+			now.Hashes = append(now.Hashes, h)
+		}
+	}
+	return &sources.PackageError{ID: s.ID, Err: new(Acquirer).republished(was, now)}
+}
+
+// recall returns the hashes that a package had when this user verified it, wherever
+// that was: in the store, or elsewhere. Without a record it returns none.
+func (a *Acquirer) recall(id sources.PackageID) (sources.Stored, error) {
+	known, err := a.into.Recall(id)
+	if err := UnlessNotFound(err); err != nil {
+		return known, err
+	}
+	return a.verified(id, known)
+}
+
+// verified is what the store has recorded of a package or, if that is nothing or only
+// an import's claim, what this user has verified elsewhere.
+func (a *Acquirer) verified(id sources.PackageID, known sources.Stored) (sources.Stored, error) {
+	if known.H1 != "" && !known.Imported || a.opts.Memory == nil {
+		return known, nil
+	}
+	elsewhere, err := a.opts.Memory.Recall(id)
+	if errors.Is(err, sources.ErrNotFound) {
+		return known, nil
+	}
+	return elsewhere, err
+}
+
+// UnlessNotFound is the error of a record that cannot be read. Without a record there
+// is nothing to differ from.
+func UnlessNotFound(err error) error {
+	if errors.Is(err, sources.ErrNotFound) {
+		return nil
+	}
+	return err
+}
+
+func (a *Acquirer) republished(was sources.Stored, now Publication) error {
+	before := Publication{Hashes: []sources.Hash{was.H1}, From: was.Origin, Since: was.Since}
+	if was.ZH != "" {
+		before.Hashes = append(before.Hashes, was.ZH)
+	}
+	if was.Signed != nil {
+		if report, err := trust.VerifyArchive(was.Signed, was.ZH, a.trust(was.ID.Provider)); err == nil {
+			before.Signer = signer(report)
+		}
+	}
+	return sources.WithHint(&RepublishedError{before, now},
+		"do not use it before its publisher has explained it; to take it nevertheless, first run larder cache forget %s@%s", was.ID.Provider, was.ID.Version)
+}
+
+// signer names the signer of a package in messages.
+func signer(r trust.Report) string {
+	switch {
+	case r.KeyID == "":
+		return ""
+	case r.Signer == "":
+		return "key " + r.KeyID
+	}
+	return fmt.Sprintf("%s with key %s", r.Signer, r.KeyID)
+}

@@ -1,0 +1,117 @@
+package sourcetest
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"io"
+	"os"
+
+	"github.com/larder-cli/larder/sources"
+)
+
+// A Store is the part of a store that takes packages, see [sources.Tx].
+type Store interface {
+	Begin(ctx context.Context, id sources.PackageID, purpose sources.Purpose) (sources.Held, sources.Tx, error)
+}
+
+// A Supply gets packages into stores.
+type Supply struct {
+	// Accept reports whether the package that the store holds will do.
+	Accept func(sources.Stored) bool
+
+	// Improve returns better evidence for a package that is accepted. It may be nil.
+	Improve func(sources.Stored) (*sources.Signed, sources.Verdict)
+
+	// Fetch writes the package's archive to the stage, or returns where it is.
+	Fetch func(ctx context.Context, stage sources.Stage) (Supplied, error)
+
+	// Judge returns the verdict on the contents, or refuses them.
+	Judge func(sources.Contents) (sources.Verdict, error)
+}
+
+// Supplied is a package as it was fetched.
+type Supplied struct {
+	Archive  *os.File
+	Dir      string
+	Files    sources.Files
+	ZH       sources.Hash
+	Filename string
+	Origin   string
+	Signed   *sources.Signed
+	Imported bool
+}
+
+// Put stores a package.
+func Put(ctx context.Context, to Store, id sources.PackageID, from Supply) (sources.Stored, error) {
+	return supply(ctx, to, id, sources.ToStore, from)
+}
+
+// Measure records the hashes of a package.
+func Measure(ctx context.Context, to Store, id sources.PackageID, from Supply) (sources.Stored, error) {
+	return supply(ctx, to, id, sources.ToHash, from)
+}
+
+func supply(ctx context.Context, to Store, id sources.PackageID, purpose sources.Purpose, from Supply) (sources.Stored, error) {
+	held, tx, err := to.Begin(ctx, id, purpose)
+	if err != nil {
+		return sources.Stored{}, err
+	}
+	defer tx.Close()
+	there := held.Package
+	if purpose == sources.ToHash {
+		there = held.Known
+	}
+	if there.H1 != "" && from.Accept(there) {
+		if from.Improve == nil {
+			return there, nil
+		}
+		signed, verdict := from.Improve(there)
+		return tx.Commit(ctx, sources.Provenance{Signed: signed, Verdict: verdict})
+	}
+	stage, err := tx.Stage()
+	if err != nil {
+		return sources.Stored{}, err
+	}
+	got, err := from.Fetch(ctx, stage)
+	if err != nil {
+		return sources.Stored{}, named(id, err)
+	}
+	contents, err := tx.Unpack(ctx, sources.Payload{Archive: got.Archive, Dir: got.Dir, Files: got.Files})
+	if err != nil {
+		return sources.Stored{}, err
+	}
+	verdict, err := from.Judge(contents)
+	if err != nil {
+		return sources.Stored{}, named(id, err)
+	}
+	return tx.Commit(ctx, sources.Provenance{
+		ZH: got.ZH, Filename: got.Filename, Origin: got.Origin, Signed: got.Signed, Imported: got.Imported, Verdict: verdict,
+	})
+}
+
+// A Buffer is a stage in memory, which keeps nothing for later.
+type Buffer struct{ bytes.Buffer }
+
+// Reset implements [sources.Stage].
+func (b *Buffer) Reset() error {
+	b.Buffer.Reset()
+	return nil
+}
+
+// Resume implements [sources.Stage].
+func (b *Buffer) Resume(sources.Hash) (held io.Reader, note string, err error) { return nil, "", nil }
+
+// Note implements [sources.Stage].
+func (b *Buffer) Note(string) {}
+
+// Spool implements [sources.Stage].
+func (b *Buffer) Spool() (sources.Spool, error) { return nil, errors.ErrUnsupported }
+
+// named makes an error name the package.
+func named(id sources.PackageID, err error) error {
+	if already := (*sources.PackageError)(nil); errors.As(err, &already) {
+		return err
+	}
+	return &sources.PackageError{ID: id, Err: err}
+}
