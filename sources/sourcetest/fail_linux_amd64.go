@@ -42,3 +42,22 @@ func FailAt(cmd *exec.Cmd, step int, errno syscall.Errno, dirs ...string) (Faile
 	failed.Status = ws.ExitStatus()
 	return failed, err
 }
+
+// Calls runs a command to its end and counts the system calls that read, change or look
+// up files below dir, by "CALL PATH", the path relative to dir. The error matches EPERM
+// where processes may not be traced.
+func Calls(cmd *exec.Cmd, dir string) (map[string]int, error) {
+	calls := map[string]int{}
+	ws, err := trace(cmd, func(p *tracee) syscall.Errno {
+		if c, ok := p.call(); ok {
+			if path, ok := strings.CutPrefix(p.file(c), dir+"/"); ok {
+				calls[c.name+" "+path]++
+			}
+		}
+		return 0
+	})
+	if err == nil && ws.ExitStatus() != 0 {
+		err = fmt.Errorf("exit status %d", ws.ExitStatus())
+	}
+	return calls, err
+}

@@ -1,0 +1,29 @@
+package cachedir_test
+
+import (
+	"path/filepath"
+	"testing"
+
+	"github.com/larder-cli/larder/cachedir"
+	"github.com/larder-cli/larder/sources/sourcetest"
+)
+
+func TestStore(t *testing.T) {
+	sourcetest.RunStore(t, func(t testing.TB, dir string, merge sourcetest.Merge) sourcetest.WholeStore {
+		return openStore(t, dir, cachedir.Options{Merge: merge})
+	})
+}
+
+// A working directory's packages, with records in a directory of the user's.
+func TestWorkdirStore(t *testing.T) {
+	sourcetest.RunStore(t, func(t testing.TB, dir string, merge sourcetest.Merge) sourcetest.WholeStore {
+		return openStore(t, filepath.Join(dir, "providers"), cachedir.Options{Workdir: true, State: filepath.Join(dir, "state"), Merge: merge})
+	})
+}
+
+func openStore(t testing.TB, dir string, opts cachedir.Options) *cachedir.Dir {
+	opts.Key, opts.Warn = testKey, func(err error) { t.Log(err) }
+	d, err := cachedir.Open(dir, opts)
+	check(t, err)
+	return d
+}
