@@ -290,7 +290,7 @@ func (a *arrival) Reset() error {
 // archive with the hash that is wanted now.
 func (a *arrival) Resume() (have int64, validator string) {
 	keeper, ok := a.stage.(sources.Keeper)
-	at := slices.IndexFunc(a.pkg.Hashes, func(h sources.Hash) bool { return h.Scheme() == "zh" })
+	at := slices.IndexFunc(a.pkg.Hashes, func(h sources.Hash) bool { return h.Scheme() == sources.ZH })
 	if !ok || at < 0 {
 		return 0, ""
 	}

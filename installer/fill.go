@@ -141,7 +141,7 @@ func (d demand) there(ctx context.Context, id sources.PackageID) (sources.Stored
 // got one that meets others, and others could not be met.
 func (d demand) meet(ctx context.Context, id sources.PackageID, got Outcome, failed []demand) (Outcome, error) {
 	s, locked := got.Package, d.lockedHashes()
-	isArchive := func(h sources.Hash) bool { return h.Scheme() == "zh" }
+	isArchive := func(h sources.Hash) bool { return h.Scheme() == sources.ZH }
 	switch {
 	case got.How == "":
 		return d.obtain(ctx, id, failed)

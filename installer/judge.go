@@ -145,7 +145,7 @@ func (d *delivery) verdict() sources.Verdict {
 }
 
 func hasContentHash(hashes []sources.Hash) bool {
-	return slices.ContainsFunc(hashes, func(h sources.Hash) bool { return h.Scheme() == "h1" })
+	return slices.ContainsFunc(hashes, func(h sources.Hash) bool { return h.Scheme() == sources.H1 })
 }
 
 // matchesAny reports whether any of got is among want.

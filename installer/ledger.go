@@ -141,7 +141,7 @@ func (l *Ledger) choose(ctx context.Context, j *job) error {
 func (j *job) checkLocked(f fact, all []fact) error {
 	var locked, accounted []sources.Hash
 	for _, h := range j.lockedHashes() {
-		if h.Scheme() == "zh" {
+		if h.Scheme() == sources.ZH {
 			locked = append(locked, h)
 		}
 	}
@@ -186,7 +186,7 @@ func (l *Ledger) fact(ctx context.Context, key factKey, learn func(context.Conte
 		}
 		l.tell.event(Event{Step: Settled, Package: id, Source: outcome.Source})
 		outcome.Package.Signed = nil // evidence is large, and has done its work
-		hashes := slices.Compact(slices.Sorted(slices.Values(j.learned)))
+		hashes := sources.SortHashes(j.learned)
 		return fact{outcome, hashes, newSignedList(j.sums, id.Provider, id.Version)}, nil
 	})
 }

@@ -159,7 +159,7 @@ func (j *job) vouch(pkg sources.Package) (trust.Report, error) {
 func (j *job) vouchStated(pkg sources.Package) (trust.Report, error) {
 	var refused error
 	for _, h := range pkg.Hashes {
-		if h.Scheme() != "zh" {
+		if h.Scheme() != sources.ZH {
 			continue
 		}
 		report, err := trust.VerifyCarried(pkg.Signed, h, j.trustOptions())

@@ -65,7 +65,7 @@ func (l *Ledger) examine(ctx context.Context, j *job, facts []fact, err error) e
 		return nil
 	}
 	rest = slices.DeleteFunc(rest, func(h sources.Hash) bool {
-		return slices.Contains(signed.archives, h) || h.Scheme() == "h1" && err != nil
+		return slices.Contains(signed.archives, h) || h.Scheme() == sources.H1 && err != nil
 	})
 	rest, others := l.recall(ctx, j, signed, rest)
 	var strictErr error
@@ -76,7 +76,7 @@ func (l *Ledger) examine(ctx context.Context, j *job, facts []fact, err error) e
 		if slices.Contains(rest[:i], h) {
 			continue // the lock file has it twice
 		}
-		maybe := h.Scheme() == "h1" && (!l.Strict || strictErr != nil)
+		maybe := h.Scheme() == sources.H1 && (!l.Strict || strictErr != nil)
 		j.unknown = append(j.unknown, UnknownHash{
 			Provider: j.req.Provider, Version: j.version, Hash: h, Line: j.root.Lock.Line(j.req.Provider, h),
 			Maybe: maybe, Dropped: l.DropUnknown && !maybe, Refused: err != nil || strictErr != nil,

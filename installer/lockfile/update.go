@@ -60,7 +60,7 @@ func (f *File) update(entries []Entry, e sources.Engine, same func(old, now Entr
 func normalized(entries []Entry) []Entry {
 	entries = sorted(entries)
 	for i := range entries {
-		entries[i].Hashes = slices.Compact(slices.Sorted(slices.Values(entries[i].Hashes)))
+		entries[i].Hashes = sources.SortHashes(entries[i].Hashes)
 	}
 	return entries
 }

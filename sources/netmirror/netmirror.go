@@ -285,8 +285,7 @@ func allHashes(archives map[string]*archive) ([]sources.Hash, error) {
 		}
 		all = append(all, hashes...)
 	}
-	slices.Sort(all)
-	return slices.Compact(all), nil
+	return sources.SortHashes(all), nil
 }
 
 // get asks for a document about p. The path is put together from segments, so
