@@ -94,7 +94,7 @@ func (f *File) render(entries []Entry, e sources.Engine) []byte {
 		e = sources.Terraform
 	}
 	w := &writer{remarks: f.remarks}
-	fmt.Fprintf(&w.out, "# This file is maintained automatically by \"%s init\".\n%s\n", e, headerRest)
+	w.out.WriteString(header(e))
 	w.comments(head)
 	for _, e := range entries {
 		w.provider(e)

@@ -11,9 +11,6 @@ import (
 	"github.com/larder-cli/larder/sources"
 )
 
-// documentWindows is how many time-outs all of a document may take to arrive.
-const documentWindows = 8
-
 // A Request asks for a document.
 type Request struct {
 	URL         string

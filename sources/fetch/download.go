@@ -16,10 +16,6 @@ import (
 	"github.com/larder-cli/larder/sources"
 )
 
-// bufferSize is how much of an archive is handed on at a time, and the least
-// that counts as having got further.
-const bufferSize = 64 << 10
-
 // An Expecter is a stage that wants to know how much is coming. Expect is told
 // the size of the archive in bytes, as soon as the server says it, and again
 // if the server changes its mind.
@@ -336,7 +332,7 @@ func validator(header http.Header) string {
 		return ""
 	}
 	date, err := http.ParseTime(header.Get("Date"))
-	if err != nil || date.Sub(modified) < time.Second {
+	if err != nil || date.Sub(modified) < dateResolution {
 		return ""
 	}
 	return header.Get("Last-Modified")

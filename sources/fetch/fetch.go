@@ -22,19 +22,6 @@ import (
 	"github.com/larder-cli/larder/sources"
 )
 
-// What holds where Options say nothing.
-const (
-	defaultTries     = 6
-	defaultTimeout   = 15 * time.Second
-	defaultPerHost   = 16
-	defaultRedirects = 10
-	defaultLimit     = 1 << 20
-)
-
-// maxArchive limits archives, in bytes. The largest there are have a quarter of
-// a gigabyte.
-const maxArchive = 8 << 30
-
 // Options adjust a Client. The zero Options are ready to use.
 type Options struct {
 	Transport http.RoundTripper                     // for all; nil means new ones of NewTransport

@@ -9,19 +9,8 @@ import (
 	"net/url"
 	"sync"
 	"sync/atomic"
-	"time"
 
 	"github.com/larder-cli/larder/sources"
-)
-
-const (
-	minPart        = 1 << 20                // bytes
-	maxPart        = 4 << 20                // bytes
-	partTime       = time.Second / 4        // that a part shall take: what is lost if all ends
-	maxConnections = 16                     // that one archive has
-	partTries      = 3                      // as one connection may do without parts
-	maxAhead       = maxConnections * 5 / 4 // parts that wait for their turn, or are under way
-	patience       = 2 * time.Second        // with next to nothing
 )
 
 // A Spooler is a stage that has room for parts of the archive that come before
@@ -134,9 +123,9 @@ func (p *parts) hurry(ctx context.Context) {
 		arrived := p.arrived.Load()
 		came := arrived - before
 		before, most = arrived, max(most, came)
-		if came < most/(4*maxConnections) {
+		if came < most/trickle {
 			p.again()
-			most /= 2 // as it may be the network that is slow now
+			most /= forgiving
 		}
 	}
 }

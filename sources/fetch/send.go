@@ -19,9 +19,6 @@ import (
 	"github.com/larder-cli/larder/sources"
 )
 
-// maxDrained is how much of a body nobody wants is read to keep a connection.
-const maxDrained = 64 << 10
-
 // send is one try of a request, with redirects followed. It returns the
 // response and the URL that gave it. The caller closes the body.
 func (c *Client) send(ctx context.Context, w *watch, by *way, u *url.URL, header http.Header, redirects int) (*http.Response, *url.URL, error) {
