@@ -54,7 +54,7 @@ func (l *loader) use(name string) string {
 // environment fills in what the environment says.
 func (l *loader) environment(c *Config) {
 	tofu := l.engine == sources.OpenTofu
-	c.DataDir = ".terraform"
+	c.DataDir = sources.DataDir
 	if dir := l.use("TF_DATA_DIR"); dir != "" {
 		c.DataDir = dir
 	}

@@ -21,7 +21,7 @@ func FuzzArchiveName(f *testing.F) {
 		if !ok {
 			return
 		}
-		canonical := archivePrefix + providerType + "_" + v.String() + "_" + platform.String() + ".zip"
+		canonical := sources.FilePrefix + providerType + "_" + v.String() + "_" + platform.String() + ".zip"
 		again, samePlatform, ok := parseArchiveName(canonical, providerType)
 		if !ok || again != v || samePlatform != platform {
 			t.Errorf("%q: %q parsed again is %s %s, %v", name, canonical, again, samePlatform, ok)

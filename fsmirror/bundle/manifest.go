@@ -11,7 +11,6 @@ import (
 	"slices"
 	"strings"
 
-	"github.com/larder-cli/larder/fsmirror/builder"
 	"github.com/larder-cli/larder/sources"
 	"github.com/larder-cli/larder/sources/evidence"
 )
@@ -45,7 +44,7 @@ type Package struct {
 }
 
 // Path is where the archive lies in a bundle and in a mirror, with forward slashes.
-func (p Package) Path() string { return p.ID.Provider.String() + "/" + builder.Filename(p.ID) }
+func (p Package) Path() string { return p.ID.Provider.String() + "/" + p.ID.Filename() }
 
 // A Release is what evidence is about.
 type Release struct {

@@ -9,11 +9,9 @@ import (
 	"github.com/larder-cli/larder/sources"
 )
 
-const executablePrefix = "terraform-provider-"
-
 // isProvider reports whether a file is named as a provider's, whatever follows.
 func isProvider(name string) bool {
-	return strings.HasPrefix(strings.ToLower(name), executablePrefix)
+	return strings.HasPrefix(strings.ToLower(name), sources.FilePrefix)
 }
 
 // A name is what the name of an executable tells.
@@ -29,7 +27,7 @@ var protocolSuffix = regexp.MustCompile(`_x([0-9]+)$`)
 // case. As Terraform 0.12 did, it takes for the version what follows the first
 // "_v".
 func parseExecutableName(file string) (n name, ok bool) {
-	rest, ok := strings.CutPrefix(strings.ToLower(file), executablePrefix)
+	rest, ok := strings.CutPrefix(strings.ToLower(file), sources.FilePrefix)
 	if !ok {
 		return name{}, false
 	}
@@ -44,7 +42,7 @@ func parseExecutableName(file string) (n name, ok bool) {
 // case. What follows ARCH after an underscore does not count. NAME has no
 // underscores, but is told with them where it has.
 func parseArchiveName(file string) (n name, platform sources.Platform, ok bool) {
-	rest, hasPrefix := strings.CutPrefix(strings.ToLower(file), executablePrefix)
+	rest, hasPrefix := strings.CutPrefix(strings.ToLower(file), sources.FilePrefix)
 	rest, hasSuffix := strings.CutSuffix(rest, ".zip")
 	parts := strings.Split(rest, "_")
 	at := slices.IndexFunc(parts, isVersion)
@@ -85,20 +83,13 @@ var (
 		"ppc64", "ppc64le", "riscv64", "s390x", "wasm"}
 )
 
-// fits reports whether engines find the provider of the given type by the name of
-// its executable.
-func fits(file, typ string) bool {
-	rest, ok := strings.CutPrefix(file, executablePrefix+typ)
-	return ok && (rest == "" || rest[0] == '_' || rest[0] == '.')
-}
-
 // executableName is the name that an executable gets in its package: its own if
 // engines find it by that.
 func executableName(file string, id sources.PackageID) string {
-	if fits(file, id.Provider.Type) {
+	if sources.NamesExecutable(file, id.Provider.Type) {
 		return file
 	}
-	name := executablePrefix + id.Provider.Type + "_v" + id.Version.String()
+	name := sources.FilePrefix + id.Provider.Type + "_v" + id.Version.String()
 	if id.Platform.OS == "windows" {
 		name += ".exe"
 	}

@@ -33,7 +33,7 @@ func (c Candidate) Put(ctx context.Context, to Store, judge func(sources.Content
 	return to.Put(ctx, c.ID, sources.Delivery{
 		Accept: func(sources.Stored) bool { return false },
 		Fetch: func(ctx context.Context, stage sources.Stage) (sources.Parcel, error) {
-			parcel := sources.Parcel{Filename: c.filename(), Origin: c.Path}
+			parcel := sources.Parcel{Filename: c.ID.Filename(), Origin: c.Path}
 			if c.Kind != Archive {
 				zh, err := c.pack(ctx, stage)
 				parcel.ZH = zh
@@ -49,7 +49,7 @@ func (c Candidate) Put(ctx context.Context, to Store, judge func(sources.Content
 			return parcel, err
 		},
 		Judge: func(contents sources.Contents) (sources.Verdict, error) {
-			if !slices.ContainsFunc(contents.Files, func(f sources.File) bool { return fits(f.Path, c.ID.Provider.Type) }) {
+			if !slices.ContainsFunc(contents.Files, func(f sources.File) bool { return sources.NamesExecutable(f.Path, c.ID.Provider.Type) }) {
 				return sources.Unverified, archive.ErrNoExecutable // it was there when it was found
 			}
 			return judge(contents)
@@ -61,10 +61,6 @@ func (c Candidate) Put(ctx context.Context, to Store, judge func(sources.Content
 func (c Candidate) ZH(ctx context.Context) (sources.Hash, error) {
 	sum, _, err := disk.HashFile(ctx, c.Path)
 	return sources.ZipHash(sum), err
-}
-
-func (c Candidate) filename() string {
-	return fmt.Sprintf("%s%s_%s_%s.zip", executablePrefix, c.ID.Provider.Type, c.ID.Version, c.ID.Platform)
 }
 
 // A file is one to pack.

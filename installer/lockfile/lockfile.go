@@ -42,7 +42,7 @@ import (
 )
 
 // Name is the file's name in a root module.
-const Name = ".terraform.lock.hcl"
+const Name = sources.LockFile
 
 // An Entry is what is locked for one provider.
 type Entry struct {

@@ -34,7 +34,7 @@ type Options struct {
 
 func (o Options) withDefaults() Options {
 	o.Engine = cmp.Or(o.Engine, sources.Terraform)
-	o.DataDir = cmp.Or(o.DataDir, ".terraform")
+	o.DataDir = cmp.Or(o.DataDir, sources.DataDir)
 	o.TestDir = cmp.Or(o.TestDir, "tests")
 	return o
 }
