@@ -31,8 +31,7 @@ type Options struct {
 	// TLS is of no effect if Transport is set and is no *http.Transport.
 	Hosts map[sources.Host]HostOptions
 
-	UserAgent     string // empty means "larder"
-	EngineVersion string // for the X-Terraform-Version header; empty means not to send it
+	UserAgent string // empty means "larder"
 
 	// Token is the bearer token configured for a host, and false if there is
 	// none. Its error ends the request. It may be nil.

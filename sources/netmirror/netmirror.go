@@ -298,7 +298,6 @@ func (m *Mirror) get(ctx context.Context, p sources.Provider, file string) (*fet
 		Limit:       maxDocument,
 		Redirects:   redirects,
 		Credentials: true,
-		Version:     true,
 	})
 	if err != nil {
 		return nil, explain(err)

@@ -91,11 +91,6 @@ func TestPackage(t *testing.T) {
 	if got := n.paths(); !slices.Equal(got, asked) {
 		t.Errorf("asked %q, want %q", got, asked)
 	}
-	for _, r := range n.asked {
-		if want := map[bool]string{true: "1.11.4"}[strings.Contains(r.URL.Path, "/p/")]; r.Header.Get("X-Terraform-Version") != want {
-			t.Errorf("%s: version %q, want %q", r.URL, r.Header.Get("X-Terraform-Version"), want)
-		}
-	}
 }
 
 // The packages of one version share its checksums, however many are asked for

@@ -108,7 +108,6 @@ func (r *Registry) get(ctx context.Context, host sources.Host, path string, limi
 		Accept:      "application/json",
 		Limit:       limit,
 		Credentials: true,
-		Version:     true,
 	})
 	if is(err, http.StatusNotFound) {
 		return nil, sources.ErrNotFound

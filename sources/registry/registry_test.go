@@ -70,8 +70,7 @@ func (n *network) paths() []string {
 
 func (n *network) registry(opts registry.Options) *registry.Registry {
 	return registry.New(fetch.New(fetch.Options{
-		Transport:     n,
-		EngineVersion: "1.11.4",
+		Transport: n,
 		Token: func(_ context.Context, h sources.Host) (string, bool, error) {
 			return "secret", h == "example.com" || h == "api.example.com:8443", nil
 		},

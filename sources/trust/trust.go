@@ -17,10 +17,10 @@
 //
 // Keys are told apart by the fingerprints of primary keys, never by their ids or by
 // subkeys. What a key is worth depends on where it came from, from the best: HashiCorp's
-// is known by its fingerprint, a partner's is signed by HashiCorp, a trusted one is in
-// the user's configuration, a registry listed it, or it came along with the package.
+// is known by its fingerprint, a trusted one is in the user's configuration, a registry listed it, or it came along with the package.
 // Where a provider has trusted keys, others are worth no more than one that came along.
 //
 // A registry may add to a publisher's key a trust signature: that of HashiCorp's
-// partner key over the key itself. A trust signature that is there must hold.
+// partner key over the key itself. Larder doesn't have the partner key. It checks that a
+// trust signature names the partner key as its issuer, and counts it for nothing else.
 package trust

@@ -497,7 +497,6 @@ func TestVerdicts(t *testing.T) {
 		return armored(t, openpgp.SignatureType, sign(t, k, doc, born.Add(year)))
 	}
 	good := trustBy(partner, raw.Bytes())
-	held := []string{public(t, partner).Armor}
 	tests := []struct {
 		name    string
 		trusted string // the trust signature
@@ -508,18 +507,12 @@ func TestVerdicts(t *testing.T) {
 	}{
 		{"HashiCorp", "", trust.Options{HashiCorpKey: string(fingerprint(key))}, sources.SignedByHashiCorp, 0, ""},
 		{"HashiCorp needs no trust", "garbage", trust.Options{HashiCorpKey: string(fingerprint(key))}, sources.SignedByHashiCorp, 0, ""},
-		{"nobody", "", trust.Options{PartnerKeys: held}, sources.SelfSigned, 0, ""},
-		{"partner", good, trust.Options{PartnerKeys: held}, sources.SignedByPartner, 0, ""},
-		{"partner, key not held", good, trust.Options{}, sources.SelfSigned, 1, ""},
-		{"partner, other key held", good, trust.Options{PartnerKeys: []string{public(t, other).Armor}}, sources.SelfSigned, 1, ""},
-		{"partner, broken key held", good, trust.Options{PartnerKeys: []string{"garbage"}}, 0, 0, "reading the partner key"},
+		{"nobody", "", trust.Options{}, sources.SelfSigned, 0, ""},
+		{"partner", good, trust.Options{}, sources.SelfSigned, 1, ""},
 		{"garbage", "garbage", trust.Options{}, 0, 0, "not ASCII-armoured"},
-		{"garbage, key held", "garbage", trust.Options{PartnerKeys: held}, 0, 0, "not ASCII-armoured"},
 		{"a key", public(t, partner).Armor, trust.Options{}, 0, 0, "PUBLIC KEY BLOCK instead of"},
 		{"garbage in armour", armored(t, openpgp.SignatureType, []byte("garbage")), trust.Options{}, 0, 0, "not an OpenPGP signature"},
 		{"somebody else", trustBy(other, raw.Bytes()), trust.Options{}, 0, 0, "instead of HashiCorp's"},
-		{"somebody else, key held", trustBy(other, raw.Bytes()), trust.Options{PartnerKeys: held}, 0, 0, "not made by HashiCorp's"},
-		{"another key trusted", trustBy(partner, []byte("another key")), trust.Options{PartnerKeys: held}, 0, 0, "bad signature"},
 		{"OpenTofu does not care", "garbage", trust.Options{Engine: sources.OpenTofu}, sources.SelfSigned, 0, ""},
 	}
 	for _, test := range tests {
