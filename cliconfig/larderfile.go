@@ -9,6 +9,7 @@ import (
 	"net/textproto"
 	"slices"
 	"strings"
+	"sync"
 
 	"golang.org/x/net/http/httpguts"
 
@@ -337,7 +338,7 @@ func (l *loader) headers(body *node) map[string]string {
 
 func (l *loader) checkHeader(name string, h entry, before map[string]string) bool {
 	_, again := before[name]
-	why, ours := ourHeaders[name]
+	why, ours := ourHeaders()[name]
 	switch {
 	case !httpguts.ValidHeaderFieldName(name):
 		l.errorf(h.place, "", "%.40q cannot be the name of a header", h.key)
@@ -356,14 +357,16 @@ func (l *loader) checkHeader(name string, h entry, before map[string]string) boo
 }
 
 // ourHeaders are those that cannot be set, and what to do instead.
-var ourHeaders = withReason("larder sets it itself, as what comes depends on it", map[string]string{
-	"Authorization":       "put a token into a credentials block of the CLI configuration, a password into the netrc file",
-	"Proxy-Authorization": "put user and password into the URL that HTTPS_PROXY has",
-	"User-Agent":          "add to it with TF_APPEND_USER_AGENT",
-},
-	"Accept", "Accept-Encoding", "Connection", "Content-Encoding", "Content-Length", "Content-Type", "Expect",
-	"Host", "If-Match", "If-Modified-Since", "If-None-Match", "If-Range", "If-Unmodified-Since", "Keep-Alive",
-	"Proxy-Connection", "Range", "Te", "Trailer", "Transfer-Encoding", "Upgrade", "X-Terraform-Version")
+var ourHeaders = sync.OnceValue(func() map[string]string {
+	return withReason("larder sets it itself, as what comes depends on it", map[string]string{
+		"Authorization":       "put a token into a credentials block of the CLI configuration, a password into the netrc file",
+		"Proxy-Authorization": "put user and password into the URL that HTTPS_PROXY has",
+		"User-Agent":          "add to it with TF_APPEND_USER_AGENT",
+	},
+		"Accept", "Accept-Encoding", "Connection", "Content-Encoding", "Content-Length", "Content-Type", "Expect",
+		"Host", "If-Match", "If-Modified-Since", "If-None-Match", "If-Range", "If-Unmodified-Since", "Keep-Alive",
+		"Proxy-Connection", "Range", "Te", "Trailer", "Transfer-Encoding", "Upgrade", "X-Terraform-Version")
+})
 
 func withReason(reason string, known map[string]string, names ...string) map[string]string {
 	for _, name := range names {

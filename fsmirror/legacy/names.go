@@ -2,7 +2,6 @@ package legacy
 
 import (
 	"path"
-	"regexp"
 	"slices"
 	"strings"
 
@@ -21,8 +20,6 @@ type name struct {
 	protocol string // of plugins, as people noted it; empty if it tells none
 }
 
-var protocolSuffix = regexp.MustCompile(`_x([0-9]+)$`)
-
 // parseExecutableName parses terraform-provider-NAME_vVERSION[_xN][.exe], in any
 // case. As Terraform 0.12 did, it takes for the version what follows the first
 // "_v".
@@ -32,8 +29,8 @@ func parseExecutableName(file string) (n name, ok bool) {
 		return name{}, false
 	}
 	n.typ, n.version, _ = strings.Cut(strings.TrimSuffix(rest, ".exe"), "_v")
-	if m := protocolSuffix.FindStringSubmatchIndex(n.version); m != nil {
-		n.version, n.protocol = n.version[:m[0]], n.version[m[2]:m[3]]
+	if i := strings.LastIndex(n.version, "_x"); i >= 0 && isNumber(n.version[i+2:]) {
+		n.version, n.protocol = n.version[:i], n.version[i+2:]
 	}
 	return n, n.typ != ""
 }
@@ -53,6 +50,8 @@ func parseArchiveName(file string) (n name, platform sources.Platform, ok bool) 
 	n = name{typ: strings.Join(parts[:at], "_"), version: parts[at]}
 	return n, platform, err == nil
 }
+
+func isNumber(s string) bool { return s != "" && strings.Trim(s, "0123456789") == "" }
 
 func isVersion(s string) bool {
 	_, err := sources.ParseVersion(s)

@@ -6,9 +6,6 @@ import (
 	"slices"
 	"strings"
 
-	"github.com/hashicorp/hcl/v2/hclwrite"
-	"github.com/zclconf/go-cty/cty"
-
 	"github.com/larder-cli/larder/sources"
 )
 
@@ -185,9 +182,4 @@ func (rs remarks) get(p place) remark {
 		return *r
 	}
 	return remark{}
-}
-
-// quote is s as a string literal of HCL.
-func quote(s string) string {
-	return string(hclwrite.TokensForValue(cty.StringVal(s)).Bytes())
 }
