@@ -31,10 +31,8 @@ import (
 
 // Config is a machine's configuration. All paths in it are absolute.
 type Config struct {
-	Engine    sources.Engine
-	WorkDir   string     // the root module's directory, which relative paths start from
-	Files     []File     // read, in order
-	Variables []Variable // that took effect
+	Engine  sources.Engine
+	WorkDir string // the root module's directory, which relative paths start from
 
 	// Methods are the installation methods in order. If Implied, nothing says
 	// how to install providers: they come from ImpliedDirs, and those that none
@@ -45,13 +43,11 @@ type Config struct {
 	DevOverrides map[sources.Provider]string // directories of providers under development
 	Unmanaged    []sources.Provider          // run by a debugger, not to be installed; sorted
 
-	PluginCacheDir   string // empty if none is configured
-	PluginCacheFrom  string // what configures it: a variable, or FILE:LINE
-	DefaultCacheDir  string // Larder's own, for when none is configured; empty if there is no place for it
-	StateDir         string // Larder's own, for what belongs to the user; empty if there is no place for it
-	RecordKey        string // secret that authenticates records for several machines; empty if each user has one of their own
-	MayBreakLockFile bool   // a package in the cache will do even if the lock file lacks its hash
-	DataDir          string // .terraform, or what replaces it
+	PluginCacheDir  string // empty if none is configured
+	DefaultCacheDir string // Larder's own, for when none is configured; empty if there is no place for it
+	StateDir        string // Larder's own, for what belongs to the user; empty if there is no place for it
+	RecordKey       string // secret that authenticates records for several machines; empty if each user has one of their own
+	DataDir         string // .terraform, or what replaces it
 
 	Hosts       map[sources.Host]map[string]string // URLs of services by name, in place of service discovery
 	HostOptions map[sources.Host]HostOptions       // from Larder's own file
@@ -64,21 +60,19 @@ type Config struct {
 	TranslateStateAddresses bool // OpenTofu: take addresses in states for its own registry's
 
 	AppendUserAgent string
-	InAutomation    bool
 	Workspace       string // empty if the environment chooses none
-	NoColor         bool
-	Arguments       []Arguments // meant for the engines
 
+	files       []file // read, in order
 	machine     Machine
 	written     *Config // as written, relative paths included
 	credentials credentials
 	netrc       netrc
 }
 
-// A File is a configuration file that was read.
-type File struct {
-	Path string
-	Why  string // "main file", "configuration directory", "netrc", "larder's own", or the variable or flag that names it
+// A file is a configuration file to read.
+type file struct {
+	path string
+	why  string // "main file", "configuration directory", "netrc", "larder's own", or the variable or flag that names it
 }
 
 // Options adjust what Load reads. The zero Options are ready to use.
@@ -94,7 +88,7 @@ func Load(ctx context.Context, m Machine, e sources.Engine, opts Options) (*Conf
 	if e == "" {
 		e = sources.Terraform
 	}
-	l := &loader{Machine: m, ctx: ctx, engine: e, ociLabels: map[string]place{}}
+	l := &loader{Machine: m, ctx: ctx, engine: e}
 	s := l.loadFiles(opts)
 	c := &Config{Engine: e, machine: m}
 	l.apply(s, c)
@@ -102,7 +96,7 @@ func Load(ctx context.Context, m Machine, e sources.Engine, opts Options) (*Conf
 	c.credentials = credentials{env: l.envTokens(), blocks: s.credentials, helper: l.helper(s.helpers)}
 	c.netrc = l.loadNetrc()
 	l.larderFile(c)
-	c.Files, c.Variables = l.files, l.variables
+	c.files = l.files
 	c.written = c
 	return c.At(opts.Chdir), l.diags
 }
@@ -155,26 +149,23 @@ func (l *loader) loadFiles(opts Options) settings {
 }
 
 // chooseFiles lists the files to read, in order.
-func (l *loader) chooseFiles(opts Options) []File {
-	if file, by := l.overrideFile(opts); file != "" {
-		if opts.ConfigFile == "" {
-			l.use(by)
-		}
-		return []File{{file, by}}
+func (l *loader) chooseFiles(opts Options) []file {
+	if path, by := l.overrideFile(opts); path != "" {
+		return []file{{path, by}}
 	}
-	var files []File
+	var files []file
 	if main := l.mainFile(l.engine); main != "" && l.exists(main) {
-		files = append(files, File{main, mainFileReason})
+		files = append(files, file{main, mainFileReason})
 	}
 	for _, path := range l.configDirFiles(l.engine) {
-		files = append(files, File{path, "configuration directory"})
+		files = append(files, file{path, "configuration directory"})
 	}
 	return files
 }
 
 const mainFileReason = "main file"
 
-func (l *loader) loadFile(f File) (settings, bool) {
+func (l *loader) loadFile(f file) (settings, bool) {
 	root, ok := l.loadTree(f)
 	if !ok {
 		return settings{}, false
@@ -185,20 +176,20 @@ func (l *loader) loadFile(f File) (settings, bool) {
 
 // loadTree reads and parses a file. It is not ok if that is impossible, which
 // is reported.
-func (l *loader) loadTree(f File) (*node, bool) {
-	src, err := l.read(f.Path)
+func (l *loader) loadTree(f file) (*node, bool) {
+	src, err := l.read(f.path)
 	if err != nil {
 		l.cannotRead(f, reason(err))
 		return nil, false
 	}
 	l.files = append(l.files, f)
-	root, bad := parse(f.Path, src)
+	root, bad := parse(f.path, src)
 	if bad != nil {
 		l.diags = append(l.diags, *bad)
 		return nil, false
 	}
 	if root.kind != isObject {
-		l.errorf(place{file: f.Path}, "", "not an object")
+		l.errorf(place{file: f.path}, "", "not an object")
 		return nil, false
 	}
 	return root, true
@@ -214,25 +205,25 @@ func (l *loader) sort(from int) {
 
 // cannotRead reports a file that cannot be read. It is a warning where the engines
 // continue with one: variables often name files that no longer exist.
-func (l *loader) cannotRead(f File, err error) {
-	at := place{file: f.Path}
+func (l *loader) cannotRead(f file, err error) {
+	at := place{file: f.path}
 	if l.ctx.Err() != nil {
 		l.errorf(at, "", "%v", err)
 		return
 	}
-	switch f.Why {
+	switch f.why {
 	case "--config", "configuration directory", larderFileReason:
 		l.errorf(at, "", "%v", err)
 	case larderVariable:
-		l.errorf(at, "unset "+f.Why+" if the file is not needed", "%v, though %s names it", err, f.Why)
+		l.errorf(at, "unset "+f.why+" if the file is not needed", "%v, though %s names it", err, f.why)
 	case mainFileReason:
 		l.errorf(at, "make the file readable: without it, larder would use other sources than you configured", "%v", err)
 	default:
 		if !errors.Is(err, fs.ErrNotExist) {
-			l.errorf(at, "make the file readable, or unset "+f.Why, "%v, though %s names it", err, f.Why)
+			l.errorf(at, "make the file readable, or unset "+f.why, "%v, though %s names it", err, f.why)
 			return
 		}
-		l.warnf(at, "unset "+f.Why+" if the file is not needed", "%v, though %s names it", err, f.Why)
+		l.warnf(at, "unset "+f.why+" if the file is not needed", "%v, though %s names it", err, f.why)
 	}
 }
 
@@ -265,14 +256,10 @@ func reason(err error) error {
 
 // apply carries over what the files say, once all of them are read.
 func (l *loader) apply(s settings, c *Config) {
-	c.PluginCacheDir, c.PluginCacheFrom = s.cacheDir, s.cacheDirAt.String()
-	if dir := l.use("TF_PLUGIN_CACHE_DIR"); dir != "" {
-		c.PluginCacheDir, c.PluginCacheFrom = dir, "TF_PLUGIN_CACHE_DIR"
-	}
+	c.PluginCacheDir = cmp.Or(l.getenv("TF_PLUGIN_CACHE_DIR"), s.cacheDir)
 	c.DefaultCacheDir = l.below(l.CacheHome, "larder", "plugins")
 	c.StateDir = l.below(l.StateHome, "larder")
-	c.RecordKey = l.getenv("LARDER_RECORD_KEY") // not among Variables: it is secret
-	c.MayBreakLockFile = s.mayBreak
+	c.RecordKey = l.getenv("LARDER_RECORD_KEY")
 	c.Hosts, c.Registry = s.hosts, s.registry
 	c.Implied = true
 	if in := l.single(s.installations); in != nil {

@@ -116,8 +116,8 @@ func FuzzLoad(f *testing.F) {
 		for _, e := range []sources.Engine{sources.Terraform, sources.OpenTofu} {
 			m := Machine{GOOS: "linux", GOARCH: "amd64", WorkDir: "/w", Home: "/h", Files: one(src)}
 			c, diags := Load(context.Background(), m, e, Options{ConfigFile: "f"})
-			if len(c.Files) != 1 {
-				t.Fatalf("files: %v", c.Files)
+			if len(c.files) != 1 {
+				t.Fatalf("files: %v", c.files)
 			}
 			for _, d := range diags {
 				if d.File != "/w/f" || d.Text == "" {

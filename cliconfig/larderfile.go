@@ -37,7 +37,7 @@ var hostSettings = []string{"ca_file", "client_certificate", "client_key", "head
 // larderFile reads Larder's own file, if there is one, into c.
 func (l *loader) larderFile(c *Config) {
 	f := l.chooseLarderFile()
-	if f.Path == "" {
+	if f.path == "" {
 		return
 	}
 	root, ok := l.loadTree(f)
@@ -110,16 +110,16 @@ func (l *loader) fingerprints(item entry) []sources.Fingerprint {
 
 // chooseLarderFile is the file that LARDER_CONFIG names, else the first of
 // those in the directories for configuration. Its path is empty if there is none.
-func (l *loader) chooseLarderFile() File {
-	if file := l.use(larderVariable); file != "" {
-		return File{l.abs(l.WorkDir, file), larderVariable}
+func (l *loader) chooseLarderFile() file {
+	if path := l.getenv(larderVariable); path != "" {
+		return file{l.abs(l.WorkDir, path), larderVariable}
 	}
 	for _, dir := range l.ConfigDirs {
-		if file := l.below(dir, "larder", "config.hcl"); file != "" && l.exists(file) {
-			return File{file, larderFileReason}
+		if path := l.below(dir, "larder", "config.hcl"); path != "" && l.exists(path) {
+			return file{path, larderFileReason}
 		}
 	}
-	return File{}
+	return file{}
 }
 
 func (l *loader) hostBlocks(root *node) map[sources.Host]HostOptions {

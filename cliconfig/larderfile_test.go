@@ -220,11 +220,7 @@ func TestWhereLardersOwnFileIs(t *testing.T) {
 			tt.m.ConfigDirs = []string{`C:\Users\me\Local`}
 		}
 		c, diags := load(tt.m, terraform)
-		var got []string
-		for _, f := range c.Files {
-			got = append(got, f.Path)
-		}
-		if got := strings.Join(got, " "); got != tt.want || said(diags) != tt.said {
+		if got := strings.Join(cliconfig.FilesRead(c), " "); got != tt.want || said(diags) != tt.said {
 			t.Errorf("%s: read %q, said %q", tt.name, got, said(diags))
 		}
 		if diags.Err() == nil != (tt.said == "") {
