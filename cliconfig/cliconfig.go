@@ -19,14 +19,11 @@ import (
 	"cmp"
 	"context"
 	"errors"
-	"io"
 	"io/fs"
 	"net/url"
 	"slices"
-	"time"
 
 	"github.com/larder-cli/larder/sources"
-	"github.com/larder-cli/larder/sources/disk"
 )
 
 // Config is a machine's configuration. All paths in it are absolute.
@@ -227,22 +224,10 @@ func (l *loader) cannotRead(f file, err error) {
 	}
 }
 
-// read reads a file, or a pipe until the context is done. Of a large one it returns
-// one byte more than the limit, which the parser reports.
+// read reads a file. Of a large one it returns one byte more than the limit, which
+// the parser reports.
 func (l *loader) read(path string) ([]byte, error) {
-	f, err := l.Files.Open(path)
-	if err != nil {
-		return nil, err
-	}
-	defer f.Close()
-	if pipe, ok := f.(interface{ SetReadDeadline(time.Time) error }); ok {
-		defer context.AfterFunc(l.ctx, func() { _ = pipe.SetReadDeadline(time.Now()) })()
-	}
-	data, err := io.ReadAll(disk.Reader(l.ctx, io.LimitReader(f, maxFileSize+1)))
-	if l.ctx.Err() != nil {
-		return nil, l.ctx.Err()
-	}
-	return data, err
+	return l.Files.ReadFile(l.ctx, path, maxFileSize+1)
 }
 
 // reason is err without the path, which the diagnostic names.

@@ -8,7 +8,6 @@ import (
 	"strconv"
 	"strings"
 	"testing"
-	"testing/fstest"
 
 	"golang.org/x/net/http/httpguts"
 
@@ -104,8 +103,9 @@ func FuzzParse(f *testing.F) {
 // one is a file system whose every file has the same content.
 type one []byte
 
-func (o one) Open(string) (fs.File, error)     { return fstest.MapFS{"f": {Data: o}}.Open("f") }
-func (o one) Stat(string) (fs.FileInfo, error) { return nil, fs.ErrNotExist }
+func (o one) ReadFile(context.Context, string, int64) ([]byte, error) { return o, nil }
+func (o one) ReadDir(string) ([]fs.DirEntry, error)                   { return nil, fs.ErrNotExist }
+func (o one) Stat(string) (fs.FileInfo, error)                        { return nil, fs.ErrNotExist }
 
 // No file makes Load panic, and all complaints about it say where.
 func FuzzLoad(f *testing.F) {

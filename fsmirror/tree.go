@@ -174,21 +174,25 @@ func (s *scanner) archive(path string, entry fs.DirEntry, p sources.Provider) {
 
 func (s *scanner) platforms(dir string, p sources.Provider, v sources.Version) error {
 	return s.each(dir, func(path string, entry fs.DirEntry) error {
-		platform, err := sources.ParsePlatform(entry.Name())
-		switch {
-		case strings.HasPrefix(entry.Name(), "."):
-		case isZip(entry.Name()):
-			s.stray(p, path, "lies in a version's directory; archives belong beside it")
-		case err != nil && entry.IsDir():
-			s.stray(p, path, "is not named as a platform: %v", err)
-		case err != nil:
-		case !targetIs(path, entry, fs.FileMode.IsDir):
-			s.stray(p, path, "is not a directory, nor a symlink to one")
-		default:
-			s.tree.add(p, v, platform, sources.Location{Dir: path})
-		}
-		return nil //nolint:nilerr // what is no platform is none of ours
+		s.platform(path, entry, p, v)
+		return nil
 	})
+}
+
+func (s *scanner) platform(path string, entry fs.DirEntry, p sources.Provider, v sources.Version) {
+	platform, err := sources.ParsePlatform(entry.Name())
+	switch {
+	case strings.HasPrefix(entry.Name(), "."):
+	case isZip(entry.Name()):
+		s.stray(p, path, "lies in a version's directory; archives belong beside it")
+	case err != nil && entry.IsDir():
+		s.stray(p, path, "is not named as a platform: %v", err)
+	case err != nil:
+	case !targetIs(path, entry, fs.FileMode.IsDir):
+		s.stray(p, path, "is not a directory, nor a symlink to one")
+	default:
+		s.tree.add(p, v, platform, sources.Location{Dir: path})
+	}
 }
 
 // parseArchiveName parses terraform-provider-TYPE_VERSION_OS_ARCH.zip, in any

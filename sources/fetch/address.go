@@ -26,9 +26,9 @@ func bare(u *url.URL) string {
 	return (&url.URL{Scheme: u.Scheme, Host: u.Host, Path: u.Path, RawPath: u.RawPath}).String()
 }
 
-// HostOf is the host and port that u is on, in the form in which credentials
+// hostOf is the host and port that u is on, in the form in which credentials
 // are configured.
-func HostOf(u *url.URL) (sources.Host, error) { return sources.ParsePunycodeHost(u.Host) }
+func hostOf(u *url.URL) (sources.Host, error) { return sources.ParsePunycodeHost(u.Host) }
 
 // Resolve is the http or https URL that ref means in a document that came from
 // base. An empty ref is an error: it would mean the document itself.

@@ -115,9 +115,7 @@ func sleep(ctx context.Context, d time.Duration) error {
 // CloseIdleConnections closes connections that are open but not in use.
 func (c *Client) CloseIdleConnections() {
 	for _, transport := range []http.RoundTripper{c.documents, c.archives} {
-		if t, ok := transport.(interface{ CloseIdleConnections() }); ok {
-			t.CloseIdleConnections()
-		}
+		(&http.Client{Transport: transport}).CloseIdleConnections()
 	}
 	c.mu.Lock()
 	defer c.mu.Unlock()

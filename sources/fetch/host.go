@@ -71,7 +71,7 @@ type way struct {
 	over http.RoundTripper
 	stay bool // whether it leads to one host only
 
-	ctx     context.Context //nolint:containedctx // of who waits for turns
+	ctx     context.Context // ends waiting for turns
 	client  *Client         // nil if no turns are needed
 	host    *host           // whose turn it is
 	since   time.Time       // it has been

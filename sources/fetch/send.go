@@ -214,9 +214,9 @@ func (c *Client) setToken(ctx context.Context, header http.Header, u *url.URL, b
 }
 
 func (c *Client) token(ctx context.Context, u *url.URL) (string, bool, error) {
-	host, err := HostOf(u)
-	if err != nil {
-		return "", false, nil //nolint:nilerr // nobody can configure credentials for a host with no name of its own
+	host, _ := hostOf(u)
+	if host == "" { // it has no name of its own, so there are no credentials for it
+		return "", false, nil
 	}
 	return c.opts.Token(ctx, host)
 }

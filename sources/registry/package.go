@@ -265,7 +265,7 @@ func (r *Registry) missing(ctx context.Context, id sources.PackageID) error {
 		return err
 	}
 	if err != nil {
-		return sources.ErrNoPlatform //nolint:nilerror // the answer stands; it was only to be made more exact
+		return sources.ErrNoPlatform // the answer stands; it was only to be made more exact
 	}
 	release, ok := doc.release(id.Version)
 	if !ok {

@@ -343,7 +343,7 @@ func FuzzDiscovery(f *testing.F) {
 
 func host(t *testing.T, u *url.URL) string {
 	t.Helper()
-	h, err := fetch.HostOf(u)
+	h, err := sources.ParsePunycodeHost(u.Host)
 	if err != nil {
 		t.Fatal(err)
 	}
