@@ -182,7 +182,7 @@ func (l *loader) tofuExtras(body *node, m *Method) {
 		}
 	}
 	if m.Kind == NetworkMirror {
-		m.TrustAllHashes, _ = l.boolOf(body, "trust_all_hashes")
+		m.TrustAllHashes = l.boolOf(body, "trust_all_hashes")
 	}
 }
 

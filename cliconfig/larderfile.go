@@ -143,7 +143,7 @@ func (l *loader) hostBlocks(root *node) map[sources.Host]HostOptions {
 
 func (l *loader) hostBlock(b block) HostOptions {
 	l.checkSettings(b.body)
-	send, _ := l.boolOf(b.body, "send_token_to_archives")
+	send := l.boolOf(b.body, "send_token_to_archives")
 	o := HostOptions{
 		Certificates:     l.clientCertificate(b.body),
 		Headers:          l.headers(b.body),

@@ -245,15 +245,15 @@ func (l *loader) stringOf(n *node, name string) (s string, at place, ok bool) {
 	return s, at, ok
 }
 
-func (l *loader) boolOf(n *node, name string) (b, ok bool) {
+func (l *loader) boolOf(n *node, name string) (b bool) {
 	for _, e := range n.find(name) {
 		if e.value.kind != isBool {
 			l.errorf(e.value.place, "write true or false, in lower case and without quotes", "%s must be a boolean, not %s", name, e.value.kind)
 			continue
 		}
-		b, ok = e.value.text == "true", true
+		b = e.value.text == "true"
 	}
-	return b, ok
+	return b
 }
 
 func (l *loader) intOf(n *node, name string) (i int, ok bool) {

@@ -15,7 +15,10 @@ import (
 	"github.com/larder-cli/larder/fsmirror"
 	"github.com/larder-cli/larder/sources"
 	"github.com/larder-cli/larder/sources/evidence"
+	"github.com/larder-cli/larder/sources/sourcetest"
 )
+
+var provider, packageID = sourcetest.Address, sourcetest.PackageID
 
 // mirror makes a mirror of what layout lists, one path a line: a directory ends
 // in a slash, "PATH -> TARGET" is a symlink, and anything else is a file.
@@ -47,28 +50,6 @@ func create(t *testing.T, dir, line string) {
 	if err != nil {
 		t.Fatal(err)
 	}
-}
-
-func provider(t *testing.T, s string) sources.Provider {
-	t.Helper()
-	p, err := sources.ParseProvider(s, sources.Terraform)
-	if err != nil {
-		t.Fatal(err)
-	}
-	return p
-}
-
-func packageID(t *testing.T, address, version, platform string) sources.PackageID {
-	t.Helper()
-	v, err := sources.ParseVersion(version)
-	if err != nil {
-		t.Fatal(err)
-	}
-	p, err := sources.ParsePlatform(platform)
-	if err != nil {
-		t.Fatal(err)
-	}
-	return sources.PackageID{Provider: provider(t, address), Version: v, Platform: p}
 }
 
 // found is the path, relative to dir, of a.com/b/x in a version and platform.

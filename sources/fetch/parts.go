@@ -304,7 +304,7 @@ func (p *parts) bring(ctx context.Context, begin, end int64, buf []byte, to func
 		if failed, ok := errors.AsType[*Error](err); ok {
 			err = failed.Err
 		}
-		return broken{fmt.Errorf("in parts: %s", err)}
+		return broken{errors.New("in parts: " + err.Error())}
 	}
 	return err
 }

@@ -17,7 +17,14 @@ import (
 	"github.com/larder-cli/larder/sources"
 	"github.com/larder-cli/larder/sources/fetch"
 	"github.com/larder-cli/larder/sources/netmirror"
+	"github.com/larder-cli/larder/sources/sourcetest"
 )
+
+var provider = sourcetest.Address
+
+func packageID(t testing.TB, p, v string) sources.PackageID {
+	return sourcetest.PackageID(t, p, v, "linux_amd64")
+}
 
 // An answer is what the mirror says to a URL.
 type answer struct {
@@ -78,24 +85,6 @@ const (
 	indexURL   = base + "example.com/acme/widget/index.json"
 	versionURL = base + "example.com/acme/widget/1.0.0.json"
 )
-
-func provider(t testing.TB, s string) sources.Provider {
-	t.Helper()
-	p, err := sources.ParseProvider(s, sources.Terraform)
-	if err != nil {
-		t.Fatal(err)
-	}
-	return p
-}
-
-func packageID(t testing.TB, p, v string) sources.PackageID {
-	t.Helper()
-	version, err := sources.ParseVersion(v)
-	if err != nil {
-		t.Fatal(err)
-	}
-	return sources.PackageID{Provider: provider(t, p), Version: version, Platform: sources.Platform{OS: "linux", Arch: "amd64"}}
-}
 
 func TestBaseURLs(t *testing.T) {
 	for _, test := range []struct{ in, name, says string }{

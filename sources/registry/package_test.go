@@ -17,22 +17,18 @@ import (
 	"github.com/larder-cli/larder/sources"
 	"github.com/larder-cli/larder/sources/fetch"
 	"github.com/larder-cli/larder/sources/registry"
+	"github.com/larder-cli/larder/sources/sourcetest"
 )
+
+func packageID(t testing.TB) sources.PackageID {
+	return sourcetest.PackageID(t, "example.com/acme/widget", "1.0.0+b", "linux_amd64")
+}
 
 const (
 	sum         = "0123456789abcdef0123456789abcdef0123456789abcdef0123456789abcdef"
 	versionsURL = "/p/acme/widget/versions"
 	packageURL  = "/p/acme/widget/1.0.0+b/download/linux/amd64"
 )
-
-func packageID(t testing.TB) sources.PackageID {
-	t.Helper()
-	return sources.PackageID{
-		Provider: provider(t, "example.com/acme/widget"),
-		Version:  version(t, "1.0.0+b"),
-		Platform: sources.Platform{OS: "linux", Arch: "amd64"},
-	}
-}
 
 // document is a good answer, with some members changed. A nil removes one.
 func document(changes map[string]any) string {
