@@ -138,9 +138,7 @@ func TestProxy(t *testing.T) {
 	} {
 		c := mustLoad(t, linux(nil, tt.environ...), terraform)
 		u, err := url.Parse(tt.url)
-		if err != nil {
-			t.Fatal(err)
-		}
+		check(t, err)
 		proxy, err := c.Proxy(u)
 		if err != nil {
 			t.Errorf("%v: %v", tt.environ, err)

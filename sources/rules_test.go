@@ -14,9 +14,7 @@ var provider, version = sourcetest.Address, sourcetest.Number
 func constraints(t *testing.T, s string) sources.Constraints {
 	t.Helper()
 	c, err := sources.ParseConstraints(s)
-	if err != nil {
-		t.Fatal(err)
-	}
+	check(t, err)
 	return c
 }
 

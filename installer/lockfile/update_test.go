@@ -20,9 +20,7 @@ const (
 func entry(t *testing.T, address, version, constraints string, hashes ...sources.Hash) lockfile.Entry {
 	t.Helper()
 	v, err := sources.ParseVersion(version)
-	if err != nil {
-		t.Fatal(err)
-	}
+	check(t, err)
 	e := lockfile.Entry{Provider: provider(t, address), Version: v, Hashes: hashes}
 	if constraints != "" {
 		if e.Constraints, err = sources.ParseConstraints(constraints); err != nil {

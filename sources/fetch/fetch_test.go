@@ -104,9 +104,7 @@ func TestDocument(t *testing.T) {
 		fmt.Fprintf(rw, "%s %s %s", r.UserAgent(), r.Header.Get("Accept"), r.Header.Get("Referer"))
 	})
 	doc, err := w.document(fetch.Request{URL: w.URL + "/from", Accept: "application/json"})
-	if err != nil {
-		t.Fatal(err)
-	}
+	check(t, err)
 	if got, want := string(doc.Body), "test/1 application/json "; got != want {
 		t.Errorf("headers: got %q, want %q", got, want)
 	}
@@ -285,9 +283,7 @@ func TestCredentials(t *testing.T) {
 		to("https://sub.example.com"): "",           // where a server leads
 	} {
 		doc, err := w.document(fetch.Request{URL: url, Credentials: true, Behalf: "example.com"})
-		if err != nil {
-			t.Fatal(err)
-		}
+		check(t, err)
 		if string(doc.Body) != want {
 			t.Errorf("on behalf of example.com, %s: got %q, want %q", url, doc.Body, want)
 		}

@@ -74,9 +74,7 @@ func (n *network) mirror(t testing.TB, base string, opts netmirror.Options) *net
 		},
 		Sleep: func(ctx context.Context, _ time.Duration) error { return ctx.Err() },
 	}), base, opts)
-	if err != nil {
-		t.Fatal(err)
-	}
+	check(t, err)
 	return m
 }
 
@@ -293,9 +291,7 @@ func FuzzIndex(f *testing.F) {
 			versions[v.String()] = struct{}{}
 		}
 		again, err := json.Marshal(map[string]any{"versions": versions})
-		if err != nil {
-			t.Fatal(err)
-		}
+		check(t, err)
 		if m, err := list(string(again)); err != nil || !slices.Equal(l.Versions, m.Versions) || len(m.Warnings) > 0 {
 			t.Errorf("%q: %v, and again %v, %v", text, l.Versions, m, err)
 		}
@@ -317,9 +313,7 @@ func FuzzVersion(f *testing.F) {
 		}
 		own := map[string]any{"url": p.Location.URL, "hashes": p.Hashes}
 		again, err := json.Marshal(map[string]any{"archives": map[string]any{"linux_amd64": own}})
-		if err != nil {
-			t.Fatal(err)
-		}
+		check(t, err)
 		q, err := ask(string(again))
 		if p.Offered, q.Offered = nil, nil; err != nil || !reflect.DeepEqual(p, q) {
 			t.Errorf("%q: %+v, and again %+v, %v", text, p, q, err)

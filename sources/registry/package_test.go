@@ -20,6 +20,8 @@ import (
 	"github.com/larder-cli/larder/sources/sourcetest"
 )
 
+var check = sourcetest.Check
+
 func packageID(t testing.TB) sources.PackageID {
 	return sourcetest.PackageID(t, "example.com/acme/widget", "1.0.0+b", "linux_amd64")
 }
@@ -61,9 +63,7 @@ func packageNetwork(text string) *network {
 func TestPackage(t *testing.T) {
 	n := packageNetwork(document(nil))
 	got, err := n.registry(registry.Options{}).Package(t.Context(), packageID(t))
-	if err != nil {
-		t.Fatal(err)
-	}
+	check(t, err)
 	want := sources.Package{
 		ID:       packageID(t),
 		Location: sources.Location{URL: "https://example.com/p/acme/widget/files/widget.zip?sig=secret"},
@@ -340,9 +340,7 @@ func FuzzDiscovery(f *testing.F) {
 func host(t *testing.T, u *url.URL) string {
 	t.Helper()
 	h, err := sources.ParsePunycodeHost(u.Host)
-	if err != nil {
-		t.Fatal(err)
-	}
+	check(t, err)
 	return h.ASCII()
 }
 
@@ -363,9 +361,7 @@ func FuzzVersions(f *testing.F) {
 			entries = append(entries, entry{v.String()})
 		}
 		again, err := json.Marshal(map[string]any{"versions": entries})
-		if err != nil {
-			t.Fatal(err)
-		}
+		check(t, err)
 		m, err := fuzzed(n, versionsURL, string(again), sources.Terraform).Versions(t.Context(), provider(t, p))
 		if err != nil || !slices.Equal(l.Versions, m.Versions) {
 			t.Errorf("%q: %v, and again %v, %v", text, l.Versions, m.Versions, err)

@@ -38,9 +38,7 @@ func archiveURL(w *sourcetest.World) string {
 func get(t *testing.T, w *sourcetest.World, url string, header ...string) (*http.Response, []byte, error) {
 	t.Helper()
 	req, err := http.NewRequestWithContext(t.Context(), http.MethodGet, url, nil)
-	if err != nil {
-		t.Fatal(err)
-	}
+	check(t, err)
 	for _, h := range header {
 		name, value, _ := strings.Cut(h, ": ")
 		req.Header.Set(name, value)
@@ -107,9 +105,7 @@ func TestFaults(t *testing.T) {
 			t.Parallel()
 			w := newWorld(t)
 			f, err := sourcetest.ParseFault(strings.Fields(tt.fault)...)
-			if err != nil {
-				t.Fatal(err)
-			}
+			check(t, err)
 			w.Registry.Fault(f)
 			// HTTP/1 says more exactly what happened to a body.
 			client := w.Client()
@@ -124,9 +120,7 @@ func TestFaults(t *testing.T) {
 				}
 				return
 			}
-			if err != nil {
-				t.Fatal(err)
-			}
+			check(t, err)
 			defer resp.Body.Close()
 			body, err := io.ReadAll(resp.Body)
 			if resp.StatusCode != tt.status || len(body) != tt.length {
@@ -171,9 +165,7 @@ func TestWithoutEnd(t *testing.T) {
 		client.Transport.(*http.Transport).Protocols = protocols
 		w.Registry.Fault(sourcetest.Fault{Endless: true, Times: 1})
 		resp, err := client.Get(archiveURL(w))
-		if err != nil {
-			t.Fatal(err)
-		}
+		check(t, err)
 		n, err := io.CopyN(io.Discard, resp.Body, 10<<20)
 		if n != 10<<20 || err != nil {
 			t.Errorf("%s: %d bytes, %v", name, n, err)
@@ -233,9 +225,7 @@ func TestWrongRange(t *testing.T) {
 	w.Registry.Fault(sourcetest.Fault{Range: "bytes 5-9/10"})
 	for _, header := range []string{"Range: bytes=100-", "Accept: */*"} {
 		resp, _, err := get(t, w, archiveURL(w), header)
-		if err != nil {
-			t.Fatal(err)
-		}
+		check(t, err)
 		want := map[int]string{http.StatusPartialContent: "bytes 5-9/10"}[resp.StatusCode]
 		if got := resp.Header.Get("Content-Range"); got != want {
 			t.Errorf("%s: range %q, want %q", resp.Status, got, want)
@@ -266,9 +256,7 @@ func TestRangesRefusedOrOutdated(t *testing.T) {
 		{sourcetest.Fault{}, http.StatusPartialContent},
 	} {
 		resp, _, err := get(t, w, archiveURL(w))
-		if err != nil {
-			t.Fatal(err)
-		}
+		check(t, err)
 		tt.fault.Times = 1
 		w.Registry.Fault(tt.fault)
 		resp, _, err = get(t, w, archiveURL(w), "Range: bytes=100-", "If-Range: "+resp.Header.Get("ETag"))
@@ -308,15 +296,11 @@ func TestHeaders(t *testing.T) {
 		{"status=429 retryafter=7", "Retry-After", "7"},
 	} {
 		f, err := sourcetest.ParseFault(strings.Fields(tt.fault)...)
-		if err != nil {
-			t.Fatal(err)
-		}
+		check(t, err)
 		w.Registry.Mend()
 		w.Registry.Fault(f)
 		resp, _, err := get(t, w, w.Registry.URL+"/.well-known/terraform.json")
-		if err != nil {
-			t.Fatal(err)
-		}
+		check(t, err)
 		if got := strings.Join(resp.Header[tt.header], ", "); got != tt.want {
 			t.Errorf("%s: %s is %q, want %q", tt.fault, tt.header, got, tt.want)
 		}
@@ -360,9 +344,7 @@ func TestNothingLeadsOut(t *testing.T) {
 		env[name] = value
 	}
 	proxy, err := url.Parse(env["HTTPS_PROXY"])
-	if err != nil {
-		t.Fatal(err)
-	}
+	check(t, err)
 	roots := x509.NewCertPool()
 	authority, err := os.ReadFile(env["SSL_CERT_FILE"])
 	if err != nil || !roots.AppendCertsFromPEM(authority) {
@@ -374,9 +356,7 @@ func TestNothingLeadsOut(t *testing.T) {
 		DisableKeepAlives: true,
 	}}
 	resp, err := client.Get("https://elsewhere.test/.well-known/terraform.json")
-	if err != nil {
-		t.Fatal(err)
-	}
+	check(t, err)
 	resp.Body.Close()
 	requests := w.Registry.Requests()
 	if len(requests) != 1 || requests[0].Host != "elsewhere.test" {

@@ -7,8 +7,11 @@ import (
 	"testing"
 
 	"github.com/larder-cli/larder/sources"
+	"github.com/larder-cli/larder/sources/sourcetest"
 	"github.com/larder-cli/larder/sources/trust"
 )
+
+var check = sourcetest.Check
 
 func TestListed(t *testing.T) {
 	a, b := strings.Repeat("ab", 32), strings.Repeat("0c", 32)
@@ -30,13 +33,9 @@ func TestListed(t *testing.T) {
 
 func TestPlatforms(t *testing.T) {
 	p, err := sources.ParseProvider("example.test/acme/widget", sources.Terraform)
-	if err != nil {
-		t.Fatal(err)
-	}
+	check(t, err)
 	v, err := sources.ParseVersion("1.2.0-rc.1")
-	if err != nil {
-		t.Fatal(err)
-	}
+	check(t, err)
 	var doc strings.Builder
 	for _, name := range []string{
 		"terraform-provider-widget_1.2.0-rc.1_linux_arm64.zip",
@@ -54,9 +53,7 @@ func TestPlatforms(t *testing.T) {
 	}
 	doc.WriteString("short  terraform-provider-widget_1.2.0-rc.1_linux_386.zip\n")
 	sums, err := trust.ParseSums([]byte(doc.String()))
-	if err != nil {
-		t.Fatal(err)
-	}
+	check(t, err)
 	if got := fmt.Sprint(sums.Platforms(p, v)); got != "[darwin_arm64 linux_arm64]" {
 		t.Errorf("got %s", got)
 	}

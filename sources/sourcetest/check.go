@@ -6,9 +6,7 @@ import "github.com/larder-cli/larder/sources"
 func Address(t TB, s string) sources.Provider {
 	t.Helper()
 	p, err := sources.ParseProvider(s, sources.Terraform)
-	if err != nil {
-		t.Fatalf("%v", err)
-	}
+	Check(t, err)
 	return p
 }
 
@@ -16,9 +14,7 @@ func Address(t TB, s string) sources.Provider {
 func Number(t TB, s string) sources.Version {
 	t.Helper()
 	v, err := sources.ParseVersion(s)
-	if err != nil {
-		t.Fatalf("%v", err)
-	}
+	Check(t, err)
 	return v
 }
 
@@ -26,8 +22,14 @@ func Number(t TB, s string) sources.Version {
 func PackageID(t TB, address, version, platform string) sources.PackageID {
 	t.Helper()
 	p, err := sources.ParsePlatform(platform)
+	Check(t, err)
+	return sources.PackageID{Provider: Address(t, address), Version: Number(t, version), Platform: p}
+}
+
+// Check ends the test if there is an error.
+func Check(t TB, err error) {
+	t.Helper()
 	if err != nil {
 		t.Fatalf("%v", err)
 	}
-	return sources.PackageID{Provider: Address(t, address), Version: Number(t, version), Platform: p}
 }
