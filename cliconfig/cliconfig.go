@@ -1,18 +1,18 @@
-// Package cliconfig is how this machine is configured for Terraform or
-// OpenTofu, as plain data: the CLI configuration files, the environment, the
-// implied directories, the user's netrc file, and a file of Larder's own for what
-// these cannot say. No other package reads the environment or asks where the
-// user's directories are.
+// Package cliconfig reads how this machine is configured for Terraform or
+// OpenTofu, and returns it as plain data: the CLI configuration files, the
+// environment, the implied directories, the user's netrc file, and a file of
+// Larder's own for settings that these don't have. No other package reads the
+// environment or looks up the user's directories.
 //
-// It connects to nothing and installs nothing; at most it runs the credentials
-// helper that the user has configured. It leaves nothing on disk.
+// It does not connect to servers or install anything. It runs the credentials
+// helper that the user has configured, when a token is requested. It leaves nothing
+// on disk.
 //
-// It reads what the engines read, in their two syntaxes, and differs from them
-// on purpose in this: what is wrong with the configuration is an error, while
-// they go on with what is left of it. Only what harms nothing is a warning: an
-// override file that is not there, settings that no longer have an effect. A
-// plugin cache directory need not exist. JSON that Terraform would silently take
-// for something else is refused.
+// It reads what the engines read, in their two syntaxes. It differs from them on
+// purpose in one way: errors in the configuration are errors, while the engines go
+// on with the rest of it. Harmless mistakes are warnings: an override file that does
+// not exist, settings that no longer have an effect. A plugin cache directory need
+// not exist. JSON that Terraform would silently misread is refused.
 package cliconfig
 
 import (

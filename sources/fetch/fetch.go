@@ -1,15 +1,17 @@
-// Package fetch is HTTP as we trust it: documents and archives, got from
-// servers that may be slow, broken or hostile.
+// Package fetch downloads documents and archives from servers that may be slow,
+// broken or hostile.
 //
-// Whatever is waited for has an end, and whatever is read a limit. What can
-// pass is tried again; what is certain is final at once. An archive that was
-// cut goes on from where it was cut. Credentials go over https, to the host
-// and port they are configured for, and to no other, redirects included; so do
-// headers and client certificates. No error and no event holds the user
-// information or the query of a URL, as both may be secrets.
+// Waiting for a server has a limit, and so has everything that is read. Waiting
+// for other downloads from the same host has none, but ends with the context.
+// Temporary errors are retried, and others are final at once. An archive that was
+// cut is resumed. Credentials are sent over https, to the host and port they are
+// configured for and to no other, also after redirects; so are headers and client
+// certificates. Errors and events never contain the user information or the query
+// of a URL, as both may be secrets.
 //
-// It knows nothing of registries or mirrors, verifies no hashes, reads no
-// environment and leaves nothing on disk.
+// It does not know the protocols of registries and mirrors, and does not verify
+// hashes or read the environment. It leaves nothing on disk: an archive is written
+// to the stage that the caller passes. limits.go has all time-outs and limits.
 package fetch
 
 import (

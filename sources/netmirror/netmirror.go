@@ -1,9 +1,9 @@
 // Package netmirror asks network mirrors by the provider network mirror
 // protocol: a server, or files on one, that has packages of many registries.
 //
-// It lists versions and says where a package is and what the mirror states it
-// must hash to. Where a VERSION.json names evidence, as those of mirrors that Larder
-// made do, it fetches the evidence; others cost no request. It downloads no archives
+// It lists versions, and returns where a package is and which hashes the mirror
+// states for it. Where a VERSION.json names evidence, as in mirrors that Larder
+// made, it fetches the evidence; others cost no request. It downloads no archives
 // and leaves nothing on disk.
 package netmirror
 

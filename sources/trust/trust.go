@@ -1,9 +1,8 @@
-// Package trust reads signed checksums and says how well they vouch for a
-// package: whose key signed them, and what that is worth.
+// Package trust verifies signed checksums, and returns the verdict on a package:
+// which key signed its checksum, and where that key came from.
 //
-// It fetches nothing, and it holds no keys: the keys are those that a registry
-// lists, and of HashiCorp's it knows the fingerprints alone. It leaves nothing
-// on disk.
+// It fetches nothing and contains no keys: the caller passes the keys, and of
+// HashiCorp's keys it knows the fingerprints only. It leaves nothing on disk.
 //
 // # Rules
 //
