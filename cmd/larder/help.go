@@ -26,7 +26,7 @@ func helpCommand() *cli.Command {
 // all commands at each start, and with templates, which takes two milliseconds.
 func init() {
 	cli.HelpPrinter = printHelp
-	cli.FlagStringer = func(f cli.Flag) string { return f.Names()[0] }
+	cli.FlagStringer = func(cli.Flag) string { return "" } // only templates use it
 }
 
 // printHelp writes the help of a command, or of the app as a command, in place of a template.
