@@ -26,12 +26,6 @@ type Root struct {
 	file string // the registration; empty if it was found otherwise
 }
 
-// The names that engines use in a root module.
-const (
-	lockFile = ".terraform.lock.hcl"
-	dataDir  = ".terraform"
-)
-
 // Register notes that the root module has the packages ids installed, so that they are
 // known to be in use as long as the module refers to them. If that cannot be noted, it
 // is a warning.
@@ -115,10 +109,10 @@ func (d *Dir) registered() (roots []Root, gone []string, err error) {
 	return roots, gone, err
 }
 
-// FindRoots finds what may be root modules in dir and below: directories with a
-// dependency lock file or a directory .terraform. Those that are hidden count,
-// symlinks to directories are not followed. What cannot be read is an error, as
-// it may use anything.
+// FindRoots finds the directories in dir and below that an engine has run in:
+// those with a dependency lock file or a directory .terraform. Hidden ones count,
+// and symlinks to directories are not followed. A directory that cannot be read is
+// an error, as it may use any package.
 func FindRoots(ctx context.Context, dir string) ([]Root, error) {
 	dir, err := filepath.Abs(dir)
 	if err == nil {
@@ -138,9 +132,9 @@ func FindRoots(ctx context.Context, dir string) ([]Root, error) {
 			return sources.WithHint(err, "what cannot be read may use anything; name directories that you may read")
 		case ctx.Err() != nil:
 			return ctx.Err()
-		case e.Name() == lockFile:
+		case e.Name() == sources.LockFile:
 			found[filepath.Dir(path)] = true
-		case e.IsDir() && e.Name() == dataDir && path != dir:
+		case e.IsDir() && e.Name() == sources.DataDir && path != dir:
 			found[filepath.Dir(path)] = true
 			return fs.SkipDir
 		case e.IsDir() && e.Name() == ".git":
@@ -150,7 +144,7 @@ func FindRoots(ctx context.Context, dir string) ([]Root, error) {
 	})
 	var roots []Root
 	for dir := range found {
-		roots = append(roots, Root{Dir: dir, Providers: filepath.Join(dir, dataDir, "providers")})
+		roots = append(roots, Root{Dir: dir, Providers: filepath.Join(dir, sources.DataDir, "providers")})
 	}
 	slices.SortFunc(roots, func(a, b Root) int { return strings.Compare(a.Dir, b.Dir) })
 	return roots, err

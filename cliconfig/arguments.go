@@ -2,37 +2,21 @@ package cliconfig
 
 import "strings"
 
-// Arguments are what a variable adds to commands of Terraform and OpenTofu.
-// Larder does not obey them: its own commands take other flags.
-type Arguments struct {
-	Variable string
-	Args     []string
-}
-
 // installFlags are the flags of init that bear on which providers get
 // installed, and from where.
 var installFlags = []string{"-upgrade", "-lockfile", "-plugin-dir", "-get-plugins"}
 
-// arguments are the variables of arguments that are set. It warns of those that
-// would have changed what is installed.
-func (l *loader) arguments() []Arguments {
-	var all []Arguments
+// checkArguments warns of variables that would change what the engine installs.
+// Larder does not obey them: its own commands take other flags.
+func (l *loader) checkArguments() {
 	for _, name := range []string{"TF_CLI_ARGS", "TF_CLI_ARGS_init", "TF_CLI_ARGS_providers_lock"} {
-		text := l.getenv(name)
-		if text == "" {
-			continue
-		}
-		args, ok := splitShell(text)
+		args, ok := splitShell(l.getenv(name))
 		if !ok {
 			l.warnf(place{}, "", "%s has an unclosed quote and is not used", name)
-			continue
-		}
-		all = append(all, Arguments{name, args})
-		if name != "TF_CLI_ARGS_providers_lock" {
+		} else if name != "TF_CLI_ARGS_providers_lock" {
 			l.warnInstallFlags(name, args)
 		}
 	}
-	return all
 }
 
 func (l *loader) warnInstallFlags(variable string, args []string) {

@@ -1,40 +1,35 @@
-// Package cliconfig is how this machine is configured for Terraform or
-// OpenTofu, as plain data: the CLI configuration files, the environment, the
-// implied directories, the user's netrc file, and a file of Larder's own for what
-// these cannot say. No other package reads the environment or asks where the
-// user's directories are.
+// Package cliconfig reads how this machine is configured for Terraform or
+// OpenTofu, and returns it as plain data: the CLI configuration files, the
+// environment, the implied directories, the user's netrc file, and a file of
+// Larder's own for settings that these don't have. No other package reads the
+// environment or looks up the user's directories.
 //
-// It connects to nothing and installs nothing; at most it runs the credentials
-// helper that the user has configured. It leaves nothing on disk.
+// It does not connect to servers or install anything. It runs the credentials
+// helper that the user has configured, when a token is requested. It leaves nothing
+// on disk.
 //
-// It reads what the engines read, in their two syntaxes, and differs from them
-// on purpose in this: what is wrong with the configuration is an error, while
-// they go on with what is left of it. Only what harms nothing is a warning: an
-// override file that is not there, settings that no longer have an effect. A
-// plugin cache directory need not exist. JSON that Terraform would silently take
-// for something else is refused.
+// It reads what the engines read, in their two syntaxes. It differs from them on
+// purpose in one way: errors in the configuration are errors, while the engines go
+// on with the rest of it. Harmless mistakes are warnings: an override file that does
+// not exist, settings that no longer have an effect. A plugin cache directory need
+// not exist. JSON that Terraform would silently misread is refused.
 package cliconfig
 
 import (
 	"cmp"
 	"context"
 	"errors"
-	"io"
 	"io/fs"
 	"net/url"
 	"slices"
-	"time"
 
 	"github.com/larder-cli/larder/sources"
-	"github.com/larder-cli/larder/sources/disk"
 )
 
 // Config is a machine's configuration. All paths in it are absolute.
 type Config struct {
-	Engine    sources.Engine
-	WorkDir   string     // the root module's directory, which relative paths start from
-	Files     []File     // read, in order
-	Variables []Variable // that took effect
+	Engine  sources.Engine
+	WorkDir string // the root module's directory, which relative paths start from
 
 	// Methods are the installation methods in order. If Implied, nothing says
 	// how to install providers: they come from ImpliedDirs, and those that none
@@ -45,13 +40,11 @@ type Config struct {
 	DevOverrides map[sources.Provider]string // directories of providers under development
 	Unmanaged    []sources.Provider          // run by a debugger, not to be installed; sorted
 
-	PluginCacheDir   string // empty if none is configured
-	PluginCacheFrom  string // what configures it: a variable, or FILE:LINE
-	DefaultCacheDir  string // Larder's own, for when none is configured; empty if there is no place for it
-	StateDir         string // Larder's own, for what belongs to the user; empty if there is no place for it
-	RecordKey        string // secret that authenticates records for several machines; empty if each user has one of their own
-	MayBreakLockFile bool   // a package in the cache will do even if the lock file lacks its hash
-	DataDir          string // .terraform, or what replaces it
+	PluginCacheDir  string // empty if none is configured
+	DefaultCacheDir string // Larder's own, for when none is configured; empty if there is no place for it
+	StateDir        string // Larder's own, for what belongs to the user; empty if there is no place for it
+	RecordKey       string // secret that authenticates records for several machines; empty if each user has one of their own
+	DataDir         string // .terraform, or what replaces it
 
 	Hosts       map[sources.Host]map[string]string // URLs of services by name, in place of service discovery
 	HostOptions map[sources.Host]HostOptions       // from Larder's own file
@@ -64,21 +57,19 @@ type Config struct {
 	TranslateStateAddresses bool // OpenTofu: take addresses in states for its own registry's
 
 	AppendUserAgent string
-	InAutomation    bool
 	Workspace       string // empty if the environment chooses none
-	NoColor         bool
-	Arguments       []Arguments // meant for the engines
 
+	files       []file // read, in order
 	machine     Machine
 	written     *Config // as written, relative paths included
 	credentials credentials
 	netrc       netrc
 }
 
-// A File is a configuration file that was read.
-type File struct {
-	Path string
-	Why  string // "main file", "configuration directory", "netrc", "larder's own", or the variable or flag that names it
+// A file is a configuration file to read.
+type file struct {
+	path string
+	why  string // "main file", "configuration directory", "netrc", "larder's own", or the variable or flag that names it
 }
 
 // Options adjust what Load reads. The zero Options are ready to use.
@@ -94,7 +85,7 @@ func Load(ctx context.Context, m Machine, e sources.Engine, opts Options) (*Conf
 	if e == "" {
 		e = sources.Terraform
 	}
-	l := &loader{Machine: m, ctx: ctx, engine: e, ociLabels: map[string]place{}}
+	l := &loader{Machine: m, ctx: ctx, engine: e}
 	s := l.loadFiles(opts)
 	c := &Config{Engine: e, machine: m}
 	l.apply(s, c)
@@ -102,7 +93,7 @@ func Load(ctx context.Context, m Machine, e sources.Engine, opts Options) (*Conf
 	c.credentials = credentials{env: l.envTokens(), blocks: s.credentials, helper: l.helper(s.helpers)}
 	c.netrc = l.loadNetrc()
 	l.larderFile(c)
-	c.Files, c.Variables = l.files, l.variables
+	c.files = l.files
 	c.written = c
 	return c.At(opts.Chdir), l.diags
 }
@@ -155,26 +146,23 @@ func (l *loader) loadFiles(opts Options) settings {
 }
 
 // chooseFiles lists the files to read, in order.
-func (l *loader) chooseFiles(opts Options) []File {
-	if file, by := l.overrideFile(opts); file != "" {
-		if opts.ConfigFile == "" {
-			l.use(by)
-		}
-		return []File{{file, by}}
+func (l *loader) chooseFiles(opts Options) []file {
+	if path, by := l.overrideFile(opts); path != "" {
+		return []file{{path, by}}
 	}
-	var files []File
+	var files []file
 	if main := l.mainFile(l.engine); main != "" && l.exists(main) {
-		files = append(files, File{main, mainFileReason})
+		files = append(files, file{main, mainFileReason})
 	}
 	for _, path := range l.configDirFiles(l.engine) {
-		files = append(files, File{path, "configuration directory"})
+		files = append(files, file{path, "configuration directory"})
 	}
 	return files
 }
 
 const mainFileReason = "main file"
 
-func (l *loader) loadFile(f File) (settings, bool) {
+func (l *loader) loadFile(f file) (settings, bool) {
 	root, ok := l.loadTree(f)
 	if !ok {
 		return settings{}, false
@@ -185,20 +173,20 @@ func (l *loader) loadFile(f File) (settings, bool) {
 
 // loadTree reads and parses a file. It is not ok if that is impossible, which
 // is reported.
-func (l *loader) loadTree(f File) (*node, bool) {
-	src, err := l.read(f.Path)
+func (l *loader) loadTree(f file) (*node, bool) {
+	src, err := l.read(f.path)
 	if err != nil {
 		l.cannotRead(f, reason(err))
 		return nil, false
 	}
 	l.files = append(l.files, f)
-	root, bad := parse(f.Path, src)
+	root, bad := parse(f.path, src)
 	if bad != nil {
 		l.diags = append(l.diags, *bad)
 		return nil, false
 	}
 	if root.kind != isObject {
-		l.errorf(place{file: f.Path}, "", "not an object")
+		l.errorf(place{file: f.path}, "", "not an object")
 		return nil, false
 	}
 	return root, true
@@ -214,44 +202,32 @@ func (l *loader) sort(from int) {
 
 // cannotRead reports a file that cannot be read. It is a warning where the engines
 // continue with one: variables often name files that no longer exist.
-func (l *loader) cannotRead(f File, err error) {
-	at := place{file: f.Path}
+func (l *loader) cannotRead(f file, err error) {
+	at := place{file: f.path}
 	if l.ctx.Err() != nil {
 		l.errorf(at, "", "%v", err)
 		return
 	}
-	switch f.Why {
+	switch f.why {
 	case "--config", "configuration directory", larderFileReason:
 		l.errorf(at, "", "%v", err)
 	case larderVariable:
-		l.errorf(at, "unset "+f.Why+" if the file is not needed", "%v, though %s names it", err, f.Why)
+		l.errorf(at, "unset "+f.why+" if the file is not needed", "%v, though %s names it", err, f.why)
 	case mainFileReason:
 		l.errorf(at, "make the file readable: without it, larder would use other sources than you configured", "%v", err)
 	default:
 		if !errors.Is(err, fs.ErrNotExist) {
-			l.errorf(at, "make the file readable, or unset "+f.Why, "%v, though %s names it", err, f.Why)
+			l.errorf(at, "make the file readable, or unset "+f.why, "%v, though %s names it", err, f.why)
 			return
 		}
-		l.warnf(at, "unset "+f.Why+" if the file is not needed", "%v, though %s names it", err, f.Why)
+		l.warnf(at, "unset "+f.why+" if the file is not needed", "%v, though %s names it", err, f.why)
 	}
 }
 
-// read reads a file, or a pipe until the context is done. Of a large one it returns
-// one byte more than the limit, which the parser reports.
+// read reads a file. Of a large one it returns one byte more than the limit, which
+// the parser reports.
 func (l *loader) read(path string) ([]byte, error) {
-	f, err := l.Files.Open(path)
-	if err != nil {
-		return nil, err
-	}
-	defer f.Close()
-	if pipe, ok := f.(interface{ SetReadDeadline(time.Time) error }); ok {
-		defer context.AfterFunc(l.ctx, func() { _ = pipe.SetReadDeadline(time.Now()) })()
-	}
-	data, err := io.ReadAll(disk.Reader(l.ctx, io.LimitReader(f, maxFileSize+1)))
-	if l.ctx.Err() != nil {
-		return nil, l.ctx.Err()
-	}
-	return data, err
+	return l.Files.ReadFile(l.ctx, path, maxFileSize+1)
 }
 
 // reason is err without the path, which the diagnostic names.
@@ -265,14 +241,10 @@ func reason(err error) error {
 
 // apply carries over what the files say, once all of them are read.
 func (l *loader) apply(s settings, c *Config) {
-	c.PluginCacheDir, c.PluginCacheFrom = s.cacheDir, s.cacheDirAt.String()
-	if dir := l.use("TF_PLUGIN_CACHE_DIR"); dir != "" {
-		c.PluginCacheDir, c.PluginCacheFrom = dir, "TF_PLUGIN_CACHE_DIR"
-	}
+	c.PluginCacheDir = cmp.Or(l.getenv("TF_PLUGIN_CACHE_DIR"), s.cacheDir)
 	c.DefaultCacheDir = l.below(l.CacheHome, "larder", "plugins")
 	c.StateDir = l.below(l.StateHome, "larder")
-	c.RecordKey = l.getenv("LARDER_RECORD_KEY") // not among Variables: it is secret
-	c.MayBreakLockFile = s.mayBreak
+	c.RecordKey = l.getenv("LARDER_RECORD_KEY")
 	c.Hosts, c.Registry = s.hosts, s.registry
 	c.Implied = true
 	if in := l.single(s.installations); in != nil {

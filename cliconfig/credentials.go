@@ -57,7 +57,6 @@ func (l *loader) envTokens() map[sources.Host]string {
 			continue
 		}
 		tokens[host], names[host] = token, name
-		l.variables = append(l.variables, Variable{Name: name})
 	}
 	return tokens
 }

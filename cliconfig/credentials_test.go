@@ -12,7 +12,10 @@ import (
 
 	"github.com/larder-cli/larder/cliconfig"
 	"github.com/larder-cli/larder/sources"
+	"github.com/larder-cli/larder/sources/sourcetest"
 )
+
+var check = sourcetest.Check
 
 func TestTokenVariables(t *testing.T) {
 	for _, tt := range []struct{ name, host string }{
@@ -93,17 +96,11 @@ func helperMachine(t *testing.T, scripts map[string]string) cliconfig.Machine {
 	home := t.TempDir()
 	for name, script := range scripts {
 		path := filepath.Join(home, ".terraform.d", "plugins", name)
-		if err := os.MkdirAll(filepath.Dir(path), 0o755); err != nil {
-			t.Fatal(err)
-		}
-		if err := os.WriteFile(path, []byte("#!/bin/sh\n"+script), 0o755); err != nil {
-			t.Fatal(err)
-		}
+		check(t, os.MkdirAll(filepath.Dir(path), 0o755))
+		check(t, os.WriteFile(path, []byte("#!/bin/sh\n"+script), 0o755))
 	}
 	const config = "credentials_helper \"x\" {\n  args = [\"-a\", \"b c\"]\n}\ncredentials \"block.example\" {}\n"
-	if err := os.WriteFile(filepath.Join(home, ".terraformrc"), []byte(config), 0o600); err != nil {
-		t.Fatal(err)
-	}
+	check(t, os.WriteFile(filepath.Join(home, ".terraformrc"), []byte(config), 0o600))
 	m := cliconfig.This()
 	m.Environ = []string{"HOME=" + home, "PATH=" + os.Getenv("PATH"), "LOG=" + filepath.Join(home, "log")}
 	m.WorkDir = home
@@ -144,9 +141,7 @@ esac`})
 		}
 	}
 	log, err := os.ReadFile(filepath.Join(m.WorkDir, "log"))
-	if err != nil {
-		t.Fatal(err)
-	}
+	check(t, err)
 	const want = "-a b c get xn--caf-dma.fr\n-a b c get none.example\n-a b c get bad.example\n" +
 		"-a b c get list.example\n-a b c get fail.example\n-a b c get large.example\n"
 	if string(log) != want {
@@ -221,13 +216,9 @@ func TestNewestHelper(t *testing.T) {
 func TestHelperOfTofu(t *testing.T) {
 	m := helperMachine(t, nil)
 	data := t.TempDir()
-	if err := os.MkdirAll(filepath.Join(data, "opentofu", "plugins"), 0o755); err != nil {
-		t.Fatal(err)
-	}
+	check(t, os.MkdirAll(filepath.Join(data, "opentofu", "plugins"), 0o755))
 	program := filepath.Join(data, "opentofu", "plugins", "terraform-credentials-x")
-	if err := os.WriteFile(program, []byte("#!/bin/sh\necho '{\"token\": \"secret\"}'"), 0o755); err != nil {
-		t.Fatal(err)
-	}
+	check(t, os.WriteFile(program, []byte("#!/bin/sh\necho '{\"token\": \"secret\"}'"), 0o755))
 	m.Environ = append(m.Environ, "XDG_DATA_HOME="+data)
 	if token, _, err := mustLoad(t, m, tofu).Token(t.Context(), "a.example"); token != "secret" || err != nil {
 		t.Errorf("%q, %v", token, err)

@@ -1,6 +1,7 @@
 package cliconfig
 
 import (
+	"cmp"
 	"encoding/json"
 	"io/fs"
 	"net/url"
@@ -14,12 +15,6 @@ import (
 
 	"github.com/larder-cli/larder/sources"
 )
-
-// A Variable is an environment variable that took effect.
-type Variable struct {
-	Name  string
-	Value string // empty if it is a secret
-}
 
 // Registry are the limits on asking registries and mirrors. What is nil or zero
 // nobody has set.
@@ -42,40 +37,22 @@ func (r *Registry) override(later Registry) {
 	}
 }
 
-// use is the value of a variable, which takes effect unless it is empty.
-func (l *loader) use(name string) string {
-	v := l.getenv(name)
-	if v != "" {
-		l.variables = append(l.variables, Variable{name, v})
-	}
-	return v
-}
-
 // environment fills in what the environment says.
 func (l *loader) environment(c *Config) {
 	tofu := l.engine == sources.OpenTofu
-	c.DataDir = ".terraform"
-	if dir := l.use("TF_DATA_DIR"); dir != "" {
-		c.DataDir = dir
-	}
-	if v := l.getenv(mayBreakVariable); v != "" && v != "0" {
-		l.use(mayBreakVariable)
-		c.MayBreakLockFile = true
-	}
+	c.DataDir = cmp.Or(l.getenv("TF_DATA_DIR"), sources.DataDir)
 	c.Registry.override(l.registryVariables())
 	c.Unmanaged = l.unmanaged()
-	c.AppendUserAgent = l.use("TF_APPEND_USER_AGENT")
-	c.InAutomation = l.use("TF_IN_AUTOMATION") != ""
-	c.Workspace = l.use("TF_WORKSPACE")
-	c.NoColor = l.use("NO_COLOR") != ""
+	c.AppendUserAgent = l.getenv("TF_APPEND_USER_AGENT")
+	c.Workspace = l.getenv("TF_WORKSPACE")
 	c.Proxy = l.proxy()
 	l.checkAuthorities()
-	c.Arguments = l.arguments()
+	l.checkArguments()
 	c.TranslateStateAddresses = tofu
 	if tofu {
-		c.EnforceSignatures = l.use("OPENTOFU_ENFORCE_GPG_VALIDATION") == "true"
-		c.EnforceKeyExpiry = l.use("OPENTOFU_ENFORCE_GPG_EXPIRATION") == "true"
-		c.TranslateStateAddresses = l.use("OPENTOFU_STATEFILE_PROVIDER_ADDRESS_TRANSLATION") != "0"
+		c.EnforceSignatures = l.getenv("OPENTOFU_ENFORCE_GPG_VALIDATION") == "true"
+		c.EnforceKeyExpiry = l.getenv("OPENTOFU_ENFORCE_GPG_EXPIRATION") == "true"
+		c.TranslateStateAddresses = l.getenv("OPENTOFU_STATEFILE_PROVIDER_ADDRESS_TRANSLATION") != "0"
 	}
 }
 
@@ -90,8 +67,6 @@ func (l *loader) checkAuthorities() {
 		l.errorf(place{}, "", "SSL_CERT_FILE is no file, but a device: %s", path)
 	}
 }
-
-const mayBreakVariable = "TF_PLUGIN_CACHE_MAY_BREAK_DEPENDENCY_LOCK_FILE"
 
 func (l *loader) registryVariables() Registry {
 	var r Registry
@@ -119,14 +94,13 @@ func (l *loader) positive(name string) int {
 		l.warnf(place{}, "", "%s is not a number above zero and is not used: %q", name, text)
 		return 0
 	}
-	l.use(name)
 	return int(n)
 }
 
 // unmanaged are the providers of TF_REATTACH_PROVIDERS: they run already.
 func (l *loader) unmanaged() []sources.Provider {
 	const name = "TF_REATTACH_PROVIDERS"
-	text := l.use(name)
+	text := l.getenv(name)
 	if text == "" {
 		return nil
 	}
@@ -152,28 +126,11 @@ func (l *loader) unmanaged() []sources.Provider {
 // proxy is the proxy for each URL by the usual variables.
 func (l *loader) proxy() func(*url.URL) (*url.URL, error) {
 	config := httpproxy.Config{
-		HTTPProxy:  l.useProxy("HTTP_PROXY", "http_proxy"),
-		HTTPSProxy: l.useProxy("HTTPS_PROXY", "https_proxy"),
-		NoProxy:    l.useProxy("NO_PROXY", "no_proxy"),
+		HTTPProxy:  cmp.Or(l.getenv("HTTP_PROXY"), l.getenv("http_proxy")),
+		HTTPSProxy: cmp.Or(l.getenv("HTTPS_PROXY"), l.getenv("https_proxy")),
+		NoProxy:    cmp.Or(l.getenv("NO_PROXY"), l.getenv("no_proxy")),
 		// A web server passes a request's Proxy header on as HTTP_PROXY.
 		CGI: l.getenv("REQUEST_METHOD") != "",
 	}
 	return config.ProxyFunc()
-}
-
-// useProxy is the first of names that is set. It may hold a password.
-func (l *loader) useProxy(names ...string) string {
-	for _, name := range names {
-		v := l.getenv(name)
-		if v == "" {
-			continue
-		}
-		shown := v
-		if strings.Contains(v, "@") {
-			shown = ""
-		}
-		l.variables = append(l.variables, Variable{name, shown})
-		return v
-	}
-	return ""
 }

@@ -2,7 +2,6 @@ package cliconfig_test
 
 import (
 	"net/url"
-	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -12,33 +11,25 @@ import (
 )
 
 func TestCacheVariables(t *testing.T) {
-	const mayBreak = "TF_PLUGIN_CACHE_MAY_BREAK_DEPENDENCY_LOCK_FILE="
 	for _, tt := range []struct {
-		name     string
-		m        cliconfig.Machine
-		dir      string
-		from     string
-		mayBreak bool
+		name string
+		m    cliconfig.Machine
+		dir  string
 	}{
-		{"nothing", linux(nil), "", "", false},
-		{"file", rc(`plugin_cache_dir = "/f"`), "/f", "/start/rc:1", false},
-		{"variable wins", rc(`plugin_cache_dir = "/f"`, "TF_PLUGIN_CACHE_DIR=/v"), "/v", "TF_PLUGIN_CACHE_DIR", false},
-		{"empty variable", rc(`plugin_cache_dir = "/f"`, "TF_PLUGIN_CACHE_DIR="), "/f", "/start/rc:1", false},
-		{"variable is not expanded", linux(nil, "TF_PLUGIN_CACHE_DIR=$HOME/c"), "/start/$HOME/c", "TF_PLUGIN_CACHE_DIR", false},
-		{"file is expanded", rc(`plugin_cache_dir = "${A}/$B/c"`, "A=/a"), "/a/c", "/start/rc:1", false},
-		{"absolute and cleaned", rc(`plugin_cache_dir = "/a/../c/"`), "/c", "/start/rc:1", false},
-		{"tilde is not", rc(`plugin_cache_dir = "~/c"`), "/start/~/c", "/start/rc:1", false},
-		{"Windows", windows(nil, `TF_PLUGIN_CACHE_DIR=D:\c`), `D:\c`, "TF_PLUGIN_CACHE_DIR", false},
-		{"relative on Windows", windows(nil, `TF_PLUGIN_CACHE_DIR=c`), `C:\start\c`, "TF_PLUGIN_CACHE_DIR", false},
-		{"may break", linux(nil, mayBreak+"1"), "", "", true},
-		{"false means true", linux(nil, mayBreak+"false"), "", "", true},
-		{"0 means false", linux(nil, mayBreak+"0"), "", "", false},
-		{"empty means false", linux(nil, mayBreak), "", "", false},
-		{"0 does not undo the file", rc("plugin_cache_may_break_dependency_lock_file = true", mayBreak+"0"), "", "", true},
+		{"nothing", linux(nil), ""},
+		{"file", rc(`plugin_cache_dir = "/f"`), "/f"},
+		{"variable wins", rc(`plugin_cache_dir = "/f"`, "TF_PLUGIN_CACHE_DIR=/v"), "/v"},
+		{"empty variable", rc(`plugin_cache_dir = "/f"`, "TF_PLUGIN_CACHE_DIR="), "/f"},
+		{"variable is not expanded", linux(nil, "TF_PLUGIN_CACHE_DIR=$HOME/c"), "/start/$HOME/c"},
+		{"file is expanded", rc(`plugin_cache_dir = "${A}/$B/c"`, "A=/a"), "/a/c"},
+		{"absolute and cleaned", rc(`plugin_cache_dir = "/a/../c/"`), "/c"},
+		{"tilde is not", rc(`plugin_cache_dir = "~/c"`), "/start/~/c"},
+		{"Windows", windows(nil, `TF_PLUGIN_CACHE_DIR=D:\c`), `D:\c`},
+		{"relative on Windows", windows(nil, `TF_PLUGIN_CACHE_DIR=c`), `C:\start\c`},
 	} {
 		c := mustLoad(t, tt.m, terraform)
-		if c.PluginCacheDir != tt.dir || c.PluginCacheFrom != tt.from || c.MayBreakLockFile != tt.mayBreak {
-			t.Errorf("%s: %q from %q, may break %t", tt.name, c.PluginCacheDir, c.PluginCacheFrom, c.MayBreakLockFile)
+		if c.PluginCacheDir != tt.dir {
+			t.Errorf("%s: %q", tt.name, c.PluginCacheDir)
 		}
 	}
 }
@@ -105,11 +96,11 @@ func TestUnmanaged(t *testing.T) {
 }
 
 func TestSmallVariables(t *testing.T) {
-	c := mustLoad(t, linux(nil, "TF_DATA_DIR=/data", "TF_APPEND_USER_AGENT=ua/1", "TF_IN_AUTOMATION=0", "TF_WORKSPACE=w", "NO_COLOR=1"), terraform)
-	if c.DataDir != "/data" || c.AppendUserAgent != "ua/1" || !c.InAutomation || c.Workspace != "w" || !c.NoColor {
+	c := mustLoad(t, linux(nil, "TF_DATA_DIR=/data", "TF_APPEND_USER_AGENT=ua/1", "TF_WORKSPACE=w"), terraform)
+	if c.DataDir != "/data" || c.AppendUserAgent != "ua/1" || c.Workspace != "w" {
 		t.Errorf("%+v", c)
 	}
-	if c := mustLoad(t, linux(nil, "TF_DATA_DIR=", "TF_IN_AUTOMATION=", "NO_COLOR="), terraform); c.DataDir != "/start/.terraform" || c.InAutomation || c.NoColor {
+	if c := mustLoad(t, linux(nil, "TF_DATA_DIR="), terraform); c.DataDir != "/start/.terraform" {
 		t.Errorf("empty is unset: %+v", c)
 	}
 }
@@ -147,9 +138,7 @@ func TestProxy(t *testing.T) {
 	} {
 		c := mustLoad(t, linux(nil, tt.environ...), terraform)
 		u, err := url.Parse(tt.url)
-		if err != nil {
-			t.Fatal(err)
-		}
+		check(t, err)
 		proxy, err := c.Proxy(u)
 		if err != nil {
 			t.Errorf("%v: %v", tt.environ, err)
@@ -166,38 +155,21 @@ func TestProxy(t *testing.T) {
 	}
 }
 
-func TestVariablesTold(t *testing.T) {
-	c := mustLoad(t, rc("", "TF_TOKEN_a_example=secret", "HTTPS_PROXY=http://u:secret@p:1", "no_proxy=b", "TF_DATA_DIR=d", "TF_WORKSPACE=", "OTHER=x"), terraform)
-	var got []string
-	for _, v := range c.Variables {
-		got = append(got, v.Name+"="+v.Value)
-	}
-	slices.Sort(got)
-	want := []string{"HTTPS_PROXY=", "TF_CLI_CONFIG_FILE=rc", "TF_DATA_DIR=d", "TF_TOKEN_a_example=", "no_proxy=b"}
-	if !slices.Equal(got, want) {
-		t.Errorf("got %q, want %q", got, want)
-	}
-}
-
 func TestArguments(t *testing.T) {
-	for _, tt := range []struct {
-		text, want, diags string
-	}{
-		{"-input=false  -no-color", "-input=false|-no-color", ""},
-		{`-backend-config="a b"'c d' e\ f "g\"\\\n" ''`, `-backend-config=a bc d|e f|g"\\n|`, ""},
-		{"-upgrade --plugin-dir=/x", "-upgrade|--plugin-dir=/x",
+	for _, tt := range []struct{ text, diags string }{
+		{"-input=false  -no-color", ""},
+		{"-upgrade --plugin-dir=/x",
 			"warning: TF_CLI_ARGS_init is for the engine: larder does not obey its -upgrade\n" +
 				"warning: TF_CLI_ARGS_init is for the engine: larder does not obey its --plugin-dir=/x"},
-		{`"a`, "", "warning: TF_CLI_ARGS_init has an unclosed quote and is not used"},
-		{`a\`, "", "warning: TF_CLI_ARGS_init has an unclosed quote and is not used"},
+		{`"a`, "warning: TF_CLI_ARGS_init has an unclosed quote and is not used"},
+		{`a\`, "warning: TF_CLI_ARGS_init has an unclosed quote and is not used"},
 	} {
-		c, diags := load(linux(nil, "TF_CLI_ARGS_init="+tt.text), terraform)
-		var got string
-		for _, a := range c.Arguments {
-			got += strings.Join(a.Args, "|")
+		if _, diags := load(linux(nil, "TF_CLI_ARGS_init="+tt.text), terraform); brief(diags) != tt.diags {
+			t.Errorf("%s: %s", tt.text, brief(diags))
 		}
-		if got != tt.want || brief(diags) != tt.diags {
-			t.Errorf("%s: %q, %s", tt.text, got, brief(diags))
-		}
+	}
+	words, ok := cliconfig.SplitShell(`-backend-config="a b"'c d' e\ f "g\"\\\n" ''`)
+	if got := strings.Join(words, "|"); got != `-backend-config=a bc d|e f|g"\\n|` || !ok {
+		t.Errorf("split into %q, %t", got, ok)
 	}
 }

@@ -188,9 +188,6 @@ func TestNamesInFiles(t *testing.T) {
 }
 
 func TestWhatTofuAdds(t *testing.T) {
-	oci := func(template, include string) string {
-		return fmt.Sprintf("provider_installation { oci_mirror { repository_template = %q %s } }", template, include)
-	}
 	for _, tt := range []struct{ src, want string }{
 		{`disable_checkpoint_signature = 1`, ""},
 		{`registry_protocols { retry_count = 2 typo = 1 }`, ""},
@@ -200,23 +197,7 @@ func TestWhatTofuAdds(t *testing.T) {
 		{`provider_installation { direct { download_retry_count = -1 } }`, "rc:1:57: download_retry_count must be a whole number from 0 to 2147483647"},
 		{`provider_installation { network_mirror { url = "https://a/" trust_all_hashes = "true" } }`, "rc:1:80: trust_all_hashes must be a boolean, not a string"},
 		{`provider_installation { dev_overrides { "a/b" = "$NOPE/x" } }`, ""},
-		{oci("a.example/${hostname}/${namespace}/${type}", ""), ""},
-		{oci("a.example/${type}", `include = ["opentofu/*"]`), ""},
-		{oci("a.example/${namespace}", `include = ["opentofu/*"]`), "rc:1:60: repository_template gives providers of different types one repository"},
-		{oci("a.example/$${type}/${namespace}-${hostname}", ""), "rc:1:60: repository_template gives providers of different types one repository"},
-		{oci("a.example/%{type", ""), "rc:1:60: repository_template has an unclosed interpolation"},
-		{oci("a.example/${type}", `include = ["x"]`), "rc:1:91: provider pattern \"x\": not of the form [HOST/]NAMESPACE/TYPE"},
-		{`oci_default_credentials = {}`, "rc:1:1: oci_default_credentials must be a block without labels"},
 		{`provider_installation { oci_mirror {} }`, "rc:1:25: oci_mirror has no repository_template"},
-		{"oci_default_credentials {}\noci_default_credentials {}", "rc:2:1: second oci_default_credentials block; the first is at /start/rc:1"},
-		{`oci_default_credentials { discover_ambient_credentials = false docker_style_config_files = [] }`,
-			"rc:1:1: docker_style_config_files has no use with discover_ambient_credentials = false"},
-		{`oci_default_credentials { docker_credentials_helper = "a/b" }`, `rc:1:55: not the name of a credentials helper: "a/b"`},
-		{`oci_credentials "a.example/b" { username = "u" password = "p" }`, ""},
-		{`oci_credentials "a.example" { username = "u" }`, `rc:1:17: oci_credentials "a.example" has username without password`},
-		{`oci_credentials "a.example" {}`, `rc:1:17: oci_credentials "a.example" must have one of username, access_token and docker_credentials_helper, not 0`},
-		{`oci_credentials "a.example/b" { docker_credentials_helper = "h" }`, `rc:1:17: oci_credentials "a.example/b" has a helper, which is for whole domains`},
-		{"oci_credentials \"a\" { docker_credentials_helper = \"h\" }\noci_credentials \"a\" {}", `rc:2:17: second oci_credentials "a"; the first is at /start/rc:1`},
 	} {
 		_, diags := load(rc(tt.src), tofu)
 		if got := brief(diags); got != tt.want {
@@ -226,7 +207,7 @@ func TestWhatTofuAdds(t *testing.T) {
 }
 
 func TestTofuSettingsMeanNothingToTerraform(t *testing.T) {
-	c := mustLoad(t, rc("registry_protocols { retry_count = 5 }\noci_credentials = 1\noci_default_credentials = 1"), terraform)
+	c := mustLoad(t, rc("registry_protocols { retry_count = 5 }\noci_credentials = 1"), terraform)
 	if c.Registry.DiscoveryRetries != nil {
 		t.Error("registry_protocols took effect")
 	}
@@ -351,11 +332,8 @@ provider_installation { direct {} }`,
 	if got := brief(diags); got != want {
 		t.Errorf("got  %s\nwant %s", got, want)
 	}
-	if c.PluginCacheDir != "/cache/b" || c.PluginCacheFrom != dir+"b.tfrc:2" {
-		t.Errorf("the first file that sets the cache directory wins: %s from %s", c.PluginCacheDir, c.PluginCacheFrom)
-	}
-	if !c.MayBreakLockFile {
-		t.Error("a later false undid a true")
+	if c.PluginCacheDir != "/cache/b" {
+		t.Errorf("the first file that sets the cache directory wins: %s", c.PluginCacheDir)
 	}
 	if got := c.Hosts["h.example"]; !maps.Equal(got, map[string]string{"providers.v1": "https://o.example/a/"}) {
 		t.Errorf("the last file that sets a host wins: %v", got)
@@ -363,8 +341,8 @@ provider_installation { direct {} }`,
 	if len(c.Methods) != 1 {
 		t.Errorf("the first provider_installation is the one: %v", c.Methods)
 	}
-	if len(c.Files) != 5 || c.Files[0].Why != "main file" || c.Files[4].Why != "configuration directory" {
-		t.Errorf("files: %v", c.Files)
+	if files := cliconfig.FilesRead(c); len(files) != 5 || files[0] != "/home/me/.terraformrc" || files[4] != dir+"d.tfrc" {
+		t.Errorf("files: %v", files)
 	}
 }
 
@@ -401,8 +379,8 @@ func TestFilesThatCannotBeRead(t *testing.T) {
 		if got := brief(diags); got != tt.want {
 			t.Errorf("%s: %q, want %q", tt.name, got, tt.want)
 		}
-		if len(c.Files) > 0 {
-			t.Errorf("%s: read %v", tt.name, c.Files)
+		if files := cliconfig.FilesRead(c); len(files) > 0 {
+			t.Errorf("%s: read %v", tt.name, files)
 		}
 	}
 }
@@ -410,8 +388,8 @@ func TestFilesThatCannotBeRead(t *testing.T) {
 func TestConfigFileOption(t *testing.T) {
 	m := linux(map[string]string{"/start/mine": `plugin_cache_dir = "/mine"`, "/theirs": `plugin_cache_dir = "/theirs"`}, "TF_CLI_CONFIG_FILE=/theirs")
 	c, diags := cliconfig.Load(t.Context(), m, terraform, cliconfig.Options{ConfigFile: "mine", Chdir: "/else"})
-	if len(diags) > 0 || c.PluginCacheDir != "/mine" || c.Files[0].Why != "--config" {
-		t.Errorf("%v %+v", diags, c.Files)
+	if len(diags) > 0 || c.PluginCacheDir != "/mine" {
+		t.Errorf("%v %+v", diags, c)
 	}
 	_, diags = cliconfig.Load(t.Context(), m, terraform, cliconfig.Options{ConfigFile: "no-such"})
 	if got := brief(diags); got != "no-such: file does not exist" {

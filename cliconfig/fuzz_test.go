@@ -8,7 +8,6 @@ import (
 	"strconv"
 	"strings"
 	"testing"
-	"testing/fstest"
 
 	"golang.org/x/net/http/httpguts"
 
@@ -104,8 +103,9 @@ func FuzzParse(f *testing.F) {
 // one is a file system whose every file has the same content.
 type one []byte
 
-func (o one) Open(string) (fs.File, error)     { return fstest.MapFS{"f": {Data: o}}.Open("f") }
-func (o one) Stat(string) (fs.FileInfo, error) { return nil, fs.ErrNotExist }
+func (o one) ReadFile(context.Context, string, int64) ([]byte, error) { return o, nil }
+func (o one) ReadDir(string) ([]fs.DirEntry, error)                   { return nil, fs.ErrNotExist }
+func (o one) Stat(string) (fs.FileInfo, error)                        { return nil, fs.ErrNotExist }
 
 // No file makes Load panic, and all complaints about it say where.
 func FuzzLoad(f *testing.F) {
@@ -116,8 +116,8 @@ func FuzzLoad(f *testing.F) {
 		for _, e := range []sources.Engine{sources.Terraform, sources.OpenTofu} {
 			m := Machine{GOOS: "linux", GOARCH: "amd64", WorkDir: "/w", Home: "/h", Files: one(src)}
 			c, diags := Load(context.Background(), m, e, Options{ConfigFile: "f"})
-			if len(c.Files) != 1 {
-				t.Fatalf("files: %v", c.Files)
+			if len(c.files) != 1 {
+				t.Fatalf("files: %v", c.files)
 			}
 			for _, d := range diags {
 				if d.File != "/w/f" || d.Text == "" {
@@ -156,7 +156,7 @@ func FuzzLarderFile(f *testing.F) {
 				t.Fatalf("host %q: %q, %v", host, again, err)
 			}
 			for name, value := range o.Headers {
-				if !httpguts.ValidHeaderFieldName(name) || !httpguts.ValidHeaderFieldValue(value) || ourHeaders[name] != "" {
+				if !httpguts.ValidHeaderFieldName(name) || !httpguts.ValidHeaderFieldValue(value) || ourHeaders()[name] != "" {
 					t.Fatalf("header %q: %q", name, value)
 				}
 			}

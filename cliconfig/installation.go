@@ -3,7 +3,6 @@ package cliconfig
 import (
 	"net/url"
 	"os"
-	"slices"
 	"strings"
 
 	"github.com/larder-cli/larder/sources"
@@ -12,7 +11,8 @@ import (
 // A MethodKind is a way to install providers, by its name in the files.
 type MethodKind string
 
-// The kinds of installation method. OCIMirror is OpenTofu's alone.
+// The kinds of installation method. Only OpenTofu has OCI mirrors, which Larder
+// doesn't support yet.
 const (
 	Direct           MethodKind = "direct"
 	FilesystemMirror MethodKind = "filesystem_mirror"
@@ -106,9 +106,8 @@ func (l *loader) target(e entry, m *Method) bool {
 		m.URL = text
 		return text != "" && l.checkMirrorURL(at, text)
 	case m.Kind == OCIMirror && l.engine == sources.OpenTofu:
-		text, at := l.required(e, "repository_template")
-		m.Template = text
-		return text != "" && l.checkTemplate(at, text, e.value)
+		m.Template, _ = l.required(e, "repository_template")
+		return m.Template != ""
 	}
 	l.errorf(e.place, l.methodHint(e.key), "no installation method is called %s", e.key)
 	return false
@@ -159,7 +158,7 @@ func (l *loader) patterns(body *node, m *Method) bool {
 }
 
 func (l *loader) patternList(body *node, name string) (patterns []sources.Pattern, ok bool) {
-	list, _, ok := l.stringsOf(body, name)
+	list, ok := l.stringsOf(body, name)
 	for _, item := range list {
 		pt, err := sources.ParsePattern(item.text, l.engine)
 		if err != nil {
@@ -183,7 +182,7 @@ func (l *loader) tofuExtras(body *node, m *Method) {
 		}
 	}
 	if m.Kind == NetworkMirror {
-		m.TrustAllHashes, _ = l.boolOf(body, "trust_all_hashes")
+		m.TrustAllHashes = l.boolOf(body, "trust_all_hashes")
 	}
 }
 
@@ -230,13 +229,4 @@ func (l *loader) single(all []installation) *installation {
 		l.errorf(in.place, "put all methods into one block", "second provider_installation block; the first is at %s", all[0].place)
 	}
 	return &all[0]
-}
-
-// fixed reports whether all of include agree on one value of a segment.
-func fixed(include []sources.Pattern, segment func(sources.Pattern) string) bool {
-	if len(include) == 0 {
-		return false
-	}
-	first := segment(include[0])
-	return first != "*" && !slices.ContainsFunc(include, func(pt sources.Pattern) bool { return segment(pt) != first })
 }

@@ -9,6 +9,7 @@ import (
 	"net/textproto"
 	"slices"
 	"strings"
+	"sync"
 
 	"golang.org/x/net/http/httpguts"
 
@@ -36,7 +37,7 @@ var hostSettings = []string{"ca_file", "client_certificate", "client_key", "head
 // larderFile reads Larder's own file, if there is one, into c.
 func (l *loader) larderFile(c *Config) {
 	f := l.chooseLarderFile()
-	if f.Path == "" {
+	if f.path == "" {
 		return
 	}
 	root, ok := l.loadTree(f)
@@ -109,16 +110,16 @@ func (l *loader) fingerprints(item entry) []sources.Fingerprint {
 
 // chooseLarderFile is the file that LARDER_CONFIG names, else the first of
 // those in the directories for configuration. Its path is empty if there is none.
-func (l *loader) chooseLarderFile() File {
-	if file := l.use(larderVariable); file != "" {
-		return File{l.abs(l.WorkDir, file), larderVariable}
+func (l *loader) chooseLarderFile() file {
+	if path := l.getenv(larderVariable); path != "" {
+		return file{l.abs(l.WorkDir, path), larderVariable}
 	}
 	for _, dir := range l.ConfigDirs {
-		if file := l.below(dir, "larder", "config.hcl"); file != "" && l.exists(file) {
-			return File{file, larderFileReason}
+		if path := l.below(dir, "larder", "config.hcl"); path != "" && l.exists(path) {
+			return file{path, larderFileReason}
 		}
 	}
-	return File{}
+	return file{}
 }
 
 func (l *loader) hostBlocks(root *node) map[sources.Host]HostOptions {
@@ -142,7 +143,7 @@ func (l *loader) hostBlocks(root *node) map[sources.Host]HostOptions {
 
 func (l *loader) hostBlock(b block) HostOptions {
 	l.checkSettings(b.body)
-	send, _ := l.boolOf(b.body, "send_token_to_archives")
+	send := l.boolOf(b.body, "send_token_to_archives")
 	o := HostOptions{
 		Certificates:     l.clientCertificate(b.body),
 		Headers:          l.headers(b.body),
@@ -337,7 +338,7 @@ func (l *loader) headers(body *node) map[string]string {
 
 func (l *loader) checkHeader(name string, h entry, before map[string]string) bool {
 	_, again := before[name]
-	why, ours := ourHeaders[name]
+	why, ours := ourHeaders()[name]
 	switch {
 	case !httpguts.ValidHeaderFieldName(name):
 		l.errorf(h.place, "", "%.40q cannot be the name of a header", h.key)
@@ -356,14 +357,16 @@ func (l *loader) checkHeader(name string, h entry, before map[string]string) boo
 }
 
 // ourHeaders are those that cannot be set, and what to do instead.
-var ourHeaders = withReason("larder sets it itself, as what comes depends on it", map[string]string{
-	"Authorization":       "put a token into a credentials block of the CLI configuration, a password into the netrc file",
-	"Proxy-Authorization": "put user and password into the URL that HTTPS_PROXY has",
-	"User-Agent":          "add to it with TF_APPEND_USER_AGENT",
-},
-	"Accept", "Accept-Encoding", "Connection", "Content-Encoding", "Content-Length", "Content-Type", "Expect",
-	"Host", "If-Match", "If-Modified-Since", "If-None-Match", "If-Range", "If-Unmodified-Since", "Keep-Alive",
-	"Proxy-Connection", "Range", "Te", "Trailer", "Transfer-Encoding", "Upgrade", "X-Terraform-Version")
+var ourHeaders = sync.OnceValue(func() map[string]string {
+	return withReason("larder sets it itself, as what comes depends on it", map[string]string{
+		"Authorization":       "put a token into a credentials block of the CLI configuration, a password into the netrc file",
+		"Proxy-Authorization": "put user and password into the URL that HTTPS_PROXY has",
+		"User-Agent":          "add to it with TF_APPEND_USER_AGENT",
+	},
+		"Accept", "Accept-Encoding", "Connection", "Content-Encoding", "Content-Length", "Content-Type", "Expect",
+		"Host", "If-Match", "If-Modified-Since", "If-None-Match", "If-Range", "If-Unmodified-Since", "Keep-Alive",
+		"Proxy-Connection", "Range", "Te", "Trailer", "Transfer-Encoding", "Upgrade", "X-Terraform-Version")
+})
 
 func withReason(reason string, known map[string]string, names ...string) map[string]string {
 	for _, name := range names {

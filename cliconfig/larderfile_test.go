@@ -24,18 +24,12 @@ import (
 func pair(t *testing.T) (cert, key string) {
 	t.Helper()
 	private, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
-	if err != nil {
-		t.Fatal(err)
-	}
+	check(t, err)
 	template := &x509.Certificate{SerialNumber: big.NewInt(1), NotAfter: time.Now().Add(time.Hour)}
 	der, err := x509.CreateCertificate(rand.Reader, template, template, private.Public(), private)
-	if err != nil {
-		t.Fatal(err)
-	}
+	check(t, err)
 	keyDER, err := x509.MarshalPKCS8PrivateKey(private)
-	if err != nil {
-		t.Fatal(err)
-	}
+	check(t, err)
 	return block("CERTIFICATE", der), block("PRIVATE KEY", keyDER)
 }
 
@@ -220,11 +214,7 @@ func TestWhereLardersOwnFileIs(t *testing.T) {
 			tt.m.ConfigDirs = []string{`C:\Users\me\Local`}
 		}
 		c, diags := load(tt.m, terraform)
-		var got []string
-		for _, f := range c.Files {
-			got = append(got, f.Path)
-		}
-		if got := strings.Join(got, " "); got != tt.want || said(diags) != tt.said {
+		if got := strings.Join(cliconfig.FilesRead(c), " "); got != tt.want || said(diags) != tt.said {
 			t.Errorf("%s: read %q, said %q", tt.name, got, said(diags))
 		}
 		if diags.Err() == nil != (tt.said == "") {
@@ -252,12 +242,8 @@ func TestKeysThatOthersMayRead(t *testing.T) {
 	dir := t.TempDir()
 	cert, key := pair(t)
 	write := func(name, content string, mode os.FileMode) {
-		if err := os.WriteFile(filepath.Join(dir, name), []byte(content), mode); err != nil {
-			t.Fatal(err)
-		}
-		if err := os.Chmod(filepath.Join(dir, name), mode); err != nil {
-			t.Fatal(err)
-		}
+		check(t, os.WriteFile(filepath.Join(dir, name), []byte(content), mode))
+		check(t, os.Chmod(filepath.Join(dir, name), mode))
 	}
 	write("both.pem", cert+key, 0o600)
 	write("config.hcl", `host "a.example" { client_certificate = "both.pem" }`, 0o644)

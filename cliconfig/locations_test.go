@@ -69,11 +69,7 @@ func TestFilesRead(t *testing.T) {
 		{"netrc on Windows", filesOn(windows, `C:\Users\me\.netrc C:\Users\me\_netrc`), terraform, `C:\Users\me\_netrc`},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
-			var got []string
-			for _, f := range mustLoad(t, tt.m, tt.engine).Files {
-				got = append(got, f.Path)
-			}
-			if s := strings.Join(got, " "); s != tt.want {
+			if s := strings.Join(cliconfig.FilesRead(mustLoad(t, tt.m, tt.engine)), " "); s != tt.want {
 				t.Errorf("read %q, want %q", s, tt.want)
 			}
 		})

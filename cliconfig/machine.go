@@ -1,6 +1,8 @@
 package cliconfig
 
 import (
+	"context"
+	"io"
 	"io/fs"
 	"os"
 	"os/user"
@@ -8,6 +10,7 @@ import (
 	"path/filepath"
 	"runtime"
 	"strings"
+	"time"
 
 	"github.com/adrg/xdg"
 
@@ -30,7 +33,10 @@ type Machine struct {
 
 // Files are a Machine's files, by their paths on it.
 type Files interface {
-	Open(path string) (fs.File, error)
+	// ReadFile reads a file, or a pipe until the context is done. Of a large file it
+	// returns no more than limit bytes.
+	ReadFile(ctx context.Context, path string, limit int64) ([]byte, error)
+	ReadDir(path string) ([]fs.DirEntry, error)
 	Stat(path string) (fs.FileInfo, error)
 }
 
@@ -58,8 +64,22 @@ func This() Machine {
 
 type osFiles struct{}
 
-// Open opens pipes too, for process substitution in shells.
-func (osFiles) Open(path string) (fs.File, error) { return disk.OpenAny(path) }
+// ReadFile reads pipes too, for process substitution in shells.
+func (osFiles) ReadFile(ctx context.Context, path string, limit int64) ([]byte, error) {
+	f, err := disk.OpenAny(path)
+	if err != nil {
+		return nil, err
+	}
+	defer f.Close()
+	defer context.AfterFunc(ctx, func() { _ = f.SetReadDeadline(time.Now()) })()
+	data, err := io.ReadAll(disk.Reader(ctx, io.LimitReader(f, limit)))
+	if ctx.Err() != nil {
+		return nil, ctx.Err()
+	}
+	return data, err
+}
+
+func (osFiles) ReadDir(path string) ([]fs.DirEntry, error) { return os.ReadDir(path) }
 
 func (osFiles) Stat(path string) (fs.FileInfo, error) { return os.Stat(path) }
 
@@ -154,16 +174,7 @@ func (m Machine) isDir(path string) bool {
 
 // names are the names in a directory, sorted; none if it cannot be read.
 func (m Machine) names(dir string) []string {
-	f, err := m.Files.Open(dir)
-	if err != nil {
-		return nil
-	}
-	defer f.Close()
-	d, ok := f.(fs.ReadDirFile)
-	if !ok {
-		return nil
-	}
-	entries, err := d.ReadDir(-1)
+	entries, err := m.Files.ReadDir(dir)
 	if err != nil {
 		return nil
 	}

@@ -33,8 +33,11 @@ func key(p string) string {
 	return strings.TrimPrefix(path.Clean("/"+strings.ReplaceAll(p, `\`, "/")), "/")
 }
 
-func (d disk) Open(p string) (fs.File, error)     { return d.files.Open(key(p)) }
-func (d disk) Stat(p string) (fs.FileInfo, error) { return d.files.Stat(key(p)) }
+func (d disk) ReadFile(_ context.Context, p string, _ int64) ([]byte, error) {
+	return d.files.ReadFile(key(p))
+}
+func (d disk) ReadDir(p string) ([]fs.DirEntry, error) { return d.files.ReadDir(key(p)) }
+func (d disk) Stat(p string) (fs.FileInfo, error)      { return d.files.Stat(key(p)) }
 
 func linux(files map[string]string, environ ...string) cliconfig.Machine {
 	return cliconfig.Machine{

@@ -39,27 +39,27 @@ func (n netrc) find(hostport string) (user, password string, ok bool) {
 // loadNetrc reads the user's netrc file, if there is one. It was written for
 // other programs, so that nothing in it stops this one.
 func (l *loader) loadNetrc() netrc {
-	file := l.use("NETRC")
+	name := l.getenv("NETRC")
 	though := ", though NETRC names it"
-	if file == "" {
+	if name == "" {
 		though = ""
-		name := ".netrc"
+		base := ".netrc"
 		if l.GOOS == "windows" {
-			name = "_netrc"
+			base = "_netrc"
 		}
-		file = l.below(l.home(), name)
-		if file == "" || !l.exists(file) {
+		name = l.below(l.home(), base)
+		if name == "" || !l.exists(name) {
 			return nil
 		}
 	}
-	file = l.abs(l.WorkDir, file)
-	src, err := l.read(file)
+	name = l.abs(l.WorkDir, name)
+	src, err := l.read(name)
 	if err != nil {
-		l.warnf(place{file: file}, "", "%v%s", reason(err), though)
+		l.warnf(place{file: name}, "", "%v%s", reason(err), though)
 		return nil
 	}
-	l.files = append(l.files, File{Path: file, Why: "netrc"})
-	n, warnings := parseNetrc(file, string(src))
+	l.files = append(l.files, file{name, "netrc"})
+	n, warnings := parseNetrc(name, string(src))
 	l.diags = append(l.diags, warnings...)
 	return n
 }

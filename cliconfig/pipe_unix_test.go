@@ -19,9 +19,7 @@ import (
 func TestPipesAreNotWaitedFor(t *testing.T) {
 	home := t.TempDir()
 	for _, name := range []string{".terraformrc", ".netrc"} {
-		if err := syscall.Mkfifo(filepath.Join(home, name), 0o644); err != nil {
-			t.Fatal(err)
-		}
+		check(t, syscall.Mkfifo(filepath.Join(home, name), 0o644))
 	}
 	m := cliconfig.This()
 	m.Home, m.Environ = home, []string{"HOME=" + home}
@@ -34,13 +32,9 @@ func TestPipesAreNotWaitedFor(t *testing.T) {
 // Shells pass the output of a process as a pipe. Reading it ends with the context.
 func TestPipesAreReadUntilTheContextIsDone(t *testing.T) {
 	pipe := filepath.Join(t.TempDir(), "pipe")
-	if err := syscall.Mkfifo(pipe, 0o600); err != nil {
-		t.Fatal(err)
-	}
+	check(t, syscall.Mkfifo(pipe, 0o600))
 	writer, err := os.OpenFile(pipe, os.O_RDWR, 0)
-	if err != nil {
-		t.Fatal(err)
-	}
+	check(t, err)
 	load := func(ctx context.Context) (*cliconfig.Config, error) {
 		m := cliconfig.This()
 		m.Environ = []string{"HOME=" + t.TempDir(), "TF_CLI_CONFIG_FILE=" + pipe}

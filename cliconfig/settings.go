@@ -17,8 +17,6 @@ import (
 // settings are what one file says, or all files together.
 type settings struct {
 	cacheDir      string
-	cacheDirAt    place
-	mayBreak      bool
 	hosts         map[sources.Host]map[string]string
 	credentials   map[sources.Host]string // the token; empty if the block has none
 	helpers       []helperBlock           // by name
@@ -35,12 +33,11 @@ type helperBlock struct {
 }
 
 // merge adds what a later file says. The first cache directory stays; of the
-// rest the later file wins, booleans excepted.
+// rest the later file wins.
 func (s *settings) merge(later settings) {
 	if s.cacheDir == "" {
-		s.cacheDir, s.cacheDirAt = later.cacheDir, later.cacheDirAt
+		s.cacheDir = later.cacheDir
 	}
-	s.mayBreak = s.mayBreak || later.mayBreak
 	maps.Copy(s.hosts, later.hosts)
 	maps.Copy(s.credentials, later.credentials)
 	for _, h := range later.helpers {
@@ -62,14 +59,10 @@ func newSettings() settings {
 // there is to say about it.
 type loader struct {
 	Machine
-	ctx       context.Context
-	engine    sources.Engine
-	diags     sources.Diagnostics
-	variables []Variable
-	files     []File
-
-	ociDefaults place            // where the block stands
-	ociLabels   map[string]place // where each block stands
+	ctx    context.Context
+	engine sources.Engine
+	diags  sources.Diagnostics
+	files  []file
 }
 
 func (l *loader) errorf(at place, hint, format string, args ...any) {
@@ -91,10 +84,11 @@ func (l *loader) error(at place, err error) {
 // Terraform does: there are settings of other versions, and of no concern here.
 func (l *loader) settings(root *node) settings {
 	s := newSettings()
-	if dir, at, ok := l.stringOf(root, "plugin_cache_dir"); ok {
-		s.cacheDir, s.cacheDirAt = os.Expand(dir, l.getenv), at
+	if dir, _, ok := l.stringOf(root, "plugin_cache_dir"); ok {
+		s.cacheDir = os.Expand(dir, l.getenv)
 	}
-	s.mayBreak, _ = l.boolOf(root, "plugin_cache_may_break_dependency_lock_file")
+	// These have no effect, but engines refuse them if they are of another type.
+	l.boolOf(root, "plugin_cache_may_break_dependency_lock_file")
 	l.boolOf(root, "disable_checkpoint")
 	if l.engine != sources.OpenTofu {
 		l.boolOf(root, "disable_checkpoint_signature")
@@ -116,18 +110,13 @@ func (l *loader) settings(root *node) settings {
 
 // exactSetting reads an entry whose name must be spelled exactly.
 func (l *loader) exactSetting(e entry, s *settings) {
-	tofu := l.engine == sources.OpenTofu
 	switch {
 	case e.key == "provider_installation":
 		if in, ok := l.installation(e); ok {
 			s.installations = append(s.installations, in)
 		}
-	case e.key == "registry_protocols" && tofu:
+	case e.key == "registry_protocols" && l.engine == sources.OpenTofu:
 		l.registryProtocols(e, s)
-	case e.key == "oci_default_credentials" && tofu:
-		l.ociDefaultCredentials(e)
-	case e.key == "oci_credentials" && tofu:
-		l.ociCredentials(e)
 	}
 }
 
@@ -215,7 +204,7 @@ func (l *loader) credentials(root *node, s *settings) {
 
 func (l *loader) helpers(root *node, s *settings) {
 	for _, b := range l.blocks(root, "credentials_helper") {
-		args, _, _ := l.stringsOf(b.body, "args")
+		args, _ := l.stringsOf(b.body, "args")
 		h := helperBlock{place: b.place, name: b.label}
 		for _, a := range args {
 			h.args = append(h.args, a.text)
@@ -256,15 +245,15 @@ func (l *loader) stringOf(n *node, name string) (s string, at place, ok bool) {
 	return s, at, ok
 }
 
-func (l *loader) boolOf(n *node, name string) (b, ok bool) {
+func (l *loader) boolOf(n *node, name string) (b bool) {
 	for _, e := range n.find(name) {
 		if e.value.kind != isBool {
 			l.errorf(e.value.place, "write true or false, in lower case and without quotes", "%s must be a boolean, not %s", name, e.value.kind)
 			continue
 		}
-		b, ok = e.value.text == "true", true
+		b = e.value.text == "true"
 	}
-	return b, ok
+	return b
 }
 
 func (l *loader) intOf(n *node, name string) (i int, ok bool) {
@@ -281,10 +270,9 @@ func (l *loader) intOf(n *node, name string) (i int, ok bool) {
 
 // stringsOf is the list of strings called name, those of all its repetitions
 // together. It is not ok if any of them is anything else.
-func (l *loader) stringsOf(n *node, name string) (list []*node, set, ok bool) {
+func (l *loader) stringsOf(n *node, name string) (list []*node, ok bool) {
 	ok = true
 	for _, e := range n.find(name) {
-		set = true
 		if e.value.kind != isList {
 			l.errorf(e.value.place, `write `+name+` = ["…"]`, "%s must be a list of strings, not %s", name, e.value.kind)
 			ok = false
@@ -299,7 +287,7 @@ func (l *loader) stringsOf(n *node, name string) (list []*node, set, ok bool) {
 			list = append(list, item)
 		}
 	}
-	return list, set, ok
+	return list, ok
 }
 
 // labelled reports whether the block whose value is n has a label.

@@ -9,6 +9,8 @@ import (
 	"github.com/larder-cli/larder/sources/sourcetest"
 )
 
+var check = sourcetest.Check
+
 func TestContract(t *testing.T) {
 	for name, write := range map[string]func(*sourcetest.World, string, ...string){
 		"packed":   (*sourcetest.World).WritePacked,
@@ -19,9 +21,7 @@ func TestContract(t *testing.T) {
 				dir := t.TempDir()
 				write(w, dir)
 				outage := func() {
-					if err := os.RemoveAll(dir); err != nil {
-						t.Fatal(err)
-					}
+					check(t, os.RemoveAll(dir))
 				}
 				return fsmirror.New(dir, fsmirror.Options{}), outage
 			})

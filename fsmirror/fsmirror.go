@@ -186,7 +186,7 @@ func (m *Mirror) read(ctx context.Context) (*tree, error) {
 
 // withHint adds to err what may have been meant to be a package of p.
 func (t *tree) withHint(err error, p sources.Provider) error {
-	file := archivePrefix + p.Type
+	file := sources.FilePrefix + p.Type
 	for _, s := range t.strays {
 		name := filepath.Base(s.Path)
 		if s.provider == p || name == file || strings.HasPrefix(name, file+"_") {

@@ -15,7 +15,10 @@ import (
 	"github.com/larder-cli/larder/fsmirror"
 	"github.com/larder-cli/larder/sources"
 	"github.com/larder-cli/larder/sources/evidence"
+	"github.com/larder-cli/larder/sources/sourcetest"
 )
+
+var provider, packageID = sourcetest.Address, sourcetest.PackageID
 
 // mirror makes a mirror of what layout lists, one path a line: a directory ends
 // in a slash, "PATH -> TARGET" is a symlink, and anything else is a file.
@@ -44,31 +47,7 @@ func create(t *testing.T, dir, line string) {
 	default:
 		err = os.WriteFile(path, []byte(name), 0o666)
 	}
-	if err != nil {
-		t.Fatal(err)
-	}
-}
-
-func provider(t *testing.T, s string) sources.Provider {
-	t.Helper()
-	p, err := sources.ParseProvider(s, sources.Terraform)
-	if err != nil {
-		t.Fatal(err)
-	}
-	return p
-}
-
-func packageID(t *testing.T, address, version, platform string) sources.PackageID {
-	t.Helper()
-	v, err := sources.ParseVersion(version)
-	if err != nil {
-		t.Fatal(err)
-	}
-	p, err := sources.ParsePlatform(platform)
-	if err != nil {
-		t.Fatal(err)
-	}
-	return sources.PackageID{Provider: provider(t, address), Version: v, Platform: p}
+	check(t, err)
 }
 
 // found is the path, relative to dir, of a.com/b/x in a version and platform.
@@ -78,13 +57,9 @@ func found(t *testing.T, m *fsmirror.Mirror, dir, version, platform string) stri
 	if errors.Is(err, sources.ErrNotFound) {
 		return ""
 	}
-	if err != nil {
-		t.Fatal(err)
-	}
+	check(t, err)
 	path, err := filepath.Rel(dir, pkg.Location.Archive+pkg.Location.Dir)
-	if err != nil {
-		t.Fatal(err)
-	}
+	check(t, err)
 	return filepath.ToSlash(path)
 }
 
@@ -184,9 +159,7 @@ func TestWhichProvidersThereAre(t *testing.T) {
 	} {
 		_, dir := mirror(t, layout)
 		got, err := fsmirror.New(dir, fsmirror.Options{Engine: engine}).Providers(t.Context())
-		if err != nil {
-			t.Fatal(err)
-		}
+		check(t, err)
 		got = slices.DeleteFunc(got, func(p sources.Provider) bool { return p.Host == "localhost:8443" })
 		if fmt.Sprint(got) != "["+want+"]" {
 			t.Errorf("%s: got %v, want %s", engine, got, want)
@@ -222,9 +195,7 @@ func TestPackagesArePlainData(t *testing.T) {
 		id := packageID(t, "a.com/b/x", tt.version, "linux_amd64")
 		tt.want.ID, tt.want.Source, tt.want.Kind = id, source, sources.FromFilesystem
 		got, err := m.Package(t.Context(), id)
-		if err != nil {
-			t.Fatal(err)
-		}
+		check(t, err)
 		if fmt.Sprintf("%+v", got) != fmt.Sprintf("%+v", tt.want) {
 			t.Errorf("got %+v\nwant %+v", got, tt.want)
 		}
@@ -273,9 +244,7 @@ func TestDirectoryThatCannotBeSearched(t *testing.T) {
 		filepath.Join(dir, "file"):   "file",
 	}
 	unreadable := filepath.Join(dir, "locked", "a.com", "b")
-	if err := os.Chmod(unreadable, 0); err != nil {
-		t.Fatal(err)
-	}
+	check(t, os.Chmod(unreadable, 0))
 	defer os.Chmod(unreadable, 0o777)
 	if _, err := os.ReadDir(unreadable); err != nil { // neither root nor Windows
 		cases[filepath.Join(dir, "locked")] = filepath.Join("locked", "a.com", "b")
@@ -317,9 +286,7 @@ func TestStraysAreTold(t *testing.T) {
 		.larder/lock/x
 		README.md`)
 	all, err := m.Strays(t.Context())
-	if err != nil {
-		t.Fatal(err)
-	}
+	check(t, err)
 	var got []string
 	for _, s := range all {
 		path, err := filepath.Rel(dir, s.Path)
@@ -358,9 +325,7 @@ func TestEvidence(t *testing.T) {
 	for _, version := range []string{"1.0.0", "4.0.0"} {
 		at := filepath.Join(dir, ".larder", "evidence", "a.com", "b", "x", version)
 		signed := &sources.Signed{Sums: []byte("sums " + version), Signature: []byte("signature"), Keys: []sources.Key{{Armor: "key"}}, Origin: "origin"}
-		if err := evidence.WriteTo(at, signed); err != nil {
-			t.Fatal(err)
-		}
+		check(t, evidence.WriteTo(at, signed))
 	}
 	for version, want := range map[string]struct {
 		sums     string
@@ -372,9 +337,7 @@ func TestEvidence(t *testing.T) {
 		"4.0.0": {"", 0}, // of no use to a directory
 	} {
 		pkg, err := m.Package(t.Context(), packageID(t, "a.com/b/x", version, "linux_amd64"))
-		if err != nil {
-			t.Fatal(err)
-		}
+		check(t, err)
 		var sums string
 		if pkg.Signed != nil {
 			sums = string(pkg.Signed.Sums)

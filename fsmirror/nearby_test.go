@@ -26,9 +26,7 @@ func TestNearby(t *testing.T) {
 	const zhOfX = "zh:2d711642b726b04401627ca9fbac32f5c8530fb1903cc4db02258717921a4881"
 	dir := t.TempDir()
 	path := filepath.Join(dir, "example.test", "acme", "widget", "terraform-provider-widget_1.0.0_linux_amd64.zip")
-	if err := errors.Join(os.MkdirAll(filepath.Dir(path), 0o755), os.WriteFile(path, []byte("x"), 0o644)); err != nil {
-		t.Fatal(err)
-	}
+	check(t, errors.Join(os.MkdirAll(filepath.Dir(path), 0o755), os.WriteFile(path, []byte("x"), 0o644)))
 	p, _ := sources.ParseProvider("example.test/acme/widget", sources.Terraform)
 	failed := errors.New("no answer")
 	for _, test := range []struct {

@@ -14,8 +14,6 @@ import (
 	"github.com/larder-cli/larder/sources"
 )
 
-const archivePrefix = "terraform-provider-"
-
 // A tree is all that a mirror holds.
 type tree struct {
 	packages map[sources.Provider]map[sources.Version]builds
@@ -94,7 +92,7 @@ func (s *scanner) hosts(dir string) error {
 		switch _, err := sources.ParseHost(host); {
 		case strings.HasPrefix(host, "."), slices.Contains(ofTheMedium, host): // as .larder and .git
 			return nil
-		case strings.HasPrefix(host, archivePrefix):
+		case strings.HasPrefix(host, sources.FilePrefix):
 			s.stray(nobody, path, "lies where Terraform 0.12 looked; put it into HOST/NAMESPACE/TYPE/VERSION/OS_ARCH/")
 			return nil
 		case !s.enters(nobody, path, entry):
@@ -166,7 +164,7 @@ func (s *scanner) archive(path string, entry fs.DirEntry, p sources.Provider) {
 	switch {
 	case strings.HasPrefix(entry.Name(), "."):
 	case !ok:
-		s.stray(p, path, "is not named %s%s_VERSION_OS_ARCH.zip", archivePrefix, p.Type)
+		s.stray(p, path, "is not named %s%s_VERSION_OS_ARCH.zip", sources.FilePrefix, p.Type)
 	case !targetIs(path, entry, fs.FileMode.IsRegular):
 		s.stray(p, path, "is not a regular file, nor a symlink to one")
 	default:
@@ -176,28 +174,32 @@ func (s *scanner) archive(path string, entry fs.DirEntry, p sources.Provider) {
 
 func (s *scanner) platforms(dir string, p sources.Provider, v sources.Version) error {
 	return s.each(dir, func(path string, entry fs.DirEntry) error {
-		platform, err := sources.ParsePlatform(entry.Name())
-		switch {
-		case strings.HasPrefix(entry.Name(), "."):
-		case isZip(entry.Name()):
-			s.stray(p, path, "lies in a version's directory; archives belong beside it")
-		case err != nil && entry.IsDir():
-			s.stray(p, path, "is not named as a platform: %v", err)
-		case err != nil:
-		case !targetIs(path, entry, fs.FileMode.IsDir):
-			s.stray(p, path, "is not a directory, nor a symlink to one")
-		default:
-			s.tree.add(p, v, platform, sources.Location{Dir: path})
-		}
-		return nil //nolint:nilerr // what is no platform is none of ours
+		s.platform(path, entry, p, v)
+		return nil
 	})
+}
+
+func (s *scanner) platform(path string, entry fs.DirEntry, p sources.Provider, v sources.Version) {
+	platform, err := sources.ParsePlatform(entry.Name())
+	switch {
+	case strings.HasPrefix(entry.Name(), "."):
+	case isZip(entry.Name()):
+		s.stray(p, path, "lies in a version's directory; archives belong beside it")
+	case err != nil && entry.IsDir():
+		s.stray(p, path, "is not named as a platform: %v", err)
+	case err != nil:
+	case !targetIs(path, entry, fs.FileMode.IsDir):
+		s.stray(p, path, "is not a directory, nor a symlink to one")
+	default:
+		s.tree.add(p, v, platform, sources.Location{Dir: path})
+	}
 }
 
 // parseArchiveName parses terraform-provider-TYPE_VERSION_OS_ARCH.zip, in any
 // case. What follows ARCH after an underscore does not count.
 func parseArchiveName(name, providerType string) (v sources.Version, platform sources.Platform, ok bool) {
 	name = strings.ToLower(name)
-	name, hasPrefix := strings.CutPrefix(name, archivePrefix+providerType+"_")
+	name, hasPrefix := strings.CutPrefix(name, sources.FilePrefix+providerType+"_")
 	name, hasSuffix := strings.CutSuffix(name, ".zip")
 	parts := strings.Split(name, "_")
 	if !hasPrefix || !hasSuffix || len(parts) < 3 {

@@ -7,7 +7,10 @@ import (
 	"testing"
 
 	"github.com/larder-cli/larder/sources"
+	"github.com/larder-cli/larder/sources/sourcetest"
 )
+
+var check = sourcetest.Check
 
 func FuzzArchiveName(f *testing.F) {
 	for _, s := range []string{
@@ -21,7 +24,7 @@ func FuzzArchiveName(f *testing.F) {
 		if !ok {
 			return
 		}
-		canonical := archivePrefix + providerType + "_" + v.String() + "_" + platform.String() + ".zip"
+		canonical := sources.FilePrefix + providerType + "_" + v.String() + "_" + platform.String() + ".zip"
 		again, samePlatform, ok := parseArchiveName(canonical, providerType)
 		if !ok || again != v || samePlatform != platform {
 			t.Errorf("%q: %q parsed again is %s %s, %v", name, canonical, again, samePlatform, ok)
@@ -47,9 +50,7 @@ func BenchmarkScan(b *testing.B) {
 				if err == nil {
 					err = write(dir, fmt.Sprintf("1.%d.0", i/4), []string{"linux_amd64", "linux_arm64", "darwin_arm64", "windows_amd64"}[i%4])
 				}
-				if err != nil {
-					b.Fatal(err)
-				}
+				check(b, err)
 			}
 			for b.Loop() {
 				providers, err := New(base, Options{Engine: sources.Terraform}).Providers(b.Context())
@@ -65,9 +66,7 @@ func BenchmarkScan(b *testing.B) {
 func TestWhatIsNoStray(t *testing.T) {
 	dir := t.TempDir()
 	for _, name := range []string{"lost+found", "System Volume Information", "$RECYCLE.BIN", ".Trash", "испытание.test", "xn--80akhbyknj4f.test", "xn--e1afmkfd.test"} {
-		if err := os.Mkdir(filepath.Join(dir, name), 0o755); err != nil {
-			t.Fatal(err)
-		}
+		check(t, os.Mkdir(filepath.Join(dir, name), 0o755))
 	}
 	strays, err := New(dir, Options{}).Strays(t.Context())
 	if err != nil || len(strays) != 1 || filepath.Base(strays[0].Path) != "xn--e1afmkfd.test" {

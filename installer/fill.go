@@ -162,12 +162,11 @@ func (d demand) met(s sources.Stored) bool {
 // got one that meets others, and others could not be met.
 func (d demand) meet(ctx context.Context, got Outcome, failed []demand) (Outcome, error) {
 	s := got.Package
-	isArchive := func(h sources.Hash) bool { return h.Scheme() == "zh" }
 	switch {
 	case got.How == "":
-	case len(d.Locked) == 0 || acquire.MatchesAny(d.Locked, s.H1, s.ZipH1, s.ZH):
+	case len(d.Locked) == 0 || sources.MatchesAny(d.Locked, s.H1, s.ZipH1, s.ZH):
 		return got, nil
-	case s.H1 == "" || s.ZH == "" && slices.ContainsFunc(d.Locked, isArchive): // which may match yet
+	case s.H1 == "" || s.ZH == "" && sources.AnyOf(sources.ZH, d.Locked): // which may match yet
 	default:
 		return got, &sources.PackageError{ID: d.ID, Source: got.Source, Err: acquire.TheLockFile.Refuse(d.Locked, s.H1)}
 	}

@@ -160,9 +160,9 @@ func (j *job) look(ctx context.Context, platform sources.Platform) (look, error)
 			return l, err
 		}
 	}
-	if acquire.HasContentHash(locked) && j.workdir != nil {
+	if sources.AnyOf(sources.H1, locked) && j.workdir != nil {
 		held, err := j.workdir.Get(ctx, id)
-		if err == nil && acquire.MatchesAny(locked, held.H1) && j.Proven(held) {
+		if err == nil && sources.MatchesAny(locked, held.H1) && j.Proven(held) {
 			l = look{installed: true, held: j.Locked(req, held)}
 		}
 	}

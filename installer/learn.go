@@ -34,7 +34,7 @@ func (j *job) learn(res acquire.Result) {
 // store alone have proved. An engine that finds it in its own cache adds
 // nothing to an entry that its contents already match.
 func (j *job) learnFromCache(s sources.Stored) {
-	if j.opts.EngineCache && acquire.MatchesAny(j.lockedHashes(), s.H1) {
+	if j.opts.EngineCache && sources.MatchesAny(j.lockedHashes(), s.H1) {
 		j.learned = append(j.learned, s.H1)
 		return
 	}

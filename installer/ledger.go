@@ -142,7 +142,7 @@ func (l *Ledger) choose(ctx context.Context, j *job) error {
 func (j *job) checkLocked(f fact, all []fact) error {
 	var locked, accounted []sources.Hash
 	for _, h := range j.lockedHashes() {
-		if h.Scheme() == "zh" {
+		if h.Scheme() == sources.ZH {
 			locked = append(locked, h)
 		}
 	}
@@ -150,7 +150,7 @@ func (j *job) checkLocked(f fact, all []fact) error {
 		accounted = append(accounted, other.outcome.Package.ZH)
 	}
 	stranger := func(h sources.Hash) bool { return !slices.Contains(accounted, h) }
-	if f.outcome.Package.ZH == "" || acquire.MatchesAny(locked, f.hashes...) || !slices.ContainsFunc(locked, stranger) {
+	if f.outcome.Package.ZH == "" || sources.MatchesAny(locked, f.hashes...) || !slices.ContainsFunc(locked, stranger) {
 		return nil
 	}
 	err := acquire.TheLockFile.Refuse(locked, f.outcome.Package.ZH)
@@ -161,11 +161,11 @@ func (j *job) checkLocked(f fact, all []fact) error {
 // one that is recorded: then somebody has decided to use it.
 func (l *Ledger) lockedFact(ctx context.Context, root *job, id sources.PackageID, refused error) (fact, error) {
 	locked := root.lockedHashes()
-	if republished, ok := errors.AsType[*acquire.RepublishedError](refused); len(locked) == 0 || ok && !acquire.MatchesAny(locked, republished.Now.Hashes...) {
+	if republished, ok := errors.AsType[*acquire.RepublishedError](refused); len(locked) == 0 || ok && !sources.MatchesAny(locked, republished.Now.Hashes...) {
 		return fact{}, refused
 	}
 	return l.fact(ctx, factKey{id, fmt.Sprint(slices.Sorted(slices.Values(locked)))}, locked, func(offer acquire.Offer, err error) error {
-		if err != nil || acquire.Usable(offer.Hashes) && !acquire.MatchesAny(locked, offer.Hashes...) {
+		if err != nil || sources.AnyUsable(offer.Hashes) && !sources.MatchesAny(locked, offer.Hashes...) {
 			return cmp.Or(ctx.Err(), refused)
 		}
 		return nil
@@ -185,7 +185,7 @@ func (l *Ledger) fact(ctx context.Context, key factKey, locked []sources.Hash, a
 		}
 		l.Report(acquire.Event{Step: acquire.Settled, Package: id, Source: outcome.Source})
 		outcome.Package.Signed = nil // evidence is large, and no longer needed
-		hashes := slices.Compact(slices.Sorted(slices.Values(j.learned)))
+		hashes := sources.SortHashes(j.learned)
 		return fact{outcome, hashes, newSignedList(j.sums, id.Provider, id.Version)}, nil
 	})
 }

@@ -6,7 +6,6 @@ import (
 	"errors"
 	"slices"
 
-	"github.com/larder-cli/larder/installer/acquire"
 	"github.com/larder-cli/larder/installer/lockfile"
 	"github.com/larder-cli/larder/sources"
 	"github.com/larder-cli/larder/sources/fetch"
@@ -59,7 +58,7 @@ func (l *Ledger) examine(ctx context.Context, j *job, facts []fact, err error) e
 		return nil
 	}
 	rest = slices.DeleteFunc(rest, func(h sources.Hash) bool {
-		return slices.Contains(signed.archives, h) || h.Scheme() == "h1" && err != nil
+		return slices.Contains(signed.archives, h) || h.Scheme() == sources.H1 && err != nil
 	})
 	rest, others := l.recall(ctx, j, signed, rest)
 	var strictErr error
@@ -70,7 +69,7 @@ func (l *Ledger) examine(ctx context.Context, j *job, facts []fact, err error) e
 		if slices.Contains(rest[:i], h) {
 			continue // the lock file has it twice
 		}
-		maybe := h.Scheme() == "h1" && (!l.Strict || strictErr != nil)
+		maybe := h.Scheme() == sources.H1 && (!l.Strict || strictErr != nil)
 		j.unknown = append(j.unknown, UnknownHash{
 			Provider: j.req.Provider, Version: j.version, Hash: h, Line: j.root.Lock.Line(j.req.Provider, h),
 			Maybe: maybe, Dropped: l.DropUnknown && !maybe, Refused: err != nil || strictErr != nil,
@@ -173,7 +172,7 @@ func (l *Ledger) identify(ctx context.Context, j *job, signed signedList, platfo
 	slices.SortStableFunc(platforms, func(a, b sources.Platform) int { return cmp.Compare(rank(a), rank(b)) })
 	var errs []error
 	for _, platform := range platforms {
-		if !acquire.HasContentHash(rest) {
+		if !sources.AnyOf(sources.H1, rest) {
 			return rest, nil
 		}
 		f, err := l.about(ctx, j, platform)
@@ -188,7 +187,7 @@ func (l *Ledger) identify(ctx context.Context, j *job, signed signedList, platfo
 			}
 		}
 	}
-	if !acquire.HasContentHash(rest) {
+	if !sources.AnyOf(sources.H1, rest) {
 		return rest, nil
 	}
 	return rest, errors.Join(errs...)

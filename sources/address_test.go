@@ -193,6 +193,7 @@ func TestHashes(t *testing.T) {
 	}{
 		{"h1:47DEQpj8HBSa+/TImW+5JCeuQeRkm5NMpJWZG3hSuFU=", "h1", true}, {"zh:00ff", "zh", true}, {"h2:x", "h2", false},
 		{"unknown:", "unknown", false}, {"a:b:c", "a", false}, {"", "", false}, {":x", "", false}, {"00ff", "", false},
+		{"zh", "", false},
 	} {
 		h, err := sources.ParseHash(tt.in)
 		if (err == nil) != (tt.scheme != "") || h.Scheme() != tt.scheme || h.Usable() != tt.usable {
@@ -201,6 +202,25 @@ func TestHashes(t *testing.T) {
 	}
 	if got, want := sources.ZipHash([32]byte{0: 0xab, 31: 1}), "zh:ab"+strings.Repeat("0", 60)+"01"; string(got) != want {
 		t.Errorf("got %s, want %s", got, want)
+	}
+}
+
+func TestSumsOfHashes(t *testing.T) {
+	sum := [32]byte{0: 0xab, 31: 1}
+	h1, zh := string(sources.ContentsHash(sum)), string(sources.ZipHash(sum))
+	for _, tt := range []struct {
+		hash, scheme string
+		ok           bool
+	}{
+		{h1, sources.H1, true}, {zh, sources.ZH, true},
+		{h1, sources.ZH, false}, {zh, sources.H1, false}, {"", sources.H1, false}, {"", sources.ZH, false},
+		{strings.ToUpper(zh), sources.ZH, false}, {zh[:len(zh)-2], sources.ZH, false}, {zh + "00", sources.ZH, false},
+		{h1[:20] + "\n" + h1[20:], sources.H1, false}, {h1[:len(h1)-2] + "F=", sources.H1, false}, {h1[3:], sources.H1, false},
+	} {
+		got, err := sources.Hash(tt.hash).Sum(tt.scheme)
+		if (err == nil) != tt.ok || tt.ok && got != sum {
+			t.Errorf("%q as %s: %x, %v", tt.hash, tt.scheme, got, err)
+		}
 	}
 }
 

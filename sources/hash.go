@@ -1,24 +1,33 @@
 package sources
 
 import (
+	"encoding/base64"
 	"encoding/hex"
 	"fmt"
+	"slices"
 	"strings"
 )
 
-// A Hash is a package hash as lock files and mirrors state it, SCHEME:VALUE:
-// zh: of the archive, h1: of the contents. Other schemes are carried along and
-// match nothing. The zero Hash is no hash.
+// The schemes that Larder computes. No other package spells them.
+const (
+	H1 = "h1" // SHA-256 of the list of a package's files, in base64
+	ZH = "zh" // SHA-256 of the package's archive, in hexadecimal digits
+)
+
+// A Hash is a package hash as lock files and mirrors state it, SCHEME:VALUE.
+// Hashes of schemes other than [H1] and [ZH] are preserved and match nothing.
+// The zero Hash is no hash.
 type Hash string
 
 // maxHash is more bytes than a hash of any scheme will need.
 const maxHash = 1024
 
-// ParseHash checks that s has a scheme.
+// ParseHash checks that s has a scheme. Engines check no more than that when
+// they read a lock file; [Hash.Sum] checks the value as well.
 func ParseHash(s string) (Hash, error) {
 	if strings.IndexByte(s, ':') < 1 {
 		return "", WithHint(fmt.Errorf("hash %.80q: no scheme", s),
-			"a hash starts with its scheme, as in h1: or zh:")
+			"a hash starts with its scheme, as in %s: or %s:", H1, ZH)
 	}
 	if len(s) > maxHash {
 		return "", fmt.Errorf("hash %.80q: %d bytes long", s, len(s))
@@ -27,13 +36,57 @@ func ParseHash(s string) (Hash, error) {
 }
 
 // ZipHash is the zh: hash of an archive whose SHA-256 is sum.
-func ZipHash(sum [32]byte) Hash { return Hash("zh:" + hex.EncodeToString(sum[:])) }
+func ZipHash(sum [32]byte) Hash { return Hash(ZH + ":" + hex.EncodeToString(sum[:])) }
 
-// Scheme is what stands before the colon.
+// ContentsHash is the h1: hash of a package whose list of files has the SHA-256 sum.
+func ContentsHash(sum [32]byte) Hash {
+	return Hash(H1 + ":" + base64.StdEncoding.EncodeToString(sum[:]))
+}
+
+// Sum is the SHA-256 in a hash of the scheme [H1] or [ZH]. It is an error if h
+// is of another scheme, or written in another way than engines write it.
+func (h Hash) Sum(scheme string) ([32]byte, error) {
+	var sum []byte
+	_, value, _ := strings.Cut(string(h), ":")
+	write := ZipHash
+	if scheme == H1 {
+		sum, _ = base64.StdEncoding.DecodeString(value)
+		write = ContentsHash
+	} else {
+		sum, _ = hex.DecodeString(value)
+	}
+	if len(sum) != 32 || write([32]byte(sum)) != h {
+		return [32]byte{}, fmt.Errorf("%.99q is no %s: hash", h, scheme)
+	}
+	return [32]byte(sum), nil
+}
+
+// Scheme is the part before the colon, and empty if there is no colon.
 func (h Hash) Scheme() string {
-	scheme, _, _ := strings.Cut(string(h), ":")
+	scheme, _, ok := strings.Cut(string(h), ":")
+	if !ok {
+		return ""
+	}
 	return scheme
 }
 
-// Usable reports whether h is of a scheme we can compute: h1: or zh:.
-func (h Hash) Usable() bool { return h.Scheme() == "h1" || h.Scheme() == "zh" }
+// Usable reports whether Larder can compute hashes of the scheme of h.
+func (h Hash) Usable() bool { return h.Scheme() == H1 || h.Scheme() == ZH }
+
+// AnyUsable reports whether any of the hashes is [Hash.Usable].
+func AnyUsable(hashes []Hash) bool { return slices.ContainsFunc(hashes, Hash.Usable) }
+
+// AnyOf reports whether any of the hashes is of a scheme.
+func AnyOf(scheme string, hashes []Hash) bool {
+	return slices.ContainsFunc(hashes, func(h Hash) bool { return h.Scheme() == scheme })
+}
+
+// MatchesAny reports whether any of got, if usable, is among want.
+func MatchesAny(want []Hash, got ...Hash) bool {
+	return slices.ContainsFunc(got, func(h Hash) bool { return h.Usable() && slices.Contains(want, h) })
+}
+
+// SortHashes returns hashes in the order of a lock file, by bytes, each once.
+func SortHashes(hashes []Hash) []Hash {
+	return slices.Compact(slices.Sorted(slices.Values(hashes)))
+}

@@ -13,7 +13,10 @@ import (
 	"time"
 
 	"github.com/larder-cli/larder/sources"
+	"github.com/larder-cli/larder/sources/sourcetest"
 )
+
+var check = sourcetest.Check
 
 // A source answers from a table, and counts how often it is asked.
 type source struct {
@@ -83,9 +86,7 @@ var (
 func TestMethodApplies(t *testing.T) {
 	pattern := func(s string) sources.Pattern {
 		pt, err := sources.ParsePattern(s, sources.Terraform)
-		if err != nil {
-			t.Fatal(err)
-		}
+		check(t, err)
 		return pt
 	}
 	for _, tt := range []struct {
@@ -115,9 +116,7 @@ func TestVersionsAreTheUnion(t *testing.T) {
 		&source{name: "c", versions: "2.0.0 1.0.0", warnings: []string{"new"}},
 	)
 	got, err := m.Versions(t.Context(), provider(t, "a/b"))
-	if err != nil {
-		t.Fatal(err)
-	}
+	check(t, err)
 	if want := "[1.0.0 1.0.0+x 2.0.0] [old slow new]"; fmt.Sprint(got.Versions, got.Warnings) != want {
 		t.Errorf("got %v %v, want %s", got.Versions, got.Warnings, want)
 	}

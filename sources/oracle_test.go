@@ -173,9 +173,7 @@ func TestEveryConstraintMeansWhatTheEnginesMean(t *testing.T) {
 			set := versions.MeetingConstraints(spec)
 			for _, text := range candidates {
 				v, err := sources.ParseVersion(text)
-				if err != nil {
-					t.Fatal(err)
-				}
+				check(t, err)
 				ov, _ := oracleVersion(text)
 				if got, want := c.Allow(v), set.Has(ov); got != want {
 					t.Errorf("%q allows %s: got %v, want %v", s, v, got, want)

@@ -3,6 +3,7 @@ package sources
 import (
 	"cmp"
 	"errors"
+	"strings"
 	"time"
 )
 
@@ -35,9 +36,29 @@ func ParsePackageID(provider, version, platform string) (id PackageID, err error
 	return id, nil
 }
 
+// FilePrefix begins the names of archives and executables. The provider's type
+// follows it.
+const FilePrefix = "terraform-provider-"
+
 // Filename is the name of a package's archive, in signed checksums and in mirrors.
 func (id PackageID) Filename() string {
-	return "terraform-provider-" + id.Provider.Type + "_" + id.Version.String() + "_" + id.Platform.String() + ".zip"
+	return FilePrefix + id.Provider.Type + "_" + id.Version.String() + "_" + id.Platform.String() + ".zip"
+}
+
+// ParseFilename parses a name that [PackageID.Filename] returns for a package of
+// version v of p.
+func ParseFilename(name string, p Provider, v Version) (PackageID, bool) {
+	text, _ := strings.CutPrefix(strings.TrimSuffix(name, ".zip"), FilePrefix+p.Type+"_"+v.String()+"_")
+	platform, err := ParsePlatform(text)
+	id := PackageID{p, v, platform}
+	return id, err == nil && name == id.Filename()
+}
+
+// NamesExecutable reports whether engines run a file of this name as a provider
+// of type typ.
+func NamesExecutable(name, typ string) bool {
+	rest, ok := strings.CutPrefix(name, FilePrefix+typ)
+	return ok && (rest == "" || rest[0] == '_' || rest[0] == '.')
 }
 
 // Path is where a package lies below a cache, an install directory or an

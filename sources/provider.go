@@ -88,7 +88,7 @@ func parseType(s string, e Engine) (string, error) {
 	if err != nil {
 		return "", fmt.Errorf("type %q: %w", s, err)
 	}
-	prefixes := []string{"terraform-provider-", "terraform-"}
+	prefixes := []string{FilePrefix, "terraform-"}
 	if e == OpenTofu {
 		prefixes = append(prefixes, "opentofu-provider-", "opentofu-")
 	}

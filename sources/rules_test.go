@@ -6,33 +6,16 @@ import (
 	"testing"
 
 	"github.com/larder-cli/larder/sources"
+	"github.com/larder-cli/larder/sources/sourcetest"
 )
 
-func version(t *testing.T, s string) sources.Version {
-	t.Helper()
-	v, err := sources.ParseVersion(s)
-	if err != nil {
-		t.Fatal(err)
-	}
-	return v
-}
+var provider, version = sourcetest.Address, sourcetest.Number
 
 func constraints(t *testing.T, s string) sources.Constraints {
 	t.Helper()
 	c, err := sources.ParseConstraints(s)
-	if err != nil {
-		t.Fatal(err)
-	}
+	check(t, err)
 	return c
-}
-
-func provider(t *testing.T, s string) sources.Provider {
-	t.Helper()
-	p, err := sources.ParseProvider(s, sources.Terraform)
-	if err != nil {
-		t.Fatal(err)
-	}
-	return p
 }
 
 // hinted reports whether a hint of err contains want.

@@ -15,12 +15,11 @@ const (
 	MirrorEvidence                   // signed checksums matched, with a key that came along in the mirror
 	SelfSigned                       // signed with a key that the registry lists
 	SignedByTrusted                  // signed with a key that the user trusts, wherever the key came from
-	SignedByPartner                  // so signed, with a key that HashiCorp vouches for
 	SignedByHashiCorp                // signed with HashiCorp's release key
 )
 
 var verdictTexts = [...]string{"unverified", "hash only", "evidence from mirror",
-	"self-signed", "signed by a trusted key", "signed by a partner", "signed by HashiCorp"}
+	"self-signed", "signed by a trusted key", "signed by HashiCorp"}
 
 // String is the text shown to people, and the one in JSON and records.
 func (v Verdict) String() string { return verdictTexts[v] }

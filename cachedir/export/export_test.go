@@ -19,31 +19,17 @@ import (
 	"github.com/larder-cli/larder/sources"
 	"github.com/larder-cli/larder/sources/archive"
 	"github.com/larder-cli/larder/sources/disk"
+	"github.com/larder-cli/larder/sources/sourcetest"
 )
 
-func check(t testing.TB, err error) {
-	t.Helper()
-	if err != nil {
-		t.Fatal(err)
-	}
-}
+var packageID = sourcetest.PackageID
+
+var check = sourcetest.Check
 
 // files are the contents of a package, by path.
 type files map[string]string
 
 var widgetFiles = files{"terraform-provider-widget": "the provider", "docs/README": "read me", "docs-old": "", "LICENSE": "do as you like"}
-
-func packageID(t testing.TB, address, version, platform string) (id sources.PackageID) {
-	t.Helper()
-	var err error
-	id.Provider, err = sources.ParseProvider(address, sources.Terraform)
-	check(t, err)
-	id.Version, err = sources.ParseVersion(version)
-	check(t, err)
-	id.Platform, err = sources.ParsePlatform(platform)
-	check(t, err)
-	return id
-}
 
 // store unpacks a package, as a cache has it.
 func store(t testing.TB, f files, address, version, platform string) sources.Stored {

@@ -21,12 +21,10 @@ package export
 
 import (
 	"bytes"
-	"encoding/base64"
 	"encoding/hex"
 	"encoding/json"
 	"fmt"
 	"slices"
-	"strings"
 
 	"github.com/larder-cli/larder/sources"
 )
@@ -155,25 +153,21 @@ func (l listed) stored() (sources.Stored, error) {
 	if _, err := dirOf(l.H1); err != nil {
 		return sources.Stored{}, err
 	}
-	if l.ZH != "" && !isZH(l.ZH) {
-		return sources.Stored{}, fmt.Errorf("%.99q is no zh: hash", l.ZH)
+	if l.ZH != "" {
+		if _, err := l.ZH.Sum(sources.ZH); err != nil {
+			return sources.Stored{}, err
+		}
 	}
 	return sources.Stored{ID: id, H1: l.H1, ZH: l.ZH, Verdict: l.Verdict}, nil
 }
 
-func isZH(h sources.Hash) bool {
-	sum, err := hex.DecodeString(strings.TrimPrefix(string(h), "zh:"))
-	return err == nil && len(sum) == 32 && sources.ZipHash([32]byte(sum)) == h
-}
-
 // dirOf is where contents are in an export.
 func dirOf(h1 sources.Hash) (string, error) {
-	text, ok := strings.CutPrefix(string(h1), "h1:")
-	sum, err := base64.StdEncoding.Strict().DecodeString(text)
-	if !ok || err != nil || len(sum) != 32 || strings.ContainsAny(text, "\r\n") {
-		return "", fmt.Errorf("%.99q is no h1: hash", h1)
+	sum, err := h1.Sum(sources.H1)
+	if err != nil {
+		return "", err
 	}
-	return contentsDir + hex.EncodeToString(sum) + "/", nil
+	return contentsDir + hex.EncodeToString(sum[:]) + "/", nil
 }
 
 // render is the manifest of packages that are in order.

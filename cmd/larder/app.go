@@ -42,25 +42,18 @@ func newApp(out *output) *cli.App {
 		Action:                    noCommand,
 	}
 	app.Flags = append(app.Flags, cli.HelpFlag, &cli.BoolFlag{Name: "version", Usage: "tell which larder this is"})
-	app.CustomAppHelpTemplate = verbatim(appHelp(app))
-	complete("", app.Commands)
+	complete(app.Commands)
 	return app
 }
 
-// complete gives commands what all have. The parent is the command that they
-// are commands of, if any.
-func complete(parent string, commands []*cli.Command) {
+// complete gives commands what all have.
+func complete(commands []*cli.Command) {
 	for _, cmd := range commands {
-		path := strings.TrimSpace(parent + " " + cmd.Name)
 		cmd.OnUsageError = onUsageError
-		cmd.CustomHelpTemplate = verbatim(commandHelp(path, cmd))
 		cmd.Flags = append(cmd.Flags, globalFlags()...)
-		complete(path, cmd.Subcommands)
+		complete(cmd.Subcommands)
 	}
 }
-
-// verbatim is a template that yields text.
-func verbatim(text string) string { return strings.ReplaceAll(text, "{{", `{{"{{"}}`) }
 
 func noCommand(c *cli.Context) error {
 	switch {

@@ -2,9 +2,11 @@ package main
 
 import (
 	"fmt"
+	"io"
 	"regexp"
 	"slices"
 	"strings"
+	"sync"
 
 	"github.com/urfave/cli/v2"
 )
@@ -20,12 +22,33 @@ func helpCommand() *cli.Command {
 	}
 }
 
+// Help is written when a user asks for it. The library would describe all flags of
+// all commands at each start, and with templates, which takes two milliseconds.
+func init() {
+	cli.HelpPrinter = printHelp
+	cli.FlagStringer = func(cli.Flag) string { return "" } // only templates use it
+}
+
+// printHelp writes the help of a command, or of the app as a command, in place of a template.
+func printHelp(w io.Writer, _ string, of any) {
+	switch of := of.(type) {
+	case *cli.App:
+		fmt.Fprint(w, appHelp(of.Usage, of.Commands))
+	case *cli.Command:
+		if of.HelpName == of.Name { // the app
+			fmt.Fprint(w, appHelp(of.Usage, of.Subcommands))
+			return
+		}
+		fmt.Fprint(w, commandHelp(commandPath(of), of))
+	}
+}
+
 func help(c *cli.Context) error {
 	topic := strings.Join(c.Args().Slice(), " ")
 	cmd := find(c.App.Commands, c.Args().Slice())
 	switch {
 	case topic == "":
-		fmt.Fprint(c.App.Writer, appHelp(c.App))
+		fmt.Fprint(c.App.Writer, appHelp(c.App.Usage, c.App.Commands))
 	case topic == "flags":
 		fmt.Fprint(c.App.Writer, flagsHelp())
 	case cmd != nil:
@@ -49,11 +72,11 @@ func find(commands []*cli.Command, path []string) *cli.Command {
 	return cmd
 }
 
-func appHelp(app *cli.App) string {
+func appHelp(usage string, commands []*cli.Command) string {
 	var b strings.Builder
-	fmt.Fprintf(&b, "larder - %s\n\nUsage: larder COMMAND [FLAG...]\n\n", app.Usage)
+	fmt.Fprintf(&b, "larder - %s\n\nUsage: larder COMMAND [FLAG...]\n\n", usage)
 	rows := [][2]string{}
-	for _, cmd := range app.Commands {
+	for _, cmd := range commands {
 		rows = append(rows, [2]string{cmd.Name, cmd.Usage})
 	}
 	b.WriteString(table(rows))
@@ -70,7 +93,9 @@ func commandHelp(path string, cmd *cli.Command) string {
 	fmt.Fprintf(&b, "larder %s - %s\n\nUsage: larder %s\n\n", path, cmd.Usage, usage)
 	rows := [][2]string{}
 	for _, sub := range cmd.Subcommands {
-		rows = append(rows, [2]string{sub.Name, sub.Usage})
+		if sub.Name != "help" { // which the library adds
+			rows = append(rows, [2]string{sub.Name, sub.Usage})
+		}
 	}
 	if len(rows) > 0 {
 		b.WriteString(table(rows) + "\n")
@@ -98,7 +123,7 @@ func ownFlags(cmd *cli.Command) []cli.Flag {
 }
 
 // placeholder is what a flag's usage calls its value.
-var placeholder = regexp.MustCompile("`(.*?)` ?")
+var placeholder = sync.OnceValue(func() *regexp.Regexp { return regexp.MustCompile("`(.*?)` ?") })
 
 // describe splits what there is to say of a flag into how it is written and
 // what it does. A placeholder at the front of its usage names the value only.
@@ -112,7 +137,7 @@ func describe(f cli.Flag) (written, does string) {
 	if doc, ok := f.(cli.DocGenerationFlag); ok {
 		does = doc.GetUsage()
 	}
-	if m := placeholder.FindStringSubmatchIndex(does); m != nil {
+	if m := placeholder().FindStringSubmatchIndex(does); m != nil {
 		value := does[m[2]:m[3]]
 		written += " " + value
 		if m[0] == 0 {

@@ -8,6 +8,7 @@ import (
 	"maps"
 	"path"
 	"path/filepath"
+	"regexp"
 	"slices"
 	"strconv"
 	"strings"
@@ -166,6 +167,30 @@ func TestOnlyDiskChangesFiles(t *testing.T) {
 				t.Errorf("%s uses %s, which is for sources/disk", f.path, selector)
 			}
 		}
+	}
+}
+
+// The schemes of hashes are spelled in sources/hash.go and in tests. Names of
+// JSON members are other names that happen to be spelled alike.
+func TestOnlyHashSpellsSchemes(t *testing.T) {
+	scheme := regexp.MustCompile(`^(h1|zh)$|\b(h1|zh):`)
+	for _, f := range goFiles(t) {
+		if f.test || f.path == "sources/hash.go" || f.pkg == "sources/sourcetest" {
+			continue
+		}
+		ast.Inspect(f.syntax, func(n ast.Node) bool {
+			if field, ok := n.(*ast.Field); ok && field.Tag != nil {
+				return false
+			}
+			literal, ok := n.(*ast.BasicLit)
+			if !ok || literal.Kind != token.STRING {
+				return true
+			}
+			if text, _ := strconv.Unquote(literal.Value); scheme.MatchString(text) {
+				t.Errorf("%s: %q spells the scheme of a hash, which sources.H1 and sources.ZH are for", f.path, text)
+			}
+			return true
+		})
 	}
 }
 

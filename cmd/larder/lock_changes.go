@@ -107,7 +107,7 @@ func (m *lockedModule) changes() []lockChange {
 		var c lockChange
 		c.was, _ = m.before.Entry(p)
 		c.now = m.result.Lock.Entries[slices.IndexFunc(m.result.Lock.Entries, func(e lockfile.Entry) bool { return e.Provider == p })]
-		for _, h := range slices.Compact(slices.Sorted(slices.Values(c.now.Hashes))) {
+		for _, h := range sources.SortHashes(c.now.Hashes) {
 			if !slices.Contains(c.was.Hashes, h) {
 				c.added = append(c.added, addedHash{h, m.packageOf(p, h)})
 			}
@@ -170,7 +170,7 @@ func (c lockChange) addedByKind() []string {
 	archives, others := 0, 0
 	for _, h := range c.added {
 		switch {
-		case h.Scheme() == "zh":
+		case h.Scheme() == sources.ZH:
 			archives++
 		case h.of == nil:
 			others++
@@ -182,16 +182,16 @@ func (c lockChange) addedByKind() []string {
 	}
 	var kinds []string
 	if len(own) > 0 {
-		kinds = append(kinds, "h1: of "+and(own))
+		kinds = append(kinds, sources.H1+": of "+and(own))
 	}
 	if len(stated) > 0 {
-		kinds = append(kinds, "h1: of "+and(stated)+" as stated by the registry")
+		kinds = append(kinds, sources.H1+": of "+and(stated)+" as stated by the registry")
 	}
 	if others > 0 {
-		kinds = append(kinds, fmt.Sprintf("%d h1: of other platforms", others))
+		kinds = append(kinds, fmt.Sprintf("%d %s: of other platforms", others, sources.H1))
 	}
 	if archives > 0 {
-		kinds = append(kinds, fmt.Sprintf("%d zh:", archives))
+		kinds = append(kinds, fmt.Sprintf("%d %s:", archives, sources.ZH))
 	}
 	return kinds
 }

@@ -81,7 +81,7 @@ func (m *rootModule) mirrorSigners(b *builder.Builder, entries []builder.Entry) 
 	}
 	memo := signerMemo{rootModule: m}
 	for i, e := range entries {
-		at := slices.IndexFunc(e.Hashes, func(h sources.Hash) bool { return h.Scheme() == "zh" })
+		at := slices.IndexFunc(e.Hashes, func(h sources.Hash) bool { return h.Scheme() == sources.ZH })
 		if at >= 0 {
 			all[i] = memo.of(sources.Stored{ID: e.ID, ZH: e.Hashes[at], Signed: b.EvidenceOf(e)})
 		}

@@ -126,7 +126,7 @@ func TestServedMirrorIsAsGoodAsTheDirectory(t *testing.T) {
 		{"HashiCorp", sourcetest.Release{}, trust.Options{HashiCorpKey: fingerprint(sourcetest.Publisher())}, sources.SignedByHashiCorp, sources.SignedByHashiCorp},
 		{
 			"a partner", sourcetest.Release{Signer: &vouched},
-			trust.Options{PartnerKey: fingerprint(partner), PartnerKeys: []string{partner.Armor()}}, sources.SignedByPartner, sources.SignedByPartner,
+			trust.Options{PartnerKey: fingerprint(partner)}, sources.SelfSigned, sources.MirrorEvidence,
 		},
 		{"another publisher", sourcetest.Release{}, trust.Options{}, sources.SelfSigned, sources.MirrorEvidence},
 	} {

@@ -27,20 +27,18 @@ func onUsageError(c *cli.Context, err error, isSubcommand bool) error {
 func commandPath(cmd *cli.Command) string { return strings.TrimPrefix(cmd.HelpName, "larder ") }
 
 // rewordings are the flag package's complaints, and ours.
-var rewordings = []struct {
-	theirs *regexp.Regexp
-	ours   string
-}{
-	{regexp.MustCompile(`^flag provided but not defined: -(?<flag>.*)$`), "there is no flag %s"},
-	{regexp.MustCompile(`^flag needs an argument: -(?<flag>.*)$`), "%s needs a value"},
-	{regexp.MustCompile(`(?s)^invalid (boolean )?value (?<value>.*) for (flag )?-(?<flag>[^:]*): .*$`), "%s cannot be %s"},
+var rewordings = []struct{ theirs, ours string }{
+	{`^flag provided but not defined: -(?<flag>.*)$`, "there is no flag %s"},
+	{`^flag needs an argument: -(?<flag>.*)$`, "%s needs a value"},
+	{`(?s)^invalid (boolean )?value (?<value>.*) for (flag )?-(?<flag>[^:]*): .*$`, "%s cannot be %s"},
 }
 
 func reword(err error) error {
 	for _, r := range rewordings {
-		if m := r.theirs.FindStringSubmatch(err.Error()); m != nil {
-			words := []any{dashed(m[r.theirs.SubexpIndex("flag")])}
-			if i := r.theirs.SubexpIndex("value"); i > 0 {
+		theirs := regexp.MustCompile(r.theirs)
+		if m := theirs.FindStringSubmatch(err.Error()); m != nil {
+			words := []any{dashed(m[theirs.SubexpIndex("flag")])}
+			if i := theirs.SubexpIndex("value"); i > 0 {
 				words = append(words, m[i])
 			}
 			return fmt.Errorf(r.ours, words...)

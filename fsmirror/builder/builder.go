@@ -209,13 +209,17 @@ func (b *Builder) wait(ctx context.Context, lock *disk.Lock, try func() (bool, e
 	return err
 }
 
+func (b *Builder) hasLock() bool {
+	info, err := os.Lstat(b.state("mirror.lock"))
+	return err == nil && info.Mode()&fs.ModeSymlink == 0
+}
+
 // share waits until no process writes to the mirror, and keeps others from it. If
 // none has ever written there, it does nothing. Mirrors that were copied as links
 // count as such: no process of ours writes through a link.
 func (b *Builder) share(ctx context.Context) (unlock func(), err error) {
-	info, err := os.Lstat(b.state("mirror.lock"))
-	if err != nil || info.Mode()&fs.ModeSymlink != 0 || !b.opts.ReadOnly {
-		return func() {}, nil //nolint:nilerr // there is no lock, or this process has it
+	if !b.opts.ReadOnly || !b.hasLock() { // this process has the lock, or there is none
+		return func() {}, nil
 	}
 	own, err := disk.Open(b.state())
 	if err != nil {
@@ -291,9 +295,6 @@ func (b *Builder) release() {
 		}
 	}
 }
-
-// Dir is the mirror's directory.
-func (b *Builder) Dir() string { return b.path }
 
 // state is a path below .larder, for reading.
 func (b *Builder) state(elem ...string) string {

@@ -76,7 +76,7 @@ func must(t testing.TB, err error) {
 }
 
 func (d *depot) archive(id sources.PackageID) string {
-	return filepath.Join(d.packed, filepath.FromSlash(id.Provider.String()), builder.Filename(id))
+	return filepath.Join(d.packed, filepath.FromSlash(id.Provider.String()), id.Filename())
 }
 
 // delivery brings a package and, unless it is not to, what vouches for it. What is

@@ -124,13 +124,14 @@ func (b *Builder) extension(p sources.Provider, v sources.Version) (*evidence.Ex
 	if err == nil {
 		_, err = files.Signed()
 	}
-	switch {
-	case disk.IsUnread(err):
-		return nil, err
-	case err != nil: // there is none, or it is broken, which Verify reports
-		return nil, nil //nolint:nilerr // the archives are served without it
+	var found *evidence.Extension
+	if err == nil {
+		found = &evidence.Extension{Evidence: evidence.Locate(p, v, files)}
 	}
-	return &evidence.Extension{Evidence: evidence.Locate(p, v, files)}, nil
+	if !disk.IsUnread(err) {
+		err = nil // Verify reports broken evidence, and archives are served without it
+	}
+	return found, err
 }
 
 // unindexVersion takes a version out of index.json. One that is invalid is removed.

@@ -40,7 +40,7 @@ func writePackages(dir, from string) (err error) {
 	defer func() { err = errors.Join(err, b.Close()) }()
 	for _, text := range killed {
 		id := parseID(fatal{}, text)
-		archive, err := os.ReadFile(filepath.Join(from, filepath.FromSlash(id.Provider.String()), builder.Filename(id)))
+		archive, err := os.ReadFile(filepath.Join(from, filepath.FromSlash(id.Provider.String()), id.Filename()))
 		if err != nil {
 			return err
 		}

@@ -120,7 +120,7 @@ func TestCopiesAreNoMoreReadable(t *testing.T) {
 		file     string
 		want     fs.FileMode
 	}{
-		{false, widget + "/" + builder.Filename(id), 0o640},
+		{false, widget + "/" + id.Filename(), 0o640},
 		{true, id.Path() + "/README", 0o600},
 		{true, id.Path() + "/terraform-provider-widget_v1.0.0", 0o755},
 	} {

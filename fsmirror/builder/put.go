@@ -20,11 +20,6 @@ import (
 	"github.com/larder-cli/larder/sources/staging"
 )
 
-// Filename is the name of a package's archive in a mirror.
-func Filename(id sources.PackageID) string {
-	return fmt.Sprintf("terraform-provider-%s_%s_%s.zip", id.Provider.Type, id.Version, id.Platform)
-}
-
 // Get returns what the mirror has for id, in the layout of new packages. It reads
 // the package only if it has no record. The error matches [sources.ErrNotFound] if
 // the mirror has no such package.
@@ -120,7 +115,7 @@ func hash(ctx context.Context, path string) (record, sources.Contents, error) {
 
 func (b *Builder) stored(at spot, r record) sources.Stored {
 	s := sources.Stored{
-		ID: at.id, Dir: at.path, H1: r.H1, ZipH1: r.ZipH1, ZH: r.ZH, Filename: Filename(at.id),
+		ID: at.id, Dir: at.path, H1: r.H1, ZipH1: r.ZipH1, ZH: r.ZH, Filename: at.id.Filename(),
 		Verdict: r.Verdict, Origin: r.Origin, Since: r.Since, Differs: r.differs,
 	}
 	if r.differs != "" {

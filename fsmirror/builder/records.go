@@ -70,13 +70,13 @@ func (b *Builder) place(id sources.PackageID, unpacked bool) spot {
 	if unpacked {
 		return spot{id, true, filepath.Join(b.path, filepath.FromSlash(id.Path()))}
 	}
-	return spot{id, false, filepath.Join(b.home(id.Provider), Filename(id))}
+	return spot{id, false, filepath.Join(b.home(id.Provider), id.Filename())}
 }
 
 // key is the key of the package's record in a ledger.
 func (s spot) key() string {
 	key := s.id.Version.String() + "/" + s.id.Platform.String()
-	if name := filepath.Base(s.path); !s.unpacked && name != Filename(s.id) {
+	if name := filepath.Base(s.path); !s.unpacked && name != s.id.Filename() {
 		key += "/" + name // engines take archives by other names too
 	}
 	return key

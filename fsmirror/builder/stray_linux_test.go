@@ -110,7 +110,7 @@ func TestWhatIsInThePlaceOfADirectory(t *testing.T) {
 			defer stage.Close()
 			data, err := os.ReadFile(d.archive(id))
 			must(t, err)
-			write(t, stage.Path(widget+"/"+builder.Filename(id)), string(data))
+			write(t, stage.Path(widget+"/"+id.Filename()), string(data))
 			err = b.Adopt(ctx, sources.Stored{ID: id, Signed: d.signed(id)}, stage)
 			return errors.Join(err, b.Finish(ctx), b.RemoveImportDir(importID), b.Close())
 		},
@@ -199,7 +199,7 @@ func TestPipes(t *testing.T) {
 	})
 	for _, name := range []string{
 		".larder/known/" + widget + ".json", ".larder/evidence/" + widget + "/1.0.0/SHA256SUMS", ".larder/evidence/" + widget + "/1.0.0/keys.json",
-		widget + "/index.json", widget + "/1.0.0.json", widget + "/" + builder.Filename(id),
+		widget + "/index.json", widget + "/1.0.0.json", widget + "/" + id.Filename(),
 	} {
 		t.Run(name, func(t *testing.T) {
 			dir, _ := pipe(t, name)

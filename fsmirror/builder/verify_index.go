@@ -161,7 +161,7 @@ func (v *verifier) checkArchive(doc, platform string, entry archiveEntry) {
 	for _, h := range entry.Hashes {
 		if h.Usable() && h != fresh.ZH && h != fresh.H1 && h != fresh.ZipH1 {
 			is := fresh.ZH
-			if h.Scheme() == "h1" {
+			if h.Scheme() == sources.H1 {
 				is = fresh.H1
 			}
 			v.found(BadIndex, doc, nil, "it says %s for %s, and %s is %s", h, platform, v.relative(path), is)

@@ -164,15 +164,16 @@ func (d *decision) fate(ctx context.Context, p Package) (Arrival, error) {
 		return a, err
 	}
 	s, err := d.mirror.Get(ctx, p.ID)
-	switch {
-	case ctx.Err() != nil:
+	if err != nil {
+		if !errors.Is(err, sources.ErrNotFound) {
+			a.How = Replaced // a broken archive, which engines cannot install
+		}
 		return a, ctx.Err()
-	case errors.Is(err, sources.ErrNotFound):
-		return a, nil
-	case err != nil:
-		a.How = Replaced
-		return a, nil //nolint:nilerr // what is no archive nobody could install
-	case s.ZH == p.ZH:
+	}
+	if ctx.Err() != nil {
+		return a, ctx.Err()
+	}
+	if s.ZH == p.ZH {
 		a.How = Known
 		kept := d.signed[d.release]
 		a.settled = s.Verdict >= a.Verdict && (kept == nil || s.Signed != nil && evidence.Digest(kept) == d.had)

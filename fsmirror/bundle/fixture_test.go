@@ -19,17 +19,14 @@ import (
 	"github.com/larder-cli/larder/sources/trust"
 )
 
+var packageID = sourcetest.PackageID
+
 const (
 	widget = "example.test/acme/widget"
 	gadget = "example.test/acme/gadget"
 )
 
-func check(t testing.TB, err error) {
-	t.Helper()
-	if err != nil {
-		t.Fatal(err)
-	}
-}
+var check = sourcetest.Check
 
 func vouch(s sources.Stored) (trust.Report, error) {
 	return trust.VerifyCarried(s.Signed, s.ZH, trust.Options{})
@@ -123,18 +120,6 @@ func described(t testing.TB, dir string) bundle.Manifest {
 	m, err := bundle.Describe(context.Background(), dir, seal.Key{}, nil)
 	check(t, err)
 	return m
-}
-
-func packageID(t testing.TB, address, version, platform string) (id sources.PackageID) {
-	t.Helper()
-	var err error
-	id.Provider, err = sources.ParseProvider(address, sources.Terraform)
-	check(t, err)
-	id.Version, err = sources.ParseVersion(version)
-	check(t, err)
-	id.Platform, err = sources.ParsePlatform(platform)
-	check(t, err)
-	return id
 }
 
 type reportOf = trust.Report

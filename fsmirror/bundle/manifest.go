@@ -4,7 +4,6 @@ import (
 	"bytes"
 	"cmp"
 	"crypto/sha256"
-	"encoding/base64"
 	"encoding/hex"
 	"encoding/json"
 	"errors"
@@ -12,7 +11,6 @@ import (
 	"slices"
 	"strings"
 
-	"github.com/larder-cli/larder/fsmirror/builder"
 	"github.com/larder-cli/larder/sources"
 	"github.com/larder-cli/larder/sources/evidence"
 )
@@ -46,7 +44,7 @@ type Package struct {
 }
 
 // Path is where the archive lies in a bundle and in a mirror, with forward slashes.
-func (p Package) Path() string { return p.ID.Provider.String() + "/" + builder.Filename(p.ID) }
+func (p Package) Path() string { return p.ID.Provider.String() + "/" + p.ID.Filename() }
 
 // A Release is what evidence is about.
 type Release struct {
@@ -248,34 +246,28 @@ func (d packageDocument) packed() (Package, error) {
 		return p, fmt.Errorf("path is %.255q, and should be %q", d.Path, p.Path())
 	case p.Size < 1 || p.Size > maxArchive:
 		return p, fmt.Errorf("size is %d", p.Size)
-	case !isH1(p.H1) || p.ZipH1 != "" && (!isH1(p.ZipH1) || p.ZipH1 == p.H1):
-		return p, errors.New("no h1: hash")
 	}
-	return p, nil
+	if _, err := p.H1.Sum(sources.H1); err != nil || p.ZipH1 == "" {
+		return p, err
+	}
+	if p.ZipH1 == p.H1 {
+		return p, errors.New("hash of the contents listed twice")
+	}
+	_, err = p.ZipH1.Sum(sources.H1)
+	return p, err
 }
 
 // based parses a package that the receiver has.
 func (d packageDocument) based() (Package, error) {
 	id, err := sources.ParsePackageID(d.Provider, d.Version, d.Platform)
-	if err == nil && !isZH(d.ZH) {
-		err = errors.New("no zh: hash")
+	if err == nil {
+		_, err = d.ZH.Sum(sources.ZH)
 	}
 	return Package{ID: id, ZH: d.ZH}, err
 }
 
 // carriable reports whether a package is one that engines install.
 func carriable(id sources.PackageID) bool { return !id.Provider.BuiltIn() && !id.Provider.Legacy() }
-
-func isZH(h sources.Hash) bool {
-	sum, err := hex.DecodeString(strings.TrimPrefix(string(h), "zh:"))
-	return err == nil && len(sum) == 32 && sources.ZipHash([32]byte(sum)) == h
-}
-
-func isH1(h sources.Hash) bool {
-	text, ok := strings.CutPrefix(string(h), "h1:")
-	sum, err := base64.StdEncoding.Strict().DecodeString(text)
-	return ok && err == nil && len(sum) == 32 && len(text) == base64.StdEncoding.EncodedLen(32)
-}
 
 func parseEvidence(docs []evidenceDocument) ([]Evidence, error) {
 	var all []Evidence

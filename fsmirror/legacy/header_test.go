@@ -9,7 +9,10 @@ import (
 	"testing"
 
 	"github.com/larder-cli/larder/sources"
+	"github.com/larder-cli/larder/sources/sourcetest"
 )
+
+var check = sourcetest.Check
 
 func elfHead(class, data, abi byte, kind, machine uint16) string {
 	head := append([]byte("\x7fELF"), class, data, 1, abi, 0, 0, 0, 0, 0, 0, 0, 0)
@@ -80,13 +83,9 @@ func TestHeaders(t *testing.T) {
 
 func TestHeaderOfThisVeryProgram(t *testing.T) {
 	path, err := os.Executable()
-	if err != nil {
-		t.Fatal(err)
-	}
+	check(t, err)
 	f, err := os.Open(path)
-	if err != nil {
-		t.Fatal(err)
-	}
+	check(t, err)
 	defer f.Close()
 	h, err := readHeader(f)
 	if here := sources.CurrentPlatform(); err != nil || h.contradicts(here) || list(h.platforms()) != here.String() && runtime.GOOS != "android" {
@@ -107,9 +106,7 @@ func TestWhatHeadersContradict(t *testing.T) {
 		{"a script", "linux_amd64", false},
 	} {
 		p, err := sources.ParsePlatform(tt.platform)
-		if err != nil {
-			t.Fatal(err)
-		}
+		check(t, err)
 		if got := parseHeader([]byte(tt.head)).contradicts(p); got != tt.want {
 			t.Errorf("%q, %s: got %t", tt.head, p, got)
 		}
@@ -125,9 +122,7 @@ func FuzzHeader(f *testing.F) {
 	f.Add([]byte("\xcf\xfa\xed\xfe\x07\x00\x00\x01"))
 	f.Fuzz(func(t *testing.T, head []byte) {
 		h, err := readHeader(bytes.NewReader(head))
-		if err != nil {
-			t.Fatal(err)
-		}
+		check(t, err)
 		for _, p := range h.platforms() {
 			if _, ok := knownPlatform(p.String()); !ok || h.contradicts(p) {
 				t.Errorf("is for %s", p)

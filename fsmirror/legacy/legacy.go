@@ -1,7 +1,7 @@
-// Package legacy finds provider packages where people and programs have put them
-// other than mirrors are laid out, and says for what each of them would be a
-// package in a mirror. It verifies nothing, runs nothing and asks nobody. What it
-// reads it leaves as it is; what it writes goes to the store it is given.
+// Package legacy finds provider packages that are not laid out as in a mirror, and
+// infers the provider, version and platform of each. It verifies nothing, runs no
+// program and makes no requests. It does not change the files that it reads, and
+// leaves nothing on disk itself: packages go to the store that the caller passes.
 //
 // # What is found
 //

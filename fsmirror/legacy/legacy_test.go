@@ -25,6 +25,8 @@ import (
 	"github.com/larder-cli/larder/sources/sourcetest"
 )
 
+var check = sourcetest.Check
+
 const (
 	linux = "\x7fELF\x02\x01\x01\x00\x00\x00\x00\x00\x00\x00\x00\x00\x02\x00\x3e\x00"
 	macs  = "\xca\xfe\xba\xbe\x00\x00\x00\x02" +
@@ -41,12 +43,8 @@ func write(t *testing.T, files map[string]string) string {
 		if strings.HasSuffix(name, ".zip") && strings.Contains(content, "=") {
 			content = pack(t, content)
 		}
-		if err := os.MkdirAll(filepath.Dir(path), 0o755); err != nil {
-			t.Fatal(err)
-		}
-		if err := os.WriteFile(path, []byte(content), 0o644); err != nil {
-			t.Fatal(err)
-		}
+		check(t, os.MkdirAll(filepath.Dir(path), 0o755))
+		check(t, os.WriteFile(path, []byte(content), 0o644))
 	}
 	return dir
 }
@@ -58,25 +56,19 @@ func pack(t *testing.T, lines string) string {
 	for line := range strings.SplitSeq(lines, "\n") {
 		name, content, _ := strings.Cut(line, "=")
 		out, err := w.Create(name)
-		if err != nil {
-			t.Fatal(err)
-		}
+		check(t, err)
 		if _, err := io.WriteString(out, content); err != nil {
 			t.Fatal(err)
 		}
 	}
-	if err := w.Close(); err != nil {
-		t.Fatal(err)
-	}
+	check(t, w.Close())
 	return b.String()
 }
 
 func find(t *testing.T, opts legacy.Options, paths ...string) legacy.Findings {
 	t.Helper()
 	found, err := legacy.Find(t.Context(), paths, opts)
-	if err != nil {
-		t.Fatal(err)
-	}
+	check(t, err)
 	return found
 }
 
@@ -100,14 +92,7 @@ func told(dir string, f legacy.Findings) string {
 
 func as(t *testing.T, source, version string) *legacy.As {
 	t.Helper()
-	p, err := sources.ParseProvider(source, sources.Terraform)
-	if err != nil {
-		t.Fatal(err)
-	}
-	v, err := sources.ParseVersion(version)
-	if err != nil {
-		t.Fatal(err)
-	}
+	p, v := sourcetest.Address(t, source), sourcetest.Number(t, version)
 	return &legacy.As{Provider: p, Version: v}
 }
 
@@ -331,9 +316,7 @@ func put(t *testing.T, dir string) (*shelf, sources.Stored) {
 	}
 	s := &shelf{}
 	stored, err := found.Candidates[0].Put(t.Context(), s, unverified)
-	if err != nil {
-		t.Fatal(err)
-	}
+	check(t, err)
 	return s, stored
 }
 
@@ -342,9 +325,7 @@ func TestPackingDependsOnContentsAlone(t *testing.T) {
 	a := write(t, map[string]string{"terraform-provider-foo_v1.0.0_x5": linux})
 	b := write(t, map[string]string{"deep/linux_amd64/terraform-provider-foo_v1.0.0_x5": linux})
 	old := time.Date(2019, 1, 2, 3, 4, 5, 0, time.UTC)
-	if err := os.Chtimes(filepath.Join(a, "terraform-provider-foo_v1.0.0_x5"), old, old); err != nil {
-		t.Fatal(err)
-	}
+	check(t, os.Chtimes(filepath.Join(a, "terraform-provider-foo_v1.0.0_x5"), old, old))
 	first, stored := put(t, a)
 	second, _ := put(t, b)
 	if !bytes.Equal(first.archive, second.archive) {
@@ -363,9 +344,7 @@ func TestDirectoriesHashAsBefore(t *testing.T) {
 	const at = "example.com/acme/foo/1.0.0/linux_amd64"
 	dir := write(t, map[string]string{at + "/terraform-provider-foo": linux, at + "/docs/README": "text", at + "/LICENSE": "free"})
 	want, err := archive.Hash(t.Context(), filepath.Join(dir, at))
-	if err != nil {
-		t.Fatal(err)
-	}
+	check(t, err)
 	if _, stored := put(t, dir); stored.H1 != want.H1 {
 		t.Errorf("%s became %s", want.H1, stored.H1)
 	}
@@ -374,9 +353,7 @@ func TestDirectoriesHashAsBefore(t *testing.T) {
 func TestPublishedArchivesStayAsTheyAre(t *testing.T) {
 	dir := write(t, map[string]string{"terraform-provider-foo_1.0.0_linux_amd64.zip": "terraform-provider-foo=" + linux})
 	want, err := os.ReadFile(filepath.Join(dir, "terraform-provider-foo_1.0.0_linux_amd64.zip"))
-	if err != nil {
-		t.Fatal(err)
-	}
+	check(t, err)
 	s, _ := put(t, dir)
 	if !bytes.Equal(s.archive, want) {
 		t.Error("another archive was put")
@@ -485,13 +462,9 @@ func TestSparseArchivesAreRefused(t *testing.T) {
 		t.Run(tt.name, func(t *testing.T) {
 			path := filepath.Join(t.TempDir(), name)
 			f, err := os.Create(path)
-			if err != nil {
-				t.Fatal(err)
-			}
+			check(t, err)
 			_, err = f.WriteAt([]byte(tt.end), tt.size-int64(len(tt.end)))
-			if err := errors.Join(err, f.Truncate(tt.size), f.Close()); err != nil {
-				t.Fatal(err)
-			}
+			check(t, errors.Join(err, f.Truncate(tt.size), f.Close()))
 			var before, after runtime.MemStats
 			runtime.ReadMemStats(&before)
 			found := find(t, legacy.Options{Prefix: "example.com/b"}, path)

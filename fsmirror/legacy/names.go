@@ -2,18 +2,15 @@ package legacy
 
 import (
 	"path"
-	"regexp"
 	"slices"
 	"strings"
 
 	"github.com/larder-cli/larder/sources"
 )
 
-const executablePrefix = "terraform-provider-"
-
 // isProvider reports whether a file is named as a provider's, whatever follows.
 func isProvider(name string) bool {
-	return strings.HasPrefix(strings.ToLower(name), executablePrefix)
+	return strings.HasPrefix(strings.ToLower(name), sources.FilePrefix)
 }
 
 // A name is what the name of an executable tells.
@@ -23,19 +20,17 @@ type name struct {
 	protocol string // of plugins, as people noted it; empty if it tells none
 }
 
-var protocolSuffix = regexp.MustCompile(`_x([0-9]+)$`)
-
 // parseExecutableName parses terraform-provider-NAME_vVERSION[_xN][.exe], in any
 // case. As Terraform 0.12 did, it takes for the version what follows the first
 // "_v".
 func parseExecutableName(file string) (n name, ok bool) {
-	rest, ok := strings.CutPrefix(strings.ToLower(file), executablePrefix)
+	rest, ok := strings.CutPrefix(strings.ToLower(file), sources.FilePrefix)
 	if !ok {
 		return name{}, false
 	}
 	n.typ, n.version, _ = strings.Cut(strings.TrimSuffix(rest, ".exe"), "_v")
-	if m := protocolSuffix.FindStringSubmatchIndex(n.version); m != nil {
-		n.version, n.protocol = n.version[:m[0]], n.version[m[2]:m[3]]
+	if i := strings.LastIndex(n.version, "_x"); i >= 0 && isNumber(n.version[i+2:]) {
+		n.version, n.protocol = n.version[:i], n.version[i+2:]
 	}
 	return n, n.typ != ""
 }
@@ -44,7 +39,7 @@ func parseExecutableName(file string) (n name, ok bool) {
 // case. What follows ARCH after an underscore does not count. NAME has no
 // underscores, but is told with them where it has.
 func parseArchiveName(file string) (n name, platform sources.Platform, ok bool) {
-	rest, hasPrefix := strings.CutPrefix(strings.ToLower(file), executablePrefix)
+	rest, hasPrefix := strings.CutPrefix(strings.ToLower(file), sources.FilePrefix)
 	rest, hasSuffix := strings.CutSuffix(rest, ".zip")
 	parts := strings.Split(rest, "_")
 	at := slices.IndexFunc(parts, isVersion)
@@ -55,6 +50,8 @@ func parseArchiveName(file string) (n name, platform sources.Platform, ok bool) 
 	n = name{typ: strings.Join(parts[:at], "_"), version: parts[at]}
 	return n, platform, err == nil
 }
+
+func isNumber(s string) bool { return s != "" && strings.Trim(s, "0123456789") == "" }
 
 func isVersion(s string) bool {
 	_, err := sources.ParseVersion(s)
@@ -85,20 +82,13 @@ var (
 		"ppc64", "ppc64le", "riscv64", "s390x", "wasm"}
 )
 
-// fits reports whether engines find the provider of the given type by the name of
-// its executable.
-func fits(file, typ string) bool {
-	rest, ok := strings.CutPrefix(file, executablePrefix+typ)
-	return ok && (rest == "" || rest[0] == '_' || rest[0] == '.')
-}
-
 // executableName is the name that an executable gets in its package: its own if
 // engines find it by that.
 func executableName(file string, id sources.PackageID) string {
-	if fits(file, id.Provider.Type) {
+	if sources.NamesExecutable(file, id.Provider.Type) {
 		return file
 	}
-	name := executablePrefix + id.Provider.Type + "_v" + id.Version.String()
+	name := sources.FilePrefix + id.Provider.Type + "_v" + id.Version.String()
 	if id.Platform.OS == "windows" {
 		name += ".exe"
 	}

@@ -98,12 +98,12 @@ func FuzzNames(f *testing.F) {
 		p, typeErr := sources.ParseProvider("example.com/acme/"+n.typ, sources.Terraform)
 		if ok && versionErr == nil && typeErr == nil {
 			id := sources.PackageID{Provider: p, Version: v, Platform: sources.Platform{OS: "windows", Arch: "arm"}}
-			if given := executableName(file, id); !fits(given, p.Type) {
+			if given := executableName(file, id); !sources.NamesExecutable(given, p.Type) {
 				t.Errorf("%q gets the name %q, by which nobody finds it", file, given)
 			}
 		}
 		if n, platform, ok := parseArchiveName(file); ok {
-			again := executablePrefix + n.typ + "_" + n.version + "_" + platform.String() + ".zip"
+			again := sources.FilePrefix + n.typ + "_" + n.version + "_" + platform.String() + ".zip"
 			if m, q, ok := parseArchiveName(again); !ok || m != n || q != platform {
 				t.Errorf("%q is %+v %s, but %q is %+v %s, %t", file, n, platform, again, m, q, ok)
 			}

@@ -52,7 +52,7 @@ func (c Candidate) put(ctx context.Context, to Store, judge func(sources.Content
 	if err != nil {
 		return sources.Stored{}, err
 	}
-	if !slices.ContainsFunc(contents.Files, func(f sources.File) bool { return fits(f.Path, c.ID.Provider.Type) }) {
+	if !slices.ContainsFunc(contents.Files, func(f sources.File) bool { return sources.NamesExecutable(f.Path, c.ID.Provider.Type) }) {
 		return sources.Stored{}, archive.ErrNoExecutable // it was there when it was found
 	}
 	if by.Verdict, err = judge(contents); err != nil {
@@ -63,7 +63,7 @@ func (c Candidate) put(ctx context.Context, to Store, judge func(sources.Content
 
 // fetch opens the archive that the candidate is, or packs one into the stage.
 func (c Candidate) fetch(ctx context.Context, stage sources.Stage) (from sources.Payload, by sources.Provenance, err error) {
-	by = sources.Provenance{Filename: c.filename(), Origin: c.Path}
+	by = sources.Provenance{Filename: c.ID.Filename(), Origin: c.Path}
 	if c.Kind != Archive {
 		by.ZH, err = c.pack(ctx, stage)
 		return from, by, err
@@ -80,10 +80,6 @@ func (c Candidate) fetch(ctx context.Context, stage sources.Stage) (from sources
 func (c Candidate) ZH(ctx context.Context) (sources.Hash, error) {
 	sum, _, err := disk.HashFile(ctx, c.Path)
 	return sources.ZipHash(sum), err
-}
-
-func (c Candidate) filename() string {
-	return fmt.Sprintf("%s%s_%s_%s.zip", executablePrefix, c.ID.Provider.Type, c.ID.Version, c.ID.Platform)
 }
 
 // A file is one to pack.

@@ -27,9 +27,7 @@ func TestPipesAreRefused(t *testing.T) {
 			if len(found.Candidates) != 1 {
 				t.Fatal(told("", found))
 			}
-			if err := errors.Join(os.Remove(path), syscall.Mkfifo(path, 0o644)); err != nil {
-				t.Fatal(err)
-			}
+			check(t, errors.Join(os.Remove(path), syscall.Mkfifo(path, 0o644)))
 			c := found.Candidates[0]
 			if _, err := c.ZH(t.Context()); !errors.Is(err, disk.ErrNotRegular) {
 				t.Errorf("ZH: got %v, want ErrNotRegular", err)

@@ -94,9 +94,9 @@ func (s *search) archive(at spot, c clues, mirror string, providers []*zip.File)
 	if s.opts.As != nil {
 		typ = s.opts.As.Provider.Type
 	}
-	i := slices.IndexFunc(providers, func(f *zip.File) bool { return fits(f.Name, typ) })
+	i := slices.IndexFunc(providers, func(f *zip.File) bool { return sources.NamesExecutable(f.Name, typ) })
 	if i < 0 {
-		err := fmt.Errorf("no executable in it is named %s%s, or that with _ or . behind it", executablePrefix, typ)
+		err := fmt.Errorf("no executable in it is named %s%s, or that with _ or . behind it", sources.FilePrefix, typ)
 		return sources.WithHint(err, "archives are taken as they are; to give the provider another name, unpack it and import the executable")
 	}
 	var err error

@@ -208,7 +208,7 @@ func (a *Acquirer) take(ctx context.Context, req Request, offer Offer) (res Resu
 		return res, false, err
 	}
 	defer got.close()
-	doubtful = got.downloaded && !MatchesAny(req.Locked, got.ZH) && !MatchesAny(offer.Hashes, got.ZH)
+	doubtful = got.downloaded && !sources.MatchesAny(req.Locked, got.ZH) && !sources.MatchesAny(offer.Hashes, got.ZH)
 
 	if res.Report, err = a.judgeArchive(req, offer, got); err != nil {
 		_ = stage.Reset() // or it would be kept, to be refused again
@@ -235,7 +235,7 @@ func (a *Acquirer) take(ctx context.Context, req Request, offer Offer) (res Resu
 // Satisfies reports whether a stored package may be used on account of the hashes that
 // are locked, whatever a source offers.
 func (a *Acquirer) Satisfies(req Request, s sources.Stored) bool {
-	return s.H1 != "" && MatchesAny(req.Locked, s.H1, s.ZipH1, s.ZH) && a.Proven(s)
+	return s.H1 != "" && sources.MatchesAny(req.Locked, s.H1, s.ZipH1, s.ZH) && a.Proven(s)
 }
 
 // Locked is a stored package that satisfies the request, with the verdict that locked
@@ -314,7 +314,7 @@ func (a *Acquirer) better(offer Offer, s sources.Stored) (*sources.Signed, sourc
 	if offer.Signed == nil || s.ZH == "" || s.Dir == "" {
 		return nil, s.Verdict
 	}
-	report, listed := offer.Report, MatchesAny(offer.Hashes, s.ZH)
+	report, listed := offer.Report, sources.MatchesAny(offer.Hashes, s.ZH)
 	if offer.Kind != sources.FromRegistry {
 		var err error
 		report, err = trust.VerifyCarried(offer.Signed, s.ZH, a.trust(s.ID.Provider))

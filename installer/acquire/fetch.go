@@ -105,8 +105,8 @@ func openArchive(path string) (*os.File, os.FileInfo, error) {
 // source without hashes is read to compare. For a remote one without hashes the
 // recorded URL must be the same.
 func isOffered(ctx context.Context, offer Offer, s sources.Stored) bool {
-	if Usable(offer.Hashes) {
-		return MatchesAny(offer.Hashes, s.H1, s.ZipH1, s.ZH)
+	if sources.AnyUsable(offer.Hashes) {
+		return sources.MatchesAny(offer.Hashes, s.H1, s.ZipH1, s.ZH)
 	}
 	switch at := offer.Location; {
 	case at.Archive != "" && s.ZH != "":
@@ -194,7 +194,7 @@ func (a *arriving) Reset() error {
 
 // Resume hashes what is left of an interrupted download of the same archive.
 func (a *arriving) Resume() (have int64, validator string) {
-	at := slices.IndexFunc(a.hashes, func(h sources.Hash) bool { return h.Scheme() == "zh" })
+	at := slices.IndexFunc(a.hashes, func(h sources.Hash) bool { return h.Scheme() == sources.ZH })
 	if at < 0 {
 		return 0, ""
 	}

@@ -3,7 +3,6 @@ package acquire
 import (
 	"errors"
 	"fmt"
-	"slices"
 
 	"github.com/larder-cli/larder/sources"
 	"github.com/larder-cli/larder/sources/fetch"
@@ -82,7 +81,7 @@ func (a *Acquirer) verify(offer Offer) (trust.Report, error) {
 func (a *Acquirer) verifyStated(offer Offer) (trust.Report, error) {
 	var refused error
 	for _, h := range offer.Hashes {
-		if h.Scheme() != "zh" {
+		if h.Scheme() != sources.ZH {
 			continue
 		}
 		report, err := a.verifyCarried(offer, h)
@@ -126,7 +125,7 @@ func (a *Acquirer) judgeArchive(req Request, offer Offer, got fetched) (trust.Re
 // refuses reports whether hashes, none of which are of contents, are all of other
 // archives.
 func refuses(want []sources.Hash, zh sources.Hash) bool {
-	return Usable(want) && !MatchesAny(want, zh) && !HasContentHash(want)
+	return sources.AnyUsable(want) && !sources.MatchesAny(want, zh) && !sources.AnyOf(sources.H1, want)
 }
 
 // judgeContents is the last judgement, with everything known, before anything becomes
@@ -170,10 +169,10 @@ func checkHashes(req Request, offer Offer, f fetched, c sources.Contents) error 
 	if f.ZH != "" {
 		got = append(got, f.ZH)
 	}
-	if Usable(offer.Hashes) && !MatchesAny(offer.Hashes, got...) {
+	if sources.AnyUsable(offer.Hashes) && !sources.MatchesAny(offer.Hashes, got...) {
 		return sourceHint(&HashMismatchError{Want: offer.Hashes, Got: got})
 	}
-	if provable(req, offer) && !MatchesAny(req.Locked, got...) {
+	if provable(req, offer) && !sources.MatchesAny(req.Locked, got...) {
 		return req.By.Refuse(req.Locked, got...)
 	}
 	return nil
@@ -184,7 +183,7 @@ func checkHashes(req Request, offer Offer, f fetched, c sources.Contents) error 
 // archives were locked, and so do we.
 func provable(req Request, offer Offer) bool {
 	if offer.Location.Dir != "" {
-		return HasContentHash(req.Locked)
+		return sources.AnyOf(sources.H1, req.Locked)
 	}
 	return len(req.Locked) > 0
 }
@@ -198,24 +197,11 @@ func verdictOf(req Request, offer Offer, report trust.Report) sources.Verdict {
 	switch {
 	case report.Verdict > sources.HashOnly:
 		return report.Verdict
-	case Usable(offer.Hashes), provable(req, offer):
+	case sources.AnyUsable(offer.Hashes), provable(req, offer):
 		return sources.HashOnly
 	default:
 		return sources.Unverified
 	}
-}
-
-func Usable(hashes []sources.Hash) bool { return slices.ContainsFunc(hashes, sources.Hash.Usable) }
-
-func HasContentHash(hashes []sources.Hash) bool {
-	return slices.ContainsFunc(hashes, func(h sources.Hash) bool { return h.Scheme() == "h1" })
-}
-
-// MatchesAny reports whether any of got is among want.
-func MatchesAny(want []sources.Hash, got ...sources.Hash) bool {
-	return slices.ContainsFunc(got, func(h sources.Hash) bool {
-		return h.Usable() && slices.Contains(want, h)
-	})
 }
 
 func list(hashes []sources.Hash) string {

@@ -43,12 +43,12 @@ func (p Publication) String() string {
 // that are recorded, before anything is fetched. The archives for all platforms are one
 // release.
 func (a *Acquirer) checkRelease(req Request, offer Offer, known sources.Stored) error {
-	if offer.Kind != sources.FromRegistry || offer.Signed == nil || MatchesAny(req.Locked, offer.Hashes...) {
+	if offer.Kind != sources.FromRegistry || offer.Signed == nil || sources.MatchesAny(req.Locked, offer.Hashes...) {
 		return nil
 	}
 	now := Publication{Hashes: offer.Hashes, From: offer.Source, Signer: signer(offer.Report)}
 	switch {
-	case known.Signed != nil && MatchesAny(offer.Hashes, known.ZH): // the others were compared then
+	case known.Signed != nil && sources.MatchesAny(offer.Hashes, known.ZH): // the others were compared then
 		return nil
 	case known.Signed != nil && known.ZH != "":
 		return a.republished(known, now)
@@ -110,7 +110,7 @@ func (a *Acquirer) checkKnown(req Request, offer Offer, report trust.Report, got
 		now = append(now, got.ZH)
 	}
 	err := a.republished(known, Publication{Hashes: now, From: offer.Source, Signer: signer(report)})
-	if MatchesAny(req.Locked, c.H1, c.ZipH1, got.ZH) {
+	if sources.MatchesAny(req.Locked, c.H1, c.ZipH1, got.ZH) {
 		a.Warn(req.ID, err.Error()+", which is the one that is locked")
 		return nil
 	}

@@ -1,6 +1,6 @@
 // Package lockfile reads and writes the dependency lock file of a root module.
-// It knows the text of the file and the rules for changing it; which versions
-// and hashes belong in it is for others to decide.
+// It knows the text of the file and the rules for changing it. The caller decides
+// which versions and hashes belong in it.
 //
 // On disk it leaves .terraform.lock.hcl, replaced whole by rename.
 //
@@ -42,7 +42,7 @@ import (
 )
 
 // Name is the file's name in a root module.
-const Name = ".terraform.lock.hcl"
+const Name = sources.LockFile
 
 // An Entry is what is locked for one provider.
 type Entry struct {

@@ -13,7 +13,10 @@ import (
 
 	"github.com/larder-cli/larder/installer/lockfile"
 	"github.com/larder-cli/larder/sources"
+	"github.com/larder-cli/larder/sources/sourcetest"
 )
+
+var check = sourcetest.Check
 
 // block is a provider block for acme/alpha with the given body.
 func block(body string) string {
@@ -155,16 +158,12 @@ func TestReadFile(t *testing.T) {
 		t.Errorf("directory: %v", ds)
 	}
 
-	if err := os.WriteFile(path, bytes.Repeat([]byte("#"), 4<<20+1), 0o600); err != nil {
-		t.Fatal(err)
-	}
+	check(t, os.WriteFile(path, bytes.Repeat([]byte("#"), 4<<20+1), 0o600))
 	if _, ds := lockfile.Read(path); ds.Err() == nil || ds.Err().Error() != path+": larger than 4 MiB" {
 		t.Errorf("large file: %v", ds)
 	}
 
-	if err := os.WriteFile(path, []byte(block(`version = "1.0.0"`)), 0o600); err != nil {
-		t.Fatal(err)
-	}
+	check(t, os.WriteFile(path, []byte(block(`version = "1.0.0"`)), 0o600))
 	f, ds = lockfile.Read(path)
 	if len(ds) > 0 || !f.Exists || len(f.Entries()) != 1 {
 		t.Errorf("file: %v, %v", f, ds)

@@ -2,7 +2,6 @@ package lockfile
 
 import (
 	"cmp"
-	"regexp"
 	"slices"
 	"strings"
 
@@ -48,24 +47,6 @@ type comment struct {
 	apart bool // whether a blank line comes before it
 }
 
-var (
-	headerStart = regexp.MustCompile(`^# This file is maintained automatically by "(terraform|tofu) init"\.$`)
-	headerRest  = "# Manual edits may be lost in future updates."
-)
-
-// headerEngine is the engine named by the header among tokens, if any.
-func headerEngine(tokens hclsyntax.Tokens) sources.Engine {
-	for _, t := range tokens {
-		if t.Type != hclsyntax.TokenComment && t.Type != hclsyntax.TokenNewline {
-			break
-		}
-		if m := headerStart.FindStringSubmatch(commentText(t)); m != nil {
-			return sources.Engine(m[1])
-		}
-	}
-	return ""
-}
-
 // commentText is a comment's text. Carriage returns are not worth keeping:
 // everything else in the file is rewritten with LF.
 func commentText(t hclsyntax.Token) string {
@@ -97,8 +78,9 @@ func attach(tokens hclsyntax.Tokens, anchors []anchor) remarks {
 			continue
 		case hclsyntax.TokenComment:
 			text := commentText(t)
+			_, isHeader := parseHeader(text)
 			switch {
-			case next == 0 && (text == headerRest || headerStart.MatchString(text)):
+			case next == 0 && isHeader:
 			case next > 0 && line <= anchors[next-1].end.Line:
 				at := rs.at(anchors[next-1].place)
 				at.after = append(at.after, text)

@@ -6,9 +6,6 @@ import (
 	"slices"
 	"strings"
 
-	"github.com/hashicorp/hcl/v2/hclwrite"
-	"github.com/zclconf/go-cty/cty"
-
 	"github.com/larder-cli/larder/sources"
 )
 
@@ -60,7 +57,7 @@ func (f *File) update(entries []Entry, e sources.Engine, same func(old, now Entr
 func normalized(entries []Entry) []Entry {
 	entries = sorted(entries)
 	for i := range entries {
-		entries[i].Hashes = slices.Compact(slices.Sorted(slices.Values(entries[i].Hashes)))
+		entries[i].Hashes = sources.SortHashes(entries[i].Hashes)
 	}
 	return entries
 }
@@ -94,7 +91,7 @@ func (f *File) render(entries []Entry, e sources.Engine) []byte {
 		e = sources.Terraform
 	}
 	w := &writer{remarks: f.remarks}
-	fmt.Fprintf(&w.out, "# This file is maintained automatically by \"%s init\".\n%s\n", e, headerRest)
+	w.out.WriteString(header(e))
 	w.comments(head)
 	for _, e := range entries {
 		w.provider(e)
@@ -185,9 +182,4 @@ func (rs remarks) get(p place) remark {
 		return *r
 	}
 	return remark{}
-}
-
-// quote is s as a string literal of HCL.
-func quote(s string) string {
-	return string(hclwrite.TokensForValue(cty.StringVal(s)).Bytes())
 }

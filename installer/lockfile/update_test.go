@@ -6,29 +6,21 @@ import (
 
 	"github.com/larder-cli/larder/installer/lockfile"
 	"github.com/larder-cli/larder/sources"
+	"github.com/larder-cli/larder/sources/sourcetest"
 )
+
+var provider = sourcetest.Address
 
 const (
 	terraform = "# This file is maintained automatically by \"terraform init\".\n# Manual edits may be lost in future updates.\n"
 	tofu      = "# This file is maintained automatically by \"tofu init\".\n# Manual edits may be lost in future updates.\n"
 )
 
-func provider(t *testing.T, s string) sources.Provider {
-	t.Helper()
-	p, err := sources.ParseProvider(s, sources.Terraform)
-	if err != nil {
-		t.Fatal(err)
-	}
-	return p
-}
-
 // entry is an entry for a provider of the namespace acme unless it says more.
 func entry(t *testing.T, address, version, constraints string, hashes ...sources.Hash) lockfile.Entry {
 	t.Helper()
 	v, err := sources.ParseVersion(version)
-	if err != nil {
-		t.Fatal(err)
-	}
+	check(t, err)
 	e := lockfile.Entry{Provider: provider(t, address), Version: v, Hashes: hashes}
 	if constraints != "" {
 		if e.Constraints, err = sources.ParseConstraints(constraints); err != nil {

@@ -13,22 +13,16 @@ import (
 func TestWriteReplacesWholly(t *testing.T) {
 	dir := t.TempDir()
 	path, elsewhere := filepath.Join(dir, lockfile.Name), filepath.Join(t.TempDir(), "shared.hcl")
-	if err := os.WriteFile(elsewhere, []byte("old"), 0o600); err != nil {
-		t.Fatal(err)
-	}
+	check(t, os.WriteFile(elsewhere, []byte("old"), 0o600))
 	if err := os.Symlink(elsewhere, path); err != nil {
 		t.Skip(err) // Windows asks for a privilege
 	}
-	if err := lockfile.Write(path, []byte("new")); err != nil {
-		t.Fatal(err)
-	}
+	check(t, lockfile.Write(path, []byte("new")))
 	if text, _ := os.ReadFile(elsewhere); string(text) != "old" {
 		t.Errorf("what the symlink led to now holds %q", text)
 	}
 	info, err := os.Lstat(path)
-	if err != nil {
-		t.Fatal(err)
-	}
+	check(t, err)
 	if runtime.GOOS != "windows" && info.Mode() != 0o644 {
 		t.Errorf("mode = %v, want 0644", info.Mode())
 	}
@@ -41,9 +35,7 @@ func TestWriteReplacesWholly(t *testing.T) {
 func TestWriteThatFailsLeavesNothing(t *testing.T) {
 	dir := t.TempDir()
 	path := filepath.Join(dir, lockfile.Name)
-	if err := os.MkdirAll(filepath.Join(path, "occupied"), 0o700); err != nil {
-		t.Fatal(err)
-	}
+	check(t, os.MkdirAll(filepath.Join(path, "occupied"), 0o700))
 	err := lockfile.Write(path, []byte("new"))
 	if err == nil || strings.Count(err.Error(), path) != 1 {
 		t.Errorf("error = %v, want one that names the file once", err)

@@ -8,7 +8,10 @@ import (
 
 	"github.com/larder-cli/larder/installer/modules"
 	"github.com/larder-cli/larder/sources"
+	"github.com/larder-cli/larder/sources/sourcetest"
 )
+
+var check = sourcetest.Check
 
 // What is remembered is told as if it had just been read.
 func TestCacheChangesNothing(t *testing.T) {
@@ -41,9 +44,7 @@ provider "Acme" {}
 `)))
 	var cache modules.Cache
 	roots, err := modules.Roots(t.Context(), dir, modules.RootsOptions{Cache: &cache})
-	if err != nil {
-		t.Fatal(err)
-	}
+	check(t, err)
 	wants := map[string]string{
 		"a":   "registry.terraform.io/hashicorp/acme \"\"\n  ../m/main.tf:1 \nerror: ../m/main.tf:2:10: provider name \"Acme\": not in normal form\n  hint: write it as \"acme\"\n",
 		"b/c": "registry.terraform.io/hashicorp/acme \"\"\n  ../../m/main.tf:1 \nerror: ../../m/main.tf:2:10: provider name \"Acme\": not in normal form\n  hint: write it as \"acme\"\n",

@@ -22,9 +22,7 @@ var fuzzed = []string{
 // where it comes from.
 func FuzzLoad(f *testing.F) {
 	seeds, err := txtar.ParseFile("testdata/manifest.txtar")
-	if err != nil {
-		f.Fatal(err)
-	}
+	check(f, err)
 	for _, seed := range append(seeds.Files, []txtar.File{
 		{Name: "a.tf", Data: []byte("terraform {\n  required_providers {\n    a = { source = \"b/c\", version = \">= 1\" }\n  }\n  backend \"local\" {\n    path = \"x\"\n  }\n}\n")},
 		{Name: "a.tf", Data: []byte("import {\n  to = a_b.c[each.key]\n  provider = \"d.e\"\n}\nprovider \"p\" {\n  version = 1\n}\ncheck \"x\" {\n  data \"a_b\" \"c\" {}\n}\n")},

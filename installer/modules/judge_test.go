@@ -32,9 +32,7 @@ func TestTerraformAgrees(t *testing.T) {
 	terraform := sourcetest.Terraform(t)
 	config := filepath.Join(t.TempDir(), "config")
 	nowhere := "provider_installation {\n  filesystem_mirror {\n    path = \"" + filepath.ToSlash(t.TempDir()) + "/none\"\n  }\n}\n"
-	if err := os.WriteFile(config, []byte(nowhere), 0o644); err != nil {
-		t.Fatal(err)
-	}
+	check(t, os.WriteFile(config, []byte(nowhere), 0o644))
 	for name, archive := range testdata(t) {
 		t.Run(name, func(t *testing.T) {
 			if why := beyond[name]; why != "" || section(archive, "want") == nil {

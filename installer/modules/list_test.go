@@ -38,9 +38,7 @@ func TestReadList(t *testing.T) {
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			path := filepath.Join(t.TempDir(), c.file)
-			if err := os.WriteFile(path, []byte(c.text), 0o644); err != nil {
-				t.Fatal(err)
-			}
+			check(t, os.WriteFile(path, []byte(c.text), 0o644))
 			all, ds := modules.ReadList(path, sources.Terraform)
 			got := strings.Join(listed(t, path, all), ", ")
 			if err := ds.Err(); err != nil {
@@ -83,9 +81,7 @@ func FuzzReadList(f *testing.F) {
 		if json {
 			path += ".json"
 		}
-		if err := os.WriteFile(path, []byte(text), 0o644); err != nil {
-			t.Fatal(err)
-		}
+		check(t, os.WriteFile(path, []byte(text), 0o644))
 		all, ds := modules.ReadList(path, sources.OpenTofu)
 		if ds.Err() != nil {
 			return
@@ -100,9 +96,7 @@ func FuzzReadList(f *testing.F) {
 			written += " }\n"
 		}
 		again := filepath.Join(t.TempDir(), "again.tf")
-		if err := os.WriteFile(again, []byte(written+"  }\n}\n"), 0o644); err != nil {
-			t.Fatal(err)
-		}
+		check(t, os.WriteFile(again, []byte(written+"  }\n}\n"), 0o644))
 		repeated, ds := modules.ReadList(again, sources.OpenTofu)
 		if err := ds.Err(); err != nil || len(repeated) != len(all) {
 			t.Fatalf("%d entries became %d: %v", len(all), len(repeated), err)

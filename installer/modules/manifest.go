@@ -8,6 +8,7 @@ import (
 	"path/filepath"
 	"regexp"
 	"strings"
+	"sync"
 
 	"github.com/larder-cli/larder/sources"
 )
@@ -61,34 +62,40 @@ func sameSource(a, b string, e sources.Engine) bool {
 	return a == b || normalSource(a, e) == normalSource(b, e)
 }
 
+// lazily compiles a regular expression when it is first used, as few commands
+// use these.
+func lazily(expr string) func() *regexp.Regexp {
+	return sync.OnceValue(func() *regexp.Regexp { return regexp.MustCompile(expr) })
+}
+
 // shorthands are the sources that engines write out in full, and how.
 var shorthands = []struct {
-	form *regexp.Regexp
+	form func() *regexp.Regexp
 	full string
 }{
-	{regexp.MustCompile(`^(?:git::)?github\.com/([^/?]+)/([^/?]+?)(?:\.git)?((?:/[^?]*)?)(\?.*)?$`), "git::https://github.com/$1/$2.git$3$4"},
-	{regexp.MustCompile(`^(?:git::)?bitbucket\.org/([^/?]+)/([^/?]+?)(?:\.git)?((?:/[^?]*)?)(\?.*)?$`), "git::https://bitbucket.org/$1/$2.git$3$4"},
-	{regexp.MustCompile(`^(?:git::)?([^@/:?]+@[^/:?]+):(.+)$`), "git::ssh://$1/$2"},
+	{lazily(`^(?:git::)?github\.com/([^/?]+)/([^/?]+?)(?:\.git)?((?:/[^?]*)?)(\?.*)?$`), "git::https://github.com/$1/$2.git$3$4"},
+	{lazily(`^(?:git::)?bitbucket\.org/([^/?]+)/([^/?]+?)(?:\.git)?((?:/[^?]*)?)(\?.*)?$`), "git::https://bitbucket.org/$1/$2.git$3$4"},
+	{lazily(`^(?:git::)?([^@/:?]+@[^/:?]+):(.+)$`), "git::ssh://$1/$2"},
 }
 
 var (
-	registrySource = regexp.MustCompile(`^([0-9A-Za-z](?:[0-9A-Za-z_-]*[0-9A-Za-z])?)/([0-9A-Za-z](?:[0-9A-Za-z_-]*[0-9A-Za-z])?)/([0-9a-z]+)$`)
-	schemeSource   = regexp.MustCompile(`^(?:[a-z0-9]+::)?[a-z0-9+.-]+://`)
+	registrySource = lazily(`^([0-9A-Za-z](?:[0-9A-Za-z_-]*[0-9A-Za-z])?)/([0-9A-Za-z](?:[0-9A-Za-z_-]*[0-9A-Za-z])?)/([0-9a-z]+)$`)
+	schemeSource   = lazily(`^(?:[a-z0-9]+::)?[a-z0-9+.-]+://`)
 )
 
 // normalSource is the form in which the manifest has a module source.
 func normalSource(s string, e sources.Engine) string {
 	for _, short := range shorthands {
-		if short.form.MatchString(s) {
-			s = short.form.ReplaceAllString(s, short.full)
+		if short.form().MatchString(s) {
+			s = short.form().ReplaceAllString(s, short.full)
 			break
 		}
 	}
 	address, inside := splitSubdir(s)
-	if registrySource.MatchString(address) {
+	if registrySource().MatchString(address) {
 		address = string(e.DefaultHost()) + "/" + address
 	}
-	if !schemeSource.MatchString(address) {
+	if !schemeSource().MatchString(address) {
 		address = path.Clean(address)
 	}
 	if inside != "" {
@@ -99,7 +106,7 @@ func normalSource(s string, e sources.Engine) string {
 
 // splitSubdir splits what is to be fetched from the directory in it to use.
 func splitSubdir(s string) (address, inside string) {
-	start := len(schemeSource.FindString(s))
+	start := len(schemeSource().FindString(s))
 	if address, inside, ok := strings.Cut(s[start:], "//"); ok {
 		return s[:start] + address, inside
 	}

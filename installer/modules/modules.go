@@ -2,10 +2,10 @@
 // own files, those of the modules it calls, its test files and its state, as
 // terraform init and tofu init do.
 //
-// It is not a validator: of the language it reads only what can ask for a
-// provider, and accepts whatever else is syntactically sound. It installs no
-// modules, evaluates nothing that depends on variables, and asks no network:
-// a state that is not on this machine counts as one that records nothing.
+// It is not a validator: it reads the parts of the language that can require a
+// provider, and accepts everything else that is syntactically correct. It installs
+// no modules, evaluates no expressions that depend on variables, and makes no
+// requests: a state that is not on this machine counts as empty.
 //
 // It leaves nothing on disk.
 package modules
@@ -34,7 +34,7 @@ type Options struct {
 
 func (o Options) withDefaults() Options {
 	o.Engine = cmp.Or(o.Engine, sources.Terraform)
-	o.DataDir = cmp.Or(o.DataDir, ".terraform")
+	o.DataDir = cmp.Or(o.DataDir, sources.DataDir)
 	o.TestDir = cmp.Or(o.TestDir, "tests")
 	return o
 }

@@ -27,9 +27,7 @@ func testdata(t *testing.T) map[string]*txtar.Archive {
 	all := map[string]*txtar.Archive{}
 	for _, file := range files {
 		archive, err := txtar.ParseFile(file)
-		if err != nil {
-			t.Fatal(err)
-		}
+		check(t, err)
 		all[strings.TrimSuffix(filepath.Base(file), ".txtar")] = archive
 	}
 	return all
@@ -53,9 +51,7 @@ func TestLoad(t *testing.T) {
 				}
 			}
 			if *update {
-				if err := os.WriteFile("testdata/"+name+".txtar", txtar.Format(archive), 0o644); err != nil {
-					t.Fatal(err)
-				}
+				check(t, os.WriteFile("testdata/"+name+".txtar", txtar.Format(archive), 0o644))
 			}
 		})
 	}
@@ -69,12 +65,8 @@ func unpack(t testing.TB, archive *txtar.Archive) string {
 			continue
 		}
 		path := filepath.Join(dir, filepath.FromSlash(f.Name))
-		if err := os.MkdirAll(filepath.Dir(path), 0o755); err != nil {
-			t.Fatal(err)
-		}
-		if err := os.WriteFile(path, f.Data, 0o644); err != nil {
-			t.Fatal(err)
-		}
+		check(t, os.MkdirAll(filepath.Dir(path), 0o755))
+		check(t, os.WriteFile(path, f.Data, 0o644))
 	}
 	return dir
 }

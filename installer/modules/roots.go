@@ -29,10 +29,10 @@ type RootsOptions struct {
 
 // Roots finds the root modules in dir and below, as paths relative to dir, sorted.
 //
-// A directory with configuration files is one, unless another that was found
-// calls it as a module; if it has a lock file or configures a backend it is one
-// even then. Hidden directories, data directories and symlinks to directories
-// are passed over.
+// A directory with configuration files is a root module, unless another directory
+// that was found calls it as a module. A called directory is a root module too if it
+// has a lock file or configures a backend. Hidden directories, data directories and
+// symlinks to directories are skipped.
 //
 // The error joins what is wrong with the globs, matching [path.ErrBadPattern],
 // or which directories could not be read; the others have been searched. A
@@ -152,8 +152,6 @@ func globMatch(pattern, names []string) bool {
 	return ok && err == nil && globMatch(pattern[1:], names[1:])
 }
 
-const lockFile = ".terraform.lock.hcl"
-
 // consider makes dir a candidate if it has configuration files.
 func (s *search) consider(dir string, entries []os.DirEntry) {
 	names := namesOf(entries)
@@ -167,7 +165,7 @@ func (s *search) consider(dir string, entries []os.DirEntry) {
 	}
 	if len(engineNames(names, configExtensions, c.engine)) > 0 {
 		c.path = realPath(filepath.Join(s.dir, dir))
-		c.always = slices.ContainsFunc(entries, func(e os.DirEntry) bool { return e.Name() == lockFile })
+		c.always = slices.ContainsFunc(entries, func(e os.DirEntry) bool { return e.Name() == sources.LockFile })
 		s.found = append(s.found, c)
 	}
 }

@@ -64,9 +64,7 @@ func TestRoots(t *testing.T) {
 		t.Run(c.name, func(t *testing.T) {
 			dir := unpack(t, txtar.Parse([]byte(c.files)))
 			got, err := modules.Roots(t.Context(), dir, c.opts)
-			if err != nil {
-				t.Fatal(err)
-			}
+			check(t, err)
 			if got := filepath.ToSlash(strings.Join(got, " ")); got != c.want {
 				t.Errorf("got %q, want %q", got, c.want)
 			}
@@ -94,14 +92,10 @@ func TestRootsPastSymlinks(t *testing.T) {
 		"a/up": "..", "self": ".", "a/m": "../shared/m", "nowhere": "gone", "b/backend.tf": "../common/backend.tf",
 	} {
 		name := filepath.Join(dir, link)
-		if err := errors.Join(os.MkdirAll(filepath.Dir(name), 0o755), os.Symlink(to, name)); err != nil {
-			t.Fatal(err)
-		}
+		check(t, errors.Join(os.MkdirAll(filepath.Dir(name), 0o755), os.Symlink(to, name)))
 	}
 	entrance := filepath.Join(t.TempDir(), "entrance")
-	if err := os.Symlink(dir, entrance); err != nil {
-		t.Fatal(err)
-	}
+	check(t, os.Symlink(dir, entrance))
 	for _, dir := range []string{dir, entrance} {
 		got, err := modules.Roots(t.Context(), dir, modules.RootsOptions{})
 		if want := []string{"a", "b", "common"}; err != nil || !slices.Equal(got, want) {
@@ -113,9 +107,7 @@ func TestRootsPastSymlinks(t *testing.T) {
 func TestRootsDespiteUnreadableDirectories(t *testing.T) {
 	dir := unpack(t, txtar.Parse([]byte("-- a/main.tf --\n-- b/main.tf --\n")))
 	locked := filepath.Join(dir, "a")
-	if err := os.Chmod(locked, 0); err != nil {
-		t.Fatal(err)
-	}
+	check(t, os.Chmod(locked, 0))
 	t.Cleanup(func() { os.Chmod(locked, 0o755) })
 	if _, err := os.ReadDir(locked); err == nil {
 		t.Skip("we may read what nobody may")

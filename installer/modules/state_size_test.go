@@ -44,9 +44,7 @@ func TestLargeStatesTakeLittleMemory(t *testing.T) {
 		t.Run(s.name, func(t *testing.T) {
 			dir := unpack(t, &txtar.Archive{Files: []txtar.File{{Name: "main.tf"}}})
 			file, err := os.Create(filepath.Join(dir, "terraform.tfstate"))
-			if err != nil {
-				t.Fatal(err)
-			}
+			check(t, err)
 			w := bufio.NewWriter(file)
 			w.WriteString(s.begin)
 			for i := 0; i < size; i += len(s.repeat) {
@@ -57,9 +55,7 @@ func TestLargeStatesTakeLittleMemory(t *testing.T) {
 				}
 			}
 			w.WriteString(s.end)
-			if err := w.Flush(); err != nil {
-				t.Fatal(err)
-			}
+			check(t, w.Flush())
 			file.Close()
 			var before, after runtime.MemStats
 			runtime.ReadMemStats(&before)

@@ -4,7 +4,7 @@ import (
 	"context"
 	"os"
 	"path/filepath"
-	"regexp"
+	"slices"
 	"strings"
 
 	"github.com/larder-cli/larder/sources"
@@ -194,6 +194,6 @@ func (w *walk) getModules() string {
 }
 
 // isLocal reports whether source is a path relative to the calling module.
-func isLocal(source string) bool { return localSource.MatchString(source) }
-
-var localSource = regexp.MustCompile(`^\.\.?[/\\]`)
+func isLocal(source string) bool {
+	return slices.ContainsFunc([]string{"./", "../", `.\`, `..\`}, func(p string) bool { return strings.HasPrefix(source, p) })
+}

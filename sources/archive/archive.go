@@ -1,13 +1,13 @@
-// Package archive unpacks provider packages, copies them, and hashes what they
-// consist of, reading every byte once.
+// Package archive unpacks provider packages, copies them, and hashes their files
+// as it reads them. Files that it has written are not read again.
 //
-// It is not a judge: it refuses what no honest package has, and tells the
-// hashes of what it accepts, but which hashes are the right ones others know.
-// Nor does it care where an archive comes from.
+// It refuses archives that no publisher makes on purpose, and returns the hashes
+// of the others. The caller knows which hashes are right, and where the archive
+// comes from.
 //
-// It leaves on disk the directory it is given, filled. After an error, what is
-// in there is neither complete nor to be trusted, and the caller removes it. It
-// flushes nothing to the medium.
+// It leaves on disk the directory that it is given, filled. After an error, the
+// contents are neither complete nor trusted, and the caller removes them. It does
+// not sync files to disk.
 //
 // # What is refused
 //

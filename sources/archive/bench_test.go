@@ -13,7 +13,10 @@ import (
 
 	"github.com/klauspost/compress/flate"
 	"github.com/larder-cli/larder/sources/archive"
+	"github.com/larder-cli/larder/sources/sourcetest"
 )
+
+var check = sourcetest.Check
 
 const benchSize = 200 << 20
 
@@ -21,28 +24,20 @@ const benchSize = 200 << 20
 // and so is this test.
 func providerLike(b testing.TB) []byte {
 	self, err := os.Executable()
-	if err != nil {
-		b.Fatal(err)
-	}
+	check(b, err)
 	program, err := os.ReadFile(self)
-	if err != nil {
-		b.Fatal(err)
-	}
+	check(b, err)
 	return bytes.Repeat(program, benchSize/len(program)+1)[:benchSize]
 }
 
 func deflated(b *testing.B, data []byte) []byte {
 	var out bytes.Buffer
 	w, err := stdflate.NewWriter(&out, stdflate.DefaultCompression)
-	if err != nil {
-		b.Fatal(err)
-	}
+	check(b, err)
 	if _, err := w.Write(data); err != nil {
 		b.Fatal(err)
 	}
-	if err := w.Close(); err != nil {
-		b.Fatal(err)
-	}
+	check(b, w.Close())
 	return out.Bytes()
 }
 
@@ -69,20 +64,14 @@ func BenchmarkPackage(b *testing.B) {
 	archived := makeZip(b, item{name: "terraform-provider-x", text: string(data), method: zip.Deflate})
 	ctx, base := context.Background(), b.TempDir()
 	src := filepath.Join(base, "src")
-	if err := os.Mkdir(src, 0o755); err != nil {
-		b.Fatal(err)
-	}
-	if err := os.WriteFile(filepath.Join(src, "terraform-provider-x"), data, 0o755); err != nil {
-		b.Fatal(err)
-	}
+	check(b, os.Mkdir(src, 0o755))
+	check(b, os.WriteFile(filepath.Join(src, "terraform-provider-x"), data, 0o755))
 	n := 0
 	next := func() string {
 		n++
 		os.RemoveAll(filepath.Join(base, strconv.Itoa(n-1)))
 		dir := filepath.Join(base, strconv.Itoa(n))
-		if err := os.Mkdir(dir, 0o755); err != nil {
-			b.Fatal(err)
-		}
+		check(b, os.Mkdir(dir, 0o755))
 		return dir
 	}
 	for _, bm := range []struct {
@@ -99,9 +88,7 @@ func BenchmarkPackage(b *testing.B) {
 		b.Run(bm.name, func(b *testing.B) {
 			b.SetBytes(benchSize)
 			for b.Loop() {
-				if err := bm.run(); err != nil {
-					b.Fatal(err)
-				}
+				check(b, bm.run())
 			}
 		})
 	}

@@ -11,9 +11,7 @@ import (
 func to(t testing.TB, dir string) archive.Dest {
 	t.Helper()
 	d, err := disk.Open(dir)
-	if err != nil {
-		t.Fatal(err)
-	}
+	check(t, err)
 	t.Cleanup(func() { d.Close() })
 	return archive.Dest{Dir: d}
 }

@@ -24,12 +24,8 @@ func makeDir(t testing.TB, files map[string]string) string {
 	dir := t.TempDir()
 	for name, text := range files {
 		path := filepath.Join(dir, name)
-		if err := os.MkdirAll(filepath.Dir(path), 0o755); err != nil {
-			t.Fatal(err)
-		}
-		if err := os.WriteFile(path, []byte(text), 0o600); err != nil {
-			t.Fatal(err)
-		}
+		check(t, os.MkdirAll(filepath.Dir(path), 0o755))
+		check(t, os.WriteFile(path, []byte(text), 0o600))
 	}
 	return dir
 }
@@ -63,9 +59,7 @@ func TestDirectoryWithSymlinks(t *testing.T) {
 			link := filepath.Join(t.TempDir(), "link")
 			symlink(t, dir, link)
 			c, result, err := take(t, link)
-			if err != nil {
-				t.Fatal(err)
-			}
+			check(t, err)
 			if c.Size != 4<<18+2 || len(c.Files) != 4 || c.Files[0].Path != "LICENSE" {
 				t.Errorf("contents are %+v", c)
 			}
@@ -86,9 +80,7 @@ func TestCopyMakesFilesOfSymlinks(t *testing.T) {
 		0o600: {0o700, 0o500}, 0o640: {0o750, 0o550}, 0o644: {0o755, 0o555}, 0o755: {0o755, 0o555}, 0o400: {0o700, 0o500},
 	} {
 		src := makeDir(t, map[string]string{"program": "text"})
-		if err := os.Chmod(filepath.Join(src, "program"), source); err != nil {
-			t.Fatal(err)
-		}
+		check(t, os.Chmod(filepath.Join(src, "program"), source))
 		symlink(t, "program", filepath.Join(src, "terraform-provider-x"))
 		for i, readOnly := range []bool{false, true} {
 			dir := t.TempDir()
@@ -109,9 +101,7 @@ func TestCopyMakesFilesOfSymlinks(t *testing.T) {
 // entries, for each of which memory would be taken.
 func TestSparseArchiveTakesNoMemory(t *testing.T) {
 	f, err := os.Create(filepath.Join(t.TempDir(), "x.zip"))
-	if err != nil {
-		t.Fatal(err)
-	}
+	check(t, err)
 	defer f.Close()
 	const size = 7 << 30
 	end := slices.Concat(

@@ -22,7 +22,7 @@ func Executable(dir, typ string) (string, error) {
 		return "", err
 	}
 	for _, e := range entries {
-		if !e.IsDir() && executes(e.Name(), typ) {
+		if !e.IsDir() && sources.NamesExecutable(e.Name(), typ) {
 			return e.Name(), nil
 		}
 	}
@@ -32,19 +32,14 @@ func Executable(dir, typ string) (string, error) {
 // ExecutableIn is [Executable] for the contents of a package.
 func ExecutableIn(c sources.Contents, typ string) (string, error) {
 	for _, f := range c.Files {
-		if !strings.Contains(f.Path, "/") && executes(f.Path, typ) {
+		if !strings.Contains(f.Path, "/") && sources.NamesExecutable(f.Path, typ) {
 			return f.Path, nil
 		}
 	}
 	return "", noExecutable(typ)
 }
 
-func executes(name, typ string) bool {
-	rest, ok := strings.CutPrefix(name, executablePrefix+typ)
-	return ok && (rest == "" || rest[0] == '_' || rest[0] == '.')
-}
-
 func noExecutable(typ string) error {
-	err := fmt.Errorf("%w: nothing at the top of the package is named %s, %[2]s_… or %[2]s.…", ErrNoExecutable, executablePrefix+typ)
+	err := fmt.Errorf("%w: nothing at the top of the package is named %s, %[2]s_… or %[2]s.…", ErrNoExecutable, sources.FilePrefix+typ)
 	return sources.WithHint(err, "check that this is a package of the provider %q, with its executable outside any folder", typ)
 }

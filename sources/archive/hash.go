@@ -2,7 +2,6 @@ package archive
 
 import (
 	"crypto/sha256"
-	"encoding/base64"
 	"encoding/hex"
 	"slices"
 	"strings"
@@ -32,5 +31,5 @@ func h1(files []sources.File) sources.Hash {
 		line = append(line, '\n')
 		sum.Write(line)
 	}
-	return sources.Hash("h1:" + base64.StdEncoding.EncodeToString(sum.Sum(nil)))
+	return sources.ContentsHash([32]byte(sum.Sum(nil)))
 }

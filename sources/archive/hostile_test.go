@@ -91,15 +91,11 @@ func header(t *testing.T, change func(*zip.FileHeader)) []byte {
 	var out bytes.Buffer
 	w := zip.NewWriter(&out)
 	f, err := w.CreateRaw(h)
-	if err != nil {
-		t.Fatal(err)
-	}
+	check(t, err)
 	if _, err := io.WriteString(f, "hello"); err != nil && !strings.HasSuffix(h.Name, "/") {
 		t.Fatal(err)
 	}
-	if err := w.Close(); err != nil {
-		t.Fatal(err)
-	}
+	check(t, w.Close())
 	return out.Bytes()
 }
 
@@ -212,9 +208,7 @@ func TestNotAnArchive(t *testing.T) {
 func TestLimits(t *testing.T) {
 	archived := makeZip(t, file("a", "four"), file("b", "four"))
 	src, _, err := unpack(t, archived)
-	if err != nil {
-		t.Fatal(err)
-	}
+	check(t, err)
 	tests := []struct {
 		lim  archive.Limits
 		want bool
@@ -268,13 +262,9 @@ func TestModes(t *testing.T) {
 	}
 	for _, test := range tests {
 		dir, _, err := unpack(t, makeZip(t, item{name: test.name, mode: test.mode}))
-		if err != nil {
-			t.Fatal(err)
-		}
+		check(t, err)
 		info, err := os.Stat(filepath.Join(dir, test.name))
-		if err != nil {
-			t.Fatal(err)
-		}
+		check(t, err)
 		if info.Mode() != test.want {
 			t.Errorf("%s with mode %v gets %v, want %v", test.name, test.mode, info.Mode(), test.want)
 		}
@@ -335,9 +325,7 @@ func FuzzUnpack(f *testing.F) {
 	f.Fuzz(func(t *testing.T, data []byte) {
 		base := t.TempDir()
 		dir := filepath.Join(base, "dir")
-		if err := os.Mkdir(dir, 0o755); err != nil {
-			t.Fatal(err)
-		}
+		check(t, os.Mkdir(dir, 0o755))
 		lim := archive.Limits{Size: 1 << 20, Files: 100}
 		c, err := archive.Unpack(t.Context(), bytes.NewReader(data), int64(len(data)), to(t, dir), lim)
 		if beside, _ := os.ReadDir(base); len(beside) != 1 {

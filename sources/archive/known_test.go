@@ -34,16 +34,12 @@ func makeZip(t testing.TB, items ...item) []byte {
 			h.SetMode(it.mode)
 		}
 		f, err := w.CreateHeader(h)
-		if err != nil {
-			t.Fatal(err)
-		}
+		check(t, err)
 		if _, err := f.Write([]byte(it.text)); err != nil && it.text != "" {
 			t.Fatal(err)
 		}
 	}
-	if err := w.Close(); err != nil {
-		t.Fatal(err)
-	}
+	check(t, w.Close())
 	return out.Bytes()
 }
 
@@ -72,9 +68,7 @@ func TestKnownHashes(t *testing.T) {
 	for _, test := range tests {
 		t.Run(test.name, func(t *testing.T) {
 			dir, c, err := unpack(t, makeZip(t, test.items...))
-			if err != nil {
-				t.Fatal(err)
-			}
+			check(t, err)
 			if c.H1 != test.h1 || c.ZipH1 != test.zipH1 {
 				t.Errorf("got %s and %s, want %s and %s", c.H1, c.ZipH1, test.h1, test.zipH1)
 			}
@@ -97,16 +91,12 @@ func TestHashesAgreeWithDirhash(t *testing.T) {
 	archived := makeZip(t, file("terraform-provider-x_v1", strings.Repeat("provider", 1<<17)), item{name: "docs/"},
 		file("docs/b", ""), file("docs/a/x", "1"), item{name: "LICENSE", text: "stored"}, file("docs-a", "2"))
 	dir, c, err := unpack(t, archived)
-	if err != nil {
-		t.Fatal(err)
-	}
+	check(t, err)
 	if want, err := dirhash.HashDir(dir, "", dirhash.Hash1); err != nil || string(c.H1) != want {
 		t.Errorf("contents are %s, the directory is %s, %v", c.H1, want, err)
 	}
 	path := filepath.Join(t.TempDir(), "x.zip")
-	if err := os.WriteFile(path, archived, 0o644); err != nil {
-		t.Fatal(err)
-	}
+	check(t, os.WriteFile(path, archived, 0o644))
 	if want, err := dirhash.HashZip(path, dirhash.Hash1); err != nil || string(c.ZipH1) != want {
 		t.Errorf("the archive is %s and should be %s, %v", c.ZipH1, want, err)
 	}

@@ -27,13 +27,9 @@ func TestReceive(t *testing.T) {
 	files := []string{"terraform-provider-x=" + strings.Repeat("text", 1<<18), "docs/a=a", "docs-b=b", "LICENSE="}
 	dir := t.TempDir()
 	got, err := archive.Receive(t.Context(), arriving(files...), to(t, dir), archive.Limits{})
-	if err != nil {
-		t.Fatal(err)
-	}
+	check(t, err)
 	want, err := archive.Hash(t.Context(), dir)
-	if err != nil {
-		t.Fatal(err)
-	}
+	check(t, err)
 	hashed, err := archive.Receive(t.Context(), arriving(files...), archive.Dest{}, archive.Limits{})
 	if err != nil || got.H1 != want.H1 || hashed.H1 != want.H1 || got.Size != want.Size || len(got.Files) != len(files) {
 		t.Errorf("got %+v, %+v and %v, want %+v", got, hashed, err, want)

@@ -3,6 +3,7 @@ package archive
 import (
 	"context"
 	"crypto/sha256"
+	"errors"
 	"hash"
 	"io"
 	"sync"
@@ -62,7 +63,7 @@ func fill(ctx context.Context, src source, full chan<- *block) error {
 		b := blocks.Get().(*block)
 		err := src.fill(b)
 		full <- b
-		if err == io.EOF { //nolint:errorlint // sources return it as it is
+		if errors.Is(err, io.EOF) {
 			return nil
 		}
 		if err != nil {

@@ -1,5 +1,6 @@
 // Package evidence keeps a version's evidence as files: its signed checksums,
-// their signature, the keys and where they are from. It verifies nothing.
+// their signature, the keys and where they are from. It verifies nothing. It
+// leaves on disk the directory that it is told to write.
 //
 // # Layout
 //

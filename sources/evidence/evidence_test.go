@@ -10,7 +10,10 @@ import (
 	"github.com/larder-cli/larder/sources"
 	"github.com/larder-cli/larder/sources/disk"
 	"github.com/larder-cli/larder/sources/evidence"
+	"github.com/larder-cli/larder/sources/sourcetest"
 )
+
+var check = sourcetest.Check
 
 func sample() *sources.Signed {
 	return &sources.Signed{
@@ -27,21 +30,15 @@ func TestEvidenceSurvives(t *testing.T) {
 		sample(),
 		{Sums: []byte("new"), Signature: []byte("sig"), Keys: []sources.Key{{Armor: "a"}}, Origin: "o"},
 	} {
-		if err := evidence.WriteTo(dir, want); err != nil {
-			t.Fatal(err)
-		}
+		check(t, evidence.WriteTo(dir, want))
 		got, err := evidence.Read(dir)
-		if err != nil {
-			t.Fatal(err)
-		}
+		check(t, err)
 		if !reflect.DeepEqual(got, want) {
 			t.Errorf("got %+v, want %+v", got, want)
 		}
 	}
 	entries, err := os.ReadDir(dir)
-	if err != nil {
-		t.Fatal(err)
-	}
+	check(t, err)
 	if len(entries) != 4 {
 		t.Errorf("%d files are left, want 4: %v", len(entries), entries)
 	}
@@ -49,20 +46,12 @@ func TestEvidenceSurvives(t *testing.T) {
 
 func TestEvidenceThatIsThereIsNotWrittenAgain(t *testing.T) {
 	dir := t.TempDir()
-	if err := evidence.WriteTo(dir, sample()); err != nil {
-		t.Fatal(err)
-	}
+	check(t, evidence.WriteTo(dir, sample()))
 	before, err := os.Stat(filepath.Join(dir, "SHA256SUMS"))
-	if err != nil {
-		t.Fatal(err)
-	}
-	if err := evidence.WriteTo(dir, sample()); err != nil {
-		t.Fatal(err)
-	}
+	check(t, err)
+	check(t, evidence.WriteTo(dir, sample()))
 	after, err := os.Stat(filepath.Join(dir, "SHA256SUMS"))
-	if err != nil {
-		t.Fatal(err)
-	}
+	check(t, err)
 	if !os.SameFile(before, after) {
 		t.Error("the same evidence was written twice")
 	}
@@ -70,12 +59,8 @@ func TestEvidenceThatIsThereIsNotWrittenAgain(t *testing.T) {
 
 func TestNoEvidenceIsNotFound(t *testing.T) {
 	dir := t.TempDir()
-	if err := evidence.WriteTo(dir, sample()); err != nil {
-		t.Fatal(err)
-	}
-	if err := os.Remove(filepath.Join(dir, "SHA256SUMS")); err != nil {
-		t.Fatal(err)
-	}
+	check(t, evidence.WriteTo(dir, sample()))
+	check(t, os.Remove(filepath.Join(dir, "SHA256SUMS")))
 	for _, dir := range []string{dir, filepath.Join(dir, "absent")} {
 		if _, err := evidence.Read(dir); !errors.Is(err, sources.ErrNotFound) {
 			t.Errorf("%s: got %v, want ErrNotFound", dir, err)
@@ -99,17 +84,13 @@ func TestBrokenEvidenceIsAnError(t *testing.T) {
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			dir := t.TempDir()
-			if err := evidence.WriteTo(dir, sample()); err != nil {
-				t.Fatal(err)
-			}
+			check(t, evidence.WriteTo(dir, sample()))
 			path := filepath.Join(dir, tt.file)
 			err := os.Remove(path)
 			if tt.contents != nil {
 				err = os.WriteFile(path, []byte(*tt.contents), 0o600)
 			}
-			if err != nil {
-				t.Fatal(err)
-			}
+			check(t, err)
 			if _, err := evidence.Read(dir); err == nil || errors.Is(err, sources.ErrNotFound) {
 				t.Errorf("got %v, want an error that is no answer", err)
 			}
@@ -120,9 +101,7 @@ func TestBrokenEvidenceIsAnError(t *testing.T) {
 func open(t *testing.T, dir string) *disk.Dir {
 	t.Helper()
 	d, err := disk.Open(dir)
-	if err != nil {
-		t.Fatal(err)
-	}
+	check(t, err)
 	t.Cleanup(func() { d.Close() })
 	return d
 }
@@ -131,9 +110,7 @@ func open(t *testing.T, dir string) *disk.Dir {
 func TestInterruptedWriteLeavesNoEvidence(t *testing.T) {
 	root := t.TempDir()
 	in, via := open(t, root), open(t, t.TempDir())
-	if err := evidence.Write(in, "a/b", via, sample()); err != nil {
-		t.Fatal(err)
-	}
+	check(t, evidence.Write(in, "a/b", via, sample()))
 	via.Close()
 	other := sample()
 	other.Origin = "https://other.test"
@@ -165,18 +142,14 @@ func TestLinksAreNotWrittenThrough(t *testing.T) {
 		t.Errorf("written through the link: %v", entries)
 	}
 	blocked := filepath.Join(root, "blocked", "SHA256SUMS", "in the way")
-	if err := os.MkdirAll(blocked, 0o755); err != nil {
-		t.Fatal(err)
-	}
+	check(t, os.MkdirAll(blocked, 0o755))
 	if err := evidence.Write(in, "blocked", in, sample()); err == nil {
 		t.Error("a directory was replaced")
 	}
 	if err := evidence.Remove(in, "blocked"); err == nil {
 		t.Error("removed a directory with contents")
 	}
-	if err := evidence.WriteTo(filepath.Join(outside, "file", "x"), sample()); err != nil {
-		t.Fatal(err)
-	}
+	check(t, evidence.WriteTo(filepath.Join(outside, "file", "x"), sample()))
 	if err := evidence.WriteTo(filepath.Join(outside, "file", "x", "origin", "y"), sample()); err == nil {
 		t.Error("written below a file")
 	}
@@ -186,17 +159,11 @@ func TestRemove(t *testing.T) {
 	root := t.TempDir()
 	in := open(t, root)
 	for _, name := range []string{"a/1.0.0", "a/2.0.0"} {
-		if err := evidence.Write(in, name, in, sample()); err != nil {
-			t.Fatal(err)
-		}
+		check(t, evidence.Write(in, name, in, sample()))
 	}
-	if err := os.WriteFile(filepath.Join(root, "a", "2.0.0", "other"), nil, 0o644); err != nil {
-		t.Fatal(err)
-	}
+	check(t, os.WriteFile(filepath.Join(root, "a", "2.0.0", "other"), nil, 0o644))
 	for _, name := range []string{"a/1.0.0", "a/2.0.0", "missing/3.0.0"} {
-		if err := evidence.Remove(in, name); err != nil {
-			t.Fatal(err)
-		}
+		check(t, evidence.Remove(in, name))
 	}
 	for path, want := range map[string]string{"": "a", "a": "2.0.0", "a/2.0.0": "other"} {
 		entries, err := os.ReadDir(filepath.Join(root, path))

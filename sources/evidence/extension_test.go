@@ -7,45 +7,28 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/larder-cli/larder/sources"
 	"github.com/larder-cli/larder/sources/evidence"
+	"github.com/larder-cli/larder/sources/sourcetest"
 )
 
 func TestLocation(t *testing.T) {
 	dir := t.TempDir()
-	if err := evidence.WriteTo(dir, sample()); err != nil {
-		t.Fatal(err)
-	}
+	check(t, evidence.WriteTo(dir, sample()))
 	files, err := evidence.ReadFiles(dir)
-	if err != nil {
-		t.Fatal(err)
-	}
+	check(t, err)
 	for provider, want := range map[string]string{
 		"example.test/acme/widget":      "https://m.test/a/.larder/evidence/example.test/acme/widget/1.0.0-b+c/",
 		"example.test:8443/acme/widget": "https://m.test/a/.larder/evidence/example.test:8443/acme/widget/1.0.0-b+c/",
 		"и.test/acme/widget":            "https://m.test/a/.larder/evidence/%D0%B8.test/acme/widget/1.0.0-b+c/",
 	} {
-		p, err := sources.ParseProvider(provider, sources.Terraform)
-		if err != nil {
-			t.Fatal(err)
-		}
-		v, err := sources.ParseVersion("1.0.0-b+c")
-		if err != nil {
-			t.Fatal(err)
-		}
+		p, v := sourcetest.Address(t, provider), sourcetest.Number(t, "1.0.0-b+c")
 		text, err := json.Marshal(evidence.Locate(p, v, files))
-		if err != nil {
-			t.Fatal(err)
-		}
+		check(t, err)
 		var r evidence.Location
-		if err := json.Unmarshal(text, &r); err != nil {
-			t.Fatal(err)
-		}
+		check(t, json.Unmarshal(text, &r))
 		doc := &url.URL{Scheme: "https", Host: "m.test", Path: "/a/" + p.Host.ASCII() + "/acme/widget/1.0.0-b+c.json", RawQuery: "secret"}
 		urls, err := r.Resolve(doc)
-		if err != nil {
-			t.Fatal(err)
-		}
+		check(t, err)
 		for i, name := range evidence.Names {
 			if got := urls[i].String(); got != want+name {
 				t.Errorf("%s: %s, want %s", provider, got, want+name)

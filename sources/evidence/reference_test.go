@@ -43,13 +43,9 @@ func TestResolve(t *testing.T) {
 	reference := evidence.Reference(s)
 
 	files, err := evidence.Pack(s)
-	if err != nil {
-		t.Fatal(err)
-	}
+	check(t, err)
 	read, err := files.Signed()
-	if err != nil {
-		t.Fatal(err)
-	}
+	check(t, err)
 	if read.Keys[0].Listed() {
 		t.Error("the files claim that a key was listed")
 	}

@@ -26,13 +26,9 @@ func bare(u *url.URL) string {
 	return (&url.URL{Scheme: u.Scheme, Host: u.Host, Path: u.Path, RawPath: u.RawPath}).String()
 }
 
-// HostOf is the host and port that u is on, in the form in which credentials
+// hostOf is the host and port that u is on, in the form in which credentials
 // are configured.
-func HostOf(u *url.URL) (sources.Host, error) { return sources.ParsePunycodeHost(u.Host) }
-
-// maxURL is more bytes than there are in the longest URLs of object stores, with
-// all that signs them.
-const maxURL = 16 << 10
+func hostOf(u *url.URL) (sources.Host, error) { return sources.ParsePunycodeHost(u.Host) }
 
 // Resolve is the http or https URL that ref means in a document that came from
 // base. An empty ref is an error: it would mean the document itself.
@@ -56,8 +52,6 @@ func Resolve(base *url.URL, ref string) (*url.URL, error) {
 func parse(rawURL string) (*url.URL, error) {
 	return Resolve(&url.URL{}, rawURL)
 }
-
-const maxHost = 253 + len(":65535") // the longest name that DNS knows, and a port
 
 func checkURL(u *url.URL) error {
 	if u.Scheme != "http" && u.Scheme != "https" {

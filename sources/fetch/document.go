@@ -11,9 +11,6 @@ import (
 	"github.com/larder-cli/larder/sources"
 )
 
-// documentWindows is how many time-outs all of a document may take to arrive.
-const documentWindows = 8
-
 // A Request asks for a document.
 type Request struct {
 	URL         string
@@ -22,7 +19,6 @@ type Request struct {
 	Redirects   int    // to follow; 0 means 10
 	SameHost    bool   // whether a redirect to another host and port is an error
 	Credentials bool   // whether to send the token configured for the URL's host, whatever its options
-	Version     bool   // whether to send the engine's version
 
 	// Behalf is a host that the user has moved to where the URL leads. Its token
 	// is sent if there is none for the URL's host.
@@ -100,9 +96,6 @@ func (c *Client) documentHeader(ctx context.Context, u *url.URL, r Request) (htt
 	header := c.header()
 	if r.Accept != "" {
 		header.Set("Accept", r.Accept)
-	}
-	if r.Version && c.opts.EngineVersion != "" {
-		header.Set("X-Terraform-Version", c.opts.EngineVersion)
 	}
 	setUser(header, u)
 	if r.Credentials || c.hostOptions(u).TokenForArchives {

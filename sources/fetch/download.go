@@ -14,10 +14,6 @@ import (
 	"golang.org/x/net/http/httpguts"
 )
 
-// bufferSize is how much of an archive is handed on at a time, and the least
-// that counts as having got further.
-const bufferSize = 64 << 10
-
 // A Stage takes the bytes of an archive as they arrive.
 type Stage interface {
 	io.Writer
@@ -280,14 +276,14 @@ func (d *download) copy(body io.Reader) error {
 // copySome moves a little of the body into stage, and says whether that was the
 // end of it.
 func (d *download) copySome(body io.Reader) (end bool, err error) {
-	n, err := fill(body, d.buf)
+	n, end, err := fill(body, d.buf)
 	if most := d.most(); d.have+int64(n) > most {
 		return false, fmt.Errorf("archive %w: more than %d bytes", ErrTooLarge, most)
 	}
 	if err := d.keep(d.buf[:n]); err != nil {
 		return false, err
 	}
-	if err == io.EOF { //nolint:errorlint // io.Reader promises io.EOF itself
+	if end {
 		return true, d.checkEnd()
 	}
 	return false, err
@@ -321,14 +317,17 @@ func (d *download) checkEnd() error {
 	return nil
 }
 
-// fill reads until buf is full or an error comes, io.EOF included.
-func fill(r io.Reader, buf []byte) (n int, err error) {
+// fill reads until buf is full, r has ended or an error comes.
+func fill(r io.Reader, buf []byte) (n int, end bool, err error) {
 	for n < len(buf) && err == nil {
 		var m int
 		m, err = r.Read(buf[n:])
 		n += m
+		if err == io.EOF { // not errors.Is: an io.EOF in a broken connection is not the end
+			return n, true, nil
+		}
 	}
-	return n, err
+	return n, false, err
 }
 
 // validator is what If-Range takes: a strong entity tag, or else a date of
@@ -342,7 +341,7 @@ func validator(header http.Header) string {
 		return ""
 	}
 	date, err := http.ParseTime(header.Get("Date"))
-	if err != nil || date.Sub(modified) < time.Second {
+	if err != nil || date.Sub(modified) < dateResolution {
 		return ""
 	}
 	return header.Get("Last-Modified")

@@ -23,7 +23,10 @@ import (
 
 	"github.com/larder-cli/larder/sources"
 	"github.com/larder-cli/larder/sources/fetch"
+	"github.com/larder-cli/larder/sources/sourcetest"
 )
+
+var check = sourcetest.Check
 
 var quiet = log.New(io.Discard, "", 0)
 
@@ -111,9 +114,7 @@ func (w *world) download(t *testing.T, s *stage, size int64) error {
 func (w *world) mustDownload(t *testing.T, size int64, want []byte) *stage {
 	t.Helper()
 	s := &stage{}
-	if err := w.download(t, s, size); err != nil {
-		t.Fatal(err)
-	}
+	check(t, w.download(t, s, size))
 	if !bytes.Equal(s.Bytes(), want) {
 		t.Fatalf("got %d bytes that differ from the %d served", s.Len(), len(want))
 	}

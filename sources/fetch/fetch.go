@@ -1,15 +1,17 @@
-// Package fetch is HTTP as we trust it: documents and archives, got from
-// servers that may be slow, broken or hostile.
+// Package fetch downloads documents and archives from servers that may be slow,
+// broken or hostile.
 //
-// Whatever is waited for has an end, and whatever is read a limit. What can
-// pass is tried again; what is certain is final at once. An archive that was
-// cut goes on from where it was cut. Credentials go over https, to the host
-// and port they are configured for, and to no other, redirects included; so do
-// headers and client certificates. No error and no event holds the user
-// information or the query of a URL, as both may be secrets.
+// Waiting for a server has a limit, and so has everything that is read. Waiting
+// for other downloads from the same host has none, but ends with the context.
+// Temporary errors are retried, and others are final at once. An archive that was
+// cut is resumed. Credentials are sent over https, to the host and port they are
+// configured for and to no other, also after redirects; so are headers and client
+// certificates. Errors and events never contain the user information or the query
+// of a URL, as both may be secrets.
 //
-// It knows nothing of registries or mirrors, verifies no hashes, reads no
-// environment and leaves nothing on disk.
+// It does not know the protocols of registries and mirrors, and does not verify
+// hashes or read the environment. It leaves nothing on disk: an archive is written
+// to the stage that the caller passes. limits.go has all time-outs and limits.
 package fetch
 
 import (
@@ -22,19 +24,6 @@ import (
 	"github.com/larder-cli/larder/sources"
 )
 
-// What holds where Options say nothing.
-const (
-	defaultTries     = 6
-	defaultTimeout   = 15 * time.Second
-	defaultPerHost   = 16
-	defaultRedirects = 10
-	defaultLimit     = 1 << 20
-)
-
-// maxArchive limits archives, in bytes. The largest there are have a quarter of
-// a gigabyte.
-const maxArchive = 8 << 30
-
 // Options adjust a Client. The zero Options are ready to use.
 type Options struct {
 	Transport http.RoundTripper                     // for all; nil means new ones of NewTransport
@@ -44,8 +33,7 @@ type Options struct {
 	// TLS is of no effect if Transport is set and is no *http.Transport.
 	Hosts map[sources.Host]HostOptions
 
-	UserAgent     string // empty means "larder"
-	EngineVersion string // for the X-Terraform-Version header; empty means not to send it
+	UserAgent string // empty means "larder"
 
 	// Token is the bearer token configured for a host, and false if there is
 	// none. Its error ends the request. It may be nil.
@@ -129,9 +117,7 @@ func sleep(ctx context.Context, d time.Duration) error {
 // CloseIdleConnections closes connections that are open but not in use.
 func (c *Client) CloseIdleConnections() {
 	for _, transport := range []http.RoundTripper{c.documents, c.archives} {
-		if t, ok := transport.(interface{ CloseIdleConnections() }); ok {
-			t.CloseIdleConnections()
-		}
+		(&http.Client{Transport: transport}).CloseIdleConnections()
 	}
 	c.mu.Lock()
 	defer c.mu.Unlock()

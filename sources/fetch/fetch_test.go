@@ -94,20 +94,18 @@ func (w *world) document(r fetch.Request) (*fetch.Document, error) {
 }
 
 func TestDocument(t *testing.T) {
-	opts := fetch.Options{UserAgent: "test/1", EngineVersion: "1.11.4"}
+	opts := fetch.Options{UserAgent: "test/1"}
 	w := newWorld(t, opts, func(rw http.ResponseWriter, r *http.Request) {
 		if r.URL.Path == "/from" {
 			http.Redirect(rw, r, "/to/doc?key=secret", http.StatusFound)
 			return
 		}
 		rw.Header().Set("Content-Type", "application/json; charset=utf-8")
-		fmt.Fprintf(rw, "%s %s %s %s", r.UserAgent(), r.Header.Get("X-Terraform-Version"), r.Header.Get("Accept"), r.Header.Get("Referer"))
+		fmt.Fprintf(rw, "%s %s %s", r.UserAgent(), r.Header.Get("Accept"), r.Header.Get("Referer"))
 	})
-	doc, err := w.document(fetch.Request{URL: w.URL + "/from", Accept: "application/json", Version: true})
-	if err != nil {
-		t.Fatal(err)
-	}
-	if got, want := string(doc.Body), "test/1 1.11.4 application/json "; got != want {
+	doc, err := w.document(fetch.Request{URL: w.URL + "/from", Accept: "application/json"})
+	check(t, err)
+	if got, want := string(doc.Body), "test/1 application/json "; got != want {
 		t.Errorf("headers: got %q, want %q", got, want)
 	}
 	if got, want := doc.URL.String(), w.URL+"/to/doc?key=secret"; got != want {
@@ -117,8 +115,8 @@ func TestDocument(t *testing.T) {
 		t.Error(err)
 	}
 	doc, err = w.document(fetch.Request{URL: w.URL})
-	if err != nil || string(doc.Body) != "test/1   " {
-		t.Errorf("got %q, %v; want no version and no accept", doc.Body, err)
+	if err != nil || string(doc.Body) != "test/1  " {
+		t.Errorf("got %q, %v; want no accept", doc.Body, err)
 	}
 }
 
@@ -285,9 +283,7 @@ func TestCredentials(t *testing.T) {
 		to("https://sub.example.com"): "",           // where a server leads
 	} {
 		doc, err := w.document(fetch.Request{URL: url, Credentials: true, Behalf: "example.com"})
-		if err != nil {
-			t.Fatal(err)
-		}
+		check(t, err)
 		if string(doc.Body) != want {
 			t.Errorf("on behalf of example.com, %s: got %q, want %q", url, doc.Body, want)
 		}

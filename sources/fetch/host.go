@@ -13,10 +13,6 @@ import (
 	"time"
 )
 
-// maxWait is the longest that we wait because a server asks for it. One that
-// asks for more is not asked again.
-const maxWait = 2 * time.Minute
-
 // A host is what all requests to one host and port have in common.
 type host struct {
 	archives chan struct{} // holds one item for each archive arriving
@@ -47,8 +43,8 @@ func (h *host) leave(d time.Duration) {
 	}
 }
 
-// pause is how long to wait before asking the host. It spreads those who wait
-// over a second, so that they do not all come back at once.
+// pause is how long to wait before the next request to the host. Waiting
+// requests are spread over time, so that they are not all sent at once.
 func (h *host) pause() time.Duration {
 	h.mu.Lock()
 	defer h.mu.Unlock()
@@ -56,7 +52,7 @@ func (h *host) pause() time.Duration {
 	if d <= 0 {
 		return 0
 	}
-	return d + rand.N(time.Second)
+	return d + rand.N(spread)
 }
 
 // take waits until one more archive may arrive from the host, and returns the
@@ -75,7 +71,7 @@ type way struct {
 	over http.RoundTripper
 	stay bool // whether it leads to one host only
 
-	ctx     context.Context //nolint:containedctx // of who waits for turns
+	ctx     context.Context // ends waiting for turns
 	client  *Client         // nil if no turns are needed
 	host    *host           // whose turn it is
 	since   time.Time       // it has been

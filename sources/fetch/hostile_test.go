@@ -151,9 +151,7 @@ func TestUnknownCertificate(t *testing.T) {
 
 func TestConnectionRefused(t *testing.T) {
 	l, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
+	check(t, err)
 	l.Close()
 	w := newWorld(t, fetch.Options{Transport: fetch.NewTransport(time.Second)}, nil)
 	_, err = w.document(fetch.Request{URL: "https://" + l.Addr().String()})

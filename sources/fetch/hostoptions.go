@@ -29,7 +29,7 @@ func (c *Client) hostOptions(u *url.URL) HostOptions {
 	if len(c.opts.Hosts) == 0 || u.Scheme != "https" {
 		return HostOptions{}
 	}
-	host, err := HostOf(u)
+	host, err := hostOf(u)
 	if err != nil {
 		return HostOptions{} // nobody can configure anything for it
 	}

@@ -7,7 +7,10 @@ import (
 	"time"
 
 	"github.com/larder-cli/larder/sources"
+	"github.com/larder-cli/larder/sources/sourcetest"
 )
+
+var check = sourcetest.Check
 
 // A recorder answers everything with nothing, and keeps what it was asked last.
 type recorder struct{ header http.Header }
@@ -25,9 +28,7 @@ func TestWhoAsksAgainHasNoHeadersOfAHost(t *testing.T) {
 	ctx, w := newWatch(t.Context(), time.Minute)
 	defer w.stop()
 	resp, _, err := c.send(ctx, w, &way{over: over}, &url.URL{Scheme: "https", Host: "a.test"}, http.Header{"X-Other": {"x"}}, 0)
-	if err != nil {
-		t.Fatal(err)
-	}
+	check(t, err)
 	defer resp.Body.Close()
 	if over.header.Get("X-Team") != "platform" || over.header.Get("X-Other") != "x" {
 		t.Errorf("sent: %v", over.header)

@@ -51,9 +51,7 @@ func get(t *testing.T, c *fetch.Client, url string) error {
 func keyPair(t *testing.T, s *sourcetest.Server) []tls.Certificate {
 	t.Helper()
 	pair, err := tls.X509KeyPair(s.RequireCertificate())
-	if err != nil {
-		t.Fatal(err)
-	}
+	check(t, err)
 	return []tls.Certificate{pair}
 }
 
@@ -61,9 +59,7 @@ func authority(t *testing.T, text []byte) []*x509.Certificate {
 	t.Helper()
 	block, _ := pem.Decode(text)
 	cert, err := x509.ParseCertificate(block.Bytes)
-	if err != nil {
-		t.Fatal(err)
-	}
+	check(t, err)
 	return []*x509.Certificate{cert}
 }
 
@@ -211,9 +207,7 @@ func TestCredentialsOfArchives(t *testing.T) {
 func TestHostsOptionsGoOverTLSAlone(t *testing.T) {
 	w := sourcetest.New(t)
 	u, err := url.Parse(w.Registry.Plain())
-	if err != nil {
-		t.Fatal(err)
-	}
+	check(t, err)
 	client := asking(t, w, sources.Host(u.Host), fetch.HostOptions{TokenForArchives: true, Headers: map[string]string{"X-Team": "platform"}})
 	get(t, client, u.String())
 	client.Download(t.Context(), u.String(), 0, &stage{})
@@ -241,9 +235,7 @@ func TestCertificatesAreNotShownToProxies(t *testing.T) {
 	proxy.StartTLS()
 	defer proxy.Close()
 	at, err := url.Parse(proxy.URL)
-	if err != nil {
-		t.Fatal(err)
-	}
+	check(t, err)
 	transport := proxy.Client().Transport.(*http.Transport).Clone()
 	transport.Proxy = http.ProxyURL(at)
 	transport.OnProxyConnectResponse = fetch.NewTransport(0).OnProxyConnectResponse

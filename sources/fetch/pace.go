@@ -5,15 +5,6 @@ import (
 	"time"
 )
 
-const (
-	trial   = 200 * time.Millisecond // that tells how fast bytes come
-	minGain = 1.25                   // in speed, that is worth more connections
-	minRest = time.Second            // of waiting, that is worth more than one
-)
-
-// widths are how many connections are tried, one after the other.
-var widths = [...]int{1, 6, maxConnections}
-
 // A growth is how many connections there are, and how many bytes a second they
 // have brought.
 type growth struct {

@@ -1,6 +1,7 @@
 package fetch
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -9,19 +10,8 @@ import (
 	"net/url"
 	"sync"
 	"sync/atomic"
-	"time"
 
 	"github.com/larder-cli/larder/sources"
-)
-
-const (
-	minPart        = 1 << 20                // bytes
-	maxPart        = 4 << 20                // bytes
-	partTime       = time.Second / 4        // that a part shall take: what is lost if all ends
-	maxConnections = 16                     // that one archive has
-	partTries      = 3                      // as one connection may do without parts
-	maxAhead       = maxConnections * 5 / 4 // parts that wait for their turn, or are under way
-	patience       = 2 * time.Second        // with next to nothing
 )
 
 // A Spooler is a stage that has room for parts of the archive that come before
@@ -134,9 +124,9 @@ func (p *parts) hurry(ctx context.Context) {
 		arrived := p.arrived.Load()
 		came := arrived - before
 		before, most = arrived, max(most, came)
-		if came < most/(4*maxConnections) {
+		if came < most/trickle {
 			p.again()
-			most /= 2 // as it may be the network that is slow now
+			most /= forgiving
 		}
 	}
 }
@@ -252,12 +242,12 @@ func (p *parts) give(err error) {
 func (p *parts) straight(ctx context.Context, body io.Reader, part int) (end bool, err error) {
 	_, last := p.span(part)
 	for p.have < last {
-		n, err := fill(body, p.buf[:min(bufferSize, last-p.have)])
+		n, end, err := fill(body, p.buf[:min(bufferSize, last-p.have)])
 		p.arrived.Add(int64(n))
 		if err := p.keep(p.buf[:n]); err != nil {
 			return false, err
 		}
-		if err != nil && p.have < last {
+		if (end || err != nil) && p.have < last {
 			return true, p.bring(ctx, p.have, last, p.buf, func(b []byte, _ int64) error { return p.keep(b) })
 		}
 	}
@@ -272,9 +262,9 @@ func (p *parts) join(part int) error {
 	begin, end := p.span(part)
 	from := io.NewSectionReader(p.spool, p.slot(part), end-begin)
 	for p.have < end {
-		n, err := fill(from, p.buf[:min(bufferSize, end-p.have)])
+		n, _, err := fill(from, p.buf[:min(bufferSize, end-p.have)])
 		if n == 0 {
-			return fmt.Errorf("reading what has arrived: %w", err)
+			return fmt.Errorf("reading the downloaded part: %w", cmp.Or(err, io.ErrUnexpectedEOF))
 		}
 		if err := p.keep(p.buf[:n]); err != nil {
 			return err
@@ -311,7 +301,10 @@ func (p *parts) bring(ctx context.Context, begin, end int64, buf []byte, to func
 	})
 	if err != nil && ctx.Err() == nil {
 		// Whatever it is, one connection may do without what has failed.
-		return broken{fmt.Errorf("in parts: %s", err.(*Error).Err)} //nolint:errorlint // retry's are
+		if failed, ok := errors.AsType[*Error](err); ok {
+			err = failed.Err
+		}
+		return broken{errors.New("in parts: " + err.Error())}
 	}
 	return err
 }
@@ -362,17 +355,17 @@ func (p *parts) checkPart(resp *http.Response, begin, end int64) (length int64, 
 // pass gives so many bytes of a body to a function.
 func (p *parts) pass(body io.Reader, length int64, buf []byte, to func([]byte) error) error {
 	for length > 0 {
-		n, err := fill(body, buf[:min(int64(len(buf)), length)])
+		n, end, err := fill(body, buf[:min(int64(len(buf)), length)])
 		length -= int64(n)
 		p.arrived.Add(int64(n))
 		if err := to(buf[:n]); err != nil {
 			return err
 		}
 		switch {
-		case err == nil || length == 0:
-		case errors.Is(err, io.EOF):
+		case length == 0:
+		case end:
 			return broken{fmt.Errorf("cut %d bytes before the end of a part", length)}
-		default:
+		case err != nil:
 			return err
 		}
 	}

@@ -172,9 +172,7 @@ func TestLargeArchiveFromASlowServerComesInParts(t *testing.T) {
 		t.Run(test.name, func(t *testing.T) {
 			server := &slowServer{content: large, rate: 12 << 20, fault: test.fault, mend: !test.parts}
 			s := &spoolStage{full: test.full}
-			if err := parted(t, test.opts, server, s); err != nil {
-				t.Fatal(err)
-			}
+			check(t, parted(t, test.opts, server, s))
 			if !bytes.Equal(s.Bytes(), large) || s.resets != test.resets {
 				t.Errorf("got %d bytes, %d resets", s.Len(), s.resets)
 			}
@@ -215,9 +213,7 @@ func TestPartsDoNotWaitForOneOfThem(t *testing.T) {
 			s := &spoolStage{dir: t.TempDir()}
 			inBubble(t, fetch.Options{}, server.ServeHTTP, func(t *testing.T, client *fetch.Client) {
 				start := time.Now()
-				if err := client.Download(t.Context(), "http://example.com/x.zip", 0, s); err != nil {
-					t.Fatal(err)
-				}
+				check(t, client.Download(t.Context(), "http://example.com/x.zip", 0, s))
 				if took := time.Since(start); took > 12*time.Second {
 					t.Errorf("took %s", took)
 				}

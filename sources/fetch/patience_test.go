@@ -141,9 +141,7 @@ func TestStalledDownloadGoesOn(t *testing.T) {
 		<-r.Context().Done()
 	}, func(t *testing.T, client *fetch.Client) {
 		s := &stage{}
-		if err := client.Download(t.Context(), "http://example.com/x.zip", 0, s); err != nil {
-			t.Fatal(err)
-		}
+		check(t, client.Download(t.Context(), "http://example.com/x.zip", 0, s))
 		if s.resets > 0 || !bytes.Equal(s.Bytes(), archive) {
 			t.Errorf("began again %d times, got %d bytes", s.resets, s.Len())
 		}

@@ -46,9 +46,7 @@ func TestDownloadGoesOnFromAnEarlierOne(t *testing.T) {
 			})
 			s := &keptStage{validator: test.validator}
 			s.Buffer.Write(test.kept)
-			if err := w.client.Download(context.Background(), w.URL+"/x.zip", 0, s); err != nil {
-				t.Fatal(err)
-			}
+			check(t, w.client.Download(context.Background(), w.URL+"/x.zip", 0, s))
 			if !bytes.Equal(s.Bytes(), archive) || asked != test.asked || s.resets != test.resets || s.validator != `"a"` {
 				t.Errorf("got %d bytes, asked for %q, %d resets, keeps them as of %q", s.Len(), asked, s.resets, s.validator)
 			}

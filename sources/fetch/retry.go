@@ -8,14 +8,6 @@ import (
 	"time"
 )
 
-const (
-	firstBackoff = time.Second
-	maxBackoff   = 30 * time.Second
-
-	// maxRounds bounds the tries of an archive of which each brings a little.
-	maxRounds = 10
-)
-
 // retry calls try until it succeeds, fails for good, or has failed tries times
 // in a row without having brought anything.
 func (c *Client) retry(ctx context.Context, u *url.URL, tries int, try func() (progress bool, err error)) error {
@@ -68,7 +60,7 @@ func (c *Client) tell(e Event) {
 // backoff is exponential with full jitter: any time up to the limit, so that
 // those who failed together do not come back together.
 func backoff(failed int) time.Duration {
-	return rand.N(min(maxBackoff, firstBackoff<<min(max(failed-1, 0), 10)))
+	return rand.N(min(maxBackoff, firstBackoff<<min(max(failed-1, 0), maxDoublings)))
 }
 
 func failedHost(u *url.URL, err error) string {

@@ -19,9 +19,6 @@ import (
 	"github.com/larder-cli/larder/sources"
 )
 
-// maxDrained is how much of a body nobody wants is read to keep a connection.
-const maxDrained = 64 << 10
-
 // send is one try of a request, with redirects followed. It returns the
 // response and the URL that gave it. The caller closes the body.
 func (c *Client) send(ctx context.Context, w *watch, by *way, u *url.URL, header http.Header, redirects int) (*http.Response, *url.URL, error) {
@@ -217,9 +214,9 @@ func (c *Client) setToken(ctx context.Context, header http.Header, u *url.URL, b
 }
 
 func (c *Client) token(ctx context.Context, u *url.URL) (string, bool, error) {
-	host, err := HostOf(u)
-	if err != nil {
-		return "", false, nil //nolint:nilerr // nobody can configure credentials for a host with no name of its own
+	host, _ := hostOf(u)
+	if host == "" { // it has no name of its own, so there are no credentials for it
+		return "", false, nil
 	}
 	return c.opts.Token(ctx, host)
 }

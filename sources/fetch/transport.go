@@ -13,25 +13,25 @@ import (
 // that have something to add to it. It connects within the timeout, and knows
 // no proxy.
 func NewTransport(timeout time.Duration) *http.Transport {
-	dialer := &net.Dialer{Timeout: timeout, KeepAlive: 30 * time.Second}
+	dialer := &net.Dialer{Timeout: timeout, KeepAlive: keepAlive}
 	return &http.Transport{
 		DialContext:            dialer.DialContext,
 		TLSClientConfig:        &tls.Config{GetClientCertificate: noCertificate},
 		TLSHandshakeTimeout:    timeout,
 		ForceAttemptHTTP2:      true,
-		MaxIdleConns:           256,
-		MaxIdleConnsPerHost:    64, // or a burst of questions to one host would open most connections anew
-		IdleConnTimeout:        90 * time.Second,
-		MaxResponseHeaderBytes: 1 << 20,
+		MaxIdleConns:           maxIdle,
+		MaxIdleConnsPerHost:    maxIdlePerHost,
+		IdleConnTimeout:        idleTimeout,
+		MaxResponseHeaderBytes: maxHeader,
 		OnProxyConnectResponse: checkProxy,
 		HTTP2: &http.HTTP2Config{
-			MaxReadFrameSize:              1 << 20, // twice as fast as the default from a server near by
-			MaxReceiveBufferPerStream:     4 << 20,
-			MaxReceiveBufferPerConnection: 64 << 20,
+			MaxReadFrameSize:              readFrame,
+			MaxReceiveBufferPerStream:     streamBuffer,
+			MaxReceiveBufferPerConnection: connectionBuffer,
 			// A connection that has died unnoticed would swallow one try after
 			// another, as ending a request does not close it.
-			SendPingTimeout: timeout / 2,
-			PingTimeout:     timeout / 2,
+			SendPingTimeout: timeout / pingsPerTimeout,
+			PingTimeout:     timeout / pingsPerTimeout,
 		},
 	}
 }

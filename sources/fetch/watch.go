@@ -8,13 +8,10 @@ import (
 	"time"
 )
 
-// minRate is how many bytes a second are as good as none.
-const minRate = 1 << 10
-
 // A watch ends a try that has waited too long for too little. Only time spent
 // waiting for the server counts: a slow disk is none of its fault.
 type watch struct {
-	ctx    context.Context //nolint:containedctx // of the try, which the watch may end
+	ctx    context.Context // of the try, which the watch may end
 	cancel context.CancelCauseFunc
 	timer  *time.Timer
 

@@ -6,11 +6,6 @@ import (
 	"unicode"
 )
 
-const (
-	maxWords  = 2000 // bytes of a server's own words that are passed on
-	maxQuoted = 5    // texts that a message quotes, of however many
-)
-
 // Printable is text from a server as it may reach a terminal: not too long, and
 // without control characters other than line breaks.
 func Printable(s string) string {

@@ -70,7 +70,6 @@ func (m *Mirror) fetchEvidence(ctx context.Context, urls [len(evidence.Names)]*u
 				Redirects:   redirects,
 				SameHost:    true,
 				Credentials: at.Scheme == m.base.Scheme && at.Host == m.base.Host,
-				Version:     true,
 			})
 			if err != nil {
 				return err

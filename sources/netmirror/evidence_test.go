@@ -34,9 +34,7 @@ type doc map[string]any
 func newDoc(t testing.TB) doc {
 	t.Helper()
 	files, err := evidence.Pack(signed())
-	if err != nil {
-		t.Fatal(err)
-	}
+	check(t, err)
 	sums := map[string]any{}
 	for i, name := range evidence.Names {
 		sums[name] = fmt.Sprintf("%x", sha256.Sum256(files[i]))
@@ -63,9 +61,7 @@ func (d doc) String() string {
 func (d doc) serve(t testing.TB, dir string) *network {
 	t.Helper()
 	files, err := evidence.Pack(signed())
-	if err != nil {
-		t.Fatal(err)
-	}
+	check(t, err)
 	n := &network{answers: map[string]answer{versionURL: document(d.String())}}
 	for i, name := range evidence.Names {
 		n.answers[dir+name] = answer{kind: "text/plain", body: string(files[i])}
@@ -132,9 +128,7 @@ func TestEvidenceAfterRedirect(t *testing.T) {
 func TestEvidenceOfForeignHosts(t *testing.T) {
 	const name = "испытание.test/acme/widget"
 	files, err := evidence.Pack(signed())
-	if err != nil {
-		t.Fatal(err)
-	}
+	check(t, err)
 	id := packageID(t, name, "1.0.0+b")
 	d := newDoc(t)
 	d["larder"] = evidence.Extension{Evidence: evidence.Locate(id.Provider, id.Version, files)}

@@ -1,9 +1,9 @@
 // Package netmirror asks network mirrors by the provider network mirror
 // protocol: a server, or files on one, that has packages of many registries.
 //
-// It lists versions and says where a package is and what the mirror states it
-// must hash to. Where a VERSION.json names evidence, as those of mirrors that Larder
-// made do, it fetches the evidence; others cost no request. It downloads no archives
+// It lists versions, and returns where a package is and which hashes the mirror
+// states for it. Where a VERSION.json names evidence, as in mirrors that Larder
+// made, it fetches the evidence; others cost no request. It downloads no archives
 // and leaves nothing on disk.
 package netmirror
 
@@ -285,8 +285,7 @@ func allHashes(archives map[string]*archive) ([]sources.Hash, error) {
 		}
 		all = append(all, hashes...)
 	}
-	slices.Sort(all)
-	return slices.Compact(all), nil
+	return sources.SortHashes(all), nil
 }
 
 // get asks for a document about p. The path is put together from segments, so
@@ -299,7 +298,6 @@ func (m *Mirror) get(ctx context.Context, p sources.Provider, file string) (*fet
 		Limit:       maxDocument,
 		Redirects:   redirects,
 		Credentials: true,
-		Version:     true,
 	})
 	if err != nil {
 		return nil, explain(err)

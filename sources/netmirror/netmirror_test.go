@@ -17,7 +17,14 @@ import (
 	"github.com/larder-cli/larder/sources"
 	"github.com/larder-cli/larder/sources/fetch"
 	"github.com/larder-cli/larder/sources/netmirror"
+	"github.com/larder-cli/larder/sources/sourcetest"
 )
+
+var provider = sourcetest.Address
+
+func packageID(t testing.TB, p, v string) sources.PackageID {
+	return sourcetest.PackageID(t, p, v, "linux_amd64")
+}
 
 // An answer is what the mirror says to a URL.
 type answer struct {
@@ -61,16 +68,13 @@ func document(body string) answer { return answer{kind: "application/json", body
 func (n *network) mirror(t testing.TB, base string, opts netmirror.Options) *netmirror.Mirror {
 	t.Helper()
 	m, err := netmirror.New(fetch.New(fetch.Options{
-		Transport:     n,
-		EngineVersion: "1.11.4",
+		Transport: n,
 		Token: func(_ context.Context, h sources.Host) (string, bool, error) {
 			return "secret", h == "m.example.org", nil
 		},
 		Sleep: func(ctx context.Context, _ time.Duration) error { return ctx.Err() },
 	}), base, opts)
-	if err != nil {
-		t.Fatal(err)
-	}
+	check(t, err)
 	return m
 }
 
@@ -79,24 +83,6 @@ const (
 	indexURL   = base + "example.com/acme/widget/index.json"
 	versionURL = base + "example.com/acme/widget/1.0.0.json"
 )
-
-func provider(t testing.TB, s string) sources.Provider {
-	t.Helper()
-	p, err := sources.ParseProvider(s, sources.Terraform)
-	if err != nil {
-		t.Fatal(err)
-	}
-	return p
-}
-
-func packageID(t testing.TB, p, v string) sources.PackageID {
-	t.Helper()
-	version, err := sources.ParseVersion(v)
-	if err != nil {
-		t.Fatal(err)
-	}
-	return sources.PackageID{Provider: provider(t, p), Version: version, Platform: sources.Platform{OS: "linux", Arch: "amd64"}}
-}
 
 func TestBaseURLs(t *testing.T) {
 	for _, test := range []struct{ in, name, says string }{
@@ -137,10 +123,8 @@ func TestRequests(t *testing.T) {
 			if got := n.asked[i].URL.String(); got != want {
 				t.Errorf("asked for %s, want %s", got, want)
 			}
-			for header, want := range map[string]string{"Authorization": "Bearer secret", "X-Terraform-Version": "1.11.4"} {
-				if got := n.asked[i].Header.Get(header); got != want {
-					t.Errorf("%s: got %q, want %q", header, got, want)
-				}
+			if got := n.asked[i].Header.Get("Authorization"); got != "Bearer secret" {
+				t.Errorf("credentials: got %q", got)
 			}
 		}
 	}
@@ -307,9 +291,7 @@ func FuzzIndex(f *testing.F) {
 			versions[v.String()] = struct{}{}
 		}
 		again, err := json.Marshal(map[string]any{"versions": versions})
-		if err != nil {
-			t.Fatal(err)
-		}
+		check(t, err)
 		if m, err := list(string(again)); err != nil || !slices.Equal(l.Versions, m.Versions) || len(m.Warnings) > 0 {
 			t.Errorf("%q: %v, and again %v, %v", text, l.Versions, m, err)
 		}
@@ -331,9 +313,7 @@ func FuzzVersion(f *testing.F) {
 		}
 		own := map[string]any{"url": p.Location.URL, "hashes": p.Hashes}
 		again, err := json.Marshal(map[string]any{"archives": map[string]any{"linux_amd64": own}})
-		if err != nil {
-			t.Fatal(err)
-		}
+		check(t, err)
 		q, err := ask(string(again))
 		if p.Offered, q.Offered = nil, nil; err != nil || !reflect.DeepEqual(p, q) {
 			t.Errorf("%q: %+v, and again %+v, %v", text, p, q, err)

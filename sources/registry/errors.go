@@ -19,14 +19,14 @@ type DiscoveryError struct{ Err error }
 func (e *DiscoveryError) Error() string { return "service discovery: " + e.Err.Error() }
 func (e *DiscoveryError) Unwrap() error { return e.Err }
 
-// A ProtocolError is a package of which no engine speaks the plugin protocol.
+// A ProtocolError is a package whose plugin protocol no engine speaks.
 type ProtocolError struct {
 	Protocols []string        // of the package, as the registry lists them
 	Closest   sources.Version // that speaks one we know; zero if there is none
 }
 
 func (e *ProtocolError) Error() string {
-	return "plugin protocol " + fetch.Printable(strings.Join(e.Protocols, ", ")) + " is not supported, only 5 and 6 are"
+	return "plugin protocol " + fetch.Printable(strings.Join(e.Protocols, ", ")) + " is not supported, only " + strings.Join(supportedProtocols, " and ") + " are"
 }
 
 // explain adds to err what can be done about it.

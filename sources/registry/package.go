@@ -182,7 +182,7 @@ func (o offer) h1() sources.Hash {
 	for _, text := range o.Hashes {
 		hash, err := sources.ParseHash(text)
 		switch {
-		case err != nil || hash.Scheme() != "h1":
+		case err != nil || hash.Scheme() != sources.H1:
 		case found != "":
 			return ""
 		default:
@@ -199,7 +199,7 @@ func (o offer) check(zh sources.Hash) error {
 	}
 	found := false
 	for _, text := range o.Hashes {
-		if strings.HasPrefix(text, "zh:") {
+		if sources.Hash(text).Scheme() == sources.ZH {
 			found = true
 			if !strings.EqualFold(text, string(zh)) {
 				return errors.New("hash differs from shasum")
@@ -207,7 +207,7 @@ func (o offer) check(zh sources.Hash) error {
 		}
 	}
 	if !found {
-		return errors.New("no zh: hash")
+		return fmt.Errorf("no %s: hash", sources.ZH)
 	}
 	return nil
 }
@@ -227,8 +227,7 @@ func allHashes(offers map[string]offer) ([]sources.Hash, error) {
 			all = append(all, hash)
 		}
 	}
-	slices.Sort(all)
-	return slices.Compact(all), nil
+	return sources.SortHashes(all), nil
 }
 
 // fetchSigned fetches the checksums and the signature.
@@ -266,7 +265,7 @@ func (r *Registry) missing(ctx context.Context, id sources.PackageID) error {
 		return err
 	}
 	if err != nil {
-		return sources.ErrNoPlatform //nolint:nilerror // the answer stands; it was only to be made more exact
+		return sources.ErrNoPlatform // the answer stands; it was only to be made more exact
 	}
 	release, ok := doc.release(id.Version)
 	if !ok {

@@ -4,20 +4,14 @@ import (
 	"context"
 	"fmt"
 	"slices"
+	"strings"
 
 	"github.com/larder-cli/larder/sources"
 )
 
-// The plugin protocols that engines speak: from the first, below the second.
-var firstProtocol, pastProtocol = mustVersion("5.0.0"), mustVersion("7.0.0")
-
-func mustVersion(s string) sources.Version {
-	v, err := sources.ParseVersion(s)
-	if err != nil {
-		panic(err) // the text is ours
-	}
-	return v
-}
+// supportedProtocols are the major versions of the plugin protocol that engines
+// speak.
+var supportedProtocols = []string{"5", "6"}
 
 // checkProtocols checks that one of a package's protocols is supported. A
 // package that lists none is taken at its word.
@@ -37,7 +31,8 @@ func checkProtocols(protocols []string) error {
 }
 
 func supportedProtocol(v sources.Version) bool {
-	return v.Compare(firstProtocol) >= 0 && v.Compare(pastProtocol) < 0
+	major, _, _ := strings.Cut(v.String(), ".")
+	return slices.Contains(supportedProtocols, major)
 }
 
 // speaks reports whether the release lists a protocol that we know is good.
@@ -51,11 +46,12 @@ func (r release) speaks() bool {
 // suggestVersion adds to a protocol error the version to use instead.
 func (r *Registry) suggestVersion(ctx context.Context, id sources.PackageID, unsupported *ProtocolError) error {
 	doc, err := r.versions(ctx, id.Provider)
-	if err != nil {
-		return unsupported //nolint:nilerror // what was asked is answered; a suggestion would have been a courtesy
+	if err == nil {
+		unsupported.Closest = doc.closest()
 	}
-	unsupported.Closest = doc.closest()
 	switch {
+	case err != nil: // the package's protocols are known all the same
+		return unsupported
 	case unsupported.Closest == sources.Version{}:
 		return sources.WithHint(unsupported, "no version of this provider can be used")
 	case unsupported.Closest.Compare(id.Version) > 0:

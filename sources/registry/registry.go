@@ -2,9 +2,9 @@
 // that have its host in their address, by the provider registry protocol.
 //
 // It finds a host's registry by service discovery or the CLI configuration's
-// host block, lists versions, and says where a package is, what it must hash
-// to and which signed checksums vouch for it. Whether the signature is good is
-// not for it to say. It downloads no archives and leaves nothing on disk.
+// host block, lists versions, and returns where a package is, its hashes and its
+// signed checksums. It does not check the signature. It downloads no archives and
+// leaves nothing on disk.
 package registry
 
 import (
@@ -108,7 +108,6 @@ func (r *Registry) get(ctx context.Context, host sources.Host, path string, limi
 		Accept:      "application/json",
 		Limit:       limit,
 		Credentials: true,
-		Version:     true,
 	})
 	if is(err, http.StatusNotFound) {
 		return nil, sources.ErrNotFound

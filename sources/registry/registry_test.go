@@ -17,7 +17,10 @@ import (
 	"github.com/larder-cli/larder/sources"
 	"github.com/larder-cli/larder/sources/fetch"
 	"github.com/larder-cli/larder/sources/registry"
+	"github.com/larder-cli/larder/sources/sourcetest"
 )
+
+var provider, version = sourcetest.Address, sourcetest.Number
 
 // Answers are what a network says to each URL, without a host if that is
 // example.com. A text that begins with a digit is a status, or one and a
@@ -70,8 +73,7 @@ func (n *network) paths() []string {
 
 func (n *network) registry(opts registry.Options) *registry.Registry {
 	return registry.New(fetch.New(fetch.Options{
-		Transport:     n,
-		EngineVersion: "1.11.4",
+		Transport: n,
 		Token: func(_ context.Context, h sources.Host) (string, bool, error) {
 			return "secret", h == "example.com" || h == "api.example.com:8443", nil
 		},
@@ -83,24 +85,6 @@ const (
 	wellKnown = "/.well-known/terraform.json"
 	services  = `{"providers.v1": "/p/"}`
 )
-
-func provider(t testing.TB, s string) sources.Provider {
-	t.Helper()
-	p, err := sources.ParseProvider(s, sources.Terraform)
-	if err != nil {
-		t.Fatal(err)
-	}
-	return p
-}
-
-func version(t testing.TB, s string) sources.Version {
-	t.Helper()
-	v, err := sources.ParseVersion(s)
-	if err != nil {
-		t.Fatal(err)
-	}
-	return v
-}
 
 func TestDiscovery(t *testing.T) {
 	const found = `{"versions": [{"version": "1.0.0"}]}`

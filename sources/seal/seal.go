@@ -68,7 +68,7 @@ func (k Key) Check() error {
 func (k Key) find(create bool) ([]byte, error) {
 	u := k.user
 	if u == nil {
-		return ofThisRun, nil
+		return ofThisRun(), nil
 	}
 	u.mu.Lock()
 	defer u.mu.Unlock()
@@ -79,7 +79,7 @@ func (k Key) find(create bool) ([]byte, error) {
 		u.secret, u.err = createKey(u.dir)
 	}
 	if u.secret == nil {
-		return ofThisRun, u.err
+		return ofThisRun(), u.err
 	}
 	return u.secret, nil
 }
@@ -129,12 +129,12 @@ func parse(d *disk.Dir, text []byte) ([]byte, error) {
 	return secret, nil
 }
 
-// ofThisRun is the secret of those who have none.
-var ofThisRun = func() []byte {
+// ofThisRun returns the secret of this run, for users who have none.
+var ofThisRun = sync.OnceValue(func() []byte {
 	secret := make([]byte, keySize)
 	rand.Read(secret)
 	return secret
-}()
+})
 
 // An envelope is a record with its authentication code: the HMAC-SHA256, in
 // hexadecimal, over what the record is about and what it says.

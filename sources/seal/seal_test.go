@@ -11,25 +11,24 @@ import (
 	"testing"
 
 	"github.com/larder-cli/larder/sources/seal"
+	"github.com/larder-cli/larder/sources/sourcetest"
 )
+
+var check = sourcetest.Check
 
 type record struct{ H1 string }
 
 func sealed(t *testing.T, k seal.Key, about string) []byte {
 	t.Helper()
 	text, err := k.Seal(about, record{"h1:<&>"})
-	if err != nil {
-		t.Fatal(err)
-	}
+	check(t, err)
 	return text
 }
 
 func parseKey(t *testing.T, secret string) seal.Key {
 	t.Helper()
 	k, err := seal.ParseKey(secret)
-	if err != nil {
-		t.Fatal(err)
-	}
+	check(t, err)
 	return k
 }
 
@@ -129,9 +128,7 @@ func TestUnusableKeys(t *testing.T) {
 		}
 		dir := t.TempDir()
 		text := sealed(t, seal.UserKey(dir), "x")
-		if err := spoil(filepath.Join(dir, "record.key")); err != nil {
-			t.Fatal(err)
-		}
+		check(t, spoil(filepath.Join(dir, "record.key")))
 		k := seal.UserKey(dir)
 		if err := k.Check(); err == nil {
 			t.Errorf("%s: the key was accepted", name)

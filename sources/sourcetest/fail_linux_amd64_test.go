@@ -16,9 +16,7 @@ import (
 // Each call on a file fails once, and no call on another.
 func TestFailAt(t *testing.T) {
 	file := filepath.Join(t.TempDir(), "file")
-	if err := os.WriteFile(file, []byte("text"), 0o644); err != nil {
-		t.Fatal(err)
-	}
+	check(t, os.WriteFile(file, []byte("text"), 0o644))
 	for step := 1; ; step++ {
 		var out, problem bytes.Buffer
 		cmd := exec.Command("cat", file)
@@ -27,9 +25,7 @@ func TestFailAt(t *testing.T) {
 		if errors.Is(err, syscall.EPERM) {
 			t.Skip("processes may not be traced here")
 		}
-		if err != nil {
-			t.Fatal(err)
-		}
+		check(t, err)
 		if failed.Call == "" {
 			if step < 3 || failed.Status != 0 || out.String() != "text" {
 				t.Fatalf("step %d: %+v, %s, %s", step, failed, &out, &problem)

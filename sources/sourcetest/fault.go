@@ -4,11 +4,12 @@ import (
 	"bytes"
 	"cmp"
 	"compress/gzip"
+	"errors"
 	"fmt"
 	"io"
 	"net/http"
 	"net/http/httptest"
-	"slices"
+	"reflect"
 	"strconv"
 	"strings"
 	"time"
@@ -81,7 +82,7 @@ func ParseFault(words ...string) (Fault, error) {
 	var f Fault
 	for _, word := range words {
 		name, value, ok := strings.Cut(word, "=")
-		if !ok && !slices.Contains([]string{"corrupt", "norange", "endless", "changed", "reset"}, name) {
+		if _, isSwitch := f.field(name).(*bool); !ok && !isSwitch {
 			name, value = "path", word
 		}
 		if err := f.set(name, value); err != nil {
@@ -91,58 +92,32 @@ func ParseFault(words ...string) (Fault, error) {
 	return f, nil
 }
 
-func (f *Fault) set(name, value string) (err error) {
-	number := func() (n int64) {
-		n, err = strconv.ParseInt(value, 10, 64)
-		return n
+// field is a pointer to the field with a name in lower case.
+func (f *Fault) field(name string) any {
+	field := reflect.ValueOf(f).Elem().FieldByNameFunc(func(n string) bool { return strings.ToLower(n) == name })
+	if !field.IsValid() {
+		return nil
 	}
-	switch name {
-	case "path":
-		f.Path = value
-	case "times":
-		f.Times = int(number())
-	case "delay":
-		f.Delay, err = time.ParseDuration(value)
-	case "status":
-		f.Status = int(number())
-	case "retryafter":
-		f.RetryAfter = value
-	case "redirect":
-		f.Redirect = value
-	case "body":
-		f.Body = value
-	case "endless":
-		f.Endless = true
-	case "bomb":
-		f.Bomb = number()
-	case "drip":
-		f.Drip, err = time.ParseDuration(value)
-	case "replace":
-		f.Edit, err = parseReplace(value)
-	case "corrupt":
-		f.Corrupt = true
-	case "contenttype":
-		f.ContentType = value
-	case "length":
-		f.Length = number()
-	case "etag":
-		f.ETag = value
-	case "norange":
-		f.NoRange = true
-	case "range":
-		f.Range = value
-	case "changed":
-		f.Changed = true
-	case "cut":
-		f.Cut = number()
-	case "reset":
-		f.Reset = true
-	case "stall":
-		f.Stall = number()
-	case "rate":
-		f.Rate = number()
+	return field.Addr().Interface()
+}
+
+func (f *Fault) set(name, value string) (err error) {
+	switch field := f.field(name).(type) {
+	case *string:
+		*field = value
+	case *bool:
+		*field = true
+	case *int:
+		*field, err = strconv.Atoi(value)
+	case *int64:
+		*field, err = strconv.ParseInt(value, 10, 64)
+	case *time.Duration:
+		*field, err = time.ParseDuration(value)
 	default:
-		return fmt.Errorf("no such field")
+		if name != "replace" {
+			return errors.New("no such field")
+		}
+		f.Edit, err = parseReplace(value)
 	}
 	return err
 }
@@ -259,7 +234,7 @@ func (w *response) Write(b []byte) (int, error) {
 	if w.fault.Length > 0 {
 		b = b[:min(int64(whole), w.fault.Length-w.sent)] // net/http would refuse the rest
 	}
-	b = w.changed(w.corrupted(b))
+	b = w.changed(b)
 	if n, ends := w.ends(len(b)); ends {
 		w.send(b[:n])
 		http.NewResponseController(w.ResponseWriter).Flush()
@@ -303,21 +278,28 @@ func (w *response) send(b []byte) error {
 	return nil
 }
 
-// corrupted is b with one bit changed if the middle of the body is in it.
-func (w *response) corrupted(b []byte) []byte {
-	if !w.fault.Corrupt {
-		return b
-	}
-	length, err := strconv.ParseInt(w.Header().Get("Content-Length"), 10, 64)
-	if err != nil {
-		length = int64(len(b)) // documents are written in one go
-	}
-	at := length/2 - w.sent
-	if at < 0 || at >= int64(len(b)) {
+// changed is b as the fault changes it: every byte, or one bit if the middle of
+// the body is in it.
+func (w *response) changed(b []byte) []byte {
+	from, to, mask := 0, len(b), byte(0xff)
+	switch {
+	case w.fault.Corrupt:
+		length, err := strconv.ParseInt(w.Header().Get("Content-Length"), 10, 64)
+		if err != nil {
+			length = int64(len(b)) // documents are written in one go
+		}
+		at := length/2 - w.sent
+		if at < 0 || at >= int64(len(b)) {
+			return b
+		}
+		from, to, mask = int(at), int(at)+1, 1
+	case !w.fault.Changed:
 		return b
 	}
 	b = bytes.Clone(b)
-	b[at] ^= 1
+	for i := from; i < to; i++ {
+		b[i] ^= mask
+	}
 	return b
 }
 
@@ -326,18 +308,6 @@ func (w *response) sleep(d time.Duration) {
 	case <-time.After(d):
 	case <-w.done:
 	}
-}
-
-// changed is b with every byte another, if that is the fault.
-func (w *response) changed(b []byte) []byte {
-	if !w.fault.Changed {
-		return b
-	}
-	b = bytes.Clone(b)
-	for i := range b {
-		b[i] ^= 0xff
-	}
-	return b
 }
 
 // filled is one byte again and again.

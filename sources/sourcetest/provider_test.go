@@ -11,14 +11,14 @@ import (
 	"github.com/larder-cli/larder/sources/sourcetest"
 )
 
+var check = sourcetest.Check
+
 // TestProviderWorks takes Terraform from init to destroy with the provider.
 func TestProviderWorks(t *testing.T) {
 	sourcetest.Terraform(t)
 	source := sourcetest.Provider(t)
 	executable, err := os.ReadFile(source)
-	if err != nil {
-		t.Fatal(err)
-	}
+	check(t, err)
 	dir := t.TempDir()
 	for _, name := range []string{"widget", "gadget"} {
 		pkg := filepath.Join(dir, "mirror/example.test/acme", name, "1.0.0", runtime.GOOS+"_"+runtime.GOARCH)
@@ -65,10 +65,6 @@ output "c" {
 
 func writeFile(t *testing.T, path string, data []byte, mode os.FileMode) {
 	t.Helper()
-	if err := os.MkdirAll(filepath.Dir(path), 0o700); err != nil {
-		t.Fatal(err)
-	}
-	if err := os.WriteFile(path, data, mode); err != nil {
-		t.Fatal(err)
-	}
+	check(t, os.MkdirAll(filepath.Dir(path), 0o700))
+	check(t, os.WriteFile(path, data, mode))
 }

@@ -138,22 +138,19 @@ func kindOf(path string) Kind {
 	switch {
 	case strings.Contains(path, "/.larder/evidence/"):
 		return Evidence
-	case path == "/.well-known/terraform.json":
-		return Discovery
-	case strings.HasSuffix(path, "/versions"):
-		return Versions
 	case strings.Contains(path, "/download/"):
 		return Download
-	case strings.HasSuffix(path, "_SHA256SUMS"):
-		return Sums
-	case strings.HasSuffix(path, ".sig"):
-		return Signature
-	case strings.HasSuffix(path, "/index.json"):
-		return Index
-	case strings.HasSuffix(path, ".json"):
-		return Version
-	case strings.HasSuffix(path, ".zip"):
-		return Archive
+	}
+	for _, k := range []struct {
+		end  string
+		kind Kind
+	}{
+		{"/.well-known/terraform.json", Discovery}, {"/versions", Versions}, {"_SHA256SUMS", Sums}, {".sig", Signature},
+		{"/index.json", Index}, {".json", Version}, {".zip", Archive},
+	} {
+		if strings.HasSuffix(path, k.end) {
+			return k.kind
+		}
 	}
 	return Other
 }

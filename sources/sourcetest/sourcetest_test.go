@@ -1,26 +1,19 @@
 package sourcetest_test
 
 import (
-	"bytes"
 	"crypto/sha256"
 	"crypto/tls"
 	"crypto/x509"
-	"encoding/json"
 	"fmt"
 	"io"
 	"net/http"
 	"net/url"
 	"os"
-	"path/filepath"
 	"slices"
 	"strings"
 	"testing"
-	"testing/fstest"
 	"time"
 
-	"github.com/ProtonMail/go-crypto/openpgp"
-
-	"github.com/larder-cli/larder/sources/evidence"
 	"github.com/larder-cli/larder/sources/sourcetest"
 )
 
@@ -45,9 +38,7 @@ func archiveURL(w *sourcetest.World) string {
 func get(t *testing.T, w *sourcetest.World, url string, header ...string) (*http.Response, []byte, error) {
 	t.Helper()
 	req, err := http.NewRequestWithContext(t.Context(), http.MethodGet, url, nil)
-	if err != nil {
-		t.Fatal(err)
-	}
+	check(t, err)
 	for _, h := range header {
 		name, value, _ := strings.Cut(h, ": ")
 		req.Header.Set(name, value)
@@ -59,62 +50,6 @@ func get(t *testing.T, w *sourcetest.World, url string, header ...string) (*http
 	defer resp.Body.Close()
 	body, err := io.ReadAll(resp.Body)
 	return resp, body, err
-}
-
-// TestRegistryChain follows the protocol by the names that a client has, from
-// discovery to the archive.
-func TestRegistryChain(t *testing.T) {
-	w := newWorld(t)
-	var services map[string]string
-	getJSON(t, w, "https://registry.terraform.io/.well-known/terraform.json", &services)
-	base := "https://registry.terraform.io" + services["providers.v1"] + "acme/widget/"
-
-	var listing struct{ Versions []struct{ Version string } }
-	getJSON(t, w, base+"versions", &listing)
-	if len(listing.Versions) != 1 || listing.Versions[0].Version != "1.2.0" {
-		t.Errorf("versions: got %+v", listing)
-	}
-	var download struct {
-		Shasum      string
-		Download    string `json:"download_url"`
-		Sums        string `json:"shasums_url"`
-		Signature   string `json:"shasums_signature_url"`
-		SigningKeys struct {
-			Keys []struct {
-				Armor string `json:"ascii_armor"`
-			} `json:"gpg_public_keys"`
-		} `json:"signing_keys"`
-	}
-	getJSON(t, w, base+"1.2.0/download/linux/amd64", &download)
-	_, zip, _ := get(t, w, w.Registry.URL+download.Download)
-	_, sums, _ := get(t, w, w.Registry.URL+download.Sums)
-	_, signature, _ := get(t, w, w.Registry.URL+download.Signature)
-
-	sum := fmt.Sprintf("%x", sha256.Sum256(zip))
-	if sum != download.Shasum || !strings.Contains(string(sums), sum+"  "+archive+"\n") {
-		t.Errorf("archive is %s, registry says %s, sums:\n%s", sum, download.Shasum, sums)
-	}
-	keys, err := openpgp.ReadArmoredKeyRing(strings.NewReader(download.SigningKeys.Keys[0].Armor))
-	if err != nil {
-		t.Fatal(err)
-	}
-	if _, err := openpgp.CheckDetachedSignature(keys, bytes.NewReader(sums), bytes.NewReader(signature), nil); err != nil {
-		t.Errorf("signature: %v", err)
-	}
-}
-
-func getJSON(t *testing.T, w *sourcetest.World, url string, into any) {
-	t.Helper()
-	resp, body, err := get(t, w, url)
-	if err != nil {
-		t.Fatal(err)
-	}
-	if resp.StatusCode != http.StatusOK {
-		t.Fatalf("%s: %s", url, resp.Status)
-	}
-	if err := json.Unmarshal(body, into); err != nil {
-		t.Fatalf("%s: %v", url, err)
-	}
 }
 
 // TestNothingChanges pins hashes and signatures, as tests elsewhere rely on them.
@@ -170,9 +105,7 @@ func TestFaults(t *testing.T) {
 			t.Parallel()
 			w := newWorld(t)
 			f, err := sourcetest.ParseFault(strings.Fields(tt.fault)...)
-			if err != nil {
-				t.Fatal(err)
-			}
+			check(t, err)
 			w.Registry.Fault(f)
 			// HTTP/1 says more exactly what happened to a body.
 			client := w.Client()
@@ -187,9 +120,7 @@ func TestFaults(t *testing.T) {
 				}
 				return
 			}
-			if err != nil {
-				t.Fatal(err)
-			}
+			check(t, err)
 			defer resp.Body.Close()
 			body, err := io.ReadAll(resp.Body)
 			if resp.StatusCode != tt.status || len(body) != tt.length {
@@ -234,9 +165,7 @@ func TestWithoutEnd(t *testing.T) {
 		client.Transport.(*http.Transport).Protocols = protocols
 		w.Registry.Fault(sourcetest.Fault{Endless: true, Times: 1})
 		resp, err := client.Get(archiveURL(w))
-		if err != nil {
-			t.Fatal(err)
-		}
+		check(t, err)
 		n, err := io.CopyN(io.Discard, resp.Body, 10<<20)
 		if n != 10<<20 || err != nil {
 			t.Errorf("%s: %d bytes, %v", name, n, err)
@@ -296,9 +225,7 @@ func TestWrongRange(t *testing.T) {
 	w.Registry.Fault(sourcetest.Fault{Range: "bytes 5-9/10"})
 	for _, header := range []string{"Range: bytes=100-", "Accept: */*"} {
 		resp, _, err := get(t, w, archiveURL(w), header)
-		if err != nil {
-			t.Fatal(err)
-		}
+		check(t, err)
 		want := map[int]string{http.StatusPartialContent: "bytes 5-9/10"}[resp.StatusCode]
 		if got := resp.Header.Get("Content-Range"); got != want {
 			t.Errorf("%s: range %q, want %q", resp.Status, got, want)
@@ -329,9 +256,7 @@ func TestRangesRefusedOrOutdated(t *testing.T) {
 		{sourcetest.Fault{}, http.StatusPartialContent},
 	} {
 		resp, _, err := get(t, w, archiveURL(w))
-		if err != nil {
-			t.Fatal(err)
-		}
+		check(t, err)
 		tt.fault.Times = 1
 		w.Registry.Fault(tt.fault)
 		resp, _, err = get(t, w, archiveURL(w), "Range: bytes=100-", "If-Range: "+resp.Header.Get("ETag"))
@@ -371,15 +296,11 @@ func TestHeaders(t *testing.T) {
 		{"status=429 retryafter=7", "Retry-After", "7"},
 	} {
 		f, err := sourcetest.ParseFault(strings.Fields(tt.fault)...)
-		if err != nil {
-			t.Fatal(err)
-		}
+		check(t, err)
 		w.Registry.Mend()
 		w.Registry.Fault(f)
 		resp, _, err := get(t, w, w.Registry.URL+"/.well-known/terraform.json")
-		if err != nil {
-			t.Fatal(err)
-		}
+		check(t, err)
 		if got := strings.Join(resp.Header[tt.header], ", "); got != tt.want {
 			t.Errorf("%s: %s is %q, want %q", tt.fault, tt.header, got, tt.want)
 		}
@@ -423,9 +344,7 @@ func TestNothingLeadsOut(t *testing.T) {
 		env[name] = value
 	}
 	proxy, err := url.Parse(env["HTTPS_PROXY"])
-	if err != nil {
-		t.Fatal(err)
-	}
+	check(t, err)
 	roots := x509.NewCertPool()
 	authority, err := os.ReadFile(env["SSL_CERT_FILE"])
 	if err != nil || !roots.AppendCertsFromPEM(authority) {
@@ -437,9 +356,7 @@ func TestNothingLeadsOut(t *testing.T) {
 		DisableKeepAlives: true,
 	}}
 	resp, err := client.Get("https://elsewhere.test/.well-known/terraform.json")
-	if err != nil {
-		t.Fatal(err)
-	}
+	check(t, err)
 	resp.Body.Close()
 	requests := w.Registry.Requests()
 	if len(requests) != 1 || requests[0].Host != "elsewhere.test" {
@@ -451,135 +368,6 @@ func TestParseFaultRefuses(t *testing.T) {
 	for _, word := range []string{"status=x", "colour=red", "replace=ab", "delay=1", "cut="} {
 		if f, err := sourcetest.ParseFault(word); err == nil {
 			t.Errorf("%s: got %+v, want an error", word, f)
-		}
-	}
-}
-
-func TestToken(t *testing.T) {
-	w := newWorld(t)
-	w.Registry.RequireToken("secret")
-	versions := w.Registry.Services("registry.terraform.io") + "acme/widget/versions"
-	for _, tt := range []struct {
-		url, token string
-		status     int
-	}{
-		{versions, "", 401},
-		{versions, "wrong", 401},
-		{versions, "secret", 200},
-		{archiveURL(w), "", 200},
-	} {
-		resp, _, err := get(t, w, tt.url, "Authorization: Bearer "+tt.token)
-		if err != nil || resp.StatusCode != tt.status {
-			t.Errorf("%s with %q: got %v, %v, want %d", tt.url, tt.token, resp, err, tt.status)
-		}
-	}
-}
-
-func TestHide(t *testing.T) {
-	w := newWorld(t)
-	w.Add(widget, "2.0.0")
-	w.Mirror.Hide("*/acme/widget/2.0.0/*")
-	var index struct{ Versions map[string]any }
-	getJSON(t, w, w.Mirror.MirrorURL()+widget+"/index.json", &index)
-	if len(index.Versions) != 1 || index.Versions["1.2.0"] == nil {
-		t.Errorf("mirror shows %v, want 1.2.0 alone", index.Versions)
-	}
-	var listing struct{ Versions []any }
-	getJSON(t, w, w.Registry.Services("registry.terraform.io")+"acme/widget/versions", &listing)
-	if len(listing.Versions) != 2 {
-		t.Errorf("registry shows %v, want both", listing.Versions)
-	}
-}
-
-func TestHostsAreAskedForInPunycode(t *testing.T) {
-	w := sourcetest.New(t)
-	w.Add("испытание.test/acme/widget", "1.2.0")
-	for _, url := range []string{
-		w.Mirror.MirrorURL() + "xn--80akhbyknj4f.test/acme/widget/index.json",
-		w.Registry.Services("xn--80akhbyknj4f.test") + "acme/widget/versions",
-	} {
-		if resp, _, err := get(t, w, url); err != nil || resp.StatusCode != http.StatusOK {
-			t.Errorf("%s: got %v, %v, want OK", url, resp, err)
-		}
-	}
-}
-
-func TestRequests(t *testing.T) {
-	w := newWorld(t)
-	if got := w.Registry.Requests(); len(got) != 0 {
-		t.Errorf("before: %v", got)
-	}
-	get(t, w, archiveURL(w))
-	get(t, w, w.Registry.URL+"/nothing")
-	want := "[archive GET /archives/" + widget + "/1.2.0/" + archive + " 200 248 other GET /nothing 404 19]"
-	if got := fmt.Sprint(w.Registry.Requests()); got != want {
-		t.Errorf("got %s, want %s", got, want)
-	}
-	if got := w.Registry.Requests(sourcetest.Archive); len(got) != 1 {
-		t.Errorf("archives: %v, want one", got)
-	}
-	w.Registry.Forget()
-	if got := w.Registry.Requests(); len(got) != 0 {
-		t.Errorf("after Forget: %v", got)
-	}
-}
-
-// TestEvidence checks what WriteEvidence writes against what Larder reads, with
-// keys that are good and that are not.
-func TestEvidence(t *testing.T) {
-	for _, tt := range []struct {
-		name    string
-		release sourcetest.Release
-		valid   bool
-	}{
-		{"publisher", sourcetest.Release{}, true},
-		{"stranger", sourcetest.Release{Signer: sourcetest.Stranger(), Keys: []*sourcetest.Key{sourcetest.Publisher()}}, false},
-		{"one of two", sourcetest.Release{Keys: []*sourcetest.Key{sourcetest.Stranger(), sourcetest.Publisher()}}, true},
-		{"no keys", sourcetest.Release{Keys: []*sourcetest.Key{}}, false},
-		{"expired", sourcetest.Release{Signer: sourcetest.Expired()}, false},
-		{"revoked", sourcetest.Release{Signer: sourcetest.Revoked()}, false},
-		{"broken", sourcetest.Release{EditSignature: func(b []byte) []byte { return b[1:] }}, false},
-	} {
-		w := newWorld(t, tt.release)
-		dir := t.TempDir()
-		w.WriteEvidence(dir)
-		signed, err := evidence.Read(filepath.Join(dir, ".larder", "evidence", filepath.FromSlash(widget), "1.2.0"))
-		if err != nil {
-			t.Fatal(err)
-		}
-		var keys openpgp.EntityList
-		for _, k := range signed.Keys {
-			ring, err := openpgp.ReadArmoredKeyRing(strings.NewReader(k.Armor))
-			if err != nil {
-				t.Fatal(err)
-			}
-			keys = append(keys, ring...)
-		}
-		_, err = openpgp.CheckDetachedSignature(keys, bytes.NewReader(signed.Sums), bytes.NewReader(signed.Signature), nil)
-		if (err == nil) != tt.valid {
-			t.Errorf("%s: signature: %v, want valid: %t", tt.name, err, tt.valid)
-		}
-	}
-}
-
-func TestAddFS(t *testing.T) {
-	w := sourcetest.New(t)
-	w.AddFS(fstest.MapFS{
-		widget + "/1.0.0/linux_amd64/terraform-provider-widget_v1.0.0":    {Data: []byte("for linux\n")},
-		widget + "/1.0.0/darwin_arm64/terraform-provider-widget_v1.0.0":   {Data: []byte("for macOS\n")},
-		widget + "/1.0.0/darwin_arm64/doc/LICENSE":                        {Data: []byte("yes\n")},
-		"example.test/acme/gadget/2.0.0/terraform-provider-gadget_v2.0.0": {Data: []byte("for all\n")},
-	})
-	dir := t.TempDir()
-	w.WriteUnpacked(dir)
-	for name, want := range map[string]string{
-		widget + "/1.0.0/linux_amd64/terraform-provider-widget_v1.0.0":                "for linux\n",
-		widget + "/1.0.0/darwin_arm64/doc/LICENSE":                                    "yes\n",
-		"example.test/acme/gadget/2.0.0/linux_amd64/terraform-provider-gadget_v2.0.0": "for all\n",
-	} {
-		got, err := os.ReadFile(filepath.Join(dir, filepath.FromSlash(name)))
-		if err != nil || string(got) != want {
-			t.Errorf("%s: got %q, %v, want %q", name, got, err, want)
 		}
 	}
 }

@@ -62,7 +62,5 @@ func writeRootModule(t *testing.T, dir string, providers []string) {
 		fmt.Fprintf(&required, "    p%d = { source = %q }\n", i, p)
 	}
 	text := "terraform {\n  required_providers {\n" + required.String() + "  }\n}\n"
-	if err := os.WriteFile(filepath.Join(dir, "main.tf"), []byte(text), 0o600); err != nil {
-		t.Fatal(err)
-	}
+	check(t, os.WriteFile(filepath.Join(dir, "main.tf"), []byte(text), 0o600))
 }

@@ -20,9 +20,7 @@ const first, second = sources.Hash("zh:first"), sources.Hash("zh:second")
 
 func check(t *testing.T, err error) {
 	t.Helper()
-	if err != nil {
-		t.Fatal(err)
-	}
+	check(t, err)
 }
 
 // A place has the directories of a cache or a mirror.

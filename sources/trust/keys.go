@@ -70,7 +70,7 @@ func dearmor(armored, blockType string, limit int) ([]byte, error) {
 		return nil, fmt.Errorf("more than %d bytes", limit)
 	}
 	block, err := armor.Decode(strings.NewReader(armored))
-	if err == io.EOF { //nolint:errorlint // the library returns it as it is
+	if errors.Is(err, io.EOF) {
 		return nil, errors.New("not ASCII-armoured OpenPGP")
 	}
 	if err != nil {

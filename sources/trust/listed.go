@@ -3,7 +3,6 @@ package trust
 import (
 	"cmp"
 	"slices"
-	"strings"
 
 	"github.com/larder-cli/larder/sources"
 )
@@ -21,17 +20,13 @@ func (s Sums) Listed() []sources.Hash {
 }
 
 // Platforms are the platforms for which the checksums list an archive of the
-// version, sorted. They come from the file names, which must be
-// terraform-provider-TYPE_VERSION_OS_ARCH.zip.
+// version, sorted: those in file names that [sources.ParseFilename] accepts.
 func (s Sums) Platforms(p sources.Provider, v sources.Version) []sources.Platform {
-	prefix := "terraform-provider-" + p.Type + "_" + v.String() + "_"
 	var platforms []sources.Platform
 	for _, line := range s.lines {
-		name, ok := strings.CutPrefix(line.name, prefix)
-		name, isZip := strings.CutSuffix(name, ".zip")
-		platform, err := sources.ParsePlatform(name)
-		if _, readable := line.parse(); ok && isZip && err == nil && readable {
-			platforms = append(platforms, platform)
+		id, ok := sources.ParseFilename(line.name, p, v)
+		if _, readable := line.parse(); ok && readable {
+			platforms = append(platforms, id.Platform)
 		}
 	}
 	slices.SortFunc(platforms, func(a, b sources.Platform) int { return cmp.Compare(a.String(), b.String()) })

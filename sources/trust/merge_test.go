@@ -150,13 +150,9 @@ func junk(t *testing.T, claimed, by *openpgp.Entity) []byte {
 	}
 	h := sig.Hash.New()
 	h.Write(sums)
-	if err := sig.Sign(h, by.PrivateKey, &packet.Config{}); err != nil {
-		t.Fatal(err)
-	}
+	check(t, sig.Sign(h, by.PrivateKey, &packet.Config{}))
 	var out bytes.Buffer
-	if err := sig.Serialize(&out); err != nil {
-		t.Fatal(err)
-	}
+	check(t, sig.Serialize(&out))
 	return out.Bytes()
 }
 
@@ -209,9 +205,7 @@ func TestVerdictsThatAttackersWant(t *testing.T) {
 		{"other packets around it", nil, func() *sources.Signed {
 			s := evidenceBy(t, evil)
 			var raw bytes.Buffer
-			if err := hashicorp.Serialize(&raw); err != nil {
-				t.Fatal(err)
-			}
+			check(t, hashicorp.Serialize(&raw))
 			s.Signature = slices.Concat(raw.Bytes(), s.Signature, raw.Bytes(), []byte{0xc2, 0xff})
 			s.Keys = []sources.Key{hc, own}
 			return s
@@ -264,9 +258,7 @@ func oneBlock(t *testing.T, keys ...*openpgp.Entity) sources.Key {
 	t.Helper()
 	var raw bytes.Buffer
 	for _, key := range keys {
-		if err := key.Serialize(&raw); err != nil {
-			t.Fatal(err)
-		}
+		check(t, key.Serialize(&raw))
 	}
 	return sources.Key{Armor: armored(t, openpgp.PublicKeyType, raw.Bytes())}
 }
@@ -281,9 +273,7 @@ func withSubkeyOf(t *testing.T, owner, other *openpgp.Entity) sources.Key {
 		Version: 4, SigType: packet.SigTypeSubkeyBinding, PubKeyAlgo: owner.PrimaryKey.PubKeyAlgo, Hash: crypto.SHA256,
 		CreationTime: born, IssuerKeyId: &owner.PrimaryKey.KeyId, FlagsValid: true, FlagEncryptStorage: true,
 	}
-	if err := binding.SignKey(&pub, owner.PrivateKey, &packet.Config{}); err != nil {
-		t.Fatal(err)
-	}
+	check(t, binding.SignKey(&pub, owner.PrivateKey, &packet.Config{}))
 	key.Subkeys = append(key.Subkeys, openpgp.Subkey{PublicKey: &pub, Sig: binding})
 	armor := public(t, key)
 	if ring, err := openpgp.ReadArmoredKeyRing(strings.NewReader(armor.Armor)); err != nil || len(ring[0].Subkeys) == 0 {
@@ -295,9 +285,7 @@ func withSubkeyOf(t *testing.T, owner, other *openpgp.Entity) sources.Key {
 // A subkey that signs does not make its primary key a trusted one.
 func TestTrustedFingerprintsAreThoseOfPrimaryKeys(t *testing.T) {
 	key := newKey(t, 0)
-	if err := key.AddSigningSubkey(at(born, 0)); err != nil {
-		t.Fatal(err)
-	}
+	check(t, key.AddSigningSubkey(at(born, 0)))
 	sub := sources.Fingerprint(fmt.Sprintf("%X", key.Subkeys[len(key.Subkeys)-1].PublicKey.Fingerprint))
 	s := evidenceBy(t, key)
 	if v := stored(s, trust.Options{Accepted: []sources.Fingerprint{sub}}); v != sources.MirrorEvidence {
@@ -320,17 +308,13 @@ func TestMergeAndRevokedKeys(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			stolen, fresh := newKey(t, 0), newKey(t, 0)
-			if err := stolen.AddSigningSubkey(at(born, 0)); err != nil {
-				t.Fatal(err)
-			}
+			check(t, stolen.AddSigningSubkey(at(born, 0)))
 			opts := trust.Options{HashiCorpKey: string(fingerprint(stolen)), Now: func() time.Time { return now }}
 			old := listed(evidenceBy(t, stolen))
 			if stored(old, opts) != sources.SignedByHashiCorp {
 				t.Fatal("the key is not good for anything")
 			}
-			if err := revoke(stolen); err != nil {
-				t.Fatal(err)
-			}
+			check(t, revoke(stolen))
 			new := evidenceBy(t, fresh)
 			new.Keys = append(new.Keys, public(t, stolen))
 			kept, err := trust.Merge(old, listed(new), opts)
@@ -353,9 +337,7 @@ func TestMergeAndRevokedKeys(t *testing.T) {
 // Anyone can say that the subkey of another is their own, and revoke it.
 func TestNobodyRevokesTheSubkeysOfOthers(t *testing.T) {
 	key, evil := newKey(t, 0), newKey(t, 0)
-	if err := key.AddSigningSubkey(at(born, 0)); err != nil {
-		t.Fatal(err)
-	}
+	check(t, key.AddSigningSubkey(at(born, 0)))
 	s := evidenceBy(t, key)
 	claimed := copyOf(evil)
 	pub := *key.Subkeys[len(key.Subkeys)-1].PublicKey
@@ -363,13 +345,9 @@ func TestNobodyRevokesTheSubkeysOfOthers(t *testing.T) {
 		Version: 4, SigType: packet.SigTypeSubkeyBinding, PubKeyAlgo: evil.PrimaryKey.PubKeyAlgo, Hash: crypto.SHA256,
 		CreationTime: born, IssuerKeyId: &evil.PrimaryKey.KeyId, FlagsValid: true, FlagEncryptStorage: true,
 	}
-	if err := binding.SignKey(&pub, evil.PrivateKey, &packet.Config{}); err != nil {
-		t.Fatal(err)
-	}
+	check(t, binding.SignKey(&pub, evil.PrivateKey, &packet.Config{}))
 	claimed.Subkeys = append(claimed.Subkeys, openpgp.Subkey{PublicKey: &pub, Sig: binding})
-	if err := claimed.RevokeSubkey(&claimed.Subkeys[len(claimed.Subkeys)-1], packet.KeyCompromised, "", at(born, 0)); err != nil {
-		t.Fatal(err)
-	}
+	check(t, claimed.RevokeSubkey(&claimed.Subkeys[len(claimed.Subkeys)-1], packet.KeyCompromised, "", at(born, 0)))
 	s.Keys = append(s.Keys, public(t, claimed))
 	if v := stored(s, trust.Options{}); v != sources.MirrorEvidence {
 		t.Errorf("got %q", v)

@@ -7,7 +7,6 @@ import (
 	"slices"
 
 	"github.com/ProtonMail/go-crypto/openpgp"
-	pgperrors "github.com/ProtonMail/go-crypto/openpgp/errors"
 	"github.com/larder-cli/larder/sources"
 )
 
@@ -46,67 +45,30 @@ func shortened(id string) string {
 	return id
 }
 
-// judgeKnown finds out whether the key is one of HashiCorp's or of a partner's.
+// judgeKnown recognises HashiCorp's key, and checks the trust signature of others.
 func (f *signer) judgeKnown(opts Options) error {
 	switch {
 	case string(f.Fingerprint) == opts.HashiCorpKey:
 		f.Verdict, f.From = sources.SignedByHashiCorp, Known
 	case f.listed.TrustSignature == "" || opts.Engine == sources.OpenTofu:
 	default:
-		verified, err := f.verifyTrust(opts)
-		if err != nil {
+		if err := f.checkTrust(opts); err != nil {
 			return &TrustSignatureError{f.KeyID, err}
 		}
-		if verified {
-			f.Verdict = sources.SignedByPartner
-		} else {
-			f.notes = append(f.notes, fmt.Sprintf("the key %s has a trust signature, "+
-				"which cannot be verified without HashiCorp's partner key", f.KeyID))
-		}
+		f.notes = append(f.notes, fmt.Sprintf("the key %s has a trust signature, "+
+			"which cannot be verified without HashiCorp's partner key", f.KeyID))
 	}
 	return nil
 }
 
-// verifyTrust reports whether the trust signature is verified, and an error if
-// it cannot be right.
-func (f *signer) verifyTrust(opts Options) (bool, error) {
+// checkTrust checks the trust signature as far as that is possible without
+// HashiCorp's partner key.
+func (f *signer) checkTrust(opts Options) error {
 	signature, err := dearmor(f.listed.TrustSignature, openpgp.SignatureType, maxSignatureSize)
 	if err != nil {
-		return false, err
+		return err
 	}
-	partners, err := opts.partnerKeyring()
-	if err != nil {
-		return false, err
-	}
-	if len(partners) == 0 {
-		return false, checkIssuer(signature, opts.PartnerKey)
-	}
-	key, err := dearmor(f.listed.Armor, openpgp.PublicKeyType, maxKeySize)
-	if err != nil {
-		return false, err
-	}
-	_, err = verify(key, signature, partners, opts)
-	if errors.Is(err, pgperrors.ErrUnknownIssuer) {
-		err = errors.New("not made by HashiCorp's partner key")
-	}
-	return err == nil, err
-}
-
-// partnerKeyring holds the partner key, if we were given it.
-func (o Options) partnerKeyring() (openpgp.EntityList, error) {
-	var partners openpgp.EntityList
-	for _, armored := range o.PartnerKeys {
-		keyring, err := readKeys(armored)
-		if err != nil {
-			return nil, fmt.Errorf("reading the partner key: %w", err)
-		}
-		for _, entity := range keyring {
-			if string(fingerprint(entity)) == o.PartnerKey {
-				partners = append(partners, entity)
-			}
-		}
-	}
-	return partners, nil
+	return checkIssuer(signature, opts.PartnerKey)
 }
 
 // checkIssuer checks that a signature claims to be made by the key with the

@@ -67,21 +67,19 @@ func (s Sums) Hashes() []sources.Hash {
 	return hashes
 }
 
-// Archives are the zh: hashes of a version's archives, by platform: of the lines that
-// name one as [sources.PackageID.Filename] does. There are at most 100, which no release has.
+// Archives are the zh: hashes of a version's archives, by platform: of the lines
+// whose name [sources.ParseFilename] accepts. There are at most 100, which no release has.
 func (s Sums) Archives(p sources.Provider, v sources.Version) map[sources.Platform]sources.Hash {
 	const most = 100
 	archives := map[sources.Platform]sources.Hash{}
-	prefix := "terraform-provider-" + p.Type + "_" + v.String() + "_"
 	for _, line := range s.lines {
-		text, ok := strings.CutPrefix(strings.TrimSuffix(line.name, ".zip"), prefix)
-		if !ok || len(archives) == most {
-			continue
+		if len(archives) == most {
+			break
 		}
-		platform, err := sources.ParsePlatform(text)
-		sum, ok := line.parse()
-		if err == nil && ok && line.name == (sources.PackageID{Provider: p, Version: v, Platform: platform}).Filename() {
-			archives[platform] = sources.ZipHash(sum)
+		id, ok := sources.ParseFilename(line.name, p, v)
+		sum, readable := line.parse()
+		if ok && readable {
+			archives[id.Platform] = sources.ZipHash(sum)
 		}
 	}
 	return archives

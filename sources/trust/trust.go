@@ -1,9 +1,8 @@
-// Package trust reads signed checksums and says how well they vouch for a
-// package: whose key signed them, and what that is worth.
+// Package trust verifies signed checksums, and returns the verdict on a package:
+// which key signed its checksum, and where that key came from.
 //
-// It fetches nothing, and it holds no keys: the keys are those that a registry
-// lists, and of HashiCorp's it knows the fingerprints alone. It leaves nothing
-// on disk.
+// It fetches nothing and contains no keys: the caller passes the keys, and of
+// HashiCorp's keys it knows the fingerprints only. It leaves nothing on disk.
 //
 // # Rules
 //
@@ -17,10 +16,10 @@
 //
 // Keys are told apart by the fingerprints of primary keys, never by their ids or by
 // subkeys. What a key is worth depends on where it came from, from the best: HashiCorp's
-// is known by its fingerprint, a partner's is signed by HashiCorp, a trusted one is in
-// the user's configuration, a registry listed it, or it came along with the package.
+// is known by its fingerprint, a trusted one is in the user's configuration, a registry listed it, or it came along with the package.
 // Where a provider has trusted keys, others are worth no more than one that came along.
 //
 // A registry may add to a publisher's key a trust signature: that of HashiCorp's
-// partner key over the key itself. A trust signature that is there must hold.
+// partner key over the key itself. Larder doesn't have the partner key. It checks that a
+// trust signature names the partner key as its issuer, and counts it for nothing else.
 package trust

@@ -34,10 +34,6 @@ type Options struct {
 	EnforceGPGValidation bool
 	EnforceGPGExpiration bool
 
-	// PartnerKeys are ASCII-armoured keys that may make trust signatures. Those
-	// that are not the partner key do not count.
-	PartnerKeys []string
-
 	// Fingerprints, in hexadecimal, that replace HashiCorp's.
 	HashiCorpKey, PartnerKey string
 

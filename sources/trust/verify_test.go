@@ -46,9 +46,7 @@ func at(t time.Time, life time.Duration) *packet.Config {
 func newKey(t testing.TB, life time.Duration) *openpgp.Entity {
 	t.Helper()
 	key, err := openpgp.NewEntity("Acme", "", "acme@example.org", at(born, life))
-	if err != nil {
-		t.Fatal(err)
-	}
+	check(t, err)
 	return key
 }
 
@@ -56,24 +54,18 @@ func armored(t testing.TB, blockType string, raw []byte) string {
 	t.Helper()
 	var text bytes.Buffer
 	w, err := armor.Encode(&text, blockType, nil)
-	if err != nil {
-		t.Fatal(err)
-	}
+	check(t, err)
 	if _, err := w.Write(raw); err != nil {
 		t.Fatal(err)
 	}
-	if err := w.Close(); err != nil {
-		t.Fatal(err)
-	}
+	check(t, w.Close())
 	return text.String()
 }
 
 func public(t testing.TB, key *openpgp.Entity) sources.Key {
 	t.Helper()
 	var raw bytes.Buffer
-	if err := key.Serialize(&raw); err != nil {
-		t.Fatal(err)
-	}
+	check(t, key.Serialize(&raw))
 	return sources.Key{Armor: armored(t, openpgp.PublicKeyType, raw.Bytes())}
 }
 
@@ -85,9 +77,7 @@ func sign(t testing.TB, key *openpgp.Entity, doc []byte, when time.Time) []byte 
 func signWith(t testing.TB, key *openpgp.Entity, doc []byte, config *packet.Config) []byte {
 	t.Helper()
 	var sig bytes.Buffer
-	if err := openpgp.DetachSign(&sig, key, bytes.NewReader(doc), config); err != nil {
-		t.Fatal(err)
-	}
+	check(t, openpgp.DetachSign(&sig, key, bytes.NewReader(doc), config))
 	return sig.Bytes()
 }
 
@@ -115,9 +105,7 @@ func signed(t testing.TB, key *openpgp.Entity, listed ...*openpgp.Entity) *sourc
 func TestGoodSignatures(t *testing.T) {
 	key, other := newKey(t, 0), newKey(t, 0)
 	withSubkey := newKey(t, 0)
-	if err := withSubkey.AddSigningSubkey(at(born, 0)); err != nil {
-		t.Fatal(err)
-	}
+	check(t, withSubkey.AddSigningSubkey(at(born, 0)))
 	both := signed(t, key, key)
 	both.Signature = slices.Concat(sign(t, other, sums, born.Add(year)), both.Signature)
 	tests := []struct {
@@ -133,9 +121,7 @@ func TestGoodSignatures(t *testing.T) {
 	for _, test := range tests {
 		t.Run(test.name, func(t *testing.T) {
 			r, err := verify(test.s, trust.Options{})
-			if err != nil {
-				t.Fatal(err)
-			}
+			check(t, err)
 			by := trust.SignedBy{
 				Verdict: sources.SelfSigned, KeyID: test.by.PrimaryKey.KeyIdString(), UserID: "Acme <acme@example.org>",
 				Fingerprint: fingerprint(test.by), From: trust.FromRegistry,
@@ -200,13 +186,9 @@ func signWithSHA1(t *testing.T, key *openpgp.Entity, doc []byte) []byte {
 	h.Write(doc)
 	unsalted := false
 	config := &packet.Config{NonDeterministicSignaturesViaNotation: &unsalted}
-	if err := sig.Sign(h, key.PrivateKey, config); err != nil {
-		t.Fatal(err)
-	}
+	check(t, sig.Sign(h, key.PrivateKey, config))
 	var out bytes.Buffer
-	if err := sig.Serialize(&out); err != nil {
-		t.Fatal(err)
-	}
+	check(t, sig.Serialize(&out))
 	return out.Bytes()
 }
 
@@ -301,9 +283,7 @@ func TestChecksumError(t *testing.T) {
 
 func TestExpiry(t *testing.T) {
 	mortal, subkeyMortal := newKey(t, 2*year), newKey(t, 0)
-	if err := subkeyMortal.AddSigningSubkey(at(born, 2*year)); err != nil {
-		t.Fatal(err)
-	}
+	check(t, subkeyMortal.AddSigningSubkey(at(born, 2*year)))
 	renewed := renew(t, mortal)
 	brief := at(born.Add(year), 0)
 	brief.SigLifetimeSecs = uint32(year.Seconds())
@@ -363,9 +343,7 @@ func renew(t *testing.T, key *openpgp.Entity) *openpgp.Entity {
 	for _, id := range renewed.Identities {
 		self := *id.SelfSignature
 		self.CreationTime, self.KeyLifetimeSecs = born.Add(4*year), nil
-		if err := self.SignUserId(id.Name, key.PrimaryKey, key.PrivateKey, at(born.Add(4*year), 0)); err != nil {
-			t.Fatal(err)
-		}
+		check(t, self.SignUserId(id.Name, key.PrimaryKey, key.PrivateKey, at(born.Add(4*year), 0)))
 		id.SelfSignature, id.Signatures = &self, []*packet.Signature{&self}
 	}
 	return renewed
@@ -416,13 +394,9 @@ func TestRevokedKeys(t *testing.T) {
 	for _, test := range tests {
 		t.Run(test.name, func(t *testing.T) {
 			key := newKey(t, 0)
-			if err := key.AddSigningSubkey(at(born, 0)); err != nil {
-				t.Fatal(err)
-			}
+			check(t, key.AddSigningSubkey(at(born, 0)))
 			s := signed(t, key)
-			if err := test.revoke(key); err != nil {
-				t.Fatal(err)
-			}
+			check(t, test.revoke(key))
 			s.Keys = []sources.Key{public(t, key)}
 			_, err := verify(s, trust.Options{})
 			var revoked *trust.RevokedKeyError
@@ -436,16 +410,12 @@ func TestRevokedKeys(t *testing.T) {
 // A key none of whose user ids its owner vouches for any more must not crash us.
 func TestKeyWithoutSelfSignature(t *testing.T) {
 	key := newKey(t, 0)
-	if err := key.AddSigningSubkey(at(born, 0)); err != nil {
-		t.Fatal(err)
-	}
+	check(t, key.AddSigningSubkey(at(born, 0)))
 	s := signed(t, key)
 	for _, id := range key.Identities {
 		revocation := *id.SelfSignature
 		revocation.SigType = packet.SigTypeCertificationRevocation
-		if err := revocation.SignUserId(id.Name, key.PrimaryKey, key.PrivateKey, at(born, 0)); err != nil {
-			t.Fatal(err)
-		}
+		check(t, revocation.SignUserId(id.Name, key.PrimaryKey, key.PrivateKey, at(born, 0)))
 		id.Signatures = []*packet.Signature{&revocation}
 	}
 	s.Keys = []sources.Key{public(t, key)}
@@ -490,14 +460,11 @@ func TestNoKeys(t *testing.T) {
 func TestVerdicts(t *testing.T) {
 	key, partner, other := newKey(t, 0), newKey(t, 0), newKey(t, 0)
 	var raw bytes.Buffer
-	if err := key.Serialize(&raw); err != nil {
-		t.Fatal(err)
-	}
+	check(t, key.Serialize(&raw))
 	trustBy := func(k *openpgp.Entity, doc []byte) string {
 		return armored(t, openpgp.SignatureType, sign(t, k, doc, born.Add(year)))
 	}
 	good := trustBy(partner, raw.Bytes())
-	held := []string{public(t, partner).Armor}
 	tests := []struct {
 		name    string
 		trusted string // the trust signature
@@ -508,18 +475,12 @@ func TestVerdicts(t *testing.T) {
 	}{
 		{"HashiCorp", "", trust.Options{HashiCorpKey: string(fingerprint(key))}, sources.SignedByHashiCorp, 0, ""},
 		{"HashiCorp needs no trust", "garbage", trust.Options{HashiCorpKey: string(fingerprint(key))}, sources.SignedByHashiCorp, 0, ""},
-		{"nobody", "", trust.Options{PartnerKeys: held}, sources.SelfSigned, 0, ""},
-		{"partner", good, trust.Options{PartnerKeys: held}, sources.SignedByPartner, 0, ""},
-		{"partner, key not held", good, trust.Options{}, sources.SelfSigned, 1, ""},
-		{"partner, other key held", good, trust.Options{PartnerKeys: []string{public(t, other).Armor}}, sources.SelfSigned, 1, ""},
-		{"partner, broken key held", good, trust.Options{PartnerKeys: []string{"garbage"}}, 0, 0, "reading the partner key"},
+		{"nobody", "", trust.Options{}, sources.SelfSigned, 0, ""},
+		{"partner", good, trust.Options{}, sources.SelfSigned, 1, ""},
 		{"garbage", "garbage", trust.Options{}, 0, 0, "not ASCII-armoured"},
-		{"garbage, key held", "garbage", trust.Options{PartnerKeys: held}, 0, 0, "not ASCII-armoured"},
 		{"a key", public(t, partner).Armor, trust.Options{}, 0, 0, "PUBLIC KEY BLOCK instead of"},
 		{"garbage in armour", armored(t, openpgp.SignatureType, []byte("garbage")), trust.Options{}, 0, 0, "not an OpenPGP signature"},
 		{"somebody else", trustBy(other, raw.Bytes()), trust.Options{}, 0, 0, "instead of HashiCorp's"},
-		{"somebody else, key held", trustBy(other, raw.Bytes()), trust.Options{PartnerKeys: held}, 0, 0, "not made by HashiCorp's"},
-		{"another key trusted", trustBy(partner, []byte("another key")), trust.Options{PartnerKeys: held}, 0, 0, "bad signature"},
 		{"OpenTofu does not care", "garbage", trust.Options{Engine: sources.OpenTofu}, sources.SelfSigned, 0, ""},
 	}
 	for _, test := range tests {
@@ -546,9 +507,7 @@ func FuzzVerify(f *testing.F) {
 	key := newKey(f, 2*year)
 	s := signed(f, key, key)
 	var raw bytes.Buffer
-	if err := key.Serialize(&raw); err != nil {
-		f.Fatal(err)
-	}
+	check(f, key.Serialize(&raw))
 	f.Add(s.Signature, raw.Bytes())
 	f.Add([]byte("-----BEGIN PGP SIGNATURE-----"), []byte{})
 	f.Add(s.Signature[:20], raw.Bytes()[:200])

@@ -109,7 +109,7 @@ func (d *Decoder) Decode(buf []byte, from int) (to int, err error) {
 		}
 	}
 	d.total += int64(to - from)
-	if err == ErrCorrupt && d.overrun() { //nolint:errorlint // it is ours
+	if errors.Is(err, ErrCorrupt) && d.overrun() {
 		err = io.ErrUnexpectedEOF
 	}
 	return to, err

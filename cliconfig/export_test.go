@@ -1,0 +1,12 @@
+package cliconfig
+
+// FilesRead are the paths of the files that were read, in order.
+func FilesRead(c *Config) (paths []string) {
+	for _, f := range c.files {
+		paths = append(paths, f.path)
+	}
+	return paths
+}
+
+// SplitShell is splitShell, for tests.
+var SplitShell = splitShell

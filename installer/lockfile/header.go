@@ -1,0 +1,44 @@
+package lockfile
+
+import (
+	"fmt"
+	"strings"
+
+	"github.com/hashicorp/hcl/v2/hclsyntax"
+
+	"github.com/larder-cli/larder/sources"
+)
+
+// header is the text that an engine puts at the top of a lock file.
+func header(e sources.Engine) string {
+	return fmt.Sprintf("# This file is maintained automatically by \"%s init\".\n"+
+		"# Manual edits may be lost in future updates.\n", e)
+}
+
+// parseHeader reports whether a comment is a line of the header, and which
+// engine the line names, if any.
+func parseHeader(comment string) (e sources.Engine, ok bool) {
+	for _, e := range []sources.Engine{sources.Terraform, sources.OpenTofu} {
+		first, rest, _ := strings.Cut(header(e), "\n")
+		switch comment {
+		case first:
+			return e, true
+		case strings.TrimSuffix(rest, "\n"):
+			return "", true
+		}
+	}
+	return "", false
+}
+
+// headerEngine is the engine named by the header among tokens, if any.
+func headerEngine(tokens hclsyntax.Tokens) sources.Engine {
+	for _, t := range tokens {
+		if t.Type != hclsyntax.TokenComment && t.Type != hclsyntax.TokenNewline {
+			break
+		}
+		if e, _ := parseHeader(commentText(t)); e != "" {
+			return e
+		}
+	}
+	return ""
+}

@@ -1,0 +1,87 @@
+package fetch
+
+import "time"
+
+// What holds where Options or a Request say nothing.
+const (
+	defaultTries     = 6 // in a row that bring nothing
+	defaultTimeout   = 15 * time.Second
+	defaultPerHost   = 16 // archives downloaded from one host at a time
+	defaultRedirects = 10
+	defaultLimit     = 1 << 20 // bytes of a document
+)
+
+// Sizes, in bytes.
+const (
+	maxArchive = 8 << 30             // the largest archives there are have a quarter of a gigabyte
+	maxURL     = 16 << 10            // longer than the longest URLs of object stores, signatures included
+	maxHost    = 253 + len(":65535") // the longest name in DNS, and a port
+	maxHeader  = 1 << 20             // of a response, in all
+	maxDrained = 64 << 10            // of an unread body, to keep the connection
+
+	maxWords  = 2000 // of a server's message that are shown
+	maxQuoted = 5    // texts from a server that a message quotes, a number of texts
+
+	// bufferSize is how much of an archive is handed on at a time. A try that
+	// brings less than this has made no progress.
+	bufferSize = 64 << 10
+
+	readFrame        = 1 << 20 // of HTTP/2; twice as fast as the default from a server nearby
+	streamBuffer     = 4 << 20
+	connectionBuffer = 64 << 20
+)
+
+// Tries and the time between them.
+const (
+	firstBackoff = time.Second // doubled with each try
+	maxBackoff   = 30 * time.Second
+	maxDoublings = 10
+	spread       = time.Second // over which requests that waited for a host are spread
+
+	// maxWait is the longest that we wait because a server asks for it. A server
+	// that asks for more gets no further requests.
+	maxWait = 2 * time.Minute
+
+	// maxRounds bounds the tries of an archive of which each brings a little.
+	maxRounds = 10
+)
+
+// How slowly a response may arrive.
+const (
+	minRate         = 1 << 10 // bytes a second; a slower response has stalled
+	documentWindows = 8       // time-outs that all of a document may take
+	pingsPerTimeout = 2       // so that a dead HTTP/2 connection is found within one time-out
+
+	// dateResolution is how far back a date of modification must be for no two
+	// versions of a file to have the same date.
+	dateResolution = time.Second
+)
+
+// Connections that are kept for further requests.
+const (
+	keepAlive      = 30 * time.Second
+	idleTimeout    = 90 * time.Second
+	maxIdle        = 256
+	maxIdlePerHost = 64 // with fewer, a burst of requests to one host would open most connections again
+)
+
+// Downloads over several connections.
+const (
+	trial   = 200 * time.Millisecond // over which the speed is measured
+	minGain = 1.25                   // in speed, for which connections are added
+	minRest = time.Second            // of download time, for which connections are added
+
+	maxConnections = 16                     // for one archive
+	maxAhead       = maxConnections * 5 / 4 // parts in the spool or on their way
+	minPart        = 1 << 20                // bytes
+	maxPart        = 4 << 20                // bytes
+	partTime       = time.Second / 4        // to download one part, which is what an interruption loses
+	partTries      = 3                      // after which one connection downloads the rest
+
+	patience  = 2 * time.Second    // between two checks of the connection that all others wait for
+	trickle   = 4 * maxConnections // a connection has stalled if it brings less than this fraction of the most
+	forgiving = 2                  // by which the most is divided then, as the network may have become slower
+)
+
+// widths are how many connections are tried, one after the other.
+var widths = [...]int{1, 6, maxConnections}
