@@ -24,12 +24,7 @@ import (
 
 var packageID = sourcetest.PackageID
 
-func check(t testing.TB, err error) {
-	t.Helper()
-	if err != nil {
-		t.Fatal(err)
-	}
-}
+var check = sourcetest.Check
 
 // files are the contents of a package, by path.
 type files map[string]string

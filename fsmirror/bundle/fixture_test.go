@@ -26,12 +26,7 @@ const (
 	gadget = "example.test/acme/gadget"
 )
 
-func check(t testing.TB, err error) {
-	t.Helper()
-	if err != nil {
-		t.Fatal(err)
-	}
-}
+var check = sourcetest.Check
 
 func vouch(s sources.Stored) (trust.Report, error) {
 	return trust.VerifyCarried(s.Signed, s.ZH, trust.Options{})

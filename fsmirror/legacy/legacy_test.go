@@ -92,10 +92,7 @@ func told(dir string, f legacy.Findings) string {
 
 func as(t *testing.T, source, version string) *legacy.As {
 	t.Helper()
-	p, err := sources.ParseProvider(source, sources.Terraform)
-	check(t, err)
-	v, err := sources.ParseVersion(version)
-	check(t, err)
+	p, v := sourcetest.Address(t, source), sourcetest.Number(t, version)
 	return &legacy.As{Provider: p, Version: v}
 }
 

@@ -12,14 +12,10 @@ import (
 	"time"
 
 	"github.com/larder-cli/larder/sources/disk"
+	"github.com/larder-cli/larder/sources/sourcetest"
 )
 
-func check(t testing.TB, err error) {
-	t.Helper()
-	if err != nil {
-		t.Fatal(err)
-	}
-}
+var check = sourcetest.Check
 
 func open(t testing.TB, path string) *disk.Dir {
 	t.Helper()

@@ -7,8 +7,8 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/larder-cli/larder/sources"
 	"github.com/larder-cli/larder/sources/evidence"
+	"github.com/larder-cli/larder/sources/sourcetest"
 )
 
 func TestLocation(t *testing.T) {
@@ -21,10 +21,7 @@ func TestLocation(t *testing.T) {
 		"example.test:8443/acme/widget": "https://m.test/a/.larder/evidence/example.test:8443/acme/widget/1.0.0-b+c/",
 		"и.test/acme/widget":            "https://m.test/a/.larder/evidence/%D0%B8.test/acme/widget/1.0.0-b+c/",
 	} {
-		p, err := sources.ParseProvider(provider, sources.Terraform)
-		check(t, err)
-		v, err := sources.ParseVersion("1.0.0-b+c")
-		check(t, err)
+		p, v := sourcetest.Address(t, provider), sourcetest.Number(t, "1.0.0-b+c")
 		text, err := json.Marshal(evidence.Locate(p, v, files))
 		check(t, err)
 		var r evidence.Location
