@@ -20,7 +20,7 @@ import (
 	"github.com/larder-cli/larder/sources/sourcetest"
 )
 
-var provider, version = sourcetest.Address, sourcetest.Number
+var provider = sourcetest.Address
 
 // Answers are what a network says to each URL, without a host if that is
 // example.com. A text that begins with a digit is a status, or one and a

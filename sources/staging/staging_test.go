@@ -13,15 +13,13 @@ import (
 
 	"github.com/larder-cli/larder/sources"
 	"github.com/larder-cli/larder/sources/disk"
+	"github.com/larder-cli/larder/sources/sourcetest"
 	"github.com/larder-cli/larder/sources/staging"
 )
 
 const first, second = sources.Hash("zh:first"), sources.Hash("zh:second")
 
-func check(t *testing.T, err error) {
-	t.Helper()
-	check(t, err)
-}
+var check = sourcetest.Check
 
 // A place has the directories of a cache or a mirror.
 type place struct {
