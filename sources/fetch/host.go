@@ -5,6 +5,7 @@ import (
 	"errors"
 	"math/rand/v2"
 	"net/http"
+	"net/http/httptrace"
 	"net/url"
 	"strconv"
 	"strings"
@@ -18,8 +19,10 @@ type host struct {
 	archives chan struct{} // holds one item for each archive arriving
 	asks     atomic.Bool   // for a client certificate, and there is none
 
-	mu    sync.Mutex
-	until time.Time // it wants to be left alone
+	mu      sync.Mutex
+	until   time.Time     // before which no request is to be sent
+	opening chan struct{} // closed when the first connection stands or has failed; nil if none is being opened
+	opened  bool          // a connection has stood
 }
 
 func (c *Client) host(u *url.URL) *host {
@@ -53,6 +56,46 @@ func (h *host) pause() time.Duration {
 		return 0
 	}
 	return d + rand.N(spread)
+}
+
+// open waits until the first connection to the host stands, which over HTTP/2 all requests
+// share: without the wait, each of the first requests would open one. The caller that
+// opens it gets a request that reports when it stands, and calls done when it is answered
+// or has failed.
+func (h *host) open(req *http.Request) (_ *http.Request, done func(), err error) {
+	for {
+		h.mu.Lock()
+		opening, opened := h.opening, h.opened
+		if !opened && opening == nil {
+			h.opening = make(chan struct{})
+		}
+		h.mu.Unlock()
+		switch {
+		case opened:
+			return req, func() {}, nil
+		case opening == nil:
+			stands := sync.OnceFunc(func() { h.endOpening(true) })
+			trace := &httptrace.ClientTrace{GotConn: func(httptrace.GotConnInfo) { stands() }}
+			return req.WithContext(httptrace.WithClientTrace(req.Context(), trace)), func() { h.endOpening(false) }, nil
+		}
+		select {
+		case <-opening:
+		case <-req.Context().Done():
+			return nil, nil, req.Context().Err()
+		}
+	}
+}
+
+// endOpening lets the requests go on that wait in open. If the first connection has
+// failed, one of them opens it.
+func (h *host) endOpening(stands bool) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	h.opened = h.opened || stands
+	if h.opening != nil {
+		close(h.opening)
+		h.opening = nil
+	}
 }
 
 // take waits until one more archive may arrive from the host, and returns the

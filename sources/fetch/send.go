@@ -127,6 +127,14 @@ func (c *Client) roundTrip(ctx context.Context, w *watch, over http.RoundTripper
 // exchange sends a request over the transport for its host. A host that speaks
 // HTTP/2 alone has archives from the other transport.
 func (c *Client) exchange(over http.RoundTripper, u *url.URL, req *http.Request) (*http.Response, error) {
+	if over == c.documents {
+		first, done, err := c.host(u).open(req)
+		if err != nil {
+			return nil, err
+		}
+		defer done()
+		req = first
+	}
 	resp, err := c.transport(over, u).RoundTrip(req)
 	var op *net.OpError
 	if over == c.archives && errors.As(err, &op) && strings.Contains(op.Error(), "no application protocol") {
