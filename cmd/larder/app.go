@@ -8,21 +8,22 @@ import (
 	"strings"
 
 	"github.com/urfave/cli/v2"
+
+	"github.com/larder-cli/larder/cmd/larder/ui"
 )
 
 // run runs the command line args and returns the exit status.
 func run(ctx context.Context, args []string, stdout, stderr io.Writer) int {
-	out := newOutput(stdout, stderr)
-	out.json = slices.Contains(args, "--json") // before flags are parsed, which may fail
+	out := ui.New(stdout, stderr)
+	out.JSON = slices.Contains(args, "--json") // before flags are parsed, which may fail
 	app := newApp(out)
 	err := app.RunContext(ctx, flagsFirst(app, args))
-	out.end()
-	out.progress.end()
-	out.fail(ctx, err)
+	out.End()
+	out.Fail(ctx, err)
 	return status(ctx, err)
 }
 
-func newApp(out *output) *cli.App {
+func newApp(out *ui.Output) *cli.App {
 	app := &cli.App{
 		Name:  "larder",
 		Usage: "keep Terraform and OpenTofu providers at hand",
@@ -34,8 +35,8 @@ func newApp(out *output) *cli.App {
 		},
 		HideVersion:               true,
 		HideHelpCommand:           true,
-		Writer:                    out.stdout,
-		ErrWriter:                 out.stderr,
+		Writer:                    out.Stdout,
+		ErrWriter:                 out.Stderr,
 		ExitErrHandler:            func(*cli.Context, error) {},
 		OnUsageError:              onUsageError,
 		DisableSliceFlagSeparator: true,

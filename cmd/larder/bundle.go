@@ -9,6 +9,7 @@ import (
 
 	"github.com/urfave/cli/v2"
 
+	"github.com/larder-cli/larder/cmd/larder/ui"
 	"github.com/larder-cli/larder/fsmirror/bundle"
 	"github.com/larder-cli/larder/installer"
 	"github.com/larder-cli/larder/sources"
@@ -17,7 +18,7 @@ import (
 	"github.com/larder-cli/larder/sources/trust"
 )
 
-func bundleCommand(out *output) *cli.Command {
+func bundleCommand(out *ui.Output) *cli.Command {
 	return &cli.Command{
 		Name:      "bundle",
 		Usage:     "carry mirrors, or what is new in them, in files",
@@ -46,7 +47,7 @@ type carrier struct {
 
 // newCarrier reads the global flags, and the configuration for what it says of
 // signatures.
-func newCarrier(c *cli.Context, out *output) (carrier, error) {
+func newCarrier(c *cli.Context, out *ui.Output) (carrier, error) {
 	s, err := newSession(c, out)
 	if err != nil {
 		return carrier{}, err
@@ -54,7 +55,7 @@ func newCarrier(c *cli.Context, out *output) (carrier, error) {
 	return s.carrier(c, out)
 }
 
-func (s *session) carrier(c *cli.Context, out *output) (carrier, error) {
+func (s *session) carrier(c *cli.Context, out *ui.Output) (carrier, error) {
 	m, err := s.root(c.Context, s.dir, out)
 	if err != nil {
 		return carrier{}, err
@@ -81,32 +82,18 @@ func (k carrier) vouchBundle(s sources.Stored) (trust.Report, error) {
 	return trust.VerifyCarried(s.Signed, s.ZH, opts)
 }
 
-func (k carrier) warn(err error) { k.out.warn("%v", err) }
-
-// followed has a function followed that works at the bytes of packages.
-func (k carrier) followed(work func(report func(done, of int64)) error) error {
-	shown := k.out.followed()
-	shown.work(0, 0) // the first package may take a while
-	defer shown.end(itemKey{})
-	return work(shown.work)
-}
-
 // bundledPackage is a package in a bundle, in JSON.
 type bundledPackage struct {
-	Provider string       `json:"provider"`
-	Version  string       `json:"version"`
-	Platform string       `json:"platform"`
-	Path     string       `json:"path"`
-	Size     int64        `json:"size"`
-	ZH       sources.Hash `json:"zh"`
-	H1       sources.Hash `json:"h1"`
-	Part     int          `json:"part,omitempty"`
+	ui.PackageID
+	Path string       `json:"path"`
+	Size int64        `json:"size"`
+	ZH   sources.Hash `json:"zh"`
+	H1   sources.Hash `json:"h1"`
+	Part int          `json:"part,omitempty"`
 }
 
 func bundled(p bundle.Package) bundledPackage {
-	return bundledPackage{
-		p.ID.Provider.String(), p.ID.Version.String(), p.ID.Platform.String(), p.Path(), p.Size, p.ZH, p.H1, p.Part,
-	}
+	return bundledPackage{ui.InJSON(p.ID), p.Path(), p.Size, p.ZH, p.H1, p.Part}
 }
 
 // bundleInfo is a bundle as a whole, in JSON.
@@ -124,7 +111,7 @@ func infoOf(file string, m bundle.Manifest) bundleInfo {
 	return bundleInfo{file, m.ID(), m.Part, m.Parts, len(m.Packages), m.Size(), len(m.Base)}
 }
 
-func bundleShowCommand(out *output) *cli.Command {
+func bundleShowCommand(out *ui.Output) *cli.Command {
 	return &cli.Command{
 		Name:      "show",
 		Usage:     "tell what a bundle says of itself",
@@ -135,7 +122,7 @@ func bundleShowCommand(out *output) *cli.Command {
 	}
 }
 
-func bundleShow(c *cli.Context, out *output) error {
+func bundleShow(c *cli.Context, out *ui.Output) error {
 	if c.NArg() != 1 {
 		return usageError{errors.New("bundle show takes one FILE")}
 	}
@@ -156,22 +143,20 @@ func bundleShow(c *cli.Context, out *output) error {
 	var rows [][]string
 	for _, p := range m.Packages {
 		vouched := map[bool]string{true: "evidence", false: "no evidence"}[evidence[bundle.Release{Provider: p.ID.Provider, Version: p.ID.Version}]]
-		row := []string{p.ID.String(), humanSize(p.Size), vouched}
+		row := []string{p.ID.String(), ui.Size(p.Size), vouched}
 		if m.Parts > 0 {
 			row = append(row, fmt.Sprintf("part %d", p.Part))
 		}
 		rows = append(rows, row)
 	}
-	for i, line := range columns(rows) {
-		out.result("bundled", bundled(m.Packages[i]), "%s", line)
-	}
-	if out.json {
-		out.object("bundle", infoOf(b.Name(), m))
+	out.Table("bundled", rows, func(i int) any { return bundled(m.Packages[i]) })
+	if out.JSON {
+		out.Object("bundle", infoOf(b.Name(), m))
 	}
 	if m.Parts > 0 {
-		out.say(normal, "this is part %d of %d", m.Part, m.Parts)
+		out.Say("this is part %d of %d", m.Part, m.Parts)
 	}
-	out.say(normal, "%s, %s%s", count(len(m.Packages), "package"), humanSize(m.Size()), basedOn(m))
+	out.Say("%s, %s%s", ui.Count(len(m.Packages), "package"), ui.Size(m.Size()), basedOn(m))
 	return nil
 }
 
@@ -180,10 +165,10 @@ func basedOn(m bundle.Manifest) string {
 	if len(m.Base) == 0 {
 		return ""
 	}
-	return fmt.Sprintf(", for a mirror that has %s already", count(len(m.Base), "package"))
+	return fmt.Sprintf(", for a mirror that has %s already", ui.Count(len(m.Base), "package"))
 }
 
-func bundleVerifyCommand(out *output) *cli.Command {
+func bundleVerifyCommand(out *ui.Output) *cli.Command {
 	return &cli.Command{
 		Name:      "verify",
 		Usage:     "read all of a bundle and name what is wrong",
@@ -197,7 +182,7 @@ func bundleVerifyCommand(out *output) *cli.Command {
 	}
 }
 
-func bundleVerify(c *cli.Context, out *output) error {
+func bundleVerify(c *cli.Context, out *ui.Output) error {
 	if !c.Args().Present() {
 		return usageError{errors.New("bundle verify needs the FILE of a bundle, or of each of its parts")}
 	}
@@ -206,7 +191,7 @@ func bundleVerify(c *cli.Context, out *output) error {
 		return err
 	}
 	var v bundle.Verification
-	err = k.followed(func(report func(done, of int64)) (err error) {
+	err = k.out.Work(func(report func(done, of int64)) (err error) {
 		v, err = bundle.Verify(c.Context, k.files(c.Args().Slice()), bundle.VerifyOptions{Vouch: k.vouchBundle, Report: report})
 		return err
 	})
@@ -214,23 +199,19 @@ func bundleVerify(c *cli.Context, out *output) error {
 		return err
 	}
 	for _, f := range v.Findings {
-		told := finding{Kind: string(f.Kind), Path: f.File, Text: f.Err.Error()}
-		if id := f.Package; id != nil {
-			told.Provider, told.Version, told.Platform = id.Provider.String(), id.Version.String(), id.Platform.String()
-		}
-		out.result("finding", told, "%s", shorten(f.Error(), out.from...))
+		out.Result("finding", ui.FindingOf(f.Kind, f.File, f.Package, f.Err.Error()), "%s", out.Shorten(f.Error()))
 	}
 	verdicts := map[sources.Verdict]int{}
-	var all []checkedPackage
+	var all []ui.Checked
 	for _, p := range v.Packages {
 		verdicts[p.Verdict]++
-		all = append(all, checked(p.ID, p.Verdict, p.Report))
+		all = append(all, ui.CheckedOf(p.ID, p.Verdict, p.Report))
 	}
-	out.checked(normal, all)
-	out.say(normal, "verified %s, %s%s", count(len(v.Packages), "package"), humanSize(v.Bytes), verdictTally(verdicts))
-	out.keys(all, "bundle")
+	out.Checked(all)
+	out.Say("verified %s, %s%s", ui.Count(len(v.Packages), "package"), ui.Size(v.Bytes), verdictTally(verdicts))
+	out.Keys(all, "bundle")
 	if n := len(v.Findings); n > 0 {
-		return foundError{sources.WithHint(fmt.Errorf("%s found wrong", count(n, "thing")), "copy the bundle again, or ask for another; larder bundle import refuses it as it is")}
+		return foundError{sources.WithHint(fmt.Errorf("%s found wrong", ui.Count(n, "thing")), "copy the bundle again, or ask for another; larder bundle import refuses it as it is")}
 	}
 	return nil
 }
@@ -255,7 +236,7 @@ func (s *session) files(typed []string) []string {
 	return all
 }
 
-func bundleManifestCommand(out *output) *cli.Command {
+func bundleManifestCommand(out *ui.Output) *cli.Command {
 	return &cli.Command{
 		Name:      "manifest",
 		Usage:     "tell what a mirror has, for who makes bundles for it",
@@ -266,7 +247,7 @@ func bundleManifestCommand(out *output) *cli.Command {
 	}
 }
 
-func bundleManifest(c *cli.Context, out *output) error {
+func bundleManifest(c *cli.Context, out *ui.Output) error {
 	if c.NArg() != 1 {
 		return usageError{errors.New("bundle manifest takes the directory of one mirror")}
 	}
@@ -275,18 +256,18 @@ func bundleManifest(c *cli.Context, out *output) error {
 		return err
 	}
 	var m bundle.Manifest
-	err = k.followed(func(func(done, of int64)) (err error) {
-		m, err = bundle.Describe(c.Context, absolute(k.dir, c.Args().First()), k.key, k.warn)
+	err = k.out.Work(func(func(done, of int64)) (err error) {
+		m, err = bundle.Describe(c.Context, absolute(k.dir, c.Args().First()), k.key, k.out.WarnOf)
 		return err
 	})
 	if err != nil {
 		return err
 	}
-	if out.json {
-		out.object("manifest", json.RawMessage(m.Text()))
+	if out.JSON {
+		out.Object("manifest", json.RawMessage(m.Text()))
 		return nil
 	}
-	_, err = io.Copy(out.stdout, bytes.NewReader(m.Text()))
+	_, err = io.Copy(out.Stdout, bytes.NewReader(m.Text()))
 	return err
 }
 

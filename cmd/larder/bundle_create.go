@@ -7,13 +7,14 @@ import (
 
 	"github.com/urfave/cli/v2"
 
+	"github.com/larder-cli/larder/cmd/larder/ui"
 	"github.com/larder-cli/larder/fsmirror/builder"
 	"github.com/larder-cli/larder/fsmirror/bundle"
 	"github.com/larder-cli/larder/installer"
 	"github.com/larder-cli/larder/sources/disk"
 )
 
-func bundleCreateCommand(out *output) *cli.Command {
+func bundleCreateCommand(out *ui.Output) *cli.Command {
 	return &cli.Command{
 		Name:      "create",
 		Usage:     "write what a mirror has, or modules need, into a file",
@@ -34,7 +35,7 @@ func bundleCreateCommand(out *output) *cli.Command {
 	}
 }
 
-func bundleCreate(c *cli.Context, out *output) error {
+func bundleCreate(c *cli.Context, out *ui.Output) error {
 	if c.Args().First() == "" {
 		return usageError{errors.New("bundle create needs the FILE to write")}
 	}
@@ -45,7 +46,7 @@ func bundleCreate(c *cli.Context, out *output) error {
 	var opts bundle.CreateOptions
 	var err error
 	if c.IsSet("max-size") {
-		if opts.MaxSize, err = parseSize(c.String("max-size")); err != nil {
+		if opts.MaxSize, err = ui.ParseSize(c.String("max-size")); err != nil {
 			return usageError{fmt.Errorf("--max-size %s: %w", c.String("max-size"), err)}
 		}
 	}
@@ -102,7 +103,7 @@ func (w *wanted) bundleWanted(c *cli.Context, file string, opts bundle.CreateOpt
 	if err != nil {
 		return err
 	}
-	s.to, err = builder.Open(c.Context, dir, builder.Options{Key: k.key, ReadOnly: opts.DryRun, Warn: func(err error) { w.out.warn("%v", err) }})
+	s.to, err = builder.Open(c.Context, dir, builder.Options{Key: k.key, ReadOnly: opts.DryRun, Warn: w.out.WarnOf})
 	if err != nil {
 		return err
 	}
@@ -135,9 +136,9 @@ func (s *session) bundle(c *cli.Context, dir, file string, opts bundle.CreateOpt
 	if err != nil {
 		return err
 	}
-	opts.Key, opts.Check, opts.Vouch, opts.Warn = k.key, k.known(dir), k.vouch, k.warn
+	opts.Key, opts.Check, opts.Vouch, opts.Warn = k.key, k.known(dir), k.vouch, k.out.WarnOf
 	var created bundle.Created
-	err = k.followed(func(report func(done, of int64)) (err error) {
+	err = k.out.Work(func(report func(done, of int64)) (err error) {
 		opts.Report = report
 		created, err = bundle.Create(c.Context, dir, file, opts)
 		return err
@@ -151,15 +152,15 @@ func (s *session) bundle(c *cli.Context, dir, file string, opts bundle.CreateOpt
 		if m.Parts > 0 {
 			info.Part = i + 1
 		}
-		s.out.result("bundle", info, "%s  %s", shorten(file, s.out.from...), humanSize(created.Sizes[i]))
+		s.out.Result("bundle", info, "%s  %s", s.out.Shorten(file), ui.Size(created.Sizes[i]))
 	}
 	did := "wrote"
 	if opts.DryRun {
 		did = "would write"
 	}
 	if len(m.Packages) == 0 {
-		s.out.say(normal, "the receiver has everything already")
+		s.out.Say("the receiver has everything already")
 	}
-	s.out.say(normal, "%s %s, %s%s", did, count(len(m.Packages), "package"), humanSize(m.Size()), basedOn(m))
+	s.out.Say("%s %s, %s%s", did, ui.Count(len(m.Packages), "package"), ui.Size(m.Size()), basedOn(m))
 	return nil
 }

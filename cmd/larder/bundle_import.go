@@ -14,13 +14,14 @@ import (
 
 	"github.com/urfave/cli/v2"
 
+	"github.com/larder-cli/larder/cmd/larder/ui"
 	"github.com/larder-cli/larder/fsmirror/bundle"
 	"github.com/larder-cli/larder/sources"
 	"github.com/larder-cli/larder/sources/disk"
 	"github.com/larder-cli/larder/sources/trust"
 )
 
-func bundleImportCommand(out *output) *cli.Command {
+func bundleImportCommand(out *ui.Output) *cli.Command {
 	return &cli.Command{
 		Name:      "import",
 		Usage:     "make a bundle part of a mirror",
@@ -39,7 +40,7 @@ func bundleImportCommand(out *output) *cli.Command {
 	}
 }
 
-func bundleImport(c *cli.Context, out *output) error {
+func bundleImport(c *cli.Context, out *ui.Output) error {
 	if c.NArg() < 2 || slices.Contains(c.Args().Slice(), "") {
 		return usageError{errors.New("bundle import needs the FILE of a bundle, or of each of its parts, and the DIR of a mirror")}
 	}
@@ -64,10 +65,10 @@ func bundleImport(c *cli.Context, out *output) error {
 	}
 	dry := c.Bool("dry-run")
 	var arrivals []bundle.Arrival
-	err = k.followed(func(report func(done, of int64)) (err error) {
+	err = k.out.Work(func(report func(done, of int64)) (err error) {
 		arrivals, err = bundle.Import(c.Context, files, dir, bundle.ImportOptions{
-			Key: k.key, Check: k.known(files[0]), Vouch: k.vouchImport, Merge: k.mergeEvidence, Compare: k.compareKeys, DryRun: dry, Report: report, Warn: k.warn,
-			Waiting: out.waitingToWrite(dir), LockTimeout: k.flags.lockTimeout,
+			Key: k.key, Check: k.known(files[0]), Vouch: k.vouchImport, Merge: k.mergeEvidence, Compare: k.compareKeys, DryRun: dry, Report: report, Warn: k.out.WarnOf,
+			Waiting: out.WaitingForMirror(dir), LockTimeout: k.flags.lockTimeout,
 		})
 		return err
 	})
@@ -81,7 +82,7 @@ func bundleImport(c *cli.Context, out *output) error {
 	if err := config.write(); err != nil {
 		return err
 	}
-	out.say(normal, "wrote %s; engines use it with TF_CLI_CONFIG_FILE=%s", config.path, c.String("write-config"))
+	out.Say("wrote %s; engines use it with TF_CLI_CONFIG_FILE=%s", config.path, c.String("write-config"))
 	return nil
 }
 
@@ -98,7 +99,7 @@ type arrivedPackage struct {
 	bundledPackage
 	How     string `json:"how"`
 	Verdict string `json:"verdict"`
-	signature
+	ui.Signature
 }
 
 func (k carrier) tellImported(arrivals []bundle.Arrival, planned bool) {
@@ -112,17 +113,13 @@ func (k carrier) tellImported(arrivals []bundle.Arrival, planned bool) {
 				how = "would be " + how
 			}
 		}
-		vouched := a.Verdict.String()
-		if id := a.Report.KeyID; id != "" {
-			vouched += " with key " + id
-		}
-		k.out.result("imported", arrivedPackage{bundled(a.Package), how, a.Verdict.String(), signatureOf(a.Report)}, "%s  %s, %s", a.ID, how, vouched)
+		k.out.Result("imported", arrivedPackage{bundled(a.Package), how, a.Verdict.String(), ui.SignatureOf(a.Report)}, "%s  %s, %s", a.ID, how, ui.SignedBy(a.Verdict, a.Report.KeyID))
 	}
 	did := "imported"
 	if planned {
 		did = "would import"
 	}
-	k.out.say(normal, "%s %s, %s; %d already there", did, count(news, "package"), humanSize(size), len(arrivals)-news)
+	k.out.Say("%s %s, %s; %d already there", did, ui.Count(news, "package"), ui.Size(size), len(arrivals)-news)
 }
 
 // A mirrorConfig is a CLI configuration by which engines take all providers from a

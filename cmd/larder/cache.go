@@ -3,7 +3,6 @@ package main
 import (
 	"context"
 	"errors"
-	"fmt"
 	"io/fs"
 	"os"
 	"path/filepath"
@@ -11,12 +10,11 @@ import (
 	"github.com/urfave/cli/v2"
 
 	"github.com/larder-cli/larder/cachedir"
+	"github.com/larder-cli/larder/cmd/larder/ui"
 	"github.com/larder-cli/larder/installer/lockfile"
-	"github.com/larder-cli/larder/sources"
-	"github.com/larder-cli/larder/sources/disk"
 )
 
-func cacheCommand(out *output) *cli.Command {
+func cacheCommand(out *ui.Output) *cli.Command {
 	return &cli.Command{
 		Name:      "cache",
 		Usage:     "look after the plugin cache",
@@ -38,7 +36,7 @@ func cacheCommand(out *output) *cli.Command {
 	}
 }
 
-func cachePathCommand(out *output) *cli.Command {
+func cachePathCommand(out *ui.Output) *cli.Command {
 	return &cli.Command{
 		Name:  "path",
 		Usage: "tell where the plugin cache is",
@@ -50,7 +48,7 @@ func cachePathCommand(out *output) *cli.Command {
 			if err != nil {
 				return err
 			}
-			out.result("cache", struct {
+			out.Result("cache", struct {
 				Path string `json:"path"`
 			}{k.path}, "%s", k.path)
 			return nil
@@ -66,7 +64,7 @@ type keeper struct {
 }
 
 // newKeeper finds out where the cache is, and makes none.
-func newKeeper(c *cli.Context, out *output) (*keeper, error) {
+func newKeeper(c *cli.Context, out *ui.Output) (*keeper, error) {
 	s, err := newSession(c, out)
 	if err != nil {
 		return nil, err
@@ -87,14 +85,14 @@ func newKeeper(c *cli.Context, out *output) (*keeper, error) {
 
 // openCache opens the cache, if there is one, and says so if not. It is opened for
 // reading only unless the command changes it.
-func openCache(c *cli.Context, out *output, changes bool) (*keeper, error) {
+func openCache(c *cli.Context, out *ui.Output, changes bool) (*keeper, error) {
 	k, err := newKeeper(c, out)
 	if err != nil {
 		return nil, err
 	}
 	k.flags.readOnly = k.flags.readOnly || !changes
 	if _, err := os.Stat(k.path); errors.Is(err, fs.ErrNotExist) {
-		out.say(normal, "there is no plugin cache in %s yet", k.path)
+		out.Say("there is no plugin cache in %s yet", k.path)
 		return k, nil
 	}
 	opts, err := k.cacheOptions()
@@ -126,10 +124,10 @@ func (k *keeper) use(c *cli.Context) (cachedir.ListOptions, error) {
 }
 
 func (k *keeper) findRoots(ctx context.Context, dir string) ([]cachedir.Root, error) {
-	k.out.say(verbose, "looking for root modules in %s", dir)
+	k.out.Detail("looking for root modules in %s", dir)
 	found, err := cachedir.FindRoots(ctx, absolute(k.dir, dir))
 	if err == nil && len(found) == 0 {
-		k.out.warn("there is no root module in %s or below that has been initialised", dir)
+		k.out.Warn("there is no root module in %s or below that has been initialised", dir)
 	}
 	return found, err
 }
@@ -149,9 +147,7 @@ func selections(dir string) (cachedir.Selections, error) {
 
 // cachedPackage is a package in the cache, in JSON.
 type cachedPackage struct {
-	Provider string   `json:"provider"`
-	Version  string   `json:"version"`
-	Platform string   `json:"platform"`
+	ui.PackageID
 	Size     int64    `json:"size"`
 	Freed    int64    `json:"freed"`
 	Used     string   `json:"used,omitempty"`
@@ -162,52 +158,16 @@ type cachedPackage struct {
 	H1       string   `json:"h1,omitempty"`
 	Origin   string   `json:"origin,omitempty"`
 	Target   string   `json:"target,omitempty"`
-	signature
+	ui.Signature
 }
 
-func cached(e cachedir.Entry, by signature) cachedPackage {
+func cached(e cachedir.Entry, by ui.Signature) cachedPackage {
 	p := cachedPackage{
-		Provider: e.ID.Provider.String(), Version: e.ID.Version.String(), Platform: e.ID.Platform.String(),
-		Size: e.Size, Freed: e.Freed, Roots: append([]string{}, e.Roots...), Linked: e.Linked,
-		Verdict: e.Verdict.String(), Evidence: e.Evidence, H1: string(e.H1), Origin: e.Origin, Target: e.Target, signature: by,
+		PackageID: ui.InJSON(e.ID), Size: e.Size, Freed: e.Freed, Roots: append([]string{}, e.Roots...), Linked: e.Linked,
+		Verdict: e.Verdict.String(), Evidence: e.Evidence, H1: string(e.H1), Origin: e.Origin, Target: e.Target, Signature: by,
 	}
 	if !e.Used.IsZero() {
 		p.Used = e.Used.UTC().Format("2006-01-02T15:04:05Z")
 	}
 	return p
-}
-
-// ourselves reports whether it is this process that holds the lock.
-func ourselves(h cachedir.Holder) bool {
-	here, err := os.Hostname()
-	return err == nil && h.Host == here && h.PID == os.Getpid()
-}
-
-// waitingToWrite says that another process is writing to a mirror.
-func (o *output) waitingToWrite(dir string) func(disk.Holder) {
-	return func(h disk.Holder) {
-		by := "another larder process"
-		if h.PID != 0 {
-			by = fmt.Sprintf("%s (pid %d on %s)", by, h.PID, h.Host)
-		}
-		o.say(normal, "waiting for %s to finish writing to %s", by, dir)
-	}
-}
-
-// waitingFor says which process is waited for.
-func waitingFor(h cachedir.Holder) string {
-	whole := h.ID.Version == (sources.Version{})
-	switch {
-	case whole && h.PID == 0:
-		return "the processes that install from the plugin cache"
-	case h.PID == 0:
-		return "another process"
-	case ourselves(h):
-		return "another root module"
-	}
-	who := fmt.Sprintf("process %d on %s, at work since %s", h.PID, h.Host, h.Since.Local().Format("15:04:05"))
-	if whole {
-		who += ", to clean the plugin cache"
-	}
-	return who
 }

@@ -13,12 +13,13 @@ import (
 	"github.com/urfave/cli/v2"
 
 	"github.com/larder-cli/larder/cachedir/export"
+	"github.com/larder-cli/larder/cmd/larder/ui"
 	"github.com/larder-cli/larder/installer"
 	"github.com/larder-cli/larder/sources"
 	"github.com/larder-cli/larder/sources/disk"
 )
 
-func cacheExportCommand(out *output) *cli.Command {
+func cacheExportCommand(out *ui.Output) *cli.Command {
 	return &cli.Command{
 		Name:      "export",
 		ArgsUsage: "[FLAG...] FILE",
@@ -32,7 +33,7 @@ func cacheExportCommand(out *output) *cli.Command {
 	}
 }
 
-func cacheExport(c *cli.Context, out *output) error {
+func cacheExport(c *cli.Context, out *ui.Output) error {
 	file := c.Args().First()
 	switch {
 	case c.NArg() != 1 || file == "":
@@ -68,16 +69,16 @@ func (k *keeper) export(ctx context.Context, t *tree, file string, partial bool)
 		return err
 	}
 	if file == "-" {
-		return export.Write(ctx, k.out.stdout, packages)
+		return export.Write(ctx, k.out.Stdout, packages)
 	}
 	size, err := writeExport(ctx, absolute(k.dir, file), packages)
 	if err != nil {
 		return err
 	}
 	for _, s := range packages {
-		k.out.result("exported", inJSON(installer.Outcome{Package: s, How: "exported"}), "%s  exported, %s", s.ID, s.Verdict)
+		k.out.Result("exported", ui.OutcomeInJSON(installer.Outcome{Package: s, How: "exported"}), "%s  exported, %s", s.ID, s.Verdict)
 	}
-	k.out.say(normal, "wrote %s: %s, %s", file, count(len(packages), "package"), humanSize(size))
+	k.out.Say("wrote %s: %s, %s", file, ui.Count(len(packages), "package"), ui.Size(size))
 	return nil
 }
 
@@ -156,11 +157,11 @@ func (k *keeper) tellMissing(missing []error, partial bool) error {
 	}
 	if partial {
 		for _, err := range missing {
-			k.out.warn("%v", err)
+			k.out.Warn("%v", err)
 		}
 		return nil
 	}
-	err := fmt.Errorf("%s needed and not to be had from the plugin cache, so nothing was exported", count(len(missing), "package"))
+	err := fmt.Errorf("%s needed and not to be had from the plugin cache, so nothing was exported", ui.Count(len(missing), "package"))
 	return errors.Join(append(missing, sources.WithHint(err, "larder prefetch fetches what is missing; --partial exports what is there"))...)
 }
 

@@ -9,10 +9,11 @@ import (
 
 	"github.com/urfave/cli/v2"
 
+	"github.com/larder-cli/larder/cmd/larder/ui"
 	"github.com/larder-cli/larder/sources"
 )
 
-func cacheForgetCommand(out *output) *cli.Command {
+func cacheForgetCommand(out *ui.Output) *cli.Command {
 	return &cli.Command{
 		Name:      "forget",
 		ArgsUsage: "[FLAG...] ADDRESS@VERSION",
@@ -26,7 +27,7 @@ func cacheForgetCommand(out *output) *cli.Command {
 	}
 }
 
-func cacheForget(c *cli.Context, out *output) error {
+func cacheForget(c *cli.Context, out *ui.Output) error {
 	if c.NArg() != 1 {
 		return usageError{errors.New("cache forget needs one ADDRESS@VERSION")}
 	}
@@ -58,7 +59,7 @@ func cacheForget(c *cli.Context, out *output) error {
 		}
 	}
 	if forgotten == 0 {
-		out.say(normal, "nothing is remembered of %s %s", p, v)
+		out.Say("nothing is remembered of %s %s", p, v)
 	}
 	return nil
 }
@@ -93,7 +94,7 @@ func (k *keeper) forget(ctx context.Context, id sources.PackageID) (bool, error)
 	if s.ZH != "" {
 		hashes += " or " + string(s.ZH)
 	}
-	k.out.result("forgotten", struct {
+	k.out.Result("forgotten", struct {
 		Provider string          `json:"provider"`
 		Version  string          `json:"version"`
 		Platform string          `json:"platform"`

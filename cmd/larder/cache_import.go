@@ -6,17 +6,17 @@ import (
 	"fmt"
 	"io"
 	"os"
-	"strings"
 
 	"github.com/urfave/cli/v2"
 
 	"github.com/larder-cli/larder/cachedir/export"
+	"github.com/larder-cli/larder/cmd/larder/ui"
 	"github.com/larder-cli/larder/installer"
 	"github.com/larder-cli/larder/sources"
 	"github.com/larder-cli/larder/sources/disk"
 )
 
-func cacheImportCommand(out *output) *cli.Command {
+func cacheImportCommand(out *ui.Output) *cli.Command {
 	return &cli.Command{
 		Name:      "import",
 		ArgsUsage: "[FLAG...] FILE...",
@@ -28,7 +28,7 @@ func cacheImportCommand(out *output) *cli.Command {
 	}
 }
 
-func cacheImport(c *cli.Context, out *output) error {
+func cacheImport(c *cli.Context, out *ui.Output) error {
 	if c.NArg() == 0 {
 		return usageError{errors.New("cache import needs a FILE, or - for standard input")}
 	}
@@ -55,7 +55,7 @@ func cacheImport(c *cli.Context, out *output) error {
 	for _, file := range c.Args().Slice() {
 		errs = append(errs, im.file(c.Context, file))
 	}
-	out.say(normal, "imported %s, %d there already", count(im.imported, "package"), im.there)
+	out.Say("imported %s, %d there already", ui.Count(im.imported, "package"), im.there)
 	return errors.Join(errs...)
 }
 
@@ -128,7 +128,7 @@ func (im *importer) take(ctx context.Context, contents *export.Contents, from st
 		} else {
 			im.there++
 		}
-		im.out.result("package", inJSON(outcome), "%s  %s", s.ID, strings.Join(about(outcome), ", "))
+		im.out.Outcome(outcome)
 	}
 	return nil
 }

@@ -8,9 +8,11 @@ import (
 	"strings"
 
 	"github.com/urfave/cli/v2"
+
+	"github.com/larder-cli/larder/cmd/larder/ui"
 )
 
-func cacheKeyCommand(out *output) *cli.Command {
+func cacheKeyCommand(out *ui.Output) *cli.Command {
 	return &cli.Command{
 		Name:      "key",
 		ArgsUsage: "[FLAG...]",
@@ -23,7 +25,7 @@ func cacheKeyCommand(out *output) *cli.Command {
 	}
 }
 
-func cacheKey(c *cli.Context, out *output) error {
+func cacheKey(c *cli.Context, out *ui.Output) error {
 	if err := noArguments(c); err != nil {
 		return err
 	}
@@ -39,7 +41,7 @@ func cacheKey(c *cli.Context, out *output) error {
 	for _, p := range t.platforms {
 		platforms = append(platforms, p.String())
 	}
-	out.result("key", struct {
+	out.Result("key", struct {
 		Key       string   `json:"key"`
 		Platforms []string `json:"platforms"`
 		Exact     bool     `json:"exact"`

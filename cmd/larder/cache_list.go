@@ -10,10 +10,11 @@ import (
 	"github.com/urfave/cli/v2"
 
 	"github.com/larder-cli/larder/cachedir"
+	"github.com/larder-cli/larder/cmd/larder/ui"
 	"github.com/larder-cli/larder/sources"
 )
 
-func cacheListCommand(out *output) *cli.Command {
+func cacheListCommand(out *ui.Output) *cli.Command {
 	return &cli.Command{
 		Name:      "list",
 		Usage:     "list the packages in the plugin cache",
@@ -32,7 +33,7 @@ func cacheListCommand(out *output) *cli.Command {
 	}
 }
 
-func cacheList(c *cli.Context, out *output) error {
+func cacheList(c *cli.Context, out *ui.Output) error {
 	wanted, err := readFilter(c)
 	if err != nil {
 		return err
@@ -49,19 +50,17 @@ func cacheList(c *cli.Context, out *output) error {
 	slices.SortStableFunc(entries, order)
 	var rows [][]string
 	memo := signerMemo{rootModule: k.rootModule}
-	by := make([]signature, len(entries))
+	by := make([]ui.Signature, len(entries))
 	for i, e := range entries {
-		rows = append(rows, []string{e.ID.String(), humanSize(e.Size), since(e.Used, time.Now()), users(e), e.Verdict.String()})
-		if out.json || out.level == verbose {
+		rows = append(rows, []string{e.ID.String(), ui.Size(e.Size), ui.Since(e.Used, time.Now()), users(e), e.Verdict.String()})
+		if out.JSON || out.Level == ui.Verbose {
 			by[i] = memo.of(sources.Stored{ID: e.ID, ZH: e.ZH, Signed: k.cache.EvidenceOf(e)})
-			rows[i] = append(rows[i], by[i].long())
+			rows[i] = append(rows[i], by[i].Long())
 		}
 	}
-	for i, line := range columns(rows) {
-		out.result("cached", cached(entries[i], by[i]), "%s", line)
-	}
+	out.Table("cached", rows, func(i int) any { return cached(entries[i], by[i]) })
 	if n := len(listing.Findings); n > 0 {
-		out.say(normal, "%s in it that should not be there; see larder cache verify", count(n, "thing"))
+		out.Say("%s in it that should not be there; see larder cache verify", ui.Count(n, "thing"))
 	}
 	usage, err := k.cache.Usage(c.Context)
 	if err != nil {
@@ -75,7 +74,7 @@ func cacheList(c *cli.Context, out *output) error {
 func (k *keeper) besides(u cachedir.Usage) {
 	for _, row := range usageRows(u) {
 		if row.hint != "" && row.Count > 0 {
-			k.out.say(normal, "%s: %d, %s (%s)", row.Kind, row.Count, humanSize(row.Bytes), row.hint)
+			k.out.Say("%s: %d, %s (%s)", row.Kind, row.Count, ui.Size(row.Bytes), row.hint)
 		}
 	}
 }
@@ -107,7 +106,7 @@ func usageRows(u cachedir.Usage) []usageRow {
 func users(e cachedir.Entry) string {
 	switch {
 	case len(e.Roots) > 0:
-		return count(len(e.Roots), "root module")
+		return ui.Count(len(e.Roots), "root module")
 	case e.Linked:
 		return "linked"
 	}
@@ -115,7 +114,7 @@ func users(e cachedir.Entry) string {
 }
 
 // listCache lists the cache, if there is one.
-func listCache(c *cli.Context, out *output) (*keeper, *cachedir.Listing, error) {
+func listCache(c *cli.Context, out *ui.Output) (*keeper, *cachedir.Listing, error) {
 	k, err := openCache(c, out, false)
 	if err != nil || k.cache == nil {
 		return k, nil, err
@@ -129,7 +128,7 @@ func listCache(c *cli.Context, out *output) (*keeper, *cachedir.Listing, error) 
 		return k, nil, err
 	}
 	for _, err := range listing.Unclear {
-		out.warn("%v", err)
+		out.Warn("%v", err)
 	}
 	return k, listing, nil
 }
@@ -188,14 +187,14 @@ func ageFlag(c *cli.Context, name string) (time.Duration, error) {
 	if !c.IsSet(name) {
 		return 0, nil
 	}
-	age, err := parseAge(c.String(name))
+	age, err := ui.ParseAge(c.String(name))
 	if err != nil {
 		return 0, usageError{fmt.Errorf("--%s %s: %w", name, c.String(name), err)}
 	}
 	return age, nil
 }
 
-func cacheStatsCommand(out *output) *cli.Command {
+func cacheStatsCommand(out *ui.Output) *cli.Command {
 	return &cli.Command{
 		Name:        "stats",
 		ArgsUsage:   "[FLAG...]",
@@ -214,7 +213,7 @@ type providerTotal struct {
 	Size     int64  `json:"size"`
 }
 
-func cacheStats(c *cli.Context, out *output) error {
+func cacheStats(c *cli.Context, out *ui.Output) error {
 	if err := noArguments(c); err != nil {
 		return err
 	}
@@ -231,16 +230,13 @@ func cacheStats(c *cli.Context, out *output) error {
 		return err
 	}
 	for _, row := range usageRows(plan.Usage) {
-		if row.Count > 0 && (out.json || row.hint != "") {
-			out.result("usage", row, "%-12s %6d  %s  %s", row.Kind, row.Count, humanSize(row.Bytes), row.hint)
+		if row.Count > 0 && (out.JSON || row.hint != "") {
+			out.Result("usage", row, "%-12s %6d  %s  %s", row.Kind, row.Count, ui.Size(row.Bytes), row.hint)
 		}
 	}
 	totals := totalsOf(listing.Entries)
-	width, _ := terminalSize(out.stdout)
-	for i, line := range columns(totalRows(totals, width)) {
-		out.result("provider", totals[i], "%s", line)
-	}
-	out.result("total", struct {
+	out.Table("provider", totalRows(totals, out.Width()), func(i int) any { return totals[i] })
+	out.Result("total", struct {
 		Packages int   `json:"packages"`
 		Roots    int   `json:"roots"`
 		Size     int64 `json:"size"`
@@ -248,8 +244,8 @@ func cacheStats(c *cli.Context, out *output) error {
 		Saved    int64 `json:"saved"`
 	}{len(listing.Entries), len(listing.Roots), plan.Size, plan.Freed, listing.Saved},
 		"%s in %s, known to %s; pruning would free %s, sharing saves %s",
-		humanSize(plan.Size), count(len(listing.Entries), "package"), count(len(listing.Roots), "root module"),
-		humanSize(plan.Freed), humanSize(listing.Saved))
+		ui.Size(plan.Size), ui.Count(len(listing.Entries), "package"), ui.Count(len(listing.Roots), "root module"),
+		ui.Size(plan.Freed), ui.Size(listing.Saved))
 	return nil
 }
 
@@ -281,7 +277,7 @@ func totalRows(totals []providerTotal, width int) [][]string {
 	room := min(width-cells, 40)
 	var rows [][]string
 	for _, t := range totals {
-		row := []string{t.Provider, humanSize(t.Size), count(t.Versions, "version"), count(t.Packages, "package")}
+		row := []string{t.Provider, ui.Size(t.Size), ui.Count(t.Versions, "version"), ui.Count(t.Packages, "package")}
 		if room > 0 && totals[0].Size > 0 {
 			row = append(row, strings.Repeat("█", int(int64(room)*t.Size/totals[0].Size)))
 		}

@@ -8,15 +8,11 @@ import (
 	"github.com/urfave/cli/v2"
 
 	"github.com/larder-cli/larder/cachedir"
+	"github.com/larder-cli/larder/cmd/larder/ui"
 	"github.com/larder-cli/larder/sources"
 )
 
-// A foundError says that a check found something, which has been told.
-type foundError struct{ error }
-
-func (e foundError) Unwrap() error { return e.error }
-
-func cacheVerifyCommand(out *output) *cli.Command {
+func cacheVerifyCommand(out *ui.Output) *cli.Command {
 	return &cli.Command{
 		Name:      "verify",
 		ArgsUsage: "[FLAG...]",
@@ -29,7 +25,7 @@ func cacheVerifyCommand(out *output) *cli.Command {
 	}
 }
 
-func cacheVerify(c *cli.Context, out *output) error {
+func cacheVerify(c *cli.Context, out *ui.Output) error {
 	if err := noArguments(c); err != nil {
 		return err
 	}
@@ -38,57 +34,40 @@ func cacheVerify(c *cli.Context, out *output) error {
 		return err
 	}
 	for _, f := range v.Findings {
-		out.result("finding", found(f), "%s", f)
+		out.Result("finding", ui.FindingOf(f.Kind, f.Path, f.Package, f.Text), "%s", f)
 	}
 	k.sum(v)
 	if n := len(v.Findings); n > 0 {
-		err := fmt.Errorf("%s found in the plugin cache", count(n, "thing"))
+		err := fmt.Errorf("%s found in the plugin cache", ui.Count(n, "thing"))
 		return foundError{sources.WithHint(err, "larder cache repair sets aside what is wrong and fetches packages again")}
 	}
 	return nil
 }
 
-// finding is a finding in JSON.
-type finding struct {
-	Kind     string `json:"kind"`
-	Path     string `json:"path"`
-	Provider string `json:"provider,omitempty"`
-	Version  string `json:"version,omitempty"`
-	Platform string `json:"platform,omitempty"`
-	Text     string `json:"text"`
-}
-
-func found(f cachedir.Finding) finding {
-	told := finding{Kind: string(f.Kind), Path: f.Path, Text: f.Text}
-	if id := f.Package; id != nil {
-		told.Provider, told.Version, told.Platform = id.Provider.String(), id.Version.String(), id.Platform.String()
-	}
-	return told
-}
-
 // sum says what was verified.
 func (k *keeper) sum(v *cachedir.Verification) {
-	k.out.say(normal, "verified %s, %s", count(v.Packages, "package"), humanSize(v.Bytes))
+	k.out.Say("verified %s, %s", ui.Count(v.Packages, "package"), ui.Size(v.Bytes))
 	if v.Unknown > 0 {
-		k.out.say(normal, "of %d of them nothing was recorded to compare with", v.Unknown)
+		k.out.Say("of %d of them nothing was recorded to compare with", v.Unknown)
 	}
 	k.besides(v.Besides)
 }
 
 // verifyCache verifies the cache, if there is one, and shows how far it is.
-func verifyCache(c *cli.Context, out *output, repairs bool) (*keeper, *cachedir.Verification, error) {
+func verifyCache(c *cli.Context, out *ui.Output, repairs bool) (*keeper, *cachedir.Verification, error) {
 	k, err := openCache(c, out, repairs)
 	if err != nil || k.cache == nil {
 		return k, nil, err
 	}
-	shown := out.followed()
-	shown.work(0, 0) // the first package may take a while
-	v, err := k.cache.Verify(c.Context, cachedir.VerifyOptions{Vouch: k.vouchVerdict, Report: shown.work})
-	shown.end(itemKey{})
+	var v *cachedir.Verification
+	err = out.Work(func(report func(done, of int64)) (err error) {
+		v, err = k.cache.Verify(c.Context, cachedir.VerifyOptions{Vouch: k.vouchVerdict, Report: report})
+		return err
+	})
 	return k, v, err
 }
 
-func cacheRepairCommand(out *output) *cli.Command {
+func cacheRepairCommand(out *ui.Output) *cli.Command {
 	return &cli.Command{
 		Name:      "repair",
 		ArgsUsage: "[FLAG...]",
@@ -104,7 +83,7 @@ func cacheRepairCommand(out *output) *cli.Command {
 	}
 }
 
-func cacheRepair(c *cli.Context, out *output) error {
+func cacheRepair(c *cli.Context, out *ui.Output) error {
 	if err := noArguments(c); err != nil {
 		return err
 	}
@@ -125,7 +104,7 @@ func cacheRepair(c *cli.Context, out *output) error {
 		err = errors.Join(err, k.mended(m, c.Bool("dry-run")))
 	}
 	if dir := k.cache.AsideDir(); dir != "" {
-		out.say(normal, "what was set aside is in %s", dir)
+		out.Say("what was set aside is in %s", dir)
 	}
 	return err
 }
@@ -152,11 +131,11 @@ func (k *keeper) mended(m cachedir.Mending, planned bool) error {
 			did += " and fetched again"
 		}
 	}
-	k.out.result("mended", struct {
-		finding
+	k.out.Result("mended", struct {
+		ui.Finding
 		Do    string `json:"do"`
 		Aside string `json:"aside,omitempty"`
 		Fetch bool   `json:"fetch"`
-	}{found(m.Finding), string(m.Do), m.Aside, m.Fetch()}, "%s: %s", m.Finding, did)
+	}{ui.FindingOf(m.Kind, m.Path, m.Package, m.Text), string(m.Do), m.Aside, m.Fetch()}, "%s: %s", m.Finding, did)
 	return failed
 }

@@ -19,6 +19,11 @@ type usageError struct{ error }
 
 func (e usageError) Unwrap() error { return e.error }
 
+// A foundError says that a check found something, which has been told.
+type foundError struct{ error }
+
+func (e foundError) Unwrap() error { return e.error }
+
 // status is the exit status that tells of err.
 func status(ctx context.Context, err error) int {
 	var usage usageError

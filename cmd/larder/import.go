@@ -10,6 +10,7 @@ import (
 
 	"github.com/urfave/cli/v2"
 
+	"github.com/larder-cli/larder/cmd/larder/ui"
 	"github.com/larder-cli/larder/fsmirror"
 	"github.com/larder-cli/larder/fsmirror/builder"
 	"github.com/larder-cli/larder/fsmirror/legacy"
@@ -17,7 +18,7 @@ import (
 	"github.com/larder-cli/larder/sources"
 )
 
-func importCommand(out *output) *cli.Command {
+func importCommand(out *ui.Output) *cli.Command {
 	return &cli.Command{
 		Name:      "import",
 		Usage:     "put providers that lie around into a mirror",
@@ -54,7 +55,7 @@ type importing struct {
 	store  *builder.Builder // nil with dryRun
 }
 
-func importAll(c *cli.Context, out *output) error {
+func importAll(c *cli.Context, out *ui.Output) error {
 	im, err := newImporting(c, out)
 	if err != nil {
 		return err
@@ -77,7 +78,7 @@ func importAll(c *cli.Context, out *output) error {
 	return errors.Join(append(found.Problems, err)...)
 }
 
-func newImporting(c *cli.Context, out *output) (*importing, error) {
+func newImporting(c *cli.Context, out *ui.Output) (*importing, error) {
 	s, err := newSession(c, out)
 	if err != nil {
 		return nil, err
@@ -203,7 +204,7 @@ func (im *importing) importFound(ctx context.Context, candidates []legacy.Candid
 	var errs []error
 	for _, c := range candidates {
 		for _, warning := range c.Warnings {
-			im.out.warn("%s: %s", c.Where(), warning)
+			im.out.Warn("%s: %s", c.Where(), warning)
 		}
 		if err := im.importOne(ctx, c); err != nil {
 			errs = append(errs, err)
@@ -225,8 +226,8 @@ func (im *importing) openMirror(ctx context.Context) (*builder.Builder, error) {
 	return builder.Open(ctx, im.to, im.mirrorOptions(builder.Options{
 		Key:      key,
 		Unpacked: im.unpacked,
-		Warn:     func(err error) { im.out.warn("%v", err) },
-		Waiting:  im.out.waitingToWrite(im.to), LockTimeout: im.flags.lockTimeout,
+		Warn:     im.out.WarnOf,
+		Waiting:  im.out.WaitingForMirror(im.to), LockTimeout: im.flags.lockTimeout,
 	}))
 }
 
@@ -302,8 +303,8 @@ func (im *importing) told(c legacy.Candidate, how installer.How, s sources.Store
 		How: string(how), Verdict: s.Verdict.String(), Kind: string(c.Kind), Path: c.Path, Within: c.Within,
 		Inferred: inferred(c.Inferred), Place: s.Dir, H1: string(s.H1),
 	}
-	im.out.result("imported", p, "%s  %s, %s, from %s (address from %s, version from %s, platform from %s)",
-		c.ID, how, s.Verdict, shorten(c.Where(), im.out.from...), p.Inferred.Provider, p.Inferred.Version, p.Inferred.Platform)
+	im.out.Result("imported", p, "%s  %s, %s, from %s (address from %s, version from %s, platform from %s)",
+		c.ID, how, s.Verdict, im.out.Shorten(c.Where()), p.Inferred.Provider, p.Inferred.Version, p.Inferred.Platform)
 }
 
 // passed tells what was passed over.
@@ -311,16 +312,16 @@ func (im *importing) passed(all []legacy.Passed) {
 	const most = 50 // those beyond are of the same sort, as a rule
 	for i, p := range all {
 		switch {
-		case im.out.json:
-			im.out.object("passed", struct {
+		case im.out.JSON:
+			im.out.Object("passed", struct {
 				Path   string `json:"path"`
 				Reason string `json:"reason"`
 			}{p.Path, p.Reason})
 		case i < most:
-			im.out.say(normal, "%s", p)
+			im.out.Say("%s", p)
 		}
 	}
 	if more := len(all) - most; more > 0 {
-		im.out.say(normal, "and %d more are passed over", more)
+		im.out.Say("and %d more are passed over", more)
 	}
 }

@@ -40,7 +40,7 @@ func (im *importing) standing(ctx context.Context, id sources.PackageID) (standi
 		contents, err = sumFile(ctx, s.path)
 	}
 	if err != nil && ctx.Err() == nil {
-		im.out.warn("%s: what the mirror has is of no use: %v", s.path, err)
+		im.out.Warn("%s: what the mirror has is of no use: %v", s.path, err)
 		err = nil
 	}
 	s.h1 = contents.H1

@@ -9,12 +9,13 @@ import (
 
 	"github.com/urfave/cli/v2"
 
+	"github.com/larder-cli/larder/cmd/larder/ui"
 	"github.com/larder-cli/larder/installer"
 	"github.com/larder-cli/larder/installer/modules"
 	"github.com/larder-cli/larder/sources"
 )
 
-func installCommand(out *output) *cli.Command {
+func installCommand(out *ui.Output) *cli.Command {
 	return &cli.Command{
 		Name:      "install",
 		Usage:     "install the providers that the root module here needs",
@@ -52,7 +53,7 @@ type installation struct {
 	readings      installer.Readings
 }
 
-func install(c *cli.Context, out *output) error {
+func install(c *cli.Context, out *ui.Output) error {
 	if err := noArguments(c); err != nil {
 		return err
 	}
@@ -113,13 +114,13 @@ func parsePlatforms(names []string) ([]sources.Platform, error) {
 }
 
 // at installs what the root module in dir needs.
-func (in *installation) at(ctx context.Context, dir string, out *output) (show func(), err error) {
+func (in *installation) at(ctx context.Context, dir string, out *ui.Output) (show func(), err error) {
 	result, err := in.install(ctx, dir, out)
-	return func() { out.installed(result) }, err
+	return func() { showInstalled(out, result) }, err
 }
 
 // install does, and has no result where nothing is needed.
-func (in *installation) install(ctx context.Context, dir string, out *output) (*installer.Result, error) {
+func (in *installation) install(ctx context.Context, dir string, out *ui.Output) (*installer.Result, error) {
 	m, err := in.root(ctx, dir, out)
 	if err != nil {
 		return nil, err
@@ -150,7 +151,7 @@ func (in *installation) install(ctx context.Context, dir string, out *output) (*
 		EngineCache:   m.engineCache(),
 		Readings:      &in.readings,
 		Trust:         m.trustOptions(),
-		Report:        out.event,
+		Report:        out.Event,
 	}).Install(ctx, *root)
 	return result, m.explain(err)
 }
@@ -168,16 +169,16 @@ func (m *rootModule) needs(ctx context.Context) (*installer.Root, error) {
 	for i, d := range ds {
 		ds[i].File = m.full(d.File)
 	}
-	if err := m.out.warnings(append(ds, m.lockProblems...)); err != nil {
+	if err := m.out.Warnings(append(ds, m.lockProblems...)); err != nil {
 		return nil, err
 	}
 	if m.config.Engine == sources.OpenTofu {
 		if warning := m.lock.Migrate(); warning != "" {
-			m.out.warn("%s", warning)
+			m.out.Warn("%s", warning)
 		}
 	}
 	if tree.Empty {
-		m.out.say(normal, "there is no configuration in %s: nothing to do", m.dir)
+		m.out.Say("there is no configuration in %s: nothing to do", m.dir)
 		return nil, nil
 	}
 	m.warnOfOverrides(tree.Requirements)
@@ -208,79 +209,23 @@ func (m *rootModule) full(file string) string {
 func (m *rootModule) warnOfOverrides(all []sources.Requirement) {
 	for _, r := range all {
 		if dir := m.config.DevOverrides[r.Provider]; dir != "" {
-			m.out.warn("%s: %s uses the development override in %s", r.Provider, m.config.Engine, dir)
+			m.out.Warn("%s: %s uses the development override in %s", r.Provider, m.config.Engine, dir)
 		}
 	}
 }
 
-// installedPackage is a line of install's result in JSON.
-type installedPackage struct {
-	Provider string           `json:"provider"`
-	Version  string           `json:"version"`
-	Platform string           `json:"platform"`
-	How      installer.How    `json:"how"`
-	Verdict  sources.Verdict  `json:"verdict"`
-	KeyID    string           `json:"key_id,omitempty"`
-	Source   string           `json:"source,omitempty"`
-	Link     sources.LinkMode `json:"link,omitempty"`
-	H1       sources.Hash     `json:"h1,omitempty"`
-}
-
-func inJSON(p installer.Outcome) installedPackage {
-	id := p.Package.ID
-	return installedPackage{
-		Provider: id.Provider.String(), Version: id.Version.String(), Platform: id.Platform.String(),
-		How: p.How, Verdict: p.Package.Verdict, KeyID: p.KeyID, Source: p.Source, Link: p.Link, H1: p.Package.H1,
-	}
-}
-
-// installed writes what was installed and what became of the lock file.
-func (o *output) installed(result *installer.Result) {
+// showInstalled writes what was installed and how the lock file was changed.
+func showInstalled(out *ui.Output, result *installer.Result) {
 	if result == nil {
 		return
 	}
 	for _, p := range result.Packages {
-		o.result("package", inJSON(p), "%s  %s", p.Package.ID, strings.Join(about(p), ", "))
+		out.Outcome(p)
 	}
 	for _, w := range result.Warnings {
-		o.warn("%s", w)
+		out.Warn("%s", w)
 	}
 	if result.Lock.Written {
-		o.wroteLock(result.Lock)
+		out.LockFile(result.Lock)
 	}
-}
-
-// wroteLock tells what is new in the lock file.
-func (o *output) wroteLock(change installer.LockChange) {
-	if !o.json {
-		o.say(normal, "wrote %s: %s", change.Path, change)
-		return
-	}
-	o.object("lock", struct {
-		File    string   `json:"file"`
-		Added   []string `json:"added"`
-		Removed []string `json:"removed"`
-		Changed []string `json:"changed"`
-	}{change.Path, addresses(change.Added), addresses(change.Removed), addresses(change.Changed)})
-}
-
-func addresses(providers []sources.Provider) []string {
-	all := []string{}
-	for _, p := range providers {
-		all = append(all, p.String())
-	}
-	return all
-}
-
-// about lists what there is to say about an installed package.
-func about(p installer.Outcome) []string {
-	verdict := p.Package.Verdict.String()
-	if p.KeyID != "" {
-		verdict += " with key " + p.KeyID
-	}
-	words := []string{string(p.How), verdict}
-	if p.Link != "" {
-		words = append(words, string(p.Link))
-	}
-	return words
 }

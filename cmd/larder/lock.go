@@ -11,6 +11,7 @@ import (
 	"github.com/urfave/cli/v2"
 
 	"github.com/larder-cli/larder/cachedir"
+	"github.com/larder-cli/larder/cmd/larder/ui"
 	"github.com/larder-cli/larder/installer"
 	"github.com/larder-cli/larder/installer/lockfile"
 	"github.com/larder-cli/larder/sources"
@@ -18,7 +19,7 @@ import (
 	"github.com/larder-cli/larder/sources/seal"
 )
 
-func lockCommand(out *output) *cli.Command {
+func lockCommand(out *ui.Output) *cli.Command {
 	return &cli.Command{
 		Name:      "lock",
 		Usage:     "complete the lock file of the root module here, for any platform",
@@ -70,7 +71,7 @@ type locking struct {
 	unknown  []unknownHash // in all lock files
 }
 
-func lock(c *cli.Context, out *output) error {
+func lock(c *cli.Context, out *ui.Output) error {
 	l := &locking{
 		only: c.Args().Slice(), upgrade: c.Bool("upgrade"), requireSigned: c.Bool("require-signed"),
 		keep: c.Bool("keep"), check: c.Bool("check"), dryRun: c.Bool("dry-run"), recursive: c.Bool("recursive"),
@@ -117,7 +118,7 @@ func (l *locking) readFlags(c *cli.Context) (err error) {
 }
 
 // at locks for the root module in dir.
-func (l *locking) at(ctx context.Context, dir string, out *output) (show func(), err error) {
+func (l *locking) at(ctx context.Context, dir string, out *ui.Output) (show func(), err error) {
 	m := &lockedModule{out: out, file: filepath.Join(dir, lockfile.Name), check: l.check, dryRun: l.dryRun}
 	err = l.lock(ctx, dir, m)
 	if l.check && isFinding(err) {
@@ -137,7 +138,7 @@ func isFinding(err error) bool {
 	var conflict *installer.LockConflictError
 	var mismatch *installer.HashMismatchError
 	var republished *installer.RepublishedError
-	return err != nil && !slices.ContainsFunc(split(err), func(err error) bool {
+	return err != nil && !slices.ContainsFunc(ui.Errors(err), func(err error) bool {
 		return !errors.As(err, &conflict) && !errors.As(err, &republished) && !(errors.As(err, &mismatch) && mismatch.By != "")
 	})
 }
@@ -239,7 +240,7 @@ func (l *locking) report(e installer.Event) {
 			return
 		}
 	}
-	l.out.event(e)
+	l.out.Event(e)
 }
 
 // lockStore is the plugin cache, or if that can take nothing a directory for a
@@ -292,18 +293,18 @@ func (l *locking) closeScratch() {
 func (l *locking) sum() error {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	if !l.out.json {
+	if !l.out.JSON {
 		l.warnUnknown()
 	}
 	if l.tally.modules > 0 {
-		l.out.say(normal, "%s", l.tally.String())
+		l.out.Say("%s", l.tally.String())
 	}
 	switch {
 	case !l.check:
 	case l.tally.unknown > 0:
 		return l.problemsFound(l.tally.unknown + l.tally.missing)
 	case l.tally.incomplete > 0:
-		err := fmt.Errorf("%s, %d of them incomplete or wrong", count(l.tally.modules, "lock file"), l.tally.incomplete)
+		err := fmt.Errorf("%s, %d of them incomplete or wrong", ui.Count(l.tally.modules, "lock file"), l.tally.incomplete)
 		return foundError{sources.WithHint(err, completeHint)}
 	}
 	return nil

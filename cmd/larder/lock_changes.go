@@ -10,6 +10,7 @@ import (
 
 	"github.com/rogpeppe/go-internal/diff"
 
+	"github.com/larder-cli/larder/cmd/larder/ui"
 	"github.com/larder-cli/larder/installer"
 	"github.com/larder-cli/larder/installer/lockfile"
 	"github.com/larder-cli/larder/sources"
@@ -18,7 +19,7 @@ import (
 
 // A lockedModule is what has come of a root module.
 type lockedModule struct {
-	out           *output
+	out           *ui.Output
 	file          string // the lock file's path
 	check, dryRun bool
 	engine        sources.Engine
@@ -35,36 +36,36 @@ func (m *lockedModule) incomplete() bool {
 
 // show shows what is different in the lock file, or would be.
 func (m *lockedModule) show(ctx context.Context) {
-	m.out.fail(ctx, m.wrong)
+	m.out.Fail(ctx, m.wrong)
 	m.showUnknown()
 	if m.result == nil {
 		return
 	}
 	for _, p := range m.result.Packages {
-		if m.out.json {
-			m.out.object("package", inJSON(p))
+		if m.out.JSON {
+			m.out.Object("package", ui.OutcomeInJSON(p))
 		} else {
-			m.out.say(verbose, "%s: %s", p.Package.ID, strings.Join(about(p), ", "))
+			m.out.Detail("%s: %s", p.Package.ID, ui.OutcomeText(p))
 		}
 	}
 	for _, c := range m.changes() {
-		if m.dryRun && !m.out.json {
-			m.out.say(normal, "%s", c.text(false))
+		if m.dryRun && !m.out.JSON {
+			m.out.Say("%s", c.text(false))
 			continue
 		}
-		m.out.result("change", c.inJSON(), "%s", c.text(m.check))
+		m.out.Result("change", c.inJSON(), "%s", c.text(m.check))
 	}
 	if m.dryRun && !m.result.Lock.None() {
 		m.showDiff()
 	}
 	if m.result.Lock.Written {
-		m.out.wroteLock(m.result.Lock)
+		m.out.LockFile(m.result.Lock)
 	}
 }
 
 // showDiff shows how the lock file would change, in a form that can be applied.
 func (m *lockedModule) showDiff() {
-	name := shorten(m.file, m.out.outermost())
+	name := m.out.ShortenHere(m.file)
 	old, was := []byte{}, "/dev/null"
 	if m.before.Exists {
 		was = "a/" + name
@@ -74,16 +75,15 @@ func (m *lockedModule) showDiff() {
 	if _, after, ok := bytes.Cut(text, []byte("\n")); ok {
 		text = after // which begins with what git and patch need
 	}
-	if m.out.json {
-		m.out.object("diff", struct {
+	if m.out.JSON {
+		m.out.Object("diff", struct {
 			File string `json:"file"`
 			Text string `json:"text"`
 		}{m.file, string(text)})
 		return
 	}
 	for line := range strings.Lines(string(text)) {
-		shown := strings.TrimRight(line, "\r\n") // lines may end as they do on Windows
-		m.out.screen.write(m.out.stdout, visible(shown)+line[len(shown):])
+		m.out.Print(line)
 	}
 }
 
@@ -277,7 +277,7 @@ func (t *tally) add(m *lockedModule) {
 		t.packages = map[sources.PackageID]installer.How{}
 	}
 	if m.wrong != nil {
-		t.missing += len(split(m.wrong))
+		t.missing += len(ui.Errors(m.wrong))
 	}
 	t.missing += len(m.result.Lock.Added) + len(m.result.Lock.Changed)
 	for _, u := range m.unknown() {
@@ -306,14 +306,14 @@ func (t *tally) String() string {
 			parts = append(parts, fmt.Sprintf("%d %s", n[how], how))
 		}
 	}
-	text := fmt.Sprintf("%s, %d incomplete", count(t.modules, "lock file"), t.incomplete)
+	text := fmt.Sprintf("%s, %d incomplete", ui.Count(t.modules, "lock file"), t.incomplete)
 	if t.unknown > 0 {
 		text += ", " + hashes(t.unknown, "unknown")
 	}
 	if t.unchecked > 0 {
 		text += ", " + hashes(t.unchecked, "unchecked")
 	}
-	text += "; " + count(len(t.packages), "package")
+	text += "; " + ui.Count(len(t.packages), "package")
 	if len(parts) > 0 {
 		text += ": " + strings.Join(parts, ", ")
 	}

@@ -8,6 +8,7 @@ import (
 	"strings"
 
 	"github.com/larder-cli/larder/cachedir"
+	"github.com/larder-cli/larder/cmd/larder/ui"
 	"github.com/larder-cli/larder/installer"
 	"github.com/larder-cli/larder/sources"
 )
@@ -78,11 +79,11 @@ func (m *lockedModule) unknown() []unknownHash {
 func (m *lockedModule) showUnknown() {
 	for _, u := range m.unknown() {
 		switch {
-		case m.out.json:
-			m.out.object("unknown_hash", u.inJSON())
+		case m.out.JSON:
+			m.out.Object("unknown_hash", u.inJSON())
 		case u.problem():
 			line := fmt.Sprintf("%s  %s  %s", u.place(), u.version(), u.text())
-			m.out.screen.write(m.out.stdout, visible(shorten(line, m.out.outermost()))+"\n")
+			m.out.Print(m.out.ShortenHere(line) + "\n")
 		}
 	}
 }
@@ -117,16 +118,16 @@ func (l *locking) warnUnknown() {
 		hints.add(us[0])
 		warning := us[0].place() + ": " + text
 		for i, u := range us[1:] {
-			if i+1 == maxPlaces && l.out.level != verbose {
+			if i+1 == maxPlaces && l.out.Level != ui.Verbose {
 				warning += fmt.Sprintf("\n  and %d more", len(us)-maxPlaces)
 				break
 			}
 			warning += "\n  " + u.place()
 		}
-		l.out.warn("%s", warning)
+		l.out.Warn("%s", warning)
 	}
 	for _, hint := range hints.list(l.strict) {
-		l.out.say(normal, "hint: %s", hint)
+		l.out.Say("hint: %s", hint)
 	}
 }
 
@@ -187,7 +188,7 @@ func hashes(n int, kind string) string {
 // problemsFound is the error of a check that found n problems, unknown hashes
 // among them.
 func (l *locking) problemsFound(n int) error {
-	err := fmt.Errorf("%s in %s", count(n, "problem"), count(l.tally.modules, "lock file"))
+	err := fmt.Errorf("%s in %s", ui.Count(n, "problem"), ui.Count(l.tally.modules, "lock file"))
 	if l.tally.incomplete > 0 {
 		err = sources.WithHint(err, completeHint)
 	}

@@ -8,11 +8,12 @@ import (
 	"github.com/urfave/cli/v2"
 
 	"github.com/larder-cli/larder/cachedir"
+	"github.com/larder-cli/larder/cmd/larder/ui"
 	"github.com/larder-cli/larder/fsmirror/builder"
 	"github.com/larder-cli/larder/sources"
 )
 
-func mirrorCommand(out *output) *cli.Command {
+func mirrorCommand(out *ui.Output) *cli.Command {
 	return &cli.Command{
 		Name:        "mirror",
 		Usage:       "make mirrors and look after them",
@@ -57,8 +58,8 @@ func (s *session) existing(dir string) (string, error) {
 // openMirror opens the mirror in dir for those who look after it. The caller closes
 // it.
 func (m *rootModule) openMirror(c *cli.Context, dir string, opts builder.Options) (*builder.Builder, error) {
-	opts.Warn = func(err error) { m.out.warn("%v", err) }
-	opts.Waiting, opts.LockTimeout = m.out.waitingToWrite(dir), m.flags.lockTimeout
+	opts.Warn = m.out.WarnOf
+	opts.Waiting, opts.LockTimeout = m.out.WaitingForMirror(dir), m.flags.lockTimeout
 	opts = m.mirrorOptions(opts)
 	var err error
 	if opts.Key, err = m.recordKey(); err != nil {
@@ -88,7 +89,7 @@ func (m *rootModule) noCache(dir string) error {
 
 // mirrorHere is the mirror that a command is about, with the configuration of where
 // we are. One that is to change is no plugin cache.
-func mirrorHere(c *cli.Context, out *output, opts builder.Options) (*rootModule, *builder.Builder, error) {
+func mirrorHere(c *cli.Context, out *ui.Output, opts builder.Options) (*rootModule, *builder.Builder, error) {
 	s, err := newSession(c, out)
 	if err != nil {
 		return nil, nil, err

@@ -16,6 +16,7 @@ import (
 	"github.com/urfave/cli/v2"
 	"golang.org/x/sync/errgroup"
 
+	"github.com/larder-cli/larder/cmd/larder/ui"
 	"github.com/larder-cli/larder/fsmirror/builder"
 	"github.com/larder-cli/larder/fsmirror/bundle"
 	"github.com/larder-cli/larder/sources"
@@ -23,7 +24,7 @@ import (
 	"github.com/larder-cli/larder/sources/netmirror"
 )
 
-func mirrorDiffCommand(out *output) *cli.Command {
+func mirrorDiffCommand(out *ui.Output) *cli.Command {
 	return &cli.Command{
 		Name:      "diff",
 		Usage:     "tell what one mirror has and another has not",
@@ -73,7 +74,7 @@ func (c contents) add(r bundle.Release, signed *sources.Signed) error {
 	return err
 }
 
-func mirrorDiff(c *cli.Context, out *output) error {
+func mirrorDiff(c *cli.Context, out *ui.Output) error {
 	if c.NArg() != 2 {
 		return usageError{errors.New("mirror diff takes two arguments, which are directories, manifests or, one of them, an https URL")}
 	}
@@ -91,11 +92,11 @@ func mirrorDiff(c *cli.Context, out *output) error {
 	}
 	differences := compare(a, b)
 	for _, d := range differences {
-		out.result("difference", d, "%s %s %s  %s", d.Provider, d.Version, d.about(), d.text())
+		out.Result("difference", d, "%s %s %s  %s", d.Provider, d.Version, d.about(), d.text())
 	}
-	out.say(normal, "%s in the first, %s in the second", count(len(a.packages), "package"), count(len(b.packages), "package"))
+	out.Say("%s in the first, %s in the second", ui.Count(len(a.packages), "package"), ui.Count(len(b.packages), "package"))
 	if n := len(differences); n > 0 {
-		return foundError{fmt.Errorf("%s between the mirrors", count(n, "difference"))}
+		return foundError{fmt.Errorf("%s between the mirrors", ui.Count(n, "difference"))}
 	}
 	return nil
 }
@@ -138,10 +139,11 @@ func (m *rootModule) localContents(c *cli.Context, dir string) (contents, error)
 	if err != nil {
 		return all, err
 	}
-	shown := m.out.followed()
-	shown.work(0, 0)
-	entries, err := b.List(c.Context, builder.ListOptions{Hash: true, Report: shown.work})
-	shown.end(itemKey{})
+	var entries []builder.Entry
+	err = m.out.Work(func(report func(done, of int64)) (err error) {
+		entries, err = b.List(c.Context, builder.ListOptions{Hash: true, Report: report})
+		return err
+	})
 	if err != nil {
 		return all, fmt.Errorf("reading %s: %w", dir, err)
 	}
@@ -154,7 +156,7 @@ func (m *rootModule) localContents(c *cli.Context, dir string) (contents, error)
 				err = all.add(release, signed)
 			}
 			if err != nil {
-				m.out.warn("the evidence for %s is ignored: %v", release, err)
+				m.out.Warn("the evidence for %s is ignored: %v", release, err)
 			}
 			read[release] = true
 		}
@@ -228,7 +230,7 @@ func (m *rootModule) remoteProvider(ctx context.Context, mirror *netmirror.Mirro
 			return found, err
 		}
 		for _, w := range release.Warnings {
-			m.out.warn("%s: %s", p, w)
+			m.out.Warn("%s: %s", p, w)
 		}
 		for platform, hashes := range release.Archives {
 			found.packages[sources.PackageID{Provider: p, Version: v, Platform: platform}] = hashes

@@ -10,12 +10,13 @@ import (
 
 	"github.com/urfave/cli/v2"
 
+	"github.com/larder-cli/larder/cmd/larder/ui"
 	"github.com/larder-cli/larder/fsmirror/builder"
 	"github.com/larder-cli/larder/installer/lockfile"
 	"github.com/larder-cli/larder/sources"
 )
 
-func mirrorPruneCommand(out *output) *cli.Command {
+func mirrorPruneCommand(out *ui.Output) *cli.Command {
 	return &cli.Command{
 		Name:      "prune",
 		Usage:     "remove packages from a mirror that nobody has locked",
@@ -36,13 +37,13 @@ func mirrorPruneCommand(out *output) *cli.Command {
 	}
 }
 
-func mirrorPrune(c *cli.Context, out *output) error {
+func mirrorPrune(c *cli.Context, out *ui.Output) error {
 	policy, err := mirrorPolicy(c)
 	if err != nil {
 		return err
 	}
 	dry, asks := c.Bool("dry-run"), !c.Bool("yes") && !c.Bool("dry-run")
-	if width, _ := terminalSize(os.Stdin); asks && (out.json || flag[bool](c, "json") || width == 0) {
+	if asks && (out.JSON || flag[bool](c, "json") || !ui.IsTerminal(os.Stdin)) {
 		return usageError{errors.New("without a terminal to ask on, --yes or --dry-run is needed")}
 	}
 	m, b, err := mirrorHere(c, out, builder.Options{ReadOnly: dry})
@@ -65,8 +66,8 @@ func (m *rootModule) pruneMirror(c *cli.Context, b *builder.Builder, policy buil
 	if !c.Bool("yes") {
 		m.mirrorRemovals(plan.Remove, !asks)
 	}
-	m.out.say(normal, "%s to go, %s of %s; to stay: %d locked, %d within the limits",
-		count(len(plan.Remove), "package"), humanSize(plan.Freed), humanSize(plan.Size), plan.Locked, plan.Recent)
+	m.out.Say("%s to go, %s of %s; to stay: %d locked, %d within the limits",
+		ui.Count(len(plan.Remove), "package"), ui.Size(plan.Freed), ui.Size(plan.Size), plan.Locked, plan.Recent)
 	if c.Bool("dry-run") {
 		return nil
 	}
@@ -74,7 +75,7 @@ func (m *rootModule) pruneMirror(c *cli.Context, b *builder.Builder, policy buil
 		return b.Complete(c.Context)
 	}
 	if asks {
-		if yes, err := m.out.ask(c.Context, "remove "+count(len(plan.Remove), "package")+"?"); err != nil || !yes {
+		if yes, err := m.out.Ask(c.Context, "remove "+ui.Count(len(plan.Remove), "package")+"?"); err != nil || !yes {
 			return err
 		}
 	}
@@ -82,7 +83,7 @@ func (m *rootModule) pruneMirror(c *cli.Context, b *builder.Builder, policy buil
 	if !asks {
 		m.mirrorRemovals(gone, false)
 	}
-	m.out.say(normal, "removed %s", count(len(gone), "package"))
+	m.out.Say("removed %s", ui.Count(len(gone), "package"))
 	return err
 }
 
@@ -151,7 +152,7 @@ func (s *session) lockFiles(ctx context.Context, path string, recursive bool, ex
 	for _, dir := range dirs {
 		file := filepath.Join(path, dir, lockfile.Name)
 		if _, err := os.Stat(file); err != nil && recursive {
-			s.out.warn("%s has no lock file, so nothing stays for its sake", filepath.Join(path, dir))
+			s.out.Warn("%s has no lock file, so nothing stays for its sake", filepath.Join(path, dir))
 			continue
 		} else if err != nil {
 			return nil, err
@@ -180,10 +181,10 @@ func (l lockedVersions) read(path string) error {
 
 // mirrorRemovals writes which packages go.
 func (m *rootModule) mirrorRemovals(entries []builder.Entry, planned bool) {
-	for i, line := range columns(mirrorRows(entries)) {
-		m.out.result("removal", struct {
+	m.out.Table("removal", mirrorRows(entries), func(i int) any {
+		return struct {
 			mirrored
 			DryRun bool `json:"dry_run"`
-		}{mirroredAs(entries[i], signature{}), planned}, "%s", line)
-	}
+		}{mirroredAs(entries[i], ui.Signature{}), planned}
+	})
 }

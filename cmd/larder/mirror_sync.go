@@ -10,13 +10,14 @@ import (
 	"github.com/urfave/cli/v2"
 
 	"github.com/larder-cli/larder/cliconfig"
+	"github.com/larder-cli/larder/cmd/larder/ui"
 	"github.com/larder-cli/larder/fsmirror"
 	"github.com/larder-cli/larder/fsmirror/builder"
 	"github.com/larder-cli/larder/installer"
 	"github.com/larder-cli/larder/sources"
 )
 
-func mirrorSyncCommand(out *output) *cli.Command {
+func mirrorSyncCommand(out *ui.Output) *cli.Command {
 	return &cli.Command{
 		Name:      "sync",
 		Usage:     "make a directory a mirror, or bring it up to date",
@@ -46,7 +47,7 @@ type syncing struct {
 	slots         installer.Slots
 }
 
-func mirrorSync(c *cli.Context, out *output) error {
+func mirrorSync(c *cli.Context, out *ui.Output) error {
 	if err := checkSyncDir(c.Args().First()); err != nil {
 		return usageError{err}
 	}
@@ -111,7 +112,7 @@ func (s *syncing) run(ctx context.Context) error {
 	if !s.fill.DryRun {
 		errs = append(errs, s.to.Finish(ctx))
 	}
-	s.out.prefetched(merge(filled))
+	showFilled(s.out, merge(filled))
 	return errors.Join(errs...)
 }
 
@@ -128,7 +129,7 @@ func (s *syncing) take(ctx context.Context, from *supply) ([]installer.Filled, e
 		RequireSigned: s.requireSigned,
 		Trust:         from.trustOptions(),
 		Memory:        from.memory(),
-		Report:        s.out.event,
+		Report:        s.out.Event,
 	})
 	selected, chooseErr := fetcher.Select(ctx, from.wants, s.versions)
 	filled, err := fetcher.Fill(ctx, selected, s.fill)

@@ -6,11 +6,12 @@ import (
 
 	"github.com/urfave/cli/v2"
 
+	"github.com/larder-cli/larder/cmd/larder/ui"
 	"github.com/larder-cli/larder/fsmirror/builder"
 	"github.com/larder-cli/larder/sources"
 )
 
-func mirrorVerifyCommand(out *output) *cli.Command {
+func mirrorVerifyCommand(out *ui.Output) *cli.Command {
 	return &cli.Command{
 		Name:      "verify",
 		Usage:     "read everything in a mirror and name what is wrong",
@@ -25,44 +26,43 @@ func mirrorVerifyCommand(out *output) *cli.Command {
 	}
 }
 
-func mirrorVerify(c *cli.Context, out *output) error {
+func mirrorVerify(c *cli.Context, out *ui.Output) error {
 	m, b, err := mirrorHere(c, out, builder.Options{ReadOnly: true})
 	if err != nil {
 		return err
 	}
-	shown := out.followed()
-	shown.work(0, 0) // the first package may take a while
-	v, err := b.Verify(c.Context, shown.work)
-	shown.end(itemKey{})
+	var v *builder.Verification
+	err = out.Work(func(report func(done, of int64)) (err error) {
+		v, err = b.Verify(c.Context, report)
+		return err
+	})
 	if err != nil {
 		return err
 	}
 	for _, f := range v.Findings {
-		told := finding{Kind: string(f.Kind), Path: f.Path, Text: f.Text}
-		if id := f.Package; id != nil {
-			told.Provider, told.Version, told.Platform = id.Provider.String(), id.Version.String(), id.Platform.String()
-		}
-		out.result("finding", told, "%s", f)
+		out.Result("finding", ui.FindingOf(f.Kind, f.Path, f.Package, f.Text), "%s", f)
 	}
-	var all []checkedPackage
+	var all []ui.Checked
 	for _, s := range v.Vouched {
 		report, _ := m.vouch(s) // which has just succeeded
-		all = append(all, checked(s.ID, s.Verdict, report))
+		all = append(all, ui.CheckedOf(s.ID, s.Verdict, report))
 	}
-	out.checked(verbose, all)
-	out.say(normal, "verified %s, %s", count(v.Packages, "package"), humanSize(v.Bytes))
+	if out.JSON || out.Level == ui.Verbose {
+		out.Checked(all)
+	}
+	out.Say("verified %s, %s", ui.Count(v.Packages, "package"), ui.Size(v.Bytes))
 	if v.Unvouched > 0 {
-		out.say(normal, "for %d of them no evidence vouches", v.Unvouched)
+		out.Say("for %d of them no evidence vouches", v.Unvouched)
 	}
-	out.keys(all, "mirror")
+	out.Keys(all, "mirror")
 	if n := len(v.Findings); n > 0 {
-		err := fmt.Errorf("%s found in the mirror", count(n, "thing"))
+		err := fmt.Errorf("%s found in the mirror", ui.Count(n, "thing"))
 		return foundError{sources.WithHint(err, "larder mirror index mends what index.json and VERSION.json say; remove packages that are wrong, and sync again")}
 	}
 	return nil
 }
 
-func mirrorIndexCommand(out *output) *cli.Command {
+func mirrorIndexCommand(out *ui.Output) *cli.Command {
 	return &cli.Command{
 		Name:      "index",
 		Usage:     "make a mirror's JSON anew from its archives",
@@ -77,16 +77,18 @@ func mirrorIndexCommand(out *output) *cli.Command {
 	}
 }
 
-func mirrorIndex(c *cli.Context, out *output) error {
+func mirrorIndex(c *cli.Context, out *ui.Output) error {
 	dry := c.Bool("dry-run")
 	m, b, err := mirrorHere(c, out, builder.Options{ReadOnly: dry, Paranoid: true})
 	if err != nil {
 		return err
 	}
-	shown := out.followed()
-	shown.work(0, 0)
-	changes, leftOut, err := b.Index(c.Context)
-	shown.end(itemKey{})
+	var changes []builder.Change
+	var leftOut []error
+	err = out.Work(func(func(done, of int64)) (err error) {
+		changes, leftOut, err = b.Index(c.Context)
+		return err
+	})
 	for _, change := range changes {
 		did := "written"
 		if change.Removed {
@@ -95,14 +97,14 @@ func mirrorIndex(c *cli.Context, out *output) error {
 		if dry {
 			did = "would be " + did
 		}
-		m.out.result("document", struct {
+		m.out.Result("document", struct {
 			Path   string `json:"path"`
 			Do     string `json:"do"`
 			DryRun bool   `json:"dry_run"`
 		}{change.Path, did, dry}, "%s: %s", change.Path, did)
 	}
 	if err == nil && len(changes) == 0 {
-		out.say(normal, "nothing to do: the index says what is there")
+		out.Say("nothing to do: the index says what is there")
 	}
 	return errors.Join(append(leftOut, err, b.Close())...)
 }

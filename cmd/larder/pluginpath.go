@@ -29,7 +29,7 @@ func (in *installation) rememberPluginDirs(dataDir string) error {
 		return nil
 	}
 	if info, err := os.Lstat(dataDir); err == nil && info.Mode()&fs.ModeSymlink != 0 {
-		in.out.warn("%s is a symbolic link, so the plugin directories are not recorded in it", dataDir)
+		in.out.Warn("%s is a symbolic link, so the plugin directories are not recorded in it", dataDir)
 		return nil
 	}
 	if err := in.writePluginPath(dataDir); err != nil {

@@ -5,16 +5,16 @@ import (
 	"errors"
 	"fmt"
 	"slices"
-	"strings"
 	"sync"
 
 	"github.com/urfave/cli/v2"
 
+	"github.com/larder-cli/larder/cmd/larder/ui"
 	"github.com/larder-cli/larder/installer"
 	"github.com/larder-cli/larder/sources"
 )
 
-func prefetchCommand(out *output) *cli.Command {
+func prefetchCommand(out *ui.Output) *cli.Command {
 	return &cli.Command{
 		Name:      "prefetch",
 		Usage:     "fill the plugin cache, for any number of root modules",
@@ -42,7 +42,7 @@ type prefetching struct {
 	slots         installer.Slots
 }
 
-func prefetch(c *cli.Context, out *output) error {
+func prefetch(c *cli.Context, out *ui.Output) error {
 	w, err := readWanted(c, c.Args().Slice())
 	if err != nil {
 		return err
@@ -75,7 +75,7 @@ func (p *prefetching) run(ctx context.Context) error {
 		})
 	}
 	wg.Wait()
-	p.out.prefetched(merge(filled))
+	showFilled(p.out, merge(filled))
 	return errors.Join(append([]error{readErr}, errs...)...)
 }
 
@@ -105,7 +105,7 @@ func (p *prefetching) fill(ctx context.Context, s *supply) ([]installer.Filled, 
 		RequireSigned: p.requireSigned,
 		EngineCache:   s.engineCache(),
 		Trust:         s.trustOptions(),
-		Report:        p.out.event,
+		Report:        p.out.Event,
 	})
 	selected, chooseErr := in.Select(ctx, s.wants, p.versions)
 	filled, err := in.Fill(ctx, selected, installer.FillOptions{Strict: p.strict, DryRun: p.dryRun})
@@ -142,26 +142,24 @@ type prefetchSummary struct {
 	Missing  int   `json:"missing"` // that do not exist
 }
 
-// prefetched writes what became of packages, and the sum of it.
-func (o *output) prefetched(all []installer.Filled) {
+// showFilled writes what became of packages, and the sum of it.
+func showFilled(out *ui.Output, all []installer.Filled) {
 	var sum prefetchSummary
 	for _, f := range all {
 		switch {
 		case f.Outcome.How != "":
-			o.result("package", inJSON(f.Outcome), "%s  %s", f.ID, strings.Join(about(f.Outcome), ", "))
+			out.Outcome(f.Outcome)
 			sum.add(f.Outcome)
 		case errors.Is(f.Err, sources.ErrNoPlatform):
-			o.result("missing", missingPackage{
-				f.ID.Provider.String(), f.ID.Version.String(), f.ID.Platform.String(), sources.ErrNoPlatform.Error(),
-			}, "%s  %s", f.ID, sources.ErrNoPlatform)
+			out.Missing(f.ID, sources.ErrNoPlatform, "%s  %s", f.ID, sources.ErrNoPlatform)
 			sum.Missing++
 		}
 	}
 	switch {
-	case o.json:
-		o.object("summary", sum)
+	case out.JSON:
+		out.Object("summary", sum)
 	case len(all) > 0:
-		o.say(normal, "%s", sum)
+		out.Say("%s", sum)
 	}
 }
 
@@ -177,9 +175,9 @@ func (s *prefetchSummary) add(got installer.Outcome) {
 }
 
 func (s prefetchSummary) String() string {
-	text := fmt.Sprintf("%s: %d fetched (%s)", count(s.Packages, "package"), s.Fetched, humanSize(s.Bytes))
+	text := fmt.Sprintf("%s: %d fetched (%s)", ui.Count(s.Packages, "package"), s.Fetched, ui.Size(s.Bytes))
 	if s.Planned > 0 {
-		text = fmt.Sprintf("%s: %d would be fetched", count(s.Packages, "package"), s.Planned)
+		text = fmt.Sprintf("%s: %d would be fetched", ui.Count(s.Packages, "package"), s.Planned)
 	}
 	text = fmt.Sprintf("%s, %d already there", text, s.Packages-s.Fetched-s.Planned)
 	if s.Missing > 0 {

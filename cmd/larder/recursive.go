@@ -11,6 +11,7 @@ import (
 	"github.com/urfave/cli/v2"
 	"golang.org/x/sync/errgroup"
 
+	"github.com/larder-cli/larder/cmd/larder/ui"
 	"github.com/larder-cli/larder/installer/modules"
 	"github.com/larder-cli/larder/sources"
 )
@@ -32,7 +33,7 @@ func (e *modulesError) Error() string {
 
 // Work is what a command does at a root module. It returns what shows the
 // results, as several root modules are worked at and shown in order.
-type work func(ctx context.Context, dir string, out *output) (show func(), err error)
+type work func(ctx context.Context, dir string, out *ui.Output) (show func(), err error)
 
 // An attempt is what came of one root module.
 type attempt struct {
@@ -62,11 +63,11 @@ func checkExclude(c *cli.Context) error {
 func (s *session) below(ctx context.Context, exclude []string, at work) error {
 	dirs, searchErr := s.find(ctx, s.dir, exclude)
 	if len(dirs) == 0 && searchErr == nil {
-		s.out.say(normal, "there is no root module in %s or below: nothing to do", s.dir)
+		s.out.Say("there is no root module in %s or below: nothing to do", s.dir)
 	}
-	outs, attempts := make([]*output, len(dirs)), make([]chan attempt, len(dirs))
+	outs, attempts := make([]*ui.Output, len(dirs)), make([]chan attempt, len(dirs))
 	for i, dir := range dirs {
-		outs[i], attempts[i] = s.out.forModule(dir), make(chan attempt, 1)
+		outs[i], attempts[i] = s.out.ForModule(dir), make(chan attempt, 1)
 	}
 	go func() {
 		var group errgroup.Group
@@ -87,7 +88,7 @@ func (s *session) below(ctx context.Context, exclude []string, at work) error {
 			failures.failed = append(failures.failed, dir)
 		}
 		if ctx.Err() == nil {
-			outs[i].fail(ctx, done.err)
+			outs[i].Fail(ctx, done.err)
 		}
 	}
 	if len(failures.failed) > 0 {

@@ -3,9 +3,9 @@ package main
 import (
 	"context"
 	"errors"
-	"strings"
 
 	"github.com/larder-cli/larder/cachedir"
+	"github.com/larder-cli/larder/cmd/larder/ui"
 	"github.com/larder-cli/larder/installer"
 	"github.com/larder-cli/larder/sources"
 	"github.com/larder-cli/larder/sources/fetch"
@@ -20,38 +20,22 @@ func (k *keeper) replacer(ctx context.Context) (cachedir.Replacer, error) {
 		return nil, err
 	}
 	in := installer.New(from, k.cache, k.client, installer.Options{
-		Engine: k.config.Engine, Trust: k.trustOptions(), Report: k.out.event,
+		Engine: k.config.Engine, Trust: k.trustOptions(), Report: k.out.Event,
 	})
 	return func(ctx context.Context, m cachedir.Mending) (gone bool, err error) {
 		outcome, err := in.Fetch(ctx, *m.Package, k.before(m))
-		k.out.followed().end(itemKey{id: *m.Package})
+		k.out.Forget(*m.Package)
 		switch {
 		case err == nil:
-			k.fetchedAgain(outcome)
+			again := outcome
+			again.How += " again"
+			k.out.Result("package", ui.OutcomeInJSON(outcome), "%s: %s", outcome.Package.ID, ui.OutcomeText(again))
 		case errors.Is(err, sources.ErrNotFound), errors.Is(err, fetch.ErrOffline):
-			k.notFetched(*m.Package, err)
+			k.out.Missing(*m.Package, err, "not fetched again: %v", err)
 			return true, nil
 		}
 		return installer.IsOther(err), k.explain(err)
 	}, nil
-}
-
-func (k *keeper) fetchedAgain(o installer.Outcome) {
-	words := about(o)
-	words[0] += " again"
-	k.out.result("package", inJSON(o), "%s: %s", o.Package.ID, strings.Join(words, ", "))
-}
-
-// missingPackage is a package that is not to be had, in JSON.
-type missingPackage struct {
-	Provider string `json:"provider"`
-	Version  string `json:"version"`
-	Platform string `json:"platform"`
-	Text     string `json:"text"`
-}
-
-func (k *keeper) notFetched(id sources.PackageID, why error) {
-	k.out.result("missing", missingPackage{id.Provider.String(), id.Version.String(), id.Platform.String(), why.Error()}, "not fetched again: %v", why)
 }
 
 // before are the hashes of a package that was set aside: those that were

@@ -14,6 +14,7 @@ import (
 
 	"github.com/larder-cli/larder/cachedir"
 	"github.com/larder-cli/larder/cliconfig"
+	"github.com/larder-cli/larder/cmd/larder/ui"
 	"github.com/larder-cli/larder/fsmirror"
 	"github.com/larder-cli/larder/installer/lockfile"
 	"github.com/larder-cli/larder/installer/modules"
@@ -25,7 +26,7 @@ import (
 // A session is one run of a command: its flags, and what the root modules that
 // it is about have in common, each made when first needed.
 type session struct {
-	out        *output
+	out        *ui.Output
 	machine    cliconfig.Machine
 	dir        string // to work in, absolute
 	engine     string // as asked for
@@ -53,7 +54,7 @@ type settings struct {
 // A rootModule is one of the root modules that a session is about.
 type rootModule struct {
 	*session
-	out    *output
+	out    *ui.Output
 	dir    string // absolute
 	config *cliconfig.Config
 	client *fetch.Client
@@ -79,10 +80,12 @@ type globals struct {
 }
 
 // newSession reads the global flags.
-func newSession(c *cli.Context, out *output) (*session, error) {
+func newSession(c *cli.Context, out *ui.Output) (*session, error) {
 	s := &session{out: out, machine: cliconfig.This()}
-	out.atEnd(s.close)
-	out.progress.dumb = s.machine.DumbTerminal()
+	out.AtEnd(s.close)
+	if s.machine.DumbTerminal() {
+		out.NoBars()
+	}
 	if err := s.readFlags(c); err != nil {
 		return nil, err
 	}
@@ -112,7 +115,7 @@ func (m *rootModule) recordKey() (seal.Key, error) {
 		}
 		key := seal.UserKey(dir)
 		if err := key.Check(); err != nil {
-			m.session.out.warn("%v; packages are hashed each time", err)
+			m.session.out.Warn("%v; packages are hashed each time", err)
 		}
 		return key, nil
 	})
@@ -137,13 +140,13 @@ func (s *session) close() {
 }
 
 // root is the root module in dir, whose messages go to out.
-func (s *session) root(ctx context.Context, dir string, out *output) (*rootModule, error) {
+func (s *session) root(ctx context.Context, dir string, out *ui.Output) (*rootModule, error) {
 	return s.rootLocked(ctx, filepath.Join(dir, lockfile.Name), out)
 }
 
 // rootLocked is the root module that has the lock file at path, whatever its
 // name.
-func (s *session) rootLocked(ctx context.Context, path string, out *output) (*rootModule, error) {
+func (s *session) rootLocked(ctx context.Context, path string, out *ui.Output) (*rootModule, error) {
 	dir := filepath.Dir(path)
 	m := &rootModule{session: s, out: out, dir: dir}
 	m.lock, m.lockProblems = lockfile.Read(path)
@@ -159,7 +162,7 @@ func (s *session) rootLocked(ctx context.Context, path string, out *output) (*ro
 // load reads the configuration for an engine.
 func (s *session) load(ctx context.Context, engine sources.Engine) (settings, error) {
 	config, ds := cliconfig.Load(ctx, s.machine, engine, s.configOptions())
-	if err := s.out.warnings(ds); err != nil {
+	if err := s.out.Warnings(ds); err != nil {
 		return settings{}, err
 	}
 	return settings{config, s.newClient(config)}, nil
@@ -194,12 +197,12 @@ func (s *session) readFlags(c *cli.Context) error {
 		readOnly: c.Bool("dry-run") || c.Bool("check"),
 	}
 	s.engine, s.configFile = flag[string](c, "engine"), flag[string](c, "config")
-	s.out.json = flag[bool](c, "json")
+	s.out.JSON = flag[bool](c, "json")
 	switch {
 	case flag[bool](c, "quiet"):
-		s.out.level = quiet
+		s.out.Level = ui.Quiet
 	case flag[bool](c, "verbose"):
-		s.out.level = verbose
+		s.out.Level = ui.Verbose
 	}
 	switch s.flags.link {
 	case sources.LinkAuto, sources.LinkHard, sources.LinkSymlink, sources.LinkReflink, sources.LinkCopy:
@@ -252,7 +255,7 @@ func (s *session) newClient(config *cliconfig.Config) *fetch.Client {
 		Netrc:     config.Netrc,
 		Timeout:   config.Registry.RequestTimeout,
 		Offline:   s.flags.offline,
-		Report:    s.out.request,
+		Report:    s.out.Request,
 	}
 	for host, o := range config.HostOptions {
 		opts.Hosts[host] = fetch.HostOptions(o)

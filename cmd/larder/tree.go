@@ -9,6 +9,7 @@ import (
 
 	"github.com/urfave/cli/v2"
 
+	"github.com/larder-cli/larder/cmd/larder/ui"
 	"github.com/larder-cli/larder/installer/lockfile"
 	"github.com/larder-cli/larder/sources"
 )
@@ -59,18 +60,18 @@ func (s *session) tree(c *cli.Context) (*tree, error) {
 	}
 	var errs []error
 	for _, dir := range dirs {
-		errs = append(errs, s.addModule(c.Context, t, filepath.Join(s.dir, dir), s.out.forModule(dir)))
+		errs = append(errs, s.addModule(c.Context, t, filepath.Join(s.dir, dir), s.out.ForModule(dir)))
 	}
 	return t, errors.Join(errs...)
 }
 
 // addModule adds what the root module in dir needs.
-func (s *session) addModule(ctx context.Context, t *tree, dir string, out *output) error {
+func (s *session) addModule(ctx context.Context, t *tree, dir string, out *ui.Output) error {
 	m, err := s.root(ctx, dir, out)
 	if err != nil {
 		return err
 	}
-	if err := out.warnings(m.lockProblems); err != nil {
+	if err := out.Warnings(m.lockProblems); err != nil {
 		return err
 	}
 	if m.lock.Exists {
@@ -84,7 +85,7 @@ func (s *session) addModule(ctx context.Context, t *tree, dir string, out *outpu
 		return err
 	}
 	if len(root.Requirements) > 0 {
-		out.warn("there is no dependency lock file in %s, so which versions it needs is not settled", dir)
+		out.Warn("there is no dependency lock file in %s, so which versions it needs is not settled", dir)
 	}
 	t.open = append(t.open, root.Requirements...)
 	return nil

@@ -6,10 +6,11 @@ import (
 
 	"github.com/urfave/cli/v2"
 
+	"github.com/larder-cli/larder/cmd/larder/ui"
 	"github.com/larder-cli/larder/sources"
 )
 
-func versionCommand(out *output) *cli.Command {
+func versionCommand(out *ui.Output) *cli.Command {
 	return &cli.Command{
 		Name:  "version",
 		Usage: "tell which larder this is",
@@ -17,13 +18,13 @@ func versionCommand(out *output) *cli.Command {
 			if err := noArguments(c); err != nil {
 				return err
 			}
-			out.json = flag[bool](c, "json")
+			out.JSON = flag[bool](c, "json")
 			v := struct {
 				Version  string `json:"version"`
 				Platform string `json:"platform"`
 				Go       string `json:"go"`
 			}{version(), sources.CurrentPlatform().String(), runtime.Version()}
-			out.result("version", v, "larder %s %s", v.Version, v.Platform)
+			out.Result("version", v, "larder %s %s", v.Version, v.Platform)
 			return nil
 		},
 	}

@@ -12,6 +12,7 @@ import (
 	"github.com/urfave/cli/v2"
 	"golang.org/x/sync/errgroup"
 
+	"github.com/larder-cli/larder/cmd/larder/ui"
 	"github.com/larder-cli/larder/installer"
 	"github.com/larder-cli/larder/installer/lockfile"
 	"github.com/larder-cli/larder/installer/modules"
@@ -182,11 +183,11 @@ func onlyLocked(dir string) bool {
 func (w *wanted) below(ctx context.Context, dir, typed string) ([]input, error) {
 	dirs, err := w.find(ctx, dir, w.exclude)
 	if len(dirs) == 0 && err == nil {
-		w.out.say(normal, "there is no root module in %s or below: nothing to do", dir)
+		w.out.Say("there is no root module in %s or below: nothing to do", dir)
 	}
 	var inputs []input
 	for _, below := range dirs {
-		inputs = append(inputs, w.module(filepath.Join(dir, below), w.out.forModule(filepath.Join(typed, below))))
+		inputs = append(inputs, w.module(filepath.Join(dir, below), w.out.ForModule(filepath.Join(typed, below))))
 	}
 	return inputs, err
 }
@@ -213,7 +214,7 @@ func (w *wanted) arguments(ctx context.Context) (*rootModule, []installer.Want, 
 
 // module is the root module in dir: what is locked for it, or else what it
 // requires. Warnings go to out.
-func (w *wanted) module(dir string, out *output) input {
+func (w *wanted) module(dir string, out *ui.Output) input {
 	return func(ctx context.Context) (*rootModule, []installer.Want, error) {
 		m, err := w.root(ctx, dir, out)
 		if err != nil {
@@ -240,7 +241,7 @@ func (w *wanted) lockFile(path string) input {
 	return func(ctx context.Context) (*rootModule, []installer.Want, error) {
 		m, err := w.rootLocked(ctx, path, w.out)
 		if err == nil {
-			err = w.out.warnings(m.lockProblems)
+			err = w.out.Warnings(m.lockProblems)
 		}
 		if err != nil {
 			return nil, nil, err
@@ -266,6 +267,6 @@ func (w *wanted) list(path string) input {
 		for _, r := range required {
 			wants = append(wants, installer.Want{Requirement: r})
 		}
-		return m, wants, w.out.warnings(ds)
+		return m, wants, w.out.Warnings(ds)
 	}
 }

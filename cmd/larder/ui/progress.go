@@ -1,4 +1,4 @@
-package main
+package ui
 
 import (
 	"os"
@@ -6,13 +6,15 @@ import (
 	"time"
 
 	"golang.org/x/term"
+
+	"github.com/larder-cli/larder/sources"
 )
 
 const redrawEvery = 150 * time.Millisecond
 
-// tellProgressEvery is how often progress is told where there is no terminal.
+// ProgressEvery is how often progress is told where there is no terminal.
 // Tests are in more of a hurry.
-var tellProgressEvery = 10 * time.Second
+var ProgressEvery = 10 * time.Second
 
 // A progress shows what is under way while something is: as bars on a terminal,
 // else as a line now and then.
@@ -37,9 +39,9 @@ func ticker(every time.Duration) (<-chan time.Time, func()) {
 }
 
 // followed is the board, which is shown from now on if the user wants that.
-func (o *output) followed() *board {
+func (o *Output) followed() *board {
 	p := o.progress
-	if !o.json && o.level != quiet {
+	if !o.JSON && o.Level != Quiet {
 		p.begin.Do(func() {
 			p.done = make(chan struct{})
 			if p.onTerminal() {
@@ -53,9 +55,23 @@ func (o *output) followed() *board {
 	return &p.board
 }
 
+// NoBars shows no bars, also where there is a terminal.
+func (o *Output) NoBars() { o.progress.dumb = true }
+
+// Work runs a function that works on a whole store, and shows how many bytes of how
+// many it reports.
+func (o *Output) Work(work func(report func(done, of int64)) error) error {
+	b := o.followed()
+	b.work(0, 0) // the first package may take a while
+	defer b.end(itemKey{})
+	return work(b.work)
+}
+
+// Forget removes a package from the progress display.
+func (o *Output) Forget(id sources.PackageID) { o.followed().end(itemKey{id: id}) }
+
 func (p *progress) onTerminal() bool {
-	width, _ := terminalSize(p.screen.err)
-	return width > 0 && !p.dumb && commandsTerminal(p.screen.err.(*os.File))
+	return IsTerminal(p.screen.err) && !p.dumb && commandsTerminal(p.screen.err.(*os.File))
 }
 
 func (p *progress) showBars() {
@@ -74,15 +90,15 @@ func (p *progress) showBars() {
 	}
 }
 
-func (p *progress) tellNowAndThen(o *output) {
+func (p *progress) tellNowAndThen(o *Output) {
 	defer close(p.done)
-	ticks, stop := p.ticks(tellProgressEvery)
+	ticks, stop := p.ticks(ProgressEvery)
 	defer stop()
 	for {
 		select {
 		case <-ticks:
 			if line := p.board.summary(); line != "" {
-				o.say(normal, "%s", line)
+				o.Say("%s", line)
 			}
 		case <-p.stop:
 			return
@@ -97,6 +113,19 @@ func (p *progress) end() {
 		close(p.stop)
 		<-p.done
 	}
+}
+
+// IsTerminal reports whether w is a terminal.
+func IsTerminal(w any) bool {
+	width, _ := terminalSize(w)
+	return width > 0
+}
+
+// Width is how many columns the terminal has that results are written to, 0 if they
+// go elsewhere.
+func (o *Output) Width() int {
+	width, _ := terminalSize(o.Stdout)
+	return width
 }
 
 // terminalSize tells how many columns and lines the terminal has that w is, and 0

@@ -1,4 +1,4 @@
-package main
+package ui
 
 import (
 	"fmt"
@@ -9,9 +9,9 @@ import (
 	"github.com/larder-cli/larder/sources/fetch"
 )
 
-// event shows a step in the life of a package.
-func (o *output) event(e installer.Event) {
-	if o.json {
+// Event shows a step in the life of a package.
+func (o *Output) Event(e installer.Event) {
+	if o.JSON {
 		o.eventJSON(e)
 		return
 	}
@@ -19,45 +19,45 @@ func (o *output) event(e installer.Event) {
 	p := e.Package.Provider
 	switch e.Step {
 	case installer.Fetching:
-		o.say(normal, "%s: fetching from %s", short(e.Package), e.Source)
+		o.Say("%s: fetching from %s", short(e.Package), e.Source)
 	case installer.Waiting:
-		o.say(normal, "%s", aboutPackage(e.Package, "waiting for "+e.Text))
+		o.Say("%s", aboutPackage(e.Package, "waiting for "+e.Text))
 	case installer.Warned:
-		o.warn("%s: %s", p, e.Text)
+		o.Warn("%s: %s", p, e.Text)
 	case installer.Queued, installer.Querying, installer.Chosen, installer.Verified, installer.Stored, installer.Installed, installer.Settled:
 		text := string(e.Step)
 		if e.Text != "" {
 			text += "; " + e.Text
 		}
-		o.say(verbose, "%s: %s", named(e.Package), text)
+		o.Detail("%s: %s", named(e.Package), text)
 	case installer.Arriving, installer.Failed:
 		// How far a package has come is for the board; failures are told at the
 		// end, all together.
 	}
 }
 
-// request shows that a request did not succeed and is made again, or has to wait.
-func (o *output) request(e fetch.Event) {
+// Request shows that a request did not succeed and is made again, or has to wait.
+func (o *Output) Request(e fetch.Event) {
 	if e.Try == 0 {
 		o.turn(e)
 		return
 	}
 	text := fmt.Sprintf("%s: try %d: %v; trying again in %s", e.URL, e.Try, e.Err, e.Wait.Round(100*time.Millisecond))
-	if o.json {
+	if o.JSON {
 		o.eventJSON(installer.Event{Step: retrying, Text: text})
 		return
 	}
 	o.followed().retry(e)
-	o.say(normal, "%s", text)
+	o.Say("%s", text)
 }
 
-func (o *output) turn(e fetch.Event) {
-	if o.json {
+func (o *Output) turn(e fetch.Event) {
+	if o.JSON {
 		o.eventJSON(installer.Event{Step: installer.Queued, Text: e.URL})
 		return
 	}
 	o.followed().turn(e)
-	o.say(verbose, "%s: waiting for others from there", e.URL)
+	o.Detail("%s: waiting for others from there", e.URL)
 }
 
 // retrying is a step of a request, of which nobody knows what it is about.
@@ -87,7 +87,7 @@ func named(id sources.PackageID) string {
 	return id.String()
 }
 
-func (o *output) eventJSON(e installer.Event) {
+func (o *Output) eventJSON(e installer.Event) {
 	line := struct {
 		Step     installer.Step `json:"step"`
 		Provider string         `json:"provider,omitempty"`
@@ -111,5 +111,5 @@ func (o *output) eventJSON(e installer.Event) {
 	if e.Err != nil {
 		line.Error = e.Err.Error()
 	}
-	o.object("event", line)
+	o.Object("event", line)
 }

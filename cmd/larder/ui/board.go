@@ -1,4 +1,4 @@
-package main
+package ui
 
 import (
 	"cmp"
@@ -267,7 +267,7 @@ func (it *item) state(now time.Time) string {
 	case it.step == installer.Fetching:
 		words = append(words, "asking "+it.from)
 	case it.step == installer.Verified:
-		words = append(words, "unpacking "+humanSize(it.done))
+		words = append(words, "unpacking "+Size(it.done))
 	case it.step == installer.Stored:
 		words = append(words, "linking")
 	default:
@@ -284,15 +284,15 @@ func (it *item) state(now time.Time) string {
 
 // amounts are bytes, rate and time left, as far as they are known.
 func amounts(done, size int64, known bool, rate int64) []string {
-	words := []string{humanSize(done)}
+	words := []string{Size(done)}
 	switch {
 	case known:
-		words[0] += " of " + humanSize(size)
+		words[0] += " of " + Size(size)
 	case size > done:
-		words[0] += " of at least " + humanSize(size)
+		words[0] += " of at least " + Size(size)
 	}
 	if rate > 0 {
-		words = append(words, humanSize(rate)+"/s")
+		words = append(words, Size(rate)+"/s")
 	}
 	if d := left(size-done, rate); known && d > 0 {
 		words = append(words, d.String()+" left")
@@ -328,7 +328,7 @@ func (b *board) total(now time.Time, more int) string {
 		}
 	}
 	if all := packages + b.done + b.failed; all > 0 {
-		words = append(words, fmt.Sprintf("%d of %s", b.done, count(all, "package")))
+		words = append(words, fmt.Sprintf("%d of %s", b.done, Count(all, "package")))
 	}
 	if done, size, known := b.bytes(); size > 0 {
 		words = append(words, amounts(done, size, known, b.meter.rate(now))...)

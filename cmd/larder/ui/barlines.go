@@ -1,12 +1,10 @@
-package main
+package ui
 
 import (
 	"fmt"
+	"math"
 	"strings"
 	"time"
-
-	"github.com/vbauerster/mpb/v8"
-	"github.com/vbauerster/mpb/v8/decor"
 
 	"github.com/larder-cli/larder/installer"
 	"github.com/larder-cli/larder/sources"
@@ -14,9 +12,9 @@ import (
 
 const (
 	soon       = 250 * time.Millisecond // what is over before needs no bars
-	barWidth   = 18
-	barsFrom   = 80  // columns; with fewer there are only words
-	summaryMax = 240 // bytes, of a line where there is no terminal
+	barWidth   = 16                     // without its brackets
+	barsFrom   = 80                     // columns; with fewer there are only words
+	summaryMax = 240                    // bytes, of a line where there is no terminal
 )
 
 // A row is a line of the display before it is fitted to the terminal.
@@ -60,7 +58,6 @@ func fit(rows []row, width int) []string {
 	} else {
 		column = min(column, width/2)
 	}
-	bar := mpb.BarStyle().Build()
 	var lines []string
 	for _, r := range rows {
 		var line strings.Builder
@@ -68,15 +65,23 @@ func fit(rows []row, width int) []string {
 		switch {
 		case width < barsFrom:
 		case r.size > 0:
-			_ = bar.Fill(&line, decor.Statistics{AvailableWidth: barWidth, Current: min(r.done, r.size), Total: r.size}) // a Builder takes all
-			line.WriteString(" ")
+			line.WriteString("[" + bar(min(r.done, r.size), r.size) + "] ")
 		default:
-			line.WriteString(strings.Repeat(" ", barWidth+1))
+			line.WriteString(strings.Repeat(" ", barWidth+3))
 		}
 		line.WriteString(r.text)
 		lines = append(lines, strings.TrimRight(cut(line.String(), width), " "))
 	}
 	return lines
+}
+
+// bar draws how much of a size is done.
+func bar(done, size int64) string {
+	cells := int(math.Round(barWidth * float64(done) / float64(size)))
+	if cells == 0 {
+		return strings.Repeat("-", barWidth)
+	}
+	return strings.Repeat("=", cells-1) + ">" + strings.Repeat("-", barWidth-cells)
 }
 
 // percent is empty where there is nothing to tell.
