@@ -29,12 +29,11 @@ func bundleImportCommand(out *ui.Output) *cli.Command {
 		Description: "Makes DIR a mirror if it is none. Nothing becomes visible before all has been\n" +
 			"verified, signatures included; opens no connection. Of a bundle in parts, give\n" +
 			"all or one after another: what has been verified is kept, as after an\n" +
-			"interruption. What builds on packages that DIR lacks is refused.\n" +
-			"Exit status: 0 done, 1 refused, 2 used wrongly, 130 interrupted.",
+			"interruption. What builds on packages that DIR lacks is refused.",
 		Flags: []cli.Flag{
 			&cli.StringFlag{Name: "write-config", Usage: "have engines use the mirror, by a CLI `CONFIG` of its own"},
 			trustKeyFlag(),
-			&cli.BoolFlag{Name: "dry-run", Usage: "verify everything, and change nothing"},
+			dryRunFlag("verify everything, and change nothing"),
 		},
 		Action: func(c *cli.Context) error { return bundleImport(c, out) },
 	}
@@ -47,35 +46,39 @@ func bundleImport(c *cli.Context, out *ui.Output) error {
 	if c.IsSet("write-config") && c.String("write-config") == "" {
 		return usageError{errors.New("--write-config is empty")}
 	}
-	k, err := newCarrier(c, out)
+	m, err := here(c, out)
 	if err != nil {
 		return err
 	}
-	paths := k.files(c.Args().Slice())
+	paths := m.files(c.Args().Slice())
 	files, dir := paths[:len(paths)-1], paths[len(paths)-1]
-	if err := k.noCache(dir); err != nil {
+	if err := m.noCache(dir); err != nil {
 		return err
 	}
 	config := mirrorConfig{dir: dir}
 	if name := c.String("write-config"); name != "" {
-		config.path = absolute(k.dir, name)
+		config.path = absolute(m.dir, name)
 		if err := config.check(); err != nil {
 			return err
 		}
 	}
 	dry := c.Bool("dry-run")
+	key, err := m.recordKey()
+	if err != nil {
+		return err
+	}
 	var arrivals []bundle.Arrival
-	err = k.out.Work(func(report func(done, of int64)) (err error) {
+	err = out.Work(func(report func(done, of int64)) (err error) {
 		arrivals, err = bundle.Import(c.Context, files, dir, bundle.ImportOptions{
-			Key: k.key, Check: k.known(files[0]), Vouch: k.vouchImport, Merge: k.mergeEvidence, Compare: k.compareKeys, DryRun: dry, Report: report, Warn: k.out.WarnOf,
-			Waiting: out.WaitingForMirror(dir), LockTimeout: k.flags.lockTimeout,
+			Key: key, Check: m.known(files[0]), Vouch: m.vouchImport, Merge: m.mergeEvidence, Compare: m.compareKeys, DryRun: dry, Report: report, Warn: out.WarnOf,
+			Waiting: out.WaitingForMirror(dir), LockTimeout: m.flags.lockTimeout,
 		})
 		return err
 	})
 	if err != nil {
 		return err
 	}
-	k.tellImported(arrivals, dry)
+	m.tellImported(arrivals, dry)
 	if config.path == "" || dry {
 		return nil
 	}
@@ -88,8 +91,8 @@ func bundleImport(c *cli.Context, out *ui.Output) error {
 
 // vouchImport judges the evidence in a bundle, or in the mirror, which may have it from
 // a registry.
-func (k carrier) vouchImport(s sources.Stored) (trust.Report, error) {
-	opts := k.trustFor(s.ID.Provider)
+func (m *rootModule) vouchImport(s sources.Stored) (trust.Report, error) {
+	opts := m.trustFor(s.ID.Provider)
 	opts.Carrier = trust.FromBundle
 	return trust.VerifyArchive(s.Signed, s.ZH, opts)
 }
@@ -102,7 +105,7 @@ type arrivedPackage struct {
 	ui.Signature
 }
 
-func (k carrier) tellImported(arrivals []bundle.Arrival, planned bool) {
+func (m *rootModule) tellImported(arrivals []bundle.Arrival, planned bool) {
 	news, size := 0, int64(0)
 	for _, a := range arrivals {
 		how := string(a.How)
@@ -113,13 +116,13 @@ func (k carrier) tellImported(arrivals []bundle.Arrival, planned bool) {
 				how = "would be " + how
 			}
 		}
-		k.out.Result("imported", arrivedPackage{bundled(a.Package), how, a.Verdict.String(), ui.SignatureOf(a.Report)}, "%s  %s, %s", a.ID, how, ui.SignedBy(a.Verdict, a.Report.KeyID))
+		m.out.Result("imported", arrivedPackage{bundled(a.Package), how, a.Verdict.String(), ui.SignatureOf(a.Report)}, "%s  %s, %s", a.ID, how, ui.SignedBy(a.Verdict, a.Report.KeyID))
 	}
 	did := "imported"
 	if planned {
 		did = "would import"
 	}
-	k.out.Say("%s %s, %s; %d already there", did, ui.Count(news, "package"), ui.Size(size), len(arrivals)-news)
+	m.out.Say("%s %s, %s; %d already there", did, ui.Count(news, "package"), ui.Size(size), len(arrivals)-news)
 }
 
 // A mirrorConfig is a CLI configuration by which engines take all providers from a

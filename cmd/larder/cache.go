@@ -16,9 +16,8 @@ import (
 
 func cacheCommand(out *ui.Output) *cli.Command {
 	return &cli.Command{
-		Name:      "cache",
-		Usage:     "look after the plugin cache",
-		ArgsUsage: "COMMAND [FLAG...]",
+		Name:  "cache",
+		Usage: "look after the plugin cache",
 		Description: "Works on any plugin cache, whoever filled it, while others install from it.\n" +
 			"\"larder help cache COMMAND\" tells more.",
 		Subcommands: []*cli.Command{
@@ -26,67 +25,34 @@ func cacheCommand(out *ui.Output) *cli.Command {
 			cacheVerifyCommand(out), cacheRepairCommand(out), cachePruneCommand(out),
 			cacheKeyCommand(out), cacheExportCommand(out), cacheImportCommand(out), cacheForgetCommand(out),
 		},
-		HideHelpCommand: true,
-		Action: func(c *cli.Context) error {
-			if c.Args().Present() {
-				return unknownCommand("cache " + c.Args().First())
-			}
-			return usageError{errors.New("cache needs a command: path, list, stats, verify, repair, prune, key, export, import or forget")}
-		},
 	}
 }
 
-func cachePathCommand(out *ui.Output) *cli.Command {
-	return &cli.Command{
-		Name:  "path",
-		Usage: "tell where the plugin cache is",
-		Action: func(c *cli.Context) error {
-			if err := noArguments(c); err != nil {
-				return err
-			}
-			k, err := newKeeper(c, out)
-			if err != nil {
-				return err
-			}
-			out.Result("cache", struct {
-				Path string `json:"path"`
-			}{k.path}, "%s", k.path)
-			return nil
-		},
-	}
-}
-
-// A keeper looks after the plugin cache.
-type keeper struct {
+// A targetCache is the plugin cache that a cache command works on.
+type targetCache struct {
 	*rootModule
 	path  string
 	cache *cachedir.Dir // nil if there is none yet
 }
 
-// newKeeper finds out where the cache is, and makes none.
-func newKeeper(c *cli.Context, out *ui.Output) (*keeper, error) {
-	s, err := newSession(c, out)
-	if err != nil {
+// findCache finds out where the cache is. It neither makes nor opens it.
+func findCache(c *cli.Context, out *ui.Output) (*targetCache, error) {
+	m, err := here(c, out)
+	switch {
+	case err != nil:
 		return nil, err
-	}
-	if s.flags.noCache {
+	case m.flags.noCache:
 		return nil, usageError{errors.New("--no-cache leaves no cache to look after")}
+	case m.cacheRoot() == "":
+		return nil, errNoPlace
 	}
-	m, err := s.root(c.Context, s.dir, out)
-	if err != nil {
-		return nil, err
-	}
-	k := &keeper{rootModule: m, path: m.cacheRoot()}
-	if k.path == "" {
-		return nil, errors.New("there is no place for a plugin cache")
-	}
-	return k, nil
+	return &targetCache{rootModule: m, path: m.cacheRoot()}, nil
 }
 
 // openCache opens the cache, if there is one, and says so if not. It is opened for
 // reading only unless the command changes it.
-func openCache(c *cli.Context, out *ui.Output, changes bool) (*keeper, error) {
-	k, err := newKeeper(c, out)
+func openCache(c *cli.Context, out *ui.Output, changes bool) (*targetCache, error) {
+	k, err := findCache(c, out)
 	if err != nil {
 		return nil, err
 	}
@@ -111,7 +77,7 @@ func rootsFlag() cli.Flag {
 
 // use is who uses the cache, as far as it is known or can be found below the
 // directories of the flag.
-func (k *keeper) use(c *cli.Context) (cachedir.ListOptions, error) {
+func (k *targetCache) use(c *cli.Context) (cachedir.ListOptions, error) {
 	opts := cachedir.ListOptions{Locked: selections}
 	for _, dir := range c.StringSlice("roots") {
 		found, err := k.findRoots(c.Context, dir)
@@ -123,7 +89,7 @@ func (k *keeper) use(c *cli.Context) (cachedir.ListOptions, error) {
 	return opts, nil
 }
 
-func (k *keeper) findRoots(ctx context.Context, dir string) ([]cachedir.Root, error) {
+func (k *targetCache) findRoots(ctx context.Context, dir string) ([]cachedir.Root, error) {
 	k.out.Detail("looking for root modules in %s", dir)
 	found, err := cachedir.FindRoots(ctx, absolute(k.dir, dir))
 	if err == nil && len(found) == 0 {
@@ -170,4 +136,80 @@ func cached(e cachedir.Entry, by ui.Signature) cachedPackage {
 		p.Used = e.Used.UTC().Format("2006-01-02T15:04:05Z")
 	}
 	return p
+}
+
+// listCache lists the cache, if there is one.
+func listCache(c *cli.Context, out *ui.Output) (*targetCache, *cachedir.Listing, error) {
+	k, err := openCache(c, out, false)
+	if err != nil || k.cache == nil {
+		return k, nil, err
+	}
+	use, err := k.use(c)
+	if err != nil {
+		return k, nil, err
+	}
+	listing, err := k.cache.List(c.Context, use)
+	if err != nil {
+		return k, nil, err
+	}
+	for _, err := range listing.Unclear {
+		out.Warn("%v", err)
+	}
+	return k, listing, nil
+}
+
+// besides says what the cache holds besides packages, records and evidence.
+func (k *targetCache) besides(u cachedir.Usage) {
+	for _, row := range usageRows(u) {
+		if row.hint != "" && row.Count > 0 {
+			k.out.Say("%s: %d, %s (%s)", row.Kind, row.Count, ui.Size(row.Bytes), row.hint)
+		}
+	}
+}
+
+// usageRow is what the cache holds of one kind besides packages, in JSON.
+type usageRow struct {
+	Kind  string `json:"kind"`
+	Count int    `json:"count"`
+	Bytes int64  `json:"bytes"`
+
+	hint string // what to know of it; empty where it goes without saying
+}
+
+func usageRows(u cachedir.Usage) []usageRow {
+	row := func(kind string, a cachedir.Amount, hint string) usageRow {
+		return usageRow{kind, a.Count, a.Bytes, hint}
+	}
+	return []usageRow{
+		row("evidence", u.Evidence, ""),
+		row("records", u.Records, ""),
+		row("in progress", u.Working, "other larder processes are using it"),
+		row("interrupted", u.Interrupted, "partial downloads, resumable"),
+		row("abandoned", u.Abandoned, "partial downloads; larder cache prune removes them"),
+		row("leftover", u.Leftover, "from killed processes; larder cache prune removes it"),
+		row("set aside", u.Aside, "by larder cache repair; larder cache prune --aside removes it"),
+	}
+}
+
+// verifyCache verifies the cache, if there is one, and shows how far it is.
+func verifyCache(c *cli.Context, out *ui.Output, repairs bool) (*targetCache, *cachedir.Verification, error) {
+	k, err := openCache(c, out, repairs)
+	if err != nil || k.cache == nil {
+		return k, nil, err
+	}
+	var v *cachedir.Verification
+	err = out.Work(func(report func(done, of int64)) (err error) {
+		v, err = k.cache.Verify(c.Context, cachedir.VerifyOptions{Vouch: k.vouchVerdict, Report: report})
+		return err
+	})
+	return k, v, err
+}
+
+// sum says what was verified.
+func (k *targetCache) sum(v *cachedir.Verification) {
+	k.out.Say("verified %s, %s", ui.Count(v.Packages, "package"), ui.Size(v.Bytes))
+	if v.Unknown > 0 {
+		k.out.Say("of %d of them nothing was recorded to compare with", v.Unknown)
+	}
+	k.besides(v.Besides)
 }

@@ -27,7 +27,7 @@ func cacheExportCommand(out *ui.Output) *cli.Command {
 		Description: "FILE is a plain tar that \"larder cache import\" reads; - is standard output. Each\n" +
 			"package is in it once, and the same packages make the same file. What a lock\n" +
 			"file has other hashes for is not exported. To compress: export - | zstd > FILE.",
-		Flags: append(treeFlags(),
+		Flags: append(treeFlags(""),
 			&cli.BoolFlag{Name: "partial", Usage: "export what is there, though not all is"}),
 		Action: func(c *cli.Context) error { return cacheExport(c, out) },
 	}
@@ -53,7 +53,7 @@ func cacheExport(c *cli.Context, out *ui.Output) error {
 }
 
 // export writes what the tree needs to the file.
-func (k *keeper) export(ctx context.Context, t *tree, file string, partial bool) error {
+func (k *targetCache) export(ctx context.Context, t *tree, file string, partial bool) error {
 	if k.cache != nil {
 		release, err := k.cache.Use(ctx)
 		if err != nil {
@@ -84,7 +84,7 @@ func (k *keeper) export(ctx context.Context, t *tree, file string, partial bool)
 
 // collect finds the packages in the cache that lock files select, and says why
 // others are missing.
-func (k *keeper) collect(ctx context.Context, t *tree) (packages []sources.Stored, missing []error, err error) {
+func (k *targetCache) collect(ctx context.Context, t *tree) (packages []sources.Stored, missing []error, err error) {
 	for _, r := range t.open {
 		missing = append(missing, &sources.ProviderError{Provider: r.Provider, Err: errors.New("no version is locked")})
 	}
@@ -114,7 +114,7 @@ func (k *keeper) collect(ctx context.Context, t *tree) (packages []sources.Store
 }
 
 // stored is a package in the cache.
-func (k *keeper) stored(ctx context.Context, id sources.PackageID) (sources.Stored, error) {
+func (k *targetCache) stored(ctx context.Context, id sources.PackageID) (sources.Stored, error) {
 	if k.cache == nil {
 		return sources.Stored{}, &sources.PackageError{ID: id, Err: errNotCached}
 	}
@@ -151,7 +151,7 @@ func (l lockedProvider) allows(s sources.Stored) bool {
 
 // tellMissing tells what cannot be exported, which is an error unless part of it
 // is wanted too.
-func (k *keeper) tellMissing(missing []error, partial bool) error {
+func (k *targetCache) tellMissing(missing []error, partial bool) error {
 	if len(missing) == 0 {
 		return nil
 	}

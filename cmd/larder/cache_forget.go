@@ -31,7 +31,7 @@ func cacheForget(c *cli.Context, out *ui.Output) error {
 	if c.NArg() != 1 {
 		return usageError{errors.New("cache forget needs one ADDRESS@VERSION")}
 	}
-	platforms, err := parsePlatforms(c.StringSlice("platform"))
+	platforms, err := platforms(c)
 	if err != nil {
 		return err
 	}
@@ -79,7 +79,7 @@ func parseRelease(text string, e sources.Engine) (p sources.Provider, v sources.
 }
 
 // forget forgets a package, if anything is remembered of it.
-func (k *keeper) forget(ctx context.Context, id sources.PackageID) (bool, error) {
+func (k *targetCache) forget(ctx context.Context, id sources.PackageID) (bool, error) {
 	s, err := k.cache.Recall(id)
 	if errors.Is(err, sources.ErrNotFound) {
 		return false, nil
@@ -95,15 +95,13 @@ func (k *keeper) forget(ctx context.Context, id sources.PackageID) (bool, error)
 		hashes += " or " + string(s.ZH)
 	}
 	k.out.Result("forgotten", struct {
-		Provider string          `json:"provider"`
-		Version  string          `json:"version"`
-		Platform string          `json:"platform"`
-		H1       sources.Hash    `json:"h1"`
-		ZH       sources.Hash    `json:"zh,omitempty"`
-		Verdict  sources.Verdict `json:"verdict"`
-		Origin   string          `json:"origin,omitempty"`
-		Since    string          `json:"since"`
-	}{id.Provider.String(), id.Version.String(), id.Platform.String(), s.H1, s.ZH, s.Verdict, s.Origin, s.Since.UTC().Format(time.RFC3339)},
+		ui.PackageID
+		H1      sources.Hash    `json:"h1"`
+		ZH      sources.Hash    `json:"zh,omitempty"`
+		Verdict sources.Verdict `json:"verdict"`
+		Origin  string          `json:"origin,omitempty"`
+		Since   string          `json:"since"`
+	}{ui.InJSON(id), s.H1, s.ZH, s.Verdict, s.Origin, s.Since.UTC().Format(time.RFC3339)},
 		"%s  forgotten: %s, %s, seen on %s", id, hashes, s.Verdict, s.Since.Format(time.DateOnly))
 	return true, nil
 }

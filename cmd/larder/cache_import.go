@@ -32,7 +32,7 @@ func cacheImport(c *cli.Context, out *ui.Output) error {
 	if c.NArg() == 0 {
 		return usageError{errors.New("cache import needs a FILE, or - for standard input")}
 	}
-	k, err := newKeeper(c, out)
+	k, err := findCache(c, out)
 	if err != nil {
 		return err
 	}
@@ -48,7 +48,7 @@ func cacheImport(c *cli.Context, out *ui.Output) error {
 		return err
 	}
 	defer release()
-	im := &importer{keeper: k, into: installer.New(nil, k.cache, k.client, installer.Options{
+	im := &importer{targetCache: k, into: installer.New(nil, k.cache, k.client, installer.Options{
 		Engine: k.config.Engine, Trust: k.trustOptions(),
 	})}
 	var errs []error
@@ -61,7 +61,7 @@ func cacheImport(c *cli.Context, out *ui.Output) error {
 
 // An importer imports packages, and counts them.
 type importer struct {
-	*keeper
+	*targetCache
 	into            *installer.Installer
 	imported, there int
 }

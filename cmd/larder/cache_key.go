@@ -20,15 +20,12 @@ func cacheKeyCommand(out *ui.Output) *cli.Command {
 		Description: "The key is the same wherever the same versions of the same providers are locked\n" +
 			"for the same platforms, whatever else there is in lock files and directories.\n" +
 			"Of a root module without lock file the version constraints count.",
-		Flags:  treeFlags(),
+		Flags:  treeFlags(""),
 		Action: func(c *cli.Context) error { return cacheKey(c, out) },
 	}
 }
 
 func cacheKey(c *cli.Context, out *ui.Output) error {
-	if err := noArguments(c); err != nil {
-		return err
-	}
 	s, err := newSession(c, out)
 	if err != nil {
 		return err
@@ -37,15 +34,11 @@ func cacheKey(c *cli.Context, out *ui.Output) error {
 	if err != nil {
 		return err
 	}
-	platforms := []string{}
-	for _, p := range t.platforms {
-		platforms = append(platforms, p.String())
-	}
 	out.Result("key", struct {
 		Key       string   `json:"key"`
 		Platforms []string `json:"platforms"`
 		Exact     bool     `json:"exact"`
-	}{t.key(), platforms, len(t.open) == 0}, "%s", t.key())
+	}{t.key(), ui.Texts(t.platforms), len(t.open) == 0}, "%s", t.key())
 	return nil
 }
 

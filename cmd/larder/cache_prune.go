@@ -3,7 +3,6 @@ package main
 import (
 	"errors"
 	"fmt"
-	"os"
 	"strings"
 	"time"
 
@@ -23,16 +22,12 @@ func cachePruneCommand(out *ui.Output) *cli.Command {
 			"lock files select and what is in their .terraform. Packages that a program runs\n" +
 			"stay. With limits, only what exceeds --older-than or --max-size goes. What the\n" +
 			"packages hashed to stays known.",
-		Flags: []cli.Flag{
+		Flags: append([]cli.Flag{
 			rootsFlag(),
-			&cli.StringFlag{Name: "older-than", Usage: "only what has not been used for an `AGE`, such as 30d"},
-			&cli.StringFlag{Name: "max-size", Usage: "the least recently used, down to a `SIZE` such as 20G"},
-			&cli.IntFlag{Name: "keep-last", Usage: "keep the `N` newest versions of each provider"},
+			maxSizeFlag("the least recently used, down to a `SIZE` such as 20G"),
 			&cli.BoolFlag{Name: "all", Usage: "also remove packages in use"},
 			&cli.BoolFlag{Name: "aside", Usage: "also remove what larder cache repair has set aside"},
-			&cli.BoolFlag{Name: "yes", Aliases: []string{"y"}, Usage: "do not ask"},
-			&cli.BoolFlag{Name: "dry-run", Usage: "tell what would go, and remove nothing"},
-		},
+		}, pruneFlags("not been used for an `AGE`, such as 30d")...),
 		Action: func(c *cli.Context) error { return cachePrune(c, out) },
 	}
 }
@@ -42,9 +37,9 @@ func cachePrune(c *cli.Context, out *ui.Output) error {
 	if err != nil {
 		return err
 	}
-	asks := !c.Bool("yes") && !c.Bool("dry-run")
-	if asks && (out.JSON || flag[bool](c, "json") || !ui.IsTerminal(os.Stdin)) {
-		return usageError{errors.New("without a terminal to ask on, --yes or --dry-run is needed")}
+	asks, err := asks(c)
+	if err != nil {
+		return err
 	}
 	k, err := openCache(c, out, true)
 	if err != nil || k.cache == nil {
@@ -112,19 +107,14 @@ func planned(plan *cachedir.Plan) string {
 func extra(a cachedir.Amount) string { return ui.Count(a.Count, "leftover") + " of earlier runs" }
 
 func readPolicy(c *cli.Context) (p cachedir.Policy, err error) {
-	if err := noArguments(c); err != nil {
+	p.All, p.Aside = c.Bool("all"), c.Bool("aside")
+	if p.KeepLast, err = positive(c, "keep-last"); err != nil {
 		return p, err
 	}
-	p.All, p.Aside, p.KeepLast = c.Bool("all"), c.Bool("aside"), c.Int("keep-last")
-	if p.KeepLast < 0 || c.IsSet("keep-last") && p.KeepLast == 0 {
-		return p, usageError{fmt.Errorf("--keep-last is a number greater than 0, not %d", p.KeepLast)}
+	if p.MaxSize, err = maxSize(c); err != nil {
+		return p, err
 	}
-	if c.IsSet("max-size") {
-		if p.MaxSize, err = ui.ParseSize(c.String("max-size")); err != nil {
-			return p, usageError{fmt.Errorf("--max-size %s: %w", c.String("max-size"), err)}
-		}
-	}
-	p.OlderThan, err = ageFlag(c, "older-than")
+	p.OlderThan, err = age(c)
 	return p, err
 }
 
@@ -140,7 +130,7 @@ func worthwhile(plan *cachedir.Plan, policy cachedir.Policy) error {
 }
 
 // removals writes which packages go.
-func (k *keeper) removals(removals []cachedir.Removal, planned bool) {
+func (k *targetCache) removals(removals []cachedir.Removal, planned bool) {
 	var rows [][]string
 	for _, r := range removals {
 		rows = append(rows, []string{r.ID.String(), ui.Size(r.Freed), ui.Since(r.Used, time.Now()), string(r.Reason)})
@@ -155,7 +145,7 @@ func (k *keeper) removals(removals []cachedir.Removal, planned bool) {
 }
 
 // tellPlan says what the plan comes to.
-func (k *keeper) tellPlan(plan *cachedir.Plan, policy cachedir.Policy) {
+func (k *targetCache) tellPlan(plan *cachedir.Plan, policy cachedir.Policy) {
 	for _, note := range plan.Notes {
 		k.out.Say("%s", note)
 	}

@@ -5,7 +5,7 @@ import (
 	"errors"
 )
 
-// The exit statuses, as the help tells them.
+// The exit statuses. Everything that lists them does so by exitStatuses.
 const (
 	exitDone        = 0
 	exitFailed      = 1
@@ -13,6 +13,22 @@ const (
 	exitFound       = 3
 	exitInterrupted = 130
 )
+
+// exitStatuses say what the exit statuses mean, for help and README.
+var exitStatuses = []struct {
+	status        int
+	meaning, when string
+}{
+	{exitDone, "done", "everything succeeded"},
+	{exitFailed, "failed", "something could not be done or found out; the errors say what"},
+	{exitUsage, "usage error", "unknown commands and flags, and flags that exclude each other"},
+	{exitFound, "problems found", "by verify, mirror diff, or lock --check"},
+	{exitInterrupted, "interrupted", "what was finished before is whole"},
+}
+
+// errNoPlace is the error of commands that are about the plugin cache, where no
+// directory for one is known.
+var errNoPlace = errors.New("there is no place for a plugin cache")
 
 // A usageError is a command line that makes no sense.
 type usageError struct{ error }

@@ -25,8 +25,7 @@ func importCommand(out *ui.Output) *cli.Command {
 		ArgsUsage: "PATH... --to DIR [FLAG...]",
 		Description: "A PATH is an executable, a zip, what terraform-bundle made, or a directory with\n" +
 			"any of them, as Terraform 0.12 has it. Each line tells what follows from what.\n" +
-			"Nothing at a PATH is changed, and no connection is opened.\n" +
-			"Exit status: 0 all is in the mirror, 1 something could not be imported.",
+			"Nothing at a PATH is changed, and no connection is opened.",
 		Flags: []cli.Flag{
 			&cli.StringFlag{Name: "to", Usage: "the mirror in `DIR`, which is made if need be"},
 			&cli.StringFlag{Name: "namespace", Usage: "`[HOST/]NAMESPACE` of whatever does not tell its own"},
@@ -35,7 +34,7 @@ func importCommand(out *ui.Output) *cli.Command {
 			&cli.BoolFlag{Name: "unpacked", Usage: "lay packages out as directories, not as archives"},
 			trustKeyFlag(),
 			&cli.BoolFlag{Name: "replace", Usage: "replace packages in the mirror that differ"},
-			&cli.BoolFlag{Name: "dry-run", Usage: "tell what would be imported, and write nothing"},
+			dryRunFlag("tell what would be imported, and write nothing"),
 		},
 		Action: func(c *cli.Context) error { return importAll(c, out) },
 	}
@@ -79,26 +78,23 @@ func importAll(c *cli.Context, out *ui.Output) error {
 }
 
 func newImporting(c *cli.Context, out *ui.Output) (*importing, error) {
-	s, err := newSession(c, out)
+	m, err := here(c, out)
 	if err != nil {
 		return nil, err
 	}
-	im := &importing{unpacked: c.Bool("unpacked"), replace: c.Bool("replace"), dryRun: c.Bool("dry-run")}
-	if im.rootModule, err = s.root(c.Context, s.dir, out); err != nil {
-		return nil, err
-	}
+	im := &importing{rootModule: m, unpacked: c.Bool("unpacked"), replace: c.Bool("replace"), dryRun: c.Bool("dry-run")}
 	switch {
 	case c.String("to") == "":
 		return nil, usageError{errors.New("import needs --to DIR, the mirror to import to")}
 	case !c.Args().Present():
 		return nil, usageError{errors.New("import needs a PATH, a file or directory to import from")}
 	}
-	im.to = absolute(s.dir, c.String("to"))
+	im.to = absolute(m.dir, c.String("to"))
 	if err := im.noCache(im.to); err != nil {
 		return nil, err
 	}
 	for _, path := range c.Args().Slice() {
-		path = absolute(s.dir, path)
+		path = absolute(m.dir, path)
 		if within(im.to, path) {
 			return nil, unchanging(im.to, path)
 		}
@@ -124,14 +120,9 @@ func (im *importing) readOptions(c *cli.Context) error {
 		}
 		im.find.Prefix = string(p.Host) + "/" + p.Namespace
 	}
-	if text := c.String("platform"); c.IsSet("platform") {
-		platforms, err := parsePlatforms([]string{text})
-		if err != nil {
-			return err
-		}
-		im.find.Platform = platforms[0]
-	}
-	return nil
+	var err error
+	im.find.Platform, err = platform(c)
+	return err
 }
 
 // parseAs parses ADDRESS@VERSION. Here nobody means HashiCorp without saying so.
@@ -175,25 +166,10 @@ func unchanging(dir, path string) error {
 	return usageError{sources.WithHint(err, "choose another directory by --to")}
 }
 
-// within reports whether path is dir or lies in it, whatever symlinks lead there.
-func within(path, dir string) bool {
-	relative, err := filepath.Rel(resolve(dir), resolve(path))
-	return err == nil && filepath.IsLocal(relative)
-}
-
-// resolve follows the symlinks in as much of a path as there is.
-func resolve(path string) string {
-	resolved, err := filepath.EvalSymlinks(path)
-	if parent := filepath.Dir(path); err != nil && parent != path {
-		return filepath.Join(resolve(parent), filepath.Base(path))
-	}
-	return resolved
-}
-
 // importFound imports candidates, and returns those that are in the mirror then.
 func (im *importing) importFound(ctx context.Context, candidates []legacy.Candidate) (there []legacy.Candidate, err error) {
 	if !im.dryRun && len(candidates) > 0 {
-		if im.store, err = im.openMirror(ctx); err != nil {
+		if im.store, err = im.openMirror(ctx, im.to, builder.Options{Unpacked: im.unpacked}); err != nil {
 			return nil, err
 		}
 		defer im.store.Close()
@@ -216,19 +192,6 @@ func (im *importing) importFound(ctx context.Context, candidates []legacy.Candid
 		errs = append(errs, im.store.Finish(ctx))
 	}
 	return there, errors.Join(errs...)
-}
-
-func (im *importing) openMirror(ctx context.Context) (*builder.Builder, error) {
-	key, err := im.recordKey()
-	if err != nil {
-		return nil, err
-	}
-	return builder.Open(ctx, im.to, im.mirrorOptions(builder.Options{
-		Key:      key,
-		Unpacked: im.unpacked,
-		Warn:     im.out.WarnOf,
-		Waiting:  im.out.WaitingForMirror(im.to), LockTimeout: im.flags.lockTimeout,
-	}))
 }
 
 // How a mirror came by a package, or would, besides those that were alreadyThere.
@@ -277,31 +240,22 @@ func (im *importing) importOne(ctx context.Context, c legacy.Candidate) error {
 
 // importedPackage is a package in JSON.
 type importedPackage struct {
-	Provider string   `json:"provider"`
-	Version  string   `json:"version"`
-	Platform string   `json:"platform"`
-	How      string   `json:"how"`
-	Verdict  string   `json:"verdict"`
-	Kind     string   `json:"kind"`
-	Path     string   `json:"path"`
-	Within   string   `json:"within,omitempty"`
-	Inferred inferred `json:"inferred"`
-	Place    string   `json:"place,omitempty"`
-	H1       string   `json:"h1,omitempty"`
-}
-
-type inferred struct {
-	Provider string `json:"provider"`
-	Version  string `json:"version"`
-	Platform string `json:"platform"`
+	ui.PackageID
+	How      string       `json:"how"`
+	Verdict  string       `json:"verdict"`
+	Kind     string       `json:"kind"`
+	Path     string       `json:"path"`
+	Within   string       `json:"within,omitempty"`
+	Inferred ui.PackageID `json:"inferred"`
+	Place    string       `json:"place,omitempty"`
+	H1       string       `json:"h1,omitempty"`
 }
 
 // told writes what became of a candidate.
 func (im *importing) told(c legacy.Candidate, how installer.How, s sources.Stored) {
 	p := importedPackage{
-		Provider: c.ID.Provider.String(), Version: c.ID.Version.String(), Platform: c.ID.Platform.String(),
-		How: string(how), Verdict: s.Verdict.String(), Kind: string(c.Kind), Path: c.Path, Within: c.Within,
-		Inferred: inferred(c.Inferred), Place: s.Dir, H1: string(s.H1),
+		PackageID: ui.InJSON(c.ID), How: string(how), Verdict: s.Verdict.String(), Kind: string(c.Kind), Path: c.Path, Within: c.Within,
+		Inferred: ui.PackageID(c.Inferred), Place: s.Dir, H1: string(s.H1),
 	}
 	im.out.Result("imported", p, "%s  %s, %s, from %s (address from %s, version from %s, platform from %s)",
 		c.ID, how, s.Verdict, im.out.Shorten(c.Where()), p.Inferred.Provider, p.Inferred.Version, p.Inferred.Platform)

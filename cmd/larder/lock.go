@@ -26,21 +26,14 @@ func lockCommand(out *ui.Output) *cli.Command {
 		ArgsUsage: "[FLAG...] [ADDRESS...]",
 		Description: "Does what terraform providers lock and tofu providers lock do, from whichever\n" +
 			"installation method is configured, and for the providers named alone if any are.\n" +
-			"What a package hashes to is remembered: no archive is needed twice. Exit status:\n" +
-			"0 complete, 1 it could not be told, 3 --check found something missing or wrong.",
-		Flags: []cli.Flag{
-			&cli.StringSliceFlag{Name: "platform", Usage: "lock for `OS_ARCH`, not for this machine's; may be repeated"},
-			&cli.BoolFlag{Name: "recursive", Aliases: []string{"R"}, Usage: "lock for every root module here and below"},
-			&cli.StringSliceFlag{Name: "exclude", Usage: "`GLOB` of directories that --recursive passes; may be repeated"},
-			&cli.BoolFlag{Name: "upgrade", Aliases: []string{"u"}, Usage: "choose the newest versions, whatever is locked"},
-			&cli.BoolFlag{Name: "require-signed", Usage: "refuse packages that are less than signed"},
-			trustKeyFlag(),
+			"What a package hashes to is remembered: no archive is needed twice.",
+		Flags: slices.Concat(treeFlags("lock "), []cli.Flag{upgradeFlag()}, trustFlags(), []cli.Flag{
 			&cli.BoolFlag{Name: "keep", Usage: "keep packages for other platforms in the cache, too"},
 			&cli.BoolFlag{Name: "check", Usage: "tell what is missing or wrong, and write no lock file"},
 			&cli.BoolFlag{Name: "strict", Usage: "fetch the packages of other platforms to identify hashes"},
 			&cli.BoolFlag{Name: "drop-unknown", Usage: "remove hashes that no signature or package covers"},
-			&cli.BoolFlag{Name: "dry-run", Usage: "show how lock files would change, and write none"},
-		},
+			dryRunFlag("show how lock files would change, and write none"),
+		}),
 		Action: func(c *cli.Context) error { return lock(c, out) },
 	}
 }
@@ -85,9 +78,6 @@ func lock(c *cli.Context, out *ui.Output) error {
 	if l.session, err = newSession(c, out); err != nil {
 		return err
 	}
-	if l.keep && l.flags.noCache {
-		return usageError{errors.New("--keep and --no-cache exclude each other")}
-	}
 	l.slots = installer.NewSlots(l.flags.jobs)
 	defer l.closeScratch()
 	failed := l.each(c, l.at)
@@ -100,7 +90,10 @@ func lock(c *cli.Context, out *ui.Output) error {
 
 // readFlags reads those flags and arguments that may be wrong.
 func (l *locking) readFlags(c *cli.Context) (err error) {
-	if err := l.checkFlags(); err != nil {
+	if err := exclusive(c, "check", "dry-run", "drop-unknown"); err != nil {
+		return err
+	}
+	if err := exclusive(c, "keep", "no-cache"); err != nil {
 		return err
 	}
 	if err := checkExclude(c); err != nil {
@@ -111,9 +104,7 @@ func (l *locking) readFlags(c *cli.Context) (err error) {
 			return usageError{err}
 		}
 	}
-	if l.platforms, err = parsePlatforms(c.StringSlice("platform")); len(l.platforms) == 0 {
-		l.platforms = []sources.Platform{sources.CurrentPlatform()}
-	}
+	l.platforms, err = platformsOrThis(c)
 	return err
 }
 

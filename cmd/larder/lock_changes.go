@@ -182,10 +182,10 @@ func (c lockChange) addedByKind() []string {
 	}
 	var kinds []string
 	if len(own) > 0 {
-		kinds = append(kinds, "h1: of "+and(own))
+		kinds = append(kinds, "h1: of "+sorted(own))
 	}
 	if len(stated) > 0 {
-		kinds = append(kinds, "h1: of "+and(stated)+" as stated by the registry")
+		kinds = append(kinds, "h1: of "+sorted(stated)+" as stated by the registry")
 	}
 	if others > 0 {
 		kinds = append(kinds, fmt.Sprintf("%d h1: of other platforms", others))
@@ -209,14 +209,8 @@ func removedByKind(hashes []sources.Hash) []string {
 	return kinds
 }
 
-// and lists names in a sentence.
-func and(names []string) string {
-	slices.Sort(names)
-	if n := len(names) - 1; n > 0 {
-		return strings.Join(names[:n], ", ") + " and " + names[n]
-	}
-	return names[0]
-}
+// sorted lists names in a sentence, in order.
+func sorted(names []string) string { return ui.List("and", slices.Sorted(slices.Values(names))) }
 
 // changeInJSON is a change for programs.
 type changeInJSON struct {
@@ -237,7 +231,7 @@ type addedJSON struct {
 func (c lockChange) inJSON() changeInJSON {
 	told := changeInJSON{
 		Provider: c.now.Provider.String(), Version: c.now.Version.String(), Was: c.was.Version.String(),
-		Added: []addedJSON{}, Removed: []string{},
+		Added: []addedJSON{}, Removed: ui.Texts(c.removed),
 	}
 	if constraints := c.now.Constraints.String(); constraints != c.was.Constraints.String() {
 		told.Constraints = &constraints
@@ -248,9 +242,6 @@ func (c lockChange) inJSON() changeInJSON {
 			one.Platform, one.How = h.of.Package.ID.Platform.String(), h.of.How
 		}
 		told.Added = append(told.Added, one)
-	}
-	for _, h := range c.removed {
-		told.Removed = append(told.Removed, string(h))
 	}
 	return told
 }

@@ -2,7 +2,6 @@ package main
 
 import (
 	"cmp"
-	"errors"
 	"fmt"
 	"slices"
 	"strings"
@@ -193,15 +192,4 @@ func (l *locking) problemsFound(n int) error {
 		err = sources.WithHint(err, completeHint)
 	}
 	return foundError{sources.WithHint(err, "%s", removeHint(l.strict))}
-}
-
-// checkFlags refuses flags that contradict each other.
-func (l *locking) checkFlags() error {
-	switch {
-	case l.check && l.dryRun:
-		return usageError{errors.New("--check and --dry-run exclude each other")}
-	case l.check && l.dropUnknown:
-		return usageError{errors.New("--check and --drop-unknown exclude each other")}
-	}
-	return nil
 }

@@ -33,8 +33,7 @@ func mirrorDiffCommand(out *ui.Output) *cli.Command {
 			"one of them is the https URL of a network mirror. Network mirrors do not tell\n" +
 			"which providers they have, so with one of them it is about those of which the\n" +
 			"other has any version. Packages without a record are read to be hashed.\n" +
-			"Signed checksums are compared for versions that both have.\n" +
-			"Exit status: 0 they are alike, 1 it could not be told, 3 they differ.",
+			"Signed checksums are compared for versions that both have.",
 		Action: func(c *cli.Context) error { return mirrorDiff(c, out) },
 	}
 }
@@ -78,11 +77,7 @@ func mirrorDiff(c *cli.Context, out *ui.Output) error {
 	if c.NArg() != 2 {
 		return usageError{errors.New("mirror diff takes two arguments, which are directories, manifests or, one of them, an https URL")}
 	}
-	s, err := newSession(c, out)
-	if err != nil {
-		return err
-	}
-	m, err := s.root(c.Context, s.dir, out)
+	m, err := here(c, out)
 	if err != nil {
 		return err
 	}
@@ -135,7 +130,7 @@ func (m *rootModule) localContents(c *cli.Context, dir string) (contents, error)
 	if err != nil {
 		return all, err
 	}
-	b, err := m.openMirror(c, dir, builder.Options{ReadOnly: true})
+	b, err := m.openMirror(c.Context, dir, builder.Options{ReadOnly: true})
 	if err != nil {
 		return all, err
 	}
@@ -290,7 +285,7 @@ func compare(a, b contents) []difference {
 		case !inFirst:
 			d.In = "second"
 		case !alikeHashes(first, second):
-			d.In, d.First, d.Second = "both", texts(first), texts(second)
+			d.In, d.First, d.Second = "both", ui.Texts(first), ui.Texts(second)
 		}
 		if d.In != "" {
 			differences = append(differences, d)
@@ -333,12 +328,4 @@ func alikeHashes(a, b []sources.Hash) bool {
 		}
 	}
 	return !comparable
-}
-
-func texts(hashes []sources.Hash) []string {
-	all := []string{}
-	for _, h := range hashes {
-		all = append(all, string(h))
-	}
-	return all
 }

@@ -2,7 +2,6 @@ package main
 
 import (
 	"slices"
-	"time"
 
 	"github.com/urfave/cli/v2"
 
@@ -20,32 +19,6 @@ func mirrorListCommand(out *ui.Output) *cli.Command {
 			"it was vouched for when it came. Reads no package.",
 		Action: func(c *cli.Context) error { return mirrorList(c, out) },
 	}
-}
-
-// mirrored is a package in a mirror, in JSON.
-type mirrored struct {
-	ui.PackageID
-	Path     string   `json:"path"`
-	Unpacked bool     `json:"unpacked"`
-	Size     int64    `json:"size"`
-	Since    string   `json:"since"`
-	Verdict  string   `json:"verdict"`
-	Evidence bool     `json:"evidence"`
-	Hashes   []string `json:"hashes,omitempty"`
-	Origin   string   `json:"origin,omitempty"`
-	ui.Signature
-}
-
-func mirroredAs(e builder.Entry, by ui.Signature) mirrored {
-	m := mirrored{
-		PackageID: ui.InJSON(e.ID), Path: e.Path, Unpacked: e.Unpacked, Size: e.Size, Since: e.Since.UTC().Format("2006-01-02T15:04:05Z"),
-		Verdict: e.Verdict.String(), Evidence: e.Evidence, Origin: e.Origin,
-		Signature: by,
-	}
-	for _, h := range e.Hashes {
-		m.Hashes = append(m.Hashes, string(h))
-	}
-	return m
 }
 
 func mirrorList(c *cli.Context, out *ui.Output) error {
@@ -83,16 +56,4 @@ func (m *rootModule) mirrorSigners(b *builder.Builder, entries []builder.Entry) 
 		}
 	}
 	return all
-}
-
-func mirrorRows(entries []builder.Entry) [][]string {
-	var rows [][]string
-	for _, e := range entries {
-		row := []string{e.ID.String(), ui.Size(e.Size), ui.Since(e.Since, time.Now()), e.Verdict.String()}
-		if e.Unpacked {
-			row[3] += ", unpacked"
-		}
-		rows = append(rows, row)
-	}
-	return rows
 }

@@ -24,15 +24,11 @@ func mirrorPruneCommand(out *ui.Output) *cli.Command {
 		Description: "A package stays if one of the lock files selects its version, for whatever\n" +
 			"platform, or if a limit lets it. The index goes first: no client finds it to\n" +
 			"name what is gone. What vouches for a version goes with its last package.",
-		Flags: []cli.Flag{
+		Flags: append([]cli.Flag{
 			&cli.StringSliceFlag{Name: "keep-locked-by", Usage: "`PATH` of a root module or lock file; may be repeated"},
-			&cli.BoolFlag{Name: "recursive", Aliases: []string{"R"}, Usage: "count every root module there and below"},
-			&cli.StringSliceFlag{Name: "exclude", Usage: "`GLOB` of directories that --recursive passes; may be repeated"},
-			&cli.IntFlag{Name: "keep-last", Usage: "keep the `N` newest versions of each provider"},
-			&cli.StringFlag{Name: "older-than", Usage: "only what has been there for an `AGE`, such as 90d"},
-			&cli.BoolFlag{Name: "yes", Aliases: []string{"y"}, Usage: "do not ask"},
-			&cli.BoolFlag{Name: "dry-run", Usage: "tell what would go, and remove nothing"},
-		},
+			recursiveFlag("count every root module there and below"),
+			excludeFlag(),
+		}, pruneFlags("been there for an `AGE`, such as 90d")...),
 		Action: func(c *cli.Context) error { return mirrorPrune(c, out) },
 	}
 }
@@ -42,11 +38,11 @@ func mirrorPrune(c *cli.Context, out *ui.Output) error {
 	if err != nil {
 		return err
 	}
-	dry, asks := c.Bool("dry-run"), !c.Bool("yes") && !c.Bool("dry-run")
-	if asks && (out.JSON || flag[bool](c, "json") || !ui.IsTerminal(os.Stdin)) {
-		return usageError{errors.New("without a terminal to ask on, --yes or --dry-run is needed")}
+	asks, err := asks(c)
+	if err != nil {
+		return err
 	}
-	m, b, err := mirrorHere(c, out, builder.Options{ReadOnly: dry})
+	m, b, err := mirrorHere(c, out, builder.Options{ReadOnly: c.Bool("dry-run")})
 	if err != nil {
 		return err
 	}
@@ -89,11 +85,10 @@ func (m *rootModule) pruneMirror(c *cli.Context, b *builder.Builder, policy buil
 
 // mirrorPolicy reads the limits.
 func mirrorPolicy(c *cli.Context) (p builder.Policy, err error) {
-	p.KeepLast = c.Int("keep-last")
-	if p.KeepLast < 0 || c.IsSet("keep-last") && p.KeepLast == 0 {
-		return p, usageError{fmt.Errorf("--keep-last is a number greater than 0, not %d", p.KeepLast)}
+	if p.KeepLast, err = positive(c, "keep-last"); err != nil {
+		return p, err
 	}
-	if p.OlderThan, err = ageFlag(c, "older-than"); err != nil {
+	if p.OlderThan, err = age(c); err != nil {
 		return p, err
 	}
 	paths := len(c.StringSlice("keep-locked-by")) > 0
@@ -102,10 +97,8 @@ func mirrorPolicy(c *cli.Context) (p builder.Policy, err error) {
 		return p, usageError{errors.New("everything would go: say what stays by --keep-locked-by, --keep-last or --older-than")}
 	case c.Bool("recursive") && !paths:
 		return p, usageError{errors.New("--recursive goes with --keep-locked-by")}
-	case len(c.StringSlice("exclude")) > 0 && !c.Bool("recursive"):
-		return p, usageError{errors.New("--exclude goes with --recursive")}
 	}
-	return p, nil
+	return p, checkExclude(c)
 }
 
 // A lockedVersions is what lock files select.

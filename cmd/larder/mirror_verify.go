@@ -1,7 +1,6 @@
 package main
 
 import (
-	"errors"
 	"fmt"
 
 	"github.com/urfave/cli/v2"
@@ -19,8 +18,7 @@ func mirrorVerifyCommand(out *ui.Output) *cli.Command {
 		Description: "Compares each package with what it was when it came and with the signed\n" +
 			"checksums beside it, and index.json and VERSION.json with the archives. Takes\n" +
 			"mirrors that others have made, and media that cannot be written. Opens no\n" +
-			"connection and changes nothing.\n" +
-			"Exit status: 0 all is well, 1 it could not be told, 3 something was found.",
+			"connection and changes nothing.",
 		Flags:  []cli.Flag{trustKeyFlag()},
 		Action: func(c *cli.Context) error { return mirrorVerify(c, out) },
 	}
@@ -60,51 +58,4 @@ func mirrorVerify(c *cli.Context, out *ui.Output) error {
 		return foundError{sources.WithHint(err, "larder mirror index mends what index.json and VERSION.json say; remove packages that are wrong, and sync again")}
 	}
 	return nil
-}
-
-func mirrorIndexCommand(out *ui.Output) *cli.Command {
-	return &cli.Command{
-		Name:      "index",
-		Usage:     "make a mirror's JSON anew from its archives",
-		ArgsUsage: "DIR [FLAG...]",
-		Description: "Reads all archives and writes those of index.json and VERSION.json that are not\n" +
-			"as they should be: so a directory of archives becomes a network mirror. Archives\n" +
-			"that cannot be read are left out. Exit status: 0 done, 1 some were left out.",
-		Flags: []cli.Flag{
-			&cli.BoolFlag{Name: "dry-run", Usage: "tell what would be written, and write nothing"},
-		},
-		Action: func(c *cli.Context) error { return mirrorIndex(c, out) },
-	}
-}
-
-func mirrorIndex(c *cli.Context, out *ui.Output) error {
-	dry := c.Bool("dry-run")
-	m, b, err := mirrorHere(c, out, builder.Options{ReadOnly: dry, Paranoid: true})
-	if err != nil {
-		return err
-	}
-	var changes []builder.Change
-	var leftOut []error
-	err = out.Work(func(func(done, of int64)) (err error) {
-		changes, leftOut, err = b.Index(c.Context)
-		return err
-	})
-	for _, change := range changes {
-		did := "written"
-		if change.Removed {
-			did = "removed"
-		}
-		if dry {
-			did = "would be " + did
-		}
-		m.out.Result("document", struct {
-			Path   string `json:"path"`
-			Do     string `json:"do"`
-			DryRun bool   `json:"dry_run"`
-		}{change.Path, did, dry}, "%s: %s", change.Path, did)
-	}
-	if err == nil && len(changes) == 0 {
-		out.Say("nothing to do: the index says what is there")
-	}
-	return errors.Join(append(leftOut, err, b.Close())...)
 }

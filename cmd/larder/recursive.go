@@ -7,18 +7,32 @@ import (
 	"path"
 	"path/filepath"
 	"strings"
+	"sync"
 
 	"github.com/urfave/cli/v2"
-	"golang.org/x/sync/errgroup"
 
 	"github.com/larder-cli/larder/cmd/larder/ui"
 	"github.com/larder-cli/larder/installer/modules"
-	"github.com/larder-cli/larder/sources"
 )
 
 // rootsAtOnce bounds the root modules that are worked at, and with them the
 // memory that configurations and states take.
 const rootsAtOnce = 8
+
+// forEachRoot calls do for 0 to n-1, for some of them at once, and returns when all
+// calls have.
+func forEachRoot(n int, do func(i int)) {
+	slots := make(chan struct{}, rootsAtOnce)
+	var group sync.WaitGroup
+	for i := range n {
+		slots <- struct{}{}
+		group.Go(func() {
+			defer func() { <-slots }()
+			do(i)
+		})
+	}
+	group.Wait()
+}
 
 // A modulesError says which of several root modules failed, each of which has
 // told why.
@@ -51,13 +65,6 @@ func (s *session) each(c *cli.Context, at work) error {
 	return err
 }
 
-func checkExclude(c *cli.Context) error {
-	if c.IsSet("exclude") && !c.Bool("recursive") {
-		return usageError{errors.New("--exclude goes with --recursive")}
-	}
-	return nil
-}
-
 // below works at the root modules in the working directory and below, but for
 // those that match a glob. One that fails stops no other.
 func (s *session) below(ctx context.Context, exclude []string, at work) error {
@@ -69,17 +76,10 @@ func (s *session) below(ctx context.Context, exclude []string, at work) error {
 	for i, dir := range dirs {
 		outs[i], attempts[i] = s.out.ForModule(dir), make(chan attempt, 1)
 	}
-	go func() {
-		var group errgroup.Group
-		group.SetLimit(rootsAtOnce)
-		for i, dir := range dirs {
-			group.Go(func() error {
-				show, err := at(ctx, filepath.Join(s.dir, dir), outs[i])
-				attempts[i] <- attempt{show, err}
-				return nil
-			})
-		}
-	}()
+	go forEachRoot(len(dirs), func(i int) {
+		show, err := at(ctx, filepath.Join(s.dir, dirs[i]), outs[i])
+		attempts[i] <- attempt{show, err}
+	})
 	failures := &modulesError{of: len(dirs)}
 	for i, dir := range dirs { // results come in the same order each time
 		done := <-attempts[i]
@@ -110,8 +110,8 @@ func (s *session) find(ctx context.Context, dir string, exclude []string) ([]str
 		}
 	}
 	opts := modules.RootsOptions{DataDir: dataDir, Exclude: exclude, Cache: &s.modules}
-	if s.engine != "auto" {
-		opts.Engine = sources.Engine(s.engine)
+	if s.engine != anyEngine {
+		opts.Engine = s.engine
 	}
 	dirs, err := modules.Roots(ctx, dir, opts)
 	if errors.Is(err, path.ErrBadPattern) {

@@ -8,7 +8,6 @@ import (
 	"os"
 	"path/filepath"
 	"sync"
-	"time"
 
 	"github.com/urfave/cli/v2"
 
@@ -28,9 +27,9 @@ import (
 type session struct {
 	out        *ui.Output
 	machine    cliconfig.Machine
-	dir        string // to work in, absolute
-	engine     string // as asked for
-	configFile string // as asked for
+	dir        string         // to work in, absolute
+	engine     sources.Engine // as asked for
+	configFile string         // as asked for
 	flags      globals
 
 	modules  modules.Cache
@@ -65,20 +64,6 @@ type rootModule struct {
 	hiding map[sources.Provider]string // implied directories, by provider that no registry is asked for
 }
 
-// globals are the values of the global flags.
-type globals struct {
-	cache    string
-	noCache  bool
-	jobs     int
-	link     sources.LinkMode
-	offline  bool
-	paranoid bool
-	readOnly bool // the command changes nothing
-
-	lockTimeout time.Duration
-	trustKeys   []sources.Fingerprint
-}
-
 // newSession reads the global flags.
 func newSession(c *cli.Context, out *ui.Output) (*session, error) {
 	s := &session{out: out, machine: cliconfig.This()}
@@ -96,6 +81,16 @@ func newSession(c *cli.Context, out *ui.Output) (*session, error) {
 		return nil, fmt.Errorf("%s is not a directory", s.dir)
 	}
 	return s, nil
+}
+
+// here is the root module in the directory to work in, for commands that need its
+// configuration or nothing but it.
+func here(c *cli.Context, out *ui.Output) (*rootModule, error) {
+	s, err := newSession(c, out)
+	if err != nil {
+		return nil, err
+	}
+	return s.root(c.Context, s.dir, out)
 }
 
 // recordKey is the key that authenticates what Larder records. Where there can be
@@ -172,68 +167,12 @@ func (s *session) configOptions() cliconfig.Options {
 	return cliconfig.Options{ConfigFile: s.configFile, Chdir: s.dir}
 }
 
-func absolute(base, path string) string {
-	if filepath.IsAbs(path) {
-		return path
-	}
-	return filepath.Join(base, path)
-}
-
-func (s *session) readFlags(c *cli.Context) error {
-	for _, name := range []string{"chdir", "config", "cache"} {
-		if isSet(c, name) && flag[string](c, name) == "" {
-			return usageError{fmt.Errorf("--%s is empty", name)} // most likely a variable that is not set
-		}
-	}
-	s.flags = globals{
-		cache:   flag[string](c, "cache"),
-		noCache: flag[bool](c, "no-cache"),
-		jobs:    flag[int](c, "jobs"),
-		link:    sources.LinkMode(flag[string](c, "link")),
-		offline: flag[bool](c, "offline"),
-
-		lockTimeout: flag[time.Duration](c, "lock-timeout"),
-
-		readOnly: c.Bool("dry-run") || c.Bool("check"),
-	}
-	s.engine, s.configFile = flag[string](c, "engine"), flag[string](c, "config")
-	s.out.JSON = flag[bool](c, "json")
-	switch {
-	case flag[bool](c, "quiet"):
-		s.out.Level = ui.Quiet
-	case flag[bool](c, "verbose"):
-		s.out.Level = ui.Verbose
-	}
-	switch s.flags.link {
-	case sources.LinkAuto, sources.LinkHard, sources.LinkSymlink, sources.LinkReflink, sources.LinkCopy:
-	default:
-		return usageError{fmt.Errorf("--link is auto, hardlink, symlink, reflink or copy, not %q", s.flags.link)}
-	}
-	switch s.engine {
-	case "auto", string(sources.Terraform), string(sources.OpenTofu):
-	default:
-		return usageError{fmt.Errorf("--engine is auto, terraform or tofu, not %q", s.engine)}
-	}
-	if s.flags.noCache && s.flags.cache != "" {
-		return usageError{fmt.Errorf("--cache and --no-cache exclude each other")}
-	}
-	if s.flags.lockTimeout < 0 {
-		return usageError{fmt.Errorf("--lock-timeout is not less than 0, as is %s", s.flags.lockTimeout)}
-	}
-	if s.flags.jobs < 0 || s.flags.jobs == 0 && isSet(c, "jobs") {
-		return usageError{fmt.Errorf("--jobs is a number greater than 0, not %d", s.flags.jobs)}
-	}
-	var err error
-	s.flags.trustKeys, err = readTrustKeys(c)
-	return err
-}
-
 // chooseEngine decides whose defaults apply in dir: the engine asked for, else
 // the one that wrote the lock file, else tofu if there are files for it alone,
 // else tofu if the machine is configured for it alone, else terraform.
 func (s *session) chooseEngine(dir string, lock *lockfile.File) sources.Engine {
-	if s.engine != "auto" {
-		return sources.Engine(s.engine)
+	if s.engine != anyEngine {
+		return s.engine
 	}
 	if lock != nil {
 		if e, ok := lock.Engine(); ok {
@@ -270,24 +209,4 @@ func (s *session) newClient(config *cliconfig.Config) *fetch.Client {
 		opts.DownloadTries = *n + 1
 	}
 	return fetch.New(opts)
-}
-
-// A memo makes each value once, also if many ask for it at once, and remembers
-// it or why it could not be made.
-type memo[K comparable, V any] struct {
-	mu   sync.Mutex
-	made map[K]func() (V, error)
-}
-
-func (m *memo[K, V]) get(key K, produce func() (V, error)) (V, error) {
-	m.mu.Lock()
-	if m.made == nil {
-		m.made = map[K]func() (V, error){}
-	}
-	if m.made[key] == nil {
-		m.made[key] = sync.OnceValues(produce)
-	}
-	once := m.made[key]
-	m.mu.Unlock()
-	return once()
 }

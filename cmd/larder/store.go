@@ -186,8 +186,8 @@ func (l layered) Known(ctx context.Context, id sources.PackageID, dir string) (s
 // Evidence is what the cache keeps, or else what came with the packages that it lacks.
 func (l layered) Evidence(p sources.Provider, v sources.Version) (*sources.Signed, error) {
 	for _, store := range []installer.Store{l.cache, l.own} {
-		if keeper, ok := store.(installer.EvidenceStore); ok {
-			if signed, err := keeper.Evidence(p, v); err == nil {
+		if targetCache, ok := store.(installer.EvidenceStore); ok {
+			if signed, err := targetCache.Evidence(p, v); err == nil {
 				return signed, nil
 			}
 		}

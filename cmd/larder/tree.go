@@ -29,25 +29,14 @@ type lockedProvider struct {
 	module string // where the lock file is
 }
 
-func treeFlags() []cli.Flag {
-	return []cli.Flag{
-		&cli.StringSliceFlag{Name: "platform", Usage: "for `OS_ARCH`, not for this machine; may be repeated"},
-		&cli.BoolFlag{Name: "recursive", Aliases: []string{"R"}, Usage: "for every root module here and below"},
-		&cli.StringSliceFlag{Name: "exclude", Usage: "`GLOB` of directories that --recursive passes; may be repeated"},
-	}
-}
-
 // tree finds out what the flags ask about.
 func (s *session) tree(c *cli.Context) (*tree, error) {
 	if err := checkExclude(c); err != nil {
 		return nil, err
 	}
-	platforms, err := parsePlatforms(c.StringSlice("platform"))
+	platforms, err := platformsOrThis(c)
 	if err != nil {
 		return nil, err
-	}
-	if len(platforms) == 0 {
-		platforms = []sources.Platform{sources.CurrentPlatform()}
 	}
 	slices.SortFunc(platforms, func(a, b sources.Platform) int { return strings.Compare(a.String(), b.String()) })
 	t := &tree{platforms: platforms}

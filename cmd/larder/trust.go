@@ -1,10 +1,7 @@
 package main
 
 import (
-	"fmt"
 	"sync"
-
-	"github.com/urfave/cli/v2"
 
 	"github.com/larder-cli/larder/cmd/larder/ui"
 	"github.com/larder-cli/larder/fsmirror/builder"
@@ -12,23 +9,6 @@ import (
 	"github.com/larder-cli/larder/sources/evidence"
 	"github.com/larder-cli/larder/sources/trust"
 )
-
-// trustKeyFlag is for commands that judge signatures.
-func trustKeyFlag() cli.Flag {
-	return &cli.StringSliceFlag{Name: "trust-key", Usage: "trust the `KEY` of this fingerprint; repeatable"}
-}
-
-// readTrustKeys reads the flag, which not every command has.
-func readTrustKeys(c *cli.Context) (keys []sources.Fingerprint, err error) {
-	for _, text := range c.StringSlice("trust-key") {
-		key, err := sources.ParseFingerprint(text)
-		if err != nil {
-			return nil, usageError{fmt.Errorf("--trust-key: %w", err)}
-		}
-		keys = append(keys, key)
-	}
-	return keys, nil
-}
 
 // trustOptions are what the configuration and the flags say of signatures.
 func (m *rootModule) trustOptions() trust.Options {

@@ -2,7 +2,6 @@ package main
 
 import (
 	"runtime"
-	"runtime/debug"
 
 	"github.com/urfave/cli/v2"
 
@@ -15,9 +14,6 @@ func versionCommand(out *ui.Output) *cli.Command {
 		Name:  "version",
 		Usage: "tell which larder this is",
 		Action: func(c *cli.Context) error {
-			if err := noArguments(c); err != nil {
-				return err
-			}
 			out.JSON = flag[bool](c, "json")
 			v := struct {
 				Version  string `json:"version"`
@@ -28,14 +24,4 @@ func versionCommand(out *ui.Output) *cli.Command {
 			return nil
 		},
 	}
-}
-
-// version is the module version this program was built from, "devel" if it was
-// built in its own tree.
-func version() string {
-	info, ok := debug.ReadBuildInfo()
-	if !ok || info.Main.Version == "" || info.Main.Version == "(devel)" {
-		return "devel"
-	}
-	return info.Main.Version
 }

@@ -10,7 +10,6 @@ import (
 	"strings"
 
 	"github.com/urfave/cli/v2"
-	"golang.org/x/sync/errgroup"
 
 	"github.com/larder-cli/larder/cmd/larder/ui"
 	"github.com/larder-cli/larder/installer"
@@ -18,19 +17,6 @@ import (
 	"github.com/larder-cli/larder/installer/modules"
 	"github.com/larder-cli/larder/sources"
 )
-
-// wantedFlags are those flags of a command by which it is told what is wanted.
-func wantedFlags() []cli.Flag {
-	return []cli.Flag{
-		&cli.StringSliceFlag{Name: "from", Usage: "`PATH` of a root module, lock file or list; may be repeated"},
-		&cli.BoolFlag{Name: "recursive", Aliases: []string{"R"}, Usage: "take every root module there, or here, and below"},
-		&cli.StringSliceFlag{Name: "exclude", Usage: "`GLOB` of directories that --recursive passes; may be repeated"},
-		&cli.StringSliceFlag{Name: "platform", Usage: "for `OS_ARCH`, not for this machine; may be repeated"},
-		&cli.IntFlag{Name: "newest", Usage: "`N` versions where none is locked, the newest that match", Value: 1},
-		&cli.BoolFlag{Name: "all-versions", Usage: "all versions that match where none is locked"},
-		&cli.BoolFlag{Name: "upgrade", Aliases: []string{"u"}, Usage: "choose for root modules anew, whatever is locked"},
-	}
-}
 
 // A wanted is what the arguments and flags of a command ask for.
 type wanted struct {
@@ -44,32 +30,29 @@ type wanted struct {
 	versions  installer.SelectOptions
 }
 
-// readWanted reads those of the flags and arguments that may be wrong by
-// themselves.
-func readWanted(c *cli.Context, addresses []string) (*wanted, error) {
-	w := &wanted{
+// readWanted reads those of the flags and arguments that may be wrong by themselves.
+func readWanted(c *cli.Context, addresses []string) (w *wanted, err error) {
+	w = &wanted{
 		addresses: addresses, paths: c.StringSlice("from"), exclude: c.StringSlice("exclude"),
 		recursive: c.Bool("recursive"), upgrade: c.Bool("upgrade"),
-		versions: installer.SelectOptions{Newest: c.Int("newest"), All: c.Bool("all-versions")},
 	}
 	if len(w.addresses)+len(w.paths) == 0 {
 		w.paths = []string{"."}
 	}
-	err := checkExclude(c)
-	switch {
-	case err != nil:
+	if err := checkExclude(c); err != nil {
 		return nil, err
-	case w.recursive && len(w.paths) == 0:
-		err = errors.New("--recursive goes with --from where providers are named")
-	case w.versions.All && c.IsSet("newest"):
-		err = errors.New("--newest and --all-versions exclude each other")
-	case w.versions.Newest < 1:
-		err = fmt.Errorf("--newest is a number greater than 0, not %d", w.versions.Newest)
 	}
-	if err != nil {
-		return nil, usageError{err}
+	if w.recursive && len(w.paths) == 0 {
+		return nil, usageError{errors.New("--recursive goes with --from where providers are named")}
 	}
-	w.platforms, err = parsePlatforms(c.StringSlice("platform"))
+	if err := exclusive(c, "newest", "all-versions"); err != nil {
+		return nil, err
+	}
+	w.versions.All = c.Bool("all-versions")
+	if w.versions.Newest, err = positive(c, "newest"); err != nil {
+		return nil, err
+	}
+	w.platforms, err = platforms(c)
 	return w, err
 }
 
@@ -88,15 +71,7 @@ type input func(context.Context) (*rootModule, []installer.Want, error)
 func (w *wanted) read(ctx context.Context) ([]*supply, error) {
 	inputs, searchErr := w.inputs(ctx)
 	read, errs := make([]supply, len(inputs)), make([]error, len(inputs))
-	var group errgroup.Group
-	group.SetLimit(rootsAtOnce)
-	for i, input := range inputs {
-		group.Go(func() error {
-			read[i].rootModule, read[i].wants, errs[i] = input(ctx)
-			return nil
-		})
-	}
-	group.Wait() //nolint:errcheck // each has an error of its own
+	forEachRoot(len(inputs), func(i int) { read[i].rootModule, read[i].wants, errs[i] = inputs[i](ctx) })
 	return alike(read), errors.Join(append([]error{searchErr}, errs...)...)
 }
 

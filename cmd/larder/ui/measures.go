@@ -78,6 +78,21 @@ func Count(n int, thing string) string {
 	return fmt.Sprintf("%d %ss", n, thing)
 }
 
+// List joins words as in a sentence: "a, b or c" for the conjunction or.
+func List[T ~string](conjunction string, words []T) string {
+	var b strings.Builder
+	for i, word := range words {
+		switch {
+		case i > 0 && i == len(words)-1:
+			b.WriteString(" " + conjunction + " ")
+		case i > 0:
+			b.WriteString(", ")
+		}
+		b.WriteString(string(word))
+	}
+	return b.String()
+}
+
 // Columns aligns rows of cells that are shown below one another. The last cell of
 // each is as long as it is.
 func Columns(rows [][]string) []string {

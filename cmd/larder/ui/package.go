@@ -1,6 +1,7 @@
 package ui
 
 import (
+	"fmt"
 	"strings"
 
 	"github.com/larder-cli/larder/installer"
@@ -81,10 +82,10 @@ func (o *Output) LockFile(change installer.LockChange) {
 }
 
 // Texts are values as JSON strings, an empty list where there are none.
-func Texts[T interface{ String() string }](values []T) []string {
+func Texts[T any](values []T) []string {
 	texts := []string{}
 	for _, v := range values {
-		texts = append(texts, v.String())
+		texts = append(texts, fmt.Sprint(v))
 	}
 	return texts
 }
