@@ -117,11 +117,9 @@ func temporaryMirror(file string, dryRun bool) (dir string, done func(), err err
 // bundle writes the mirror in dir into a file.
 func (m *rootModule) bundle(c *cli.Context, dir, file string, opts bundle.CreateOptions) error {
 	opts.Check, opts.Vouch, opts.Warn = m.known(dir), m.vouch, m.out.WarnOf
-	var created bundle.Created
-	err := m.out.Work(func(report func(done, of int64)) (err error) {
+	created, err := ui.Work(m.out, func(report ui.Report) (bundle.Created, error) {
 		opts.Report = report
-		created, err = bundle.Create(c.Context, dir, file, opts)
-		return err
+		return bundle.Create(c.Context, dir, file, opts)
 	})
 	if err != nil {
 		return err

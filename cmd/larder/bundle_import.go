@@ -67,13 +67,11 @@ func bundleImport(c *cli.Context, out *ui.Output) error {
 	if err != nil {
 		return err
 	}
-	var arrivals []bundle.Arrival
-	err = out.Work(func(report func(done, of int64)) (err error) {
-		arrivals, err = bundle.Import(c.Context, files, dir, bundle.ImportOptions{
+	arrivals, err := ui.Work(out, func(report ui.Report) ([]bundle.Arrival, error) {
+		return bundle.Import(c.Context, files, dir, bundle.ImportOptions{
 			Key: key, Check: m.known(files[0]), Vouch: m.vouchImport, Merge: m.mergeEvidence, Compare: m.compareKeys, DryRun: dry, Report: report, Warn: out.WarnOf,
 			Waiting: out.WaitingForMirror(dir), LockTimeout: m.flags.lockTimeout,
 		})
-		return err
 	})
 	if err != nil {
 		return err

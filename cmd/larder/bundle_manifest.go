@@ -33,10 +33,8 @@ func bundleManifest(c *cli.Context, out *ui.Output) error {
 	if err != nil {
 		return err
 	}
-	var manifest bundle.Manifest
-	err = out.Work(func(func(done, of int64)) (err error) {
-		manifest, err = bundle.Describe(c.Context, absolute(m.dir, c.Args().First()), key, out.WarnOf)
-		return err
+	manifest, err := ui.Work(out, func(ui.Report) (bundle.Manifest, error) {
+		return bundle.Describe(c.Context, absolute(m.dir, c.Args().First()), key, out.WarnOf)
 	})
 	if err != nil {
 		return err

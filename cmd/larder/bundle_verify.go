@@ -33,10 +33,8 @@ func bundleVerify(c *cli.Context, out *ui.Output) error {
 	if err != nil {
 		return err
 	}
-	var v bundle.Verification
-	err = out.Work(func(report func(done, of int64)) (err error) {
-		v, err = bundle.Verify(c.Context, m.files(c.Args().Slice()), bundle.VerifyOptions{Vouch: m.vouchBundle, Report: report})
-		return err
+	v, err := ui.Work(out, func(report ui.Report) (bundle.Verification, error) {
+		return bundle.Verify(c.Context, m.files(c.Args().Slice()), bundle.VerifyOptions{Vouch: m.vouchBundle, Report: report})
 	})
 	if err != nil {
 		return err

@@ -197,10 +197,8 @@ func verifyCache(c *cli.Context, out *ui.Output, repairs bool) (*targetCache, *c
 	if err != nil || k.cache == nil {
 		return k, nil, err
 	}
-	var v *cachedir.Verification
-	err = out.Work(func(report func(done, of int64)) (err error) {
-		v, err = k.cache.Verify(c.Context, cachedir.VerifyOptions{Vouch: k.vouchVerdict, Report: report})
-		return err
+	v, err := ui.Work(out, func(report ui.Report) (*cachedir.Verification, error) {
+		return k.cache.Verify(c.Context, cachedir.VerifyOptions{Vouch: k.vouchVerdict, Report: report})
 	})
 	return k, v, err
 }

@@ -134,10 +134,8 @@ func (m *rootModule) localContents(c *cli.Context, dir string) (contents, error)
 	if err != nil {
 		return all, err
 	}
-	var entries []builder.Entry
-	err = m.out.Work(func(report func(done, of int64)) (err error) {
-		entries, err = b.List(c.Context, builder.ListOptions{Hash: true, Report: report})
-		return err
+	entries, err := ui.Work(m.out, func(report ui.Report) ([]builder.Entry, error) {
+		return b.List(c.Context, builder.ListOptions{Hash: true, Report: report})
 	})
 	if err != nil {
 		return all, fmt.Errorf("reading %s: %w", dir, err)

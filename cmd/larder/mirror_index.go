@@ -28,11 +28,10 @@ func mirrorIndex(c *cli.Context, out *ui.Output) error {
 	if err != nil {
 		return err
 	}
-	var changes []builder.Change
 	var leftOut []error
-	err = out.Work(func(func(done, of int64)) (err error) {
+	changes, err := ui.Work(out, func(ui.Report) (changes []builder.Change, err error) {
 		changes, leftOut, err = b.Index(c.Context)
-		return err
+		return changes, err
 	})
 	for _, change := range changes {
 		did := "written"

@@ -29,10 +29,8 @@ func mirrorVerify(c *cli.Context, out *ui.Output) error {
 	if err != nil {
 		return err
 	}
-	var v *builder.Verification
-	err = out.Work(func(report func(done, of int64)) (err error) {
-		v, err = b.Verify(c.Context, report)
-		return err
+	v, err := ui.Work(out, func(report ui.Report) (*builder.Verification, error) {
+		return b.Verify(c.Context, report)
 	})
 	if err != nil {
 		return err

@@ -58,9 +58,12 @@ func (o *Output) followed() *board {
 // NoBars shows no bars, also where there is a terminal.
 func (o *Output) NoBars() { o.progress.dumb = true }
 
-// Work runs a function that works on a whole store, and shows how many bytes of how
-// many it reports.
-func (o *Output) Work(work func(report func(done, of int64)) error) error {
+// A Report is told how many bytes of how many were dealt with.
+type Report = func(done, of int64)
+
+// Work runs a function that works on a whole store, and shows how
+// far it reports to be.
+func Work[T any](o *Output, work func(Report) (T, error)) (T, error) {
 	b := o.followed()
 	b.work(0, 0) // the first package may take a while
 	defer b.end(itemKey{})
