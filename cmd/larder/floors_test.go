@@ -30,7 +30,7 @@ func TestCommandsDoNotCallEachOther(t *testing.T) {
 		names[fset.File(syntax.FileStart)] = name
 		files = append(files, syntax)
 		for _, decl := range syntax.Decls {
-			if fn, ok := decl.(*ast.FuncDecl); ok && makesCommand(fn) {
+			if fn, ok := decl.(*ast.FuncDecl); ok && makesCommand(fn) && name != "help" { // which writes the help of all
 				commands[name] = true
 				made[fn.Name.Name] = true
 			}

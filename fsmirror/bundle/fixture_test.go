@@ -125,18 +125,6 @@ func described(t testing.TB, dir string) bundle.Manifest {
 	return m
 }
 
-func packageID(t testing.TB, address, version, platform string) (id sources.PackageID) {
-	t.Helper()
-	var err error
-	id.Provider, err = sources.ParseProvider(address, sources.Terraform)
-	check(t, err)
-	id.Version, err = sources.ParseVersion(version)
-	check(t, err)
-	id.Platform, err = sources.ParsePlatform(platform)
-	check(t, err)
-	return id
-}
-
 type reportOf = trust.Report
 
 func sum(text string) [32]byte { return sha256.Sum256([]byte(text)) }
