@@ -51,10 +51,7 @@ func bundleVerify(c *cli.Context, out *ui.Output) error {
 	out.Checked(all)
 	out.Say("verified %s, %s%s", ui.Count(len(v.Packages), "package"), ui.Size(v.Bytes), verdictTally(verdicts))
 	out.Keys(all, "bundle")
-	if n := len(v.Findings); n > 0 {
-		return foundError{sources.WithHint(fmt.Errorf("%s found wrong", ui.Count(n, "thing")), "copy the bundle again, or ask for another; larder bundle import refuses it as it is")}
-	}
-	return nil
+	return found(len(v.Findings), "thing", "found wrong", "copy the bundle again, or ask for another; larder bundle import refuses it as it is")
 }
 
 // verdictTally says how often there is each verdict, the best first.

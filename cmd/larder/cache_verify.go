@@ -1,12 +1,9 @@
 package main
 
 import (
-	"fmt"
-
 	"github.com/urfave/cli/v2"
 
 	"github.com/larder-cli/larder/cmd/larder/ui"
-	"github.com/larder-cli/larder/sources"
 )
 
 func cacheVerifyCommand(out *ui.Output) *cli.Command {
@@ -30,9 +27,5 @@ func cacheVerify(c *cli.Context, out *ui.Output) error {
 		out.Result("finding", ui.FindingOf(f.Kind, f.Path, f.Package, f.Text), "%s", f)
 	}
 	k.sum(v)
-	if n := len(v.Findings); n > 0 {
-		err := fmt.Errorf("%s found in the plugin cache", ui.Count(n, "thing"))
-		return foundError{sources.WithHint(err, "larder cache repair sets aside what is wrong and fetches packages again")}
-	}
-	return nil
+	return found(len(v.Findings), "thing", "found in the plugin cache", "larder cache repair sets aside what is wrong and fetches packages again")
 }

@@ -3,6 +3,10 @@ package main
 import (
 	"context"
 	"errors"
+	"fmt"
+
+	"github.com/larder-cli/larder/cmd/larder/ui"
+	"github.com/larder-cli/larder/sources"
 )
 
 // The exit statuses. Everything that lists them does so by exitStatuses.
@@ -39,6 +43,19 @@ func (e usageError) Unwrap() error { return e.error }
 type foundError struct{ error }
 
 func (e foundError) Unwrap() error { return e.error }
+
+// found returns the error of a check that found n things, such as "2 differences
+// between the mirrors", and nil if it found none.
+func found(n int, thing, where, hint string) error {
+	if n == 0 {
+		return nil
+	}
+	err := fmt.Errorf("%s %s", ui.Count(n, thing), where)
+	if hint != "" {
+		err = sources.WithHint(err, "%s", hint)
+	}
+	return foundError{err}
+}
 
 // status is the exit status that tells of err.
 func status(ctx context.Context, err error) int {

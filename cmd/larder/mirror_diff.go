@@ -90,10 +90,7 @@ func mirrorDiff(c *cli.Context, out *ui.Output) error {
 		out.Result("difference", d, "%s %s %s  %s", d.Provider, d.Version, d.about(), d.text())
 	}
 	out.Say("%s in the first, %s in the second", ui.Count(len(a.packages), "package"), ui.Count(len(b.packages), "package"))
-	if n := len(differences); n > 0 {
-		return foundError{fmt.Errorf("%s between the mirrors", ui.Count(n, "difference"))}
-	}
-	return nil
+	return found(len(differences), "difference", "between the mirrors", "")
 }
 
 // bothContents reads both mirrors, the directory first if the other is remote.

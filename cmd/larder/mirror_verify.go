@@ -1,13 +1,10 @@
 package main
 
 import (
-	"fmt"
-
 	"github.com/urfave/cli/v2"
 
 	"github.com/larder-cli/larder/cmd/larder/ui"
 	"github.com/larder-cli/larder/fsmirror/builder"
-	"github.com/larder-cli/larder/sources"
 )
 
 func mirrorVerifyCommand(out *ui.Output) *cli.Command {
@@ -51,9 +48,6 @@ func mirrorVerify(c *cli.Context, out *ui.Output) error {
 		out.Say("for %d of them no evidence vouches", v.Unvouched)
 	}
 	out.Keys(all, "mirror")
-	if n := len(v.Findings); n > 0 {
-		err := fmt.Errorf("%s found in the mirror", ui.Count(n, "thing"))
-		return foundError{sources.WithHint(err, "larder mirror index mends what index.json and VERSION.json say; remove packages that are wrong, and sync again")}
-	}
-	return nil
+	return found(len(v.Findings), "thing", "found in the mirror",
+		"larder mirror index mends what index.json and VERSION.json say; remove packages that are wrong, and sync again")
 }
