@@ -45,7 +45,7 @@ func cacheExport(c *cli.Context, out *ui.Output) error {
 	if err != nil {
 		return err
 	}
-	t, err := k.tree(c)
+	t, err := k.tree(c.Context)
 	if err != nil {
 		return err
 	}

@@ -31,10 +31,6 @@ func cacheForget(c *cli.Context, out *ui.Output) error {
 	if c.NArg() != 1 {
 		return usageError{errors.New("cache forget needs one ADDRESS@VERSION")}
 	}
-	platforms, err := platforms(c)
-	if err != nil {
-		return err
-	}
 	k, err := openCache(c, out, true)
 	if err != nil {
 		return err
@@ -43,6 +39,7 @@ func cacheForget(c *cli.Context, out *ui.Output) error {
 	if err != nil || k.cache == nil {
 		return err
 	}
+	platforms := k.flags.platforms
 	if len(platforms) == 0 {
 		if platforms, err = k.cache.Remembered(p, v); err != nil {
 			return err

@@ -48,9 +48,7 @@ func cacheImport(c *cli.Context, out *ui.Output) error {
 		return err
 	}
 	defer release()
-	im := &importer{targetCache: k, into: installer.New(nil, k.cache, k.client, installer.Options{
-		Engine: k.config.Engine, Trust: k.trustOptions(),
-	})}
+	im := &importer{targetCache: k, into: installer.New(nil, k.cache, k.client, k.installerOptions(nil))}
 	var errs []error
 	for _, file := range c.Args().Slice() {
 		errs = append(errs, im.file(c.Context, file))

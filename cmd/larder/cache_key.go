@@ -30,7 +30,7 @@ func cacheKey(c *cli.Context, out *ui.Output) error {
 	if err != nil {
 		return err
 	}
-	t, err := s.tree(c)
+	t, err := s.tree(c.Context)
 	if err != nil {
 		return err
 	}

@@ -90,9 +90,7 @@ func (k *targetCache) replacer(ctx context.Context) (cachedir.Replacer, error) {
 	if err != nil {
 		return nil, err
 	}
-	in := installer.New(from, k.cache, k.client, installer.Options{
-		Engine: k.config.Engine, Trust: k.trustOptions(), Report: k.out.Event,
-	})
+	in := installer.New(from, k.cache, k.client, k.installerOptions(k.out.Event))
 	return func(ctx context.Context, m cachedir.Mending) (gone bool, err error) {
 		outcome, err := in.Fetch(ctx, *m.Package, k.before(m))
 		k.out.Forget(*m.Package)

@@ -21,17 +21,16 @@ import (
 // of prefetch, or the mirror of mirror sync.
 type filling struct {
 	*wanted
-	installer.FillOptions
-	requireSigned bool
-	slots         installer.Slots
+	strict bool
 }
 
 // A destination is a store that a supply fills.
 type destination struct {
 	installer.Store
-	opts   installer.Options  // those that depend on the store
-	nearby []*fsmirror.Mirror // whose archives are taken rather than downloaded
-	had    installer.How      // how packages are shown that the store had before
+	engineCache bool               // the engine uses the store too
+	memory      installer.Memory   // of hashes, if the store is not where they are kept
+	nearby      []*fsmirror.Mirror // whose archives are taken rather than downloaded
+	had         installer.How      // how packages are shown that the store had before
 }
 
 // newFilling reads the flags, and what is wanted: the addresses and what wantedFlags
@@ -44,10 +43,7 @@ func newFilling(c *cli.Context, out *ui.Output, addresses []string) (*filling, e
 	if w.session, err = newSession(c, out); err != nil {
 		return nil, err
 	}
-	return &filling{
-		wanted: w, FillOptions: installer.FillOptions{Strict: c.Bool("strict"), DryRun: c.Bool("dry-run")},
-		requireSigned: c.Bool("require-signed"), slots: installer.NewSlots(w.flags.jobs),
-	}, nil
+	return &filling{w, c.Bool("strict")}, nil
 }
 
 // run puts what is wanted into the stores that to returns, and then calls finish
@@ -82,14 +78,14 @@ func (f *filling) fill(ctx context.Context, s *supply, to func(*supply) (destina
 	if err != nil {
 		return nil, err
 	}
-	d.opts.Engine, d.opts.Platforms, d.opts.Slots = s.config.Engine, f.platforms, f.slots
-	d.opts.RequireSigned, d.opts.Trust, d.opts.Report = f.requireSigned, s.trustOptions(), f.out.Event
+	opts := s.installerOptions(f.out.Event)
+	opts.EngineCache, opts.Memory = d.engineCache, d.memory
 	if d.nearby != nil {
 		from = fsmirror.Nearby(from, d.nearby)
 	}
-	in := installer.NewFetcher(from, d.Store, s.client, d.opts)
+	in := installer.NewFetcher(from, d.Store, s.client, opts)
 	selected, chooseErr := in.Select(ctx, s.wants, f.versions)
-	filled, err := in.Fill(ctx, selected, f.FillOptions)
+	filled, err := in.Fill(ctx, selected, installer.FillOptions{Strict: f.strict, DryRun: f.flags.dryRun})
 	for i := range filled {
 		if filled[i].Outcome.How == installer.FromStore {
 			filled[i].Outcome.How = d.had
@@ -176,9 +172,9 @@ func (s fillSummary) String() string {
 // date whatever failed.
 func (f *filling) runMirror(ctx context.Context, b *builder.Builder) error {
 	err := f.run(ctx, func(s *supply) (destination, error) {
-		return destination{Store: b, opts: installer.Options{Memory: s.memory()}, nearby: s.nearby(), had: alreadyThere}, nil
+		return destination{Store: b, memory: s.memory(), nearby: s.nearby(), had: alreadyThere}, nil
 	}, func(ctx context.Context) error {
-		if f.DryRun {
+		if f.flags.dryRun {
 			return nil
 		}
 		return b.Finish(ctx)

@@ -84,21 +84,12 @@ func maxSizeFlag(usage string) cli.Flag { return &cli.StringFlag{Name: "max-size
 
 func dryRunFlag(usage string) cli.Flag { return &cli.BoolFlag{Name: "dry-run", Usage: usage} }
 
-// checkExclude refuses --exclude where there is no search that it could limit.
-func checkExclude(c *cli.Context) error {
-	if c.IsSet("exclude") && !c.Bool("recursive") {
-		return usageError{errors.New("--exclude goes with --recursive")}
+// thisIfNone is the platform that we run on if there are none.
+func thisIfNone(platforms []sources.Platform) []sources.Platform {
+	if len(platforms) == 0 {
+		return []sources.Platform{sources.CurrentPlatform()}
 	}
-	return nil
-}
-
-// platformsOrThis reads --platform. Without the flag it is the platform we run on.
-func platformsOrThis(c *cli.Context) ([]sources.Platform, error) {
-	all, err := platforms(c)
-	if len(all) == 0 {
-		all = []sources.Platform{sources.CurrentPlatform()}
-	}
-	return all, err
+	return platforms
 }
 
 // platforms reads --platform, each platform once. Without the flag there are none.

@@ -1,6 +1,7 @@
 package main
 
 import (
+	"errors"
 	"fmt"
 	"slices"
 	"time"
@@ -8,6 +9,7 @@ import (
 	"github.com/urfave/cli/v2"
 
 	"github.com/larder-cli/larder/cmd/larder/ui"
+	"github.com/larder-cli/larder/installer"
 	"github.com/larder-cli/larder/sources"
 )
 
@@ -55,21 +57,29 @@ const anyEngine sources.Engine = "auto"
 
 var engines = []sources.Engine{anyEngine, sources.Terraform, sources.OpenTofu}
 
-// globals are the values of the global flags.
+// globals are the values of the global flags, and of those that mean the same for
+// each command that has them. For the others these are zero.
 type globals struct {
-	cache    string
-	noCache  bool
-	jobs     int
-	link     sources.LinkMode
-	offline  bool
-	paranoid bool
-	readOnly bool // the command changes nothing
-
+	cache       string
+	noCache     bool
+	link        sources.LinkMode
+	offline     bool
 	lockTimeout time.Duration
-	trustKeys   []sources.Fingerprint
+	jobs        int
+	slots       installer.Slots // as many as jobs, for all installers of the command
+
+	platforms     []sources.Platform // empty means the one that we run on
+	recursive     bool
+	exclude       []string
+	upgrade       bool
+	requireSigned bool
+	trustKeys     []sources.Fingerprint
+	paranoid      bool
+	dryRun        bool
+	readOnly      bool // nothing is changed: a dry run, or a check
 }
 
-// readFlags reads the global flags, and those flags that make a run read-only.
+// readFlags reads the flags and refuses those that make no sense by themselves.
 func (s *session) readFlags(c *cli.Context) (err error) {
 	for _, name := range []string{"chdir", "config", "cache"} {
 		if isSet(c, name) && flag[string](c, name) == "" {
@@ -84,7 +94,10 @@ func (s *session) readFlags(c *cli.Context) (err error) {
 
 		lockTimeout: flag[time.Duration](c, "lock-timeout"),
 
-		readOnly: c.Bool("dry-run") || c.Bool("check"),
+		recursive: c.Bool("recursive"), exclude: c.StringSlice("exclude"),
+		upgrade: c.Bool("upgrade"), requireSigned: c.Bool("require-signed"),
+		paranoid: c.Bool("paranoid"),
+		dryRun:   c.Bool("dry-run"), readOnly: c.Bool("dry-run") || c.Bool("check"),
 	}
 	s.engine, s.configFile = sources.Engine(flag[string](c, "engine")), flag[string](c, "config")
 	s.out.JSON = flag[bool](c, "json")
@@ -107,6 +120,13 @@ func (s *session) readFlags(c *cli.Context) (err error) {
 		return usageError{fmt.Errorf("--lock-timeout is not less than 0, as is %s", s.flags.lockTimeout)}
 	}
 	if s.flags.jobs, err = positive(c, "jobs"); err != nil {
+		return err
+	}
+	s.flags.slots = installer.NewSlots(s.flags.jobs)
+	if c.IsSet("exclude") && !s.flags.recursive {
+		return usageError{errors.New("--exclude goes with --recursive")}
+	}
+	if s.flags.platforms, err = platforms(c); err != nil {
 		return err
 	}
 	s.flags.trustKeys, err = trustKeys(c)

@@ -48,10 +48,9 @@ type importing struct {
 	find     legacy.Options
 	unpacked bool
 	replace  bool
-	dryRun   bool
 
 	mirror *fsmirror.Mirror // what was there before; nil if there was no directory
-	store  *builder.Builder // nil with dryRun
+	store  *builder.Builder // nil with --dry-run
 }
 
 func importAll(c *cli.Context, out *ui.Output) error {
@@ -82,7 +81,7 @@ func newImporting(c *cli.Context, out *ui.Output) (*importing, error) {
 	if err != nil {
 		return nil, err
 	}
-	im := &importing{rootModule: m, unpacked: c.Bool("unpacked"), replace: c.Bool("replace"), dryRun: c.Bool("dry-run")}
+	im := &importing{rootModule: m, unpacked: c.Bool("unpacked"), replace: c.Bool("replace")}
 	switch {
 	case c.String("to") == "":
 		return nil, usageError{errors.New("import needs --to DIR, the mirror to import to")}
@@ -168,7 +167,7 @@ func unchanging(dir, path string) error {
 
 // importFound imports candidates, and returns those that are in the mirror then.
 func (im *importing) importFound(ctx context.Context, candidates []legacy.Candidate) (there []legacy.Candidate, err error) {
-	if !im.dryRun && len(candidates) > 0 {
+	if !im.flags.dryRun && len(candidates) > 0 {
 		if im.store, err = im.openMirror(ctx, im.to, builder.Options{Unpacked: im.unpacked}); err != nil {
 			return nil, err
 		}
@@ -214,7 +213,7 @@ func (im *importing) importOne(ctx context.Context, c legacy.Candidate) error {
 	if err != nil {
 		return &sources.PackageError{ID: c.ID, Source: c.Where(), Err: err}
 	}
-	if im.dryRun {
+	if im.flags.dryRun {
 		how := wouldImport
 		if there.path != "" {
 			how = wouldCompare

@@ -27,7 +27,7 @@ func (im *importing) advise(there []legacy.Candidate) {
 			}
 		}
 	}
-	if im.dryRun {
+	if im.flags.dryRun {
 		return
 	}
 	lines := requiredProviders(there)

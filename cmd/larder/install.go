@@ -10,7 +10,6 @@ import (
 
 	"github.com/larder-cli/larder/cmd/larder/ui"
 	"github.com/larder-cli/larder/installer"
-	"github.com/larder-cli/larder/sources"
 )
 
 func installCommand(out *ui.Output) *cli.Command {
@@ -35,55 +34,28 @@ func installCommand(out *ui.Output) *cli.Command {
 // An installation is what the flags of install ask for.
 type installation struct {
 	*session
-	platforms     []sources.Platform
-	pluginPath    []string // as typed
-	pluginDirs    []string // absolute
-	upgrade       bool
-	readOnly      bool
-	dryRun        bool
-	requireSigned bool
-	slots         installer.Slots
-	readings      installer.Readings
+	pluginPath   []string // as typed
+	pluginDirs   []string // absolute
+	readOnlyLock bool
+	readings     installer.Readings
 }
 
-func install(c *cli.Context, out *ui.Output) error {
-	in := &installation{
-		upgrade: c.Bool("upgrade"), dryRun: c.Bool("dry-run"), requireSigned: c.Bool("require-signed"),
+func install(c *cli.Context, out *ui.Output) (err error) {
+	mode := c.String("lockfile")
+	in := &installation{readOnlyLock: mode != ""}
+	if in.readOnlyLock && mode != "readonly" {
+		return usageError{fmt.Errorf("--lockfile is readonly or left out, not %q", mode)}
 	}
-	if err := in.readFlags(c); err != nil {
-		return err
-	}
-	var err error
 	if in.session, err = newSession(c, out); err != nil {
 		return err
 	}
-	in.flags.paranoid = c.Bool("paranoid")
-	in.slots = installer.NewSlots(in.flags.jobs)
-	for _, dir := range in.pluginPath {
-		if dir != "" {
-			in.pluginDirs = append(in.pluginDirs, absolute(in.dir, dir))
-		}
-	}
-	return in.each(c, in.at)
-}
-
-// readFlags reads those flags that may be wrong.
-func (in *installation) readFlags(c *cli.Context) (err error) {
-	mode := c.String("lockfile")
-	in.readOnly = mode != ""
-	switch {
-	case mode != "" && mode != "readonly":
-		return usageError{fmt.Errorf("--lockfile is readonly or left out, not %q", mode)}
-	case in.readOnly && in.upgrade:
+	if in.readOnlyLock && in.flags.upgrade {
 		return usageError{errors.New("--upgrade and --lockfile readonly exclude each other")}
 	}
-	if err := checkExclude(c); err != nil {
+	if err := in.readPluginDirs(c.StringSlice("plugin-dir")); err != nil {
 		return err
 	}
-	if in.platforms, err = platforms(c); err != nil {
-		return err
-	}
-	return in.readPluginDirs(c.StringSlice("plugin-dir"))
+	return in.each(c.Context, in.at)
 }
 
 // at installs what the root module in dir needs.
@@ -102,7 +74,7 @@ func (in *installation) install(ctx context.Context, dir string, out *ui.Output)
 	if err != nil || root == nil {
 		return nil, err
 	}
-	root.ReadOnlyLock, root.DryRun = in.readOnly, in.dryRun
+	root.ReadOnlyLock, root.DryRun = in.readOnlyLock, in.flags.dryRun
 	from, err := m.source(ctx, in.pluginDirs)
 	if err != nil {
 		return nil, err
@@ -115,17 +87,9 @@ func (in *installation) install(ctx context.Context, dir string, out *ui.Output)
 		return nil, err
 	}
 	defer done()
-	result, err := installer.New(from, to, m.client, installer.Options{
-		Engine:        m.config.Engine,
-		Platforms:     in.platforms,
-		Slots:         in.slots,
-		Upgrade:       in.upgrade,
-		RequireSigned: in.requireSigned,
-		EngineCache:   m.engineCache(),
-		Readings:      &in.readings,
-		Trust:         m.trustOptions(),
-		Report:        out.Event,
-	}).Install(ctx, *root)
+	opts := m.installerOptions(out.Event)
+	opts.Upgrade, opts.EngineCache, opts.Readings = m.flags.upgrade, m.engineCache(), &in.readings
+	result, err := installer.New(from, to, m.client, opts).Install(ctx, *root)
 	return result, m.explain(err)
 }
 

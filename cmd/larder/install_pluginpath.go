@@ -18,6 +18,11 @@ func (in *installation) readPluginDirs(typed []string) error {
 	if len(typed) > 1 && slices.Contains(typed, "") {
 		return usageError{errors.New("an empty --plugin-dir stands for none and cannot go with others")}
 	}
+	for _, dir := range typed {
+		if dir != "" {
+			in.pluginDirs = append(in.pluginDirs, absolute(in.dir, dir))
+		}
+	}
 	return nil
 }
 
@@ -25,7 +30,7 @@ func (in *installation) readPluginDirs(typed []string) error {
 // directory's plugin_path. Nothing acts upon that file. Behind a link it is left
 // alone, as what else relies on it is unknown.
 func (in *installation) rememberPluginDirs(dataDir string) error {
-	if len(in.pluginPath) == 0 || in.dryRun {
+	if len(in.pluginPath) == 0 || in.flags.dryRun {
 		return nil
 	}
 	if info, err := os.Lstat(dataDir); err == nil && info.Mode()&fs.ModeSymlink != 0 {

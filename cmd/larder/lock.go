@@ -41,19 +41,12 @@ func lockCommand(out *ui.Output) *cli.Command {
 // A locking is what the flags of lock ask for, and what has come of it so far.
 type locking struct {
 	*session
-	platforms     []sources.Platform
-	only          []string // addresses; empty means all that are required
-	upgrade       bool
-	requireSigned bool
-	keep          bool
-	check         bool
-	dryRun        bool
-	strict        bool
-	dropUnknown   bool
+	only        []string // addresses; empty means all that are required
+	keep        bool
+	check       bool
+	strict      bool
+	dropUnknown bool
 
-	recursive bool
-
-	slots   installer.Slots
 	ledgers memo[string, *installer.Ledger] // by what they are supplied by
 
 	mu       sync.Mutex
@@ -64,39 +57,15 @@ type locking struct {
 	unknown  []unknownHash // in all lock files
 }
 
-func lock(c *cli.Context, out *ui.Output) error {
+func lock(c *cli.Context, out *ui.Output) (err error) {
 	l := &locking{
-		only: c.Args().Slice(), upgrade: c.Bool("upgrade"), requireSigned: c.Bool("require-signed"),
-		keep: c.Bool("keep"), check: c.Bool("check"), dryRun: c.Bool("dry-run"), recursive: c.Bool("recursive"),
-		strict: c.Bool("strict"), dropUnknown: c.Bool("drop-unknown"),
-		said: map[string]bool{}, required: map[string]bool{},
+		only: c.Args().Slice(), keep: c.Bool("keep"), check: c.Bool("check"), strict: c.Bool("strict"),
+		dropUnknown: c.Bool("drop-unknown"), said: map[string]bool{}, required: map[string]bool{},
 	}
-	if err := l.readFlags(c); err != nil {
-		return err
-	}
-	var err error
-	if l.session, err = newSession(c, out); err != nil {
-		return err
-	}
-	l.slots = installer.NewSlots(l.flags.jobs)
-	defer l.closeScratch()
-	failed := l.each(c, l.at)
-	found := l.sum()
-	if failed != nil { // what was found is told, and is not all there is to find
-		return failed
-	}
-	return errors.Join(l.notRequired(), found)
-}
-
-// readFlags reads those flags and arguments that may be wrong.
-func (l *locking) readFlags(c *cli.Context) (err error) {
 	if err := exclusive(c, "check", "dry-run", "drop-unknown"); err != nil {
 		return err
 	}
 	if err := exclusive(c, "keep", "no-cache"); err != nil {
-		return err
-	}
-	if err := checkExclude(c); err != nil {
 		return err
 	}
 	for _, address := range l.only {
@@ -104,13 +73,21 @@ func (l *locking) readFlags(c *cli.Context) (err error) {
 			return usageError{err}
 		}
 	}
-	l.platforms, err = platformsOrThis(c)
-	return err
+	if l.session, err = newSession(c, out); err != nil {
+		return err
+	}
+	defer l.closeScratch()
+	failed := l.each(c.Context, l.at)
+	found := l.sum()
+	if failed != nil { // what was found is told, and is not all there is to find
+		return failed
+	}
+	return errors.Join(l.notRequired(), found)
 }
 
 // at locks for the root module in dir.
 func (l *locking) at(ctx context.Context, dir string, out *ui.Output) (show func(), err error) {
-	m := &lockedModule{out: out, file: filepath.Join(dir, lockfile.Name), check: l.check, dryRun: l.dryRun}
+	m := &lockedModule{out: out, file: filepath.Join(dir, lockfile.Name), check: l.check, dryRun: l.flags.dryRun}
 	err = l.lock(ctx, dir, m)
 	if l.check && isFinding(err) {
 		m.wrong, err = err, nil
@@ -144,7 +121,7 @@ func (l *locking) lock(ctx context.Context, dir string, locked *lockedModule) er
 		return err
 	}
 	l.choose(root, m.config.Engine)
-	if !l.recursive { // else another root module may require what is named
+	if !l.flags.recursive { // else another root module may require what is named
 		if err := l.notRequired(); err != nil {
 			return err
 		}
@@ -153,7 +130,7 @@ func (l *locking) lock(ctx context.Context, dir string, locked *lockedModule) er
 	if err != nil {
 		return err
 	}
-	root.DryRun = l.check || l.dryRun
+	root.DryRun = l.flags.readOnly
 	locked.before, locked.engine = root.Lock, m.config.Engine
 	locked.result, err = ledger.Lock(ctx, *root)
 	return m.explain(err)
@@ -203,17 +180,11 @@ func (l *locking) ledger(ctx context.Context, m *rootModule) (*installer.Ledger,
 		if err != nil {
 			return nil, err
 		}
+		opts := m.installerOptions(l.report)
+		opts.Upgrade = m.flags.upgrade
 		return &installer.Ledger{
-			Installer: installer.New(from, store, m.client, installer.Options{
-				Engine:        m.config.Engine,
-				Platforms:     l.platforms,
-				Slots:         l.slots,
-				Upgrade:       l.upgrade,
-				RequireSigned: l.requireSigned,
-				Trust:         m.trustOptions(),
-				Report:        l.report,
-			}),
-			Keep: keeps, Strict: l.strict, DropUnknown: l.dropUnknown,
+			Installer: installer.New(from, store, m.client, opts),
+			Keep:      keeps, Strict: l.strict, DropUnknown: l.dropUnknown,
 		}, nil
 	})
 }
@@ -245,7 +216,7 @@ func (l *locking) lockStore(m *rootModule) (store installer.Cache, keeps []sourc
 	}
 	switch {
 	case cache != nil && !cache.ReadOnly() && l.keep:
-		return cache, l.platforms, nil
+		return cache, thisIfNone(l.flags.platforms), nil
 	case cache != nil && !cache.ReadOnly():
 		return cache, []sources.Platform{sources.CurrentPlatform()}, nil
 	}

@@ -96,7 +96,7 @@ func (l *locking) warnUnknown() {
 	groups := map[string][]unknownHash{}
 	for _, u := range l.unknown {
 		if !u.problem() {
-			text := u.version() + ": " + u.outcome(l.dryRun)
+			text := u.version() + ": " + u.outcome(l.flags.dryRun)
 			groups[text] = append(groups[text], u)
 		}
 	}

@@ -98,7 +98,7 @@ func mirrorPolicy(c *cli.Context) (p builder.Policy, err error) {
 	case c.Bool("recursive") && !paths:
 		return p, usageError{errors.New("--recursive goes with --keep-locked-by")}
 	}
-	return p, checkExclude(c)
+	return p, nil
 }
 
 // A lockedVersions is what lock files select.
@@ -109,7 +109,7 @@ type lockedVersions map[sources.Provider]map[sources.Version]bool
 func (s *session) lockedBy(c *cli.Context) (lockedVersions, error) {
 	locked := lockedVersions{}
 	for _, path := range c.StringSlice("keep-locked-by") {
-		files, err := s.lockFiles(c.Context, absolute(s.dir, path), c.Bool("recursive"), c.StringSlice("exclude"))
+		files, err := s.lockFiles(c.Context, absolute(s.dir, path))
 		if err != nil {
 			return nil, err
 		}
@@ -124,7 +124,7 @@ func (s *session) lockedBy(c *cli.Context) (lockedVersions, error) {
 
 // lockFiles are those of what a path names: a lock file, a root module, or all root
 // modules below.
-func (s *session) lockFiles(ctx context.Context, path string, recursive bool, exclude []string) ([]string, error) {
+func (s *session) lockFiles(ctx context.Context, path string) ([]string, error) {
 	info, err := os.Stat(path)
 	if err != nil {
 		return nil, err
@@ -136,15 +136,15 @@ func (s *session) lockFiles(ctx context.Context, path string, recursive bool, ex
 		return []string{path}, nil
 	}
 	dirs := []string{"."}
-	if recursive {
-		if dirs, err = s.find(ctx, path, exclude); err != nil {
+	if s.flags.recursive {
+		if dirs, err = s.find(ctx, path); err != nil {
 			return nil, err
 		}
 	}
 	var files []string
 	for _, dir := range dirs {
 		file := filepath.Join(path, dir, lockfile.Name)
-		if _, err := os.Stat(file); err != nil && recursive {
+		if _, err := os.Stat(file); err != nil && s.flags.recursive {
 			s.out.Warn("%s has no lock file, so nothing stays for its sake", filepath.Join(path, dir))
 			continue
 		} else if err != nil {

@@ -46,7 +46,7 @@ func mirrorSync(c *cli.Context, out *ui.Output) error {
 	if err := m.noCache(dir); err != nil {
 		return err
 	}
-	b, err := m.openMirror(c.Context, dir, builder.Options{Unpacked: c.Bool("unpacked"), ReadOnly: f.DryRun})
+	b, err := m.openMirror(c.Context, dir, builder.Options{Unpacked: c.Bool("unpacked"), ReadOnly: f.flags.dryRun})
 	if err != nil {
 		return err
 	}

@@ -46,6 +46,6 @@ func cacheToFill(s *supply) (d destination, err error) {
 	}
 	opts.Shared = s.engineCache()
 	d.Store, err = s.openCache(path, opts)
-	d.opts.EngineCache, d.had = opts.Shared, installer.FromStore
+	d.engineCache, d.had = opts.Shared, installer.FromStore
 	return d, err
 }

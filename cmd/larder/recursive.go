@@ -9,8 +9,6 @@ import (
 	"strings"
 	"sync"
 
-	"github.com/urfave/cli/v2"
-
 	"github.com/larder-cli/larder/cmd/larder/ui"
 	"github.com/larder-cli/larder/installer/modules"
 )
@@ -56,19 +54,19 @@ type attempt struct {
 }
 
 // each works at the root module here or, with --recursive, at all below.
-func (s *session) each(c *cli.Context, at work) error {
-	if c.Bool("recursive") {
-		return s.below(c.Context, c.StringSlice("exclude"), at)
+func (s *session) each(ctx context.Context, at work) error {
+	if s.flags.recursive {
+		return s.below(ctx, at)
 	}
-	show, err := at(c.Context, s.dir, s.out)
+	show, err := at(ctx, s.dir, s.out)
 	show()
 	return err
 }
 
 // below works at the root modules in the working directory and below, but for
 // those that match a glob. One that fails stops no other.
-func (s *session) below(ctx context.Context, exclude []string, at work) error {
-	dirs, searchErr := s.find(ctx, s.dir, exclude)
+func (s *session) below(ctx context.Context, at work) error {
+	dirs, searchErr := s.find(ctx, s.dir)
 	if len(dirs) == 0 && searchErr == nil {
 		s.out.Say("there is no root module in %s or below: nothing to do", s.dir)
 	}
@@ -97,8 +95,9 @@ func (s *session) below(ctx context.Context, exclude []string, at work) error {
 	return searchErr
 }
 
-// find finds the root modules in dir and below, as paths relative to it.
-func (s *session) find(ctx context.Context, dir string, exclude []string) ([]string, error) {
+// find finds the root modules in dir and below that --exclude does not exclude, as
+// paths relative to dir.
+func (s *session) find(ctx context.Context, dir string) ([]string, error) {
 	here, err := s.root(ctx, dir, s.out)
 	if err != nil {
 		return nil, err
@@ -109,7 +108,7 @@ func (s *session) find(ctx context.Context, dir string, exclude []string) ([]str
 			return nil, err
 		}
 	}
-	opts := modules.RootsOptions{DataDir: dataDir, Exclude: exclude, Cache: &s.modules}
+	opts := modules.RootsOptions{DataDir: dataDir, Exclude: s.flags.exclude, Cache: &s.modules}
 	if s.engine != anyEngine {
 		opts.Engine = s.engine
 	}

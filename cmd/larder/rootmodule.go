@@ -66,3 +66,16 @@ func (m *rootModule) warnOfOverrides(all []sources.Requirement) {
 		}
 	}
 }
+
+// installerOptions are what the flags and the configuration say of an installer for the
+// root module, which tells report what it does.
+func (m *rootModule) installerOptions(report func(installer.Event)) installer.Options {
+	return installer.Options{
+		Engine:        m.config.Engine,
+		Platforms:     m.flags.platforms,
+		Slots:         m.flags.slots,
+		RequireSigned: m.flags.requireSigned,
+		Trust:         m.trustOptions(),
+		Report:        report,
+	}
+}

@@ -7,8 +7,6 @@ import (
 	"slices"
 	"strings"
 
-	"github.com/urfave/cli/v2"
-
 	"github.com/larder-cli/larder/cmd/larder/ui"
 	"github.com/larder-cli/larder/installer/lockfile"
 	"github.com/larder-cli/larder/sources"
@@ -30,26 +28,20 @@ type lockedProvider struct {
 }
 
 // tree finds out what the flags ask about.
-func (s *session) tree(c *cli.Context) (*tree, error) {
-	if err := checkExclude(c); err != nil {
-		return nil, err
-	}
-	platforms, err := platformsOrThis(c)
-	if err != nil {
-		return nil, err
-	}
+func (s *session) tree(ctx context.Context) (*tree, error) {
+	platforms := slices.Clone(thisIfNone(s.flags.platforms))
 	slices.SortFunc(platforms, func(a, b sources.Platform) int { return strings.Compare(a.String(), b.String()) })
 	t := &tree{platforms: platforms}
-	if !c.Bool("recursive") {
-		return t, s.addModule(c.Context, t, s.dir, s.out)
+	if !s.flags.recursive {
+		return t, s.addModule(ctx, t, s.dir, s.out)
 	}
-	dirs, err := s.find(c.Context, s.dir, c.StringSlice("exclude"))
+	dirs, err := s.find(ctx, s.dir)
 	if err != nil {
 		return nil, err
 	}
 	var errs []error
 	for _, dir := range dirs {
-		errs = append(errs, s.addModule(c.Context, t, filepath.Join(s.dir, dir), s.out.ForModule(dir)))
+		errs = append(errs, s.addModule(ctx, t, filepath.Join(s.dir, dir), s.out.ForModule(dir)))
 	}
 	return t, errors.Join(errs...)
 }

@@ -23,36 +23,23 @@ type wanted struct {
 	*session
 	addresses []string // as typed
 	paths     []string // as typed
-	recursive bool
-	exclude   []string
-	upgrade   bool
-	platforms []sources.Platform
 	versions  installer.SelectOptions
 }
 
 // readWanted reads those of the flags and arguments that may be wrong by themselves.
 func readWanted(c *cli.Context, addresses []string) (w *wanted, err error) {
-	w = &wanted{
-		addresses: addresses, paths: c.StringSlice("from"), exclude: c.StringSlice("exclude"),
-		recursive: c.Bool("recursive"), upgrade: c.Bool("upgrade"),
-	}
+	w = &wanted{addresses: addresses, paths: c.StringSlice("from")}
 	if len(w.addresses)+len(w.paths) == 0 {
 		w.paths = []string{"."}
 	}
-	if err := checkExclude(c); err != nil {
-		return nil, err
-	}
-	if w.recursive && len(w.paths) == 0 {
+	if c.Bool("recursive") && len(w.paths) == 0 {
 		return nil, usageError{errors.New("--recursive goes with --from where providers are named")}
 	}
 	if err := exclusive(c, "newest", "all-versions"); err != nil {
 		return nil, err
 	}
 	w.versions.All = c.Bool("all-versions")
-	if w.versions.Newest, err = positive(c, "newest"); err != nil {
-		return nil, err
-	}
-	w.platforms, err = platforms(c)
+	w.versions.Newest, err = positive(c, "newest")
 	return w, err
 }
 
@@ -128,7 +115,7 @@ func (w *wanted) from(ctx context.Context, typed string) ([]input, error) {
 	switch name := filepath.Base(path); {
 	case err != nil:
 		return nil, err
-	case info.IsDir() && w.recursive:
+	case info.IsDir() && w.flags.recursive:
 		return w.below(ctx, path, typed)
 	case info.IsDir() && onlyLocked(path):
 		return []input{w.lockFile(filepath.Join(path, lockfile.Name))}, nil
@@ -156,7 +143,7 @@ func onlyLocked(dir string) bool {
 // below are the root modules in dir and below. Messages name them as seen from
 // what was typed for it.
 func (w *wanted) below(ctx context.Context, dir, typed string) ([]input, error) {
-	dirs, err := w.find(ctx, dir, w.exclude)
+	dirs, err := w.find(ctx, dir)
 	if len(dirs) == 0 && err == nil {
 		w.out.Say("there is no root module in %s or below: nothing to do", dir)
 	}
@@ -202,7 +189,7 @@ func (w *wanted) module(dir string, out *ui.Output) input {
 		var wants []installer.Want
 		for _, r := range root.Requirements {
 			want := installer.Want{Requirement: r}
-			if !w.upgrade {
+			if !w.flags.upgrade {
 				want.Locked, _ = m.lock.Entry(r.Provider)
 			}
 			wants = append(wants, want)
