@@ -24,6 +24,8 @@ func run(ctx context.Context, args []string, stdout, stderr io.Writer) int {
 	return status(ctx, err)
 }
 
+// newApp returns the command line of larder. Everything that commands write goes to out,
+// so that tests can run several in one process.
 func newApp(out *ui.Output) *cli.App {
 	app := &cli.App{
 		Name:  "larder",
@@ -80,6 +82,8 @@ func withoutArguments(action cli.ActionFunc) cli.ActionFunc {
 // verbatim is a template that yields text.
 func verbatim(text string) string { return strings.ReplaceAll(text, "{{", `{{"{{"}}`) }
 
+// noCommand is what runs if no command is named: larder alone, larder --version, or
+// larder with a command that does not exist.
 func noCommand(c *cli.Context) error {
 	switch {
 	case c.Args().Present():

@@ -45,6 +45,7 @@ type bundledPackage struct {
 	Part int          `json:"part,omitempty"`
 }
 
+// bundled is a package of a bundle for JSON.
 func bundled(p bundle.Package) bundledPackage {
 	return bundledPackage{ui.InJSON(p.ID), p.Path(), p.Size, p.ZH, p.H1, p.Part}
 }
@@ -60,6 +61,8 @@ type bundleInfo struct {
 	Base     int    `json:"base"`
 }
 
+// infoOf is the bundle in a file for JSON. In a bundle in parts, the manifest in each
+// file is that of all parts.
 func infoOf(file string, m bundle.Manifest) bundleInfo {
 	return bundleInfo{file, m.ID(), m.Part, m.Parts, len(m.Packages), m.Size(), len(m.Base)}
 }

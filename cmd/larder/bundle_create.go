@@ -31,6 +31,9 @@ func bundleCreateCommand(out *ui.Output) *cli.Command {
 	}
 }
 
+// bundleCreate writes a bundle. Without --mirror it first makes a mirror in a temporary
+// directory beside FILE, on the same file system, because a bundle is a copy of a
+// mirror: one way to make bundles is enough.
 func bundleCreate(c *cli.Context, out *ui.Output) error {
 	if c.Args().First() == "" {
 		return usageError{errors.New("bundle create needs the FILE to write")}

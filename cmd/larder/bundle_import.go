@@ -39,6 +39,9 @@ func bundleImportCommand(out *ui.Output) *cli.Command {
 	}
 }
 
+// bundleImport verifies all files before it changes the mirror. --write-config is
+// checked before that too: a run that takes an hour must not fail at its end because of
+// a file that was there from the start.
 func bundleImport(c *cli.Context, out *ui.Output) error {
 	if c.NArg() < 2 || slices.Contains(c.Args().Slice(), "") {
 		return usageError{errors.New("bundle import needs the FILE of a bundle, or of each of its parts, and the DIR of a mirror")}
@@ -103,6 +106,7 @@ type arrivedPackage struct {
 	ui.Signature
 }
 
+// tellImported writes what became of each package. With planned, nothing was changed.
 func (m *rootModule) tellImported(arrivals []bundle.Arrival, planned bool) {
 	news, size := 0, int64(0)
 	for _, a := range arrivals {
@@ -124,14 +128,17 @@ func (m *rootModule) tellImported(arrivals []bundle.Arrival, planned bool) {
 }
 
 // A mirrorConfig is a CLI configuration by which engines take all providers from a
-// mirror, and ask nobody else for any.
+// mirror, and from no other source.
 type mirrorConfig struct{ path, dir string }
 
 // maxConfig is more bytes than the configuration that larder writes has.
 const maxConfig = 1 << 20
 
+// configMark is the first line of a configuration that may be replaced.
 const configMark = "# Written by larder bundle import, which may write it again."
 
+// text is the configuration. It fails for a directory whose name cannot be written in
+// HCL.
 func (f mirrorConfig) text() ([]byte, error) {
 	if strings.ContainsFunc(f.dir, func(r rune) bool { return unicode.IsControl(r) || r == unicode.ReplacementChar }) {
 		return nil, fmt.Errorf("%q cannot be named in a CLI configuration", f.dir)
@@ -141,7 +148,7 @@ func (f mirrorConfig) text() ([]byte, error) {
 	return fmt.Appendf(nil, "%s\ndisable_checkpoint = true\n\nprovider_installation {\n  filesystem_mirror {\n    path = %s\n  }\n}\n", configMark, path), nil
 }
 
-// check refuses to replace what somebody else has written.
+// check refuses to replace a file that larder has not written.
 func (f mirrorConfig) check() error {
 	if _, err := f.text(); err != nil {
 		return err

@@ -21,6 +21,8 @@ func bundleShowCommand(out *ui.Output) *cli.Command {
 	}
 }
 
+// bundleShow reads the manifest alone. What it shows is what the bundle claims: nothing
+// was verified.
 func bundleShow(c *cli.Context, out *ui.Output) error {
 	if c.NArg() != 1 {
 		return usageError{errors.New("bundle show takes one FILE")}

@@ -25,6 +25,8 @@ func bundleVerifyCommand(out *ui.Output) *cli.Command {
 	}
 }
 
+// bundleVerify ends with exitFound if anything is wrong, and with exitFailed if that
+// could not be found out.
 func bundleVerify(c *cli.Context, out *ui.Output) error {
 	if !c.Args().Present() {
 		return usageError{errors.New("bundle verify needs the FILE of a bundle, or of each of its parts")}

@@ -89,6 +89,9 @@ func (k *targetCache) use(c *cli.Context) (cachedir.ListOptions, error) {
 	return opts, nil
 }
 
+// findRoots searches a directory for root modules that an engine or larder has
+// initialized. Those that larder has installed in are registered in the cache and need
+// no search.
 func (k *targetCache) findRoots(ctx context.Context, dir string) ([]cachedir.Root, error) {
 	k.out.Detail("looking for root modules in %s", dir)
 	found, err := cachedir.FindRoots(ctx, absolute(k.dir, dir))
@@ -127,6 +130,7 @@ type cachedPackage struct {
 	ui.Signature
 }
 
+// cached is an entry of the cache for JSON.
 func cached(e cachedir.Entry, by ui.Signature) cachedPackage {
 	p := cachedPackage{
 		PackageID: ui.InJSON(e.ID), Size: e.Size, Freed: e.Freed, Roots: append([]string{}, e.Roots...), Linked: e.Linked,
@@ -176,6 +180,8 @@ type usageRow struct {
 	hint string // what to know of it; empty where it goes without saying
 }
 
+// usageRows are everything in a cache besides packages, in the order in which it is
+// shown.
 func usageRows(u cachedir.Usage) []usageRow {
 	row := func(kind string, a cachedir.Amount, hint string) usageRow {
 		return usageRow{kind, a.Count, a.Bytes, hint}

@@ -33,6 +33,9 @@ func cacheExportCommand(out *ui.Output) *cli.Command {
 	}
 }
 
+// cacheExport writes the export to a temporary file and renames it, unless FILE is -.
+// Everything that must be in it is looked up first: an export is complete, or it is
+// refused without --partial.
 func cacheExport(c *cli.Context, out *ui.Output) error {
 	file := c.Args().First()
 	switch {
@@ -125,6 +128,7 @@ func (k *targetCache) stored(ctx context.Context, id sources.PackageID) (sources
 	return s, err
 }
 
+// errNotCached is why a package is not exported.
 var errNotCached = errors.New("not in the plugin cache")
 
 // wanted are the packages that lock files select, each with who selects it.

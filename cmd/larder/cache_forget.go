@@ -27,6 +27,8 @@ func cacheForgetCommand(out *ui.Output) *cli.Command {
 	}
 }
 
+// cacheForget removes the recorded hashes of a release, for the platforms of --platform
+// or for all. It asks no source: the decision to accept other contents is the user's.
 func cacheForget(c *cli.Context, out *ui.Output) error {
 	if c.NArg() != 1 {
 		return usageError{errors.New("cache forget needs one ADDRESS@VERSION")}
@@ -61,6 +63,7 @@ func cacheForget(c *cli.Context, out *ui.Output) error {
 	return nil
 }
 
+// parseRelease parses ADDRESS@VERSION.
 func parseRelease(text string, e sources.Engine) (p sources.Provider, v sources.Version, err error) {
 	address, version, ok := strings.Cut(text, "@")
 	if !ok {

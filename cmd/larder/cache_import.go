@@ -28,6 +28,8 @@ func cacheImportCommand(out *ui.Output) *cli.Command {
 	}
 }
 
+// cacheImport reads exports one after another. A file that fails does not stop the
+// others, and a package that fails does not stop those behind it in the file.
 func cacheImport(c *cli.Context, out *ui.Output) error {
 	if c.NArg() == 0 {
 		return usageError{errors.New("cache import needs a FILE, or - for standard input")}
@@ -64,6 +66,7 @@ type importer struct {
 	imported, there int
 }
 
+// file imports a file, or standard input if its name is "-".
 func (im *importer) file(ctx context.Context, name string) error {
 	if name == "-" {
 		return im.read(ctx, interruptible(ctx, os.Stdin), "standard input")

@@ -25,6 +25,7 @@ func cacheKeyCommand(out *ui.Output) *cli.Command {
 	}
 }
 
+// cacheKey writes the key alone, so that CI can take the output as it is.
 func cacheKey(c *cli.Context, out *ui.Output) error {
 	s, err := newSession(c, out)
 	if err != nil {

@@ -31,6 +31,8 @@ func cacheListCommand(out *ui.Output) *cli.Command {
 	}
 }
 
+// cacheList lists packages. Who signed them is verified only where it is shown, with
+// --json or --verbose: that takes longer than everything else.
 func cacheList(c *cli.Context, out *ui.Output) error {
 	wanted, err := readFilter(c)
 	if err != nil {
@@ -67,6 +69,8 @@ func cacheList(c *cli.Context, out *ui.Output) error {
 	return nil
 }
 
+// users says what uses a package: known root modules, or else any directory that shares
+// its files by hardlinks.
 func users(e cachedir.Entry) string {
 	switch {
 	case len(e.Roots) > 0:
@@ -77,6 +81,7 @@ func users(e cachedir.Entry) string {
 	return "unused"
 }
 
+// orderNames are the values of --sort; the first is the default.
 var orderNames = []string{"address", "size", "used", "roots"}
 
 // orders are how packages may be sorted.
@@ -95,6 +100,7 @@ type filter struct {
 	unused   bool
 }
 
+// readFilter reads the arguments and flags that select packages.
 func readFilter(c *cli.Context) (f filter, err error) {
 	f.unused = c.Bool("unused")
 	for _, arg := range c.Args().Slice() {
@@ -111,6 +117,7 @@ func readFilter(c *cli.Context) (f filter, err error) {
 	return f, err
 }
 
+// includes reports whether the filter selects a package.
 func (f filter) includes(e cachedir.Entry) bool {
 	matches := func(p sources.Pattern) bool { return p.Match(e.ID.Provider) }
 	switch {

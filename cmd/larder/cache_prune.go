@@ -32,6 +32,9 @@ func cachePruneCommand(out *ui.Output) *cli.Command {
 	}
 }
 
+// cachePrune plans first, and shows the plan unless --yes is set. When it removes the
+// packages of the plan it skips those that came into use in between: another process may
+// have installed them while the user was reading the question.
 func cachePrune(c *cli.Context, out *ui.Output) error {
 	policy, err := readPolicy(c)
 	if err != nil {
@@ -106,6 +109,7 @@ func planned(plan *cachedir.Plan) string {
 // extra says how much there is besides packages.
 func extra(a cachedir.Amount) string { return ui.Count(a.Count, "leftover") + " of earlier runs" }
 
+// readPolicy reads the flags that say which packages go.
 func readPolicy(c *cli.Context) (p cachedir.Policy, err error) {
 	p.All, p.Aside = c.Bool("all"), c.Bool("aside")
 	if p.KeepLast, err = positive(c, "keep-last"); err != nil {
@@ -118,8 +122,7 @@ func readPolicy(c *cli.Context) (p cachedir.Policy, err error) {
 	return p, err
 }
 
-// worthwhile refuses to remove everything only because nobody is known to use
-// it.
+// worthwhile refuses to remove everything only because no root module is known yet.
 func worthwhile(plan *cachedir.Plan, policy cachedir.Policy) error {
 	limited := policy.OlderThan > 0 || policy.MaxSize > 0 || policy.KeepLast > 0
 	if plan.Roots > 0 || limited || policy.All || len(plan.Remove) == 0 {

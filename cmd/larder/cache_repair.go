@@ -29,6 +29,9 @@ func cacheRepairCommand(out *ui.Output) *cli.Command {
 	}
 }
 
+// cacheRepair verifies the cache and mends what it finds. Packages that a source has are
+// replaced; everything else that is wrong is moved aside. Nothing is deleted, because
+// damage can be evidence of an attack.
 func cacheRepair(c *cli.Context, out *ui.Output) error {
 	k, v, err := verifyCache(c, out, !c.Bool("dry-run"))
 	if err != nil || k.cache == nil {

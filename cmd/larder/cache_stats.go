@@ -30,6 +30,8 @@ type providerTotal struct {
 	Size     int64  `json:"size"`
 }
 
+// cacheStats adds up the cache. What pruning would free is found out by planning it, so
+// that both commands give the same number.
 func cacheStats(c *cli.Context, out *ui.Output) error {
 	k, listing, err := listCache(c, out)
 	if err != nil || k.cache == nil {

@@ -37,11 +37,13 @@ var errNoPlace = errors.New("there is no place for a plugin cache")
 // A usageError is a command line that makes no sense.
 type usageError struct{ error }
 
+// Unwrap keeps the hints of the error.
 func (e usageError) Unwrap() error { return e.error }
 
 // A foundError says that a check found something, which has been told.
 type foundError struct{ error }
 
+// Unwrap keeps the hints of the error.
 func (e foundError) Unwrap() error { return e.error }
 
 // found returns the error of a check that found n things, such as "2 differences

@@ -95,7 +95,7 @@ func (f *filling) fill(ctx context.Context, s *supply, to func(*supply) (destina
 }
 
 // merge lists each package once, though several supplies may have been asked for
-// it, of which at most one had to fetch it.
+// it, and at most one of them had to fetch it.
 func merge(all [][]installer.Filled) []installer.Filled {
 	var merged []installer.Filled
 	at := map[sources.PackageID]int{}
@@ -145,6 +145,7 @@ func showFilled(out *ui.Output, all []installer.Filled) {
 	}
 }
 
+// add counts a package that the store has now, or would have.
 func (s *fillSummary) add(got installer.Outcome) {
 	s.Packages++
 	switch got.How {
@@ -156,6 +157,7 @@ func (s *fillSummary) add(got installer.Outcome) {
 	}
 }
 
+// String is the summary for people.
 func (s fillSummary) String() string {
 	text := fmt.Sprintf("%s: %d fetched (%s)", ui.Count(s.Packages, "package"), s.Fetched, ui.Size(s.Bytes))
 	if s.Planned > 0 {

@@ -64,24 +64,33 @@ func pruneFlags(since string) []cli.Flag {
 	}
 }
 
+// recursiveFlag is read into globals. What the command does with all root modules is in
+// its usage.
 func recursiveFlag(usage string) cli.Flag {
 	return &cli.BoolFlag{Name: "recursive", Aliases: []string{"R"}, Usage: usage}
 }
 
+// excludeFlag is refused without --recursive: there is no search that it could limit, so
+// it is a mistake.
 func excludeFlag() cli.Flag {
 	return &cli.StringSliceFlag{Name: "exclude", Usage: "`GLOB` of directories that --recursive passes; may be repeated"}
 }
 
+// platformsFlag is for commands that work for several platforms at once.
 func platformsFlag(does string) cli.Flag {
 	return &cli.StringSliceFlag{Name: "platform", Usage: does + "for `OS_ARCH`, not for this machine; may be repeated"}
 }
 
+// upgradeFlag is for commands that otherwise keep to lock files.
 func upgradeFlag() cli.Flag {
 	return &cli.BoolFlag{Name: "upgrade", Aliases: []string{"u"}, Usage: "choose the newest versions, whatever is locked"}
 }
 
+// maxSizeFlag is read by maxSize.
 func maxSizeFlag(usage string) cli.Flag { return &cli.StringFlag{Name: "max-size", Usage: usage} }
 
+// dryRunFlag makes the session read-only: plugin cache and mirrors are then opened
+// without write access.
 func dryRunFlag(usage string) cli.Flag { return &cli.BoolFlag{Name: "dry-run", Usage: usage} }
 
 // thisIfNone is the platform that we run on if there are none.
@@ -107,6 +116,7 @@ func platforms(c *cli.Context) ([]sources.Platform, error) {
 	return all, nil
 }
 
+// parsePlatform parses a platform. A list of them, which other tools take, gets a hint.
 func parsePlatform(name string) (sources.Platform, error) {
 	p, err := sources.ParsePlatform(name)
 	switch {
@@ -132,6 +142,7 @@ func age(c *cli.Context) (time.Duration, error) { return parsed(c, "older-than",
 // maxSize reads --max-size, 0 if it is not set.
 func maxSize(c *cli.Context) (int64, error) { return parsed(c, "max-size", ui.ParseSize) }
 
+// parsed reads a flag by a parser, and names the flag and its value in the error.
 func parsed[T any](c *cli.Context, name string, parse func(string) (T, error)) (value T, err error) {
 	if !c.IsSet(name) {
 		return value, nil

@@ -13,6 +13,7 @@ import (
 	"github.com/larder-cli/larder/sources"
 )
 
+// globalCategory marks the flags that help does not repeat for each command.
 const globalCategory = "global"
 
 // globalFlags are the flags that may stand before a command or after it.
@@ -55,6 +56,7 @@ func isSet(c *cli.Context, name string) bool {
 // anyEngine is the value of --engine that leaves the choice to each root module.
 const anyEngine sources.Engine = "auto"
 
+// engines are the values of --engine.
 var engines = []sources.Engine{anyEngine, sources.Terraform, sources.OpenTofu}
 
 // globals are the values of the global flags, and of those that mean the same for

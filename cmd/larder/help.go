@@ -20,6 +20,7 @@ func helpCommand() *cli.Command {
 	}
 }
 
+// help writes the help of a command, or a topic that concerns all commands.
 func help(c *cli.Context) error {
 	topic := strings.Join(c.Args().Slice(), " ")
 	cmd := find(c.App.Commands, c.Args().Slice())
@@ -51,6 +52,7 @@ func find(commands []*cli.Command, path []string) *cli.Command {
 	return cmd
 }
 
+// appHelp is what larder shows without a command.
 func appHelp(app *cli.App) string {
 	var b strings.Builder
 	fmt.Fprintf(&b, "larder - %s\n\nUsage: larder COMMAND [FLAG...]\n\n", app.Usage)
@@ -70,6 +72,8 @@ func appHelp(app *cli.App) string {
 	return b.String()
 }
 
+// commandHelp is the help of the command at a path such as "cache prune". Flags of all
+// commands are left out: they would not fit the screen.
 func commandHelp(path string, cmd *cli.Command) string {
 	var b strings.Builder
 	usage := strings.TrimSpace(path + " " + cmd.ArgsUsage)
@@ -91,6 +95,7 @@ func commandHelp(path string, cmd *cli.Command) string {
 	return b.String()
 }
 
+// exitHelp is the topic exit-status.
 func exitHelp() string {
 	rows := [][2]string{}
 	for _, s := range exitStatuses {
@@ -99,6 +104,7 @@ func exitHelp() string {
 	return "Exit statuses of every command:\n\n" + table(rows)
 }
 
+// flagsHelp is the topic flags.
 func flagsHelp() string {
 	return "Flags of every command, before it or after it:\n\n" + flagTable(globalFlags())
 }
@@ -140,6 +146,7 @@ func describe(f cli.Flag) (written, does string) {
 // dashed is a flag's name as it is typed.
 func dashed(name string) string { return strings.Repeat("-", min(len(name), 2)) + name }
 
+// flagTable describes flags, one to a line.
 func flagTable(flags []cli.Flag) string {
 	rows := [][2]string{}
 	for _, f := range flags {

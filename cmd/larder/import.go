@@ -53,6 +53,8 @@ type importing struct {
 	store  *builder.Builder // nil with --dry-run
 }
 
+// importAll finds all providers below the paths before it imports any: what is refused,
+// is refused before anything was written.
 func importAll(c *cli.Context, out *ui.Output) error {
 	im, err := newImporting(c, out)
 	if err != nil {
@@ -76,6 +78,8 @@ func importAll(c *cli.Context, out *ui.Output) error {
 	return errors.Join(append(found.Problems, err)...)
 }
 
+// newImporting reads the arguments and flags. The mirror must not lie below a path that
+// is imported from, or the import would find its own packages.
 func newImporting(c *cli.Context, out *ui.Output) (*importing, error) {
 	m, err := here(c, out)
 	if err != nil {
@@ -124,7 +128,8 @@ func (im *importing) readOptions(c *cli.Context) error {
 	return err
 }
 
-// parseAs parses ADDRESS@VERSION. Here nobody means HashiCorp without saying so.
+// parseAs parses ADDRESS@VERSION. The namespace is required: an old provider
+// without one is rarely HashiCorp's.
 func parseAs(text string, e sources.Engine) (*legacy.As, error) {
 	address, version, ok := strings.Cut(text, "@")
 	if !ok || !strings.Contains(address, "/") {
@@ -160,6 +165,7 @@ func (im *importing) apart(candidates []legacy.Candidate) error {
 	return nil
 }
 
+// unchanging is the error of an import that would write to where it reads.
 func unchanging(dir, path string) error {
 	err := fmt.Errorf("%s lies in %s, in which import changes nothing", dir, path)
 	return usageError{sources.WithHint(err, "choose another directory by --to")}
@@ -204,6 +210,8 @@ const (
 // errSame ends a delivery of what is there already.
 var errSame = errors.New("there already")
 
+// importOne imports a candidate unless the mirror has it already. A package that differs
+// from the mirror's is an error without --replace.
 func (im *importing) importOne(ctx context.Context, c legacy.Candidate) error {
 	there, err := im.standing(ctx, c.ID)
 	if err != nil {

@@ -57,6 +57,8 @@ func (im *importing) configured() bool {
 	})
 }
 
+// isMirror reports whether a directory of the configuration is the mirror, by whatever
+// links.
 func (im *importing) isMirror(dir string) bool {
 	return resolve(absolute(im.dir, dir)) == resolve(filepath.Clean(im.to))
 }

@@ -40,6 +40,9 @@ type installation struct {
 	readings     installer.Readings
 }
 
+// install installs the providers of one root module, or of all below with --recursive.
+// One installer for each root module shares the slots with the others, so that --jobs
+// bounds all of them together.
 func install(c *cli.Context, out *ui.Output) (err error) {
 	mode := c.String("lockfile")
 	in := &installation{readOnlyLock: mode != ""}

@@ -43,6 +43,8 @@ func (in *installation) rememberPluginDirs(dataDir string) error {
 	return nil
 }
 
+// writePluginPath writes the file as terraform init does, and removes it where terraform
+// init would.
 func (in *installation) writePluginPath(dataDir string) error {
 	const name = "plugin_path"
 	if in.pluginPath[0] == "" {

@@ -57,6 +57,8 @@ type locking struct {
 	unknown  []unknownHash // in all lock files
 }
 
+// lock completes lock files, or checks them with --check. Flags are refused before
+// anything is read.
 func lock(c *cli.Context, out *ui.Output) (err error) {
 	l := &locking{
 		only: c.Args().Slice(), keep: c.Bool("keep"), check: c.Bool("check"), strict: c.Bool("strict"),
@@ -111,6 +113,8 @@ func isFinding(err error) bool {
 	})
 }
 
+// lock finds out what the lock file of a root module should contain and, unless that is
+// only checked, writes it.
 func (l *locking) lock(ctx context.Context, dir string, locked *lockedModule) error {
 	m, err := l.root(ctx, dir, locked.out)
 	if err != nil {
@@ -227,6 +231,8 @@ func (l *locking) lockStore(m *rootModule) (store installer.Cache, keeps []sourc
 	return layered{cache, own}, nil, nil
 }
 
+// openScratch opens a cache that is deleted when the command ends. All root modules
+// share it, so that no package is fetched twice.
 func (l *locking) openScratch(m *rootModule) (*cachedir.Dir, error) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -245,6 +251,7 @@ func (l *locking) openScratch(m *rootModule) (*cachedir.Dir, error) {
 	return l.openCache(l.scratch.Path("cache"), opts)
 }
 
+// closeScratch deletes the cache of openScratch.
 func (l *locking) closeScratch() {
 	if l.scratch != nil {
 		l.scratch.Close()
@@ -272,4 +279,5 @@ func (l *locking) sum() error {
 	return nil
 }
 
+// completeHint says how to complete lock files that a check found incomplete.
 const completeHint = "larder lock with the same flags, but for --check, completes what is incomplete"

@@ -122,6 +122,7 @@ func (m *lockedModule) changes() []lockChange {
 	return all
 }
 
+// packageOf is the package of a provider that has a hash, nil if it is not known.
 func (m *lockedModule) packageOf(p sources.Provider, h sources.Hash) *installer.Outcome {
 	i := slices.IndexFunc(m.result.Packages, func(o installer.Outcome) bool {
 		return o.Package.ID.Provider == p && (o.Package.H1 == h || o.Package.ZH == h)
@@ -163,8 +164,8 @@ func (c lockChange) text(missing bool) string {
 	return fmt.Sprintf("%s %s: %s", c.now.Provider, c.now.Version, strings.Join(parts, ", "))
 }
 
-// addedByKind says which hashes are new: of which platforms, of archives, and of
-// packages that nobody asked for.
+// addedByKind says which hashes are new: h1: hashes of the requested platforms and of
+// others, and zh: hashes of archives.
 func (c lockChange) addedByKind() []string {
 	var own, stated []string
 	archives, others := 0, 0
@@ -222,12 +223,14 @@ type changeInJSON struct {
 	Removed     []string    `json:"removed"`
 }
 
+// addedJSON is an added hash for programs.
 type addedJSON struct {
 	Hash     sources.Hash  `json:"hash"`
 	Platform string        `json:"platform,omitempty"`
 	How      installer.How `json:"how,omitempty"`
 }
 
+// inJSON is the change for programs. Constraints are in it only if they have changed.
 func (c lockChange) inJSON() changeInJSON {
 	told := changeInJSON{
 		Provider: c.now.Provider.String(), Version: c.now.Version.String(), Was: c.was.Version.String(),
@@ -256,6 +259,7 @@ type tally struct {
 	packages   map[sources.PackageID]installer.How
 }
 
+// add counts a root module. The caller holds the lock of the tally.
 func (t *tally) add(m *lockedModule) {
 	if m.before == nil {
 		return // there is nothing to be locked

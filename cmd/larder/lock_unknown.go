@@ -31,6 +31,8 @@ func (u unknownHash) version() string {
 	return address + " " + u.Version.String()
 }
 
+// place is the file and line of the hash, as compilers write it, so that editors can
+// jump there.
 func (u unknownHash) place() string { return fmt.Sprintf("%s:%d", u.file, u.Line) }
 
 // fault is what is wrong with the hash, as the rest of a sentence about it.
@@ -41,8 +43,10 @@ func (u unknownHash) fault() string {
 	return "is covered by no signature and no package seen here"
 }
 
+// text names the hash and what is wrong with it.
 func (u unknownHash) text() string { return fmt.Sprintf("%q %s", u.Hash, u.fault()) }
 
+// inJSON is the hash for programs, whether a check fails because of it or not.
 func (u unknownHash) inJSON() any {
 	severity := "warning"
 	if u.problem() {
@@ -147,6 +151,7 @@ func (u unknownHash) outcome(dryRun bool) string {
 // unknownHints gathers what a user can do about unknown hashes.
 type unknownHints struct{ identify, remove bool }
 
+// add notes which hints help with a hash.
 func (h *unknownHints) add(u unknownHash) {
 	if u.Refused { // its error has hints of its own
 		return
@@ -155,6 +160,7 @@ func (h *unknownHints) add(u unknownHash) {
 	h.remove = h.remove || !u.Maybe && !u.Dropped
 }
 
+// list are the hints, each once.
 func (h *unknownHints) list(strict bool) []string {
 	var hints []string
 	if h.identify {

@@ -11,6 +11,8 @@ type memo[K comparable, V any] struct {
 	made map[K]func() (V, error)
 }
 
+// get is the value of a key. An error is kept like a value: a configuration that cannot
+// be read is reported once and not tried again by each root module.
 func (m *memo[K, V]) get(key K, produce func() (V, error)) (V, error) {
 	m.mu.Lock()
 	if m.made == nil {

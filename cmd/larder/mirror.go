@@ -80,6 +80,7 @@ type mirrored struct {
 	ui.Signature
 }
 
+// mirroredAs is an entry of a mirror for JSON.
 func mirroredAs(e builder.Entry, by ui.Signature) mirrored {
 	m := mirrored{
 		PackageID: ui.InJSON(e.ID), Path: e.Path, Unpacked: e.Unpacked, Size: e.Size, Since: e.Since.UTC().Format("2006-01-02T15:04:05Z"),
@@ -89,6 +90,7 @@ func mirroredAs(e builder.Entry, by ui.Signature) mirrored {
 	return m
 }
 
+// mirrorRows are entries of a mirror as rows of a table.
 func mirrorRows(entries []builder.Entry) [][]string {
 	var rows [][]string
 	for _, e := range entries {

@@ -49,12 +49,14 @@ type contents struct {
 // from makes no difference.
 type checksums [len(evidence.Names)][sha256.Size]byte
 
+// set sets the checksum of a file of evidence by its index.
 func (c *checksums) set(i int, sum [sha256.Size]byte) {
 	if evidence.Names[i] != "origin" {
 		c[i] = sum
 	}
 }
 
+// newContents has no packages yet.
 func newContents() contents {
 	return contents{map[sources.PackageID][]sources.Hash{}, map[bundle.Release]checksums{}}
 }
@@ -73,6 +75,8 @@ func (c contents) add(r bundle.Release, signed *sources.Signed) error {
 	return err
 }
 
+// mirrorDiff ends with exitFound if the mirrors differ, like diff, and with exitFailed
+// if one of them could not be read.
 func mirrorDiff(c *cli.Context, out *ui.Output) error {
 	if c.NArg() != 2 {
 		return usageError{errors.New("mirror diff takes two arguments, which are directories, manifests or, one of them, an https URL")}
@@ -113,6 +117,8 @@ func (m *rootModule) bothContents(c *cli.Context, first, second string) (a, b co
 	return a, b, err
 }
 
+// isRemote reports whether an argument is a URL. http:// counts, so that the error says
+// what is wrong with it and not that there is no such directory.
 func isRemote(mirror string) bool {
 	return strings.HasPrefix(mirror, "https://") || strings.HasPrefix(mirror, "http://")
 }
@@ -154,11 +160,13 @@ func (m *rootModule) localContents(c *cli.Context, dir string) (contents, error)
 	return all, nil
 }
 
+// isFile reports whether a path is that of a manifest rather than of a directory.
 func isFile(path string) bool {
 	info, err := os.Stat(path)
 	return err == nil && info.Mode().IsRegular()
 }
 
+// manifestContents are the contents of a mirror by its manifest.
 func manifestContents(path string) (contents, error) {
 	manifest, err := readManifest(path)
 	all := newContents()
@@ -229,6 +237,7 @@ func (m *rootModule) remoteProvider(ctx context.Context, mirror *netmirror.Mirro
 	return found, nil
 }
 
+// releaseOf is the version of a package, for all platforms.
 func releaseOf(id sources.PackageID) bundle.Release {
 	return bundle.Release{Provider: id.Provider, Version: id.Version}
 }
@@ -253,6 +262,7 @@ func (d difference) about() string {
 	return d.Platform
 }
 
+// text says how the mirrors differ.
 func (d difference) text() string {
 	switch {
 	case d.In != "both":
@@ -293,6 +303,7 @@ func compare(a, b contents) []difference {
 	return differences
 }
 
+// compareEvidence is the difference in the evidence for a version, if there is any.
 func compareEvidence(r bundle.Release, a, b contents) []difference {
 	first, inFirst := a.evidence[r]
 	second, inSecond := b.evidence[r]

@@ -22,6 +22,8 @@ func mirrorIndexCommand(out *ui.Output) *cli.Command {
 	}
 }
 
+// mirrorIndex believes no record and reads all archives: it is for mirrors whose
+// documents are wrong, however that came about.
 func mirrorIndex(c *cli.Context, out *ui.Output) error {
 	dry := c.Bool("dry-run")
 	m, b, err := mirrorHere(c, out, builder.Options{ReadOnly: dry, Paranoid: true})

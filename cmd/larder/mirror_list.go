@@ -21,6 +21,7 @@ func mirrorListCommand(out *ui.Output) *cli.Command {
 	}
 }
 
+// mirrorList lists a mirror by its records, without reading a package.
 func mirrorList(c *cli.Context, out *ui.Output) error {
 	m, b, err := mirrorHere(c, out, builder.Options{ReadOnly: true})
 	if err != nil {

@@ -33,6 +33,8 @@ func mirrorPruneCommand(out *ui.Output) *cli.Command {
 	}
 }
 
+// mirrorPrune needs to be told what stays. Unlike a plugin cache, a mirror does not know
+// its users.
 func mirrorPrune(c *cli.Context, out *ui.Output) error {
 	policy, err := mirrorPolicy(c)
 	if err != nil {
@@ -49,6 +51,8 @@ func mirrorPrune(c *cli.Context, out *ui.Output) error {
 	return errors.Join(m.pruneMirror(c, b, policy, asks), b.Close())
 }
 
+// pruneMirror plans, asks and removes. If there is nothing to remove, it finishes what a
+// killed run may have begun.
 func (m *rootModule) pruneMirror(c *cli.Context, b *builder.Builder, policy builder.Policy, asks bool) error {
 	locked, err := m.lockedBy(c)
 	if err != nil {
@@ -105,7 +109,7 @@ func mirrorPolicy(c *cli.Context) (p builder.Policy, err error) {
 type lockedVersions map[sources.Provider]map[sources.Version]bool
 
 // lockedBy reads the lock files that the flags name. If one cannot be read, or is
-// not there, nobody knows what may go.
+// not there, it is unknown which packages are in use.
 func (s *session) lockedBy(c *cli.Context) (lockedVersions, error) {
 	locked := lockedVersions{}
 	for _, path := range c.StringSlice("keep-locked-by") {
@@ -158,6 +162,7 @@ func (s *session) lockFiles(ctx context.Context, path string) ([]string, error) 
 	return files, nil
 }
 
+// read adds the versions in a lock file.
 func (l lockedVersions) read(path string) error {
 	file, ds := lockfile.Read(path)
 	if err := ds.Err(); err != nil {

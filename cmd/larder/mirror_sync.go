@@ -30,6 +30,8 @@ func mirrorSyncCommand(out *ui.Output) *cli.Command {
 	}
 }
 
+// mirrorSync opens the mirror, and so locks it, before any source is asked: two runs
+// side by side must not fetch the same packages.
 func mirrorSync(c *cli.Context, out *ui.Output) error {
 	if err := checkSyncDir(c.Args().First()); err != nil {
 		return usageError{err}
@@ -53,8 +55,8 @@ func mirrorSync(c *cli.Context, out *ui.Output) error {
 	return f.runMirror(c.Context, b)
 }
 
-// checkSyncDir refuses what is no directory that anybody would want: a variable
-// that is not set, or a provider.
+// checkSyncDir refuses what cannot be meant as a directory: an empty argument, most likely
+// a variable that is not set, and the address of a provider.
 func checkSyncDir(typed string) error {
 	if typed == "" {
 		return errors.New("mirror sync needs the directory of the mirror")

@@ -21,6 +21,8 @@ func mirrorVerifyCommand(out *ui.Output) *cli.Command {
 	}
 }
 
+// mirrorVerify ends with exitFound if anything is wrong, and with exitFailed if that
+// could not be found out.
 func mirrorVerify(c *cli.Context, out *ui.Output) error {
 	m, b, err := mirrorHere(c, out, builder.Options{ReadOnly: true})
 	if err != nil {

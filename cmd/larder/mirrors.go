@@ -24,8 +24,8 @@ func (m *rootModule) openMirror(ctx context.Context, dir string, opts builder.Op
 	return builder.Open(ctx, dir, opts)
 }
 
-// noCache refuses to make a mirror of a plugin cache, or in one: a cache takes in
-// and lets go packages whoever they are for, and engines write to it as they like.
+// noCache refuses to make a mirror of a plugin cache, or in one: larder adds and
+// removes packages there for any root module, and engines write to it too.
 func (m *rootModule) noCache(dir string) error {
 	for _, cache := range []string{m.cacheRoot(), m.config.PluginCacheDir, m.config.DefaultCacheDir} {
 		if cache != "" && within(dir, cache) {

@@ -22,6 +22,7 @@ func prefetchCommand(out *ui.Output) *cli.Command {
 	}
 }
 
+// prefetch fills the plugin cache. It takes no lock on a root module and writes to none.
 func prefetch(c *cli.Context, out *ui.Output) error {
 	f, err := newFilling(c, out, c.Args().Slice())
 	if err != nil {

@@ -39,6 +39,7 @@ type modulesError struct {
 	of     int
 }
 
+// Error names the root modules that failed.
 func (e *modulesError) Error() string {
 	return fmt.Sprintf("%d of %d root modules failed: %s", len(e.failed), e.of, strings.Join(e.failed, ", "))
 }

@@ -128,6 +128,7 @@ func (s *session) openCache(root string, opts cachedir.Options) (*cachedir.Dir, 
 	return cache, nil
 }
 
+// close closes everything that the session has opened.
 func (s *session) close() {
 	for _, cache := range s.opened {
 		cache.Close()
@@ -163,6 +164,7 @@ func (s *session) load(ctx context.Context, engine sources.Engine) (settings, er
 	return settings{config, s.newClient(config)}, nil
 }
 
+// configOptions are what the command line says of the CLI configuration.
 func (s *session) configOptions() cliconfig.Options {
 	return cliconfig.Options{ConfigFile: s.configFile, Chdir: s.dir}
 }
@@ -185,6 +187,8 @@ func (s *session) chooseEngine(dir string, lock *lockfile.File) sources.Engine {
 	return sources.Terraform
 }
 
+// newClient makes the HTTP client for an engine's configuration. The root modules of the
+// engine share it, and with it the connections and the limits for each host.
 func (s *session) newClient(config *cliconfig.Config) *fetch.Client {
 	opts := fetch.Options{
 		Hosts:     map[sources.Host]fetch.HostOptions{},

@@ -13,8 +13,7 @@ import (
 )
 
 // A tree is what one root module needs, or all in a directory and below. Lock
-// files alone say that, so neither modules from elsewhere nor a network need be
-// there.
+// files alone say that, so neither remote modules nor a network are needed.
 type tree struct {
 	platforms []sources.Platform // in order
 	locked    []lockedProvider

@@ -95,6 +95,7 @@ func (m *rootModule) suppliedBy() string {
 	return strings.Join(key, "\x00")
 }
 
+// inputs are the command line and what --from names.
 func (w *wanted) inputs(ctx context.Context) ([]input, error) {
 	var inputs []input
 	if len(w.addresses) > 0 {

@@ -32,7 +32,7 @@ func (b *board) lines(width, height int) []string {
 	if len(b.items) == 0 || now.Sub(b.begun) < soon {
 		return nil
 	}
-	items, more := b.shown(max(0, height-2)) // one for the total, one for who looks on
+	items, more := b.shown(max(0, height-2)) // one for the total, one for the cursor
 	var rows []row
 	for _, it := range items {
 		rows = append(rows, row{it.name(), it.state(now), it.done, it.size})

@@ -13,8 +13,8 @@ import (
 	"github.com/larder-cli/larder/sources/fetch"
 )
 
-// A board knows what is under way. It is told by whoever does it, who must not
-// be kept waiting, and is read by whoever shows it.
+// A board knows what is under way. Code that does the work reports to it and
+// must not be kept waiting; the progress display reads it.
 type board struct {
 	now func() time.Time
 
@@ -64,7 +64,7 @@ func (b *board) event(module string, e installer.Event) {
 	defer b.mu.Unlock()
 	k := itemKey{module, e.Package}
 	if e.Package != (sources.PackageID{}) {
-		b.remove(itemKey{}) // nobody waits for the whole cache any more
+		b.remove(itemKey{}) // the wait for the whole cache is over
 	}
 	switch e.Step {
 	case installer.Warned:
@@ -109,8 +109,8 @@ func (b *board) arrive(it *item, e installer.Event) {
 	}
 }
 
-// wait notes that somebody is waited for. The cache, which says so, knows of no
-// root modules.
+// wait notes a wait for another process. The event comes from the cache and does not
+// say for which root module.
 func (b *board) wait(e installer.Event) {
 	if e.Package == (sources.PackageID{}) {
 		b.item(itemKey{})
@@ -160,6 +160,7 @@ func (b *board) end(k itemKey) {
 	b.remove(k)
 }
 
+// find is the index of an item, -1 if there is none.
 func (b *board) find(k itemKey) int {
 	return slices.IndexFunc(b.items, func(it *item) bool { return it.itemKey == k })
 }
@@ -177,12 +178,15 @@ func (b *board) item(k itemKey) *item {
 	return it
 }
 
+// remove removes an item, if it is there.
 func (b *board) remove(k itemKey) {
 	if i := b.find(k); i >= 0 {
 		b.items = slices.Delete(b.items, i, i+1)
 	}
 }
 
+// finish counts a package that is done, and keeps the bytes that arrived for it in the
+// total.
 func (b *board) finish(k itemKey) {
 	b.done++
 	if i := b.find(k); i >= 0 {
@@ -191,6 +195,7 @@ func (b *board) finish(k itemKey) {
 	b.remove(k)
 }
 
+// fail counts a provider that failed, and removes all its packages in the root module.
 func (b *board) fail(module string, p sources.Provider) {
 	b.failed++
 	b.items = slices.DeleteFunc(b.items, func(it *item) bool { return it.module == module && it.id.Provider == p })

@@ -51,6 +51,7 @@ func (o *Output) Request(e fetch.Event) {
 	o.Say("%s", text)
 }
 
+// turn shows that a request waits because its host has too many already.
 func (o *Output) turn(e fetch.Event) {
 	if o.JSON {
 		o.eventJSON(installer.Event{Step: installer.Queued, Text: e.URL})
@@ -60,7 +61,7 @@ func (o *Output) turn(e fetch.Event) {
 	o.Detail("%s: waiting for others from there", e.URL)
 }
 
-// retrying is a step of a request, of which nobody knows what it is about.
+// retrying is the step of an event about a request, whose package is not known.
 const retrying installer.Step = "retrying"
 
 // aboutPackage says what the text is about, unless that is the whole cache.
@@ -87,6 +88,7 @@ func named(id sources.PackageID) string {
 	return id.String()
 }
 
+// eventJSON writes an event for programs, without fields that are empty.
 func (o *Output) eventJSON(e installer.Event) {
 	line := struct {
 		Step     installer.Step `json:"step"`

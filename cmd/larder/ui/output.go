@@ -84,6 +84,7 @@ func (o *Output) Shorten(text string) string { return shorten(text, o.from...) }
 // root module the output is about.
 func (o *Output) ShortenHere(text string) string { return o.from[len(o.from)-1].shorten(text) }
 
+// prefix begins each line about one of several root modules.
 func (o *Output) prefix() string {
 	if o.module == "" {
 		return ""
@@ -158,6 +159,7 @@ func (o *Output) Detail(format string, args ...any) {
 	}
 }
 
+// line writes a message to standard error.
 func (o *Output) line(label, text string) {
 	o.screen.write(o.Stderr, "larder: "+label+visible(o.prefix()+shorten(text, o.from...))+"\n")
 }
@@ -175,6 +177,8 @@ type diagnostic struct {
 	Hints    []string `json:"hints,omitempty"`
 }
 
+// diagnose writes an error or a warning. What people see is shown, which also names the
+// place.
 func (o *Output) diagnose(d diagnostic, shown string) {
 	switch {
 	case o.JSON:
@@ -237,6 +241,7 @@ func (o *Output) Fail(ctx context.Context, err error) {
 	}
 }
 
+// failOne writes one error. JSON names the package or provider in fields of their own.
 func (o *Output) failOne(err error) {
 	var many *sources.DiagnosticsError
 	if errors.As(err, &many) {
@@ -255,10 +260,11 @@ func (o *Output) failOne(err error) {
 	o.diagnose(d, d.Text)
 }
 
-// maxFaults is how many errors of one kind of input are shown. Whoever mends
-// those sees the others.
+// maxFaults is how many errors of one input are shown. The others show once these are
+// mended.
 const maxFaults = 50
 
+// failMany writes the errors of one input, up to maxFaults.
 func (o *Output) failMany(ds sources.Diagnostics) {
 	ds = slices.DeleteFunc(slices.Clone(ds), func(d sources.Diagnostic) bool { return d.Warning })
 	o.diagnostics(ds[:min(len(ds), maxFaults)])

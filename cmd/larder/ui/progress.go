@@ -10,6 +10,7 @@ import (
 	"github.com/larder-cli/larder/sources"
 )
 
+// redrawEvery is often enough to look smooth, and seldom enough to cost nothing.
 const redrawEvery = 150 * time.Millisecond
 
 // ProgressEvery is how often progress is told where there is no terminal.
@@ -29,10 +30,12 @@ type progress struct {
 	done  chan struct{} // closed when nothing more is shown; nil if nothing ever was
 }
 
+// newProgress shows nothing until something is under way.
 func newProgress(s *screen) *progress {
 	return &progress{board: board{now: time.Now}, screen: s, ticks: ticker, stop: make(chan struct{})}
 }
 
+// ticker is the clock of a progress, unless a test has its own.
 func ticker(every time.Duration) (<-chan time.Time, func()) {
 	t := time.NewTicker(every)
 	return t.C, t.Stop
@@ -73,10 +76,13 @@ func Work[T any](o *Output, work func(Report) (T, error)) (T, error) {
 // Forget removes a package from the progress display.
 func (o *Output) Forget(id sources.PackageID) { o.followed().end(itemKey{id: id}) }
 
+// onTerminal reports whether bars can be drawn and redrawn.
 func (p *progress) onTerminal() bool {
 	return IsTerminal(p.screen.err) && !p.dumb && commandsTerminal(p.screen.err.(*os.File))
 }
 
+// showBars draws the bars until the progress ends. It alone draws, so that no one who
+// reports progress waits for the terminal.
 func (p *progress) showBars() {
 	defer close(p.done)
 	ticks, stop := p.ticks(redrawEvery)
@@ -93,6 +99,7 @@ func (p *progress) showBars() {
 	}
 }
 
+// tellNowAndThen writes a line now and then until the progress ends, for logs.
 func (p *progress) tellNowAndThen(o *Output) {
 	defer close(p.done)
 	ticks, stop := p.ticks(ProgressEvery)
@@ -140,7 +147,7 @@ func terminalSize(w any) (width, height int) {
 	}
 	width, height, err := term.GetSize(int(f.Fd()))
 	if err != nil || width <= 0 || height <= 0 {
-		return 80, 24 // which nobody has less of
+		return 80, 24 // the smallest size in common use
 	}
 	return width, height
 }

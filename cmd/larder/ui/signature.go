@@ -38,6 +38,7 @@ func (s Signature) Long() string {
 	return fmt.Sprintf("key %s %q (%s)", s.Fingerprint.Spaced(), s.Signer, keyOrigins[s.KeyFrom])
 }
 
+// keyOrigins say where a key came from, and so what a signature with it is worth.
 var keyOrigins = map[trust.KeyOrigin]string{
 	trust.FromMirror:   "from the mirror",
 	trust.FromBundle:   "from the bundle",
@@ -94,6 +95,7 @@ func (o *Output) Keys(all []Checked, carrier string) {
 	}
 }
 
+// keyList writes keys below a title, if there are any.
 func (o *Output) keyList(title string, keys []Signature) {
 	if len(keys) == 0 {
 		return

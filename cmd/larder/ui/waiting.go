@@ -15,6 +15,8 @@ func (o *Output) WaitingForCache(id sources.PackageID, h disk.Holder) {
 	o.Event(installer.Event{Step: installer.Waiting, Package: id, Text: cacheHolder(id.Version == (sources.Version{}), h)})
 }
 
+// cacheHolder describes what holds a lock in the plugin cache. Without a PID that is a
+// lock that many can hold, or one whose file cannot be read.
 func cacheHolder(whole bool, h disk.Holder) string {
 	here, err := os.Hostname()
 	switch {
