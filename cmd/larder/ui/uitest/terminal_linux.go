@@ -188,7 +188,9 @@ func (p *picture) command(escape string) {
 	case escape == "\x1b[?7l", escape == "\x1b[?7h":
 		p.NoWrap = strings.HasSuffix(escape, "l")
 	case strings.HasSuffix(escape, "A"):
-		fmt.Sscanf(escape, "\x1b[%dA", &n)
+		if _, err := fmt.Sscanf(escape, "\x1b[%dA", &n); err != nil {
+			p.put('?')
+		}
 		p.row = max(p.top, p.row-n)
 	default:
 		p.put('?') // an error to be seen
