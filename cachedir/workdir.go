@@ -103,11 +103,11 @@ func (w *workdir) link(ctx context.Context, s sources.Stored) (sources.LinkMode,
 	if err != nil {
 		return "", err
 	}
-	scratch, err := w.open()
+	dir, err := w.open()
 	if err != nil {
 		return "", err
 	}
-	home, err := w.dir.MakeSub(path.Dir(s.ID.Path()))
+	home, err := dir.MakeSub(path.Dir(s.ID.Path()))
 	if err != nil {
 		return "", err
 	}
@@ -118,6 +118,10 @@ func (w *workdir) link(ctx context.Context, s sources.Stored) (sources.LinkMode,
 	leaf := path.Base(s.ID.Path())
 	if w.through != "" && home.Exists(leaf) {
 		return "", notReplaced(target, w.through)
+	}
+	scratch, err := w.scratchIn(dir)
+	if err != nil {
+		return "", err
 	}
 	made, old := scratch.Name(), ""
 	defer func() {
@@ -150,26 +154,26 @@ func seen(s sources.Stored) ([]mark, error) {
 	return scan(s.Dir)
 }
 
-// open opens the directory for what is being linked, and removes what killed runs have
-// left in it.
-func (w *workdir) open() (*disk.Scratch, error) {
+// open opens the directory of installed packages, once.
+func (w *workdir) open() (_ *disk.Dir, err error) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	if w.scratch != nil {
-		return w.scratch, nil
+	if w.dir == nil {
+		w.dir, err = disk.Make(w.providers)
 	}
-	dir, err := disk.Make(w.providers)
-	if err != nil {
-		return nil, err
+	return w.dir, err
+}
+
+// scratchIn creates the scratch directory for what is being linked, once, and removes
+// what killed runs have left beside it.
+func (w *workdir) scratchIn(dir *disk.Dir) (_ *disk.Scratch, err error) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	if w.scratch == nil {
+		w.sweep(dir)
+		w.scratch, err = dir.Scratch(stagePrefix)
 	}
-	w.sweep(dir)
-	scratch, err := dir.Scratch(stagePrefix)
-	if err != nil {
-		dir.Close()
-		return nil, err
-	}
-	w.dir, w.scratch = dir, scratch
-	return scratch, nil
+	return w.scratch, err
 }
 
 // sweep removes what killed runs have left, unless the directory is reached through a
@@ -182,10 +186,14 @@ func (w *workdir) sweep(dir *disk.Dir) {
 
 // Close implements [sources.Workdir].
 func (w *workdir) Close() error {
-	if w.scratch == nil {
-		return nil
+	var errs []error
+	if w.scratch != nil {
+		errs = append(errs, w.scratch.Close())
 	}
-	return errors.Join(w.scratch.Close(), w.dir.Close())
+	if w.dir != nil {
+		errs = append(errs, w.dir.Close())
+	}
+	return errors.Join(errs...)
 }
 
 // checkLinked returns an error that matches [sources.ErrSwapped] unless what was linked

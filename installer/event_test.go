@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/larder-cli/larder/installer"
+	"github.com/larder-cli/larder/installer/acquire"
 	"github.com/larder-cli/larder/sources"
 	"github.com/larder-cli/larder/sources/fetch"
 )
@@ -38,7 +39,7 @@ func TestArrivingIsToldNowAndThen(t *testing.T) {
 	most := 4 + 2*int(time.Since(begun)/(200*time.Millisecond)) // it is fetched once more
 	var told []int64
 	for _, e := range f.events {
-		if e.Step == installer.Arriving {
+		if e.Step == acquire.Arriving {
 			told = append(told, e.Done)
 		}
 	}
@@ -50,16 +51,16 @@ func TestArrivingIsToldNowAndThen(t *testing.T) {
 // Who waits for a slot says so, and who fetches says from where, without secrets.
 func TestQueuedAndFetchingAreTold(t *testing.T) {
 	f := newFixture(t)
-	f.opts.Slots = installer.NewSlots(1)
+	f.opts.Slots = acquire.NewSlots(1)
 	f.source.wait = make(chan struct{})
 	queued := 0
-	f.opts.Report = func(e installer.Event) {
-		if e.Step == installer.Queued {
+	f.opts.Report = func(e acquire.Event) {
+		if e.Step == acquire.Queued {
 			if queued++; queued == 2 {
 				close(f.source.wait) // the one with the slot goes on
 			}
 		}
-		if e.Step == installer.Fetching && e.URL != "https://example.test/"+e.Package.Path()+".zip" {
+		if e.Step == acquire.Fetching && e.URL != "https://example.test/"+e.Package.Path()+".zip" {
 			t.Errorf("fetching from %s", e.URL)
 		}
 	}

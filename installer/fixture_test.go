@@ -16,6 +16,7 @@ import (
 	"testing"
 
 	"github.com/larder-cli/larder/installer"
+	"github.com/larder-cli/larder/installer/acquire"
 	"github.com/larder-cli/larder/installer/lockfile"
 	"github.com/larder-cli/larder/sources"
 	"github.com/larder-cli/larder/sources/archive"
@@ -42,7 +43,7 @@ type fixture struct {
 	store  *fakeStore
 	kept   *sources.Signed // by the store, for every version; nil if it keeps none
 
-	events []installer.Event
+	events []acquire.Event
 }
 
 func newFixture(t *testing.T) *fixture {
@@ -58,7 +59,7 @@ func newFixture(t *testing.T) *fixture {
 	return f
 }
 
-func (f *fixture) report(e installer.Event) { // one call at a time, so that it needs no lock
+func (f *fixture) report(e acquire.Event) { // one call at a time, so that it needs no lock
 	f.events = append(f.events, e)
 }
 
@@ -144,8 +145,8 @@ func (f *fixture) install() (*installer.Result, error) {
 }
 
 // steps are what happened, without who was asked.
-func (f *fixture) steps() []installer.Step {
-	var steps []installer.Step
+func (f *fixture) steps() []acquire.Step {
+	var steps []acquire.Step
 	for _, e := range f.events {
 		steps = append(steps, e.Step)
 	}

@@ -7,6 +7,7 @@ import (
 	"testing"
 
 	"github.com/larder-cli/larder/installer"
+	"github.com/larder-cli/larder/installer/acquire"
 	"github.com/larder-cli/larder/sources"
 )
 
@@ -106,7 +107,7 @@ func TestRepublishedImport(t *testing.T) {
 	f := newFixture(t)
 	f.store.known[id(wanted)] = sources.Stored{ID: id(wanted), H1: h1("before"), Origin: "there"}
 	_, err := claimed(wanted).into(f)
-	republished, ok := errors.AsType[*installer.RepublishedError](err)
+	republished, ok := errors.AsType[*acquire.RepublishedError](err)
 	if !ok {
 		t.Fatal(err)
 	}

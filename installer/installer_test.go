@@ -11,6 +11,7 @@ import (
 	"testing"
 
 	"github.com/larder-cli/larder/installer"
+	"github.com/larder-cli/larder/installer/acquire"
 	"github.com/larder-cli/larder/sources"
 	"github.com/larder-cli/larder/sources/archive"
 	"github.com/larder-cli/larder/sources/sourcetest"
@@ -238,7 +239,7 @@ func TestJudgement(t *testing.T) {
 			f.require("widget", "")
 			f.lock("widget 1.0.0", c.locked...)
 			result, err := f.install()
-			mismatch, refused := errors.AsType[*installer.HashMismatchError](err)
+			mismatch, refused := errors.AsType[*acquire.HashMismatchError](err)
 			switch {
 			case c.by == "" && err != nil:
 				t.Fatal(err)
@@ -248,10 +249,10 @@ func TestJudgement(t *testing.T) {
 				}
 			case !refused || (mismatch.By == "") != (c.by == "source"):
 				t.Errorf("got %v", err)
-			case f.store.has() != "" || slices.Contains(f.steps(), installer.Installed):
+			case f.store.has() != "" || slices.Contains(f.steps(), acquire.Installed):
 				t.Error("it is there all the same")
 			}
-			if unpacked := slices.Contains(f.steps(), installer.Verified); unpacked == c.early {
+			if unpacked := slices.Contains(f.steps(), acquire.Verified); unpacked == c.early {
 				t.Errorf("unpacked: %t", unpacked)
 			}
 		})
@@ -285,7 +286,7 @@ func TestFetch(t *testing.T) {
 			}
 			got, err := installer.New(f.source, f.store, f.source, f.opts).Fetch(t.Context(), id(widget), c.before)
 			if c.refused {
-				mismatch, ok := errors.AsType[*installer.HashMismatchError](err)
+				mismatch, ok := errors.AsType[*acquire.HashMismatchError](err)
 				if !ok || mismatch.By == "" || f.store.has() != "" {
 					t.Errorf("got %v, and %q is there", err, f.store.has())
 				}
@@ -488,7 +489,7 @@ func TestRepublishedForAnotherPlatform(t *testing.T) {
 				f.lock("widget 1.0.0", tt.locked...)
 			}
 			_, err := f.install()
-			republished, found := errors.AsType[*installer.RepublishedError](err)
+			republished, found := errors.AsType[*acquire.RepublishedError](err)
 			if tt.ok && err != nil || !tt.ok && (!found || republished.Was.Hashes[1] != tt.was || republished.Now.Hashes[0] != zh(mac)) {
 				t.Errorf("got %v", err)
 			}
@@ -716,7 +717,7 @@ func TestOneFails(t *testing.T) {
 	}
 	failed := 0
 	for _, e := range f.events {
-		if e.Step == installer.Failed && e.Err != nil {
+		if e.Step == acquire.Failed && e.Err != nil {
 			failed++
 		}
 	}
@@ -745,11 +746,11 @@ func TestUnmanaged(t *testing.T) {
 
 func TestCancel(t *testing.T) {
 	f := newFixture(t)
-	f.opts.Slots = installer.NewSlots(1)
+	f.opts.Slots = acquire.NewSlots(1)
 	f.source.wait = make(chan struct{})
 	ctx, cancel := context.WithCancel(t.Context())
-	f.opts.Report = func(e installer.Event) {
-		if e.Step == installer.Fetching {
+	f.opts.Report = func(e acquire.Event) {
+		if e.Step == acquire.Fetching {
 			cancel()
 		}
 	}
@@ -766,14 +767,14 @@ func TestCancel(t *testing.T) {
 // Slots are shared by all installers that have them.
 func TestSlots(t *testing.T) {
 	f := newFixture(t)
-	f.opts.Slots = installer.NewSlots(2)
+	f.opts.Slots = acquire.NewSlots(2)
 	busy, most := 0, 0
-	f.opts.Report = func(e installer.Event) {
+	f.opts.Report = func(e acquire.Event) {
 		switch e.Step {
-		case installer.Fetching:
+		case acquire.Fetching:
 			busy++
 			most = max(most, busy)
-		case installer.Stored:
+		case acquire.Stored:
 			busy--
 		}
 	}
@@ -796,7 +797,7 @@ func TestDamagedOnTheWay(t *testing.T) {
 		f.source.add(widget, signed)
 		f.require("widget", "")
 		_, err := f.install()
-		if mismatch := (*installer.HashMismatchError)(nil); (err == nil) != (damaged < 2) || err != nil && !errors.As(err, &mismatch) {
+		if mismatch := (*acquire.HashMismatchError)(nil); (err == nil) != (damaged < 2) || err != nil && !errors.As(err, &mismatch) {
 			t.Errorf("damaged %d times: %v", damaged, err)
 		}
 		if got := strings.Count(f.source.log(), "download"); got != want {
@@ -840,8 +841,8 @@ func TestLocalArchiveThatChanges(t *testing.T) {
 	f.source.add(widget, func(p *sources.Package) {
 		p.Kind, p.Hashes, p.Location = sources.FromFilesystem, nil, sources.Location{Archive: file}
 	})
-	f.opts.Report = func(e installer.Event) {
-		if e.Step == installer.Verified {
+	f.opts.Report = func(e acquire.Event) {
+		if e.Step == acquire.Verified {
 			f.must(os.WriteFile(file, []byte(widget+"!"), 0o644))
 		}
 	}
@@ -885,7 +886,7 @@ func TestWarnings(t *testing.T) {
 	f.must(err)
 	var told []string
 	for _, e := range f.events {
-		if e.Step == installer.Warned {
+		if e.Step == acquire.Warned {
 			told = append(told, e.Text)
 		}
 	}

@@ -13,6 +13,7 @@ import (
 	"time"
 
 	"github.com/larder-cli/larder/installer"
+	"github.com/larder-cli/larder/installer/acquire"
 	"github.com/larder-cli/larder/installer/lockfile"
 	"github.com/larder-cli/larder/sources"
 	"github.com/larder-cli/larder/sources/sourcetest"
@@ -243,7 +244,7 @@ func TestLedgerContradictions(t *testing.T) {
 			before := f.locked()
 			_, err := f.ledger().Lock(t.Context(), f.root)
 			if c.want == nil {
-				if mismatch, ok := errors.AsType[*installer.HashMismatchError](err); !ok || mismatch.By == "" {
+				if mismatch, ok := errors.AsType[*acquire.HashMismatchError](err); !ok || mismatch.By == "" {
 					t.Errorf("got %v", err)
 				}
 				if f.locked() != before {
@@ -273,7 +274,7 @@ func TestLedgerRefusesWhatWasRepublished(t *testing.T) {
 	f.source.archives[p.Location.URL] = "anew"
 
 	_, err := f.ledger().Lock(t.Context(), f.root)
-	republished, ok := errors.AsType[*installer.RepublishedError](err)
+	republished, ok := errors.AsType[*acquire.RepublishedError](err)
 	if !ok {
 		t.Fatalf("got %v", err)
 	}
@@ -353,7 +354,7 @@ func TestLedgerOffline(t *testing.T) {
 }
 
 func republished(err error) bool {
-	_, ok := errors.AsType[*installer.RepublishedError](err)
+	_, ok := errors.AsType[*acquire.RepublishedError](err)
 	return ok
 }
 

@@ -134,3 +134,6 @@ const (
 	LinkSymlink LinkMode = "symlink"
 	LinkCopy    LinkMode = "copy"
 )
+
+// LinkModes are all link modes, in the order in which help lists them.
+var LinkModes = []LinkMode{LinkAuto, LinkHard, LinkSymlink, LinkReflink, LinkCopy}

@@ -21,6 +21,15 @@ const (
 var verdictTexts = [...]string{"unverified", "hash only", "evidence from mirror",
 	"self-signed", "signed by a trusted key", "signed by HashiCorp"}
 
+// Verdicts are all verdicts, from best to worst.
+func Verdicts() []Verdict {
+	var all []Verdict
+	for v := len(verdictTexts) - 1; v >= 0; v-- {
+		all = append(all, Verdict(v))
+	}
+	return all
+}
+
 // String is the text shown to people, and the one in JSON and records.
 func (v Verdict) String() string { return verdictTexts[v] }
 

@@ -46,7 +46,7 @@ func store(t testing.TB, f files, address, version, platform string) sources.Sto
 	c, err := archive.Hash(context.Background(), dir)
 	check(t, err)
 	return sources.Stored{
-		ID: packageID(t, address, version, platform), Dir: dir, H1: c.H1,
+		ID: sourcetest.PackageID(t, address, version, platform), Dir: dir, H1: c.H1,
 		ZH: sources.ZipHash([32]byte{1}), Verdict: sources.SelfSigned,
 		Signed: &sources.Signed{
 			Sums: []byte("sums\xff\n"), Signature: []byte{0, 1, 2}, Origin: "https://example.test/sums",
@@ -179,51 +179,13 @@ func TestSkip(t *testing.T) {
 	}
 }
 
-// A member of a tar archive.
-type entry struct {
-	tar.Header
-	text string
-}
-
-func members(t testing.TB, data []byte) []entry {
-	t.Helper()
-	var all []entry
-	for in := tar.NewReader(bytes.NewReader(data)); ; {
-		h, err := in.Next()
-		if errors.Is(err, io.EOF) {
-			return all
-		}
-		check(t, err)
-		text, err := io.ReadAll(in)
-		check(t, err)
-		all = append(all, entry{*h, string(text)})
-	}
-}
-
-func pack(t testing.TB, all []entry) []byte {
-	t.Helper()
-	var out bytes.Buffer
-	w := tar.NewWriter(&out)
-	for _, e := range all {
-		e.Size, e.Format = int64(len(e.text)), tar.FormatUnknown
-		if e.Typeflag != tar.TypeReg {
-			e.Size = 0
-		}
-		check(t, w.WriteHeader(&e.Header))
-		if e.Size > 0 {
-			_, err := w.Write([]byte(e.text))
-			check(t, err)
-		}
-	}
-	check(t, w.Close())
-	return out.Bytes()
-}
+type entry = sourcetest.TarEntry
 
 // edit has a function change the manifest.
 func edit(change func(m map[string]any)) func([]entry) []entry {
 	return func(all []entry) []entry {
 		m := map[string]any{}
-		if err := json.Unmarshal([]byte(all[0].text), &m); err != nil {
+		if err := json.Unmarshal([]byte(all[0].Text), &m); err != nil {
 			panic(err)
 		}
 		change(m)
@@ -231,7 +193,7 @@ func edit(change func(m map[string]any)) func([]entry) []entry {
 		if err != nil {
 			panic(err)
 		}
-		all[0].text = string(text)
+		all[0].Text = string(text)
 		return all
 	}
 }
@@ -257,7 +219,7 @@ func TestRefused(t *testing.T) {
 	}{
 		{"no manifest", func(all []entry) []entry { return all[1:] }, "not what larder"},
 		{"manifest is a link", func(all []entry) []entry { all[0].Typeflag, all[0].Linkname = tar.TypeSymlink, "x"; return all }, "not what larder"},
-		{"manifest is no JSON", func(all []entry) []entry { all[0].text += "{"; return all }, "manifest.json: "},
+		{"manifest is no JSON", func(all []entry) []entry { all[0].Text += "{"; return all }, "manifest.json: "},
 		{"format of the future", edit(func(m map[string]any) { m["format"] = 2 }), "format 2 is not known"},
 		{"package without evidence", edit(func(m map[string]any) { m["evidence"] = nil }), "is missing"},
 		{"evidence twice", edit(func(m map[string]any) { m["evidence"] = append(m["evidence"].([]any), m["evidence"].([]any)[0]) }), "listed twice"},
@@ -279,11 +241,11 @@ func TestRefused(t *testing.T) {
 		{"contents of something else", set("h1", "h1:AAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAA="), "stands where the contents"},
 		{"no contents", func(all []entry) []entry { return all[:1] }, "cut short"},
 		{"one file less", func(all []entry) []entry { return slices.Delete(all, 2, 3) }, "other contents"},
-		{"one file more", func(all []entry) []entry { return append(all, all[len(all)-1].renamed("zzz")) }, "other contents"},
+		{"one file more", func(all []entry) []entry { return append(all, renamed(all[len(all)-1], "zzz")) }, "other contents"},
 		{"one file elsewhere", func(all []entry) []entry {
-			return append(all, entry{tar.Header{Name: "contents/x", Typeflag: tar.TypeReg}, ""})
+			return append(all, entry{Header: tar.Header{Name: "contents/x", Typeflag: tar.TypeReg}})
 		}, "not in the manifest"},
-		{"file altered", func(all []entry) []entry { all[1].text = "do as I like"; return all }, "other contents"},
+		{"file altered", func(all []entry) []entry { all[1].Text = "do as I like"; return all }, "other contents"},
 		{"file twice", func(all []entry) []entry { return slices.Insert(all, 1, all[1]) }, "occurs twice"},
 		{"out of order", func(all []entry) []entry { all[1], all[2] = all[2], all[1]; return all }, "out of order"},
 		{"directory", func(all []entry) []entry {
@@ -305,16 +267,16 @@ func TestRefused(t *testing.T) {
 		{"absolute", rename("/LICENSE"), "not relative"},
 		{"on a drive", rename("C:LICENSE"), "not relative"},
 		{"not clean", rename("./LICENSE"), "not clean"},
-		{"differs in case", func(all []entry) []entry { return slices.Insert(all, 2, all[1].renamed("License")) }, "in case only"},
-		{"file in a file", func(all []entry) []entry { return slices.Insert(all, 2, all[1].renamed("LICENSE/x")) }, "both a file and a directory"},
+		{"differs in case", func(all []entry) []entry { return slices.Insert(all, 2, renamed(all[1], "License")) }, "in case only"},
+		{"file in a file", func(all []entry) []entry { return slices.Insert(all, 2, renamed(all[1], "LICENSE/x")) }, "both a file and a directory"},
 	}
 	good := write(t, store(t, widgetFiles, "example.test/acme/widget", "1.2.0", "linux_amd64"))
-	if _, err := readAll(bytes.NewReader(pack(t, members(t, good))), ""); err != nil {
+	if _, err := readAll(bytes.NewReader(sourcetest.PackTar(sourcetest.UnpackTar(good))), ""); err != nil {
 		t.Fatal(err)
 	}
 	for _, test := range tests {
 		t.Run(test.name, func(t *testing.T) {
-			_, err := readAll(bytes.NewReader(pack(t, test.change(members(t, good)))), t.TempDir())
+			_, err := readAll(bytes.NewReader(sourcetest.PackTar(test.change(sourcetest.UnpackTar(good)))), t.TempDir())
 			if err == nil || !strings.Contains(err.Error(), test.want) {
 				t.Errorf("got %v", err)
 			}
@@ -322,7 +284,8 @@ func TestRefused(t *testing.T) {
 	}
 }
 
-func (e entry) renamed(name string) entry {
+// renamed is an entry by another name in the contents.
+func renamed(e entry, name string) entry {
 	parts := strings.SplitN(e.Name, "/", 3)
 	e.Name = parts[0] + "/" + parts[1] + "/" + name
 	return e
@@ -335,9 +298,9 @@ func FuzzReader(f *testing.F) {
 	f.Add(good[:len(good)-1100])
 	f.Add(write(f))
 	for _, name := range slices.Sorted(maps.Keys(widgetFiles)) {
-		all := members(f, good)
+		all := sourcetest.UnpackTar(good)
 		all[1].Name += name
-		f.Add(pack(f, all))
+		f.Add(sourcetest.PackTar(all))
 	}
 	f.Fuzz(func(t *testing.T, data []byte) {
 		dir := t.TempDir()

@@ -4,25 +4,29 @@ import (
 	"context"
 	"fmt"
 	"io"
+	"runtime/debug"
 	"slices"
 	"strings"
 
 	"github.com/urfave/cli/v2"
+
+	"github.com/larder-cli/larder/cmd/larder/ui"
 )
 
 // run runs the command line args and returns the exit status.
 func run(ctx context.Context, args []string, stdout, stderr io.Writer) int {
-	out := newOutput(stdout, stderr)
-	out.json = slices.Contains(args, "--json") // before flags are parsed, which may fail
+	out := ui.New(stdout, stderr)
+	out.JSON = slices.Contains(args, "--json") // before flags are parsed, which may fail
 	app := newApp(out)
 	err := app.RunContext(ctx, flagsFirst(app, args))
-	out.end()
-	out.progress.end()
-	out.fail(ctx, err)
+	out.End()
+	out.Fail(ctx, err)
 	return status(ctx, err)
 }
 
-func newApp(out *output) *cli.App {
+// newApp returns the command line of larder. Everything that commands write goes to out,
+// so that tests can run several in one process.
+func newApp(out *ui.Output) *cli.App {
 	app := &cli.App{
 		Name:  "larder",
 		Usage: "keep Terraform and OpenTofu providers at hand",
@@ -34,27 +38,47 @@ func newApp(out *output) *cli.App {
 		},
 		HideVersion:               true,
 		HideHelpCommand:           true,
-		Writer:                    out.stdout,
-		ErrWriter:                 out.stderr,
+		Writer:                    out.Stdout,
+		ErrWriter:                 out.Stderr,
 		ExitErrHandler:            func(*cli.Context, error) {},
 		OnUsageError:              onUsageError,
 		DisableSliceFlagSeparator: true,
 		Action:                    noCommand,
 	}
 	app.Flags = append(app.Flags, cli.HelpFlag, &cli.BoolFlag{Name: "version", Usage: "tell which larder this is"})
-	complete(app.Commands)
+	complete("", app.Commands)
 	return app
 }
 
-// complete gives commands what all have.
-func complete(commands []*cli.Command) {
+// complete gives commands what all have. The parent is the command that they are
+// subcommands of, if any.
+func complete(parent string, commands []*cli.Command) {
 	for _, cmd := range commands {
+		path := strings.TrimSpace(parent + " " + cmd.Name)
+		if len(cmd.Subcommands) > 0 {
+			cmd.ArgsUsage, cmd.HideHelpCommand, cmd.Action = "COMMAND [FLAG...]", true, noSubcommand
+		}
+		if cmd.ArgsUsage == "" || cmd.ArgsUsage == "[FLAG...]" {
+			cmd.Action = withoutArguments(cmd.Action)
+		}
 		cmd.OnUsageError = onUsageError
 		cmd.Flags = append(cmd.Flags, globalFlags()...)
-		complete(cmd.Subcommands)
+		complete(path, cmd.Subcommands)
 	}
 }
 
+// withoutArguments is the action of a command whose help names no arguments.
+func withoutArguments(action cli.ActionFunc) cli.ActionFunc {
+	return func(c *cli.Context) error {
+		if c.Args().Present() {
+			return usageError{fmt.Errorf("%s takes no arguments: %s", commandPath(c.Command), strings.Join(c.Args().Slice(), " "))}
+		}
+		return action(c)
+	}
+}
+
+// noCommand is what runs if no command is named: larder alone, larder --version, or
+// larder with a command that does not exist.
 func noCommand(c *cli.Context) error {
 	switch {
 	case c.Args().Present():
@@ -66,49 +90,24 @@ func noCommand(c *cli.Context) error {
 	}
 }
 
-const globalCategory = "global"
-
-// globalFlags are the flags that may stand before a command or after it.
-func globalFlags() []cli.Flag {
-	return []cli.Flag{
-		&cli.StringFlag{Category: globalCategory, Name: "chdir", Usage: "work in `DIR`"},
-		&cli.StringFlag{Category: globalCategory, Name: "config", Usage: "read the CLI configuration from `FILE` and no other"},
-		&cli.StringFlag{Category: globalCategory, Name: "cache", Usage: "use the plugin cache in `DIR`"},
-		&cli.BoolFlag{Category: globalCategory, Name: "no-cache", Usage: "use no plugin cache"},
-		&cli.StringFlag{Category: globalCategory, Name: "engine", Usage: "`ENGINE` whose defaults apply: auto, terraform or tofu", Value: "auto"},
-		&cli.BoolFlag{Category: globalCategory, Name: "offline", Usage: "open no connection"},
-		&cli.IntFlag{Category: globalCategory, Name: "jobs", Usage: "install `N` providers at once; 16 unless told otherwise"},
-		&cli.DurationFlag{Category: globalCategory, Name: "lock-timeout", Usage: "wait for others no longer than a `TIME` such as 5m"},
-		&cli.StringFlag{Category: globalCategory, Name: "link", Usage: "install by `HOW`: auto, hardlink, symlink, reflink or copy", Value: "auto"},
-		&cli.BoolFlag{Category: globalCategory, Name: "json", Usage: "write events and results as JSON lines"},
-		&cli.BoolFlag{Category: globalCategory, Name: "quiet", Usage: "write results and errors alone, and show no progress"},
-		&cli.BoolFlag{Category: globalCategory, Name: "verbose", Usage: "tell every step"},
-		&cli.BoolFlag{Category: globalCategory, Name: "no-color", Usage: "of no effect, as nothing is coloured"},
-	}
-}
-
-// flag returns the value of a global flag, which may stand before the command
-// or after it; the one after it counts if both do.
-func flag[T any](c *cli.Context, name string) T {
-	for _, level := range c.Lineage() {
-		if level.IsSet(name) {
-			value, _ := level.Value(name).(T)
-			return value
-		}
-	}
-	value, _ := c.Value(name).(T)
-	return value
-}
-
-// isSet reports whether a global flag stands before the command or after it.
-func isSet(c *cli.Context, name string) bool {
-	return slices.ContainsFunc(c.Lineage(), func(level *cli.Context) bool { return level.IsSet(name) })
-}
-
-// noArguments refuses what stands after the flags of a command that takes none.
-func noArguments(c *cli.Context) error {
+// noSubcommand is the action of a command that only has subcommands.
+func noSubcommand(c *cli.Context) error {
 	if c.Args().Present() {
-		return usageError{fmt.Errorf("%s takes no arguments: %s", commandPath(c.Command), strings.Join(c.Args().Slice(), " "))}
+		return unknownCommand(commandPath(c.Command) + " " + c.Args().First())
 	}
-	return nil
+	var names []string
+	for _, cmd := range c.Command.Subcommands {
+		names = append(names, cmd.Name)
+	}
+	return usageError{fmt.Errorf("%s needs a command: %s", commandPath(c.Command), ui.List("or", names))}
+}
+
+// version is the module version this program was built from, "devel" if it was
+// built in its own tree.
+func version() string {
+	info, ok := debug.ReadBuildInfo()
+	if !ok || info.Main.Version == "" || info.Main.Version == "(devel)" {
+		return "devel"
+	}
+	return info.Main.Version
 }

@@ -4,10 +4,12 @@ import (
 	"slices"
 	"strings"
 	"testing"
+
+	"github.com/larder-cli/larder/cmd/larder/ui"
 )
 
 func TestFlagsMayStandAnywhere(t *testing.T) {
-	app := newApp(newOutput(nil, nil))
+	app := newApp(ui.New(nil, nil))
 	for _, tt := range []struct{ typed, means string }{
 		{"larder", "larder"},
 		{"larder --chdir prefetch prefetch aws", "larder --chdir prefetch prefetch aws"},
@@ -33,7 +35,7 @@ func FuzzFlagsFirst(f *testing.F) {
 	for _, seed := range []string{"prefetch aws --from x", "cache prune -- --all", "- -- -", "--chdir"} {
 		f.Add(seed)
 	}
-	app := newApp(newOutput(nil, nil))
+	app := newApp(ui.New(nil, nil))
 	f.Fuzz(func(t *testing.T, typed string) {
 		args := append([]string{"larder"}, strings.Split(typed, " ")...)
 		got := flagsFirst(app, args)

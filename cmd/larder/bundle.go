@@ -1,112 +1,53 @@
 package main
 
 import (
-	"bytes"
-	"encoding/json"
-	"errors"
 	"fmt"
-	"io"
 
 	"github.com/urfave/cli/v2"
 
+	"github.com/larder-cli/larder/cmd/larder/ui"
 	"github.com/larder-cli/larder/fsmirror/bundle"
-	"github.com/larder-cli/larder/installer"
+	"github.com/larder-cli/larder/installer/acquire"
 	"github.com/larder-cli/larder/sources"
-	"github.com/larder-cli/larder/sources/disk"
-	"github.com/larder-cli/larder/sources/seal"
-	"github.com/larder-cli/larder/sources/trust"
 )
 
-func bundleCommand(out *output) *cli.Command {
+func bundleCommand(out *ui.Output) *cli.Command {
 	return &cli.Command{
-		Name:      "bundle",
-		Usage:     "carry mirrors, or what is new in them, in files",
-		ArgsUsage: "COMMAND [FLAG...]",
+		Name:  "bundle",
+		Usage: "carry mirrors, or what is new in them, in files",
 		Description: "A bundle is a plain tar: what tar makes of it is a mirror, too. \"larder help\n" +
 			"bundle COMMAND\" tells more.",
 		Subcommands: []*cli.Command{
 			bundleCreateCommand(out), bundleShowCommand(out), bundleVerifyCommand(out),
 			bundleImportCommand(out), bundleManifestCommand(out),
 		},
-		HideHelpCommand: true,
-		Action: func(c *cli.Context) error {
-			if c.Args().Present() {
-				return unknownCommand("bundle " + c.Args().First())
-			}
-			return usageError{errors.New("bundle needs a command: create, show, verify, import or manifest")}
-		},
 	}
-}
-
-// A carrier is who deals with bundles.
-type carrier struct {
-	*rootModule
-	key seal.Key
-}
-
-// newCarrier reads the global flags, and the configuration for what it says of
-// signatures.
-func newCarrier(c *cli.Context, out *output) (carrier, error) {
-	s, err := newSession(c, out)
-	if err != nil {
-		return carrier{}, err
-	}
-	return s.carrier(c, out)
-}
-
-func (s *session) carrier(c *cli.Context, out *output) (carrier, error) {
-	m, err := s.root(c.Context, s.dir, out)
-	if err != nil {
-		return carrier{}, err
-	}
-	key, err := m.recordKey()
-	return carrier{m, key}, err
 }
 
 // known refuses a package of a bundle that is not the one that was verified here before.
-func (k carrier) known(from string) func(bundle.Package) error {
-	memory := k.memory()
+func (m *rootModule) known(from string) func(bundle.Package) error {
+	memory := m.memory()
 	return func(p bundle.Package) error {
 		if memory == nil {
 			return nil
 		}
-		return installer.CheckRepublished(memory, sources.Stored{ID: p.ID, ZH: p.ZH, H1: p.H1}, from)
+		return acquire.CheckRepublished(memory, sources.Stored{ID: p.ID, ZH: p.ZH, H1: p.H1}, from)
 	}
-}
-
-// vouchBundle judges the evidence in a bundle.
-func (k carrier) vouchBundle(s sources.Stored) (trust.Report, error) {
-	opts := k.trustFor(s.ID.Provider)
-	opts.Carrier = trust.FromBundle
-	return trust.VerifyCarried(s.Signed, s.ZH, opts)
-}
-
-func (k carrier) warn(err error) { k.out.warn("%v", err) }
-
-// followed has a function followed that works at the bytes of packages.
-func (k carrier) followed(work func(report func(done, of int64)) error) error {
-	shown := k.out.followed()
-	shown.work(0, 0) // the first package may take a while
-	defer shown.end(itemKey{})
-	return work(shown.work)
 }
 
 // bundledPackage is a package in a bundle, in JSON.
 type bundledPackage struct {
-	Provider string       `json:"provider"`
-	Version  string       `json:"version"`
-	Platform string       `json:"platform"`
-	Path     string       `json:"path"`
-	Size     int64        `json:"size"`
-	ZH       sources.Hash `json:"zh"`
-	H1       sources.Hash `json:"h1"`
-	Part     int          `json:"part,omitempty"`
+	ui.PackageID
+	Path string       `json:"path"`
+	Size int64        `json:"size"`
+	ZH   sources.Hash `json:"zh"`
+	H1   sources.Hash `json:"h1"`
+	Part int          `json:"part,omitempty"`
 }
 
+// bundled is a package of a bundle for JSON.
 func bundled(p bundle.Package) bundledPackage {
-	return bundledPackage{
-		p.ID.Provider.String(), p.ID.Version.String(), p.ID.Platform.String(), p.Path(), p.Size, p.ZH, p.H1, p.Part,
-	}
+	return bundledPackage{ui.InJSON(p.ID), p.Path(), p.Size, p.ZH, p.H1, p.Part}
 }
 
 // bundleInfo is a bundle as a whole, in JSON.
@@ -120,59 +61,10 @@ type bundleInfo struct {
 	Base     int    `json:"base"`
 }
 
+// infoOf is the bundle in a file for JSON. In a bundle in parts, the manifest in each
+// file is that of all parts.
 func infoOf(file string, m bundle.Manifest) bundleInfo {
 	return bundleInfo{file, m.ID(), m.Part, m.Parts, len(m.Packages), m.Size(), len(m.Base)}
-}
-
-func bundleShowCommand(out *output) *cli.Command {
-	return &cli.Command{
-		Name:      "show",
-		Usage:     "tell what a bundle says of itself",
-		ArgsUsage: "FILE [FLAG...]",
-		Description: "Lists the packages of the bundle, those in other parts of it included. Reads no\n" +
-			"package: \"larder bundle verify\" does.",
-		Action: func(c *cli.Context) error { return bundleShow(c, out) },
-	}
-}
-
-func bundleShow(c *cli.Context, out *output) error {
-	if c.NArg() != 1 {
-		return usageError{errors.New("bundle show takes one FILE")}
-	}
-	s, err := newSession(c, out)
-	if err != nil {
-		return err
-	}
-	b, err := bundle.Open(absolute(s.dir, c.Args().First()))
-	if err != nil {
-		return err
-	}
-	defer b.Close()
-	m := b.Manifest
-	evidence := map[bundle.Release]bool{}
-	for _, e := range m.Evidence {
-		evidence[e.Release] = true
-	}
-	var rows [][]string
-	for _, p := range m.Packages {
-		vouched := map[bool]string{true: "evidence", false: "no evidence"}[evidence[bundle.Release{Provider: p.ID.Provider, Version: p.ID.Version}]]
-		row := []string{p.ID.String(), humanSize(p.Size), vouched}
-		if m.Parts > 0 {
-			row = append(row, fmt.Sprintf("part %d", p.Part))
-		}
-		rows = append(rows, row)
-	}
-	for i, line := range columns(rows) {
-		out.result("bundled", bundled(m.Packages[i]), "%s", line)
-	}
-	if out.json {
-		out.object("bundle", infoOf(b.Name(), m))
-	}
-	if m.Parts > 0 {
-		out.say(normal, "this is part %d of %d", m.Part, m.Parts)
-	}
-	out.say(normal, "%s, %s%s", count(len(m.Packages), "package"), humanSize(m.Size()), basedOn(m))
-	return nil
 }
 
 // basedOn says what a delta builds on.
@@ -180,70 +72,7 @@ func basedOn(m bundle.Manifest) string {
 	if len(m.Base) == 0 {
 		return ""
 	}
-	return fmt.Sprintf(", for a mirror that has %s already", count(len(m.Base), "package"))
-}
-
-func bundleVerifyCommand(out *output) *cli.Command {
-	return &cli.Command{
-		Name:      "verify",
-		Usage:     "read all of a bundle and name what is wrong",
-		ArgsUsage: "FILE... [FLAG...]",
-		Description: "Hashes each package and its contents, and checks the signed checksums that came\n" +
-			"with it. Of a bundle in parts, all are needed. Opens no connection and changes\n" +
-			"nothing. Exit status: 0 all is well, 1 it could not be told, 3 something was\n" +
-			"found.",
-		Flags:  []cli.Flag{trustKeyFlag()},
-		Action: func(c *cli.Context) error { return bundleVerify(c, out) },
-	}
-}
-
-func bundleVerify(c *cli.Context, out *output) error {
-	if !c.Args().Present() {
-		return usageError{errors.New("bundle verify needs the FILE of a bundle, or of each of its parts")}
-	}
-	k, err := newCarrier(c, out)
-	if err != nil {
-		return err
-	}
-	var v bundle.Verification
-	err = k.followed(func(report func(done, of int64)) (err error) {
-		v, err = bundle.Verify(c.Context, k.files(c.Args().Slice()), bundle.VerifyOptions{Vouch: k.vouchBundle, Report: report})
-		return err
-	})
-	if err != nil {
-		return err
-	}
-	for _, f := range v.Findings {
-		told := finding{Kind: string(f.Kind), Path: f.File, Text: f.Err.Error()}
-		if id := f.Package; id != nil {
-			told.Provider, told.Version, told.Platform = id.Provider.String(), id.Version.String(), id.Platform.String()
-		}
-		out.result("finding", told, "%s", shorten(f.Error(), out.from...))
-	}
-	verdicts := map[sources.Verdict]int{}
-	var all []checkedPackage
-	for _, p := range v.Packages {
-		verdicts[p.Verdict]++
-		all = append(all, checked(p.ID, p.Verdict, p.Report))
-	}
-	out.checked(normal, all)
-	out.say(normal, "verified %s, %s%s", count(len(v.Packages), "package"), humanSize(v.Bytes), verdictTally(verdicts))
-	out.keys(all, "bundle")
-	if n := len(v.Findings); n > 0 {
-		return foundError{sources.WithHint(fmt.Errorf("%s found wrong", count(n, "thing")), "copy the bundle again, or ask for another; larder bundle import refuses it as it is")}
-	}
-	return nil
-}
-
-// verdictTally says how often there is each verdict, the best first.
-func verdictTally(verdicts map[sources.Verdict]int) string {
-	text := ""
-	for v := sources.SignedByHashiCorp; v >= sources.Unverified; v-- {
-		if n := verdicts[v]; n > 0 {
-			text += fmt.Sprintf("; %d %s", n, v)
-		}
-	}
-	return text
+	return fmt.Sprintf(", for a mirror that has %s already", ui.Count(len(m.Base), "package"))
 }
 
 // files are the paths of files as typed.
@@ -253,52 +82,4 @@ func (s *session) files(typed []string) []string {
 		all = append(all, absolute(s.dir, file))
 	}
 	return all
-}
-
-func bundleManifestCommand(out *output) *cli.Command {
-	return &cli.Command{
-		Name:      "manifest",
-		Usage:     "tell what a mirror has, for who makes bundles for it",
-		ArgsUsage: "DIR [FLAG...]",
-		Description: "Writes JSON, for \"larder bundle create --since\" on the other side. Reads only\n" +
-			"those packages that have changed since they were last looked at.",
-		Action: func(c *cli.Context) error { return bundleManifest(c, out) },
-	}
-}
-
-func bundleManifest(c *cli.Context, out *output) error {
-	if c.NArg() != 1 {
-		return usageError{errors.New("bundle manifest takes the directory of one mirror")}
-	}
-	k, err := newCarrier(c, out)
-	if err != nil {
-		return err
-	}
-	var m bundle.Manifest
-	err = k.followed(func(func(done, of int64)) (err error) {
-		m, err = bundle.Describe(c.Context, absolute(k.dir, c.Args().First()), k.key, k.warn)
-		return err
-	})
-	if err != nil {
-		return err
-	}
-	if out.json {
-		out.object("manifest", json.RawMessage(m.Text()))
-		return nil
-	}
-	_, err = io.Copy(out.stdout, bytes.NewReader(m.Text()))
-	return err
-}
-
-// readManifest reads a manifest from a file.
-func readManifest(path string) (bundle.Manifest, error) {
-	data, err := disk.ReadFile(path, bundle.MaxManifest)
-	if err != nil {
-		return bundle.Manifest{}, err
-	}
-	m, err := bundle.ParseManifest(data)
-	if err != nil {
-		err = sources.WithHint(fmt.Errorf("%s: %w", path, err), "larder bundle manifest DIR writes one, where the mirror is")
-	}
-	return m, err
 }

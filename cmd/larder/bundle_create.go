@@ -2,39 +2,39 @@ package main
 
 import (
 	"errors"
-	"fmt"
 	"path/filepath"
+	"slices"
 
 	"github.com/urfave/cli/v2"
 
+	"github.com/larder-cli/larder/cmd/larder/ui"
 	"github.com/larder-cli/larder/fsmirror/builder"
 	"github.com/larder-cli/larder/fsmirror/bundle"
-	"github.com/larder-cli/larder/installer"
 	"github.com/larder-cli/larder/sources/disk"
 )
 
-func bundleCreateCommand(out *output) *cli.Command {
+func bundleCreateCommand(out *ui.Output) *cli.Command {
 	return &cli.Command{
 		Name:      "create",
 		Usage:     "write what a mirror has, or modules need, into a file",
 		ArgsUsage: "FILE [FLAG...] [ADDRESS[@CONSTRAINT]...]",
 		Description: "What is wanted is told as to \"larder mirror sync\"; with --mirror, it is all that\n" +
 			"is there. The same packages make the same bytes. In parts, usb.tar becomes\n" +
-			"usb-1of3.tar and so on.\n" +
-			"Exit status: 0 done, 1 something could not be had, 2 used wrongly.",
-		Flags: append(wantedFlags(),
+			"usb-1of3.tar and so on.",
+		Flags: slices.Concat(wantedFlags(), []cli.Flag{
 			&cli.StringFlag{Name: "mirror", Usage: "take the packages from the mirror in `DIR`"},
 			&cli.StringFlag{Name: "since", Usage: "leave out what the receiver has, by its manifest in `FILE`"},
-			&cli.StringFlag{Name: "max-size", Usage: "write files of no more than a `SIZE` such as 4G"},
-			&cli.BoolFlag{Name: "require-signed", Usage: "refuse packages that are less than signed"},
-			trustKeyFlag(),
-			&cli.BoolFlag{Name: "dry-run", Usage: "tell what would be done, and write nothing"},
-		),
+			maxSizeFlag("write files of no more than a `SIZE` such as 4G"),
+			dryRunFlag("tell what would be done, and write nothing"),
+		}, trustFlags()),
 		Action: func(c *cli.Context) error { return bundleCreate(c, out) },
 	}
 }
 
-func bundleCreate(c *cli.Context, out *output) error {
+// bundleCreate writes a bundle. Without --mirror it first makes a mirror in a temporary
+// directory beside FILE, on the same file system, because a bundle is a copy of a
+// mirror: one way to make bundles is enough.
+func bundleCreate(c *cli.Context, out *ui.Output) error {
 	if c.Args().First() == "" {
 		return usageError{errors.New("bundle create needs the FILE to write")}
 	}
@@ -44,31 +44,45 @@ func bundleCreate(c *cli.Context, out *output) error {
 	}
 	var opts bundle.CreateOptions
 	var err error
-	if c.IsSet("max-size") {
-		if opts.MaxSize, err = parseSize(c.String("max-size")); err != nil {
-			return usageError{fmt.Errorf("--max-size %s: %w", c.String("max-size"), err)}
-		}
+	if opts.MaxSize, err = maxSize(c); err != nil {
+		return err
 	}
-	w, err := readWanted(c, c.Args().Tail())
+	f, err := newFilling(c, out, c.Args().Tail())
 	if err != nil {
 		return err
 	}
-	if w.session, err = newSession(c, out); err != nil {
-		return err
-	}
 	if since := c.String("since"); since != "" {
-		m, err := readManifest(absolute(w.dir, since))
+		m, err := readManifest(absolute(f.dir, since))
 		if err != nil {
 			return err
 		}
 		opts.Since = &m
 	}
 	opts.DryRun = c.Bool("dry-run")
-	file := absolute(w.dir, c.Args().First())
-	if mirror != "" {
-		return w.bundle(c, absolute(w.dir, mirror), file, opts)
+	file := absolute(f.dir, c.Args().First())
+	m, err := f.root(c.Context, f.dir, out)
+	if err != nil {
+		return err
 	}
-	return w.bundleWanted(c, file, opts)
+	if opts.Key, err = m.recordKey(); err != nil {
+		return err
+	}
+	if mirror != "" {
+		return m.bundle(c, absolute(f.dir, mirror), file, opts)
+	}
+	dir, done, err := temporaryMirror(file, opts.DryRun)
+	if err != nil {
+		return err
+	}
+	defer done()
+	b, err := builder.Open(c.Context, dir, builder.Options{Key: opts.Key, ReadOnly: opts.DryRun, Warn: out.WarnOf})
+	if err != nil {
+		return err
+	}
+	if err := f.runMirror(c.Context, b); err != nil || opts.DryRun {
+		return err
+	}
+	return m.bundle(c, dir, file, opts)
 }
 
 // sameSource refuses to take packages from a mirror and from elsewhere.
@@ -76,40 +90,14 @@ func sameSource(c *cli.Context, mirror bool) error {
 	if !mirror {
 		return nil
 	}
-	for _, f := range append(wantedFlags(), &cli.BoolFlag{Name: "require-signed"}) {
-		if name := f.Names()[0]; c.IsSet(name) {
-			return usageError{fmt.Errorf("--mirror and --%s exclude each other", name)}
-		}
-	}
 	if c.NArg() > 1 {
 		return usageError{errors.New("--mirror takes all that is there; name no providers besides")}
 	}
-	return nil
-}
-
-// bundleWanted makes a mirror of what is wanted, beside the file, and bundles that.
-func (w *wanted) bundleWanted(c *cli.Context, file string, opts bundle.CreateOptions) (err error) {
-	dir, done, err := temporaryMirror(file, opts.DryRun)
-	if err != nil {
-		return err
+	elsewhere := []string{"require-signed"}
+	for _, f := range wantedFlags() {
+		elsewhere = append(elsewhere, f.Names()[0])
 	}
-	defer done()
-	s := &syncing{
-		wanted: w, fill: installer.FillOptions{DryRun: opts.DryRun}, requireSigned: c.Bool("require-signed"),
-		slots: installer.NewSlots(w.flags.jobs),
-	}
-	k, err := w.carrier(c, w.out)
-	if err != nil {
-		return err
-	}
-	s.to, err = builder.Open(c.Context, dir, builder.Options{Key: k.key, ReadOnly: opts.DryRun, Warn: func(err error) { w.out.warn("%v", err) }})
-	if err != nil {
-		return err
-	}
-	if err := errors.Join(s.run(c.Context), s.to.Close()); err != nil || opts.DryRun {
-		return err
-	}
-	return w.bundle(c, dir, file, opts)
+	return exclusive(c, "mirror", elsewhere...)
 }
 
 // temporaryMirror is a directory beside the file for a mirror, which done removes.
@@ -130,36 +118,30 @@ func temporaryMirror(file string, dryRun bool) (dir string, done func(), err err
 }
 
 // bundle writes the mirror in dir into a file.
-func (s *session) bundle(c *cli.Context, dir, file string, opts bundle.CreateOptions) error {
-	k, err := s.carrier(c, s.out)
-	if err != nil {
-		return err
-	}
-	opts.Key, opts.Check, opts.Vouch, opts.Warn = k.key, k.known(dir), k.vouch, k.warn
-	var created bundle.Created
-	err = k.followed(func(report func(done, of int64)) (err error) {
+func (m *rootModule) bundle(c *cli.Context, dir, file string, opts bundle.CreateOptions) error {
+	opts.Check, opts.Vouch, opts.Warn = m.known(dir), m.vouch, m.out.WarnOf
+	created, err := ui.Work(m.out, func(report ui.Report) (bundle.Created, error) {
 		opts.Report = report
-		created, err = bundle.Create(c.Context, dir, file, opts)
-		return err
+		return bundle.Create(c.Context, dir, file, opts)
 	})
 	if err != nil {
 		return err
 	}
-	m := created.Manifest
+	manifest := created.Manifest
 	for i, file := range created.Files {
-		info := infoOf(file, m)
-		if m.Parts > 0 {
+		info := infoOf(file, manifest)
+		if manifest.Parts > 0 {
 			info.Part = i + 1
 		}
-		s.out.result("bundle", info, "%s  %s", shorten(file, s.out.from...), humanSize(created.Sizes[i]))
+		m.out.Result("bundle", info, "%s  %s", m.out.Shorten(file), ui.Size(created.Sizes[i]))
 	}
 	did := "wrote"
 	if opts.DryRun {
 		did = "would write"
 	}
-	if len(m.Packages) == 0 {
-		s.out.say(normal, "the receiver has everything already")
+	if len(manifest.Packages) == 0 {
+		m.out.Say("the receiver has everything already")
 	}
-	s.out.say(normal, "%s %s, %s%s", did, count(len(m.Packages), "package"), humanSize(m.Size()), basedOn(m))
+	m.out.Say("%s %s, %s%s", did, ui.Count(len(manifest.Packages), "package"), ui.Size(manifest.Size()), basedOn(manifest))
 	return nil
 }

@@ -14,13 +14,14 @@ import (
 
 	"github.com/urfave/cli/v2"
 
+	"github.com/larder-cli/larder/cmd/larder/ui"
 	"github.com/larder-cli/larder/fsmirror/bundle"
 	"github.com/larder-cli/larder/sources"
 	"github.com/larder-cli/larder/sources/disk"
 	"github.com/larder-cli/larder/sources/trust"
 )
 
-func bundleImportCommand(out *output) *cli.Command {
+func bundleImportCommand(out *ui.Output) *cli.Command {
 	return &cli.Command{
 		Name:      "import",
 		Usage:     "make a bundle part of a mirror",
@@ -28,67 +29,71 @@ func bundleImportCommand(out *output) *cli.Command {
 		Description: "Makes DIR a mirror if it is none. Nothing becomes visible before all has been\n" +
 			"verified, signatures included; opens no connection. Of a bundle in parts, give\n" +
 			"all or one after another: what has been verified is kept, as after an\n" +
-			"interruption. What builds on packages that DIR lacks is refused.\n" +
-			"Exit status: 0 done, 1 refused, 2 used wrongly, 130 interrupted.",
+			"interruption. What builds on packages that DIR lacks is refused.",
 		Flags: []cli.Flag{
 			&cli.StringFlag{Name: "write-config", Usage: "have engines use the mirror, by a CLI `CONFIG` of its own"},
 			trustKeyFlag(),
-			&cli.BoolFlag{Name: "dry-run", Usage: "verify everything, and change nothing"},
+			dryRunFlag("verify everything, and change nothing"),
 		},
 		Action: func(c *cli.Context) error { return bundleImport(c, out) },
 	}
 }
 
-func bundleImport(c *cli.Context, out *output) error {
+// bundleImport verifies all files before it changes the mirror. --write-config is
+// checked before that too: a run that takes an hour must not fail at its end because of
+// a file that was there from the start.
+func bundleImport(c *cli.Context, out *ui.Output) error {
 	if c.NArg() < 2 || slices.Contains(c.Args().Slice(), "") {
 		return usageError{errors.New("bundle import needs the FILE of a bundle, or of each of its parts, and the DIR of a mirror")}
 	}
 	if c.IsSet("write-config") && c.String("write-config") == "" {
 		return usageError{errors.New("--write-config is empty")}
 	}
-	k, err := newCarrier(c, out)
+	m, err := here(c, out)
 	if err != nil {
 		return err
 	}
-	paths := k.files(c.Args().Slice())
+	paths := m.files(c.Args().Slice())
 	files, dir := paths[:len(paths)-1], paths[len(paths)-1]
-	if err := k.noCache(dir); err != nil {
+	if err := m.noCache(dir); err != nil {
 		return err
 	}
 	config := mirrorConfig{dir: dir}
 	if name := c.String("write-config"); name != "" {
-		config.path = absolute(k.dir, name)
+		config.path = absolute(m.dir, name)
 		if err := config.check(); err != nil {
 			return err
 		}
 	}
 	dry := c.Bool("dry-run")
-	var arrivals []bundle.Arrival
-	err = k.followed(func(report func(done, of int64)) (err error) {
-		arrivals, err = bundle.Import(c.Context, files, dir, bundle.ImportOptions{
-			Key: k.key, Check: k.known(files[0]), Vouch: k.vouchImport, Merge: k.mergeEvidence, Compare: k.compareKeys, DryRun: dry, Report: report, Warn: k.warn,
-			Waiting: out.waitingToWrite(dir), LockTimeout: k.flags.lockTimeout,
-		})
+	key, err := m.recordKey()
+	if err != nil {
 		return err
+	}
+	arrivals, err := ui.Work(out, func(report ui.Report) ([]bundle.Arrival, error) {
+		return bundle.Import(c.Context, files, dir, bundle.ImportOptions{
+			Key: key, Check: m.known(files[0]), Vouch: m.vouchImport, Merge: m.mergeEvidence, Compare: m.compareKeys, DryRun: dry, Report: report, Warn: out.WarnOf,
+			Waiting: out.WaitingForMirror(dir), LockTimeout: m.flags.lockTimeout,
+		})
 	})
 	if err != nil {
 		return err
 	}
-	k.tellImported(arrivals, dry)
+	m.tellImported(arrivals, dry)
 	if config.path == "" || dry {
 		return nil
 	}
 	if err := config.write(); err != nil {
 		return err
 	}
-	out.say(normal, "wrote %s; engines use it with TF_CLI_CONFIG_FILE=%s", config.path, c.String("write-config"))
+	out.Say("wrote %s; engines use it with TF_CLI_CONFIG_FILE=%s", config.path, c.String("write-config"))
 	return nil
 }
 
 // vouchImport judges the evidence in a bundle, or in the mirror, which may have it from
 // a registry.
-func (k carrier) vouchImport(s sources.Stored) (trust.Report, error) {
-	opts := k.trustFor(s.ID.Provider)
+func (m *rootModule) vouchImport(s sources.Stored) (trust.Report, error) {
+	opts := m.trustFor(s.ID.Provider)
 	opts.Carrier = trust.FromBundle
 	return trust.VerifyArchive(s.Signed, s.ZH, opts)
 }
@@ -98,10 +103,11 @@ type arrivedPackage struct {
 	bundledPackage
 	How     string `json:"how"`
 	Verdict string `json:"verdict"`
-	signature
+	ui.Signature
 }
 
-func (k carrier) tellImported(arrivals []bundle.Arrival, planned bool) {
+// tellImported writes what became of each package. With planned, nothing was changed.
+func (m *rootModule) tellImported(arrivals []bundle.Arrival, planned bool) {
 	news, size := 0, int64(0)
 	for _, a := range arrivals {
 		how := string(a.How)
@@ -112,28 +118,27 @@ func (k carrier) tellImported(arrivals []bundle.Arrival, planned bool) {
 				how = "would be " + how
 			}
 		}
-		vouched := a.Verdict.String()
-		if id := a.Report.KeyID; id != "" {
-			vouched += " with key " + id
-		}
-		k.out.result("imported", arrivedPackage{bundled(a.Package), how, a.Verdict.String(), signatureOf(a.Report)}, "%s  %s, %s", a.ID, how, vouched)
+		m.out.Result("imported", arrivedPackage{bundled(a.Package), how, a.Verdict.String(), ui.SignatureOf(a.Report)}, "%s  %s, %s", a.ID, how, ui.SignedBy(a.Verdict, a.Report.KeyID))
 	}
 	did := "imported"
 	if planned {
 		did = "would import"
 	}
-	k.out.say(normal, "%s %s, %s; %d already there", did, count(news, "package"), humanSize(size), len(arrivals)-news)
+	m.out.Say("%s %s, %s; %d already there", did, ui.Count(news, "package"), ui.Size(size), len(arrivals)-news)
 }
 
 // A mirrorConfig is a CLI configuration by which engines take all providers from a
-// mirror, and ask nobody else for any.
+// mirror, and from no other source.
 type mirrorConfig struct{ path, dir string }
 
 // maxConfig is more bytes than the configuration that larder writes has.
 const maxConfig = 1 << 20
 
+// configMark is the first line of a configuration that may be replaced.
 const configMark = "# Written by larder bundle import, which may write it again."
 
+// text is the configuration. It fails for a directory whose name cannot be written in
+// HCL.
 func (f mirrorConfig) text() ([]byte, error) {
 	if strings.ContainsFunc(f.dir, func(r rune) bool { return unicode.IsControl(r) || r == unicode.ReplacementChar }) {
 		return nil, fmt.Errorf("%q cannot be named in a CLI configuration", f.dir)
@@ -143,7 +148,7 @@ func (f mirrorConfig) text() ([]byte, error) {
 	return fmt.Appendf(nil, "%s\ndisable_checkpoint = true\n\nprovider_installation {\n  filesystem_mirror {\n    path = %s\n  }\n}\n", configMark, path), nil
 }
 
-// check refuses to replace what somebody else has written.
+// check refuses to replace a file that larder has not written.
 func (f mirrorConfig) check() error {
 	if _, err := f.text(); err != nil {
 		return err

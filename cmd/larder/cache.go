@@ -3,7 +3,6 @@ package main
 import (
 	"context"
 	"errors"
-	"fmt"
 	"io/fs"
 	"os"
 	"path/filepath"
@@ -11,16 +10,14 @@ import (
 	"github.com/urfave/cli/v2"
 
 	"github.com/larder-cli/larder/cachedir"
+	"github.com/larder-cli/larder/cmd/larder/ui"
 	"github.com/larder-cli/larder/installer/lockfile"
-	"github.com/larder-cli/larder/sources"
-	"github.com/larder-cli/larder/sources/disk"
 )
 
-func cacheCommand(out *output) *cli.Command {
+func cacheCommand(out *ui.Output) *cli.Command {
 	return &cli.Command{
-		Name:      "cache",
-		Usage:     "look after the plugin cache",
-		ArgsUsage: "COMMAND [FLAG...]",
+		Name:  "cache",
+		Usage: "look after the plugin cache",
 		Description: "Works on any plugin cache, whoever filled it, while others install from it.\n" +
 			"\"larder help cache COMMAND\" tells more.",
 		Subcommands: []*cli.Command{
@@ -28,73 +25,40 @@ func cacheCommand(out *output) *cli.Command {
 			cacheVerifyCommand(out), cacheRepairCommand(out), cachePruneCommand(out),
 			cacheKeyCommand(out), cacheExportCommand(out), cacheImportCommand(out), cacheForgetCommand(out),
 		},
-		HideHelpCommand: true,
-		Action: func(c *cli.Context) error {
-			if c.Args().Present() {
-				return unknownCommand("cache " + c.Args().First())
-			}
-			return usageError{errors.New("cache needs a command: path, list, stats, verify, repair, prune, key, export, import or forget")}
-		},
 	}
 }
 
-func cachePathCommand(out *output) *cli.Command {
-	return &cli.Command{
-		Name:  "path",
-		Usage: "tell where the plugin cache is",
-		Action: func(c *cli.Context) error {
-			if err := noArguments(c); err != nil {
-				return err
-			}
-			k, err := newKeeper(c, out)
-			if err != nil {
-				return err
-			}
-			out.result("cache", struct {
-				Path string `json:"path"`
-			}{k.path}, "%s", k.path)
-			return nil
-		},
-	}
-}
-
-// A keeper looks after the plugin cache.
-type keeper struct {
+// A targetCache is the plugin cache that a cache command works on.
+type targetCache struct {
 	*rootModule
 	path  string
 	cache *cachedir.Dir // nil if there is none yet
 }
 
-// newKeeper finds out where the cache is, and makes none.
-func newKeeper(c *cli.Context, out *output) (*keeper, error) {
-	s, err := newSession(c, out)
-	if err != nil {
+// findCache finds out where the cache is. It neither makes nor opens it.
+func findCache(c *cli.Context, out *ui.Output) (*targetCache, error) {
+	m, err := here(c, out)
+	switch {
+	case err != nil:
 		return nil, err
-	}
-	if s.flags.noCache {
+	case m.flags.noCache:
 		return nil, usageError{errors.New("--no-cache leaves no cache to look after")}
+	case m.cacheRoot() == "":
+		return nil, errNoPlace
 	}
-	m, err := s.root(c.Context, s.dir, out)
-	if err != nil {
-		return nil, err
-	}
-	k := &keeper{rootModule: m, path: m.cacheRoot()}
-	if k.path == "" {
-		return nil, errors.New("there is no place for a plugin cache")
-	}
-	return k, nil
+	return &targetCache{rootModule: m, path: m.cacheRoot()}, nil
 }
 
 // openCache opens the cache, if there is one, and says so if not. It is opened for
 // reading only unless the command changes it.
-func openCache(c *cli.Context, out *output, changes bool) (*keeper, error) {
-	k, err := newKeeper(c, out)
+func openCache(c *cli.Context, out *ui.Output, changes bool) (*targetCache, error) {
+	k, err := findCache(c, out)
 	if err != nil {
 		return nil, err
 	}
 	k.flags.readOnly = k.flags.readOnly || !changes
 	if _, err := os.Stat(k.path); errors.Is(err, fs.ErrNotExist) {
-		out.say(normal, "there is no plugin cache in %s yet", k.path)
+		out.Say("there is no plugin cache in %s yet", k.path)
 		return k, nil
 	}
 	opts, err := k.cacheOptions()
@@ -113,7 +77,7 @@ func rootsFlag() cli.Flag {
 
 // use is who uses the cache, as far as it is known or can be found below the
 // directories of the flag.
-func (k *keeper) use(c *cli.Context) (cachedir.ListOptions, error) {
+func (k *targetCache) use(c *cli.Context) (cachedir.ListOptions, error) {
 	opts := cachedir.ListOptions{Locked: selections}
 	for _, dir := range c.StringSlice("roots") {
 		found, err := k.findRoots(c.Context, dir)
@@ -125,11 +89,14 @@ func (k *keeper) use(c *cli.Context) (cachedir.ListOptions, error) {
 	return opts, nil
 }
 
-func (k *keeper) findRoots(ctx context.Context, dir string) ([]cachedir.Root, error) {
-	k.out.say(verbose, "looking for root modules in %s", dir)
+// findRoots searches a directory for root modules that an engine or larder has
+// initialized. Those that larder has installed in are registered in the cache and need
+// no search.
+func (k *targetCache) findRoots(ctx context.Context, dir string) ([]cachedir.Root, error) {
+	k.out.Detail("looking for root modules in %s", dir)
 	found, err := cachedir.FindRoots(ctx, absolute(k.dir, dir))
 	if err == nil && len(found) == 0 {
-		k.out.warn("there is no root module in %s or below that has been initialised", dir)
+		k.out.Warn("there is no root module in %s or below that has been initialised", dir)
 	}
 	return found, err
 }
@@ -149,9 +116,7 @@ func selections(dir string) (cachedir.Selections, error) {
 
 // cachedPackage is a package in the cache, in JSON.
 type cachedPackage struct {
-	Provider string   `json:"provider"`
-	Version  string   `json:"version"`
-	Platform string   `json:"platform"`
+	ui.PackageID
 	Size     int64    `json:"size"`
 	Freed    int64    `json:"freed"`
 	Used     string   `json:"used,omitempty"`
@@ -162,14 +127,14 @@ type cachedPackage struct {
 	H1       string   `json:"h1,omitempty"`
 	Origin   string   `json:"origin,omitempty"`
 	Target   string   `json:"target,omitempty"`
-	signature
+	ui.Signature
 }
 
-func cached(e cachedir.Entry, by signature) cachedPackage {
+// cached is an entry of the cache for JSON.
+func cached(e cachedir.Entry, by ui.Signature) cachedPackage {
 	p := cachedPackage{
-		Provider: e.ID.Provider.String(), Version: e.ID.Version.String(), Platform: e.ID.Platform.String(),
-		Size: e.Size, Freed: e.Freed, Roots: append([]string{}, e.Roots...), Linked: e.Linked,
-		Verdict: e.Verdict.String(), Evidence: e.Evidence, H1: string(e.H1), Origin: e.Origin, Target: e.Target, signature: by,
+		PackageID: ui.InJSON(e.ID), Size: e.Size, Freed: e.Freed, Roots: append([]string{}, e.Roots...), Linked: e.Linked,
+		Verdict: e.Verdict.String(), Evidence: e.Evidence, H1: string(e.H1), Origin: e.Origin, Target: e.Target, Signature: by,
 	}
 	if !e.Used.IsZero() {
 		p.Used = e.Used.UTC().Format("2006-01-02T15:04:05Z")
@@ -177,37 +142,78 @@ func cached(e cachedir.Entry, by signature) cachedPackage {
 	return p
 }
 
-// ourselves reports whether it is this process that holds the lock.
-func ourselves(h cachedir.Holder) bool {
-	here, err := os.Hostname()
-	return err == nil && h.Host == here && h.PID == os.Getpid()
+// listCache lists the cache, if there is one.
+func listCache(c *cli.Context, out *ui.Output) (*targetCache, *cachedir.Listing, error) {
+	k, err := openCache(c, out, false)
+	if err != nil || k.cache == nil {
+		return k, nil, err
+	}
+	use, err := k.use(c)
+	if err != nil {
+		return k, nil, err
+	}
+	listing, err := k.cache.List(c.Context, use)
+	if err != nil {
+		return k, nil, err
+	}
+	for _, err := range listing.Unclear {
+		out.Warn("%v", err)
+	}
+	return k, listing, nil
 }
 
-// waitingToWrite says that another process is writing to a mirror.
-func (o *output) waitingToWrite(dir string) func(disk.Holder) {
-	return func(h disk.Holder) {
-		by := "another larder process"
-		if h.PID != 0 {
-			by = fmt.Sprintf("%s (pid %d on %s)", by, h.PID, h.Host)
+// besides says what the cache holds besides packages, records and evidence.
+func (k *targetCache) besides(u cachedir.Usage) {
+	for _, row := range usageRows(u) {
+		if row.hint != "" && row.Count > 0 {
+			k.out.Say("%s: %d, %s (%s)", row.Kind, row.Count, ui.Size(row.Bytes), row.hint)
 		}
-		o.say(normal, "waiting for %s to finish writing to %s", by, dir)
 	}
 }
 
-// waitingFor says which process is waited for.
-func waitingFor(h cachedir.Holder) string {
-	whole := h.ID.Version == (sources.Version{})
-	switch {
-	case whole && h.PID == 0:
-		return "the processes that install from the plugin cache"
-	case h.PID == 0:
-		return "another process"
-	case ourselves(h):
-		return "another root module"
+// usageRow is what the cache holds of one kind besides packages, in JSON.
+type usageRow struct {
+	Kind  string `json:"kind"`
+	Count int    `json:"count"`
+	Bytes int64  `json:"bytes"`
+
+	hint string // what to know of it; empty where it goes without saying
+}
+
+// usageRows are everything in a cache besides packages, in the order in which it is
+// shown.
+func usageRows(u cachedir.Usage) []usageRow {
+	row := func(kind string, a cachedir.Amount, hint string) usageRow {
+		return usageRow{kind, a.Count, a.Bytes, hint}
 	}
-	who := fmt.Sprintf("process %d on %s, at work since %s", h.PID, h.Host, h.Since.Local().Format("15:04:05"))
-	if whole {
-		who += ", to clean the plugin cache"
+	return []usageRow{
+		row("evidence", u.Evidence, ""),
+		row("records", u.Records, ""),
+		row("in progress", u.Working, "other larder processes are using it"),
+		row("interrupted", u.Interrupted, "partial downloads, resumable"),
+		row("abandoned", u.Abandoned, "partial downloads; larder cache prune removes them"),
+		row("leftover", u.Leftover, "from killed processes; larder cache prune removes it"),
+		row("set aside", u.Aside, "by larder cache repair; larder cache prune --aside removes it"),
 	}
-	return who
+}
+
+// verifyCache verifies the cache, if there is one, and shows how far it is.
+func verifyCache(c *cli.Context, out *ui.Output, repairs bool) (*targetCache, *cachedir.Verification, error) {
+	k, err := openCache(c, out, repairs)
+	if err != nil || k.cache == nil {
+		return k, nil, err
+	}
+	v, err := ui.Work(out, func(report ui.Report) (*cachedir.Verification, error) {
+		return k.cache.Verify(c.Context, cachedir.VerifyOptions{Vouch: k.vouchVerdict, Report: report})
+	})
+	return k, v, err
+}
+
+// sum says what was verified.
+func (k *targetCache) sum(v *cachedir.Verification) {
+	k.out.Say("verified %s, %s", ui.Count(v.Packages, "package"), ui.Size(v.Bytes))
+	if v.Unknown > 0 {
+		k.out.Say("of %d of them nothing was recorded to compare with", v.Unknown)
+	}
+	k.besides(v.Besides)
 }

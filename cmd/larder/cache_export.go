@@ -13,12 +13,13 @@ import (
 	"github.com/urfave/cli/v2"
 
 	"github.com/larder-cli/larder/cachedir/export"
+	"github.com/larder-cli/larder/cmd/larder/ui"
 	"github.com/larder-cli/larder/installer"
 	"github.com/larder-cli/larder/sources"
 	"github.com/larder-cli/larder/sources/disk"
 )
 
-func cacheExportCommand(out *output) *cli.Command {
+func cacheExportCommand(out *ui.Output) *cli.Command {
 	return &cli.Command{
 		Name:      "export",
 		ArgsUsage: "[FLAG...] FILE",
@@ -26,13 +27,16 @@ func cacheExportCommand(out *output) *cli.Command {
 		Description: "FILE is a plain tar that \"larder cache import\" reads; - is standard output. Each\n" +
 			"package is in it once, and the same packages make the same file. What a lock\n" +
 			"file has other hashes for is not exported. To compress: export - | zstd > FILE.",
-		Flags: append(treeFlags(),
+		Flags: append(treeFlags(""),
 			&cli.BoolFlag{Name: "partial", Usage: "export what is there, though not all is"}),
 		Action: func(c *cli.Context) error { return cacheExport(c, out) },
 	}
 }
 
-func cacheExport(c *cli.Context, out *output) error {
+// cacheExport writes the export to a temporary file and renames it, unless FILE is -.
+// Everything that must be in it is looked up first: an export is complete, or it is
+// refused without --partial.
+func cacheExport(c *cli.Context, out *ui.Output) error {
 	file := c.Args().First()
 	switch {
 	case c.NArg() != 1 || file == "":
@@ -44,7 +48,7 @@ func cacheExport(c *cli.Context, out *output) error {
 	if err != nil {
 		return err
 	}
-	t, err := k.tree(c)
+	t, err := k.tree(c.Context)
 	if err != nil {
 		return err
 	}
@@ -52,7 +56,7 @@ func cacheExport(c *cli.Context, out *output) error {
 }
 
 // export writes what the tree needs to the file.
-func (k *keeper) export(ctx context.Context, t *tree, file string, partial bool) error {
+func (k *targetCache) export(ctx context.Context, t *tree, file string, partial bool) error {
 	if k.cache != nil {
 		release, err := k.cache.Use(ctx)
 		if err != nil {
@@ -68,22 +72,22 @@ func (k *keeper) export(ctx context.Context, t *tree, file string, partial bool)
 		return err
 	}
 	if file == "-" {
-		return export.Write(ctx, k.out.stdout, packages)
+		return export.Write(ctx, k.out.Stdout, packages)
 	}
 	size, err := writeExport(ctx, absolute(k.dir, file), packages)
 	if err != nil {
 		return err
 	}
 	for _, s := range packages {
-		k.out.result("exported", inJSON(installer.Outcome{Package: s, How: "exported"}), "%s  exported, %s", s.ID, s.Verdict)
+		k.out.Result("exported", ui.OutcomeInJSON(installer.Outcome{Package: s, How: "exported"}), "%s  exported, %s", s.ID, s.Verdict)
 	}
-	k.out.say(normal, "wrote %s: %s, %s", file, count(len(packages), "package"), humanSize(size))
+	k.out.Say("wrote %s: %s, %s", file, ui.Count(len(packages), "package"), ui.Size(size))
 	return nil
 }
 
 // collect finds the packages in the cache that lock files select, and says why
 // others are missing.
-func (k *keeper) collect(ctx context.Context, t *tree) (packages []sources.Stored, missing []error, err error) {
+func (k *targetCache) collect(ctx context.Context, t *tree) (packages []sources.Stored, missing []error, err error) {
 	for _, r := range t.open {
 		missing = append(missing, &sources.ProviderError{Provider: r.Provider, Err: errors.New("no version is locked")})
 	}
@@ -113,7 +117,7 @@ func (k *keeper) collect(ctx context.Context, t *tree) (packages []sources.Store
 }
 
 // stored is a package in the cache.
-func (k *keeper) stored(ctx context.Context, id sources.PackageID) (sources.Stored, error) {
+func (k *targetCache) stored(ctx context.Context, id sources.PackageID) (sources.Stored, error) {
 	if k.cache == nil {
 		return sources.Stored{}, &sources.PackageError{ID: id, Err: errNotCached}
 	}
@@ -124,6 +128,7 @@ func (k *keeper) stored(ctx context.Context, id sources.PackageID) (sources.Stor
 	return s, err
 }
 
+// errNotCached is why a package is not exported.
 var errNotCached = errors.New("not in the plugin cache")
 
 // wanted are the packages that lock files select, each with who selects it.
@@ -150,17 +155,17 @@ func (l lockedProvider) allows(s sources.Stored) bool {
 
 // tellMissing tells what cannot be exported, which is an error unless part of it
 // is wanted too.
-func (k *keeper) tellMissing(missing []error, partial bool) error {
+func (k *targetCache) tellMissing(missing []error, partial bool) error {
 	if len(missing) == 0 {
 		return nil
 	}
 	if partial {
 		for _, err := range missing {
-			k.out.warn("%v", err)
+			k.out.Warn("%v", err)
 		}
 		return nil
 	}
-	err := fmt.Errorf("%s needed and not to be had from the plugin cache, so nothing was exported", count(len(missing), "package"))
+	err := fmt.Errorf("%s needed and not to be had from the plugin cache, so nothing was exported", ui.Count(len(missing), "package"))
 	return errors.Join(append(missing, sources.WithHint(err, "larder prefetch fetches what is missing; --partial exports what is there"))...)
 }
 

@@ -9,10 +9,11 @@ import (
 
 	"github.com/urfave/cli/v2"
 
+	"github.com/larder-cli/larder/cmd/larder/ui"
 	"github.com/larder-cli/larder/sources"
 )
 
-func cacheForgetCommand(out *output) *cli.Command {
+func cacheForgetCommand(out *ui.Output) *cli.Command {
 	return &cli.Command{
 		Name:      "forget",
 		ArgsUsage: "[FLAG...] ADDRESS@VERSION",
@@ -26,13 +27,11 @@ func cacheForgetCommand(out *output) *cli.Command {
 	}
 }
 
-func cacheForget(c *cli.Context, out *output) error {
+// cacheForget removes the recorded hashes of a release, for the platforms of --platform
+// or for all. It asks no source: the decision to accept other contents is the user's.
+func cacheForget(c *cli.Context, out *ui.Output) error {
 	if c.NArg() != 1 {
 		return usageError{errors.New("cache forget needs one ADDRESS@VERSION")}
-	}
-	platforms, err := parsePlatforms(c.StringSlice("platform"))
-	if err != nil {
-		return err
 	}
 	k, err := openCache(c, out, true)
 	if err != nil {
@@ -42,6 +41,7 @@ func cacheForget(c *cli.Context, out *output) error {
 	if err != nil || k.cache == nil {
 		return err
 	}
+	platforms := k.flags.platforms
 	if len(platforms) == 0 {
 		if platforms, err = k.cache.Recorded(p, v); err != nil {
 			return err
@@ -58,11 +58,12 @@ func cacheForget(c *cli.Context, out *output) error {
 		}
 	}
 	if forgotten == 0 {
-		out.say(normal, "nothing is remembered of %s %s", p, v)
+		out.Say("nothing is remembered of %s %s", p, v)
 	}
 	return nil
 }
 
+// parseRelease parses ADDRESS@VERSION.
 func parseRelease(text string, e sources.Engine) (p sources.Provider, v sources.Version, err error) {
 	address, version, ok := strings.Cut(text, "@")
 	if !ok {
@@ -78,7 +79,7 @@ func parseRelease(text string, e sources.Engine) (p sources.Provider, v sources.
 }
 
 // forget forgets a package, if anything is remembered of it.
-func (k *keeper) forget(ctx context.Context, id sources.PackageID) (bool, error) {
+func (k *targetCache) forget(ctx context.Context, id sources.PackageID) (bool, error) {
 	s, err := k.cache.Recall(id)
 	if errors.Is(err, sources.ErrNotFound) {
 		return false, nil
@@ -93,16 +94,14 @@ func (k *keeper) forget(ctx context.Context, id sources.PackageID) (bool, error)
 	if s.ZH != "" {
 		hashes += " or " + string(s.ZH)
 	}
-	k.out.result("forgotten", struct {
-		Provider string          `json:"provider"`
-		Version  string          `json:"version"`
-		Platform string          `json:"platform"`
-		H1       sources.Hash    `json:"h1"`
-		ZH       sources.Hash    `json:"zh,omitempty"`
-		Verdict  sources.Verdict `json:"verdict"`
-		Origin   string          `json:"origin,omitempty"`
-		Since    string          `json:"since"`
-	}{id.Provider.String(), id.Version.String(), id.Platform.String(), s.H1, s.ZH, s.Verdict, s.Origin, s.Since.UTC().Format(time.RFC3339)},
+	k.out.Result("forgotten", struct {
+		ui.PackageID
+		H1      sources.Hash    `json:"h1"`
+		ZH      sources.Hash    `json:"zh,omitempty"`
+		Verdict sources.Verdict `json:"verdict"`
+		Origin  string          `json:"origin,omitempty"`
+		Since   string          `json:"since"`
+	}{ui.InJSON(id), s.H1, s.ZH, s.Verdict, s.Origin, s.Since.UTC().Format(time.RFC3339)},
 		"%s  forgotten: %s, %s, seen on %s", id, hashes, s.Verdict, s.Since.Format(time.DateOnly))
 	return true, nil
 }

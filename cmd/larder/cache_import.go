@@ -6,17 +6,17 @@ import (
 	"fmt"
 	"io"
 	"os"
-	"strings"
 
 	"github.com/urfave/cli/v2"
 
 	"github.com/larder-cli/larder/cachedir/export"
+	"github.com/larder-cli/larder/cmd/larder/ui"
 	"github.com/larder-cli/larder/installer"
 	"github.com/larder-cli/larder/sources"
 	"github.com/larder-cli/larder/sources/disk"
 )
 
-func cacheImportCommand(out *output) *cli.Command {
+func cacheImportCommand(out *ui.Output) *cli.Command {
 	return &cli.Command{
 		Name:      "import",
 		ArgsUsage: "[FLAG...] FILE...",
@@ -28,11 +28,13 @@ func cacheImportCommand(out *output) *cli.Command {
 	}
 }
 
-func cacheImport(c *cli.Context, out *output) error {
+// cacheImport reads exports one after another. A file that fails does not stop the
+// others, and a package that fails does not stop those behind it in the file.
+func cacheImport(c *cli.Context, out *ui.Output) error {
 	if c.NArg() == 0 {
 		return usageError{errors.New("cache import needs a FILE, or - for standard input")}
 	}
-	k, err := newKeeper(c, out)
+	k, err := findCache(c, out)
 	if err != nil {
 		return err
 	}
@@ -48,24 +50,23 @@ func cacheImport(c *cli.Context, out *output) error {
 		return err
 	}
 	defer release()
-	im := &importer{keeper: k, into: installer.New(nil, k.cache, k.client, installer.Options{
-		Engine: k.config.Engine, Trust: k.trustOptions(),
-	})}
+	im := &importer{targetCache: k, into: installer.New(nil, k.cache, k.client, k.installerOptions(nil))}
 	var errs []error
 	for _, file := range c.Args().Slice() {
 		errs = append(errs, im.file(c.Context, file))
 	}
-	out.say(normal, "imported %s, %d there already", count(im.imported, "package"), im.there)
+	out.Say("imported %s, %d there already", ui.Count(im.imported, "package"), im.there)
 	return errors.Join(errs...)
 }
 
 // An importer imports packages, and counts them.
 type importer struct {
-	*keeper
+	*targetCache
 	into            *installer.Installer
 	imported, there int
 }
 
+// file imports a file, or standard input if its name is "-".
 func (im *importer) file(ctx context.Context, name string) error {
 	if name == "-" {
 		return im.read(ctx, interruptible(ctx, os.Stdin), "standard input")
@@ -128,7 +129,7 @@ func (im *importer) take(ctx context.Context, contents *export.Contents, from st
 		} else {
 			im.there++
 		}
-		im.out.result("package", inJSON(outcome), "%s  %s", s.ID, strings.Join(about(outcome), ", "))
+		im.out.Outcome(outcome)
 	}
 	return nil
 }

@@ -8,9 +8,11 @@ import (
 	"strings"
 
 	"github.com/urfave/cli/v2"
+
+	"github.com/larder-cli/larder/cmd/larder/ui"
 )
 
-func cacheKeyCommand(out *output) *cli.Command {
+func cacheKeyCommand(out *ui.Output) *cli.Command {
 	return &cli.Command{
 		Name:      "key",
 		ArgsUsage: "[FLAG...]",
@@ -18,32 +20,26 @@ func cacheKeyCommand(out *output) *cli.Command {
 		Description: "The key is the same wherever the same versions of the same providers are locked\n" +
 			"for the same platforms, whatever else there is in lock files and directories.\n" +
 			"Of a root module without lock file the version constraints count.",
-		Flags:  treeFlags(),
+		Flags:  treeFlags(""),
 		Action: func(c *cli.Context) error { return cacheKey(c, out) },
 	}
 }
 
-func cacheKey(c *cli.Context, out *output) error {
-	if err := noArguments(c); err != nil {
-		return err
-	}
+// cacheKey writes the key alone, so that CI can take the output as it is.
+func cacheKey(c *cli.Context, out *ui.Output) error {
 	s, err := newSession(c, out)
 	if err != nil {
 		return err
 	}
-	t, err := s.tree(c)
+	t, err := s.tree(c.Context)
 	if err != nil {
 		return err
 	}
-	platforms := []string{}
-	for _, p := range t.platforms {
-		platforms = append(platforms, p.String())
-	}
-	out.result("key", struct {
+	out.Result("key", struct {
 		Key       string   `json:"key"`
 		Platforms []string `json:"platforms"`
 		Exact     bool     `json:"exact"`
-	}{t.key(), platforms, len(t.open) == 0}, "%s", t.key())
+	}{t.key(), ui.Texts(t.platforms), len(t.open) == 0}, "%s", t.key())
 	return nil
 }
 

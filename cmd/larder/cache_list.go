@@ -2,18 +2,17 @@ package main
 
 import (
 	"cmp"
-	"fmt"
 	"slices"
-	"strings"
 	"time"
 
 	"github.com/urfave/cli/v2"
 
 	"github.com/larder-cli/larder/cachedir"
+	"github.com/larder-cli/larder/cmd/larder/ui"
 	"github.com/larder-cli/larder/sources"
 )
 
-func cacheListCommand(out *output) *cli.Command {
+func cacheListCommand(out *ui.Output) *cli.Command {
 	return &cli.Command{
 		Name:      "list",
 		Usage:     "list the packages in the plugin cache",
@@ -22,7 +21,7 @@ func cacheListCommand(out *output) *cli.Command {
 			"root modules, and how well it is vouched for. A PATTERN is an address in which\n" +
 			"* stands for any host, namespace or type.",
 		Flags: []cli.Flag{
-			&cli.StringFlag{Name: "sort", Usage: "by `WHAT`: address, size, used or roots", Value: "address"},
+			&cli.StringFlag{Name: "sort", Usage: "by `WHAT`: " + ui.List("or", orderNames), Value: orderNames[0]},
 			&cli.BoolFlag{Name: "unused", Usage: "only what no known root module uses"},
 			&cli.StringFlag{Name: "older-than", Usage: "only what has not been used for an `AGE`, such as 30d"},
 			&cli.StringFlag{Name: "platform", Usage: "only packages for `OS_ARCH`"},
@@ -32,36 +31,35 @@ func cacheListCommand(out *output) *cli.Command {
 	}
 }
 
-func cacheList(c *cli.Context, out *output) error {
+// cacheList lists packages. Who signed them is verified only where it is shown, with
+// --json or --verbose: that takes longer than everything else.
+func cacheList(c *cli.Context, out *ui.Output) error {
 	wanted, err := readFilter(c)
 	if err != nil {
 		return err
 	}
-	order, ok := orders[c.String("sort")]
-	if !ok {
-		return usageError{fmt.Errorf("--sort is address, size, used or roots, not %q", c.String("sort"))}
+	if err := oneOf("sort", c.String("sort"), orderNames); err != nil {
+		return err
 	}
 	k, listing, err := listCache(c, out)
 	if err != nil || k.cache == nil {
 		return err
 	}
 	entries := slices.DeleteFunc(listing.Entries, func(e cachedir.Entry) bool { return !wanted.includes(e) })
-	slices.SortStableFunc(entries, order)
+	slices.SortStableFunc(entries, orders[c.String("sort")])
 	var rows [][]string
 	memo := signerMemo{rootModule: k.rootModule}
-	by := make([]signature, len(entries))
+	by := make([]ui.Signature, len(entries))
 	for i, e := range entries {
-		rows = append(rows, []string{e.ID.String(), humanSize(e.Size), since(e.Used, time.Now()), users(e), e.Verdict.String()})
-		if out.json || out.level == verbose {
+		rows = append(rows, []string{e.ID.String(), ui.Size(e.Size), ui.Since(e.Used, time.Now()), users(e), e.Verdict.String()})
+		if out.JSON || out.Level == ui.Verbose {
 			by[i] = memo.of(sources.Stored{ID: e.ID, ZH: e.ZH, Signed: k.cache.EvidenceOf(e)})
-			rows[i] = append(rows[i], by[i].long())
+			rows[i] = append(rows[i], by[i].Long())
 		}
 	}
-	for i, line := range columns(rows) {
-		out.result("cached", cached(entries[i], by[i]), "%s", line)
-	}
+	out.Table("cached", rows, func(i int) any { return cached(entries[i], by[i]) })
 	if n := len(listing.Findings); n > 0 {
-		out.say(normal, "%s in it that should not be there; see larder cache verify", count(n, "thing"))
+		out.Say("%s in it that should not be there; see larder cache verify", ui.Count(n, "thing"))
 	}
 	usage, err := k.cache.Usage(c.Context)
 	if err != nil {
@@ -71,68 +69,20 @@ func cacheList(c *cli.Context, out *output) error {
 	return nil
 }
 
-// besides says what the cache holds besides packages, records and evidence.
-func (k *keeper) besides(u cachedir.Usage) {
-	for _, row := range usageRows(u) {
-		if row.hint != "" && row.Count > 0 {
-			k.out.say(normal, "%s: %d, %s (%s)", row.Kind, row.Count, humanSize(row.Bytes), row.hint)
-		}
-	}
-}
-
-// usageRow is what the cache holds of one kind besides packages, in JSON.
-type usageRow struct {
-	Kind  string `json:"kind"`
-	Count int    `json:"count"`
-	Bytes int64  `json:"bytes"`
-
-	hint string // what to know of it; empty where it goes without saying
-}
-
-func usageRows(u cachedir.Usage) []usageRow {
-	row := func(kind string, a cachedir.Amount, hint string) usageRow {
-		return usageRow{kind, a.Count, a.Bytes, hint}
-	}
-	return []usageRow{
-		row("evidence", u.Evidence, ""),
-		row("records", u.Records, ""),
-		row("in progress", u.Working, "other larder processes are using it"),
-		row("interrupted", u.Interrupted, "partial downloads, resumable"),
-		row("abandoned", u.Abandoned, "partial downloads; larder cache prune removes them"),
-		row("leftover", u.Leftover, "from killed processes; larder cache prune removes it"),
-		row("set aside", u.Aside, "by larder cache repair; larder cache prune --aside removes it"),
-	}
-}
-
+// users says what uses a package: known root modules, or else any directory that shares
+// its files by hardlinks.
 func users(e cachedir.Entry) string {
 	switch {
 	case len(e.Roots) > 0:
-		return count(len(e.Roots), "root module")
+		return ui.Count(len(e.Roots), "root module")
 	case e.Linked:
 		return "linked"
 	}
 	return "unused"
 }
 
-// listCache lists the cache, if there is one.
-func listCache(c *cli.Context, out *output) (*keeper, *cachedir.Listing, error) {
-	k, err := openCache(c, out, false)
-	if err != nil || k.cache == nil {
-		return k, nil, err
-	}
-	use, err := k.use(c)
-	if err != nil {
-		return k, nil, err
-	}
-	listing, err := k.cache.List(c.Context, use)
-	if err != nil {
-		return k, nil, err
-	}
-	for _, err := range listing.Unclear {
-		out.warn("%v", err)
-	}
-	return k, listing, nil
-}
+// orderNames are the values of --sort; the first is the default.
+var orderNames = []string{"address", "size", "used", "roots"}
 
 // orders are how packages may be sorted.
 var orders = map[string]func(a, b cachedir.Entry) int{
@@ -150,6 +100,7 @@ type filter struct {
 	unused   bool
 }
 
+// readFilter reads the arguments and flags that select packages.
 func readFilter(c *cli.Context) (f filter, err error) {
 	f.unused = c.Bool("unused")
 	for _, arg := range c.Args().Slice() {
@@ -159,17 +110,14 @@ func readFilter(c *cli.Context) (f filter, err error) {
 		}
 		f.patterns = append(f.patterns, p)
 	}
-	if name := c.String("platform"); name != "" {
-		platforms, err := parsePlatforms([]string{name})
-		if err != nil {
-			return f, err
-		}
-		f.platform = platforms[0]
+	if f.platform, err = platform(c); err != nil {
+		return f, err
 	}
-	f.age, err = ageFlag(c, "older-than")
+	f.age, err = age(c)
 	return f, err
 }
 
+// includes reports whether the filter selects a package.
 func (f filter) includes(e cachedir.Entry) bool {
 	matches := func(p sources.Pattern) bool { return p.Match(e.ID.Provider) }
 	switch {
@@ -181,111 +129,4 @@ func (f filter) includes(e cachedir.Entry) bool {
 		return false
 	}
 	return f.age == 0 || time.Since(e.Used) > f.age
-}
-
-// ageFlag is the value of a flag that is an age, 0 if it is not set.
-func ageFlag(c *cli.Context, name string) (time.Duration, error) {
-	if !c.IsSet(name) {
-		return 0, nil
-	}
-	age, err := parseAge(c.String(name))
-	if err != nil {
-		return 0, usageError{fmt.Errorf("--%s %s: %w", name, c.String(name), err)}
-	}
-	return age, nil
-}
-
-func cacheStatsCommand(out *output) *cli.Command {
-	return &cli.Command{
-		Name:        "stats",
-		ArgsUsage:   "[FLAG...]",
-		Usage:       "add up what the plugin cache takes, by provider",
-		Description: "Tells too what pruning would free, and what root modules save by sharing.",
-		Flags:       []cli.Flag{rootsFlag()},
-		Action:      func(c *cli.Context) error { return cacheStats(c, out) },
-	}
-}
-
-// providerTotal is what the packages of one provider add up to.
-type providerTotal struct {
-	Provider string `json:"provider"`
-	Packages int    `json:"packages"`
-	Versions int    `json:"versions"`
-	Size     int64  `json:"size"`
-}
-
-func cacheStats(c *cli.Context, out *output) error {
-	if err := noArguments(c); err != nil {
-		return err
-	}
-	k, listing, err := listCache(c, out)
-	if err != nil || k.cache == nil {
-		return err
-	}
-	use, err := k.use(c)
-	if err != nil {
-		return err
-	}
-	plan, err := k.cache.PlanPrune(c.Context, cachedir.Policy{ListOptions: use})
-	if err != nil {
-		return err
-	}
-	for _, row := range usageRows(plan.Usage) {
-		if row.Count > 0 && (out.json || row.hint != "") {
-			out.result("usage", row, "%-12s %6d  %s  %s", row.Kind, row.Count, humanSize(row.Bytes), row.hint)
-		}
-	}
-	totals := totalsOf(listing.Entries)
-	width, _ := terminalSize(out.stdout)
-	for i, line := range columns(totalRows(totals, width)) {
-		out.result("provider", totals[i], "%s", line)
-	}
-	out.result("total", struct {
-		Packages int   `json:"packages"`
-		Roots    int   `json:"roots"`
-		Size     int64 `json:"size"`
-		Prunable int64 `json:"prunable"`
-		Saved    int64 `json:"saved"`
-	}{len(listing.Entries), len(listing.Roots), plan.Size, plan.Freed, listing.Saved},
-		"%s in %s, known to %s; pruning would free %s, sharing saves %s",
-		humanSize(plan.Size), count(len(listing.Entries), "package"), count(len(listing.Roots), "root module"),
-		humanSize(plan.Freed), humanSize(listing.Saved))
-	return nil
-}
-
-// totalsOf adds up entries, the largest provider first.
-func totalsOf(entries []cachedir.Entry) []providerTotal {
-	var totals []providerTotal
-	var last cachedir.Entry
-	for _, e := range entries { // sorted by provider and version
-		if len(totals) == 0 || e.ID.Provider != last.ID.Provider {
-			totals = append(totals, providerTotal{Provider: e.ID.Provider.String()})
-			last = cachedir.Entry{}
-		}
-		t := &totals[len(totals)-1]
-		t.Packages++
-		t.Size += e.Size
-		if e.ID.Version != last.ID.Version {
-			t.Versions++
-		}
-		last = e
-	}
-	slices.SortStableFunc(totals, func(a, b providerTotal) int { return cmp.Compare(b.Size, a.Size) })
-	return totals
-}
-
-// totalRows are the totals as they are shown: with bars where there is room for
-// them in so many columns.
-func totalRows(totals []providerTotal, width int) [][]string {
-	const cells = 60 // for all but the bars, as a rule
-	room := min(width-cells, 40)
-	var rows [][]string
-	for _, t := range totals {
-		row := []string{t.Provider, humanSize(t.Size), count(t.Versions, "version"), count(t.Packages, "package")}
-		if room > 0 && totals[0].Size > 0 {
-			row = append(row, strings.Repeat("█", int(int64(room)*t.Size/totals[0].Size)))
-		}
-		rows = append(rows, row)
-	}
-	return rows
 }

@@ -1,21 +1,19 @@
 package main
 
 import (
-	"bufio"
-	"context"
 	"errors"
 	"fmt"
-	"os"
 	"strings"
 	"time"
 
 	"github.com/urfave/cli/v2"
 
 	"github.com/larder-cli/larder/cachedir"
+	"github.com/larder-cli/larder/cmd/larder/ui"
 	"github.com/larder-cli/larder/sources"
 )
 
-func cachePruneCommand(out *output) *cli.Command {
+func cachePruneCommand(out *ui.Output) *cli.Command {
 	return &cli.Command{
 		Name:      "prune",
 		ArgsUsage: "[FLAG...]",
@@ -24,28 +22,27 @@ func cachePruneCommand(out *output) *cli.Command {
 			"lock files select and what is in their .terraform. Packages that a program runs\n" +
 			"stay. With limits, only what exceeds --older-than or --max-size goes. What the\n" +
 			"packages hashed to stays known.",
-		Flags: []cli.Flag{
+		Flags: append([]cli.Flag{
 			rootsFlag(),
-			&cli.StringFlag{Name: "older-than", Usage: "only what has not been used for an `AGE`, such as 30d"},
-			&cli.StringFlag{Name: "max-size", Usage: "the least recently used, down to a `SIZE` such as 20G"},
-			&cli.IntFlag{Name: "keep-last", Usage: "keep the `N` newest versions of each provider"},
+			maxSizeFlag("the least recently used, down to a `SIZE` such as 20G"),
 			&cli.BoolFlag{Name: "all", Usage: "also remove packages in use"},
 			&cli.BoolFlag{Name: "aside", Usage: "also remove what larder cache repair has set aside"},
-			&cli.BoolFlag{Name: "yes", Aliases: []string{"y"}, Usage: "do not ask"},
-			&cli.BoolFlag{Name: "dry-run", Usage: "tell what would go, and remove nothing"},
-		},
+		}, pruneFlags("not been used for an `AGE`, such as 30d")...),
 		Action: func(c *cli.Context) error { return cachePrune(c, out) },
 	}
 }
 
-func cachePrune(c *cli.Context, out *output) error {
+// cachePrune plans first, and shows the plan unless --yes is set. When it removes the
+// packages of the plan it skips those that came into use in between: another process may
+// have installed them while the user was reading the question.
+func cachePrune(c *cli.Context, out *ui.Output) error {
 	policy, err := readPolicy(c)
 	if err != nil {
 		return err
 	}
-	asks := !c.Bool("yes") && !c.Bool("dry-run")
-	if width, _ := terminalSize(os.Stdin); asks && (out.json || flag[bool](c, "json") || width == 0) {
-		return usageError{errors.New("without a terminal to ask on, --yes or --dry-run is needed")}
+	asks, err := asks(c)
+	if err != nil {
+		return err
 	}
 	k, err := openCache(c, out, true)
 	if err != nil || k.cache == nil {
@@ -70,7 +67,7 @@ func cachePrune(c *cli.Context, out *output) error {
 		return nil
 	}
 	if asks {
-		if yes, err := out.ask(c.Context, "remove "+planned(plan)+"?"); err != nil || !yes {
+		if yes, err := out.Ask(c.Context, "remove "+planned(plan)+"?"); err != nil || !yes {
 			return err
 		}
 	}
@@ -82,11 +79,11 @@ func cachePrune(c *cli.Context, out *output) error {
 		k.removals(pruned.Removed, false)
 	}
 	if kept := len(plan.Remove) - len(pruned.Removed); kept > 0 && err == nil {
-		out.say(normal, "%s needed by now, and kept", count(kept, "package"))
+		out.Say("%s needed by now, and kept", ui.Count(kept, "package"))
 	}
-	out.say(normal, "removed %s, %s", count(len(pruned.Removed), "package"), humanSize(pruned.Freed))
+	out.Say("removed %s, %s", ui.Count(len(pruned.Removed), "package"), ui.Size(pruned.Freed))
 	if pruned.Extra.Count > 0 {
-		out.result("removed", extraRemoved{pruned.Extra.Count, pruned.Extra.Bytes}, "removed %s, %s", extra(pruned.Extra), humanSize(pruned.Extra.Bytes))
+		out.Result("removed", extraRemoved{pruned.Extra.Count, pruned.Extra.Bytes}, "removed %s, %s", extra(pruned.Extra), ui.Size(pruned.Extra.Bytes))
 	}
 	return err
 }
@@ -101,7 +98,7 @@ type extraRemoved struct {
 func planned(plan *cachedir.Plan) string {
 	var parts []string
 	if n := len(plan.Remove); n > 0 {
-		parts = append(parts, count(n, "package"))
+		parts = append(parts, ui.Count(n, "package"))
 	}
 	if a := plan.Extra(); a.Count > 0 {
 		parts = append(parts, extra(a))
@@ -110,27 +107,22 @@ func planned(plan *cachedir.Plan) string {
 }
 
 // extra says how much there is besides packages.
-func extra(a cachedir.Amount) string { return count(a.Count, "leftover") + " of earlier runs" }
+func extra(a cachedir.Amount) string { return ui.Count(a.Count, "leftover") + " of earlier runs" }
 
+// readPolicy reads the flags that say which packages go.
 func readPolicy(c *cli.Context) (p cachedir.Policy, err error) {
-	if err := noArguments(c); err != nil {
+	p.All, p.Aside = c.Bool("all"), c.Bool("aside")
+	if p.KeepLast, err = positive(c, "keep-last"); err != nil {
 		return p, err
 	}
-	p.All, p.Aside, p.KeepLast = c.Bool("all"), c.Bool("aside"), c.Int("keep-last")
-	if p.KeepLast < 0 || c.IsSet("keep-last") && p.KeepLast == 0 {
-		return p, usageError{fmt.Errorf("--keep-last is a number greater than 0, not %d", p.KeepLast)}
+	if p.MaxSize, err = maxSize(c); err != nil {
+		return p, err
 	}
-	if c.IsSet("max-size") {
-		if p.MaxSize, err = parseSize(c.String("max-size")); err != nil {
-			return p, usageError{fmt.Errorf("--max-size %s: %w", c.String("max-size"), err)}
-		}
-	}
-	p.OlderThan, err = ageFlag(c, "older-than")
+	p.OlderThan, err = age(c)
 	return p, err
 }
 
-// worthwhile refuses to remove everything only because nobody is known to use
-// it.
+// worthwhile refuses to remove everything only because no root module is known yet.
 func worthwhile(plan *cachedir.Plan, policy cachedir.Policy) error {
 	limited := policy.OlderThan > 0 || policy.MaxSize > 0 || policy.KeepLast > 0
 	if plan.Roots > 0 || limited || policy.All || len(plan.Remove) == 0 {
@@ -141,27 +133,27 @@ func worthwhile(plan *cachedir.Plan, policy cachedir.Policy) error {
 }
 
 // removals writes which packages go.
-func (k *keeper) removals(removals []cachedir.Removal, planned bool) {
+func (k *targetCache) removals(removals []cachedir.Removal, planned bool) {
 	var rows [][]string
 	for _, r := range removals {
-		rows = append(rows, []string{r.ID.String(), humanSize(r.Freed), since(r.Used, time.Now()), string(r.Reason)})
+		rows = append(rows, []string{r.ID.String(), ui.Size(r.Freed), ui.Since(r.Used, time.Now()), string(r.Reason)})
 	}
-	for i, line := range columns(rows) {
-		k.out.result("removal", struct {
+	k.out.Table("removal", rows, func(i int) any {
+		return struct {
 			cachedPackage
 			Reason string `json:"reason"`
 			DryRun bool   `json:"dry_run"`
-		}{cached(removals[i].Entry, signature{}), string(removals[i].Reason), planned}, "%s", line)
-	}
+		}{cached(removals[i].Entry, ui.Signature{}), string(removals[i].Reason), planned}
+	})
 }
 
 // tellPlan says what the plan comes to.
-func (k *keeper) tellPlan(plan *cachedir.Plan, policy cachedir.Policy) {
+func (k *targetCache) tellPlan(plan *cachedir.Plan, policy cachedir.Policy) {
 	for _, note := range plan.Notes {
-		k.out.say(normal, "%s", note)
+		k.out.Say("%s", note)
 	}
 	left := plan.Size - plan.Freed
-	kept := []string{count(plan.Used, "package") + " in use"}
+	kept := []string{ui.Count(plan.Used, "package") + " in use"}
 	if plan.Running > 0 {
 		kept = append(kept, fmt.Sprintf("%d running", plan.Running))
 	}
@@ -170,30 +162,14 @@ func (k *keeper) tellPlan(plan *cachedir.Plan, policy cachedir.Policy) {
 	}
 	goes := "nothing"
 	if n := len(plan.Remove); n > 0 {
-		goes = fmt.Sprintf("%s, %s of %s,", count(n, "package"), humanSize(plan.Freed), humanSize(plan.Size))
+		goes = fmt.Sprintf("%s, %s of %s,", ui.Count(n, "package"), ui.Size(plan.Freed), ui.Size(plan.Size))
 	}
-	k.out.say(normal, "%s to go; to stay: %s", goes, strings.Join(kept, ", "))
+	k.out.Say("%s to go; to stay: %s", goes, strings.Join(kept, ", "))
 	if a := plan.Extra(); a.Count > 0 {
-		k.out.say(normal, "%s to go, %s", extra(a), humanSize(a.Bytes))
+		k.out.Say("%s to go, %s", extra(a), ui.Size(a.Bytes))
 	}
 	k.besides(plan.Usage)
 	if policy.MaxSize > 0 && left > policy.MaxSize {
-		k.out.warn("what is in use takes more than --max-size: %s stay", humanSize(left))
-	}
-}
-
-// ask asks a question on the terminal. Anything but yes is no.
-func (o *output) ask(ctx context.Context, question string) (bool, error) {
-	fmt.Fprintf(o.stderr, "larder: %s [y/N] ", question)
-	answer := make(chan string, 1)
-	go func() {
-		line, _ := bufio.NewReader(os.Stdin).ReadString('\n')
-		answer <- strings.ToLower(strings.TrimSpace(line))
-	}()
-	select {
-	case <-ctx.Done():
-		return false, ctx.Err()
-	case line := <-answer:
-		return line == "y" || line == "yes", nil
+		k.out.Warn("what is in use takes more than --max-size: %s stay", ui.Size(left))
 	}
 }

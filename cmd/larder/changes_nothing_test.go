@@ -8,6 +8,8 @@ import (
 	"testing"
 
 	"github.com/urfave/cli/v2"
+
+	"github.com/larder-cli/larder/cmd/larder/ui"
 )
 
 // writers are the commands that are there to write, and have no --dry-run.
@@ -79,7 +81,7 @@ var changesNothing = []struct{ command, args string }{
 // A command that has --dry-run is covered above, and one that has not either is
 // covered or is there to write. So a new command can't be forgotten here.
 func TestEveryCommandThatChangesNothingIsCovered(t *testing.T) {
-	for path, cmd := range commandsOf(newApp(newOutput(nil, nil)).Commands, "") {
+	for path, cmd := range commandsOf(newApp(ui.New(nil, nil)).Commands, "") {
 		dry := slices.ContainsFunc(cmd.Flags, func(f cli.Flag) bool { return slices.Contains(f.Names(), "dry-run") })
 		covered := slices.ContainsFunc(changesNothing, func(c struct{ command, args string }) bool {
 			return c.command == path && (!dry || strings.Contains(c.args, "--dry-run"))

@@ -90,8 +90,8 @@ func newDiskMachine(t *testing.T) *diskMachine {
 	m.mkdir("home")
 	m.mkdir("tmp")
 	m.plant("outside")
-	m.write("work/main.tf", requires("widget 1.2.0"))
-	m.write("new/main.tf", requires("widget 1.3.0", "gadget 2.1.0"))
+	m.write("work/main.tf", requiring("widget 1.2.0"))
+	m.write("new/main.tf", requiring("widget 1.3.0", "gadget 2.1.0"))
 	m.write("old/"+ownPlatform+"/terraform-provider-widget_v1.4.0_x5", "the provider, version 1.4.0")
 	m.chmod("old/"+ownPlatform+"/terraform-provider-widget_v1.4.0_x5", 0o755)
 	return m
@@ -111,18 +111,6 @@ func machineDir(t *testing.T) string {
 		}
 	})
 	return dir
-}
-
-// requires is the text of a root module that requires providers of acme.
-func requires(providers ...string) string {
-	var b strings.Builder
-	b.WriteString("terraform {\n  required_providers {\n")
-	for _, p := range providers {
-		name, version, _ := strings.Cut(p, " ")
-		fmt.Fprintf(&b, "    %s = {\n      source  = \"example.test/acme/%[1]s\"\n      version = %q\n    }\n", name, version)
-	}
-	b.WriteString("  }\n}\n")
-	return b.String()
 }
 
 // use fills the machine with everything that commands work on.

@@ -9,6 +9,7 @@ import (
 
 	"github.com/larder-cli/larder/cachedir"
 	"github.com/larder-cli/larder/cliconfig"
+	"github.com/larder-cli/larder/cmd/larder/ui"
 	"github.com/larder-cli/larder/sources"
 	"github.com/larder-cli/larder/sources/disk"
 )
@@ -63,7 +64,7 @@ func TestWaitingIsTold(t *testing.T) {
 		},
 	} {
 		var stdout, stderr bytes.Buffer
-		s := &session{out: newOutput(&stdout, &stderr)}
+		s := &session{out: ui.New(&stdout, &stderr)}
 		m := &rootModule{session: s, config: &cliconfig.Config{}}
 		opts, err := m.cacheOptions()
 		if err != nil {
@@ -73,7 +74,7 @@ func TestWaitingIsTold(t *testing.T) {
 		if stderr.String() != test.shown {
 			t.Errorf("got %q, want %q", &stderr, test.shown)
 		}
-		s.out.json = true
+		s.out.JSON = true
 		opts.Waiting(test.holder)
 		if got := strings.TrimSuffix(stdout.String(), "\n"); got != test.event {
 			t.Errorf("got %s, want %s", got, test.event)

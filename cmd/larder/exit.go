@@ -3,9 +3,13 @@ package main
 import (
 	"context"
 	"errors"
+	"fmt"
+
+	"github.com/larder-cli/larder/cmd/larder/ui"
+	"github.com/larder-cli/larder/sources"
 )
 
-// The exit statuses, as the help tells them.
+// The exit statuses. Everything that lists them does so by exitStatuses.
 const (
 	exitDone        = 0
 	exitFailed      = 1
@@ -14,10 +18,46 @@ const (
 	exitInterrupted = 130
 )
 
+// exitStatuses say what the exit statuses mean, for help and README.
+var exitStatuses = []struct {
+	status        int
+	meaning, when string
+}{
+	{exitDone, "done", "everything succeeded"},
+	{exitFailed, "failed", "something could not be done or found out; the errors say what"},
+	{exitUsage, "usage error", "unknown commands and flags, and flags that exclude each other"},
+	{exitFound, "problems found", "by verify, mirror diff, or lock --check"},
+	{exitInterrupted, "interrupted", "what was finished before is whole"},
+}
+
+// errNoPlace is the error of commands that are about the plugin cache, where no
+// directory for one is known.
+var errNoPlace = errors.New("there is no place for a plugin cache")
+
 // A usageError is a command line that makes no sense.
 type usageError struct{ error }
 
+// Unwrap keeps the hints of the error.
 func (e usageError) Unwrap() error { return e.error }
+
+// A foundError says that a check found something, which has been told.
+type foundError struct{ error }
+
+// Unwrap keeps the hints of the error.
+func (e foundError) Unwrap() error { return e.error }
+
+// found returns the error of a check that found n things, such as "2 differences
+// between the mirrors", and nil if it found none.
+func found(n int, thing, where, hint string) error {
+	if n == 0 {
+		return nil
+	}
+	err := fmt.Errorf("%s %s", ui.Count(n, thing), where)
+	if hint != "" {
+		err = sources.WithHint(err, "%s", hint)
+	}
+	return foundError{err}
+}
 
 // status is the exit status that tells of err.
 func status(ctx context.Context, err error) int {

@@ -16,8 +16,8 @@ import (
 func helpCommand() *cli.Command {
 	return &cli.Command{
 		Name:      "help",
-		Usage:     "tell more about a command, or about the flags of all",
-		ArgsUsage: "[COMMAND | flags]",
+		Usage:     "tell more about a command, or about what all have",
+		ArgsUsage: "[COMMAND | flags | exit-status]",
 		Action:    help,
 	}
 }
@@ -43,6 +43,7 @@ func printHelp(w io.Writer, _ string, of any) {
 	}
 }
 
+// help writes the help of a command, or a topic that concerns all commands.
 func help(c *cli.Context) error {
 	topic := strings.Join(c.Args().Slice(), " ")
 	cmd := find(c.App.Commands, c.Args().Slice())
@@ -51,6 +52,8 @@ func help(c *cli.Context) error {
 		fmt.Fprint(c.App.Writer, appHelp(c.App.Usage, c.App.Commands))
 	case topic == "flags":
 		fmt.Fprint(c.App.Writer, flagsHelp())
+	case topic == "exit-status":
+		fmt.Fprint(c.App.Writer, exitHelp())
 	case cmd != nil:
 		fmt.Fprint(c.App.Writer, commandHelp(topic, cmd))
 	default:
@@ -72,6 +75,7 @@ func find(commands []*cli.Command, path []string) *cli.Command {
 	return cmd
 }
 
+// appHelp is what larder shows without a command.
 func appHelp(usage string, commands []*cli.Command) string {
 	var b strings.Builder
 	fmt.Fprintf(&b, "larder - %s\n\nUsage: larder COMMAND [FLAG...]\n\n", usage)
@@ -82,11 +86,17 @@ func appHelp(usage string, commands []*cli.Command) string {
 	b.WriteString(table(rows))
 	b.WriteString("\nFlags of every command, before it or after it:\n\n")
 	b.WriteString(flagNames(globalFlags()))
-	b.WriteString("\n\"larder help COMMAND\" and \"larder help flags\" tell more.\n" +
-		"Exit status: 0 done, 1 failed, 2 used wrongly, 3 found wrong, 130 interrupted.\n")
+	var statuses []string
+	for _, s := range exitStatuses {
+		statuses = append(statuses, fmt.Sprintf("%d %s", s.status, s.meaning))
+	}
+	b.WriteString("\nSee also \"larder help COMMAND\", \"larder help flags\", \"larder help exit-status\".\n" +
+		"Exit status: " + strings.Join(statuses, ", ") + ".\n")
 	return b.String()
 }
 
+// commandHelp is the help of the command at a path such as "cache prune". Flags of all
+// commands are left out: they would not fit the screen.
 func commandHelp(path string, cmd *cli.Command) string {
 	var b strings.Builder
 	usage := strings.TrimSpace(path + " " + cmd.ArgsUsage)
@@ -110,6 +120,16 @@ func commandHelp(path string, cmd *cli.Command) string {
 	return b.String()
 }
 
+// exitHelp is the topic exit-status.
+func exitHelp() string {
+	rows := [][2]string{}
+	for _, s := range exitStatuses {
+		rows = append(rows, [2]string{fmt.Sprintf("%3d", s.status), fmt.Sprintf("%s: %s", s.meaning, s.when)})
+	}
+	return "Exit statuses of every command:\n\n" + table(rows)
+}
+
+// flagsHelp is the topic flags.
 func flagsHelp() string {
 	return "Flags of every command, before it or after it:\n\n" + flagTable(globalFlags())
 }
@@ -151,6 +171,7 @@ func describe(f cli.Flag) (written, does string) {
 // dashed is a flag's name as it is typed.
 func dashed(name string) string { return strings.Repeat("-", min(len(name), 2)) + name }
 
+// flagTable describes flags, one to a line.
 func flagTable(flags []cli.Flag) string {
 	rows := [][2]string{}
 	for _, f := range flags {

@@ -6,13 +6,15 @@ import (
 	"strings"
 	"testing"
 	"unicode/utf8"
+
+	"github.com/larder-cli/larder/cmd/larder/ui"
 )
 
 // Whoever asks for help sees all of it at once.
 func TestHelpFitsAScreen(t *testing.T) {
 	const lines, columns = 24, 80
 	topics := []string{"", "flags"}
-	for _, cmd := range newApp(newOutput(nil, nil)).Commands {
+	for _, cmd := range newApp(ui.New(nil, nil)).Commands {
 		topics = append(topics, cmd.Name)
 		for _, sub := range cmd.Subcommands {
 			topics = append(topics, cmd.Name+" "+sub.Name)

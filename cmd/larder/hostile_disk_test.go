@@ -25,6 +25,8 @@ import (
 
 	"github.com/urfave/cli/v2"
 	"golang.org/x/sys/unix"
+
+	"github.com/larder-cli/larder/cmd/larder/ui"
 )
 
 // A hostileCommand is a command that may meet a hostile situation.
@@ -1052,7 +1054,7 @@ func holdsHidden(name string) bool {
 func TestPlatformNamedAsALock(t *testing.T) {
 	machine := hostileGround(t)
 	odd := ownPlatform + ".lock"
-	for path, cmd := range commandsOf(newApp(newOutput(nil, nil)).Commands, "") {
+	for path, cmd := range commandsOf(newApp(ui.New(nil, nil)).Commands, "") {
 		if !slices.ContainsFunc(cmd.Flags, func(f cli.Flag) bool { return slices.Contains(f.Names(), "platform") }) {
 			continue
 		}

@@ -10,6 +10,7 @@ import (
 
 	"github.com/urfave/cli/v2"
 
+	"github.com/larder-cli/larder/cmd/larder/ui"
 	"github.com/larder-cli/larder/fsmirror"
 	"github.com/larder-cli/larder/fsmirror/builder"
 	"github.com/larder-cli/larder/fsmirror/legacy"
@@ -17,15 +18,14 @@ import (
 	"github.com/larder-cli/larder/sources"
 )
 
-func importCommand(out *output) *cli.Command {
+func importCommand(out *ui.Output) *cli.Command {
 	return &cli.Command{
 		Name:      "import",
 		Usage:     "put providers that lie around into a mirror",
 		ArgsUsage: "PATH... --to DIR [FLAG...]",
 		Description: "A PATH is an executable, a zip, what terraform-bundle made, or a directory with\n" +
 			"any of them, as Terraform 0.12 has it. Each line tells what follows from what.\n" +
-			"Nothing at a PATH is changed, and no connection is opened.\n" +
-			"Exit status: 0 all is in the mirror, 1 something could not be imported.",
+			"Nothing at a PATH is changed, and no connection is opened.",
 		Flags: []cli.Flag{
 			&cli.StringFlag{Name: "to", Usage: "the mirror in `DIR`, which is made if need be"},
 			&cli.StringFlag{Name: "namespace", Usage: "`[HOST/]NAMESPACE` of whatever does not tell its own"},
@@ -34,7 +34,7 @@ func importCommand(out *output) *cli.Command {
 			&cli.BoolFlag{Name: "unpacked", Usage: "lay packages out as directories, not as archives"},
 			trustKeyFlag(),
 			&cli.BoolFlag{Name: "replace", Usage: "replace packages in the mirror that differ"},
-			&cli.BoolFlag{Name: "dry-run", Usage: "tell what would be imported, and write nothing"},
+			dryRunFlag("tell what would be imported, and write nothing"),
 		},
 		Action: func(c *cli.Context) error { return importAll(c, out) },
 	}
@@ -48,13 +48,14 @@ type importing struct {
 	find     legacy.Options
 	unpacked bool
 	replace  bool
-	dryRun   bool
 
 	mirror *fsmirror.Mirror // what was there before; nil if there was no directory
-	store  *builder.Builder // nil with dryRun
+	store  *builder.Builder // nil with --dry-run
 }
 
-func importAll(c *cli.Context, out *output) error {
+// importAll finds all providers below the paths before it imports any: what is refused,
+// is refused before anything was written.
+func importAll(c *cli.Context, out *ui.Output) error {
 	im, err := newImporting(c, out)
 	if err != nil {
 		return err
@@ -77,27 +78,26 @@ func importAll(c *cli.Context, out *output) error {
 	return errors.Join(append(found.Problems, err)...)
 }
 
-func newImporting(c *cli.Context, out *output) (*importing, error) {
-	s, err := newSession(c, out)
+// newImporting reads the arguments and flags. The mirror must not lie below a path that
+// is imported from, or the import would find its own packages.
+func newImporting(c *cli.Context, out *ui.Output) (*importing, error) {
+	m, err := here(c, out)
 	if err != nil {
 		return nil, err
 	}
-	im := &importing{unpacked: c.Bool("unpacked"), replace: c.Bool("replace"), dryRun: c.Bool("dry-run")}
-	if im.rootModule, err = s.root(c.Context, s.dir, out); err != nil {
-		return nil, err
-	}
+	im := &importing{rootModule: m, unpacked: c.Bool("unpacked"), replace: c.Bool("replace")}
 	switch {
 	case c.String("to") == "":
 		return nil, usageError{errors.New("import needs --to DIR, the mirror to import to")}
 	case !c.Args().Present():
 		return nil, usageError{errors.New("import needs a PATH, a file or directory to import from")}
 	}
-	im.to = absolute(s.dir, c.String("to"))
+	im.to = absolute(m.dir, c.String("to"))
 	if err := im.noCache(im.to); err != nil {
 		return nil, err
 	}
 	for _, path := range c.Args().Slice() {
-		path = absolute(s.dir, path)
+		path = absolute(m.dir, path)
 		if within(im.to, path) {
 			return nil, unchanging(im.to, path)
 		}
@@ -123,17 +123,13 @@ func (im *importing) readOptions(c *cli.Context) error {
 		}
 		im.find.Prefix = string(p.Host) + "/" + p.Namespace
 	}
-	if text := c.String("platform"); c.IsSet("platform") {
-		platforms, err := parsePlatforms([]string{text})
-		if err != nil {
-			return err
-		}
-		im.find.Platform = platforms[0]
-	}
-	return nil
+	var err error
+	im.find.Platform, err = platform(c)
+	return err
 }
 
-// parseAs parses ADDRESS@VERSION. Here nobody means HashiCorp without saying so.
+// parseAs parses ADDRESS@VERSION. The namespace is required: an old provider
+// without one is rarely HashiCorp's.
 func parseAs(text string, e sources.Engine) (*legacy.As, error) {
 	address, version, ok := strings.Cut(text, "@")
 	if !ok || !strings.Contains(address, "/") {
@@ -169,30 +165,16 @@ func (im *importing) apart(candidates []legacy.Candidate) error {
 	return nil
 }
 
+// unchanging is the error of an import that would write to where it reads.
 func unchanging(dir, path string) error {
 	err := fmt.Errorf("%s lies in %s, in which import changes nothing", dir, path)
 	return usageError{sources.WithHint(err, "choose another directory by --to")}
 }
 
-// within reports whether path is dir or lies in it, whatever symlinks lead there.
-func within(path, dir string) bool {
-	relative, err := filepath.Rel(resolve(dir), resolve(path))
-	return err == nil && filepath.IsLocal(relative)
-}
-
-// resolve follows the symlinks in as much of a path as there is.
-func resolve(path string) string {
-	resolved, err := filepath.EvalSymlinks(path)
-	if parent := filepath.Dir(path); err != nil && parent != path {
-		return filepath.Join(resolve(parent), filepath.Base(path))
-	}
-	return resolved
-}
-
 // importFound imports candidates, and returns those that are in the mirror then.
 func (im *importing) importFound(ctx context.Context, candidates []legacy.Candidate) (there []legacy.Candidate, err error) {
-	if !im.dryRun && len(candidates) > 0 {
-		if im.store, err = im.openMirror(ctx); err != nil {
+	if !im.flags.dryRun && len(candidates) > 0 {
+		if im.store, err = im.openMirror(ctx, im.to, builder.Options{Unpacked: im.unpacked}); err != nil {
 			return nil, err
 		}
 		defer im.store.Close()
@@ -203,7 +185,7 @@ func (im *importing) importFound(ctx context.Context, candidates []legacy.Candid
 	var errs []error
 	for _, c := range candidates {
 		for _, warning := range c.Warnings {
-			im.out.warn("%s: %s", c.Where(), warning)
+			im.out.Warn("%s: %s", c.Where(), warning)
 		}
 		if err := im.importOne(ctx, c); err != nil {
 			errs = append(errs, err)
@@ -217,19 +199,6 @@ func (im *importing) importFound(ctx context.Context, candidates []legacy.Candid
 	return there, errors.Join(errs...)
 }
 
-func (im *importing) openMirror(ctx context.Context) (*builder.Builder, error) {
-	key, err := im.recordKey()
-	if err != nil {
-		return nil, err
-	}
-	return builder.Open(ctx, im.to, im.mirrorOptions(builder.Options{
-		Key:      key,
-		Unpacked: im.unpacked,
-		Warn:     func(err error) { im.out.warn("%v", err) },
-		Waiting:  im.out.waitingToWrite(im.to), LockTimeout: im.flags.lockTimeout,
-	}))
-}
-
 // How a mirror came by a package, or would, besides those that were alreadyThere.
 const (
 	imported     installer.How = "imported"
@@ -241,6 +210,8 @@ const (
 // errSame ends a delivery of what is there already.
 var errSame = errors.New("there already")
 
+// importOne imports a candidate unless the mirror has it already. A package that differs
+// from the mirror's is an error without --replace.
 func (im *importing) importOne(ctx context.Context, c legacy.Candidate) error {
 	there, err := im.standing(ctx, c.ID)
 	if err != nil {
@@ -250,7 +221,7 @@ func (im *importing) importOne(ctx context.Context, c legacy.Candidate) error {
 	if err != nil {
 		return &sources.PackageError{ID: c.ID, Source: c.Where(), Err: err}
 	}
-	if im.dryRun {
+	if im.flags.dryRun {
 		how := wouldImport
 		if there.path != "" {
 			how = wouldCompare
@@ -276,34 +247,25 @@ func (im *importing) importOne(ctx context.Context, c legacy.Candidate) error {
 
 // importedPackage is a package in JSON.
 type importedPackage struct {
-	Provider string   `json:"provider"`
-	Version  string   `json:"version"`
-	Platform string   `json:"platform"`
-	How      string   `json:"how"`
-	Verdict  string   `json:"verdict"`
-	Kind     string   `json:"kind"`
-	Path     string   `json:"path"`
-	Within   string   `json:"within,omitempty"`
-	Inferred inferred `json:"inferred"`
-	Place    string   `json:"place,omitempty"`
-	H1       string   `json:"h1,omitempty"`
-}
-
-type inferred struct {
-	Provider string `json:"provider"`
-	Version  string `json:"version"`
-	Platform string `json:"platform"`
+	ui.PackageID
+	How      string       `json:"how"`
+	Verdict  string       `json:"verdict"`
+	Kind     string       `json:"kind"`
+	Path     string       `json:"path"`
+	Within   string       `json:"within,omitempty"`
+	Inferred ui.PackageID `json:"inferred"`
+	Place    string       `json:"place,omitempty"`
+	H1       string       `json:"h1,omitempty"`
 }
 
 // told writes what became of a candidate.
 func (im *importing) told(c legacy.Candidate, how installer.How, s sources.Stored) {
 	p := importedPackage{
-		Provider: c.ID.Provider.String(), Version: c.ID.Version.String(), Platform: c.ID.Platform.String(),
-		How: string(how), Verdict: s.Verdict.String(), Kind: string(c.Kind), Path: c.Path, Within: c.Within,
-		Inferred: inferred(c.Inferred), Place: s.Dir, H1: string(s.H1),
+		PackageID: ui.InJSON(c.ID), How: string(how), Verdict: s.Verdict.String(), Kind: string(c.Kind), Path: c.Path, Within: c.Within,
+		Inferred: ui.PackageID(c.Inferred), Place: s.Dir, H1: string(s.H1),
 	}
-	im.out.result("imported", p, "%s  %s, %s, from %s (address from %s, version from %s, platform from %s)",
-		c.ID, how, s.Verdict, shorten(c.Where(), im.out.from...), p.Inferred.Provider, p.Inferred.Version, p.Inferred.Platform)
+	im.out.Result("imported", p, "%s  %s, %s, from %s (address from %s, version from %s, platform from %s)",
+		c.ID, how, s.Verdict, im.out.Shorten(c.Where()), p.Inferred.Provider, p.Inferred.Version, p.Inferred.Platform)
 }
 
 // passed tells what was passed over.
@@ -311,16 +273,16 @@ func (im *importing) passed(all []legacy.Passed) {
 	const most = 50 // those beyond are of the same sort, as a rule
 	for i, p := range all {
 		switch {
-		case im.out.json:
-			im.out.object("passed", struct {
+		case im.out.JSON:
+			im.out.Object("passed", struct {
 				Path   string `json:"path"`
 				Reason string `json:"reason"`
 			}{p.Path, p.Reason})
 		case i < most:
-			im.out.say(normal, "%s", p)
+			im.out.Say("%s", p)
 		}
 	}
 	if more := len(all) - most; more > 0 {
-		im.out.say(normal, "and %d more are passed over", more)
+		im.out.Say("and %d more are passed over", more)
 	}
 }

@@ -23,11 +23,11 @@ func (im *importing) advise(there []legacy.Candidate) {
 	if im.implies() {
 		for _, p := range providers {
 			if im.published(p) {
-				im.out.warn("engines search %s without being told, and ask no registry any more for %s", im.to, p)
+				im.out.Warn("engines search %s without being told, and ask no registry any more for %s", im.to, p)
 			}
 		}
 	}
-	if im.dryRun || im.out.json || im.out.level == quiet {
+	if im.flags.dryRun {
 		return
 	}
 	lines := requiredProviders(there)
@@ -37,11 +37,7 @@ func (im *importing) advise(there []legacy.Candidate) {
 	if moved := im.moving(there); len(moved) > 0 {
 		lines = append(append(lines, "", "# once for each state of Terraform 0.12 that has them"), moved...)
 	}
-	im.out.screen.write(im.out.stderr, "\n")
-	for _, line := range lines { // without our name, so that they can be copied
-		im.out.screen.write(im.out.stderr, visible(line)+"\n")
-	}
-	im.out.screen.write(im.out.stderr, "\n")
+	im.out.Copyable(lines)
 }
 
 // published reports whether it is likely that a registry has the provider too.
@@ -61,6 +57,8 @@ func (im *importing) configured() bool {
 	})
 }
 
+// isMirror reports whether a directory of the configuration is the mirror, by whatever
+// links.
 func (im *importing) isMirror(dir string) bool {
 	return resolve(absolute(im.dir, dir)) == resolve(filepath.Clean(im.to))
 }

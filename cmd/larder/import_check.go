@@ -21,6 +21,8 @@ type standing struct {
 	other bool // it is in the other layout than the one to import in
 }
 
+// standing is the package of that ID that the mirror has. One that cannot be read is
+// warned of and counts as one with other contents, which --replace replaces.
 func (im *importing) standing(ctx context.Context, id sources.PackageID) (standing, error) {
 	if im.mirror == nil {
 		return standing{}, nil
@@ -40,13 +42,14 @@ func (im *importing) standing(ctx context.Context, id sources.PackageID) (standi
 		contents, err = sumFile(ctx, s.path)
 	}
 	if err != nil && ctx.Err() == nil {
-		im.out.warn("%s: what the mirror has is of no use: %v", s.path, err)
+		im.out.Warn("%s: what the mirror has is of no use: %v", s.path, err)
 		err = nil
 	}
 	s.h1 = contents.H1
 	return s, err
 }
 
+// sumFile hashes an archive and its contents.
 func sumFile(ctx context.Context, path string) (sources.Contents, error) {
 	f, info, err := disk.OpenFile(path)
 	if err != nil {
@@ -103,6 +106,8 @@ func (im *importing) vouch(ctx context.Context, c *legacy.Candidate) (sources.Ve
 	return report.Verdict, nil
 }
 
+// notSigned adds a hint to the error of a package that the mirror's evidence
+// contradicts.
 func notSigned(err error) error {
 	return sources.WithHint(err, "give it another version by --as, or import it into another mirror")
 }

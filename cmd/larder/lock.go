@@ -11,35 +11,30 @@ import (
 	"github.com/urfave/cli/v2"
 
 	"github.com/larder-cli/larder/cachedir"
+	"github.com/larder-cli/larder/cmd/larder/ui"
 	"github.com/larder-cli/larder/installer"
+	"github.com/larder-cli/larder/installer/acquire"
 	"github.com/larder-cli/larder/installer/lockfile"
 	"github.com/larder-cli/larder/sources"
 	"github.com/larder-cli/larder/sources/disk"
 	"github.com/larder-cli/larder/sources/seal"
 )
 
-func lockCommand(out *output) *cli.Command {
+func lockCommand(out *ui.Output) *cli.Command {
 	return &cli.Command{
 		Name:      "lock",
 		Usage:     "complete the lock file of the root module here, for any platform",
 		ArgsUsage: "[FLAG...] [ADDRESS...]",
 		Description: "Does what terraform providers lock and tofu providers lock do, from whichever\n" +
 			"installation method is configured, and for the providers named alone if any are.\n" +
-			"What a package hashes to is remembered: no archive is needed twice. Exit status:\n" +
-			"0 complete, 1 it could not be told, 3 --check found something missing or wrong.",
-		Flags: []cli.Flag{
-			&cli.StringSliceFlag{Name: "platform", Usage: "lock for `OS_ARCH`, not for this machine's; may be repeated"},
-			&cli.BoolFlag{Name: "recursive", Aliases: []string{"R"}, Usage: "lock for every root module here and below"},
-			&cli.StringSliceFlag{Name: "exclude", Usage: "`GLOB` of directories that --recursive passes; may be repeated"},
-			&cli.BoolFlag{Name: "upgrade", Aliases: []string{"u"}, Usage: "choose the newest versions, whatever is locked"},
-			&cli.BoolFlag{Name: "require-signed", Usage: "refuse packages that are less than signed"},
-			trustKeyFlag(),
+			"What a package hashes to is remembered: no archive is needed twice.",
+		Flags: slices.Concat(treeFlags("lock "), []cli.Flag{upgradeFlag()}, trustFlags(), []cli.Flag{
 			&cli.BoolFlag{Name: "keep", Usage: "keep packages for other platforms in the cache, too"},
 			&cli.BoolFlag{Name: "check", Usage: "tell what is missing or wrong, and write no lock file"},
 			&cli.BoolFlag{Name: "strict", Usage: "fetch the packages of other platforms to identify hashes"},
 			&cli.BoolFlag{Name: "drop-unknown", Usage: "remove hashes that no signature or package covers"},
-			&cli.BoolFlag{Name: "dry-run", Usage: "show how lock files would change, and write none"},
-		},
+			dryRunFlag("show how lock files would change, and write none"),
+		}),
 		Action: func(c *cli.Context) error { return lock(c, out) },
 	}
 }
@@ -47,19 +42,12 @@ func lockCommand(out *output) *cli.Command {
 // A locking is what the flags of lock ask for, and what has come of it so far.
 type locking struct {
 	*session
-	platforms     []sources.Platform
-	only          []string // addresses; empty means all that are required
-	upgrade       bool
-	requireSigned bool
-	keep          bool
-	check         bool
-	dryRun        bool
-	strict        bool
-	dropUnknown   bool
+	only        []string // addresses; empty means all that are required
+	keep        bool
+	check       bool
+	strict      bool
+	dropUnknown bool
 
-	recursive bool
-
-	slots   installer.Slots
 	ledgers memo[string, *installer.Ledger] // by what they are supplied by
 
 	mu       sync.Mutex
@@ -70,39 +58,17 @@ type locking struct {
 	unknown  []unknownHash // in all lock files
 }
 
-func lock(c *cli.Context, out *output) error {
+// lock completes lock files, or checks them with --check. Flags are refused before
+// anything is read.
+func lock(c *cli.Context, out *ui.Output) (err error) {
 	l := &locking{
-		only: c.Args().Slice(), upgrade: c.Bool("upgrade"), requireSigned: c.Bool("require-signed"),
-		keep: c.Bool("keep"), check: c.Bool("check"), dryRun: c.Bool("dry-run"), recursive: c.Bool("recursive"),
-		strict: c.Bool("strict"), dropUnknown: c.Bool("drop-unknown"),
-		said: map[string]bool{}, required: map[string]bool{},
+		only: c.Args().Slice(), keep: c.Bool("keep"), check: c.Bool("check"), strict: c.Bool("strict"),
+		dropUnknown: c.Bool("drop-unknown"), said: map[string]bool{}, required: map[string]bool{},
 	}
-	if err := l.readFlags(c); err != nil {
+	if err := exclusive(c, "check", "dry-run", "drop-unknown"); err != nil {
 		return err
 	}
-	var err error
-	if l.session, err = newSession(c, out); err != nil {
-		return err
-	}
-	if l.keep && l.flags.noCache {
-		return usageError{errors.New("--keep and --no-cache exclude each other")}
-	}
-	l.slots = installer.NewSlots(l.flags.jobs)
-	defer l.closeScratch()
-	failed := l.each(c, l.at)
-	found := l.sum()
-	if failed != nil { // what was found is told, and is not all there is to find
-		return failed
-	}
-	return errors.Join(l.notRequired(), found)
-}
-
-// readFlags reads those flags and arguments that may be wrong.
-func (l *locking) readFlags(c *cli.Context) (err error) {
-	if err := l.checkFlags(); err != nil {
-		return err
-	}
-	if err := checkExclude(c); err != nil {
+	if err := exclusive(c, "keep", "no-cache"); err != nil {
 		return err
 	}
 	for _, address := range l.only {
@@ -110,15 +76,21 @@ func (l *locking) readFlags(c *cli.Context) (err error) {
 			return usageError{err}
 		}
 	}
-	if l.platforms, err = parsePlatforms(c.StringSlice("platform")); len(l.platforms) == 0 {
-		l.platforms = []sources.Platform{sources.CurrentPlatform()}
+	if l.session, err = newSession(c, out); err != nil {
+		return err
 	}
-	return err
+	defer l.closeScratch()
+	failed := l.each(c.Context, l.at)
+	found := l.sum()
+	if failed != nil { // what was found is told, and is not all there is to find
+		return failed
+	}
+	return errors.Join(l.notRequired(), found)
 }
 
 // at locks for the root module in dir.
-func (l *locking) at(ctx context.Context, dir string, out *output) (show func(), err error) {
-	m := &lockedModule{out: out, file: filepath.Join(dir, lockfile.Name), check: l.check, dryRun: l.dryRun}
+func (l *locking) at(ctx context.Context, dir string, out *ui.Output) (show func(), err error) {
+	m := &lockedModule{out: out, file: filepath.Join(dir, lockfile.Name), check: l.check, dryRun: l.flags.dryRun}
 	err = l.lock(ctx, dir, m)
 	if l.check && isFinding(err) {
 		m.wrong, err = err, nil
@@ -135,13 +107,15 @@ func (l *locking) at(ctx context.Context, dir string, out *output) (show func(),
 // isFinding reports whether err says no more than that a lock file is wrong.
 func isFinding(err error) bool {
 	var conflict *installer.LockConflictError
-	var mismatch *installer.HashMismatchError
-	var republished *installer.RepublishedError
-	return err != nil && !slices.ContainsFunc(split(err), func(err error) bool {
+	var mismatch *acquire.HashMismatchError
+	var republished *acquire.RepublishedError
+	return err != nil && !slices.ContainsFunc(ui.Errors(err), func(err error) bool {
 		return !errors.As(err, &conflict) && !errors.As(err, &republished) && !(errors.As(err, &mismatch) && mismatch.By != "")
 	})
 }
 
+// lock finds out what the lock file of a root module should contain and, unless that is
+// only checked, writes it.
 func (l *locking) lock(ctx context.Context, dir string, locked *lockedModule) error {
 	m, err := l.root(ctx, dir, locked.out)
 	if err != nil {
@@ -152,7 +126,7 @@ func (l *locking) lock(ctx context.Context, dir string, locked *lockedModule) er
 		return err
 	}
 	l.choose(root, m.config.Engine)
-	if !l.recursive { // else another root module may require what is named
+	if !l.flags.recursive { // else another root module may require what is named
 		if err := l.notRequired(); err != nil {
 			return err
 		}
@@ -161,7 +135,7 @@ func (l *locking) lock(ctx context.Context, dir string, locked *lockedModule) er
 	if err != nil {
 		return err
 	}
-	root.DryRun = l.check || l.dryRun
+	root.DryRun = l.flags.readOnly
 	locked.before, locked.engine = root.Lock, m.config.Engine
 	locked.result, err = ledger.Lock(ctx, *root)
 	return m.explain(err)
@@ -211,25 +185,19 @@ func (l *locking) ledger(ctx context.Context, m *rootModule) (*installer.Ledger,
 		if err != nil {
 			return nil, err
 		}
+		opts := m.installerOptions(l.report)
+		opts.Upgrade = m.flags.upgrade
 		return &installer.Ledger{
-			Installer: installer.New(from, store, m.client, installer.Options{
-				Engine:        m.config.Engine,
-				Platforms:     l.platforms,
-				Slots:         l.slots,
-				Upgrade:       l.upgrade,
-				RequireSigned: l.requireSigned,
-				Trust:         m.trustOptions(),
-				Report:        l.report,
-			}),
-			Keep: keeps, Strict: l.strict, DropUnknown: l.dropUnknown,
+			Installer: installer.New(from, store, m.client, opts),
+			Keep:      keeps, Strict: l.strict, DropUnknown: l.dropUnknown,
 		}, nil
 	})
 }
 
 // report shows each question and each warning once, though many root modules may
 // give rise to it.
-func (l *locking) report(e installer.Event) {
-	if e.Step == installer.Querying || e.Step == installer.Warned {
+func (l *locking) report(e acquire.Event) {
+	if e.Step == acquire.Querying || e.Step == acquire.Warned {
 		said := fmt.Sprint(e.Step, e.Package, e.Text)
 		l.mu.Lock()
 		again := l.said[said]
@@ -239,7 +207,7 @@ func (l *locking) report(e installer.Event) {
 			return
 		}
 	}
-	l.out.event(e)
+	l.out.Event(e)
 }
 
 // lockStore is the plugin cache, or if that can take nothing a directory for a
@@ -253,7 +221,7 @@ func (l *locking) lockStore(m *rootModule) (store installer.Cache, keeps []sourc
 	}
 	switch {
 	case cache != nil && !cache.ReadOnly() && l.keep:
-		return cache, l.platforms, nil
+		return cache, thisIfNone(l.flags.platforms), nil
 	case cache != nil && !cache.ReadOnly():
 		return cache, []sources.Platform{sources.CurrentPlatform()}, nil
 	}
@@ -264,6 +232,8 @@ func (l *locking) lockStore(m *rootModule) (store installer.Cache, keeps []sourc
 	return layered{cache, own}, nil, nil
 }
 
+// openScratch opens a cache that is deleted when the command ends. All root modules
+// share it, so that no package is fetched twice.
 func (l *locking) openScratch(m *rootModule) (*cachedir.Dir, error) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -282,6 +252,7 @@ func (l *locking) openScratch(m *rootModule) (*cachedir.Dir, error) {
 	return l.openCache(l.scratch.Path("cache"), opts)
 }
 
+// closeScratch deletes the cache of openScratch.
 func (l *locking) closeScratch() {
 	if l.scratch != nil {
 		l.scratch.Close()
@@ -292,21 +263,22 @@ func (l *locking) closeScratch() {
 func (l *locking) sum() error {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	if !l.out.json {
+	if !l.out.JSON {
 		l.warnUnknown()
 	}
 	if l.tally.modules > 0 {
-		l.out.say(normal, "%s", l.tally.String())
+		l.out.Say("%s", l.tally.String())
 	}
 	switch {
 	case !l.check:
 	case l.tally.unknown > 0:
 		return l.problemsFound(l.tally.unknown + l.tally.missing)
 	case l.tally.incomplete > 0:
-		err := fmt.Errorf("%s, %d of them incomplete or wrong", count(l.tally.modules, "lock file"), l.tally.incomplete)
+		err := fmt.Errorf("%s, %d of them incomplete or wrong", ui.Count(l.tally.modules, "lock file"), l.tally.incomplete)
 		return foundError{sources.WithHint(err, completeHint)}
 	}
 	return nil
 }
 
+// completeHint says how to complete lock files that a check found incomplete.
 const completeHint = "larder lock with the same flags, but for --check, completes what is incomplete"

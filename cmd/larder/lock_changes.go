@@ -10,6 +10,7 @@ import (
 
 	"github.com/rogpeppe/go-internal/diff"
 
+	"github.com/larder-cli/larder/cmd/larder/ui"
 	"github.com/larder-cli/larder/installer"
 	"github.com/larder-cli/larder/installer/lockfile"
 	"github.com/larder-cli/larder/sources"
@@ -18,7 +19,7 @@ import (
 
 // A lockedModule is what has come of a root module.
 type lockedModule struct {
-	out           *output
+	out           *ui.Output
 	file          string // the lock file's path
 	check, dryRun bool
 	engine        sources.Engine
@@ -35,36 +36,36 @@ func (m *lockedModule) incomplete() bool {
 
 // show shows what is different in the lock file, or would be.
 func (m *lockedModule) show(ctx context.Context) {
-	m.out.fail(ctx, m.wrong)
+	m.out.Fail(ctx, m.wrong)
 	m.showUnknown()
 	if m.result == nil {
 		return
 	}
 	for _, p := range m.result.Packages {
-		if m.out.json {
-			m.out.object("package", inJSON(p))
+		if m.out.JSON {
+			m.out.Object("package", ui.OutcomeInJSON(p))
 		} else {
-			m.out.say(verbose, "%s: %s", p.Package.ID, strings.Join(about(p), ", "))
+			m.out.Detail("%s: %s", p.Package.ID, ui.OutcomeText(p))
 		}
 	}
 	for _, c := range m.changes() {
-		if m.dryRun && !m.out.json {
-			m.out.say(normal, "%s", c.text(false))
+		if m.dryRun && !m.out.JSON {
+			m.out.Say("%s", c.text(false))
 			continue
 		}
-		m.out.result("change", c.inJSON(), "%s", c.text(m.check))
+		m.out.Result("change", c.inJSON(), "%s", c.text(m.check))
 	}
 	if m.dryRun && !m.result.Lock.None() {
 		m.showDiff()
 	}
 	if m.result.Lock.Written {
-		m.out.wroteLock(m.result.Lock)
+		m.out.LockFile(m.result.Lock)
 	}
 }
 
 // showDiff shows how the lock file would change, in a form that can be applied.
 func (m *lockedModule) showDiff() {
-	name := shorten(m.file, m.out.outermost())
+	name := m.out.ShortenHere(m.file)
 	old, was := []byte{}, "/dev/null"
 	if m.before.Exists {
 		was = "a/" + name
@@ -74,16 +75,15 @@ func (m *lockedModule) showDiff() {
 	if _, after, ok := bytes.Cut(text, []byte("\n")); ok {
 		text = after // which begins with what git and patch need
 	}
-	if m.out.json {
-		m.out.object("diff", struct {
+	if m.out.JSON {
+		m.out.Object("diff", struct {
 			File string `json:"file"`
 			Text string `json:"text"`
 		}{m.file, string(text)})
 		return
 	}
 	for line := range strings.Lines(string(text)) {
-		shown := strings.TrimRight(line, "\r\n") // lines may end as they do on Windows
-		m.out.screen.write(m.out.stdout, visible(shown)+line[len(shown):])
+		m.out.Print(line)
 	}
 }
 
@@ -122,6 +122,7 @@ func (m *lockedModule) changes() []lockChange {
 	return all
 }
 
+// packageOf is the package of a provider that has a hash, nil if it is not known.
 func (m *lockedModule) packageOf(p sources.Provider, h sources.Hash) *installer.Outcome {
 	i := slices.IndexFunc(m.result.Packages, func(o installer.Outcome) bool {
 		return o.Package.ID.Provider == p && (o.Package.H1 == h || o.Package.ZH == h)
@@ -163,8 +164,8 @@ func (c lockChange) text(missing bool) string {
 	return fmt.Sprintf("%s %s: %s", c.now.Provider, c.now.Version, strings.Join(parts, ", "))
 }
 
-// addedByKind says which hashes are new: of which platforms, of archives, and of
-// packages that nobody asked for.
+// addedByKind says which hashes are new: h1: hashes of the requested platforms and of
+// others, and zh: hashes of archives.
 func (c lockChange) addedByKind() []string {
 	var own, stated []string
 	archives, others := 0, 0
@@ -182,10 +183,10 @@ func (c lockChange) addedByKind() []string {
 	}
 	var kinds []string
 	if len(own) > 0 {
-		kinds = append(kinds, sources.H1+": of "+and(own))
+		kinds = append(kinds, sources.H1+": of "+sorted(own))
 	}
 	if len(stated) > 0 {
-		kinds = append(kinds, sources.H1+": of "+and(stated)+" as stated by the registry")
+		kinds = append(kinds, sources.H1+": of "+sorted(stated)+" as stated by the registry")
 	}
 	if others > 0 {
 		kinds = append(kinds, fmt.Sprintf("%d %s: of other platforms", others, sources.H1))
@@ -209,14 +210,8 @@ func removedByKind(hashes []sources.Hash) []string {
 	return kinds
 }
 
-// and lists names in a sentence.
-func and(names []string) string {
-	slices.Sort(names)
-	if n := len(names) - 1; n > 0 {
-		return strings.Join(names[:n], ", ") + " and " + names[n]
-	}
-	return names[0]
-}
+// sorted lists names in a sentence, in order.
+func sorted(names []string) string { return ui.List("and", slices.Sorted(slices.Values(names))) }
 
 // changeInJSON is a change for programs.
 type changeInJSON struct {
@@ -228,16 +223,18 @@ type changeInJSON struct {
 	Removed     []string    `json:"removed"`
 }
 
+// addedJSON is an added hash for programs.
 type addedJSON struct {
 	Hash     sources.Hash  `json:"hash"`
 	Platform string        `json:"platform,omitempty"`
 	How      installer.How `json:"how,omitempty"`
 }
 
+// inJSON is the change for programs. Constraints are in it only if they have changed.
 func (c lockChange) inJSON() changeInJSON {
 	told := changeInJSON{
 		Provider: c.now.Provider.String(), Version: c.now.Version.String(), Was: c.was.Version.String(),
-		Added: []addedJSON{}, Removed: []string{},
+		Added: []addedJSON{}, Removed: ui.Texts(c.removed),
 	}
 	if constraints := c.now.Constraints.String(); constraints != c.was.Constraints.String() {
 		told.Constraints = &constraints
@@ -248,9 +245,6 @@ func (c lockChange) inJSON() changeInJSON {
 			one.Platform, one.How = h.of.Package.ID.Platform.String(), h.of.How
 		}
 		told.Added = append(told.Added, one)
-	}
-	for _, h := range c.removed {
-		told.Removed = append(told.Removed, string(h))
 	}
 	return told
 }
@@ -265,6 +259,7 @@ type tally struct {
 	packages   map[sources.PackageID]installer.How
 }
 
+// add counts a root module. The caller holds the lock of the tally.
 func (t *tally) add(m *lockedModule) {
 	if m.before == nil {
 		return // there is nothing to be locked
@@ -277,7 +272,7 @@ func (t *tally) add(m *lockedModule) {
 		t.packages = map[sources.PackageID]installer.How{}
 	}
 	if m.wrong != nil {
-		t.missing += len(split(m.wrong))
+		t.missing += len(ui.Errors(m.wrong))
 	}
 	t.missing += len(m.result.Lock.Added) + len(m.result.Lock.Changed)
 	for _, u := range m.unknown() {
@@ -306,14 +301,14 @@ func (t *tally) String() string {
 			parts = append(parts, fmt.Sprintf("%d %s", n[how], how))
 		}
 	}
-	text := fmt.Sprintf("%s, %d incomplete", count(t.modules, "lock file"), t.incomplete)
+	text := fmt.Sprintf("%s, %d incomplete", ui.Count(t.modules, "lock file"), t.incomplete)
 	if t.unknown > 0 {
 		text += ", " + hashes(t.unknown, "unknown")
 	}
 	if t.unchecked > 0 {
 		text += ", " + hashes(t.unchecked, "unchecked")
 	}
-	text += "; " + count(len(t.packages), "package")
+	text += "; " + ui.Count(len(t.packages), "package")
 	if len(parts) > 0 {
 		text += ": " + strings.Join(parts, ", ")
 	}

@@ -2,11 +2,11 @@ package main
 
 import (
 	"cmp"
-	"errors"
 	"fmt"
 	"slices"
 	"strings"
 
+	"github.com/larder-cli/larder/cmd/larder/ui"
 	"github.com/larder-cli/larder/installer"
 	"github.com/larder-cli/larder/sources"
 )
@@ -28,6 +28,8 @@ func (u unknownHash) version() string {
 	return address + " " + u.Version.String()
 }
 
+// place is the file and line of the hash, as compilers write it, so that editors can
+// jump there.
 func (u unknownHash) place() string { return fmt.Sprintf("%s:%d", u.file, u.Line) }
 
 // fault is what is wrong with the hash, as the rest of a sentence about it.
@@ -38,8 +40,10 @@ func (u unknownHash) fault() string {
 	return "is covered by no signature and no package seen here"
 }
 
+// text names the hash and what is wrong with it.
 func (u unknownHash) text() string { return fmt.Sprintf("%q %s", u.Hash, u.fault()) }
 
+// inJSON is the hash for programs, whether a check fails because of it or not.
 func (u unknownHash) inJSON() any {
 	severity := "warning"
 	if u.problem() {
@@ -75,11 +79,11 @@ func (m *lockedModule) unknown() []unknownHash {
 func (m *lockedModule) showUnknown() {
 	for _, u := range m.unknown() {
 		switch {
-		case m.out.json:
-			m.out.object("unknown_hash", u.inJSON())
+		case m.out.JSON:
+			m.out.Object("unknown_hash", u.inJSON())
 		case u.problem():
 			line := fmt.Sprintf("%s  %s  %s", u.place(), u.version(), u.text())
-			m.out.screen.write(m.out.stdout, visible(shorten(line, m.out.outermost()))+"\n")
+			m.out.Print(m.out.ShortenHere(line) + "\n")
 		}
 	}
 }
@@ -93,7 +97,7 @@ func (l *locking) warnUnknown() {
 	groups := map[string][]unknownHash{}
 	for _, u := range l.unknown {
 		if !u.problem() {
-			text := u.version() + ": " + u.outcome(l.dryRun)
+			text := u.version() + ": " + u.outcome(l.flags.dryRun)
 			groups[text] = append(groups[text], u)
 		}
 	}
@@ -114,16 +118,16 @@ func (l *locking) warnUnknown() {
 		hints.add(us[0])
 		warning := us[0].place() + ": " + text
 		for i, u := range us[1:] {
-			if i+1 == maxPlaces && l.out.level != verbose {
+			if i+1 == maxPlaces && l.out.Level != ui.Verbose {
 				warning += fmt.Sprintf("\n  and %d more", len(us)-maxPlaces)
 				break
 			}
 			warning += "\n  " + u.place()
 		}
-		l.out.warn("%s", warning)
+		l.out.Warn("%s", warning)
 	}
 	for _, hint := range hints.list(l.strict) {
-		l.out.say(normal, "hint: %s", hint)
+		l.out.Say("hint: %s", hint)
 	}
 }
 
@@ -144,6 +148,7 @@ func (u unknownHash) outcome(dryRun bool) string {
 // unknownHints gathers what a user can do about unknown hashes.
 type unknownHints struct{ identify, remove bool }
 
+// add notes which hints help with a hash.
 func (h *unknownHints) add(u unknownHash) {
 	if u.Refused { // its error has hints of its own
 		return
@@ -152,6 +157,7 @@ func (h *unknownHints) add(u unknownHash) {
 	h.remove = h.remove || !u.Maybe && !u.Dropped
 }
 
+// list are the hints, each once.
 func (h *unknownHints) list(strict bool) []string {
 	var hints []string
 	if h.identify {
@@ -184,20 +190,9 @@ func hashes(n int, kind string) string {
 // problemsFound is the error of a check that found n problems, unknown hashes
 // among them.
 func (l *locking) problemsFound(n int) error {
-	err := fmt.Errorf("%s in %s", count(n, "problem"), count(l.tally.modules, "lock file"))
+	err := fmt.Errorf("%s in %s", ui.Count(n, "problem"), ui.Count(l.tally.modules, "lock file"))
 	if l.tally.incomplete > 0 {
 		err = sources.WithHint(err, completeHint)
 	}
 	return foundError{sources.WithHint(err, "%s", removeHint(l.strict))}
-}
-
-// checkFlags refuses flags that contradict each other.
-func (l *locking) checkFlags() error {
-	switch {
-	case l.check && l.dryRun:
-		return usageError{errors.New("--check and --dry-run exclude each other")}
-	case l.check && l.dropUnknown:
-		return usageError{errors.New("--check and --drop-unknown exclude each other")}
-	}
-	return nil
 }

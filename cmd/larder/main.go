@@ -2,9 +2,34 @@
 // the CLI configuration says, verifies them, keeps one copy of each on the
 // machine, and installs them where terraform init and tofu init expect them.
 //
-// This package plugs the others together. It alone knows the command line, and
-// it alone prints: results go to standard output, one to a line, and all else
-// to standard error behind "larder: ", but for the bars that a terminal shows.
+// This package plugs the others together, and alone knows the command line. How
+// results and messages look is for package ui.
+//
+// # Files
+//
+// Each command has a file by its name: cache_prune.go has larder cache prune, in the
+// functions cachePruneCommand, which describes it, and cachePrune, which runs it. Files
+// of a command do not use those of another, except that a subcommand may use the file of
+// its parent: cache.go has what several cache commands need. Everything else that
+// commands share is in files that are named for it:
+//
+//	app.go         the commands, and what all of them have
+//	arguments.go   the order of flags and arguments
+//	globals.go     flags of all commands, and flags that are read for all of them
+//	flags.go       other flags that several commands have
+//	exit.go        exit statuses and the errors that lead to them
+//	usage.go       errors of the command line
+//	session.go     one run: what root modules have in common
+//	rootmodule.go  one root module: what it requires
+//	methods.go     the CLI configuration as a source
+//	store.go       the plugin cache, or the working directory, as a store
+//	trust.go       rules for signatures
+//	wanted.go      which packages the arguments and flags select
+//	tree.go        which packages the lock files of root modules select
+//	fill.go        putting selected packages into a store
+//	recursive.go   working on many root modules
+//	mirrors.go     mirrors that commands change
+//	directories.go names of directories
 package main
 
 import (
@@ -17,7 +42,7 @@ import (
 )
 
 func main() {
-	log.SetOutput(io.Discard) // nobody logs but net/http, of servers that go on after their answers
+	log.SetOutput(io.Discard) // net/http logs servers that send more than their answer
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
 	defer stop()
 	os.Exit(run(ctx, os.Args, os.Stdout, os.Stderr))

@@ -7,6 +7,8 @@ import (
 	"time"
 
 	"github.com/rogpeppe/go-internal/testscript"
+
+	"github.com/larder-cli/larder/cmd/larder/ui"
 )
 
 var update = commandline.Bool("update", false, "rewrite expected output")
@@ -18,7 +20,7 @@ func TestMain(m *testing.M) {
 		// What stories print must not depend on who runs the tests.
 		unbound = func() bool { return os.Getenv("LARDER_TEST_ROOT") != "" }
 		if every, err := time.ParseDuration(os.Getenv("LARDER_TEST_PROGRESS")); err == nil {
-			tellProgressEvery = every
+			ui.ProgressEvery = every
 		}
 		main()
 	}})

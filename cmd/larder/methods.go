@@ -6,6 +6,7 @@ import (
 	"fmt"
 
 	"github.com/larder-cli/larder/cliconfig"
+	"github.com/larder-cli/larder/cmd/larder/ui"
 	"github.com/larder-cli/larder/fsmirror"
 	"github.com/larder-cli/larder/installer"
 	"github.com/larder-cli/larder/sources"
@@ -40,6 +41,7 @@ func (m *rootModule) source(ctx context.Context, pluginDirs []string) (sources.S
 	return sources.NewMulti(methods), nil
 }
 
+// method is the source of an installation method.
 func (m *rootModule) method(method cliconfig.Method) (sources.Source, error) {
 	switch method.Kind {
 	case cliconfig.Direct:
@@ -61,6 +63,7 @@ type patient struct {
 	tries int
 }
 
+// Package is that of the source, with the number of tries.
 func (p patient) Package(ctx context.Context, id sources.PackageID) (sources.Package, error) {
 	pkg, err := p.Source.Package(ctx, id)
 	pkg.Tries = p.tries
@@ -79,6 +82,7 @@ func (m *rootModule) remote(name string, open func() (sources.Source, error)) (s
 	})
 }
 
+// registry is the origin registries of all hosts.
 func (m *rootModule) registry() sources.Source {
 	source, _ := m.remote("registry", func() (sources.Source, error) {
 		return registry.New(m.client, registry.Options{Engine: m.config.Engine, Services: m.config.Hosts}), nil
@@ -86,6 +90,8 @@ func (m *rootModule) registry() sources.Source {
 	return source
 }
 
+// mirror is the filesystem mirror in a directory, one for all root modules of an engine,
+// so that each directory is read once.
 func (m *rootModule) mirror(dir string) *fsmirror.Mirror {
 	mirror, _ := m.mirrors.get(string(m.config.Engine)+" "+dir, func() (*fsmirror.Mirror, error) {
 		return fsmirror.New(dir, fsmirror.Options{Engine: m.config.Engine}), nil
@@ -118,7 +124,7 @@ func (m *rootModule) implied(ctx context.Context) (sources.Source, error) {
 // explain adds to errors about providers what this machine's configuration has to
 // do with them.
 func (m *rootModule) explain(err error) error {
-	errs := split(err)
+	errs := ui.Errors(err)
 	for i, err := range errs {
 		var none *installer.NoVersionError
 		var pkg *sources.PackageError
@@ -154,10 +160,12 @@ func (u unsupported) Package(_ context.Context, id sources.PackageID) (sources.P
 	return sources.Package{}, u.refuse(id.Provider)
 }
 
+// refuse is the error, with the place in the configuration.
 func (u unsupported) refuse(p sources.Provider) error {
 	err := fmt.Errorf("%s:%d: installation method %s is %w", u.method.File, u.method.Line, u.method.Kind, errUnsupported)
 	return sources.WithHint(&sources.ProviderError{Provider: p, Err: err},
 		"give the method an exclude that matches %s, and add another method for it", p)
 }
 
+// String names the method in messages.
 func (u unsupported) String() string { return string(u.method.Kind) + " " + u.method.Template }

@@ -1,33 +1,25 @@
 package main
 
 import (
-	"errors"
 	"fmt"
 	"os"
+	"time"
 
 	"github.com/urfave/cli/v2"
 
-	"github.com/larder-cli/larder/cachedir"
+	"github.com/larder-cli/larder/cmd/larder/ui"
 	"github.com/larder-cli/larder/fsmirror/builder"
 	"github.com/larder-cli/larder/sources"
 )
 
-func mirrorCommand(out *output) *cli.Command {
+func mirrorCommand(out *ui.Output) *cli.Command {
 	return &cli.Command{
 		Name:        "mirror",
 		Usage:       "make mirrors and look after them",
-		ArgsUsage:   "COMMAND [FLAG...]",
 		Description: "\"larder help mirror COMMAND\" tells more.",
 		Subcommands: []*cli.Command{
 			mirrorSyncCommand(out), mirrorListCommand(out), mirrorVerifyCommand(out),
 			mirrorIndexCommand(out), mirrorPruneCommand(out), mirrorDiffCommand(out),
-		},
-		HideHelpCommand: true,
-		Action: func(c *cli.Context) error {
-			if c.Args().Present() {
-				return unknownCommand("mirror " + c.Args().First())
-			}
-			return usageError{errors.New("mirror needs a command: sync, list, verify, index, prune or diff")}
 		},
 	}
 }
@@ -54,50 +46,14 @@ func (s *session) existing(dir string) (string, error) {
 	return dir, nil
 }
 
-// openMirror opens the mirror in dir for those who look after it. The caller closes
-// it.
-func (m *rootModule) openMirror(c *cli.Context, dir string, opts builder.Options) (*builder.Builder, error) {
-	opts.Warn = func(err error) { m.out.warn("%v", err) }
-	opts.Waiting, opts.LockTimeout = m.out.waitingToWrite(dir), m.flags.lockTimeout
-	opts = m.mirrorOptions(opts)
-	var err error
-	if opts.Key, err = m.recordKey(); err != nil {
-		return nil, err
-	}
-	return builder.Open(c.Context, dir, opts)
-}
-
-// noCache refuses to make a mirror of a plugin cache, or in one: a cache takes in
-// and lets go packages whoever they are for, and engines write to it as they like.
-func (m *rootModule) noCache(dir string) error {
-	for _, cache := range []string{m.cacheRoot(), m.config.PluginCacheDir, m.config.DefaultCacheDir} {
-		if cache != "" && within(dir, cache) {
-			err := fmt.Errorf("%s is in the plugin cache %s, which cannot be a mirror", dir, cache)
-			if within(cache, dir) {
-				err = fmt.Errorf("%s is the plugin cache, which cannot be a mirror", dir)
-			}
-			return usageError{sources.WithHint(err, "choose another directory for the mirror")}
-		}
-	}
-	if cachedir.IsCache(dir) {
-		err := fmt.Errorf("%s is a plugin cache, which cannot be a mirror", dir)
-		return usageError{sources.WithHint(err, "choose another directory for the mirror")}
-	}
-	return nil
-}
-
 // mirrorHere is the mirror that a command is about, with the configuration of where
 // we are. One that is to change is no plugin cache.
-func mirrorHere(c *cli.Context, out *output, opts builder.Options) (*rootModule, *builder.Builder, error) {
-	s, err := newSession(c, out)
+func mirrorHere(c *cli.Context, out *ui.Output, opts builder.Options) (*rootModule, *builder.Builder, error) {
+	m, err := here(c, out)
 	if err != nil {
 		return nil, nil, err
 	}
-	dir, err := s.mirrorArgument(c)
-	if err != nil {
-		return nil, nil, err
-	}
-	m, err := s.root(c.Context, s.dir, out)
+	dir, err := m.mirrorArgument(c)
 	if err != nil {
 		return nil, nil, err
 	}
@@ -106,6 +62,43 @@ func mirrorHere(c *cli.Context, out *output, opts builder.Options) (*rootModule,
 			return nil, nil, err
 		}
 	}
-	b, err := m.openMirror(c, dir, opts)
+	b, err := m.openMirror(c.Context, dir, opts)
 	return m, b, err
+}
+
+// mirrored is a package in a mirror, in JSON.
+type mirrored struct {
+	ui.PackageID
+	Path     string   `json:"path"`
+	Unpacked bool     `json:"unpacked"`
+	Size     int64    `json:"size"`
+	Since    string   `json:"since"`
+	Verdict  string   `json:"verdict"`
+	Evidence bool     `json:"evidence"`
+	Hashes   []string `json:"hashes,omitempty"`
+	Origin   string   `json:"origin,omitempty"`
+	ui.Signature
+}
+
+// mirroredAs is an entry of a mirror for JSON.
+func mirroredAs(e builder.Entry, by ui.Signature) mirrored {
+	m := mirrored{
+		PackageID: ui.InJSON(e.ID), Path: e.Path, Unpacked: e.Unpacked, Size: e.Size, Since: e.Since.UTC().Format("2006-01-02T15:04:05Z"),
+		Verdict: e.Verdict.String(), Evidence: e.Evidence, Origin: e.Origin, Hashes: ui.Texts(e.Hashes),
+		Signature: by,
+	}
+	return m
+}
+
+// mirrorRows are entries of a mirror as rows of a table.
+func mirrorRows(entries []builder.Entry) [][]string {
+	var rows [][]string
+	for _, e := range entries {
+		row := []string{e.ID.String(), ui.Size(e.Size), ui.Since(e.Since, time.Now()), e.Verdict.String()}
+		if e.Unpacked {
+			row[3] += ", unpacked"
+		}
+		rows = append(rows, row)
+	}
+	return rows
 }

@@ -16,6 +16,7 @@ import (
 	"github.com/urfave/cli/v2"
 	"golang.org/x/sync/errgroup"
 
+	"github.com/larder-cli/larder/cmd/larder/ui"
 	"github.com/larder-cli/larder/fsmirror/builder"
 	"github.com/larder-cli/larder/fsmirror/bundle"
 	"github.com/larder-cli/larder/sources"
@@ -23,7 +24,7 @@ import (
 	"github.com/larder-cli/larder/sources/netmirror"
 )
 
-func mirrorDiffCommand(out *output) *cli.Command {
+func mirrorDiffCommand(out *ui.Output) *cli.Command {
 	return &cli.Command{
 		Name:      "diff",
 		Usage:     "tell what one mirror has and another has not",
@@ -32,8 +33,7 @@ func mirrorDiffCommand(out *output) *cli.Command {
 			"one of them is the https URL of a network mirror. Network mirrors do not tell\n" +
 			"which providers they have, so with one of them it is about those of which the\n" +
 			"other has any version. Packages without a record are read to be hashed.\n" +
-			"Signed checksums are compared for versions that both have.\n" +
-			"Exit status: 0 they are alike, 1 it could not be told, 3 they differ.",
+			"Signed checksums are compared for versions that both have.",
 		Action: func(c *cli.Context) error { return mirrorDiff(c, out) },
 	}
 }
@@ -49,12 +49,14 @@ type contents struct {
 // from makes no difference.
 type checksums [len(evidence.Names)][sha256.Size]byte
 
+// set sets the checksum of a file of evidence by its index.
 func (c *checksums) set(i int, sum [sha256.Size]byte) {
 	if evidence.Names[i] != "origin" {
 		c[i] = sum
 	}
 }
 
+// newContents has no packages yet.
 func newContents() contents {
 	return contents{map[sources.PackageID][]sources.Hash{}, map[bundle.Release]checksums{}}
 }
@@ -73,15 +75,13 @@ func (c contents) add(r bundle.Release, signed *sources.Signed) error {
 	return err
 }
 
-func mirrorDiff(c *cli.Context, out *output) error {
+// mirrorDiff ends with exitFound if the mirrors differ, like diff, and with exitFailed
+// if one of them could not be read.
+func mirrorDiff(c *cli.Context, out *ui.Output) error {
 	if c.NArg() != 2 {
 		return usageError{errors.New("mirror diff takes two arguments, which are directories, manifests or, one of them, an https URL")}
 	}
-	s, err := newSession(c, out)
-	if err != nil {
-		return err
-	}
-	m, err := s.root(c.Context, s.dir, out)
+	m, err := here(c, out)
 	if err != nil {
 		return err
 	}
@@ -91,13 +91,10 @@ func mirrorDiff(c *cli.Context, out *output) error {
 	}
 	differences := compare(a, b)
 	for _, d := range differences {
-		out.result("difference", d, "%s %s %s  %s", d.Provider, d.Version, d.about(), d.text())
+		out.Result("difference", d, "%s %s %s  %s", d.Provider, d.Version, d.about(), d.text())
 	}
-	out.say(normal, "%s in the first, %s in the second", count(len(a.packages), "package"), count(len(b.packages), "package"))
-	if n := len(differences); n > 0 {
-		return foundError{fmt.Errorf("%s between the mirrors", count(n, "difference"))}
-	}
-	return nil
+	out.Say("%s in the first, %s in the second", ui.Count(len(a.packages), "package"), ui.Count(len(b.packages), "package"))
+	return found(len(differences), "difference", "between the mirrors", "")
 }
 
 // bothContents reads both mirrors, the directory first if the other is remote.
@@ -120,6 +117,8 @@ func (m *rootModule) bothContents(c *cli.Context, first, second string) (a, b co
 	return a, b, err
 }
 
+// isRemote reports whether an argument is a URL. http:// counts, so that the error says
+// what is wrong with it and not that there is no such directory.
 func isRemote(mirror string) bool {
 	return strings.HasPrefix(mirror, "https://") || strings.HasPrefix(mirror, "http://")
 }
@@ -134,14 +133,13 @@ func (m *rootModule) localContents(c *cli.Context, dir string) (contents, error)
 	if err != nil {
 		return all, err
 	}
-	b, err := m.openMirror(c, dir, builder.Options{ReadOnly: true})
+	b, err := m.openMirror(c.Context, dir, builder.Options{ReadOnly: true})
 	if err != nil {
 		return all, err
 	}
-	shown := m.out.followed()
-	shown.work(0, 0)
-	entries, err := b.List(c.Context, builder.ListOptions{Hash: true, Report: shown.work})
-	shown.end(itemKey{})
+	entries, err := ui.Work(m.out, func(report ui.Report) ([]builder.Entry, error) {
+		return b.List(c.Context, builder.ListOptions{Hash: true, Report: report})
+	})
 	if err != nil {
 		return all, fmt.Errorf("reading %s: %w", dir, err)
 	}
@@ -154,7 +152,7 @@ func (m *rootModule) localContents(c *cli.Context, dir string) (contents, error)
 				err = all.add(release, signed)
 			}
 			if err != nil {
-				m.out.warn("the evidence for %s is ignored: %v", release, err)
+				m.out.Warn("the evidence for %s is ignored: %v", release, err)
 			}
 			read[release] = true
 		}
@@ -162,11 +160,13 @@ func (m *rootModule) localContents(c *cli.Context, dir string) (contents, error)
 	return all, nil
 }
 
+// isFile reports whether a path is that of a manifest rather than of a directory.
 func isFile(path string) bool {
 	info, err := os.Stat(path)
 	return err == nil && info.Mode().IsRegular()
 }
 
+// manifestContents are the contents of a mirror by its manifest.
 func manifestContents(path string) (contents, error) {
 	manifest, err := readManifest(path)
 	all := newContents()
@@ -228,7 +228,7 @@ func (m *rootModule) remoteProvider(ctx context.Context, mirror *netmirror.Mirro
 			return found, err
 		}
 		for _, w := range release.Warnings {
-			m.out.warn("%s: %s", p, w)
+			m.out.Warn("%s: %s", p, w)
 		}
 		for platform, hashes := range release.Archives {
 			found.packages[sources.PackageID{Provider: p, Version: v, Platform: platform}] = hashes
@@ -237,6 +237,7 @@ func (m *rootModule) remoteProvider(ctx context.Context, mirror *netmirror.Mirro
 	return found, nil
 }
 
+// releaseOf is the version of a package, for all platforms.
 func releaseOf(id sources.PackageID) bundle.Release {
 	return bundle.Release{Provider: id.Provider, Version: id.Version}
 }
@@ -261,6 +262,7 @@ func (d difference) about() string {
 	return d.Platform
 }
 
+// text says how the mirrors differ.
 func (d difference) text() string {
 	switch {
 	case d.In != "both":
@@ -288,7 +290,7 @@ func compare(a, b contents) []difference {
 		case !inFirst:
 			d.In = "second"
 		case !alikeHashes(first, second):
-			d.In, d.First, d.Second = "both", texts(first), texts(second)
+			d.In, d.First, d.Second = "both", ui.Texts(first), ui.Texts(second)
 		}
 		if d.In != "" {
 			differences = append(differences, d)
@@ -301,6 +303,7 @@ func compare(a, b contents) []difference {
 	return differences
 }
 
+// compareEvidence is the difference in the evidence for a version, if there is any.
 func compareEvidence(r bundle.Release, a, b contents) []difference {
 	first, inFirst := a.evidence[r]
 	second, inSecond := b.evidence[r]
@@ -331,12 +334,4 @@ func alikeHashes(a, b []sources.Hash) bool {
 		}
 	}
 	return !comparable
-}
-
-func texts(hashes []sources.Hash) []string {
-	all := []string{}
-	for _, h := range hashes {
-		all = append(all, string(h))
-	}
-	return all
 }

@@ -2,15 +2,15 @@ package main
 
 import (
 	"slices"
-	"time"
 
 	"github.com/urfave/cli/v2"
 
+	"github.com/larder-cli/larder/cmd/larder/ui"
 	"github.com/larder-cli/larder/fsmirror/builder"
 	"github.com/larder-cli/larder/sources"
 )
 
-func mirrorListCommand(out *output) *cli.Command {
+func mirrorListCommand(out *ui.Output) *cli.Command {
 	return &cli.Command{
 		Name:      "list",
 		Usage:     "list the packages in a mirror",
@@ -21,36 +21,8 @@ func mirrorListCommand(out *output) *cli.Command {
 	}
 }
 
-// mirrored is a package in a mirror, in JSON.
-type mirrored struct {
-	Provider string   `json:"provider"`
-	Version  string   `json:"version"`
-	Platform string   `json:"platform"`
-	Path     string   `json:"path"`
-	Unpacked bool     `json:"unpacked"`
-	Size     int64    `json:"size"`
-	Since    string   `json:"since"`
-	Verdict  string   `json:"verdict"`
-	Evidence bool     `json:"evidence"`
-	Hashes   []string `json:"hashes,omitempty"`
-	Origin   string   `json:"origin,omitempty"`
-	signature
-}
-
-func mirroredAs(e builder.Entry, by signature) mirrored {
-	m := mirrored{
-		Provider: e.ID.Provider.String(), Version: e.ID.Version.String(), Platform: e.ID.Platform.String(),
-		Path: e.Path, Unpacked: e.Unpacked, Size: e.Size, Since: e.Since.UTC().Format("2006-01-02T15:04:05Z"),
-		Verdict: e.Verdict.String(), Evidence: e.Evidence, Origin: e.Origin,
-		signature: by,
-	}
-	for _, h := range e.Hashes {
-		m.Hashes = append(m.Hashes, string(h))
-	}
-	return m
-}
-
-func mirrorList(c *cli.Context, out *output) error {
+// mirrorList lists a mirror by its records, without reading a package.
+func mirrorList(c *cli.Context, out *ui.Output) error {
 	m, b, err := mirrorHere(c, out, builder.Options{ReadOnly: true})
 	if err != nil {
 		return err
@@ -61,22 +33,20 @@ func mirrorList(c *cli.Context, out *output) error {
 	}
 	by := m.mirrorSigners(b, entries)
 	rows := mirrorRows(entries)
-	for i := range rows {
-		rows[i] = append(rows[i], by[i].long())
-	}
 	var size int64
-	for i, line := range columns(rows) {
-		out.result("mirrored", mirroredAs(entries[i], by[i]), "%s", line)
-		size += entries[i].Size
+	for i, e := range entries {
+		rows[i] = append(rows[i], by[i].Long())
+		size += e.Size
 	}
-	out.say(normal, "%s in the mirror, %s", count(len(entries), "package"), humanSize(size))
+	out.Table("mirrored", rows, func(i int) any { return mirroredAs(entries[i], by[i]) })
+	out.Say("%s in the mirror, %s", ui.Count(len(entries), "package"), ui.Size(size))
 	return nil
 }
 
 // mirrorSigners are who signed the entries, if that is to be shown.
-func (m *rootModule) mirrorSigners(b *builder.Builder, entries []builder.Entry) []signature {
-	all := make([]signature, len(entries))
-	if !m.out.json && m.out.level != verbose {
+func (m *rootModule) mirrorSigners(b *builder.Builder, entries []builder.Entry) []ui.Signature {
+	all := make([]ui.Signature, len(entries))
+	if !m.out.JSON && m.out.Level != ui.Verbose {
 		return all
 	}
 	memo := signerMemo{rootModule: m}
@@ -87,16 +57,4 @@ func (m *rootModule) mirrorSigners(b *builder.Builder, entries []builder.Entry) 
 		}
 	}
 	return all
-}
-
-func mirrorRows(entries []builder.Entry) [][]string {
-	var rows [][]string
-	for _, e := range entries {
-		row := []string{e.ID.String(), humanSize(e.Size), since(e.Since, time.Now()), e.Verdict.String()}
-		if e.Unpacked {
-			row[3] += ", unpacked"
-		}
-		rows = append(rows, row)
-	}
-	return rows
 }

@@ -10,12 +10,13 @@ import (
 
 	"github.com/urfave/cli/v2"
 
+	"github.com/larder-cli/larder/cmd/larder/ui"
 	"github.com/larder-cli/larder/fsmirror/builder"
 	"github.com/larder-cli/larder/installer/lockfile"
 	"github.com/larder-cli/larder/sources"
 )
 
-func mirrorPruneCommand(out *output) *cli.Command {
+func mirrorPruneCommand(out *ui.Output) *cli.Command {
 	return &cli.Command{
 		Name:      "prune",
 		Usage:     "remove packages from a mirror that nobody has locked",
@@ -23,35 +24,35 @@ func mirrorPruneCommand(out *output) *cli.Command {
 		Description: "A package stays if one of the lock files selects its version, for whatever\n" +
 			"platform, or if a limit lets it. The index goes first: no client finds it to\n" +
 			"name what is gone. What vouches for a version goes with its last package.",
-		Flags: []cli.Flag{
+		Flags: append([]cli.Flag{
 			&cli.StringSliceFlag{Name: "keep-locked-by", Usage: "`PATH` of a root module or lock file; may be repeated"},
-			&cli.BoolFlag{Name: "recursive", Aliases: []string{"R"}, Usage: "count every root module there and below"},
-			&cli.StringSliceFlag{Name: "exclude", Usage: "`GLOB` of directories that --recursive passes; may be repeated"},
-			&cli.IntFlag{Name: "keep-last", Usage: "keep the `N` newest versions of each provider"},
-			&cli.StringFlag{Name: "older-than", Usage: "only what has been there for an `AGE`, such as 90d"},
-			&cli.BoolFlag{Name: "yes", Aliases: []string{"y"}, Usage: "do not ask"},
-			&cli.BoolFlag{Name: "dry-run", Usage: "tell what would go, and remove nothing"},
-		},
+			recursiveFlag("count every root module there and below"),
+			excludeFlag(),
+		}, pruneFlags("been there for an `AGE`, such as 90d")...),
 		Action: func(c *cli.Context) error { return mirrorPrune(c, out) },
 	}
 }
 
-func mirrorPrune(c *cli.Context, out *output) error {
+// mirrorPrune needs to be told what stays. Unlike a plugin cache, a mirror does not know
+// its users.
+func mirrorPrune(c *cli.Context, out *ui.Output) error {
 	policy, err := mirrorPolicy(c)
 	if err != nil {
 		return err
 	}
-	dry, asks := c.Bool("dry-run"), !c.Bool("yes") && !c.Bool("dry-run")
-	if width, _ := terminalSize(os.Stdin); asks && (out.json || flag[bool](c, "json") || width == 0) {
-		return usageError{errors.New("without a terminal to ask on, --yes or --dry-run is needed")}
+	asks, err := asks(c)
+	if err != nil {
+		return err
 	}
-	m, b, err := mirrorHere(c, out, builder.Options{ReadOnly: dry})
+	m, b, err := mirrorHere(c, out, builder.Options{ReadOnly: c.Bool("dry-run")})
 	if err != nil {
 		return err
 	}
 	return errors.Join(m.pruneMirror(c, b, policy, asks), b.Close())
 }
 
+// pruneMirror plans, asks and removes. If there is nothing to remove, it finishes what a
+// killed run may have begun.
 func (m *rootModule) pruneMirror(c *cli.Context, b *builder.Builder, policy builder.Policy, asks bool) error {
 	locked, err := m.lockedBy(c)
 	if err != nil {
@@ -65,8 +66,8 @@ func (m *rootModule) pruneMirror(c *cli.Context, b *builder.Builder, policy buil
 	if !c.Bool("yes") {
 		m.mirrorRemovals(plan.Remove, !asks)
 	}
-	m.out.say(normal, "%s to go, %s of %s; to stay: %d locked, %d within the limits",
-		count(len(plan.Remove), "package"), humanSize(plan.Freed), humanSize(plan.Size), plan.Locked, plan.Recent)
+	m.out.Say("%s to go, %s of %s; to stay: %d locked, %d within the limits",
+		ui.Count(len(plan.Remove), "package"), ui.Size(plan.Freed), ui.Size(plan.Size), plan.Locked, plan.Recent)
 	if c.Bool("dry-run") {
 		return nil
 	}
@@ -74,7 +75,7 @@ func (m *rootModule) pruneMirror(c *cli.Context, b *builder.Builder, policy buil
 		return b.Complete(c.Context)
 	}
 	if asks {
-		if yes, err := m.out.ask(c.Context, "remove "+count(len(plan.Remove), "package")+"?"); err != nil || !yes {
+		if yes, err := m.out.Ask(c.Context, "remove "+ui.Count(len(plan.Remove), "package")+"?"); err != nil || !yes {
 			return err
 		}
 	}
@@ -82,17 +83,16 @@ func (m *rootModule) pruneMirror(c *cli.Context, b *builder.Builder, policy buil
 	if !asks {
 		m.mirrorRemovals(gone, false)
 	}
-	m.out.say(normal, "removed %s", count(len(gone), "package"))
+	m.out.Say("removed %s", ui.Count(len(gone), "package"))
 	return err
 }
 
 // mirrorPolicy reads the limits.
 func mirrorPolicy(c *cli.Context) (p builder.Policy, err error) {
-	p.KeepLast = c.Int("keep-last")
-	if p.KeepLast < 0 || c.IsSet("keep-last") && p.KeepLast == 0 {
-		return p, usageError{fmt.Errorf("--keep-last is a number greater than 0, not %d", p.KeepLast)}
+	if p.KeepLast, err = positive(c, "keep-last"); err != nil {
+		return p, err
 	}
-	if p.OlderThan, err = ageFlag(c, "older-than"); err != nil {
+	if p.OlderThan, err = age(c); err != nil {
 		return p, err
 	}
 	paths := len(c.StringSlice("keep-locked-by")) > 0
@@ -101,8 +101,6 @@ func mirrorPolicy(c *cli.Context) (p builder.Policy, err error) {
 		return p, usageError{errors.New("everything would go: say what stays by --keep-locked-by, --keep-last or --older-than")}
 	case c.Bool("recursive") && !paths:
 		return p, usageError{errors.New("--recursive goes with --keep-locked-by")}
-	case len(c.StringSlice("exclude")) > 0 && !c.Bool("recursive"):
-		return p, usageError{errors.New("--exclude goes with --recursive")}
 	}
 	return p, nil
 }
@@ -111,11 +109,11 @@ func mirrorPolicy(c *cli.Context) (p builder.Policy, err error) {
 type lockedVersions map[sources.Provider]map[sources.Version]bool
 
 // lockedBy reads the lock files that the flags name. If one cannot be read, or is
-// not there, nobody knows what may go.
+// not there, it is unknown which packages are in use.
 func (s *session) lockedBy(c *cli.Context) (lockedVersions, error) {
 	locked := lockedVersions{}
 	for _, path := range c.StringSlice("keep-locked-by") {
-		files, err := s.lockFiles(c.Context, absolute(s.dir, path), c.Bool("recursive"), c.StringSlice("exclude"))
+		files, err := s.lockFiles(c.Context, absolute(s.dir, path))
 		if err != nil {
 			return nil, err
 		}
@@ -130,7 +128,7 @@ func (s *session) lockedBy(c *cli.Context) (lockedVersions, error) {
 
 // lockFiles are those of what a path names: a lock file, a root module, or all root
 // modules below.
-func (s *session) lockFiles(ctx context.Context, path string, recursive bool, exclude []string) ([]string, error) {
+func (s *session) lockFiles(ctx context.Context, path string) ([]string, error) {
 	info, err := os.Stat(path)
 	if err != nil {
 		return nil, err
@@ -142,16 +140,16 @@ func (s *session) lockFiles(ctx context.Context, path string, recursive bool, ex
 		return []string{path}, nil
 	}
 	dirs := []string{"."}
-	if recursive {
-		if dirs, err = s.find(ctx, path, exclude); err != nil {
+	if s.flags.recursive {
+		if dirs, err = s.find(ctx, path); err != nil {
 			return nil, err
 		}
 	}
 	var files []string
 	for _, dir := range dirs {
 		file := filepath.Join(path, dir, lockfile.Name)
-		if _, err := os.Stat(file); err != nil && recursive {
-			s.out.warn("%s has no lock file, so nothing stays for its sake", filepath.Join(path, dir))
+		if _, err := os.Stat(file); err != nil && s.flags.recursive {
+			s.out.Warn("%s has no lock file, so nothing stays for its sake", filepath.Join(path, dir))
 			continue
 		} else if err != nil {
 			return nil, err
@@ -164,6 +162,7 @@ func (s *session) lockFiles(ctx context.Context, path string, recursive bool, ex
 	return files, nil
 }
 
+// read adds the versions in a lock file.
 func (l lockedVersions) read(path string) error {
 	file, ds := lockfile.Read(path)
 	if err := ds.Err(); err != nil {
@@ -180,10 +179,10 @@ func (l lockedVersions) read(path string) error {
 
 // mirrorRemovals writes which packages go.
 func (m *rootModule) mirrorRemovals(entries []builder.Entry, planned bool) {
-	for i, line := range columns(mirrorRows(entries)) {
-		m.out.result("removal", struct {
+	m.out.Table("removal", mirrorRows(entries), func(i int) any {
+		return struct {
 			mirrored
 			DryRun bool `json:"dry_run"`
-		}{mirroredAs(entries[i], signature{}), planned}, "%s", line)
-	}
+		}{mirroredAs(entries[i], ui.Signature{}), planned}
+	})
 }

@@ -18,7 +18,9 @@ import (
 	"time"
 
 	"github.com/larder-cli/larder/cachedir"
+	"github.com/larder-cli/larder/cmd/larder/ui"
 	"github.com/larder-cli/larder/installer"
+	"github.com/larder-cli/larder/installer/acquire"
 	"github.com/larder-cli/larder/installer/lockfile"
 	"github.com/larder-cli/larder/sources"
 	"github.com/larder-cli/larder/sources/fetch"
@@ -301,7 +303,7 @@ func TestRestOfAnotherArchive(t *testing.T) {
 func TestRequestsAreFew(t *testing.T) {
 	m := newMachine(t, 10, small)
 	m.options.Platforms = append(m.options.Platforms, sources.Platform{OS: "darwin", Arch: "arm64"})
-	m.options.Slots = installer.NewSlots(1)
+	m.options.Slots = acquire.NewSlots(1)
 	_, err := m.install(t.Context())
 	m.check(err)
 	for kind, want := range map[sourcetest.Kind]int{
@@ -357,7 +359,7 @@ func TestQuestionsAreAskedTogether(t *testing.T) {
 	const providers = 40
 	for _, path := range []string{"/versions", "/download/", "_SHA256SUMS", ".sig"} {
 		m := newMachine(t, providers, small)
-		m.options.Slots = installer.NewSlots(1)
+		m.options.Slots = acquire.NewSlots(1)
 		over := transports{m.transport(20*time.Second, false), m.transport(20*time.Second, true)}
 		m.connect(fetch.Options{Transport: &together{RoundTripper: over, path: path, want: providers, full: make(chan struct{})}, Tries: 1})
 		if _, err := m.install(t.Context()); err != nil {
@@ -398,11 +400,11 @@ func TestNoConnection(t *testing.T) {
 	_, err = m.install(t.Context())
 	for i := range m.providers {
 		want := fmt.Sprintf("example.test/acme/widget%d 1.0.0 darwin_arm64 is not on this machine", i)
-		if !strings.Contains(fmt.Sprint(err), want) || !slices.Contains(sources.Hints(split(err)[i]), fmt.Sprintf("the provider is required by main.tf:%d", i+1)) {
+		if !strings.Contains(fmt.Sprint(err), want) || !slices.Contains(sources.Hints(ui.Errors(err)[i]), fmt.Sprintf("the provider is required by main.tf:%d", i+1)) {
 			t.Errorf("got %v with hints %v, want %s", err, sources.Hints(err), want)
 		}
 	}
-	if n := len(split(err)); n != 10 {
+	if n := len(ui.Errors(err)); n != 10 {
 		t.Errorf("%d packages are missing, want 10", n)
 	}
 }

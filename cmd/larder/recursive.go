@@ -7,17 +7,30 @@ import (
 	"path"
 	"path/filepath"
 	"strings"
+	"sync"
 
-	"github.com/urfave/cli/v2"
-	"golang.org/x/sync/errgroup"
-
+	"github.com/larder-cli/larder/cmd/larder/ui"
 	"github.com/larder-cli/larder/installer/modules"
-	"github.com/larder-cli/larder/sources"
 )
 
 // rootsAtOnce bounds the root modules that are worked at, and with them the
 // memory that configurations and states take.
 const rootsAtOnce = 8
+
+// forEachRoot calls do for 0 to n-1, for some of them at once, and returns when all
+// calls have.
+func forEachRoot(n int, do func(i int)) {
+	slots := make(chan struct{}, rootsAtOnce)
+	var group sync.WaitGroup
+	for i := range n {
+		slots <- struct{}{}
+		group.Go(func() {
+			defer func() { <-slots }()
+			do(i)
+		})
+	}
+	group.Wait()
+}
 
 // A modulesError says which of several root modules failed, each of which has
 // told why.
@@ -26,13 +39,14 @@ type modulesError struct {
 	of     int
 }
 
+// Error names the root modules that failed.
 func (e *modulesError) Error() string {
 	return fmt.Sprintf("%d of %d root modules failed: %s", len(e.failed), e.of, strings.Join(e.failed, ", "))
 }
 
 // Work is what a command does at a root module. It returns what shows the
 // results, as several root modules are worked at and shown in order.
-type work func(ctx context.Context, dir string, out *output) (show func(), err error)
+type work func(ctx context.Context, dir string, out *ui.Output) (show func(), err error)
 
 // An attempt is what came of one root module.
 type attempt struct {
@@ -41,44 +55,30 @@ type attempt struct {
 }
 
 // each works at the root module here or, with --recursive, at all below.
-func (s *session) each(c *cli.Context, at work) error {
-	if c.Bool("recursive") {
-		return s.below(c.Context, c.StringSlice("exclude"), at)
+func (s *session) each(ctx context.Context, at work) error {
+	if s.flags.recursive {
+		return s.below(ctx, at)
 	}
-	show, err := at(c.Context, s.dir, s.out)
+	show, err := at(ctx, s.dir, s.out)
 	show()
 	return err
 }
 
-func checkExclude(c *cli.Context) error {
-	if c.IsSet("exclude") && !c.Bool("recursive") {
-		return usageError{errors.New("--exclude goes with --recursive")}
-	}
-	return nil
-}
-
 // below works at the root modules in the working directory and below, but for
 // those that match a glob. One that fails stops no other.
-func (s *session) below(ctx context.Context, exclude []string, at work) error {
-	dirs, searchErr := s.find(ctx, s.dir, exclude)
+func (s *session) below(ctx context.Context, at work) error {
+	dirs, searchErr := s.find(ctx, s.dir)
 	if len(dirs) == 0 && searchErr == nil {
-		s.out.say(normal, "there is no root module in %s or below: nothing to do", s.dir)
+		s.out.Say("there is no root module in %s or below: nothing to do", s.dir)
 	}
-	outs, attempts := make([]*output, len(dirs)), make([]chan attempt, len(dirs))
+	outs, attempts := make([]*ui.Output, len(dirs)), make([]chan attempt, len(dirs))
 	for i, dir := range dirs {
-		outs[i], attempts[i] = s.out.forModule(dir), make(chan attempt, 1)
+		outs[i], attempts[i] = s.out.ForModule(dir), make(chan attempt, 1)
 	}
-	go func() {
-		var group errgroup.Group
-		group.SetLimit(rootsAtOnce)
-		for i, dir := range dirs {
-			group.Go(func() error {
-				show, err := at(ctx, filepath.Join(s.dir, dir), outs[i])
-				attempts[i] <- attempt{show, err}
-				return nil
-			})
-		}
-	}()
+	go forEachRoot(len(dirs), func(i int) {
+		show, err := at(ctx, filepath.Join(s.dir, dirs[i]), outs[i])
+		attempts[i] <- attempt{show, err}
+	})
 	failures := &modulesError{of: len(dirs)}
 	for i, dir := range dirs { // results come in the same order each time
 		done := <-attempts[i]
@@ -87,7 +87,7 @@ func (s *session) below(ctx context.Context, exclude []string, at work) error {
 			failures.failed = append(failures.failed, dir)
 		}
 		if ctx.Err() == nil {
-			outs[i].fail(ctx, done.err)
+			outs[i].Fail(ctx, done.err)
 		}
 	}
 	if len(failures.failed) > 0 {
@@ -96,8 +96,9 @@ func (s *session) below(ctx context.Context, exclude []string, at work) error {
 	return searchErr
 }
 
-// find finds the root modules in dir and below, as paths relative to it.
-func (s *session) find(ctx context.Context, dir string, exclude []string) ([]string, error) {
+// find finds the root modules in dir and below that --exclude does not exclude, as
+// paths relative to dir.
+func (s *session) find(ctx context.Context, dir string) ([]string, error) {
 	here, err := s.root(ctx, dir, s.out)
 	if err != nil {
 		return nil, err
@@ -108,9 +109,9 @@ func (s *session) find(ctx context.Context, dir string, exclude []string) ([]str
 			return nil, err
 		}
 	}
-	opts := modules.RootsOptions{DataDir: dataDir, Exclude: exclude, Cache: &s.modules}
-	if s.engine != "auto" {
-		opts.Engine = sources.Engine(s.engine)
+	opts := modules.RootsOptions{DataDir: dataDir, Exclude: s.flags.exclude, Cache: &s.modules}
+	if s.engine != anyEngine {
+		opts.Engine = s.engine
 	}
 	dirs, err := modules.Roots(ctx, dir, opts)
 	if errors.Is(err, path.ErrBadPattern) {

@@ -14,6 +14,7 @@ import (
 	"github.com/larder-cli/larder/fsmirror"
 	"github.com/larder-cli/larder/fsmirror/builder"
 	"github.com/larder-cli/larder/installer"
+	"github.com/larder-cli/larder/installer/acquire"
 	"github.com/larder-cli/larder/installer/lockfile"
 	"github.com/larder-cli/larder/sources"
 	"github.com/larder-cli/larder/sources/fetch"
@@ -156,7 +157,7 @@ func TestServedMirrorIsAsGoodAsTheDirectory(t *testing.T) {
 					t.Errorf("%s: %s, %v\n%s\nwant\n%s", name, verdict, err, lock, want)
 				}
 				m.opts.RequireSigned = true
-				refused := (*installer.NotSignedError)(nil)
+				refused := (*acquire.NotSignedError)(nil)
 				if _, lock, err := m.install(source); signed && (err != nil || lock != want) || !signed && !errors.As(err, &refused) {
 					t.Errorf("%s, with a signature required: %v\n%s", name, err, lock)
 				}

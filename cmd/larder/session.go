@@ -8,12 +8,12 @@ import (
 	"os"
 	"path/filepath"
 	"sync"
-	"time"
 
 	"github.com/urfave/cli/v2"
 
 	"github.com/larder-cli/larder/cachedir"
 	"github.com/larder-cli/larder/cliconfig"
+	"github.com/larder-cli/larder/cmd/larder/ui"
 	"github.com/larder-cli/larder/fsmirror"
 	"github.com/larder-cli/larder/installer/lockfile"
 	"github.com/larder-cli/larder/installer/modules"
@@ -25,11 +25,11 @@ import (
 // A session is one run of a command: its flags, and what the root modules that
 // it is about have in common, each made when first needed.
 type session struct {
-	out        *output
+	out        *ui.Output
 	machine    cliconfig.Machine
-	dir        string // to work in, absolute
-	engine     string // as asked for
-	configFile string // as asked for
+	dir        string         // to work in, absolute
+	engine     sources.Engine // as asked for
+	configFile string         // as asked for
 	flags      globals
 
 	modules  modules.Cache
@@ -53,7 +53,7 @@ type settings struct {
 // A rootModule is one of the root modules that a session is about.
 type rootModule struct {
 	*session
-	out    *output
+	out    *ui.Output
 	dir    string // absolute
 	config *cliconfig.Config
 	client *fetch.Client
@@ -64,25 +64,13 @@ type rootModule struct {
 	hiding map[sources.Provider]string // implied directories, by provider that no registry is asked for
 }
 
-// globals are the values of the global flags.
-type globals struct {
-	cache    string
-	noCache  bool
-	jobs     int
-	link     sources.LinkMode
-	offline  bool
-	paranoid bool
-	readOnly bool // the command changes nothing
-
-	lockTimeout time.Duration
-	trustKeys   []sources.Fingerprint
-}
-
 // newSession reads the global flags.
-func newSession(c *cli.Context, out *output) (*session, error) {
+func newSession(c *cli.Context, out *ui.Output) (*session, error) {
 	s := &session{out: out, machine: cliconfig.This()}
-	out.atEnd(s.close)
-	out.progress.dumb = s.machine.DumbTerminal()
+	out.AtEnd(s.close)
+	if s.machine.DumbTerminal() {
+		out.NoBars()
+	}
 	if err := s.readFlags(c); err != nil {
 		return nil, err
 	}
@@ -93,6 +81,16 @@ func newSession(c *cli.Context, out *output) (*session, error) {
 		return nil, fmt.Errorf("%s is not a directory", s.dir)
 	}
 	return s, nil
+}
+
+// here is the root module in the directory to work in, for commands that need its
+// configuration or nothing but it.
+func here(c *cli.Context, out *ui.Output) (*rootModule, error) {
+	s, err := newSession(c, out)
+	if err != nil {
+		return nil, err
+	}
+	return s.root(c.Context, s.dir, out)
 }
 
 // recordKey is the key that authenticates what Larder records. Where there can be
@@ -112,7 +110,7 @@ func (m *rootModule) recordKey() (seal.Key, error) {
 		}
 		key := seal.UserKey(dir)
 		if err := key.Check(); err != nil {
-			m.session.out.warn("%v; packages are hashed each time", err)
+			m.session.out.Warn("%v; packages are hashed each time", err)
 		}
 		return key, nil
 	})
@@ -130,6 +128,7 @@ func (s *session) openCache(root string, opts cachedir.Options) (*cachedir.Dir, 
 	return cache, nil
 }
 
+// close closes everything that the session has opened.
 func (s *session) close() {
 	for _, cache := range s.opened {
 		cache.Close()
@@ -137,13 +136,13 @@ func (s *session) close() {
 }
 
 // root is the root module in dir, whose messages go to out.
-func (s *session) root(ctx context.Context, dir string, out *output) (*rootModule, error) {
+func (s *session) root(ctx context.Context, dir string, out *ui.Output) (*rootModule, error) {
 	return s.rootLocked(ctx, filepath.Join(dir, lockfile.Name), out)
 }
 
 // rootLocked is the root module that has the lock file at path, whatever its
 // name.
-func (s *session) rootLocked(ctx context.Context, path string, out *output) (*rootModule, error) {
+func (s *session) rootLocked(ctx context.Context, path string, out *ui.Output) (*rootModule, error) {
 	dir := filepath.Dir(path)
 	m := &rootModule{session: s, out: out, dir: dir}
 	m.lock, m.lockProblems = lockfile.Read(path)
@@ -159,78 +158,23 @@ func (s *session) rootLocked(ctx context.Context, path string, out *output) (*ro
 // load reads the configuration for an engine.
 func (s *session) load(ctx context.Context, engine sources.Engine) (settings, error) {
 	config, ds := cliconfig.Load(ctx, s.machine, engine, s.configOptions())
-	if err := s.out.warnings(ds); err != nil {
+	if err := s.out.Warnings(ds); err != nil {
 		return settings{}, err
 	}
 	return settings{config, s.newClient(config)}, nil
 }
 
+// configOptions are what the command line says of the CLI configuration.
 func (s *session) configOptions() cliconfig.Options {
 	return cliconfig.Options{ConfigFile: s.configFile, Chdir: s.dir}
-}
-
-func absolute(base, path string) string {
-	if filepath.IsAbs(path) {
-		return path
-	}
-	return filepath.Join(base, path)
-}
-
-func (s *session) readFlags(c *cli.Context) error {
-	for _, name := range []string{"chdir", "config", "cache"} {
-		if isSet(c, name) && flag[string](c, name) == "" {
-			return usageError{fmt.Errorf("--%s is empty", name)} // most likely a variable that is not set
-		}
-	}
-	s.flags = globals{
-		cache:   flag[string](c, "cache"),
-		noCache: flag[bool](c, "no-cache"),
-		jobs:    flag[int](c, "jobs"),
-		link:    sources.LinkMode(flag[string](c, "link")),
-		offline: flag[bool](c, "offline"),
-
-		lockTimeout: flag[time.Duration](c, "lock-timeout"),
-
-		readOnly: c.Bool("dry-run") || c.Bool("check"),
-	}
-	s.engine, s.configFile = flag[string](c, "engine"), flag[string](c, "config")
-	s.out.json = flag[bool](c, "json")
-	switch {
-	case flag[bool](c, "quiet"):
-		s.out.level = quiet
-	case flag[bool](c, "verbose"):
-		s.out.level = verbose
-	}
-	switch s.flags.link {
-	case sources.LinkAuto, sources.LinkHard, sources.LinkSymlink, sources.LinkReflink, sources.LinkCopy:
-	default:
-		return usageError{fmt.Errorf("--link is auto, hardlink, symlink, reflink or copy, not %q", s.flags.link)}
-	}
-	switch s.engine {
-	case "auto", string(sources.Terraform), string(sources.OpenTofu):
-	default:
-		return usageError{fmt.Errorf("--engine is auto, terraform or tofu, not %q", s.engine)}
-	}
-	if s.flags.noCache && s.flags.cache != "" {
-		return usageError{fmt.Errorf("--cache and --no-cache exclude each other")}
-	}
-	if s.flags.lockTimeout < 0 {
-		return usageError{fmt.Errorf("--lock-timeout is not less than 0, as is %s", s.flags.lockTimeout)}
-	}
-	if s.flags.jobs < 0 || s.flags.jobs == 0 && isSet(c, "jobs") {
-		return usageError{fmt.Errorf("--jobs is a number greater than 0, not %d", s.flags.jobs)}
-	}
-	var err error
-	s.flags.trustKeys, err = readTrustKeys(c)
-	return err
 }
 
 // chooseEngine decides whose defaults apply in dir: the engine asked for, else
 // the one that wrote the lock file, else tofu if there are files for it alone,
 // else tofu if the machine is configured for it alone, else terraform.
 func (s *session) chooseEngine(dir string, lock *lockfile.File) sources.Engine {
-	if s.engine != "auto" {
-		return sources.Engine(s.engine)
+	if s.engine != anyEngine {
+		return s.engine
 	}
 	if lock != nil {
 		if e, ok := lock.Engine(); ok {
@@ -243,6 +187,8 @@ func (s *session) chooseEngine(dir string, lock *lockfile.File) sources.Engine {
 	return sources.Terraform
 }
 
+// newClient makes the HTTP client for an engine's configuration. The root modules of the
+// engine share it, and with it the connections and the limits for each host.
 func (s *session) newClient(config *cliconfig.Config) *fetch.Client {
 	opts := fetch.Options{
 		Hosts:     map[sources.Host]fetch.HostOptions{},
@@ -252,7 +198,7 @@ func (s *session) newClient(config *cliconfig.Config) *fetch.Client {
 		Netrc:     config.Netrc,
 		Timeout:   config.Registry.RequestTimeout,
 		Offline:   s.flags.offline,
-		Report:    s.out.request,
+		Report:    s.out.Request,
 	}
 	for host, o := range config.HostOptions {
 		opts.Hosts[host] = fetch.HostOptions(o)
@@ -267,24 +213,4 @@ func (s *session) newClient(config *cliconfig.Config) *fetch.Client {
 		opts.DownloadTries = *n + 1
 	}
 	return fetch.New(opts)
-}
-
-// A memo makes each value once, also if many ask for it at once, and remembers
-// it or why it could not be made.
-type memo[K comparable, V any] struct {
-	mu   sync.Mutex
-	made map[K]func() (V, error)
-}
-
-func (m *memo[K, V]) get(key K, produce func() (V, error)) (V, error) {
-	m.mu.Lock()
-	if m.made == nil {
-		m.made = map[K]func() (V, error){}
-	}
-	if m.made[key] == nil {
-		m.made[key] = sync.OnceValues(produce)
-	}
-	once := m.made[key]
-	m.mu.Unlock()
-	return once()
 }

@@ -9,6 +9,7 @@ import (
 
 	"github.com/larder-cli/larder/cachedir"
 	"github.com/larder-cli/larder/installer"
+	"github.com/larder-cli/larder/installer/acquire"
 	"github.com/larder-cli/larder/sources"
 	"github.com/larder-cli/larder/sources/disk"
 )
@@ -38,7 +39,7 @@ func (m *rootModule) store() (store installer.Cache, done func(), err error) {
 
 // memory has the hashes of packages that this user has verified before, for commands
 // that have another store than the plugin cache. It is nil without a cache.
-func (m *rootModule) memory() installer.Memory {
+func (m *rootModule) memory() acquire.Memory {
 	root := m.cacheRoot()
 	if m.flags.noCache || root == "" {
 		return nil
@@ -50,7 +51,7 @@ func (m *rootModule) memory() installer.Memory {
 	opts.ReadOnly = true
 	cache, err := m.openCache(root, opts)
 	if err != nil {
-		m.out.warn("packages are not compared with those that were verified before: %v", err)
+		m.out.Warn("packages are not compared with those that were verified before: %v", err)
 		return nil
 	}
 	return cache
@@ -74,7 +75,7 @@ func (m *rootModule) cacheRoot() string {
 func (m *rootModule) cache(root string, shared bool) (*cachedir.Dir, error) {
 	return m.caches.get(root, func() (*cachedir.Dir, error) {
 		if root == "" {
-			m.session.out.warn("there is no place for a plugin cache; going on without one")
+			m.session.out.Warn("there is no place for a plugin cache; going on without one")
 			return nil, nil
 		}
 		opts, err := m.cacheOptions()
@@ -88,11 +89,11 @@ func (m *rootModule) cache(root string, shared bool) (*cachedir.Dir, error) {
 			return nil, err
 		}
 		if err != nil {
-			m.session.out.warn("%v; going on without a plugin cache", err)
+			m.session.out.Warn("%v; going on without a plugin cache", err)
 			return nil, nil
 		}
 		if cache.ReadOnly() && !m.flags.readOnly {
-			m.session.out.warn("the plugin cache %s cannot be written: packages that it lacks are not added to it", root)
+			m.session.out.Warn("the plugin cache %s cannot be written: packages that it lacks are not added to it", root)
 		}
 		return cache, nil
 	})
@@ -124,16 +125,14 @@ func (m *rootModule) cacheOptions() (cachedir.Options, error) {
 	s := m.session
 	key, err := m.recordKey()
 	return cachedir.Options{
-		Key:      key,
-		Link:     s.flags.link,
-		ReadOnly: s.flags.readOnly,
-		Unbound:  unbound(),
-		Paranoid: s.flags.paranoid,
-		Waiting: func(h cachedir.Holder) {
-			s.out.event(installer.Event{Step: installer.Waiting, Package: h.ID, Text: waitingFor(h)})
-		},
+		Key:         key,
+		Link:        s.flags.link,
+		ReadOnly:    s.flags.readOnly,
+		Unbound:     unbound(),
+		Paranoid:    s.flags.paranoid,
+		Waiting:     func(h cachedir.Holder) { s.out.WaitingForCache(h.ID, h.Holder) },
 		LockTimeout: s.flags.lockTimeout,
-		Warn:        func(err error) { s.out.warn("%v", err) },
+		Warn:        s.out.WarnOf,
 		Merge:       m.mergeEvidence,
 		Vouch:       m.vouchVerdict,
 		Compare:     m.compareKeys,

@@ -7,15 +7,13 @@ import (
 	"slices"
 	"strings"
 
-	"github.com/urfave/cli/v2"
-
+	"github.com/larder-cli/larder/cmd/larder/ui"
 	"github.com/larder-cli/larder/installer/lockfile"
 	"github.com/larder-cli/larder/sources"
 )
 
 // A tree is what one root module needs, or all in a directory and below. Lock
-// files alone say that, so neither modules from elsewhere nor a network need be
-// there.
+// files alone say that, so neither remote modules nor a network are needed.
 type tree struct {
 	platforms []sources.Platform // in order
 	locked    []lockedProvider
@@ -28,49 +26,32 @@ type lockedProvider struct {
 	module string // where the lock file is
 }
 
-func treeFlags() []cli.Flag {
-	return []cli.Flag{
-		&cli.StringSliceFlag{Name: "platform", Usage: "for `OS_ARCH`, not for this machine; may be repeated"},
-		&cli.BoolFlag{Name: "recursive", Aliases: []string{"R"}, Usage: "for every root module here and below"},
-		&cli.StringSliceFlag{Name: "exclude", Usage: "`GLOB` of directories that --recursive passes; may be repeated"},
-	}
-}
-
 // tree finds out what the flags ask about.
-func (s *session) tree(c *cli.Context) (*tree, error) {
-	if err := checkExclude(c); err != nil {
-		return nil, err
-	}
-	platforms, err := parsePlatforms(c.StringSlice("platform"))
-	if err != nil {
-		return nil, err
-	}
-	if len(platforms) == 0 {
-		platforms = []sources.Platform{sources.CurrentPlatform()}
-	}
+func (s *session) tree(ctx context.Context) (*tree, error) {
+	platforms := slices.Clone(thisIfNone(s.flags.platforms))
 	slices.SortFunc(platforms, func(a, b sources.Platform) int { return strings.Compare(a.String(), b.String()) })
 	t := &tree{platforms: platforms}
-	if !c.Bool("recursive") {
-		return t, s.addModule(c.Context, t, s.dir, s.out)
+	if !s.flags.recursive {
+		return t, s.addModule(ctx, t, s.dir, s.out)
 	}
-	dirs, err := s.find(c.Context, s.dir, c.StringSlice("exclude"))
+	dirs, err := s.find(ctx, s.dir)
 	if err != nil {
 		return nil, err
 	}
 	var errs []error
 	for _, dir := range dirs {
-		errs = append(errs, s.addModule(c.Context, t, filepath.Join(s.dir, dir), s.out.forModule(dir)))
+		errs = append(errs, s.addModule(ctx, t, filepath.Join(s.dir, dir), s.out.ForModule(dir)))
 	}
 	return t, errors.Join(errs...)
 }
 
 // addModule adds what the root module in dir needs.
-func (s *session) addModule(ctx context.Context, t *tree, dir string, out *output) error {
+func (s *session) addModule(ctx context.Context, t *tree, dir string, out *ui.Output) error {
 	m, err := s.root(ctx, dir, out)
 	if err != nil {
 		return err
 	}
-	if err := out.warnings(m.lockProblems); err != nil {
+	if err := out.Warnings(m.lockProblems); err != nil {
 		return err
 	}
 	if m.lock.Exists {
@@ -84,7 +65,7 @@ func (s *session) addModule(ctx context.Context, t *tree, dir string, out *outpu
 		return err
 	}
 	if len(root.Requirements) > 0 {
-		out.warn("there is no dependency lock file in %s, so which versions it needs is not settled", dir)
+		out.Warn("there is no dependency lock file in %s, so which versions it needs is not settled", dir)
 	}
 	t.open = append(t.open, root.Requirements...)
 	return nil

@@ -10,6 +10,7 @@ import (
 	"github.com/larder-cli/larder/sources"
 )
 
+// unknownCommand is the error of a command that does not exist.
 func unknownCommand(name string) error {
 	return usageError{sources.WithHint(fmt.Errorf("there is no command %q", name), "see larder help")}
 }
@@ -33,6 +34,8 @@ var rewordings = []struct{ theirs, ours string }{
 	{`(?s)^invalid (boolean )?value (?<value>.*) for (flag )?-(?<flag>[^:]*): .*$`, "%s cannot be %s"},
 }
 
+// reword puts an error of the flag package into larder's words. One that is not known
+// stays as it is.
 func reword(err error) error {
 	for _, r := range rewordings {
 		theirs := regexp.MustCompile(r.theirs)

@@ -2,39 +2,26 @@ package main
 
 import (
 	"runtime"
-	"runtime/debug"
 
 	"github.com/urfave/cli/v2"
 
+	"github.com/larder-cli/larder/cmd/larder/ui"
 	"github.com/larder-cli/larder/sources"
 )
 
-func versionCommand(out *output) *cli.Command {
+func versionCommand(out *ui.Output) *cli.Command {
 	return &cli.Command{
 		Name:  "version",
 		Usage: "tell which larder this is",
 		Action: func(c *cli.Context) error {
-			if err := noArguments(c); err != nil {
-				return err
-			}
-			out.json = flag[bool](c, "json")
+			out.JSON = flag[bool](c, "json")
 			v := struct {
 				Version  string `json:"version"`
 				Platform string `json:"platform"`
 				Go       string `json:"go"`
 			}{version(), sources.CurrentPlatform().String(), runtime.Version()}
-			out.result("version", v, "larder %s %s", v.Version, v.Platform)
+			out.Result("version", v, "larder %s %s", v.Version, v.Platform)
 			return nil
 		},
 	}
-}
-
-// version is the module version this program was built from, "devel" if it was
-// built in its own tree.
-func version() string {
-	info, ok := debug.ReadBuildInfo()
-	if !ok || info.Main.Version == "" || info.Main.Version == "(devel)" {
-		return "devel"
-	}
-	return info.Main.Version
 }

@@ -10,65 +10,36 @@ import (
 	"strings"
 
 	"github.com/urfave/cli/v2"
-	"golang.org/x/sync/errgroup"
 
+	"github.com/larder-cli/larder/cmd/larder/ui"
 	"github.com/larder-cli/larder/installer"
 	"github.com/larder-cli/larder/installer/lockfile"
 	"github.com/larder-cli/larder/installer/modules"
 	"github.com/larder-cli/larder/sources"
 )
 
-// wantedFlags are those flags of a command by which it is told what is wanted.
-func wantedFlags() []cli.Flag {
-	return []cli.Flag{
-		&cli.StringSliceFlag{Name: "from", Usage: "`PATH` of a root module, lock file or list; may be repeated"},
-		&cli.BoolFlag{Name: "recursive", Aliases: []string{"R"}, Usage: "take every root module there, or here, and below"},
-		&cli.StringSliceFlag{Name: "exclude", Usage: "`GLOB` of directories that --recursive passes; may be repeated"},
-		&cli.StringSliceFlag{Name: "platform", Usage: "for `OS_ARCH`, not for this machine; may be repeated"},
-		&cli.IntFlag{Name: "newest", Usage: "`N` versions where none is locked, the newest that match", Value: 1},
-		&cli.BoolFlag{Name: "all-versions", Usage: "all versions that match where none is locked"},
-		&cli.BoolFlag{Name: "upgrade", Aliases: []string{"u"}, Usage: "choose for root modules anew, whatever is locked"},
-	}
-}
-
 // A wanted is what the arguments and flags of a command ask for.
 type wanted struct {
 	*session
 	addresses []string // as typed
 	paths     []string // as typed
-	recursive bool
-	exclude   []string
-	upgrade   bool
-	platforms []sources.Platform
 	versions  installer.SelectOptions
 }
 
-// readWanted reads those of the flags and arguments that may be wrong by
-// themselves.
-func readWanted(c *cli.Context, addresses []string) (*wanted, error) {
-	w := &wanted{
-		addresses: addresses, paths: c.StringSlice("from"), exclude: c.StringSlice("exclude"),
-		recursive: c.Bool("recursive"), upgrade: c.Bool("upgrade"),
-		versions: installer.SelectOptions{Newest: c.Int("newest"), All: c.Bool("all-versions")},
-	}
+// readWanted reads those of the flags and arguments that may be wrong by themselves.
+func readWanted(c *cli.Context, addresses []string) (w *wanted, err error) {
+	w = &wanted{addresses: addresses, paths: c.StringSlice("from")}
 	if len(w.addresses)+len(w.paths) == 0 {
 		w.paths = []string{"."}
 	}
-	err := checkExclude(c)
-	switch {
-	case err != nil:
+	if c.Bool("recursive") && len(w.paths) == 0 {
+		return nil, usageError{errors.New("--recursive goes with --from where providers are named")}
+	}
+	if err := exclusive(c, "newest", "all-versions"); err != nil {
 		return nil, err
-	case w.recursive && len(w.paths) == 0:
-		err = errors.New("--recursive goes with --from where providers are named")
-	case w.versions.All && c.IsSet("newest"):
-		err = errors.New("--newest and --all-versions exclude each other")
-	case w.versions.Newest < 1:
-		err = fmt.Errorf("--newest is a number greater than 0, not %d", w.versions.Newest)
 	}
-	if err != nil {
-		return nil, usageError{err}
-	}
-	w.platforms, err = parsePlatforms(c.StringSlice("platform"))
+	w.versions.All = c.Bool("all-versions")
+	w.versions.Newest, err = positive(c, "newest")
 	return w, err
 }
 
@@ -87,15 +58,7 @@ type input func(context.Context) (*rootModule, []installer.Want, error)
 func (w *wanted) read(ctx context.Context) ([]*supply, error) {
 	inputs, searchErr := w.inputs(ctx)
 	read, errs := make([]supply, len(inputs)), make([]error, len(inputs))
-	var group errgroup.Group
-	group.SetLimit(rootsAtOnce)
-	for i, input := range inputs {
-		group.Go(func() error {
-			read[i].rootModule, read[i].wants, errs[i] = input(ctx)
-			return nil
-		})
-	}
-	group.Wait() //nolint:errcheck // each has an error of its own
+	forEachRoot(len(inputs), func(i int) { read[i].rootModule, read[i].wants, errs[i] = inputs[i](ctx) })
 	return alike(read), errors.Join(append([]error{searchErr}, errs...)...)
 }
 
@@ -132,6 +95,7 @@ func (m *rootModule) suppliedBy() string {
 	return strings.Join(key, "\x00")
 }
 
+// inputs are the command line and what --from names.
 func (w *wanted) inputs(ctx context.Context) ([]input, error) {
 	var inputs []input
 	if len(w.addresses) > 0 {
@@ -152,7 +116,7 @@ func (w *wanted) from(ctx context.Context, typed string) ([]input, error) {
 	switch name := filepath.Base(path); {
 	case err != nil:
 		return nil, err
-	case info.IsDir() && w.recursive:
+	case info.IsDir() && w.flags.recursive:
 		return w.below(ctx, path, typed)
 	case info.IsDir() && onlyLocked(path):
 		return []input{w.lockFile(filepath.Join(path, lockfile.Name))}, nil
@@ -180,13 +144,13 @@ func onlyLocked(dir string) bool {
 // below are the root modules in dir and below. Messages name them as seen from
 // what was typed for it.
 func (w *wanted) below(ctx context.Context, dir, typed string) ([]input, error) {
-	dirs, err := w.find(ctx, dir, w.exclude)
+	dirs, err := w.find(ctx, dir)
 	if len(dirs) == 0 && err == nil {
-		w.out.say(normal, "there is no root module in %s or below: nothing to do", dir)
+		w.out.Say("there is no root module in %s or below: nothing to do", dir)
 	}
 	var inputs []input
 	for _, below := range dirs {
-		inputs = append(inputs, w.module(filepath.Join(dir, below), w.out.forModule(filepath.Join(typed, below))))
+		inputs = append(inputs, w.module(filepath.Join(dir, below), w.out.ForModule(filepath.Join(typed, below))))
 	}
 	return inputs, err
 }
@@ -213,7 +177,7 @@ func (w *wanted) arguments(ctx context.Context) (*rootModule, []installer.Want, 
 
 // module is the root module in dir: what is locked for it, or else what it
 // requires. Warnings go to out.
-func (w *wanted) module(dir string, out *output) input {
+func (w *wanted) module(dir string, out *ui.Output) input {
 	return func(ctx context.Context) (*rootModule, []installer.Want, error) {
 		m, err := w.root(ctx, dir, out)
 		if err != nil {
@@ -226,7 +190,7 @@ func (w *wanted) module(dir string, out *output) input {
 		var wants []installer.Want
 		for _, r := range root.Requirements {
 			want := installer.Want{Requirement: r}
-			if !w.upgrade {
+			if !w.flags.upgrade {
 				want.Locked, _ = m.lock.Entry(r.Provider)
 			}
 			wants = append(wants, want)
@@ -240,7 +204,7 @@ func (w *wanted) lockFile(path string) input {
 	return func(ctx context.Context) (*rootModule, []installer.Want, error) {
 		m, err := w.rootLocked(ctx, path, w.out)
 		if err == nil {
-			err = w.out.warnings(m.lockProblems)
+			err = w.out.Warnings(m.lockProblems)
 		}
 		if err != nil {
 			return nil, nil, err
@@ -266,6 +230,6 @@ func (w *wanted) list(path string) input {
 		for _, r := range required {
 			wants = append(wants, installer.Want{Requirement: r})
 		}
-		return m, wants, w.out.warnings(ds)
+		return m, wants, w.out.Warnings(ds)
 	}
 }

@@ -91,7 +91,7 @@ func TestTarReadsIt(t *testing.T) {
 	if want, got := tree(t, from), tree(t, to); !maps.Equal(want, got) {
 		t.Errorf("got %q\nwant %q", slices.Sorted(maps.Keys(got)), slices.Sorted(maps.Keys(want)))
 	}
-	p, err := fsmirror.New(to, fsmirror.Options{}).Package(ctx, packageID(t, widget, "1.0.0", "linux_arm64"))
+	p, err := fsmirror.New(to, fsmirror.Options{}).Package(ctx, sourcetest.PackageID(t, widget, "1.0.0", "linux_arm64"))
 	if err != nil || p.Signed == nil {
 		t.Errorf("%+v, %v", p, err)
 	}
@@ -365,7 +365,7 @@ func TestNewerEvidence(t *testing.T) {
 	if !maps.Equal(tree(t, first), tree(t, indexed(t, later))) {
 		t.Error("not the same")
 	}
-	s, err := there(t, first).Recall(packageID(t, widget, "1.1.0", "linux_amd64"))
+	s, err := there(t, first).Recall(sourcetest.PackageID(t, widget, "1.1.0", "linux_amd64"))
 	if err != nil || s.Signed == nil {
 		t.Errorf("%+v, %v", s, err)
 	}

@@ -10,6 +10,7 @@ import (
 
 	"github.com/larder-cli/larder/fsmirror/bundle"
 	"github.com/larder-cli/larder/sources"
+	"github.com/larder-cli/larder/sources/sourcetest"
 )
 
 // plainMirror is a mirror made without a world, whose keys take fuzzing long.
@@ -58,9 +59,9 @@ func FuzzBundle(f *testing.F) {
 	good := readFile(f, created(f, plainMirror(f), createOptions())[0])
 	f.Add(good)
 	f.Add(good[:len(good)-512])
-	all := entries(f, good)
+	all := sourcetest.UnpackTar(good)
 	all[1], all[2] = all[2], all[1]
-	f.Add(pack(f, all))
+	f.Add(sourcetest.PackTar(all))
 	f.Fuzz(func(t *testing.T, data []byte) {
 		b, err := bundle.Read(bytes.NewReader(data), int64(len(data)), "fuzzed")
 		if err != nil {
@@ -89,11 +90,11 @@ func FuzzBundle(f *testing.F) {
 func TestLayoutStays(t *testing.T) {
 	m := bundle.Manifest{Packages: []bundle.Package{
 		{
-			ID: packageID(t, "bücher.test/acme/widget", "1.0.0", "linux_amd64"), Size: 9 << 30,
+			ID: sourcetest.PackageID(t, "bücher.test/acme/widget", "1.0.0", "linux_amd64"), Size: 9 << 30,
 			ZH: sources.ZipHash([32]byte{1}), H1: "h1:AAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAA=",
 		},
 		{
-			ID: packageID(t, widget, "1.0.0-a-prerelease-of-which-nobody-could-say-it-is-short-as-it-goes-on-and-on-and-on-and-on-and-on-and-on", "linux_amd64"), Size: 1,
+			ID: sourcetest.PackageID(t, widget, "1.0.0-a-prerelease-of-which-nobody-could-say-it-is-short-as-it-goes-on-and-on-and-on-and-on-and-on-and-on", "linux_amd64"), Size: 1,
 			ZH: sources.ZipHash([32]byte{2}), H1: "h1:AAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAA=",
 		},
 	}}

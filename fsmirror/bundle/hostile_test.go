@@ -2,10 +2,7 @@ package bundle_test
 
 import (
 	"archive/tar"
-	"bytes"
 	"encoding/json"
-	"errors"
-	"io"
 	"maps"
 	"os"
 	"path/filepath"
@@ -64,50 +61,12 @@ func TestFlippedBits(t *testing.T) {
 	}
 }
 
-// An entry of a tar archive.
-type entry struct {
-	tar.Header
-	text string
-}
-
-func entries(t testing.TB, data []byte) []entry {
-	t.Helper()
-	var all []entry
-	for in := tar.NewReader(bytes.NewReader(data)); ; {
-		h, err := in.Next()
-		if errors.Is(err, io.EOF) {
-			return all
-		}
-		check(t, err)
-		text, err := io.ReadAll(in)
-		check(t, err)
-		all = append(all, entry{*h, string(text)})
-	}
-}
-
-func pack(t testing.TB, all []entry) []byte {
-	t.Helper()
-	var out bytes.Buffer
-	w := tar.NewWriter(&out)
-	for _, e := range all {
-		e.Size, e.Format = int64(len(e.text)), tar.FormatUnknown
-		if e.Typeflag != tar.TypeReg {
-			e.Size = 0
-		}
-		check(t, w.WriteHeader(&e.Header))
-		if e.Size > 0 {
-			_, err := w.Write([]byte(e.text))
-			check(t, err)
-		}
-	}
-	check(t, w.Close())
-	return out.Bytes()
-}
+type entry = sourcetest.TarEntry
 
 // edit has a function change the manifest, which is else as larder writes it.
 func edit(change func(text string) string) func([]entry) []entry {
 	return func(all []entry) []entry {
-		all[0].text = change(all[0].text)
+		all[0].Text = change(all[0].Text)
 		return all
 	}
 }
@@ -170,16 +129,16 @@ func TestRefused(t *testing.T) {
 		{"evidence left out", func(all []entry) []entry { return slices.Delete(all, 1, 5) }, "stands where"},
 		{"evidence unlisted", func(all []entry) []entry {
 			doc := map[string]any{}
-			check(t, json.Unmarshal([]byte(all[0].text), &doc))
+			check(t, json.Unmarshal([]byte(all[0].Text), &doc))
 			doc["evidence"] = []any{}
-			all[0].text = canonicalText(t, doc)
+			all[0].Text = canonicalText(t, doc)
 			return all
 		}, "stands where"},
 		{"one member more", func(all []entry) []entry {
-			return append(all, entry{tar.Header{Typeflag: tar.TypeReg, Name: "more", Mode: 0o644}, "more"})
+			return append(all, entry{Header: tar.Header{Typeflag: tar.TypeReg, Name: "more", Mode: 0o644}, Text: "more"})
 		}, "too long"},
 		{"one more in between", func(all []entry) []entry {
-			return slices.Insert(all, 5, entry{tar.Header{Typeflag: tar.TypeReg, Name: "more", Mode: 0o644}, "more"})
+			return slices.Insert(all, 5, entry{Header: tar.Header{Typeflag: tar.TypeReg, Name: "more", Mode: 0o644}, Text: "more"})
 		}, `"more" stands where`},
 		{"one less", func(all []entry) []entry { return all[:len(all)-1] }, "stands where"},
 		{"one twice", func(all []entry) []entry { return append(all, all[len(all)-1]) }, "too long"},
@@ -195,20 +154,20 @@ func TestRefused(t *testing.T) {
 		{"owner", header(func(h *tar.Header) { h.Uid = 1000 }), "stands where"},
 		{"attribute", header(func(h *tar.Header) { h.PAXRecords = map[string]string{"VENDOR.holes": "many"} }), "stands where"},
 		{"archive is none", func(all []entry) []entry {
-			return rehashed(t, all, len(all)-1, strings.Repeat("x", len(all[len(all)-1].text)))
+			return rehashed(t, all, len(all)-1, strings.Repeat("x", len(all[len(all)-1].Text)))
 		}, "none of the signed checksums"},
 		{"evidence is other", func(all []entry) []entry {
-			all[1].text = strings.Repeat("x", len(all[1].text))
+			all[1].Text = strings.Repeat("x", len(all[1].Text))
 			return all
 		}, "not what the manifest says"},
 	}
 	good := small(t)
 	file := filepath.Join(t.TempDir(), "good")
-	check(t, os.WriteFile(file, pack(t, entries(t, good)), 0o644))
+	check(t, os.WriteFile(file, sourcetest.PackTar(sourcetest.UnpackTar(good)), 0o644))
 	mustImport(t, t.TempDir(), file)
 	for _, test := range tests {
 		t.Run(test.name, func(t *testing.T) {
-			refused(t, pack(t, test.change(entries(t, good))), test.want)
+			refused(t, sourcetest.PackTar(test.change(sourcetest.UnpackTar(good))), test.want)
 		})
 	}
 }
@@ -243,9 +202,9 @@ func editPackages(change func([]any) []any) func([]entry) []entry {
 // rehashed gives an archive other contents, of which the manifest knows.
 func rehashed(t testing.TB, all []entry, i int, text string) []entry {
 	t.Helper()
-	was, is := sources.ZipHash(sum(all[i].text)), sources.ZipHash(sum(text))
-	all[0].text = strings.Replace(all[0].text, string(was), string(is), 1)
-	all[i].text = text
+	was, is := sources.ZipHash(sum(all[i].Text)), sources.ZipHash(sum(text))
+	all[0].Text = strings.Replace(all[0].Text, string(was), string(is), 1)
+	all[i].Text = text
 	return all
 }
 
@@ -260,15 +219,15 @@ func TestNoArchive(t *testing.T) {
 			t.Errorf("%s: %s", a.ID, a.Verdict)
 		}
 	}
-	all := entries(t, readFile(t, file))
-	refused(t, pack(t, rehashed(t, all, 1, strings.Repeat("x", len(all[1].text)))), "zip")
+	all := sourcetest.UnpackTar(readFile(t, file))
+	refused(t, sourcetest.PackTar(rehashed(t, all, 1, strings.Repeat("x", len(all[1].Text)))), "zip")
 }
 
 // What nobody known has signed is worth nothing.
 func TestBadSignature(t *testing.T) {
 	w := sourcetest.New(t)
 	w.Add(widget, "1.0.0", sourcetest.Release{Platforms: []string{"linux_amd64"}})
-	good := entries(t, readFile(t, created(t, mirrored(t, w), createOptions())[0]))
+	good := sourcetest.UnpackTar(readFile(t, created(t, mirrored(t, w), createOptions())[0]))
 	bad := sourcetest.New(t)
 	bad.Add(widget, "1.0.0", sourcetest.Release{Platforms: []string{"linux_amd64"}, Signer: sourcetest.Revoked()})
 	dir := mirrored(t, bad)
@@ -280,17 +239,17 @@ func TestBadSignature(t *testing.T) {
 	refused(t, readFile(t, created(t, dir, opts)[0]), "revoked")
 
 	// A signature of something else, of which the manifest knows.
-	forged := strings.Repeat("\x80", len(good[1].text))
-	old, is := sum(good[1].text), sum(forged)
-	good[0].text = strings.Replace(good[0].text, hexOf(old), hexOf(is), 1)
-	good[1].text = forged
-	refused(t, pack(t, good), "signature")
+	forged := strings.Repeat("\x80", len(good[1].Text))
+	old, is := sum(good[1].Text), sum(forged)
+	good[0].Text = strings.Replace(good[0].Text, hexOf(old), hexOf(is), 1)
+	good[1].Text = forged
+	refused(t, sourcetest.PackTar(good), "signature")
 
 	// Evidence is as larder writes it, lest others read something else in it.
-	good = entries(t, readFile(t, created(t, mirrored(t, w), createOptions())[0]))
-	spaced := strings.Replace(good[2].text, "[", "[ ", 1)
-	good[0].text = strings.Replace(good[0].text, hexOf(sum(good[2].text)), hexOf(sum(spaced)), 1)
-	good[0].text = strings.Replace(good[0].text, sizeOf(good[2].text), sizeOf(spaced), 1)
-	good[2].text = spaced
-	refused(t, pack(t, good), "not written as larder writes it")
+	good = sourcetest.UnpackTar(readFile(t, created(t, mirrored(t, w), createOptions())[0]))
+	spaced := strings.Replace(good[2].Text, "[", "[ ", 1)
+	good[0].Text = strings.Replace(good[0].Text, hexOf(sum(good[2].Text)), hexOf(sum(spaced)), 1)
+	good[0].Text = strings.Replace(good[0].Text, sizeOf(good[2].Text), sizeOf(spaced), 1)
+	good[2].Text = spaced
+	refused(t, sourcetest.PackTar(good), "not written as larder writes it")
 }

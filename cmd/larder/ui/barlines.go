@@ -1,22 +1,20 @@
-package main
+package ui
 
 import (
 	"fmt"
+	"math"
 	"strings"
 	"time"
 
-	"github.com/vbauerster/mpb/v8"
-	"github.com/vbauerster/mpb/v8/decor"
-
-	"github.com/larder-cli/larder/installer"
+	"github.com/larder-cli/larder/installer/acquire"
 	"github.com/larder-cli/larder/sources"
 )
 
 const (
 	soon       = 250 * time.Millisecond // what is over before needs no bars
-	barWidth   = 18
-	barsFrom   = 80  // columns; with fewer there are only words
-	summaryMax = 240 // bytes, of a line where there is no terminal
+	barWidth   = 16                     // without its brackets
+	barsFrom   = 80                     // columns; with fewer there are only words
+	summaryMax = 240                    // bytes, of a line where there is no terminal
 )
 
 // A row is a line of the display before it is fitted to the terminal.
@@ -34,7 +32,7 @@ func (b *board) lines(width, height int) []string {
 	if len(b.items) == 0 || now.Sub(b.begun) < soon {
 		return nil
 	}
-	items, more := b.shown(max(0, height-2)) // one for the total, one for who looks on
+	items, more := b.shown(max(0, height-2)) // one for the total, one for the cursor
 	var rows []row
 	for _, it := range items {
 		rows = append(rows, row{it.name(), it.state(now), it.done, it.size})
@@ -60,7 +58,6 @@ func fit(rows []row, width int) []string {
 	} else {
 		column = min(column, width/2)
 	}
-	bar := mpb.BarStyle().Build()
 	var lines []string
 	for _, r := range rows {
 		var line strings.Builder
@@ -68,15 +65,23 @@ func fit(rows []row, width int) []string {
 		switch {
 		case width < barsFrom:
 		case r.size > 0:
-			_ = bar.Fill(&line, decor.Statistics{AvailableWidth: barWidth, Current: min(r.done, r.size), Total: r.size}) // a Builder takes all
-			line.WriteString(" ")
+			line.WriteString("[" + bar(min(r.done, r.size), r.size) + "] ")
 		default:
-			line.WriteString(strings.Repeat(" ", barWidth+1))
+			line.WriteString(strings.Repeat(" ", barWidth+3))
 		}
 		line.WriteString(r.text)
 		lines = append(lines, strings.TrimRight(cut(line.String(), width), " "))
 	}
 	return lines
+}
+
+// bar draws how much of a size is done.
+func bar(done, size int64) string {
+	cells := int(math.Round(barWidth * float64(done) / float64(size)))
+	if cells == 0 {
+		return strings.Repeat("-", barWidth)
+	}
+	return strings.Repeat("=", cells-1) + ">" + strings.Repeat("-", barWidth-cells)
 }
 
 // percent is empty where there is nothing to tell.
@@ -109,7 +114,7 @@ func (b *board) summary() string {
 			continue
 		}
 		about := it.name() + " "
-		if it.size > 0 && it.step == installer.Arriving && !now.Before(it.pause) {
+		if it.size > 0 && it.step == acquire.Arriving && !now.Before(it.pause) {
 			about += fmt.Sprintf("%d %%", it.done*100/it.size)
 		} else {
 			about += cut(it.state(now), 60)

@@ -1,4 +1,4 @@
-package main
+package ui
 
 import (
 	"bytes"
@@ -22,10 +22,10 @@ func TestOutputCommandsNoTerminal(t *testing.T) {
 		{"not \xff UTF-8", "not \ufffd UTF-8"},
 	} {
 		var stdout, stderr bytes.Buffer
-		out := newOutput(&stdout, &stderr)
+		out := New(&stdout, &stderr)
 		out.failOne(errors.New(test.text))
-		out.warn("%s", test.text)
-		out.result("x", nil, "%s", test.text)
+		out.Warn("%s", test.text)
+		out.Result("x", nil, "%s", test.text)
 		if want := "larder: error: " + test.want + "\nlarder: warning: " + test.want + "\n"; stderr.String() != want {
 			t.Errorf("%q: got %q, want %q", test.text, &stderr, want)
 		}
@@ -38,9 +38,9 @@ func TestOutputCommandsNoTerminal(t *testing.T) {
 func TestJSONCommandsNoTerminal(t *testing.T) {
 	const text = "żółw\n\x1b[31m\u009b2J\u202egnp.exe\x7f\U000e0001"
 	var stdout bytes.Buffer
-	out := newOutput(&stdout, io.Discard)
-	out.json = true
-	out.warn("%s", text)
+	out := New(&stdout, io.Discard)
+	out.JSON = true
+	out.Warn("%s", text)
 	if want := `"text":"żółw\n\u001b[31m\u009b2J\u202egnp.exe\u007f\udb40\udc01"}` + "\n"; !strings.HasSuffix(stdout.String(), want) {
 		t.Errorf("got %q, want %q", &stdout, want)
 	}
@@ -56,7 +56,7 @@ func TestOutputEndsWithMostErrors(t *testing.T) {
 		many[i] = sources.Diagnostic{Text: "wrong", Warning: i%2 == 0}
 	}
 	var stderr bytes.Buffer
-	newOutput(io.Discard, &stderr).failOne(many.Err())
+	New(io.Discard, &stderr).failOne(many.Err())
 	lines := strings.Split(strings.TrimSpace(stderr.String()), "\n")
 	if last := lines[len(lines)-1]; len(lines) != maxFaults+1 || last != "larder: error: and 450 more errors" {
 		t.Errorf("%d lines, the last is %q", len(lines), last)

@@ -1,4 +1,4 @@
-package main
+package ui
 
 import (
 	"path/filepath"
@@ -10,6 +10,14 @@ import (
 // A viewpoint is the directory from which the user looks at files. Packages name
 // files by their full paths, which are long and seldom what was typed.
 type viewpoint string
+
+// to is the viewpoint in a directory that is named as seen from this one.
+func (v viewpoint) to(dir string) viewpoint {
+	if filepath.IsAbs(dir) {
+		return viewpoint(dir)
+	}
+	return viewpoint(filepath.Join(string(v), dir))
+}
 
 // shorten makes the paths in a text relative to the first of the viewpoints that
 // they lie below.

@@ -18,6 +18,11 @@ func (in *installation) readPluginDirs(typed []string) error {
 	if len(typed) > 1 && slices.Contains(typed, "") {
 		return usageError{errors.New("an empty --plugin-dir stands for none and cannot go with others")}
 	}
+	for _, dir := range typed {
+		if dir != "" {
+			in.pluginDirs = append(in.pluginDirs, absolute(in.dir, dir))
+		}
+	}
 	return nil
 }
 
@@ -25,11 +30,11 @@ func (in *installation) readPluginDirs(typed []string) error {
 // directory's plugin_path. Nothing acts upon that file. Behind a link it is left
 // alone, as what else relies on it is unknown.
 func (in *installation) rememberPluginDirs(dataDir string) error {
-	if len(in.pluginPath) == 0 || in.dryRun {
+	if len(in.pluginPath) == 0 || in.flags.dryRun {
 		return nil
 	}
 	if info, err := os.Lstat(dataDir); err == nil && info.Mode()&fs.ModeSymlink != 0 {
-		in.out.warn("%s is a symbolic link, so the plugin directories are not recorded in it", dataDir)
+		in.out.Warn("%s is a symbolic link, so the plugin directories are not recorded in it", dataDir)
 		return nil
 	}
 	if err := in.writePluginPath(dataDir); err != nil {
@@ -38,6 +43,8 @@ func (in *installation) rememberPluginDirs(dataDir string) error {
 	return nil
 }
 
+// writePluginPath writes the file as terraform init does, and removes it where terraform
+// init would.
 func (in *installation) writePluginPath(dataDir string) error {
 	const name = "plugin_path"
 	if in.pluginPath[0] == "" {

@@ -1,4 +1,4 @@
-package main
+package ui
 
 import (
 	"cmp"
@@ -8,13 +8,13 @@ import (
 	"sync"
 	"time"
 
-	"github.com/larder-cli/larder/installer"
+	"github.com/larder-cli/larder/installer/acquire"
 	"github.com/larder-cli/larder/sources"
 	"github.com/larder-cli/larder/sources/fetch"
 )
 
-// A board knows what is under way. It is told by whoever does it, who must not
-// be kept waiting, and is read by whoever shows it.
+// A board knows what is under way. Code that does the work reports to it and
+// must not be kept waiting; the progress display reads it.
 type board struct {
 	now func() time.Time
 
@@ -30,7 +30,7 @@ type board struct {
 // An item is a package under way, a provider with no version yet, or other work.
 type item struct {
 	itemKey
-	step       installer.Step
+	step       acquire.Step
 	from       string // whom we ask
 	url        string // of the archive
 	waiting    string // for whom
@@ -49,51 +49,51 @@ type itemKey struct {
 }
 
 // verifying is work at the whole cache, which has no package.
-const verifying installer.Step = "verifying the plugin cache"
+const verifying acquire.Step = "verifying the plugin cache"
 
 // order is in which order the steps of an item come. With several root modules
 // nothing else is sure.
-var order = []installer.Step{
-	installer.Queued, installer.Querying, installer.Chosen, installer.Waiting,
-	installer.Fetching, installer.Arriving, installer.Verified, installer.Stored,
+var order = []acquire.Step{
+	acquire.Queued, acquire.Querying, acquire.Chosen, acquire.Waiting,
+	acquire.Fetching, acquire.Arriving, acquire.Verified, acquire.Stored,
 }
 
 // event notes a step in the life of a package of a root module.
-func (b *board) event(module string, e installer.Event) {
+func (b *board) event(module string, e acquire.Event) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	k := itemKey{module, e.Package}
 	if e.Package != (sources.PackageID{}) {
-		b.remove(itemKey{}) // nobody waits for the whole cache any more
+		b.remove(itemKey{}) // the wait for the whole cache is over
 	}
 	switch e.Step {
-	case installer.Warned:
+	case acquire.Warned:
 		return
-	case installer.Waiting:
+	case acquire.Waiting:
 		b.wait(e)
 		return
-	case installer.Installed, installer.Settled:
+	case acquire.Installed, acquire.Settled:
 		b.finish(k)
 		return
-	case installer.Failed:
+	case acquire.Failed:
 		b.fail(module, e.Package.Provider)
 		return
-	case installer.Chosen:
+	case acquire.Chosen:
 		b.remove(itemKey{module, sources.PackageID{Provider: e.Package.Provider}})
 	}
 	it := b.item(k)
 	it.step = e.Step
 	switch e.Step {
-	case installer.Fetching:
+	case acquire.Fetching:
 		it.from, it.url, it.done, it.size, it.meter = e.Source, e.URL, 0, 0, meter{}
-	case installer.Arriving:
+	case acquire.Arriving:
 		b.arrive(it, e)
 	}
 }
 
 // arrive counts what has arrived. What the first such event tells may have been
 // there before.
-func (b *board) arrive(it *item, e installer.Event) {
+func (b *board) arrive(it *item, e acquire.Event) {
 	now := b.now()
 	news := e.Done - it.done
 	it.done, it.size, it.pause, it.turn = e.Done, e.Size, time.Time{}, ""
@@ -109,15 +109,15 @@ func (b *board) arrive(it *item, e installer.Event) {
 	}
 }
 
-// wait notes that somebody is waited for. The cache, which says so, knows of no
-// root modules.
-func (b *board) wait(e installer.Event) {
+// wait notes a wait for another process. The event comes from the cache and does not
+// say for which root module.
+func (b *board) wait(e acquire.Event) {
 	if e.Package == (sources.PackageID{}) {
 		b.item(itemKey{})
 	}
 	for _, it := range b.items {
 		if it.id == e.Package && it.early() {
-			it.step, it.waiting = installer.Waiting, e.Text
+			it.step, it.waiting = acquire.Waiting, e.Text
 		}
 	}
 }
@@ -150,7 +150,7 @@ func (b *board) work(done, of int64) {
 	defer b.mu.Unlock()
 	it := b.item(itemKey{})
 	it.step = verifying
-	b.arrive(it, installer.Event{Done: done, Size: of})
+	b.arrive(it, acquire.Event{Done: done, Size: of})
 }
 
 // end notes that an item is done with, whether it succeeded or not.
@@ -160,6 +160,7 @@ func (b *board) end(k itemKey) {
 	b.remove(k)
 }
 
+// find is the index of an item, -1 if there is none.
 func (b *board) find(k itemKey) int {
 	return slices.IndexFunc(b.items, func(it *item) bool { return it.itemKey == k })
 }
@@ -177,12 +178,15 @@ func (b *board) item(k itemKey) *item {
 	return it
 }
 
+// remove removes an item, if it is there.
 func (b *board) remove(k itemKey) {
 	if i := b.find(k); i >= 0 {
 		b.items = slices.Delete(b.items, i, i+1)
 	}
 }
 
+// finish counts a package that is done, and keeps the bytes that arrived for it in the
+// total.
 func (b *board) finish(k itemKey) {
 	b.done++
 	if i := b.find(k); i >= 0 {
@@ -191,6 +195,7 @@ func (b *board) finish(k itemKey) {
 	b.remove(k)
 }
 
+// fail counts a provider that failed, and removes all its packages in the root module.
 func (b *board) fail(module string, p sources.Provider) {
 	b.failed++
 	b.items = slices.DeleteFunc(b.items, func(it *item) bool { return it.module == module && it.id.Provider == p })
@@ -204,7 +209,7 @@ func (b *board) follows(it *item) bool {
 
 // early reports whether nothing is fetched yet.
 func (it *item) early() bool {
-	return slices.Index(order, it.step) <= slices.Index(order, installer.Waiting)
+	return slices.Index(order, it.step) <= slices.Index(order, acquire.Waiting)
 }
 
 // shown are at most n of the items, those that have come furthest if there are
@@ -212,7 +217,7 @@ func (it *item) early() bool {
 // another item, have nothing to show.
 func (b *board) shown(n int) (some []*item, more int) {
 	for _, it := range b.items {
-		if it.step != installer.Queued && !b.follows(it) {
+		if it.step != acquire.Queued && !b.follows(it) {
 			some = append(some, it)
 		}
 	}
@@ -253,22 +258,22 @@ func (it *item) name() string {
 func (it *item) state(now time.Time) string {
 	var words []string
 	switch {
-	case it.step == installer.Waiting:
+	case it.step == acquire.Waiting:
 		words = append(words, "waiting for "+it.waiting)
 	case now.Before(it.pause):
 		pause := max(time.Second, it.pause.Sub(now).Round(time.Second))
 		words = append(words, "trying again in "+pause.String()+": "+it.why)
 	case it.turn != "":
 		words = append(words, "waiting for others from "+it.turn)
-	case it.step == installer.Querying:
+	case it.step == acquire.Querying:
 		words = append(words, "asking for versions")
-	case it.step == installer.Chosen:
+	case it.step == acquire.Chosen:
 		words = append(words, "looking for it")
-	case it.step == installer.Fetching:
+	case it.step == acquire.Fetching:
 		words = append(words, "asking "+it.from)
-	case it.step == installer.Verified:
-		words = append(words, "unpacking "+humanSize(it.done))
-	case it.step == installer.Stored:
+	case it.step == acquire.Verified:
+		words = append(words, "unpacking "+Size(it.done))
+	case it.step == acquire.Stored:
 		words = append(words, "linking")
 	default:
 		words = amounts(it.done, it.size, it.size > 0, it.meter.rate(now))
@@ -284,15 +289,15 @@ func (it *item) state(now time.Time) string {
 
 // amounts are bytes, rate and time left, as far as they are known.
 func amounts(done, size int64, known bool, rate int64) []string {
-	words := []string{humanSize(done)}
+	words := []string{Size(done)}
 	switch {
 	case known:
-		words[0] += " of " + humanSize(size)
+		words[0] += " of " + Size(size)
 	case size > done:
-		words[0] += " of at least " + humanSize(size)
+		words[0] += " of at least " + Size(size)
 	}
 	if rate > 0 {
-		words = append(words, humanSize(rate)+"/s")
+		words = append(words, Size(rate)+"/s")
 	}
 	if d := left(size-done, rate); known && d > 0 {
 		words = append(words, d.String()+" left")
@@ -323,12 +328,12 @@ func (b *board) total(now time.Time, more int) string {
 		if it.id != (sources.PackageID{}) {
 			packages++
 		}
-		if it.step == installer.Queued {
+		if it.step == acquire.Queued {
 			queued++
 		}
 	}
 	if all := packages + b.done + b.failed; all > 0 {
-		words = append(words, fmt.Sprintf("%d of %s", b.done, count(all, "package")))
+		words = append(words, fmt.Sprintf("%d of %s", b.done, Count(all, "package")))
 	}
 	if done, size, known := b.bytes(); size > 0 {
 		words = append(words, amounts(done, size, known, b.meter.rate(now))...)

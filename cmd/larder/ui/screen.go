@@ -1,4 +1,4 @@
-package main
+package ui
 
 import (
 	"bytes"
@@ -25,17 +25,19 @@ type screen struct {
 	drawn bool // there are lines; known to the one who draws alone
 }
 
+// A message is text that waits for the next frame.
 type message struct {
 	to   io.Writer
 	text string
 }
 
+// newScreen is not live: what is written appears at once.
 func newScreen(err io.Writer) *screen {
 	return &screen{err: err, wake: make(chan struct{}, 1)}
 }
 
-// write writes text, which ends with a line break. While the screen is live that
-// waits for nobody: a terminal may be slow, or stopped.
+// write writes text, which ends with a line break. While the screen is live
+// that never waits: a terminal may be slow, or stopped.
 func (s *screen) write(to io.Writer, text string) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -50,6 +52,7 @@ func (s *screen) write(to io.Writer, text string) {
 	}
 }
 
+// begin makes the screen live.
 func (s *screen) begin() {
 	s.mu.Lock()
 	defer s.mu.Unlock()

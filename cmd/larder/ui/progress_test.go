@@ -1,36 +1,36 @@
-package main
+package ui
 
 import (
 	"bytes"
 	"testing"
 	"time"
 
-	"github.com/larder-cli/larder/installer"
+	"github.com/larder-cli/larder/installer/acquire"
 )
 
 // Without a terminal there is a line now and then, while something is under way.
 func TestProgressIsToldNowAndThen(t *testing.T) {
 	var stdout, stderr bytes.Buffer
-	out := newOutput(&stdout, &stderr)
+	out := New(&stdout, &stderr)
 	c := newClock()
 	ticks := make(chan time.Time)
 	out.progress.board.now = c.now
 	out.progress.ticks = func(every time.Duration) (<-chan time.Time, func()) {
-		if every != tellProgressEvery {
+		if every != ProgressEvery {
 			t.Errorf("every %s", every)
 		}
 		return ticks, func() {}
 	}
 	one := pkg(t, "acme/one 1.2.0")
-	out.event(installer.Event{Step: installer.Chosen, Package: one})
-	out.event(installer.Event{Step: installer.Fetching, Package: one, Source: "registry there"})
-	out.event(installer.Event{Step: installer.Arriving, Package: one, Done: 0, Size: 80e6})
+	out.Event(acquire.Event{Step: acquire.Chosen, Package: one})
+	out.Event(acquire.Event{Step: acquire.Fetching, Package: one, Source: "registry there"})
+	out.Event(acquire.Event{Step: acquire.Arriving, Package: one, Done: 0, Size: 80e6})
 	c.after(4 * time.Second)
-	out.event(installer.Event{Step: installer.Arriving, Package: one, Done: 20e6, Size: 80e6})
+	out.Event(acquire.Event{Step: acquire.Arriving, Package: one, Done: 20e6, Size: 80e6})
 	ticks <- c.now()
 	ticks <- c.now() // the first line is written by now
-	out.forModule("a").event(installer.Event{Step: installer.Installed, Package: one})
-	out.event(installer.Event{Step: installer.Installed, Package: one})
+	out.ForModule("a").Event(acquire.Event{Step: acquire.Installed, Package: one})
+	out.Event(acquire.Event{Step: acquire.Installed, Package: one})
 	out.progress.end()
 	const line = "larder: 0 of 1 package, 20.0 MB of 80.0 MB, 5.0 MB/s, 12s left; acme/one 1.2.0 25 %\n"
 	want := "larder: registry.terraform.io/acme/one 1.2.0: fetching from registry there\n" + line
@@ -45,18 +45,18 @@ func TestProgressIsToldNowAndThen(t *testing.T) {
 
 // Who wants to hear nothing does not.
 func TestProgressIsNotTold(t *testing.T) {
-	for _, silence := range []func(*output){
-		func(o *output) { o.level = quiet },
-		func(o *output) { o.json = true },
+	for _, silence := range []func(*Output){
+		func(o *Output) { o.Level = Quiet },
+		func(o *Output) { o.JSON = true },
 	} {
 		var stdout, stderr bytes.Buffer
-		out := newOutput(&stdout, &stderr)
+		out := New(&stdout, &stderr)
 		silence(out)
 		out.progress.ticks = func(time.Duration) (<-chan time.Time, func()) {
 			t.Error("progress is shown")
 			return nil, func() {}
 		}
-		out.event(installer.Event{Step: installer.Fetching, Package: pkg(t, "acme/one 1.2.0")})
+		out.Event(acquire.Event{Step: acquire.Fetching, Package: pkg(t, "acme/one 1.2.0")})
 		out.progress.end()
 		if stderr.Len() > 0 {
 			t.Errorf("told %s", &stderr)

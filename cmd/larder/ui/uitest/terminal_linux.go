@@ -1,4 +1,6 @@
-package main
+// Package uitest has a terminal for tests: what programs write to it, it shows as
+// people would see it, scrolled, wrapped and cut.
+package uitest
 
 import (
 	"bytes"
@@ -12,18 +14,19 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// A terminal is one as programs see it, with a picture of what people see.
-type terminal struct {
+// A Terminal is one as programs see it, with a picture of what people see.
+type Terminal struct {
+	TTY *os.File     // for programs
+	Raw bytes.Buffer // all that was taken in
+
 	t      *testing.T
 	master *os.File
-	tty    *os.File
 	bytes  chan []byte
-	raw    bytes.Buffer
 	picture
 }
 
-// newTerminal makes a terminal of so many columns and lines.
-func newTerminal(t *testing.T, width, height int) *terminal {
+// New makes a terminal of so many columns and lines.
+func New(t *testing.T, width, height int) *Terminal {
 	t.Helper()
 	master, err := os.OpenFile("/dev/ptmx", os.O_RDWR, 0)
 	if err != nil {
@@ -35,8 +38,8 @@ func newTerminal(t *testing.T, width, height int) *terminal {
 	must(t, unix.IoctlSetPointerInt(fd, unix.TIOCSPTLCK, 0))
 	tty, err := os.OpenFile(fmt.Sprintf("/dev/pts/%d", number), os.O_RDWR|unix.O_NOCTTY, 0)
 	must(t, err)
-	w := &terminal{t: t, master: master, tty: tty, bytes: make(chan []byte)}
-	w.resize(width, height, false)
+	w := &Terminal{t: t, master: master, TTY: tty, bytes: make(chan []byte)}
+	w.Resize(width, height, false)
 	t.Cleanup(func() {
 		tty.Close()
 		master.Close()
@@ -51,8 +54,8 @@ func must(t *testing.T, err error) {
 	}
 }
 
-// read begins to look at what is written.
-func (w *terminal) read() {
+// Read begins to look at what is written.
+func (w *Terminal) Read() {
 	go func() {
 		for {
 			p := make([]byte, 4096)
@@ -65,31 +68,31 @@ func (w *terminal) read() {
 	}()
 }
 
-// until looks on until text was written, and takes it in.
-func (w *terminal) until(text string) {
+// Until looks on until text was written, and takes it in.
+func (w *Terminal) Until(text string) {
 	w.t.Helper()
-	from := w.raw.Len()
-	for !bytes.Contains(w.raw.Bytes()[max(0, from-len(text)+1):], []byte(text)) {
+	from := w.Raw.Len()
+	for !bytes.Contains(w.Raw.Bytes()[max(0, from-len(text)+1):], []byte(text)) {
 		select {
 		case p := <-w.bytes:
-			w.raw.Write(p)
+			w.Raw.Write(p)
 			w.show(p)
 		case <-time.After(20 * time.Second):
-			w.t.Fatalf("%q never came; there is\n%s", text, strings.Join(w.seen(), "\n"))
+			w.t.Fatalf("%q never came; there is\n%s", text, strings.Join(w.Seen(), "\n"))
 		}
 	}
 }
 
-// settle takes in all that was written so far.
-func (w *terminal) settle() {
+// Settle takes in all that was written so far.
+func (w *Terminal) Settle() {
 	w.t.Helper()
-	fmt.Fprint(w.tty, "\x00")
-	w.until("\x00")
+	fmt.Fprint(w.TTY, "\x00")
+	w.Until("\x00")
 }
 
-// resize changes the size. Terminals that reflow break lines that have become too
+// Resize changes the size. Terminals that reflow break lines that have become too
 // wide, others cut them off.
-func (w *terminal) resize(width, height int, reflow bool) {
+func (w *Terminal) Resize(width, height int, reflow bool) {
 	w.t.Helper()
 	size := &unix.Winsize{Col: uint16(width), Row: uint16(height)}
 	must(w.t, unix.IoctlSetWinsize(int(w.master.Fd()), unix.TIOCSWINSZ, size))
@@ -102,9 +105,10 @@ type picture struct {
 	lines         []string // all there ever were
 	wrapped       []bool   // whether a line goes on in the next
 	top           int      // line that is the first on the screen
-	row, column   int      // of the cursor; the row counts from the first line
-	noWrap        bool
-	escape        string // begun
+	row           int      // of the cursor, counted from the first line
+	Column        int      // of the cursor
+	NoWrap        bool     // lines that are too wide are cut
+	escape        string   // begun
 }
 
 func (p *picture) show(text []byte) {
@@ -124,7 +128,7 @@ func (p *picture) letter(r rune) {
 	case r == '\x1b':
 		p.escape = "\x1b"
 	case r == '\r':
-		p.column = 0
+		p.Column = 0
 	case r == '\n':
 		p.down(false)
 	case r >= ' ':
@@ -133,22 +137,22 @@ func (p *picture) letter(r rune) {
 }
 
 func (p *picture) put(r rune) {
-	if p.column == p.width {
-		if p.noWrap {
-			p.column--
+	if p.Column == p.width {
+		if p.NoWrap {
+			p.Column--
 		} else {
 			p.down(true)
-			p.column = 0
+			p.Column = 0
 		}
 	}
 	p.reach()
 	line := []rune(p.lines[p.row])
-	for len(line) <= p.column {
+	for len(line) <= p.Column {
 		line = append(line, ' ')
 	}
-	line[p.column] = r
+	line[p.Column] = r
 	p.lines[p.row] = string(line)
-	p.column++
+	p.Column++
 }
 
 func (p *picture) down(wrap bool) {
@@ -172,19 +176,21 @@ func (p *picture) command(escape string) {
 	case escape == "\x1b[J":
 		p.reach()
 		line := []rune(p.lines[p.row])
-		p.lines[p.row] = string(line[:min(len(line), p.column)])
+		p.lines[p.row] = string(line[:min(len(line), p.Column)])
 		p.lines, p.wrapped = p.lines[:p.row+1], p.wrapped[:p.row+1]
 		p.wrapped[p.row] = false
 	case escape == "\x1b[K":
 		p.reach()
 		line := []rune(p.lines[p.row])
-		p.lines[p.row] = string(line[:min(len(line), p.column)])
+		p.lines[p.row] = string(line[:min(len(line), p.Column)])
 	case escape == "\x1b[C":
-		p.column = min(p.column+1, max(0, p.width-1))
+		p.Column = min(p.Column+1, max(0, p.width-1))
 	case escape == "\x1b[?7l", escape == "\x1b[?7h":
-		p.noWrap = strings.HasSuffix(escape, "l")
+		p.NoWrap = strings.HasSuffix(escape, "l")
 	case strings.HasSuffix(escape, "A"):
-		fmt.Sscanf(escape, "\x1b[%dA", &n)
+		if _, err := fmt.Sscanf(escape, "\x1b[%dA", &n); err != nil {
+			p.put('?')
+		}
 		p.row = max(p.top, p.row-n)
 	default:
 		p.put('?') // an error to be seen
@@ -199,10 +205,10 @@ func (p *picture) resize(width, height int, reflow bool) {
 	}
 	if narrower && !reflow {
 		for i, line := range p.lines {
-			p.lines[i] = cut(line, width)
+			p.lines[i] = string([]rune(line)[:min(len([]rune(line)), width)])
 		}
 	}
-	p.column = min(p.column, width)
+	p.Column = min(p.Column, width)
 	p.reach()
 	// What is below the cursor goes first, then what is at the top.
 	if below := p.top + height; below < len(p.lines) {
@@ -237,8 +243,8 @@ func (p *picture) reflow() {
 	p.top = min(max(0, p.top), row)
 }
 
-// text is all that was ever seen, lines that were broken put together.
-func (p *picture) text() string {
+// Text is all that was ever seen, lines that were broken put together.
+func (p *picture) Text() string {
 	var b strings.Builder
 	for i, line := range p.lines {
 		b.WriteString(line)
@@ -249,7 +255,7 @@ func (p *picture) text() string {
 	return strings.TrimRight(b.String(), "\n")
 }
 
-// seen is what is on the screen now.
-func (p *picture) seen() []string {
+// Seen is what is on the screen now.
+func (p *picture) Seen() []string {
 	return slices.Clone(p.lines[p.top:min(len(p.lines), p.top+p.height)])
 }

@@ -1,4 +1,4 @@
-package main
+package ui
 
 import (
 	"errors"
@@ -8,7 +8,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/larder-cli/larder/installer"
+	"github.com/larder-cli/larder/installer/acquire"
 	"github.com/larder-cli/larder/sources"
 	"github.com/larder-cli/larder/sources/fetch"
 )
@@ -46,25 +46,25 @@ func pkg(t *testing.T, text string) sources.PackageID {
 func busy(t *testing.T, c *clock) *board {
 	b := &board{now: c.now}
 	one, two, other := pkg(t, "acme/one 1.2.0"), pkg(t, "acme/another-one 10.0.0"), pkg(t, "other.test/acme/one 1.0.0")
-	for _, e := range []installer.Event{
-		{Step: installer.Queued, Package: pkg(t, "acme/late")},
-		{Step: installer.Querying, Package: pkg(t, "acme/one")},
-		{Step: installer.Chosen, Package: pkg(t, "acme/done 1.0.0")},
-		{Step: installer.Installed, Package: pkg(t, "acme/done 1.0.0")},
-		{Step: installer.Chosen, Package: one},
-		{Step: installer.Fetching, Package: one, Source: "registry registry.terraform.io", URL: "https://there.test/one.zip"},
-		{Step: installer.Arriving, Package: one, Done: 1e6, Size: 121e6},
-		{Step: installer.Chosen, Package: two},
-		{Step: installer.Waiting, Package: two, Text: "process 7 on there, at work since 03:04:05"},
-		{Step: installer.Querying, Package: pkg(t, "acme/bad")},
-		{Step: installer.Failed, Package: pkg(t, "acme/bad"), Err: errors.New("bad")},
-		{Step: installer.Fetching, Package: other, Source: "mirror\nhttps://mirror.test/\x1b[2J", URL: "https://there.test/other.zip"},
+	for _, e := range []acquire.Event{
+		{Step: acquire.Queued, Package: pkg(t, "acme/late")},
+		{Step: acquire.Querying, Package: pkg(t, "acme/one")},
+		{Step: acquire.Chosen, Package: pkg(t, "acme/done 1.0.0")},
+		{Step: acquire.Installed, Package: pkg(t, "acme/done 1.0.0")},
+		{Step: acquire.Chosen, Package: one},
+		{Step: acquire.Fetching, Package: one, Source: "registry registry.terraform.io", URL: "https://there.test/one.zip"},
+		{Step: acquire.Arriving, Package: one, Done: 1e6, Size: 121e6},
+		{Step: acquire.Chosen, Package: two},
+		{Step: acquire.Waiting, Package: two, Text: "process 7 on there, at work since 03:04:05"},
+		{Step: acquire.Querying, Package: pkg(t, "acme/bad")},
+		{Step: acquire.Failed, Package: pkg(t, "acme/bad"), Err: errors.New("bad")},
+		{Step: acquire.Fetching, Package: other, Source: "mirror\nhttps://mirror.test/\x1b[2J", URL: "https://there.test/other.zip"},
 	} {
 		b.event("", e)
 	}
-	b.event("a/b", installer.Event{Step: installer.Querying, Package: pkg(t, "acme/third")})
+	b.event("a/b", acquire.Event{Step: acquire.Querying, Package: pkg(t, "acme/third")})
 	c.after(2 * time.Second)
-	b.event("", installer.Event{Step: installer.Arriving, Package: one, Done: 61e6, Size: 121e6})
+	b.event("", acquire.Event{Step: acquire.Arriving, Package: one, Done: 61e6, Size: 121e6})
 	b.retry(fetch.Event{URL: "https://there.test/other.zip", Try: 2, Wait: 3 * time.Second, Err: errors.New("503 Service Unavailable")})
 	return b
 }
@@ -131,7 +131,7 @@ func TestLinesFit(t *testing.T) {
 
 // Nobody else's words break a line or command the terminal.
 func TestStateIsOneLine(t *testing.T) {
-	it := item{step: installer.Fetching, from: "mirror\nof \x1b[2J\r\u202emine"}
+	it := item{step: acquire.Fetching, from: "mirror\nof \x1b[2J\r\u202emine"}
 	if got, want := it.state(time.Time{}), `asking mirror of \x1b[2J \u202emine`; got != want {
 		t.Errorf("got %s, want %s", got, want)
 	}
@@ -141,7 +141,7 @@ func TestStateIsOneLine(t *testing.T) {
 func TestLinesComeSoon(t *testing.T) {
 	c := newClock()
 	b := &board{now: c.now}
-	b.event("", installer.Event{Step: installer.Chosen, Package: pkg(t, "acme/one 1.2.0")})
+	b.event("", acquire.Event{Step: acquire.Chosen, Package: pkg(t, "acme/one 1.2.0")})
 	if lines := b.lines(80, 24); lines != nil {
 		t.Errorf("at once: %q", lines)
 	}
@@ -149,7 +149,7 @@ func TestLinesComeSoon(t *testing.T) {
 	if lines := b.lines(80, 24); len(lines) != 2 {
 		t.Errorf("soon: %q", lines)
 	}
-	b.event("", installer.Event{Step: installer.Installed, Package: pkg(t, "acme/one 1.2.0")})
+	b.event("", acquire.Event{Step: acquire.Installed, Package: pkg(t, "acme/one 1.2.0")})
 	if lines := b.lines(80, 24); lines != nil {
 		t.Errorf("when it is done: %q", lines)
 	}
@@ -161,20 +161,20 @@ func TestTotal(t *testing.T) {
 	b := &board{now: c.now}
 	one, two := pkg(t, "acme/one 1.2.0"), pkg(t, "acme/two 1.2.0")
 	for _, id := range []sources.PackageID{one, two} {
-		b.event("", installer.Event{Step: installer.Fetching, Package: id})
-		b.event("", installer.Event{Step: installer.Arriving, Package: id, Done: 0, Size: 100e6})
+		b.event("", acquire.Event{Step: acquire.Fetching, Package: id})
+		b.event("", acquire.Event{Step: acquire.Arriving, Package: id, Done: 0, Size: 100e6})
 	}
 	for range 10 {
 		c.after(time.Second)
 		one, two := b.items[0], b.items[1]
-		b.event("", installer.Event{Step: installer.Arriving, Package: one.id, Done: one.done + 8e6, Size: 100e6})
-		b.event("", installer.Event{Step: installer.Arriving, Package: two.id, Done: two.done + 2e6, Size: 100e6})
+		b.event("", acquire.Event{Step: acquire.Arriving, Package: one.id, Done: one.done + 8e6, Size: 100e6})
+		b.event("", acquire.Event{Step: acquire.Arriving, Package: two.id, Done: two.done + 2e6, Size: 100e6})
 	}
 	lines := b.lines(100, 24)
 	if got, want := lines[2], " 50% total          [=======>--------] 0 of 2 packages, 100.0 MB of 200.0 MB, 10.0 MB/s, 10s left"; got != want {
 		t.Errorf("got  %q\nwant %q", got, want)
 	}
-	b.event("", installer.Event{Step: installer.Installed, Package: one})
+	b.event("", acquire.Event{Step: acquire.Installed, Package: one})
 	if got, want := b.lines(100, 24)[1], " 55% total          [========>-------] 1 of 2 packages, 100.0 MB of 180.0 MB, 10.0 MB/s, 8s left"; got != want {
 		t.Errorf("got  %q\nwant %q", got, want)
 	}
@@ -188,12 +188,12 @@ func TestTotal(t *testing.T) {
 func TestWaitingForTheCache(t *testing.T) {
 	c := newClock()
 	b := &board{now: c.now}
-	b.event("", installer.Event{Step: installer.Waiting, Text: "somebody"})
+	b.event("", acquire.Event{Step: acquire.Waiting, Text: "somebody"})
 	c.after(time.Second)
 	if got := b.lines(80, 24); len(got) != 1 || strings.Join(strings.Fields(got[0]), " ") != "plugin cache waiting for somebody" {
 		t.Errorf("got %q", got)
 	}
-	b.event("a", installer.Event{Step: installer.Querying, Package: pkg(t, "acme/one")})
+	b.event("a", acquire.Event{Step: acquire.Querying, Package: pkg(t, "acme/one")})
 	if got := b.lines(80, 24); len(got) != 2 || strings.Contains(got[0], "waiting") {
 		t.Errorf("got %q", got)
 	}
@@ -204,13 +204,13 @@ func TestOneLineForAPackage(t *testing.T) {
 	c := newClock()
 	b := &board{now: c.now}
 	one := pkg(t, "acme/one 1.2.0")
-	b.event("a", installer.Event{Step: installer.Chosen, Package: one})
-	b.event("b", installer.Event{Step: installer.Chosen, Package: one})
-	b.event("b", installer.Event{Step: installer.Fetching, Package: one})
-	b.event("b", installer.Event{Step: installer.Arriving, Package: one, Done: 0, Size: 4e6})
-	b.event("", installer.Event{Step: installer.Waiting, Package: one, Text: "ourselves"})
+	b.event("a", acquire.Event{Step: acquire.Chosen, Package: one})
+	b.event("b", acquire.Event{Step: acquire.Chosen, Package: one})
+	b.event("b", acquire.Event{Step: acquire.Fetching, Package: one})
+	b.event("b", acquire.Event{Step: acquire.Arriving, Package: one, Done: 0, Size: 4e6})
+	b.event("", acquire.Event{Step: acquire.Waiting, Package: one, Text: "ourselves"})
 	c.after(time.Second)
-	b.event("b", installer.Event{Step: installer.Arriving, Package: one, Done: 1e6, Size: 4e6})
+	b.event("b", acquire.Event{Step: acquire.Arriving, Package: one, Done: 1e6, Size: 4e6})
 	want := []string{
 		" 25% acme/one 1.2.0 [===>------------] 1.0 MB of 4.0 MB, 1.0 MB/s, 3s left, for b",
 		" 25% total          [===>------------] 0 of 2 packages, 1.0 MB of 4.0 MB, 1.0 MB/s, 3s left",
@@ -218,7 +218,7 @@ func TestOneLineForAPackage(t *testing.T) {
 	if got := b.lines(100, 24); !slices.Equal(got, want) {
 		t.Errorf("got %q, want %q", got, want)
 	}
-	b.event("b", installer.Event{Step: installer.Installed, Package: one})
+	b.event("b", acquire.Event{Step: acquire.Installed, Package: one})
 	if got := b.lines(100, 24); len(got) != 2 || !strings.Contains(got[0], "waiting for ourselves, for a") {
 		t.Errorf("got %q", got)
 	}
@@ -229,12 +229,12 @@ func TestTurn(t *testing.T) {
 	c := newClock()
 	b := &board{now: c.now}
 	one := pkg(t, "acme/one 1.2.0")
-	b.event("", installer.Event{Step: installer.Fetching, Package: one, Source: "there", URL: "https://there.test/one.zip"})
+	b.event("", acquire.Event{Step: acquire.Fetching, Package: one, Source: "there", URL: "https://there.test/one.zip"})
 	b.turn(fetch.Event{URL: "https://there.test/one.zip", Host: "there.test"})
 	if got, want := b.items[0].state(c.now()), "waiting for others from there.test"; got != want {
 		t.Errorf("got %q, want %q", got, want)
 	}
-	b.event("", installer.Event{Step: installer.Arriving, Package: one, Done: 1e6})
+	b.event("", acquire.Event{Step: acquire.Arriving, Package: one, Done: 1e6})
 	if got, want := b.items[0].state(c.now()), "1.0 MB, from there"; got != want {
 		t.Errorf("got %q, want %q", got, want)
 	}

@@ -1,4 +1,4 @@
-package main
+package ui
 
 import (
 	"errors"
@@ -9,8 +9,8 @@ import (
 	"time"
 )
 
-// humanSize is a number of bytes for people, in powers of a thousand.
-func humanSize(n int64) string {
+// Size is a number of bytes for people, in powers of a thousand.
+func Size(n int64) string {
 	if n < 1000 {
 		return fmt.Sprintf("%d B", n)
 	}
@@ -27,8 +27,8 @@ var units = map[string]float64{
 	"KI": 1 << 10, "MI": 1 << 20, "GI": 1 << 30, "TI": 1 << 40,
 }
 
-// parseSize parses a size such as 20G, 1.5GB or 512MiB.
-func parseSize(s string) (int64, error) {
+// ParseSize parses a size such as 20G, 1.5GB or 512MiB.
+func ParseSize(s string) (int64, error) {
 	upper := strings.TrimSuffix(strings.ToUpper(s), "B")
 	number := strings.TrimRight(upper, "KMGTI")
 	unit, ok := units[upper[len(number):]]
@@ -39,8 +39,8 @@ func parseSize(s string) (int64, error) {
 	return 0, errors.New("a size is a number greater than 0 and a unit, as in 500M or 20G")
 }
 
-// parseAge parses an age such as 30d, 2w or 12h.
-func parseAge(s string) (time.Duration, error) {
+// ParseAge parses an age such as 30d, 2w or 12h.
+func ParseAge(s string) (time.Duration, error) {
 	for unit, length := range map[string]time.Duration{"d": 24 * time.Hour, "w": 7 * 24 * time.Hour} {
 		number, ok := strings.CutSuffix(s, unit)
 		if !ok {
@@ -56,31 +56,46 @@ func parseAge(s string) (time.Duration, error) {
 	return 0, errors.New("an age is a number greater than 0 and a unit, as in 30d, 2w or 12h")
 }
 
-// since says how long ago something was.
-func since(then, now time.Time) string {
+// Since says how long ago something was.
+func Since(then, now time.Time) string {
 	age := now.Sub(then)
 	switch days := int(age.Hours() / 24); {
 	case then.IsZero():
 		return "never"
 	case days > 0:
-		return count(days, "day") + " ago"
+		return Count(days, "day") + " ago"
 	case age >= time.Hour:
-		return count(int(age.Hours()), "hour") + " ago"
+		return Count(int(age.Hours()), "hour") + " ago"
 	}
 	return "just now"
 }
 
-// count is a number of things.
-func count(n int, thing string) string {
+// Count is a number of things.
+func Count(n int, thing string) string {
 	if n == 1 {
 		return "1 " + thing
 	}
 	return fmt.Sprintf("%d %ss", n, thing)
 }
 
-// columns aligns rows of cells that are shown below one another. The last cell of
+// List joins words as in a sentence: "a, b or c" for the conjunction or.
+func List[T ~string](conjunction string, words []T) string {
+	var b strings.Builder
+	for i, word := range words {
+		switch {
+		case i > 0 && i == len(words)-1:
+			b.WriteString(" " + conjunction + " ")
+		case i > 0:
+			b.WriteString(", ")
+		}
+		b.WriteString(string(word))
+	}
+	return b.String()
+}
+
+// Columns aligns rows of cells that are shown below one another. The last cell of
 // each is as long as it is.
-func columns(rows [][]string) []string {
+func Columns(rows [][]string) []string {
 	var widths []int
 	for _, row := range rows {
 		for i, cell := range row {

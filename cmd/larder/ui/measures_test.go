@@ -1,7 +1,6 @@
-package main
+package ui
 
 import (
-	"slices"
 	"testing"
 	"time"
 )
@@ -11,7 +10,7 @@ func TestHumanSize(t *testing.T) {
 		0: "0 B", 999: "999 B", 1000: "1.0 kB", 999_949: "999.9 kB", 999_950: "1.0 MB",
 		20_000_000_000: "20.0 GB", 1 << 62: "4611.7 PB",
 	} {
-		if got := humanSize(n); got != want {
+		if got := Size(n); got != want {
 			t.Errorf("%d is %s, want %s", n, got, want)
 		}
 	}
@@ -22,7 +21,7 @@ func TestParseSize(t *testing.T) {
 		"20G": 20e9, "1.5gb": 1.5e9, "512MiB": 512 << 20, "2Ti": 2 << 40, "7": 7, "7B": 7, "1k": 1000,
 		"": 0, "0": 0, "-1G": 0, "G": 0, "1X": 0, "1GG": 0, "NaN": 0, "Inf": 0, "1e30": 0, "0.1": 0,
 	} {
-		got, err := parseSize(text)
+		got, err := ParseSize(text)
 		if got != want || (err == nil) != (want > 0) {
 			t.Errorf("%q is %d, %v; want %d", text, got, err, want)
 		}
@@ -34,7 +33,7 @@ func TestParseAge(t *testing.T) {
 		"30d": 30 * 24 * time.Hour, "2w": 14 * 24 * time.Hour, "90m": 90 * time.Minute, "1h30m": 90 * time.Minute,
 		"": 0, "d": 0, "0d": 0, "-1d": 0, "30": 0, "1.5d": 0, "99999999d": 0, "-2h": 0,
 	} {
-		got, err := parseAge(text)
+		got, err := ParseAge(text)
 		if got != want || (err == nil) != (want > 0) {
 			t.Errorf("%q is %s, %v; want %s", text, got, err, want)
 		}
@@ -46,26 +45,11 @@ func TestSince(t *testing.T) {
 	for age, want := range map[time.Duration]string{
 		0: "just now", -time.Hour: "just now", time.Hour: "1 hour ago", 25 * time.Hour: "1 day ago", 720 * time.Hour: "30 days ago",
 	} {
-		if got := since(now.Add(-age), now); got != want {
+		if got := Since(now.Add(-age), now); got != want {
 			t.Errorf("%s ago is %q, want %q", age, got, want)
 		}
 	}
-	if got := since(time.Time{}, now); got != "never" {
+	if got := Since(time.Time{}, now); got != "never" {
 		t.Errorf("no time is %q", got)
-	}
-}
-
-// The largest has the longest bar, and without room there are none.
-func TestBars(t *testing.T) {
-	totals := []providerTotal{{"a.test/b/c", 2, 1, 1000}, {"a.test/b/d", 1, 1, 250}}
-	want := []string{
-		"a.test/b/c  1.0 kB  1 version  2 packages  ████████",
-		"a.test/b/d  250 B   1 version  1 package   ██",
-	}
-	if got := columns(totalRows(totals, 68)); !slices.Equal(got, want) {
-		t.Errorf("got %q", got)
-	}
-	if got := columns(totalRows(totals, 0)); got[1] != "a.test/b/d  250 B   1 version  1 package" {
-		t.Errorf("got %q", got)
 	}
 }

@@ -1,4 +1,4 @@
-package main
+package ui
 
 import "time"
 
@@ -11,12 +11,13 @@ type meter struct {
 	samples []sample
 }
 
+// A sample is how many bytes came in a short time.
 type sample struct {
 	at    time.Time
 	bytes int64
 }
 
-// start begins anew.
+// start forgets everything and measures from now on.
 func (m *meter) start(now time.Time) { *m = meter{since: now} }
 
 // add counts bytes that came since the last time.
@@ -29,6 +30,7 @@ func (m *meter) add(now time.Time, bytes int64) {
 	m.samples = append(m.samples, sample{now, bytes})
 }
 
+// forget drops samples that are too old to count.
 func (m *meter) forget(now time.Time) {
 	for len(m.samples) > 0 && now.Sub(m.samples[0].at) >= rateWindow {
 		m.samples = m.samples[1:]

@@ -1,0 +1,91 @@
+package main
+
+import (
+	"context"
+	"fmt"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/larder-cli/larder/cmd/larder/ui/uitest"
+	"github.com/larder-cli/larder/sources/sourcetest"
+)
+
+// slow is a root module with a package that stops half-way.
+func slow(t *testing.T) (dir string) {
+	world := sourcetest.New(t)
+	for _, assignment := range world.Env() {
+		name, value, _ := strings.Cut(assignment, "=")
+		t.Setenv(name, value)
+	}
+	dir = t.TempDir()
+	t.Setenv("HOME", dir)
+	t.Setenv("TERM", "xterm")
+	world.Add("example.test/acme/widget", "1.2.0", sourcetest.Release{Size: 200_000})
+	world.Registry.Fault(sourcetest.Fault{Path: "*.zip", Stall: 100_000})
+	const config = `terraform {
+  required_providers {
+    widget = {
+      source = "example.test/acme/widget"
+    }
+  }
+}
+`
+	if err := os.WriteFile(filepath.Join(dir, "main.tf"), []byte(config), 0o644); err != nil {
+		t.Fatal(err)
+	}
+	return dir
+}
+
+// Bars are gone when it is told that the run was interrupted.
+func TestInterruptedWithBars(t *testing.T) {
+	dir := slow(t)
+	w := uitest.New(t, 120, 24)
+	w.Read()
+	ctx, interrupt := context.WithCancel(t.Context())
+	defer interrupt()
+	status := make(chan int, 1)
+	go func() {
+		status <- run(ctx, []string{"larder", "--chdir", dir, "--no-cache", "install"}, w.TTY, w.TTY)
+		fmt.Fprint(w.TTY, "\x00")
+	}()
+	w.Until("kB of 200.")
+	w.Until("from registry example.test")
+	if line := " 32% example.test/acme/widget 1.2.0 [====>-----------] 65.5 kB of 200."; !strings.Contains(w.Raw.String(), line) {
+		t.Errorf("got\n%s", strings.Join(w.Seen(), "\n"))
+	}
+	interrupt()
+	w.Until("\x00")
+	want := "larder: example.test/acme/widget 1.2.0: fetching from registry example.test\n" +
+		"larder: error: interrupted; what was installed is whole"
+	if got := w.Text(); got != want || w.Column != 0 || <-status != exitInterrupted {
+		t.Errorf("got\n%s\nwant\n%s", got, want)
+	}
+}
+
+// Some want no bars, or cannot have them.
+func TestNoBars(t *testing.T) {
+	for name, args := range map[string][]string{
+		"--quiet":   {"install", "--quiet"},
+		"--json":    {"install", "--json"},
+		"TERM=dumb": {"install"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			dir := slow(t)
+			if name == "TERM=dumb" {
+				t.Setenv("TERM", "dumb")
+			}
+			w := uitest.New(t, 100, 24)
+			w.Read()
+			ctx, stop := context.WithTimeout(t.Context(), 500*time.Millisecond)
+			defer stop()
+			run(ctx, append([]string{"larder", "--chdir", dir, "--no-cache"}, args...), w.TTY, w.TTY)
+			w.Settle()
+			if strings.Contains(w.Raw.String(), "\x1b") || strings.Contains(w.Raw.String(), "%") {
+				t.Errorf("got %q", w.Raw.String())
+			}
+		})
+	}
+}

@@ -1,0 +1,75 @@
+package main
+
+import (
+	"errors"
+	"fmt"
+
+	"github.com/urfave/cli/v2"
+
+	"github.com/larder-cli/larder/cmd/larder/ui"
+	"github.com/larder-cli/larder/fsmirror/bundle"
+	"github.com/larder-cli/larder/sources"
+	"github.com/larder-cli/larder/sources/trust"
+)
+
+func bundleVerifyCommand(out *ui.Output) *cli.Command {
+	return &cli.Command{
+		Name:      "verify",
+		Usage:     "read all of a bundle and name what is wrong",
+		ArgsUsage: "FILE... [FLAG...]",
+		Description: "Hashes each package and its contents, and checks the signed checksums that came\n" +
+			"with it. Of a bundle in parts, all are needed. Opens no connection and changes\n" +
+			"nothing.",
+		Flags:  []cli.Flag{trustKeyFlag()},
+		Action: func(c *cli.Context) error { return bundleVerify(c, out) },
+	}
+}
+
+// bundleVerify ends with exitFound if anything is wrong, and with exitFailed if that
+// could not be found out.
+func bundleVerify(c *cli.Context, out *ui.Output) error {
+	if !c.Args().Present() {
+		return usageError{errors.New("bundle verify needs the FILE of a bundle, or of each of its parts")}
+	}
+	m, err := here(c, out)
+	if err != nil {
+		return err
+	}
+	v, err := ui.Work(out, func(report ui.Report) (bundle.Verification, error) {
+		return bundle.Verify(c.Context, m.files(c.Args().Slice()), bundle.VerifyOptions{Vouch: m.vouchBundle, Report: report})
+	})
+	if err != nil {
+		return err
+	}
+	for _, f := range v.Findings {
+		out.Result("finding", ui.FindingOf(f.Kind, f.File, f.Package, f.Err.Error()), "%s", out.Shorten(f.Error()))
+	}
+	verdicts := map[sources.Verdict]int{}
+	var all []ui.Checked
+	for _, p := range v.Packages {
+		verdicts[p.Verdict]++
+		all = append(all, ui.CheckedOf(p.ID, p.Verdict, p.Report))
+	}
+	out.Checked(all)
+	out.Say("verified %s, %s%s", ui.Count(len(v.Packages), "package"), ui.Size(v.Bytes), verdictTally(verdicts))
+	out.Keys(all, "bundle")
+	return found(len(v.Findings), "thing", "found wrong", "copy the bundle again, or ask for another; larder bundle import refuses it as it is")
+}
+
+// verdictTally says how often there is each verdict, the best first.
+func verdictTally(verdicts map[sources.Verdict]int) string {
+	text := ""
+	for _, v := range sources.Verdicts() {
+		if n := verdicts[v]; n > 0 {
+			text += fmt.Sprintf("; %d %s", n, v)
+		}
+	}
+	return text
+}
+
+// vouchBundle judges the evidence in a bundle.
+func (m *rootModule) vouchBundle(s sources.Stored) (trust.Report, error) {
+	opts := m.trustFor(s.ID.Provider)
+	opts.Carrier = trust.FromBundle
+	return trust.VerifyCarried(s.Signed, s.ZH, opts)
+}

@@ -1,0 +1,129 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"path"
+
+	"github.com/urfave/cli/v2"
+
+	"github.com/larder-cli/larder/cachedir"
+	"github.com/larder-cli/larder/cmd/larder/ui"
+	"github.com/larder-cli/larder/installer"
+	"github.com/larder-cli/larder/installer/acquire"
+	"github.com/larder-cli/larder/sources"
+	"github.com/larder-cli/larder/sources/fetch"
+	"github.com/larder-cli/larder/sources/trust"
+)
+
+func cacheRepairCommand(out *ui.Output) *cli.Command {
+	return &cli.Command{
+		Name:      "repair",
+		ArgsUsage: "[FLAG...]",
+		Usage:     "set aside what is wrong in the cache, and fetch it again",
+		Description: "Verifies the cache first. What is wrong is moved into .larder/aside in it, where\n" +
+			"you can look at it and delete it. Packages are fetched again, if they can be had\n" +
+			"as they were; with --offline, from this machine.",
+		Flags:  []cli.Flag{dryRunFlag("tell what would be done, and do nothing")},
+		Action: func(c *cli.Context) error { return cacheRepair(c, out) },
+	}
+}
+
+// cacheRepair verifies the cache and mends what it finds. Packages that a source has are
+// replaced; everything else that is wrong is moved aside. Nothing is deleted, because
+// damage can be evidence of an attack.
+func cacheRepair(c *cli.Context, out *ui.Output) error {
+	k, v, err := verifyCache(c, out, !c.Bool("dry-run"))
+	if err != nil || k.cache == nil {
+		return err
+	}
+	mendings := v.Mendings()
+	if !c.Bool("dry-run") {
+		replace, sourceErr := k.replacer(c.Context)
+		if sourceErr != nil {
+			return sourceErr
+		}
+		mendings, err = k.cache.Repair(c.Context, v, replace)
+	}
+	k.sum(v)
+	for _, m := range mendings {
+		err = errors.Join(err, k.mended(m, c.Bool("dry-run")))
+	}
+	if dir := k.cache.AsideDir(); dir != "" {
+		out.Say("what was set aside is in %s", dir)
+	}
+	return err
+}
+
+// mended writes what was done about a finding, or says why nothing was.
+func (k *targetCache) mended(m cachedir.Mending, planned bool) error {
+	if m.Do == cachedir.Nothing && m.Err == nil {
+		m.Err = errors.New(m.Text)
+	}
+	var failed error
+	if m.Err != nil && !planned {
+		failed = m.Err
+		if named := (*sources.PackageError)(nil); !errors.As(failed, &named) {
+			failed = fmt.Errorf("%s: %w", m.Path, failed)
+		}
+	}
+	if failed != nil && m.Aside == "" {
+		return sources.WithHint(failed, "look at it in %s", path.Join(k.path, m.Path))
+	}
+	did := string(m.Do)
+	if planned {
+		did = "would be " + did
+		if m.Fetch() {
+			did += " and fetched again"
+		}
+	}
+	k.out.Result("mended", struct {
+		ui.Finding
+		Do    string `json:"do"`
+		Aside string `json:"aside,omitempty"`
+		Fetch bool   `json:"fetch"`
+	}{ui.FindingOf(m.Kind, m.Path, m.Package, m.Text), string(m.Do), m.Aside, m.Fetch()}, "%s: %s", m.Finding, did)
+	return failed
+}
+
+// replacer fetches packages again that are wrong in the cache, from where the
+// configuration says. Those that no source has are only named.
+func (k *targetCache) replacer(ctx context.Context) (cachedir.Replacer, error) {
+	from, err := k.source(ctx, nil)
+	if err != nil {
+		return nil, err
+	}
+	in := installer.New(from, k.cache, k.client, k.installerOptions(k.out.Event))
+	return func(ctx context.Context, m cachedir.Mending) (gone bool, err error) {
+		outcome, err := in.Fetch(ctx, *m.Package, k.before(m))
+		k.out.Forget(*m.Package)
+		switch {
+		case err == nil:
+			again := outcome
+			again.How += " again"
+			k.out.Result("package", ui.OutcomeInJSON(outcome), "%s: %s", outcome.Package.ID, ui.OutcomeText(again))
+		case errors.Is(err, sources.ErrNotFound), errors.Is(err, fetch.ErrOffline):
+			k.out.Missing(*m.Package, err, "not fetched again: %v", err)
+			return true, nil
+		}
+		return acquire.IsOther(err), k.explain(err)
+	}, nil
+}
+
+// before are the hashes of a package that was set aside: those that were
+// recorded, else those that were signed.
+func (k *targetCache) before(m cachedir.Mending) []sources.Hash {
+	if len(m.Stored) > 0 {
+		return m.Stored
+	}
+	signed, err := k.cache.Evidence(m.Package.Provider, m.Package.Version)
+	if err != nil {
+		return nil
+	}
+	sums, err := trust.ParseSums(signed.Sums)
+	if err != nil {
+		return nil
+	}
+	return sums.Hashes()
+}

@@ -1,0 +1,23 @@
+package main
+
+import (
+	"slices"
+	"testing"
+
+	"github.com/larder-cli/larder/cmd/larder/ui"
+)
+
+// The largest has the longest bar, and without room there are none.
+func TestBars(t *testing.T) {
+	totals := []providerTotal{{"a.test/b/c", 2, 1, 1000}, {"a.test/b/d", 1, 1, 250}}
+	want := []string{
+		"a.test/b/c  1.0 kB  1 version  2 packages  ████████",
+		"a.test/b/d  250 B   1 version  1 package   ██",
+	}
+	if got := ui.Columns(totalRows(totals, 68)); !slices.Equal(got, want) {
+		t.Errorf("got %q", got)
+	}
+	if got := ui.Columns(totalRows(totals, 0)); got[1] != "a.test/b/d  250 B   1 version  1 package" {
+		t.Errorf("got %q", got)
+	}
+}

@@ -1,0 +1,136 @@
+package main
+
+import (
+	"errors"
+	"fmt"
+	"slices"
+	"time"
+
+	"github.com/urfave/cli/v2"
+
+	"github.com/larder-cli/larder/cmd/larder/ui"
+	"github.com/larder-cli/larder/installer/acquire"
+	"github.com/larder-cli/larder/sources"
+)
+
+// globalCategory marks the flags that help does not repeat for each command.
+const globalCategory = "global"
+
+// globalFlags are the flags that may stand before a command or after it.
+func globalFlags() []cli.Flag {
+	return []cli.Flag{
+		&cli.StringFlag{Category: globalCategory, Name: "chdir", Usage: "work in `DIR`"},
+		&cli.StringFlag{Category: globalCategory, Name: "config", Usage: "read the CLI configuration from `FILE` and no other"},
+		&cli.StringFlag{Category: globalCategory, Name: "cache", Usage: "use the plugin cache in `DIR`"},
+		&cli.BoolFlag{Category: globalCategory, Name: "no-cache", Usage: "use no plugin cache"},
+		&cli.StringFlag{Category: globalCategory, Name: "engine", Usage: "`ENGINE` whose defaults apply: " + ui.List("or", engines), Value: string(anyEngine)},
+		&cli.BoolFlag{Category: globalCategory, Name: "offline", Usage: "open no connection"},
+		&cli.IntFlag{Category: globalCategory, Name: "jobs", Usage: "install `N` providers at once; 16 unless told otherwise"},
+		&cli.DurationFlag{Category: globalCategory, Name: "lock-timeout", Usage: "wait for others no longer than a `TIME` such as 5m"},
+		&cli.StringFlag{Category: globalCategory, Name: "link", Usage: "install by `HOW`: " + ui.List("or", sources.LinkModes), Value: string(sources.LinkAuto)},
+		&cli.BoolFlag{Category: globalCategory, Name: "json", Usage: "write events and results as JSON lines"},
+		&cli.BoolFlag{Category: globalCategory, Name: "quiet", Usage: "write results and errors alone, and show no progress"},
+		&cli.BoolFlag{Category: globalCategory, Name: "verbose", Usage: "tell every step"},
+		&cli.BoolFlag{Category: globalCategory, Name: "no-color", Usage: "of no effect, as nothing is coloured"},
+	}
+}
+
+// flag returns the value of a global flag, which may stand before the command
+// or after it; the one after it counts if both do.
+func flag[T any](c *cli.Context, name string) T {
+	for _, level := range c.Lineage() {
+		if level.IsSet(name) {
+			value, _ := level.Value(name).(T)
+			return value
+		}
+	}
+	value, _ := c.Value(name).(T)
+	return value
+}
+
+// isSet reports whether a global flag stands before the command or after it.
+func isSet(c *cli.Context, name string) bool {
+	return slices.ContainsFunc(c.Lineage(), func(level *cli.Context) bool { return level.IsSet(name) })
+}
+
+// anyEngine is the value of --engine that leaves the choice to each root module.
+const anyEngine sources.Engine = "auto"
+
+// engines are the values of --engine.
+var engines = []sources.Engine{anyEngine, sources.Terraform, sources.OpenTofu}
+
+// globals are the values of the global flags, and of those that mean the same for
+// each command that has them. For the others these are zero.
+type globals struct {
+	cache       string
+	noCache     bool
+	link        sources.LinkMode
+	offline     bool
+	lockTimeout time.Duration
+	jobs        int
+	slots       acquire.Slots // as many as jobs, for all installers of the command
+
+	platforms     []sources.Platform // empty means the one that we run on
+	recursive     bool
+	exclude       []string
+	upgrade       bool
+	requireSigned bool
+	trustKeys     []sources.Fingerprint
+	paranoid      bool
+	dryRun        bool
+	readOnly      bool // nothing is changed: a dry run, or a check
+}
+
+// readFlags reads the flags and refuses those that make no sense by themselves.
+func (s *session) readFlags(c *cli.Context) (err error) {
+	for _, name := range []string{"chdir", "config", "cache"} {
+		if isSet(c, name) && flag[string](c, name) == "" {
+			return usageError{fmt.Errorf("--%s is empty", name)} // most likely a variable that is not set
+		}
+	}
+	s.flags = globals{
+		cache:   flag[string](c, "cache"),
+		noCache: flag[bool](c, "no-cache"),
+		link:    sources.LinkMode(flag[string](c, "link")),
+		offline: flag[bool](c, "offline"),
+
+		lockTimeout: flag[time.Duration](c, "lock-timeout"),
+
+		recursive: c.Bool("recursive"), exclude: c.StringSlice("exclude"),
+		upgrade: c.Bool("upgrade"), requireSigned: c.Bool("require-signed"),
+		paranoid: c.Bool("paranoid"),
+		dryRun:   c.Bool("dry-run"), readOnly: c.Bool("dry-run") || c.Bool("check"),
+	}
+	s.engine, s.configFile = sources.Engine(flag[string](c, "engine")), flag[string](c, "config")
+	s.out.JSON = flag[bool](c, "json")
+	switch {
+	case flag[bool](c, "quiet"):
+		s.out.Level = ui.Quiet
+	case flag[bool](c, "verbose"):
+		s.out.Level = ui.Verbose
+	}
+	if err := oneOf("link", s.flags.link, sources.LinkModes); err != nil {
+		return err
+	}
+	if err := oneOf("engine", s.engine, engines); err != nil {
+		return err
+	}
+	if err := exclusive(c, "cache", "no-cache"); err != nil {
+		return err
+	}
+	if s.flags.lockTimeout < 0 {
+		return usageError{fmt.Errorf("--lock-timeout is not less than 0, as is %s", s.flags.lockTimeout)}
+	}
+	if s.flags.jobs, err = positive(c, "jobs"); err != nil {
+		return err
+	}
+	s.flags.slots = acquire.NewSlots(s.flags.jobs)
+	if c.IsSet("exclude") && !s.flags.recursive {
+		return usageError{errors.New("--exclude goes with --recursive")}
+	}
+	if s.flags.platforms, err = platforms(c); err != nil {
+		return err
+	}
+	s.flags.trustKeys, err = trustKeys(c)
+	return err
+}

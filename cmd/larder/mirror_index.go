@@ -1,0 +1,56 @@
+package main
+
+import (
+	"errors"
+
+	"github.com/urfave/cli/v2"
+
+	"github.com/larder-cli/larder/cmd/larder/ui"
+	"github.com/larder-cli/larder/fsmirror/builder"
+)
+
+func mirrorIndexCommand(out *ui.Output) *cli.Command {
+	return &cli.Command{
+		Name:      "index",
+		Usage:     "make a mirror's JSON anew from its archives",
+		ArgsUsage: "DIR [FLAG...]",
+		Description: "Reads all archives and writes those of index.json and VERSION.json that are not\n" +
+			"as they should be: so a directory of archives becomes a network mirror. Archives\n" +
+			"that cannot be read are left out.",
+		Flags:  []cli.Flag{dryRunFlag("tell what would be written, and write nothing")},
+		Action: func(c *cli.Context) error { return mirrorIndex(c, out) },
+	}
+}
+
+// mirrorIndex believes no record and reads all archives: it is for mirrors whose
+// documents are wrong, however that came about.
+func mirrorIndex(c *cli.Context, out *ui.Output) error {
+	dry := c.Bool("dry-run")
+	m, b, err := mirrorHere(c, out, builder.Options{ReadOnly: dry, Paranoid: true})
+	if err != nil {
+		return err
+	}
+	var leftOut []error
+	changes, err := ui.Work(out, func(ui.Report) (changes []builder.Change, err error) {
+		changes, leftOut, err = b.Index(c.Context)
+		return changes, err
+	})
+	for _, change := range changes {
+		did := "written"
+		if change.Removed {
+			did = "removed"
+		}
+		if dry {
+			did = "would be " + did
+		}
+		m.out.Result("document", struct {
+			Path   string `json:"path"`
+			Do     string `json:"do"`
+			DryRun bool   `json:"dry_run"`
+		}{change.Path, did, dry}, "%s: %s", change.Path, did)
+	}
+	if err == nil && len(changes) == 0 {
+		out.Say("nothing to do: the index says what is there")
+	}
+	return errors.Join(append(leftOut, err, b.Close())...)
+}

@@ -1,0 +1,82 @@
+package main
+
+import (
+	"context"
+	"slices"
+
+	"github.com/larder-cli/larder/installer"
+	"github.com/larder-cli/larder/installer/acquire"
+	"github.com/larder-cli/larder/installer/modules"
+	"github.com/larder-cli/larder/sources"
+)
+
+// needs is what the root module requires, and what is locked for it. It is nil
+// if there is no configuration.
+func (m *rootModule) needs(ctx context.Context) (*installer.Root, error) {
+	tree, ds := modules.Load(ctx, m.dir, modules.Options{
+		Engine:             m.config.Engine,
+		DataDir:            m.config.DataDir,
+		Workspace:          m.config.Workspace,
+		KeepStateAddresses: !m.config.TranslateStateAddresses,
+		Cache:              &m.modules,
+	})
+	for i, d := range ds {
+		ds[i].File = m.full(d.File)
+	}
+	if err := m.out.Warnings(append(ds, m.lockProblems...)); err != nil {
+		return nil, err
+	}
+	if m.config.Engine == sources.OpenTofu {
+		if warning := m.lock.Migrate(); warning != "" {
+			m.out.Warn("%s", warning)
+		}
+	}
+	if tree.Empty {
+		m.out.Say("there is no configuration in %s: nothing to do", m.dir)
+		return nil, nil
+	}
+	m.warnOfOverrides(tree.Requirements)
+	found := &installer.Root{Dir: m.dir, DataDir: m.config.DataDir, Lock: m.lock}
+	for _, r := range tree.Requirements {
+		r.From = slices.Clone(r.From)
+		for i, from := range r.From {
+			r.From[i].File = m.full(from.File)
+		}
+		if slices.Contains(m.config.Unmanaged, r.Provider) {
+			found.Unmanaged = append(found.Unmanaged, r.Provider)
+		} else {
+			found.Requirements = append(found.Requirements, r)
+		}
+	}
+	return found, nil
+}
+
+// full is the full path of a file that is named as seen from the root module.
+func (m *rootModule) full(file string) string {
+	if file == "" {
+		return ""
+	}
+	return absolute(m.dir, file)
+}
+
+// warnOfOverrides tells of providers that are installed and then not used.
+func (m *rootModule) warnOfOverrides(all []sources.Requirement) {
+	for _, r := range all {
+		if dir := m.config.DevOverrides[r.Provider]; dir != "" {
+			m.out.Warn("%s: %s uses the development override in %s", r.Provider, m.config.Engine, dir)
+		}
+	}
+}
+
+// installerOptions are what the flags and the configuration say of an installer for the
+// root module, which tells report what it does.
+func (m *rootModule) installerOptions(report func(acquire.Event)) installer.Options {
+	return installer.Options{
+		Engine:        m.config.Engine,
+		Platforms:     m.flags.platforms,
+		Slots:         m.flags.slots,
+		RequireSigned: m.flags.requireSigned,
+		Trust:         m.trustOptions(),
+		Report:        report,
+	}
+}

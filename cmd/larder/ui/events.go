@@ -1,0 +1,117 @@
+package ui
+
+import (
+	"fmt"
+	"time"
+
+	"github.com/larder-cli/larder/installer/acquire"
+	"github.com/larder-cli/larder/sources"
+	"github.com/larder-cli/larder/sources/fetch"
+)
+
+// Event shows a step in the life of a package.
+func (o *Output) Event(e acquire.Event) {
+	if o.JSON {
+		o.eventJSON(e)
+		return
+	}
+	o.followed().event(o.module, e)
+	p := e.Package.Provider
+	switch e.Step {
+	case acquire.Fetching:
+		o.Say("%s: fetching from %s", short(e.Package), e.Source)
+	case acquire.Waiting:
+		o.Say("%s", aboutPackage(e.Package, "waiting for "+e.Text))
+	case acquire.Warned:
+		o.Warn("%s: %s", p, e.Text)
+	case acquire.Queued, acquire.Querying, acquire.Chosen, acquire.Verified, acquire.Stored, acquire.Installed, acquire.Settled:
+		text := string(e.Step)
+		if e.Text != "" {
+			text += "; " + e.Text
+		}
+		o.Detail("%s: %s", named(e.Package), text)
+	case acquire.Arriving, acquire.Failed:
+		// How far a package has come is for the board; failures are told at the
+		// end, all together.
+	}
+}
+
+// Request shows that a request did not succeed and is made again, or has to wait.
+func (o *Output) Request(e fetch.Event) {
+	if e.Try == 0 {
+		o.turn(e)
+		return
+	}
+	text := fmt.Sprintf("%s: try %d: %v; trying again in %s", e.URL, e.Try, e.Err, e.Wait.Round(100*time.Millisecond))
+	if o.JSON {
+		o.eventJSON(acquire.Event{Step: retrying, Text: text})
+		return
+	}
+	o.followed().retry(e)
+	o.Say("%s", text)
+}
+
+// turn shows that a request waits because its host has too many already.
+func (o *Output) turn(e fetch.Event) {
+	if o.JSON {
+		o.eventJSON(acquire.Event{Step: acquire.Queued, Text: e.URL})
+		return
+	}
+	o.followed().turn(e)
+	o.Detail("%s: waiting for others from there", e.URL)
+}
+
+// retrying is the step of an event about a request, whose package is not known.
+const retrying acquire.Step = "retrying"
+
+// aboutPackage says what the text is about, unless that is the whole cache.
+func aboutPackage(id sources.PackageID, text string) string {
+	if id == (sources.PackageID{}) {
+		return text
+	}
+	return named(id) + ": " + text
+}
+
+// short names a package without the platform, if that is ours.
+func short(id sources.PackageID) string {
+	if id.Platform == sources.CurrentPlatform() || id.Platform == (sources.Platform{}) {
+		return id.Provider.String() + " " + id.Version.String()
+	}
+	return id.String()
+}
+
+// named names what is known of a package.
+func named(id sources.PackageID) string {
+	if id.Version == (sources.Version{}) {
+		return id.Provider.String()
+	}
+	return id.String()
+}
+
+// eventJSON writes an event for programs, without fields that are empty.
+func (o *Output) eventJSON(e acquire.Event) {
+	line := struct {
+		Step     acquire.Step `json:"step"`
+		Provider string       `json:"provider,omitempty"`
+		Version  string       `json:"version,omitempty"`
+		Platform string       `json:"platform,omitempty"`
+		Source   string       `json:"source,omitempty"`
+		Done     int64        `json:"done,omitempty"`
+		Size     int64        `json:"size,omitempty"`
+		Text     string       `json:"text,omitempty"`
+		Error    string       `json:"error,omitempty"`
+	}{
+		Step: e.Step, Version: e.Package.Version.String(),
+		Source: e.Source, Done: e.Done, Size: e.Size, Text: e.Text,
+	}
+	if e.Package.Provider != (sources.Provider{}) {
+		line.Provider = e.Package.Provider.String()
+	}
+	if e.Package.Platform.OS != "" {
+		line.Platform = e.Package.Platform.String()
+	}
+	if e.Err != nil {
+		line.Error = e.Err.Error()
+	}
+	o.Object("event", line)
+}

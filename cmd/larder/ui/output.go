@@ -1,0 +1,288 @@
+// Package ui draws and words what people and programs see of a command: results,
+// messages, tables, the progress display, JSON lines. It knows no command and no
+// flag: commands tell an [Output] what happened, and it decides how that looks.
+//
+// Results go to standard output, one to a line, so that they can be piped. Everything
+// else goes to standard error behind "larder: ". With --json everything is an object
+// on a line of standard output.
+package ui
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"slices"
+	"strings"
+
+	"github.com/larder-cli/larder/sources"
+)
+
+// An Output shows what happens. Results go to stdout, one to a line, so that
+// they can be piped; all else goes to stderr. With --json everything is an
+// object on a line of stdout, and stderr stays empty.
+type Output struct {
+	Stdout, Stderr io.Writer
+	Level          Level
+	JSON           bool
+
+	screen   *screen
+	progress *progress
+	from     []viewpoint // the innermost first
+	module   string      // what it is about; empty if there is but one root module
+	ends     *[]func()
+}
+
+// AtEnd has a function called when the command has ended.
+func (o *Output) AtEnd(do func()) { *o.ends = append(*o.ends, do) }
+
+// End calls the functions of AtEnd and removes the progress display. Everything
+// that was to be written has been written when it returns.
+func (o *Output) End() {
+	for _, do := range *o.ends {
+		do()
+	}
+	o.progress.end()
+}
+
+// A Level is how much is shown besides results and errors.
+type Level int
+
+// The levels. JSON output has no levels: it is for programs, which can filter.
+const (
+	Normal Level = iota
+	Quiet
+	Verbose
+)
+
+// New returns an output that shortens paths as seen from the current directory.
+func New(stdout, stderr io.Writer) *Output {
+	here, _ := os.Getwd() // without it, paths are shown in full
+	screen := newScreen(stderr)
+	return &Output{
+		Stdout: stdout, Stderr: stderr, screen: screen, progress: newProgress(screen),
+		from: []viewpoint{viewpoint(here)}, ends: new([]func()),
+	}
+}
+
+// ForModule is the output for one of several root modules, which it names in each
+// line.
+func (o *Output) ForModule(module string) *Output {
+	some := *o
+	some.module = module
+	some.from = append([]viewpoint{o.from[0].to(module)}, o.from...)
+	return &some
+}
+
+// Shorten makes the paths in a text relative to the root module that the output is
+// about, or else to the current directory.
+func (o *Output) Shorten(text string) string { return shorten(text, o.from...) }
+
+// ShortenHere makes the paths in a text relative to the current directory, whichever
+// root module the output is about.
+func (o *Output) ShortenHere(text string) string { return o.from[len(o.from)-1].shorten(text) }
+
+// prefix begins each line about one of several root modules.
+func (o *Output) prefix() string {
+	if o.module == "" {
+		return ""
+	}
+	return o.module + ": "
+}
+
+// Result writes a line of the result; with --json, value as an object of that kind.
+func (o *Output) Result(kind string, value any, format string, args ...any) {
+	if o.JSON {
+		o.Object(kind, value)
+		return
+	}
+	o.screen.write(o.Stdout, visible(o.prefix()+fmt.Sprintf(format, args...))+"\n")
+}
+
+// Table writes a result of several lines with their cells aligned; with --json, for
+// each row the value of its index.
+func (o *Output) Table(kind string, rows [][]string, value func(i int) any) {
+	for i, line := range Columns(rows) {
+		o.Result(kind, value(i), "%s", line)
+	}
+}
+
+// Print writes a line to standard output as it stands, with its own line ending and
+// without the name of a root module: it is part of a text that others parse.
+func (o *Output) Print(line string) {
+	shown := strings.TrimRight(line, "\r\n") // lines may end as they do on Windows
+	o.screen.write(o.Stdout, visible(shown)+line[len(shown):])
+}
+
+// Copyable writes lines for people to copy, without the prefix of messages.
+func (o *Output) Copyable(lines []string) {
+	if o.JSON || o.Level == Quiet {
+		return
+	}
+	var text strings.Builder
+	for _, line := range lines {
+		text.WriteString(visible(line) + "\n")
+	}
+	o.screen.write(o.Stderr, "\n"+text.String()+"\n")
+}
+
+// Object writes value as a line of JSON that begins with its kind.
+func (o *Output) Object(kind string, value any) {
+	body, err := json.Marshal(value)
+	if err != nil {
+		body = []byte(fmt.Sprintf("{%q:%q}", "error", err))
+	}
+	head := fmt.Sprintf(`{"type":%q`, kind)
+	if o.module != "" {
+		module, _ := json.Marshal(o.module) // a string can always be written
+		head += `,"module":` + string(module)
+	}
+	if string(body) != "{}" {
+		head += ","
+	}
+	o.screen.write(o.Stdout, visibleJSON(head+string(body[1:]))+"\n")
+}
+
+// Say writes a line about what is being done, unless --quiet or --json is set.
+func (o *Output) Say(format string, args ...any) {
+	if !o.JSON && o.Level != Quiet {
+		o.line("", fmt.Sprintf(format, args...))
+	}
+}
+
+// Detail is Say for what only --verbose shows.
+func (o *Output) Detail(format string, args ...any) {
+	if o.Level == Verbose {
+		o.Say(format, args...)
+	}
+}
+
+// line writes a message to standard error.
+func (o *Output) line(label, text string) {
+	o.screen.write(o.Stderr, "larder: "+label+visible(o.prefix()+shorten(text, o.from...))+"\n")
+}
+
+// A diagnostic is an error or a warning in JSON.
+type diagnostic struct {
+	Severity string   `json:"severity"`
+	Text     string   `json:"text"`
+	File     string   `json:"file,omitempty"`
+	Line     int      `json:"line,omitempty"`
+	Column   int      `json:"column,omitempty"`
+	Provider string   `json:"provider,omitempty"`
+	Version  string   `json:"version,omitempty"`
+	Platform string   `json:"platform,omitempty"`
+	Hints    []string `json:"hints,omitempty"`
+}
+
+// diagnose writes an error or a warning. What people see is shown, which also names the
+// place.
+func (o *Output) diagnose(d diagnostic, shown string) {
+	switch {
+	case o.JSON:
+		o.Object("diagnostic", d)
+		return
+	case d.Severity == "warning" && o.Level == Quiet:
+		return
+	}
+	o.line(d.Severity+": ", shown)
+	for _, hint := range d.Hints {
+		o.line("hint: ", hint)
+	}
+}
+
+// Warn writes a warning.
+func (o *Output) Warn(format string, args ...any) {
+	text := fmt.Sprintf(format, args...)
+	o.diagnose(diagnostic{Severity: "warning", Text: text}, text)
+}
+
+// WarnOf writes an error as a warning, for packages that report errors which end
+// nothing.
+func (o *Output) WarnOf(err error) { o.Warn("%v", err) }
+
+// diagnostics writes what is to be said about an input.
+func (o *Output) diagnostics(ds sources.Diagnostics) {
+	for _, d := range ds {
+		shown := diagnostic{Severity: "error", Text: d.Text, File: d.File, Line: d.Line, Column: d.Column}
+		if d.Warning {
+			shown.Severity = "warning"
+		}
+		if d.Hint != "" {
+			shown.Hints = []string{d.Hint}
+		}
+		o.diagnose(shown, d.String())
+	}
+}
+
+// Warnings writes those of ds that are warnings, and returns the errors.
+func (o *Output) Warnings(ds sources.Diagnostics) error {
+	for _, d := range ds {
+		if d.Warning {
+			o.diagnostics(sources.Diagnostics{d})
+		}
+	}
+	return ds.Err()
+}
+
+// Fail writes the errors that err joins, each with its hints.
+func (o *Output) Fail(ctx context.Context, err error) {
+	if err == nil {
+		return
+	}
+	if ctx.Err() != nil {
+		o.diagnose(diagnostic{Severity: "error", Text: "interrupted"}, "interrupted; what was installed is whole")
+		return
+	}
+	for _, err := range Errors(err) {
+		o.failOne(err)
+	}
+}
+
+// failOne writes one error. JSON names the package or provider in fields of their own.
+func (o *Output) failOne(err error) {
+	var many *sources.DiagnosticsError
+	if errors.As(err, &many) {
+		o.failMany(many.Diagnostics)
+		return
+	}
+	d := diagnostic{Severity: "error", Text: err.Error(), Hints: sources.Hints(err)}
+	var pkg *sources.PackageError
+	var provider *sources.ProviderError
+	switch {
+	case errors.As(err, &pkg):
+		d.Provider, d.Version, d.Platform = pkg.ID.Provider.String(), pkg.ID.Version.String(), pkg.ID.Platform.String()
+	case errors.As(err, &provider):
+		d.Provider = provider.Provider.String()
+	}
+	o.diagnose(d, d.Text)
+}
+
+// maxFaults is how many errors of one input are shown. The others show once these are
+// mended.
+const maxFaults = 50
+
+// failMany writes the errors of one input, up to maxFaults.
+func (o *Output) failMany(ds sources.Diagnostics) {
+	ds = slices.DeleteFunc(slices.Clone(ds), func(d sources.Diagnostic) bool { return d.Warning })
+	o.diagnostics(ds[:min(len(ds), maxFaults)])
+	if more := len(ds) - maxFaults; more > 0 {
+		text := fmt.Sprintf("and %d more errors", more)
+		o.diagnose(diagnostic{Severity: "error", Text: text}, text)
+	}
+}
+
+// Errors takes apart what errors.Join joined.
+func Errors(err error) []error {
+	joined, ok := err.(interface{ Unwrap() []error }) // the outermost join alone
+	if !ok {
+		return []error{err}
+	}
+	var all []error
+	for _, err := range joined.Unwrap() {
+		all = append(all, Errors(err)...)
+	}
+	return all
+}

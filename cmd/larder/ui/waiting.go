@@ -1,0 +1,47 @@
+package ui
+
+import (
+	"fmt"
+	"os"
+
+	"github.com/larder-cli/larder/installer/acquire"
+	"github.com/larder-cli/larder/sources"
+	"github.com/larder-cli/larder/sources/disk"
+)
+
+// WaitingForCache shows which process holds the lock of a package in the plugin
+// cache, or of the whole cache if id has no version.
+func (o *Output) WaitingForCache(id sources.PackageID, h disk.Holder) {
+	o.Event(acquire.Event{Step: acquire.Waiting, Package: id, Text: cacheHolder(id.Version == (sources.Version{}), h)})
+}
+
+// cacheHolder describes what holds a lock in the plugin cache. Without a PID that is a
+// lock that many can hold, or one whose file cannot be read.
+func cacheHolder(whole bool, h disk.Holder) string {
+	here, err := os.Hostname()
+	switch {
+	case whole && h.PID == 0:
+		return "the processes that install from the plugin cache"
+	case h.PID == 0:
+		return "another process"
+	case err == nil && h.Host == here && h.PID == os.Getpid():
+		return "another root module"
+	}
+	who := fmt.Sprintf("process %d on %s, at work since %s", h.PID, h.Host, h.Since.Local().Format("15:04:05"))
+	if whole {
+		who += ", to clean the plugin cache"
+	}
+	return who
+}
+
+// WaitingForMirror returns a function that shows which process writes to the mirror
+// in dir.
+func (o *Output) WaitingForMirror(dir string) func(disk.Holder) {
+	return func(h disk.Holder) {
+		by := "another larder process"
+		if h.PID != 0 {
+			by = fmt.Sprintf("%s (pid %d on %s)", by, h.PID, h.Host)
+		}
+		o.Say("waiting for %s to finish writing to %s", by, dir)
+	}
+}
