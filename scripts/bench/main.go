@@ -5,6 +5,10 @@
 // stay true on a noisy machine, where seconds do not.
 //
 //	go run ./scripts/bench [-rounds N] [-only REGEXP] [-scale F]
+//	go run ./scripts/bench scale [-document docs/performance.md]
+//
+// The second form measures larder alone, with caches, mirrors and numbers of root
+// modules that grow tenfold each time.
 //
 // It needs no network: the registry is in this process, on loopback. It leaves
 // nothing on disk.
@@ -26,6 +30,10 @@ import (
 )
 
 func main() {
+	if len(os.Args) > 1 && os.Args[1] == "scale" {
+		scale(os.Args[2:])
+		return
+	}
 	rounds := flag.Int("rounds", 3, "how often each program does each work")
 	only := flag.String("only", "", "the works whose names match")
 	scale := flag.Float64("scale", 1, "the size of packages, as a fraction")
@@ -36,7 +44,7 @@ func main() {
 		os.Exit(2)
 	}
 	b := &bench{rounds: *rounds, scale: *scale, worlds: map[stock]*sourcetest.World{}}
-	b.prepare()
+	b.prepare("", "")
 	defer b.cleanUp()
 	fmt.Printf("%-34s %18s %18s %8s %12s\n", "work", "terraform (cpu)", "larder (cpu)", "ratio", "larder peak")
 	for _, w := range works {
@@ -51,6 +59,7 @@ type bench struct {
 	rounds   int
 	scale    float64
 	dir      string
+	kept     bool   // dir stays
 	larder   string // the program
 	worlds   map[stock]*sourcetest.World
 	cleanups []func()
@@ -66,10 +75,21 @@ type sample struct {
 	bytes              int64 // of archives
 }
 
-func (b *bench) prepare() {
+// prepare makes the directory to work in, unless one is to be kept, and builds
+// larder, unless a program is given.
+func (b *bench) prepare(keep, program string) {
 	var err error
-	b.dir, err = os.MkdirTemp("", "larder-bench-*")
+	b.dir, b.kept = keep, keep != ""
+	if b.kept {
+		b.must(os.MkdirAll(b.dir, 0o755))
+		b.dir, err = filepath.Abs(b.dir)
+	} else {
+		b.dir, err = os.MkdirTemp("", "larder-bench-*")
+	}
 	b.must(err)
+	if b.larder = program; program != "" {
+		return
+	}
 	b.larder = filepath.Join(b.dir, "larder")
 	build := exec.Command("go", "build", "-o", b.larder, "./cmd/larder")
 	build.Stderr = os.Stderr
@@ -186,7 +206,7 @@ func (s *scene) larderRun(roots []string, env []string) sample {
 // made is where the mirror of a root module is made.
 func made(root string) string { return filepath.Join(root, "mirror") }
 
-func (s *scene) exec(dir string, env []string, program string, args ...string) sample {
+func (b *bench) exec(dir string, env []string, program string, args ...string) sample {
 	cmd := exec.Command(program, args...)
 	cmd.Dir, cmd.Env = dir, env
 	forgetPeak()
@@ -194,8 +214,7 @@ func (s *scene) exec(dir string, env []string, program string, args ...string) s
 	out, err := cmd.CombinedOutput()
 	took := time.Since(start)
 	if err != nil {
-		b := fmt.Sprintf("%s: %v\n%s", program, err, out)
-		s.Fatalf("%s", b)
+		b.Fatalf("%s: %v\n%s", program, err, out)
 	}
 	state := cmd.ProcessState
 	return sample{time: took, cpu: state.UserTime() + state.SystemTime(), peak: state.SysUsage().(*syscall.Rusage).Maxrss}
@@ -234,6 +253,9 @@ func (b *bench) TempDir() string {
 func (b *bench) cleanUp() {
 	for _, f := range slices.Backward(b.cleanups) {
 		f()
+	}
+	if b.kept {
+		return
 	}
 	os.RemoveAll(b.dir)
 }
