@@ -8,9 +8,13 @@ import (
 	"os"
 	"path"
 	"path/filepath"
+	"runtime"
 	"slices"
 	"strings"
+	"sync"
 	"time"
+
+	"golang.org/x/sync/errgroup"
 
 	"github.com/larder-cli/larder/sources"
 	"github.com/larder-cli/larder/sources/archive"
@@ -72,8 +76,12 @@ func (d *Dir) List(ctx context.Context, opts ListOptions) (*Listing, error) {
 		if err := l.level("", 0); err != nil {
 			return nil, err
 		}
+		if err := l.lookAtAll(); err != nil {
+			return nil, err
+		}
 	}
 	slices.SortFunc(l.entries, func(a, b Entry) int { return a.ID.Compare(b.ID) })
+	slices.SortStableFunc(l.findings, func(a, b Finding) int { return strings.Compare(a.Path, b.Path) })
 	l.measureAll()
 	registered, stale, err := d.registered()
 	if err != nil {
@@ -89,16 +97,20 @@ func (d *Dir) List(ctx context.Context, opts ListOptions) (*Listing, error) {
 	for i := range listing.Entries {
 		listing.Entries[i].Roots = users.of(listing.Entries[i].ID)
 	}
-	listing.Saved = d.saved(listing)
+	listing.Saved = d.saved(listing.Entries, users)
 	return listing, ctx.Err()
 }
 
 // mergeRoots are all roots, each once.
 func mergeRoots(registered, found []Root) []Root {
 	known := slices.Clone(registered)
+	seen := map[[2]string]bool{}
+	for _, r := range registered {
+		seen[[2]string{r.Dir, r.Providers}] = true
+	}
 	for _, r := range found {
-		same := func(k Root) bool { return k.Dir == r.Dir && k.Providers == r.Providers }
-		if !slices.ContainsFunc(known, same) {
+		if key := [2]string{r.Dir, r.Providers}; !seen[key] {
+			seen[key] = true
 			known = append(known, r)
 		}
 	}
@@ -109,6 +121,7 @@ func mergeRoots(registered, found []Root) []Root {
 type lister struct {
 	*Dir
 	ctx      context.Context
+	packages [][]string // paths of directories that may be packages, those of a version together
 	entries  []Entry
 	findings []Finding
 	seen     map[file]uint64 // names in the cache, by file
@@ -138,6 +151,9 @@ func (l *lister) level(rel string, depth int) error {
 	}
 	if err != nil {
 		return err
+	}
+	if depth == platformDepth {
+		l.packages = append(l.packages, nil)
 	}
 	for _, e := range names {
 		at := path.Join(rel, e.Name())
@@ -179,7 +195,8 @@ func (l *lister) name(at string, e fs.DirEntry, siblings []fs.DirEntry, depth in
 	case depth < platformDepth:
 		return l.level(at, depth+1)
 	default:
-		l.entry(at)
+		last := len(l.packages) - 1
+		l.packages[last] = append(l.packages[last], at)
 	}
 	return nil
 }
@@ -250,31 +267,91 @@ func idOf(at string) sources.PackageID {
 	return sources.PackageID{Provider: p, Version: v, Platform: platform}
 }
 
+// lookAtAll looks at the packages, several versions at a time.
+func (l *lister) lookAtAll() error {
+	versions := make([]*lister, len(l.packages))
+	g, ctx := errgroup.WithContext(l.ctx)
+	g.SetLimit(runtime.GOMAXPROCS(0))
+	for i, packages := range l.packages {
+		versions[i] = &lister{Dir: l.Dir}
+		g.Go(func() error {
+			versions[i].version(packages)
+			return ctx.Err()
+		})
+	}
+	if err := g.Wait(); err != nil {
+		return err
+	}
+	for _, v := range versions {
+		l.entries = append(l.entries, v.entries...)
+		l.findings = append(l.findings, v.findings...)
+	}
+	for _, e := range l.entries {
+		for _, x := range e.files {
+			l.seen[x.file]++
+		}
+	}
+	return nil
+}
+
+// version looks at the packages of a version, which share their evidence.
+func (l *lister) version(packages []string) {
+	if len(packages) == 0 {
+		return
+	}
+	id := idOf(packages[0])
+	evidence := sync.OnceValues(func() (*sources.Signed, error) { return l.Evidence(id.Provider, id.Version) })
+	for _, at := range packages {
+		l.entry(at, evidence)
+	}
+}
+
 // entry looks at a package.
-func (l *lister) entry(at string) {
+func (l *lister) entry(at string, evidence func() (*sources.Signed, error)) {
 	id := idOf(at)
 	e := Entry{ID: id, Dir: l.Dir.entry(id)}
-	marks, err := scan(e.Dir)
+	var links []string
+	marks, err := scanEach(e.Dir, func(full string, info fs.FileInfo) {
+		e.files = append(e.files, extentOf(full, info))
+		if info.Mode()&fs.ModeSymlink != 0 {
+			links = append(links, full)
+		}
+	})
 	if errors.Is(err, fs.ErrNotExist) && gone(e.Dir) {
 		return
 	}
-	if err == nil {
-		_, err = archive.Executable(e.Dir, id.Provider.Type)
+	var sizeErr error
+	if err != nil {
+		sizeErr = l.extents(&e) // of all files, as scanning stopped at one
+	} else {
+		err = hasExecutable(marks, id.Provider.Type)
+		for _, full := range links {
+			l.inner(&e, full)
+		}
 	}
 	e.marks = marks
 	r, recordErr := l.tryRecord(recordPath(id))
 	if recordErr == nil && slices.Equal(r.Files, marks) {
 		e.H1, e.ZH, e.Verdict, e.Origin = r.H1, r.ZH, r.Verdict, r.Origin
-		e.Evidence = l.evidenceOf(id, r) != nil
+		e.Evidence = l.resolved(id, r, evidence) != nil
 	}
 	e.Used = lastUse(e, r.used)
-	sizeErr := l.extents(&e)
 	if errors.Is(err, sources.ErrNotFound) || errors.Is(err, archive.ErrNoExecutable) {
 		l.findIn(id, Incomplete, "", err.Error())
 	} else if i := slices.IndexFunc([]error{err, recordErr, sizeErr}, disk.IsUnread); i >= 0 {
 		l.findIn(id, Unreadable, "", []error{err, recordErr, sizeErr}[i].Error())
 	}
 	l.entries = append(l.entries, e)
+}
+
+// hasExecutable is an error if no file of a package is one that engines run.
+func hasExecutable(marks []mark, typ string) error {
+	var c sources.Contents
+	for _, m := range marks {
+		c.Files = append(c.Files, sources.File{Path: m.Path})
+	}
+	_, err := archive.ExecutableIn(c, typ)
+	return err
 }
 
 func gone(dir string) bool {
@@ -286,8 +363,10 @@ func gone(dir string) bool {
 // or later, when an engine read it.
 func lastUse(e Entry, recorded time.Time) time.Time {
 	last := recorded
-	if info, err := os.Stat(e.Dir); err == nil && last.IsZero() {
-		last = info.ModTime()
+	if last.IsZero() {
+		if info, err := os.Stat(e.Dir); err == nil {
+			last = info.ModTime()
+		}
 	}
 	for _, m := range e.marks {
 		if read := lastRead(filepath.Join(e.Dir, filepath.FromSlash(m.Path))); read.After(last) {
@@ -300,6 +379,7 @@ func lastUse(e Entry, recorded time.Time) time.Time {
 // extents finds out what the files of e take on disk, and which of them are
 // links that lead out of the cache.
 func (l *lister) extents(e *Entry) error {
+	e.files = nil
 	return filepath.WalkDir(e.Dir, func(full string, f fs.DirEntry, err error) error {
 		if err != nil || f.IsDir() {
 			return err
@@ -311,9 +391,7 @@ func (l *lister) extents(e *Entry) error {
 		if err != nil {
 			return err
 		}
-		x := extentOf(full, info)
-		e.files = append(e.files, x)
-		l.seen[x.file]++
+		e.files = append(e.files, extentOf(full, info))
 		return nil
 	})
 }
@@ -359,17 +437,18 @@ func (l *lister) measureAll() {
 				e.Freed += x.bytes
 			}
 		}
+		e.files = nil
 	}
 }
 
 // saved is what sharing saves: for each package, what all root modules but one
 // have of it by links.
-func (d *Dir) saved(l *Listing) int64 {
+func (d *Dir) saved(entries []Entry, users users) int64 {
 	var saved int64
-	for _, e := range l.Entries {
+	for _, e := range entries {
 		sharing := 0
-		for _, r := range l.Roots {
-			target := filepath.Join(r.Providers, filepath.FromSlash(e.ID.Path()))
+		for _, providers := range users.installed[e.ID.Path()] {
+			target := filepath.Join(providers, filepath.FromSlash(e.ID.Path()))
 			mode := d.linked(sources.Stored{ID: e.ID, Dir: e.Dir, H1: e.H1}, e.marks, target)
 			if mode != "" && mode != sources.LinkCopy && e.marks != nil {
 				sharing++
