@@ -5,12 +5,17 @@ import (
 	"context"
 	"errors"
 	"slices"
-	"sync"
+
+	"golang.org/x/sync/errgroup"
 
 	"github.com/larder-cli/larder/installer/lockfile"
 	"github.com/larder-cli/larder/sources"
 	"github.com/larder-cli/larder/sources/fetch"
 )
+
+// ahead is how many packages are looked for while all slots are taken. It bounds the
+// memory that thousands of packages take.
+const ahead = 48
 
 // FillOptions adjust [Installer.Fill]. The zero FillOptions are ready to use.
 type FillOptions struct {
@@ -38,15 +43,21 @@ func (in *Installer) Fill(ctx context.Context, selected []Selected, opts FillOpt
 		defer release()
 	}
 	filled := make([]Filled, len(selected))
-	var wg sync.WaitGroup
+	var group errgroup.Group
+	limit := cap(in.opts.Slots) + ahead
+	group.SetLimit(limit)
+	for _, s := range selected[min(limit, len(selected)):] {
+		in.tell.event(Event{Step: Queued, Package: s.ID})
+	}
 	for i, s := range selected {
 		filled[i].Selected = s
-		wg.Go(func() {
+		group.Go(func() error {
 			filled[i].Outcome, filled[i].Err = in.fill(ctx, s, opts.DryRun)
 			in.tellFilled(filled[i])
+			return nil
 		})
 	}
-	wg.Wait()
+	group.Wait() //nolint:errcheck // each package has an error of its own
 	return filled, cmp.Or(ctx.Err(), errors.Join(failures(filled, opts.Strict)...))
 }
 
