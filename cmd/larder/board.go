@@ -22,9 +22,9 @@ type board struct {
 	begun   time.Time // when there was first something; zero before
 	items   []*item   // under way, in the order in which they came
 	byKey   map[itemKey]*item
-	done    int       // packages
-	failed  int       // providers
-	arrived int64     // bytes of packages that are no longer under way
+	done    int   // packages
+	failed  int   // providers
+	arrived int64 // bytes of packages that are no longer under way
 	meter   meter
 }
 
@@ -160,7 +160,6 @@ func (b *board) end(k itemKey) {
 	defer b.mu.Unlock()
 	b.remove(k)
 }
-
 
 // item is the item with the key, a new one if there is none.
 func (b *board) item(k itemKey) *item {
