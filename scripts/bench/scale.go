@@ -76,7 +76,7 @@ func next(n, most int) int {
 // merge adds the samples of more to the growths of the same commands.
 func merge(all, more []growth) []growth {
 	for _, m := range more {
-		i := slices.IndexFunc(all, func(g growth) bool { return g.Command == m.Command })
+		i := slices.IndexFunc(all, func(g growth) bool { return g.Command == m.Command && g.Of == m.Of })
 		if i < 0 {
 			all = append(all, m)
 			continue
@@ -119,6 +119,7 @@ func (b *bench) withPackages(n int) []growth {
 	g.measure("cache prune --dry-run", "cache", "prune", "--keep-last", "2", "--dry-run")
 	g.measure("mirror index", "mirror", "index", mirror)
 	g.measure("mirror sync, nothing new", sync...)
+	g.once("cache prune, most of them", "cache", "prune", "--keep-last", "2", "--yes")
 	b.discard(dir)
 	return g.all
 }
@@ -153,6 +154,7 @@ func (b *bench) withModules(n int) []growth {
 	g.measure("install -R", "install", "-R")
 	g.measure("lock -R", lock...)
 	g.measure("prefetch -R", "prefetch", "-R")
+	g.measure("cache stats", "cache", "stats")
 	b.discard(dir)
 	return g.all
 }
