@@ -35,7 +35,7 @@ type Entry struct {
 	ZH       sources.Hash    // of the archive it came from; empty if that is not known
 	Verdict  sources.Verdict // unverified if it is not known
 	Origin   string          // empty if it is not known
-	Evidence bool            // whether what vouches for it is kept
+	Evidence bool            // whether what vouches for it is kept, if [ListOptions] ask for that
 	Roots    []string        // directories of the root modules that use it
 
 	marks []mark // nil if it is a symlink
@@ -55,8 +55,9 @@ type Listing struct {
 
 // ListOptions adjust what is listed.
 type ListOptions struct {
-	Roots  []Root     // known besides those that are registered
-	Locked LockReader // nil if lock files do not count
+	Roots    []Root     // known besides those that are registered
+	Locked   LockReader // nil if lock files do not count
+	Evidence bool       // find out whether evidence is kept
 }
 
 // A file is what no other file on this machine is.
@@ -71,7 +72,7 @@ type extent struct {
 
 // List says what the cache holds, whoever put it there. It changes nothing.
 func (d *Dir) List(ctx context.Context, opts ListOptions) (*Listing, error) {
-	l := &lister{Dir: d, ctx: ctx, seen: map[file]uint64{}}
+	l := &lister{Dir: d, ctx: ctx, opts: opts, seen: map[file]uint64{}}
 	if d.tree != nil {
 		if err := l.level("", 0); err != nil {
 			return nil, err
@@ -121,6 +122,7 @@ func mergeRoots(registered, found []Root) []Root {
 type lister struct {
 	*Dir
 	ctx      context.Context
+	opts     ListOptions
 	packages [][]string // paths of directories that may be packages, those of a version together
 	entries  []Entry
 	findings []Finding
@@ -273,7 +275,7 @@ func (l *lister) lookAtAll() error {
 	g, ctx := errgroup.WithContext(l.ctx)
 	g.SetLimit(runtime.GOMAXPROCS(0))
 	for i, packages := range l.packages {
-		versions[i] = &lister{Dir: l.Dir}
+		versions[i] = &lister{Dir: l.Dir, opts: l.opts}
 		g.Go(func() error {
 			versions[i].version(packages)
 			return ctx.Err()
@@ -333,7 +335,7 @@ func (l *lister) entry(at string, evidence func() (*sources.Signed, error)) {
 	r, recordErr := l.tryRecord(recordPath(id))
 	if recordErr == nil && slices.Equal(r.Files, marks) {
 		e.H1, e.ZH, e.Verdict, e.Origin = r.H1, r.ZH, r.Verdict, r.Origin
-		e.Evidence = l.resolved(id, r, evidence) != nil
+		e.Evidence = l.opts.Evidence && l.resolved(id, r, evidence) != nil
 	}
 	e.Used = lastUse(e, r.used)
 	if errors.Is(err, sources.ErrNotFound) || errors.Is(err, archive.ErrNoExecutable) {

@@ -281,7 +281,7 @@ func (d *Dir) Prune(ctx context.Context, plan *Plan) (*Pruned, error) {
 
 // vanished is how much of an amount is there no more.
 func (d *Dir) vanished(ctx context.Context, was Amount, policy Policy) Amount {
-	u, err := d.Usage(ctx)
+	u, err := d.Remains(ctx)
 	if err != nil {
 		return was
 	}

@@ -44,6 +44,21 @@ func (u Usage) Removable() Amount {
 // Usage measures what the cache directory holds besides packages. It follows no
 // links.
 func (d *Dir) Usage(ctx context.Context) (Usage, error) {
+	return d.usage(ctx, func(string) bool { return true })
+}
+
+// Remains is [Dir.Usage] without evidence and records, which every package has.
+func (d *Dir) Remains(ctx context.Context) (Usage, error) {
+	return d.usage(ctx, func(name string) bool { return name != "evidence" && !isRecords(name) })
+}
+
+// isRecords reports whether this is what Usage counts as records.
+func isRecords(name string) bool {
+	return slices.Contains([]string{"package", "known", "roots", "lock", "cache.lock", "gate.lock"}, name)
+}
+
+// usage measures what has the names in the state that include reports.
+func (d *Dir) usage(ctx context.Context, include func(name string) bool) (Usage, error) {
 	var u Usage
 	if d.state == nil || !d.inside {
 		return u, nil
@@ -56,6 +71,9 @@ func (d *Dir) Usage(ctx context.Context) (Usage, error) {
 		if err := ctx.Err(); err != nil {
 			return u, err
 		}
+		if !include(e.Name()) {
+			continue
+		}
 		if err := d.measureState(&u, e); err != nil && !errors.Is(err, fs.ErrNotExist) {
 			return u, err
 		}
@@ -65,6 +83,11 @@ func (d *Dir) Usage(ctx context.Context) (Usage, error) {
 
 func (d *Dir) measureState(u *Usage, e fs.DirEntry) error {
 	name := e.Name()
+	if isRecords(name) {
+		bytes, err := bytesBelow(d.state.Path(name))
+		u.Records.add(1, bytes)
+		return err
+	}
 	switch name {
 	case "evidence":
 		return eachAt(d.state, name, 4, func(string, fs.FileInfo, int64) *Amount { return &u.Evidence })
@@ -88,10 +111,6 @@ func (d *Dir) measureState(u *Usage, e fs.DirEntry) error {
 		})
 	case "aside":
 		return eachAt(d.state, name, 2+platformDepth, func(string, fs.FileInfo, int64) *Amount { return &u.Aside })
-	case "package", "known", "roots", "lock", "cache.lock", "gate.lock":
-		bytes, err := bytesBelow(d.state.Path(name))
-		u.Records.add(1, bytes)
-		return err
 	}
 	bytes, err := bytesBelow(d.state.Path(name))
 	u.Leftover.add(1, bytes)

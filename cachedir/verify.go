@@ -39,7 +39,7 @@ type Verification struct {
 	Packages int       // that were hashed, and nothing is wrong with
 	Unknown  int       // of them, those of which there was no record
 	Bytes    int64     // that were hashed
-	Besides  Usage     // what the cache holds besides packages
+	Besides  Usage     // what the cache holds besides packages, evidence and records
 
 	checked []checked // except sound entries with a valid record, which repairing does not concern
 }
@@ -60,7 +60,7 @@ func (d *Dir) Verify(ctx context.Context, opts VerifyOptions) (*Verification, er
 	}
 	v := &verifier{Dir: d, opts: opts}
 	v.Findings = listing.Findings
-	if v.Besides, err = d.Usage(ctx); err != nil {
+	if v.Besides, err = d.Remains(ctx); err != nil {
 		return nil, err
 	}
 	found := packagesOf(listing.Findings)

@@ -114,7 +114,7 @@ func rootsFlag() cli.Flag {
 // use is who uses the cache, as far as it is known or can be found below the
 // directories of the flag.
 func (k *keeper) use(c *cli.Context) (cachedir.ListOptions, error) {
-	opts := cachedir.ListOptions{Locked: selections}
+	opts := cachedir.ListOptions{Locked: selections, Evidence: k.out.json}
 	for _, dir := range c.StringSlice("roots") {
 		found, err := k.findRoots(c.Context, dir)
 		if err != nil {

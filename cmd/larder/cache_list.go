@@ -63,7 +63,7 @@ func cacheList(c *cli.Context, out *output) error {
 	if n := len(listing.Findings); n > 0 {
 		out.say(normal, "%s in it that should not be there; see larder cache verify", count(n, "thing"))
 	}
-	usage, err := k.cache.Usage(c.Context)
+	usage, err := k.cache.Remains(c.Context)
 	if err != nil {
 		return err
 	}
