@@ -296,21 +296,35 @@ func (l *lister) lookAtAll() error {
 	return nil
 }
 
-// version looks at the packages of a version, which share their evidence.
+// A release is what the packages of a version share.
+type release struct {
+	records  func() (*disk.Dir, error) // directory of their records
+	evidence func() (*sources.Signed, error)
+}
+
+// version looks at the packages of a version.
 func (l *lister) version(packages []string) {
 	if len(packages) == 0 {
 		return
 	}
 	id := idOf(packages[0])
-	evidence := sync.OnceValues(func() (*sources.Signed, error) { return l.Evidence(id.Provider, id.Version) })
+	of := release{
+		sync.OnceValues(func() (*disk.Dir, error) { return l.state.Sub(path.Dir(recordPath(id))) }),
+		sync.OnceValues(func() (*sources.Signed, error) { return l.Evidence(id.Provider, id.Version) }),
+	}
 	for _, at := range packages {
-		l.entry(at, evidence)
+		id.Platform, _ = sources.ParsePlatform(path.Base(at)) // which is canonical, so this succeeds
+		l.entry(id, of)
+	}
+	if l.state != nil {
+		if records, err := of.records(); err == nil {
+			records.Close()
+		}
 	}
 }
 
 // entry looks at a package.
-func (l *lister) entry(at string, evidence func() (*sources.Signed, error)) {
-	id := idOf(at)
+func (l *lister) entry(id sources.PackageID, of release) {
 	e := Entry{ID: id, Dir: l.Dir.entry(id)}
 	var links []string
 	marks, err := scanEach(e.Dir, func(full string, info fs.FileInfo) {
@@ -332,10 +346,16 @@ func (l *lister) entry(at string, evidence func() (*sources.Signed, error)) {
 		}
 	}
 	e.marks = marks
-	r, recordErr := l.tryRecord(recordPath(id))
+	r, recordErr := l.tryRecordBy(recordPath(id), func() ([]byte, fs.FileInfo, error) {
+		records, err := of.records()
+		if err != nil {
+			return nil, nil, err
+		}
+		return records.ReadFile(path.Base(recordPath(id)), maxRecord)
+	})
 	if recordErr == nil && slices.Equal(r.Files, marks) {
 		e.H1, e.ZH, e.Verdict, e.Origin = r.H1, r.ZH, r.Verdict, r.Origin
-		e.Evidence = l.opts.Evidence && l.resolved(id, r, evidence) != nil
+		e.Evidence = l.opts.Evidence && l.resolved(id, r, of.evidence) != nil
 	}
 	e.Used = lastUse(e, r.used)
 	if errors.Is(err, sources.ErrNotFound) || errors.Is(err, archive.ErrNoExecutable) {
