@@ -115,6 +115,9 @@ func (p *prefetching) fill(ctx context.Context, s *supply) ([]installer.Filled, 
 // merge lists each package once, though several supplies may have been asked for
 // it, of which at most one had to fetch it.
 func merge(all [][]installer.Filled) []installer.Filled {
+	if len(all) == 1 {
+		return all[0] // each is there once and in order
+	}
 	var merged []installer.Filled
 	at := map[sources.PackageID]int{}
 	for _, some := range all {
