@@ -26,8 +26,8 @@ const (
 // The generated part of a document lies between lines of these forms, so that the
 // rest can be written by hand.
 const (
-	beginMark = "<!-- begin: go run ./scripts/bench %s -->\n"
-	endMark   = "<!-- end: go run ./scripts/bench %s -->\n"
+	beginMark = "<!-- begin: %s -->\n"
+	endMark   = "<!-- end: %s -->\n"
 )
 
 // table is Markdown with a row for each command and a column for each amount.
@@ -46,7 +46,7 @@ func table(all []growth) string {
 		for _, g := range group {
 			fmt.Fprintf(&text, "| `%s` |", g.Command)
 			for _, s := range g.Samples {
-				fmt.Fprintf(&text, " %.2f s, %d MB |", s.time.Seconds(), s.peak/1024)
+				fmt.Fprintf(&text, " %.2f s (%.2f s) %d MB |", s.time.Seconds(), s.cpu.Seconds(), s.peak/1024)
 			}
 			fmt.Fprintf(&text, " %s |\n", slope(g))
 		}
@@ -123,12 +123,37 @@ func writeScale(document string, all []growth) error {
 	return replacePart(document, "scale", text.String())
 }
 
+// writeComparisons replaces the part of the document that the side-by-side run
+// generates.
+func writeComparisons(document string, scale float64, all []comparison) error {
+	var text strings.Builder
+	fmt.Fprintf(&text, "Measured on %s: %s.", time.Now().UTC().Format(time.DateOnly), machine())
+	if scale != 1 {
+		fmt.Fprintf(&text, " Packages have %g %% of the sizes that are named.", 100*scale)
+	}
+	text.WriteString("\n\n| work | larder | terraform | tofu | larder's peak |\n| --- | ---: | ---: | ---: | ---: |\n")
+	for _, c := range all {
+		fmt.Fprintf(&text, "| %s | %.2f s | %s | %s | %d MB |\n",
+			c.name, c.larder.time.Seconds(), times(c.terraform, c.larder), times(c.tofu, c.larder), c.larder.peak/1024)
+	}
+	return replacePart(document, "", text.String()+"\n")
+}
+
+// times is how many times as long a run took as another.
+func times(s, as sample) string {
+	if s.time == 0 {
+		return ""
+	}
+	return fmt.Sprintf("× %.1f", s.time.Seconds()/as.time.Seconds())
+}
+
 // replacePart replaces the generated part of a document that a command writes.
 func replacePart(document, command, text string) error {
 	old, err := os.ReadFile(document)
 	if err != nil {
 		return err
 	}
+	command = strings.TrimSpace("go run ./scripts/bench " + command)
 	begin, end := fmt.Sprintf(beginMark, command), fmt.Sprintf(endMark, command)
 	before, rest, found := bytes.Cut(old, []byte(begin))
 	_, after, closed := bytes.Cut(rest, []byte(end))
@@ -151,7 +176,12 @@ func machine() string {
 	if out, err := exec.Command("uname", "-sr").Output(); err == nil {
 		system = strings.TrimSpace(string(out))
 	}
-	return fmt.Sprintf("%d × %s, %s, %s", runtime.NumCPU(), name, system, runtime.Version())
+	text := fmt.Sprintf("%d × %s, %s, %s", runtime.NumCPU(), name, system, runtime.Version())
+	if data, err := os.ReadFile("/proc/loadavg"); err == nil {
+		fields := strings.Fields(string(data))
+		text += fmt.Sprintf(", load average %s in the last 15 minutes", fields[2])
+	}
+	return text
 }
 
 // The chart's measures, in pixels.
