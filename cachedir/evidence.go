@@ -36,10 +36,15 @@ func (d *Dir) EvidenceOf(e Entry) *sources.Signed {
 // registry listed. What is kept may have changed since the record was made, as the
 // packages of a version share it. It still counts if it bears out the verdict.
 func (d *Dir) evidenceOf(id sources.PackageID, r record) *sources.Signed {
+	return d.resolved(id, r, func() (*sources.Signed, error) { return d.Evidence(id.Provider, id.Version) })
+}
+
+// resolved is evidenceOf with the evidence that read returns.
+func (d *Dir) resolved(id sources.PackageID, r record, read func() (*sources.Signed, error)) *sources.Signed {
 	if r.Evidence == "" {
 		return nil
 	}
-	kept, err := d.Evidence(id.Provider, id.Version)
+	kept, err := read()
 	if err != nil {
 		return nil
 	}

@@ -8,9 +8,13 @@ import (
 	"os"
 	"path"
 	"path/filepath"
+	"runtime"
 	"slices"
 	"strings"
+	"sync"
 	"time"
+
+	"golang.org/x/sync/errgroup"
 
 	"github.com/larder-cli/larder/sources"
 	"github.com/larder-cli/larder/sources/archive"
@@ -31,7 +35,7 @@ type Entry struct {
 	ZH       sources.Hash    // of the archive it came from; empty if that is not known
 	Verdict  sources.Verdict // unverified if it is not known
 	Origin   string          // empty if it is not known
-	Evidence bool            // whether what vouches for it is kept
+	Evidence bool            // whether what vouches for it is kept, if [ListOptions] ask for that
 	Roots    []string        // directories of the root modules that use it
 
 	marks []mark // nil if it is a symlink
@@ -51,8 +55,9 @@ type Listing struct {
 
 // ListOptions adjust what is listed.
 type ListOptions struct {
-	Roots  []Root     // known besides those that are registered
-	Locked LockReader // nil if lock files do not count
+	Roots    []Root     // known besides those that are registered
+	Locked   LockReader // nil if lock files do not count
+	Evidence bool       // find out whether evidence is kept
 }
 
 // A file is what no other file on this machine is.
@@ -67,13 +72,17 @@ type extent struct {
 
 // List says what the cache holds, whoever put it there. It changes nothing.
 func (d *Dir) List(ctx context.Context, opts ListOptions) (*Listing, error) {
-	l := &lister{Dir: d, ctx: ctx, seen: map[file]uint64{}}
+	l := &lister{Dir: d, ctx: ctx, opts: opts, seen: map[file]uint64{}}
 	if d.tree != nil {
 		if err := l.level("", 0); err != nil {
 			return nil, err
 		}
+		if err := l.lookAtAll(); err != nil {
+			return nil, err
+		}
 	}
 	slices.SortFunc(l.entries, func(a, b Entry) int { return a.ID.Compare(b.ID) })
+	slices.SortStableFunc(l.findings, func(a, b Finding) int { return strings.Compare(a.Path, b.Path) })
 	l.measureAll()
 	registered, stale, err := d.registered()
 	if err != nil {
@@ -89,16 +98,20 @@ func (d *Dir) List(ctx context.Context, opts ListOptions) (*Listing, error) {
 	for i := range listing.Entries {
 		listing.Entries[i].Roots = users.of(listing.Entries[i].ID)
 	}
-	listing.Saved = d.saved(listing)
+	listing.Saved = d.saved(listing.Entries, users)
 	return listing, ctx.Err()
 }
 
 // mergeRoots are all roots, each once.
 func mergeRoots(registered, found []Root) []Root {
 	known := slices.Clone(registered)
+	seen := map[[2]string]bool{}
+	for _, r := range registered {
+		seen[[2]string{r.Dir, r.Providers}] = true
+	}
 	for _, r := range found {
-		same := func(k Root) bool { return k.Dir == r.Dir && k.Providers == r.Providers }
-		if !slices.ContainsFunc(known, same) {
+		if key := [2]string{r.Dir, r.Providers}; !seen[key] {
+			seen[key] = true
 			known = append(known, r)
 		}
 	}
@@ -109,6 +122,8 @@ func mergeRoots(registered, found []Root) []Root {
 type lister struct {
 	*Dir
 	ctx      context.Context
+	opts     ListOptions
+	packages [][]string // paths of directories that may be packages, those of a version together
 	entries  []Entry
 	findings []Finding
 	seen     map[file]uint64 // names in the cache, by file
@@ -138,6 +153,9 @@ func (l *lister) level(rel string, depth int) error {
 	}
 	if err != nil {
 		return err
+	}
+	if depth == platformDepth {
+		l.packages = append(l.packages, nil)
 	}
 	for _, e := range names {
 		at := path.Join(rel, e.Name())
@@ -179,7 +197,8 @@ func (l *lister) name(at string, e fs.DirEntry, siblings []fs.DirEntry, depth in
 	case depth < platformDepth:
 		return l.level(at, depth+1)
 	default:
-		l.entry(at)
+		last := len(l.packages) - 1
+		l.packages[last] = append(l.packages[last], at)
 	}
 	return nil
 }
@@ -250,31 +269,111 @@ func idOf(at string) sources.PackageID {
 	return sources.PackageID{Provider: p, Version: v, Platform: platform}
 }
 
+// lookAtAll looks at the packages, several versions at a time.
+func (l *lister) lookAtAll() error {
+	versions := make([]*lister, len(l.packages))
+	g, ctx := errgroup.WithContext(l.ctx)
+	g.SetLimit(runtime.GOMAXPROCS(0))
+	for i, packages := range l.packages {
+		versions[i] = &lister{Dir: l.Dir, opts: l.opts}
+		g.Go(func() error {
+			versions[i].version(packages)
+			return ctx.Err()
+		})
+	}
+	if err := g.Wait(); err != nil {
+		return err
+	}
+	for _, v := range versions {
+		l.entries = append(l.entries, v.entries...)
+		l.findings = append(l.findings, v.findings...)
+	}
+	for _, e := range l.entries {
+		for _, x := range e.files {
+			l.seen[x.file]++
+		}
+	}
+	return nil
+}
+
+// A release is what the packages of a version share.
+type release struct {
+	records  func() (*disk.Dir, error) // directory of their records
+	evidence func() (*sources.Signed, error)
+}
+
+// version looks at the packages of a version.
+func (l *lister) version(packages []string) {
+	if len(packages) == 0 {
+		return
+	}
+	id := idOf(packages[0])
+	of := release{
+		sync.OnceValues(func() (*disk.Dir, error) { return l.state.Sub(path.Dir(recordPath(id))) }),
+		sync.OnceValues(func() (*sources.Signed, error) { return l.Evidence(id.Provider, id.Version) }),
+	}
+	for _, at := range packages {
+		id.Platform, _ = sources.ParsePlatform(path.Base(at)) // which is canonical, so this succeeds
+		l.entry(id, of)
+	}
+	if l.state != nil {
+		if records, err := of.records(); err == nil {
+			records.Close()
+		}
+	}
+}
+
 // entry looks at a package.
-func (l *lister) entry(at string) {
-	id := idOf(at)
+func (l *lister) entry(id sources.PackageID, of release) {
 	e := Entry{ID: id, Dir: l.Dir.entry(id)}
-	marks, err := scan(e.Dir)
+	var links []string
+	marks, err := scanEach(e.Dir, func(full string, info fs.FileInfo) {
+		e.files = append(e.files, extentOf(full, info))
+		if info.Mode()&fs.ModeSymlink != 0 {
+			links = append(links, full)
+		}
+	})
 	if errors.Is(err, fs.ErrNotExist) && gone(e.Dir) {
 		return
 	}
-	if err == nil {
-		_, err = archive.Executable(e.Dir, id.Provider.Type)
+	var sizeErr error
+	if err != nil {
+		sizeErr = l.extents(&e) // of all files, as scanning stopped at one
+	} else {
+		err = hasExecutable(marks, id.Provider.Type)
+		for _, full := range links {
+			l.inner(&e, full)
+		}
 	}
 	e.marks = marks
-	r, recordErr := l.tryRecord(recordPath(id))
+	r, recordErr := l.tryRecordBy(recordPath(id), func() ([]byte, fs.FileInfo, error) {
+		records, err := of.records()
+		if err != nil {
+			return nil, nil, err
+		}
+		return records.ReadFile(path.Base(recordPath(id)), maxRecord)
+	})
 	if recordErr == nil && slices.Equal(r.Files, marks) {
 		e.H1, e.ZH, e.Verdict, e.Origin = r.H1, r.ZH, r.Verdict, r.Origin
-		e.Evidence = l.evidenceOf(id, r) != nil
+		e.Evidence = l.opts.Evidence && l.resolved(id, r, of.evidence) != nil
 	}
 	e.Used = lastUse(e, r.used)
-	sizeErr := l.extents(&e)
 	if errors.Is(err, sources.ErrNotFound) || errors.Is(err, archive.ErrNoExecutable) {
 		l.findIn(id, Incomplete, "", err.Error())
 	} else if i := slices.IndexFunc([]error{err, recordErr, sizeErr}, disk.IsUnread); i >= 0 {
 		l.findIn(id, Unreadable, "", []error{err, recordErr, sizeErr}[i].Error())
 	}
 	l.entries = append(l.entries, e)
+}
+
+// hasExecutable is an error if no file of a package is one that engines run.
+func hasExecutable(marks []mark, typ string) error {
+	var c sources.Contents
+	for _, m := range marks {
+		c.Files = append(c.Files, sources.File{Path: m.Path})
+	}
+	_, err := archive.ExecutableIn(c, typ)
+	return err
 }
 
 func gone(dir string) bool {
@@ -286,8 +385,10 @@ func gone(dir string) bool {
 // or later, when an engine read it.
 func lastUse(e Entry, recorded time.Time) time.Time {
 	last := recorded
-	if info, err := os.Stat(e.Dir); err == nil && last.IsZero() {
-		last = info.ModTime()
+	if last.IsZero() {
+		if info, err := os.Stat(e.Dir); err == nil {
+			last = info.ModTime()
+		}
 	}
 	for _, m := range e.marks {
 		if read := lastRead(filepath.Join(e.Dir, filepath.FromSlash(m.Path))); read.After(last) {
@@ -300,6 +401,7 @@ func lastUse(e Entry, recorded time.Time) time.Time {
 // extents finds out what the files of e take on disk, and which of them are
 // links that lead out of the cache.
 func (l *lister) extents(e *Entry) error {
+	e.files = nil
 	return filepath.WalkDir(e.Dir, func(full string, f fs.DirEntry, err error) error {
 		if err != nil || f.IsDir() {
 			return err
@@ -311,9 +413,7 @@ func (l *lister) extents(e *Entry) error {
 		if err != nil {
 			return err
 		}
-		x := extentOf(full, info)
-		e.files = append(e.files, x)
-		l.seen[x.file]++
+		e.files = append(e.files, extentOf(full, info))
 		return nil
 	})
 }
@@ -359,17 +459,18 @@ func (l *lister) measureAll() {
 				e.Freed += x.bytes
 			}
 		}
+		e.files = nil
 	}
 }
 
 // saved is what sharing saves: for each package, what all root modules but one
 // have of it by links.
-func (d *Dir) saved(l *Listing) int64 {
+func (d *Dir) saved(entries []Entry, users users) int64 {
 	var saved int64
-	for _, e := range l.Entries {
+	for _, e := range entries {
 		sharing := 0
-		for _, r := range l.Roots {
-			mode := d.workdir(r.Dir, r.Providers).linked(sources.Stored{ID: e.ID, Dir: e.Dir, H1: e.H1}, e.marks)
+		for _, providers := range users.installed[e.ID.Path()] {
+			mode := d.workdir("", providers).linked(sources.Stored{ID: e.ID, Dir: e.Dir, H1: e.H1}, e.marks)
 			if mode != "" && mode != sources.LinkCopy && e.marks != nil {
 				sharing++
 			}

@@ -74,7 +74,7 @@ func TestList(t *testing.T) {
 	dir := widgetFiles.unpack(t, filepath.Join(root, filepath.FromSlash(foreign.Path())))
 	r := rootModule(t, d, s)
 
-	l := list(t, d, cachedir.ListOptions{Roots: []cachedir.Root{r}})
+	l := list(t, d, cachedir.ListOptions{Roots: []cachedir.Root{r}, Evidence: true})
 	if len(l.Findings) > 0 || versions(l.Entries) != "1.2.0 1.10.0" {
 		t.Fatalf("listed %s, found %v", versions(l.Entries), found(l.Findings))
 	}

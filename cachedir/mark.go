@@ -32,14 +32,20 @@ const maxFiles = 10_000
 // to files count as the files; dir itself may be a symlink. The error matches
 // sources.ErrNotFound if dir is not there or cannot be a package.
 func scan(dir string) ([]mark, error) {
-	marks, err := scanBelow(dir, "", nil)
+	return scanEach(dir, func(string, fs.FileInfo) {})
+}
+
+// scanEach is scan that calls visit for each file, as it is there: with the path and
+// the description of a symlink, not of its target.
+func scanEach(dir string, visit func(path string, info fs.FileInfo)) ([]mark, error) {
+	marks, err := scanBelow(dir, "", nil, visit)
 	if errors.Is(err, fs.ErrNotExist) || errors.Is(err, syscall.ENOTDIR) || errors.Is(err, syscall.ELOOP) {
 		return nil, fmt.Errorf("%w: %w", sources.ErrNotFound, err)
 	}
 	return marks, err
 }
 
-func scanBelow(dir, prefix string, marks []mark) ([]mark, error) {
+func scanBelow(dir, prefix string, marks []mark, visit func(string, fs.FileInfo)) ([]mark, error) {
 	entries, err := os.ReadDir(dir)
 	if err != nil {
 		return nil, err
@@ -47,12 +53,17 @@ func scanBelow(dir, prefix string, marks []mark) ([]mark, error) {
 	for _, e := range entries {
 		path := filepath.Join(dir, e.Name())
 		if e.IsDir() {
-			if marks, err = scanBelow(path, prefix+e.Name()+"/", marks); err != nil {
+			if marks, err = scanBelow(path, prefix+e.Name()+"/", marks, visit); err != nil {
 				return nil, err
 			}
 			continue
 		}
-		m, err := markOf(path, prefix+e.Name(), e)
+		info, err := e.Info()
+		if err != nil {
+			return nil, err
+		}
+		visit(path, info)
+		m, err := markOf(path, prefix+e.Name(), info)
 		if err != nil {
 			return nil, err
 		}
@@ -63,13 +74,13 @@ func scanBelow(dir, prefix string, marks []mark) ([]mark, error) {
 	return marks, nil
 }
 
-func markOf(path, name string, e fs.DirEntry) (mark, error) {
-	info, err := e.Info()
-	if err == nil && info.Mode()&fs.ModeSymlink != 0 {
-		info, err = os.Stat(path)
-	}
-	if err != nil {
-		return mark{}, err
+func markOf(path, name string, info fs.FileInfo) (mark, error) {
+	if info.Mode()&fs.ModeSymlink != 0 {
+		target, err := os.Stat(path)
+		if err != nil {
+			return mark{}, err
+		}
+		info = target
 	}
 	if !info.Mode().IsRegular() {
 		return mark{}, fmt.Errorf("%w: %s is not a file", sources.ErrNotFound, path)

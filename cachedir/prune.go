@@ -57,33 +57,35 @@ type Plan struct {
 	Notes   []string  // what could not be found out
 
 	policy Policy
+	stale  []string // their paths
 }
 
 // PlanPrune says which packages are to go.
 func (d *Dir) PlanPrune(ctx context.Context, policy Policy) (*Plan, error) {
-	plan, _, err := d.plan(ctx, policy)
-	return plan, err
-}
-
-func (d *Dir) plan(ctx context.Context, policy Policy) (*Plan, *Listing, error) {
 	listing, err := d.List(ctx, policy.ListOptions)
 	if err != nil {
-		return nil, nil, err
+		return nil, err
 	}
+	return d.PlanFor(ctx, listing, policy)
+}
+
+// PlanFor is [Dir.PlanPrune] for what the cache holds, listed with the same
+// [ListOptions].
+func (d *Dir) PlanFor(ctx context.Context, listing *Listing, policy Policy) (*Plan, error) {
 	if !policy.All && len(listing.Unclear) > 0 {
-		return nil, nil, sources.WithHint(errors.Join(listing.Unclear...), "mend that first, as nothing that is used may go")
+		return nil, sources.WithHint(errors.Join(listing.Unclear...), "mend that first, as nothing that is used may go")
 	}
 	if err := unreadable(listing.Findings); err != nil {
-		return nil, nil, err
+		return nil, err
 	}
 	orphans, err := d.orphans(listing.Entries)
 	if err != nil {
-		return nil, nil, err
+		return nil, err
 	}
-	listing.stale = append(listing.stale, orphans...)
-	p := &Plan{policy: policy, Roots: len(listing.Roots), Stale: len(listing.stale)}
+	stale := slices.Concat(listing.stale, orphans)
+	p := &Plan{policy: policy, Roots: len(listing.Roots), Stale: len(stale), stale: stale}
 	if p.Usage, err = d.Usage(ctx); err != nil {
-		return nil, nil, err
+		return nil, err
 	}
 	programs, note := findRunning()
 	if note != "" {
@@ -105,7 +107,7 @@ func (d *Dir) plan(ctx context.Context, policy Policy) (*Plan, *Listing, error) 
 		}
 	}
 	p.choose(candidates, d.opts.Now())
-	return p, listing, nil
+	return p, nil
 }
 
 // orphans are the records of packages that are not in the cache. They are left over
@@ -118,9 +120,18 @@ func (d *Dir) orphans(entries []Entry) (orphans []string, err error) {
 	for _, e := range entries {
 		recorded[recordPath(e.ID)] = true
 	}
-	versions, err := namesIn(d.state, "package")
-	for _, version := range versions {
-		names, err := namesIn(d.state, "package/"+version)
+	packages, err := d.state.Sub("package")
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil, nil
+	}
+	if err != nil {
+		return nil, err
+	}
+	defer packages.Close()
+	versions, err := packages.ReadDir()
+	for _, e := range versions {
+		version := e.Name()
+		names, err := namesIn(packages, version)
 		var stray *disk.StrayError
 		if err != nil && !errors.As(err, &stray) {
 			return nil, err
@@ -228,7 +239,7 @@ func (d *Dir) Prune(ctx context.Context, plan *Plan) (*Pruned, error) {
 	}
 	defer release()
 	d.removeLeftovers()
-	now, listing, err := d.plan(ctx, plan.policy)
+	now, err := d.PlanPrune(ctx, plan.policy)
 	if err != nil {
 		return nil, err
 	}
@@ -236,13 +247,17 @@ func (d *Dir) Prune(ctx context.Context, plan *Plan) (*Pruned, error) {
 	if err != nil {
 		return nil, err
 	}
+	planned := map[sources.PackageID]bool{}
+	for _, r := range plan.Remove {
+		planned[r.ID] = true
+	}
 	pruned, errs := &Pruned{}, []error(nil)
 	for i, r := range now.Remove {
 		if ctx.Err() != nil {
 			errs = append(errs, ctx.Err())
 			break
 		}
-		if !plan.has(r.ID) {
+		if !planned[r.ID] {
 			continue
 		}
 		if err := d.throw(r.ID, bin, strconv.Itoa(i)); err != nil {
@@ -252,7 +267,7 @@ func (d *Dir) Prune(ctx context.Context, plan *Plan) (*Pruned, error) {
 		pruned.Removed = append(pruned.Removed, r)
 		pruned.Freed += r.Freed
 	}
-	for _, path := range listing.stale {
+	for _, path := range now.stale {
 		errs = append(errs, d.removeState(path))
 	}
 	if plan.policy.Aside {
@@ -264,13 +279,9 @@ func (d *Dir) Prune(ctx context.Context, plan *Plan) (*Pruned, error) {
 	return pruned, errors.Join(errs...)
 }
 
-func (p *Plan) has(id sources.PackageID) bool {
-	return slices.ContainsFunc(p.Remove, func(r Removal) bool { return r.ID == id })
-}
-
 // vanished is how much of an amount is there no more.
 func (d *Dir) vanished(ctx context.Context, was Amount, policy Policy) Amount {
-	u, err := d.Usage(ctx)
+	u, err := d.Remains(ctx)
 	if err != nil {
 		return was
 	}

@@ -75,13 +75,18 @@ func (d *Dir) readRecord(path string) (record, bool) {
 // user's key, and [disk.IsUnread] if it could not be read; any other means that it is
 // invalid.
 func (d *Dir) tryRecord(path string) (record, error) {
+	return d.tryRecordBy(path, func() ([]byte, fs.FileInfo, error) { return d.state.ReadFile(path, maxRecord) })
+}
+
+// tryRecordBy is tryRecord for a record that read reads.
+func (d *Dir) tryRecordBy(path string, read func() ([]byte, fs.FileInfo, error)) (record, error) {
 	if r, ok := d.memory.Load(path); ok {
 		return r.(record), nil
 	}
 	if d.state == nil {
 		return record{}, fs.ErrNotExist
 	}
-	data, info, err := d.state.ReadFile(path, maxRecord)
+	data, info, err := read()
 	if err != nil {
 		return record{}, err
 	}

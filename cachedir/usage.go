@@ -44,6 +44,21 @@ func (u Usage) Removable() Amount {
 // Usage measures what the cache directory holds besides packages. It follows no
 // links.
 func (d *Dir) Usage(ctx context.Context) (Usage, error) {
+	return d.usage(ctx, func(string) bool { return true })
+}
+
+// Remains is [Dir.Usage] without evidence and records, which every package has.
+func (d *Dir) Remains(ctx context.Context) (Usage, error) {
+	return d.usage(ctx, func(name string) bool { return name != "evidence" && !isRecords(name) })
+}
+
+// isRecords reports whether this is what Usage counts as records.
+func isRecords(name string) bool {
+	return slices.Contains([]string{"package", "known", "roots", "lock", "cache.lock", "gate.lock"}, name)
+}
+
+// usage measures what has the names in the state that include reports.
+func (d *Dir) usage(ctx context.Context, include func(name string) bool) (Usage, error) {
 	var u Usage
 	if d.state == nil || !d.inside {
 		return u, nil
@@ -56,6 +71,9 @@ func (d *Dir) Usage(ctx context.Context) (Usage, error) {
 		if err := ctx.Err(); err != nil {
 			return u, err
 		}
+		if !include(e.Name()) {
+			continue
+		}
 		if err := d.measureState(&u, e); err != nil && !errors.Is(err, fs.ErrNotExist) {
 			return u, err
 		}
@@ -65,11 +83,16 @@ func (d *Dir) Usage(ctx context.Context) (Usage, error) {
 
 func (d *Dir) measureState(u *Usage, e fs.DirEntry) error {
 	name := e.Name()
+	if isRecords(name) {
+		bytes, err := bytesBelow(d.state.Path(name))
+		u.Records.add(1, bytes)
+		return err
+	}
 	switch name {
 	case "evidence":
-		return d.eachAt(name, 4, func(string, fs.FileInfo, int64) *Amount { return &u.Evidence })
+		return eachAt(d.state, name, 4, func(string, fs.FileInfo, int64) *Amount { return &u.Evidence })
 	case "partial":
-		return d.eachAt(name, 1, func(name string, info fs.FileInfo, bytes int64) *Amount {
+		return eachAt(d.state, name, 1, func(name string, info fs.FileInfo, bytes int64) *Amount {
 			amount := &u.Interrupted
 			if d.opts.Now().Sub(info.ModTime()) > disk.Abandoned {
 				amount = &u.Abandoned
@@ -80,20 +103,16 @@ func (d *Dir) measureState(u *Usage, e fs.DirEntry) error {
 			return amount
 		})
 	case "tmp":
-		return d.eachAt(name, 1, func(run string, _ fs.FileInfo, _ int64) *Amount {
+		return eachAt(d.state, name, 1, func(run string, _ fs.FileInfo, _ int64) *Amount {
 			if strings.HasPrefix(run, runPrefix) && d.alive(run) {
 				return &u.Working
 			}
 			return &u.Leftover
 		})
 	case "aside":
-		return d.eachAt(name, 2+platformDepth, func(string, fs.FileInfo, int64) *Amount { return &u.Aside })
-	case "package", "known", "roots", "lock", "cache.lock", "gate.lock":
-		bytes, err := d.bytesBelow(name)
-		u.Records.add(1, bytes)
-		return err
+		return eachAt(d.state, name, 2+platformDepth, func(string, fs.FileInfo, int64) *Amount { return &u.Aside })
 	}
-	bytes, err := d.bytesBelow(name)
+	bytes, err := bytesBelow(d.state.Path(name))
 	u.Leftover.add(1, bytes)
 	return err
 }
@@ -107,42 +126,42 @@ func (d *Dir) alive(run string) bool {
 	return tmp.Alive(run, d.opts.Now())
 }
 
-// eachAt counts what is so many levels below a directory of the state, or is a file
+// eachAt counts what is so many levels below the directory called name, or is a file
 // above that, each as an amount that the function chooses.
-func (d *Dir) eachAt(name string, levels int, amount func(name string, info fs.FileInfo, bytes int64) *Amount) error {
+func eachAt(in *disk.Dir, name string, levels int, amount func(name string, info fs.FileInfo, bytes int64) *Amount) error {
 	if levels == 0 {
-		info, err := d.state.Lstat(name)
+		info, err := in.Lstat(name)
 		if err != nil {
 			return err
 		}
-		bytes, err := d.bytesBelow(name)
-		amount(filepath.Base(name), info, bytes).add(1, bytes)
+		bytes, err := bytesBelow(in.Path(name))
+		amount(name, info, bytes).add(1, bytes)
 		return err
 	}
-	dir, err := d.state.Sub(name)
+	dir, err := in.Sub(name)
 	var stray *disk.StrayError
 	if errors.As(err, &stray) {
-		return d.eachAt(name, 0, amount)
+		return eachAt(in, name, 0, amount)
 	}
 	if err != nil {
 		return err
 	}
+	defer dir.Close()
 	entries, err := dir.ReadDir()
-	dir.Close()
 	if err != nil {
 		return err
 	}
 	for _, e := range entries {
-		if err := d.eachAt(name+"/"+e.Name(), levels-1, amount); err != nil && !errors.Is(err, fs.ErrNotExist) {
+		if err := eachAt(dir, e.Name(), levels-1, amount); err != nil && !errors.Is(err, fs.ErrNotExist) {
 			return err
 		}
 	}
 	return nil
 }
 
-// bytesBelow is what a file of the state takes on disk, or everything in a directory.
-func (d *Dir) bytesBelow(name string) (sum int64, err error) {
-	err = filepath.WalkDir(d.state.Path(name), func(path string, e fs.DirEntry, err error) error {
+// bytesBelow is what the file at path takes on disk, or everything in the directory.
+func bytesBelow(path string) (sum int64, err error) {
+	err = filepath.WalkDir(path, func(path string, e fs.DirEntry, err error) error {
 		if errors.Is(err, fs.ErrNotExist) {
 			return nil // removed meanwhile
 		}

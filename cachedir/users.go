@@ -24,14 +24,16 @@ type LockReader func(dir string) (Selections, error)
 type users struct {
 	versions map[string][]string // directories of root modules, by path of the version: all its platforms are used
 	packages map[string][]string // the same by path of the package
-	unclear  []error             // root modules of which it cannot be told
+
+	installed map[string][]string // directories with the packages of root modules, by path of a package there
+	unclear   []error             // root modules of which it cannot be told
 }
 
 // findUsers finds out what the roots refer to in their lock files and their
 // installed packages. Where that cannot be read, what was last installed for a
 // root counts.
 func (d *Dir) findUsers(roots []Root, locked LockReader) users {
-	u := users{versions: map[string][]string{}, packages: map[string][]string{}}
+	u := users{versions: map[string][]string{}, packages: map[string][]string{}, installed: map[string][]string{}}
 	real := d.root
 	if r, err := filepath.EvalSymlinks(d.root); err == nil {
 		real = r
@@ -44,6 +46,7 @@ func (d *Dir) findUsers(roots []Root, locked LockReader) users {
 		installed, err := below(r.Providers, 5)
 		for _, p := range installed {
 			u.add(p, r.Dir)
+			u.installed[p] = append(u.installed[p], r.Providers)
 			if target, err := filepath.EvalSymlinks(filepath.Join(r.Providers, filepath.FromSlash(p))); err == nil {
 				if rel, err := filepath.Rel(real, target); err == nil {
 					u.add(filepath.ToSlash(rel), r.Dir)

@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
+	"path"
 	"path/filepath"
 	"runtime"
 	"slices"
@@ -38,9 +39,9 @@ type Verification struct {
 	Packages int       // that were hashed, and nothing is wrong with
 	Unknown  int       // of them, those of which there was no record
 	Bytes    int64     // that were hashed
-	Besides  Usage     // what the cache holds besides packages
+	Besides  Usage     // what the cache holds besides packages, evidence and records
 
-	checked []checked
+	checked []checked // except sound entries with a valid record, which repairing does not concern
 }
 
 // checked is an entry that has been hashed.
@@ -59,15 +60,13 @@ func (d *Dir) Verify(ctx context.Context, opts VerifyOptions) (*Verification, er
 	}
 	v := &verifier{Dir: d, opts: opts}
 	v.Findings = listing.Findings
-	if v.Besides, err = d.Usage(ctx); err != nil {
+	if v.Besides, err = d.Remains(ctx); err != nil {
 		return nil, err
 	}
-	var whole []Entry
-	for _, e := range listing.Entries {
-		if e.Target == "" && !hasFinding(listing.Findings, e.ID.Path()) {
-			whole = append(whole, e)
-			v.total += e.bytes()
-		}
+	found := packagesOf(listing.Findings)
+	whole := slices.DeleteFunc(listing.Entries, func(e Entry) bool { return e.Target != "" || found[e.ID.Path()] })
+	for _, e := range whole {
+		v.total += e.bytes()
 	}
 	g, ctx := errgroup.WithContext(ctx)
 	g.SetLimit(runtime.GOMAXPROCS(0))
@@ -81,11 +80,15 @@ func (d *Dir) Verify(ctx context.Context, opts VerifyOptions) (*Verification, er
 	return &v.Verification, nil
 }
 
-// hasFinding reports whether there is a finding at path or below.
-func hasFinding(findings []Finding, path string) bool {
-	return slices.ContainsFunc(findings, func(f Finding) bool {
-		return f.Path == path || strings.HasPrefix(f.Path, path+"/")
-	})
+// packagesOf are the paths of the packages that findings are about, or about something
+// in them.
+func packagesOf(findings []Finding) map[string]bool {
+	paths := map[string]bool{}
+	for _, f := range findings {
+		parts := strings.Split(f.Path, "/")
+		paths[path.Join(parts[:min(len(parts), platformDepth+1)]...)] = true
+	}
+	return paths
 }
 
 // bytes is how many an entry's files hold.
@@ -131,7 +134,9 @@ func (v *verifier) check(ctx context.Context, e Entry) error {
 	v.mu.Lock()
 	defer v.mu.Unlock()
 	v.Findings = append(v.Findings, findings...)
-	v.checked = append(v.checked, c)
+	if len(findings) > 0 || !slices.Equal(c.old.Files, fresh.Files) || !c.old.survives() {
+		v.checked = append(v.checked, c)
+	}
 	if len(findings) == 0 {
 		v.Packages++
 		if c.old.H1 == "" {

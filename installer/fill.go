@@ -12,6 +12,10 @@ import (
 	"github.com/larder-cli/larder/sources/fetch"
 )
 
+// ahead is how many packages are looked for while all slots are taken. It bounds the
+// memory that thousands of packages take.
+const ahead = 48
+
 // FillOptions adjust [Installer.Fill]. The zero FillOptions are ready to use.
 type FillOptions struct {
 	Strict bool // a version that lacks a package for one of several platforms is an error
@@ -38,10 +42,16 @@ func (in *Installer) Fill(ctx context.Context, selected []Selected, opts FillOpt
 		defer release()
 	}
 	filled := make([]Filled, len(selected))
+	atOnce := make(chan struct{}, cap(in.opts.Slots)+ahead)
+	for _, s := range selected[min(cap(atOnce), len(selected)):] {
+		in.Report(acquire.Event{Step: acquire.Queued, Package: s.ID})
+	}
 	var wg sync.WaitGroup
 	for i, s := range selected {
 		filled[i].Selected = s
+		atOnce <- struct{}{}
 		wg.Go(func() {
+			defer func() { <-atOnce }()
 			filled[i].Outcome, filled[i].Err = in.fill(ctx, s, opts.DryRun)
 			in.reportFilled(filled[i])
 		})

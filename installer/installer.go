@@ -68,6 +68,9 @@ func NewFetcher(from sources.Source, into acquire.Store, down acquire.Downloader
 	if opts.Engine == "" {
 		opts.Engine = sources.Terraform
 	}
+	if opts.Slots == nil {
+		opts.Slots = acquire.NewSlots(0)
+	}
 	a := acquire.New(from, into, down, acquire.Options{
 		Engine: opts.Engine, Trust: opts.Trust, RequireSigned: opts.RequireSigned, Memory: opts.Memory,
 		Readings: opts.Readings, Slots: opts.Slots, Report: opts.Report,

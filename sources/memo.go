@@ -9,8 +9,11 @@ import (
 // question that is being answered waits for that answer. The zero Memo is ready
 // to use, and safe for concurrent use.
 type Memo[K comparable, V any] struct {
-	mu    sync.Mutex
-	calls map[K]*call[V]
+	Max int // answers that are kept, the latest ones; 0 means all
+
+	mu       sync.Mutex
+	calls    map[K]*call[V]
+	answered []K // in order, if there is a Max
 }
 
 type call[V any] struct {
@@ -60,10 +63,16 @@ func (m *Memo[K, V]) join(key K) (*call[V], bool) {
 }
 
 func (m *Memo[K, V]) finish(key K, c *call[V]) {
-	if c.abandoned {
-		m.mu.Lock()
+	defer close(c.done)
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	switch {
+	case c.abandoned:
 		delete(m.calls, key)
-		m.mu.Unlock()
+	case m.Max > 0:
+		if m.answered = append(m.answered, key); len(m.answered) > m.Max {
+			delete(m.calls, m.answered[0])
+			m.answered = m.answered[1:]
+		}
 	}
-	close(c.done)
 }

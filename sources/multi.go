@@ -23,14 +23,19 @@ func (m Method) Applies(p Provider) bool {
 }
 
 // NewMulti returns the union of methods as one source. For each provider it
-// remembers the answers, errors included, for as long as it lives.
+// remembers the answers, errors included: all about versions, and the latest ones
+// about packages.
 //
 // A provider's versions are those of all methods that apply; if none of them has
 // the provider, or none applies, the error is a [NotFoundError].
 // A package comes from the first of them that has it for its platform.
 func NewMulti(methods []Method) Source {
-	return &multi{methods: slices.Clone(methods)}
+	return &multi{methods: slices.Clone(methods), packages: Memo[PackageID, Package]{Max: latest}}
 }
+
+// latest is how many packages are remembered, each with its evidence. That is more
+// than the root modules of most sites share.
+const latest = 1000
 
 type multi struct {
 	methods  []Method

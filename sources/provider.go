@@ -179,8 +179,12 @@ func (p Provider) Display(e Engine) string {
 // Compare orders providers as lock files do: by host in ASCII form, namespace
 // and type, bytewise.
 func (p Provider) Compare(q Provider) int {
+	hosts := 0
+	if p.Host != q.Host { // converting a host to ASCII takes longer than all else
+		hosts = cmp.Compare(p.Host.ASCII(), q.Host.ASCII())
+	}
 	return cmp.Or(
-		cmp.Compare(p.Host.ASCII(), q.Host.ASCII()),
+		hosts,
 		cmp.Compare(p.Namespace, q.Namespace),
 		cmp.Compare(p.Type, q.Type),
 	)

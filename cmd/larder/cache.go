@@ -78,7 +78,7 @@ func rootsFlag() cli.Flag {
 // use is who uses the cache, as far as it is known or can be found below the
 // directories of the flag.
 func (k *targetCache) use(c *cli.Context) (cachedir.ListOptions, error) {
-	opts := cachedir.ListOptions{Locked: selections}
+	opts := cachedir.ListOptions{Locked: selections, Evidence: k.out.JSON}
 	for _, dir := range c.StringSlice("roots") {
 		found, err := k.findRoots(c.Context, dir)
 		if err != nil {

@@ -61,7 +61,7 @@ func cacheList(c *cli.Context, out *ui.Output) error {
 	if n := len(listing.Findings); n > 0 {
 		out.Say("%s in it that should not be there; see larder cache verify", ui.Count(n, "thing"))
 	}
-	usage, err := k.cache.Usage(c.Context)
+	usage, err := k.cache.Remains(c.Context)
 	if err != nil {
 		return err
 	}

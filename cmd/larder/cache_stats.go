@@ -41,7 +41,7 @@ func cacheStats(c *cli.Context, out *ui.Output) error {
 	if err != nil {
 		return err
 	}
-	plan, err := k.cache.PlanPrune(c.Context, cachedir.Policy{ListOptions: use})
+	plan, err := k.cache.PlanFor(c.Context, listing, cachedir.Policy{ListOptions: use})
 	if err != nil {
 		return err
 	}

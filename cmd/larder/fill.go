@@ -98,6 +98,9 @@ func (f *filling) fill(ctx context.Context, s *supply, to func(*supply) (destina
 // merge lists each package once, though several supplies may have been asked for
 // it, and at most one of them had to fetch it.
 func merge(all [][]installer.Filled) []installer.Filled {
+	if len(all) == 1 {
+		return all[0] // each is there once and in order
+	}
 	var merged []installer.Filled
 	at := map[sources.PackageID]int{}
 	for _, some := range all {

@@ -8,6 +8,7 @@ import (
 	"path/filepath"
 	"slices"
 	"strings"
+	"sync"
 
 	"github.com/urfave/cli/v2"
 
@@ -57,29 +58,45 @@ type input func(context.Context) (*rootModule, []installer.Want, error)
 // wrong with each, and the others count.
 func (w *wanted) read(ctx context.Context) ([]*supply, error) {
 	inputs, searchErr := w.inputs(ctx)
-	read, errs := make([]supply, len(inputs)), make([]error, len(inputs))
-	forEachRoot(len(inputs), func(i int) { read[i].rootModule, read[i].wants, errs[i] = inputs[i](ctx) })
-	return alike(read), errors.Join(append([]error{searchErr}, errs...)...)
+	read, errs := make([]*supply, len(inputs)), make([]error, len(inputs))
+	var mu sync.Mutex
+	var all supplies
+	next := 0 // to be added, so that the order is that of the inputs
+	forEachRoot(len(inputs), func(i int) {
+		m, wants, err := inputs[i](ctx)
+		mu.Lock()
+		defer mu.Unlock()
+		read[i], errs[i] = &supply{m, wants}, err
+		for ; next < len(read) && read[next] != nil; next++ {
+			all.add(read[next])
+			read[next] = nil // thousands of root modules and their lock files take much memory
+		}
+	})
+	return all.different, errors.Join(append([]error{searchErr}, errs...)...)
 }
 
-// alike puts together those supplies that are alike, and leaves out those of
-// which nothing is wanted.
-func alike(all []supply) []*supply {
-	var different []*supply
-	known := map[string]*supply{}
-	for _, s := range all {
-		if len(s.wants) == 0 {
-			continue
-		}
-		key := s.suppliedBy()
-		if first := known[key]; first != nil {
-			first.wants = append(first.wants, s.wants...)
-			continue
-		}
-		known[key] = &s
-		different = append(different, &s)
+// supplies are those that differ from one another.
+type supplies struct {
+	different []*supply
+	known     map[string]*supply
+}
+
+// add adds a supply to the one that it is like. One of which nothing is wanted is
+// left out.
+func (all *supplies) add(s *supply) {
+	if len(s.wants) == 0 {
+		return
 	}
-	return different
+	if all.known == nil {
+		all.known = map[string]*supply{}
+	}
+	key := s.suppliedBy()
+	if first := all.known[key]; first != nil {
+		first.wants = append(first.wants, s.wants...)
+		return
+	}
+	all.known[key] = s
+	all.different = append(all.different, s)
 }
 
 // suppliedBy is the same text for root modules that get the same packages from

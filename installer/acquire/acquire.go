@@ -60,7 +60,7 @@ type Options struct {
 	RequireSigned bool      // refuse packages without a valid signature
 	Memory        Memory    // what this user has verified elsewhere; may be nil
 	Readings      *Readings // for dry runs that share it; nil means its own
-	Slots         Slots     // for packages in work; nil means as many as NewSlots makes of 0
+	Slots         Slots     // for packages in work
 
 	// Report is called for every event, one call at a time. It may be nil.
 	Report func(Event)
@@ -80,9 +80,6 @@ type Acquirer struct {
 func New(from sources.Source, into Store, down Downloader, opts Options) *Acquirer {
 	if opts.Readings == nil {
 		opts.Readings = new(Readings)
-	}
-	if opts.Slots == nil {
-		opts.Slots = NewSlots(0)
 	}
 	return &Acquirer{from: from, into: into, down: down, opts: opts, tell: newReporter(opts.Report)}
 }

@@ -1,10 +1,14 @@
 //go:build unix
 
-// Command bench measures larder beside the terraform on PATH, doing the same
-// work against the same registry in the same run, and reports ratios: these
-// stay true on a noisy machine, where seconds do not.
+// Command bench measures larder beside the terraform on PATH, and the tofu there if
+// there is one, doing the same work against the same registry in the same run, and
+// reports ratios: these stay true on a noisy machine, where seconds do not.
 //
-//	go run ./scripts/bench [-rounds N] [-only REGEXP] [-scale F]
+//	go run ./scripts/bench [-rounds N] [-only REGEXP] [-scale F] [-document docs/performance.md]
+//	go run ./scripts/bench scale [-document docs/performance.md]
+//
+// The second form measures larder alone, with caches, mirrors and numbers of root
+// modules that grow tenfold each time.
 //
 // It needs no network: the registry is in this process, on loopback. It leaves
 // nothing on disk.
@@ -26,9 +30,14 @@ import (
 )
 
 func main() {
+	if len(os.Args) > 1 && os.Args[1] == "scale" {
+		scale(os.Args[2:])
+		return
+	}
 	rounds := flag.Int("rounds", 3, "how often each program does each work")
 	only := flag.String("only", "", "the works whose names match")
 	scale := flag.Float64("scale", 1, "the size of packages, as a fraction")
+	document := flag.String("document", "", "the document whose generated part to replace, such as docs/performance.md")
 	flag.Parse()
 	names, err := regexp.Compile(*only)
 	if err != nil {
@@ -36,14 +45,25 @@ func main() {
 		os.Exit(2)
 	}
 	b := &bench{rounds: *rounds, scale: *scale, worlds: map[stock]*sourcetest.World{}}
-	b.prepare()
+	b.prepare("", "")
 	defer b.cleanUp()
-	fmt.Printf("%-34s %18s %18s %8s %12s\n", "work", "terraform (cpu)", "larder (cpu)", "ratio", "larder peak")
+	b.tofu, _ = exec.LookPath("tofu")
+	var all []comparison
+	fmt.Printf("%-34s %18s %18s %18s %12s\n", "work", "terraform (cpu)", "tofu (cpu)", "larder (cpu)", "larder peak")
 	for _, w := range works {
 		if names.MatchString(w.name) {
-			b.run(w)
+			all = append(all, b.run(w))
 		}
 	}
+	if *document != "" {
+		b.must(writeComparisons(*document, *scale, all))
+	}
+}
+
+// A comparison is what programs took for the same work.
+type comparison struct {
+	name                    string
+	terraform, tofu, larder sample // tofu's is zero if there is none
 }
 
 // A bench holds what all works share.
@@ -51,7 +71,9 @@ type bench struct {
 	rounds   int
 	scale    float64
 	dir      string
+	kept     bool   // dir stays
 	larder   string // the program
+	tofu     string // the program; empty if there is none
 	worlds   map[stock]*sourcetest.World
 	cleanups []func()
 }
@@ -66,32 +88,47 @@ type sample struct {
 	bytes              int64 // of archives
 }
 
-func (b *bench) prepare() {
+// prepare makes the directory to work in, unless one is to be kept, and builds
+// larder, unless a program is given.
+func (b *bench) prepare(keep, program string) {
 	var err error
-	b.dir, err = os.MkdirTemp("", "larder-bench-*")
+	b.dir, b.kept = keep, keep != ""
+	if b.kept {
+		b.must(os.MkdirAll(b.dir, 0o755))
+		b.dir, err = filepath.Abs(b.dir)
+	} else {
+		b.dir, err = os.MkdirTemp("", "larder-bench-*")
+	}
 	b.must(err)
+	if b.larder = program; program != "" {
+		return
+	}
 	b.larder = filepath.Join(b.dir, "larder")
 	build := exec.Command("go", "build", "-o", b.larder, "./cmd/larder")
 	build.Stderr = os.Stderr
 	b.must(build.Run())
 }
 
-// run does a work with both programs, in turn, and prints a line about it.
-func (b *bench) run(w work) {
+// run does a work with all programs, in turn, and prints a line about it.
+func (b *bench) run(w work) comparison {
 	s := &scene{bench: b, work: w}
 	s.publish()
-	var terraform, larder []sample
+	var terraform, tofu, larder []sample
 	for range b.rounds {
-		terraform = append(terraform, s.measure(s.terraform))
+		terraform = append(terraform, s.measure(s.engine("terraform")))
+		if b.tofu != "" {
+			tofu = append(tofu, s.measure(s.engine(b.tofu)))
+		}
 		larder = append(larder, s.measure(s.larderRun))
 	}
-	t, l := median(terraform), median(larder)
-	fmt.Printf("%-34s %8.2fs (%6.2fs) %8.3fs (%6.2fs) %6.1f× %9d MB\n",
-		w.name, t.time.Seconds(), t.cpu.Seconds(), l.time.Seconds(), l.cpu.Seconds(), t.time.Seconds()/l.time.Seconds(), l.peak/1024)
+	c := comparison{w.name, median(terraform), median(tofu), median(larder)}
+	fmt.Printf("%-34s %8.2fs (%6.2fs) %8.2fs (%6.2fs) %8.3fs (%6.2fs) %9d MB\n", w.name, c.terraform.time.Seconds(), c.terraform.cpu.Seconds(),
+		c.tofu.time.Seconds(), c.tofu.cpu.Seconds(), c.larder.time.Seconds(), c.larder.cpu.Seconds(), c.larder.peak/1024)
 	if len(w.platforms) > 0 {
-		fmt.Printf("  %-32s %27s %27s\n", "requests; archives", t.wire(), l.wire())
+		fmt.Printf("  %-32s %27s %27s\n", "requests; archives", c.terraform.wire(), c.larder.wire())
 	}
 	os.RemoveAll(filepath.Join(b.dir, "scene"))
+	return c
 }
 
 // wire is what went over it.
@@ -100,6 +137,9 @@ func (s sample) wire() string {
 }
 
 func median(samples []sample) sample {
+	if len(samples) == 0 {
+		return sample{}
+	}
 	slices.SortFunc(samples, func(a, b sample) int { return int(a.time - b.time) })
 	m := samples[len(samples)/2]
 	for _, s := range samples {
@@ -147,16 +187,19 @@ func (s *scene) measure(program func(roots []string, env []string) sample) sampl
 	return took
 }
 
-// terraform runs in one root module after the other, as it knows no more.
-func (s *scene) terraform(roots []string, env []string) (all sample) {
-	for _, root := range roots {
-		one := s.exec(root, env, "terraform", s.terraformArguments(root)...)
-		all = sample{time: all.time + one.time, cpu: all.cpu + one.cpu, peak: max(all.peak, one.peak)}
+// engine returns how terraform or tofu does the work: in one root module after the
+// other.
+func (s *scene) engine(program string) func(roots, env []string) sample {
+	return func(roots, env []string) (all sample) {
+		for _, root := range roots {
+			one := s.exec(root, env, program, s.engineArguments(root)...)
+			all = sample{time: all.time + one.time, cpu: all.cpu + one.cpu, peak: max(all.peak, one.peak)}
+		}
+		return all
 	}
-	return all
 }
 
-func (s *scene) terraformArguments(root string) []string {
+func (s *scene) engineArguments(root string) []string {
 	platforms := flags("-platform=", s.work.platforms)
 	switch s.work.does {
 	case "lock":
@@ -186,7 +229,7 @@ func (s *scene) larderRun(roots []string, env []string) sample {
 // made is where the mirror of a root module is made.
 func made(root string) string { return filepath.Join(root, "mirror") }
 
-func (s *scene) exec(dir string, env []string, program string, args ...string) sample {
+func (b *bench) exec(dir string, env []string, program string, args ...string) sample {
 	cmd := exec.Command(program, args...)
 	cmd.Dir, cmd.Env = dir, env
 	forgetPeak()
@@ -194,8 +237,7 @@ func (s *scene) exec(dir string, env []string, program string, args ...string) s
 	out, err := cmd.CombinedOutput()
 	took := time.Since(start)
 	if err != nil {
-		b := fmt.Sprintf("%s: %v\n%s", program, err, out)
-		s.Fatalf("%s", b)
+		b.Fatalf("%s: %v\n%s", program, err, out)
 	}
 	state := cmd.ProcessState
 	return sample{time: took, cpu: state.UserTime() + state.SystemTime(), peak: state.SysUsage().(*syscall.Rusage).Maxrss}
@@ -234,6 +276,9 @@ func (b *bench) TempDir() string {
 func (b *bench) cleanUp() {
 	for _, f := range slices.Backward(b.cleanups) {
 		f()
+	}
+	if b.kept {
+		return
 	}
 	os.RemoveAll(b.dir)
 }

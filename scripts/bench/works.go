@@ -12,7 +12,7 @@ import (
 	"github.com/larder-cli/larder/sources/sourcetest"
 )
 
-// A work is something that both programs can do.
+// A work is something that all programs can do.
 type work struct {
 	name      string
 	providers int
@@ -136,7 +136,7 @@ func (s *scene) configuration() string {
 	var b strings.Builder
 	b.WriteString("terraform {\n  required_providers {\n")
 	for _, name := range s.providers() {
-		fmt.Fprintf(&b, "    %s = { source = \"acme/%s\" }\n", name, name)
+		fmt.Fprintf(&b, "    %s = { source = \"registry.terraform.io/acme/%s\" }\n", name, name)
 	}
 	b.WriteString("  }\n}\n")
 	return b.String()

@@ -1,6 +1,7 @@
 package disk
 
 import (
+	"bytes"
 	"context"
 	"crypto/rand"
 	"crypto/sha256"
@@ -60,16 +61,19 @@ func (e *LimitError) Error() string { return fmt.Sprintf("%s has more than %d by
 // ReadFile reads the regular file at path, following links, of at most limit
 // bytes. A larger one is a [LimitError].
 func ReadFile(path string, limit int64) ([]byte, error) {
-	f, _, err := OpenFile(path)
+	f, info, err := OpenFile(path)
 	if err != nil {
 		return nil, err
 	}
 	defer f.Close()
-	return readAll(f, path, limit)
+	return readAll(f, info, path, limit)
 }
 
-func readAll(f *os.File, path string, limit int64) ([]byte, error) {
-	data, err := io.ReadAll(io.LimitReader(f, limit+1))
+func readAll(f *os.File, info fs.FileInfo, path string, limit int64) ([]byte, error) {
+	var text bytes.Buffer
+	text.Grow(int(min(info.Size(), limit)) + bytes.MinRead) // so that it need not grow again
+	_, err := text.ReadFrom(io.LimitReader(f, limit+1))
+	data := text.Bytes()
 	if err == nil && int64(len(data)) > limit {
 		err = &LimitError{path, limit}
 	}
@@ -116,7 +120,7 @@ func (d *Dir) ReadFile(name string, limit int64) ([]byte, fs.FileInfo, error) {
 		return nil, nil, err
 	}
 	defer f.Close()
-	data, err := readAll(f, d.Path(name), limit)
+	data, err := readAll(f, info, d.Path(name), limit)
 	return data, info, err
 }
 

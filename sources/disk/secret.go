@@ -20,7 +20,7 @@ func (d *Dir) ReadSecret(name string, limit int64) ([]byte, error) {
 	if err := checkPrivate(info); err != nil {
 		return nil, sources.WithHint(fmt.Errorf("%s: %w", d.Path(name), err), "remove it, so that a new one is created")
 	}
-	return readAll(f, d.Path(name), limit)
+	return readAll(f, info, d.Path(name), limit)
 }
 
 // KeepSecret creates a file that only this user may read. If another process has

@@ -21,9 +21,10 @@ type board struct {
 	mu      sync.Mutex
 	begun   time.Time // when there was first something; zero before
 	items   []*item   // under way, in the order in which they came
-	done    int       // packages
-	failed  int       // providers
-	arrived int64     // bytes of packages that are no longer under way
+	byKey   map[itemKey]*item
+	done    int   // packages
+	failed  int   // providers
+	arrived int64 // bytes of packages that are no longer under way
 	meter   meter
 }
 
@@ -160,28 +161,28 @@ func (b *board) end(k itemKey) {
 	b.remove(k)
 }
 
-// find is the index of an item, -1 if there is none.
-func (b *board) find(k itemKey) int {
-	return slices.IndexFunc(b.items, func(it *item) bool { return it.itemKey == k })
-}
-
 // item is the item with the key, a new one if there is none.
 func (b *board) item(k itemKey) *item {
-	if i := b.find(k); i >= 0 {
-		return b.items[i]
+	if it := b.byKey[k]; it != nil {
+		return it
+	}
+	if b.byKey == nil {
+		b.byKey = map[itemKey]*item{}
 	}
 	if b.begun.IsZero() {
 		b.begun = b.now()
 	}
 	it := &item{itemKey: k}
-	b.items = append(b.items, it)
+	b.items, b.byKey[k] = append(b.items, it), it
 	return it
 }
 
 // remove removes an item, if it is there.
 func (b *board) remove(k itemKey) {
-	if i := b.find(k); i >= 0 {
+	if it := b.byKey[k]; it != nil {
+		i := slices.Index(b.items, it)
 		b.items = slices.Delete(b.items, i, i+1)
+		delete(b.byKey, k)
 	}
 }
 
@@ -189,8 +190,8 @@ func (b *board) remove(k itemKey) {
 // total.
 func (b *board) finish(k itemKey) {
 	b.done++
-	if i := b.find(k); i >= 0 {
-		b.arrived += b.items[i].done
+	if it := b.byKey[k]; it != nil {
+		b.arrived += it.done
 	}
 	b.remove(k)
 }
@@ -198,13 +199,25 @@ func (b *board) finish(k itemKey) {
 // fail counts a provider that failed, and removes all its packages in the root module.
 func (b *board) fail(module string, p sources.Provider) {
 	b.failed++
-	b.items = slices.DeleteFunc(b.items, func(it *item) bool { return it.module == module && it.id.Provider == p })
+	b.items = slices.DeleteFunc(b.items, func(it *item) bool {
+		fails := it.module == module && it.id.Provider == p
+		if fails {
+			delete(b.byKey, it.itemKey)
+		}
+		return fails
+	})
 }
 
-// follows reports whether an item gets its package from the item of another root
-// module.
-func (b *board) follows(it *item) bool {
-	return it.early() && slices.ContainsFunc(b.items, func(other *item) bool { return other.id == it.id && !other.early() })
+// follows returns a function that reports whether an item gets its package from the
+// item of another root module.
+func (b *board) follows() func(*item) bool {
+	ahead := map[sources.PackageID]bool{}
+	for _, it := range b.items {
+		if !it.early() {
+			ahead[it.id] = true
+		}
+	}
+	return func(it *item) bool { return it.early() && ahead[it.id] }
 }
 
 // early reports whether nothing is fetched yet.
@@ -216,8 +229,9 @@ func (it *item) early() bool {
 // more, and how many more there are. Those that wait for their turn, or for
 // another item, have nothing to show.
 func (b *board) shown(n int) (some []*item, more int) {
+	follows := b.follows()
 	for _, it := range b.items {
-		if it.step != acquire.Queued && !b.follows(it) {
+		if it.step != acquire.Queued && !follows(it) {
 			some = append(some, it)
 		}
 	}
@@ -312,10 +326,11 @@ func oneLine(text string) string { return visible(strings.Join(strings.Fields(te
 // is all.
 func (b *board) bytes() (done, size int64, known bool) {
 	done, size, known = b.arrived, b.arrived, true
+	follows := b.follows()
 	for _, it := range b.items {
 		done += it.done
 		size += max(it.done, it.size)
-		known = known && (it.size > 0 || b.follows(it))
+		known = known && (it.size > 0 || follows(it))
 	}
 	return done, size, known
 }

@@ -1,0 +1,238 @@
+//go:build unix
+
+package main
+
+import (
+	"bytes"
+	"fmt"
+	"math"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"runtime"
+	"slices"
+	"strings"
+	"time"
+)
+
+// The targets.
+const (
+	mostMemory = 100 << 10        // kB
+	listTime   = time.Second      // cache list of 10,000 packages
+	mostSlope  = 1.25             // how much more each package or root module may cost where there are ten times as many
+	noise      = time.Second / 10 // what takes less says nothing about growth
+)
+
+// The generated part of a document lies between lines of these forms, so that the
+// rest can be written by hand.
+const (
+	beginMark = "<!-- begin: %s -->\n"
+	endMark   = "<!-- end: %s -->\n"
+)
+
+// table is Markdown with a row for each command and a column for each amount.
+func table(all []growth) string {
+	var text strings.Builder
+	for _, of := range []string{"packages", "root modules"} {
+		group := slices.DeleteFunc(slices.Clone(all), func(g growth) bool { return g.Of != of })
+		if len(group) == 0 {
+			continue
+		}
+		fmt.Fprintf(&text, "| %s |", of)
+		for _, s := range group[0].Samples {
+			fmt.Fprintf(&text, " %s |", thousands(s.N))
+		}
+		fmt.Fprintf(&text, " growth |\n| --- |%s\n", strings.Repeat(" ---: |", len(group[0].Samples)+1))
+		for _, g := range group {
+			fmt.Fprintf(&text, "| `%s` |", g.Command)
+			for _, s := range g.Samples {
+				fmt.Fprintf(&text, " %.2f s (%.2f s) %d MB |", s.time.Seconds(), s.cpu.Seconds(), s.peak/1024)
+			}
+			fmt.Fprintf(&text, " %s |\n", slope(g))
+		}
+		text.WriteString("\n")
+	}
+	return text.String()
+}
+
+// thousands is n with commas.
+func thousands(n int) string {
+	if n < 1000 {
+		return fmt.Sprint(n)
+	}
+	return fmt.Sprintf("%s,%03d", thousands(n/1000), n%1000)
+}
+
+// slope is how the CPU time of each package or root module changes from the second
+// largest amount to the largest. It is empty where that is noise.
+func slope(g growth) string {
+	if f := slopeOf(g); f > 0 {
+		return fmt.Sprintf("× %.2f", f)
+	}
+	return ""
+}
+
+func slopeOf(g growth) float64 {
+	if len(g.Samples) < 2 {
+		return 0
+	}
+	a, b := g.Samples[len(g.Samples)-2], g.Samples[len(g.Samples)-1]
+	if a.cpu < noise {
+		return 0
+	}
+	return b.cpu.Seconds() / float64(b.N) / (a.cpu.Seconds() / float64(a.N))
+}
+
+// problems are the targets that are missed.
+func problems(all []growth) []string {
+	var missed []string
+	for _, g := range all {
+		if f := slopeOf(g); f > mostSlope {
+			missed = append(missed, fmt.Sprintf("%s: each of %s costs %.2f times as much as before", g.Command, g.Of, f))
+		}
+		for _, s := range g.Samples {
+			if s.peak > mostMemory {
+				missed = append(missed, fmt.Sprintf("%s: %d MB with %s %s", g.Command, s.peak/1024, thousands(s.N), g.Of))
+			}
+			if g.Command == "cache list" && s.time > listTime {
+				missed = append(missed, fmt.Sprintf("%s: %.2f s with %s %s", g.Command, s.time.Seconds(), thousands(s.N), g.Of))
+			}
+		}
+	}
+	return missed
+}
+
+// writeScale replaces the part of the document that scale generates, and the chart
+// beside it.
+func writeScale(document string, all []growth) error {
+	picture := strings.TrimSuffix(document, filepath.Ext(document)) + ".svg"
+	var text strings.Builder
+	fmt.Fprintf(&text, "Measured on %s: %s.\n\n", time.Now().UTC().Format(time.DateOnly), machine())
+	fmt.Fprintf(&text, "![CPU time by number of packages and root modules](%s)\n\n", filepath.Base(picture))
+	text.WriteString(table(all))
+	if missed := problems(all); len(missed) > 0 {
+		text.WriteString("Misses the targets:\n\n")
+		for _, m := range missed {
+			fmt.Fprintf(&text, "- %s\n", m)
+		}
+		text.WriteString("\n")
+	}
+	if err := os.WriteFile(picture, []byte(chart(all)), 0o644); err != nil {
+		return err
+	}
+	return replacePart(document, "scale", text.String())
+}
+
+// writeComparisons replaces the part of the document that the side-by-side run
+// generates.
+func writeComparisons(document string, scale float64, all []comparison) error {
+	var text strings.Builder
+	fmt.Fprintf(&text, "Measured on %s: %s.", time.Now().UTC().Format(time.DateOnly), machine())
+	if scale != 1 {
+		fmt.Fprintf(&text, " Packages have %g %% of the sizes that are named.", 100*scale)
+	}
+	text.WriteString("\n\n| work | larder | terraform | tofu | larder's peak |\n| --- | ---: | ---: | ---: | ---: |\n")
+	for _, c := range all {
+		fmt.Fprintf(&text, "| %s | %.2f s | %s | %s | %d MB |\n",
+			c.name, c.larder.time.Seconds(), times(c.terraform, c.larder), times(c.tofu, c.larder), c.larder.peak/1024)
+	}
+	return replacePart(document, "", text.String()+"\n")
+}
+
+// times is how many times as long a run took as another.
+func times(s, as sample) string {
+	if s.time == 0 {
+		return ""
+	}
+	return fmt.Sprintf("× %.1f", s.time.Seconds()/as.time.Seconds())
+}
+
+// replacePart replaces the generated part of a document that a command writes.
+func replacePart(document, command, text string) error {
+	old, err := os.ReadFile(document)
+	if err != nil {
+		return err
+	}
+	command = strings.TrimSpace("go run ./scripts/bench " + command)
+	begin, end := fmt.Sprintf(beginMark, command), fmt.Sprintf(endMark, command)
+	before, rest, found := bytes.Cut(old, []byte(begin))
+	_, after, closed := bytes.Cut(rest, []byte(end))
+	if !found || !closed {
+		return fmt.Errorf("%s has no lines %q and %q", document, strings.TrimSpace(begin), strings.TrimSpace(end))
+	}
+	return os.WriteFile(document, slices.Concat(before, []byte(begin+"\n"+text+end), after), 0o644)
+}
+
+// machine describes this one.
+func machine() string {
+	name := runtime.GOARCH
+	if data, err := os.ReadFile("/proc/cpuinfo"); err == nil {
+		if _, rest, ok := strings.Cut(string(data), "model name"); ok {
+			line, _, _ := strings.Cut(rest, "\n")
+			name = strings.TrimLeft(line, "\t: ")
+		}
+	}
+	system := runtime.GOOS
+	if out, err := exec.Command("uname", "-sr").Output(); err == nil {
+		system = strings.TrimSpace(string(out))
+	}
+	text := fmt.Sprintf("%d × %s, %s, %s", runtime.NumCPU(), name, system, runtime.Version())
+	if data, err := os.ReadFile("/proc/loadavg"); err == nil {
+		fields := strings.Fields(string(data))
+		text += fmt.Sprintf(", load average %s in the last 15 minutes", fields[2])
+	}
+	return text
+}
+
+// The chart's measures, in pixels.
+const (
+	chartWidth, chartHeight = 760, 400
+	left, right             = 60, 210
+	top, bottom             = 20, 40
+)
+
+// chart is an SVG of the CPU time that commands take, both axes logarithmic, so
+// that what grows linearly rises as the grey lines do.
+func chart(all []growth) string {
+	const fastest, slowest, fewest = 0.01, 100, 10 // seconds; amount
+	x := func(n float64) float64 {
+		return left + (chartWidth-left-right)*math.Log10(n/fewest)/math.Log10(mostPackages/fewest)
+	}
+	y := func(s float64) float64 {
+		s = min(max(s, fastest), slowest)
+		return chartHeight - bottom - (chartHeight-top-bottom)*math.Log10(s/fastest)/math.Log10(slowest/fastest)
+	}
+	var svg strings.Builder
+	fmt.Fprintf(&svg, `<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 %d %d" font-family="sans-serif" font-size="12">`+"\n", chartWidth, chartHeight)
+	svg.WriteString("<title>CPU time by number of packages and root modules</title>\n")
+	svg.WriteString(`<rect width="100%" height="100%" fill="white"/>` + "\n")
+	for s := float64(fastest); s <= slowest; s *= 10 {
+		fmt.Fprintf(&svg, `<line x1="%d" y1="%.0f" x2="%d" y2="%.0f" stroke="#ddd"/><text x="%d" y="%.0f" text-anchor="end">%g s</text>`+"\n",
+			left, y(s), chartWidth-right, y(s), left-6, y(s)+4, s)
+	}
+	for n := fewest; n <= mostPackages; n *= 10 {
+		fmt.Fprintf(&svg, `<text x="%.0f" y="%d" text-anchor="middle">%s</text>`+"\n", x(float64(n)), chartHeight-bottom+18, thousands(n))
+	}
+	for s := 0.001; s < slowest; s *= 10 { // linear growth
+		fmt.Fprintf(&svg, `<line x1="%.0f" y1="%.1f" x2="%.0f" y2="%.1f" stroke="#eee" stroke-dasharray="4"/>`+"\n",
+			x(fewest*max(1, fastest/s)), y(max(s, fastest)), x(min(mostPackages, slowest/s*fewest)), y(min(slowest, s*mostPackages/fewest)))
+	}
+	shown := slices.DeleteFunc(slices.Clone(all), func(g growth) bool { return strings.HasSuffix(g.Command, "all new") })
+	for i, g := range shown {
+		hue := 360 * i / len(shown)
+		var points []string
+		for _, s := range g.Samples {
+			points = append(points, fmt.Sprintf("%.0f,%.1f", x(float64(s.N)), y(s.cpu.Seconds())))
+		}
+		dash := ""
+		if g.Of != "packages" {
+			dash = ` stroke-dasharray="6 3"`
+		}
+		fmt.Fprintf(&svg, `<polyline points="%s" fill="none" stroke-width="2" stroke="hsl(%d 65%% 45%%)"%s/>`+"\n", strings.Join(points, " "), hue, dash)
+		at := top + 10 + 20*i
+		fmt.Fprintf(&svg, `<line x1="%d" y1="%d" x2="%d" y2="%d" stroke-width="2" stroke="hsl(%d 65%% 45%%)"%s/><text x="%d" y="%d">%s</text>`+"\n",
+			chartWidth-right+15, at, chartWidth-right+40, at, hue, dash, chartWidth-right+46, at+4, g.Command)
+	}
+	svg.WriteString("</svg>\n")
+	return svg.String()
+}

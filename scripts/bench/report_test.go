@@ -1,0 +1,102 @@
+//go:build unix
+
+package main
+
+import (
+	"encoding/xml"
+	"io"
+	"os"
+	"path/filepath"
+	"regexp"
+	"strings"
+	"testing"
+	"time"
+)
+
+var grownBy10 = []growth{
+	{"cache list", "packages", []grown{
+		{1_000, sample{time: time.Second / 5, cpu: time.Second / 4, peak: 30 << 10}},
+		{10_000, sample{time: 2 * time.Second, cpu: 5 * time.Second, peak: 200 << 10}},
+	}},
+	{"lock -R", "root modules", []grown{{10, sample{time: time.Second, cpu: time.Second / 100, peak: 20 << 10}}}},
+}
+
+func TestTableAndProblems(t *testing.T) {
+	want := `| packages | 1,000 | 10,000 | growth |
+| --- | ---: | ---: | ---: |
+| ` + "`cache list`" + ` | 0.20 s (0.25 s) 30 MB | 2.00 s (5.00 s) 200 MB | × 2.00 |
+
+| root modules | 10 | growth |
+| --- | ---: | ---: |
+| ` + "`lock -R`" + ` | 1.00 s (0.01 s) 20 MB |  |
+
+`
+	if got := table(grownBy10); got != want {
+		t.Errorf("%s", got)
+	}
+	if got := strings.Join(problems(grownBy10), "\n"); strings.Count(got, "\n") != 2 {
+		t.Errorf("growth, memory and time are problems, not\n%s", got)
+	}
+}
+
+func TestGeneratedPartIsReplaced(t *testing.T) {
+	document := filepath.Join(t.TempDir(), "page.md")
+	begin, end := "<!-- begin: go run ./scripts/bench scale -->\n", "<!-- end: go run ./scripts/bench scale -->\n"
+	if err := os.WriteFile(document, []byte("before\n"+begin+"old\n"+end+"after\n"), 0o644); err != nil {
+		t.Fatal(err)
+	}
+	if err := writeScale(document, grownBy10); err != nil {
+		t.Fatal(err)
+	}
+	text, err := os.ReadFile(document)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if s := string(text); !strings.HasPrefix(s, "before\n"+begin) || !strings.HasSuffix(s, end+"after\n") || strings.Contains(s, "old") {
+		t.Errorf("%s", s)
+	}
+	checkChart(t, strings.TrimSuffix(document, ".md")+".svg")
+}
+
+// docs/performance.md has the form that the programs write, with all commands and
+// amounts.
+func TestPerformancePageIsGenerated(t *testing.T) {
+	const page = "../../docs/performance.md"
+	text, err := os.ReadFile(page)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, form := range []string{
+		`(?s)begin: go run \./scripts/bench scale -->\n\nMeasured on \d{4}-\d\d-\d\d: .*begin: go run \./scripts/bench -->\n\nMeasured on \d{4}`,
+		`\| packages \| 10 \| 100 \| 1,000 \| 10,000 \| growth \|`,
+		`\| root modules \| 10 \| 100 \| 1,000 \| 3,000 \| growth \|`,
+	} {
+		if !regexp.MustCompile(form).Match(text) {
+			t.Errorf("%s has nothing of the form %s: run scripts/bench with -document", page, form)
+		}
+	}
+	for _, command := range []string{
+		"cache list", "cache stats", "cache verify", "cache prune --dry-run", "mirror index", "mirror sync, nothing new",
+		"install -R", "lock -R", "prefetch -R",
+	} {
+		if !strings.Contains(string(text), "\n| `"+command+"` |") {
+			t.Errorf("%s has no row for %s", page, command)
+		}
+	}
+	checkChart(t, "../../docs/performance.svg")
+}
+
+func checkChart(t *testing.T, file string) {
+	t.Helper()
+	svg, err := os.Open(file)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer svg.Close()
+	for d := xml.NewDecoder(svg); err == nil; {
+		_, err = d.Token()
+	}
+	if err != io.EOF {
+		t.Errorf("%s: %v", file, err)
+	}
+}

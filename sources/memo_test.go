@@ -1,0 +1,27 @@
+package sources_test
+
+import (
+	"testing"
+
+	"github.com/larder-cli/larder/sources"
+)
+
+// A Memo with a limit asks again for what it has forgotten, and only for that.
+func TestMemoForgetsTheOldestAnswer(t *testing.T) {
+	memo := sources.Memo[string, int]{Max: 2}
+	asked := map[string]int{}
+	for _, key := range []string{"a", "b", "a", "c", "c", "b", "a"} {
+		_, err := memo.Get(t.Context(), key, func() (int, error) {
+			asked[key]++
+			return 0, nil
+		})
+		if err != nil {
+			t.Fatal(err)
+		}
+	}
+	for key, want := range map[string]int{"a": 2, "b": 1, "c": 1} {
+		if asked[key] != want {
+			t.Errorf("%s was asked %d times, not %d", key, asked[key], want)
+		}
+	}
+}
