@@ -127,7 +127,6 @@ func (b *bench) run(w work) comparison {
 	if len(w.platforms) > 0 {
 		fmt.Printf("  %-32s %27s %27s\n", "requests; archives", c.terraform.wire(), c.larder.wire())
 	}
-	os.RemoveAll(filepath.Join(b.dir, "scene"))
 	return c
 }
 
@@ -158,8 +157,14 @@ type scene struct {
 // measure lays everything out anew, runs a program untimed if the work wants it
 // warm, and then timed.
 func (s *scene) measure(program func(roots []string, env []string) sample) sample {
-	dir := filepath.Join(s.dir, "scene")
-	s.must(os.RemoveAll(dir))
+	// Small files stay until the end: for minutes after many were removed, ext4 takes
+	// several times as long to create others.
+	if int64(s.work.providers)*s.work.size > 100*megabyte {
+		s.must(os.RemoveAll(filepath.Join(s.dir, "scene")))
+	}
+	s.must(os.MkdirAll(filepath.Join(s.dir, "scene"), 0o755))
+	dir, err := os.MkdirTemp(filepath.Join(s.dir, "scene"), "run-*")
+	s.must(err)
 	s.must(os.MkdirAll(filepath.Join(dir, "cache"), 0o755))
 	var roots []string
 	for i := range max(s.work.roots, 1) {
