@@ -18,7 +18,7 @@ func TestWhatWasCutShortIsSwept(t *testing.T) {
 	for later, kept := range map[time.Duration]bool{0: true, 23 * time.Hour: true, 25 * time.Hour: false} {
 		root := t.TempDir()
 		var found string
-		_, err := sourcetest.Put(context.Background(), open(t, root, cachedir.Options{}), widget, arriving(t, "zh:a", &found, "half", "note", errCut))
+		_, err := sourcetest.Put(context.Background(), open(t, root, cachedir.Options{}), widget, arriving(t, "zh:a", &found, half, "note", errCut))
 		if !errors.Is(err, errCut) {
 			t.Fatal(err)
 		}

@@ -224,7 +224,7 @@ func TestPutParcels(t *testing.T) {
 		},
 		"second try": func(s sources.Stage) (sourcetest.Supplied, error) {
 			s.Write(make([]byte, 1<<20))
-			check(t, s.Reset())
+			check(t, s.Begin(""))
 			_, err := s.Write(widgetFiles.zip(t))
 			return sourcetest.Supplied{}, err
 		},

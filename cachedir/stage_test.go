@@ -6,6 +6,7 @@ import (
 	"io"
 	"os"
 	"path/filepath"
+	"strings"
 	"testing"
 
 	"github.com/larder-cli/larder/cachedir"
@@ -15,13 +16,15 @@ import (
 
 var errCut = errors.New("cut")
 
+// half of an archive is enough for it to be kept when it is cut.
+var half = strings.Repeat("half", 1<<16)
+
 // arriving is a delivery of the archive with the hash want. It tells found what
 // was kept, writes text with a note, and fails with err.
 func arriving(t *testing.T, want sources.Hash, found *string, text, note string, err error) sourcetest.Supply {
 	del := delivery(nil)
 	del.Fetch = func(_ context.Context, s sources.Stage) (sourcetest.Supplied, error) {
-		keeper := s.(sources.Stage)
-		held, was, resumeErr := keeper.Resume(want)
+		held, was, resumeErr := s.Resume(want)
 		check(t, resumeErr)
 		*found = was
 		if was != "" {
@@ -29,8 +32,8 @@ func arriving(t *testing.T, want sources.Hash, found *string, text, note string,
 			check(t, readErr)
 			*found += ":" + string(data)
 		}
-		if note != "" {
-			keeper.Note(note)
+		if was == "" {
+			check(t, s.Begin(note))
 		}
 		_, writeErr := s.Write([]byte(text))
 		check(t, writeErr)
@@ -48,14 +51,14 @@ func TestWhatWasCutShortIsKept(t *testing.T) {
 		then  sources.Hash
 		want  string
 	}{
-		{"the same archive", zh, "note", zh, "note:half"},
+		{"the same archive", zh, "note", zh, "note:" + half},
 		{"another archive", zh, "note", other, ""},
 		{"no note", zh, "", zh, ""},
 	} {
 		t.Run(test.name, func(t *testing.T) {
 			root := t.TempDir()
 			var found string
-			_, err := sourcetest.Put(context.Background(), open(t, root, cachedir.Options{}), widget, arriving(t, test.first, &found, "half", test.note, errCut))
+			_, err := sourcetest.Put(context.Background(), open(t, root, cachedir.Options{}), widget, arriving(t, test.first, &found, half, test.note, errCut))
 			if !errors.Is(err, errCut) || found != "" {
 				t.Fatalf("got %v, found %q", err, found)
 			}
@@ -79,7 +82,7 @@ func TestWhatWasRefusedIsNotKept(t *testing.T) {
 	fetch := del.Fetch
 	del.Fetch = func(ctx context.Context, s sources.Stage) (sourcetest.Supplied, error) {
 		parcel, _ := fetch(ctx, s)
-		check(t, s.Reset())
+		check(t, s.Begin(""))
 		return parcel, errCut
 	}
 	if _, err := sourcetest.Put(context.Background(), open(t, root, cachedir.Options{}), widget, del); !errors.Is(err, errCut) {

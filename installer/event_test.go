@@ -15,7 +15,7 @@ import (
 // crumbs is a Downloader whose archives come in very many pieces.
 type crumbs struct{ size int }
 
-func (c crumbs) Download(_ context.Context, _ string, _ int64, to fetch.Stage) error {
+func (c crumbs) Download(_ context.Context, _ fetch.Archive, to fetch.Stage) error {
 	for range c.size {
 		if _, err := io.WriteString(to, "x"); err != nil {
 			return err

@@ -214,7 +214,8 @@ func (s *fakeSource) Package(_ context.Context, id sources.PackageID) (sources.P
 	return pkg, nil
 }
 
-func (s *fakeSource) Download(ctx context.Context, url string, _ int64, to fetch.Stage) error {
+func (s *fakeSource) Download(ctx context.Context, from fetch.Archive, to fetch.Stage) error {
+	url := from.URL
 	s.note("download %s", url)
 	if s.wait != nil {
 		select {
@@ -231,7 +232,7 @@ func (s *fakeSource) Download(ctx context.Context, url string, _ int64, to fetch
 	if _, err := io.WriteString(to, "no"); err != nil {
 		return err
 	}
-	if err := to.Reset(); err != nil {
+	if err := to.Begin(""); err != nil {
 		return err
 	}
 	if s.damaged > 0 {

@@ -71,16 +71,14 @@ type Provenance struct {
 type Stage interface {
 	io.Writer
 
-	// Reset throws away what has been written.
-	Reset() error
+	// Begin throws away what the stage holds. The note is about what is written from now
+	// on: the next transaction needs it to resume. Without one nothing is kept.
+	Begin(note string) error
 
 	// Resume makes the stage hold what is left of an earlier download of the archive
 	// with this hash: the bytes, to be read at once, and the note about them. Without a
 	// note there are none.
 	Resume(want Hash) (held io.Reader, note string, err error)
-
-	// Note replaces the note about what is being written. Resetting removes it.
-	Note(text string)
 
 	// Spool creates a temporary file beside the stage for what arrives ahead of its
 	// turn. The error matches [errors.ErrUnsupported] if the stage has none.

@@ -47,10 +47,9 @@ type Store interface {
 	Use(ctx context.Context) (release func(), err error)
 }
 
-// A Downloader streams the archive at a URL to a stage. The size is in bytes, 0
-// if it is not known.
+// A Downloader downloads archives.
 type Downloader interface {
-	Download(ctx context.Context, url string, size int64, to fetch.Stage) error
+	Download(ctx context.Context, from fetch.Archive, to fetch.Stage) error
 }
 
 // Options adjust an Acquirer. The zero Options are ready to use.
@@ -208,7 +207,7 @@ func (a *Acquirer) take(ctx context.Context, req Request, offer Offer) (res Resu
 	doubtful = got.downloaded && !sources.MatchesAny(req.Locked, got.ZH) && !sources.MatchesAny(offer.Hashes, got.ZH)
 
 	if res.Report, err = a.judgeArchive(req, offer, got); err != nil {
-		_ = stage.Reset() // or it would be kept, to be refused again
+		_ = stage.Begin("") // or it would be kept, to be refused again
 		return res, doubtful, err
 	}
 	a.tell.event(Event{Step: Verified, Package: req.ID, Source: offer.Source, Text: notes(res.Report)})

@@ -66,7 +66,11 @@ func (a *Acquirer) fetch(ctx context.Context, req Request, offer Offer, stage so
 	}
 	got.downloaded, got.Origin = true, fetch.Redact(offer.Location.URL)
 	to := a.arriving(offer, stage)
-	if err := a.down.Download(ctx, offer.Location.URL, offer.Size, to); err != nil {
+	from := fetch.Archive{
+		URL: offer.Location.URL, Size: offer.Size, Tries: offer.Tries,
+		Expect: func(size int64) { to.size = size },
+	}
+	if err := a.down.Download(ctx, from, to); err != nil {
 		return got, err
 	}
 	got.ZH, got.size = to.end(), to.done
@@ -135,11 +139,8 @@ type arriving struct {
 	sum    hash.Hash
 	done   int64
 	size   int64
-	tries  int
 	hashes []sources.Hash
 	report func(done, size int64)
-
-	validator string // that what arrives goes with, until it is noted; empty if it can't be resumed
 
 	reported   int64 // how many of done
 	reportedAt time.Time
@@ -148,18 +149,12 @@ type arriving struct {
 
 func (a *Acquirer) arriving(offer Offer, stage sources.Stage) *arriving {
 	return &arriving{
-		stage: stage, sum: sha256.New(), size: offer.Size, tries: offer.Tries, hashes: offer.Hashes,
+		stage: stage, sum: sha256.New(), size: offer.Size, hashes: offer.Hashes,
 		report: func(done, size int64) {
 			a.tell.event(Event{Step: Arriving, Package: offer.ID, Source: offer.Source, Done: done, Size: size})
 		},
 	}
 }
-
-// Tries is how often in a row a download may bring nothing; 0 means as often as usual.
-func (a *arriving) Tries() int { return a.tries }
-
-// Expect is called with the number of bytes that are coming.
-func (a *arriving) Expect(size int64) { a.size = size }
 
 // Write implements [io.Writer].
 func (a *arriving) Write(p []byte) (int, error) {
@@ -174,25 +169,18 @@ func (a *arriving) Write(p []byte) (int, error) {
 	if a.stage == nil {
 		return len(p), nil
 	}
-	if a.validator != "" && a.done >= worthResuming {
-		a.stage.Note(a.validator)
-		a.validator = ""
-	}
 	return a.stage.Write(p)
 }
 
-// worthResuming is from how many bytes on an interrupted download is kept. Fewer are
-// sooner downloaded again than kept.
-const worthResuming = 256 << 10
-
-// Reset starts over, because the bytes so far were not the right ones.
-func (a *arriving) Reset() error {
+// Begin implements [fetch.Stage].
+func (a *arriving) Begin(validator string) error {
 	a.sum.Reset()
-	a.done, a.reported, a.validator = 0, 0, ""
-	return a.stage.Reset()
+	a.done, a.reported = 0, 0
+	return a.stage.Begin(validator)
 }
 
-// Resume hashes what is left of an interrupted download of the same archive.
+// Resume implements [fetch.Stage]. It hashes what is left of an interrupted download of the
+// same archive.
 func (a *arriving) Resume() (have int64, validator string) {
 	at := slices.IndexFunc(a.hashes, func(h sources.Hash) bool { return h.Scheme() == sources.ZH })
 	if at < 0 {
@@ -203,16 +191,13 @@ func (a *arriving) Resume() (have int64, validator string) {
 		a.done, err = io.Copy(a.sum, held)
 	}
 	if err != nil || note == "" {
-		a.broken = a.Reset() // what is held must be what was hashed
+		a.broken = a.Begin("") // what is held must be what was hashed
 		return 0, ""
 	}
 	return a.done, note
 }
 
-// Keep makes what arrives resumable, once it is worth it.
-func (a *arriving) Keep(validator string) { a.validator = validator }
-
-// Spool implements [sources.Stage].
+// Spool implements [fetch.Stage].
 func (a *arriving) Spool() (sources.Spool, error) { return a.stage.Spool() }
 
 func (a *arriving) reportDone() {

@@ -12,56 +12,53 @@ import (
 	"time"
 
 	"golang.org/x/net/http/httpguts"
+
+	"github.com/larder-cli/larder/sources"
 )
+
+// An Archive is what to download.
+type Archive struct {
+	URL   string
+	Size  int64 // in bytes, 0 if it is not known; an archive of another size is refused
+	Tries int   // how many in a row may bring nothing; 0 leaves it to the options
+
+	// Expect is called with the size of the archive in bytes when the server states it,
+	// and again if the server changes it. It may be nil.
+	Expect func(size int64)
+}
 
 // A Stage takes the bytes of an archive as they arrive.
 type Stage interface {
 	io.Writer
 
-	// Reset throws away what has been written.
-	Reset() error
-}
+	// Begin throws away what the stage holds. The validator belongs to what is written
+	// from now on; empty if that can't be resumed.
+	Begin(validator string) error
 
-// An Expecter is a stage that wants to know how much is coming. Expect is told
-// the size of the archive in bytes, as soon as the server says it, and again
-// if the server changes its mind.
-type Expecter interface{ Expect(size int64) }
-
-// A Resumer is a stage that may hold the beginning of the archive from an earlier
-// download, and that can keep what it holds for a later one.
-type Resumer interface {
-	// Resume is how many bytes the stage holds, and the validator that they go
-	// with. Without one they are thrown away.
+	// Resume returns how many bytes the stage holds of an earlier download of the
+	// archive, and their validator. Without one they are thrown away.
 	Resume() (have int64, validator string)
 
-	// Keep is told the validator that the bytes from now on go with.
-	Keep(validator string)
+	// Spool creates a temporary file for parts that arrive before those ahead of them.
+	// Its error means that there are no parts.
+	Spool() (sources.Spool, error)
 }
 
-// A Persister is a stage that may know better than the options how often to try.
-type Persister interface {
-	// Tries is how many in a row may bring nothing; 0 leaves it to the options.
-	Tries() int
-}
-
-// Download fetches an archive into stage, which may be an Expecter, a Resumer
-// and a Persister. The size is in bytes, 0 if it is not known; an archive of
-// another size is refused. An archive that is cut goes on from there if the
-// server can tell that it still has the same one, and otherwise begins again. It
-// is complete when Download succeeds, but it is not verified. After an error
-// stage holds anything.
+// Download fetches an archive into stage. An archive that is cut is resumed if the server
+// can tell that it still has the same one, and otherwise begins again. It is complete when
+// Download succeeds, but it is not verified. After an error stage holds anything.
 //
 // Errors are of type *Error, except that those of stage are returned as they
 // are.
-func (c *Client) Download(ctx context.Context, rawURL string, size int64, stage Stage) error {
-	u, err := c.begin(rawURL)
+func (c *Client) Download(ctx context.Context, from Archive, stage Stage) error {
+	u, err := c.begin(from.URL)
 	if err != nil {
 		return err
 	}
-	d := &download{client: c, url: u, stage: stage, size: size, tries: c.opts.DownloadTries, buf: make([]byte, bufferSize)}
-	if p, ok := stage.(Persister); ok {
-		d.tries = orDefault(p.Tries(), d.tries)
+	if from.Expect == nil {
+		from.Expect = func(int64) {}
 	}
+	d := &download{client: c, url: u, from: from, tries: orDefault(from.Tries, c.opts.DownloadTries), stage: stage, buf: make([]byte, bufferSize)}
 	d.forget()
 	if d.authorization, err = c.archiveCredentials(ctx, u); err != nil {
 		return &Error{URL: bare(u), Err: err}
@@ -87,9 +84,9 @@ func (c *Client) Download(ctx context.Context, rawURL string, size int64, stage 
 type download struct {
 	client *Client
 	url    *url.URL
+	from   Archive
+	tries  int // in a row that may bring nothing
 	stage  Stage
-	size   int64 // that is asked for; 0 if any
-	tries  int   // in a row that bring nothing
 	buf    []byte
 
 	authorization string // header; empty if there is none
@@ -106,13 +103,9 @@ type download struct {
 
 // resume takes up an earlier download.
 func (d *download) resume() error {
-	r, ok := d.stage.(Resumer)
-	if !ok {
-		return nil
-	}
-	d.have, d.validator = r.Resume()
-	if d.validator == "" || !httpguts.ValidHeaderFieldValue(d.validator) {
-		return d.restart()
+	d.have, d.validator = d.stage.Resume()
+	if d.have > 0 && (d.validator == "" || !httpguts.ValidHeaderFieldValue(d.validator)) {
+		return d.restart("")
 	}
 	d.reached = d.have
 	return nil
@@ -176,21 +169,13 @@ func (d *download) place(resp *http.Response) error {
 	if resp.StatusCode == http.StatusPartialContent {
 		return d.placeRest(resp)
 	}
-	if err := d.restart(); err != nil {
+	if err := d.restart(validator(resp.Header)); err != nil {
 		return err
 	}
-	d.setValidator(resp.Header)
 	if resp.ContentLength >= 0 {
 		d.total = resp.ContentLength
 	}
 	return d.agreeTotal()
-}
-
-func (d *download) setValidator(header http.Header) {
-	d.validator = validator(header)
-	if r, ok := d.stage.(Resumer); ok && d.validator != "" {
-		r.Keep(d.validator)
-	}
 }
 
 // placeRest checks that what comes is the rest of what we have, or some of it.
@@ -206,47 +191,46 @@ func (d *download) placeRest(resp *http.Response) error {
 		return d.distrust(errors.New("archive has changed"))
 	}
 	if d.have == 0 {
-		d.setValidator(resp.Header)
+		if err := d.restart(validator(resp.Header)); err != nil {
+			return err
+		}
 	}
 	d.total = total
 	return d.agreeTotal()
 }
 
 func (d *download) agreeTotal() error {
-	if d.size > 0 && d.total != d.size {
-		return fmt.Errorf("archive of %d bytes, expected %d", d.total, d.size)
+	if d.from.Size > 0 && d.total != d.from.Size {
+		return fmt.Errorf("archive of %d bytes, expected %d", d.total, d.from.Size)
 	}
 	if d.total > maxArchive {
 		return fmt.Errorf("archive %w: %d bytes, of at most %d", ErrTooLarge, d.total, int64(maxArchive))
 	}
-	if e, ok := d.stage.(Expecter); ok && d.total >= 0 {
-		e.Expect(d.total)
+	if d.total >= 0 {
+		d.from.Expect(d.total)
 	}
 	return nil
 }
 
 // distrust makes the next try begin again, err being why.
 func (d *download) distrust(err error) error {
-	if err := d.restart(); err != nil {
+	if err := d.restart(""); err != nil {
 		return err
 	}
 	return broken{err}
 }
 
-// restart throws away what has arrived.
-func (d *download) restart() error {
-	had := d.have
+// restart throws away what has arrived. The validator belongs to what follows.
+func (d *download) restart(validator string) error {
 	d.forget()
-	if had == 0 {
-		return nil
-	}
-	d.stageErr = d.stage.Reset()
+	d.validator = validator
+	d.stageErr = d.stage.Begin(validator)
 	return d.stageErr
 }
 
 func (d *download) forget() {
-	d.have, d.validator, d.total = 0, "", d.size
-	if d.size == 0 {
+	d.have, d.validator, d.total = 0, "", d.from.Size
+	if d.from.Size == 0 {
 		d.total = -1
 	}
 }

@@ -33,9 +33,10 @@ var quiet = log.New(io.Discard, "", 0)
 // A stage is in memory.
 type stage struct {
 	bytes.Buffer
-	resets   int
-	expected int64
-	slow     time.Duration
+	validator string // of what it holds
+	resets    int
+	expected  int64
+	slow      time.Duration
 }
 
 func (s *stage) Write(p []byte) (int, error) {
@@ -43,13 +44,18 @@ func (s *stage) Write(p []byte) (int, error) {
 	return s.Buffer.Write(p)
 }
 
-func (s *stage) Reset() error {
-	s.resets++
+func (s *stage) Begin(validator string) error {
+	if s.Len() > 0 {
+		s.resets++
+	}
 	s.Buffer.Reset()
+	s.validator = validator
 	return nil
 }
 
-func (s *stage) Expect(size int64) { s.expected = size }
+func (s *stage) Resume() (int64, string) { return int64(s.Len()), s.validator }
+
+func (s *stage) Spool() (sources.Spool, error) { return nil, errors.ErrUnsupported }
 
 var archive = func() []byte {
 	random := rand.New(rand.NewPCG(1, 2))
@@ -108,7 +114,7 @@ func times(cuts ...int) func(int) int {
 
 func (w *world) download(t *testing.T, s *stage, size int64) error {
 	t.Helper()
-	return w.client.Download(context.Background(), w.URL+"/x.zip?secret", size, s)
+	return w.client.Download(context.Background(), fetch.Archive{URL: w.URL + "/x.zip?secret", Size: size, Expect: func(size int64) { s.expected = size }}, s)
 }
 
 func (w *world) mustDownload(t *testing.T, size int64, want []byte) *stage {
@@ -304,13 +310,15 @@ func TestDownloadsThatFail(t *testing.T) {
 // A full stage fails.
 type full struct{ err error }
 
-func (f full) Write([]byte) (int, error) { return 0, f.err }
-func (f full) Reset() error              { return f.err }
+func (f full) Write([]byte) (int, error)     { return 0, f.err }
+func (f full) Begin(string) error            { return f.err }
+func (f full) Resume() (int64, string)       { return 0, "" }
+func (f full) Spool() (sources.Spool, error) { return nil, f.err }
 
 func TestStageThatFails(t *testing.T) {
 	w := newWorld(t, fetch.Options{}, serve(archive, "", time.Time{}))
 	want := errors.New("no space left on device")
-	if err := w.client.Download(t.Context(), w.URL, 0, full{want}); err != want {
+	if err := w.client.Download(t.Context(), fetch.Archive{URL: w.URL}, full{want}); err != want {
 		t.Errorf("got %v, want %v", err, want)
 	}
 	if w.requests.Load() != 1 {
@@ -337,7 +345,7 @@ func TestDownloadsPerHost(t *testing.T) {
 	var group sync.WaitGroup
 	for range 12 {
 		group.Go(func() {
-			if err := w.client.Download(t.Context(), w.URL, 0, &stage{}); err != nil {
+			if err := w.client.Download(t.Context(), fetch.Archive{URL: w.URL}, &stage{}); err != nil {
 				t.Error(err)
 			}
 		})
@@ -363,7 +371,7 @@ func TestWaitingForTurnIsTold(t *testing.T) {
 	})
 	var group sync.WaitGroup
 	download := func(path string) {
-		if err := w.client.Download(t.Context(), w.URL+path, 0, &stage{}); err != nil {
+		if err := w.client.Download(t.Context(), fetch.Archive{URL: w.URL+path}, &stage{}); err != nil {
 			t.Error(err)
 		}
 	}
@@ -396,7 +404,7 @@ func TestDownloadCredentials(t *testing.T) {
 		"https://example.com/?to=" + url.QueryEscape("https://url:own@a.example.com/"): "url own true",
 	} {
 		s := &stage{}
-		if err := w.client.Download(t.Context(), in, 0, s); err != nil || s.String() != want {
+		if err := w.client.Download(t.Context(), fetch.Archive{URL: in}, s); err != nil || s.String() != want {
 			t.Errorf("%s: got %q, %v, want %q", in, s, err, want)
 		}
 	}
@@ -421,7 +429,7 @@ func TestDownloadsShareTheBudgetOfTheHostThatAnswers(t *testing.T) {
 	for i := range 8 {
 		wg.Go(func() {
 			s := &stage{slow: time.Millisecond}
-			if err := w.client.Download(context.Background(), fmt.Sprintf("https://h%d.example.com/x.zip", i), 0, s); err != nil || !bytes.Equal(s.Bytes(), archive) {
+			if err := w.client.Download(context.Background(), fetch.Archive{URL: fmt.Sprintf("https://h%d.example.com/x.zip", i)}, s); err != nil || !bytes.Equal(s.Bytes(), archive) {
 				t.Errorf("%v, %d bytes", err, s.Len())
 			}
 		})
@@ -453,7 +461,7 @@ func TestDownloadFromAHostWithHTTP2Alone(t *testing.T) {
 	}})
 	defer client.CloseIdleConnections()
 	s := &stage{}
-	if err := client.Download(context.Background(), server.URL+"/x.zip", 0, s); err != nil || !bytes.Equal(s.Bytes(), archive) {
+	if err := client.Download(context.Background(), fetch.Archive{URL: server.URL+"/x.zip"}, s); err != nil || !bytes.Equal(s.Bytes(), archive) {
 		t.Errorf("%v, %d bytes", err, s.Len())
 	}
 }

@@ -332,7 +332,7 @@ func TestOffline(t *testing.T) {
 	if !errors.Is(err, fetch.ErrOffline) || strings.Contains(err.Error(), "secret") {
 		t.Errorf("got %v", err)
 	}
-	err = client.Download(t.Context(), "https://example.com/x.zip?secret", 0, &stage{})
+	err = client.Download(t.Context(), fetch.Archive{URL: "https://example.com/x.zip?secret"}, &stage{})
 	if !errors.Is(err, fetch.ErrOffline) || strings.Contains(err.Error(), "secret") {
 		t.Errorf("got %v", err)
 	}
@@ -355,7 +355,7 @@ func TestCancelled(t *testing.T) {
 	if _, err := w.client.Document(ctx, fetch.Request{URL: w.URL}); !errors.Is(err, context.Canceled) {
 		t.Errorf("document: got %v", err)
 	}
-	if err := w.client.Download(ctx, w.URL, 0, &stage{}); !errors.Is(err, context.Canceled) {
+	if err := w.client.Download(ctx, fetch.Archive{URL: w.URL}, &stage{}); !errors.Is(err, context.Canceled) {
 		t.Errorf("download: got %v", err)
 	}
 	if w.requests.Load() != 1 {

@@ -125,7 +125,7 @@ func TestTokensAreSuggested(t *testing.T) {
 	defer client.CloseIdleConnections()
 	for what, err := range map[string]error{
 		"document": get(t, client, ours),
-		"archive":  client.Download(t.Context(), "https://registry.test/a.zip", 0, &stage{}),
+		"archive":  client.Download(t.Context(), fetch.Archive{URL: "https://registry.test/a.zip"}, &stage{}),
 	} {
 		if hints := sources.Hints(err); len(hints) != 1 || !strings.HasPrefix(hints[0], hint) {
 			t.Errorf("%s: %v, with hints %q", what, err, hints)
@@ -145,7 +145,7 @@ func TestRedirectsLeaveHostsOptionsBehind(t *testing.T) {
 	}
 	client := asking(t, w, ourHost, options)
 	get(t, client, ours)
-	if err := client.Download(t.Context(), zip, 0, &stage{}); err == nil || !strings.Contains(err.Error(), "404") {
+	if err := client.Download(t.Context(), fetch.Archive{URL: zip}, &stage{}); err == nil || !strings.Contains(err.Error(), "404") {
 		t.Fatalf("want a mirror that does not have it, got %v", err)
 	}
 	for _, r := range w.Registry.Requests() {
@@ -196,7 +196,7 @@ func TestCredentialsOfArchives(t *testing.T) {
 	} {
 		w := sourcetest.New(t)
 		client := asking(t, w, test.host, fetch.HostOptions{TokenForArchives: true})
-		client.Download(t.Context(), test.url, 0, &stage{})
+		client.Download(t.Context(), fetch.Archive{URL: test.url}, &stage{})
 		if r := w.Registry.Requests(); len(r) != 1 || r[0].Header.Get("Authorization") != test.want {
 			t.Errorf("%s: %v", test.name, r)
 		}
@@ -210,7 +210,7 @@ func TestHostsOptionsGoOverTLSAlone(t *testing.T) {
 	check(t, err)
 	client := asking(t, w, sources.Host(u.Host), fetch.HostOptions{TokenForArchives: true, Headers: map[string]string{"X-Team": "platform"}})
 	get(t, client, u.String())
-	client.Download(t.Context(), u.String(), 0, &stage{})
+	client.Download(t.Context(), fetch.Archive{URL: u.String()}, &stage{})
 	for _, r := range w.Registry.Requests() {
 		if r.Header.Get("Authorization") != "" || r.Header.Get("X-Team") != "" {
 			t.Errorf("%v", r.Header)
@@ -252,20 +252,12 @@ func TestCertificatesAreNotShownToProxies(t *testing.T) {
 	}
 }
 
-// A persistent stage says how often to try.
-type persistent struct {
-	stage
-	tries int
-}
-
-func (p *persistent) Tries() int { return p.tries }
-
-func TestStagesSayHowOftenToTry(t *testing.T) {
+func TestTriesOfAnArchive(t *testing.T) {
 	for tries, want := range map[int]int32{0: 3, 1: 1, 5: 5} {
 		w := newWorld(t, fetch.Options{DownloadTries: 3}, func(rw http.ResponseWriter, _ *http.Request) {
 			rw.WriteHeader(http.StatusServiceUnavailable)
 		})
-		err := w.client.Download(t.Context(), w.URL, 0, &persistent{tries: tries})
+		err := w.client.Download(t.Context(), fetch.Archive{URL: w.URL, Tries: tries}, &stage{})
 		if n := w.requests.Load(); err == nil || n != want {
 			t.Errorf("%d: %d tries, %v", tries, n, err)
 		}

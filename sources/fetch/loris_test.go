@@ -64,7 +64,7 @@ func TestEndlessHeaders(t *testing.T) {
 						return err
 					},
 					"archive": func() error {
-						return client.Download(t.Context(), "http://example.com/x.zip", 0, &stage{})
+						return client.Download(t.Context(), fetch.Archive{URL: "http://example.com/x.zip"}, &stage{})
 					},
 				} {
 					start := time.Now()
@@ -109,7 +109,7 @@ func TestErrorsAreShort(t *testing.T) {
 			opts := fetch.Options{Report: func(e fetch.Event) { longest = max(longest, len(e.Err.Error())) }}
 			inBubble(t, opts, handler, func(t *testing.T, client *fetch.Client) {
 				_, err1 := client.Document(t.Context(), fetch.Request{URL: "http://example.com/"})
-				err2 := client.Download(t.Context(), "http://example.com/x.zip", 0, &stage{})
+				err2 := client.Download(t.Context(), fetch.Archive{URL: "http://example.com/x.zip"}, &stage{})
 				if err1 == nil || err2 == nil {
 					t.Fatalf("got %v and %v", err1, err2)
 				}

@@ -14,13 +14,6 @@ import (
 	"github.com/larder-cli/larder/sources"
 )
 
-// A Spooler is a stage that has room for parts of the archive that come before
-// those that belong in front of them.
-type Spooler interface {
-	// Spool makes the room, which lasts until it is closed.
-	Spool() (sources.Spool, error)
-}
-
 // Parts are an archive that comes over several connections at once. What comes
 // in its turn goes straight to the stage, and what is ahead of it to the spool.
 type parts struct {
@@ -48,7 +41,7 @@ type parts struct {
 // inParts goes on with a download of which resp brings the rest, more slowly
 // than several connections may.
 func (d *download) inParts(ctx context.Context, w *watch, resp *http.Response, body io.Reader, at *url.URL, rate float64) error {
-	spool, err := d.stage.(Spooler).Spool()
+	spool, err := d.stage.Spool()
 	if err != nil {
 		d.alone = true
 		return d.copy(body)

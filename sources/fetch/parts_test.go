@@ -95,7 +95,7 @@ func parted(t *testing.T, opts fetch.Options, server *slowServer, s *spoolStage)
 	t.Helper()
 	w := newWorld(t, opts, server.ServeHTTP)
 	s.dir = t.TempDir()
-	err := w.client.Download(context.Background(), w.URL+"/x.zip", 0, s)
+	err := w.client.Download(context.Background(), fetch.Archive{URL: w.URL+"/x.zip"}, s)
 	if left, _ := os.ReadDir(s.dir); len(left) > 0 {
 		t.Errorf("left %v", left)
 	}
@@ -213,7 +213,7 @@ func TestPartsDoNotWaitForOneOfThem(t *testing.T) {
 			s := &spoolStage{dir: t.TempDir()}
 			inBubble(t, fetch.Options{}, server.ServeHTTP, func(t *testing.T, client *fetch.Client) {
 				start := time.Now()
-				check(t, client.Download(t.Context(), "http://example.com/x.zip", 0, s))
+				check(t, client.Download(t.Context(), fetch.Archive{URL: "http://example.com/x.zip"}, s))
 				if took := time.Since(start); took > 12*time.Second {
 					t.Errorf("took %s", took)
 				}
@@ -294,7 +294,7 @@ func TestPartsSayWhichHostFails(t *testing.T) {
 			server.ServeHTTP(rw, r)
 		}
 	}, func(t *testing.T, client *fetch.Client) {
-		err := client.Download(t.Context(), "http://example.com/x.zip", 0, &spoolStage{dir: t.TempDir()})
+		err := client.Download(t.Context(), fetch.Archive{URL: "http://example.com/x.zip"}, &spoolStage{dir: t.TempDir()})
 		if err != nil || strings.Join(failed, " ") != "example.net" {
 			t.Errorf("%v, and %q failed", err, failed)
 		}
@@ -311,7 +311,7 @@ func TestPartsEndWhenCancelled(t *testing.T) {
 	}}
 	w := newWorld(t, fetch.Options{}, server.ServeHTTP)
 	s := &spoolStage{dir: t.TempDir()}
-	err := w.client.Download(ctx, w.URL+"/x.zip", 0, s)
+	err := w.client.Download(ctx, fetch.Archive{URL: w.URL+"/x.zip"}, s)
 	if !errors.Is(err, context.Canceled) || !bytes.HasPrefix(large, s.Bytes()) {
 		t.Errorf("%v, with %d bytes", err, s.Len())
 	}

@@ -104,7 +104,7 @@ func TestPatience(t *testing.T) {
 				start = time.Now()
 				ctx, cancel := context.WithTimeout(t.Context(), time.Hour)
 				defer cancel()
-				err = client.Download(ctx, "http://example.com/x.zip", 0, &stage{})
+				err = client.Download(ctx, fetch.Archive{URL: "http://example.com/x.zip"}, &stage{})
 				if took := time.Since(start).Round(time.Second); err == nil || took != test.download {
 					t.Errorf("download: got %v after %s, want %s", err, took, test.download)
 				}
@@ -141,7 +141,7 @@ func TestStalledDownloadGoesOn(t *testing.T) {
 		<-r.Context().Done()
 	}, func(t *testing.T, client *fetch.Client) {
 		s := &stage{}
-		check(t, client.Download(t.Context(), "http://example.com/x.zip", 0, s))
+		check(t, client.Download(t.Context(), fetch.Archive{URL: "http://example.com/x.zip"}, s))
 		if s.resets > 0 || !bytes.Equal(s.Bytes(), archive) {
 			t.Errorf("began again %d times, got %d bytes", s.resets, s.Len())
 		}
@@ -151,7 +151,7 @@ func TestStalledDownloadGoesOn(t *testing.T) {
 // Only the server can stall: a disk may take its time.
 func TestSlowStage(t *testing.T) {
 	inBubble(t, fetch.Options{DownloadTries: 1}, serve(archive, "", time.Time{}), func(t *testing.T, client *fetch.Client) {
-		if err := client.Download(t.Context(), "http://example.com/x.zip", 0, &stage{slow: time.Minute}); err != nil {
+		if err := client.Download(t.Context(), fetch.Archive{URL: "http://example.com/x.zip"}, &stage{slow: time.Minute}); err != nil {
 			t.Error(err)
 		}
 	})

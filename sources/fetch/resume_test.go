@@ -11,15 +11,6 @@ import (
 	"github.com/larder-cli/larder/sources/fetch"
 )
 
-// A keptStage holds what an earlier download brought.
-type keptStage struct {
-	stage
-	validator string
-}
-
-func (s *keptStage) Resume() (int64, string) { return int64(s.Len()), s.validator }
-func (s *keptStage) Keep(validator string)   { s.validator = validator }
-
 func TestDownloadGoesOnFromAnEarlierOne(t *testing.T) {
 	const half = 1 << 19
 	other := bytes.Repeat([]byte("x"), half)
@@ -44,9 +35,9 @@ func TestDownloadGoesOnFromAnEarlierOne(t *testing.T) {
 				asked += r.Header.Get("Range")
 				serve(rw, r)
 			})
-			s := &keptStage{validator: test.validator}
+			s := &stage{validator: test.validator}
 			s.Buffer.Write(test.kept)
-			check(t, w.client.Download(context.Background(), w.URL+"/x.zip", 0, s))
+			check(t, w.client.Download(context.Background(), fetch.Archive{URL: w.URL+"/x.zip"}, s))
 			if !bytes.Equal(s.Bytes(), archive) || asked != test.asked || s.resets != test.resets || s.validator != `"a"` {
 				t.Errorf("got %d bytes, asked for %q, %d resets, keeps them as of %q", s.Len(), asked, s.resets, s.validator)
 			}

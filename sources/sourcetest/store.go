@@ -93,17 +93,14 @@ func supply(ctx context.Context, to Store, id sources.PackageID, purpose sources
 // A Buffer is a stage in memory, which keeps nothing for later.
 type Buffer struct{ bytes.Buffer }
 
-// Reset implements [sources.Stage].
-func (b *Buffer) Reset() error {
+// Begin implements [sources.Stage].
+func (b *Buffer) Begin(string) error {
 	b.Buffer.Reset()
 	return nil
 }
 
 // Resume implements [sources.Stage].
 func (b *Buffer) Resume(sources.Hash) (held io.Reader, note string, err error) { return nil, "", nil }
-
-// Note implements [sources.Stage].
-func (b *Buffer) Note(string) {}
 
 // Spool implements [sources.Stage].
 func (b *Buffer) Spool() (sources.Spool, error) { return nil, errors.ErrUnsupported }

@@ -29,6 +29,8 @@ type Stage struct {
 	kept *disk.Dir // of interrupted downloads; nil if none are kept
 	key  string    // the file's name there
 	want string    // the archive that the note is about; empty if the file is not to be kept
+	note string    // about the archive, until it is written; empty if it can't be resumed
+	size int64     // of what was written or resumed, in bytes
 	bad  bool      // the file could not be written
 	of   string    // what the file system is of, in hints
 }
@@ -64,13 +66,21 @@ func (s *Stage) Write(p []byte) (int, error) {
 		return 0, err
 	}
 	n, err := s.file.Write(p)
+	if s.size += int64(n); s.note != "" && s.size >= worth {
+		s.writeNote()
+	}
 	s.bad = s.bad || err != nil
 	return n, disk.Explain(err, s.of)
 }
 
-// Reset implements [sources.Stage].
-func (s *Stage) Reset() error {
+// worth is from how many bytes on an interrupted download is kept. Fewer are sooner
+// downloaded again than kept. Tests change it.
+var worth int64 = 256 << 10
+
+// Begin implements [sources.Stage].
+func (s *Stage) Begin(note string) error {
 	s.dropNote()
+	s.note, s.size = note, 0
 	if s.file == nil {
 		return nil
 	}
@@ -94,12 +104,12 @@ func (s *Stage) Resume(want sources.Hash) (io.Reader, string, error) {
 	s.file, s.in, s.name, s.want = file, s.kept, s.key, string(want)
 	// An old one counts as abandoned, and might be removed while it is used.
 	_ = s.kept.Touch(s.key, time.Now())
-	note := s.note()
+	note := s.readNote()
 	if note == "" {
-		return nil, "", s.Reset()
+		return nil, "", s.Begin("")
 	}
-	size, err := file.Seek(0, io.SeekEnd)
-	return io.NewSectionReader(file, 0, size), note, err
+	s.size, err = file.Seek(0, io.SeekEnd)
+	return io.NewSectionReader(file, 0, s.size), note, err
 }
 
 const (
@@ -111,9 +121,9 @@ const (
 // about another one.
 func IsNote(name string) bool { return strings.HasSuffix(name, noteSuffix) }
 
-// note is what was noted of the file. It is empty if there is no note, or one
-// about another archive.
-func (s *Stage) note() string {
+// readNote returns the note about the file. It is empty if there is none, or one about
+// another archive.
+func (s *Stage) readNote() string {
 	text, _, err := s.kept.ReadFile(s.key+noteSuffix, maxNote)
 	if err != nil {
 		return ""
@@ -125,11 +135,12 @@ func (s *Stage) note() string {
 	return note
 }
 
-// Note implements [sources.Stage]. Without its note the file is worthless.
-func (s *Stage) Note(text string) {
+// writeNote writes the note, without which the file is worthless.
+func (s *Stage) writeNote() {
 	if s.want != "" {
-		_ = s.kept.WriteVia(s.work, s.key+noteSuffix, []byte(s.want+"\n"+text), disk.Lazily)
+		_ = s.kept.WriteVia(s.work, s.key+noteSuffix, []byte(s.want+"\n"+s.note), disk.Lazily)
 	}
+	s.note = ""
 }
 
 func (s *Stage) dropNote() {
@@ -183,7 +194,7 @@ func (s *Stage) End(interrupted bool) {
 }
 
 func (s *Stage) worthKeeping() bool {
-	if s.file == nil || s.bad || s.want == "" || s.note() == "" {
+	if s.file == nil || s.bad || s.want == "" || s.readNote() == "" {
 		return false
 	}
 	size, err := s.file.Seek(0, io.SeekEnd)

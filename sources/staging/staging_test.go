@@ -47,9 +47,7 @@ func (p place) download(want sources.Hash, note, text string, interrupted bool) 
 		_, _, err := s.Resume(want)
 		check(p.T, err)
 	}
-	if note != "" {
-		s.Note(note)
-	}
+	check(p.T, s.Begin(note))
 	_, err := io.WriteString(s, text)
 	check(p.T, err)
 	s.End(interrupted)
@@ -89,12 +87,12 @@ func (p place) resumes(s *staging.Stage, want sources.Hash, text, note string) {
 func TestDownload(t *testing.T) {
 	p := newPlace(t)
 	s := p.stage()
-	check(t, s.Reset()) // of nothing
+	check(t, s.Begin("")) // there is nothing yet
 	for _, text := range []string{"wrong", "right"} {
 		_, err := io.WriteString(s, text)
 		check(t, err)
 		if text == "wrong" {
-			check(t, s.Reset())
+			check(t, s.Begin(""))
 		}
 	}
 	f, err := s.File()
@@ -132,7 +130,9 @@ func TestInterruptedDownloadsAreContinued(t *testing.T) {
 			note = "validator\nof two lines"
 		}
 		p.resumes(s, first, text, note)
-		s.Note("validator\nof two lines")
+		if text == "" {
+			check(t, s.Begin("validator\nof two lines"))
+		}
 		_, err := io.WriteString(s, string("abcd"[len(text)]))
 		check(t, err)
 		s.End(true)
@@ -153,8 +153,8 @@ func TestDownloadsThatAreNotKept(t *testing.T) {
 		"reset": func(p place) {
 			s := p.stage()
 			p.resumes(s, first, "", "")
-			s.Note("note")
-			check(p.T, s.Reset())
+			check(p.T, s.Begin("note"))
+			check(p.T, s.Begin(""))
 			_, err := io.WriteString(s, "abc")
 			check(p.T, err)
 			s.End(true)
@@ -162,7 +162,7 @@ func TestDownloadsThatAreNotKept(t *testing.T) {
 		"a write failed": func(p place) {
 			s := p.stage()
 			p.resumes(s, first, "", "")
-			s.Note("note")
+			check(p.T, s.Begin("note"))
 			_, err := io.WriteString(s, "abc")
 			check(p.T, err)
 			breakFile(p.T, s)
@@ -210,9 +210,9 @@ func TestWhatCannotBeContinuedStartsOver(t *testing.T) {
 			spoil(p)
 			s := p.stage()
 			p.resumes(s, first, "", "")
+			check(t, s.Begin("note"))
 			_, err := io.WriteString(s, "x")
 			check(t, err)
-			s.Note("note")
 			s.End(true)
 			holds(t, p.kept, "key=x", "key.note=zh:first\nnote")
 		})
@@ -227,11 +227,11 @@ func TestResumeReplacesWhatTheStageHolds(t *testing.T) {
 	check(t, err)
 	p.resumes(s, first, "", "")
 	holds(t, p.work)
-	s.Note("note")
+	check(t, s.Begin("note"))
 	_, err = io.WriteString(s, "abc")
 	check(t, err)
 	p.resumes(s, second, "", "")
-	s.Note("note")
+	check(t, s.Begin("note"))
 	_, err = io.WriteString(s, "x")
 	check(t, err)
 	s.End(true)
@@ -242,7 +242,7 @@ func TestWithoutADirectoryNothingIsKept(t *testing.T) {
 	p := newPlace(t)
 	s := staging.New(p.work, nil, "key", "the test")
 	p.resumes(s, first, "", "")
-	s.Note("note")
+	check(t, s.Begin("note"))
 	_, err := io.WriteString(s, "abc")
 	check(t, err)
 	s.End(true)
@@ -259,7 +259,7 @@ func TestLinksInTheDirectoryAreRefused(t *testing.T) {
 	if _, _, err := s.Resume(first); !errors.As(err, &stray) {
 		t.Errorf("got %v, want a StrayError", err)
 	}
-	check(t, s.Reset())
+	check(t, s.Begin(""))
 	_, err := io.WriteString(s, "abc")
 	check(t, err)
 	s.End(true)
