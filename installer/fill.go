@@ -44,7 +44,7 @@ func (in *Installer) Fill(ctx context.Context, selected []Selected, opts FillOpt
 	filled := make([]Filled, len(selected))
 	atOnce := make(chan struct{}, cap(in.opts.Slots)+ahead)
 	for _, s := range selected[min(cap(atOnce), len(selected)):] {
-		in.Report(acquire.Event{Step: acquire.Queued, Package: s.ID})
+		in.acquirer.Report(acquire.Event{Step: acquire.Queued, Package: s.ID})
 	}
 	var wg sync.WaitGroup
 	for i, s := range selected {
@@ -65,7 +65,7 @@ func (in *Installer) reportFilled(f Filled) {
 	if f.Err != nil && !errors.Is(f.Err, sources.ErrNoPlatform) {
 		e.Step, e.Err = acquire.Failed, f.Err
 	}
-	in.Report(e)
+	in.acquirer.Report(e)
 }
 
 // failures are those errors that count.
@@ -88,8 +88,8 @@ func failures(filled []Filled, strict bool) []error {
 
 // A demand is a request for a package that some wants have in common.
 type demand struct {
-	*job
-	acquire.Request
+	job *job
+	req acquire.Request
 	err error // why it cannot be met
 }
 
@@ -98,15 +98,16 @@ func (in *Installer) demands(s Selected, dryRun bool, slot *acquire.Slot) []dema
 	var all []demand
 	for _, w := range s.Wants {
 		hashes := slices.Sorted(slices.Values(w.Locked.Hashes))
-		i := slices.IndexFunc(all, func(d demand) bool { return slices.Equal(d.locked.Hashes, hashes) })
+		i := slices.IndexFunc(all, func(d demand) bool { return slices.Equal(d.job.locked.Hashes, hashes) })
 		if i < 0 {
 			j := in.jobFor(s.ID, hashes)
 			j.root.DryRun = dryRun
-			i, all = len(all), append(all, demand{job: j, Request: j.request(s.ID, slot)})
+			i, all = len(all), append(all, demand{job: j, req: j.request(s.ID, slot)})
 		}
-		all[i].req.From = append(all[i].req.From, w.From...)
+		from := &all[i].job.req.From
+		*from = append(*from, w.From...)
 	}
-	slices.SortStableFunc(all, func(a, b demand) int { return cmp.Compare(min(len(b.Locked), 1), min(len(a.Locked), 1)) })
+	slices.SortStableFunc(all, func(a, b demand) int { return cmp.Compare(min(len(b.req.Locked), 1), min(len(a.req.Locked), 1)) })
 	return all
 }
 
@@ -116,7 +117,7 @@ func (in *Installer) fill(ctx context.Context, s Selected, dryRun bool) (got Out
 	var slot acquire.Slot
 	defer slot.Leave()
 	demands := in.demands(s, dryRun, &slot)
-	held, err := in.held(ctx, demands[0].Request)
+	held, err := in.held(ctx, demands[0].req)
 	if err != nil {
 		return got, err
 	}
@@ -124,8 +125,8 @@ func (in *Installer) fill(ctx context.Context, s Selected, dryRun bool) (got Out
 		ok := d.met(held)
 		if ok {
 			got = Outcome{Package: held, How: FromStore}
-			if len(d.Locked) > 0 {
-				got.Package = d.Installer.Locked(d.Request, held)
+			if len(d.req.Locked) > 0 {
+				got.Package = in.acquirer.Locked(d.req, held)
 			}
 		}
 		return ok
@@ -148,7 +149,7 @@ func (in *Installer) fill(ctx context.Context, s Selected, dryRun bool) (got Out
 // held is what the store has of a package, without H1 if that is nothing. It may have to
 // be hashed, which takes a slot.
 func (in *Installer) held(ctx context.Context, req acquire.Request) (sources.Stored, error) {
-	if err := in.Enter(ctx, req); err != nil {
+	if err := in.acquirer.Enter(ctx, req); err != nil {
 		return sources.Stored{}, err
 	}
 	defer req.Slot.Leave()
@@ -162,10 +163,10 @@ func (in *Installer) held(ctx context.Context, req acquire.Request) (sources.Sto
 // met reports whether a stored package meets the demand whatever a source may offer: for
 // a demand without hashes, if it has the evidence of its publisher.
 func (d demand) met(s sources.Stored) bool {
-	if len(d.Locked) > 0 {
-		return d.Satisfies(d.Request, s)
+	if len(d.req.Locked) > 0 {
+		return d.job.acquirer.Satisfies(d.req, s)
 	}
-	return s.Signed != nil && s.Verdict >= sources.MirrorEvidence && d.Proven(s)
+	return s.Signed != nil && s.Verdict >= sources.MirrorEvidence && d.job.acquirer.Proven(s)
 }
 
 // meet sees to it that the store has a package that meets the demand, if it has
@@ -174,24 +175,24 @@ func (d demand) meet(ctx context.Context, got Outcome, failed []demand) (Outcome
 	s := got.Package
 	switch {
 	case got.How == "":
-	case len(d.Locked) == 0 || sources.MatchesAny(d.Locked, s.H1, s.ZipH1, s.ZH):
+	case len(d.req.Locked) == 0 || sources.MatchesAny(d.req.Locked, s.H1, s.ZipH1, s.ZH):
 		return got, nil
-	case s.H1 == "" || s.ZH == "" && sources.AnyOf(sources.ZH, d.Locked): // which may match yet
+	case s.H1 == "" || s.ZH == "" && sources.AnyOf(sources.ZH, d.req.Locked): // which may match yet
 	default:
-		return got, &sources.PackageError{ID: d.ID, Source: got.Source, Err: acquire.TheLockFile.Refuse(d.Locked, s.H1)}
+		return got, &sources.PackageError{ID: d.req.ID, Source: got.Source, Err: acquire.TheLockFile.Refuse(d.req.Locked, s.H1)}
 	}
 	if i := slices.IndexFunc(failed, func(d demand) bool { return !acquire.IsOther(d.err) }); i >= 0 {
 		return Outcome{}, failed[i].err // the package could not be fetched for others either
 	}
-	res, err := d.Acquire(ctx, d.Request, sources.Stored{})
+	res, err := d.job.acquirer.Acquire(ctx, d.req, sources.Stored{})
 	if err != nil {
 		return Outcome{}, err
 	}
-	return d.outcome(res), nil
+	return d.job.outcome(res), nil
 }
 
 // errorsOf joins why demands for a package are not met, each reason once, with
-// all whom it concerns.
+// every place that requires it.
 func errorsOf(id sources.PackageID, failed []demand) error {
 	var errs []error
 	for i, d := range failed {
@@ -201,14 +202,14 @@ func errorsOf(id sources.PackageID, failed []demand) error {
 		}
 		for _, other := range failed[i+1:] {
 			if same(other) {
-				d.req.From = append(d.req.From, other.req.From...)
+				d.job.req.From = append(d.job.req.From, other.job.req.From...)
 			}
 		}
 		err := d.err
 		if errors.Is(err, fetch.ErrOffline) {
-			err = &MissingError{Requirement: d.req, Version: id.Version, Platform: id.Platform, Err: err}
+			err = &MissingError{Requirement: d.job.req, Version: id.Version, Platform: id.Platform, Err: err}
 		}
-		errs = append(errs, d.requiredBy(err))
+		errs = append(errs, d.job.requiredBy(err))
 	}
 	return errors.Join(errs...)
 }

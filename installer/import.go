@@ -34,7 +34,7 @@ func (in *Installer) Import(ctx context.Context, id sources.PackageID, h1 source
 			offer.Provenance.Signed, offer.Signed = claims.Signed, claims.Signed
 		}
 	}
-	res, err := in.Take(ctx, acquire.Request{ID: id}, offer)
+	res, err := in.acquirer.Take(ctx, acquire.Request{ID: id}, offer)
 	if err != nil {
 		return Outcome{}, err
 	}

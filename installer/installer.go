@@ -1,6 +1,6 @@
 // Package installer decides which version of each provider a root module gets, and has
 // what it needs acquired, linked and locked: see [Installer.Install], [Installer.Fill],
-// [Installer.Import] and [Ledger.Lock].
+// [Installer.Import] and [Locker.Lock].
 //
 // It does not know what sources and stores there are, nor how anything is shown: the
 // command plugs them in and listens to its events. How a single package is verified and
@@ -45,11 +45,11 @@ type Options struct {
 // An Installer does what commands do for root modules. It may be used for many, one after
 // another or side by side.
 type Installer struct {
-	*acquire.Acquirer
-	from  sources.Source
-	into  acquire.Store
-	cache Cache // the same, unless nothing is installed from there
-	opts  Options
+	acquirer *acquire.Acquirer
+	from     sources.Source
+	into     acquire.Store
+	cache    Cache // the same, unless nothing is installed from there
+	opts     Options
 }
 
 // New returns an installer that takes packages from a source by way of a cache.
@@ -75,5 +75,5 @@ func NewFetcher(from sources.Source, into acquire.Store, down acquire.Downloader
 		Engine: opts.Engine, Trust: opts.Trust, RequireSigned: opts.RequireSigned, Memory: opts.Memory,
 		Readings: opts.Readings, Slots: opts.Slots, Report: opts.Report,
 	})
-	return &Installer{Acquirer: a, from: from, into: into, opts: opts}
+	return &Installer{acquirer: a, from: from, into: into, opts: opts}
 }

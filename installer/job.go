@@ -28,7 +28,7 @@ type job struct {
 	changed  bool           // whether any package was installed
 	outcomes []Outcome
 
-	unknown  []UnknownHash // see Ledger.examine
+	unknown  []UnknownHash // see Locker.examine
 	examined []Outcome
 }
 
@@ -60,7 +60,7 @@ func (j *job) tryRun(ctx context.Context) error {
 	var errs []error
 	for _, platform := range j.opts.Platforms {
 		id := j.id(platform)
-		j.Report(acquire.Event{Step: acquire.Chosen, Package: id})
+		j.acquirer.Report(acquire.Event{Step: acquire.Chosen, Package: id})
 		outcome, err := j.install(ctx, id)
 		if err != nil {
 			errs = append(errs, err)
@@ -68,7 +68,7 @@ func (j *job) tryRun(ctx context.Context) error {
 		}
 		outcome.Package.Signed = nil // evidence is large, and no longer needed
 		j.outcomes = append(j.outcomes, outcome)
-		j.Report(acquire.Event{Step: acquire.Installed, Package: id, Source: outcome.Source})
+		j.acquirer.Report(acquire.Event{Step: acquire.Installed, Package: id, Source: outcome.Source})
 	}
 	return errors.Join(errs...)
 }
@@ -128,9 +128,9 @@ func (j *job) chooseLocked(ctx context.Context) error {
 }
 
 func (j *job) versions(ctx context.Context) ([]sources.Version, error) {
-	j.Report(acquire.Event{Step: acquire.Querying, Package: sources.PackageID{Provider: j.req.Provider}, Source: j.from.String()})
+	j.acquirer.Report(acquire.Event{Step: acquire.Querying, Package: sources.PackageID{Provider: j.req.Provider}, Source: j.from.String()})
 	listing, err := j.from.Versions(ctx, j.req.Provider)
-	j.Warn(sources.PackageID{Provider: j.req.Provider}, listing.Warnings...)
+	j.acquirer.Warn(sources.PackageID{Provider: j.req.Provider}, listing.Warnings...)
 	return listing.Versions, j.required(err)
 }
 
@@ -156,20 +156,20 @@ func (j *job) look(ctx context.Context, platform sources.Platform) (look, error)
 	defer slot.Leave()
 	req := j.request(id, &slot)
 	if len(locked) > 0 {
-		if err := j.Enter(ctx, req); err != nil {
+		if err := j.acquirer.Enter(ctx, req); err != nil {
 			return l, err
 		}
 	}
 	if sources.AnyOf(sources.H1, locked) && j.workdir != nil {
 		held, err := j.workdir.Get(ctx, id)
-		if err == nil && sources.MatchesAny(locked, held.H1) && j.Proven(held) {
-			l = look{installed: true, held: j.Locked(req, held)}
+		if err == nil && sources.MatchesAny(locked, held.H1) && j.acquirer.Proven(held) {
+			l = look{installed: true, held: j.acquirer.Locked(req, held)}
 		}
 	}
 	if len(locked) > 0 && !l.installed {
 		held, err := j.into.Get(ctx, id)
 		if err == nil {
-			l = look{stored: j.Satisfies(req, held), held: held}
+			l = look{stored: j.acquirer.Satisfies(req, held), held: held}
 		}
 	}
 	j.looked[platform] = l
@@ -220,7 +220,7 @@ func (j *job) install(ctx context.Context, id sources.PackageID) (outcome Outcom
 	defer slot.Leave()
 	req := j.request(id, &slot)
 	for try := 0; ; try++ {
-		res, err := j.Acquire(ctx, req, l.held)
+		res, err := j.acquirer.Acquire(ctx, req, l.held)
 		if err != nil {
 			return Outcome{}, err
 		}
@@ -228,7 +228,7 @@ func (j *job) install(ctx context.Context, id sources.PackageID) (outcome Outcom
 		if outcome.How == Planned || j.root.DryRun {
 			return outcome, nil
 		}
-		if err := j.Enter(ctx, req); err != nil {
+		if err := j.acquirer.Enter(ctx, req); err != nil {
 			return outcome, err
 		}
 		outcome.Link, err = j.workdir.Link(ctx, res.Package)
@@ -275,7 +275,7 @@ func (in *Installer) Fetch(ctx context.Context, id sources.PackageID, before []s
 	}
 	j := in.jobFor(id, before)
 	j.by = acquire.TheOneBefore
-	res, err := in.Acquire(ctx, j.request(id, nil), held)
+	res, err := in.acquirer.Acquire(ctx, j.request(id, nil), held)
 	if err != nil {
 		return Outcome{}, err
 	}

@@ -21,7 +21,7 @@ func (j *job) learn(res acquire.Result) {
 		if s.ZH != "" {
 			j.learned = append(j.learned, s.ZH)
 		}
-		if j.KeysOptional(j.req.Provider) { // then what the registry states is enough
+		if j.acquirer.KeysOptional(j.req.Provider) { // then what the registry states is enough
 			j.learned = append(j.learned, offer.Offered...)
 			if offer.Kind == sources.FromRegistry { // anyone can have made what a mirror carries
 				j.learnSigned(s, offer.Signed)

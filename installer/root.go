@@ -31,8 +31,8 @@ type Result struct {
 	Lock     LockChange
 	Warnings []string
 
-	Unknown  []UnknownHash // hashes in the lock file that nothing covers; a Ledger's
-	Examined []Outcome     // packages of other platforms, fetched to identify hashes; a strict Ledger's
+	Unknown  []UnknownHash // hashes in the lock file that nothing covers; a Locker's
+	Examined []Outcome     // packages of other platforms, fetched to identify hashes; a strict Locker's
 }
 
 // A LockChange is how the lock file differs from what it was.
@@ -111,7 +111,7 @@ func (in *Installer) runAll(ctx context.Context, root Root, workdir sources.Work
 		jobs[i] = in.newJob(root, req, workdir)
 		wg.Go(func() {
 			if errs[i] = run(&jobs[i], ctx); errs[i] != nil {
-				in.Report(acquire.Event{Step: acquire.Failed, Package: sources.PackageID{Provider: req.Provider}, Err: errs[i]})
+				in.acquirer.Report(acquire.Event{Step: acquire.Failed, Package: sources.PackageID{Provider: req.Provider}, Err: errs[i]})
 			}
 		})
 	}

@@ -48,14 +48,14 @@ func (in *Installer) Select(ctx context.Context, wants []Want, opts SelectOption
 	for i, group := range groups {
 		wg.Go(func() {
 			if chosen[i], errs[i] = in.chooseAll(ctx, group, opts); errs[i] != nil {
-				in.Report(acquire.Event{Step: acquire.Failed, Package: sources.PackageID{Provider: group[0].Provider}, Err: errs[i]})
+				in.acquirer.Report(acquire.Event{Step: acquire.Failed, Package: sources.PackageID{Provider: group[0].Provider}, Err: errs[i]})
 			}
 		})
 	}
 	wg.Wait()
 	selected := in.packages(slices.Concat(chosen...))
 	for _, s := range selected {
-		in.Report(acquire.Event{Step: acquire.Chosen, Package: s.ID})
+		in.acquirer.Report(acquire.Event{Step: acquire.Chosen, Package: s.ID})
 	}
 	return selected, cmp.Or(ctx.Err(), errors.Join(errs...))
 }

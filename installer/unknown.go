@@ -43,7 +43,7 @@ type versionKey struct {
 
 // examine finds the hashes in the lock entry that nothing covers. The facts are
 // those of the platforms asked for; zero where err says why there is none.
-func (l *Ledger) examine(ctx context.Context, j *job, facts []fact, err error) error {
+func (l *Locker) examine(ctx context.Context, j *job, facts []fact, err error) error {
 	rest := slices.DeleteFunc(j.lockedHashes(), func(h sources.Hash) bool {
 		return slices.ContainsFunc(facts, func(f fact) bool { return f.explains(h) })
 	})
@@ -53,7 +53,7 @@ func (l *Ledger) examine(ctx context.Context, j *job, facts []fact, err error) e
 	signed := l.signedList(ctx, j, facts)
 	if len(signed.archives) == 0 {
 		if l.Strict && err == nil {
-			j.Warn(j.id(sources.Platform{}), "no signed checksums of "+j.version.String()+" are known, so the hashes of other platforms in the lock file cannot be checked")
+			j.acquirer.Warn(j.id(sources.Platform{}), "no signed checksums of "+j.version.String()+" are known, so the hashes of other platforms in the lock file cannot be checked")
 		}
 		return nil
 	}
@@ -87,7 +87,7 @@ func (f fact) explains(h sources.Hash) bool {
 // signedList is what the signed checksums of the job's version list: those that
 // came with the packages examined, or else those that the store keeps. It is zero
 // if they don't list the archives examined: then a mirror has archives of its own.
-func (l *Ledger) signedList(ctx context.Context, j *job, facts []fact) signedList {
+func (l *Locker) signedList(ctx context.Context, j *job, facts []fact) signedList {
 	var signed signedList
 	for _, f := range facts {
 		signed.archives = append(signed.archives, f.signed.archives...)
@@ -106,7 +106,7 @@ func (l *Ledger) signedList(ctx context.Context, j *job, facts []fact) signedLis
 
 // keptList is what the signed checksums list that the store keeps for the job's
 // version, if their signature is valid.
-func (l *Ledger) keptList(ctx context.Context, j *job) signedList {
+func (l *Locker) keptList(ctx context.Context, j *job) signedList {
 	kept, _ := l.kept.Get(ctx, versionKey{j.req.Provider, j.version}, func() (signedList, error) {
 		evidence, err := l.into.Evidence(j.req.Provider, j.version)
 		if err != nil {
@@ -120,7 +120,7 @@ func (l *Ledger) keptList(ctx context.Context, j *job) signedList {
 		if len(list.archives) == 0 {
 			return list, nil
 		}
-		if err := l.VerifyKept(j.req.Provider, evidence, list.archives[0]); err != nil {
+		if err := l.acquirer.VerifyKept(j.req.Provider, evidence, list.archives[0]); err != nil {
 			return signedList{}, err
 		}
 		return list, nil
@@ -130,7 +130,7 @@ func (l *Ledger) keptList(ctx context.Context, j *job) signedList {
 
 // recall removes from rest the hashes of packages for other platforms that the
 // store remembers with their signature. It returns the platforms that remain.
-func (l *Ledger) recall(ctx context.Context, j *job, signed signedList, rest []sources.Hash) ([]sources.Hash, []sources.Platform) {
+func (l *Locker) recall(ctx context.Context, j *job, signed signedList, rest []sources.Hash) ([]sources.Hash, []sources.Platform) {
 	var others []sources.Platform
 	for _, platform := range signed.platforms {
 		if len(rest) == 0 || slices.Contains(j.opts.Platforms, platform) || slices.Contains(others, platform) {
@@ -162,7 +162,7 @@ var likely = []sources.Platform{
 // fetches one package after another, and stops when every h1: hash is identified:
 // a genuine lock file is for a few platforms, and packages are large. A platform
 // that no source has a package for cannot be what a hash belongs to.
-func (l *Ledger) identify(ctx context.Context, j *job, signed signedList, platforms []sources.Platform, rest []sources.Hash) ([]sources.Hash, error) {
+func (l *Locker) identify(ctx context.Context, j *job, signed signedList, platforms []sources.Platform, rest []sources.Hash) ([]sources.Hash, error) {
 	rank := func(p sources.Platform) int {
 		if i := slices.Index(likely, p); i >= 0 {
 			return i
@@ -194,7 +194,7 @@ func (l *Ledger) identify(ctx context.Context, j *job, signed signedList, platfo
 }
 
 // about finds out about the package for one platform.
-func (l *Ledger) about(ctx context.Context, j *job, platform sources.Platform) (fact, error) {
+func (l *Locker) about(ctx context.Context, j *job, platform sources.Platform) (fact, error) {
 	id := j.id(platform)
 	f, err := l.fact(ctx, factKey{PackageID: id}, nil, nil)
 	if errors.Is(err, fetch.ErrOffline) {

@@ -163,8 +163,8 @@ func TestUnknownHashes(t *testing.T) {
 			if f.kept != nil {
 				f.store.evidence = map[sources.Version]*sources.Signed{id(onLinux).Version: f.kept}
 			}
-			ledger := &installer.Ledger{Installer: installer.New(f.source, f.store, f.source, f.opts), Strict: c.strict, DropUnknown: c.drop}
-			result, err := ledger.Lock(t.Context(), f.root)
+			locker := &installer.Locker{Installer: installer.New(f.source, f.store, f.source, f.opts), Strict: c.strict, DropUnknown: c.drop}
+			result, err := locker.Lock(t.Context(), f.root)
 			f.must(err)
 			if got := unknown(result); got != c.want {
 				t.Errorf("unknown: %s\nwant: %s", got, c.want)
@@ -216,7 +216,7 @@ func asked(f *fixture) string {
 func TestUnknownHashesOfARefusedProvider(t *testing.T) {
 	f := newUnknownFixture(t)
 	f.lock("widget 1.0.0", foreignContents, foreignArchive)
-	result, err := f.ledger().Lock(t.Context(), f.root)
+	result, err := f.locker().Lock(t.Context(), f.root)
 	if err == nil {
 		t.Error("not refused")
 	}
@@ -230,9 +230,9 @@ func TestNothingIsDroppedWhereAProviderFails(t *testing.T) {
 	f := newUnknownFixture(t)
 	f.require("gadget", "")
 	f.lock("widget 1.0.0", zh(onLinux), foreignArchive)
-	ledger := f.ledger()
-	ledger.DropUnknown = true
-	result, err := ledger.Lock(t.Context(), f.root)
+	locker := f.locker()
+	locker.DropUnknown = true
+	result, err := locker.Lock(t.Context(), f.root)
 	if err == nil {
 		t.Error("gadget was found")
 	}
@@ -247,9 +247,9 @@ func TestStrictOffline(t *testing.T) {
 	f.store.known[id(onLinux)] = sources.Stored{ID: id(onLinux), H1: h1(onLinux), ZH: zh(onLinux), Verdict: sources.SelfSigned, Signed: f.evidence()}
 	f.source.offline = true
 	f.lock("widget 1.0.0", h1(onLinux), zh(onLinux), h1(onDarwin), foreignArchive)
-	ledger := f.ledger()
-	ledger.Strict = true
-	result, err := ledger.Lock(t.Context(), f.root)
+	locker := f.locker()
+	locker.Strict = true
+	result, err := locker.Lock(t.Context(), f.root)
 	if !errors.Is(err, fetch.ErrOffline) || strings.Count(err.Error(), "the network is not to be used") != 3 {
 		t.Errorf("got %v", err)
 	}
@@ -262,12 +262,12 @@ func TestStrictOffline(t *testing.T) {
 func TestStrictFetchesOnce(t *testing.T) {
 	f := newUnknownFixture(t)
 	f.lock("widget 1.0.0", zh(onLinux), foreignContents)
-	ledger := f.ledger()
-	ledger.Strict = true
+	locker := f.locker()
+	locker.Strict = true
 	root := f.root
 	root.DryRun = true
 	for range 3 {
-		result, err := ledger.Lock(t.Context(), root)
+		result, err := locker.Lock(t.Context(), root)
 		f.must(err)
 		if got := unknown(result); got != "6 contents" {
 			t.Errorf("unknown: %s", got)

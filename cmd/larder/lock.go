@@ -48,7 +48,7 @@ type locking struct {
 	strict      bool
 	dropUnknown bool
 
-	ledgers memo[string, *installer.Ledger] // by what they are supplied by
+	lockers memo[string, *installer.Locker] // by what they are supplied by
 
 	mu       sync.Mutex
 	scratch  *disk.Scratch   // for what no cache can take; nil until it is needed
@@ -131,13 +131,13 @@ func (l *locking) lock(ctx context.Context, dir string, locked *lockedModule) er
 			return err
 		}
 	}
-	ledger, err := l.ledger(ctx, m)
+	locker, err := l.locker(ctx, m)
 	if err != nil {
 		return err
 	}
 	root.DryRun = l.flags.readOnly
 	locked.before, locked.engine = root.Lock, m.config.Engine
-	locked.result, err = ledger.Lock(ctx, *root)
+	locked.result, err = locker.Lock(ctx, *root)
 	return m.explain(err)
 }
 
@@ -174,20 +174,20 @@ func (l *locking) notRequired() error {
 	return errors.Join(errs...)
 }
 
-// ledger is the one that asks whom the root module is configured to ask.
-func (l *locking) ledger(ctx context.Context, m *rootModule) (*installer.Ledger, error) {
+// locker is the one that asks whom the root module is configured to ask.
+func (l *locking) locker(ctx context.Context, m *rootModule) (*installer.Locker, error) {
 	from, err := m.source(ctx, nil)
 	if err != nil {
 		return nil, err
 	}
-	return l.ledgers.get(m.suppliedBy(), func() (*installer.Ledger, error) {
+	return l.lockers.get(m.suppliedBy(), func() (*installer.Locker, error) {
 		store, keeps, err := l.lockStore(m)
 		if err != nil {
 			return nil, err
 		}
 		opts := m.installerOptions(l.report)
 		opts.Upgrade = m.flags.upgrade
-		return &installer.Ledger{
+		return &installer.Locker{
 			Installer: installer.New(from, store, m.client, opts),
 			Keep:      keeps, Strict: l.strict, DropUnknown: l.dropUnknown,
 		}, nil

@@ -13,10 +13,10 @@ import (
 	"github.com/larder-cli/larder/sources"
 )
 
-// A Ledger knows what packages hash to, whichever platform they are for, and
+// A Locker knows what packages hash to, whichever platform they are for, and
 // completes lock files with it. It finds out about each package once, for all
 // the root modules that it is used for, one after another or side by side.
-type Ledger struct {
+type Locker struct {
 	*Installer
 	Keep []sources.Platform // for which the store keeps what had to be fetched
 
@@ -53,7 +53,7 @@ const (
 // platform. It keeps every hash of a version that stays locked, unless DropUnknown
 // is set. Providers fail one by one, as with [Installer.Install]; the Result has
 // their unknown hashes in any case.
-func (l *Ledger) Lock(ctx context.Context, root Root) (*Result, error) {
+func (l *Locker) Lock(ctx context.Context, root Root) (*Result, error) {
 	jobs, result, err := l.runAll(ctx, root, nil, l.run)
 	for i := range jobs {
 		result.Unknown = append(result.Unknown, jobs[i].unknown...)
@@ -72,7 +72,7 @@ func (l *Ledger) Lock(ctx context.Context, root Root) (*Result, error) {
 
 // entries keeps hashes that nothing is known of, and blocks of providers that are
 // not required any more: whether they are is for an installation to say.
-func (l *Ledger) entries(root Root, jobs []job) []lockfile.Entry {
+func (l *Locker) entries(root Root, jobs []job) []lockfile.Entry {
 	all := entries(root, jobs)
 	for i, j := range jobs {
 		if j.locked.Version == j.version {
@@ -89,7 +89,7 @@ func (l *Ledger) entries(root Root, jobs []job) []lockfile.Entry {
 	return all
 }
 
-func (l *Ledger) run(j *job, ctx context.Context) error {
+func (l *Locker) run(j *job, ctx context.Context) error {
 	if err := l.choose(ctx, j); err != nil {
 		return j.missing(err)
 	}
@@ -115,7 +115,7 @@ func (l *Ledger) run(j *job, ctx context.Context) error {
 }
 
 // findAll finds out about the packages for all platforms, side by side.
-func (l *Ledger) findAll(ctx context.Context, j *job) ([]fact, []error) {
+func (l *Locker) findAll(ctx context.Context, j *job) ([]fact, []error) {
 	facts, errs := make([]fact, len(j.opts.Platforms)), make([]error, len(j.opts.Platforms))
 	var wg sync.WaitGroup
 	for i, platform := range j.opts.Platforms {
@@ -126,7 +126,7 @@ func (l *Ledger) findAll(ctx context.Context, j *job) ([]fact, []error) {
 }
 
 // choose keeps the locked version, whether or not any source has it still.
-func (l *Ledger) choose(ctx context.Context, j *job) error {
+func (l *Locker) choose(ctx context.Context, j *job) error {
 	if !j.keepsLocked() {
 		return j.chooseNewest(ctx)
 	}
@@ -159,7 +159,7 @@ func (j *job) checkLocked(f fact, all []fact) error {
 
 // lockedFact is about the package that the lock file has hashes of, if that is not the
 // one that is recorded: then somebody has decided to use it.
-func (l *Ledger) lockedFact(ctx context.Context, root *job, id sources.PackageID, refused error) (fact, error) {
+func (l *Locker) lockedFact(ctx context.Context, root *job, id sources.PackageID, refused error) (fact, error) {
 	locked := root.lockedHashes()
 	if republished, ok := errors.AsType[*acquire.RepublishedError](refused); len(locked) == 0 || ok && !sources.MatchesAny(locked, republished.Now.Hashes...) {
 		return fact{}, refused
@@ -174,16 +174,16 @@ func (l *Ledger) lockedFact(ctx context.Context, root *job, id sources.PackageID
 
 // fact finds out about a package, unless that was done before. Accept may refuse what a
 // source offers; it may be nil.
-func (l *Ledger) fact(ctx context.Context, key factKey, locked []sources.Hash, accept func(acquire.Offer, error) error) (fact, error) {
+func (l *Locker) fact(ctx context.Context, key factKey, locked []sources.Hash, accept func(acquire.Offer, error) error) (fact, error) {
 	return l.facts.Get(ctx, key, func() (fact, error) {
 		id := key.PackageID
 		j := l.jobFor(id, locked)
-		l.Report(acquire.Event{Step: acquire.Chosen, Package: id})
+		l.acquirer.Report(acquire.Event{Step: acquire.Chosen, Package: id})
 		outcome, err := l.find(ctx, j, id, accept)
 		if err != nil {
 			return fact{}, err
 		}
-		l.Report(acquire.Event{Step: acquire.Settled, Package: id, Source: outcome.Source})
+		l.acquirer.Report(acquire.Event{Step: acquire.Settled, Package: id, Source: outcome.Source})
 		outcome.Package.Signed = nil // evidence is large, and no longer needed
 		hashes := sources.SortHashes(j.learned)
 		return fact{outcome, hashes, newSignedList(j.sums, id.Provider, id.Version)}, nil
@@ -194,20 +194,20 @@ func (l *Ledger) fact(ctx context.Context, key factKey, locked []sources.Hash, a
 // those that are recorded and that a source offers now, else those that the registry
 // states, where that is enough, else those of the package itself, which is fetched. What
 // is recorded comes before what a registry states.
-func (l *Ledger) find(ctx context.Context, j *job, id sources.PackageID, accept func(acquire.Offer, error) error) (Outcome, error) {
+func (l *Locker) find(ctx context.Context, j *job, id sources.PackageID, accept func(acquire.Offer, error) error) (Outcome, error) {
 	known, err := l.into.Recall(id)
 	if err := acquire.UnlessNotFound(err); err != nil {
 		return Outcome{}, err
 	}
 	recorded := err == nil
-	if recorded && len(j.locked.Hashes) == 0 && hasEvidence(known) && j.Proven(known) {
+	if recorded && len(j.locked.Hashes) == 0 && hasEvidence(known) && j.acquirer.Proven(known) {
 		j.learnKnown(known)
 		return Outcome{Package: known, How: Remembered}, nil
 	}
 	var slot acquire.Slot
 	defer slot.Leave()
 	req := j.request(id, &slot)
-	offer, err := l.Ask(ctx, req)
+	offer, err := l.acquirer.Ask(ctx, req)
 	if accept != nil {
 		err = accept(offer, err)
 	}
@@ -217,10 +217,10 @@ func (l *Ledger) find(ctx context.Context, j *job, id sources.PackageID, accept 
 	res := acquire.Result{Offer: offer, Report: offer.Report}
 	outcome := Outcome{KeyID: offer.Report.KeyID, Source: offer.Source}
 	switch {
-	case recorded && j.Suffices(ctx, req, offer, known):
+	case recorded && j.acquirer.Suffices(ctx, req, offer, known):
 		res.Package, outcome.How = known, Remembered
-	case !recorded && offer.Stated != "" && j.KeysOptional(id.Provider) && j.SignedEnough(offer.Report.Verdict):
-		if err := j.CheckRelease(req, offer); err != nil {
+	case !recorded && offer.Stated != "" && j.acquirer.KeysOptional(id.Provider) && j.acquirer.SignedEnough(offer.Report.Verdict):
+		if err := j.acquirer.CheckRelease(req, offer); err != nil {
 			return outcome, err
 		}
 		res.Package = sources.Stored{ID: id, H1: offer.Stated, ZH: offer.Hashes[0], Verdict: offer.Report.Verdict}
@@ -229,7 +229,7 @@ func (l *Ledger) find(ctx context.Context, j *job, id sources.PackageID, accept 
 		if !slices.Contains(l.Keep, id.Platform) {
 			req.Purpose = sources.ToHash
 		}
-		if res, err = l.Take(ctx, req, offer); err != nil {
+		if res, err = l.acquirer.Take(ctx, req, offer); err != nil {
 			return outcome, err
 		}
 		outcome = j.outcome(res)

@@ -34,8 +34,8 @@ func newLedgerFixture(t *testing.T, edit func(*sources.Package)) *fixture {
 	return f
 }
 
-func (f *fixture) ledger() *installer.Ledger {
-	return &installer.Ledger{Installer: installer.New(f.source, f.store, f.source, f.opts)}
+func (f *fixture) locker() *installer.Locker {
+	return &installer.Locker{Installer: installer.New(f.source, f.store, f.source, f.opts)}
 }
 
 // remember has the store remember the package for Linux, as from its source.
@@ -90,7 +90,7 @@ func TestLedgerLearns(t *testing.T) {
 			if c.prior != nil {
 				c.prior(f)
 			}
-			result, err := f.ledger().Lock(t.Context(), f.root)
+			result, err := f.locker().Lock(t.Context(), f.root)
 			f.must(err)
 			if how := result.Packages[0].How; how != c.how {
 				t.Errorf("how: got %s, want %s", how, c.how)
@@ -157,7 +157,7 @@ func TestLedgerBelievesTheRegistry(t *testing.T) {
 		if c.remembered != "" {
 			f.store.known[pkg.ID] = sources.Stored{ID: pkg.ID, H1: c.remembered}
 		}
-		result, err := f.ledger().Lock(t.Context(), f.root)
+		result, err := f.locker().Lock(t.Context(), f.root)
 		if c.how == "" {
 			if err == nil || republished(err) == c.requireSigned {
 				t.Errorf("%+v: got %v", c, err)
@@ -177,7 +177,7 @@ func TestLedgerBelievesTheRegistry(t *testing.T) {
 // However many root modules need a package, it is asked about and fetched once.
 func TestLedgerFetchesOnce(t *testing.T) {
 	f := newLedgerFixture(t, signed)
-	ledger := f.ledger()
+	locker := f.locker()
 	var wg sync.WaitGroup
 	roots := make([]installer.Root, 20)
 	for i := range roots {
@@ -185,7 +185,7 @@ func TestLedgerFetchesOnce(t *testing.T) {
 		roots[i].Dir = filepath.Join(f.root.Dir, fmt.Sprint(i))
 		f.must(os.Mkdir(roots[i].Dir, 0o755))
 		wg.Go(func() {
-			if _, err := ledger.Lock(t.Context(), roots[i]); err != nil {
+			if _, err := locker.Lock(t.Context(), roots[i]); err != nil {
 				t.Error(err)
 			}
 		})
@@ -207,9 +207,9 @@ func TestLedgerFetchesOnce(t *testing.T) {
 // The store keeps packages for those platforms that it is told to.
 func TestLedgerKeeps(t *testing.T) {
 	f := newLedgerFixture(t, signed)
-	ledger := f.ledger()
-	ledger.Keep = []sources.Platform{platform("darwin_arm64")}
-	_, err := ledger.Lock(t.Context(), f.root)
+	locker := f.locker()
+	locker.Keep = []sources.Platform{platform("darwin_arm64")}
+	_, err := locker.Lock(t.Context(), f.root)
 	f.must(err)
 	if got := f.store.has(); got != onDarwin {
 		t.Errorf("the store keeps\n%s", got)
@@ -242,7 +242,7 @@ func TestLedgerContradictions(t *testing.T) {
 			f := newLedgerFixture(t, c.edit)
 			f.lock("widget 1.0.0", c.locked...)
 			before := f.locked()
-			_, err := f.ledger().Lock(t.Context(), f.root)
+			_, err := f.locker().Lock(t.Context(), f.root)
 			if c.want == nil {
 				if mismatch, ok := errors.AsType[*acquire.HashMismatchError](err); !ok || mismatch.By == "" {
 					t.Errorf("got %v", err)
@@ -273,7 +273,7 @@ func TestLedgerRefusesWhatWasRepublished(t *testing.T) {
 	f.source.packages[id(onLinux)] = p
 	f.source.archives[p.Location.URL] = "anew"
 
-	_, err := f.ledger().Lock(t.Context(), f.root)
+	_, err := f.locker().Lock(t.Context(), f.root)
 	republished, ok := errors.AsType[*acquire.RepublishedError](err)
 	if !ok {
 		t.Fatalf("got %v", err)
@@ -294,7 +294,7 @@ func TestLedgerRefusesWhatWasRepublished(t *testing.T) {
 func TestLedgerNeedsToReadRecords(t *testing.T) {
 	f := newLedgerFixture(t, signed)
 	f.store.recallErr = &fs.PathError{Op: "read", Path: "record", Err: syscall.EIO}
-	if _, err := f.ledger().Lock(t.Context(), f.root); !errors.Is(err, syscall.EIO) {
+	if _, err := f.locker().Lock(t.Context(), f.root); !errors.Is(err, syscall.EIO) {
 		t.Errorf("got %v", err)
 	}
 	if _, err := os.Stat(f.lockPath()); err == nil {
@@ -309,12 +309,12 @@ func TestLedgerTakesWhatIsLocked(t *testing.T) {
 	known := f.store.known[id(onLinux)]
 	known.H1, known.ZH = "h1:before=", zh("before")
 	f.store.known[id(onLinux)] = known
-	ledger := f.ledger()
-	if _, err := ledger.Lock(t.Context(), f.root); !republished(err) {
+	locker := f.locker()
+	if _, err := locker.Lock(t.Context(), f.root); !republished(err) {
 		t.Errorf("nothing is locked: %v", err)
 	}
 	f.lock("widget 1.0.0", zh(onLinux), zh(onDarwin))
-	_, err := ledger.Lock(t.Context(), f.root)
+	_, err := locker.Lock(t.Context(), f.root)
 	f.must(err)
 	if got, want := f.locked(), lockedAs(h1(onLinux), h1(onDarwin), zh(onLinux), zh(onDarwin)); got != want {
 		t.Errorf("locked\n%s\nwant\n%s", got, want)
@@ -332,7 +332,7 @@ func TestLedgerOffline(t *testing.T) {
 			f.remember(sources.SelfSigned, signedPackage(f))
 			version = "1.0.0"
 		}
-		_, err := f.ledger().Lock(t.Context(), f.root)
+		_, err := f.locker().Lock(t.Context(), f.root)
 		var missing []string
 		for _, err := range err.(interface{ Unwrap() []error }).Unwrap() {
 			for _, err := range flat(err) {
