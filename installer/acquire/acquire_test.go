@@ -1,0 +1,165 @@
+package acquire_test
+
+import (
+	"context"
+	"crypto/sha256"
+	"errors"
+	"fmt"
+	"io"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/larder-cli/larder/installer/acquire"
+	"github.com/larder-cli/larder/sources"
+	"github.com/larder-cli/larder/sources/fetch"
+	"github.com/larder-cli/larder/sources/sourcetest"
+)
+
+// A road is a source, a downloader, a store and its transaction, which log the steps.
+type road struct {
+	steps    []string
+	held     sources.Held
+	offered  []sources.Hash
+	archives []string // by try
+	failing  string   // the step that fails
+	sourcetest.Buffer
+}
+
+var errStep = errors.New("this step fails")
+
+func (r *road) step(format string, args ...any) error {
+	step := fmt.Sprintf(format, args...)
+	r.steps = append(r.steps, step)
+	if name, _, _ := strings.Cut(step, " "); name == r.failing {
+		return errStep
+	}
+	return nil
+}
+
+func zh(text string) sources.Hash { return sources.ZipHash(sha256.Sum256([]byte(text))) }
+func h1(text string) sources.Hash { return sources.ContentsHash(sha256.Sum256([]byte(text))) }
+
+func (r *road) String() string { return "road" }
+
+func (r *road) Versions(context.Context, sources.Provider) (sources.Listing, error) {
+	return sources.Listing{}, nil
+}
+
+func (r *road) Package(_ context.Context, id sources.PackageID) (sources.Package, error) {
+	p := sources.Package{ID: id, Hashes: r.offered, Kind: sources.FromNetwork, Source: "road"}
+	p.Location.URL = "https://example.test/widget.zip"
+	return p, r.step("ask")
+}
+
+func (r *road) Download(_ context.Context, _ fetch.Archive, to fetch.Stage) error {
+	text := r.archives[0]
+	r.archives = r.archives[1:]
+	_, err := io.WriteString(to, text)
+	return errors.Join(err, r.step("fetch"))
+}
+
+func (r *road) Get(context.Context, sources.PackageID) (sources.Stored, error) {
+	return r.held.Package, r.step("get")
+}
+
+func (r *road) Begin(_ context.Context, _ sources.PackageID, purpose sources.Purpose) (sources.Held, sources.Tx, error) {
+	err := r.step("begin %d", purpose)
+	return r.held, transaction{r}, err
+}
+
+func (r *road) Use(context.Context) (release func(), err error) { return func() {}, nil }
+
+func (r *road) Recall(sources.PackageID) (sources.Stored, error) {
+	return sources.Stored{}, sources.ErrNotFound
+}
+
+func (r *road) Recorded(sources.Provider, sources.Version) ([]sources.Platform, error) {
+	return nil, nil
+}
+
+func (r *road) Evidence(sources.Provider, sources.Version) (*sources.Signed, error) {
+	return nil, sources.ErrNotFound
+}
+
+type transaction struct{ *road }
+
+func (t transaction) Stage() (sources.Stage, error) { return &t.Buffer, t.step("stage") }
+
+func (t transaction) Unpack(context.Context, sources.Payload) (sources.Contents, error) {
+	return sources.Contents{H1: h1(t.Buffer.String())}, t.step("unpack")
+}
+
+func (t transaction) Commit(_ context.Context, by sources.Provenance) (sources.Stored, error) {
+	return sources.Stored{H1: h1(t.Buffer.String()), ZH: by.ZH, Verdict: by.Verdict}, t.step("commit %s", by.Verdict)
+}
+
+func (t transaction) Close() {
+	_ = t.step("close")
+	t.Buffer.Buffer.Reset()
+}
+
+// However a package's way ends, the steps before are taken in order, nothing is committed
+// that was not judged, and each transaction is closed.
+func TestRoad(t *testing.T) {
+	const all = "ask, begin 0, stage, fetch, unpack, commit hash only, close"
+	held := func(text string) sources.Held {
+		return sources.Held{Package: sources.Stored{H1: h1(text), ZH: zh(text)}}
+	}
+	for _, c := range []struct {
+		name   string
+		locked []sources.Hash
+		road   road
+		looked sources.Stored // what the caller found
+		hash   bool           // it is acquired to be hashed
+		want   string
+		err    error // nil, or what it must match; any for errAny
+	}{
+		{name: "nothing is there", road: road{offered: []sources.Hash{zh("a")}}, want: all},
+		{name: "to be hashed", road: road{offered: []sources.Hash{zh("a")}}, hash: true, want: strings.Replace(all, "0", "1", 1)},
+		{name: "what was found suffices", locked: []sources.Hash{h1("a")}, looked: held("a").Package},
+		{name: "what was found does not", locked: []sources.Hash{h1("a")}, looked: held("b").Package, road: road{offered: []sources.Hash{zh("a")}}, want: all},
+		{name: "it came meanwhile", road: road{offered: []sources.Hash{zh("a")}, held: held("a")}, want: "ask, begin 0, close"},
+		{name: "another one is there", road: road{offered: []sources.Hash{zh("a")}, held: held("b")}, want: all},
+		{name: "another archive arrives", road: road{offered: []sources.Hash{zh("b")}}, want: "ask, begin 0, stage, fetch, close, begin 0, stage, fetch, close", err: errAny},
+		{name: "the second try is right", road: road{offered: []sources.Hash{zh("a")}, archives: []string{"b", "a"}}, want: "ask, begin 0, stage, fetch, close, begin 0, stage, fetch, unpack, commit hash only, close"},
+		{name: "other contents than are locked", locked: []sources.Hash{h1("b")}, road: road{offered: []sources.Hash{zh("a")}}, want: "ask, begin 0, stage, fetch, unpack, close", err: errAny},
+		{name: "other contents than were verified", road: road{offered: []sources.Hash{zh("a")}, held: sources.Held{Known: held("b").Package}}, want: "ask, begin 0, stage, fetch, unpack, close", err: errAny},
+		{name: "nothing vouches for it", road: road{}, want: strings.Replace(all, "hash only", "unverified", 1)},
+		{name: "no answer", road: road{failing: "ask"}, want: "ask", err: errStep},
+		{name: "no lock", road: road{failing: "begin"}, want: "ask, begin 0", err: errStep},
+		{name: "no stage", road: road{failing: "stage"}, want: "ask, begin 0, stage, close", err: errStep},
+		{name: "no archive", road: road{failing: "fetch"}, want: "ask, begin 0, stage, fetch, close", err: errStep},
+		{name: "no contents", road: road{failing: "unpack", offered: []sources.Hash{zh("a")}}, want: "ask, begin 0, stage, fetch, unpack, close", err: errStep},
+		{name: "no commit", road: road{failing: "commit", offered: []sources.Hash{zh("a")}}, want: all, err: errStep},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			r := &c.road
+			if r.archives == nil {
+				r.archives = []string{"a", "a"}
+			}
+			slots := acquire.NewSlots(1)
+			var slot acquire.Slot
+			req := acquire.Request{ID: sourcetest.PackageID(t, "example.test/acme/widget", "1.0.0", "linux_amd64"), Locked: c.locked, By: acquire.TheLockFile, Slot: &slot}
+			if c.hash {
+				req.Purpose = sources.ToHash
+			}
+			res, err := acquire.New(r, r, r, acquire.Options{Slots: slots}).Acquire(t.Context(), req, c.looked)
+			slot.Leave()
+			if got := strings.Join(r.steps, ", "); got != c.want {
+				t.Errorf("steps: %s\nwant:  %s", got, c.want)
+			}
+			switch {
+			case c.err == nil && (err != nil || res.Package.H1 != h1("a")), c.err != nil && err == nil, c.err == errStep && !errors.Is(err, errStep):
+				t.Errorf("got %+v, %v", res.Package, err)
+			case res.Fetched != slices.ContainsFunc(r.steps, func(s string) bool { return s == "fetch" }):
+				t.Errorf("fetched: %t", res.Fetched)
+			case len(slots) != 0:
+				t.Error("the slot is still taken")
+			}
+		})
+	}
+}
+
+// errAny stands for any error.
+var errAny = errors.New("any")
