@@ -9,6 +9,7 @@ import (
 
 	"github.com/larder-cli/larder/sources"
 	"github.com/larder-cli/larder/sources/archive"
+	"github.com/larder-cli/larder/sources/disk"
 )
 
 // Get describes the entry for id. It hashes the entry unless there is a record, and
@@ -105,10 +106,25 @@ func stored(id sources.PackageID, dir string, r record, signed *sources.Signed) 
 		Signed: signed, Since: r.Since, Imported: r.Imported,
 	}
 	if len(r.Files) > 0 {
-		s.Seen = &r.Files
+		s.Seen = &seen{r.Files, r.From}
 	}
 	if r.was != nil {
 		s.Differs = r.was.H1
 	}
 	return s
+}
+
+// seen implements [sources.Seen].
+type seen struct {
+	marks []mark
+	from  *original // nil if that isn't known
+}
+
+// CopyOf implements [sources.Seen].
+func (s *seen) CopyOf(path string) bool {
+	if s.from == nil || s.from.Path != path {
+		return false
+	}
+	now, err := disk.PrintTree(path)
+	return err == nil && now == s.from.Print
 }

@@ -54,14 +54,14 @@ func (t *tx) recognise(r record, signed *sources.Signed) (record, *sources.Signe
 	if kept == nil {
 		return r, signed
 	}
-	old.Files, old.Boot, old.Since = r.Files, r.Boot, time.Time{}
+	old.Files, old.From, old.Boot, old.Since = r.Files, r.From, r.Boot, time.Time{}
 	return old, kept
 }
 
 // keepKnown records the hashes of the package of r, and returns that record. The time
 // since which they are known stays.
 func (t *tx) keepKnown(r record, imported bool) record {
-	r.Files, r.Boot, r.Since, r.Imported = nil, "", t.d.opts.Now().UTC(), imported
+	r.Files, r.From, r.Boot, r.Since, r.Imported = nil, nil, "", t.d.opts.Now().UTC(), imported
 	if t.payload.Local() && r.Verdict == sources.Unverified {
 		return r
 	}

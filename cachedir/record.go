@@ -29,12 +29,20 @@ type record struct {
 	Evidence string           `json:"evidence,omitempty"` // hex SHA-256 of the SHA256SUMS that goes with it
 	Boot     string           `json:"boot,omitempty"`     // see flushed
 	Files    []mark           `json:"files,omitempty"`
+	From     *original        `json:"from,omitempty"` // what the package is a copy of; nil if it was downloaded
 	Sums     sums             `json:"sums,omitempty"`
 	Since    time.Time        `json:"since,omitzero"`     // when the hashes were first known
 	Imported bool             `json:"imported,omitempty"` // known only from an import
 
 	used time.Time // when it was last used, as far as noted
 	was  *record   // what was verified before, if these contents are others
+}
+
+// An original is an archive or a directory on this machine, as it was when the package
+// was copied or unpacked from it.
+type original struct {
+	Path  string `json:"path"`
+	Print string `json:"print"` // see [disk.PrintTree]
 }
 
 const recordFormat = 2

@@ -29,6 +29,7 @@ type tx struct {
 	old      record // in place; without H1 if there is none that could be used
 	known    record // as it was verified here; without H1 if that isn't recorded
 	payload  sources.Payload
+	from     *original // of the payload; nil if it was downloaded, or changed meanwhile
 	contents sources.Contents
 	unpacked bool
 	undo     []func()
@@ -142,8 +143,28 @@ func (t *tx) Unpack(ctx context.Context, from sources.Payload) (sources.Contents
 		return t.contents, explained(t.id, err)
 	}
 	defer made.Close()
+	t.from = originalOf(from)
 	t.contents, err = t.read(ctx, from, &archive.Dest{Dir: made, ReadOnly: t.d.seals()})
+	if now := originalOf(from); now == nil || t.from == nil || *now != *t.from {
+		t.from = nil
+	}
 	return t.contents, explained(t.id, err)
+}
+
+// originalOf is what a payload is a copy of; nil if that can't be told.
+func originalOf(from sources.Payload) *original {
+	path := from.Dir
+	if from.Archive != nil {
+		path = from.Archive.Name()
+	}
+	if path == "" {
+		return nil
+	}
+	print, err := disk.PrintTree(path)
+	if err != nil {
+		return nil
+	}
+	return &original{path, print}
 }
 
 // read hashes a package, and unpacks it unless to is nil.
@@ -192,7 +213,7 @@ func (t *tx) commit(ctx context.Context, by sources.Provenance) (sources.Stored,
 	}
 	r := record{
 		H1: t.contents.H1, ZipH1: t.contents.ZipH1, ZH: by.ZH, Sums: sumsOf(t.contents), Since: d.opts.Now().UTC(),
-		Filename: by.Filename, Origin: by.Origin, Verdict: by.Verdict, Evidence: evidence.Reference(by.Signed),
+		Filename: by.Filename, Origin: by.Origin, Verdict: by.Verdict, Evidence: evidence.Reference(by.Signed), From: t.from,
 	}
 	if t.purpose == sources.ToHash {
 		if err := d.keepEvidence(ctx, t.id, by.Signed, t.notes); err != nil {

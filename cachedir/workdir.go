@@ -99,7 +99,7 @@ func (w *workdir) link(ctx context.Context, s sources.Stored) (sources.LinkMode,
 	if same(s.Dir, target) {
 		return "", nil
 	}
-	entry, err := seen(s)
+	entry, err := marksOf(s)
 	if err != nil {
 		return "", err
 	}
@@ -146,10 +146,10 @@ func (w *workdir) link(ctx context.Context, s sources.Stored) (sources.LinkMode,
 	return mode, nil
 }
 
-// seen are the marks of an entry's files, as they were when it was hashed or recognised.
-func seen(s sources.Stored) ([]mark, error) {
-	if marks, ok := s.Seen.(*[]mark); ok {
-		return *marks, nil
+// marksOf are the marks of an entry's files, as they were when it was hashed or recognised.
+func marksOf(s sources.Stored) ([]mark, error) {
+	if seen, ok := s.Seen.(*seen); ok {
+		return seen.marks, nil
 	}
 	return scan(s.Dir)
 }

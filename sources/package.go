@@ -178,5 +178,12 @@ type Stored struct {
 	Differs Hash
 
 	Imported bool // known only from an import, whose claims prove nothing
-	Seen     any  // what the store saw of the files when it hashed or recognised them, for [Workdir.Link]
+	Seen     Seen // what the store saw of the files when it hashed or recognised them; may be nil
+}
+
+// Seen is what a store saw of a package's files. It is for that store's [Workdir.Link].
+type Seen interface {
+	// CopyOf reports whether the package is known to be a copy of the archive or
+	// directory at path, as it is now. It reads no file.
+	CopyOf(path string) bool
 }

@@ -1,17 +1,13 @@
 package builder
 
 import (
-	"crypto/sha256"
-	"encoding/hex"
 	"encoding/json"
 	"errors"
-	"fmt"
 	"io/fs"
 	"maps"
 	"os"
 	"path/filepath"
 	"slices"
-	"strings"
 	"time"
 
 	"github.com/larder-cli/larder/sources"
@@ -203,29 +199,14 @@ func (b *Builder) keepLedgers() error {
 // set the times of the last change, so what has been elsewhere is hashed. It is empty if
 // there is no package.
 func mark(at spot) (string, error) {
-	path := at.path
-	info, err := os.Stat(path)
+	info, err := os.Stat(at.path)
 	switch {
-	case errors.Is(err, fs.ErrNotExist) || err == nil && info.IsDir() != at.unpacked:
+	case errors.Is(err, fs.ErrNotExist):
 		return "", nil
 	case err != nil:
 		return "", err
-	case info.Mode().IsRegular():
-		return disk.Print(path, info), nil
-	case !info.IsDir():
+	case info.IsDir() != at.unpacked || !info.IsDir() && !info.Mode().IsRegular():
 		return "", nil
 	}
-	sum := sha256.New()
-	err = filepath.WalkDir(path, func(name string, e fs.DirEntry, err error) error {
-		if err != nil || e.IsDir() {
-			return err
-		}
-		info, err := os.Stat(name)
-		if err != nil {
-			return err
-		}
-		fmt.Fprintf(sum, "%s %s\n", strings.TrimPrefix(name, path), disk.Print(name, info))
-		return nil
-	})
-	return hex.EncodeToString(sum.Sum(nil)), err
+	return disk.PrintTree(at.path)
 }

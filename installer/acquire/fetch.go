@@ -1,6 +1,7 @@
 package acquire
 
 import (
+	"cmp"
 	"context"
 	"crypto/sha256"
 	"fmt"
@@ -106,13 +107,17 @@ func openArchive(path string) (*os.File, os.FileInfo, error) {
 }
 
 // isOffered reports whether a stored package is the one that a source offers. A local
-// source without hashes is read to compare. For a remote one without hashes the
-// recorded URL must be the same.
+// source without hashes is read to compare, unless the package is known to be a copy of
+// it. For a remote one without hashes the recorded URL must be the same.
 func isOffered(ctx context.Context, offer Offer, s sources.Stored) bool {
 	if sources.AnyUsable(offer.Hashes) {
 		return sources.MatchesAny(offer.Hashes, s.H1, s.ZipH1, s.ZH)
 	}
-	switch at := offer.Location; {
+	at := offer.Location
+	if path := cmp.Or(at.Archive, at.Dir); path != "" && s.Seen != nil && s.Seen.CopyOf(path) {
+		return true
+	}
+	switch {
 	case at.Archive != "" && s.ZH != "":
 		zh, err := hashArchive(ctx, at.Archive)
 		return err == nil && zh == s.ZH

@@ -2,11 +2,13 @@ package main
 
 import (
 	"errors"
+	"io/fs"
 	"os"
 	"path/filepath"
 	"strings"
 	"syscall"
 	"testing"
+	"time"
 
 	"github.com/larder-cli/larder/sources/sourcetest"
 )
@@ -58,6 +60,60 @@ func TestLookupsAreMadeOnce(t *testing.T) {
 				if got := calls[c.call(name)]; got != c.want {
 					t.Errorf("%s: %d calls, want %d", c.call(name), got, c.want)
 				}
+			}
+		})
+	}
+}
+
+// A second root module that installs from the same filesystem mirror, without a lock file,
+// compares the mirror with the cache and reads nothing of it, unless it has changed.
+func TestMirrorIsReadOnce(t *testing.T) {
+	rack := newRack(t, options{providers: []string{"alpha", "beta"}, size: 1 << 10})
+	for _, layout := range []string{"--unpacked", "--packed"} {
+		t.Run(layout, func(t *testing.T) {
+			k := rack.in(t)
+			k.must(os.MkdirAll(k.dir, 0o755))
+			args := []string{"mirror", "sync", "../mirror"}
+			if layout == "--unpacked" {
+				args = append(args, layout)
+			}
+			k.do("root", args...)
+			config := filepath.Join(k.dir, "mirror.tfrc")
+			k.must(os.WriteFile(config, []byte("provider_installation {\n  filesystem_mirror {\n    path = \""+filepath.Join(k.dir, "mirror")+"\"\n  }\n}\n"), 0o644))
+			install := func(root string) (reads int) {
+				p := k.prepare(root, k.larder, "install", "--quiet")
+				p.cmd.Env = append(p.cmd.Env, "TF_CLI_CONFIG_FILE="+config)
+				calls, err := sourcetest.Calls(p.cmd, k.dir)
+				if errors.Is(err, syscall.EPERM) {
+					t.Skip("processes may not be traced here")
+				}
+				if err != nil {
+					t.Fatalf("%v\n%s", err, &p.out)
+				}
+				for call, n := range calls {
+					for _, read := range []string{"read ", "pread64 ", "copy_file_range "} {
+						if strings.HasPrefix(call, read+"mirror/registry.terraform.io/") {
+							reads += n
+						}
+					}
+				}
+				return reads
+			}
+			if first := install("one"); first == 0 {
+				t.Error("the first install reads nothing")
+			}
+			if second := install("two"); second != 0 {
+				t.Errorf("the second install reads the mirror: %d calls", second)
+			}
+			then := time.Now().Add(-time.Hour)
+			k.must(filepath.WalkDir(filepath.Join(k.dir, "mirror", "registry.terraform.io"), func(path string, e fs.DirEntry, err error) error {
+				if err != nil || e.IsDir() {
+					return err
+				}
+				return os.Chtimes(path, then, then)
+			}))
+			if third := install("three"); third == 0 {
+				t.Error("after a change the mirror is not read")
 			}
 		})
 	}

@@ -5,6 +5,7 @@ import (
 	"context"
 	"crypto/rand"
 	"crypto/sha256"
+	"encoding/hex"
 	"errors"
 	"fmt"
 	"io"
@@ -281,4 +282,29 @@ func HashFile(ctx context.Context, path string) (sum [sha256.Size]byte, size int
 	}
 	defer f.Close()
 	return Hash(ctx, f)
+}
+
+// PrintTree is the [Print] of the file at path or, if that is a directory, of all files in
+// it, links followed.
+func PrintTree(path string) (string, error) {
+	info, err := os.Stat(path)
+	if err != nil {
+		return "", err
+	}
+	if info.Mode().IsRegular() {
+		return Print(path, info), nil
+	}
+	sum := sha256.New()
+	err = filepath.WalkDir(path, func(name string, e fs.DirEntry, err error) error {
+		if err != nil || e.IsDir() {
+			return err
+		}
+		info, err := os.Stat(name)
+		if err != nil {
+			return err
+		}
+		fmt.Fprintf(sum, "%s %s\n", strings.TrimPrefix(name, path), Print(name, info))
+		return nil
+	})
+	return hex.EncodeToString(sum.Sum(nil)), err
 }

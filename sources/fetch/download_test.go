@@ -371,7 +371,7 @@ func TestWaitingForTurnIsTold(t *testing.T) {
 	})
 	var group sync.WaitGroup
 	download := func(path string) {
-		if err := w.client.Download(t.Context(), fetch.Archive{URL: w.URL+path}, &stage{}); err != nil {
+		if err := w.client.Download(t.Context(), fetch.Archive{URL: w.URL + path}, &stage{}); err != nil {
 			t.Error(err)
 		}
 	}
@@ -461,7 +461,7 @@ func TestDownloadFromAHostWithHTTP2Alone(t *testing.T) {
 	}})
 	defer client.CloseIdleConnections()
 	s := &stage{}
-	if err := client.Download(context.Background(), fetch.Archive{URL: server.URL+"/x.zip"}, s); err != nil || !bytes.Equal(s.Bytes(), archive) {
+	if err := client.Download(context.Background(), fetch.Archive{URL: server.URL + "/x.zip"}, s); err != nil || !bytes.Equal(s.Bytes(), archive) {
 		t.Errorf("%v, %d bytes", err, s.Len())
 	}
 }

@@ -95,7 +95,7 @@ func parted(t *testing.T, opts fetch.Options, server *slowServer, s *spoolStage)
 	t.Helper()
 	w := newWorld(t, opts, server.ServeHTTP)
 	s.dir = t.TempDir()
-	err := w.client.Download(context.Background(), fetch.Archive{URL: w.URL+"/x.zip"}, s)
+	err := w.client.Download(context.Background(), fetch.Archive{URL: w.URL + "/x.zip"}, s)
 	if left, _ := os.ReadDir(s.dir); len(left) > 0 {
 		t.Errorf("left %v", left)
 	}
@@ -311,7 +311,7 @@ func TestPartsEndWhenCancelled(t *testing.T) {
 	}}
 	w := newWorld(t, fetch.Options{}, server.ServeHTTP)
 	s := &spoolStage{dir: t.TempDir()}
-	err := w.client.Download(ctx, fetch.Archive{URL: w.URL+"/x.zip"}, s)
+	err := w.client.Download(ctx, fetch.Archive{URL: w.URL + "/x.zip"}, s)
 	if !errors.Is(err, context.Canceled) || !bytes.HasPrefix(large, s.Bytes()) {
 		t.Errorf("%v, with %d bytes", err, s.Len())
 	}
