@@ -136,7 +136,7 @@ func (j *job) versions(ctx context.Context) ([]sources.Version, error) {
 
 // A look is what is on this machine of a package that is locked.
 type look struct {
-	installed bool           // held is in the working directory, and nothing need be done
+	installed bool           // held is in the working directory, and nothing is left to do
 	stored    bool           // held is in the store, and the lock file accepts it
 	held      sources.Stored // without H1 if there is none
 }

@@ -147,8 +147,8 @@ func (a *Acquirer) Ask(ctx context.Context, req Request) (Offer, error) {
 	return offer, nil
 }
 
-// Take gets the package that was offered into the store, unless the store has come by it
-// meanwhile. If what arrived doesn't verify and may have been damaged on the way, it is
+// Take gets the package that was offered into the store, unless another process has stored
+// it meanwhile. If what arrived doesn't verify and may have been damaged on the way, it is
 // fetched once more.
 func (a *Acquirer) Take(ctx context.Context, req Request, offer Offer) (Result, error) {
 	if req.DryRun {
