@@ -368,7 +368,7 @@ func TestSignatures(t *testing.T) {
 	}{
 		{name: "signed", publish: signed, require: true, fetched: true, verdict: sources.SelfSigned},
 		{name: "signed as another version", publish: older, fetched: true, verdict: sources.SelfSigned},
-		{name: "another version's signature", publish: older, require: true, fetched: true, err: "signed is terraform-provider-widget_0.9.0_linux_amd64.zip"},
+		{name: "another version's signature", publish: older, require: true, err: "signed is terraform-provider-widget_0.9.0_linux_amd64.zip"},
 		{name: "forged", publish: forged(signed), err: "signature"},
 		{name: "evidence", publish: evidence, fetched: true, verdict: sources.MirrorEvidence},
 		{name: "forged evidence", publish: forged(evidence), fetched: true, err: "checking the evidence that the mirror carries"},
@@ -382,7 +382,7 @@ func TestSignatures(t *testing.T) {
 		{name: "evidence over HTTP for another archive than fetched", publish: replaced, fetched: true, err: "none of the signed checksums"},
 		{name: "evidence over HTTP is no signature", publish: stated, require: true, fetched: true, err: `a signature is required, and the package is "evidence from mirror"`},
 		{name: "evidence is no signature", publish: evidence, require: true, fetched: true, err: `a signature is required, and the package is "evidence from mirror"`},
-		{name: "a hash is no signature", publish: fromMirror(zh(widget)), require: true, fetched: true, err: `a signature is required, and the package is "hash only"`},
+		{name: "a hash is no signature", publish: fromMirror(zh(widget)), require: true, err: `a signature is required, and the package is "hash only"`},
 	}
 	for _, c := range cases {
 		t.Run(c.name, func(t *testing.T) {

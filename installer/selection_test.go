@@ -154,13 +154,13 @@ func TestFill(t *testing.T) {
 		{name: "two platforms", wants: []installer.Want{want("a", "widget 1.0.0!", zh(a), zh(b))}, platforms: "linux_amd64 darwin_arm64",
 			want: "widget darwin_arm64: fetched; widget linux_amd64: fetched", asked: "download; download; package; package"},
 		{name: "locked otherwise", wants: []installer.Want{want("a", "widget 1.0.0!", zh("else"))}, platforms: "linux_amd64",
-			want: "widget linux_amd64: the dependency lock file has", fails: "the package is", asked: "download; package"},
+			want: "widget linux_amd64: the dependency lock file has", fails: "the package is", asked: "package"},
 		{name: "one who locked otherwise", wants: []installer.Want{want("a", "widget 1.0.0!", zh("else")), want("b", "widget 1.0.0!", zh(a))}, platforms: "linux_amd64", stored: a,
 			want: "widget linux_amd64: from the cache", fails: "the dependency lock file has " + string(zh("else"))},
 		{name: "the other way round", wants: []installer.Want{want("b", "widget 1.0.0!", zh(a)), want("a", "widget 1.0.0!", zh("else"))}, platforms: "linux_amd64", stored: a,
 			want: "widget linux_amd64: from the cache", fails: "the dependency lock file has " + string(zh("else"))},
 		{name: "one who locked otherwise, and one who did not lock", wants: []installer.Want{want("b", "widget"), want("a", "widget 1.0.0!", zh("else"))}, platforms: "linux_amd64",
-			want: "widget linux_amd64: fetched", fails: "the dependency lock file has", asked: "download; download; package; package; versions"},
+			want: "widget linux_amd64: fetched", fails: "the dependency lock file has", asked: "download; package; package; versions"},
 		{name: "no such platform", wants: []installer.Want{want("a", "widget 1.0.0!")}, platforms: "linux_amd64 plan9_386",
 			want: "widget linux_amd64: fetched; widget plan9_386: " + gone, asked: "download; package; package"},
 		{name: "no such platform, strictly", wants: []installer.Want{want("a", "widget 1.0.0!")}, platforms: "linux_amd64 plan9_386", strict: true,
@@ -171,7 +171,7 @@ func TestFill(t *testing.T) {
 			want: "gadget darwin_arm64: " + gone + "; widget darwin_arm64: fetched", fails: "gadget 1.0.0 darwin_arm64: " + gone, asked: "download; package; package"},
 		{name: "a signature is wanted", wants: []installer.Want{want("a", "widget 1.0.0!", zh(a))}, platforms: "linux_amd64", stored: a,
 			edit: func(f *fixture) { f.opts.RequireSigned = true },
-			want: "widget linux_amd64: a signature is required", fails: "a signature is required", asked: "download; package"},
+			want: "widget linux_amd64: a signature is required", fails: "a signature is required", asked: "package"},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			f := newFixture(t)
@@ -220,7 +220,7 @@ func TestFillAsksOnceForWhatCannotBeReached(t *testing.T) {
 	f := newFixture(t)
 	f.source.add("widget 1.0.0 linux_amd64", nil)
 	clear(f.source.archives)
-	wants := []installer.Want{want("a", "widget 1.0.0!", zh("a")), want("b", "widget 1.0.0!", zh("b")), want("c", "widget")}
+	wants := []installer.Want{want("a", "widget 1.0.0!", h1("a")), want("b", "widget 1.0.0!", h1("b")), want("c", "widget")}
 	in := f.installer()
 	selected, err := in.Select(t.Context(), wants, installer.SelectOptions{})
 	f.must(err)

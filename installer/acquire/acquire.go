@@ -1,7 +1,8 @@
 // Package acquire is the road of one package from a source into a store.
-// [Acquirer.Acquire] walks it, and every check on a package is in here.
+// [Acquirer.Acquire] walks it, with every check on where a package comes from and on its
+// hashes and signature.
 //
-// It chooses no versions, knows no lock files and links nothing: its callers do, see
+// It chooses no versions, reads no lock files and links nothing: its callers do, see
 // package installer. It leaves nothing on disk itself; the store does.
 package acquire
 
@@ -59,7 +60,7 @@ type Options struct {
 	RequireSigned bool      // refuse packages without a valid signature
 	Memory        Memory    // what this user has verified elsewhere; may be nil
 	Readings      *Readings // for dry runs that share it; nil means its own
-	Slots         Slots     // for packages in work
+	Slots         Slots     // for packages in work; nil means as many as NewSlots makes of 0
 
 	// Report is called for every event, one call at a time. It may be nil.
 	Report func(Event)
@@ -79,6 +80,9 @@ type Acquirer struct {
 func New(from sources.Source, into Store, down Downloader, opts Options) *Acquirer {
 	if opts.Readings == nil {
 		opts.Readings = new(Readings)
+	}
+	if opts.Slots == nil {
+		opts.Slots = NewSlots(0)
 	}
 	return &Acquirer{from: from, into: into, down: down, opts: opts, tell: newReporter(opts.Report)}
 }
@@ -168,8 +172,9 @@ func (a *Acquirer) Take(ctx context.Context, req Request, offer Offer) (Result, 
 	return res, err
 }
 
-// take is one try of Take. After an error, doubtful says that an archive arrived whose
-// checksum nothing states.
+// take is one try of Take. After an error, doubtful says that the archive that arrived is
+// not the one offered or not intact, and that no checksum shows that it was not damaged on
+// the way.
 func (a *Acquirer) take(ctx context.Context, req Request, offer Offer) (res Result, doubtful bool, err error) {
 	res = Result{Offer: offer, Report: offer.Report}
 
@@ -194,6 +199,9 @@ func (a *Acquirer) take(ctx context.Context, req Request, offer Offer) (res Resu
 	if err := a.checkRelease(req, offer, known); err != nil {
 		return res, false, err
 	}
+	if err := a.judgeOffer(req, offer); err != nil {
+		return res, false, err
+	}
 	stage, err := tx.Stage()
 	if err != nil {
 		return res, false, err
@@ -213,13 +221,14 @@ func (a *Acquirer) take(ctx context.Context, req Request, offer Offer) (res Resu
 	a.tell.event(Event{Step: Verified, Package: req.ID, Source: offer.Source, Text: notes(res.Report)})
 	contents, err := tx.Unpack(ctx, got.Payload)
 	if err != nil {
-		return res, doubtful, err
+		return res, doubtful && !isHere(err), err
 	}
 	if got.Verdict, err = a.judgeContents(req, offer, res.Report, got, contents, known); err != nil {
-		return res, doubtful, err
+		mismatch := (*HashMismatchError)(nil)
+		return res, doubtful && errors.As(err, &mismatch), err
 	}
 	if res.Package, err = tx.Commit(ctx, got.Provenance); err != nil {
-		return res, doubtful, err
+		return res, false, err
 	}
 	res.Size = got.size
 	if offer.Payload == nil {
@@ -335,12 +344,17 @@ func (a *Acquirer) Report(e Event) { a.tell.event(e) }
 // fail makes an error name the package, and the source unless it is about a file here.
 func fail(id sources.PackageID, source string, err error) error {
 	var named *sources.PackageError
-	var here *fs.PathError
-	switch {
-	case errors.As(err, &named):
+	if errors.As(err, &named) {
 		return err
-	case errors.As(err, &here):
+	}
+	if isHere(err) {
 		source = ""
 	}
 	return &sources.PackageError{ID: id, Source: source, Err: err}
+}
+
+// isHere reports whether an error is about a file on this machine.
+func isHere(err error) bool {
+	var here *fs.PathError
+	return errors.As(err, &here)
 }

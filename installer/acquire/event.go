@@ -12,12 +12,12 @@ type Step string
 
 // The steps, in the order in which a package may take them.
 const (
-	Queued    Step = "queued"    // there is no slot for the package yet
 	Querying  Step = "querying"  // a source is asked for its versions
 	Chosen    Step = "chosen"    // the version is settled
+	Queued    Step = "queued"    // there is no slot for the package yet
+	Waiting   Step = "waiting"   // another process holds the package's lock
 	Fetching  Step = "fetching"  // the archive or directory is being read
 	Arriving  Step = "arriving"  // Done of Size bytes of the archive are here
-	Waiting   Step = "waiting"   // another process holds the package's lock
 	Verified  Step = "verified"  // all that can be checked before unpacking is right
 	Stored    Step = "stored"    // the store has the package
 	Installed Step = "installed" // the working directory has the package

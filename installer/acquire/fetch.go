@@ -19,7 +19,7 @@ import (
 	"github.com/larder-cli/larder/sources/trust"
 )
 
-// fetched is a package on this machine, not unpacked yet.
+// fetched is a package that has been fetched, and not unpacked yet.
 type fetched struct {
 	sources.Payload
 	sources.Provenance
@@ -63,7 +63,8 @@ func (a *Acquirer) fetch(ctx context.Context, req Request, offer Offer, stage so
 		got.Dir, got.Origin, got.Filename = at.Dir, at.Dir, ""
 		return got, nil
 	case at.Archive != "":
-		return got, a.open(ctx, offer, &got)
+		err := a.open(ctx, offer, &got)
+		return got, err
 	}
 	got.downloaded, got.Origin = true, fetch.Redact(offer.Location.URL)
 	to := a.arriving(offer, stage)

@@ -103,6 +103,21 @@ func (a *Acquirer) verifyCarried(offer Offer, zh sources.Hash) (trust.Report, er
 	return report, nil
 }
 
+// judgeOffer refuses an offer that can only be refused once it is downloaded: without the
+// signature that is required, or of another archive than is locked.
+func (a *Acquirer) judgeOffer(req Request, offer Offer) error {
+	if a.opts.RequireSigned && (offer.Kind == sources.FromRegistry || offer.Signed == nil) && offer.Payload == nil {
+		if err := a.checkSigned(req.ID, offer.Report, verdictOf(req, offer, offer.Report)); err != nil {
+			return err
+		}
+	}
+	archives := len(offer.Hashes) > 0 && !sources.AnyOf(sources.H1, offer.Hashes) && !sources.AnyOf(sources.H1, req.Locked)
+	if archives && len(req.Locked) > 0 && !sources.MatchesAny(req.Locked, offer.Hashes...) {
+		return req.By.Refuse(req.Locked, offer.Hashes...)
+	}
+	return nil
+}
+
 // judgeArchive checks the archive's hash against everything that states one for archives,
 // and returns the report on its signature. A mirror or lock file that has h1: hashes
 // besides may yet prove right when the contents are known.

@@ -58,6 +58,9 @@ func (a *Acquirer) rehearse(ctx context.Context, req Request, offer Offer) (Resu
 	if err := a.CheckRelease(req, offer); err != nil {
 		return res, err
 	}
+	if err := a.judgeOffer(req, offer); err != nil {
+		return res, fail(req.ID, offer.Source, err)
+	}
 	if offer.Location.URL != "" {
 		if offer.Kind != sources.FromRegistry && offer.Signed != nil {
 			res.Report, _ = a.verifyStated(offer) // Ask has returned the error
