@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"io"
 	"io/fs"
+	"os"
 	"sync"
 
 	"github.com/larder-cli/larder/sources"
@@ -151,20 +152,26 @@ func (t *tx) Unpack(ctx context.Context, from sources.Payload) (sources.Contents
 	return t.contents, explained(t.id, err)
 }
 
-// originalOf is what a payload is a copy of; nil if that can't be told.
+// originalOf is what a payload is a copy of; nil if that can't be told, as for an archive
+// in whose place another one is now.
 func originalOf(from sources.Payload) *original {
 	path := from.Dir
 	if from.Archive != nil {
 		path = from.Archive.Name()
+		opened, err := from.Archive.Stat()
+		named, namedErr := os.Stat(path)
+		if err != nil || namedErr != nil || !os.SameFile(opened, named) {
+			return nil
+		}
 	}
 	if path == "" {
 		return nil
 	}
-	print, err := disk.PrintTree(path)
+	fingerprint, err := disk.PrintTree(path)
 	if err != nil {
 		return nil
 	}
-	return &original{path, print}
+	return &original{path, fingerprint}
 }
 
 // read hashes a package, and unpacks it unless to is nil.
@@ -254,7 +261,7 @@ func (t *tx) finish(ctx context.Context, r record, signed *sources.Signed) (reco
 
 // improve records better evidence for the entry.
 func (t *tx) improve(ctx context.Context, by sources.Provenance) (sources.Stored, error) {
-	if t.old.H1 == "" {
+	if t.old.H1 == "" || t.old.ZH != by.ZH {
 		return sources.Stored{}, nil
 	}
 	notes, err := t.d.run.forRecords(t.d)

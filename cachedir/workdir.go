@@ -188,7 +188,7 @@ func (w *workdir) sweep(dir *disk.Dir) {
 func (w *workdir) Close() error {
 	var errs []error
 	if w.scratch != nil {
-		errs = append(errs, w.scratch.Close())
+		w.d.warn(w.scratch.Close())
 	}
 	if w.dir != nil {
 		errs = append(errs, w.dir.Close())

@@ -142,7 +142,7 @@ func (in *Installer) fill(ctx context.Context, s Selected, dryRun bool) (got Out
 			got = outcome
 		}
 	}
-	got.Package.Signed = nil // as for those of a root module
+	got.Package.Trim()
 	return got, errorsOf(s.ID, failed)
 }
 

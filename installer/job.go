@@ -66,7 +66,7 @@ func (j *job) tryRun(ctx context.Context) error {
 			errs = append(errs, err)
 			continue
 		}
-		outcome.Package.Signed = nil // evidence is large, and no longer needed
+		outcome.Package.Trim()
 		j.outcomes = append(j.outcomes, outcome)
 		j.acquirer.Report(acquire.Event{Step: acquire.Installed, Package: id, Source: outcome.Source})
 	}
@@ -280,7 +280,7 @@ func (in *Installer) Fetch(ctx context.Context, id sources.PackageID, before []s
 		return Outcome{}, err
 	}
 	outcome := j.outcome(res)
-	outcome.Package.Signed = nil // as for those of a root module
+	outcome.Package.Trim()
 	return outcome, nil
 }
 

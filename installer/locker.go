@@ -184,7 +184,7 @@ func (l *Locker) fact(ctx context.Context, key factKey, locked []sources.Hash, a
 			return fact{}, err
 		}
 		l.acquirer.Report(acquire.Event{Step: acquire.Settled, Package: id, Source: outcome.Source})
-		outcome.Package.Signed = nil // evidence is large, and no longer needed
+		outcome.Package.Trim()
 		hashes := sources.SortHashes(j.learned)
 		return fact{outcome, hashes, newSignedList(j.sums, id.Provider, id.Version)}, nil
 	})
@@ -214,15 +214,18 @@ func (l *Locker) find(ctx context.Context, j *job, id sources.PackageID, accept 
 	if err != nil {
 		return Outcome{}, err
 	}
+	if err := j.acquirer.CheckRelease(req, offer); err != nil {
+		return Outcome{}, err
+	}
+	if err := j.acquirer.Enter(ctx, req); err != nil {
+		return Outcome{}, err
+	}
 	res := acquire.Result{Offer: offer, Report: offer.Report}
 	outcome := Outcome{KeyID: offer.Report.KeyID, Source: offer.Source}
 	switch {
 	case recorded && j.acquirer.Suffices(ctx, req, offer, known):
 		res.Package, outcome.How = known, Remembered
 	case !recorded && offer.Stated != "" && j.acquirer.KeysOptional(id.Provider) && j.acquirer.SignedEnough(offer.Report.Verdict):
-		if err := j.acquirer.CheckRelease(req, offer); err != nil {
-			return outcome, err
-		}
 		res.Package = sources.Stored{ID: id, H1: offer.Stated, ZH: offer.Hashes[0], Verdict: offer.Report.Verdict}
 		outcome.How = Stated
 	default:

@@ -181,7 +181,12 @@ type Stored struct {
 	Seen     Seen // what the store saw of the files when it hashed or recognised them; may be nil
 }
 
-// Seen is what a store saw of a package's files. It is for that store's [Workdir.Link].
+// Trim drops what is large and only needed until the package is linked: its evidence and
+// what the store saw of its files.
+func (s *Stored) Trim() { s.Signed, s.Seen = nil, nil }
+
+// Seen is what a store saw of a package's files. The store's own [Workdir.Link] knows more
+// of it.
 type Seen interface {
 	// CopyOf reports whether the package is known to be a copy of the archive or
 	// directory at path, as it is now. It reads no file.

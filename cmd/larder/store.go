@@ -162,11 +162,17 @@ func (l layered) Begin(ctx context.Context, id sources.PackageID, purpose source
 	if err != nil {
 		return held, tx, err
 	}
-	if s, err := l.Dir.Get(ctx, id); err == nil {
-		held.Package = s
+	if purpose == sources.ToStore && held.Package.ZH == "" {
+		if s, err := l.Dir.Get(ctx, id); err == nil {
+			held.Package = s
+		}
 	}
-	if s, err := l.Dir.Recall(id); err == nil {
+	switch s, err := l.Dir.Recall(id); {
+	case err == nil:
 		held.Known = s
+	case !errors.Is(err, sources.ErrNotFound):
+		tx.Close()
+		return held, nil, err
 	}
 	return held, tx, nil
 }

@@ -252,9 +252,9 @@ func (t *tx) Unpack(ctx context.Context, from sources.Payload) (sources.Contents
 // Commit implements [sources.Tx].
 func (t *tx) Commit(ctx context.Context, by sources.Provenance) (sources.Stored, error) {
 	old, recallErr := t.b.recall(t.at)
-	unrecorded := recallErr != nil
-	if !t.unpacked && unrecorded {
-		return t.held, nil // there is nothing to improve
+	other := recallErr != nil || old.ZH != by.ZH
+	if !t.unpacked && other {
+		return t.held, nil // its record is of another archive, or missing
 	}
 	r, err := t.commit(ctx, old, by)
 	if err != nil {
@@ -267,7 +267,8 @@ func (t *tx) Commit(ctx context.Context, by sources.Provenance) (sources.Stored,
 func (t *tx) commit(ctx context.Context, old record, by sources.Provenance) (record, error) {
 	if !t.unpacked {
 		old.Verdict = by.Verdict
-		return old, t.b.keepEvidence(t.at.id, &old, by.Signed)
+		err := t.b.keepEvidence(t.at.id, &old, by.Signed)
+		return old, err
 	}
 	r := record{
 		H1: t.contents.H1, ZipH1: t.contents.ZipH1, ZH: by.ZH,

@@ -155,11 +155,11 @@ func (a *Acquirer) Ask(ctx context.Context, req Request) (Offer, error) {
 // it meanwhile. If what arrived doesn't verify and may have been damaged on the way, it is
 // fetched once more.
 func (a *Acquirer) Take(ctx context.Context, req Request, offer Offer) (Result, error) {
-	if req.DryRun {
-		return a.rehearse(ctx, req, offer)
-	}
 	if err := a.Enter(ctx, req); err != nil {
 		return Result{Offer: offer}, err
+	}
+	if req.DryRun {
+		return a.rehearse(ctx, req, offer)
 	}
 	res, doubtful, err := a.take(ctx, req, offer)
 	if err != nil && doubtful && ctx.Err() == nil {
@@ -187,17 +187,16 @@ func (a *Acquirer) take(ctx context.Context, req Request, offer Offer) (res Resu
 	if req.Purpose == sources.ToStore {
 		was = held.Package
 	}
-	if a.Suffices(ctx, req, offer, was) {
-		res.Package, err = a.improve(ctx, tx, offer, was)
-		return res, false, err
-	}
-
 	known, err := a.verified(req.ID, held.Known)
 	if err != nil {
 		return res, false, err
 	}
 	if err := a.checkRelease(req, offer, known); err != nil {
 		return res, false, err
+	}
+	if a.Suffices(ctx, req, offer, was) {
+		res.Package = a.improve(ctx, tx, offer, was)
+		return res, false, nil
 	}
 	if err := a.judgeOffer(req, offer); err != nil {
 		return res, false, err
@@ -300,17 +299,20 @@ func (a *Acquirer) trust(p sources.Provider) trust.Options {
 }
 
 // improve records the evidence of an offer for a package that the store holds, if it is
-// better than the evidence there.
-func (a *Acquirer) improve(ctx context.Context, tx sources.Tx, offer Offer, held sources.Stored) (sources.Stored, error) {
+// better than the evidence there. If it cannot, that is a warning.
+func (a *Acquirer) improve(ctx context.Context, tx sources.Tx, offer Offer, held sources.Stored) sources.Stored {
 	signed, verdict := a.better(offer, held)
 	if signed == nil {
-		return held, nil
+		return held
 	}
-	s, err := tx.Commit(ctx, sources.Provenance{Signed: signed, Verdict: verdict})
+	s, err := tx.Commit(ctx, sources.Provenance{ZH: held.ZH, Signed: signed, Verdict: verdict})
+	if err != nil {
+		a.Warn(held.ID, "recording its signed checksums: "+err.Error())
+	}
 	if err != nil || s.H1 == "" {
-		return held, err
+		return held
 	}
-	return s, nil
+	return s
 }
 
 // better is the evidence of an offer for a stored package, by its archive, if it is

@@ -111,7 +111,7 @@ func (a *Acquirer) judgeOffer(req Request, offer Offer) error {
 			return err
 		}
 	}
-	archives := len(offer.Hashes) > 0 && !sources.AnyOf(sources.H1, offer.Hashes) && !sources.AnyOf(sources.H1, req.Locked)
+	archives := sources.AnyUsable(offer.Hashes) && !sources.AnyOf(sources.H1, offer.Hashes) && !sources.AnyOf(sources.H1, req.Locked)
 	if archives && len(req.Locked) > 0 && !sources.MatchesAny(req.Locked, offer.Hashes...) {
 		return req.By.Refuse(req.Locked, offer.Hashes...)
 	}

@@ -49,15 +49,15 @@ func readArchive(ctx context.Context, path string) (r reading, err error) {
 // be known: packages on this machine are read and judged, others are not downloaded.
 func (a *Acquirer) rehearse(ctx context.Context, req Request, offer Offer) (Result, error) {
 	res := Result{Offer: offer, Report: offer.Report}
+	if err := a.CheckRelease(req, offer); err != nil {
+		return res, err
+	}
 	if s, err := a.into.Get(ctx, req.ID); err == nil && a.Suffices(ctx, req, offer, s) {
 		_, s.Verdict = a.better(offer, s)
 		res.Package = s
 		return res, nil
 	}
 	res.Planned = true
-	if err := a.CheckRelease(req, offer); err != nil {
-		return res, err
-	}
 	if err := a.judgeOffer(req, offer); err != nil {
 		return res, fail(req.ID, offer.Source, err)
 	}

@@ -285,7 +285,7 @@ func HashFile(ctx context.Context, path string) (sum [sha256.Size]byte, size int
 }
 
 // PrintTree is the [Print] of the file at path or, if that is a directory, of all files in
-// it, links followed.
+// it. Links to files are followed; a link to a directory in it is an error.
 func PrintTree(path string) (string, error) {
 	info, err := os.Stat(path)
 	if err != nil {
@@ -293,6 +293,9 @@ func PrintTree(path string) (string, error) {
 	}
 	if info.Mode().IsRegular() {
 		return Print(path, info), nil
+	}
+	if path, err = filepath.EvalSymlinks(path); err != nil {
+		return "", err
 	}
 	sum := sha256.New()
 	err = filepath.WalkDir(path, func(name string, e fs.DirEntry, err error) error {
@@ -302,6 +305,9 @@ func PrintTree(path string) (string, error) {
 		info, err := os.Stat(name)
 		if err != nil {
 			return err
+		}
+		if info.IsDir() {
+			return fmt.Errorf("%s is a link to a directory", name)
 		}
 		fmt.Fprintf(sum, "%s %s\n", strings.TrimPrefix(name, path), Print(name, info))
 		return nil

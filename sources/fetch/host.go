@@ -59,35 +59,36 @@ func (h *host) pause() time.Duration {
 }
 
 // open waits until the first connection to the host stands, which over HTTP/2 all requests
-// share: without the wait, each of the first requests would open one. The caller that
-// opens it gets a request that reports when it stands, and calls done when it is answered
-// or has failed.
+// share: without the wait, each of the first requests would open one. It waits once, and
+// not long: whether there is a connection then or not, requests go on. The caller that
+// opens the connection gets a request that reports when it stands, and calls done when it
+// is answered or has failed.
 func (h *host) open(req *http.Request) (_ *http.Request, done func(), err error) {
-	for {
-		h.mu.Lock()
-		opening, opened := h.opening, h.opened
-		if !opened && opening == nil {
-			h.opening = make(chan struct{})
-		}
-		h.mu.Unlock()
-		switch {
-		case opened:
-			return req, func() {}, nil
-		case opening == nil:
-			stands := sync.OnceFunc(func() { h.endOpening(true) })
-			trace := &httptrace.ClientTrace{GotConn: func(httptrace.GotConnInfo) { stands() }}
-			return req.WithContext(httptrace.WithClientTrace(req.Context(), trace)), func() { h.endOpening(false) }, nil
-		}
-		select {
-		case <-opening:
-		case <-req.Context().Done():
-			return nil, nil, req.Context().Err()
-		}
+	h.mu.Lock()
+	opening, opened := h.opening, h.opened
+	if !opened && opening == nil {
+		h.opening = make(chan struct{})
 	}
+	h.mu.Unlock()
+	switch {
+	case opened:
+		return req, func() {}, nil
+	case opening == nil:
+		trace := &httptrace.ClientTrace{GotConn: func(httptrace.GotConnInfo) { h.endOpening(true) }}
+		return req.WithContext(httptrace.WithClientTrace(req.Context(), trace)), func() { h.endOpening(false) }, nil
+	}
+	late := time.NewTimer(maxOpening)
+	defer late.Stop()
+	select {
+	case <-opening:
+	case <-late.C:
+	case <-req.Context().Done():
+		return nil, nil, req.Context().Err()
+	}
+	return req, func() {}, nil
 }
 
-// endOpening lets the requests go on that wait in open. If the first connection has
-// failed, one of them opens it.
+// endOpening lets the requests go on that wait in open.
 func (h *host) endOpening(stands bool) {
 	h.mu.Lock()
 	defer h.mu.Unlock()

@@ -31,6 +31,9 @@ const (
 	connectionBuffer = 64 << 20
 )
 
+// maxOpening is how long requests wait for the first connection to a host.
+const maxOpening = time.Second
+
 // Tries and the time between them.
 const (
 	firstBackoff = time.Second // doubled with each try

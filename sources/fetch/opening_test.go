@@ -13,8 +13,8 @@ import (
 	"github.com/larder-cli/larder/sources/fetch"
 )
 
-// The first requests to a host share one connection over HTTP/2, also if the first try
-// to open it fails.
+// The first requests to a host share one connection over HTTP/2. If opening it fails, the
+// others go on.
 func TestFirstRequestsShareAConnection(t *testing.T) {
 	for name, fails := range map[string]int32{"at once": 0, "after a failure": 1} {
 		t.Run(name, func(t *testing.T) {
@@ -40,8 +40,9 @@ func TestFirstRequestsShareAConnection(t *testing.T) {
 				})
 			}
 			wg.Wait()
-			// A request that starts just before the first connection is shared opens its own.
-			if n := dials.Load() - fails; n < 1 || n > 5 {
+			// A request that starts just before the first connection is shared opens its
+			// own, and so do all that have waited in vain.
+			if n := dials.Load() - fails; n < 1 || n > 5 && fails == 0 {
 				t.Errorf("%d connections", n)
 			}
 		})
@@ -75,4 +76,73 @@ func TestCancelledWhileOpening(t *testing.T) {
 	}
 	close(hold)
 	wg.Wait()
+}
+
+// A host that can't be reached fails all requests at once, each with the reason.
+func TestFailuresAreNotSerialised(t *testing.T) {
+	w := newWorld(t, fetch.Options{}, func(rw http.ResponseWriter, _ *http.Request) {})
+	var dials atomic.Int32
+	transport := w.transport(time.Minute)
+	transport.DialContext = func(ctx context.Context, network, address string) (net.Conn, error) {
+		dials.Add(1)
+		select {
+		case <-time.After(300 * time.Millisecond):
+		case <-ctx.Done():
+			return nil, ctx.Err()
+		}
+		return nil, &net.DNSError{Err: "no such host", Name: address, IsNotFound: true}
+	}
+	client := fetch.New(fetch.Options{Transport: transport, Timeout: time.Second, Sleep: func(context.Context, time.Duration) error { return nil }})
+	defer client.CloseIdleConnections()
+	var wg sync.WaitGroup
+	var stalled, dns atomic.Int32
+	start := time.Now()
+	for range 30 {
+		wg.Go(func() {
+			_, err := client.Document(t.Context(), fetch.Request{URL: w.URL})
+			var d *net.DNSError
+			switch {
+			case errors.Is(err, fetch.ErrStalled):
+				stalled.Add(1)
+			case errors.As(err, &d):
+				dns.Add(1)
+			default:
+				t.Error(err)
+			}
+		})
+	}
+	wg.Wait()
+	if dns.Load() != 30 || time.Since(start) > 10*time.Second {
+		t.Errorf("%d say that there is no such host, %d that the server stalled, after %s", dns.Load(), stalled.Load(), time.Since(start))
+	}
+}
+
+// A first connection that stalls holds up the others for a moment.
+func TestFirstConnectionStalls(t *testing.T) {
+	w := newWorld(t, fetch.Options{}, func(rw http.ResponseWriter, _ *http.Request) { rw.WriteHeader(http.StatusOK) })
+	var dials atomic.Int32
+	transport := w.transport(time.Minute)
+	dial := transport.DialContext
+	transport.DialContext = func(ctx context.Context, network, address string) (net.Conn, error) {
+		if dials.Add(1) == 1 {
+			<-ctx.Done()
+			return nil, ctx.Err()
+		}
+		return dial(ctx, network, address)
+	}
+	var retries atomic.Int32
+	client := fetch.New(fetch.Options{Transport: transport, Timeout: 3 * time.Second, Report: func(fetch.Event) { retries.Add(1) }, Sleep: func(context.Context, time.Duration) error { return nil }})
+	defer client.CloseIdleConnections()
+	var wg sync.WaitGroup
+	for range 30 {
+		wg.Go(func() {
+			if _, err := client.Document(t.Context(), fetch.Request{URL: w.URL}); err != nil {
+				t.Error(err)
+			}
+		})
+	}
+	wg.Wait()
+	if retries.Load() > 3 { // those of the request that stalls
+		t.Errorf("%d retries", retries.Load())
+	}
 }

@@ -67,7 +67,7 @@ func supply(ctx context.Context, to Store, id sources.PackageID, purpose sources
 			return there, nil
 		}
 		signed, verdict := from.Improve(there)
-		return tx.Commit(ctx, sources.Provenance{Signed: signed, Verdict: verdict})
+		return tx.Commit(ctx, sources.Provenance{ZH: there.ZH, Signed: signed, Verdict: verdict})
 	}
 	stage, err := tx.Stage()
 	if err != nil {

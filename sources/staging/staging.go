@@ -63,7 +63,7 @@ func (s *Stage) open() (err error) {
 // Write implements [io.Writer].
 func (s *Stage) Write(p []byte) (int, error) {
 	if err := s.open(); err != nil {
-		return 0, err
+		return 0, disk.Explain(err, s.of)
 	}
 	n, err := s.file.Write(p)
 	if s.size += int64(n); s.note != "" && s.size >= worth {
