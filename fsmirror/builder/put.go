@@ -13,6 +13,7 @@ import (
 	"path"
 	"strings"
 
+	"github.com/larder-cli/larder/fsmirror"
 	"github.com/larder-cli/larder/sources"
 	"github.com/larder-cli/larder/sources/archive"
 	"github.com/larder-cli/larder/sources/disk"
@@ -414,4 +415,15 @@ func named(id sources.PackageID, err error) error {
 		return err
 	}
 	return &sources.PackageError{ID: id, Err: err}
+}
+
+// Find says what a package hashes to that was found in the mirror, wherever it
+// lies. It reads the package only if no record tells.
+func (b *Builder) Find(ctx context.Context, p fsmirror.Package) (sources.Stored, error) {
+	at := spotOf(p)
+	r, err := b.look(ctx, at)
+	if err != nil {
+		return sources.Stored{}, named(p.ID, err)
+	}
+	return b.stored(at, r), nil
 }
