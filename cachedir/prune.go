@@ -261,7 +261,7 @@ func (d *Dir) Prune(ctx context.Context, plan *Plan) (*Pruned, error) {
 			continue
 		}
 		if err := d.throw(r.ID, bin, strconv.Itoa(i)); err != nil {
-			errs = append(errs, named(r.ID, err))
+			errs = append(errs, sources.InPackage(r.ID, err))
 			continue
 		}
 		pruned.Removed = append(pruned.Removed, r)

@@ -102,7 +102,7 @@ func (b *Builder) Prune(ctx context.Context, plan *Plan) ([]Entry, error) {
 			break
 		}
 		if err := b.remove(e.at); err != nil {
-			errs = append(errs, named(e.ID, err))
+			errs = append(errs, sources.InPackage(e.ID, err))
 			continue
 		}
 		gone = append(gone, e)

@@ -47,7 +47,7 @@ func scale(args []string) {
 
 	b := &bench{rounds: *rounds}
 	b.prepare(*keep, *program)
-	defer b.cleanUp()
+	defer b.End()
 	var all []growth
 	for n := 10; n <= *packages; n *= 10 {
 		all = merge(all, b.withPackages(n))
