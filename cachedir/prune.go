@@ -91,7 +91,11 @@ func (d *Dir) PlanFor(ctx context.Context, listing *Listing, policy Policy) (*Pl
 	if note != "" {
 		p.Notes = append(p.Notes, note)
 	}
-	newest := newestOf(listing.Entries, policy.KeepLast)
+	var ids []sources.PackageID
+	for _, e := range listing.Entries {
+		ids = append(ids, e.ID)
+	}
+	newest := sources.Newest(ids, policy.KeepLast)
 	var candidates []Entry
 	for _, e := range listing.Entries {
 		p.Size += e.Size
@@ -160,22 +164,6 @@ func unreadable(findings []Finding) error {
 // InUse reports whether a root module uses the package, be it only known by its
 // links to the package's files.
 func (e Entry) InUse() bool { return len(e.Roots) > 0 || e.Linked }
-
-// newestOf are the newest packages of each provider and platform, so many.
-func newestOf(entries []Entry, n int) map[sources.PackageID]bool {
-	type kind struct {
-		sources.Provider
-		sources.Platform
-	}
-	count, newest := map[kind]int{}, map[sources.PackageID]bool{}
-	for _, e := range slices.Backward(entries) { // versions ascend
-		k := kind{e.ID.Provider, e.ID.Platform}
-		if count[k]++; count[k] <= n {
-			newest[e.ID] = true
-		}
-	}
-	return newest
-}
 
 // choose chooses among the candidates by the limits.
 func (p *Plan) choose(candidates []Entry, now time.Time) {

@@ -6,6 +6,8 @@ import (
 	"strings"
 	"unicode"
 
+	"github.com/agext/levenshtein"
+
 	"github.com/larder-cli/larder/sources"
 )
 
@@ -123,7 +125,7 @@ func nearest(word string, known []string) string {
 	word = strings.ToLower(word)
 	best, least := "", 3 // three slips are another word
 	for _, k := range known {
-		d := distance(word, k)
+		d := levenshtein.Distance(word, k, nil)
 		if len(word) > 3 && strings.HasPrefix(k, word) {
 			d = min(d, 2)
 		}
@@ -132,29 +134,4 @@ func nearest(word string, known []string) string {
 		}
 	}
 	return best
-}
-
-// distance is how many bytes must be put in, taken out or replaced to make a
-// into b, which are short. Long words are far from everything.
-func distance(a, b string) int {
-	if len(a) > 2*len(b) {
-		return len(a)
-	}
-	row := make([]int, len(b)+1)
-	for j := range row {
-		row[j] = j
-	}
-	for i := range a {
-		diagonal := row[0]
-		row[0] = i + 1
-		for j := range b {
-			replace := diagonal
-			if a[i] != b[j] {
-				replace++
-			}
-			diagonal = row[j+1]
-			row[j+1] = min(replace, row[j]+1, diagonal+1)
-		}
-	}
-	return row[len(b)]
 }

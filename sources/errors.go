@@ -132,3 +132,19 @@ func walkErrors(err error, visit func(any)) {
 		}
 	}
 }
+
+// Errors returns the errors that [errors.Join] joined; none if err is nil.
+func Errors(err error) []error {
+	if err == nil {
+		return nil
+	}
+	joined, ok := err.(interface{ Unwrap() []error }) // the outermost join alone
+	if !ok {
+		return []error{err}
+	}
+	var all []error
+	for _, err := range joined.Unwrap() {
+		all = append(all, Errors(err)...)
+	}
+	return all
+}

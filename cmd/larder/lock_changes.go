@@ -272,7 +272,7 @@ func (t *tally) add(m *lockedModule) {
 		t.packages = map[sources.PackageID]installer.How{}
 	}
 	if m.wrong != nil {
-		t.missing += len(ui.Errors(m.wrong))
+		t.missing += len(sources.Errors(m.wrong))
 	}
 	t.missing += len(m.result.Lock.Added) + len(m.result.Lock.Changed)
 	for _, u := range m.unknown() {

@@ -155,8 +155,14 @@ func (b *Builder) vouched(at spot, r record, s sources.Stored, signed *sources.S
 // checkPlace returns an error if something other than a directory is in the place of
 // one that a package would be in.
 func (b *Builder) checkPlace(at spot) error {
-	dir, _ := split(b.relative(at.path))
-	return checkDir(b.dir, dir)
+	d, err := b.dir.Sub(path.Dir(b.relative(at.path)))
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil
+	}
+	if err != nil {
+		return err
+	}
+	return d.Close()
 }
 
 // split splits a path below the mirror.

@@ -70,7 +70,7 @@ func syncDir(*os.File) error { return nil }
 
 // Writable returns why nothing can be created in the directory, nil if it can.
 func (d *Dir) Writable() error {
-	t, err := d.temp("probe")
+	t, err := d.NewTemp("probe")
 	if err != nil {
 		return err
 	}

@@ -11,16 +11,10 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
-	"slices"
-	"strings"
 	"time"
 
 	"github.com/larder-cli/larder/sources"
 )
-
-func sortEntries(entries []fs.DirEntry) {
-	slices.SortFunc(entries, func(a, b fs.DirEntry) int { return strings.Compare(a.Name(), b.Name()) })
-}
 
 // OpenAny opens the file, directory or pipe at path for reading, following links.
 // It does not wait for a process that writes to a pipe. Reading from one waits,
@@ -181,7 +175,7 @@ func (d *Dir) WriteFile(name string, data []byte, when Durability) error {
 // WriteVia is WriteFile with the temporary file in the directory via of the same
 // file system, so that what a killed process leaves is found there.
 func (d *Dir) WriteVia(via *Dir, name string, data []byte, when Durability) error {
-	t, err := via.temp(name)
+	t, err := via.NewTemp(name)
 	if err != nil {
 		return err
 	}
@@ -199,16 +193,14 @@ type Temp struct {
 	name string
 }
 
-func (d *Dir) temp(name string) (*Temp, error) {
+// NewTemp creates a file that is to be called name in d once it is committed.
+func (d *Dir) NewTemp(name string) (*Temp, error) {
 	f, temp, err := d.CreateTemp("." + name + ".")
 	if err != nil {
 		return nil, err
 	}
 	return &Temp{f, d, temp}, nil
 }
-
-// NewTemp creates a file that is to be called name in d once it is committed.
-func (d *Dir) NewTemp(name string) (*Temp, error) { return d.temp(name) }
 
 // Commit gives the file its place, synced. The file that is there is replaced.
 func (t *Temp) Commit(name string) error { return t.commit(t.in, name, Synced) }

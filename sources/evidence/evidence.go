@@ -17,6 +17,7 @@ import (
 	"fmt"
 	"io/fs"
 	"path/filepath"
+	"slices"
 	"strings"
 
 	"github.com/larder-cli/larder/sources"
@@ -111,7 +112,7 @@ func Write(in *disk.Dir, name string, via *disk.Dir, s *sources.Signed) error {
 		return err
 	}
 	if old, err := Read(in.Path(name)); err == nil {
-		if have, err := Pack(old); err == nil && files.equal(have) {
+		if have, err := Pack(old); err == nil && slices.EqualFunc(files[:], have[:], bytes.Equal) {
 			return nil
 		}
 	}
@@ -129,15 +130,6 @@ func Write(in *disk.Dir, name string, via *disk.Dir, s *sources.Signed) error {
 		}
 	}
 	return nil
-}
-
-func (f Files) equal(g Files) bool {
-	for i := range f {
-		if !bytes.Equal(f[i], g[i]) {
-			return false
-		}
-	}
-	return true
 }
 
 // WriteTo is [Write] for a directory of its own, created if it is missing.
