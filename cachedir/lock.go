@@ -2,11 +2,10 @@ package cachedir
 
 import (
 	"context"
-	"fmt"
-	"path"
-
 	"errors"
+	"fmt"
 	"io/fs"
+	"path"
 
 	"github.com/larder-cli/larder/sources"
 	"github.com/larder-cli/larder/sources/disk"

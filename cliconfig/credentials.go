@@ -2,12 +2,11 @@ package cliconfig
 
 import (
 	"context"
-	"strings"
-
 	"encoding/json"
 	"errors"
 	"fmt"
 	"os/exec"
+	"strings"
 	"time"
 
 	"github.com/larder-cli/larder/sources"

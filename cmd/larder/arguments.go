@@ -1,11 +1,10 @@
 package main
 
 import (
-	"slices"
-	"strings"
-
 	"fmt"
 	"regexp"
+	"slices"
+	"strings"
 
 	"github.com/urfave/cli/v2"
 

@@ -234,7 +234,7 @@ type addedJSON struct {
 func (c lockChange) inJSON() changeInJSON {
 	told := changeInJSON{
 		Provider: c.now.Provider.String(), Version: c.now.Version.String(), Was: c.was.Version.String(),
-		Added: []addedJSON{}, Removed: ui.Texts(c.removed),
+		Added: []addedJSON{}, Removed: sources.Texts(c.removed),
 	}
 	if constraints := c.now.Constraints.String(); constraints != c.was.Constraints.String() {
 		told.Constraints = &constraints

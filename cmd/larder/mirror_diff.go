@@ -284,7 +284,7 @@ func compare(a, b contents) []difference {
 		case !inFirst:
 			d.In = "second"
 		case !alikeHashes(first, second):
-			d.In, d.First, d.Second = "both", ui.Texts(first), ui.Texts(second)
+			d.In, d.First, d.Second = "both", sources.Texts(first), sources.Texts(second)
 		}
 		if d.In != "" {
 			differences = append(differences, d)

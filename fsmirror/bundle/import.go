@@ -109,9 +109,13 @@ func Import(ctx context.Context, files []string, dir string, opts ImportOptions)
 	if err := errors.Join(in.checkNames(), in.whole.check(opts.Check), in.readEvidence()); err != nil {
 		return nil, err
 	}
+	verdict := func(s sources.Stored) (sources.Verdict, error) {
+		report, err := opts.Vouch(s)
+		return report.Verdict, err
+	}
 	b, err := builder.Open(ctx, dir, builder.Options{
 		Key: opts.Key, ReadOnly: opts.DryRun, LockTimeout: opts.LockTimeout, Warn: opts.Warn, Waiting: opts.Waiting,
-		Vouch: opts.verdict, Merge: opts.Merge, Compare: opts.Compare,
+		Vouch: verdict, Merge: opts.Merge, Compare: opts.Compare,
 	})
 	if err != nil {
 		return nil, err
@@ -123,12 +127,6 @@ func Import(ctx context.Context, files []string, dir string, opts ImportOptions)
 		err = in.run(ctx)
 	}
 	return in.arrivals, errors.Join(err, b.Close())
-}
-
-// verdict is that of evidence that the mirror keeps.
-func (o ImportOptions) verdict(s sources.Stored) (sources.Verdict, error) {
-	report, err := o.Vouch(s)
-	return report.Verdict, err
 }
 
 // openParts opens parts of one bundle.

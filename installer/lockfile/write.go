@@ -2,7 +2,6 @@ package lockfile
 
 import (
 	"fmt"
-
 	"strings"
 	"unicode"
 
@@ -15,7 +14,7 @@ import (
 // by everyone whatever the umask. A symlink at path is replaced, not followed.
 func Write(path string, text []byte) error {
 	if err := disk.WriteFile(path, text, disk.Synced); err != nil {
-		return fmt.Errorf("%s: %w", path, cause(err))
+		return fmt.Errorf("%s: %w", path, disk.Cause(err))
 	}
 	return nil
 }

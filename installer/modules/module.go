@@ -7,6 +7,7 @@ import (
 	"github.com/hashicorp/hcl/v2"
 
 	"github.com/larder-cli/larder/sources"
+	"github.com/larder-cli/larder/sources/disk"
 )
 
 // A module is what one directory says about providers, whoever calls it.
@@ -45,7 +46,7 @@ func readModule(path string, e sources.Engine) *reading {
 	r := &reading{}
 	names, err := configNames(path)
 	if err != nil {
-		r.diags.fail(place{Filename: "."}, "", "module directory: %v", cause(err))
+		r.diags.fail(place{Filename: "."}, "", "module directory: %v", disk.Cause(err))
 		return r
 	}
 	r.files = engineNames(names, configExtensions, e)

@@ -2,6 +2,8 @@ package archive
 
 import (
 	"context"
+	"crypto/sha256"
+	"encoding/hex"
 	"errors"
 	"fmt"
 	"io/fs"
@@ -9,12 +11,9 @@ import (
 	"path"
 	"path/filepath"
 	"runtime"
-	"sync/atomic"
-
-	"crypto/sha256"
-	"encoding/hex"
 	"slices"
 	"strings"
+	"sync/atomic"
 
 	"golang.org/x/sync/errgroup"
 

@@ -1,17 +1,16 @@
 package fetch
 
 import (
+	"bytes"
 	"context"
+	"encoding/json"
+	"errors"
 	"fmt"
 	"io"
+	"mime"
 	"net/http"
 	"net/url"
 	"strings"
-
-	"bytes"
-	"encoding/json"
-	"errors"
-	"mime"
 
 	"github.com/larder-cli/larder/sources"
 )

@@ -1,11 +1,10 @@
 package registry
 
 import (
+	"context"
 	"errors"
 	"net/url"
 	"strings"
-
-	"context"
 
 	"github.com/larder-cli/larder/sources"
 	"github.com/larder-cli/larder/sources/fetch"

@@ -1,11 +1,10 @@
 package ui
 
 import (
-	"fmt"
-	"os"
-
 	"bufio"
 	"context"
+	"fmt"
+	"os"
 	"strings"
 
 	"github.com/larder-cli/larder/installer/acquire"
