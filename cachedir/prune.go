@@ -199,7 +199,8 @@ func (p Policy) reason(e Entry, now time.Time, left int64) (Reason, bool) {
 
 // Extra is what the plan removes besides packages.
 func (p *Plan) Extra() Amount {
-	a := p.Usage.Removable()
+	a := p.Usage.Abandoned
+	a.add(p.Usage.Leftover.Count, p.Usage.Leftover.Bytes)
 	if p.policy.Aside {
 		a.add(p.Usage.Aside.Count, p.Usage.Aside.Bytes)
 	}

@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"io"
 	"io/fs"
+	"maps"
 	"os"
 	"path"
 	"path/filepath"
@@ -173,9 +174,7 @@ func (in *importer) readEvidence() error {
 				return err
 			}
 		}
-		for r, s := range signed {
-			in.signed[r] = s
-		}
+		maps.Copy(in.signed, signed)
 	}
 	return nil
 }

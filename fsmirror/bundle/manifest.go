@@ -318,12 +318,8 @@ func (m Manifest) checkEvidence() error {
 }
 
 func (m Manifest) checkBase() error {
-	listed := map[sources.PackageID]bool{}
-	for _, p := range m.Packages {
-		listed[p.ID] = true
-	}
 	for _, p := range m.Base {
-		if listed[p.ID] {
+		if _, listed := slices.BinarySearchFunc(m.Packages, p, func(a, b Package) int { return a.ID.Compare(b.ID) }); listed {
 			return fmt.Errorf("%s: both here and with the receiver", p.ID)
 		}
 	}

@@ -171,7 +171,7 @@ func (s *scene) measure(program func(roots []string, env []string) sample) sampl
 	for i := range max(s.work.roots, 1) {
 		root := filepath.Join(dir, "roots", fmt.Sprintf("root%03d", i))
 		s.must(os.MkdirAll(root, 0o755))
-		s.must(os.WriteFile(filepath.Join(root, "main.tf"), []byte(s.configuration()), 0o644))
+		s.must(os.WriteFile(filepath.Join(root, "main.tf"), []byte(sourcetest.Configuration(s.providers()...)), 0o644))
 		roots = append(roots, root)
 	}
 	env := s.environment(dir)

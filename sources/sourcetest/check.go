@@ -85,3 +85,15 @@ func (w *World) Env(methods ...string) []string {
 		"CHECKPOINT_DISABLE=1", // terraform's look for a newer terraform
 	}
 }
+
+// Configuration is that of a root module which requires the providers of these types
+// in the namespace registry.terraform.io/acme.
+func Configuration(types ...string) string {
+	var text strings.Builder
+	text.WriteString("terraform {\n  required_providers {\n")
+	for _, typ := range types {
+		fmt.Fprintf(&text, "    %s = { source = \"registry.terraform.io/acme/%s\" }\n", typ, typ)
+	}
+	text.WriteString("  }\n}\n")
+	return text.String()
+}

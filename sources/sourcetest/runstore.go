@@ -10,6 +10,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"strings"
 	"sync"
 	"sync/atomic"
 	"testing"
@@ -267,7 +268,7 @@ func (s *storeTest) readers() {
 func (s *storeTest) killed() {
 	var old sources.Hash
 	for _, when := range []string{"begun", "fetched", "unpacked"} {
-		child := exec.Command(os.Args[0], "-test.run=^"+s.parent()+"$")
+		child := exec.Command(os.Args[0], "-test.run=^"+strings.TrimSuffix(s.Name(), "/killed")+"$")
 		child.Env = append(os.Environ(), killedIn+"="+s.dir, dieing+"="+when)
 		if out, err := child.CombinedOutput(); err == nil {
 			s.Fatalf("%s: the process was not killed:\n%s", when, out)
@@ -279,12 +280,6 @@ func (s *storeTest) killed() {
 		})
 		s.nothingLeft()
 	}
-}
-
-// parent is the name of the test that calls RunStore.
-func (s *storeTest) parent() string {
-	name := s.Name()
-	return name[:len(name)-len("/killed")]
 }
 
 // dieStoring kills this process while it stores a package.
