@@ -369,18 +369,9 @@ func (d *Dir) warn(err error) {
 	}
 }
 
-// named makes err name the package, unless it does so already.
-func named(id sources.PackageID, err error) error {
-	var already *sources.PackageError
-	if err == nil || errors.As(err, &already) {
-		return err
-	}
-	return &sources.PackageError{ID: id, Err: err}
-}
-
-// explained is named, with a hint where the disk is full.
+// explained is [sources.InPackage], with a hint where the disk is full.
 func explained(id sources.PackageID, err error) error {
-	return named(id, disk.Explain(err, "the plugin cache"))
+	return sources.InPackage(id, disk.Explain(err, "the plugin cache"))
 }
 
 // A Holder is the process that holds the lock of a package, or of the cache as a

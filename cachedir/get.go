@@ -25,7 +25,7 @@ func (d *Dir) Get(ctx context.Context, id sources.PackageID) (sources.Stored, er
 		r, err = d.findLocked(ctx, id)
 	}
 	if err != nil {
-		return sources.Stored{}, named(id, err)
+		return sources.Stored{}, sources.InPackage(id, err)
 	}
 	return d.stored(id, d.entry(id), r), nil
 }

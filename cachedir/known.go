@@ -24,7 +24,7 @@ func (d *Dir) Recall(id sources.PackageID) (sources.Stored, error) {
 	case err == nil:
 		return d.stored(id, "", r), nil
 	case disk.IsUnread(err):
-		return sources.Stored{}, named(id, err)
+		return sources.Stored{}, sources.InPackage(id, err)
 	}
 	return d.recallEntry(id)
 }
@@ -40,7 +40,7 @@ func (d *Dir) recallEntry(id sources.PackageID) (sources.Stored, error) {
 	case !disk.IsUnread(err):
 		err = fmt.Errorf("%w among the records", sources.ErrNotFound)
 	}
-	return sources.Stored{}, named(id, err)
+	return sources.Stored{}, sources.InPackage(id, err)
 }
 
 // recognise replaces the verdict on a package by the recorded verdict on the same
@@ -143,7 +143,7 @@ func (d *Dir) Forget(ctx context.Context, id sources.PackageID) error {
 		return err
 	}
 	defer unlock()
-	return named(id, errors.Join(d.removeState(recordPath(id)), d.removeState(knownPath(id))))
+	return sources.InPackage(id, errors.Join(d.removeState(recordPath(id)), d.removeState(knownPath(id))))
 }
 
 // removeState removes a record, and its directory if it was the last there.

@@ -91,7 +91,11 @@ func (d *Dir) PlanFor(ctx context.Context, listing *Listing, policy Policy) (*Pl
 	if note != "" {
 		p.Notes = append(p.Notes, note)
 	}
-	newest := newestOf(listing.Entries, policy.KeepLast)
+	var ids []sources.PackageID
+	for _, e := range listing.Entries {
+		ids = append(ids, e.ID)
+	}
+	newest := sources.Newest(ids, policy.KeepLast)
 	var candidates []Entry
 	for _, e := range listing.Entries {
 		p.Size += e.Size
@@ -161,22 +165,6 @@ func unreadable(findings []Finding) error {
 // links to the package's files.
 func (e Entry) InUse() bool { return len(e.Roots) > 0 || e.Linked }
 
-// newestOf are the newest packages of each provider and platform, so many.
-func newestOf(entries []Entry, n int) map[sources.PackageID]bool {
-	type kind struct {
-		sources.Provider
-		sources.Platform
-	}
-	count, newest := map[kind]int{}, map[sources.PackageID]bool{}
-	for _, e := range slices.Backward(entries) { // versions ascend
-		k := kind{e.ID.Provider, e.ID.Platform}
-		if count[k]++; count[k] <= n {
-			newest[e.ID] = true
-		}
-	}
-	return newest
-}
-
 // choose chooses among the candidates by the limits.
 func (p *Plan) choose(candidates []Entry, now time.Time) {
 	slices.SortStableFunc(candidates, func(a, b Entry) int { return a.Used.Compare(b.Used) })
@@ -211,7 +199,8 @@ func (p Policy) reason(e Entry, now time.Time, left int64) (Reason, bool) {
 
 // Extra is what the plan removes besides packages.
 func (p *Plan) Extra() Amount {
-	a := p.Usage.Removable()
+	a := p.Usage.Abandoned
+	a.add(p.Usage.Leftover.Count, p.Usage.Leftover.Bytes)
 	if p.policy.Aside {
 		a.add(p.Usage.Aside.Count, p.Usage.Aside.Bytes)
 	}
@@ -261,7 +250,7 @@ func (d *Dir) Prune(ctx context.Context, plan *Plan) (*Pruned, error) {
 			continue
 		}
 		if err := d.throw(r.ID, bin, strconv.Itoa(i)); err != nil {
-			errs = append(errs, named(r.ID, err))
+			errs = append(errs, sources.InPackage(r.ID, err))
 			continue
 		}
 		pruned.Removed = append(pruned.Removed, r)

@@ -36,11 +36,6 @@ func (a *Amount) add(count int, bytes int64) {
 	a.Bytes += bytes
 }
 
-// Removable is what pruning removes besides packages.
-func (u Usage) Removable() Amount {
-	return Amount{u.Abandoned.Count + u.Leftover.Count, u.Abandoned.Bytes + u.Leftover.Bytes}
-}
-
 // Usage measures what the cache directory holds besides packages. It follows no
 // links.
 func (d *Dir) Usage(ctx context.Context) (Usage, error) {

@@ -61,7 +61,7 @@ func (w *workdir) Get(ctx context.Context, id sources.PackageID) (sources.Stored
 		r, err = w.d.find(ctx, id, target, recordPath(id), w.recordPath(id))
 	}
 	if err != nil {
-		return sources.Stored{}, named(id, err)
+		return sources.Stored{}, sources.InPackage(id, err)
 	}
 	return w.d.stored(id, target, r), nil
 }
@@ -91,7 +91,7 @@ func (w *workdir) Link(ctx context.Context, s sources.Stored) (sources.LinkMode,
 	if errors.Is(err, sources.ErrSwapped) && w.d.readOnly == nil {
 		w.d.warn(w.d.removeState(recordPath(s.ID)))
 	}
-	return mode, named(s.ID, disk.Explain(err, "the working directory"))
+	return mode, sources.InPackage(s.ID, disk.Explain(err, "the working directory"))
 }
 
 func (w *workdir) link(ctx context.Context, s sources.Stored) (sources.LinkMode, error) {

@@ -24,6 +24,7 @@ import (
 	"slices"
 
 	"github.com/larder-cli/larder/sources"
+	"github.com/larder-cli/larder/sources/disk"
 )
 
 // Config is a machine's configuration. All paths in it are absolute.
@@ -176,7 +177,7 @@ func (l *loader) loadFile(f file) (settings, bool) {
 func (l *loader) loadTree(f file) (*node, bool) {
 	src, err := l.read(f.path)
 	if err != nil {
-		l.cannotRead(f, reason(err))
+		l.cannotRead(f, disk.Cause(err))
 		return nil, false
 	}
 	l.files = append(l.files, f)
@@ -228,15 +229,6 @@ func (l *loader) cannotRead(f file, err error) {
 // the parser reports.
 func (l *loader) read(path string) ([]byte, error) {
 	return l.Files.ReadFile(l.ctx, path, maxFileSize+1)
-}
-
-// reason is err without the path, which the diagnostic names.
-func reason(err error) error {
-	var pathErr *fs.PathError
-	if errors.As(err, &pathErr) {
-		return pathErr.Err
-	}
-	return err
 }
 
 // apply carries over what the files say, once all of them are read.

@@ -14,6 +14,7 @@ import (
 	"golang.org/x/net/http/httpguts"
 
 	"github.com/larder-cli/larder/sources"
+	"github.com/larder-cli/larder/sources/disk"
 )
 
 // Larder's own file is for what the engines have no settings for. It is written
@@ -207,9 +208,9 @@ func (l *loader) fileOf(n *node, setting string) (namedFile, bool) {
 	f.content, err = l.read(f.path)
 	switch {
 	case err != nil && l.rooted(text):
-		l.complain(f, "", "%v", reason(err))
+		l.complain(f, "", "%v", disk.Cause(err))
 	case err != nil:
-		l.complain(f, "relative paths start from the directory of this file", "%v", reason(err))
+		l.complain(f, "relative paths start from the directory of this file", "%v", disk.Cause(err))
 	case len(f.content) > maxFileSize:
 		l.complain(f, "", "larger than %d bytes", maxFileSize)
 	default:

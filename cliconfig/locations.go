@@ -1,7 +1,6 @@
 package cliconfig
 
 import (
-	"io/fs"
 	"path"
 	"slices"
 	"strings"
@@ -162,13 +161,4 @@ func (m Machine) overrideFile(opts Options) (file, by string) {
 		}
 	}
 	return "", ""
-}
-
-func sortedNames(entries []fs.DirEntry) []string {
-	names := make([]string, len(entries))
-	for i, e := range entries {
-		names[i] = e.Name()
-	}
-	slices.Sort(names)
-	return names
 }

@@ -9,6 +9,7 @@ import (
 	"path"
 	"path/filepath"
 	"runtime"
+	"slices"
 	"strings"
 	"time"
 
@@ -178,5 +179,10 @@ func (m Machine) names(dir string) []string {
 	if err != nil {
 		return nil
 	}
-	return sortedNames(entries)
+	var names []string
+	for _, e := range entries {
+		names = append(names, e.Name())
+	}
+	slices.Sort(names)
+	return names
 }

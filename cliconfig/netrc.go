@@ -5,6 +5,7 @@ import (
 	"unicode/utf8"
 
 	"github.com/larder-cli/larder/sources"
+	"github.com/larder-cli/larder/sources/disk"
 )
 
 // A netrc is the user's file of passwords, which belongs to all programs.
@@ -55,7 +56,7 @@ func (l *loader) loadNetrc() netrc {
 	name = l.abs(l.WorkDir, name)
 	src, err := l.read(name)
 	if err != nil {
-		l.warnf(place{file: name}, "", "%v%s", reason(err), though)
+		l.warnf(place{file: name}, "", "%v%s", disk.Cause(err), though)
 		return nil
 	}
 	l.files = append(l.files, file{name, "netrc"})

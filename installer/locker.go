@@ -26,7 +26,7 @@ type Locker struct {
 	DropUnknown bool // leave unknown hashes out of lock files, but for those that are only Maybe
 
 	facts    sources.Memo[factKey, fact]
-	kept     sources.Memo[versionKey, signedList]
+	kept     sources.Memo[sources.Release, signedList]
 	recalled sources.Memo[sources.PackageID, sources.Stored]
 }
 

@@ -166,12 +166,8 @@ func (c LockChange) String() string {
 		verb      string
 		providers []sources.Provider
 	}{{"add", c.Added}, {"remove", c.Removed}, {"change", c.Changed}} {
-		var names []string
-		for _, p := range kind.providers {
-			names = append(names, p.String())
-		}
-		if len(names) > 0 {
-			parts = append(parts, kind.verb+" "+strings.Join(names, ", "))
+		if len(kind.providers) > 0 {
+			parts = append(parts, kind.verb+" "+strings.Join(sources.Texts(kind.providers), ", "))
 		}
 	}
 	return strings.Join(parts, "; ")

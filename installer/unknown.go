@@ -35,12 +35,6 @@ func newSignedList(sums trust.Sums, p sources.Provider, v sources.Version) signe
 	return signedList{sums.Listed(), sums.Platforms(p, v)}
 }
 
-// A versionKey identifies a version in a memo.
-type versionKey struct {
-	provider sources.Provider
-	version  sources.Version
-}
-
 // examine finds the hashes in the lock entry that nothing covers. The facts are
 // those of the platforms asked for; zero where err says why there is none.
 func (l *Locker) examine(ctx context.Context, j *job, facts []fact, err error) error {
@@ -107,7 +101,7 @@ func (l *Locker) signedList(ctx context.Context, j *job, facts []fact) signedLis
 // keptList is what the signed checksums list that the store keeps for the job's
 // version, if their signature is valid.
 func (l *Locker) keptList(ctx context.Context, j *job) signedList {
-	kept, _ := l.kept.Get(ctx, versionKey{j.req.Provider, j.version}, func() (signedList, error) {
+	kept, _ := l.kept.Get(ctx, sources.Release{Provider: j.req.Provider, Version: j.version}, func() (signedList, error) {
 		evidence, err := l.into.Evidence(j.req.Provider, j.version)
 		if err != nil {
 			return signedList{}, err

@@ -3,6 +3,8 @@ package sources
 import (
 	"fmt"
 	"strings"
+	"unicode"
+	"unicode/utf8"
 )
 
 // A Diagnostic is something to say about a place in a file: an error, or a
@@ -55,4 +57,10 @@ func (e *DiagnosticsError) Error() string {
 		}
 	}
 	return strings.Join(lines, "\n")
+}
+
+// LowerFirst is a text of another program without the capital that it begins with.
+func LowerFirst(s string) string {
+	first, size := utf8.DecodeRuneInString(s)
+	return string(unicode.ToLower(first)) + s[size:]
 }

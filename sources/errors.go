@@ -36,6 +36,15 @@ func (e *PackageError) Error() string {
 
 func (e *PackageError) Unwrap() error { return e.Err }
 
+// InPackage makes an error a [PackageError] of id, unless it is nil or names a package
+// already.
+func InPackage(id PackageID, err error) error {
+	if already := (*PackageError)(nil); err == nil || errors.As(err, &already) {
+		return err
+	}
+	return &PackageError{ID: id, Err: err}
+}
+
 // A ProviderError is a failure to do with one provider, before a version is
 // chosen. It names the provider as a PackageError names its package.
 type ProviderError struct {
@@ -122,4 +131,20 @@ func walkErrors(err error, visit func(any)) {
 			walkErrors(err, visit)
 		}
 	}
+}
+
+// Errors returns the errors that [errors.Join] joined; none if err is nil.
+func Errors(err error) []error {
+	if err == nil {
+		return nil
+	}
+	joined, ok := err.(interface{ Unwrap() []error }) // the outermost join alone
+	if !ok {
+		return []error{err}
+	}
+	var all []error
+	for _, err := range joined.Unwrap() {
+		all = append(all, Errors(err)...)
+	}
+	return all
 }

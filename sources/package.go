@@ -3,6 +3,7 @@ package sources
 import (
 	"cmp"
 	"errors"
+	"slices"
 	"strings"
 	"time"
 )
@@ -34,6 +35,38 @@ func ParsePackageID(provider, version, platform string) (id PackageID, err error
 		return id, errors.New("not written as in the path of a package")
 	}
 	return id, nil
+}
+
+// Release is the version that the package is of.
+func (id PackageID) Release() Release { return Release{id.Provider, id.Version} }
+
+// A Release is one version of a provider, for all platforms.
+type Release struct {
+	Provider Provider
+	Version  Version
+}
+
+func (r Release) String() string { return r.Provider.String() + " " + r.Version.String() }
+
+// Compare orders releases by provider and version, the oldest version first.
+func (r Release) Compare(s Release) int {
+	return cmp.Or(r.Provider.Compare(s.Provider), r.Version.Compare(s.Version))
+}
+
+// Newest returns the packages of the n newest versions of each provider and platform.
+func Newest(ids []PackageID, n int) map[PackageID]bool {
+	type kind struct {
+		Provider
+		Platform
+	}
+	count, newest := map[kind]int{}, map[PackageID]bool{}
+	for _, id := range slices.Backward(slices.Compact(slices.SortedFunc(slices.Values(ids), PackageID.Compare))) {
+		k := kind{id.Provider, id.Platform}
+		if count[k]++; count[k] <= n {
+			newest[id] = true
+		}
+	}
+	return newest
 }
 
 // FilePrefix begins the names of archives and executables. The provider's type

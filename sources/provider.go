@@ -197,3 +197,20 @@ func (p Provider) BuiltIn() bool {
 
 // Legacy reports whether p is an address of Terraform 0.12 with no namespace.
 func (p Provider) Legacy() bool { return p.Namespace == "-" }
+
+// An Engine is the program whose defaults apply: terraform or tofu.
+type Engine string
+
+// The engines there are. The zero Engine means that nobody has decided yet.
+const (
+	Terraform Engine = "terraform"
+	OpenTofu  Engine = "tofu"
+)
+
+// DefaultHost is the registry host of a provider source that names none.
+func (e Engine) DefaultHost() Host {
+	if e == OpenTofu {
+		return "registry.opentofu.org"
+	}
+	return "registry.terraform.io"
+}

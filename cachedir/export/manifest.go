@@ -20,7 +20,6 @@
 package export
 
 import (
-	"bytes"
 	"encoding/hex"
 	"encoding/json"
 	"fmt"
@@ -114,7 +113,7 @@ func parse(data []byte) ([]sources.Stored, error) {
 			return nil, fmt.Errorf("%s: listed twice, or out of order", s.ID)
 		}
 		if l.Signed {
-			if s.Signed = signed[release{s.ID.Provider, s.ID.Version}]; s.Signed == nil {
+			if s.Signed = signed[s.ID.Release()]; s.Signed == nil {
 				return nil, fmt.Errorf("%s: what has signed it is missing", s.ID)
 			}
 		}
@@ -123,22 +122,16 @@ func parse(data []byte) ([]sources.Stored, error) {
 	return all, nil
 }
 
-// A release is what evidence is about.
-type release struct {
-	provider sources.Provider
-	version  sources.Version
-}
-
-func (m manifest) signed() (map[release]*sources.Signed, error) {
-	signed := map[release]*sources.Signed{}
+func (m manifest) signed() (map[sources.Release]*sources.Signed, error) {
+	signed := map[sources.Release]*sources.Signed{}
 	for _, e := range m.Evidence {
 		id, err := sources.ParsePackageID(e.Provider, e.Version, "any_any")
 		if err != nil {
 			return nil, fmt.Errorf("evidence for %.99q %.99q: %w", e.Provider, e.Version, err)
 		}
-		r := release{id.Provider, id.Version}
+		r := id.Release()
 		if signed[r] != nil {
-			return nil, fmt.Errorf("evidence for %s %s: listed twice", r.provider, r.version)
+			return nil, fmt.Errorf("evidence for %s: listed twice", r)
 		}
 		signed[r] = e.signed()
 	}
@@ -187,10 +180,5 @@ func render(packages []sources.Stored, sizes map[sources.Hash]int64) ([]byte, er
 			m.Evidence = append(m.Evidence, e)
 		}
 	}
-	var text bytes.Buffer
-	out := json.NewEncoder(&text)
-	out.SetIndent("", "  ")
-	out.SetEscapeHTML(false)
-	err := out.Encode(m)
-	return text.Bytes(), err
+	return sources.JSON(m)
 }

@@ -37,13 +37,10 @@ func bundleShow(c *cli.Context, out *ui.Output) error {
 	}
 	defer b.Close()
 	m := b.Manifest
-	evidence := map[bundle.Release]bool{}
-	for _, e := range m.Evidence {
-		evidence[e.Release] = true
-	}
+	evidence := m.Evidenced()
 	var rows [][]string
 	for _, p := range m.Packages {
-		vouched := map[bool]string{true: "evidence", false: "no evidence"}[evidence[bundle.Release{Provider: p.ID.Provider, Version: p.ID.Version}]]
+		vouched := map[bool]string{true: "evidence", false: "no evidence"}[evidence[p.ID.Release()]]
 		row := []string{p.ID.String(), ui.Size(p.Size), vouched}
 		if m.Parts > 0 {
 			row = append(row, fmt.Sprintf("part %d", p.Part))

@@ -10,6 +10,7 @@ import (
 	"github.com/urfave/cli/v2"
 
 	"github.com/larder-cli/larder/cmd/larder/ui"
+	"github.com/larder-cli/larder/sources"
 )
 
 func cacheKeyCommand(out *ui.Output) *cli.Command {
@@ -39,7 +40,7 @@ func cacheKey(c *cli.Context, out *ui.Output) error {
 		Key       string   `json:"key"`
 		Platforms []string `json:"platforms"`
 		Exact     bool     `json:"exact"`
-	}{t.key(), ui.Texts(t.platforms), len(t.open) == 0}, "%s", t.key())
+	}{t.key(), sources.Texts(t.platforms), len(t.open) == 0}, "%s", t.key())
 	return nil
 }
 

@@ -1,6 +1,7 @@
 package main
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"slices"
@@ -109,13 +110,8 @@ func (s *session) readFlags(c *cli.Context) (err error) {
 	case flag[bool](c, "verbose"):
 		s.out.Level = ui.Verbose
 	}
-	if err := oneOf("link", s.flags.link, sources.LinkModes); err != nil {
-		return err
-	}
-	if err := oneOf("engine", s.engine, engines); err != nil {
-		return err
-	}
-	if err := exclusive(c, "cache", "no-cache"); err != nil {
+	err = cmp.Or(oneOf("link", s.flags.link, sources.LinkModes), oneOf("engine", s.engine, engines), exclusive(c, "cache", "no-cache"))
+	if err != nil {
 		return err
 	}
 	if s.flags.lockTimeout < 0 {

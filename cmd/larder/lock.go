@@ -109,7 +109,7 @@ func isFinding(err error) bool {
 	var conflict *installer.LockConflictError
 	var mismatch *acquire.HashMismatchError
 	var republished *acquire.RepublishedError
-	return err != nil && !slices.ContainsFunc(ui.Errors(err), func(err error) bool {
+	return err != nil && !slices.ContainsFunc(sources.Errors(err), func(err error) bool {
 		return !errors.As(err, &conflict) && !errors.As(err, &republished) && !(errors.As(err, &mismatch) && mismatch.By != "")
 	})
 }

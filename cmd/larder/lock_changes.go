@@ -234,7 +234,7 @@ type addedJSON struct {
 func (c lockChange) inJSON() changeInJSON {
 	told := changeInJSON{
 		Provider: c.now.Provider.String(), Version: c.now.Version.String(), Was: c.was.Version.String(),
-		Added: []addedJSON{}, Removed: ui.Texts(c.removed),
+		Added: []addedJSON{}, Removed: sources.Texts(c.removed),
 	}
 	if constraints := c.now.Constraints.String(); constraints != c.was.Constraints.String() {
 		told.Constraints = &constraints
@@ -272,7 +272,7 @@ func (t *tally) add(m *lockedModule) {
 		t.packages = map[sources.PackageID]installer.How{}
 	}
 	if m.wrong != nil {
-		t.missing += len(ui.Errors(m.wrong))
+		t.missing += len(sources.Errors(m.wrong))
 	}
 	t.missing += len(m.result.Lock.Added) + len(m.result.Lock.Changed)
 	for _, u := range m.unknown() {

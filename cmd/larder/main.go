@@ -14,11 +14,10 @@
 // commands share is in files that are named for it:
 //
 //	app.go         the commands, and what all of them have
-//	arguments.go   the order of flags and arguments
+//	arguments.go   the order of flags and arguments, and what is wrong with them
 //	globals.go     flags of all commands, and flags that are read for all of them
 //	flags.go       other flags that several commands have
 //	exit.go        exit statuses and the errors that lead to them
-//	usage.go       errors of the command line
 //	session.go     one run: what root modules have in common
 //	rootmodule.go  one root module: what it requires
 //	methods.go     the CLI configuration as a source
@@ -29,7 +28,6 @@
 //	fill.go        putting selected packages into a store
 //	recursive.go   working on many root modules
 //	mirrors.go     mirrors that commands change
-//	directories.go names of directories
 package main
 
 import (

@@ -6,7 +6,6 @@ import (
 	"fmt"
 
 	"github.com/larder-cli/larder/cliconfig"
-	"github.com/larder-cli/larder/cmd/larder/ui"
 	"github.com/larder-cli/larder/fsmirror"
 	"github.com/larder-cli/larder/installer"
 	"github.com/larder-cli/larder/sources"
@@ -124,7 +123,7 @@ func (m *rootModule) implied(ctx context.Context) (sources.Source, error) {
 // explain adds to errors about providers what this machine's configuration has to
 // do with them.
 func (m *rootModule) explain(err error) error {
-	errs := ui.Errors(err)
+	errs := sources.Errors(err)
 	for i, err := range errs {
 		var none *installer.NoVersionError
 		var pkg *sources.PackageError

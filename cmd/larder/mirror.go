@@ -84,7 +84,7 @@ type mirrored struct {
 func mirroredAs(e builder.Entry, by ui.Signature) mirrored {
 	m := mirrored{
 		PackageID: ui.InJSON(e.ID), Path: e.Path, Unpacked: e.Unpacked, Size: e.Size, Since: e.Since.UTC().Format("2006-01-02T15:04:05Z"),
-		Verdict: e.Verdict.String(), Evidence: e.Evidence, Origin: e.Origin, Hashes: ui.Texts(e.Hashes),
+		Verdict: e.Verdict.String(), Evidence: e.Evidence, Origin: e.Origin, Hashes: sources.Texts(e.Hashes),
 		Signature: by,
 	}
 	return m

@@ -18,7 +18,6 @@ import (
 
 	"github.com/larder-cli/larder/cmd/larder/ui"
 	"github.com/larder-cli/larder/fsmirror/builder"
-	"github.com/larder-cli/larder/fsmirror/bundle"
 	"github.com/larder-cli/larder/sources"
 	"github.com/larder-cli/larder/sources/evidence"
 	"github.com/larder-cli/larder/sources/netmirror"
@@ -42,7 +41,7 @@ func mirrorDiffCommand(out *ui.Output) *cli.Command {
 // their versions, with the checksum of each file.
 type contents struct {
 	packages map[sources.PackageID][]sources.Hash
-	evidence map[bundle.Release]checksums
+	evidence map[sources.Release]checksums
 }
 
 // checksums are those of the files of evidence, without the origin: where evidence came
@@ -58,11 +57,11 @@ func (c *checksums) set(i int, sum [sha256.Size]byte) {
 
 // newContents has no packages yet.
 func newContents() contents {
-	return contents{map[sources.PackageID][]sources.Hash{}, map[bundle.Release]checksums{}}
+	return contents{map[sources.PackageID][]sources.Hash{}, map[sources.Release]checksums{}}
 }
 
 // add adds the evidence for a version, unless signed is nil.
-func (c contents) add(r bundle.Release, signed *sources.Signed) error {
+func (c contents) add(r sources.Release, signed *sources.Signed) error {
 	if signed == nil {
 		return nil
 	}
@@ -143,10 +142,10 @@ func (m *rootModule) localContents(c *cli.Context, dir string) (contents, error)
 	if err != nil {
 		return all, fmt.Errorf("reading %s: %w", dir, err)
 	}
-	read := map[bundle.Release]bool{}
+	read := map[sources.Release]bool{}
 	for _, e := range entries {
 		all.packages[e.ID] = append(all.packages[e.ID], e.Hashes...)
-		if release := releaseOf(e.ID); e.Evidence && !read[release] {
+		if release := e.ID.Release(); e.Evidence && !read[release] {
 			signed, err := evidence.Read(filepath.Join(dir, filepath.FromSlash(evidence.Path(release.Provider, release.Version))))
 			if err == nil {
 				err = all.add(release, signed)
@@ -222,7 +221,7 @@ func (m *rootModule) remoteProvider(ctx context.Context, mirror *netmirror.Mirro
 	for _, v := range listing.Versions {
 		release, err := mirror.Release(ctx, p, v)
 		if err == nil {
-			err = found.add(bundle.Release{Provider: p, Version: v}, release.Signed)
+			err = found.add(sources.Release{Provider: p, Version: v}, release.Signed)
 		}
 		if err != nil {
 			return found, err
@@ -235,11 +234,6 @@ func (m *rootModule) remoteProvider(ctx context.Context, mirror *netmirror.Mirro
 		}
 	}
 	return found, nil
-}
-
-// releaseOf is the version of a package, for all platforms.
-func releaseOf(id sources.PackageID) bundle.Release {
-	return bundle.Release{Provider: id.Provider, Version: id.Version}
 }
 
 // A difference is a package, or the evidence for a version, that two mirrors do not
@@ -279,7 +273,7 @@ func compare(a, b contents) []difference {
 	all := maps.Clone(a.packages)
 	maps.Copy(all, b.packages)
 	var differences []difference
-	compared := map[bundle.Release]bool{}
+	compared := map[sources.Release]bool{}
 	for _, id := range slices.SortedFunc(maps.Keys(all), sources.PackageID.Compare) {
 		first, inFirst := a.packages[id]
 		second, inSecond := b.packages[id]
@@ -290,12 +284,12 @@ func compare(a, b contents) []difference {
 		case !inFirst:
 			d.In = "second"
 		case !alikeHashes(first, second):
-			d.In, d.First, d.Second = "both", ui.Texts(first), ui.Texts(second)
+			d.In, d.First, d.Second = "both", sources.Texts(first), sources.Texts(second)
 		}
 		if d.In != "" {
 			differences = append(differences, d)
 		}
-		if release := releaseOf(id); inFirst && inSecond && !compared[release] {
+		if release := id.Release(); inFirst && inSecond && !compared[release] {
 			compared[release] = true
 			differences = append(differences, compareEvidence(release, a, b)...)
 		}
@@ -304,7 +298,7 @@ func compare(a, b contents) []difference {
 }
 
 // compareEvidence is the difference in the evidence for a version, if there is any.
-func compareEvidence(r bundle.Release, a, b contents) []difference {
+func compareEvidence(r sources.Release, a, b contents) []difference {
 	first, inFirst := a.evidence[r]
 	second, inSecond := b.evidence[r]
 	d := difference{Provider: r.Provider.String(), Version: r.Version.String(), Evidence: true}

@@ -58,7 +58,7 @@ func (m *rootModule) pruneMirror(c *cli.Context, b *builder.Builder, policy buil
 	if err != nil {
 		return err
 	}
-	policy.Locked = func(id sources.PackageID) bool { return locked[id.Provider][id.Version] }
+	policy.Locked = func(id sources.PackageID) bool { return locked[id.Release()] }
 	plan, err := b.PlanPrune(c.Context, policy)
 	if err != nil {
 		return err
@@ -106,7 +106,7 @@ func mirrorPolicy(c *cli.Context) (p builder.Policy, err error) {
 }
 
 // A lockedVersions is what lock files select.
-type lockedVersions map[sources.Provider]map[sources.Version]bool
+type lockedVersions map[sources.Release]bool
 
 // lockedBy reads the lock files that the flags name. If one cannot be read, or is
 // not there, it is unknown which packages are in use.
@@ -169,10 +169,7 @@ func (l lockedVersions) read(path string) error {
 		return err
 	}
 	for _, e := range file.Entries() {
-		if l[e.Provider] == nil {
-			l[e.Provider] = map[sources.Version]bool{}
-		}
-		l[e.Provider][e.Version] = true
+		l[sources.Release{Provider: e.Provider, Version: e.Version}] = true
 	}
 	return nil
 }

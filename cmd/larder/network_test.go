@@ -18,7 +18,6 @@ import (
 	"time"
 
 	"github.com/larder-cli/larder/cachedir"
-	"github.com/larder-cli/larder/cmd/larder/ui"
 	"github.com/larder-cli/larder/installer"
 	"github.com/larder-cli/larder/installer/acquire"
 	"github.com/larder-cli/larder/installer/lockfile"
@@ -400,11 +399,11 @@ func TestNoConnection(t *testing.T) {
 	_, err = m.install(t.Context())
 	for i := range m.providers {
 		want := fmt.Sprintf("example.test/acme/widget%d 1.0.0 darwin_arm64 is not on this machine", i)
-		if !strings.Contains(fmt.Sprint(err), want) || !slices.Contains(sources.Hints(ui.Errors(err)[i]), fmt.Sprintf("the provider is required by main.tf:%d", i+1)) {
+		if !strings.Contains(fmt.Sprint(err), want) || !slices.Contains(sources.Hints(sources.Errors(err)[i]), fmt.Sprintf("the provider is required by main.tf:%d", i+1)) {
 			t.Errorf("got %v with hints %v, want %s", err, sources.Hints(err), want)
 		}
 	}
-	if n := len(ui.Errors(err)); n != 10 {
+	if n := len(sources.Errors(err)); n != 10 {
 		t.Errorf("%d packages are missing, want 10", n)
 	}
 }

@@ -214,3 +214,50 @@ func (s *session) newClient(config *cliconfig.Config) *fetch.Client {
 	}
 	return fetch.New(opts)
 }
+
+// Directories and files as they are typed.
+
+// absolute is a path that is named as seen from base.
+func absolute(base, path string) string {
+	if filepath.IsAbs(path) {
+		return path
+	}
+	return filepath.Join(base, path)
+}
+
+// within reports whether path is dir or lies in it, whatever symlinks lead there.
+func within(path, dir string) bool {
+	relative, err := filepath.Rel(resolve(dir), resolve(path))
+	return err == nil && filepath.IsLocal(relative)
+}
+
+// resolve follows the symlinks in as much of a path as there is.
+func resolve(path string) string {
+	resolved, err := filepath.EvalSymlinks(path)
+	if parent := filepath.Dir(path); err != nil && parent != path {
+		return filepath.Join(resolve(parent), filepath.Base(path))
+	}
+	return resolved
+}
+
+// A memo makes each value once, also if many ask for it at once, and remembers
+// it or why it could not be made.
+type memo[K comparable, V any] struct {
+	mu   sync.Mutex
+	made map[K]func() (V, error)
+}
+
+// get is the value of a key. An error is kept like a value: a configuration that cannot
+// be read is reported once and not tried again by each root module.
+func (m *memo[K, V]) get(key K, produce func() (V, error)) (V, error) {
+	m.mu.Lock()
+	if m.made == nil {
+		m.made = map[K]func() (V, error){}
+	}
+	if m.made[key] == nil {
+		m.made[key] = sync.OnceValues(produce)
+	}
+	once := m.made[key]
+	m.mu.Unlock()
+	return once()
+}

@@ -1,10 +1,7 @@
 package main
 
 import (
-	"sync"
-
 	"github.com/larder-cli/larder/cmd/larder/ui"
-	"github.com/larder-cli/larder/fsmirror/builder"
 	"github.com/larder-cli/larder/sources"
 	"github.com/larder-cli/larder/sources/evidence"
 	"github.com/larder-cli/larder/sources/trust"
@@ -49,18 +46,11 @@ func (m *rootModule) compareKeys(p sources.Provider, other sources.Version, was,
 	return trust.CompareKeys(other, was, now, m.trustFor(p))
 }
 
-// mirrorOptions adds the rules for evidence to the options of a mirror.
-func (m *rootModule) mirrorOptions(opts builder.Options) builder.Options {
-	opts.Merge, opts.Vouch, opts.Compare = m.mergeEvidence, m.vouchVerdict, m.compareKeys
-	return opts
-}
-
 // A signerMemo finds out who signed packages. Those of one version have the same
 // evidence, which is verified once.
 type signerMemo struct {
 	*rootModule
-	mu   sync.Mutex
-	made map[string]ui.Signature
+	made memo[string, ui.Signature]
 }
 
 // of is who signed the package of s.Signed, which may be nil. What cannot be verified
@@ -70,16 +60,9 @@ func (m *signerMemo) of(s sources.Stored) ui.Signature {
 		return ui.Signature{}
 	}
 	key := s.ID.Provider.String() + " " + string(s.ZH) + " " + evidence.Reference(s.Signed)
-	m.mu.Lock()
-	defer m.mu.Unlock()
-	found, ok := m.made[key]
-	if !ok {
-		report, _ := m.vouch(s)
-		found = ui.SignatureOf(report)
-		if m.made == nil {
-			m.made = map[string]ui.Signature{}
-		}
-		m.made[key] = found
-	}
+	found, _ := m.made.get(key, func() (ui.Signature, error) {
+		report, err := m.vouch(s)
+		return ui.SignatureOf(report), err
+	})
 	return found
 }

@@ -61,7 +61,7 @@ func (b *Builder) Adopt(ctx context.Context, s sources.Stored, from *disk.Dir) e
 		return err
 	}
 	defer leave()
-	return named(s.ID, disk.Explain(b.adopt(s, from), place))
+	return sources.InPackage(s.ID, disk.Explain(b.adopt(s, from), place))
 }
 
 func (b *Builder) adopt(s sources.Stored, from *disk.Dir) (err error) {

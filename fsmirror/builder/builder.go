@@ -163,10 +163,8 @@ func (b *Builder) open(ctx context.Context) (err error) {
 	}
 	b.lock = lock
 	lock.Announce(b.opts.Now())
-	for _, name := range []string{"tmp", "partial", "evidence", "known", imports} {
-		if err := checkDir(b.own, name); err != nil {
-			return err
-		}
+	if err := b.own.CheckDirs("tmp", "partial", "evidence", "known", imports); err != nil {
+		return err
 	}
 	if b.tmp, err = b.own.MakeSub("tmp"); err != nil {
 		return err
@@ -179,19 +177,6 @@ func (b *Builder) open(ctx context.Context) (err error) {
 	b.changed = b.own.Exists(unsettled)
 	b.work, err = b.tmp.Scratch(run)
 	return err
-}
-
-// checkDir returns an error if what is called name is something other than a
-// directory of the same file system, unless it is missing.
-func checkDir(in *disk.Dir, name string) error {
-	d, err := in.Sub(name)
-	if errors.Is(err, fs.ErrNotExist) {
-		return nil
-	}
-	if err != nil {
-		return err
-	}
-	return d.Close()
 }
 
 // wait waits for a lock. On a file system without locks it warns.

@@ -182,12 +182,8 @@ func readJSON(path string, doc any) error {
 // documentText is JSON as engines write it: keys in order, two spaces, no
 // line end after the last line.
 func documentText(doc any) ([]byte, error) {
-	var text bytes.Buffer
-	e := json.NewEncoder(&text)
-	e.SetEscapeHTML(false)
-	e.SetIndent("", "  ")
-	err := e.Encode(doc)
-	return bytes.TrimSuffix(text.Bytes(), []byte("\n")), err
+	text, err := sources.JSON(doc)
+	return bytes.TrimSuffix(text, []byte("\n")), err
 }
 
 func (b *Builder) writeDocument(path string, doc any) error {

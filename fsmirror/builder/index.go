@@ -93,11 +93,11 @@ func (b *Builder) survey(ctx context.Context, without map[spot]bool) (all []inde
 		case ctx.Err() != nil:
 			return nil, nil, ctx.Err()
 		case disk.IsUnread(err):
-			return nil, nil, named(at.id, err) // the index has it rightly, for all that is known
+			return nil, nil, sources.InPackage(at.id, err) // the index has it rightly, for all that is known
 		case err == nil && r.differs != "":
-			leftOut = append(leftOut, named(at.id, &ChangedError{Was: r.differs, Is: cmp.Or(r.ZH, r.H1)}))
+			leftOut = append(leftOut, sources.InPackage(at.id, &ChangedError{Was: r.differs, Is: cmp.Or(r.ZH, r.H1)}))
 		case err != nil:
-			leftOut = append(leftOut, named(at.id, err))
+			leftOut = append(leftOut, sources.InPackage(at.id, err))
 		default:
 			all = append(all, indexed{at, r})
 		}
@@ -187,7 +187,7 @@ func (b *Builder) add(to documents, id sources.PackageID, entry archiveEntry) er
 	if to[v].Archives == nil {
 		larder, err := b.extension(id.Provider, id.Version)
 		if err != nil {
-			return named(id, err)
+			return sources.InPackage(id, err)
 		}
 		to[v] = versionDocument{map[string]archiveEntry{}, larder}
 	}

@@ -60,7 +60,7 @@ func (b *Builder) List(ctx context.Context, opts ListOptions) ([]Entry, error) {
 	for i := range entries {
 		r, err := b.remembered(ctx, entries[i].at, opts.Hash)
 		if err != nil {
-			return nil, named(entries[i].ID, err)
+			return nil, sources.InPackage(entries[i].ID, err)
 		}
 		entries[i].recorded(r)
 		if done += entries[i].Size; opts.Report != nil {

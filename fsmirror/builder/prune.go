@@ -36,7 +36,11 @@ func (b *Builder) PlanPrune(ctx context.Context, policy Policy) (*Plan, error) {
 	if err != nil {
 		return nil, err
 	}
-	newest := newestOf(entries, policy.KeepLast)
+	var ids []sources.PackageID
+	for _, e := range entries {
+		ids = append(ids, e.ID)
+	}
+	newest := sources.Newest(ids, policy.KeepLast)
 	plan, now := &Plan{}, b.opts.Now()
 	for _, e := range entries {
 		plan.Size += e.Size
@@ -51,28 +55,6 @@ func (b *Builder) PlanPrune(ctx context.Context, policy Policy) (*Plan, error) {
 		}
 	}
 	return plan, nil
-}
-
-// newestOf are the newest packages of each provider and platform, so many.
-func newestOf(entries []Entry, n int) map[sources.PackageID]bool {
-	type kind struct {
-		sources.Provider
-		sources.Platform
-	}
-	versions := map[kind][]sources.Version{}
-	for _, e := range entries {
-		k := kind{e.ID.Provider, e.ID.Platform}
-		versions[k] = append(versions[k], e.ID.Version)
-	}
-	newest := map[sources.PackageID]bool{}
-	for k, vs := range versions {
-		slices.SortFunc(vs, func(v, w sources.Version) int { return w.Compare(v) })
-		vs = slices.Compact(vs)
-		for _, v := range vs[:min(n, len(vs))] {
-			newest[sources.PackageID{Provider: k.Provider, Version: v, Platform: k.Platform}] = true
-		}
-	}
-	return newest
 }
 
 // Prune removes the packages of the plan, after taking them out of the index. It
@@ -102,7 +84,7 @@ func (b *Builder) Prune(ctx context.Context, plan *Plan) ([]Entry, error) {
 			break
 		}
 		if err := b.remove(e.at); err != nil {
-			errs = append(errs, named(e.ID, err))
+			errs = append(errs, sources.InPackage(e.ID, err))
 			continue
 		}
 		gone = append(gone, e)
@@ -166,17 +148,13 @@ func take(dir *disk.Dir, name string, work *disk.Dir, old string) error {
 
 // removeEvidence removes the evidence for versions of which no package is left.
 func (b *Builder) removeEvidence(gone, left []Entry) error {
-	type version struct {
-		sources.Provider
-		sources.Version
-	}
-	stays := map[version]bool{}
+	stays := map[sources.Release]bool{}
 	for _, e := range left {
-		stays[version{e.ID.Provider, e.ID.Version}] = true
+		stays[e.ID.Release()] = true
 	}
 	var errs []error
 	for _, e := range gone {
-		if !stays[version{e.ID.Provider, e.ID.Version}] {
+		if !stays[e.ID.Release()] {
 			errs = append(errs, evidence.Remove(b.dir, evidence.Path(e.ID.Provider, e.ID.Version)))
 		}
 	}

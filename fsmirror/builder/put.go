@@ -13,6 +13,7 @@ import (
 	"path"
 	"strings"
 
+	"github.com/larder-cli/larder/fsmirror"
 	"github.com/larder-cli/larder/sources"
 	"github.com/larder-cli/larder/sources/archive"
 	"github.com/larder-cli/larder/sources/disk"
@@ -30,7 +31,7 @@ func (b *Builder) Get(ctx context.Context, id sources.PackageID) (sources.Stored
 		r, err = b.look(ctx, at)
 	}
 	if err != nil {
-		return sources.Stored{}, named(id, err)
+		return sources.Stored{}, sources.InPackage(id, err)
 	}
 	return b.stored(at, r), nil
 }
@@ -43,7 +44,7 @@ func (b *Builder) Recall(id sources.PackageID) (sources.Stored, error) {
 		err = sources.ErrNotFound
 	}
 	if err != nil {
-		return sources.Stored{}, named(id, err)
+		return sources.Stored{}, sources.InPackage(id, err)
 	}
 	s := b.stored(at, r)
 	s.Dir = ""
@@ -154,8 +155,14 @@ func (b *Builder) vouched(at spot, r record, s sources.Stored, signed *sources.S
 // checkPlace returns an error if something other than a directory is in the place of
 // one that a package would be in.
 func (b *Builder) checkPlace(at spot) error {
-	dir, _ := split(b.relative(at.path))
-	return checkDir(b.dir, dir)
+	d, err := b.dir.Sub(path.Dir(b.relative(at.path)))
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil
+	}
+	if err != nil {
+		return err
+	}
+	return d.Close()
 }
 
 // split splits a path below the mirror.
@@ -196,16 +203,16 @@ type tx struct {
 // before [Builder.Finish]. A mirror records no hashes of packages that it does not have.
 func (b *Builder) Begin(ctx context.Context, id sources.PackageID, purpose sources.Purpose) (held sources.Held, _ sources.Tx, err error) {
 	if purpose != sources.ToStore {
-		return held, nil, named(id, fmt.Errorf("hashing for a mirror: %w", errors.ErrUnsupported))
+		return held, nil, sources.InPackage(id, fmt.Errorf("hashing for a mirror: %w", errors.ErrUnsupported))
 	}
 	leave, err := b.enter(ctx, id)
 	if err != nil {
-		return held, nil, named(id, err)
+		return held, nil, sources.InPackage(id, err)
 	}
 	t := &tx{b: b, at: b.place(id, b.opts.Unpacked), undo: []func(){leave}}
 	if err := b.checkPlace(t.at); err != nil {
 		t.Close()
-		return held, nil, named(id, err)
+		return held, nil, sources.InPackage(id, err)
 	}
 	if s, err := b.Get(ctx, id); err == nil {
 		t.held = s
@@ -287,7 +294,7 @@ func (t *tx) commit(ctx context.Context, old record, by sources.Provenance) (rec
 	return r, err
 }
 
-func (t *tx) failed(err error) error { return named(t.at.id, disk.Explain(err, place)) }
+func (t *tx) failed(err error) error { return sources.InPackage(t.at.id, disk.Explain(err, place)) }
 
 // syncTree syncs an unpacked package in the scratch directory.
 func (b *Builder) syncTree(ctx context.Context, made string) error {
@@ -408,11 +415,13 @@ func (b *Builder) publish(at spot, from *disk.Dir, name string) error {
 	return err
 }
 
-// named adds the package to an error that does not name it.
-func named(id sources.PackageID, err error) error {
-	var already *sources.PackageError
-	if err == nil || errors.As(err, &already) {
-		return err
+// Find says what a package hashes to that was found in the mirror, wherever it
+// lies. It reads the package only if no record tells.
+func (b *Builder) Find(ctx context.Context, p fsmirror.Package) (sources.Stored, error) {
+	at := spotOf(p)
+	r, err := b.look(ctx, at)
+	if err != nil {
+		return sources.Stored{}, sources.InPackage(p.ID, err)
 	}
-	return &sources.PackageError{ID: id, Err: err}
+	return b.stored(at, r), nil
 }

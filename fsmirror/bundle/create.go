@@ -1,6 +1,7 @@
 package bundle
 
 import (
+	"cmp"
 	"context"
 	"crypto/sha256"
 	"errors"
@@ -128,16 +129,15 @@ func Describe(ctx context.Context, dir string, key seal.Key, warn func(error)) (
 		return m, err
 	}
 	defer there.Close()
-	slices.SortStableFunc(packages, func(a, b fsmirror.Package) int { return a.ID.Compare(b.ID) })
-	for same := range chunk(packages) {
-		i := slices.IndexFunc(same, func(p fsmirror.Package) bool { return p.Location.Archive != "" })
-		if i < 0 || !carriable(same[0].ID) {
+	slices.SortStableFunc(packages, func(a, b fsmirror.Package) int { return cmp.Or(a.ID.Compare(b.ID), -cmp.Compare(packed(a), packed(b))) })
+	for _, found := range slices.CompactFunc(packages, func(a, b fsmirror.Package) bool { return a.ID == b.ID }) {
+		if packed(found) == 0 || !carriable(found.ID) {
 			if warn != nil {
-				warn(&sources.PackageError{ID: same[0].ID, Err: errors.New("it is not packed, and bundles have archives only")})
+				warn(&sources.PackageError{ID: found.ID, Err: errors.New("it is not packed, and bundles have archives only")})
 			}
 			continue
 		}
-		p, err := examine(ctx, there, same[i])
+		p, err := examine(ctx, there, found)
 		if err != nil {
 			return m, err
 		}
@@ -149,21 +149,8 @@ func Describe(ctx context.Context, dir string, key seal.Key, warn func(error)) (
 	return ParseManifest(m.Text())
 }
 
-// chunk yields the packages with one ID after another, of some that are in order.
-func chunk(packages []fsmirror.Package) func(yield func([]fsmirror.Package) bool) {
-	return func(yield func([]fsmirror.Package) bool) {
-		for len(packages) > 0 {
-			n := slices.IndexFunc(packages, func(p fsmirror.Package) bool { return p.ID != packages[0].ID })
-			if n < 0 {
-				n = len(packages)
-			}
-			if !yield(packages[:n]) {
-				return
-			}
-			packages = packages[n:]
-		}
-	}
-}
+// packed is 1 for an archive and 0 for a directory.
+func packed(p fsmirror.Package) int { return min(len(p.Location.Archive), 1) }
 
 func examine(ctx context.Context, there *builder.Builder, found fsmirror.Package) (Package, error) {
 	s, err := there.Find(ctx, found)
@@ -189,17 +176,17 @@ func examine(ctx context.Context, there *builder.Builder, found fsmirror.Package
 func findEvidence(dir string, packages []Package) ([]Evidence, error) {
 	var all []Evidence
 	for i, p := range packages {
-		if i > 0 && packages[i-1].release() == p.release() {
+		if i > 0 && packages[i-1].ID.Release() == p.ID.Release() {
 			continue
 		}
-		files, err := readEvidence(dir, p.release())
+		files, err := readEvidence(dir, p.ID.Release())
 		if errors.Is(err, sources.ErrNotFound) {
 			continue
 		}
 		if err != nil {
 			return nil, err
 		}
-		e := Evidence{Release: p.release()}
+		e := Evidence{Release: p.ID.Release()}
 		for i, data := range files {
 			e.Files[i] = File{int64(len(data)), sha256.Sum256(data)}
 		}
@@ -209,7 +196,7 @@ func findEvidence(dir string, packages []Package) ([]Evidence, error) {
 }
 
 // readEvidence reads the evidence that a mirror has for a release.
-func readEvidence(dir string, r Release) (evidence.Files, error) {
+func readEvidence(dir string, r sources.Release) (evidence.Files, error) {
 	signed, err := readSigned(dir, r)
 	if err != nil {
 		return evidence.Files{}, err
@@ -217,19 +204,19 @@ func readEvidence(dir string, r Release) (evidence.Files, error) {
 	return evidence.Pack(signed)
 }
 
-func readSigned(dir string, r Release) (*sources.Signed, error) {
+func readSigned(dir string, r sources.Release) (*sources.Signed, error) {
 	return evidence.Read(filepath.Join(dir, filepath.FromSlash(evidence.Path(r.Provider, r.Version))))
 }
 
 // vouchFor sees to it that the evidence in a mirror vouches for its packages.
 func vouchFor(dir string, m Manifest, vouch Vouch) error {
-	evidenced := m.evidenced()
+	evidenced := m.Evidenced()
 	var all []error
 	for _, p := range m.Packages {
-		if !evidenced[p.release()] {
+		if !evidenced[p.ID.Release()] {
 			continue
 		}
-		signed, err := readSigned(dir, p.release())
+		signed, err := readSigned(dir, p.ID.Release())
 		if err == nil {
 			_, err = vouch(sources.Stored{ID: p.ID, ZH: p.ZH, Signed: signed})
 		}
@@ -244,10 +231,10 @@ func vouchFor(dir string, m Manifest, vouch Vouch) error {
 // Since is what is left of m for a receiver that has what its own manifest says.
 // What it has without the evidence that we have is not left out.
 func (m Manifest) Since(receiver Manifest) Manifest {
-	ours, theirs := m.evidenced(), receiver.evidenced()
+	ours, theirs := m.Evidenced(), receiver.Evidenced()
 	has := map[sources.PackageID]sources.Hash{}
 	for _, p := range receiver.Packages {
-		if theirs[p.release()] || !ours[p.release()] {
+		if theirs[p.ID.Release()] || !ours[p.ID.Release()] {
 			has[p.ID] = p.ZH
 		}
 	}
@@ -255,20 +242,15 @@ func (m Manifest) Since(receiver Manifest) Manifest {
 		has[p.ID] = p.ZH
 	}
 	delta := Manifest{}
-	releases := map[Release]bool{}
 	for _, p := range m.Packages {
 		if has[p.ID] == p.ZH {
 			delta.Base = append(delta.Base, Package{ID: p.ID, ZH: p.ZH})
 			continue
 		}
 		delta.Packages = append(delta.Packages, p)
-		releases[p.release()] = true
 	}
-	for _, e := range m.Evidence {
-		if releases[e.Release] {
-			delta.Evidence = append(delta.Evidence, e)
-		}
-	}
+	delta.Evidence = m.Evidence
+	delta.Evidence = delta.evidenceHere()
 	return delta
 }
 
@@ -301,15 +283,15 @@ func (m Manifest) assign(max int64) (Manifest, error) {
 		return m, err
 	}
 	fixed := costs.manifest + trailer
-	left, last := int64(-1), Release{}
+	left, last := int64(-1), sources.Release{}
 	for i, p := range m.Packages {
 		need := costs.packages[i]
-		if p.release() != last {
-			need += costs.evidence[p.release()]
+		if p.ID.Release() != last {
+			need += costs.evidence[p.ID.Release()]
 		}
 		if need > left {
 			m.Parts++
-			need = costs.packages[i] + costs.evidence[p.release()]
+			need = costs.packages[i] + costs.evidence[p.ID.Release()]
 			left = max - fixed
 		}
 		if need > left {
@@ -317,7 +299,7 @@ func (m Manifest) assign(max int64) (Manifest, error) {
 				"archives are not split; allow larger files")
 		}
 		left -= need
-		last = p.release()
+		last = p.ID.Release()
 		m.Packages[i].Part = m.Parts
 	}
 	switch {
@@ -333,7 +315,7 @@ func (m Manifest) assign(max int64) (Manifest, error) {
 type costs struct {
 	manifest int64 // at most, in whichever part
 	packages []int64
-	evidence map[Release]int64
+	evidence map[sources.Release]int64
 }
 
 func (m Manifest) costs() (costs, error) {
@@ -344,7 +326,7 @@ func (m Manifest) costs() (costs, error) {
 	}
 	all.Part, all.Parts = maxParts, maxParts
 	members, _, err := all.layout()
-	c := costs{evidence: map[Release]int64{}}
+	c := costs{evidence: map[sources.Release]int64{}}
 	for _, e := range members {
 		size := int64(len(e.header)) + e.size + padding(e.size)
 		switch {

@@ -20,15 +20,15 @@ func (in *importer) decide(ctx context.Context) error {
 	if err != nil && !errors.Is(err, fs.ErrNotExist) {
 		return err
 	}
-	there := map[Release][]fsmirror.Package{}
+	there := map[sources.Release][]fsmirror.Package{}
 	for _, p := range found {
-		r := Release{p.ID.Provider, p.ID.Version}
+		r := p.ID.Release()
 		there[r] = append(there[r], p)
 	}
-	evidenced := in.whole.evidenced()
+	evidenced := in.whole.Evidenced()
 	for rest := in.whole.Packages; len(rest) > 0; {
-		r, n := rest[0].release(), 1
-		for n < len(rest) && rest[n].release() == r {
+		r, n := rest[0].ID.Release(), 1
+		for n < len(rest) && rest[n].ID.Release() == r {
 			n++
 		}
 		d := decision{importer: in, release: r, packages: rest[:n], there: there[r], given: in.signed[r]}
@@ -49,7 +49,7 @@ func (in *importer) decide(ctx context.Context) error {
 // A decision is about one release.
 type decision struct {
 	*importer
-	release  Release
+	release  sources.Release
 	packages []Package          // in the bundle
 	there    []fsmirror.Package // in the mirror
 	given    *sources.Signed    // the bundle's evidence; nil if it has none

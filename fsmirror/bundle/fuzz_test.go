@@ -39,7 +39,7 @@ func FuzzManifest(f *testing.F) {
 	check(f, err)
 	f.Add(parts[1].Text())
 	delta := m.Since(bundle.Manifest{Packages: m.Packages[:1]})
-	delta.Evidence = []bundle.Evidence{{Release: bundle.Release{Provider: m.Packages[1].ID.Provider, Version: m.Packages[1].ID.Version}}}
+	delta.Evidence = []bundle.Evidence{{Release: sources.Release{Provider: m.Packages[1].ID.Provider, Version: m.Packages[1].ID.Version}}}
 	f.Add(delta.Text())
 	f.Add(bundle.Manifest{}.Text())
 	f.Fuzz(func(t *testing.T, data []byte) {

@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"io"
 	"io/fs"
+	"maps"
 	"os"
 	"path"
 	"path/filepath"
@@ -83,7 +84,7 @@ type importer struct {
 	whole  Manifest // of all parts
 	given  []*Bundle
 	stage  *disk.Dir // for verified archives; nil in a dry run
-	signed map[Release]*sources.Signed
+	signed map[sources.Release]*sources.Signed
 	mirror *builder.Builder
 
 	arrivals []Arrival
@@ -104,14 +105,18 @@ func Import(ctx context.Context, files []string, dir string, opts ImportOptions)
 	if err != nil {
 		return nil, err
 	}
-	in := &importer{opts: opts, dir: dir, whole: given[0].Manifest, given: given, signed: map[Release]*sources.Signed{}, missing: map[int]bool{}}
+	in := &importer{opts: opts, dir: dir, whole: given[0].Manifest, given: given, signed: map[sources.Release]*sources.Signed{}, missing: map[int]bool{}}
 	in.progress.report = opts.Report
 	if err := errors.Join(in.checkNames(), in.whole.check(opts.Check), in.readEvidence()); err != nil {
 		return nil, err
 	}
+	verdict := func(s sources.Stored) (sources.Verdict, error) {
+		report, err := opts.Vouch(s)
+		return report.Verdict, err
+	}
 	b, err := builder.Open(ctx, dir, builder.Options{
 		Key: opts.Key, ReadOnly: opts.DryRun, LockTimeout: opts.LockTimeout, Warn: opts.Warn, Waiting: opts.Waiting,
-		Vouch: opts.verdict, Merge: opts.Merge, Compare: opts.Compare,
+		Vouch: verdict, Merge: opts.Merge, Compare: opts.Compare,
 	})
 	if err != nil {
 		return nil, err
@@ -123,12 +128,6 @@ func Import(ctx context.Context, files []string, dir string, opts ImportOptions)
 		err = in.run(ctx)
 	}
 	return in.arrivals, errors.Join(err, b.Close())
-}
-
-// verdict is that of evidence that the mirror keeps.
-func (o ImportOptions) verdict(s sources.Stored) (sources.Verdict, error) {
-	report, err := o.Vouch(s)
-	return report.Verdict, err
 }
 
 // openParts opens parts of one bundle.
@@ -175,9 +174,7 @@ func (in *importer) readEvidence() error {
 				return err
 			}
 		}
-		for r, s := range signed {
-			in.signed[r] = s
-		}
+		maps.Copy(in.signed, signed)
 	}
 	return nil
 }
@@ -229,7 +226,7 @@ func (in *importer) discard() error {
 // wrong reports whether an error says that the bundle is not as it should be.
 func wrong(err error) bool {
 	var conflict *ConflictError
-	return errors.As(err, &conflict) || slices.ContainsFunc(flat(err), func(err error) bool {
+	return errors.As(err, &conflict) || slices.ContainsFunc(sources.Errors(err), func(err error) bool {
 		f, ok := errors.AsType[*Finding](err)
 		return ok && f.Kind != MissingPart
 	})
@@ -239,7 +236,7 @@ func wrong(err error) bool {
 func (in *importer) arrived(a Arrival) sources.Stored {
 	s := sources.Stored{
 		ID: a.ID, H1: a.H1, ZipH1: a.ZipH1, ZH: a.ZH,
-		Verdict: a.Verdict, Origin: in.given[0].name, Signed: in.signed[a.release()],
+		Verdict: a.Verdict, Origin: in.given[0].name, Signed: in.signed[a.ID.Release()],
 	}
 	if s.ZipH1 == "" {
 		s.ZipH1 = s.H1

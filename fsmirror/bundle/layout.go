@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"strings"
 
+	"github.com/larder-cli/larder/sources"
 	"github.com/larder-cli/larder/sources/evidence"
 )
 
@@ -16,10 +17,10 @@ type member struct {
 	offset int64 // of its contents, in the bundle
 	size   int64 // of its contents
 
-	release Release  // that it is evidence for; zero if it is none
-	sum     [32]byte // of evidence
-	pkg     *Package // that it is the archive of; nil if it is none
-	file    int      // of evidence, its place in [evidence.Names]
+	release sources.Release // that it is evidence for; zero if it is none
+	sum     [32]byte        // of evidence
+	pkg     *Package        // that it is the archive of; nil if it is none
+	file    int             // of evidence, its place in [evidence.Names]
 }
 
 const (

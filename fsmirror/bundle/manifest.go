@@ -1,8 +1,6 @@
 package bundle
 
 import (
-	"bytes"
-	"cmp"
 	"crypto/sha256"
 	"encoding/hex"
 	"encoding/json"
@@ -46,23 +44,9 @@ type Package struct {
 // Path is where the archive lies in a bundle and in a mirror, with forward slashes.
 func (p Package) Path() string { return p.ID.Provider.String() + "/" + p.ID.Filename() }
 
-// A Release is what evidence is about.
-type Release struct {
-	Provider sources.Provider
-	Version  sources.Version
-}
-
-func (r Release) String() string { return r.Provider.String() + " " + r.Version.String() }
-
-func (r Release) compare(s Release) int {
-	return cmp.Or(r.Provider.Compare(s.Provider), r.Version.Compare(s.Version))
-}
-
-func (p Package) release() Release { return Release{p.ID.Provider, p.ID.Version} }
-
 // Evidence is what vouches for a release.
 type Evidence struct {
-	Release
+	sources.Release
 	Files [len(evidence.Names)]File // as [evidence.Names] names them
 }
 
@@ -123,14 +107,11 @@ func (m Manifest) Text() []byte {
 		}
 		doc.Evidence = append(doc.Evidence, d)
 	}
-	var text bytes.Buffer
-	out := json.NewEncoder(&text)
-	out.SetIndent("", "  ")
-	out.SetEscapeHTML(false)
-	if err := out.Encode(doc); err != nil {
+	text, err := sources.JSON(doc)
+	if err != nil {
 		panic(err) // of strings and numbers
 	}
-	return text.Bytes()
+	return text
 }
 
 func (p Package) document() packageDocument {
@@ -163,16 +144,22 @@ func (m Manifest) here() []Package {
 
 // evidenceHere is the evidence for the packages of the part.
 func (m Manifest) evidenceHere() []Evidence {
-	releases := map[Release]bool{}
-	for _, p := range m.here() {
-		releases[p.release()] = true
-	}
+	releases := releasesOf(m.here())
 	return slices.DeleteFunc(slices.Clone(m.Evidence), func(e Evidence) bool { return !releases[e.Release] })
 }
 
-// evidenced reports for which releases there is evidence.
-func (m Manifest) evidenced() map[Release]bool {
-	all := map[Release]bool{}
+// releasesOf are the releases that packages are of.
+func releasesOf(packages []Package) map[sources.Release]bool {
+	all := map[sources.Release]bool{}
+	for _, p := range packages {
+		all[p.ID.Release()] = true
+	}
+	return all
+}
+
+// Evidenced reports for which releases there is evidence.
+func (m Manifest) Evidenced() map[sources.Release]bool {
+	all := map[sources.Release]bool{}
 	for _, e := range m.Evidence {
 		all[e.Release] = true
 	}
@@ -273,14 +260,14 @@ func parseEvidence(docs []evidenceDocument) ([]Evidence, error) {
 	var all []Evidence
 	for _, d := range docs {
 		id, err := sources.ParsePackageID(d.Provider, d.Version, "any_any")
-		e := Evidence{Release: Release{id.Provider, id.Version}}
+		e := Evidence{Release: id.Release()}
 		if err == nil {
 			e.Files, err = parseFiles(d.Files)
 		}
 		if err != nil {
 			return nil, fmt.Errorf("evidence for %.99q %.99q: %w", d.Provider, d.Version, err)
 		}
-		if n := len(all); n > 0 && all[n-1].compare(e.Release) >= 0 {
+		if n := len(all); n > 0 && all[n-1].Compare(e.Release) >= 0 {
 			return nil, fmt.Errorf("evidence for %s: listed twice, or out of order", e.Release)
 		}
 		all = append(all, e)
@@ -321,10 +308,7 @@ func (m Manifest) checkParts() error {
 
 // checkEvidence refuses evidence for nothing.
 func (m Manifest) checkEvidence() error {
-	releases := map[Release]bool{}
-	for _, p := range m.Packages {
-		releases[p.release()] = true
-	}
+	releases := releasesOf(m.Packages)
 	for _, e := range m.Evidence {
 		if !releases[e.Release] {
 			return fmt.Errorf("evidence for %s, of which there is no package", e.Release)
@@ -334,12 +318,8 @@ func (m Manifest) checkEvidence() error {
 }
 
 func (m Manifest) checkBase() error {
-	listed := map[sources.PackageID]bool{}
-	for _, p := range m.Packages {
-		listed[p.ID] = true
-	}
 	for _, p := range m.Base {
-		if listed[p.ID] {
+		if _, listed := slices.BinarySearchFunc(m.Packages, p, func(a, b Package) int { return a.ID.Compare(b.ID) }); listed {
 			return fmt.Errorf("%s: both here and with the receiver", p.ID)
 		}
 	}

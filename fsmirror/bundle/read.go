@@ -168,13 +168,13 @@ func (b *Bundle) contents(e member) *io.SectionReader {
 
 // Evidence reads the evidence for the packages of this part, by release. Whether it
 // vouches for anything has not been found out. Each error is a [Finding].
-func (b *Bundle) Evidence() (map[Release]*sources.Signed, error) {
-	all := map[Release]*sources.Signed{}
+func (b *Bundle) Evidence() (map[sources.Release]*sources.Signed, error) {
+	all := map[sources.Release]*sources.Signed{}
 	var problems []error
 	var files evidence.Files
 	broken := false
 	for _, e := range b.members {
-		if e.release == (Release{}) {
+		if e.release == (sources.Release{}) {
 			continue
 		}
 		data, err := b.readFile(e)

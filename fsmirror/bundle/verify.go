@@ -66,7 +66,7 @@ func Verify(ctx context.Context, files []string, opts VerifyOptions) (Verificati
 // note takes the findings out of an error.
 func (v *Verification) note(err error) error {
 	var rest []error
-	for _, err := range flat(err) {
+	for _, err := range sources.Errors(err) {
 		if f, ok := errors.AsType[*Finding](err); ok {
 			v.Findings = append(v.Findings, f)
 			continue
@@ -74,22 +74,6 @@ func (v *Verification) note(err error) error {
 		rest = append(rest, err)
 	}
 	return errors.Join(rest...)
-}
-
-// flat takes apart what [errors.Join] joined.
-func flat(err error) []error {
-	if err == nil {
-		return nil
-	}
-	joined, ok := err.(interface{ Unwrap() []error }) // the outermost join alone
-	if !ok {
-		return []error{err}
-	}
-	var all []error
-	for _, err := range joined.Unwrap() {
-		all = append(all, flat(err)...)
-	}
-	return all
 }
 
 func (v *Verification) verify(ctx context.Context, b *Bundle, vouch Vouch, p *progress) error {
@@ -120,13 +104,13 @@ func (v *Verification) verify(ctx context.Context, b *Bundle, vouch Vouch, p *pr
 }
 
 // judge returns what finds out how well the packages are vouched for.
-func (b *Bundle) judge(vouch Vouch, signed map[Release]*sources.Signed) func(Package) (Verified, error) {
-	evidenced := b.Manifest.evidenced()
+func (b *Bundle) judge(vouch Vouch, signed map[sources.Release]*sources.Signed) func(Package) (Verified, error) {
+	evidenced := b.Manifest.Evidenced()
 	return func(p Package) (Verified, error) {
 		known := Verified{Package: p, Verdict: sources.HashOnly}
-		s := signed[p.release()]
+		s := signed[p.ID.Release()]
 		switch {
-		case !evidenced[p.release()]:
+		case !evidenced[p.ID.Release()]:
 			return known, nil
 		case s == nil:
 			return known, b.finding(BrokenEvidence, &p.ID, errors.New("its evidence is broken"))

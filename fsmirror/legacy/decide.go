@@ -114,18 +114,10 @@ func (s *search) platforms(c clues) ([]sources.Platform, string, error) {
 	case said == none:
 		return c.header.platforms(), c.header.String(), nil
 	case c.header.contradicts(said):
-		return nil, "", sources.WithHint(fmt.Errorf("%s says that it is for %s, but it is an executable for %s", from, said, list(c.header.platforms())),
+		return nil, "", sources.WithHint(fmt.Errorf("%s says that it is for %s, but it is an executable for %s", from, said, strings.Join(sources.Texts(c.header.platforms()), " and ")),
 			"put it where it belongs, or leave it out")
 	}
 	return []sources.Platform{said}, from, nil
-}
-
-func list(platforms []sources.Platform) string {
-	var names []string
-	for _, p := range platforms {
-		names = append(names, p.String())
-	}
-	return strings.Join(names, " and ")
 }
 
 // warnings are what a user should know of a candidate before it is used.

@@ -75,7 +75,7 @@ func TestHeaders(t *testing.T) {
 		{"nothing", "", ""},
 	} {
 		h, err := readHeader(strings.NewReader(tt.head))
-		if got := list(h.platforms()); got != tt.want || err != nil {
+		if got := strings.Join(sources.Texts(h.platforms()), " and "); got != tt.want || err != nil {
 			t.Errorf("%s: got %s, %v", tt.what, got, err)
 		}
 	}
@@ -88,7 +88,7 @@ func TestHeaderOfThisVeryProgram(t *testing.T) {
 	check(t, err)
 	defer f.Close()
 	h, err := readHeader(f)
-	if here := sources.CurrentPlatform(); err != nil || h.contradicts(here) || list(h.platforms()) != here.String() && runtime.GOOS != "android" {
+	if here := sources.CurrentPlatform(); err != nil || h.contradicts(here) || strings.Join(sources.Texts(h.platforms()), " and ") != here.String() && runtime.GOOS != "android" {
 		t.Errorf("got %+v, %v, on %s", h, err, here)
 	}
 }

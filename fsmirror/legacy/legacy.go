@@ -28,7 +28,6 @@
 package legacy
 
 import (
-	"cmp"
 	"context"
 	"fmt"
 	"slices"
@@ -174,13 +173,5 @@ func (s *search) dropRepeated() {
 		}
 		return repeated
 	})
-	slices.SortStableFunc(s.found.Candidates, compare)
-}
-
-func compare(a, b Candidate) int {
-	return cmp.Or(
-		a.ID.Provider.Compare(b.ID.Provider),
-		a.ID.Version.Compare(b.ID.Version),
-		cmp.Compare(a.ID.Platform.String(), b.ID.Platform.String()),
-	)
+	slices.SortStableFunc(s.found.Candidates, func(a, b Candidate) int { return a.ID.Compare(b.ID) })
 }

@@ -5,7 +5,6 @@ import (
 	"cmp"
 	"context"
 	"crypto/sha256"
-	"errors"
 	"fmt"
 	"io"
 	"slices"
@@ -25,10 +24,7 @@ type Store interface {
 // contents by an error, and gives the verdict to record otherwise.
 func (c Candidate) Put(ctx context.Context, to Store, judge func(sources.Contents) (sources.Verdict, error)) (sources.Stored, error) {
 	s, err := c.put(ctx, to, judge)
-	if named := (*sources.PackageError)(nil); err != nil && !errors.As(err, &named) {
-		err = &sources.PackageError{ID: c.ID, Err: err}
-	}
-	return s, err
+	return s, sources.InPackage(c.ID, err)
 }
 
 func (c Candidate) put(ctx context.Context, to Store, judge func(sources.Contents) (sources.Verdict, error)) (sources.Stored, error) {

@@ -104,9 +104,7 @@ func (s *search) pass(path, reason string, args ...any) {
 
 // unreadable passes over what was come across, and complains of what was given.
 func (s *search) unreadable(at spot, err error) {
-	if pathErr := (*fs.PathError)(nil); errors.As(err, &pathErr) {
-		err = pathErr.Err // it would name the path again
-	}
+	err = disk.Cause(err)
 	if at.given() {
 		s.problem(at.path, err)
 		return

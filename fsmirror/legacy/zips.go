@@ -35,8 +35,8 @@ func (s *search) zip(at spot) {
 		s.pass(at.path, "cannot be read as an archive: %v", err)
 	case published:
 		s.try(at, s.published(at, n, platform, providers))
-	case len(providers) == 1 && !terraform && !strings.Contains(providers[0].Name, "/"):
-		s.try(at, s.single(at, providers[0]))
+	case len(providers) == 1 && !terraform && !strings.Contains(providers[0].Name, "/"): // named in another way
+		s.try(at, s.archive(at, cluesOf(providers[0].Name, header{}), "", providers))
 	case len(providers) > 0:
 		for _, p := range providers {
 			s.try(at, s.bundled(at, p))
@@ -80,11 +80,6 @@ func (s *search) published(at spot, n name, platform sources.Platform, providers
 		mirror = filepath.Join(append([]string{at.root}, l.base...)...)
 	}
 	return s.archive(at, c, mirror, providers)
-}
-
-// single looks at an archive with one provider, that is named in another way.
-func (s *search) single(at spot, provider *zip.File) error {
-	return s.archive(at, cluesOf(provider.Name, header{}), "", []*zip.File{provider})
 }
 
 // archive takes an archive for a package as it is. The mirror that it is from may

@@ -7,11 +7,8 @@ import (
 	"fmt"
 	"io/fs"
 	"maps"
-	"os"
 	"slices"
 	"strings"
-	"unicode"
-	"unicode/utf8"
 
 	"github.com/hashicorp/hcl/v2"
 	"github.com/hashicorp/hcl/v2/hclsyntax"
@@ -39,7 +36,7 @@ func Read(path string) (*File, sources.Diagnostics) {
 	case errors.Is(err, fs.ErrNotExist):
 		return &File{}, nil
 	case err != nil:
-		return nil, sources.Diagnostics{{File: path, Text: cause(err).Error()}}
+		return nil, sources.Diagnostics{{File: path, Text: disk.Cause(err).Error()}}
 	}
 	return parse(path, src)
 }
@@ -51,17 +48,6 @@ func contents(path string) ([]byte, error) {
 		return nil, fmt.Errorf("larger than %d MiB", MaxSize>>20)
 	}
 	return src, err
-}
-
-// cause is err without the operation and the paths.
-func cause(err error) error {
-	if e, ok := errors.AsType[*fs.PathError](err); ok {
-		return e.Err
-	}
-	if e, ok := errors.AsType[*os.LinkError](err); ok {
-		return e.Err
-	}
-	return err
 }
 
 // A reader gathers what a lock file says, and what is wrong with it.
@@ -115,7 +101,7 @@ func (r *reader) syntax(src []byte) (*hclsyntax.Body, hclsyntax.Tokens, bool) {
 	}
 	file, diags := hclsyntax.ParseConfig(src, r.name, hcl.InitialPos)
 	for _, d := range diags {
-		r.tell(d.Subject.Start, lowerFirst(strings.TrimSuffix(d.Detail, ".")), "%s", lowerFirst(d.Summary))
+		r.tell(d.Subject.Start, sources.LowerFirst(strings.TrimSuffix(d.Detail, ".")), "%s", sources.LowerFirst(d.Summary))
 	}
 	if diags.HasErrors() {
 		return nil, nil, false
@@ -335,9 +321,4 @@ func hint(err error) string {
 		return hints[0]
 	}
 	return ""
-}
-
-func lowerFirst(s string) string {
-	first, size := utf8.DecodeRuneInString(s)
-	return string(unicode.ToLower(first)) + s[size:]
 }

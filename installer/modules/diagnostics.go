@@ -7,8 +7,6 @@ import (
 	"path/filepath"
 	"slices"
 	"strings"
-	"unicode"
-	"unicode/utf8"
 
 	"github.com/hashicorp/hcl/v2"
 
@@ -81,11 +79,11 @@ func (ds *diagnostics) hcl(all hcl.Diagnostics) {
 		if d.Subject != nil {
 			at = *d.Subject
 		}
-		hint := lowerFirst(strings.TrimSuffix(d.Detail, "."))
+		hint := sources.LowerFirst(strings.TrimSuffix(d.Detail, "."))
 		if len(hint) > maxHint {
 			hint = ""
 		}
-		ds.fail(at, hint, "%s", lowerFirst(d.Summary))
+		ds.fail(at, hint, "%s", sources.LowerFirst(d.Summary))
 	}
 }
 
@@ -113,8 +111,3 @@ func (ds *diagnostics) sorted() sources.Diagnostics {
 
 // spot names a place inside a sentence.
 func spot(at place) string { return fmt.Sprintf("%s:%d", at.Filename, at.Start.Line) }
-
-func lowerFirst(s string) string {
-	r, n := utf8.DecodeRuneInString(s)
-	return string(unicode.ToLower(r)) + s[n:]
-}

@@ -93,21 +93,13 @@ func readFile(path string) ([]byte, error) {
 	if _, ok := errors.AsType[*disk.LimitError](err); ok {
 		return nil, fmt.Errorf("larger than %d MiB", maxFile>>20)
 	}
-	return src, cause(err)
+	return src, disk.Cause(err)
 }
 
 // openFile opens the regular file at path. Its errors do not name the path.
 func openFile(path string) (*os.File, fs.FileInfo, error) {
 	file, info, err := disk.OpenFile(path)
-	return file, info, cause(err)
-}
-
-// cause is err without the operation and the path.
-func cause(err error) error {
-	if e, ok := errors.AsType[*fs.PathError](err); ok {
-		return e.Err
-	}
-	return err
+	return file, info, disk.Cause(err)
 }
 
 // realPath is path with its symlinks resolved as far as the system can.

@@ -9,6 +9,7 @@ import (
 	"github.com/hashicorp/hcl/v2"
 
 	"github.com/larder-cli/larder/sources"
+	"github.com/larder-cli/larder/sources/disk"
 )
 
 var (
@@ -32,7 +33,7 @@ func (w *walk) tests(root *module) testSuite {
 	if dir := filepath.Clean(w.opts.TestDir); dir != "." {
 		names, err := configNames(w.path(dir))
 		if err != nil && !errors.Is(err, fs.ErrNotExist) {
-			w.diags.fail(place{Filename: dir}, "", "test directory: %v", cause(err))
+			w.diags.fail(place{Filename: dir}, "", "test directory: %v", disk.Cause(err))
 		}
 		for _, name := range engineNames(names, testExtensions, w.opts.Engine) {
 			suite.files = append(suite.files, filepath.Join(dir, name))

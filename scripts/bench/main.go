@@ -46,7 +46,7 @@ func main() {
 	}
 	b := &bench{rounds: *rounds, scale: *scale, worlds: map[stock]*sourcetest.World{}}
 	b.prepare("", "")
-	defer b.cleanUp()
+	defer b.End()
 	b.tofu, _ = exec.LookPath("tofu")
 	var all []comparison
 	fmt.Printf("%-34s %18s %18s %18s %12s\n", "work", "terraform (cpu)", "tofu (cpu)", "larder (cpu)", "larder peak")
@@ -68,14 +68,14 @@ type comparison struct {
 
 // A bench holds what all works share.
 type bench struct {
-	rounds   int
-	scale    float64
-	dir      string
-	kept     bool   // dir stays
-	larder   string // the program
-	tofu     string // the program; empty if there is none
-	worlds   map[stock]*sourcetest.World
-	cleanups []func()
+	sourcetest.Script
+	rounds int
+	scale  float64
+	dir    string
+	kept   bool   // dir stays
+	larder string // the program
+	tofu   string // the program; empty if there is none
+	worlds map[stock]*sourcetest.World
 }
 
 // A sample is what one run of a program took.
@@ -91,15 +91,16 @@ type sample struct {
 // prepare makes the directory to work in, unless one is to be kept, and builds
 // larder, unless a program is given.
 func (b *bench) prepare(keep, program string) {
-	var err error
-	b.dir, b.kept = keep, keep != ""
+	b.Name, b.kept = "bench", keep != ""
 	if b.kept {
+		var err error
+		b.dir, err = filepath.Abs(keep)
+		b.must(err)
 		b.must(os.MkdirAll(b.dir, 0o755))
-		b.dir, err = filepath.Abs(b.dir)
 	} else {
-		b.dir, err = os.MkdirTemp("", "larder-bench-*")
+		b.dir = b.TempDir()
 	}
-	b.must(err)
+	b.Dir = b.dir
 	if b.larder = program; program != "" {
 		return
 	}
@@ -170,7 +171,7 @@ func (s *scene) measure(program func(roots []string, env []string) sample) sampl
 	for i := range max(s.work.roots, 1) {
 		root := filepath.Join(dir, "roots", fmt.Sprintf("root%03d", i))
 		s.must(os.MkdirAll(root, 0o755))
-		s.must(os.WriteFile(filepath.Join(root, "main.tf"), []byte(s.configuration()), 0o644))
+		s.must(os.WriteFile(filepath.Join(root, "main.tf"), []byte(sourcetest.Configuration(s.providers()...)), 0o644))
 		roots = append(roots, root)
 	}
 	env := s.environment(dir)
@@ -259,31 +260,4 @@ func (b *bench) must(err error) {
 	if err != nil {
 		b.Fatalf("%v", err)
 	}
-}
-
-// A bench serves the world in place of a test.
-
-func (b *bench) Helper()          {}
-func (b *bench) Cleanup(f func()) { b.cleanups = append(b.cleanups, f) }
-
-func (b *bench) Fatalf(format string, args ...any) {
-	fmt.Fprintf(os.Stderr, "bench: "+format+"\n", args...)
-	b.cleanUp()
-	os.Exit(1)
-}
-
-func (b *bench) TempDir() string {
-	dir, err := os.MkdirTemp(b.dir, "world-*")
-	b.must(err)
-	return dir
-}
-
-func (b *bench) cleanUp() {
-	for _, f := range slices.Backward(b.cleanups) {
-		f()
-	}
-	if b.kept {
-		return
-	}
-	os.RemoveAll(b.dir)
 }

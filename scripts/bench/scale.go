@@ -47,7 +47,7 @@ func scale(args []string) {
 
 	b := &bench{rounds: *rounds}
 	b.prepare(*keep, *program)
-	defer b.cleanUp()
+	defer b.End()
 	var all []growth
 	for n := 10; n <= *packages; n *= 10 {
 		all = merge(all, b.withPackages(n))
@@ -109,7 +109,7 @@ func (b *bench) withPackages(n int) []growth {
 	world.WriteEvidence(published)
 	mirror := filepath.Join(dir, "mirror")
 	g := &grower{bench: b, dir: dir, n: n, of: "packages", env: b.near(world, dir, published)}
-	everything := append([]string{"--quiet", "--all-versions"}, append(flagsFor(two), addresses...)...)
+	everything := append([]string{"--quiet", "--all-versions"}, append(flags("--platform=", two), addresses...)...)
 	sync := append([]string{"mirror", "sync", mirror}, everything...)
 	g.once("mirror sync, all new", sync...)
 	g.once("prefetch, all new", append([]string{"prefetch"}, everything...)...)
@@ -137,18 +137,15 @@ func (b *bench) withModules(n int) []growth {
 	world.WriteEvidence(published)
 	for i := range n {
 		root := filepath.Join(dir, "roots", fmt.Sprintf("team%02d", i/100), fmt.Sprintf("root%04d", i))
-		var text strings.Builder
-		text.WriteString("terraform {\n  required_providers {\n")
+		var types []string
 		for p := range 3 {
-			name := fmt.Sprintf("p%02d", (i+p)%10)
-			fmt.Fprintf(&text, "    %s = { source = \"acme/%s\" }\n", name, name)
+			types = append(types, fmt.Sprintf("p%02d", (i+p)%10))
 		}
-		text.WriteString("  }\n}\n")
 		b.must(os.MkdirAll(root, 0o755))
-		b.must(os.WriteFile(filepath.Join(root, "main.tf"), []byte(text.String()), 0o644))
+		b.must(os.WriteFile(filepath.Join(root, "main.tf"), []byte(sourcetest.Configuration(types...)), 0o644))
 	}
 	g := &grower{bench: b, dir: filepath.Join(dir, "roots"), n: n, of: "root modules", env: b.near(world, dir, published)}
-	lock := append([]string{"lock", "-R"}, flagsFor(two)...)
+	lock := append([]string{"lock", "-R"}, flags("--platform=", two)...)
 	g.once("install -R, all new", "install", "-R")
 	g.once("lock -R, all new", lock...)
 	g.measure("install -R", "install", "-R")
@@ -215,5 +212,3 @@ func (b *bench) discard(dir string) {
 		b.must(os.RemoveAll(dir))
 	}
 }
-
-func flagsFor(platforms []string) []string { return flags("--platform=", platforms) }

@@ -6,7 +6,6 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
-	"strings"
 	"time"
 
 	"github.com/larder-cli/larder/sources/sourcetest"
@@ -131,16 +130,6 @@ func (s *scene) publish() {
 }
 
 func (s *scene) mirror() string { return filepath.Join(s.dir, "mirror-"+s.work.method) }
-
-func (s *scene) configuration() string {
-	var b strings.Builder
-	b.WriteString("terraform {\n  required_providers {\n")
-	for _, name := range s.providers() {
-		fmt.Fprintf(&b, "    %s = { source = \"registry.terraform.io/acme/%s\" }\n", name, name)
-	}
-	b.WriteString("  }\n}\n")
-	return b.String()
-}
 
 func (s *scene) environment(dir string) []string {
 	method := "direct {}"

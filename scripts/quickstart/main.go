@@ -8,7 +8,6 @@
 package main
 
 import (
-	"fmt"
 	"os"
 
 	"github.com/larder-cli/larder/sources/sourcetest"
@@ -31,12 +30,12 @@ var platforms = []string{
 }
 
 func main() {
-	var s script
-	defer s.cleanUp()
+	s := &sourcetest.Script{Name: "quickstart"}
+	defer s.End()
 	if err := os.RemoveAll(mirror); err != nil {
 		s.Fatalf("%v", err)
 	}
-	write(&s, mirror)
+	write(s, mirror)
 }
 
 // write writes the mirror into dir.
@@ -51,32 +50,4 @@ func write(t sourcetest.TB, dir string) {
 	w.WritePacked(dir)
 	w.WriteEvidence(dir)
 	w.WriteMirrorJSON(dir)
-}
-
-// A script stands in for the test that a World belongs to.
-type script struct{ cleanups []func() }
-
-func (s *script) Helper() {}
-
-func (s *script) Cleanup(f func()) { s.cleanups = append(s.cleanups, f) }
-
-func (s *script) cleanUp() {
-	for _, f := range s.cleanups {
-		f()
-	}
-}
-
-func (s *script) TempDir() string {
-	dir, err := os.MkdirTemp("", "quickstart")
-	if err != nil {
-		s.Fatalf("%v", err)
-	}
-	s.Cleanup(func() { os.RemoveAll(dir) })
-	return dir
-}
-
-func (s *script) Fatalf(format string, args ...any) {
-	fmt.Fprintf(os.Stderr, "quickstart: "+format+"\n", args...)
-	s.cleanUp()
-	os.Exit(1)
 }

@@ -14,9 +14,9 @@ package main
 import (
 	"flag"
 	"fmt"
-	"os"
-	"slices"
 	"time"
+
+	"github.com/larder-cli/larder/sources/sourcetest"
 )
 
 func main() {
@@ -27,40 +27,7 @@ func main() {
 	flag.BoolVar(&opts.terraform, "terraform", false, "have terraform take part")
 	flag.Parse()
 	fmt.Printf("seed %d\n", opts.seed)
-	s := &script{}
-	defer s.cleanUp()
+	s := &sourcetest.Script{Name: "torture"}
+	defer s.End()
 	torture(s, opts, func(r report) { fmt.Println(r) })
-}
-
-// A script is a program in place of a test.
-type script struct {
-	dirs     []string
-	cleanups []func()
-}
-
-func (s *script) Helper()          {}
-func (s *script) Cleanup(f func()) { s.cleanups = append(s.cleanups, f) }
-
-func (s *script) Fatalf(format string, args ...any) {
-	fmt.Fprintf(os.Stderr, "torture: "+format+"\n", args...)
-	s.cleanUp()
-	os.Exit(1)
-}
-
-func (s *script) TempDir() string {
-	dir, err := os.MkdirTemp("", "larder-torture-*")
-	if err != nil {
-		s.Fatalf("%v", err)
-	}
-	s.dirs = append(s.dirs, dir)
-	return dir
-}
-
-func (s *script) cleanUp() {
-	for _, f := range slices.Backward(s.cleanups) {
-		f()
-	}
-	for _, dir := range s.dirs {
-		os.RemoveAll(dir)
-	}
 }

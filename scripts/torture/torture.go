@@ -12,7 +12,6 @@ import (
 	"os/exec"
 	"path/filepath"
 	"runtime"
-	"strings"
 	"sync"
 	"syscall"
 	"time"
@@ -216,13 +215,7 @@ func (k *rack) prepare(root, program string, args ...string) *process {
 	dir := filepath.Join(k.dir, root)
 	k.must(os.MkdirAll(dir, 0o755))
 	k.must(os.MkdirAll(k.cache(), 0o755))
-	var b strings.Builder
-	b.WriteString("terraform {\n  required_providers {\n")
-	for _, name := range k.opts.providers {
-		fmt.Fprintf(&b, "    %s = { source = \"acme/%s\" }\n", name, name)
-	}
-	b.WriteString("  }\n}\n")
-	k.must(os.WriteFile(filepath.Join(dir, "main.tf"), []byte(b.String()), 0o644))
+	k.must(os.WriteFile(filepath.Join(dir, "main.tf"), []byte(sourcetest.Configuration(k.opts.providers...)), 0o644))
 
 	p := &process{cmd: exec.Command(program, args...)}
 	p.cmd.Dir = dir

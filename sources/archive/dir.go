@@ -2,6 +2,8 @@ package archive
 
 import (
 	"context"
+	"crypto/sha256"
+	"encoding/hex"
 	"errors"
 	"fmt"
 	"io/fs"
@@ -9,11 +11,14 @@ import (
 	"path"
 	"path/filepath"
 	"runtime"
+	"slices"
+	"strings"
 	"sync/atomic"
+
+	"golang.org/x/sync/errgroup"
 
 	"github.com/larder-cli/larder/sources"
 	"github.com/larder-cli/larder/sources/disk"
-	"golang.org/x/sync/errgroup"
 )
 
 // Hash finds the contents of an unpacked package. The directory may be a
@@ -152,4 +157,29 @@ func eachFile(ctx context.Context, names []string, take func(context.Context, st
 		return sources.Contents{}, err
 	}
 	return contentsOf(files), nil
+}
+
+// contentsOf sorts files and adds them up.
+func contentsOf(files []sources.File) sources.Contents {
+	slices.SortFunc(files, func(a, b sources.File) int { return strings.Compare(a.Path, b.Path) })
+	c := sources.Contents{Files: files, H1: h1(files)}
+	for _, f := range files {
+		c.Size += f.Size
+	}
+	c.ZipH1 = c.H1
+	return c
+}
+
+// h1 is the hash of files that are sorted by path.
+func h1(files []sources.File) sources.Hash {
+	var line []byte
+	sum := sha256.New()
+	for _, f := range files {
+		line = hex.AppendEncode(line[:0], f.SHA256[:])
+		line = append(line, "  "...)
+		line = append(line, f.Path...)
+		line = append(line, '\n')
+		sum.Write(line)
+	}
+	return sources.ContentsHash([32]byte(sum.Sum(nil)))
 }

@@ -277,7 +277,7 @@ func (d *Dir) ReadDir() ([]fs.DirEntry, error) {
 	}
 	defer f.Close()
 	entries, err := f.ReadDir(-1)
-	sortEntries(entries)
+	slices.SortFunc(entries, func(a, b fs.DirEntry) int { return strings.Compare(a.Name(), b.Name()) })
 	return entries, d.named(err)
 }
 

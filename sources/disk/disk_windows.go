@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
+	"math"
 	"os"
 	"syscall"
 	"time"
@@ -70,7 +71,7 @@ func syncDir(*os.File) error { return nil }
 
 // Writable returns why nothing can be created in the directory, nil if it can.
 func (d *Dir) Writable() error {
-	t, err := d.temp("probe")
+	t, err := d.NewTemp("probe")
 	if err != nil {
 		return err
 	}
@@ -87,3 +88,16 @@ func IgnoresModes() bool { return false }
 
 // Seal does nothing: read-only files cannot be removed on Windows.
 func (d *Dir) Seal(string) {}
+
+// FreeSpace is how many bytes may still be written below path, if that is known.
+func FreeSpace(path string) (int64, bool) {
+	name, err := windows.UTF16PtrFromString(path)
+	if err != nil {
+		return 0, false
+	}
+	var free uint64
+	if err := windows.GetDiskFreeSpaceEx(name, &free, nil, nil); err != nil {
+		return 0, false
+	}
+	return int64(min(free, math.MaxInt64)), true
+}

@@ -2,6 +2,8 @@ package disk
 
 import (
 	"errors"
+	"io/fs"
+	"os"
 	"slices"
 	"syscall"
 
@@ -28,6 +30,17 @@ func Explain(err error, place string) error {
 		return sources.WithHint(err, "free some space for %s, then run the command again", place)
 	case IsTooLarge(err):
 		return sources.WithHint(err, "the file system of %s cannot hold files of this size (FAT stops at 4 GiB): use exFAT or another file system", place)
+	}
+	return err
+}
+
+// Cause is err without the operation and the paths, for messages that name the file.
+func Cause(err error) error {
+	if e, ok := errors.AsType[*fs.PathError](err); ok {
+		return e.Err
+	}
+	if e, ok := errors.AsType[*os.LinkError](err); ok {
+		return e.Err
 	}
 	return err
 }

@@ -12,14 +12,11 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
-	"slices"
 	"strings"
 	"time"
-)
 
-func sortEntries(entries []fs.DirEntry) {
-	slices.SortFunc(entries, func(a, b fs.DirEntry) int { return strings.Compare(a.Name(), b.Name()) })
-}
+	"github.com/larder-cli/larder/sources"
+)
 
 // OpenAny opens the file, directory or pipe at path for reading, following links.
 // It does not wait for a process that writes to a pipe. Reading from one waits,
@@ -180,7 +177,7 @@ func (d *Dir) WriteFile(name string, data []byte, when Durability) error {
 // WriteVia is WriteFile with the temporary file in the directory via of the same
 // file system, so that what a killed process leaves is found there.
 func (d *Dir) WriteVia(via *Dir, name string, data []byte, when Durability) error {
-	t, err := via.temp(name)
+	t, err := via.NewTemp(name)
 	if err != nil {
 		return err
 	}
@@ -198,16 +195,14 @@ type Temp struct {
 	name string
 }
 
-func (d *Dir) temp(name string) (*Temp, error) {
+// NewTemp creates a file that is to be called name in d once it is committed.
+func (d *Dir) NewTemp(name string) (*Temp, error) {
 	f, temp, err := d.CreateTemp("." + name + ".")
 	if err != nil {
 		return nil, err
 	}
 	return &Temp{f, d, temp}, nil
 }
-
-// NewTemp creates a file that is to be called name in d once it is committed.
-func (d *Dir) NewTemp(name string) (*Temp, error) { return d.temp(name) }
 
 // Commit gives the file its place, synced. The file that is there is replaced.
 func (t *Temp) Commit(name string) error { return t.commit(t.in, name, Synced) }
@@ -313,4 +308,41 @@ func PrintTree(path string) (string, error) {
 		return nil
 	})
 	return hex.EncodeToString(sum.Sum(nil)), err
+}
+
+// ReadSecret is [Dir.ReadFile] for what no other user may know or choose: a file
+// that another user owns or may read or write is an error.
+func (d *Dir) ReadSecret(name string, limit int64) ([]byte, error) {
+	f, info, err := d.OpenFile(name)
+	if err != nil {
+		return nil, err
+	}
+	defer f.Close()
+	if err := checkPrivate(info); err != nil {
+		return nil, sources.WithHint(fmt.Errorf("%s: %w", d.Path(name), err), "remove it, so that a new one is created")
+	}
+	return readAll(f, info, d.Path(name), limit)
+}
+
+// KeepSecret creates a file that only this user may read. If another process has
+// created it meanwhile, that one stays. The result is what the file holds.
+func (d *Dir) KeepSecret(name string, data []byte) ([]byte, error) {
+	temp := "." + name + "." + rand.Text()
+	f, err := d.Create(temp, 0o600)
+	if err != nil {
+		return nil, err
+	}
+	defer d.Remove(temp)
+	_, err = f.Write(data)
+	if err := errors.Join(err, f.Sync(), f.Close()); err != nil {
+		return nil, err
+	}
+	switch err := Link(d, temp, d, name); {
+	case err == nil, errors.Is(err, fs.ErrExist):
+	default: // the file system has no hardlinks
+		if err := Rename(d, temp, d, name); err != nil {
+			return nil, err
+		}
+	}
+	return d.ReadSecret(name, int64(len(data))+1<<10)
 }

@@ -13,10 +13,7 @@ func (d *Dir) Remove(name string) error {
 		defer done()
 		err = in.named(in.root.Remove(base))
 	}
-	if isMissing(err) {
-		return nil
-	}
-	return err
+	return d.unlessMissing(err)
 }
 
 // RemoveTree removes what is called name, which has one element, and everything

@@ -55,10 +55,14 @@ func (d *Dir) ScratchIn(name, prefix string) (*Scratch, error) {
 	if err != nil {
 		return nil, err
 	}
-	s, err := in.Scratch(prefix)
+	return in.ownScratch(prefix)
+}
+
+// ownScratch is Scratch for a d that is closed with the scratch directory.
+func (d *Dir) ownScratch(prefix string) (*Scratch, error) {
+	s, err := d.Scratch(prefix)
 	if err != nil {
-		in.Close()
-		return nil, err
+		return nil, errors.Join(err, d.Close())
 	}
 	s.owns = true
 	return s, nil
@@ -71,11 +75,10 @@ func Temporary(prefix string) (*Scratch, error) {
 	if err != nil {
 		return nil, err
 	}
-	s, err := in.Scratch(prefix)
+	s, err := in.ownScratch(prefix)
 	if err != nil {
-		return nil, errors.Join(err, in.Close())
+		return nil, err
 	}
-	s.owns = true
 	if err := in.root.Chmod(s.name, 0o700); err != nil {
 		return nil, errors.Join(in.named(err), s.Close())
 	}

@@ -17,6 +17,7 @@ import (
 	"fmt"
 	"io/fs"
 	"path/filepath"
+	"slices"
 	"strings"
 
 	"github.com/larder-cli/larder/sources"
@@ -111,7 +112,7 @@ func Write(in *disk.Dir, name string, via *disk.Dir, s *sources.Signed) error {
 		return err
 	}
 	if old, err := Read(in.Path(name)); err == nil {
-		if have, err := Pack(old); err == nil && files.equal(have) {
+		if have, err := Pack(old); err == nil && slices.EqualFunc(files[:], have[:], bytes.Equal) {
 			return nil
 		}
 	}
@@ -129,15 +130,6 @@ func Write(in *disk.Dir, name string, via *disk.Dir, s *sources.Signed) error {
 		}
 	}
 	return nil
-}
-
-func (f Files) equal(g Files) bool {
-	for i := range f {
-		if !bytes.Equal(f[i], g[i]) {
-			return false
-		}
-	}
-	return true
 }
 
 // WriteTo is [Write] for a directory of its own, created if it is missing.
@@ -159,4 +151,31 @@ func Remove(in *disk.Dir, name string) error {
 		}
 	}
 	return in.RemoveEmpty(name)
+}
+
+// Nearest returns the version among names that is next below v, or else next above.
+// The names are those in the directory of a provider's evidence; others are skipped.
+func Nearest(names []string, v sources.Version) (near sources.Version, ok bool) {
+	for _, name := range names {
+		other, err := sources.ParseVersion(name)
+		if err != nil || other == v || other.String() != name {
+			continue
+		}
+		if !ok || nearer(other, near, v) {
+			near, ok = other, true
+		}
+	}
+	return near, ok
+}
+
+// nearer reports whether a is to be compared with v rather than b.
+func nearer(a, b, v sources.Version) bool {
+	below, wasBelow := a.Compare(v) < 0, b.Compare(v) < 0
+	switch {
+	case below != wasBelow:
+		return below
+	case below:
+		return a.Compare(b) > 0
+	}
+	return a.Compare(b) < 0
 }

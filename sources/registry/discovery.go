@@ -16,12 +16,8 @@ import (
 // service is the protocol that we speak, as discovery names it.
 const service = "providers.v1"
 
-// discover is the base URL of a host's registry.
+// discover finds the base URL of a host's registry.
 func (r *Registry) discover(ctx context.Context, host sources.Host) (*url.URL, error) {
-	return r.found.Get(ctx, host, func() (*url.URL, error) { return r.lookUp(ctx, host) })
-}
-
-func (r *Registry) lookUp(ctx context.Context, host sources.Host) (*url.URL, error) {
 	wellKnown := &url.URL{Scheme: "https", Host: host.ASCII(), Path: "/.well-known/terraform.json"}
 	if configured, ok := r.opts.Services[host]; ok {
 		return choose(wellKnown, host, configured)

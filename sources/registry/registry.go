@@ -94,7 +94,7 @@ func (r *Registry) Package(ctx context.Context, id sources.PackageID) (sources.P
 // get asks for a document of a registry. An answer of 404 matches
 // sources.ErrNotFound.
 func (r *Registry) get(ctx context.Context, host sources.Host, path string, limit int64) (*fetch.Document, error) {
-	base, err := r.discover(ctx, host)
+	base, err := r.found.Get(ctx, host, func() (*url.URL, error) { return r.discover(ctx, host) })
 	if err != nil {
 		return nil, err
 	}

@@ -87,14 +87,11 @@ func (k Key) find(create bool) ([]byte, error) {
 // readKey reads the key in a directory. It is nil if there is none.
 func readKey(dir string) ([]byte, error) {
 	d, err := disk.Open(dir)
-	if errors.Is(err, fs.ErrNotExist) {
-		return nil, nil
+	var text []byte
+	if err == nil {
+		defer d.Close()
+		text, err = d.ReadSecret(keyFile, 1<<10)
 	}
-	if err != nil {
-		return nil, err
-	}
-	defer d.Close()
-	text, err := d.ReadSecret(keyFile, 1<<10)
 	if errors.Is(err, fs.ErrNotExist) {
 		return nil, nil
 	}

@@ -56,27 +56,21 @@ func (c *ca) pool() *x509.CertPool {
 }
 
 // issue makes a certificate for a host name; without one, for this machine.
-func (c *ca) issue(name string) (*tls.Certificate, error) {
+func (c *ca) issue(name string) *tls.Certificate {
 	if known, ok := c.issued.Load(name); ok {
-		return known.(*tls.Certificate), nil
+		return known.(*tls.Certificate)
 	}
-	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
-	if err != nil {
-		return nil, err
-	}
+	key := must(ecdsa.GenerateKey(elliptic.P256(), rand.Reader))
 	template := certificateFor(name)
 	template.DNSNames = []string{name}
 	if name == "" {
 		template.DNSNames = []string{"localhost"}
 		template.IPAddresses = []net.IP{net.IPv4(127, 0, 0, 1)}
 	}
-	der, err := x509.CreateCertificate(rand.Reader, template, c.cert, key.Public(), c.key)
-	if err != nil {
-		return nil, err
-	}
+	der := must(x509.CreateCertificate(rand.Reader, template, c.cert, key.Public(), c.key))
 	pair := &tls.Certificate{Certificate: [][]byte{der}, PrivateKey: key}
 	c.issued.Store(name, pair)
-	return pair, nil
+	return pair
 }
 
 // must is for what fails only if this package is wrong.

@@ -1,6 +1,14 @@
 package sourcetest
 
-import "github.com/larder-cli/larder/sources"
+import (
+	"fmt"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+
+	"github.com/larder-cli/larder/sources"
+)
 
 // Address is the provider with an address such as acme/widget.
 func Address(t TB, s string) sources.Provider {
@@ -32,4 +40,60 @@ func Check(t TB, err error) {
 	if err != nil {
 		t.Fatalf("%v", err)
 	}
+}
+
+// CLIConfig is the text of a CLI configuration with which every host in the
+// world leads to the registry without service discovery, but for names of this
+// machine. The lines, if any, stand in its provider_installation block.
+func (w *World) CLIConfig(methods ...string) string {
+	var b strings.Builder
+	for _, host := range w.hosts() {
+		fmt.Fprintf(&b, "host %q {\n  services = {\n    \"providers.v1\" = %q\n  }\n}\n", host, w.Registry.Services(host))
+	}
+	if len(methods) > 0 {
+		fmt.Fprintf(&b, "provider_installation {\n  %s\n}\n", strings.Join(methods, "\n  "))
+	}
+	return b.String()
+}
+
+// hosts are the hosts of all providers, sorted, that are not this machine.
+func (w *World) hosts() []string {
+	var hosts []string
+	for _, r := range w.matching(nil) {
+		host, _, _ := strings.Cut(r.provider, "/")
+		if w.route(host) != host {
+			hosts = append(hosts, host)
+		}
+	}
+	return slices.Compact(hosts)
+}
+
+// Env writes that configuration to a file and returns the variables with which
+// programs use it and trust the servers. What hosts there are besides those in
+// the configuration are the registry too: nothing leads out of the world.
+func (w *World) Env(methods ...string) []string {
+	w.t.Helper()
+	dir, err := os.MkdirTemp(w.dir, "config")
+	w.must(err)
+	config := filepath.Join(dir, "terraform.rc")
+	w.must(os.WriteFile(config, []byte(w.CLIConfig(methods...)), 0o644))
+	return []string{
+		"TF_CLI_CONFIG_FILE=" + config,
+		"SSL_CERT_FILE=" + w.CAFile,
+		"SSL_CERT_DIR=",
+		"HTTPS_PROXY=" + w.proxy(),
+		"CHECKPOINT_DISABLE=1", // terraform's look for a newer terraform
+	}
+}
+
+// Configuration is that of a root module which requires the providers of these types
+// in the namespace registry.terraform.io/acme.
+func Configuration(types ...string) string {
+	var text strings.Builder
+	text.WriteString("terraform {\n  required_providers {\n")
+	for _, typ := range types {
+		fmt.Fprintf(&text, "    %s = { source = \"registry.terraform.io/acme/%s\" }\n", typ, typ)
+	}
+	text.WriteString("  }\n}\n")
+	return text.String()
 }

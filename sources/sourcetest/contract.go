@@ -52,28 +52,6 @@ type contract struct {
 	outage func()
 }
 
-func (c *contract) provider(s string) sources.Provider {
-	c.Helper()
-	p, err := sources.ParseProvider(s, sources.Terraform)
-	if err != nil {
-		c.Fatal(err)
-	}
-	return p
-}
-
-func (c *contract) id(provider, version, platform string) sources.PackageID {
-	c.Helper()
-	v, err := sources.ParseVersion(version)
-	if err != nil {
-		c.Fatal(err)
-	}
-	p, err := sources.ParsePlatform(platform)
-	if err != nil {
-		c.Fatal(err)
-	}
-	return sources.PackageID{Provider: c.provider(provider), Version: v, Platform: p}
-}
-
 func (c *contract) versionsAreComplete() {
 	for provider, want := range map[string][]string{
 		"registry.terraform.io/acme/widget": {"1.2.0", "1.10.0", "2.0.0-beta.1"},
@@ -92,15 +70,15 @@ func (c *contract) versionsAreComplete() {
 
 // versions are what the source lists, oldest first.
 func (c *contract) versions(provider string) ([]sources.Version, error) {
-	listing, err := c.source.Versions(c.Context(), c.provider(provider))
+	listing, err := c.source.Versions(c.Context(), Address(c, provider))
 	slices.SortFunc(listing.Versions, sources.Version.Compare)
 	return listing.Versions, err
 }
 
 func (c *contract) packagesLeadToTheirBytes() {
 	for _, id := range []sources.PackageID{
-		c.id("registry.terraform.io/acme/widget", "1.10.0", "darwin_arm64"),
-		c.id("example.test/acme/widget", "3.0.0", "linux_amd64"),
+		PackageID(c, "registry.terraform.io/acme/widget", "1.10.0", "darwin_arm64"),
+		PackageID(c, "example.test/acme/widget", "3.0.0", "linux_amd64"),
 	} {
 		p, err := c.source.Package(c.Context(), id)
 		if err != nil {
@@ -158,7 +136,7 @@ func (c *contract) unknownProviderIsNotFound() {
 }
 
 func (c *contract) missingPlatformIsAnAnswer() {
-	id := c.id("registry.terraform.io/acme/widget", "1.10.0", "windows_arm64")
+	id := PackageID(c, "registry.terraform.io/acme/widget", "1.10.0", "windows_arm64")
 	_, err := c.source.Package(c.Context(), id)
 	if !errors.Is(err, sources.ErrNoPlatform) {
 		c.Errorf("%s: got %v, want ErrNoPlatform", id, err)
@@ -171,7 +149,7 @@ func (c *contract) outageIsNoAnswer() {
 	if err == nil || errors.Is(err, sources.ErrNotFound) {
 		c.Errorf("versions during an outage: got %v, want an error that is no answer", err)
 	}
-	_, err = c.source.Package(c.Context(), c.id("registry.terraform.io/acme/widget", "1.2.0", "linux_amd64"))
+	_, err = c.source.Package(c.Context(), PackageID(c, "registry.terraform.io/acme/widget", "1.2.0", "linux_amd64"))
 	if err == nil || errors.Is(err, sources.ErrNotFound) {
 		c.Errorf("package during an outage: got %v, want an error that is no answer", err)
 	}
@@ -180,14 +158,14 @@ func (c *contract) outageIsNoAnswer() {
 func (c *contract) cancellationIsNoAnswer() {
 	ctx, cancel := context.WithCancel(c.Context())
 	cancel()
-	_, err := c.source.Versions(ctx, c.provider("registry.terraform.io/acme/widget"))
+	_, err := c.source.Versions(ctx, Address(c, "registry.terraform.io/acme/widget"))
 	if errors.Is(err, sources.ErrNotFound) {
 		c.Errorf("cancelled: got %v, want an error that is no answer", err)
 	}
 }
 
 func (c *contract) questionsAllAtOnce() {
-	id := c.id("registry.terraform.io/acme/widget", "1.2.0", "linux_amd64")
+	id := PackageID(c, "registry.terraform.io/acme/widget", "1.2.0", "linux_amd64")
 	want, err := c.source.Package(c.Context(), id)
 	if err != nil {
 		c.Fatal(err)

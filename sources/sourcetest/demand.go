@@ -38,7 +38,7 @@ func (s *Server) RequireHeader(name, value string) {
 // common name is "client".
 func (s *Server) RequireCertificate() (cert, key []byte) {
 	s.demand(func(d *demands) { d.certificate = true })
-	pair := must(testCA().issue("client"))
+	pair := testCA().issue("client")
 	der := must(x509.MarshalPKCS8PrivateKey(pair.PrivateKey))
 	return pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: pair.Certificate[0]}),
 		pem.EncodeToMemory(&pem.Block{Type: "PRIVATE KEY", Bytes: der})
@@ -85,7 +85,7 @@ func (s *Server) tls() *tls.Config {
 			ClientAuth: auth,
 			ClientCAs:  testCA().pool(),
 			GetCertificate: func(hello *tls.ClientHelloInfo) (*tls.Certificate, error) {
-				return authority.issue(hello.ServerName)
+				return authority.issue(hello.ServerName), nil
 			},
 		}, nil
 	}}

@@ -27,7 +27,7 @@ type Key struct {
 var (
 	Publisher = sync.OnceValue(func() *Key { return NewKey("publisher") })
 	Stranger  = sync.OnceValue(func() *Key { return NewKey("stranger") })
-	Expired   = sync.OnceValue(newExpired)
+	Expired   = sync.OnceValue(func() *Key { return newKey("expired", 48*time.Hour) })
 	Revoked   = sync.OnceValue(newRevoked)
 )
 
@@ -35,8 +35,6 @@ var keyCreated = time.Date(2024, 1, 1, 0, 0, 0, 0, time.UTC)
 
 // NewKey returns the key of that name.
 func NewKey(name string) *Key { return newKey(name, 0) }
-
-func newExpired() *Key { return newKey("expired", 48*time.Hour) }
 
 func newRevoked() *Key {
 	k := newKey("revoked", 0)

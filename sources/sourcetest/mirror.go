@@ -3,7 +3,6 @@ package sourcetest
 import (
 	"archive/zip"
 	"bytes"
-	"encoding/json"
 	"io"
 	"net/http"
 	"os"
@@ -67,14 +66,7 @@ func (r *release) versionJSON() []byte {
 
 // indented is doc as terraform providers mirror would write it.
 func indented(doc any) []byte {
-	var b bytes.Buffer
-	e := json.NewEncoder(&b)
-	e.SetEscapeHTML(false)
-	e.SetIndent("", "  ")
-	if err := e.Encode(doc); err != nil {
-		panic(err) // of maps and strings
-	}
-	return bytes.TrimSuffix(b.Bytes(), []byte("\n"))
+	return bytes.TrimSuffix(must(sources.JSON(doc)), []byte("\n"))
 }
 
 // WritePacked makes dir a packed filesystem mirror of the packages whose

@@ -10,6 +10,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"strings"
 	"sync"
 	"sync/atomic"
 	"testing"
@@ -71,18 +72,6 @@ func (s *storeTest) with(do func(WholeStore)) {
 	}
 }
 
-// storePackage is the package that stores are tested with.
-func storePackage(arch string) sources.PackageID {
-	v, err := sources.ParseVersion("1.0.0")
-	if err != nil {
-		panic(err)
-	}
-	return sources.PackageID{
-		Provider: sources.Provider{Host: "example.test", Namespace: "acme", Type: "widget"},
-		Version:  v, Platform: sources.Platform{OS: "linux", Arch: arch},
-	}
-}
-
 // storeSupply supplies a package whose executable consists of text.
 func storeSupply(text string) Supply {
 	var data bytes.Buffer
@@ -106,9 +95,14 @@ func storeSupply(text string) Supply {
 	}
 }
 
+// id is the package that stores are tested with, for an architecture.
+func (s *storeTest) id(arch string) sources.PackageID {
+	return PackageID(s, "example.test/acme/widget", "1.0.0", "linux_"+arch)
+}
+
 func (s *storeTest) put(store WholeStore, text string) sources.Stored {
 	s.Helper()
-	stored, err := Put(s.Context(), store, storePackage("amd64"), storeSupply(text))
+	stored, err := Put(s.Context(), store, s.id("amd64"), storeSupply(text))
 	if err != nil {
 		s.Fatal(err)
 	}
@@ -119,7 +113,7 @@ func (s *storeTest) put(store WholeStore, text string) sources.Stored {
 // empty.
 func (s *storeTest) same(store WholeStore, when string, want sources.Hash) {
 	s.Helper()
-	got, err := store.Get(s.Context(), storePackage("amd64"))
+	got, err := store.Get(s.Context(), s.id("amd64"))
 	switch {
 	case want == "" && !errors.Is(err, sources.ErrNotFound):
 		s.Errorf("%s: got %+v, %v, want nothing", when, got, err)
@@ -189,7 +183,7 @@ func (s *storeTest) notAtAll() {
 				ctx, cancel := context.WithCancel(s.Context())
 				from := storeSupply("another")
 				spoil(cancel, &from)
-				if _, err := Put(ctx, store, storePackage("amd64"), from); err == nil {
+				if _, err := Put(ctx, store, s.id("amd64"), from); err == nil {
 					s.Errorf("%s: no error", name)
 				}
 				cancel()
@@ -226,7 +220,7 @@ func (s *storeTest) writers() {
 		var wg sync.WaitGroup
 		for range 8 {
 			wg.Go(func() {
-				if _, err := Put(s.Context(), store, storePackage("amd64"), from); err != nil {
+				if _, err := Put(s.Context(), store, s.id("amd64"), from); err != nil {
 					s.Error(err)
 				}
 			})
@@ -252,7 +246,7 @@ func (s *storeTest) readers() {
 						return
 					default:
 					}
-					got, err := store.Get(s.Context(), storePackage("amd64"))
+					got, err := store.Get(s.Context(), s.id("amd64"))
 					if err != nil || !want[got.H1] {
 						s.Errorf("a reader got %+v, %v", got, err)
 						return
@@ -274,7 +268,7 @@ func (s *storeTest) readers() {
 func (s *storeTest) killed() {
 	var old sources.Hash
 	for _, when := range []string{"begun", "fetched", "unpacked"} {
-		child := exec.Command(os.Args[0], "-test.run=^"+s.parent()+"$")
+		child := exec.Command(os.Args[0], "-test.run=^"+strings.TrimSuffix(s.Name(), "/killed")+"$")
 		child.Env = append(os.Environ(), killedIn+"="+s.dir, dieing+"="+when)
 		if out, err := child.CombinedOutput(); err == nil {
 			s.Fatalf("%s: the process was not killed:\n%s", when, out)
@@ -286,12 +280,6 @@ func (s *storeTest) killed() {
 		})
 		s.nothingLeft()
 	}
-}
-
-// parent is the name of the test that calls RunStore.
-func (s *storeTest) parent() string {
-	name := s.Name()
-	return name[:len(name)-len("/killed")]
 }
 
 // dieStoring kills this process while it stores a package.
@@ -319,7 +307,7 @@ func dieStoring(t testing.TB, store WholeStore) {
 		die("unpacked")
 		return sources.SelfSigned, nil
 	}
-	_, err := Put(t.Context(), store, storePackage("amd64"), from)
+	_, err := Put(t.Context(), store, PackageID(t, "example.test/acme/widget", "1.0.0", "linux_amd64"), from)
 	t.Log(err)
 	os.Exit(0)
 }
@@ -368,8 +356,8 @@ func (s *storeTest) evidence() {
 		return kept, errWeaker
 	})
 	s.put(store, "first")
-	_, putErr := Put(s.Context(), store, storePackage("arm64"), storeSupply("second"))
-	kept, err := store.Evidence(storePackage("amd64").Provider, storePackage("amd64").Version)
+	_, putErr := Put(s.Context(), store, s.id("arm64"), storeSupply("second"))
+	kept, err := store.Evidence(s.id("amd64").Provider, s.id("amd64").Version)
 	if err != nil || string(kept.Sums) != "first\n" || merged == 0 {
 		s.Errorf("keeps %+v, %v, merged %d times; storing: %v", kept, err, merged, putErr)
 	}

@@ -75,7 +75,7 @@ func supply(ctx context.Context, to Store, id sources.PackageID, purpose sources
 	}
 	got, err := from.Fetch(ctx, stage)
 	if err != nil {
-		return sources.Stored{}, named(id, err)
+		return sources.Stored{}, sources.InPackage(id, err)
 	}
 	contents, err := tx.Unpack(ctx, sources.Payload{Archive: got.Archive, Dir: got.Dir, Files: got.Files})
 	if err != nil {
@@ -83,7 +83,7 @@ func supply(ctx context.Context, to Store, id sources.PackageID, purpose sources
 	}
 	verdict, err := from.Judge(contents)
 	if err != nil {
-		return sources.Stored{}, named(id, err)
+		return sources.Stored{}, sources.InPackage(id, err)
 	}
 	return tx.Commit(ctx, sources.Provenance{
 		ZH: got.ZH, Filename: got.Filename, Origin: got.Origin, Signed: got.Signed, Imported: got.Imported, Verdict: verdict,
@@ -104,11 +104,3 @@ func (b *Buffer) Resume(sources.Hash) (held io.Reader, note string, err error) {
 
 // Spool implements [sources.Stage].
 func (b *Buffer) Spool() (sources.Spool, error) { return nil, errors.ErrUnsupported }
-
-// named makes an error name the package.
-func named(id sources.PackageID, err error) error {
-	if already := (*sources.PackageError)(nil); errors.As(err, &already) {
-		return err
-	}
-	return &sources.PackageError{ID: id, Err: err}
-}

@@ -236,7 +236,7 @@ func (o *Output) Fail(ctx context.Context, err error) {
 		o.diagnose(diagnostic{Severity: "error", Text: "interrupted"}, "interrupted; what was installed is whole")
 		return
 	}
-	for _, err := range Errors(err) {
+	for _, err := range sources.Errors(err) {
 		o.failOne(err)
 	}
 }
@@ -272,17 +272,4 @@ func (o *Output) failMany(ds sources.Diagnostics) {
 		text := fmt.Sprintf("and %d more errors", more)
 		o.diagnose(diagnostic{Severity: "error", Text: text}, text)
 	}
-}
-
-// Errors takes apart what errors.Join joined.
-func Errors(err error) []error {
-	joined, ok := err.(interface{ Unwrap() []error }) // the outermost join alone
-	if !ok {
-		return []error{err}
-	}
-	var all []error
-	for _, err := range joined.Unwrap() {
-		all = append(all, Errors(err)...)
-	}
-	return all
 }

@@ -1,7 +1,6 @@
 package ui
 
 import (
-	"fmt"
 	"strings"
 
 	"github.com/larder-cli/larder/installer"
@@ -78,16 +77,7 @@ func (o *Output) LockFile(change installer.LockChange) {
 		Added   []string `json:"added"`
 		Removed []string `json:"removed"`
 		Changed []string `json:"changed"`
-	}{change.Path, Texts(change.Added), Texts(change.Removed), Texts(change.Changed)})
-}
-
-// Texts are values as JSON strings, an empty list where there are none.
-func Texts[T any](values []T) []string {
-	texts := []string{}
-	for _, v := range values {
-		texts = append(texts, fmt.Sprint(v))
-	}
-	return texts
+	}{change.Path, sources.Texts(change.Added), sources.Texts(change.Removed), sources.Texts(change.Changed)})
 }
 
 // A Finding is something wrong in a store, in JSON.

@@ -76,7 +76,9 @@ func (w *Terminal) Until(text string) {
 		select {
 		case p := <-w.bytes:
 			w.Raw.Write(p)
-			w.show(p)
+			for _, r := range string(p) { // tests write no half letters
+				w.letter(r)
+			}
 		case <-time.After(20 * time.Second):
 			w.t.Fatalf("%q never came; there is\n%s", text, strings.Join(w.Seen(), "\n"))
 		}
@@ -109,12 +111,6 @@ type picture struct {
 	Column        int      // of the cursor
 	NoWrap        bool     // lines that are too wide are cut
 	escape        string   // begun
-}
-
-func (p *picture) show(text []byte) {
-	for _, r := range string(text) { // tests write no half letters
-		p.letter(r)
-	}
 }
 
 func (p *picture) letter(r rune) {

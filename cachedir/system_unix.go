@@ -4,10 +4,51 @@ package cachedir
 
 import (
 	"errors"
+	"io/fs"
 	"os"
+	"syscall"
+	"time"
 
 	"golang.org/x/sys/unix"
 )
+
+// extentOf is what the file info is about takes on disk.
+func extentOf(path string, info fs.FileInfo) extent {
+	x := extent{bytes: info.Size(), links: 1}
+	st, ok := info.Sys().(*syscall.Stat_t)
+	if !ok {
+		return x
+	}
+	x.file = file{st.Ino, uint64(st.Dev)}
+	x.links = uint64(st.Nlink)
+	x.bytes = st.Blocks * 512
+	return x
+}
+
+// lastRead is when the file at path was last read, as far as the file system
+// notes that.
+func lastRead(path string) time.Time {
+	var st unix.Stat_t
+	if err := unix.Stat(path, &st); err != nil {
+		return time.Time{}
+	}
+	return time.Unix(st.Atim.Unix())
+}
+
+// identity is what tells a file from all others on this machine.
+func identity(_ string, info fs.FileInfo) (inode, device uint64) {
+	st, ok := info.Sys().(*syscall.Stat_t)
+	if !ok {
+		return 0, 0
+	}
+	return st.Ino, uint64(st.Dev)
+}
+
+// foreign reports whether a user other than this one and root owns a file.
+func foreign(info fs.FileInfo) bool {
+	st, ok := info.Sys().(*syscall.Stat_t)
+	return ok && st.Uid != 0 && int(st.Uid) != os.Geteuid()
+}
 
 // tryTofu takes OpenTofu's lock through f if it is free, or if the file system has
 // no locks. OpenTofu's is a record lock on the whole file that belongs to its

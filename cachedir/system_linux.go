@@ -1,6 +1,7 @@
 package cachedir
 
 import (
+	"golang.org/x/sys/unix"
 	"os"
 	"strings"
 )
@@ -12,3 +13,6 @@ func bootID() string {
 	}
 	return strings.TrimSpace(string(id))
 }
+
+// setLock sets a lock that belongs to an open file.
+const setLock = unix.F_OFD_SETLK

@@ -1,0 +1,81 @@
+package cachedir
+
+import (
+	"errors"
+	"io/fs"
+	"math"
+	"os"
+	"syscall"
+	"time"
+
+	"golang.org/x/sys/windows"
+)
+
+// extentOf is what the file info is about takes on disk.
+func extentOf(path string, info fs.FileInfo) extent {
+	x := extent{bytes: info.Size(), links: 1}
+	name, err := windows.UTF16PtrFromString(path)
+	if err != nil {
+		return x
+	}
+	const share = windows.FILE_SHARE_READ | windows.FILE_SHARE_WRITE | windows.FILE_SHARE_DELETE
+	h, err := windows.CreateFile(name, 0, share, nil, windows.OPEN_EXISTING, windows.FILE_FLAG_OPEN_REPARSE_POINT, 0)
+	if err != nil {
+		return x
+	}
+	defer windows.CloseHandle(h)
+	var by windows.ByHandleFileInformation
+	if err := windows.GetFileInformationByHandle(h, &by); err != nil {
+		return x
+	}
+	x.file = file{uint64(by.FileIndexHigh)<<32 | uint64(by.FileIndexLow), uint64(by.VolumeSerialNumber)}
+	x.links = uint64(by.NumberOfLinks)
+	return x
+}
+
+// lastRead is when the file at path was last read, as far as the file system
+// notes that.
+func lastRead(path string) time.Time {
+	info, err := os.Stat(path)
+	if err != nil {
+		return time.Time{}
+	}
+	data, ok := info.Sys().(*syscall.Win32FileAttributeData)
+	if !ok {
+		return time.Time{}
+	}
+	return time.Unix(0, data.LastAccessTime.Nanoseconds())
+}
+
+// identity is what tells a file from all others on this machine. Where Windows
+// will not say, size and time have to do.
+func identity(path string, _ fs.FileInfo) (inode, device uint64) {
+	name, err := windows.UTF16PtrFromString(path)
+	if err != nil {
+		return 0, 0
+	}
+	const share = windows.FILE_SHARE_READ | windows.FILE_SHARE_WRITE | windows.FILE_SHARE_DELETE
+	h, err := windows.CreateFile(name, 0, share, nil, windows.OPEN_EXISTING, windows.FILE_FLAG_BACKUP_SEMANTICS, 0)
+	if err != nil {
+		return 0, 0
+	}
+	defer windows.CloseHandle(h)
+	var info windows.ByHandleFileInformation
+	if err := windows.GetFileInformationByHandle(h, &info); err != nil {
+		return 0, 0
+	}
+	return uint64(info.FileIndexHigh)<<32 | uint64(info.FileIndexLow), uint64(info.VolumeSerialNumber)
+}
+
+// foreign reports whether a user other than this one owns a file. It doesn't ask.
+func foreign(fs.FileInfo) bool { return false }
+
+// tryTofu takes OpenTofu's lock through f if it is free.
+func tryTofu(f *os.File) (bool, error) {
+	const flags = windows.LOCKFILE_EXCLUSIVE_LOCK | windows.LOCKFILE_FAIL_IMMEDIATELY
+	err := windows.LockFileEx(windows.Handle(f.Fd()), flags, 0, 0, math.MaxUint32, new(windows.Overlapped))
+	if errors.Is(err, windows.ERROR_LOCK_VIOLATION) || errors.Is(err, windows.ERROR_IO_PENDING) {
+		return false, nil
+	}
+	return err == nil, err
+}
