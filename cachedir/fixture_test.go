@@ -134,9 +134,7 @@ func put(t testing.TB, d *cachedir.Dir, id sources.PackageID, f files) sources.S
 
 func check(t testing.TB, err error) {
 	t.Helper()
-	if err != nil {
-		t.Fatal(err)
-	}
+	sourcetest.Check(t, err)
 }
 
 // tree lists the files in dir and what they hold, symlinks followed.

@@ -39,9 +39,7 @@ func TestGetForeign(t *testing.T) {
 			if s.H1 != widgetFiles.h1(t) || s.ZH != "" || s.Verdict != sources.Unverified || s.Signed != nil {
 				t.Errorf("got %+v", s)
 			}
-			if !hasRecord(root) {
-				t.Error("no record was left")
-			}
+			sourcetest.Expect(t, hasRecord(root), "no record was left")
 		})
 	}
 }
@@ -126,14 +124,10 @@ func TestGetAfterChange(t *testing.T) {
 			tc.change(t, entry, recordOf(root))
 			s, err := d.Get(context.Background(), widget)
 			check(t, err)
-			if same := s.H1 == widgetFiles.h1(t); same != tc.same {
-				t.Errorf("H1 the same: %v, want %v", same, tc.same)
-			}
+			sourcetest.Equal(t, s.H1 == widgetFiles.h1(t), tc.same, "H1 the same")
 			known := s.ZH != "" && s.Verdict == sources.SelfSigned && s.Signed != nil
 			unknown := s.ZH == "" && s.Verdict == sources.Unverified && s.Signed == nil
-			if known != tc.known || unknown == tc.known {
-				t.Errorf("got %+v", s)
-			}
+			sourcetest.Expect(t, known == tc.known && unknown != tc.known, "got %+v", s)
 		})
 	}
 }
@@ -165,9 +159,7 @@ func TestGetJustChanged(t *testing.T) {
 	check(t, os.Chtimes(filepath.Join(entry, executable), now, now))
 	_, err := open(t, root, cachedir.Options{}).Get(context.Background(), widget)
 	check(t, err)
-	if hasRecord(root) {
-		t.Error("a record was left")
-	}
+	sourcetest.Expect(t, !hasRecord(root), "a record was left")
 }
 
 // What changes while it is hashed is hashed again.
@@ -189,9 +181,7 @@ func TestGetChanging(t *testing.T) {
 	s, err := open(t, root, cachedir.Options{}).Get(context.Background(), widget)
 	wg.Wait()
 	check(t, err)
-	if s.H1 != f.h1(t) {
-		t.Error("hashed half way")
-	}
+	sourcetest.Equal(t, s.H1, f.h1(t), "hashed half way")
 }
 
 // Evidence goes with the packages it came with, and not with those of a
@@ -212,14 +202,10 @@ func TestEvidenceOfAnotherRelease(t *testing.T) {
 	check(t, err)
 	s, err := d.Get(context.Background(), widget)
 	check(t, err)
-	if s.Signed != nil {
-		t.Errorf("evidence is %q", s.Signed.Sums)
-	}
+	sourcetest.Expect(t, s.Signed == nil, "evidence is %v", s.Signed)
 	s, err = d.Get(context.Background(), other)
 	check(t, err)
-	if s.Signed == nil || string(s.Signed.Sums) != "other sums\n" {
-		t.Errorf("evidence of the other is %+v", s.Signed)
-	}
+	sourcetest.Expect(t, s.Signed != nil && string(s.Signed.Sums) == "other sums\n", "evidence of the other is %+v", s.Signed)
 }
 
 func TestLastUse(t *testing.T) {

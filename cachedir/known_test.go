@@ -192,13 +192,9 @@ func TestRemembered(t *testing.T) {
 	put(t, d, widget, widgetFiles)
 	_, err := sourcetest.Measure(ctx, d, other, delivery(widgetFiles.zip(t)))
 	check(t, err)
-	if all := remembered(); !slices.Equal(all, []sources.Platform{other.Platform, widget.Platform}) {
-		t.Errorf("remembered %v", all)
-	}
+	sourcetest.EqualSlices(t, remembered(), []sources.Platform{other.Platform, widget.Platform}, "remembered")
 	check(t, d.Forget(ctx, widget))
-	if all := remembered(); !slices.Equal(all, []sources.Platform{other.Platform}) {
-		t.Errorf("remembered %v", all)
-	}
+	sourcetest.EqualSlices(t, remembered(), []sources.Platform{other.Platform}, "remembered")
 }
 
 // What is remembered tells whether a package is the right one that somebody else

@@ -11,6 +11,7 @@ import (
 
 	"github.com/larder-cli/larder/cachedir"
 	"github.com/larder-cli/larder/sources"
+	"github.com/larder-cli/larder/sources/sourcetest"
 )
 
 func list(t testing.TB, d *cachedir.Dir, opts cachedir.ListOptions) *cachedir.Listing {
@@ -217,9 +218,7 @@ func TestUse(t *testing.T) {
 					got = append(got, e.ID.Platform.String())
 				}
 			}
-			if !slices.Equal(got, test.want) {
-				t.Errorf("uses %q, want %q", got, test.want)
-			}
+			sourcetest.EqualSlices(t, got, test.want, "uses")
 		})
 	}
 }
@@ -241,9 +240,7 @@ func TestFindRoots(t *testing.T) {
 		check(t, err)
 		got = append(got, filepath.ToSlash(rel))
 	}
-	if want := []string{"a", "b/.terragrunt-cache/c"}; !slices.Equal(got, want) {
-		t.Errorf("found %q, want %q", got, want)
-	}
+	sourcetest.EqualSlices(t, got, []string{"a", "b/.terragrunt-cache/c"})
 	for _, wrong := range []string{"none", "d/main.tf"} {
 		if _, err := cachedir.FindRoots(context.Background(), filepath.Join(dir, wrong)); err == nil {
 			t.Errorf("%s uses nothing", wrong)

@@ -82,9 +82,7 @@ func TestWaitEnds(t *testing.T) {
 	defer cancel()
 
 	_, err := sourcetest.Put(canceled, open(t, root, cachedir.Options{}), widget, delivery(nil))
-	if !errors.Is(err, context.DeadlineExceeded) {
-		t.Errorf("canceled: %v", err)
-	}
+	sourcetest.ErrorIs(t, err, context.DeadlineExceeded, "canceled")
 	_, err = sourcetest.Put(context.Background(), open(t, root, cachedir.Options{LockTimeout: 30 * time.Millisecond}), widget, delivery(nil))
 	if !errors.Is(err, disk.ErrLockTimeout) || !strings.Contains(err.Error(), "held by process") {
 		t.Errorf("timed out: %v", err)

@@ -41,24 +41,18 @@ func TestReadOnly(t *testing.T) {
 	}
 	got, err := d.Get(context.Background(), widget)
 	check(t, err)
-	if got.ZH != s.ZH || got.Signed == nil {
-		t.Errorf("got %+v", got)
-	}
+	sourcetest.Expect(t, got.ZH == s.ZH && got.Signed != nil, "got %+v", got)
 	for range 2 {
 		got, err := d.Get(context.Background(), foreign)
 		check(t, err)
-		if got.H1 != s.H1 {
-			t.Errorf("got %+v", got)
-		}
+		sourcetest.Equal(t, got.H1, s.H1, got)
 	}
 	target := targetIn(t.TempDir())
 	_, err = link(context.Background(), d, s, target)
 	check(t, err)
 	sameTree(t, target, widgetFiles)
 	_, err = sourcetest.Put(context.Background(), d, foreign, delivery(nil))
-	if !errors.Is(err, syscall.EROFS) {
-		t.Errorf("Put: %v", err)
-	}
+	sourcetest.ErrorIs(t, err, syscall.EROFS, "Put")
 	if _, err := cachedir.Open(filepath.Join(root, "new"), cachedir.Options{}); !errors.Is(err, syscall.EROFS) {
 		t.Errorf("Open: %v", err)
 	}
@@ -89,9 +83,7 @@ func TestDiskFull(t *testing.T) {
 			nothingStaged(t, root)
 			got, err := d.Get(context.Background(), widget)
 			check(t, err)
-			if got.H1 != s.H1 {
-				t.Errorf("got %+v", got)
-			}
+			sourcetest.Equal(t, got.H1, s.H1, got)
 		})
 	}
 }
@@ -112,9 +104,7 @@ func TestLinkAcross(t *testing.T) {
 	} {
 		target := targetIn(work)
 		used, err := link(context.Background(), open(t, root, cachedir.Options{Link: tc.mode}), s, target)
-		if used != tc.used || !errors.Is(err, tc.err) {
-			t.Errorf("%s: linked by %q, %v", tc.mode, used, err)
-		}
+		sourcetest.Expect(t, used == tc.used && errors.Is(err, tc.err), "%s: linked by %q, %v", tc.mode, used, err)
 		sameTree(t, target, widgetFiles)
 		alone(t, target)
 	}

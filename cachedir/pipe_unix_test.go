@@ -36,9 +36,7 @@ func TestPipesStopNothing(t *testing.T) {
 			}
 			var stray *disk.StrayError
 			if fails {
-				if !errors.As(err, &stray) || stray.Path != pipe {
-					t.Errorf("got %v", err)
-				}
+				sourcetest.Expect(t, errors.As(err, &stray) && stray.Path == pipe, "got %v", err)
 				return
 			}
 			check(t, err)

@@ -16,6 +16,7 @@ import (
 	"github.com/larder-cli/larder/cachedir"
 	"github.com/larder-cli/larder/sources"
 	"github.com/larder-cli/larder/sources/disk"
+	"github.com/larder-cli/larder/sources/sourcetest"
 )
 
 const day = 24 * time.Hour
@@ -81,13 +82,9 @@ func TestPolicies(t *testing.T) {
 			if removals(p) != test.want || p.Freed != int64(len(p.Remove))*one || p.Size != 4*one {
 				t.Errorf("removes %s of %d bytes", removals(p), p.Freed)
 			}
-			if len(p.Remove)+p.Used+p.Recent != 4 {
-				t.Errorf("keeps %d in use and %d others", p.Used, p.Recent)
-			}
+			sourcetest.Expect(t, len(p.Remove)+p.Used+p.Recent == 4, "keeps %d in use and %d others", p.Used, p.Recent)
 			for _, r := range p.Remove {
-				if r.Reason != test.reason {
-					t.Errorf("%s: %s", r.ID, r.Reason)
-				}
+				sourcetest.Equal(t, r.Reason, test.reason, r.ID)
 			}
 		})
 	}
@@ -116,9 +113,7 @@ func TestPrune(t *testing.T) {
 	p.Remove = slices.DeleteFunc(p.Remove, func(r cachedir.Removal) bool { return r.ID.Version.String() == "1.2.0" })
 	pruned, err := d.Prune(context.Background(), p)
 	check(t, err)
-	if len(pruned.Removed) != 3 || pruned.Freed == 0 {
-		t.Errorf("pruned %+v", pruned)
-	}
+	sourcetest.Expect(t, len(pruned.Removed) == 3 && pruned.Freed != 0, "pruned %+v", pruned)
 	sameTree(t, elsewhere, widgetFiles)
 	nothingStaged(t, root)
 	names := slices.DeleteFunc(slices.Collect(maps.Keys(tree(t, root))), func(name string) bool {
@@ -141,9 +136,7 @@ func TestPrune(t *testing.T) {
 		}
 	}
 	slices.Sort(want)
-	if !slices.Equal(names, want) {
-		t.Errorf("left\n%s\nwant\n%s", strings.Join(names, "\n"), strings.Join(want, "\n"))
-	}
+	sourcetest.EqualSlices(t, names, want, "left", strings.Join(names, "\n"), strings.Join(want, "\n"))
 	for _, dir := range []string{"foreign.test", "linked.test"} {
 		if _, err := os.Lstat(filepath.Join(root, dir)); !errors.Is(err, os.ErrNotExist) {
 			t.Errorf("%s is left: %v", dir, err)
@@ -176,9 +169,7 @@ func TestPruneRefusesToGuess(t *testing.T) {
 	if p, err := d.PlanPrune(context.Background(), cachedir.Policy{ListOptions: opts}); err == nil {
 		t.Errorf("removes %s", removals(p))
 	}
-	if got := removals(plan(t, d, cachedir.Policy{ListOptions: opts, All: true})); got != "1.2.0" {
-		t.Errorf("of all, removes %q", got)
-	}
+	sourcetest.Equal(t, removals(plan(t, d, cachedir.Policy{ListOptions: opts, All: true})), "1.2.0", "of all, removes")
 }
 
 // Nothing goes while somebody uses the cache, and whoever comes then waits until
@@ -229,9 +220,7 @@ func TestRunningStays(t *testing.T) {
 	}
 	defer func() { cmd.Process.Kill(); cmd.Wait() }()
 	p := plan(t, d, cachedir.Policy{All: true})
-	if removals(p) != "1.3.0" || p.Running != 1 {
-		t.Errorf("removes %s, %d running", removals(p), p.Running)
-	}
+	sourcetest.Expect(t, removals(p) == "1.3.0" && p.Running == 1, "removes %s, %d running", removals(p), p.Running)
 }
 
 // A record whose package is gone is removed by the next run. It is left over where

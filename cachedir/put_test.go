@@ -29,13 +29,9 @@ func TestPut(t *testing.T) {
 
 	again, err := open(t, root, cachedir.Options{}).Get(context.Background(), widget)
 	check(t, err)
-	if again.Signed == nil || string(again.Signed.Signature) != "signature" {
-		t.Errorf("evidence is %+v", again.Signed)
-	}
+	sourcetest.Expect(t, again.Signed != nil && string(again.Signed.Signature) == "signature", "evidence is %+v", again.Signed)
 	again.Signed, s.Signed, again.Seen, s.Seen = nil, nil, nil, nil
-	if again != s {
-		t.Errorf("got %+v, stored %+v", again, s)
-	}
+	sourcetest.Equal(t, again, s, "stored")
 	if _, err := d.Evidence(widget.Provider, widget.Version); err != nil {
 		t.Error(err)
 	}
@@ -87,12 +83,8 @@ func TestPutFails(t *testing.T) {
 			defer cancel()
 			tc.change(&del, cancel)
 			_, err := sourcetest.Put(ctx, d, widget, del)
-			if !errors.Is(err, tc.want) {
-				t.Errorf("error is %v, want %v", err, tc.want)
-			}
-			if strings.Count(err.Error(), widget.String()) != 1 {
-				t.Errorf("%q does not name the package once", err)
-			}
+			sourcetest.ErrorIs(t, err, tc.want, "error is")
+			sourcetest.Expect(t, strings.Count(err.Error(), widget.String()) == 1, "%q does not name the package once", err)
 			s, err := d.Get(context.Background(), widget)
 			check(t, err)
 			sameTree(t, s.Dir, old)
@@ -201,14 +193,10 @@ func TestPutKeepsEqualEntry(t *testing.T) {
 	put(t, d, widget, widgetFiles)
 	after, err := os.Stat(filepath.Join(entry, executable))
 	check(t, err)
-	if !os.SameFile(before, after) {
-		t.Error("the entry was replaced")
-	}
+	sourcetest.Expect(t, os.SameFile(before, after), "the entry was replaced")
 	s, err := d.Get(context.Background(), widget)
 	check(t, err)
-	if s.ZH == "" || s.Verdict != sources.SelfSigned {
-		t.Errorf("got %+v", s)
-	}
+	sourcetest.Expect(t, s.ZH != "" && s.Verdict == sources.SelfSigned, "got %+v", s)
 }
 
 func TestPutParcels(t *testing.T) {
@@ -247,8 +235,6 @@ func TestOpenFails(t *testing.T) {
 	for _, path := range []string{file, filepath.Join(file, "cache")} {
 		_, err := cachedir.Open(path, cachedir.Options{})
 		var pathErr *fs.PathError
-		if !errors.As(err, &pathErr) || len(sources.Hints(err)) == 0 {
-			t.Errorf("opening %s: %v", path, err)
-		}
+		sourcetest.Expect(t, errors.As(err, &pathErr) && len(sources.Hints(err)) != 0, "opening %s: %v", path, err)
 	}
 }

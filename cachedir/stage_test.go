@@ -61,9 +61,7 @@ func TestWhatWasCutShortIsKept(t *testing.T) {
 			}
 			// Another process goes on from there.
 			_, err = sourcetest.Put(context.Background(), open(t, root, cachedir.Options{}), widget, arriving(t, test.then, &found, " the rest", "", nil))
-			if err == nil || found != test.want {
-				t.Errorf("got %v, found %q, want %q", err, found, test.want)
-			}
+			sourcetest.Expect(t, err != nil && found == test.want, "got %v, found %q, want %q", err, found, test.want)
 			nothingStaged(t, root)
 			if left, err := filepath.Glob(filepath.Join(root, ".larder/partial/*")); err != nil || len(left) > 0 {
 				t.Errorf("left over: %v, %v", left, err)

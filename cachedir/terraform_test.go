@@ -61,13 +61,9 @@ func TestSharedWithTerraform(t *testing.T) {
 	d := open(t, root, cachedir.Options{})
 	s, err := d.Get(context.Background(), id)
 	check(t, err)
-	if s.H1 != widgetFiles.h1(t) || s.Verdict != sources.Unverified {
-		t.Errorf("got %+v", s)
-	}
+	sourcetest.Expect(t, s.H1 == widgetFiles.h1(t) && s.Verdict == sources.Unverified, "got %+v", s)
 	known, err := known(context.Background(), d, id, tf.target(id))
-	if err != nil || known.H1 != s.H1 {
-		t.Errorf("known as %+v, %v", known, err)
-	}
+	sourcetest.Expect(t, err == nil && known.H1 == s.H1, "known as %+v, %v", known, err)
 
 	// What we have stored and linked is all that it needs.
 	check(t, os.RemoveAll(s.Dir))

@@ -61,9 +61,7 @@ func TestDamageIsNeverRecorded(t *testing.T) {
 		"get": func(t *testing.T, d *cachedir.Dir) {
 			s, err := d.Get(context.Background(), widget)
 			check(t, err)
-			if s.Differs == "" || s.Verdict != sources.Unverified {
-				t.Errorf("got %+v", s)
-			}
+			sourcetest.Expect(t, s.Differs != "" && s.Verdict == sources.Unverified, "got %+v", s)
 		},
 		"verify": func(t *testing.T, d *cachedir.Dir) { verify(t, d, cachedir.VerifyOptions{}) },
 		"repair without a source": func(t *testing.T, d *cachedir.Dir) {
@@ -91,9 +89,7 @@ func TestDamageIsNeverRecorded(t *testing.T) {
 					t.Fatalf("verified %d, found %v", v.Packages, v.Findings)
 				}
 				want := executable + " differs from what was verified on " + time.Now().UTC().Format(time.DateOnly)
-				if got := v.Findings[0].Text; got != want {
-					t.Errorf("got %q, want %q", got, want)
-				}
+				sourcetest.Equal(t, v.Findings[0].Text, want)
 			})
 		}
 	}
@@ -159,9 +155,7 @@ func TestRepairOfAChangeThatIsNotSeen(t *testing.T) {
 	fetched := false
 	mended, err := d.Repair(context.Background(), v, func(ctx context.Context, m cachedir.Mending) (bool, error) {
 		s, err := d.Get(ctx, *m.Package)
-		if err != nil || s.Differs == "" {
-			t.Errorf("the record was believed: %+v, %v", s, err)
-		}
+		sourcetest.Expect(t, err == nil && s.Differs != "", "the record was believed: %+v, %v", s, err)
 		genuine := delivery(widgetFiles.zip(t))
 		genuine.Accept = func(s sources.Stored) bool { return s.Differs == "" && s.ZH != "" }
 		_, err = sourcetest.Put(ctx, d, *m.Package, genuine)
@@ -182,18 +176,14 @@ func TestRepairOfAChangeThatIsNotSeen(t *testing.T) {
 		return false, nil // nothing was done
 	})
 	check(t, err)
-	if len(mended) != 1 || mended[0].Do != cachedir.SetAside {
-		t.Errorf("got %+v", mended)
-	}
+	sourcetest.Expect(t, len(mended) == 1 && mended[0].Do == cachedir.SetAside, "got %+v", mended)
 }
 
 func TestUserKey(t *testing.T) {
 	dir := filepath.Join(t.TempDir(), "state")
 	root := t.TempDir()
 	_, err := open(t, root, cachedir.Options{Key: seal.UserKey(dir)}).Get(context.Background(), widget)
-	if !errors.Is(err, sources.ErrNotFound) {
-		t.Error(err)
-	}
+	sourcetest.ErrorIs(t, err, sources.ErrNotFound)
 	if _, err := os.Stat(dir); err == nil {
 		t.Error("reading has created a key")
 	}
@@ -203,9 +193,7 @@ func TestUserKey(t *testing.T) {
 	path := filepath.Join(dir, "record.key")
 	info, err := os.Stat(path)
 	check(t, err)
-	if info.Mode().Perm() != 0o600 {
-		t.Errorf("mode %v", info.Mode())
-	}
+	sourcetest.Equal(t, info.Mode().Perm(), 0o600, "mode", info.Mode())
 	check(t, seal.UserKey(dir).Check())
 	check(t, os.Chmod(path, 0o640))
 	if seal.UserKey(dir).Check() == nil || sameKey(t, seal.UserKey(dir), key("another user's secret")) {

@@ -12,6 +12,7 @@ import (
 
 	"github.com/larder-cli/larder/cachedir"
 	"github.com/larder-cli/larder/sources"
+	"github.com/larder-cli/larder/sources/sourcetest"
 )
 
 func verify(t testing.TB, d *cachedir.Dir, opts cachedir.VerifyOptions) *cachedir.Verification {
@@ -106,13 +107,9 @@ func TestVerifyFinds(t *testing.T) {
 			mended, err := d.Repair(context.Background(), v, nil)
 			check(t, err)
 			fetch := slices.ContainsFunc(mended, cachedir.Mending.Fetch)
-			if fetch != test.fetch {
-				t.Errorf("to be fetched again: %t", fetch)
-			}
+			sourcetest.Equal(t, fetch, test.fetch, "to be fetched again")
 			for _, m := range mended {
-				if m.Err != nil {
-					t.Errorf("%s: %v", m.Finding, m.Err)
-				}
+				sourcetest.Equal(t, m.Err, nil, m.Finding)
 				if m.Fetch() && !slices.Equal(m.Stored, []sources.Hash{s.H1, s.ZH}) {
 					t.Errorf("%s: stored as %q", m.Finding, m.Stored)
 				}
@@ -181,11 +178,7 @@ func TestVerifyIsNoUse(t *testing.T) {
 	_, err := d.Repair(context.Background(), v, nil)
 	check(t, err)
 	for i, e := range list(t, d, cachedir.ListOptions{}).Entries {
-		if !e.Used.Equal(before[i].Used) {
-			t.Errorf("%s was last used %s, now %s", e.ID, before[i].Used, e.Used)
-		}
-		if e.H1 == "" {
-			t.Errorf("what was hashed of %s is not remembered", e.ID)
-		}
+		sourcetest.Expect(t, e.Used.Equal(before[i].Used), "%s was last used %s, now %s", e.ID, before[i].Used, e.Used)
+		sourcetest.Expect(t, e.H1 != "", "what was hashed of %s is not remembered", e.ID)
 	}
 }

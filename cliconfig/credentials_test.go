@@ -49,9 +49,7 @@ func TestTokenIsForItsPort(t *testing.T) {
 func TestTokenVariablesAtOdds(t *testing.T) {
 	_, diags := load(linux(nil, "TF_TOKEN_my__host_example=secret1", "TF_TOKEN_my-host_example=secret2"), terraform)
 	const want = "TF_TOKEN_my__host_example and TF_TOKEN_my-host_example give different tokens for my-host.example"
-	if got := brief(diags); got != want {
-		t.Errorf("%q, want %q", got, want)
-	}
+	sourcetest.Equal(t, brief(diags), want)
 	mustLoad(t, linux(nil, "TF_TOKEN_my__host_example=secret", "TF_TOKEN_my-host_example=secret"), terraform)
 	_, diags = load(linux(nil, "TF_TOKEN_a__=secret"), terraform)
 	if got := brief(diags); !strings.HasPrefix(got, "warning: TF_TOKEN_a__ names no host") || strings.Contains(got, "secret") {
@@ -144,9 +142,7 @@ esac`})
 	check(t, err)
 	const want = "-a b c get xn--caf-dma.fr\n-a b c get none.example\n-a b c get bad.example\n" +
 		"-a b c get list.example\n-a b c get fail.example\n-a b c get large.example\n"
-	if string(log) != want {
-		t.Errorf("the helper was run as\n%s", log)
-	}
+	sourcetest.Equal(t, string(log), want, "the helper was run as")
 }
 
 func errText(err error) string {
@@ -232,7 +228,5 @@ func TestTwoHelpers(t *testing.T) {
 	_, diags := load(rc("credentials_helper \"x\" {}\ncredentials_helper \"y\" {}"), terraform)
 	const want = "rc:2:20: second credentials_helper, \"y\"; the first is \"x\" at /start/rc:1\n" +
 		"warning: rc:1:20: no program terraform-credentials-x is installed, so there are no credentials from it"
-	if got := brief(diags); got != want {
-		t.Errorf("%s", got)
-	}
+	sourcetest.Equal(t, brief(diags), want)
 }

@@ -6,6 +6,8 @@ import (
 	"regexp"
 	"strings"
 	"testing"
+
+	"github.com/larder-cli/larder/sources/sourcetest"
 )
 
 // A name that is read and not in the document is one that nobody finds.
@@ -33,8 +35,6 @@ func TestEverythingThatIsReadIsDocumented(t *testing.T) {
 		t.Fatalf("found only %q", names)
 	}
 	for _, name := range names {
-		if !strings.Contains(string(document), name) {
-			t.Errorf("docs/configuration.md does not say what %s is", name)
-		}
+		sourcetest.Expect(t, strings.Contains(string(document), name), "docs/configuration.md does not say what %s is", name)
 	}
 }

@@ -8,6 +8,7 @@ import (
 
 	"github.com/larder-cli/larder/cliconfig"
 	"github.com/larder-cli/larder/sources"
+	"github.com/larder-cli/larder/sources/sourcetest"
 )
 
 func TestCacheVariables(t *testing.T) {
@@ -28,9 +29,7 @@ func TestCacheVariables(t *testing.T) {
 		{"relative on Windows", windows(nil, `TF_PLUGIN_CACHE_DIR=c`), `C:\start\c`},
 	} {
 		c := mustLoad(t, tt.m, terraform)
-		if c.PluginCacheDir != tt.dir {
-			t.Errorf("%s: %q", tt.name, c.PluginCacheDir)
-		}
+		sourcetest.Equal(t, c.PluginCacheDir, tt.dir, tt.name)
 	}
 }
 
@@ -59,9 +58,7 @@ func TestRegistrySettings(t *testing.T) {
 		if orUnset(r.DiscoveryRetries) != tt.discovery || r.RequestTimeout != tt.timeout || orUnset(r.DownloadRetries) != tt.download {
 			t.Errorf("%s: %d, %s, %d", tt.name, orUnset(r.DiscoveryRetries), r.RequestTimeout, orUnset(r.DownloadRetries))
 		}
-		if got := brief(diags); got != tt.warnings {
-			t.Errorf("%s: %s", tt.name, got)
-		}
+		sourcetest.Equal(t, brief(diags), tt.warnings, tt.name)
 	}
 }
 
@@ -86,9 +83,7 @@ func TestUnmanaged(t *testing.T) {
 		for _, p := range c.Unmanaged {
 			got = append(got, p.String())
 		}
-		if s := strings.Join(got, " "); s != tt.want {
-			t.Errorf("%s: %q", tt.value, s)
-		}
+		sourcetest.Equal(t, strings.Join(got, " "), tt.want, tt.value)
 		if s := brief(diags); !strings.HasPrefix(s, tt.diags) || (s == "") != (tt.diags == "") {
 			t.Errorf("%s: %q", tt.value, s)
 		}
@@ -146,9 +141,7 @@ func TestProxy(t *testing.T) {
 		}
 		if got := ""; proxy != nil {
 			got = proxy.String()
-			if got != tt.want {
-				t.Errorf("%v: %s through %q", tt.environ, tt.url, got)
-			}
+			sourcetest.Equal(t, got, tt.want, tt.environ, tt.url, "through")
 		} else if tt.want != "" {
 			t.Errorf("%v: %s through no proxy", tt.environ, tt.url)
 		}

@@ -123,9 +123,7 @@ func TestSymlinks(t *testing.T) {
 		{"a.com/b/x/1.0.0 -> ..", ""},
 	} {
 		m, dir := mirror(t, tt.layout)
-		if got := found(t, m, dir, "1.0.0", "linux_amd64"); got != tt.want {
-			t.Errorf("%q: got %q, want %q", tt.layout, got, tt.want)
-		}
+		sourcetest.Equal(t, found(t, m, dir, "1.0.0", "linux_amd64"), tt.want, tt.layout)
 	}
 	_, dir := mirror(t, unpacked+"base -> .\nelse.com/b/x/1.0.0/linux_amd64/")
 	base := filepath.Join(dir, "base")
@@ -161,9 +159,7 @@ func TestWhichProvidersThereAre(t *testing.T) {
 		got, err := fsmirror.New(dir, fsmirror.Options{Engine: engine}).Providers(t.Context())
 		check(t, err)
 		got = slices.DeleteFunc(got, func(p sources.Provider) bool { return p.Host == "localhost:8443" })
-		if fmt.Sprint(got) != "["+want+"]" {
-			t.Errorf("%s: got %v, want %s", engine, got, want)
-		}
+		sourcetest.Equal(t, fmt.Sprint(got), "["+want+"]", engine, got, want)
 	}
 }
 
@@ -196,9 +192,7 @@ func TestPackagesArePlainData(t *testing.T) {
 		tt.want.ID, tt.want.Source, tt.want.Kind = id, source, sources.FromFilesystem
 		got, err := m.Package(t.Context(), id)
 		check(t, err)
-		if fmt.Sprintf("%+v", got) != fmt.Sprintf("%+v", tt.want) {
-			t.Errorf("got %+v\nwant %+v", got, tt.want)
-		}
+		sourcetest.Equal(t, fmt.Sprintf("%+v", got), fmt.Sprintf("%+v", tt.want), got, tt.want)
 	}
 }
 
@@ -227,9 +221,7 @@ func TestAnswers(t *testing.T) {
 		if hints := strings.Join(sources.Hints(err), "\n"); !strings.Contains(hints, tt.hint) || (tt.hint == "") != (hints == "") {
 			t.Errorf("%s: hints are %q, want %q", id, hints, tt.hint)
 		}
-		if strings.Count(err.Error(), dir) != 1 {
-			t.Errorf("%s: %q does not name the mirror once", id, err)
-		}
+		sourcetest.Expect(t, strings.Count(err.Error(), dir) == 1, "%s: %q does not name the mirror once", id, err)
 		_, err = m.Versions(t.Context(), id.Provider)
 		if has := tt.address == "a.com/b/x"; (err == nil) != has || !has && !errors.Is(err, sources.ErrNotFound) {
 			t.Errorf("%s: versions: %v", id.Provider, err)
@@ -290,17 +282,13 @@ func TestStraysAreTold(t *testing.T) {
 	var got []string
 	for _, s := range all {
 		path, err := filepath.Rel(dir, s.Path)
-		if err != nil || s.Reason == "" {
-			t.Errorf("%+v: %v", s, err)
-		}
+		sourcetest.Expect(t, err == nil && s.Reason != "", "%+v: %v", s, err)
 		got = append(got, filepath.ToSlash(path))
 	}
 	want := strings.Fields(`a.com/b/bad_type a.com/b/x/1.0.0/darwin_arm64 a.com/b/x/1.0.0/linux
 		a.com/b/x/1.0.0/terraform-provider-x_1.0.0_linux_amd64.zip a.com/b/x/terraform-provider-x_3.zip
 		a.com/b/x/terraform-provider-x_4.0.0_linux_amd64.zip a.com/b/x/v2.0.0 linux_amd64 terraform-provider-old_v1.0.0`)
-	if !slices.Equal(got, want) {
-		t.Errorf("got  %q\nwant %q", got, want)
-	}
+	sourcetest.EqualSlices(t, got, want)
 	listing, err := m.Versions(t.Context(), provider(t, "a.com/b/x"))
 	if err != nil || len(listing.Warnings) != 6 {
 		t.Errorf("warnings about x's directory: %q, %v, want 6", listing.Warnings, err)
@@ -367,7 +355,5 @@ func TestTreeIsReadOnce(t *testing.T) {
 	wg.Wait()
 	create(t, dir, "a.com/b/x/2.0.0/linux_amd64/")
 	listing, err := m.Versions(t.Context(), p)
-	if err != nil || len(listing.Versions) != 1 {
-		t.Errorf("got %v, %v, want what there was at first", listing, err)
-	}
+	sourcetest.Expect(t, err == nil && len(listing.Versions) == 1, "got %v, %v, want what there was at first", listing, err)
 }

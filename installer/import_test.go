@@ -9,6 +9,7 @@ import (
 	"github.com/larder-cli/larder/installer"
 	"github.com/larder-cli/larder/installer/acquire"
 	"github.com/larder-cli/larder/sources"
+	"github.com/larder-cli/larder/sources/sourcetest"
 )
 
 const wanted = "widget 1.0.0 linux_amd64"
@@ -112,7 +113,5 @@ func TestRepublishedImport(t *testing.T) {
 		t.Fatal(err)
 	}
 	got := fmt.Sprint(republished.Was.Hashes, republished.Was.From, republished.Now.Hashes, republished.Now.From)
-	if want := fmt.Sprint([]sources.Hash{h1("before")}, "there", []sources.Hash{h1(wanted)}, "bundle.tar"); got != want {
-		t.Errorf("got %s, want %s", got, want)
-	}
+	sourcetest.Equal(t, got, fmt.Sprint([]sources.Hash{h1("before")}, "there", []sources.Hash{h1(wanted)}, "bundle.tar"))
 }

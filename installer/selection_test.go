@@ -10,6 +10,7 @@ import (
 	"github.com/larder-cli/larder/installer/lockfile"
 	"github.com/larder-cli/larder/sources"
 	"github.com/larder-cli/larder/sources/fetch"
+	"github.com/larder-cli/larder/sources/sourcetest"
 )
 
 // want is a want by "TYPE CONSTRAINTS" or, locked, "TYPE VERSION! CONSTRAINTS".
@@ -79,9 +80,7 @@ func TestSelect(t *testing.T) {
 				}
 			}
 			selected, err := f.installer().Select(t.Context(), wants, c.opts)
-			if got := selection(selected); got != c.want {
-				t.Errorf("got %s, want %s", got, c.want)
-			}
+			sourcetest.Equal(t, selection(selected), c.want)
 			if n := strings.Count(f.source.log(), "versions "); n != c.asked {
 				t.Errorf("%d questions:\n%s", n, f.source.log())
 			}
@@ -105,9 +104,7 @@ func (f *fixture) failsWith(err error, parts string) {
 		return
 	}
 	for part := range strings.SplitSeq(parts, "; ") {
-		if !strings.Contains(err.Error(), part) {
-			f.t.Errorf("%v\nhas no %q", err, part)
-		}
+		sourcetest.Expect(f.t, strings.Contains(err.Error(), part), "%v\nhas no %q", err, part)
 	}
 }
 
@@ -208,9 +205,7 @@ func TestFill(t *testing.T) {
 				kind, _, _ := strings.Cut(line, " ")
 				asked = append(asked, kind)
 			}
-			if got := strings.Join(asked, "; "); got != c.asked {
-				t.Errorf("asked for %s, want %s", got, c.asked)
-			}
+			sourcetest.Equal(t, strings.Join(asked, "; "), c.asked, "asked for")
 		})
 	}
 }

@@ -120,9 +120,7 @@ func TestVersionsAreTheUnion(t *testing.T) {
 	if want := "[1.0.0 1.0.0+x 2.0.0] [old slow new]"; fmt.Sprint(got.Versions, got.Warnings) != want {
 		t.Errorf("got %v %v, want %s", got.Versions, got.Warnings, want)
 	}
-	if m.String() != "a, b, c" {
-		t.Errorf("it is called %s", m)
-	}
+	sourcetest.Equal(t, m.String(), "a, b, c", "it is called", m)
 }
 
 func TestNoMethodApplies(t *testing.T) {
@@ -158,9 +156,7 @@ func TestNotFoundSaysWhereItWasSought(t *testing.T) {
 		if nf.Provider != p || fmt.Sprint(nf.Searched) != "[0 1]" || nf.Registry != tt.registry || err.Error() != tt.text {
 			t.Errorf("got %+v: %v", nf, err)
 		}
-		if want := sources.Hints(errors.Join(tt.answers...)); !slices.Equal(sources.Hints(err), want) {
-			t.Errorf("hints are %q, want %q", sources.Hints(err), want)
-		}
+		sourcetest.EqualSlices(t, sources.Hints(err), sources.Hints(errors.Join(tt.answers...)), "hints are")
 	}
 }
 
@@ -203,9 +199,7 @@ func TestPackageComesFromTheFirstThatHasIt(t *testing.T) {
 			if err != nil {
 				got = err.Error()
 			}
-			if got != tt.want {
-				t.Errorf("got %q, want %q", got, tt.want)
-			}
+			sourcetest.Equal(t, got, tt.want)
 			if noPlatform := strings.Contains(tt.want, "platform"); errors.Is(err, sources.ErrNoPlatform) != noPlatform || hinted(err, "a has others") != noPlatform {
 				t.Errorf("got %v with hints %q", err, sources.Hints(err))
 			}
@@ -236,9 +230,7 @@ func TestAnswersAreRemembered(t *testing.T) {
 			if _, err := m.Versions(t.Context(), provider(t, "a/other")); (err == nil) != (tt.err == nil) {
 				t.Fatal(err)
 			}
-			if got := s.asked.Load(); got != 3 {
-				t.Errorf("another provider got the remembered answer")
-			}
+			sourcetest.Equal(t, s.asked.Load(), 3, "another provider got the remembered answer")
 		})
 	}
 }

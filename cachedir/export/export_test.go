@@ -139,18 +139,14 @@ func TestDeterminism(t *testing.T) {
 	then := time.Now().Add(-time.Hour)
 	check(t, os.Chtimes(filepath.Join(widget.Dir, "LICENSE"), then, then))
 	check(t, os.Chmod(filepath.Join(widget.Dir, "LICENSE"), 0o600))
-	if !bytes.Equal(first, write(t, gadget, widget)) {
-		t.Error("they differ")
-	}
+	sourcetest.Expect(t, bytes.Equal(first, write(t, gadget, widget)), "they differ")
 }
 
 func TestChangedPackageIsNotWritten(t *testing.T) {
 	widget := store(t, widgetFiles, "example.test/acme/widget", "1.2.0", "linux_amd64")
 	check(t, os.WriteFile(filepath.Join(widget.Dir, "LICENSE"), []byte("do as I like!!"), 0o644))
 	err := export.Write(context.Background(), io.Discard, []sources.Stored{widget})
-	if err == nil || !strings.Contains(err.Error(), "1.2.0 linux_amd64: it is h1:") {
-		t.Error(err)
-	}
+	sourcetest.Expect(t, err != nil && strings.Contains(err.Error(), "1.2.0 linux_amd64: it is h1:"), "%v", err)
 }
 
 // Contents may be passed over.
@@ -161,9 +157,7 @@ func TestSkip(t *testing.T) {
 	for _, cut := range []int{0, 1024 + 510, 1024 + 512 + 100, len(data) - 1000} {
 		in, err := export.NewReader(bytes.NewReader(data[:len(data)-cut]))
 		if cut == len(data)-1000 {
-			if !errors.Is(err, io.ErrUnexpectedEOF) {
-				t.Errorf("manifest cut: %v", err)
-			}
+			sourcetest.ErrorIs(t, err, io.ErrUnexpectedEOF, "manifest cut")
 			continue
 		}
 		check(t, err)
@@ -277,9 +271,7 @@ func TestRefused(t *testing.T) {
 	for _, test := range tests {
 		t.Run(test.name, func(t *testing.T) {
 			_, err := readAll(bytes.NewReader(sourcetest.PackTar(test.change(sourcetest.UnpackTar(good)))), t.TempDir())
-			if err == nil || !strings.Contains(err.Error(), test.want) {
-				t.Errorf("got %v", err)
-			}
+			sourcetest.Expect(t, err != nil && strings.Contains(err.Error(), test.want), "got %v", err)
 		})
 	}
 }

@@ -33,9 +33,7 @@ func slow(t *testing.T) (dir string) {
   }
 }
 `
-	if err := os.WriteFile(filepath.Join(dir, "main.tf"), []byte(config), 0o644); err != nil {
-		t.Fatal(err)
-	}
+	sourcetest.Check(t, os.WriteFile(filepath.Join(dir, "main.tf"), []byte(config), 0o644))
 	return dir
 }
 

@@ -416,9 +416,7 @@ type deviation struct {
 
 func TestDeviationsAreExplained(t *testing.T) {
 	text, err := os.ReadFile("../../docs/deviations.md")
-	if err != nil {
-		t.Fatal(err)
-	}
+	sourcetest.Check(t, err)
 	for _, d := range deviations {
 		if !strings.Contains(string(text), "\n### "+d.heading+"\n") {
 			t.Errorf("docs/deviations.md does not explain: %s", d.heading)

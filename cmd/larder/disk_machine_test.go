@@ -106,9 +106,7 @@ func machineDir(t *testing.T) string {
 		return t.TempDir()
 	}
 	t.Cleanup(func() {
-		if err := os.RemoveAll(dir); err != nil {
-			t.Error(err)
-		}
+		sourcetest.Equal(t, os.RemoveAll(dir), nil)
 	})
 	return dir
 }
@@ -178,9 +176,7 @@ func (m *diskMachine) succeeds(args string) {
 
 func (m *diskMachine) must(err error) {
 	m.t.Helper()
-	if err != nil {
-		m.t.Fatal(err)
-	}
+	sourcetest.Check(m.t, err)
 }
 
 func (m *diskMachine) path(name string) string {
@@ -282,9 +278,7 @@ func diskStateOf(t *testing.T, root string) diskState {
 		state[name] = text + " of " + info.ModTime().UTC().Format("2006-01-02T15:04:05.999999999")
 		return nil
 	})
-	if err != nil {
-		t.Fatal(err)
-	}
+	sourcetest.Check(t, err)
 	return state
 }
 

@@ -10,6 +10,7 @@ import (
 
 	"github.com/larder-cli/larder/cmd/larder/ui"
 	"github.com/larder-cli/larder/sources"
+	"github.com/larder-cli/larder/sources/sourcetest"
 )
 
 // Documents list what there is: nothing more, nothing less.
@@ -39,8 +40,6 @@ func TestDocumentsAgreeWithTheCode(t *testing.T) {
 func document(t *testing.T, name string) string {
 	t.Helper()
 	text, err := os.ReadFile("../../" + name)
-	if err != nil {
-		t.Fatal(err)
-	}
+	sourcetest.Check(t, err)
 	return string(text)
 }

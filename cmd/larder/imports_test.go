@@ -13,6 +13,8 @@ import (
 	"strconv"
 	"strings"
 	"testing"
+
+	"github.com/larder-cli/larder/sources/sourcetest"
 )
 
 const module = "github.com/larder-cli/larder"
@@ -265,8 +267,6 @@ func goFiles(t *testing.T) []goFile {
 		files = append(files, f)
 		return nil
 	})
-	if err != nil {
-		t.Fatal(err)
-	}
+	sourcetest.Check(t, err)
 	return files
 }

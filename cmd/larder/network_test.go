@@ -61,9 +61,7 @@ func newMachine(t *testing.T, n int, size func(i int) int64) *machineOnline {
 
 func (m *machineOnline) check(err error) {
 	m.t.Helper()
-	if err != nil {
-		m.t.Fatal(err)
-	}
+	sourcetest.Check(m.t, err)
 }
 
 // connect replaces the client by one with other options.
@@ -287,9 +285,7 @@ func TestRestOfAnotherArchive(t *testing.T) {
 			f.Range = strings.ReplaceAll(f.Range, "_", " ")
 			m.world.Registry.Fault(f)
 			_, err = m.install(t.Context())
-			if (err != nil) != (f.Status == http.StatusNotFound) {
-				t.Errorf("got %v", err)
-			}
+			sourcetest.Expect(t, (err != nil) == (f.Status == http.StatusNotFound), "got %v", err)
 			if got := m.count(sourcetest.Archive); got != test.asked {
 				t.Errorf("asked %d times, want %d: %v", got, test.asked, m.world.Registry.Requests(sourcetest.Archive))
 			}
@@ -404,9 +400,7 @@ func TestNoConnection(t *testing.T) {
 			t.Errorf("got %v with hints %v, want %s", err, sources.Hints(err), want)
 		}
 	}
-	if n := len(ui.Errors(err)); n != 10 {
-		t.Errorf("%d packages are missing, want 10", n)
-	}
+	sourcetest.Equal(t, len(ui.Errors(err)), 10, "packages are missing, want 10")
 }
 
 // open counts goroutines and open files; files are 0 where they cannot be counted.
@@ -480,9 +474,7 @@ func TestSoak(t *testing.T) {
 	t.Run("far", func(t *testing.T) {
 		resets += soak(t, 0, func(s *sourcetest.Server) { s.Line(20*time.Millisecond, 8<<20) })
 	})
-	if resets < 3 {
-		t.Errorf("%d connections were reset, which is no soak", resets)
-	}
+	sourcetest.Expect(t, resets >= 3, "%d connections were reset, which is no soak", resets)
 }
 
 // soak is one install, which returns how many connections have broken.
@@ -506,9 +498,7 @@ func soak(t *testing.T, seed uint64, place func(*sourcetest.Server)) int {
 		wanted += sizes(i)
 	}
 	t.Logf("%d connections, %d reset; %d bytes sent for %d (%.3f)", made, reset, sent, wanted, float64(sent)/float64(wanted))
-	if sent < wanted || float64(sent) >= 1.1*float64(wanted) {
-		t.Errorf("%d bytes sent for %d", sent, wanted)
-	}
+	sourcetest.Expect(t, sent >= wanted && float64(sent) < 1.1*float64(wanted), "%d bytes sent for %d", sent, wanted)
 	m.closed("soak", goroutines, files)
 	m.client = fetch.New(fetch.Options{Transport: m.forbidden()})
 	if _, err := m.install(t.Context()); err != nil {

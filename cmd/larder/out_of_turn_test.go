@@ -15,6 +15,8 @@ import (
 	"runtime"
 	"strings"
 	"testing"
+
+	"github.com/larder-cli/larder/sources/sourcetest"
 )
 
 // A server that goes on after its answer is no reason for net/http to write to
@@ -43,9 +45,7 @@ func TestServersThatSpeakOutOfTurn(t *testing.T) {
 	dir := t.TempDir()
 	write := func(name, text string) string {
 		path := filepath.Join(dir, name)
-		if err := os.WriteFile(path, []byte(text), 0o600); err != nil {
-			t.Fatal(err)
-		}
+		sourcetest.Check(t, os.WriteFile(path, []byte(text), 0o600))
 		return path
 	}
 	write("main.tf", "terraform {\nrequired_providers {\nwidget = { source = \"example.test/acme/widget\" }\n}\n}\n")

@@ -77,9 +77,7 @@ resource "widget_thing" "b" {
 
 func (w *workplace) must(err error) {
 	w.t.Helper()
-	if err != nil {
-		w.t.Fatal(err)
-	}
+	sourcetest.Check(w.t, err)
 }
 
 func (w *workplace) path(name string) string { return filepath.Join(w.base, name) }
@@ -354,9 +352,7 @@ func TestAcceptsWhatTerraformInstalled(t *testing.T) {
 	changes := slices.DeleteFunc(w.snapshot().since(before), func(name string) bool {
 		return strings.Contains(name, ".cache") // it notes what it has hashed
 	})
-	if len(changes) > 0 {
-		t.Errorf("larder changes files: %q", changes)
-	}
+	sourcetest.Expect(t, len(changes) == 0, "larder changes files: %q", changes)
 	w.applies(nil)
 }
 

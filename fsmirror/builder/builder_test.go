@@ -70,9 +70,7 @@ func parseID(t testing.TB, text string) sources.PackageID {
 
 func must(t testing.TB, err error) {
 	t.Helper()
-	if err != nil {
-		t.Fatal(err)
-	}
+	sourcetest.Check(t, err)
 }
 
 func (d *depot) archive(id sources.PackageID) string {
@@ -281,9 +279,7 @@ func TestPut(t *testing.T) {
 		"example.test/acme/widget/terraform-provider-widget_1.0.0_linux_amd64.zip",
 		"example.test/acme/widget/terraform-provider-widget_2.0.0_linux_amd64.zip",
 	}
-	if got := files(t, dir); !slices.Equal(got, want) {
-		t.Errorf("files are %q", got)
-	}
+	sourcetest.EqualSlices(t, files(t, dir), want, "files are")
 	if found, err := client(dir); err != nil || len(found) != 4 {
 		t.Errorf("a client finds %q, %v", found, err)
 	}
@@ -337,9 +333,7 @@ func TestRefusedDeliveries(t *testing.T) {
 			if found, err := client(dir); err != nil || len(found) != 1 {
 				t.Errorf("a client finds %q, %v", found, err)
 			}
-			if after := files(t, dir); !slices.Equal(before, after) {
-				t.Errorf("files are %q", after)
-			}
+			sourcetest.EqualSlices(t, before, files(t, dir), "files are")
 		})
 	}
 }
@@ -440,9 +434,7 @@ func TestFinish(t *testing.T) {
 			tt.arrange(t, d, dir)
 			d.sync(dir, builder.Options{})
 			got := slices.DeleteFunc(files(t, dir), func(name string) bool { return !strings.HasSuffix(name, ".json") })
-			if !slices.Equal(got, tt.want) {
-				t.Errorf("documents are %q", got)
-			}
+			sourcetest.EqualSlices(t, got, tt.want, "documents are")
 			if found, err := client(dir); err != nil || len(found) != tt.found {
 				t.Errorf("a client finds %q, %v", found, err)
 			}
@@ -483,9 +475,7 @@ func TestChangedInPlace(t *testing.T) {
 		}
 		_, leftOut, err := b.Index(t.Context())
 		must(t, err)
-		if len(leftOut) != 1 {
-			t.Errorf("left out of the index: %v, want it", leftOut)
-		}
+		sourcetest.Expect(t, len(leftOut) == 1, "left out of the index: %v, want it", leftOut)
 		b.Close()
 	}
 	d.sync(dir, builder.Options{}, widget+"/1.0.0/linux_amd64")
@@ -575,14 +565,10 @@ func TestManyAtOnce(t *testing.T) {
 				})
 			}
 			puts.Go(func() { // also while they are at it
-				if err := b.Finish(context.Background()); err != nil {
-					t.Error(err)
-				}
+				sourcetest.Equal(t, b.Finish(context.Background()), nil)
 			})
 			puts.Wait()
-			if err := errors.Join(b.Finish(context.Background()), b.Close()); err != nil {
-				t.Error(err)
-			}
+			sourcetest.Equal(t, errors.Join(b.Finish(context.Background()), b.Close()), nil)
 		})
 	}
 	wg.Wait()
@@ -637,9 +623,7 @@ func TestWhoeverWritesIsAlone(t *testing.T) {
 	ctx, cancel := context.WithCancel(t.Context())
 	waited := false
 	_, err := builder.Open(ctx, dir, builder.Options{Waiting: func(h disk.Holder) { waited = h.PID == os.Getpid(); cancel() }})
-	if !errors.Is(err, context.Canceled) || !waited {
-		t.Errorf("a second one got %v, having waited: %v", err, waited)
-	}
+	sourcetest.Expect(t, errors.Is(err, context.Canceled) && waited, "a second one got %v, having waited: %v", err, waited)
 	must(t, first.Close())
 	must(t, open(t, dir, builder.Options{}).Close())
 }

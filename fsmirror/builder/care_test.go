@@ -13,6 +13,7 @@ import (
 	"github.com/larder-cli/larder/fsmirror/builder"
 	"github.com/larder-cli/larder/sources"
 	"github.com/larder-cli/larder/sources/disk"
+	"github.com/larder-cli/larder/sources/sourcetest"
 )
 
 // vouch believes any checksums that have a signature and list the archive.
@@ -109,20 +110,12 @@ func TestVerify(t *testing.T) {
 			var got []string
 			for _, f := range v.Findings {
 				got = append(got, f.Path+": "+string(f.Kind))
-				if f.Text == "" || !strings.HasPrefix(f.String(), f.Path) {
-					t.Errorf("%q tells nothing", f)
-				}
+				sourcetest.Expect(t, f.Text != "" && strings.HasPrefix(f.String(), f.Path), "%q tells nothing", f)
 			}
 			slices.Sort(got)
-			if !slices.Equal(got, tt.want) {
-				t.Errorf("found %q", v.Findings)
-			}
-			if last != of || last != v.Bytes {
-				t.Errorf("%d of %d bytes were reported, of %d", last, of, v.Bytes)
-			}
-			if after := stamps(t, dir); !slices.Equal(before, after) {
-				t.Errorf("files were changed: %q", after)
-			}
+			sourcetest.EqualSlices(t, got, tt.want, v.Findings)
+			sourcetest.Expect(t, last == of && last == v.Bytes, "%d of %d bytes were reported, of %d", last, of, v.Bytes)
+			sourcetest.EqualSlices(t, before, stamps(t, dir), "files were changed")
 		})
 	}
 }
@@ -158,9 +151,7 @@ func TestVerifyWaits(t *testing.T) {
 	writer := open(t, dir, builder.Options{})
 	reader := open(t, dir, builder.Options{ReadOnly: true, Waiting: func(disk.Holder) { must(t, writer.Close()) }})
 	v, err := reader.Verify(t.Context(), nil)
-	if err != nil || v.Packages != 1 {
-		t.Errorf("%+v, %v", v, err)
-	}
+	sourcetest.Expect(t, err == nil && v.Packages == 1, "%+v, %v", v, err)
 }
 
 func TestIndexDry(t *testing.T) {
@@ -171,12 +162,8 @@ func TestIndexDry(t *testing.T) {
 	changes, leftOut, err := open(t, d.packed, builder.Options{ReadOnly: true}).Index(t.Context())
 	must(t, err)
 	want := []builder.Change{{Path: widget + "/1.0.0.json"}, {Path: widget + "/index.json"}, {Path: widget + "/0.9.0.json", Removed: true}}
-	if !slices.Equal(changes, want) || len(leftOut) != 1 {
-		t.Errorf("it would do %v, and leave out %v", changes, leftOut)
-	}
-	if after := stamps(t, d.packed); !slices.Equal(before, after) {
-		t.Errorf("files were changed: %q", after)
-	}
+	sourcetest.Expect(t, slices.Equal(changes, want) && len(leftOut) == 1, "it would do %v, and leave out %v", changes, leftOut)
+	sourcetest.EqualSlices(t, before, stamps(t, d.packed), "files were changed")
 }
 
 func TestPrune(t *testing.T) {

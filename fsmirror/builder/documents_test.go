@@ -27,9 +27,7 @@ func TestDocumentsNameTheEvidence(t *testing.T) {
 		text := readText(t, filepath.Join(dir, host, "acme/widget/1.0.0.json"))
 		texts[text[strings.Index(text, `"larder"`):]] = true
 	}
-	if len(texts) != 1 {
-		t.Errorf("the documents differ: %v", texts)
-	}
+	sourcetest.Equal(t, len(texts), 1, "the documents differ", texts)
 	for text := range texts {
 		if n := strings.Count(text, `"url": "../../../.larder/evidence/%D0%B8`); n != 1 {
 			t.Errorf("the evidence is named %d times: %s", n, text)
@@ -137,7 +135,5 @@ func TestEvidenceIsReplaced(t *testing.T) {
 	}
 	must(t, b.Finish(t.Context()))
 	after := readText(t, filepath.Join(dir, widget, "1.0.0.json"))
-	if !strings.Contains(after, `"origin"`) || after == before {
-		t.Errorf("it says %s", after)
-	}
+	sourcetest.Expect(t, strings.Contains(after, `"origin"`) && after != before, "it says %s", after)
 }

@@ -158,9 +158,7 @@ func TestProcessesTakeTurns(t *testing.T) {
 		running = append(running, cmd)
 	}
 	for _, cmd := range running {
-		if err := cmd.Wait(); err != nil {
-			t.Error(err)
-		}
+		sourcetest.Equal(t, cmd.Wait(), nil)
 	}
 	mended(t, dir, 0)
 }

@@ -58,9 +58,7 @@ func TestOnMedia(t *testing.T) {
 				t.Errorf("a client finds %q, %v", found, err)
 			}
 			v, err := open(t, dir, builder.Options{ReadOnly: true, Vouch: vouch}).Verify(t.Context(), nil)
-			if err != nil || len(v.Findings) > 0 {
-				t.Errorf("%+v, %v", v, err)
-			}
+			sourcetest.Expect(t, err == nil && len(v.Findings) == 0, "%+v, %v", v, err)
 			before := stamps(t, dir)
 			d.sync(dir, builder.Options{Vouch: vouch}, ids...)
 			if after := stamps(t, dir); strings.Join(before, "\n") != strings.Join(after, "\n") {
@@ -77,9 +75,7 @@ func TestOnMedia(t *testing.T) {
 			plan, err := b.PlanPrune(t.Context(), builder.Policy{KeepLast: 1})
 			must(t, err)
 			gone, err := b.Prune(t.Context(), plan)
-			if err != nil || len(gone) != 1 {
-				t.Errorf("%d are gone: %v", len(gone), err)
-			}
+			sourcetest.Expect(t, err == nil && len(gone) == 1, "%d are gone: %v", len(gone), err)
 		})
 	}
 }
@@ -99,9 +95,7 @@ func TestFullMedium(t *testing.T) {
 		return sourcetest.Supplied{}, err
 	}
 	_, err := sourcetest.Put(t.Context(), b, id, del)
-	if !errors.Is(err, syscall.ENOSPC) || len(sources.Hints(err)) != 1 {
-		t.Errorf("got %v", err)
-	}
+	sourcetest.Expect(t, errors.Is(err, syscall.ENOSPC) && len(sources.Hints(err)) == 1, "got %v", err)
 	must(t, errors.Join(b.Finish(t.Context()), b.Close()))
 	d.sync(dir, builder.Options{}, widget+"/2.0.0/linux_amd64")
 	if found, err := client(dir); err != nil || len(found) != 2 {

@@ -192,9 +192,7 @@ func TestPipes(t *testing.T) {
 		_, reading := open(t, dir, builder.Options{ReadOnly: true}).Verify(t.Context(), nil)
 		for _, err := range []error{writing, reading} {
 			var stray *disk.StrayError
-			if !errors.As(err, &stray) || stray.Path != path {
-				t.Errorf("got %v", err)
-			}
+			sourcetest.Expect(t, errors.As(err, &stray) && stray.Path == path, "got %v", err)
 		}
 	})
 	for _, name := range []string{
@@ -207,9 +205,7 @@ func TestPipes(t *testing.T) {
 			must(t, err)
 			d.sync(dir, builder.Options{}, widget+"/1.0.0/linux_amd64")
 			v, err := open(t, dir, builder.Options{ReadOnly: true, Vouch: vouch}).Verify(t.Context(), nil)
-			if err != nil || len(v.Findings) > 0 {
-				t.Errorf("%+v, %v", v, err)
-			}
+			sourcetest.Expect(t, err == nil && len(v.Findings) == 0, "%+v, %v", v, err)
 		})
 	}
 }

@@ -27,9 +27,7 @@ func TestRoundTrip(t *testing.T) {
 	files := created(t, from, createOptions())
 	to := filepath.Join(t.TempDir(), "new", "mirror")
 	arrivals := mustImport(t, to, files...)
-	if len(arrivals) != 4 {
-		t.Errorf("%d packages", len(arrivals))
-	}
+	sourcetest.Equal(t, len(arrivals), 4, "packages")
 	for _, a := range arrivals {
 		if a.How != bundle.Added || a.Verdict != sources.MirrorEvidence || a.Report.KeyID != sourcetest.Publisher().ID() {
 			t.Errorf("%s: %s, %s by %q", a.ID, a.How, a.Verdict, a.Report.KeyID)
@@ -44,9 +42,7 @@ func TestRoundTrip(t *testing.T) {
 
 	// Once more, there is nothing to do.
 	for _, a := range mustImport(t, to, files...) {
-		if a.How != bundle.Known {
-			t.Errorf("%s: %s", a.ID, a.How)
-		}
+		sourcetest.Equal(t, a.How, bundle.Known, a.ID)
 	}
 }
 
@@ -65,9 +61,7 @@ func TestDeterminism(t *testing.T) {
 	check(t, os.Chtimes(path, then, then))
 	check(t, os.Chmod(path, 0o600))
 	check(t, os.Rename(path, filepath.Join(filepath.Dir(path), "terraform-provider-GADGET_0.1.0_linux_amd64_x.zip")))
-	if !bytes.Equal(first, readFile(t, created(t, indexed(t, other), createOptions())[0])) {
-		t.Error("they differ")
-	}
+	sourcetest.Expect(t, bytes.Equal(first, readFile(t, created(t, indexed(t, other), createOptions())[0])), "they differ")
 }
 
 // What tar makes of a bundle is a mirror.
@@ -92,14 +86,10 @@ func TestTarReadsIt(t *testing.T) {
 		t.Errorf("got %q\nwant %q", slices.Sorted(maps.Keys(got)), slices.Sorted(maps.Keys(want)))
 	}
 	p, err := fsmirror.New(to, fsmirror.Options{}).Package(ctx, sourcetest.PackageID(t, widget, "1.0.0", "linux_arm64"))
-	if err != nil || p.Signed == nil {
-		t.Errorf("%+v, %v", p, err)
-	}
+	sourcetest.Expect(t, err == nil && p.Signed != nil, "%+v, %v", p, err)
 	m, err := bundle.ParseManifest(readFile(t, filepath.Join(to, ".larder/manifest.json")))
 	check(t, err)
-	if !bytes.Equal(m.Text(), described(t, to).Text()) {
-		t.Error("the manifest is another than that of the mirror")
-	}
+	sourcetest.Expect(t, bytes.Equal(m.Text(), described(t, to).Text()), "the manifest is another than that of the mirror")
 	mustImport(t, t.TempDir(), file)
 }
 
@@ -132,13 +122,9 @@ func TestDeltas(t *testing.T) {
 		before := tree(t, receiver)
 		_, err = bundle.Import(ctx, []string{second}, receiver, o)
 		for _, want := range []string{"builds on 2 packages", gadget + " 0.1.0 linux_amd64: ", widget + " 1.1.0 linux_amd64: "} {
-			if err == nil || !strings.Contains(err.Error(), want) {
-				t.Errorf("no %q in %v", want, err)
-			}
+			sourcetest.Expect(t, err != nil && strings.Contains(err.Error(), want), "no %q in %v", want, err)
 		}
-		if !maps.Equal(before, tree(t, receiver)) || len(left(t, receiver)) > 0 {
-			t.Error("something changed")
-		}
+		sourcetest.Expect(t, maps.Equal(before, tree(t, receiver)) && len(left(t, receiver)) == 0, "something changed")
 	}
 	mustImport(t, receiver, first)
 	mustImport(t, receiver, second)
@@ -168,9 +154,7 @@ func TestOtherBase(t *testing.T) {
 	other := published(t)
 	other.Add(widget, "1.0.0", sourcetest.Release{Platforms: []string{"linux_amd64"}, Files: map[string]string{"other": ""}})
 	_, err := bundle.Import(ctx, delta, mirrored(t, other, "*/1.0.0/*"), importOptions())
-	if err == nil || !strings.Contains(err.Error(), "1.0.0 linux_amd64: the bundle builds on zh:") {
-		t.Error(err)
-	}
+	sourcetest.Expect(t, err != nil && strings.Contains(err.Error(), "1.0.0 linux_amd64: the bundle builds on zh:"), "%v", err)
 }
 
 // What the receiver has without our evidence is sent again.
@@ -183,13 +167,9 @@ func TestEvidenceIsNews(t *testing.T) {
 	opts.Since = &have
 	arrivals := mustImport(t, receiver, created(t, mirrored(t, w), opts)...)
 	for _, a := range arrivals {
-		if a.How != bundle.Known || a.Verdict != sources.MirrorEvidence {
-			t.Errorf("%s: %s, %s", a.ID, a.How, a.Verdict)
-		}
+		sourcetest.Expect(t, a.How == bundle.Known && a.Verdict == sources.MirrorEvidence, "%s: %s, %s", a.ID, a.How, a.Verdict)
 	}
-	if !maps.Equal(tree(t, receiver), tree(t, indexed(t, mirrored(t, w)))) {
-		t.Error("not the same")
-	}
+	sourcetest.Expect(t, maps.Equal(tree(t, receiver), tree(t, indexed(t, mirrored(t, w)))), "not the same")
 }
 
 // Parts are no longer than allowed, and may be given in any order, or one by one.
@@ -213,9 +193,7 @@ func TestSplit(t *testing.T) {
 	t.Run("any order", func(t *testing.T) {
 		to := t.TempDir()
 		mustImport(t, to, files[1], files[0])
-		if !maps.Equal(want, tree(t, to)) {
-			t.Error("not the same")
-		}
+		sourcetest.Expect(t, maps.Equal(want, tree(t, to)), "not the same")
 	})
 	t.Run("one by one", func(t *testing.T) {
 		to := t.TempDir()
@@ -228,9 +206,7 @@ func TestSplit(t *testing.T) {
 				t.Error("something is visible")
 			}
 		}
-		if !maps.Equal(want, tree(t, to)) || len(left(t, to)) > 0 {
-			t.Error("not the same")
-		}
+		sourcetest.Expect(t, maps.Equal(want, tree(t, to)) && len(left(t, to)) == 0, "not the same")
 	})
 	t.Run("same part", func(t *testing.T) {
 		if _, err := bundle.Import(ctx, []string{files[1], files[1]}, t.TempDir(), importOptions()); err == nil || !strings.Contains(err.Error(), "are the same part") {
@@ -253,9 +229,7 @@ func TestSplit(t *testing.T) {
 	t.Run("too small", func(t *testing.T) {
 		opts.MaxSize = 50_000
 		_, err := bundle.Create(ctx, from, filepath.Join(t.TempDir(), "b"), opts)
-		if err == nil || !strings.Contains(err.Error(), "1.1.0 linux_amd64: it alone takes") {
-			t.Error(err)
-		}
+		sourcetest.Expect(t, err != nil && strings.Contains(err.Error(), "1.1.0 linux_amd64: it alone takes"), "%v", err)
 	})
 }
 
@@ -268,9 +242,7 @@ func TestSplitAnywhere(t *testing.T) {
 		n := 0
 		for _, part := range parts {
 			again, err := bundle.ParseManifest(part.Text())
-			if err != nil || again.ID() != parts[0].ID() {
-				t.Errorf("%d: %v", max, err)
-			}
+			sourcetest.Expect(t, err == nil && again.ID() == parts[0].ID(), "%d: %v", max, err)
 			n = part.Parts
 		}
 		if n != len(parts) && n != 0 {
@@ -328,21 +300,13 @@ func TestConflicts(t *testing.T) {
 			before := tree(t, test.dir)
 			arrivals, err := bundle.Import(ctx, []string{file}, test.dir, importOptions())
 			if test.want != "" {
-				if err == nil || !strings.Contains(err.Error(), test.want) {
-					t.Errorf("got %v", err)
-				}
-				if !maps.Equal(before, tree(t, test.dir)) || len(left(t, test.dir)) > 0 {
-					t.Error("something changed")
-				}
+				sourcetest.Expect(t, err != nil && strings.Contains(err.Error(), test.want), "got %v", err)
+				sourcetest.Expect(t, maps.Equal(before, tree(t, test.dir)) && len(left(t, test.dir)) == 0, "something changed")
 				return
 			}
 			check(t, err)
-			if arrivals[0].How != test.how {
-				t.Errorf("%s", arrivals[0].How)
-			}
-			if want := tree(t, from)[zip]; tree(t, test.dir)[zip] != want {
-				t.Error("not the bundle's archive")
-			}
+			sourcetest.Equal(t, arrivals[0].How, test.how)
+			sourcetest.Equal(t, tree(t, test.dir)[zip], tree(t, from)[zip], "not the bundle's archive")
 		})
 	}
 }
@@ -362,13 +326,9 @@ func TestNewerEvidence(t *testing.T) {
 	if arrivals := mustImport(t, first, delta); len(arrivals) != 1 {
 		t.Errorf("%v", arrivals)
 	}
-	if !maps.Equal(tree(t, first), tree(t, indexed(t, later))) {
-		t.Error("not the same")
-	}
+	sourcetest.Expect(t, maps.Equal(tree(t, first), tree(t, indexed(t, later))), "not the same")
 	s, err := there(t, first).Recall(sourcetest.PackageID(t, widget, "1.1.0", "linux_amd64"))
-	if err != nil || s.Signed == nil {
-		t.Errorf("%+v, %v", s, err)
-	}
+	sourcetest.Expect(t, err == nil && s.Signed != nil, "%+v, %v", s, err)
 
 	alone := created(t, mirrored(t, w, "*/1.1.0/linux_arm64"), createOptions())[0]
 	other := mirrored(t, w, "*/1.1.0/linux_amd64")
@@ -377,9 +337,7 @@ func TestNewerEvidence(t *testing.T) {
 	if err == nil || !strings.Contains(err.Error(), "has evidence for linux_amd64, for which the bundle's does not vouch") {
 		t.Error(err)
 	}
-	if !maps.Equal(before, tree(t, other)) {
-		t.Error("something changed")
-	}
+	sourcetest.Expect(t, maps.Equal(before, tree(t, other)), "something changed")
 }
 
 // What was verified before an interruption is not taken from the bundle again.
@@ -397,9 +355,7 @@ func TestInterrupted(t *testing.T) {
 	if _, err := bundle.Import(stopped, []string{file}, to, opts); !errors.Is(err, context.Canceled) {
 		t.Fatal(err)
 	}
-	if len(tree(t, to)) > 0 {
-		t.Error("something is visible")
-	}
+	sourcetest.Expect(t, len(tree(t, to)) == 0, "something is visible")
 	gadgetZip := filepath.Join(gadget, "terraform-provider-gadget_0.1.0_linux_amd64.zip")
 	widgetZip := filepath.Join(widget, "terraform-provider-widget_1.0.0_linux_amd64.zip")
 	waiting, err := os.Stat(filepath.Join(left(t, to)[0], gadgetZip))
@@ -409,12 +365,8 @@ func TestInterrupted(t *testing.T) {
 	mustImport(t, to, file)
 	arrived, err := os.Stat(filepath.Join(to, gadgetZip))
 	check(t, err)
-	if !os.SameFile(waiting, arrived) {
-		t.Error("it was taken from the bundle again")
-	}
-	if !maps.Equal(tree(t, indexed(t, from)), tree(t, to)) || len(left(t, to)) > 0 {
-		t.Error("not the same")
-	}
+	sourcetest.Expect(t, os.SameFile(waiting, arrived), "it was taken from the bundle again")
+	sourcetest.Expect(t, maps.Equal(tree(t, indexed(t, from)), tree(t, to)) && len(left(t, to)) == 0, "not the same")
 
 	// What another bundle has left is not kept for ever.
 	other := t.TempDir()

@@ -11,6 +11,7 @@ import (
 	"github.com/larder-cli/larder/fsmirror/bundle"
 	"github.com/larder-cli/larder/sources"
 	"github.com/larder-cli/larder/sources/disk"
+	"github.com/larder-cli/larder/sources/sourcetest"
 )
 
 // tiny mounts a file system that is too small for a bundle.
@@ -33,9 +34,7 @@ func TestFullDisks(t *testing.T) {
 	}
 	to := tiny(t)
 	_, importing := bundle.Import(ctx, created(t, from, createOptions()), to, importOptions())
-	if len(tree(t, to)) > 0 {
-		t.Error("something is visible")
-	}
+	sourcetest.Expect(t, len(tree(t, to)) == 0, "something is visible")
 	for _, err := range []error{creating, importing} {
 		if hints := sources.Hints(err); !errors.Is(err, syscall.ENOSPC) || len(hints) != 1 || !strings.Contains(hints[0], "free some space") {
 			t.Errorf("got %v, hints %q", err, hints)
@@ -56,9 +55,7 @@ func TestLinksInTheStagingDirectory(t *testing.T) {
 		check(t, errors.Join(os.MkdirAll(filepath.Dir(link), 0o755), os.Symlink(outside, link)))
 		_, err = bundle.Import(ctx, []string{file}, to, importOptions())
 		var stray *disk.StrayError
-		if !errors.As(err, &stray) || stray.Path != link {
-			t.Errorf("%s: got %v", name, err)
-		}
+		sourcetest.Expect(t, errors.As(err, &stray) && stray.Path == link, "%s: got %v", name, err)
 		if entries, err := os.ReadDir(outside); err != nil || len(entries) > 0 {
 			t.Errorf("%s: outside are %v, %v", name, entries, err)
 		}

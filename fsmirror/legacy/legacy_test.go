@@ -210,9 +210,7 @@ warning: it is named terraform-provider-my-foo_v1.0.1.exe in the package, as eng
 	} {
 		t.Run(tt.what, func(t *testing.T) {
 			dir := write(t, tt.files)
-			if got := told(dir, find(t, tt.opts, dir)); got != tt.want[1:] {
-				t.Errorf("got:\n%swant:\n%s", got, tt.want[1:])
-			}
+			sourcetest.Equal(t, told(dir, find(t, tt.opts, dir)), tt.want[1:])
 		})
 	}
 }
@@ -328,16 +326,12 @@ func TestPackingDependsOnContentsAlone(t *testing.T) {
 	check(t, os.Chtimes(filepath.Join(a, "terraform-provider-foo_v1.0.0_x5"), old, old))
 	first, stored := put(t, a)
 	second, _ := put(t, b)
-	if !bytes.Equal(first.archive, second.archive) {
-		t.Error("archives differ")
-	}
+	sourcetest.Expect(t, bytes.Equal(first.archive, second.archive), "archives differ")
 	z, err := zip.NewReader(bytes.NewReader(first.archive), int64(len(first.archive)))
 	if err != nil || len(z.File) != 1 || z.File[0].Name != "terraform-provider-foo_v1.0.0_x5" || z.File[0].Mode() != 0o755 {
 		t.Errorf("packed %v, %v", z, err)
 	}
-	if want := sources.ZipHash(sha256.Sum256(first.archive)); stored.ZH != want {
-		t.Errorf("hashed to %s, not %s", stored.ZH, want)
-	}
+	sourcetest.Equal(t, stored.ZH, sources.ZipHash(sha256.Sum256(first.archive)), "hashed to")
 }
 
 func TestDirectoriesHashAsBefore(t *testing.T) {
@@ -355,9 +349,7 @@ func TestPublishedArchivesStayAsTheyAre(t *testing.T) {
 	want, err := os.ReadFile(filepath.Join(dir, "terraform-provider-foo_1.0.0_linux_amd64.zip"))
 	check(t, err)
 	s, _ := put(t, dir)
-	if !bytes.Equal(s.archive, want) {
-		t.Error("another archive was put")
-	}
+	sourcetest.Expect(t, bytes.Equal(s.archive, want), "another archive was put")
 	if _, err := s.payload.Archive.Stat(); err == nil {
 		t.Error("the archive is still open")
 	}
@@ -368,9 +360,7 @@ func TestWhatIsRefusedIsRefused(t *testing.T) {
 	refusal := errors.New("no")
 	c := find(t, legacy.Options{Prefix: "example.com/acme"}, dir).Candidates[0]
 	_, err := c.Put(t.Context(), &shelf{}, func(sources.Contents) (sources.Verdict, error) { return 0, refusal })
-	if !errors.Is(err, refusal) {
-		t.Errorf("got %v", err)
-	}
+	sourcetest.ErrorIs(t, err, refusal)
 }
 
 // Nothing changes where something is imported from, not even when it was changed.

@@ -41,9 +41,7 @@ func TestWhatIsAccepted(t *testing.T) {
 			if len(ds) > 0 {
 				t.Fatalf("%v", ds)
 			}
-			if want := strings.Count(src, "provider"); len(f.Entries()) != want {
-				t.Errorf("entries = %v, want %d", f.Entries(), want)
-			}
+			sourcetest.Equal(t, len(f.Entries()), strings.Count(src, "provider"), "entries", f.Entries())
 		})
 	}
 }
@@ -102,9 +100,7 @@ func TestWhatIsRefused(t *testing.T) {
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			f, ds := lockfile.Parse([]byte(c.src))
-			if f != nil {
-				t.Error("there is a File all the same")
-			}
+			sourcetest.Equal(t, f, nil, "there is a File all the same")
 			err := ds.Err()
 			if err == nil {
 				t.Fatal("no error")
@@ -121,9 +117,7 @@ func TestModuleBlocksGetOneWarning(t *testing.T) {
 	if len(ds) != 1 || !ds[0].Warning || ds[0].Line != 1 {
 		t.Errorf("diagnostics = %v, want one warning about line 1", ds)
 	}
-	if f == nil || len(f.Entries()) != 1 {
-		t.Errorf("file = %v, want one entry", f)
-	}
+	sourcetest.Expect(t, f != nil && len(f.Entries()) == 1, "file = %v, want one entry", f)
 }
 
 func TestEngineComesFromTheHeader(t *testing.T) {
@@ -247,12 +241,8 @@ func TestLine(t *testing.T) {
 			{"a.test/acme/b", "h1:a", 0},
 			{"a.test/acme/c", "h1:a", 0},
 		} {
-			if got := f.Line(provider(t, c.provider), c.hash); got != c.want {
-				t.Errorf("%s %s: line %d, want %d", c.provider, c.hash, got, c.want)
-			}
+			sourcetest.Equal(t, f.Line(provider(t, c.provider), c.hash), c.want, c.provider, c.hash, "line")
 		}
 	}
-	if line := new(lockfile.File).Line(provider(t, "a.test/acme/a"), "h1:a"); line != 0 {
-		t.Errorf("no file: line %d", line)
-	}
+	sourcetest.Equal(t, new(lockfile.File).Line(provider(t, "a.test/acme/a"), "h1:a"), 0, "no file: line")
 }

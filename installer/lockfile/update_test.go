@@ -163,21 +163,15 @@ provider "a.test/acme/b" {
 				t.Fatal(ds)
 			}
 			text, got := f.Update(c.entries, sources.Terraform)
-			if !reflect.DeepEqual(got, c.want) {
-				t.Errorf("change = %v, want %v", got, c.want)
-			}
-			if (text == nil) != got.None() {
-				t.Errorf("text = %q for change %v", text, got)
-			}
+			sourcetest.Expect(t, reflect.DeepEqual(got, c.want), "change = %v, want %v", got, c.want)
+			sourcetest.Expect(t, (text == nil) == got.None(), "text = %q for change %v", text, got)
 		})
 	}
 }
 
 func TestNothingNeededAndNoFileWritesNothing(t *testing.T) {
 	text, change := new(lockfile.File).Update(nil, sources.Terraform)
-	if text != nil || !change.None() {
-		t.Errorf("text = %q, change = %v", text, change)
-	}
+	sourcetest.Expect(t, text == nil && change.None(), "text = %q, change = %v", text, change)
 }
 
 const commented = `# Owned by the platform team.
@@ -251,9 +245,7 @@ provider "a.test/acme/beta" { # pinned
 		entry(t, "a.test/acme/beta", "1.0.0", "~> 1.0", "zh:c", "zh:b", "h1:a"),
 		entry(t, "a.test/acme/able", "1.0.0", ""),
 	}, sources.OpenTofu)
-	if string(text) != want {
-		t.Errorf("text:\n%s\nwant:\n%s", text, want)
-	}
+	sourcetest.Equal(t, string(text), want, "text")
 }
 
 func TestMigrate(t *testing.T) {
@@ -282,15 +274,9 @@ provider "registry.terraform.io/hashicorp/random" {
 	if got, ok := f.Entry(want.Provider); !ok || !reflect.DeepEqual(got, want) {
 		t.Errorf("assumed = %v, want %v", got, want)
 	}
-	if len(f.Entries()) != 4 {
-		t.Errorf("what is assumed became part of the file: %v", f.Entries())
-	}
+	sourcetest.Equal(t, len(f.Entries()), 4, "what is assumed became part of the file", f.Entries())
 	const wantWarning = "the lock file is Terraform's; taking the locked versions of " +
 		"registry.terraform.io/hashicorp/random as registry.opentofu.org/hashicorp/random"
-	if warning != wantWarning {
-		t.Errorf("warning = %q, want %q", warning, wantWarning)
-	}
-	if warning := new(lockfile.File).Migrate(); warning != "" {
-		t.Errorf("of no file: %q", warning)
-	}
+	sourcetest.Equal(t, warning, wantWarning, "warning")
+	sourcetest.Equal(t, new(lockfile.File).Migrate(), "", "of no file")
 }

@@ -15,6 +15,7 @@ import (
 
 	"github.com/larder-cli/larder/installer/modules"
 	"github.com/larder-cli/larder/sources"
+	"github.com/larder-cli/larder/sources/sourcetest"
 )
 
 func TestRoots(t *testing.T) {
@@ -113,9 +114,7 @@ func TestRootsDespiteUnreadableDirectories(t *testing.T) {
 		t.Skip("we may read what nobody may")
 	}
 	got, err := modules.Roots(t.Context(), dir, modules.RootsOptions{})
-	if !slices.Equal(got, []string{"b"}) || !errors.Is(err, os.ErrPermission) {
-		t.Errorf("got %q, %v", got, err)
-	}
+	sourcetest.Expect(t, slices.Equal(got, []string{"b"}) && errors.Is(err, os.ErrPermission), "got %q, %v", got, err)
 }
 
 func TestRootsErrors(t *testing.T) {

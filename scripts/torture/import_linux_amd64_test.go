@@ -10,6 +10,8 @@ import (
 	"strings"
 	"syscall"
 	"testing"
+
+	"github.com/larder-cli/larder/sources/sourcetest"
 )
 
 // An import is killed before each change that it makes to the file system, in a
@@ -77,9 +79,7 @@ func exists(path string) bool {
 func leftovers(t *testing.T, dir string) []string {
 	t.Helper()
 	found, err := filepath.Glob(filepath.Join(dir, ".larder", "*", "*"))
-	if err != nil {
-		t.Fatal(err)
-	}
+	sourcetest.Check(t, err)
 	return found
 }
 

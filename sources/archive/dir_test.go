@@ -15,6 +15,7 @@ import (
 
 	"github.com/larder-cli/larder/sources"
 	"github.com/larder-cli/larder/sources/archive"
+	"github.com/larder-cli/larder/sources/sourcetest"
 	"golang.org/x/mod/sumdb/dirhash"
 )
 
@@ -115,9 +116,7 @@ func TestSparseArchiveTakesNoMemory(t *testing.T) {
 	runtime.ReadMemStats(&before)
 	_, err = archive.Sum(t.Context(), f, size, archive.Limits{})
 	runtime.ReadMemStats(&after)
-	if !errors.Is(err, archive.ErrLimit) {
-		t.Error(err)
-	}
+	sourcetest.ErrorIs(t, err, archive.ErrLimit)
 	if taken := after.TotalAlloc - before.TotalAlloc; taken > 16<<20 {
 		t.Errorf("%d MiB were allocated", taken>>20)
 	}
@@ -149,9 +148,7 @@ func TestRefusedInDirectories(t *testing.T) {
 				test.make(t, dir)
 				_, _, err := take(t, dir)
 				var entry *archive.EntryError
-				if !errors.As(err, &entry) {
-					t.Errorf("got error %v", err)
-				}
+				sourcetest.Expect(t, errors.As(err, &entry), "got error %v", err)
 			})
 		}
 	}

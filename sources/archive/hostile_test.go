@@ -17,6 +17,7 @@ import (
 	"testing"
 
 	"github.com/larder-cli/larder/sources/archive"
+	"github.com/larder-cli/larder/sources/sourcetest"
 	"golang.org/x/mod/sumdb/dirhash"
 )
 
@@ -219,13 +220,9 @@ func TestLimits(t *testing.T) {
 	}
 	for _, test := range tests {
 		_, err := archive.Unpack(t.Context(), bytes.NewReader(archived), int64(len(archived)), to(t, t.TempDir()), test.lim)
-		if got := errors.Is(err, archive.ErrLimit); got != test.want {
-			t.Errorf("Unpack within %+v: error %v", test.lim, err)
-		}
+		sourcetest.Expect(t, errors.Is(err, archive.ErrLimit) == test.want, "Unpack within %+v: error %v", test.lim, err)
 		_, err = archive.Copy(t.Context(), src, to(t, t.TempDir()), test.lim)
-		if got := errors.Is(err, archive.ErrLimit); got != test.want {
-			t.Errorf("Copy within %+v: error %v", test.lim, err)
-		}
+		sourcetest.Expect(t, errors.Is(err, archive.ErrLimit) == test.want, "Copy within %+v: error %v", test.lim, err)
 	}
 }
 
@@ -237,9 +234,7 @@ func TestEndlessDirectory(t *testing.T) {
 	}
 	archived := makeZip(t, items...)
 	_, err := archive.Unpack(t.Context(), bytes.NewReader(archived), int64(len(archived)), to(t, t.TempDir()), archive.Limits{Files: 100})
-	if !errors.Is(err, archive.ErrLimit) {
-		t.Errorf("got error %v", err)
-	}
+	sourcetest.ErrorIs(t, err, archive.ErrLimit, "error")
 }
 
 func TestModes(t *testing.T) {
@@ -276,9 +271,7 @@ func TestUnpackStopsWhenCancelled(t *testing.T) {
 	ctx, cancel := context.WithCancel(t.Context())
 	cancel()
 	_, err := archive.Unpack(ctx, bytes.NewReader(archived), int64(len(archived)), to(t, t.TempDir()), archive.Limits{})
-	if !errors.Is(err, context.Canceled) {
-		t.Errorf("got error %v", err)
-	}
+	sourcetest.ErrorIs(t, err, context.Canceled, "error")
 }
 
 // The directory is opened once. What is put in its place later stays unharmed.

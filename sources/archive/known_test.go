@@ -12,6 +12,7 @@ import (
 
 	"github.com/larder-cli/larder/sources"
 	"github.com/larder-cli/larder/sources/archive"
+	"github.com/larder-cli/larder/sources/sourcetest"
 	"golang.org/x/mod/sumdb/dirhash"
 )
 
@@ -81,9 +82,7 @@ func TestKnownHashes(t *testing.T) {
 
 func TestHashOfNothing(t *testing.T) {
 	c, err := archive.Hash(context.Background(), t.TempDir())
-	if err != nil || c.H1 != "h1:47DEQpj8HBSa+/TImW+5JCeuQeRkm5NMpJWZG3hSuFU=" {
-		t.Errorf("got %s, %v", c.H1, err)
-	}
+	sourcetest.Expect(t, err == nil && c.H1 == "h1:47DEQpj8HBSa+/TImW+5JCeuQeRkm5NMpJWZG3hSuFU=", "got %s, %v", c.H1, err)
 }
 
 // The hashes agree with the implementation that defines them.

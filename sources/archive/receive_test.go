@@ -9,6 +9,7 @@ import (
 
 	"github.com/larder-cli/larder/sources"
 	"github.com/larder-cli/larder/sources/archive"
+	"github.com/larder-cli/larder/sources/sourcetest"
 )
 
 // arriving are files, given as "PATH" or "PATH=TEXT".
@@ -66,7 +67,5 @@ func TestReceiveRefuses(t *testing.T) {
 	_, err := archive.Receive(t.Context(), func(yield func(sources.Incoming, error) bool) {
 		_ = yield(sources.Incoming{Path: "x", Data: strings.NewReader("")}, nil) && yield(sources.Incoming{}, cut)
 	}, to(t, t.TempDir()), archive.Limits{})
-	if !errors.Is(err, cut) {
-		t.Error(err)
-	}
+	sourcetest.ErrorIs(t, err, cut)
 }

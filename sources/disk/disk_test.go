@@ -37,9 +37,7 @@ func write(t testing.TB, text string, elements ...string) string {
 func strayed(t testing.TB, what string, err error, path string) {
 	t.Helper()
 	var e *disk.StrayError
-	if !errors.As(err, &e) || e.Path != path {
-		t.Errorf("%s: got %v, want an error about %s", what, err, path)
-	}
+	sourcetest.Expect(t, errors.As(err, &e) && e.Path == path, "%s: got %v, want an error about %s", what, err, path)
 }
 
 // Links are refused wherever a directory or file of Larder's should be, even
@@ -136,14 +134,10 @@ func TestWriteFileIsWholeOrNot(t *testing.T) {
 	}
 	// A directory's place is not taken, and nothing is left over.
 	check(t, os.Mkdir(filepath.Join(root, "dir"), 0o755))
-	if err := d.WriteFile("dir", nil, disk.Lazily); err == nil {
-		t.Error("a file took the place of a directory")
-	}
+	sourcetest.Expect(t, d.WriteFile("dir", nil, disk.Lazily) != nil, "a file took the place of a directory")
 	entries, err := d.ReadDir()
 	check(t, err)
-	if len(entries) != 2 {
-		t.Errorf("left over: %v", entries)
-	}
+	sourcetest.Equal(t, len(entries), 2, "left over", entries)
 	// A link's place is.
 	outside := write(t, "canary", t.TempDir(), "file")
 	link := filepath.Join(root, "link")
@@ -167,9 +161,7 @@ func TestReplace(t *testing.T) {
 		}
 		check(t, s.RemoveTree("new"))
 	}
-	if err := replace(s, "missing", d, "place"); !errors.Is(err, fs.ErrNotExist) {
-		t.Errorf("got %v", err)
-	}
+	sourcetest.ErrorIs(t, replace(s, "missing", d, "place"), fs.ErrNotExist)
 	if got, _ := os.ReadFile(filepath.Join(root, "place", "file")); string(got) != "second" {
 		t.Errorf("what was there is lost: %q", got)
 	}
@@ -230,9 +222,7 @@ func TestLock(t *testing.T) {
 		t.Helper()
 		ok, err := try(l)
 		check(t, err)
-		if ok != want {
-			t.Errorf("got %v, want %v", ok, want)
-		}
+		sourcetest.Equal(t, ok, want)
 	}
 	take(first, true, (*disk.Lock).Try)
 	first.Announce(time.Now())
@@ -256,9 +246,7 @@ func TestWaitEndsWithItsContext(t *testing.T) {
 	ctx, cancel := context.WithTimeout(t.Context(), 50*time.Millisecond)
 	defer cancel()
 	err := disk.Wait(ctx, func() (bool, error) { return false, nil }, nil)
-	if !errors.Is(err, context.DeadlineExceeded) {
-		t.Error(err)
-	}
+	sourcetest.ErrorIs(t, err, context.DeadlineExceeded)
 }
 
 func TestFullDisksAreRecognised(t *testing.T) {

@@ -20,6 +20,7 @@ import (
 
 	"github.com/larder-cli/larder/sources"
 	"github.com/larder-cli/larder/sources/disk"
+	"github.com/larder-cli/larder/sources/sourcetest"
 )
 
 // names are the names in a directory.
@@ -69,15 +70,11 @@ func TestOpen(t *testing.T) {
 		t.Error("the link leads elsewhere")
 	}
 	t.Chdir(root)
-	if got := open(t, ".").Path("a/b"); got != filepath.Join(root, "a", "b") {
-		t.Errorf("relative path: %s", got)
-	}
+	sourcetest.Equal(t, open(t, ".").Path("a/b"), filepath.Join(root, "a", "b"), "relative path")
 	if _, err := made.ReadDir(); err == nil {
 		t.Error("listed a closed directory")
 	}
-	if err := made.Sync(); err == nil {
-		t.Error("synced a closed directory")
-	}
+	sourcetest.Expect(t, made.Sync() != nil, "synced a closed directory")
 }
 
 // Errors name the whole path once, wherever they come from.
@@ -106,9 +103,7 @@ func TestErrorsNameThePath(t *testing.T) {
 			check(t, err) // removing what is missing is no error
 			continue
 		}
-		if err == nil || strings.Count(err.Error(), path) != 1 {
-			t.Errorf("%s: got %v", path, err)
-		}
+		sourcetest.Expect(t, err != nil && strings.Count(err.Error(), path) == 1, "%s: got %v", path, err)
 	}
 	if _, err := d.Mkdir("dir"); !errors.Is(err, fs.ErrExist) || strings.Count(err.Error(), root) != 1 {
 		t.Errorf("Mkdir: %v", err)
@@ -218,19 +213,13 @@ func TestWriteVia(t *testing.T) {
 		}
 	}
 	check(t, os.Mkdir(filepath.Join(root, "dir"), 0o755))
-	if err := d.WriteVia(via, "dir", nil, disk.Synced); err == nil {
-		t.Error("a file took the place of a directory")
-	}
-	if left := names(t, via.Path(".")); left != "" {
-		t.Errorf("left over: %s", left)
-	}
+	sourcetest.Expect(t, d.WriteVia(via, "dir", nil, disk.Synced) != nil, "a file took the place of a directory")
+	sourcetest.Equal(t, names(t, via.Path(".")), "", "left over")
 	check(t, via.Close())
 	if err := d.WriteVia(via, "other", nil, disk.Lazily); err == nil || d.Exists("other") {
 		t.Errorf("got %v", err)
 	}
-	if err := disk.WriteFile(filepath.Join(root, "missing", "file"), nil, disk.Lazily); !errors.Is(err, fs.ErrNotExist) {
-		t.Errorf("got %v", err)
-	}
+	sourcetest.ErrorIs(t, disk.WriteFile(filepath.Join(root, "missing", "file"), nil, disk.Lazily), fs.ErrNotExist)
 }
 
 func TestTemp(t *testing.T) {
@@ -252,14 +241,10 @@ func TestTemp(t *testing.T) {
 	temp, err := d.NewTemp("file")
 	check(t, err)
 	temp.Close()
-	if temp.Commit("file") == nil {
-		t.Error("committed a closed file")
-	}
+	sourcetest.Expect(t, temp.Commit("file") != nil, "committed a closed file")
 	temp.Discard()
 	contains(t, filepath.Join(root, "file"), "text")
-	if names(t, root) != "file" {
-		t.Errorf("left are %s", names(t, root))
-	}
+	sourcetest.Equal(t, names(t, root), "file", "left are")
 }
 
 func TestTouch(t *testing.T) {
@@ -309,20 +294,14 @@ func TestLinks(t *testing.T) {
 	check(t, err)
 	two, err := d.Lstat("second")
 	check(t, err)
-	if !os.SameFile(one, two) {
-		t.Error("these are two files")
-	}
-	if err := disk.Link(d, "dir/file", d, "second"); !errors.Is(err, fs.ErrExist) {
-		t.Error(err)
-	}
+	sourcetest.Expect(t, os.SameFile(one, two), "these are two files")
+	sourcetest.ErrorIs(t, disk.Link(d, "dir/file", d, "second"), fs.ErrExist)
 	strayed(t, "Link", disk.Link(d, "out/file", d, "third"), filepath.Join(root, "out"))
 	check(t, d.Symlink("dir/file", "symlink"))
 	if target, err := os.Readlink(filepath.Join(root, "symlink")); err != nil || target != "dir/file" {
 		t.Errorf("got %s, %v", target, err)
 	}
-	if err := d.Symlink("x", "symlink"); !errors.Is(err, fs.ErrExist) {
-		t.Error(err)
-	}
+	sourcetest.ErrorIs(t, d.Symlink("x", "symlink"), fs.ErrExist)
 }
 
 func TestRemove(t *testing.T) {
@@ -335,18 +314,12 @@ func TestRemove(t *testing.T) {
 	}
 	check(t, d.RemoveTree("missing"))
 	check(t, d.RemoveEmpty("a/b/c/gone/deep"))
-	if names(t, filepath.Join(root, "a")) != "other" {
-		t.Errorf("left are %s", names(t, filepath.Join(root, "a")))
-	}
+	sourcetest.Equal(t, names(t, filepath.Join(root, "a")), "other", "left are")
 	check(t, d.RemoveEmpty("a/other")) // a file stays
-	if names(t, filepath.Join(root, "a")) != "other" {
-		t.Errorf("left are %s", names(t, filepath.Join(root, "a")))
-	}
+	sourcetest.Equal(t, names(t, filepath.Join(root, "a")), "other", "left are")
 	check(t, d.Remove("a/other"))
 	check(t, d.RemoveEmpty("a"))
-	if names(t, root) != "" {
-		t.Errorf("left are %s", names(t, root))
-	}
+	sourcetest.Equal(t, names(t, root), "", "left are")
 	check(t, d.RemoveEmpty("."))
 }
 
@@ -358,9 +331,7 @@ func TestRemoveTree(t *testing.T) {
 	write(t, "", root, "tree", "d")
 	check(t, d.RemoveTree("file"))
 	check(t, d.RemoveTree("tree"))
-	if names(t, root) != "" {
-		t.Errorf("left are %s", names(t, root))
-	}
+	sourcetest.Equal(t, names(t, root), "", "left are")
 }
 
 func TestSyncTree(t *testing.T) {
@@ -374,9 +345,7 @@ func TestSyncTree(t *testing.T) {
 	ctx, cancel := context.WithCancel(t.Context())
 	cancel()
 	for _, err := range []error{d.SyncTree(ctx), d.SyncDirs(ctx)} {
-		if !errors.Is(err, context.Canceled) {
-			t.Error(err)
-		}
+		sourcetest.ErrorIs(t, err, context.Canceled)
 	}
 	check(t, d.Close())
 	for _, err := range []error{d.SyncTree(t.Context()), d.SyncDirs(t.Context())} {
@@ -451,16 +420,12 @@ func TestReplaceSteps(t *testing.T) {
 			write(t, "new", s.Path("made"), "file")
 			tt.fail(t)
 			err := replace(s, "made", d, "place")
-			if (err == nil) != (tt.want == "new") {
-				t.Errorf("got %v", err)
-			}
+			sourcetest.Expect(t, (err == nil) == (tt.want == "new"), "got %v", err)
 			if got, _ := os.ReadFile(filepath.Join(root, "place", "file")); string(got) != tt.want {
 				t.Errorf("the place holds %q, want %q", got, tt.want)
 			}
 			check(t, s.Close())
-			if left := names(t, root); left != map[bool]string{true: "place"}[tt.want != ""] {
-				t.Errorf("left are %s", left)
-			}
+			sourcetest.Equal(t, names(t, root), map[bool]string{true: "place"}[tt.want != ""], "left are")
 		})
 	}
 }
@@ -500,9 +465,7 @@ func TestScratch(t *testing.T) {
 		t.Fatal("a living run's directory was swept")
 	}
 	check(t, s.Close())
-	if names(t, root) != "" {
-		t.Errorf("left are %s", names(t, root))
-	}
+	sourcetest.Equal(t, names(t, root), "", "left are")
 	check(t, d.Close())
 	if _, err := d.Scratch("run-"); err == nil {
 		t.Error("created in a closed directory")
@@ -539,18 +502,14 @@ func TestScratchWhileOthersSweep(t *testing.T) {
 				if err == nil {
 					err = s.Close()
 				}
-				if err != nil {
-					t.Error(err)
-				}
+				sourcetest.Equal(t, err, nil)
 			}
 		})
 	}
 	runs.Wait()
 	close(done)
 	sweeps.Wait()
-	if left := names(t, d.Path(".")); left != "" {
-		t.Errorf("left are %s", left)
-	}
+	sourcetest.Equal(t, names(t, d.Path(".")), "", "left are")
 }
 
 func TestSweepWarns(t *testing.T) {
@@ -564,9 +523,7 @@ func TestSweepWarns(t *testing.T) {
 	}
 	check(t, d.Close())
 	d.Sweep("run-", time.Now(), func(error) { warned++ })
-	if warned != 2 {
-		t.Errorf("warned %d times", warned)
-	}
+	sourcetest.Expect(t, warned == 2, "warned %d times", warned)
 }
 
 func TestHolder(t *testing.T) {
@@ -597,9 +554,7 @@ func TestHolder(t *testing.T) {
 			t.Errorf("%.20q: held by %+v", text, h)
 		}
 	}
-	if got, want := l.Path(), filepath.Join(root, "lock"); got != want {
-		t.Errorf("got %s", got)
-	}
+	sourcetest.Equal(t, l.Path(), filepath.Join(root, "lock"))
 }
 
 // Users other than the one who created a lock file may only read it.
@@ -652,28 +607,20 @@ func TestWait(t *testing.T) {
 	tries, failed := 0, errors.New("failed")
 	late := func() { t.Error("that was no long wait") }
 	check(t, disk.Wait(t.Context(), func() (bool, error) { tries++; return tries == 3, nil }, late))
-	if tries != 3 {
-		t.Errorf("tried %d times", tries)
-	}
-	if err := disk.Wait(t.Context(), func() (bool, error) { return false, failed }, late); !errors.Is(err, failed) {
-		t.Error(err)
-	}
+	sourcetest.Expect(t, tries == 3, "tried %d times", tries)
+	sourcetest.ErrorIs(t, disk.Wait(t.Context(), func() (bool, error) { return false, failed }, late), failed)
 	if testing.Short() {
 		return
 	}
 	ctx, cancel := context.WithCancelCause(t.Context())
 	calls := 0
 	err := disk.Wait(ctx, func() (bool, error) { return false, nil }, func() { calls++; time.AfterFunc(100*time.Millisecond, func() { cancel(failed) }) })
-	if !errors.Is(err, failed) || calls != 1 {
-		t.Errorf("got %v, late was called %d times", err, calls)
-	}
+	sourcetest.Expect(t, errors.Is(err, failed) && calls == 1, "got %v, late was called %d times", err, calls)
 }
 
 func TestExplain(t *testing.T) {
 	for _, err := range []error{syscall.EIO, errors.New("x"), nil} {
-		if got := disk.Explain(err, "the mirror"); got != err {
-			t.Errorf("%v: got %v", err, got)
-		}
+		sourcetest.Equal(t, disk.Explain(err, "the mirror"), err)
 	}
 	for err := range fullDiskErrors {
 		if !disk.IsFull(err) && !disk.IsTooLarge(err) {
@@ -726,9 +673,7 @@ func TestReplaceAndNamesWhatItReplaced(t *testing.T) {
 			write(t, text, s.Path(made), "file")
 			old, err := s.Replace(made, d, "place")
 			check(t, err)
-			if (old == "") != (i == 0) {
-				t.Errorf("exchange %t: replaced %q", exchange, old)
-			}
+			sourcetest.Expect(t, (old == "") == (i == 0), "exchange %t: replaced %q", exchange, old)
 			if old != "" {
 				contains(t, filepath.Join(s.Path(old), "file"), "first")
 			}
@@ -746,9 +691,7 @@ func TestScratchElsewhere(t *testing.T) {
 	d := open(t, root)
 	in, err := d.ScratchIn("a/b", "run-")
 	check(t, err)
-	if left := names(t, filepath.Join(root, "a", "b")); left != filepath.Base(in.Path(".")) {
-		t.Errorf("there are %s", left)
-	}
+	sourcetest.Equal(t, names(t, filepath.Join(root, "a", "b")), filepath.Base(in.Path(".")), "there are")
 	check(t, in.Close())
 	temporary, err := disk.Temporary("run-")
 	check(t, err)
@@ -758,9 +701,7 @@ func TestScratchElsewhere(t *testing.T) {
 		t.Errorf("%s has mode %v", temporary.Path("."), info.Mode())
 	}
 	check(t, temporary.Close())
-	if left := names(t, root) + names(t, filepath.Join(root, "a", "b")); left != "a" {
-		t.Errorf("left are %s", left)
-	}
+	sourcetest.Equal(t, names(t, root)+names(t, filepath.Join(root, "a", "b")), "a", "left are")
 	write(t, "", root, "file")
 	if _, err := d.ScratchIn("file", "run-"); err == nil {
 		t.Error("created below a file")
@@ -779,9 +720,7 @@ func TestAlive(t *testing.T) {
 	write(t, "", root, "dead", "~lock")
 	check(t, os.Mkdir(filepath.Join(root, "none"), 0o755))
 	for name, want := range map[string]bool{filepath.Base(s.Path(".")): true, "dead": false, "none": false, "missing": false} {
-		if got := d.Alive(name, time.Now()); got != want {
-			t.Errorf("%s: %t", name, got)
-		}
+		sourcetest.Equal(t, d.Alive(name, time.Now()), want, name)
 	}
 }
 
@@ -807,16 +746,12 @@ func TestSeal(t *testing.T) {
 func TestWritable(t *testing.T) {
 	d := open(t, t.TempDir())
 	check(t, d.Writable())
-	if left := names(t, d.Path(".")); left != "" {
-		t.Errorf("left are %s", left)
-	}
+	sourcetest.Equal(t, names(t, d.Path(".")), "", "left are")
 	if disk.IgnoresModes() || runtime.GOOS == "windows" {
 		return
 	}
 	check(t, os.Chmod(d.Path("."), 0o555))
-	if err := d.Writable(); !errors.Is(err, fs.ErrPermission) {
-		t.Errorf("got %v", err)
-	}
+	sourcetest.ErrorIs(t, d.Writable(), fs.ErrPermission)
 }
 
 func TestCloneFile(t *testing.T) {

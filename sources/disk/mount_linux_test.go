@@ -7,6 +7,8 @@ import (
 	"time"
 
 	"golang.org/x/sys/unix"
+
+	"github.com/larder-cli/larder/sources/sourcetest"
 )
 
 // What is mounted in a directory is neither entered nor emptied, be it another
@@ -79,9 +81,7 @@ func TestMountsMayBeOpened(t *testing.T) {
 	write(t, "", root, "run-DEADAAAAAAAA", "~lock")
 	d := open(t, root)
 	d.Sweep("run-", time.Now(), func(err error) { t.Error(err) })
-	if left := names(t, root); left != "" {
-		t.Errorf("left are %s", left)
-	}
+	sourcetest.Equal(t, names(t, root), "", "left are")
 }
 
 // What is mounted below is skipped.

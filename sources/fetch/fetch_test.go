@@ -20,6 +20,7 @@ import (
 
 	"github.com/larder-cli/larder/sources"
 	"github.com/larder-cli/larder/sources/fetch"
+	"github.com/larder-cli/larder/sources/sourcetest"
 )
 
 // A world is a server, and a client that trusts it and does not wait.
@@ -105,19 +106,11 @@ func TestDocument(t *testing.T) {
 	})
 	doc, err := w.document(fetch.Request{URL: w.URL + "/from", Accept: "application/json"})
 	check(t, err)
-	if got, want := string(doc.Body), "test/1 application/json "; got != want {
-		t.Errorf("headers: got %q, want %q", got, want)
-	}
-	if got, want := doc.URL.String(), w.URL+"/to/doc?key=secret"; got != want {
-		t.Errorf("URL: got %q, want %q", got, want)
-	}
-	if err := doc.CheckJSON(); err != nil {
-		t.Error(err)
-	}
+	sourcetest.Equal(t, string(doc.Body), "test/1 application/json ", "headers")
+	sourcetest.Equal(t, doc.URL.String(), w.URL+"/to/doc?key=secret", "URL")
+	sourcetest.Equal(t, doc.CheckJSON(), nil)
 	doc, err = w.document(fetch.Request{URL: w.URL})
-	if err != nil || string(doc.Body) != "test/1  " {
-		t.Errorf("got %q, %v; want no accept", doc.Body, err)
-	}
+	sourcetest.Expect(t, err == nil && string(doc.Body) == "test/1  ", "got %q, %v; want no accept", doc.Body, err)
 }
 
 func TestTriesFollowTheStatus(t *testing.T) {
@@ -129,19 +122,13 @@ func TestTriesFollowTheStatus(t *testing.T) {
 		t.Run(fmt.Sprint(code), func(t *testing.T) {
 			w := newWorld(t, fetch.Options{}, func(rw http.ResponseWriter, r *http.Request) { rw.WriteHeader(code) })
 			_, err := w.document(fetch.Request{URL: w.URL + "/x"})
-			if got := w.requests.Load(); got != want {
-				t.Errorf("%d requests, want %d", got, want)
-			}
+			sourcetest.Equal(t, w.requests.Load(), want, "requests")
 			var status *fetch.StatusError
 			if code != 301 && (!errors.As(err, &status) || status.Code != code || status.URL != w.URL+"/x") {
 				t.Errorf("got %v, want a StatusError", err)
 			}
-			if got, want := errors.Is(err, fetch.ErrUnauthorized), code == 401 || code == 403; got != want {
-				t.Errorf("unauthorized is %t, want %t", got, want)
-			}
-			if errors.Is(err, sources.ErrNotFound) {
-				t.Error("a status is taken for an answer")
-			}
+			sourcetest.Equal(t, errors.Is(err, fetch.ErrUnauthorized), code == 401 || code == 403, "unauthorized is")
+			sourcetest.Expect(t, !errors.Is(err, sources.ErrNotFound), "a status is taken for an answer")
 		})
 	}
 }
@@ -177,9 +164,7 @@ func TestErrorSaysHowOften(t *testing.T) {
 	w := newWorld(t, fetch.Options{Tries: 3}, func(rw http.ResponseWriter, r *http.Request) { rw.WriteHeader(502) })
 	_, err := w.document(fetch.Request{URL: w.URL + "/doc?key=secret"})
 	want := w.URL + "/doc: 502 Bad Gateway (3 tries in "
-	if err == nil || !strings.HasPrefix(err.Error(), want) {
-		t.Errorf("got %q, want %q…", err, want)
-	}
+	sourcetest.Expect(t, err != nil && strings.HasPrefix(err.Error(), want), "got %q, want %q…", err, want)
 }
 
 func TestRetryAfter(t *testing.T) {
@@ -270,9 +255,7 @@ func TestCredentials(t *testing.T) {
 			t.Errorf("%s: %v", test.name, err)
 			continue
 		}
-		if string(doc.Body) != test.want {
-			t.Errorf("%s: got %q, want %q", test.name, doc.Body, test.want)
-		}
+		sourcetest.Equal(t, string(doc.Body), test.want, test.name)
 	}
 	if doc, err := w.document(fetch.Request{URL: host}); err != nil || len(doc.Body) > 0 {
 		t.Errorf("unasked: got %q, %v, want none", doc.Body, err)
@@ -284,9 +267,7 @@ func TestCredentials(t *testing.T) {
 	} {
 		doc, err := w.document(fetch.Request{URL: url, Credentials: true, Behalf: "example.com"})
 		check(t, err)
-		if string(doc.Body) != want {
-			t.Errorf("on behalf of example.com, %s: got %q, want %q", url, doc.Body, want)
-		}
+		sourcetest.Equal(t, string(doc.Body), want, "on behalf of example.com", url)
 	}
 }
 
@@ -298,9 +279,7 @@ func TestNoTokenWithoutTLS(t *testing.T) {
 	client := fetch.New(fetch.Options{Token: func(context.Context, sources.Host) (string, bool, error) { return "secret", true, nil }})
 	defer client.CloseIdleConnections()
 	doc, err := client.Document(t.Context(), fetch.Request{URL: plain.URL, Credentials: true})
-	if err != nil || len(doc.Body) > 0 {
-		t.Errorf("got %q, %v, want no token", doc.Body, err)
-	}
+	sourcetest.Expect(t, err == nil && len(doc.Body) == 0, "got %q, %v, want no token", doc.Body, err)
 }
 
 func TestTokenThatCannotBeHad(t *testing.T) {
@@ -320,22 +299,16 @@ func TestTokenThatCannotBeHad(t *testing.T) {
 		if err == nil || !errors.Is(err, test.err) && test.err != nil || strings.Contains(err.Error(), "secret") {
 			t.Errorf("%s: got %v", test.name, err)
 		}
-		if w.requests.Load() > 0 {
-			t.Errorf("%s: asked all the same", test.name)
-		}
+		sourcetest.Expect(t, w.requests.Load() <= 0, "%s: asked all the same", test.name)
 	}
 }
 
 func TestOffline(t *testing.T) {
 	client := fetch.New(fetch.Options{Offline: true, Transport: forbidden{t}})
 	_, err := client.Document(t.Context(), fetch.Request{URL: "https://user:secret@example.com/x?secret"})
-	if !errors.Is(err, fetch.ErrOffline) || strings.Contains(err.Error(), "secret") {
-		t.Errorf("got %v", err)
-	}
+	sourcetest.Expect(t, errors.Is(err, fetch.ErrOffline) && !strings.Contains(err.Error(), "secret"), "got %v", err)
 	err = client.Download(t.Context(), "https://example.com/x.zip?secret", 0, &stage{})
-	if !errors.Is(err, fetch.ErrOffline) || strings.Contains(err.Error(), "secret") {
-		t.Errorf("got %v", err)
-	}
+	sourcetest.Expect(t, errors.Is(err, fetch.ErrOffline) && !strings.Contains(err.Error(), "secret"), "got %v", err)
 }
 
 // A forbidden transport is one that must not be used.
@@ -355,12 +328,8 @@ func TestCancelled(t *testing.T) {
 	if _, err := w.client.Document(ctx, fetch.Request{URL: w.URL}); !errors.Is(err, context.Canceled) {
 		t.Errorf("document: got %v", err)
 	}
-	if err := w.client.Download(ctx, w.URL, 0, &stage{}); !errors.Is(err, context.Canceled) {
-		t.Errorf("download: got %v", err)
-	}
-	if w.requests.Load() != 1 {
-		t.Errorf("%d requests, want 1", w.requests.Load())
-	}
+	sourcetest.ErrorIs(t, w.client.Download(ctx, w.URL, 0, &stage{}), context.Canceled, "download")
+	sourcetest.Equal(t, w.requests.Load(), 1, "requests, want 1")
 }
 
 // A failing transport fails each request in the same way.
@@ -409,9 +378,7 @@ func TestProxyThatRefuses(t *testing.T) {
 	defer client.CloseIdleConnections()
 	_, err := client.Document(t.Context(), fetch.Request{URL: "https://example.com/"})
 	want := "https://example.com/: proxy " + at.Host + ": 407 Proxy Authentication Required"
-	if err == nil || err.Error() != want {
-		t.Errorf("got %v, want %s", err, want)
-	}
+	sourcetest.Expect(t, err != nil && err.Error() == want, "got %v, want %s", err, want)
 }
 
 func TestRedact(t *testing.T) {
@@ -422,9 +389,7 @@ func TestRedact(t *testing.T) {
 		"https://exa\x00mple.com/secret":                      "(invalid URL)",
 		"mailto:secret@example.com":                           "mailto:",
 	} {
-		if got := fetch.Redact(in); got != want {
-			t.Errorf("%q: got %q, want %q", in, got, want)
-		}
+		sourcetest.Equal(t, fetch.Redact(in), want, in)
 	}
 }
 

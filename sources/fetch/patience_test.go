@@ -14,6 +14,7 @@ import (
 	"time"
 
 	"github.com/larder-cli/larder/sources/fetch"
+	"github.com/larder-cli/larder/sources/sourcetest"
 )
 
 // inBubble runs test where time passes only when all wait for it, with a
@@ -151,9 +152,7 @@ func TestStalledDownloadGoesOn(t *testing.T) {
 // Only the server can stall: a disk may take its time.
 func TestSlowStage(t *testing.T) {
 	inBubble(t, fetch.Options{DownloadTries: 1}, serve(archive, "", time.Time{}), func(t *testing.T, client *fetch.Client) {
-		if err := client.Download(t.Context(), "http://example.com/x.zip", 0, &stage{slow: time.Minute}); err != nil {
-			t.Error(err)
-		}
+		sourcetest.Equal(t, client.Download(t.Context(), "http://example.com/x.zip", 0, &stage{slow: time.Minute}), nil)
 	})
 }
 

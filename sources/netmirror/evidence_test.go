@@ -16,6 +16,7 @@ import (
 	"github.com/larder-cli/larder/sources"
 	"github.com/larder-cli/larder/sources/evidence"
 	"github.com/larder-cli/larder/sources/netmirror"
+	"github.com/larder-cli/larder/sources/sourcetest"
 )
 
 const evidenceURL = base + ".larder/evidence/example.com/acme/widget/1.0.0/"
@@ -97,13 +98,9 @@ func TestEvidence(t *testing.T) {
 		t.Errorf("got %+v, %v", release, err)
 	}
 	want := []string{evidenceURL + "SHA256SUMS", evidenceURL + "SHA256SUMS.sig", evidenceURL + "keys.json", evidenceURL + "origin", versionURL, versionURL, versionURL}
-	if got := n.paths(); !slices.Equal(got, want) {
-		t.Errorf("requested %q, want %q", got, want)
-	}
+	sourcetest.EqualSlices(t, n.paths(), want, "requested")
 	for _, r := range n.asked {
-		if r.Header.Get("Authorization") == "" {
-			t.Errorf("%s: requested without the token", r.URL)
-		}
+		sourcetest.Expect(t, r.Header.Get("Authorization") != "", "%s: requested without the token", r.URL)
 	}
 }
 
@@ -114,13 +111,9 @@ func TestEvidenceAfterRedirect(t *testing.T) {
 	n.answers["https://cdn.example.org/example.com/acme/widget/1.0.0.json"] = n.answers[versionURL]
 	n.answers[versionURL] = answer{status: 302, location: "https://cdn.example.org/example.com/acme/widget/1.0.0.json"}
 	p, err := n.mirror(t, base, netmirror.Options{}).Package(t.Context(), packageID(t, "example.com/acme/widget", "1.0.0"))
-	if err != nil || !reflect.DeepEqual(p.Signed, signed()) {
-		t.Errorf("got %+v, %v", p, err)
-	}
+	sourcetest.Expect(t, err == nil && reflect.DeepEqual(p.Signed, signed()), "got %+v, %v", p, err)
 	for _, r := range n.asked {
-		if sent := r.Header.Get("Authorization") != ""; sent != (r.URL.Host == "m.example.org") {
-			t.Errorf("%s: was the token sent: %t", r.URL, sent)
-		}
+		sourcetest.Equal(t, r.Header.Get("Authorization") != "", r.URL.Host == "m.example.org", r.URL, "was the token sent")
 	}
 }
 
@@ -220,9 +213,7 @@ func TestEvidenceRefused(t *testing.T) {
 				t.Errorf("requested %q", n.paths())
 			}
 			for _, r := range n.asked {
-				if r.URL.Host != "m.example.org" {
-					t.Errorf("requested %s", r.URL)
-				}
+				sourcetest.Equal(t, r.URL.Host, "m.example.org", "requested", r.URL)
 			}
 		})
 	}

@@ -125,18 +125,14 @@ func TestDiscovery(t *testing.T) {
 			n := &network{answers: test.answers}
 			listing, err := n.registry(registry.Options{}).Versions(t.Context(), provider(t, "example.com/acme/widget"))
 			if test.err == nil {
-				if err != nil || len(listing.Versions) != 1 {
-					t.Errorf("got %v, %v", listing, err)
-				}
+				sourcetest.Expect(t, err == nil && len(listing.Versions) == 1, "got %v, %v", listing, err)
 				return
 			}
 			target, isError := test.err.(error)
 			if isError && !errors.Is(err, target) || !isError && !errors.As(err, test.err) || !strings.Contains(err.Error(), test.says) {
 				t.Errorf("got %v, want %v saying %q", err, test.err, test.says)
 			}
-			if errors.Is(err, sources.ErrNotFound) {
-				t.Errorf("%v is taken for an answer", err)
-			}
+			sourcetest.Expect(t, !errors.Is(err, sources.ErrNotFound), "%v is taken for an answer", err)
 			if err != nil && !strings.HasPrefix(err.Error(), "example.com/acme/widget: registry example.com: ") {
 				t.Errorf("%v does not say who was asked for what", err)
 			}
@@ -152,9 +148,7 @@ func TestDiscoveryNeedsJSON(t *testing.T) {
 	defer srv.Close()
 	r := registry.New(fetch.New(fetch.Options{Transport: srv.Client().Transport}), registry.Options{})
 	_, err := r.Versions(t.Context(), provider(t, srv.Listener.Addr().String()+"/acme/widget"))
-	if err == nil || !strings.Contains(err.Error(), `content type "text/html"`) {
-		t.Errorf("got %v", err)
-	}
+	sourcetest.Expect(t, err != nil && strings.Contains(err.Error(), `content type "text/html"`), "got %v", err)
 }
 
 func TestDiscoveryHappensOnce(t *testing.T) {
@@ -173,9 +167,7 @@ func TestDiscoveryHappensOnce(t *testing.T) {
 				asked++
 			}
 		}
-		if asked != 1 {
-			t.Errorf("%s: discovered %d times", name, asked)
-		}
+		sourcetest.Expect(t, asked == 1, "%s: discovered %d times", name, asked)
 	}
 }
 
@@ -273,12 +265,8 @@ func TestVersions(t *testing.T) {
 			if (err != nil) != (test.says != "") || err != nil && !strings.Contains(err.Error(), test.says) {
 				t.Fatalf("got %v, want %q", err, test.says)
 			}
-			if got := fmt.Sprint(l.Versions); got != test.versions {
-				t.Errorf("versions: got %s, want %s", got, test.versions)
-			}
-			if got := fmt.Sprint(l.Warnings); got != test.warnings {
-				t.Errorf("warnings: got %s, want %s", got, test.warnings)
-			}
+			sourcetest.Equal(t, fmt.Sprint(l.Versions), test.versions, "versions")
+			sourcetest.Equal(t, fmt.Sprint(l.Warnings), test.warnings, "warnings")
 		})
 	}
 }

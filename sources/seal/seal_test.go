@@ -68,9 +68,7 @@ func TestOpen(t *testing.T) {
 			return err
 		},
 	} {
-		if err := open(); !errors.Is(err, seal.ErrForeign) {
-			t.Errorf("%s: got %v, want ErrForeign", name, err)
-		}
+		sourcetest.ErrorIs(t, open(), seal.ErrForeign, name, "ErrForeign")
 	}
 	for _, text := range []string{"", "{", `{"H1":"x"}`, `{"mac":"","record":{}}`, `{"mac":"00","record":{}}`} {
 		if _, err := own.Open("package a", []byte(text)); err == nil || errors.Is(err, seal.ErrForeign) {
@@ -130,9 +128,7 @@ func TestUnusableKeys(t *testing.T) {
 		text := sealed(t, seal.UserKey(dir), "x")
 		check(t, spoil(filepath.Join(dir, "record.key")))
 		k := seal.UserKey(dir)
-		if err := k.Check(); err == nil {
-			t.Errorf("%s: the key was accepted", name)
-		}
+		sourcetest.Expect(t, k.Check() != nil, "%s: the key was accepted", name)
 		if _, err := k.Open("x", text); !errors.Is(err, seal.ErrForeign) {
 			t.Errorf("%s: the record was believed: %v", name, err)
 		}

@@ -65,12 +65,8 @@ func TestNothingChanges(t *testing.T) {
 		}
 	}
 	signature := sha256.Sum256(w.Signed(widget + "/1.2.0").Signature)
-	if got := fmt.Sprintf("%x", signature[:8]); got != "a5e73654c15d9764" {
-		t.Errorf("signature is another: %s", got)
-	}
-	if got := sourcetest.Publisher().ID(); got != "62CF2F485EDF9A4B" {
-		t.Errorf("key is another: %s", got)
-	}
+	sourcetest.Equal(t, fmt.Sprintf("%x", signature[:8]), "a5e73654c15d9764", "signature")
+	sourcetest.Equal(t, sourcetest.Publisher().ID(), "62CF2F485EDF9A4B", "key")
 }
 
 func TestFaults(t *testing.T) {
@@ -115,9 +111,7 @@ func TestFaults(t *testing.T) {
 			}
 			resp, err := client.Get(archiveURL(w))
 			if tt.status == 0 {
-				if err == nil {
-					t.Errorf("got %s, want no answer", resp.Status)
-				}
+				sourcetest.Expect(t, err != nil, "got %v, want no answer", resp)
 				return
 			}
 			check(t, err)
@@ -167,9 +161,7 @@ func TestWithoutEnd(t *testing.T) {
 		resp, err := client.Get(archiveURL(w))
 		check(t, err)
 		n, err := io.CopyN(io.Discard, resp.Body, 10<<20)
-		if n != 10<<20 || err != nil {
-			t.Errorf("%s: %d bytes, %v", name, n, err)
-		}
+		sourcetest.Expect(t, n == 10<<20 && err == nil, "%s: %d bytes, %v", name, n, err)
 		resp.Body.Close()
 		w.Registry.Fault(sourcetest.Fault{Drip: time.Millisecond, Times: 1})
 		client.Timeout = 200 * time.Millisecond
@@ -227,9 +219,7 @@ func TestWrongRange(t *testing.T) {
 		resp, _, err := get(t, w, archiveURL(w), header)
 		check(t, err)
 		want := map[int]string{http.StatusPartialContent: "bytes 5-9/10"}[resp.StatusCode]
-		if got := resp.Header.Get("Content-Range"); got != want {
-			t.Errorf("%s: range %q, want %q", resp.Status, got, want)
-		}
+		sourcetest.Equal(t, resp.Header.Get("Content-Range"), want, resp.Status, "range")
 	}
 }
 
@@ -301,9 +291,7 @@ func TestHeaders(t *testing.T) {
 		w.Registry.Fault(f)
 		resp, _, err := get(t, w, w.Registry.URL+"/.well-known/terraform.json")
 		check(t, err)
-		if got := strings.Join(resp.Header[tt.header], ", "); got != tt.want {
-			t.Errorf("%s: %s is %q, want %q", tt.fault, tt.header, got, tt.want)
-		}
+		sourcetest.Equal(t, strings.Join(resp.Header[tt.header], ", "), tt.want, tt.fault, tt.header)
 	}
 }
 

@@ -101,9 +101,7 @@ func TestDownload(t *testing.T) {
 	check(t, err)
 	text, err := io.ReadAll(io.NewSectionReader(f, 0, 100))
 	check(t, err)
-	if string(text) != "right" {
-		t.Errorf("the file holds %q", text)
-	}
+	sourcetest.Equal(t, string(text), "right", "the file holds")
 	check(t, s.Move(p.kept, "archive"))
 	s.End(false)
 	holds(t, p.work)

@@ -15,6 +15,7 @@ import (
 	"github.com/ProtonMail/go-crypto/openpgp/packet"
 
 	"github.com/larder-cli/larder/sources"
+	"github.com/larder-cli/larder/sources/sourcetest"
 	"github.com/larder-cli/larder/sources/trust"
 )
 
@@ -109,13 +110,9 @@ func TestMergeKeepsTheBetter(t *testing.T) {
 
 	// Of two that are as good, what both signed decides, and else the registry.
 	kept, err := trust.Merge(evidenceBy(t, mirror), evidenceBy(t, other, "else.zip"), opts)
-	if !errors.As(err, &downgrade) || !bytes.Equal(kept.Sums, sums) {
-		t.Errorf("another key from another mirror: %v", err)
-	}
+	sourcetest.Expect(t, errors.As(err, &downgrade) && bytes.Equal(kept.Sums, sums), "another key from another mirror: %v", err)
 	kept, err = trust.Merge(listed(evidenceBy(t, registry)), listed(evidenceBy(t, renewed, "else.zip")), opts)
-	if !errors.As(err, &change) || bytes.Equal(kept.Sums, sums) {
-		t.Errorf("another key of the registry: %v", err)
-	}
+	sourcetest.Expect(t, errors.As(err, &change) && !bytes.Equal(kept.Sums, sums), "another key of the registry: %v", err)
 	for _, f := range []sources.Fingerprint{fingerprint(registry), fingerprint(renewed)} {
 		if err != nil && !strings.Contains(err.Error(), string(f)) {
 			t.Errorf("%v lacks %s", err, f)
@@ -318,18 +315,14 @@ func TestMergeAndRevokedKeys(t *testing.T) {
 			new := evidenceBy(t, fresh)
 			new.Keys = append(new.Keys, public(t, stolen))
 			kept, err := trust.Merge(old, listed(new), opts)
-			if err != nil || stored(kept, opts) != sources.SelfSigned {
-				t.Errorf("got %q, %v", stored(kept, opts), err)
-			}
+			sourcetest.Expect(t, err == nil && stored(kept, opts) == sources.SelfSigned, "got %q, %v", stored(kept, opts), err)
 			again, err := trust.Merge(kept, old, opts)
 			if err != nil || stored(again, opts) != sources.SelfSigned {
 				t.Errorf("the revoked key is back: %q, %v", stored(again, opts), err)
 			}
 			both := *old
 			both.Keys = append(slices.Clone(old.Keys), public(t, stolen))
-			if v := stored(&both, opts); v != sources.Unverified {
-				t.Errorf("listed as it was and revoked: %q", v)
-			}
+			sourcetest.Equal(t, stored(&both, opts), sources.Unverified, "listed as it was and revoked")
 		})
 	}
 }
@@ -349,9 +342,7 @@ func TestNobodyRevokesTheSubkeysOfOthers(t *testing.T) {
 	claimed.Subkeys = append(claimed.Subkeys, openpgp.Subkey{PublicKey: &pub, Sig: binding})
 	check(t, claimed.RevokeSubkey(&claimed.Subkeys[len(claimed.Subkeys)-1], packet.KeyCompromised, "", at(born, 0)))
 	s.Keys = append(s.Keys, public(t, claimed))
-	if v := stored(s, trust.Options{}); v != sources.MirrorEvidence {
-		t.Errorf("got %q", v)
-	}
+	sourcetest.Equal(t, stored(s, trust.Options{}), sources.MirrorEvidence)
 }
 
 // What a mirror says of a key that is expired or renewed takes nothing from others.
@@ -405,9 +396,7 @@ func TestMergeHasLimits(t *testing.T) {
 	}
 	many := evidenceBy(t, evil)
 	many.Signature = bytes.Repeat(many.Signature, 100)
-	if v := stored(many, opts); v != sources.Unverified {
-		t.Errorf("100 signatures: %q", v)
-	}
+	sourcetest.Equal(t, stored(many, opts), sources.Unverified, "100 signatures")
 }
 
 // A block that has the registry's key in it, and another, is not the one that the
@@ -420,15 +409,11 @@ func TestOnlyTheKeyThatWasListedIs(t *testing.T) {
 	new.Keys = []sources.Key{oneBlock(t, publisher, evil)}
 	kept := must(trust.Merge(old, new, opts))
 	for _, k := range kept.Keys {
-		if k.Listed() != (k == old.Keys[0]) {
-			t.Error("a block is listed that is not the registry's")
-		}
+		sourcetest.Equal(t, k.Listed(), k == old.Keys[0], "a block is listed that is not the registry's")
 	}
 	kept.Sums = append(slices.Clone(sums), "x y\n"...)
 	kept.Signature = sign(t, evil, kept.Sums, born.Add(year))
-	if v := stored(kept, opts); v != sources.MirrorEvidence {
-		t.Errorf("is %q", v)
-	}
+	sourcetest.Equal(t, stored(kept, opts), sources.MirrorEvidence)
 }
 
 func TestPinnedKeys(t *testing.T) {
@@ -452,9 +437,7 @@ func TestPinnedKeys(t *testing.T) {
 	} {
 		opts := base.For(sources.Terraform, widget)
 		r, err := trust.VerifyArchive(tt.s, zh, opts)
-		if err != nil || r.Verdict != tt.at {
-			t.Errorf("%s: got %q, %v", tt.name, r.Verdict, err)
-		}
+		sourcetest.Expect(t, err == nil && r.Verdict == tt.at, "%s: got %q, %v", tt.name, r.Verdict, err)
 		var untrusted *trust.UntrustedKeyError
 		if errors.As(r.Untrusted, &untrusted) != (tt.at != sources.SignedByTrusted) {
 			t.Errorf("%s: got %v", tt.name, r.Untrusted)
@@ -462,9 +445,7 @@ func TestPinnedKeys(t *testing.T) {
 		if r.Untrusted != nil && (!strings.Contains(r.Untrusted.Error(), string(r.Fingerprint)) || !strings.Contains(r.Untrusted.Error(), string(fingerprint(trusted)))) {
 			t.Errorf("%s: %v lacks a fingerprint", tt.name, r.Untrusted)
 		}
-		if v := stored(tt.s, base.For(sources.Terraform, elsewhere)); v != tt.beyond {
-			t.Errorf("%s, for another provider: got %q", tt.name, v)
-		}
+		sourcetest.Equal(t, stored(tt.s, base.For(sources.Terraform, elsewhere)), tt.beyond, tt.name, "for another provider")
 		opts.Accepted = []sources.Fingerprint{r.Fingerprint}
 		if v := stored(tt.s, opts); v < sources.SignedByTrusted {
 			t.Errorf("%s, by the flag: got %q", tt.name, v)

@@ -9,6 +9,7 @@ import (
 	"testing"
 
 	"github.com/larder-cli/larder/sources"
+	"github.com/larder-cli/larder/sources/sourcetest"
 )
 
 func TestOutputCommandsNoTerminal(t *testing.T) {
@@ -29,9 +30,7 @@ func TestOutputCommandsNoTerminal(t *testing.T) {
 		if want := "larder: error: " + test.want + "\nlarder: warning: " + test.want + "\n"; stderr.String() != want {
 			t.Errorf("%q: got %q, want %q", test.text, &stderr, want)
 		}
-		if want := test.want + "\n"; stdout.String() != want {
-			t.Errorf("%q: result %q, want %q", test.text, &stdout, want)
-		}
+		sourcetest.Equal(t, stdout.String(), test.want+"\n", test.text, "result", &stdout)
 	}
 }
 

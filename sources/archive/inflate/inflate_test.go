@@ -11,6 +11,7 @@ import (
 	"testing/iotest"
 
 	"github.com/larder-cli/larder/sources/archive/inflate"
+	"github.com/larder-cli/larder/sources/sourcetest"
 )
 
 // inflated is the stream in src, decoded piece by piece into a buffer that has
@@ -36,15 +37,11 @@ func deflated(t testing.TB, data []byte, level int) []byte {
 	t.Helper()
 	var out bytes.Buffer
 	w, err := flate.NewWriter(&out, level)
-	if err != nil {
-		t.Fatal(err)
-	}
+	sourcetest.Check(t, err)
 	if _, err := w.Write(data); err != nil {
 		t.Fatal(err)
 	}
-	if err := w.Close(); err != nil {
-		t.Fatal(err)
-	}
+	sourcetest.Check(t, w.Close())
 	return out.Bytes()
 }
 
@@ -117,9 +114,7 @@ func TestErrors(t *testing.T) {
 	}
 	for _, test := range tests {
 		var d inflate.Decoder
-		if err := inflated(&d, test.src, 4096, io.Discard); !errors.Is(err, test.want) {
-			t.Errorf("%s: got error %v, want %v", test.name, err, test.want)
-		}
+		sourcetest.ErrorIs(t, inflated(&d, test.src, 4096, io.Discard), test.want, test.name, "error")
 	}
 }
 
