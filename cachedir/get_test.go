@@ -2,7 +2,6 @@ package cachedir_test
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"os"
 	"path/filepath"
@@ -65,15 +64,12 @@ func TestGetNothing(t *testing.T) {
 			check(t, os.MkdirAll(filepath.Dir(entry), 0o755))
 			lay(t, entry)
 			d := open(t, root, cachedir.Options{})
-			if _, err := d.Get(context.Background(), widget); !errors.Is(err, sources.ErrNotFound) {
-				t.Errorf("Get: %v", err)
-			}
-			if _, err := known(context.Background(), d, widget, entry); !errors.Is(err, sources.ErrNotFound) {
-				t.Errorf("Known: %v", err)
-			}
-			if _, err := d.Evidence(widget.Provider, widget.Version); !errors.Is(err, sources.ErrNotFound) {
-				t.Errorf("Evidence: %v", err)
-			}
+			_, err := d.Get(context.Background(), widget)
+			sourcetest.ErrorIs(t, err, sources.ErrNotFound, "Get")
+			_, err = known(context.Background(), d, widget, entry)
+			sourcetest.ErrorIs(t, err, sources.ErrNotFound, "Known")
+			_, err = d.Evidence(widget.Provider, widget.Version)
+			sourcetest.ErrorIs(t, err, sources.ErrNotFound, "Evidence")
 		})
 	}
 }
@@ -221,9 +217,8 @@ func TestLastUse(t *testing.T) {
 		now = now.Add(tc.after)
 		_, err := d.Get(context.Background(), widget)
 		check(t, err)
-		if noted := !used(t, root).Equal(written); noted != tc.noted {
-			t.Errorf("after %v: noted %v, want %v", tc.after, noted, tc.noted)
-		}
+		noted := !used(t, root).Equal(written)
+		sourcetest.Expect(t, noted == tc.noted, "after %v: noted %v, want %v", tc.after, noted, tc.noted)
 		written = used(t, root)
 	}
 }
@@ -248,9 +243,8 @@ func BenchmarkGet(b *testing.B) {
 	d := open(b, b.TempDir(), cachedir.Options{})
 	put(b, d, widget, widgetFiles)
 	for b.Loop() {
-		if _, err := d.Get(context.Background(), widget); err != nil {
-			b.Fatal(err)
-		}
+		_, err := d.Get(context.Background(), widget)
+		sourcetest.Check(b, err)
 	}
 }
 
@@ -260,8 +254,7 @@ func BenchmarkPut(b *testing.B) {
 	del.Accept = func(sources.Stored) bool { return false }
 	b.SetBytes(64 << 20)
 	for b.Loop() {
-		if _, err := sourcetest.Put(context.Background(), d, widget, del); err != nil {
-			b.Fatal(err)
-		}
+		_, err := sourcetest.Put(context.Background(), d, widget, del)
+		sourcetest.Check(b, err)
 	}
 }

@@ -69,12 +69,10 @@ func TestLinkUnknownMode(t *testing.T) {
 	d := open(t, t.TempDir(), cachedir.Options{Link: "telepathy"})
 	s := put(t, d, widget, widgetFiles)
 	target := targetIn(t.TempDir())
-	if _, err := link(context.Background(), d, s, target); err == nil || !strings.Contains(err.Error(), "telepathy") {
-		t.Errorf("error is %v", err)
-	}
-	if _, err := os.Lstat(target); !errors.Is(err, os.ErrNotExist) {
-		t.Errorf("target: %v", err)
-	}
+	_, err := link(context.Background(), d, s, target)
+	sourcetest.Expect(t, err != nil && strings.Contains(err.Error(), "telepathy"), "error is %v", err)
+	_, err = os.Lstat(target)
+	sourcetest.ErrorIs(t, err, os.ErrNotExist, "target")
 }
 
 // A copy of other bytes than those that were vouched for is not installed.
@@ -86,9 +84,8 @@ func TestLinkCopiesWhatWasKnown(t *testing.T) {
 	if used, err := link(context.Background(), d, s, target); err == nil {
 		t.Errorf("linked by %s", used)
 	}
-	if _, err := os.Lstat(target); !errors.Is(err, os.ErrNotExist) {
-		t.Errorf("target: %v", err)
-	}
+	_, err := os.Lstat(target)
+	sourcetest.ErrorIs(t, err, os.ErrNotExist, "target")
 }
 
 // Whatever was at the target makes room, and nothing behind a link is touched.
@@ -137,9 +134,8 @@ func TestLinkToItself(t *testing.T) {
 			used, err := link(context.Background(), d, s, target)
 			sourcetest.Expect(t, err == nil && used == "", "%s: linked by %q, %v", mode, used, err)
 		}
-		if info, err := os.Lstat(s.Dir); err != nil || !info.IsDir() {
-			t.Errorf("%s: the entry is %v, %v", mode, info, err)
-		}
+		info, err := os.Lstat(s.Dir)
+		sourcetest.Expect(t, err == nil && info.IsDir(), "%s: the entry is %v, %v", mode, info, err)
 		sameTree(t, s.Dir, widgetFiles)
 	}
 }
@@ -260,9 +256,8 @@ func BenchmarkLink(b *testing.B) {
 	dir := b.TempDir()
 	for b.Loop() {
 		target := targetIn(dir)
-		if _, err := link(context.Background(), d, s, target); err != nil {
-			b.Fatal(err)
-		}
+		_, err := link(context.Background(), d, s, target)
+		sourcetest.Check(b, err)
 		os.RemoveAll(target)
 	}
 }
@@ -274,8 +269,7 @@ func BenchmarkKnown(b *testing.B) {
 	_, err := link(context.Background(), d, s, target)
 	check(b, err)
 	for b.Loop() {
-		if _, err := known(context.Background(), d, widget, target); err != nil {
-			b.Fatal(err)
-		}
+		_, err := known(context.Background(), d, widget, target)
+		sourcetest.Check(b, err)
 	}
 }

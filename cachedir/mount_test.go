@@ -53,9 +53,8 @@ func TestReadOnly(t *testing.T) {
 	sameTree(t, target, widgetFiles)
 	_, err = sourcetest.Put(context.Background(), d, foreign, delivery(nil))
 	sourcetest.ErrorIs(t, err, syscall.EROFS, "Put")
-	if _, err := cachedir.Open(filepath.Join(root, "new"), cachedir.Options{}); !errors.Is(err, syscall.EROFS) {
-		t.Errorf("Open: %v", err)
-	}
+	_, err = cachedir.Open(filepath.Join(root, "new"), cachedir.Options{})
+	sourcetest.ErrorIs(t, err, syscall.EROFS, "Open")
 }
 
 // A full disk is told as such, and leaves nothing behind.
@@ -77,9 +76,8 @@ func TestDiskFull(t *testing.T) {
 			del := delivery(tc.files.zip(t))
 			del.Accept = func(sources.Stored) bool { return false }
 			_, err := sourcetest.Put(context.Background(), d, widget, del)
-			if hints := strings.Join(sources.Hints(err), "; "); !strings.Contains(hints, tc.hint) {
-				t.Errorf("error is %v, hints are %q", err, hints)
-			}
+			hints := strings.Join(sources.Hints(err), "; ")
+			sourcetest.Expect(t, strings.Contains(hints, tc.hint), "error is %v, hints are %q", err, hints)
 			nothingStaged(t, root)
 			got, err := d.Get(context.Background(), widget)
 			check(t, err)

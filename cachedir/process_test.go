@@ -161,9 +161,8 @@ func TestFetchedOnceWithin(t *testing.T) {
 				fetched++
 				return fetch(ctx, s)
 			}
-			if _, err := sourcetest.Put(context.Background(), d, widget, del); err != nil {
-				t.Error(err)
-			}
+			_, err := sourcetest.Put(context.Background(), d, widget, del)
+			sourcetest.Equal(t, err, nil)
 		})
 	}
 	wg.Wait()
@@ -284,7 +283,6 @@ func TestWaitsForTofu(t *testing.T) {
 	widgetFiles.unpack(t, entry)
 	check(t, child.in.Close())
 	check(t, <-done)
-	if info, err := os.Stat(entry + ".lock"); err != nil || info.Size() != 0 {
-		t.Errorf("the lock file is %v, %v", info, err)
-	}
+	info, err := os.Stat(entry + ".lock")
+	sourcetest.Expect(t, err == nil && info.Size() == 0, "the lock file is %v, %v", info, err)
 }

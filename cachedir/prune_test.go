@@ -2,7 +2,6 @@ package cachedir_test
 
 import (
 	"context"
-	"errors"
 	"maps"
 	"os"
 	"os/exec"
@@ -138,9 +137,8 @@ func TestPrune(t *testing.T) {
 	slices.Sort(want)
 	sourcetest.EqualSlices(t, names, want, "left", strings.Join(names, "\n"), strings.Join(want, "\n"))
 	for _, dir := range []string{"foreign.test", "linked.test"} {
-		if _, err := os.Lstat(filepath.Join(root, dir)); !errors.Is(err, os.ErrNotExist) {
-			t.Errorf("%s is left: %v", dir, err)
-		}
+		_, err := os.Lstat(filepath.Join(root, dir))
+		sourcetest.ErrorIs(t, err, os.ErrNotExist, dir, "is left")
 	}
 }
 
@@ -184,18 +182,15 @@ func TestPruneWaits(t *testing.T) {
 	check(t, err)
 	p := plan(t, d, cachedir.Policy{})
 	hasty := open(t, root, cachedir.Options{LockTimeout: 30 * time.Millisecond})
-	if _, err := hasty.Prune(context.Background(), p); !errors.Is(err, disk.ErrLockTimeout) {
-		t.Errorf("pruned while in use: %v", err)
-	}
+	_, err = hasty.Prune(context.Background(), p)
+	sourcetest.ErrorIs(t, err, disk.ErrLockTimeout, "pruned while in use")
 	release()
 	release()
-	if _, err := hasty.Prune(context.Background(), p); !errors.Is(err, disk.ErrLockTimeout) {
-		t.Errorf("pruned while still in use: %v", err)
-	}
+	_, err = hasty.Prune(context.Background(), p)
+	sourcetest.ErrorIs(t, err, disk.ErrLockTimeout, "pruned while still in use")
 	again()
-	if _, err := hasty.Prune(context.Background(), p); err != nil {
-		t.Error(err)
-	}
+	_, err = hasty.Prune(context.Background(), p)
+	sourcetest.Equal(t, err, nil)
 }
 
 // A package that a program runs stays, even if all are to go.

@@ -32,9 +32,8 @@ func TestPut(t *testing.T) {
 	sourcetest.Expect(t, again.Signed != nil && string(again.Signed.Signature) == "signature", "evidence is %+v", again.Signed)
 	again.Signed, s.Signed, again.Seen, s.Seen = nil, nil, nil, nil
 	sourcetest.Equal(t, again, s, "stored")
-	if _, err := d.Evidence(widget.Provider, widget.Version); err != nil {
-		t.Error(err)
-	}
+	_, err = d.Evidence(widget.Provider, widget.Version)
+	sourcetest.Equal(t, err, nil)
 }
 
 // What is found is kept if it will do, and not fetched again.
@@ -128,9 +127,8 @@ func TestPutReplaces(t *testing.T) {
 			}
 			defer running.Close()
 			was := make([]byte, 3)
-			if _, err := running.Read(was); err != nil || string(was) != "old" {
-				t.Errorf("the running provider reads %q, %v", was, err)
-			}
+			_, err := running.Read(was)
+			sourcetest.Expect(t, err == nil && string(was) == "old", "the running provider reads %q, %v", was, err)
 		})
 	}
 }
@@ -151,9 +149,8 @@ func TestPutLeavesNoGap(t *testing.T) {
 		for n := range 30 {
 			data := files{executable: strings.Repeat("x", n)}.zip(t)
 			del.Fetch = delivery(data).Fetch
-			if _, err := sourcetest.Put(context.Background(), d, widget, del); err != nil {
-				t.Error(err)
-			}
+			_, err := sourcetest.Put(context.Background(), d, widget, del)
+			sourcetest.Equal(t, err, nil)
 		}
 	}()
 	for {
@@ -162,9 +159,8 @@ func TestPutLeavesNoGap(t *testing.T) {
 			return
 		default:
 		}
-		if _, err := os.Stat(filepath.Join(s.Dir, executable)); err != nil {
-			t.Fatal(err)
-		}
+		_, err := os.Stat(filepath.Join(s.Dir, executable))
+		sourcetest.Check(t, err)
 	}
 }
 
@@ -178,9 +174,8 @@ func TestPutReplacesLinkIntoMirror(t *testing.T) {
 	check(t, os.Symlink(mirror, entry))
 	put(t, open(t, root, cachedir.Options{}), widget, widgetFiles)
 	sameTree(t, mirror, widgetFiles)
-	if info, err := os.Lstat(entry); err != nil || !info.IsDir() {
-		t.Errorf("entry is %v, %v", info, err)
-	}
+	info, err := os.Lstat(entry)
+	sourcetest.Expect(t, err == nil && info.IsDir(), "entry is %v, %v", info, err)
 }
 
 // The same bytes stay where they are, and gain what we know of them now.

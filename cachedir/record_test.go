@@ -42,9 +42,8 @@ func TestParseRecord(t *testing.T) {
 		`{"format":2,"h1":"h1:x","files":[{"size":1e99}]}`:          false,
 		``: false,
 	} {
-		if _, err := parseRecord([]byte(data)); (err == nil) != ok {
-			t.Errorf("%s: %v", data, err)
-		}
+		_, err := parseRecord([]byte(data))
+		sourcetest.Expect(t, (err == nil) == ok, "%s: %v", data, err)
 	}
 }
 

@@ -63,9 +63,8 @@ func TestWhatWasCutShortIsKept(t *testing.T) {
 			_, err = sourcetest.Put(context.Background(), open(t, root, cachedir.Options{}), widget, arriving(t, test.then, &found, " the rest", "", nil))
 			sourcetest.Expect(t, err != nil && found == test.want, "got %v, found %q, want %q", err, found, test.want)
 			nothingStaged(t, root)
-			if left, err := filepath.Glob(filepath.Join(root, ".larder/partial/*")); err != nil || len(left) > 0 {
-				t.Errorf("left over: %v, %v", left, err)
-			}
+			left, err := filepath.Glob(filepath.Join(root, ".larder/partial/*"))
+			sourcetest.Expect(t, err == nil && len(left) == 0, "left over: %v, %v", left, err)
 		})
 	}
 }

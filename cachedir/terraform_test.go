@@ -69,14 +69,12 @@ func TestSharedWithTerraform(t *testing.T) {
 	check(t, os.RemoveAll(s.Dir))
 	s = put(t, d, id, widgetFiles)
 	check(t, os.RemoveAll(filepath.Join(tf.work, ".terraform")))
-	if out := tf.init(t); !strings.Contains(out, "from the shared cache directory") {
-		t.Error(out)
-	}
+	out := tf.init(t)
+	sourcetest.Expect(t, strings.Contains(out, "from the shared cache directory"), "%v", out)
 	_, err = link(context.Background(), d, s, tf.target(id))
 	check(t, err)
-	if out := tf.init(t); !strings.Contains(out, "Using previously-installed") {
-		t.Error(out)
-	}
+	out = tf.init(t)
+	sourcetest.Expect(t, strings.Contains(out, "Using previously-installed"), "%v", out)
 	if runtime.GOOS != "windows" {
 		if info, err := os.Lstat(tf.target(id)); err != nil || info.Mode()&os.ModeSymlink == 0 {
 			t.Errorf("what Terraform linked was replaced by %v, %v", info, err)

@@ -113,9 +113,8 @@ func TestImportsGiveWay(t *testing.T) {
 	d := open(t, t.TempDir(), cachedir.Options{})
 	_, err := sourcetest.Put(context.Background(), d, widget, imported(invented))
 	check(t, err)
-	if s, err := d.Recall(widget); err != nil || !s.Imported {
-		t.Errorf("%+v, %v", s, err)
-	}
+	s, err := d.Recall(widget)
+	sourcetest.Expect(t, err == nil && s.Imported, "%+v, %v", s, err)
 	genuine := delivery(widgetFiles.zip(t))
 	genuine.Accept = func(sources.Stored) bool { return false }
 	_, err = sourcetest.Put(context.Background(), d, widget, genuine)
@@ -137,12 +136,10 @@ func TestSwappedPackagesAreNotLinked(t *testing.T) {
 		check(t, os.RemoveAll(s.Dir))
 		files{executable: "an evil one!", "LICENSE": widgetFiles["LICENSE"], "docs/README": widgetFiles["docs/README"]}.unpack(t, s.Dir)
 		target := targetIn(t.TempDir())
-		if _, err := link(context.Background(), d, s, target); !errors.Is(err, sources.ErrSwapped) {
-			t.Errorf("%s: %v", mode, err)
-		}
-		if _, err := os.Lstat(target); !errors.Is(err, os.ErrNotExist) {
-			t.Errorf("%s: it was linked", mode)
-		}
+		_, err := link(context.Background(), d, s, target)
+		sourcetest.ErrorIs(t, err, sources.ErrSwapped, mode)
+		_, err = os.Lstat(target)
+		sourcetest.ErrorIs(t, err, os.ErrNotExist, mode, "it was linked")
 	}
 }
 
@@ -184,9 +181,8 @@ func TestUserKey(t *testing.T) {
 	root := t.TempDir()
 	_, err := open(t, root, cachedir.Options{Key: seal.UserKey(dir)}).Get(context.Background(), widget)
 	sourcetest.ErrorIs(t, err, sources.ErrNotFound)
-	if _, err := os.Stat(dir); err == nil {
-		t.Error("reading has created a key")
-	}
+	_, err = os.Stat(dir)
+	sourcetest.Expect(t, err != nil, "reading has created a key")
 	if !sameKey(t, seal.UserKey(dir), seal.UserKey(dir)) || sameKey(t, seal.UserKey(dir), seal.Key{}) {
 		t.Error("the key is not kept")
 	}
@@ -199,9 +195,8 @@ func TestUserKey(t *testing.T) {
 	if seal.UserKey(dir).Check() == nil || sameKey(t, seal.UserKey(dir), key("another user's secret")) {
 		t.Error("a key that others can read is used")
 	}
-	if _, err := seal.ParseKey("short"); err == nil {
-		t.Error("a short secret is a key")
-	}
+	_, err = seal.ParseKey("short")
+	sourcetest.Expect(t, err != nil, "a short secret is a key")
 }
 
 // sameKey reports whether one key believes the other's records.

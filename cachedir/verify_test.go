@@ -114,9 +114,8 @@ func TestVerifyFinds(t *testing.T) {
 					t.Errorf("%s: stored as %q", m.Finding, m.Stored)
 				}
 			}
-			if left := verify(t, d, opts).Findings; len(left) > 0 {
-				t.Errorf("still there: %v", left)
-			}
+			left := verify(t, d, opts).Findings
+			sourcetest.Expect(t, len(left) == 0, "still there: %v", left)
 			after := regular(t, root)
 			for name, text := range before {
 				if !strings.HasPrefix(name, ".larder/") && after[name] != text && !aside(after, name, text) {

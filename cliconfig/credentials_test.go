@@ -2,7 +2,6 @@ package cliconfig_test
 
 import (
 	"context"
-	"errors"
 	"os"
 	"path/filepath"
 	"runtime"
@@ -41,9 +40,8 @@ func TestTokenVariables(t *testing.T) {
 
 func TestTokenIsForItsPort(t *testing.T) {
 	c := mustLoad(t, linux(nil, "TF_TOKEN_localhost=secret"), terraform)
-	if _, ok, _ := c.Token(t.Context(), "localhost:8443"); ok {
-		t.Error("the token of localhost was used for localhost:8443")
-	}
+	_, ok, _ := c.Token(t.Context(), "localhost:8443")
+	sourcetest.Expect(t, !ok, "the token of localhost was used for localhost:8443")
 }
 
 func TestTokenVariablesAtOdds(t *testing.T) {
@@ -169,12 +167,10 @@ sleep 60`})
 		}
 	}()
 	start := time.Now()
-	if _, _, err := c.Token(ctx, "a.example"); !errors.Is(err, context.Canceled) {
-		t.Errorf("%v", err)
-	}
-	if d := time.Since(start); d > 20*time.Second {
-		t.Errorf("took %s", d)
-	}
+	_, _, err := c.Token(ctx, "a.example")
+	sourcetest.ErrorIs(t, err, context.Canceled)
+	d := time.Since(start)
+	sourcetest.Expect(t, d <= 20*time.Second, "took %s", d)
 	if token, ok, err := c.Token(t.Context(), "a.example"); token != "secret" || !ok || err != nil {
 		t.Errorf("what was cancelled is not asked again: %q, %t, %v", token, ok, err)
 	}
@@ -203,9 +199,8 @@ func TestNewestHelper(t *testing.T) {
 			scripts[name] = says(name)
 		}
 		c := mustLoad(t, helperMachine(t, scripts), terraform)
-		if token, _, err := c.Token(t.Context(), "a.example"); token != tt.want || err != nil {
-			t.Errorf("%s: %q, %v", tt.names, token, err)
-		}
+		token, _, err := c.Token(t.Context(), "a.example")
+		sourcetest.Expect(t, token == tt.want && err == nil, "%s: %q, %v", tt.names, token, err)
 	}
 }
 
@@ -216,9 +211,8 @@ func TestHelperOfTofu(t *testing.T) {
 	program := filepath.Join(data, "opentofu", "plugins", "terraform-credentials-x")
 	check(t, os.WriteFile(program, []byte("#!/bin/sh\necho '{\"token\": \"secret\"}'"), 0o755))
 	m.Environ = append(m.Environ, "XDG_DATA_HOME="+data)
-	if token, _, err := mustLoad(t, m, tofu).Token(t.Context(), "a.example"); token != "secret" || err != nil {
-		t.Errorf("%q, %v", token, err)
-	}
+	token, _, err := mustLoad(t, m, tofu).Token(t.Context(), "a.example")
+	sourcetest.Expect(t, token == "secret" && err == nil, "%q, %v", token, err)
 	if _, diags := load(m, terraform); len(diags) != 1 || !diags[0].Warning || !strings.Contains(diags[0].Hint, "plugins") {
 		t.Errorf("terraform does not look there: %v", diags)
 	}

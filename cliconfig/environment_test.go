@@ -84,9 +84,8 @@ func TestUnmanaged(t *testing.T) {
 			got = append(got, p.String())
 		}
 		sourcetest.Equal(t, strings.Join(got, " "), tt.want, tt.value)
-		if s := brief(diags); !strings.HasPrefix(s, tt.diags) || (s == "") != (tt.diags == "") {
-			t.Errorf("%s: %q", tt.value, s)
-		}
+		s := brief(diags)
+		sourcetest.Expect(t, strings.HasPrefix(s, tt.diags) && (s == "") == (tt.diags == ""), "%s: %q", tt.value, s)
 	}
 }
 
@@ -95,9 +94,8 @@ func TestSmallVariables(t *testing.T) {
 	if c.DataDir != "/data" || c.AppendUserAgent != "ua/1" || c.Workspace != "w" {
 		t.Errorf("%+v", c)
 	}
-	if c := mustLoad(t, linux(nil, "TF_DATA_DIR="), terraform); c.DataDir != "/start/.terraform" {
-		t.Errorf("empty is unset: %+v", c)
-	}
+	c = mustLoad(t, linux(nil, "TF_DATA_DIR="), terraform)
+	sourcetest.Equal(t, c.DataDir, "/start/.terraform", "empty is unset", c)
 }
 
 func TestTofuVariables(t *testing.T) {
@@ -157,12 +155,10 @@ func TestArguments(t *testing.T) {
 		{`"a`, "warning: TF_CLI_ARGS_init has an unclosed quote and is not used"},
 		{`a\`, "warning: TF_CLI_ARGS_init has an unclosed quote and is not used"},
 	} {
-		if _, diags := load(linux(nil, "TF_CLI_ARGS_init="+tt.text), terraform); brief(diags) != tt.diags {
-			t.Errorf("%s: %s", tt.text, brief(diags))
-		}
+		_, diags := load(linux(nil, "TF_CLI_ARGS_init="+tt.text), terraform)
+		sourcetest.Equal(t, brief(diags), tt.diags, tt.text)
 	}
 	words, ok := cliconfig.SplitShell(`-backend-config="a b"'c d' e\ f "g\"\\\n" ''`)
-	if got := strings.Join(words, "|"); got != `-backend-config=a bc d|e f|g"\\n|` || !ok {
-		t.Errorf("split into %q, %t", got, ok)
-	}
+	got := strings.Join(words, "|")
+	sourcetest.Expect(t, got == `-backend-config=a bc d|e f|g"\\n|` && ok, "split into %q, %t", got, ok)
 }

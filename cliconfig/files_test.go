@@ -154,9 +154,8 @@ func TestWhatFilesMayHold(t *testing.T) {
 		{`{"provider_installation": {"direct": [{"include": [true]}]}}`, "rc:1:52: include must hold strings, not a boolean"}, // terraform drops it
 	} {
 		_, diags := load(rc(tt.src), terraform)
-		if got := brief(diags); got != tt.want {
-			t.Errorf("%.80s\ngot  %s\nwant %s", tt.src, got, tt.want)
-		}
+		got := brief(diags)
+		sourcetest.Expect(t, got == tt.want, "%.80s\ngot  %s\nwant %s", tt.src, got, tt.want)
 	}
 }
 
@@ -216,9 +215,8 @@ func TestHints(t *testing.T) {
 		{`provider_installation { oci_mirror {} }`, "oci_mirror is known to OpenTofu only"},
 		{"\xef\xbb\xbf", "save the file as UTF-8 without a byte-order mark"},
 	} {
-		if _, diags := load(rc(tt.src), terraform); len(diags) != 1 || diags[0].Hint != tt.hint {
-			t.Errorf("%s: %+v, want the hint %q", tt.src, diags, tt.hint)
-		}
+		_, diags := load(rc(tt.src), terraform)
+		sourcetest.Expect(t, len(diags) == 1 && diags[0].Hint == tt.hint, "%s: %+v, want the hint %q", tt.src, diags, tt.hint)
 	}
 }
 
@@ -284,9 +282,8 @@ func TestTofuMethods(t *testing.T) {
 	if n := len(c.Methods); n != 3 {
 		t.Fatalf("%d methods", n)
 	}
-	if r := c.Methods[0].DownloadRetries; r == nil || *r != 0 {
-		t.Error("direct: download_retry_count is lost")
-	}
+	r := c.Methods[0].DownloadRetries
+	sourcetest.Expect(t, r != nil && *r == 0, "direct: download_retry_count is lost")
 	if m := c.Methods[1]; m.DownloadRetries == nil || *m.DownloadRetries != 3 || !m.TrustAllHashes {
 		t.Errorf("network_mirror: %+v", m)
 	}
@@ -296,9 +293,8 @@ func TestTofuMethods(t *testing.T) {
 }
 
 func TestNoMethodsIsNotImplied(t *testing.T) {
-	if c := mustLoad(t, rc("provider_installation {}"), terraform); c.Implied || len(c.Methods) > 0 {
-		t.Errorf("Implied %t, methods %v", c.Implied, c.Methods)
-	}
+	c := mustLoad(t, rc("provider_installation {}"), terraform)
+	sourcetest.Expect(t, !c.Implied && len(c.Methods) == 0, "Implied %t, methods %v", c.Implied, c.Methods)
 }
 
 func TestMerging(t *testing.T) {
@@ -355,9 +351,8 @@ func TestFilesThatCannotBeRead(t *testing.T) {
 	} {
 		c, diags := load(tt.m, terraform)
 		sourcetest.Equal(t, brief(diags), tt.want, tt.name)
-		if files := cliconfig.FilesRead(c); len(files) > 0 {
-			t.Errorf("%s: read %v", tt.name, files)
-		}
+		files := cliconfig.FilesRead(c)
+		sourcetest.Expect(t, len(files) == 0, "%s: read %v", tt.name, files)
 	}
 }
 

@@ -142,9 +142,8 @@ func TestHostBlocksOfLardersOwnFile(t *testing.T) {
 		{strings.Repeat("#", 1<<20+1), "larger than 1048576 bytes"},
 	} {
 		_, diags := load(own(tt.src, nil), terraform)
-		if got := said(diags); got != tt.want {
-			t.Errorf("%.80s\ngot  %s\nwant %s", tt.src, got, tt.want)
-		}
+		got := said(diags)
+		sourcetest.Expect(t, got == tt.want, "%.80s\ngot  %s\nwant %s", tt.src, got, tt.want)
 	}
 }
 
@@ -180,9 +179,8 @@ host "plain.example" {}`, map[string]string{"/etc/ca.pem": cert + cert, "/etc/bo
 	if len(o.Authorities) != 2 || len(o.Certificates) != 1 || !o.TokenForArchives || fmt.Sprint(o.Headers) != "map[X-Team:platform]" {
 		t.Errorf("%+v", o)
 	}
-	if o := c.HostOptions["plain.example"]; len(o.Authorities)+len(o.Certificates)+len(o.Headers) != 0 || o.TokenForArchives {
-		t.Errorf("%+v", o)
-	}
+	o = c.HostOptions["plain.example"]
+	sourcetest.Expect(t, len(o.Authorities)+len(o.Certificates)+len(o.Headers) == 0 && !o.TokenForArchives, "%+v", o)
 	sourcetest.Equal(t, len(c.HostOptions), 2, "hosts")
 }
 
@@ -211,9 +209,8 @@ func TestWhereLardersOwnFileIs(t *testing.T) {
 			tt.m.ConfigDirs = []string{`C:\Users\me\Local`}
 		}
 		c, diags := load(tt.m, terraform)
-		if got := strings.Join(cliconfig.FilesRead(c), " "); got != tt.want || said(diags) != tt.said {
-			t.Errorf("%s: read %q, said %q", tt.name, got, said(diags))
-		}
+		got := strings.Join(cliconfig.FilesRead(c), " ")
+		sourcetest.Expect(t, got == tt.want && said(diags) == tt.said, "%s: read %q, said %q", tt.name, got, said(diags))
 		sourcetest.Expect(t, diags.Err() == nil == (tt.said == ""), "%s: %v", tt.name, diags.Err())
 	}
 }

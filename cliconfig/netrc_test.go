@@ -44,7 +44,6 @@ func TestNetrcOddWords(t *testing.T) {
 	c, diags := load(linux(map[string]string{"/home/me/.netrc": "machine a.example\n  user me password secret"}), terraform)
 	const want = "warning: /home/me/.netrc:2:3: unknown word in a netrc file, passed over"
 	sourcetest.Equal(t, brief(diags), want)
-	if _, password, _ := c.Netrc("a.example"); password != "secret" {
-		t.Errorf("what can be understood is lost: %q", password)
-	}
+	_, password, _ := c.Netrc("a.example")
+	sourcetest.Equal(t, password, "secret", "what can be understood is lost")
 }

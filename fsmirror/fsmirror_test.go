@@ -98,9 +98,8 @@ func TestLayout(t *testing.T) {
 		{"A.com/b/x/1.0.0/linux_amd64/\na.com/b/x/1.0.0/linux_amd64/", "1.0.0", "linux_amd64", "A.com/b/x/1.0.0/linux_amd64"},
 	} {
 		m, dir := mirror(t, tt.layout)
-		if got := found(t, m, dir, tt.version, tt.platform); got != tt.want {
-			t.Errorf("%q: %s for %s is %q, want %q", tt.layout, tt.version, tt.platform, got, tt.want)
-		}
+		got := found(t, m, dir, tt.version, tt.platform)
+		sourcetest.Expect(t, got == tt.want, "%q: %s for %s is %q, want %q", tt.layout, tt.version, tt.platform, got, tt.want)
 	}
 }
 
@@ -127,9 +126,8 @@ func TestSymlinks(t *testing.T) {
 	}
 	_, dir := mirror(t, unpacked+"base -> .\nelse.com/b/x/1.0.0/linux_amd64/")
 	base := filepath.Join(dir, "base")
-	if _, err := fsmirror.New(base, fsmirror.Options{}).Package(t.Context(), packageID(t, "else.com/b/x", "1.0.0", "linux_amd64")); err != nil {
-		t.Errorf("the base directory may be a symlink, but: %v", err)
-	}
+	_, err := fsmirror.New(base, fsmirror.Options{}).Package(t.Context(), packageID(t, "else.com/b/x", "1.0.0", "linux_amd64"))
+	sourcetest.Equal(t, err, nil, "the base directory may be a symlink, but")
 }
 
 func TestWhichProvidersThereAre(t *testing.T) {
@@ -169,9 +167,8 @@ func TestHostWithPort(t *testing.T) {
 	}
 	m, _ := mirror(t, "localhost:8443/b/x/1.0.0/linux_amd64/\na.com:443/b/y/1.0.0/linux_amd64/")
 	for _, address := range []string{"localhost:8443/b/x", "a.com/b/y"} {
-		if _, err := m.Package(t.Context(), packageID(t, address, "1.0.0", "linux_amd64")); err != nil {
-			t.Error(err)
-		}
+		_, err := m.Package(t.Context(), packageID(t, address, "1.0.0", "linux_amd64"))
+		sourcetest.Equal(t, err, nil)
 	}
 }
 
@@ -347,9 +344,8 @@ func TestTreeIsReadOnce(t *testing.T) {
 	var wg sync.WaitGroup
 	for range 10 {
 		wg.Go(func() {
-			if _, err := m.Versions(t.Context(), p); err != nil {
-				t.Error(err)
-			}
+			_, err := m.Versions(t.Context(), p)
+			sourcetest.Equal(t, err, nil)
 		})
 	}
 	wg.Wait()

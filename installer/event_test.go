@@ -71,8 +71,7 @@ func TestQueuedAndFetchingAreTold(t *testing.T) {
 		})
 		f.require(name, "")
 	}
-	if _, err := f.install(); err != nil {
-		t.Fatal(err)
-	}
+	_, err := f.install()
+	sourcetest.Check(t, err)
 	sourcetest.Equal(t, queued, 2, "of 3 were queued for one slot")
 }

@@ -80,15 +80,13 @@ func TestChoiceErrors(t *testing.T) {
 	f.source.add("widget 1.0.0 linux_amd64", nil)
 	f.require("widget", ">= 2")
 	_, err = f.install()
-	if none, ok := errors.AsType[*installer.NoVersionError](err); !ok || len(none.Offered) != 1 {
-		t.Errorf("no version: got %v", err)
-	}
+	none, ok := errors.AsType[*installer.NoVersionError](err)
+	sourcetest.Expect(t, ok && len(none.Offered) == 1, "no version: got %v", err)
 
 	f.lock("widget 1.0.0")
 	_, err = f.install()
-	if conflict, ok := errors.AsType[*installer.LockConflictError](err); !ok || conflict.Gone {
-		t.Errorf("conflict: got %v", err)
-	}
+	conflict, ok := errors.AsType[*installer.LockConflictError](err)
+	sourcetest.Expect(t, ok && !conflict.Gone, "conflict: got %v", err)
 	f.root.Requirements = nil
 	f.require("widget", "")
 	f.source.versions[provider("widget")] = sources.Listing{}
@@ -244,9 +242,8 @@ func TestJudgement(t *testing.T) {
 			case f.store.has() != "" || slices.Contains(f.steps(), acquire.Installed):
 				t.Error("it is there all the same")
 			}
-			if unpacked := slices.Contains(f.steps(), acquire.Verified); unpacked == c.early {
-				t.Errorf("unpacked: %t", unpacked)
-			}
+			unpacked := slices.Contains(f.steps(), acquire.Verified)
+			sourcetest.Expect(t, unpacked != c.early, "unpacked: %t", unpacked)
 		})
 	}
 }
@@ -294,9 +291,8 @@ func TestFetch(t *testing.T) {
 		})
 	}
 	f := newFixture(t)
-	if _, err := installer.New(f.source, f.store, f.source, f.opts).Fetch(t.Context(), id(widget), nil); !errors.Is(err, sources.ErrNotFound) {
-		t.Errorf("nobody has it: got %v", err)
-	}
+	_, err := installer.New(f.source, f.store, f.source, f.opts).Fetch(t.Context(), id(widget), nil)
+	sourcetest.ErrorIs(t, err, sources.ErrNotFound, "nobody has it")
 }
 
 // directory makes an unpacked package.
@@ -629,9 +625,8 @@ func TestReadOnlyLock(t *testing.T) {
 			case f.store.installed[f.target()].ID != id(widget):
 				t.Error("it is not installed")
 			}
-			if after, _ := os.ReadFile(f.lockPath()); string(after) != string(before) || result.Lock.Written {
-				t.Errorf("the lock file is now\n%s", after)
-			}
+			after, _ := os.ReadFile(f.lockPath())
+			sourcetest.Expect(t, string(after) == string(before) && !result.Lock.Written, "the lock file is now\n%s", after)
 		})
 	}
 }
@@ -758,9 +753,8 @@ func TestDamagedOnTheWay(t *testing.T) {
 		if mismatch := (*acquire.HashMismatchError)(nil); (err == nil) != (damaged < 2) || err != nil && !errors.As(err, &mismatch) {
 			t.Errorf("damaged %d times: %v", damaged, err)
 		}
-		if got := strings.Count(f.source.log(), "download"); got != want {
-			t.Errorf("damaged %d times, fetched %d times", damaged, got)
-		}
+		got := strings.Count(f.source.log(), "download")
+		sourcetest.Expect(t, got == want, "damaged %d times, fetched %d times", damaged, got)
 	}
 }
 
@@ -773,9 +767,8 @@ func TestRequiredInManyPlaces(t *testing.T) {
 	}
 	_, err := f.install()
 	want := "the provider is required by main.tf:3, a.tf:1, a.tf:2, a.tf:3, a.tf:4, and 36 other places"
-	if hints := sources.Hints(err); !slices.Contains(hints, want) {
-		t.Errorf("got %q", hints)
-	}
+	hints := sources.Hints(err)
+	sourcetest.Expect(t, slices.Contains(hints, want), "got %q", hints)
 }
 
 // Nothing that lets its holder in is recorded.
@@ -803,9 +796,8 @@ func TestLocalArchiveThatChanges(t *testing.T) {
 		}
 	}
 	f.require("widget", "")
-	if _, err := f.install(); err == nil || !strings.Contains(err.Error(), "changed while it was read") {
-		t.Errorf("got %v", err)
-	}
+	_, err := f.install()
+	sourcetest.Expect(t, err != nil && strings.Contains(err.Error(), "changed while it was read"), "got %v", err)
 	sourcetest.Equal(t, f.store.has(), "", "it is stored all the same")
 }
 

@@ -24,8 +24,7 @@ func TestLocalArchiveThatIsAPipe(t *testing.T) {
 		})
 		f.root.DryRun = dryRun
 		f.require("widget", "")
-		if _, err := f.install(); !errors.Is(err, disk.ErrNotRegular) {
-			t.Errorf("dry run %t: got %v, want ErrNotRegular", dryRun, err)
-		}
+		_, err := f.install()
+		sourcetest.Expect(t, errors.Is(err, disk.ErrNotRegular), "dry run %t: got %v, want ErrNotRegular", dryRun, err)
 	}
 }

@@ -118,9 +118,8 @@ func TestSelectTellsWhoWants(t *testing.T) {
 	}
 	_, err := f.installer().Select(t.Context(), wants, installer.SelectOptions{})
 	f.failsWith(err, "00.tf:3: > 9\n; 19.tf:3: > 9\n  and 10 other places")
-	if n := strings.Count(err.Error(), "no version matches"); n != 1 {
-		t.Errorf("told %d times: %v", n, err)
-	}
+	n := strings.Count(err.Error(), "no version matches")
+	sourcetest.Expect(t, n == 1, "told %d times: %v", n, err)
 	if hints := sources.Hints(err); !slices.Contains(hints, "the provider is required by 00.tf:3, 01.tf:3, 02.tf:3, 03.tf:3, 04.tf:3, and 25 other places") {
 		t.Errorf("%q", hints)
 	}
@@ -220,10 +219,8 @@ func TestFillAsksOnceForWhatCannotBeReached(t *testing.T) {
 	selected, err := in.Select(t.Context(), wants, installer.SelectOptions{})
 	f.must(err)
 	_, err = in.Fill(t.Context(), selected, installer.FillOptions{})
-	if n := strings.Count(f.source.log(), "download"); n != 1 || strings.Count(err.Error(), "no answer") != 1 {
-		t.Errorf("%d downloads, and then: %v", n, err)
-	}
-	if hints := sources.Hints(err); !slices.Contains(hints, "the provider is required by a:3, b:3, c:3") {
-		t.Errorf("%q", hints)
-	}
+	n := strings.Count(f.source.log(), "download")
+	sourcetest.Expect(t, n == 1 && strings.Count(err.Error(), "no answer") == 1, "%d downloads, and then: %v", n, err)
+	hints := sources.Hints(err)
+	sourcetest.Expect(t, slices.Contains(hints, "the provider is required by a:3, b:3, c:3"), "%q", hints)
 }

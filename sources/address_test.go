@@ -164,9 +164,8 @@ func TestPlatforms(t *testing.T) {
 		}
 	}
 	current := sources.CurrentPlatform()
-	if again, err := sources.ParsePlatform(current.String()); err != nil || again != current {
-		t.Errorf("the current platform %s parsed is %s, %v", current, again, err)
-	}
+	again, err := sources.ParsePlatform(current.String())
+	sourcetest.Expect(t, err == nil && again == current, "the current platform %s parsed is %s, %v", current, again, err)
 }
 
 func TestHashes(t *testing.T) {
@@ -214,9 +213,8 @@ func FuzzHost(f *testing.F) {
 		if err != nil {
 			return
 		}
-		if again, err := sources.ParseHost(string(h)); err != nil || again != h {
-			t.Errorf("%q: %q parsed again is %q, %v", s, h, again, err)
-		}
+		again, err := sources.ParseHost(string(h))
+		sourcetest.Expect(t, err == nil && again == h, "%q: %q parsed again is %q, %v", s, h, again, err)
 		if back, err := sources.ParsePunycodeHost(h.ASCII()); err == nil && back.ASCII() != h.ASCII() {
 			t.Errorf("%q: %q comes back from punycode as %q", s, h, back)
 		}
@@ -239,17 +237,15 @@ func FuzzProvider(f *testing.F) {
 			return
 		}
 		for _, text := range []string{p.String(), p.Display(e)} {
-			if again, err := sources.ParseProvider(text, e); err != nil || again != p {
-				t.Errorf("%q: %q parsed again is %s, %v", s, text, again, err)
-			}
+			again, err := sources.ParseProvider(text, e)
+			sourcetest.Expect(t, err == nil && again == p, "%q: %q parsed again is %s, %v", s, text, again, err)
 		}
 		sourcetest.Expect(t, !unsafeName(p.Namespace) && !unsafeName(p.Type), "%q: %s is no path", s, p)
 		if p.Legacy() {
 			return
 		}
-		if pt, err := sources.ParsePattern(p.String(), e); err != nil || !pt.Match(p) {
-			t.Errorf("%q: as a pattern %s is %s, %v, and does not match it", s, p, pt, err)
-		}
+		pt, err := sources.ParsePattern(p.String(), e)
+		sourcetest.Expect(t, err == nil && pt.Match(p), "%q: as a pattern %s is %s, %v, and does not match it", s, p, pt, err)
 	})
 }
 
@@ -262,9 +258,8 @@ func FuzzPattern(f *testing.F) {
 		if err != nil {
 			return
 		}
-		if again, err := sources.ParsePattern(pt.String(), sources.Terraform); err != nil || again != pt {
-			t.Errorf("%q: %s parsed again is %s, %v", s, pt, again, err)
-		}
+		again, err := sources.ParsePattern(pt.String(), sources.Terraform)
+		sourcetest.Expect(t, err == nil && again == pt, "%q: %s parsed again is %s, %v", s, pt, again, err)
 	})
 }
 

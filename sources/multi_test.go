@@ -103,9 +103,8 @@ func TestMethodApplies(t *testing.T) {
 		for s := range strings.FieldsSeq(tt.exclude) {
 			m.Exclude = append(m.Exclude, pattern(s))
 		}
-		if got := m.Applies(provider(t, "hashicorp/foo")); got != tt.applies {
-			t.Errorf("include %q, exclude %q: got %v", tt.include, tt.exclude, got)
-		}
+		got := m.Applies(provider(t, "hashicorp/foo"))
+		sourcetest.Expect(t, got == tt.applies, "include %q, exclude %q: got %v", tt.include, tt.exclude, got)
 	}
 }
 
@@ -169,9 +168,8 @@ func TestFirstFailureInOrderEndsTheSearch(t *testing.T) {
 			&source{name: "c", err: errors.New("another"), delay: time.Millisecond},
 			&source{name: "d", versions: "2.0.0", delay: time.Hour},
 		)
-		if _, err := m.Versions(t.Context(), provider(t, "a/b")); !errors.Is(err, errOutage) {
-			t.Errorf("got %v, want %v", err, errOutage)
-		}
+		_, err := m.Versions(t.Context(), provider(t, "a/b"))
+		sourcetest.ErrorIs(t, err, errOutage)
 		if took := time.Since(start); took != 2*time.Second {
 			t.Errorf("it took %v: methods are asked at once, and those after a failure not waited for", took)
 		}
@@ -224,9 +222,8 @@ func TestAnswersAreRemembered(t *testing.T) {
 					t.Fatal(err)
 				}
 			}
-			if got := s.asked.Load(); got != 2 {
-				t.Errorf("asked %d times, want once for the versions and once for the package", got)
-			}
+			got := s.asked.Load()
+			sourcetest.Expect(t, got == 2, "asked %d times, want once for the versions and once for the package", got)
 			if _, err := m.Versions(t.Context(), provider(t, "a/other")); (err == nil) != (tt.err == nil) {
 				t.Fatal(err)
 			}
@@ -251,9 +248,8 @@ func TestCallersShareAQuestionButNotItsSlices(t *testing.T) {
 			})
 		}
 		wg.Wait()
-		if got := s.asked.Load(); got != 1 {
-			t.Errorf("asked %d times", got)
-		}
+		got := s.asked.Load()
+		sourcetest.Expect(t, got == 1, "asked %d times", got)
 	})
 }
 
@@ -265,24 +261,20 @@ func TestWhoeverGivesUpLeavesOthersTheirAnswer(t *testing.T) {
 		defer cancel()
 		var wg sync.WaitGroup
 		wg.Go(func() { // asks
-			if _, err := m.Versions(hasty, p); !errors.Is(err, context.DeadlineExceeded) {
-				t.Errorf("the one who asked got %v", err)
-			}
+			_, err := m.Versions(hasty, p)
+			sourcetest.ErrorIs(t, err, context.DeadlineExceeded, "the one who asked")
 		})
 		synctest.Wait()
 		wg.Go(func() { // waits, and gives up too
-			if _, err := m.Versions(hasty, p); !errors.Is(err, context.DeadlineExceeded) {
-				t.Errorf("the one who waited got %v", err)
-			}
+			_, err := m.Versions(hasty, p)
+			sourcetest.ErrorIs(t, err, context.DeadlineExceeded, "the one who waited")
 		})
 		wg.Go(func() { // waits, and asks again
-			if got, err := m.Versions(t.Context(), p); err != nil || len(got.Versions) != 1 {
-				t.Errorf("got %v, %v", got, err)
-			}
+			got, err := m.Versions(t.Context(), p)
+			sourcetest.Expect(t, err == nil && len(got.Versions) == 1, "got %v, %v", got, err)
 		})
 		wg.Wait()
-		if got := s.asked.Load(); got != 2 {
-			t.Errorf("asked %d times, want 2", got)
-		}
+		got := s.asked.Load()
+		sourcetest.Expect(t, got == 2, "asked %d times, want 2", got)
 	})
 }

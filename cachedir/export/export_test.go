@@ -265,9 +265,8 @@ func TestRefused(t *testing.T) {
 		{"file in a file", func(all []entry) []entry { return slices.Insert(all, 2, renamed(all[1], "LICENSE/x")) }, "both a file and a directory"},
 	}
 	good := write(t, store(t, widgetFiles, "example.test/acme/widget", "1.2.0", "linux_amd64"))
-	if _, err := readAll(bytes.NewReader(sourcetest.PackTar(sourcetest.UnpackTar(good))), ""); err != nil {
-		t.Fatal(err)
-	}
+	_, err := readAll(bytes.NewReader(sourcetest.PackTar(sourcetest.UnpackTar(good))), "")
+	sourcetest.Check(t, err)
 	for _, test := range tests {
 		t.Run(test.name, func(t *testing.T) {
 			_, err := readAll(bytes.NewReader(sourcetest.PackTar(test.change(sourcetest.UnpackTar(good)))), t.TempDir())

@@ -15,7 +15,6 @@ func TestBars(t *testing.T) {
 		"a.test/b/d  250 B   1 version  1 package   ██",
 	}
 	sourcetest.EqualSlices(t, ui.Columns(totalRows(totals, 68)), want)
-	if got := ui.Columns(totalRows(totals, 0)); got[1] != "a.test/b/d  250 B   1 version  1 package" {
-		t.Errorf("got %q", got)
-	}
+	got := ui.Columns(totalRows(totals, 0))
+	sourcetest.Equal(t, got[1], "a.test/b/d  250 B   1 version  1 package", got)
 }

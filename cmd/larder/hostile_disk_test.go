@@ -626,9 +626,8 @@ func TestLinkedDataDirectory(t *testing.T) {
 					after := m.protected(c)
 					if s.adds {
 						after.only(before)
-						if _, err := os.Stat(m.path(at)); err != nil {
-							t.Errorf("not installed: %v", err)
-						}
+						_, err := os.Stat(m.path(at))
+						sourcetest.Equal(t, err, nil, "not installed")
 					}
 					for _, difference := range after.since(before) {
 						t.Error(difference)

@@ -294,9 +294,8 @@ func TestPut(t *testing.T) {
 	if err != nil || s.Verdict != sources.SelfSigned || s.Signed == nil || s.Origin != "https://example.test/any.zip" {
 		t.Errorf("it has %+v, %v", s, err)
 	}
-	if _, err := b.Get(t.Context(), parseID(t, widget+"/3.0.0/linux_amd64")); !errors.Is(err, sources.ErrNotFound) {
-		t.Errorf("what is not there: %v", err)
-	}
+	_, err = b.Get(t.Context(), parseID(t, widget+"/3.0.0/linux_amd64"))
+	sourcetest.ErrorIs(t, err, sources.ErrNotFound, "what is not there")
 }
 
 // A delivery that fails leaves what is there as it is.
@@ -327,12 +326,10 @@ func TestRefusedDeliveries(t *testing.T) {
 			b := open(t, dir, builder.Options{})
 			defer b.Close()
 			var pkg *sources.PackageError
-			if _, err := sourcetest.Put(t.Context(), b, id, del); !errors.As(err, &pkg) {
-				t.Errorf("got %v", err)
-			}
-			if found, err := client(dir); err != nil || len(found) != 1 {
-				t.Errorf("a client finds %q, %v", found, err)
-			}
+			_, err := sourcetest.Put(t.Context(), b, id, del)
+			sourcetest.Expect(t, errors.As(err, &pkg), "got %v", err)
+			found, err := client(dir)
+			sourcetest.Expect(t, err == nil && len(found) == 1, "a client finds %q, %v", found, err)
 			sourcetest.EqualSlices(t, before, files(t, dir), "files are")
 		})
 	}
@@ -350,13 +347,11 @@ func TestReplacedArchivesLeaveTheIndex(t *testing.T) {
 	id := parseID(t, widget+"/1.0.0/linux_amd64")
 	_, err := sourcetest.Put(t.Context(), b, id, d.delivery(id))
 	must(t, err)
-	if found, err := client(dir); err != nil || len(found) != 1 {
-		t.Errorf("before the end a client finds %q, %v", found, err)
-	}
+	found, err := client(dir)
+	sourcetest.Expect(t, err == nil && len(found) == 1, "before the end a client finds %q, %v", found, err)
 	must(t, b.Finish(t.Context()))
-	if found, err := client(dir); err != nil || len(found) != 2 {
-		t.Errorf("a client finds %q, %v", found, err)
-	}
+	found, err = client(dir)
+	sourcetest.Expect(t, err == nil && len(found) == 2, "a client finds %q, %v", found, err)
 }
 
 // An index that is wrong by itself is no reason to name new bytes wrongly.
@@ -370,9 +365,8 @@ func TestPutWhereTheIndexIsAheadOfTheArchives(t *testing.T) {
 	id := parseID(t, widget+"/1.0.0/linux_amd64")
 	_, err := sourcetest.Put(t.Context(), b, id, d.delivery(id))
 	must(t, err)
-	if found, err := client(dir); err != nil || len(found) != 0 {
-		t.Errorf("a client finds %q, %v", found, err)
-	}
+	found, err := client(dir)
+	sourcetest.Expect(t, err == nil && len(found) == 0, "a client finds %q, %v", found, err)
 }
 
 func TestFinish(t *testing.T) {
@@ -435,9 +429,8 @@ func TestFinish(t *testing.T) {
 			d.sync(dir, builder.Options{})
 			got := slices.DeleteFunc(files(t, dir), func(name string) bool { return !strings.HasSuffix(name, ".json") })
 			sourcetest.EqualSlices(t, got, tt.want, "documents are")
-			if found, err := client(dir); err != nil || len(found) != tt.found {
-				t.Errorf("a client finds %q, %v", found, err)
-			}
+			found, err := client(dir)
+			sourcetest.Expect(t, err == nil && len(found) == tt.found, "a client finds %q, %v", found, err)
 		})
 	}
 }
@@ -449,9 +442,8 @@ func TestNothingNew(t *testing.T) {
 	d.sync(dir, builder.Options{}, widget+"/1.0.0/linux_amd64")
 	before := stamps(t, dir)
 	d.sync(dir, builder.Options{}, widget+"/1.0.0/linux_amd64")
-	if after := stamps(t, dir); !slices.Equal(before, after) {
-		t.Errorf("it was\n%q\nand is\n%q", before, after)
-	}
+	after := stamps(t, dir)
+	sourcetest.Expect(t, slices.Equal(before, after), "it was\n%q\nand is\n%q", before, after)
 
 }
 
@@ -481,9 +473,8 @@ func TestChangedInPlace(t *testing.T) {
 	d.sync(dir, builder.Options{}, widget+"/1.0.0/linux_amd64")
 	b := open(t, dir, builder.Options{})
 	defer b.Close()
-	if s, err := b.Get(t.Context(), parseID(t, widget+"/1.0.0/linux_amd64")); err != nil || s.Differs != "" {
-		t.Errorf("it was not replaced: %+v, %v", s, err)
-	}
+	s, err := b.Get(t.Context(), parseID(t, widget+"/1.0.0/linux_amd64"))
+	sourcetest.Expect(t, err == nil && s.Differs == "", "it was not replaced: %+v, %v", s, err)
 }
 
 // stamps are when files were changed, including those in .larder, except the lock
@@ -559,9 +550,8 @@ func TestManyAtOnce(t *testing.T) {
 				id := parseID(t, text)
 				del := d.delivery(id)
 				puts.Go(func() {
-					if _, err := sourcetest.Put(context.Background(), b, id, del); err != nil {
-						t.Error(err)
-					}
+					_, err := sourcetest.Put(context.Background(), b, id, del)
+					sourcetest.Equal(t, err, nil)
 				})
 			}
 			puts.Go(func() { // also while they are at it
@@ -572,9 +562,8 @@ func TestManyAtOnce(t *testing.T) {
 		})
 	}
 	wg.Wait()
-	if found, err := client(dir); err != nil || len(found) != len(ids) {
-		t.Errorf("a client finds %q, %v", found, err)
-	}
+	found, err := client(dir)
+	sourcetest.Expect(t, err == nil && len(found) == len(ids), "a client finds %q, %v", found, err)
 }
 
 // Whoever reads while others write never finds what does not fit.
@@ -631,9 +620,8 @@ func TestWhoeverWritesIsAlone(t *testing.T) {
 func TestMirrorInAFile(t *testing.T) {
 	file := filepath.Join(t.TempDir(), "file")
 	write(t, file, "")
-	if _, err := builder.Open(t.Context(), filepath.Join(file, "mirror"), builder.Options{}); len(sources.Hints(err)) != 1 {
-		t.Errorf("in a file: %v", err)
-	}
+	_, err := builder.Open(t.Context(), filepath.Join(file, "mirror"), builder.Options{})
+	sourcetest.Expect(t, len(sources.Hints(err)) == 1, "in a file: %v", err)
 }
 
 // Where names cannot have colons, nothing is fetched for hosts with a port.
@@ -650,9 +638,8 @@ func TestHostsWithAPort(t *testing.T) {
 		return sourcetest.Supplied{}, errors.New("no")
 	}
 	_, err := sourcetest.Put(t.Context(), b, id, del)
-	if hints := sources.Hints(err); len(hints) != 1 || !strings.Contains(hints[0], "no colons in names") {
-		t.Errorf("got %v, hints %q", err, hints)
-	}
+	hints := sources.Hints(err)
+	sourcetest.Expect(t, len(hints) == 1 && strings.Contains(hints[0], "no colons in names"), "got %v, hints %q", err, hints)
 	other := parseID(t, widget+"/1.0.0/linux_amd64")
 	_, err = sourcetest.Put(t.Context(), b, other, d.delivery(other))
 	must(t, err)
@@ -681,9 +668,8 @@ func TestTimesRoundedByTheMedium(t *testing.T) {
 	must(t, os.Chtimes(archive, rounded, rounded))
 	b := open(t, dir, builder.Options{})
 	defer b.Close()
-	if s, err := b.Get(t.Context(), parseID(t, widget+"/1.0.0/linux_amd64")); err != nil || s.Verdict != sources.SelfSigned {
-		t.Errorf("the record was not believed: %+v, %v", s, err)
-	}
+	s, err := b.Get(t.Context(), parseID(t, widget+"/1.0.0/linux_amd64"))
+	sourcetest.Expect(t, err == nil && s.Verdict == sources.SelfSigned, "the record was not believed: %+v, %v", s, err)
 }
 
 func BenchmarkNothingNew(b *testing.B) {

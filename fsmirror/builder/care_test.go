@@ -132,9 +132,8 @@ func TestVerifyMirrorsOfOthers(t *testing.T) {
 		if err != nil || len(v.Findings) != 0 || v.Packages != 2 || v.Unvouched != 2 {
 			t.Errorf("%s: %+v, %v", dir, v, err)
 		}
-		if _, err := os.Stat(filepath.Join(dir, ".larder")); !errors.Is(err, fs.ErrNotExist) {
-			t.Error("reading has made it a mirror of ours")
-		}
+		_, err = os.Stat(filepath.Join(dir, ".larder"))
+		sourcetest.ErrorIs(t, err, fs.ErrNotExist, "reading has made it a mirror of ours")
 	}
 	must(t, os.RemoveAll(filepath.Join(unpacked, widget, "1.0.0/linux_amd64/terraform-provider-widget_v1.0.0")))
 	write(t, filepath.Join(unpacked, widget, "1.0.0/linux_amd64/README"), "")
@@ -219,9 +218,8 @@ func TestPrune(t *testing.T) {
 			if slices.Sort(left); !slices.Equal(left, stays) {
 				t.Errorf("left are %q", left)
 			}
-			if found, err := client(dir); err != nil || len(found) != len(stays) {
-				t.Errorf("a client finds %q, %v", found, err)
-			}
+			found, err := client(dir)
+			sourcetest.Expect(t, err == nil && len(found) == len(stays), "a client finds %q, %v", found, err)
 			clock.ReadOnly = true
 			v, err := open(t, dir, clock).Verify(t.Context(), nil)
 			if err != nil || len(v.Findings) > 0 || v.Unvouched > 0 {
@@ -248,9 +246,8 @@ func TestPruneEverything(t *testing.T) {
 	if err != nil || len(entries) != 1 || entries[0].Name() != ".larder" {
 		t.Errorf("left are %v, %v", entries, err)
 	}
-	if left, err := filepath.Glob(filepath.Join(dir, ".larder", "evidence", "*")); err != nil || len(left) > 0 {
-		t.Errorf("evidence is left: %v, %v", left, err)
-	}
+	left, err := filepath.Glob(filepath.Join(dir, ".larder", "evidence", "*"))
+	sourcetest.Expect(t, err == nil && len(left) == 0, "evidence is left: %v, %v", left, err)
 }
 
 func TestList(t *testing.T) {
@@ -269,7 +266,6 @@ func TestList(t *testing.T) {
 	entries, err = b.List(t.Context(), builder.ListOptions{Hash: true})
 	must(t, err)
 	_, h1 := d.world.Hashes(widget + "/2.0.0/linux_amd64")
-	if got := entries[0].Hashes; len(got) != 1 || string(got[0]) != h1 {
-		t.Errorf("it hashes to %q, want %s", got, h1)
-	}
+	got := entries[0].Hashes
+	sourcetest.Expect(t, len(got) == 1 && string(got[0]) == h1, "it hashes to %q, want %s", got, h1)
 }

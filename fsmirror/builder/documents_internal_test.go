@@ -56,8 +56,7 @@ func FuzzLedger(f *testing.F) {
 		printed, err := seal.Key{}.Seal("x", l)
 		sourcetest.Check(t, err)
 		sourcetest.Check(t, os.WriteFile(path, printed, 0o644))
-		if again := readLedger(path, seal.Key{}, "x"); !reflect.DeepEqual(l, again) {
-			t.Errorf("%+v became %+v", l, again)
-		}
+		again := readLedger(path, seal.Key{}, "x")
+		sourcetest.Expect(t, reflect.DeepEqual(l, again), "%+v became %+v", l, again)
 	})
 }

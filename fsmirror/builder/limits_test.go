@@ -93,9 +93,8 @@ func TestSparseArchives(t *testing.T) {
 				t.Errorf("indexed: %v, %v", leftOut, err)
 			}
 			runtime.ReadMemStats(&after)
-			if used := after.TotalAlloc - before.TotalAlloc; used > 64<<20 {
-				t.Errorf("it took %d MB of memory", used>>20)
-			}
+			used := after.TotalAlloc - before.TotalAlloc
+			sourcetest.Expect(t, used <= 64<<20, "it took %d MB of memory", used>>20)
 		})
 	}
 }

@@ -32,9 +32,8 @@ func TestFailedReplacementRestoresTheOldPackage(t *testing.T) {
 		t.Cleanup(func() { must(t, syscall.Unmount(made[0], syscall.MNT_DETACH)) })
 		return sources.SelfSigned, nil
 	}
-	if _, err := sourcetest.Put(t.Context(), b, id, del); err == nil {
-		t.Error("it was replaced")
-	}
+	_, err := sourcetest.Put(t.Context(), b, id, del)
+	sourcetest.Expect(t, err != nil, "it was replaced")
 	if after := files(t, dir); len(before) != 1 || len(after) != 1 || before[0] != after[0] {
 		t.Errorf("files were %q and are %q", before, after)
 	}

@@ -159,9 +159,8 @@ func TestWhatIsInThePlaceOfADirectory(t *testing.T) {
 					behind := put(t, at)
 					before := everything(t, behind)
 					err := operation(t.Context(), dir)
-					if after := everything(t, behind); !slices.Equal(before, after) {
-						t.Errorf("what is behind it was\n%q\nand is\n%q", before, after)
-					}
+					after := everything(t, behind)
+					sourcetest.Expect(t, slices.Equal(before, after), "what is behind it was\n%q\nand is\n%q", before, after)
 					var stray *disk.StrayError
 					switch {
 					case err == nil && slices.Contains(tt.fails, what):

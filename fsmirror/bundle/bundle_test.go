@@ -36,9 +36,8 @@ func TestRoundTrip(t *testing.T) {
 	if want, got := tree(t, indexed(t, from)), tree(t, to); !maps.Equal(want, got) {
 		t.Errorf("got %q\nwant %q", slices.Sorted(maps.Keys(got)), slices.Sorted(maps.Keys(want)))
 	}
-	if l := left(t, to); len(l) > 0 {
-		t.Errorf("left over: %q", l)
-	}
+	l := left(t, to)
+	sourcetest.Expect(t, len(l) == 0, "left over: %q", l)
 
 	// Once more, there is nothing to do.
 	for _, a := range mustImport(t, to, files...) {
@@ -77,9 +76,8 @@ func TestTarReadsIt(t *testing.T) {
 		t.Skip("there is no tar")
 	}
 	check(t, err)
-	if first, _, _ := strings.Cut(string(out), "\n"); first != ".larder/manifest.json" {
-		t.Errorf("begins with %s", first)
-	}
+	first, _, _ := strings.Cut(string(out), "\n")
+	sourcetest.Equal(t, first, ".larder/manifest.json", "begins with")
 	to := t.TempDir()
 	check(t, exec.Command("tar", "xf", file, "-C", to).Run())
 	if want, got := tree(t, from), tree(t, to); !maps.Equal(want, got) {
@@ -135,12 +133,10 @@ func TestDeltas(t *testing.T) {
 	// With nothing new, there is a bundle with nothing in it.
 	have = described(t, receiver)
 	opts.Since = &have
-	if got := mustImport(t, receiver, created(t, mirrored(t, w), opts)...); len(got) != 0 {
-		t.Errorf("got %v", got)
-	}
-	if _, err := bundle.Import(ctx, created(t, mirrored(t, w), opts), t.TempDir(), importOptions()); err == nil {
-		t.Error("imported without its base")
-	}
+	got := mustImport(t, receiver, created(t, mirrored(t, w), opts)...)
+	sourcetest.Equal(t, len(got), 0, got)
+	_, err = bundle.Import(ctx, created(t, mirrored(t, w), opts), t.TempDir(), importOptions())
+	sourcetest.Expect(t, err != nil, "imported without its base")
 }
 
 // A base of other bytes is none.
@@ -181,9 +177,8 @@ func TestSplit(t *testing.T) {
 	var names []string
 	for _, f := range files {
 		names = append(names, filepath.Base(f))
-		if info, err := os.Stat(f); err != nil || info.Size() > opts.MaxSize {
-			t.Errorf("%s: %v, %v", f, info, err)
-		}
+		info, err := os.Stat(f)
+		sourcetest.Expect(t, err == nil && info.Size() <= opts.MaxSize, "%s: %v, %v", f, info, err)
 	}
 	if want := []string{"b-1of2.tar", "b-2of2.tar"}; !slices.Equal(names, want) {
 		t.Fatalf("got %q", names)
@@ -209,15 +204,13 @@ func TestSplit(t *testing.T) {
 		sourcetest.Expect(t, maps.Equal(want, tree(t, to)) && len(left(t, to)) == 0, "not the same")
 	})
 	t.Run("same part", func(t *testing.T) {
-		if _, err := bundle.Import(ctx, []string{files[1], files[1]}, t.TempDir(), importOptions()); err == nil || !strings.Contains(err.Error(), "are the same part") {
-			t.Error(err)
-		}
+		_, err := bundle.Import(ctx, []string{files[1], files[1]}, t.TempDir(), importOptions())
+		sourcetest.Expect(t, err != nil && strings.Contains(err.Error(), "are the same part"), "%v", err)
 	})
 	t.Run("of another", func(t *testing.T) {
 		whole := created(t, from, createOptions())[0]
-		if _, err := bundle.Import(ctx, []string{files[0], whole}, t.TempDir(), importOptions()); err == nil || !strings.Contains(err.Error(), "are not parts of one bundle") {
-			t.Error(err)
-		}
+		_, err := bundle.Import(ctx, []string{files[0], whole}, t.TempDir(), importOptions())
+		sourcetest.Expect(t, err != nil && strings.Contains(err.Error(), "are not parts of one bundle"), "%v", err)
 	})
 	t.Run("verified", func(t *testing.T) {
 		v, err := bundle.Verify(ctx, files[:1], bundle.VerifyOptions{Vouch: vouch})
@@ -323,9 +316,8 @@ func TestNewerEvidence(t *testing.T) {
 	opts := createOptions()
 	opts.Since = &have
 	delta := created(t, later, opts)[0]
-	if arrivals := mustImport(t, first, delta); len(arrivals) != 1 {
-		t.Errorf("%v", arrivals)
-	}
+	arrivals := mustImport(t, first, delta)
+	sourcetest.Equal(t, len(arrivals), 1, arrivals)
 	sourcetest.Expect(t, maps.Equal(tree(t, first), tree(t, indexed(t, later))), "not the same")
 	s, err := there(t, first).Recall(sourcetest.PackageID(t, widget, "1.1.0", "linux_amd64"))
 	sourcetest.Expect(t, err == nil && s.Signed != nil, "%+v, %v", s, err)
@@ -377,26 +369,23 @@ func TestInterrupted(t *testing.T) {
 		t.Fatal(err)
 	}
 	mustImport(t, other, created(t, mirrored(t, published(t), "*/1.1.0/*"), createOptions())...)
-	if l := left(t, other); len(l) > 0 {
-		t.Errorf("left over: %q", l)
-	}
+	l := left(t, other)
+	sourcetest.Expect(t, len(l) == 0, "left over: %q", l)
 }
 
 func TestCreateRefuses(t *testing.T) {
 	w := published(t)
 	t.Run("nothing", func(t *testing.T) {
-		if _, err := bundle.Create(ctx, t.TempDir(), filepath.Join(t.TempDir(), "b"), createOptions()); err == nil || !strings.Contains(err.Error(), "no packed packages") {
-			t.Error(err)
-		}
+		_, err := bundle.Create(ctx, t.TempDir(), filepath.Join(t.TempDir(), "b"), createOptions())
+		sourcetest.Expect(t, err != nil && strings.Contains(err.Error(), "no packed packages"), "%v", err)
 	})
 	t.Run("evidence for something else", func(t *testing.T) {
 		dir := mirrored(t, w)
 		other := sourcetest.New(t)
 		other.Add(widget, "1.0.0", sourcetest.Release{Platforms: []string{"linux_amd64"}, Files: map[string]string{"other": "one"}})
 		other.WritePacked(dir)
-		if _, err := bundle.Create(ctx, dir, filepath.Join(t.TempDir(), "b"), createOptions()); err == nil || !strings.Contains(err.Error(), "none of the signed checksums") {
-			t.Error(err)
-		}
+		_, err := bundle.Create(ctx, dir, filepath.Join(t.TempDir(), "b"), createOptions())
+		sourcetest.Expect(t, err != nil && strings.Contains(err.Error(), "none of the signed checksums"), "%v", err)
 	})
 	t.Run("changed since it was looked at", func(t *testing.T) {
 		dir := indexed(t, mirrored(t, w))
@@ -408,12 +397,10 @@ func TestCreateRefuses(t *testing.T) {
 		check(t, os.WriteFile(path, data, 0o644))
 		check(t, os.Chtimes(path, info.ModTime(), info.ModTime()))
 		out := t.TempDir()
-		if _, err := bundle.Create(ctx, dir, filepath.Join(out, "b"), createOptions()); err == nil || !strings.Contains(err.Error(), "widget_1.1.0_linux_amd64.zip") {
-			t.Error(err)
-		}
-		if entries, _ := os.ReadDir(out); len(entries) > 0 {
-			t.Errorf("left %v", entries)
-		}
+		_, err = bundle.Create(ctx, dir, filepath.Join(out, "b"), createOptions())
+		sourcetest.Expect(t, err != nil && strings.Contains(err.Error(), "widget_1.1.0_linux_amd64.zip"), "%v", err)
+		entries, _ := os.ReadDir(out)
+		sourcetest.Expect(t, len(entries) == 0, "left %v", entries)
 	})
 	t.Run("unpacked", func(t *testing.T) {
 		dir := mirrored(t, w, "*/1.0.0/*")

@@ -29,9 +29,8 @@ func TestFullDisks(t *testing.T) {
 	from := mirrored(t, published(t))
 	out := tiny(t)
 	_, creating := bundle.Create(ctx, from, filepath.Join(out, "b.tar"), createOptions())
-	if entries, err := os.ReadDir(out); err != nil || len(entries) > 0 {
-		t.Errorf("left %v, %v", entries, err)
-	}
+	entries, err := os.ReadDir(out)
+	sourcetest.Expect(t, err == nil && len(entries) == 0, "left %v, %v", entries, err)
 	to := tiny(t)
 	_, importing := bundle.Import(ctx, created(t, from, createOptions()), to, importOptions())
 	sourcetest.Expect(t, len(tree(t, to)) == 0, "something is visible")
@@ -56,9 +55,8 @@ func TestLinksInTheStagingDirectory(t *testing.T) {
 		_, err = bundle.Import(ctx, []string{file}, to, importOptions())
 		var stray *disk.StrayError
 		sourcetest.Expect(t, errors.As(err, &stray) && stray.Path == link, "%s: got %v", name, err)
-		if entries, err := os.ReadDir(outside); err != nil || len(entries) > 0 {
-			t.Errorf("%s: outside are %v, %v", name, entries, err)
-		}
+		entries, err := os.ReadDir(outside)
+		sourcetest.Expect(t, err == nil && len(entries) == 0, "%s: outside are %v, %v", name, entries, err)
 	}
 }
 
@@ -68,15 +66,12 @@ func TestFilesThatAreNoArchives(t *testing.T) {
 	sparse := filepath.Join(dir, widget, "terraform-provider-widget_3.0.0_linux_amd64.zip")
 	check(t, os.WriteFile(sparse, nil, 0o644))
 	check(t, os.Truncate(sparse, 3<<30))
-	if _, err := bundle.Create(ctx, dir, filepath.Join(t.TempDir(), "b"), createOptions()); err == nil || !strings.Contains(err.Error(), sparse) {
-		t.Errorf("got %v", err)
-	}
-	if _, err := bundle.Open(sparse); err == nil || !strings.Contains(err.Error(), sparse) {
-		t.Errorf("got %v", err)
-	}
+	_, err := bundle.Create(ctx, dir, filepath.Join(t.TempDir(), "b"), createOptions())
+	sourcetest.Expect(t, err != nil && strings.Contains(err.Error(), sparse), "got %v", err)
+	_, err = bundle.Open(sparse)
+	sourcetest.Expect(t, err != nil && strings.Contains(err.Error(), sparse), "got %v", err)
 	pipe := filepath.Join(t.TempDir(), "pipe")
 	check(t, syscall.Mkfifo(pipe, 0o644))
-	if _, err := bundle.Open(pipe); !errors.Is(err, disk.ErrNotRegular) {
-		t.Errorf("got %v", err)
-	}
+	_, err = bundle.Open(pipe)
+	sourcetest.ErrorIs(t, err, disk.ErrNotRegular)
 }

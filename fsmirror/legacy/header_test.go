@@ -75,9 +75,8 @@ func TestHeaders(t *testing.T) {
 		{"nothing", "", ""},
 	} {
 		h, err := readHeader(strings.NewReader(tt.head))
-		if got := list(h.platforms()); got != tt.want || err != nil {
-			t.Errorf("%s: got %s, %v", tt.what, got, err)
-		}
+		got := list(h.platforms())
+		sourcetest.Expect(t, got == tt.want && err == nil, "%s: got %s, %v", tt.what, got, err)
 	}
 }
 
@@ -122,9 +121,8 @@ func FuzzHeader(f *testing.F) {
 		h, err := readHeader(bytes.NewReader(head))
 		check(t, err)
 		for _, p := range h.platforms() {
-			if _, ok := knownPlatform(p.String()); !ok || h.contradicts(p) {
-				t.Errorf("is for %s", p)
-			}
+			_, ok := knownPlatform(p.String())
+			sourcetest.Expect(t, ok && !h.contradicts(p), "is for %s", p)
 		}
 		sourcetest.Expect(t, (h.format == "") == (len(h.platforms()) == 0), "is of format %q for %v", h.format, h.platforms())
 	})

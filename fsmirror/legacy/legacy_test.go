@@ -57,9 +57,8 @@ func pack(t *testing.T, lines string) string {
 		name, content, _ := strings.Cut(line, "=")
 		out, err := w.Create(name)
 		check(t, err)
-		if _, err := io.WriteString(out, content); err != nil {
-			t.Fatal(err)
-		}
+		_, err = io.WriteString(out, content)
+		sourcetest.Check(t, err)
 	}
 	check(t, w.Close())
 	return b.String()
@@ -240,9 +239,8 @@ error: bad.zip: reading the archive's directory: zip: not a valid zip file
 `[1:] {
 		t.Errorf("got:\n%s", got)
 	}
-	if _, err := legacy.Find(t.Context(), []string{in("absent")}, legacy.Options{}); !errors.Is(err, fs.ErrNotExist) {
-		t.Errorf("what is not there is found: %v", err)
-	}
+	_, err := legacy.Find(t.Context(), []string{in("absent")}, legacy.Options{})
+	sourcetest.ErrorIs(t, err, fs.ErrNotExist, "what is not there is found")
 }
 
 func TestAsIsForOneProvider(t *testing.T) {
@@ -261,9 +259,8 @@ func TestAsIsForOneProvider(t *testing.T) {
 func TestGivingUp(t *testing.T) {
 	ctx, cancel := context.WithCancel(t.Context())
 	cancel()
-	if _, err := legacy.Find(ctx, []string{t.TempDir()}, legacy.Options{}); !errors.Is(err, context.Canceled) {
-		t.Errorf("got %v", err)
-	}
+	_, err := legacy.Find(ctx, []string{t.TempDir()}, legacy.Options{})
+	sourcetest.ErrorIs(t, err, context.Canceled)
 }
 
 // A shelf is a store that keeps the archive of a package in memory, and the transaction
@@ -339,9 +336,8 @@ func TestDirectoriesHashAsBefore(t *testing.T) {
 	dir := write(t, map[string]string{at + "/terraform-provider-foo": linux, at + "/docs/README": "text", at + "/LICENSE": "free"})
 	want, err := archive.Hash(t.Context(), filepath.Join(dir, at))
 	check(t, err)
-	if _, stored := put(t, dir); stored.H1 != want.H1 {
-		t.Errorf("%s became %s", want.H1, stored.H1)
-	}
+	_, stored := put(t, dir)
+	sourcetest.Equal(t, stored.H1, want.H1, "became")
 }
 
 func TestPublishedArchivesStayAsTheyAre(t *testing.T) {
@@ -350,9 +346,8 @@ func TestPublishedArchivesStayAsTheyAre(t *testing.T) {
 	check(t, err)
 	s, _ := put(t, dir)
 	sourcetest.Expect(t, bytes.Equal(s.archive, want), "another archive was put")
-	if _, err := s.payload.Archive.Stat(); err == nil {
-		t.Error("the archive is still open")
-	}
+	_, err = s.payload.Archive.Stat()
+	sourcetest.Expect(t, err != nil, "the archive is still open")
 }
 
 func TestWhatIsRefusedIsRefused(t *testing.T) {
@@ -377,13 +372,11 @@ func TestSourcesStayAsTheyAre(t *testing.T) {
 		t.Errorf("found %s", told(dir, found))
 	}
 	for _, c := range found.Candidates {
-		if _, err := c.Put(t.Context(), &shelf{}, unverified); err != nil {
-			t.Error(err)
-		}
+		_, err := c.Put(t.Context(), &shelf{}, unverified)
+		sourcetest.Equal(t, err, nil)
 	}
-	if after := state(t, dir); !maps.Equal(before, after) {
-		t.Errorf("was %v\nis  %v", before, after)
-	}
+	after := state(t, dir)
+	sourcetest.Expect(t, maps.Equal(before, after), "was %v\nis  %v", before, after)
 }
 
 // state is everything below dir that could change, by path.

@@ -133,9 +133,8 @@ func TestEngineComesFromTheHeader(t *testing.T) {
 		{"", ""},
 	} {
 		f, _ := lockfile.Parse([]byte(c.src))
-		if got, ok := f.Engine(); got != c.want || ok != (c.want != "") {
-			t.Errorf("engine of %q = %q, %v, want %q", c.src, got, ok, c.want)
-		}
+		got, ok := f.Engine()
+		sourcetest.Expect(t, got == c.want && ok == (c.want != ""), "engine of %q = %q, %v, want %q", c.src, got, ok, c.want)
 	}
 }
 
@@ -148,14 +147,12 @@ func TestReadFile(t *testing.T) {
 		t.Errorf("missing file: %v, %v", f, ds)
 	}
 
-	if _, ds := lockfile.Read(dir); ds.Err() == nil || ds.Err().Error() != dir+": not a regular file" {
-		t.Errorf("directory: %v", ds)
-	}
+	_, ds = lockfile.Read(dir)
+	sourcetest.Expect(t, ds.Err() != nil && ds.Err().Error() == dir+": not a regular file", "directory: %v", ds)
 
 	check(t, os.WriteFile(path, bytes.Repeat([]byte("#"), 4<<20+1), 0o600))
-	if _, ds := lockfile.Read(path); ds.Err() == nil || ds.Err().Error() != path+": larger than 4 MiB" {
-		t.Errorf("large file: %v", ds)
-	}
+	_, ds = lockfile.Read(path)
+	sourcetest.Expect(t, ds.Err() != nil && ds.Err().Error() == path+": larger than 4 MiB", "large file: %v", ds)
 
 	check(t, os.WriteFile(path, []byte(block(`version = "1.0.0"`)), 0o600))
 	f, ds = lockfile.Read(path)
@@ -179,12 +176,10 @@ func FuzzRead(f *testing.F) {
 		if len(ds) > 0 {
 			t.Fatalf("rendered text is refused: %v\n%s", ds, text)
 		}
-		if got := lockfile.Render(again, sources.OpenTofu); !bytes.Equal(got, text) {
-			t.Errorf("rendered again:\n%s\nwas:\n%s", got, text)
-		}
-		if _, change := again.Update(file.Entries(), sources.OpenTofu); !change.None() {
-			t.Errorf("change = %v after rendering, want none", change)
-		}
+		got := lockfile.Render(again, sources.OpenTofu)
+		sourcetest.Expect(t, bytes.Equal(got, text), "rendered again:\n%s\nwas:\n%s", got, text)
+		_, change := again.Update(file.Entries(), sources.OpenTofu)
+		sourcetest.Expect(t, change.None(), "change = %v after rendering, want none", change)
 		want := comments(src)
 		for _, c := range comments(text) {
 			i := slices.Index(want, c)

@@ -121,9 +121,8 @@ provider "z.test/acme/a" {
 			if len(ds) > 0 {
 				t.Fatal(ds)
 			}
-			if text, _ := f.Update(c.entries, c.engine); string(text) != c.want {
-				t.Errorf("text:\n%s\nwant:\n%s", text, c.want)
-			}
+			text, _ := f.Update(c.entries, c.engine)
+			sourcetest.Equal(t, string(text), c.want, "text")
 		})
 	}
 }
@@ -271,9 +270,8 @@ provider "registry.terraform.io/hashicorp/random" {
 	}
 	warning := f.Migrate()
 	want := entry(t, "registry.opentofu.org/hashicorp/random", "3.0.0", "~> 3.0")
-	if got, ok := f.Entry(want.Provider); !ok || !reflect.DeepEqual(got, want) {
-		t.Errorf("assumed = %v, want %v", got, want)
-	}
+	got, ok := f.Entry(want.Provider)
+	sourcetest.Expect(t, ok && reflect.DeepEqual(got, want), "assumed = %v, want %v", got, want)
 	sourcetest.Equal(t, len(f.Entries()), 4, "what is assumed became part of the file", f.Entries())
 	const wantWarning = "the lock file is Terraform's; taking the locked versions of " +
 		"registry.terraform.io/hashicorp/random as registry.opentofu.org/hashicorp/random"

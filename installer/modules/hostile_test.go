@@ -118,9 +118,8 @@ func TestCancelled(t *testing.T) {
 	dir := unpack(t, &txtar.Archive{Files: []txtar.File{{Name: "a.tf"}}})
 	ctx, cancel := context.WithCancel(t.Context())
 	cancel()
-	if _, ds := modules.Load(ctx, dir, modules.Options{}); ds.Err() == nil {
-		t.Error("a cancelled walk counts as complete")
-	}
+	_, ds := modules.Load(ctx, dir, modules.Options{})
+	sourcetest.Expect(t, ds.Err() != nil, "a cancelled walk counts as complete")
 }
 
 // A few small files can ask for more calls than anyone can follow.
@@ -135,9 +134,8 @@ func TestManyCalls(t *testing.T) {
 	}
 	archive.Files = append(archive.Files, txtar.File{Name: "a/a/a/a/a/a/main.tf"})
 	_, ds := modules.Load(t.Context(), unpack(t, archive), modules.Options{})
-	if err := ds.Err(); err == nil || !strings.Contains(err.Error(), "more than 50000 module calls") {
-		t.Errorf("got %v", err)
-	}
+	err := ds.Err()
+	sourcetest.Expect(t, err != nil && strings.Contains(err.Error(), "more than 50000 module calls"), "got %v", err)
 }
 
 func TestOptions(t *testing.T) {

@@ -34,9 +34,8 @@ func TestTableAndProblems(t *testing.T) {
 
 `
 	sourcetest.Equal(t, table(grownBy10), want)
-	if got := strings.Join(problems(grownBy10), "\n"); strings.Count(got, "\n") != 2 {
-		t.Errorf("growth, memory and time are problems, not\n%s", got)
-	}
+	got := strings.Join(problems(grownBy10), "\n")
+	sourcetest.Equal(t, strings.Count(got, "\n"), 2, "growth, memory and time are problems, not", got)
 }
 
 func TestGeneratedPartIsReplaced(t *testing.T) {

@@ -21,9 +21,8 @@ func TestMirrorIsWhatTheScriptWrites(t *testing.T) {
 		sourcetest.Equal(t, got[name], want[name], name, "is missing or differs; go run ./scripts/quickstart")
 	}
 	for _, name := range slices.Sorted(maps.Keys(got)) {
-		if _, ok := want[name]; !ok {
-			t.Errorf("%s is not of the script's making", name)
-		}
+		_, ok := want[name]
+		sourcetest.Expect(t, ok, "%s is not of the script's making", name)
 	}
 }
 

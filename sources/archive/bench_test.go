@@ -34,9 +34,8 @@ func deflated(b *testing.B, data []byte) []byte {
 	var out bytes.Buffer
 	w, err := stdflate.NewWriter(&out, stdflate.DefaultCompression)
 	check(b, err)
-	if _, err := w.Write(data); err != nil {
-		b.Fatal(err)
-	}
+	_, err = w.Write(data)
+	sourcetest.Check(b, err)
 	check(b, w.Close())
 	return out.Bytes()
 }
@@ -51,9 +50,8 @@ func BenchmarkInflate(b *testing.B) {
 		b.Run(bm.name, func(b *testing.B) {
 			b.SetBytes(benchSize)
 			for b.Loop() {
-				if _, err := io.Copy(io.Discard, bm.open(bytes.NewReader(packed))); err != nil {
-					b.Fatal(err)
-				}
+				_, err := io.Copy(io.Discard, bm.open(bytes.NewReader(packed)))
+				sourcetest.Check(b, err)
 			}
 		})
 	}

@@ -117,12 +117,10 @@ func TestSparseArchiveTakesNoMemory(t *testing.T) {
 	_, err = archive.Sum(t.Context(), f, size, archive.Limits{})
 	runtime.ReadMemStats(&after)
 	sourcetest.ErrorIs(t, err, archive.ErrLimit)
-	if taken := after.TotalAlloc - before.TotalAlloc; taken > 16<<20 {
-		t.Errorf("%d MiB were allocated", taken>>20)
-	}
-	if _, err := archive.Sum(t.Context(), f, 9<<30, archive.Limits{}); !errors.Is(err, archive.ErrLimit) {
-		t.Error(err)
-	}
+	taken := after.TotalAlloc - before.TotalAlloc
+	sourcetest.Expect(t, taken <= 16<<20, "%d MiB were allocated", taken>>20)
+	_, err = archive.Sum(t.Context(), f, 9<<30, archive.Limits{})
+	sourcetest.ErrorIs(t, err, archive.ErrLimit)
 }
 
 func le(n uint64) []byte { return binary.LittleEndian.AppendUint64(nil, n) }
@@ -156,20 +154,17 @@ func TestRefusedInDirectories(t *testing.T) {
 
 func TestHashOfNoDirectory(t *testing.T) {
 	dir := makeDir(t, map[string]string{"file": ""})
-	if _, err := archive.Hash(t.Context(), filepath.Join(dir, "file")); err == nil {
-		t.Error("a file: no error")
-	}
-	if _, err := archive.Hash(t.Context(), filepath.Join(dir, "nothing")); !errors.Is(err, fs.ErrNotExist) {
-		t.Errorf("nothing: got error %v", err)
-	}
+	_, err := archive.Hash(t.Context(), filepath.Join(dir, "file"))
+	sourcetest.Expect(t, err != nil, "a file: no error")
+	_, err = archive.Hash(t.Context(), filepath.Join(dir, "nothing"))
+	sourcetest.ErrorIs(t, err, fs.ErrNotExist, "nothing: got error")
 }
 
 func TestHashStopsWhenCancelled(t *testing.T) {
 	ctx, cancel := context.WithCancel(t.Context())
 	cancel()
-	if _, err := archive.Hash(ctx, makeDir(t, map[string]string{"a": "a"})); !errors.Is(err, context.Canceled) {
-		t.Errorf("got error %v", err)
-	}
+	_, err := archive.Hash(ctx, makeDir(t, map[string]string{"a": "a"}))
+	sourcetest.ErrorIs(t, err, context.Canceled, "error")
 }
 
 func TestExecutable(t *testing.T) {

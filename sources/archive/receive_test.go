@@ -35,9 +35,8 @@ func TestReceive(t *testing.T) {
 	if err != nil || got.H1 != want.H1 || hashed.H1 != want.H1 || got.Size != want.Size || len(got.Files) != len(files) {
 		t.Errorf("got %+v, %+v and %v, want %+v", got, hashed, err, want)
 	}
-	if info, err := os.Stat(filepath.Join(dir, "terraform-provider-x")); err != nil || info.Mode()&0o111 == 0 {
-		t.Errorf("the provider: %v, %v", info, err)
-	}
+	info, err := os.Stat(filepath.Join(dir, "terraform-provider-x"))
+	sourcetest.Expect(t, err == nil && info.Mode()&0o111 != 0, "the provider: %v, %v", info, err)
 }
 
 func TestReceiveRefuses(t *testing.T) {

@@ -47,13 +47,11 @@ func TestReplacePutsBackWhatItMovedAside(t *testing.T) {
 	check(t, err)
 	defer disk.WithoutExchange()()
 	sourcetest.ErrorIs(t, replace(s, "missing", d, "place"), fs.ErrNotExist)
-	if got, err := os.ReadFile(filepath.Join(root, "place", "file")); string(got) != "old" {
-		t.Errorf("%q, %v", got, err)
-	}
+	got, err := os.ReadFile(filepath.Join(root, "place", "file"))
+	sourcetest.Expect(t, string(got) == "old", "%q, %v", got, err)
 	write(t, "new", s.Path("made"), "file")
 	check(t, replace(s, "made", d, "place"))
-	if got, err := os.ReadFile(filepath.Join(root, "place", "file")); string(got) != "new" {
-		t.Errorf("%q, %v", got, err)
-	}
+	got, err = os.ReadFile(filepath.Join(root, "place", "file"))
+	sourcetest.Expect(t, string(got) == "new", "%q, %v", got, err)
 	check(t, s.Close())
 }

@@ -37,9 +37,8 @@ func names(t testing.TB, dir string) string {
 
 func contains(t testing.TB, path, want string) {
 	t.Helper()
-	if got, err := os.ReadFile(path); err != nil || string(got) != want {
-		t.Errorf("%s: %q, %v, want %q", path, got, err, want)
-	}
+	got, err := os.ReadFile(path)
+	sourcetest.Expect(t, err == nil && string(got) == want, "%s: %q, %v, want %q", path, got, err, want)
 }
 
 // scratch creates a scratch directory that is closed with the test.
@@ -55,9 +54,8 @@ func TestOpen(t *testing.T) {
 	root := t.TempDir()
 	file := write(t, "", root, "file")
 	for _, path := range []string{file, filepath.Join(root, "missing")} {
-		if _, err := disk.Open(path); err == nil {
-			t.Errorf("opened %s", path)
-		}
+		_, err := disk.Open(path)
+		sourcetest.Expect(t, err != nil, "opened %s", path)
 	}
 	if _, err := disk.Make(filepath.Join(file, "sub")); err == nil {
 		t.Error("made a directory below a file")
@@ -71,9 +69,8 @@ func TestOpen(t *testing.T) {
 	}
 	t.Chdir(root)
 	sourcetest.Equal(t, open(t, ".").Path("a/b"), filepath.Join(root, "a", "b"), "relative path")
-	if _, err := made.ReadDir(); err == nil {
-		t.Error("listed a closed directory")
-	}
+	_, err = made.ReadDir()
+	sourcetest.Expect(t, err != nil, "listed a closed directory")
 	sourcetest.Expect(t, made.Sync() != nil, "synced a closed directory")
 }
 
@@ -105,12 +102,10 @@ func TestErrorsNameThePath(t *testing.T) {
 		}
 		sourcetest.Expect(t, err != nil && strings.Count(err.Error(), path) == 1, "%s: got %v", path, err)
 	}
-	if _, err := d.Mkdir("dir"); !errors.Is(err, fs.ErrExist) || strings.Count(err.Error(), root) != 1 {
-		t.Errorf("Mkdir: %v", err)
-	}
-	if err := d.Remove("dir"); err == nil || strings.Count(err.Error(), root) != 1 {
-		t.Errorf("Remove: %v", err)
-	}
+	_, err = d.Mkdir("dir")
+	sourcetest.Expect(t, errors.Is(err, fs.ErrExist) && strings.Count(err.Error(), root) == 1, "Mkdir: %v", err)
+	err = d.Remove("dir")
+	sourcetest.Expect(t, err != nil && strings.Count(err.Error(), root) == 1, "Remove: %v", err)
 }
 
 func TestIsUnread(t *testing.T) {
@@ -126,9 +121,8 @@ func TestIsUnread(t *testing.T) {
 		second(disk.ReadFile(filepath.Join(root, "file"), 1)): false,
 		errors.New("unexpected end of JSON input"):            false,
 	} {
-		if got := disk.IsUnread(err); got != want {
-			t.Errorf("%v: got %t", err, got)
-		}
+		got := disk.IsUnread(err)
+		sourcetest.Expect(t, got == want, "%v: got %t", err, got)
 	}
 }
 
@@ -147,9 +141,8 @@ func TestStrayErrorsSayWhatIsThere(t *testing.T) {
 		}
 	}
 	check(t, os.Mkdir(filepath.Join(root, "dir"), 0o755))
-	if _, _, err := d.ReadFile("dir", 1); err == nil || !strings.HasSuffix(err.Error(), "dir is a directory") {
-		t.Errorf("got %v", err)
-	}
+	_, _, err := d.ReadFile("dir", 1)
+	sourcetest.Expect(t, err != nil && strings.HasSuffix(err.Error(), "dir is a directory"), "got %v", err)
 }
 
 // Many goroutines may create the same directory.
@@ -178,13 +171,11 @@ func TestFilesHaveTheirModeWhateverTheUmask(t *testing.T) {
 		f, err := d.Create(mode.String(), mode)
 		check(t, err)
 		f.Close()
-		if info, err := d.Lstat(mode.String()); err != nil || info.Mode() != mode {
-			t.Errorf("got %v, %v, want %v", info.Mode(), err, mode)
-		}
+		info, err := d.Lstat(mode.String())
+		sourcetest.Expect(t, err == nil && info.Mode() == mode, "got %v, %v, want %v", info.Mode(), err, mode)
 	}
-	if _, err := d.Create("missing/file", 0o644); !errors.Is(err, fs.ErrNotExist) {
-		t.Errorf("got %v", err)
-	}
+	_, err := d.Create("missing/file", 0o644)
+	sourcetest.ErrorIs(t, err, fs.ErrNotExist)
 }
 
 func TestEditFile(t *testing.T) {
@@ -197,9 +188,8 @@ func TestEditFile(t *testing.T) {
 		check(t, errors.Join(err, f.Close()))
 		contains(t, filepath.Join(root, "file"), text)
 	}
-	if _, err := d.EditFile("missing/file"); !errors.Is(err, fs.ErrNotExist) {
-		t.Errorf("got %v", err)
-	}
+	_, err := d.EditFile("missing/file")
+	sourcetest.ErrorIs(t, err, fs.ErrNotExist)
 }
 
 func TestWriteVia(t *testing.T) {
@@ -208,17 +198,15 @@ func TestWriteVia(t *testing.T) {
 	check(t, d.WriteVia(via, "file", []byte("text"), disk.Lazily))
 	contains(t, filepath.Join(root, "file"), "text")
 	if runtime.GOOS != "windows" {
-		if info, err := d.Lstat("file"); err != nil || info.Mode() != 0o644 {
-			t.Errorf("got %v, %v", info.Mode(), err)
-		}
+		info, err := d.Lstat("file")
+		sourcetest.Expect(t, err == nil && info.Mode() == 0o644, "got %v, %v", info.Mode(), err)
 	}
 	check(t, os.Mkdir(filepath.Join(root, "dir"), 0o755))
 	sourcetest.Expect(t, d.WriteVia(via, "dir", nil, disk.Synced) != nil, "a file took the place of a directory")
 	sourcetest.Equal(t, names(t, via.Path(".")), "", "left over")
 	check(t, via.Close())
-	if err := d.WriteVia(via, "other", nil, disk.Lazily); err == nil || d.Exists("other") {
-		t.Errorf("got %v", err)
-	}
+	err := d.WriteVia(via, "other", nil, disk.Lazily)
+	sourcetest.Expect(t, err != nil && !d.Exists("other"), "got %v", err)
 	sourcetest.ErrorIs(t, disk.WriteFile(filepath.Join(root, "missing", "file"), nil, disk.Lazily), fs.ErrNotExist)
 }
 
@@ -252,9 +240,8 @@ func TestTouch(t *testing.T) {
 	write(t, "", root, "dir", "file")
 	d, at := open(t, root), time.Unix(1e9, 0)
 	check(t, d.Touch("dir/file", at))
-	if info, err := d.Lstat("dir/file"); err != nil || !info.ModTime().Equal(at) {
-		t.Errorf("got %v, %v", info.ModTime(), err)
-	}
+	info, err := d.Lstat("dir/file")
+	sourcetest.Expect(t, err == nil && info.ModTime().Equal(at), "got %v, %v", info.ModTime(), err)
 }
 
 func TestHash(t *testing.T) {
@@ -263,14 +250,12 @@ func TestHash(t *testing.T) {
 	if err != nil || size != 4 || sum != sha256.Sum256([]byte("text")) {
 		t.Errorf("got %x, %d, %v", sum, size, err)
 	}
-	if _, _, err := disk.HashFile(t.Context(), path+"x"); !errors.Is(err, fs.ErrNotExist) {
-		t.Error(err)
-	}
+	_, _, err = disk.HashFile(t.Context(), path+"x")
+	sourcetest.ErrorIs(t, err, fs.ErrNotExist)
 	ctx, cancel := context.WithCancel(t.Context())
 	endless := readerFunc(func(p []byte) (int, error) { cancel(); return len(p), nil })
-	if _, _, err := disk.Hash(ctx, endless); !errors.Is(err, context.Canceled) {
-		t.Error(err)
-	}
+	_, _, err = disk.Hash(ctx, endless)
+	sourcetest.ErrorIs(t, err, context.Canceled)
 }
 
 type readerFunc func([]byte) (int, error)
@@ -298,9 +283,8 @@ func TestLinks(t *testing.T) {
 	sourcetest.ErrorIs(t, disk.Link(d, "dir/file", d, "second"), fs.ErrExist)
 	strayed(t, "Link", disk.Link(d, "out/file", d, "third"), filepath.Join(root, "out"))
 	check(t, d.Symlink("dir/file", "symlink"))
-	if target, err := os.Readlink(filepath.Join(root, "symlink")); err != nil || target != "dir/file" {
-		t.Errorf("got %s, %v", target, err)
-	}
+	target, err := os.Readlink(filepath.Join(root, "symlink"))
+	sourcetest.Expect(t, err == nil && target == "dir/file", "got %s, %v", target, err)
 	sourcetest.ErrorIs(t, d.Symlink("x", "symlink"), fs.ErrExist)
 }
 
@@ -421,9 +405,8 @@ func TestReplaceSteps(t *testing.T) {
 			tt.fail(t)
 			err := replace(s, "made", d, "place")
 			sourcetest.Expect(t, (err == nil) == (tt.want == "new"), "got %v", err)
-			if got, _ := os.ReadFile(filepath.Join(root, "place", "file")); string(got) != tt.want {
-				t.Errorf("the place holds %q, want %q", got, tt.want)
-			}
+			got, _ := os.ReadFile(filepath.Join(root, "place", "file"))
+			sourcetest.Equal(t, string(got), tt.want, "the place holds")
 			check(t, s.Close())
 			sourcetest.Equal(t, names(t, root), map[bool]string{true: "place"}[tt.want != ""], "left are")
 		})
@@ -456,9 +439,8 @@ func TestScratch(t *testing.T) {
 	root := t.TempDir()
 	d := open(t, root)
 	s := scratch(t, d)
-	if name := names(t, root); !strings.HasPrefix(name, "run-") {
-		t.Errorf("called %s", name)
-	}
+	name := names(t, root)
+	sourcetest.Expect(t, strings.HasPrefix(name, "run-"), "called %s", name)
 	write(t, "", s.Path("deep"), "file")
 	d.Sweep("run-", time.Now().Add(48*time.Hour), func(err error) { t.Error(err) })
 	if !d.Exists(filepath.Base(s.Path("."))) {
@@ -467,9 +449,8 @@ func TestScratch(t *testing.T) {
 	check(t, s.Close())
 	sourcetest.Equal(t, names(t, root), "", "left are")
 	check(t, d.Close())
-	if _, err := d.Scratch("run-"); err == nil {
-		t.Error("created in a closed directory")
-	}
+	_, err := d.Scratch("run-")
+	sourcetest.Expect(t, err != nil, "created in a closed directory")
 }
 
 // Runs that begin while others sweep keep their directories.
@@ -532,9 +513,8 @@ func TestHolder(t *testing.T) {
 	long := d.Lock("long")
 	write(t, strings.Repeat("x", 500), root, "long")
 	long.Announce(time.Now())
-	if h := long.Holder(); h.PID != os.Getpid() {
-		t.Errorf("a longer announcement stayed: %+v", h)
-	}
+	h := long.Holder()
+	sourcetest.Equal(t, h.PID, os.Getpid(), "a longer announcement stayed", h)
 	l := d.Lock("lock")
 	if h := l.Holder(); h != (disk.Holder{}) { // there is no file
 		t.Errorf("held by %+v", h)
@@ -543,16 +523,14 @@ func TestHolder(t *testing.T) {
 	now := time.Now()
 	l.Announce(now.Add(time.Hour))
 	l.Announce(now)
-	if h := d.Lock("lock").Holder(); h.PID != os.Getpid() || !h.Since.Equal(now) {
-		t.Errorf("held by %+v", h)
-	}
+	h = d.Lock("lock").Holder()
+	sourcetest.Expect(t, h.PID == os.Getpid() && h.Since.Equal(now), "held by %+v", h)
 	l.Unlock()
 	l.Unlock() // does nothing
 	for _, text := range []string{"", "x", "x{}garbage", "x" + strings.Repeat(" ", 5000) + `{"pid":1}`} {
 		write(t, text, root, "lock")
-		if h := d.Lock("lock").Holder(); h.PID != 0 {
-			t.Errorf("%.20q: held by %+v", text, h)
-		}
+		h := d.Lock("lock").Holder()
+		sourcetest.Expect(t, h.PID == 0, "%.20q: held by %+v", text, h)
 	}
 	sourcetest.Equal(t, l.Path(), filepath.Join(root, "lock"))
 }
@@ -574,16 +552,14 @@ func TestLockInAMissingDirectory(t *testing.T) {
 	for _, existing := range []bool{false, true} {
 		l := d.Lock("missing/lock")
 		l.Existing = existing
-		if ok, err := l.Try(); ok || !errors.Is(err, fs.ErrNotExist) {
-			t.Errorf("got %t, %v", ok, err)
-		}
+		ok, err := l.Try()
+		sourcetest.Expect(t, !ok && errors.Is(err, fs.ErrNotExist), "got %t, %v", ok, err)
 	}
 	// A failed attempt holds nothing.
 	check(t, os.Mkdir(d.Path("missing"), 0o755))
 	l := d.Lock("missing/lock")
-	if ok, err := l.Try(); !ok || err != nil {
-		t.Errorf("got %t, %v", ok, err)
-	}
+	ok, err := l.Try()
+	sourcetest.Expect(t, ok && err == nil, "got %t, %v", ok, err)
 	l.Unlock()
 }
 
@@ -643,9 +619,8 @@ func TestFreeSpace(t *testing.T) {
 }
 
 func TestReaderReads(t *testing.T) {
-	if got, err := io.ReadAll(disk.Reader(t.Context(), bytes.NewReader([]byte("text")))); err != nil || string(got) != "text" {
-		t.Errorf("got %q, %v", got, err)
-	}
+	got, err := io.ReadAll(disk.Reader(t.Context(), bytes.NewReader([]byte("text"))))
+	sourcetest.Expect(t, err == nil && string(got) == "text", "got %q, %v", got, err)
 }
 
 func TestCheckDirs(t *testing.T) {
@@ -678,9 +653,8 @@ func TestReplaceAndNamesWhatItReplaced(t *testing.T) {
 				contains(t, filepath.Join(s.Path(old), "file"), "first")
 			}
 		}
-		if old, err := s.Replace("missing", d, "other"); err == nil || old != "" {
-			t.Errorf("replaced %q, %v", old, err)
-		}
+		old, err := s.Replace("missing", d, "other")
+		sourcetest.Expect(t, err != nil && old == "", "replaced %q, %v", old, err)
 	}
 }
 
@@ -703,14 +677,12 @@ func TestScratchElsewhere(t *testing.T) {
 	check(t, temporary.Close())
 	sourcetest.Equal(t, names(t, root)+names(t, filepath.Join(root, "a", "b")), "a", "left are")
 	write(t, "", root, "file")
-	if _, err := d.ScratchIn("file", "run-"); err == nil {
-		t.Error("created below a file")
-	}
+	_, err = d.ScratchIn("file", "run-")
+	sourcetest.Expect(t, err != nil, "created below a file")
 	t.Setenv("TMPDIR", filepath.Join(root, "missing"))
 	t.Setenv("TMP", filepath.Join(root, "missing"))
-	if _, err := disk.Temporary("run-"); err == nil {
-		t.Error("created in a missing directory")
-	}
+	_, err = disk.Temporary("run-")
+	sourcetest.Expect(t, err != nil, "created in a missing directory")
 }
 
 func TestAlive(t *testing.T) {
@@ -737,9 +709,8 @@ func TestSeal(t *testing.T) {
 		d.Seal(name)
 	}
 	for path, want := range map[string]fs.FileMode{filepath.Join(root, "dir", "run"): 0o555, outside: 0o644, filepath.Join(root, "dir"): 0o755} {
-		if info, err := os.Stat(path); err != nil || info.Mode().Perm() != want {
-			t.Errorf("%s: %v, %v", path, info.Mode(), err)
-		}
+		info, err := os.Stat(path)
+		sourcetest.Expect(t, err == nil && info.Mode().Perm() == want, "%s: %v, %v", path, info.Mode(), err)
 	}
 }
 

@@ -47,9 +47,8 @@ func TestMountsAreLeftAlone(t *testing.T) {
 			check(t, os.Mkdir(s.Path("new"), 0o755))
 			strayed(t, "Replace", replace(s, "new", d, "tree"), at)
 			check(t, s.Close())
-			if data, err := os.ReadFile(canary); string(data) != "canary" {
-				t.Errorf("%q, %v", data, err)
-			}
+			data, err := os.ReadFile(canary)
+			sourcetest.Expect(t, string(data) == "canary", "%q, %v", data, err)
 		})
 	}
 }

@@ -56,9 +56,8 @@ func TestNoEvidenceIsNotFound(t *testing.T) {
 	check(t, evidence.WriteTo(dir, sample()))
 	check(t, os.Remove(filepath.Join(dir, "SHA256SUMS")))
 	for _, dir := range []string{dir, filepath.Join(dir, "absent")} {
-		if _, err := evidence.Read(dir); !errors.Is(err, sources.ErrNotFound) {
-			t.Errorf("%s: got %v, want ErrNotFound", dir, err)
-		}
+		_, err := evidence.Read(dir)
+		sourcetest.ErrorIs(t, err, sources.ErrNotFound, dir, "ErrNotFound")
 	}
 }
 
@@ -110,9 +109,8 @@ func TestInterruptedWriteLeavesNoEvidence(t *testing.T) {
 	other.Origin = "https://other.test"
 	sourcetest.Equal(t, evidence.Write(in, "a/b", via, sample()), nil, "the same evidence")
 	sourcetest.Expect(t, evidence.Write(in, "a/b", via, other) != nil, "written by way of a closed directory")
-	if _, err := evidence.Read(filepath.Join(root, "a", "b")); !errors.Is(err, sources.ErrNotFound) {
-		t.Errorf("got %v, want ErrNotFound", err)
-	}
+	_, err := evidence.Read(filepath.Join(root, "a", "b"))
+	sourcetest.ErrorIs(t, err, sources.ErrNotFound, "ErrNotFound")
 }
 
 func TestLinksAreNotWrittenThrough(t *testing.T) {
@@ -128,9 +126,8 @@ func TestLinksAreNotWrittenThrough(t *testing.T) {
 	if err := evidence.Remove(in, "a/b"); !errors.As(err, &stray) {
 		t.Errorf("got %v, want a StrayError", err)
 	}
-	if entries, _ := os.ReadDir(outside); len(entries) > 0 {
-		t.Errorf("written through the link: %v", entries)
-	}
+	entries, _ := os.ReadDir(outside)
+	sourcetest.Expect(t, len(entries) == 0, "written through the link: %v", entries)
 	blocked := filepath.Join(root, "blocked", "SHA256SUMS", "in the way")
 	check(t, os.MkdirAll(blocked, 0o755))
 	sourcetest.Expect(t, evidence.Write(in, "blocked", in, sample()) != nil, "a directory was replaced")

@@ -32,16 +32,14 @@ func TestLocation(t *testing.T) {
 		for i, name := range evidence.Names {
 			sourcetest.Equal(t, urls[i].String(), want+name, provider)
 			sourcetest.Equal(t, r.Check(name, files[i]), nil)
-			if err := r.Check(name, append([]byte("x"), files[i]...)); err == nil || !strings.Contains(err.Error(), name) {
-				t.Errorf("%s was changed: %v", name, err)
-			}
+			err := r.Check(name, append([]byte("x"), files[i]...))
+			sourcetest.Expect(t, err != nil && strings.Contains(err.Error(), name), "%s was changed: %v", name, err)
 		}
 		sourcetest.Expect(t, r.Check("other", nil) != nil, "a file that is not named was accepted")
 	}
 }
 
 func TestReadFilesOfNone(t *testing.T) {
-	if _, err := evidence.ReadFiles(filepath.Join(t.TempDir(), "none")); err == nil {
-		t.Error("there is evidence")
-	}
+	_, err := evidence.ReadFiles(filepath.Join(t.TempDir(), "none"))
+	sourcetest.Expect(t, err != nil, "there is evidence")
 }

@@ -26,9 +26,8 @@ func TestDigestCoversEverything(t *testing.T) {
 	} {
 		s := base()
 		change(s)
-		if other, ok := seen[evidence.Digest(s)]; ok {
-			t.Errorf("changing %s gives the digest of changing %s", name, other)
-		}
+		other, ok := seen[evidence.Digest(s)]
+		sourcetest.Expect(t, !ok, "changing %s gives the digest of changing %s", name, other)
 		seen[evidence.Digest(s)] = name
 	}
 	sourcetest.Expect(t, evidence.Digest(nil) == "" && evidence.Reference(nil) == "", "no evidence has a digest")

@@ -257,9 +257,8 @@ func TestCredentials(t *testing.T) {
 		}
 		sourcetest.Equal(t, string(doc.Body), test.want, test.name)
 	}
-	if doc, err := w.document(fetch.Request{URL: host}); err != nil || len(doc.Body) > 0 {
-		t.Errorf("unasked: got %q, %v, want none", doc.Body, err)
-	}
+	doc, err := w.document(fetch.Request{URL: host})
+	sourcetest.Expect(t, err == nil && len(doc.Body) == 0, "unasked: got %q, %v, want none", doc.Body, err)
 	for url, want := range map[string]string{
 		"https://sub.example.com":     "Bearer one", // where the user has moved example.com
 		"https://example.com:8443":    "Bearer two", // that has a token of its own
@@ -325,9 +324,8 @@ func TestCancelled(t *testing.T) {
 		cancel()
 		<-r.Context().Done()
 	})
-	if _, err := w.client.Document(ctx, fetch.Request{URL: w.URL}); !errors.Is(err, context.Canceled) {
-		t.Errorf("document: got %v", err)
-	}
+	_, err := w.client.Document(ctx, fetch.Request{URL: w.URL})
+	sourcetest.ErrorIs(t, err, context.Canceled, "document")
 	sourcetest.ErrorIs(t, w.client.Download(ctx, w.URL, 0, &stage{}), context.Canceled, "download")
 	sourcetest.Equal(t, w.requests.Load(), 1, "requests, want 1")
 }

@@ -116,9 +116,8 @@ func TestHostileDocuments(t *testing.T) {
 				if strings.Contains(strings.ReplaceAll(err.Error(), "example.com/secret", ""), "secret") {
 					t.Errorf("%v tells a secret", err)
 				}
-				if got := w.requests.Load(); got != test.tries {
-					t.Errorf("%d requests (%v), want %d", got, err, test.tries)
-				}
+				got := w.requests.Load()
+				sourcetest.Expect(t, got == test.tries, "%d requests (%v), want %d", got, err, test.tries)
 			})
 		}
 	}

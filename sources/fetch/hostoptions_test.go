@@ -119,9 +119,8 @@ func TestTokensAreSuggested(t *testing.T) {
 		"document": get(t, client, ours),
 		"archive":  client.Download(t.Context(), "https://registry.test/a.zip", 0, &stage{}),
 	} {
-		if hints := sources.Hints(err); len(hints) != 1 || !strings.HasPrefix(hints[0], hint) {
-			t.Errorf("%s: %v, with hints %q", what, err, hints)
-		}
+		hints := sources.Hints(err)
+		sourcetest.Expect(t, len(hints) == 1 && strings.HasPrefix(hints[0], hint), "%s: %v, with hints %q", what, err, hints)
 	}
 }
 
@@ -187,9 +186,8 @@ func TestCredentialsOfArchives(t *testing.T) {
 		w := sourcetest.New(t)
 		client := asking(t, w, test.host, fetch.HostOptions{TokenForArchives: true})
 		client.Download(t.Context(), test.url, 0, &stage{})
-		if r := w.Registry.Requests(); len(r) != 1 || r[0].Header.Get("Authorization") != test.want {
-			t.Errorf("%s: %v", test.name, r)
-		}
+		r := w.Registry.Requests()
+		sourcetest.Expect(t, len(r) == 1 && r[0].Header.Get("Authorization") == test.want, "%s: %v", test.name, r)
 	}
 }
 
@@ -230,9 +228,8 @@ func TestCertificatesAreNotShownToProxies(t *testing.T) {
 		Hosts:     map[sources.Host]fetch.HostOptions{ourHost: {Certificates: pair, Authorities: authority(t, w.Registry.OwnAuthority())}},
 	})
 	defer client.CloseIdleConnections()
-	if err := get(t, client, ours); err == nil || !strings.Contains(err.Error(), "418") {
-		t.Errorf("want the proxy's refusal, got %v", err)
-	}
+	err = get(t, client, ours)
+	sourcetest.Expect(t, err != nil && strings.Contains(err.Error(), "418"), "want the proxy's refusal, got %v", err)
 	if asked.Load() != 1 || shown.Load() != 0 {
 		t.Errorf("the proxy was asked %d times and shown %d certificates", asked.Load(), shown.Load())
 	}
@@ -252,8 +249,7 @@ func TestStagesSayHowOftenToTry(t *testing.T) {
 			rw.WriteHeader(http.StatusServiceUnavailable)
 		})
 		err := w.client.Download(t.Context(), w.URL, 0, &persistent{tries: tries})
-		if n := w.requests.Load(); err == nil || n != want {
-			t.Errorf("%d: %d tries, %v", tries, n, err)
-		}
+		n := w.requests.Load()
+		sourcetest.Expect(t, err != nil && n == want, "%d: %d tries, %v", tries, n, err)
 	}
 }

@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"github.com/larder-cli/larder/sources/fetch"
+	"github.com/larder-cli/larder/sources/sourcetest"
 )
 
 // The first requests to a host share one connection over HTTP/2, also if the first try
@@ -34,16 +35,14 @@ func TestFirstRequestsShareAConnection(t *testing.T) {
 			var wg sync.WaitGroup
 			for range 30 {
 				wg.Go(func() {
-					if _, err := client.Document(t.Context(), fetch.Request{URL: w.URL}); err != nil {
-						t.Error(err)
-					}
+					_, err := client.Document(t.Context(), fetch.Request{URL: w.URL})
+					sourcetest.Equal(t, err, nil)
 				})
 			}
 			wg.Wait()
 			// A request that starts just before the first connection is shared opens its own.
-			if n := dials.Load() - fails; n < 1 || n > 5 {
-				t.Errorf("%d connections", n)
-			}
+			n := dials.Load() - fails
+			sourcetest.Expect(t, n >= 1 && n <= 5, "%d connections", n)
 		})
 	}
 }
@@ -63,16 +62,14 @@ func TestCancelledWhileOpening(t *testing.T) {
 	defer client.CloseIdleConnections()
 	var wg sync.WaitGroup
 	wg.Go(func() {
-		if _, err := client.Document(t.Context(), fetch.Request{URL: w.URL}); err != nil {
-			t.Error(err)
-		}
+		_, err := client.Document(t.Context(), fetch.Request{URL: w.URL})
+		sourcetest.Equal(t, err, nil)
 	})
 	<-dialing
 	ctx, cancel := context.WithTimeout(t.Context(), 20*time.Millisecond)
 	defer cancel()
-	if _, err := client.Document(ctx, fetch.Request{URL: w.URL}); !errors.Is(err, context.DeadlineExceeded) {
-		t.Errorf("got %v", err)
-	}
+	_, err := client.Document(ctx, fetch.Request{URL: w.URL})
+	sourcetest.ErrorIs(t, err, context.DeadlineExceeded)
 	close(hold)
 	wg.Wait()
 }

@@ -6,6 +6,8 @@ import (
 	"net/url"
 	"testing"
 	"time"
+
+	"github.com/larder-cli/larder/sources/sourcetest"
 )
 
 func FuzzParseContentRange(f *testing.F) {
@@ -33,9 +35,8 @@ func FuzzRetryAfter(f *testing.F) {
 	}
 	now := time.Date(2026, 1, 1, 0, 0, 0, 0, time.UTC)
 	f.Fuzz(func(t *testing.T, s string) {
-		if d := retryAfter(http.Header{"Retry-After": {s}}, now); d < 0 {
-			t.Errorf("%q: %s", s, d)
-		}
+		d := retryAfter(http.Header{"Retry-After": {s}}, now)
+		sourcetest.Expect(t, d >= 0, "%q: %s", s, d)
 	})
 }
 

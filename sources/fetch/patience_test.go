@@ -176,9 +176,8 @@ func TestWaitingTogether(t *testing.T) {
 		var group sync.WaitGroup
 		for range 5 {
 			group.Go(func() {
-				if _, err := client.Document(t.Context(), fetch.Request{URL: "http://example.com/"}); err != nil {
-					t.Error(err)
-				}
+				_, err := client.Document(t.Context(), fetch.Request{URL: "http://example.com/"})
+				sourcetest.Equal(t, err, nil)
 			})
 		}
 		group.Wait()

@@ -4,7 +4,6 @@ import (
 	"context"
 	"crypto/sha256"
 	"encoding/json"
-	"errors"
 	"fmt"
 	"maps"
 	"net/http"
@@ -232,14 +231,12 @@ func TestEvidenceInterrupted(t *testing.T) {
 		}
 	}
 	m := n.mirror(t, base, netmirror.Options{})
-	if p, err := m.Package(ctx, packageID(t, "example.com/acme/widget", "1.0.0")); !errors.Is(err, context.Canceled) {
-		t.Errorf("got %+v, %v", p, err)
-	}
+	p, err := m.Package(ctx, packageID(t, "example.com/acme/widget", "1.0.0"))
+	sourcetest.ErrorIs(t, err, context.Canceled, p)
 	maps.Copy(n.answers, newDoc(t).serve(t, evidenceURL).answers)
 	n.then = nil
-	if p, err := m.Package(t.Context(), packageID(t, "example.com/acme/widget", "1.0.0")); err != nil || p.Signed == nil {
-		t.Errorf("again: got %+v, %v", p, err)
-	}
+	p, err = m.Package(t.Context(), packageID(t, "example.com/acme/widget", "1.0.0"))
+	sourcetest.Expect(t, err == nil && p.Signed != nil, "again: got %+v, %v", p, err)
 }
 
 func FuzzLocation(f *testing.F) {

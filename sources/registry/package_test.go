@@ -211,9 +211,8 @@ func TestProtocols(t *testing.T) {
 		if unsupported.Closest.String() != test.closest || !slices.Equal(unsupported.Protocols, test.protocols) {
 			t.Errorf("%v: got %+v, want closest %q", test.protocols, unsupported, test.closest)
 		}
-		if hints := strings.Join(sources.Hints(err), "\n"); !strings.Contains(hints, test.hint) {
-			t.Errorf("%v: hints %q, want %q", test.protocols, hints, test.hint)
-		}
+		hints := strings.Join(sources.Hints(err), "\n")
+		sourcetest.Expect(t, strings.Contains(hints, test.hint), "%v: hints %q, want %q", test.protocols, hints, test.hint)
 	}
 }
 

@@ -195,23 +195,20 @@ func TestCancelledDiscoveryIsForgotten(t *testing.T) {
 	ctx, cancel := context.WithCancel(t.Context())
 	var group sync.WaitGroup
 	group.Go(func() {
-		if _, err := r.Versions(ctx, p); !errors.Is(err, context.Canceled) {
-			t.Errorf("the first: got %v", err)
-		}
+		_, err := r.Versions(ctx, p)
+		sourcetest.ErrorIs(t, err, context.Canceled, "the first")
 	})
 	<-b.waiting
 	for range 5 {
 		group.Go(func() {
-			if _, err := r.Versions(t.Context(), p); err != nil {
-				t.Errorf("another: %v", err)
-			}
+			_, err := r.Versions(t.Context(), p)
+			sourcetest.Equal(t, err, nil, "another")
 		})
 	}
 	cancel()
 	group.Wait()
-	if _, err := r.Versions(t.Context(), p); err != nil {
-		t.Errorf("later: %v", err)
-	}
+	_, err := r.Versions(t.Context(), p)
+	sourcetest.Equal(t, err, nil, "later")
 }
 
 func TestHostBlocks(t *testing.T) {
@@ -225,13 +222,11 @@ func TestHostBlocks(t *testing.T) {
 		"empty.example.com": {},
 	}})
 	for _, host := range []string{"example.com", "rel.example.com"} {
-		if l, err := r.Versions(t.Context(), provider(t, host+"/acme/widget")); err != nil || len(l.Versions) != 1 {
-			t.Errorf("%s: got %v, %v", host, l, err)
-		}
+		l, err := r.Versions(t.Context(), provider(t, host+"/acme/widget"))
+		sourcetest.Expect(t, err == nil && len(l.Versions) == 1, "%s: got %v, %v", host, l, err)
 	}
-	if _, err := r.Versions(t.Context(), provider(t, "empty.example.com/acme/widget")); !errors.Is(err, registry.ErrNoRegistry) {
-		t.Errorf("empty: got %v", err)
-	}
+	_, err := r.Versions(t.Context(), provider(t, "empty.example.com/acme/widget"))
+	sourcetest.ErrorIs(t, err, registry.ErrNoRegistry, "empty")
 	if len(n.asked) != 2 {
 		t.Errorf("asked %q", n.paths())
 	}
@@ -328,10 +323,8 @@ func TestGitHubIsNoRegistry(t *testing.T) {
 func TestMovedHostKeepsItsToken(t *testing.T) {
 	n := &network{answers: answers{"https://x.example.com/p/acme/widget/versions": `{"versions": []}`}}
 	moved := registry.Options{Services: map[sources.Host]map[string]string{"example.com": {"providers.v1": "https://x.example.com/p/"}}}
-	if _, err := n.registry(moved).Versions(t.Context(), provider(t, "example.com/acme/widget")); err != nil {
-		t.Fatal(err)
-	}
-	if got := n.paths(); len(got) != 1 || !strings.HasSuffix(got[0], " Bearer secret") {
-		t.Errorf("asked %q, want once with the token", got)
-	}
+	_, err := n.registry(moved).Versions(t.Context(), provider(t, "example.com/acme/widget"))
+	sourcetest.Check(t, err)
+	got := n.paths()
+	sourcetest.Expect(t, len(got) == 1 && strings.HasSuffix(got[0], " Bearer secret"), "asked %q, want once with the token", got)
 }

@@ -42,9 +42,8 @@ func TestOpen(t *testing.T) {
 	} {
 		text := sealed(t, k.by, "package a")
 		got, err := k.reader.Open("package a", text)
-		if want := `{"H1":"h1:\u003c\u0026\u003e"}`; err != nil || string(got) != want {
-			t.Errorf("%s: got %s, error %v; want %s", name, got, err, want)
-		}
+		want := `{"H1":"h1:\u003c\u0026\u003e"}`
+		sourcetest.Expect(t, err == nil && string(got) == want, "%s: got %s, error %v; want %s", name, got, err, want)
 	}
 
 	own := seal.UserKey(here)
@@ -79,9 +78,8 @@ func TestOpen(t *testing.T) {
 
 func TestParseKeyRefusesShortSecrets(t *testing.T) {
 	for _, secret := range []string{strings.Repeat("s", 15), strings.Repeat(" ", 32)} {
-		if _, err := seal.ParseKey(secret); err == nil {
-			t.Errorf("%q was accepted", secret)
-		}
+		_, err := seal.ParseKey(secret)
+		sourcetest.Expect(t, err != nil, "%q was accepted", secret)
 	}
 }
 
@@ -129,8 +127,7 @@ func TestUnusableKeys(t *testing.T) {
 		check(t, spoil(filepath.Join(dir, "record.key")))
 		k := seal.UserKey(dir)
 		sourcetest.Expect(t, k.Check() != nil, "%s: the key was accepted", name)
-		if _, err := k.Open("x", text); !errors.Is(err, seal.ErrForeign) {
-			t.Errorf("%s: the record was believed: %v", name, err)
-		}
+		_, err := k.Open("x", text)
+		sourcetest.ErrorIs(t, err, seal.ErrForeign, name, "the record was believed")
 	}
 }

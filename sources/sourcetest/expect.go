@@ -16,6 +16,14 @@ func Expect(t testing.TB, ok bool, format string, args ...any) {
 	}
 }
 
+// Require ends the test with this message unless ok is true.
+func Require(t testing.TB, ok bool, format string, args ...any) {
+	t.Helper()
+	if !ok {
+		t.Fatalf(format, args...)
+	}
+}
+
 // Equal reports an error unless got == want. The details say what was compared.
 func Equal[T comparable](t testing.TB, got, want T, details ...any) {
 	t.Helper()

@@ -53,9 +53,8 @@ func TestLineTakesItsTime(t *testing.T) {
 					}
 				}()
 				n, err := io.ReadFull(client, make([]byte, tt.writes*rate/4))
-				if took := time.Since(start); err != nil || took != tt.want {
-					t.Errorf("%d bytes, %v, after %s, want %s", n, err, took, tt.want)
-				}
+				took := time.Since(start)
+				Expect(t, err == nil && took == tt.want, "%d bytes, %v, after %s, want %s", n, err, took, tt.want)
 			})
 		})
 	}

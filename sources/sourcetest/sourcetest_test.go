@@ -60,9 +60,8 @@ func TestNothingChanges(t *testing.T) {
 		widget + "/1.2.0/linux_amd64": "zh:b0a72bf77a60290cad957daf444682802f7c098b14062f80cfe4d2baf9effeb6",
 		widget + "/2.0.0/linux_amd64": "zh:25343f34d36132153f9d88063def255c8278751bf47aeb1127b6ea7ed64d942b",
 	} {
-		if zh, _ := w.Hashes(id); zh != want {
-			t.Errorf("%s: got %s, want %s", id, zh, want)
-		}
+		zh, _ := w.Hashes(id)
+		sourcetest.Equal(t, zh, want, id)
 	}
 	signature := sha256.Sum256(w.Signed(widget + "/1.2.0").Signature)
 	sourcetest.Equal(t, fmt.Sprintf("%x", signature[:8]), "a5e73654c15d9764", "signature")
@@ -145,9 +144,8 @@ func TestCutOverHTTP2(t *testing.T) {
 	if err != nil || resp.StatusCode != http.StatusPartialContent || len(body) != 148 {
 		t.Errorf("rest: got %v with %d bytes, %v, want 148", resp, len(body), err)
 	}
-	if got := w.Registry.ArchiveBytes()[archive]; got != 248 {
-		t.Errorf("sent %d bytes, want each of the 248 once", got)
-	}
+	got := w.Registry.ArchiveBytes()[archive]
+	sourcetest.Expect(t, got == 248, "sent %d bytes, want each of the 248 once", got)
 }
 
 // A document that has no end goes on as long as anybody reads it, and a header
@@ -165,13 +163,11 @@ func TestWithoutEnd(t *testing.T) {
 		resp.Body.Close()
 		w.Registry.Fault(sourcetest.Fault{Drip: time.Millisecond, Times: 1})
 		client.Timeout = 200 * time.Millisecond
-		if resp, err := client.Get(archiveURL(w)); err == nil {
-			t.Errorf("%s: answered %s", name, resp.Status)
-		}
+		resp, err = client.Get(archiveURL(w))
+		sourcetest.Expect(t, err != nil, "%s: answered %v", name, resp)
 		client.Timeout = 0
-		if resp, err := client.Get(archiveURL(w)); err != nil || resp.StatusCode != http.StatusOK {
-			t.Errorf("%s: afterwards %v", name, err)
-		}
+		resp, err = client.Get(archiveURL(w))
+		sourcetest.Expect(t, err == nil && resp.StatusCode == http.StatusOK, "%s: afterwards %v", name, err)
 	}
 }
 
@@ -192,9 +188,8 @@ func TestBreak(t *testing.T) {
 			}
 			outcome += map[bool]string{true: ".", false: "x"}[err == nil]
 		}
-		if sent := w.Registry.OnTheWire(); sent < 30*500 || sent > 30*4000 {
-			t.Errorf("%d bytes sent on 30 connections", sent)
-		}
+		sent := w.Registry.OnTheWire()
+		sourcetest.Expect(t, sent >= 30*500 && sent <= 30*4000, "%d bytes sent on 30 connections", sent)
 		made, reset := w.Registry.Connections()
 		if want := strings.Count(outcome, "x"); made != 30 || reset < want || reset == 0 {
 			t.Errorf("%s: %d connections, %d reset, want 30 and at least %d", outcome, made, reset, want)
@@ -226,9 +221,8 @@ func TestWrongRange(t *testing.T) {
 func TestRedirect(t *testing.T) {
 	w := newWorld(t)
 	w.Registry.Fault(sourcetest.Fault{Redirect: "https://example.test{path}", Status: http.StatusMovedPermanently, Times: 1})
-	if _, _, err := get(t, w, archiveURL(w)); err != nil {
-		t.Fatal(err)
-	}
+	_, _, err := get(t, w, archiveURL(w))
+	sourcetest.Check(t, err)
 	requests := w.Registry.Requests()
 	if len(requests) != 2 || requests[0].Status != http.StatusMovedPermanently || requests[1].Host != "example.test" {
 		t.Errorf("got %v, want a redirect to example.test, and the archive", requests)
@@ -311,14 +305,12 @@ func TestSlow(t *testing.T) {
 func TestPlainAndStopped(t *testing.T) {
 	w := newWorld(t)
 	plain := w.Registry.Plain()
-	if resp, _, err := get(t, w, plain+"/.well-known/terraform.json"); err != nil || resp.TLS != nil {
-		t.Errorf("plain: got %v, %v, want an answer without TLS", resp, err)
-	}
+	resp, _, err := get(t, w, plain+"/.well-known/terraform.json")
+	sourcetest.Expect(t, err == nil && resp.TLS == nil, "plain: got %v, %v, want an answer without TLS", resp, err)
 	w.Registry.Stop()
 	for _, url := range []string{w.Registry.URL, plain} {
-		if resp, _, err := get(t, w, url); err == nil {
-			t.Errorf("stopped: %s still answers %s", url, resp.Status)
-		}
+		resp, _, err := get(t, w, url)
+		sourcetest.Expect(t, err != nil, "stopped: %s still answers %v", url, resp)
 	}
 }
 
@@ -354,8 +346,7 @@ func TestNothingLeadsOut(t *testing.T) {
 
 func TestParseFaultRefuses(t *testing.T) {
 	for _, word := range []string{"status=x", "colour=red", "replace=ab", "delay=1", "cut="} {
-		if f, err := sourcetest.ParseFault(word); err == nil {
-			t.Errorf("%s: got %+v, want an error", word, f)
-		}
+		f, err := sourcetest.ParseFault(word)
+		sourcetest.Expect(t, err != nil, "%s: got %+v, want an error", word, f)
 	}
 }

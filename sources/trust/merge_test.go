@@ -119,9 +119,8 @@ func TestMergeKeepsTheBetter(t *testing.T) {
 		}
 	}
 	more := evidenceBy(t, mirror, "else.zip")
-	if kept, err := trust.Merge(more, evidenceBy(t, mirror), opts); err != nil || !bytes.Equal(kept.Sums, more.Sums) {
-		t.Errorf("fewer checksums by the same key: %v", err)
-	}
+	kept, err = trust.Merge(more, evidenceBy(t, mirror), opts)
+	sourcetest.Expect(t, err == nil && bytes.Equal(kept.Sums, more.Sums), "fewer checksums by the same key: %v", err)
 	// What a mirror carries is signed by a key that is known to be the registry's.
 	if kept, err := trust.Merge(listed(evidenceBy(t, registry)), evidenceBy(t, registry, "else.zip"), opts); err != nil || bytes.Equal(kept.Sums, sums) || stored(kept, opts) != sources.SelfSigned {
 		t.Errorf("the registry's key, by way of a mirror: %v, %v", stored(kept, opts), err)
@@ -220,9 +219,8 @@ func TestVerdictsThatAttackersWant(t *testing.T) {
 				a.opts(&opts)
 			}
 			s := a.s()
-			if v := stored(s, opts); v > sources.MirrorEvidence {
-				t.Errorf("is %q", v)
-			}
+			v := stored(s, opts)
+			sourcetest.Expect(t, v <= sources.MirrorEvidence, "is %q", v)
 			// Nor does it get there by way of good evidence, or spoil that.
 			for name, good := range map[string]*sources.Signed{
 				"HashiCorp's":    evidenceBy(t, hashicorp),
@@ -378,16 +376,14 @@ func TestMergeHasLimits(t *testing.T) {
 	if kept, err := trust.Merge(huge, good, opts); err != nil || stored(kept, opts) != sources.SignedByHashiCorp {
 		t.Errorf("thousands of keys before: %q, %v", stored(kept, opts), err)
 	}
-	if took := time.Since(begun); took > 5*time.Second {
-		t.Errorf("it took %s", took)
-	}
+	took := time.Since(begun)
+	sourcetest.Expect(t, took <= 5*time.Second, "it took %s", took)
 	kept := good
 	for range 40 {
 		kept = must(trust.Merge(kept, evidenceBy(t, newKey(t, 0)), opts))
 	}
-	if n := len(kept.Keys); n > 16 || stored(kept, opts) != sources.SignedByHashiCorp {
-		t.Errorf("%d keys, %q", n, stored(kept, opts))
-	}
+	n := len(kept.Keys)
+	sourcetest.Expect(t, n <= 16 && stored(kept, opts) == sources.SignedByHashiCorp, "%d keys, %q", n, stored(kept, opts))
 	for range 3 {
 		full := kept
 		if kept = must(trust.Merge(evidenceBy(t, evil), full, opts)); stored(kept, opts) != sources.SignedByHashiCorp {
@@ -447,9 +443,8 @@ func TestPinnedKeys(t *testing.T) {
 		}
 		sourcetest.Equal(t, stored(tt.s, base.For(sources.Terraform, elsewhere)), tt.beyond, tt.name, "for another provider")
 		opts.Accepted = []sources.Fingerprint{r.Fingerprint}
-		if v := stored(tt.s, opts); v < sources.SignedByTrusted {
-			t.Errorf("%s, by the flag: got %q", tt.name, v)
-		}
+		v := stored(tt.s, opts)
+		sourcetest.Expect(t, v >= sources.SignedByTrusted, "%s, by the flag: got %q", tt.name, v)
 	}
 	r, err := trust.Verify(evidenceBy(t, other), filename, zh, base.For(sources.Terraform, widget))
 	if err != nil || r.Verdict != sources.MirrorEvidence || r.KeyFrom != trust.FromRegistry {
@@ -472,8 +467,7 @@ func TestCompareKeys(t *testing.T) {
 		{"not signed", &sources.Signed{Sums: sums}, evidenceBy(t, b), false},
 	} {
 		var change *trust.KeyChangeError
-		if err := trust.CompareKeys(sources.Version{}, tt.was, tt.now, opts); errors.As(err, &change) != tt.changed {
-			t.Errorf("%s: got %v", tt.name, err)
-		}
+		err := trust.CompareKeys(sources.Version{}, tt.was, tt.now, opts)
+		sourcetest.Expect(t, errors.As(err, &change) == tt.changed, "%s: got %v", tt.name, err)
 	}
 }

@@ -56,9 +56,8 @@ func armored(t testing.TB, blockType string, raw []byte) string {
 	var text bytes.Buffer
 	w, err := armor.Encode(&text, blockType, nil)
 	check(t, err)
-	if _, err := w.Write(raw); err != nil {
-		t.Fatal(err)
-	}
+	_, err = w.Write(raw)
+	sourcetest.Check(t, err)
 	check(t, w.Close())
 	return text.String()
 }
@@ -258,13 +257,11 @@ func TestVerifyArchive(t *testing.T) {
 		sourcetest.Expect(t, err == nil && r.Verdict == sources.MirrorEvidence, "carried: got %v, %v", r, err)
 	}
 	var unlisted *trust.UnlistedError
-	if _, err := trust.VerifyArchive(signed(t, key, key), "zh:00", opts); !errors.As(err, &unlisted) || unlisted.Got != "zh:00" {
-		t.Errorf("got error %v", err)
-	}
+	_, err := trust.VerifyArchive(signed(t, key, key), "zh:00", opts)
+	sourcetest.Expect(t, errors.As(err, &unlisted) && unlisted.Got == "zh:00", "got error %v", err)
 	var unknown *trust.UnknownIssuerError
-	if _, err := trust.VerifyArchive(signed(t, key), zh, opts); !errors.As(err, &unknown) {
-		t.Errorf("got error %v", err)
-	}
+	_, err = trust.VerifyArchive(signed(t, key), zh, opts)
+	sourcetest.Expect(t, errors.As(err, &unknown), "got error %v", err)
 }
 
 func TestChecksumError(t *testing.T) {
@@ -441,9 +438,8 @@ func TestNoKeys(t *testing.T) {
 			t.Errorf("%+v: got %v, %v", test.opts, r, err)
 		}
 	}
-	if _, err := verify(nil, trust.Options{}); err == nil {
-		t.Error("nothing is signed checksums")
-	}
+	_, err := verify(nil, trust.Options{})
+	sourcetest.Expect(t, err != nil, "nothing is signed checksums")
 }
 
 func TestVerdicts(t *testing.T) {
@@ -512,9 +508,8 @@ func FuzzVerify(f *testing.F) {
 			}
 			tampered := *s
 			tampered.Sums = append(slices.Clone(sums), '\n')
-			if _, err := verify(&tampered, opts); err == nil {
-				t.Errorf("accepted as %+v for other checksums too", r)
-			}
+			_, err = verify(&tampered, opts)
+			sourcetest.Expect(t, err != nil, "accepted as %+v for other checksums too", r)
 		}
 	})
 }

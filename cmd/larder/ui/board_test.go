@@ -133,17 +133,14 @@ func TestLinesComeSoon(t *testing.T) {
 	c := newClock()
 	b := &board{now: c.now}
 	b.event("", acquire.Event{Step: acquire.Chosen, Package: pkg(t, "acme/one 1.2.0")})
-	if lines := b.lines(80, 24); lines != nil {
-		t.Errorf("at once: %q", lines)
-	}
+	lines := b.lines(80, 24)
+	sourcetest.Expect(t, lines == nil, "at once: %q", lines)
 	c.after(soon)
-	if lines := b.lines(80, 24); len(lines) != 2 {
-		t.Errorf("soon: %q", lines)
-	}
+	lines = b.lines(80, 24)
+	sourcetest.Equal(t, len(lines), 2, "soon", lines)
 	b.event("", acquire.Event{Step: acquire.Installed, Package: pkg(t, "acme/one 1.2.0")})
-	if lines := b.lines(80, 24); lines != nil {
-		t.Errorf("when it is done: %q", lines)
-	}
+	lines = b.lines(80, 24)
+	sourcetest.Expect(t, lines == nil, "when it is done: %q", lines)
 }
 
 // With all sizes known, the total tells how long it takes, and has a bar.
@@ -206,9 +203,8 @@ func TestOneLineForAPackage(t *testing.T) {
 	}
 	sourcetest.EqualSlices(t, b.lines(100, 24), want)
 	b.event("b", acquire.Event{Step: acquire.Installed, Package: one})
-	if got := b.lines(100, 24); len(got) != 2 || !strings.Contains(got[0], "waiting for ourselves, for a") {
-		t.Errorf("got %q", got)
-	}
+	got := b.lines(100, 24)
+	sourcetest.Expect(t, len(got) == 2 && strings.Contains(got[0], "waiting for ourselves, for a"), "got %q", got)
 }
 
 // An archive that has to wait until others are here says so until it comes.

@@ -38,9 +38,8 @@ func deflated(t testing.TB, data []byte, level int) []byte {
 	var out bytes.Buffer
 	w, err := flate.NewWriter(&out, level)
 	sourcetest.Check(t, err)
-	if _, err := w.Write(data); err != nil {
-		t.Fatal(err)
-	}
+	_, err = w.Write(data)
+	sourcetest.Check(t, err)
 	sourcetest.Check(t, w.Close())
 	return out.Bytes()
 }
