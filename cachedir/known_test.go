@@ -68,9 +68,8 @@ func TestRecallAfterPruning(t *testing.T) {
 	check(t, err)
 	_, err = d.Prune(ctx, plan)
 	check(t, err)
-	if _, err := d.Get(ctx, widget); !errors.Is(err, sources.ErrNotFound) {
-		t.Fatalf("still there: %v", err)
-	}
+	_, err = d.Get(ctx, widget)
+	sourcetest.Require(t, errors.Is(err, sources.ErrNotFound), "still there: %v", err)
 	recalled, err := d.Recall(widget)
 	check(t, err)
 	if recalled.H1 != stored.H1 || recalled.ZH != stored.ZH || recalled.Signed == nil {

@@ -245,9 +245,7 @@ func TestKnownCopyOfEntry(t *testing.T) {
 	s := put(t, d, widget, widgetFiles)
 	known, err := known(context.Background(), d, widget, widgetFiles.unpack(t, targetIn(t.TempDir())))
 	check(t, err)
-	if known.H1 != s.H1 || known.ZH != s.ZH || known.Verdict != s.Verdict {
-		t.Errorf("known as %+v", known)
-	}
+	sourcetest.Expect(t, known.H1 == s.H1 && known.ZH == s.ZH && known.Verdict == s.Verdict, "known as %+v", known)
 }
 
 func BenchmarkLink(b *testing.B) {

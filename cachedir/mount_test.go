@@ -36,9 +36,7 @@ func TestReadOnly(t *testing.T) {
 	check(t, unix.Mount("", root, "", unix.MS_REMOUNT|unix.MS_BIND|unix.MS_RDONLY, ""))
 
 	d := open(t, root, cachedir.Options{})
-	if !d.ReadOnly() {
-		t.Fatal("it can be written")
-	}
+	sourcetest.Require(t, d.ReadOnly(), "it can be written")
 	got, err := d.Get(context.Background(), widget)
 	check(t, err)
 	sourcetest.Expect(t, got.ZH == s.ZH && got.Signed != nil, "got %+v", got)

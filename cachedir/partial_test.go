@@ -19,9 +19,7 @@ func TestWhatWasCutShortIsSwept(t *testing.T) {
 		root := t.TempDir()
 		var found string
 		_, err := sourcetest.Put(context.Background(), open(t, root, cachedir.Options{}), widget, arriving(t, "zh:a", &found, "half", "note", errCut))
-		if !errors.Is(err, errCut) {
-			t.Fatal(err)
-		}
+		sourcetest.Require(t, errors.Is(err, errCut), "%v", err)
 		d := open(t, root, cachedir.Options{Now: func() time.Time { return time.Now().Add(later) }})
 		put(t, d, packageID("other.test/acme/widget", "1.2.0"), widgetFiles)
 		_, err = os.Stat(filepath.Join(root, partialOf(widget)))

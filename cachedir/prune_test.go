@@ -105,9 +105,7 @@ func TestPrune(t *testing.T) {
 	d.Workdir(vanished, filepath.Join(vanished, ".terraform")).Register([]sources.PackageID{other})
 
 	p := plan(t, d, cachedir.Policy{KeepLast: 1, All: true})
-	if removals(p) != "1.0.0" {
-		t.Fatalf("removes %s", removals(p))
-	}
+	sourcetest.Require(t, removals(p) == "1.0.0", "removes %s", removals(p))
 	p = plan(t, d, cachedir.Policy{})
 	p.Remove = slices.DeleteFunc(p.Remove, func(r cachedir.Removal) bool { return r.ID.Version.String() == "1.2.0" })
 	pruned, err := d.Prune(context.Background(), p)

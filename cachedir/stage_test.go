@@ -56,9 +56,7 @@ func TestWhatWasCutShortIsKept(t *testing.T) {
 			root := t.TempDir()
 			var found string
 			_, err := sourcetest.Put(context.Background(), open(t, root, cachedir.Options{}), widget, arriving(t, test.first, &found, "half", test.note, errCut))
-			if !errors.Is(err, errCut) || found != "" {
-				t.Fatalf("got %v, found %q", err, found)
-			}
+			sourcetest.Require(t, errors.Is(err, errCut) && found == "", "got %v, found %q", err, found)
 			// Another process goes on from there.
 			_, err = sourcetest.Put(context.Background(), open(t, root, cachedir.Options{}), widget, arriving(t, test.then, &found, " the rest", "", nil))
 			sourcetest.Expect(t, err != nil && found == test.want, "got %v, found %q, want %q", err, found, test.want)
@@ -79,9 +77,8 @@ func TestWhatWasRefusedIsNotKept(t *testing.T) {
 		check(t, s.Reset())
 		return parcel, errCut
 	}
-	if _, err := sourcetest.Put(context.Background(), open(t, root, cachedir.Options{}), widget, del); !errors.Is(err, errCut) {
-		t.Fatal(err)
-	}
+	_, err := sourcetest.Put(context.Background(), open(t, root, cachedir.Options{}), widget, del)
+	sourcetest.Require(t, errors.Is(err, errCut), "%v", err)
 	if _, err := os.Stat(filepath.Join(root, partialOf(widget))); err == nil {
 		t.Error("it is kept")
 	}

@@ -39,9 +39,7 @@ func (tf terraform) init(t *testing.T) string {
 	cmd.Dir = tf.work
 	cmd.Env = append(os.Environ(), "TF_CLI_CONFIG_FILE="+tf.config, "CHECKPOINT_DISABLE=1", "TF_DATA_DIR=", "TF_PLUGIN_CACHE_DIR=")
 	out, err := cmd.CombinedOutput()
-	if err != nil {
-		t.Fatalf("%v\n%s", err, out)
-	}
+	sourcetest.Require(t, err == nil, "%v\n%s", err, out)
 	return string(out)
 }
 

@@ -160,12 +160,9 @@ func TestRepairOfAChangeThatIsNotSeen(t *testing.T) {
 		return false, err
 	})
 	check(t, err)
-	if len(mended) != 1 || mended[0].Do != cachedir.Replaced || !fetched {
-		t.Errorf("got %+v", mended)
-	}
-	if s, err := d.Get(context.Background(), widget); err != nil || s.Differs != "" || s.H1 != widgetFiles.h1(t) {
-		t.Errorf("after repair: got %+v, %v", s, err)
-	}
+	sourcetest.Expect(t, len(mended) == 1 && mended[0].Do == cachedir.Replaced && fetched, "got %+v", mended)
+	s, err = d.Get(context.Background(), widget)
+	sourcetest.Expect(t, err == nil && s.Differs == "" && s.H1 == widgetFiles.h1(t), "after repair: got %+v, %v", s, err)
 
 	s = put(t, d, widget, widgetFiles)
 	alter(t, filepath.Join(s.Dir, executable), "evil program")

@@ -35,9 +35,7 @@ func alter(t testing.TB, path, text string) {
 	t.Helper()
 	info, err := os.Stat(path)
 	check(t, err)
-	if info.Size() != int64(len(text)) {
-		t.Fatalf("%s has %d bytes", path, info.Size())
-	}
+	sourcetest.Require(t, info.Size() == int64(len(text)), "%s has %d bytes", path, info.Size())
 	f, err := os.OpenFile(path, os.O_WRONLY, 0)
 	check(t, err)
 	_, err = f.WriteString(text)
@@ -171,9 +169,7 @@ func TestVerifyIsNoUse(t *testing.T) {
 	check(t, os.Chtimes(dir, then, then))
 	before := list(t, d, cachedir.ListOptions{}).Entries
 	v := verify(t, d, cachedir.VerifyOptions{})
-	if v.Packages != 2 || v.Unknown != 1 || v.Bytes != 100_001 {
-		t.Errorf("verified %+v", v)
-	}
+	sourcetest.Expect(t, v.Packages == 2 && v.Unknown == 1 && v.Bytes == 100_001, "verified %+v", v)
 	_, err := d.Repair(context.Background(), v, nil)
 	check(t, err)
 	for i, e := range list(t, d, cachedir.ListOptions{}).Entries {

@@ -29,9 +29,8 @@ func TestTokenVariables(t *testing.T) {
 		{"TF_TOKEN_localhost:8443", "localhost:8443"},
 	} {
 		c := mustLoad(t, linux(nil, tt.name+"=secret"), terraform)
-		if token, ok, err := c.Token(t.Context(), sources.Host(tt.host)); token != "secret" || !ok || err != nil {
-			t.Errorf("%s: %q, %t, %v for %s", tt.name, token, ok, err, tt.host)
-		}
+		token, ok, err := c.Token(t.Context(), sources.Host(tt.host))
+		sourcetest.Expect(t, token == "secret" && ok && err == nil, "%s: %q, %t, %v for %s", tt.name, token, ok, err, tt.host)
 		if _, ok, _ := c.Token(t.Context(), "other.example"); ok {
 			t.Errorf("%s: used for another host", tt.name)
 		}
@@ -76,9 +75,8 @@ func TestCredentialsBlocks(t *testing.T) {
 		{"gone.example", "", false},
 		{"none.example", "", false},
 	} {
-		if token, ok, err := c.Token(t.Context(), tt.host); token != tt.token || ok != tt.ok || err != nil {
-			t.Errorf("%s: %q, %t, %v", tt.host, token, ok, err)
-		}
+		token, ok, err := c.Token(t.Context(), tt.host)
+		sourcetest.Expect(t, token == tt.token && ok == tt.ok && err == nil, "%s: %q, %t, %v", tt.host, token, ok, err)
 	}
 }
 

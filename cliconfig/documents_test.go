@@ -31,9 +31,7 @@ func TestEverythingThatIsReadIsDocumented(t *testing.T) {
 			}
 		}
 	}
-	if len(names) < 30 {
-		t.Fatalf("found only %q", names)
-	}
+	sourcetest.Require(t, len(names) >= 30, "found only %q", names)
 	for _, name := range names {
 		sourcetest.Expect(t, strings.Contains(string(document), name), "docs/configuration.md does not say what %s is", name)
 	}

@@ -91,9 +91,7 @@ func TestUnmanaged(t *testing.T) {
 
 func TestSmallVariables(t *testing.T) {
 	c := mustLoad(t, linux(nil, "TF_DATA_DIR=/data", "TF_APPEND_USER_AGENT=ua/1", "TF_WORKSPACE=w"), terraform)
-	if c.DataDir != "/data" || c.AppendUserAgent != "ua/1" || c.Workspace != "w" {
-		t.Errorf("%+v", c)
-	}
+	sourcetest.Expect(t, c.DataDir == "/data" && c.AppendUserAgent == "ua/1" && c.Workspace == "w", "%+v", c)
 	c = mustLoad(t, linux(nil, "TF_DATA_DIR="), terraform)
 	sourcetest.Equal(t, c.DataDir, "/start/.terraform", "empty is unset", c)
 }

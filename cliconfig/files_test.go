@@ -279,14 +279,12 @@ func TestTofuMethods(t *testing.T) {
   }
   oci_mirror { repository_template = "a.example/${namespace}/${type}"  include = ["acme/*"] }
 }`), tofu)
-	if n := len(c.Methods); n != 3 {
-		t.Fatalf("%d methods", n)
-	}
+	n := len(c.Methods)
+	sourcetest.Require(t, n == 3, "%d methods", n)
 	r := c.Methods[0].DownloadRetries
 	sourcetest.Expect(t, r != nil && *r == 0, "direct: download_retry_count is lost")
-	if m := c.Methods[1]; m.DownloadRetries == nil || *m.DownloadRetries != 3 || !m.TrustAllHashes {
-		t.Errorf("network_mirror: %+v", m)
-	}
+	m := c.Methods[1]
+	sourcetest.Expect(t, m.DownloadRetries != nil && *m.DownloadRetries == 3 && m.TrustAllHashes, "network_mirror: %+v", m)
 	if m := c.Methods[2]; m.Kind != cliconfig.OCIMirror || m.Template != "a.example/${namespace}/${type}" {
 		t.Errorf("oci_mirror: %+v", m)
 	}
@@ -317,9 +315,8 @@ provider_installation { direct {} }`,
 		t.Errorf("the last file that sets a host wins: %v", got)
 	}
 	sourcetest.Equal(t, len(c.Methods), 1, "the first provider_installation is the one", c.Methods)
-	if files := cliconfig.FilesRead(c); len(files) != 5 || files[0] != "/home/me/.terraformrc" || files[4] != dir+"d.tfrc" {
-		t.Errorf("files: %v", files)
-	}
+	files := cliconfig.FilesRead(c)
+	sourcetest.Expect(t, len(files) == 5 && files[0] == "/home/me/.terraformrc" && files[4] == dir+"d.tfrc", "files: %v", files)
 }
 
 func TestServices(t *testing.T) {
@@ -367,9 +364,7 @@ func TestConfigFileOption(t *testing.T) {
 func TestRelativePathsFollowTheRootModule(t *testing.T) {
 	m := rc("plugin_cache_dir = \"cache\"\nprovider_installation {\n dev_overrides { \"a/b\" = \"o\" }\n filesystem_mirror { path = \"m\" }\n}")
 	c, diags := cliconfig.Load(t.Context(), m, terraform, cliconfig.Options{Chdir: "root"})
-	if len(diags) > 0 {
-		t.Fatal(diags)
-	}
+	sourcetest.Require(t, len(diags) == 0, "%v", diags)
 	for _, dir := range []string{"/start/root", "/other", "/start/root"} {
 		c = c.At(dir)
 		var override string

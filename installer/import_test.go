@@ -109,9 +109,7 @@ func TestRepublishedImport(t *testing.T) {
 	f.store.known[id(wanted)] = sources.Stored{ID: id(wanted), H1: h1("before"), Origin: "there"}
 	_, err := claimed(wanted).into(f)
 	republished, ok := errors.AsType[*acquire.RepublishedError](err)
-	if !ok {
-		t.Fatal(err)
-	}
+	sourcetest.Require(t, ok, "%v", err)
 	got := fmt.Sprint(republished.Was.Hashes, republished.Was.From, republished.Now.Hashes, republished.Now.From)
 	sourcetest.Equal(t, got, fmt.Sprint([]sources.Hash{h1("before")}, "there", []sources.Hash{h1(wanted)}, "bundle.tar"))
 }

@@ -91,9 +91,8 @@ func TestChoiceErrors(t *testing.T) {
 	f.require("widget", "")
 	f.source.versions[provider("widget")] = sources.Listing{}
 	_, err = f.install()
-	if conflict, ok := errors.AsType[*installer.LockConflictError](err); !ok || !conflict.Gone || len(sources.Hints(err)) == 0 {
-		t.Errorf("gone: got %v", err)
-	}
+	conflict, ok = errors.AsType[*installer.LockConflictError](err)
+	sourcetest.Expect(t, ok && conflict.Gone && len(sources.Hints(err)) != 0, "gone: got %v", err)
 
 	f = newFixture(t)
 	outage := errors.New("no answer")
@@ -108,9 +107,8 @@ func TestChoiceErrors(t *testing.T) {
 	f.source.add("widget 1.0.0 linux_amd64", nil)
 	f.require("widget", "")
 	_, err = f.install()
-	if pkg, ok := errors.AsType[*sources.PackageError](err); !ok || !errors.Is(err, sources.ErrNoPlatform) || pkg.ID.Platform.OS != "plan9" {
-		t.Errorf("no platform: got %v", err)
-	}
+	pkg, ok := errors.AsType[*sources.PackageError](err)
+	sourcetest.Expect(t, ok && errors.Is(err, sources.ErrNoPlatform) && pkg.ID.Platform.OS == "plan9", "no platform: got %v", err)
 }
 
 const widget = "widget 1.0.0 linux_amd64"

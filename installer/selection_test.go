@@ -97,9 +97,7 @@ func (f *fixture) installer() *installer.Installer {
 // error for each.
 func (f *fixture) failsWith(err error, parts string) {
 	f.t.Helper()
-	if (err != nil) != (parts != "") {
-		f.t.Fatalf("failed: %v, want %q", err, parts)
-	}
+	sourcetest.Require(f.t, (err != nil) == (parts != ""), "failed: %v, want %q", err, parts)
 	if err == nil {
 		return
 	}

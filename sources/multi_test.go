@@ -149,9 +149,7 @@ func TestNotFoundSaysWhereItWasSought(t *testing.T) {
 		}
 		_, err := multi(list...).Versions(t.Context(), p)
 		var nf *sources.NotFoundError
-		if !errors.As(err, &nf) || !errors.Is(err, sources.ErrNotFound) {
-			t.Fatalf("got %v", err)
-		}
+		sourcetest.Require(t, errors.As(err, &nf) && errors.Is(err, sources.ErrNotFound), "got %v", err)
 		if nf.Provider != p || fmt.Sprint(nf.Searched) != "[0 1]" || nf.Registry != tt.registry || err.Error() != tt.text {
 			t.Errorf("got %+v: %v", nf, err)
 		}
@@ -215,18 +213,16 @@ func TestAnswersAreRemembered(t *testing.T) {
 			m := multi(s)
 			id := sources.PackageID{Provider: provider(t, "a/b"), Version: version(t, "1.0.0"), Platform: sources.Platform{OS: "linux", Arch: "amd64"}}
 			for range 3 {
-				if _, err := m.Versions(t.Context(), id.Provider); (err == nil) != (tt.err == nil) {
-					t.Fatal(err)
-				}
+				_, err := m.Versions(t.Context(), id.Provider)
+				sourcetest.Require(t, (err == nil) == (tt.err == nil), "%v", err)
 				if _, err := m.Package(t.Context(), id); (err == nil) != (tt.err == nil) {
 					t.Fatal(err)
 				}
 			}
 			got := s.asked.Load()
 			sourcetest.Expect(t, got == 2, "asked %d times, want once for the versions and once for the package", got)
-			if _, err := m.Versions(t.Context(), provider(t, "a/other")); (err == nil) != (tt.err == nil) {
-				t.Fatal(err)
-			}
+			_, err := m.Versions(t.Context(), provider(t, "a/other"))
+			sourcetest.Require(t, (err == nil) == (tt.err == nil), "%v", err)
 			sourcetest.Equal(t, s.asked.Load(), 3, "another provider got the remembered answer")
 		})
 	}

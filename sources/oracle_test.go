@@ -133,9 +133,7 @@ func checkAllowed(t *testing.T, s string, c, again sources.Constraints, want ver
 			continue
 		}
 		ov, ok := oracleVersion(text)
-		if !ok {
-			t.Fatalf("%q is no version to the engines", text)
-		}
+		sourcetest.Require(t, ok, "%q is no version to the engines", text)
 		if got, want := c.Allow(v), want.Has(ov); got != want {
 			t.Errorf("%q allows %s: got %v, want %v", s, v, got, want)
 		}
@@ -157,9 +155,7 @@ func TestEveryConstraintMeansWhatTheEnginesMean(t *testing.T) {
 		for _, b := range items {
 			s := a + "," + b
 			c, err := sources.ParseConstraints(s)
-			if err != nil {
-				t.Fatalf("%q: %v", s, err)
-			}
+			sourcetest.Require(t, err == nil, "%q: %v", s, err)
 			spec, _ := oracleConstraints(s)
 			set := versions.MeetingConstraints(spec)
 			for _, text := range candidates {

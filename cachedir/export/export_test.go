@@ -106,9 +106,7 @@ func TestRoundTrip(t *testing.T) {
 	got, err := readAll(bytes.NewReader(write(t, widget, gadget, twin)), dir)
 	check(t, err)
 	want := []sources.Stored{twin, widget, gadget}
-	if len(got) != len(want) {
-		t.Fatalf("read %+v", got)
-	}
+	sourcetest.Require(t, len(got) == len(want), "read %+v", got)
 	for i, s := range got {
 		w := want[i]
 		if s.ID != w.ID || s.H1 != w.H1 || s.ZH != w.ZH || s.Verdict != w.Verdict || s.Dir != "" || (s.Signed == nil) != (w.Signed == nil) {
@@ -306,8 +304,6 @@ func FuzzReader(f *testing.F) {
 		s.Dir = filepath.Join(dir, s.ID.Provider.Type)
 		again, err := readAll(bytes.NewReader(write(t, s)), "")
 		check(t, err)
-		if again[0].ID != s.ID || again[0].H1 != s.H1 || again[0].ZH != s.ZH {
-			t.Errorf("read %+v, then %+v", s, again[0])
-		}
+		sourcetest.Expect(t, again[0].ID == s.ID && again[0].H1 == s.H1 && again[0].ZH == s.ZH, "read %+v, then %+v", s, again[0])
 	})
 }

@@ -132,9 +132,8 @@ func (m *diskMachine) use() *diskMachine {
 func (m *diskMachine) copied(t *testing.T) *diskMachine {
 	t.Helper()
 	c := &diskMachine{t: t, dir: machineDir(t), env: m.env}
-	if out, err := exec.Command("cp", "-a", m.dir+"/.", c.dir).CombinedOutput(); err != nil {
-		t.Fatalf("%v: %s", err, out)
-	}
+	out, err := exec.Command("cp", "-a", m.dir+"/.", c.dir).CombinedOutput()
+	sourcetest.Require(t, err == nil, "%v: %s", err, out)
 	return c
 }
 
@@ -169,9 +168,8 @@ func (m *diskMachine) run(args string, env ...string) ending {
 
 func (m *diskMachine) succeeds(args string) {
 	m.t.Helper()
-	if e := m.run(args); e.status != 0 {
-		m.t.Fatalf("larder %s: %s", args, e)
-	}
+	e := m.run(args)
+	sourcetest.Require(m.t, e.status == 0, "larder %s: %s", args, e)
 }
 
 func (m *diskMachine) must(err error) {

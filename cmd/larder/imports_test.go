@@ -102,9 +102,7 @@ var reserved = map[string][]string{
 func TestArrowsPointDown(t *testing.T) {
 	for _, f := range goFiles(t) {
 		known, ok := mayImport[f.pkg]
-		if !ok {
-			t.Fatalf("%s: package is not in mayImport", f.path)
-		}
+		sourcetest.Require(t, ok, "%s: package is not in mayImport", f.path)
 		if f.test {
 			known = append(slices.Clone(known), f.pkg, "sources/sourcetest", "cmd/larder/ui/uitest")
 		}

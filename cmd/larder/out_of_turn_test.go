@@ -58,9 +58,8 @@ func TestServersThatSpeakOutOfTurn(t *testing.T) {
 	cmd.Dir, cmd.Stdout, cmd.Stderr = dir, &output, &output
 	cmd.Env = []string{"HOME=" + dir, "SSL_CERT_FILE=" + authority, "TF_CLI_CONFIG_FILE=" + config}
 	var exit *exec.ExitError
-	if err := cmd.Run(); !errors.As(err, &exit) {
-		t.Fatalf("got %v, want a failure, as there is no archive", err)
-	}
+	err := cmd.Run()
+	sourcetest.Require(t, errors.As(err, &exit), "got %v, want a failure, as there is no archive", err)
 	if !strings.Contains(output.String(), "1.0.0") || strings.Contains(output.String(), "nsolicited") {
 		t.Errorf("wrote\n%s", &output)
 	}

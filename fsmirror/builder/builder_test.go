@@ -510,9 +510,7 @@ func TestLostRecords(t *testing.T) {
 			return sources.MirrorEvidence, nil
 		}})
 		s, err := b.Get(t.Context(), id)
-		if err != nil || s.Verdict != sources.MirrorEvidence || s.Signed == nil {
-			t.Errorf("it has %+v, %v", s, err)
-		}
+		sourcetest.Expect(t, err == nil && s.Verdict == sources.MirrorEvidence && s.Signed != nil, "it has %+v, %v", s, err)
 		must(t, b.Close())
 	}
 }

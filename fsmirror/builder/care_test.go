@@ -39,9 +39,7 @@ func TestVerify(t *testing.T) {
 		return func(t *testing.T, dir string) {
 			data, err := os.ReadFile(filepath.Join(dir, name))
 			must(t, err)
-			if !strings.Contains(string(data), before) {
-				t.Fatalf("%s has no %s", name, before)
-			}
+			sourcetest.Require(t, strings.Contains(string(data), before), "%s has no %s", name, before)
 			write(t, filepath.Join(dir, name), strings.Replace(string(data), before, after, 1))
 		}
 	}
@@ -222,9 +220,7 @@ func TestPrune(t *testing.T) {
 			sourcetest.Expect(t, err == nil && len(found) == len(stays), "a client finds %q, %v", found, err)
 			clock.ReadOnly = true
 			v, err := open(t, dir, clock).Verify(t.Context(), nil)
-			if err != nil || len(v.Findings) > 0 || v.Unvouched > 0 {
-				t.Errorf("what is left: %+v, %v", v, err)
-			}
+			sourcetest.Expect(t, err == nil && len(v.Findings) == 0 && v.Unvouched <= 0, "what is left: %+v, %v", v, err)
 			if _, err := os.Stat(filepath.Join(dir, "example.test")); len(stays) == 0 && !errors.Is(err, fs.ErrNotExist) {
 				t.Errorf("empty directories are left: %v", err)
 			}
@@ -243,9 +239,7 @@ func TestPruneEverything(t *testing.T) {
 	_, err = b.Prune(t.Context(), plan)
 	must(t, errors.Join(err, b.Close()))
 	entries, err := os.ReadDir(dir)
-	if err != nil || len(entries) != 1 || entries[0].Name() != ".larder" {
-		t.Errorf("left are %v, %v", entries, err)
-	}
+	sourcetest.Expect(t, err == nil && len(entries) == 1 && entries[0].Name() == ".larder", "left are %v, %v", entries, err)
 	left, err := filepath.Glob(filepath.Join(dir, ".larder", "evidence", "*"))
 	sourcetest.Expect(t, err == nil && len(left) == 0, "evidence is left: %v, %v", left, err)
 }

@@ -112,9 +112,7 @@ func TestReadOnlyMedium(t *testing.T) {
 	}
 	defer exec.Command("mount", "-o", "remount,rw", dir).Run()
 	v, err := open(t, dir, builder.Options{ReadOnly: true, Vouch: vouch, Warn: func(err error) { t.Error(err) }}).Verify(t.Context(), nil)
-	if err != nil || len(v.Findings) > 0 || v.Packages != 1 {
-		t.Errorf("%+v, %v", v, err)
-	}
+	sourcetest.Expect(t, err == nil && len(v.Findings) == 0 && v.Packages == 1, "%+v, %v", v, err)
 	_, err = builder.Open(t.Context(), dir, builder.Options{})
 	sourcetest.Expect(t, len(sources.Hints(err)) == 1, "to write there: %v", err)
 }

@@ -180,9 +180,7 @@ func TestSplit(t *testing.T) {
 		info, err := os.Stat(f)
 		sourcetest.Expect(t, err == nil && info.Size() <= opts.MaxSize, "%s: %v, %v", f, info, err)
 	}
-	if want := []string{"b-1of2.tar", "b-2of2.tar"}; !slices.Equal(names, want) {
-		t.Fatalf("got %q", names)
-	}
+	sourcetest.Require(t, slices.Equal(names, []string{"b-1of2.tar", "b-2of2.tar"}), "got %q", names)
 	want := tree(t, indexed(t, from))
 
 	t.Run("any order", func(t *testing.T) {
@@ -365,9 +363,7 @@ func TestInterrupted(t *testing.T) {
 	stopped, stop = context.WithCancel(ctx)
 	defer stop()
 	_, err = bundle.Import(stopped, []string{file}, other, opts)
-	if err == nil || len(left(t, other)) != 1 {
-		t.Fatal(err)
-	}
+	sourcetest.Require(t, err != nil && len(left(t, other)) == 1, "%v", err)
 	mustImport(t, other, created(t, mirrored(t, published(t), "*/1.1.0/*"), createOptions())...)
 	l := left(t, other)
 	sourcetest.Expect(t, len(l) == 0, "left over: %q", l)

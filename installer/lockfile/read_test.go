@@ -38,9 +38,7 @@ func TestWhatIsAccepted(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			f, ds := lockfile.Parse([]byte(src))
-			if len(ds) > 0 {
-				t.Fatalf("%v", ds)
-			}
+			sourcetest.Require(t, len(ds) == 0, "%v", ds)
 			sourcetest.Equal(t, len(f.Entries()), strings.Count(src, "provider"), "entries", f.Entries())
 		})
 	}
@@ -102,9 +100,7 @@ func TestWhatIsRefused(t *testing.T) {
 			f, ds := lockfile.Parse([]byte(c.src))
 			sourcetest.Equal(t, f, nil, "there is a File all the same")
 			err := ds.Err()
-			if err == nil {
-				t.Fatal("no error")
-			}
+			sourcetest.Require(t, err != nil, "no error")
 			if got := err.Error(); got != c.want && !(strings.HasSuffix(c.want, ": ") && strings.HasPrefix(got, c.want)) {
 				t.Errorf("error:\n%v\nwant:\n%v", got, c.want)
 			}
@@ -114,9 +110,7 @@ func TestWhatIsRefused(t *testing.T) {
 
 func TestModuleBlocksGetOneWarning(t *testing.T) {
 	f, ds := lockfile.Parse([]byte("module \"a\" {\n x = y\n}\nmodule \"b\" {}\n" + block(`version = "1.0.0"`)))
-	if len(ds) != 1 || !ds[0].Warning || ds[0].Line != 1 {
-		t.Errorf("diagnostics = %v, want one warning about line 1", ds)
-	}
+	sourcetest.Expect(t, len(ds) == 1 && ds[0].Warning && ds[0].Line == 1, "diagnostics = %v, want one warning about line 1", ds)
 	sourcetest.Expect(t, f != nil && len(f.Entries()) == 1, "file = %v, want one entry", f)
 }
 
@@ -143,9 +137,7 @@ func TestReadFile(t *testing.T) {
 	path := filepath.Join(dir, lockfile.Name)
 
 	f, ds := lockfile.Read(path)
-	if len(ds) > 0 || f.Exists || f.Entries() != nil {
-		t.Errorf("missing file: %v, %v", f, ds)
-	}
+	sourcetest.Expect(t, len(ds) == 0 && !f.Exists && f.Entries() == nil, "missing file: %v, %v", f, ds)
 
 	_, ds = lockfile.Read(dir)
 	sourcetest.Expect(t, ds.Err() != nil && ds.Err().Error() == dir+": not a regular file", "directory: %v", ds)
@@ -156,9 +148,7 @@ func TestReadFile(t *testing.T) {
 
 	check(t, os.WriteFile(path, []byte(block(`version = "1.0.0"`)), 0o600))
 	f, ds = lockfile.Read(path)
-	if len(ds) > 0 || !f.Exists || len(f.Entries()) != 1 {
-		t.Errorf("file: %v, %v", f, ds)
-	}
+	sourcetest.Expect(t, len(ds) == 0 && f.Exists && len(f.Entries()) == 1, "file: %v, %v", f, ds)
 }
 
 func FuzzRead(f *testing.F) {
@@ -173,9 +163,7 @@ func FuzzRead(f *testing.F) {
 		}
 		text := lockfile.Render(file, sources.OpenTofu)
 		again, ds := lockfile.Parse(text)
-		if len(ds) > 0 {
-			t.Fatalf("rendered text is refused: %v\n%s", ds, text)
-		}
+		sourcetest.Require(t, len(ds) == 0, "rendered text is refused: %v\n%s", ds, text)
 		got := lockfile.Render(again, sources.OpenTofu)
 		sourcetest.Expect(t, bytes.Equal(got, text), "rendered again:\n%s\nwas:\n%s", got, text)
 		_, change := again.Update(file.Entries(), sources.OpenTofu)
@@ -183,9 +171,7 @@ func FuzzRead(f *testing.F) {
 		want := comments(src)
 		for _, c := range comments(text) {
 			i := slices.Index(want, c)
-			if i < 0 {
-				t.Fatalf("comment %q comes from nowhere", c)
-			}
+			sourcetest.Require(t, i >= 0, "comment %q comes from nowhere", c)
 			want = slices.Delete(want, i, i+1)
 		}
 		if len(want) > 0 && !losesComments(src, file) {
@@ -222,9 +208,7 @@ func TestLine(t *testing.T) {
 		"provider \"a.test/acme/b\" {\n  version = \"1.0.0\"\n  hashes = [\"zh:b\"]\n}\n"
 	for _, src := range []string{text, "\ufeff" + text, strings.ReplaceAll(text, "\n", "\r\n")} {
 		f, ds := lockfile.Parse([]byte(src))
-		if len(ds) > 0 {
-			t.Fatal(ds)
-		}
+		sourcetest.Require(t, len(ds) == 0, "%v", ds)
 		for _, c := range []struct {
 			provider string
 			hash     sources.Hash

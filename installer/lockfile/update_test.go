@@ -118,9 +118,7 @@ provider "z.test/acme/a" {
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			f, ds := lockfile.Parse([]byte(c.old))
-			if len(ds) > 0 {
-				t.Fatal(ds)
-			}
+			sourcetest.Require(t, len(ds) == 0, "%v", ds)
 			text, _ := f.Update(c.entries, c.engine)
 			sourcetest.Equal(t, string(text), c.want, "text")
 		})
@@ -158,9 +156,7 @@ provider "a.test/acme/b" {
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			f, ds := lockfile.Parse([]byte(old))
-			if len(ds) > 0 {
-				t.Fatal(ds)
-			}
+			sourcetest.Require(t, len(ds) == 0, "%v", ds)
 			text, got := f.Update(c.entries, sources.Terraform)
 			sourcetest.Expect(t, reflect.DeepEqual(got, c.want), "change = %v, want %v", got, c.want)
 			sourcetest.Expect(t, (text == nil) == got.None(), "text = %q for change %v", text, got)
@@ -237,9 +233,7 @@ provider "a.test/acme/beta" { # pinned
    end. */
 `
 	f, ds := lockfile.Parse([]byte(commented))
-	if len(ds) > 0 {
-		t.Fatal(ds)
-	}
+	sourcetest.Require(t, len(ds) == 0, "%v", ds)
 	text, _ := f.Update([]lockfile.Entry{
 		entry(t, "a.test/acme/beta", "1.0.0", "~> 1.0", "zh:c", "zh:b", "h1:a"),
 		entry(t, "a.test/acme/able", "1.0.0", ""),
@@ -265,9 +259,7 @@ provider "registry.terraform.io/hashicorp/random" {
 }
 `
 	f, ds := lockfile.Parse([]byte(old))
-	if len(ds) > 0 {
-		t.Fatal(ds)
-	}
+	sourcetest.Require(t, len(ds) == 0, "%v", ds)
 	warning := f.Migrate()
 	want := entry(t, "registry.opentofu.org/hashicorp/random", "3.0.0", "~> 3.0")
 	got, ok := f.Entry(want.Provider)

@@ -46,7 +46,5 @@ func TestWriteThatFailsLeavesNothing(t *testing.T) {
 func onlyFile(t *testing.T, dir string) {
 	t.Helper()
 	names, err := os.ReadDir(dir)
-	if err != nil || len(names) != 1 || names[0].Name() != lockfile.Name {
-		t.Errorf("directory holds %v, %v", names, err)
-	}
+	sourcetest.Expect(t, err == nil && len(names) == 1 && names[0].Name() == lockfile.Name, "directory holds %v, %v", names, err)
 }

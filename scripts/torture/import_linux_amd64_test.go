@@ -39,16 +39,12 @@ func TestImportCrashesAtEveryStep(t *testing.T) {
 		if errors.Is(err, syscall.EPERM) {
 			t.Skip("nobody may trace processes here")
 		}
-		if err != nil {
-			t.Fatalf("step %d: %v", step, err)
-		}
+		sourcetest.Require(t, err == nil, "step %d: %v", step, err)
 		for name, text := range seen(t, inside) {
 			if strings.HasPrefix(filepath.Base(name), ".") {
 				continue // evidence on its way
 			}
-			if text != want[name] {
-				t.Fatalf("step %d: %s is another", step, name)
-			}
+			sourcetest.Require(t, text == want[name], "step %d: %s is another", step, name)
 			if version := strings.Replace(name, "index.json", "1.0.0.json", 1); filepath.Base(name) == "index.json" && !exists(filepath.Join(inside, version)) {
 				t.Fatalf("step %d: %s names what is not there", step, name)
 			}
@@ -57,13 +53,10 @@ func TestImportCrashesAtEveryStep(t *testing.T) {
 		if !maps.Equal(want, seen(t, inside)) {
 			t.Fatalf("step %d: not mended: %v", step, slices.Sorted(maps.Keys(seen(t, inside))))
 		}
-		if left := leftovers(t, inside); len(left) != len(leftovers(t, whole)) {
-			t.Fatalf("step %d: left over: %q", step, left)
-		}
+		left := leftovers(t, inside)
+		sourcetest.Require(t, len(left) == len(leftovers(t, whole)), "step %d: left over: %q", step, left)
 		if finished {
-			if step < 20 {
-				t.Fatalf("only %d steps were seen", step)
-			}
+			sourcetest.Require(t, step >= 20, "only %d steps were seen", step)
 			t.Logf("%d steps", step-1)
 			return
 		}

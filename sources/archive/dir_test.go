@@ -61,9 +61,7 @@ func TestDirectoryWithSymlinks(t *testing.T) {
 			symlink(t, dir, link)
 			c, result, err := take(t, link)
 			check(t, err)
-			if c.Size != 4<<18+2 || len(c.Files) != 4 || c.Files[0].Path != "LICENSE" {
-				t.Errorf("contents are %+v", c)
-			}
+			sourcetest.Expect(t, c.Size == 4<<18+2 && len(c.Files) == 4 && c.Files[0].Path == "LICENSE", "contents are %+v", c)
 			for _, dir := range []string{dir, result} {
 				want, err := dirhash.HashDir(dir, "", dirhash.Hash1)
 				if err != nil || string(c.H1) != want || c.ZipH1 != c.H1 {

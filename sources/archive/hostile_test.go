@@ -160,9 +160,7 @@ func directory(t *testing.T, archived []byte, n int) []byte {
 	entry := archived
 	for range n + 1 {
 		i := bytes.Index(entry[1:], []byte("PK\x01\x02"))
-		if i < 0 {
-			t.Fatal("no such entry")
-		}
+		sourcetest.Require(t, i >= 0, "no such entry")
 		entry = entry[i+1:]
 	}
 	return entry
@@ -315,16 +313,13 @@ func FuzzUnpack(f *testing.F) {
 		check(t, os.Mkdir(dir, 0o755))
 		lim := archive.Limits{Size: 1 << 20, Files: 100}
 		c, err := archive.Unpack(t.Context(), bytes.NewReader(data), int64(len(data)), to(t, dir), lim)
-		if beside, _ := os.ReadDir(base); len(beside) != 1 {
-			t.Fatalf("wrote outside: %v", beside)
-		}
+		beside, _ := os.ReadDir(base)
+		sourcetest.Require(t, len(beside) == 1, "wrote outside: %v", beside)
 		if err != nil {
 			return
 		}
 		want, err := dirhash.HashDir(dir, "", dirhash.Hash1)
-		if err != nil || string(c.H1) != want {
-			t.Fatalf("contents are %s, the directory is %s, %v", c.H1, want, err)
-		}
+		sourcetest.Require(t, err == nil && string(c.H1) == want, "contents are %s, the directory is %s, %v", c.H1, want, err)
 		again, err := archive.Hash(t.Context(), dir)
 		if err != nil || again.H1 != c.H1 || again.Size != c.Size {
 			t.Fatalf("hashed again it is %+v, not %+v: %v", again, c, err)

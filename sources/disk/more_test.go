@@ -247,9 +247,7 @@ func TestTouch(t *testing.T) {
 func TestHash(t *testing.T) {
 	path := write(t, "text", t.TempDir(), "file")
 	sum, size, err := disk.HashFile(t.Context(), path)
-	if err != nil || size != 4 || sum != sha256.Sum256([]byte("text")) {
-		t.Errorf("got %x, %d, %v", sum, size, err)
-	}
+	sourcetest.Expect(t, err == nil && size == 4 && sum == sha256.Sum256([]byte("text")), "got %x, %d, %v", sum, size, err)
 	_, _, err = disk.HashFile(t.Context(), path+"x")
 	sourcetest.ErrorIs(t, err, fs.ErrNotExist)
 	ctx, cancel := context.WithCancel(t.Context())
@@ -368,9 +366,7 @@ func TestReplaceKeepsWhatItCannotPutBack(t *testing.T) {
 			failing(t, "rescued-made.old0", 1)
 		}
 		err = replace(s, "made", d, "place")
-		if !errors.Is(err, syscall.EIO) {
-			t.Fatalf("got %v", err)
-		}
+		sourcetest.Require(t, errors.Is(err, syscall.EIO), "got %v", err)
 		check(t, s.Close())
 		d.Sweep("run-", time.Now(), func(error) {})
 		_, at, _ := strings.Cut(err.Error(), "what was there before is now at ")
@@ -443,9 +439,7 @@ func TestScratch(t *testing.T) {
 	sourcetest.Expect(t, strings.HasPrefix(name, "run-"), "called %s", name)
 	write(t, "", s.Path("deep"), "file")
 	d.Sweep("run-", time.Now().Add(48*time.Hour), func(err error) { t.Error(err) })
-	if !d.Exists(filepath.Base(s.Path("."))) {
-		t.Fatal("a living run's directory was swept")
-	}
+	sourcetest.Require(t, d.Exists(filepath.Base(s.Path("."))), "a living run's directory was swept")
 	check(t, s.Close())
 	sourcetest.Equal(t, names(t, root), "", "left are")
 	check(t, d.Close())
@@ -541,9 +535,8 @@ func TestLockOnAReadOnlyFile(t *testing.T) {
 	check(t, os.Chmod(write(t, "", root, "lock"), 0o444))
 	d := open(t, root)
 	l := d.Lock("lock")
-	if ok, err := l.Try(); !ok || err != nil || l.Lockless != nil {
-		t.Errorf("got %t, %v", ok, err)
-	}
+	ok, err := l.Try()
+	sourcetest.Expect(t, ok && err == nil && l.Lockless == nil, "got %t, %v", ok, err)
 	l.Unlock()
 }
 
@@ -566,9 +559,8 @@ func TestLockInAMissingDirectory(t *testing.T) {
 func TestSharedLocksExcludeExclusiveOnes(t *testing.T) {
 	d := open(t, t.TempDir())
 	shared, alone := d.Lock("lock"), d.Lock("lock")
-	if ok, err := shared.TryShared(); !ok || err != nil {
-		t.Fatalf("got %t, %v", ok, err)
-	}
+	ok, err := shared.TryShared()
+	sourcetest.Require(t, ok && err == nil, "got %t, %v", ok, err)
 	if ok, err := alone.Try(); ok || err != nil {
 		t.Errorf("got %t, %v", ok, err)
 	}

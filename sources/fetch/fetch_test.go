@@ -144,12 +144,8 @@ func TestTriesAreToldAndSucceed(t *testing.T) {
 			io.WriteString(rw, "there")
 		})
 	doc, err := w.document(fetch.Request{URL: w.URL + "/doc?key=secret"})
-	if err != nil || string(doc.Body) != "there" {
-		t.Fatalf("got %v, %v", doc, err)
-	}
-	if len(events) != 3 {
-		t.Fatalf("got %d events, want 3", len(events))
-	}
+	sourcetest.Require(t, err == nil && string(doc.Body) == "there", "got %v, %v", doc, err)
+	sourcetest.Require(t, len(events) == 3, "got %d events, want 3", len(events))
 	for i, e := range events {
 		if e.Try != i+1 || e.URL != w.URL+"/doc" || "https://"+e.Host != w.URL || e.Err == nil {
 			t.Errorf("event %d: %+v", i, e)
@@ -205,9 +201,8 @@ func TestRetryAfterIsForAllRequests(t *testing.T) {
 			rw.WriteHeader(503)
 		}
 	})
-	if _, err := w.document(fetch.Request{URL: w.URL + "/busy"}); err == nil {
-		t.Fatal("no error")
-	}
+	_, err := w.document(fetch.Request{URL: w.URL + "/busy"})
+	sourcetest.Require(t, err != nil, "no error")
 	if _, err := w.document(fetch.Request{URL: w.URL + "/other"}); err != nil {
 		t.Fatal(err)
 	}

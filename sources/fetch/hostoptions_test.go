@@ -136,9 +136,8 @@ func TestRedirectsLeaveHostsOptionsBehind(t *testing.T) {
 	}
 	client := asking(t, w, ourHost, options)
 	get(t, client, ours)
-	if err := client.Download(t.Context(), zip, 0, &stage{}); err == nil || !strings.Contains(err.Error(), "404") {
-		t.Fatalf("want a mirror that does not have it, got %v", err)
-	}
+	err := client.Download(t.Context(), zip, 0, &stage{})
+	sourcetest.Require(t, err != nil && strings.Contains(err.Error(), "404"), "want a mirror that does not have it, got %v", err)
 	for _, r := range w.Registry.Requests() {
 		if r.Client != "client" || r.Header.Get("X-Team") != "platform" || r.Header.Get("Authorization") != "Bearer token of registry.test" {
 			t.Errorf("the host: %s: %q %v", r, r.Client, r.Header)

@@ -110,9 +110,7 @@ func TestErrorsAreShort(t *testing.T) {
 			inBubble(t, opts, handler, func(t *testing.T, client *fetch.Client) {
 				_, err1 := client.Document(t.Context(), fetch.Request{URL: "http://example.com/"})
 				err2 := client.Download(t.Context(), "http://example.com/x.zip", 0, &stage{})
-				if err1 == nil || err2 == nil {
-					t.Fatalf("got %v and %v", err1, err2)
-				}
+				sourcetest.Require(t, err1 != nil && err2 != nil, "got %v and %v", err1, err2)
 				if longest = max(longest, len(err1.Error()), len(err2.Error())); longest > 3000 {
 					t.Errorf("%d bytes", longest)
 				}

@@ -19,9 +19,7 @@ func FuzzParseContentRange(f *testing.F) {
 		if err != nil {
 			return
 		}
-		if first < 0 || last < 0 || total < 0 {
-			t.Errorf("%q: negative", s)
-		}
+		sourcetest.Expect(t, first >= 0 && last >= 0 && total >= 0, "%q: negative", s)
 		again := fmt.Sprintf("bytes %d-%d/%d", first, last, total)
 		if f, l, n, err := parseContentRange(again); err != nil || f != first || l != last || n != total {
 			t.Errorf("%q: read as %q, which is read as %d, %d, %d, %v", s, again, f, l, n, err)
@@ -59,9 +57,8 @@ func FuzzRedact(f *testing.F) {
 func TestBackoff(t *testing.T) {
 	for failed := 1; failed < 100; failed++ {
 		for range 20 {
-			if d := backoff(failed); d < 0 || d > maxBackoff {
-				t.Fatalf("after %d failures: %s", failed, d)
-			}
+			d := backoff(failed)
+			sourcetest.Require(t, d >= 0 && d <= maxBackoff, "after %d failures: %s", failed, d)
 		}
 	}
 }

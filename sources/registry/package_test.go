@@ -203,9 +203,7 @@ func TestProtocols(t *testing.T) {
 		_, err := n.registry(registry.Options{}).Package(t.Context(), packageID(t))
 		var unsupported *registry.ProtocolError
 		if !errors.As(err, &unsupported) {
-			if err != nil || test.closest != "" || test.hint != "" {
-				t.Errorf("%v: got %v", test.protocols, err)
-			}
+			sourcetest.Expect(t, err == nil && test.closest == "" && test.hint == "", "%v: got %v", test.protocols, err)
 			continue
 		}
 		if unsupported.Closest.String() != test.closest || !slices.Equal(unsupported.Protocols, test.protocols) {

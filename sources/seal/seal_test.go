@@ -99,9 +99,7 @@ func TestUserKeyIsCreatedOnce(t *testing.T) {
 	}
 	wg.Wait()
 	for i := range texts {
-		if !bytes.Equal(texts[i], texts[0]) {
-			t.Fatalf("writers used different keys:\n%s\n%s", texts[0], texts[i])
-		}
+		sourcetest.Require(t, bytes.Equal(texts[i], texts[0]), "writers used different keys:\n%s\n%s", texts[0], texts[i])
 	}
 	info, err := os.Stat(filepath.Join(dir, "record.key"))
 	if err != nil || runtime.GOOS != "windows" && info.Mode() != 0o600 {

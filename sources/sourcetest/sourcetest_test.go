@@ -257,9 +257,7 @@ func TestCorruptChangesOneBit(t *testing.T) {
 		_, want, _ := get(t, w, url)
 		w.Registry.Fault(sourcetest.Fault{Corrupt: true})
 		_, got, err := get(t, w, url)
-		if err != nil || len(got) != len(want) {
-			t.Fatalf("%s: got %d bytes, %v, want %d", url, len(got), err, len(want))
-		}
+		sourcetest.Require(t, err == nil && len(got) == len(want), "%s: got %d bytes, %v, want %d", url, len(got), err, len(want))
 		var changed []int
 		for i := range got {
 			if got[i] != want[i] {
@@ -327,9 +325,7 @@ func TestNothingLeadsOut(t *testing.T) {
 	check(t, err)
 	roots := x509.NewCertPool()
 	authority, err := os.ReadFile(env["SSL_CERT_FILE"])
-	if err != nil || !roots.AppendCertsFromPEM(authority) {
-		t.Fatalf("authority %q: %v", authority, err)
-	}
+	sourcetest.Require(t, err == nil && roots.AppendCertsFromPEM(authority), "authority %q: %v", authority, err)
 	client := http.Client{Transport: &http.Transport{
 		Proxy:             http.ProxyURL(proxy),
 		TLSClientConfig:   &tls.Config{RootCAs: roots},

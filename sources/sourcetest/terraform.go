@@ -15,9 +15,7 @@ func Terraform(t testing.TB) string {
 	if err == nil {
 		return path
 	}
-	if os.Getenv("CI") != "" {
-		t.Fatalf("no terraform to compare with: %v", err)
-	}
+	Require(t, os.Getenv("CI") == "", "no terraform to compare with: %v", err)
 	t.Skipf("no terraform to compare with: %v", err)
 	return ""
 }

@@ -271,9 +271,8 @@ func withSubkeyOf(t *testing.T, owner, other *openpgp.Entity) sources.Key {
 	check(t, binding.SignKey(&pub, owner.PrivateKey, &packet.Config{}))
 	key.Subkeys = append(key.Subkeys, openpgp.Subkey{PublicKey: &pub, Sig: binding})
 	armor := public(t, key)
-	if ring, err := openpgp.ReadArmoredKeyRing(strings.NewReader(armor.Armor)); err != nil || len(ring[0].Subkeys) == 0 {
-		t.Fatalf("the key is not as it should be: %v", err)
-	}
+	ring, err := openpgp.ReadArmoredKeyRing(strings.NewReader(armor.Armor))
+	sourcetest.Require(t, err == nil && len(ring[0].Subkeys) != 0, "the key is not as it should be: %v", err)
 	return armor
 }
 
@@ -306,9 +305,7 @@ func TestMergeAndRevokedKeys(t *testing.T) {
 			check(t, stolen.AddSigningSubkey(at(born, 0)))
 			opts := trust.Options{HashiCorpKey: string(fingerprint(stolen)), Now: func() time.Time { return now }}
 			old := listed(evidenceBy(t, stolen))
-			if stored(old, opts) != sources.SignedByHashiCorp {
-				t.Fatal("the key is not good for anything")
-			}
+			sourcetest.Require(t, stored(old, opts) == sources.SignedByHashiCorp, "the key is not good for anything")
 			check(t, revoke(stolen))
 			new := evidenceBy(t, fresh)
 			new.Keys = append(new.Keys, public(t, stolen))
@@ -349,9 +346,8 @@ func TestMergeAndExpiredKeys(t *testing.T) {
 	opts := trust.Options{Now: func() time.Time { return now }}
 	old := listed(evidenceBy(t, mortal))
 	late := &sources.Signed{Sums: sums, Signature: signWith(t, immortal(mortal), sums, at(born.Add(3*year), 0)), Keys: old.Keys}
-	if v := stored(late, opts); v != sources.Unverified {
-		t.Fatalf("signed after the key expired, and is %q", v)
-	}
+	v := stored(late, opts)
+	sourcetest.Require(t, v == sources.Unverified, "signed after the key expired, and is %q", v)
 	for name, new := range map[string]*sources.Signed{"too late": late, "another": evidenceBy(t, fresh)} {
 		if kept, err := trust.Merge(old, new, opts); err != nil || stored(kept, opts) != sources.SelfSigned {
 			t.Errorf("%s: got %q, %v", name, stored(kept, opts), err)

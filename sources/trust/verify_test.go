@@ -316,9 +316,7 @@ func TestExpiry(t *testing.T) {
 				sourcetest.Expect(t, errors.As(err, test.want), "got error %v, want a %T", err, test.want)
 				return
 			}
-			if err != nil || r.Verdict != sources.SelfSigned {
-				t.Fatalf("got %v, %v", r, err)
-			}
+			sourcetest.Require(t, err == nil && r.Verdict == sources.SelfSigned, "got %v, %v", r, err)
 			if notes := strings.Join(r.Notes, ""); (notes == "") != (test.note == "") || !strings.Contains(notes, test.note) {
 				t.Errorf("got notes %q, want %q", notes, test.note)
 			}
