@@ -132,10 +132,7 @@ func put(t testing.TB, d *cachedir.Dir, id sources.PackageID, f files) sources.S
 	return s
 }
 
-func check(t testing.TB, err error) {
-	t.Helper()
-	sourcetest.Check(t, err)
-}
+var check = sourcetest.Check
 
 // tree lists the files in dir and what they hold, symlinks followed.
 func tree(t testing.TB, dir string) files {

@@ -198,8 +198,7 @@ func TestRunningStays(t *testing.T) {
 	}
 	sleep, err := exec.LookPath("sleep")
 	check(t, err)
-	program, err := os.ReadFile(sleep)
-	check(t, err)
+	program := sourcetest.ReadFile(t, sleep)
 	root := t.TempDir()
 	d := open(t, root, cachedir.Options{})
 	put(t, d, packageID("example.test/acme/widget", "1.3.0"), widgetFiles)

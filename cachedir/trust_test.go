@@ -24,8 +24,7 @@ func TestForeignRecordsAreNotBelieved(t *testing.T) {
 		"another package's": func(t *testing.T, root string) cachedir.Options {
 			for _, kind := range []string{"package", "known"} {
 				from := strings.Replace(record(other), "package", kind, 1)
-				data, err := os.ReadFile(filepath.Join(root, from))
-				check(t, err)
+				data := sourcetest.ReadFile(t, filepath.Join(root, from))
 				check(t, os.WriteFile(filepath.Join(root, strings.Replace(record(widget), "package", kind, 1)), data, 0o644))
 			}
 			return cachedir.Options{}
@@ -33,8 +32,7 @@ func TestForeignRecordsAreNotBelieved(t *testing.T) {
 		"a changed verdict": func(t *testing.T, root string) cachedir.Options {
 			for _, kind := range []string{"package", "known"} {
 				path := filepath.Join(root, strings.Replace(record(widget), "package", kind, 1))
-				data, err := os.ReadFile(path)
-				check(t, err)
+				data := sourcetest.ReadFile(t, path)
 				check(t, os.WriteFile(path, []byte(strings.ReplaceAll(string(data), "self-signed", "signed by HashiCorp")), 0o644))
 			}
 			return cachedir.Options{}

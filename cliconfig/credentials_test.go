@@ -134,8 +134,7 @@ esac`})
 			t.Errorf("%s: %q, %t, %v", tt.host, token, ok, err)
 		}
 	}
-	log, err := os.ReadFile(filepath.Join(m.WorkDir, "log"))
-	check(t, err)
+	log := sourcetest.ReadFile(t, filepath.Join(m.WorkDir, "log"))
 	const want = "-a b c get xn--caf-dma.fr\n-a b c get none.example\n-a b c get bad.example\n" +
 		"-a b c get list.example\n-a b c get fail.example\n-a b c get large.example\n"
 	sourcetest.Equal(t, string(log), want, "the helper was run as")

@@ -1,7 +1,6 @@
 package cliconfig_test
 
 import (
-	"os"
 	"path/filepath"
 	"regexp"
 	"strings"
@@ -12,16 +11,14 @@ import (
 
 // A name that is read and not in the document is one that nobody finds.
 func TestEverythingThatIsReadIsDocumented(t *testing.T) {
-	document, err := os.ReadFile(filepath.Join("..", "docs", "configuration.md"))
-	check(t, err)
+	document := sourcetest.ReadFile(t, filepath.Join("..", "docs", "configuration.md"))
 	variable := regexp.MustCompile(`"((?:TF|TERRAFORM|OPENTOFU|LARDER|XDG|SSL)_[A-Za-z_]+|NETRC|NO_COLOR|HOME|TERM|[A-Z]+_PROXY)"`)
 	setting := regexp.MustCompile(`(?:find|stringOf|boolOf|intOf|stringsOf|fileOf|blocks)\([a-z.]+, "([a-z_]+)"`)
 	files, err := filepath.Glob("*.go")
 	check(t, err)
 	var names []string
 	for _, file := range files {
-		source, err := os.ReadFile(file)
-		check(t, err)
+		source := sourcetest.ReadFile(t, file)
 		if strings.HasSuffix(file, "_test.go") {
 			continue
 		}

@@ -119,8 +119,7 @@ func TestRoundTrip(t *testing.T) {
 	}
 	for name, text := range widgetFiles {
 		path := filepath.Join(dir, "widget", name)
-		data, err := os.ReadFile(path)
-		check(t, err)
+		data := sourcetest.ReadFile(t, path)
 		info, err := os.Stat(path)
 		check(t, err)
 		if executable := info.Mode()&0o111 != 0; string(data) != text || executable != (name == "terraform-provider-widget") {

@@ -413,8 +413,7 @@ type deviation struct {
 }
 
 func TestDeviationsAreExplained(t *testing.T) {
-	text, err := os.ReadFile("../../docs/deviations.md")
-	sourcetest.Check(t, err)
+	text := sourcetest.ReadFile(t, "../../docs/deviations.md")
 	for _, d := range deviations {
 		if !strings.Contains(string(text), "\n### "+d.heading+"\n") {
 			t.Errorf("docs/deviations.md does not explain: %s", d.heading)

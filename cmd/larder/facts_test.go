@@ -2,7 +2,6 @@ package main
 
 import (
 	"fmt"
-	"os"
 	"regexp"
 	"slices"
 	"strings"
@@ -39,7 +38,6 @@ func TestDocumentsAgreeWithTheCode(t *testing.T) {
 
 func document(t *testing.T, name string) string {
 	t.Helper()
-	text, err := os.ReadFile("../../" + name)
-	sourcetest.Check(t, err)
+	text := sourcetest.ReadFile(t, "../../"+name)
 	return string(text)
 }

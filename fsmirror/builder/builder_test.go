@@ -59,19 +59,10 @@ func (d *depot) stock(ids ...string) {
 func parseID(t testing.TB, text string) sources.PackageID {
 	t.Helper()
 	parts := strings.Split(text, "/")
-	p, err := sources.ParseProvider(strings.Join(parts[:3], "/"), sources.Terraform)
-	must(t, err)
-	v, err := sources.ParseVersion(parts[3])
-	must(t, err)
-	platform, err := sources.ParsePlatform(parts[4])
-	must(t, err)
-	return sources.PackageID{Provider: p, Version: v, Platform: platform}
+	return sourcetest.PackageID(t, strings.Join(parts[:3], "/"), parts[3], parts[4])
 }
 
-func must(t testing.TB, err error) {
-	t.Helper()
-	sourcetest.Check(t, err)
-}
+var must = sourcetest.Check
 
 func (d *depot) archive(id sources.PackageID) string {
 	return filepath.Join(d.packed, filepath.FromSlash(id.Provider.String()), id.Filename())
@@ -80,8 +71,7 @@ func (d *depot) archive(id sources.PackageID) string {
 // delivery brings a package and, unless it is not to, what vouches for it. What is
 // there already is accepted if it is the same.
 func (d *depot) delivery(id sources.PackageID) sourcetest.Supply {
-	data, err := os.ReadFile(d.archive(id))
-	must(d.t, err)
+	data := sourcetest.ReadFile(d.t, d.archive(id))
 	return deliver(data, d.signed(id))
 }
 
@@ -454,8 +444,7 @@ func TestChangedInPlace(t *testing.T) {
 	archive := filepath.Join(dir, widget, "terraform-provider-widget_1.0.0_linux_amd64.zip")
 	info, err := os.Stat(archive)
 	must(t, err)
-	other, err := os.ReadFile(filepath.Join(dir, widget, "terraform-provider-widget_1.1.0_linux_amd64.zip"))
-	must(t, err)
+	other := sourcetest.ReadFile(t, filepath.Join(dir, widget, "terraform-provider-widget_1.1.0_linux_amd64.zip"))
 	other = append(other, make([]byte, max(0, int(info.Size())-len(other)))...)
 	must(t, os.WriteFile(archive, other, 0o644))
 	must(t, os.Chtimes(archive, info.ModTime(), info.ModTime()))

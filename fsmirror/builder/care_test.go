@@ -37,8 +37,7 @@ func TestVerify(t *testing.T) {
 	)
 	edit := func(name, before, after string) func(*testing.T, string) {
 		return func(t *testing.T, dir string) {
-			data, err := os.ReadFile(filepath.Join(dir, name))
-			must(t, err)
+			data := sourcetest.ReadFile(t, filepath.Join(dir, name))
 			sourcetest.Require(t, strings.Contains(string(data), before), "%s has no %s", name, before)
 			write(t, filepath.Join(dir, name), strings.Replace(string(data), before, after, 1))
 		}
@@ -59,15 +58,13 @@ func TestVerify(t *testing.T) {
 		{"no evidence of anything", remove(".larder"), []string{version + ": wrong index", widget + "/2.0.0.json: wrong index"}},
 		{"somebody's own files", put("src/app/pages/index.json", `{}`), nil},
 		{"an archive by other bytes", func(t *testing.T, dir string) {
-			data, err := os.ReadFile(filepath.Join(dir, darwin))
-			must(t, err)
+			data := sourcetest.ReadFile(t, filepath.Join(dir, darwin))
 			write(t, filepath.Join(dir, linux), string(data))
 		}, []string{version + ": wrong index", version + ": wrong index", linux + ": changed package"}},
 		{"an archive cut short", put(linux, "PK"), []string{linux + ": broken package"}},
 		{"an archive gone", remove(linux), []string{version + ": missing package"}},
 		{"an archive twice", func(t *testing.T, dir string) {
-			data, err := os.ReadFile(filepath.Join(dir, linux))
-			must(t, err)
+			data := sourcetest.ReadFile(t, filepath.Join(dir, linux))
 			write(t, filepath.Join(dir, widget, "terraform-provider-widget_1.0.0_linux_amd64_old.zip"), string(data))
 		}, []string{widget + "/terraform-provider-widget_1.0.0_linux_amd64_old.zip: duplicate"}},
 		{"an archive in the wrong place", put(widget+"/1.0.0/x.zip", ""), []string{widget + "/1.0.0/x.zip: stray"}},

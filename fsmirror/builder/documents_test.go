@@ -13,9 +13,7 @@ import (
 
 func readText(t testing.TB, path string) string {
 	t.Helper()
-	data, err := os.ReadFile(path)
-	must(t, err)
-	return string(data)
+	return string(sourcetest.ReadFile(t, path))
 }
 
 // Both documents of a host that is not ASCII lead to the same evidence.
@@ -115,8 +113,7 @@ func TestEvidenceIsReplaced(t *testing.T) {
 	// Again, with a package of the version that stays.
 	before := readText(t, filepath.Join(dir, widget, "1.0.0.json"))
 	b = open(t, dir, builder.Options{})
-	data, err := os.ReadFile(other.archive(p))
-	must(t, err)
+	data := sourcetest.ReadFile(t, other.archive(p))
 	signed := *other.signed(p)
 	signed.Origin = "https://elsewhere.test/SHA256SUMS"
 	del := deliver(append(data, 0), &signed)

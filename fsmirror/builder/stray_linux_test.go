@@ -108,8 +108,7 @@ func TestWhatIsInThePlaceOfADirectory(t *testing.T) {
 				return errors.Join(err, b.Close())
 			}
 			defer stage.Close()
-			data, err := os.ReadFile(d.archive(id))
-			must(t, err)
+			data := sourcetest.ReadFile(t, d.archive(id))
 			write(t, stage.Path(widget+"/"+id.Filename()), string(data))
 			err = b.Adopt(ctx, sources.Stored{ID: id, Signed: d.signed(id)}, stage)
 			return errors.Join(err, b.Finish(ctx), b.RemoveImportDir(importID), b.Close())

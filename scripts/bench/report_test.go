@@ -43,8 +43,7 @@ func TestGeneratedPartIsReplaced(t *testing.T) {
 	begin, end := "<!-- begin: go run ./scripts/bench scale -->\n", "<!-- end: go run ./scripts/bench scale -->\n"
 	sourcetest.Check(t, os.WriteFile(document, []byte("before\n"+begin+"old\n"+end+"after\n"), 0o644))
 	sourcetest.Check(t, writeScale(document, grownBy10))
-	text, err := os.ReadFile(document)
-	sourcetest.Check(t, err)
+	text := sourcetest.ReadFile(t, document)
 	if s := string(text); !strings.HasPrefix(s, "before\n"+begin) || !strings.HasSuffix(s, end+"after\n") || strings.Contains(s, "old") {
 		t.Errorf("%s", s)
 	}
@@ -55,8 +54,7 @@ func TestGeneratedPartIsReplaced(t *testing.T) {
 // amounts.
 func TestPerformancePageIsGenerated(t *testing.T) {
 	const page = "../../docs/performance.md"
-	text, err := os.ReadFile(page)
-	sourcetest.Check(t, err)
+	text := sourcetest.ReadFile(t, page)
 	for _, form := range []string{
 		`(?s)begin: go run \./scripts/bench scale -->\n\nMeasured on \d{4}-\d\d-\d\d: .*begin: go run \./scripts/bench -->\n\nMeasured on \d{4}`,
 		`\| packages \| 10 \| 100 \| 1,000 \| 10,000 \| growth \|`,

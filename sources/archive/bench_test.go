@@ -25,8 +25,7 @@ const benchSize = 200 << 20
 func providerLike(b testing.TB) []byte {
 	self, err := os.Executable()
 	check(b, err)
-	program, err := os.ReadFile(self)
-	check(b, err)
+	program := sourcetest.ReadFile(b, self)
 	return bytes.Repeat(program, benchSize/len(program)+1)[:benchSize]
 }
 

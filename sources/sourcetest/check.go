@@ -1,6 +1,10 @@
 package sourcetest
 
-import "github.com/larder-cli/larder/sources"
+import (
+	"os"
+
+	"github.com/larder-cli/larder/sources"
+)
 
 // Address is the provider with an address such as acme/widget.
 func Address(t TB, s string) sources.Provider {
@@ -24,6 +28,14 @@ func PackageID(t TB, address, version, platform string) sources.PackageID {
 	p, err := sources.ParsePlatform(platform)
 	Check(t, err)
 	return sources.PackageID{Provider: Address(t, address), Version: Number(t, version), Platform: p}
+}
+
+// ReadFile is the contents of a file.
+func ReadFile(t TB, path string) []byte {
+	t.Helper()
+	data, err := os.ReadFile(path)
+	Check(t, err)
+	return data
 }
 
 // Check ends the test if there is an error.

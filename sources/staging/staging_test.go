@@ -62,8 +62,7 @@ func holds(t *testing.T, d *disk.Dir, want ...string) {
 	check(t, err)
 	var got []string
 	for _, e := range entries {
-		data, err := os.ReadFile(d.Path(e.Name()))
-		check(t, err)
+		data := sourcetest.ReadFile(t, d.Path(e.Name()))
 		got = append(got, e.Name()+"="+string(data))
 	}
 	if !slices.Equal(got, want) {

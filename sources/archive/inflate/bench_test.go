@@ -16,8 +16,7 @@ import (
 func BenchmarkInflate(b *testing.B) {
 	self, err := os.Executable()
 	sourcetest.Check(b, err)
-	program, err := os.ReadFile(self)
-	sourcetest.Check(b, err)
+	program := sourcetest.ReadFile(b, self)
 	packed := deflated(b, program, flate.DefaultCompression)
 	run := func(name string, inflate func(io.Reader) error) {
 		b.Run(name, func(b *testing.B) {
