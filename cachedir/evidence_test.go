@@ -39,9 +39,7 @@ func TestEvidenceThatChangedSince(t *testing.T) {
 	opts := cachedir.Options{
 		Warn: func(err error) { warnings = append(warnings, err) },
 		Merge: func(_ sources.Provider, kept, new *sources.Signed) (*sources.Signed, error) {
-			if !kept.Keys[0].Listed() {
-				t.Error("Merge isn't told that the registry listed the key")
-			}
+			sourcetest.Expect(t, kept.Keys[0].Listed(), "Merge isn't told that the registry listed the key")
 			merged := *new
 			merged.Keys = append(slices.Clone(new.Keys), kept.Keys...)
 			return &merged, errors.New("worth a warning")
@@ -51,9 +49,7 @@ func TestEvidenceThatChangedSince(t *testing.T) {
 				return 0, errors.New("no")
 			}
 			for _, k := range s.Signed.Keys {
-				if k.Listed() != (k.Armor == "registry") {
-					t.Errorf("key %s: listed is %v", k.Armor, k.Listed())
-				}
+				sourcetest.Expect(t, k.Listed() == (k.Armor == "registry"), "key %s: listed is %v", k.Armor, k.Listed())
 			}
 			return sources.SelfSigned, nil
 		},
@@ -78,9 +74,8 @@ func TestEvidenceThatChangedSince(t *testing.T) {
 		}
 	}
 	opts.Vouch = nil
-	if s, err := open(t, root, opts).Get(t.Context(), arm); err != nil || s.Signed != nil {
-		t.Errorf("with nobody to judge: got %v, %v", s.Signed, err)
-	}
+	s, err := open(t, root, opts).Get(t.Context(), arm)
+	sourcetest.Expect(t, err == nil && s.Signed == nil, "with nobody to judge: got %v, %v", s.Signed, err)
 }
 
 // Only evidence for a new version is compared, with that of one other version.
@@ -88,9 +83,7 @@ func TestKeysAreComparedWithTheNearestVersion(t *testing.T) {
 	var compared []string
 	opts := cachedir.Options{Compare: func(_ sources.Provider, other sources.Version, was, now *sources.Signed) error {
 		compared = append(compared, other.String())
-		if bytes.Equal(was.Sums, now.Sums) {
-			t.Error("compared with itself")
-		}
+		sourcetest.Expect(t, !bytes.Equal(was.Sums, now.Sums), "compared with itself")
 		return nil
 	}}
 	root := t.TempDir()

@@ -132,12 +132,7 @@ func put(t testing.TB, d *cachedir.Dir, id sources.PackageID, f files) sources.S
 	return s
 }
 
-func check(t testing.TB, err error) {
-	t.Helper()
-	if err != nil {
-		t.Fatal(err)
-	}
-}
+var check = sourcetest.Check
 
 // tree lists the files in dir and what they hold, symlinks followed.
 func tree(t testing.TB, dir string) files {
@@ -159,9 +154,8 @@ func tree(t testing.TB, dir string) files {
 
 func sameTree(t testing.TB, dir string, want files) {
 	t.Helper()
-	if got := tree(t, dir); !maps.Equal(got, want) {
-		t.Errorf("%s holds %q, want %q", dir, got, want)
-	}
+	got := tree(t, dir)
+	sourcetest.Expect(t, maps.Equal(got, want), "%s holds %q, want %q", dir, got, want)
 }
 
 // flatVersion is the version of id as one name.
@@ -185,9 +179,8 @@ func partialOf(id sources.PackageID) string {
 // nothingStaged checks that nothing is left over in the cache's staging area.
 func nothingStaged(t testing.TB, root string) {
 	t.Helper()
-	if left := tree(t, filepath.Join(root, ".larder", "tmp")); len(left) > 0 {
-		t.Errorf("left over: %q", left)
-	}
+	left := tree(t, filepath.Join(root, ".larder", "tmp"))
+	sourcetest.Expect(t, len(left) == 0, "left over: %q", left)
 }
 
 // link links a package to its place target in a working directory.

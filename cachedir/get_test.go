@@ -2,7 +2,6 @@ package cachedir_test
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"os"
 	"path/filepath"
@@ -39,9 +38,7 @@ func TestGetForeign(t *testing.T) {
 			if s.H1 != widgetFiles.h1(t) || s.ZH != "" || s.Verdict != sources.Unverified || s.Signed != nil {
 				t.Errorf("got %+v", s)
 			}
-			if !hasRecord(root) {
-				t.Error("no record was left")
-			}
+			sourcetest.Expect(t, hasRecord(root), "no record was left")
 		})
 	}
 }
@@ -67,15 +64,12 @@ func TestGetNothing(t *testing.T) {
 			check(t, os.MkdirAll(filepath.Dir(entry), 0o755))
 			lay(t, entry)
 			d := open(t, root, cachedir.Options{})
-			if _, err := d.Get(context.Background(), widget); !errors.Is(err, sources.ErrNotFound) {
-				t.Errorf("Get: %v", err)
-			}
-			if _, err := known(context.Background(), d, widget, entry); !errors.Is(err, sources.ErrNotFound) {
-				t.Errorf("Known: %v", err)
-			}
-			if _, err := d.Evidence(widget.Provider, widget.Version); !errors.Is(err, sources.ErrNotFound) {
-				t.Errorf("Evidence: %v", err)
-			}
+			_, err := d.Get(context.Background(), widget)
+			sourcetest.ErrorIs(t, err, sources.ErrNotFound, "Get")
+			_, err = known(context.Background(), d, widget, entry)
+			sourcetest.ErrorIs(t, err, sources.ErrNotFound, "Known")
+			_, err = d.Evidence(widget.Provider, widget.Version)
+			sourcetest.ErrorIs(t, err, sources.ErrNotFound, "Evidence")
 		})
 	}
 }
@@ -126,14 +120,10 @@ func TestGetAfterChange(t *testing.T) {
 			tc.change(t, entry, recordOf(root))
 			s, err := d.Get(context.Background(), widget)
 			check(t, err)
-			if same := s.H1 == widgetFiles.h1(t); same != tc.same {
-				t.Errorf("H1 the same: %v, want %v", same, tc.same)
-			}
+			sourcetest.Equal(t, s.H1 == widgetFiles.h1(t), tc.same, "H1 the same")
 			known := s.ZH != "" && s.Verdict == sources.SelfSigned && s.Signed != nil
 			unknown := s.ZH == "" && s.Verdict == sources.Unverified && s.Signed == nil
-			if known != tc.known || unknown == tc.known {
-				t.Errorf("got %+v", s)
-			}
+			sourcetest.Expect(t, known == tc.known && unknown != tc.known, "got %+v", s)
 		})
 	}
 }
@@ -165,9 +155,7 @@ func TestGetJustChanged(t *testing.T) {
 	check(t, os.Chtimes(filepath.Join(entry, executable), now, now))
 	_, err := open(t, root, cachedir.Options{}).Get(context.Background(), widget)
 	check(t, err)
-	if hasRecord(root) {
-		t.Error("a record was left")
-	}
+	sourcetest.Expect(t, !hasRecord(root), "a record was left")
 }
 
 // What changes while it is hashed is hashed again.
@@ -189,9 +177,7 @@ func TestGetChanging(t *testing.T) {
 	s, err := open(t, root, cachedir.Options{}).Get(context.Background(), widget)
 	wg.Wait()
 	check(t, err)
-	if s.H1 != f.h1(t) {
-		t.Error("hashed half way")
-	}
+	sourcetest.Equal(t, s.H1, f.h1(t), "hashed half way")
 }
 
 // Evidence goes with the packages it came with, and not with those of a
@@ -212,14 +198,10 @@ func TestEvidenceOfAnotherRelease(t *testing.T) {
 	check(t, err)
 	s, err := d.Get(context.Background(), widget)
 	check(t, err)
-	if s.Signed != nil {
-		t.Errorf("evidence is %q", s.Signed.Sums)
-	}
+	sourcetest.Expect(t, s.Signed == nil, "evidence is %v", s.Signed)
 	s, err = d.Get(context.Background(), other)
 	check(t, err)
-	if s.Signed == nil || string(s.Signed.Sums) != "other sums\n" {
-		t.Errorf("evidence of the other is %+v", s.Signed)
-	}
+	sourcetest.Expect(t, s.Signed != nil && string(s.Signed.Sums) == "other sums\n", "evidence of the other is %+v", s.Signed)
 }
 
 func TestLastUse(t *testing.T) {
@@ -235,9 +217,8 @@ func TestLastUse(t *testing.T) {
 		now = now.Add(tc.after)
 		_, err := d.Get(context.Background(), widget)
 		check(t, err)
-		if noted := !used(t, root).Equal(written); noted != tc.noted {
-			t.Errorf("after %v: noted %v, want %v", tc.after, noted, tc.noted)
-		}
+		noted := !used(t, root).Equal(written)
+		sourcetest.Expect(t, noted == tc.noted, "after %v: noted %v, want %v", tc.after, noted, tc.noted)
 		written = used(t, root)
 	}
 }
@@ -262,9 +243,8 @@ func BenchmarkGet(b *testing.B) {
 	d := open(b, b.TempDir(), cachedir.Options{})
 	put(b, d, widget, widgetFiles)
 	for b.Loop() {
-		if _, err := d.Get(context.Background(), widget); err != nil {
-			b.Fatal(err)
-		}
+		_, err := d.Get(context.Background(), widget)
+		sourcetest.Check(b, err)
 	}
 }
 
@@ -274,8 +254,7 @@ func BenchmarkPut(b *testing.B) {
 	del.Accept = func(sources.Stored) bool { return false }
 	b.SetBytes(64 << 20)
 	for b.Loop() {
-		if _, err := sourcetest.Put(context.Background(), d, widget, del); err != nil {
-			b.Fatal(err)
-		}
+		_, err := sourcetest.Put(context.Background(), d, widget, del)
+		sourcetest.Check(b, err)
 	}
 }

@@ -29,9 +29,8 @@ func TestMeasure(t *testing.T) {
 		t.Errorf("measured %+v", measured)
 	}
 	nothingStaged(t, root)
-	if _, err := d.Get(context.Background(), widget); !errors.Is(err, sources.ErrNotFound) {
-		t.Errorf("the cache has it: %v", err)
-	}
+	_, err = d.Get(context.Background(), widget)
+	sourcetest.ErrorIs(t, err, sources.ErrNotFound, "the cache has it")
 	later := open(t, root, clock(now.Add(time.Hour)))
 	recalled, err := later.Recall(widget)
 	check(t, err)
@@ -52,13 +51,11 @@ func TestMeasureRefused(t *testing.T) {
 	d := open(t, root, cachedir.Options{})
 	del := delivery(widgetFiles.zip(t))
 	del.Judge = func(sources.Contents) (sources.Verdict, error) { return 0, refused }
-	if _, err := sourcetest.Measure(context.Background(), d, widget, del); !errors.Is(err, refused) {
-		t.Error(err)
-	}
+	_, err := sourcetest.Measure(context.Background(), d, widget, del)
+	sourcetest.ErrorIs(t, err, refused)
 	nothingStaged(t, root)
-	if _, err := d.Recall(widget); !errors.Is(err, sources.ErrNotFound) {
-		t.Errorf("remembered: %v", err)
-	}
+	_, err = d.Recall(widget)
+	sourcetest.ErrorIs(t, err, sources.ErrNotFound, "remembered")
 }
 
 // What a package hashed to stays known when the package goes, with what vouches
@@ -71,18 +68,16 @@ func TestRecallAfterPruning(t *testing.T) {
 	check(t, err)
 	_, err = d.Prune(ctx, plan)
 	check(t, err)
-	if _, err := d.Get(ctx, widget); !errors.Is(err, sources.ErrNotFound) {
-		t.Fatalf("still there: %v", err)
-	}
+	_, err = d.Get(ctx, widget)
+	sourcetest.Require(t, errors.Is(err, sources.ErrNotFound), "still there: %v", err)
 	recalled, err := d.Recall(widget)
 	check(t, err)
 	if recalled.H1 != stored.H1 || recalled.ZH != stored.ZH || recalled.Signed == nil {
 		t.Errorf("recalled %+v, stored %+v", recalled, stored)
 	}
 	check(t, d.Forget(ctx, widget))
-	if _, err := d.Recall(widget); !errors.Is(err, sources.ErrNotFound) {
-		t.Errorf("remembered: %v", err)
-	}
+	_, err = d.Recall(widget)
+	sourcetest.ErrorIs(t, err, sources.ErrNotFound, "remembered")
 	check(t, d.Forget(ctx, widget)) // there is nothing to forget
 }
 
@@ -99,9 +94,8 @@ func TestLocalPackagesThatNobodyVouchesForAreNotRemembered(t *testing.T) {
 			Judge: func(sources.Contents) (sources.Verdict, error) { return verdict, nil },
 		})
 		check(t, err)
-		if _, err := d.Recall(widget); (err == nil) != want {
-			t.Errorf("%s: recalled with %v", verdict, err)
-		}
+		_, err = d.Recall(widget)
+		sourcetest.Expect(t, (err == nil) == want, "%s: recalled with %v", verdict, err)
 	}
 }
 
@@ -184,21 +178,16 @@ func TestRemembered(t *testing.T) {
 		check(t, err)
 		return all
 	}
-	if all := remembered(); len(all) > 0 {
-		t.Errorf("remembered %v", all)
-	}
+	all := remembered()
+	sourcetest.Expect(t, len(all) == 0, "remembered %v", all)
 	other := widget
 	other.Platform = sources.Platform{OS: "darwin", Arch: "arm64"}
 	put(t, d, widget, widgetFiles)
 	_, err := sourcetest.Measure(ctx, d, other, delivery(widgetFiles.zip(t)))
 	check(t, err)
-	if all := remembered(); !slices.Equal(all, []sources.Platform{other.Platform, widget.Platform}) {
-		t.Errorf("remembered %v", all)
-	}
+	sourcetest.EqualSlices(t, remembered(), []sources.Platform{other.Platform, widget.Platform}, "remembered")
 	check(t, d.Forget(ctx, widget))
-	if all := remembered(); !slices.Equal(all, []sources.Platform{other.Platform}) {
-		t.Errorf("remembered %v", all)
-	}
+	sourcetest.EqualSlices(t, remembered(), []sources.Platform{other.Platform}, "remembered")
 }
 
 // What is remembered tells whether a package is the right one that somebody else

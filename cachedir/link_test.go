@@ -10,6 +10,7 @@ import (
 
 	"github.com/larder-cli/larder/cachedir"
 	"github.com/larder-cli/larder/sources"
+	"github.com/larder-cli/larder/sources/sourcetest"
 )
 
 // targetIn is the place of the widget in a working directory.
@@ -35,9 +36,7 @@ func TestLink(t *testing.T) {
 			alone(t, target)
 			info, err := os.Stat(filepath.Join(target, executable))
 			check(t, err)
-			if info.Mode().Perm()&0o111 == 0 {
-				t.Errorf("the executable has mode %v", info.Mode())
-			}
+			sourcetest.Expect(t, info.Mode().Perm()&0o111 != 0, "the executable has mode %v", info.Mode())
 
 			// Now that it is there, it is neither read nor replaced.
 			before, err := os.Lstat(target)
@@ -63,21 +62,17 @@ func alone(t *testing.T, target string) {
 	t.Helper()
 	entries, err := os.ReadDir(filepath.Dir(target))
 	check(t, err)
-	if len(entries) != 1 {
-		t.Errorf("beside the target: %v", entries)
-	}
+	sourcetest.Equal(t, len(entries), 1, "beside the target", entries)
 }
 
 func TestLinkUnknownMode(t *testing.T) {
 	d := open(t, t.TempDir(), cachedir.Options{Link: "telepathy"})
 	s := put(t, d, widget, widgetFiles)
 	target := targetIn(t.TempDir())
-	if _, err := link(context.Background(), d, s, target); err == nil || !strings.Contains(err.Error(), "telepathy") {
-		t.Errorf("error is %v", err)
-	}
-	if _, err := os.Lstat(target); !errors.Is(err, os.ErrNotExist) {
-		t.Errorf("target: %v", err)
-	}
+	_, err := link(context.Background(), d, s, target)
+	sourcetest.Expect(t, err != nil && strings.Contains(err.Error(), "telepathy"), "error is %v", err)
+	_, err = os.Lstat(target)
+	sourcetest.ErrorIs(t, err, os.ErrNotExist, "target")
 }
 
 // A copy of other bytes than those that were vouched for is not installed.
@@ -89,9 +84,8 @@ func TestLinkCopiesWhatWasKnown(t *testing.T) {
 	if used, err := link(context.Background(), d, s, target); err == nil {
 		t.Errorf("linked by %s", used)
 	}
-	if _, err := os.Lstat(target); !errors.Is(err, os.ErrNotExist) {
-		t.Errorf("target: %v", err)
-	}
+	_, err := os.Lstat(target)
+	sourcetest.ErrorIs(t, err, os.ErrNotExist, "target")
 }
 
 // Whatever was at the target makes room, and nothing behind a link is touched.
@@ -138,13 +132,10 @@ func TestLinkToItself(t *testing.T) {
 		check(t, os.Symlink(dir, alias))
 		for _, target := range []string{targetIn(dir), targetIn(alias)} {
 			used, err := link(context.Background(), d, s, target)
-			if err != nil || used != "" {
-				t.Errorf("%s: linked by %q, %v", mode, used, err)
-			}
+			sourcetest.Expect(t, err == nil && used == "", "%s: linked by %q, %v", mode, used, err)
 		}
-		if info, err := os.Lstat(s.Dir); err != nil || !info.IsDir() {
-			t.Errorf("%s: the entry is %v, %v", mode, info, err)
-		}
+		info, err := os.Lstat(s.Dir)
+		sourcetest.Expect(t, err == nil && info.IsDir(), "%s: the entry is %v, %v", mode, info, err)
 		sameTree(t, s.Dir, widgetFiles)
 	}
 }
@@ -158,9 +149,7 @@ func TestLinkOtherMode(t *testing.T) {
 		{"auto", "hardlink"}, {"copy", "copy"}, {"auto", "copy"}, {"symlink", "symlink"},
 	} {
 		used, err := link(context.Background(), open(t, root, cachedir.Options{Link: step.mode}), s, target)
-		if err != nil || used != step.used {
-			t.Errorf("%s: linked by %q, %v; want %q", step.mode, used, err, step.used)
-		}
+		sourcetest.Expect(t, err == nil && used == step.used, "%s: linked by %q, %v; want %q", step.mode, used, err, step.used)
 		sameTree(t, target, widgetFiles)
 	}
 }
@@ -189,9 +178,7 @@ func TestStoredFilesAreReadOnly(t *testing.T) {
 		for i, name := range []string{executable, "LICENSE"} {
 			info, err := os.Stat(filepath.Join(s.Dir, name))
 			check(t, err)
-			if got := info.Mode().Perm(); got != want[i] {
-				t.Errorf("shared %t: %s is %v, want %v", shared, name, got, want[i])
-			}
+			sourcetest.Equal(t, info.Mode().Perm(), want[i], "shared", shared, name)
 		}
 	}
 }
@@ -215,17 +202,13 @@ func TestLinkFromLinkedEntry(t *testing.T) {
 		check(t, err)
 		target := targetIn(t.TempDir())
 		got, err := link(context.Background(), d, s, target)
-		if got != used || (err == nil) != (used != "") {
-			t.Errorf("%s: linked by %q, %v", mode, got, err)
-		}
+		sourcetest.Expect(t, got == used && (err == nil) == (used != ""), "%s: linked by %q, %v", mode, got, err)
 		if err != nil {
 			continue
 		}
 		sameTree(t, target, tree(t, mirror))
 		known, err := known(context.Background(), open(t, root, cachedir.Options{Paranoid: true}), widget, target)
-		if err != nil || known.H1 != s.H1 {
-			t.Errorf("%s: known as %+v, %v", mode, known, err)
-		}
+		sourcetest.Expect(t, err == nil && known.H1 == s.H1, "%s: known as %+v, %v", mode, known, err)
 	}
 }
 
@@ -236,9 +219,7 @@ func TestKnown(t *testing.T) {
 	widgetFiles.unpack(t, target)
 	first, err := known(context.Background(), d, widget, target)
 	check(t, err)
-	if first.H1 != widgetFiles.h1(t) || first.Verdict != sources.Unverified {
-		t.Errorf("first known as %+v", first)
-	}
+	sourcetest.Expect(t, first.H1 == widgetFiles.h1(t) && first.Verdict == sources.Unverified, "first known as %+v", first)
 
 	// Other bytes under the same mark show that nothing is read again.
 	path := filepath.Join(target, executable)
@@ -255,9 +236,7 @@ func TestKnown(t *testing.T) {
 	files{executable: "changed"}.unpack(t, target)
 	third, err := known(context.Background(), d, widget, target)
 	check(t, err)
-	if third.H1 == first.H1 {
-		t.Error("a change went unnoticed")
-	}
+	sourcetest.Expect(t, third.H1 != first.H1, "a change went unnoticed")
 }
 
 // What the cache knows of the same bytes applies to a copy of them.
@@ -266,9 +245,7 @@ func TestKnownCopyOfEntry(t *testing.T) {
 	s := put(t, d, widget, widgetFiles)
 	known, err := known(context.Background(), d, widget, widgetFiles.unpack(t, targetIn(t.TempDir())))
 	check(t, err)
-	if known.H1 != s.H1 || known.ZH != s.ZH || known.Verdict != s.Verdict {
-		t.Errorf("known as %+v", known)
-	}
+	sourcetest.Expect(t, known.H1 == s.H1 && known.ZH == s.ZH && known.Verdict == s.Verdict, "known as %+v", known)
 }
 
 func BenchmarkLink(b *testing.B) {
@@ -277,9 +254,8 @@ func BenchmarkLink(b *testing.B) {
 	dir := b.TempDir()
 	for b.Loop() {
 		target := targetIn(dir)
-		if _, err := link(context.Background(), d, s, target); err != nil {
-			b.Fatal(err)
-		}
+		_, err := link(context.Background(), d, s, target)
+		sourcetest.Check(b, err)
 		os.RemoveAll(target)
 	}
 }
@@ -291,8 +267,7 @@ func BenchmarkKnown(b *testing.B) {
 	_, err := link(context.Background(), d, s, target)
 	check(b, err)
 	for b.Loop() {
-		if _, err := known(context.Background(), d, widget, target); err != nil {
-			b.Fatal(err)
-		}
+		_, err := known(context.Background(), d, widget, target)
+		sourcetest.Check(b, err)
 	}
 }

@@ -11,6 +11,7 @@ import (
 
 	"github.com/larder-cli/larder/cachedir"
 	"github.com/larder-cli/larder/sources"
+	"github.com/larder-cli/larder/sources/sourcetest"
 )
 
 func list(t testing.TB, d *cachedir.Dir, opts cachedir.ListOptions) *cachedir.Listing {
@@ -114,9 +115,8 @@ func TestHardlinksCountOnce(t *testing.T) {
 		t.Errorf("linked: %+v", e)
 	}
 	others := []cachedir.Root{r, rootModule(t, d, s), rootModule(t, d, s)}
-	if l := list(t, d, cachedir.ListOptions{Roots: others}); l.Saved != 2*first.Size {
-		t.Errorf("sharing saves %d bytes, not twice %d", l.Saved, first.Size)
-	}
+	l = list(t, d, cachedir.ListOptions{Roots: others})
+	sourcetest.Expect(t, l.Saved == 2*first.Size, "sharing saves %d bytes, not twice %d", l.Saved, first.Size)
 }
 
 func TestFindings(t *testing.T) {
@@ -160,9 +160,8 @@ func TestFindings(t *testing.T) {
 		"not a directory example.test/acme/widget/1.4.0/a_b",
 		"not a directory example.test/file",
 	}
-	if got := found(l.Findings); !slices.Equal(got, want) {
-		t.Errorf("found\n%s\nwant\n%s", strings.Join(got, "\n"), strings.Join(want, "\n"))
-	}
+	got := found(l.Findings)
+	sourcetest.EqualSlices(t, got, want, strings.Join(got, "\n"), strings.Join(want, "\n"))
 	for _, e := range l.Entries {
 		if e.Target != "" && (e.Target != outside || e.Size != 0) {
 			t.Errorf("followed %+v", e)
@@ -217,9 +216,7 @@ func TestUse(t *testing.T) {
 					got = append(got, e.ID.Platform.String())
 				}
 			}
-			if !slices.Equal(got, test.want) {
-				t.Errorf("uses %q, want %q", got, test.want)
-			}
+			sourcetest.EqualSlices(t, got, test.want, "uses")
 		})
 	}
 }
@@ -241,17 +238,13 @@ func TestFindRoots(t *testing.T) {
 		check(t, err)
 		got = append(got, filepath.ToSlash(rel))
 	}
-	if want := []string{"a", "b/.terragrunt-cache/c"}; !slices.Equal(got, want) {
-		t.Errorf("found %q, want %q", got, want)
-	}
+	sourcetest.EqualSlices(t, got, []string{"a", "b/.terragrunt-cache/c"})
 	for _, wrong := range []string{"none", "d/main.tf"} {
-		if _, err := cachedir.FindRoots(context.Background(), filepath.Join(dir, wrong)); err == nil {
-			t.Errorf("%s uses nothing", wrong)
-		}
+		_, err := cachedir.FindRoots(context.Background(), filepath.Join(dir, wrong))
+		sourcetest.Expect(t, err != nil, "%s uses nothing", wrong)
 	}
 	link := filepath.Join(t.TempDir(), "link")
 	check(t, os.Symlink(dir, link))
-	if roots, err := cachedir.FindRoots(context.Background(), link); err != nil || len(roots) != 2 {
-		t.Errorf("through a link: %v, %v", roots, err)
-	}
+	roots, err = cachedir.FindRoots(context.Background(), link)
+	sourcetest.Expect(t, err == nil && len(roots) == 2, "through a link: %v, %v", roots, err)
 }

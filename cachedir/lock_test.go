@@ -69,9 +69,8 @@ func TestWaiting(t *testing.T) {
 	if len(holders) != 1 || h.ID != widget || h.PID != os.Getpid() || h.Host != host || time.Since(h.Since).Abs() > time.Minute {
 		t.Errorf("waited for %+v", holders)
 	}
-	if _, err := os.Stat(filepath.Join(root, lockOf(widget))); err != nil {
-		t.Errorf("lock file: %v", err)
-	}
+	_, err := os.Stat(filepath.Join(root, lockOf(widget)))
+	sourcetest.Equal(t, err, nil, "lock file")
 }
 
 // A wait ends when it is canceled, or has a limit.
@@ -82,9 +81,7 @@ func TestWaitEnds(t *testing.T) {
 	defer cancel()
 
 	_, err := sourcetest.Put(canceled, open(t, root, cachedir.Options{}), widget, delivery(nil))
-	if !errors.Is(err, context.DeadlineExceeded) {
-		t.Errorf("canceled: %v", err)
-	}
+	sourcetest.ErrorIs(t, err, context.DeadlineExceeded, "canceled")
 	_, err = sourcetest.Put(context.Background(), open(t, root, cachedir.Options{LockTimeout: 30 * time.Millisecond}), widget, delivery(nil))
 	if !errors.Is(err, disk.ErrLockTimeout) || !strings.Contains(err.Error(), "held by process") {
 		t.Errorf("timed out: %v", err)
@@ -115,18 +112,15 @@ func TestSweep(t *testing.T) {
 	check(t, lock.Lock())
 
 	put(t, open(t, root, cachedir.Options{}), packageID("example.test/acme/widget", "1.3.0"), widgetFiles)
-	if _, err := os.Stat(dead); !errors.Is(err, os.ErrNotExist) {
-		t.Errorf("half a package is left: %v", err)
-	}
+	_, err := os.Stat(dead)
+	sourcetest.ErrorIs(t, err, os.ErrNotExist, "half a package is left")
 	for _, name := range []string{"run-ALIVEAAAAAAA/half", "run-LINKAAAAAAAA", "other/precious"} {
-		if _, err := os.Lstat(filepath.Join(tmp, name)); err != nil {
-			t.Error(err)
-		}
+		_, err := os.Lstat(filepath.Join(tmp, name))
+		sourcetest.Equal(t, err, nil)
 	}
 	check(t, lock.Close())
 	put(t, open(t, root, cachedir.Options{}), packageID("example.test/acme/widget", "1.4.0"), widgetFiles)
-	if _, err := os.Stat(alive); !errors.Is(err, os.ErrNotExist) {
-		t.Errorf("what no process can be making is left: %v", err)
-	}
+	_, err = os.Stat(alive)
+	sourcetest.ErrorIs(t, err, os.ErrNotExist, "what no process can be making is left")
 	sameTree(t, elsewhere, outside)
 }

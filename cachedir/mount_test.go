@@ -36,32 +36,23 @@ func TestReadOnly(t *testing.T) {
 	check(t, unix.Mount("", root, "", unix.MS_REMOUNT|unix.MS_BIND|unix.MS_RDONLY, ""))
 
 	d := open(t, root, cachedir.Options{})
-	if !d.ReadOnly() {
-		t.Fatal("it can be written")
-	}
+	sourcetest.Require(t, d.ReadOnly(), "it can be written")
 	got, err := d.Get(context.Background(), widget)
 	check(t, err)
-	if got.ZH != s.ZH || got.Signed == nil {
-		t.Errorf("got %+v", got)
-	}
+	sourcetest.Expect(t, got.ZH == s.ZH && got.Signed != nil, "got %+v", got)
 	for range 2 {
 		got, err := d.Get(context.Background(), foreign)
 		check(t, err)
-		if got.H1 != s.H1 {
-			t.Errorf("got %+v", got)
-		}
+		sourcetest.Equal(t, got.H1, s.H1, got)
 	}
 	target := targetIn(t.TempDir())
 	_, err = link(context.Background(), d, s, target)
 	check(t, err)
 	sameTree(t, target, widgetFiles)
 	_, err = sourcetest.Put(context.Background(), d, foreign, delivery(nil))
-	if !errors.Is(err, syscall.EROFS) {
-		t.Errorf("Put: %v", err)
-	}
-	if _, err := cachedir.Open(filepath.Join(root, "new"), cachedir.Options{}); !errors.Is(err, syscall.EROFS) {
-		t.Errorf("Open: %v", err)
-	}
+	sourcetest.ErrorIs(t, err, syscall.EROFS, "Put")
+	_, err = cachedir.Open(filepath.Join(root, "new"), cachedir.Options{})
+	sourcetest.ErrorIs(t, err, syscall.EROFS, "Open")
 }
 
 // A full disk is told as such, and leaves nothing behind.
@@ -83,15 +74,12 @@ func TestDiskFull(t *testing.T) {
 			del := delivery(tc.files.zip(t))
 			del.Accept = func(sources.Stored) bool { return false }
 			_, err := sourcetest.Put(context.Background(), d, widget, del)
-			if hints := strings.Join(sources.Hints(err), "; "); !strings.Contains(hints, tc.hint) {
-				t.Errorf("error is %v, hints are %q", err, hints)
-			}
+			hints := strings.Join(sources.Hints(err), "; ")
+			sourcetest.Expect(t, strings.Contains(hints, tc.hint), "error is %v, hints are %q", err, hints)
 			nothingStaged(t, root)
 			got, err := d.Get(context.Background(), widget)
 			check(t, err)
-			if got.H1 != s.H1 {
-				t.Errorf("got %+v", got)
-			}
+			sourcetest.Equal(t, got.H1, s.H1, got)
 		})
 	}
 }
@@ -112,9 +100,7 @@ func TestLinkAcross(t *testing.T) {
 	} {
 		target := targetIn(work)
 		used, err := link(context.Background(), open(t, root, cachedir.Options{Link: tc.mode}), s, target)
-		if used != tc.used || !errors.Is(err, tc.err) {
-			t.Errorf("%s: linked by %q, %v", tc.mode, used, err)
-		}
+		sourcetest.Expect(t, used == tc.used && errors.Is(err, tc.err), "%s: linked by %q, %v", tc.mode, used, err)
 		sameTree(t, target, widgetFiles)
 		alone(t, target)
 	}

@@ -10,6 +10,7 @@ import (
 
 	"github.com/larder-cli/larder/cachedir"
 	"github.com/larder-cli/larder/sources"
+	"github.com/larder-cli/larder/sources/sourcetest"
 )
 
 // Another user can change their own files and set the times back, which no record
@@ -25,9 +26,7 @@ func TestFilesOfOtherUsersAreHashed(t *testing.T) {
 	check(t, os.Chown(path, 54321, 54321))
 	s, err := d.Get(context.Background(), widget)
 	check(t, err)
-	if s.Verdict != sources.SelfSigned || s.Differs != "" {
-		t.Errorf("unchanged: got %+v", s)
-	}
+	sourcetest.Expect(t, s.Verdict == sources.SelfSigned && s.Differs == "", "unchanged: got %+v", s)
 	mode, err := link(context.Background(), d, s, target)
 	check(t, err)
 	if mode != sources.LinkCopy && mode != sources.LinkReflink {

@@ -25,8 +25,6 @@ func TestWhatWasCutShortIsSwept(t *testing.T) {
 		d := open(t, root, cachedir.Options{Now: func() time.Time { return time.Now().Add(later) }})
 		put(t, d, packageID("other.test/acme/widget", "1.2.0"), widgetFiles)
 		_, err = os.Stat(filepath.Join(root, partialOf(widget)))
-		if (err == nil) != kept {
-			t.Errorf("%s later: kept is %t, want %t", later, err == nil, kept)
-		}
+		sourcetest.Expect(t, (err == nil) == kept, "%s later: kept is %t, want %t", later, err == nil, kept)
 	}
 }

@@ -36,9 +36,7 @@ func TestPipesStopNothing(t *testing.T) {
 			}
 			var stray *disk.StrayError
 			if fails {
-				if !errors.As(err, &stray) || stray.Path != pipe {
-					t.Errorf("got %v", err)
-				}
+				sourcetest.Expect(t, errors.As(err, &stray) && stray.Path == pipe, "got %v", err)
 				return
 			}
 			check(t, err)
@@ -65,10 +63,8 @@ func TestLinkRemovesWhatTheKilledLeft(t *testing.T) {
 	defer lock.Unlock()
 	_, err := link(context.Background(), d, s, target)
 	check(t, err)
-	if _, err := os.Stat(left); err == nil {
-		t.Error("what a killed process left is there still")
-	}
-	if _, err := os.Stat(busy); err != nil {
-		t.Errorf("what another process works in: %v", err)
-	}
+	_, err = os.Stat(left)
+	sourcetest.Expect(t, err != nil, "what a killed process left is there still")
+	_, err = os.Stat(busy)
+	sourcetest.Equal(t, err, nil, "what another process works in")
 }

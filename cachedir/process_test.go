@@ -131,9 +131,7 @@ func TestFetchedOnce(t *testing.T) {
 				fetched[s.Text()]++
 				mu.Unlock()
 			}
-			if err := child.Wait(); err != nil {
-				t.Error(err)
-			}
+			sourcetest.Equal(t, child.Wait(), nil)
 		})
 	}
 	wg.Wait()
@@ -142,9 +140,7 @@ func TestFetchedOnce(t *testing.T) {
 		want["fetched "+id.String()] = 1
 		sameTree(t, filepath.Join(root, filepath.FromSlash(id.Path())), releases[0])
 	}
-	if !maps.Equal(fetched, want) {
-		t.Errorf("%v", fetched)
-	}
+	sourcetest.Expect(t, maps.Equal(fetched, want), "%v", fetched)
 	nothingStaged(t, root)
 }
 
@@ -165,15 +161,12 @@ func TestFetchedOnceWithin(t *testing.T) {
 				fetched++
 				return fetch(ctx, s)
 			}
-			if _, err := sourcetest.Put(context.Background(), d, widget, del); err != nil {
-				t.Error(err)
-			}
+			_, err := sourcetest.Put(context.Background(), d, widget, del)
+			sourcetest.Equal(t, err, nil)
 		})
 	}
 	wg.Wait()
-	if fetched != 1 {
-		t.Errorf("fetched %d times", fetched)
-	}
+	sourcetest.Expect(t, fetched == 1, "fetched %d times", fetched)
 }
 
 // childReplace replaces a package over and over, by one release after the other,
@@ -286,13 +279,10 @@ func TestWaitsForTofu(t *testing.T) {
 	case err := <-done:
 		t.Fatal("it did not wait:", err)
 	}
-	if h.ID != widget || h.PID != 0 {
-		t.Errorf("waiting for %+v", h)
-	}
+	sourcetest.Expect(t, h.ID == widget && h.PID == 0, "waiting for %+v", h)
 	widgetFiles.unpack(t, entry)
 	check(t, child.in.Close())
 	check(t, <-done)
-	if info, err := os.Stat(entry + ".lock"); err != nil || info.Size() != 0 {
-		t.Errorf("the lock file is %v, %v", info, err)
-	}
+	info, err := os.Stat(entry + ".lock")
+	sourcetest.Expect(t, err == nil && info.Size() == 0, "the lock file is %v, %v", info, err)
 }

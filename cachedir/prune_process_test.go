@@ -109,9 +109,7 @@ func TestPruneRacesInstalls(t *testing.T) {
 	for _, child := range installers {
 		for lines := bufio.NewScanner(child.out); lines.Scan(); fetched++ {
 		}
-		if err := child.Wait(); err != nil {
-			t.Errorf("an install failed: %v", err)
-		}
+		sourcetest.Equal(t, child.Wait(), nil, "an install failed")
 	}
 	pruned := 0
 	for _, child := range pruners {
@@ -121,15 +119,11 @@ func TestPruneRacesInstalls(t *testing.T) {
 		child.Wait()
 	}
 	t.Logf("%d fetched, %d pruned", fetched, pruned)
-	if pruned < 3 || fetched < 3 {
-		t.Errorf("the two did not meet: %d fetched, %d pruned", fetched, pruned)
-	}
+	sourcetest.Expect(t, pruned >= 3 && fetched >= 3, "the two did not meet: %d fetched, %d pruned", fetched, pruned)
 	d := open(t, root, cachedir.Options{})
 	put(t, d, widget, releases[0])
 	v, err := d.Verify(context.Background(), cachedir.VerifyOptions{})
 	check(t, err)
-	if len(v.Findings) > 0 {
-		t.Errorf("found %v", v.Findings)
-	}
+	sourcetest.Expect(t, len(v.Findings) == 0, "found %v", v.Findings)
 	nothingStaged(t, root)
 }

@@ -2,7 +2,6 @@ package cachedir_test
 
 import (
 	"context"
-	"errors"
 	"maps"
 	"os"
 	"os/exec"
@@ -16,6 +15,7 @@ import (
 	"github.com/larder-cli/larder/cachedir"
 	"github.com/larder-cli/larder/sources"
 	"github.com/larder-cli/larder/sources/disk"
+	"github.com/larder-cli/larder/sources/sourcetest"
 )
 
 const day = 24 * time.Hour
@@ -81,13 +81,9 @@ func TestPolicies(t *testing.T) {
 			if removals(p) != test.want || p.Freed != int64(len(p.Remove))*one || p.Size != 4*one {
 				t.Errorf("removes %s of %d bytes", removals(p), p.Freed)
 			}
-			if len(p.Remove)+p.Used+p.Recent != 4 {
-				t.Errorf("keeps %d in use and %d others", p.Used, p.Recent)
-			}
+			sourcetest.Expect(t, len(p.Remove)+p.Used+p.Recent == 4, "keeps %d in use and %d others", p.Used, p.Recent)
 			for _, r := range p.Remove {
-				if r.Reason != test.reason {
-					t.Errorf("%s: %s", r.ID, r.Reason)
-				}
+				sourcetest.Equal(t, r.Reason, test.reason, r.ID)
 			}
 		})
 	}
@@ -109,16 +105,12 @@ func TestPrune(t *testing.T) {
 	d.Workdir(vanished, filepath.Join(vanished, ".terraform")).Register([]sources.PackageID{other})
 
 	p := plan(t, d, cachedir.Policy{KeepLast: 1, All: true})
-	if removals(p) != "1.0.0" {
-		t.Fatalf("removes %s", removals(p))
-	}
+	sourcetest.Require(t, removals(p) == "1.0.0", "removes %s", removals(p))
 	p = plan(t, d, cachedir.Policy{})
 	p.Remove = slices.DeleteFunc(p.Remove, func(r cachedir.Removal) bool { return r.ID.Version.String() == "1.2.0" })
 	pruned, err := d.Prune(context.Background(), p)
 	check(t, err)
-	if len(pruned.Removed) != 3 || pruned.Freed == 0 {
-		t.Errorf("pruned %+v", pruned)
-	}
+	sourcetest.Expect(t, len(pruned.Removed) == 3 && pruned.Freed != 0, "pruned %+v", pruned)
 	sameTree(t, elsewhere, widgetFiles)
 	nothingStaged(t, root)
 	names := slices.DeleteFunc(slices.Collect(maps.Keys(tree(t, root))), func(name string) bool {
@@ -141,13 +133,10 @@ func TestPrune(t *testing.T) {
 		}
 	}
 	slices.Sort(want)
-	if !slices.Equal(names, want) {
-		t.Errorf("left\n%s\nwant\n%s", strings.Join(names, "\n"), strings.Join(want, "\n"))
-	}
+	sourcetest.EqualSlices(t, names, want, "left", strings.Join(names, "\n"), strings.Join(want, "\n"))
 	for _, dir := range []string{"foreign.test", "linked.test"} {
-		if _, err := os.Lstat(filepath.Join(root, dir)); !errors.Is(err, os.ErrNotExist) {
-			t.Errorf("%s is left: %v", dir, err)
-		}
+		_, err := os.Lstat(filepath.Join(root, dir))
+		sourcetest.ErrorIs(t, err, os.ErrNotExist, dir, "is left")
 	}
 }
 
@@ -176,9 +165,7 @@ func TestPruneRefusesToGuess(t *testing.T) {
 	if p, err := d.PlanPrune(context.Background(), cachedir.Policy{ListOptions: opts}); err == nil {
 		t.Errorf("removes %s", removals(p))
 	}
-	if got := removals(plan(t, d, cachedir.Policy{ListOptions: opts, All: true})); got != "1.2.0" {
-		t.Errorf("of all, removes %q", got)
-	}
+	sourcetest.Equal(t, removals(plan(t, d, cachedir.Policy{ListOptions: opts, All: true})), "1.2.0", "of all, removes")
 }
 
 // Nothing goes while somebody uses the cache, and whoever comes then waits until
@@ -193,18 +180,15 @@ func TestPruneWaits(t *testing.T) {
 	check(t, err)
 	p := plan(t, d, cachedir.Policy{})
 	hasty := open(t, root, cachedir.Options{LockTimeout: 30 * time.Millisecond})
-	if _, err := hasty.Prune(context.Background(), p); !errors.Is(err, disk.ErrLockTimeout) {
-		t.Errorf("pruned while in use: %v", err)
-	}
+	_, err = hasty.Prune(context.Background(), p)
+	sourcetest.ErrorIs(t, err, disk.ErrLockTimeout, "pruned while in use")
 	release()
 	release()
-	if _, err := hasty.Prune(context.Background(), p); !errors.Is(err, disk.ErrLockTimeout) {
-		t.Errorf("pruned while still in use: %v", err)
-	}
+	_, err = hasty.Prune(context.Background(), p)
+	sourcetest.ErrorIs(t, err, disk.ErrLockTimeout, "pruned while still in use")
 	again()
-	if _, err := hasty.Prune(context.Background(), p); err != nil {
-		t.Error(err)
-	}
+	_, err = hasty.Prune(context.Background(), p)
+	sourcetest.Equal(t, err, nil)
 }
 
 // A package that a program runs stays, even if all are to go.
@@ -214,8 +198,7 @@ func TestRunningStays(t *testing.T) {
 	}
 	sleep, err := exec.LookPath("sleep")
 	check(t, err)
-	program, err := os.ReadFile(sleep)
-	check(t, err)
+	program := sourcetest.ReadFile(t, sleep)
 	root := t.TempDir()
 	d := open(t, root, cachedir.Options{})
 	put(t, d, packageID("example.test/acme/widget", "1.3.0"), widgetFiles)
@@ -229,9 +212,7 @@ func TestRunningStays(t *testing.T) {
 	}
 	defer func() { cmd.Process.Kill(); cmd.Wait() }()
 	p := plan(t, d, cachedir.Policy{All: true})
-	if removals(p) != "1.3.0" || p.Running != 1 {
-		t.Errorf("removes %s, %d running", removals(p), p.Running)
-	}
+	sourcetest.Expect(t, removals(p) == "1.3.0" && p.Running == 1, "removes %s, %d running", removals(p), p.Running)
 }
 
 // A record whose package is gone is removed by the next run. It is left over where

@@ -29,16 +29,11 @@ func TestPut(t *testing.T) {
 
 	again, err := open(t, root, cachedir.Options{}).Get(context.Background(), widget)
 	check(t, err)
-	if again.Signed == nil || string(again.Signed.Signature) != "signature" {
-		t.Errorf("evidence is %+v", again.Signed)
-	}
+	sourcetest.Expect(t, again.Signed != nil && string(again.Signed.Signature) == "signature", "evidence is %+v", again.Signed)
 	again.Signed, s.Signed, again.Seen, s.Seen = nil, nil, nil, nil
-	if again != s {
-		t.Errorf("got %+v, stored %+v", again, s)
-	}
-	if _, err := d.Evidence(widget.Provider, widget.Version); err != nil {
-		t.Error(err)
-	}
+	sourcetest.Equal(t, again, s, "stored")
+	_, err = d.Evidence(widget.Provider, widget.Version)
+	sourcetest.Equal(t, err, nil)
 }
 
 // What is found is kept if it will do, and not fetched again.
@@ -87,12 +82,8 @@ func TestPutFails(t *testing.T) {
 			defer cancel()
 			tc.change(&del, cancel)
 			_, err := sourcetest.Put(ctx, d, widget, del)
-			if !errors.Is(err, tc.want) {
-				t.Errorf("error is %v, want %v", err, tc.want)
-			}
-			if strings.Count(err.Error(), widget.String()) != 1 {
-				t.Errorf("%q does not name the package once", err)
-			}
+			sourcetest.ErrorIs(t, err, tc.want, "error is")
+			sourcetest.Expect(t, strings.Count(err.Error(), widget.String()) == 1, "%q does not name the package once", err)
 			s, err := d.Get(context.Background(), widget)
 			check(t, err)
 			sameTree(t, s.Dir, old)
@@ -136,9 +127,8 @@ func TestPutReplaces(t *testing.T) {
 			}
 			defer running.Close()
 			was := make([]byte, 3)
-			if _, err := running.Read(was); err != nil || string(was) != "old" {
-				t.Errorf("the running provider reads %q, %v", was, err)
-			}
+			_, err := running.Read(was)
+			sourcetest.Expect(t, err == nil && string(was) == "old", "the running provider reads %q, %v", was, err)
 		})
 	}
 }
@@ -159,9 +149,8 @@ func TestPutLeavesNoGap(t *testing.T) {
 		for n := range 30 {
 			data := files{executable: strings.Repeat("x", n)}.zip(t)
 			del.Fetch = delivery(data).Fetch
-			if _, err := sourcetest.Put(context.Background(), d, widget, del); err != nil {
-				t.Error(err)
-			}
+			_, err := sourcetest.Put(context.Background(), d, widget, del)
+			sourcetest.Equal(t, err, nil)
 		}
 	}()
 	for {
@@ -170,9 +159,8 @@ func TestPutLeavesNoGap(t *testing.T) {
 			return
 		default:
 		}
-		if _, err := os.Stat(filepath.Join(s.Dir, executable)); err != nil {
-			t.Fatal(err)
-		}
+		_, err := os.Stat(filepath.Join(s.Dir, executable))
+		sourcetest.Check(t, err)
 	}
 }
 
@@ -186,9 +174,8 @@ func TestPutReplacesLinkIntoMirror(t *testing.T) {
 	check(t, os.Symlink(mirror, entry))
 	put(t, open(t, root, cachedir.Options{}), widget, widgetFiles)
 	sameTree(t, mirror, widgetFiles)
-	if info, err := os.Lstat(entry); err != nil || !info.IsDir() {
-		t.Errorf("entry is %v, %v", info, err)
-	}
+	info, err := os.Lstat(entry)
+	sourcetest.Expect(t, err == nil && info.IsDir(), "entry is %v, %v", info, err)
 }
 
 // The same bytes stay where they are, and gain what we know of them now.
@@ -201,14 +188,10 @@ func TestPutKeepsEqualEntry(t *testing.T) {
 	put(t, d, widget, widgetFiles)
 	after, err := os.Stat(filepath.Join(entry, executable))
 	check(t, err)
-	if !os.SameFile(before, after) {
-		t.Error("the entry was replaced")
-	}
+	sourcetest.Expect(t, os.SameFile(before, after), "the entry was replaced")
 	s, err := d.Get(context.Background(), widget)
 	check(t, err)
-	if s.ZH == "" || s.Verdict != sources.SelfSigned {
-		t.Errorf("got %+v", s)
-	}
+	sourcetest.Expect(t, s.ZH != "" && s.Verdict == sources.SelfSigned, "got %+v", s)
 }
 
 func TestPutParcels(t *testing.T) {
@@ -247,8 +230,6 @@ func TestOpenFails(t *testing.T) {
 	for _, path := range []string{file, filepath.Join(file, "cache")} {
 		_, err := cachedir.Open(path, cachedir.Options{})
 		var pathErr *fs.PathError
-		if !errors.As(err, &pathErr) || len(sources.Hints(err)) == 0 {
-			t.Errorf("opening %s: %v", path, err)
-		}
+		sourcetest.Expect(t, errors.As(err, &pathErr) && len(sources.Hints(err)) != 0, "opening %s: %v", path, err)
 	}
 }

@@ -4,6 +4,8 @@ import (
 	"encoding/json"
 	"reflect"
 	"testing"
+
+	"github.com/larder-cli/larder/sources/sourcetest"
 )
 
 // What is accepted as a record, written and read again, is the same record.
@@ -22,13 +24,9 @@ func FuzzRecord(f *testing.F) {
 			return
 		}
 		written, err := json.Marshal(r)
-		if err != nil {
-			t.Fatal(err)
-		}
+		sourcetest.Check(t, err)
 		again, err := parseRecord(written)
-		if err != nil || !reflect.DeepEqual(again, r) {
-			t.Errorf("%s became %+v, %v", data, again, err)
-		}
+		sourcetest.Expect(t, err == nil && reflect.DeepEqual(again, r), "%s became %+v, %v", data, again, err)
 	})
 }
 
@@ -44,17 +42,14 @@ func TestParseRecord(t *testing.T) {
 		`{"format":2,"h1":"h1:x","files":[{"size":1e99}]}`:          false,
 		``: false,
 	} {
-		if _, err := parseRecord([]byte(data)); (err == nil) != ok {
-			t.Errorf("%s: %v", data, err)
-		}
+		_, err := parseRecord([]byte(data))
+		sourcetest.Expect(t, (err == nil) == ok, "%s: %v", data, err)
 	}
 }
 
 func TestRecordsOfAnotherStartAreNotBelieved(t *testing.T) {
 	for name, boot := range map[string]string{"this start": thisBoot(), "on the medium": "", "another start": "gone"} {
 		r := record{Boot: boot}
-		if got, want := r.survives(), boot != "gone"; got != want {
-			t.Errorf("%s: survives is %t, want %t", name, got, want)
-		}
+		sourcetest.Equal(t, r.survives(), boot != "gone", name, "survives is")
 	}
 }

@@ -64,13 +64,10 @@ func TestWhatWasCutShortIsKept(t *testing.T) {
 			}
 			// Another process goes on from there.
 			_, err = sourcetest.Put(context.Background(), open(t, root, cachedir.Options{}), widget, arriving(t, test.then, &found, " the rest", "", nil))
-			if err == nil || found != test.want {
-				t.Errorf("got %v, found %q, want %q", err, found, test.want)
-			}
+			sourcetest.Expect(t, err != nil && found == test.want, "got %v, found %q, want %q", err, found, test.want)
 			nothingStaged(t, root)
-			if left, err := filepath.Glob(filepath.Join(root, ".larder/partial/*")); err != nil || len(left) > 0 {
-				t.Errorf("left over: %v, %v", left, err)
-			}
+			left, err := filepath.Glob(filepath.Join(root, ".larder/partial/*"))
+			sourcetest.Expect(t, err == nil && len(left) == 0, "left over: %v, %v", left, err)
 		})
 	}
 }
@@ -85,9 +82,8 @@ func TestWhatWasRefusedIsNotKept(t *testing.T) {
 		check(t, s.Begin(""))
 		return parcel, errCut
 	}
-	if _, err := sourcetest.Put(context.Background(), open(t, root, cachedir.Options{}), widget, del); !errors.Is(err, errCut) {
-		t.Fatal(err)
-	}
+	_, err := sourcetest.Put(context.Background(), open(t, root, cachedir.Options{}), widget, del)
+	sourcetest.Require(t, errors.Is(err, errCut), "%v", err)
 	if _, err := os.Stat(filepath.Join(root, partialOf(widget))); err == nil {
 		t.Error("it is kept")
 	}

@@ -39,9 +39,7 @@ func (tf terraform) init(t *testing.T) string {
 	cmd.Dir = tf.work
 	cmd.Env = append(os.Environ(), "TF_CLI_CONFIG_FILE="+tf.config, "CHECKPOINT_DISABLE=1", "TF_DATA_DIR=", "TF_PLUGIN_CACHE_DIR=")
 	out, err := cmd.CombinedOutput()
-	if err != nil {
-		t.Fatalf("%v\n%s", err, out)
-	}
+	sourcetest.Require(t, err == nil, "%v\n%s", err, out)
 	return string(out)
 }
 
@@ -61,26 +59,20 @@ func TestSharedWithTerraform(t *testing.T) {
 	d := open(t, root, cachedir.Options{})
 	s, err := d.Get(context.Background(), id)
 	check(t, err)
-	if s.H1 != widgetFiles.h1(t) || s.Verdict != sources.Unverified {
-		t.Errorf("got %+v", s)
-	}
+	sourcetest.Expect(t, s.H1 == widgetFiles.h1(t) && s.Verdict == sources.Unverified, "got %+v", s)
 	known, err := known(context.Background(), d, id, tf.target(id))
-	if err != nil || known.H1 != s.H1 {
-		t.Errorf("known as %+v, %v", known, err)
-	}
+	sourcetest.Expect(t, err == nil && known.H1 == s.H1, "known as %+v, %v", known, err)
 
 	// What we have stored and linked is all that it needs.
 	check(t, os.RemoveAll(s.Dir))
 	s = put(t, d, id, widgetFiles)
 	check(t, os.RemoveAll(filepath.Join(tf.work, ".terraform")))
-	if out := tf.init(t); !strings.Contains(out, "from the shared cache directory") {
-		t.Error(out)
-	}
+	out := tf.init(t)
+	sourcetest.Expect(t, strings.Contains(out, "from the shared cache directory"), "%v", out)
 	_, err = link(context.Background(), d, s, tf.target(id))
 	check(t, err)
-	if out := tf.init(t); !strings.Contains(out, "Using previously-installed") {
-		t.Error(out)
-	}
+	out = tf.init(t)
+	sourcetest.Expect(t, strings.Contains(out, "Using previously-installed"), "%v", out)
 	if runtime.GOOS != "windows" {
 		if info, err := os.Lstat(tf.target(id)); err != nil || info.Mode()&os.ModeSymlink == 0 {
 			t.Errorf("what Terraform linked was replaced by %v, %v", info, err)

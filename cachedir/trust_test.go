@@ -24,8 +24,7 @@ func TestForeignRecordsAreNotBelieved(t *testing.T) {
 		"another package's": func(t *testing.T, root string) cachedir.Options {
 			for _, kind := range []string{"package", "known"} {
 				from := strings.Replace(record(other), "package", kind, 1)
-				data, err := os.ReadFile(filepath.Join(root, from))
-				check(t, err)
+				data := sourcetest.ReadFile(t, filepath.Join(root, from))
 				check(t, os.WriteFile(filepath.Join(root, strings.Replace(record(widget), "package", kind, 1)), data, 0o644))
 			}
 			return cachedir.Options{}
@@ -33,8 +32,7 @@ func TestForeignRecordsAreNotBelieved(t *testing.T) {
 		"a changed verdict": func(t *testing.T, root string) cachedir.Options {
 			for _, kind := range []string{"package", "known"} {
 				path := filepath.Join(root, strings.Replace(record(widget), "package", kind, 1))
-				data, err := os.ReadFile(path)
-				check(t, err)
+				data := sourcetest.ReadFile(t, path)
 				check(t, os.WriteFile(path, []byte(strings.ReplaceAll(string(data), "self-signed", "signed by HashiCorp")), 0o644))
 			}
 			return cachedir.Options{}
@@ -61,9 +59,7 @@ func TestDamageIsNeverRecorded(t *testing.T) {
 		"get": func(t *testing.T, d *cachedir.Dir) {
 			s, err := d.Get(context.Background(), widget)
 			check(t, err)
-			if s.Differs == "" || s.Verdict != sources.Unverified {
-				t.Errorf("got %+v", s)
-			}
+			sourcetest.Expect(t, s.Differs != "" && s.Verdict == sources.Unverified, "got %+v", s)
 		},
 		"verify": func(t *testing.T, d *cachedir.Dir) { verify(t, d, cachedir.VerifyOptions{}) },
 		"repair without a source": func(t *testing.T, d *cachedir.Dir) {
@@ -91,9 +87,7 @@ func TestDamageIsNeverRecorded(t *testing.T) {
 					t.Fatalf("verified %d, found %v", v.Packages, v.Findings)
 				}
 				want := executable + " differs from what was verified on " + time.Now().UTC().Format(time.DateOnly)
-				if got := v.Findings[0].Text; got != want {
-					t.Errorf("got %q, want %q", got, want)
-				}
+				sourcetest.Equal(t, v.Findings[0].Text, want)
 			})
 		}
 	}
@@ -117,9 +111,8 @@ func TestImportsGiveWay(t *testing.T) {
 	d := open(t, t.TempDir(), cachedir.Options{})
 	_, err := sourcetest.Put(context.Background(), d, widget, imported(invented))
 	check(t, err)
-	if s, err := d.Recall(widget); err != nil || !s.Imported {
-		t.Errorf("%+v, %v", s, err)
-	}
+	s, err := d.Recall(widget)
+	sourcetest.Expect(t, err == nil && s.Imported, "%+v, %v", s, err)
 	genuine := delivery(widgetFiles.zip(t))
 	genuine.Accept = func(sources.Stored) bool { return false }
 	_, err = sourcetest.Put(context.Background(), d, widget, genuine)
@@ -141,12 +134,10 @@ func TestSwappedPackagesAreNotLinked(t *testing.T) {
 		check(t, os.RemoveAll(s.Dir))
 		files{executable: "an evil one!", "LICENSE": widgetFiles["LICENSE"], "docs/README": widgetFiles["docs/README"]}.unpack(t, s.Dir)
 		target := targetIn(t.TempDir())
-		if _, err := link(context.Background(), d, s, target); !errors.Is(err, sources.ErrSwapped) {
-			t.Errorf("%s: %v", mode, err)
-		}
-		if _, err := os.Lstat(target); !errors.Is(err, os.ErrNotExist) {
-			t.Errorf("%s: it was linked", mode)
-		}
+		_, err := link(context.Background(), d, s, target)
+		sourcetest.ErrorIs(t, err, sources.ErrSwapped, mode)
+		_, err = os.Lstat(target)
+		sourcetest.ErrorIs(t, err, os.ErrNotExist, mode, "it was linked")
 	}
 }
 
@@ -159,9 +150,7 @@ func TestRepairOfAChangeThatIsNotSeen(t *testing.T) {
 	fetched := false
 	mended, err := d.Repair(context.Background(), v, func(ctx context.Context, m cachedir.Mending) (bool, error) {
 		s, err := d.Get(ctx, *m.Package)
-		if err != nil || s.Differs == "" {
-			t.Errorf("the record was believed: %+v, %v", s, err)
-		}
+		sourcetest.Expect(t, err == nil && s.Differs != "", "the record was believed: %+v, %v", s, err)
 		genuine := delivery(widgetFiles.zip(t))
 		genuine.Accept = func(s sources.Stored) bool { return s.Differs == "" && s.ZH != "" }
 		_, err = sourcetest.Put(ctx, d, *m.Package, genuine)
@@ -169,12 +158,9 @@ func TestRepairOfAChangeThatIsNotSeen(t *testing.T) {
 		return false, err
 	})
 	check(t, err)
-	if len(mended) != 1 || mended[0].Do != cachedir.Replaced || !fetched {
-		t.Errorf("got %+v", mended)
-	}
-	if s, err := d.Get(context.Background(), widget); err != nil || s.Differs != "" || s.H1 != widgetFiles.h1(t) {
-		t.Errorf("after repair: got %+v, %v", s, err)
-	}
+	sourcetest.Expect(t, len(mended) == 1 && mended[0].Do == cachedir.Replaced && fetched, "got %+v", mended)
+	s, err = d.Get(context.Background(), widget)
+	sourcetest.Expect(t, err == nil && s.Differs == "" && s.H1 == widgetFiles.h1(t), "after repair: got %+v, %v", s, err)
 
 	s = put(t, d, widget, widgetFiles)
 	alter(t, filepath.Join(s.Dir, executable), "evil program")
@@ -182,38 +168,30 @@ func TestRepairOfAChangeThatIsNotSeen(t *testing.T) {
 		return false, nil // nothing was done
 	})
 	check(t, err)
-	if len(mended) != 1 || mended[0].Do != cachedir.SetAside {
-		t.Errorf("got %+v", mended)
-	}
+	sourcetest.Expect(t, len(mended) == 1 && mended[0].Do == cachedir.SetAside, "got %+v", mended)
 }
 
 func TestUserKey(t *testing.T) {
 	dir := filepath.Join(t.TempDir(), "state")
 	root := t.TempDir()
 	_, err := open(t, root, cachedir.Options{Key: seal.UserKey(dir)}).Get(context.Background(), widget)
-	if !errors.Is(err, sources.ErrNotFound) {
-		t.Error(err)
-	}
-	if _, err := os.Stat(dir); err == nil {
-		t.Error("reading has created a key")
-	}
+	sourcetest.ErrorIs(t, err, sources.ErrNotFound)
+	_, err = os.Stat(dir)
+	sourcetest.Expect(t, err != nil, "reading has created a key")
 	if !sameKey(t, seal.UserKey(dir), seal.UserKey(dir)) || sameKey(t, seal.UserKey(dir), seal.Key{}) {
 		t.Error("the key is not kept")
 	}
 	path := filepath.Join(dir, "record.key")
 	info, err := os.Stat(path)
 	check(t, err)
-	if info.Mode().Perm() != 0o600 {
-		t.Errorf("mode %v", info.Mode())
-	}
+	sourcetest.Equal(t, info.Mode().Perm(), 0o600, "mode", info.Mode())
 	check(t, seal.UserKey(dir).Check())
 	check(t, os.Chmod(path, 0o640))
 	if seal.UserKey(dir).Check() == nil || sameKey(t, seal.UserKey(dir), key("another user's secret")) {
 		t.Error("a key that others can read is used")
 	}
-	if _, err := seal.ParseKey("short"); err == nil {
-		t.Error("a short secret is a key")
-	}
+	_, err = seal.ParseKey("short")
+	sourcetest.Expect(t, err != nil, "a short secret is a key")
 }
 
 // sameKey reports whether one key believes the other's records.

@@ -12,6 +12,7 @@ import (
 
 	"github.com/larder-cli/larder/cachedir"
 	"github.com/larder-cli/larder/sources"
+	"github.com/larder-cli/larder/sources/sourcetest"
 )
 
 func verify(t testing.TB, d *cachedir.Dir, opts cachedir.VerifyOptions) *cachedir.Verification {
@@ -34,9 +35,7 @@ func alter(t testing.TB, path, text string) {
 	t.Helper()
 	info, err := os.Stat(path)
 	check(t, err)
-	if info.Size() != int64(len(text)) {
-		t.Fatalf("%s has %d bytes", path, info.Size())
-	}
+	sourcetest.Require(t, info.Size() == int64(len(text)), "%s has %d bytes", path, info.Size())
 	f, err := os.OpenFile(path, os.O_WRONLY, 0)
 	check(t, err)
 	_, err = f.WriteString(text)
@@ -106,20 +105,15 @@ func TestVerifyFinds(t *testing.T) {
 			mended, err := d.Repair(context.Background(), v, nil)
 			check(t, err)
 			fetch := slices.ContainsFunc(mended, cachedir.Mending.Fetch)
-			if fetch != test.fetch {
-				t.Errorf("to be fetched again: %t", fetch)
-			}
+			sourcetest.Equal(t, fetch, test.fetch, "to be fetched again")
 			for _, m := range mended {
-				if m.Err != nil {
-					t.Errorf("%s: %v", m.Finding, m.Err)
-				}
+				sourcetest.Equal(t, m.Err, nil, m.Finding)
 				if m.Fetch() && !slices.Equal(m.Stored, []sources.Hash{s.H1, s.ZH}) {
 					t.Errorf("%s: stored as %q", m.Finding, m.Stored)
 				}
 			}
-			if left := verify(t, d, opts).Findings; len(left) > 0 {
-				t.Errorf("still there: %v", left)
-			}
+			left := verify(t, d, opts).Findings
+			sourcetest.Expect(t, len(left) == 0, "still there: %v", left)
 			after := regular(t, root)
 			for name, text := range before {
 				if !strings.HasPrefix(name, ".larder/") && after[name] != text && !aside(after, name, text) {
@@ -175,17 +169,11 @@ func TestVerifyIsNoUse(t *testing.T) {
 	check(t, os.Chtimes(dir, then, then))
 	before := list(t, d, cachedir.ListOptions{}).Entries
 	v := verify(t, d, cachedir.VerifyOptions{})
-	if v.Packages != 2 || v.Unknown != 1 || v.Bytes != 100_001 {
-		t.Errorf("verified %+v", v)
-	}
+	sourcetest.Expect(t, v.Packages == 2 && v.Unknown == 1 && v.Bytes == 100_001, "verified %+v", v)
 	_, err := d.Repair(context.Background(), v, nil)
 	check(t, err)
 	for i, e := range list(t, d, cachedir.ListOptions{}).Entries {
-		if !e.Used.Equal(before[i].Used) {
-			t.Errorf("%s was last used %s, now %s", e.ID, before[i].Used, e.Used)
-		}
-		if e.H1 == "" {
-			t.Errorf("what was hashed of %s is not remembered", e.ID)
-		}
+		sourcetest.Expect(t, e.Used.Equal(before[i].Used), "%s was last used %s, now %s", e.ID, before[i].Used, e.Used)
+		sourcetest.Expect(t, e.H1 != "", "what was hashed of %s is not remembered", e.ID)
 	}
 }

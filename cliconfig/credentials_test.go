@@ -2,7 +2,6 @@ package cliconfig_test
 
 import (
 	"context"
-	"errors"
 	"os"
 	"path/filepath"
 	"runtime"
@@ -30,9 +29,8 @@ func TestTokenVariables(t *testing.T) {
 		{"TF_TOKEN_localhost:8443", "localhost:8443"},
 	} {
 		c := mustLoad(t, linux(nil, tt.name+"=secret"), terraform)
-		if token, ok, err := c.Token(t.Context(), sources.Host(tt.host)); token != "secret" || !ok || err != nil {
-			t.Errorf("%s: %q, %t, %v for %s", tt.name, token, ok, err, tt.host)
-		}
+		token, ok, err := c.Token(t.Context(), sources.Host(tt.host))
+		sourcetest.Expect(t, token == "secret" && ok && err == nil, "%s: %q, %t, %v for %s", tt.name, token, ok, err, tt.host)
 		if _, ok, _ := c.Token(t.Context(), "other.example"); ok {
 			t.Errorf("%s: used for another host", tt.name)
 		}
@@ -41,17 +39,14 @@ func TestTokenVariables(t *testing.T) {
 
 func TestTokenIsForItsPort(t *testing.T) {
 	c := mustLoad(t, linux(nil, "TF_TOKEN_localhost=secret"), terraform)
-	if _, ok, _ := c.Token(t.Context(), "localhost:8443"); ok {
-		t.Error("the token of localhost was used for localhost:8443")
-	}
+	_, ok, _ := c.Token(t.Context(), "localhost:8443")
+	sourcetest.Expect(t, !ok, "the token of localhost was used for localhost:8443")
 }
 
 func TestTokenVariablesAtOdds(t *testing.T) {
 	_, diags := load(linux(nil, "TF_TOKEN_my__host_example=secret1", "TF_TOKEN_my-host_example=secret2"), terraform)
 	const want = "TF_TOKEN_my__host_example and TF_TOKEN_my-host_example give different tokens for my-host.example"
-	if got := brief(diags); got != want {
-		t.Errorf("%q, want %q", got, want)
-	}
+	sourcetest.Equal(t, brief(diags), want)
 	mustLoad(t, linux(nil, "TF_TOKEN_my__host_example=secret", "TF_TOKEN_my-host_example=secret"), terraform)
 	_, diags = load(linux(nil, "TF_TOKEN_a__=secret"), terraform)
 	if got := brief(diags); !strings.HasPrefix(got, "warning: TF_TOKEN_a__ names no host") || strings.Contains(got, "secret") {
@@ -80,9 +75,8 @@ func TestCredentialsBlocks(t *testing.T) {
 		{"gone.example", "", false},
 		{"none.example", "", false},
 	} {
-		if token, ok, err := c.Token(t.Context(), tt.host); token != tt.token || ok != tt.ok || err != nil {
-			t.Errorf("%s: %q, %t, %v", tt.host, token, ok, err)
-		}
+		token, ok, err := c.Token(t.Context(), tt.host)
+		sourcetest.Expect(t, token == tt.token && ok == tt.ok && err == nil, "%s: %q, %t, %v", tt.host, token, ok, err)
 	}
 }
 
@@ -140,13 +134,10 @@ esac`})
 			t.Errorf("%s: %q, %t, %v", tt.host, token, ok, err)
 		}
 	}
-	log, err := os.ReadFile(filepath.Join(m.WorkDir, "log"))
-	check(t, err)
+	log := sourcetest.ReadFile(t, filepath.Join(m.WorkDir, "log"))
 	const want = "-a b c get xn--caf-dma.fr\n-a b c get none.example\n-a b c get bad.example\n" +
 		"-a b c get list.example\n-a b c get fail.example\n-a b c get large.example\n"
-	if string(log) != want {
-		t.Errorf("the helper was run as\n%s", log)
-	}
+	sourcetest.Equal(t, string(log), want, "the helper was run as")
 }
 
 func errText(err error) string {
@@ -173,12 +164,10 @@ sleep 60`})
 		}
 	}()
 	start := time.Now()
-	if _, _, err := c.Token(ctx, "a.example"); !errors.Is(err, context.Canceled) {
-		t.Errorf("%v", err)
-	}
-	if d := time.Since(start); d > 20*time.Second {
-		t.Errorf("took %s", d)
-	}
+	_, _, err := c.Token(ctx, "a.example")
+	sourcetest.ErrorIs(t, err, context.Canceled)
+	d := time.Since(start)
+	sourcetest.Expect(t, d <= 20*time.Second, "took %s", d)
 	if token, ok, err := c.Token(t.Context(), "a.example"); token != "secret" || !ok || err != nil {
 		t.Errorf("what was cancelled is not asked again: %q, %t, %v", token, ok, err)
 	}
@@ -207,9 +196,8 @@ func TestNewestHelper(t *testing.T) {
 			scripts[name] = says(name)
 		}
 		c := mustLoad(t, helperMachine(t, scripts), terraform)
-		if token, _, err := c.Token(t.Context(), "a.example"); token != tt.want || err != nil {
-			t.Errorf("%s: %q, %v", tt.names, token, err)
-		}
+		token, _, err := c.Token(t.Context(), "a.example")
+		sourcetest.Expect(t, token == tt.want && err == nil, "%s: %q, %v", tt.names, token, err)
 	}
 }
 
@@ -220,9 +208,8 @@ func TestHelperOfTofu(t *testing.T) {
 	program := filepath.Join(data, "opentofu", "plugins", "terraform-credentials-x")
 	check(t, os.WriteFile(program, []byte("#!/bin/sh\necho '{\"token\": \"secret\"}'"), 0o755))
 	m.Environ = append(m.Environ, "XDG_DATA_HOME="+data)
-	if token, _, err := mustLoad(t, m, tofu).Token(t.Context(), "a.example"); token != "secret" || err != nil {
-		t.Errorf("%q, %v", token, err)
-	}
+	token, _, err := mustLoad(t, m, tofu).Token(t.Context(), "a.example")
+	sourcetest.Expect(t, token == "secret" && err == nil, "%q, %v", token, err)
 	if _, diags := load(m, terraform); len(diags) != 1 || !diags[0].Warning || !strings.Contains(diags[0].Hint, "plugins") {
 		t.Errorf("terraform does not look there: %v", diags)
 	}
@@ -232,7 +219,5 @@ func TestTwoHelpers(t *testing.T) {
 	_, diags := load(rc("credentials_helper \"x\" {}\ncredentials_helper \"y\" {}"), terraform)
 	const want = "rc:2:20: second credentials_helper, \"y\"; the first is \"x\" at /start/rc:1\n" +
 		"warning: rc:1:20: no program terraform-credentials-x is installed, so there are no credentials from it"
-	if got := brief(diags); got != want {
-		t.Errorf("%s", got)
-	}
+	sourcetest.Equal(t, brief(diags), want)
 }

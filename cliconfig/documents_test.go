@@ -1,25 +1,24 @@
 package cliconfig_test
 
 import (
-	"os"
 	"path/filepath"
 	"regexp"
 	"strings"
 	"testing"
+
+	"github.com/larder-cli/larder/sources/sourcetest"
 )
 
 // A name that is read and not in the document is one that nobody finds.
 func TestEverythingThatIsReadIsDocumented(t *testing.T) {
-	document, err := os.ReadFile(filepath.Join("..", "docs", "configuration.md"))
-	check(t, err)
+	document := sourcetest.ReadFile(t, filepath.Join("..", "docs", "configuration.md"))
 	variable := regexp.MustCompile(`"((?:TF|TERRAFORM|OPENTOFU|LARDER|XDG|SSL)_[A-Za-z_]+|NETRC|NO_COLOR|HOME|TERM|[A-Z]+_PROXY)"`)
 	setting := regexp.MustCompile(`(?:find|stringOf|boolOf|intOf|stringsOf|fileOf|blocks)\([a-z.]+, "([a-z_]+)"`)
 	files, err := filepath.Glob("*.go")
 	check(t, err)
 	var names []string
 	for _, file := range files {
-		source, err := os.ReadFile(file)
-		check(t, err)
+		source := sourcetest.ReadFile(t, file)
 		if strings.HasSuffix(file, "_test.go") {
 			continue
 		}
@@ -29,12 +28,8 @@ func TestEverythingThatIsReadIsDocumented(t *testing.T) {
 			}
 		}
 	}
-	if len(names) < 30 {
-		t.Fatalf("found only %q", names)
-	}
+	sourcetest.Require(t, len(names) >= 30, "found only %q", names)
 	for _, name := range names {
-		if !strings.Contains(string(document), name) {
-			t.Errorf("docs/configuration.md does not say what %s is", name)
-		}
+		sourcetest.Expect(t, strings.Contains(string(document), name), "docs/configuration.md does not say what %s is", name)
 	}
 }

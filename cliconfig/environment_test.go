@@ -8,6 +8,7 @@ import (
 
 	"github.com/larder-cli/larder/cliconfig"
 	"github.com/larder-cli/larder/sources"
+	"github.com/larder-cli/larder/sources/sourcetest"
 )
 
 func TestCacheVariables(t *testing.T) {
@@ -28,9 +29,7 @@ func TestCacheVariables(t *testing.T) {
 		{"relative on Windows", windows(nil, `TF_PLUGIN_CACHE_DIR=c`), `C:\start\c`},
 	} {
 		c := mustLoad(t, tt.m, terraform)
-		if c.PluginCacheDir != tt.dir {
-			t.Errorf("%s: %q", tt.name, c.PluginCacheDir)
-		}
+		sourcetest.Equal(t, c.PluginCacheDir, tt.dir, tt.name)
 	}
 }
 
@@ -59,9 +58,7 @@ func TestRegistrySettings(t *testing.T) {
 		if orUnset(r.DiscoveryRetries) != tt.discovery || r.RequestTimeout != tt.timeout || orUnset(r.DownloadRetries) != tt.download {
 			t.Errorf("%s: %d, %s, %d", tt.name, orUnset(r.DiscoveryRetries), r.RequestTimeout, orUnset(r.DownloadRetries))
 		}
-		if got := brief(diags); got != tt.warnings {
-			t.Errorf("%s: %s", tt.name, got)
-		}
+		sourcetest.Equal(t, brief(diags), tt.warnings, tt.name)
 	}
 }
 
@@ -86,23 +83,17 @@ func TestUnmanaged(t *testing.T) {
 		for _, p := range c.Unmanaged {
 			got = append(got, p.String())
 		}
-		if s := strings.Join(got, " "); s != tt.want {
-			t.Errorf("%s: %q", tt.value, s)
-		}
-		if s := brief(diags); !strings.HasPrefix(s, tt.diags) || (s == "") != (tt.diags == "") {
-			t.Errorf("%s: %q", tt.value, s)
-		}
+		sourcetest.Equal(t, strings.Join(got, " "), tt.want, tt.value)
+		s := brief(diags)
+		sourcetest.Expect(t, strings.HasPrefix(s, tt.diags) && (s == "") == (tt.diags == ""), "%s: %q", tt.value, s)
 	}
 }
 
 func TestSmallVariables(t *testing.T) {
 	c := mustLoad(t, linux(nil, "TF_DATA_DIR=/data", "TF_APPEND_USER_AGENT=ua/1", "TF_WORKSPACE=w"), terraform)
-	if c.DataDir != "/data" || c.AppendUserAgent != "ua/1" || c.Workspace != "w" {
-		t.Errorf("%+v", c)
-	}
-	if c := mustLoad(t, linux(nil, "TF_DATA_DIR="), terraform); c.DataDir != "/start/.terraform" {
-		t.Errorf("empty is unset: %+v", c)
-	}
+	sourcetest.Expect(t, c.DataDir == "/data" && c.AppendUserAgent == "ua/1" && c.Workspace == "w", "%+v", c)
+	c = mustLoad(t, linux(nil, "TF_DATA_DIR="), terraform)
+	sourcetest.Equal(t, c.DataDir, "/start/.terraform", "empty is unset", c)
 }
 
 func TestTofuVariables(t *testing.T) {
@@ -146,9 +137,7 @@ func TestProxy(t *testing.T) {
 		}
 		if got := ""; proxy != nil {
 			got = proxy.String()
-			if got != tt.want {
-				t.Errorf("%v: %s through %q", tt.environ, tt.url, got)
-			}
+			sourcetest.Equal(t, got, tt.want, tt.environ, tt.url, "through")
 		} else if tt.want != "" {
 			t.Errorf("%v: %s through no proxy", tt.environ, tt.url)
 		}
@@ -164,12 +153,10 @@ func TestArguments(t *testing.T) {
 		{`"a`, "warning: TF_CLI_ARGS_init has an unclosed quote and is not used"},
 		{`a\`, "warning: TF_CLI_ARGS_init has an unclosed quote and is not used"},
 	} {
-		if _, diags := load(linux(nil, "TF_CLI_ARGS_init="+tt.text), terraform); brief(diags) != tt.diags {
-			t.Errorf("%s: %s", tt.text, brief(diags))
-		}
+		_, diags := load(linux(nil, "TF_CLI_ARGS_init="+tt.text), terraform)
+		sourcetest.Equal(t, brief(diags), tt.diags, tt.text)
 	}
 	words, ok := cliconfig.SplitShell(`-backend-config="a b"'c d' e\ f "g\"\\\n" ''`)
-	if got := strings.Join(words, "|"); got != `-backend-config=a bc d|e f|g"\\n|` || !ok {
-		t.Errorf("split into %q, %t", got, ok)
-	}
+	got := strings.Join(words, "|")
+	sourcetest.Expect(t, got == `-backend-config=a bc d|e f|g"\\n|` && ok, "split into %q, %t", got, ok)
 }

@@ -3,12 +3,12 @@ package cliconfig_test
 import (
 	"fmt"
 	"maps"
-	"slices"
 	"strings"
 	"testing"
 
 	"github.com/larder-cli/larder/cliconfig"
 	"github.com/larder-cli/larder/sources"
+	"github.com/larder-cli/larder/sources/sourcetest"
 )
 
 // brief is what there is to say, one line each, without the file.
@@ -154,9 +154,8 @@ func TestWhatFilesMayHold(t *testing.T) {
 		{`{"provider_installation": {"direct": [{"include": [true]}]}}`, "rc:1:52: include must hold strings, not a boolean"}, // terraform drops it
 	} {
 		_, diags := load(rc(tt.src), terraform)
-		if got := brief(diags); got != tt.want {
-			t.Errorf("%.80s\ngot  %s\nwant %s", tt.src, got, tt.want)
-		}
+		got := brief(diags)
+		sourcetest.Expect(t, got == tt.want, "%.80s\ngot  %s\nwant %s", tt.src, got, tt.want)
 	}
 }
 
@@ -181,9 +180,7 @@ func TestNamesInFiles(t *testing.T) {
 		if got := brief(diags); len(diags) != 1 || !strings.HasPrefix(got, tt.at) || diags[0].Warning {
 			t.Errorf("%s: %q, want an error at %s", tt.src, got, tt.at)
 		}
-		if len(c.Methods)+len(c.DevOverrides)+len(c.Hosts) > 0 {
-			t.Errorf("%s: what is wrong was kept", tt.src)
-		}
+		sourcetest.Expect(t, len(c.Methods)+len(c.DevOverrides)+len(c.Hosts) == 0, "%s: what is wrong was kept", tt.src)
 	}
 }
 
@@ -200,17 +197,13 @@ func TestWhatTofuAdds(t *testing.T) {
 		{`provider_installation { oci_mirror {} }`, "rc:1:25: oci_mirror has no repository_template"},
 	} {
 		_, diags := load(rc(tt.src), tofu)
-		if got := brief(diags); got != tt.want {
-			t.Errorf("%s\ngot  %s\nwant %s", tt.src, got, tt.want)
-		}
+		sourcetest.Equal(t, brief(diags), tt.want, tt.src)
 	}
 }
 
 func TestTofuSettingsMeanNothingToTerraform(t *testing.T) {
 	c := mustLoad(t, rc("registry_protocols { retry_count = 5 }\noci_credentials = 1"), terraform)
-	if c.Registry.DiscoveryRetries != nil {
-		t.Error("registry_protocols took effect")
-	}
+	sourcetest.Equal(t, c.Registry.DiscoveryRetries, nil, "registry_protocols took effect")
 }
 
 func TestHints(t *testing.T) {
@@ -222,9 +215,8 @@ func TestHints(t *testing.T) {
 		{`provider_installation { oci_mirror {} }`, "oci_mirror is known to OpenTofu only"},
 		{"\xef\xbb\xbf", "save the file as UTF-8 without a byte-order mark"},
 	} {
-		if _, diags := load(rc(tt.src), terraform); len(diags) != 1 || diags[0].Hint != tt.hint {
-			t.Errorf("%s: %+v, want the hint %q", tt.src, diags, tt.hint)
-		}
+		_, diags := load(rc(tt.src), terraform)
+		sourcetest.Expect(t, len(diags) == 1 && diags[0].Hint == tt.hint, "%s: %+v, want the hint %q", tt.src, diags, tt.hint)
 	}
 }
 
@@ -258,9 +250,7 @@ func TestMethods(t *testing.T) {
 		c := mustLoad(t, rc(src, "HOME=/h"), terraform)
 		var got []string
 		for _, m := range c.Methods {
-			if m.File != "/start/rc" || m.Line == 0 {
-				t.Errorf("%s is at %s:%d", m.Kind, m.File, m.Line)
-			}
+			sourcetest.Expect(t, m.File == "/start/rc" && m.Line != 0, "%s is at %s:%d", m.Kind, m.File, m.Line)
 			got = append(got, fmt.Sprint(m.Kind, m.Path, m.URL, m.Include, m.Exclude))
 		}
 		want := []string{
@@ -269,19 +259,13 @@ func TestMethods(t *testing.T) {
 			"network_mirrorhttps://m.example/[] []",
 			"direct[] []",
 		}
-		if !slices.Equal(got, want) {
-			t.Errorf("got  %q\nwant %q", got, want)
-		}
+		sourcetest.EqualSlices(t, got, want)
 		overrides := map[sources.Provider]string{
 			{Host: "registry.terraform.io", Namespace: "acme", Type: "foo"}: "/h/b",
 			{Host: "registry.terraform.io", Namespace: "acme", Type: "bar"}: "/start/rel",
 		}
-		if !maps.Equal(c.DevOverrides, overrides) {
-			t.Errorf("dev_overrides %v", c.DevOverrides)
-		}
-		if c.Implied {
-			t.Error("Implied, though there is a provider_installation")
-		}
+		sourcetest.Expect(t, maps.Equal(c.DevOverrides, overrides), "dev_overrides %v", c.DevOverrides)
+		sourcetest.Expect(t, !c.Implied, "Implied, though there is a provider_installation")
 	}
 }
 
@@ -295,24 +279,20 @@ func TestTofuMethods(t *testing.T) {
   }
   oci_mirror { repository_template = "a.example/${namespace}/${type}"  include = ["acme/*"] }
 }`), tofu)
-	if n := len(c.Methods); n != 3 {
-		t.Fatalf("%d methods", n)
-	}
-	if r := c.Methods[0].DownloadRetries; r == nil || *r != 0 {
-		t.Error("direct: download_retry_count is lost")
-	}
-	if m := c.Methods[1]; m.DownloadRetries == nil || *m.DownloadRetries != 3 || !m.TrustAllHashes {
-		t.Errorf("network_mirror: %+v", m)
-	}
+	n := len(c.Methods)
+	sourcetest.Require(t, n == 3, "%d methods", n)
+	r := c.Methods[0].DownloadRetries
+	sourcetest.Expect(t, r != nil && *r == 0, "direct: download_retry_count is lost")
+	m := c.Methods[1]
+	sourcetest.Expect(t, m.DownloadRetries != nil && *m.DownloadRetries == 3 && m.TrustAllHashes, "network_mirror: %+v", m)
 	if m := c.Methods[2]; m.Kind != cliconfig.OCIMirror || m.Template != "a.example/${namespace}/${type}" {
 		t.Errorf("oci_mirror: %+v", m)
 	}
 }
 
 func TestNoMethodsIsNotImplied(t *testing.T) {
-	if c := mustLoad(t, rc("provider_installation {}"), terraform); c.Implied || len(c.Methods) > 0 {
-		t.Errorf("Implied %t, methods %v", c.Implied, c.Methods)
-	}
+	c := mustLoad(t, rc("provider_installation {}"), terraform)
+	sourcetest.Expect(t, !c.Implied && len(c.Methods) == 0, "Implied %t, methods %v", c.Implied, c.Methods)
 }
 
 func TestMerging(t *testing.T) {
@@ -329,21 +309,14 @@ provider_installation { direct {} }`,
 	}, "CACHE=/cache"), terraform)
 	want := dir + "d.tfrc:1:13: this has neither \"=\" nor \"{\" after it\n" +
 		dir + "c.tfrc:2:1: second provider_installation block; the first is at " + dir + "a.tfrc:3"
-	if got := brief(diags); got != want {
-		t.Errorf("got  %s\nwant %s", got, want)
-	}
-	if c.PluginCacheDir != "/cache/b" {
-		t.Errorf("the first file that sets the cache directory wins: %s", c.PluginCacheDir)
-	}
+	sourcetest.Equal(t, brief(diags), want)
+	sourcetest.Equal(t, c.PluginCacheDir, "/cache/b", "the first file that sets the cache directory wins")
 	if got := c.Hosts["h.example"]; !maps.Equal(got, map[string]string{"providers.v1": "https://o.example/a/"}) {
 		t.Errorf("the last file that sets a host wins: %v", got)
 	}
-	if len(c.Methods) != 1 {
-		t.Errorf("the first provider_installation is the one: %v", c.Methods)
-	}
-	if files := cliconfig.FilesRead(c); len(files) != 5 || files[0] != "/home/me/.terraformrc" || files[4] != dir+"d.tfrc" {
-		t.Errorf("files: %v", files)
-	}
+	sourcetest.Equal(t, len(c.Methods), 1, "the first provider_installation is the one", c.Methods)
+	files := cliconfig.FilesRead(c)
+	sourcetest.Expect(t, len(files) == 5 && files[0] == "/home/me/.terraformrc" && files[4] == dir+"d.tfrc", "files: %v", files)
 }
 
 func TestServices(t *testing.T) {
@@ -357,9 +330,7 @@ host "none.example" { services = {} }`), terraform)
 		"none.example":   "",
 	} {
 		services, ok := c.Hosts[host]
-		if !ok || services["providers.v1"] != want {
-			t.Errorf("%s: %v, want %s", host, services, want)
-		}
+		sourcetest.Expect(t, ok && services["providers.v1"] == want, "%s: %v, want %s", host, services, want)
 	}
 }
 
@@ -376,33 +347,24 @@ func TestFilesThatCannotBeRead(t *testing.T) {
 		{"netrc", linux(nil, "NETRC=/no/such"), "warning: /no/such: file does not exist, though NETRC names it"},
 	} {
 		c, diags := load(tt.m, terraform)
-		if got := brief(diags); got != tt.want {
-			t.Errorf("%s: %q, want %q", tt.name, got, tt.want)
-		}
-		if files := cliconfig.FilesRead(c); len(files) > 0 {
-			t.Errorf("%s: read %v", tt.name, files)
-		}
+		sourcetest.Equal(t, brief(diags), tt.want, tt.name)
+		files := cliconfig.FilesRead(c)
+		sourcetest.Expect(t, len(files) == 0, "%s: read %v", tt.name, files)
 	}
 }
 
 func TestConfigFileOption(t *testing.T) {
 	m := linux(map[string]string{"/start/mine": `plugin_cache_dir = "/mine"`, "/theirs": `plugin_cache_dir = "/theirs"`}, "TF_CLI_CONFIG_FILE=/theirs")
 	c, diags := cliconfig.Load(t.Context(), m, terraform, cliconfig.Options{ConfigFile: "mine", Chdir: "/else"})
-	if len(diags) > 0 || c.PluginCacheDir != "/mine" {
-		t.Errorf("%v %+v", diags, c)
-	}
+	sourcetest.Expect(t, len(diags) == 0 && c.PluginCacheDir == "/mine", "%v %+v", diags, c)
 	_, diags = cliconfig.Load(t.Context(), m, terraform, cliconfig.Options{ConfigFile: "no-such"})
-	if got := brief(diags); got != "no-such: file does not exist" {
-		t.Errorf("a file asked for must be there: %q", got)
-	}
+	sourcetest.Equal(t, brief(diags), "no-such: file does not exist", "a file asked for must be there")
 }
 
 func TestRelativePathsFollowTheRootModule(t *testing.T) {
 	m := rc("plugin_cache_dir = \"cache\"\nprovider_installation {\n dev_overrides { \"a/b\" = \"o\" }\n filesystem_mirror { path = \"m\" }\n}")
 	c, diags := cliconfig.Load(t.Context(), m, terraform, cliconfig.Options{Chdir: "root"})
-	if len(diags) > 0 {
-		t.Fatal(diags)
-	}
+	sourcetest.Require(t, len(diags) == 0, "%v", diags)
 	for _, dir := range []string{"/start/root", "/other", "/start/root"} {
 		c = c.At(dir)
 		var override string
@@ -410,9 +372,7 @@ func TestRelativePathsFollowTheRootModule(t *testing.T) {
 			override = o
 		}
 		got := []string{c.WorkDir, c.PluginCacheDir, c.Methods[0].Path, override, c.DataDir}
-		if want := []string{dir, dir + "/cache", dir + "/m", dir + "/o", dir + "/.terraform"}; !slices.Equal(got, want) {
-			t.Errorf("got %q, want %q", got, want)
-		}
+		sourcetest.EqualSlices(t, got, []string{dir, dir + "/cache", dir + "/m", dir + "/o", dir + "/.terraform"})
 	}
 }
 
@@ -431,8 +391,6 @@ func TestSecretsStaySecret(t *testing.T) {
 		`provider_installation { network_mirror { url = "https://me:secret@a/b" } }`,
 	} {
 		_, diags := load(rc(src), terraform)
-		if len(diags) == 0 || strings.Contains(fmt.Sprint(diags), "secret") {
-			t.Errorf("%s: %+v", src, diags)
-		}
+		sourcetest.Expect(t, len(diags) != 0 && !strings.Contains(fmt.Sprint(diags), "secret"), "%s: %+v", src, diags)
 	}
 }

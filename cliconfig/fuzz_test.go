@@ -12,6 +12,7 @@ import (
 	"golang.org/x/net/http/httpguts"
 
 	"github.com/larder-cli/larder/sources"
+	"github.com/larder-cli/larder/sources/sourcetest"
 )
 
 // print writes a tree in the syntax that it was read in.
@@ -79,9 +80,7 @@ func FuzzParse(f *testing.F) {
 	f.Fuzz(func(t *testing.T, src []byte) {
 		root, bad := parse("f", src)
 		if bad != nil {
-			if bad.Text == "" || bad.File != "f" {
-				t.Fatalf("diagnostic without text or file: %+v", bad)
-			}
+			sourcetest.Require(t, bad.Text != "" && bad.File == "f", "diagnostic without text or file: %+v", bad)
 			return
 		}
 		var b strings.Builder
@@ -91,9 +90,7 @@ func FuzzParse(f *testing.F) {
 			root.printEntries(&b, "=")
 		}
 		again, bad := parse("f", []byte(b.String()))
-		if bad != nil {
-			t.Fatalf("printed, it is bad: %s\n%s", bad, b.String())
-		}
+		sourcetest.Require(t, bad == nil, "printed, it is bad: %s\n%s", bad, b.String())
 		if got, want := again.shape(), root.shape(); got != want {
 			t.Fatalf("got  %s\nwant %s", got, want)
 		}
@@ -116,13 +113,9 @@ func FuzzLoad(f *testing.F) {
 		for _, e := range []sources.Engine{sources.Terraform, sources.OpenTofu} {
 			m := Machine{GOOS: "linux", GOARCH: "amd64", WorkDir: "/w", Home: "/h", Files: one(src)}
 			c, diags := Load(context.Background(), m, e, Options{ConfigFile: "f"})
-			if len(c.files) != 1 {
-				t.Fatalf("files: %v", c.files)
-			}
+			sourcetest.Require(t, len(c.files) == 1, "files: %v", c.files)
 			for _, d := range diags {
-				if d.File != "/w/f" || d.Text == "" {
-					t.Fatalf("%s: %+v", e, d)
-				}
+				sourcetest.Require(t, d.File == "/w/f" && d.Text != "", "%s: %+v", e, d)
 			}
 			for _, m := range c.Methods {
 				if m.Line == 0 || m.Kind == FilesystemMirror && m.Path == "" || m.Kind == NetworkMirror && !strings.HasPrefix(strings.ToLower(m.URL), "https:") {
@@ -147,14 +140,11 @@ func FuzzLarderFile(f *testing.F) {
 		m := Machine{GOOS: "linux", GOARCH: "amd64", WorkDir: "/w", Environ: []string{"LARDER_CONFIG=f"}, Files: one(src)}
 		c, diags := Load(context.Background(), m, sources.Terraform, Options{})
 		for _, d := range diags {
-			if d.File != "/w/f" || d.Text == "" {
-				t.Fatalf("%+v", d)
-			}
+			sourcetest.Require(t, d.File == "/w/f" && d.Text != "", "%+v", d)
 		}
 		for host, o := range c.HostOptions {
-			if again, err := sources.ParseHost(string(host)); err != nil || again != host {
-				t.Fatalf("host %q: %q, %v", host, again, err)
-			}
+			again, err := sources.ParseHost(string(host))
+			sourcetest.Require(t, err == nil && again == host, "host %q: %q, %v", host, again, err)
 			for name, value := range o.Headers {
 				if !httpguts.ValidHeaderFieldName(name) || !httpguts.ValidHeaderFieldValue(value) || ourHeaders()[name] != "" {
 					t.Fatalf("header %q: %q", name, value)
@@ -186,14 +176,10 @@ func FuzzNetrc(f *testing.F) {
 	f.Fuzz(func(t *testing.T, src string) {
 		n, warnings := parseNetrc("f", src)
 		for _, w := range warnings {
-			if w.Line == 0 || !w.Warning {
-				t.Fatalf("%+v", w)
-			}
+			sourcetest.Require(t, w.Line != 0 && w.Warning, "%+v", w)
 		}
 		again, warnings := parseNetrc("f", n.print())
-		if len(warnings) > 0 || !slices.Equal(n, again) {
-			t.Fatalf("%v\ngot  %+v\nwant %+v", warnings, again, n)
-		}
+		sourcetest.Require(t, len(warnings) == 0 && slices.Equal(n, again), "%v\ngot  %+v\nwant %+v", warnings, again, n)
 	})
 }
 
@@ -208,8 +194,7 @@ func FuzzSplitShell(f *testing.F) {
 		for _, w := range words {
 			quoted = append(quoted, "'"+strings.ReplaceAll(w, "'", `'\''`)+"'")
 		}
-		if again, ok := splitShell(strings.Join(quoted, " ")); !ok || !slices.Equal(words, again) {
-			t.Fatalf("got %q, want %q", again, words)
-		}
+		again, ok := splitShell(strings.Join(quoted, " "))
+		sourcetest.Require(t, ok && slices.Equal(words, again), "got %q, want %q", again, words)
 	})
 }

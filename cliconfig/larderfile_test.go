@@ -18,6 +18,7 @@ import (
 
 	"github.com/larder-cli/larder/cliconfig"
 	"github.com/larder-cli/larder/sources"
+	"github.com/larder-cli/larder/sources/sourcetest"
 )
 
 // pair makes a certificate and its key, both in PEM form.
@@ -117,9 +118,7 @@ func TestWhatLardersOwnFileMayHold(t *testing.T) {
 		{`headers = { X-Team = "sesame" x-team = "sesame" }`, "1:49: header X-Team is set twice, in whatever case"},
 	} {
 		_, diags := load(own(`host "a.example" {`+tt.body+"}", files), terraform)
-		if got := said(diags); got != tt.want {
-			t.Errorf("%s\ngot  %s\nwant %s", tt.body, got, tt.want)
-		}
+		sourcetest.Equal(t, said(diags), tt.want, tt.body)
 	}
 }
 
@@ -143,9 +142,8 @@ func TestHostBlocksOfLardersOwnFile(t *testing.T) {
 		{strings.Repeat("#", 1<<20+1), "larger than 1048576 bytes"},
 	} {
 		_, diags := load(own(tt.src, nil), terraform)
-		if got := said(diags); got != tt.want {
-			t.Errorf("%.80s\ngot  %s\nwant %s", tt.src, got, tt.want)
-		}
+		got := said(diags)
+		sourcetest.Expect(t, got == tt.want, "%.80s\ngot  %s\nwant %s", tt.src, got, tt.want)
 	}
 }
 
@@ -181,12 +179,9 @@ host "plain.example" {}`, map[string]string{"/etc/ca.pem": cert + cert, "/etc/bo
 	if len(o.Authorities) != 2 || len(o.Certificates) != 1 || !o.TokenForArchives || fmt.Sprint(o.Headers) != "map[X-Team:platform]" {
 		t.Errorf("%+v", o)
 	}
-	if o := c.HostOptions["plain.example"]; len(o.Authorities)+len(o.Certificates)+len(o.Headers) != 0 || o.TokenForArchives {
-		t.Errorf("%+v", o)
-	}
-	if len(c.HostOptions) != 2 {
-		t.Errorf("%d hosts", len(c.HostOptions))
-	}
+	o = c.HostOptions["plain.example"]
+	sourcetest.Expect(t, len(o.Authorities)+len(o.Certificates)+len(o.Headers) == 0 && !o.TokenForArchives, "%+v", o)
+	sourcetest.Equal(t, len(c.HostOptions), 2, "hosts")
 }
 
 func TestWhereLardersOwnFileIs(t *testing.T) {
@@ -214,12 +209,9 @@ func TestWhereLardersOwnFileIs(t *testing.T) {
 			tt.m.ConfigDirs = []string{`C:\Users\me\Local`}
 		}
 		c, diags := load(tt.m, terraform)
-		if got := strings.Join(cliconfig.FilesRead(c), " "); got != tt.want || said(diags) != tt.said {
-			t.Errorf("%s: read %q, said %q", tt.name, got, said(diags))
-		}
-		if diags.Err() == nil != (tt.said == "") {
-			t.Errorf("%s: %v", tt.name, diags.Err())
-		}
+		got := strings.Join(cliconfig.FilesRead(c), " ")
+		sourcetest.Expect(t, got == tt.want && said(diags) == tt.said, "%s: read %q, said %q", tt.name, got, said(diags))
+		sourcetest.Expect(t, diags.Err() == nil == (tt.said == ""), "%s: %v", tt.name, diags.Err())
 	}
 }
 
@@ -257,9 +249,7 @@ func TestKeysThatOthersMayRead(t *testing.T) {
 	if len(diags) != 1 || !diags[0].Warning || !strings.HasSuffix(diags[0].Text, "both.pem: every user of this machine can read the key") {
 		t.Errorf("got %v", diags)
 	}
-	if len(c.HostOptions["a.example"].Certificates) != 1 {
-		t.Error("the certificate is not used")
-	}
+	sourcetest.Equal(t, len(c.HostOptions["a.example"].Certificates), 1, "the certificate is not used")
 }
 
 func TestTrustedKeysInLardersOwnFile(t *testing.T) {
@@ -290,9 +280,7 @@ func TestTrustedKeysInLardersOwnFile(t *testing.T) {
 		{`trusted_key = {}`, `1:1: no setting is called "trusted_key" (did you mean trusted_keys?)`},
 	} {
 		c, ds := cliconfig.Load(t.Context(), own(tt.src, nil), terraform, cliconfig.Options{})
-		if got := said(ds); got != tt.want {
-			t.Errorf("%s\ngot  %s\nwant %s", tt.src, got, tt.want)
-		}
+		sourcetest.Equal(t, said(ds), tt.want, tt.src)
 		if tt.want != "" {
 			continue
 		}

@@ -2,12 +2,12 @@ package cliconfig_test
 
 import (
 	"context"
-	"slices"
 	"strings"
 	"testing"
 
 	"github.com/larder-cli/larder/cliconfig"
 	"github.com/larder-cli/larder/sources"
+	"github.com/larder-cli/larder/sources/sourcetest"
 )
 
 const (
@@ -69,9 +69,7 @@ func TestFilesRead(t *testing.T) {
 		{"netrc on Windows", filesOn(windows, `C:\Users\me\.netrc C:\Users\me\_netrc`), terraform, `C:\Users\me\_netrc`},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
-			if s := strings.Join(cliconfig.FilesRead(mustLoad(t, tt.m, tt.engine)), " "); s != tt.want {
-				t.Errorf("read %q, want %q", s, tt.want)
-			}
+			sourcetest.Equal(t, strings.Join(cliconfig.FilesRead(mustLoad(t, tt.m, tt.engine)), " "), tt.want)
 		})
 	}
 }
@@ -102,12 +100,8 @@ func TestImpliedDirs(t *testing.T) {
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			c := mustLoad(t, tt.m, tt.engine)
-			if got := c.ImpliedDirs(); !slices.Equal(got, strings.Fields(tt.want)) {
-				t.Errorf("got  %q\nwant %q", got, strings.Fields(tt.want))
-			}
-			if !c.Implied {
-				t.Error("not Implied, though there is no provider_installation")
-			}
+			sourcetest.EqualSlices(t, c.ImpliedDirs(), strings.Fields(tt.want))
+			sourcetest.Expect(t, c.Implied, "not Implied, though there is no provider_installation")
 		})
 	}
 }
@@ -119,23 +113,15 @@ func TestImpliedDirsOnMacOS(t *testing.T) {
 		"/usr/share/terraform/plugins/":                               "",
 	}), tofu)
 	want := []string{"/Users/me/Library/Application Support/io.terraform/plugins", "/Library/Application Support/io.terraform/plugins"}
-	if got := c.ImpliedDirs(); !slices.Equal(got, want) {
-		t.Errorf("got %q, want %q", got, want)
-	}
+	sourcetest.EqualSlices(t, c.ImpliedDirs(), want)
 }
 
 func TestImpliedDirsFollowTheRootModule(t *testing.T) {
 	m := filesOn(linux, "/start/terraform.d/plugins/ /start/a/terraform.d/plugins/ /b/terraform.d/plugins/")
 	c, _ := cliconfig.Load(context.Background(), m, terraform, cliconfig.Options{Chdir: "a"})
-	if got := c.ImpliedDirs(); !slices.Equal(got, []string{"/start/a/terraform.d/plugins"}) {
-		t.Errorf("with Chdir: %q", got)
-	}
-	if got := c.At("/b").At("a").ImpliedDirs(); !slices.Equal(got, []string{"/start/a/terraform.d/plugins"}) {
-		t.Errorf("at a: %q", got)
-	}
-	if got := c.At("/b").ImpliedDirs(); !slices.Equal(got, []string{"/b/terraform.d/plugins"}) {
-		t.Errorf("at /b: %q", got)
-	}
+	sourcetest.EqualSlices(t, c.ImpliedDirs(), []string{"/start/a/terraform.d/plugins"}, "with Chdir")
+	sourcetest.EqualSlices(t, c.At("/b").At("a").ImpliedDirs(), []string{"/start/a/terraform.d/plugins"}, "at a")
+	sourcetest.EqualSlices(t, c.At("/b").ImpliedDirs(), []string{"/b/terraform.d/plugins"}, "at /b")
 }
 
 func TestHasOnlyTofuConfig(t *testing.T) {
@@ -159,9 +145,7 @@ func TestHasOnlyTofuConfig(t *testing.T) {
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			m := filesOn(linux, tt.paths, tt.environ...)
-			if got := cliconfig.HasOnlyTofuConfig(m, cliconfig.Options{ConfigFile: tt.config}); got != tt.want {
-				t.Errorf("got %t", got)
-			}
+			sourcetest.Equal(t, cliconfig.HasOnlyTofuConfig(m, cliconfig.Options{ConfigFile: tt.config}), tt.want)
 		})
 	}
 }
@@ -173,21 +157,15 @@ func TestDefaultCacheDir(t *testing.T) {
 		ptr(windows(nil)): `C:\Users\me\Local\cache\larder\plugins`,
 		{GOOS: "linux", WorkDir: "/start", Files: newDisk(nil)}: "",
 	} {
-		if got := mustLoad(t, *m, terraform).DefaultCacheDir; got != want {
-			t.Errorf("%s: %q, want %q", m.GOOS, got, want)
-		}
+		sourcetest.Equal(t, mustLoad(t, *m, terraform).DefaultCacheDir, want, m.GOOS)
 	}
 }
 
 func TestStateDir(t *testing.T) {
 	m := linux(nil)
 	m.StateHome = "/home/me/.local/state"
-	if got := mustLoad(t, m, terraform).StateDir; got != "/home/me/.local/state/larder" {
-		t.Errorf("got %q", got)
-	}
-	if got := mustLoad(t, linux(nil), terraform).StateDir; got != "" {
-		t.Errorf("got %q", got)
-	}
+	sourcetest.Equal(t, mustLoad(t, m, terraform).StateDir, "/home/me/.local/state/larder")
+	sourcetest.Equal(t, mustLoad(t, linux(nil), terraform).StateDir, "")
 }
 
 func ptr[T any](v T) *T { return &v }

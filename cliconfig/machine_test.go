@@ -10,6 +10,7 @@ import (
 
 	"github.com/larder-cli/larder/cliconfig"
 	"github.com/larder-cli/larder/sources"
+	"github.com/larder-cli/larder/sources/sourcetest"
 )
 
 // A disk holds files by their paths on any system.
@@ -84,7 +85,6 @@ func TestThisMachine(t *testing.T) {
 	if m.GOOS == "" || m.GOARCH == "" || m.WorkDir == "" || m.CacheHome == "" || len(m.Environ) == 0 {
 		t.Errorf("something is missing: %+v", m)
 	}
-	if _, err := m.Files.Stat(m.WorkDir); err != nil {
-		t.Error(err)
-	}
+	_, err := m.Files.Stat(m.WorkDir)
+	sourcetest.Equal(t, err, nil)
 }

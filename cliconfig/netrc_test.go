@@ -2,6 +2,8 @@ package cliconfig_test
 
 import (
 	"testing"
+
+	"github.com/larder-cli/larder/sources/sourcetest"
 )
 
 func TestNetrc(t *testing.T) {
@@ -34,19 +36,14 @@ func TestNetrc(t *testing.T) {
 		if ok {
 			got = user + ":" + password
 		}
-		if got != tt.want {
-			t.Errorf("%s: %q, want %q", tt.name, got, tt.want)
-		}
+		sourcetest.Equal(t, got, tt.want, tt.name)
 	}
 }
 
 func TestNetrcOddWords(t *testing.T) {
 	c, diags := load(linux(map[string]string{"/home/me/.netrc": "machine a.example\n  user me password secret"}), terraform)
 	const want = "warning: /home/me/.netrc:2:3: unknown word in a netrc file, passed over"
-	if got := brief(diags); got != want {
-		t.Errorf("%s", got)
-	}
-	if _, password, _ := c.Netrc("a.example"); password != "secret" {
-		t.Errorf("what can be understood is lost: %q", password)
-	}
+	sourcetest.Equal(t, brief(diags), want)
+	_, password, _ := c.Netrc("a.example")
+	sourcetest.Equal(t, password, "secret", "what can be understood is lost")
 }

@@ -13,6 +13,7 @@ import (
 
 	"github.com/larder-cli/larder/cliconfig"
 	"github.com/larder-cli/larder/sources"
+	"github.com/larder-cli/larder/sources/sourcetest"
 )
 
 // Opening a pipe without a writer must not wait for one.
@@ -24,9 +25,8 @@ func TestPipesAreNotWaitedFor(t *testing.T) {
 	m := cliconfig.This()
 	m.Home, m.Environ = home, []string{"HOME=" + home}
 	config, _ := cliconfig.Load(t.Context(), m, sources.Terraform, cliconfig.Options{})
-	if _, _, ok := config.Netrc("example.test"); ok {
-		t.Error("credentials from nowhere")
-	}
+	_, _, ok := config.Netrc("example.test")
+	sourcetest.Expect(t, !ok, "credentials from nowhere")
 }
 
 // Shells pass the output of a process as a pipe. Reading it ends with the context.
@@ -46,13 +46,11 @@ func TestPipesAreReadUntilTheContextIsDone(t *testing.T) {
 	if _, err := load(ctx); err == nil || !strings.Contains(err.Error(), context.DeadlineExceeded.Error()) {
 		t.Errorf("got %v, want an error of the context", err)
 	}
-	if _, err := writer.WriteString(`plugin_cache_dir = "/from/pipe"`); err != nil {
-		t.Fatal(err)
-	}
+	_, err = writer.WriteString(`plugin_cache_dir = "/from/pipe"`)
+	sourcetest.Check(t, err)
 	time.AfterFunc(50*time.Millisecond, func() { writer.Close() })
-	if config, err := load(t.Context()); err != nil || config.PluginCacheDir != "/from/pipe" {
-		t.Errorf("got %q, %v", config.PluginCacheDir, err)
-	}
+	config, err := load(t.Context())
+	sourcetest.Expect(t, err == nil && config.PluginCacheDir == "/from/pipe", "got %q, %v", config.PluginCacheDir, err)
 }
 
 // Go would read the authorities from /dev/zero until no memory is left.

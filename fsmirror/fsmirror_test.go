@@ -98,9 +98,8 @@ func TestLayout(t *testing.T) {
 		{"A.com/b/x/1.0.0/linux_amd64/\na.com/b/x/1.0.0/linux_amd64/", "1.0.0", "linux_amd64", "A.com/b/x/1.0.0/linux_amd64"},
 	} {
 		m, dir := mirror(t, tt.layout)
-		if got := found(t, m, dir, tt.version, tt.platform); got != tt.want {
-			t.Errorf("%q: %s for %s is %q, want %q", tt.layout, tt.version, tt.platform, got, tt.want)
-		}
+		got := found(t, m, dir, tt.version, tt.platform)
+		sourcetest.Expect(t, got == tt.want, "%q: %s for %s is %q, want %q", tt.layout, tt.version, tt.platform, got, tt.want)
 	}
 }
 
@@ -123,15 +122,12 @@ func TestSymlinks(t *testing.T) {
 		{"a.com/b/x/1.0.0 -> ..", ""},
 	} {
 		m, dir := mirror(t, tt.layout)
-		if got := found(t, m, dir, "1.0.0", "linux_amd64"); got != tt.want {
-			t.Errorf("%q: got %q, want %q", tt.layout, got, tt.want)
-		}
+		sourcetest.Equal(t, found(t, m, dir, "1.0.0", "linux_amd64"), tt.want, tt.layout)
 	}
 	_, dir := mirror(t, unpacked+"base -> .\nelse.com/b/x/1.0.0/linux_amd64/")
 	base := filepath.Join(dir, "base")
-	if _, err := fsmirror.New(base, fsmirror.Options{}).Package(t.Context(), packageID(t, "else.com/b/x", "1.0.0", "linux_amd64")); err != nil {
-		t.Errorf("the base directory may be a symlink, but: %v", err)
-	}
+	_, err := fsmirror.New(base, fsmirror.Options{}).Package(t.Context(), packageID(t, "else.com/b/x", "1.0.0", "linux_amd64"))
+	sourcetest.Equal(t, err, nil, "the base directory may be a symlink, but")
 }
 
 func TestWhichProvidersThereAre(t *testing.T) {
@@ -161,9 +157,7 @@ func TestWhichProvidersThereAre(t *testing.T) {
 		got, err := fsmirror.New(dir, fsmirror.Options{Engine: engine}).Providers(t.Context())
 		check(t, err)
 		got = slices.DeleteFunc(got, func(p sources.Provider) bool { return p.Host == "localhost:8443" })
-		if fmt.Sprint(got) != "["+want+"]" {
-			t.Errorf("%s: got %v, want %s", engine, got, want)
-		}
+		sourcetest.Equal(t, fmt.Sprint(got), "["+want+"]", engine, got, want)
 	}
 }
 
@@ -173,9 +167,8 @@ func TestHostWithPort(t *testing.T) {
 	}
 	m, _ := mirror(t, "localhost:8443/b/x/1.0.0/linux_amd64/\na.com:443/b/y/1.0.0/linux_amd64/")
 	for _, address := range []string{"localhost:8443/b/x", "a.com/b/y"} {
-		if _, err := m.Package(t.Context(), packageID(t, address, "1.0.0", "linux_amd64")); err != nil {
-			t.Error(err)
-		}
+		_, err := m.Package(t.Context(), packageID(t, address, "1.0.0", "linux_amd64"))
+		sourcetest.Equal(t, err, nil)
 	}
 }
 
@@ -196,9 +189,7 @@ func TestPackagesArePlainData(t *testing.T) {
 		tt.want.ID, tt.want.Source, tt.want.Kind = id, source, sources.FromFilesystem
 		got, err := m.Package(t.Context(), id)
 		check(t, err)
-		if fmt.Sprintf("%+v", got) != fmt.Sprintf("%+v", tt.want) {
-			t.Errorf("got %+v\nwant %+v", got, tt.want)
-		}
+		sourcetest.Equal(t, fmt.Sprintf("%+v", got), fmt.Sprintf("%+v", tt.want), got, tt.want)
 	}
 }
 
@@ -227,9 +218,7 @@ func TestAnswers(t *testing.T) {
 		if hints := strings.Join(sources.Hints(err), "\n"); !strings.Contains(hints, tt.hint) || (tt.hint == "") != (hints == "") {
 			t.Errorf("%s: hints are %q, want %q", id, hints, tt.hint)
 		}
-		if strings.Count(err.Error(), dir) != 1 {
-			t.Errorf("%s: %q does not name the mirror once", id, err)
-		}
+		sourcetest.Expect(t, strings.Count(err.Error(), dir) == 1, "%s: %q does not name the mirror once", id, err)
 		_, err = m.Versions(t.Context(), id.Provider)
 		if has := tt.address == "a.com/b/x"; (err == nil) != has || !has && !errors.Is(err, sources.ErrNotFound) {
 			t.Errorf("%s: versions: %v", id.Provider, err)
@@ -290,17 +279,13 @@ func TestStraysAreTold(t *testing.T) {
 	var got []string
 	for _, s := range all {
 		path, err := filepath.Rel(dir, s.Path)
-		if err != nil || s.Reason == "" {
-			t.Errorf("%+v: %v", s, err)
-		}
+		sourcetest.Expect(t, err == nil && s.Reason != "", "%+v: %v", s, err)
 		got = append(got, filepath.ToSlash(path))
 	}
 	want := strings.Fields(`a.com/b/bad_type a.com/b/x/1.0.0/darwin_arm64 a.com/b/x/1.0.0/linux
 		a.com/b/x/1.0.0/terraform-provider-x_1.0.0_linux_amd64.zip a.com/b/x/terraform-provider-x_3.zip
 		a.com/b/x/terraform-provider-x_4.0.0_linux_amd64.zip a.com/b/x/v2.0.0 linux_amd64 terraform-provider-old_v1.0.0`)
-	if !slices.Equal(got, want) {
-		t.Errorf("got  %q\nwant %q", got, want)
-	}
+	sourcetest.EqualSlices(t, got, want)
 	listing, err := m.Versions(t.Context(), provider(t, "a.com/b/x"))
 	if err != nil || len(listing.Warnings) != 6 {
 		t.Errorf("warnings about x's directory: %q, %v, want 6", listing.Warnings, err)
@@ -359,15 +344,12 @@ func TestTreeIsReadOnce(t *testing.T) {
 	var wg sync.WaitGroup
 	for range 10 {
 		wg.Go(func() {
-			if _, err := m.Versions(t.Context(), p); err != nil {
-				t.Error(err)
-			}
+			_, err := m.Versions(t.Context(), p)
+			sourcetest.Equal(t, err, nil)
 		})
 	}
 	wg.Wait()
 	create(t, dir, "a.com/b/x/2.0.0/linux_amd64/")
 	listing, err := m.Versions(t.Context(), p)
-	if err != nil || len(listing.Versions) != 1 {
-		t.Errorf("got %v, %v, want what there was at first", listing, err)
-	}
+	sourcetest.Expect(t, err == nil && len(listing.Versions) == 1, "got %v, %v, want what there was at first", listing, err)
 }

@@ -10,6 +10,7 @@ import (
 	"github.com/larder-cli/larder/installer/acquire"
 	"github.com/larder-cli/larder/sources"
 	"github.com/larder-cli/larder/sources/fetch"
+	"github.com/larder-cli/larder/sources/sourcetest"
 )
 
 // crumbs is a Downloader whose archives come in very many pieces.
@@ -33,9 +34,7 @@ func TestArrivingIsToldNowAndThen(t *testing.T) {
 	f.require("widget", "")
 	begun := time.Now()
 	_, err := installer.New(f.source, f.store, crumbs{size}, f.opts).Install(t.Context(), f.root)
-	if err == nil {
-		t.Error("that is not the archive")
-	}
+	sourcetest.Expect(t, err != nil, "that is not the archive")
 	most := 4 + 2*int(time.Since(begun)/(200*time.Millisecond)) // it is fetched once more
 	var told []int64
 	for _, e := range f.events {
@@ -72,10 +71,7 @@ func TestQueuedAndFetchingAreTold(t *testing.T) {
 		})
 		f.require(name, "")
 	}
-	if _, err := f.install(); err != nil {
-		t.Fatal(err)
-	}
-	if queued != 2 {
-		t.Errorf("%d of 3 were queued for one slot", queued)
-	}
+	_, err := f.install()
+	sourcetest.Check(t, err)
+	sourcetest.Equal(t, queued, 2, "of 3 were queued for one slot")
 }

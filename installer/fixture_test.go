@@ -65,9 +65,7 @@ func (f *fixture) report(e acquire.Event) { // one call at a time, so that it ne
 
 func (f *fixture) must(err error) {
 	f.t.Helper()
-	if err != nil {
-		f.t.Fatal(err)
-	}
+	sourcetest.Check(f.t, err)
 }
 
 func platform(s string) sources.Platform { return must(sources.ParsePlatform(s)) }

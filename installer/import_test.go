@@ -9,6 +9,7 @@ import (
 	"github.com/larder-cli/larder/installer"
 	"github.com/larder-cli/larder/installer/acquire"
 	"github.com/larder-cli/larder/sources"
+	"github.com/larder-cli/larder/sources/sourcetest"
 )
 
 const wanted = "widget 1.0.0 linux_amd64"
@@ -108,11 +109,7 @@ func TestRepublishedImport(t *testing.T) {
 	f.store.known[id(wanted)] = sources.Stored{ID: id(wanted), H1: h1("before"), Origin: "there"}
 	_, err := claimed(wanted).into(f)
 	republished, ok := errors.AsType[*acquire.RepublishedError](err)
-	if !ok {
-		t.Fatal(err)
-	}
+	sourcetest.Require(t, ok, "%v", err)
 	got := fmt.Sprint(republished.Was.Hashes, republished.Was.From, republished.Now.Hashes, republished.Now.From)
-	if want := fmt.Sprint([]sources.Hash{h1("before")}, "there", []sources.Hash{h1(wanted)}, "bundle.tar"); got != want {
-		t.Errorf("got %s, want %s", got, want)
-	}
+	sourcetest.Equal(t, got, fmt.Sprint([]sources.Hash{h1("before")}, "there", []sources.Hash{h1(wanted)}, "bundle.tar"))
 }

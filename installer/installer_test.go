@@ -62,9 +62,7 @@ func TestChoice(t *testing.T) {
 			if got != c.want && (err == nil || !strings.Contains(got, c.want)) {
 				t.Errorf("got %s, want %s", got, c.want)
 			}
-			if asked := len(f.source.asked) > 0; asked != c.asked {
-				t.Errorf("asked %q", f.source.asked)
-			}
+			sourcetest.Equal(t, len(f.source.asked) > 0, c.asked, "asked", f.source.asked)
 		})
 	}
 }
@@ -82,22 +80,19 @@ func TestChoiceErrors(t *testing.T) {
 	f.source.add("widget 1.0.0 linux_amd64", nil)
 	f.require("widget", ">= 2")
 	_, err = f.install()
-	if none, ok := errors.AsType[*installer.NoVersionError](err); !ok || len(none.Offered) != 1 {
-		t.Errorf("no version: got %v", err)
-	}
+	none, ok := errors.AsType[*installer.NoVersionError](err)
+	sourcetest.Expect(t, ok && len(none.Offered) == 1, "no version: got %v", err)
 
 	f.lock("widget 1.0.0")
 	_, err = f.install()
-	if conflict, ok := errors.AsType[*installer.LockConflictError](err); !ok || conflict.Gone {
-		t.Errorf("conflict: got %v", err)
-	}
+	conflict, ok := errors.AsType[*installer.LockConflictError](err)
+	sourcetest.Expect(t, ok && !conflict.Gone, "conflict: got %v", err)
 	f.root.Requirements = nil
 	f.require("widget", "")
 	f.source.versions[provider("widget")] = sources.Listing{}
 	_, err = f.install()
-	if conflict, ok := errors.AsType[*installer.LockConflictError](err); !ok || !conflict.Gone || len(sources.Hints(err)) == 0 {
-		t.Errorf("gone: got %v", err)
-	}
+	conflict, ok = errors.AsType[*installer.LockConflictError](err)
+	sourcetest.Expect(t, ok && conflict.Gone && len(sources.Hints(err)) != 0, "gone: got %v", err)
 
 	f = newFixture(t)
 	outage := errors.New("no answer")
@@ -112,9 +107,8 @@ func TestChoiceErrors(t *testing.T) {
 	f.source.add("widget 1.0.0 linux_amd64", nil)
 	f.require("widget", "")
 	_, err = f.install()
-	if pkg, ok := errors.AsType[*sources.PackageError](err); !ok || !errors.Is(err, sources.ErrNoPlatform) || pkg.ID.Platform.OS != "plan9" {
-		t.Errorf("no platform: got %v", err)
-	}
+	pkg, ok := errors.AsType[*sources.PackageError](err)
+	sourcetest.Expect(t, ok && errors.Is(err, sources.ErrNoPlatform) && pkg.ID.Platform.OS == "plan9", "no platform: got %v", err)
 }
 
 const widget = "widget 1.0.0 linux_amd64"
@@ -173,12 +167,8 @@ func TestLocks(t *testing.T) {
 			}
 			result, err := f.install()
 			f.must(err)
-			if got := f.locked(); got != want {
-				t.Errorf("got\n%s\nwant\n%s", got, want)
-			}
-			if result.Lock.Written == c.left {
-				t.Errorf("written: %t", result.Lock.Written)
-			}
+			sourcetest.Equal(t, f.locked(), want)
+			sourcetest.Expect(t, result.Lock.Written != c.left, "written: %t", result.Lock.Written)
 		})
 	}
 }
@@ -244,17 +234,14 @@ func TestJudgement(t *testing.T) {
 			case c.by == "" && err != nil:
 				t.Fatal(err)
 			case c.by == "":
-				if got := result.Packages[0].Package.Verdict; got != c.verdict {
-					t.Errorf("verdict: got %s, want %s", got, c.verdict)
-				}
+				sourcetest.Equal(t, result.Packages[0].Package.Verdict, c.verdict, "verdict")
 			case !refused || (mismatch.By == "") != (c.by == "source"):
 				t.Errorf("got %v", err)
 			case f.store.has() != "" || slices.Contains(f.steps(), acquire.Installed):
 				t.Error("it is there all the same")
 			}
-			if unpacked := slices.Contains(f.steps(), acquire.Verified); unpacked == c.early {
-				t.Errorf("unpacked: %t", unpacked)
-			}
+			unpacked := slices.Contains(f.steps(), acquire.Verified)
+			sourcetest.Expect(t, unpacked != c.early, "unpacked: %t", unpacked)
 		})
 	}
 }
@@ -302,18 +289,15 @@ func TestFetch(t *testing.T) {
 		})
 	}
 	f := newFixture(t)
-	if _, err := installer.New(f.source, f.store, f.source, f.opts).Fetch(t.Context(), id(widget), nil); !errors.Is(err, sources.ErrNotFound) {
-		t.Errorf("nobody has it: got %v", err)
-	}
+	_, err := installer.New(f.source, f.store, f.source, f.opts).Fetch(t.Context(), id(widget), nil)
+	sourcetest.ErrorIs(t, err, sources.ErrNotFound, "nobody has it")
 }
 
 // directory makes an unpacked package.
 func directory(t *testing.T) (dir string, h1 sources.Hash) {
 	t.Helper()
 	dir = t.TempDir()
-	if err := os.WriteFile(filepath.Join(dir, "terraform-provider-widget"), []byte("x"), 0o755); err != nil {
-		t.Fatal(err)
-	}
+	sourcetest.Check(t, os.WriteFile(filepath.Join(dir, "terraform-provider-widget"), []byte("x"), 0o755))
 	return dir, must(archive.Hash(t.Context(), dir)).H1
 }
 
@@ -533,15 +517,9 @@ func TestAsksOnlyForWhatIsMissing(t *testing.T) {
 			}
 			result, err := f.install()
 			f.must(err)
-			if got := result.Packages[0].How; got != c.how {
-				t.Errorf("got %s, want %s", got, c.how)
-			}
-			if got := f.source.log(); got != c.asked {
-				t.Errorf("asked for\n%s\nwant\n%s", got, c.asked)
-			}
-			if got := f.store.installed[f.target()].H1; got != h1(widget) {
-				t.Errorf("installed is %s", got)
-			}
+			sourcetest.Equal(t, result.Packages[0].How, c.how)
+			sourcetest.Equal(t, f.source.log(), c.asked, "asked for")
+			sourcetest.Equal(t, f.store.installed[f.target()].H1, h1(widget), "installed is")
 		})
 	}
 }
@@ -554,9 +532,7 @@ func (f *fixture) target() string {
 func TestStoreWithoutLock(t *testing.T) {
 	dir, contents := directory(t)
 	file := filepath.Join(t.TempDir(), "widget.zip")
-	if err := os.WriteFile(file, []byte(widget), 0o644); err != nil {
-		t.Fatal(err)
-	}
+	sourcetest.Check(t, os.WriteFile(file, []byte(widget), 0o644))
 	at := func(l sources.Location) func(*sources.Package) {
 		return func(p *sources.Package) { p.Kind, p.Hashes, p.Location = sources.FromFilesystem, nil, l }
 	}
@@ -584,9 +560,7 @@ func TestStoreWithoutLock(t *testing.T) {
 			f.require("widget", "")
 			result, err := f.install()
 			f.must(err)
-			if got := result.Packages[0].How; got != c.want {
-				t.Errorf("got %s", got)
-			}
+			sourcetest.Equal(t, result.Packages[0].How, c.want)
 		})
 	}
 }
@@ -611,9 +585,7 @@ func TestLocksWhatTheStoreKeepsEvidenceFor(t *testing.T) {
 			t.Errorf("got %s", outcome(result))
 		}
 		want := "widget 1.0.0 " + strings.Join(sorted(string(h1(widget)), string(zh(widget)), string(zh(other))), " ")
-		if got := f.locked(); got != want {
-			t.Errorf("in the store: %t: got\n%s\nwant\n%s", there, got, want)
-		}
+		sourcetest.Equal(t, f.locked(), want, "in the store", there)
 	}
 }
 
@@ -651,9 +623,8 @@ func TestReadOnlyLock(t *testing.T) {
 			case f.store.installed[f.target()].ID != id(widget):
 				t.Error("it is not installed")
 			}
-			if after, _ := os.ReadFile(f.lockPath()); string(after) != string(before) || result.Lock.Written {
-				t.Errorf("the lock file is now\n%s", after)
-			}
+			after, _ := os.ReadFile(f.lockPath())
+			sourcetest.Expect(t, string(after) == string(before) && !result.Lock.Written, "the lock file is now\n%s", after)
 		})
 	}
 }
@@ -669,15 +640,11 @@ func TestDryRunWritesNothing(t *testing.T) {
 	result, err := f.install()
 	f.must(err)
 	want := "gadget 2.0.0 linux_amd64: from the cache, hash only\nwidget 1.0.0 linux_amd64: would be fetched, self-signed"
-	if got := outcome(result); got != want {
-		t.Errorf("got\n%s\nwant\n%s", got, want)
-	}
+	sourcetest.Equal(t, outcome(result), want)
 	if strings.Contains(f.source.log(), "download") || len(f.store.installed) > 0 || strings.Contains(f.store.has(), "widget") || f.locked() != "" {
 		t.Errorf("asked for\n%s\nstored\n%s\nlocked\n%s", f.source.log(), f.store.has(), f.locked())
 	}
-	if result.Lock.Written || len(result.Lock.Added) != 2 {
-		t.Errorf("got %+v", result.Lock)
-	}
+	sourcetest.Expect(t, !result.Lock.Written && len(result.Lock.Added) == 2, "got %+v", result.Lock)
 }
 
 func TestPlatforms(t *testing.T) {
@@ -689,12 +656,8 @@ func TestPlatforms(t *testing.T) {
 	f.require("widget", "")
 	result, err := f.install()
 	f.must(err)
-	if got, want := outcome(result), widget+": fetched, hash only\n"+mac+": fetched, hash only"; got != want {
-		t.Errorf("got\n%s\nwant\n%s", got, want)
-	}
-	if got, want := f.locked(), "widget 1.0.0 "+strings.Join(sorted(string(h1(widget)), string(h1(mac))), " "); got != want {
-		t.Errorf("got\n%s\nwant\n%s", got, want)
-	}
+	sourcetest.Equal(t, outcome(result), widget+": fetched, hash only\n"+mac+": fetched, hash only")
+	sourcetest.Equal(t, f.locked(), "widget 1.0.0 "+strings.Join(sorted(string(h1(widget)), string(h1(mac))), " "))
 }
 
 // A provider that fails takes nothing from the others but the lock file.
@@ -706,24 +669,18 @@ func TestOneFails(t *testing.T) {
 		f.require(typ, "")
 	}
 	result, err := f.install()
-	if got, want := outcome(result), widget+": fetched, hash only"; got != want {
-		t.Errorf("got\n%s\nwant\n%s", got, want)
-	}
+	sourcetest.Equal(t, outcome(result), widget+": fetched, hash only")
 	if err == nil || !strings.Contains(err.Error(), "gadget 1.0.0 linux_amd64: registry example.test: no answer") || !errors.Is(err, sources.ErrNotFound) {
 		t.Errorf("got %v", err)
 	}
-	if got := f.locked(); got != "" {
-		t.Errorf("locked\n%s", got)
-	}
+	sourcetest.Equal(t, f.locked(), "", "locked")
 	failed := 0
 	for _, e := range f.events {
 		if e.Step == acquire.Failed && e.Err != nil {
 			failed++
 		}
 	}
-	if failed != 2 {
-		t.Errorf("told of %d failures", failed)
-	}
+	sourcetest.Expect(t, failed == 2, "told of %d failures", failed)
 }
 
 // What is no longer required goes, but for what a debugger runs.
@@ -736,12 +693,8 @@ func TestUnmanaged(t *testing.T) {
 	f.root.Unmanaged = []sources.Provider{provider("debugged"), provider("unlocked")}
 	result, err := f.install()
 	f.must(err)
-	if got, want := f.locked(), "debugged 1.0.0 h1:x=\nwidget 1.0.0 "+string(h1(widget)); got != want {
-		t.Errorf("got\n%s\nwant\n%s", got, want)
-	}
-	if got, want := result.Lock.String(), "add example.test/acme/widget; remove example.test/acme/gone"; got != want {
-		t.Errorf("got %s, want %s", got, want)
-	}
+	sourcetest.Equal(t, f.locked(), "debugged 1.0.0 h1:x=\nwidget 1.0.0 "+string(h1(widget)))
+	sourcetest.Equal(t, result.Lock.String(), "add example.test/acme/widget; remove example.test/acme/gone")
 }
 
 func TestCancel(t *testing.T) {
@@ -784,9 +737,7 @@ func TestSlots(t *testing.T) {
 	}
 	_, err := f.install()
 	f.must(err)
-	if busy != 0 || most > 2 {
-		t.Errorf("%d at once", most)
-	}
+	sourcetest.Expect(t, busy == 0 && most <= 2, "%d at once", most)
 }
 
 // What arrives damaged is fetched once more, and no more than once.
@@ -800,9 +751,8 @@ func TestDamagedOnTheWay(t *testing.T) {
 		if mismatch := (*acquire.HashMismatchError)(nil); (err == nil) != (damaged < 2) || err != nil && !errors.As(err, &mismatch) {
 			t.Errorf("damaged %d times: %v", damaged, err)
 		}
-		if got := strings.Count(f.source.log(), "download"); got != want {
-			t.Errorf("damaged %d times, fetched %d times", damaged, got)
-		}
+		got := strings.Count(f.source.log(), "download")
+		sourcetest.Expect(t, got == want, "damaged %d times, fetched %d times", damaged, got)
 	}
 }
 
@@ -815,9 +765,8 @@ func TestRequiredInManyPlaces(t *testing.T) {
 	}
 	_, err := f.install()
 	want := "the provider is required by main.tf:3, a.tf:1, a.tf:2, a.tf:3, a.tf:4, and 36 other places"
-	if hints := sources.Hints(err); !slices.Contains(hints, want) {
-		t.Errorf("got %q", hints)
-	}
+	hints := sources.Hints(err)
+	sourcetest.Expect(t, slices.Contains(hints, want), "got %q", hints)
 }
 
 // Nothing that lets its holder in is recorded.
@@ -828,9 +777,7 @@ func TestOriginHasNoSecrets(t *testing.T) {
 	f.require("widget", "")
 	result, err := f.install()
 	f.must(err)
-	if got, want := result.Packages[0].Package.Origin, "https://example.test/example.test/acme/widget/1.0.0/linux_amd64.zip"; got != want {
-		t.Errorf("got %s", got)
-	}
+	sourcetest.Equal(t, result.Packages[0].Package.Origin, "https://example.test/example.test/acme/widget/1.0.0/linux_amd64.zip")
 }
 
 // An archive that changes while it is read is neither the one nor the other.
@@ -847,12 +794,9 @@ func TestLocalArchiveThatChanges(t *testing.T) {
 		}
 	}
 	f.require("widget", "")
-	if _, err := f.install(); err == nil || !strings.Contains(err.Error(), "changed while it was read") {
-		t.Errorf("got %v", err)
-	}
-	if f.store.has() != "" {
-		t.Error("it is stored all the same")
-	}
+	_, err := f.install()
+	sourcetest.Expect(t, err != nil && strings.Contains(err.Error(), "changed while it was read"), "got %v", err)
+	sourcetest.Equal(t, f.store.has(), "", "it is stored all the same")
 }
 
 // A local archive that is larger than packages can be is not read.
@@ -890,9 +834,7 @@ func TestWarnings(t *testing.T) {
 			told = append(told, e.Text)
 		}
 	}
-	if want := []string{"about the provider", "about the package"}; !slices.Equal(told, want) {
-		t.Errorf("got %q", told)
-	}
+	sourcetest.EqualSlices(t, told, []string{"about the provider", "about the package"})
 }
 
 // OpenTofu takes its own registry's word, without a signature if there are no
@@ -934,15 +876,11 @@ func TestLocksWhatOpenTofusRegistryOffers(t *testing.T) {
 			f.root.Requirements = []sources.Requirement{{Provider: tofu}}
 			_, err := f.install()
 			if c.want == nil {
-				if err == nil || f.locked() != "" {
-					t.Errorf("got %v, locked %s", err, f.locked())
-				}
+				sourcetest.Expect(t, err != nil && f.locked() == "", "got %v, locked %s", err, f.locked())
 				return
 			}
 			f.must(err)
-			if got, want := f.locked(), "widget 1.0.0 "+strings.Join(sorted(slices.Clone(c.want)...), " "); got != want {
-				t.Errorf("got\n%s\nwant\n%s", got, want)
-			}
+			sourcetest.Equal(t, f.locked(), "widget 1.0.0 "+strings.Join(sorted(slices.Clone(c.want)...), " "))
 		})
 	}
 }

@@ -10,14 +10,13 @@ import (
 
 	"github.com/larder-cli/larder/sources"
 	"github.com/larder-cli/larder/sources/disk"
+	"github.com/larder-cli/larder/sources/sourcetest"
 )
 
 // A pipe in the place of a local archive is not waited for.
 func TestLocalArchiveThatIsAPipe(t *testing.T) {
 	file := filepath.Join(t.TempDir(), "widget.zip")
-	if err := syscall.Mkfifo(file, 0o644); err != nil {
-		t.Fatal(err)
-	}
+	sourcetest.Check(t, syscall.Mkfifo(file, 0o644))
 	for _, dryRun := range []bool{false, true} {
 		f := newFixture(t)
 		f.source.add(widget, func(p *sources.Package) {
@@ -25,8 +24,7 @@ func TestLocalArchiveThatIsAPipe(t *testing.T) {
 		})
 		f.root.DryRun = dryRun
 		f.require("widget", "")
-		if _, err := f.install(); !errors.Is(err, disk.ErrNotRegular) {
-			t.Errorf("dry run %t: got %v, want ErrNotRegular", dryRun, err)
-		}
+		_, err := f.install()
+		sourcetest.Expect(t, errors.Is(err, disk.ErrNotRegular), "dry run %t: got %v, want ErrNotRegular", dryRun, err)
 	}
 }

@@ -10,6 +10,7 @@ import (
 	"github.com/larder-cli/larder/installer/lockfile"
 	"github.com/larder-cli/larder/sources"
 	"github.com/larder-cli/larder/sources/fetch"
+	"github.com/larder-cli/larder/sources/sourcetest"
 )
 
 // want is a want by "TYPE CONSTRAINTS" or, locked, "TYPE VERSION! CONSTRAINTS".
@@ -79,9 +80,7 @@ func TestSelect(t *testing.T) {
 				}
 			}
 			selected, err := f.installer().Select(t.Context(), wants, c.opts)
-			if got := selection(selected); got != c.want {
-				t.Errorf("got %s, want %s", got, c.want)
-			}
+			sourcetest.Equal(t, selection(selected), c.want)
 			if n := strings.Count(f.source.log(), "versions "); n != c.asked {
 				t.Errorf("%d questions:\n%s", n, f.source.log())
 			}
@@ -98,16 +97,12 @@ func (f *fixture) installer() *installer.Installer {
 // error for each.
 func (f *fixture) failsWith(err error, parts string) {
 	f.t.Helper()
-	if (err != nil) != (parts != "") {
-		f.t.Fatalf("failed: %v, want %q", err, parts)
-	}
+	sourcetest.Require(f.t, (err != nil) == (parts != ""), "failed: %v, want %q", err, parts)
 	if err == nil {
 		return
 	}
 	for part := range strings.SplitSeq(parts, "; ") {
-		if !strings.Contains(err.Error(), part) {
-			f.t.Errorf("%v\nhas no %q", err, part)
-		}
+		sourcetest.Expect(f.t, strings.Contains(err.Error(), part), "%v\nhas no %q", err, part)
 	}
 }
 
@@ -121,9 +116,8 @@ func TestSelectTellsWhoWants(t *testing.T) {
 	}
 	_, err := f.installer().Select(t.Context(), wants, installer.SelectOptions{})
 	f.failsWith(err, "00.tf:3: > 9\n; 19.tf:3: > 9\n  and 10 other places")
-	if n := strings.Count(err.Error(), "no version matches"); n != 1 {
-		t.Errorf("told %d times: %v", n, err)
-	}
+	n := strings.Count(err.Error(), "no version matches")
+	sourcetest.Expect(t, n == 1, "told %d times: %v", n, err)
 	if hints := sources.Hints(err); !slices.Contains(hints, "the provider is required by 00.tf:3, 01.tf:3, 02.tf:3, 03.tf:3, 04.tf:3, and 25 other places") {
 		t.Errorf("%q", hints)
 	}
@@ -208,9 +202,7 @@ func TestFill(t *testing.T) {
 				kind, _, _ := strings.Cut(line, " ")
 				asked = append(asked, kind)
 			}
-			if got := strings.Join(asked, "; "); got != c.asked {
-				t.Errorf("asked for %s, want %s", got, c.asked)
-			}
+			sourcetest.Equal(t, strings.Join(asked, "; "), c.asked, "asked for")
 		})
 	}
 }
@@ -225,10 +217,8 @@ func TestFillAsksOnceForWhatCannotBeReached(t *testing.T) {
 	selected, err := in.Select(t.Context(), wants, installer.SelectOptions{})
 	f.must(err)
 	_, err = in.Fill(t.Context(), selected, installer.FillOptions{})
-	if n := strings.Count(f.source.log(), "download"); n != 1 || strings.Count(err.Error(), "no answer") != 1 {
-		t.Errorf("%d downloads, and then: %v", n, err)
-	}
-	if hints := sources.Hints(err); !slices.Contains(hints, "the provider is required by a:3, b:3, c:3") {
-		t.Errorf("%q", hints)
-	}
+	n := strings.Count(f.source.log(), "download")
+	sourcetest.Expect(t, n == 1 && strings.Count(err.Error(), "no answer") == 1, "%d downloads, and then: %v", n, err)
+	hints := sources.Hints(err)
+	sourcetest.Expect(t, slices.Contains(hints, "the provider is required by a:3, b:3, c:3"), "%q", hints)
 }

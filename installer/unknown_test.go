@@ -166,12 +166,8 @@ func TestUnknownHashes(t *testing.T) {
 			locker := &installer.Locker{Installer: installer.New(f.source, f.store, f.source, f.opts), Strict: c.strict, DropUnknown: c.drop}
 			result, err := locker.Lock(t.Context(), f.root)
 			f.must(err)
-			if got := unknown(result); got != c.want {
-				t.Errorf("unknown: %s\nwant: %s", got, c.want)
-			}
-			if got := asked(f); got != c.asked {
-				t.Errorf("asked for %s\nwant %s", got, c.asked)
-			}
+			sourcetest.Equal(t, unknown(result), c.want, "unknown")
+			sourcetest.Equal(t, asked(f), c.asked, "asked for")
 			var want []sources.Hash
 			for _, h := range append(c.locked, result.Lock.Entries[0].Hashes...) {
 				if !slices.Contains(c.gone, h) {
@@ -253,9 +249,7 @@ func TestStrictOffline(t *testing.T) {
 	if !errors.Is(err, fetch.ErrOffline) || strings.Count(err.Error(), "the network is not to be used") != 3 {
 		t.Errorf("got %v", err)
 	}
-	if got, want := unknown(result), "7 darwin maybe refused, 8 archive refused"; got != want {
-		t.Errorf("unknown: %s, want %s", got, want)
-	}
+	sourcetest.Equal(t, unknown(result), "7 darwin maybe refused, 8 archive refused", "unknown")
 }
 
 // However many root modules have an unknown hash, each package is fetched once.
@@ -269,18 +263,12 @@ func TestStrictFetchesOnce(t *testing.T) {
 	for range 3 {
 		result, err := locker.Lock(t.Context(), root)
 		f.must(err)
-		if got := unknown(result); got != "6 contents" {
-			t.Errorf("unknown: %s", got)
-		}
+		sourcetest.Equal(t, unknown(result), "6 contents", "unknown")
 		if len(result.Packages) != 1 || slices.Contains(result.Lock.Entries[0].Hashes, h1(onDarwin)) {
 			t.Errorf("other platforms are locked: %v", result.Lock.Entries)
 		}
-		if len(result.Examined) != 2 {
-			t.Errorf("examined %v", result.Examined)
-		}
+		sourcetest.Equal(t, len(result.Examined), 2, "examined", result.Examined)
 	}
 	want := "download darwin_arm64, download linux_amd64, download windows_amd64, package darwin_arm64, package linux_amd64, package plan9_386, package windows_amd64"
-	if got := asked(f); got != want {
-		t.Errorf("asked for %s", got)
-	}
+	sourcetest.Equal(t, asked(f), want, "asked for")
 }

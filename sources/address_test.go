@@ -6,6 +6,7 @@ import (
 	"testing"
 
 	"github.com/larder-cli/larder/sources"
+	"github.com/larder-cli/larder/sources/sourcetest"
 )
 
 func TestHosts(t *testing.T) {
@@ -32,9 +33,7 @@ func TestHosts(t *testing.T) {
 		if string(got) != tt.want || (err == nil) != (tt.want != "") {
 			t.Errorf("%q: got %q, %v, want %q", tt.in, got, err, tt.want)
 		}
-		if got.ASCII() != tt.ascii {
-			t.Errorf("%q: in ASCII it is %q, want %q", tt.in, got.ASCII(), tt.ascii)
-		}
+		sourcetest.Equal(t, got.ASCII(), tt.ascii, tt.in, "in ASCII it is")
 	}
 }
 
@@ -96,22 +95,14 @@ func TestProviderHints(t *testing.T) {
 
 func TestProviderForms(t *testing.T) {
 	p := provider(t, "hashicorp/aws")
-	if got := p.Display(sources.Terraform); got != "hashicorp/aws" {
-		t.Errorf("shown as %s", got)
-	}
-	if got := p.Display(sources.OpenTofu); got != "registry.terraform.io/hashicorp/aws" {
-		t.Errorf("tofu shows %s", got)
-	}
+	sourcetest.Equal(t, p.Display(sources.Terraform), "hashicorp/aws", "shown as")
+	sourcetest.Equal(t, p.Display(sources.OpenTofu), "registry.terraform.io/hashicorp/aws", "tofu shows")
 	for in, want := range map[string]bool{
 		"terraform.io/builtin/terraform": true, "opentofu.org/builtin/terraform": true, "builtin/terraform": false, "terraform.io/acme/terraform": false,
 	} {
-		if got := provider(t, in).BuiltIn(); got != want {
-			t.Errorf("%s built in: %v", in, got)
-		}
+		sourcetest.Equal(t, provider(t, in).BuiltIn(), want, in, "built in")
 	}
-	if !provider(t, "-/aws").Legacy() || p.Legacy() {
-		t.Error("only -/aws is legacy")
-	}
+	sourcetest.Expect(t, provider(t, "-/aws").Legacy() && !p.Legacy(), "only -/aws is legacy")
 }
 
 func TestProviderOrder(t *testing.T) {
@@ -123,9 +114,7 @@ func TestProviderOrder(t *testing.T) {
 	}
 	slices.SortFunc(ps, sources.Provider.Compare)
 	for i, p := range ps {
-		if p.String() != want[i] {
-			t.Errorf("at %d is %s, want %s", i, p, want[i])
-		}
+		sourcetest.Equal(t, p.String(), want[i], "at", i, p)
 	}
 }
 
@@ -149,20 +138,14 @@ func TestPatterns(t *testing.T) {
 			t.Errorf("%q: got %s, %v, want %q", tt.in, pt, err, tt.want)
 		}
 		for s := range strings.FieldsSeq(tt.matches) {
-			if !pt.Match(provider(t, s)) {
-				t.Errorf("%s does not match %s", pt, s)
-			}
+			sourcetest.Expect(t, pt.Match(provider(t, s)), "%s does not match %s", pt, s)
 		}
 		for s := range strings.FieldsSeq(tt.others) {
-			if pt.Match(provider(t, s)) {
-				t.Errorf("%s matches %s", pt, s)
-			}
+			sourcetest.Expect(t, !pt.Match(provider(t, s)), "%s matches %s", pt, s)
 		}
 	}
 	pt, err := sources.ParsePattern("*/*", sources.OpenTofu)
-	if err != nil || pt.Host != "registry.opentofu.org" {
-		t.Errorf("tofu's default host is not that of %s, %v", pt, err)
-	}
+	sourcetest.Expect(t, err == nil && pt.Host == "registry.opentofu.org", "tofu's default host is not that of %s, %v", pt, err)
 }
 
 func TestPlatforms(t *testing.T) {
@@ -181,9 +164,8 @@ func TestPlatforms(t *testing.T) {
 		}
 	}
 	current := sources.CurrentPlatform()
-	if again, err := sources.ParsePlatform(current.String()); err != nil || again != current {
-		t.Errorf("the current platform %s parsed is %s, %v", current, again, err)
-	}
+	again, err := sources.ParsePlatform(current.String())
+	sourcetest.Expect(t, err == nil && again == current, "the current platform %s parsed is %s, %v", current, again, err)
 }
 
 func TestHashes(t *testing.T) {
@@ -200,9 +182,7 @@ func TestHashes(t *testing.T) {
 			t.Errorf("%q: scheme %q, usable %v, %v", tt.in, h.Scheme(), h.Usable(), err)
 		}
 	}
-	if got, want := sources.ZipHash([32]byte{0: 0xab, 31: 1}), "zh:ab"+strings.Repeat("0", 60)+"01"; string(got) != want {
-		t.Errorf("got %s, want %s", got, want)
-	}
+	sourcetest.Equal(t, string(sources.ZipHash([32]byte{0: 0xab, 31: 1})), "zh:ab"+strings.Repeat("0", 60)+"01")
 }
 
 func TestSumsOfHashes(t *testing.T) {
@@ -233,15 +213,12 @@ func FuzzHost(f *testing.F) {
 		if err != nil {
 			return
 		}
-		if again, err := sources.ParseHost(string(h)); err != nil || again != h {
-			t.Errorf("%q: %q parsed again is %q, %v", s, h, again, err)
-		}
+		again, err := sources.ParseHost(string(h))
+		sourcetest.Expect(t, err == nil && again == h, "%q: %q parsed again is %q, %v", s, h, again, err)
 		if back, err := sources.ParsePunycodeHost(h.ASCII()); err == nil && back.ASCII() != h.ASCII() {
 			t.Errorf("%q: %q comes back from punycode as %q", s, h, back)
 		}
-		if unsafeName(string(h)) || unsafeName(h.ASCII()) {
-			t.Errorf("%q: %q is no name for a directory", s, h)
-		}
+		sourcetest.Expect(t, !unsafeName(string(h)) && !unsafeName(h.ASCII()), "%q: %q is no name for a directory", s, h)
 	})
 }
 
@@ -260,19 +237,15 @@ func FuzzProvider(f *testing.F) {
 			return
 		}
 		for _, text := range []string{p.String(), p.Display(e)} {
-			if again, err := sources.ParseProvider(text, e); err != nil || again != p {
-				t.Errorf("%q: %q parsed again is %s, %v", s, text, again, err)
-			}
+			again, err := sources.ParseProvider(text, e)
+			sourcetest.Expect(t, err == nil && again == p, "%q: %q parsed again is %s, %v", s, text, again, err)
 		}
-		if unsafeName(p.Namespace) || unsafeName(p.Type) {
-			t.Errorf("%q: %s is no path", s, p)
-		}
+		sourcetest.Expect(t, !unsafeName(p.Namespace) && !unsafeName(p.Type), "%q: %s is no path", s, p)
 		if p.Legacy() {
 			return
 		}
-		if pt, err := sources.ParsePattern(p.String(), e); err != nil || !pt.Match(p) {
-			t.Errorf("%q: as a pattern %s is %s, %v, and does not match it", s, p, pt, err)
-		}
+		pt, err := sources.ParsePattern(p.String(), e)
+		sourcetest.Expect(t, err == nil && pt.Match(p), "%q: as a pattern %s is %s, %v, and does not match it", s, p, pt, err)
 	})
 }
 
@@ -285,9 +258,8 @@ func FuzzPattern(f *testing.F) {
 		if err != nil {
 			return
 		}
-		if again, err := sources.ParsePattern(pt.String(), sources.Terraform); err != nil || again != pt {
-			t.Errorf("%q: %s parsed again is %s, %v", s, pt, again, err)
-		}
+		again, err := sources.ParsePattern(pt.String(), sources.Terraform)
+		sourcetest.Expect(t, err == nil && again == pt, "%q: %s parsed again is %s, %v", s, pt, again, err)
 	})
 }
 

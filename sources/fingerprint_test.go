@@ -5,6 +5,7 @@ import (
 	"testing"
 
 	"github.com/larder-cli/larder/sources"
+	"github.com/larder-cli/larder/sources/sourcetest"
 )
 
 func TestParseFingerprint(t *testing.T) {
@@ -26,16 +27,12 @@ func TestParseFingerprint(t *testing.T) {
 	} {
 		got, err := sources.ParseFingerprint(tt.text)
 		if tt.err == "" {
-			if err != nil || string(got) != tt.want {
-				t.Errorf("%q: got %q, %v", tt.text, got, err)
-			}
+			sourcetest.Expect(t, err == nil && string(got) == tt.want, "%q: got %q, %v", tt.text, got, err)
 			continue
 		}
 		if err == nil || !strings.Contains(err.Error(), tt.err) || !strings.Contains(strings.Join(sources.Hints(err), ""), tt.hint) {
 			t.Errorf("%q: got %q, %v, hints %q", tt.text, got, err, sources.Hints(err))
 		}
 	}
-	if got := sources.Fingerprint("C874011F0A").Spaced(); got != "C874 011F 0A" {
-		t.Errorf("got %q", got)
-	}
+	sourcetest.Equal(t, sources.Fingerprint("C874011F0A").Spaced(), "C874 011F 0A")
 }

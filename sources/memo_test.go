@@ -4,6 +4,7 @@ import (
 	"testing"
 
 	"github.com/larder-cli/larder/sources"
+	"github.com/larder-cli/larder/sources/sourcetest"
 )
 
 // A Memo with a limit asks again for what it has forgotten, and only for that.
@@ -15,13 +16,9 @@ func TestMemoForgetsTheOldestAnswer(t *testing.T) {
 			asked[key]++
 			return 0, nil
 		})
-		if err != nil {
-			t.Fatal(err)
-		}
+		sourcetest.Check(t, err)
 	}
 	for key, want := range map[string]int{"a": 2, "b": 1, "c": 1} {
-		if asked[key] != want {
-			t.Errorf("%s was asked %d times, not %d", key, asked[key], want)
-		}
+		sourcetest.Expect(t, asked[key] == want, "%s was asked %d times, not %d", key, asked[key], want)
 	}
 }

@@ -103,9 +103,8 @@ func TestMethodApplies(t *testing.T) {
 		for s := range strings.FieldsSeq(tt.exclude) {
 			m.Exclude = append(m.Exclude, pattern(s))
 		}
-		if got := m.Applies(provider(t, "hashicorp/foo")); got != tt.applies {
-			t.Errorf("include %q, exclude %q: got %v", tt.include, tt.exclude, got)
-		}
+		got := m.Applies(provider(t, "hashicorp/foo"))
+		sourcetest.Expect(t, got == tt.applies, "include %q, exclude %q: got %v", tt.include, tt.exclude, got)
 	}
 }
 
@@ -120,9 +119,7 @@ func TestVersionsAreTheUnion(t *testing.T) {
 	if want := "[1.0.0 1.0.0+x 2.0.0] [old slow new]"; fmt.Sprint(got.Versions, got.Warnings) != want {
 		t.Errorf("got %v %v, want %s", got.Versions, got.Warnings, want)
 	}
-	if m.String() != "a, b, c" {
-		t.Errorf("it is called %s", m)
-	}
+	sourcetest.Equal(t, m.String(), "a, b, c", "it is called", m)
 }
 
 func TestNoMethodApplies(t *testing.T) {
@@ -152,15 +149,11 @@ func TestNotFoundSaysWhereItWasSought(t *testing.T) {
 		}
 		_, err := multi(list...).Versions(t.Context(), p)
 		var nf *sources.NotFoundError
-		if !errors.As(err, &nf) || !errors.Is(err, sources.ErrNotFound) {
-			t.Fatalf("got %v", err)
-		}
+		sourcetest.Require(t, errors.As(err, &nf) && errors.Is(err, sources.ErrNotFound), "got %v", err)
 		if nf.Provider != p || fmt.Sprint(nf.Searched) != "[0 1]" || nf.Registry != tt.registry || err.Error() != tt.text {
 			t.Errorf("got %+v: %v", nf, err)
 		}
-		if want := sources.Hints(errors.Join(tt.answers...)); !slices.Equal(sources.Hints(err), want) {
-			t.Errorf("hints are %q, want %q", sources.Hints(err), want)
-		}
+		sourcetest.EqualSlices(t, sources.Hints(err), sources.Hints(errors.Join(tt.answers...)), "hints are")
 	}
 }
 
@@ -173,9 +166,8 @@ func TestFirstFailureInOrderEndsTheSearch(t *testing.T) {
 			&source{name: "c", err: errors.New("another"), delay: time.Millisecond},
 			&source{name: "d", versions: "2.0.0", delay: time.Hour},
 		)
-		if _, err := m.Versions(t.Context(), provider(t, "a/b")); !errors.Is(err, errOutage) {
-			t.Errorf("got %v, want %v", err, errOutage)
-		}
+		_, err := m.Versions(t.Context(), provider(t, "a/b"))
+		sourcetest.ErrorIs(t, err, errOutage)
 		if took := time.Since(start); took != 2*time.Second {
 			t.Errorf("it took %v: methods are asked at once, and those after a failure not waited for", took)
 		}
@@ -203,9 +195,7 @@ func TestPackageComesFromTheFirstThatHasIt(t *testing.T) {
 			if err != nil {
 				got = err.Error()
 			}
-			if got != tt.want {
-				t.Errorf("got %q, want %q", got, tt.want)
-			}
+			sourcetest.Equal(t, got, tt.want)
 			if noPlatform := strings.Contains(tt.want, "platform"); errors.Is(err, sources.ErrNoPlatform) != noPlatform || hinted(err, "a has others") != noPlatform {
 				t.Errorf("got %v with hints %q", err, sources.Hints(err))
 			}
@@ -223,22 +213,17 @@ func TestAnswersAreRemembered(t *testing.T) {
 			m := multi(s)
 			id := sources.PackageID{Provider: provider(t, "a/b"), Version: version(t, "1.0.0"), Platform: sources.Platform{OS: "linux", Arch: "amd64"}}
 			for range 3 {
-				if _, err := m.Versions(t.Context(), id.Provider); (err == nil) != (tt.err == nil) {
-					t.Fatal(err)
-				}
+				_, err := m.Versions(t.Context(), id.Provider)
+				sourcetest.Require(t, (err == nil) == (tt.err == nil), "%v", err)
 				if _, err := m.Package(t.Context(), id); (err == nil) != (tt.err == nil) {
 					t.Fatal(err)
 				}
 			}
-			if got := s.asked.Load(); got != 2 {
-				t.Errorf("asked %d times, want once for the versions and once for the package", got)
-			}
-			if _, err := m.Versions(t.Context(), provider(t, "a/other")); (err == nil) != (tt.err == nil) {
-				t.Fatal(err)
-			}
-			if got := s.asked.Load(); got != 3 {
-				t.Errorf("another provider got the remembered answer")
-			}
+			got := s.asked.Load()
+			sourcetest.Expect(t, got == 2, "asked %d times, want once for the versions and once for the package", got)
+			_, err := m.Versions(t.Context(), provider(t, "a/other"))
+			sourcetest.Require(t, (err == nil) == (tt.err == nil), "%v", err)
+			sourcetest.Equal(t, s.asked.Load(), 3, "another provider got the remembered answer")
 		})
 	}
 }
@@ -259,9 +244,8 @@ func TestCallersShareAQuestionButNotItsSlices(t *testing.T) {
 			})
 		}
 		wg.Wait()
-		if got := s.asked.Load(); got != 1 {
-			t.Errorf("asked %d times", got)
-		}
+		got := s.asked.Load()
+		sourcetest.Expect(t, got == 1, "asked %d times", got)
 	})
 }
 
@@ -273,24 +257,20 @@ func TestWhoeverGivesUpLeavesOthersTheirAnswer(t *testing.T) {
 		defer cancel()
 		var wg sync.WaitGroup
 		wg.Go(func() { // asks
-			if _, err := m.Versions(hasty, p); !errors.Is(err, context.DeadlineExceeded) {
-				t.Errorf("the one who asked got %v", err)
-			}
+			_, err := m.Versions(hasty, p)
+			sourcetest.ErrorIs(t, err, context.DeadlineExceeded, "the one who asked")
 		})
 		synctest.Wait()
 		wg.Go(func() { // waits, and gives up too
-			if _, err := m.Versions(hasty, p); !errors.Is(err, context.DeadlineExceeded) {
-				t.Errorf("the one who waited got %v", err)
-			}
+			_, err := m.Versions(hasty, p)
+			sourcetest.ErrorIs(t, err, context.DeadlineExceeded, "the one who waited")
 		})
 		wg.Go(func() { // waits, and asks again
-			if got, err := m.Versions(t.Context(), p); err != nil || len(got.Versions) != 1 {
-				t.Errorf("got %v, %v", got, err)
-			}
+			got, err := m.Versions(t.Context(), p)
+			sourcetest.Expect(t, err == nil && len(got.Versions) == 1, "got %v, %v", got, err)
 		})
 		wg.Wait()
-		if got := s.asked.Load(); got != 2 {
-			t.Errorf("asked %d times, want 2", got)
-		}
+		got := s.asked.Load()
+		sourcetest.Expect(t, got == 2, "asked %d times, want 2", got)
 	})
 }

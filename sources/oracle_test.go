@@ -9,6 +9,7 @@ import (
 	goversion "github.com/hashicorp/go-version"
 
 	"github.com/larder-cli/larder/sources"
+	"github.com/larder-cli/larder/sources/sourcetest"
 )
 
 // The engines take versions and the meaning of constraints from go-versions.
@@ -80,16 +81,10 @@ func FuzzVersion(f *testing.F) {
 		if err != nil {
 			return
 		}
-		if v.String() != want.String() {
-			t.Errorf("%q: got %s, want %s", s, v, want)
-		}
-		if v.Prerelease() != (want.Prerelease != "") {
-			t.Errorf("%q: pre-release is %v", s, v.Prerelease())
-		}
+		sourcetest.Equal(t, v.String(), want.String(), s, v, want)
+		sourcetest.Equal(t, v.Prerelease(), want.Prerelease != "", s, "pre-release is")
 		again, err := sources.ParseVersion(v.String())
-		if err != nil || again != v {
-			t.Errorf("%q: %s parsed again is %s, %v", s, v, again, err)
-		}
+		sourcetest.Expect(t, err == nil && again == v, "%q: %s parsed again is %s, %v", s, v, again, err)
 	})
 }
 
@@ -120,9 +115,7 @@ func FuzzConstraints(f *testing.F) {
 		}
 		canonical := c.String()
 		again, err := sources.ParseConstraints(canonical)
-		if err != nil || again.String() != canonical {
-			t.Errorf("%q: %q parsed again is %q, %v", s, canonical, again, err)
-		}
+		sourcetest.Expect(t, err == nil && again.String() == canonical, "%q: %q parsed again is %q, %v", s, canonical, again, err)
 		checkAllowed(t, s, c, again, versions.MeetingConstraints(spec), version)
 	})
 }
@@ -140,15 +133,11 @@ func checkAllowed(t *testing.T, s string, c, again sources.Constraints, want ver
 			continue
 		}
 		ov, ok := oracleVersion(text)
-		if !ok {
-			t.Fatalf("%q is no version to the engines", text)
-		}
+		sourcetest.Require(t, ok, "%q is no version to the engines", text)
 		if got, want := c.Allow(v), want.Has(ov); got != want {
 			t.Errorf("%q allows %s: got %v, want %v", s, v, got, want)
 		}
-		if c.Allow(v) != again.Allow(v) {
-			t.Errorf("%q: canonical %q differs in whether it allows %s", s, again, v)
-		}
+		sourcetest.Expect(t, c.Allow(v) == again.Allow(v), "%q: canonical %q differs in whether it allows %s", s, again, v)
 	}
 }
 
@@ -166,18 +155,14 @@ func TestEveryConstraintMeansWhatTheEnginesMean(t *testing.T) {
 		for _, b := range items {
 			s := a + "," + b
 			c, err := sources.ParseConstraints(s)
-			if err != nil {
-				t.Fatalf("%q: %v", s, err)
-			}
+			sourcetest.Require(t, err == nil, "%q: %v", s, err)
 			spec, _ := oracleConstraints(s)
 			set := versions.MeetingConstraints(spec)
 			for _, text := range candidates {
 				v, err := sources.ParseVersion(text)
 				check(t, err)
 				ov, _ := oracleVersion(text)
-				if got, want := c.Allow(v), set.Has(ov); got != want {
-					t.Errorf("%q allows %s: got %v, want %v", s, v, got, want)
-				}
+				sourcetest.Equal(t, c.Allow(v), set.Has(ov), s, "allows", v)
 			}
 		}
 	}

@@ -49,9 +49,7 @@ func TestCanonicalConstraints(t *testing.T) {
 			">= 1.0.0-b, 1.0.0-b, ~> 1.0.0-z, >= 1.0.0-a.1, != 1.0.0+9, != 1.0.0+10, < 1.0.0+a, > 1.0.0+x, != 1.0.0+x.1",
 		},
 	} {
-		if got := constraints(t, tt.in).String(); got != tt.want {
-			t.Errorf("%q: got %q, want %q", tt.in, got, tt.want)
-		}
+		sourcetest.Equal(t, constraints(t, tt.in).String(), tt.want, tt.in)
 	}
 }
 
@@ -106,38 +104,28 @@ func TestAllow(t *testing.T) {
 		checkAllow(t, constraints(t, tt.constraints), tt.allowed, tt.refused)
 	}
 	checkAllow(t, sources.Constraints{}, "1.0.0 0.0.1 0.0.0+x", "0.0.0 1.0.0-a")
-	if (sources.Constraints{}).Allow(sources.Version{}) {
-		t.Error("no version at all is allowed")
-	}
+	sourcetest.Expect(t, !(sources.Constraints{}).Allow(sources.Version{}), "no version at all is allowed")
 }
 
 func checkAllow(t *testing.T, c sources.Constraints, allowed, refused string) {
 	t.Helper()
 	for s := range strings.FieldsSeq(allowed) {
-		if !c.Allow(version(t, s)) {
-			t.Errorf("%q refuses %s", c, s)
-		}
+		sourcetest.Expect(t, c.Allow(version(t, s)), "%q refuses %s", c, s)
 	}
 	for s := range strings.FieldsSeq(refused) {
-		if c.Allow(version(t, s)) {
-			t.Errorf("%q allows %s", c, s)
-		}
+		sourcetest.Expect(t, !c.Allow(version(t, s)), "%q allows %s", c, s)
 	}
 }
 
 func TestAndIsTheIntersection(t *testing.T) {
 	a, b := constraints(t, ">= 1.0"), constraints(t, "< 2.0, >= 1.0.0")
 	both := a.And(b)
-	if got, want := both.String(), ">= 1.0.0, < 2.0.0"; got != want {
-		t.Errorf("got %q, want %q", got, want)
-	}
+	sourcetest.Equal(t, both.String(), ">= 1.0.0, < 2.0.0")
 	checkAllow(t, both, "1.0.0 1.9.0", "0.9.0 2.0.0")
 	if !(sources.Constraints{}).And(sources.Constraints{}).Empty() || both.Empty() {
 		t.Error("Empty is wrong about what And returns")
 	}
-	if got := (sources.Constraints{}).And(a).String(); got != ">= 1.0.0" {
-		t.Errorf("nothing and %q is %q", a, got)
-	}
+	sourcetest.Equal(t, (sources.Constraints{}).And(a).String(), ">= 1.0.0", "nothing and", a)
 }
 
 func TestNewest(t *testing.T) {
@@ -182,9 +170,7 @@ func TestVersionOrder(t *testing.T) {
 	for i, a := range ascending {
 		for j, b := range ascending {
 			got := version(t, a).Compare(version(t, b))
-			if (got < 0) != (i < j) || (got > 0) != (i > j) {
-				t.Errorf("%s compared with %s is %d", a, b, got)
-			}
+			sourcetest.Expect(t, (got < 0) == (i < j) && (got > 0) == (i > j), "%s compared with %s is %d", a, b, got)
 		}
 	}
 }

@@ -106,9 +106,7 @@ func TestRoundTrip(t *testing.T) {
 	got, err := readAll(bytes.NewReader(write(t, widget, gadget, twin)), dir)
 	check(t, err)
 	want := []sources.Stored{twin, widget, gadget}
-	if len(got) != len(want) {
-		t.Fatalf("read %+v", got)
-	}
+	sourcetest.Require(t, len(got) == len(want), "read %+v", got)
 	for i, s := range got {
 		w := want[i]
 		if s.ID != w.ID || s.H1 != w.H1 || s.ZH != w.ZH || s.Verdict != w.Verdict || s.Dir != "" || (s.Signed == nil) != (w.Signed == nil) {
@@ -121,8 +119,7 @@ func TestRoundTrip(t *testing.T) {
 	}
 	for name, text := range widgetFiles {
 		path := filepath.Join(dir, "widget", name)
-		data, err := os.ReadFile(path)
-		check(t, err)
+		data := sourcetest.ReadFile(t, path)
 		info, err := os.Stat(path)
 		check(t, err)
 		if executable := info.Mode()&0o111 != 0; string(data) != text || executable != (name == "terraform-provider-widget") {
@@ -139,18 +136,14 @@ func TestDeterminism(t *testing.T) {
 	then := time.Now().Add(-time.Hour)
 	check(t, os.Chtimes(filepath.Join(widget.Dir, "LICENSE"), then, then))
 	check(t, os.Chmod(filepath.Join(widget.Dir, "LICENSE"), 0o600))
-	if !bytes.Equal(first, write(t, gadget, widget)) {
-		t.Error("they differ")
-	}
+	sourcetest.Expect(t, bytes.Equal(first, write(t, gadget, widget)), "they differ")
 }
 
 func TestChangedPackageIsNotWritten(t *testing.T) {
 	widget := store(t, widgetFiles, "example.test/acme/widget", "1.2.0", "linux_amd64")
 	check(t, os.WriteFile(filepath.Join(widget.Dir, "LICENSE"), []byte("do as I like!!"), 0o644))
 	err := export.Write(context.Background(), io.Discard, []sources.Stored{widget})
-	if err == nil || !strings.Contains(err.Error(), "1.2.0 linux_amd64: it is h1:") {
-		t.Error(err)
-	}
+	sourcetest.Expect(t, err != nil && strings.Contains(err.Error(), "1.2.0 linux_amd64: it is h1:"), "%v", err)
 }
 
 // Contents may be passed over.
@@ -161,9 +154,7 @@ func TestSkip(t *testing.T) {
 	for _, cut := range []int{0, 1024 + 510, 1024 + 512 + 100, len(data) - 1000} {
 		in, err := export.NewReader(bytes.NewReader(data[:len(data)-cut]))
 		if cut == len(data)-1000 {
-			if !errors.Is(err, io.ErrUnexpectedEOF) {
-				t.Errorf("manifest cut: %v", err)
-			}
+			sourcetest.ErrorIs(t, err, io.ErrUnexpectedEOF, "manifest cut")
 			continue
 		}
 		check(t, err)
@@ -271,15 +262,12 @@ func TestRefused(t *testing.T) {
 		{"file in a file", func(all []entry) []entry { return slices.Insert(all, 2, renamed(all[1], "LICENSE/x")) }, "both a file and a directory"},
 	}
 	good := write(t, store(t, widgetFiles, "example.test/acme/widget", "1.2.0", "linux_amd64"))
-	if _, err := readAll(bytes.NewReader(sourcetest.PackTar(sourcetest.UnpackTar(good))), ""); err != nil {
-		t.Fatal(err)
-	}
+	_, err := readAll(bytes.NewReader(sourcetest.PackTar(sourcetest.UnpackTar(good))), "")
+	sourcetest.Check(t, err)
 	for _, test := range tests {
 		t.Run(test.name, func(t *testing.T) {
 			_, err := readAll(bytes.NewReader(sourcetest.PackTar(test.change(sourcetest.UnpackTar(good)))), t.TempDir())
-			if err == nil || !strings.Contains(err.Error(), test.want) {
-				t.Errorf("got %v", err)
-			}
+			sourcetest.Expect(t, err != nil && strings.Contains(err.Error(), test.want), "got %v", err)
 		})
 	}
 }
@@ -315,8 +303,6 @@ func FuzzReader(f *testing.F) {
 		s.Dir = filepath.Join(dir, s.ID.Provider.Type)
 		again, err := readAll(bytes.NewReader(write(t, s)), "")
 		check(t, err)
-		if again[0].ID != s.ID || again[0].H1 != s.H1 || again[0].ZH != s.ZH {
-			t.Errorf("read %+v, then %+v", s, again[0])
-		}
+		sourcetest.Expect(t, again[0].ID == s.ID && again[0].H1 == s.H1 && again[0].ZH == s.ZH, "read %+v, then %+v", s, again[0])
 	})
 }

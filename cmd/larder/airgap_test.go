@@ -45,9 +45,8 @@ func (g *airGap) works() {
 	g.t.Helper()
 	g.must(os.RemoveAll(g.path("root/.terraform")))
 	g.inside(g.terraform, "init", "-input=false", "-no-color", "-lockfile=readonly")
-	if got := g.inside(g.terraform, "plan", "-input=false", "-no-color"); !strings.Contains(got, "1 to add") {
-		g.t.Errorf("plan says\n%s", got)
-	}
+	got := g.inside(g.terraform, "plan", "-input=false", "-no-color")
+	sourcetest.Expect(g.t, strings.Contains(got, "1 to add"), "plan says\n%s", got)
 }
 
 // The whole way of providers to a place without a network: a bundle is made
@@ -66,12 +65,10 @@ func TestThroughAnAirGap(t *testing.T) {
 	g.inside("larder", "bundle", "verify", "../stick/first")
 	g.inside("larder", "bundle", "import", "../stick/first", "../site/mirror", "--write-config", g.config)
 	g.inside("larder", "mirror", "verify", "../site/mirror")
-	if got := g.inside("larder", "install", "--offline", "-R", "--dry-run"); !strings.Contains(got, testProvider+" 1.2.0") {
-		t.Errorf("a dry run says\n%s", got)
-	}
-	if got := g.inside("larder", "install"); !strings.Contains(got, "evidence from mirror with key") {
-		t.Errorf("the signature is not proved:\n%s", got)
-	}
+	got := g.inside("larder", "install", "--offline", "-R", "--dry-run")
+	sourcetest.Expect(t, strings.Contains(got, testProvider+" 1.2.0"), "a dry run says\n%s", got)
+	got = g.inside("larder", "install")
+	sourcetest.Expect(t, strings.Contains(got, "evidence from mirror with key"), "the signature is not proved:\n%s", got)
 	g.works()
 
 	executable, err := os.ReadFile(sourcetest.Provider(t))
@@ -87,8 +84,7 @@ func TestThroughAnAirGap(t *testing.T) {
 		t.Errorf("the second bundle holds\n%s", got)
 	}
 	g.inside("larder", "bundle", "import", "../stick/second", "../site/mirror")
-	if got := g.inside("larder", "install", "--upgrade"); !strings.Contains(got, testProvider+" 1.3.0") {
-		t.Errorf("upgraded to\n%s", got)
-	}
+	got = g.inside("larder", "install", "--upgrade")
+	sourcetest.Expect(t, strings.Contains(got, testProvider+" 1.3.0"), "upgraded to\n%s", got)
 	g.works()
 }

@@ -6,6 +6,7 @@ import (
 	"testing"
 
 	"github.com/larder-cli/larder/cmd/larder/ui"
+	"github.com/larder-cli/larder/sources/sourcetest"
 )
 
 func TestFlagsMayStandAnywhere(t *testing.T) {
@@ -24,9 +25,7 @@ func TestFlagsMayStandAnywhere(t *testing.T) {
 		{"larder help cache prune", "larder help cache prune"},
 		{"larder wrong --json", "larder --json wrong"},
 	} {
-		if got := strings.Join(flagsFirst(app, strings.Fields(tt.typed)), " "); got != tt.means {
-			t.Errorf("%s means %s, not %s", tt.typed, got, tt.means)
-		}
+		sourcetest.Equal(t, strings.Join(flagsFirst(app, strings.Fields(tt.typed)), " "), tt.means, tt.typed, "means")
 	}
 }
 

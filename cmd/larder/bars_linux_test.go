@@ -33,9 +33,7 @@ func slow(t *testing.T) (dir string) {
   }
 }
 `
-	if err := os.WriteFile(filepath.Join(dir, "main.tf"), []byte(config), 0o644); err != nil {
-		t.Fatal(err)
-	}
+	sourcetest.Check(t, os.WriteFile(filepath.Join(dir, "main.tf"), []byte(config), 0o644))
 	return dir
 }
 
@@ -60,9 +58,8 @@ func TestInterruptedWithBars(t *testing.T) {
 	w.Until("\x00")
 	want := "larder: example.test/acme/widget 1.2.0: fetching from registry example.test\n" +
 		"larder: error: interrupted; what was installed is whole"
-	if got := w.Text(); got != want || w.Column != 0 || <-status != exitInterrupted {
-		t.Errorf("got\n%s\nwant\n%s", got, want)
-	}
+	got := w.Text()
+	sourcetest.Expect(t, got == want && w.Column == 0 && <-status == exitInterrupted, "got\n%s\nwant\n%s", got, want)
 }
 
 // Some want no bars, or cannot have them.

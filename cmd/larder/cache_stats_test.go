@@ -1,10 +1,10 @@
 package main
 
 import (
-	"slices"
 	"testing"
 
 	"github.com/larder-cli/larder/cmd/larder/ui"
+	"github.com/larder-cli/larder/sources/sourcetest"
 )
 
 // The largest has the longest bar, and without room there are none.
@@ -14,10 +14,7 @@ func TestBars(t *testing.T) {
 		"a.test/b/c  1.0 kB  1 version  2 packages  ████████",
 		"a.test/b/d  250 B   1 version  1 package   ██",
 	}
-	if got := ui.Columns(totalRows(totals, 68)); !slices.Equal(got, want) {
-		t.Errorf("got %q", got)
-	}
-	if got := ui.Columns(totalRows(totals, 0)); got[1] != "a.test/b/d  250 B   1 version  1 package" {
-		t.Errorf("got %q", got)
-	}
+	sourcetest.EqualSlices(t, ui.Columns(totalRows(totals, 68)), want)
+	got := ui.Columns(totalRows(totals, 0))
+	sourcetest.Equal(t, got[1], "a.test/b/d  250 B   1 version  1 package", got)
 }

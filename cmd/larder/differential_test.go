@@ -64,18 +64,16 @@ func situations(t *testing.T) (first, number uint64) {
 	}
 	number, err := strconv.ParseUint(count, 10, 32)
 	first, err2 := strconv.ParseUint(seed, 10, 64)
-	if err := errors.Join(err, err2); err != nil {
-		t.Fatalf("LARDER_DIFFERENTIAL: %v", err)
-	}
+	err = errors.Join(err, err2)
+	sourcetest.Require(t, err == nil, "LARDER_DIFFERENTIAL: %v", err)
 	return first, number
 }
 
 func buildLarder(t *testing.T) string {
 	t.Helper()
 	larder := filepath.Join(t.TempDir(), "larder")
-	if out, err := exec.Command("go", "build", "-o", larder, ".").CombinedOutput(); err != nil {
-		t.Fatalf("building larder: %v\n%s", err, out)
-	}
+	out, err := exec.Command("go", "build", "-o", larder, ".").CombinedOutput()
+	sourcetest.Require(t, err == nil, "building larder: %v\n%s", err, out)
 	return larder
 }
 
@@ -415,10 +413,7 @@ type deviation struct {
 }
 
 func TestDeviationsAreExplained(t *testing.T) {
-	text, err := os.ReadFile("../../docs/deviations.md")
-	if err != nil {
-		t.Fatal(err)
-	}
+	text := sourcetest.ReadFile(t, "../../docs/deviations.md")
 	for _, d := range deviations {
 		if !strings.Contains(string(text), "\n### "+d.heading+"\n") {
 			t.Errorf("docs/deviations.md does not explain: %s", d.heading)
@@ -558,7 +553,6 @@ func deviating(s *situation, want, got outcome) string {
 
 func (sc *scene) run(program string, args ...string) {
 	sc.t.Helper()
-	if out, err := exec.Command(program, args...).CombinedOutput(); err != nil {
-		sc.t.Fatalf("situation %d: %s: %v\n%s", sc.Seed, program, err, out)
-	}
+	out, err := exec.Command(program, args...).CombinedOutput()
+	sourcetest.Require(sc.t, err == nil, "situation %d: %s: %v\n%s", sc.Seed, program, err, out)
 }

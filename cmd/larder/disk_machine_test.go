@@ -106,9 +106,7 @@ func machineDir(t *testing.T) string {
 		return t.TempDir()
 	}
 	t.Cleanup(func() {
-		if err := os.RemoveAll(dir); err != nil {
-			t.Error(err)
-		}
+		sourcetest.Equal(t, os.RemoveAll(dir), nil)
 	})
 	return dir
 }
@@ -134,9 +132,8 @@ func (m *diskMachine) use() *diskMachine {
 func (m *diskMachine) copied(t *testing.T) *diskMachine {
 	t.Helper()
 	c := &diskMachine{t: t, dir: machineDir(t), env: m.env}
-	if out, err := exec.Command("cp", "-a", m.dir+"/.", c.dir).CombinedOutput(); err != nil {
-		t.Fatalf("%v: %s", err, out)
-	}
+	out, err := exec.Command("cp", "-a", m.dir+"/.", c.dir).CombinedOutput()
+	sourcetest.Require(t, err == nil, "%v: %s", err, out)
 	return c
 }
 
@@ -171,16 +168,13 @@ func (m *diskMachine) run(args string, env ...string) ending {
 
 func (m *diskMachine) succeeds(args string) {
 	m.t.Helper()
-	if e := m.run(args); e.status != 0 {
-		m.t.Fatalf("larder %s: %s", args, e)
-	}
+	e := m.run(args)
+	sourcetest.Require(m.t, e.status == 0, "larder %s: %s", args, e)
 }
 
 func (m *diskMachine) must(err error) {
 	m.t.Helper()
-	if err != nil {
-		m.t.Fatal(err)
-	}
+	sourcetest.Check(m.t, err)
 }
 
 func (m *diskMachine) path(name string) string {
@@ -282,9 +276,7 @@ func diskStateOf(t *testing.T, root string) diskState {
 		state[name] = text + " of " + info.ModTime().UTC().Format("2006-01-02T15:04:05.999999999")
 		return nil
 	})
-	if err != nil {
-		t.Fatal(err)
-	}
+	sourcetest.Check(t, err)
 	return state
 }
 

@@ -12,23 +12,18 @@ import (
 	"github.com/larder-cli/larder/cmd/larder/ui"
 	"github.com/larder-cli/larder/sources"
 	"github.com/larder-cli/larder/sources/disk"
+	"github.com/larder-cli/larder/sources/sourcetest"
 )
 
 // Who waits for another process learns for which, and so do programs.
 func TestWaitingIsTold(t *testing.T) {
 	p, err := sources.ParseProvider("example.test/acme/widget", sources.Terraform)
-	if err != nil {
-		t.Fatal(err)
-	}
+	sourcetest.Check(t, err)
 	v, err := sources.ParseVersion("1.2.0")
-	if err != nil {
-		t.Fatal(err)
-	}
+	sourcetest.Check(t, err)
 	widget := sources.PackageID{Provider: p, Version: v, Platform: sources.Platform{OS: "linux", Arch: "amd64"}}
 	here, err := os.Hostname()
-	if err != nil {
-		t.Fatal(err)
-	}
+	sourcetest.Check(t, err)
 	since := time.Date(2020, 1, 2, 3, 4, 5, 0, time.Local)
 	for _, test := range []struct {
 		holder       cachedir.Holder
@@ -67,17 +62,11 @@ func TestWaitingIsTold(t *testing.T) {
 		s := &session{out: ui.New(&stdout, &stderr)}
 		m := &rootModule{session: s, config: &cliconfig.Config{}}
 		opts, err := m.cacheOptions()
-		if err != nil {
-			t.Fatal(err)
-		}
+		sourcetest.Check(t, err)
 		opts.Waiting(test.holder)
-		if stderr.String() != test.shown {
-			t.Errorf("got %q, want %q", &stderr, test.shown)
-		}
+		sourcetest.Equal(t, stderr.String(), test.shown, &stderr)
 		s.out.JSON = true
 		opts.Waiting(test.holder)
-		if got := strings.TrimSuffix(stdout.String(), "\n"); got != test.event {
-			t.Errorf("got %s, want %s", got, test.event)
-		}
+		sourcetest.Equal(t, strings.TrimSuffix(stdout.String(), "\n"), test.event)
 	}
 }

@@ -2,13 +2,13 @@ package main
 
 import (
 	"fmt"
-	"os"
 	"regexp"
 	"slices"
 	"strings"
 	"testing"
 
 	"github.com/larder-cli/larder/sources"
+	"github.com/larder-cli/larder/sources/sourcetest"
 )
 
 // Documents list what there is: nothing more, nothing less.
@@ -37,9 +37,6 @@ func TestDocumentsAgreeWithTheCode(t *testing.T) {
 
 func document(t *testing.T, name string) string {
 	t.Helper()
-	text, err := os.ReadFile("../../" + name)
-	if err != nil {
-		t.Fatal(err)
-	}
+	text := sourcetest.ReadFile(t, "../../"+name)
 	return string(text)
 }

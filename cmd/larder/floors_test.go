@@ -9,6 +9,8 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
+
+	"github.com/larder-cli/larder/sources/sourcetest"
 )
 
 // A file with a command uses what is in shared files, and in the file of the command
@@ -23,9 +25,7 @@ func TestCommandsDoNotCallEachOther(t *testing.T) {
 			continue
 		}
 		syntax, err := parser.ParseFile(fset, "../../"+f.path, nil, parser.SkipObjectResolution)
-		if err != nil {
-			t.Fatal(err)
-		}
+		sourcetest.Check(t, err)
 		name := strings.TrimSuffix(path.Base(filepath.ToSlash(f.path)), ".go")
 		names[fset.File(syntax.FileStart)] = name
 		files = append(files, syntax)

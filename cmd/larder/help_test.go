@@ -8,6 +8,7 @@ import (
 	"unicode/utf8"
 
 	"github.com/larder-cli/larder/cmd/larder/ui"
+	"github.com/larder-cli/larder/sources/sourcetest"
 )
 
 // Whoever asks for help sees all of it at once.
@@ -31,9 +32,8 @@ func TestHelpFitsAScreen(t *testing.T) {
 			t.Errorf("help %s has %d lines", topic, n)
 		}
 		for line := range strings.Lines(text) {
-			if n := utf8.RuneCountInString(strings.TrimSuffix(line, "\n")); n > columns {
-				t.Errorf("help %s: %d columns: %s", topic, n, line)
-			}
+			n := utf8.RuneCountInString(strings.TrimSuffix(line, "\n"))
+			sourcetest.Expect(t, n <= columns, "help %s: %d columns: %s", topic, n, line)
 		}
 	}
 }

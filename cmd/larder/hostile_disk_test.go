@@ -27,6 +27,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/larder-cli/larder/cmd/larder/ui"
+	"github.com/larder-cli/larder/sources/sourcetest"
 )
 
 // A hostileCommand is a command that may meet a hostile situation.
@@ -70,9 +71,7 @@ func (s hostileSituation) meets(t *testing.T, machine *diskMachine, c hostileCom
 		if len(right) == 0 {
 			right = []int{exitDone, exitFailed, exitFound}
 		}
-		if e.killed != "" || !slices.Contains(right, e.status) {
-			t.Errorf("want exit status %v, got %s", right, e)
-		}
+		sourcetest.Expect(t, e.killed == "" && slices.Contains(right, e.status), "want exit status %v, got %s", right, e)
 		if (e.status == exitFailed || s.told) && s.culprit != "" && !names(e.output, s.culprit) {
 			t.Errorf("the output does not name %s: %s", s.culprit, e)
 		}
@@ -627,9 +626,8 @@ func TestLinkedDataDirectory(t *testing.T) {
 					after := m.protected(c)
 					if s.adds {
 						after.only(before)
-						if _, err := os.Stat(m.path(at)); err != nil {
-							t.Errorf("not installed: %v", err)
-						}
+						_, err := os.Stat(m.path(at))
+						sourcetest.Equal(t, err, nil, "not installed")
 					}
 					for _, difference := range after.since(before) {
 						t.Error(difference)
@@ -917,9 +915,7 @@ func TestLargeStates(t *testing.T) {
 			if e.killed != "" || e.status != exitDone && !bad || e.status > exitFailed {
 				t.Error(e)
 			}
-			if len(e.output) > 1<<20 {
-				t.Errorf("wrote %d bytes of messages", len(e.output))
-			}
+			sourcetest.Expect(t, len(e.output) <= 1<<20, "wrote %d bytes of messages", len(e.output))
 		})
 	}
 }
@@ -977,9 +973,7 @@ func TestCopiesAreNoMoreReadable(t *testing.T) {
 					for _, difference := range m.protected(c).since(before) {
 						t.Error(difference)
 					}
-					if e.killed != "" || e.status > exitFound {
-						t.Error(e)
-					}
+					sourcetest.Expect(t, e.killed == "" && e.status <= exitFound, "%v", e)
 					m.hides(allowed)
 				})
 			}
@@ -1120,9 +1114,7 @@ func TestWaitsEnd(t *testing.T) {
 					}
 				}
 				e := m.run(place.command.args + flags)
-				if e.killed != "" {
-					t.Error(e)
-				}
+				sourcetest.Equal(t, e.killed, "", e)
 			})
 		}
 	}
@@ -1140,9 +1132,7 @@ func TestMounts(t *testing.T) {
 		cmd.Env = append(os.Environ(), "LARDER_TEST_MOUNTS=1")
 		if out, err := cmd.CombinedOutput(); err != nil || testing.Verbose() {
 			t.Logf("%s", out)
-			if err != nil {
-				t.Error(err)
-			}
+			sourcetest.Equal(t, err, nil)
 		}
 		return
 	}
@@ -1205,9 +1195,7 @@ func mounted(t *testing.T, machine *diskMachine, name, kind string, c hostileCom
 	for _, difference := range append(m.protected(c).since(before), contents()...) {
 		t.Error(difference)
 	}
-	if e.killed != "" || e.status > exitFound {
-		t.Error(e)
-	}
+	sourcetest.Expect(t, e.killed == "" && e.status <= exitFound, "%v", e)
 	top, _, _ := strings.Cut(name, "/")
 	reads := strings.HasPrefix(top, "usb") && !slices.Contains(c.writes, top) // and may find no package there
 	if e.status == exitFailed && !reads && !names(e.output, name) {

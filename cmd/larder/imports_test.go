@@ -13,6 +13,8 @@ import (
 	"strconv"
 	"strings"
 	"testing"
+
+	"github.com/larder-cli/larder/sources/sourcetest"
 )
 
 const module = "github.com/larder-cli/larder"
@@ -101,9 +103,7 @@ var reserved = map[string][]string{
 func TestArrowsPointDown(t *testing.T) {
 	for _, f := range goFiles(t) {
 		known, ok := mayImport[f.pkg]
-		if !ok {
-			t.Fatalf("%s: package is not in mayImport", f.path)
-		}
+		sourcetest.Require(t, ok, "%s: package is not in mayImport", f.path)
 		if f.test {
 			known = append(slices.Clone(known), f.pkg, "sources/sourcetest", "cmd/larder/ui/uitest")
 		}
@@ -266,8 +266,6 @@ func goFiles(t *testing.T) []goFile {
 		files = append(files, f)
 		return nil
 	})
-	if err != nil {
-		t.Fatal(err)
-	}
+	sourcetest.Check(t, err)
 	return files
 }

@@ -111,15 +111,13 @@ func TestLocksAsTerraformDoes(t *testing.T) {
 			case !c.refused && ours != theirs:
 				t.Errorf("larder locks\n%s\nterraform locks\n%s", ours, theirs)
 			}
-			if _, err := os.Stat(filepath.Join(w.dir, ".terraform", "providers")); err == nil {
-				t.Error("something was installed")
-			}
+			_, err := os.Stat(filepath.Join(w.dir, ".terraform", "providers"))
+			sourcetest.Expect(t, err != nil, "something was installed")
 			if c.fails || c.refused || c.noInit || c.empty {
 				return
 			}
-			if out := w.init(nil, "-lockfile=readonly"); strings.Contains(out, "not updated") {
-				t.Errorf("init has something to add:\n%s", out)
-			}
+			out := w.init(nil, "-lockfile=readonly")
+			sourcetest.Expect(t, !strings.Contains(out, "not updated"), "init has something to add:\n%s", out)
 		})
 	}
 }

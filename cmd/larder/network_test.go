@@ -60,9 +60,7 @@ func newMachine(t *testing.T, n int, size func(i int) int64) *machineOnline {
 
 func (m *machineOnline) check(err error) {
 	m.t.Helper()
-	if err != nil {
-		m.t.Fatal(err)
-	}
+	sourcetest.Check(m.t, err)
 }
 
 // connect replaces the client by one with other options.
@@ -133,9 +131,8 @@ func (m *machineOnline) install(ctx context.Context) (*installer.Result, error) 
 func (m *machineOnline) nothingInstalled() {
 	m.t.Helper()
 	for _, name := range []string{".terraform", lockfile.Name} {
-		if _, err := os.Stat(filepath.Join(m.dir, name)); err == nil {
-			m.t.Errorf("%s was written", name)
-		}
+		_, err := os.Stat(filepath.Join(m.dir, name))
+		sourcetest.Expect(m.t, err != nil, "%s was written", name)
 	}
 }
 
@@ -176,9 +173,8 @@ func TestEachRequestIsTriedAgain(t *testing.T) {
 				if (err == nil) != (test.says == "") || err != nil && !strings.Contains(err.Error(), test.says) {
 					t.Errorf("%s: got %v, want %q", test.fault, err, test.says)
 				}
-				if got := m.count(kind); got != test.asked {
-					t.Errorf("%s: asked %d times (%v), want %d", test.fault, got, err, test.asked)
-				}
+				got := m.count(kind)
+				sourcetest.Expect(t, got == test.asked, "%s: asked %d times (%v), want %d", test.fault, got, err, test.asked)
 				if f.RetryAfter == "7" && (len(m.slept) < 2 || slices.Min(m.slept) < 6*time.Second || slices.Max(m.slept) > 8*time.Second) {
 					t.Errorf("%s: waited %v", test.fault, m.slept)
 				}
@@ -219,9 +215,8 @@ func TestHostileAnswers(t *testing.T) {
 				if path == "*.zip" && f.Bomb > 0 {
 					says = `unexpected content encoding "gzip"` // which nobody asked for
 				}
-				if _, err := m.install(t.Context()); err == nil || !strings.Contains(err.Error(), says) {
-					t.Errorf("got %v, want %s", err, says)
-				}
+				_, err = m.install(t.Context())
+				sourcetest.Expect(t, err != nil && strings.Contains(err.Error(), says), "got %v, want %s", err, says)
 				m.nothingInstalled()
 			})
 		}
@@ -286,9 +281,7 @@ func TestRestOfAnotherArchive(t *testing.T) {
 			f.Range = strings.ReplaceAll(f.Range, "_", " ")
 			m.world.Registry.Fault(f)
 			_, err = m.install(t.Context())
-			if (err != nil) != (f.Status == http.StatusNotFound) {
-				t.Errorf("got %v", err)
-			}
+			sourcetest.Expect(t, (err != nil) == (f.Status == http.StatusNotFound), "got %v", err)
 			if got := m.count(sourcetest.Archive); got != test.asked {
 				t.Errorf("asked %d times, want %d: %v", got, test.asked, m.world.Registry.Requests(sourcetest.Archive))
 			}
@@ -309,9 +302,8 @@ func TestRequestsAreFew(t *testing.T) {
 		sourcetest.Discovery: 1, sourcetest.Versions: 10, sourcetest.Download: 20,
 		sourcetest.Sums: 10, sourcetest.Signature: 10, sourcetest.Archive: 20, sourcetest.Other: 0,
 	} {
-		if got := m.count(kind); got != want {
-			t.Errorf("%s: asked %d times, want %d", kind, got, want)
-		}
+		got := m.count(kind)
+		sourcetest.Expect(t, got == want, "%s: asked %d times, want %d", kind, got, want)
 	}
 	if made, _ := m.world.Registry.Connections(); made != 2 {
 		t.Errorf("%d connections, want one for all documents and one for archives that come one after another", made)
@@ -361,9 +353,8 @@ func TestQuestionsAreAskedTogether(t *testing.T) {
 		m.options.Slots = acquire.NewSlots(1)
 		over := transports{m.transport(20*time.Second, false), m.transport(20*time.Second, true)}
 		m.connect(fetch.Options{Transport: &together{RoundTripper: over, path: path, want: providers, full: make(chan struct{})}, Tries: 1})
-		if _, err := m.install(t.Context()); err != nil {
-			t.Errorf("%s: %v", path, err)
-		}
+		_, err := m.install(t.Context())
+		sourcetest.Equal(t, err, nil, path)
 		over.CloseIdleConnections()
 	}
 }
@@ -479,9 +470,7 @@ func TestSoak(t *testing.T) {
 	t.Run("far", func(t *testing.T) {
 		resets += soak(t, 0, func(s *sourcetest.Server) { s.Line(20*time.Millisecond, 8<<20) })
 	})
-	if resets < 3 {
-		t.Errorf("%d connections were reset, which is no soak", resets)
-	}
+	sourcetest.Expect(t, resets >= 3, "%d connections were reset, which is no soak", resets)
 }
 
 // soak is one install, which returns how many connections have broken.
@@ -505,13 +494,10 @@ func soak(t *testing.T, seed uint64, place func(*sourcetest.Server)) int {
 		wanted += sizes(i)
 	}
 	t.Logf("%d connections, %d reset; %d bytes sent for %d (%.3f)", made, reset, sent, wanted, float64(sent)/float64(wanted))
-	if sent < wanted || float64(sent) >= 1.1*float64(wanted) {
-		t.Errorf("%d bytes sent for %d", sent, wanted)
-	}
+	sourcetest.Expect(t, sent >= wanted && float64(sent) < 1.1*float64(wanted), "%d bytes sent for %d", sent, wanted)
 	m.closed("soak", goroutines, files)
 	m.client = fetch.New(fetch.Options{Transport: m.forbidden()})
-	if _, err := m.install(t.Context()); err != nil {
-		t.Errorf("afterwards: %v", err)
-	}
+	_, err = m.install(t.Context())
+	sourcetest.Equal(t, err, nil, "afterwards")
 	return reset
 }

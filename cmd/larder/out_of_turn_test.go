@@ -15,6 +15,8 @@ import (
 	"runtime"
 	"strings"
 	"testing"
+
+	"github.com/larder-cli/larder/sources/sourcetest"
 )
 
 // A server that goes on after its answer is no reason for net/http to write to
@@ -43,9 +45,7 @@ func TestServersThatSpeakOutOfTurn(t *testing.T) {
 	dir := t.TempDir()
 	write := func(name, text string) string {
 		path := filepath.Join(dir, name)
-		if err := os.WriteFile(path, []byte(text), 0o600); err != nil {
-			t.Fatal(err)
-		}
+		sourcetest.Check(t, os.WriteFile(path, []byte(text), 0o600))
 		return path
 	}
 	write("main.tf", "terraform {\nrequired_providers {\nwidget = { source = \"example.test/acme/widget\" }\n}\n}\n")
@@ -58,9 +58,8 @@ func TestServersThatSpeakOutOfTurn(t *testing.T) {
 	cmd.Dir, cmd.Stdout, cmd.Stderr = dir, &output, &output
 	cmd.Env = []string{"HOME=" + dir, "SSL_CERT_FILE=" + authority, "TF_CLI_CONFIG_FILE=" + config}
 	var exit *exec.ExitError
-	if err := cmd.Run(); !errors.As(err, &exit) {
-		t.Fatalf("got %v, want a failure, as there is no archive", err)
-	}
+	err := cmd.Run()
+	sourcetest.Require(t, errors.As(err, &exit), "got %v, want a failure, as there is no archive", err)
 	if !strings.Contains(output.String(), "1.0.0") || strings.Contains(output.String(), "nsolicited") {
 		t.Errorf("wrote\n%s", &output)
 	}

@@ -6,7 +6,6 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
-	"slices"
 	"strings"
 	"testing"
 
@@ -139,9 +138,7 @@ func TestServedMirrorIsAsGoodAsTheDirectory(t *testing.T) {
 			if got := len(m.world.Mirror.Requests(sourcetest.Evidence)); got != 4 {
 				t.Errorf("%d requests for evidence in a sync for two platforms: %v", got, m.world.Mirror.Requests())
 			}
-			if got, want := servedFiles(t, again), servedFiles(t, m.dir); got != want {
-				t.Errorf("a mirror of the mirror differs:\n%s\nwant\n%s", got, want)
-			}
+			sourcetest.Equal(t, servedFiles(t, again), servedFiles(t, m.dir), "a mirror of the mirror differs")
 
 			verdict, want, err := m.install(m.registry())
 			m.must(err)
@@ -165,9 +162,7 @@ func TestServedMirrorIsAsGoodAsTheDirectory(t *testing.T) {
 				if name == "directory" {
 					wanted = nil
 				}
-				if got := kinds(m.world.Mirror.Requests()); !slices.Equal(got, wanted) {
-					t.Errorf("%s: requested %v", name, got)
-				}
+				sourcetest.EqualSlices(t, kinds(m.world.Mirror.Requests()), wanted, name, "requested")
 			}
 		})
 	}
@@ -186,9 +181,7 @@ func servedFiles(t *testing.T, dir string) string {
 	var text strings.Builder
 	for _, pattern := range []string{"*/*/*/*", ".larder/evidence/*/*/*/*/*"} {
 		files, err := filepath.Glob(filepath.Join(dir, filepath.FromSlash(pattern)))
-		if err != nil {
-			t.Fatal(err)
-		}
+		sourcetest.Check(t, err)
 		for _, file := range files {
 			data, err := os.ReadFile(file)
 			if err != nil {
@@ -299,9 +292,7 @@ func TestServedEvidenceThatIsWrong(t *testing.T) {
 			case test.err != "" && (err == nil || !strings.Contains(err.Error(), test.err)):
 				t.Errorf("got %s, %v, want %s", verdict, err, test.err)
 			}
-			if got := len(m.world.Mirror.Requests(sourcetest.Archive)); got != test.archives {
-				t.Errorf("%d archives were requested", got)
-			}
+			sourcetest.Equal(t, len(m.world.Mirror.Requests(sourcetest.Archive)), test.archives, "archives were requested")
 		})
 	}
 }

@@ -201,9 +201,7 @@ func (sc *scene) fill(text string) string {
 
 func (sc *scene) must(err error) {
 	sc.t.Helper()
-	if err != nil {
-		sc.t.Fatalf("situation %d: %v", sc.Seed, err)
-	}
+	sourcetest.Require(sc.t, err == nil, "situation %d: %v", sc.Seed, err)
 }
 
 func (sc *scene) write(name, text string) {

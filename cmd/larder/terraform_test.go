@@ -77,9 +77,7 @@ resource "widget_thing" "b" {
 
 func (w *workplace) must(err error) {
 	w.t.Helper()
-	if err != nil {
-		w.t.Fatal(err)
-	}
+	sourcetest.Check(w.t, err)
 }
 
 func (w *workplace) path(name string) string { return filepath.Join(w.base, name) }
@@ -206,21 +204,18 @@ func (w *workplace) accepts(env []string, args ...string) {
 	if !strings.Contains(out, "Using previously-installed "+testProvider+" v1.2.0") {
 		w.t.Errorf("terraform init finds something to do:\n%s", out)
 	}
-	if changes := w.snapshot().since(before); len(changes) > 0 {
-		w.t.Errorf("terraform init changes files: %q", changes)
-	}
+	changes := w.snapshot().since(before)
+	sourcetest.Expect(w.t, len(changes) == 0, "terraform init changes files: %q", changes)
 }
 
 // applies goes from plan to destroy, with the provider running.
 func (w *workplace) applies(env []string) {
 	w.t.Helper()
 	w.tf(env, "plan", "-input=false", "-no-color", "-out=plan")
-	if out := w.tf(env, "apply", "-input=false", "-no-color", "plan"); !strings.Contains(out, "1 added") {
-		w.t.Errorf("apply says\n%s", out)
-	}
-	if out := w.tf(env, "destroy", "-auto-approve", "-no-color"); !strings.Contains(out, "1 destroyed") {
-		w.t.Errorf("destroy says\n%s", out)
-	}
+	out := w.tf(env, "apply", "-input=false", "-no-color", "plan")
+	sourcetest.Expect(w.t, strings.Contains(out, "1 added"), "apply says\n%s", out)
+	out = w.tf(env, "destroy", "-auto-approve", "-no-color")
+	sourcetest.Expect(w.t, strings.Contains(out, "1 destroyed"), "destroy says\n%s", out)
 	w.must(os.RemoveAll(filepath.Join(w.dir, "plan")))
 }
 
@@ -334,9 +329,8 @@ func TestSharesTheCacheWithTerraform(t *testing.T) {
 			}
 			w.accepts(env)
 			w.applies(env)
-			if now := w.locked(); now != lock {
-				t.Errorf("the lock file was\n%s\nand is now\n%s", lock, now)
-			}
+			now := w.locked()
+			sourcetest.Expect(t, now == lock, "the lock file was\n%s\nand is now\n%s", lock, now)
 		})
 	}
 }
@@ -354,9 +348,7 @@ func TestAcceptsWhatTerraformInstalled(t *testing.T) {
 	changes := slices.DeleteFunc(w.snapshot().since(before), func(name string) bool {
 		return strings.Contains(name, ".cache") // it notes what it has hashed
 	})
-	if len(changes) > 0 {
-		t.Errorf("larder changes files: %q", changes)
-	}
+	sourcetest.Expect(t, len(changes) == 0, "larder changes files: %q", changes)
 	w.applies(nil)
 }
 
@@ -387,11 +379,9 @@ func TestTerraformAgreesWithTheLockFile(t *testing.T) {
 		Selections map[string]string `json:"provider_selections"`
 	}
 	w.must(json.Unmarshal([]byte(out), &version))
-	if want := map[string]string{testProvider: "1.2.0"}; !maps.Equal(version.Selections, want) {
-		t.Errorf("terraform version finds %v, want %v", version.Selections, want)
-	}
+	want := map[string]string{testProvider: "1.2.0"}
+	sourcetest.Expect(t, maps.Equal(version.Selections, want), "terraform version finds %v, want %v", version.Selections, want)
 	w.tf(nil, "providers", "lock", "-platform="+runtime.GOOS+"_"+runtime.GOARCH)
-	if now := w.locked(); now != lock {
-		t.Errorf("terraform providers lock makes\n%s\nof\n%s", now, lock)
-	}
+	now := w.locked()
+	sourcetest.Expect(t, now == lock, "terraform providers lock makes\n%s\nof\n%s", now, lock)
 }

@@ -8,6 +8,8 @@ import (
 	"testing"
 	"unicode"
 	"unicode/utf8"
+
+	"github.com/larder-cli/larder/sources/sourcetest"
 )
 
 // Whoever reads several messages finds them alike: hints and errors begin in
@@ -34,12 +36,8 @@ func TestMessagesAreWordedAlike(t *testing.T) {
 				return true
 			}
 			text, err := strconv.Unquote(literal.Value)
-			if err != nil {
-				t.Fatal(err)
-			}
-			if fault := misworded(text); fault != "" {
-				t.Errorf("%s: %q %s", f.path, text, fault)
-			}
+			sourcetest.Check(t, err)
+			sourcetest.Equal(t, misworded(text), "", f.path, text)
 			return true
 		})
 	}

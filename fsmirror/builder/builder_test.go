@@ -59,21 +59,10 @@ func (d *depot) stock(ids ...string) {
 func parseID(t testing.TB, text string) sources.PackageID {
 	t.Helper()
 	parts := strings.Split(text, "/")
-	p, err := sources.ParseProvider(strings.Join(parts[:3], "/"), sources.Terraform)
-	must(t, err)
-	v, err := sources.ParseVersion(parts[3])
-	must(t, err)
-	platform, err := sources.ParsePlatform(parts[4])
-	must(t, err)
-	return sources.PackageID{Provider: p, Version: v, Platform: platform}
+	return sourcetest.PackageID(t, strings.Join(parts[:3], "/"), parts[3], parts[4])
 }
 
-func must(t testing.TB, err error) {
-	t.Helper()
-	if err != nil {
-		t.Fatal(err)
-	}
-}
+var must = sourcetest.Check
 
 func (d *depot) archive(id sources.PackageID) string {
 	return filepath.Join(d.packed, filepath.FromSlash(id.Provider.String()), id.Filename())
@@ -82,8 +71,7 @@ func (d *depot) archive(id sources.PackageID) string {
 // delivery brings a package and, unless it is not to, what vouches for it. What is
 // there already is accepted if it is the same.
 func (d *depot) delivery(id sources.PackageID) sourcetest.Supply {
-	data, err := os.ReadFile(d.archive(id))
-	must(d.t, err)
+	data := sourcetest.ReadFile(d.t, d.archive(id))
 	return deliver(data, d.signed(id))
 }
 
@@ -281,9 +269,7 @@ func TestPut(t *testing.T) {
 		"example.test/acme/widget/terraform-provider-widget_1.0.0_linux_amd64.zip",
 		"example.test/acme/widget/terraform-provider-widget_2.0.0_linux_amd64.zip",
 	}
-	if got := files(t, dir); !slices.Equal(got, want) {
-		t.Errorf("files are %q", got)
-	}
+	sourcetest.EqualSlices(t, files(t, dir), want, "files are")
 	if found, err := client(dir); err != nil || len(found) != 4 {
 		t.Errorf("a client finds %q, %v", found, err)
 	}
@@ -298,9 +284,8 @@ func TestPut(t *testing.T) {
 	if err != nil || s.Verdict != sources.SelfSigned || s.Signed == nil || s.Origin != "https://example.test/any.zip" {
 		t.Errorf("it has %+v, %v", s, err)
 	}
-	if _, err := b.Get(t.Context(), parseID(t, widget+"/3.0.0/linux_amd64")); !errors.Is(err, sources.ErrNotFound) {
-		t.Errorf("what is not there: %v", err)
-	}
+	_, err = b.Get(t.Context(), parseID(t, widget+"/3.0.0/linux_amd64"))
+	sourcetest.ErrorIs(t, err, sources.ErrNotFound, "what is not there")
 }
 
 // A delivery that fails leaves what is there as it is.
@@ -331,15 +316,11 @@ func TestRefusedDeliveries(t *testing.T) {
 			b := open(t, dir, builder.Options{})
 			defer b.Close()
 			var pkg *sources.PackageError
-			if _, err := sourcetest.Put(t.Context(), b, id, del); !errors.As(err, &pkg) {
-				t.Errorf("got %v", err)
-			}
-			if found, err := client(dir); err != nil || len(found) != 1 {
-				t.Errorf("a client finds %q, %v", found, err)
-			}
-			if after := files(t, dir); !slices.Equal(before, after) {
-				t.Errorf("files are %q", after)
-			}
+			_, err := sourcetest.Put(t.Context(), b, id, del)
+			sourcetest.Expect(t, errors.As(err, &pkg), "got %v", err)
+			found, err := client(dir)
+			sourcetest.Expect(t, err == nil && len(found) == 1, "a client finds %q, %v", found, err)
+			sourcetest.EqualSlices(t, before, files(t, dir), "files are")
 		})
 	}
 }
@@ -356,13 +337,11 @@ func TestReplacedArchivesLeaveTheIndex(t *testing.T) {
 	id := parseID(t, widget+"/1.0.0/linux_amd64")
 	_, err := sourcetest.Put(t.Context(), b, id, d.delivery(id))
 	must(t, err)
-	if found, err := client(dir); err != nil || len(found) != 1 {
-		t.Errorf("before the end a client finds %q, %v", found, err)
-	}
+	found, err := client(dir)
+	sourcetest.Expect(t, err == nil && len(found) == 1, "before the end a client finds %q, %v", found, err)
 	must(t, b.Finish(t.Context()))
-	if found, err := client(dir); err != nil || len(found) != 2 {
-		t.Errorf("a client finds %q, %v", found, err)
-	}
+	found, err = client(dir)
+	sourcetest.Expect(t, err == nil && len(found) == 2, "a client finds %q, %v", found, err)
 }
 
 // An index that is wrong by itself is no reason to name new bytes wrongly.
@@ -376,9 +355,8 @@ func TestPutWhereTheIndexIsAheadOfTheArchives(t *testing.T) {
 	id := parseID(t, widget+"/1.0.0/linux_amd64")
 	_, err := sourcetest.Put(t.Context(), b, id, d.delivery(id))
 	must(t, err)
-	if found, err := client(dir); err != nil || len(found) != 0 {
-		t.Errorf("a client finds %q, %v", found, err)
-	}
+	found, err := client(dir)
+	sourcetest.Expect(t, err == nil && len(found) == 0, "a client finds %q, %v", found, err)
 }
 
 func TestFinish(t *testing.T) {
@@ -440,12 +418,9 @@ func TestFinish(t *testing.T) {
 			tt.arrange(t, d, dir)
 			d.sync(dir, builder.Options{})
 			got := slices.DeleteFunc(files(t, dir), func(name string) bool { return !strings.HasSuffix(name, ".json") })
-			if !slices.Equal(got, tt.want) {
-				t.Errorf("documents are %q", got)
-			}
-			if found, err := client(dir); err != nil || len(found) != tt.found {
-				t.Errorf("a client finds %q, %v", found, err)
-			}
+			sourcetest.EqualSlices(t, got, tt.want, "documents are")
+			found, err := client(dir)
+			sourcetest.Expect(t, err == nil && len(found) == tt.found, "a client finds %q, %v", found, err)
 		})
 	}
 }
@@ -457,9 +432,8 @@ func TestNothingNew(t *testing.T) {
 	d.sync(dir, builder.Options{}, widget+"/1.0.0/linux_amd64")
 	before := stamps(t, dir)
 	d.sync(dir, builder.Options{}, widget+"/1.0.0/linux_amd64")
-	if after := stamps(t, dir); !slices.Equal(before, after) {
-		t.Errorf("it was\n%q\nand is\n%q", before, after)
-	}
+	after := stamps(t, dir)
+	sourcetest.Expect(t, slices.Equal(before, after), "it was\n%q\nand is\n%q", before, after)
 
 }
 
@@ -470,8 +444,7 @@ func TestChangedInPlace(t *testing.T) {
 	archive := filepath.Join(dir, widget, "terraform-provider-widget_1.0.0_linux_amd64.zip")
 	info, err := os.Stat(archive)
 	must(t, err)
-	other, err := os.ReadFile(filepath.Join(dir, widget, "terraform-provider-widget_1.1.0_linux_amd64.zip"))
-	must(t, err)
+	other := sourcetest.ReadFile(t, filepath.Join(dir, widget, "terraform-provider-widget_1.1.0_linux_amd64.zip"))
 	other = append(other, make([]byte, max(0, int(info.Size())-len(other)))...)
 	must(t, os.WriteFile(archive, other, 0o644))
 	must(t, os.Chtimes(archive, info.ModTime(), info.ModTime()))
@@ -483,17 +456,14 @@ func TestChangedInPlace(t *testing.T) {
 		}
 		_, leftOut, err := b.Index(t.Context())
 		must(t, err)
-		if len(leftOut) != 1 {
-			t.Errorf("left out of the index: %v, want it", leftOut)
-		}
+		sourcetest.Expect(t, len(leftOut) == 1, "left out of the index: %v, want it", leftOut)
 		b.Close()
 	}
 	d.sync(dir, builder.Options{}, widget+"/1.0.0/linux_amd64")
 	b := open(t, dir, builder.Options{})
 	defer b.Close()
-	if s, err := b.Get(t.Context(), parseID(t, widget+"/1.0.0/linux_amd64")); err != nil || s.Differs != "" {
-		t.Errorf("it was not replaced: %+v, %v", s, err)
-	}
+	s, err := b.Get(t.Context(), parseID(t, widget+"/1.0.0/linux_amd64"))
+	sourcetest.Expect(t, err == nil && s.Differs == "", "it was not replaced: %+v, %v", s, err)
 }
 
 // stamps are when files were changed, including those in .larder, except the lock
@@ -529,9 +499,7 @@ func TestLostRecords(t *testing.T) {
 			return sources.MirrorEvidence, nil
 		}})
 		s, err := b.Get(t.Context(), id)
-		if err != nil || s.Verdict != sources.MirrorEvidence || s.Signed == nil {
-			t.Errorf("it has %+v, %v", s, err)
-		}
+		sourcetest.Expect(t, err == nil && s.Verdict == sources.MirrorEvidence && s.Signed != nil, "it has %+v, %v", s, err)
 		must(t, b.Close())
 	}
 }
@@ -569,26 +537,20 @@ func TestManyAtOnce(t *testing.T) {
 				id := parseID(t, text)
 				del := d.delivery(id)
 				puts.Go(func() {
-					if _, err := sourcetest.Put(context.Background(), b, id, del); err != nil {
-						t.Error(err)
-					}
+					_, err := sourcetest.Put(context.Background(), b, id, del)
+					sourcetest.Equal(t, err, nil)
 				})
 			}
 			puts.Go(func() { // also while they are at it
-				if err := b.Finish(context.Background()); err != nil {
-					t.Error(err)
-				}
+				sourcetest.Equal(t, b.Finish(context.Background()), nil)
 			})
 			puts.Wait()
-			if err := errors.Join(b.Finish(context.Background()), b.Close()); err != nil {
-				t.Error(err)
-			}
+			sourcetest.Equal(t, errors.Join(b.Finish(context.Background()), b.Close()), nil)
 		})
 	}
 	wg.Wait()
-	if found, err := client(dir); err != nil || len(found) != len(ids) {
-		t.Errorf("a client finds %q, %v", found, err)
-	}
+	found, err := client(dir)
+	sourcetest.Expect(t, err == nil && len(found) == len(ids), "a client finds %q, %v", found, err)
 }
 
 // Whoever reads while others write never finds what does not fit.
@@ -637,9 +599,7 @@ func TestWhoeverWritesIsAlone(t *testing.T) {
 	ctx, cancel := context.WithCancel(t.Context())
 	waited := false
 	_, err := builder.Open(ctx, dir, builder.Options{Waiting: func(h disk.Holder) { waited = h.PID == os.Getpid(); cancel() }})
-	if !errors.Is(err, context.Canceled) || !waited {
-		t.Errorf("a second one got %v, having waited: %v", err, waited)
-	}
+	sourcetest.Expect(t, errors.Is(err, context.Canceled) && waited, "a second one got %v, having waited: %v", err, waited)
 	must(t, first.Close())
 	must(t, open(t, dir, builder.Options{}).Close())
 }
@@ -647,9 +607,8 @@ func TestWhoeverWritesIsAlone(t *testing.T) {
 func TestMirrorInAFile(t *testing.T) {
 	file := filepath.Join(t.TempDir(), "file")
 	write(t, file, "")
-	if _, err := builder.Open(t.Context(), filepath.Join(file, "mirror"), builder.Options{}); len(sources.Hints(err)) != 1 {
-		t.Errorf("in a file: %v", err)
-	}
+	_, err := builder.Open(t.Context(), filepath.Join(file, "mirror"), builder.Options{})
+	sourcetest.Expect(t, len(sources.Hints(err)) == 1, "in a file: %v", err)
 }
 
 // Where names cannot have colons, nothing is fetched for hosts with a port.
@@ -666,9 +625,8 @@ func TestHostsWithAPort(t *testing.T) {
 		return sourcetest.Supplied{}, errors.New("no")
 	}
 	_, err := sourcetest.Put(t.Context(), b, id, del)
-	if hints := sources.Hints(err); len(hints) != 1 || !strings.Contains(hints[0], "no colons in names") {
-		t.Errorf("got %v, hints %q", err, hints)
-	}
+	hints := sources.Hints(err)
+	sourcetest.Expect(t, len(hints) == 1 && strings.Contains(hints[0], "no colons in names"), "got %v, hints %q", err, hints)
 	other := parseID(t, widget+"/1.0.0/linux_amd64")
 	_, err = sourcetest.Put(t.Context(), b, other, d.delivery(other))
 	must(t, err)
@@ -697,9 +655,8 @@ func TestTimesRoundedByTheMedium(t *testing.T) {
 	must(t, os.Chtimes(archive, rounded, rounded))
 	b := open(t, dir, builder.Options{})
 	defer b.Close()
-	if s, err := b.Get(t.Context(), parseID(t, widget+"/1.0.0/linux_amd64")); err != nil || s.Verdict != sources.SelfSigned {
-		t.Errorf("the record was not believed: %+v, %v", s, err)
-	}
+	s, err := b.Get(t.Context(), parseID(t, widget+"/1.0.0/linux_amd64"))
+	sourcetest.Expect(t, err == nil && s.Verdict == sources.SelfSigned, "the record was not believed: %+v, %v", s, err)
 }
 
 func BenchmarkNothingNew(b *testing.B) {

@@ -13,6 +13,7 @@ import (
 	"github.com/larder-cli/larder/fsmirror/builder"
 	"github.com/larder-cli/larder/sources"
 	"github.com/larder-cli/larder/sources/disk"
+	"github.com/larder-cli/larder/sources/sourcetest"
 )
 
 // vouch believes any checksums that have a signature and list the archive.
@@ -36,11 +37,8 @@ func TestVerify(t *testing.T) {
 	)
 	edit := func(name, before, after string) func(*testing.T, string) {
 		return func(t *testing.T, dir string) {
-			data, err := os.ReadFile(filepath.Join(dir, name))
-			must(t, err)
-			if !strings.Contains(string(data), before) {
-				t.Fatalf("%s has no %s", name, before)
-			}
+			data := sourcetest.ReadFile(t, filepath.Join(dir, name))
+			sourcetest.Require(t, strings.Contains(string(data), before), "%s has no %s", name, before)
 			write(t, filepath.Join(dir, name), strings.Replace(string(data), before, after, 1))
 		}
 	}
@@ -60,15 +58,13 @@ func TestVerify(t *testing.T) {
 		{"no evidence of anything", remove(".larder"), []string{version + ": wrong index", widget + "/2.0.0.json: wrong index"}},
 		{"somebody's own files", put("src/app/pages/index.json", `{}`), nil},
 		{"an archive by other bytes", func(t *testing.T, dir string) {
-			data, err := os.ReadFile(filepath.Join(dir, darwin))
-			must(t, err)
+			data := sourcetest.ReadFile(t, filepath.Join(dir, darwin))
 			write(t, filepath.Join(dir, linux), string(data))
 		}, []string{version + ": wrong index", version + ": wrong index", linux + ": changed package"}},
 		{"an archive cut short", put(linux, "PK"), []string{linux + ": broken package"}},
 		{"an archive gone", remove(linux), []string{version + ": missing package"}},
 		{"an archive twice", func(t *testing.T, dir string) {
-			data, err := os.ReadFile(filepath.Join(dir, linux))
-			must(t, err)
+			data := sourcetest.ReadFile(t, filepath.Join(dir, linux))
 			write(t, filepath.Join(dir, widget, "terraform-provider-widget_1.0.0_linux_amd64_old.zip"), string(data))
 		}, []string{widget + "/terraform-provider-widget_1.0.0_linux_amd64_old.zip: duplicate"}},
 		{"an archive in the wrong place", put(widget+"/1.0.0/x.zip", ""), []string{widget + "/1.0.0/x.zip: stray"}},
@@ -109,20 +105,12 @@ func TestVerify(t *testing.T) {
 			var got []string
 			for _, f := range v.Findings {
 				got = append(got, f.Path+": "+string(f.Kind))
-				if f.Text == "" || !strings.HasPrefix(f.String(), f.Path) {
-					t.Errorf("%q tells nothing", f)
-				}
+				sourcetest.Expect(t, f.Text != "" && strings.HasPrefix(f.String(), f.Path), "%q tells nothing", f)
 			}
 			slices.Sort(got)
-			if !slices.Equal(got, tt.want) {
-				t.Errorf("found %q", v.Findings)
-			}
-			if last != of || last != v.Bytes {
-				t.Errorf("%d of %d bytes were reported, of %d", last, of, v.Bytes)
-			}
-			if after := stamps(t, dir); !slices.Equal(before, after) {
-				t.Errorf("files were changed: %q", after)
-			}
+			sourcetest.EqualSlices(t, got, tt.want, v.Findings)
+			sourcetest.Expect(t, last == of && last == v.Bytes, "%d of %d bytes were reported, of %d", last, of, v.Bytes)
+			sourcetest.EqualSlices(t, before, stamps(t, dir), "files were changed")
 		})
 	}
 }
@@ -139,9 +127,8 @@ func TestVerifyMirrorsOfOthers(t *testing.T) {
 		if err != nil || len(v.Findings) != 0 || v.Packages != 2 || v.Unvouched != 2 {
 			t.Errorf("%s: %+v, %v", dir, v, err)
 		}
-		if _, err := os.Stat(filepath.Join(dir, ".larder")); !errors.Is(err, fs.ErrNotExist) {
-			t.Error("reading has made it a mirror of ours")
-		}
+		_, err = os.Stat(filepath.Join(dir, ".larder"))
+		sourcetest.ErrorIs(t, err, fs.ErrNotExist, "reading has made it a mirror of ours")
 	}
 	must(t, os.RemoveAll(filepath.Join(unpacked, widget, "1.0.0/linux_amd64/terraform-provider-widget_v1.0.0")))
 	write(t, filepath.Join(unpacked, widget, "1.0.0/linux_amd64/README"), "")
@@ -158,9 +145,7 @@ func TestVerifyWaits(t *testing.T) {
 	writer := open(t, dir, builder.Options{})
 	reader := open(t, dir, builder.Options{ReadOnly: true, Waiting: func(disk.Holder) { must(t, writer.Close()) }})
 	v, err := reader.Verify(t.Context(), nil)
-	if err != nil || v.Packages != 1 {
-		t.Errorf("%+v, %v", v, err)
-	}
+	sourcetest.Expect(t, err == nil && v.Packages == 1, "%+v, %v", v, err)
 }
 
 func TestIndexDry(t *testing.T) {
@@ -171,12 +156,8 @@ func TestIndexDry(t *testing.T) {
 	changes, leftOut, err := open(t, d.packed, builder.Options{ReadOnly: true}).Index(t.Context())
 	must(t, err)
 	want := []builder.Change{{Path: widget + "/1.0.0.json"}, {Path: widget + "/index.json"}, {Path: widget + "/0.9.0.json", Removed: true}}
-	if !slices.Equal(changes, want) || len(leftOut) != 1 {
-		t.Errorf("it would do %v, and leave out %v", changes, leftOut)
-	}
-	if after := stamps(t, d.packed); !slices.Equal(before, after) {
-		t.Errorf("files were changed: %q", after)
-	}
+	sourcetest.Expect(t, slices.Equal(changes, want) && len(leftOut) == 1, "it would do %v, and leave out %v", changes, leftOut)
+	sourcetest.EqualSlices(t, before, stamps(t, d.packed), "files were changed")
 }
 
 func TestPrune(t *testing.T) {
@@ -232,14 +213,11 @@ func TestPrune(t *testing.T) {
 			if slices.Sort(left); !slices.Equal(left, stays) {
 				t.Errorf("left are %q", left)
 			}
-			if found, err := client(dir); err != nil || len(found) != len(stays) {
-				t.Errorf("a client finds %q, %v", found, err)
-			}
+			found, err := client(dir)
+			sourcetest.Expect(t, err == nil && len(found) == len(stays), "a client finds %q, %v", found, err)
 			clock.ReadOnly = true
 			v, err := open(t, dir, clock).Verify(t.Context(), nil)
-			if err != nil || len(v.Findings) > 0 || v.Unvouched > 0 {
-				t.Errorf("what is left: %+v, %v", v, err)
-			}
+			sourcetest.Expect(t, err == nil && len(v.Findings) == 0 && v.Unvouched <= 0, "what is left: %+v, %v", v, err)
 			if _, err := os.Stat(filepath.Join(dir, "example.test")); len(stays) == 0 && !errors.Is(err, fs.ErrNotExist) {
 				t.Errorf("empty directories are left: %v", err)
 			}
@@ -258,12 +236,9 @@ func TestPruneEverything(t *testing.T) {
 	_, err = b.Prune(t.Context(), plan)
 	must(t, errors.Join(err, b.Close()))
 	entries, err := os.ReadDir(dir)
-	if err != nil || len(entries) != 1 || entries[0].Name() != ".larder" {
-		t.Errorf("left are %v, %v", entries, err)
-	}
-	if left, err := filepath.Glob(filepath.Join(dir, ".larder", "evidence", "*")); err != nil || len(left) > 0 {
-		t.Errorf("evidence is left: %v, %v", left, err)
-	}
+	sourcetest.Expect(t, err == nil && len(entries) == 1 && entries[0].Name() == ".larder", "left are %v, %v", entries, err)
+	left, err := filepath.Glob(filepath.Join(dir, ".larder", "evidence", "*"))
+	sourcetest.Expect(t, err == nil && len(left) == 0, "evidence is left: %v, %v", left, err)
 }
 
 func TestList(t *testing.T) {
@@ -282,7 +257,6 @@ func TestList(t *testing.T) {
 	entries, err = b.List(t.Context(), builder.ListOptions{Hash: true})
 	must(t, err)
 	_, h1 := d.world.Hashes(widget + "/2.0.0/linux_amd64")
-	if got := entries[0].Hashes; len(got) != 1 || string(got[0]) != h1 {
-		t.Errorf("it hashes to %q, want %s", got, h1)
-	}
+	got := entries[0].Hashes
+	sourcetest.Expect(t, len(got) == 1 && string(got[0]) == h1, "it hashes to %q, want %s", got, h1)
 }

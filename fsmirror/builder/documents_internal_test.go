@@ -9,6 +9,7 @@ import (
 	"testing"
 
 	"github.com/larder-cli/larder/sources/seal"
+	"github.com/larder-cli/larder/sources/sourcetest"
 )
 
 // What is read of a document is what is written of it, and nothing that it names
@@ -50,19 +51,12 @@ func FuzzLedger(f *testing.F) {
 	dir := f.TempDir()
 	f.Fuzz(func(t *testing.T, text string) {
 		path := filepath.Join(dir, "ledger.json")
-		if err := os.WriteFile(path, []byte(text), 0o644); err != nil {
-			t.Fatal(err)
-		}
+		sourcetest.Check(t, os.WriteFile(path, []byte(text), 0o644))
 		l := readLedger(path, seal.Key{}, "x")
 		printed, err := seal.Key{}.Seal("x", l)
-		if err != nil {
-			t.Fatal(err)
-		}
-		if err := os.WriteFile(path, printed, 0o644); err != nil {
-			t.Fatal(err)
-		}
-		if again := readLedger(path, seal.Key{}, "x"); !reflect.DeepEqual(l, again) {
-			t.Errorf("%+v became %+v", l, again)
-		}
+		sourcetest.Check(t, err)
+		sourcetest.Check(t, os.WriteFile(path, printed, 0o644))
+		again := readLedger(path, seal.Key{}, "x")
+		sourcetest.Expect(t, reflect.DeepEqual(l, again), "%+v became %+v", l, again)
 	})
 }

@@ -13,9 +13,7 @@ import (
 
 func readText(t testing.TB, path string) string {
 	t.Helper()
-	data, err := os.ReadFile(path)
-	must(t, err)
-	return string(data)
+	return string(sourcetest.ReadFile(t, path))
 }
 
 // Both documents of a host that is not ASCII lead to the same evidence.
@@ -27,17 +25,13 @@ func TestDocumentsNameTheEvidence(t *testing.T) {
 		text := readText(t, filepath.Join(dir, host, "acme/widget/1.0.0.json"))
 		texts[text[strings.Index(text, `"larder"`):]] = true
 	}
-	if len(texts) != 1 {
-		t.Errorf("the documents differ: %v", texts)
-	}
+	sourcetest.Equal(t, len(texts), 1, "the documents differ", texts)
 	for text := range texts {
-		if n := strings.Count(text, `"url": "../../../.larder/evidence/%D0%B8`); n != 1 {
-			t.Errorf("the evidence is named %d times: %s", n, text)
-		}
+		n := strings.Count(text, `"url": "../../../.larder/evidence/%D0%B8`)
+		sourcetest.Expect(t, n == 1, "the evidence is named %d times: %s", n, text)
 	}
-	if found, err := client(dir); err != nil || len(found) != 4 {
-		t.Errorf("a client finds %q, %v", found, err)
-	}
+	found, err := client(dir)
+	sourcetest.Expect(t, err == nil && len(found) == 4, "a client finds %q, %v", found, err)
 }
 
 // What others do to the documents is undone, whether a package comes or not.
@@ -60,9 +54,8 @@ func TestDocumentsNameTheEvidenceAgain(t *testing.T) {
 			before := readText(t, path)
 			damage(t, d.world, dir)
 			d.sync(dir, builder.Options{}, id)
-			if after := readText(t, path); after != before {
-				t.Errorf("it is %s\nand was %s", after, before)
-			}
+			after := readText(t, path)
+			sourcetest.Expect(t, after == before, "it is %s\nand was %s", after, before)
 		})
 	}
 }
@@ -87,9 +80,8 @@ func TestDocumentsWithoutEvidence(t *testing.T) {
 			b := open(t, dir, builder.Options{})
 			changes, _, err := b.Index(t.Context())
 			must(t, err)
-			if text := readText(t, filepath.Join(dir, widget, "1.0.0.json")); len(changes) != 1 || strings.Contains(text, "larder") {
-				t.Errorf("%v: %s", changes, text)
-			}
+			text := readText(t, filepath.Join(dir, widget, "1.0.0.json"))
+			sourcetest.Expect(t, len(changes) == 1 && !strings.Contains(text, "larder"), "%v: %s", changes, text)
 		})
 	}
 }
@@ -110,9 +102,8 @@ func TestEvidenceIsReplaced(t *testing.T) {
 	b := open(t, dir, builder.Options{})
 	_, err := sourcetest.Put(t.Context(), b, p, other.delivery(p))
 	must(t, err)
-	if _, err := os.Stat(filepath.Join(dir, widget, "1.0.0.json")); err == nil {
-		t.Error("there is a document for a package that is not finished")
-	}
+	_, err = os.Stat(filepath.Join(dir, widget, "1.0.0.json"))
+	sourcetest.Expect(t, err != nil, "there is a document for a package that is not finished")
 	two := widget + "/1.0.0/darwin_arm64"
 	_, err = sourcetest.Put(t.Context(), b, parseID(t, two), other.delivery(parseID(t, two)))
 	must(t, err)
@@ -122,8 +113,7 @@ func TestEvidenceIsReplaced(t *testing.T) {
 	// Again, with a package of the version that stays.
 	before := readText(t, filepath.Join(dir, widget, "1.0.0.json"))
 	b = open(t, dir, builder.Options{})
-	data, err := os.ReadFile(other.archive(p))
-	must(t, err)
+	data := sourcetest.ReadFile(t, other.archive(p))
 	signed := *other.signed(p)
 	signed.Origin = "https://elsewhere.test/SHA256SUMS"
 	del := deliver(append(data, 0), &signed)
@@ -132,12 +122,9 @@ func TestEvidenceIsReplaced(t *testing.T) {
 	if text := readText(t, filepath.Join(dir, widget, "1.0.0.json")); strings.Contains(text, "larder") || !strings.Contains(text, "darwin_arm64") {
 		t.Errorf("while evidence is replaced it says %s", text)
 	}
-	if _, err := client(dir); err != nil {
-		t.Error(err)
-	}
+	_, err = client(dir)
+	sourcetest.Equal(t, err, nil)
 	must(t, b.Finish(t.Context()))
 	after := readText(t, filepath.Join(dir, widget, "1.0.0.json"))
-	if !strings.Contains(after, `"origin"`) || after == before {
-		t.Errorf("it says %s", after)
-	}
+	sourcetest.Expect(t, strings.Contains(after, `"origin"`) && after != before, "it says %s", after)
 }

@@ -46,9 +46,7 @@ func TestMergedEvidence(t *testing.T) {
 	if err != nil || s.Signed == nil || string(s.Signed.Signature) != string(before.Signature) || s.Verdict != sources.SelfSigned {
 		t.Errorf("got %+v, %v", s, err)
 	}
-	if len(warnings) != 1 || warnings[0] != "example.test/acme/widget 1.0.0: worse" {
-		t.Errorf("warnings: %q", warnings)
-	}
+	sourcetest.Expect(t, len(warnings) == 1 && warnings[0] == "example.test/acme/widget 1.0.0: worse", "warnings: %q", warnings)
 
 	d.stock(arm.Path())
 	_, err = sourcetest.Put(context.Background(), m, arm, d.delivery(arm))
@@ -76,14 +74,11 @@ func TestListedKeys(t *testing.T) {
 
 	m = open(t, dir, builder.Options{ReadOnly: true})
 	s, err := m.Get(context.Background(), id)
-	if err != nil || !s.Signed.Keys[0].Listed() {
-		t.Errorf("got %v, %v", s, err)
-	}
+	sourcetest.Expect(t, err == nil && s.Signed.Keys[0].Listed(), "got %v, %v", s, err)
 	must(t, os.RemoveAll(filepath.Join(dir, ".larder/known")))
 	m = open(t, dir, builder.Options{ReadOnly: true})
-	if kept, err := m.Evidence(id.Provider, id.Version); err != nil || kept.Keys[0].Listed() {
-		t.Errorf("got %v, %v", kept, err)
-	}
+	kept, err := m.Evidence(id.Provider, id.Version)
+	sourcetest.Expect(t, err == nil && !kept.Keys[0].Listed(), "got %v, %v", kept, err)
 }
 
 // Another key than that of the nearest version is worth a warning, once.
@@ -103,7 +98,5 @@ func TestKeysAreComparedWithTheNearestVersion(t *testing.T) {
 			d.sync(dir, opts, "example.test/acme/widget/"+v+"/linux_amd64")
 		}
 	}
-	if got := strings.Join(compared, " "); got != "1.9.0 1.9.0 1.10.0" {
-		t.Errorf("compared with %s", got)
-	}
+	sourcetest.Equal(t, strings.Join(compared, " "), "1.9.0 1.9.0 1.10.0", "compared with")
 }

@@ -109,22 +109,16 @@ func TestKilledAtEveryStep(t *testing.T) {
 		if errors.Is(err, syscall.EPERM) {
 			t.Skip("nobody may trace processes here")
 		}
-		if err != nil {
-			t.Fatalf("step %d: %v", step, err)
-		}
-		if _, err := client(dir); err != nil {
-			t.Fatalf("step %d: a client: %v", step, err)
-		}
+		sourcetest.Require(t, err == nil, "step %d: %v", step, err)
+		_, err = client(dir)
+		sourcetest.Require(t, err == nil, "step %d: a client: %v", step, err)
 		if finished {
-			if step < 20 {
-				t.Fatalf("only %d steps were seen", step)
-			}
+			sourcetest.Require(t, step >= 20, "only %d steps were seen", step)
 			t.Logf("%d steps", step-1)
 			return
 		}
-		if err := writePackages(dir, from); err != nil {
-			t.Fatalf("step %d: the next: %v", step, err)
-		}
+		err = writePackages(dir, from)
+		sourcetest.Require(t, err == nil, "step %d: the next: %v", step, err)
 		mended(t, dir, step)
 		must(t, os.RemoveAll(dir))
 	}
@@ -134,16 +128,13 @@ func TestKilledAtEveryStep(t *testing.T) {
 func mended(t *testing.T, dir string, step int) {
 	t.Helper()
 	v, err := open(t, dir, builder.Options{ReadOnly: true, Vouch: vouch}).Verify(t.Context(), nil)
-	if err != nil || len(v.Findings) > 0 || v.Unvouched > 0 {
-		t.Fatalf("step %d: %+v, %v", step, v, err)
-	}
+	sourcetest.Require(t, err == nil && len(v.Findings) == 0 && v.Unvouched <= 0, "step %d: %+v, %v", step, v, err)
 	found, err := client(dir)
 	if err != nil || len(found) != 4 { // the new ones that stay, one of them twice, and what nobody has touched
 		t.Fatalf("step %d: a client finds %q, %v", step, found, err)
 	}
-	if left, err := os.ReadDir(filepath.Join(dir, ".larder", "tmp")); err != nil || len(left) > 0 {
-		t.Fatalf("step %d: left are %v, %v", step, left, err)
-	}
+	left, err := os.ReadDir(filepath.Join(dir, ".larder", "tmp"))
+	sourcetest.Require(t, err == nil && len(left) == 0, "step %d: left are %v, %v", step, left, err)
 }
 
 // Processes wait for each other.
@@ -158,9 +149,7 @@ func TestProcessesTakeTurns(t *testing.T) {
 		running = append(running, cmd)
 	}
 	for _, cmd := range running {
-		if err := cmd.Wait(); err != nil {
-			t.Error(err)
-		}
+		sourcetest.Equal(t, cmd.Wait(), nil)
 	}
 	mended(t, dir, 0)
 }

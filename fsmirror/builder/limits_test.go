@@ -44,9 +44,7 @@ func TestWaitsEndWithTheirContext(t *testing.T) {
 		"prune": func(ctx context.Context) error { _, err := b.Prune(ctx, &builder.Plan{}); return err },
 	} {
 		ctx, cancel := context.WithTimeout(t.Context(), 20*time.Millisecond)
-		if err := wait(ctx); !errors.Is(err, context.DeadlineExceeded) {
-			t.Errorf("%s: got %v", name, err)
-		}
+		sourcetest.ErrorIs(t, wait(ctx), context.DeadlineExceeded, name)
 		cancel()
 	}
 	close(finish)
@@ -95,9 +93,8 @@ func TestSparseArchives(t *testing.T) {
 				t.Errorf("indexed: %v, %v", leftOut, err)
 			}
 			runtime.ReadMemStats(&after)
-			if used := after.TotalAlloc - before.TotalAlloc; used > 64<<20 {
-				t.Errorf("it took %d MB of memory", used>>20)
-			}
+			used := after.TotalAlloc - before.TotalAlloc
+			sourcetest.Expect(t, used <= 64<<20, "it took %d MB of memory", used>>20)
 		})
 	}
 }
@@ -140,9 +137,7 @@ func TestCopiesAreNoMoreReadable(t *testing.T) {
 		must(t, errors.Join(err, b.Close()))
 		info, err := os.Lstat(filepath.Join(dir, filepath.FromSlash(tt.file)))
 		must(t, err)
-		if info.Mode() != tt.want {
-			t.Errorf("%s: %s, want %s", tt.file, info.Mode(), tt.want)
-		}
+		sourcetest.Equal(t, info.Mode(), tt.want, tt.file)
 	}
 }
 
@@ -161,9 +156,7 @@ func TestReadOnlyCreatesNothing(t *testing.T) {
 		_, verified := b.Verify(t.Context(), nil)
 		must(t, b.Close())
 		for _, err := range []error{listed, indexed, planned, verified} {
-			if (err != nil) != (name == "missing") {
-				t.Errorf("%s: %v", name, err)
-			}
+			sourcetest.Expect(t, (err != nil) == (name == "missing"), "%s: %v", name, err)
 		}
 		after, _ := filepath.Glob(filepath.Join(dir, ".*"))
 		if _, err := os.Stat(dir); errors.Is(err, fs.ErrNotExist) != (name == "missing") || len(before) != len(after) {

@@ -35,9 +35,8 @@ func medium(t *testing.T, kind, size string) string {
 		t.Skipf("no %s to try: %v %s", kind, err, out)
 	}
 	t.Cleanup(func() {
-		if out, err := exec.Command("umount", dir).CombinedOutput(); err != nil {
-			t.Errorf("umount: %v %s", err, out)
-		}
+		out, err := exec.Command("umount", dir).CombinedOutput()
+		sourcetest.Equal(t, err, nil, "umount", out)
 	})
 	return dir
 }
@@ -58,14 +57,11 @@ func TestOnMedia(t *testing.T) {
 				t.Errorf("a client finds %q, %v", found, err)
 			}
 			v, err := open(t, dir, builder.Options{ReadOnly: true, Vouch: vouch}).Verify(t.Context(), nil)
-			if err != nil || len(v.Findings) > 0 {
-				t.Errorf("%+v, %v", v, err)
-			}
+			sourcetest.Expect(t, err == nil && len(v.Findings) == 0, "%+v, %v", v, err)
 			before := stamps(t, dir)
 			d.sync(dir, builder.Options{Vouch: vouch}, ids...)
-			if after := stamps(t, dir); strings.Join(before, "\n") != strings.Join(after, "\n") {
-				t.Errorf("it was written again: %q", after)
-			}
+			after := stamps(t, dir)
+			sourcetest.Equal(t, strings.Join(before, "\n"), strings.Join(after, "\n"), "it was written again", after)
 			b := open(t, dir, builder.Options{})
 			defer b.Close()
 			id := parseID(t, ported)
@@ -77,9 +73,7 @@ func TestOnMedia(t *testing.T) {
 			plan, err := b.PlanPrune(t.Context(), builder.Policy{KeepLast: 1})
 			must(t, err)
 			gone, err := b.Prune(t.Context(), plan)
-			if err != nil || len(gone) != 1 {
-				t.Errorf("%d are gone: %v", len(gone), err)
-			}
+			sourcetest.Expect(t, err == nil && len(gone) == 1, "%d are gone: %v", len(gone), err)
 		})
 	}
 }
@@ -99,17 +93,13 @@ func TestFullMedium(t *testing.T) {
 		return sourcetest.Supplied{}, err
 	}
 	_, err := sourcetest.Put(t.Context(), b, id, del)
-	if !errors.Is(err, syscall.ENOSPC) || len(sources.Hints(err)) != 1 {
-		t.Errorf("got %v", err)
-	}
+	sourcetest.Expect(t, errors.Is(err, syscall.ENOSPC) && len(sources.Hints(err)) == 1, "got %v", err)
 	must(t, errors.Join(b.Finish(t.Context()), b.Close()))
 	d.sync(dir, builder.Options{}, widget+"/2.0.0/linux_amd64")
-	if found, err := client(dir); err != nil || len(found) != 2 {
-		t.Errorf("a client finds %q, %v", found, err)
-	}
-	if left, err := os.ReadDir(filepath.Join(dir, ".larder", "tmp")); err != nil || len(left) > 0 {
-		t.Errorf("left are %v, %v", left, err)
-	}
+	found, err := client(dir)
+	sourcetest.Expect(t, err == nil && len(found) == 2, "a client finds %q, %v", found, err)
+	left, err := os.ReadDir(filepath.Join(dir, ".larder", "tmp"))
+	sourcetest.Expect(t, err == nil && len(left) == 0, "left are %v, %v", left, err)
 }
 
 // A mirror that cannot be written to can be read.
@@ -122,10 +112,7 @@ func TestReadOnlyMedium(t *testing.T) {
 	}
 	defer exec.Command("mount", "-o", "remount,rw", dir).Run()
 	v, err := open(t, dir, builder.Options{ReadOnly: true, Vouch: vouch, Warn: func(err error) { t.Error(err) }}).Verify(t.Context(), nil)
-	if err != nil || len(v.Findings) > 0 || v.Packages != 1 {
-		t.Errorf("%+v, %v", v, err)
-	}
-	if _, err := builder.Open(t.Context(), dir, builder.Options{}); len(sources.Hints(err)) != 1 {
-		t.Errorf("to write there: %v", err)
-	}
+	sourcetest.Expect(t, err == nil && len(v.Findings) == 0 && v.Packages == 1, "%+v, %v", v, err)
+	_, err = builder.Open(t.Context(), dir, builder.Options{})
+	sourcetest.Expect(t, len(sources.Hints(err)) == 1, "to write there: %v", err)
 }

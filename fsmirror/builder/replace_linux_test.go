@@ -32,14 +32,11 @@ func TestFailedReplacementRestoresTheOldPackage(t *testing.T) {
 		t.Cleanup(func() { must(t, syscall.Unmount(made[0], syscall.MNT_DETACH)) })
 		return sources.SelfSigned, nil
 	}
-	if _, err := sourcetest.Put(t.Context(), b, id, del); err == nil {
-		t.Error("it was replaced")
-	}
-	if after := files(t, dir); len(before) != 1 || len(after) != 1 || before[0] != after[0] {
-		t.Errorf("files were %q and are %q", before, after)
-	}
-	if s, err := b.Get(t.Context(), id); err != nil || s.Verdict != sources.SelfSigned || s.Signed == nil {
-		t.Errorf("it has %+v, %v", s, err)
-	}
+	_, err := sourcetest.Put(t.Context(), b, id, del)
+	sourcetest.Expect(t, err != nil, "it was replaced")
+	after := files(t, dir)
+	sourcetest.Expect(t, len(before) == 1 && len(after) == 1 && before[0] == after[0], "files were %q and are %q", before, after)
+	s, err := b.Get(t.Context(), id)
+	sourcetest.Expect(t, err == nil && s.Verdict == sources.SelfSigned && s.Signed != nil, "it has %+v, %v", s, err)
 	must(t, b.Close())
 }

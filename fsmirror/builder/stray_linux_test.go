@@ -108,8 +108,7 @@ func TestWhatIsInThePlaceOfADirectory(t *testing.T) {
 				return errors.Join(err, b.Close())
 			}
 			defer stage.Close()
-			data, err := os.ReadFile(d.archive(id))
-			must(t, err)
+			data := sourcetest.ReadFile(t, d.archive(id))
 			write(t, stage.Path(widget+"/"+id.Filename()), string(data))
 			err = b.Adopt(ctx, sources.Stored{ID: id, Signed: d.signed(id)}, stage)
 			return errors.Join(err, b.Finish(ctx), b.RemoveImportDir(importID), b.Close())
@@ -159,9 +158,8 @@ func TestWhatIsInThePlaceOfADirectory(t *testing.T) {
 					behind := put(t, at)
 					before := everything(t, behind)
 					err := operation(t.Context(), dir)
-					if after := everything(t, behind); !slices.Equal(before, after) {
-						t.Errorf("what is behind it was\n%q\nand is\n%q", before, after)
-					}
+					after := everything(t, behind)
+					sourcetest.Expect(t, slices.Equal(before, after), "what is behind it was\n%q\nand is\n%q", before, after)
 					var stray *disk.StrayError
 					switch {
 					case err == nil && slices.Contains(tt.fails, what):
@@ -192,9 +190,7 @@ func TestPipes(t *testing.T) {
 		_, reading := open(t, dir, builder.Options{ReadOnly: true}).Verify(t.Context(), nil)
 		for _, err := range []error{writing, reading} {
 			var stray *disk.StrayError
-			if !errors.As(err, &stray) || stray.Path != path {
-				t.Errorf("got %v", err)
-			}
+			sourcetest.Expect(t, errors.As(err, &stray) && stray.Path == path, "got %v", err)
 		}
 	})
 	for _, name := range []string{
@@ -207,9 +203,7 @@ func TestPipes(t *testing.T) {
 			must(t, err)
 			d.sync(dir, builder.Options{}, widget+"/1.0.0/linux_amd64")
 			v, err := open(t, dir, builder.Options{ReadOnly: true, Vouch: vouch}).Verify(t.Context(), nil)
-			if err != nil || len(v.Findings) > 0 {
-				t.Errorf("%+v, %v", v, err)
-			}
+			sourcetest.Expect(t, err == nil && len(v.Findings) == 0, "%+v, %v", v, err)
 		})
 	}
 }

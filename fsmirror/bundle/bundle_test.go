@@ -27,9 +27,7 @@ func TestRoundTrip(t *testing.T) {
 	files := created(t, from, createOptions())
 	to := filepath.Join(t.TempDir(), "new", "mirror")
 	arrivals := mustImport(t, to, files...)
-	if len(arrivals) != 4 {
-		t.Errorf("%d packages", len(arrivals))
-	}
+	sourcetest.Equal(t, len(arrivals), 4, "packages")
 	for _, a := range arrivals {
 		if a.How != bundle.Added || a.Verdict != sources.MirrorEvidence || a.Report.KeyID != sourcetest.Publisher().ID() {
 			t.Errorf("%s: %s, %s by %q", a.ID, a.How, a.Verdict, a.Report.KeyID)
@@ -38,15 +36,12 @@ func TestRoundTrip(t *testing.T) {
 	if want, got := tree(t, indexed(t, from)), tree(t, to); !maps.Equal(want, got) {
 		t.Errorf("got %q\nwant %q", slices.Sorted(maps.Keys(got)), slices.Sorted(maps.Keys(want)))
 	}
-	if l := left(t, to); len(l) > 0 {
-		t.Errorf("left over: %q", l)
-	}
+	l := left(t, to)
+	sourcetest.Expect(t, len(l) == 0, "left over: %q", l)
 
 	// Once more, there is nothing to do.
 	for _, a := range mustImport(t, to, files...) {
-		if a.How != bundle.Known {
-			t.Errorf("%s: %s", a.ID, a.How)
-		}
+		sourcetest.Equal(t, a.How, bundle.Known, a.ID)
 	}
 }
 
@@ -65,9 +60,7 @@ func TestDeterminism(t *testing.T) {
 	check(t, os.Chtimes(path, then, then))
 	check(t, os.Chmod(path, 0o600))
 	check(t, os.Rename(path, filepath.Join(filepath.Dir(path), "terraform-provider-GADGET_0.1.0_linux_amd64_x.zip")))
-	if !bytes.Equal(first, readFile(t, created(t, indexed(t, other), createOptions())[0])) {
-		t.Error("they differ")
-	}
+	sourcetest.Expect(t, bytes.Equal(first, readFile(t, created(t, indexed(t, other), createOptions())[0])), "they differ")
 }
 
 // What tar makes of a bundle is a mirror.
@@ -83,23 +76,18 @@ func TestTarReadsIt(t *testing.T) {
 		t.Skip("there is no tar")
 	}
 	check(t, err)
-	if first, _, _ := strings.Cut(string(out), "\n"); first != ".larder/manifest.json" {
-		t.Errorf("begins with %s", first)
-	}
+	first, _, _ := strings.Cut(string(out), "\n")
+	sourcetest.Equal(t, first, ".larder/manifest.json", "begins with")
 	to := t.TempDir()
 	check(t, exec.Command("tar", "xf", file, "-C", to).Run())
 	if want, got := tree(t, from), tree(t, to); !maps.Equal(want, got) {
 		t.Errorf("got %q\nwant %q", slices.Sorted(maps.Keys(got)), slices.Sorted(maps.Keys(want)))
 	}
 	p, err := fsmirror.New(to, fsmirror.Options{}).Package(ctx, sourcetest.PackageID(t, widget, "1.0.0", "linux_arm64"))
-	if err != nil || p.Signed == nil {
-		t.Errorf("%+v, %v", p, err)
-	}
+	sourcetest.Expect(t, err == nil && p.Signed != nil, "%+v, %v", p, err)
 	m, err := bundle.ParseManifest(readFile(t, filepath.Join(to, ".larder/manifest.json")))
 	check(t, err)
-	if !bytes.Equal(m.Text(), described(t, to).Text()) {
-		t.Error("the manifest is another than that of the mirror")
-	}
+	sourcetest.Expect(t, bytes.Equal(m.Text(), described(t, to).Text()), "the manifest is another than that of the mirror")
 	mustImport(t, t.TempDir(), file)
 }
 
@@ -132,13 +120,9 @@ func TestDeltas(t *testing.T) {
 		before := tree(t, receiver)
 		_, err = bundle.Import(ctx, []string{second}, receiver, o)
 		for _, want := range []string{"builds on 2 packages", gadget + " 0.1.0 linux_amd64: ", widget + " 1.1.0 linux_amd64: "} {
-			if err == nil || !strings.Contains(err.Error(), want) {
-				t.Errorf("no %q in %v", want, err)
-			}
+			sourcetest.Expect(t, err != nil && strings.Contains(err.Error(), want), "no %q in %v", want, err)
 		}
-		if !maps.Equal(before, tree(t, receiver)) || len(left(t, receiver)) > 0 {
-			t.Error("something changed")
-		}
+		sourcetest.Expect(t, maps.Equal(before, tree(t, receiver)) && len(left(t, receiver)) == 0, "something changed")
 	}
 	mustImport(t, receiver, first)
 	mustImport(t, receiver, second)
@@ -149,12 +133,10 @@ func TestDeltas(t *testing.T) {
 	// With nothing new, there is a bundle with nothing in it.
 	have = described(t, receiver)
 	opts.Since = &have
-	if got := mustImport(t, receiver, created(t, mirrored(t, w), opts)...); len(got) != 0 {
-		t.Errorf("got %v", got)
-	}
-	if _, err := bundle.Import(ctx, created(t, mirrored(t, w), opts), t.TempDir(), importOptions()); err == nil {
-		t.Error("imported without its base")
-	}
+	got := mustImport(t, receiver, created(t, mirrored(t, w), opts)...)
+	sourcetest.Equal(t, len(got), 0, got)
+	_, err = bundle.Import(ctx, created(t, mirrored(t, w), opts), t.TempDir(), importOptions())
+	sourcetest.Expect(t, err != nil, "imported without its base")
 }
 
 // A base of other bytes is none.
@@ -168,9 +150,7 @@ func TestOtherBase(t *testing.T) {
 	other := published(t)
 	other.Add(widget, "1.0.0", sourcetest.Release{Platforms: []string{"linux_amd64"}, Files: map[string]string{"other": ""}})
 	_, err := bundle.Import(ctx, delta, mirrored(t, other, "*/1.0.0/*"), importOptions())
-	if err == nil || !strings.Contains(err.Error(), "1.0.0 linux_amd64: the bundle builds on zh:") {
-		t.Error(err)
-	}
+	sourcetest.Expect(t, err != nil && strings.Contains(err.Error(), "1.0.0 linux_amd64: the bundle builds on zh:"), "%v", err)
 }
 
 // What the receiver has without our evidence is sent again.
@@ -183,13 +163,9 @@ func TestEvidenceIsNews(t *testing.T) {
 	opts.Since = &have
 	arrivals := mustImport(t, receiver, created(t, mirrored(t, w), opts)...)
 	for _, a := range arrivals {
-		if a.How != bundle.Known || a.Verdict != sources.MirrorEvidence {
-			t.Errorf("%s: %s, %s", a.ID, a.How, a.Verdict)
-		}
+		sourcetest.Expect(t, a.How == bundle.Known && a.Verdict == sources.MirrorEvidence, "%s: %s, %s", a.ID, a.How, a.Verdict)
 	}
-	if !maps.Equal(tree(t, receiver), tree(t, indexed(t, mirrored(t, w)))) {
-		t.Error("not the same")
-	}
+	sourcetest.Expect(t, maps.Equal(tree(t, receiver), tree(t, indexed(t, mirrored(t, w)))), "not the same")
 }
 
 // Parts are no longer than allowed, and may be given in any order, or one by one.
@@ -201,21 +177,16 @@ func TestSplit(t *testing.T) {
 	var names []string
 	for _, f := range files {
 		names = append(names, filepath.Base(f))
-		if info, err := os.Stat(f); err != nil || info.Size() > opts.MaxSize {
-			t.Errorf("%s: %v, %v", f, info, err)
-		}
+		info, err := os.Stat(f)
+		sourcetest.Expect(t, err == nil && info.Size() <= opts.MaxSize, "%s: %v, %v", f, info, err)
 	}
-	if want := []string{"b-1of2.tar", "b-2of2.tar"}; !slices.Equal(names, want) {
-		t.Fatalf("got %q", names)
-	}
+	sourcetest.Require(t, slices.Equal(names, []string{"b-1of2.tar", "b-2of2.tar"}), "got %q", names)
 	want := tree(t, indexed(t, from))
 
 	t.Run("any order", func(t *testing.T) {
 		to := t.TempDir()
 		mustImport(t, to, files[1], files[0])
-		if !maps.Equal(want, tree(t, to)) {
-			t.Error("not the same")
-		}
+		sourcetest.Expect(t, maps.Equal(want, tree(t, to)), "not the same")
 	})
 	t.Run("one by one", func(t *testing.T) {
 		to := t.TempDir()
@@ -228,20 +199,16 @@ func TestSplit(t *testing.T) {
 				t.Error("something is visible")
 			}
 		}
-		if !maps.Equal(want, tree(t, to)) || len(left(t, to)) > 0 {
-			t.Error("not the same")
-		}
+		sourcetest.Expect(t, maps.Equal(want, tree(t, to)) && len(left(t, to)) == 0, "not the same")
 	})
 	t.Run("same part", func(t *testing.T) {
-		if _, err := bundle.Import(ctx, []string{files[1], files[1]}, t.TempDir(), importOptions()); err == nil || !strings.Contains(err.Error(), "are the same part") {
-			t.Error(err)
-		}
+		_, err := bundle.Import(ctx, []string{files[1], files[1]}, t.TempDir(), importOptions())
+		sourcetest.Expect(t, err != nil && strings.Contains(err.Error(), "are the same part"), "%v", err)
 	})
 	t.Run("of another", func(t *testing.T) {
 		whole := created(t, from, createOptions())[0]
-		if _, err := bundle.Import(ctx, []string{files[0], whole}, t.TempDir(), importOptions()); err == nil || !strings.Contains(err.Error(), "are not parts of one bundle") {
-			t.Error(err)
-		}
+		_, err := bundle.Import(ctx, []string{files[0], whole}, t.TempDir(), importOptions())
+		sourcetest.Expect(t, err != nil && strings.Contains(err.Error(), "are not parts of one bundle"), "%v", err)
 	})
 	t.Run("verified", func(t *testing.T) {
 		v, err := bundle.Verify(ctx, files[:1], bundle.VerifyOptions{Vouch: vouch})
@@ -253,9 +220,7 @@ func TestSplit(t *testing.T) {
 	t.Run("too small", func(t *testing.T) {
 		opts.MaxSize = 50_000
 		_, err := bundle.Create(ctx, from, filepath.Join(t.TempDir(), "b"), opts)
-		if err == nil || !strings.Contains(err.Error(), "1.1.0 linux_amd64: it alone takes") {
-			t.Error(err)
-		}
+		sourcetest.Expect(t, err != nil && strings.Contains(err.Error(), "1.1.0 linux_amd64: it alone takes"), "%v", err)
 	})
 }
 
@@ -268,9 +233,7 @@ func TestSplitAnywhere(t *testing.T) {
 		n := 0
 		for _, part := range parts {
 			again, err := bundle.ParseManifest(part.Text())
-			if err != nil || again.ID() != parts[0].ID() {
-				t.Errorf("%d: %v", max, err)
-			}
+			sourcetest.Expect(t, err == nil && again.ID() == parts[0].ID(), "%d: %v", max, err)
 			n = part.Parts
 		}
 		if n != len(parts) && n != 0 {
@@ -328,21 +291,13 @@ func TestConflicts(t *testing.T) {
 			before := tree(t, test.dir)
 			arrivals, err := bundle.Import(ctx, []string{file}, test.dir, importOptions())
 			if test.want != "" {
-				if err == nil || !strings.Contains(err.Error(), test.want) {
-					t.Errorf("got %v", err)
-				}
-				if !maps.Equal(before, tree(t, test.dir)) || len(left(t, test.dir)) > 0 {
-					t.Error("something changed")
-				}
+				sourcetest.Expect(t, err != nil && strings.Contains(err.Error(), test.want), "got %v", err)
+				sourcetest.Expect(t, maps.Equal(before, tree(t, test.dir)) && len(left(t, test.dir)) == 0, "something changed")
 				return
 			}
 			check(t, err)
-			if arrivals[0].How != test.how {
-				t.Errorf("%s", arrivals[0].How)
-			}
-			if want := tree(t, from)[zip]; tree(t, test.dir)[zip] != want {
-				t.Error("not the bundle's archive")
-			}
+			sourcetest.Equal(t, arrivals[0].How, test.how)
+			sourcetest.Equal(t, tree(t, test.dir)[zip], tree(t, from)[zip], "not the bundle's archive")
 		})
 	}
 }
@@ -359,16 +314,11 @@ func TestNewerEvidence(t *testing.T) {
 	opts := createOptions()
 	opts.Since = &have
 	delta := created(t, later, opts)[0]
-	if arrivals := mustImport(t, first, delta); len(arrivals) != 1 {
-		t.Errorf("%v", arrivals)
-	}
-	if !maps.Equal(tree(t, first), tree(t, indexed(t, later))) {
-		t.Error("not the same")
-	}
+	arrivals := mustImport(t, first, delta)
+	sourcetest.Equal(t, len(arrivals), 1, arrivals)
+	sourcetest.Expect(t, maps.Equal(tree(t, first), tree(t, indexed(t, later))), "not the same")
 	s, err := there(t, first).Recall(sourcetest.PackageID(t, widget, "1.1.0", "linux_amd64"))
-	if err != nil || s.Signed == nil {
-		t.Errorf("%+v, %v", s, err)
-	}
+	sourcetest.Expect(t, err == nil && s.Signed != nil, "%+v, %v", s, err)
 
 	alone := created(t, mirrored(t, w, "*/1.1.0/linux_arm64"), createOptions())[0]
 	other := mirrored(t, w, "*/1.1.0/linux_amd64")
@@ -377,9 +327,7 @@ func TestNewerEvidence(t *testing.T) {
 	if err == nil || !strings.Contains(err.Error(), "has evidence for linux_amd64, for which the bundle's does not vouch") {
 		t.Error(err)
 	}
-	if !maps.Equal(before, tree(t, other)) {
-		t.Error("something changed")
-	}
+	sourcetest.Expect(t, maps.Equal(before, tree(t, other)), "something changed")
 }
 
 // What was verified before an interruption is not taken from the bundle again.
@@ -397,9 +345,7 @@ func TestInterrupted(t *testing.T) {
 	if _, err := bundle.Import(stopped, []string{file}, to, opts); !errors.Is(err, context.Canceled) {
 		t.Fatal(err)
 	}
-	if len(tree(t, to)) > 0 {
-		t.Error("something is visible")
-	}
+	sourcetest.Expect(t, len(tree(t, to)) == 0, "something is visible")
 	gadgetZip := filepath.Join(gadget, "terraform-provider-gadget_0.1.0_linux_amd64.zip")
 	widgetZip := filepath.Join(widget, "terraform-provider-widget_1.0.0_linux_amd64.zip")
 	waiting, err := os.Stat(filepath.Join(left(t, to)[0], gadgetZip))
@@ -409,42 +355,33 @@ func TestInterrupted(t *testing.T) {
 	mustImport(t, to, file)
 	arrived, err := os.Stat(filepath.Join(to, gadgetZip))
 	check(t, err)
-	if !os.SameFile(waiting, arrived) {
-		t.Error("it was taken from the bundle again")
-	}
-	if !maps.Equal(tree(t, indexed(t, from)), tree(t, to)) || len(left(t, to)) > 0 {
-		t.Error("not the same")
-	}
+	sourcetest.Expect(t, os.SameFile(waiting, arrived), "it was taken from the bundle again")
+	sourcetest.Expect(t, maps.Equal(tree(t, indexed(t, from)), tree(t, to)) && len(left(t, to)) == 0, "not the same")
 
 	// What another bundle has left is not kept for ever.
 	other := t.TempDir()
 	stopped, stop = context.WithCancel(ctx)
 	defer stop()
 	_, err = bundle.Import(stopped, []string{file}, other, opts)
-	if err == nil || len(left(t, other)) != 1 {
-		t.Fatal(err)
-	}
+	sourcetest.Require(t, err != nil && len(left(t, other)) == 1, "%v", err)
 	mustImport(t, other, created(t, mirrored(t, published(t), "*/1.1.0/*"), createOptions())...)
-	if l := left(t, other); len(l) > 0 {
-		t.Errorf("left over: %q", l)
-	}
+	l := left(t, other)
+	sourcetest.Expect(t, len(l) == 0, "left over: %q", l)
 }
 
 func TestCreateRefuses(t *testing.T) {
 	w := published(t)
 	t.Run("nothing", func(t *testing.T) {
-		if _, err := bundle.Create(ctx, t.TempDir(), filepath.Join(t.TempDir(), "b"), createOptions()); err == nil || !strings.Contains(err.Error(), "no packed packages") {
-			t.Error(err)
-		}
+		_, err := bundle.Create(ctx, t.TempDir(), filepath.Join(t.TempDir(), "b"), createOptions())
+		sourcetest.Expect(t, err != nil && strings.Contains(err.Error(), "no packed packages"), "%v", err)
 	})
 	t.Run("evidence for something else", func(t *testing.T) {
 		dir := mirrored(t, w)
 		other := sourcetest.New(t)
 		other.Add(widget, "1.0.0", sourcetest.Release{Platforms: []string{"linux_amd64"}, Files: map[string]string{"other": "one"}})
 		other.WritePacked(dir)
-		if _, err := bundle.Create(ctx, dir, filepath.Join(t.TempDir(), "b"), createOptions()); err == nil || !strings.Contains(err.Error(), "none of the signed checksums") {
-			t.Error(err)
-		}
+		_, err := bundle.Create(ctx, dir, filepath.Join(t.TempDir(), "b"), createOptions())
+		sourcetest.Expect(t, err != nil && strings.Contains(err.Error(), "none of the signed checksums"), "%v", err)
 	})
 	t.Run("changed since it was looked at", func(t *testing.T) {
 		dir := indexed(t, mirrored(t, w))
@@ -456,12 +393,10 @@ func TestCreateRefuses(t *testing.T) {
 		check(t, os.WriteFile(path, data, 0o644))
 		check(t, os.Chtimes(path, info.ModTime(), info.ModTime()))
 		out := t.TempDir()
-		if _, err := bundle.Create(ctx, dir, filepath.Join(out, "b"), createOptions()); err == nil || !strings.Contains(err.Error(), "widget_1.1.0_linux_amd64.zip") {
-			t.Error(err)
-		}
-		if entries, _ := os.ReadDir(out); len(entries) > 0 {
-			t.Errorf("left %v", entries)
-		}
+		_, err = bundle.Create(ctx, dir, filepath.Join(out, "b"), createOptions())
+		sourcetest.Expect(t, err != nil && strings.Contains(err.Error(), "widget_1.1.0_linux_amd64.zip"), "%v", err)
+		entries, _ := os.ReadDir(out)
+		sourcetest.Expect(t, len(entries) == 0, "left %v", entries)
 	})
 	t.Run("unpacked", func(t *testing.T) {
 		dir := mirrored(t, w, "*/1.0.0/*")

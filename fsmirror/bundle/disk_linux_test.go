@@ -11,6 +11,7 @@ import (
 	"github.com/larder-cli/larder/fsmirror/bundle"
 	"github.com/larder-cli/larder/sources"
 	"github.com/larder-cli/larder/sources/disk"
+	"github.com/larder-cli/larder/sources/sourcetest"
 )
 
 // tiny mounts a file system that is too small for a bundle.
@@ -28,14 +29,11 @@ func TestFullDisks(t *testing.T) {
 	from := mirrored(t, published(t))
 	out := tiny(t)
 	_, creating := bundle.Create(ctx, from, filepath.Join(out, "b.tar"), createOptions())
-	if entries, err := os.ReadDir(out); err != nil || len(entries) > 0 {
-		t.Errorf("left %v, %v", entries, err)
-	}
+	entries, err := os.ReadDir(out)
+	sourcetest.Expect(t, err == nil && len(entries) == 0, "left %v, %v", entries, err)
 	to := tiny(t)
 	_, importing := bundle.Import(ctx, created(t, from, createOptions()), to, importOptions())
-	if len(tree(t, to)) > 0 {
-		t.Error("something is visible")
-	}
+	sourcetest.Expect(t, len(tree(t, to)) == 0, "something is visible")
 	for _, err := range []error{creating, importing} {
 		if hints := sources.Hints(err); !errors.Is(err, syscall.ENOSPC) || len(hints) != 1 || !strings.Contains(hints[0], "free some space") {
 			t.Errorf("got %v, hints %q", err, hints)
@@ -56,12 +54,9 @@ func TestLinksInTheStagingDirectory(t *testing.T) {
 		check(t, errors.Join(os.MkdirAll(filepath.Dir(link), 0o755), os.Symlink(outside, link)))
 		_, err = bundle.Import(ctx, []string{file}, to, importOptions())
 		var stray *disk.StrayError
-		if !errors.As(err, &stray) || stray.Path != link {
-			t.Errorf("%s: got %v", name, err)
-		}
-		if entries, err := os.ReadDir(outside); err != nil || len(entries) > 0 {
-			t.Errorf("%s: outside are %v, %v", name, entries, err)
-		}
+		sourcetest.Expect(t, errors.As(err, &stray) && stray.Path == link, "%s: got %v", name, err)
+		entries, err := os.ReadDir(outside)
+		sourcetest.Expect(t, err == nil && len(entries) == 0, "%s: outside are %v, %v", name, entries, err)
 	}
 }
 
@@ -71,15 +66,12 @@ func TestFilesThatAreNoArchives(t *testing.T) {
 	sparse := filepath.Join(dir, widget, "terraform-provider-widget_3.0.0_linux_amd64.zip")
 	check(t, os.WriteFile(sparse, nil, 0o644))
 	check(t, os.Truncate(sparse, 3<<30))
-	if _, err := bundle.Create(ctx, dir, filepath.Join(t.TempDir(), "b"), createOptions()); err == nil || !strings.Contains(err.Error(), sparse) {
-		t.Errorf("got %v", err)
-	}
-	if _, err := bundle.Open(sparse); err == nil || !strings.Contains(err.Error(), sparse) {
-		t.Errorf("got %v", err)
-	}
+	_, err := bundle.Create(ctx, dir, filepath.Join(t.TempDir(), "b"), createOptions())
+	sourcetest.Expect(t, err != nil && strings.Contains(err.Error(), sparse), "got %v", err)
+	_, err = bundle.Open(sparse)
+	sourcetest.Expect(t, err != nil && strings.Contains(err.Error(), sparse), "got %v", err)
 	pipe := filepath.Join(t.TempDir(), "pipe")
 	check(t, syscall.Mkfifo(pipe, 0o644))
-	if _, err := bundle.Open(pipe); !errors.Is(err, disk.ErrNotRegular) {
-		t.Errorf("got %v", err)
-	}
+	_, err = bundle.Open(pipe)
+	sourcetest.ErrorIs(t, err, disk.ErrNotRegular)
 }

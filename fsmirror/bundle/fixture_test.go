@@ -6,7 +6,6 @@ import (
 	"encoding/hex"
 	"fmt"
 	"io/fs"
-	"os"
 	"path/filepath"
 	"strings"
 	"testing"
@@ -63,12 +62,7 @@ func created(t testing.TB, dir string, opts bundle.CreateOptions) []string {
 	return c.Files
 }
 
-func readFile(t testing.TB, path string) []byte {
-	t.Helper()
-	data, err := os.ReadFile(path)
-	check(t, err)
-	return data
-}
+var readFile = sourcetest.ReadFile
 
 // tree is all that people see of a directory, and the evidence: contents by path.
 func tree(t testing.TB, dir string) map[string]string {

@@ -74,14 +74,10 @@ func FuzzBundle(f *testing.F) {
 		check(t, os.WriteFile(file, data, 0o644))
 		to := t.TempDir()
 		if _, err := bundle.Import(ctx, []string{file}, to, importOptions()); err != nil {
-			if len(tree(t, to)) > 0 {
-				t.Error("refused, and something is there")
-			}
+			sourcetest.Expect(t, len(tree(t, to)) == 0, "refused, and something is there")
 			return
 		}
-		if !bytes.Equal(data, readFile(t, created(t, to, createOptions())[0])) {
-			t.Error("it makes another bundle")
-		}
+		sourcetest.Expect(t, bytes.Equal(data, readFile(t, created(t, to, createOptions())[0])), "it makes another bundle")
 	})
 }
 

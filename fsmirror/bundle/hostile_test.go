@@ -22,9 +22,7 @@ func refused(t *testing.T, data []byte, want string) {
 	check(t, os.WriteFile(file, data, 0o644))
 	to := t.TempDir()
 	_, err := bundle.Import(ctx, []string{file}, to, importOptions())
-	if err == nil || !strings.Contains(err.Error(), want) {
-		t.Errorf("imported: got %v, want %q", err, want)
-	}
+	sourcetest.Expect(t, err != nil && strings.Contains(err.Error(), want), "imported: got %v, want %q", err, want)
 	if got := tree(t, to); len(got) > 0 || len(left(t, to)) > 0 {
 		t.Errorf("imported %q", slices.Sorted(maps.Keys(got)))
 	}
@@ -215,9 +213,7 @@ func TestNoArchive(t *testing.T) {
 	w.WritePacked(dir, "*/widget/1.0.0/*")
 	file := created(t, dir, createOptions())[0]
 	for _, a := range mustImport(t, t.TempDir(), file) {
-		if a.Verdict != sources.HashOnly || a.Report.KeyID != "" {
-			t.Errorf("%s: %s", a.ID, a.Verdict)
-		}
+		sourcetest.Expect(t, a.Verdict == sources.HashOnly && a.Report.KeyID == "", "%s: %s", a.ID, a.Verdict)
 	}
 	all := sourcetest.UnpackTar(readFile(t, file))
 	refused(t, sourcetest.PackTar(rehashed(t, all, 1, strings.Repeat("x", len(all[1].Text)))), "zip")
@@ -232,9 +228,8 @@ func TestBadSignature(t *testing.T) {
 	bad.Add(widget, "1.0.0", sourcetest.Release{Platforms: []string{"linux_amd64"}, Signer: sourcetest.Revoked()})
 	dir := mirrored(t, bad)
 	opts := createOptions()
-	if _, err := bundle.Create(ctx, dir, filepath.Join(t.TempDir(), "b"), opts); err == nil || !strings.Contains(err.Error(), "revoked") {
-		t.Error(err)
-	}
+	_, err := bundle.Create(ctx, dir, filepath.Join(t.TempDir(), "b"), opts)
+	sourcetest.Expect(t, err != nil && strings.Contains(err.Error(), "revoked"), "%v", err)
 	opts.Vouch = func(sources.Stored) (r reportOf, err error) { return r, nil }
 	refused(t, readFile(t, created(t, dir, opts)[0]), "revoked")
 

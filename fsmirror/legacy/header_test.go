@@ -107,9 +107,7 @@ func TestWhatHeadersContradict(t *testing.T) {
 	} {
 		p, err := sources.ParsePlatform(tt.platform)
 		check(t, err)
-		if got := parseHeader([]byte(tt.head)).contradicts(p); got != tt.want {
-			t.Errorf("%q, %s: got %t", tt.head, p, got)
-		}
+		sourcetest.Equal(t, parseHeader([]byte(tt.head)).contradicts(p), tt.want, tt.head, p)
 	}
 }
 
@@ -124,12 +122,9 @@ func FuzzHeader(f *testing.F) {
 		h, err := readHeader(bytes.NewReader(head))
 		check(t, err)
 		for _, p := range h.platforms() {
-			if _, ok := knownPlatform(p.String()); !ok || h.contradicts(p) {
-				t.Errorf("is for %s", p)
-			}
+			_, ok := knownPlatform(p.String())
+			sourcetest.Expect(t, ok && !h.contradicts(p), "is for %s", p)
 		}
-		if (h.format == "") != (len(h.platforms()) == 0) {
-			t.Errorf("is of format %q for %v", h.format, h.platforms())
-		}
+		sourcetest.Expect(t, (h.format == "") == (len(h.platforms()) == 0), "is of format %q for %v", h.format, h.platforms())
 	})
 }

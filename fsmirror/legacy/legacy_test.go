@@ -57,9 +57,8 @@ func pack(t *testing.T, lines string) string {
 		name, content, _ := strings.Cut(line, "=")
 		out, err := w.Create(name)
 		check(t, err)
-		if _, err := io.WriteString(out, content); err != nil {
-			t.Fatal(err)
-		}
+		_, err = io.WriteString(out, content)
+		sourcetest.Check(t, err)
 	}
 	check(t, w.Close())
 	return b.String()
@@ -210,9 +209,7 @@ warning: it is named terraform-provider-my-foo_v1.0.1.exe in the package, as eng
 	} {
 		t.Run(tt.what, func(t *testing.T) {
 			dir := write(t, tt.files)
-			if got := told(dir, find(t, tt.opts, dir)); got != tt.want[1:] {
-				t.Errorf("got:\n%swant:\n%s", got, tt.want[1:])
-			}
+			sourcetest.Equal(t, told(dir, find(t, tt.opts, dir)), tt.want[1:])
 		})
 	}
 }
@@ -242,9 +239,8 @@ error: bad.zip: reading the archive's directory: zip: not a valid zip file
 `[1:] {
 		t.Errorf("got:\n%s", got)
 	}
-	if _, err := legacy.Find(t.Context(), []string{in("absent")}, legacy.Options{}); !errors.Is(err, fs.ErrNotExist) {
-		t.Errorf("what is not there is found: %v", err)
-	}
+	_, err := legacy.Find(t.Context(), []string{in("absent")}, legacy.Options{})
+	sourcetest.ErrorIs(t, err, fs.ErrNotExist, "what is not there is found")
 }
 
 func TestAsIsForOneProvider(t *testing.T) {
@@ -263,9 +259,8 @@ func TestAsIsForOneProvider(t *testing.T) {
 func TestGivingUp(t *testing.T) {
 	ctx, cancel := context.WithCancel(t.Context())
 	cancel()
-	if _, err := legacy.Find(ctx, []string{t.TempDir()}, legacy.Options{}); !errors.Is(err, context.Canceled) {
-		t.Errorf("got %v", err)
-	}
+	_, err := legacy.Find(ctx, []string{t.TempDir()}, legacy.Options{})
+	sourcetest.ErrorIs(t, err, context.Canceled)
 }
 
 // A shelf is a store that keeps the archive of a package in memory, and the transaction
@@ -328,16 +323,12 @@ func TestPackingDependsOnContentsAlone(t *testing.T) {
 	check(t, os.Chtimes(filepath.Join(a, "terraform-provider-foo_v1.0.0_x5"), old, old))
 	first, stored := put(t, a)
 	second, _ := put(t, b)
-	if !bytes.Equal(first.archive, second.archive) {
-		t.Error("archives differ")
-	}
+	sourcetest.Expect(t, bytes.Equal(first.archive, second.archive), "archives differ")
 	z, err := zip.NewReader(bytes.NewReader(first.archive), int64(len(first.archive)))
 	if err != nil || len(z.File) != 1 || z.File[0].Name != "terraform-provider-foo_v1.0.0_x5" || z.File[0].Mode() != 0o755 {
 		t.Errorf("packed %v, %v", z, err)
 	}
-	if want := sources.ZipHash(sha256.Sum256(first.archive)); stored.ZH != want {
-		t.Errorf("hashed to %s, not %s", stored.ZH, want)
-	}
+	sourcetest.Equal(t, stored.ZH, sources.ZipHash(sha256.Sum256(first.archive)), "hashed to")
 }
 
 func TestDirectoriesHashAsBefore(t *testing.T) {
@@ -345,9 +336,8 @@ func TestDirectoriesHashAsBefore(t *testing.T) {
 	dir := write(t, map[string]string{at + "/terraform-provider-foo": linux, at + "/docs/README": "text", at + "/LICENSE": "free"})
 	want, err := archive.Hash(t.Context(), filepath.Join(dir, at))
 	check(t, err)
-	if _, stored := put(t, dir); stored.H1 != want.H1 {
-		t.Errorf("%s became %s", want.H1, stored.H1)
-	}
+	_, stored := put(t, dir)
+	sourcetest.Equal(t, stored.H1, want.H1, "became")
 }
 
 func TestPublishedArchivesStayAsTheyAre(t *testing.T) {
@@ -355,12 +345,9 @@ func TestPublishedArchivesStayAsTheyAre(t *testing.T) {
 	want, err := os.ReadFile(filepath.Join(dir, "terraform-provider-foo_1.0.0_linux_amd64.zip"))
 	check(t, err)
 	s, _ := put(t, dir)
-	if !bytes.Equal(s.archive, want) {
-		t.Error("another archive was put")
-	}
-	if _, err := s.payload.Archive.Stat(); err == nil {
-		t.Error("the archive is still open")
-	}
+	sourcetest.Expect(t, bytes.Equal(s.archive, want), "another archive was put")
+	_, err = s.payload.Archive.Stat()
+	sourcetest.Expect(t, err != nil, "the archive is still open")
 }
 
 func TestWhatIsRefusedIsRefused(t *testing.T) {
@@ -368,9 +355,7 @@ func TestWhatIsRefusedIsRefused(t *testing.T) {
 	refusal := errors.New("no")
 	c := find(t, legacy.Options{Prefix: "example.com/acme"}, dir).Candidates[0]
 	_, err := c.Put(t.Context(), &shelf{}, func(sources.Contents) (sources.Verdict, error) { return 0, refusal })
-	if !errors.Is(err, refusal) {
-		t.Errorf("got %v", err)
-	}
+	sourcetest.ErrorIs(t, err, refusal)
 }
 
 // Nothing changes where something is imported from, not even when it was changed.
@@ -387,13 +372,11 @@ func TestSourcesStayAsTheyAre(t *testing.T) {
 		t.Errorf("found %s", told(dir, found))
 	}
 	for _, c := range found.Candidates {
-		if _, err := c.Put(t.Context(), &shelf{}, unverified); err != nil {
-			t.Error(err)
-		}
+		_, err := c.Put(t.Context(), &shelf{}, unverified)
+		sourcetest.Equal(t, err, nil)
 	}
-	if after := state(t, dir); !maps.Equal(before, after) {
-		t.Errorf("was %v\nis  %v", before, after)
-	}
+	after := state(t, dir)
+	sourcetest.Expect(t, maps.Equal(before, after), "was %v\nis  %v", before, after)
 }
 
 // state is everything below dir that could change, by path.

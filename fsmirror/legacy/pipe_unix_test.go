@@ -12,6 +12,7 @@ import (
 	"github.com/larder-cli/larder/fsmirror/legacy"
 	"github.com/larder-cli/larder/sources"
 	"github.com/larder-cli/larder/sources/disk"
+	"github.com/larder-cli/larder/sources/sourcetest"
 )
 
 // A pipe that takes the place of a file after the search is not waited for.
@@ -29,12 +30,10 @@ func TestPipesAreRefused(t *testing.T) {
 			}
 			check(t, errors.Join(os.Remove(path), syscall.Mkfifo(path, 0o644)))
 			c := found.Candidates[0]
-			if _, err := c.ZH(t.Context()); !errors.Is(err, disk.ErrNotRegular) {
-				t.Errorf("ZH: got %v, want ErrNotRegular", err)
-			}
-			if _, err := c.Put(t.Context(), &shelf{}, nil); !errors.Is(err, disk.ErrNotRegular) {
-				t.Errorf("Put: got %v, want ErrNotRegular", err)
-			}
+			_, err := c.ZH(t.Context())
+			sourcetest.Expect(t, errors.Is(err, disk.ErrNotRegular), "ZH: got %v, want ErrNotRegular", err)
+			_, err = c.Put(t.Context(), &shelf{}, nil)
+			sourcetest.Expect(t, errors.Is(err, disk.ErrNotRegular), "Put: got %v, want ErrNotRegular", err)
 		})
 	}
 }

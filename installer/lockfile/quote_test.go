@@ -7,6 +7,7 @@ import (
 	"github.com/zclconf/go-cty/cty"
 
 	"github.com/larder-cli/larder/installer/lockfile"
+	"github.com/larder-cli/larder/sources/sourcetest"
 )
 
 func FuzzQuote(f *testing.F) {
@@ -17,8 +18,6 @@ func FuzzQuote(f *testing.F) {
 		f.Add(s)
 	}
 	f.Fuzz(func(t *testing.T, s string) {
-		if got, want := lockfile.Quote(s), string(hclwrite.TokensForValue(cty.StringVal(s)).Bytes()); got != want {
-			t.Errorf("%q: got %s, hclwrite has %s", s, got, want)
-		}
+		sourcetest.Equal(t, lockfile.Quote(s), string(hclwrite.TokensForValue(cty.StringVal(s)).Bytes()), s, "hclwrite has")
 	})
 }

@@ -38,12 +38,8 @@ func TestWhatIsAccepted(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			f, ds := lockfile.Parse([]byte(src))
-			if len(ds) > 0 {
-				t.Fatalf("%v", ds)
-			}
-			if want := strings.Count(src, "provider"); len(f.Entries()) != want {
-				t.Errorf("entries = %v, want %d", f.Entries(), want)
-			}
+			sourcetest.Require(t, len(ds) == 0, "%v", ds)
+			sourcetest.Equal(t, len(f.Entries()), strings.Count(src, "provider"), "entries", f.Entries())
 		})
 	}
 }
@@ -102,13 +98,9 @@ func TestWhatIsRefused(t *testing.T) {
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			f, ds := lockfile.Parse([]byte(c.src))
-			if f != nil {
-				t.Error("there is a File all the same")
-			}
+			sourcetest.Equal(t, f, nil, "there is a File all the same")
 			err := ds.Err()
-			if err == nil {
-				t.Fatal("no error")
-			}
+			sourcetest.Require(t, err != nil, "no error")
 			if got := err.Error(); got != c.want && !(strings.HasSuffix(c.want, ": ") && strings.HasPrefix(got, c.want)) {
 				t.Errorf("error:\n%v\nwant:\n%v", got, c.want)
 			}
@@ -118,12 +110,8 @@ func TestWhatIsRefused(t *testing.T) {
 
 func TestModuleBlocksGetOneWarning(t *testing.T) {
 	f, ds := lockfile.Parse([]byte("module \"a\" {\n x = y\n}\nmodule \"b\" {}\n" + block(`version = "1.0.0"`)))
-	if len(ds) != 1 || !ds[0].Warning || ds[0].Line != 1 {
-		t.Errorf("diagnostics = %v, want one warning about line 1", ds)
-	}
-	if f == nil || len(f.Entries()) != 1 {
-		t.Errorf("file = %v, want one entry", f)
-	}
+	sourcetest.Expect(t, len(ds) == 1 && ds[0].Warning && ds[0].Line == 1, "diagnostics = %v, want one warning about line 1", ds)
+	sourcetest.Expect(t, f != nil && len(f.Entries()) == 1, "file = %v, want one entry", f)
 }
 
 func TestEngineComesFromTheHeader(t *testing.T) {
@@ -139,9 +127,8 @@ func TestEngineComesFromTheHeader(t *testing.T) {
 		{"", ""},
 	} {
 		f, _ := lockfile.Parse([]byte(c.src))
-		if got, ok := f.Engine(); got != c.want || ok != (c.want != "") {
-			t.Errorf("engine of %q = %q, %v, want %q", c.src, got, ok, c.want)
-		}
+		got, ok := f.Engine()
+		sourcetest.Expect(t, got == c.want && ok == (c.want != ""), "engine of %q = %q, %v, want %q", c.src, got, ok, c.want)
 	}
 }
 
@@ -150,24 +137,18 @@ func TestReadFile(t *testing.T) {
 	path := filepath.Join(dir, lockfile.Name)
 
 	f, ds := lockfile.Read(path)
-	if len(ds) > 0 || f.Exists || f.Entries() != nil {
-		t.Errorf("missing file: %v, %v", f, ds)
-	}
+	sourcetest.Expect(t, len(ds) == 0 && !f.Exists && f.Entries() == nil, "missing file: %v, %v", f, ds)
 
-	if _, ds := lockfile.Read(dir); ds.Err() == nil || ds.Err().Error() != dir+": not a regular file" {
-		t.Errorf("directory: %v", ds)
-	}
+	_, ds = lockfile.Read(dir)
+	sourcetest.Expect(t, ds.Err() != nil && ds.Err().Error() == dir+": not a regular file", "directory: %v", ds)
 
 	check(t, os.WriteFile(path, bytes.Repeat([]byte("#"), 4<<20+1), 0o600))
-	if _, ds := lockfile.Read(path); ds.Err() == nil || ds.Err().Error() != path+": larger than 4 MiB" {
-		t.Errorf("large file: %v", ds)
-	}
+	_, ds = lockfile.Read(path)
+	sourcetest.Expect(t, ds.Err() != nil && ds.Err().Error() == path+": larger than 4 MiB", "large file: %v", ds)
 
 	check(t, os.WriteFile(path, []byte(block(`version = "1.0.0"`)), 0o600))
 	f, ds = lockfile.Read(path)
-	if len(ds) > 0 || !f.Exists || len(f.Entries()) != 1 {
-		t.Errorf("file: %v, %v", f, ds)
-	}
+	sourcetest.Expect(t, len(ds) == 0 && f.Exists && len(f.Entries()) == 1, "file: %v, %v", f, ds)
 }
 
 func FuzzRead(f *testing.F) {
@@ -182,21 +163,15 @@ func FuzzRead(f *testing.F) {
 		}
 		text := lockfile.Render(file, sources.OpenTofu)
 		again, ds := lockfile.Parse(text)
-		if len(ds) > 0 {
-			t.Fatalf("rendered text is refused: %v\n%s", ds, text)
-		}
-		if got := lockfile.Render(again, sources.OpenTofu); !bytes.Equal(got, text) {
-			t.Errorf("rendered again:\n%s\nwas:\n%s", got, text)
-		}
-		if _, change := again.Update(file.Entries(), sources.OpenTofu); !change.None() {
-			t.Errorf("change = %v after rendering, want none", change)
-		}
+		sourcetest.Require(t, len(ds) == 0, "rendered text is refused: %v\n%s", ds, text)
+		got := lockfile.Render(again, sources.OpenTofu)
+		sourcetest.Expect(t, bytes.Equal(got, text), "rendered again:\n%s\nwas:\n%s", got, text)
+		_, change := again.Update(file.Entries(), sources.OpenTofu)
+		sourcetest.Expect(t, change.None(), "change = %v after rendering, want none", change)
 		want := comments(src)
 		for _, c := range comments(text) {
 			i := slices.Index(want, c)
-			if i < 0 {
-				t.Fatalf("comment %q comes from nowhere", c)
-			}
+			sourcetest.Require(t, i >= 0, "comment %q comes from nowhere", c)
 			want = slices.Delete(want, i, i+1)
 		}
 		if len(want) > 0 && !losesComments(src, file) {
@@ -233,9 +208,7 @@ func TestLine(t *testing.T) {
 		"provider \"a.test/acme/b\" {\n  version = \"1.0.0\"\n  hashes = [\"zh:b\"]\n}\n"
 	for _, src := range []string{text, "\ufeff" + text, strings.ReplaceAll(text, "\n", "\r\n")} {
 		f, ds := lockfile.Parse([]byte(src))
-		if len(ds) > 0 {
-			t.Fatal(ds)
-		}
+		sourcetest.Require(t, len(ds) == 0, "%v", ds)
 		for _, c := range []struct {
 			provider string
 			hash     sources.Hash
@@ -247,12 +220,8 @@ func TestLine(t *testing.T) {
 			{"a.test/acme/b", "h1:a", 0},
 			{"a.test/acme/c", "h1:a", 0},
 		} {
-			if got := f.Line(provider(t, c.provider), c.hash); got != c.want {
-				t.Errorf("%s %s: line %d, want %d", c.provider, c.hash, got, c.want)
-			}
+			sourcetest.Equal(t, f.Line(provider(t, c.provider), c.hash), c.want, c.provider, c.hash, "line")
 		}
 	}
-	if line := new(lockfile.File).Line(provider(t, "a.test/acme/a"), "h1:a"); line != 0 {
-		t.Errorf("no file: line %d", line)
-	}
+	sourcetest.Equal(t, new(lockfile.File).Line(provider(t, "a.test/acme/a"), "h1:a"), 0, "no file: line")
 }

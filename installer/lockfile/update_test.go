@@ -118,12 +118,9 @@ provider "z.test/acme/a" {
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			f, ds := lockfile.Parse([]byte(c.old))
-			if len(ds) > 0 {
-				t.Fatal(ds)
-			}
-			if text, _ := f.Update(c.entries, c.engine); string(text) != c.want {
-				t.Errorf("text:\n%s\nwant:\n%s", text, c.want)
-			}
+			sourcetest.Require(t, len(ds) == 0, "%v", ds)
+			text, _ := f.Update(c.entries, c.engine)
+			sourcetest.Equal(t, string(text), c.want, "text")
 		})
 	}
 }
@@ -159,25 +156,17 @@ provider "a.test/acme/b" {
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			f, ds := lockfile.Parse([]byte(old))
-			if len(ds) > 0 {
-				t.Fatal(ds)
-			}
+			sourcetest.Require(t, len(ds) == 0, "%v", ds)
 			text, got := f.Update(c.entries, sources.Terraform)
-			if !reflect.DeepEqual(got, c.want) {
-				t.Errorf("change = %v, want %v", got, c.want)
-			}
-			if (text == nil) != got.None() {
-				t.Errorf("text = %q for change %v", text, got)
-			}
+			sourcetest.Expect(t, reflect.DeepEqual(got, c.want), "change = %v, want %v", got, c.want)
+			sourcetest.Expect(t, (text == nil) == got.None(), "text = %q for change %v", text, got)
 		})
 	}
 }
 
 func TestNothingNeededAndNoFileWritesNothing(t *testing.T) {
 	text, change := new(lockfile.File).Update(nil, sources.Terraform)
-	if text != nil || !change.None() {
-		t.Errorf("text = %q, change = %v", text, change)
-	}
+	sourcetest.Expect(t, text == nil && change.None(), "text = %q, change = %v", text, change)
 }
 
 const commented = `# Owned by the platform team.
@@ -244,16 +233,12 @@ provider "a.test/acme/beta" { # pinned
    end. */
 `
 	f, ds := lockfile.Parse([]byte(commented))
-	if len(ds) > 0 {
-		t.Fatal(ds)
-	}
+	sourcetest.Require(t, len(ds) == 0, "%v", ds)
 	text, _ := f.Update([]lockfile.Entry{
 		entry(t, "a.test/acme/beta", "1.0.0", "~> 1.0", "zh:c", "zh:b", "h1:a"),
 		entry(t, "a.test/acme/able", "1.0.0", ""),
 	}, sources.OpenTofu)
-	if string(text) != want {
-		t.Errorf("text:\n%s\nwant:\n%s", text, want)
-	}
+	sourcetest.Equal(t, string(text), want, "text")
 }
 
 func TestMigrate(t *testing.T) {
@@ -274,23 +259,14 @@ provider "registry.terraform.io/hashicorp/random" {
 }
 `
 	f, ds := lockfile.Parse([]byte(old))
-	if len(ds) > 0 {
-		t.Fatal(ds)
-	}
+	sourcetest.Require(t, len(ds) == 0, "%v", ds)
 	warning := f.Migrate()
 	want := entry(t, "registry.opentofu.org/hashicorp/random", "3.0.0", "~> 3.0")
-	if got, ok := f.Entry(want.Provider); !ok || !reflect.DeepEqual(got, want) {
-		t.Errorf("assumed = %v, want %v", got, want)
-	}
-	if len(f.Entries()) != 4 {
-		t.Errorf("what is assumed became part of the file: %v", f.Entries())
-	}
+	got, ok := f.Entry(want.Provider)
+	sourcetest.Expect(t, ok && reflect.DeepEqual(got, want), "assumed = %v, want %v", got, want)
+	sourcetest.Equal(t, len(f.Entries()), 4, "what is assumed became part of the file", f.Entries())
 	const wantWarning = "the lock file is Terraform's; taking the locked versions of " +
 		"registry.terraform.io/hashicorp/random as registry.opentofu.org/hashicorp/random"
-	if warning != wantWarning {
-		t.Errorf("warning = %q, want %q", warning, wantWarning)
-	}
-	if warning := new(lockfile.File).Migrate(); warning != "" {
-		t.Errorf("of no file: %q", warning)
-	}
+	sourcetest.Equal(t, warning, wantWarning, "warning")
+	sourcetest.Equal(t, new(lockfile.File).Migrate(), "", "of no file")
 }

@@ -8,6 +8,7 @@ import (
 	"testing"
 
 	"github.com/larder-cli/larder/installer/lockfile"
+	"github.com/larder-cli/larder/sources/sourcetest"
 )
 
 func TestWriteReplacesWholly(t *testing.T) {
@@ -18,17 +19,15 @@ func TestWriteReplacesWholly(t *testing.T) {
 		t.Skip(err) // Windows asks for a privilege
 	}
 	check(t, lockfile.Write(path, []byte("new")))
-	if text, _ := os.ReadFile(elsewhere); string(text) != "old" {
-		t.Errorf("what the symlink led to now holds %q", text)
-	}
+	text, _ := os.ReadFile(elsewhere)
+	sourcetest.Equal(t, string(text), "old", "what the symlink led to now holds")
 	info, err := os.Lstat(path)
 	check(t, err)
 	if runtime.GOOS != "windows" && info.Mode() != 0o644 {
 		t.Errorf("mode = %v, want 0644", info.Mode())
 	}
-	if text, _ := os.ReadFile(path); string(text) != "new" {
-		t.Errorf("file holds %q", text)
-	}
+	text, _ = os.ReadFile(path)
+	sourcetest.Equal(t, string(text), "new", "file holds")
 	onlyFile(t, dir)
 }
 
@@ -47,7 +46,5 @@ func TestWriteThatFailsLeavesNothing(t *testing.T) {
 func onlyFile(t *testing.T, dir string) {
 	t.Helper()
 	names, err := os.ReadDir(dir)
-	if err != nil || len(names) != 1 || names[0].Name() != lockfile.Name {
-		t.Errorf("directory holds %v, %v", names, err)
-	}
+	sourcetest.Expect(t, err == nil && len(names) == 1 && names[0].Name() == lockfile.Name, "directory holds %v, %v", names, err)
 }

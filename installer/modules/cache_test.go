@@ -51,11 +51,7 @@ provider "Acme" {}
 	}
 	for _, root := range roots {
 		got := describe(modules.Load(t.Context(), filepath.Join(dir, root), modules.Options{Cache: &cache}))
-		if want := wants[filepath.ToSlash(root)]; got != want {
-			t.Errorf("%s: got\n%s\nwant\n%s", root, got, want)
-		}
+		sourcetest.Equal(t, got, wants[filepath.ToSlash(root)], root)
 	}
-	if len(roots) != len(wants) {
-		t.Errorf("found %q", roots)
-	}
+	sourcetest.Equal(t, len(roots), len(wants), roots)
 }

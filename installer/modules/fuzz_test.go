@@ -9,6 +9,7 @@ import (
 
 	"github.com/larder-cli/larder/installer/modules"
 	"github.com/larder-cli/larder/sources"
+	"github.com/larder-cli/larder/sources/sourcetest"
 )
 
 // fuzzed are the files that may hold anything.
@@ -54,9 +55,7 @@ func FuzzLoad(f *testing.F) {
 				checkOrigins(t, r)
 			}
 			for _, d := range ds {
-				if d.Text == "" || d.File == "" {
-					t.Errorf("diagnostic without text or file: %+v", d)
-				}
+				sourcetest.Expect(t, d.Text != "" && d.File != "", "diagnostic without text or file: %+v", d)
 			}
 		}
 	})
@@ -80,9 +79,7 @@ func checkOrigins(t *testing.T, r sources.Requirement) {
 			continue
 		}
 		c, err := sources.ParseConstraints(o.Constraint)
-		if err != nil {
-			t.Errorf("%s: %v", r.Provider, err)
-		}
+		sourcetest.Equal(t, err, nil, r.Provider)
 		all = all.And(c)
 	}
 	if len(r.From) == 0 || all.String() != r.Constraints.String() {
@@ -100,8 +97,6 @@ func FuzzJSON(f *testing.F) {
 	}
 	f.Fuzz(func(t *testing.T, s string) {
 		s = "[" + s + "]"
-		if got := modules.SkipsJSON(s); got != json.Valid([]byte(s)) {
-			t.Errorf("%q: skipped: %v", s, got)
-		}
+		sourcetest.Equal(t, modules.SkipsJSON(s), json.Valid([]byte(s)), s, "skipped")
 	})
 }

@@ -12,6 +12,7 @@ import (
 
 	"github.com/larder-cli/larder/installer/modules"
 	"github.com/larder-cli/larder/sources"
+	"github.com/larder-cli/larder/sources/sourcetest"
 )
 
 // Input that would crash a parser, fill the memory or never end is refused
@@ -55,9 +56,7 @@ func TestHostileFiles(t *testing.T) {
 			if strings.HasPrefix(c.name, "state") || strings.HasPrefix(c.name, "manifest") {
 				got = strings.Replace(got, "invalid character '[' ", "", 1)
 			}
-			if got != c.want {
-				t.Errorf("got\n%.500s\nwant\n%s", got, c.want)
-			}
+			sourcetest.Expect(t, got == c.want, "got\n%.500s\nwant\n%s", got, c.want)
 		})
 	}
 }
@@ -71,9 +70,7 @@ func TestEncoding(t *testing.T) {
 	} {
 		dir := unpack(t, &txtar.Archive{Files: []txtar.File{{Name: "a.tf", Data: []byte(c.contents)}}})
 		got, _, _ := strings.Cut(describe(modules.Load(t.Context(), dir, modules.Options{})), "error: a.tf:2:8: unterminated")
-		if got != c.want {
-			t.Errorf("%q: got\n%s\nwant\n%s", c.contents, got, c.want)
-		}
+		sourcetest.Equal(t, got, c.want, c.contents)
 	}
 }
 
@@ -107,9 +104,7 @@ registry.terraform.io/hashicorp/linked ""
 error: dangling.tf: ` + errors.Unwrap(absent).Error() + `
 error: directory.tf: not a regular file
 `
-	if got := describe(modules.Load(t.Context(), filepath.Join(dir, "root"), modules.Options{})); got != want {
-		t.Errorf("got\n%s\nwant\n%s", got, want)
-	}
+	sourcetest.Equal(t, describe(modules.Load(t.Context(), filepath.Join(dir, "root"), modules.Options{})), want)
 }
 
 func TestNoDirectory(t *testing.T) {
@@ -123,9 +118,8 @@ func TestCancelled(t *testing.T) {
 	dir := unpack(t, &txtar.Archive{Files: []txtar.File{{Name: "a.tf"}}})
 	ctx, cancel := context.WithCancel(t.Context())
 	cancel()
-	if _, ds := modules.Load(ctx, dir, modules.Options{}); ds.Err() == nil {
-		t.Error("a cancelled walk counts as complete")
-	}
+	_, ds := modules.Load(ctx, dir, modules.Options{})
+	sourcetest.Expect(t, ds.Err() != nil, "a cancelled walk counts as complete")
 }
 
 // A few small files can ask for more calls than anyone can follow.
@@ -140,9 +134,8 @@ func TestManyCalls(t *testing.T) {
 	}
 	archive.Files = append(archive.Files, txtar.File{Name: "a/a/a/a/a/a/main.tf"})
 	_, ds := modules.Load(t.Context(), unpack(t, archive), modules.Options{})
-	if err := ds.Err(); err == nil || !strings.Contains(err.Error(), "more than 50000 module calls") {
-		t.Errorf("got %v", err)
-	}
+	err := ds.Err()
+	sourcetest.Expect(t, err != nil && strings.Contains(err.Error(), "more than 50000 module calls"), "got %v", err)
 }
 
 func TestOptions(t *testing.T) {
@@ -171,13 +164,9 @@ unused
 registry.terraform.io/acme/prod ""
   terraform.tfstate.d/prod/terraform.tfstate:0 
 `
-	if got := describe(modules.Load(t.Context(), dir, opts)); got != want {
-		t.Errorf("got\n%s\nwant\n%s", got, want)
-	}
+	sourcetest.Equal(t, describe(modules.Load(t.Context(), dir, opts)), want)
 	opts.DataDir = filepath.Join(dir, "data")
-	if got := describe(modules.Load(t.Context(), dir, opts)); got != want {
-		t.Errorf("with an absolute data directory: got\n%s\nwant\n%s", got, want)
-	}
+	sourcetest.Equal(t, describe(modules.Load(t.Context(), dir, opts)), want, "with an absolute data directory")
 }
 
 func TestUsesTofuFiles(t *testing.T) {
@@ -185,9 +174,7 @@ func TestUsesTofuFiles(t *testing.T) {
 		"a.tofu": true, "a.tofu.json": true, "a.tf": false, "a.tf.json": false,
 		".a.tofu": false, "a.tofu~": false, "a.tofu/x.tf": false, "sub/a.tofu": false, "a.tofutest.hcl": false,
 	} {
-		if got := modules.UsesTofuFiles(unpack(t, &txtar.Archive{Files: []txtar.File{{Name: name}}})); got != want {
-			t.Errorf("%s: got %v", name, got)
-		}
+		sourcetest.Equal(t, modules.UsesTofuFiles(unpack(t, &txtar.Archive{Files: []txtar.File{{Name: name}}})), want, name)
 	}
 	if modules.UsesTofuFiles(filepath.Join(t.TempDir(), "absent")) {
 		t.Error("a directory that is not there has such files")

@@ -9,6 +9,7 @@ import (
 
 	"github.com/larder-cli/larder/installer/modules"
 	"github.com/larder-cli/larder/sources"
+	"github.com/larder-cli/larder/sources/sourcetest"
 )
 
 func TestReadList(t *testing.T) {
@@ -98,9 +99,8 @@ func FuzzReadList(f *testing.F) {
 		again := filepath.Join(t.TempDir(), "again.tf")
 		check(t, os.WriteFile(again, []byte(written+"  }\n}\n"), 0o644))
 		repeated, ds := modules.ReadList(again, sources.OpenTofu)
-		if err := ds.Err(); err != nil || len(repeated) != len(all) {
-			t.Fatalf("%d entries became %d: %v", len(all), len(repeated), err)
-		}
+		err := ds.Err()
+		sourcetest.Require(t, err == nil && len(repeated) == len(all), "%d entries became %d: %v", len(all), len(repeated), err)
 		for i, r := range repeated {
 			if r.Provider != all[i].Provider || r.Constraints.String() != all[i].Constraints.String() {
 				t.Errorf("%v became %v", all[i], r)

@@ -12,6 +12,7 @@ import (
 
 	"github.com/larder-cli/larder/installer/modules"
 	"github.com/larder-cli/larder/sources"
+	"github.com/larder-cli/larder/sources/sourcetest"
 )
 
 var update = flag.Bool("update", false, "rewrite what testdata wants")
@@ -21,9 +22,7 @@ var update = flag.Bool("update", false, "rewrite what testdata wants")
 func testdata(t *testing.T) map[string]*txtar.Archive {
 	t.Helper()
 	files, err := filepath.Glob("testdata/*.txtar")
-	if err != nil || len(files) == 0 {
-		t.Fatalf("no test data: %v", err)
-	}
+	sourcetest.Require(t, err == nil && len(files) != 0, "no test data: %v", err)
 	all := map[string]*txtar.Archive{}
 	for _, file := range files {
 		archive, err := txtar.ParseFile(file)

@@ -15,6 +15,7 @@ import (
 
 	"github.com/larder-cli/larder/installer/modules"
 	"github.com/larder-cli/larder/sources"
+	"github.com/larder-cli/larder/sources/sourcetest"
 )
 
 func TestRoots(t *testing.T) {
@@ -76,9 +77,8 @@ func TestRoots(t *testing.T) {
 func TestRootsPastSharedDataDirectory(t *testing.T) {
 	dir := unpack(t, txtar.Parse([]byte("-- data/modules/a/main.tf --\n-- live/data/main.tf --\n")))
 	got, err := modules.Roots(t.Context(), dir, modules.RootsOptions{DataDir: filepath.Join(dir, "data")})
-	if want := []string{filepath.Join("live", "data")}; err != nil || !slices.Equal(got, want) {
-		t.Errorf("got %q, %v, want %q", got, err, want)
-	}
+	want := []string{filepath.Join("live", "data")}
+	sourcetest.Expect(t, err == nil && slices.Equal(got, want), "got %q, %v, want %q", got, err, want)
 }
 
 // Links to directories lead round in circles, and to modules by other names.
@@ -98,9 +98,8 @@ func TestRootsPastSymlinks(t *testing.T) {
 	check(t, os.Symlink(dir, entrance))
 	for _, dir := range []string{dir, entrance} {
 		got, err := modules.Roots(t.Context(), dir, modules.RootsOptions{})
-		if want := []string{"a", "b", "common"}; err != nil || !slices.Equal(got, want) {
-			t.Errorf("got %q, %v, want %q", got, err, want)
-		}
+		want := []string{"a", "b", "common"}
+		sourcetest.Expect(t, err == nil && slices.Equal(got, want), "got %q, %v, want %q", got, err, want)
 	}
 }
 
@@ -113,24 +112,19 @@ func TestRootsDespiteUnreadableDirectories(t *testing.T) {
 		t.Skip("we may read what nobody may")
 	}
 	got, err := modules.Roots(t.Context(), dir, modules.RootsOptions{})
-	if !slices.Equal(got, []string{"b"}) || !errors.Is(err, os.ErrPermission) {
-		t.Errorf("got %q, %v", got, err)
-	}
+	sourcetest.Expect(t, slices.Equal(got, []string{"b"}) && errors.Is(err, os.ErrPermission), "got %q, %v", got, err)
 }
 
 func TestRootsErrors(t *testing.T) {
 	dir := t.TempDir()
 	for _, glob := range []string{"[", "a/[b", "[a/b]"} {
-		if _, err := modules.Roots(t.Context(), dir, modules.RootsOptions{Exclude: []string{glob}}); !errors.Is(err, path.ErrBadPattern) {
-			t.Errorf("%s: got %v", glob, err)
-		}
+		_, err := modules.Roots(t.Context(), dir, modules.RootsOptions{Exclude: []string{glob}})
+		sourcetest.ErrorIs(t, err, path.ErrBadPattern, glob)
 	}
-	if _, err := modules.Roots(t.Context(), filepath.Join(dir, "gone"), modules.RootsOptions{}); !errors.Is(err, os.ErrNotExist) {
-		t.Errorf("got %v", err)
-	}
+	_, err := modules.Roots(t.Context(), filepath.Join(dir, "gone"), modules.RootsOptions{})
+	sourcetest.ErrorIs(t, err, os.ErrNotExist)
 	ctx, cancel := context.WithCancel(t.Context())
 	cancel()
-	if _, err := modules.Roots(ctx, dir, modules.RootsOptions{}); !errors.Is(err, context.Canceled) {
-		t.Errorf("got %v", err)
-	}
+	_, err = modules.Roots(ctx, dir, modules.RootsOptions{})
+	sourcetest.ErrorIs(t, err, context.Canceled)
 }

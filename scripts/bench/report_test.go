@@ -11,6 +11,8 @@ import (
 	"strings"
 	"testing"
 	"time"
+
+	"github.com/larder-cli/larder/sources/sourcetest"
 )
 
 var grownBy10 = []growth{
@@ -31,27 +33,17 @@ func TestTableAndProblems(t *testing.T) {
 | ` + "`lock -R`" + ` | 1.00 s (0.01 s) 20 MB |  |
 
 `
-	if got := table(grownBy10); got != want {
-		t.Errorf("%s", got)
-	}
-	if got := strings.Join(problems(grownBy10), "\n"); strings.Count(got, "\n") != 2 {
-		t.Errorf("growth, memory and time are problems, not\n%s", got)
-	}
+	sourcetest.Equal(t, table(grownBy10), want)
+	got := strings.Join(problems(grownBy10), "\n")
+	sourcetest.Equal(t, strings.Count(got, "\n"), 2, "growth, memory and time are problems, not", got)
 }
 
 func TestGeneratedPartIsReplaced(t *testing.T) {
 	document := filepath.Join(t.TempDir(), "page.md")
 	begin, end := "<!-- begin: go run ./scripts/bench scale -->\n", "<!-- end: go run ./scripts/bench scale -->\n"
-	if err := os.WriteFile(document, []byte("before\n"+begin+"old\n"+end+"after\n"), 0o644); err != nil {
-		t.Fatal(err)
-	}
-	if err := writeScale(document, grownBy10); err != nil {
-		t.Fatal(err)
-	}
-	text, err := os.ReadFile(document)
-	if err != nil {
-		t.Fatal(err)
-	}
+	sourcetest.Check(t, os.WriteFile(document, []byte("before\n"+begin+"old\n"+end+"after\n"), 0o644))
+	sourcetest.Check(t, writeScale(document, grownBy10))
+	text := sourcetest.ReadFile(t, document)
 	if s := string(text); !strings.HasPrefix(s, "before\n"+begin) || !strings.HasSuffix(s, end+"after\n") || strings.Contains(s, "old") {
 		t.Errorf("%s", s)
 	}
@@ -62,10 +54,7 @@ func TestGeneratedPartIsReplaced(t *testing.T) {
 // amounts.
 func TestPerformancePageIsGenerated(t *testing.T) {
 	const page = "../../docs/performance.md"
-	text, err := os.ReadFile(page)
-	if err != nil {
-		t.Fatal(err)
-	}
+	text := sourcetest.ReadFile(t, page)
 	for _, form := range []string{
 		`(?s)begin: go run \./scripts/bench scale -->\n\nMeasured on \d{4}-\d\d-\d\d: .*begin: go run \./scripts/bench -->\n\nMeasured on \d{4}`,
 		`\| packages \| 10 \| 100 \| 1,000 \| 10,000 \| growth \|`,
@@ -79,9 +68,7 @@ func TestPerformancePageIsGenerated(t *testing.T) {
 		"cache list", "cache stats", "cache verify", "cache prune --dry-run", "mirror index", "mirror sync, nothing new",
 		"install -R", "lock -R", "prefetch -R",
 	} {
-		if !strings.Contains(string(text), "\n| `"+command+"` |") {
-			t.Errorf("%s has no row for %s", page, command)
-		}
+		sourcetest.Expect(t, strings.Contains(string(text), "\n| `"+command+"` |"), "%s has no row for %s", page, command)
 	}
 	checkChart(t, "../../docs/performance.svg")
 }
@@ -89,14 +76,10 @@ func TestPerformancePageIsGenerated(t *testing.T) {
 func checkChart(t *testing.T, file string) {
 	t.Helper()
 	svg, err := os.Open(file)
-	if err != nil {
-		t.Fatal(err)
-	}
+	sourcetest.Check(t, err)
 	defer svg.Close()
 	for d := xml.NewDecoder(svg); err == nil; {
 		_, err = d.Token()
 	}
-	if err != io.EOF {
-		t.Errorf("%s: %v", file, err)
-	}
+	sourcetest.Equal(t, err, io.EOF, file)
 }

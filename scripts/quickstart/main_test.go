@@ -7,6 +7,8 @@ import (
 	"os"
 	"slices"
 	"testing"
+
+	"github.com/larder-cli/larder/sources/sourcetest"
 )
 
 // TestMirrorIsWhatTheScriptWrites keeps the committed mirror and this script
@@ -16,14 +18,11 @@ func TestMirrorIsWhatTheScriptWrites(t *testing.T) {
 	write(t, dir)
 	want, got := sums(t, dir), sums(t, "../../"+mirror)
 	for name := range want {
-		if got[name] != want[name] {
-			t.Errorf("%s is missing or differs; go run ./scripts/quickstart", name)
-		}
+		sourcetest.Equal(t, got[name], want[name], name, "is missing or differs; go run ./scripts/quickstart")
 	}
 	for _, name := range slices.Sorted(maps.Keys(got)) {
-		if _, ok := want[name]; !ok {
-			t.Errorf("%s is not of the script's making", name)
-		}
+		_, ok := want[name]
+		sourcetest.Expect(t, ok, "%s is not of the script's making", name)
 	}
 }
 
@@ -40,8 +39,6 @@ func sums(t *testing.T, dir string) map[string][32]byte {
 		found[name] = sha256.Sum256(content)
 		return err
 	})
-	if err != nil {
-		t.Fatal(err)
-	}
+	sourcetest.Check(t, err)
 	return found
 }

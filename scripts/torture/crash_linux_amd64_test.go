@@ -27,13 +27,9 @@ func TestCrashAtEveryStep(t *testing.T) {
 		if errors.Is(err, syscall.EPERM) {
 			t.Skip("nobody may trace processes here")
 		}
-		if err != nil {
-			t.Fatalf("step %d: %v", step, err)
-		}
+		sourcetest.Require(t, err == nil, "step %d: %v", step, err)
 		if finished {
-			if step < 20 {
-				t.Fatalf("only %d steps were seen", step)
-			}
+			sourcetest.Require(t, step >= 20, "only %d steps were seen", step)
 			t.Logf("%d steps", step-1)
 			return
 		}
@@ -51,9 +47,8 @@ func (k *rack) wholeOrNothing(t *testing.T, step int) {
 		if _, err := os.Stat(entry); errors.Is(err, fs.ErrNotExist) {
 			continue
 		}
-		if got, want := k.hash(entry); got != want {
-			t.Fatalf("step %d: %s is %s, want %s", step, entry, got, want)
-		}
+		got, want := k.hash(entry)
+		sourcetest.Require(t, got == want, "step %d: %s is %s, want %s", step, entry, got, want)
 	}
 	lock, err := os.ReadFile(filepath.Join(k.dir, "dead", ".terraform.lock.hcl"))
 	if err == nil && !strings.HasSuffix(string(lock), "\n}\n") {

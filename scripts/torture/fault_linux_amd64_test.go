@@ -109,9 +109,8 @@ func TestFaultAtEveryStep(t *testing.T) {
 	for _, c := range faultCases {
 		t.Run(c.name, func(t *testing.T) {
 			t.Parallel()
-			if steps := c.run(rack.in(t), stride, each); steps < 20 {
-				t.Fatalf("only %d steps were seen", steps)
-			}
+			steps := c.run(rack.in(t), stride, each)
+			sourcetest.Require(t, steps >= 20, "only %d steps were seen", steps)
 		})
 	}
 }
@@ -143,9 +142,7 @@ func TestFaultOnFiles(t *testing.T) {
 			if testing.Short() {
 				stride = 4
 			}
-			if steps := faultCases[i].run(rack.in(t), stride, 1, c.below); steps == 0 {
-				t.Fatal("no step was seen")
-			}
+			sourcetest.Require(t, faultCases[i].run(rack.in(t), stride, 1, c.below) != 0, "no step was seen")
 		})
 	}
 }

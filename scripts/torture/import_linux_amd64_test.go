@@ -10,6 +10,8 @@ import (
 	"strings"
 	"syscall"
 	"testing"
+
+	"github.com/larder-cli/larder/sources/sourcetest"
 )
 
 // An import is killed before each change that it makes to the file system, in a
@@ -37,16 +39,12 @@ func TestImportCrashesAtEveryStep(t *testing.T) {
 		if errors.Is(err, syscall.EPERM) {
 			t.Skip("nobody may trace processes here")
 		}
-		if err != nil {
-			t.Fatalf("step %d: %v", step, err)
-		}
+		sourcetest.Require(t, err == nil, "step %d: %v", step, err)
 		for name, text := range seen(t, inside) {
 			if strings.HasPrefix(filepath.Base(name), ".") {
 				continue // evidence on its way
 			}
-			if text != want[name] {
-				t.Fatalf("step %d: %s is another", step, name)
-			}
+			sourcetest.Require(t, text == want[name], "step %d: %s is another", step, name)
 			if version := strings.Replace(name, "index.json", "1.0.0.json", 1); filepath.Base(name) == "index.json" && !exists(filepath.Join(inside, version)) {
 				t.Fatalf("step %d: %s names what is not there", step, name)
 			}
@@ -55,13 +53,10 @@ func TestImportCrashesAtEveryStep(t *testing.T) {
 		if !maps.Equal(want, seen(t, inside)) {
 			t.Fatalf("step %d: not mended: %v", step, slices.Sorted(maps.Keys(seen(t, inside))))
 		}
-		if left := leftovers(t, inside); len(left) != len(leftovers(t, whole)) {
-			t.Fatalf("step %d: left over: %q", step, left)
-		}
+		left := leftovers(t, inside)
+		sourcetest.Require(t, len(left) == len(leftovers(t, whole)), "step %d: left over: %q", step, left)
 		if finished {
-			if step < 20 {
-				t.Fatalf("only %d steps were seen", step)
-			}
+			sourcetest.Require(t, step >= 20, "only %d steps were seen", step)
 			t.Logf("%d steps", step-1)
 			return
 		}
@@ -77,9 +72,7 @@ func exists(path string) bool {
 func leftovers(t *testing.T, dir string) []string {
 	t.Helper()
 	found, err := filepath.Glob(filepath.Join(dir, ".larder", "*", "*"))
-	if err != nil {
-		t.Fatal(err)
-	}
+	sourcetest.Check(t, err)
 	return found
 }
 

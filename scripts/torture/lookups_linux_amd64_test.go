@@ -53,9 +53,7 @@ func TestLookupsAreMadeOnce(t *testing.T) {
 			if errors.Is(err, syscall.EPERM) {
 				t.Skip("processes may not be traced here")
 			}
-			if err != nil {
-				t.Fatalf("%v\n%s", err, &p.out)
-			}
+			sourcetest.Require(t, err == nil, "%v\n%s", err, &p.out)
 			for _, name := range k.opts.providers {
 				if got := calls[c.call(name)]; got != c.want {
 					t.Errorf("%s: %d calls, want %d", c.call(name), got, c.want)

@@ -25,8 +25,7 @@ const benchSize = 200 << 20
 func providerLike(b testing.TB) []byte {
 	self, err := os.Executable()
 	check(b, err)
-	program, err := os.ReadFile(self)
-	check(b, err)
+	program := sourcetest.ReadFile(b, self)
 	return bytes.Repeat(program, benchSize/len(program)+1)[:benchSize]
 }
 
@@ -34,9 +33,8 @@ func deflated(b *testing.B, data []byte) []byte {
 	var out bytes.Buffer
 	w, err := stdflate.NewWriter(&out, stdflate.DefaultCompression)
 	check(b, err)
-	if _, err := w.Write(data); err != nil {
-		b.Fatal(err)
-	}
+	_, err = w.Write(data)
+	sourcetest.Check(b, err)
 	check(b, w.Close())
 	return out.Bytes()
 }
@@ -51,9 +49,8 @@ func BenchmarkInflate(b *testing.B) {
 		b.Run(bm.name, func(b *testing.B) {
 			b.SetBytes(benchSize)
 			for b.Loop() {
-				if _, err := io.Copy(io.Discard, bm.open(bytes.NewReader(packed))); err != nil {
-					b.Fatal(err)
-				}
+				_, err := io.Copy(io.Discard, bm.open(bytes.NewReader(packed)))
+				sourcetest.Check(b, err)
 			}
 		})
 	}

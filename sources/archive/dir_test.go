@@ -15,6 +15,7 @@ import (
 
 	"github.com/larder-cli/larder/sources"
 	"github.com/larder-cli/larder/sources/archive"
+	"github.com/larder-cli/larder/sources/sourcetest"
 	"golang.org/x/mod/sumdb/dirhash"
 )
 
@@ -60,9 +61,7 @@ func TestDirectoryWithSymlinks(t *testing.T) {
 			symlink(t, dir, link)
 			c, result, err := take(t, link)
 			check(t, err)
-			if c.Size != 4<<18+2 || len(c.Files) != 4 || c.Files[0].Path != "LICENSE" {
-				t.Errorf("contents are %+v", c)
-			}
+			sourcetest.Expect(t, c.Size == 4<<18+2 && len(c.Files) == 4 && c.Files[0].Path == "LICENSE", "contents are %+v", c)
 			for _, dir := range []string{dir, result} {
 				want, err := dirhash.HashDir(dir, "", dirhash.Hash1)
 				if err != nil || string(c.H1) != want || c.ZipH1 != c.H1 {
@@ -115,15 +114,11 @@ func TestSparseArchiveTakesNoMemory(t *testing.T) {
 	runtime.ReadMemStats(&before)
 	_, err = archive.Sum(t.Context(), f, size, archive.Limits{})
 	runtime.ReadMemStats(&after)
-	if !errors.Is(err, archive.ErrLimit) {
-		t.Error(err)
-	}
-	if taken := after.TotalAlloc - before.TotalAlloc; taken > 16<<20 {
-		t.Errorf("%d MiB were allocated", taken>>20)
-	}
-	if _, err := archive.Sum(t.Context(), f, 9<<30, archive.Limits{}); !errors.Is(err, archive.ErrLimit) {
-		t.Error(err)
-	}
+	sourcetest.ErrorIs(t, err, archive.ErrLimit)
+	taken := after.TotalAlloc - before.TotalAlloc
+	sourcetest.Expect(t, taken <= 16<<20, "%d MiB were allocated", taken>>20)
+	_, err = archive.Sum(t.Context(), f, 9<<30, archive.Limits{})
+	sourcetest.ErrorIs(t, err, archive.ErrLimit)
 }
 
 func le(n uint64) []byte { return binary.LittleEndian.AppendUint64(nil, n) }
@@ -149,9 +144,7 @@ func TestRefusedInDirectories(t *testing.T) {
 				test.make(t, dir)
 				_, _, err := take(t, dir)
 				var entry *archive.EntryError
-				if !errors.As(err, &entry) {
-					t.Errorf("got error %v", err)
-				}
+				sourcetest.Expect(t, errors.As(err, &entry), "got error %v", err)
 			})
 		}
 	}
@@ -159,20 +152,17 @@ func TestRefusedInDirectories(t *testing.T) {
 
 func TestHashOfNoDirectory(t *testing.T) {
 	dir := makeDir(t, map[string]string{"file": ""})
-	if _, err := archive.Hash(t.Context(), filepath.Join(dir, "file")); err == nil {
-		t.Error("a file: no error")
-	}
-	if _, err := archive.Hash(t.Context(), filepath.Join(dir, "nothing")); !errors.Is(err, fs.ErrNotExist) {
-		t.Errorf("nothing: got error %v", err)
-	}
+	_, err := archive.Hash(t.Context(), filepath.Join(dir, "file"))
+	sourcetest.Expect(t, err != nil, "a file: no error")
+	_, err = archive.Hash(t.Context(), filepath.Join(dir, "nothing"))
+	sourcetest.ErrorIs(t, err, fs.ErrNotExist, "nothing: got error")
 }
 
 func TestHashStopsWhenCancelled(t *testing.T) {
 	ctx, cancel := context.WithCancel(t.Context())
 	cancel()
-	if _, err := archive.Hash(ctx, makeDir(t, map[string]string{"a": "a"})); !errors.Is(err, context.Canceled) {
-		t.Errorf("got error %v", err)
-	}
+	_, err := archive.Hash(ctx, makeDir(t, map[string]string{"a": "a"}))
+	sourcetest.ErrorIs(t, err, context.Canceled, "error")
 }
 
 func TestExecutable(t *testing.T) {

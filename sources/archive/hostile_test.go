@@ -17,6 +17,7 @@ import (
 	"testing"
 
 	"github.com/larder-cli/larder/sources/archive"
+	"github.com/larder-cli/larder/sources/sourcetest"
 	"golang.org/x/mod/sumdb/dirhash"
 )
 
@@ -138,9 +139,8 @@ func TestDirectoriesCountThatAreOnlyInNames(t *testing.T) {
 	for i := range 1000 {
 		items = append(items, item{name: strings.Repeat(strconv.Itoa(i)+"/", 10) + "f"})
 	}
-	if _, _, err := unpack(t, makeZip(t, items...)); !errors.Is(err, archive.ErrLimit) {
-		t.Errorf("got error %v, want one about the limit", err)
-	}
+	_, _, err := unpack(t, makeZip(t, items...))
+	sourcetest.Expect(t, errors.Is(err, archive.ErrLimit), "got error %v, want one about the limit", err)
 }
 
 func TestDeflatedInAnotherSize(t *testing.T) {
@@ -160,9 +160,7 @@ func directory(t *testing.T, archived []byte, n int) []byte {
 	entry := archived
 	for range n + 1 {
 		i := bytes.Index(entry[1:], []byte("PK\x01\x02"))
-		if i < 0 {
-			t.Fatal("no such entry")
-		}
+		sourcetest.Require(t, i >= 0, "no such entry")
 		entry = entry[i+1:]
 	}
 	return entry
@@ -174,23 +172,20 @@ func TestDescriptor(t *testing.T) {
 	at := bytes.Index(archived, []byte(descriptor)) + len(descriptor)
 	lying := bytes.Clone(archived)
 	lying[at]++
-	if _, _, err := unpack(t, lying); err == nil || !strings.Contains(err.Error(), "descriptor") {
-		t.Errorf("another checksum: got error %v", err)
-	}
+	_, _, err := unpack(t, lying)
+	sourcetest.Expect(t, err != nil && strings.Contains(err.Error(), "descriptor"), "another checksum: got error %v", err)
 	// The signature may be left out, which moves the checksum to its place.
 	bare := bytes.Clone(archived)
 	copy(bare[at-len(descriptor):], archived[at:at+4])
-	if _, _, err := unpack(t, bare); err != nil {
-		t.Errorf("without a signature: got error %v", err)
-	}
+	_, _, err = unpack(t, bare)
+	sourcetest.Equal(t, err, nil, "without a signature: got error")
 }
 
 func TestSharedBytes(t *testing.T) {
 	archived := makeZip(t, file("a", "text"), file("b", "text"))
 	binary.LittleEndian.PutUint32(directory(t, archived, 1)[42:], 0) // where b is
-	if _, _, err := unpack(t, archived); err == nil || !strings.Contains(err.Error(), "shares bytes") {
-		t.Errorf("got error %v", err)
-	}
+	_, _, err := unpack(t, archived)
+	sourcetest.Expect(t, err != nil && strings.Contains(err.Error(), "shares bytes"), "got error %v", err)
 }
 
 func TestNotAnArchive(t *testing.T) {
@@ -199,9 +194,8 @@ func TestNotAnArchive(t *testing.T) {
 		"nothing": nil, "text": []byte("<html>"), "cut": whole[:len(whole)-10],
 		"no entries": makeZip(t), "directories only": makeZip(t, item{name: "a/"}),
 	} {
-		if _, _, err := unpack(t, data); err == nil {
-			t.Errorf("%s: no error", name)
-		}
+		_, _, err := unpack(t, data)
+		sourcetest.Expect(t, err != nil, "%s: no error", name)
 	}
 }
 
@@ -219,13 +213,9 @@ func TestLimits(t *testing.T) {
 	}
 	for _, test := range tests {
 		_, err := archive.Unpack(t.Context(), bytes.NewReader(archived), int64(len(archived)), to(t, t.TempDir()), test.lim)
-		if got := errors.Is(err, archive.ErrLimit); got != test.want {
-			t.Errorf("Unpack within %+v: error %v", test.lim, err)
-		}
+		sourcetest.Expect(t, errors.Is(err, archive.ErrLimit) == test.want, "Unpack within %+v: error %v", test.lim, err)
 		_, err = archive.Copy(t.Context(), src, to(t, t.TempDir()), test.lim)
-		if got := errors.Is(err, archive.ErrLimit); got != test.want {
-			t.Errorf("Copy within %+v: error %v", test.lim, err)
-		}
+		sourcetest.Expect(t, errors.Is(err, archive.ErrLimit) == test.want, "Copy within %+v: error %v", test.lim, err)
 	}
 }
 
@@ -237,9 +227,7 @@ func TestEndlessDirectory(t *testing.T) {
 	}
 	archived := makeZip(t, items...)
 	_, err := archive.Unpack(t.Context(), bytes.NewReader(archived), int64(len(archived)), to(t, t.TempDir()), archive.Limits{Files: 100})
-	if !errors.Is(err, archive.ErrLimit) {
-		t.Errorf("got error %v", err)
-	}
+	sourcetest.ErrorIs(t, err, archive.ErrLimit, "error")
 }
 
 func TestModes(t *testing.T) {
@@ -276,9 +264,7 @@ func TestUnpackStopsWhenCancelled(t *testing.T) {
 	ctx, cancel := context.WithCancel(t.Context())
 	cancel()
 	_, err := archive.Unpack(ctx, bytes.NewReader(archived), int64(len(archived)), to(t, t.TempDir()), archive.Limits{})
-	if !errors.Is(err, context.Canceled) {
-		t.Errorf("got error %v", err)
-	}
+	sourcetest.ErrorIs(t, err, context.Canceled, "error")
 }
 
 // The directory is opened once. What is put in its place later stays unharmed.
@@ -309,9 +295,8 @@ func TestUnpackSideBySide(t *testing.T) {
 				t.Error(err)
 				return
 			}
-			if want, err := dirhash.HashDir(dir, "", dirhash.Hash1); err != nil || string(c.H1) != want {
-				t.Errorf("contents are %s, the directory is %s, %v", c.H1, want, err)
-			}
+			want, err := dirhash.HashDir(dir, "", dirhash.Hash1)
+			sourcetest.Expect(t, err == nil && string(c.H1) == want, "contents are %s, the directory is %s, %v", c.H1, want, err)
 		})
 	}
 	wg.Wait()
@@ -328,16 +313,13 @@ func FuzzUnpack(f *testing.F) {
 		check(t, os.Mkdir(dir, 0o755))
 		lim := archive.Limits{Size: 1 << 20, Files: 100}
 		c, err := archive.Unpack(t.Context(), bytes.NewReader(data), int64(len(data)), to(t, dir), lim)
-		if beside, _ := os.ReadDir(base); len(beside) != 1 {
-			t.Fatalf("wrote outside: %v", beside)
-		}
+		beside, _ := os.ReadDir(base)
+		sourcetest.Require(t, len(beside) == 1, "wrote outside: %v", beside)
 		if err != nil {
 			return
 		}
 		want, err := dirhash.HashDir(dir, "", dirhash.Hash1)
-		if err != nil || string(c.H1) != want {
-			t.Fatalf("contents are %s, the directory is %s, %v", c.H1, want, err)
-		}
+		sourcetest.Require(t, err == nil && string(c.H1) == want, "contents are %s, the directory is %s, %v", c.H1, want, err)
 		again, err := archive.Hash(t.Context(), dir)
 		if err != nil || again.H1 != c.H1 || again.Size != c.Size {
 			t.Fatalf("hashed again it is %+v, not %+v: %v", again, c, err)

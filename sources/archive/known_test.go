@@ -12,6 +12,7 @@ import (
 
 	"github.com/larder-cli/larder/sources"
 	"github.com/larder-cli/larder/sources/archive"
+	"github.com/larder-cli/larder/sources/sourcetest"
 	"golang.org/x/mod/sumdb/dirhash"
 )
 
@@ -81,9 +82,7 @@ func TestKnownHashes(t *testing.T) {
 
 func TestHashOfNothing(t *testing.T) {
 	c, err := archive.Hash(context.Background(), t.TempDir())
-	if err != nil || c.H1 != "h1:47DEQpj8HBSa+/TImW+5JCeuQeRkm5NMpJWZG3hSuFU=" {
-		t.Errorf("got %s, %v", c.H1, err)
-	}
+	sourcetest.Expect(t, err == nil && c.H1 == "h1:47DEQpj8HBSa+/TImW+5JCeuQeRkm5NMpJWZG3hSuFU=", "got %s, %v", c.H1, err)
 }
 
 // The hashes agree with the implementation that defines them.
@@ -92,12 +91,10 @@ func TestHashesAgreeWithDirhash(t *testing.T) {
 		file("docs/b", ""), file("docs/a/x", "1"), item{name: "LICENSE", text: "stored"}, file("docs-a", "2"))
 	dir, c, err := unpack(t, archived)
 	check(t, err)
-	if want, err := dirhash.HashDir(dir, "", dirhash.Hash1); err != nil || string(c.H1) != want {
-		t.Errorf("contents are %s, the directory is %s, %v", c.H1, want, err)
-	}
+	want, err := dirhash.HashDir(dir, "", dirhash.Hash1)
+	sourcetest.Expect(t, err == nil && string(c.H1) == want, "contents are %s, the directory is %s, %v", c.H1, want, err)
 	path := filepath.Join(t.TempDir(), "x.zip")
 	check(t, os.WriteFile(path, archived, 0o644))
-	if want, err := dirhash.HashZip(path, dirhash.Hash1); err != nil || string(c.ZipH1) != want {
-		t.Errorf("the archive is %s and should be %s, %v", c.ZipH1, want, err)
-	}
+	want, err = dirhash.HashZip(path, dirhash.Hash1)
+	sourcetest.Expect(t, err == nil && string(c.ZipH1) == want, "the archive is %s and should be %s, %v", c.ZipH1, want, err)
 }

@@ -9,6 +9,7 @@ import (
 
 	"github.com/larder-cli/larder/sources"
 	"github.com/larder-cli/larder/sources/archive"
+	"github.com/larder-cli/larder/sources/sourcetest"
 )
 
 // arriving are files, given as "PATH" or "PATH=TEXT".
@@ -34,9 +35,8 @@ func TestReceive(t *testing.T) {
 	if err != nil || got.H1 != want.H1 || hashed.H1 != want.H1 || got.Size != want.Size || len(got.Files) != len(files) {
 		t.Errorf("got %+v, %+v and %v, want %+v", got, hashed, err, want)
 	}
-	if info, err := os.Stat(filepath.Join(dir, "terraform-provider-x")); err != nil || info.Mode()&0o111 == 0 {
-		t.Errorf("the provider: %v, %v", info, err)
-	}
+	info, err := os.Stat(filepath.Join(dir, "terraform-provider-x"))
+	sourcetest.Expect(t, err == nil && info.Mode()&0o111 != 0, "the provider: %v, %v", info, err)
 }
 
 func TestReceiveRefuses(t *testing.T) {
@@ -66,7 +66,5 @@ func TestReceiveRefuses(t *testing.T) {
 	_, err := archive.Receive(t.Context(), func(yield func(sources.Incoming, error) bool) {
 		_ = yield(sources.Incoming{Path: "x", Data: strings.NewReader("")}, nil) && yield(sources.Incoming{}, cut)
 	}, to(t, t.TempDir()), archive.Limits{})
-	if !errors.Is(err, cut) {
-		t.Error(err)
-	}
+	sourcetest.ErrorIs(t, err, cut)
 }

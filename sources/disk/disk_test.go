@@ -37,9 +37,7 @@ func write(t testing.TB, text string, elements ...string) string {
 func strayed(t testing.TB, what string, err error, path string) {
 	t.Helper()
 	var e *disk.StrayError
-	if !errors.As(err, &e) || e.Path != path {
-		t.Errorf("%s: got %v, want an error about %s", what, err, path)
-	}
+	sourcetest.Expect(t, errors.As(err, &e) && e.Path == path, "%s: got %v, want an error about %s", what, err, path)
 }
 
 // Links are refused wherever a directory or file of Larder's should be, even
@@ -76,9 +74,8 @@ func TestLinksAreNotFollowed(t *testing.T) {
 			}
 			check(t, d.RemoveTree("link"))
 			for _, path := range []string{canary, inside} {
-				if data, err := os.ReadFile(path); string(data) != "canary" {
-					t.Errorf("%s: %q, %v", path, data, err)
-				}
+				data, err := os.ReadFile(path)
+				sourcetest.Expect(t, string(data) == "canary", "%s: %q, %v", path, data, err)
 			}
 		})
 	}
@@ -90,23 +87,19 @@ func TestRemoveTreeFollowsNoLinkWithin(t *testing.T) {
 	write(t, "", root, "tree", "a", "b")
 	check(t, os.Symlink(outside, filepath.Join(root, "tree", "a", "link")))
 	check(t, open(t, root).RemoveTree("tree"))
-	if _, err := os.Lstat(filepath.Join(root, "tree")); !errors.Is(err, fs.ErrNotExist) {
-		t.Error("the tree is still there")
-	}
-	if _, err := os.Stat(canary); err != nil {
-		t.Error(err)
-	}
+	_, err := os.Lstat(filepath.Join(root, "tree"))
+	sourcetest.ErrorIs(t, err, fs.ErrNotExist, "the tree is still there")
+	_, err = os.Stat(canary)
+	sourcetest.Equal(t, err, nil)
 }
 
 func TestNamesStayBelow(t *testing.T) {
 	d := open(t, t.TempDir())
 	for _, name := range []string{"", ".", "..", "../x", "/x", "a/../x", "a//b"} {
-		if _, err := d.MakeSub(name); err == nil {
-			t.Errorf("MakeSub(%q) succeeded", name)
-		}
-		if _, _, err := d.ReadFile(name, 1); err == nil {
-			t.Errorf("ReadFile(%q) succeeded", name)
-		}
+		_, err := d.MakeSub(name)
+		sourcetest.Expect(t, err != nil, "MakeSub(%q) succeeded", name)
+		_, _, err = d.ReadFile(name, 1)
+		sourcetest.Expect(t, err != nil, "ReadFile(%q) succeeded", name)
 	}
 }
 
@@ -130,28 +123,22 @@ func TestWriteFileIsWholeOrNot(t *testing.T) {
 	d := open(t, root)
 	for _, text := range []string{"first", "second"} {
 		check(t, d.WriteFile("file", []byte(text), disk.Synced))
-		if got, err := os.ReadFile(filepath.Join(root, "file")); string(got) != text {
-			t.Errorf("got %q, %v", got, err)
-		}
+		got, err := os.ReadFile(filepath.Join(root, "file"))
+		sourcetest.Expect(t, string(got) == text, "got %q, %v", got, err)
 	}
 	// A directory's place is not taken, and nothing is left over.
 	check(t, os.Mkdir(filepath.Join(root, "dir"), 0o755))
-	if err := d.WriteFile("dir", nil, disk.Lazily); err == nil {
-		t.Error("a file took the place of a directory")
-	}
+	sourcetest.Expect(t, d.WriteFile("dir", nil, disk.Lazily) != nil, "a file took the place of a directory")
 	entries, err := d.ReadDir()
 	check(t, err)
-	if len(entries) != 2 {
-		t.Errorf("left over: %v", entries)
-	}
+	sourcetest.Equal(t, len(entries), 2, "left over", entries)
 	// A link's place is.
 	outside := write(t, "canary", t.TempDir(), "file")
 	link := filepath.Join(root, "link")
 	check(t, os.Symlink(outside, link))
 	check(t, disk.WriteFile(link, []byte("new"), disk.Lazily))
-	if got, _ := os.ReadFile(outside); string(got) != "canary" {
-		t.Errorf("written through the link: %q", got)
-	}
+	got, _ := os.ReadFile(outside)
+	sourcetest.Equal(t, string(got), "canary", "written through the link")
 }
 
 func TestReplace(t *testing.T) {
@@ -162,21 +149,16 @@ func TestReplace(t *testing.T) {
 	for _, text := range []string{"first", "second"} {
 		write(t, text, s.Path("new"), "file")
 		check(t, replace(s, "new", d, "place"))
-		if got, _ := os.ReadFile(filepath.Join(root, "place", "file")); string(got) != text {
-			t.Errorf("got %q", got)
-		}
+		got, _ := os.ReadFile(filepath.Join(root, "place", "file"))
+		sourcetest.Equal(t, string(got), text)
 		check(t, s.RemoveTree("new"))
 	}
-	if err := replace(s, "missing", d, "place"); !errors.Is(err, fs.ErrNotExist) {
-		t.Errorf("got %v", err)
-	}
-	if got, _ := os.ReadFile(filepath.Join(root, "place", "file")); string(got) != "second" {
-		t.Errorf("what was there is lost: %q", got)
-	}
+	sourcetest.ErrorIs(t, replace(s, "missing", d, "place"), fs.ErrNotExist)
+	got, _ := os.ReadFile(filepath.Join(root, "place", "file"))
+	sourcetest.Equal(t, string(got), "second", "what was there is lost")
 	check(t, s.Close())
-	if entries, _ := d.ReadDir(); len(entries) != 1 {
-		t.Errorf("left over: %v", entries)
-	}
+	entries, _ := d.ReadDir()
+	sourcetest.Equal(t, len(entries), 1, "left over", entries)
 }
 
 // While a run's scratch directory is being removed, its lock shows whose it is.
@@ -189,9 +171,8 @@ func TestTheLockOfAScratchDirectoryIsRemovedLast(t *testing.T) {
 	}
 	entries, err := s.ReadDir()
 	check(t, err)
-	if last := entries[len(entries)-1].Name(); len(entries) != 5 || last != "~lock" {
-		t.Errorf("the last of %v is %s", entries, last)
-	}
+	last := entries[len(entries)-1].Name()
+	sourcetest.Expect(t, len(entries) == 5 && last == "~lock", "the last of %v is %s", entries, last)
 	check(t, s.Close())
 }
 
@@ -230,15 +211,12 @@ func TestLock(t *testing.T) {
 		t.Helper()
 		ok, err := try(l)
 		check(t, err)
-		if ok != want {
-			t.Errorf("got %v, want %v", ok, want)
-		}
+		sourcetest.Equal(t, ok, want)
 	}
 	take(first, true, (*disk.Lock).Try)
 	first.Announce(time.Now())
-	if h := second.Holder(); h.PID != os.Getpid() {
-		t.Errorf("held by %+v", h)
-	}
+	h := second.Holder()
+	sourcetest.Equal(t, h.PID, os.Getpid(), "held by", h)
 	take(second, false, (*disk.Lock).Try)
 	take(second, false, (*disk.Lock).TryShared)
 	first.Unlock()
@@ -247,25 +225,21 @@ func TestLock(t *testing.T) {
 	take(d.Lock("lock"), false, (*disk.Lock).Try)
 	missing := d.Lock("missing")
 	missing.Existing = true
-	if _, err := missing.Try(); !errors.Is(err, fs.ErrNotExist) || d.Exists("missing") {
-		t.Errorf("got %v", err)
-	}
+	_, err := missing.Try()
+	sourcetest.Expect(t, errors.Is(err, fs.ErrNotExist) && !d.Exists("missing"), "got %v", err)
 }
 
 func TestWaitEndsWithItsContext(t *testing.T) {
 	ctx, cancel := context.WithTimeout(t.Context(), 50*time.Millisecond)
 	defer cancel()
 	err := disk.Wait(ctx, func() (bool, error) { return false, nil }, nil)
-	if !errors.Is(err, context.DeadlineExceeded) {
-		t.Error(err)
-	}
+	sourcetest.ErrorIs(t, err, context.DeadlineExceeded)
 }
 
 func TestFullDisksAreRecognised(t *testing.T) {
 	for err, want := range fullDiskErrors {
-		if got := disk.IsFull(&fs.PathError{Op: "write", Path: "x", Err: err}); got != want {
-			t.Errorf("%v: %v", err, got)
-		}
+		got := disk.IsFull(&fs.PathError{Op: "write", Path: "x", Err: err})
+		sourcetest.Expect(t, got == want, "%v: %v", err, got)
 	}
 }
 

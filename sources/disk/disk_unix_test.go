@@ -13,6 +13,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/larder-cli/larder/sources/disk"
+	"github.com/larder-cli/larder/sources/sourcetest"
 )
 
 var fullDiskErrors = map[error]bool{syscall.ENOSPC: true, syscall.EDQUOT: true, syscall.EIO: false, syscall.EFBIG: false}
@@ -45,16 +46,12 @@ func TestReplacePutsBackWhatItMovedAside(t *testing.T) {
 	s, err := d.Scratch("run-")
 	check(t, err)
 	defer disk.WithoutExchange()()
-	if err := replace(s, "missing", d, "place"); !errors.Is(err, fs.ErrNotExist) {
-		t.Error(err)
-	}
-	if got, err := os.ReadFile(filepath.Join(root, "place", "file")); string(got) != "old" {
-		t.Errorf("%q, %v", got, err)
-	}
+	sourcetest.ErrorIs(t, replace(s, "missing", d, "place"), fs.ErrNotExist)
+	got, err := os.ReadFile(filepath.Join(root, "place", "file"))
+	sourcetest.Expect(t, string(got) == "old", "%q, %v", got, err)
 	write(t, "new", s.Path("made"), "file")
 	check(t, replace(s, "made", d, "place"))
-	if got, err := os.ReadFile(filepath.Join(root, "place", "file")); string(got) != "new" {
-		t.Errorf("%q, %v", got, err)
-	}
+	got, err = os.ReadFile(filepath.Join(root, "place", "file"))
+	sourcetest.Expect(t, string(got) == "new", "%q, %v", got, err)
 	check(t, s.Close())
 }

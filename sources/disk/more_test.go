@@ -20,6 +20,7 @@ import (
 
 	"github.com/larder-cli/larder/sources"
 	"github.com/larder-cli/larder/sources/disk"
+	"github.com/larder-cli/larder/sources/sourcetest"
 )
 
 // names are the names in a directory.
@@ -36,9 +37,8 @@ func names(t testing.TB, dir string) string {
 
 func contains(t testing.TB, path, want string) {
 	t.Helper()
-	if got, err := os.ReadFile(path); err != nil || string(got) != want {
-		t.Errorf("%s: %q, %v, want %q", path, got, err, want)
-	}
+	got, err := os.ReadFile(path)
+	sourcetest.Expect(t, err == nil && string(got) == want, "%s: %q, %v, want %q", path, got, err, want)
 }
 
 // scratch creates a scratch directory that is closed with the test.
@@ -54,9 +54,8 @@ func TestOpen(t *testing.T) {
 	root := t.TempDir()
 	file := write(t, "", root, "file")
 	for _, path := range []string{file, filepath.Join(root, "missing")} {
-		if _, err := disk.Open(path); err == nil {
-			t.Errorf("opened %s", path)
-		}
+		_, err := disk.Open(path)
+		sourcetest.Expect(t, err != nil, "opened %s", path)
 	}
 	if _, err := disk.Make(filepath.Join(file, "sub")); err == nil {
 		t.Error("made a directory below a file")
@@ -69,15 +68,10 @@ func TestOpen(t *testing.T) {
 		t.Error("the link leads elsewhere")
 	}
 	t.Chdir(root)
-	if got := open(t, ".").Path("a/b"); got != filepath.Join(root, "a", "b") {
-		t.Errorf("relative path: %s", got)
-	}
-	if _, err := made.ReadDir(); err == nil {
-		t.Error("listed a closed directory")
-	}
-	if err := made.Sync(); err == nil {
-		t.Error("synced a closed directory")
-	}
+	sourcetest.Equal(t, open(t, ".").Path("a/b"), filepath.Join(root, "a", "b"), "relative path")
+	_, err = made.ReadDir()
+	sourcetest.Expect(t, err != nil, "listed a closed directory")
+	sourcetest.Expect(t, made.Sync() != nil, "synced a closed directory")
 }
 
 // Errors name the whole path once, wherever they come from.
@@ -106,16 +100,12 @@ func TestErrorsNameThePath(t *testing.T) {
 			check(t, err) // removing what is missing is no error
 			continue
 		}
-		if err == nil || strings.Count(err.Error(), path) != 1 {
-			t.Errorf("%s: got %v", path, err)
-		}
+		sourcetest.Expect(t, err != nil && strings.Count(err.Error(), path) == 1, "%s: got %v", path, err)
 	}
-	if _, err := d.Mkdir("dir"); !errors.Is(err, fs.ErrExist) || strings.Count(err.Error(), root) != 1 {
-		t.Errorf("Mkdir: %v", err)
-	}
-	if err := d.Remove("dir"); err == nil || strings.Count(err.Error(), root) != 1 {
-		t.Errorf("Remove: %v", err)
-	}
+	_, err = d.Mkdir("dir")
+	sourcetest.Expect(t, errors.Is(err, fs.ErrExist) && strings.Count(err.Error(), root) == 1, "Mkdir: %v", err)
+	err = d.Remove("dir")
+	sourcetest.Expect(t, err != nil && strings.Count(err.Error(), root) == 1, "Remove: %v", err)
 }
 
 func TestIsUnread(t *testing.T) {
@@ -131,9 +121,8 @@ func TestIsUnread(t *testing.T) {
 		second(disk.ReadFile(filepath.Join(root, "file"), 1)): false,
 		errors.New("unexpected end of JSON input"):            false,
 	} {
-		if got := disk.IsUnread(err); got != want {
-			t.Errorf("%v: got %t", err, got)
-		}
+		got := disk.IsUnread(err)
+		sourcetest.Expect(t, got == want, "%v: got %t", err, got)
 	}
 }
 
@@ -152,9 +141,8 @@ func TestStrayErrorsSayWhatIsThere(t *testing.T) {
 		}
 	}
 	check(t, os.Mkdir(filepath.Join(root, "dir"), 0o755))
-	if _, _, err := d.ReadFile("dir", 1); err == nil || !strings.HasSuffix(err.Error(), "dir is a directory") {
-		t.Errorf("got %v", err)
-	}
+	_, _, err := d.ReadFile("dir", 1)
+	sourcetest.Expect(t, err != nil && strings.HasSuffix(err.Error(), "dir is a directory"), "got %v", err)
 }
 
 // Many goroutines may create the same directory.
@@ -183,13 +171,11 @@ func TestFilesHaveTheirModeWhateverTheUmask(t *testing.T) {
 		f, err := d.Create(mode.String(), mode)
 		check(t, err)
 		f.Close()
-		if info, err := d.Lstat(mode.String()); err != nil || info.Mode() != mode {
-			t.Errorf("got %v, %v, want %v", info.Mode(), err, mode)
-		}
+		info, err := d.Lstat(mode.String())
+		sourcetest.Expect(t, err == nil && info.Mode() == mode, "got %v, %v, want %v", info.Mode(), err, mode)
 	}
-	if _, err := d.Create("missing/file", 0o644); !errors.Is(err, fs.ErrNotExist) {
-		t.Errorf("got %v", err)
-	}
+	_, err := d.Create("missing/file", 0o644)
+	sourcetest.ErrorIs(t, err, fs.ErrNotExist)
 }
 
 func TestEditFile(t *testing.T) {
@@ -202,9 +188,8 @@ func TestEditFile(t *testing.T) {
 		check(t, errors.Join(err, f.Close()))
 		contains(t, filepath.Join(root, "file"), text)
 	}
-	if _, err := d.EditFile("missing/file"); !errors.Is(err, fs.ErrNotExist) {
-		t.Errorf("got %v", err)
-	}
+	_, err := d.EditFile("missing/file")
+	sourcetest.ErrorIs(t, err, fs.ErrNotExist)
 }
 
 func TestWriteVia(t *testing.T) {
@@ -213,24 +198,16 @@ func TestWriteVia(t *testing.T) {
 	check(t, d.WriteVia(via, "file", []byte("text"), disk.Lazily))
 	contains(t, filepath.Join(root, "file"), "text")
 	if runtime.GOOS != "windows" {
-		if info, err := d.Lstat("file"); err != nil || info.Mode() != 0o644 {
-			t.Errorf("got %v, %v", info.Mode(), err)
-		}
+		info, err := d.Lstat("file")
+		sourcetest.Expect(t, err == nil && info.Mode() == 0o644, "got %v, %v", info.Mode(), err)
 	}
 	check(t, os.Mkdir(filepath.Join(root, "dir"), 0o755))
-	if err := d.WriteVia(via, "dir", nil, disk.Synced); err == nil {
-		t.Error("a file took the place of a directory")
-	}
-	if left := names(t, via.Path(".")); left != "" {
-		t.Errorf("left over: %s", left)
-	}
+	sourcetest.Expect(t, d.WriteVia(via, "dir", nil, disk.Synced) != nil, "a file took the place of a directory")
+	sourcetest.Equal(t, names(t, via.Path(".")), "", "left over")
 	check(t, via.Close())
-	if err := d.WriteVia(via, "other", nil, disk.Lazily); err == nil || d.Exists("other") {
-		t.Errorf("got %v", err)
-	}
-	if err := disk.WriteFile(filepath.Join(root, "missing", "file"), nil, disk.Lazily); !errors.Is(err, fs.ErrNotExist) {
-		t.Errorf("got %v", err)
-	}
+	err := d.WriteVia(via, "other", nil, disk.Lazily)
+	sourcetest.Expect(t, err != nil && !d.Exists("other"), "got %v", err)
+	sourcetest.ErrorIs(t, disk.WriteFile(filepath.Join(root, "missing", "file"), nil, disk.Lazily), fs.ErrNotExist)
 }
 
 func TestTemp(t *testing.T) {
@@ -252,14 +229,10 @@ func TestTemp(t *testing.T) {
 	temp, err := d.NewTemp("file")
 	check(t, err)
 	temp.Close()
-	if temp.Commit("file") == nil {
-		t.Error("committed a closed file")
-	}
+	sourcetest.Expect(t, temp.Commit("file") != nil, "committed a closed file")
 	temp.Discard()
 	contains(t, filepath.Join(root, "file"), "text")
-	if names(t, root) != "file" {
-		t.Errorf("left are %s", names(t, root))
-	}
+	sourcetest.Equal(t, names(t, root), "file", "left are")
 }
 
 func TestTouch(t *testing.T) {
@@ -267,25 +240,20 @@ func TestTouch(t *testing.T) {
 	write(t, "", root, "dir", "file")
 	d, at := open(t, root), time.Unix(1e9, 0)
 	check(t, d.Touch("dir/file", at))
-	if info, err := d.Lstat("dir/file"); err != nil || !info.ModTime().Equal(at) {
-		t.Errorf("got %v, %v", info.ModTime(), err)
-	}
+	info, err := d.Lstat("dir/file")
+	sourcetest.Expect(t, err == nil && info.ModTime().Equal(at), "got %v, %v", info.ModTime(), err)
 }
 
 func TestHash(t *testing.T) {
 	path := write(t, "text", t.TempDir(), "file")
 	sum, size, err := disk.HashFile(t.Context(), path)
-	if err != nil || size != 4 || sum != sha256.Sum256([]byte("text")) {
-		t.Errorf("got %x, %d, %v", sum, size, err)
-	}
-	if _, _, err := disk.HashFile(t.Context(), path+"x"); !errors.Is(err, fs.ErrNotExist) {
-		t.Error(err)
-	}
+	sourcetest.Expect(t, err == nil && size == 4 && sum == sha256.Sum256([]byte("text")), "got %x, %d, %v", sum, size, err)
+	_, _, err = disk.HashFile(t.Context(), path+"x")
+	sourcetest.ErrorIs(t, err, fs.ErrNotExist)
 	ctx, cancel := context.WithCancel(t.Context())
 	endless := readerFunc(func(p []byte) (int, error) { cancel(); return len(p), nil })
-	if _, _, err := disk.Hash(ctx, endless); !errors.Is(err, context.Canceled) {
-		t.Error(err)
-	}
+	_, _, err = disk.Hash(ctx, endless)
+	sourcetest.ErrorIs(t, err, context.Canceled)
 }
 
 type readerFunc func([]byte) (int, error)
@@ -309,20 +277,13 @@ func TestLinks(t *testing.T) {
 	check(t, err)
 	two, err := d.Lstat("second")
 	check(t, err)
-	if !os.SameFile(one, two) {
-		t.Error("these are two files")
-	}
-	if err := disk.Link(d, "dir/file", d, "second"); !errors.Is(err, fs.ErrExist) {
-		t.Error(err)
-	}
+	sourcetest.Expect(t, os.SameFile(one, two), "these are two files")
+	sourcetest.ErrorIs(t, disk.Link(d, "dir/file", d, "second"), fs.ErrExist)
 	strayed(t, "Link", disk.Link(d, "out/file", d, "third"), filepath.Join(root, "out"))
 	check(t, d.Symlink("dir/file", "symlink"))
-	if target, err := os.Readlink(filepath.Join(root, "symlink")); err != nil || target != "dir/file" {
-		t.Errorf("got %s, %v", target, err)
-	}
-	if err := d.Symlink("x", "symlink"); !errors.Is(err, fs.ErrExist) {
-		t.Error(err)
-	}
+	target, err := os.Readlink(filepath.Join(root, "symlink"))
+	sourcetest.Expect(t, err == nil && target == "dir/file", "got %s, %v", target, err)
+	sourcetest.ErrorIs(t, d.Symlink("x", "symlink"), fs.ErrExist)
 }
 
 func TestRemove(t *testing.T) {
@@ -335,18 +296,12 @@ func TestRemove(t *testing.T) {
 	}
 	check(t, d.RemoveTree("missing"))
 	check(t, d.RemoveEmpty("a/b/c/gone/deep"))
-	if names(t, filepath.Join(root, "a")) != "other" {
-		t.Errorf("left are %s", names(t, filepath.Join(root, "a")))
-	}
+	sourcetest.Equal(t, names(t, filepath.Join(root, "a")), "other", "left are")
 	check(t, d.RemoveEmpty("a/other")) // a file stays
-	if names(t, filepath.Join(root, "a")) != "other" {
-		t.Errorf("left are %s", names(t, filepath.Join(root, "a")))
-	}
+	sourcetest.Equal(t, names(t, filepath.Join(root, "a")), "other", "left are")
 	check(t, d.Remove("a/other"))
 	check(t, d.RemoveEmpty("a"))
-	if names(t, root) != "" {
-		t.Errorf("left are %s", names(t, root))
-	}
+	sourcetest.Equal(t, names(t, root), "", "left are")
 	check(t, d.RemoveEmpty("."))
 }
 
@@ -358,9 +313,7 @@ func TestRemoveTree(t *testing.T) {
 	write(t, "", root, "tree", "d")
 	check(t, d.RemoveTree("file"))
 	check(t, d.RemoveTree("tree"))
-	if names(t, root) != "" {
-		t.Errorf("left are %s", names(t, root))
-	}
+	sourcetest.Equal(t, names(t, root), "", "left are")
 }
 
 func TestSyncTree(t *testing.T) {
@@ -374,9 +327,7 @@ func TestSyncTree(t *testing.T) {
 	ctx, cancel := context.WithCancel(t.Context())
 	cancel()
 	for _, err := range []error{d.SyncTree(ctx), d.SyncDirs(ctx)} {
-		if !errors.Is(err, context.Canceled) {
-			t.Error(err)
-		}
+		sourcetest.ErrorIs(t, err, context.Canceled)
 	}
 	check(t, d.Close())
 	for _, err := range []error{d.SyncTree(t.Context()), d.SyncDirs(t.Context())} {
@@ -415,9 +366,7 @@ func TestReplaceKeepsWhatItCannotPutBack(t *testing.T) {
 			failing(t, "rescued-made.old0", 1)
 		}
 		err = replace(s, "made", d, "place")
-		if !errors.Is(err, syscall.EIO) {
-			t.Fatalf("got %v", err)
-		}
+		sourcetest.Require(t, errors.Is(err, syscall.EIO), "got %v", err)
 		check(t, s.Close())
 		d.Sweep("run-", time.Now(), func(error) {})
 		_, at, _ := strings.Cut(err.Error(), "what was there before is now at ")
@@ -451,16 +400,11 @@ func TestReplaceSteps(t *testing.T) {
 			write(t, "new", s.Path("made"), "file")
 			tt.fail(t)
 			err := replace(s, "made", d, "place")
-			if (err == nil) != (tt.want == "new") {
-				t.Errorf("got %v", err)
-			}
-			if got, _ := os.ReadFile(filepath.Join(root, "place", "file")); string(got) != tt.want {
-				t.Errorf("the place holds %q, want %q", got, tt.want)
-			}
+			sourcetest.Expect(t, (err == nil) == (tt.want == "new"), "got %v", err)
+			got, _ := os.ReadFile(filepath.Join(root, "place", "file"))
+			sourcetest.Equal(t, string(got), tt.want, "the place holds")
 			check(t, s.Close())
-			if left := names(t, root); left != map[bool]string{true: "place"}[tt.want != ""] {
-				t.Errorf("left are %s", left)
-			}
+			sourcetest.Equal(t, names(t, root), map[bool]string{true: "place"}[tt.want != ""], "left are")
 		})
 	}
 }
@@ -491,22 +435,16 @@ func TestScratch(t *testing.T) {
 	root := t.TempDir()
 	d := open(t, root)
 	s := scratch(t, d)
-	if name := names(t, root); !strings.HasPrefix(name, "run-") {
-		t.Errorf("called %s", name)
-	}
+	name := names(t, root)
+	sourcetest.Expect(t, strings.HasPrefix(name, "run-"), "called %s", name)
 	write(t, "", s.Path("deep"), "file")
 	d.Sweep("run-", time.Now().Add(48*time.Hour), func(err error) { t.Error(err) })
-	if !d.Exists(filepath.Base(s.Path("."))) {
-		t.Fatal("a living run's directory was swept")
-	}
+	sourcetest.Require(t, d.Exists(filepath.Base(s.Path("."))), "a living run's directory was swept")
 	check(t, s.Close())
-	if names(t, root) != "" {
-		t.Errorf("left are %s", names(t, root))
-	}
+	sourcetest.Equal(t, names(t, root), "", "left are")
 	check(t, d.Close())
-	if _, err := d.Scratch("run-"); err == nil {
-		t.Error("created in a closed directory")
-	}
+	_, err := d.Scratch("run-")
+	sourcetest.Expect(t, err != nil, "created in a closed directory")
 }
 
 // Runs that begin while others sweep keep their directories.
@@ -539,18 +477,14 @@ func TestScratchWhileOthersSweep(t *testing.T) {
 				if err == nil {
 					err = s.Close()
 				}
-				if err != nil {
-					t.Error(err)
-				}
+				sourcetest.Equal(t, err, nil)
 			}
 		})
 	}
 	runs.Wait()
 	close(done)
 	sweeps.Wait()
-	if left := names(t, d.Path(".")); left != "" {
-		t.Errorf("left are %s", left)
-	}
+	sourcetest.Equal(t, names(t, d.Path(".")), "", "left are")
 }
 
 func TestSweepWarns(t *testing.T) {
@@ -564,9 +498,7 @@ func TestSweepWarns(t *testing.T) {
 	}
 	check(t, d.Close())
 	d.Sweep("run-", time.Now(), func(error) { warned++ })
-	if warned != 2 {
-		t.Errorf("warned %d times", warned)
-	}
+	sourcetest.Expect(t, warned == 2, "warned %d times", warned)
 }
 
 func TestHolder(t *testing.T) {
@@ -575,9 +507,8 @@ func TestHolder(t *testing.T) {
 	long := d.Lock("long")
 	write(t, strings.Repeat("x", 500), root, "long")
 	long.Announce(time.Now())
-	if h := long.Holder(); h.PID != os.Getpid() {
-		t.Errorf("a longer announcement stayed: %+v", h)
-	}
+	h := long.Holder()
+	sourcetest.Equal(t, h.PID, os.Getpid(), "a longer announcement stayed", h)
 	l := d.Lock("lock")
 	if h := l.Holder(); h != (disk.Holder{}) { // there is no file
 		t.Errorf("held by %+v", h)
@@ -586,20 +517,16 @@ func TestHolder(t *testing.T) {
 	now := time.Now()
 	l.Announce(now.Add(time.Hour))
 	l.Announce(now)
-	if h := d.Lock("lock").Holder(); h.PID != os.Getpid() || !h.Since.Equal(now) {
-		t.Errorf("held by %+v", h)
-	}
+	h = d.Lock("lock").Holder()
+	sourcetest.Expect(t, h.PID == os.Getpid() && h.Since.Equal(now), "held by %+v", h)
 	l.Unlock()
 	l.Unlock() // does nothing
 	for _, text := range []string{"", "x", "x{}garbage", "x" + strings.Repeat(" ", 5000) + `{"pid":1}`} {
 		write(t, text, root, "lock")
-		if h := d.Lock("lock").Holder(); h.PID != 0 {
-			t.Errorf("%.20q: held by %+v", text, h)
-		}
+		h := d.Lock("lock").Holder()
+		sourcetest.Expect(t, h.PID == 0, "%.20q: held by %+v", text, h)
 	}
-	if got, want := l.Path(), filepath.Join(root, "lock"); got != want {
-		t.Errorf("got %s", got)
-	}
+	sourcetest.Equal(t, l.Path(), filepath.Join(root, "lock"))
 }
 
 // Users other than the one who created a lock file may only read it.
@@ -608,9 +535,8 @@ func TestLockOnAReadOnlyFile(t *testing.T) {
 	check(t, os.Chmod(write(t, "", root, "lock"), 0o444))
 	d := open(t, root)
 	l := d.Lock("lock")
-	if ok, err := l.Try(); !ok || err != nil || l.Lockless != nil {
-		t.Errorf("got %t, %v", ok, err)
-	}
+	ok, err := l.Try()
+	sourcetest.Expect(t, ok && err == nil && l.Lockless == nil, "got %t, %v", ok, err)
 	l.Unlock()
 }
 
@@ -619,25 +545,22 @@ func TestLockInAMissingDirectory(t *testing.T) {
 	for _, existing := range []bool{false, true} {
 		l := d.Lock("missing/lock")
 		l.Existing = existing
-		if ok, err := l.Try(); ok || !errors.Is(err, fs.ErrNotExist) {
-			t.Errorf("got %t, %v", ok, err)
-		}
+		ok, err := l.Try()
+		sourcetest.Expect(t, !ok && errors.Is(err, fs.ErrNotExist), "got %t, %v", ok, err)
 	}
 	// A failed attempt holds nothing.
 	check(t, os.Mkdir(d.Path("missing"), 0o755))
 	l := d.Lock("missing/lock")
-	if ok, err := l.Try(); !ok || err != nil {
-		t.Errorf("got %t, %v", ok, err)
-	}
+	ok, err := l.Try()
+	sourcetest.Expect(t, ok && err == nil, "got %t, %v", ok, err)
 	l.Unlock()
 }
 
 func TestSharedLocksExcludeExclusiveOnes(t *testing.T) {
 	d := open(t, t.TempDir())
 	shared, alone := d.Lock("lock"), d.Lock("lock")
-	if ok, err := shared.TryShared(); !ok || err != nil {
-		t.Fatalf("got %t, %v", ok, err)
-	}
+	ok, err := shared.TryShared()
+	sourcetest.Require(t, ok && err == nil, "got %t, %v", ok, err)
 	if ok, err := alone.Try(); ok || err != nil {
 		t.Errorf("got %t, %v", ok, err)
 	}
@@ -652,28 +575,20 @@ func TestWait(t *testing.T) {
 	tries, failed := 0, errors.New("failed")
 	late := func() { t.Error("that was no long wait") }
 	check(t, disk.Wait(t.Context(), func() (bool, error) { tries++; return tries == 3, nil }, late))
-	if tries != 3 {
-		t.Errorf("tried %d times", tries)
-	}
-	if err := disk.Wait(t.Context(), func() (bool, error) { return false, failed }, late); !errors.Is(err, failed) {
-		t.Error(err)
-	}
+	sourcetest.Expect(t, tries == 3, "tried %d times", tries)
+	sourcetest.ErrorIs(t, disk.Wait(t.Context(), func() (bool, error) { return false, failed }, late), failed)
 	if testing.Short() {
 		return
 	}
 	ctx, cancel := context.WithCancelCause(t.Context())
 	calls := 0
 	err := disk.Wait(ctx, func() (bool, error) { return false, nil }, func() { calls++; time.AfterFunc(100*time.Millisecond, func() { cancel(failed) }) })
-	if !errors.Is(err, failed) || calls != 1 {
-		t.Errorf("got %v, late was called %d times", err, calls)
-	}
+	sourcetest.Expect(t, errors.Is(err, failed) && calls == 1, "got %v, late was called %d times", err, calls)
 }
 
 func TestExplain(t *testing.T) {
 	for _, err := range []error{syscall.EIO, errors.New("x"), nil} {
-		if got := disk.Explain(err, "the mirror"); got != err {
-			t.Errorf("%v: got %v", err, got)
-		}
+		sourcetest.Equal(t, disk.Explain(err, "the mirror"), err)
 	}
 	for err := range fullDiskErrors {
 		if !disk.IsFull(err) && !disk.IsTooLarge(err) {
@@ -696,9 +611,8 @@ func TestFreeSpace(t *testing.T) {
 }
 
 func TestReaderReads(t *testing.T) {
-	if got, err := io.ReadAll(disk.Reader(t.Context(), bytes.NewReader([]byte("text")))); err != nil || string(got) != "text" {
-		t.Errorf("got %q, %v", got, err)
-	}
+	got, err := io.ReadAll(disk.Reader(t.Context(), bytes.NewReader([]byte("text"))))
+	sourcetest.Expect(t, err == nil && string(got) == "text", "got %q, %v", got, err)
 }
 
 func TestCheckDirs(t *testing.T) {
@@ -726,16 +640,13 @@ func TestReplaceAndNamesWhatItReplaced(t *testing.T) {
 			write(t, text, s.Path(made), "file")
 			old, err := s.Replace(made, d, "place")
 			check(t, err)
-			if (old == "") != (i == 0) {
-				t.Errorf("exchange %t: replaced %q", exchange, old)
-			}
+			sourcetest.Expect(t, (old == "") == (i == 0), "exchange %t: replaced %q", exchange, old)
 			if old != "" {
 				contains(t, filepath.Join(s.Path(old), "file"), "first")
 			}
 		}
-		if old, err := s.Replace("missing", d, "other"); err == nil || old != "" {
-			t.Errorf("replaced %q, %v", old, err)
-		}
+		old, err := s.Replace("missing", d, "other")
+		sourcetest.Expect(t, err != nil && old == "", "replaced %q, %v", old, err)
 	}
 }
 
@@ -746,9 +657,7 @@ func TestScratchElsewhere(t *testing.T) {
 	d := open(t, root)
 	in, err := d.ScratchIn("a/b", "run-")
 	check(t, err)
-	if left := names(t, filepath.Join(root, "a", "b")); left != filepath.Base(in.Path(".")) {
-		t.Errorf("there are %s", left)
-	}
+	sourcetest.Equal(t, names(t, filepath.Join(root, "a", "b")), filepath.Base(in.Path(".")), "there are")
 	check(t, in.Close())
 	temporary, err := disk.Temporary("run-")
 	check(t, err)
@@ -758,18 +667,14 @@ func TestScratchElsewhere(t *testing.T) {
 		t.Errorf("%s has mode %v", temporary.Path("."), info.Mode())
 	}
 	check(t, temporary.Close())
-	if left := names(t, root) + names(t, filepath.Join(root, "a", "b")); left != "a" {
-		t.Errorf("left are %s", left)
-	}
+	sourcetest.Equal(t, names(t, root)+names(t, filepath.Join(root, "a", "b")), "a", "left are")
 	write(t, "", root, "file")
-	if _, err := d.ScratchIn("file", "run-"); err == nil {
-		t.Error("created below a file")
-	}
+	_, err = d.ScratchIn("file", "run-")
+	sourcetest.Expect(t, err != nil, "created below a file")
 	t.Setenv("TMPDIR", filepath.Join(root, "missing"))
 	t.Setenv("TMP", filepath.Join(root, "missing"))
-	if _, err := disk.Temporary("run-"); err == nil {
-		t.Error("created in a missing directory")
-	}
+	_, err = disk.Temporary("run-")
+	sourcetest.Expect(t, err != nil, "created in a missing directory")
 }
 
 func TestAlive(t *testing.T) {
@@ -779,9 +684,7 @@ func TestAlive(t *testing.T) {
 	write(t, "", root, "dead", "~lock")
 	check(t, os.Mkdir(filepath.Join(root, "none"), 0o755))
 	for name, want := range map[string]bool{filepath.Base(s.Path(".")): true, "dead": false, "none": false, "missing": false} {
-		if got := d.Alive(name, time.Now()); got != want {
-			t.Errorf("%s: %t", name, got)
-		}
+		sourcetest.Equal(t, d.Alive(name, time.Now()), want, name)
 	}
 }
 
@@ -798,25 +701,20 @@ func TestSeal(t *testing.T) {
 		d.Seal(name)
 	}
 	for path, want := range map[string]fs.FileMode{filepath.Join(root, "dir", "run"): 0o555, outside: 0o644, filepath.Join(root, "dir"): 0o755} {
-		if info, err := os.Stat(path); err != nil || info.Mode().Perm() != want {
-			t.Errorf("%s: %v, %v", path, info.Mode(), err)
-		}
+		info, err := os.Stat(path)
+		sourcetest.Expect(t, err == nil && info.Mode().Perm() == want, "%s: %v, %v", path, info.Mode(), err)
 	}
 }
 
 func TestWritable(t *testing.T) {
 	d := open(t, t.TempDir())
 	check(t, d.Writable())
-	if left := names(t, d.Path(".")); left != "" {
-		t.Errorf("left are %s", left)
-	}
+	sourcetest.Equal(t, names(t, d.Path(".")), "", "left are")
 	if disk.IgnoresModes() || runtime.GOOS == "windows" {
 		return
 	}
 	check(t, os.Chmod(d.Path("."), 0o555))
-	if err := d.Writable(); !errors.Is(err, fs.ErrPermission) {
-		t.Errorf("got %v", err)
-	}
+	sourcetest.ErrorIs(t, d.Writable(), fs.ErrPermission)
 }
 
 func TestCloneFile(t *testing.T) {

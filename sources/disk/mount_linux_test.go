@@ -7,6 +7,8 @@ import (
 	"time"
 
 	"golang.org/x/sys/unix"
+
+	"github.com/larder-cli/larder/sources/sourcetest"
 )
 
 // What is mounted in a directory is neither entered nor emptied, be it another
@@ -45,9 +47,8 @@ func TestMountsAreLeftAlone(t *testing.T) {
 			check(t, os.Mkdir(s.Path("new"), 0o755))
 			strayed(t, "Replace", replace(s, "new", d, "tree"), at)
 			check(t, s.Close())
-			if data, err := os.ReadFile(canary); string(data) != "canary" {
-				t.Errorf("%q, %v", data, err)
-			}
+			data, err := os.ReadFile(canary)
+			sourcetest.Expect(t, string(data) == "canary", "%q, %v", data, err)
 		})
 	}
 }
@@ -79,9 +80,7 @@ func TestMountsMayBeOpened(t *testing.T) {
 	write(t, "", root, "run-DEADAAAAAAAA", "~lock")
 	d := open(t, root)
 	d.Sweep("run-", time.Now(), func(err error) { t.Error(err) })
-	if left := names(t, root); left != "" {
-		t.Errorf("left are %s", left)
-	}
+	sourcetest.Equal(t, names(t, root), "", "left are")
 }
 
 // What is mounted below is skipped.

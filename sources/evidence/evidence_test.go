@@ -33,15 +33,11 @@ func TestEvidenceSurvives(t *testing.T) {
 		check(t, evidence.WriteTo(dir, want))
 		got, err := evidence.Read(dir)
 		check(t, err)
-		if !reflect.DeepEqual(got, want) {
-			t.Errorf("got %+v, want %+v", got, want)
-		}
+		sourcetest.Expect(t, reflect.DeepEqual(got, want), "got %+v, want %+v", got, want)
 	}
 	entries, err := os.ReadDir(dir)
 	check(t, err)
-	if len(entries) != 4 {
-		t.Errorf("%d files are left, want 4: %v", len(entries), entries)
-	}
+	sourcetest.Equal(t, len(entries), 4, "files are left, want 4", entries)
 }
 
 func TestEvidenceThatIsThereIsNotWrittenAgain(t *testing.T) {
@@ -52,9 +48,7 @@ func TestEvidenceThatIsThereIsNotWrittenAgain(t *testing.T) {
 	check(t, evidence.WriteTo(dir, sample()))
 	after, err := os.Stat(filepath.Join(dir, "SHA256SUMS"))
 	check(t, err)
-	if !os.SameFile(before, after) {
-		t.Error("the same evidence was written twice")
-	}
+	sourcetest.Expect(t, os.SameFile(before, after), "the same evidence was written twice")
 }
 
 func TestNoEvidenceIsNotFound(t *testing.T) {
@@ -62,9 +56,8 @@ func TestNoEvidenceIsNotFound(t *testing.T) {
 	check(t, evidence.WriteTo(dir, sample()))
 	check(t, os.Remove(filepath.Join(dir, "SHA256SUMS")))
 	for _, dir := range []string{dir, filepath.Join(dir, "absent")} {
-		if _, err := evidence.Read(dir); !errors.Is(err, sources.ErrNotFound) {
-			t.Errorf("%s: got %v, want ErrNotFound", dir, err)
-		}
+		_, err := evidence.Read(dir)
+		sourcetest.ErrorIs(t, err, sources.ErrNotFound, dir, "ErrNotFound")
 	}
 }
 
@@ -114,15 +107,10 @@ func TestInterruptedWriteLeavesNoEvidence(t *testing.T) {
 	via.Close()
 	other := sample()
 	other.Origin = "https://other.test"
-	if err := evidence.Write(in, "a/b", via, sample()); err != nil {
-		t.Errorf("the same evidence: %v", err)
-	}
-	if err := evidence.Write(in, "a/b", via, other); err == nil {
-		t.Error("written by way of a closed directory")
-	}
-	if _, err := evidence.Read(filepath.Join(root, "a", "b")); !errors.Is(err, sources.ErrNotFound) {
-		t.Errorf("got %v, want ErrNotFound", err)
-	}
+	sourcetest.Equal(t, evidence.Write(in, "a/b", via, sample()), nil, "the same evidence")
+	sourcetest.Expect(t, evidence.Write(in, "a/b", via, other) != nil, "written by way of a closed directory")
+	_, err := evidence.Read(filepath.Join(root, "a", "b"))
+	sourcetest.ErrorIs(t, err, sources.ErrNotFound, "ErrNotFound")
 }
 
 func TestLinksAreNotWrittenThrough(t *testing.T) {
@@ -138,17 +126,12 @@ func TestLinksAreNotWrittenThrough(t *testing.T) {
 	if err := evidence.Remove(in, "a/b"); !errors.As(err, &stray) {
 		t.Errorf("got %v, want a StrayError", err)
 	}
-	if entries, _ := os.ReadDir(outside); len(entries) > 0 {
-		t.Errorf("written through the link: %v", entries)
-	}
+	entries, _ := os.ReadDir(outside)
+	sourcetest.Expect(t, len(entries) == 0, "written through the link: %v", entries)
 	blocked := filepath.Join(root, "blocked", "SHA256SUMS", "in the way")
 	check(t, os.MkdirAll(blocked, 0o755))
-	if err := evidence.Write(in, "blocked", in, sample()); err == nil {
-		t.Error("a directory was replaced")
-	}
-	if err := evidence.Remove(in, "blocked"); err == nil {
-		t.Error("removed a directory with contents")
-	}
+	sourcetest.Expect(t, evidence.Write(in, "blocked", in, sample()) != nil, "a directory was replaced")
+	sourcetest.Expect(t, evidence.Remove(in, "blocked") != nil, "removed a directory with contents")
 	check(t, evidence.WriteTo(filepath.Join(outside, "file", "x"), sample()))
 	if err := evidence.WriteTo(filepath.Join(outside, "file", "x", "origin", "y"), sample()); err == nil {
 		t.Error("written below a file")

@@ -30,24 +30,16 @@ func TestLocation(t *testing.T) {
 		urls, err := r.Resolve(doc)
 		check(t, err)
 		for i, name := range evidence.Names {
-			if got := urls[i].String(); got != want+name {
-				t.Errorf("%s: %s, want %s", provider, got, want+name)
-			}
-			if err := r.Check(name, files[i]); err != nil {
-				t.Error(err)
-			}
-			if err := r.Check(name, append([]byte("x"), files[i]...)); err == nil || !strings.Contains(err.Error(), name) {
-				t.Errorf("%s was changed: %v", name, err)
-			}
+			sourcetest.Equal(t, urls[i].String(), want+name, provider)
+			sourcetest.Equal(t, r.Check(name, files[i]), nil)
+			err := r.Check(name, append([]byte("x"), files[i]...))
+			sourcetest.Expect(t, err != nil && strings.Contains(err.Error(), name), "%s was changed: %v", name, err)
 		}
-		if err := r.Check("other", nil); err == nil {
-			t.Error("a file that is not named was accepted")
-		}
+		sourcetest.Expect(t, r.Check("other", nil) != nil, "a file that is not named was accepted")
 	}
 }
 
 func TestReadFilesOfNone(t *testing.T) {
-	if _, err := evidence.ReadFiles(filepath.Join(t.TempDir(), "none")); err == nil {
-		t.Error("there is evidence")
-	}
+	_, err := evidence.ReadFiles(filepath.Join(t.TempDir(), "none"))
+	sourcetest.Expect(t, err != nil, "there is evidence")
 }

@@ -5,6 +5,7 @@ import (
 
 	"github.com/larder-cli/larder/sources"
 	"github.com/larder-cli/larder/sources/evidence"
+	"github.com/larder-cli/larder/sources/sourcetest"
 )
 
 func TestDigestCoversEverything(t *testing.T) {
@@ -25,14 +26,11 @@ func TestDigestCoversEverything(t *testing.T) {
 	} {
 		s := base()
 		change(s)
-		if other, ok := seen[evidence.Digest(s)]; ok {
-			t.Errorf("changing %s gives the digest of changing %s", name, other)
-		}
+		other, ok := seen[evidence.Digest(s)]
+		sourcetest.Expect(t, !ok, "changing %s gives the digest of changing %s", name, other)
 		seen[evidence.Digest(s)] = name
 	}
-	if evidence.Digest(nil) != "" || evidence.Reference(nil) != "" {
-		t.Error("no evidence has a digest")
-	}
+	sourcetest.Expect(t, evidence.Digest(nil) == "" && evidence.Reference(nil) == "", "no evidence has a digest")
 }
 
 // Only a record can tell which keys a registry listed, and only of keys that are
@@ -46,9 +44,7 @@ func TestResolve(t *testing.T) {
 	check(t, err)
 	read, err := files.Signed()
 	check(t, err)
-	if read.Keys[0].Listed() {
-		t.Error("the files claim that a key was listed")
-	}
+	sourcetest.Expect(t, !read.Keys[0].Listed(), "the files claim that a key was listed")
 	got, same := evidence.Resolve(read, reference)
 	if !same || !got.Keys[0].Listed() || got.Keys[1].Listed() || read.Keys[0].Listed() {
 		t.Errorf("got %v, same %v", got.Keys, same)

@@ -20,6 +20,7 @@ import (
 
 	"github.com/larder-cli/larder/sources"
 	"github.com/larder-cli/larder/sources/fetch"
+	"github.com/larder-cli/larder/sources/sourcetest"
 )
 
 // A world is a server, and a client that trusts it and does not wait.
@@ -105,19 +106,11 @@ func TestDocument(t *testing.T) {
 	})
 	doc, err := w.document(fetch.Request{URL: w.URL + "/from", Accept: "application/json"})
 	check(t, err)
-	if got, want := string(doc.Body), "test/1 application/json "; got != want {
-		t.Errorf("headers: got %q, want %q", got, want)
-	}
-	if got, want := doc.URL.String(), w.URL+"/to/doc?key=secret"; got != want {
-		t.Errorf("URL: got %q, want %q", got, want)
-	}
-	if err := doc.CheckJSON(); err != nil {
-		t.Error(err)
-	}
+	sourcetest.Equal(t, string(doc.Body), "test/1 application/json ", "headers")
+	sourcetest.Equal(t, doc.URL.String(), w.URL+"/to/doc?key=secret", "URL")
+	sourcetest.Equal(t, doc.CheckJSON(), nil)
 	doc, err = w.document(fetch.Request{URL: w.URL})
-	if err != nil || string(doc.Body) != "test/1  " {
-		t.Errorf("got %q, %v; want no accept", doc.Body, err)
-	}
+	sourcetest.Expect(t, err == nil && string(doc.Body) == "test/1  ", "got %q, %v; want no accept", doc.Body, err)
 }
 
 func TestTriesFollowTheStatus(t *testing.T) {
@@ -129,19 +122,13 @@ func TestTriesFollowTheStatus(t *testing.T) {
 		t.Run(fmt.Sprint(code), func(t *testing.T) {
 			w := newWorld(t, fetch.Options{}, func(rw http.ResponseWriter, r *http.Request) { rw.WriteHeader(code) })
 			_, err := w.document(fetch.Request{URL: w.URL + "/x"})
-			if got := w.requests.Load(); got != want {
-				t.Errorf("%d requests, want %d", got, want)
-			}
+			sourcetest.Equal(t, w.requests.Load(), want, "requests")
 			var status *fetch.StatusError
 			if code != 301 && (!errors.As(err, &status) || status.Code != code || status.URL != w.URL+"/x") {
 				t.Errorf("got %v, want a StatusError", err)
 			}
-			if got, want := errors.Is(err, fetch.ErrUnauthorized), code == 401 || code == 403; got != want {
-				t.Errorf("unauthorized is %t, want %t", got, want)
-			}
-			if errors.Is(err, sources.ErrNotFound) {
-				t.Error("a status is taken for an answer")
-			}
+			sourcetest.Equal(t, errors.Is(err, fetch.ErrUnauthorized), code == 401 || code == 403, "unauthorized is")
+			sourcetest.Expect(t, !errors.Is(err, sources.ErrNotFound), "a status is taken for an answer")
 		})
 	}
 }
@@ -157,12 +144,8 @@ func TestTriesAreToldAndSucceed(t *testing.T) {
 			io.WriteString(rw, "there")
 		})
 	doc, err := w.document(fetch.Request{URL: w.URL + "/doc?key=secret"})
-	if err != nil || string(doc.Body) != "there" {
-		t.Fatalf("got %v, %v", doc, err)
-	}
-	if len(events) != 3 {
-		t.Fatalf("got %d events, want 3", len(events))
-	}
+	sourcetest.Require(t, err == nil && string(doc.Body) == "there", "got %v, %v", doc, err)
+	sourcetest.Require(t, len(events) == 3, "got %d events, want 3", len(events))
 	for i, e := range events {
 		if e.Try != i+1 || e.URL != w.URL+"/doc" || "https://"+e.Host != w.URL || e.Err == nil {
 			t.Errorf("event %d: %+v", i, e)
@@ -177,9 +160,7 @@ func TestErrorSaysHowOften(t *testing.T) {
 	w := newWorld(t, fetch.Options{Tries: 3}, func(rw http.ResponseWriter, r *http.Request) { rw.WriteHeader(502) })
 	_, err := w.document(fetch.Request{URL: w.URL + "/doc?key=secret"})
 	want := w.URL + "/doc: 502 Bad Gateway (3 tries in "
-	if err == nil || !strings.HasPrefix(err.Error(), want) {
-		t.Errorf("got %q, want %q…", err, want)
-	}
+	sourcetest.Expect(t, err != nil && strings.HasPrefix(err.Error(), want), "got %q, want %q…", err, want)
 }
 
 func TestRetryAfter(t *testing.T) {
@@ -220,9 +201,8 @@ func TestRetryAfterIsForAllRequests(t *testing.T) {
 			rw.WriteHeader(503)
 		}
 	})
-	if _, err := w.document(fetch.Request{URL: w.URL + "/busy"}); err == nil {
-		t.Fatal("no error")
-	}
+	_, err := w.document(fetch.Request{URL: w.URL + "/busy"})
+	sourcetest.Require(t, err != nil, "no error")
 	if _, err := w.document(fetch.Request{URL: w.URL + "/other"}); err != nil {
 		t.Fatal(err)
 	}
@@ -270,13 +250,10 @@ func TestCredentials(t *testing.T) {
 			t.Errorf("%s: %v", test.name, err)
 			continue
 		}
-		if string(doc.Body) != test.want {
-			t.Errorf("%s: got %q, want %q", test.name, doc.Body, test.want)
-		}
+		sourcetest.Equal(t, string(doc.Body), test.want, test.name)
 	}
-	if doc, err := w.document(fetch.Request{URL: host}); err != nil || len(doc.Body) > 0 {
-		t.Errorf("unasked: got %q, %v, want none", doc.Body, err)
-	}
+	doc, err := w.document(fetch.Request{URL: host})
+	sourcetest.Expect(t, err == nil && len(doc.Body) == 0, "unasked: got %q, %v, want none", doc.Body, err)
 	for url, want := range map[string]string{
 		"https://sub.example.com":     "Bearer one", // where the user has moved example.com
 		"https://example.com:8443":    "Bearer two", // that has a token of its own
@@ -284,9 +261,7 @@ func TestCredentials(t *testing.T) {
 	} {
 		doc, err := w.document(fetch.Request{URL: url, Credentials: true, Behalf: "example.com"})
 		check(t, err)
-		if string(doc.Body) != want {
-			t.Errorf("on behalf of example.com, %s: got %q, want %q", url, doc.Body, want)
-		}
+		sourcetest.Equal(t, string(doc.Body), want, "on behalf of example.com", url)
 	}
 }
 
@@ -298,9 +273,7 @@ func TestNoTokenWithoutTLS(t *testing.T) {
 	client := fetch.New(fetch.Options{Token: func(context.Context, sources.Host) (string, bool, error) { return "secret", true, nil }})
 	defer client.CloseIdleConnections()
 	doc, err := client.Document(t.Context(), fetch.Request{URL: plain.URL, Credentials: true})
-	if err != nil || len(doc.Body) > 0 {
-		t.Errorf("got %q, %v, want no token", doc.Body, err)
-	}
+	sourcetest.Expect(t, err == nil && len(doc.Body) == 0, "got %q, %v, want no token", doc.Body, err)
 }
 
 func TestTokenThatCannotBeHad(t *testing.T) {
@@ -320,9 +293,7 @@ func TestTokenThatCannotBeHad(t *testing.T) {
 		if err == nil || !errors.Is(err, test.err) && test.err != nil || strings.Contains(err.Error(), "secret") {
 			t.Errorf("%s: got %v", test.name, err)
 		}
-		if w.requests.Load() > 0 {
-			t.Errorf("%s: asked all the same", test.name)
-		}
+		sourcetest.Expect(t, w.requests.Load() <= 0, "%s: asked all the same", test.name)
 	}
 }
 
@@ -409,9 +380,7 @@ func TestProxyThatRefuses(t *testing.T) {
 	defer client.CloseIdleConnections()
 	_, err := client.Document(t.Context(), fetch.Request{URL: "https://example.com/"})
 	want := "https://example.com/: proxy " + at.Host + ": 407 Proxy Authentication Required"
-	if err == nil || err.Error() != want {
-		t.Errorf("got %v, want %s", err, want)
-	}
+	sourcetest.Expect(t, err != nil && err.Error() == want, "got %v, want %s", err, want)
 }
 
 func TestRedact(t *testing.T) {
@@ -422,9 +391,7 @@ func TestRedact(t *testing.T) {
 		"https://exa\x00mple.com/secret":                      "(invalid URL)",
 		"mailto:secret@example.com":                           "mailto:",
 	} {
-		if got := fetch.Redact(in); got != want {
-			t.Errorf("%q: got %q, want %q", in, got, want)
-		}
+		sourcetest.Equal(t, fetch.Redact(in), want, in)
 	}
 }
 

@@ -17,6 +17,7 @@ import (
 
 	"github.com/larder-cli/larder/sources"
 	"github.com/larder-cli/larder/sources/fetch"
+	"github.com/larder-cli/larder/sources/sourcetest"
 )
 
 func endless(rw http.ResponseWriter, _ *http.Request) {
@@ -115,9 +116,8 @@ func TestHostileDocuments(t *testing.T) {
 				if strings.Contains(strings.ReplaceAll(err.Error(), "example.com/secret", ""), "secret") {
 					t.Errorf("%v tells a secret", err)
 				}
-				if got := w.requests.Load(); got != test.tries {
-					t.Errorf("%d requests (%v), want %d", got, err, test.tries)
-				}
+				got := w.requests.Load()
+				sourcetest.Expect(t, got == test.tries, "%d requests (%v), want %d", got, err, test.tries)
 			})
 		}
 	}
@@ -131,9 +131,7 @@ func TestHTTPWhereTLSIsExpected(t *testing.T) {
 	client := fetch.New(fetch.Options{Report: func(e fetch.Event) { t.Errorf("tried again after %v", e.Err) }})
 	defer client.CloseIdleConnections()
 	_, err := client.Document(t.Context(), fetch.Request{URL: strings.Replace(plain.URL, "http", "https", 1)})
-	if err == nil {
-		t.Error("no error")
-	}
+	sourcetest.Expect(t, err != nil, "no error")
 }
 
 func TestUnknownCertificate(t *testing.T) {
@@ -174,8 +172,6 @@ func TestURLsThatCannotBeFetched(t *testing.T) {
 		"https:secret":                                          "without a host",
 	} {
 		_, err := client.Document(t.Context(), fetch.Request{URL: url})
-		if err == nil || !strings.Contains(err.Error(), says) {
-			t.Errorf("%q: got %v, want %s", url, err, says)
-		}
+		sourcetest.Expect(t, err != nil && strings.Contains(err.Error(), says), "%q: got %v, want %s", url, err, says)
 	}
 }

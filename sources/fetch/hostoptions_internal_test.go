@@ -30,10 +30,7 @@ func TestWhoAsksAgainHasNoHeadersOfAHost(t *testing.T) {
 	resp, _, err := c.send(ctx, w, &way{over: over}, &url.URL{Scheme: "https", Host: "a.test"}, http.Header{"X-Other": {"x"}}, 0)
 	check(t, err)
 	defer resp.Body.Close()
-	if over.header.Get("X-Team") != "platform" || over.header.Get("X-Other") != "x" {
-		t.Errorf("sent: %v", over.header)
-	}
-	if again := resp.Request.Header; again.Get("X-Team") != "" || again.Get("X-Other") != "x" {
-		t.Errorf("to be sent again: %v", again)
-	}
+	sourcetest.Expect(t, over.header.Get("X-Team") == "platform" && over.header.Get("X-Other") == "x", "sent: %v", over.header)
+	again := resp.Request.Header
+	sourcetest.Expect(t, again.Get("X-Team") == "" && again.Get("X-Other") == "x", "to be sent again: %v", again)
 }

@@ -66,9 +66,7 @@ func authority(t *testing.T, text []byte) []*x509.Certificate {
 func TestAuthoritiesAreThoseOfOneHost(t *testing.T) {
 	w := sourcetest.New(t)
 	client := asking(t, w, ourHost, fetch.HostOptions{Authorities: authority(t, w.Registry.OwnAuthority())})
-	if err := get(t, client, ours); err != nil {
-		t.Errorf("the host: %v", err)
-	}
+	sourcetest.Equal(t, get(t, client, ours), nil, "the host")
 	for _, other := range []string{ourPort, "https://else.test/"} {
 		err := get(t, client, other)
 		if err == nil || !strings.Contains(strings.Join(sources.Hints(err), ""), "ca_file") {
@@ -85,18 +83,12 @@ func TestAuthoritiesAreThoseOfOneHost(t *testing.T) {
 func TestCertificatesAreShownToOneHost(t *testing.T) {
 	w := sourcetest.New(t)
 	client := asking(t, w, ourHost, fetch.HostOptions{Certificates: keyPair(t, w.Registry)})
-	if err := get(t, client, ours); err != nil {
-		t.Errorf("the host: %v", err)
-	}
+	sourcetest.Equal(t, get(t, client, ours), nil, "the host")
 	get(t, client, theirs)
 	for _, r := range append(w.Registry.Requests(), w.Mirror.Requests()...) {
-		if want := map[string]string{"registry.test": "client"}[r.Host]; r.Client != want {
-			t.Errorf("%s was shown %q, want %q", r.Host, r.Client, want)
-		}
+		sourcetest.Equal(t, r.Client, map[string]string{"registry.test": "client"}[r.Host], r.Host, "was shown")
 	}
-	if err := get(t, client, ourPort); err == nil {
-		t.Error("another port had the certificate, too")
-	}
+	sourcetest.Expect(t, get(t, client, ourPort) != nil, "another port had the certificate, too")
 }
 
 func TestServersThatInsistOnCertificates(t *testing.T) {
@@ -127,9 +119,8 @@ func TestTokensAreSuggested(t *testing.T) {
 		"document": get(t, client, ours),
 		"archive":  client.Download(t.Context(), fetch.Archive{URL: "https://registry.test/a.zip"}, &stage{}),
 	} {
-		if hints := sources.Hints(err); len(hints) != 1 || !strings.HasPrefix(hints[0], hint) {
-			t.Errorf("%s: %v, with hints %q", what, err, hints)
-		}
+		hints := sources.Hints(err)
+		sourcetest.Expect(t, len(hints) == 1 && strings.HasPrefix(hints[0], hint), "%s: %v, with hints %q", what, err, hints)
 	}
 }
 
@@ -152,9 +143,7 @@ func TestRedirectsLeaveHostsOptionsBehind(t *testing.T) {
 		if r.Client != "client" || r.Header.Get("X-Team") != "platform" || r.Header.Get("Authorization") != "Bearer token of registry.test" {
 			t.Errorf("the host: %s: %q %v", r, r.Client, r.Header)
 		}
-		if r.Header.Get("User-Agent") != "larder" {
-			t.Errorf("a header that the client sets itself: %v", r.Header)
-		}
+		sourcetest.Equal(t, r.Header.Get("User-Agent"), "larder", "a header that the client sets itself", r.Header)
 	}
 	for _, r := range w.Mirror.Requests() {
 		if r.Client != "" || r.Header.Get("X-Team") != "" || r.Header.Get("Authorization") != "" {
@@ -212,13 +201,9 @@ func TestHostsOptionsGoOverTLSAlone(t *testing.T) {
 	get(t, client, u.String())
 	client.Download(t.Context(), fetch.Archive{URL: u.String()}, &stage{})
 	for _, r := range w.Registry.Requests() {
-		if r.Header.Get("Authorization") != "" || r.Header.Get("X-Team") != "" {
-			t.Errorf("%v", r.Header)
-		}
+		sourcetest.Expect(t, r.Header.Get("Authorization") == "" && r.Header.Get("X-Team") == "", "%v", r.Header)
 	}
-	if n := len(w.Registry.Requests()); n != 2 {
-		t.Errorf("%d requests", n)
-	}
+	sourcetest.Equal(t, len(w.Registry.Requests()), 2, "requests")
 }
 
 // A proxy that speaks TLS is another host than the one behind it.
@@ -244,9 +229,8 @@ func TestCertificatesAreNotShownToProxies(t *testing.T) {
 		Hosts:     map[sources.Host]fetch.HostOptions{ourHost: {Certificates: pair, Authorities: authority(t, w.Registry.OwnAuthority())}},
 	})
 	defer client.CloseIdleConnections()
-	if err := get(t, client, ours); err == nil || !strings.Contains(err.Error(), "418") {
-		t.Errorf("want the proxy's refusal, got %v", err)
-	}
+	err = get(t, client, ours)
+	sourcetest.Expect(t, err != nil && strings.Contains(err.Error(), "418"), "want the proxy's refusal, got %v", err)
 	if asked.Load() != 1 || shown.Load() != 0 {
 		t.Errorf("the proxy was asked %d times and shown %d certificates", asked.Load(), shown.Load())
 	}

@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"github.com/larder-cli/larder/sources/fetch"
+	"github.com/larder-cli/larder/sources/sourcetest"
 )
 
 // The first requests to a host share one connection over HTTP/2. If opening it fails, the
@@ -34,9 +35,8 @@ func TestFirstRequestsShareAConnection(t *testing.T) {
 			var wg sync.WaitGroup
 			for range 30 {
 				wg.Go(func() {
-					if _, err := client.Document(t.Context(), fetch.Request{URL: w.URL}); err != nil {
-						t.Error(err)
-					}
+					_, err := client.Document(t.Context(), fetch.Request{URL: w.URL})
+					sourcetest.Equal(t, err, nil)
 				})
 			}
 			wg.Wait()
@@ -64,16 +64,14 @@ func TestCancelledWhileOpening(t *testing.T) {
 	defer client.CloseIdleConnections()
 	var wg sync.WaitGroup
 	wg.Go(func() {
-		if _, err := client.Document(t.Context(), fetch.Request{URL: w.URL}); err != nil {
-			t.Error(err)
-		}
+		_, err := client.Document(t.Context(), fetch.Request{URL: w.URL})
+		sourcetest.Equal(t, err, nil)
 	})
 	<-dialing
 	ctx, cancel := context.WithTimeout(t.Context(), 20*time.Millisecond)
 	defer cancel()
-	if _, err := client.Document(ctx, fetch.Request{URL: w.URL}); !errors.Is(err, context.DeadlineExceeded) {
-		t.Errorf("got %v", err)
-	}
+	_, err := client.Document(ctx, fetch.Request{URL: w.URL})
+	sourcetest.ErrorIs(t, err, context.DeadlineExceeded)
 	close(hold)
 	wg.Wait()
 }

@@ -6,6 +6,8 @@ import (
 	"net/url"
 	"testing"
 	"time"
+
+	"github.com/larder-cli/larder/sources/sourcetest"
 )
 
 func FuzzParseContentRange(f *testing.F) {
@@ -17,9 +19,7 @@ func FuzzParseContentRange(f *testing.F) {
 		if err != nil {
 			return
 		}
-		if first < 0 || last < 0 || total < 0 {
-			t.Errorf("%q: negative", s)
-		}
+		sourcetest.Expect(t, first >= 0 && last >= 0 && total >= 0, "%q: negative", s)
 		again := fmt.Sprintf("bytes %d-%d/%d", first, last, total)
 		if f, l, n, err := parseContentRange(again); err != nil || f != first || l != last || n != total {
 			t.Errorf("%q: read as %q, which is read as %d, %d, %d, %v", s, again, f, l, n, err)
@@ -33,9 +33,8 @@ func FuzzRetryAfter(f *testing.F) {
 	}
 	now := time.Date(2026, 1, 1, 0, 0, 0, 0, time.UTC)
 	f.Fuzz(func(t *testing.T, s string) {
-		if d := retryAfter(http.Header{"Retry-After": {s}}, now); d < 0 {
-			t.Errorf("%q: %s", s, d)
-		}
+		d := retryAfter(http.Header{"Retry-After": {s}}, now)
+		sourcetest.Expect(t, d >= 0, "%q: %s", s, d)
 	})
 }
 
@@ -58,9 +57,8 @@ func FuzzRedact(f *testing.F) {
 func TestBackoff(t *testing.T) {
 	for failed := 1; failed < 100; failed++ {
 		for range 20 {
-			if d := backoff(failed); d < 0 || d > maxBackoff {
-				t.Fatalf("after %d failures: %s", failed, d)
-			}
+			d := backoff(failed)
+			sourcetest.Require(t, d >= 0 && d <= maxBackoff, "after %d failures: %s", failed, d)
 		}
 	}
 }

@@ -14,6 +14,7 @@ import (
 	"time"
 
 	"github.com/larder-cli/larder/sources/fetch"
+	"github.com/larder-cli/larder/sources/sourcetest"
 )
 
 // inBubble runs test where time passes only when all wait for it, with a
@@ -177,9 +178,8 @@ func TestWaitingTogether(t *testing.T) {
 		var group sync.WaitGroup
 		for range 5 {
 			group.Go(func() {
-				if _, err := client.Document(t.Context(), fetch.Request{URL: "http://example.com/"}); err != nil {
-					t.Error(err)
-				}
+				_, err := client.Document(t.Context(), fetch.Request{URL: "http://example.com/"})
+				sourcetest.Equal(t, err, nil)
 			})
 		}
 		group.Wait()

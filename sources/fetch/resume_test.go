@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/larder-cli/larder/sources/fetch"
+	"github.com/larder-cli/larder/sources/sourcetest"
 )
 
 func TestDownloadGoesOnFromAnEarlierOne(t *testing.T) {
@@ -56,7 +57,6 @@ func TestDownloadInPieces(t *testing.T) {
 		rw.WriteHeader(http.StatusPartialContent)
 		_, _ = rw.Write(archive[first : last+1])
 	})
-	if s := w.mustDownload(t, 0, archive); s.resets != 0 || w.requests.Load() != 4 {
-		t.Errorf("%d requests, %d resets", w.requests.Load(), s.resets)
-	}
+	s := w.mustDownload(t, 0, archive)
+	sourcetest.Expect(t, s.resets == 0 && w.requests.Load() == 4, "%d requests, %d resets", w.requests.Load(), s.resets)
 }

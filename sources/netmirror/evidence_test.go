@@ -4,7 +4,6 @@ import (
 	"context"
 	"crypto/sha256"
 	"encoding/json"
-	"errors"
 	"fmt"
 	"maps"
 	"net/http"
@@ -16,6 +15,7 @@ import (
 	"github.com/larder-cli/larder/sources"
 	"github.com/larder-cli/larder/sources/evidence"
 	"github.com/larder-cli/larder/sources/netmirror"
+	"github.com/larder-cli/larder/sources/sourcetest"
 )
 
 const evidenceURL = base + ".larder/evidence/example.com/acme/widget/1.0.0/"
@@ -97,13 +97,9 @@ func TestEvidence(t *testing.T) {
 		t.Errorf("got %+v, %v", release, err)
 	}
 	want := []string{evidenceURL + "SHA256SUMS", evidenceURL + "SHA256SUMS.sig", evidenceURL + "keys.json", evidenceURL + "origin", versionURL, versionURL, versionURL}
-	if got := n.paths(); !slices.Equal(got, want) {
-		t.Errorf("requested %q, want %q", got, want)
-	}
+	sourcetest.EqualSlices(t, n.paths(), want, "requested")
 	for _, r := range n.asked {
-		if r.Header.Get("Authorization") == "" {
-			t.Errorf("%s: requested without the token", r.URL)
-		}
+		sourcetest.Expect(t, r.Header.Get("Authorization") != "", "%s: requested without the token", r.URL)
 	}
 }
 
@@ -114,13 +110,9 @@ func TestEvidenceAfterRedirect(t *testing.T) {
 	n.answers["https://cdn.example.org/example.com/acme/widget/1.0.0.json"] = n.answers[versionURL]
 	n.answers[versionURL] = answer{status: 302, location: "https://cdn.example.org/example.com/acme/widget/1.0.0.json"}
 	p, err := n.mirror(t, base, netmirror.Options{}).Package(t.Context(), packageID(t, "example.com/acme/widget", "1.0.0"))
-	if err != nil || !reflect.DeepEqual(p.Signed, signed()) {
-		t.Errorf("got %+v, %v", p, err)
-	}
+	sourcetest.Expect(t, err == nil && reflect.DeepEqual(p.Signed, signed()), "got %+v, %v", p, err)
 	for _, r := range n.asked {
-		if sent := r.Header.Get("Authorization") != ""; sent != (r.URL.Host == "m.example.org") {
-			t.Errorf("%s: was the token sent: %t", r.URL, sent)
-		}
+		sourcetest.Equal(t, r.Header.Get("Authorization") != "", r.URL.Host == "m.example.org", r.URL, "was the token sent")
 	}
 }
 
@@ -220,9 +212,7 @@ func TestEvidenceRefused(t *testing.T) {
 				t.Errorf("requested %q", n.paths())
 			}
 			for _, r := range n.asked {
-				if r.URL.Host != "m.example.org" {
-					t.Errorf("requested %s", r.URL)
-				}
+				sourcetest.Equal(t, r.URL.Host, "m.example.org", "requested", r.URL)
 			}
 		})
 	}
@@ -241,14 +231,12 @@ func TestEvidenceInterrupted(t *testing.T) {
 		}
 	}
 	m := n.mirror(t, base, netmirror.Options{})
-	if p, err := m.Package(ctx, packageID(t, "example.com/acme/widget", "1.0.0")); !errors.Is(err, context.Canceled) {
-		t.Errorf("got %+v, %v", p, err)
-	}
+	p, err := m.Package(ctx, packageID(t, "example.com/acme/widget", "1.0.0"))
+	sourcetest.ErrorIs(t, err, context.Canceled, p)
 	maps.Copy(n.answers, newDoc(t).serve(t, evidenceURL).answers)
 	n.then = nil
-	if p, err := m.Package(t.Context(), packageID(t, "example.com/acme/widget", "1.0.0")); err != nil || p.Signed == nil {
-		t.Errorf("again: got %+v, %v", p, err)
-	}
+	p, err = m.Package(t.Context(), packageID(t, "example.com/acme/widget", "1.0.0"))
+	sourcetest.Expect(t, err == nil && p.Signed != nil, "again: got %+v, %v", p, err)
 }
 
 func FuzzLocation(f *testing.F) {

@@ -120,12 +120,8 @@ func TestRequests(t *testing.T) {
 		_, _ = m.Versions(t.Context(), provider(t, test.provider))
 		_, _ = m.Package(t.Context(), packageID(t, test.provider, test.version))
 		for i, want := range []string{base + test.index, base + test.document} {
-			if got := n.asked[i].URL.String(); got != want {
-				t.Errorf("asked for %s, want %s", got, want)
-			}
-			if got := n.asked[i].Header.Get("Authorization"); got != "Bearer secret" {
-				t.Errorf("credentials: got %q", got)
-			}
+			sourcetest.Equal(t, n.asked[i].URL.String(), want, "asked for")
+			sourcetest.Equal(t, n.asked[i].Header.Get("Authorization"), "Bearer secret", "credentials")
 		}
 	}
 }
@@ -160,15 +156,9 @@ func TestVersions(t *testing.T) {
 			if (err != nil) != (test.says != "") || err != nil && !strings.Contains(err.Error(), test.says) {
 				t.Fatalf("got %v, want %q", err, test.says)
 			}
-			if errors.Is(err, sources.ErrNotFound) {
-				t.Errorf("%v is taken for an answer", err)
-			}
-			if got := fmt.Sprint(l.Versions); got != test.versions {
-				t.Errorf("versions: got %s, want %s", got, test.versions)
-			}
-			if got := fmt.Sprint(l.Warnings); got != test.warnings {
-				t.Errorf("warnings: got %s, want %s", got, test.warnings)
-			}
+			sourcetest.Expect(t, !errors.Is(err, sources.ErrNotFound), "%v is taken for an answer", err)
+			sourcetest.Equal(t, fmt.Sprint(l.Versions), test.versions, "versions")
+			sourcetest.Equal(t, fmt.Sprint(l.Warnings), test.warnings, "warnings")
 		})
 	}
 }
@@ -203,12 +193,8 @@ func TestPackage(t *testing.T) {
 		Source:   "network mirror " + base,
 		Kind:     sources.FromNetwork,
 	}
-	if err != nil || !reflect.DeepEqual(got, want) {
-		t.Errorf("got  %+v, %v\nwant %+v", got, err, want)
-	}
-	if n.asked[1].Header.Get("Authorization") != "" {
-		t.Error("credentials went elsewhere")
-	}
+	sourcetest.Expect(t, err == nil && reflect.DeepEqual(got, want), "got  %+v, %v\nwant %+v", got, err, want)
+	sourcetest.Equal(t, n.asked[1].Header.Get("Authorization"), "", "credentials went elsewhere")
 }
 
 func TestTrustAllHashes(t *testing.T) {

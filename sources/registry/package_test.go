@@ -84,9 +84,7 @@ func TestPackage(t *testing.T) {
 		wellKnown + " Bearer secret", packageURL + " Bearer secret",
 		"https://cdn.example.com/SHA256SUMS.sig", "https://cdn.example.com/SHA256SUMS?sig=secret",
 	}
-	if got := n.paths(); !slices.Equal(got, asked) {
-		t.Errorf("asked %q, want %q", got, asked)
-	}
+	sourcetest.EqualSlices(t, n.paths(), asked, "asked")
 }
 
 // The packages of one version share its checksums, however many are asked for
@@ -160,9 +158,7 @@ func TestPackagesRefused(t *testing.T) {
 			t.Errorf("%s: got %v, want %s", test.name, err, test.says)
 			continue
 		}
-		if errors.Is(err, sources.ErrNotFound) {
-			t.Errorf("%s: %v is taken for an answer", test.name, err)
-		}
+		sourcetest.Expect(t, !errors.Is(err, sources.ErrNotFound), "%s: %v is taken for an answer", test.name, err)
 		if want := "example.com/acme/widget 1.0.0+b linux_amd64: registry example.com: "; !strings.HasPrefix(err.Error(), want) {
 			t.Errorf("%s: %v does not say who was asked for what", test.name, err)
 		}
@@ -207,17 +203,14 @@ func TestProtocols(t *testing.T) {
 		_, err := n.registry(registry.Options{}).Package(t.Context(), packageID(t))
 		var unsupported *registry.ProtocolError
 		if !errors.As(err, &unsupported) {
-			if err != nil || test.closest != "" || test.hint != "" {
-				t.Errorf("%v: got %v", test.protocols, err)
-			}
+			sourcetest.Expect(t, err == nil && test.closest == "" && test.hint == "", "%v: got %v", test.protocols, err)
 			continue
 		}
 		if unsupported.Closest.String() != test.closest || !slices.Equal(unsupported.Protocols, test.protocols) {
 			t.Errorf("%v: got %+v, want closest %q", test.protocols, unsupported, test.closest)
 		}
-		if hints := strings.Join(sources.Hints(err), "\n"); !strings.Contains(hints, test.hint) {
-			t.Errorf("%v: hints %q, want %q", test.protocols, hints, test.hint)
-		}
+		hints := strings.Join(sources.Hints(err), "\n")
+		sourcetest.Expect(t, strings.Contains(hints, test.hint), "%v: hints %q, want %q", test.protocols, hints, test.hint)
 	}
 }
 
@@ -325,9 +318,7 @@ func FuzzDiscovery(f *testing.F) {
 	f.Fuzz(func(t *testing.T, text string) {
 		n := &network{answers: answers{}}
 		_, err := fuzzed(n, wellKnown, text, sources.Terraform).Versions(t.Context(), provider(t, "example.com/acme/widget"))
-		if err == nil {
-			t.Errorf("%q: found what nobody has", text)
-		}
+		sourcetest.Expect(t, err != nil, "%q: found what nobody has", text)
 		for _, r := range n.asked {
 			sent := r.Header.Get("Authorization")
 			if !strings.HasSuffix(r.URL.Path, "/versions") || sent != "" && (r.URL.Scheme != "https" || sent != "Bearer "+host(t, r.URL)) {

@@ -125,18 +125,14 @@ func TestDiscovery(t *testing.T) {
 			n := &network{answers: test.answers}
 			listing, err := n.registry(registry.Options{}).Versions(t.Context(), provider(t, "example.com/acme/widget"))
 			if test.err == nil {
-				if err != nil || len(listing.Versions) != 1 {
-					t.Errorf("got %v, %v", listing, err)
-				}
+				sourcetest.Expect(t, err == nil && len(listing.Versions) == 1, "got %v, %v", listing, err)
 				return
 			}
 			target, isError := test.err.(error)
 			if isError && !errors.Is(err, target) || !isError && !errors.As(err, test.err) || !strings.Contains(err.Error(), test.says) {
 				t.Errorf("got %v, want %v saying %q", err, test.err, test.says)
 			}
-			if errors.Is(err, sources.ErrNotFound) {
-				t.Errorf("%v is taken for an answer", err)
-			}
+			sourcetest.Expect(t, !errors.Is(err, sources.ErrNotFound), "%v is taken for an answer", err)
 			if err != nil && !strings.HasPrefix(err.Error(), "example.com/acme/widget: registry example.com: ") {
 				t.Errorf("%v does not say who was asked for what", err)
 			}
@@ -152,9 +148,7 @@ func TestDiscoveryNeedsJSON(t *testing.T) {
 	defer srv.Close()
 	r := registry.New(fetch.New(fetch.Options{Transport: srv.Client().Transport}), registry.Options{})
 	_, err := r.Versions(t.Context(), provider(t, srv.Listener.Addr().String()+"/acme/widget"))
-	if err == nil || !strings.Contains(err.Error(), `content type "text/html"`) {
-		t.Errorf("got %v", err)
-	}
+	sourcetest.Expect(t, err != nil && strings.Contains(err.Error(), `content type "text/html"`), "got %v", err)
 }
 
 func TestDiscoveryHappensOnce(t *testing.T) {
@@ -173,9 +167,7 @@ func TestDiscoveryHappensOnce(t *testing.T) {
 				asked++
 			}
 		}
-		if asked != 1 {
-			t.Errorf("%s: discovered %d times", name, asked)
-		}
+		sourcetest.Expect(t, asked == 1, "%s: discovered %d times", name, asked)
 	}
 }
 
@@ -203,23 +195,20 @@ func TestCancelledDiscoveryIsForgotten(t *testing.T) {
 	ctx, cancel := context.WithCancel(t.Context())
 	var group sync.WaitGroup
 	group.Go(func() {
-		if _, err := r.Versions(ctx, p); !errors.Is(err, context.Canceled) {
-			t.Errorf("the first: got %v", err)
-		}
+		_, err := r.Versions(ctx, p)
+		sourcetest.ErrorIs(t, err, context.Canceled, "the first")
 	})
 	<-b.waiting
 	for range 5 {
 		group.Go(func() {
-			if _, err := r.Versions(t.Context(), p); err != nil {
-				t.Errorf("another: %v", err)
-			}
+			_, err := r.Versions(t.Context(), p)
+			sourcetest.Equal(t, err, nil, "another")
 		})
 	}
 	cancel()
 	group.Wait()
-	if _, err := r.Versions(t.Context(), p); err != nil {
-		t.Errorf("later: %v", err)
-	}
+	_, err := r.Versions(t.Context(), p)
+	sourcetest.Equal(t, err, nil, "later")
 }
 
 func TestHostBlocks(t *testing.T) {
@@ -233,13 +222,11 @@ func TestHostBlocks(t *testing.T) {
 		"empty.example.com": {},
 	}})
 	for _, host := range []string{"example.com", "rel.example.com"} {
-		if l, err := r.Versions(t.Context(), provider(t, host+"/acme/widget")); err != nil || len(l.Versions) != 1 {
-			t.Errorf("%s: got %v, %v", host, l, err)
-		}
+		l, err := r.Versions(t.Context(), provider(t, host+"/acme/widget"))
+		sourcetest.Expect(t, err == nil && len(l.Versions) == 1, "%s: got %v, %v", host, l, err)
 	}
-	if _, err := r.Versions(t.Context(), provider(t, "empty.example.com/acme/widget")); !errors.Is(err, registry.ErrNoRegistry) {
-		t.Errorf("empty: got %v", err)
-	}
+	_, err := r.Versions(t.Context(), provider(t, "empty.example.com/acme/widget"))
+	sourcetest.ErrorIs(t, err, registry.ErrNoRegistry, "empty")
 	if len(n.asked) != 2 {
 		t.Errorf("asked %q", n.paths())
 	}
@@ -273,12 +260,8 @@ func TestVersions(t *testing.T) {
 			if (err != nil) != (test.says != "") || err != nil && !strings.Contains(err.Error(), test.says) {
 				t.Fatalf("got %v, want %q", err, test.says)
 			}
-			if got := fmt.Sprint(l.Versions); got != test.versions {
-				t.Errorf("versions: got %s, want %s", got, test.versions)
-			}
-			if got := fmt.Sprint(l.Warnings); got != test.warnings {
-				t.Errorf("warnings: got %s, want %s", got, test.warnings)
-			}
+			sourcetest.Equal(t, fmt.Sprint(l.Versions), test.versions, "versions")
+			sourcetest.Equal(t, fmt.Sprint(l.Warnings), test.warnings, "warnings")
 		})
 	}
 }
@@ -340,10 +323,8 @@ func TestGitHubIsNoRegistry(t *testing.T) {
 func TestMovedHostKeepsItsToken(t *testing.T) {
 	n := &network{answers: answers{"https://x.example.com/p/acme/widget/versions": `{"versions": []}`}}
 	moved := registry.Options{Services: map[sources.Host]map[string]string{"example.com": {"providers.v1": "https://x.example.com/p/"}}}
-	if _, err := n.registry(moved).Versions(t.Context(), provider(t, "example.com/acme/widget")); err != nil {
-		t.Fatal(err)
-	}
-	if got := n.paths(); len(got) != 1 || !strings.HasSuffix(got[0], " Bearer secret") {
-		t.Errorf("asked %q, want once with the token", got)
-	}
+	_, err := n.registry(moved).Versions(t.Context(), provider(t, "example.com/acme/widget"))
+	sourcetest.Check(t, err)
+	got := n.paths()
+	sourcetest.Expect(t, len(got) == 1 && strings.HasSuffix(got[0], " Bearer secret"), "asked %q, want once with the token", got)
 }

@@ -42,9 +42,8 @@ func TestOpen(t *testing.T) {
 	} {
 		text := sealed(t, k.by, "package a")
 		got, err := k.reader.Open("package a", text)
-		if want := `{"H1":"h1:\u003c\u0026\u003e"}`; err != nil || string(got) != want {
-			t.Errorf("%s: got %s, error %v; want %s", name, got, err, want)
-		}
+		want := `{"H1":"h1:\u003c\u0026\u003e"}`
+		sourcetest.Expect(t, err == nil && string(got) == want, "%s: got %s, error %v; want %s", name, got, err, want)
 	}
 
 	own := seal.UserKey(here)
@@ -68,9 +67,7 @@ func TestOpen(t *testing.T) {
 			return err
 		},
 	} {
-		if err := open(); !errors.Is(err, seal.ErrForeign) {
-			t.Errorf("%s: got %v, want ErrForeign", name, err)
-		}
+		sourcetest.ErrorIs(t, open(), seal.ErrForeign, name, "ErrForeign")
 	}
 	for _, text := range []string{"", "{", `{"H1":"x"}`, `{"mac":"","record":{}}`, `{"mac":"00","record":{}}`} {
 		if _, err := own.Open("package a", []byte(text)); err == nil || errors.Is(err, seal.ErrForeign) {
@@ -81,9 +78,8 @@ func TestOpen(t *testing.T) {
 
 func TestParseKeyRefusesShortSecrets(t *testing.T) {
 	for _, secret := range []string{strings.Repeat("s", 15), strings.Repeat(" ", 32)} {
-		if _, err := seal.ParseKey(secret); err == nil {
-			t.Errorf("%q was accepted", secret)
-		}
+		_, err := seal.ParseKey(secret)
+		sourcetest.Expect(t, err != nil, "%q was accepted", secret)
 	}
 }
 
@@ -103,9 +99,7 @@ func TestUserKeyIsCreatedOnce(t *testing.T) {
 	}
 	wg.Wait()
 	for i := range texts {
-		if !bytes.Equal(texts[i], texts[0]) {
-			t.Fatalf("writers used different keys:\n%s\n%s", texts[0], texts[i])
-		}
+		sourcetest.Require(t, bytes.Equal(texts[i], texts[0]), "writers used different keys:\n%s\n%s", texts[0], texts[i])
 	}
 	info, err := os.Stat(filepath.Join(dir, "record.key"))
 	if err != nil || runtime.GOOS != "windows" && info.Mode() != 0o600 {
@@ -130,11 +124,8 @@ func TestUnusableKeys(t *testing.T) {
 		text := sealed(t, seal.UserKey(dir), "x")
 		check(t, spoil(filepath.Join(dir, "record.key")))
 		k := seal.UserKey(dir)
-		if err := k.Check(); err == nil {
-			t.Errorf("%s: the key was accepted", name)
-		}
-		if _, err := k.Open("x", text); !errors.Is(err, seal.ErrForeign) {
-			t.Errorf("%s: the record was believed: %v", name, err)
-		}
+		sourcetest.Expect(t, k.Check() != nil, "%s: the key was accepted", name)
+		_, err := k.Open("x", text)
+		sourcetest.ErrorIs(t, err, seal.ErrForeign, name, "the record was believed")
 	}
 }

@@ -34,6 +34,14 @@ func PackageID(t TB, address, version, platform string) sources.PackageID {
 	return sources.PackageID{Provider: Address(t, address), Version: Number(t, version), Platform: p}
 }
 
+// ReadFile is the contents of a file.
+func ReadFile(t TB, path string) []byte {
+	t.Helper()
+	data, err := os.ReadFile(path)
+	Check(t, err)
+	return data
+}
+
 // Check ends the test if there is an error.
 func Check(t TB, err error) {
 	t.Helper()

@@ -53,9 +53,8 @@ func TestLineTakesItsTime(t *testing.T) {
 					}
 				}()
 				n, err := io.ReadFull(client, make([]byte, tt.writes*rate/4))
-				if took := time.Since(start); err != nil || took != tt.want {
-					t.Errorf("%d bytes, %v, after %s, want %s", n, err, took, tt.want)
-				}
+				took := time.Since(start)
+				Expect(t, err == nil && took == tt.want, "%d bytes, %v, after %s, want %s", n, err, took, tt.want)
 			})
 		})
 	}
@@ -82,13 +81,9 @@ func TestLineIsShared(t *testing.T) {
 				}()
 			}
 			for range tt.connections {
-				if err := <-finished; err != nil {
-					t.Error(err)
-				}
+				Equal(t, <-finished, nil)
 			}
-			if took := time.Since(start); took != tt.want {
-				t.Errorf("%d connections: took %s, want %s", tt.connections, took, tt.want)
-			}
+			Equal(t, time.Since(start), tt.want, tt.connections, "connections: took")
 		})
 	}
 }
@@ -127,8 +122,6 @@ func TestLineCloses(t *testing.T) {
 			t.Error("reading goes on")
 		}
 		got, err := io.ReadAll(client)
-		if err != nil || !bytes.Equal(got, []byte("farewell")) {
-			t.Errorf("client got %q, %v, want the farewell", got, err)
-		}
+		Expect(t, err == nil && bytes.Equal(got, []byte("farewell")), "client got %q, %v, want the farewell", got, err)
 	})
 }

@@ -17,8 +17,7 @@ var check = sourcetest.Check
 func TestProviderWorks(t *testing.T) {
 	sourcetest.Terraform(t)
 	source := sourcetest.Provider(t)
-	executable, err := os.ReadFile(source)
-	check(t, err)
+	executable := sourcetest.ReadFile(t, source)
 	dir := t.TempDir()
 	for _, name := range []string{"widget", "gadget"} {
 		pkg := filepath.Join(dir, "mirror/example.test/acme", name, "1.0.0", runtime.GOOS+"_"+runtime.GOARCH)

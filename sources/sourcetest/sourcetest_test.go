@@ -60,17 +60,12 @@ func TestNothingChanges(t *testing.T) {
 		widget + "/1.2.0/linux_amd64": "zh:b0a72bf77a60290cad957daf444682802f7c098b14062f80cfe4d2baf9effeb6",
 		widget + "/2.0.0/linux_amd64": "zh:25343f34d36132153f9d88063def255c8278751bf47aeb1127b6ea7ed64d942b",
 	} {
-		if zh, _ := w.Hashes(id); zh != want {
-			t.Errorf("%s: got %s, want %s", id, zh, want)
-		}
+		zh, _ := w.Hashes(id)
+		sourcetest.Equal(t, zh, want, id)
 	}
 	signature := sha256.Sum256(w.Signed(widget + "/1.2.0").Signature)
-	if got := fmt.Sprintf("%x", signature[:8]); got != "a5e73654c15d9764" {
-		t.Errorf("signature is another: %s", got)
-	}
-	if got := sourcetest.Publisher().ID(); got != "62CF2F485EDF9A4B" {
-		t.Errorf("key is another: %s", got)
-	}
+	sourcetest.Equal(t, fmt.Sprintf("%x", signature[:8]), "a5e73654c15d9764", "signature")
+	sourcetest.Equal(t, sourcetest.Publisher().ID(), "62CF2F485EDF9A4B", "key")
 }
 
 func TestFaults(t *testing.T) {
@@ -115,9 +110,7 @@ func TestFaults(t *testing.T) {
 			}
 			resp, err := client.Get(archiveURL(w))
 			if tt.status == 0 {
-				if err == nil {
-					t.Errorf("got %s, want no answer", resp.Status)
-				}
+				sourcetest.Expect(t, err != nil, "got %v, want no answer", resp)
 				return
 			}
 			check(t, err)
@@ -151,9 +144,8 @@ func TestCutOverHTTP2(t *testing.T) {
 	if err != nil || resp.StatusCode != http.StatusPartialContent || len(body) != 148 {
 		t.Errorf("rest: got %v with %d bytes, %v, want 148", resp, len(body), err)
 	}
-	if got := w.Registry.ArchiveBytes()[archive]; got != 248 {
-		t.Errorf("sent %d bytes, want each of the 248 once", got)
-	}
+	got := w.Registry.ArchiveBytes()[archive]
+	sourcetest.Expect(t, got == 248, "sent %d bytes, want each of the 248 once", got)
 }
 
 // A document that has no end goes on as long as anybody reads it, and a header
@@ -167,19 +159,15 @@ func TestWithoutEnd(t *testing.T) {
 		resp, err := client.Get(archiveURL(w))
 		check(t, err)
 		n, err := io.CopyN(io.Discard, resp.Body, 10<<20)
-		if n != 10<<20 || err != nil {
-			t.Errorf("%s: %d bytes, %v", name, n, err)
-		}
+		sourcetest.Expect(t, n == 10<<20 && err == nil, "%s: %d bytes, %v", name, n, err)
 		resp.Body.Close()
 		w.Registry.Fault(sourcetest.Fault{Drip: time.Millisecond, Times: 1})
 		client.Timeout = 200 * time.Millisecond
-		if resp, err := client.Get(archiveURL(w)); err == nil {
-			t.Errorf("%s: answered %s", name, resp.Status)
-		}
+		resp, err = client.Get(archiveURL(w))
+		sourcetest.Expect(t, err != nil, "%s: answered %v", name, resp)
 		client.Timeout = 0
-		if resp, err := client.Get(archiveURL(w)); err != nil || resp.StatusCode != http.StatusOK {
-			t.Errorf("%s: afterwards %v", name, err)
-		}
+		resp, err = client.Get(archiveURL(w))
+		sourcetest.Expect(t, err == nil && resp.StatusCode == http.StatusOK, "%s: afterwards %v", name, err)
 	}
 }
 
@@ -200,9 +188,8 @@ func TestBreak(t *testing.T) {
 			}
 			outcome += map[bool]string{true: ".", false: "x"}[err == nil]
 		}
-		if sent := w.Registry.OnTheWire(); sent < 30*500 || sent > 30*4000 {
-			t.Errorf("%d bytes sent on 30 connections", sent)
-		}
+		sent := w.Registry.OnTheWire()
+		sourcetest.Expect(t, sent >= 30*500 && sent <= 30*4000, "%d bytes sent on 30 connections", sent)
 		made, reset := w.Registry.Connections()
 		if want := strings.Count(outcome, "x"); made != 30 || reset < want || reset == 0 {
 			t.Errorf("%s: %d connections, %d reset, want 30 and at least %d", outcome, made, reset, want)
@@ -227,18 +214,15 @@ func TestWrongRange(t *testing.T) {
 		resp, _, err := get(t, w, archiveURL(w), header)
 		check(t, err)
 		want := map[int]string{http.StatusPartialContent: "bytes 5-9/10"}[resp.StatusCode]
-		if got := resp.Header.Get("Content-Range"); got != want {
-			t.Errorf("%s: range %q, want %q", resp.Status, got, want)
-		}
+		sourcetest.Equal(t, resp.Header.Get("Content-Range"), want, resp.Status, "range")
 	}
 }
 
 func TestRedirect(t *testing.T) {
 	w := newWorld(t)
 	w.Registry.Fault(sourcetest.Fault{Redirect: "https://example.test{path}", Status: http.StatusMovedPermanently, Times: 1})
-	if _, _, err := get(t, w, archiveURL(w)); err != nil {
-		t.Fatal(err)
-	}
+	_, _, err := get(t, w, archiveURL(w))
+	sourcetest.Check(t, err)
 	requests := w.Registry.Requests()
 	if len(requests) != 2 || requests[0].Status != http.StatusMovedPermanently || requests[1].Host != "example.test" {
 		t.Errorf("got %v, want a redirect to example.test, and the archive", requests)
@@ -273,9 +257,7 @@ func TestCorruptChangesOneBit(t *testing.T) {
 		_, want, _ := get(t, w, url)
 		w.Registry.Fault(sourcetest.Fault{Corrupt: true})
 		_, got, err := get(t, w, url)
-		if err != nil || len(got) != len(want) {
-			t.Fatalf("%s: got %d bytes, %v, want %d", url, len(got), err, len(want))
-		}
+		sourcetest.Require(t, err == nil && len(got) == len(want), "%s: got %d bytes, %v, want %d", url, len(got), err, len(want))
 		var changed []int
 		for i := range got {
 			if got[i] != want[i] {
@@ -301,9 +283,7 @@ func TestHeaders(t *testing.T) {
 		w.Registry.Fault(f)
 		resp, _, err := get(t, w, w.Registry.URL+"/.well-known/terraform.json")
 		check(t, err)
-		if got := strings.Join(resp.Header[tt.header], ", "); got != tt.want {
-			t.Errorf("%s: %s is %q, want %q", tt.fault, tt.header, got, tt.want)
-		}
+		sourcetest.Equal(t, strings.Join(resp.Header[tt.header], ", "), tt.want, tt.fault, tt.header)
 	}
 }
 
@@ -323,14 +303,12 @@ func TestSlow(t *testing.T) {
 func TestPlainAndStopped(t *testing.T) {
 	w := newWorld(t)
 	plain := w.Registry.Plain()
-	if resp, _, err := get(t, w, plain+"/.well-known/terraform.json"); err != nil || resp.TLS != nil {
-		t.Errorf("plain: got %v, %v, want an answer without TLS", resp, err)
-	}
+	resp, _, err := get(t, w, plain+"/.well-known/terraform.json")
+	sourcetest.Expect(t, err == nil && resp.TLS == nil, "plain: got %v, %v, want an answer without TLS", resp, err)
 	w.Registry.Stop()
 	for _, url := range []string{w.Registry.URL, plain} {
-		if resp, _, err := get(t, w, url); err == nil {
-			t.Errorf("stopped: %s still answers %s", url, resp.Status)
-		}
+		resp, _, err := get(t, w, url)
+		sourcetest.Expect(t, err != nil, "stopped: %s still answers %v", url, resp)
 	}
 }
 
@@ -347,9 +325,7 @@ func TestNothingLeadsOut(t *testing.T) {
 	check(t, err)
 	roots := x509.NewCertPool()
 	authority, err := os.ReadFile(env["SSL_CERT_FILE"])
-	if err != nil || !roots.AppendCertsFromPEM(authority) {
-		t.Fatalf("authority %q: %v", authority, err)
-	}
+	sourcetest.Require(t, err == nil && roots.AppendCertsFromPEM(authority), "authority %q: %v", authority, err)
 	client := http.Client{Transport: &http.Transport{
 		Proxy:             http.ProxyURL(proxy),
 		TLSClientConfig:   &tls.Config{RootCAs: roots},
@@ -366,8 +342,7 @@ func TestNothingLeadsOut(t *testing.T) {
 
 func TestParseFaultRefuses(t *testing.T) {
 	for _, word := range []string{"status=x", "colour=red", "replace=ab", "delay=1", "cut="} {
-		if f, err := sourcetest.ParseFault(word); err == nil {
-			t.Errorf("%s: got %+v, want an error", word, f)
-		}
+		f, err := sourcetest.ParseFault(word)
+		sourcetest.Expect(t, err != nil, "%s: got %+v, want an error", word, f)
 	}
 }

@@ -44,9 +44,7 @@ func TestTerraformInstalls(t *testing.T) {
 			cmd.Env = append(os.Environ(), w.Env(tt.method)...)
 			writeRootModule(t, cmd.Dir, tt.providers)
 			out, err := cmd.CombinedOutput()
-			if err != nil {
-				t.Fatalf("%v:\n%s", err, out)
-			}
+			sourcetest.Require(t, err == nil, "%v:\n%s", err, out)
 			if n := strings.Count(string(out), "("+tt.verdict+")"); n != len(tt.providers) {
 				t.Errorf("%d packages are %s, want all %d:\n%s", n, tt.verdict, len(tt.providers), out)
 			}

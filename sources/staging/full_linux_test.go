@@ -6,14 +6,13 @@ import (
 	"testing"
 
 	"github.com/larder-cli/larder/sources"
+	"github.com/larder-cli/larder/sources/sourcetest"
 )
 
 // Writing to a full disk fails with a hint that names the directory.
 func TestHintsAboutFullDisks(t *testing.T) {
 	full, err := os.OpenFile("/dev/full", os.O_RDWR, 0)
-	if err != nil {
-		t.Fatal(err)
-	}
+	sourcetest.Check(t, err)
 	defer full.Close()
 	_, stageErr := (&Stage{file: full, of: "the test"}).Write([]byte("x"))
 	_, spoolErr := spool{File: full, of: "the test"}.WriteAt([]byte("x"), 0)

@@ -60,8 +60,7 @@ func holds(t *testing.T, d *disk.Dir, want ...string) {
 	check(t, err)
 	var got []string
 	for _, e := range entries {
-		data, err := os.ReadFile(d.Path(e.Name()))
-		check(t, err)
+		data := sourcetest.ReadFile(t, d.Path(e.Name()))
 		got = append(got, e.Name()+"="+string(data))
 	}
 	if !slices.Equal(got, want) {
@@ -99,9 +98,7 @@ func TestDownload(t *testing.T) {
 	check(t, err)
 	text, err := io.ReadAll(io.NewSectionReader(f, 0, 100))
 	check(t, err)
-	if string(text) != "right" {
-		t.Errorf("the file holds %q", text)
-	}
+	sourcetest.Equal(t, string(text), "right", "the file holds")
 	check(t, s.Move(p.kept, "archive"))
 	s.End(false)
 	holds(t, p.work)
@@ -188,9 +185,8 @@ func breakFile(t *testing.T, s *staging.Stage) {
 	defer other.Close()
 	working := *f
 	*f = *other
-	if _, err := io.WriteString(s, "d"); err == nil {
-		t.Error("the write succeeded")
-	}
+	_, err = io.WriteString(s, "d")
+	sourcetest.Expect(t, err != nil, "the write succeeded")
 	*f = working
 }
 
@@ -264,9 +260,8 @@ func TestLinksInTheDirectoryAreRefused(t *testing.T) {
 	check(t, err)
 	s.End(true)
 	holds(t, p.work)
-	if text, _ := os.ReadFile(canary); string(text) != "canary" {
-		t.Errorf("written through the link: %q", text)
-	}
+	text, _ := os.ReadFile(canary)
+	sourcetest.Equal(t, string(text), "canary", "written through the link")
 }
 
 func TestSpool(t *testing.T) {
@@ -279,9 +274,8 @@ func TestSpool(t *testing.T) {
 	_, err = one.WriteAt([]byte("abc"), 2)
 	check(t, err)
 	buf := make([]byte, 3)
-	if _, err := one.ReadAt(buf, 2); string(buf) != "abc" {
-		t.Errorf("read %q, %v", buf, err)
-	}
+	_, err = one.ReadAt(buf, 2)
+	sourcetest.Expect(t, string(buf) == "abc", "read %q, %v", buf, err)
 	check(t, one.Close())
 	check(t, two.Close())
 	holds(t, p.work)
@@ -301,9 +295,8 @@ func TestSweep(t *testing.T) {
 	}
 	check(t, staging.Sweep(p.kept, now))
 	for name, want := range map[string]bool{"old": false, "old.note": false, "new": true, "dir": true} {
-		if _, err := os.Lstat(p.kept.Path(name)); errors.Is(err, fs.ErrNotExist) == want {
-			t.Errorf("%s: there: %t", name, !want)
-		}
+		_, err := os.Lstat(p.kept.Path(name))
+		sourcetest.Expect(t, errors.Is(err, fs.ErrNotExist) != want, "%s: there: %t", name, !want)
 	}
 }
 

@@ -15,6 +15,7 @@ import (
 	"github.com/ProtonMail/go-crypto/openpgp/packet"
 
 	"github.com/larder-cli/larder/sources"
+	"github.com/larder-cli/larder/sources/sourcetest"
 	"github.com/larder-cli/larder/sources/trust"
 )
 
@@ -109,22 +110,17 @@ func TestMergeKeepsTheBetter(t *testing.T) {
 
 	// Of two that are as good, what both signed decides, and else the registry.
 	kept, err := trust.Merge(evidenceBy(t, mirror), evidenceBy(t, other, "else.zip"), opts)
-	if !errors.As(err, &downgrade) || !bytes.Equal(kept.Sums, sums) {
-		t.Errorf("another key from another mirror: %v", err)
-	}
+	sourcetest.Expect(t, errors.As(err, &downgrade) && bytes.Equal(kept.Sums, sums), "another key from another mirror: %v", err)
 	kept, err = trust.Merge(listed(evidenceBy(t, registry)), listed(evidenceBy(t, renewed, "else.zip")), opts)
-	if !errors.As(err, &change) || bytes.Equal(kept.Sums, sums) {
-		t.Errorf("another key of the registry: %v", err)
-	}
+	sourcetest.Expect(t, errors.As(err, &change) && !bytes.Equal(kept.Sums, sums), "another key of the registry: %v", err)
 	for _, f := range []sources.Fingerprint{fingerprint(registry), fingerprint(renewed)} {
 		if err != nil && !strings.Contains(err.Error(), string(f)) {
 			t.Errorf("%v lacks %s", err, f)
 		}
 	}
 	more := evidenceBy(t, mirror, "else.zip")
-	if kept, err := trust.Merge(more, evidenceBy(t, mirror), opts); err != nil || !bytes.Equal(kept.Sums, more.Sums) {
-		t.Errorf("fewer checksums by the same key: %v", err)
-	}
+	kept, err = trust.Merge(more, evidenceBy(t, mirror), opts)
+	sourcetest.Expect(t, err == nil && bytes.Equal(kept.Sums, more.Sums), "fewer checksums by the same key: %v", err)
 	// What a mirror carries is signed by a key that is known to be the registry's.
 	if kept, err := trust.Merge(listed(evidenceBy(t, registry)), evidenceBy(t, registry, "else.zip"), opts); err != nil || bytes.Equal(kept.Sums, sums) || stored(kept, opts) != sources.SelfSigned {
 		t.Errorf("the registry's key, by way of a mirror: %v, %v", stored(kept, opts), err)
@@ -223,9 +219,8 @@ func TestVerdictsThatAttackersWant(t *testing.T) {
 				a.opts(&opts)
 			}
 			s := a.s()
-			if v := stored(s, opts); v > sources.MirrorEvidence {
-				t.Errorf("is %q", v)
-			}
+			v := stored(s, opts)
+			sourcetest.Expect(t, v <= sources.MirrorEvidence, "is %q", v)
 			// Nor does it get there by way of good evidence, or spoil that.
 			for name, good := range map[string]*sources.Signed{
 				"HashiCorp's":    evidenceBy(t, hashicorp),
@@ -276,9 +271,8 @@ func withSubkeyOf(t *testing.T, owner, other *openpgp.Entity) sources.Key {
 	check(t, binding.SignKey(&pub, owner.PrivateKey, &packet.Config{}))
 	key.Subkeys = append(key.Subkeys, openpgp.Subkey{PublicKey: &pub, Sig: binding})
 	armor := public(t, key)
-	if ring, err := openpgp.ReadArmoredKeyRing(strings.NewReader(armor.Armor)); err != nil || len(ring[0].Subkeys) == 0 {
-		t.Fatalf("the key is not as it should be: %v", err)
-	}
+	ring, err := openpgp.ReadArmoredKeyRing(strings.NewReader(armor.Armor))
+	sourcetest.Require(t, err == nil && len(ring[0].Subkeys) != 0, "the key is not as it should be: %v", err)
 	return armor
 }
 
@@ -311,25 +305,19 @@ func TestMergeAndRevokedKeys(t *testing.T) {
 			check(t, stolen.AddSigningSubkey(at(born, 0)))
 			opts := trust.Options{HashiCorpKey: string(fingerprint(stolen)), Now: func() time.Time { return now }}
 			old := listed(evidenceBy(t, stolen))
-			if stored(old, opts) != sources.SignedByHashiCorp {
-				t.Fatal("the key is not good for anything")
-			}
+			sourcetest.Require(t, stored(old, opts) == sources.SignedByHashiCorp, "the key is not good for anything")
 			check(t, revoke(stolen))
 			new := evidenceBy(t, fresh)
 			new.Keys = append(new.Keys, public(t, stolen))
 			kept, err := trust.Merge(old, listed(new), opts)
-			if err != nil || stored(kept, opts) != sources.SelfSigned {
-				t.Errorf("got %q, %v", stored(kept, opts), err)
-			}
+			sourcetest.Expect(t, err == nil && stored(kept, opts) == sources.SelfSigned, "got %q, %v", stored(kept, opts), err)
 			again, err := trust.Merge(kept, old, opts)
 			if err != nil || stored(again, opts) != sources.SelfSigned {
 				t.Errorf("the revoked key is back: %q, %v", stored(again, opts), err)
 			}
 			both := *old
 			both.Keys = append(slices.Clone(old.Keys), public(t, stolen))
-			if v := stored(&both, opts); v != sources.Unverified {
-				t.Errorf("listed as it was and revoked: %q", v)
-			}
+			sourcetest.Equal(t, stored(&both, opts), sources.Unverified, "listed as it was and revoked")
 		})
 	}
 }
@@ -349,9 +337,7 @@ func TestNobodyRevokesTheSubkeysOfOthers(t *testing.T) {
 	claimed.Subkeys = append(claimed.Subkeys, openpgp.Subkey{PublicKey: &pub, Sig: binding})
 	check(t, claimed.RevokeSubkey(&claimed.Subkeys[len(claimed.Subkeys)-1], packet.KeyCompromised, "", at(born, 0)))
 	s.Keys = append(s.Keys, public(t, claimed))
-	if v := stored(s, trust.Options{}); v != sources.MirrorEvidence {
-		t.Errorf("got %q", v)
-	}
+	sourcetest.Equal(t, stored(s, trust.Options{}), sources.MirrorEvidence)
 }
 
 // What a mirror says of a key that is expired or renewed takes nothing from others.
@@ -360,9 +346,8 @@ func TestMergeAndExpiredKeys(t *testing.T) {
 	opts := trust.Options{Now: func() time.Time { return now }}
 	old := listed(evidenceBy(t, mortal))
 	late := &sources.Signed{Sums: sums, Signature: signWith(t, immortal(mortal), sums, at(born.Add(3*year), 0)), Keys: old.Keys}
-	if v := stored(late, opts); v != sources.Unverified {
-		t.Fatalf("signed after the key expired, and is %q", v)
-	}
+	v := stored(late, opts)
+	sourcetest.Require(t, v == sources.Unverified, "signed after the key expired, and is %q", v)
 	for name, new := range map[string]*sources.Signed{"too late": late, "another": evidenceBy(t, fresh)} {
 		if kept, err := trust.Merge(old, new, opts); err != nil || stored(kept, opts) != sources.SelfSigned {
 			t.Errorf("%s: got %q, %v", name, stored(kept, opts), err)
@@ -387,16 +372,14 @@ func TestMergeHasLimits(t *testing.T) {
 	if kept, err := trust.Merge(huge, good, opts); err != nil || stored(kept, opts) != sources.SignedByHashiCorp {
 		t.Errorf("thousands of keys before: %q, %v", stored(kept, opts), err)
 	}
-	if took := time.Since(begun); took > 5*time.Second {
-		t.Errorf("it took %s", took)
-	}
+	took := time.Since(begun)
+	sourcetest.Expect(t, took <= 5*time.Second, "it took %s", took)
 	kept := good
 	for range 40 {
 		kept = must(trust.Merge(kept, evidenceBy(t, newKey(t, 0)), opts))
 	}
-	if n := len(kept.Keys); n > 16 || stored(kept, opts) != sources.SignedByHashiCorp {
-		t.Errorf("%d keys, %q", n, stored(kept, opts))
-	}
+	n := len(kept.Keys)
+	sourcetest.Expect(t, n <= 16 && stored(kept, opts) == sources.SignedByHashiCorp, "%d keys, %q", n, stored(kept, opts))
 	for range 3 {
 		full := kept
 		if kept = must(trust.Merge(evidenceBy(t, evil), full, opts)); stored(kept, opts) != sources.SignedByHashiCorp {
@@ -405,9 +388,7 @@ func TestMergeHasLimits(t *testing.T) {
 	}
 	many := evidenceBy(t, evil)
 	many.Signature = bytes.Repeat(many.Signature, 100)
-	if v := stored(many, opts); v != sources.Unverified {
-		t.Errorf("100 signatures: %q", v)
-	}
+	sourcetest.Equal(t, stored(many, opts), sources.Unverified, "100 signatures")
 }
 
 // A block that has the registry's key in it, and another, is not the one that the
@@ -420,15 +401,11 @@ func TestOnlyTheKeyThatWasListedIs(t *testing.T) {
 	new.Keys = []sources.Key{oneBlock(t, publisher, evil)}
 	kept := must(trust.Merge(old, new, opts))
 	for _, k := range kept.Keys {
-		if k.Listed() != (k == old.Keys[0]) {
-			t.Error("a block is listed that is not the registry's")
-		}
+		sourcetest.Equal(t, k.Listed(), k == old.Keys[0], "a block is listed that is not the registry's")
 	}
 	kept.Sums = append(slices.Clone(sums), "x y\n"...)
 	kept.Signature = sign(t, evil, kept.Sums, born.Add(year))
-	if v := stored(kept, opts); v != sources.MirrorEvidence {
-		t.Errorf("is %q", v)
-	}
+	sourcetest.Equal(t, stored(kept, opts), sources.MirrorEvidence)
 }
 
 func TestPinnedKeys(t *testing.T) {
@@ -452,9 +429,7 @@ func TestPinnedKeys(t *testing.T) {
 	} {
 		opts := base.For(sources.Terraform, widget)
 		r, err := trust.VerifyArchive(tt.s, zh, opts)
-		if err != nil || r.Verdict != tt.at {
-			t.Errorf("%s: got %q, %v", tt.name, r.Verdict, err)
-		}
+		sourcetest.Expect(t, err == nil && r.Verdict == tt.at, "%s: got %q, %v", tt.name, r.Verdict, err)
 		var untrusted *trust.UntrustedKeyError
 		if errors.As(r.Untrusted, &untrusted) != (tt.at != sources.SignedByTrusted) {
 			t.Errorf("%s: got %v", tt.name, r.Untrusted)
@@ -462,13 +437,10 @@ func TestPinnedKeys(t *testing.T) {
 		if r.Untrusted != nil && (!strings.Contains(r.Untrusted.Error(), string(r.Fingerprint)) || !strings.Contains(r.Untrusted.Error(), string(fingerprint(trusted)))) {
 			t.Errorf("%s: %v lacks a fingerprint", tt.name, r.Untrusted)
 		}
-		if v := stored(tt.s, base.For(sources.Terraform, elsewhere)); v != tt.beyond {
-			t.Errorf("%s, for another provider: got %q", tt.name, v)
-		}
+		sourcetest.Equal(t, stored(tt.s, base.For(sources.Terraform, elsewhere)), tt.beyond, tt.name, "for another provider")
 		opts.Accepted = []sources.Fingerprint{r.Fingerprint}
-		if v := stored(tt.s, opts); v < sources.SignedByTrusted {
-			t.Errorf("%s, by the flag: got %q", tt.name, v)
-		}
+		v := stored(tt.s, opts)
+		sourcetest.Expect(t, v >= sources.SignedByTrusted, "%s, by the flag: got %q", tt.name, v)
 	}
 	r, err := trust.Verify(evidenceBy(t, other), filename, zh, base.For(sources.Terraform, widget))
 	if err != nil || r.Verdict != sources.MirrorEvidence || r.KeyFrom != trust.FromRegistry {
@@ -491,8 +463,7 @@ func TestCompareKeys(t *testing.T) {
 		{"not signed", &sources.Signed{Sums: sums}, evidenceBy(t, b), false},
 	} {
 		var change *trust.KeyChangeError
-		if err := trust.CompareKeys(sources.Version{}, tt.was, tt.now, opts); errors.As(err, &change) != tt.changed {
-			t.Errorf("%s: got %v", tt.name, err)
-		}
+		err := trust.CompareKeys(sources.Version{}, tt.was, tt.now, opts)
+		sourcetest.Expect(t, errors.As(err, &change) == tt.changed, "%s: got %v", tt.name, err)
 	}
 }

@@ -34,9 +34,7 @@ func TestHashes(t *testing.T) {
 		if got := sums.Hashes(); err != nil || !slices.Equal(got, test.hashes) {
 			t.Errorf("%s: got %v, %v; want %v", test.name, got, err, test.hashes)
 		}
-		if got := sums.Listed(); !slices.Equal(got, test.listed) {
-			t.Errorf("%s: listed are %v; want %v", test.name, got, test.listed)
-		}
+		sourcetest.EqualSlices(t, sums.Listed(), test.listed, test.name, "listed are")
 	}
 }
 
@@ -60,9 +58,7 @@ func TestPlatforms(t *testing.T) {
 	doc.WriteString("short  terraform-provider-widget_1.2.0-rc.1_linux_386.zip\n")
 	sums, err := trust.ParseSums([]byte(doc.String()))
 	check(t, err)
-	if got := fmt.Sprint(sums.Platforms(p, v)); got != "[darwin_arm64 linux_arm64]" {
-		t.Errorf("got %s", got)
-	}
+	sourcetest.Equal(t, fmt.Sprint(sums.Platforms(p, v)), "[darwin_arm64 linux_arm64]")
 }
 
 func FuzzParseSums(f *testing.F) {

@@ -18,6 +18,7 @@ import (
 	"github.com/ProtonMail/go-crypto/openpgp/armor"
 	"github.com/ProtonMail/go-crypto/openpgp/packet"
 	"github.com/larder-cli/larder/sources"
+	"github.com/larder-cli/larder/sources/sourcetest"
 	"github.com/larder-cli/larder/sources/trust"
 )
 
@@ -55,9 +56,8 @@ func armored(t testing.TB, blockType string, raw []byte) string {
 	var text bytes.Buffer
 	w, err := armor.Encode(&text, blockType, nil)
 	check(t, err)
-	if _, err := w.Write(raw); err != nil {
-		t.Fatal(err)
-	}
+	_, err = w.Write(raw)
+	sourcetest.Check(t, err)
 	check(t, w.Close())
 	return text.String()
 }
@@ -130,9 +130,7 @@ func TestGoodSignatures(t *testing.T) {
 				Verdict: by.Verdict, KeyID: by.KeyID, Signer: by.UserID, Signed: filename,
 				Fingerprint: by.Fingerprint, KeyFrom: by.From, By: []trust.SignedBy{by},
 			}
-			if !reflect.DeepEqual(r, want) {
-				t.Errorf("got %+v, want %+v", r, want)
-			}
+			sourcetest.Expect(t, reflect.DeepEqual(r, want), "got %+v, want %+v", r, want)
 		})
 	}
 }
@@ -254,22 +252,16 @@ func TestVerifyArchive(t *testing.T) {
 	for listed, want := range map[bool]sources.Verdict{true: sources.SelfSigned, false: sources.MirrorEvidence} {
 		s.Keys[0] = s.Keys[0].AsListed(listed)
 		r, err := trust.VerifyArchive(s, zh, opts)
-		if err != nil || r.Verdict != want {
-			t.Errorf("listed %v: got %v, %v", listed, r, err)
-		}
+		sourcetest.Expect(t, err == nil && r.Verdict == want, "listed %v: got %v, %v", listed, r, err)
 		r, err = trust.VerifyCarried(s, zh, opts)
-		if err != nil || r.Verdict != sources.MirrorEvidence {
-			t.Errorf("carried: got %v, %v", r, err)
-		}
+		sourcetest.Expect(t, err == nil && r.Verdict == sources.MirrorEvidence, "carried: got %v, %v", r, err)
 	}
 	var unlisted *trust.UnlistedError
-	if _, err := trust.VerifyArchive(signed(t, key, key), "zh:00", opts); !errors.As(err, &unlisted) || unlisted.Got != "zh:00" {
-		t.Errorf("got error %v", err)
-	}
+	_, err := trust.VerifyArchive(signed(t, key, key), "zh:00", opts)
+	sourcetest.Expect(t, errors.As(err, &unlisted) && unlisted.Got == "zh:00", "got error %v", err)
 	var unknown *trust.UnknownIssuerError
-	if _, err := trust.VerifyArchive(signed(t, key), zh, opts); !errors.As(err, &unknown) {
-		t.Errorf("got error %v", err)
-	}
+	_, err = trust.VerifyArchive(signed(t, key), zh, opts)
+	sourcetest.Expect(t, errors.As(err, &unknown), "got error %v", err)
 }
 
 func TestChecksumError(t *testing.T) {
@@ -321,14 +313,10 @@ func TestExpiry(t *testing.T) {
 			s.Signature = signWith(t, immortal(test.key), sums, test.config)
 			r, err := verify(s, test.opts)
 			if test.want != nil {
-				if !errors.As(err, test.want) {
-					t.Errorf("got error %v, want a %T", err, test.want)
-				}
+				sourcetest.Expect(t, errors.As(err, test.want), "got error %v, want a %T", err, test.want)
 				return
 			}
-			if err != nil || r.Verdict != sources.SelfSigned {
-				t.Fatalf("got %v, %v", r, err)
-			}
+			sourcetest.Require(t, err == nil && r.Verdict == sources.SelfSigned, "got %v, %v", r, err)
 			if notes := strings.Join(r.Notes, ""); (notes == "") != (test.note == "") || !strings.Contains(notes, test.note) {
 				t.Errorf("got notes %q, want %q", notes, test.note)
 			}
@@ -421,9 +409,7 @@ func TestKeyWithoutSelfSignature(t *testing.T) {
 	s.Keys = []sources.Key{public(t, key)}
 	_, err := verify(s, trust.Options{})
 	var bad *trust.KeyError
-	if !errors.As(err, &bad) || !strings.Contains(err.Error(), "no self-signature") {
-		t.Errorf("got error %v", err)
-	}
+	sourcetest.Expect(t, errors.As(err, &bad) && strings.Contains(err.Error(), "no self-signature"), "got error %v", err)
 }
 
 func TestNoKeys(t *testing.T) {
@@ -443,18 +429,15 @@ func TestNoKeys(t *testing.T) {
 		r, err := verify(s, test.opts)
 		if !test.ok {
 			var unknown *trust.UnknownIssuerError
-			if !errors.As(err, &unknown) || len(sources.Hints(err)) == 0 {
-				t.Errorf("%+v: got error %v", test.opts, err)
-			}
+			sourcetest.Expect(t, errors.As(err, &unknown) && len(sources.Hints(err)) != 0, "%+v: got error %v", test.opts, err)
 			continue
 		}
 		if err != nil || r.Verdict != sources.HashOnly || len(r.Notes) != 1 {
 			t.Errorf("%+v: got %v, %v", test.opts, r, err)
 		}
 	}
-	if _, err := verify(nil, trust.Options{}); err == nil {
-		t.Error("nothing is signed checksums")
-	}
+	_, err := verify(nil, trust.Options{})
+	sourcetest.Expect(t, err != nil, "nothing is signed checksums")
 }
 
 func TestVerdicts(t *testing.T) {
@@ -523,9 +506,8 @@ func FuzzVerify(f *testing.F) {
 			}
 			tampered := *s
 			tampered.Sums = append(slices.Clone(sums), '\n')
-			if _, err := verify(&tampered, opts); err == nil {
-				t.Errorf("accepted as %+v for other checksums too", r)
-			}
+			_, err = verify(&tampered, opts)
+			sourcetest.Expect(t, err != nil, "accepted as %+v for other checksums too", r)
 		}
 	})
 }

@@ -11,6 +11,7 @@ import (
 	"github.com/larder-cli/larder/installer/acquire"
 	"github.com/larder-cli/larder/sources"
 	"github.com/larder-cli/larder/sources/fetch"
+	"github.com/larder-cli/larder/sources/sourcetest"
 )
 
 // A clock goes only when it is told to.
@@ -29,16 +30,12 @@ func pkg(t *testing.T, text string) sources.PackageID {
 	t.Helper()
 	name, number, versioned := strings.Cut(text, " ")
 	p, err := sources.ParseProvider(name, sources.Terraform)
-	if err != nil {
-		t.Fatal(err)
-	}
+	sourcetest.Check(t, err)
 	if !versioned {
 		return sources.PackageID{Provider: p}
 	}
 	v, err := sources.ParseVersion(number)
-	if err != nil {
-		t.Fatal(err)
-	}
+	sourcetest.Check(t, err)
 	return sources.PackageID{Provider: p, Version: v, Platform: sources.CurrentPlatform()}
 }
 
@@ -107,9 +104,7 @@ func TestLines(t *testing.T) {
 	} {
 		b := busy(t, newClock())
 		got := "\n" + strings.Join(b.lines(test.width, test.height), "\n")
-		if got != test.want {
-			t.Errorf("in %d by %d: got%s\nwant%s", test.width, test.height, got, test.want)
-		}
+		sourcetest.Expect(t, got == test.want, "in %d by %d: got%s\nwant%s", test.width, test.height, got, test.want)
 	}
 }
 
@@ -119,9 +114,7 @@ func TestLinesFit(t *testing.T) {
 	for width := range 150 {
 		for height := 1; height < 8; height++ {
 			lines := b.lines(width, height)
-			if len(lines) > max(1, height-1) {
-				t.Errorf("%d lines where there are %d", len(lines), height)
-			}
+			sourcetest.Expect(t, len(lines) <= max(1, height-1), "%d lines where there are %d", len(lines), height)
 			if i := slices.IndexFunc(lines, func(l string) bool { return len([]rune(l)) >= max(1, width) }); i >= 0 {
 				t.Errorf("%q where there are %d columns", lines[i], width)
 			}
@@ -132,9 +125,7 @@ func TestLinesFit(t *testing.T) {
 // Nobody else's words break a line or command the terminal.
 func TestStateIsOneLine(t *testing.T) {
 	it := item{step: acquire.Fetching, from: "mirror\nof \x1b[2J\r\u202emine"}
-	if got, want := it.state(time.Time{}), `asking mirror of \x1b[2J \u202emine`; got != want {
-		t.Errorf("got %s, want %s", got, want)
-	}
+	sourcetest.Equal(t, it.state(time.Time{}), `asking mirror of \x1b[2J \u202emine`)
 }
 
 // What is over at once has no lines.
@@ -142,17 +133,14 @@ func TestLinesComeSoon(t *testing.T) {
 	c := newClock()
 	b := &board{now: c.now}
 	b.event("", acquire.Event{Step: acquire.Chosen, Package: pkg(t, "acme/one 1.2.0")})
-	if lines := b.lines(80, 24); lines != nil {
-		t.Errorf("at once: %q", lines)
-	}
+	lines := b.lines(80, 24)
+	sourcetest.Expect(t, lines == nil, "at once: %q", lines)
 	c.after(soon)
-	if lines := b.lines(80, 24); len(lines) != 2 {
-		t.Errorf("soon: %q", lines)
-	}
+	lines = b.lines(80, 24)
+	sourcetest.Equal(t, len(lines), 2, "soon", lines)
 	b.event("", acquire.Event{Step: acquire.Installed, Package: pkg(t, "acme/one 1.2.0")})
-	if lines := b.lines(80, 24); lines != nil {
-		t.Errorf("when it is done: %q", lines)
-	}
+	lines = b.lines(80, 24)
+	sourcetest.Expect(t, lines == nil, "when it is done: %q", lines)
 }
 
 // With all sizes known, the total tells how long it takes, and has a bar.
@@ -179,9 +167,7 @@ func TestTotal(t *testing.T) {
 		t.Errorf("got  %q\nwant %q", got, want)
 	}
 	c.after(time.Minute)
-	if got, want := b.lines(100, 24)[0], " 20% acme/two 1.2.0 [==>-------------] 20.0 MB of 100.0 MB"; got != want {
-		t.Errorf("stalled: got  %q\nwant %q", got, want)
-	}
+	sourcetest.Equal(t, b.lines(100, 24)[0], " 20% acme/two 1.2.0 [==>-------------] 20.0 MB of 100.0 MB", "stalled")
 }
 
 // Whoever waits for the whole cache does so until something else happens.
@@ -215,13 +201,10 @@ func TestOneLineForAPackage(t *testing.T) {
 		" 25% acme/one 1.2.0 [===>------------] 1.0 MB of 4.0 MB, 1.0 MB/s, 3s left, for b",
 		" 25% total          [===>------------] 0 of 2 packages, 1.0 MB of 4.0 MB, 1.0 MB/s, 3s left",
 	}
-	if got := b.lines(100, 24); !slices.Equal(got, want) {
-		t.Errorf("got %q, want %q", got, want)
-	}
+	sourcetest.EqualSlices(t, b.lines(100, 24), want)
 	b.event("b", acquire.Event{Step: acquire.Installed, Package: one})
-	if got := b.lines(100, 24); len(got) != 2 || !strings.Contains(got[0], "waiting for ourselves, for a") {
-		t.Errorf("got %q", got)
-	}
+	got := b.lines(100, 24)
+	sourcetest.Expect(t, len(got) == 2 && strings.Contains(got[0], "waiting for ourselves, for a"), "got %q", got)
 }
 
 // An archive that has to wait until others are here says so until it comes.
@@ -231,13 +214,9 @@ func TestTurn(t *testing.T) {
 	one := pkg(t, "acme/one 1.2.0")
 	b.event("", acquire.Event{Step: acquire.Fetching, Package: one, Source: "there", URL: "https://there.test/one.zip"})
 	b.turn(fetch.Event{URL: "https://there.test/one.zip", Host: "there.test"})
-	if got, want := b.items[0].state(c.now()), "waiting for others from there.test"; got != want {
-		t.Errorf("got %q, want %q", got, want)
-	}
+	sourcetest.Equal(t, b.items[0].state(c.now()), "waiting for others from there.test")
 	b.event("", acquire.Event{Step: acquire.Arriving, Package: one, Done: 1e6})
-	if got, want := b.items[0].state(c.now()), "1.0 MB, from there"; got != want {
-		t.Errorf("got %q, want %q", got, want)
-	}
+	sourcetest.Equal(t, b.items[0].state(c.now()), "1.0 MB, from there")
 }
 
 // Of work at the whole cache there is a line, and no total.
@@ -250,22 +229,16 @@ func TestWork(t *testing.T) {
 	if got, want := b.lines(100, 24), []string{" 25% verifying [===>------------] 5.0 MB of 20.0 MB, 5.0 MB/s, 3s left"}; !slices.Equal(got, want) {
 		t.Errorf("got %q, want %q", got, want)
 	}
-	if got, want := b.summary(), "5.0 MB of 20.0 MB, 5.0 MB/s, 3s left"; got != want {
-		t.Errorf("got %q, want %q", got, want)
-	}
+	sourcetest.Equal(t, b.summary(), "5.0 MB of 20.0 MB, 5.0 MB/s, 3s left")
 	b.end(itemKey{})
-	if got := b.summary(); got != "" {
-		t.Errorf("afterwards %q", got)
-	}
+	sourcetest.Equal(t, b.summary(), "", "afterwards")
 }
 
 func TestSummary(t *testing.T) {
 	b := busy(t, newClock())
 	want := "1 of 7 packages, 61.0 MB of at least 121.0 MB, 30.0 MB/s, 1 waiting for their turn, 1 failed; " +
 		"acme/one 1.2.0 50 %, acme/another-one 10.0.0 waiting for process 7 on there, at work since 03:04:05, and 2 more"
-	if got := b.summary(); got != want {
-		t.Errorf("got  %s\nwant %s", got, want)
-	}
+	sourcetest.Equal(t, b.summary(), want)
 }
 
 func TestLeft(t *testing.T) {
@@ -281,8 +254,6 @@ func TestLeft(t *testing.T) {
 		{1 << 62, 1, 0},
 		{1 << 62, 1 << 61, 2 * time.Second},
 	} {
-		if got := left(test.bytes, test.rate); got != test.want {
-			t.Errorf("%d bytes at %d: %s, want %s", test.bytes, test.rate, got, test.want)
-		}
+		sourcetest.Equal(t, left(test.bytes, test.rate), test.want, test.bytes, "bytes at", test.rate)
 	}
 }

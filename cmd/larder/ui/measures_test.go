@@ -3,6 +3,8 @@ package ui
 import (
 	"testing"
 	"time"
+
+	"github.com/larder-cli/larder/sources/sourcetest"
 )
 
 func TestHumanSize(t *testing.T) {
@@ -10,9 +12,7 @@ func TestHumanSize(t *testing.T) {
 		0: "0 B", 999: "999 B", 1000: "1.0 kB", 999_949: "999.9 kB", 999_950: "1.0 MB",
 		20_000_000_000: "20.0 GB", 1 << 62: "4611.7 PB",
 	} {
-		if got := Size(n); got != want {
-			t.Errorf("%d is %s, want %s", n, got, want)
-		}
+		sourcetest.Equal(t, Size(n), want, n)
 	}
 }
 
@@ -22,9 +22,7 @@ func TestParseSize(t *testing.T) {
 		"": 0, "0": 0, "-1G": 0, "G": 0, "1X": 0, "1GG": 0, "NaN": 0, "Inf": 0, "1e30": 0, "0.1": 0,
 	} {
 		got, err := ParseSize(text)
-		if got != want || (err == nil) != (want > 0) {
-			t.Errorf("%q is %d, %v; want %d", text, got, err, want)
-		}
+		sourcetest.Expect(t, got == want && (err == nil) == (want > 0), "%q is %d, %v; want %d", text, got, err, want)
 	}
 }
 
@@ -34,9 +32,7 @@ func TestParseAge(t *testing.T) {
 		"": 0, "d": 0, "0d": 0, "-1d": 0, "30": 0, "1.5d": 0, "99999999d": 0, "-2h": 0,
 	} {
 		got, err := ParseAge(text)
-		if got != want || (err == nil) != (want > 0) {
-			t.Errorf("%q is %s, %v; want %s", text, got, err, want)
-		}
+		sourcetest.Expect(t, got == want && (err == nil) == (want > 0), "%q is %s, %v; want %s", text, got, err, want)
 	}
 }
 
@@ -45,11 +41,7 @@ func TestSince(t *testing.T) {
 	for age, want := range map[time.Duration]string{
 		0: "just now", -time.Hour: "just now", time.Hour: "1 hour ago", 25 * time.Hour: "1 day ago", 720 * time.Hour: "30 days ago",
 	} {
-		if got := Since(now.Add(-age), now); got != want {
-			t.Errorf("%s ago is %q, want %q", age, got, want)
-		}
+		sourcetest.Equal(t, Since(now.Add(-age), now), want, age, "ago is")
 	}
-	if got := Since(time.Time{}, now); got != "never" {
-		t.Errorf("no time is %q", got)
-	}
+	sourcetest.Equal(t, Since(time.Time{}, now), "never", "no time is")
 }

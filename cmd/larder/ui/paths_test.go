@@ -3,6 +3,8 @@ package ui
 import (
 	"path/filepath"
 	"testing"
+
+	"github.com/larder-cli/larder/sources/sourcetest"
 )
 
 func TestShorten(t *testing.T) {
@@ -22,11 +24,7 @@ func TestShorten(t *testing.T) {
 		"https://home/me/infra/main.tf":                "https://home/me/infra/main.tf",
 	} {
 		text, want = filepath.FromSlash(text), filepath.FromSlash(want)
-		if got := shorten(text, module, here); got != want {
-			t.Errorf("%s: %s, want %s", text, got, want)
-		}
+		sourcetest.Equal(t, shorten(text, module, here), want, text)
 	}
-	if got := viewpoint(filepath.FromSlash("/")).shorten("/etc/passwd"); got != "/etc/passwd" {
-		t.Errorf("at the root: %s", got)
-	}
+	sourcetest.Equal(t, viewpoint(filepath.FromSlash("/")).shorten("/etc/passwd"), "/etc/passwd", "at the root")
 }

@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"github.com/larder-cli/larder/installer/acquire"
+	"github.com/larder-cli/larder/sources/sourcetest"
 )
 
 // Without a terminal there is a line now and then, while something is under way.
@@ -16,9 +17,7 @@ func TestProgressIsToldNowAndThen(t *testing.T) {
 	ticks := make(chan time.Time)
 	out.progress.board.now = c.now
 	out.progress.ticks = func(every time.Duration) (<-chan time.Time, func()) {
-		if every != ProgressEvery {
-			t.Errorf("every %s", every)
-		}
+		sourcetest.Equal(t, every, ProgressEvery, "every")
 		return ticks, func() {}
 	}
 	one := pkg(t, "acme/one 1.2.0")
@@ -38,9 +37,7 @@ func TestProgressIsToldNowAndThen(t *testing.T) {
 	if second := got == want+line; got != want && !second { // it came before the end or not
 		t.Errorf("got\n%s\nwant\n%s", got, want)
 	}
-	if stdout.Len() > 0 {
-		t.Errorf("results %s", &stdout)
-	}
+	sourcetest.Expect(t, stdout.Len() == 0, "results %s", &stdout)
 }
 
 // Who wants to hear nothing does not.
@@ -58,8 +55,6 @@ func TestProgressIsNotTold(t *testing.T) {
 		}
 		out.Event(acquire.Event{Step: acquire.Fetching, Package: pkg(t, "acme/one 1.2.0")})
 		out.progress.end()
-		if stderr.Len() > 0 {
-			t.Errorf("told %s", &stderr)
-		}
+		sourcetest.Expect(t, stderr.Len() == 0, "told %s", &stderr)
 	}
 }

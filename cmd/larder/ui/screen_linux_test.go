@@ -9,6 +9,7 @@ import (
 
 	"github.com/larder-cli/larder/cmd/larder/ui/uitest"
 	"github.com/larder-cli/larder/installer/acquire"
+	"github.com/larder-cli/larder/sources/sourcetest"
 )
 
 var sizes = [][2]int{{120, 24}, {80, 24}, {60, 5}, {20, 10}, {10, 6}, {10, 2}, {3, 1}}
@@ -77,9 +78,8 @@ func TestResize(t *testing.T) {
 				s.write(w.TTY, "xyz\n")
 				s.end()
 				w.Settle()
-				if got := w.Text(); got != "abc\nxyz" {
-					t.Errorf("reflow %t, %v to %v: in the end got\n%s", reflow, from, to, got)
-				}
+				got := w.Text()
+				sourcetest.Expect(t, got == "abc\nxyz", "reflow %t, %v to %v: in the end got\n%s", reflow, from, to, got)
 			}
 		}
 	}
@@ -98,9 +98,8 @@ func TestResultsGoWhereTheyBelong(t *testing.T) {
 	s.write(w.TTY, "message\n")
 	s.end()
 	w.Settle()
-	if got := w.Text(); got != "message" || stdout.String() != "result\n" {
-		t.Errorf("got %q and %q", got, stdout.String())
-	}
+	got := w.Text()
+	sourcetest.Expect(t, got == "message" && stdout.String() == "result\n", "got %q and %q", got, stdout.String())
 }
 
 // Nobody waits for a terminal that has stopped, and nothing is lost.
@@ -136,7 +135,6 @@ func TestStoppedTerminal(t *testing.T) {
 	for i := range messages {
 		fmt.Fprintf(&want, "larder: warning: registry.terraform.io/acme/one: %d%s\n", i, long)
 	}
-	if got := w.Text() + "\n"; got != want.String() {
-		t.Errorf("got %d bytes, want %d", len(got), want.Len())
-	}
+	got := w.Text() + "\n"
+	sourcetest.Equal(t, got, want.String(), len(got), "bytes", want.Len())
 }

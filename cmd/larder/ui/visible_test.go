@@ -9,6 +9,7 @@ import (
 	"testing"
 
 	"github.com/larder-cli/larder/sources"
+	"github.com/larder-cli/larder/sources/sourcetest"
 )
 
 func TestOutputCommandsNoTerminal(t *testing.T) {
@@ -29,9 +30,7 @@ func TestOutputCommandsNoTerminal(t *testing.T) {
 		if want := "larder: error: " + test.want + "\nlarder: warning: " + test.want + "\n"; stderr.String() != want {
 			t.Errorf("%q: got %q, want %q", test.text, &stderr, want)
 		}
-		if want := test.want + "\n"; stdout.String() != want {
-			t.Errorf("%q: result %q, want %q", test.text, &stdout, want)
-		}
+		sourcetest.Equal(t, stdout.String(), test.want+"\n", test.text, "result", &stdout)
 	}
 }
 
@@ -41,13 +40,11 @@ func TestJSONCommandsNoTerminal(t *testing.T) {
 	out := New(&stdout, io.Discard)
 	out.JSON = true
 	out.Warn("%s", text)
-	if want := `"text":"żółw\n\u001b[31m\u009b2J\u202egnp.exe\u007f\udb40\udc01"}` + "\n"; !strings.HasSuffix(stdout.String(), want) {
-		t.Errorf("got %q, want %q", &stdout, want)
-	}
+	want := `"text":"żółw\n\u001b[31m\u009b2J\u202egnp.exe\u007f\udb40\udc01"}` + "\n"
+	sourcetest.Expect(t, strings.HasSuffix(stdout.String(), want), "got %q, want %q", &stdout, want)
 	var d diagnostic
-	if err := json.Unmarshal(stdout.Bytes(), &d); err != nil || d.Text != text {
-		t.Errorf("got %q, %v; want %q", d.Text, err, text)
-	}
+	err := json.Unmarshal(stdout.Bytes(), &d)
+	sourcetest.Expect(t, err == nil && d.Text == text, "got %q, %v; want %q", d.Text, err, text)
 }
 
 func TestOutputEndsWithMostErrors(t *testing.T) {

@@ -9,26 +9,20 @@ import (
 
 	kflate "github.com/klauspost/compress/flate"
 	"github.com/larder-cli/larder/sources/archive/inflate"
+	"github.com/larder-cli/larder/sources/sourcetest"
 )
 
 // Providers are programs in Go, and so is this test.
 func BenchmarkInflate(b *testing.B) {
 	self, err := os.Executable()
-	if err != nil {
-		b.Fatal(err)
-	}
-	program, err := os.ReadFile(self)
-	if err != nil {
-		b.Fatal(err)
-	}
+	sourcetest.Check(b, err)
+	program := sourcetest.ReadFile(b, self)
 	packed := deflated(b, program, flate.DefaultCompression)
 	run := func(name string, inflate func(io.Reader) error) {
 		b.Run(name, func(b *testing.B) {
 			b.SetBytes(int64(len(program)))
 			for b.Loop() {
-				if err := inflate(bytes.NewReader(packed)); err != nil {
-					b.Fatal(err)
-				}
+				sourcetest.Check(b, inflate(bytes.NewReader(packed)))
 			}
 		})
 	}

@@ -11,6 +11,7 @@ import (
 	"testing/iotest"
 
 	"github.com/larder-cli/larder/sources/archive/inflate"
+	"github.com/larder-cli/larder/sources/sourcetest"
 )
 
 // inflated is the stream in src, decoded piece by piece into a buffer that has
@@ -36,15 +37,10 @@ func deflated(t testing.TB, data []byte, level int) []byte {
 	t.Helper()
 	var out bytes.Buffer
 	w, err := flate.NewWriter(&out, level)
-	if err != nil {
-		t.Fatal(err)
-	}
-	if _, err := w.Write(data); err != nil {
-		t.Fatal(err)
-	}
-	if err := w.Close(); err != nil {
-		t.Fatal(err)
-	}
+	sourcetest.Check(t, err)
+	_, err = w.Write(data)
+	sourcetest.Check(t, err)
+	sourcetest.Check(t, w.Close())
 	return out.Bytes()
 }
 
@@ -117,9 +113,7 @@ func TestErrors(t *testing.T) {
 	}
 	for _, test := range tests {
 		var d inflate.Decoder
-		if err := inflated(&d, test.src, 4096, io.Discard); !errors.Is(err, test.want) {
-			t.Errorf("%s: got error %v, want %v", test.name, err, test.want)
-		}
+		sourcetest.ErrorIs(t, inflated(&d, test.src, 4096, io.Discard), test.want, test.name, "error")
 	}
 }
 
@@ -139,9 +133,7 @@ func FuzzDecode(f *testing.F) {
 		var d inflate.Decoder
 		var got bytes.Buffer
 		gotErr := inflated(&d, bytes.NewReader(packed), int(room)+1, &got)
-		if (gotErr == nil) != (wantErr == nil) {
-			t.Fatalf("got error %v, want %v", gotErr, wantErr)
-		}
+		sourcetest.Require(t, (gotErr == nil) == (wantErr == nil), "got error %v, want %v", gotErr, wantErr)
 		// Some decode further than others before they find out.
 		n := min(got.Len(), len(want))
 		if gotErr == nil && got.Len() != len(want) || !bytes.Equal(got.Bytes()[:n], want[:n]) {
