@@ -96,15 +96,14 @@ func (t *tx) lookUp(ctx context.Context) (sources.Stored, error) {
 		}
 		t.finally(unlock)
 	}
-	old, err := d.find(ctx, t.id, d.entry(t.id), recordPath(t.id))
+	t.old, _ = d.find(ctx, t.id, d.entry(t.id), recordPath(t.id)) // whatever is wrong with an entry, replacing it is the cure
 	if ctx.Err() != nil {
 		return sources.Stored{}, ctx.Err()
 	}
-	if err != nil { // whatever is wrong with an entry, replacing it is the cure
+	if t.old.H1 == "" {
 		return sources.Stored{}, nil
 	}
-	t.old = old
-	return d.stored(t.id, d.entry(t.id), old), nil
+	return d.stored(t.id, d.entry(t.id), t.old), nil
 }
 
 // finally has something done when the transaction is closed, the last one first.

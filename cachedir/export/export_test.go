@@ -22,8 +22,6 @@ import (
 	"github.com/larder-cli/larder/sources/sourcetest"
 )
 
-var packageID = sourcetest.PackageID
-
 var check = sourcetest.Check
 
 // files are the contents of a package, by path.

@@ -18,8 +18,6 @@ import (
 	"github.com/larder-cli/larder/sources/trust"
 )
 
-var packageID = sourcetest.PackageID
-
 const (
 	widget = "example.test/acme/widget"
 	gadget = "example.test/acme/gadget"

@@ -53,8 +53,8 @@ func RunStore(t *testing.T, open func(t testing.TB, dir string, merge Merge) Who
 }
 
 // killedIn is the variable that has a test process kill itself while it stores a package
-// in the directory that it names, when dieing says.
-const killedIn, dieing = "SOURCETEST_KILLED_IN", "SOURCETEST_KILLED_WHEN"
+// in the directory that it names, when killedWhen says.
+const killedIn, killedWhen = "SOURCETEST_KILLED_IN", "SOURCETEST_KILLED_WHEN"
 
 type storeTest struct {
 	*testing.T
@@ -269,7 +269,7 @@ func (s *storeTest) killed() {
 	var old sources.Hash
 	for _, when := range []string{"begun", "fetched", "unpacked"} {
 		child := exec.Command(os.Args[0], "-test.run=^"+strings.TrimSuffix(s.Name(), "/killed")+"$")
-		child.Env = append(os.Environ(), killedIn+"="+s.dir, dieing+"="+when)
+		child.Env = append(os.Environ(), killedIn+"="+s.dir, killedWhen+"="+when)
 		if out, err := child.CombinedOutput(); err == nil {
 			s.Fatalf("%s: the process was not killed:\n%s", when, out)
 		}
@@ -285,7 +285,7 @@ func (s *storeTest) killed() {
 // dieStoring kills this process while it stores a package.
 func dieStoring(t testing.TB, store WholeStore) {
 	die := func(now string) {
-		if os.Getenv(dieing) != now {
+		if os.Getenv(killedWhen) != now {
 			return
 		}
 		self, err := os.FindProcess(os.Getpid())
