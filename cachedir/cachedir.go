@@ -1,11 +1,12 @@
 // Package cachedir keeps unpacked provider packages in a directory that
 // Terraform and OpenTofu may use as their plugin cache at the same time. It
-// neither downloads nor verifies: the user of a [sources.Tx] does, and this package
-// sees to it that what was verified is what appears.
+// neither downloads packages nor decides which are right: the user of a [sources.Tx]
+// does, and this package sees to it that what was verified is what appears. Verify
+// compares packages with what was recorded of them.
 //
 // # Layout
 //
-//	HOST/NAMESPACE/TYPE/VERSION/OS_ARCH/       one package, unpacked, its files read-only
+//	HOST/NAMESPACE/TYPE/VERSION/OS_ARCH/       one package, unpacked
 //	HOST/NAMESPACE/TYPE/VERSION/OS_ARCH.lock   OpenTofu's lock for it
 //	.larder/package/VERSION/OS_ARCH.json       one record for each package
 //	.larder/known/VERSION/OS_ARCH.json         the hashes of each package that was ever verified
@@ -15,10 +16,11 @@
 //	.larder/lock/PACKAGE.lock, evidence-?.lock one lock for each package, some for evidence, never removed
 //	.larder/cache.lock, gate.lock              locks of the cache as a whole
 //	.larder/tmp/run-…                          what one run is making, see [disk.Scratch]
-//	.larder/partial/PACKAGE                    interrupted downloads, for a day
+//	.larder/partial/PACKAGE, PACKAGE.note      interrupted downloads, for a day
 //	.larder/aside/TIME/                        what repairing moved away, in its place below the cache
 //
-// PACKAGE and VERSION are paths with "~" for "/".
+// PACKAGE and VERSION are paths with "~" for "/", or hashes where they are long or follow
+// a KEY.
 // Other programs read the first two and ignore the rest: .larder is no valid host
 // name. Instead of .larder, the user's state directory can have the records and
 // locks; then packages are made in a directory .larder-… beside them.
@@ -29,14 +31,16 @@
 // entry that is replaced is moved aside by rename and then removed, so a provider
 // that is running goes on running. Terraform has no locks and unpacks in place, so
 // what is found is hashed before it is used. Its files are read-only, because
-// engines would write through the hardlinks in working directories.
+// engines would write through the hardlinks in working directories: but not in a cache
+// that an engine is configured to use itself, nor in a working directory's own store.
 //
 // # Records
 //
 // A record holds the hashes of a package and the fingerprint of each file: size,
 // modification time, inode and device at the time of hashing. While these stay the
 // same, so do the hashes. The time of the inode's last change is not among them,
-// because every hardlink changes it. Records are authenticated with [Options].Key:
+// because every hardlink changes it. A package that is a copy of one on this machine has
+// that one's fingerprint too. Records are authenticated with [Options].Key:
 // those that other users or machines made only show changes. A lost, broken or outdated
 // record costs one hash and nothing else. Its own modification time is the package's
 // last use, to the hour. A record of files that may not be on the disk yet holds until

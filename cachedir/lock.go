@@ -56,7 +56,7 @@ func (d *Dir) warnLockless(l *disk.Lock) {
 // release it. The caller holds the package's own lock. As OpenTofu does, it creates
 // the file if there is none, and leaves it there.
 func (d *Dir) lockTofu(ctx context.Context, home *disk.Dir, id sources.PackageID) (unlock func(), err error) {
-	f, err := home.EditFile(id.Platform.String() + ".lock")
+	f, err := home.EditFile(tofuLockName(id.Platform))
 	if err != nil {
 		return nil, err
 	}
@@ -68,11 +68,14 @@ func (d *Dir) lockTofu(ctx context.Context, home *disk.Dir, id sources.PackageID
 	return func() { f.Close() }, nil
 }
 
+// tofuLockName is the name of OpenTofu's lock file for a package, beside the entry.
+func tofuLockName(p sources.Platform) string { return p.String() + ".lock" }
+
 // holdTofu takes OpenTofu's lock for a package that is to be removed, if there is
 // such a lock and it is free. The file stays, as another process may be waiting for
 // it: were it removed, that one and the next would hold different locks.
 func (d *Dir) holdTofu(home *disk.Dir, id sources.PackageID) (unlock func(), err error) {
-	name := id.Platform.String() + ".lock"
+	name := tofuLockName(id.Platform)
 	if _, err := home.Lstat(name); errors.Is(err, fs.ErrNotExist) {
 		return func() {}, nil
 	}

@@ -29,7 +29,7 @@ type record struct {
 	Origin   string           `json:"origin,omitempty"`
 	Verdict  sources.Verdict  `json:"verdict"`
 	Link     sources.LinkMode `json:"link,omitempty"`     // how it came into the working directory
-	Evidence string           `json:"evidence,omitempty"` // hex SHA-256 of the SHA256SUMS that goes with it
+	Evidence string           `json:"evidence,omitempty"` // what the verdict is about, see [evidence.Reference]
 	Boot     string           `json:"boot,omitempty"`     // see flushed
 	Files    []mark           `json:"files,omitempty"`
 	From     *original        `json:"from,omitempty"` // what the package is a copy of; nil if it was downloaded

@@ -89,7 +89,7 @@ func (d *Dir) measureState(u *Usage, e fs.DirEntry) error {
 	case "partial":
 		return eachAt(d.state, name, 1, func(name string, info fs.FileInfo, bytes int64) *Amount {
 			amount := &u.Interrupted
-			if d.opts.Now().Sub(info.ModTime()) > disk.Abandoned {
+			if d.opts.Now().Sub(info.ModTime()) > staging.KeptFor {
 				amount = &u.Abandoned
 			}
 			if staging.IsNote(name) {

@@ -2,7 +2,8 @@
 // OpenTofu, and returns it as plain data: the CLI configuration files, the
 // environment, the implied directories, the user's netrc file, and a file of
 // Larder's own for settings that these don't have. No other package reads the
-// environment or looks up the user's directories.
+// environment or looks up the user's directories, but for the system's directory for
+// temporary files.
 //
 // It does not connect to servers or install anything. It runs the credentials
 // helper that the user has configured, when a token is requested. It leaves nothing

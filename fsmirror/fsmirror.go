@@ -1,5 +1,5 @@
 // Package fsmirror finds provider packages in filesystem mirrors, as the
-// engines lay them out and read them. It verifies nothing, follows no index and
+// engines lay them out and read them. It verifies no signature, follows no index and
 // does not write: it leaves nothing on disk.
 //
 // # Layout

@@ -1,5 +1,6 @@
-// Package disk is the only package that writes, renames, locks, syncs and
-// removes files, and it does each in one way. It reads files where a limit or a
+// Package disk is the only package that writes, renames, syncs and removes files, and it
+// does each in one way. It locks them too, but for the lock that OpenTofu shares with
+// package cachedir. It reads files where a limit or a
 // refusal matters. It knows no packages, records or mirrors, and decides nothing.
 //
 // # Directories
@@ -31,8 +32,6 @@ import (
 	"strings"
 	"sync"
 	"syscall"
-
-	"github.com/larder-cli/larder/sources"
 )
 
 // A Dir is an open directory. Names are relative to it, with forward slashes,
@@ -45,18 +44,6 @@ type Dir struct {
 	once    sync.Once
 	self    *os.File // the directory itself, for what os.Root has no method for
 	selfErr error
-}
-
-// A StrayError is something in the place of a directory or file of Larder's.
-type StrayError struct {
-	Path string
-	Is   string // "a symbolic link to …", "a mounted file system", …
-}
-
-func (e *StrayError) Error() string { return e.Path + " is " + e.Is }
-
-func stray(path, is string) error {
-	return sources.WithHint(&StrayError{path, is}, "remove or rename it: Larder does not follow links or mounts in the directories it manages")
 }
 
 // Open opens the directory at path, which may lead through links.

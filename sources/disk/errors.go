@@ -44,3 +44,15 @@ func Cause(err error) error {
 	}
 	return err
 }
+
+// A StrayError is something in the place of a directory or file of Larder's.
+type StrayError struct {
+	Path string
+	Is   string // "a symbolic link to …", "a mounted file system", …
+}
+
+func (e *StrayError) Error() string { return e.Path + " is " + e.Is }
+
+func stray(path, is string) error {
+	return sources.WithHint(&StrayError{path, is}, "remove or rename it: Larder does not follow links or mounts in the directories it manages")
+}

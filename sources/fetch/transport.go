@@ -1,11 +1,9 @@
 package fetch
 
 import (
-	"context"
 	"crypto/tls"
 	"net"
 	"net/http"
-	"net/url"
 	"time"
 )
 
@@ -51,20 +49,3 @@ func newTransports(opts Options) (documents, archives *http.Transport) {
 	documents.TLSClientConfig.ClientSessionCache, archives.TLSClientConfig.ClientSessionCache = sessions, sessions
 	return documents, archives
 }
-
-// checkProxy makes a proxy's refusal a status, as which it may be final.
-func checkProxy(_ context.Context, proxy *url.URL, _ *http.Request, resp *http.Response) error {
-	if resp.StatusCode == http.StatusOK {
-		return nil
-	}
-	return &proxyError{proxy.Host, &StatusError{Code: resp.StatusCode, URL: bare(proxy)}}
-}
-
-// A proxyError is a proxy that does not let us through.
-type proxyError struct {
-	host string
-	err  error
-}
-
-func (e *proxyError) Error() string { return "proxy " + e.host + ": " + e.err.Error() }
-func (e *proxyError) Unwrap() error { return e.err }

@@ -3,8 +3,8 @@
 //
 // It leaves on disk, where it is told to, interrupted downloads: the file, named
 // for its package, and beside it FILE.note, which says which archive it is and
-// what its bytes can be continued with. Only the process that has the package's
-// lock uses either.
+// what its bytes can be continued with. The process that has the package's lock uses
+// them; [Sweep] removes old ones without it.
 package staging
 
 import (
@@ -211,8 +211,11 @@ func (s *Stage) discard() {
 	s.file, s.want = nil, ""
 }
 
+// KeptFor is how long an interrupted download is kept.
+const KeptFor = 24 * time.Hour
+
 // Sweep removes interrupted downloads from the directory kept that were not
-// continued for a day.
+// continued for so long.
 func Sweep(kept *disk.Dir, now time.Time) error {
 	entries, err := kept.ReadDir()
 	if err != nil {
@@ -220,7 +223,7 @@ func Sweep(kept *disk.Dir, now time.Time) error {
 	}
 	var errs []error
 	for _, e := range entries {
-		if info, err := e.Info(); err == nil && info.Mode().IsRegular() && now.Sub(info.ModTime()) > disk.Abandoned {
+		if info, err := e.Info(); err == nil && info.Mode().IsRegular() && now.Sub(info.ModTime()) > KeptFor {
 			errs = append(errs, kept.Remove(e.Name()))
 		}
 	}

@@ -1,5 +1,5 @@
 // Package ui draws and words what people and programs see of a command: results,
-// messages, tables, the progress display, JSON lines. It knows no command and no
+// messages, tables, the progress display, JSON lines. It knows no command, and no
 // flag: commands tell an [Output] what happened, and it decides how that looks.
 //
 // Results go to standard output, one to a line, so that they can be piped. Everything
