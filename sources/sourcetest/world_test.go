@@ -1,0 +1,204 @@
+package sourcetest_test
+
+import (
+	"bytes"
+	"crypto/sha256"
+	"encoding/json"
+	"fmt"
+	"net/http"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+	"testing/fstest"
+
+	"github.com/ProtonMail/go-crypto/openpgp"
+
+	"github.com/larder-cli/larder/sources/evidence"
+	"github.com/larder-cli/larder/sources/sourcetest"
+)
+
+// TestRegistryChain follows the protocol by the names that a client has, from
+// discovery to the archive.
+func TestRegistryChain(t *testing.T) {
+	w := newWorld(t)
+	var services map[string]string
+	getJSON(t, w, "https://registry.terraform.io/.well-known/terraform.json", &services)
+	base := "https://registry.terraform.io" + services["providers.v1"] + "acme/widget/"
+
+	var listing struct{ Versions []struct{ Version string } }
+	getJSON(t, w, base+"versions", &listing)
+	if len(listing.Versions) != 1 || listing.Versions[0].Version != "1.2.0" {
+		t.Errorf("versions: got %+v", listing)
+	}
+	var download struct {
+		Shasum      string
+		Download    string `json:"download_url"`
+		Sums        string `json:"shasums_url"`
+		Signature   string `json:"shasums_signature_url"`
+		SigningKeys struct {
+			Keys []struct {
+				Armor string `json:"ascii_armor"`
+			} `json:"gpg_public_keys"`
+		} `json:"signing_keys"`
+	}
+	getJSON(t, w, base+"1.2.0/download/linux/amd64", &download)
+	_, zip, _ := get(t, w, w.Registry.URL+download.Download)
+	_, sums, _ := get(t, w, w.Registry.URL+download.Sums)
+	_, signature, _ := get(t, w, w.Registry.URL+download.Signature)
+
+	sum := fmt.Sprintf("%x", sha256.Sum256(zip))
+	if sum != download.Shasum || !strings.Contains(string(sums), sum+"  "+archive+"\n") {
+		t.Errorf("archive is %s, registry says %s, sums:\n%s", sum, download.Shasum, sums)
+	}
+	keys, err := openpgp.ReadArmoredKeyRing(strings.NewReader(download.SigningKeys.Keys[0].Armor))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := openpgp.CheckDetachedSignature(keys, bytes.NewReader(sums), bytes.NewReader(signature), nil); err != nil {
+		t.Errorf("signature: %v", err)
+	}
+}
+
+func getJSON(t *testing.T, w *sourcetest.World, url string, into any) {
+	t.Helper()
+	resp, body, err := get(t, w, url)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if resp.StatusCode != http.StatusOK {
+		t.Fatalf("%s: %s", url, resp.Status)
+	}
+	if err := json.Unmarshal(body, into); err != nil {
+		t.Fatalf("%s: %v", url, err)
+	}
+}
+
+func TestToken(t *testing.T) {
+	w := newWorld(t)
+	w.Registry.RequireToken("secret")
+	versions := w.Registry.Services("registry.terraform.io") + "acme/widget/versions"
+	for _, tt := range []struct {
+		url, token string
+		status     int
+	}{
+		{versions, "", 401},
+		{versions, "wrong", 401},
+		{versions, "secret", 200},
+		{archiveURL(w), "", 200},
+	} {
+		resp, _, err := get(t, w, tt.url, "Authorization: Bearer "+tt.token)
+		if err != nil || resp.StatusCode != tt.status {
+			t.Errorf("%s with %q: got %v, %v, want %d", tt.url, tt.token, resp, err, tt.status)
+		}
+	}
+}
+
+func TestHide(t *testing.T) {
+	w := newWorld(t)
+	w.Add(widget, "2.0.0")
+	w.Mirror.Hide("*/acme/widget/2.0.0/*")
+	var index struct{ Versions map[string]any }
+	getJSON(t, w, w.Mirror.MirrorURL()+widget+"/index.json", &index)
+	if len(index.Versions) != 1 || index.Versions["1.2.0"] == nil {
+		t.Errorf("mirror shows %v, want 1.2.0 alone", index.Versions)
+	}
+	var listing struct{ Versions []any }
+	getJSON(t, w, w.Registry.Services("registry.terraform.io")+"acme/widget/versions", &listing)
+	if len(listing.Versions) != 2 {
+		t.Errorf("registry shows %v, want both", listing.Versions)
+	}
+}
+
+func TestHostsAreAskedForInPunycode(t *testing.T) {
+	w := sourcetest.New(t)
+	w.Add("испытание.test/acme/widget", "1.2.0")
+	for _, url := range []string{
+		w.Mirror.MirrorURL() + "xn--80akhbyknj4f.test/acme/widget/index.json",
+		w.Registry.Services("xn--80akhbyknj4f.test") + "acme/widget/versions",
+	} {
+		if resp, _, err := get(t, w, url); err != nil || resp.StatusCode != http.StatusOK {
+			t.Errorf("%s: got %v, %v, want OK", url, resp, err)
+		}
+	}
+}
+
+func TestRequests(t *testing.T) {
+	w := newWorld(t)
+	if got := w.Registry.Requests(); len(got) != 0 {
+		t.Errorf("before: %v", got)
+	}
+	get(t, w, archiveURL(w))
+	get(t, w, w.Registry.URL+"/nothing")
+	want := "[archive GET /archives/" + widget + "/1.2.0/" + archive + " 200 248 other GET /nothing 404 19]"
+	if got := fmt.Sprint(w.Registry.Requests()); got != want {
+		t.Errorf("got %s, want %s", got, want)
+	}
+	if got := w.Registry.Requests(sourcetest.Archive); len(got) != 1 {
+		t.Errorf("archives: %v, want one", got)
+	}
+	w.Registry.Forget()
+	if got := w.Registry.Requests(); len(got) != 0 {
+		t.Errorf("after Forget: %v", got)
+	}
+}
+
+// TestEvidence checks what WriteEvidence writes against what Larder reads, with
+// keys that are good and that are not.
+func TestEvidence(t *testing.T) {
+	for _, tt := range []struct {
+		name    string
+		release sourcetest.Release
+		valid   bool
+	}{
+		{"publisher", sourcetest.Release{}, true},
+		{"stranger", sourcetest.Release{Signer: sourcetest.Stranger(), Keys: []*sourcetest.Key{sourcetest.Publisher()}}, false},
+		{"one of two", sourcetest.Release{Keys: []*sourcetest.Key{sourcetest.Stranger(), sourcetest.Publisher()}}, true},
+		{"no keys", sourcetest.Release{Keys: []*sourcetest.Key{}}, false},
+		{"expired", sourcetest.Release{Signer: sourcetest.Expired()}, false},
+		{"revoked", sourcetest.Release{Signer: sourcetest.Revoked()}, false},
+		{"broken", sourcetest.Release{EditSignature: func(b []byte) []byte { return b[1:] }}, false},
+	} {
+		w := newWorld(t, tt.release)
+		dir := t.TempDir()
+		w.WriteEvidence(dir)
+		signed, err := evidence.Read(filepath.Join(dir, ".larder", "evidence", filepath.FromSlash(widget), "1.2.0"))
+		if err != nil {
+			t.Fatal(err)
+		}
+		var keys openpgp.EntityList
+		for _, k := range signed.Keys {
+			ring, err := openpgp.ReadArmoredKeyRing(strings.NewReader(k.Armor))
+			if err != nil {
+				t.Fatal(err)
+			}
+			keys = append(keys, ring...)
+		}
+		_, err = openpgp.CheckDetachedSignature(keys, bytes.NewReader(signed.Sums), bytes.NewReader(signed.Signature), nil)
+		if (err == nil) != tt.valid {
+			t.Errorf("%s: signature: %v, want valid: %t", tt.name, err, tt.valid)
+		}
+	}
+}
+
+func TestAddFS(t *testing.T) {
+	w := sourcetest.New(t)
+	w.AddFS(fstest.MapFS{
+		widget + "/1.0.0/linux_amd64/terraform-provider-widget_v1.0.0":    {Data: []byte("for linux\n")},
+		widget + "/1.0.0/darwin_arm64/terraform-provider-widget_v1.0.0":   {Data: []byte("for macOS\n")},
+		widget + "/1.0.0/darwin_arm64/doc/LICENSE":                        {Data: []byte("yes\n")},
+		"example.test/acme/gadget/2.0.0/terraform-provider-gadget_v2.0.0": {Data: []byte("for all\n")},
+	})
+	dir := t.TempDir()
+	w.WriteUnpacked(dir)
+	for name, want := range map[string]string{
+		widget + "/1.0.0/linux_amd64/terraform-provider-widget_v1.0.0":                "for linux\n",
+		widget + "/1.0.0/darwin_arm64/doc/LICENSE":                                    "yes\n",
+		"example.test/acme/gadget/2.0.0/linux_amd64/terraform-provider-gadget_v2.0.0": "for all\n",
+	} {
+		got, err := os.ReadFile(filepath.Join(dir, filepath.FromSlash(name)))
+		if err != nil || string(got) != want {
+			t.Errorf("%s: got %q, %v, want %q", name, got, err, want)
+		}
+	}
+}
