@@ -126,7 +126,7 @@ func (in *Installer) fill(ctx context.Context, s Selected, dryRun bool) (got Out
 		if ok {
 			got = Outcome{Package: held, How: FromStore}
 			if len(d.req.Locked) > 0 {
-				got.Package = in.acquirer.Locked(d.req, held)
+				got.Package = in.acquirer.AcceptLocked(d.req, held)
 			}
 		}
 		return ok

@@ -163,7 +163,7 @@ func (j *job) look(ctx context.Context, platform sources.Platform) (look, error)
 	if sources.AnyOf(sources.H1, locked) && j.workdir != nil {
 		held, err := j.workdir.Get(ctx, id)
 		if err == nil && sources.MatchesAny(locked, held.H1) && j.acquirer.Proven(held) {
-			l = look{installed: true, held: j.acquirer.Locked(req, held)}
+			l = look{installed: true, held: j.acquirer.AcceptLocked(req, held)}
 		}
 	}
 	if len(locked) > 0 && !l.installed {

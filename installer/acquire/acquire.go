@@ -127,7 +127,7 @@ type Result struct {
 // [sources.ErrNotFound] if no source has the package.
 func (a *Acquirer) Acquire(ctx context.Context, req Request, held sources.Stored) (Result, error) {
 	if a.Satisfies(req, held) {
-		return Result{Package: a.Locked(req, held)}, nil
+		return Result{Package: a.AcceptLocked(req, held)}, nil
 	}
 	offer, err := a.Ask(ctx, req)
 	if err != nil {
@@ -183,9 +183,9 @@ func (a *Acquirer) take(ctx context.Context, req Request, offer Offer) (res Resu
 		return res, false, err
 	}
 	defer tx.Close()
-	was := held.Known
+	there := held.Known
 	if req.Purpose == sources.ToStore {
-		was = held.Package
+		there = held.Package
 	}
 	known, err := a.verified(req.ID, held.Known)
 	if err != nil {
@@ -194,8 +194,8 @@ func (a *Acquirer) take(ctx context.Context, req Request, offer Offer) (res Resu
 	if err := a.checkRelease(req, offer, known); err != nil {
 		return res, false, err
 	}
-	if a.Suffices(ctx, req, offer, was) {
-		res.Package = a.improve(ctx, tx, offer, was)
+	if a.Suffices(ctx, req, offer, there) {
+		res.Package = a.improve(ctx, tx, offer, there)
 		return res, false, nil
 	}
 	if err := a.judgeOffer(req, offer); err != nil {
@@ -242,9 +242,9 @@ func (a *Acquirer) Satisfies(req Request, s sources.Stored) bool {
 	return s.H1 != "" && sources.MatchesAny(req.Locked, s.H1, s.ZipH1, s.ZH) && a.Proven(s)
 }
 
-// Locked is a stored package that satisfies the request, with the verdict that locked
+// AcceptLocked is a stored package that satisfies the request, with the verdict that locked
 // hashes are good for. It warns if the package isn't the one that was verified here before.
-func (a *Acquirer) Locked(req Request, s sources.Stored) sources.Stored {
+func (a *Acquirer) AcceptLocked(req Request, s sources.Stored) sources.Stored {
 	if s.Differs != "" {
 		a.Warn(req.ID, fmt.Sprintf("its contents are %s, as the lock file has it; those verified here before were %s", s.H1, s.Differs))
 	}
