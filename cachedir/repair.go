@@ -35,7 +35,7 @@ type Remedy string
 const (
 	SetAside Remedy = "set aside" // moved to .larder/aside
 	Replaced Remedy = "replaced"  // set aside, and fetched again
-	Recorded Remedy = "recorded"  // what is in the package is remembered anew
+	Recorded Remedy = "recorded"  // the package has a new record
 	Lowered  Remedy = "lowered"   // the package stays, as one that nobody vouches for
 	Nothing  Remedy = "left"      // somebody who may has to mend it
 )

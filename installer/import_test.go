@@ -55,8 +55,8 @@ func TestImport(t *testing.T) {
 		{"archive is known, evidence is forged", func(*sources.Stored) {}, func(p *export) { p.Signed.Signature = []byte("forged") }, "bad signature"},
 		{"archive is known, evidence is for others", func(*sources.Stored) {}, func(p *export) { p.Signed = claimed("another").Signed }, "none of the signed checksums"},
 		{"contents of the archive are not known", func(s *sources.Stored) { s.ZH = "" }, nil, "hash only"},
-		{"other contents are known", func(s *sources.Stored) { s.H1, s.ZH = h1("another"), zh("another") }, nil, "published anew"},
-		{"other contents of the same archive", func(s *sources.Stored) { s.H1 = h1("another") }, nil, "published anew"},
+		{"other contents are known", func(s *sources.Stored) { s.H1, s.ZH = h1("another"), zh("another") }, nil, "republished"},
+		{"other contents of the same archive", func(s *sources.Stored) { s.H1 = h1("another") }, nil, "republished"},
 		{"contents are others than claimed", nil, func(p *export) { p.Files = claimed("another").Files }, "should be h1:"},
 	}
 	for _, test := range tests {

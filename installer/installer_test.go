@@ -3,7 +3,6 @@ package installer_test
 import (
 	"context"
 	"errors"
-	"fmt"
 	"os"
 	"path/filepath"
 	"slices"
@@ -437,9 +436,8 @@ func TestRequireSignedOfWhatIsThere(t *testing.T) {
 }
 
 // The archives of a release belong together: one for another platform shows that it was
-// published anew.
+// republished.
 func TestRepublishedForAnotherPlatform(t *testing.T) {
-	const mac = "widget 1.0.0 darwin_arm64"
 	for name, tt := range map[string]struct {
 		was    sources.Hash
 		signed bool
@@ -453,22 +451,7 @@ func TestRepublishedForAnotherPlatform(t *testing.T) {
 		"a platform that is new": {"", true, nil, true},
 	} {
 		t.Run(name, func(t *testing.T) {
-			f := newFixture(t)
-			both := func(p *sources.Package) {
-				sum, _ := strings.CutPrefix(string(zh(mac)), "zh:")
-				signed(p)
-				p.Signed.Sums = fmt.Appendf(p.Signed.Sums, "%s  %s\n", sum, id(mac).Filename())
-				p.Signed.Signature = sourcetest.Publisher().Sign(p.Signed.Sums)
-			}
-			f.source.add(widget, both)
-			before := sources.Stored{ID: id(mac), H1: h1("before"), ZH: tt.was}
-			if tt.signed {
-				p := sources.Package{Filename: id(mac).Filename(), Hashes: []sources.Hash{zh(mac)}}
-				signed(&p)
-				before.Signed = p.Signed
-			}
-			f.store.known[id(mac)] = before
-			f.require("widget", "")
+			f := releaseForTwo(t, tt.was, tt.signed)
 			if tt.locked != nil {
 				f.lock("widget 1.0.0", tt.locked...)
 			}
@@ -650,7 +633,6 @@ func TestDryRunWritesNothing(t *testing.T) {
 func TestPlatforms(t *testing.T) {
 	f := newFixture(t)
 	f.opts.Platforms = []sources.Platform{platform("linux_amd64"), platform("darwin_arm64")}
-	const mac = "widget 1.0.0 darwin_arm64"
 	f.source.add(widget, nil)
 	f.source.add(mac, nil)
 	f.require("widget", "")

@@ -214,7 +214,7 @@ func (l *Locker) find(ctx context.Context, j *job, id sources.PackageID, accept 
 	if err != nil {
 		return Outcome{}, err
 	}
-	if err := j.acquirer.CheckRelease(req, offer); err != nil {
+	if err := j.acquirer.CheckRelease(req, offer, known); err != nil {
 		return Outcome{}, err
 	}
 	if err := j.acquirer.Enter(ctx, req); err != nil {

@@ -260,7 +260,7 @@ func TestLedgerContradictions(t *testing.T) {
 	}
 }
 
-// A release that was published anew is told of, and not remembered.
+// A release that was republished is told of, and not remembered.
 func TestLedgerRefusesWhatWasRepublished(t *testing.T) {
 	f := newLedgerFixture(t, signed)
 	f.remember(sources.SelfSigned, nil)

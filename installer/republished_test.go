@@ -9,26 +9,32 @@ import (
 	"github.com/larder-cli/larder/sources/sourcetest"
 )
 
-// republishedElsewhere is a release whose package for another platform has been
-// republished.
-func republishedElsewhere(t *testing.T) *fixture {
-	const mac = "widget 1.0.0 darwin_arm64"
+const mac = "widget 1.0.0 darwin_arm64"
+
+// releaseForTwo is a signed release for two platforms. The archive recorded for the other
+// one is was, with evidence if it is signed.
+func releaseForTwo(t *testing.T, was sources.Hash, evident bool) *fixture {
 	f := newFixture(t)
-	both := func(p *sources.Package) {
+	f.source.add(widget, func(p *sources.Package) {
 		sum, _ := strings.CutPrefix(string(zh(mac)), "zh:")
 		signed(p)
 		p.Signed.Sums = fmt.Appendf(p.Signed.Sums, "%s  %s\n", sum, id(mac).Filename())
 		p.Signed.Signature = sourcetest.Publisher().Sign(p.Signed.Sums)
+	})
+	before := sources.Stored{ID: id(mac), H1: h1("before"), ZH: was}
+	if evident {
+		p := sources.Package{Filename: id(mac).Filename(), Hashes: []sources.Hash{zh(mac)}}
+		signed(&p)
+		before.Signed = p.Signed
 	}
-	f.source.add(widget, both)
-	before := sources.Stored{ID: id(mac), H1: h1("before"), ZH: zh("another")}
-	p := sources.Package{Filename: id(mac).Filename(), Hashes: []sources.Hash{zh(mac)}}
-	signed(&p)
-	before.Signed = p.Signed
 	f.store.known[id(mac)] = before
 	f.require("widget", "")
 	return f
 }
+
+// republishedElsewhere is a release whose package for another platform has been
+// republished.
+func republishedElsewhere(t *testing.T) *fixture { return releaseForTwo(t, zh("another"), true) }
 
 func TestRepublishedForAnotherPlatformIfTheStoreHasIt(t *testing.T) {
 	f := republishedElsewhere(t)

@@ -25,7 +25,7 @@ type call[V any] struct {
 
 // Get returns the answer for key, which ask gives if nobody has asked before.
 // An ask that fails when ctx is done has given no answer: whoever waits for it
-// asks anew.
+// asks again.
 func (m *Memo[K, V]) Get(ctx context.Context, key K, ask func() (V, error)) (V, error) {
 	for {
 		c, mine := m.join(key)

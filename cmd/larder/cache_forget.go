@@ -18,7 +18,7 @@ func cacheForgetCommand(out *ui.Output) *cli.Command {
 		Name:      "forget",
 		ArgsUsage: "[FLAG...] ADDRESS@VERSION",
 		Usage:     "forget what the packages of a release hashed to",
-		Description: "A release that was published anew, with other contents, is refused until what it\n" +
+		Description: "A release that was republished, with other contents, is refused until what it\n" +
 			"was is forgotten. Ask its publisher first. A package in the cache stays there.",
 		Flags: []cli.Flag{
 			&cli.StringSliceFlag{Name: "platform", Usage: "forget that for `OS_ARCH` alone; may be repeated"},

@@ -444,8 +444,8 @@ var deviations = []deviation{
 	{"Hostile archives", func(s *situation, _, got outcome) bool {
 		return contains(s, "symbolic link", "twice") && hostile.MatchString(got.before+got.output)
 	}},
-	{"Releases that were published anew", func(s *situation, _, got outcome) bool {
-		return s.Prior == "itself" && anew.MatchString(got.output)
+	{"Releases that were republished", func(s *situation, _, got outcome) bool {
+		return s.Prior == "itself" && republishedText.MatchString(got.output)
 	}},
 	{"Comments in lock files stay", func(s *situation, _, got outcome) bool {
 		return strings.Contains(got.lock, "  # a comment\n") || strings.Contains(got.lock, "# ours\n") || strings.Contains(got.lock, "// the end\n")
@@ -527,7 +527,7 @@ func more(than, lock string) bool {
 
 var hostile = regexp.MustCompile(`occurs twice|neither a file nor a directory`)
 
-var anew = regexp.MustCompile(`larder: error: .*: the release was published anew: `)
+var republishedText = regexp.MustCompile(`larder: error: .*: the release was republished: `)
 
 var brokenConfig = regexp.MustCompile(`larder: error: \S*(config\.tfrc|\.terraformrc|\.terraform\.d/\S+):\d+`)
 

@@ -733,7 +733,7 @@ func (g *generator) prior() {
 	if g.CacheDir != "" && g.in(6) {
 		g.Forgot = append(g.Forgot, g.CacheDir)
 	}
-	if len(g.Releases) > 0 && g.in(3) { // published anew since
+	if len(g.Releases) > 0 && g.in(3) { // republished since
 		r := one(g, g.Releases...)
 		r.Later, r.Contents = true, one(g, "nested", "old name", "bare name")
 		g.Releases = append(g.Releases, r)

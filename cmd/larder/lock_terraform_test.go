@@ -176,7 +176,7 @@ func (w *workplace) start(c lockCase) string {
 	return "# This file is maintained automatically by \"terraform init\".\n# Manual edits may be lost in future updates.\n\n" + c.lock
 }
 
-// lockWith lays out the root module anew and returns what a program makes of its
+// lockWith lays out the root module again and returns what a program makes of its
 // lock file.
 func (w *workplace) lockWith(c lockCase, program string, args ...string) (string, error) {
 	w.must(os.RemoveAll(w.dir))

@@ -12,7 +12,7 @@ import (
 func mirrorIndexCommand(out *ui.Output) *cli.Command {
 	return &cli.Command{
 		Name:      "index",
-		Usage:     "make a mirror's JSON anew from its archives",
+		Usage:     "rebuild a mirror's JSON from its archives",
 		ArgsUsage: "DIR [FLAG...]",
 		Description: "Reads all archives and writes those of index.json and VERSION.json that are not\n" +
 			"as they should be: so a directory of archives becomes a network mirror. Archives\n" +

@@ -81,8 +81,8 @@ type supplies struct {
 	known     map[string]*supply
 }
 
-// add adds a supply to the one that it is like. One of which nothing is wanted is
-// left out.
+// add adds a supply to the one that it is like. A supply without wants is left
+// out.
 func (all *supplies) add(s *supply) {
 	if len(s.wants) == 0 {
 		return

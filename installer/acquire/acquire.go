@@ -93,7 +93,7 @@ type Request struct {
 	Purpose sources.Purpose
 	DryRun  bool // fetch and store nothing, but fail where the real run would
 
-	Locked []sources.Hash // one of which the package must have; empty if any package will do
+	Locked []sources.Hash // the package must have one of these; empty if any package will do
 	By     Authority      // that states Locked, for messages
 
 	// Slot is taken once work on the package begins. The caller gives it back when

@@ -211,7 +211,7 @@ func (a *arriving) reportDone() {
 	a.report(a.done, a.size)
 }
 
-// end is the hash of the archive, all of which has arrived.
+// end is the hash of the whole archive, once it has arrived.
 func (a *arriving) end() sources.Hash {
 	if a.reported != a.done {
 		a.reportDone()

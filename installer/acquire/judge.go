@@ -12,7 +12,7 @@ import (
 // A HashMismatchError is a package whose hashes are not among those that are stated.
 type HashMismatchError struct {
 	By   string         // what states them; empty if it is the source itself
-	Want []sources.Hash // any of which would have sufficed
+	Want []sources.Hash // any one of these would have sufficed
 	Got  []sources.Hash // those of the package
 }
 
@@ -51,8 +51,8 @@ type Authority struct{ name, hint string }
 
 // The authorities.
 var (
-	TheLockFile  = Authority{"the dependency lock file", "perhaps it is locked for other platforms alone: then larder lock with --platform for each of them and this one completes the lock file; if it was published anew or packed anew, and you trust it, remove its block and try again"}
-	TheOneBefore = Authority{"the one before", "it was published anew under the same version; do not use it before its publisher has explained it"}
+	TheLockFile  = Authority{"the dependency lock file", "perhaps it is locked for other platforms alone: then larder lock with --platform for each of them and this one completes the lock file; if it was republished or packed again, and you trust it, remove its block and try again"}
+	TheOneBefore = Authority{"the one before", "it was republished under the same version; do not use it before its publisher has explained it"}
 )
 
 // Refuse is the error of a package that has none of the hashes the authority states.

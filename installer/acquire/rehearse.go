@@ -49,8 +49,12 @@ func readArchive(ctx context.Context, path string) (r reading, err error) {
 // be known: packages on this machine are read and judged, others are not downloaded.
 func (a *Acquirer) rehearse(ctx context.Context, req Request, offer Offer) (Result, error) {
 	res := Result{Offer: offer, Report: offer.Report}
-	if err := a.CheckRelease(req, offer); err != nil {
-		return res, err
+	known, err := a.recall(req.ID)
+	if err == nil {
+		err = a.checkRelease(req, offer, known)
+	}
+	if err != nil {
+		return res, fail(req.ID, offer.Source, err)
 	}
 	if s, err := a.into.Get(ctx, req.ID); err == nil && a.Suffices(ctx, req, offer, s) {
 		_, s.Verdict = a.better(offer, s)
@@ -68,8 +72,7 @@ func (a *Acquirer) rehearse(ctx context.Context, req Request, offer Offer) (Resu
 		res.Package = sources.Stored{ID: req.ID, Verdict: res.Report.Verdict}
 		return res, nil
 	}
-	var err error
-	res.Package, res.Report, err = a.rehearseLocal(ctx, req, offer)
+	res.Package, res.Report, err = a.rehearseLocal(ctx, req, offer, known)
 	if err != nil {
 		err = fail(req.ID, offer.Source, err)
 	}
@@ -77,7 +80,7 @@ func (a *Acquirer) rehearse(ctx context.Context, req Request, offer Offer) (Resu
 }
 
 // rehearseLocal judges a package on this machine as if the store took it.
-func (a *Acquirer) rehearseLocal(ctx context.Context, req Request, offer Offer) (sources.Stored, trust.Report, error) {
+func (a *Acquirer) rehearseLocal(ctx context.Context, req Request, offer Offer, known sources.Stored) (sources.Stored, trust.Report, error) {
 	var report trust.Report
 	read, err := a.opts.Readings.of(ctx, offer.Location)
 	got := fetched{Provenance: sources.Provenance{ZH: read.zh, Signed: offer.Signed}}
@@ -87,10 +90,6 @@ func (a *Acquirer) rehearseLocal(ctx context.Context, req Request, offer Offer) 
 	if err == nil {
 		_, err = archive.ExecutableIn(read.contents, req.ID.Provider.Type)
 	}
-	if err != nil {
-		return sources.Stored{}, report, err
-	}
-	known, err := a.recall(req.ID)
 	if err != nil {
 		return sources.Stored{}, report, err
 	}

@@ -27,7 +27,7 @@ type Publication struct {
 }
 
 func (e *RepublishedError) Error() string {
-	return fmt.Sprintf("the release was published anew: what was seen on %s is %s; what is there now is %s",
+	return fmt.Sprintf("the release was republished: what was seen on %s is %s; what is there now is %s",
 		e.Was.Since.Format(time.DateOnly), e.Was, e.Now)
 }
 
@@ -76,9 +76,10 @@ func (a *Acquirer) checkRelease(req Request, offer Offer, known sources.Stored) 
 }
 
 // CheckRelease is the check of [Acquirer.Take] for a package that is not fetched: that its
-// publisher has signed no other archives before.
-func (a *Acquirer) CheckRelease(req Request, offer Offer) error {
-	known, err := a.recall(req.ID)
+// publisher has signed no other archives before. What the store has recorded of the
+// package is known, without H1 if that is nothing.
+func (a *Acquirer) CheckRelease(req Request, offer Offer, known sources.Stored) error {
+	known, err := a.verified(req.ID, known)
 	if err == nil {
 		err = a.checkRelease(req, offer, known)
 	}

@@ -31,7 +31,7 @@ func (f *File) Update(entries []Entry, e sources.Engine) ([]byte, Change) {
 }
 
 // Complete is [File.Update] for when hashes are found out, not packages
-// installed: the engines then write constraints anew too, so these count.
+// installed: the engines then write constraints again too, so these count.
 func (f *File) Complete(entries []Entry, e sources.Engine) ([]byte, Change) {
 	return f.update(entries, e, func(old, now Entry) bool {
 		return sameSelection(old, now) && old.Constraints.String() == now.Constraints.String()

@@ -155,7 +155,7 @@ type scene struct {
 	world *sourcetest.World
 }
 
-// measure lays everything out anew, runs a program untimed if the work wants it
+// measure lays everything out again, runs a program untimed if the work wants it
 // warm, and then timed.
 func (s *scene) measure(program func(roots []string, env []string) sample) sample {
 	// Small files stay until the end: for minutes after many were removed, ext4 takes

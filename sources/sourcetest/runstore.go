@@ -37,6 +37,7 @@ type Merge = func(p sources.Provider, kept, new *sources.Signed) (*sources.Signe
 func RunStore(t *testing.T, open func(t testing.TB, dir string, merge Merge) WholeStore) {
 	if dir := os.Getenv(killedIn); dir != "" {
 		dieStoring(t, open(t, dir, nil))
+		return // the parent reports that this process is still alive
 	}
 	run := func(name string, test func(s *storeTest)) {
 		t.Run(name, func(t *testing.T) {
@@ -309,7 +310,6 @@ func dieStoring(t testing.TB, store WholeStore) {
 	}
 	_, err := Put(t.Context(), store, PackageID(t, "example.test/acme/widget", "1.0.0", "linux_amd64"), from)
 	t.Log(err)
-	os.Exit(0)
 }
 
 // A package that is changed in its place is never recorded as sound.

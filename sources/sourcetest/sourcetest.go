@@ -115,8 +115,8 @@ func (r *release) dir() string { return r.provider + "/" + r.version }
 func (r *release) providerType() string { return path.Base(r.provider) }
 
 // Add publishes a version of a provider, such as registry.terraform.io/acme/widget.
-// Adding to a version that is out replaces the packages of the platforms named
-// anew, and leaves the others.
+// Adding to a version that is out replaces the packages of the platforms that it names,
+// and leaves the others.
 func (w *World) Add(provider, version string, description ...Release) {
 	w.t.Helper()
 	r := &release{provider: provider, version: version}

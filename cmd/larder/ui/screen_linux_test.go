@@ -54,7 +54,7 @@ func TestMessagesScrollAboveTheBars(t *testing.T) {
 }
 
 // When the size changes there is nothing left of what was there before, neither
-// where terminals break lines anew nor where they cut them.
+// where terminals break lines for another width, nor where they cut them.
 func TestResize(t *testing.T) {
 	for _, reflow := range []bool{false, true} {
 		for _, from := range sizes {

@@ -214,7 +214,7 @@ func (p *picture) resize(width, height int, reflow bool) {
 	p.top = max(p.top, p.row-height+1)
 }
 
-// reflow breaks lines anew. The cursor stays with what it is at.
+// reflow breaks lines again, for another width. The cursor stays with what it is at.
 func (p *picture) reflow() {
 	var lines []string
 	var wrapped []bool
