@@ -326,12 +326,18 @@ func (l *lister) version(packages []string) {
 // entry looks at a package.
 func (l *lister) entry(id sources.PackageID, of release) {
 	e := Entry{ID: id, Dir: l.Dir.entry(id)}
+	var marks []mark
 	var links []string
-	marks, err := scanEach(e.Dir, func(full string, info fs.FileInfo) {
-		e.files = append(e.files, extentOf(full, info))
-		if info.Mode()&fs.ModeSymlink != 0 {
-			links = append(links, full)
-		}
+	var err error
+	whileReplaced(e.Dir, func() error {
+		e.files, links = nil, nil
+		marks, err = scanEach(e.Dir, func(full string, info fs.FileInfo) {
+			e.files = append(e.files, extentOf(full, info))
+			if info.Mode()&fs.ModeSymlink != 0 {
+				links = append(links, full)
+			}
+		})
+		return err
 	})
 	if errors.Is(err, fs.ErrNotExist) && gone(e.Dir) {
 		return
@@ -374,11 +380,6 @@ func hasExecutable(marks []mark, typ string) error {
 	}
 	_, err := archive.ExecutableIn(c, typ)
 	return err
-}
-
-func gone(dir string) bool {
-	_, err := os.Lstat(dir)
-	return errors.Is(err, fs.ErrNotExist)
 }
 
 // lastUse is when a package was last used: as recorded, or else when it was changed,

@@ -31,8 +31,28 @@ const maxFiles = 10_000
 // scan finds the marks of all files in dir, always in the same order. Symlinks
 // to files count as the files; dir itself may be a symlink. The error matches
 // sources.ErrNotFound if dir is not there or cannot be a package.
-func scan(dir string) ([]mark, error) {
-	return scanEach(dir, func(string, fs.FileInfo) {})
+func scan(dir string) (marks []mark, err error) {
+	whileReplaced(dir, func() error {
+		marks, err = scanEach(dir, func(string, fs.FileInfo) {})
+		return err
+	})
+	return marks, err
+}
+
+// whileReplaced calls read again if it missed something in a dir that is there: another
+// process may have replaced the package meanwhile. It gives up after a few times, as a
+// link that leads nowhere is missing for good.
+func whileReplaced(dir string, read func() error) {
+	for range 5 {
+		if err := read(); !errors.Is(err, fs.ErrNotExist) || gone(dir) {
+			return
+		}
+	}
+}
+
+func gone(dir string) bool {
+	_, err := os.Lstat(dir)
+	return errors.Is(err, fs.ErrNotExist)
 }
 
 // scanEach is scan that calls visit for each file, as it is there: with the path and
