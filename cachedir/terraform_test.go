@@ -20,7 +20,7 @@ type terraform struct{ exe, work, config string }
 
 func newTerraform(t *testing.T, cache string, id sources.PackageID, f files) terraform {
 	t.Helper()
-	tf := terraform{sourcetest.Terraform(t), t.TempDir(), filepath.Join(t.TempDir(), "terraformrc")}
+	tf := terraform{sourcetest.Judge(t, sources.Terraform), t.TempDir(), filepath.Join(t.TempDir(), "terraformrc")}
 	mirror := t.TempDir()
 	archive := filepath.Join(mirror, filepath.FromSlash(id.Provider.String()),
 		fmt.Sprintf("terraform-provider-%s_%s_%s.zip", id.Provider.Type, id.Version, id.Platform))

@@ -19,6 +19,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/larder-cli/larder/sources"
 	"github.com/larder-cli/larder/sources/sourcetest"
 )
 
@@ -32,7 +33,7 @@ func TestAgreesWithTerraform(t *testing.T) {
 	if runtime.GOOS != "linux" {
 		t.Skip("elsewhere programs in Go take no authority from SSL_CERT_FILE")
 	}
-	terraform, larder := sourcetest.Terraform(t), buildLarder(t)
+	terraform, larder := sourcetest.Judge(t, sources.Terraform), buildLarder(t)
 	first, number := situations(t)
 	var agreed tally
 	t.Run("situations", func(t *testing.T) {

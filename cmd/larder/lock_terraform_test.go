@@ -9,6 +9,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/larder-cli/larder/sources"
 	"github.com/larder-cli/larder/sources/sourcetest"
 )
 
@@ -124,7 +125,7 @@ func TestLocksAsTerraformDoes(t *testing.T) {
 
 // newLockWorkplace publishes what the cases need, and configures the method.
 func newLockWorkplace(t *testing.T, c lockCase) *workplace {
-	w := &workplace{t: t, terraform: sourcetest.Terraform(t), world: sourcetest.New(t), base: t.TempDir()}
+	w := &workplace{t: t, terraform: sourcetest.Judge(t, sources.Terraform), world: sourcetest.New(t), base: t.TempDir()}
 	w.dir = filepath.Join(w.base, "root")
 	for _, version := range []string{"1.0.0", "1.1.0", "1.2.0", "2.0.0-beta1"} {
 		w.world.Add("example.test/acme/widget", version, onFour)

@@ -16,6 +16,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/larder-cli/larder/sources"
 	"github.com/larder-cli/larder/sources/sourcetest"
 )
 
@@ -45,7 +46,7 @@ func newWorkplace(t *testing.T, methods ...string) *workplace {
 	if runtime.GOOS != "linux" {
 		t.Skip("elsewhere programs in Go take no authority from SSL_CERT_FILE")
 	}
-	w := &workplace{t: t, terraform: sourcetest.Terraform(t), world: sourcetest.New(t), base: t.TempDir()}
+	w := &workplace{t: t, terraform: sourcetest.Judge(t, sources.Terraform), world: sourcetest.New(t), base: t.TempDir()}
 	w.dir = filepath.Join(w.base, "root")
 	executable, err := os.ReadFile(sourcetest.Provider(t))
 	w.must(err)

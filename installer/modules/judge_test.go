@@ -29,7 +29,7 @@ var beyond = map[string]string{
 // TestTerraformAgrees compares what each configuration in testdata requires
 // with what terraform init looks for, in a place where it finds nothing.
 func TestTerraformAgrees(t *testing.T) {
-	terraform := sourcetest.Terraform(t)
+	terraform := sourcetest.Judge(t, sources.Terraform)
 	config := filepath.Join(t.TempDir(), "config")
 	nowhere := "provider_installation {\n  filesystem_mirror {\n    path = \"" + filepath.ToSlash(t.TempDir()) + "/none\"\n  }\n}\n"
 	check(t, os.WriteFile(config, []byte(nowhere), 0o644))

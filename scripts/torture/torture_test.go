@@ -5,6 +5,7 @@ package main
 import (
 	"testing"
 
+	"github.com/larder-cli/larder/sources"
 	"github.com/larder-cli/larder/sources/sourcetest"
 )
 
@@ -13,6 +14,6 @@ func TestTorture(t *testing.T) {
 }
 
 func TestTortureBesideTerraform(t *testing.T) {
-	sourcetest.Terraform(t)
+	sourcetest.Judge(t, sources.Terraform)
 	torture(t, options{rounds: 2, processes: 6, seed: 1, terraform: true}, func(r report) { t.Log(r) })
 }

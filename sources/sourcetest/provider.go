@@ -7,7 +7,6 @@ import (
 	"path/filepath"
 	"strings"
 	"sync"
-	"testing"
 )
 
 // Provider is the path of an executable that engines can run as a provider, for
@@ -46,20 +45,4 @@ func goCommand(dir string, args ...string) (string, error) {
 		err = errors.New(string(exit.Stderr))
 	}
 	return strings.TrimSpace(string(out)), err
-}
-
-// Terraform is the path of the terraform on this machine, the judge of what we
-// are compatible with. Without one the test is skipped, or fails where CI
-// promises one.
-func Terraform(t testing.TB) string {
-	t.Helper()
-	path, err := exec.LookPath("terraform")
-	if err == nil {
-		return path
-	}
-	if os.Getenv("CI") != "" {
-		t.Fatalf("no terraform to compare with: %v", err)
-	}
-	t.Skipf("no terraform to compare with: %v", err)
-	return ""
 }

@@ -8,6 +8,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/larder-cli/larder/sources"
 	"github.com/larder-cli/larder/sources/sourcetest"
 )
 
@@ -15,7 +16,7 @@ var check = sourcetest.Check
 
 // TestProviderWorks takes Terraform from init to destroy with the provider.
 func TestProviderWorks(t *testing.T) {
-	sourcetest.Terraform(t)
+	sourcetest.Judge(t, sources.Terraform)
 	source := sourcetest.Provider(t)
 	executable := sourcetest.ReadFile(t, source)
 	dir := t.TempDir()

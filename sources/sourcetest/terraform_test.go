@@ -9,6 +9,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/larder-cli/larder/sources"
 	"github.com/larder-cli/larder/sources/sourcetest"
 )
 
@@ -18,7 +19,7 @@ func TestTerraformInstalls(t *testing.T) {
 	if runtime.GOOS == "windows" || runtime.GOOS == "darwin" {
 		t.Skip("programs in Go take no authority from SSL_CERT_FILE here")
 	}
-	terraform := sourcetest.Terraform(t)
+	terraform := sourcetest.Judge(t, sources.Terraform)
 	w := newWorld(t)
 	w.Add("example.test/acme/gadget", "0.3.0", sourcetest.Release{Deflate: true, Size: 1 << 20})
 	discovered := w.Registry.Host + "/acme/gizmo" // found by service discovery
