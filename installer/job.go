@@ -25,7 +25,7 @@ type job struct {
 	looked   map[sources.Platform]look
 	learned  []sources.Hash // that the lock file must hold too
 	sums     trust.Sums     // signed, that came with the package; empty if none did
-	changed  bool           // whether any package was installed
+	changed  bool           // whether the lock file's entry may have to change
 	outcomes []Outcome
 
 	unknown  []UnknownHash // see Locker.examine
@@ -191,11 +191,15 @@ func (j *job) lockedHashes() []sources.Hash {
 }
 
 // entry is what the lock file must contain about the provider. If nothing was
-// installed it stays as it is, as engines leave it, out-of-date constraints and
-// hashes of foreign schemes included.
+// installed it stays as it is, as engines leave it, hashes of foreign schemes included.
+// Out-of-date constraints stay too, but OpenTofu refreshes them if it rewrites the file.
 func (j *job) entry() lockfile.Entry {
 	if !j.changed {
-		return j.locked
+		kept := j.locked
+		if j.opts.Engine == sources.OpenTofu {
+			kept.Constraints = j.req.Constraints
+		}
+		return kept
 	}
 	return lockfile.Entry{
 		Provider:    j.req.Provider,
@@ -215,7 +219,6 @@ func (j *job) install(ctx context.Context, id sources.PackageID) (outcome Outcom
 	if l.installed {
 		return Outcome{Package: l.held, How: WasInstalled}, nil
 	}
-	j.changed = true
 	var slot acquire.Slot
 	defer slot.Leave()
 	req := j.request(id, &slot)
@@ -246,9 +249,16 @@ func (j *job) install(ctx context.Context, id sources.PackageID) (outcome Outcom
 	}
 }
 
-// outcome is what came of a package that was acquired, whose hashes it learns.
+// outcome is what came of a package that was acquired, whose hashes it learns. An engine
+// that finds a locked package in its own cache adds nothing to an entry that its contents
+// already match.
 func (j *job) outcome(res acquire.Result) Outcome {
 	o := Outcome{Package: res.Package, How: FromStore, KeyID: res.Report.KeyID, Source: res.Offer.Source}
+	unasked := res.Offer.ID == (sources.PackageID{})
+	if unasked && j.opts.EngineCache && sources.MatchesAny(j.lockedHashes(), res.Package.H1) {
+		return o
+	}
+	j.changed = true
 	switch {
 	case res.Planned:
 		o.How = Planned
@@ -256,8 +266,8 @@ func (j *job) outcome(res acquire.Result) Outcome {
 	case res.Fetched:
 		o.How, o.Size = Fetched, res.Size
 	}
-	if res.Offer.ID == (sources.PackageID{}) {
-		j.learnFromCache(res.Package)
+	if unasked {
+		j.learnKnown(res.Package)
 	} else {
 		j.learn(res)
 	}

@@ -7,7 +7,8 @@ import (
 )
 
 // learn notes the hashes that the lock file must hold for a package that a source has
-// just offered: those that an engine would have noted.
+// just offered: those that an engine would have noted. OpenTofu notes the zh: hash of an
+// archive only where the source stated it, not that of any archive it has at hand.
 func (j *job) learn(res acquire.Result) {
 	s, offer := res.Package, res.Offer
 	j.learned = append(j.learned, s.H1)
@@ -18,7 +19,7 @@ func (j *job) learn(res acquire.Result) {
 		j.learnSigned(s, s.Signed)
 	}
 	if j.opts.Engine == sources.OpenTofu {
-		if s.ZH != "" {
+		if sources.MatchesAny(offer.Hashes, s.ZH) {
 			j.learned = append(j.learned, s.ZH)
 		}
 		if j.acquirer.KeysOptional(j.req.Provider) { // then what the registry states is enough
@@ -30,25 +31,11 @@ func (j *job) learn(res acquire.Result) {
 	}
 }
 
-// learnFromCache notes the hashes for a package that the lock file and the
-// store alone have proved. An engine that finds it in its own cache adds
-// nothing to an entry that its contents already match.
-func (j *job) learnFromCache(s sources.Stored) {
-	if j.opts.EngineCache && sources.MatchesAny(j.lockedHashes(), s.H1) {
-		j.learned = append(j.learned, s.H1)
-		return
-	}
-	j.learnKnown(s)
-}
-
 // learnKnown notes the hashes for a package that was verified when it was stored.
 func (j *job) learnKnown(s sources.Stored) {
 	j.learned = append(j.learned, s.H1)
 	if s.Verdict >= sources.MirrorEvidence {
 		j.learnSigned(s, s.Signed)
-	}
-	if j.opts.Engine == sources.OpenTofu && s.ZH != "" {
-		j.learned = append(j.learned, s.ZH)
 	}
 }
 

@@ -23,30 +23,35 @@ import (
 	"github.com/larder-cli/larder/sources/sourcetest"
 )
 
-// TestAgreesWithTerraform lets Larder and a real Terraform loose on the same
+// TestAgreesWithTheEngines lets Larder and a real engine loose on the same
 // situations, and wants the same exit, lock file and installed packages of them,
 // but for what docs/deviations.md lists.
 //
 // LARDER_DIFFERENTIAL is how many situations to try, and from which seed on if
 // it is NUMBER@SEED. What disagrees is printed with all that it takes.
-func TestAgreesWithTerraform(t *testing.T) {
+func TestAgreesWithTheEngines(t *testing.T) {
 	if runtime.GOOS != "linux" {
 		t.Skip("elsewhere programs in Go take no authority from SSL_CERT_FILE")
 	}
-	terraform, larder := sourcetest.Judge(t, sources.Terraform), buildLarder(t)
+	larder := buildLarder(t)
 	first, number := situations(t)
-	var agreed tally
-	t.Run("situations", func(t *testing.T) {
-		for seed := first; seed < first+number; seed++ {
-			t.Run(fmt.Sprint(seed), func(t *testing.T) {
-				t.Parallel()
-				c := &comparison{scene: newScene(t, generate(seed)), terraform: terraform, larder: larder}
-				c.compare()
-				agreed.add(c)
+	for _, e := range []sources.Engine{sources.Terraform, sources.OpenTofu} {
+		t.Run(string(e), func(t *testing.T) {
+			engine := sourcetest.Judge(t, e)
+			var agreed tally
+			t.Run("situations", func(t *testing.T) {
+				for seed := first; seed < first+number; seed++ {
+					t.Run(fmt.Sprint(seed), func(t *testing.T) {
+						t.Parallel()
+						c := &comparison{scene: newScene(t, generate(seed, e)), engine: engine, larder: larder}
+						c.compare()
+						agreed.add(c)
+					})
+				}
 			})
-		}
-	})
-	t.Log(agreed.String())
+			t.Log(agreed.String())
+		})
+	}
 }
 
 // situations are the seeds to try.
@@ -120,16 +125,16 @@ type packages map[string]map[string]string
 // A comparison is of both programs in one situation.
 type comparison struct {
 	*scene
-	terraform, larder string // the programs
-	notes             []string
-	before            string // what Larder said when it ran here earlier
+	engine, larder string // the programs
+	notes          []string
+	before         string // what Larder said when it ran here earlier
 }
 
 func (c *comparison) compare() {
 	c.prepare()
-	c.restore("terraform")
+	c.restore("engine")
 	c.spoil()
-	want := c.start(c.terraform, c.terraformArgs(false))
+	want := c.start(c.engine, c.engineArgs(false))
 	c.restore("larder")
 	c.spoil()
 	got := c.start(c.larder, c.larderArgs())
@@ -143,26 +148,26 @@ func (c *comparison) compare() {
 		c.notes = append(c.notes, "agreed: installed")
 	case len(differences) == 0:
 		c.notes = append(c.notes, "agreed: failed")
-		c.t.Logf("terraform:\n%s\nlarder:\n%s", want.output, got.output)
+		c.t.Logf("engine:\n%s\nlarder:\n%s", want.output, got.output)
 	case deviation != "":
 		c.notes = append(c.notes, "deviation: "+deviation)
 	default:
 		c.notes = append(c.notes, "DISAGREED")
-		c.t.Errorf("%s\n%s\nterraform, %d:\n%s\nlarder, %d:\n%s", strings.Join(differences, "\n"), c.situation, want.status, want.output, got.status, got.output)
+		c.t.Errorf("%s\n%s\nengine, %d:\n%s\nlarder, %d:\n%s", strings.Join(differences, "\n"), c.situation, want.status, want.output, got.status, got.output)
 	}
 }
 
 // prepare keeps how each program finds everything.
 func (c *comparison) prepare() {
 	c.keep("pristine")
-	for _, program := range []string{"terraform", "larder"} {
+	for _, program := range []string{"engine", "larder"} {
 		c.restore("pristine")
 		switch {
 		case c.Prior == "":
 		case c.Prior == "itself" && program == "larder":
 			c.before, _ = c.command(c.larder, c.larderArgs()...)
 		default:
-			c.command(c.terraform, c.terraformArgs(false)...)
+			c.command(c.engine, c.engineArgs(false)...)
 		}
 		for _, gone := range c.Forgot {
 			c.must(os.RemoveAll(filepath.Join(c.dir, gone)))
@@ -172,7 +177,7 @@ func (c *comparison) prepare() {
 	c.publishAll(true)
 }
 
-func (c *comparison) terraformArgs(again bool) []string {
+func (c *comparison) engineArgs(again bool) []string {
 	var args []string
 	if c.Chdir {
 		args = append(args, "-chdir=work")
@@ -191,7 +196,7 @@ func (c *comparison) terraformArgs(again bool) []string {
 }
 
 func (c *comparison) larderArgs() []string {
-	args := []string{"install", "--engine", "terraform"}
+	args := []string{"install", "--engine", string(c.Engine)}
 	if c.Chdir {
 		args = append(args, "--chdir", "work")
 	}
@@ -346,17 +351,17 @@ func (c *comparison) followUp(before outcome) []string {
 	}
 	c.world.Registry.Forget()
 	c.world.Mirror.Forget()
-	after := c.start(c.terraform, c.terraformArgs(true))
+	after := c.start(c.engine, c.engineArgs(true))
 	var all []string
 	if after.status != 0 {
-		all = append(all, "terraform init fails afterwards:\n"+after.output)
+		all = append(all, "init fails afterwards:\n"+after.output)
 	}
 	if after.lock != before.lock {
-		all = append(all, fmt.Sprintf("terraform init changes the lock file afterwards:\n%s", after.lock))
+		all = append(all, fmt.Sprintf("init changes the lock file afterwards:\n%s", after.lock))
 	}
 	for _, r := range after.requests {
 		if r.Kind == sourcetest.Archive && r.Status == 200 {
-			all = append(all, fmt.Sprintf("terraform init fetches afterwards: %s", r))
+			all = append(all, fmt.Sprintf("init fetches afterwards: %s", r))
 		}
 	}
 	if bare {
@@ -377,8 +382,8 @@ func (c *comparison) cached(o outcome) bool {
 
 // A failure is a kind of failure, told by what each program says of it.
 type failure struct {
-	name              string
-	terraform, larder *regexp.Regexp
+	name           string
+	engine, larder *regexp.Regexp
 }
 
 var failures = []failure{
@@ -394,9 +399,9 @@ var failures = []failure{
 }
 
 // kinds are the kinds of failure that an outcome of each program tells of.
-func kinds(terraform, larder outcome) (want, got []string) {
+func kinds(engine, larder outcome) (want, got []string) {
 	for _, f := range failures {
-		if f.terraform.MatchString(unwrapped(terraform.output)) {
+		if f.engine.MatchString(unwrapped(engine.output)) {
 			want = append(want, f.name)
 		}
 		if f.larder.MatchString(unwrapped(larder.output)) {
@@ -473,7 +478,7 @@ var failed = regexp.MustCompile(`(?:Could not retrieve the list of available ver
 // sufficed is whether Terraform asks in vain for what Larder had no need to.
 func sufficed(_ *situation, want, got outcome) bool {
 	for _, m := range failed.FindAllStringSubmatch(unwrapped(want.output), -1) {
-		at := regexp.MustCompile(`(?m)^(registry.terraform.io/)?` + regexp.QuoteMeta(m[1]) + ` .* (already installed|from the cache),`)
+		at := regexp.MustCompile(`(?m)^(?:registry.(?:terraform.io|opentofu.org)/)?` + regexp.QuoteMeta(m[1]) + ` .* (already installed|from the cache),`)
 		if at.MatchString(got.output) {
 			return true
 		}
@@ -530,7 +535,7 @@ var hostile = regexp.MustCompile(`occurs twice|neither a file nor a directory`)
 
 var republishedText = regexp.MustCompile(`larder: error: .*: the release was republished: `)
 
-var brokenConfig = regexp.MustCompile(`larder: error: \S*(config\.tfrc|\.terraformrc|\.terraform\.d/\S+):\d+`)
+var brokenConfig = regexp.MustCompile(`larder: error: \S*(config\.tfrc|\.terraformrc|\.tofurc|\.terraform\.d/\S+):\d+`)
 
 func hasRelease(s *situation, is func(published) bool) bool {
 	return slices.ContainsFunc(s.Releases, is)

@@ -8,6 +8,8 @@ import (
 	"slices"
 	"sort"
 	"strings"
+
+	"github.com/larder-cli/larder/sources"
 )
 
 // A generator draws a situation from a seed. Most of what it draws is ordinary,
@@ -15,15 +17,17 @@ import (
 type generator struct {
 	*rand.Rand
 	*situation
+	home      string            // the host of addresses without one
 	providers []string          // that the situation is about
 	meant     map[string]string // the version of each that most of it agrees on
 	wild      bool              // nothing agrees with anything
 }
 
-func generate(seed uint64) *situation {
+func generate(seed uint64, e sources.Engine) *situation {
 	g := &generator{
 		Rand:      rand.New(rand.NewPCG(seed, 0)),
-		situation: &situation{Seed: seed, DataDir: "work/.terraform", Files: map[string]string{}},
+		situation: &situation{Seed: seed, Engine: e, DataDir: "work/.terraform", Files: map[string]string{}},
+		home:      string(e.DefaultHost()),
 		meant:     map[string]string{},
 	}
 	g.wild = g.in(6)
@@ -68,9 +72,18 @@ var versionNumbers = []string{
 	"1.0.0-beta1", "1.3.0-alpha.1", "2.0.0-rc.1", "0.0.0-a", "4.0.0-0", "3.0.1+x",
 }
 
+// atHome is an address of Terraform's registry as one of the engine's own, mostly.
+func (g *generator) atHome(address string) string {
+	path, ok := strings.CutPrefix(address, "registry.terraform.io/")
+	if !ok || g.Engine == sources.Terraform || g.in(8) {
+		return address
+	}
+	return g.home + "/" + path
+}
+
 func (g *generator) releases() {
 	for _, i := range g.Perm(len(addresses))[:1+g.IntN(3)] {
-		g.providers = append(g.providers, addresses[i])
+		g.providers = append(g.providers, g.atHome(addresses[i]))
 	}
 	for _, provider := range g.providers {
 		versions := some(g, versionNumbers, 6)
@@ -111,6 +124,9 @@ func (g *generator) release(provider, version string) published {
 	}
 	if g.in(12) {
 		r.Warning = "mind the gap"
+	}
+	if g.Engine == sources.OpenTofu {
+		r.Stated = g.in(3)
 	}
 	for _, server := range []string{"registry", "mirror"} {
 		if g.in(8) && (g.wild || g.in(2)) {
@@ -200,7 +216,7 @@ func (g *generator) module(m moduleText, providers []string) {
 	for i, provider := range providers {
 		local := fmt.Sprintf("p%d", i)
 		typ := typeOf(provider)
-		official := strings.HasPrefix(provider, "registry.terraform.io/hashicorp/")
+		official := strings.HasPrefix(provider, g.home+"/hashicorp/")
 		switch {
 		case official && g.in(3):
 			g.implied(m, provider, typ)
@@ -237,6 +253,9 @@ func (g *generator) module(m moduleText, providers []string) {
 		fmt.Fprintf(m.file("versions.tf"), "terraform {\n  required_providers {\n  }\n}\n")
 	}
 	g.noise(m, typeOf(one(g, g.providers...)))
+	if g.Engine == sources.OpenTofu && len(providers) > 0 {
+		g.tofuFiles(m, required, providers)
+	}
 	for name, text := range required {
 		fmt.Fprintf(m.file(name), "terraform {\n  required_providers {\n%s  }\n}\n", text)
 	}
@@ -253,6 +272,19 @@ func (g *generator) module(m moduleText, providers []string) {
 	}
 }
 
+// tofuFiles writes what Terraform doesn't read, or not in this way.
+func (g *generator) tofuFiles(m, required moduleText, providers []string) {
+	if required["main.tf"] != nil && g.in(12) { // instead of the file of this name
+		required["main.tofu"], m["main.tofu"] = required["main.tf"], m.file("main.tf")
+		delete(required, "main.tf")
+		m["main.tf"] = &strings.Builder{}
+		m.file("main.tf").WriteString("this is not read")
+	}
+	if i := g.IntN(len(providers)); g.in(10) {
+		fmt.Fprintf(m.file(one(g, "p.tftest.hcl", "p.tofutest.hcl")), "provider %q {\n%s}\n", fmt.Sprintf("p%d", i), g.version(providers[i], "  "))
+	}
+}
+
 func typeOf(provider string) string { return provider[strings.LastIndexByte(provider, '/')+1:] }
 
 // noise writes what requires nothing, or nothing new, or is not read at all.
@@ -263,7 +295,9 @@ func (g *generator) noise(m moduleText, typ string) {
 	case 1:
 		m.file(".hidden.tf").WriteString("this is not read")
 		m.file("backup.tf~").WriteString("nor is this")
-		m.file("x.tofu").WriteString("nor is this")
+		if g.Engine == sources.Terraform {
+			m.file("x.tofu").WriteString("nor is this")
+		}
 	case 2:
 		m.file("outputs.tf.json").WriteString(`{"output": {"j": {"value": 1}}, "//": "a comment"}`)
 	case 3:
@@ -300,7 +334,7 @@ func (g *generator) implied(m moduleText, provider, typ string) {
 
 // spelled is one of the ways to write a provider's address.
 func (g *generator) spelled(provider string) string {
-	if short, ok := strings.CutPrefix(provider, "registry.terraform.io/"); ok && !g.in(5) {
+	if short, ok := strings.CutPrefix(provider, g.home+"/"); ok && !g.in(5) {
 		provider = short
 	}
 	switch {
@@ -323,7 +357,10 @@ func (g *generator) version(provider, indent string) string {
 
 // state writes a state with a resource of some provider.
 func (g *generator) state() {
-	provider := one(g, append(g.providers, "registry.terraform.io/acme/unknown", "terraform.io/builtin/terraform")...)
+	provider := one(g, append(slices.Clone(g.providers), g.home+"/acme/unknown", "terraform.io/builtin/terraform")...)
+	if path, ok := strings.CutPrefix(provider, g.home+"/"); ok && g.Engine == sources.OpenTofu && g.in(3) {
+		provider = "registry.terraform.io/" + path
+	}
 	text, err := json.MarshalIndent(map[string]any{
 		"version": 4, "terraform_version": "1.11.4", "serial": 1, "lineage": "d0c7e4a3-6c3f-1a6e-3f5e-0f6d6a2d6f11", "outputs": map[string]any{},
 		"resources": []any{map[string]any{
@@ -375,7 +412,7 @@ func (g *generator) credentials(b *strings.Builder) {
 	if g.Token == "" {
 		return
 	}
-	hosts := []string{"{registry}", "{mirrorhost}", "registry.terraform.io", "example.test", "example.test:8443", "испытание.test"}
+	hosts := []string{"{registry}", "{mirrorhost}", g.home, "example.test", "example.test:8443", "испытание.test"}
 	for _, host := range hosts {
 		token := one(g, "secret", "secret", "secret", "wrong")
 		switch g.IntN(5) {
@@ -472,6 +509,9 @@ func (g *generator) cacheDir(b *strings.Builder) {
 
 func (g *generator) configFile() string {
 	if g.in(3) {
+		if g.Engine == sources.OpenTofu && g.in(2) {
+			return "home/.tofurc"
+		}
 		return one(g, "home/.terraformrc", "home/.terraform.d/x.tfrc")
 	}
 	g.Env = append(g.Env, "TF_CLI_CONFIG_FILE={dir}/config.tfrc")
@@ -482,6 +522,9 @@ func (g *generator) impliedDirs() {
 	dirs := []string{"home/.terraform.d/plugins", "home/.local/share/terraform/plugins", "share0/terraform/plugins", "share1/terraform/plugins", "share2/terraform/plugins"}
 	if !g.Chdir {
 		dirs = append(dirs, "work/terraform.d/plugins")
+	}
+	if g.Engine == sources.OpenTofu {
+		dirs = append(dirs, "share0/opentofu/plugins")
 	}
 	for _, dir := range some(g, dirs, 2) {
 		g.tree(dir)
@@ -505,7 +548,9 @@ func (g *generator) methods(b *strings.Builder) {
 			kind = "direct"
 		case 3, 4:
 			kind, argument = "network_mirror", fmt.Sprintf("    url = %q\n", "{mirror}")
-			except = g.hostsWithPorts()
+			if except = g.hostsWithPorts(); g.Engine == sources.OpenTofu && g.in(2) {
+				argument += fmt.Sprintf("    trust_all_hashes = %v\n", !g.in(4))
+			}
 		default:
 			path := g.tree(fmt.Sprintf("mirror%d", i))
 			kind, argument = "filesystem_mirror", fmt.Sprintf("    path = %q\n", one(g, "{dir}/", "{dir}/", "../")+path)
@@ -554,7 +599,7 @@ func (g *generator) lock() {
 	if g.in(10) {
 		g.LockForm = one(g, lockForms...)
 	}
-	for _, provider := range append(slices.Clone(g.providers), "registry.terraform.io/acme/extra") {
+	for _, provider := range append(slices.Clone(g.providers), g.home+"/acme/extra") {
 		versions := g.versions(provider)
 		if len(versions) == 0 || g.in(8) {
 			versions = append(versions, "1.0.0")
@@ -566,6 +611,9 @@ func (g *generator) lock() {
 		l := locked{Provider: provider, Version: cmp.Or(g.meant[provider], "1.0.0"), Constraints: one(g, "", ">= 0.1.0", "~> 1.0", "1.2.0")}
 		if g.wild || g.in(6) {
 			l.Version = one(g, versions...)
+		}
+		if path, ok := strings.CutPrefix(provider, g.home+"/"); ok && g.Engine == sources.OpenTofu && g.in(5) {
+			l.Provider = "registry.terraform.io/" + path // to be migrated
 		}
 		switch g.IntN(6) {
 		case 0:
@@ -725,7 +773,7 @@ func (g *generator) prior() {
 	if !g.in(5) {
 		return
 	}
-	g.Prior = one(g, "terraform", "itself")
+	g.Prior = one(g, "engine", "itself")
 	for i := range g.Releases {
 		g.Releases[i].Later = g.in(4)
 	}

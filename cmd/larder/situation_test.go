@@ -17,6 +17,7 @@ import (
 
 	"golang.org/x/mod/sumdb/dirhash"
 
+	"github.com/larder-cli/larder/sources"
 	"github.com/larder-cli/larder/sources/sourcetest"
 )
 
@@ -28,9 +29,10 @@ import (
 // In its texts {dir} stands for the directory that everything is in, {registry}
 // for the host and port of a registry that is found by service discovery,
 // {mirror} for the URL of a network mirror and {mirrorhost} for its host and
-// port, and {platform} for this machine's.
+// port, {platform} for this machine's, and {home} for the engine's own registry.
 type situation struct {
 	Seed     uint64
+	Engine   sources.Engine // that it is meant for
 	Releases []published
 	Edits    []edit // what servers make of their documents
 	Trees    []tree // filesystem mirrors, wherever they are
@@ -51,7 +53,7 @@ type situation struct {
 	ReadOnly   bool
 	PluginDirs []string
 
-	Prior  string   // who has run here before: terraform, or each program itself; empty if nobody
+	Prior  string   // who has run here before: the engine, or each program itself; empty if nobody
 	Forgot []string // what is gone since, below {dir}
 }
 
@@ -65,6 +67,7 @@ type published struct {
 	Sums              string   // what is wrong with SHA256SUMS
 	Document          string   // what is wrong with the registry's description
 	Warning           string
+	Stated            bool     // the registry states the hashes of all platforms
 	HiddenBy          []string // servers that do not show it: registry, mirror
 	Later             bool     // it came out after the prior run
 }
@@ -195,6 +198,7 @@ func (sc *scene) fill(text string) string {
 		"{registry}", sc.world.Registry.Host,
 		"{mirror}", sc.world.Mirror.MirrorURL(),
 		"{mirrorhost}", sc.world.Mirror.Host,
+		"{home}", string(sc.Engine.DefaultHost()),
 		"{platform}", runtime.GOOS+"_"+runtime.GOARCH,
 	).Replace(text)
 }
@@ -334,7 +338,7 @@ var signings = map[string]func() signing{
 func (sc *scene) publish(r published) {
 	sign := signings[r.Signing]()
 	provider := sc.fill(r.Provider)
-	d := sourcetest.Release{Protocols: r.Protocols, Signer: sign.signer, Keys: sign.keys, EditSums: r.editSums, EditDownload: r.editDownload}
+	d := sourcetest.Release{Protocols: r.Protocols, Signer: sign.signer, Keys: sign.keys, EditSums: r.editSums, EditDownload: r.editDownload, Packages: r.Stated}
 	if r.Signing == "broken" {
 		d.EditSignature = func(b []byte) []byte { return b[:len(b)/2] }
 	}
@@ -475,12 +479,12 @@ func (sc *scene) twist(dir, how string) {
 		sc.rename(dir, "*/*/*/*.zip", func(name string) string { return strings.ToUpper(strings.TrimSuffix(name, ".zip")) + "_more.zip" })
 	case "junk":
 		for _, name := range []string{
-			"README", "index.json", "registry.terraform.io/x", "xn--80akhbyknj4f.test/acme/widget/1.0.0/{platform}/x",
-			"registry.terraform.io/acme/widget/index.json", "registry.terraform.io/acme/widget/v9.0.0/{platform}/terraform-provider-widget",
-			"registry.terraform.io/acme/widget/9.0.0/linux/terraform-provider-widget", "registry.terraform.io/my_org/widget/9.0.0/{platform}/x",
-			"registry.terraform.io/acme/widget/.terraform-provider-widget_9.0.0_{platform}.zip", "terraform-provider-widget_v9.0.0",
-			"registry.terraform.io/acme/widget/terraform-provider-widget_9.0.0_linux.zip", "registry.terraform.io/acme/widget/9.1.0/file",
-			"registry.terraform.io/acme/widget/1.2.3.4/{platform}/terraform-provider-widget", ".hidden/a/b/1.0.0/{platform}/x",
+			"README", "index.json", "{home}/x", "xn--80akhbyknj4f.test/acme/widget/1.0.0/{platform}/x",
+			"{home}/acme/widget/index.json", "{home}/acme/widget/v9.0.0/{platform}/terraform-provider-widget",
+			"{home}/acme/widget/9.0.0/linux/terraform-provider-widget", "{home}/my_org/widget/9.0.0/{platform}/x",
+			"{home}/acme/widget/.terraform-provider-widget_9.0.0_{platform}.zip", "terraform-provider-widget_v9.0.0",
+			"{home}/acme/widget/terraform-provider-widget_9.0.0_linux.zip", "{home}/acme/widget/9.1.0/file",
+			"{home}/acme/widget/1.2.3.4/{platform}/terraform-provider-widget", ".hidden/a/b/1.0.0/{platform}/x",
 		} {
 			sc.write(filepath.Join(dir, sc.fill(name)), "junk\n")
 		}
@@ -631,7 +635,7 @@ func (sc *scene) writeLock() {
 
 // lockText is the text of the dependency lock file.
 func (sc *scene) lockText() string {
-	text := "# This file is maintained automatically by \"terraform init\".\n# Manual edits may be lost in future updates.\n"
+	text := "# This file is maintained automatically by \"" + string(sc.Engine) + " init\".\n# Manual edits may be lost in future updates.\n"
 	for _, l := range sc.Lock {
 		text += fmt.Sprintf("\nprovider %q {\n", sc.fill(l.Provider))
 		if l.Constraints == "" {

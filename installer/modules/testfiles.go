@@ -77,10 +77,12 @@ func (d *declarations) run(b *hcl.Block, key string) []moduleCall {
 }
 
 // testProvider reads a provider block in a test file. To OpenTofu it asks for
-// the provider, to Terraform it configures one that is asked for elsewhere.
+// the provider, in a version if it says so. To Terraform it configures one that is asked
+// for elsewhere.
 func (d *declarations) testProvider(b *hcl.Block, root *module) []need {
 	name, ok := d.strictName(b.Labels[0], b.LabelRanges[0])
-	if attr := d.arguments(b.Body, "version")["version"]; attr != nil && d.engine == sources.Terraform {
+	attr := d.arguments(b.Body, "version")["version"]
+	if attr != nil && d.engine == sources.Terraform {
 		d.diags.fail(attr.NameRange, "move the version constraint to required_providers", "a provider block in a test file takes no version")
 	}
 	if !ok || d.engine != sources.OpenTofu {
@@ -90,5 +92,9 @@ func (d *declarations) testProvider(b *hcl.Block, root *module) []need {
 	if !declared {
 		p = implied(name, d.engine)
 	}
-	return []need{{provider: p, at: b.DefRange}}
+	if attr == nil {
+		return []need{{provider: p, at: b.DefRange}}
+	}
+	v := d.bareVersion(attr.Expr)
+	return []need{{p, v.constraints, v.text, attr.Range}}
 }

@@ -85,10 +85,26 @@ func (r *release) download(p pkg, os, arch string) map[string]any {
 		"shasums_url": base + r.sumsName(), "shasums_signature_url": base + r.sumsName() + ".sig",
 		"signing_keys": map[string]any{"gpg_public_keys": keys},
 	}
+	if r.Packages {
+		doc["packages"] = r.stated()
+	}
 	if r.EditDownload != nil {
 		r.EditDownload(doc)
 	}
 	return doc
+}
+
+// stated are the hashes and sizes of the packages of all platforms.
+func (r *release) stated() map[string]any {
+	all := map[string]any{}
+	for _, p := range r.packages {
+		hashes := []string{p.zh()}
+		if p.h1 != "" {
+			hashes = append(hashes, p.h1)
+		}
+		all[p.platform] = map[string]any{"hashes": hashes, "package_size": p.size}
+	}
+	return all
 }
 
 func (r *release) sumsName() string {

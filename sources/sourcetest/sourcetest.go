@@ -83,6 +83,7 @@ type Release struct {
 	Warnings  []string          // told by the registry when asked for versions
 	Signer    *Key              // Publisher if nil
 	Keys      []*Key            // those the registry lists; the Signer if nil, none if empty
+	Packages  bool              // the registry states the hashes of all platforms, as OpenTofu's does
 
 	// Each of these changes a document on its way out, so that tests need not
 	// wait for somebody to publish a broken one.
@@ -104,6 +105,7 @@ type pkg struct {
 	filename string
 	file     string // path of the archive
 	sha256   [32]byte
+	size     int64
 	h1       string
 }
 
@@ -176,7 +178,7 @@ func (w *World) build(r *release, platform string) pkg {
 	w.must(err)
 	defer f.Close()
 	sum := sha256.New()
-	_, err = f.WriteTo(sum)
+	p.size, err = f.WriteTo(sum)
 	w.must(err)
 	sum.Sum(p.sha256[:0])
 	// What is no archive has no contents to hash.
