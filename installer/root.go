@@ -140,8 +140,8 @@ func entries(root Root, jobs []job) []lockfile.Entry {
 
 // writeLock makes the lock file what the result says that it shall be.
 func writeLock(root Root, result *Result) error {
-	switch change := result.Lock.Change; {
-	case change.None():
+	switch change := result.Lock; {
+	case change.Text == nil, root.ReadOnlyLock && change.None():
 		return nil
 	case root.ReadOnlyLock && (len(change.Added) > 0 || len(change.Removed) > 0):
 		return sources.WithHint(&LockChangedError{result.Lock}, "install once without --lockfile readonly, and keep the lock file that comes of it")
@@ -161,6 +161,9 @@ func writeLock(root Root, result *Result) error {
 
 // String lists what changes.
 func (c LockChange) String() string {
+	if c.None() {
+		return "its first line" // which names the engine
+	}
 	var parts []string
 	for _, kind := range []struct {
 		verb      string

@@ -751,7 +751,11 @@ func (g *generator) editDiscovery() edit {
 // editHashes changes the hashes that a mirror states.
 func (g *generator) editHashes(path string) edit {
 	e := edit{Server: "mirror", Path: path, Pattern: `"(h1|zh):[^"]*"`}
-	switch g.IntN(6) {
+	kinds := 6
+	if g.Engine == sources.OpenTofu {
+		kinds = 9
+	}
+	switch g.IntN(kinds) {
 	case 0:
 		e.Pattern, e.New = `(?s)"hashes": \[.*?\]`, `"hashes": []`
 	case 1:
@@ -764,6 +768,10 @@ func (g *generator) editHashes(path string) edit {
 		e.Pattern, e.New = `"h1:[^"]*"`, `"h1:wrong"`
 	case 5:
 		e.New = `"nohash"`
+	case 6: // those of other platforms alone
+		e.Pattern, e.New = `(?s)("{platform}": \{\s*"hashes": )\[.*?\]`, `$1[]`
+	case 7, 8: // those of one kind
+		e.Pattern, e.New = one(g, `"h1:[^"]*",\s*`, `,\s*"zh:[^"]*"`), ""
 	}
 	return e
 }

@@ -26,8 +26,28 @@ func (c Change) None() bool { return len(c.Added)+len(c.Removed)+len(c.Changed) 
 //
 // An engine that keeps a package which is installed already keeps its entry as
 // it is, out-of-date constraints included; so the caller passes that entry on.
+//
+// What is assumed (see Migrate) counts as held. If entries lack any of it, OpenTofu
+// rewrites the file, and so constraints and the header count too.
 func (f *File) Update(entries []Entry, e sources.Engine) ([]byte, Change) {
-	return f.update(entries, e, sameSelection)
+	if !f.assumedInVain(entries) {
+		return f.update(entries, e, sameSelection)
+	}
+	text, change := f.Complete(entries, e)
+	if text == nil && f.engine != e {
+		text = f.render(normalized(entries), e)
+	}
+	return text, change
+}
+
+// assumedInVain reports whether any of what is assumed is not in entries.
+func (f *File) assumedInVain(entries []Entry) bool {
+	for p := range f.assumed {
+		if !slices.ContainsFunc(entries, func(e Entry) bool { return e.Provider == p }) {
+			return true
+		}
+	}
+	return false
 }
 
 // Complete is [File.Update] for when hashes are found out, not packages
@@ -68,7 +88,7 @@ func (f *File) compare(entries []Entry, same func(old, now Entry) bool) Change {
 	kept := map[sources.Provider]bool{}
 	for _, e := range entries {
 		kept[e.Provider] = true
-		old, ok := f.entries[e.Provider]
+		old, ok := f.Entry(e.Provider)
 		switch {
 		case !ok:
 			change.Added = append(change.Added, e.Provider)

@@ -1,7 +1,9 @@
 package lockfile_test
 
 import (
+	"fmt"
 	"reflect"
+	"strings"
 	"testing"
 
 	"github.com/larder-cli/larder/installer/lockfile"
@@ -269,4 +271,35 @@ provider "registry.terraform.io/hashicorp/random" {
 		"registry.terraform.io/hashicorp/random as registry.opentofu.org/hashicorp/random"
 	sourcetest.Equal(t, warning, wantWarning, "warning")
 	sourcetest.Equal(t, new(lockfile.File).Migrate(), "", "of no file")
+}
+
+// What is assumed counts as held by the file, and OpenTofu rewrites a file for the sake of
+// an assumption that nothing requires.
+func TestUpdateOfWhatIsAssumed(t *testing.T) {
+	const block = "\nprovider \"registry.terraform.io/hashicorp/null\" {\n  version     = \"1.0.0\"\n  constraints = %q\n  hashes = [\n    \"h1:a\",\n  ]\n}\n"
+	const terraforms = "# This file is maintained automatically by \"terraform init\".\n# Manual edits may be lost in future updates.\n"
+	tofus := strings.Replace(terraforms, "terraform", "tofu", 1)
+	kept := entry(t, "registry.terraform.io/hashicorp/null", "1.0.0", "~> 1.0", "h1:a")
+	assumed := entry(t, "registry.opentofu.org/hashicorp/null", "1.0.0", "~> 1.0", "h1:b")
+	for _, tt := range []struct {
+		name, old string
+		entries   []lockfile.Entry
+		want      string // the text; empty if the file is to be left as it is
+		changed   []sources.Provider
+	}{
+		{"as it would be", tofus + fmt.Sprintf(block, "~> 1.0"), []lockfile.Entry{kept}, "", nil},
+		{"other constraints", tofus + fmt.Sprintf(block, ">= 0.5.0"), []lockfile.Entry{kept}, tofus + fmt.Sprintf(block, "~> 1.0"), []sources.Provider{kept.Provider}},
+		{"Terraform's header", terraforms + fmt.Sprintf(block, "~> 1.0"), []lockfile.Entry{kept}, tofus + fmt.Sprintf(block, "~> 1.0"), nil},
+		{"required too", tofus + fmt.Sprintf(block, "~> 1.0"), []lockfile.Entry{kept, assumed},
+			tofus + strings.NewReplacer("terraform.io", "opentofu.org", "h1:a", "h1:b").Replace(fmt.Sprintf(block, "~> 1.0")) + fmt.Sprintf(block, "~> 1.0"), []sources.Provider{assumed.Provider}},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			f, ds := lockfile.Parse([]byte(tt.old))
+			sourcetest.Require(t, len(ds) == 0, "%v", ds)
+			f.Migrate()
+			text, change := f.Update(tt.entries, sources.OpenTofu)
+			sourcetest.Equal(t, string(text), tt.want, "text")
+			sourcetest.Expect(t, reflect.DeepEqual(change, lockfile.Change{Changed: tt.changed}), "change = %+v", change)
+		})
+	}
 }
