@@ -7,8 +7,8 @@ import (
 )
 
 // learn notes the hashes that the lock file must hold for a package that a source has
-// just offered: those that an engine would have noted. OpenTofu notes the zh: hash of an
-// archive only where the source stated it, not that of any archive it has at hand.
+// just offered: those that an engine would have noted. OpenTofu notes the hashes of an
+// archive that the source stated, and no others of an archive that it has at hand.
 func (j *job) learn(res acquire.Result) {
 	s, offer := res.Package, res.Offer
 	j.learned = append(j.learned, s.H1)
@@ -19,8 +19,10 @@ func (j *job) learn(res acquire.Result) {
 		j.learnSigned(s, s.Signed)
 	}
 	if j.opts.Engine == sources.OpenTofu {
-		if sources.MatchesAny(offer.Hashes, s.ZH) {
-			j.learned = append(j.learned, s.ZH)
+		for _, h := range []sources.Hash{s.ZH, s.ZipH1} {
+			if h != "" && sources.MatchesAny(offer.Hashes, h) {
+				j.learned = append(j.learned, h)
+			}
 		}
 		if j.acquirer.KeysOptional(j.req.Provider) { // then what the registry states is enough
 			j.learned = append(j.learned, offer.Offered...)
