@@ -32,8 +32,9 @@ const redirects = 5
 
 // Options adjust a Mirror. The zero Options are ready to use.
 type Options struct {
-	// TrustAllHashes takes the mirror's word for the hashes of all platforms,
-	// as far as OpenTofu does: for the providers of its own registry.
+	// TrustAllHashes takes the mirror's word for the hashes of all platforms, as
+	// OpenTofu does: they are offered for the providers of its own registry, and a
+	// package for which the mirror states no hash must have one of theirs.
 	TrustAllHashes bool
 }
 
@@ -196,8 +197,15 @@ func (m *Mirror) parsePackage(doc *fetch.Document, version version, id sources.P
 		Hashes:   hashes,
 		Kind:     sources.FromNetwork,
 	}
-	if m.opts.TrustAllHashes && id.Provider.Host == sources.OpenTofu.DefaultHost() {
-		p.Offered, err = allHashes(version.Archives)
+	if !m.opts.TrustAllHashes {
+		return p, nil
+	}
+	all, err := allHashes(version.Archives)
+	if len(p.Hashes) == 0 {
+		p.Hashes = all // of other platforms alone, so that nothing passes unchecked
+	}
+	if id.Provider.Host == sources.OpenTofu.DefaultHost() {
+		p.Offered = all
 	}
 	return p, err
 }

@@ -198,14 +198,25 @@ func TestPackage(t *testing.T) {
 }
 
 func TestTrustAllHashes(t *testing.T) {
-	const doc = `{"archives": {"linux_amd64": {"url": "x.zip", "hashes": ["zh:a"]}, "darwin_arm64": {"url": "y.zip", "hashes": ["zh:b", "zh:a"]}, "plan9_386": null}}`
-	const id = "registry.opentofu.org/acme/widget"
-	n := &network{answers: map[string]answer{base + id + "/1.0.0.json": document(doc)}}
-	for trust, want := range map[bool]string{true: "[zh:a zh:b]", false: "[]"} {
-		p, err := n.mirror(t, base, netmirror.Options{TrustAllHashes: trust}).Package(t.Context(), packageID(t, id, "1.0.0"))
-		if err != nil || fmt.Sprint(p.Offered) != want {
-			t.Errorf("trusted: %t: got %v, %v, want %s", trust, p.Offered, err, want)
-		}
+	const stated = `{"archives": {"linux_amd64": {"url": "x.zip", "hashes": ["zh:a"]}, "darwin_arm64": {"url": "y.zip", "hashes": ["zh:b", "zh:a"]}, "plan9_386": null}}`
+	const others = `{"archives": {"linux_amd64": {"url": "x.zip"}, "darwin_arm64": {"url": "y.zip", "hashes": ["zh:b"]}}}`
+	for _, tt := range []struct {
+		doc, host      string
+		trust          bool
+		hashes, offers string
+	}{
+		{stated, "registry.opentofu.org", true, "[zh:a]", "[zh:a zh:b]"},
+		{stated, "registry.opentofu.org", false, "[zh:a]", "[]"},
+		{stated, "example.test", true, "[zh:a]", "[]"},
+		{others, "registry.opentofu.org", true, "[zh:b]", "[zh:b]"},
+		{others, "registry.opentofu.org", false, "[]", "[]"},
+		{others, "example.test", true, "[zh:b]", "[]"},
+	} {
+		id := tt.host + "/acme/widget"
+		n := &network{answers: map[string]answer{base + id + "/1.0.0.json": document(tt.doc)}}
+		p, err := n.mirror(t, base, netmirror.Options{TrustAllHashes: tt.trust}).Package(t.Context(), packageID(t, id, "1.0.0"))
+		sourcetest.Check(t, err)
+		sourcetest.Equal(t, fmt.Sprint(p.Hashes, p.Offered), tt.hashes+" "+tt.offers, fmt.Sprintf("%s, trusted: %t, %s", tt.host, tt.trust, tt.doc))
 	}
 }
 
