@@ -254,10 +254,6 @@ func (j *job) install(ctx context.Context, id sources.PackageID) (outcome Outcom
 // already match.
 func (j *job) outcome(res acquire.Result) Outcome {
 	o := Outcome{Package: res.Package, How: FromStore, KeyID: res.Report.KeyID, Source: res.Offer.Source}
-	unasked := res.Offer.ID == (sources.PackageID{})
-	if unasked && j.opts.EngineCache && sources.MatchesAny(j.lockedHashes(), res.Package.H1) {
-		return o
-	}
 	j.changed = true
 	switch {
 	case res.Planned:
@@ -266,10 +262,11 @@ func (j *job) outcome(res acquire.Result) Outcome {
 	case res.Fetched:
 		o.How, o.Size = Fetched, res.Size
 	}
-	if unasked {
-		j.learnKnown(res.Package)
-	} else {
+	switch {
+	case res.Offer.ID != (sources.PackageID{}): // a source was asked
 		j.learn(res)
+	case !j.opts.EngineCache || !sources.MatchesAny(j.lockedHashes(), res.Package.H1):
+		j.learnKnown(res.Package)
 	}
 	return o
 }
