@@ -299,7 +299,8 @@ func (c *comparison) differences(want, got outcome) []string {
 	if want.status == 0 && got.status == 0 {
 		all = append(all, c.cacheDifferences(want, got)...)
 	}
-	if w, g := kinds(want, got); !badArchive.MatchString(unwrapped(want.output)) && want.status != 0 && got.status != 0 && !slices.Equal(w, g) {
+	unreadable := badArchive.MatchString(unwrapped(want.output)) || notLookedFor.MatchString(got.output)
+	if w, g := kinds(want, got); !unreadable && want.status != 0 && got.status != 0 && !slices.Equal(w, g) {
 		all = append(all, fmt.Sprintf("failed because of %q, want %q", g, w))
 	}
 	return all
@@ -308,6 +309,10 @@ func (c *comparison) differences(want, got outcome) []string {
 // badArchive is said of an archive, which Larder fetches only once its signature is
 // known to be good: it may have another complaint.
 var badArchive = regexp.MustCompile(`zip: checksum error|archive has incorrect checksum|Error while installing \S+ \S+: \S+: bad response code: \d+`)
+
+// notLookedFor is what Larder says of a provider that no method is for. Of one that is
+// locked and cached OpenTofu, which lists no versions then, says that it has no package.
+var notLookedFor = regexp.MustCompile(`no installation method applies`)
 
 func compareTrees(what string, want, got packages) []string {
 	var all []string
