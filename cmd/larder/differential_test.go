@@ -299,7 +299,7 @@ func (c *comparison) differences(want, got outcome) []string {
 	if want.status == 0 && got.status == 0 {
 		all = append(all, c.cacheDifferences(want, got)...)
 	}
-	unreadable := badArchive.MatchString(unwrapped(want.output)) || notLookedFor.MatchString(got.output)
+	unreadable := badArchive.MatchString(unwrapped(want.output)) || c.Engine == sources.OpenTofu && notListed.MatchString(got.output)
 	if w, g := kinds(want, got); !unreadable && want.status != 0 && got.status != 0 && !slices.Equal(w, g) {
 		all = append(all, fmt.Sprintf("failed because of %q, want %q", g, w))
 	}
@@ -310,9 +310,9 @@ func (c *comparison) differences(want, got outcome) []string {
 // known to be good: it may have another complaint.
 var badArchive = regexp.MustCompile(`zip: checksum error|archive has incorrect checksum|Error while installing \S+ \S+: \S+: bad response code: \d+`)
 
-// notLookedFor is what Larder says of a provider that no method is for. Of one that is
-// locked and cached OpenTofu, which lists no versions then, says that it has no package.
-var notLookedFor = regexp.MustCompile(`no installation method applies`)
+// notListed is what Larder says of a locked version that no source lists. If it is cached,
+// OpenTofu, which lists no versions then, says that it has no package.
+var notListed = regexp.MustCompile(`no installation method applies|is no longer available`)
 
 func compareTrees(what string, want, got packages) []string {
 	var all []string
