@@ -3,6 +3,7 @@ package installer
 import (
 	"context"
 	"errors"
+	"fmt"
 	"slices"
 	"time"
 
@@ -220,7 +221,7 @@ func (j *job) install(ctx context.Context, id sources.PackageID) (outcome Outcom
 	defer slot.Leave()
 	req := j.request(id, &slot)
 	for try := 0; ; try++ {
-		res, err := j.acquirer.Acquire(ctx, req, l.held)
+		res, err := j.acquire(ctx, req, l.held)
 		if err != nil {
 			return Outcome{}, err
 		}
@@ -244,6 +245,30 @@ func (j *job) install(ctx context.Context, id sources.PackageID) (outcome Outcom
 			l.held = sources.Stored{}
 		}
 	}
+}
+
+// acquire sees to it that the store has the package. If no source delivers one that is
+// not locked, a package in the store will do that its signed checksums prove, or any
+// package if that is allowed.
+func (j *job) acquire(ctx context.Context, req acquire.Request, held sources.Stored) (acquire.Result, error) {
+	res, err := j.acquirer.Acquire(ctx, req, held)
+	if err == nil || len(req.Locked) > 0 || ctx.Err() != nil || !acquire.Undelivered(err) {
+		return res, err
+	}
+	held, getErr := j.into.Get(ctx, req.ID)
+	if getErr != nil || held.Differs != "" || !j.acquirer.Proven(held) {
+		return res, err
+	}
+	why := "which its signed checksums prove"
+	if !hasEvidence(held) {
+		if !j.opts.UnverifiedCache {
+			return res, err
+		}
+		why = "which cannot be verified: plugin_cache_may_break_dependency_lock_file allows it"
+	}
+	j.acquirer.Warn(req.ID, fmt.Sprintf("%s %s: %s; using the package in the plugin cache, %s",
+		req.ID.Version, req.ID.Platform, sources.Reason(err), why))
+	return acquire.Result{Package: held}, nil
 }
 
 // outcome is what came of a package that was acquired, whose hashes it learns.

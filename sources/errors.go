@@ -45,6 +45,14 @@ func InPackage(id PackageID, err error) error {
 	return &PackageError{ID: id, Err: err}
 }
 
+// Reason is the text of an error without the package that it names.
+func Reason(err error) string {
+	if pkg := (*PackageError)(nil); errors.As(err, &pkg) {
+		return told(pkg.Source, pkg.Err)
+	}
+	return err.Error()
+}
+
 // A ProviderError is a failure to do with one provider, before a version is
 // chosen. It names the provider as a PackageError names its package.
 type ProviderError struct {

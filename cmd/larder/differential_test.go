@@ -451,7 +451,7 @@ var deviations = []deviation{
 	{"Comments in lock files stay", func(s *situation, _, got outcome) bool {
 		return strings.Contains(got.lock, "  # a comment\n") || strings.Contains(got.lock, "# ours\n") || strings.Contains(got.lock, "// the end\n")
 	}},
-	{"`plugin_cache_may_break_dependency_lock_file` has no effect", func(s *situation, want, _ outcome) bool {
+	{"`plugin_cache_may_break_dependency_lock_file` is a last resort", func(s *situation, want, _ outcome) bool {
 		return slices.Contains(s.Env, "TF_PLUGIN_CACHE_MAY_BREAK_DEPENDENCY_LOCK_FILE=1") &&
 			(strings.Contains(want.output, "from the shared cache directory") || strings.Contains(want.output, "provider from shared cache"))
 	}},

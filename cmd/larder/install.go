@@ -93,6 +93,7 @@ func (in *installation) install(ctx context.Context, dir string, out *ui.Output)
 	defer done()
 	opts := m.installerOptions(out.Event)
 	opts.Upgrade, opts.EngineCache, opts.Readings = m.flags.upgrade, m.engineCache(), &in.readings
+	opts.UnverifiedCache = m.config.UnverifiedCache && !m.flags.noCache
 	result, err := installer.New(from, to, m.client, opts).Install(ctx, *root)
 	return result, m.explain(err)
 }
