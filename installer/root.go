@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"path/filepath"
+	"slices"
 	"strings"
 	"sync"
 
@@ -23,6 +24,15 @@ type Root struct {
 	Lock         *lockfile.File
 	ReadOnlyLock bool
 	DryRun       bool // choose, and write nothing
+}
+
+// providers are all that the root module requires.
+func (r *Root) providers() []sources.Provider {
+	all := slices.Clone(r.Unmanaged)
+	for _, req := range r.Requirements {
+		all = append(all, req.Provider)
+	}
+	return all
 }
 
 // A Result is what was done for a root module.

@@ -87,6 +87,7 @@ type NotFoundError struct {
 	Provider Provider
 	Searched []string // the sources, as messages name them, in order; empty if none is for the provider
 	Registry bool     // one of them is the origin registry, which would know
+	Moved    Provider // that took its place, as the registry has it; zero if it names none
 }
 
 func (e *NotFoundError) Error() string {

@@ -112,7 +112,9 @@ func notFound(p Provider, methods []Method, answers []error) error {
 	missing := &NotFoundError{Provider: p, Searched: names(methods)}
 	for _, err := range answers {
 		var nf *NotFoundError
-		missing.Registry = missing.Registry || errors.As(err, &nf) && nf.Registry
+		if errors.As(err, &nf) && nf.Registry {
+			missing.Registry, missing.Moved = true, nf.Moved
+		}
 	}
 	return withHintsOf(missing, answers)
 }

@@ -134,7 +134,7 @@ func TestNoMethodApplies(t *testing.T) {
 
 func TestNotFoundSaysWhereItWasSought(t *testing.T) {
 	p := provider(t, "a.com/b/c")
-	registry := &sources.NotFoundError{Provider: p, Searched: []string{"a.com"}, Registry: true}
+	registry := &sources.NotFoundError{Provider: p, Searched: []string{"a.com"}, Registry: true, Moved: provider(t, "d/c")}
 	for _, tt := range []struct {
 		answers  []error
 		registry bool
@@ -150,7 +150,7 @@ func TestNotFoundSaysWhereItWasSought(t *testing.T) {
 		_, err := multi(list...).Versions(t.Context(), p)
 		var nf *sources.NotFoundError
 		sourcetest.Require(t, errors.As(err, &nf) && errors.Is(err, sources.ErrNotFound), "got %v", err)
-		if nf.Provider != p || fmt.Sprint(nf.Searched) != "[0 1]" || nf.Registry != tt.registry || err.Error() != tt.text {
+		if nf.Provider != p || fmt.Sprint(nf.Searched) != "[0 1]" || nf.Registry != tt.registry || (nf.Moved == registry.Moved) != tt.registry || err.Error() != tt.text {
 			t.Errorf("got %+v: %v", nf, err)
 		}
 		sourcetest.EqualSlices(t, sources.Hints(err), sources.Hints(errors.Join(tt.answers...)), "hints are")

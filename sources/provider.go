@@ -195,6 +195,12 @@ func (p Provider) BuiltIn() bool {
 	return p.Namespace == "builtin" && (p.Host == "terraform.io" || p.Host == "opentofu.org")
 }
 
+// Implied reports whether p is what engine e takes a provider for whose source no module
+// states.
+func (p Provider) Implied(e Engine) bool {
+	return p.Namespace == "hashicorp" && p.Host == e.DefaultHost()
+}
+
 // Legacy reports whether p is an address of Terraform 0.12 with no namespace.
 func (p Provider) Legacy() bool { return p.Namespace == "-" }
 
