@@ -41,6 +41,10 @@ type Result struct {
 	Lock     LockChange
 	Warnings []string
 
+	// Incomplete are providers whose lock entry is new or changed, and has hashes of the
+	// packages that were installed alone: engines on other platforms refuse theirs.
+	Incomplete []sources.Provider
+
 	Unknown  []UnknownHash // hashes in the lock file that nothing covers; a Locker's
 	Examined []Outcome     // packages of other platforms, fetched to identify hashes; a strict Locker's
 }
@@ -99,6 +103,7 @@ func (in *Installer) Install(ctx context.Context, root Root) (*Result, error) {
 	jobs, result, err := in.runAll(ctx, root, workdir, (*job).run)
 	if err == nil {
 		result.Lock.Entries = entries(root, jobs)
+		result.Incomplete = incomplete(jobs)
 		result.Lock.Text, result.Lock.Change = root.Lock.Update(result.Lock.Entries, in.opts.Engine)
 		err = writeLock(root, result)
 	}
@@ -146,6 +151,28 @@ func entries(root Root, jobs []job) []lockfile.Entry {
 		}
 	}
 	return entries
+}
+
+// incomplete are the providers that were installed and whose entries have no hashes for
+// other platforms. Where signed checksums were locked there may be no other platform.
+func incomplete(jobs []job) []sources.Provider {
+	var all []sources.Provider
+	for i := range jobs {
+		j := &jobs[i]
+		if !j.changed || j.root.DryRun {
+			continue
+		}
+		hashes := j.entry().Hashes
+		signed := false
+		for _, o := range j.outcomes {
+			hashes = without(hashes, o.Package)
+			signed = signed || o.Package.Verdict >= sources.MirrorEvidence
+		}
+		if len(hashes) == 0 && !(signed && sources.AnyOf(sources.ZH, j.entry().Hashes)) {
+			all = append(all, j.req.Provider)
+		}
+	}
+	return all
 }
 
 // writeLock makes the lock file what the result says that it shall be.
