@@ -20,7 +20,7 @@ type Root struct {
 	Dir          string // of the module, where its lock file is
 	DataDir      string // the engine's, usually Dir/.terraform
 	Requirements []sources.Requirement
-	Unmanaged    []sources.Provider // required too, but run by a debugger: nothing is done about them
+	Unmanaged    []sources.Provider // required too, but run by a debugger or overridden: nothing is done about them
 	Lock         *lockfile.File
 	ReadOnlyLock bool
 	DryRun       bool // choose, and write nothing

@@ -455,6 +455,7 @@ var deviations = []deviation{
 		return slices.Contains(s.Env, "TF_PLUGIN_CACHE_MAY_BREAK_DEPENDENCY_LOCK_FILE=1") &&
 			(strings.Contains(want.output, "from the shared cache directory") || strings.Contains(want.output, "provider from shared cache"))
 	}},
+	{"Providers under development are left alone", said(`Provider development overrides are in effect`)},
 	{"Broken CLI configurations", func(_ *situation, _, got outcome) bool { return brokenConfig.MatchString(got.output) }},
 	{"Signed hashes come from the cache", func(s *situation, want, got outcome) bool { return s.Prior == "itself" && more(want.lock, got.lock) }},
 	{"Blank lines in SHA256SUMS", func(s *situation, want, got outcome) bool {
