@@ -28,6 +28,18 @@ func ParseProvider(source string, e Engine) (Provider, error) {
 	return p, nil
 }
 
+// ParseStoredProvider parses HOST/NAMESPACE/TYPE, as it is in the paths of caches and
+// mirrors: any address that one of the engines accepts, as both use the same directories.
+func ParseStoredProvider(address string) (Provider, error) {
+	p, err := ParseProvider(address, Terraform)
+	if err != nil {
+		if other, otherErr := ParseProvider(address, OpenTofu); otherErr == nil {
+			return other, nil
+		}
+	}
+	return p, err
+}
+
 func parseProvider(source string, e Engine) (p Provider, err error) {
 	parts, err := splitAddress(source)
 	if err != nil {
