@@ -15,12 +15,13 @@ import (
 type NoVersionError struct {
 	Requirement sources.Requirement
 	Offered     []sources.Version
+	From        []string // the sources that have the provider, as messages name them
 }
 
 func (e *NoVersionError) Error() string {
 	switch {
 	case len(e.Offered) == 0:
-		return "no version is offered at all"
+		return "no version is offered by " + strings.Join(e.From, ", ")
 	case e.Requirement.Constraints.Empty():
 		return "no release is offered, only " + e.offer()
 	default:
@@ -81,11 +82,11 @@ func (e *LockConflictError) Error() string {
 		e.Locked, e.Requirement.Constraints, places(e.Requirement))
 }
 
-func (j *job) noneAllowed(offered []sources.Version) error {
-	err := &sources.ProviderError{Provider: j.req.Provider, Err: &NoVersionError{j.req, offered}}
+func (j *job) noneAllowed(listing sources.Listing) error {
+	err := &sources.ProviderError{Provider: j.req.Provider, Err: &NoVersionError{j.req, listing.Versions, listing.From}}
 	switch {
-	case len(offered) == 0:
-		return sources.WithHint(err, "perhaps no installation method is for this provider: check include and exclude in provider_installation")
+	case len(listing.Versions) == 0:
+		return sources.WithHint(err, "check the address; if it is right, nothing has been released there yet")
 	case j.req.Constraints.Empty():
 		return sources.WithHint(err, "a pre-release is chosen only if its exact version is required")
 	}

@@ -88,7 +88,7 @@ func (j *job) chooseNewest(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	newest, ok := j.req.Constraints.Newest(listing)
+	newest, ok := j.req.Constraints.Newest(listing.Versions)
 	if !ok {
 		return j.noneAllowed(listing)
 	}
@@ -122,17 +122,17 @@ func (j *job) chooseLocked(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	if !slices.Contains(listing, j.version) {
+	if !slices.Contains(listing.Versions, j.version) {
 		return j.lockedGone()
 	}
 	return nil
 }
 
-func (j *job) versions(ctx context.Context) ([]sources.Version, error) {
+func (j *job) versions(ctx context.Context) (sources.Listing, error) {
 	j.acquirer.Report(acquire.Event{Step: acquire.Querying, Package: sources.PackageID{Provider: j.req.Provider}, Source: j.from.String()})
 	listing, err := j.from.Versions(ctx, j.req.Provider)
 	j.acquirer.Warn(sources.PackageID{Provider: j.req.Provider}, listing.Warnings...)
-	return listing.Versions, j.required(err)
+	return listing, j.required(err)
 }
 
 // A look is what is on this machine of a package that is locked.

@@ -3,6 +3,7 @@ package sources
 import (
 	"errors"
 	"fmt"
+	"io/fs"
 	"strings"
 )
 
@@ -68,9 +69,13 @@ func (e *ProviderError) Error() string {
 func (e *ProviderError) Unwrap() error { return e.Err }
 
 // told is what a source has told us. Where the error begins with where the
-// source is, such as its URL, that is left out of the source's name.
+// source is, such as its URL, that is left out of the source's name. A file that
+// cannot be opened is named without the system call that failed.
 func told(source string, err error) string {
 	text := err.Error()
+	if file, ok := err.(*fs.PathError); ok && strings.HasPrefix(file.Op, "open") {
+		text = file.Path + ": " + file.Err.Error()
+	}
 	if i := strings.LastIndexByte(source, ' '); i > 0 && strings.HasPrefix(text, source[i+1:]) {
 		source = source[:i]
 	}

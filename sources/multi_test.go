@@ -185,8 +185,8 @@ func TestPackageComesFromTheFirstThatHasIt(t *testing.T) {
 		{"no platform moves on", []*source{{name: "a", packages: "1.0.0_linux_arm64"}, {name: "b", packages: "1.0.0_linux_amd64"}}, "b"},
 		{"failure ends", []*source{{name: "a", err: errOutage}, {name: "b", packages: "1.0.0_linux_amd64"}}, errOutage.Error()},
 		{"later failure does not matter", []*source{{name: "a", packages: "1.0.0_linux_amd64"}, {name: "b", err: errOutage}}, "a"},
-		{"no platform at all", []*source{{name: "a", packages: "1.0.0_linux_arm64"}, {name: "b"}}, "registry.terraform.io/a/b 1.0.0 linux_amd64: no package for this platform"},
-		{"nothing", []*source{{name: "a"}, {name: "b"}}, "registry.terraform.io/a/b 1.0.0 linux_amd64: not found"},
+		{"no platform at all", []*source{{name: "a", packages: "1.0.0_linux_arm64"}, {name: "b"}}, "registry.terraform.io/a/b 1.0.0 linux_amd64: a: no package for this platform"},
+		{"nothing", []*source{{name: "a"}, {name: "b"}}, "registry.terraform.io/a/b 1.0.0 linux_amd64: a, b: not found"},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			id := sources.PackageID{Provider: provider(t, "a/b"), Version: version(t, "1.0.0"), Platform: sources.Platform{OS: "linux", Arch: "amd64"}}
