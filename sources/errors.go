@@ -73,7 +73,7 @@ func (e *ProviderError) Unwrap() error { return e.Err }
 // cannot be opened is named without the system call that failed.
 func told(source string, err error) string {
 	text := err.Error()
-	if file, ok := err.(*fs.PathError); ok && strings.HasPrefix(file.Op, "open") {
+	if file, ok := errors.AsType[*fs.PathError](err); ok && file.Error() == text && strings.HasPrefix(file.Op, "open") {
 		text = file.Path + ": " + file.Err.Error()
 	}
 	if i := strings.LastIndexByte(source, ' '); i > 0 && strings.HasPrefix(text, source[i+1:]) {
