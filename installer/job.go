@@ -260,7 +260,7 @@ func (j *job) acquire(ctx context.Context, req acquire.Request, held sources.Sto
 		return res, err
 	}
 	why := "which its signed checksums prove"
-	if !hasEvidence(held) {
+	if held.Signed == nil || held.Verdict < sources.SelfSigned { // anyone can have made what a mirror carries
 		if !j.opts.UnverifiedCache {
 			return res, err
 		}

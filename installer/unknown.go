@@ -141,8 +141,7 @@ func (l *Locker) recall(ctx context.Context, j *job, signed signedList, rest []s
 	return rest, others
 }
 
-// hasEvidence reports whether a stored or recorded package came with valid signed
-// checksums.
+// hasEvidence reports whether a recorded package came with valid signed checksums.
 func hasEvidence(known sources.Stored) bool {
 	return known.Signed != nil && known.Verdict >= sources.MirrorEvidence
 }
