@@ -25,6 +25,9 @@
 // name. Instead of .larder, the user's state directory can have the records and
 // locks; then packages are made in a directory .larder-… beside them.
 //
+// A working directory also has .larder-replaced, with packages that were replaced there and
+// had changed files.
+//
 // # Entries
 //
 // An entry appears by rename, whole, and nothing in it is ever written to. An

@@ -3,6 +3,7 @@ package installer
 import (
 	"context"
 	"errors"
+	"fmt"
 	"slices"
 	"time"
 
@@ -87,7 +88,7 @@ func (j *job) chooseNewest(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	newest, ok := j.req.Constraints.Newest(listing)
+	newest, ok := j.req.Constraints.Newest(listing.Versions)
 	if !ok {
 		return j.noneAllowed(listing)
 	}
@@ -121,17 +122,17 @@ func (j *job) chooseLocked(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	if !slices.Contains(listing, j.version) {
+	if !slices.Contains(listing.Versions, j.version) {
 		return j.lockedGone()
 	}
 	return nil
 }
 
-func (j *job) versions(ctx context.Context) ([]sources.Version, error) {
+func (j *job) versions(ctx context.Context) (sources.Listing, error) {
 	j.acquirer.Report(acquire.Event{Step: acquire.Querying, Package: sources.PackageID{Provider: j.req.Provider}, Source: j.from.String()})
 	listing, err := j.from.Versions(ctx, j.req.Provider)
 	j.acquirer.Warn(sources.PackageID{Provider: j.req.Provider}, listing.Warnings...)
-	return listing.Versions, j.required(err)
+	return listing, j.required(err)
 }
 
 // A look is what is on this machine of a package that is locked.
@@ -223,7 +224,7 @@ func (j *job) install(ctx context.Context, id sources.PackageID) (outcome Outcom
 	defer slot.Leave()
 	req := j.request(id, &slot)
 	for try := 0; ; try++ {
-		res, err := j.acquirer.Acquire(ctx, req, l.held)
+		res, err := j.acquire(ctx, req, l.held)
 		if err != nil {
 			return Outcome{}, err
 		}
@@ -247,6 +248,30 @@ func (j *job) install(ctx context.Context, id sources.PackageID) (outcome Outcom
 			l.held = sources.Stored{}
 		}
 	}
+}
+
+// acquire sees to it that the store has the package. If no source delivers one that is
+// not locked, a package in the store will do that its signed checksums prove, or any
+// package if that is allowed.
+func (j *job) acquire(ctx context.Context, req acquire.Request, held sources.Stored) (acquire.Result, error) {
+	res, err := j.acquirer.Acquire(ctx, req, held)
+	if err == nil || len(req.Locked) > 0 || ctx.Err() != nil || !acquire.Undelivered(err) {
+		return res, err
+	}
+	held, getErr := j.into.Get(ctx, req.ID)
+	if getErr != nil || held.Differs != "" || !j.acquirer.Proven(held) {
+		return res, err
+	}
+	why := "which its signed checksums prove"
+	if held.Signed == nil || held.Verdict < sources.SelfSigned { // anyone can have made what a mirror carries
+		if !j.opts.UnverifiedCache {
+			return res, err
+		}
+		why = "which cannot be verified: plugin_cache_may_break_dependency_lock_file allows it"
+	}
+	j.acquirer.Warn(req.ID, fmt.Sprintf("%s %s: %s; using the package in the plugin cache, %s",
+		req.ID.Version, req.ID.Platform, sources.Reason(err), why))
+	return acquire.Result{Package: held}, nil
 }
 
 // outcome is what came of a package that was acquired, whose hashes it learns. An engine

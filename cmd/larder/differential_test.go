@@ -462,7 +462,7 @@ var deviations = []deviation{
 	{"Comments in lock files stay", func(s *situation, _, got outcome) bool {
 		return strings.Contains(got.lock, "  # a comment\n") || strings.Contains(got.lock, "# ours\n") || strings.Contains(got.lock, "// the end\n")
 	}},
-	{"`plugin_cache_may_break_dependency_lock_file` has no effect", func(s *situation, want, _ outcome) bool {
+	{"`plugin_cache_may_break_dependency_lock_file` is a last resort", func(s *situation, want, _ outcome) bool {
 		return slices.Contains(s.Env, "TF_PLUGIN_CACHE_MAY_BREAK_DEPENDENCY_LOCK_FILE=1") &&
 			(strings.Contains(want.output, "from the shared cache directory") || strings.Contains(want.output, "provider from shared cache"))
 	}},
@@ -470,6 +470,7 @@ var deviations = []deviation{
 		kept := strings.Contains(want.lock, `"registry.terraform.io/hashicorp/`)
 		return s.Engine == sources.OpenTofu && kept && strings.Contains(want.output, "Provider dependency changes detected")
 	}},
+	{"Providers under development are left alone", said(`Provider development overrides are in effect`)},
 	{"Broken CLI configurations", func(_ *situation, _, got outcome) bool { return brokenConfig.MatchString(got.output) }},
 	{"Signed hashes come from the cache", func(s *situation, want, got outcome) bool { return s.Prior == "itself" && more(want.lock, got.lock) }},
 	{"Blank lines in SHA256SUMS", func(s *situation, want, got outcome) bool {
