@@ -1,0 +1,267 @@
+//go:build unix
+
+package main
+
+import (
+	"cmp"
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"regexp"
+	"slices"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"syscall"
+	"time"
+
+	"github.com/larder-cli/larder/sources"
+)
+
+// A turn is one run of a program in a root module.
+type turn struct {
+	engine   bool             // otherwise larder
+	link     sources.LinkMode // of larder
+	fresh    bool             // without what is installed
+	unlocked bool             // without a lock file
+	pause    time.Duration    // before it
+	kill     time.Duration    // after which it is killed; 0 means never
+}
+
+// turns is how often programs run in a root module in one round.
+const turns = 3
+
+// patience is more than any turn needs. What takes longer waits for a lock for ever.
+const patience = 2 * time.Minute
+
+// An outcome is what came of a turn.
+type outcome struct {
+	turn
+	killed, failed bool
+	problem        error // of what must not happen
+}
+
+// beside has the engine and larder take turns in root modules, half of the processes
+// each, all at once on one plugin cache that is empty at first. In every other round
+// half of them are killed. What must hold:
+//
+//   - Larder succeeds if it isn't killed, whatever engines do or leave.
+//   - So does OpenTofu, which locks packages, if no OpenTofu is killed. Where one was, it
+//     may refuse the half of a package that is left in the cache, until the next larder
+//     install replaces it.
+//   - Where OpenTofu or Larder ends well the packages are right at once and stay so, but
+//     for links to packages that Terraform unpacks in place.
+//   - Once all is quiet, packages are right wherever a program ended well, if none was
+//     killed. In any case they are after the next larder install.
+//   - That one succeeds, and then each program does alone.
+func (k *rack) beside(number int) report {
+	plans := make([][]turn, k.opts.processes)
+	for i := range plans {
+		plans[i] = k.plan(i, number%2 == 1)
+		k.prepare(fmt.Sprintf("root%d", i), "") // so that only commands are run side by side
+	}
+	last := make([]outcome, len(plans))
+	r := report{round: number, engine: k.opts.engine}
+	var wg sync.WaitGroup
+	var mu sync.Mutex
+	for i, plan := range plans {
+		wg.Go(func() {
+			for _, t := range plan {
+				o := k.take(fmt.Sprintf("root%d", i), t)
+				mu.Lock()
+				last[i] = o
+				r.count(o)
+				mu.Unlock()
+				if o.problem != nil {
+					return
+				}
+			}
+		})
+	}
+	wg.Wait()
+	for i, o := range last {
+		if o.problem == nil && !o.killed && !o.failed && (r.killed == 0 || k.keeps(o.turn)) {
+			o.problem = k.right(fmt.Sprintf("root%d", i))
+		}
+		if o.problem != nil {
+			k.t.Fatalf("round %d: root%d: %v", number, i, o.problem)
+		}
+		if o.failed && k.opts.engine == sources.OpenTofu && r.killed == 0 {
+			k.t.Fatalf("round %d: root%d: it failed though nothing was killed", number, i)
+		}
+	}
+	k.check(number)
+	if err := k.alone(); err != nil {
+		k.t.Fatalf("round %d: afterwards, alone: %v", number, err)
+	}
+	return r
+}
+
+func (r *report) count(o outcome) {
+	r.runs++
+	if o.killed {
+		r.killed++
+	}
+	if o.failed {
+		r.failed++
+	}
+}
+
+// plan is what happens in one root module. The programs take turns.
+func (k *rack) plan(i int, kills bool) []turn {
+	plan := make([]turn, turns)
+	for j := range plan {
+		plan[j] = turn{
+			engine:   (i+j)%2 == 1,
+			link:     sources.LinkModes[k.random.IntN(len(sources.LinkModes))],
+			fresh:    k.random.IntN(2) == 0,
+			unlocked: k.random.IntN(3) == 0,
+			pause:    time.Duration(k.random.IntN(200)) * time.Millisecond,
+		}
+		if plan[j].link == sources.LinkReflink {
+			plan[j].link = sources.LinkAuto // as many file systems have none
+		}
+		if kills && k.random.IntN(2) == 0 {
+			plan[j].kill = time.Duration(1+k.random.IntN(2000)) * time.Millisecond
+		}
+	}
+	return plan
+}
+
+// take runs a program in a root module.
+func (k *rack) take(root string, t turn) outcome {
+	o := outcome{turn: t}
+	time.Sleep(t.pause)
+	dir := filepath.Join(k.dir, root)
+	if t.fresh {
+		o.problem = os.RemoveAll(filepath.Join(dir, ".terraform"))
+	}
+	if t.unlocked {
+		o.problem = cmp.Or(o.problem, os.RemoveAll(filepath.Join(dir, ".terraform.lock.hcl")))
+	}
+	before := k.strange(root)
+	p := k.command(root, k.larder, "install", "--quiet", "--engine", string(k.opts.engine), "--link", string(t.link))
+	if t.engine {
+		p = k.engine(root)
+	}
+	if o.problem = cmp.Or(o.problem, p.cmd.Start()); o.problem != nil {
+		return o
+	}
+	if t.kill > 0 {
+		defer time.AfterFunc(t.kill, p.kill).Stop()
+	}
+	var hangs atomic.Bool
+	defer time.AfterFunc(patience, func() { hangs.Store(true); p.kill() }).Stop()
+	err := p.wait()
+	o.killed = err != nil && p.cmd.ProcessState.Sys().(syscall.WaitStatus).Signaled()
+	o.failed = err != nil && !o.killed
+	switch {
+	case hangs.Load():
+		o.problem = fmt.Errorf("%v takes more than %s:\n%s", p.cmd.Args, patience, &p.out)
+	case o.killed:
+	case o.failed && !t.engine:
+		o.problem = fmt.Errorf("%v: %w\n%s", p.cmd.Args, err, &p.out)
+	case o.failed:
+	case k.keeps(t):
+		o.problem = k.right(root)
+	}
+	if strange := k.strange(root); !t.engine && !slices.Equal(strange, before) {
+		o.problem = cmp.Or(o.problem, fmt.Errorf("larder locks %q", strange))
+	}
+	if o.problem != nil {
+		o.problem = fmt.Errorf("%+v: %w\n%s", t, o.problem, &p.out)
+	}
+	return o
+}
+
+func (k *rack) engine(root string) *process {
+	return k.command(root, string(k.opts.engine), "init", "-input=false", "-no-color")
+}
+
+// keeps reports whether nothing that others do changes what a turn has installed.
+// Terraform unpacks in place, through links into the cache.
+func (k *rack) keeps(t turn) bool {
+	return k.opts.engine == sources.OpenTofu || !t.engine && t.link == sources.LinkCopy
+}
+
+// right is an error unless a root module has what it requires, and the lock file says so.
+func (k *rack) right(root string) error {
+	for _, name := range k.opts.providers {
+		got, want, err := k.hashOf(filepath.Join(k.dir, root, ".terraform", "providers", entryPath(name)))
+		if err != nil {
+			return err
+		}
+		if got != want {
+			return fmt.Errorf("in %s there is %s of %s, want %s", root, got, name, want)
+		}
+		locked := k.locked(root, name)
+		if !slices.Contains(locked, want) {
+			return fmt.Errorf("in %s %s is locked with %q, want %s", root, name, locked, want)
+		}
+	}
+	if strange := k.strange(root); k.opts.engine == sources.OpenTofu && len(strange) > 0 {
+		return fmt.Errorf("%s locks %q", root, strange)
+	}
+	return nil
+}
+
+var lockedHash = regexp.MustCompile(`"((?:h1|zh):[^"]*)"`)
+
+// locked are the hashes of a provider in the lock file of a root module.
+func (k *rack) locked(root, name string) (hashes []string) {
+	text, _ := os.ReadFile(filepath.Join(k.dir, root, ".terraform.lock.hcl"))
+	_, block, _ := strings.Cut(string(text), fmt.Sprintf("provider %q {\n  version = \"1.0.0\"\n", address(name)))
+	block, _, whole := strings.Cut(block, "\n}\n")
+	if whole {
+		for _, m := range lockedHash.FindAllStringSubmatch(block, -1) {
+			hashes = append(hashes, m[1])
+		}
+	}
+	return hashes
+}
+
+// strange are the locked hashes of packages that were never published. Terraform locks
+// what it finds while another one unpacks, and Larder keeps what is locked.
+func (k *rack) strange(root string) (hashes []string) {
+	for _, name := range k.opts.providers {
+		zh, h1 := k.world.Hashes(address(name) + "/1.0.0/" + platform())
+		for _, hash := range k.locked(root, name) {
+			if hash != h1 && hash != zh {
+				hashes = append(hashes, hash)
+			}
+		}
+	}
+	return hashes
+}
+
+// alone has one program after another run in the root modules as they were left.
+// Nothing is in its way, and nothing of the dead may be left.
+func (k *rack) alone() error {
+	for i := range k.opts.processes {
+		root := fmt.Sprintf("root%d", i)
+		p := k.command(root, k.larder, "install", "--quiet", "--engine", string(k.opts.engine))
+		if i%2 == 1 {
+			p = k.engine(root)
+		}
+		if err := p.finish(); err != nil {
+			return err
+		}
+		if err := k.right(root); err != nil {
+			return err
+		}
+		left, err := filepath.Glob(filepath.Join(k.dir, root, ".terraform", "providers", ".larder-*"))
+		if err != nil || i%2 == 0 && len(left) > 0 {
+			return errors.Join(err, fmt.Errorf("%q is left over", left))
+		}
+	}
+	return k.command("last", k.larder, "cache", "verify").finish()
+}
+
+// finish runs a process that must succeed.
+func (p *process) finish() error {
+	if err := p.cmd.Run(); err != nil {
+		return fmt.Errorf("%v: %w\n%s", p.cmd.Args, err, &p.out)
+	}
+	return nil
+}
