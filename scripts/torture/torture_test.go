@@ -19,14 +19,11 @@ func TestTorture(t *testing.T) {
 // What engines and Larder do at once on one cache, some of them killed. Under CI it takes
 // two minutes, which is some thousand runs.
 func TestTortureBesideEngines(t *testing.T) {
-	for _, engine := range []sources.Engine{sources.Terraform, sources.OpenTofu} {
-		t.Run(string(engine), func(t *testing.T) {
-			sourcetest.Judge(t, engine)
-			opts := options{rounds: 2, processes: 6, seed: 1, engine: engine}
-			if os.Getenv("CI") != "" {
-				opts.rounds, opts.processes, opts.lasting = math.MaxInt, 8, time.Minute
-			}
-			torture(t, opts, func(r report) { t.Log(r) })
-		})
-	}
+	sourcetest.EachEngine(t, func(t *testing.T, engine sources.Engine) {
+		opts := options{rounds: 2, processes: 6, seed: 1, engine: engine}
+		if os.Getenv("CI") != "" {
+			opts.rounds, opts.processes, opts.lasting = math.MaxInt, 8, time.Minute
+		}
+		torture(t, opts, func(r report) { t.Log(r) })
+	})
 }
