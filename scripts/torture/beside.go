@@ -205,9 +205,10 @@ func (k *rack) engine(root string) *process {
 }
 
 // keeps reports whether nothing that others do changes what a turn has installed.
-// Terraform unpacks in place, through links into the cache.
+// Terraform unpacks in place, through links into the cache, and Larder leaves links
+// alone that lead to the right package.
 func (k *rack) keeps(t turn) bool {
-	return k.opts.engine == sources.OpenTofu || !t.engine && t.link == sources.LinkCopy
+	return k.opts.engine == sources.OpenTofu || !t.engine && t.fresh && t.link == sources.LinkCopy
 }
 
 // right is an error unless a root module has what it requires, and the lock file says so.
