@@ -93,9 +93,9 @@ func (d *Dir) holdTofu(home *disk.Dir, id sources.PackageID) (unlock func(), err
 	if err != nil {
 		return nil, err
 	}
-	err = fmt.Errorf("OpenTofu has locked %s", home.Path(name))
+	err = fmt.Errorf("locked by OpenTofu: %s", home.Path(name))
 	if pid := tofuPID(f); pid != 0 {
-		err = fmt.Errorf("OpenTofu (pid %d) has locked %s", pid, home.Path(name))
+		err = fmt.Errorf("locked by OpenTofu (pid %d): %s", pid, home.Path(name))
 	}
 	return nil, sources.WithHint(err, "try again when OpenTofu has ended")
 }

@@ -303,7 +303,7 @@ func TestPruneLeavesToTofu(t *testing.T) {
 	plan, err := d.PlanPrune(context.Background(), cachedir.Policy{MaxSize: 1})
 	check(t, err)
 	_, err = d.Prune(context.Background(), plan)
-	want := fmt.Sprintf("OpenTofu (pid %d) has locked %s.lock", child.Process.Pid, s.Dir)
+	want := fmt.Sprintf("locked by OpenTofu (pid %d): %s.lock", child.Process.Pid, s.Dir)
 	sourcetest.Expect(t, err != nil && strings.Contains(err.Error(), want), "got %v", err)
 	sameTree(t, s.Dir, widgetFiles)
 }
