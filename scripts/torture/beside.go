@@ -6,6 +6,7 @@ import (
 	"cmp"
 	"errors"
 	"fmt"
+	"math/rand/v2"
 	"os"
 	"path/filepath"
 	"regexp"
@@ -82,7 +83,14 @@ func (k *rack) beside(number int) report {
 			}
 		})
 	}
+	quiet := make(chan struct{})
+	var damage sync.WaitGroup
+	if number%2 == 1 && k.opts.engine == sources.Terraform {
+		damage.Go(func() { k.damageInPlace(quiet) })
+	}
 	wg.Wait()
+	close(quiet)
+	damage.Wait()
 	for i, o := range last {
 		if o.problem == nil && !o.killed && !o.failed && (r.killed == 0 || k.keeps(o.turn)) {
 			o.problem = k.right(fmt.Sprintf("root%d", i))
@@ -100,6 +108,20 @@ func (k *rack) beside(number int) report {
 	}
 	return r
 }
+
+// manyFiles are what a package has besides its executable, so that it takes an engine a
+// while to unpack it.
+func manyFiles(name string) map[string]string {
+	files := map[string]string{}
+	for i := range docs {
+		files[docName(i)] = strings.Repeat(fmt.Sprintf("%s, page %d\n", name, i), 4000)
+	}
+	return files
+}
+
+const docs = 50
+
+func docName(i int) string { return fmt.Sprintf("docs/%d/%d.md", i%10, i) }
 
 func (r *report) count(o outcome) {
 	r.runs++
@@ -181,6 +203,28 @@ func (k *rack) take(root string, t turn) outcome {
 		o.problem = fmt.Errorf("%+v: %w\n%s", t, o.problem, &p.out)
 	}
 	return o
+}
+
+// damageInPlace leaves packages in the cache as a Terraform does that is killed while it
+// unpacks over them, which is seldom hit at random.
+func (k *rack) damageInPlace(quiet chan struct{}) {
+	random := rand.New(rand.NewPCG(k.opts.seed, k.random.Uint64()))
+	for {
+		select {
+		case <-quiet:
+			return
+		case <-time.After(time.Duration(100+random.IntN(500)) * time.Millisecond):
+		}
+		name := k.opts.providers[random.IntN(len(k.opts.providers))]
+		file := "terraform-provider-" + name + "_v1.0.0"
+		if random.IntN(2) == 0 {
+			file = docName(random.IntN(docs))
+		}
+		path := filepath.Join(k.cache(), entryPath(name), filepath.FromSlash(file))
+		if info, err := os.Stat(path); err == nil {
+			_ = os.Truncate(path, info.Size()/2) // unless it has been replaced by now
+		}
+	}
 }
 
 // killIn kills the process of a turn when it is time, unless it is over by then.

@@ -76,7 +76,11 @@ func newRack(t sourcetest.TB, opts options) *rack {
 	}
 	k := &rack{t: t, opts: opts, world: sourcetest.New(t), random: rand.New(rand.NewPCG(opts.seed, 0))}
 	for _, name := range opts.providers {
-		k.world.Add(address(name), "1.0.0", sourcetest.Release{Size: opts.size, Deflate: true, Platforms: []string{platform()}})
+		r := sourcetest.Release{Size: opts.size, Deflate: true, Platforms: []string{platform()}}
+		if opts.engine != "" {
+			r.Files = manyFiles(name)
+		}
+		k.world.Add(address(name), "1.0.0", r)
 	}
 	k.env = append(k.world.Env("direct {}"), "PATH="+os.Getenv("PATH"))
 	k.larder = filepath.Join(t.TempDir(), "larder")
