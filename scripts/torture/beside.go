@@ -59,6 +59,9 @@ type outcome struct {
 //   - Once all is quiet, packages are right wherever a program ended well, if none was
 //     killed. In any case they are after the next larder install.
 //   - That one succeeds, and then each program does alone.
+//
+// Terraform may lock the hash of a package that is damaged. What a lock file accepts is
+// right for its root module, to Larder too.
 func (k *rack) beside(number int) report {
 	k.world.Registry.Forget()
 	plans := make([][]turn, k.opts.processes)
@@ -261,10 +264,13 @@ func (k *rack) right(root string) error {
 		if err != nil {
 			return err
 		}
+		locked := k.locked(root, name)
+		if k.opts.engine == sources.Terraform && slices.Contains(locked, got) {
+			continue // Terraform found it damaged and has locked that: the lock file decides
+		}
 		if got != want {
 			return fmt.Errorf("in %s there is %s of %s, want %s", root, got, name, want)
 		}
-		locked := k.locked(root, name)
 		zh, _ := k.world.Hashes(address(name) + "/1.0.0/" + platform())
 		byTerraform := k.opts.engine == sources.Terraform && slices.Contains(locked, zh)
 		if !slices.Contains(locked, want) && !byTerraform {
