@@ -211,7 +211,9 @@ func (j *job) entry() lockfile.Entry {
 }
 
 // install installs one package into the working directory. A package that another process
-// changes between its verification and its linking is acquired again, a few times.
+// changes between its verification and its linking is acquired again, a few times, with
+// growing pauses: Terraform unpacks over packages in a cache without a lock, and the more
+// that do, the longer it takes.
 func (j *job) install(ctx context.Context, id sources.PackageID) (outcome Outcome, err error) {
 	l, err := j.look(ctx, id.Platform)
 	if err != nil {
@@ -236,19 +238,26 @@ func (j *job) install(ctx context.Context, id sources.PackageID) (outcome Outcom
 			return outcome, err
 		}
 		outcome.Link, err = j.workdir.Link(ctx, res.Package)
-		if err == nil || !errors.Is(err, sources.ErrSwapped) || try == 5 {
+		switch {
+		case err == nil || !errors.Is(err, sources.ErrSwapped):
 			return outcome, err
+		case try == maxSwapped:
+			return outcome, sources.WithHint(err, "another program writes to the plugin cache; if it is terraform init, wait until it has ended")
 		}
 		select {
 		case <-ctx.Done():
 			return outcome, ctx.Err()
-		case <-time.After(200 * time.Millisecond):
+		case <-time.After(100 * time.Millisecond << try):
 		}
 		if l.held, err = j.into.Get(ctx, id); err != nil {
 			l.held = sources.Stored{}
 		}
 	}
 }
+
+// maxSwapped is how often a package that was changed is acquired again, which is 25
+// seconds of pauses.
+const maxSwapped = 8
 
 // acquire sees to it that the store has the package. If no source delivers one that is
 // not locked, a package in the store will do that its signed checksums prove, or any
