@@ -312,7 +312,7 @@ var badArchive = regexp.MustCompile(`zip: checksum error|archive has incorrect c
 
 // notListed is what Larder says of a locked version that no source lists. If it is cached,
 // OpenTofu, which lists no versions then, says that it has no package.
-var notListed = regexp.MustCompile(`no installation method applies|is no longer available`)
+var notListed = regexp.MustCompile(`no installation method applies|is no longer available|: not found in `)
 
 func compareTrees(what string, want, got packages) []string {
 	var all []string
