@@ -148,18 +148,22 @@ func (l *locking) choose(root *installer.Root, engine sources.Engine) {
 	}
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	named := map[sources.Provider]string{}
+	named := map[sources.Provider][]string{} // as typed; one provider may be spelled in several ways
 	for _, address := range l.only {
 		p, _ := sources.ParseProvider(address, engine) // has been parsed before
-		named[p] = address
+		named[p] = append(named[p], address)
+	}
+	require := func(p sources.Provider) {
+		for _, address := range named[p] {
+			l.required[address] = true
+		}
 	}
 	for _, p := range root.Unmanaged {
-		l.required[named[p]] = true
+		require(p)
 	}
 	root.Requirements = slices.DeleteFunc(root.Requirements, func(r sources.Requirement) bool {
-		address, ok := named[r.Provider]
-		l.required[address] = true
-		return !ok
+		require(r.Provider)
+		return len(named[r.Provider]) == 0
 	})
 }
 
@@ -169,8 +173,8 @@ func (l *locking) notRequired() error {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	var errs []error
-	for _, address := range l.only {
-		if !l.required[address] {
+	for i, address := range l.only {
+		if !l.required[address] && !slices.Contains(l.only[:i], address) {
 			errs = append(errs, fmt.Errorf("the configuration does not require %s", address))
 		}
 	}
