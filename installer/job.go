@@ -25,6 +25,7 @@ type job struct {
 	version  sources.Version
 	looked   map[sources.Platform]look
 	learned  []sources.Hash // that the lock file must hold too
+	others   []sources.Hash // that the source states for other platforms; a Locker's
 	sums     trust.Sums     // signed, that came with the package; empty if none did
 	changed  bool           // whether the lock file's entry may have to change
 	outcomes []Outcome

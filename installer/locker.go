@@ -40,7 +40,8 @@ type factKey struct {
 type fact struct {
 	outcome Outcome
 	hashes  []sources.Hash
-	signed  signedList // zero if the package came without signed checksums
+	others  []sources.Hash // that its source states for other platforms
+	signed  signedList     // zero if the package came without signed checksums
 }
 
 // The ways to know what a package hashes to, besides fetching it.
@@ -101,8 +102,9 @@ func (l *Locker) run(j *job, ctx context.Context) error {
 		}
 		if acquire.IsOther(errs[i]) {
 			var other fact
-			if other, errs[i] = l.lockedFact(ctx, j, j.id(platform), errs[i]); errs[i] == nil {
-				facts[i] = other
+			other, errs[i] = l.lockedFact(ctx, j, j.id(platform), errs[i])
+			if same := other.outcome.Package.H1 == facts[i].outcome.Package.H1; errs[i] == nil && !same {
+				facts[i] = other // else more is known of the same package already
 			}
 		}
 		if errs[i] == nil {
@@ -137,24 +139,24 @@ func (l *Locker) choose(ctx context.Context, j *job) error {
 	return nil
 }
 
-// checkLocked refuses a package of whose version other archives are locked. It
-// may be locked for other platforms alone, if those are among all.
+// checkLocked refuses a package that is not locked, and of whose version other archives
+// are: unless they are those of other platforms, all of which may be locked for now.
 func (j *job) checkLocked(f fact, all []fact) error {
-	var locked, accounted []sources.Hash
-	for _, h := range j.lockedHashes() {
-		if h.Scheme() == sources.ZH {
-			locked = append(locked, h)
-		}
-	}
-	for _, other := range all {
-		accounted = append(accounted, other.outcome.Package.ZH)
-	}
-	stranger := func(h sources.Hash) bool { return !slices.Contains(accounted, h) }
-	if f.outcome.Package.ZH == "" || sources.MatchesAny(locked, f.hashes...) || !slices.ContainsFunc(locked, stranger) {
+	pkg, locked := f.outcome.Package, j.lockedHashes()
+	own := append([]sources.Hash{pkg.H1, pkg.ZipH1, pkg.ZH}, f.hashes...)
+	if pkg.ZH == "" || !sources.AnyOf(sources.ZH, locked) || sources.MatchesAny(locked, own...) {
 		return nil
 	}
-	err := acquire.TheLockFile.Refuse(locked, f.outcome.Package.ZH)
-	return &sources.PackageError{ID: f.outcome.Package.ID, Source: f.outcome.Source, Err: err}
+	known := slices.Clone(f.others)
+	for _, other := range all {
+		known = append(known, other.outcome.Package.ZH)
+	}
+	if j.acquirer.OfOthers(pkg.ID, locked, known) {
+		return nil
+	}
+	archives := slices.DeleteFunc(locked, func(h sources.Hash) bool { return h.Scheme() != sources.ZH })
+	err := acquire.TheLockFile.Refuse(archives, pkg.ZH)
+	return &sources.PackageError{ID: pkg.ID, Source: f.outcome.Source, Err: err}
 }
 
 // lockedFact is about the package that the lock file has hashes of, if that is not the
@@ -186,7 +188,7 @@ func (l *Locker) fact(ctx context.Context, key factKey, locked []sources.Hash, a
 		l.acquirer.Report(acquire.Event{Step: acquire.Settled, Package: id, Source: outcome.Source})
 		outcome.Package.Trim()
 		hashes := sources.SortHashes(j.learned)
-		return fact{outcome, hashes, newSignedList(j.sums, id.Provider, id.Version)}, nil
+		return fact{outcome, hashes, j.others, newSignedList(j.sums, id.Provider, id.Version)}, nil
 	})
 }
 
@@ -214,6 +216,7 @@ func (l *Locker) find(ctx context.Context, j *job, id sources.PackageID, accept 
 	if err != nil {
 		return Outcome{}, err
 	}
+	j.others = acquire.StatedForOthers(offer.Package)
 	if err := j.acquirer.CheckRelease(req, offer, known); err != nil {
 		return Outcome{}, err
 	}

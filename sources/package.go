@@ -121,6 +121,7 @@ type Package struct {
 	Signed   *Signed // the publisher's signed checksums; nil if the source has none
 	Offered  []Hash  // hashes of all platforms, vouched for by the registry alone
 	Stated   Hash    // the h1: hash among them that is this package's; empty if there is none
+	Others   []Hash  // that the source states for packages of the version for other platforms
 	Source   string  // the source, as messages name it
 	Kind     Kind
 	Warnings []string

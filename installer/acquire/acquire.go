@@ -96,6 +96,10 @@ type Request struct {
 	Locked []sources.Hash // the package must have one of these; empty if any package will do
 	By     Authority      // that states Locked, for messages
 
+	// OtherPlatforms says that Locked may be of packages for other platforms alone. If
+	// it is, any package will do: see [Acquirer.OfOthers].
+	OtherPlatforms bool
+
 	// Slot is taken once work on the package begins. The caller gives it back when
 	// nothing is left to do, linking included.
 	Slot *Slot
@@ -132,6 +136,9 @@ func (a *Acquirer) Acquire(ctx context.Context, req Request, held sources.Stored
 	offer, err := a.Ask(ctx, req)
 	if err != nil {
 		return Result{Offer: offer}, err
+	}
+	if req.OtherPlatforms && !sources.MatchesAny(req.Locked, offer.Hashes...) && a.OfOthers(req.ID, req.Locked, StatedForOthers(offer.Package)) {
+		req.Locked = nil
 	}
 	return a.Take(ctx, req, offer)
 }

@@ -195,6 +195,7 @@ func (m *Mirror) parsePackage(doc *fetch.Document, version version, id sources.P
 		Location: sources.Location{URL: at.String()},
 		Filename: path.Base(at.Path),
 		Hashes:   hashes,
+		Others:   otherHashes(id.Platform, version.Archives),
 		Kind:     sources.FromNetwork,
 	}
 	if !m.opts.TrustAllHashes {
@@ -278,6 +279,22 @@ func parseHashes(texts []string) ([]sources.Hash, error) {
 		hashes = append(hashes, hash)
 	}
 	return hashes, nil
+}
+
+// otherHashes are those of all platforms but one, sorted, each once. What is wrong with the
+// hashes of a platform matters only to who needs them.
+func otherHashes(platform sources.Platform, archives map[string]*archive) []sources.Hash {
+	var all []sources.Hash
+	for name, a := range archives {
+		if other, err := sources.ParsePlatform(name); err != nil || other == platform || a == nil {
+			continue
+		}
+		hashes, err := parseHashes(a.Hashes)
+		if err == nil {
+			all = append(all, hashes...)
+		}
+	}
+	return sources.SortHashes(all)
 }
 
 // allHashes are those of all platforms, sorted, each once.

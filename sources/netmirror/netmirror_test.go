@@ -190,6 +190,7 @@ func TestPackage(t *testing.T) {
 		Location: sources.Location{URL: "https://cdn.example.org/x/w%20x.zip?sig=secret"},
 		Filename: "w x.zip",
 		Hashes:   []sources.Hash{"h1:a", "zh:b", "new:c"},
+		Others:   []sources.Hash{"zh:b", "zh:d"},
 		Source:   "network mirror " + base,
 		Kind:     sources.FromNetwork,
 	}

@@ -151,7 +151,7 @@ type offer struct {
 }
 
 // readOffers reads the offers for all platforms, if there are any: the size of
-// p and its h1: hash, and the hashes of all.
+// p and its h1: hash, the hashes of all and those of the others.
 func (d *packageDocument) readOffers(p *sources.Package) error {
 	var offers map[string]offer
 	if len(d.Packages) == 0 {
@@ -172,7 +172,11 @@ func (d *packageDocument) readOffers(p *sources.Package) error {
 	}
 	p.Size, p.Stated = own.Size, own.h1()
 	var err error
-	p.Offered, err = allHashes(offers)
+	if p.Offered, err = allHashes(offers); err != nil {
+		return err
+	}
+	delete(offers, p.ID.Platform.String())
+	p.Others, err = allHashes(offers)
 	return err
 }
 

@@ -1,0 +1,64 @@
+package acquire
+
+import (
+	"slices"
+
+	"github.com/larder-cli/larder/sources"
+	"github.com/larder-cli/larder/sources/trust"
+)
+
+// OfOthers reports whether a lock file has hashes of the version's packages for other
+// platforms alone, so that they say nothing against the package for this platform. The
+// zh: hashes decide; without any, the h1: hashes do. A hash is of another platform if it
+// is among known, or if a package with it was verified on this machine before.
+func (a *Acquirer) OfOthers(id sources.PackageID, locked, known []sources.Hash) bool {
+	scheme := sources.H1
+	if sources.AnyOf(sources.ZH, locked) {
+		scheme = sources.ZH
+	}
+	rest := slices.DeleteFunc(slices.Clone(locked), func(h sources.Hash) bool { return h.Scheme() != scheme })
+	if len(rest) == 0 {
+		return false
+	}
+	explained := func(known []sources.Hash) bool {
+		rest = slices.DeleteFunc(rest, func(h sources.Hash) bool { return slices.Contains(known, h) })
+		return len(rest) == 0
+	}
+	return explained(known) || explained(a.recordedForOthers(id))
+}
+
+// StatedForOthers are the hashes that a source states for packages of the version for
+// other platforms, by itself or with signed checksums.
+func StatedForOthers(offer sources.Package) []sources.Hash {
+	hashes := slices.Clone(offer.Others)
+	if offer.Signed == nil {
+		return hashes
+	}
+	sums, err := trust.ParseSums(offer.Signed.Sums)
+	if err != nil {
+		return hashes
+	}
+	for platform, zh := range sums.Archives(offer.ID.Provider, offer.ID.Version) {
+		if platform != offer.ID.Platform {
+			hashes = append(hashes, zh)
+		}
+	}
+	return hashes
+}
+
+// recordedForOthers are the hashes of the version's packages for other platforms that were
+// verified on this machine. A record that can't be read stops those who need the package.
+func (a *Acquirer) recordedForOthers(id sources.PackageID) []sources.Hash {
+	var hashes []sources.Hash
+	for _, platform := range a.recorded(id) {
+		other := id
+		other.Platform = platform
+		if other == id {
+			continue
+		}
+		if was, err := a.recall(other); err == nil && was.H1 != "" && !was.Imported {
+			hashes = append(hashes, was.H1, was.ZipH1, was.ZH)
+		}
+	}
+	return hashes
+}
