@@ -192,7 +192,8 @@ func (l *Locker) fact(ctx context.Context, key factKey, locked []sources.Hash, a
 	})
 }
 
-// find finds the hashes of a package: those that are recorded with its evidence, else
+// find finds the hashes of a package: those that are recorded with its evidence (unless a
+// registry may state more hashes that count, and can be asked), else
 // those that are recorded and that a source offers now, else those that the registry
 // states, where that is enough, else those of the package itself, which is fetched. What
 // is recorded comes before what a registry states.
@@ -202,14 +203,21 @@ func (l *Locker) find(ctx context.Context, j *job, id sources.PackageID, accept 
 		return Outcome{}, err
 	}
 	recorded := err == nil
-	if recorded && len(j.locked.Hashes) == 0 && hasEvidence(known) && j.acquirer.Proven(known) {
+	suffices := recorded && len(j.locked.Hashes) == 0 && hasEvidence(known) && j.acquirer.Proven(known)
+	fromRecord := func() (Outcome, error) {
 		j.learnKnown(known)
 		return Outcome{Package: known, How: Remembered}, nil
+	}
+	if suffices && !j.acquirer.KeysOptional(id.Provider) {
+		return fromRecord()
 	}
 	var slot acquire.Slot
 	defer slot.Leave()
 	req := j.request(id, &slot)
 	offer, err := l.acquirer.Ask(ctx, req)
+	if suffices && err != nil && ctx.Err() == nil {
+		return fromRecord()
+	}
 	if accept != nil {
 		err = accept(offer, err)
 	}

@@ -213,6 +213,8 @@ func release(ts *testscript.TestScript, words []string) sourcetest.Release {
 			r.Protocols = append(r.Protocols, value)
 		case "warning":
 			r.Warnings = append(r.Warnings, value)
+		case "packages":
+			r.Packages = true
 		case "size":
 			n, err := strconv.ParseInt(value, 10, 64)
 			ts.Check(err)
