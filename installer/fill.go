@@ -52,12 +52,38 @@ func (in *Installer) Fill(ctx context.Context, selected []Selected, opts FillOpt
 		atOnce <- struct{}{}
 		wg.Go(func() {
 			defer func() { <-atOnce }()
-			filled[i].Outcome, filled[i].Err = in.fill(ctx, s, opts.DryRun)
-			in.reportFilled(filled[i])
+			filled[i].Outcome, filled[i].Err = in.fill(ctx, s, nil, opts.DryRun)
+			if !acquire.IsOther(filled[i].Err) {
+				in.reportFilled(filled[i])
+			}
 		})
 	}
 	wg.Wait()
+	in.retryOthers(ctx, filled, opts.DryRun)
 	return filled, cmp.Or(ctx.Err(), errors.Join(failures(filled, opts.Strict)...))
+}
+
+// retryOthers tries packages again that match none of the locked hashes: these may be of
+// other platforms, whose packages are known by now.
+func (in *Installer) retryOthers(ctx context.Context, filled []Filled, dryRun bool) {
+	for i, f := range filled {
+		if !acquire.IsOther(f.Err) {
+			continue
+		}
+		var others []sources.Hash
+		for _, other := range filled {
+			if p := other.Outcome.Package; other.ID.Release() == f.ID.Release() && other.ID != f.ID && p.H1 != "" {
+				others = append(others, p.H1, p.ZipH1, p.ZH)
+			}
+		}
+		if len(others) > 0 {
+			var outcome Outcome
+			if outcome, filled[i].Err = in.fill(ctx, f.Selected, others, dryRun); f.Outcome.How != Fetched {
+				filled[i].Outcome = outcome
+			}
+		}
+		in.reportFilled(filled[i])
+	}
 }
 
 func (in *Installer) reportFilled(f Filled) {
@@ -93,8 +119,9 @@ type demand struct {
 	err error // why it cannot be met
 }
 
-// demands are the requests of wants for their package, those with hashes first.
-func (in *Installer) demands(s Selected, dryRun bool, slot *acquire.Slot) []demand {
+// demands are the requests of wants for their package, those with hashes first. Others are
+// hashes of packages for other platforms.
+func (in *Installer) demands(s Selected, others []sources.Hash, dryRun bool, slot *acquire.Slot) []demand {
 	var all []demand
 	for _, w := range s.Wants {
 		hashes := slices.Sorted(slices.Values(w.Locked.Hashes))
@@ -102,7 +129,9 @@ func (in *Installer) demands(s Selected, dryRun bool, slot *acquire.Slot) []dema
 		if i < 0 {
 			j := in.jobFor(s.ID, hashes)
 			j.root.DryRun = dryRun
-			i, all = len(all), append(all, demand{job: j, req: j.request(s.ID, slot)})
+			req := j.request(s.ID, slot)
+			req.OtherPlatforms, req.Others = true, others
+			i, all = len(all), append(all, demand{job: j, req: req})
 		}
 		from := &all[i].job.req.From
 		*from = append(*from, w.From...)
@@ -113,10 +142,10 @@ func (in *Installer) demands(s Selected, dryRun bool, slot *acquire.Slot) []dema
 
 // fill sees to it that the store has one package. There can be only one of a version and
 // platform: a demand whose hashes match another archive fails.
-func (in *Installer) fill(ctx context.Context, s Selected, dryRun bool) (got Outcome, err error) {
+func (in *Installer) fill(ctx context.Context, s Selected, others []sources.Hash, dryRun bool) (got Outcome, err error) {
 	var slot acquire.Slot
 	defer slot.Leave()
-	demands := in.demands(s, dryRun, &slot)
+	demands := in.demands(s, others, dryRun, &slot)
 	held, err := in.held(ctx, demands[0].req)
 	if err != nil {
 		return got, err
@@ -125,7 +154,7 @@ func (in *Installer) fill(ctx context.Context, s Selected, dryRun bool) (got Out
 		ok := d.met(held)
 		if ok {
 			got = Outcome{Package: held, How: FromStore}
-			if len(d.req.Locked) > 0 {
+			if d.job.acquirer.Satisfies(d.req, held) {
 				got.Package = in.acquirer.AcceptLocked(d.req, held)
 			}
 		}
@@ -161,12 +190,14 @@ func (in *Installer) held(ctx context.Context, req acquire.Request) (sources.Sto
 }
 
 // met reports whether a stored package meets the demand whatever a source may offer: for
-// a demand without hashes, if it has the evidence of its publisher.
+// a demand without hashes of it, if it has the evidence of its publisher.
 func (d demand) met(s sources.Stored) bool {
-	if len(d.req.Locked) > 0 {
-		return d.job.acquirer.Satisfies(d.req, s)
+	if d.job.acquirer.Satisfies(d.req, s) {
+		return true
 	}
-	return s.Signed != nil && s.Verdict >= sources.MirrorEvidence && d.job.acquirer.Proven(s)
+	proven := s.Signed != nil && s.Verdict >= sources.MirrorEvidence && d.job.acquirer.Proven(s)
+	stated := sources.Package{ID: s.ID, Signed: s.Signed, Hashes: []sources.Hash{s.H1, s.ZipH1, s.ZH}}
+	return proven && (len(d.req.Locked) == 0 || s.Differs == "" && d.job.acquirer.Unlocked(d.req, stated))
 }
 
 // meet sees to it that the store has a package that meets the demand, if it has
@@ -179,6 +210,9 @@ func (d demand) meet(ctx context.Context, got Outcome, failed []demand) (Outcome
 		return got, nil
 	case s.H1 == "" || s.ZH == "" && sources.AnyOf(sources.ZH, d.req.Locked): // which may match yet
 	default:
+		if offer, err := d.job.acquirer.Ask(ctx, d.req); err == nil && d.job.acquirer.Unlocked(d.req, offer.Package) {
+			return got, nil
+		}
 		return got, &sources.PackageError{ID: d.req.ID, Source: got.Source, Err: acquire.TheLockFile.Refuse(d.req.Locked, s.H1)}
 	}
 	if i := slices.IndexFunc(failed, func(d demand) bool { return !acquire.IsOther(d.err) }); i >= 0 {

@@ -96,9 +96,10 @@ type Request struct {
 	Locked []sources.Hash // the package must have one of these; empty if any package will do
 	By     Authority      // that states Locked, for messages
 
-	// OtherPlatforms says that Locked may be of packages for other platforms alone. If
-	// it is, any package will do: see [Acquirer.OfOthers].
+	// OtherPlatforms says that Locked may be of packages for other platforms alone. If it
+	// is, any package will do: see [Acquirer.OfOthers]. Others are hashes of such packages.
 	OtherPlatforms bool
+	Others         []sources.Hash
 
 	// Slot is taken once work on the package begins. The caller gives it back when
 	// nothing is left to do, linking included.
@@ -137,7 +138,7 @@ func (a *Acquirer) Acquire(ctx context.Context, req Request, held sources.Stored
 	if err != nil {
 		return Result{Offer: offer}, err
 	}
-	if req.OtherPlatforms && !sources.MatchesAny(req.Locked, offer.Hashes...) && a.OfOthers(req.ID, req.Locked, StatedForOthers(offer.Package)) {
+	if a.Unlocked(req, offer.Package) {
 		req.Locked = nil
 	}
 	return a.Take(ctx, req, offer)

@@ -27,6 +27,14 @@ func (a *Acquirer) OfOthers(id sources.PackageID, locked, known []sources.Hash) 
 	return explained(known) || explained(a.recordedForOthers(id))
 }
 
+// Unlocked reports whether a request has locked hashes of packages for other platforms
+// alone, given what a source or a store states of the package. It is false if the request
+// doesn't expect that.
+func (a *Acquirer) Unlocked(req Request, stated sources.Package) bool {
+	return req.OtherPlatforms && !sources.MatchesAny(req.Locked, stated.Hashes...) &&
+		a.OfOthers(req.ID, req.Locked, append(StatedForOthers(stated), req.Others...))
+}
+
 // StatedForOthers are the hashes that a source states for packages of the version for
 // other platforms, by itself or with signed checksums.
 func StatedForOthers(offer sources.Package) []sources.Hash {
