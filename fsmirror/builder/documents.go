@@ -6,6 +6,7 @@ import (
 	"errors"
 	"io"
 	"io/fs"
+	"net/url"
 	"path/filepath"
 	"reflect"
 	"strings"
@@ -28,7 +29,7 @@ type versionDocument struct {
 }
 
 type archiveEntry struct {
-	Hashes []sources.Hash `json:"hashes"`
+	Hashes []sources.Hash `json:"hashes,omitempty"`
 	URL    string         `json:"url"`
 }
 
@@ -233,4 +234,15 @@ func writeFile(in *disk.Dir, name string, mode fs.FileMode, from io.Reader) erro
 func holds(path string, data []byte) bool {
 	old, err := disk.ReadFile(path, int64(len(data)))
 	return err == nil && bytes.Equal(old, data)
+}
+
+// resolve says which file in the mirror a document means by a URL.
+func (b *Builder) resolve(doc, text string) (path string, ok bool) {
+	u, err := url.Parse(text)
+	if err != nil || u.Scheme != "" || u.Host != "" || u.Path == "" || strings.HasPrefix(u.Path, "/") {
+		return "", false
+	}
+	path = filepath.Join(filepath.Dir(doc), filepath.FromSlash(u.Path))
+	rel, err := filepath.Rel(b.path, path)
+	return path, err == nil && filepath.IsLocal(rel)
 }

@@ -24,9 +24,10 @@ type Change struct {
 }
 
 // Finish makes the index match the archives, and returns when everything is on the
-// disk. Archives that cannot be read are left out, with a warning.
+// disk. Archives that cannot be read are left out, with a warning. What the index names
+// outside the mirror's layout stays.
 func (b *Builder) Finish(ctx context.Context) error {
-	_, leftOut, err := b.Index(ctx)
+	_, leftOut, err := b.index(ctx, keepElsewhere)
 	for _, err := range leftOut {
 		b.warn(fmt.Errorf("left out of the index: %w", err))
 	}
@@ -45,18 +46,33 @@ func (b *Builder) Complete(ctx context.Context) error {
 	return b.Finish(ctx)
 }
 
-// Index is [Builder.Finish]. It returns what it has changed, or with
-// Options.ReadOnly would change, and why archives were left out.
+// Index is [Builder.Finish], except that the index names nothing but the archives then.
+// It returns what it has changed, or with Options.ReadOnly would change, and why archives
+// were left out.
 func (b *Builder) Index(ctx context.Context) (changes []Change, leftOut []error, err error) {
+	return b.index(ctx, dropElsewhere)
+}
+
+// An elsewhere says what becomes of entries in the index that name no package in the
+// mirror's layout.
+type elsewhere bool
+
+const (
+	keepElsewhere elsewhere = true
+	dropElsewhere elsewhere = false
+)
+
+func (b *Builder) index(ctx context.Context, keep elsewhere) (changes []Change, leftOut []error, err error) {
 	if err := b.busy.Acquire(ctx, everything); err != nil {
 		return nil, nil, err
 	}
 	defer b.busy.Release(everything)
-	archives, leftOut, err := b.survey(ctx, nil)
+	found, err := b.survey(ctx, nil)
 	if err != nil {
 		return nil, nil, err
 	}
-	steps, err := b.planIndex(archives)
+	leftOut = found.leftOut
+	steps, err := b.planIndex(found, keep)
 	if err != nil || b.opts.ReadOnly {
 		return b.changes(steps), leftOut, err
 	}
@@ -80,29 +96,40 @@ type indexed struct {
 	record
 }
 
+// A survey is what the index is to be made of.
+type survey struct {
+	archives []indexed       // which it is to name
+	leftOut  []error         // why it isn't to name others
+	paths    map[string]bool // of all packages in the mirror's layout
+}
+
 // survey finds the archives that the index is to name: all except those in without.
 // Those that cannot be read are left out.
-func (b *Builder) survey(ctx context.Context, without map[spot]bool) (all []indexed, leftOut []error, err error) {
+func (b *Builder) survey(ctx context.Context, without map[spot]bool) (found survey, err error) {
 	packages, err := fsmirror.New(b.path, fsmirror.Options{}).Packages(ctx)
 	if err != nil {
-		return nil, nil, err
+		return found, err
+	}
+	found.paths = map[string]bool{}
+	for _, pkg := range packages {
+		found.paths[folded(spotOf(pkg).path)] = true
 	}
 	for _, at := range b.packed(packages, without) {
 		r, err := b.look(ctx, at)
 		switch {
 		case ctx.Err() != nil:
-			return nil, nil, ctx.Err()
+			return found, ctx.Err()
 		case disk.IsUnread(err):
-			return nil, nil, sources.InPackage(at.id, err) // the index has it rightly, for all that is known
+			return found, sources.InPackage(at.id, err) // the index has it rightly, for all that is known
 		case err == nil && r.differs != "":
-			leftOut = append(leftOut, sources.InPackage(at.id, &ChangedError{Was: r.differs, Is: cmp.Or(r.ZH, r.H1)}))
+			found.leftOut = append(found.leftOut, sources.InPackage(at.id, &ChangedError{Was: r.differs, Is: cmp.Or(r.ZH, r.H1)}))
 		case err != nil:
-			leftOut = append(leftOut, sources.InPackage(at.id, err))
+			found.leftOut = append(found.leftOut, sources.InPackage(at.id, err))
 		default:
-			all = append(all, indexed{at, r})
+			found.archives = append(found.archives, indexed{at, r})
 		}
 	}
-	return all, leftOut, nil
+	return found, nil
 }
 
 // packed are the archives, one of each package. Where there are several, the one
@@ -141,11 +168,12 @@ type step struct {
 // documents are those of one provider, by version.
 type documents map[string]versionDocument
 
-// planIndex plans how the index comes to name these archives and no others. The
-// steps are in such an order that it is right after each.
-func (b *Builder) planIndex(archives []indexed) ([]step, error) {
+// planIndex plans how the index comes to name the archives found and, unless entries that
+// lead elsewhere are kept, no others. The steps are in such an order that it is right
+// after each.
+func (b *Builder) planIndex(found survey, keep elsewhere) ([]step, error) {
 	wanted := map[string]documents{} // by directory
-	for _, a := range archives {
+	for _, a := range found.archives {
 		for _, home := range b.homes(a.id.Provider) {
 			entry, err := a.entry(home)
 			if err != nil {
@@ -157,6 +185,11 @@ func (b *Builder) planIndex(archives []indexed) ([]step, error) {
 			if err := b.add(wanted[home], a.id, entry); err != nil {
 				return nil, err
 			}
+		}
+	}
+	if keep {
+		if err := b.addElsewhere(wanted, found.paths); err != nil {
+			return nil, err
 		}
 	}
 	others, err := b.documented(wanted)
@@ -193,6 +226,50 @@ func (b *Builder) add(to documents, id sources.PackageID, entry archiveEntry) er
 	}
 	to[v].Archives[id.Platform.String()] = entry
 	return nil
+}
+
+// addElsewhere adds what the index names now for other platforms and versions, and what
+// is no package in the mirror's layout: an archive on another server, or in a directory
+// of somebody else's choice.
+func (b *Builder) addElsewhere(to map[string]documents, paths map[string]bool) error {
+	var unread error
+	err := b.eachHome(func(home string, names []string) {
+		for _, name := range names {
+			v, ok := versionOf(name)
+			if !ok {
+				continue
+			}
+			doc, err := readVersion(filepath.Join(home, name))
+			if disk.IsUnread(err) {
+				unread = errors.Join(unread, err)
+			}
+			for platform, entry := range doc.Archives {
+				if _, ours := to[home][v].Archives[platform]; ours || !b.leadsElsewhere(filepath.Join(home, name), entry.URL, paths) {
+					continue
+				}
+				if to[home] == nil {
+					to[home] = documents{}
+				}
+				if to[home][v].Archives == nil {
+					to[home][v] = versionDocument{Archives: map[string]archiveEntry{}}
+				}
+				to[home][v].Archives[platform] = entry
+			}
+		}
+	})
+	return errors.Join(err, unread)
+}
+
+// leadsElsewhere reports whether a URL in a document leads out of the mirror, or to a file
+// in it that is no package in the layout.
+func (b *Builder) leadsElsewhere(doc, text string, paths map[string]bool) bool {
+	path, ok := b.resolve(doc, text)
+	if !ok {
+		_, err := url.Parse(text)
+		return err == nil && text != ""
+	}
+	info, err := os.Stat(path)
+	return err == nil && info.Mode().IsRegular() && !paths[folded(path)]
 }
 
 // entry is what a document in the directory home says of an archive.

@@ -101,11 +101,11 @@ func (b *Builder) Prune(ctx context.Context, plan *Plan) ([]Entry, error) {
 
 // leaveOut makes the index name all archives except those in going.
 func (b *Builder) leaveOut(ctx context.Context, going map[spot]bool) error {
-	archives, _, err := b.survey(ctx, going)
+	found, err := b.survey(ctx, going)
 	if err != nil {
 		return err
 	}
-	steps, err := b.planIndex(archives)
+	steps, err := b.planIndex(found, keepElsewhere)
 	if err == nil {
 		err = b.apply(ctx, steps)
 	}

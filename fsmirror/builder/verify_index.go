@@ -4,7 +4,6 @@ import (
 	"errors"
 	"io/fs"
 	"maps"
-	"net/url"
 	"os"
 	"path/filepath"
 	"reflect"
@@ -179,15 +178,4 @@ func (v *verifier) badEvidence(p sources.Provider, version sources.Version) bool
 	return slices.ContainsFunc(v.Findings, func(f Finding) bool {
 		return f.Kind == BadEvidence && f.Package.Provider == p && f.Package.Version == version
 	})
-}
-
-// resolve says which file in the mirror a document means by a URL.
-func (v *verifier) resolve(doc, text string) (path string, ok bool) {
-	u, err := url.Parse(text)
-	if err != nil || u.Scheme != "" || u.Host != "" || u.Path == "" || strings.HasPrefix(u.Path, "/") {
-		return "", false
-	}
-	path = filepath.Join(filepath.Dir(doc), filepath.FromSlash(u.Path))
-	rel, err := filepath.Rel(v.path, path)
-	return path, err == nil && filepath.IsLocal(rel)
 }
