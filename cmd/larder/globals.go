@@ -75,6 +75,7 @@ type globals struct {
 	recursive     bool
 	exclude       []string
 	upgrade       bool
+	noLockFile    bool // lock files count as if there were none
 	requireSigned bool
 	trustKeys     []sources.Fingerprint
 	paranoid      bool
@@ -98,7 +99,7 @@ func (s *session) readFlags(c *cli.Context) (err error) {
 		lockTimeout: flag[time.Duration](c, "lock-timeout"),
 
 		recursive: c.Bool("recursive"), exclude: c.StringSlice("exclude"),
-		upgrade: c.Bool("upgrade"), requireSigned: c.Bool("require-signed"),
+		upgrade: c.Bool("upgrade"), noLockFile: c.Bool("no-lock-file"), requireSigned: c.Bool("require-signed"),
 		paranoid: c.Bool("paranoid"),
 		dryRun:   c.Bool("dry-run"), readOnly: c.Bool("dry-run") || c.Bool("check"),
 	}

@@ -148,7 +148,10 @@ func (s *session) rootLocked(ctx context.Context, path string, out *ui.Output) (
 	dir := filepath.Dir(path)
 	m := &rootModule{session: s, out: out, dir: dir}
 	m.lock, m.lockProblems = lockfile.Read(path)
-	engine := s.chooseEngine(dir, m.lock)
+	engine := s.chooseEngine(dir, m.lock) // even if it is to be ignored otherwise
+	if s.flags.noLockFile {
+		m.lock, m.lockProblems = &lockfile.File{}, nil
+	}
 	all, err := s.settings.get(engine, func() (settings, error) { return s.load(ctx, engine) })
 	if err != nil {
 		return nil, err

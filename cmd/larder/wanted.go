@@ -135,10 +135,12 @@ func (w *wanted) from(ctx context.Context, typed string) ([]input, error) {
 		return nil, err
 	case info.IsDir() && w.flags.recursive:
 		return w.below(ctx, path, typed)
-	case info.IsDir() && onlyLocked(path):
+	case info.IsDir() && onlyLocked(path) && !w.flags.noLockFile:
 		return []input{w.lockFile(filepath.Join(path, lockfile.Name))}, nil
 	case info.IsDir():
 		return []input{w.module(path, w.out)}, nil
+	case strings.HasSuffix(name, ".lock.hcl") && w.flags.noLockFile:
+		return nil, usageError{fmt.Errorf("%s is a lock file, which --no-lock-file ignores", typed)}
 	case strings.HasSuffix(name, ".lock.hcl"):
 		return []input{w.lockFile(path)}, nil
 	case modules.IsConfiguration(name):
@@ -201,6 +203,9 @@ func (w *wanted) module(dir string, out *ui.Output) input {
 			return nil, nil, err
 		}
 		root, err := m.needs(ctx)
+		if err != nil && m.lock == nil {
+			err = sources.WithHint(err, "to choose the newest versions without the lock file, run again with --no-lock-file")
+		}
 		if err != nil || root == nil {
 			return m, nil, err
 		}
@@ -208,12 +213,22 @@ func (w *wanted) module(dir string, out *ui.Output) input {
 		for _, r := range root.Requirements {
 			want := installer.Want{Requirement: r}
 			if !w.flags.upgrade {
-				want.Locked, _ = m.lock.Entry(r.Provider)
+				want.Locked = m.lockedEntry(r.Provider)
 			}
 			wants = append(wants, want)
 		}
 		return m, wants, nil
 	}
+}
+
+// lockedEntry is what the lock file has for a provider. It warns if that is nothing, and
+// others are locked: then what is chosen now need not be what init chooses later.
+func (m *rootModule) lockedEntry(p sources.Provider) lockfile.Entry {
+	e, ok := m.lock.Entry(p)
+	if !ok && len(m.lock.Entries()) > 0 {
+		m.out.Warn("%s: the dependency lock file does not lock %s; taking the newest version that matches (larder lock adds it)", m.full(lockfile.Name), p)
+	}
+	return e
 }
 
 // lockFile is the dependency lock file at path, all of it.

@@ -209,15 +209,19 @@ func (o *Output) WarnHint(hint, format string, args ...any) {
 // nothing.
 func (o *Output) WarnOf(err error) { o.Warn("%v", err) }
 
-// diagnostics writes what is to be said about an input.
-func (o *Output) diagnostics(ds sources.Diagnostics) {
-	for _, d := range ds {
+// diagnostics writes what is to be said about an input, with hints that are about all of
+// it at the end.
+func (o *Output) diagnostics(ds sources.Diagnostics, hints ...string) {
+	for i, d := range ds {
 		shown := diagnostic{Severity: "error", Text: d.Text, File: d.File, Line: d.Line, Column: d.Column}
 		if d.Warning {
 			shown.Severity = "warning"
 		}
 		if d.Hint != "" {
 			shown.Hints = []string{d.Hint}
+		}
+		if i == len(ds)-1 {
+			shown.Hints = append(shown.Hints, hints...)
 		}
 		o.diagnose(shown, d.String())
 	}
@@ -251,7 +255,7 @@ func (o *Output) Fail(ctx context.Context, err error) {
 func (o *Output) failOne(err error) {
 	var many *sources.DiagnosticsError
 	if errors.As(err, &many) {
-		o.failMany(many.Diagnostics)
+		o.failMany(many.Diagnostics, sources.Hints(err))
 		return
 	}
 	d := diagnostic{Severity: "error", Text: err.Error(), Hints: sources.Hints(err)}
@@ -270,10 +274,10 @@ func (o *Output) failOne(err error) {
 // mended.
 const maxFaults = 50
 
-// failMany writes the errors of one input, up to maxFaults.
-func (o *Output) failMany(ds sources.Diagnostics) {
+// failMany writes the errors of one input, up to maxFaults, and the hints about it.
+func (o *Output) failMany(ds sources.Diagnostics, hints []string) {
 	ds = slices.DeleteFunc(slices.Clone(ds), func(d sources.Diagnostic) bool { return d.Warning })
-	o.diagnostics(ds[:min(len(ds), maxFaults)])
+	o.diagnostics(ds[:min(len(ds), maxFaults)], hints...)
 	if more := len(ds) - maxFaults; more > 0 {
 		text := fmt.Sprintf("and %d more errors", more)
 		o.diagnose(diagnostic{Severity: "error", Text: text}, text)
