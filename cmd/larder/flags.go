@@ -33,7 +33,7 @@ func wantedFlags() []cli.Flag {
 		&cli.IntFlag{Name: "newest", Usage: "`N` versions where none is locked, the newest that match", Value: 1},
 		&cli.BoolFlag{Name: "all-versions", Usage: "all versions that match where none is locked"},
 		upgradeFlag(),
-		&cli.BoolFlag{Name: "no-lock-file", Usage: "do as if there were no lock files: newest versions, no locked hashes"},
+		&cli.BoolFlag{Name: "no-lock-file", Usage: "ignore lock files, even broken ones"},
 	}
 }
 

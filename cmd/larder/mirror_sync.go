@@ -20,8 +20,7 @@ func mirrorSyncCommand(out *ui.Output) *cli.Command {
 		Description: "Takes what is locked, else the newest version that matches. Without addresses\n" +
 			"and --from, that is for the root module here. Only what DIR lacks is fetched,\n" +
 			"from where the CLI configuration says; nothing is removed. DIR is a filesystem\n" +
-			"mirror and, served by any web server, a network mirror. Once this is done,\n" +
-			"everything is on the disk.",
+			"mirror and, served by any web server, a network mirror.",
 		Flags: fillFlags(
 			&cli.BoolFlag{Name: "unpacked", Usage: "lay packages out as directories; no network mirror then"},
 			dryRunFlag("tell what would be fetched, and write nothing"),
