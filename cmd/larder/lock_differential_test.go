@@ -1,0 +1,172 @@
+package main_test
+
+import (
+	"encoding/json"
+	"fmt"
+	"os"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/larder-cli/larder/sources"
+	"github.com/larder-cli/larder/sources/sourcetest"
+)
+
+// A lockTrial is a trial of larder lock and providers lock.
+type lockTrial struct {
+	trial
+	Source    string   // to lock from: registry, network, packed or unpacked
+	States    []string // schemes of the hashes that the network mirror states
+	Arguments []string // addresses
+	Warm      bool     // the plugin cache has what is newest
+	HiddenAt  string   // a package that the source does not have
+}
+
+// TestLocksAsEnginesDo holds larder lock against providers lock of both engines: the same
+// exit and the same lock file, but for what docs/deviations.md lists. Then the engine's
+// init has nothing to add to the lock file, and neither has Larder.
+//
+// LARDER_DIFFERENTIAL is how many trials there are for each engine, and from which seed
+// on if it is NUMBER@SEED.
+func TestLocksAsEnginesDo(t *testing.T) {
+	holdTrials(t, 6, 200, func(g *generator, c *court) {
+		l := &lockTrial{trial: c.trial, Source: one(g, "registry", "registry", "network", "network", "packed", "unpacked")}
+		l.States = one(g, []string{"h1", "zh"}, []string{"h1"}, []string{"zh"}, nil)
+		if g.in(4) {
+			address, _, _ := strings.Cut(one(g, c.Required...), " ")
+			l.Arguments = []string{address}
+			if short, ok := strings.CutPrefix(address, string(c.Engine.DefaultHost())+"/"); ok && g.in(2) {
+				l.Arguments = append(l.Arguments, short)
+			}
+		}
+		l.Warm = g.in(3)
+		if g.in(12) {
+			r := one(g, c.Releases...)
+			l.HiddenAt = r.Provider + "/" + r.Version + "/" + one(g, r.Platforms...)
+		}
+		l.hold(c)
+	})
+}
+
+func (l *lockTrial) hold(c *court) {
+	c.arrangeLock()
+	c.world.Mirror.Fault(sourcetest.Fault{Path: "*.json", Edit: l.editHashes})
+	from := c.place(l.Source)
+	if l.Warm {
+		c.lay("direct {}")
+		c.run(c.larder, c.ourArgs("prefetch", "--no-lock-file", "--cache", c.path("cache"))...)
+	}
+	if l.HiddenAt != "" {
+		c.world.Registry.Hide(l.HiddenAt)
+		c.world.Mirror.Hide(l.HiddenAt)
+	}
+	var want, got verdictOfRun
+	c.lay(from.method)
+	args := theirArgs(c.Platforms, "providers", "lock")
+	if from.flag != "" {
+		args = append(args, from.flag)
+	}
+	want.output, want.status = c.run(c.engine, append(args, l.Arguments...)...)
+	theirs := c.read(c.lockFile())
+	c.lay(from.method)
+	got.output, got.status = c.run(c.larder, append(c.ourArgs("lock", "--cache", c.path("cache")), l.Arguments...)...)
+	ours := c.read(c.lockFile())
+
+	var differences []string
+	if (want.status == 0) != (got.status == 0) {
+		differences = append(differences, fmt.Sprintf("exit status %d, want %d", got.status, want.status))
+	}
+	if ours != theirs {
+		differences = append(differences, fmt.Sprintf("lock file, was:\n%s\nis:\n%s\nwant:\n%s", c.lock, ours, theirs))
+	}
+	if got.status == 0 {
+		differences = append(differences, l.followUp(c, from, ours)...)
+	}
+	if want.status == 0 && len(differences) == 0 {
+		differences = append(differences, l.check(c, from, theirs)...)
+	}
+	c.settle(differences, []excuse{
+		{"Other archives than those locked", func() bool {
+			return want.status == 0 && strings.Contains(got.output, "but the dependency lock file has") && l.otherArchives(c)
+		}},
+		{"Lock files that miss nothing stay as they are", func() bool {
+			return ours == c.lock && sortedHashes(ours) == sortedHashes(theirs) && c.LockForm == "unsorted"
+		}},
+		{"Comments in lock files stay", func() bool {
+			return c.LockForm == "commented" && theirs == strings.NewReplacer("# the end\n\n", "", "# the end\n", "").Replace(ours)
+		}},
+		{"Signed hashes come from the cache", func() bool { return l.Warm && want.status == 0 && got.status == 0 && more(theirs, ours) }},
+		{"What is at hand is not asked for", func() bool { return l.Warm && l.HiddenAt != "" && want.status != 0 && got.status == 0 }},
+		{"Archives with other names than files have two hashes", func() bool {
+			return slices.ContainsFunc(c.Releases, func(r stocked) bool { return r.Contents == "directories" }) && ours == theirs
+		}},
+	}, want, got, l)
+}
+
+// otherArchives reports whether the lock file has archives that nobody knows to be of the
+// platforms that are locked, or of others.
+func (l *lockTrial) otherArchives(c *court) bool {
+	return l.hasHash("wrong zh") || l.hasHash("zh", "other zh") && l.Source != "registry" || c.LockedBy != "" && l.Source != "registry"
+}
+
+// sortedHashes is a lock file with the hashes of each block in order.
+func sortedHashes(lock string) string {
+	return hashLines.ReplaceAllStringFunc(lock, func(lines string) string {
+		return strings.Join(slices.Sorted(strings.Lines(lines)), "")
+	})
+}
+
+// editHashes leaves of the hashes in a mirror's document those of the schemes that the
+// mirror states.
+func (l *lockTrial) editHashes(b []byte) []byte {
+	var doc struct {
+		Archives map[string]struct {
+			Hashes []string `json:"hashes"`
+			URL    string   `json:"url"`
+		} `json:"archives"`
+	}
+	if err := json.Unmarshal(b, &doc); err != nil || doc.Archives == nil {
+		return b
+	}
+	for platform, a := range doc.Archives {
+		a.Hashes = slices.DeleteFunc(a.Hashes, func(h string) bool { return !slices.Contains(l.States, sources.Hash(h).Scheme()) })
+		doc.Archives[platform] = a
+	}
+	text, err := json.Marshal(doc)
+	if err != nil {
+		panic(err) // of maps and strings
+	}
+	return text
+}
+
+// followUp is what is left to do when Larder has locked: it should be nothing.
+func (l *lockTrial) followUp(c *court, from place, locked string) []string {
+	var all []string
+	args := append(c.ourArgs("lock", "--cache", c.path("cache")), l.Arguments...)
+	if out, status := c.run(c.larder, args...); status != 0 || c.read(c.lockFile()) != locked {
+		all = append(all, fmt.Sprintf("larder lock again, %d:\n%s\nlock file:\n%s", status, out, c.read(c.lockFile())))
+	}
+	if l.Arguments != nil || l.HiddenAt != "" || len(c.Platforms) > 0 && !slices.Contains(c.Platforms, here) {
+		return all // init needs more, or something else
+	}
+	c.must(os.RemoveAll(c.path("work", ".terraform")))
+	out, status := c.run(c.engine, "init", "-input=false", "-no-color", "-lockfile=readonly")
+	if status != 0 || strings.Contains(unwrapped(out), "not updated") && !l.hasHash("unknown") {
+		all = append(all, fmt.Sprintf("%s init, %d:\n%s", c.Engine, status, out))
+	}
+	return all
+}
+
+// check has Larder check what the engine has locked, without a cache to know better.
+func (l *lockTrial) check(c *court, from place, theirs string) []string {
+	if l.hasHash("wrong h1", "wrong zh", "unknown") || c.LockForm == "unsorted" {
+		return nil
+	}
+	c.lay(from.method)
+	c.write(c.lockFile(), theirs)
+	out, status := c.run(c.larder, append(c.ourArgs("lock", "--check", "--cache", c.path("cold")), l.Arguments...)...)
+	if status != 0 {
+		return []string{fmt.Sprintf("larder lock --check of what %s has locked, %d:\n%s", c.Engine, status, out)}
+	}
+	return nil
+}

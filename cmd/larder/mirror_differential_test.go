@@ -1,0 +1,324 @@
+package main_test
+
+import (
+	"crypto/sha256"
+	"encoding/json"
+	"fmt"
+	"io/fs"
+	"maps"
+	"net/url"
+	"os"
+	"path"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+
+	"golang.org/x/mod/sumdb/dirhash"
+
+	"github.com/larder-cli/larder/sources"
+	"github.com/larder-cli/larder/sources/sourcetest"
+)
+
+// A mirrorTrial is a trial of larder mirror sync and providers mirror.
+type mirrorTrial struct {
+	trial
+	Prior          string // who made the mirror before: engine, larder, or nobody
+	PriorPlatforms []string
+	JustArchives   bool // the mirror's documents are gone
+	NoLockFile     bool
+	Strict         bool
+	Warm           bool   // the plugin cache has what is newest
+	HiddenAt       string // a package that the registry does not have
+}
+
+// TestMirrorsAsEnginesDo holds larder mirror sync against providers mirror of both engines:
+// the same exit, the same archives, and documents that mean the same, but for what
+// docs/deviations.md lists. Then init installs from the mirror, as a directory and from a
+// server, a second sync changes nothing, and the engine can bring the mirror up to date.
+//
+// LARDER_DIFFERENTIAL is how many trials there are for each engine, and from which seed
+// on if it is NUMBER@SEED.
+func TestMirrorsAsEnginesDo(t *testing.T) {
+	holdTrials(t, 4, 200, func(g *generator, c *court) {
+		m := &mirrorTrial{trial: c.trial, Prior: one(g, "", "", "engine", "larder"), Strict: g.in(2), Warm: g.in(4)}
+		if m.Prior != "" {
+			m.PriorPlatforms = some(g, stockedPlatforms, 2)
+			m.JustArchives = g.in(4)
+			for i, r := range c.Releases {
+				c.Releases[i].Later = r.Version == "1.2.0" && g.in(2)
+			}
+		}
+		m.NoLockFile = c.Engine == sources.Terraform && g.in(6)
+		if g.in(12) {
+			r := one(g, c.Releases...)
+			m.HiddenAt = r.Provider + "/" + r.Version + "/" + one(g, r.Platforms...)
+		}
+		m.hold(c)
+	})
+}
+
+func (m *mirrorTrial) hold(c *court) {
+	m.makePrior(c)
+	c.publish(true)
+	c.arrangeLock()
+	c.lay("direct {}")
+	if m.Warm {
+		c.run(c.larder, c.ourArgs("prefetch", "--no-lock-file", "--cache", c.path("cache"))...)
+	}
+	if m.HiddenAt != "" {
+		c.world.Registry.Hide(m.HiddenAt)
+	}
+	var want, got verdictOfRun
+	m.restore(c)
+	want.output, want.status = c.run(c.engine, m.theirs(c)...)
+	theirs := m.look(c)
+	m.restore(c)
+	got.output, got.status = c.run(c.larder, m.ours(c)...)
+	ours := m.look(c)
+
+	var differences []string
+	if (want.status == 0) != (got.status == 0) {
+		differences = append(differences, fmt.Sprintf("exit status %d, want %d", got.status, want.status))
+	}
+	if want.status == 0 && got.status == 0 {
+		differences = append(differences, m.compare(c, theirs, ours)...)
+	}
+	differences = append(differences, ours.faults...)
+	if got.status == 0 && len(differences) == 0 {
+		differences = append(differences, m.followUp(c, ours)...)
+	}
+	c.settle(differences, []excuse{
+		{"Lock files may lack providers", func() bool {
+			return strings.Contains(want.output, "Inconsistent dependency lock file") && strings.Contains(got.output, "the dependency lock file does not lock")
+		}},
+		{"Other archives than those locked", func() bool {
+			return want.status == 0 && strings.Contains(got.output, "but the dependency lock file has") &&
+				(c.LockedBy != "" || m.hasHash("wrong h1", "wrong zh", "h1", "zh", "other h1", "other zh"))
+		}},
+		{"Platforms may be missing from a mirror", func() bool {
+			return want.status != 0 && got.status == 0 && !m.Strict && strings.Contains(got.output, "no package for this platform")
+		}},
+		{"What is at hand is not asked for", func() bool { return m.HiddenAt != "" && want.status != 0 && got.status == 0 && m.Prior != "" }},
+	}, want, got, m)
+}
+
+// dir is the mirror that programs work on.
+func (m *mirrorTrial) dir(c *court) string { return c.path("mirror") }
+
+// makePrior makes the mirror as programs find it.
+func (m *mirrorTrial) makePrior(c *court) {
+	c.lay("direct {}")
+	c.must(os.MkdirAll(c.path("before"), 0o755))
+	switch m.Prior {
+	case "engine":
+		c.run(c.engine, append(theirArgs(m.PriorPlatforms, "providers", "mirror"), c.path("before"))...)
+	case "larder":
+		args := []string{"mirror", "sync", c.path("before"), "--engine", string(c.Engine), "--cache", c.path("cold")}
+		for _, p := range m.PriorPlatforms {
+			args = append(args, "--platform", p)
+		}
+		c.run(c.larder, args...)
+	}
+	if m.JustArchives {
+		c.must(filepath.WalkDir(c.path("before"), func(name string, _ fs.DirEntry, err error) error {
+			if err == nil && filepath.Ext(name) == ".json" && !strings.Contains(name, ".larder") {
+				err = os.Remove(name)
+			}
+			return err
+		}))
+	}
+}
+
+// restore makes the mirror what it was before.
+func (m *mirrorTrial) restore(c *court) {
+	c.must(os.RemoveAll(m.dir(c)))
+	c.must(os.CopyFS(m.dir(c), os.DirFS(c.path("before"))))
+}
+
+func (m *mirrorTrial) theirs(c *court) []string {
+	args := theirArgs(c.Platforms, "providers", "mirror")
+	if m.NoLockFile {
+		args = append(args, "-lock-file=false")
+	}
+	return append(args, m.dir(c))
+}
+
+func (m *mirrorTrial) ours(c *court) []string {
+	args := c.ourArgs("mirror", "sync", m.dir(c), "--cache", c.path("cache"))
+	if m.NoLockFile {
+		args = append(args, "--no-lock-file")
+	}
+	if m.Strict {
+		args = append(args, "--strict")
+	}
+	return args
+}
+
+// A shelfful is what is in a mirror.
+type shelfful struct {
+	archives map[string]string                       // SHA-256 by path
+	indexes  map[string][]string                     // versions, by directory
+	versions map[string]map[string]documentedArchive // by path of the document, by platform
+	others   map[string]string                       // SHA-256 of all else but records, by path
+	faults   []string                                // documents that are not right
+}
+
+type documentedArchive struct {
+	Hashes []string `json:"hashes"`
+	URL    string   `json:"url"`
+}
+
+// look reads the mirror.
+func (m *mirrorTrial) look(c *court) shelfful {
+	s := shelfful{map[string]string{}, map[string][]string{}, map[string]map[string]documentedArchive{}, map[string]string{}, nil}
+	c.must(filepath.WalkDir(m.dir(c), func(name string, d fs.DirEntry, err error) error {
+		if err != nil || d.IsDir() {
+			return err
+		}
+		rel, _ := filepath.Rel(m.dir(c), name)
+		data, err := os.ReadFile(name)
+		sum := fmt.Sprintf("%x", sha256.Sum256(data))
+		switch {
+		case strings.HasPrefix(rel, ".larder/evidence/"):
+			s.others[rel] = sum
+		case strings.HasPrefix(rel, ".larder/"):
+		case path.Ext(rel) == ".zip":
+			s.archives[rel] = sum
+		case path.Base(rel) == "index.json":
+			var doc struct{ Versions map[string]struct{} }
+			if err := json.Unmarshal(data, &doc); err != nil {
+				return err
+			}
+			s.indexes[path.Dir(rel)] = slices.Sorted(maps.Keys(doc.Versions))
+		case path.Ext(rel) == ".json":
+			var doc struct{ Archives map[string]documentedArchive }
+			if err := json.Unmarshal(data, &doc); err != nil {
+				return err
+			}
+			s.versions[rel] = doc.Archives
+		default:
+			s.others[rel] = sum
+		}
+		return err
+	}))
+	for rel, archives := range s.versions {
+		for platform, a := range archives {
+			if !m.truthful(c, rel, a) {
+				s.faults = append(s.faults, fmt.Sprintf("%s says of %s what is not so: %v", rel, platform, a))
+			}
+		}
+	}
+	return s
+}
+
+// truthful reports whether the archive that a document names is there and has the hashes.
+func (m *mirrorTrial) truthful(c *court, doc string, a documentedArchive) bool {
+	relative, err := url.PathUnescape(a.URL)
+	c.must(err)
+	name := filepath.Join(m.dir(c), path.Dir(doc), filepath.FromSlash(relative))
+	data, err := os.ReadFile(name)
+	if err != nil {
+		return false
+	}
+	h1, err := dirhash.HashZip(name, dirhash.Hash1)
+	if err != nil {
+		return false
+	}
+	actual := []string{h1, fmt.Sprintf("zh:%x", sha256.Sum256(data))}
+	for _, r := range c.Releases {
+		for _, p := range r.Platforms {
+			if zh, _ := c.world.Hashes(r.Provider + "/" + r.Version + "/" + p); zh == actual[1] {
+				actual = append(actual, r.h1(p)) // which differs if there are directories
+			}
+		}
+	}
+	return !slices.ContainsFunc(a.Hashes, func(h string) bool { return !slices.Contains(actual, h) })
+}
+
+// compare compares what both programs have made of the mirror.
+func (m *mirrorTrial) compare(c *court, want, got shelfful) []string {
+	var all []string
+	if !maps.Equal(want.archives, got.archives) {
+		all = append(all, fmt.Sprintf("archives: %v\nwant: %v", got.archives, want.archives))
+	}
+	if !maps.EqualFunc(named(want.indexes), named(got.indexes), slices.Equal) {
+		all = append(all, fmt.Sprintf("index.json: %v\nwant: %v", got.indexes, want.indexes))
+	}
+	for _, name := range slices.Sorted(maps.Keys(named(got.versions))) {
+		if !slices.Equal(slices.Sorted(maps.Keys(want.versions[name])), slices.Sorted(maps.Keys(got.versions[name]))) {
+			all = append(all, fmt.Sprintf("%s: %v\nwant: %v", name, got.versions[name], want.versions[name]))
+			continue
+		}
+		for platform, w := range want.versions[name] {
+			g := got.versions[name][platform]
+			if w.URL != g.URL || !m.sameHashes(c, name, w, g) {
+				all = append(all, fmt.Sprintf("%s: %s: %v\nwant: %v", name, platform, g, w))
+			}
+		}
+	}
+	return all
+}
+
+// named are the documents of a mirror that filesystem mirrors know: those of hosts by their
+// names. See docs/deviations.md: Hosts that are not ASCII are twice in a mirror.
+func named[V any](documents map[string]V) map[string]V {
+	documents = maps.Clone(documents)
+	maps.DeleteFunc(documents, func(name string, _ V) bool { return strings.HasPrefix(name, "xn--") })
+	return documents
+}
+
+// sameHashes reports whether Larder states all that an engine states that is right, and the
+// zh: and the h1: besides. See docs/deviations.md: Mirrors state the hashes of archives.
+func (m *mirrorTrial) sameHashes(c *court, doc string, want, got documentedArchive) bool {
+	both := slices.ContainsFunc(got.Hashes, func(h string) bool { return sources.Hash(h).Scheme() == sources.ZH }) &&
+		slices.ContainsFunc(got.Hashes, func(h string) bool { return sources.Hash(h).Scheme() == sources.H1 })
+	more := slices.ContainsFunc(want.Hashes, func(h string) bool { return !slices.Contains(got.Hashes, h) })
+	return both && (!more || c.Engine == sources.OpenTofu && !m.truthful(c, doc, want))
+}
+
+// followUp is what is wrong with the mirror once Larder has made it.
+func (m *mirrorTrial) followUp(c *court, made shelfful) []string {
+	var all []string
+	if out, status := c.run(c.larder, "mirror", "verify", m.dir(c), "--engine", string(c.Engine), "--cache", c.path("cache")); status != 0 {
+		all = append(all, fmt.Sprintf("larder mirror verify, %d:\n%s", status, out))
+	}
+	c.world.Registry.Forget()
+	if out, status := c.run(c.larder, m.ours(c)...); status != 0 || !m.look(c).equal(made) || len(c.world.Registry.Requests(sourcetest.Archive)) > 0 {
+		all = append(all, fmt.Sprintf("larder mirror sync again, %d:\n%s", status, out))
+	}
+	all = append(all, m.install(c, `filesystem_mirror { path = "`+m.dir(c)+`" }`)...)
+	c.world.Mirror.ServeDir(m.dir(c))
+	all = append(all, m.install(c, `network_mirror { url = "`+c.world.Mirror.MirrorURL()+`" }`)...)
+
+	c.configure("direct {}")
+	_, _ = c.run(c.engine, m.theirs(c)...)
+	if out, status := c.run(c.larder, m.ours(c)...); status != 0 || !m.look(c).equal(made) {
+		all = append(all, fmt.Sprintf("larder mirror sync after %s, %d:\n%s\n%v\nwas: %v", c.Engine, status, out, m.look(c), made))
+	}
+	return all
+}
+
+func (s shelfful) equal(t shelfful) bool {
+	same := func(a, b map[string]documentedArchive) bool {
+		return maps.EqualFunc(a, b, func(x, y documentedArchive) bool { return x.URL == y.URL && slices.Equal(x.Hashes, y.Hashes) })
+	}
+	return maps.Equal(s.archives, t.archives) && maps.EqualFunc(s.indexes, t.indexes, slices.Equal) &&
+		maps.EqualFunc(s.versions, t.versions, same) && maps.Equal(s.others, t.others)
+}
+
+// install has the engine install from the mirror.
+func (m *mirrorTrial) install(c *court, method string) []string {
+	if len(c.Platforms) > 0 && !slices.Contains(c.Platforms, here) {
+		return nil
+	}
+	c.lay(method)
+	if c.LockedBy != "" || m.NoLockFile || m.hasHash("wrong h1", "wrong zh", "other h1", "other zh") {
+		c.must(os.RemoveAll(c.lockFile()))
+	}
+	if out, status := c.run(c.engine, "init", "-input=false", "-no-color"); status != 0 {
+		return []string{fmt.Sprintf("%s init from %s, %d:\n%s", c.Engine, method, status, out)}
+	}
+	c.lay("direct {}")
+	return nil
+}

@@ -1,0 +1,442 @@
+package main_test
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io/fs"
+	"math/rand/v2"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"regexp"
+	"runtime"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/larder-cli/larder/sources"
+	"github.com/larder-cli/larder/sources/sourcetest"
+)
+
+// A trial is what a program finds that works for several platforms, as providers lock and
+// providers mirror do: what is published, required and locked. It is plain data, drawn
+// from a seed, so that it can be printed and made as often as needed.
+type trial struct {
+	Seed     uint64
+	Engine   sources.Engine
+	Releases []stocked
+	Required []string // "ADDRESS" or "ADDRESS CONSTRAINT"
+
+	Platforms []string // named by flags; this machine's if there are none
+	Lock      []locked
+	LockForm  string // unsorted, commented, or empty
+	LockedBy  string // source that the engine locked some platforms from before; empty if it did not
+	Before    []string
+}
+
+// A stocked is a release in a registry that may state the hashes of all platforms, as
+// OpenTofu's does.
+type stocked struct {
+	published
+	Packages bool
+}
+
+// here is the platform of this machine.
+const here = runtime.GOOS + "_" + runtime.GOARCH
+
+// stockedPlatforms are those that releases may have packages for.
+var stockedPlatforms = slices.Compact([]string{here, "darwin_arm64", "linux_arm64", "windows_amd64"})
+
+// drawTrial draws what is published, required and locked.
+func drawTrial(g *generator, e sources.Engine) trial {
+	t := trial{Seed: g.Seed, Engine: e}
+	addresses := []string{
+		string(e.DefaultHost()) + "/hashicorp/alpha", string(e.DefaultHost()) + "/acme/widget",
+		"example.test/acme/gadget", "испытание.test/acme/gizmo",
+	}
+	for _, i := range g.Perm(len(addresses))[:one(g, 1, 1, 2, 2, 3)] {
+		t.drawProvider(g, addresses[i])
+	}
+	if g.in(2) {
+		t.Platforms = some(g, stockedPlatforms, len(stockedPlatforms))
+	}
+	if g.in(8) {
+		t.LockForm = one(g, "unsorted", "commented")
+	}
+	if g.in(4) {
+		t.LockedBy, t.Before = one(g, "registry", "network", "packed", "unpacked"), some(g, stockedPlatforms, 2)
+		t.Lock = nil
+	}
+	return t
+}
+
+// drawProvider draws the releases of a provider, a requirement and a block in the lock file.
+func (t *trial) drawProvider(g *generator, address string) {
+	versions := append(some(g, []string{"1.0.0", "1.1.0"}, 2), "1.2.0")
+	platforms := stockedPlatforms
+	if g.in(10) {
+		platforms = []string{here}
+	}
+	for _, version := range versions {
+		r := stocked{published: published{Provider: address, Version: version, Platforms: platforms, Protocols: []string{"5.0"}}, Packages: g.in(2)}
+		if g.in(6) {
+			r.Contents = one(g, "nested", "deflated", "bare name", "directories")
+		}
+		if g.in(12) {
+			r.Signing = one(g, "unknown key", "no keys", "second key", "no key")
+		}
+		t.Releases = append(t.Releases, r)
+	}
+	constraint := one(g, "", "", " ~> 1.0", " >= 1.0.0", " < 1.2.0, >= 1.0", " 1.2.0")
+	t.Required = append(t.Required, address+constraint)
+	if g.in(3) {
+		return
+	}
+	l := locked{Provider: address, Version: one(g, versions...), Constraints: one(g, "", "~> 1.0", ">= 0.1.0")}
+	switch g.IntN(8) {
+	case 0, 1:
+		l.Hashes = []string{"h1", "all zh"}
+	case 2:
+		l.Hashes = []string{"h1"}
+	case 3:
+		l.Hashes = []string{"zh"}
+	case 4:
+		l.Hashes = []string{"other h1", "other zh"}
+	case 5:
+		l.Hashes = []string{one(g, "other h1", "other zh")}
+	case 6:
+		l.Hashes = some(g, []string{"h1", "zh", "all zh", "other h1", "other zh", "wrong h1", "wrong zh", "unknown"}, 3)
+	}
+	t.Lock = append(t.Lock, l)
+}
+
+// inFull is a trial in full, but for what is as usual.
+func inFull(v any) string {
+	var b bytes.Buffer
+	e := json.NewEncoder(&b)
+	e.SetEscapeHTML(false)
+	if err := e.Encode(v); err != nil {
+		return err.Error()
+	}
+	return usual.ReplaceAllString(b.String(), "")
+}
+
+var usual = regexp.MustCompile(`,"\w+":(""|null|false)`)
+
+// hasHash reports whether any block in the lock file has a hash of one of the kinds.
+func (t trial) hasHash(kinds ...string) bool {
+	return slices.ContainsFunc(t.Lock, func(l locked) bool {
+		return slices.ContainsFunc(l.Hashes, func(kind string) bool { return slices.Contains(kinds, kind) })
+	})
+}
+
+// A court is a trial made real, in which an engine and Larder run.
+type court struct {
+	trial
+	*testing.T
+	world  *sourcetest.World
+	base   string
+	engine string // the programs
+	larder string
+	lock   string // the lock file that programs find; empty if there is none
+	notes  []string
+}
+
+// holdTrials runs trials, each with both engines.
+func holdTrials(t *testing.T, modest, thorough uint64, hold func(g *generator, c *court)) {
+	if runtime.GOOS != "linux" {
+		t.Skip("elsewhere programs in Go take no authority from SSL_CERT_FILE")
+	}
+	first, number := situations(t)
+	switch {
+	case os.Getenv("LARDER_DIFFERENTIAL") != "":
+	case os.Getenv("CI") != "" && !testing.Short():
+		number = thorough
+	default:
+		number = modest
+	}
+	for _, e := range []sources.Engine{sources.Terraform, sources.OpenTofu} {
+		t.Run(string(e), func(t *testing.T) {
+			engine, larder := sourcetest.Judge(t, e), buildLarder(t)
+			var all tally
+			t.Run("trials", func(t *testing.T) {
+				for seed := first; seed < first+number; seed++ {
+					t.Run(fmt.Sprint(seed), func(t *testing.T) {
+						t.Parallel()
+						g := &generator{Rand: rand.New(rand.NewPCG(seed, 13)), situation: &situation{Seed: seed}}
+						c := &court{trial: drawTrial(g, e), T: t, world: sourcetest.New(t), base: t.TempDir(), engine: engine, larder: larder}
+						c.publish(false)
+						hold(g, c)
+						all.add(&comparison{notes: c.notes})
+					})
+				}
+			})
+			t.Log(all.String())
+		})
+	}
+}
+
+func (c *court) must(err error) {
+	c.Helper()
+	sourcetest.Require(c, err == nil, "trial %d: %v", c.Seed, err)
+}
+
+// publish publishes the releases that are out at first, or later.
+func (c *court) publish(later bool) {
+	for _, r := range c.Releases {
+		if r.Later != later {
+			continue
+		}
+		sign := signings[r.Signing]()
+		for _, platform := range r.Platforms {
+			c.world.Add(r.Provider, r.Version, sourcetest.Release{
+				Protocols: r.Protocols, Signer: sign.signer, Keys: sign.keys, EditDownload: r.editDownload, Packages: r.Packages,
+				Platforms: []string{platform}, Archive: r.archive(platform),
+			})
+		}
+	}
+}
+
+func (c *court) path(elements ...string) string {
+	return filepath.Join(append([]string{c.base}, elements...)...)
+}
+
+func (c *court) write(name, text string) {
+	c.must(os.MkdirAll(filepath.Dir(name), 0o755))
+	c.must(os.WriteFile(name, []byte(text), 0o644))
+}
+
+func (c *court) read(name string) string {
+	text, err := os.ReadFile(name)
+	if !errors.Is(err, fs.ErrNotExist) {
+		c.must(err)
+	}
+	return string(text)
+}
+
+// lay makes the root module as programs find it, with a CLI configuration of one method.
+func (c *court) lay(method string) {
+	c.must(os.RemoveAll(c.path("work")))
+	text := "terraform {\n  required_providers {\n"
+	for i, r := range c.Required {
+		address, constraint, _ := strings.Cut(r, " ")
+		text += fmt.Sprintf("    p%d = {\n      source = %q\n", i, address)
+		if constraint != "" {
+			text += fmt.Sprintf("      version = %q\n", constraint)
+		}
+		text += "    }\n"
+	}
+	c.write(c.path("work", "main.tf"), text+"  }\n}\n")
+	if c.lock != "" {
+		c.write(c.lockFile(), c.lock)
+	}
+	c.configure(method)
+}
+
+// configure writes a CLI configuration with one installation method.
+func (c *court) configure(method string) {
+	c.write(c.path("config.tfrc"), "provider_installation {\n  "+method+"\n}\n")
+}
+
+func (c *court) lockFile() string { return c.path("work", ".terraform.lock.hcl") }
+
+// run runs a program in the root module.
+func (c *court) run(program string, args ...string) (output string, status int) {
+	ctx, cancel := context.WithTimeout(c.Context(), 2*time.Minute)
+	defer cancel()
+	cmd := exec.CommandContext(ctx, program, args...)
+	cmd.Dir = c.path("work")
+	cmd.Env = []string{"PATH=" + os.Getenv("PATH"), "HOME=" + c.path("home"), "TF_REGISTRY_DISCOVERY_RETRY=1", "TF_CLI_CONFIG_FILE=" + c.path("config.tfrc")}
+	for _, variable := range c.world.Env() {
+		if !strings.HasPrefix(variable, "TF_CLI_CONFIG_FILE=") {
+			cmd.Env = append(cmd.Env, variable)
+		}
+	}
+	out, err := cmd.CombinedOutput()
+	var exit *exec.ExitError
+	if err != nil && !errors.As(err, &exit) || ctx.Err() != nil {
+		c.Fatalf("trial %d: %s: %v\n%s", c.Seed, program, errors.Join(err, ctx.Err()), out)
+	}
+	return string(out), cmd.ProcessState.ExitCode()
+}
+
+// ourArgs are the arguments of Larder for the engine, with platforms.
+func (c *court) ourArgs(args ...string) []string {
+	args = append(args, "--engine", string(c.Engine))
+	for _, p := range c.Platforms {
+		args = append(args, "--platform", p)
+	}
+	return args
+}
+
+// theirArgs are the arguments of the engine, with platforms.
+func theirArgs(platforms []string, args ...string) []string {
+	args = append(args, "-no-color")
+	for _, p := range platforms {
+		args = append(args, "-platform="+p)
+	}
+	return args
+}
+
+// A place is a source that can be locked from: as an installation method for Larder, and as
+// a flag of providers lock.
+type place struct{ method, flag string }
+
+// place makes a source ready.
+func (c *court) place(kind string) place {
+	dir := c.path("mirrors", kind)
+	filesystem := place{`filesystem_mirror { path = "` + dir + `" }`, "-fs-mirror=" + dir}
+	if _, err := os.Stat(dir); err == nil {
+		return filesystem // it is ready
+	}
+	switch kind {
+	case "registry":
+		return place{"direct {}", ""}
+	case "network":
+		return place{`network_mirror { url = "` + c.world.Mirror.MirrorURL() + `" }`, "-net-mirror=" + c.world.Mirror.MirrorURL()}
+	case "packed":
+		c.world.WritePacked(dir)
+		return filesystem
+	default:
+		for _, r := range c.Releases {
+			for _, p := range r.Platforms {
+				c.world.WriteUnpacked(dir, r.Provider+"/"+r.Version+"/"+p)
+			}
+		}
+		return filesystem
+	}
+}
+
+// arrangeLock makes the lock file that programs find.
+func (c *court) arrangeLock() {
+	if c.LockedBy != "" {
+		p := c.place(c.LockedBy)
+		c.lay(p.method)
+		args := theirArgs(c.Before, "providers", "lock")
+		if p.flag != "" {
+			args = append(args, p.flag)
+		}
+		c.run(c.engine, args...)
+		c.lock = c.read(c.lockFile())
+	} else if c.Lock != nil {
+		c.lock = c.lockText()
+	}
+	switch c.LockForm {
+	case "commented":
+		c.lock += "# the end\n"
+	case "unsorted":
+		c.lock = reversedHashes(c.lock)
+	}
+}
+
+var hashLines = regexp.MustCompile(`(?m)(^    ".*",\n)+`)
+
+// reversedHashes is a lock file with the hashes of each block in reverse order.
+func reversedHashes(lock string) string {
+	return hashLines.ReplaceAllStringFunc(lock, func(lines string) string {
+		all := slices.Collect(strings.Lines(lines))
+		slices.Reverse(all)
+		return strings.Join(all, "")
+	})
+}
+
+// lockText is the text of the lock file in the trial.
+func (c *court) lockText() string {
+	text := fmt.Sprintf("# This file is maintained automatically by \"%s init\".\n# Manual edits may be lost in future updates.\n", c.Engine)
+	blocks := slices.Clone(c.Lock)
+	slices.SortFunc(blocks, func(a, b locked) int { return strings.Compare(a.Provider, b.Provider) })
+	for _, l := range blocks {
+		text += fmt.Sprintf("\nprovider %q {\n", l.Provider)
+		if l.Constraints == "" {
+			text += fmt.Sprintf("  version = %q\n", l.Version)
+		} else {
+			text += fmt.Sprintf("  version     = %q\n  constraints = %q\n", l.Version, l.Constraints)
+		}
+		var hashes []string
+		for _, kind := range l.Hashes {
+			hashes = append(hashes, c.hashes(l, kind)...)
+		}
+		slices.Sort(hashes)
+		if hashes = slices.Compact(hashes); len(hashes) > 0 {
+			text += "  hashes = [\n"
+			for _, h := range hashes {
+				text += fmt.Sprintf("    %q,\n", h)
+			}
+			text += "  ]\n"
+		}
+		text += "}\n"
+	}
+	return text
+}
+
+// hashes are those of a kind for a locked package.
+func (c *court) hashes(l locked, kind string) []string {
+	switch kind {
+	case "wrong h1":
+		return []string{"h1:47DEQpj8HBSa+/TImW+5JCeuQeRkm5NMpJWZG3hSuFU="}
+	case "wrong zh":
+		return []string{"zh:" + strings.Repeat("0", 64)}
+	case "unknown":
+		return []string{"h9:zzz"}
+	}
+	i := slices.IndexFunc(c.Releases, func(r stocked) bool { return r.Provider == l.Provider && r.Version == l.Version })
+	var hashes []string
+	for _, platform := range c.Releases[i].Platforms {
+		zh, _ := c.world.Hashes(l.Provider + "/" + l.Version + "/" + platform)
+		h1, own := c.Releases[i].h1(platform), platform == here
+		switch {
+		case kind == "h1" && own, kind == "other h1" && platform == "darwin_arm64":
+			hashes = append(hashes, h1)
+		case kind == "zh" && own, kind == "other zh" && platform == "darwin_arm64", kind == "all zh":
+			hashes = append(hashes, zh)
+		}
+	}
+	return hashes
+}
+
+// An excuse is a difference that is meant, under a heading of docs/deviations.md.
+type excuse struct {
+	heading string
+	applies func() bool
+}
+
+// settle fails the test if there are differences that no excuse explains.
+func (c *court) settle(differences []string, excuses []excuse, want, got verdictOfRun, situation any) {
+	c.Helper()
+	for _, e := range excuses {
+		sourcetest.Require(c, slices.Contains(headings(c), e.heading), "docs/deviations.md does not explain: %s", e.heading)
+	}
+	i := slices.IndexFunc(excuses, func(e excuse) bool { return e.applies() })
+	switch {
+	case len(differences) == 0 && got.status == 0:
+		c.notes = append(c.notes, "agreed: done")
+	case len(differences) == 0:
+		c.notes = append(c.notes, "agreed: failed")
+	case i >= 0:
+		c.notes = append(c.notes, "deviation: "+excuses[i].heading)
+	default:
+		c.notes = append(c.notes, "DISAGREED")
+		c.Errorf("%s\n%s\n%s, %d:\n%s\nlarder, %d:\n%s", strings.Join(differences, "\n"), inFull(situation), c.Engine, want.status, want.output, got.status, got.output)
+	}
+}
+
+// A verdictOfRun is how a run of a program ended.
+type verdictOfRun struct {
+	output string
+	status int
+}
+
+// headings are those of docs/deviations.md.
+func headings(t *court) []string {
+	var all []string
+	for line := range strings.Lines(string(sourcetest.ReadFile(t, "../../docs/deviations.md"))) {
+		if heading, ok := strings.CutPrefix(strings.TrimSpace(line), "### "); ok {
+			all = append(all, heading)
+		}
+	}
+	return all
+}
