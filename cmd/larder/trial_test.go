@@ -418,6 +418,7 @@ func (c *court) settle(differences []string, excuses []excuse, want, got verdict
 		c.notes = append(c.notes, "agreed: failed")
 	case i >= 0:
 		c.notes = append(c.notes, "deviation: "+excuses[i].heading)
+		c.Logf("deviation: %s\n%s\nlarder, %d:\n%s", excuses[i].heading, inFull(situation), got.status, got.output)
 	default:
 		c.notes = append(c.notes, "DISAGREED")
 		c.Errorf("%s\n%s\n%s, %d:\n%s\nlarder, %d:\n%s", strings.Join(differences, "\n"), inFull(situation), c.Engine, want.status, want.output, got.status, got.output)

@@ -163,3 +163,31 @@ func TestRoad(t *testing.T) {
 
 // errAny stands for any error.
 var errAny = errors.New("any")
+
+// Locked hashes say nothing against a package if all of those that count are of other
+// platforms.
+func TestOfOthers(t *testing.T) {
+	h := func(hashes ...sources.Hash) []sources.Hash { return hashes }
+	for _, c := range []struct {
+		name          string
+		locked, known []sources.Hash
+		want          bool
+	}{
+		{name: "nothing is locked", known: h(zh("other"))},
+		{name: "another platform's archive", locked: h(zh("other")), known: h(zh("other")), want: true},
+		{name: "nothing is known", locked: h(zh("other"))},
+		{name: "one of two archives is known", locked: h(zh("other"), zh("third")), known: h(zh("other"))},
+		{name: "archives decide", locked: h(zh("other"), h1("other"), h1("third")), known: h(zh("other")), want: true},
+		{name: "contents don't make up for archives", locked: h(zh("other"), h1("other")), known: h(h1("other"))},
+		{name: "contents alone", locked: h(h1("other")), known: h(h1("other")), want: true},
+		{name: "contents alone, one unknown", locked: h(h1("other"), h1("third")), known: h(h1("other"))},
+		{name: "other schemes", locked: h("h9:x"), known: h("h9:x")},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			r := new(road)
+			a := acquire.New(r, r, r, acquire.Options{})
+			id := sourcetest.PackageID(t, "example.test/acme/widget", "1.0.0", "linux_amd64")
+			sourcetest.Equal(t, a.OfOthers(id, c.locked, c.known), c.want)
+		})
+	}
+}

@@ -19,7 +19,7 @@ var (
 	onFour        = sourcetest.Release{Platforms: fourPlatforms}
 )
 
-// A lockCase is a root module whose lock file larder and terraform complete.
+// A lockCase is a root module whose lock file larder and an engine complete.
 type lockCase struct {
 	name      string
 	method    string   // of installation: packed, unpacked or network; direct if empty
@@ -29,10 +29,10 @@ type lockCase struct {
 	files     map[string]string
 	lock      string // the lock file as it was; none if empty
 	fails     bool   // both refuse to
-	refused   bool   // larder does, where terraform goes on
-	noInit    bool   // terraform's own init wants to change what comes of it
-	empty     bool   // terraform writes a lock file that locks nothing
-	more      bool   // larder locks what init needs, too, and terraform does not
+	refused   bool   // larder does, where the engine goes on
+	noInit    bool   // the engine's own init wants to change what comes of it
+	empty     bool   // the engine writes a lock file that locks nothing
+	more      bool   // larder locks what init needs, too, and the engine does not
 }
 
 const (
@@ -88,44 +88,53 @@ var lockCases = []lockCase{
 	{name: "network mirror lacks a platform", method: "network", needs: []string{"rare"}, platforms: fourPlatforms, fails: true},
 }
 
-// What terraform providers lock makes of a lock file, larder lock makes of it
-// byte for byte, and init has nothing to add for any of the platforms.
-func TestLocksAsTerraformDoes(t *testing.T) {
+// What providers lock of either engine makes of a lock file, larder lock makes of it byte
+// for byte, and init has nothing to add for any of the platforms.
+func TestLocksAsEitherEngine(t *testing.T) {
 	if runtime.GOOS != "linux" {
 		t.Skip("elsewhere programs in Go take no authority from SSL_CERT_FILE")
 	}
-	for _, c := range lockCases {
-		t.Run(c.name, func(t *testing.T) {
-			t.Parallel()
-			w := newLockWorkplace(t, c)
-			theirs, theirErr := w.lockWith(c, w.terraform, append([]string{"providers", "lock"}, theirFlags(c, w)...)...)
-			ours, ourErr := w.lockWith(c, "larder", append([]string{"lock"}, platformFlags(c, "--platform=")...)...)
-			switch {
-			case (theirErr != nil) != c.fails:
-				t.Fatalf("terraform: %v", theirErr)
-			case (ourErr != nil) != (c.fails || c.refused):
-				t.Fatalf("larder: %v", ourErr)
-			case c.refused && ours != w.start(c):
-				t.Errorf("the refused lock file is\n%s", ours)
-			case c.empty && ours == "" && strings.Count(theirs, "\n") == 2:
-			case c.more && strings.Contains(ours, strings.Split(theirs, "\n\n")[1]) && len(ours) > len(theirs):
-			case !c.refused && ours != theirs:
-				t.Errorf("larder locks\n%s\nterraform locks\n%s", ours, theirs)
+	for _, engine := range []sources.Engine{sources.Terraform, sources.OpenTofu} {
+		t.Run(string(engine), func(t *testing.T) {
+			sourcetest.Judge(t, engine)
+			for _, c := range lockCases {
+				t.Run(c.name, func(t *testing.T) {
+					t.Parallel()
+					c.locks(t, engine)
+				})
 			}
-			_, err := os.Stat(filepath.Join(w.dir, ".terraform", "providers"))
-			sourcetest.Expect(t, err != nil, "something was installed")
-			if c.fails || c.refused || c.noInit || c.empty {
-				return
-			}
-			out := w.init(nil, "-lockfile=readonly")
-			sourcetest.Expect(t, !strings.Contains(out, "not updated"), "init has something to add:\n%s", out)
 		})
 	}
 }
 
+func (c lockCase) locks(t *testing.T, engine sources.Engine) {
+	w := newLockWorkplace(t, engine, c)
+	theirs, theirErr := w.lockWith(c, engine, w.terraform, append([]string{"providers", "lock"}, theirFlags(c, w)...)...)
+	ours, ourErr := w.lockWith(c, engine, "larder", append([]string{"lock", "--engine", string(engine)}, platformFlags(c, "--platform=")...)...)
+	switch {
+	case (theirErr != nil) != c.fails:
+		t.Fatalf("%s: %v", engine, theirErr)
+	case (ourErr != nil) != (c.fails || c.refused):
+		t.Fatalf("larder: %v", ourErr)
+	case c.refused && ours != c.start(engine):
+		t.Errorf("the refused lock file is\n%s", ours)
+	case c.empty && ours == "" && strings.Count(theirs, "\n") == 2:
+	case c.more && strings.Contains(ours, strings.Split(theirs, "\n\n")[1]) && len(ours) > len(theirs):
+	case !c.refused && ours != theirs:
+		t.Errorf("larder locks\n%s\n%s locks\n%s", ours, engine, theirs)
+	}
+	_, err := os.Stat(filepath.Join(w.dir, ".terraform", "providers"))
+	sourcetest.Expect(t, err != nil, "something was installed")
+	if c.fails || c.refused || c.noInit || c.empty {
+		return
+	}
+	out := w.init(nil, "-lockfile=readonly")
+	sourcetest.Expect(t, !strings.Contains(out, "not updated"), "init has something to add:\n%s", out)
+}
+
 // newLockWorkplace publishes what the cases need, and configures the method.
-func newLockWorkplace(t *testing.T, c lockCase) *workplace {
-	w := &workplace{t: t, terraform: sourcetest.Judge(t, sources.Terraform), world: sourcetest.New(t), base: t.TempDir()}
+func newLockWorkplace(t *testing.T, engine sources.Engine, c lockCase) *workplace {
+	w := &workplace{t: t, terraform: sourcetest.Judge(t, engine), world: sourcetest.New(t), base: t.TempDir()}
 	w.dir = filepath.Join(w.base, "root")
 	for _, version := range []string{"1.0.0", "1.1.0", "1.2.0", "2.0.0-beta1"} {
 		w.world.Add("example.test/acme/widget", version, onFour)
@@ -170,16 +179,16 @@ func platformFlags(c lockCase, flag string) []string {
 }
 
 // start is the lock file as it was.
-func (w *workplace) start(c lockCase) string {
+func (c lockCase) start(engine sources.Engine) string {
 	if c.lock == "" {
 		return ""
 	}
-	return "# This file is maintained automatically by \"terraform init\".\n# Manual edits may be lost in future updates.\n\n" + c.lock
+	return "# This file is maintained automatically by \"" + string(engine) + " init\".\n# Manual edits may be lost in future updates.\n\n" + c.lock
 }
 
 // lockWith lays out the root module again and returns what a program makes of its
 // lock file.
-func (w *workplace) lockWith(c lockCase, program string, args ...string) (string, error) {
+func (w *workplace) lockWith(c lockCase, engine sources.Engine, program string, args ...string) (string, error) {
 	w.must(os.RemoveAll(w.dir))
 	needs := c.needs
 	if needs == nil {
@@ -192,7 +201,7 @@ func (w *workplace) lockWith(c lockCase, program string, args ...string) (string
 		w.write("root/"+name, c.files[name])
 	}
 	if c.lock != "" {
-		w.write("root/.terraform.lock.hcl", w.start(c))
+		w.write("root/.terraform.lock.hcl", c.start(engine))
 	}
 	_, err := w.run(nil, program, append(args, c.args...)...)
 	text, readErr := os.ReadFile(w.lockFile())
