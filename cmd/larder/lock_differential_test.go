@@ -89,6 +89,7 @@ func (l *lockTrial) hold(c *court) {
 		{"Other archives than those locked", func() bool {
 			return want.status == 0 && strings.Contains(got.output, "but the dependency lock file has") && l.otherArchives(c)
 		}},
+		{"Expired keys", func() bool { return (want.status == 0) != (got.status == 0) && l.signedBy("expired key") }},
 		{"Lock files that miss nothing stay as they are", func() bool {
 			return ours == c.lock && sortedHashes(ours) == sortedHashes(theirs) && c.LockForm == "unsorted"
 		}},

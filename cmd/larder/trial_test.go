@@ -87,16 +87,22 @@ func (t *trial) drawProvider(g *generator, address string) {
 			r.Contents = one(g, "nested", "deflated", "bare name", "directories")
 		}
 		if g.in(12) {
-			r.Signing = one(g, "unknown key", "no keys", "second key", "no key")
+			r.Signing = one(g, "unknown key", "no keys", "second key", "no key", "expired key", "revoked key")
 		}
 		t.Releases = append(t.Releases, r)
 	}
-	constraint := one(g, "", "", " ~> 1.0", " >= 1.0.0", " < 1.2.0, >= 1.0", " 1.2.0")
+	constraint, version := one(g, "", "", " ~> 1.0", " >= 1.0.0", " 1.2.0"), "1.2.0"
+	if len(versions) > 1 && g.in(3) {
+		constraint, version = one(g, " < 1.2.0, >= 1.0", " != 1.2.0", ""), one(g, versions[:len(versions)-1]...)
+	}
+	if g.in(20) {
+		version = one(g, versions...)
+	}
 	t.Required = append(t.Required, address+constraint)
-	if g.in(3) {
+	if g.in(4) {
 		return
 	}
-	l := locked{Provider: address, Version: one(g, versions...), Constraints: one(g, "", "~> 1.0", ">= 0.1.0")}
+	l := locked{Provider: address, Version: version, Constraints: one(g, "", "~> 1.0", ">= 0.1.0")}
 	switch g.IntN(8) {
 	case 0, 1:
 		l.Hashes = []string{"h1", "all zh"}
@@ -132,6 +138,11 @@ func (t trial) hasHash(kinds ...string) bool {
 	return slices.ContainsFunc(t.Lock, func(l locked) bool {
 		return slices.ContainsFunc(l.Hashes, func(kind string) bool { return slices.Contains(kinds, kind) })
 	})
+}
+
+// signedBy reports whether any release is signed in one of these ways.
+func (t trial) signedBy(signings ...string) bool {
+	return slices.ContainsFunc(t.Releases, func(r stocked) bool { return slices.Contains(signings, r.Signing) })
 }
 
 // A court is a trial made real, in which an engine and Larder run.
@@ -383,11 +394,16 @@ func (c *court) hashes(l locked, kind string) []string {
 	case "unknown":
 		return []string{"h9:zzz"}
 	}
-	i := slices.IndexFunc(c.Releases, func(r stocked) bool { return r.Provider == l.Provider && r.Version == l.Version })
+	var r stocked // as it was published last
+	for _, other := range c.Releases {
+		if other.Provider == l.Provider && other.Version == l.Version {
+			r = other
+		}
+	}
 	var hashes []string
-	for _, platform := range c.Releases[i].Platforms {
+	for _, platform := range r.Platforms {
 		zh, _ := c.world.Hashes(l.Provider + "/" + l.Version + "/" + platform)
-		h1, own := c.Releases[i].h1(platform), platform == here
+		h1, own := r.h1(platform), platform == here
 		switch {
 		case kind == "h1" && own, kind == "other h1" && platform == "darwin_arm64":
 			hashes = append(hashes, h1)
@@ -416,6 +432,7 @@ func (c *court) settle(differences []string, excuses []excuse, want, got verdict
 		c.notes = append(c.notes, "agreed: done")
 	case len(differences) == 0:
 		c.notes = append(c.notes, "agreed: failed")
+		c.Logf("%s:\n%s\nlarder:\n%s", c.Engine, want.output, got.output)
 	case i >= 0:
 		c.notes = append(c.notes, "deviation: "+excuses[i].heading)
 		c.Logf("deviation: %s\n%s\nlarder, %d:\n%s", excuses[i].heading, inFull(situation), got.status, got.output)
