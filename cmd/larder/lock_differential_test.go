@@ -81,7 +81,7 @@ func (l *lockTrial) hold(c *court) {
 		differences = append(differences, fmt.Sprintf("lock file, was:\n%s\nis:\n%s\nwant:\n%s", c.lock, ours, theirs))
 	}
 	if got.status == 0 {
-		differences = append(differences, l.followUp(c, from, ours)...)
+		differences = append(differences, l.followUp(c, ours)...)
 	}
 	if want.status == 0 && len(differences) == 0 {
 		differences = append(differences, l.check(c, from, theirs)...)
@@ -148,7 +148,7 @@ func (l *lockTrial) editHashes(b []byte) []byte {
 }
 
 // followUp is what is left to do when Larder has locked: it should be nothing.
-func (l *lockTrial) followUp(c *court, from place, locked string) []string {
+func (l *lockTrial) followUp(c *court, locked string) []string {
 	var all []string
 	args := append(c.ourArgs("lock", "--cache", c.path("cache")), l.Arguments...)
 	if out, status := c.run(c.larder, args...); status != 0 || c.read(c.lockFile()) != locked {
