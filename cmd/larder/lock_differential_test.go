@@ -167,8 +167,8 @@ func (l *lockTrial) followUp(c *court, locked string) []string {
 
 // check has Larder check what the engine has locked, without a cache to know better.
 func (l *lockTrial) check(c *court, from place, theirs string) []string {
-	if l.hasHash("wrong h1", "wrong zh", "unknown") || c.LockForm == "unsorted" {
-		return nil
+	if l.hasHash("wrong h1", "wrong zh", "unknown") || c.LockForm == "unsorted" || l.HiddenAt != "" {
+		return nil // nothing covers a hash of a package that is gone
 	}
 	c.lay(from.method)
 	c.write(c.lockFile(), theirs)

@@ -313,11 +313,7 @@ func (c *court) place(kind string) place {
 		c.world.WritePacked(dir)
 		return filesystem
 	default:
-		for _, r := range c.Releases {
-			for _, p := range r.Platforms {
-				c.world.WriteUnpacked(dir, r.Provider+"/"+r.Version+"/"+p)
-			}
-		}
+		c.world.WriteUnpacked(dir)
 		return filesystem
 	}
 }
