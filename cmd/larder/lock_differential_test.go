@@ -80,12 +80,17 @@ func (l *lockTrial) hold(c *court) {
 	if ours != theirs {
 		differences = append(differences, fmt.Sprintf("lock file, was:\n%s\nis:\n%s\nwant:\n%s", c.lock, ours, theirs))
 	}
+	var after []string
 	if got.status == 0 {
-		differences = append(differences, l.followUp(c, ours)...)
+		after = append(after, l.followUp(c, ours)...)
 	}
-	if want.status == 0 && len(differences) == 0 {
-		differences = append(differences, l.check(c, from, theirs)...)
+	if want.status == 0 && len(differences) == 0 && len(after) == 0 {
+		after = append(after, l.check(c, from, theirs)...)
 	}
+	if twofold := slices.ContainsFunc(c.Releases, func(r stocked) bool { return r.Contents == "directories" }); len(after) > 0 && !twofold {
+		c.Errorf("%s\n%s", strings.Join(after, "\n"), inFull(l)) // which no deviation excuses
+	}
+	differences = append(differences, after...)
 	c.settle(differences, []excuse{
 		{"Other archives than those locked", func() bool {
 			return want.status == 0 && strings.Contains(got.output, "but the dependency lock file has") && l.otherArchives(c)

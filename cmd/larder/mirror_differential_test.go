@@ -94,9 +94,12 @@ func (m *mirrorTrial) hold(c *court) {
 	if want.status == 0 && got.status == 0 {
 		differences = append(differences, m.compare(c, theirs, ours)...)
 	}
-	differences = append(differences, ours.faults...)
-	if got.status == 0 && len(differences) == 0 {
-		differences = append(differences, m.followUp(c, ours)...)
+	after := ours.faults
+	if got.status == 0 {
+		after = append(after, m.followUp(c, ours)...)
+	}
+	if len(after) > 0 {
+		c.Errorf("%s\n%s", strings.Join(after, "\n"), inFull(m)) // which no deviation excuses
 	}
 	c.settle(differences, []excuse{
 		{"Lock files may lack providers", func() bool {
@@ -304,7 +307,7 @@ func (m *mirrorTrial) sameHashes(c *court, doc string, want, got documentedArchi
 // followUp is what is wrong with the mirror once Larder has made it.
 func (m *mirrorTrial) followUp(c *court, made shelfful) []string {
 	var all []string
-	if out, status := c.run(c.larder, "mirror", "verify", m.dir(c), "--engine", string(c.Engine), "--cache", c.path("cache")); status != 0 && !m.Republished {
+	if out, status := c.run(c.larder, "mirror", "verify", m.dir(c), "--engine", string(c.Engine), "--cache", c.path("cache")); status != 0 && !m.Republished && !m.Damaged {
 		all = append(all, fmt.Sprintf("larder mirror verify, %d:\n%s", status, out))
 	}
 	c.world.Registry.Forget()

@@ -15,6 +15,7 @@ import (
 	"runtime"
 	"slices"
 	"strings"
+	"sync"
 	"testing"
 	"time"
 
@@ -170,16 +171,17 @@ func holdTrials(t *testing.T, modest, thorough uint64, hold func(g *generator, c
 	default:
 		number = modest
 	}
+	larder := sync.OnceValue(func() string { return buildLarder(t) })
 	for _, e := range []sources.Engine{sources.Terraform, sources.OpenTofu} {
 		t.Run(string(e), func(t *testing.T) {
-			engine, larder := sourcetest.Judge(t, e), buildLarder(t)
+			engine := sourcetest.Judge(t, e)
 			var all tally
 			t.Run("trials", func(t *testing.T) {
 				for seed := first; seed < first+number; seed++ {
 					t.Run(fmt.Sprint(seed), func(t *testing.T) {
 						t.Parallel()
 						g := &generator{Rand: rand.New(rand.NewPCG(seed, 13)), situation: &situation{Seed: seed}}
-						c := &court{trial: drawTrial(g, e), T: t, world: sourcetest.New(t), base: t.TempDir(), engine: engine, larder: larder}
+						c := &court{trial: drawTrial(g, e), T: t, world: sourcetest.New(t), base: t.TempDir(), engine: engine, larder: larder()}
 						c.publish(false)
 						hold(g, c)
 						all.add(&comparison{notes: c.notes})
