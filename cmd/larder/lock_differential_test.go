@@ -87,7 +87,7 @@ func (l *lockTrial) hold(c *court) {
 	if want.status == 0 && len(differences) == 0 && len(after) == 0 {
 		after = append(after, l.check(c, from, theirs)...)
 	}
-	if twofold := slices.ContainsFunc(c.Releases, func(r stocked) bool { return r.Contents == "directories" }); len(after) > 0 && !twofold {
+	if len(after) > 0 && !l.twofold() {
 		c.Errorf("%s\n%s", strings.Join(after, "\n"), inFull(l)) // which no deviation excuses
 	}
 	differences = append(differences, after...)
@@ -105,8 +105,7 @@ func (l *lockTrial) hold(c *court) {
 		{"Signed hashes come from the cache", func() bool { return l.Warm && want.status == 0 && got.status == 0 && more(theirs, ours) }},
 		{"What is at hand is not asked for", func() bool { return l.Warm && l.HiddenAt != "" && want.status != 0 && got.status == 0 }},
 		{"Archives with other names than files have two hashes", func() bool {
-			twofold := slices.ContainsFunc(c.Releases, func(r stocked) bool { return r.Contents == "directories" })
-			return twofold && (ours == theirs || c.Engine == sources.OpenTofu && l.Source == "registry" && without("h1:", ours) == without("h1:", theirs))
+			return l.twofold() && (ours == theirs || c.Engine == sources.OpenTofu && l.Source == "registry" && without("h1:", ours) == without("h1:", theirs))
 		}},
 	}, want, got, l)
 }

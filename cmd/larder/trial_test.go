@@ -146,6 +146,12 @@ func (t trial) signedBy(signings ...string) bool {
 	return slices.ContainsFunc(t.Releases, func(r stocked) bool { return slices.Contains(signings, r.Signing) })
 }
 
+// twofold reports whether any release has two h1: hashes: that of the archive and that of
+// its contents.
+func (t trial) twofold() bool {
+	return slices.ContainsFunc(t.Releases, func(r stocked) bool { return r.Contents == "directories" })
+}
+
 // A court is a trial made real, in which an engine and Larder run.
 type court struct {
 	trial
