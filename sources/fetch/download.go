@@ -117,7 +117,11 @@ func (d *download) try(ctx context.Context) error {
 	defer way.end()
 	watched, w := newWatch(ctx, d.client.opts.Timeout)
 	defer w.stop()
-	resp, at, err := d.client.send(watched, w, way, d.url, d.header(), defaultRedirects)
+	resp, at, err := d.client.send(watched, w, way, d.url, d.header(true), defaultRedirects)
+	if err == nil && refusesRange(resp) {
+		d.client.discard(w, resp)
+		resp, at, err = d.client.send(watched, w, way, d.url, d.header(false), defaultRedirects)
+	}
 	if err != nil {
 		return err
 	}
@@ -128,13 +132,21 @@ func (d *download) try(ctx context.Context) error {
 	return nil
 }
 
-func (d *download) header() http.Header {
+// refusesRange reports whether a server may have the archive, but not a part of it. What
+// there is of the archive stays until the whole begins to arrive.
+func refusesRange(resp *http.Response) bool {
+	status := StatusError{Code: resp.StatusCode}
+	return resp.Request.Header.Get("Range") != "" && resp.StatusCode/100 == 4 && !status.temporary()
+}
+
+// header asks for the archive, or if it is to be resumed for the rest of it.
+func (d *download) header(resume bool) http.Header {
 	header := d.client.header()
 	header.Set("Accept-Encoding", "identity") // or ranges and lengths would be of something else
 	if d.authorization != "" {
 		header.Set("Authorization", d.authorization)
 	}
-	if d.have > 0 && d.validator != "" {
+	if resume && d.have > 0 && d.validator != "" {
 		header.Set("Range", fmt.Sprintf("bytes=%d-", d.have))
 		header.Set("If-Range", d.validator)
 	}
@@ -144,9 +156,6 @@ func (d *download) header() http.Header {
 func (d *download) receive(ctx context.Context, w *watch, at *url.URL, resp *http.Response) error {
 	switch resp.StatusCode {
 	case http.StatusOK, http.StatusPartialContent:
-	case http.StatusRequestedRangeNotSatisfiable:
-		defer d.client.discard(w, resp)
-		return d.distrust(errors.New("server no longer has the rest"))
 	default:
 		return d.client.refusal(w, at, resp)
 	}
