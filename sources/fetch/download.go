@@ -22,6 +22,11 @@ type Archive struct {
 	Size  int64 // in bytes, 0 if it is not known; an archive of another size is refused
 	Tries int   // how many in a row may bring nothing; 0 leaves it to the options
 
+	// Renew asks where the archive is now, as URLs of object stores expire. It is called
+	// when the server refuses the URL, once until more of the archive has arrived. Its
+	// error leaves the refusal as it is. It may be nil.
+	Renew func(context.Context) (url string, err error)
+
 	// Expect is called with the size of the archive in bytes when the server states it,
 	// and again if the server changes it. It may be nil.
 	Expect func(size int64)
@@ -68,9 +73,12 @@ func (c *Client) Download(ctx context.Context, from Archive, stage Stage) error 
 	}
 	err = c.retry(ctx, u, d.tries, func() (bool, error) {
 		err := d.try(ctx)
+		if d.renew(ctx, err) {
+			err = d.try(ctx)
+		}
 		further := d.have >= d.reached+bufferSize
 		if further {
-			d.reached = d.have
+			d.reached, d.renewed = d.have, false
 		}
 		return further, err
 	})
@@ -96,6 +104,7 @@ type download struct {
 	reached   int64  // bytes in stage that count as progress made
 	validator string // says whether the archive is still the same; empty if nothing does
 	stageErr  error  // of stage, not of the network
+	renewed   bool   // the URL, since more has arrived
 
 	answered time.Duration // from asking to the answer
 	alone    bool          // one connection has to do
@@ -109,6 +118,30 @@ func (d *download) resume() error {
 	}
 	d.reached = d.have
 	return nil
+}
+
+// renew has the URL renewed if it seems to have expired, err being what came of it, and
+// reports whether there is another one.
+func (d *download) renew(ctx context.Context, err error) bool {
+	var status *StatusError
+	if d.renewed || d.from.Renew == nil || d.stageErr != nil || !errors.As(err, &status) || !status.expired() {
+		return false
+	}
+	d.renewed = true
+	next, err := d.from.Renew(ctx)
+	if err != nil || next == d.from.URL {
+		return false
+	}
+	u, err := d.client.begin(next)
+	if err != nil {
+		return false
+	}
+	authorization, err := d.client.archiveCredentials(ctx, u)
+	if err != nil {
+		return false
+	}
+	d.url, d.from.URL, d.authorization = u, next, authorization
+	return true
 }
 
 // try is one try: what is missing is asked for, and what comes is kept.

@@ -77,6 +77,15 @@ func (e *StatusError) Is(target error) bool {
 	return target == ErrUnauthorized && (e.Code == http.StatusUnauthorized || e.Code == http.StatusForbidden)
 }
 
+// expired reports whether the answer may be to a URL that was good until a while ago.
+func (e *StatusError) expired() bool {
+	switch e.Code {
+	case http.StatusBadRequest, http.StatusUnauthorized, http.StatusForbidden, http.StatusGone:
+		return true
+	}
+	return false
+}
+
 // temporary reports whether the answer may be another one later.
 func (e *StatusError) temporary() bool {
 	switch e.Code {

@@ -1,8 +1,11 @@
 package fetch_test
 
 import (
+	"context"
+	"errors"
 	"net/http"
 	"strconv"
+	"sync"
 	"testing"
 	"time"
 
@@ -39,5 +42,84 @@ func TestPartialStaysWhereNothingIsServed(t *testing.T) {
 		err := w.download(t, s, 0)
 		sourcetest.Expect(t, err != nil && s.Len() == 100_000 && s.resets == 0, "%d: %v, %d bytes left", status, err, s.Len())
 		sourcetest.Equal(t, w.requests.Load(), requests, strconv.Itoa(status))
+	}
+}
+
+// A presigned is a server whose URLs are good for a while, as those of object stores are.
+type presigned struct {
+	mu    sync.Mutex
+	good  string // the query of URLs that are good now
+	asked int    // how often where the archive is
+	cut   int    // every answer breaks after so many bytes, and its URL expires
+}
+
+func (p *presigned) ServeHTTP(rw http.ResponseWriter, r *http.Request) {
+	p.mu.Lock()
+	good := r.URL.RawQuery == p.good
+	if good && p.cut > 0 {
+		p.good = "expired"
+	}
+	p.mu.Unlock()
+	if !good {
+		rw.WriteHeader(http.StatusForbidden)
+		return
+	}
+	out := http.ResponseWriter(rw)
+	if p.cut > 0 {
+		out = &cutting{ResponseWriter: rw, left: p.cut}
+	}
+	serve(archive, `"a"`, time.Time{})(out, r)
+}
+
+func (p *presigned) renew(base string) func(context.Context) (string, error) {
+	return func(context.Context) (string, error) {
+		p.mu.Lock()
+		defer p.mu.Unlock()
+		p.asked++
+		p.good = "signature=" + strconv.Itoa(p.asked)
+		return base + "/x.zip?" + p.good, nil
+	}
+}
+
+func TestURLsThatExpire(t *testing.T) {
+	for _, tt := range []struct {
+		name  string
+		cut   int
+		asked int
+	}{
+		{"before the download", 0, 1},
+		{"after each cut", 300_000, 4},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			p := &presigned{good: "none", cut: tt.cut}
+			w := newWorld(t, fetch.Options{DownloadTries: 2}, p.ServeHTTP)
+			s := &stage{}
+			sourcetest.Check(t, w.client.Download(t.Context(), fetch.Archive{URL: w.URL + "/x.zip?signature=0", Renew: p.renew(w.URL)}, s))
+			sourcetest.Equal(t, s.String() == string(archive), true, "arrived as it is served")
+			sourcetest.Equal(t, p.asked, tt.asked, "asked for a URL")
+			sourcetest.Equal(t, s.resets, 0, "began again")
+		})
+	}
+}
+
+// Where asking again doesn't help, that is done once, and the refusal is the error.
+func TestURLsThatStayRefused(t *testing.T) {
+	for name, renew := range map[string]func(context.Context) (string, error){
+		"the same URL": func(context.Context) (string, error) { return "https://example.test/x.zip", nil },
+		"an error":     func(context.Context) (string, error) { return "", errors.New("away") },
+		"no URL":       func(context.Context) (string, error) { return "ftp://x", nil },
+	} {
+		asked := 0
+		w := newWorld(t, fetch.Options{}, func(rw http.ResponseWriter, _ *http.Request) { rw.WriteHeader(http.StatusForbidden) })
+		err := w.client.Download(t.Context(), fetch.Archive{URL: w.URL, Renew: func(ctx context.Context) (string, error) {
+			asked++
+			next, err := renew(ctx)
+			if name == "the same URL" {
+				next = w.URL
+			}
+			return next, err
+		}}, &stage{})
+		sourcetest.Expect(t, errors.Is(err, fetch.ErrUnauthorized), "%s: %v", name, err)
+		sourcetest.Equal(t, asked, 1, name)
 	}
 }
