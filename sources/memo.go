@@ -3,15 +3,13 @@ package sources
 import (
 	"context"
 	"sync"
-	"time"
 )
 
 // A Memo remembers the answers to questions, errors included. Whoever asks a
 // question that is being answered waits for that answer. The zero Memo is ready
 // to use, and safe for concurrent use.
 type Memo[K comparable, V any] struct {
-	Max int           // answers that are kept, the latest ones; 0 means all
-	For time.Duration // that an answer is kept; 0 means for good
+	Max int // answers that are kept, the latest ones; 0 means all
 
 	mu       sync.Mutex
 	calls    map[K]*call[V]
@@ -23,8 +21,6 @@ type call[V any] struct {
 	value     V
 	err       error
 	abandoned bool // the asker gave up: this is no answer
-
-	at time.Time // it was answered; zero before, or if that doesn't matter
 }
 
 // Get returns the answer for key, which ask gives if nobody has asked before.
@@ -55,7 +51,7 @@ func (m *Memo[K, V]) Get(ctx context.Context, key K, ask func() (V, error)) (V, 
 func (m *Memo[K, V]) join(key K) (*call[V], bool) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	if c, ok := m.calls[key]; ok && (c.at.IsZero() || time.Since(c.at) < m.For) {
+	if c, ok := m.calls[key]; ok {
 		return c, false
 	}
 	if m.calls == nil {
@@ -70,9 +66,6 @@ func (m *Memo[K, V]) finish(key K, c *call[V]) {
 	defer close(c.done)
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	if m.For > 0 {
-		c.at = time.Now()
-	}
 	switch {
 	case c.abandoned:
 		delete(m.calls, key)

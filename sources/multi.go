@@ -6,7 +6,6 @@ import (
 	"slices"
 	"strings"
 	"sync"
-	"time"
 )
 
 // A Method is one installation method: a source, and the providers it is for.
@@ -25,22 +24,18 @@ func (m Method) Applies(p Provider) bool {
 
 // NewMulti returns the union of methods as one source. For each provider it
 // remembers the answers, errors included: all about versions, and the latest ones
-// about packages, for a few seconds, as a package may be elsewhere then.
+// about packages.
 //
 // A provider's versions are those of all methods that apply; if none of them has
 // the provider, or none applies, the error is a [NotFoundError].
 // A package comes from the first of them that has it for its platform.
 func NewMulti(methods []Method) Source {
-	return &multi{methods: slices.Clone(methods), packages: Memo[PackageID, Package]{Max: latest, For: GoodFor}}
+	return &multi{methods: slices.Clone(methods), packages: Memo[PackageID, Package]{Max: latest}}
 }
 
 // latest is how many packages are remembered, each with its evidence. That is more
 // than the root modules of most sites share.
 const latest = 1000
-
-// GoodFor is how long a package is taken to be where a source said that it is. Servers
-// that sign URLs let them expire after 30 seconds or more.
-const GoodFor = 10 * time.Second
 
 type multi struct {
 	methods  []Method
@@ -163,6 +158,9 @@ func first(ctx context.Context, id PackageID, methods []Method) (Package, error)
 	var answers []error
 	for _, method := range methods {
 		pkg, err := method.Source.Package(ctx, id)
+		if pkg.from == nil { // it is not a multi itself
+			pkg.from = method.Source
+		}
 		if err == nil || !errors.Is(err, ErrNotFound) {
 			return pkg, err
 		}

@@ -186,7 +186,9 @@ func (sc *scene) spoil() {
 func (sc *scene) fault(e edit) sourcetest.Fault {
 	f := sourcetest.Fault{Path: sc.fill(e.Path), Status: e.Status, Corrupt: e.Corrupt, ContentType: e.ContentType}
 	if e.Pattern != "" {
-		f.Edit = func(b []byte) []byte { return regexp.MustCompile(sc.fill(e.Pattern)).ReplaceAll(b, []byte(sc.fill(e.New))) }
+		f.Edit = func(b []byte) []byte {
+			return regexp.MustCompile(sc.fill(e.Pattern)).ReplaceAll(b, []byte(sc.fill(e.New)))
+		}
 	}
 	return f
 }

@@ -72,11 +72,11 @@ func (a *Acquirer) fetch(ctx context.Context, req Request, offer Offer, stage so
 	to := a.arriving(offer, stage)
 	from := fetch.Archive{
 		URL: offer.Location.URL, Size: offer.Size, Tries: offer.Tries,
-		Renew:  func(ctx context.Context) (string, error) { return a.relocate(ctx, offer) },
+		Renew:  func(ctx context.Context) (string, error) { return relocate(ctx, offer) },
 		Expect: func(size int64) { to.size = size },
 	}
-	if time.Since(offer.asked) > sources.GoodFor {
-		if url, err := a.relocate(ctx, offer); err == nil {
+	if time.Since(offer.asked) > goodFor {
+		if url, err := relocate(ctx, offer); err == nil {
 			from.URL = url
 		}
 	}
@@ -87,11 +87,15 @@ func (a *Acquirer) fetch(ctx context.Context, req Request, offer Offer, stage so
 	return got, nil
 }
 
+// goodFor is how long an archive is taken to be where a source said that it is. Servers
+// that sign URLs let them expire after 30 seconds or more.
+const goodFor = 10 * time.Second
+
 // relocate asks the source where an offered archive is by now, as a server may sign URLs
 // that expire while the archive waits for its turn or arrives. Nothing else about it may
 // have changed.
-func (a *Acquirer) relocate(ctx context.Context, offer Offer) (url string, err error) {
-	now, err := a.from.Package(ctx, offer.ID)
+func relocate(ctx context.Context, offer Offer) (url string, err error) {
+	now, err := offer.Again(ctx)
 	if err != nil {
 		return "", err
 	}

@@ -56,8 +56,10 @@ type StatusError struct {
 	Code        int
 	URL         string // that answered, without user information and query
 	Credentials bool   // whether credentials were sent
+	Said        string // the server's own message; empty if it has none
 
-	after time.Duration // that the server asks us to wait; 0 if it does not
+	signed bool          // whether the URL was good for a while only
+	after  time.Duration // that the server asks us to wait; 0 if it does not
 }
 
 // Error leaves out the URL, which an Error names already.
@@ -65,6 +67,9 @@ func (e *StatusError) Error() string {
 	text := fmt.Sprintf("%d %s", e.Code, http.StatusText(e.Code))
 	if http.StatusText(e.Code) == "" {
 		text = fmt.Sprintf("status %d", e.Code)
+	}
+	if e.Said != "" {
+		text += fmt.Sprintf(" (%q)", e.Said)
 	}
 	if e.after > maxWait {
 		text += fmt.Sprintf(", asks to wait %s", round(e.after))

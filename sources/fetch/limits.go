@@ -20,6 +20,7 @@ const (
 	maxDrained = 64 << 10            // of an unread body, to keep the connection
 
 	maxWords  = 2000 // of a server's message that are shown
+	maxSaid   = 200  // of a message in an answer that is not what was asked for, in characters
 	maxQuoted = 5    // texts from a server that a message quotes, a number of texts
 
 	// bufferSize is how much of an archive is handed on at a time. A try that

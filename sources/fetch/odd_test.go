@@ -5,6 +5,7 @@ import (
 	"errors"
 	"net/http"
 	"strconv"
+	"strings"
 	"sync"
 	"testing"
 	"time"
@@ -121,5 +122,24 @@ func TestURLsThatStayRefused(t *testing.T) {
 		}}, &stage{})
 		sourcetest.Expect(t, errors.Is(err, fetch.ErrUnauthorized), "%s: %v", name, err)
 		sourcetest.Equal(t, asked, 1, name)
+	}
+}
+
+func TestSaid(t *testing.T) {
+	for body, want := range map[string]string{
+		`{"errors":["not found"]}`: "not found",
+		`{"errors":[{"status":"403","title":"Forbidden","detail":"no licence"}]}`: "no licence",
+		`{"errors":[{"code":"X","message":"blocked by\npolicy"}]}`:                "blocked by policy",
+		`{"errors":[],"message":"gone"}`:                                          "gone",
+		`{"error":{"message":"quota"}}`:                                           "quota",
+		`{"error":5}`:                                                             "",
+		`<?xml version="1.0"?><Error><Code>AccessDenied</Code><Message>Request has expired</Message></Error>`: "AccessDenied: Request has expired",
+		`<Error><Code>ExpiredToken</Code></Error>`:                                                            "ExpiredToken",
+		`<html><body>Error</body></html>`:                                                                     "",
+		"":                                                                                                    "",
+		`{"message":"` + strings.Repeat("ü", 300) + "\"}":                                                     strings.Repeat("ü", 200) + "…",
+		"{\"message\":\"a\u202e\u001b[31mb\"}":                                                                "",
+	} {
+		sourcetest.Equal(t, fetch.Said([]byte(body)), want, body)
 	}
 }

@@ -174,11 +174,14 @@ func classify(err error) error {
 // refusal is the error for a response that is not what was asked for. It uses
 // the response up.
 func (c *Client) refusal(w *watch, at *url.URL, resp *http.Response) error {
-	defer c.discard(w, resp)
+	defer resp.Body.Close()
+	body, _ := io.ReadAll(io.LimitReader(w.reader(resp.Body), maxDrained)) // nothing depends on it
 	err := &StatusError{
 		Code:        resp.StatusCode,
 		URL:         bare(at),
 		Credentials: resp.Request.Header.Get("Authorization") != "",
+		Said:        Said(body),
+		signed:      isSigned(at),
 		after:       retryAfter(resp.Header, time.Now()),
 	}
 	if err.after > 0 && err.temporary() {
