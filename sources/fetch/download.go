@@ -76,9 +76,10 @@ func (c *Client) Download(ctx context.Context, from Archive, stage Stage) error 
 		if d.renew(ctx, err) {
 			err = d.try(ctx)
 		}
+		err = d.unanswered(err)
 		further := d.have >= d.reached+bufferSize
 		if further {
-			d.reached, d.renewed = d.have, false
+			d.reached, d.renewed, d.silent = d.have, false, 0
 		}
 		return further, err
 	})
@@ -105,6 +106,7 @@ type download struct {
 	validator string // says whether the archive is still the same; empty if nothing does
 	stageErr  error  // of stage, not of the network
 	renewed   bool   // the URL, since more has arrived
+	silent    int    // tries that brought no answer
 
 	answered time.Duration // from asking to the answer
 	alone    bool          // one connection has to do
@@ -118,6 +120,17 @@ func (d *download) resume() error {
 	}
 	d.reached = d.have
 	return nil
+}
+
+// unanswered makes err final if the server has been silent for long for the second time,
+// with nothing arriving in between.
+func (d *download) unanswered(err error) error {
+	if silent := (broken{}); errors.Is(err, errSilent) && errors.As(err, &silent) {
+		if d.silent++; d.silent == silences {
+			return silent.error
+		}
+	}
+	return err
 }
 
 // renew has the URL renewed if it seems to have expired, err being what came of it, and
@@ -150,6 +163,7 @@ func (d *download) try(ctx context.Context) error {
 	defer way.end()
 	watched, w := newWatch(ctx, d.client.opts.Timeout)
 	defer w.stop()
+	w.patience = firstByte
 	resp, at, err := d.client.send(watched, w, way, d.url, d.header(true), defaultRedirects)
 	if err == nil && refusesRange(resp) {
 		d.client.discard(w, resp)

@@ -24,6 +24,12 @@ var (
 	ErrTooLarge = errors.New("too large")
 )
 
+// The two ways to stall.
+var (
+	errSilent    = fmt.Errorf("%w: no answer", ErrStalled)
+	errTooLittle = fmt.Errorf("%w: too little arrived", ErrStalled)
+)
+
 // An Error is a request that did not succeed. It names the URL.
 type Error struct {
 	URL   string // without user information and query

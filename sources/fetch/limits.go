@@ -32,6 +32,12 @@ const (
 	connectionBuffer = 64 << 20
 )
 
+// Servers that have archives from elsewhere may fetch all of one before they answer.
+const (
+	firstByte = 3 * time.Minute // to wait for the answer, once the request is sent
+	silences  = 2               // of that length after which an archive is given up
+)
+
 // maxOpening is how long requests wait for the first connection to a host.
 const maxOpening = time.Second
 

@@ -10,6 +10,7 @@ import (
 	"io"
 	"net"
 	"net/http"
+	"net/http/httptrace"
 	"net/url"
 	"strings"
 	"time"
@@ -95,7 +96,8 @@ func (c *Client) roundTrip(ctx context.Context, w *watch, over http.RoundTripper
 	}
 	anonymous := *u
 	anonymous.User = nil // is in the header if anywhere
-	req, err := http.NewRequestWithContext(c.noting(ctx, u), http.MethodGet, anonymous.String(), nil)
+	trace := &httptrace.ClientTrace{WroteRequest: func(httptrace.WroteRequestInfo) { w.sent() }}
+	req, err := http.NewRequestWithContext(httptrace.WithClientTrace(c.noting(ctx, u), trace), http.MethodGet, anonymous.String(), nil)
 	if err != nil {
 		return nil, errors.New("invalid URL")
 	}
