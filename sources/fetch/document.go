@@ -10,7 +10,6 @@ import (
 	"mime"
 	"net/http"
 	"net/url"
-	"strings"
 
 	"github.com/larder-cli/larder/sources"
 )
@@ -22,6 +21,7 @@ type Request struct {
 	Limit       int64  // of the document's size in bytes; 0 means 1 MiB
 	Redirects   int    // to follow; 0 means 10
 	SameHost    bool   // whether a redirect to another host and port is an error
+	Plain       bool   // whether to follow redirects from https to http, as what comes is verified
 	Credentials bool   // whether to send the token configured for the URL's host, whatever its options
 
 	// Behalf is a host that the user has moved to where the URL leads. Its token
@@ -80,7 +80,7 @@ func (c *Client) document(ctx context.Context, u *url.URL, r Request) (*Document
 	}
 	ctx, w := newWatch(ctx, c.opts.Timeout)
 	defer w.stop()
-	resp, at, err := c.send(ctx, w, &way{over: c.documents, stay: r.SameHost}, u, header, r.Redirects)
+	resp, at, err := c.send(ctx, w, &way{over: c.documents, stay: r.SameHost, plain: r.Plain}, u, header, r.Redirects)
 	if err != nil {
 		return nil, err
 	}
@@ -108,13 +108,10 @@ func (c *Client) documentHeader(ctx context.Context, u *url.URL, r Request) (htt
 	return header, nil
 }
 
-// readDocument reads all of a body. The limit is of what it is after the
-// transport has decompressed it, so that a small answer cannot become a large
-// one.
+// readDocument reads all of a body. The limit is of what it is after it was
+// decompressed, so that a small answer cannot become a large one.
 func readDocument(body io.Reader, resp *http.Response, limit int64) ([]byte, error) {
-	if err := checkEncoding(resp); err != nil {
-		return nil, err
-	}
+	body = decoded(body, resp)
 	if resp.ContentLength > limit {
 		return nil, fmt.Errorf("%w: %d bytes, of at most %d", ErrTooLarge, resp.ContentLength, limit)
 	}
@@ -126,15 +123,6 @@ func readDocument(body io.Reader, resp *http.Response, limit int64) ([]byte, err
 		return nil, fmt.Errorf("%w: more than %d bytes", ErrTooLarge, limit)
 	}
 	return data, nil
-}
-
-// checkEncoding refuses a body that is compressed in a way we did not ask for.
-func checkEncoding(resp *http.Response) error {
-	encoding := resp.Header.Get("Content-Encoding")
-	if encoding == "" || strings.EqualFold(encoding, "identity") {
-		return nil
-	}
-	return fmt.Errorf("unexpected content encoding %.40q", encoding)
 }
 
 // JSON decodes the first JSON value of the document into v. What follows it is

@@ -210,7 +210,7 @@ func (d *download) receive(ctx context.Context, w *watch, at *url.URL, resp *htt
 	if err := d.place(resp); err != nil {
 		return err
 	}
-	body := w.reader(resp.Body)
+	body := decoded(w.reader(resp.Body), resp)
 	if !d.divisible(resp) {
 		return d.copy(body)
 	}
@@ -219,10 +219,12 @@ func (d *download) receive(ctx context.Context, w *watch, at *url.URL, resp *htt
 
 // place makes stage and d ready for the body of resp.
 func (d *download) place(resp *http.Response) error {
-	if err := checkEncoding(resp); err != nil {
-		return err
-	}
-	if resp.StatusCode == http.StatusPartialContent {
+	switch {
+	case resp.StatusCode == http.StatusOK && compressed(resp): // of which length and validator are of something else
+		return d.restart("")
+	case compressed(resp):
+		return d.distrust(errors.New("a part of a compressed archive"))
+	case resp.StatusCode == http.StatusPartialContent:
 		return d.placeRest(resp)
 	}
 	if err := d.restart(validator(resp.Header)); err != nil {

@@ -64,8 +64,11 @@ type StatusError struct {
 	Credentials bool   // whether credentials were sent
 	Said        string // the server's own message; empty if it has none
 
-	signed bool          // whether the URL was good for a while only
-	after  time.Duration // that the server asks us to wait; 0 if it does not
+	signed  bool   // whether the URL was good for a while only
+	proxy   string // that answered instead; empty if none did
+	refused string // the host that it was to lead to
+
+	after time.Duration // that the server asks us to wait; 0 if it does not
 }
 
 // Error leaves out the URL, which an Error names already.
@@ -73,6 +76,9 @@ func (e *StatusError) Error() string {
 	text := fmt.Sprintf("%d %s", e.Code, http.StatusText(e.Code))
 	if http.StatusText(e.Code) == "" {
 		text = fmt.Sprintf("status %d", e.Code)
+	}
+	if e.proxy != "" {
+		text = fmt.Sprintf("the proxy %s does not lead to %s: %s", e.proxy, e.refused, text)
 	}
 	if e.Said != "" {
 		text += fmt.Sprintf(" (%q)", e.Said)
@@ -85,14 +91,14 @@ func (e *StatusError) Error() string {
 
 // Is reports whether e is of the kind that target stands for.
 func (e *StatusError) Is(target error) bool {
-	return target == ErrUnauthorized && (e.Code == http.StatusUnauthorized || e.Code == http.StatusForbidden)
+	return target == ErrUnauthorized && e.proxy == "" && (e.Code == http.StatusUnauthorized || e.Code == http.StatusForbidden)
 }
 
 // expired reports whether the answer may be to a URL that was good until a while ago.
 func (e *StatusError) expired() bool {
 	switch e.Code {
 	case http.StatusBadRequest, http.StatusUnauthorized, http.StatusForbidden, http.StatusGone:
-		return true
+		return e.proxy == ""
 	}
 	return false
 }

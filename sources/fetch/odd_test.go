@@ -1,15 +1,22 @@
 package fetch_test
 
 import (
+	"bytes"
+	"compress/gzip"
 	"context"
+	"crypto/x509"
 	"errors"
+	"fmt"
 	"net/http"
+	"net/http/httptest"
 	"strconv"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"time"
 
+	"github.com/larder-cli/larder/sources"
 	"github.com/larder-cli/larder/sources/fetch"
 	"github.com/larder-cli/larder/sources/sourcetest"
 )
@@ -142,4 +149,139 @@ func TestSaid(t *testing.T) {
 	} {
 		sourcetest.Equal(t, fetch.Said([]byte(body)), want, body)
 	}
+}
+
+func zipped(b []byte) []byte {
+	var out bytes.Buffer
+	z := gzip.NewWriter(&out)
+	_, _ = z.Write(b)
+	_ = z.Close()
+	return out.Bytes()
+}
+
+// Whatever coding a server states, what arrives is what it was before, or as it came.
+func TestContentEncodings(t *testing.T) {
+	for _, tt := range []struct {
+		coding string
+		body   []byte
+	}{
+		{"", archive},
+		{"identity", archive},
+		{"aws-chunked", archive},
+		{"aws-chunked,gzip", zipped(archive)},
+		{"utf-8", archive},
+		{"none", archive},
+		{"binary", archive},
+		{"br", archive},
+		{"gzip", zipped(archive)},
+		{"X-GZIP", zipped(archive)},
+		{"gzip", archive}, // which it is not
+	} {
+		t.Run(tt.coding, func(t *testing.T) {
+			cuts := cutter(serve(tt.body, `"a"`, time.Time{}), times(100_000))
+			w := newWorld(t, fetch.Options{}, func(rw http.ResponseWriter, r *http.Request) {
+				if tt.coding != "" {
+					rw.Header().Set("Content-Encoding", tt.coding)
+				}
+				rw.Header().Set("Content-Type", "application/zip")
+				cuts(rw, r)
+			})
+			w.mustDownload(t, 0, archive)
+			if strings.Contains(strings.ToLower(tt.coding), "gzip") && tt.coding != "X-GZIP" {
+				return // which the transport undoes for documents
+			}
+			doc, err := w.document(fetch.Request{URL: w.URL, Limit: 2 << 20})
+			sourcetest.Check(t, err)
+			sourcetest.Expect(t, bytes.Equal(doc.Body, archive), "the document has %d bytes", len(doc.Body))
+		})
+	}
+}
+
+// A plainRedirect is a server behind a proxy that ends TLS: it redirects to http. What is
+// asked of it without TLS is noted.
+func plainRedirect(t *testing.T, to func(plain, secure, path string) string) (w *world, exposed *http.Header) {
+	exposed = new(http.Header)
+	plain := httptest.NewServer(http.HandlerFunc(func(rw http.ResponseWriter, r *http.Request) {
+		*exposed = r.Header.Clone()
+		serve(archive, `"a"`, time.Time{})(rw, r)
+	}))
+	t.Cleanup(plain.Close)
+	transport := fetch.NewTransport(time.Minute)
+	transport.TLSClientConfig.InsecureSkipVerify = true
+	opts := fetch.Options{
+		Transport: transport, Tries: 1, DownloadTries: 1,
+		Netrc: func(string) (string, string, bool) { return "me", "secret", true },
+		Token: func(context.Context, sources.Host) (string, bool, error) { return "secret", true, nil },
+	}
+	w = newWorld(t, opts, func(rw http.ResponseWriter, r *http.Request) {
+		if r.URL.Path == "/there" {
+			serve(archive, `"a"`, time.Time{})(rw, r)
+			return
+		}
+		rw.Header().Set("Location", to(plain.URL, w.URL, r.URL.Path))
+		rw.WriteHeader(http.StatusFound)
+	})
+	return w, exposed
+}
+
+// Archives and what is signed are fetched without TLS too, but nothing secret is sent.
+func TestRedirectsToPlainHTTP(t *testing.T) {
+	w, exposed := plainRedirect(t, func(plain, _, path string) string {
+		return strings.Replace(plain, "http://", "http://user:secret@", 1) + path
+	})
+	s := w.mustDownload(t, 0, archive)
+	sourcetest.Equal(t, s.Len(), len(archive), "bytes")
+	sourcetest.Equal(t, exposed.Get("Authorization"), "", "sent without TLS")
+	_, err := w.document(fetch.Request{URL: w.URL + "/SHA256SUMS", Plain: true, Limit: 2 << 20})
+	sourcetest.Check(t, err)
+	sourcetest.Equal(t, exposed.Get("Authorization"), "", "sent without TLS")
+}
+
+// Metadata is asked for with TLS all the same.
+func TestRedirectsOfMetadataToPlainHTTP(t *testing.T) {
+	w, exposed := plainRedirect(t, func(_, secure, _ string) string {
+		return strings.Replace(secure, "https:", "http:", 1) + "/there"
+	})
+	_, err := w.document(fetch.Request{URL: w.URL + "/here", Credentials: true, Limit: 2 << 20})
+	sourcetest.Check(t, err)
+
+	const hint = "ends TLS, have it send X-Forwarded-Proto: https"
+	w, _ = plainRedirect(t, func(_, secure, path string) string { return strings.Replace(secure, "https:", "http:", 1) + path })
+	_, err = w.document(fetch.Request{URL: w.URL + "/here", Credentials: true})
+	sourcetest.Expect(t, err != nil && strings.Contains(err.Error(), "redirect from https to http://"), "in a circle: %v", err)
+	sourcetest.Expect(t, strings.Contains(fmt.Sprint(sources.Hints(err)), hint), "hints: %q", sources.Hints(err))
+
+	w, exposed = plainRedirect(t, func(plain, _, path string) string { return plain + path })
+	_, err = w.document(fetch.Request{URL: w.URL + "/here", Credentials: true})
+	sourcetest.Expect(t, err != nil && len(*exposed) == 0, "no TLS there: %v, sent %v", err, *exposed)
+	sourcetest.Expect(t, strings.Contains(fmt.Sprint(sources.Hints(err)), hint), "hints: %q", sources.Hints(err))
+}
+
+// A server with HTTP/2 alone may hang up after the handshake.
+func TestServerThatHangsUpOnHTTP1(t *testing.T) {
+	var hungUp atomic.Int32
+	server := httptest.NewUnstartedServer(http.HandlerFunc(func(rw http.ResponseWriter, r *http.Request) {
+		if r.ProtoMajor == 2 {
+			serve(archive, `"a"`, time.Time{})(rw, r)
+			return
+		}
+		hungUp.Add(1)
+		conn, _, err := http.NewResponseController(rw).Hijack()
+		check(t, err)
+		conn.Close()
+	}))
+	server.EnableHTTP2 = true
+	server.Config.ErrorLog = quiet
+	server.StartTLS()
+	defer server.Close()
+	client := fetch.New(fetch.Options{DownloadTries: 1, Hosts: map[sources.Host]fetch.HostOptions{
+		sources.Host(server.Listener.Addr().String()): {Authorities: []*x509.Certificate{server.Certificate()}},
+	}})
+	defer client.CloseIdleConnections()
+	for range 3 {
+		s := &stage{}
+		check(t, client.Download(t.Context(), fetch.Archive{URL: server.URL + "/x.zip"}, s))
+		sourcetest.Equal(t, s.Len(), len(archive), "bytes")
+	}
+	sourcetest.Equal(t, hungUp.Load(), 1, "tried over HTTP/1.1")
 }

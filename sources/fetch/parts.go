@@ -309,7 +309,7 @@ func (p *parts) ask(ctx context.Context, begin, end int64, buf []byte, to func([
 	header := p.header.Clone()
 	header.Set("Range", fmt.Sprintf("bytes=%d-%d", begin, end-1))
 	header.Set("If-Range", p.validator)
-	resp, at, err := p.client.send(ctx, w, &way{over: p.client.archives}, p.at, header, defaultRedirects)
+	resp, at, err := p.client.send(ctx, w, &way{over: p.client.archives, plain: true}, p.at, header, defaultRedirects)
 	if err != nil {
 		return err
 	}
@@ -342,7 +342,10 @@ func (p *parts) checkPart(resp *http.Response, begin, end int64) (length int64, 
 	if v := validator(resp.Header); v != "" && v != p.validator {
 		return 0, errors.New("archive has changed")
 	}
-	return last + 1 - first, checkEncoding(resp)
+	if compressed(resp) {
+		return 0, errors.New("a part of a compressed archive")
+	}
+	return last + 1 - first, nil
 }
 
 // pass gives so many bytes of a body to a function.

@@ -44,12 +44,17 @@ func newWatch(ctx context.Context, window time.Duration) (context.Context, *watc
 
 // sent says that the request is sent: from now on the patience holds, if there is any. A
 // server that fetches an archive from elsewhere first is as silent as one that is dead.
-func (w *watch) sent() {
+func (w *watch) sent() { w.await(w.patience) }
+
+// begun says that the answer begins to arrive: patience is over.
+func (w *watch) begun() { w.await(w.window) }
+
+func (w *watch) await(d time.Duration) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	if w.waiting > 0 && w.patience > w.window && !w.answered.Load() {
-		w.waiting = w.patience
-		w.timer.Reset(w.patience)
+		w.waiting = d
+		w.timer.Reset(d)
 	}
 }
 

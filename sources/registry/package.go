@@ -249,7 +249,7 @@ func (r *Registry) fetchSigned(ctx context.Context, s *sources.Signed, urls evid
 
 // evidence fetches without credentials, as evidence may be anywhere.
 func (r *Registry) evidence(ctx context.Context, u *url.URL, limit int64) ([]byte, error) {
-	doc, err := r.client.Document(ctx, fetch.Request{URL: u.String(), Limit: limit})
+	doc, err := r.client.Document(ctx, fetch.Request{URL: u.String(), Limit: limit, Plain: true})
 	if err != nil {
 		return nil, err
 	}
