@@ -86,6 +86,7 @@ const (
 	minPart        = 1 << 20                // bytes
 	maxPart        = 4 << 20                // bytes
 	partTime       = time.Second / 4        // to download one part, which is what an interruption loses
+	maxBehind      = 64 << 20               // bytes that the first connection may be behind the others, to go on if they fail
 	partTries      = 3                      // after which one connection downloads the rest
 
 	patience  = 2 * time.Second    // between two checks of the connection that all others wait for
