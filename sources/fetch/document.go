@@ -125,14 +125,42 @@ func readDocument(body io.Reader, resp *http.Response, limit int64) ([]byte, err
 	return data, nil
 }
 
+// byteOrderMark is what some editors put in front of UTF-8.
+var byteOrderMark = []byte("\xef\xbb\xbf")
+
+// isHTML reports whether a body begins as a page in HTML does, which servers answer with
+// where one has to log in, or whatever is asked of them.
+func isHTML(body []byte) bool {
+	start := bytes.ToLower(bytes.TrimSpace(bytes.TrimPrefix(body[:min(len(body), 200)], byteOrderMark)))
+	return bytes.HasPrefix(start, []byte("<!doctype html")) || bytes.HasPrefix(start, []byte("<html"))
+}
+
+// pageError is the error for a page in HTML in place of what was asked for.
+func pageError(u *url.URL, contentType, wanted string) error {
+	err := fmt.Errorf("%s: a page in HTML (%.80q) instead of %s", bare(u), contentType, wanted)
+	return sources.WithHint(err, "open the URL in a browser: it may be a page to log in, or what the server answers to everything")
+}
+
+func (d *Document) pageError(wanted string) error { return pageError(d.URL, d.ContentType, wanted) }
+
+// CheckText returns an error if the document is a page in HTML.
+func (d *Document) CheckText(wanted string) error {
+	if isHTML(d.Body) {
+		return d.pageError(wanted)
+	}
+	return nil
+}
+
 // JSON decodes the first JSON value of the document into v. What follows it is
 // ignored, as engines do.
 func (d *Document) JSON(v any) error {
-	err := json.NewDecoder(bytes.NewReader(d.Body)).Decode(v)
+	err := json.NewDecoder(bytes.NewReader(bytes.TrimPrefix(d.Body, byteOrderMark))).Decode(v)
 	var wrongType *json.UnmarshalTypeError
 	switch {
 	case err == nil:
 		return nil
+	case isHTML(d.Body):
+		return d.pageError("JSON")
 	case errors.As(err, &wrongType):
 		return fmt.Errorf("%s: unexpected JSON %s at %q", bare(d.URL), wrongType.Value, wrongType.Field)
 	case errors.Is(err, io.EOF), errors.Is(err, io.ErrUnexpectedEOF):
@@ -148,5 +176,9 @@ func (d *Document) CheckJSON() error {
 	if kind == "application/json" && (err == nil || errors.Is(err, mime.ErrInvalidMediaParameter)) {
 		return nil
 	}
-	return fmt.Errorf("%s: content type %.80q, expected application/json", bare(d.URL), d.ContentType)
+	if isHTML(d.Body) {
+		return d.pageError("JSON")
+	}
+	err = fmt.Errorf("%s: content type %.80q, expected application/json", bare(d.URL), d.ContentType)
+	return sources.WithHint(err, "upload the document with the content type application/json, or have the server send it so")
 }

@@ -1,6 +1,7 @@
 package fetch
 
 import (
+	"bufio"
 	"context"
 	"errors"
 	"fmt"
@@ -211,6 +212,13 @@ func (d *download) receive(ctx context.Context, w *watch, at *url.URL, resp *htt
 		return err
 	}
 	body := decoded(w.reader(resp.Body), resp)
+	if d.have == 0 {
+		start := bufio.NewReaderSize(body, bufferSize)
+		if head, _ := start.Peek(len("<!doctype html") + len(byteOrderMark)); isHTML(head) {
+			return pageError(at, resp.Header.Get("Content-Type"), "an archive")
+		}
+		body = start
+	}
 	if !d.divisible(resp) {
 		return d.copy(body)
 	}

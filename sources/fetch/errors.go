@@ -63,6 +63,7 @@ type StatusError struct {
 	URL         string // that answered, without user information and query
 	Credentials bool   // whether credentials were sent
 	Said        string // the server's own message; empty if it has none
+	ObjectStore bool   // whether an object store answered, which hides what doesn't exist
 
 	signed  bool   // whether the URL was good for a while only
 	proxy   string // that answered instead; empty if none did

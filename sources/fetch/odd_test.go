@@ -7,6 +7,7 @@ import (
 	"crypto/x509"
 	"errors"
 	"fmt"
+	"io"
 	"net/http"
 	"net/http/httptest"
 	"strconv"
@@ -284,4 +285,25 @@ func TestServerThatHangsUpOnHTTP1(t *testing.T) {
 		sourcetest.Equal(t, s.Len(), len(archive), "bytes")
 	}
 	sourcetest.Equal(t, hungUp.Load(), 1, "tried over HTTP/1.1")
+}
+
+// Where a page is answered instead, the error says so, and from where it came.
+func TestPagesInsteadOfWhatWasAskedFor(t *testing.T) {
+	w := newWorld(t, fetch.Options{}, func(rw http.ResponseWriter, r *http.Request) {
+		if r.URL.Path != "/login" {
+			http.Redirect(rw, r, "/login?from=secret", http.StatusFound)
+			return
+		}
+		rw.Header().Set("Content-Type", "text/html; charset=utf-8")
+		_, _ = io.WriteString(rw, "\ufeff\n<!DOCTYPE html>\n<html><body>Sign in")
+	})
+	const page = `/login: a page in HTML ("text/html; charset=utf-8") instead of `
+	err := w.download(t, &stage{}, 0)
+	sourcetest.Expect(t, err != nil && strings.Contains(err.Error(), page+"an archive"), "archive: %v", err)
+	doc, err := w.document(fetch.Request{URL: w.URL + "/x"})
+	sourcetest.Check(t, err)
+	for wanted, err := range map[string]error{"JSON": doc.JSON(new(any)), "checksums": doc.CheckText("checksums")} {
+		sourcetest.Expect(t, err != nil && strings.Contains(err.Error(), page+wanted) && !strings.Contains(err.Error(), "secret"), "%s: %v", wanted, err)
+		sourcetest.Expect(t, strings.Contains(fmt.Sprint(sources.Hints(err)), "in a browser"), "%s: hints %q", wanted, sources.Hints(err))
+	}
 }

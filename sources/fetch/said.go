@@ -3,6 +3,7 @@ package fetch
 import (
 	"encoding/json"
 	"encoding/xml"
+	"net/http"
 	"net/url"
 	"slices"
 	"strings"
@@ -66,6 +67,17 @@ func saidInXML(body []byte) string {
 		return ""
 	}
 	return strings.Trim(answer.Code+": "+answer.Message, ": ")
+}
+
+// isObjectStore reports whether a header is of an answer by S3, or what speaks like it,
+// Google's or Azure's store.
+func isObjectStore(header http.Header) bool {
+	for _, name := range []string{"X-Amz-Request-Id", "X-Goog-Hash", "X-Guploader-Uploadid", "X-Ms-Request-Id"} {
+		if header.Get(name) != "" {
+			return true
+		}
+	}
+	return false
 }
 
 // signatures are the parameters that object stores sign URLs with, in lower case.

@@ -222,6 +222,7 @@ func (c *Client) refusal(w *watch, at *url.URL, resp *http.Response) error {
 		URL:         bare(at),
 		Credentials: resp.Request.Header.Get("Authorization") != "",
 		Said:        Said(body),
+		ObjectStore: isObjectStore(resp.Header),
 		signed:      isSigned(at),
 		after:       retryAfter(resp.Header, time.Now()),
 	}

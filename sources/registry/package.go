@@ -253,7 +253,7 @@ func (r *Registry) evidence(ctx context.Context, u *url.URL, limit int64) ([]byt
 	if err != nil {
 		return nil, err
 	}
-	return doc.Body, nil
+	return doc.Body, doc.CheckText("checksums or a signature")
 }
 
 // missing is the error for a package that the registry does not have. What it
