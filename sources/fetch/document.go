@@ -131,7 +131,7 @@ var byteOrderMark = []byte("\xef\xbb\xbf")
 // isHTML reports whether a body begins as a page in HTML does, which servers answer with
 // where one has to log in, or whatever is asked of them.
 func isHTML(body []byte) bool {
-	start := bytes.ToLower(bytes.TrimSpace(bytes.TrimPrefix(body[:min(len(body), 200)], byteOrderMark)))
+	start := bytes.ToLower(bytes.TrimSpace(bytes.TrimPrefix(body[:min(len(body), maxPreamble)], byteOrderMark)))
 	return bytes.HasPrefix(start, []byte("<!doctype html")) || bytes.HasPrefix(start, []byte("<html"))
 }
 

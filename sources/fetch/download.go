@@ -214,7 +214,7 @@ func (d *download) receive(ctx context.Context, w *watch, at *url.URL, resp *htt
 	body := decoded(w.reader(resp.Body), resp)
 	if d.have == 0 {
 		start := bufio.NewReaderSize(body, bufferSize)
-		if head, _ := start.Peek(len("<!doctype html") + len(byteOrderMark)); isHTML(head) {
+		if head, _ := start.Peek(maxPreamble); isHTML(head) {
 			return pageError(at, resp.Header.Get("Content-Type"), "an archive")
 		}
 		body = start

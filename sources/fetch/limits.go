@@ -19,9 +19,10 @@ const (
 	maxHeader  = 1 << 20             // of a response, in all
 	maxDrained = 64 << 10            // of an unread body, to keep the connection
 
-	maxWords  = 2000 // of a server's message that are shown
-	maxSaid   = 200  // of a message in an answer that is not what was asked for, in characters
-	maxQuoted = 5    // texts from a server that a message quotes, a number of texts
+	maxWords    = 2000 // of a server's message that are shown
+	maxPreamble = 200  // in which a page in HTML shows what it is
+	maxSaid     = 200  // of a message in an answer that is not what was asked for, in characters
+	maxQuoted   = 5    // texts from a server that a message quotes, a number of texts
 
 	// bufferSize is how much of an archive is handed on at a time. A try that
 	// brings less than this has made no progress.
