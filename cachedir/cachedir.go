@@ -25,6 +25,9 @@
 // name. Instead of .larder, the user's state directory can have the records and
 // locks; then packages are made in a directory .larder-… beside them.
 //
+// A working directory also has .larder-replaced, with packages that were replaced there and
+// had changed files.
+//
 // # Entries
 //
 // An entry appears by rename, whole, and nothing in it is ever written to. An
@@ -383,6 +386,15 @@ func explained(id sources.PackageID, err error) error {
 type Holder struct {
 	ID sources.PackageID // zero if it is the cache's
 	disk.Holder
+	Tofu string // the path of the lock file, if the lock is OpenTofu's; its PID is then all that may be known
+}
+
+func (h Holder) String() string {
+	text := fmt.Sprintf("process %d", h.PID)
+	if h.Host != "" {
+		text += fmt.Sprintf(" on %s since %s", h.Host, h.Since.Format(time.RFC3339))
+	}
+	return text
 }
 
 // wait waits for a lock.
@@ -395,7 +407,7 @@ func (d *Dir) wait(ctx context.Context, try func() (bool, error), holder func() 
 		}
 	})
 	if h := holder(); errors.Is(err, disk.ErrLockTimeout) && h.PID != 0 {
-		return fmt.Errorf("%w, held by process %d on %s since %s", err, h.PID, h.Host, h.Since.Format(time.RFC3339))
+		return fmt.Errorf("%w, held by %s", err, h)
 	}
 	return err
 }

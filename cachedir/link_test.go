@@ -105,9 +105,11 @@ func TestLinkReplaces(t *testing.T) {
 	} {
 		for _, mode := range []sources.LinkMode{sources.LinkAuto, sources.LinkSymlink, sources.LinkCopy} {
 			t.Run(name+" "+string(mode), func(t *testing.T) {
-				d := open(t, t.TempDir(), cachedir.Options{Link: mode})
+				kept := 0
+				d := open(t, t.TempDir(), cachedir.Options{Link: mode, Warn: func(err error) { kept++; t.Log(err) }})
 				s := put(t, d, widget, widgetFiles)
-				target, other := targetIn(t.TempDir()), elsewhere.unpack(t, t.TempDir())
+				root := t.TempDir()
+				target, other := targetIn(root), elsewhere.unpack(t, t.TempDir())
 				check(t, os.MkdirAll(filepath.Dir(target), 0o755))
 				lay(t, target, other)
 				_, err := link(context.Background(), d, s, target)
@@ -116,6 +118,11 @@ func TestLinkReplaces(t *testing.T) {
 				sameTree(t, s.Dir, widgetFiles)
 				sameTree(t, other, elsewhere)
 				alone(t, target)
+				_, err = os.Lstat(filepath.Join(root, ".terraform", "providers", ".larder-replaced", filepath.FromSlash(widget.Path())))
+				lost := name != "empty" && name != "link" && name != "dangling" // files that are nowhere else
+				if (err == nil) != lost || kept != 0 != lost {
+					t.Errorf("kept: %v, with %d warnings", err, kept)
+				}
 			})
 		}
 	}

@@ -213,7 +213,7 @@ func canonical(at string, depth int) bool {
 		h, err := sources.ParseHost(name)
 		return err == nil && string(h) == name
 	case typeDepth:
-		p, err := sources.ParseProvider(at, sources.Terraform)
+		p, err := sources.ParseStoredProvider(at)
 		return err == nil && p.String() == at
 	case versionDepth:
 		v, err := sources.ParseVersion(name)
@@ -263,7 +263,7 @@ func (l *lister) symlink(at string, depth int) {
 func idOf(at string) sources.PackageID {
 	parts := strings.Split(at, "/")
 	// The path is canonical, so each of these succeeds.
-	p, _ := sources.ParseProvider(path.Join(parts[:3]...), sources.Terraform)
+	p, _ := sources.ParseStoredProvider(path.Join(parts[:3]...))
 	v, _ := sources.ParseVersion(parts[3])
 	platform, _ := sources.ParsePlatform(parts[4])
 	return sources.PackageID{Provider: p, Version: v, Platform: platform}

@@ -34,7 +34,7 @@ func (d *Dir) lockAt(ctx context.Context, id sources.PackageID, name string) (un
 	}
 	defer locks.Close()
 	l := locks.Lock(flat(name) + ".lock")
-	if err := d.wait(ctx, l.Try, func() Holder { return Holder{id, l.Holder()} }); err != nil {
+	if err := d.wait(ctx, l.Try, func() Holder { return Holder{ID: id, Holder: l.Holder()} }); err != nil {
 		return nil, err
 	}
 	d.warnLockless(l)
@@ -56,14 +56,16 @@ func (d *Dir) warnLockless(l *disk.Lock) {
 // release it. The caller holds the package's own lock. As OpenTofu does, it creates
 // the file if there is none, and leaves it there.
 func (d *Dir) lockTofu(ctx context.Context, home *disk.Dir, id sources.PackageID) (unlock func(), err error) {
-	f, err := home.EditFile(tofuLockName(id.Platform))
+	name := tofuLockName(id.Platform)
+	f, err := home.EditFile(name)
 	if err != nil {
 		return nil, err
 	}
 	try := func() (bool, error) { return tryTofu(f) }
-	if err := d.wait(ctx, try, func() Holder { return Holder{ID: id} }); err != nil {
+	holder := func() Holder { return Holder{ID: id, Holder: disk.Holder{PID: tofuPID(f)}, Tofu: home.Path(name)} }
+	if err := d.wait(ctx, try, holder); err != nil {
 		f.Close()
-		return nil, fmt.Errorf("waiting for OpenTofu's lock: %w", err)
+		return nil, fmt.Errorf("waiting for OpenTofu's lock %s: %w", home.Path(name), err)
 	}
 	return func() { f.Close() }, nil
 }
@@ -87,9 +89,13 @@ func (d *Dir) holdTofu(home *disk.Dir, id sources.PackageID) (unlock func(), err
 	if ok {
 		return func() { f.Close() }, nil
 	}
-	f.Close()
-	if err == nil {
-		err = errors.New("it is locked by OpenTofu")
+	defer f.Close()
+	if err != nil {
+		return nil, err
 	}
-	return nil, err
+	err = fmt.Errorf("locked by OpenTofu: %s", home.Path(name))
+	if pid := tofuPID(f); pid != 0 {
+		err = fmt.Errorf("locked by OpenTofu (pid %d): %s", pid, home.Path(name))
+	}
+	return nil, sources.WithHint(err, "try again when OpenTofu has ended")
 }

@@ -20,6 +20,7 @@ import (
 
 	"github.com/larder-cli/larder/cachedir"
 	"github.com/larder-cli/larder/sources"
+	"github.com/larder-cli/larder/sources/disk"
 	"github.com/larder-cli/larder/sources/sourcetest"
 	"golang.org/x/sys/unix"
 )
@@ -257,13 +258,17 @@ func childTofu(root string) error {
 	return err
 }
 
-// What OpenTofu is unpacking is waited for, and used.
+// What OpenTofu is unpacking is waited for, and used. The lock file doesn't name the
+// process, but the system does.
 func TestWaitsForTofu(t *testing.T) {
 	t.Parallel()
 	root := t.TempDir()
 	child := start(t, "tofu", root)
 	child.ready(t)
 	entry := filepath.Join(root, filepath.FromSlash(widget.Path()))
+	_, err := sourcetest.Put(context.Background(), open(t, root, cachedir.Options{LockTimeout: 30 * time.Millisecond}), widget, delivery(nil))
+	want := fmt.Sprintf("waiting for OpenTofu's lock %s.lock: timed out waiting for a lock, held by process %d", entry, child.Process.Pid)
+	sourcetest.Expect(t, errors.Is(err, disk.ErrLockTimeout) && strings.HasSuffix(err.Error(), want), "got %v", err)
 	waiting := make(chan cachedir.Holder, 1)
 	d := open(t, root, cachedir.Options{Waiting: func(h cachedir.Holder) { waiting <- h }})
 	done := make(chan error, 1)
@@ -279,10 +284,26 @@ func TestWaitsForTofu(t *testing.T) {
 	case err := <-done:
 		t.Fatal("it did not wait:", err)
 	}
-	sourcetest.Expect(t, h.ID == widget && h.PID == 0, "waiting for %+v", h)
+	sourcetest.Expect(t, h.ID == widget && h.PID == child.Process.Pid && h.Tofu == entry+".lock", "waiting for %+v", h)
 	widgetFiles.unpack(t, entry)
 	check(t, child.in.Close())
 	check(t, <-done)
 	info, err := os.Stat(entry + ".lock")
 	sourcetest.Expect(t, err == nil && info.Size() == 0, "the lock file is %v, %v", info, err)
+}
+
+// What OpenTofu has locked is not removed.
+func TestPruneLeavesToTofu(t *testing.T) {
+	t.Parallel()
+	root := t.TempDir()
+	d := open(t, root, cachedir.Options{})
+	s := put(t, d, widget, widgetFiles)
+	child := start(t, "tofu", root)
+	child.ready(t)
+	plan, err := d.PlanPrune(context.Background(), cachedir.Policy{MaxSize: 1})
+	check(t, err)
+	_, err = d.Prune(context.Background(), plan)
+	want := fmt.Sprintf("locked by OpenTofu (pid %d): %s.lock", child.Process.Pid, s.Dir)
+	sourcetest.Expect(t, err != nil && strings.Contains(err.Error(), want), "got %v", err)
+	sameTree(t, s.Dir, widgetFiles)
 }

@@ -257,9 +257,9 @@ func sumsOf(c sources.Contents) sums {
 	return s
 }
 
-// differ says how the files of a package differ from those that were verified on a
-// day. It is empty if that is not known.
-func (now sums) differ(was sums, day string) string {
+// differ says how the files of a package differ from what they were. It is empty if that
+// is not known. The text since follows that a file differs.
+func (now sums) differ(was sums, since string) string {
 	if len(was) == 0 || len(now) == 0 {
 		return ""
 	}
@@ -269,7 +269,7 @@ func (now sums) differ(was sums, day string) string {
 		case !ok:
 			texts = append(texts, path+" is missing")
 		case sum != was[path]:
-			texts = append(texts, path+" differs from what was verified on "+day)
+			texts = append(texts, path+" differs"+since)
 		}
 	}
 	for _, path := range slices.Sorted(maps.Keys(now)) {

@@ -70,4 +70,14 @@ func tryTofu(f *os.File) (bool, error) {
 	return err == nil, err
 }
 
+// tofuPID is the process that holds OpenTofu's lock, or 0 if the system doesn't say:
+// when it is on another machine or in another container, or has released the lock.
+func tofuPID(f *os.File) int {
+	lock := wholeFile()
+	if err := unix.FcntlFlock(f.Fd(), unix.F_GETLK, lock); err != nil || lock.Type == unix.F_UNLCK {
+		return 0
+	}
+	return max(int(lock.Pid), 0)
+}
+
 func wholeFile() *unix.Flock_t { return &unix.Flock_t{Type: unix.F_WRLCK} }

@@ -79,3 +79,6 @@ func tryTofu(f *os.File) (bool, error) {
 	}
 	return err == nil, err
 }
+
+// tofuPID is 0, as Windows doesn't say which process holds a lock.
+func tofuPID(*os.File) int { return 0 }

@@ -407,18 +407,28 @@ func (t *tx) show(ctx context.Context, r record, signed *sources.Signed) (record
 		// The same bytes are there already, perhaps linked and running. Only what
 		// is known of them was missing.
 		r.Files, r.Boot = t.old.Files, t.old.Boot
-	} else if err := t.replace(); err != nil {
+	} else if err := t.replace(ctx, r); err != nil {
 		return r, err
 	}
 	d.keepRecord(recordPath(t.id), r, t.notes)
 	return r, nil
 }
 
-// replace gives what was made the place of the entry.
-func (t *tx) replace() error {
+// replace gives what was made, which r is about, the place of the entry.
+func (t *tx) replace(ctx context.Context, r record) error {
+	var changed *replacement
+	if t.d.opts.Workdir {
+		var err error
+		if changed, err = contentOf(r.H1, r.Files, r.Sums).replacing(ctx, t.d.tree, t.id, t.d.entry(t.id), t.old); err != nil {
+			return err
+		}
+		defer changed.close()
+	}
 	old, err := t.scratch.Replace(t.made, t.home, t.id.Platform.String())
 	switch {
 	case err != nil || old == "":
+	case changed != nil:
+		t.d.warn(changed.keep(t.scratch, old))
 	case t.d.opts.KeepOld:
 		_, err = t.d.aside.move(t.d, t.scratch.Dir, old, t.id.Path())
 	case old != t.made:

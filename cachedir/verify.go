@@ -193,7 +193,7 @@ func (v *verifier) judge(e Entry, fresh record) (record, []Finding) {
 // change says how contents differ from those of a record.
 func change(was, now record) string {
 	day := cmp.Or(was.Since, was.used).Format(time.DateOnly)
-	if text := now.Sums.differ(was.Sums, day); text != "" {
+	if text := now.Sums.differ(was.Sums, " from what was verified on "+day); text != "" {
 		return text
 	}
 	return fmt.Sprintf("its contents are %s; those verified on %s were %s", now.H1, day, was.H1)

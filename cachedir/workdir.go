@@ -137,13 +137,31 @@ func (w *workdir) link(ctx context.Context, s sources.Stored) (sources.LinkMode,
 	if err := checkLinked(entry, mode, scratch.Path(made)); err != nil {
 		return "", err
 	}
+	was, _ := d.recall(target, recordPath(s.ID), w.recordPath(s.ID)) // without a record, the files are compared
+	changed, err := w.contentOf(s, entry).replacing(ctx, dir, s.ID, target, was)
+	if err != nil {
+		return "", err
+	}
+	defer changed.close()
 	if old, err = scratch.Replace(made, home, leaf); err != nil {
 		return "", err
+	}
+	if changed != nil && old != "" {
+		d.warn(changed.keep(scratch, old))
 	}
 	if mode == sources.LinkReflink || mode == sources.LinkCopy {
 		w.note(ctx, s, home, mode) // other links are known by the entry's own files
 	}
 	return mode, nil
+}
+
+// contentOf is the content of an entry.
+func (w *workdir) contentOf(s sources.Stored, entry []mark) content {
+	c := contentOf(s.H1, entry, nil)
+	if r, ok := w.d.readRecord(recordPath(s.ID)); ok && r.H1 == s.H1 {
+		c.sums = r.Sums
+	}
+	return c
 }
 
 // marksOf are the marks of an entry's files, as they were when it was hashed or recognised.

@@ -43,6 +43,7 @@ type Config struct {
 	Unmanaged    []sources.Provider          // run by a debugger, not to be installed; sorted
 
 	PluginCacheDir  string // empty if none is configured
+	UnverifiedCache bool   // plugin_cache_may_break_dependency_lock_file: cached packages need not be verified
 	DefaultCacheDir string // Larder's own, for when none is configured; empty if there is no place for it
 	StateDir        string // Larder's own, for what belongs to the user; empty if there is no place for it
 	RecordKey       string // secret that authenticates records for several machines; empty if each user has one of their own
@@ -235,6 +236,8 @@ func (l *loader) read(path string) ([]byte, error) {
 // apply carries over what the files say, once all of them are read.
 func (l *loader) apply(s settings, c *Config) {
 	c.PluginCacheDir = cmp.Or(l.getenv("TF_PLUGIN_CACHE_DIR"), s.cacheDir)
+	allow := l.getenv("TF_PLUGIN_CACHE_MAY_BREAK_DEPENDENCY_LOCK_FILE")
+	c.UnverifiedCache = s.unverifiedCache || allow != "" && allow != "0" // for engines, false is true here
 	c.DefaultCacheDir = l.below(l.CacheHome, "larder", "plugins")
 	c.StateDir = l.below(l.StateHome, "larder")
 	c.RecordKey = l.getenv("LARDER_RECORD_KEY")

@@ -94,6 +94,10 @@ func TestSmallVariables(t *testing.T) {
 	sourcetest.Expect(t, c.DataDir == "/data" && c.AppendUserAgent == "ua/1" && c.Workspace == "w", "%+v", c)
 	c = mustLoad(t, linux(nil, "TF_DATA_DIR="), terraform)
 	sourcetest.Equal(t, c.DataDir, "/start/.terraform", "empty is unset", c)
+	for value, want := range map[string]bool{"": false, "0": false, "1": true, "true": true, "false": true} { // as engines read it
+		c = mustLoad(t, linux(nil, "TF_PLUGIN_CACHE_MAY_BREAK_DEPENDENCY_LOCK_FILE="+value), terraform)
+		sourcetest.Equal(t, c.UnverifiedCache, want, value)
+	}
 }
 
 func TestTofuVariables(t *testing.T) {

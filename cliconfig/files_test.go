@@ -311,6 +311,7 @@ provider_installation { direct {} }`,
 		dir + "c.tfrc:2:1: second provider_installation block; the first is at " + dir + "a.tfrc:3"
 	sourcetest.Equal(t, brief(diags), want)
 	sourcetest.Equal(t, c.PluginCacheDir, "/cache/b", "the first file that sets the cache directory wins")
+	sourcetest.Expect(t, c.UnverifiedCache, "what one file allows, another one forbade")
 	if got := c.Hosts["h.example"]; !maps.Equal(got, map[string]string{"providers.v1": "https://o.example/a/"}) {
 		t.Errorf("the last file that sets a host wins: %v", got)
 	}

@@ -16,13 +16,14 @@ import (
 
 // settings are what one file says, or all files together.
 type settings struct {
-	cacheDir      string
-	hosts         map[sources.Host]map[string]string
-	credentials   map[sources.Host]string // the token; empty if the block has none
-	helpers       []helperBlock           // by name
-	installations []installation
-	registry      Registry
-	registryAt    place
+	cacheDir        string
+	unverifiedCache bool // plugin_cache_may_break_dependency_lock_file
+	hosts           map[sources.Host]map[string]string
+	credentials     map[sources.Host]string // the token; empty if the block has none
+	helpers         []helperBlock           // by name
+	installations   []installation
+	registry        Registry
+	registryAt      place
 }
 
 // A helperBlock is a credentials_helper block.
@@ -32,12 +33,13 @@ type helperBlock struct {
 	args []string
 }
 
-// merge adds what a later file says. The first cache directory stays; of the
-// rest the later file wins.
+// merge adds what a later file says. The first cache directory stays, and so does what
+// a file allows; of the rest the later file wins.
 func (s *settings) merge(later settings) {
 	if s.cacheDir == "" {
 		s.cacheDir = later.cacheDir
 	}
+	s.unverifiedCache = s.unverifiedCache || later.unverifiedCache
 	maps.Copy(s.hosts, later.hosts)
 	maps.Copy(s.credentials, later.credentials)
 	for _, h := range later.helpers {
@@ -87,8 +89,8 @@ func (l *loader) settings(root *node) settings {
 	if dir, _, ok := l.stringOf(root, "plugin_cache_dir"); ok {
 		s.cacheDir = os.Expand(dir, l.getenv)
 	}
+	s.unverifiedCache = l.boolOf(root, "plugin_cache_may_break_dependency_lock_file")
 	// These have no effect, but engines refuse them if they are of another type.
-	l.boolOf(root, "plugin_cache_may_break_dependency_lock_file")
 	l.boolOf(root, "disable_checkpoint")
 	if l.engine != sources.OpenTofu {
 		l.boolOf(root, "disable_checkpoint_signature")

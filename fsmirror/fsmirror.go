@@ -35,7 +35,7 @@ import (
 
 // Options adjust a Mirror. The zero Options are ready to use.
 type Options struct {
-	Engine sources.Engine // whose rules for names apply
+	Engine sources.Engine // whose rules for names apply; those of any engine if empty
 }
 
 // A Mirror is a filesystem mirror. It reads its directory tree when first

@@ -132,13 +132,21 @@ func (s *scanner) types(dir, namespace string) error {
 		if !s.enters(nobody, path, entry) {
 			return nil
 		}
-		p, err := sources.ParseProvider(namespace+"/"+entry.Name(), s.engine)
+		p, err := s.provider(namespace + "/" + entry.Name())
 		if err != nil {
 			s.stray(nobody, path, "is not at the address of a provider: %v", err)
 			return nil
 		}
 		return s.versions(path, p)
 	})
+}
+
+// provider is the provider with an address.
+func (s *scanner) provider(address string) (sources.Provider, error) {
+	if s.engine == "" {
+		return sources.ParseStoredProvider(address)
+	}
+	return sources.ParseProvider(address, s.engine)
 }
 
 // versions also finds archives, which lie beside the versions' directories.

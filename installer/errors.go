@@ -15,12 +15,13 @@ import (
 type NoVersionError struct {
 	Requirement sources.Requirement
 	Offered     []sources.Version
+	From        []string // the sources that have the provider, as messages name them
 }
 
 func (e *NoVersionError) Error() string {
 	switch {
 	case len(e.Offered) == 0:
-		return "no version is offered at all"
+		return "no version is offered by " + strings.Join(e.From, ", ")
 	case e.Requirement.Constraints.Empty():
 		return "no release is offered, only " + e.offer()
 	default:
@@ -81,23 +82,50 @@ func (e *LockConflictError) Error() string {
 		e.Locked, e.Requirement.Constraints, places(e.Requirement))
 }
 
-func (j *job) noneAllowed(offered []sources.Version) error {
-	err := &sources.ProviderError{Provider: j.req.Provider, Err: &NoVersionError{j.req, offered}}
+func (j *job) noneAllowed(listing sources.Listing) error {
+	err := &sources.ProviderError{Provider: j.req.Provider, Err: &NoVersionError{j.req, listing.Versions, listing.From}}
 	switch {
-	case len(offered) == 0:
-		return sources.WithHint(err, "perhaps no installation method is for this provider: check include and exclude in provider_installation")
+	case len(listing.Versions) == 0:
+		return sources.WithHint(err, "check the address; if it is right, nothing has been released there yet")
 	case j.req.Constraints.Empty():
 		return sources.WithHint(err, "a pre-release is chosen only if its exact version is required")
 	}
 	return err
 }
 
-// required is requiredBy for errors about the provider as such.
+// required is requiredBy for errors about the provider as such. If it does not exist and
+// no module needs to have named it, another one may be meant.
 func (j *job) required(err error) error {
+	var missing *sources.NotFoundError
+	if errors.As(err, &missing) && j.req.Provider.Implied(j.opts.Engine) {
+		err = j.suggest(missing)
+	}
 	if !errors.Is(err, sources.ErrNotFound) {
 		return err
 	}
 	return j.requiredBy(err)
+}
+
+// suggest adds a hint on which provider may be meant: one of the same type that the
+// configuration requires too, or else the one that the registry names.
+func (j *job) suggest(missing *sources.NotFoundError) error {
+	var meant []string
+	for _, p := range j.root.providers() {
+		if p.Type == missing.Provider.Type && p != missing.Provider {
+			meant = append(meant, p.Display(j.opts.Engine))
+		}
+	}
+	if len(meant) == 0 && missing.Moved != (sources.Provider{}) {
+		meant = append(meant, missing.Moved.Display(j.opts.Engine))
+	}
+	switch {
+	case len(meant) > 0:
+		return sources.WithHint(missing, "did you mean %s? Give it as the source in required_providers of every module that uses the provider",
+			strings.Join(meant, " or "))
+	case missing.Registry:
+		return sources.WithHint(missing, "if the provider is not HashiCorp's, every module that uses it must give its source in required_providers")
+	}
+	return missing
 }
 
 // places are where the provider is required, or some of them.

@@ -39,6 +39,10 @@ type Options struct {
 	// leaves its lock entry as it is, where a download would complete it.
 	EngineCache bool
 
+	// UnverifiedCache allows [Installer.Install] to use a package in the store that
+	// nothing proves, where no source delivers it.
+	UnverifiedCache bool
+
 	Report func(acquire.Event) // called for every step, one call at a time; may be nil
 }
 

@@ -3,6 +3,7 @@ package installer
 import (
 	"context"
 	"errors"
+	"fmt"
 	"slices"
 	"time"
 
@@ -87,7 +88,7 @@ func (j *job) chooseNewest(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	newest, ok := j.req.Constraints.Newest(listing)
+	newest, ok := j.req.Constraints.Newest(listing.Versions)
 	if !ok {
 		return j.noneAllowed(listing)
 	}
@@ -121,17 +122,17 @@ func (j *job) chooseLocked(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	if !slices.Contains(listing, j.version) {
+	if !slices.Contains(listing.Versions, j.version) {
 		return j.lockedGone()
 	}
 	return nil
 }
 
-func (j *job) versions(ctx context.Context) ([]sources.Version, error) {
+func (j *job) versions(ctx context.Context) (sources.Listing, error) {
 	j.acquirer.Report(acquire.Event{Step: acquire.Querying, Package: sources.PackageID{Provider: j.req.Provider}, Source: j.from.String()})
 	listing, err := j.from.Versions(ctx, j.req.Provider)
 	j.acquirer.Warn(sources.PackageID{Provider: j.req.Provider}, listing.Warnings...)
-	return listing.Versions, j.required(err)
+	return listing, j.required(err)
 }
 
 // A look is what is on this machine of a package that is locked.
@@ -210,7 +211,9 @@ func (j *job) entry() lockfile.Entry {
 }
 
 // install installs one package into the working directory. A package that another process
-// changes between its verification and its linking is acquired again, a few times.
+// changes between its verification and its linking is acquired again, a few times, with
+// growing pauses: Terraform unpacks over packages in a cache without a lock, and the more
+// that do, the longer it takes.
 func (j *job) install(ctx context.Context, id sources.PackageID) (outcome Outcome, err error) {
 	l, err := j.look(ctx, id.Platform)
 	if err != nil {
@@ -223,7 +226,7 @@ func (j *job) install(ctx context.Context, id sources.PackageID) (outcome Outcom
 	defer slot.Leave()
 	req := j.request(id, &slot)
 	for try := 0; ; try++ {
-		res, err := j.acquirer.Acquire(ctx, req, l.held)
+		res, err := j.acquire(ctx, req, l.held)
 		if err != nil {
 			return Outcome{}, err
 		}
@@ -235,13 +238,16 @@ func (j *job) install(ctx context.Context, id sources.PackageID) (outcome Outcom
 			return outcome, err
 		}
 		outcome.Link, err = j.workdir.Link(ctx, res.Package)
-		if err == nil || !errors.Is(err, sources.ErrSwapped) || try == 5 {
+		switch {
+		case err == nil || !errors.Is(err, sources.ErrSwapped):
 			return outcome, err
+		case try == maxSwapped:
+			return outcome, sources.WithHint(err, "another program writes to the plugin cache; if it is terraform init, wait until it has ended")
 		}
 		select {
 		case <-ctx.Done():
 			return outcome, ctx.Err()
-		case <-time.After(200 * time.Millisecond):
+		case <-time.After(100 * time.Millisecond << try):
 		}
 		if l.held, err = j.into.Get(ctx, id); err != nil {
 			l.held = sources.Stored{}
@@ -249,15 +255,39 @@ func (j *job) install(ctx context.Context, id sources.PackageID) (outcome Outcom
 	}
 }
 
+// maxSwapped is how often a package that was changed is acquired again, which is 25
+// seconds of pauses.
+const maxSwapped = 8
+
+// acquire sees to it that the store has the package. If no source delivers one that is
+// not locked, a package in the store will do that its signed checksums prove, or any
+// package if that is allowed.
+func (j *job) acquire(ctx context.Context, req acquire.Request, held sources.Stored) (acquire.Result, error) {
+	res, err := j.acquirer.Acquire(ctx, req, held)
+	if err == nil || len(req.Locked) > 0 || ctx.Err() != nil || !acquire.Undelivered(err) {
+		return res, err
+	}
+	held, getErr := j.into.Get(ctx, req.ID)
+	if getErr != nil || held.Differs != "" || !j.acquirer.Proven(held) {
+		return res, err
+	}
+	why := "which its signed checksums prove"
+	if held.Signed == nil || held.Verdict < sources.SelfSigned { // anyone can have made what a mirror carries
+		if !j.opts.UnverifiedCache {
+			return res, err
+		}
+		why = "which cannot be verified: plugin_cache_may_break_dependency_lock_file allows it"
+	}
+	j.acquirer.Warn(req.ID, fmt.Sprintf("%s %s: %s; using the package in the plugin cache, %s",
+		req.ID.Version, req.ID.Platform, sources.Reason(err), why))
+	return acquire.Result{Package: held}, nil
+}
+
 // outcome is what came of a package that was acquired, whose hashes it learns. An engine
 // that finds a locked package in its own cache adds nothing to an entry that its contents
 // already match.
 func (j *job) outcome(res acquire.Result) Outcome {
 	o := Outcome{Package: res.Package, How: FromStore, KeyID: res.Report.KeyID, Source: res.Offer.Source}
-	unasked := res.Offer.ID == (sources.PackageID{})
-	if unasked && j.opts.EngineCache && sources.MatchesAny(j.lockedHashes(), res.Package.H1) {
-		return o
-	}
 	j.changed = true
 	switch {
 	case res.Planned:
@@ -266,10 +296,11 @@ func (j *job) outcome(res acquire.Result) Outcome {
 	case res.Fetched:
 		o.How, o.Size = Fetched, res.Size
 	}
-	if unasked {
-		j.learnKnown(res.Package)
-	} else {
+	switch {
+	case res.Offer.ID != (sources.PackageID{}): // a source was asked
 		j.learn(res)
+	case !j.opts.EngineCache || !sources.MatchesAny(j.lockedHashes(), res.Package.H1):
+		j.learnKnown(res.Package)
 	}
 	return o
 }

@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"path/filepath"
+	"slices"
 	"strings"
 	"sync"
 
@@ -19,10 +20,19 @@ type Root struct {
 	Dir          string // of the module, where its lock file is
 	DataDir      string // the engine's, usually Dir/.terraform
 	Requirements []sources.Requirement
-	Unmanaged    []sources.Provider // required too, but run by a debugger: nothing is done about them
+	Unmanaged    []sources.Provider // required too, but run by a debugger or overridden: nothing is done about them
 	Lock         *lockfile.File
 	ReadOnlyLock bool
 	DryRun       bool // choose, and write nothing
+}
+
+// providers are all that the root module requires.
+func (r *Root) providers() []sources.Provider {
+	all := slices.Clone(r.Unmanaged)
+	for _, req := range r.Requirements {
+		all = append(all, req.Provider)
+	}
+	return all
 }
 
 // A Result is what was done for a root module.
@@ -30,6 +40,10 @@ type Result struct {
 	Packages []Outcome
 	Lock     LockChange
 	Warnings []string
+
+	// Incomplete are providers whose lock entry is new or changed, and has hashes of the
+	// packages that were installed alone: engines on other platforms refuse theirs.
+	Incomplete []sources.Provider
 
 	Unknown  []UnknownHash // hashes in the lock file that nothing covers; a Locker's
 	Examined []Outcome     // packages of other platforms, fetched to identify hashes; a strict Locker's
@@ -89,6 +103,7 @@ func (in *Installer) Install(ctx context.Context, root Root) (*Result, error) {
 	jobs, result, err := in.runAll(ctx, root, workdir, (*job).run)
 	if err == nil {
 		result.Lock.Entries = entries(root, jobs)
+		result.Incomplete = incomplete(jobs)
 		result.Lock.Text, result.Lock.Change = root.Lock.Update(result.Lock.Entries, in.opts.Engine)
 		err = writeLock(root, result)
 	}
@@ -136,6 +151,28 @@ func entries(root Root, jobs []job) []lockfile.Entry {
 		}
 	}
 	return entries
+}
+
+// incomplete are the providers that were installed and whose entries have no hashes for
+// other platforms. Where signed checksums were locked there may be no other platform.
+func incomplete(jobs []job) []sources.Provider {
+	var all []sources.Provider
+	for i := range jobs {
+		j := &jobs[i]
+		if !j.changed || j.root.DryRun {
+			continue
+		}
+		hashes := j.entry().Hashes
+		signed := false
+		for _, o := range j.outcomes {
+			hashes = without(hashes, o.Package)
+			signed = signed || o.Package.Verdict >= sources.MirrorEvidence
+		}
+		if len(hashes) == 0 && !(signed && sources.AnyOf(sources.ZH, j.entry().Hashes)) {
+			all = append(all, j.req.Provider)
+		}
+	}
+	return all
 }
 
 // writeLock makes the lock file what the result says that it shall be.

@@ -111,7 +111,7 @@ func (in *Installer) chooseAll(ctx context.Context, wants []*Want, opts SelectOp
 
 // offered are the versions that the source has, if any of wants is to be chosen
 // among them.
-func (in *Installer) offered(ctx context.Context, wants []*Want) ([]sources.Version, []error) {
+func (in *Installer) offered(ctx context.Context, wants []*Want) (none sources.Listing, errs []error) {
 	all := job{Installer: in, req: sources.Requirement{Provider: wants[0].Provider}}
 	for _, w := range wants {
 		if w.open() {
@@ -120,25 +120,24 @@ func (in *Installer) offered(ctx context.Context, wants []*Want) ([]sources.Vers
 	}
 	open := slices.DeleteFunc(slices.Clone(wants), func(w *Want) bool { return !w.open() })
 	if len(open) == 0 {
-		return nil, nil
+		return none, nil
 	}
 	offered, err := all.versions(ctx)
 	switch {
 	case err == nil:
 		return offered, nil
 	case !errors.Is(err, fetch.ErrOffline):
-		return nil, []error{all.requiredBy(err)}
+		return none, []error{all.requiredBy(err)}
 	}
-	var errs []error
 	for _, w := range open {
 		j := job{Installer: in, req: w.Requirement}
 		errs = append(errs, j.missing(err))
 	}
-	return nil, errs
+	return none, errs
 }
 
 // choose chooses the versions for one want.
-func (in *Installer) choose(w *Want, offered []sources.Version, opts SelectOptions) ([]sources.Version, error) {
+func (in *Installer) choose(w *Want, offered sources.Listing, opts SelectOptions) ([]sources.Version, error) {
 	j := job{Installer: in, req: w.Requirement, locked: w.Locked}
 	if !w.open() {
 		if v := w.Locked.Version; w.Constraints.Empty() || w.Constraints.Allow(v) {
@@ -146,7 +145,7 @@ func (in *Installer) choose(w *Want, offered []sources.Version, opts SelectOptio
 		}
 		return nil, j.lockedRefused()
 	}
-	allowed := slices.DeleteFunc(newestFirst(offered), func(v sources.Version) bool { return !w.Constraints.Allow(v) })
+	allowed := slices.DeleteFunc(newestFirst(offered.Versions), func(v sources.Version) bool { return !w.Constraints.Allow(v) })
 	if len(allowed) == 0 {
 		return nil, j.requiredBy(j.noneAllowed(offered))
 	}

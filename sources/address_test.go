@@ -9,6 +9,17 @@ import (
 	"github.com/larder-cli/larder/sources/sourcetest"
 )
 
+func TestStoredProviders(t *testing.T) {
+	for address, ok := range map[string]bool{
+		"registry.terraform.io/-/aws": true, "registry.opentofu.org/-/aws": true, "a.com/my_org/aws": true, "a.com/b/c": true,
+		"a.com/-/aws": false, "a.com/b": false, "a.com/b/terraform-x": false,
+	} {
+		p, err := sources.ParseStoredProvider(address)
+		sourcetest.Expect(t, (err == nil) == ok, "%s: %v", address, err)
+		sourcetest.Expect(t, !ok || p.String() == address, "%s: %s", address, p)
+	}
+}
+
 func TestHosts(t *testing.T) {
 	for _, tt := range []struct{ in, want, ascii string }{ // want is empty for an error
 		{"example.com", "example.com", "example.com"},

@@ -3,6 +3,7 @@ package sources
 import (
 	"errors"
 	"fmt"
+	"io/fs"
 	"strings"
 )
 
@@ -45,6 +46,14 @@ func InPackage(id PackageID, err error) error {
 	return &PackageError{ID: id, Err: err}
 }
 
+// Reason is the text of an error without the package that it names.
+func Reason(err error) string {
+	if pkg := (*PackageError)(nil); errors.As(err, &pkg) {
+		return told(pkg.Source, pkg.Err)
+	}
+	return err.Error()
+}
+
 // A ProviderError is a failure to do with one provider, before a version is
 // chosen. It names the provider as a PackageError names its package.
 type ProviderError struct {
@@ -60,9 +69,13 @@ func (e *ProviderError) Error() string {
 func (e *ProviderError) Unwrap() error { return e.Err }
 
 // told is what a source has told us. Where the error begins with where the
-// source is, such as its URL, that is left out of the source's name.
+// source is, such as its URL, that is left out of the source's name. A file that
+// cannot be opened is named without the system call that failed.
 func told(source string, err error) string {
 	text := err.Error()
+	if file, ok := errors.AsType[*fs.PathError](err); ok && file.Error() == text && strings.HasPrefix(file.Op, "open") {
+		text = file.Path + ": " + file.Err.Error()
+	}
 	if i := strings.LastIndexByte(source, ' '); i > 0 && strings.HasPrefix(text, source[i+1:]) {
 		source = source[:i]
 	}
@@ -79,6 +92,7 @@ type NotFoundError struct {
 	Provider Provider
 	Searched []string // the sources, as messages name them, in order; empty if none is for the provider
 	Registry bool     // one of them is the origin registry, which would know
+	Moved    Provider // that took its place, as the registry has it; zero if it names none
 }
 
 func (e *NotFoundError) Error() string {

@@ -68,7 +68,8 @@ func (m *multi) Versions(ctx context.Context, p Provider) (Listing, error) {
 		return union(ctx, p, m.applying(p))
 	})
 	// Callers share the answer, and may sort it or append to it.
-	listing.Versions, listing.Warnings = slices.Clone(listing.Versions), slices.Clip(listing.Warnings)
+	listing.Versions = slices.Clone(listing.Versions)
+	listing.Warnings, listing.From = slices.Clip(listing.Warnings), slices.Clip(listing.From)
 	return listing, err
 }
 
@@ -85,11 +86,10 @@ func union(ctx context.Context, p Provider, methods []Method) (Listing, error) {
 	listings, errs := askAll(ctx, p, methods)
 	var all Listing
 	seen := map[Version]bool{}
-	answered := false
 	for i, err := range errs {
 		switch {
 		case err == nil:
-			answered = true
+			all.From = append(all.From, methods[i].Source.String())
 		case !errors.Is(err, ErrNotFound):
 			return Listing{}, err
 		}
@@ -101,7 +101,7 @@ func union(ctx context.Context, p Provider, methods []Method) (Listing, error) {
 			}
 		}
 	}
-	if !answered {
+	if len(all.From) == 0 {
 		return Listing{}, notFound(p, methods, errs)
 	}
 	return all, nil
@@ -112,7 +112,9 @@ func notFound(p Provider, methods []Method, answers []error) error {
 	missing := &NotFoundError{Provider: p, Searched: names(methods)}
 	for _, err := range answers {
 		var nf *NotFoundError
-		missing.Registry = missing.Registry || errors.As(err, &nf) && nf.Registry
+		if errors.As(err, &nf) && nf.Registry {
+			missing.Registry, missing.Moved = true, nf.Moved
+		}
 	}
 	return withHintsOf(missing, answers)
 }
@@ -169,5 +171,21 @@ func first(ctx context.Context, id PackageID, methods []Method) (Package, error)
 		}
 		answers = append(answers, err)
 	}
-	return Package{}, &PackageError{ID: id, Err: withHintsOf(missing, answers)}
+	return Package{}, &PackageError{ID: id, Source: answering(missing, methods, answers), Err: withHintsOf(missing, answers)}
+}
+
+// answering names the methods whose answers match missing.
+func answering(missing error, methods []Method, answers []error) string {
+	var names []string
+	for i, err := range answers {
+		if !errors.Is(err, missing) {
+			continue
+		}
+		name := methods[i].Source.String()
+		if named := (*PackageError)(nil); errors.As(err, &named) && named.Source != "" {
+			name = named.Source
+		}
+		names = append(names, name)
+	}
+	return strings.Join(names, ", ")
 }

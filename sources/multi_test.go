@@ -134,7 +134,7 @@ func TestNoMethodApplies(t *testing.T) {
 
 func TestNotFoundSaysWhereItWasSought(t *testing.T) {
 	p := provider(t, "a.com/b/c")
-	registry := &sources.NotFoundError{Provider: p, Searched: []string{"a.com"}, Registry: true}
+	registry := &sources.NotFoundError{Provider: p, Searched: []string{"a.com"}, Registry: true, Moved: provider(t, "d/c")}
 	for _, tt := range []struct {
 		answers  []error
 		registry bool
@@ -150,7 +150,7 @@ func TestNotFoundSaysWhereItWasSought(t *testing.T) {
 		_, err := multi(list...).Versions(t.Context(), p)
 		var nf *sources.NotFoundError
 		sourcetest.Require(t, errors.As(err, &nf) && errors.Is(err, sources.ErrNotFound), "got %v", err)
-		if nf.Provider != p || fmt.Sprint(nf.Searched) != "[0 1]" || nf.Registry != tt.registry || err.Error() != tt.text {
+		if nf.Provider != p || fmt.Sprint(nf.Searched) != "[0 1]" || nf.Registry != tt.registry || (nf.Moved == registry.Moved) != tt.registry || err.Error() != tt.text {
 			t.Errorf("got %+v: %v", nf, err)
 		}
 		sourcetest.EqualSlices(t, sources.Hints(err), sources.Hints(errors.Join(tt.answers...)), "hints are")
@@ -185,8 +185,8 @@ func TestPackageComesFromTheFirstThatHasIt(t *testing.T) {
 		{"no platform moves on", []*source{{name: "a", packages: "1.0.0_linux_arm64"}, {name: "b", packages: "1.0.0_linux_amd64"}}, "b"},
 		{"failure ends", []*source{{name: "a", err: errOutage}, {name: "b", packages: "1.0.0_linux_amd64"}}, errOutage.Error()},
 		{"later failure does not matter", []*source{{name: "a", packages: "1.0.0_linux_amd64"}, {name: "b", err: errOutage}}, "a"},
-		{"no platform at all", []*source{{name: "a", packages: "1.0.0_linux_arm64"}, {name: "b"}}, "registry.terraform.io/a/b 1.0.0 linux_amd64: no package for this platform"},
-		{"nothing", []*source{{name: "a"}, {name: "b"}}, "registry.terraform.io/a/b 1.0.0 linux_amd64: not found"},
+		{"no platform at all", []*source{{name: "a", packages: "1.0.0_linux_arm64"}, {name: "b"}}, "registry.terraform.io/a/b 1.0.0 linux_amd64: a: no package for this platform"},
+		{"nothing", []*source{{name: "a"}, {name: "b"}}, "registry.terraform.io/a/b 1.0.0 linux_amd64: a, b: not found"},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			id := sources.PackageID{Provider: provider(t, "a/b"), Version: version(t, "1.0.0"), Platform: sources.Platform{OS: "linux", Arch: "amd64"}}

@@ -28,6 +28,18 @@ func ParseProvider(source string, e Engine) (Provider, error) {
 	return p, nil
 }
 
+// ParseStoredProvider parses HOST/NAMESPACE/TYPE, as it is in the paths of caches and
+// mirrors: any address that one of the engines accepts, as both use the same directories.
+func ParseStoredProvider(address string) (Provider, error) {
+	p, err := ParseProvider(address, Terraform)
+	if err != nil {
+		if other, otherErr := ParseProvider(address, OpenTofu); otherErr == nil {
+			return other, nil
+		}
+	}
+	return p, err
+}
+
 func parseProvider(source string, e Engine) (p Provider, err error) {
 	parts, err := splitAddress(source)
 	if err != nil {
@@ -193,6 +205,12 @@ func (p Provider) Compare(q Provider) int {
 // BuiltIn reports whether p is part of the engine and never installed.
 func (p Provider) BuiltIn() bool {
 	return p.Namespace == "builtin" && (p.Host == "terraform.io" || p.Host == "opentofu.org")
+}
+
+// Implied reports whether p is what engine e takes a provider for whose source no module
+// states.
+func (p Provider) Implied(e Engine) bool {
+	return p.Namespace == "hashicorp" && p.Host == e.DefaultHost()
 }
 
 // Legacy reports whether p is an address of Terraform 0.12 with no namespace.

@@ -48,6 +48,18 @@ func TestWaitingIsTold(t *testing.T) {
 				`"text":"another root module"}`,
 		},
 		{
+			cachedir.Holder{ID: widget, Holder: disk.Holder{PID: 7}, Tofu: "/cache/linux_amd64.lock"},
+			"larder: example.test/acme/widget 1.2.0 linux_amd64: waiting for OpenTofu (pid 7), which has locked /cache/linux_amd64.lock\n",
+			`{"type":"event","step":"waiting","provider":"example.test/acme/widget","version":"1.2.0","platform":"linux_amd64",` +
+				`"text":"OpenTofu (pid 7), which has locked /cache/linux_amd64.lock"}`,
+		},
+		{
+			cachedir.Holder{ID: widget, Tofu: "/cache/linux_amd64.lock"},
+			"larder: example.test/acme/widget 1.2.0 linux_amd64: waiting for OpenTofu, which has locked /cache/linux_amd64.lock\n",
+			`{"type":"event","step":"waiting","provider":"example.test/acme/widget","version":"1.2.0","platform":"linux_amd64",` +
+				`"text":"OpenTofu, which has locked /cache/linux_amd64.lock"}`,
+		},
+		{
 			cachedir.Holder{Holder: disk.Holder{PID: 7, Host: "there", Since: since}},
 			"larder: waiting for process 7 on there, at work since 03:04:05, to clean the plugin cache\n",
 			`{"type":"event","step":"waiting","text":"process 7 on there, at work since 03:04:05, to clean the plugin cache"}`,

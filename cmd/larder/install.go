@@ -39,6 +39,7 @@ type installation struct {
 	pluginDirs   []string // absolute
 	readOnlyLock bool
 	readings     acquire.Readings
+	incomplete   incomplete
 }
 
 // install installs the providers of one root module, or of all below with --recursive.
@@ -59,7 +60,9 @@ func install(c *cli.Context, out *ui.Output) (err error) {
 	if err := in.readPluginDirs(c.StringSlice("plugin-dir")); err != nil {
 		return err
 	}
-	return in.each(c.Context, in.at)
+	err = in.each(c.Context, in.at)
+	in.warnIncomplete()
+	return err
 }
 
 // at installs what the root module in dir needs.
@@ -93,7 +96,9 @@ func (in *installation) install(ctx context.Context, dir string, out *ui.Output)
 	defer done()
 	opts := m.installerOptions(out.Event)
 	opts.Upgrade, opts.EngineCache, opts.Readings = m.flags.upgrade, m.engineCache(), &in.readings
+	opts.UnverifiedCache = m.config.UnverifiedCache && !m.flags.noCache
 	result, err := installer.New(from, to, m.client, opts).Install(ctx, *root)
+	in.incomplete.add(result, m.config.Engine)
 	return result, m.explain(err)
 }
 

@@ -153,6 +153,9 @@ func (l *locking) choose(root *installer.Root, engine sources.Engine) {
 		p, _ := sources.ParseProvider(address, engine) // has been parsed before
 		named[p] = address
 	}
+	for _, p := range root.Unmanaged {
+		l.required[named[p]] = true
+	}
 	root.Requirements = slices.DeleteFunc(root.Requirements, func(r sources.Requirement) bool {
 		address, ok := named[r.Provider]
 		l.required[address] = true

@@ -35,14 +35,13 @@ func (m *rootModule) needs(ctx context.Context) (*installer.Root, error) {
 		m.out.Say("there is no configuration in %s: nothing to do", m.dir)
 		return nil, nil
 	}
-	m.warnOfOverrides(tree.Requirements)
 	found := &installer.Root{Dir: m.dir, DataDir: m.config.DataDir, Lock: m.lock}
 	for _, r := range tree.Requirements {
 		r.From = slices.Clone(r.From)
 		for i, from := range r.From {
 			r.From[i].File = m.full(from.File)
 		}
-		if slices.Contains(m.config.Unmanaged, r.Provider) {
+		if slices.Contains(m.config.Unmanaged, r.Provider) || m.overridden(r.Provider) {
 			found.Unmanaged = append(found.Unmanaged, r.Provider)
 		} else {
 			found.Requirements = append(found.Requirements, r)
@@ -59,13 +58,18 @@ func (m *rootModule) full(file string) string {
 	return absolute(m.dir, file)
 }
 
-// warnOfOverrides tells of providers that are installed and then not used.
-func (m *rootModule) warnOfOverrides(all []sources.Requirement) {
-	for _, r := range all {
-		if dir := m.config.DevOverrides[r.Provider]; dir != "" {
-			m.out.Warn("%s: %s uses the development override in %s", r.Provider, m.config.Engine, dir)
-		}
+// overridden reports whether the engine runs another program for the provider, so that
+// no package of it is needed. The first time that is a warning.
+func (m *rootModule) overridden(p sources.Provider) bool {
+	dir := m.config.DevOverrides[p]
+	if dir == "" {
+		return false
 	}
+	_, _ = m.overrides.get(p, func() (string, error) {
+		m.session.out.Warn("%s: skipped: dev_overrides in the CLI configuration has %s in its place", p, dir)
+		return dir, nil
+	})
+	return true
 }
 
 // installerOptions are what the flags and the configuration say of an installer for the

@@ -2,6 +2,7 @@ package main
 
 import (
 	"archive/zip"
+	"bytes"
 	"errors"
 	"fmt"
 	"os"
@@ -15,6 +16,7 @@ import (
 
 	"github.com/rogpeppe/go-internal/testscript"
 
+	"github.com/larder-cli/larder/sources"
 	"github.com/larder-cli/larder/sources/sourcetest"
 )
 
@@ -57,19 +59,57 @@ import (
 //
 // All host names lead to the registry, those that start with "mirror." to the
 // network mirror; nothing leads out of the test.
+//
+// A script that runs $ENGINE is run with each engine, as NAME-terraform and NAME-tofu.
 func TestScripts(t *testing.T) {
 	if runtime.GOOS != "linux" || runtime.GOARCH != "amd64" {
 		t.Skip("what scripts expect names linux_amd64, and certificates come from SSL_CERT_FILE")
 	}
-	testscript.Run(t, testscript.Params{
-		Dir:                 filepath.Join("testdata", "script"),
+	params := testscript.Params{
 		Setup:               setUp,
 		Cmds:                commands,
 		Condition:           condition,
 		UpdateScripts:       *update,
 		RequireExplicitExec: true,
 		RequireUniqueNames:  true,
-	})
+	}
+	all, err := filepath.Glob(filepath.Join("testdata", "script", "*.txtar"))
+	sourcetest.Check(t, err)
+	byEngine := map[sources.Engine][]string{}
+	for _, script := range all {
+		if !bytes.Contains(sourcetest.ReadFile(t, script), []byte("exec $ENGINE ")) {
+			params.Files = append(params.Files, script)
+			continue
+		}
+		for _, e := range sourcetest.Engines {
+			byEngine[e] = append(byEngine[e], script)
+		}
+	}
+	testscript.Run(t, params)
+	for e, scripts := range byEngine {
+		params.Files = linksFor(t, e, scripts)
+		params.Setup = func(env *testscript.Env) error {
+			sourcetest.Judge(env.T().(testing.TB), e)
+			env.Setenv("ENGINE", string(e))
+			return setUp(env)
+		}
+		testscript.Run(t, params)
+	}
+}
+
+// linksFor are links to scripts, with names that have the engine's in them.
+func linksFor(t *testing.T, e sources.Engine, scripts []string) (links []string) {
+	t.Helper()
+	dir := t.TempDir()
+	for _, script := range scripts {
+		target, err := filepath.Abs(script)
+		sourcetest.Check(t, err)
+		name, _ := strings.CutSuffix(filepath.Base(script), ".txtar")
+		link := filepath.Join(dir, fmt.Sprintf("%s-%s.txtar", name, e))
+		sourcetest.Check(t, os.Symlink(target, link))
+		links = append(links, link)
+	}
+	return links
 }
 
 // A storyState is what the commands of one script share.
@@ -82,8 +122,13 @@ type storyState struct {
 type storyKey struct{}
 
 // condition adds [clones]: files here can be reflinked, [mounts]: file systems can
-// be mounted, and [netns]: there can be networks that are empty.
+// be mounted, [netns]: there can be networks that are empty, and [is:$ENGINE:tofu]:
+// that is the engine.
 func condition(name string) (bool, error) {
+	if words, ok := strings.CutPrefix(name, "is:"); ok {
+		a, b, _ := strings.Cut(words, ":")
+		return a == b, nil
+	}
 	switch name {
 	case "mounts":
 		return exec.Command("unshare", "-rm", "mount", "-t", "tmpfs", "tmpfs", os.TempDir()).Run() == nil, nil

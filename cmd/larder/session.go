@@ -38,6 +38,8 @@ type session struct {
 	mirrors  memo[string, *fsmirror.Mirror] // by engine and directory
 	caches   memo[string, *cachedir.Dir]    // by directory; nil where there can be none
 
+	overrides memo[sources.Provider, string] // development overrides that were met
+
 	keys memo[string, seal.Key] // by secret, or by directory
 
 	mu     sync.Mutex

@@ -130,7 +130,7 @@ func (m *rootModule) cacheOptions() (cachedir.Options, error) {
 		ReadOnly:    s.flags.readOnly,
 		Unbound:     unbound(),
 		Paranoid:    s.flags.paranoid,
-		Waiting:     func(h cachedir.Holder) { s.out.WaitingForCache(h.ID, h.Holder) },
+		Waiting:     func(h cachedir.Holder) { s.out.WaitingForCache(h.ID, h.Holder, h.Tofu) },
 		LockTimeout: s.flags.lockTimeout,
 		Warn:        s.out.WarnOf,
 		Merge:       m.mergeEvidence,

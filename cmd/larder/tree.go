@@ -56,7 +56,9 @@ func (s *session) addModule(ctx context.Context, t *tree, dir string, out *ui.Ou
 	}
 	if m.lock.Exists {
 		for _, e := range m.lock.Entries() {
-			t.locked = append(t.locked, lockedProvider{e, dir})
+			if !m.overridden(e.Provider) {
+				t.locked = append(t.locked, lockedProvider{e, dir})
+			}
 		}
 		return nil
 	}

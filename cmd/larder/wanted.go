@@ -228,6 +228,9 @@ func (w *wanted) lockFile(path string) input {
 		}
 		var wants []installer.Want
 		for _, e := range m.lock.Entries() {
+			if m.overridden(e.Provider) {
+				continue
+			}
 			r := sources.Requirement{Provider: e.Provider, From: []sources.Origin{{File: path}}}
 			wants = append(wants, installer.Want{Requirement: r, Locked: e})
 		}

@@ -131,9 +131,9 @@ func Describe(ctx context.Context, dir string, key seal.Key, warn func(error)) (
 	defer there.Close()
 	slices.SortStableFunc(packages, func(a, b fsmirror.Package) int { return cmp.Or(a.ID.Compare(b.ID), -cmp.Compare(packed(a), packed(b))) })
 	for _, found := range slices.CompactFunc(packages, func(a, b fsmirror.Package) bool { return a.ID == b.ID }) {
-		if packed(found) == 0 || !carriable(found.ID) {
+		if err := portable(found); err != nil {
 			if warn != nil {
-				warn(&sources.PackageError{ID: found.ID, Err: errors.New("it is not packed, and bundles have archives only")})
+				warn(&sources.PackageError{ID: found.ID, Err: err})
 			}
 			continue
 		}
@@ -377,6 +377,17 @@ func writeAll(ctx context.Context, dir string, files []string, parts []Manifest,
 		if err := t.Commit(filepath.Base(files[i])); err != nil {
 			return explain(err)
 		}
+	}
+	return nil
+}
+
+// portable returns the reason if a package cannot be in a bundle.
+func portable(p fsmirror.Package) error {
+	switch {
+	case !carriable(p.ID):
+		return errors.New("not in the bundle: no module can require a provider with this address")
+	case packed(p) == 0:
+		return errors.New("it is not packed, and bundles have archives only")
 	}
 	return nil
 }

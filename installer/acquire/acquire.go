@@ -358,6 +358,13 @@ func fail(id sources.PackageID, source string, err error) error {
 	return &sources.PackageError{ID: id, Source: source, Err: err}
 }
 
+// Undelivered reports whether an error says that no source has a package, or that it
+// could not be fetched, and nothing about what the package is.
+func Undelivered(err error) bool {
+	var request *fetch.Error
+	return errors.Is(err, sources.ErrNotFound) || errors.As(err, &request)
+}
+
 // isHere reports whether an error is about a file on this machine.
 func isHere(err error) bool {
 	var here *fs.PathError

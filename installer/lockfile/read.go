@@ -250,7 +250,7 @@ func (r *reader) version(a *hclsyntax.Attribute) sources.Version {
 	v, err := sources.ParseVersion(text)
 	switch {
 	case err != nil:
-		r.tell(a.Expr.Range().Start, hint(err), "%v", err)
+		r.tell(a.Expr.Range().Start, "write the exact version, as in \"1.2.3\", or remove the block to have a version chosen", "cannot read the locked %v", err)
 	case v.String() != text:
 		r.tell(a.Expr.Range().Start, fmt.Sprintf("write %q", v), "version %q is not in its normalized form", text)
 	}

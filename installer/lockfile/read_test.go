@@ -72,8 +72,9 @@ func TestWhatIsRefused(t *testing.T) {
 		{"no version", block(""), `lock.hcl:1:1: provider block without a version`},
 		{"version null", block("version = null"), `lock.hcl:2:11: version is not a string in quotes`},
 		{"version a number", block("version = 1"), `lock.hcl:2:11: version is not a string in quotes`},
-		{"version empty", block(`version = ""`), `lock.hcl:2:11: version "": `},
-		{"version with a v", block(`version = "v1.0.0"`), `lock.hcl:2:11: version "v1.0.0": `},
+		{"version empty", block(`version = ""`), `lock.hcl:2:11: cannot read the locked version "": `},
+		{"version with a v", block(`version = "v1.0.0"`), `lock.hcl:2:11: cannot read the locked version "v1.0.0": `},
+		{"version with a wildcard", block(`version = "1.0.x"`), `lock.hcl:2:11: cannot read the locked version "1.0.x": has a wildcard`},
 		{"version short", block(`version = "1.0"`), `lock.hcl:2:11: version "1.0" is not in its normalized form`},
 		{"version with zeros", block(`version = "1.02.0"`), `lock.hcl:2:11: version "1.02.0" is not in its normalized form`},
 

@@ -20,9 +20,15 @@ type declarations struct {
 	required    table[required]
 	providers   table[providerBlock]
 	resources   table[resource]
-	targets     []resource // of import blocks in the root module's namespace
+	targets     []target // of import blocks
 	moduleCalls table[moduleCall]
 	backend     *backend
+}
+
+// A target is what an import block is for.
+type target struct {
+	resource
+	always bool // it counts even if the resource is declared
 }
 
 // A table keeps rows in the order in which they stand in the files, and lets
@@ -260,27 +266,30 @@ func (d *declarations) providerArgument(attr *hcl.Attribute) (string, bool) {
 }
 
 // importBlock reads an import block. Its target counts if it has no resource
-// block, as the engine may then generate one; in modules it has to have one.
+// block, as the engine may then generate one; in modules it has to have one. To
+// OpenTofu what the type of a target implies counts in any case, by the root module's
+// local names.
 func (d *declarations) importBlock(b *hcl.Block) {
 	args := d.arguments(b.Body, "to", "provider")
 	if args["to"] == nil {
 		return
 	}
-	to := reference(args["to"].Expr)
-	if len(to) < 2 || to.IsRelative() || to.RootName() == "module" || to.RootName() == "data" {
+	to, inModule := address(unquoted(args["to"].Expr)), false
+	for len(to) > 2 && to[0] == "module" {
+		to, inModule = to[2:], true
+	}
+	always := d.engine == sources.OpenTofu && args["provider"] == nil
+	if len(to) < 2 || to[0] == "module" || to[0] == "data" || inModule && !always {
 		return
 	}
-	name, ok := to[1].(hcl.TraverseAttr)
-	if !ok {
-		return
-	}
-	r := resource{kind: "resource", typ: to.RootName(), name: name.Name, at: b.DefRange}
+	r := resource{kind: "resource", typ: to[0], name: to[1], at: b.DefRange}
 	if attr := args["provider"]; attr != nil {
+		var ok bool
 		if r.provider, ok = d.providerArgument(attr); !ok {
 			return
 		}
 	}
-	d.targets = append(d.targets, r)
+	d.targets = append(d.targets, target{r, always})
 }
 
 // module reads a module block.

@@ -18,53 +18,59 @@ import (
 	"github.com/larder-cli/larder/sources/sourcetest"
 )
 
-// beyond are the configurations that terraform cannot judge, and why.
+// beyond are the configurations that engines cannot judge, and why.
 var beyond = map[string]string{
-	"state-initialised":        "terraform wants to migrate the state first",
+	"state-initialised":        "init wants to migrate the state first",
 	"state-initialised-remote": "there is no such backend",
 	"state-remote":             "the backend needs an account",
-	"modules-endless":          "terraform goes on until a path is too long",
+	"modules-endless":          "init goes on until a path is too long",
 }
 
-// TestTerraformAgrees compares what each configuration in testdata requires
-// with what terraform init looks for, in a place where it finds nothing.
-func TestTerraformAgrees(t *testing.T) {
-	terraform := sourcetest.Judge(t, sources.Terraform)
+// TestEnginesAgree compares what each configuration in testdata requires
+// with what init looks for, in a place where it finds nothing.
+func TestEnginesAgree(t *testing.T) {
+	sourcetest.EachEngine(t, agrees)
+}
+
+func agrees(t *testing.T, engine sources.Engine) {
 	config := filepath.Join(t.TempDir(), "config")
 	nowhere := "provider_installation {\n  filesystem_mirror {\n    path = \"" + filepath.ToSlash(t.TempDir()) + "/none\"\n  }\n}\n"
 	check(t, os.WriteFile(config, []byte(nowhere), 0o644))
 	for name, archive := range testdata(t) {
 		t.Run(name, func(t *testing.T) {
-			if why := beyond[name]; why != "" || section(archive, "want") == nil {
+			if why := beyond[name]; why != "" {
 				t.Skip(why)
+			}
+			if section(archive, "want") == nil && (engine == sources.Terraform || section(archive, "want-tofu") == nil) {
+				t.Skip("it is not for this engine")
 			}
 			t.Parallel()
 			dir := unpack(t, archive)
-			tree, ds := modules.Load(t.Context(), dir, modules.Options{})
-			want := lookedFor(tree, ds)
+			tree, ds := modules.Load(t.Context(), dir, modules.Options{Engine: engine})
+			want := lookedFor(tree, ds, engine)
 			args := []string{"init", "-no-color", "-input=false"}
 			if section(archive, ".terraform/modules/modules.json") != nil {
 				args = append(args, "-get=false")
 			}
-			cmd := exec.Command(terraform, args...)
+			cmd := exec.Command(string(engine), args...)
 			cmd.Dir = dir
 			cmd.Env = append(os.Environ(), "TF_CLI_CONFIG_FILE="+config, "HOME="+t.TempDir(), "CHECKPOINT_DISABLE=1", "TF_WORKSPACE=", "TF_DATA_DIR=")
 			out, _ := cmd.CombinedOutput() // it fails, as it finds nothing
 			if got := finds(out); !slices.Equal(got, want) {
-				t.Errorf("terraform looks for\n%q\nwe for\n%q\nits output:\n%s\n%v", got, want, out, ds)
+				t.Errorf("it looks for\n%q\nwe for\n%q\nits output:\n%s\n%v", got, want, out, ds)
 			}
 		})
 	}
 }
 
 // lookedFor is what init must say that it looks for.
-func lookedFor(tree *modules.Tree, ds sources.Diagnostics) []string {
+func lookedFor(tree *modules.Tree, ds sources.Diagnostics, engine sources.Engine) []string {
 	if ds.Err() != nil {
 		return nil // init stops before it looks for anything
 	}
 	var all []string
 	for _, r := range tree.Requirements {
-		p := r.Provider.Display(sources.Terraform)
+		p := r.Provider.Display(engine)
 		if c := r.Constraints.String(); c != "" {
 			all = append(all, fmt.Sprintf("%s versions matching %q", p, c))
 		} else {

@@ -86,8 +86,8 @@ func (r *resolver) resolve() {
 		m.needs = append(m.needs, r.useFor(u)...)
 	}
 	for _, u := range r.targets {
-		if _, declared := r.resources.index[u.key()]; !declared {
-			m.imports = append(m.imports, r.useFor(u)...)
+		if _, declared := r.resources.index[u.key()]; !declared || u.always {
+			m.imports = append(m.imports, r.useFor(u.resource)...)
 		}
 	}
 }

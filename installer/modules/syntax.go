@@ -180,13 +180,7 @@ func textOf(attr *hcl.Attribute) string {
 // anything that needs evaluation. It may be quoted, as it was in Terraform 0.11
 // and is in JSON.
 func reference(expr hcl.Expression) hcl.Traversal {
-	if s, ok := text(expr); ok && nativeDepth([]byte(s)) <= maxDepth {
-		parsed, diags := hclsyntax.ParseExpression([]byte(s), "", hcl.InitialPos)
-		if diags.HasErrors() {
-			return nil
-		}
-		expr = parsed
-	}
+	expr = unquoted(expr)
 	for {
 		switch e := expr.(type) {
 		case *hclsyntax.IndexExpr:
@@ -200,4 +194,43 @@ func reference(expr hcl.Expression) hcl.Traversal {
 			return traversal
 		}
 	}
+}
+
+// unquoted is the expression in a quoted one.
+func unquoted(expr hcl.Expression) hcl.Expression {
+	s, ok := text(expr)
+	if !ok || nativeDepth([]byte(s)) > maxDepth {
+		return expr
+	}
+	parsed, diags := hclsyntax.ParseExpression([]byte(s), "", hcl.InitialPos)
+	if diags.HasErrors() {
+		return expr
+	}
+	return parsed
+}
+
+// address are the names in the address of a resource, without the keys of instances.
+func address(expr hcl.Expression) []string {
+	switch e := expr.(type) {
+	case *hclsyntax.IndexExpr:
+		return address(e.Collection)
+	case *hclsyntax.RelativeTraversalExpr:
+		return append(address(e.Source), names(e.Traversal)...)
+	default:
+		traversal, _ := hcl.AbsTraversalForExpr(expr)
+		return names(traversal)
+	}
+}
+
+func names(traversal hcl.Traversal) []string {
+	var all []string
+	for _, step := range traversal {
+		switch step := step.(type) {
+		case hcl.TraverseRoot:
+			all = append(all, step.Name)
+		case hcl.TraverseAttr:
+			all = append(all, step.Name)
+		}
+	}
+	return all
 }

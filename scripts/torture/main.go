@@ -4,18 +4,22 @@
 // kills some of them at random, and fails on the first package that is seen by
 // halves.
 //
-//	go run ./scripts/torture [-rounds N] [-seed N] [-processes N] [-terraform]
+//	go run ./scripts/torture [-rounds N] [-for DURATION] [-seed N] [-processes N] [-engine terraform|tofu]
 //
-// With -terraform, half of the processes are terraform's, which takes no lock
-// and unpacks in place; what they leave must be mended. It needs no network and
-// leaves nothing on disk. The test of this package is a short run.
+// With -engine, half of the processes are the engine's, and use the same cache. OpenTofu
+// locks packages as Larder does. Terraform takes no lock and unpacks in place. What
+// either leaves must be mended. It needs no network and leaves nothing on disk. The test
+// of this package is a short run.
 package main
 
 import (
 	"flag"
 	"fmt"
+	"math"
+	"os/exec"
 	"time"
 
+	"github.com/larder-cli/larder/sources"
 	"github.com/larder-cli/larder/sources/sourcetest"
 )
 
@@ -24,8 +28,16 @@ func main() {
 	flag.IntVar(&opts.rounds, "rounds", 100, "how often to do it all")
 	flag.Uint64Var(&opts.seed, "seed", uint64(time.Now().UnixNano()), "of what is random")
 	flag.IntVar(&opts.processes, "processes", 8, "at once")
-	flag.BoolVar(&opts.terraform, "terraform", false, "have terraform take part")
+	flag.DurationVar(&opts.lasting, "for", 0, "how long to go on, instead of -rounds")
+	flag.Func("engine", "that takes part: terraform or tofu", func(name string) error {
+		opts.engine = sources.Engine(name)
+		_, err := exec.LookPath(name)
+		return err
+	})
 	flag.Parse()
+	if opts.lasting > 0 {
+		opts.rounds = math.MaxInt
+	}
 	fmt.Printf("seed %d\n", opts.seed)
 	s := &sourcetest.Script{Name: "torture"}
 	defer s.End()

@@ -12,30 +12,39 @@ import (
 	"os/exec"
 	"path/filepath"
 	"runtime"
+	"slices"
 	"sync"
 	"syscall"
 	"time"
 
 	"golang.org/x/mod/sumdb/dirhash"
 
+	"github.com/larder-cli/larder/sources"
 	"github.com/larder-cli/larder/sources/sourcetest"
 )
 
 type options struct {
 	rounds, processes int
+	lasting           time.Duration // after which no more round begins; 0 means never
 	seed              uint64
-	terraform         bool
-	providers         []string // empty means all
-	size              int64    // of each executable, in bytes; 0 means 4 MB
+	engine            sources.Engine // that takes part; empty means none
+	providers         []string       // empty means all
+	size              int64          // of each executable, in bytes; 0 means 4 MB
 }
 
 // A report is what came of a round.
 type report struct {
-	round, killed, looks int
-	sent                 float64 // times the bytes of all archives
+	round, killed int
+	looks         int            // at the cache, in a round without an engine
+	sent          float64        // times the bytes of all archives
+	engine        sources.Engine // that took part
+	runs, failed  int            // of processes: all, and those of the engine that failed
 }
 
 func (r report) String() string {
+	if r.engine != "" {
+		return fmt.Sprintf("round %d: %d runs, %d killed, %d of %s failed", r.round, r.runs, r.killed, r.failed, r.engine)
+	}
 	return fmt.Sprintf("round %d: %d killed, %d looks at the cache, each byte sent %.2f times", r.round, r.killed, r.looks, r.sent)
 }
 
@@ -52,6 +61,7 @@ type rack struct {
 	world  *sourcetest.World
 	random *rand.Rand
 	larder string
+	env    []string
 	dir    string // of the round
 	total  int64  // bytes of all archives
 }
@@ -66,8 +76,13 @@ func newRack(t sourcetest.TB, opts options) *rack {
 	}
 	k := &rack{t: t, opts: opts, world: sourcetest.New(t), random: rand.New(rand.NewPCG(opts.seed, 0))}
 	for _, name := range opts.providers {
-		k.world.Add(address(name), "1.0.0", sourcetest.Release{Size: opts.size, Deflate: true, Platforms: []string{platform()}})
+		r := sourcetest.Release{Size: opts.size, Deflate: true, Platforms: []string{platform()}}
+		if opts.engine != "" {
+			r.Files = manyFiles(name)
+		}
+		k.world.Add(address(name), "1.0.0", r)
 	}
+	k.env = append(k.world.Env("direct {}"), "PATH="+os.Getenv("PATH"))
 	k.larder = filepath.Join(t.TempDir(), "larder")
 	if out, err := exec.Command("go", "build", "-o", k.larder, "github.com/larder-cli/larder/cmd/larder").CombinedOutput(); err != nil {
 		t.Fatalf("building larder: %v\n%s", err, out)
@@ -79,9 +94,16 @@ func newRack(t sourcetest.TB, opts options) *rack {
 func torture(t sourcetest.TB, opts options, tell func(report)) {
 	k := newRack(t, opts)
 	k.total = k.weigh()
+	play, begun := k.round, time.Now()
+	if opts.engine != "" {
+		play = k.beside
+	}
 	for round := range opts.rounds {
+		if opts.lasting > 0 && time.Since(begun) > opts.lasting {
+			return
+		}
 		k.dir = t.TempDir()
-		tell(k.round(round))
+		tell(play(round))
 		k.must(os.RemoveAll(k.dir))
 	}
 }
@@ -110,36 +132,24 @@ func (k *rack) round(number int) report {
 	w := k.watch()
 	processes := make([]*process, k.opts.processes)
 	for i := range processes {
-		processes[i] = k.startOne(i)
+		processes[i] = k.start(fmt.Sprintf("root%d", i), k.larder, "install", "--quiet")
 	}
 	killed := 0
 	if number%2 == 1 {
 		killed = k.kill(processes)
 	}
 	for _, p := range processes {
-		if err := p.wait(); err != nil && !p.killed && !p.terraform {
+		if err := p.wait(); err != nil && !p.killed {
 			k.t.Fatalf("round %d: a process that nobody killed failed: %v\n%s", number, err, &p.out)
 		}
 	}
 	looks := w.stop()
 	sent := float64(k.sent()) / float64(k.total)
-	if killed == 0 && !k.opts.terraform && sent > 1 {
+	if killed == 0 && sent > 1 {
 		k.t.Fatalf("round %d: each byte was sent %.2f times", number, sent)
 	}
 	k.check(number)
-	return report{number, killed, looks, sent}
-}
-
-// startOne starts a process in a root module of its own. Terraform's are every
-// other one, if it takes part.
-func (k *rack) startOne(i int) *process {
-	name := fmt.Sprintf("root%d", i)
-	if k.opts.terraform && i%2 == 1 {
-		p := k.start(name, "terraform", "init", "-input=false", "-no-color")
-		p.terraform = true // it may fail beside others: that is what it does
-		return p
-	}
-	return k.start(name, k.larder, "install", "--quiet")
+	return report{round: number, killed: killed, looks: looks, sent: sent}
 }
 
 // kill kills half of the processes, each after a while.
@@ -175,11 +185,19 @@ func (k *rack) check(round int) {
 }
 
 func (k *rack) hash(dir string) (got, want string) {
-	name := filepath.Base(filepath.Dir(filepath.Dir(dir)))
-	_, want = k.world.Hashes(address(name) + "/1.0.0/" + platform())
-	got, err := dirhash.HashDir(dir, "", dirhash.Hash1)
+	got, want, err := k.hashOf(dir)
 	k.must(err)
 	return got, want
+}
+
+// hashOf is the h1 hash of a package, and the one that it was published with.
+func (k *rack) hashOf(dir string) (got, want string, err error) {
+	name := filepath.Base(filepath.Dir(filepath.Dir(dir)))
+	_, want = k.world.Hashes(address(name) + "/1.0.0/" + platform())
+	if dir, err = filepath.EvalSymlinks(dir); err == nil {
+		got, err = dirhash.HashDir(dir, "", dirhash.Hash1)
+	}
+	return got, want, err
 }
 
 func (k *rack) cache() string { return filepath.Join(k.dir, "cache") }
@@ -196,11 +214,10 @@ func (k *rack) must(err error) {
 
 // A process is an install on its way.
 type process struct {
-	cmd       *exec.Cmd
-	out       bytes.Buffer
-	err       error
-	killed    bool
-	terraform bool
+	cmd    *exec.Cmd
+	out    bytes.Buffer
+	err    error
+	killed bool
 }
 
 // start runs a program in a new root module that requires everything.
@@ -216,10 +233,14 @@ func (k *rack) prepare(root, program string, args ...string) *process {
 	k.must(os.MkdirAll(dir, 0o755))
 	k.must(os.MkdirAll(k.cache(), 0o755))
 	k.must(os.WriteFile(filepath.Join(dir, "main.tf"), []byte(sourcetest.Configuration(k.opts.providers...)), 0o644))
+	return k.command(root, program, args...)
+}
 
+// command is a process that is to start in a root module.
+func (k *rack) command(root, program string, args ...string) *process {
 	p := &process{cmd: exec.Command(program, args...)}
-	p.cmd.Dir = dir
-	p.cmd.Env = append(k.world.Env("direct {}"), "HOME="+k.dir, "PATH="+os.Getenv("PATH"), "TF_PLUGIN_CACHE_DIR="+k.cache())
+	p.cmd.Dir = filepath.Join(k.dir, root)
+	p.cmd.Env = append(slices.Clone(k.env), "HOME="+k.dir, "TF_PLUGIN_CACHE_DIR="+k.cache())
 	p.cmd.Stdout, p.cmd.Stderr = &p.out, &p.out
 	return p
 }
@@ -246,9 +267,6 @@ type watcher struct {
 
 func (k *rack) watch() *watcher {
 	w := &watcher{rack: k, done: make(chan struct{})}
-	if k.opts.terraform {
-		return w // whose packages are seen by halves
-	}
 	w.wg.Go(func() {
 		for w.found == nil {
 			select {

@@ -3,7 +3,10 @@
 package main
 
 import (
+	"math"
+	"os"
 	"testing"
+	"time"
 
 	"github.com/larder-cli/larder/sources"
 	"github.com/larder-cli/larder/sources/sourcetest"
@@ -13,7 +16,14 @@ func TestTorture(t *testing.T) {
 	torture(t, options{rounds: 4, processes: 8, seed: 1}, func(r report) { t.Log(r) })
 }
 
-func TestTortureBesideTerraform(t *testing.T) {
-	sourcetest.Judge(t, sources.Terraform)
-	torture(t, options{rounds: 2, processes: 6, seed: 1, terraform: true}, func(r report) { t.Log(r) })
+// What engines and Larder do at once on one cache, some of them killed. Under CI it takes
+// two minutes, which is some thousand runs.
+func TestTortureBesideEngines(t *testing.T) {
+	sourcetest.EachEngine(t, func(t *testing.T, engine sources.Engine) {
+		opts := options{rounds: 2, processes: 6, seed: 1, engine: engine, providers: providers[:3]}
+		if os.Getenv("CI") != "" {
+			opts.rounds, opts.processes, opts.providers, opts.lasting = math.MaxInt, 8, nil, time.Minute
+		}
+		torture(t, opts, func(r report) { t.Log(r) })
+	})
 }

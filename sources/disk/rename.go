@@ -77,7 +77,7 @@ func (s *Scratch) Replace(made string, to *Dir, name string) (old string, err er
 		}
 		if back := Rename(s.Dir, old, to, name); back != nil {
 			if _, lost := to.Lstat(name); lost != nil {
-				return "", s.rescue(old, err)
+				return "", s.Rescue(old, err)
 			}
 		}
 	}
@@ -87,8 +87,9 @@ func (s *Scratch) Replace(made string, to *Dir, name string) (old string, err er
 // rescued begins the names of what no sweep removes.
 const rescued = "rescued-"
 
-// rescue moves the only one of what was replaced out of the scratch directory.
-func (s *Scratch) rescue(old string, err error) error {
+// Rescue moves the only one of what was replaced out of the scratch directory. It returns
+// err with where that is.
+func (s *Scratch) Rescue(old string, err error) error {
 	at := s.in.Path(rescued + old)
 	if Rename(s.Dir, old, s.in, rescued+old) != nil {
 		s.keep.Store(true)

@@ -265,7 +265,7 @@ func noPlatform(id sources.PackageID, archives map[string]*archive) error {
 		}
 	}
 	if len(there) == 0 {
-		return sources.ErrNoPlatform
+		return sources.WithHint(sources.ErrNoPlatform, "the mirror's %s.json lists no archives; rebuild it, for example with larder mirror index", id.Version)
 	}
 	slices.Sort(there)
 	return sources.WithHint(sources.ErrNoPlatform, "the mirror has %s for %s", id.Version, fetch.Printable(strings.Join(there, ", ")))

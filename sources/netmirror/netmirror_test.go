@@ -253,8 +253,8 @@ func TestMissingPackage(t *testing.T) {
 		hint           string
 	}{
 		{"platform", answer{}, document(`{"archives": {"darwin_arm64": {"url": "x"}, "a_b": null}}`), sources.ErrNoPlatform, "has 1.0.0 for darwin_arm64"},
-		{"null", answer{}, document(`{"archives": {"linux_amd64": null}}`), sources.ErrNoPlatform, ""},
-		{"no archives", answer{}, document(`null`), sources.ErrNoPlatform, ""},
+		{"null", answer{}, document(`{"archives": {"linux_amd64": null}}`), sources.ErrNoPlatform, "1.0.0.json lists no archives"},
+		{"no archives", answer{}, document(`null`), sources.ErrNoPlatform, "1.0.0.json lists no archives"},
 		{"version", document(`{"versions": {"2.0.0": {}}}`), answer{status: 404}, sources.ErrNotFound, "does not have this version"},
 		{"provider", answer{status: 404}, answer{status: 404}, sources.ErrNotFound, "does not have this version"},
 		{"what the index promises", document(`{"versions": {"1.0": {}}}`), answer{status: 404}, nil, "names this version"},

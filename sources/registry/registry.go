@@ -71,8 +71,9 @@ func name(host sources.Host) string { return "registry " + string(host) }
 func (r *Registry) Versions(ctx context.Context, p sources.Provider) (sources.Listing, error) {
 	doc, err := r.versions(ctx, p)
 	if errors.Is(err, sources.ErrNotFound) {
-		missing := &sources.NotFoundError{Provider: p, Searched: []string{name(p.Host)}, Registry: true}
-		return sources.Listing{}, r.suggest(ctx, p, missing)
+		return sources.Listing{}, &sources.NotFoundError{
+			Provider: p, Searched: []string{name(p.Host)}, Registry: true, Moved: r.moved(ctx, p),
+		}
 	}
 	if err != nil {
 		return sources.Listing{}, &sources.ProviderError{Provider: p, Source: name(p.Host), Err: err}

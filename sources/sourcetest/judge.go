@@ -23,3 +23,18 @@ func Judge(t testing.TB, e sources.Engine) string {
 	}
 	return ""
 }
+
+// Engines are the judges.
+var Engines = []sources.Engine{sources.Terraform, sources.OpenTofu}
+
+// EachEngine runs a test with each engine as its judge, which is skipped or fails as
+// [Judge] has it.
+func EachEngine(t *testing.T, test func(t *testing.T, e sources.Engine)) {
+	t.Helper()
+	for _, e := range Engines {
+		t.Run(string(e), func(t *testing.T) {
+			Judge(t, e)
+			test(t, e)
+		})
+	}
+}

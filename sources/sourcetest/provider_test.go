@@ -14,9 +14,12 @@ import (
 
 var check = sourcetest.Check
 
-// TestProviderWorks takes Terraform from init to destroy with the provider.
+// TestProviderWorks takes engines from init to destroy with the provider.
 func TestProviderWorks(t *testing.T) {
-	sourcetest.Judge(t, sources.Terraform)
+	sourcetest.EachEngine(t, providerWorks)
+}
+
+func providerWorks(t *testing.T, engine sources.Engine) {
 	source := sourcetest.Provider(t)
 	executable := sourcetest.ReadFile(t, source)
 	dir := t.TempDir()
@@ -48,12 +51,12 @@ output "c" {
 `), 0o600)
 	run := func(want string, args ...string) {
 		t.Helper()
-		cmd := exec.Command("terraform", args...)
+		cmd := exec.Command(string(engine), args...)
 		cmd.Dir = filepath.Join(dir, "root")
 		cmd.Env = append(os.Environ(), "TF_CLI_CONFIG_FILE="+config, "TF_PLUGIN_CACHE_DIR=", "TF_CLI_ARGS=-no-color")
 		out, err := cmd.CombinedOutput()
 		if err != nil || !strings.Contains(string(out), want) {
-			t.Fatalf("terraform %v: %v, and it does not say %q:\n%s", args, err, want, out)
+			t.Fatalf("%v: %v, and it does not say %q:\n%s", args, err, want, out)
 		}
 	}
 	run("successfully initialized", "init", "-plugin-dir="+filepath.Join(dir, "mirror"))

@@ -199,6 +199,12 @@ func (o *Output) Warn(format string, args ...any) {
 	o.diagnose(diagnostic{Severity: "warning", Text: text}, text)
 }
 
+// WarnHint writes a warning and what can be done about it.
+func (o *Output) WarnHint(hint, format string, args ...any) {
+	text := fmt.Sprintf(format, args...)
+	o.diagnose(diagnostic{Severity: "warning", Text: text, Hints: []string{hint}}, text)
+}
+
 // WarnOf writes an error as a warning, for packages that report errors which end
 // nothing.
 func (o *Output) WarnOf(err error) { o.Warn("%v", err) }

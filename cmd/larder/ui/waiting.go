@@ -13,9 +13,21 @@ import (
 )
 
 // WaitingForCache shows which process holds the lock of a package in the plugin
-// cache, or of the whole cache if id has no version.
-func (o *Output) WaitingForCache(id sources.PackageID, h disk.Holder) {
-	o.Event(acquire.Event{Step: acquire.Waiting, Package: id, Text: cacheHolder(id.Version == (sources.Version{}), h)})
+// cache, or of the whole cache if id has no version. If the lock is OpenTofu's, tofu is
+// the path of its file.
+func (o *Output) WaitingForCache(id sources.PackageID, h disk.Holder, tofu string) {
+	text := cacheHolder(id.Version == (sources.Version{}), h)
+	if tofu != "" {
+		text = tofuHolder(h, tofu)
+	}
+	o.Event(acquire.Event{Step: acquire.Waiting, Package: id, Text: text})
+}
+
+func tofuHolder(h disk.Holder, lock string) string {
+	if h.PID == 0 {
+		return fmt.Sprintf("OpenTofu, which has locked %s", lock)
+	}
+	return fmt.Sprintf("OpenTofu (pid %d), which has locked %s", h.PID, lock)
 }
 
 // cacheHolder describes what holds a lock in the plugin cache. Without a PID that is a

@@ -15,12 +15,12 @@ import (
 	"github.com/larder-cli/larder/sources/sourcetest"
 )
 
-// A terraform works in a directory with a mirror and the cache configured.
-type terraform struct{ exe, work, config string }
+// An engine works in a directory with a mirror and the cache configured.
+type engine struct{ exe, work, config string }
 
-func newTerraform(t *testing.T, cache string, id sources.PackageID, f files) terraform {
+func newEngine(t *testing.T, e sources.Engine, cache string, id sources.PackageID, f files) engine {
 	t.Helper()
-	tf := terraform{sourcetest.Judge(t, sources.Terraform), t.TempDir(), filepath.Join(t.TempDir(), "terraformrc")}
+	tf := engine{sourcetest.Judge(t, e), t.TempDir(), filepath.Join(t.TempDir(), "terraformrc")}
 	mirror := t.TempDir()
 	archive := filepath.Join(mirror, filepath.FromSlash(id.Provider.String()),
 		fmt.Sprintf("terraform-provider-%s_%s_%s.zip", id.Provider.Type, id.Version, id.Platform))
@@ -33,7 +33,7 @@ func newTerraform(t *testing.T, cache string, id sources.PackageID, f files) ter
 	return tf
 }
 
-func (tf terraform) init(t *testing.T) string {
+func (tf engine) init(t *testing.T) string {
 	t.Helper()
 	cmd := exec.Command(tf.exe, "init", "-no-color", "-input=false")
 	cmd.Dir = tf.work
@@ -43,18 +43,22 @@ func (tf terraform) init(t *testing.T) string {
 	return string(out)
 }
 
-func (tf terraform) target(id sources.PackageID) string {
+func (tf engine) target(id sources.PackageID) string {
 	return filepath.Join(tf.work, ".terraform", "providers", filepath.FromSlash(id.Path()))
 }
 
-// Terraform uses what we put into the cache, and we use what Terraform did.
-func TestSharedWithTerraform(t *testing.T) {
+// Engines use what we put into the cache, and we use what they did.
+func TestSharedWithEngines(t *testing.T) {
+	sourcetest.EachEngine(t, sharedWith)
+}
+
+func sharedWith(t *testing.T, e sources.Engine) {
 	id := widget
 	id.Platform = sources.CurrentPlatform()
 	root := t.TempDir()
-	tf := newTerraform(t, root, id, widgetFiles)
+	tf := newEngine(t, e, root, id, widgetFiles)
 
-	// Terraform unpacks into the cache, and links its own directory to it.
+	// The engine unpacks into the cache, and links its own directory to it.
 	tf.init(t)
 	d := open(t, root, cachedir.Options{})
 	s, err := d.Get(context.Background(), id)
@@ -68,14 +72,14 @@ func TestSharedWithTerraform(t *testing.T) {
 	s = put(t, d, id, widgetFiles)
 	check(t, os.RemoveAll(filepath.Join(tf.work, ".terraform")))
 	out := tf.init(t)
-	sourcetest.Expect(t, strings.Contains(out, "from the shared cache directory"), "%v", out)
+	sourcetest.Expect(t, strings.Contains(out, "the shared cache directory"), "%v", out)
 	_, err = link(context.Background(), d, s, tf.target(id))
 	check(t, err)
 	out = tf.init(t)
 	sourcetest.Expect(t, strings.Contains(out, "Using previously-installed"), "%v", out)
 	if runtime.GOOS != "windows" {
 		if info, err := os.Lstat(tf.target(id)); err != nil || info.Mode()&os.ModeSymlink == 0 {
-			t.Errorf("what Terraform linked was replaced by %v, %v", info, err)
+			t.Errorf("what the engine linked was replaced by %v, %v", info, err)
 		}
 	}
 }

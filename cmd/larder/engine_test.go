@@ -20,8 +20,8 @@ import (
 	"github.com/larder-cli/larder/sources/sourcetest"
 )
 
-// What Larder has installed, a real Terraform accepts as it is: it downloads
-// nothing, changes nothing, and runs the provider.
+// What Larder has installed, both engines accept as it is: they download nothing,
+// change nothing, and run the provider.
 
 const (
 	testProvider = "example.test/acme/widget"
@@ -33,20 +33,21 @@ const (
 type workplace struct {
 	t         *testing.T
 	world     *sourcetest.World
-	terraform string
+	engine    sources.Engine
+	terraform string // the path of the engine
 	base      string // everything is in it
 	dir       string // the root module's
 	env       []string
 }
 
-// newWorkplace makes a workplace whose provider can be run. The methods are
-// lines of a provider_installation block.
-func newWorkplace(t *testing.T, methods ...string) *workplace {
+// newWorkplace makes a workplace for an engine, whose provider can be run. The methods
+// are lines of a provider_installation block.
+func newWorkplace(t *testing.T, engine sources.Engine, methods ...string) *workplace {
 	t.Helper()
 	if runtime.GOOS != "linux" {
 		t.Skip("elsewhere programs in Go take no authority from SSL_CERT_FILE")
 	}
-	w := &workplace{t: t, terraform: sourcetest.Judge(t, sources.Terraform), world: sourcetest.New(t), base: t.TempDir()}
+	w := &workplace{t: t, engine: engine, terraform: sourcetest.Judge(t, engine), world: sourcetest.New(t), base: t.TempDir()}
 	w.dir = filepath.Join(w.base, "root")
 	executable, err := os.ReadFile(sourcetest.Provider(t))
 	w.must(err)
@@ -111,7 +112,7 @@ func (w *workplace) tf(env []string, args ...string) string {
 
 func (w *workplace) install(env []string, args ...string) string {
 	w.t.Helper()
-	out, err := w.run(env, "larder", append([]string{"install"}, args...)...)
+	out, err := w.run(env, "larder", append([]string{"install", "--engine", string(w.engine)}, args...)...)
 	w.must(err)
 	return out
 }
@@ -164,7 +165,8 @@ func (w *workplace) snapshot() snapshot {
 }
 
 // since lists what is different from an earlier snapshot. When a directory was
-// changed does not count, as the engines try whether they can write to one.
+// changed does not count, as the engines try whether they can write to one. Nor do
+// the empty files that OpenTofu locks.
 func (s snapshot) since(before snapshot) []string {
 	var all []string
 	for name := range before {
@@ -174,6 +176,9 @@ func (s snapshot) since(before snapshot) []string {
 	}
 	for name, now := range s {
 		was, ok := before[name]
+		if !ok && strings.HasSuffix(name, "/"+runtime.GOOS+"_"+runtime.GOARCH+".lock") && now.Size() == 0 {
+			continue
+		}
 		same := ok && os.SameFile(was.FileInfo, now.FileInfo) && was.Mode() == now.Mode() && was.target == now.target &&
 			(now.IsDir() || was.Size() == now.Size() && was.ModTime().Equal(now.ModTime()))
 		if !same {
@@ -192,7 +197,7 @@ func (w *workplace) locked() string {
 	return string(text)
 }
 
-// accepts lets Terraform initialise what has been installed, and wants nothing
+// accepts lets the engine initialise what has been installed, and wants nothing
 // to come of it.
 func (w *workplace) accepts(env []string, args ...string) {
 	w.t.Helper()
@@ -200,13 +205,13 @@ func (w *workplace) accepts(env []string, args ...string) {
 	w.downloaded()
 	out := w.init(env, args...)
 	if made := w.downloaded(); len(made) > 0 {
-		w.t.Errorf("terraform init downloads %v\n%s", made, out)
+		w.t.Errorf("init downloads %v\n%s", made, out)
 	}
 	if !strings.Contains(out, "Using previously-installed "+testProvider+" v1.2.0") {
-		w.t.Errorf("terraform init finds something to do:\n%s", out)
+		w.t.Errorf("init finds something to do:\n%s", out)
 	}
 	changes := w.snapshot().since(before)
-	sourcetest.Expect(w.t, len(changes) == 0, "terraform init changes files: %q", changes)
+	sourcetest.Expect(w.t, len(changes) == 0, "init changes files: %q", changes)
 }
 
 // applies goes from plan to destroy, with the provider running.
@@ -222,11 +227,11 @@ func (w *workplace) applies(env []string) {
 
 // A method is a way to tell where packages are.
 type method struct {
-	name      string
-	block     []string // lines of provider_installation
-	larder    []string // flags
-	terraform []string
-	applied   int // the link with which it goes as far as destroy
+	name    string
+	block   []string // lines of provider_installation
+	larder  []string // flags
+	engine  []string // flags of init
+	applied int      // the link with which it goes as far as destroy
 }
 
 var methods = []method{
@@ -236,38 +241,41 @@ var methods = []method{
 	{name: "network mirror", block: []string{"network_mirror {", `url = "https://mirror.test/providers/"`, "}"}, applied: 0},
 	{name: "implied direct", applied: 2},
 	{name: "implied", applied: 3},
-	{name: "plugin-dir", larder: []string{"--plugin-dir", "../packed"}, terraform: []string{"-plugin-dir=../packed"}, applied: 1},
+	{name: "plugin-dir", larder: []string{"--plugin-dir", "../packed"}, engine: []string{"-plugin-dir=../packed"}, applied: 1},
 }
 
 // Every way to come by a package, put into place in every way, with the plugin
-// cache configured for both programs, for one of them and for none. Each method
-// goes as far as destroy once, which takes a while.
-func TestTerraformAcceptsWhatIsInstalled(t *testing.T) {
+// cache configured for both programs, for one of them and for none. The engines share
+// all this. Each method goes as far as destroy once, which takes a while.
+func TestEnginesAcceptWhatIsInstalled(t *testing.T) {
 	links := [][]string{{"--link", "hardlink"}, {"--link", "symlink"}, {"--link", "copy"}, {"--no-cache"}}
 	for i, method := range methods {
 		for j, link := range links {
-			cached := (i + j) % 4 // so that each method meets each link and each cache
-			name := fmt.Sprintf("%s %s, cache %02b", method.name, strings.Join(link, " "), cached)
+			cached := (i + j) % 4                   // so that each method meets each link and each cache,
+			engine := sourcetest.Engines[(i+j/2)%2] // and each of these meets each engine
+			name := fmt.Sprintf("%s, %s %s, cache %02b", engine, method.name, strings.Join(link, " "), cached)
 			t.Run(name, func(t *testing.T) {
 				t.Parallel()
-				w := newWorkplace(t, method.block...)
-				w.acceptsInstalled(method, link, caches{larder: cached&1 > 0, terraform: cached&2 > 0}, j == method.applied)
+				w := newWorkplace(t, engine, method.block...)
+				w.acceptsInstalled(method, link, caches{larder: cached&1 > 0, engine: cached&2 > 0}, j == method.applied)
 			})
 		}
 	}
 	t.Run("direct --link reflink", func(t *testing.T) {
-		t.Parallel()
-		w := newWorkplace(t)
-		if _, err := w.run(nil, "larder", "install", "--link", "reflink"); err != nil {
-			t.Skipf("this file system has none: %v", err)
-		}
-		w.must(os.RemoveAll(filepath.Join(w.dir, ".terraform")))
-		w.acceptsInstalled(methods[0], []string{"--link", "reflink"}, caches{}, true)
+		sourcetest.EachEngine(t, func(t *testing.T, engine sources.Engine) {
+			t.Parallel()
+			w := newWorkplace(t, engine)
+			if _, err := w.run(nil, "larder", "install", "--link", "reflink"); err != nil {
+				t.Skipf("this file system has none: %v", err)
+			}
+			w.must(os.RemoveAll(filepath.Join(w.dir, ".terraform")))
+			w.acceptsInstalled(methods[0], []string{"--link", "reflink"}, caches{}, true)
+		})
 	})
 }
 
 // Caches are the programs for which a plugin cache is configured.
-type caches struct{ larder, terraform bool }
+type caches struct{ larder, engine bool }
 
 func (w *workplace) acceptsInstalled(method method, link []string, cached caches, applies bool) {
 	w.t.Helper()
@@ -280,21 +288,21 @@ func (w *workplace) acceptsInstalled(method method, link []string, cached caches
 		w.world.WritePacked(filepath.Join(w.dir, "terraform.d", "plugins"))
 	}
 	w.must(os.Mkdir(w.path("cache"), 0o755))
-	var larder, terraform []string
+	var larder, engine []string
 	if cached.larder {
 		larder = []string{"TF_PLUGIN_CACHE_DIR=" + w.path("cache")}
 	}
-	if cached.terraform {
-		terraform = []string{"TF_PLUGIN_CACHE_DIR=" + w.path("cache")}
+	if cached.engine {
+		engine = []string{"TF_PLUGIN_CACHE_DIR=" + w.path("cache")}
 	}
 	args := append(slices.Clone(link), method.larder...)
 	out := w.install(larder, args...)
 	if link[0] == "--link" && !strings.Contains(out, ", "+link[1]+"\n") {
 		w.t.Errorf("larder says\n%s", out)
 	}
-	w.accepts(terraform, method.terraform...)
+	w.accepts(engine, method.engine...)
 	if applies {
-		w.applies(terraform)
+		w.applies(engine)
 	}
 	w.downloaded()
 	out = w.install(larder, args...)
@@ -303,86 +311,93 @@ func (w *workplace) acceptsInstalled(method method, link []string, cached caches
 	}
 }
 
-// Whoever fills a plugin cache that both use, the other finds it filled.
-func TestSharesTheCacheWithTerraform(t *testing.T) {
-	for _, first := range []string{"terraform", "larder"} {
-		t.Run(first+" first", func(t *testing.T) {
-			t.Parallel()
-			w := newWorkplace(t, "direct {}")
-			w.must(os.Mkdir(w.path("cache"), 0o755))
-			env := []string{"TF_PLUGIN_CACHE_DIR=" + w.path("cache")}
-			second := func() string { return w.install(env) }
-			said := "from the cache"
-			if first == "terraform" {
-				w.init(env)
-			} else {
-				w.install(env)
-				second = func() string { return w.init(env) }
-				said = "from the shared cache directory"
-			}
-			lock := w.locked()
+// Whichever program fills a plugin cache that both use, the other finds it filled.
+func TestSharesTheCacheWithEngines(t *testing.T) {
+	sourcetest.EachEngine(t, func(t *testing.T, engine sources.Engine) {
+		for _, larderFirst := range []bool{false, true} {
+			t.Run(fmt.Sprintf("larder first %t", larderFirst), func(t *testing.T) {
+				t.Parallel()
+				w := newWorkplace(t, engine, "direct {}")
+				w.must(os.Mkdir(w.path("cache"), 0o755))
+				env := []string{"TF_PLUGIN_CACHE_DIR=" + w.path("cache")}
+				second := func() string { return w.install(env) }
+				said := "from the cache"
+				if larderFirst {
+					w.install(env)
+					second = func() string { return w.init(env) }
+					said = "the shared cache directory"
+				} else {
+					w.init(env)
+				}
+				lock := w.locked()
 
-			// Another clone of the same root module.
-			w.must(os.RemoveAll(filepath.Join(w.dir, ".terraform")))
-			w.downloaded()
-			if out := second(); !strings.Contains(out, said) || len(w.downloaded()) > 0 {
-				t.Errorf("the second finds something to do:\n%s", out)
-			}
-			w.accepts(env)
-			w.applies(env)
-			now := w.locked()
-			sourcetest.Expect(t, now == lock, "the lock file was\n%s\nand is now\n%s", lock, now)
-		})
-	}
+				// Another clone of the same root module.
+				w.must(os.RemoveAll(filepath.Join(w.dir, ".terraform")))
+				w.downloaded()
+				if out := second(); !strings.Contains(out, said) || len(w.downloaded()) > 0 {
+					t.Errorf("the second finds something to do:\n%s", out)
+				}
+				w.accepts(env)
+				w.applies(env)
+				now := w.locked()
+				sourcetest.Expect(t, now == lock, "the lock file was\n%s\nand is now\n%s", lock, now)
+			})
+		}
+	})
 }
 
-// What Terraform has installed, Larder leaves as it is.
-func TestAcceptsWhatTerraformInstalled(t *testing.T) {
-	t.Parallel()
-	w := newWorkplace(t, "direct {}")
-	w.init(nil)
-	before := w.snapshot()
-	w.downloaded()
-	if out := w.install(nil); !strings.Contains(out, "already installed") || len(w.downloaded()) > 0 {
-		t.Errorf("larder finds something to do:\n%s", out)
-	}
-	changes := slices.DeleteFunc(w.snapshot().since(before), func(name string) bool {
-		return strings.Contains(name, ".cache") // it notes what it has hashed
+// What an engine has installed, Larder leaves as it is.
+func TestAcceptsWhatEnginesInstalled(t *testing.T) {
+	sourcetest.EachEngine(t, func(t *testing.T, engine sources.Engine) {
+		t.Parallel()
+		w := newWorkplace(t, engine, "direct {}")
+		w.init(nil)
+		before := w.snapshot()
+		w.downloaded()
+		if out := w.install(nil); !strings.Contains(out, "already installed") || len(w.downloaded()) > 0 {
+			t.Errorf("larder finds something to do:\n%s", out)
+		}
+		changes := slices.DeleteFunc(w.snapshot().since(before), func(name string) bool {
+			return strings.Contains(name, ".cache") // it notes what it has hashed
+		})
+		sourcetest.Expect(t, len(changes) == 0, "larder changes files: %q", changes)
+		w.applies(nil)
 	})
-	sourcetest.Expect(t, len(changes) == 0, "larder changes files: %q", changes)
-	w.applies(nil)
 }
 
 // A working directory can be moved, or mounted elsewhere without the cache.
-func TestTerraformAcceptsMovedDirectory(t *testing.T) {
-	t.Parallel()
-	w := newWorkplace(t, "direct {}")
-	w.install(nil, "--link", "hardlink")
-	w.must(os.RemoveAll(w.path("home")))
-	moved := w.path("elsewhere/deeper")
-	w.must(os.MkdirAll(filepath.Dir(moved), 0o755))
-	w.must(os.Rename(w.dir, moved))
-	w.dir = moved
-	w.accepts(nil)
-	w.applies(nil)
+func TestEnginesAcceptMovedDirectory(t *testing.T) {
+	sourcetest.EachEngine(t, func(t *testing.T, engine sources.Engine) {
+		t.Parallel()
+		w := newWorkplace(t, engine, "direct {}")
+		w.install(nil, "--link", "hardlink")
+		w.must(os.RemoveAll(w.path("home")))
+		moved := w.path("elsewhere/deeper")
+		w.must(os.MkdirAll(filepath.Dir(moved), 0o755))
+		w.must(os.Rename(w.dir, moved))
+		w.dir = moved
+		w.accepts(nil)
+		w.applies(nil)
+	})
 }
 
-// Terraform sees the versions that were chosen, and has nothing to add to the
-// lock file.
-func TestTerraformAgreesWithTheLockFile(t *testing.T) {
-	t.Parallel()
-	w := newWorkplace(t, "direct {}")
-	w.install(nil)
-	lock := w.locked()
-	out, err := w.run(nil, w.terraform, "version", "-json")
-	w.must(err)
-	var version struct {
-		Selections map[string]string `json:"provider_selections"`
-	}
-	w.must(json.Unmarshal([]byte(out), &version))
-	want := map[string]string{testProvider: "1.2.0"}
-	sourcetest.Expect(t, maps.Equal(version.Selections, want), "terraform version finds %v, want %v", version.Selections, want)
-	w.tf(nil, "providers", "lock", "-platform="+runtime.GOOS+"_"+runtime.GOARCH)
-	now := w.locked()
-	sourcetest.Expect(t, now == lock, "terraform providers lock makes\n%s\nof\n%s", now, lock)
+// Engines see the versions that were chosen, and have nothing to add to the lock file.
+func TestEnginesAgreeWithTheLockFile(t *testing.T) {
+	sourcetest.EachEngine(t, func(t *testing.T, engine sources.Engine) {
+		t.Parallel()
+		w := newWorkplace(t, engine, "direct {}")
+		w.install(nil)
+		lock := w.locked()
+		out, err := w.run(nil, w.terraform, "version", "-json")
+		w.must(err)
+		var version struct {
+			Selections map[string]string `json:"provider_selections"`
+		}
+		w.must(json.Unmarshal([]byte(out), &version))
+		want := map[string]string{testProvider: "1.2.0"}
+		sourcetest.Expect(t, maps.Equal(version.Selections, want), "version finds %v, want %v", version.Selections, want)
+		w.tf(nil, "providers", "lock", "-platform="+runtime.GOOS+"_"+runtime.GOARCH)
+		now := w.locked()
+		sourcetest.Expect(t, now == lock, "providers lock makes\n%s\nof\n%s", now, lock)
+	})
 }

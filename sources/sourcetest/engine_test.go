@@ -13,13 +13,16 @@ import (
 	"github.com/larder-cli/larder/sources/sourcetest"
 )
 
-// TestTerraformInstalls holds the world against the program whose registries and
+// TestEnginesInstall holds the world against the programs whose registries and
 // mirrors it imitates.
-func TestTerraformInstalls(t *testing.T) {
+func TestEnginesInstall(t *testing.T) {
 	if runtime.GOOS == "windows" || runtime.GOOS == "darwin" {
 		t.Skip("programs in Go take no authority from SSL_CERT_FILE here")
 	}
-	terraform := sourcetest.Judge(t, sources.Terraform)
+	sourcetest.EachEngine(t, installs)
+}
+
+func installs(t *testing.T, engine sources.Engine) {
 	w := newWorld(t)
 	w.Add("example.test/acme/gadget", "0.3.0", sourcetest.Release{Deflate: true, Size: 1 << 20})
 	discovered := w.Registry.Host + "/acme/gizmo" // found by service discovery
@@ -28,19 +31,20 @@ func TestTerraformInstalls(t *testing.T) {
 	w.WritePacked(packed)
 	w.WriteUnpacked(unpacked)
 
+	signed := map[sources.Engine]string{sources.Terraform: "self-signed", sources.OpenTofu: "signed"}[engine]
 	usual := []string{widget, "example.test/acme/gadget"}
 	for _, tt := range []struct {
 		name, method string
 		providers    []string
-		verdict      string // terraform's, for each provider
+		verdict      string // the engine's, for each provider
 	}{
-		{"registry", `direct {}`, append(usual, discovered), "self-signed, key ID " + sourcetest.Publisher().ID()},
+		{"registry", `direct {}`, append(usual, discovered), signed + ", key ID " + sourcetest.Publisher().ID()},
 		{"network mirror", fmt.Sprintf(`network_mirror { url = %q }`, w.Mirror.MirrorURL()), usual, "verified checksum"},
 		{"packed mirror", fmt.Sprintf(`filesystem_mirror { path = %q }`, packed), usual, "unauthenticated"},
 		{"unpacked mirror", fmt.Sprintf(`filesystem_mirror { path = %q }`, unpacked), usual, "unauthenticated"},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
-			cmd := exec.Command(terraform, "init", "-no-color")
+			cmd := exec.Command(string(engine), "init", "-no-color")
 			cmd.Dir = t.TempDir()
 			cmd.Env = append(os.Environ(), w.Env(tt.method)...)
 			writeRootModule(t, cmd.Dir, tt.providers)

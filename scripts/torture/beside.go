@@ -1,0 +1,344 @@
+//go:build unix
+
+package main
+
+import (
+	"cmp"
+	"errors"
+	"fmt"
+	"math/rand/v2"
+	"os"
+	"path/filepath"
+	"regexp"
+	"slices"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"syscall"
+	"time"
+
+	"github.com/larder-cli/larder/sources"
+	"github.com/larder-cli/larder/sources/sourcetest"
+)
+
+// A turn is one run of a program in a root module.
+type turn struct {
+	engine   bool             // otherwise larder
+	link     sources.LinkMode // of larder
+	fresh    bool             // without what is installed
+	unlocked bool             // without a lock file
+	pause    time.Duration    // before it
+	kill     time.Duration    // after which it is killed; 0 means never
+	atWork   bool             // counted from when an archive is next requested
+	must     bool             // succeed, if it isn't killed
+}
+
+// turns is how often programs run in a root module in one round.
+const turns = 3
+
+// patience is more than any turn needs. What takes longer waits for a lock for ever.
+const patience = 2 * time.Minute
+
+// An outcome is what came of a turn.
+type outcome struct {
+	turn
+	killed, failed bool
+	problem        error // of what must not happen
+}
+
+// beside has the engine and larder take turns in root modules, half of the processes
+// each, all at once on one plugin cache that is empty at first. In every other round
+// half of them are killed. What must hold:
+//
+//   - Larder succeeds if it isn't killed, whatever engines do or leave.
+//   - So does OpenTofu, which locks packages, if no OpenTofu is killed. Where one was, it
+//     may refuse the half of a package that is left in the cache, until the next larder
+//     install replaces it.
+//   - Where OpenTofu or Larder ends well the packages are right at once and stay so, but
+//     for links to packages that Terraform unpacks in place.
+//   - Once all is quiet, packages are right wherever a program ended well, if none was
+//     killed. In any case they are after the next larder install.
+//   - That one succeeds, and then each program does alone.
+//
+// Terraform may lock the hash of a package that is damaged. What a lock file accepts is
+// right for its root module, to Larder too.
+func (k *rack) beside(number int) report {
+	k.world.Registry.Forget()
+	plans := make([][]turn, k.opts.processes)
+	for i := range plans {
+		plans[i] = k.plan(i, number%2 == 1)
+		k.prepare(fmt.Sprintf("root%d", i), "") // so that only commands are run side by side
+	}
+	last := make([]outcome, len(plans))
+	r := report{round: number, engine: k.opts.engine}
+	var wg sync.WaitGroup
+	var mu sync.Mutex
+	for i, plan := range plans {
+		wg.Go(func() {
+			for _, t := range plan {
+				o := k.take(fmt.Sprintf("root%d", i), t)
+				mu.Lock()
+				last[i] = o
+				r.count(o)
+				mu.Unlock()
+				if o.problem != nil {
+					return
+				}
+			}
+		})
+	}
+	quiet := make(chan struct{})
+	var damage sync.WaitGroup
+	if number%2 == 1 && k.opts.engine == sources.Terraform {
+		damage.Go(func() { k.damageInPlace(quiet) })
+	}
+	wg.Wait()
+	close(quiet)
+	damage.Wait()
+	for i, o := range last {
+		if o.problem == nil && !o.killed && !o.failed && (r.killed == 0 || k.keeps(o.turn)) {
+			o.problem = k.right(fmt.Sprintf("root%d", i))
+		}
+		if o.problem != nil {
+			k.t.Fatalf("round %d: root%d: %v", number, i, o.problem)
+		}
+	}
+	k.check(number)
+	if err := k.alone(); err != nil {
+		k.t.Fatalf("round %d: afterwards, alone: %v", number, err)
+	}
+	return r
+}
+
+// manyFiles are what a package has besides its executable, so that it takes an engine a
+// while to unpack it.
+func manyFiles(name string) map[string]string {
+	files := map[string]string{}
+	for i := range docs {
+		files[docName(i)] = strings.Repeat(fmt.Sprintf("%s, page %d\n", name, i), 4000)
+	}
+	return files
+}
+
+const docs = 50
+
+func docName(i int) string { return fmt.Sprintf("docs/%d/%d.md", i%10, i) }
+
+func (r *report) count(o outcome) {
+	r.runs++
+	if o.killed {
+		r.killed++
+	}
+	if o.failed {
+		r.failed++
+	}
+}
+
+// plan is what happens in one root module. The programs take turns.
+func (k *rack) plan(i int, kills bool) []turn {
+	plan := make([]turn, turns)
+	for j := range plan {
+		plan[j] = turn{
+			engine:   (i+j)%2 == 1,
+			link:     sources.LinkModes[k.random.IntN(len(sources.LinkModes))],
+			fresh:    k.random.IntN(2) == 0,
+			unlocked: k.random.IntN(3) == 0,
+			pause:    time.Duration(k.random.IntN(200)) * time.Millisecond,
+		}
+		if plan[j].link == sources.LinkReflink {
+			plan[j].link = sources.LinkAuto // as many file systems have none
+		}
+		plan[j].must = !plan[j].engine || k.opts.engine == sources.OpenTofu && !kills
+		if kills && k.random.IntN(2) == 0 {
+			plan[j].kill = time.Duration(1+k.random.IntN(2000)) * time.Millisecond
+			if plan[j].atWork = k.random.IntN(3) > 0; plan[j].atWork {
+				plan[j].kill /= 10
+			}
+		}
+	}
+	return plan
+}
+
+// take runs a program in a root module.
+func (k *rack) take(root string, t turn) outcome {
+	o := outcome{turn: t}
+	time.Sleep(t.pause)
+	dir := filepath.Join(k.dir, root)
+	if t.fresh {
+		o.problem = os.RemoveAll(filepath.Join(dir, ".terraform"))
+	}
+	if t.unlocked {
+		o.problem = cmp.Or(o.problem, os.RemoveAll(filepath.Join(dir, ".terraform.lock.hcl")))
+	}
+	before := k.strange(root)
+	p := k.command(root, k.larder, "install", "--quiet", "--engine", string(k.opts.engine), "--link", string(t.link))
+	if t.engine {
+		p = k.engine(root)
+	}
+	if o.problem = cmp.Or(o.problem, p.cmd.Start()); o.problem != nil {
+		return o
+	}
+	over := make(chan struct{})
+	if t.kill > 0 {
+		go k.killIn(t, p, over)
+	}
+	var hangs atomic.Bool
+	defer time.AfterFunc(patience, func() { hangs.Store(true); p.cmd.Process.Kill() }).Stop()
+	err := p.wait()
+	close(over)
+	o.killed = err != nil && p.cmd.ProcessState.Sys().(syscall.WaitStatus).Signaled()
+	o.failed = err != nil && !o.killed
+	switch {
+	case hangs.Load():
+		o.problem = fmt.Errorf("%v takes more than %s:\n%s", p.cmd.Args, patience, &p.out)
+	case o.killed:
+	case o.failed && t.must:
+		o.problem = fmt.Errorf("%v: %w\n%s", p.cmd.Args, err, &p.out)
+	case o.failed:
+	case k.keeps(t):
+		o.problem = k.right(root)
+	}
+	if strange := k.strange(root); !t.engine && !slices.Equal(strange, before) {
+		o.problem = cmp.Or(o.problem, fmt.Errorf("larder locks %q", strange))
+	}
+	if o.problem != nil {
+		o.problem = fmt.Errorf("%+v: %w\n%s", t, o.problem, &p.out)
+	}
+	return o
+}
+
+// damageInPlace leaves packages in the cache as a Terraform does that is killed while it
+// unpacks over them, which is seldom hit at random.
+func (k *rack) damageInPlace(quiet chan struct{}) {
+	random := rand.New(rand.NewPCG(k.opts.seed, k.random.Uint64()))
+	for {
+		select {
+		case <-quiet:
+			return
+		case <-time.After(time.Duration(100+random.IntN(500)) * time.Millisecond):
+		}
+		name := k.opts.providers[random.IntN(len(k.opts.providers))]
+		file := "terraform-provider-" + name + "_v1.0.0"
+		if random.IntN(2) == 0 {
+			file = docName(random.IntN(docs))
+		}
+		path := filepath.Join(k.cache(), entryPath(name), filepath.FromSlash(file))
+		if info, err := os.Stat(path); err == nil {
+			_ = os.Truncate(path, info.Size()/2) // unless it has been replaced by now
+		}
+	}
+}
+
+// killIn kills the process of a turn when it is time, unless it is over by then.
+func (k *rack) killIn(t turn, p *process, over chan struct{}) {
+	requests := func() int { return len(k.world.Registry.Requests(sourcetest.Archive)) }
+	for before := requests(); t.atWork && requests() == before; {
+		select {
+		case <-over:
+			return
+		case <-time.After(2 * time.Millisecond):
+		}
+	}
+	select {
+	case <-over:
+	case <-time.After(t.kill):
+		p.cmd.Process.Kill()
+	}
+}
+
+func (k *rack) engine(root string) *process {
+	return k.command(root, string(k.opts.engine), "init", "-input=false", "-no-color")
+}
+
+// keeps reports whether nothing that others do changes what a turn has installed.
+// Terraform unpacks in place, through links into the cache, and Larder leaves links
+// alone that lead to the right package.
+func (k *rack) keeps(t turn) bool {
+	return k.opts.engine == sources.OpenTofu || !t.engine && t.fresh && t.link == sources.LinkCopy
+}
+
+// right is an error unless a root module has what it requires, and the lock file says so.
+func (k *rack) right(root string) error {
+	for _, name := range k.opts.providers {
+		got, want, err := k.hashOf(filepath.Join(k.dir, root, ".terraform", "providers", entryPath(name)))
+		if err != nil {
+			return err
+		}
+		locked := k.locked(root, name)
+		if k.opts.engine == sources.Terraform && slices.Contains(locked, got) {
+			continue // Terraform found it damaged and has locked that: the lock file decides
+		}
+		if got != want {
+			return fmt.Errorf("in %s there is %s of %s, want %s", root, got, name, want)
+		}
+		zh, _ := k.world.Hashes(address(name) + "/1.0.0/" + platform())
+		byTerraform := k.opts.engine == sources.Terraform && slices.Contains(locked, zh)
+		if !slices.Contains(locked, want) && !byTerraform {
+			return fmt.Errorf("in %s %s is locked with %q, want %s", root, name, locked, want)
+		}
+	}
+	if strange := k.strange(root); k.opts.engine == sources.OpenTofu && len(strange) > 0 {
+		return fmt.Errorf("%s locks %q", root, strange)
+	}
+	return nil
+}
+
+var lockedHash = regexp.MustCompile(`"((?:h1|zh):[^"]*)"`)
+
+// locked are the hashes of a provider in the lock file of a root module.
+func (k *rack) locked(root, name string) (hashes []string) {
+	text, _ := os.ReadFile(filepath.Join(k.dir, root, ".terraform.lock.hcl"))
+	_, block, _ := strings.Cut(string(text), fmt.Sprintf("provider %q {\n  version = \"1.0.0\"\n", address(name)))
+	block, _, whole := strings.Cut(block, "\n}\n")
+	if whole {
+		for _, m := range lockedHash.FindAllStringSubmatch(block, -1) {
+			hashes = append(hashes, m[1])
+		}
+	}
+	return hashes
+}
+
+// strange are the locked hashes of packages that were never published. Terraform locks
+// what it finds while another one unpacks, and Larder keeps what is locked.
+func (k *rack) strange(root string) (hashes []string) {
+	for _, name := range k.opts.providers {
+		zh, h1 := k.world.Hashes(address(name) + "/1.0.0/" + platform())
+		for _, hash := range k.locked(root, name) {
+			if hash != h1 && hash != zh {
+				hashes = append(hashes, hash)
+			}
+		}
+	}
+	return hashes
+}
+
+// alone has one program after another run in the root modules as they were left.
+// Nothing is in its way, and nothing of the dead may be left.
+func (k *rack) alone() error {
+	for i := range k.opts.processes {
+		root := fmt.Sprintf("root%d", i)
+		p := k.command(root, k.larder, "install", "--quiet", "--engine", string(k.opts.engine))
+		if i%2 == 1 {
+			p = k.engine(root)
+		}
+		if err := p.finish(); err != nil {
+			return err
+		}
+		if err := k.right(root); err != nil {
+			return err
+		}
+		left, err := filepath.Glob(filepath.Join(k.dir, root, ".terraform", "providers", ".larder-*"))
+		if err != nil || i%2 == 0 && len(left) > 0 {
+			return errors.Join(err, fmt.Errorf("%q is left over", left))
+		}
+	}
+	return k.command("last", k.larder, "cache", "verify").finish()
+}
+
+// finish runs a process that must succeed.
+func (p *process) finish() error {
+	if err := p.cmd.Run(); err != nil {
+		return fmt.Errorf("%v: %w\n%s", p.cmd.Args, err, &p.out)
+	}
+	return nil
+}
