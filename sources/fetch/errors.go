@@ -69,6 +69,7 @@ type StatusError struct {
 	proxy   string // that answered instead; empty if none did
 	refused string // the host that it was to lead to
 
+	known bool          // whether the host has asked for the wait before
 	after time.Duration // that the server asks us to wait; 0 if it does not
 }
 

@@ -38,13 +38,17 @@ func (c *Client) host(u *url.URL) *host {
 	return h
 }
 
-// leave leaves the host alone for d.
-func (h *host) leave(d time.Duration) {
+// leave leaves the host alone for d, and reports whether that is news: other requests
+// may be waiting for it already.
+func (h *host) leave(d time.Duration) (news bool) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
-	if until := time.Now().Add(d); until.After(h.until) {
+	now := time.Now()
+	news = now.After(h.until)
+	if until := now.Add(d); until.After(h.until) {
 		h.until = until
 	}
+	return news
 }
 
 // pause is how long to wait before the next request to the host. Waiting

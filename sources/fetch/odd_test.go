@@ -307,3 +307,26 @@ func TestPagesInsteadOfWhatWasAskedFor(t *testing.T) {
 		sourcetest.Expect(t, strings.Contains(fmt.Sprint(sources.Hints(err)), "in a browser"), "%s: hints %q", wanted, sources.Hints(err))
 	}
 }
+
+// Of many requests that a busy host asks to wait, one tells of it.
+func TestOneWaitIsToldOnce(t *testing.T) {
+	told := 0
+	var begun time.Time
+	inBubble(t, fetch.Options{Report: func(fetch.Event) { told++ }}, func(rw http.ResponseWriter, _ *http.Request) {
+		if time.Since(begun) < 10*time.Second {
+			rw.Header().Set("Retry-After", "20")
+			rw.WriteHeader(http.StatusTooManyRequests)
+		}
+	}, func(t *testing.T, client *fetch.Client) {
+		begun = time.Now()
+		var group sync.WaitGroup
+		for range 40 {
+			group.Go(func() {
+				_, err := client.Document(t.Context(), fetch.Request{URL: "http://example.com/"})
+				sourcetest.Equal(t, err, nil)
+			})
+		}
+		group.Wait()
+	})
+	sourcetest.Equal(t, told, 1, "told")
+}

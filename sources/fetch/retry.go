@@ -51,7 +51,9 @@ func (c *Client) pause(ctx context.Context, u *url.URL, n, failed int, err error
 	if asked {
 		wait = status.after
 	}
-	c.tell(Event{URL: bare(u), Host: failedHost(u, err), Try: n, Wait: wait, Err: err})
+	if !asked || !status.known { // or forty requests tell of one wait forty times
+		c.tell(Event{URL: bare(u), Host: failedHost(u, err), Try: n, Wait: wait, Err: err})
+	}
 	if asked {
 		return nil
 	}

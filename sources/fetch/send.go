@@ -227,7 +227,7 @@ func (c *Client) refusal(w *watch, at *url.URL, resp *http.Response) error {
 		after:       retryAfter(resp.Header, time.Now()),
 	}
 	if err.after > 0 && err.temporary() {
-		c.host(at).leave(err.after)
+		err.known = !c.host(at).leave(err.after)
 	}
 	if proxy := c.proxyOf(resp.Request); proxy != nil && err.Code == http.StatusProxyAuthRequired {
 		err.proxy, err.refused = proxy.Host, at.Host
