@@ -165,11 +165,7 @@ func (d *download) try(ctx context.Context) error {
 	watched, w := newWatch(ctx, d.client.opts.Timeout)
 	defer w.stop()
 	w.patience = firstByte
-	resp, at, err := d.client.send(watched, w, way, d.url, d.header(true), defaultRedirects)
-	if err == nil && refusesRange(resp) {
-		d.client.discard(w, resp)
-		resp, at, err = d.client.send(watched, w, way, d.url, d.header(false), defaultRedirects)
-	}
+	resp, at, err := d.ask(watched, w, way)
 	if err != nil {
 		return err
 	}
@@ -178,6 +174,16 @@ func (d *download) try(ctx context.Context) error {
 		return elsewhere(d.url, at, err)
 	}
 	return nil
+}
+
+// ask asks for what is missing, or for the whole where that is refused.
+func (d *download) ask(ctx context.Context, w *watch, by *way) (*http.Response, *url.URL, error) {
+	resp, at, err := d.client.send(ctx, w, by, d.url, d.header(true), defaultRedirects)
+	if err != nil || !refusesRange(resp) {
+		return resp, at, err
+	}
+	d.client.discard(w, resp)
+	return d.client.send(ctx, w, by, d.url, d.header(false), defaultRedirects)
 }
 
 // refusesRange reports whether a server may have the archive, but not a part of it. What

@@ -240,7 +240,7 @@ func TestRedirectsToPlainHTTP(t *testing.T) {
 
 // Metadata is asked for with TLS all the same.
 func TestRedirectsOfMetadataToPlainHTTP(t *testing.T) {
-	w, exposed := plainRedirect(t, func(_, secure, _ string) string {
+	w, _ := plainRedirect(t, func(_, secure, _ string) string {
 		return strings.Replace(secure, "https:", "http:", 1) + "/there"
 	})
 	_, err := w.document(fetch.Request{URL: w.URL + "/here", Credentials: true, Limit: 2 << 20})
@@ -252,7 +252,7 @@ func TestRedirectsOfMetadataToPlainHTTP(t *testing.T) {
 	sourcetest.Expect(t, err != nil && strings.Contains(err.Error(), "redirect from https to http://"), "in a circle: %v", err)
 	sourcetest.Expect(t, strings.Contains(fmt.Sprint(sources.Hints(err)), hint), "hints: %q", sources.Hints(err))
 
-	w, exposed = plainRedirect(t, func(plain, _, path string) string { return plain + path })
+	w, exposed := plainRedirect(t, func(plain, _, path string) string { return plain + path })
 	_, err = w.document(fetch.Request{URL: w.URL + "/here", Credentials: true})
 	sourcetest.Expect(t, err != nil && len(*exposed) == 0, "no TLS there: %v, sent %v", err, *exposed)
 	sourcetest.Expect(t, strings.Contains(fmt.Sprint(sources.Hints(err)), hint), "hints: %q", sources.Hints(err))

@@ -166,7 +166,7 @@ func (c *Client) exchange(over http.RoundTripper, u *url.URL, req *http.Request)
 	}
 	resp, err := c.transport(over, u).RoundTrip(req)
 	if over == c.archives && c.documents != over && noHTTP1(err) {
-		if resp, err := c.transport(c.documents, u).RoundTrip(req); err == nil { //nolint:bodyclose // closed by who reads it
+		if resp, err := c.transport(c.documents, u).RoundTrip(req); err == nil {
 			c.host(u).modern.Store(resp.ProtoMajor == 2)
 			return resp, nil
 		}
