@@ -35,6 +35,15 @@ func ParseHash(s string) (Hash, error) {
 	return Hash(s), nil
 }
 
+// Canonical is h with the hexadecimal digits of a zh: hash in lower case, as engines write
+// them: in upper case it is the same checksum.
+func (h Hash) Canonical() Hash {
+	if h.Scheme() == ZH {
+		return Hash(strings.ToLower(string(h)))
+	}
+	return h
+}
+
 // ZipHash is the zh: hash of an archive whose SHA-256 is sum.
 func ZipHash(sum [32]byte) Hash { return Hash(ZH + ":" + hex.EncodeToString(sum[:])) }
 

@@ -160,6 +160,9 @@ func first(ctx context.Context, id PackageID, methods []Method) (Package, error)
 	var answers []error
 	for _, method := range methods {
 		pkg, err := method.Source.Package(ctx, id)
+		if pkg.from == nil { // it is not a multi itself
+			pkg.from = method.Source
+		}
 		if err == nil || !errors.Is(err, ErrNotFound) {
 			return pkg, err
 		}

@@ -2,6 +2,7 @@ package sources
 
 import (
 	"cmp"
+	"context"
 	"errors"
 	"slices"
 	"strings"
@@ -129,6 +130,17 @@ type Package struct {
 	// Tries is how often in a row a download may bring nothing; 0 means as often
 	// as usual.
 	Tries int
+
+	from Source // that offers it, for Again; nil if it came straight from there
+}
+
+// Again asks the source that offers the package for it once more, as it may be elsewhere
+// by now.
+func (p Package) Again(ctx context.Context) (Package, error) {
+	if p.from == nil {
+		return Package{}, &PackageError{ID: p.ID, Err: ErrNotFound}
+	}
+	return p.from.Package(ctx, p.ID)
 }
 
 // A Kind says what sort of source a package comes from, as trust depends on it.

@@ -473,6 +473,10 @@ var deviations = []deviation{
 	{"Providers under development are left alone", said(`Provider development overrides are in effect`)},
 	{"Broken CLI configurations", func(_ *situation, _, got outcome) bool { return brokenConfig.MatchString(got.output) }},
 	{"Signed hashes come from the cache", func(s *situation, want, got outcome) bool { return s.Prior == "itself" && more(want.lock, got.lock) }},
+	{"Binary markers in SHA256SUMS", func(s *situation, _, _ outcome) bool {
+		return hasRelease(s, func(r published) bool { return r.Sums == "starred" })
+	}},
+	{"Mirrors without a version that another method has", said(`provider mirror does not have archive index`)},
 	{"Blank lines in SHA256SUMS", func(s *situation, want, got outcome) bool {
 		crashed := strings.Contains(want.output, "TERRAFORM CRASH") || strings.Contains(want.output, "panic: ")
 		return crashed && hasRelease(s, func(r published) bool { return r.Sums == "blank line" })

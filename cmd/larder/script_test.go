@@ -277,6 +277,8 @@ func serverCommand(ts *testscript.TestScript, s *sourcetest.Server, args []strin
 		s.RequireToken(args[1])
 	case "-token-everywhere":
 		s.RequireTokenEverywhere(args[1])
+	case "-presign":
+		s.PresignArchives(number(ts, args[1]))
 	case "-require":
 		s.RequireHeader(args[1], args[2])
 	case "-client":

@@ -204,6 +204,8 @@ func (s *session) newClient(config *cliconfig.Config) *fetch.Client {
 		Timeout:   config.Registry.RequestTimeout,
 		Offline:   s.flags.offline,
 		Report:    s.out.Request,
+
+		TimeoutSetting: "TF_REGISTRY_CLIENT_TIMEOUT",
 	}
 	for host, o := range config.HostOptions {
 		opts.Hosts[host] = fetch.HostOptions(o)

@@ -11,6 +11,7 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
+	"time"
 
 	"github.com/larder-cli/larder/sources"
 	"github.com/larder-cli/larder/sources/fetch"
@@ -111,6 +112,8 @@ type Offer struct {
 	sources.Package
 	Report trust.Report
 
+	asked time.Time // it was made
+
 	// Payload is the package itself, where the caller has it, with what is known of its
 	// archive. A source's offer has none.
 	Payload    *sources.Payload
@@ -149,7 +152,7 @@ func (a *Acquirer) Acquire(ctx context.Context, req Request, held sources.Stored
 func (a *Acquirer) Ask(ctx context.Context, req Request) (Offer, error) {
 	pkg, err := a.from.Package(ctx, req.ID)
 	a.Warn(req.ID, pkg.Warnings...)
-	offer := Offer{Package: pkg}
+	offer := Offer{Package: pkg, asked: time.Now()}
 	if err != nil {
 		return offer, fail(req.ID, "", err)
 	}

@@ -1,9 +1,11 @@
 package acquire
 
 import (
+	"bytes"
 	"cmp"
 	"context"
 	"crypto/sha256"
+	"errors"
 	"fmt"
 	"hash"
 	"io"
@@ -70,13 +72,44 @@ func (a *Acquirer) fetch(ctx context.Context, req Request, offer Offer, stage so
 	to := a.arriving(offer, stage)
 	from := fetch.Archive{
 		URL: offer.Location.URL, Size: offer.Size, Tries: offer.Tries,
+		Renew:  func(ctx context.Context) (string, error) { return relocate(ctx, offer) },
 		Expect: func(size int64) { to.size = size },
+	}
+	if time.Since(offer.asked) > goodFor {
+		if url, err := relocate(ctx, offer); err == nil {
+			from.URL = url
+		}
 	}
 	if err := a.down.Download(ctx, from, to); err != nil {
 		return got, err
 	}
 	got.ZH, got.size = to.end(), to.done
 	return got, nil
+}
+
+// goodFor is how long an archive is taken to be where a source said that it is. Servers
+// that sign URLs let them expire after 30 seconds or more.
+const goodFor = 10 * time.Second
+
+// relocate asks the source where an offered archive is by now, as a server may sign URLs
+// that expire while the archive waits for its turn or arrives. Nothing else about it may
+// have changed.
+func relocate(ctx context.Context, offer Offer) (url string, err error) {
+	now, err := offer.Again(ctx)
+	if err != nil {
+		return "", err
+	}
+	if now.Location.URL == "" || now.Filename != offer.Filename || now.Size != offer.Size || !slices.Equal(now.Hashes, offer.Hashes) || !sameSums(now.Signed, offer.Signed) {
+		return "", errors.New("the source offers another archive by now")
+	}
+	return now.Location.URL, nil
+}
+
+func sameSums(a, b *sources.Signed) bool {
+	if a == nil || b == nil {
+		return a == b
+	}
+	return bytes.Equal(a.Sums, b.Sums)
 }
 
 // open opens a local archive and hashes it.

@@ -10,7 +10,6 @@ import (
 	"mime"
 	"net/http"
 	"net/url"
-	"strings"
 
 	"github.com/larder-cli/larder/sources"
 )
@@ -22,6 +21,7 @@ type Request struct {
 	Limit       int64  // of the document's size in bytes; 0 means 1 MiB
 	Redirects   int    // to follow; 0 means 10
 	SameHost    bool   // whether a redirect to another host and port is an error
+	Plain       bool   // whether to follow redirects from https to http, as what comes is verified
 	Credentials bool   // whether to send the token configured for the URL's host, whatever its options
 
 	// Behalf is a host that the user has moved to where the URL leads. Its token
@@ -80,7 +80,7 @@ func (c *Client) document(ctx context.Context, u *url.URL, r Request) (*Document
 	}
 	ctx, w := newWatch(ctx, c.opts.Timeout)
 	defer w.stop()
-	resp, at, err := c.send(ctx, w, &way{over: c.documents, stay: r.SameHost}, u, header, r.Redirects)
+	resp, at, err := c.send(ctx, w, &way{over: c.documents, stay: r.SameHost, plain: r.Plain}, u, header, r.Redirects)
 	if err != nil {
 		return nil, err
 	}
@@ -108,13 +108,10 @@ func (c *Client) documentHeader(ctx context.Context, u *url.URL, r Request) (htt
 	return header, nil
 }
 
-// readDocument reads all of a body. The limit is of what it is after the
-// transport has decompressed it, so that a small answer cannot become a large
-// one.
+// readDocument reads all of a body. The limit is of what it is after it was
+// decompressed, so that a small answer cannot become a large one.
 func readDocument(body io.Reader, resp *http.Response, limit int64) ([]byte, error) {
-	if err := checkEncoding(resp); err != nil {
-		return nil, err
-	}
+	body = decoded(body, resp)
 	if resp.ContentLength > limit {
 		return nil, fmt.Errorf("%w: %d bytes, of at most %d", ErrTooLarge, resp.ContentLength, limit)
 	}
@@ -128,23 +125,42 @@ func readDocument(body io.Reader, resp *http.Response, limit int64) ([]byte, err
 	return data, nil
 }
 
-// checkEncoding refuses a body that is compressed in a way we did not ask for.
-func checkEncoding(resp *http.Response) error {
-	encoding := resp.Header.Get("Content-Encoding")
-	if encoding == "" || strings.EqualFold(encoding, "identity") {
-		return nil
+// byteOrderMark is what some editors put in front of UTF-8.
+var byteOrderMark = []byte("\xef\xbb\xbf")
+
+// isHTML reports whether a body begins as a page in HTML does, which servers answer with
+// where one has to log in, or whatever is asked of them.
+func isHTML(body []byte) bool {
+	start := bytes.ToLower(bytes.TrimSpace(bytes.TrimPrefix(body[:min(len(body), maxPreamble)], byteOrderMark)))
+	return bytes.HasPrefix(start, []byte("<!doctype html")) || bytes.HasPrefix(start, []byte("<html"))
+}
+
+// pageError is the error for a page in HTML in place of what was asked for.
+func pageError(u *url.URL, contentType, wanted string) error {
+	err := fmt.Errorf("%s: a page in HTML (%.80q) instead of %s", bare(u), contentType, wanted)
+	return sources.WithHint(err, "open the URL in a browser: it may be a page to log in, or what the server answers to everything")
+}
+
+func (d *Document) pageError(wanted string) error { return pageError(d.URL, d.ContentType, wanted) }
+
+// CheckText returns an error if the document is a page in HTML.
+func (d *Document) CheckText(wanted string) error {
+	if isHTML(d.Body) {
+		return d.pageError(wanted)
 	}
-	return fmt.Errorf("unexpected content encoding %.40q", encoding)
+	return nil
 }
 
 // JSON decodes the first JSON value of the document into v. What follows it is
 // ignored, as engines do.
 func (d *Document) JSON(v any) error {
-	err := json.NewDecoder(bytes.NewReader(d.Body)).Decode(v)
+	err := json.NewDecoder(bytes.NewReader(bytes.TrimPrefix(d.Body, byteOrderMark))).Decode(v)
 	var wrongType *json.UnmarshalTypeError
 	switch {
 	case err == nil:
 		return nil
+	case isHTML(d.Body):
+		return d.pageError("JSON")
 	case errors.As(err, &wrongType):
 		return fmt.Errorf("%s: unexpected JSON %s at %q", bare(d.URL), wrongType.Value, wrongType.Field)
 	case errors.Is(err, io.EOF), errors.Is(err, io.ErrUnexpectedEOF):
@@ -160,5 +176,9 @@ func (d *Document) CheckJSON() error {
 	if kind == "application/json" && (err == nil || errors.Is(err, mime.ErrInvalidMediaParameter)) {
 		return nil
 	}
-	return fmt.Errorf("%s: content type %.80q, expected application/json", bare(d.URL), d.ContentType)
+	if isHTML(d.Body) {
+		return d.pageError("JSON")
+	}
+	err = fmt.Errorf("%s: content type %.80q, expected application/json", bare(d.URL), d.ContentType)
+	return sources.WithHint(err, "upload the document with the content type application/json, or have the server send it so")
 }

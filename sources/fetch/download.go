@@ -1,6 +1,7 @@
 package fetch
 
 import (
+	"bufio"
 	"context"
 	"errors"
 	"fmt"
@@ -21,6 +22,11 @@ type Archive struct {
 	URL   string
 	Size  int64 // in bytes, 0 if it is not known; an archive of another size is refused
 	Tries int   // how many in a row may bring nothing; 0 leaves it to the options
+
+	// Renew asks where the archive is now, as URLs of object stores expire. It is called
+	// when the server refuses the URL, once until more of the archive has arrived. Its
+	// error leaves the refusal as it is. It may be nil.
+	Renew func(context.Context) (url string, err error)
 
 	// Expect is called with the size of the archive in bytes when the server states it,
 	// and again if the server changes it. It may be nil.
@@ -68,9 +74,13 @@ func (c *Client) Download(ctx context.Context, from Archive, stage Stage) error 
 	}
 	err = c.retry(ctx, u, d.tries, func() (bool, error) {
 		err := d.try(ctx)
+		if d.renew(ctx, err) {
+			err = d.try(ctx)
+		}
+		err = d.unanswered(err)
 		further := d.have >= d.reached+bufferSize
 		if further {
-			d.reached = d.have
+			d.reached, d.renewed, d.silent = d.have, false, 0
 		}
 		return further, err
 	})
@@ -96,6 +106,8 @@ type download struct {
 	reached   int64  // bytes in stage that count as progress made
 	validator string // says whether the archive is still the same; empty if nothing does
 	stageErr  error  // of stage, not of the network
+	renewed   bool   // the URL, since more has arrived
+	silent    int    // tries that brought no answer
 
 	answered time.Duration // from asking to the answer
 	alone    bool          // one connection has to do
@@ -111,13 +123,49 @@ func (d *download) resume() error {
 	return nil
 }
 
+// unanswered makes err final if the server has been silent for long for the second time,
+// with nothing arriving in between.
+func (d *download) unanswered(err error) error {
+	if silent := (broken{}); errors.Is(err, errSilent) && errors.As(err, &silent) {
+		if d.silent++; d.silent == silences {
+			return silent.error
+		}
+	}
+	return err
+}
+
+// renew has the URL renewed if it seems to have expired, err being what came of it, and
+// reports whether there is another one.
+func (d *download) renew(ctx context.Context, err error) bool {
+	var status *StatusError
+	if d.renewed || d.from.Renew == nil || d.stageErr != nil || !errors.As(err, &status) || !status.expired() {
+		return false
+	}
+	d.renewed = true
+	next, err := d.from.Renew(ctx)
+	if err != nil || next == d.from.URL {
+		return false
+	}
+	u, err := d.client.begin(next)
+	if err != nil {
+		return false
+	}
+	authorization, err := d.client.archiveCredentials(ctx, u)
+	if err != nil {
+		return false
+	}
+	d.url, d.from.URL, d.authorization = u, next, authorization
+	return true
+}
+
 // try is one try: what is missing is asked for, and what comes is kept.
 func (d *download) try(ctx context.Context) error {
 	way := d.client.newWay(ctx)
 	defer way.end()
 	watched, w := newWatch(ctx, d.client.opts.Timeout)
 	defer w.stop()
-	resp, at, err := d.client.send(watched, w, way, d.url, d.header(), defaultRedirects)
+	w.patience = firstByte
+	resp, at, err := d.ask(watched, w, way)
 	if err != nil {
 		return err
 	}
@@ -128,13 +176,31 @@ func (d *download) try(ctx context.Context) error {
 	return nil
 }
 
-func (d *download) header() http.Header {
+// ask asks for what is missing, or for the whole where that is refused.
+func (d *download) ask(ctx context.Context, w *watch, by *way) (*http.Response, *url.URL, error) {
+	resp, at, err := d.client.send(ctx, w, by, d.url, d.header(true), defaultRedirects)
+	if err != nil || !refusesRange(resp) {
+		return resp, at, err
+	}
+	d.client.discard(w, resp)
+	return d.client.send(ctx, w, by, d.url, d.header(false), defaultRedirects)
+}
+
+// refusesRange reports whether a server may have the archive, but not a part of it. What
+// there is of the archive stays until the whole begins to arrive.
+func refusesRange(resp *http.Response) bool {
+	status := StatusError{Code: resp.StatusCode}
+	return resp.Request.Header.Get("Range") != "" && resp.StatusCode/100 == 4 && !status.temporary()
+}
+
+// header asks for the archive, or if it is to be resumed for the rest of it.
+func (d *download) header(resume bool) http.Header {
 	header := d.client.header()
 	header.Set("Accept-Encoding", "identity") // or ranges and lengths would be of something else
 	if d.authorization != "" {
 		header.Set("Authorization", d.authorization)
 	}
-	if d.have > 0 && d.validator != "" {
+	if resume && d.have > 0 && d.validator != "" {
 		header.Set("Range", fmt.Sprintf("bytes=%d-", d.have))
 		header.Set("If-Range", d.validator)
 	}
@@ -144,9 +210,6 @@ func (d *download) header() http.Header {
 func (d *download) receive(ctx context.Context, w *watch, at *url.URL, resp *http.Response) error {
 	switch resp.StatusCode {
 	case http.StatusOK, http.StatusPartialContent:
-	case http.StatusRequestedRangeNotSatisfiable:
-		defer d.client.discard(w, resp)
-		return d.distrust(errors.New("server no longer has the rest"))
 	default:
 		return d.client.refusal(w, at, resp)
 	}
@@ -154,7 +217,14 @@ func (d *download) receive(ctx context.Context, w *watch, at *url.URL, resp *htt
 	if err := d.place(resp); err != nil {
 		return err
 	}
-	body := w.reader(resp.Body)
+	body := decoded(w.reader(resp.Body), resp)
+	if d.have == 0 {
+		start := bufio.NewReaderSize(body, bufferSize)
+		if head, _ := start.Peek(maxPreamble); isHTML(head) {
+			return pageError(at, resp.Header.Get("Content-Type"), "an archive")
+		}
+		body = start
+	}
 	if !d.divisible(resp) {
 		return d.copy(body)
 	}
@@ -163,10 +233,12 @@ func (d *download) receive(ctx context.Context, w *watch, at *url.URL, resp *htt
 
 // place makes stage and d ready for the body of resp.
 func (d *download) place(resp *http.Response) error {
-	if err := checkEncoding(resp); err != nil {
-		return err
-	}
-	if resp.StatusCode == http.StatusPartialContent {
+	switch {
+	case resp.StatusCode == http.StatusOK && compressed(resp): // of which length and validator are of something else
+		return d.restart("")
+	case compressed(resp):
+		return d.distrust(errors.New("a part of a compressed archive"))
+	case resp.StatusCode == http.StatusPartialContent:
 		return d.placeRest(resp)
 	}
 	if err := d.restart(validator(resp.Header)); err != nil {

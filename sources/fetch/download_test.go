@@ -282,10 +282,9 @@ func TestDownloadsThatFail(t *testing.T) {
 		{"empty", serve(nil, "", time.Time{}), 5, nil, "0 bytes, expected 5", 1},
 		{"longer than expected", endless, 5, fetch.ErrTooLarge, "more than 5 bytes", 1},
 		{"enormous", func(rw http.ResponseWriter, _ *http.Request) { rw.Header().Set("Content-Length", "99999999999") }, 0, fetch.ErrTooLarge, "too large", 1},
-		{"compressed", gzipBomb, 0, nil, `encoding "gzip"`, 1},
+		{"gzip bomb", gzipBomb, 5, fetch.ErrTooLarge, "more than 5 bytes", 1},
 		{"range that nobody asked for", func(rw http.ResponseWriter, _ *http.Request) { rw.WriteHeader(206) }, 0, nil, "Content-Range", 2},
 		{"redirect loop", redirectTo("/"), 0, nil, "more than 10 redirects", 11},
-		{"redirect to http", redirectTo("http://example.com/?secret"), 0, nil, "refused", 1},
 	} {
 		t.Run(test.name, func(t *testing.T) {
 			w := newWorld(t, fetch.Options{DownloadTries: 2}, test.handler)

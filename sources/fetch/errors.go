@@ -24,6 +24,12 @@ var (
 	ErrTooLarge = errors.New("too large")
 )
 
+// The two ways to stall.
+var (
+	errSilent    = fmt.Errorf("%w: no answer", ErrStalled)
+	errTooLittle = fmt.Errorf("%w: too little arrived", ErrStalled)
+)
+
 // An Error is a request that did not succeed. It names the URL.
 type Error struct {
 	URL   string // without user information and query
@@ -56,7 +62,14 @@ type StatusError struct {
 	Code        int
 	URL         string // that answered, without user information and query
 	Credentials bool   // whether credentials were sent
+	Said        string // the server's own message; empty if it has none
+	ObjectStore bool   // whether an object store answered, which hides what doesn't exist
 
+	signed  bool   // whether the URL was good for a while only
+	proxy   string // that answered instead; empty if none did
+	refused string // the host that it was to lead to
+
+	known bool          // whether the host has asked for the wait before
 	after time.Duration // that the server asks us to wait; 0 if it does not
 }
 
@@ -66,6 +79,12 @@ func (e *StatusError) Error() string {
 	if http.StatusText(e.Code) == "" {
 		text = fmt.Sprintf("status %d", e.Code)
 	}
+	if e.proxy != "" {
+		text = fmt.Sprintf("the proxy %s does not lead to %s: %s", e.proxy, e.refused, text)
+	}
+	if e.Said != "" {
+		text += fmt.Sprintf(" (%q)", e.Said)
+	}
 	if e.after > maxWait {
 		text += fmt.Sprintf(", asks to wait %s", round(e.after))
 	}
@@ -74,7 +93,16 @@ func (e *StatusError) Error() string {
 
 // Is reports whether e is of the kind that target stands for.
 func (e *StatusError) Is(target error) bool {
-	return target == ErrUnauthorized && (e.Code == http.StatusUnauthorized || e.Code == http.StatusForbidden)
+	return target == ErrUnauthorized && e.proxy == "" && (e.Code == http.StatusUnauthorized || e.Code == http.StatusForbidden)
+}
+
+// expired reports whether the answer may be to a URL that was good until a while ago.
+func (e *StatusError) expired() bool {
+	switch e.Code {
+	case http.StatusBadRequest, http.StatusUnauthorized, http.StatusForbidden, http.StatusGone:
+		return e.proxy == ""
+	}
+	return false
 }
 
 // temporary reports whether the answer may be another one later.

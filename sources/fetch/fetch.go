@@ -49,6 +49,8 @@ type Options struct {
 	PerHost       int           // archives arriving from one host at a time; 0 means 16
 	Offline       bool          // every request fails with ErrOffline
 
+	TimeoutSetting string // what users set the Timeout with, in seconds; empty if they can't
+
 	Sleep  func(context.Context, time.Duration) error // nil means to sleep
 	Report func(Event)                                // told of each retry and wait, one call at a time; may be nil
 }

@@ -370,17 +370,37 @@ func TestConnectionErrors(t *testing.T) {
 }
 
 func TestProxyThatRefuses(t *testing.T) {
-	proxy := httptest.NewServer(http.HandlerFunc(func(rw http.ResponseWriter, r *http.Request) {
-		rw.WriteHeader(http.StatusProxyAuthRequired)
-	}))
-	defer proxy.Close()
-	at, _ := url.Parse(proxy.URL)
-	at.User = url.UserPassword("user", "secret")
-	client := fetch.New(fetch.Options{Proxy: http.ProxyURL(at)})
-	defer client.CloseIdleConnections()
-	_, err := client.Document(t.Context(), fetch.Request{URL: "https://example.com/"})
-	want := "https://example.com/: proxy " + at.Host + ": 407 Proxy Authentication Required"
-	sourcetest.Expect(t, err != nil && err.Error() == want, "got %v, want %s", err, want)
+	for _, tt := range []struct {
+		url    string
+		status int
+		offers []string
+		says   string
+		hint   string
+	}{
+		{"https://example.com/", 407, []string{`Basic realm="x"`, "Negotiate"}, "the proxy {proxy} does not lead to example.com:443: 407 Proxy Authentication Required",
+			"the proxy wants to know who asks, and offers Basic, Negotiate: for Basic, write HTTPS_PROXY=http://USER:PASSWORD@{proxy}"},
+		{"https://example.com/", 407, nil, "the proxy {proxy} does not lead to example.com:443: 407 Proxy Authentication Required",
+			"the proxy wants to know who asks, and offers no scheme: for Basic, write HTTPS_PROXY=http://USER:PASSWORD@{proxy}"},
+		{"https://example.com/", 403, nil, "the proxy {proxy} does not lead to example.com:443: 403 Forbidden",
+			"ask who runs the proxy to let you reach example.com:443, or name the host in NO_PROXY"},
+		{"http://example.com/", 407, []string{"Basic"}, "the proxy {proxy} does not lead to example.com: 407 Proxy Authentication Required",
+			"the proxy wants to know who asks, and offers Basic: for Basic, write HTTP_PROXY=http://USER:PASSWORD@{proxy}"},
+	} {
+		proxy := httptest.NewServer(http.HandlerFunc(func(rw http.ResponseWriter, _ *http.Request) {
+			rw.Header()["Proxy-Authenticate"] = tt.offers
+			rw.WriteHeader(tt.status)
+		}))
+		defer proxy.Close()
+		at, _ := url.Parse(proxy.URL)
+		at.User = url.UserPassword("user", "secret")
+		client := fetch.New(fetch.Options{Proxy: http.ProxyURL(at)})
+		defer client.CloseIdleConnections()
+		want := func(text string) string { return strings.ReplaceAll(text, "{proxy}", at.Host) }
+		_, err := client.Document(t.Context(), fetch.Request{URL: tt.url})
+		sourcetest.Expect(t, err != nil && err.Error() == tt.url+": "+want(tt.says), "got %v, want %s", err, want(tt.says))
+		sourcetest.Equal(t, fmt.Sprint(sources.Hints(err)), "["+want(tt.hint)+"]", "hints")
+		sourcetest.Expect(t, !errors.Is(err, fetch.ErrUnauthorized), "%v is taken for the host's refusal", err)
+	}
 }
 
 func TestRedact(t *testing.T) {

@@ -18,6 +18,7 @@ import (
 type host struct {
 	archives chan struct{} // holds one item for each archive arriving
 	asks     atomic.Bool   // for a client certificate, and there is none
+	modern   atomic.Bool   // speaks HTTP/2 alone
 
 	mu      sync.Mutex
 	until   time.Time     // before which no request is to be sent
@@ -37,13 +38,17 @@ func (c *Client) host(u *url.URL) *host {
 	return h
 }
 
-// leave leaves the host alone for d.
-func (h *host) leave(d time.Duration) {
+// leave leaves the host alone for d, and reports whether that is news: other requests
+// may be waiting for it already.
+func (h *host) leave(d time.Duration) (news bool) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
-	if until := time.Now().Add(d); until.After(h.until) {
+	now := time.Now()
+	news = now.After(h.until)
+	if until := now.Add(d); until.After(h.until) {
 		h.until = until
 	}
+	return news
 }
 
 // pause is how long to wait before the next request to the host. Waiting
@@ -112,8 +117,9 @@ func (h *host) take(ctx context.Context) (release func(), err error) {
 
 // A way is how a request gets to who answers it.
 type way struct {
-	over http.RoundTripper
-	stay bool // whether it leads to one host only
+	over  http.RoundTripper
+	stay  bool // whether it leads to one host only
+	plain bool // whether redirects from https to http are followed, without credentials
 
 	ctx     context.Context // ends waiting for turns
 	client  *Client         // nil if no turns are needed
@@ -124,7 +130,7 @@ type way struct {
 
 // newWay is the way to an archive, which takes a turn at each host on it.
 func (c *Client) newWay(ctx context.Context) *way {
-	return &way{over: c.archives, ctx: ctx, client: c, release: func() {}}
+	return &way{over: c.archives, plain: true, ctx: ctx, client: c, release: func() {}}
 }
 
 // enter waits until it is the way's turn at the host of u. The turn before ends:

@@ -8,6 +8,7 @@ import (
 	"net"
 	"net/http"
 	"net/url"
+	"strings"
 
 	"github.com/larder-cli/larder/sources"
 )
@@ -146,16 +147,20 @@ func (c *Client) archiveCredentials(ctx context.Context, u *url.URL) (string, er
 	return header.Get("Authorization"), nil
 }
 
-// suggestToken adds what may help to an error of a request that went without the
-// token of its host.
+// suggestToken adds what may help to an error of a request that was refused: the token of
+// the host if it went without, unless its URL has expired.
 func (c *Client) suggestToken(u *url.URL, err error) error {
 	var e *Error
 	var status *StatusError
 	var other *redirected
-	if u.Scheme != "https" || !errors.Is(err, ErrUnauthorized) || errors.As(err, &other) {
+	if !errors.As(err, &e) || !errors.As(err, &status) {
 		return err
 	}
-	if errors.As(err, &e) && errors.As(err, &status) && !status.Credentials {
+	if status.expired() && (status.signed || strings.Contains(strings.ToLower(status.Said), "expired")) {
+		e.Err = sources.WithHint(e.Err, "the URL is signed for a limited time: check the clock of this machine, and for how long the registry signs URLs")
+		return err
+	}
+	if u.Scheme == "https" && errors.Is(err, ErrUnauthorized) && !errors.As(err, &other) && !status.Credentials {
 		e.Err = sources.WithHint(e.Err, "if it is for those who have a token for %s, set send_token_to_archives for that host in larder's own configuration file", u.Host)
 	}
 	return err

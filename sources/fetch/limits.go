@@ -19,8 +19,10 @@ const (
 	maxHeader  = 1 << 20             // of a response, in all
 	maxDrained = 64 << 10            // of an unread body, to keep the connection
 
-	maxWords  = 2000 // of a server's message that are shown
-	maxQuoted = 5    // texts from a server that a message quotes, a number of texts
+	maxWords    = 2000 // of a server's message that are shown
+	maxPreamble = 200  // in which a page in HTML shows what it is
+	maxSaid     = 200  // of a message in an answer that is not what was asked for, in characters
+	maxQuoted   = 5    // texts from a server that a message quotes, a number of texts
 
 	// bufferSize is how much of an archive is handed on at a time. A try that
 	// brings less than this has made no progress.
@@ -29,6 +31,12 @@ const (
 	readFrame        = 1 << 20 // of HTTP/2; twice as fast as the default from a server nearby
 	streamBuffer     = 4 << 20
 	connectionBuffer = 64 << 20
+)
+
+// Servers that have archives from elsewhere may fetch all of one before they answer.
+const (
+	firstByte = 3 * time.Minute // to wait for the answer, once the request is sent
+	silences  = 2               // of that length after which an archive is given up
 )
 
 // maxOpening is how long requests wait for the first connection to a host.
@@ -79,6 +87,7 @@ const (
 	minPart        = 1 << 20                // bytes
 	maxPart        = 4 << 20                // bytes
 	partTime       = time.Second / 4        // to download one part, which is what an interruption loses
+	maxBehind      = 64 << 20               // bytes that the first connection may be behind the others, to go on if they fail
 	partTries      = 3                      // after which one connection downloads the rest
 
 	patience  = 2 * time.Second    // between two checks of the connection that all others wait for

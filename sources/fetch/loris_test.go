@@ -70,7 +70,9 @@ func TestEndlessHeaders(t *testing.T) {
 				} {
 					start := time.Now()
 					err := ask()
-					if took := time.Since(start); err == nil || errors.Is(err, fetch.ErrStalled) != test.stall || took != test.took {
+					took := time.Since(start)
+					late := took - test.took // by the time to the first byte of an archive's answer
+					if err == nil || errors.Is(err, fetch.ErrStalled) != test.stall || late < 0 || late > time.Second {
 						t.Errorf("%s: got %v after %s, want %s", what, err, took, test.took)
 					}
 				}
@@ -101,7 +103,6 @@ func TestErrorsAreShort(t *testing.T) {
 		"header":          raw("HTTP/1.1 200 OK\r\n"+long+"\r\n\r\n", end),
 		"length":          raw("HTTP/1.1 200 OK\r\nContent-Length: "+long+"\r\n\r\n", end),
 		"coding":          raw("HTTP/1.1 200 OK\r\nTransfer-Encoding: "+long+"\r\n\r\n", end),
-		"encoding":        raw("HTTP/1.1 200 OK\r\nContent-Encoding: "+long+"\r\n\r\n", end),
 		"part of nothing": raw("HTTP/1.1 206 Partial Content\r\nContent-Range: "+long+"\r\n\r\n", end),
 	} {
 		t.Run(name, func(t *testing.T) {

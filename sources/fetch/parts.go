@@ -28,6 +28,10 @@ type parts struct {
 	stop    context.CancelCauseFunc
 	running sync.WaitGroup
 	arrived atomic.Int64 // bytes, over all connections
+	refused atomic.Bool  // whether the server has refused a part, as of a URL that is good no more
+
+	reserve   io.ReadCloser // the first connection, which goes on where the URL has expired; nil once it is of no use
+	reserveAt int64         // byte of the archive that it brings next
 
 	mu      sync.Mutex
 	changed *sync.Cond
@@ -56,21 +60,46 @@ func (d *download) inParts(ctx context.Context, w *watch, resp *http.Response, b
 	}
 	p.changed = sync.NewCond(&p.mu)
 	p.running.Go(func() { p.hurry(ctx) })
-	p.give(p.run(ctx, w, resp.Body, body, rate))
+	p.give(p.run(ctx, w, &first{body, resp.Body}, rate))
 	stop(nil)
 	p.running.Wait()
 	d.alone = p.err != nil // whatever the reason, one connection needs less
-	if d.stageErr != nil {
+	switch {
+	case d.stageErr != nil:
 		return d.stageErr
+	case p.err != nil && p.refused.Load() && p.reserve != nil:
+		return p.fallBack()
 	}
 	return p.err
 }
 
+// first is the first connection: what it brings, watched, and what ends it.
+type first struct {
+	io.Reader
+	io.Closer
+}
+
+// fallBack goes on over the first connection, past what the others have brought.
+func (p *parts) fallBack() error {
+	if _, err := io.CopyN(io.Discard, p.reserve, p.have-p.reserveAt); err != nil {
+		return p.err
+	}
+	return p.copy(p.reserve)
+}
+
+// dismiss ends the first connection once it has fallen far behind.
+func (p *parts) dismiss(behind int64) {
+	if p.reserve != nil && p.have-p.reserveAt > behind {
+		p.reserve.Close()
+		p.reserve = nil
+	}
+}
+
 // run brings all parts: from the first connection as long as nobody is ahead of
 // it, and then as they come.
-func (p *parts) run(ctx context.Context, w *watch, first io.Closer, body io.Reader, rate float64) error {
-	turn := 0
-	for end := false; !end && p.claim(turn); turn++ {
+func (p *parts) run(ctx context.Context, w *watch, body *first, rate float64) error {
+	turn, end := 0, false
+	for !end && p.claim(turn) {
 		if turn == 0 {
 			p.running.Go(func() { p.grow(ctx, rate) })
 		}
@@ -79,14 +108,20 @@ func (p *parts) run(ctx context.Context, w *watch, first io.Closer, body io.Read
 		if end, err = p.straight(ctx, body, turn); err != nil {
 			return err
 		}
+		turn++
 	}
-	first.Close()
+	p.reserve, p.reserveAt = body, p.have
+	if end {
+		p.dismiss(-1)
+	}
 	p.running.Go(func() { p.work(ctx) })
 	for ; turn < p.count; turn++ {
 		if err := p.join(turn); err != nil {
 			return err
 		}
+		p.dismiss(maxBehind)
 	}
+	p.dismiss(-1)
 	return nil
 }
 
@@ -297,6 +332,9 @@ func (p *parts) bring(ctx context.Context, begin, end int64, buf []byte, to func
 		if failed, ok := errors.AsType[*Error](err); ok {
 			err = failed.Err
 		}
+		if status, ok := errors.AsType[*StatusError](err); ok && status.expired() {
+			p.refused.Store(true)
+		}
 		return broken{errors.New("in parts: " + err.Error())}
 	}
 	return err
@@ -309,7 +347,7 @@ func (p *parts) ask(ctx context.Context, begin, end int64, buf []byte, to func([
 	header := p.header.Clone()
 	header.Set("Range", fmt.Sprintf("bytes=%d-%d", begin, end-1))
 	header.Set("If-Range", p.validator)
-	resp, at, err := p.client.send(ctx, w, &way{over: p.client.archives}, p.at, header, defaultRedirects)
+	resp, at, err := p.client.send(ctx, w, &way{over: p.client.archives, plain: true}, p.at, header, defaultRedirects)
 	if err != nil {
 		return err
 	}
@@ -342,7 +380,10 @@ func (p *parts) checkPart(resp *http.Response, begin, end int64) (length int64, 
 	if v := validator(resp.Header); v != "" && v != p.validator {
 		return 0, errors.New("archive has changed")
 	}
-	return last + 1 - first, checkEncoding(resp)
+	if compressed(resp) {
+		return 0, errors.New("a part of a compressed archive")
+	}
+	return last + 1 - first, nil
 }
 
 // pass gives so many bytes of a body to a function.

@@ -151,7 +151,13 @@ func TestLargeArchiveFromASlowServerComesInParts(t *testing.T) {
 			}
 			return n == 3
 		}},
-		{name: "parts forbidden", whole: 2, fault: status(http.StatusForbidden)},
+		{name: "parts forbidden", whole: 1, fault: status(http.StatusForbidden)},
+		{name: "parts forbidden after a while", parts: true, whole: 1, fault: func(n int, rw http.ResponseWriter, r *http.Request) bool {
+			if n > 8 && part(r) {
+				rw.WriteHeader(http.StatusForbidden)
+			}
+			return n > 8 && part(r)
+		}},
 		{name: "parts unavailable", whole: 2, fault: status(http.StatusServiceUnavailable)},
 		{name: "parts ignored", whole: 2, fault: func(_ int, rw http.ResponseWriter, r *http.Request) bool {
 			if part(r) {

@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"context"
 	"errors"
+	"fmt"
 	"net"
 	"net/http"
 	"slices"
@@ -13,6 +14,7 @@ import (
 	"testing/synctest"
 	"time"
 
+	"github.com/larder-cli/larder/sources"
 	"github.com/larder-cli/larder/sources/fetch"
 	"github.com/larder-cli/larder/sources/sourcetest"
 )
@@ -90,7 +92,7 @@ func TestPatience(t *testing.T) {
 		download time.Duration // until one try of an archive ends
 		says     string
 	}{
-		{"silence", silent, 15 * time.Second, 15 * time.Second, "stalled: no answer within 15s"},
+		{"silence", silent, 15 * time.Second, 3 * time.Minute, "stalled: no answer within 15s"},
 		{"a byte a second", every(time.Second, 1), 15 * time.Second, 15 * time.Second, "stalled: too little arrived within 15s"},
 		{"one large piece", every(time.Hour, 20_000), 15 * time.Second, 15 * time.Second, "stalled: too little arrived within 15s"},
 		{"slow but steady", every(time.Second, 2000), 2 * time.Minute, time.Hour, "stalled: too little arrived within 15s"},
@@ -110,6 +112,42 @@ func TestPatience(t *testing.T) {
 					t.Errorf("download: got %v after %s, want %s", err, took, test.download)
 				}
 			})
+		})
+	}
+}
+
+// A server may fetch all of an archive from elsewhere before it answers.
+func TestPatienceForTheFirstByte(t *testing.T) {
+	inBubble(t, fetch.Options{}, func(rw http.ResponseWriter, r *http.Request) {
+		time.Sleep(2 * time.Minute)
+		serve(archive, `"a"`, time.Time{})(rw, r)
+	}, func(t *testing.T, client *fetch.Client) {
+		s := &stage{}
+		check(t, client.Download(t.Context(), fetch.Archive{URL: "http://example.com/x.zip"}, s))
+		sourcetest.Equal(t, s.Len(), len(archive), "bytes")
+	})
+}
+
+// One that never answers is asked twice, and the message names the setting.
+func TestPatienceEnds(t *testing.T) {
+	for opts, want := range map[*fetch.Options]struct {
+		archive, document time.Duration
+		hint              string
+	}{
+		{TimeoutSetting: "THE_SETTING"}:                 {6 * time.Minute, 90 * time.Second, "if the server needs longer, set THE_SETTING to the seconds that it needs"},
+		{TimeoutSetting: "X", Timeout: 5 * time.Minute}: {10 * time.Minute, 30 * time.Minute, "if the server needs longer, set X to the seconds that it needs"},
+	} {
+		inBubble(t, *opts, silent, func(t *testing.T, client *fetch.Client) {
+			start := time.Now()
+			err := client.Download(t.Context(), fetch.Archive{URL: "http://example.com/x.zip"}, &stage{})
+			took := time.Since(start).Truncate(time.Minute)
+			sourcetest.Expect(t, errors.Is(err, fetch.ErrStalled) && took == want.archive, "%v after %s", err, took)
+			sourcetest.Equal(t, fmt.Sprint(sources.Hints(err)), "["+want.hint+"]", "hints")
+			start = time.Now()
+			_, err = client.Document(t.Context(), fetch.Request{URL: "http://example.com/"})
+			took = time.Since(start)
+			sourcetest.Expect(t, took >= want.document && took < want.document+3*time.Minute, "document: %v after %s", err, took)
+			sourcetest.Equal(t, fmt.Sprint(sources.Hints(err)), "["+want.hint+"]", "hints")
 		})
 	}
 }

@@ -6,6 +6,8 @@ import (
 	"math/rand/v2"
 	"net/url"
 	"time"
+
+	"github.com/larder-cli/larder/sources"
 )
 
 // retry calls try until it succeeds, fails for good, or has failed tries times
@@ -28,8 +30,16 @@ func (c *Client) retry(ctx context.Context, u *url.URL, tries int, try func() (p
 				continue
 			}
 		}
-		return &Error{URL: bare(u), Tries: n, Took: time.Since(start), Err: err}
+		return &Error{URL: bare(u), Tries: n, Took: time.Since(start), Err: c.suggestTimeout(err)}
 	}
+}
+
+// suggestTimeout adds how to wait longer, if that is what failed.
+func (c *Client) suggestTimeout(err error) error {
+	if c.opts.TimeoutSetting == "" || !errors.Is(err, ErrStalled) {
+		return err
+	}
+	return sources.WithHint(err, "if the server needs longer, set %s to the seconds that it needs", c.opts.TimeoutSetting)
 }
 
 // pause waits before the next try. If the host asked for a wait, it is kept
@@ -41,7 +51,9 @@ func (c *Client) pause(ctx context.Context, u *url.URL, n, failed int, err error
 	if asked {
 		wait = status.after
 	}
-	c.tell(Event{URL: bare(u), Host: failedHost(u, err), Try: n, Wait: wait, Err: err})
+	if !asked || !status.known { // or forty requests tell of one wait forty times
+		c.tell(Event{URL: bare(u), Host: failedHost(u, err), Try: n, Wait: wait, Err: err})
+	}
 	if asked {
 		return nil
 	}

@@ -10,6 +10,7 @@ import (
 	"io"
 	"net"
 	"net/http"
+	"net/http/httptrace"
 	"net/url"
 	"strings"
 	"time"
@@ -24,18 +25,23 @@ import (
 func (c *Client) send(ctx context.Context, w *watch, by *way, u *url.URL, header http.Header, redirects int) (*http.Response, *url.URL, error) {
 	header = header.Clone()
 	at := u
+	exposed := false     // whether TLS was left, after which no credentials are sent
+	var secured *url.URL // that redirected to http, where https is asked for instead
 	for hop := 0; ; hop++ {
 		if err := by.enter(at); err != nil {
 			return nil, nil, err
 		}
 		resp, err := c.roundTrip(ctx, w, by.over, at, header)
 		if err != nil {
+			if secured != nil {
+				err = suggestForwarding(secured, err)
+			}
 			return nil, nil, elsewhere(u, at, err)
 		}
 		if !redirects3xx(resp) {
 			return resp, at, nil
 		}
-		next, err := target(at, resp)
+		next, err := target(at, resp, by.plain)
 		c.discard(w, resp)
 		if err != nil {
 			return nil, nil, elsewhere(u, at, err)
@@ -49,7 +55,11 @@ func (c *Client) send(ctx context.Context, w *watch, by *way, u *url.URL, header
 		if !sameOrigin(at, next) {
 			header.Del("Authorization")
 		}
-		if header.Get("Authorization") == "" {
+		if secured = nil; strings.HasPrefix(resp.Header.Get("Location"), "http:") && at.Scheme == "https" && next.Scheme == "https" {
+			secured = at
+		}
+		exposed = exposed || at.Scheme == "https" && next.Scheme != "https"
+		if header.Get("Authorization") == "" && !exposed {
 			setUser(header, next)
 		}
 		at = next
@@ -73,16 +83,31 @@ func redirects3xx(resp *http.Response) bool {
 	return false
 }
 
-// target is where a redirect leads, if we follow there.
-func target(from *url.URL, resp *http.Response) (*url.URL, error) {
+// target is where a redirect leads. From https to http it is followed if that is plain
+// enough, and else the same is asked for over https: proxies that end TLS often don't tell
+// the server behind them, which then redirects to http.
+func target(from *url.URL, resp *http.Response, plain bool) (*url.URL, error) {
 	next, err := Resolve(from, resp.Header.Get("Location"))
 	if err != nil {
 		return nil, fmt.Errorf("redirect: %w", err)
 	}
-	if from.Scheme == "https" && next.Scheme != "https" {
-		return nil, fmt.Errorf("redirect from https to %s refused", bare(next))
+	if plain || from.Scheme != "https" || next.Scheme == "https" {
+		return next, nil
 	}
-	return next, nil
+	secure := *next
+	secure.Scheme = "https"
+	if next.Port() == "80" {
+		secure.Host = strings.TrimSuffix(next.Host, ":80")
+	}
+	if secure.String() == from.String() {
+		return nil, suggestForwarding(from, fmt.Errorf("redirect from https to %s refused", bare(next)))
+	}
+	return &secure, nil
+}
+
+// suggestForwarding adds what may help to an error of a host that redirects to http.
+func suggestForwarding(u *url.URL, err error) error {
+	return sources.WithHint(err, "if a proxy in front of %s ends TLS, have it send X-Forwarded-Proto: https", u.Host)
 }
 
 // roundTrip sends one request, when its host lets us, and returns the answer's
@@ -95,7 +120,8 @@ func (c *Client) roundTrip(ctx context.Context, w *watch, over http.RoundTripper
 	}
 	anonymous := *u
 	anonymous.User = nil // is in the header if anywhere
-	req, err := http.NewRequestWithContext(c.noting(ctx, u), http.MethodGet, anonymous.String(), nil)
+	trace := &httptrace.ClientTrace{WroteRequest: func(httptrace.WroteRequestInfo) { w.sent() }, GotFirstResponseByte: w.begun}
+	req, err := http.NewRequestWithContext(httptrace.WithClientTrace(c.noting(ctx, u), trace), http.MethodGet, anonymous.String(), nil)
 	if err != nil {
 		return nil, errors.New("invalid URL")
 	}
@@ -135,12 +161,27 @@ func (c *Client) exchange(over http.RoundTripper, u *url.URL, req *http.Request)
 		defer done()
 		req = first
 	}
+	if over == c.archives && c.host(u).modern.Load() {
+		over = c.documents
+	}
 	resp, err := c.transport(over, u).RoundTrip(req)
-	var op *net.OpError
-	if over == c.archives && errors.As(err, &op) && strings.Contains(op.Error(), "no application protocol") {
-		return c.transport(c.documents, u).RoundTrip(req)
+	if over == c.archives && c.documents != over && noHTTP1(err) {
+		if resp, err := c.transport(c.documents, u).RoundTrip(req); err == nil {
+			c.host(u).modern.Store(resp.ProtoMajor == 2)
+			return resp, nil
+		}
 	}
 	return resp, err
+}
+
+// noHTTP1 reports whether err may be how a server says that it speaks HTTP/2 alone: there
+// are some that end the handshake, and some that hang up after it.
+func noHTTP1(err error) bool {
+	if errors.Is(err, io.EOF) {
+		return true
+	}
+	var op *net.OpError
+	return errors.As(err, &op) && strings.Contains(op.Error(), "no application protocol")
 }
 
 // classify marks err as one that may pass, unless it is one that does not.
@@ -174,15 +215,23 @@ func classify(err error) error {
 // refusal is the error for a response that is not what was asked for. It uses
 // the response up.
 func (c *Client) refusal(w *watch, at *url.URL, resp *http.Response) error {
-	defer c.discard(w, resp)
+	defer resp.Body.Close()
+	body, _ := io.ReadAll(io.LimitReader(w.reader(resp.Body), maxDrained)) // nothing depends on it
 	err := &StatusError{
 		Code:        resp.StatusCode,
 		URL:         bare(at),
 		Credentials: resp.Request.Header.Get("Authorization") != "",
+		Said:        Said(body),
+		ObjectStore: isObjectStore(resp.Header),
+		signed:      isSigned(at),
 		after:       retryAfter(resp.Header, time.Now()),
 	}
 	if err.after > 0 && err.temporary() {
-		c.host(at).leave(err.after)
+		err.known = !c.host(at).leave(err.after)
+	}
+	if proxy := c.proxyOf(resp.Request); proxy != nil && err.Code == http.StatusProxyAuthRequired {
+		err.proxy, err.refused = proxy.Host, at.Host
+		return proxyRefusal(err, resp.Header, "HTTP_PROXY")
 	}
 	return err
 }

@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"io"
+	"sync"
 	"sync/atomic"
 	"time"
 )
@@ -24,6 +25,10 @@ type watch struct {
 	capped bool
 
 	answered atomic.Bool // whether there is an answer, of which more is awaited
+
+	patience time.Duration // for the answer once the request is sent; 0 means the window
+	mu       sync.Mutex
+	waiting  time.Duration // that the timer is set to; 0 if it is not
 }
 
 // newWatch returns a watch and the context that it cancels. Its stop must be
@@ -37,6 +42,22 @@ func newWatch(ctx context.Context, window time.Duration) (context.Context, *watc
 	return ctx, w
 }
 
+// sent says that the request is sent: from now on the patience holds, if there is any. A
+// server that fetches an archive from elsewhere first is as silent as one that is dead.
+func (w *watch) sent() { w.await(w.patience) }
+
+// begun says that the answer begins to arrive: patience is over.
+func (w *watch) begun() { w.await(w.window) }
+
+func (w *watch) await(d time.Duration) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	if w.waiting > 0 && w.patience > w.window && !w.answered.Load() {
+		w.waiting = d
+		w.timer.Reset(d)
+	}
+}
+
 // limit bounds all waiting from now on, however much arrives meanwhile.
 func (w *watch) limit(budget time.Duration) { w.budget, w.capped = budget, true }
 
@@ -48,19 +69,21 @@ func (w *watch) stop() {
 func (w *watch) renew() { w.left, w.got = w.window, 0 }
 
 func (w *watch) expire() {
-	what := "no answer"
+	why := errSilent
 	if w.answered.Load() {
-		what = "too little arrived"
+		why = errTooLittle
 	}
-	w.cancel(fmt.Errorf("%w: %s within %s", ErrStalled, what, round(w.window)))
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	w.cancel(fmt.Errorf("%w within %s", why, round(max(w.window, w.waiting))))
 }
 
 // while runs f, which waits for the server and returns how many bytes came.
 func (w *watch) while(f func() int) {
 	start := time.Now()
-	w.timer.Reset(w.allowance())
+	w.set(w.allowance())
 	n := f()
-	w.timer.Stop()
+	w.set(0)
 	waited := time.Since(start)
 	w.waited += waited
 	w.left -= waited
@@ -71,11 +94,22 @@ func (w *watch) while(f func() int) {
 	}
 }
 
+// set sets the timer, or stops it if d is 0.
+func (w *watch) set(d time.Duration) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	if w.waiting = d; d > 0 {
+		w.timer.Reset(d)
+	} else {
+		w.timer.Stop()
+	}
+}
+
 func (w *watch) allowance() time.Duration {
 	if w.capped {
-		return max(0, min(w.left, w.budget))
+		return max(1, min(w.left, w.budget))
 	}
-	return max(0, w.left)
+	return max(1, w.left)
 }
 
 // reader is r, watched.

@@ -145,15 +145,18 @@ func (m *Mirror) locate(ctx context.Context, id sources.PackageID) (sources.Pack
 	return p, err
 }
 
-// missing is the error for a version without a document. It is no answer: to
-// engines the mirror breaks a promise, even where its index names no such
-// version, and they ask no other source.
+// missing is the error for a version without a document. If the mirror's index names the
+// version, the mirror breaks a promise, and no other source is asked. If it doesn't, another
+// method has listed it.
 func (m *Mirror) missing(ctx context.Context, id sources.PackageID, err error) error {
 	listing, listErr := m.list(ctx, id.Provider)
-	if listErr == nil && slices.Contains(listing.Versions, id.Version) {
+	switch {
+	case errors.Is(listErr, sources.ErrNotFound), listErr == nil && !slices.Contains(listing.Versions, id.Version):
+		return sources.WithHint(sources.ErrNotFound, "%s does not have this version", m)
+	case listErr == nil:
 		return sources.WithHint(err, "the mirror's index.json names this version, but there is no document for it")
 	}
-	return sources.WithHint(err, "the mirror does not have this version, and the search ends with it: list the method that has it first, or exclude the provider from the mirror")
+	return err
 }
 
 // A version is what VERSION.json contains.
@@ -276,7 +279,7 @@ func parseHashes(texts []string) ([]sources.Hash, error) {
 		if err != nil {
 			return nil, err
 		}
-		hashes = append(hashes, hash)
+		hashes = append(hashes, hash.Canonical())
 	}
 	return hashes, nil
 }
@@ -345,8 +348,11 @@ func explain(err error) error {
 	if u, parseErr := url.Parse(status.URL); parseErr == nil {
 		host = u.Host
 	}
-	if status.Credentials {
+	switch {
+	case status.Credentials:
 		return sources.WithHint(err, "%s rejected the credentials configured for it", host)
+	case status.ObjectStore:
+		return sources.WithHint(err, "object stores answer so for what does not exist, too: grant readers the right to list the bucket, or exclude the provider from the mirror")
 	}
 	return sources.WithHint(err, "no credentials were sent: configure some for %s", host)
 }

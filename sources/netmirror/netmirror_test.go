@@ -234,7 +234,8 @@ func TestPackagesRefused(t *testing.T) {
 		{"null hash", linux(`{"url": "x.zip", "hashes": [null]}`), "no scheme"},
 		{"unknown hashes", linux(`{"url": "x.zip", "hashes": ["a:b", "c:d"]}`), "schemes that nobody can check"},
 		{"wrong type", linux(`["x"]`), "unexpected JSON array"},
-		{"other type", answer{kind: "text/html", body: "<html>"}, "content type"},
+		{"HTML", answer{kind: "text/html", body: "<html>"}, "a page in HTML"},
+		{"other type", answer{kind: "text/plain", body: "{}"}, "content type"},
 		{"forbidden", answer{status: 403}, "403"},
 	} {
 		n := &network{answers: map[string]answer{versionURL: test.answer}}
@@ -255,10 +256,10 @@ func TestMissingPackage(t *testing.T) {
 		{"platform", answer{}, document(`{"archives": {"darwin_arm64": {"url": "x"}, "a_b": null}}`), sources.ErrNoPlatform, "has 1.0.0 for darwin_arm64"},
 		{"null", answer{}, document(`{"archives": {"linux_amd64": null}}`), sources.ErrNoPlatform, "1.0.0.json lists no archives"},
 		{"no archives", answer{}, document(`null`), sources.ErrNoPlatform, "1.0.0.json lists no archives"},
-		{"version", document(`{"versions": {"2.0.0": {}}}`), answer{status: 404}, nil, "exclude the provider"},
-		{"provider", answer{status: 404}, answer{status: 404}, nil, "exclude the provider"},
+		{"version", document(`{"versions": {"2.0.0": {}}}`), answer{status: 404}, sources.ErrNotFound, "does not have this version"},
+		{"provider", answer{status: 404}, answer{status: 404}, sources.ErrNotFound, "does not have this version"},
 		{"what the index promises", document(`{"versions": {"1.0": {}}}`), answer{status: 404}, nil, "names this version"},
-		{"index broken", answer{status: 500}, answer{status: 404}, nil, "exclude the provider"},
+		{"index broken", answer{status: 500}, answer{status: 404}, nil, ""},
 	} {
 		n := &network{answers: map[string]answer{indexURL: test.index, versionURL: test.version}}
 		_, err := n.mirror(t, base, netmirror.Options{}).Package(t.Context(), packageID(t, "example.com/acme/widget", "1.0.0"))

@@ -253,11 +253,11 @@ func (r *Registry) fetchSigned(ctx context.Context, s *sources.Signed, urls evid
 
 // evidence fetches without credentials, as evidence may be anywhere.
 func (r *Registry) evidence(ctx context.Context, u *url.URL, limit int64) ([]byte, error) {
-	doc, err := r.client.Document(ctx, fetch.Request{URL: u.String(), Limit: limit})
+	doc, err := r.client.Document(ctx, fetch.Request{URL: u.String(), Limit: limit, Plain: true})
 	if err != nil {
 		return nil, err
 	}
-	return doc.Body, nil
+	return doc.Body, doc.CheckText("checksums or a signature")
 }
 
 // missing is the error for a package that the registry does not have. What it

@@ -47,7 +47,7 @@ func (r release) speaks() bool {
 func (r *Registry) suggestVersion(ctx context.Context, id sources.PackageID, unsupported *ProtocolError) error {
 	doc, err := r.versions(ctx, id.Provider)
 	if err == nil {
-		unsupported.Closest = doc.closest()
+		unsupported.Closest = doc.closest(id.Version)
 	}
 	switch {
 	case err != nil: // the package's protocols are known all the same
@@ -61,12 +61,13 @@ func (r *Registry) suggestVersion(ctx context.Context, id sources.PackageID, uns
 	}
 }
 
-// closest is the newest version with a protocol that is supported, or zero.
-func (d *versionsDocument) closest() sources.Version {
+// closest is the newest version with a protocol that is supported, or zero. It is never
+// the one that has turned out not to have one, whatever the list says of it.
+func (d *versionsDocument) closest(failed sources.Version) sources.Version {
 	var best sources.Version
 	for _, release := range d.Versions {
 		v, err := sources.ParseVersion(release.Version)
-		if err != nil || !release.speaks() {
+		if err != nil || v == failed || !release.speaks() {
 			continue
 		}
 		if best == (sources.Version{}) || v.Compare(best) > 0 {

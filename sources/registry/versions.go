@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"slices"
+	"strings"
 
 	"github.com/larder-cli/larder/sources"
 	"github.com/larder-cli/larder/sources/fetch"
@@ -32,6 +33,9 @@ func (r *Registry) versions(ctx context.Context, p sources.Provider) (*versionsD
 	if err := doc.JSON(&v); err != nil {
 		return nil, err
 	}
+	if said := fetch.Said(doc.Body); len(v.Versions) == 0 && said != "" {
+		v.Warnings = append(v.Warnings, fmt.Sprintf("the registry lists no versions, but says %q", said))
+	}
 	if len(v.Versions) > maxReleases {
 		return nil, fmt.Errorf("list of versions is %w: %d, of at most %d", fetch.ErrTooLarge, len(v.Versions), maxReleases)
 	}
@@ -56,7 +60,11 @@ func (d *versionsDocument) listing() sources.Listing {
 	slices.SortFunc(l.Versions, sources.Version.Compare)
 	l.Versions = slices.Compact(l.Versions)
 	if len(ignored) > 0 {
-		l.Warnings = append(l.Warnings, "ignored what is not a version: "+fetch.QuoteSome(ignored))
+		warning := "ignored what is not a version: " + fetch.QuoteSome(ignored)
+		if _, err := sources.ParseVersion(strings.TrimPrefix(ignored[0], "v")); err == nil {
+			warning += ` (versions are listed without "v")`
+		}
+		l.Warnings = append(l.Warnings, warning)
 	}
 	return l
 }

@@ -65,7 +65,7 @@ func (c *ca) issue(name string) *tls.Certificate {
 	template.DNSNames = []string{name}
 	if name == "" {
 		template.DNSNames = []string{"localhost"}
-		template.IPAddresses = []net.IP{net.IPv4(127, 0, 0, 1)}
+		template.IPAddresses = []net.IP{net.IPv4(127, 0, 0, 1), net.IPv6loopback}
 	}
 	der := must(x509.CreateCertificate(rand.Reader, template, c.cert, key.Public(), c.key))
 	pair := &tls.Certificate{Certificate: [][]byte{der}, PrivateKey: key}

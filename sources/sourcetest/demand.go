@@ -5,6 +5,7 @@ import (
 	"crypto/x509"
 	"encoding/pem"
 	"net/http"
+	"strconv"
 )
 
 // demands are what a server wants of who asks, beyond what any server does.
@@ -14,6 +15,8 @@ type demands struct {
 	header      string // wanted with every request; empty if none is
 	value       string // of the header
 	certificate bool   // wanted of whoever connects
+	presigned   bool   // URLs of archives are good for a number of requests
+	uses        int    // the number
 	authority   *ca    // the server's own; nil if it is the test's
 }
 
@@ -26,6 +29,40 @@ func (s *Server) RequireToken(token string) {
 // RequireTokenEverywhere is RequireToken for archives, checksums and signatures, too.
 func (s *Server) RequireTokenEverywhere(token string) {
 	s.demand(func(d *demands) { d.token, d.everywhere = token, true })
+}
+
+// PresignArchives makes the registry state URLs of archives that are good for so many
+// requests only, and refuse archives by any other, as object stores do after a while.
+func (s *Server) PresignArchives(requests int) {
+	s.demand(func(d *demands) { d.presigned, d.uses = true, requests })
+}
+
+const signature = "X-Amz-Signature"
+
+// presign makes a URL of an archive good for as many requests as are demanded, if any are.
+func (s *Server) presign(doc map[string]any) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if at, ok := doc["download_url"].(string); ok && s.demands.presigned {
+		id := strconv.Itoa(len(s.signed))
+		s.signed = append(s.signed, s.demands.uses)
+		doc["download_url"] = at + "?" + signature + "=" + id
+	}
+}
+
+// expired reports whether the URL of a request for an archive is not good any more.
+func (s *Server) expired(r *http.Request, kind Kind) bool {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if !s.demands.presigned || kind != Archive {
+		return false
+	}
+	id, err := strconv.Atoi(r.URL.Query().Get(signature))
+	if err != nil || id >= len(s.signed) || s.signed[id] == 0 {
+		return true
+	}
+	s.signed[id]--
+	return false
 }
 
 // RequireHeader makes the server refuse every request without this header.

@@ -60,7 +60,9 @@ func (s *Server) registryDownload(w http.ResponseWriter, r *http.Request) {
 	for _, release := range s.requested(r) {
 		for _, p := range release.packages {
 			if p.platform == os+"_"+arch {
-				writeJSON(w, release.download(p, os, arch))
+				doc := release.download(p, os, arch)
+				s.presign(doc)
+				writeJSON(w, doc)
 				return
 			}
 		}

@@ -26,6 +26,7 @@ type Server struct {
 	mu       sync.Mutex
 	line     line
 	demands  demands
+	signed   []int // how many requests each URL is still good for
 	hidden   []string
 	faults   []*Fault
 	breaks   breaks
@@ -109,6 +110,9 @@ func (s *Server) answer(w http.ResponseWriter, r *http.Request) {
 	case f.answer(out, r):
 	case !s.allows(r, rec.Kind):
 		http.Error(out, "who are you?", http.StatusUnauthorized)
+	case s.expired(r, rec.Kind):
+		out.Header().Set("Content-Type", "application/xml")
+		http.Error(out, "<Error><Code>AccessDenied</Code><Message>Request has expired</Message></Error>", http.StatusForbidden)
 	case f.Edit != nil:
 		f.edited(out, r, s.handles())
 	default:

@@ -43,15 +43,35 @@ func ParseSums(doc []byte) (Sums, error) {
 	return s, nil
 }
 
-// find is the first line that names the file, and false if there is none. A "*"
-// before the name on a line is part of the name.
+// find is the first line that names the file, and false if there is none. A "*" before
+// the name says that the sum was made of a binary file, as all are.
 func (s Sums) find(filename string) (sumsLine, bool) {
 	for _, line := range s.lines {
-		if line.name == filename && filename != "" {
+		if strings.TrimPrefix(line.name, "*") == filename && filename != "" {
 			return line, true
 		}
 	}
 	return sumsLine{}, false
+}
+
+// nameOf is the name under which a hash is listed, and false if it is not.
+func (s Sums) nameOf(zh sources.Hash) (string, bool) {
+	for _, line := range s.lines {
+		if sum, ok := line.parse(); ok && sources.ZipHash(sum) == zh {
+			return line.name, true
+		}
+	}
+	return "", false
+}
+
+// readable reports whether any line has the form that is expected, or there is none.
+func (s Sums) readable() bool {
+	for _, line := range s.lines {
+		if _, ok := line.parse(); ok && line.name != "" {
+			return true
+		}
+	}
+	return len(s.lines) == 0
 }
 
 // Hashes are the zh: hashes of all lines, and none if any line is malformed.
@@ -76,7 +96,7 @@ func (s Sums) Archives(p sources.Provider, v sources.Version) map[sources.Platfo
 		if len(archives) == most {
 			break
 		}
-		id, ok := sources.ParseFilename(line.name, p, v)
+		id, ok := sources.ParseFilename(strings.TrimPrefix(line.name, "*"), p, v)
 		sum, readable := line.parse()
 		if ok && readable {
 			archives[id.Platform] = sources.ZipHash(sum)

@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"slices"
+	"strings"
 	"time"
 
 	"github.com/larder-cli/larder/sources"
@@ -197,8 +198,7 @@ func checkSum(doc []byte, filename string, want sources.Hash) error {
 	}
 	line, ok := sums.find(filename)
 	if !ok {
-		return sources.WithHint(&ChecksumError{Filename: filename, Want: want},
-			"whoever published this version did not sign a package for this platform")
+		return unlisted(sums, filename, want)
 	}
 	sum, ok := line.parse()
 	if !ok {
@@ -209,6 +209,19 @@ func checkSum(doc []byte, filename string, want sources.Hash) error {
 			"the registry contradicts the publisher; tell whoever runs it, and do not use this package until then")
 	}
 	return nil
+}
+
+// unlisted is the error for a file that signed checksums don't name, with what they say
+// instead.
+func unlisted(sums Sums, filename string, want sources.Hash) error {
+	err := &ChecksumError{Filename: filename, Want: want}
+	if name, ok := sums.nameOf(want); ok {
+		return sources.WithHint(err, "the checksum is listed for %.80q: the registry and SHA256SUMS must give the file one name", name)
+	}
+	if !sums.readable() {
+		return sources.WithHint(err, "no line of SHA256SUMS is a checksum in hexadecimal and a file name, as sha256sum writes it in UTF-8")
+	}
+	return sources.WithHint(err, "the publisher of this version did not sign a package for this platform")
 }
 
 // VerifyArchive is for an archive that is here, under whichever name: its hash must
@@ -224,12 +237,11 @@ func VerifyArchive(s *sources.Signed, zh sources.Hash, opts Options) (Report, er
 	if err != nil {
 		return Report{}, err
 	}
-	for _, line := range sums.lines {
-		if sum, ok := line.parse(); ok && sources.ZipHash(sum) == zh {
-			return verifyFile(s, line.name, zh, opts)
-		}
+	name, ok := sums.nameOf(zh)
+	if !ok {
+		return Report{}, &UnlistedError{zh}
 	}
-	return Report{}, &UnlistedError{zh}
+	return verifyFile(s, strings.TrimPrefix(name, "*"), zh, opts)
 }
 
 // VerifyCarried is [VerifyArchive] where all of the evidence came along.

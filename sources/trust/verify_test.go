@@ -225,7 +225,6 @@ func TestChecksums(t *testing.T) {
 		{"twice, the first one right", hexSum + "  " + filename + "\n" + otherSum + "  " + filename, ""},
 		{"twice, the first one wrong", otherSum + "  " + filename + "\n" + hexSum + "  " + filename, "signed as zh:" + otherSum},
 		{"missing", hexSum + "  another.zip", "no checksum for " + filename},
-		{"marked as binary", hexSum + " *" + filename, "no checksum for " + filename},
 		{"of nothing", "", "no checksum for " + filename},
 		{"malformed", hexSum[1:] + "  " + filename, "not a SHA-256"},
 		{"not hexadecimal", "g" + hexSum[1:] + "  " + filename, "not a SHA-256"},
@@ -270,6 +269,26 @@ func TestChecksumError(t *testing.T) {
 	_, err := trust.Verify(signed(t, key, key), filename, "zh:00", trust.Options{})
 	if !errors.As(err, &wrong) || *wrong != (trust.ChecksumError{Filename: filename, Want: "zh:00", Got: zh}) {
 		t.Errorf("got %#v", err)
+	}
+}
+
+// What SHA256SUMS says of a file, in whichever form.
+func TestFormsOfSums(t *testing.T) {
+	sum := strings.TrimPrefix(string(zh), "zh:")
+	for _, tt := range []struct{ doc, hint string }{
+		{sum + "  " + filename + "\n", ""},
+		{sum + " *" + filename + "\r\n", ""},
+		{strings.ToUpper(sum) + "  " + filename, ""},
+		{sum + "  ./" + filename, `listed for "./` + filename},
+		{sum + "  other.zip", `listed for "other.zip"`},
+		{"SHA256 (" + filename + ") = " + sum, "no line of SHA256SUMS is a checksum"},
+		{"\xff\xfe" + strings.Join(strings.Split(sum+"  "+filename, ""), "\x00"), "no line of SHA256SUMS is a checksum"},
+		{strings.Repeat("0", 64) + "  other.zip", "did not sign a package for this platform"},
+	} {
+		opts := trust.Options{Engine: sources.OpenTofu, Host: "registry.opentofu.org"} // which needs no signature
+		_, err := trust.Verify(&sources.Signed{Sums: []byte(tt.doc)}, filename, zh, opts)
+		hints := strings.Join(sources.Hints(err), "\n")
+		sourcetest.Expect(t, (err == nil) == (tt.hint == "") && strings.Contains(hints, tt.hint), "%q: %v, hints %q", tt.doc, err, hints)
 	}
 }
 
