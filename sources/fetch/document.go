@@ -136,12 +136,14 @@ func isHTML(body []byte) bool {
 }
 
 // pageError is the error for a page in HTML in place of what was asked for.
-func pageError(u *url.URL, contentType, wanted string) error {
-	err := fmt.Errorf("%s: a page in HTML (%.80q) instead of %s", bare(u), contentType, wanted)
+func pageError(contentType, wanted string) error {
+	err := fmt.Errorf("a page in HTML (%.80q) instead of %s", contentType, wanted)
 	return sources.WithHint(err, "open the URL in a browser: it may be a page to log in, or what the server answers to everything")
 }
 
-func (d *Document) pageError(wanted string) error { return pageError(d.URL, d.ContentType, wanted) }
+func (d *Document) pageError(wanted string) error {
+	return fmt.Errorf("%s: %w", bare(d.URL), pageError(d.ContentType, wanted))
+}
 
 // CheckText returns an error if the document is a page in HTML.
 func (d *Document) CheckText(wanted string) error {

@@ -164,7 +164,7 @@ func (d *download) try(ctx context.Context) error {
 	defer way.end()
 	watched, w := newWatch(ctx, d.client.opts.Timeout)
 	defer w.stop()
-	w.patience = firstByte
+	w.patience = d.client.opts.FirstByte
 	resp, at, err := d.ask(watched, w, way)
 	if err != nil {
 		return err
@@ -221,7 +221,7 @@ func (d *download) receive(ctx context.Context, w *watch, at *url.URL, resp *htt
 	if d.have == 0 {
 		start := bufio.NewReaderSize(body, bufferSize)
 		if head, _ := start.Peek(maxPreamble); isHTML(head) {
-			return pageError(at, resp.Header.Get("Content-Type"), "an archive")
+			return pageError(resp.Header.Get("Content-Type"), "an archive")
 		}
 		body = start
 	}

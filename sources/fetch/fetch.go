@@ -46,6 +46,7 @@ type Options struct {
 	Tries         int           // of a document, in all; 0 means 6
 	DownloadTries int           // of an archive, in a row that bring nothing; 0 means 6
 	Timeout       time.Duration // to wait for an answer, and for it to go on; 0 means 15 s
+	FirstByte     time.Duration // to wait for an archive to begin, once it is asked for; 0 means 3 minutes
 	PerHost       int           // archives arriving from one host at a time; 0 means 16
 	Offline       bool          // every request fails with ErrOffline
 
@@ -83,6 +84,7 @@ func New(opts Options) *Client {
 	opts.Tries = orDefault(opts.Tries, defaultTries)
 	opts.DownloadTries = orDefault(opts.DownloadTries, defaultTries)
 	opts.Timeout = orDefault(opts.Timeout, defaultTimeout)
+	opts.FirstByte = orDefault(opts.FirstByte, defaultFirstByte)
 	opts.PerHost = orDefault(opts.PerHost, defaultPerHost)
 	opts.UserAgent = orDefault(opts.UserAgent, "larder")
 	if opts.Sleep == nil {

@@ -6,7 +6,8 @@ import "time"
 const (
 	defaultTries     = 6 // in a row that bring nothing
 	defaultTimeout   = 15 * time.Second
-	defaultPerHost   = 16 // archives downloaded from one host at a time
+	defaultFirstByte = 3 * time.Minute // servers that have archives from elsewhere may fetch all of one before they answer
+	defaultPerHost   = 16              // archives downloaded from one host at a time
 	defaultRedirects = 10
 	defaultLimit     = 1 << 20 // bytes of a document
 )
@@ -33,11 +34,8 @@ const (
 	connectionBuffer = 64 << 20
 )
 
-// Servers that have archives from elsewhere may fetch all of one before they answer.
-const (
-	firstByte = 3 * time.Minute // to wait for the answer, once the request is sent
-	silences  = 2               // of that length after which an archive is given up
-)
+// silences is how often in a row an archive doesn't begin to arrive until it is given up.
+const silences = 2
 
 // maxOpening is how long requests wait for the first connection to a host.
 const maxOpening = time.Second
