@@ -17,6 +17,7 @@
 //	.larder/cache.lock, gate.lock              locks of the cache as a whole
 //	.larder/tmp/run-…                          what one run is making, see [disk.Scratch]
 //	.larder/partial/PACKAGE, PACKAGE.note      interrupted downloads, for a day
+//	.larder/hosts/HOST_PORT                    hosts that asked to be left alone, see [Dir.Until]
 //	.larder/aside/TIME/                        what repairing moved away, in its place below the cache
 //
 // PACKAGE and VERSION are paths with "~" for "/", or hashes where they are long or follow

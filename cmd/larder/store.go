@@ -73,7 +73,7 @@ func (m *rootModule) cacheRoot() string {
 // cache is the plugin cache in the directory root, nil if it cannot be opened, which
 // an engine may share. The error is that of a cache that a link or a mount is in.
 func (m *rootModule) cache(root string, shared bool) (*cachedir.Dir, error) {
-	return m.caches.get(root, func() (*cachedir.Dir, error) {
+	cache, err := m.caches.get(root, func() (*cachedir.Dir, error) {
 		if root == "" {
 			m.session.out.Warn("there is no place for a plugin cache; going on without one")
 			return nil, nil
@@ -97,6 +97,10 @@ func (m *rootModule) cache(root string, shared bool) (*cachedir.Dir, error) {
 		}
 		return cache, nil
 	})
+	if cache != nil {
+		m.client.Share(cache) // a server that one process is to leave alone, all leave alone
+	}
+	return cache, err
 }
 
 // engineCache reports whether the engine is configured to use the store too.

@@ -19,6 +19,7 @@ import (
 	"net/http"
 	"net/url"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/larder-cli/larder/sources"
@@ -66,6 +67,13 @@ type Event struct {
 	Err  error         // why
 }
 
+// Pauses are until when servers have asked to be left alone, by HOST:PORT, for all
+// processes on a machine. Until is zero for a server that hasn't asked.
+type Pauses interface {
+	Until(host string) time.Time
+	Leave(host string, until time.Time)
+}
+
 // A Client fetches documents and archives. It is safe for concurrent use, and
 // one should serve all of a program, as it is what hosts' limits are kept in.
 type Client struct {
@@ -73,6 +81,7 @@ type Client struct {
 	documents http.RoundTripper
 	archives  http.RoundTripper
 	report    sync.Mutex // one call of opts.Report at a time
+	shared    atomic.Pointer[Pauses]
 
 	mu    sync.Mutex
 	hosts map[string]*host // by canonical host and port
@@ -97,6 +106,9 @@ func New(opts Options) *Client {
 	}
 	return c
 }
+
+// Share has the client share with others what servers have asked.
+func (c *Client) Share(p Pauses) { c.shared.Store(&p) }
 
 // orDefault is v, or otherwise if v is zero.
 func orDefault[T comparable](v, otherwise T) T {

@@ -38,6 +38,26 @@ func (c *Client) host(u *url.URL) *host {
 	return h
 }
 
+// pauseFor is how long to wait before the next request to the host of u: for what it has asked
+// this process, or another one.
+func (c *Client) pauseFor(u *url.URL) time.Duration {
+	d := c.host(u).pause()
+	if shared := c.shared.Load(); shared != nil {
+		if other := time.Until((*shared).Until(hostPort(u))); other > d {
+			return min(other, maxWait) + rand.N(spread)
+		}
+	}
+	return d
+}
+
+// leave has the host of u left alone for d, and reports whether that is news.
+func (c *Client) leave(u *url.URL, d time.Duration) (news bool) {
+	if shared := c.shared.Load(); shared != nil {
+		(*shared).Leave(hostPort(u), time.Now().Add(d))
+	}
+	return c.host(u).leave(d)
+}
+
 // leave leaves the host alone for d, and reports whether that is news: other requests
 // may be waiting for it already.
 func (h *host) leave(d time.Duration) (news bool) {

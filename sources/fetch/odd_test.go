@@ -330,3 +330,45 @@ func TestOneWaitIsToldOnce(t *testing.T) {
 	})
 	sourcetest.Equal(t, told, 1, "told")
 }
+
+// pauses are shared by clients as processes share them.
+type pauses struct{ sync.Map }
+
+func (p *pauses) Until(host string) time.Time {
+	until, _ := p.Load(host)
+	at, _ := until.(time.Time)
+	return at
+}
+
+func (p *pauses) Leave(host string, until time.Time) { p.Store(host, until) }
+
+// What a server asks of one process, another one does before its first request, but no
+// longer than it would wait by itself.
+func TestPausesAreShared(t *testing.T) {
+	var shared pauses
+	inBubble(t, fetch.Options{Tries: 1}, func(rw http.ResponseWriter, r *http.Request) {
+		if r.URL.Path == "/busy" {
+			rw.Header().Set("Retry-After", "20")
+			rw.WriteHeader(http.StatusTooManyRequests)
+		}
+	}, func(t *testing.T, one *fetch.Client) {
+		one.Share(&shared)
+		_, err := one.Document(t.Context(), fetch.Request{URL: "http://example.com/busy"})
+		sourcetest.Expect(t, err != nil, "no error")
+	})
+	for name, tt := range map[string]struct{ ahead, least, most time.Duration }{
+		"as asked":     {20 * time.Second, 20 * time.Second, 21 * time.Second},
+		"over":         {-time.Second, 0, 0},
+		"far too long": {24 * time.Hour, 2 * time.Minute, 2*time.Minute + time.Second},
+	} {
+		inBubble(t, fetch.Options{}, func(http.ResponseWriter, *http.Request) {}, func(t *testing.T, other *fetch.Client) {
+			shared.Leave("example.com:80", time.Now().Add(tt.ahead))
+			other.Share(&shared)
+			begun := time.Now()
+			_, err := other.Document(t.Context(), fetch.Request{URL: "http://example.com/"})
+			sourcetest.Check(t, err)
+			took := time.Since(begun)
+			sourcetest.Expect(t, took >= tt.least && took <= tt.most, "%s: waited %s", name, took)
+		})
+	}
+}

@@ -113,7 +113,7 @@ func suggestForwarding(u *url.URL, err error) error {
 // roundTrip sends one request, when its host lets us, and returns the answer's
 // headers with its body to come.
 func (c *Client) roundTrip(ctx context.Context, w *watch, over http.RoundTripper, u *url.URL, header http.Header) (*http.Response, error) {
-	if pause := c.host(u).pause(); pause > 0 {
+	if pause := c.pauseFor(u); pause > 0 {
 		if err := c.opts.Sleep(ctx, pause); err != nil {
 			return nil, err
 		}
@@ -227,7 +227,7 @@ func (c *Client) refusal(w *watch, at *url.URL, resp *http.Response) error {
 		after:       retryAfter(resp.Header, time.Now()),
 	}
 	if err.after > 0 && err.temporary() {
-		err.known = !c.host(at).leave(err.after)
+		err.known = !c.leave(at, err.after)
 	}
 	if proxy := c.proxyOf(resp.Request); proxy != nil && err.Code == http.StatusProxyAuthRequired {
 		err.proxy, err.refused = proxy.Host, at.Host
