@@ -137,7 +137,7 @@ func (l *loader) proxy() func(*url.URL) (*url.URL, error) {
 
 // installFlags are the flags of init that bear on which providers get
 // installed, and from where.
-var installFlags = []string{"-upgrade", "-lockfile", "-plugin-dir", "-get-plugins"}
+var installFlags = []string{"-upgrade", "-lockfile", "-plugin-dir", "-get-plugins", "-test-directory", "-backend"}
 
 // checkArguments warns of variables that would change what the engine installs.
 // Larder does not obey them: its own commands take other flags.

@@ -47,7 +47,7 @@ type installation struct {
 // bounds all of them together.
 func install(c *cli.Context, out *ui.Output) (err error) {
 	mode := c.String("lockfile")
-	in := &installation{readOnlyLock: mode != ""}
+	in := &installation{readOnlyLock: isSet(c, "lockfile")}
 	if in.readOnlyLock && mode != "readonly" {
 		return usageError{fmt.Errorf("--lockfile is readonly or left out, not %q", mode)}
 	}

@@ -6,22 +6,19 @@ import (
 	"fmt"
 	"io/fs"
 	"os"
-	"slices"
 
 	"github.com/larder-cli/larder/sources/disk"
 )
 
-// readPluginDirs reads the directories to install from, as they were typed. A
-// single empty one stands for none, so that what engines remember is forgotten.
+// readPluginDirs reads the directories to install from, as they were typed. An empty one
+// is most likely a variable that is not set, and must not lead to other sources.
 func (in *installation) readPluginDirs(typed []string) error {
 	in.pluginPath = typed
-	if len(typed) > 1 && slices.Contains(typed, "") {
-		return usageError{errors.New("an empty --plugin-dir stands for none and cannot go with others")}
-	}
 	for _, dir := range typed {
-		if dir != "" {
-			in.pluginDirs = append(in.pluginDirs, absolute(in.dir, dir))
+		if dir == "" {
+			return usageError{errors.New("--plugin-dir is empty")}
 		}
+		in.pluginDirs = append(in.pluginDirs, absolute(in.dir, dir))
 	}
 	return nil
 }
@@ -43,21 +40,9 @@ func (in *installation) rememberPluginDirs(dataDir string) error {
 	return nil
 }
 
-// writePluginPath writes the file as terraform init does, and removes it where terraform
-// init would.
+// writePluginPath writes the file as engines do.
 func (in *installation) writePluginPath(dataDir string) error {
 	const name = "plugin_path"
-	if in.pluginPath[0] == "" {
-		dir, err := disk.Open(dataDir)
-		if errors.Is(err, fs.ErrNotExist) {
-			return nil
-		}
-		if err != nil {
-			return err
-		}
-		defer dir.Close()
-		return dir.Remove(name)
-	}
 	text, err := json.MarshalIndent(in.pluginPath, "", "  ")
 	if err != nil {
 		return err

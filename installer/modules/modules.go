@@ -51,10 +51,10 @@ type Tree struct {
 func Load(ctx context.Context, dir string, opts Options) (*Tree, sources.Diagnostics) {
 	w := newWalk(dir, opts.withDefaults())
 	root := w.module(".")
-	tests := w.tests(root)
-	if len(root.files)+len(tests.files) == 0 && w.diags.Err() == nil {
+	if len(root.files) == 0 && w.diags.Err() == nil { // tests alone are no configuration
 		return &Tree{Empty: true}, w.diags.sorted()
 	}
+	tests := w.tests(root)
 	w.require(root.needs)
 	w.require(root.imports)
 	w.require(tests.needs)
