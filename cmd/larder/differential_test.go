@@ -59,7 +59,7 @@ func situations(t *testing.T) (first, number uint64) {
 	t.Helper()
 	asked, number := os.Getenv("LARDER_DIFFERENTIAL"), uint64(48)
 	if os.Getenv("CI") != "" && !testing.Short() {
-		number = 300
+		number = 150
 	}
 	if asked == "" {
 		return 1, number

@@ -30,7 +30,7 @@ type lockTrial struct {
 // LARDER_DIFFERENTIAL is how many trials there are for each engine, and from which seed
 // on if it is NUMBER@SEED.
 func TestLocksAsEnginesDo(t *testing.T) {
-	holdTrials(t, 6, 200, func(g *generator, c *court) {
+	holdTrials(t, 6, 60, func(g *generator, c *court) {
 		l := &lockTrial{trial: c.trial, Source: one(g, "registry", "registry", "network", "network", "packed", "unpacked")}
 		l.States = one(g, []string{"h1", "zh"}, []string{"h1"}, []string{"zh"}, nil)
 		if g.in(4) {

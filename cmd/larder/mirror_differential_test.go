@@ -43,7 +43,7 @@ type mirrorTrial struct {
 // LARDER_DIFFERENTIAL is how many trials there are for each engine, and from which seed
 // on if it is NUMBER@SEED.
 func TestMirrorsAsEnginesDo(t *testing.T) {
-	holdTrials(t, 4, 200, func(g *generator, c *court) {
+	holdTrials(t, 4, 60, func(g *generator, c *court) {
 		m := &mirrorTrial{trial: c.trial, Prior: one(g, "", "", "engine", "larder"), Strict: g.in(2), Warm: g.in(4)}
 		if m.Prior != "" {
 			m.PriorPlatforms = some(g, stockedPlatforms, 2)
