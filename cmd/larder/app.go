@@ -15,13 +15,33 @@ import (
 
 // run runs the command line args and returns the exit status.
 func run(ctx context.Context, args []string, stdout, stderr io.Writer) int {
-	out := ui.New(stdout, stderr)
+	results := &results{to: stdout}
+	out := ui.New(results, stderr)
 	out.JSON = slices.Contains(args, "--json") // before flags are parsed, which may fail
 	app := newApp(out)
 	err := app.RunContext(ctx, flagsFirst(app, args))
 	out.End()
+	if err == nil && results.err != nil {
+		err = fmt.Errorf("writing the results: %w", results.err)
+	}
 	out.Fail(ctx, err)
 	return status(ctx, err)
+}
+
+// results is standard output, and remembers that it couldn't be written: whoever reads it
+// must not take half of it for all.
+type results struct {
+	to  io.Writer
+	err error // the first
+}
+
+// Write implements [io.Writer].
+func (r *results) Write(p []byte) (int, error) {
+	n, err := r.to.Write(p)
+	if r.err == nil {
+		r.err = err
+	}
+	return n, err
 }
 
 // newApp returns the command line of larder. Everything that commands write goes to out,
