@@ -7,7 +7,9 @@ import (
 	"io/fs"
 	"os"
 	"path"
+	"path/filepath"
 	"strconv"
+	"strings"
 
 	"github.com/larder-cli/larder/sources"
 	"github.com/larder-cli/larder/sources/disk"
@@ -46,7 +48,7 @@ func (c content) changed(ctx context.Context, target string) (how string, ok boo
 	}
 	marks, err := scan(target)
 	if err != nil {
-		return disk.Cause(err).Error(), true
+		return unscanned(target, err), true
 	}
 	if len(marks) == 0 {
 		return "", false
@@ -57,11 +59,21 @@ func (c content) changed(ctx context.Context, target string) (how string, ok boo
 	now, err := hash(ctx, target)
 	switch {
 	case err != nil:
-		return disk.Cause(err).Error(), true
+		return unscanned(target, err), true
 	case now.H1 == c.h1:
 		return "", false
 	}
 	return now.Sums.differ(c.sums, ""), true
+}
+
+// unscanned says why a package in target can't be read, and which file of it.
+func unscanned(target string, err error) string {
+	if file, ok := errors.AsType[*fs.PathError](err); ok {
+		if name, relErr := filepath.Rel(target, file.Path); relErr == nil {
+			return name + ": " + file.Err.Error()
+		}
+	}
+	return strings.TrimPrefix(err.Error(), sources.ErrNotFound.Error()+": ")
 }
 
 // A replacement is of an installed package that has changed files.

@@ -49,12 +49,12 @@ func ParseConstraints(s string) (Constraints, error) {
 			text = s // an empty item is best shown among its neighbours
 		}
 		if err != nil {
-			return Constraints{}, fmt.Errorf("version constraint %q: %w", text, err)
+			return Constraints{}, fmt.Errorf("version constraint %.200q: %w", text, err)
 		}
 		c.items = append(c.items, item)
 	}
 	if _, err := goversion.NewConstraint(s); err != nil {
-		return Constraints{}, fmt.Errorf("version constraint %q: has a number that is too large, or unusual white space", s)
+		return Constraints{}, fmt.Errorf("version constraint %.200q: has a number that is too large, or unusual white space", s)
 	}
 	return c, nil
 }
@@ -91,7 +91,7 @@ func checkOperator(op operator) error {
 	if op != sameMajor && slices.Contains(operators, op) {
 		return nil
 	}
-	err := fmt.Errorf("has the unknown operator %q", op)
+	err := fmt.Errorf("has the unknown operator %.40q", op)
 	switch op {
 	case "==", "===":
 		return WithHint(err, `write "=", or the version alone`)
