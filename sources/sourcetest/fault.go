@@ -36,6 +36,9 @@ type Fault struct {
 	Length      int64               // header Content-Length, whatever the body is; never more is sent than that
 	ETag        string              // header of archives
 	NoRange     bool                // requests for a part are answered with the whole
+	Whole       int                 // requests for a part are answered with this status
+	Encoding    string              // header Content-Encoding, whatever the body is
+	Zipped      bool                // the body is compressed with gzip, and says so, unasked
 	Range       string              // header Content-Range of the part that is answered, whatever part that is
 	Changed     bool                // every byte is another, and there are as many
 
@@ -150,12 +153,15 @@ func (f Fault) answer(w *response, r *http.Request) bool {
 		}
 	}
 	set("ETag", f.ETag)
+	set("Content-Encoding", f.Encoding)
 	set("Retry-After", f.RetryAfter)
 	switch {
 	case f.Cut < 0:
 		w.abort()
 	case f.Stall < 0:
 		w.hang()
+	case f.Whole > 0 && r.Header.Get("Range") != "":
+		w.WriteHeader(f.Whole)
 	case f.Drip > 0:
 		w.drip(f.Drip)
 	case f.Endless:
@@ -185,6 +191,20 @@ func (f Fault) edited(w *response, r *http.Request, handler http.Handler) {
 	w.Header().Del("Content-Length")
 	w.WriteHeader(rec.Code)
 	w.Write(f.Edit(rec.Body.Bytes()))
+}
+
+// zipped answers with the handler's answer, compressed.
+func (f Fault) zipped(w *response, r *http.Request, handler http.Handler) {
+	f.Edit = func(body []byte) []byte {
+		var out bytes.Buffer
+		z := gzip.NewWriter(&out)
+		_, _ = z.Write(body) // nothing fails in memory
+		_ = z.Close()
+		return out.Bytes()
+	}
+	r.Header.Del("Range")
+	w.Header().Set("Content-Encoding", "gzip")
+	f.edited(w, r, handler)
 }
 
 // A response is an answer under way, with a fault in it.

@@ -113,6 +113,8 @@ func (s *Server) answer(w http.ResponseWriter, r *http.Request) {
 	case s.expired(r, rec.Kind):
 		out.Header().Set("Content-Type", "application/xml")
 		http.Error(out, "<Error><Code>AccessDenied</Code><Message>Request has expired</Message></Error>", http.StatusForbidden)
+	case f.Zipped:
+		f.zipped(out, r, s.handles())
 	case f.Edit != nil:
 		f.edited(out, r, s.handles())
 	default:
