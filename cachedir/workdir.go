@@ -137,8 +137,7 @@ func (w *workdir) link(ctx context.Context, s sources.Stored) (sources.LinkMode,
 	if err := checkLinked(entry, mode, scratch.Path(made)); err != nil {
 		return "", err
 	}
-	was, _ := d.recall(target, recordPath(s.ID), w.recordPath(s.ID)) // without a record, the files are compared
-	changed, err := w.contentOf(s, entry).replacing(ctx, dir, s.ID, target, was)
+	changed, err := w.replacing(ctx, s, entry, dir, home.Exists(leaf))
 	if err != nil {
 		return "", err
 	}
@@ -155,13 +154,19 @@ func (w *workdir) link(ctx context.Context, s sources.Stored) (sources.LinkMode,
 	return mode, nil
 }
 
-// contentOf is the content of an entry.
-func (w *workdir) contentOf(s sources.Stored, entry []mark) content {
+// replacing prepares for the replacement of what is installed, if anything is, by the entry
+// s with these marks.
+func (w *workdir) replacing(ctx context.Context, s sources.Stored, entry []mark, providers *disk.Dir, installed bool) (*replacement, error) {
+	if !installed {
+		return nil, nil
+	}
+	target := w.target(s.ID)
+	was, _ := w.d.recall(target, recordPath(s.ID), w.recordPath(s.ID)) // without a record, the files are compared
 	c := contentOf(s.H1, entry, nil)
 	if r, ok := w.d.readRecord(recordPath(s.ID)); ok && r.H1 == s.H1 {
 		c.sums = r.Sums
 	}
-	return c
+	return c.replacing(ctx, providers, s.ID, target, was)
 }
 
 // marksOf are the marks of an entry's files, as they were when it was hashed or recognised.

