@@ -268,7 +268,7 @@ func (d *declarations) providerArgument(attr *hcl.Attribute) (string, bool) {
 // importBlock reads an import block. Its target counts if it has no resource
 // block, as the engine may then generate one; in modules it has to have one. To
 // OpenTofu what the type of a target implies counts in any case, by the root module's
-// local names.
+// local names, and that may be data.
 func (d *declarations) importBlock(b *hcl.Block) {
 	args := d.arguments(b.Body, "to", "provider")
 	if args["to"] == nil {
@@ -279,10 +279,14 @@ func (d *declarations) importBlock(b *hcl.Block) {
 		to, inModule = to[2:], true
 	}
 	always := d.engine == sources.OpenTofu && args["provider"] == nil
+	r := resource{kind: "resource", at: b.DefRange}
+	if d.engine == sources.OpenTofu && len(to) > 2 && to[0] == "data" {
+		r.kind, to = to[0], to[1:]
+	}
 	if len(to) < 2 || to[0] == "module" || to[0] == "data" || inModule && !always {
 		return
 	}
-	r := resource{kind: "resource", typ: to[0], name: to[1], at: b.DefRange}
+	r.typ, r.name = to[0], to[1]
 	if attr := args["provider"]; attr != nil {
 		var ok bool
 		if r.provider, ok = d.providerArgument(attr); !ok {
