@@ -180,14 +180,29 @@ func (d *declarations) terraform(b *hcl.Block, amends bool) {
 		case "required_providers":
 			d.requiredProviders(inner, amends)
 		case "backend":
-			args := d.arguments(inner.Body, "path", "workspace_dir")
 			d.backend = &backend{kind: inner.Labels[0]}
-			d.backend.path = textOf(args["path"])
-			d.backend.workspaceDir = textOf(args["workspace_dir"])
+			if d.backend.kind == "local" {
+				args := d.arguments(inner.Body, "path", "workspace_dir")
+				d.backend.path = newStatePath(args["path"])
+				d.backend.workspaceDir = newStatePath(args["workspace_dir"])
+			}
 		case "cloud":
 			d.backend = &backend{kind: "cloud"}
 		}
 	}
+}
+
+// newStatePath is the value of an argument, which is the default one if that is nil.
+func newStatePath(attr *hcl.Attribute) statePath {
+	if attr == nil {
+		return statePath{}
+	}
+	v := constant(attr.Expr)
+	if v == cty.NilVal {
+		return statePath{dynamic: true, at: attr.Expr.Range()}
+	}
+	s, ok := primitive(v)
+	return statePath{text: s, invalid: !v.IsNull() && (!ok || s == ""), at: attr.Expr.Range()}
 }
 
 func (d *declarations) requiredProviders(b *hcl.Block, amends bool) {
