@@ -204,6 +204,14 @@ type recorded struct {
 	instance bool // of a resource's instance: only then the configuration may have a key
 }
 
+// configuration is the address of the configuration, without a key and without the end of
+// the provider's name.
+func (r recorded) configuration() string {
+	name, rest, _ := strings.Cut(r.address, `"]`)
+	alias, _, _ := strings.Cut(rest, "[")
+	return name + alias
+}
+
 // provider is the provider in the address.
 func (r recorded) provider(e sources.Engine) (sources.Provider, error) {
 	unreadable := fmt.Errorf("provider %q is no address", r.address)
@@ -322,10 +330,10 @@ func (s *state) module(in *jsonReader) error {
 }
 
 // resource reads a resource, and adds the address of its provider. In OpenTofu's states
-// its instances may have addresses of their own instead.
+// its instances may have addresses of their own instead, which differ in their keys alone.
 func (s *state) resource(in *jsonReader, seen map[recorded]bool) error {
-	var r recorded
-	shared, own := false, false // whether instances use the resource's address, or their own
+	var r, own recorded
+	lacks := false // whether an instance has no address
 	err := in.object(func(name string) (err error) {
 		switch {
 		case strings.EqualFold(name, "provider"):
@@ -335,16 +343,19 @@ func (s *state) resource(in *jsonReader, seen map[recorded]bool) error {
 			return in.list(func(in *jsonReader) error {
 				instance, err := readInstance(in)
 				if err != nil || instance.address == "" {
-					shared = true
+					lacks = true
 					return err
 				}
-				own = true
+				if own.address != "" && own.configuration() != instance.configuration() {
+					return fmt.Errorf("instances of one resource have the providers %q and %q", own.address, instance.address)
+				}
+				own = instance
 				return s.add(instance, seen)
 			})
 		}
 		return in.skip()
 	})
-	if err != nil || own && !shared {
+	if err != nil || own.address != "" && (r.address != "" || !lacks) {
 		return err
 	}
 	return s.add(r, seen)
