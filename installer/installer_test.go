@@ -3,6 +3,7 @@ package installer_test
 import (
 	"context"
 	"errors"
+	"fmt"
 	"os"
 	"path/filepath"
 	"slices"
@@ -610,6 +611,33 @@ func TestReadOnlyLock(t *testing.T) {
 			after, _ := os.ReadFile(f.lockPath())
 			sourcetest.Expect(t, string(after) == string(before) && !result.Lock.Written, "the lock file is now\n%s", after)
 		})
+	}
+}
+
+// The state may require what the configuration doesn't.
+func TestUnreadState(t *testing.T) {
+	for _, unread := range []bool{false, true} {
+		for _, opts := range []struct{ readOnly, upgrade bool }{{}, {readOnly: true}, {upgrade: true}} {
+			t.Run(fmt.Sprintf("unread %t, %+v", unread, opts), func(t *testing.T) {
+				f := newFixture(t)
+				f.root.StateUnread, f.root.ReadOnlyLock, f.opts.Upgrade = unread, opts.readOnly, opts.upgrade
+				f.source.add(widget, nil)
+				f.source.add("gadget 2.0.0 linux_amd64", nil)
+				f.require("widget", "")
+				f.lock("gadget 1.0.0", "h1:a", "zz:b")
+				f.lock("widget 1.0.0", h1(widget))
+				result, err := f.install()
+				_, refused := errors.AsType[*installer.LockChangedError](err)
+				switch want := "gadget 1.0.0 h1:a zz:b\nwidget 1.0.0 " + string(h1(widget)); {
+				case unread && (err != nil || len(result.Warnings) > 0 || !result.Lock.None() || f.locked() != want):
+					t.Errorf("got %v, %q, %v; locked is\n%s\nnot\n%s", err, result.Warnings, result.Lock, f.locked(), want)
+				case !unread && len(result.Lock.Removed) != 1 || refused != (!unread && opts.readOnly):
+					t.Errorf("got %v, %v", err, result.Lock)
+				case len(f.store.installed) != 1:
+					t.Errorf("installed %v", f.store.installed)
+				}
+			})
+		}
 	}
 }
 

@@ -21,6 +21,7 @@ type Root struct {
 	DataDir      string // the engine's, usually Dir/.terraform
 	Requirements []sources.Requirement
 	Unmanaged    []sources.Provider // required too, but run by a debugger or overridden: nothing is done about them
+	StateUnread  bool               // there may be more requirements: no lock entry is removed
 	Lock         *lockfile.File
 	ReadOnlyLock bool
 	DryRun       bool // choose, and write nothing
@@ -149,6 +150,9 @@ func entries(root Root, jobs []job) []lockfile.Entry {
 		if locked, ok := root.Lock.Entry(p); ok {
 			entries = append(entries, locked)
 		}
+	}
+	if root.StateUnread {
+		entries = append(entries, root.Lock.Rest(entries)...)
 	}
 	return entries
 }

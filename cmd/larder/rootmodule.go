@@ -35,7 +35,7 @@ func (m *rootModule) needs(ctx context.Context) (*installer.Root, error) {
 		m.out.Say("there is no configuration in %s: nothing to do", m.dir)
 		return nil, nil
 	}
-	found := &installer.Root{Dir: m.dir, DataDir: m.config.DataDir, Lock: m.lock}
+	found := &installer.Root{Dir: m.dir, DataDir: m.config.DataDir, Lock: m.lock, StateUnread: tree.StateUnread}
 	for _, r := range tree.Requirements {
 		r.From = slices.Clone(r.From)
 		for i, from := range r.From {

@@ -50,6 +50,20 @@ func (f *File) assumedInVain(entries []Entry) bool {
 	return false
 }
 
+// Rest are the entries of f for providers that entries lack, but for those that entries
+// have taken over (see Migrate).
+func (f *File) Rest(entries []Entry) []Entry {
+	has := func(p sources.Provider) bool {
+		return slices.ContainsFunc(entries, func(e Entry) bool { return e.Provider == p })
+	}
+	return slices.DeleteFunc(f.Entries(), func(e Entry) bool {
+		twin := e.Provider
+		twin.Host = sources.OpenTofu.DefaultHost()
+		_, assumed := f.assumed[twin]
+		return has(e.Provider) || assumed && has(twin) && e.Provider.Host == sources.Terraform.DefaultHost()
+	})
+}
+
 // Complete is [File.Update] for when hashes are found out, not packages
 // installed: the engines then write constraints again too, so these count.
 func (f *File) Complete(entries []Entry, e sources.Engine) ([]byte, Change) {

@@ -273,6 +273,39 @@ provider "registry.terraform.io/hashicorp/random" {
 	sourcetest.Equal(t, new(lockfile.File).Migrate(), "", "of no file")
 }
 
+func TestRest(t *testing.T) {
+	const old = `
+provider "registry.opentofu.org/hashicorp/null" {
+  version = "2.0.0"
+}
+provider "registry.terraform.io/acme/random" {
+  version = "1.0.0"
+}
+provider "registry.terraform.io/hashicorp/null" {
+  version = "1.0.0"
+}
+provider "registry.terraform.io/hashicorp/random" {
+  version = "3.0.0"
+}
+`
+	f, ds := lockfile.Parse([]byte(old))
+	sourcetest.Require(t, len(ds) == 0, "%v", ds)
+	entries := []lockfile.Entry{
+		entry(t, "registry.opentofu.org/hashicorp/null", "2.0.0", ""),
+		entry(t, "registry.opentofu.org/hashicorp/random", "3.0.0", ""),
+	}
+	rest := func() (providers []string) {
+		for _, e := range f.Rest(entries) {
+			providers = append(providers, e.Provider.String())
+		}
+		return providers
+	}
+	want := []string{"registry.terraform.io/acme/random", "registry.terraform.io/hashicorp/null", "registry.terraform.io/hashicorp/random"}
+	sourcetest.Equal(t, fmt.Sprint(rest()), fmt.Sprint(want), "for Terraform")
+	f.Migrate()
+	sourcetest.Equal(t, fmt.Sprint(rest()), fmt.Sprint(want[:2]), "for OpenTofu")
+}
+
 // What is assumed counts as held by the file, and OpenTofu rewrites a file for the sake of
 // an assumption that nothing requires.
 func TestUpdateOfWhatIsAssumed(t *testing.T) {

@@ -180,14 +180,29 @@ func (d *declarations) terraform(b *hcl.Block, amends bool) {
 		case "required_providers":
 			d.requiredProviders(inner, amends)
 		case "backend":
-			args := d.arguments(inner.Body, "path", "workspace_dir")
 			d.backend = &backend{kind: inner.Labels[0]}
-			d.backend.path = textOf(args["path"])
-			d.backend.workspaceDir = textOf(args["workspace_dir"])
+			if d.backend.kind == "local" {
+				args := d.arguments(inner.Body, "path", "workspace_dir")
+				d.backend.path = newStatePath(args["path"])
+				d.backend.workspaceDir = newStatePath(args["workspace_dir"])
+			}
 		case "cloud":
 			d.backend = &backend{kind: "cloud"}
 		}
 	}
+}
+
+// newStatePath is the value of an argument, which is the default one if that is nil.
+func newStatePath(attr *hcl.Attribute) statePath {
+	if attr == nil {
+		return statePath{}
+	}
+	v := constant(attr.Expr)
+	if v == cty.NilVal {
+		return statePath{dynamic: true, at: attr.Expr.Range()}
+	}
+	s, ok := primitive(v)
+	return statePath{text: s, invalid: !v.IsNull() && (!ok || s == ""), at: attr.Expr.Range()}
 }
 
 func (d *declarations) requiredProviders(b *hcl.Block, amends bool) {
@@ -268,7 +283,7 @@ func (d *declarations) providerArgument(attr *hcl.Attribute) (string, bool) {
 // importBlock reads an import block. Its target counts if it has no resource
 // block, as the engine may then generate one; in modules it has to have one. To
 // OpenTofu what the type of a target implies counts in any case, by the root module's
-// local names.
+// local names, and that may be data.
 func (d *declarations) importBlock(b *hcl.Block) {
 	args := d.arguments(b.Body, "to", "provider")
 	if args["to"] == nil {
@@ -279,10 +294,14 @@ func (d *declarations) importBlock(b *hcl.Block) {
 		to, inModule = to[2:], true
 	}
 	always := d.engine == sources.OpenTofu && args["provider"] == nil
+	r := resource{kind: "resource", at: b.DefRange}
+	if d.engine == sources.OpenTofu && len(to) > 2 && to[0] == "data" {
+		r.kind, to = to[0], to[1:]
+	}
 	if len(to) < 2 || to[0] == "module" || to[0] == "data" || inModule && !always {
 		return
 	}
-	r := resource{kind: "resource", typ: to[0], name: to[1], at: b.DefRange}
+	r.typ, r.name = to[0], to[1]
 	if attr := args["provider"]; attr != nil {
 		var ok bool
 		if r.provider, ok = d.providerArgument(attr); !ok {

@@ -169,6 +169,23 @@ registry.terraform.io/acme/prod ""
 	sourcetest.Equal(t, describe(modules.Load(t.Context(), dir, opts)), want, "with an absolute data directory")
 }
 
+// Engines check the name in TF_WORKSPACE, and not the one that was selected.
+func TestWorkspaceNames(t *testing.T) {
+	for name, valid := range map[string]bool{
+		"dev": true, "a:b": true, "a~b": true, "b=c@d": true,
+		"de v": false, "\u00fc": false, "a%b": false, "a*b": false, "a,b": false, "../x": false, "..": false,
+	} {
+		dir := unpack(t, &txtar.Archive{Files: []txtar.File{{Name: "main.tf"}}})
+		_, ds := modules.Load(t.Context(), dir, modules.Options{Workspace: name})
+		sourcetest.Equal(t, ds.Err() == nil, valid, name, "as an option", ds)
+	}
+	for name, valid := range map[string]bool{"de v": true, "\u00fc": true, "a/b": false} {
+		dir := unpack(t, &txtar.Archive{Files: []txtar.File{{Name: "main.tf"}, {Name: ".terraform/environment", Data: []byte(name)}}})
+		_, ds := modules.Load(t.Context(), dir, modules.Options{})
+		sourcetest.Equal(t, ds.Err() == nil, valid, name, "selected", ds)
+	}
+}
+
 func TestUsesTofuFiles(t *testing.T) {
 	for name, want := range map[string]bool{
 		"a.tofu": true, "a.tofu.json": true, "a.tf": false, "a.tf.json": false,

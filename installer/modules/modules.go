@@ -5,7 +5,7 @@
 // It is not a validator: it reads the parts of the language that can require a
 // provider, and accepts everything else that is syntactically correct. It installs
 // no modules, evaluates no expressions that depend on variables, and makes no
-// requests: a state that is not on this machine counts as empty.
+// requests: of a state that is not on this machine it only notes that there is one.
 //
 // It leaves nothing on disk.
 package modules
@@ -43,6 +43,7 @@ func (o Options) withDefaults() Options {
 type Tree struct {
 	Requirements []sources.Requirement // sorted by provider; built-in ones are left out
 	Empty        bool                  // there is no configuration at all
+	StateUnread  bool                  // the state cannot be read, and may require more
 }
 
 // Load reads the root module in dir. Diagnostics and origins name files
@@ -65,7 +66,7 @@ func Load(ctx context.Context, dir string, opts Options) (*Tree, sources.Diagnos
 	if err := ctx.Err(); err != nil {
 		w.diags.fail(place{}, "", "reading the configuration: %v", err)
 	}
-	return &Tree{Requirements: w.requirements()}, w.diags.sorted()
+	return &Tree{Requirements: w.requirements(), StateUnread: w.stateUnread}, w.diags.sorted()
 }
 
 // UsesTofuFiles reports whether dir has configuration files that only OpenTofu

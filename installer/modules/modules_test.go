@@ -76,6 +76,9 @@ func describe(tree *modules.Tree, ds sources.Diagnostics) string {
 	if tree.Empty {
 		b.WriteString("empty\n")
 	}
+	if tree.StateUnread {
+		b.WriteString("state unread\n")
+	}
 	for _, r := range tree.Requirements {
 		fmt.Fprintf(&b, "%s %q\n", r.Provider, r.Constraints)
 		for _, o := range r.From {

@@ -9,6 +9,7 @@ import (
 	"fmt"
 	"io"
 	"io/fs"
+	"net/url"
 	"path/filepath"
 	"strings"
 
@@ -27,26 +28,40 @@ const (
 	maxAddresses = 10_000
 )
 
-// A backend says where the state is. Only local ones matter here.
+// A backend says where the state is.
 type backend struct {
 	kind         string
-	path         string // of the state of the default workspace; may be empty
-	workspaceDir string // of the states of the others; may be empty
+	path         statePath // of the state of the default workspace; a local backend's
+	workspaceDir statePath // of the states of the others; a local backend's
 }
 
-// state adds the providers that the state of the current workspace records, if
-// it is on this machine.
-func (w *walk) state(ctx context.Context, b *backend) {
-	if b == nil {
-		b = w.initialisedBackend()
-	}
-	workspace, ok := w.workspace()
-	if b.kind != "local" || !ok {
+// A statePath is a path in the configuration of a backend. Without a text it is the default.
+type statePath struct {
+	text    string
+	dynamic bool // it depends on variables or functions
+	invalid bool // it is a constant, but no path
+	at      place
+}
+
+// state adds the providers that the state of the current workspace records. If that state
+// cannot be read, it notes that there may be others.
+func (w *walk) state(ctx context.Context, declared *backend) {
+	b, ok := w.backend(declared)
+	workspace, named := w.workspace()
+	if !ok || !named {
 		return
 	}
-	name := cmp.Or(b.path, "terraform.tfstate")
+	if b.kind != "local" {
+		w.stateUnread = true
+		return
+	}
+	path, name := b.path, cmp.Or(b.path.text, "terraform.tfstate")
 	if workspace != "default" {
-		name = filepath.Join(cmp.Or(b.workspaceDir, "terraform.tfstate.d"), workspace, "terraform.tfstate")
+		path, name = b.workspaceDir, filepath.Join(cmp.Or(b.workspaceDir.text, "terraform.tfstate.d"), workspace, "terraform.tfstate")
+	}
+	if path.dynamic {
+		w.unread(path.at, `run "`+string(w.opts.Engine)+` init" once, which records the path`, "the path of the state is not constant")
+		return
 	}
 	file, info, err := openFile(w.path(name))
 	if errors.Is(err, fs.ErrNotExist) {
@@ -59,7 +74,7 @@ func (w *walk) state(ctx context.Context, b *backend) {
 		if info.Size() > maxState {
 			err = fmt.Errorf("larger than %d GiB", maxState>>30)
 		} else {
-			s, err = readState(disk.Reader(ctx, io.LimitReader(file, maxState)))
+			s, err = readState(disk.Reader(ctx, io.LimitReader(file, maxState)), w.opts.Engine)
 		}
 	}
 	if err == nil {
@@ -69,16 +84,49 @@ func (w *walk) state(ctx context.Context, b *backend) {
 		w.diags.failWith(at, fmt.Errorf("unusable state: %w", err))
 		return
 	}
-	if s.encrypted {
-		w.diags.warn(at, "", "the state is encrypted: providers that only it records are not considered")
+	if s.encrypted && w.opts.Engine == sources.OpenTofu {
+		w.unread(at, "", "the state is encrypted")
 	}
-	for _, recorded := range s.providers {
-		w.recorded(at, recorded)
+	for _, r := range s.providers {
+		w.recorded(at, r)
 	}
 }
 
-// initialisedBackend is the backend that the engine last used here.
-func (w *walk) initialisedBackend() *backend {
+// unread notes that the state cannot be read, and warns of it.
+func (w *walk) unread(at place, hint, why string) {
+	w.stateUnread = true
+	w.diags.warn(at, hint, "%s: providers that only the state requires are not installed, and their lock entries are kept", why)
+}
+
+// backend is the one to use: the declared one, with the paths that it was initialised with,
+// or without a declaration the initialised one.
+func (w *walk) backend(declared *backend) (b *backend, ok bool) {
+	if declared != nil {
+		for _, p := range []statePath{declared.path, declared.workspaceDir} {
+			if p.invalid || p.dynamic && w.opts.Engine == sources.Terraform {
+				w.diags.fail(p.at, "", "the path of the state is not a constant string")
+				return nil, false
+			}
+		}
+	}
+	initialised, ok := w.initialisedBackend()
+	if !ok {
+		return nil, false
+	}
+	// What another backend has will be migrated to the declared one.
+	w.stateUnread = initialised != nil && initialised.kind != "local"
+	switch {
+	case initialised == nil:
+		return cmp.Or(declared, &backend{kind: "local"}), true
+	case declared == nil || declared.kind == initialised.kind:
+		return initialised, true
+	default:
+		return declared, true
+	}
+}
+
+// initialisedBackend is the backend that the engine last used here, nil if there is none.
+func (w *walk) initialisedBackend() (b *backend, ok bool) {
 	name := filepath.Join(w.opts.DataDir, "terraform.tfstate")
 	src, err := readFile(w.path(name))
 	var document struct {
@@ -95,12 +143,14 @@ func (w *walk) initialisedBackend() *backend {
 		err = json.Unmarshal(src, &document)
 	}
 	if b := document.Backend; b != nil {
-		return &backend{b.Type, b.Config.Path, b.Config.WorkspaceDir}
+		return &backend{b.Type, statePath{text: b.Config.Path}, statePath{text: b.Config.WorkspaceDir}}, true
 	}
-	if err != nil && !errors.Is(err, fs.ErrNotExist) {
+	empty := len(src) == 0 && w.opts.Engine == sources.OpenTofu
+	if err != nil && !empty && !errors.Is(err, fs.ErrNotExist) {
 		w.diags.fail(place{Filename: name}, "", "backend settings: %v", err)
+		return nil, false
 	}
-	return &backend{kind: "local"}
+	return nil, true
 }
 
 const maxWorkspace = 255 // bytes in the name of a directory
@@ -108,7 +158,10 @@ const maxWorkspace = 255 // bytes in the name of a directory
 // workspace is the current workspace.
 func (w *walk) workspace() (string, bool) {
 	name, at := w.opts.Workspace, place{}
+	hint := "set TF_WORKSPACE to the name of a workspace, or unset it"
+	valid := name == url.PathEscape(name)
 	if name == "" {
+		hint = `select a workspace with "` + string(w.opts.Engine) + ` workspace select"`
 		at.Filename = filepath.Join(w.opts.DataDir, "environment")
 		src, err := readFile(w.path(at.Filename))
 		if err != nil && !errors.Is(err, fs.ErrNotExist) {
@@ -118,16 +171,21 @@ func (w *walk) workspace() (string, bool) {
 		name = cmp.Or(strings.TrimSpace(string(src)), "default")
 	}
 	// It becomes part of a path.
-	if len(name) > maxWorkspace || strings.ContainsAny(name, `/\`) || !filepath.IsLocal(name) {
-		w.diags.fail(at, "", "workspace %.80q: not a name that a workspace can have", name)
+	if !valid || len(name) > maxWorkspace || strings.ContainsAny(name, `/\`) || !filepath.IsLocal(name) {
+		w.diags.fail(at, hint, "workspace %.80q: not a name that a workspace can have", name)
 		return "", false
 	}
 	return name, true
 }
 
-// recorded adds a provider that a state records.
-func (w *walk) recorded(at place, s string) {
-	p, err := stateProvider(s, w.opts.Engine)
+// recorded adds a provider that a state records. Terraform ignores resources with an
+// invalid address.
+func (w *walk) recorded(at place, r recorded) {
+	p, err := r.provider(w.opts.Engine)
+	if err != nil && w.opts.Engine == sources.Terraform {
+		w.diags.warn(at, "", "ignored resources in the state: %v", err)
+		return
+	}
 	if err != nil {
 		w.diags.failWith(at, fmt.Errorf("unusable state: %w", err))
 		return
@@ -139,18 +197,32 @@ func (w *walk) recorded(at place, s string) {
 	w.require([]need{{provider: p, at: at}})
 }
 
-// stateProvider is the provider in a state's address of a configuration for it,
-// such as module.a.provider["registry.terraform.io/hashicorp/aws"].west.
-func stateProvider(s string, e sources.Engine) (sources.Provider, error) {
-	unreadable := fmt.Errorf("provider %q is no address", s)
-	steps, diags := hclsyntax.ParseTraversalAbs([]byte(s), "", hcl.InitialPos)
+// A recorded is a state's address of a provider's configuration, such as
+// module.a.provider["registry.terraform.io/hashicorp/aws"].west.
+type recorded struct {
+	address  string
+	instance bool // of a resource's instance: only then the configuration may have a key
+}
+
+// configuration is the address of the configuration, without a key and without the end of
+// the provider's name.
+func (r recorded) configuration() string {
+	name, rest, _ := strings.Cut(r.address, `"]`)
+	alias, _, _ := strings.Cut(rest, "[")
+	return name + alias
+}
+
+// provider is the provider in the address.
+func (r recorded) provider(e sources.Engine) (sources.Provider, error) {
+	unreadable := fmt.Errorf("provider %q is no address", r.address)
+	steps, diags := hclsyntax.ParseTraversalAbs([]byte(r.address), "", hcl.InitialPos)
 	if diags.HasErrors() {
 		return sources.Provider{}, unreadable
 	}
-	for len(steps) > 2 && stepName(steps[0]) == "module" {
+	for len(steps) > 2 && stepName(steps[0]) == "module" && stepName(steps[1]) != "" {
 		steps = steps[2:]
 	}
-	if len(steps) < 2 || stepName(steps[0]) != "provider" {
+	if len(steps) < 2 || stepName(steps[0]) != "provider" || !r.validAlias(steps[2:]) {
 		return sources.Provider{}, unreadable
 	}
 	switch next := steps[1].(type) {
@@ -162,6 +234,21 @@ func stateProvider(s string, e sources.Engine) (sources.Provider, error) {
 		return sources.Provider{Host: e.DefaultHost(), Namespace: "-", Type: next.Name}, nil
 	}
 	return sources.Provider{}, unreadable
+}
+
+// validAlias reports whether an address can end with steps: an alias and its key, if any.
+func (r recorded) validAlias(steps hcl.Traversal) bool {
+	switch len(steps) {
+	case 0:
+		return true
+	case 1:
+		return stepName(steps[0]) != ""
+	case 2:
+		_, key := steps[1].(hcl.TraverseIndex)
+		return r.instance && key && stepName(steps[0]) != ""
+	default:
+		return false
+	}
 }
 
 func stepName(step hcl.Traverser) string {
@@ -177,20 +264,22 @@ func stepName(step hcl.Traverser) string {
 
 // A state is the part of a state file that matters here.
 type state struct {
+	engine    sources.Engine // that reads it
 	version   int
-	providers []string // addresses of configurations, each once
+	providers []recorded // each once
 	encrypted bool
 	old       bool // there are resources in a form older than version 4
 }
 
 // readState reads a state. An empty file is an empty state.
-func readState(r io.Reader) (state, error) {
-	var s state
+func readState(r io.Reader, e sources.Engine) (state, error) {
+	s := state{engine: e}
 	in := &jsonReader{Reader: bufio.NewReaderSize(r, 64<<10)}
-	if _, err := in.peek(); errors.Is(err, io.EOF) {
-		return state{version: 4}, nil
+	if _, err := in.Peek(1); errors.Is(err, io.EOF) {
+		s.version = 4
+		return s, nil
 	}
-	seen := map[string]bool{}
+	seen := map[recorded]bool{}
 	err := in.object(func(name string) error { return s.member(in, name, seen) })
 	if errors.Is(err, io.EOF) {
 		return s, io.ErrUnexpectedEOF
@@ -206,7 +295,7 @@ func readState(r io.Reader) (state, error) {
 
 // member reads the value of a member of the state's outermost object. Engines
 // ignore the case of names.
-func (s *state) member(in *jsonReader, name string, seen map[string]bool) error {
+func (s *state) member(in *jsonReader, name string, seen map[recorded]bool) error {
 	switch {
 	case strings.EqualFold(name, "version"):
 		return s.readVersion(in)
@@ -240,35 +329,84 @@ func (s *state) module(in *jsonReader) error {
 	})
 }
 
-// resource reads a resource, and adds the address of its provider.
-func (s *state) resource(in *jsonReader, seen map[string]bool) error {
-	address := ""
+// resource reads a resource, and adds the address of its provider. In OpenTofu's states
+// its instances may have addresses of their own instead, which differ in their keys alone.
+func (s *state) resource(in *jsonReader, seen map[recorded]bool) error {
+	var r, own recorded
+	lacks := false // whether an instance has no address
+	err := in.object(func(name string) (err error) {
+		switch {
+		case strings.EqualFold(name, "provider"):
+			r.address, err = readAddress(in)
+			return err
+		case s.engine == sources.OpenTofu && strings.EqualFold(name, "instances"):
+			return in.list(func(in *jsonReader) error {
+				instance, err := readInstance(in)
+				if err != nil || instance.address == "" {
+					lacks = true
+					return err
+				}
+				if own.address != "" && own.configuration() != instance.configuration() {
+					return fmt.Errorf("instances of one resource have the providers %q and %q", own.address, instance.address)
+				}
+				own = instance
+				return s.add(instance, seen)
+			})
+		}
+		return in.skip()
+	})
+	if err != nil || own.address != "" && (r.address != "" || !lacks) {
+		return err
+	}
+	return s.add(r, seen)
+}
+
+// readInstance reads an instance of a resource.
+func readInstance(in *jsonReader) (recorded, error) {
+	r := recorded{instance: true}
 	err := in.object(func(name string) (err error) {
 		if !strings.EqualFold(name, "provider") {
 			return in.skip()
 		}
-		short := false
-		if address, short, err = in.text(maxAddress); err == nil && !short {
-			err = fmt.Errorf("a provider address has more than %d bytes", maxAddress)
-		}
+		r.address, err = readAddress(in)
 		return err
 	})
-	if err != nil || seen[address] {
-		return err
+	return r, err
+}
+
+// readAddress reads the address of a provider's configuration, empty if it is null.
+func readAddress(in *jsonReader) (string, error) {
+	if c, err := in.peek(); err == nil && c == 'n' {
+		_, err := in.scalar()
+		return "", err
+	}
+	address, short, err := in.text(maxAddress)
+	if err == nil && !short {
+		err = fmt.Errorf("a provider address has more than %d bytes", maxAddress)
+	}
+	return address, err
+}
+
+// add adds an address, once.
+func (s *state) add(r recorded, seen map[recorded]bool) error {
+	if seen[r] {
+		return nil
 	}
 	if len(seen) == maxAddresses {
 		return fmt.Errorf("more than %d provider addresses", maxAddresses)
 	}
-	seen[address] = true
-	s.providers = append(s.providers, address)
+	seen[r] = true
+	s.providers = append(s.providers, r)
 	return nil
 }
 
 // check refuses what other releases of the engine wrote.
 func (s *state) check() error {
 	switch {
-	case s.encrypted:
+	case s.encrypted && s.engine == sources.OpenTofu:
 		return nil
+	case s.encrypted && s.version < 1:
+		return errors.New("it is encrypted, as only OpenTofu can read it")
 	case s.version < 1:
 		return errors.New("no format version")
 	case s.version > 4:

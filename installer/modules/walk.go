@@ -29,6 +29,8 @@ type walk struct {
 	diags    diagnostics
 	needs    map[sources.Provider]*sources.Requirement
 	origins  map[origin]bool
+
+	stateUnread bool // the state may require more
 }
 
 // An origin is what has been recorded for a provider.
