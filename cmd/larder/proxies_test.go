@@ -35,6 +35,7 @@ func TestProxies(t *testing.T) {
 		{name: "HTTP", serve: connectProxy("")},
 		{name: "HTTP with credentials", serve: connectProxy("Basic " + base64.StdEncoding.EncodeToString([]byte("me:p@ss"))), env: []string{"HTTPS_PROXY=http://" + user + "@{proxy}"}},
 		{name: "HTTP without the credentials", serve: connectProxy("Basic x"), says: "407 Proxy Authentication Required"},
+		{name: "404 from the proxy", serve: refusingProxy("404 Not Found"), says: "does not lead to registry.test:443: 404 Not Found"},
 		{name: "NO_PROXY", serve: connectProxy(""), env: []string{"HTTPS_PROXY=http://{proxy}", "NO_PROXY=registry.test"}, says: "no such host"},
 		{name: "NO_PROXY for another host", serve: connectProxy(""), env: []string{"HTTPS_PROXY=http://{proxy}", "NO_PROXY=other.test,.example"}},
 		{name: "lower case", serve: connectProxy(""), env: []string{"https_proxy=http://{proxy}"}},
@@ -164,6 +165,43 @@ func connectProxy(credentials string) func(*testing.T, string) string {
 			}
 		})
 	}
+}
+
+// refusingProxy leads nowhere.
+func refusingProxy(status string) func(*testing.T, string) string {
+	return func(t *testing.T, _ string) string {
+		return listenAsProxy(t, func(conn net.Conn) {
+			_, _ = http.ReadRequest(bufio.NewReader(conn))
+			_, _ = io.WriteString(conn, "HTTP/1.1 "+status+"\r\nContent-Length: 0\r\n\r\n")
+		})
+	}
+}
+
+// What a proxy doesn't know says nothing about a mirror: no other method is asked.
+func TestProxyThatHidesAMirror(t *testing.T) {
+	if runtime.GOOS != "linux" {
+		t.Skip("elsewhere programs in Go take no authority from SSL_CERT_FILE")
+	}
+	world := sourcetest.New(t)
+	l, err := net.Listen("tcp", "127.0.0.1:0")
+	sourcetest.Check(t, err)
+	t.Cleanup(func() { l.Close() })
+	accept(l, func(conn net.Conn) {
+		in := bufio.NewReader(conn)
+		req, err := http.ReadRequest(in)
+		if err != nil || strings.HasPrefix(req.Host, "mirror.test") {
+			_, _ = io.WriteString(conn, "HTTP/1.1 404 Not Found\r\nContent-Length: 0\r\n\r\n")
+			return
+		}
+		_, _ = io.WriteString(conn, "HTTP/1.1 200 OK\r\n\r\n")
+		pass(conn, in, world.Registry.Host)
+	})
+	methods := filepath.Join(t.TempDir(), "methods.tfrc")
+	text := "provider_installation {\n  network_mirror {\n    url = \"https://mirror.test/\"\n  }\n  direct {}\n}\n" +
+		"host \"example.test\" {\n  services = {\n    \"providers.v1\" = \"https://registry.test/v1/providers/example.test/\"\n  }\n}\n"
+	sourcetest.Check(t, os.WriteFile(methods, []byte(text), 0o644))
+	out, err := installBehind(t, world, "https://registry.test", []string{"HTTPS_PROXY=http://" + l.Addr().String(), "TF_CLI_CONFIG_FILE=" + methods})
+	sourcetest.Expect(t, err != nil && strings.Contains(out, "does not lead to mirror.test:443: 404 Not Found"), "%v\n%s", err, out)
 }
 
 // socksProxy is a proxy that speaks SOCKS 5, as in RFC 1928, without authentication.

@@ -113,6 +113,7 @@ type Offer struct {
 	Report trust.Report
 
 	asked time.Time // it was made
+	alone bool      // one connection is to bring all of the archive
 
 	// Payload is the package itself, where the caller has it, with what is known of its
 	// archive. A source's offer has none.
@@ -175,6 +176,7 @@ func (a *Acquirer) Take(ctx context.Context, req Request, offer Offer) (Result, 
 	res, doubtful, err := a.take(ctx, req, offer)
 	if err != nil && doubtful && ctx.Err() == nil {
 		a.Warn(req.ID, "what arrived did not verify; fetching it once more")
+		offer.alone = true // parts may have been those of something else
 		res, _, err = a.take(ctx, req, offer)
 	}
 	if err != nil {

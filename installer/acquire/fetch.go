@@ -71,7 +71,7 @@ func (a *Acquirer) fetch(ctx context.Context, req Request, offer Offer, stage so
 	got.downloaded, got.Origin = true, fetch.Redact(offer.Location.URL)
 	to := a.arriving(offer, stage)
 	from := fetch.Archive{
-		URL: offer.Location.URL, Size: offer.Size, Tries: offer.Tries,
+		URL: offer.Location.URL, Size: offer.Size, Tries: offer.Tries, Alone: offer.alone,
 		Renew:  func(ctx context.Context) (string, error) { return relocate(ctx, offer) },
 		Expect: func(size int64) { to.size = size },
 	}

@@ -85,7 +85,7 @@ func (c *Client) document(ctx context.Context, u *url.URL, r Request) (*Document
 		return nil, err
 	}
 	if resp.StatusCode != http.StatusOK {
-		return nil, elsewhere(u, at, c.refusal(w, at, resp))
+		return nil, elsewhere(u, at, c.refusal(at, resp))
 	}
 	defer resp.Body.Close()
 	w.limit(documentWindows * c.opts.Timeout)

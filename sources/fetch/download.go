@@ -21,6 +21,7 @@ import (
 type Archive struct {
 	URL   string
 	Size  int64 // in bytes, 0 if it is not known; an archive of another size is refused
+	Alone bool  // one connection is to bring all of it
 	Tries int   // how many in a row may bring nothing; 0 leaves it to the options
 
 	// Renew asks where the archive is now, as URLs of object stores expire. It is called
@@ -64,7 +65,7 @@ func (c *Client) Download(ctx context.Context, from Archive, stage Stage) error 
 	if from.Expect == nil {
 		from.Expect = func(int64) {}
 	}
-	d := &download{client: c, url: u, from: from, tries: orDefault(from.Tries, c.opts.DownloadTries), stage: stage, buf: make([]byte, bufferSize)}
+	d := &download{client: c, url: u, from: from, tries: orDefault(from.Tries, c.opts.DownloadTries), stage: stage, alone: from.Alone, buf: make([]byte, bufferSize)}
 	d.forget()
 	if d.authorization, err = c.archiveCredentials(ctx, u); err != nil {
 		return &Error{URL: bare(u), Err: err}
@@ -182,7 +183,7 @@ func (d *download) ask(ctx context.Context, w *watch, by *way) (*http.Response, 
 	if err != nil || !refusesRange(resp) {
 		return resp, at, err
 	}
-	d.client.discard(w, resp)
+	discard(resp)
 	return d.client.send(ctx, w, by, d.url, d.header(false), defaultRedirects)
 }
 
@@ -211,19 +212,19 @@ func (d *download) receive(ctx context.Context, w *watch, at *url.URL, resp *htt
 	switch resp.StatusCode {
 	case http.StatusOK, http.StatusPartialContent:
 	default:
-		return d.client.refusal(w, at, resp)
+		return d.client.refusal(at, resp)
 	}
 	defer resp.Body.Close()
-	if err := d.place(resp); err != nil {
-		return err
-	}
 	body := decoded(w.reader(resp.Body), resp)
-	if d.have == 0 {
+	if resp.StatusCode == http.StatusOK {
 		start := bufio.NewReaderSize(body, bufferSize)
 		if head, _ := start.Peek(maxPreamble); isHTML(head) {
 			return pageError(resp.Header.Get("Content-Type"), "an archive")
 		}
 		body = start
+	}
+	if err := d.place(resp); err != nil {
+		return err
 	}
 	if !d.divisible(resp) {
 		return d.copy(body)

@@ -65,9 +65,7 @@ type StatusError struct {
 	Said        string // the server's own message; empty if it has none
 	ObjectStore bool   // whether an object store answered, which hides what doesn't exist
 
-	signed  bool   // whether the URL was good for a while only
-	proxy   string // that answered instead; empty if none did
-	refused string // the host that it was to lead to
+	signed bool // whether the URL was good for a while only
 
 	known bool          // whether the host has asked for the wait before
 	after time.Duration // that the server asks us to wait; 0 if it does not
@@ -78,9 +76,6 @@ func (e *StatusError) Error() string {
 	text := fmt.Sprintf("%d %s", e.Code, http.StatusText(e.Code))
 	if http.StatusText(e.Code) == "" {
 		text = fmt.Sprintf("status %d", e.Code)
-	}
-	if e.proxy != "" {
-		text = fmt.Sprintf("the proxy %s does not lead to %s: %s", e.proxy, e.refused, text)
 	}
 	if e.Said != "" {
 		text += fmt.Sprintf(" (%q)", e.Said)
@@ -93,14 +88,14 @@ func (e *StatusError) Error() string {
 
 // Is reports whether e is of the kind that target stands for.
 func (e *StatusError) Is(target error) bool {
-	return target == ErrUnauthorized && e.proxy == "" && (e.Code == http.StatusUnauthorized || e.Code == http.StatusForbidden)
+	return target == ErrUnauthorized && (e.Code == http.StatusUnauthorized || e.Code == http.StatusForbidden)
 }
 
 // expired reports whether the answer may be to a URL that was good until a while ago.
 func (e *StatusError) expired() bool {
 	switch e.Code {
 	case http.StatusBadRequest, http.StatusUnauthorized, http.StatusForbidden, http.StatusGone:
-		return e.proxy == ""
+		return true
 	}
 	return false
 }
@@ -137,6 +132,9 @@ func (e *redirected) Unwrap() error { return e.err }
 
 // temporary reports whether trying again may help.
 func temporary(err error) bool {
+	if proxy, ok := errors.AsType[*ProxyError](err); ok {
+		return (&StatusError{Code: proxy.Code}).temporary()
+	}
 	var status *StatusError
 	if errors.As(err, &status) {
 		return status.temporary()

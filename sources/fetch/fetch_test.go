@@ -357,8 +357,8 @@ func TestConnectionErrors(t *testing.T) {
 		"certificate":     {&tls.CertificateVerificationError{Err: errors.New("unknown authority")}, 1},
 		"not TLS":         {tls.RecordHeaderError{Msg: "not TLS"}, 1},
 		"alert":           {&net.OpError{Op: "remote error", Err: errors.New("tls: bad certificate")}, 1},
-		"proxy refuses":   {&fetch.StatusError{Code: 407}, 1},
-		"proxy is broken": {&fetch.StatusError{Code: 502}, 6},
+		"proxy refuses":   {&fetch.ProxyError{Code: 407}, 1},
+		"proxy is broken": {&fetch.ProxyError{Code: 502}, 6},
 	} {
 		transport := &failing{err: test.err}
 		client := fetch.New(fetch.Options{Transport: transport, Sleep: noSleep})
@@ -378,13 +378,17 @@ func TestProxyThatRefuses(t *testing.T) {
 		hint   string
 	}{
 		{"https://example.com/", 407, []string{`Basic realm="x"`, "Negotiate"}, "the proxy {proxy} does not lead to example.com:443: 407 Proxy Authentication Required",
-			"the proxy wants to know who asks, and offers Basic, Negotiate: for Basic, write HTTPS_PROXY=http://USER:PASSWORD@{proxy}"},
+			"the proxy refused the user and password in HTTPS_PROXY"},
 		{"https://example.com/", 407, nil, "the proxy {proxy} does not lead to example.com:443: 407 Proxy Authentication Required",
-			"the proxy wants to know who asks, and offers no scheme: for Basic, write HTTPS_PROXY=http://USER:PASSWORD@{proxy}"},
+			"the proxy refused the user and password in HTTPS_PROXY"},
+		{"https://example.com/", 407, []string{"Negotiate", "NTLM"}, "the proxy {proxy} does not lead to example.com:443: 407 Proxy Authentication Required",
+			"the proxy wants to know who asks, and offers Negotiate, NTLM: only Basic is supported"},
+		{"https://example.com/", 404, nil, "the proxy {proxy} does not lead to example.com:443: 404 Not Found",
+			"ask who runs the proxy to let you reach example.com:443, or name the host in NO_PROXY"},
 		{"https://example.com/", 403, nil, "the proxy {proxy} does not lead to example.com:443: 403 Forbidden",
 			"ask who runs the proxy to let you reach example.com:443, or name the host in NO_PROXY"},
 		{"http://example.com/", 407, []string{"Basic"}, "the proxy {proxy} does not lead to example.com: 407 Proxy Authentication Required",
-			"the proxy wants to know who asks, and offers Basic: for Basic, write HTTP_PROXY=http://USER:PASSWORD@{proxy}"},
+			"the proxy refused the user and password in HTTP_PROXY"},
 	} {
 		proxy := httptest.NewServer(http.HandlerFunc(func(rw http.ResponseWriter, _ *http.Request) {
 			rw.Header()["Proxy-Authenticate"] = tt.offers
@@ -399,7 +403,8 @@ func TestProxyThatRefuses(t *testing.T) {
 		_, err := client.Document(t.Context(), fetch.Request{URL: tt.url})
 		sourcetest.Expect(t, err != nil && err.Error() == tt.url+": "+want(tt.says), "got %v, want %s", err, want(tt.says))
 		sourcetest.Equal(t, fmt.Sprint(sources.Hints(err)), "["+want(tt.hint)+"]", "hints")
-		sourcetest.Expect(t, !errors.Is(err, fetch.ErrUnauthorized), "%v is taken for the host's refusal", err)
+		var status *fetch.StatusError
+		sourcetest.Expect(t, !errors.As(err, &status), "%v is taken for the host's answer", err)
 	}
 }
 

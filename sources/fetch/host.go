@@ -18,6 +18,8 @@ import (
 type host struct {
 	archives chan struct{} // holds one item for each archive arriving
 	asks     atomic.Bool   // for a client certificate, and there is none
+	speaks1  atomic.Bool   // has answered archives over HTTP/1.1
+	speaks2  atomic.Bool   // has answered over HTTP/2
 	modern   atomic.Bool   // speaks HTTP/2 alone
 
 	mu      sync.Mutex

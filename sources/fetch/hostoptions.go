@@ -160,6 +160,10 @@ func (c *Client) suggestToken(u *url.URL, err error) error {
 		e.Err = sources.WithHint(e.Err, "the URL is signed for a limited time: check the clock of this machine, and for how long the registry signs URLs")
 		return err
 	}
+	if status.ObjectStore && errors.Is(err, ErrUnauthorized) {
+		e.Err = sources.WithHint(e.Err, "object stores answer so for what does not exist, too")
+		return err
+	}
 	if u.Scheme == "https" && errors.Is(err, ErrUnauthorized) && !errors.As(err, &other) && !status.Credentials {
 		e.Err = sources.WithHint(e.Err, "if it is for those who have a token for %s, set send_token_to_archives for that host in larder's own configuration file", u.Host)
 	}

@@ -37,6 +37,9 @@ const (
 // silences is how often in a row an archive doesn't begin to arrive until it is given up.
 const silences = 2
 
+// maxDrain is how long the rest of a body is waited for that is only thrown away.
+const maxDrain = time.Second
+
 // maxOpening is how long requests wait for the first connection to a host.
 const maxOpening = time.Second
 
@@ -85,6 +88,7 @@ const (
 	minPart        = 1 << 20                // bytes
 	maxPart        = 4 << 20                // bytes
 	partTime       = time.Second / 4        // to download one part, which is what an interruption loses
+	maxAnswer      = 5 * time.Second        // to begin to answer, beyond which further requests cost too much
 	maxBehind      = 64 << 20               // bytes that the first connection may be behind the others, to go on if they fail
 	partTries      = 3                      // after which one connection downloads the rest
 

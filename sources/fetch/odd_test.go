@@ -258,8 +258,17 @@ func TestRedirectsOfMetadataToPlainHTTP(t *testing.T) {
 	sourcetest.Expect(t, strings.Contains(fmt.Sprint(sources.Hints(err)), hint), "hints: %q", sources.Hints(err))
 }
 
-// A server with HTTP/2 alone may hang up after the handshake.
-func TestServerThatHangsUpOnHTTP1(t *testing.T) {
+// A server with HTTP/2 alone may hang up after the handshake, or say what is no HTTP/1.1.
+func TestServersWithHTTP2Alone(t *testing.T) {
+	for name, says := range map[string]string{
+		"hangs up": "", "settings": "\x00\x00\x06\x04\x00\x00\x00\x00\x00\x00\x05\x00\x00\x40\x00",
+		"426": "HTTP/1.1 426 Upgrade Required\r\nContent-Length: 0\r\n\r\n", "505": "HTTP/1.1 505 X\r\nContent-Length: 0\r\n\r\n",
+	} {
+		t.Run(name, func(t *testing.T) { holdHTTP2Alone(t, says) })
+	}
+}
+
+func holdHTTP2Alone(t *testing.T, says string) {
 	var hungUp atomic.Int32
 	server := httptest.NewUnstartedServer(http.HandlerFunc(func(rw http.ResponseWriter, r *http.Request) {
 		if r.ProtoMajor == 2 {
@@ -269,6 +278,7 @@ func TestServerThatHangsUpOnHTTP1(t *testing.T) {
 		hungUp.Add(1)
 		conn, _, err := http.NewResponseController(rw).Hijack()
 		check(t, err)
+		_, _ = io.WriteString(conn, says)
 		conn.Close()
 	}))
 	server.EnableHTTP2 = true
@@ -371,4 +381,40 @@ func TestPausesAreShared(t *testing.T) {
 			sourcetest.Expect(t, took >= tt.least && took <= tt.most, "%s: waited %s", name, took)
 		})
 	}
+}
+
+// A body that doesn't come holds up neither a redirect nor what follows a refused range.
+func TestBodiesThatDoNotCome(t *testing.T) {
+	stall := func(rw http.ResponseWriter, r *http.Request, status int) {
+		rw.Header().Set("Content-Length", "5000")
+		rw.WriteHeader(status)
+		rw.(http.Flusher).Flush()
+		<-r.Context().Done()
+	}
+	inBubble(t, fetch.Options{Tries: 1, DownloadTries: 1}, func(rw http.ResponseWriter, r *http.Request) {
+		switch {
+		case r.URL.Path == "/from":
+			rw.Header().Set("Location", "/x.zip")
+			stall(rw, r, http.StatusFound)
+		case r.Header.Get("Range") != "":
+			stall(rw, r, http.StatusForbidden)
+		default:
+			serve(archive, `"a"`, time.Time{})(rw, r)
+		}
+	}, func(t *testing.T, client *fetch.Client) {
+		begun := time.Now()
+		s := &stage{validator: `"a"`}
+		s.Buffer.Write(archive[:100_000])
+		check(t, client.Download(t.Context(), fetch.Archive{URL: "http://example.com/from"}, s))
+		sourcetest.Expect(t, s.Len() == len(archive) && time.Since(begun) < 5*time.Second, "%d bytes after %s", s.Len(), time.Since(begun))
+	})
+}
+
+// A page in answer to a resumed download leaves what there is of the archive.
+func TestPageLeavesThePartial(t *testing.T) {
+	w := newWorld(t, fetch.Options{DownloadTries: 1}, func(rw http.ResponseWriter, _ *http.Request) { _, _ = io.WriteString(rw, "<html>") })
+	s := &stage{validator: `"a"`}
+	s.Buffer.Write(archive[:100_000])
+	err := w.download(t, s, 0)
+	sourcetest.Expect(t, err != nil && s.Len() == 100_000, "%v, %d bytes left", err, s.Len())
 }

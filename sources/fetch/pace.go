@@ -52,5 +52,5 @@ func (p *pace) tooSlow(have, total int64) (rate float64, slow bool) {
 // divisible reports whether what resp brings may be had in parts.
 func (d *download) divisible(resp *http.Response) bool {
 	ranges := resp.StatusCode == http.StatusPartialContent || resp.Header.Get("Accept-Ranges") == "bytes"
-	return ranges && !d.alone && d.validator != "" && d.total > 0
+	return ranges && !d.alone && d.answered < maxAnswer && d.validator != "" && d.total > 0
 }

@@ -28,9 +28,8 @@ type parts struct {
 	stop    context.CancelCauseFunc
 	running sync.WaitGroup
 	arrived atomic.Int64 // bytes, over all connections
-	refused atomic.Bool  // whether the server has refused a part, as of a URL that is good no more
 
-	reserve   io.ReadCloser // the first connection, which goes on where the URL has expired; nil once it is of no use
+	reserve   io.ReadCloser // the first connection, which goes on if the others fail; nil once it is of no use
 	reserveAt int64         // byte of the archive that it brings next
 
 	mu      sync.Mutex
@@ -67,7 +66,7 @@ func (d *download) inParts(ctx context.Context, w *watch, resp *http.Response, b
 	switch {
 	case d.stageErr != nil:
 		return d.stageErr
-	case p.err != nil && p.refused.Load() && p.reserve != nil:
+	case p.err != nil && p.reserve != nil: // whatever it is, the first connection may do without
 		return p.fallBack()
 	}
 	return p.err
@@ -332,9 +331,6 @@ func (p *parts) bring(ctx context.Context, begin, end int64, buf []byte, to func
 		if failed, ok := errors.AsType[*Error](err); ok {
 			err = failed.Err
 		}
-		if status, ok := errors.AsType[*StatusError](err); ok && status.expired() {
-			p.refused.Store(true)
-		}
 		return broken{errors.New("in parts: " + err.Error())}
 	}
 	return err
@@ -357,7 +353,7 @@ func (p *parts) ask(ctx context.Context, begin, end int64, buf []byte, to func([
 		resp.Body.Close()
 		return errors.New("archive has changed")
 	default:
-		return p.client.refusal(w, at, resp)
+		return p.client.refusal(at, resp)
 	}
 	defer resp.Body.Close()
 	length, err := p.checkPart(resp, begin, end)

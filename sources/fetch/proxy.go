@@ -2,6 +2,7 @@ package fetch
 
 import (
 	"context"
+	"fmt"
 	"net/http"
 	"net/url"
 	"strings"
@@ -9,12 +10,24 @@ import (
 	"github.com/larder-cli/larder/sources"
 )
 
-// checkProxy makes a proxy's refusal a status, as which it may be final.
+// A ProxyError is a proxy that does not lead to a host. It says nothing about what the host
+// has: whatever its status is, it is no answer of the host.
+type ProxyError struct {
+	Proxy string // its host and port
+	Host  string // that it was to lead to
+	Code  int    // the status of its answer
+}
+
+func (e *ProxyError) Error() string {
+	return fmt.Sprintf("the proxy %s does not lead to %s: %v", e.Proxy, e.Host, &StatusError{Code: e.Code})
+}
+
+// checkProxy makes a proxy's refusal an error that is known as such.
 func checkProxy(_ context.Context, proxy *url.URL, asked *http.Request, resp *http.Response) error {
 	if resp.StatusCode == http.StatusOK {
 		return nil
 	}
-	return proxyRefusal(&StatusError{Code: resp.StatusCode, URL: bare(proxy), proxy: proxy.Host, refused: asked.Host}, resp.Header, "HTTPS_PROXY")
+	return explainProxy(&ProxyError{proxy.Host, asked.Host, resp.StatusCode}, proxy, resp.Header, "HTTPS_PROXY")
 }
 
 // proxyOf is the proxy that a request without TLS went to; nil if none.
@@ -29,20 +42,23 @@ func (c *Client) proxyOf(req *http.Request) *url.URL {
 	return proxy
 }
 
-// proxyRefusal is the error for what a proxy answers in place of the host: with what may
-// help, if the proxy wants to know who asks. The variable names the proxy.
-func proxyRefusal(err *StatusError, header http.Header, variable string) error {
+// explainProxy adds to a proxy's refusal what may help. The variable names the proxy.
+func explainProxy(err *ProxyError, proxy *url.URL, header http.Header, variable string) error {
 	if err.Code != http.StatusProxyAuthRequired {
-		return sources.WithHint(err, "ask who runs the proxy to let you reach %s, or name the host in NO_PROXY", err.refused)
+		return sources.WithHint(err, "ask who runs the proxy to let you reach %s, or name the host in NO_PROXY", err.Host)
 	}
-	var schemes []string
+	schemes, basic := []string{}, false
 	for _, offer := range header.Values("Proxy-Authenticate") {
 		scheme, _, _ := strings.Cut(strings.TrimSpace(offer), " ")
+		basic = basic || strings.EqualFold(scheme, "Basic")
 		schemes = append(schemes, Printable(scheme))
 	}
-	if len(schemes) == 0 {
-		schemes = []string{"no scheme"}
+	offers := strings.Join(schemes[:min(len(schemes), maxQuoted)], ", ")
+	switch {
+	case offers != "" && !basic:
+		return sources.WithHint(err, "the proxy wants to know who asks, and offers %s: only Basic is supported", offers)
+	case proxy.User != nil:
+		return sources.WithHint(err, "the proxy refused the user and password in %s", variable)
 	}
-	return sources.WithHint(err, "the proxy wants to know who asks, and offers %s: for Basic, write %s=http://USER:PASSWORD@%s",
-		strings.Join(schemes[:min(len(schemes), maxQuoted)], ", "), variable, err.proxy)
+	return sources.WithHint(err, "the proxy wants to know who asks: write %s=http://USER:PASSWORD@%s", variable, err.Proxy)
 }

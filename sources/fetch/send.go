@@ -1,6 +1,7 @@
 package fetch
 
 import (
+	"bytes"
 	"context"
 	"crypto/tls"
 	"crypto/x509"
@@ -42,7 +43,7 @@ func (c *Client) send(ctx context.Context, w *watch, by *way, u *url.URL, header
 			return resp, at, nil
 		}
 		next, err := target(at, resp, by.plain)
-		c.discard(w, resp)
+		discard(resp)
 		if err != nil {
 			return nil, nil, elsewhere(u, at, err)
 		}
@@ -161,33 +162,54 @@ func (c *Client) exchange(over http.RoundTripper, u *url.URL, req *http.Request)
 		defer done()
 		req = first
 	}
-	if over == c.archives && c.host(u).modern.Load() {
+	h := c.host(u)
+	if over == c.archives && h.modern.Load() {
 		over = c.documents
 	}
 	resp, err := c.transport(over, u).RoundTrip(req)
-	if over == c.archives && c.documents != over && noHTTP1(err) {
-		if resp, err := c.transport(c.documents, u).RoundTrip(req); err == nil {
-			c.host(u).modern.Store(resp.ProtoMajor == 2)
-			return resp, nil
+	if err == nil && resp.ProtoMajor == 2 {
+		h.speaks2.Store(true)
+	}
+	if err == nil && resp.ProtoMajor == 1 && resp.StatusCode < 400 {
+		h.speaks1.Store(true)
+	}
+	if over == c.archives && c.documents != over && u.Scheme == "https" && h.wantsHTTP2(resp, err) {
+		if again, err2 := c.transport(c.documents, u).RoundTrip(req); err2 == nil {
+			if resp != nil {
+				discard(resp)
+			}
+			h.modern.Store(again.ProtoMajor == 2)
+			return again, nil
 		}
 	}
 	return resp, err
 }
 
-// noHTTP1 reports whether err may be how a server says that it speaks HTTP/2 alone: there
-// are some that end the handshake, and some that hang up after it.
-func noHTTP1(err error) bool {
-	if errors.Is(err, io.EOF) {
-		return true
+// wantsHTTP2 reports whether what came of a request over HTTP/1.1 may be how a host says that
+// it speaks HTTP/2 alone: it ends the handshake, hangs up after it, sends what is no HTTP/1.1
+// or refuses.
+func (h *host) wantsHTTP2(resp *http.Response, err error) bool {
+	if h.speaks1.Load() {
+		return false
 	}
-	var op *net.OpError
-	return errors.As(err, &op) && strings.Contains(op.Error(), "no application protocol")
+	if err != nil {
+		var proxy *ProxyError
+		var certificate *tls.CertificateVerificationError
+		return !errors.As(err, &proxy) && !errors.As(err, &certificate) && !errors.Is(err, context.Canceled)
+	}
+	switch resp.StatusCode {
+	case http.StatusMisdirectedRequest, http.StatusUpgradeRequired, http.StatusHTTPVersionNotSupported:
+		return true
+	case http.StatusBadRequest, http.StatusForbidden:
+		return h.speaks2.Load()
+	}
+	return false
 }
 
 // classify marks err as one that may pass, unless it is one that does not.
 func classify(err error) error {
 	var (
-		status      *StatusError
+		proxy       *ProxyError
 		certificate *tls.CertificateVerificationError
 		unknown     x509.UnknownAuthorityError
 		name        x509.HostnameError
@@ -198,7 +220,7 @@ func classify(err error) error {
 		op          *net.OpError
 	)
 	switch {
-	case errors.As(err, &status): // a proxy's, which knows itself
+	case errors.As(err, &proxy): // which knows itself
 	case errors.As(err, &unknown):
 		return sources.WithHint(err, "add the authority that issued the certificate to the system's, or name its file in SSL_CERT_FILE where the system is not Windows or macOS, or as the host's ca_file in larder's own configuration file")
 	case errors.As(err, &certificate), errors.As(err, &name),
@@ -214,14 +236,14 @@ func classify(err error) error {
 
 // refusal is the error for a response that is not what was asked for. It uses
 // the response up.
-func (c *Client) refusal(w *watch, at *url.URL, resp *http.Response) error {
-	defer resp.Body.Close()
-	body, _ := io.ReadAll(io.LimitReader(w.reader(resp.Body), maxDrained)) // nothing depends on it
+func (c *Client) refusal(at *url.URL, resp *http.Response) error {
+	var body bytes.Buffer
+	drain(resp, &body)
 	err := &StatusError{
 		Code:        resp.StatusCode,
 		URL:         bare(at),
 		Credentials: resp.Request.Header.Get("Authorization") != "",
-		Said:        Said(body),
+		Said:        Said(body.Bytes()),
 		ObjectStore: isObjectStore(resp.Header),
 		signed:      isSigned(at),
 		after:       retryAfter(resp.Header, time.Now()),
@@ -230,17 +252,22 @@ func (c *Client) refusal(w *watch, at *url.URL, resp *http.Response) error {
 		err.known = !c.leave(at, err.after)
 	}
 	if proxy := c.proxyOf(resp.Request); proxy != nil && err.Code == http.StatusProxyAuthRequired {
-		err.proxy, err.refused = proxy.Host, at.Host
-		return proxyRefusal(err, resp.Header, "HTTP_PROXY")
+		return explainProxy(&ProxyError{proxy.Host, at.Host, err.Code}, proxy, resp.Header, "HTTP_PROXY")
 	}
 	return err
 }
 
 // discard reads what little there may be left of a body, which lets the
 // connection be used again, and closes it.
-func (c *Client) discard(w *watch, resp *http.Response) {
-	_, _ = io.CopyN(io.Discard, w.reader(resp.Body), maxDrained) // nothing depends on it
-	_ = resp.Body.Close()
+func discard(resp *http.Response) { drain(resp, io.Discard) }
+
+// drain gives the beginning of a body to a writer, and closes the body. As nothing depends on
+// it, it doesn't wait for long.
+func drain(resp *http.Response, to io.Writer) {
+	late := time.AfterFunc(maxDrain, func() { resp.Body.Close() })
+	defer late.Stop()
+	_, _ = io.CopyN(to, resp.Body, maxDrained)
+	resp.Body.Close()
 }
 
 func (c *Client) header() http.Header {
