@@ -88,6 +88,9 @@ func (c *Client) Download(ctx context.Context, from Archive, stage Stage) error 
 	if d.stageErr != nil {
 		return d.stageErr
 	}
+	if failed, ok := errors.AsType[*Error](err); ok && d.renewal != nil {
+		failed.Err = fmt.Errorf("%w (asked for another URL: %w)", failed.Err, d.renewal)
+	}
 	return c.suggestToken(u, err)
 }
 
@@ -108,6 +111,7 @@ type download struct {
 	validator string // says whether the archive is still the same; empty if nothing does
 	stageErr  error  // of stage, not of the network
 	renewed   bool   // the URL, since more has arrived
+	renewal   error  // why there was no other URL
 	silent    int    // tries that brought no answer
 
 	answered time.Duration // from asking to the answer
@@ -144,7 +148,7 @@ func (d *download) renew(ctx context.Context, err error) bool {
 	}
 	d.renewed = true
 	next, err := d.from.Renew(ctx)
-	if err != nil || next == d.from.URL {
+	if d.renewal = err; err != nil || next == d.from.URL {
 		return false
 	}
 	u, err := d.client.begin(next)
@@ -218,8 +222,9 @@ func (d *download) receive(ctx context.Context, w *watch, at *url.URL, resp *htt
 	body := decoded(w.reader(resp.Body), resp)
 	if resp.StatusCode == http.StatusOK {
 		start := bufio.NewReaderSize(body, bufferSize)
-		if head, _ := start.Peek(maxPreamble); isHTML(head) {
-			return pageError(resp.Header.Get("Content-Type"), "an archive")
+		head, _ := start.Peek(maxPreamble) // no more than there is
+		if err := insteadOfArchive(head, resp.Header.Get("Content-Type")); err != nil {
+			return err
 		}
 		body = start
 	}

@@ -4,7 +4,7 @@
 // Waiting for a server has a limit, and so has everything that is read. Waiting
 // for other downloads from the same host has none, but ends with the context.
 // Temporary errors are retried, and others are final at once. An archive that was
-// cut is resumed. Credentials are sent over https, to the host and port they are
+// cut is resumed. Credentials that are configured are sent over https, to the host and port they are
 // configured for and to no other, also after redirects; so are headers and client
 // certificates. Errors and events never contain the user information or the query
 // of a URL, as both may be secrets.

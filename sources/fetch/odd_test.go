@@ -410,6 +410,28 @@ func TestBodiesThatDoNotCome(t *testing.T) {
 	})
 }
 
+// So does an error in JSON or XML, which the message has.
+func TestErrorsInsteadOfArchives(t *testing.T) {
+	for body, says := range map[string]string{
+		`{"errors":[{"message":"licence expired"}]}`:          `the server says "licence expired"`,
+		"<Error><Code>NoSuchKey</Code></Error>":               `the server says "NoSuchKey"`,
+		"\ufeff<!DOCTYPE html>" + strings.Repeat("x", 10_000): "a page in HTML",
+	} {
+		w := newWorld(t, fetch.Options{}, func(rw http.ResponseWriter, _ *http.Request) { _, _ = io.WriteString(rw, body) })
+		err := w.download(t, &stage{}, 0)
+		sourcetest.Expect(t, err != nil && strings.Contains(err.Error(), says) && w.requests.Load() == 1, "%v, want %s", err, says)
+	}
+}
+
+// Why there is no other URL is told with the refusal.
+func TestRenewalsThatFailAreTold(t *testing.T) {
+	w := newWorld(t, fetch.Options{}, func(rw http.ResponseWriter, _ *http.Request) { rw.WriteHeader(http.StatusForbidden) })
+	renew := func(context.Context) (string, error) { return "", errors.New("the registry is away") }
+	err := w.client.Download(t.Context(), fetch.Archive{URL: w.URL + "/x.zip?sig=secret", Renew: renew}, &stage{})
+	sourcetest.Expect(t, err != nil && strings.Contains(err.Error(), "403 Forbidden (asked for another URL: the registry is away)"), "%v", err)
+	sourcetest.Expect(t, strings.Contains(fmt.Sprint(sources.Hints(err)), "check the clock"), "hints %q", sources.Hints(err))
+}
+
 // A page in answer to a resumed download leaves what there is of the archive.
 func TestPageLeavesThePartial(t *testing.T) {
 	w := newWorld(t, fetch.Options{DownloadTries: 1}, func(rw http.ResponseWriter, _ *http.Request) { _, _ = io.WriteString(rw, "<html>") })

@@ -3,6 +3,7 @@ package fetch
 import (
 	"encoding/json"
 	"encoding/xml"
+	"fmt"
 	"net/http"
 	"net/url"
 	"slices"
@@ -67,6 +68,18 @@ func saidInXML(body []byte) string {
 		return ""
 	}
 	return strings.Trim(answer.Code+": "+answer.Message, ": ")
+}
+
+// insteadOfArchive is the error for what begins with head, if that is no archive but a page or
+// an error in JSON or XML.
+func insteadOfArchive(head []byte, contentType string) error {
+	if isHTML(head) {
+		return pageError(contentType, "an archive")
+	}
+	if said := Said(head); said != "" {
+		return fmt.Errorf("the server says %q (%.80q) instead of sending an archive", said, contentType)
+	}
+	return nil
 }
 
 // isObjectStore reports whether a header is of an answer by S3, or what speaks like it,
