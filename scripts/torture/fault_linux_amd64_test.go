@@ -457,11 +457,15 @@ var ofRemoved = regexp.MustCompile(`^/mirror/\.larder/evidence/`)
 // removing it fails: no later run creates a key.
 var keyMade = regexp.MustCompile(`/larder/\.record\.key\.`)
 
+// A changed package that could not be moved to where replaced ones are kept is the only one
+// there is. It stays where the warning says.
+var rescued = regexp.MustCompile(`/\.terraform/providers/rescued-`)
+
 // leftOver are the files that a run without a failed call doesn't leave.
 func (k *rack) leftOver(clean map[string]bool) []string {
 	var names []string
 	for _, name := range slices.Sorted(maps.Keys(k.names())) {
-		if !clean[name] && !withoutCache.MatchString(name) && !ofRemoved.MatchString(name) && !keyMade.MatchString(name) {
+		if !clean[name] && !withoutCache.MatchString(name) && !ofRemoved.MatchString(name) && !keyMade.MatchString(name) && !rescued.MatchString(name) {
 			names = append(names, name)
 		}
 	}
