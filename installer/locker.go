@@ -139,8 +139,8 @@ func (l *Locker) choose(ctx context.Context, j *job) error {
 	return nil
 }
 
-// checkLocked refuses a package that is not locked, and of whose version other archives
-// are: unless they are those of other platforms, all of which may be locked for now.
+// checkLocked refuses a package that is not locked if other archives of its version are.
+// Archives for other platforms don't count: they may be all that is locked so far.
 func (j *job) checkLocked(f fact, all []fact) error {
 	pkg, locked := f.outcome.Package, j.lockedHashes()
 	own := append([]sources.Hash{pkg.H1, pkg.ZipH1, pkg.ZH}, f.hashes...)

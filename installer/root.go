@@ -167,12 +167,12 @@ func incomplete(jobs []job) []sources.Provider {
 			continue
 		}
 		hashes := j.entry().Hashes
-		signed := false
+		signed, archives := false, sources.AnyOf(sources.ZH, hashes)
 		for _, o := range j.outcomes {
 			hashes = without(hashes, o.Package)
 			signed = signed || o.Package.Verdict >= sources.MirrorEvidence
 		}
-		if len(hashes) == 0 && !(signed && sources.AnyOf(sources.ZH, j.entry().Hashes)) {
+		if len(hashes) == 0 && !(signed && archives) {
 			all = append(all, j.req.Provider)
 		}
 	}

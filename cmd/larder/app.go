@@ -28,8 +28,8 @@ func run(ctx context.Context, args []string, stdout, stderr io.Writer) int {
 	return status(ctx, err)
 }
 
-// results is standard output, and remembers that it couldn't be written: whoever reads it
-// must not take half of it for all.
+// results is standard output. It remembers a failure to write, so that a cut output ends
+// with an error.
 type results struct {
 	to  io.Writer
 	err error // the first

@@ -35,23 +35,28 @@ func TestAgreesWithTheEngines(t *testing.T) {
 	}
 	larder := buildLarder(t)
 	first, number := situations(t)
-	for _, e := range []sources.Engine{sources.Terraform, sources.OpenTofu} {
-		t.Run(string(e), func(t *testing.T) {
-			engine := sourcetest.Judge(t, e)
-			var agreed tally
-			t.Run("situations", func(t *testing.T) {
-				for seed := first; seed < first+number; seed++ {
-					t.Run(fmt.Sprint(seed), func(t *testing.T) {
-						t.Parallel()
-						c := &comparison{scene: newScene(t, generate(seed, e)), engine: engine, larder: larder}
-						c.compare()
-						agreed.add(c)
-					})
-				}
-			})
-			t.Log(agreed.String())
+	withEachEngine(t, first, number, func(t *testing.T, e sources.Engine, seed uint64) (notes []string) {
+		c := &comparison{scene: newScene(t, generate(seed, e)), engine: sourcetest.Judge(t, e), larder: larder}
+		c.compare()
+		return c.notes
+	})
+}
+
+// withEachEngine runs a test with each engine and each of so many seeds, and tells what the
+// notes add up to.
+func withEachEngine(t *testing.T, first, number uint64, test func(t *testing.T, e sources.Engine, seed uint64) (notes []string)) {
+	sourcetest.EachEngine(t, func(t *testing.T, e sources.Engine) {
+		var all tally
+		t.Run("situations", func(t *testing.T) {
+			for seed := first; seed < first+number; seed++ {
+				t.Run(fmt.Sprint(seed), func(t *testing.T) {
+					t.Parallel()
+					all.add(test(t, e, seed))
+				})
+			}
 		})
-	}
+		t.Log(all.String())
+	})
 }
 
 // situations are the seeds to try.
@@ -89,13 +94,13 @@ type tally struct {
 	counts map[string]int
 }
 
-func (a *tally) add(c *comparison) {
+func (a *tally) add(notes []string) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	if a.counts == nil {
 		a.counts = map[string]int{}
 	}
-	for _, what := range c.notes {
+	for _, what := range notes {
 		a.counts[what]++
 	}
 }

@@ -637,14 +637,8 @@ func (sc *scene) writeLock() {
 
 // lockText is the text of the dependency lock file.
 func (sc *scene) lockText() string {
-	text := "# This file is maintained automatically by \"" + string(sc.Engine) + " init\".\n# Manual edits may be lost in future updates.\n"
+	text := lockHeader(sc.Engine)
 	for _, l := range sc.Lock {
-		text += fmt.Sprintf("\nprovider %q {\n", sc.fill(l.Provider))
-		if l.Constraints == "" {
-			text += fmt.Sprintf("  version = %q\n", l.Version)
-		} else {
-			text += fmt.Sprintf("  version     = %q\n  constraints = %q\n", l.Version, l.Constraints)
-		}
 		var hashes []string
 		for _, kind := range l.Hashes {
 			hashes = append(hashes, sc.hash(l, kind)...)
@@ -654,14 +648,30 @@ func (sc *scene) lockText() string {
 			slices.Reverse(hashes)
 			hashes = append(hashes, hashes...)
 		}
-		if len(hashes) > 0 {
-			text += "  hashes = [\n"
-			for _, h := range hashes {
-				text += fmt.Sprintf("    %q,\n", h)
-			}
-			text += "  ]\n"
-		}
-		text += l.Raw + "}\n"
+		l.Provider = sc.fill(l.Provider)
+		text += l.text(hashes)
 	}
 	return text
+}
+
+func lockHeader(e sources.Engine) string {
+	return "# This file is maintained automatically by \"" + string(e) + " init\".\n# Manual edits may be lost in future updates.\n"
+}
+
+// text is the block with these hashes.
+func (l locked) text(hashes []string) string {
+	text := fmt.Sprintf("\nprovider %q {\n", l.Provider)
+	if l.Constraints == "" {
+		text += fmt.Sprintf("  version = %q\n", l.Version)
+	} else {
+		text += fmt.Sprintf("  version     = %q\n  constraints = %q\n", l.Version, l.Constraints)
+	}
+	if len(hashes) > 0 {
+		text += "  hashes = [\n"
+		for _, h := range hashes {
+			text += fmt.Sprintf("    %q,\n", h)
+		}
+		text += "  ]\n"
+	}
+	return text + l.Raw + "}\n"
 }

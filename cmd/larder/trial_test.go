@@ -178,25 +178,13 @@ func holdTrials(t *testing.T, modest, thorough uint64, hold func(g *generator, c
 		number = modest
 	}
 	larder := sync.OnceValue(func() string { return buildLarder(t) })
-	for _, e := range []sources.Engine{sources.Terraform, sources.OpenTofu} {
-		t.Run(string(e), func(t *testing.T) {
-			engine := sourcetest.Judge(t, e)
-			var all tally
-			t.Run("trials", func(t *testing.T) {
-				for seed := first; seed < first+number; seed++ {
-					t.Run(fmt.Sprint(seed), func(t *testing.T) {
-						t.Parallel()
-						g := &generator{Rand: rand.New(rand.NewPCG(seed, 13)), situation: &situation{Seed: seed}}
-						c := &court{trial: drawTrial(g, e), T: t, world: sourcetest.New(t), base: t.TempDir(), engine: engine, larder: larder()}
-						c.publish(false)
-						hold(g, c)
-						all.add(&comparison{notes: c.notes})
-					})
-				}
-			})
-			t.Log(all.String())
-		})
-	}
+	withEachEngine(t, first, number, func(t *testing.T, e sources.Engine, seed uint64) (notes []string) {
+		g := &generator{Rand: rand.New(rand.NewPCG(seed, 13)), situation: &situation{Seed: seed}}
+		c := &court{trial: drawTrial(g, e), T: t, world: sourcetest.New(t), base: t.TempDir(), engine: sourcetest.Judge(t, e), larder: larder()}
+		c.publish(false)
+		hold(g, c)
+		return c.notes
+	})
 }
 
 func (c *court) must(err error) {
@@ -361,29 +349,16 @@ func reversedHashes(lock string) string {
 
 // lockText is the text of the lock file in the trial.
 func (c *court) lockText() string {
-	text := fmt.Sprintf("# This file is maintained automatically by \"%s init\".\n# Manual edits may be lost in future updates.\n", c.Engine)
+	text := lockHeader(c.Engine)
 	blocks := slices.Clone(c.Lock)
 	slices.SortFunc(blocks, func(a, b locked) int { return strings.Compare(a.Provider, b.Provider) })
 	for _, l := range blocks {
-		text += fmt.Sprintf("\nprovider %q {\n", l.Provider)
-		if l.Constraints == "" {
-			text += fmt.Sprintf("  version = %q\n", l.Version)
-		} else {
-			text += fmt.Sprintf("  version     = %q\n  constraints = %q\n", l.Version, l.Constraints)
-		}
 		var hashes []string
 		for _, kind := range l.Hashes {
 			hashes = append(hashes, c.hashes(l, kind)...)
 		}
 		slices.Sort(hashes)
-		if hashes = slices.Compact(hashes); len(hashes) > 0 {
-			text += "  hashes = [\n"
-			for _, h := range hashes {
-				text += fmt.Sprintf("    %q,\n", h)
-			}
-			text += "  ]\n"
-		}
-		text += "}\n"
+		text += l.text(slices.Compact(hashes))
 	}
 	return text
 }

@@ -81,7 +81,7 @@ func (c *Client) Download(ctx context.Context, from Archive, stage Stage) error 
 		err = d.unanswered(err)
 		further := d.have >= d.reached+bufferSize
 		if further {
-			d.reached, d.renewed, d.silent = d.have, false, 0
+			d.reached, d.renewed, d.renewal, d.silent = d.have, false, nil, 0
 		}
 		return further, err
 	})
@@ -240,7 +240,7 @@ func (d *download) receive(ctx context.Context, w *watch, at *url.URL, resp *htt
 // place makes stage and d ready for the body of resp.
 func (d *download) place(resp *http.Response) error {
 	switch {
-	case resp.StatusCode == http.StatusOK && compressed(resp): // of which length and validator are of something else
+	case resp.StatusCode == http.StatusOK && compressed(resp): // length and validator are those of the compressed form
 		return d.restart("")
 	case compressed(resp):
 		return d.distrust(errors.New("a part of a compressed archive"))

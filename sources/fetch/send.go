@@ -42,7 +42,7 @@ func (c *Client) send(ctx context.Context, w *watch, by *way, u *url.URL, header
 		if !redirects3xx(resp) {
 			return resp, at, nil
 		}
-		next, err := target(at, resp, by.plain)
+		next, secure, err := target(at, resp, by.plain)
 		discard(resp)
 		if err != nil {
 			return nil, nil, elsewhere(u, at, err)
@@ -56,7 +56,7 @@ func (c *Client) send(ctx context.Context, w *watch, by *way, u *url.URL, header
 		if !sameOrigin(at, next) {
 			header.Del("Authorization")
 		}
-		if secured = nil; strings.HasPrefix(resp.Header.Get("Location"), "http:") && at.Scheme == "https" && next.Scheme == "https" {
+		if secured = nil; secure {
 			secured = at
 		}
 		exposed = exposed || at.Scheme == "https" && next.Scheme != "https"
@@ -85,25 +85,25 @@ func redirects3xx(resp *http.Response) bool {
 }
 
 // target is where a redirect leads. From https to http it is followed if that is plain
-// enough, and else the same is asked for over https: proxies that end TLS often don't tell
-// the server behind them, which then redirects to http.
-func target(from *url.URL, resp *http.Response, plain bool) (*url.URL, error) {
-	next, err := Resolve(from, resp.Header.Get("Location"))
+// enough. Else the same is asked for over https, and secured is true: proxies that end TLS
+// often don't tell the server behind them, which then redirects to http.
+func target(from *url.URL, resp *http.Response, plain bool) (to *url.URL, secured bool, err error) {
+	to, err = Resolve(from, resp.Header.Get("Location"))
 	if err != nil {
-		return nil, fmt.Errorf("redirect: %w", err)
+		return nil, false, fmt.Errorf("redirect: %w", err)
 	}
-	if plain || from.Scheme != "https" || next.Scheme == "https" {
-		return next, nil
+	if plain || from.Scheme != "https" || to.Scheme == "https" {
+		return to, false, nil
 	}
-	secure := *next
+	secure := *to
 	secure.Scheme = "https"
-	if next.Port() == "80" {
-		secure.Host = strings.TrimSuffix(next.Host, ":80")
+	if to.Port() == "80" {
+		secure.Host = strings.TrimSuffix(to.Host, ":80")
 	}
 	if secure.String() == from.String() {
-		return nil, suggestForwarding(from, fmt.Errorf("redirect from https to %s refused", bare(next)))
+		return nil, false, suggestForwarding(from, fmt.Errorf("redirect from https to %s refused", bare(to)))
 	}
-	return &secure, nil
+	return &secure, true, nil
 }
 
 // suggestForwarding adds what may help to an error of a host that redirects to http.
@@ -251,7 +251,10 @@ func (c *Client) refusal(at *url.URL, resp *http.Response) error {
 	if err.after > 0 && err.temporary() {
 		err.known = !c.leave(at, err.after)
 	}
-	if proxy := c.proxyOf(resp.Request); proxy != nil && err.Code == http.StatusProxyAuthRequired {
+	if err.Code != http.StatusProxyAuthRequired {
+		return err
+	}
+	if proxy := c.proxyOf(resp.Request); proxy != nil {
 		return explainProxy(&ProxyError{proxy.Host, at.Host, err.Code}, proxy, resp.Header, "HTTP_PROXY")
 	}
 	return err
