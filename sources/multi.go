@@ -89,7 +89,11 @@ func union(ctx context.Context, p Provider, methods []Method) (Listing, error) {
 	for i, err := range errs {
 		switch {
 		case err == nil:
-			all.From = append(all.From, methods[i].Source.String())
+			from := listings[i].From
+			if len(from) == 0 {
+				from = []string{methods[i].Source.String()}
+			}
+			all.From = append(all.From, from...)
 		case !errors.Is(err, ErrNotFound):
 			return Listing{}, err
 		}
@@ -109,14 +113,25 @@ func union(ctx context.Context, p Provider, methods []Method) (Listing, error) {
 
 // notFound is the answer of methods that all have answered so.
 func notFound(p Provider, methods []Method, answers []error) error {
-	missing := &NotFoundError{Provider: p, Searched: names(methods)}
-	for _, err := range answers {
-		var nf *NotFoundError
-		if errors.As(err, &nf) && nf.Registry {
+	missing := &NotFoundError{Provider: p}
+	for i, err := range answers {
+		missing.Searched = append(missing.Searched, searched(methods[i], err)...)
+		if nf, ok := errors.AsType[*NotFoundError](err); ok && nf.Registry {
 			missing.Registry, missing.Moved = true, nf.Moved
 		}
 	}
 	return withHintsOf(missing, answers)
+}
+
+// searched is what a method calls the source that answered with err.
+func searched(method Method, err error) []string {
+	if nf, ok := errors.AsType[*NotFoundError](err); ok && len(nf.Searched) > 0 {
+		return nf.Searched
+	}
+	if named, ok := errors.AsType[*ProviderError](err); ok && named.Source != "" {
+		return []string{named.Source}
+	}
+	return []string{method.Source.String()}
 }
 
 // withHintsOf gives err the hints of the answers that it sums up.

@@ -138,10 +138,11 @@ func TestNotFoundSaysWhereItWasSought(t *testing.T) {
 	for _, tt := range []struct {
 		answers  []error
 		registry bool
-		text     string
+		searched string
 	}{
-		{[]error{notHere, sources.WithHint(notHere, "look again")}, false, "a.com/b/c: not found in 0, 1"},
-		{[]error{notHere, fmt.Errorf("asking: %w", registry)}, true, "a.com/b/c: not found in 0, 1"},
+		{[]error{notHere, sources.WithHint(notHere, "look again")}, false, "0, 1"},
+		{[]error{notHere, fmt.Errorf("asking: %w", registry)}, true, "0, a.com"},
+		{[]error{&sources.ProviderError{Source: "b.com (https://b.com/x)", Err: notHere}, notHere}, false, "b.com (https://b.com/x), 1"},
 	} {
 		var list []*source
 		for i, err := range tt.answers {
@@ -150,7 +151,7 @@ func TestNotFoundSaysWhereItWasSought(t *testing.T) {
 		_, err := multi(list...).Versions(t.Context(), p)
 		var nf *sources.NotFoundError
 		sourcetest.Require(t, errors.As(err, &nf) && errors.Is(err, sources.ErrNotFound), "got %v", err)
-		if nf.Provider != p || fmt.Sprint(nf.Searched) != "[0 1]" || nf.Registry != tt.registry || (nf.Moved == registry.Moved) != tt.registry || err.Error() != tt.text {
+		if nf.Provider != p || strings.Join(nf.Searched, ", ") != tt.searched || nf.Registry != tt.registry || (nf.Moved == registry.Moved) != tt.registry || err.Error() != "a.com/b/c: not found in "+tt.searched {
 			t.Errorf("got %+v: %v", nf, err)
 		}
 		sourcetest.EqualSlices(t, sources.Hints(err), sources.Hints(errors.Join(tt.answers...)), "hints are")

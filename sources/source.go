@@ -25,5 +25,5 @@ type Source interface {
 type Listing struct {
 	Versions []Version
 	Warnings []string // the source's own words to the user
-	From     []string // the sources that have the provider, as messages name them; of a union
+	From     []string // the sources that have the provider, as messages name them; empty means this one
 }

@@ -228,7 +228,7 @@ func (a *Acquirer) take(ctx context.Context, req Request, offer Offer) (res Resu
 
 	if res.Report, err = a.judgeArchive(req, offer, got); err != nil {
 		_ = stage.Begin("") // or it would be kept, to be refused again
-		return res, doubtful, err
+		return res, doubtful, downloadedFrom(got.from, err)
 	}
 	a.tell.event(Event{Step: Verified, Package: req.ID, Source: offer.Source, Text: notes(res.Report)})
 	contents, err := tx.Unpack(ctx, got.Payload)
@@ -237,7 +237,7 @@ func (a *Acquirer) take(ctx context.Context, req Request, offer Offer) (res Resu
 	}
 	if got.Verdict, err = a.judgeContents(req, offer, res.Report, got, contents, known); err != nil {
 		mismatch := (*HashMismatchError)(nil)
-		return res, doubtful && errors.As(err, &mismatch), err
+		return res, doubtful && errors.As(err, &mismatch), downloadedFrom(got.from, err)
 	}
 	if res.Package, err = tx.Commit(ctx, got.Provenance); err != nil {
 		return res, false, err

@@ -28,6 +28,7 @@ type fetched struct {
 	size       int64       // of the archive in bytes
 	before     os.FileInfo // of a local archive, as it was when it was hashed
 	downloaded bool
+	from       string // the URL that it was downloaded from, after redirects; without secrets
 }
 
 // close closes what fetch opened.
@@ -73,6 +74,7 @@ func (a *Acquirer) fetch(ctx context.Context, req Request, offer Offer, stage so
 	from := fetch.Archive{
 		URL: offer.Location.URL, Size: offer.Size, Tries: offer.Tries, Alone: offer.alone,
 		Renew:  func(ctx context.Context) (string, error) { return relocate(ctx, offer) },
+		From:   func(url string) { got.from = url },
 		Expect: func(size int64) { to.size = size },
 	}
 	if time.Since(offer.asked) > goodFor {

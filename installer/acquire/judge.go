@@ -12,15 +12,28 @@ import (
 // A HashMismatchError is a package whose hashes are not among those that are stated.
 type HashMismatchError struct {
 	By   string         // what states them; empty if it is the source itself
+	From string         // the URL that the package was downloaded from; empty if it was not
 	Want []sources.Hash // any one of these would have sufficed
 	Got  []sources.Hash // those of the package
 }
 
 func (e *HashMismatchError) Error() string {
-	if e.By == "" {
-		return fmt.Sprintf("the package is %s, but should be %s", list(e.Got), list(e.Want))
+	text := fmt.Sprintf("the package is %s, but ", list(e.Got))
+	if e.From != "" {
+		text = fmt.Sprintf("the package from %s is %s, but ", e.From, list(e.Got))
 	}
-	return fmt.Sprintf("the package is %s, but %s has %s", list(e.Got), e.By, list(e.Want))
+	if e.By == "" {
+		return text + "should be " + list(e.Want)
+	}
+	return text + e.By + " has " + list(e.Want)
+}
+
+// downloadedFrom adds the URL to err if that is a mismatch.
+func downloadedFrom(url string, err error) error {
+	if mismatch := (*HashMismatchError)(nil); errors.As(err, &mismatch) {
+		mismatch.From = url
+	}
+	return err
 }
 
 // A NotSignedError is a package without the signature that is required.
@@ -69,7 +82,11 @@ func (a *Acquirer) verify(offer Offer) (trust.Report, error) {
 	case offer.Signed == nil:
 		return trust.Report{}, nil
 	case offer.Kind == sources.FromRegistry:
-		return trust.Verify(offer.Signed, offer.Filename, offer.Hashes[0], a.trust(offer.ID.Provider))
+		report, err := trust.Verify(offer.Signed, offer.Filename, offer.Hashes[0], a.trust(offer.ID.Provider))
+		if err != nil && offer.Signed.Origin != "" {
+			err = fmt.Errorf("%s: %w", offer.Signed.Origin, err)
+		}
+		return report, err
 	default:
 		_, err := a.verifyStated(offer)
 		return trust.Report{}, err

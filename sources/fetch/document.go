@@ -145,12 +145,26 @@ func (d *Document) pageError(wanted string) error {
 	return fmt.Errorf("%s: %w", bare(d.URL), pageError(d.ContentType, wanted))
 }
 
-// CheckText returns an error if the document is a page in HTML.
+// Refusal returns an error if the document is not what is wanted, but a message in JSON or
+// XML, such as servers send with status 200 all the same.
+func (d *Document) Refusal(wanted string) error {
+	if said := Said(d.Body); said != "" {
+		return fmt.Errorf("%s: %w", bare(d.URL), messageError(said, d.ContentType, wanted))
+	}
+	return nil
+}
+
+// messageError is the error for a server's message in place of what is wanted.
+func messageError(said, contentType, wanted string) error {
+	return fmt.Errorf("the message %q (%.80q) instead of %s", said, contentType, wanted)
+}
+
+// CheckText returns an error if the document is a page in HTML, or a message in JSON or XML.
 func (d *Document) CheckText(wanted string) error {
 	if isHTML(d.Body) {
 		return d.pageError(wanted)
 	}
-	return nil
+	return d.Refusal(wanted)
 }
 
 // JSON decodes the first JSON value of the document into v. What follows it is

@@ -29,6 +29,10 @@ type Archive struct {
 	// error leaves the refusal as it is. It may be nil.
 	Renew func(context.Context) (url string, err error)
 
+	// From is called with the URL that answers after all redirects, without user
+	// information and query, each time that there is an answer. It may be nil.
+	From func(url string)
+
 	// Expect is called with the size of the archive in bytes when the server states it,
 	// and again if the server changes it. It may be nil.
 	Expect func(size int64)
@@ -64,6 +68,9 @@ func (c *Client) Download(ctx context.Context, from Archive, stage Stage) error 
 	}
 	if from.Expect == nil {
 		from.Expect = func(int64) {}
+	}
+	if from.From == nil {
+		from.From = func(string) {}
 	}
 	d := &download{client: c, url: u, from: from, tries: orDefault(from.Tries, c.opts.DownloadTries), stage: stage, alone: from.Alone, buf: make([]byte, bufferSize)}
 	d.forget()
@@ -219,6 +226,7 @@ func (d *download) receive(ctx context.Context, w *watch, at *url.URL, resp *htt
 		return d.client.refusal(at, resp)
 	}
 	defer resp.Body.Close()
+	d.from.From(bare(at))
 	body := decoded(w.reader(resp.Body), resp)
 	if resp.StatusCode == http.StatusOK {
 		start := bufio.NewReaderSize(body, bufferSize)

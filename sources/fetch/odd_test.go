@@ -140,7 +140,9 @@ func TestSaid(t *testing.T) {
 		`{"errors":[{"code":"X","message":"blocked by\npolicy"}]}`:                "blocked by policy",
 		`{"errors":[],"message":"gone"}`:                                          "gone",
 		`{"error":{"message":"quota"}}`:                                           "quota",
-		`{"error":5}`:                                                             "",
+		`{"errors":"no licence"}`:                                                 "no licence",
+		`{"title":"blocked","type":"about:blank"}`:                                "blocked",
+		`{"error":5}`: "",
 		`<?xml version="1.0"?><Error><Code>AccessDenied</Code><Message>Request has expired</Message></Error>`: "AccessDenied: Request has expired",
 		`<Error><Code>ExpiredToken</Code></Error>`:                                                            "ExpiredToken",
 		`<html><body>Error</body></html>`:                                                                     "",
@@ -413,8 +415,8 @@ func TestBodiesThatDoNotCome(t *testing.T) {
 // So does an error in JSON or XML, which the message has.
 func TestErrorsInsteadOfArchives(t *testing.T) {
 	for body, says := range map[string]string{
-		`{"errors":[{"message":"licence expired"}]}`:          `the server says "licence expired"`,
-		"<Error><Code>NoSuchKey</Code></Error>":               `the server says "NoSuchKey"`,
+		`{"errors":[{"message":"licence expired"}]}`:          `the message "licence expired"`,
+		"<Error><Code>NoSuchKey</Code></Error>":               `the message "NoSuchKey"`,
 		"\ufeff<!DOCTYPE html>" + strings.Repeat("x", 10_000): "a page in HTML",
 	} {
 		w := newWorld(t, fetch.Options{}, func(rw http.ResponseWriter, _ *http.Request) { _, _ = io.WriteString(rw, body) })

@@ -3,10 +3,12 @@ package fetch
 import (
 	"encoding/json"
 	"encoding/xml"
-	"fmt"
+	"html"
+	"mime"
 	"net/http"
 	"net/url"
 	"slices"
+	"strconv"
 	"strings"
 )
 
@@ -18,11 +20,63 @@ func Said(body []byte) string {
 	if text == "" {
 		text = saidInXML(body)
 	}
+	return oneLine(text)
+}
+
+// oneLine is text from a server on one line and not too long.
+func oneLine(text string) string {
 	text = strings.Join(strings.Fields(Printable(text)), " ")
 	if runes := []rune(text); len(runes) > maxSaid {
 		text = string(runes[:maxSaid]) + "…"
 	}
 	return text
+}
+
+// said is the message in the body of an answer that is an error. Besides what [Said]
+// understands, that is the title of a page, or plain text. It is empty if it only repeats
+// the status.
+func said(body []byte, resp *http.Response) string {
+	text := Said(body)
+	kind, _, _ := mime.ParseMediaType(resp.Header.Get("Content-Type"))
+	switch {
+	case text != "":
+	case isHTML(body):
+		text = oneLine(html.UnescapeString(title(body)))
+	case kind == "text/plain":
+		text = oneLine(string(body))
+	}
+	if repeatsStatus(text, resp.StatusCode) {
+		return ""
+	}
+	return text
+}
+
+// title is the title of a page in HTML.
+func title(page []byte) string {
+	text := string(page)
+	lower := strings.ToLower(text)
+	if len(lower) != len(text) {
+		return "" // not plain enough to cut out of
+	}
+	_, rest, _ := strings.Cut(lower, "<title>")
+	inner, _, found := strings.Cut(rest, "</title>")
+	if !found {
+		return ""
+	}
+	begin := len(text) - len(rest)
+	return text[begin : begin+len(inner)]
+}
+
+// repeatsStatus reports whether text is no more than what the status code means, as in
+// "404 page not found" or "502 Bad Gateway".
+func repeatsStatus(text string, code int) bool {
+	text = strings.ToLower(strings.Trim(text, " .!"))
+	text = strings.TrimLeft(strings.TrimPrefix(text, strconv.Itoa(code)), " :-")
+	switch text {
+	case "", "page not found", "file not found", "error":
+		return true
+	}
+	return text == strings.ToLower(http.StatusText(code))
 }
 
 func saidInJSON(body []byte) string {
@@ -34,7 +88,7 @@ func saidInJSON(body []byte) string {
 	if json.Unmarshal(answer["errors"], &all) == nil && len(all) > 0 {
 		return message(all[0])
 	}
-	for _, name := range []string{"error", "message", "detail"} {
+	for _, name := range []string{"errors", "error", "message", "detail", "title"} {
 		if text := message(answer[name]); text != "" {
 			return text
 		}
@@ -77,7 +131,7 @@ func insteadOfArchive(head []byte, contentType string) error {
 		return pageError(contentType, "an archive")
 	}
 	if said := Said(head); said != "" {
-		return fmt.Errorf("the server says %q (%.80q) instead of sending an archive", said, contentType)
+		return messageError(said, contentType, "an archive")
 	}
 	return nil
 }

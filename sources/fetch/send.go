@@ -243,7 +243,7 @@ func (c *Client) refusal(at *url.URL, resp *http.Response) error {
 		Code:        resp.StatusCode,
 		URL:         bare(at),
 		Credentials: resp.Request.Header.Get("Authorization") != "",
-		Said:        Said(body.Bytes()),
+		Said:        said(body.Bytes(), resp),
 		ObjectStore: isObjectStore(resp.Header),
 		signed:      isSigned(at),
 		after:       retryAfter(resp.Header, time.Now()),

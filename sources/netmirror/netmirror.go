@@ -13,7 +13,6 @@ import (
 	"errors"
 	"fmt"
 	"maps"
-	"net/http"
 	"net/url"
 	"path"
 	"slices"
@@ -75,7 +74,7 @@ func (m *Mirror) String() string { return "network mirror " + fetch.Redact(m.bas
 func (m *Mirror) Versions(ctx context.Context, p sources.Provider) (sources.Listing, error) {
 	listing, err := m.list(ctx, p)
 	if err != nil {
-		return sources.Listing{}, &sources.ProviderError{Provider: p, Source: m.String(), Err: err}
+		return sources.Listing{}, &sources.ProviderError{Provider: p, Source: fetch.Answering(m.String(), err), Err: err}
 	}
 	return listing, nil
 }
@@ -84,18 +83,15 @@ func (m *Mirror) Versions(ctx context.Context, p sources.Provider) (sources.List
 func (m *Mirror) Package(ctx context.Context, id sources.PackageID) (sources.Package, error) {
 	p, err := m.locate(ctx, id)
 	if err != nil {
-		return sources.Package{}, &sources.PackageError{ID: id, Source: m.String(), Err: err}
+		return sources.Package{}, &sources.PackageError{ID: id, Source: fetch.Answering(m.String(), err), Err: err}
 	}
 	return p, nil
 }
 
 func (m *Mirror) list(ctx context.Context, p sources.Provider) (sources.Listing, error) {
 	doc, err := m.get(ctx, p, "index.json")
-	if isNotFound(err) {
-		return sources.Listing{}, sources.ErrNotFound
-	}
 	if err != nil {
-		return sources.Listing{}, err
+		return sources.Listing{}, fetch.Absent(err)
 	}
 	return parseIndex(doc)
 }
@@ -118,6 +114,9 @@ func parseIndex(doc *fetch.Document) (sources.Listing, error) {
 	}
 	slices.SortFunc(l.Versions, sources.Version.Compare)
 	l.Versions = slices.Compact(l.Versions)
+	if said := fetch.Said(doc.Body); len(index.Versions) == 0 && said != "" {
+		l.Warnings = append(l.Warnings, fmt.Sprintf("the mirror lists no versions, but returned the message %q", said))
+	}
 	if len(ignored) > 0 {
 		l.Warnings = []string{"ignored what is not a version: " + fetch.QuoteSome(ignored)}
 	}
@@ -126,11 +125,8 @@ func parseIndex(doc *fetch.Document) (sources.Listing, error) {
 
 func (m *Mirror) locate(ctx context.Context, id sources.PackageID) (sources.Package, error) {
 	doc, err := m.get(ctx, id.Provider, id.Version.String()+".json")
-	if isNotFound(err) {
-		return sources.Package{}, m.missing(ctx, id, err)
-	}
 	if err != nil {
-		return sources.Package{}, err
+		return sources.Package{}, m.missing(ctx, id, err)
 	}
 	version, err := parseVersion(doc)
 	if err != nil {
@@ -145,14 +141,18 @@ func (m *Mirror) locate(ctx context.Context, id sources.PackageID) (sources.Pack
 	return p, err
 }
 
-// missing is the error for a version without a document. If the mirror's index names the
-// version, the mirror breaks a promise, and no other source is asked. If it doesn't, another
-// method has listed it.
+// missing is the error for a version whose document cannot be fetched. An answer 404 is
+// final, without a search in other sources, if the mirror's index lists the version. If it
+// does not, another method has listed the version.
 func (m *Mirror) missing(ctx context.Context, id sources.PackageID, err error) error {
+	absent := fetch.Absent(err)
+	if !errors.Is(absent, sources.ErrNotFound) {
+		return err
+	}
 	listing, listErr := m.list(ctx, id.Provider)
 	switch {
 	case errors.Is(listErr, sources.ErrNotFound), listErr == nil && !slices.Contains(listing.Versions, id.Version):
-		return sources.WithHint(sources.ErrNotFound, "%s does not have this version", m)
+		return sources.WithHint(absent, "%s does not have this version", m)
 	case listErr == nil:
 		return sources.WithHint(err, "the mirror's index.json names this version, but there is no document for it")
 	}
@@ -168,6 +168,9 @@ type version struct {
 func parseVersion(doc *fetch.Document) (version, error) {
 	var v version
 	err := doc.JSON(&v)
+	if err == nil && len(v.Archives) == 0 {
+		err = doc.Refusal("a list of archives")
+	}
 	return v, err
 }
 
@@ -227,18 +230,15 @@ func (m *Mirror) Release(ctx context.Context, p sources.Provider, v sources.Vers
 	r, err := m.release(ctx, p, v)
 	if err != nil {
 		err = fmt.Errorf("version %s: %w", v, err)
-		return Release{}, &sources.ProviderError{Provider: p, Source: m.String(), Err: err}
+		return Release{}, &sources.ProviderError{Provider: p, Source: fetch.Answering(m.String(), err), Err: err}
 	}
 	return r, nil
 }
 
 func (m *Mirror) release(ctx context.Context, p sources.Provider, v sources.Version) (r Release, err error) {
 	doc, err := m.get(ctx, p, v.String()+".json")
-	if isNotFound(err) {
-		return r, sources.ErrNotFound
-	}
 	if err != nil {
-		return r, err
+		return r, fetch.Absent(err)
 	}
 	version, err := parseVersion(doc)
 	if err != nil {
@@ -331,11 +331,6 @@ func (m *Mirror) get(ctx context.Context, p sources.Provider, file string) (*fet
 		return nil, explain(err)
 	}
 	return doc, doc.CheckJSON()
-}
-
-func isNotFound(err error) bool {
-	var status *fetch.StatusError
-	return errors.As(err, &status) && status.Code == http.StatusNotFound
 }
 
 // explain adds to err what can be done about it.

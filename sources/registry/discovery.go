@@ -5,7 +5,6 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
-	"net/http"
 	"net/url"
 	"strings"
 
@@ -20,7 +19,7 @@ const service = "providers.v1"
 func (r *Registry) discover(ctx context.Context, host sources.Host) (*url.URL, error) {
 	wellKnown := &url.URL{Scheme: "https", Host: host.ASCII(), Path: "/.well-known/terraform.json"}
 	if configured, ok := r.opts.Services[host]; ok {
-		return choose(wellKnown, host, configured)
+		return choose(wellKnown, host, configured, "its host block in the CLI configuration")
 	}
 	doc, err := r.client.Document(ctx, fetch.Request{
 		URL:         wellKnown.String(),
@@ -29,8 +28,8 @@ func (r *Registry) discover(ctx context.Context, host sources.Host) (*url.URL, e
 		Redirects:   r.redirects(),
 		Credentials: true,
 	})
-	if is(err, http.StatusNotFound) {
-		return nil, noRegistry(host)
+	if errors.Is(fetch.Absent(err), sources.ErrNotFound) {
+		return nil, noRegistry(host, err)
 	}
 	if err != nil {
 		return nil, &DiscoveryError{explain(err, host)}
@@ -39,7 +38,7 @@ func (r *Registry) discover(ctx context.Context, host sources.Host) (*url.URL, e
 	if err != nil {
 		return nil, &DiscoveryError{err}
 	}
-	return choose(doc.URL, host, services)
+	return choose(doc.URL, host, services, fetch.Redact(doc.URL.String()))
 }
 
 // redirects is how many redirects of discovery the engine follows.
@@ -77,11 +76,11 @@ func parseServices(doc *fetch.Document) (map[string]string, error) {
 	return services, nil
 }
 
-// choose is the URL of the registry among a host's services.
-func choose(from *url.URL, host sources.Host, services map[string]string) (*url.URL, error) {
+// choose is the URL of the registry among a host's services, which are listed in a place.
+func choose(from *url.URL, host sources.Host, services map[string]string, place string) (*url.URL, error) {
 	text, ok := services[service]
 	if !ok {
-		return nil, otherVersion(host, services)
+		return nil, otherVersion(host, services, place)
 	}
 	base, err := fetch.Resolve(from, text)
 	if err != nil {
@@ -93,20 +92,21 @@ func choose(from *url.URL, host sources.Host, services map[string]string) (*url.
 	return base, nil
 }
 
-func otherVersion(host sources.Host, services map[string]string) error {
+func otherVersion(host sources.Host, services map[string]string, place string) error {
 	for key := range services {
 		if strings.HasPrefix(key, "providers.") {
 			return sources.WithHint(fmt.Errorf("%w of protocol version 1, but of another", ErrNoRegistry),
 				"a newer version of this program may understand the registry of %s", host)
 		}
 	}
-	return noRegistry(host)
+	return noRegistry(host, fmt.Errorf("%s lists no service %s", place, service))
 }
 
-func noRegistry(host sources.Host) error {
+func noRegistry(host sources.Host, why error) error {
+	err := fmt.Errorf("%w: %w", ErrNoRegistry, why)
 	if host == "github.com" {
-		return sources.WithHint(ErrNoRegistry,
+		return sources.WithHint(err,
 			"github.com holds the sources of providers but serves none; leave the host out to use the default registry")
 	}
-	return sources.WithHint(ErrNoRegistry, "check the host name in the provider's source address")
+	return sources.WithHint(err, "check the host name in the provider's source address")
 }

@@ -43,7 +43,7 @@ func (r *Registry) locate(ctx context.Context, id sources.PackageID) (sources.Pa
 		id.Provider.Namespace, id.Provider.Type, id.Version, id.Platform.OS, id.Platform.Arch)
 	doc, err := r.get(ctx, id.Provider.Host, path, maxPackage)
 	if errors.Is(err, sources.ErrNotFound) {
-		return sources.Package{}, r.missing(ctx, id)
+		return sources.Package{}, r.missing(ctx, id, err)
 	}
 	if err != nil {
 		return sources.Package{}, err
@@ -67,19 +67,30 @@ type evidenceURLs struct{ sums, signature *url.URL }
 func parsePackage(doc *fetch.Document, id sources.PackageID, engine sources.Engine) (sources.Package, evidenceURLs, error) {
 	var d packageDocument
 	p, urls, err := sources.Package{}, evidenceURLs{}, doc.JSON(&d)
+	if err == nil && d.OS+d.Arch == "" {
+		err = doc.Refusal("the description of a package")
+	}
 	if err != nil {
 		return p, urls, err
 	}
+	if p, urls, err = d.read(doc.URL, id, engine); err != nil {
+		return p, urls, fmt.Errorf("%s: %w", fetch.Redact(doc.URL.String()), err)
+	}
+	return p, urls, nil
+}
+
+// read checks the document that the URL from answered with.
+func (d *packageDocument) read(from *url.URL, id sources.PackageID, engine sources.Engine) (p sources.Package, urls evidenceURLs, err error) {
 	if err := checkProtocols(d.Protocols); err != nil {
 		return p, urls, err
 	}
 	if d.OS != id.Platform.OS || d.Arch != id.Platform.Arch {
-		return p, urls, fmt.Errorf("asked for %s, got an answer for %q, %q", id.Platform, d.OS, d.Arch)
+		return p, urls, fmt.Errorf("requested %s, got a package for %q, %q", id.Platform, d.OS, d.Arch)
 	}
 	if err := checkFilename(d.Filename); err != nil {
 		return p, urls, err
 	}
-	at, err := resolve(doc.URL, "download_url", d.DownloadURL)
+	at, err := resolve(from, "download_url", d.DownloadURL)
 	if err != nil {
 		return p, urls, err
 	}
@@ -87,10 +98,10 @@ func parsePackage(doc *fetch.Document, id sources.PackageID, engine sources.Engi
 	if err != nil {
 		return p, urls, err
 	}
-	if urls.sums, err = resolve(doc.URL, "shasums_url", d.SumsURL); err != nil {
+	if urls.sums, err = resolve(from, "shasums_url", d.SumsURL); err != nil {
 		return p, urls, err
 	}
-	if urls.signature, err = resolve(doc.URL, "shasums_signature_url", d.SignatureURL); err != nil {
+	if urls.signature, err = resolve(from, "shasums_signature_url", d.SignatureURL); err != nil {
 		return p, urls, err
 	}
 	p = sources.Package{
@@ -260,23 +271,32 @@ func (r *Registry) evidence(ctx context.Context, u *url.URL, limit int64) ([]byt
 	return doc.Body, doc.CheckText("checksums or a signature")
 }
 
-// missing is the error for a package that the registry does not have. What it
-// has instead is asked for, as only that tells a version that does not exist
-// from one that is not built for the platform.
-func (r *Registry) missing(ctx context.Context, id sources.PackageID) error {
+// missing makes the answer that a package is not there more exact: only the list of
+// versions distinguishes a version that does not exist from one that is not built for the
+// platform.
+func (r *Registry) missing(ctx context.Context, id sources.PackageID, answer error) error {
+	var absent *fetch.AbsentError
+	if !errors.As(answer, &absent) {
+		return answer // by service discovery
+	}
+	noPlatform := &fetch.AbsentError{Answer: absent.Answer, Err: sources.ErrNoPlatform}
 	doc, err := r.versions(ctx, id.Provider)
 	if errors.Is(err, sources.ErrNotFound) {
 		return err
 	}
 	if err != nil {
-		return sources.ErrNoPlatform // the answer stands; it was only to be made more exact
+		return noPlatform
 	}
 	release, ok := doc.release(id.Version)
 	if !ok {
-		return sources.ErrNotFound
+		return answer
 	}
-	if platforms := release.platforms(); len(platforms) > 0 {
-		return sources.WithHint(sources.ErrNoPlatform, "the registry has %s for %s", id.Version, fetch.Printable(strings.Join(platforms, ", ")))
+	platforms := release.platforms()
+	switch {
+	case slices.Contains(platforms, id.Platform.String()):
+		return sources.WithHint(noPlatform, "the registry lists %s for %s, but answers 404 when it is requested: report this to the registry's operator", id.Version, id.Platform)
+	case len(platforms) > 0:
+		return sources.WithHint(noPlatform, "the registry has %s for %s", id.Version, fetch.Printable(strings.Join(platforms, ", ")))
 	}
-	return sources.ErrNoPlatform
+	return noPlatform
 }

@@ -130,11 +130,11 @@ func TestPackagesRefused(t *testing.T) {
 		text string
 		says string
 	}{
-		{"null", "null", `asked for linux_amd64, got an answer for "", ""`},
+		{"null", "null", `requested linux_amd64, got a package for "", ""`},
 		{"cut", `{"os": `, "incomplete JSON"},
 		{"protocols that are none", document(map[string]any{"protocols": []string{"5.0", "x"}}), "protocols: "},
-		{"other system", document(map[string]any{"os": "plan9"}), "asked for linux_amd64"},
-		{"other architecture", document(map[string]any{"arch": nil}), "asked for linux_amd64"},
+		{"other system", document(map[string]any{"os": "plan9"}), "requested linux_amd64"},
+		{"other architecture", document(map[string]any{"arch": nil}), "requested linux_amd64"},
 		{"no URL", document(map[string]any{"download_url": nil}), "download_url: empty URL"},
 		{"empty URL", document(map[string]any{"download_url": " "}), "download_url: empty URL"},
 		{"invalid URL", document(map[string]any{"download_url": "https://u:sec/ret@x"}), "download_url: invalid URL"},
@@ -148,7 +148,7 @@ func TestPackagesRefused(t *testing.T) {
 		{"no file name", document(map[string]any{"filename": ""}), `filename "" is not`},
 		{"escapes in file name", document(map[string]any{"filename": "\x1b[31m.zip"}), `filename "\x1b[31m.zip" is not`},
 		{"endless file name", document(map[string]any{"filename": strings.Repeat("x", 256)}), "is not the name of a file"},
-		{"first fault first", document(map[string]any{"shasum": "", "download_url": "", "os": "x"}), "asked for linux_amd64"},
+		{"first fault first", document(map[string]any{"shasum": "", "download_url": "", "os": "x"}), "requested linux_amd64"},
 		{"wrong type", document(map[string]any{"signing_keys": "x"}), "unexpected JSON string"},
 		{"forbidden", "403", "403 Forbidden"},
 	} {

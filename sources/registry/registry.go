@@ -10,7 +10,6 @@ package registry
 import (
 	"context"
 	"errors"
-	"net/http"
 	"net/url"
 
 	"github.com/larder-cli/larder/sources"
@@ -72,13 +71,15 @@ func (r *Registry) Versions(ctx context.Context, p sources.Provider) (sources.Li
 	doc, err := r.versions(ctx, p)
 	if errors.Is(err, sources.ErrNotFound) {
 		return sources.Listing{}, &sources.NotFoundError{
-			Provider: p, Searched: []string{name(p.Host)}, Registry: true, Moved: r.moved(ctx, p),
+			Provider: p, Searched: []string{fetch.Answering(name(p.Host), err)}, Registry: true, Moved: r.moved(ctx, p),
 		}
 	}
 	if err != nil {
 		return sources.Listing{}, &sources.ProviderError{Provider: p, Source: name(p.Host), Err: err}
 	}
-	return doc.listing(), nil
+	listing := doc.listing()
+	listing.From = []string{name(p.Host)}
+	return listing, nil
 }
 
 // Package says where a package is, with its signed checksums. Errors are of
@@ -87,7 +88,7 @@ func (r *Registry) Versions(ctx context.Context, p sources.Provider) (sources.Li
 func (r *Registry) Package(ctx context.Context, id sources.PackageID) (sources.Package, error) {
 	p, err := r.locate(ctx, id)
 	if err != nil {
-		return sources.Package{}, &sources.PackageError{ID: id, Source: name(id.Provider.Host), Err: err}
+		return sources.Package{}, &sources.PackageError{ID: id, Source: fetch.Answering(name(id.Provider.Host), err), Err: err}
 	}
 	return p, nil
 }
@@ -110,14 +111,5 @@ func (r *Registry) get(ctx context.Context, host sources.Host, path string, limi
 		Limit:       limit,
 		Credentials: true,
 	})
-	if is(err, http.StatusNotFound) {
-		return nil, sources.ErrNotFound
-	}
-	return doc, explain(err, host)
-}
-
-// is reports whether err is an answer with the status.
-func is(err error, code int) bool {
-	var status *fetch.StatusError
-	return errors.As(err, &status) && status.Code == code
+	return doc, fetch.Absent(explain(err, host))
 }

@@ -244,7 +244,7 @@ func TestVersions(t *testing.T) {
 		{"in capitals", `{"VERSIONS": [{"Version": "1.0.0"}]}`, "[1.0.0]", "[]", ""},
 		{"something after it", `{"versions": [{"version": "1.0.0"}]} {"versions"`, "[1.0.0]", "[]", ""},
 		{"what is none", `{"versions": [{"version": "v1"}, {"version": "1.0.0"}, {"version": "\u001b[2J"}]}`, "[1.0.0]", `[ignored what is not a version: "v1", "\x1b[2J" (versions are listed without "v")]`, ""},
-		{"an error", `{"errors": [{"message": "no licence"}]}`, "[]", `[the registry lists no versions, but says "no licence"]`, ""},
+		{"an error", `{"errors": [{"message": "no licence"}]}`, "[]", `[the registry lists no versions, but returned the message "no licence"]`, ""},
 		{"none", `{"versions": null}`, "[]", "[]", ""},
 		{"a byte order mark", "\ufeff" + `{"versions": [{"version": "1.0.0"}]}`, "[1.0.0]", "[]", ""},
 		{"many that are none", `{"versions": [` + strings.Repeat(`{"version": "x"},`, 99) + `{"version": "1.0.0"}]}`, "[1.0.0]", `[ignored what is not a version: "x", "x", "x", "x", "x", and 94 more]`, ""},

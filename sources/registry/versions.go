@@ -34,7 +34,7 @@ func (r *Registry) versions(ctx context.Context, p sources.Provider) (*versionsD
 		return nil, err
 	}
 	if said := fetch.Said(doc.Body); len(v.Versions) == 0 && said != "" {
-		v.Warnings = append(v.Warnings, fmt.Sprintf("the registry lists no versions, but says %q", said))
+		v.Warnings = append(v.Warnings, fmt.Sprintf("the registry lists no versions, but returned the message %q", said))
 	}
 	if len(v.Versions) > maxReleases {
 		return nil, fmt.Errorf("list of versions is %w: %d, of at most %d", fetch.ErrTooLarge, len(v.Versions), maxReleases)
