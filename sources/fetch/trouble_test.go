@@ -6,6 +6,7 @@ import (
 	"net/http"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -132,10 +133,10 @@ func TestHealthyHostsNeedNoSeats(t *testing.T) {
 // A download keeps its seat until it is complete, and leaves it to ask for another URL.
 func TestDownloadsHaveSeats(t *testing.T) {
 	var shared ledger
-	expired := false
+	var expired atomic.Bool
 	inBubble(t, fetch.Options{}, func(rw http.ResponseWriter, r *http.Request) {
 		if r.URL.Path == "/old.zip" {
-			expired = true
+			expired.Store(true)
 			rw.WriteHeader(http.StatusForbidden)
 			return
 		}
@@ -158,7 +159,7 @@ func TestDownloadsHaveSeats(t *testing.T) {
 		begun := time.Now()
 		group.Wait()
 		took := time.Since(begun)
-		sourcetest.Expect(t, expired && took < 20*time.Second, "took %s", took)
+		sourcetest.Expect(t, expired.Load() && took < 20*time.Second, "took %s", took)
 	})
 	sourcetest.Expect(t, shared.most == 4 && shared.seated == 0, "%d at most, %d seated", shared.most, shared.seated)
 }
