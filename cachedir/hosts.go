@@ -1,36 +1,43 @@
 package cachedir
 
 import (
+	"fmt"
+	"math/rand/v2"
 	"path"
 	"strings"
 	"time"
+
+	"github.com/larder-cli/larder/sources/disk"
 )
 
-// hosts is where the state has a file for each host that has asked to be left alone. Its
-// modification time is until when. What others write there costs no more than a wait.
+// hosts is where the state has a file for each host that was overloaded or out of reach. The
+// file's modification time is until when processes leave the host alone. Its size is the number
+// of pauses since the host's last good answer. If others write there, that costs some waiting
+// and nothing else.
 const hosts = "hosts"
 
-// Until is until when a host, with its port, is to be left alone, as any process that uses
-// this cache was asked. It is zero if that is unknown.
-func (d *Dir) Until(host string) time.Time {
+// maxPauses bounds the size of the file of a host.
+const maxPauses = 1 << 10
+
+// Until returns until when a host, with its port, is to be left alone, and the number of pauses
+// since its last good answer, as the processes that use this cache have noted. The time is zero
+// if they have noted nothing.
+func (d *Dir) Until(host string) (until time.Time, pauses int) {
 	if d.state == nil {
-		return time.Time{}
+		return time.Time{}, 0
 	}
 	info, err := d.state.Lstat(path.Join(hosts, hostFile(host)))
 	if err != nil || !info.Mode().IsRegular() {
-		return time.Time{}
+		return time.Time{}, 0
 	}
-	return info.ModTime()
+	return info.ModTime(), int(min(info.Size(), maxPauses))
 }
 
-// Leave notes until when a host is to be left alone. If it can't be written, this process
-// alone knows.
-func (d *Dir) Leave(host string, until time.Time) {
-	if d.readOnly != nil || d.state == nil {
-		return
-	}
-	home, err := d.state.MakeSub(hosts)
-	if err != nil {
+// Leave notes until when a host is to be left alone, and the number of pauses. If it can't be
+// written, only this process knows.
+func (d *Dir) Leave(host string, until time.Time, pauses int) {
+	home := d.hostsDir()
+	if home == nil {
 		return
 	}
 	defer home.Close()
@@ -38,9 +45,43 @@ func (d *Dir) Leave(host string, until time.Time) {
 	if err != nil {
 		return
 	}
+	_ = f.Truncate(int64(min(pauses, maxPauses)))
 	f.Close()
-	_ = home.Touch(hostFile(host), until) // which needs the file's owner, so in a shared cache it may fail
+	_ = home.Touch(hostFile(host), until) // needs the file's owner, so in a shared cache it may fail
 }
 
-// hostFile is the name of the file for a host: no system takes a colon in it.
+// Seat locks one of n files of a host, which no other process has then, and returns the function
+// that releases it. It returns false if all of them are locked. The system releases the lock of
+// a process that is killed. Where no file can be locked, every process has a seat.
+func (d *Dir) Seat(host string, n int) (release func(), ok bool) {
+	home := d.hostsDir()
+	if home == nil {
+		return func() {}, true
+	}
+	defer home.Close()
+	for _, i := range rand.Perm(n) {
+		l := home.Lock(fmt.Sprintf("%s.%d.lock", hostFile(host), i))
+		switch ok, err := l.Try(); {
+		case err != nil:
+			return func() {}, true
+		case ok:
+			return l.Unlock, true
+		}
+	}
+	return nil, false
+}
+
+// hostsDir opens the directory for hosts, nil if it can't be written.
+func (d *Dir) hostsDir() *disk.Dir {
+	if d.readOnly != nil || d.state == nil {
+		return nil
+	}
+	home, err := d.state.MakeSub(hosts)
+	if err != nil {
+		return nil
+	}
+	return home
+}
+
+// hostFile is the name of the file for a host. No system allows a colon in it.
 func hostFile(host string) string { return strings.ReplaceAll(host, ":", "_") }

@@ -15,14 +15,19 @@ func TestHostsToLeaveAlone(t *testing.T) {
 	root := t.TempDir()
 	one, other := open(t, root, cachedir.Options{}), open(t, root, cachedir.Options{})
 	for _, host := range []string{"example.test:443", "[::1]:8443"} {
-		sourcetest.Expect(t, other.Until(host).IsZero(), "%s: %v before", host, other.Until(host))
+		got, pauses := other.Until(host)
+		sourcetest.Expect(t, got.IsZero() && pauses == 0, "%s: %v, %d before", host, got, pauses)
 		until := time.Now().Add(time.Minute).Truncate(time.Second)
-		one.Leave(host, until)
-		sourcetest.Expect(t, other.Until(host).Equal(until), "%s: %v, want %v", host, other.Until(host), until)
+		for _, want := range []int{3, 0} {
+			one.Leave(host, until, want)
+			got, pauses = other.Until(host)
+			sourcetest.Expect(t, got.Equal(until) && pauses == want, "%s: %v, %d, want %v, %d", host, got, pauses, until, want)
+		}
 	}
 	closed := open(t, root, cachedir.Options{ReadOnly: true})
-	closed.Leave("example.test:443", time.Now().Add(time.Hour))
-	sourcetest.Expect(t, time.Until(one.Until("example.test:443")) < 2*time.Minute, "a read-only cache was written")
+	closed.Leave("example.test:443", time.Now().Add(time.Hour), 1)
+	until, pauses := one.Until("example.test:443")
+	sourcetest.Expect(t, time.Until(until) < 2*time.Minute && pauses == 0, "a read-only cache was written")
 }
 
 // A link in the place of a host's file leads nowhere.
@@ -32,11 +37,53 @@ func TestHostsAreNoLinks(t *testing.T) {
 	before, err := os.Stat(outside)
 	sourcetest.Check(t, err)
 	d := open(t, root, cachedir.Options{})
-	d.Leave("other.test:443", time.Now())
+	d.Leave("other.test:443", time.Now(), 1)
 	sourcetest.Check(t, os.Symlink(outside, filepath.Join(root, ".larder", "hosts", "example.test_443")))
-	d.Leave("example.test:443", time.Now().Add(time.Hour))
+	d.Leave("example.test:443", time.Now().Add(time.Hour), 1)
 	after, err := os.Stat(outside)
 	sourcetest.Check(t, err)
 	sourcetest.Expect(t, after.ModTime().Equal(before.ModTime()), "the file that the link leads to was touched")
-	sourcetest.Expect(t, d.Until("example.test:443").IsZero(), "got %v", d.Until("example.test:443"))
+	until, _ := d.Until("example.test:443")
+	sourcetest.Expect(t, until.IsZero(), "got %v", until)
+}
+
+// There are so many seats for a host and no more, and each host has its own. Where nothing can
+// be locked, nobody waits for a seat.
+func TestSeats(t *testing.T) {
+	root := t.TempDir()
+	one, other := open(t, root, cachedir.Options{}), open(t, root, cachedir.Options{})
+	first, ok := one.Seat("example.test:443", 2)
+	sourcetest.Expect(t, ok, "no first seat")
+	second, ok := other.Seat("example.test:443", 2)
+	sourcetest.Expect(t, ok, "no second seat")
+	for _, d := range []*cachedir.Dir{one, other} {
+		_, ok = d.Seat("example.test:443", 2)
+		sourcetest.Expect(t, !ok, "a third of two seats")
+	}
+	elsewhere, ok := other.Seat("other.test:443", 2)
+	sourcetest.Expect(t, ok, "no seat for another host")
+	elsewhere()
+	first()
+	third, ok := other.Seat("example.test:443", 2)
+	sourcetest.Expect(t, ok, "a seat that was released is taken")
+	second()
+	third()
+
+	closed := open(t, root, cachedir.Options{ReadOnly: true})
+	for range 3 {
+		_, ok := closed.Seat("example.test:443", 1)
+		sourcetest.Expect(t, ok, "a read-only cache makes requests wait")
+	}
+}
+
+// A link in the place of the file of a seat is not followed, and nobody waits for it.
+func TestSeatsAreNoLinks(t *testing.T) {
+	root, outside := t.TempDir(), filepath.Join(t.TempDir(), "file")
+	d := open(t, root, cachedir.Options{})
+	d.Leave("example.test:443", time.Now(), 1)
+	sourcetest.Check(t, os.Symlink(outside, filepath.Join(root, ".larder", "hosts", "example.test_443.0.lock")))
+	_, ok := d.Seat("example.test:443", 1)
+	sourcetest.Expect(t, ok, "a link makes requests wait")
+	_, err := os.Lstat(outside)
+	sourcetest.Expect(t, os.IsNotExist(err), "the link was followed: %v", err)
 }

@@ -46,8 +46,9 @@ func (c *Client) Document(ctx context.Context, r Request) (*Document, error) {
 		return nil, err
 	}
 	var doc *Document
-	err = c.retry(ctx, u, c.opts.Tries, func() (bool, error) {
-		doc, err = c.document(ctx, u, r)
+	s := c.newSeat(c.opts.Tries)
+	err = c.retry(ctx, u, s, c.opts.Tries, func() (bool, error) {
+		doc, err = c.document(ctx, u, s, r)
 		return false, err
 	})
 	switch {
@@ -73,14 +74,14 @@ func (c *Client) begin(rawURL string) (*url.URL, error) {
 }
 
 // document is one try.
-func (c *Client) document(ctx context.Context, u *url.URL, r Request) (*Document, error) {
+func (c *Client) document(ctx context.Context, u *url.URL, s *seat, r Request) (*Document, error) {
 	header, err := c.documentHeader(ctx, u, r)
 	if err != nil {
 		return nil, err
 	}
 	ctx, w := newWatch(ctx, c.opts.Timeout)
 	defer w.stop()
-	resp, at, err := c.send(ctx, w, &way{over: c.documents, stay: r.SameHost, plain: r.Plain}, u, header, r.Redirects)
+	resp, at, err := c.send(ctx, w, &way{over: c.documents, stay: r.SameHost, plain: r.Plain, seat: s, ctx: ctx}, u, header, r.Redirects)
 	if err != nil {
 		return nil, err
 	}

@@ -80,10 +80,14 @@ func (c *Client) Download(ctx context.Context, from Archive, stage Stage) error 
 	if err := d.resume(); err != nil {
 		return err
 	}
-	err = c.retry(ctx, u, d.tries, func() (bool, error) {
-		err := d.try(ctx)
-		if d.renew(ctx, err) {
-			err = d.try(ctx)
+	s := c.newSeat(d.tries)
+	err = c.retry(ctx, u, s, d.tries, func() (bool, error) {
+		err := d.try(ctx, s)
+		if d.expired(err) {
+			s.leave() // which the request for another URL may need
+			if d.renew(ctx) {
+				err = d.try(ctx, s)
+			}
 		}
 		err = d.unanswered(err)
 		further := d.have >= d.reached+bufferSize
@@ -146,13 +150,15 @@ func (d *download) unanswered(err error) error {
 	return err
 }
 
-// renew has the URL renewed if it seems to have expired, err being what came of it, and
-// reports whether there is another one.
-func (d *download) renew(ctx context.Context, err error) bool {
+// expired reports whether the URL seems to have expired, err being what came of it, and can be
+// renewed.
+func (d *download) expired(err error) bool {
 	var status *StatusError
-	if d.renewed || d.from.Renew == nil || d.stageErr != nil || !errors.As(err, &status) || !status.expired() {
-		return false
-	}
+	return !d.renewed && d.from.Renew != nil && d.stageErr == nil && errors.As(err, &status) && status.expired()
+}
+
+// renew has the URL renewed, and reports whether there is another one.
+func (d *download) renew(ctx context.Context) bool {
 	d.renewed = true
 	next, err := d.from.Renew(ctx)
 	if d.renewal = err; err != nil || next == d.from.URL {
@@ -171,8 +177,8 @@ func (d *download) renew(ctx context.Context, err error) bool {
 }
 
 // try is one try: what is missing is asked for, and what comes is kept.
-func (d *download) try(ctx context.Context) error {
-	way := d.client.newWay(ctx)
+func (d *download) try(ctx context.Context, s *seat) error {
+	way := d.client.newWay(ctx, s)
 	defer way.end()
 	watched, w := newWatch(ctx, d.client.opts.Timeout)
 	defer w.stop()

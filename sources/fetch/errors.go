@@ -67,7 +67,6 @@ type StatusError struct {
 
 	signed bool // whether the URL was good for a while only
 
-	known bool          // whether the host has asked for the wait before
 	after time.Duration // that the server asks us to wait; 0 if it does not
 }
 

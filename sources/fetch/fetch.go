@@ -2,7 +2,8 @@
 // broken or hostile.
 //
 // Waiting for a server has a limit, and so has everything that is read. Waiting
-// for other downloads from the same host has none, but ends with the context.
+// for other downloads from the same host has none, but ends with the context. All requests to
+// a host that is overloaded or out of reach wait together, also those of other processes.
 // Temporary errors are retried, and others are final at once. An archive that was
 // cut is resumed. Credentials that are configured are sent over https, to the host and port they are
 // configured for and to no other, also after redirects; so are headers and client
@@ -57,21 +58,34 @@ type Options struct {
 	Report func(Event)                                // told of each retry and wait, one call at a time; may be nil
 }
 
-// An Event is a try that has not succeeded and that another will follow, or, with
-// Try 0, an archive that has to wait until fewer others arrive from its host.
+// An Event is a try that failed and that another one follows. With Try 0 it is a request that
+// waits until there are fewer others to its host.
 type Event struct {
 	URL  string        // without user information and query
 	Host string        // that failed, which redirects may have made another than the URL's
 	Try  int           // that failed; 1 is the first
 	Wait time.Duration // until the next
 	Err  error         // why
+
+	// AtMost is how long requests to the host wait in all, if the host is overloaded or out of
+	// reach. Zero means that only this request has to wait.
+	AtMost time.Duration
+	Known  bool // whether an earlier event was about the same trouble with the host
 }
 
-// Pauses are until when servers have asked to be left alone, by HOST:PORT, for all
-// processes on a machine. Until is zero for a server that hasn't asked.
-type Pauses interface {
-	Until(host string) time.Time
-	Leave(host string, until time.Time)
+// A Ledger is what the processes on a machine know together of hosts, by HOST:PORT. All of it
+// may fail silently: then each process knows what it has seen itself.
+type Ledger interface {
+	// Until returns until when a host is to be left alone, and the number of pauses since its
+	// last good answer. The time is zero if the host was never in trouble.
+	Until(host string) (until time.Time, pauses int)
+
+	// Leave notes both.
+	Leave(host string, until time.Time, pauses int)
+
+	// Seat takes one of the n seats that all processes have for a host together, and returns
+	// false if there is none left. A process that ends loses its seats.
+	Seat(host string, n int) (release func(), ok bool)
 }
 
 // A Client fetches documents and archives. It is safe for concurrent use, and
@@ -81,7 +95,7 @@ type Client struct {
 	documents http.RoundTripper
 	archives  http.RoundTripper
 	report    sync.Mutex // one call of opts.Report at a time
-	shared    atomic.Pointer[Pauses]
+	ledger    atomic.Pointer[Ledger]
 
 	mu    sync.Mutex
 	hosts map[string]*host // by canonical host and port
@@ -107,8 +121,8 @@ func New(opts Options) *Client {
 	return c
 }
 
-// Share has the client share with others what servers have asked.
-func (c *Client) Share(p Pauses) { c.shared.Store(&p) }
+// Share has the client share what it knows of hosts with other processes.
+func (c *Client) Share(l Ledger) { c.ledger.Store(&l) }
 
 // orDefault is v, or otherwise if v is zero.
 func orDefault[T comparable](v, otherwise T) T {

@@ -150,8 +150,8 @@ func TestTriesAreToldAndSucceed(t *testing.T) {
 		if e.Try != i+1 || e.URL != w.URL+"/doc" || "https://"+e.Host != w.URL || e.Err == nil {
 			t.Errorf("event %d: %+v", i, e)
 		}
-		if e.Wait != w.slept[i] || e.Wait > time.Second<<i {
-			t.Errorf("try %d: told to wait %s, waited %s, want at most %s", e.Try, e.Wait, w.slept[i], time.Second<<i)
+		if w.slept[i] > e.Wait || e.Wait > time.Second<<i || e.AtMost < e.Wait || e.Known != (i > 0) {
+			t.Errorf("try %d: %+v, waited %s, want at most %s", e.Try, e, w.slept[i], time.Second<<i)
 		}
 	}
 }

@@ -3,7 +3,6 @@ package fetch
 import (
 	"context"
 	"errors"
-	"math/rand/v2"
 	"net/http"
 	"net/http/httptrace"
 	"net/url"
@@ -16,16 +15,20 @@ import (
 
 // A host is what all requests to one host and port have in common.
 type host struct {
+	key      string        // HOST:PORT
 	archives chan struct{} // holds one item for each archive arriving
+	seats    chan struct{} // holds one item for each request that has a seat, or is the next to get one
 	asks     atomic.Bool   // for a client certificate, and there is none
 	speaks1  atomic.Bool   // has answered archives over HTTP/1.1
 	speaks2  atomic.Bool   // has answered over HTTP/2
 	modern   atomic.Bool   // speaks HTTP/2 alone
 
-	mu      sync.Mutex
-	until   time.Time     // before which no request is to be sent
-	opening chan struct{} // closed when the first connection stands or has failed; nil if none is being opened
-	opened  bool          // a connection has stood
+	mu       sync.Mutex
+	standing standing      // as far as this process has seen
+	waited   time.Time     // up to which this process has waited
+	told     time.Time     // of the last event about trouble with the host
+	opening  chan struct{} // closed when the first connection stands or has failed; nil if none is being opened
+	opened   bool          // a connection has stood
 }
 
 func (c *Client) host(u *url.URL) *host {
@@ -34,55 +37,10 @@ func (c *Client) host(u *url.URL) *host {
 	key := hostPort(u)
 	h, ok := c.hosts[key]
 	if !ok {
-		h = &host{archives: make(chan struct{}, c.opts.PerHost)}
+		h = &host{key: key, archives: make(chan struct{}, c.opts.PerHost), seats: make(chan struct{}, seats)}
 		c.hosts[key] = h
 	}
 	return h
-}
-
-// pauseFor is how long to wait before the next request to the host of u: for what it has asked
-// this process, or another one.
-func (c *Client) pauseFor(u *url.URL) time.Duration {
-	d := c.host(u).pause()
-	if shared := c.shared.Load(); shared != nil {
-		if other := time.Until((*shared).Until(hostPort(u))); other > d {
-			return min(other, maxWait) + rand.N(spread)
-		}
-	}
-	return d
-}
-
-// leave has the host of u left alone for d, and reports whether that is news.
-func (c *Client) leave(u *url.URL, d time.Duration) (news bool) {
-	if shared := c.shared.Load(); shared != nil {
-		(*shared).Leave(hostPort(u), time.Now().Add(d))
-	}
-	return c.host(u).leave(d)
-}
-
-// leave leaves the host alone for d, and reports whether that is news: other requests
-// may be waiting for it already.
-func (h *host) leave(d time.Duration) (news bool) {
-	h.mu.Lock()
-	defer h.mu.Unlock()
-	now := time.Now()
-	news = now.After(h.until)
-	if until := now.Add(d); until.After(h.until) {
-		h.until = until
-	}
-	return news
-}
-
-// pause is how long to wait before the next request to the host. Waiting
-// requests are spread over time, so that they are not all sent at once.
-func (h *host) pause() time.Duration {
-	h.mu.Lock()
-	defer h.mu.Unlock()
-	d := time.Until(h.until)
-	if d <= 0 {
-		return 0
-	}
-	return d + rand.N(spread)
 }
 
 // open waits until the first connection to the host stands, which over HTTP/2 all requests
@@ -140,8 +98,9 @@ func (h *host) take(ctx context.Context) (release func(), err error) {
 // A way is how a request gets to who answers it.
 type way struct {
 	over  http.RoundTripper
-	stay  bool // whether it leads to one host only
-	plain bool // whether redirects from https to http are followed, without credentials
+	stay  bool  // whether it leads to one host only
+	plain bool  // whether redirects from https to http are followed, without credentials
+	seat  *seat // nil if none is needed
 
 	ctx     context.Context // ends waiting for turns
 	client  *Client         // nil if no turns are needed
@@ -151,28 +110,45 @@ type way struct {
 }
 
 // newWay is the way to an archive, which takes a turn at each host on it.
-func (c *Client) newWay(ctx context.Context) *way {
-	return &way{over: c.archives, plain: true, ctx: ctx, client: c, release: func() {}}
+func (c *Client) newWay(ctx context.Context, s *seat) *way {
+	return &way{over: c.archives, plain: true, seat: s, ctx: ctx, client: c, release: func() {}}
 }
 
-// enter waits until it is the way's turn at the host of u. The turn before ends:
-// as nobody waits for one while he has another, nobody waits forever.
+// enter waits until it is the way's turn at the host of u. A seat is a turn as well.
+// The turn before ends: as no request waits for one while it has another, none waits forever.
 func (w *way) enter(u *url.URL) error {
-	if w.client == nil || w.client.host(u) == w.host {
+	if w.client == nil {
+		_, err := w.seat.take(w.ctx, u)
+		return err
+	}
+	h := w.client.host(u)
+	if h == w.host {
 		return nil
 	}
 	w.end()
-	w.host = w.client.host(u)
-	release, ok := w.host.takeNow()
-	if !ok {
-		w.client.tell(Event{URL: bare(u), Host: u.Host})
-		var err error
-		if release, err = w.host.take(w.ctx); err != nil {
-			return err
-		}
+	seated, err := w.seat.take(w.ctx, u)
+	if err == nil && !seated {
+		w.release, err = w.turn(h, u)
 	}
-	w.release, w.since = release, time.Now()
+	if err != nil {
+		return err
+	}
+	w.host, w.since = h, time.Now()
 	return nil
+}
+
+// turn waits until one more archive may arrive from the host.
+func (w *way) turn(h *host, u *url.URL) (release func(), err error) {
+	release, ok := h.takeNow()
+	if ok {
+		return release, nil
+	}
+	w.client.tell(Event{URL: bare(u), Host: u.Host})
+	release, err = h.take(w.ctx)
+	if err != nil {
+		return func() {}, err
+	}
+	return release, nil
 }
 
 func (w *way) end() {

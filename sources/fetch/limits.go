@@ -54,6 +54,13 @@ const (
 	// that asks for more gets no further requests.
 	maxWait = 2 * time.Minute
 
+	// A host that was overloaded or out of reach gets few requests at a time from this machine
+	// until it has been well for a while.
+	seats    = 4
+	calm     = time.Minute
+	seatPoll = 50 * time.Millisecond // between two looks for a seat
+	maxSeat  = 2 * time.Minute       // after which a request goes on without a seat
+
 	// maxRounds bounds the tries of an archive of which each brings a little.
 	maxRounds = 10
 )

@@ -320,11 +320,16 @@ func TestPagesInsteadOfWhatWasAskedFor(t *testing.T) {
 	}
 }
 
-// Of many requests that a busy host asks to wait, one tells of it.
+// Of many requests to a host in trouble, one tells of it.
 func TestOneWaitIsToldOnce(t *testing.T) {
 	told := 0
 	var begun time.Time
-	inBubble(t, fetch.Options{Report: func(fetch.Event) { told++ }}, func(rw http.ResponseWriter, _ *http.Request) {
+	report := func(e fetch.Event) {
+		if !e.Known {
+			told++
+		}
+	}
+	inBubble(t, fetch.Options{Report: report}, func(rw http.ResponseWriter, _ *http.Request) {
 		if time.Since(begun) < 10*time.Second {
 			rw.Header().Set("Retry-After", "20")
 			rw.WriteHeader(http.StatusTooManyRequests)
@@ -343,21 +348,46 @@ func TestOneWaitIsToldOnce(t *testing.T) {
 	sourcetest.Equal(t, told, 1, "told")
 }
 
-// pauses are shared by clients as processes share them.
-type pauses struct{ sync.Map }
-
-func (p *pauses) Until(host string) time.Time {
-	until, _ := p.Load(host)
-	at, _ := until.(time.Time)
-	return at
+// A ledger is shared by clients as processes share theirs.
+type ledger struct {
+	sync.Mutex
+	until  time.Time // of whatever host
+	pauses int
+	seated int
+	most   int // that were seated at a time
 }
 
-func (p *pauses) Leave(host string, until time.Time) { p.Store(host, until) }
+func (l *ledger) Until(string) (time.Time, int) {
+	l.Lock()
+	defer l.Unlock()
+	return l.until, l.pauses
+}
+
+func (l *ledger) Leave(_ string, until time.Time, pauses int) {
+	l.Lock()
+	defer l.Unlock()
+	l.until, l.pauses = until, pauses
+}
+
+func (l *ledger) Seat(_ string, n int) (release func(), ok bool) {
+	l.Lock()
+	defer l.Unlock()
+	if l.seated == n {
+		return nil, false
+	}
+	l.seated++
+	l.most = max(l.most, l.seated)
+	return func() {
+		l.Lock()
+		defer l.Unlock()
+		l.seated--
+	}, true
+}
 
 // What a server asks of one process, another one does before its first request, but no
 // longer than it would wait by itself.
 func TestPausesAreShared(t *testing.T) {
-	var shared pauses
+	var shared ledger
 	inBubble(t, fetch.Options{Tries: 1}, func(rw http.ResponseWriter, r *http.Request) {
 		if r.URL.Path == "/busy" {
 			rw.Header().Set("Retry-After", "20")
@@ -374,7 +404,7 @@ func TestPausesAreShared(t *testing.T) {
 		"far too long": {24 * time.Hour, 2 * time.Minute, 2*time.Minute + time.Second},
 	} {
 		inBubble(t, fetch.Options{}, func(http.ResponseWriter, *http.Request) {}, func(t *testing.T, other *fetch.Client) {
-			shared.Leave("example.com:80", time.Now().Add(tt.ahead))
+			shared.Leave("example.com:80", time.Now().Add(tt.ahead), 1)
 			other.Share(&shared)
 			begun := time.Now()
 			_, err := other.Document(t.Context(), fetch.Request{URL: "http://example.com/"})

@@ -175,10 +175,11 @@ func (p *parts) arriving(part int, w *watch) {
 	p.watches[part%maxAhead] = w
 }
 
-// help brings parts as long as the host has room for one more connection.
+// help brings parts as long as the host has room for one more connection, and is not in trouble.
 func (p *parts) help(ctx context.Context) {
-	for more := true; more; {
-		release, ok := p.client.host(p.at).takeNow()
+	h := p.client.host(p.at)
+	for more := true; more && !p.client.standing(h).recent(); {
+		release, ok := h.takeNow()
 		if !ok {
 			return
 		}
@@ -314,7 +315,7 @@ func (p *parts) await(part int) error {
 // bring has the bytes of the archive from begin to end given to a function,
 // piece by piece.
 func (p *parts) bring(ctx context.Context, begin, end int64, buf []byte, to func(b []byte, offset int64) error) error {
-	err := p.client.retry(ctx, p.url, min(p.tries, partTries), func() (bool, error) {
+	err := p.client.retry(ctx, p.url, nil, min(p.tries, partTries), func() (bool, error) {
 		from := begin
 		err := p.ask(ctx, begin, end, buf, func(b []byte) error {
 			err := to(b, begin)

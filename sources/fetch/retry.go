@@ -11,8 +11,9 @@ import (
 )
 
 // retry calls try until it succeeds, fails for good, or has failed tries times
-// in a row without having brought anything.
-func (c *Client) retry(ctx context.Context, u *url.URL, tries int, try func() (progress bool, err error)) error {
+// in a row without having brought anything. The seat is kept while the host is in trouble.
+func (c *Client) retry(ctx context.Context, u *url.URL, s *seat, tries int, try func() (progress bool, err error)) error {
+	defer s.leave()
 	start := time.Now()
 	failed := 0
 	for n := 1; ; n++ {
@@ -24,8 +25,12 @@ func (c *Client) retry(ctx context.Context, u *url.URL, tries int, try func() (p
 		if progress {
 			failed = 0
 		}
-		if ctx.Err() == nil && temporary(err) && failed < tries && n < maxRounds*tries {
-			err = c.pause(ctx, u, n, failed, err)
+		if trouble, ok := errors.AsType[*troubled](err); ok && s != nil && failed > 0 {
+			failed = s.fails(failed, trouble.host)
+		}
+		again := temporary(err) && failed < tries && n < maxRounds*tries && (s == nil || !s.last)
+		if again && ctx.Err() == nil {
+			err = c.pause(ctx, u, s, failure{n, failed, tries, err})
 			if err == nil {
 				continue
 			}
@@ -42,22 +47,35 @@ func (c *Client) suggestTimeout(err error) error {
 	return sources.WithHint(err, "if the server needs longer, set %s to the seconds that it needs", c.opts.TimeoutSetting)
 }
 
-// pause waits before the next try. If the host asked for a wait, it is kept
-// where the next request is sent, with those of everybody else.
-func (c *Client) pause(ctx context.Context, u *url.URL, n, failed int, err error) error {
-	wait := backoff(failed)
+// A failure is a try that failed and that another one follows.
+type failure struct {
+	try    int // 1 is the first
+	inARow int
+	tries  int // that may fail in a row
+	err    error
+}
+
+// pause waits before the next try. If the host is in trouble, the wait is that of all requests
+// to it, and happens where the next one is sent.
+func (c *Client) pause(ctx context.Context, u *url.URL, s *seat, f failure) error {
+	e := Event{URL: bare(u), Host: failedHost(u, f.err), Try: f.try, Wait: backoff(f.inARow), Err: f.err}
+	trouble, ok := errors.AsType[*troubled](f.err)
+	if !ok {
+		s.leave()
+		c.tell(e)
+		return c.opts.Sleep(ctx, e.Wait)
+	}
 	var status *StatusError
-	asked := errors.As(err, &status) && status.after > 0
-	if asked {
-		wait = status.after
+	if errors.As(f.err, &status) && status.after > 0 {
+		e.Wait = status.after
+		e.AtMost = status.after + spread
+	} else {
+		e.Wait = c.leave(trouble.host, sharedBackoff(f.inARow), false)
+		e.AtMost = allBackoffs(f.inARow, f.tries)
 	}
-	if !asked || !status.known { // or forty requests tell of one wait forty times
-		c.tell(Event{URL: bare(u), Host: failedHost(u, err), Try: n, Wait: wait, Err: err})
-	}
-	if asked {
-		return nil
-	}
-	return c.opts.Sleep(ctx, wait)
+	e.Known = trouble.host.tell()
+	c.tell(e)
+	return nil
 }
 
 func (c *Client) tell(e Event) {
@@ -71,8 +89,25 @@ func (c *Client) tell(e Event) {
 
 // backoff is exponential with full jitter: any time up to the limit, so that
 // those who failed together do not come back together.
-func backoff(failed int) time.Duration {
-	return rand.N(min(maxBackoff, firstBackoff<<min(max(failed-1, 0), maxDoublings)))
+func backoff(failed int) time.Duration { return rand.N(longestBackoff(failed)) }
+
+// sharedBackoff is backoff for all requests to a host together. It is never short, because it
+// counts as a failed try for all of them.
+func sharedBackoff(failed int) time.Duration {
+	longest := longestBackoff(failed)
+	return longest/2 + rand.N(longest/2)
+}
+
+func longestBackoff(failed int) time.Duration {
+	return min(maxBackoff, firstBackoff<<min(max(failed-1, 0), maxDoublings))
+}
+
+// allBackoffs is how long the waits before the tries that are left are at most.
+func allBackoffs(failed, tries int) (sum time.Duration) {
+	for ; failed < tries; failed++ {
+		sum += longestBackoff(failed)
+	}
+	return sum
 }
 
 func failedHost(u *url.URL, err error) string {

@@ -32,7 +32,7 @@ func (c *Client) send(ctx context.Context, w *watch, by *way, u *url.URL, header
 		if err := by.enter(at); err != nil {
 			return nil, nil, err
 		}
-		resp, err := c.roundTrip(ctx, w, by.over, at, header)
+		resp, err := c.roundTrip(ctx, w, by, at, header)
 		if err != nil {
 			if secured != nil {
 				err = suggestForwarding(secured, err)
@@ -113,11 +113,9 @@ func suggestForwarding(u *url.URL, err error) error {
 
 // roundTrip sends one request, when its host lets us, and returns the answer's
 // headers with its body to come.
-func (c *Client) roundTrip(ctx context.Context, w *watch, over http.RoundTripper, u *url.URL, header http.Header) (*http.Response, error) {
-	if pause := c.pauseFor(u); pause > 0 {
-		if err := c.opts.Sleep(ctx, pause); err != nil {
-			return nil, err
-		}
+func (c *Client) roundTrip(ctx context.Context, w *watch, by *way, u *url.URL, header http.Header) (*http.Response, error) {
+	if err := c.keepPause(ctx, u, by.seat); err != nil {
+		return nil, err
 	}
 	anonymous := *u
 	anonymous.User = nil // is in the header if anywhere
@@ -128,15 +126,16 @@ func (c *Client) roundTrip(ctx context.Context, w *watch, over http.RoundTripper
 	}
 	req.Header = header.Clone()
 	c.addHeaders(req.Header, u)
+	h := c.host(u)
 	var resp *http.Response
 	w.answered.Store(false)
 	w.renew()
 	w.while(func() int {
-		resp, err = c.exchange(over, u, req) //nolint:bodyclose // closed by who reads it
+		resp, err = c.exchange(by.over, u, req) //nolint:bodyclose // closed by who reads it
 		return 0
 	})
 	if err != nil {
-		return nil, c.suggestCertificate(u, ended(ctx, classify(err)))
+		return nil, c.suggestCertificate(u, unreached(h, ended(ctx, classify(err))))
 	}
 	if ctx.Err() != nil { // what a server says as we hang up is not its answer
 		_ = resp.Body.Close()
@@ -148,6 +147,9 @@ func (c *Client) roundTrip(ctx context.Context, w *watch, over http.RoundTripper
 	resp.Request.Header = header.Clone()
 	w.answered.Store(true)
 	w.renew()
+	if resp.StatusCode < 500 && resp.StatusCode != http.StatusTooManyRequests {
+		c.well(h)
+	}
 	return resp, nil
 }
 
@@ -248,8 +250,12 @@ func (c *Client) refusal(at *url.URL, resp *http.Response) error {
 		signed:      isSigned(at),
 		after:       retryAfter(resp.Header, time.Now()),
 	}
-	if err.after > 0 && err.temporary() {
-		err.known = !c.leave(at, err.after)
+	if err.troubles() {
+		h := c.host(at)
+		if err.after > 0 {
+			c.leave(h, err.after, true)
+		}
+		return &troubled{err, h}
 	}
 	if err.Code != http.StatusProxyAuthRequired {
 		return err

@@ -20,6 +20,7 @@ import (
 type Fault struct {
 	Path  string // of the URLs it is for, where each * stands for any text; empty means all
 	Times int    // how many requests it is for; 0 means all
+	Limit int    // how many of them have no fault in each second
 
 	Delay      time.Duration // before anything is answered
 	Status     int           // answered instead
@@ -46,6 +47,9 @@ type Fault struct {
 	Reset bool  // it breaks by a reset of the TCP connection, with all else that goes on over it
 	Stall int64 // nothing more comes after so many bytes of body; -1 means at once
 	Rate  int64 // bytes of body a second
+
+	second int64 // of the last request, since 1970
+	passed int   // requests in that second without the fault
 }
 
 // Fault adds a fault to those there are. A request has the first fault whose
@@ -71,12 +75,25 @@ func (s *Server) take(path string) Fault {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	for _, f := range s.faults {
-		if f.Times != 0 && glob(f.Path, path) {
-			f.Times--
-			return *f
+		if f.Times == 0 || !glob(f.Path, path) {
+			continue
 		}
+		if f.allows(time.Now()) {
+			return Fault{}
+		}
+		f.Times--
+		return *f
 	}
 	return Fault{}
+}
+
+// allows reports whether a request is within the Limit.
+func (f *Fault) allows(now time.Time) bool {
+	if second := now.Unix(); second != f.second {
+		f.second, f.passed = second, 0
+	}
+	f.passed++
+	return f.passed <= f.Limit
 }
 
 // ParseFault parses a fault as scripts write it, a word for each field in lower

@@ -48,7 +48,14 @@ func (o *Output) Request(e fetch.Event) {
 		return
 	}
 	o.followed().retry(e)
-	o.Say("%s", text)
+	switch {
+	case e.Known:
+		o.Detail("%s", text)
+	case e.AtMost > 0:
+		o.Say("%s: %v; waiting up to %s", e.Host, e.Err, e.AtMost.Round(time.Second))
+	default:
+		o.Say("%s", text)
+	}
 }
 
 // turn shows that a request waits because its host has too many already.
@@ -58,6 +65,10 @@ func (o *Output) turn(e fetch.Event) {
 		return
 	}
 	o.followed().turn(e)
+	if e.AtMost > 0 && !e.Known {
+		o.Say("%s: overloaded or out of reach a moment ago; waiting up to %s", e.Host, e.AtMost.Round(time.Second))
+		return
+	}
 	o.Detail("%s: waiting for others from there", e.URL)
 }
 
