@@ -42,6 +42,59 @@ func TestServersThatRefuseRanges(t *testing.T) {
 	}
 }
 
+// A server, or a firewall before it, that refuses requests without compression is asked as
+// engines ask.
+func TestServersThatRefuseHeaders(t *testing.T) {
+	for _, status := range []int{400, 403, 406, 415} {
+		for _, body := range [][]byte{archive, zipped(archive)} {
+			w := newWorld(t, fetch.Options{DownloadTries: 1}, func(rw http.ResponseWriter, r *http.Request) {
+				if r.Header.Get("Accept-Encoding") != "gzip" {
+					rw.WriteHeader(status)
+					return
+				}
+				if len(body) != len(archive) {
+					rw.Header().Set("Content-Encoding", "gzip")
+				}
+				_, _ = rw.Write(body)
+			})
+			w.mustDownload(t, 0, archive)
+			sourcetest.Equal(t, w.requests.Load(), 2, "requests")
+		}
+	}
+}
+
+// Spaces and what isn't ASCII in the URL of a redirect arrive as they were meant.
+func TestRedirectsWithOddQueries(t *testing.T) {
+	for query, want := range map[string]string{"a=b c": "a=b%20c", "a=\u00fc": "a=%C3%BC", "a=%zz;b": "a=%zz;b", "a=%20&b=+": "a=%20&b=+"} {
+		got := ""
+		w := newWorld(t, fetch.Options{DownloadTries: 1}, func(rw http.ResponseWriter, r *http.Request) {
+			if r.URL.Path != "/to" {
+				rw.Header().Set("Location", "/to?"+query)
+				rw.WriteHeader(http.StatusFound)
+				return
+			}
+			got = r.URL.RawQuery
+			serve(archive, "", time.Time{})(rw, r)
+		})
+		w.mustDownload(t, 0, archive)
+		sourcetest.Equal(t, got, want, query)
+	}
+}
+
+// A part of an archive whose size the server doesn't state is the rest of it.
+func TestPartsOfUnknownSize(t *testing.T) {
+	w := newWorld(t, fetch.Options{DownloadTries: 1}, func(rw http.ResponseWriter, r *http.Request) {
+		sourcetest.Equal(t, r.Header.Get("Range"), "bytes=100000-")
+		rw.Header().Set("Content-Range", fmt.Sprintf("bytes 100000-%d/*", len(archive)-1))
+		rw.WriteHeader(http.StatusPartialContent)
+		_, _ = rw.Write(archive[100_000:])
+	})
+	s := &stage{validator: `"a"`}
+	s.Buffer.Write(archive[:100_000])
+	sourcetest.Check(t, w.download(t, s, 0))
+	sourcetest.Expect(t, s.String() == string(archive) && w.requests.Load() == 1, "%d bytes, %d requests", s.Len(), w.requests.Load())
+}
+
 // Where nothing is served at all, what there is of the archive stays for a later run.
 func TestPartialStaysWhereNothingIsServed(t *testing.T) {
 	for status, requests := range map[int]int32{404: 2, 403: 2, 429: 1, 500: 1} {

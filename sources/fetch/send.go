@@ -121,6 +121,7 @@ func (c *Client) roundTrip(ctx context.Context, w *watch, over http.RoundTripper
 	}
 	anonymous := *u
 	anonymous.User = nil // is in the header if anywhere
+	anonymous.RawQuery = sendable(u.RawQuery)
 	trace := &httptrace.ClientTrace{WroteRequest: func(httptrace.WroteRequestInfo) { w.sent() }, GotFirstResponseByte: w.begun}
 	req, err := http.NewRequestWithContext(httptrace.WithClientTrace(c.noting(ctx, u), trace), http.MethodGet, anonymous.String(), nil)
 	if err != nil {
