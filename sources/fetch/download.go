@@ -176,7 +176,7 @@ func (d *download) try(ctx context.Context) error {
 	}
 	d.answered = min(time.Since(way.since), d.client.opts.Timeout)
 	if err := d.receive(ctx, w, at, resp); err != nil {
-		return elsewhere(d.url, at, err)
+		return elsewhere(d.url, at, d.client.through(at, err))
 	}
 	return nil
 }

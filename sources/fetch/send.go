@@ -122,8 +122,19 @@ func (c *Client) roundTrip(ctx context.Context, w *watch, over http.RoundTripper
 	anonymous := *u
 	anonymous.User = nil // is in the header if anywhere
 	anonymous.RawQuery = sendable(u.RawQuery)
-	trace := &httptrace.ClientTrace{WroteRequest: func(httptrace.WroteRequestInfo) { w.sent() }, GotFirstResponseByte: w.begun}
-	req, err := http.NewRequestWithContext(httptrace.WithClientTrace(c.noting(ctx, u), trace), http.MethodGet, anonymous.String(), nil)
+	known := &note{host: c.host(u)}
+	proxy, _ := c.proxyOf(u)
+	trace := &httptrace.ClientTrace{
+		TLSHandshakeStart: func() {
+			if proxy != nil && proxy.Scheme != "https" { // or it may be the proxy's own
+				known.tunnelled.Store(true)
+			}
+		},
+		GotConn:              func(httptrace.GotConnInfo) { known.tunnelled.Store(true) },
+		WroteRequest:         func(httptrace.WroteRequestInfo) { w.sent() },
+		GotFirstResponseByte: w.begun,
+	}
+	req, err := http.NewRequestWithContext(httptrace.WithClientTrace(context.WithValue(ctx, noted{}, known), trace), http.MethodGet, anonymous.String(), nil)
 	if err != nil {
 		return nil, errors.New("invalid URL")
 	}
@@ -137,7 +148,7 @@ func (c *Client) roundTrip(ctx context.Context, w *watch, over http.RoundTripper
 		return 0
 	})
 	if err != nil {
-		return nil, c.suggestCertificate(u, ended(ctx, classify(err)))
+		return nil, c.suggestCertificate(u, c.unconnected(u, known, ended(ctx, classify(err))))
 	}
 	if ctx.Err() != nil { // what a server says as we hang up is not its answer
 		_ = resp.Body.Close()
@@ -255,8 +266,8 @@ func (c *Client) refusal(at *url.URL, resp *http.Response) error {
 	if err.Code != http.StatusProxyAuthRequired {
 		return err
 	}
-	if proxy := c.proxyOf(resp.Request); proxy != nil {
-		return explainProxy(&ProxyError{proxy.Host, at.Host, err.Code}, proxy, resp.Header, "HTTP_PROXY")
+	if proxy, variable := c.proxyOf(at); proxy != nil && at.Scheme == "http" {
+		return explainProxy(&ProxyError{Proxy: proxy.Host, Host: at.Host, Code: err.Code}, proxy, resp.Header, variable)
 	}
 	return err
 }
