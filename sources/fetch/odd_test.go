@@ -493,3 +493,30 @@ func TestPageLeavesThePartial(t *testing.T) {
 	err := w.download(t, s, 0)
 	sourcetest.Expect(t, err != nil && s.Len() == 100_000, "%v, %d bytes left", err, s.Len())
 }
+
+// What was compressed for the way doesn't grow without end, and is written once.
+func TestCompressedBombs(t *testing.T) {
+	if testing.Short() {
+		t.Skip("a quarter of a gigabyte is inflated")
+	}
+	w := newWorld(t, fetch.Options{}, func(rw http.ResponseWriter, _ *http.Request) {
+		rw.Header().Set("Content-Encoding", "gzip")
+		z := gzip.NewWriter(rw)
+		_, _ = io.CopyN(z, zeros{}, 1<<30)
+		_ = z.Close()
+	})
+	var s discarding
+	err := w.client.Download(t.Context(), fetch.Archive{URL: w.URL + "/x.zip"}, &s)
+	sourcetest.Expect(t, errors.Is(err, fetch.ErrTooLarge) && s.n <= 257<<20 && w.requests.Load() == 1, "%v after %d bytes and %d requests", err, s.n, w.requests.Load())
+}
+
+// A discarding stage keeps nothing.
+type discarding struct {
+	stage
+	n int64
+}
+
+func (d *discarding) Write(p []byte) (int, error) {
+	d.n += int64(len(p))
+	return len(p), nil
+}
