@@ -240,6 +240,9 @@ func classify(err error) error {
 	case errors.Is(err, http.ErrSchemeMismatch):
 	case errors.As(err, &dns) && dns.IsNotFound && !dns.IsTemporary:
 	case errors.As(err, &op) && op.Op == "remote error": // a TLS alert: the server will not have us
+		if strings.Contains(op.Error(), "handshake failure") {
+			return sources.WithHint(err, "the server may support outdated TLS alone, such as SHA-1 signatures or RSA key exchange: update it")
+		}
 	default:
 		return broken{err}
 	}
