@@ -174,7 +174,8 @@ func (c *Client) suggestToken(u *url.URL, err error) error {
 // A note is what is known of the connection of a request. It is in the context of the request.
 type note struct {
 	host      *host
-	tunnelled atomic.Bool // it stands, or the proxy says that it leads to the host
+	tunnelled atomic.Bool // the proxy says that it leads to the host
+	stands    atomic.Bool // to the host, TLS included, or to the proxy where there is no TLS
 }
 
 type noted struct{}

@@ -96,8 +96,12 @@ func (c *Client) unconnected(u *url.URL, n *note, err error) error {
 	switch {
 	case proxy == nil || isProxys(err) || errors.Is(err, context.Canceled):
 		return err
-	case n.tunnelled.Load():
+	case n.stands.Load():
+		return c.through(u, err)
+	case n.tunnelled.Load() && temporary(err): // and not what TLS makes of the host
 		return c.mayBeProxy(u, err)
+	case n.tunnelled.Load():
+		return err
 	}
 	err = &ProxyError{Proxy: proxy.Host, Host: u.Host, Err: err}
 	return sources.WithHint(err, "%s names the proxy: check that it is right, or name the host in NO_PROXY if it can be reached without", variable)

@@ -130,7 +130,7 @@ func (c *Client) roundTrip(ctx context.Context, w *watch, over http.RoundTripper
 				known.tunnelled.Store(true)
 			}
 		},
-		GotConn:              func(httptrace.GotConnInfo) { known.tunnelled.Store(true) },
+		GotConn:              func(httptrace.GotConnInfo) { known.stands.Store(true) },
 		WroteRequest:         func(httptrace.WroteRequestInfo) { w.sent() },
 		GotFirstResponseByte: w.begun,
 	}
