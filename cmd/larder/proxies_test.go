@@ -35,6 +35,11 @@ func TestProxies(t *testing.T) {
 		{name: "HTTP", serve: connectProxy("")},
 		{name: "HTTP with credentials", serve: connectProxy("Basic " + base64.StdEncoding.EncodeToString([]byte("me:p@ss"))), env: []string{"HTTPS_PROXY=http://" + user + "@{proxy}"}},
 		{name: "HTTP without the credentials", serve: connectProxy("Basic x"), says: "407 Proxy Authentication Required"},
+		{name: "no proxy there", env: []string{"HTTPS_PROXY=http://" + user + "@127.0.0.1:1"}, serve: connectProxy(""), says: "the proxy 127.0.0.1:1 does not lead to registry.test: "},
+		{name: "proxy that hangs up", serve: brokenProxy(""), says: " does not lead to registry.test: unexpected EOF"},
+		{name: "proxy that speaks something else", serve: brokenProxy("SSH-2.0-x\r\n"), says: " does not lead to registry.test: malformed HTTP"},
+		{name: "proxy that hangs up later", serve: brokenProxy("HTTP/1.1 200 OK\r\n\r\n"), says: "EOF (through the proxy 127.0.0.1:"},
+		{name: "silent proxy", serve: silentProxy, env: []string{"HTTPS_PROXY=http://" + user + "@{proxy}", "TF_REGISTRY_CLIENT_TIMEOUT=1"}, says: " does not lead to registry.test: stalled: no answer within 1s"},
 		{name: "404 from the proxy", serve: refusingProxy("404 Not Found"), says: "does not lead to registry.test:443: 404 Not Found"},
 		{name: "NO_PROXY", serve: connectProxy(""), env: []string{"HTTPS_PROXY=http://{proxy}", "NO_PROXY=registry.test"}, says: "no such host"},
 		{name: "NO_PROXY for another host", serve: connectProxy(""), env: []string{"HTTPS_PROXY=http://{proxy}", "NO_PROXY=other.test,.example"}},
@@ -173,6 +178,42 @@ func refusingProxy(status string) func(*testing.T, string) string {
 		return listenAsProxy(t, func(conn net.Conn) {
 			_, _ = http.ReadRequest(bufio.NewReader(conn))
 			_, _ = io.WriteString(conn, "HTTP/1.1 "+status+"\r\nContent-Length: 0\r\n\r\n")
+		})
+	}
+}
+
+// brokenProxy answers something, and hangs up.
+func brokenProxy(says string) func(*testing.T, string) string {
+	return func(t *testing.T, _ string) string {
+		return listenAsProxy(t, func(conn net.Conn) {
+			_, _ = http.ReadRequest(bufio.NewReader(conn))
+			_, _ = io.WriteString(conn, says)
+		})
+	}
+}
+
+func silentProxy(t *testing.T, _ string) string {
+	return listenAsProxy(t, func(conn net.Conn) { _, _ = io.Copy(io.Discard, conn) })
+}
+
+// Without TLS, what a proxy answers looks as if the registry did. So the message says that it
+// came through the proxy.
+func TestProxyThatAnswersInPlaceOfARegistry(t *testing.T) {
+	for name, answer := range map[string]string{
+		"403 Forbidden":       "HTTP/1.1 403 Forbidden\r\nContent-Length: 0\r\n\r\n",
+		"502 Bad Gateway":     "HTTP/1.1 502 Bad Gateway\r\nContent-Length: 0\r\n\r\n",
+		"504 Gateway Timeout": "HTTP/1.1 504 Gateway Timeout\r\nContent-Length: 0\r\n\r\n",
+		"a page in HTML (\"text/html\") instead of JSON": "HTTP/1.1 200 OK\r\nContent-Type: text/html\r\nContent-Length: 6\r\n\r\n<html>",
+		"EOF": "",
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			proxy := brokenProxy(answer)(t, "")
+			out, err := installBehind(t, sourcetest.New(t), "http://registry.test", []string{"HTTP_PROXY=http://me:p%40ss@" + proxy})
+			said := name + " (through the proxy " + proxy + ")"
+			sourcetest.Expect(t, err != nil && strings.Contains(out, said), "%v\n%s\nwant %s", err, out, said)
+			sourcetest.Expect(t, strings.Contains(out, "the proxy that HTTP_PROXY names"), "%s", out)
+			sourcetest.Expect(t, !strings.Contains(out, "p@ss") && !strings.Contains(out, "p%40ss"), "the password is told:\n%s", out)
 		})
 	}
 }

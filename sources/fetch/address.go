@@ -84,6 +84,19 @@ func hostPort(u *url.URL) string {
 	return net.JoinHostPort(strings.ToLower(name), port)
 }
 
+// sendable is a query without what can't be in the first line of a request.
+func sendable(query string) string {
+	var b strings.Builder
+	for i := range len(query) {
+		if c := query[i]; c <= ' ' || c >= 0x7f {
+			fmt.Fprintf(&b, "%%%02X", c)
+		} else {
+			b.WriteByte(c)
+		}
+	}
+	return b.String()
+}
+
 // sameOrigin reports whether credentials for a may be sent to b.
 func sameOrigin(a, b *url.URL) bool {
 	return a.Scheme == b.Scheme && hostPort(a) == hostPort(b)

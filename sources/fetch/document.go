@@ -34,6 +34,8 @@ type Document struct {
 	Body        []byte
 	URL         *url.URL // that gave it, after redirects; may hold secrets
 	ContentType string
+
+	through func(error) error // adds to an error the proxy that it may come from; nil for nothing
 }
 
 // Document fetches a document. Its errors are of type *Error, and wrap a
@@ -86,15 +88,15 @@ func (c *Client) document(ctx context.Context, u *url.URL, s *seat, r Request) (
 		return nil, err
 	}
 	if resp.StatusCode != http.StatusOK {
-		return nil, elsewhere(u, at, c.refusal(at, resp))
+		return nil, elsewhere(u, at, c.through(at, c.refusal(at, resp)))
 	}
 	defer resp.Body.Close()
 	w.limit(documentWindows * c.opts.Timeout)
 	body, err := readDocument(w.reader(resp.Body), resp, r.Limit)
 	if err != nil {
-		return nil, elsewhere(u, at, err)
+		return nil, elsewhere(u, at, c.through(at, err))
 	}
-	return &Document{body, at, resp.Header.Get("Content-Type")}, nil
+	return &Document{Body: body, URL: at, ContentType: resp.Header.Get("Content-Type"), through: func(err error) error { return c.through(at, err) }}, nil
 }
 
 func (c *Client) documentHeader(ctx context.Context, u *url.URL, r Request) (http.Header, error) {
@@ -143,7 +145,11 @@ func pageError(contentType, wanted string) error {
 }
 
 func (d *Document) pageError(wanted string) error {
-	return fmt.Errorf("%s: %w", bare(d.URL), pageError(d.ContentType, wanted))
+	err := pageError(d.ContentType, wanted)
+	if d.through != nil {
+		err = d.through(err)
+	}
+	return fmt.Errorf("%s: %w", bare(d.URL), err)
 }
 
 // Refusal returns an error if the document is not what is wanted, but a message in JSON or

@@ -189,7 +189,7 @@ func (d *download) try(ctx context.Context, s *seat) error {
 	}
 	d.answered = min(time.Since(way.since), d.client.opts.Timeout)
 	if err := d.receive(ctx, w, at, resp); err != nil {
-		return elsewhere(d.url, at, err)
+		return elsewhere(d.url, at, d.client.through(at, err))
 	}
 	return nil
 }
@@ -197,18 +197,30 @@ func (d *download) try(ctx context.Context, s *seat) error {
 // ask asks for what is missing, or for the whole where that is refused.
 func (d *download) ask(ctx context.Context, w *watch, by *way) (*http.Response, *url.URL, error) {
 	resp, at, err := d.client.send(ctx, w, by, d.url, d.header(true), defaultRedirects)
-	if err != nil || !refusesRange(resp) {
+	if err != nil || !refusesHeader(at, resp) {
 		return resp, at, err
 	}
 	discard(resp)
-	return d.client.send(ctx, w, by, d.url, d.header(false), defaultRedirects)
+	header := d.header(false)
+	header.Set("Accept-Encoding", "gzip") // which engines send
+	return d.client.send(ctx, w, by, d.url, header, defaultRedirects)
 }
 
-// refusesRange reports whether a server may have the archive, but not a part of it. What
-// there is of the archive stays until the whole begins to arrive.
-func refusesRange(resp *http.Response) bool {
+// refusesHeader reports whether a server may have the archive, but not for a request that
+// asks for a part or for no compression. What there is of the archive stays until the whole
+// begins to arrive.
+func refusesHeader(at *url.URL, resp *http.Response) bool {
 	status := StatusError{Code: resp.StatusCode}
-	return resp.Request.Header.Get("Range") != "" && resp.StatusCode/100 == 4 && !status.temporary()
+	if resp.Request.Header.Get("Range") != "" {
+		return resp.StatusCode/100 == 4 && !status.temporary()
+	}
+	switch resp.StatusCode {
+	case http.StatusNotAcceptable, http.StatusUnsupportedMediaType:
+		return true
+	case http.StatusBadRequest, http.StatusForbidden: // as firewalls answer, but also object stores to a URL that has expired
+		return !isSigned(at) && !isObjectStore(resp.Header)
+	}
+	return false
 }
 
 // header asks for the archive, or if it is to be resumed for the rest of it.
@@ -275,6 +287,9 @@ func (d *download) placeRest(resp *http.Response) error {
 	first, last, total, err := parseContentRange(resp.Header.Get("Content-Range"))
 	if err != nil {
 		return d.distrust(err)
+	}
+	if total < 0 { // the server doesn't say, but was asked for all there is
+		total = last + 1
 	}
 	if first != d.have || last < first || last >= total || (d.total >= 0 && total != d.total) {
 		return d.distrust(fmt.Errorf("asked for bytes from %d, got %d to %d of %d", d.have, first, last, total))
@@ -423,7 +438,7 @@ func validator(header http.Header) string {
 	return header.Get("Last-Modified")
 }
 
-// parseContentRange parses "bytes FIRST-LAST/TOTAL".
+// parseContentRange parses "bytes FIRST-LAST/TOTAL". The total is -1 if it is stated as *.
 func parseContentRange(s string) (first, last, total int64, err error) {
 	bad := fmt.Errorf("invalid Content-Range %.80q", s)
 	rest, ok := strings.CutPrefix(s, "bytes ")
@@ -435,8 +450,11 @@ func parseContentRange(s string) (first, last, total int64, err error) {
 	if !ok1 || !ok2 {
 		return 0, 0, 0, bad
 	}
-	numbers := [3]int64{}
+	numbers := [3]int64{2: -1}
 	for i, text := range []string{from, to, size} {
+		if i == 2 && text == "*" {
+			break
+		}
 		n, err := strconv.ParseUint(text, 10, 62)
 		if err != nil {
 			return 0, 0, 0, bad

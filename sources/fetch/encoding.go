@@ -3,6 +3,7 @@ package fetch
 import (
 	"bufio"
 	"compress/gzip"
+	"fmt"
 	"io"
 	"net/http"
 	"strings"
@@ -27,17 +28,21 @@ func decoded(body io.Reader, resp *http.Response) io.Reader {
 	if !compressed(resp) {
 		return body
 	}
-	return &gunzip{from: bufio.NewReader(io.LimitReader(body, maxArchive))}
+	arrived := &counted{from: body}
+	return &gunzip{from: bufio.NewReader(arrived), arrived: arrived}
 }
 
-// gunzip undoes gzip, if that is what arrives.
+// gunzip undoes gzip, if that is what arrives. An archive hardly becomes smaller by it: what
+// becomes much larger than it was is an error.
 type gunzip struct {
-	from *bufio.Reader
-	as   io.Reader // nil before the first byte
+	from    *bufio.Reader
+	arrived *counted
+	as      io.Reader // nil before the first byte
+	undone  int64     // bytes
 }
 
 // Read implements [io.Reader].
-func (g *gunzip) Read(p []byte) (int, error) {
+func (g *gunzip) Read(p []byte) (n int, err error) {
 	if g.as == nil {
 		g.as = g.from
 		if magic, err := g.from.Peek(2); err == nil && magic[0] == 0x1f && magic[1] == 0x8b {
@@ -48,5 +53,22 @@ func (g *gunzip) Read(p []byte) (int, error) {
 			g.as = z
 		}
 	}
-	return g.as.Read(p)
+	n, err = g.as.Read(p)
+	if g.undone += int64(n); g.undone > maxUndone && g.undone > maxUndoneRatio*g.arrived.n {
+		return 0, fmt.Errorf("%w: %d bytes that are compressed to %d", ErrTooLarge, g.undone, g.arrived.n)
+	}
+	return n, err
+}
+
+// counted counts the bytes that are read.
+type counted struct {
+	from io.Reader
+	n    int64
+}
+
+// Read implements [io.Reader].
+func (c *counted) Read(p []byte) (int, error) {
+	n, err := c.from.Read(p)
+	c.n += int64(n)
+	return n, err
 }

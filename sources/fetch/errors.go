@@ -131,7 +131,7 @@ func (e *redirected) Unwrap() error { return e.err }
 
 // temporary reports whether trying again may help.
 func temporary(err error) bool {
-	if proxy, ok := errors.AsType[*ProxyError](err); ok {
+	if proxy, ok := errors.AsType[*ProxyError](err); ok && proxy.Err == nil {
 		return (&StatusError{Code: proxy.Code}).temporary()
 	}
 	var status *StatusError

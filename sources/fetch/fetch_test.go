@@ -384,9 +384,9 @@ func TestProxyThatRefuses(t *testing.T) {
 		{"https://example.com/", 407, []string{"Negotiate", "NTLM"}, "the proxy {proxy} does not lead to example.com:443: 407 Proxy Authentication Required",
 			"the proxy wants to know who asks, and offers Negotiate, NTLM: only Basic is supported"},
 		{"https://example.com/", 404, nil, "the proxy {proxy} does not lead to example.com:443: 404 Not Found",
-			"ask who runs the proxy to let you reach example.com:443, or name the host in NO_PROXY"},
+			"ask who runs the proxy that HTTPS_PROXY names to let you reach example.com:443, or name the host in NO_PROXY"},
 		{"https://example.com/", 403, nil, "the proxy {proxy} does not lead to example.com:443: 403 Forbidden",
-			"ask who runs the proxy to let you reach example.com:443, or name the host in NO_PROXY"},
+			"ask who runs the proxy that HTTPS_PROXY names to let you reach example.com:443, or name the host in NO_PROXY"},
 		{"http://example.com/", 407, []string{"Basic"}, "the proxy {proxy} does not lead to example.com: 407 Proxy Authentication Required",
 			"the proxy refused the user and password in HTTP_PROXY"},
 	} {

@@ -9,6 +9,7 @@ import (
 	"net/http"
 	"net/url"
 	"strings"
+	"sync/atomic"
 
 	"github.com/larder-cli/larder/sources"
 )
@@ -170,18 +171,20 @@ func (c *Client) suggestToken(u *url.URL, err error) error {
 	return err
 }
 
-// A noted context knows which host is connected to.
-type noted struct{}
-
-func (c *Client) noting(ctx context.Context, u *url.URL) context.Context {
-	return context.WithValue(ctx, noted{}, c.host(u))
+// A note is what is known of the connection of a request. It is in the context of the request.
+type note struct {
+	host      *host
+	tunnelled atomic.Bool // the proxy says that it leads to the host
+	stands    atomic.Bool // to the host, TLS included, or to the proxy where there is no TLS
 }
+
+type noted struct{}
 
 // noCertificate shows none, and notes who asks for one: servers that insist
 // break the connection, and few clients get to know why.
 func noCertificate(asked *tls.CertificateRequestInfo) (*tls.Certificate, error) {
-	if h, ok := asked.Context().Value(noted{}).(*host); ok {
-		h.asks.Store(true)
+	if n, ok := asked.Context().Value(noted{}).(*note); ok {
+		n.host.asks.Store(true)
 	}
 	return &tls.Certificate{}, nil
 }

@@ -15,6 +15,7 @@ const (
 // Sizes, in bytes.
 const (
 	maxArchive = 8 << 30             // the largest archives there are have a quarter of a gigabyte
+	maxUndone  = 256 << 20           // of what was compressed for the way only, beyond which the ratio counts
 	maxURL     = 16 << 10            // longer than the longest URLs of object stores, signatures included
 	maxHost    = 253 + len(":65535") // the longest name in DNS, and a port
 	maxHeader  = 1 << 20             // of a response, in all
@@ -33,6 +34,9 @@ const (
 	streamBuffer     = 4 << 20
 	connectionBuffer = 64 << 20
 )
+
+// maxUndoneRatio is how many times as large as it arrives an answer may become.
+const maxUndoneRatio = 20
 
 // silences is how often in a row an archive doesn't begin to arrive until it is given up.
 const silences = 2

@@ -42,6 +42,59 @@ func TestServersThatRefuseRanges(t *testing.T) {
 	}
 }
 
+// A server, or a firewall before it, that refuses requests without compression is asked as
+// engines ask.
+func TestServersThatRefuseHeaders(t *testing.T) {
+	for _, status := range []int{400, 403, 406, 415} {
+		for _, body := range [][]byte{archive, zipped(archive)} {
+			w := newWorld(t, fetch.Options{DownloadTries: 1}, func(rw http.ResponseWriter, r *http.Request) {
+				if r.Header.Get("Accept-Encoding") != "gzip" {
+					rw.WriteHeader(status)
+					return
+				}
+				if len(body) != len(archive) {
+					rw.Header().Set("Content-Encoding", "gzip")
+				}
+				_, _ = rw.Write(body)
+			})
+			w.mustDownload(t, 0, archive)
+			sourcetest.Equal(t, w.requests.Load(), 2, "requests")
+		}
+	}
+}
+
+// Spaces and what isn't ASCII in the URL of a redirect arrive as they were meant.
+func TestRedirectsWithOddQueries(t *testing.T) {
+	for query, want := range map[string]string{"a=b c": "a=b%20c", "a=\u00fc": "a=%C3%BC", "a=%zz;b": "a=%zz;b", "a=%20&b=+": "a=%20&b=+"} {
+		got := ""
+		w := newWorld(t, fetch.Options{DownloadTries: 1}, func(rw http.ResponseWriter, r *http.Request) {
+			if r.URL.Path != "/to" {
+				rw.Header().Set("Location", "/to?"+query)
+				rw.WriteHeader(http.StatusFound)
+				return
+			}
+			got = r.URL.RawQuery
+			serve(archive, "", time.Time{})(rw, r)
+		})
+		w.mustDownload(t, 0, archive)
+		sourcetest.Equal(t, got, want, query)
+	}
+}
+
+// A part of an archive whose size the server doesn't state is the rest of it.
+func TestPartsOfUnknownSize(t *testing.T) {
+	w := newWorld(t, fetch.Options{DownloadTries: 1}, func(rw http.ResponseWriter, r *http.Request) {
+		sourcetest.Equal(t, r.Header.Get("Range"), "bytes=100000-")
+		rw.Header().Set("Content-Range", fmt.Sprintf("bytes 100000-%d/*", len(archive)-1))
+		rw.WriteHeader(http.StatusPartialContent)
+		_, _ = rw.Write(archive[100_000:])
+	})
+	s := &stage{validator: `"a"`}
+	s.Buffer.Write(archive[:100_000])
+	sourcetest.Check(t, w.download(t, s, 0))
+	sourcetest.Expect(t, s.String() == string(archive) && w.requests.Load() == 1, "%d bytes, %d requests", s.Len(), w.requests.Load())
+}
+
 // Where nothing is served at all, what there is of the archive stays for a later run.
 func TestPartialStaysWhereNothingIsServed(t *testing.T) {
 	for status, requests := range map[int]int32{404: 2, 403: 2, 429: 1, 500: 1} {
@@ -140,6 +193,7 @@ func TestSaid(t *testing.T) {
 		`{"errors":[{"code":"X","message":"blocked by\npolicy"}]}`:                "blocked by policy",
 		`{"errors":[],"message":"gone"}`:                                          "gone",
 		`{"error":{"message":"quota"}}`:                                           "quota",
+		`{"error":"https://a.test/x?sig=secret has expired"}`:                     "https://a.test/x?… has expired",
 		`{"errors":"no licence"}`:                                                 "no licence",
 		`{"title":"blocked","type":"about:blank"}`:                                "blocked",
 		`{"error":5}`: "",
@@ -471,4 +525,31 @@ func TestPageLeavesThePartial(t *testing.T) {
 	s.Buffer.Write(archive[:100_000])
 	err := w.download(t, s, 0)
 	sourcetest.Expect(t, err != nil && s.Len() == 100_000, "%v, %d bytes left", err, s.Len())
+}
+
+// What was compressed for the way doesn't grow without end, and is written once.
+func TestCompressedBombs(t *testing.T) {
+	if testing.Short() {
+		t.Skip("a quarter of a gigabyte is inflated")
+	}
+	w := newWorld(t, fetch.Options{}, func(rw http.ResponseWriter, _ *http.Request) {
+		rw.Header().Set("Content-Encoding", "gzip")
+		z := gzip.NewWriter(rw)
+		_, _ = io.CopyN(z, zeros{}, 1<<30)
+		_ = z.Close()
+	})
+	var s discarding
+	err := w.client.Download(t.Context(), fetch.Archive{URL: w.URL + "/x.zip"}, &s)
+	sourcetest.Expect(t, errors.Is(err, fetch.ErrTooLarge) && s.n <= 257<<20 && w.requests.Load() == 1, "%v after %d bytes and %d requests", err, s.n, w.requests.Load())
+}
+
+// A discarding stage keeps nothing.
+type discarding struct {
+	stage
+	n int64
+}
+
+func (d *discarding) Write(p []byte) (int, error) {
+	d.n += int64(len(p))
+	return len(p), nil
 }

@@ -28,6 +28,7 @@ type parts struct {
 	stop    context.CancelCauseFunc
 	running sync.WaitGroup
 	arrived atomic.Int64 // bytes, over all connections
+	answers atomic.Bool  // whether any part was answered over a further connection
 
 	reserve   io.ReadCloser // the first connection, which goes on if the others fail; nil once it is of no use
 	reserveAt int64         // byte of the archive that it brings next
@@ -144,7 +145,8 @@ func (p *parts) grow(ctx context.Context, rate float64) {
 }
 
 // hurry ends the connection that all wait for, should next to nothing come any
-// more: the others have brought what they may, and a new one may be as fast.
+// more: the others have brought what they may, and a new one may be as fast. Where no further
+// connection has been answered yet, the first one goes on alone.
 func (p *parts) hurry(ctx context.Context) {
 	var most, before int64
 	for sleep(ctx, patience) == nil {
@@ -152,6 +154,10 @@ func (p *parts) hurry(ctx context.Context) {
 		came := arrived - before
 		before, most = arrived, max(most, came)
 		if came < most/trickle {
+			if !p.answers.Load() {
+				p.give(broken{fmt.Errorf("in parts: %w within %s", errSilent, patience)})
+				return
+			}
 			p.again()
 			most /= forgiving
 		}
@@ -332,6 +338,9 @@ func (p *parts) bring(ctx context.Context, begin, end int64, buf []byte, to func
 		if failed, ok := errors.AsType[*Error](err); ok {
 			err = failed.Err
 		}
+		if from, ok := errors.AsType[*redirected](err); ok && from.to == bare(p.at) {
+			err = from.err // the download says where it was redirected
+		}
 		return broken{errors.New("in parts: " + err.Error())}
 	}
 	return err
@@ -354,15 +363,29 @@ func (p *parts) ask(ctx context.Context, begin, end int64, buf []byte, to func([
 		resp.Body.Close()
 		return errors.New("archive has changed")
 	default:
-		return p.client.refusal(at, resp)
+		return p.refused(at, resp)
 	}
 	defer resp.Body.Close()
 	length, err := p.checkPart(resp, begin, end)
 	if err != nil {
 		return err
 	}
+	p.answers.Store(true)
 	p.arriving(int((begin-p.first)/p.size), w)
 	return p.pass(w.reader(resp.Body), length, buf, to)
+}
+
+// refused is the error for a refused part. A server that asks for a wait has enough of our
+// connections: the wait is not kept, as the first connection doesn't need it, and the part
+// is not asked for again.
+func (p *parts) refused(at *url.URL, resp *http.Response) error {
+	wait := resp.Header.Get("Retry-After")
+	resp.Header.Del("Retry-After")
+	err := p.client.refusal(at, resp)
+	if wait != "" {
+		return errors.New(err.Error())
+	}
+	return err
 }
 
 // checkPart is how many bytes come, of those that were asked for.

@@ -286,6 +286,78 @@ func (w *limited) Write(b []byte) (n int, err error) {
 	return n, err
 }
 
+// A server that serves one connection a client gets no other: what the first one has brought
+// stays, and it brings the rest without much of a wait.
+func TestServersForOneConnection(t *testing.T) {
+	for name, second := range map[string]http.HandlerFunc{
+		"asks to wait": func(rw http.ResponseWriter, _ *http.Request) {
+			rw.Header().Set("Retry-After", "100")
+			rw.WriteHeader(http.StatusTooManyRequests)
+		},
+		"is silent": func(_ http.ResponseWriter, r *http.Request) { <-r.Context().Done() },
+		"hangs up":  func(http.ResponseWriter, *http.Request) { panic(http.ErrAbortHandler) },
+	} {
+		t.Run(name, func(t *testing.T) {
+			var ends []string
+			opts := fetch.Options{Report: func(e fetch.Event) { ends = append(ends, e.Err.Error()) }}
+			server := &limitedServer{slow: func(int, string) bool { return false }}
+			s := &spoolStage{dir: t.TempDir()}
+			inBubble(t, opts, func(rw http.ResponseWriter, r *http.Request) {
+				if r.Header.Get("Range") != "" {
+					second(rw, r)
+					return
+				}
+				server.ServeHTTP(rw, r)
+			}, func(t *testing.T, client *fetch.Client) {
+				start := time.Now()
+				check(t, client.Download(t.Context(), fetch.Archive{URL: "http://example.com/x.zip"}, s))
+				if took := time.Since(start); took > time.Duration(len(large))*time.Second>>21+8*time.Second {
+					t.Errorf("took %s: %q", took, ends)
+				}
+			})
+			if !bytes.Equal(s.Bytes(), large) || server.whole != 1 {
+				t.Errorf("got %d bytes, asked for all %d times", s.Len(), server.whole)
+			}
+		})
+	}
+}
+
+// Where parts were redirected is told once.
+func TestPartsOfRedirectedArchives(t *testing.T) {
+	server := &limitedServer{slow: func(int, string) bool { return false }}
+	var gone atomic.Bool
+	said := ""
+	inBubble(t, fetch.Options{DownloadTries: 2, Report: func(e fetch.Event) { said += e.Err.Error() }}, func(rw http.ResponseWriter, r *http.Request) {
+		switch {
+		case r.Host == "example.com":
+			http.Redirect(rw, r, "http://example.net/x.zip", http.StatusFound)
+		case r.Header.Get("Range") == "":
+			server.ServeHTTP(&dying{rw, &gone}, r)
+		default:
+			gone.Store(true)
+			rw.WriteHeader(http.StatusForbidden)
+		}
+	}, func(t *testing.T, client *fetch.Client) {
+		_ = client.Download(t.Context(), fetch.Archive{URL: "http://example.com/x.zip"}, &spoolStage{dir: t.TempDir()})
+		if !strings.HasPrefix(said, "redirected to http://example.net/x.zip: in parts: 403 Forbidden") {
+			t.Errorf("%q", said)
+		}
+	})
+}
+
+// A dying answer ends once it is told to.
+type dying struct {
+	http.ResponseWriter
+	now *atomic.Bool
+}
+
+func (d *dying) Write(b []byte) (int, error) {
+	if d.now.Load() {
+		panic(http.ErrAbortHandler)
+	}
+	return d.ResponseWriter.Write(b)
+}
+
 func TestPartsSayWhichHostFails(t *testing.T) {
 	var failed []string
 	opts := fetch.Options{Report: func(e fetch.Event) { failed = append(failed, e.Host) }}

@@ -7,9 +7,11 @@ import (
 	"mime"
 	"net/http"
 	"net/url"
+	"regexp"
 	"slices"
 	"strconv"
 	"strings"
+	"sync"
 )
 
 // Said is the first message in the body of an answer that tells of an error, on one line
@@ -23,9 +25,12 @@ func Said(body []byte) string {
 	return oneLine(text)
 }
 
-// oneLine is text from a server on one line and not too long.
+// queries are those of URLs in a text. They may hold signatures and tokens.
+var queries = sync.OnceValue(func() *regexp.Regexp { return regexp.MustCompile(`(https?://[^\s?"'<>]*)\?[^\s"'<>]*`) })
+
+// oneLine is text from a server on one line, not too long and without the queries of URLs.
 func oneLine(text string) string {
-	text = strings.Join(strings.Fields(Printable(text)), " ")
+	text = strings.Join(strings.Fields(Printable(queries().ReplaceAllString(text, "$1?…"))), " ")
 	if runes := []rune(text); len(runes) > maxSaid {
 		text = string(runes[:maxSaid]) + "…"
 	}

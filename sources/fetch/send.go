@@ -119,8 +119,20 @@ func (c *Client) roundTrip(ctx context.Context, w *watch, by *way, u *url.URL, h
 	}
 	anonymous := *u
 	anonymous.User = nil // is in the header if anywhere
-	trace := &httptrace.ClientTrace{WroteRequest: func(httptrace.WroteRequestInfo) { w.sent() }, GotFirstResponseByte: w.begun}
-	req, err := http.NewRequestWithContext(httptrace.WithClientTrace(c.noting(ctx, u), trace), http.MethodGet, anonymous.String(), nil)
+	anonymous.RawQuery = sendable(u.RawQuery)
+	known := &note{host: c.host(u)}
+	proxy, _ := c.proxyOf(u)
+	trace := &httptrace.ClientTrace{
+		TLSHandshakeStart: func() {
+			if proxy != nil && proxy.Scheme != "https" { // or it may be the proxy's own
+				known.tunnelled.Store(true)
+			}
+		},
+		GotConn:              func(httptrace.GotConnInfo) { known.stands.Store(true) },
+		WroteRequest:         func(httptrace.WroteRequestInfo) { w.sent() },
+		GotFirstResponseByte: w.begun,
+	}
+	req, err := http.NewRequestWithContext(httptrace.WithClientTrace(context.WithValue(ctx, noted{}, known), trace), http.MethodGet, anonymous.String(), nil)
 	if err != nil {
 		return nil, errors.New("invalid URL")
 	}
@@ -135,7 +147,7 @@ func (c *Client) roundTrip(ctx context.Context, w *watch, by *way, u *url.URL, h
 		return 0
 	})
 	if err != nil {
-		return nil, c.suggestCertificate(u, unreached(h, ended(ctx, classify(err))))
+		return nil, c.suggestCertificate(u, unreached(h, c.unconnected(u, known, ended(ctx, classify(err)))))
 	}
 	if ctx.Err() != nil { // what a server says as we hang up is not its answer
 		_ = resp.Body.Close()
@@ -230,6 +242,9 @@ func classify(err error) error {
 	case errors.Is(err, http.ErrSchemeMismatch):
 	case errors.As(err, &dns) && dns.IsNotFound && !dns.IsTemporary:
 	case errors.As(err, &op) && op.Op == "remote error": // a TLS alert: the server will not have us
+		if strings.Contains(op.Error(), "handshake failure") {
+			return sources.WithHint(err, "the server may support outdated TLS alone, such as SHA-1 signatures or RSA key exchange: update it")
+		}
 	default:
 		return broken{err}
 	}
@@ -260,8 +275,8 @@ func (c *Client) refusal(at *url.URL, resp *http.Response) error {
 	if err.Code != http.StatusProxyAuthRequired {
 		return err
 	}
-	if proxy := c.proxyOf(resp.Request); proxy != nil {
-		return explainProxy(&ProxyError{proxy.Host, at.Host, err.Code}, proxy, resp.Header, "HTTP_PROXY")
+	if proxy, variable := c.proxyOf(at); proxy != nil && at.Scheme == "http" {
+		return explainProxy(&ProxyError{Proxy: proxy.Host, Host: at.Host, Code: err.Code}, proxy, resp.Header, variable)
 	}
 	return err
 }

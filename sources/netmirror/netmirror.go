@@ -322,7 +322,6 @@ func (m *Mirror) get(ctx context.Context, p sources.Provider, file string) (*fet
 	below := &url.URL{Path: path.Join(p.Host.ASCII(), p.Namespace, p.Type, file)}
 	doc, err := m.client.Document(ctx, fetch.Request{
 		URL:         m.base.ResolveReference(below).String(),
-		Accept:      "application/json",
 		Limit:       maxDocument,
 		Redirects:   redirects,
 		Credentials: true,

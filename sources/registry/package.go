@@ -131,7 +131,8 @@ func resolve(base *url.URL, member, ref string) (*url.URL, error) {
 // scheme will do, as it is only looked up among the checksums.
 func checkFilename(s string) error {
 	if s == "" || len(s) > maxFilename || strings.ContainsFunc(s, func(r rune) bool { return !unicode.IsPrint(r) }) {
-		return fmt.Errorf("filename %.80q is not the name of a file", s)
+		shown, _, _ := strings.Cut(s, "?") // what follows may be a secret
+		return fmt.Errorf("filename %.80q is not the name of a file", shown)
 	}
 	return nil
 }

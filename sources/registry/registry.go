@@ -107,7 +107,6 @@ func (r *Registry) get(ctx context.Context, host sources.Host, path string, limi
 	doc, err := r.client.Document(ctx, fetch.Request{
 		URL:         base.ResolveReference(&url.URL{Path: path}).String(),
 		Behalf:      moved,
-		Accept:      "application/json",
 		Limit:       limit,
 		Credentials: true,
 	})

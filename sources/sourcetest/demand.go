@@ -11,13 +11,14 @@ import (
 // demands are what a server wants of who asks, beyond what any server does.
 type demands struct {
 	token       string
-	everywhere  bool   // the token is wanted with every request
-	header      string // wanted with every request; empty if none is
-	value       string // of the header
-	certificate bool   // wanted of whoever connects
-	presigned   bool   // URLs of archives are good for a number of requests
-	uses        int    // the number
-	authority   *ca    // the server's own; nil if it is the test's
+	everywhere  bool              // the token is wanted with every request
+	header      string            // wanted with every request; empty if none is
+	value       string            // of the header
+	certificate bool              // wanted of whoever connects
+	presigned   bool              // URLs of archives are good for a number of requests
+	uses        int               // the number
+	authority   *ca               // the server's own; nil if it is the test's
+	tls         func(*tls.Config) // changes how connections are made; nil for no change
 }
 
 // RequireToken makes the server refuse documents to whoever does not send this
@@ -89,6 +90,11 @@ func (s *Server) OwnAuthority() []byte {
 	return authority.pem
 }
 
+// ChangeTLS changes how the server makes connections from now on.
+func (s *Server) ChangeTLS(change func(*tls.Config)) {
+	s.demand(func(d *demands) { d.tls = change })
+}
+
 func (s *Server) demand(change func(*demands)) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -117,14 +123,18 @@ func (s *Server) tls() *tls.Config {
 		if s.demands.certificate {
 			auth = tls.RequireAndVerifyClientCert
 		}
-		return &tls.Config{
+		config := &tls.Config{
 			NextProtos: []string{"h2", "http/1.1"},
 			ClientAuth: auth,
 			ClientCAs:  testCA().pool(),
 			GetCertificate: func(hello *tls.ClientHelloInfo) (*tls.Certificate, error) {
 				return authority.issue(hello.ServerName), nil
 			},
-		}, nil
+		}
+		if s.demands.tls != nil {
+			s.demands.tls(config)
+		}
+		return config, nil
 	}}
 }
 

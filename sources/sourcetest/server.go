@@ -26,6 +26,7 @@ type Server struct {
 	mu       sync.Mutex
 	line     line
 	demands  demands
+	wrap     func(http.Handler) http.Handler
 	signed   []int // how many requests each URL is still good for
 	hidden   []string
 	faults   []*Fault
@@ -41,7 +42,7 @@ func (w *World) serve(handler func(*Server) http.Handler) *Server {
 	s := &Server{world: w, conns: map[string]*conn{}}
 	s.handler = handler(s)
 	quiet := log.New(io.Discard, "", 0) // clients that break off are what tests are about
-	s.server = &http.Server{Handler: http.HandlerFunc(s.answer), ErrorLog: quiet, TLSConfig: s.tls()}
+	s.server = &http.Server{Handler: http.HandlerFunc(s.answerWrapped), ErrorLog: quiet, TLSConfig: s.tls()}
 	l := s.listen()
 	s.Host = l.Addr().String()
 	s.URL = "https://" + s.Host
@@ -99,6 +100,25 @@ func (s *Server) shows(id string) bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	return !globAny(s.hidden, id)
+}
+
+// Wrap has all requests go through a handler that gets the server's own: for oddities that no
+// Fault has.
+func (s *Server) Wrap(wrap func(next http.Handler) http.Handler) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.wrap = wrap
+}
+
+func (s *Server) answerWrapped(w http.ResponseWriter, r *http.Request) {
+	s.mu.Lock()
+	wrap := s.wrap
+	s.mu.Unlock()
+	handler := http.Handler(http.HandlerFunc(s.answer))
+	if wrap != nil {
+		handler = wrap(handler)
+	}
+	handler.ServeHTTP(w, r)
 }
 
 // answer answers one request, in the way that the faults say.

@@ -15,10 +15,14 @@ type ChecksumError struct {
 }
 
 func (e *ChecksumError) Error() string {
-	if e.Got == "" {
-		return fmt.Sprintf("no checksum for %s among those signed", e.Filename)
+	name, _, query := strings.Cut(e.Filename, "?")
+	if query {
+		name += "?…" // it may be a secret
 	}
-	return fmt.Sprintf("checksum of %s is signed as %s, but should be %s", e.Filename, e.Got, e.Want)
+	if e.Got == "" {
+		return fmt.Sprintf("no checksum for %s among those signed", name)
+	}
+	return fmt.Sprintf("checksum of %s is signed as %s, but should be %s", name, e.Got, e.Want)
 }
 
 // An UnknownIssuerError is a signature by none of the keys listed.

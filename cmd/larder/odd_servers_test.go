@@ -1,0 +1,279 @@
+package main
+
+import (
+	"bytes"
+	"compress/gzip"
+	"context"
+	"crypto/tls"
+	"fmt"
+	"io"
+	"net/http"
+	"net/http/httptest"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"runtime"
+	"strings"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/larder-cli/larder/sources/sourcetest"
+)
+
+// An oddity is a way in which servers answer that is rare or wrong.
+type oddity struct {
+	name  string
+	serve func() answering         // makes what is between the server and its clients
+	tls   func(*tls.Config)        // changes how connections are made
+	edit  func(doc map[string]any) // changes the registry's description of the package
+	fails string                   // in larder's error; empty if it installs the provider
+	why   string                   // an engine installs it where larder fails; as docs/deviations.md says
+}
+
+// An answering handler gets what the server itself would answer.
+type answering = func(own http.Handler, rw http.ResponseWriter, r *http.Request)
+
+// What an engine installs, Larder installs.
+func TestOddServers(t *testing.T) {
+	if runtime.GOOS != "linux" {
+		t.Skip("elsewhere programs in Go take no authority from SSL_CERT_FILE")
+	}
+	for _, o := range oddities {
+		t.Run(o.name, func(t *testing.T) {
+			t.Parallel()
+			out, err := o.install(t, "larder", "install")
+			sourcetest.Expect(t, (err == nil) == (o.fails == "") && strings.Contains(out, o.fails), "%v\n%s", err, out)
+			sourcetest.Expect(t, !strings.Contains(out, "geheim"), "a secret is told:\n%s", out)
+			installed := false
+			for _, e := range sourcetest.Engines {
+				if path, err := exec.LookPath(string(e)); err == nil {
+					_, err := o.install(t, path, "init", "-input=false")
+					installed = installed || err == nil
+				}
+			}
+			sourcetest.Expect(t, !installed || err == nil || o.why != "", "an engine installs it, and Larder doesn't:\n%s", out)
+		})
+	}
+}
+
+// install installs a provider from a world with the oddity.
+func (o oddity) install(t *testing.T, program string, args ...string) (string, error) {
+	world := sourcetest.New(t)
+	world.Add(testProvider, "1.0.0", sourcetest.Release{Platforms: []string{runtime.GOOS + "_" + runtime.GOARCH}, Size: 200_000, EditDownload: o.edit})
+	if o.serve != nil {
+		serve := o.serve()
+		world.Registry.Wrap(func(own http.Handler) http.Handler {
+			return http.HandlerFunc(func(rw http.ResponseWriter, r *http.Request) { serve(own, rw, r) })
+		})
+	}
+	if o.tls != nil {
+		world.Registry.ChangeTLS(o.tls)
+	}
+	dir := t.TempDir()
+	sourcetest.Check(t, os.WriteFile(filepath.Join(dir, "main.tf"), []byte(requiring("widget")), 0o644))
+	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
+	defer cancel()
+	cmd := exec.CommandContext(ctx, program, args...)
+	cmd.Dir = dir
+	cmd.Env = append([]string{"PATH=" + os.Getenv("PATH"), "HOME=" + dir, "TF_REGISTRY_DISCOVERY_RETRY=1"}, world.Env()...)
+	out, err := cmd.CombinedOutput()
+	return string(out), err
+}
+
+var oddities = []oddity{
+	{name: "406 to Accept", serve: unless(http.StatusNotAcceptable, func(r *http.Request) bool { return r.Header.Get("Accept") == "" })},
+	{name: "406 without compression", serve: unless(http.StatusNotAcceptable, compresses)},
+	{name: "403 without compression", serve: unless(http.StatusForbidden, compresses)},
+	{
+		name: "403 without the engine's version", fails: "403 Forbidden", why: "Headers of engines",
+		serve: unless(http.StatusForbidden, func(r *http.Request) bool {
+			return r.Header.Get("X-Terraform-Version") != "" || strings.Contains(r.URL.Path, "/archives/")
+		}),
+	},
+	{
+		name: "403 without Referer", fails: "403 Forbidden", why: "Headers of engines",
+		serve: redirecting(http.StatusFound, func(r *http.Request) string { return "/there" + r.URL.Path }, unless(http.StatusForbidden, func(r *http.Request) bool { return r.Header.Get("Referer") != "" })),
+	},
+
+	{name: "part without a range", serve: cutOnce(func(int, int) string { return "" })},
+	{name: "part of unknown size", serve: cutOnce(func(from, n int) string { return fmt.Sprintf("bytes %d-%d/*", from, n-1) })},
+	{name: "other part", serve: cutOnce(func(_, n int) string { return fmt.Sprintf("bytes 0-%d/%d", n-1, n) })},
+	{name: "weak entity tag", serve: cutOnce(nil)},
+
+	{name: "chunks", serve: archives(func(whole []byte, rw http.ResponseWriter, _ *http.Request) {
+		_, _ = rw.Write(whole[:100])
+		_ = http.NewResponseController(rw).Flush()
+		_, _ = rw.Write(whole[100:])
+	})},
+	{name: "HTTP/1.0", tls: http1, serve: raw("HTTP/1.0 200 OK\r\n\r\n", "")},
+	{name: "lines that end in LF", tls: http1, serve: raw("HTTP/1.1 200\nContent-Length: {size}\nConnection: close\n\n", "")},
+	{name: "something after the body", tls: http1, serve: raw("HTTP/1.1 200 OK\r\nContent-Length: {size}\r\n\r\n", "\r\nmore")},
+	{name: "two lengths", tls: http1, serve: raw("HTTP/1.1 200 OK\r\nContent-Length: {size}\r\nContent-Length: {size}\r\n\r\n", "")},
+	{name: "chunks and a length", tls: http1, serve: raw("HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\nContent-Length: 5\r\n\r\n{hex}\r\n", "\r\n0\r\n\r\n")},
+	{name: "early hints", tls: http1, serve: raw("HTTP/1.1 103 Early Hints\r\nLink: </x>\r\n\r\nHTTP/1.1 200 OK\r\nContent-Length: {size}\r\n\r\n", "")},
+	{name: "100 Continue", tls: http1, serve: raw("HTTP/1.1 100 Continue\r\n\r\nHTTP/1.1 200 OK\r\nContent-Length: {size}\r\n\r\n", "")},
+	{name: "connections closed unsaid", tls: http1, serve: func() answering { return closing }},
+	{name: "something after the archive", fails: "but should be zh:", serve: archives(func(whole []byte, rw http.ResponseWriter, _ *http.Request) { _, _ = rw.Write(append(whole, '\n')) })},
+
+	{name: "303", serve: redirecting(http.StatusSeeOther, func(r *http.Request) string { return "/there" + r.URL.Path }, nil)},
+	{name: "307", serve: redirecting(http.StatusTemporaryRedirect, func(r *http.Request) string { return "/there" + r.URL.Path }, nil)},
+	{name: "308", serve: redirecting(http.StatusPermanentRedirect, func(r *http.Request) string { return "/there" + r.URL.Path }, nil)},
+	{name: "300", fails: "300 Multiple Choices", serve: redirecting(http.StatusMultipleChoices, func(r *http.Request) string { return "/there" + r.URL.Path }, nil)},
+	{name: "redirect with a fragment", serve: redirecting(http.StatusFound, func(r *http.Request) string { return "/there" + r.URL.Path + "#part" }, nil)},
+	{name: "redirect to HTTPS:", serve: redirecting(http.StatusFound, func(r *http.Request) string { return "HTTPS://" + r.Host + "/there" + r.URL.Path }, nil)},
+	{name: "redirect without a scheme", serve: redirecting(http.StatusFound, func(r *http.Request) string { return "//" + r.Host + "/there" + r.URL.Path }, nil)},
+	{name: "redirect to port 443", serve: redirecting(http.StatusFound, func(r *http.Request) string { return "https://example.test:443/there" + r.URL.Path }, nil)},
+	{name: "redirect to a host in Unicode", serve: redirecting(http.StatusFound, func(r *http.Request) string { return "https://bücher.test/there" + r.URL.Path }, nil)},
+	{name: "redirect with spaces", serve: redirecting(http.StatusFound, func(r *http.Request) string { return "/there" + r.URL.Path + "?a=b c&d=ü" }, nil)},
+	{name: "redirect with bad escapes", serve: redirecting(http.StatusFound, func(r *http.Request) string { return "/there" + r.URL.Path + "?a=%zz;b=%" }, nil)},
+
+	{name: "gzip unasked", serve: archives(func(whole []byte, rw http.ResponseWriter, _ *http.Request) {
+		rw.Header().Set("Content-Encoding", "gzip")
+		z := gzip.NewWriter(rw)
+		_, _ = z.Write(whole)
+		_ = z.Close()
+	})},
+	{name: "deflate stated", serve: archives(func(whole []byte, rw http.ResponseWriter, _ *http.Request) {
+		rw.Header().Set("Content-Encoding", "deflate")
+		_, _ = rw.Write(whole)
+	})},
+	{name: "large headers", serve: archives(func(whole []byte, rw http.ResponseWriter, _ *http.Request) {
+		rw.Header().Set("X-Large", strings.Repeat("x", 500_000))
+		_, _ = rw.Write(whole)
+	})},
+	{name: "Retry-After in an answer", serve: archives(func(whole []byte, rw http.ResponseWriter, _ *http.Request) {
+		rw.Header().Set("Retry-After", "100")
+		_, _ = rw.Write(whole)
+	})},
+	{name: "TLS 1.2", tls: func(c *tls.Config) { c.MaxVersion = tls.VersionTLS12 }},
+
+	{name: "file name with a query", fails: "no checksum for terraform-provider-widget_1.0.0_" + runtime.GOOS + "_" + runtime.GOARCH + ".zip?… among", edit: func(doc map[string]any) {
+		doc["filename"] = fmt.Sprint(doc["filename"], "?X-Amz-Signature=geheim")
+	}},
+	{name: "URL in upper case", edit: func(doc map[string]any) {
+		doc["download_url"] = fmt.Sprint("HTTPS://Example.Test", doc["download_url"])
+	}},
+	{name: "URL with port 443", edit: func(doc map[string]any) {
+		doc["download_url"] = fmt.Sprint("https://example.test:443", doc["download_url"])
+	}},
+	{name: "URL with spaces", edit: func(doc map[string]any) { doc["download_url"] = fmt.Sprint(doc["download_url"], "?a=b c") }},
+	{name: "URL with a fragment", edit: func(doc map[string]any) { doc["download_url"] = fmt.Sprint(doc["download_url"], "#x") }},
+}
+
+func http1(c *tls.Config) { c.NextProtos = []string{"http/1.1"} }
+
+// compresses reports whether a client would take an archive compressed.
+func compresses(r *http.Request) bool {
+	return r.Header.Get("Accept-Encoding") != "identity"
+}
+
+// unless refuses requests that aren't good.
+func unless(status int, good func(*http.Request) bool) func() answering {
+	return func() answering {
+		return func(own http.Handler, rw http.ResponseWriter, r *http.Request) {
+			if !good(r) {
+				rw.WriteHeader(status)
+				return
+			}
+			own.ServeHTTP(rw, r)
+		}
+	}
+}
+
+// archives answers requests for archives, given all of one.
+func archives(answer func(whole []byte, rw http.ResponseWriter, r *http.Request)) func() answering {
+	return func() answering {
+		return func(own http.Handler, rw http.ResponseWriter, r *http.Request) {
+			if r.Method != http.MethodGet || !strings.HasSuffix(r.URL.Path, ".zip") {
+				own.ServeHTTP(rw, r)
+				return
+			}
+			asked := r.Header.Get("Range")
+			r.Header.Del("Range")
+			rec := httptest.NewRecorder()
+			own.ServeHTTP(rec, r)
+			r.Header.Set("Range", asked)
+			answer(rec.Body.Bytes(), rw, r)
+		}
+	}
+}
+
+// raw answers requests for archives with exactly these bytes, the archive between them.
+func raw(before, after string) func() answering {
+	return archives(func(whole []byte, rw http.ResponseWriter, _ *http.Request) {
+		conn, _, err := http.NewResponseController(rw).Hijack()
+		if err != nil {
+			panic(err)
+		}
+		defer conn.Close()
+		before := strings.NewReplacer("{size}", fmt.Sprint(len(whole)), "{hex}", fmt.Sprintf("%x", len(whole))).Replace(before)
+		_, _ = io.Copy(conn, io.MultiReader(strings.NewReader(before), bytes.NewReader(whole), strings.NewReader(after)))
+	})
+}
+
+// closing says that it keeps connections, and closes them.
+func closing(own http.Handler, rw http.ResponseWriter, r *http.Request) {
+	rec := httptest.NewRecorder()
+	own.ServeHTTP(rec, r)
+	conn, _, err := http.NewResponseController(rw).Hijack()
+	if err != nil {
+		panic(err)
+	}
+	defer conn.Close()
+	fmt.Fprintf(conn, "HTTP/1.1 %d X\r\nContent-Type: %s\r\nContent-Length: %d\r\n\r\n", rec.Code, rec.Header().Get("Content-Type"), rec.Body.Len())
+	if r.Method == http.MethodGet {
+		_, _ = rec.Body.WriteTo(conn)
+	}
+}
+
+// cutOnce cuts the first answer, and states the range of what it sends to those who go on, or
+// sends the whole with a weak entity tag if it is nil.
+func cutOnce(stated func(from, size int) string) func() answering {
+	return func() answering {
+		var cut atomic.Bool
+		return archives(func(whole []byte, rw http.ResponseWriter, r *http.Request) {
+			from, etag := 0, `"a"`
+			if stated == nil {
+				etag = `W/"a"`
+			}
+			rw.Header().Set("ETag", etag)
+			asked, _ := fmt.Sscanf(r.Header.Get("Range"), "bytes=%d-", &from)
+			switch {
+			case asked == 1 && stated != nil:
+				if text := stated(from, len(whole)); text != "" {
+					rw.Header().Set("Content-Range", text)
+				}
+				rw.WriteHeader(http.StatusPartialContent)
+				_, _ = rw.Write(whole[from:])
+			case !cut.Swap(true):
+				rw.Header().Set("Content-Length", fmt.Sprint(len(whole)))
+				_, _ = rw.Write(whole[:len(whole)/2])
+				_ = http.NewResponseController(rw).Flush()
+				panic(http.ErrAbortHandler)
+			default:
+				_, _ = rw.Write(whole)
+			}
+		})()
+	}
+}
+
+// redirecting leads requests for archives to another path, where another handler may answer.
+func redirecting(status int, to func(*http.Request) string, there func() answering) func() answering {
+	return func() answering {
+		return func(own http.Handler, rw http.ResponseWriter, r *http.Request) {
+			path, arrived := strings.CutPrefix(r.URL.Path, "/there")
+			switch {
+			case arrived && there != nil:
+				r.URL.Path = path
+				there()(own, rw, r)
+			case arrived || !strings.HasSuffix(path, ".zip"):
+				r.URL.Path = path
+				own.ServeHTTP(rw, r)
+			default:
+				rw.Header().Set("Location", to(r))
+				rw.WriteHeader(status)
+			}
+		}
+	}
+}
