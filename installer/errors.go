@@ -85,6 +85,8 @@ func (e *LockConflictError) Error() string {
 func (j *job) noneAllowed(listing sources.Listing) error {
 	err := &sources.ProviderError{Provider: j.req.Provider, Err: &NoVersionError{j.req, listing.Versions, listing.From}}
 	switch {
+	case len(listing.Versions) == 0 && len(listing.Warnings) > 0:
+		return sources.WithHint(err, "the warnings say what was listed in place of versions: report this to the operator of the registry or mirror")
 	case len(listing.Versions) == 0:
 		return sources.WithHint(err, "check the address; if it is right, nothing has been released there yet")
 	case j.req.Constraints.Empty():

@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"net/http"
+	"strings"
 
 	"github.com/larder-cli/larder/sources"
 )
@@ -32,12 +33,21 @@ func Absent(err error) error {
 // message, if err is an AbsentError.
 func Answering(source string, err error) string {
 	var absent *AbsentError
-	switch {
-	case !errors.As(err, &absent):
+	if !errors.As(err, &absent) {
 		return source
-	case absent.Answer.Said == "":
-		return fmt.Sprintf("%s (%s)", source, absent.Answer.URL)
-	default:
-		return fmt.Sprintf("%s (%s: %q)", source, absent.Answer.URL, absent.Answer.Said)
 	}
+	said := ""
+	if absent.Answer.Said != "" {
+		said = fmt.Sprintf(": %q", absent.Answer.Said)
+	}
+	return At(source, absent.Answer.URL, said)
+}
+
+// At adds a URL to the name of a source. If the name ends with the beginning of the URL,
+// the URL takes the place of that. The remark follows the URL.
+func At(source, url, remark string) string {
+	if i := strings.LastIndexByte(source, ' '); strings.HasPrefix(url, source[i+1:]) {
+		return source[:i+1] + url + remark
+	}
+	return fmt.Sprintf("%s (%s%s)", source, url, remark)
 }

@@ -35,7 +35,8 @@ type Document struct {
 	URL         *url.URL // that gave it, after redirects; may hold secrets
 	ContentType string
 
-	through func(error) error // adds to an error the proxy that it may come from; nil for nothing
+	scrub   func(string) string // removes secrets that were sent; nil for none
+	through func(error) error   // adds to an error the proxy that it may come from; nil for nothing
 }
 
 // Document fetches a document. Its errors are of type *Error, and wrap a
@@ -96,7 +97,10 @@ func (c *Client) document(ctx context.Context, u *url.URL, s *seat, r Request) (
 	if err != nil {
 		return nil, elsewhere(u, at, c.through(at, err))
 	}
-	return &Document{Body: body, URL: at, ContentType: resp.Header.Get("Content-Type"), through: func(err error) error { return c.through(at, err) }}, nil
+	return &Document{Body: body, URL: at, ContentType: resp.Header.Get("Content-Type"),
+		scrub:   func(text string) string { return scrub(text, at, resp) },
+		through: func(err error) error { return c.through(at, err) },
+	}, nil
 }
 
 func (c *Client) documentHeader(ctx context.Context, u *url.URL, r Request) (http.Header, error) {
@@ -152,10 +156,19 @@ func (d *Document) pageError(wanted string) error {
 	return fmt.Errorf("%s: %w", bare(d.URL), err)
 }
 
+// Said is the message in the document, if it is one: see [Said].
+func (d *Document) Said() string {
+	said := Said(d.Body)
+	if d.scrub != nil {
+		said = d.scrub(said)
+	}
+	return said
+}
+
 // Refusal returns an error if the document is not what is wanted, but a message in JSON or
 // XML, such as servers send with status 200 all the same.
 func (d *Document) Refusal(wanted string) error {
-	if said := Said(d.Body); said != "" {
+	if said := d.Said(); said != "" {
 		return fmt.Errorf("%s: %w", bare(d.URL), messageError(said, d.ContentType, wanted))
 	}
 	return nil
@@ -174,10 +187,13 @@ func (d *Document) CheckText(wanted string) error {
 	return d.Refusal(wanted)
 }
 
+// Text is the document without the byte order mark that some editors begin files with.
+func (d *Document) Text() []byte { return bytes.TrimPrefix(d.Body, byteOrderMark) }
+
 // JSON decodes the first JSON value of the document into v. What follows it is
 // ignored, as engines do.
 func (d *Document) JSON(v any) error {
-	err := json.NewDecoder(bytes.NewReader(bytes.TrimPrefix(d.Body, byteOrderMark))).Decode(v)
+	err := json.NewDecoder(bytes.NewReader(d.Text())).Decode(v)
 	var wrongType *json.UnmarshalTypeError
 	switch {
 	case err == nil:
@@ -185,6 +201,9 @@ func (d *Document) JSON(v any) error {
 	case isHTML(d.Body):
 		return d.pageError("JSON")
 	case errors.As(err, &wrongType):
+		if wrongType.Field == "" {
+			return fmt.Errorf("%s: unexpected JSON %s", bare(d.URL), wrongType.Value)
+		}
 		return fmt.Errorf("%s: unexpected JSON %s at %q", bare(d.URL), wrongType.Value, wrongType.Field)
 	case errors.Is(err, io.EOF), errors.Is(err, io.ErrUnexpectedEOF):
 		return fmt.Errorf("%s: incomplete JSON", bare(d.URL))

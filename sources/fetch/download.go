@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"net"
 	"net/http"
 	"net/url"
 	"strconv"
@@ -82,7 +83,7 @@ func (c *Client) Download(ctx context.Context, from Archive, stage Stage) error 
 	}
 	s := c.newSeat(d.tries)
 	err = c.retry(ctx, u, s, d.tries, func() (bool, error) {
-		err := d.try(ctx, s)
+		err := d.tryRest(ctx, s)
 		if d.expired(err) {
 			s.leave() // which the request for another URL may need
 			if d.renew(ctx) {
@@ -92,7 +93,7 @@ func (c *Client) Download(ctx context.Context, from Archive, stage Stage) error 
 		err = d.unanswered(err)
 		further := d.have >= d.reached+bufferSize
 		if further {
-			d.reached, d.renewed, d.renewal, d.silent = d.have, false, nil, 0
+			d.reached, d.renewed, d.renewal, d.silent, d.fruitless = d.have, false, nil, 0, 0
 		}
 		return further, err
 	})
@@ -123,7 +124,10 @@ type download struct {
 	stageErr  error  // of stage, not of the network
 	renewed   bool   // the URL, since more has arrived
 	renewal   error  // why there was no other URL
-	silent    int    // tries that brought no answer
+	silent    int    // tries that brought no answer, or none of the archive within the patience for it
+	stalls    int    // tries that ended because too little arrived
+	early     bool   // whether the last of these had hardly begun
+	fruitless int    // tries in a row that asked for the rest, reached the server and brought nothing
 
 	answered time.Duration // from asking to the answer
 	alone    bool          // one connection has to do
@@ -142,7 +146,8 @@ func (d *download) resume() error {
 // unanswered makes err final if the server has been silent for long for the second time,
 // with nothing arriving in between.
 func (d *download) unanswered(err error) error {
-	if silent := (broken{}); errors.Is(err, errSilent) && errors.As(err, &silent) {
+	early := d.early && errors.Is(err, errTooLittle)
+	if silent := (broken{}); (early || errors.Is(err, errSilent)) && errors.As(err, &silent) {
 		if d.silent++; d.silent == silences {
 			return silent.error
 		}
@@ -172,7 +177,7 @@ func (d *download) renew(ctx context.Context) bool {
 	if err != nil {
 		return false
 	}
-	d.url, d.from.URL, d.authorization = u, next, authorization
+	d.url, d.from.URL, d.authorization, d.fruitless = u, next, authorization, 0
 	return true
 }
 
@@ -180,7 +185,8 @@ func (d *download) renew(ctx context.Context) bool {
 func (d *download) try(ctx context.Context, s *seat) error {
 	way := d.client.newWay(ctx, s)
 	defer way.end()
-	watched, w := newWatch(ctx, d.client.opts.Timeout)
+	// A server that stalled may need longer, above all if it can only begin again.
+	watched, w := newWatch(ctx, min(d.client.opts.Timeout<<min(d.stalls, maxDoublings), max(d.client.opts.Timeout, d.client.opts.FirstByte)))
 	defer w.stop()
 	w.patience = d.client.opts.FirstByte
 	resp, at, err := d.ask(watched, w, way)
@@ -189,9 +195,34 @@ func (d *download) try(ctx context.Context, s *seat) error {
 	}
 	d.answered = min(time.Since(way.since), d.client.opts.Timeout)
 	if err := d.receive(ctx, w, at, resp); err != nil {
+		if errors.Is(err, errTooLittle) {
+			d.stalls++
+			d.early = w.steady != nil
+		}
 		return elsewhere(d.url, at, d.client.through(at, err))
 	}
 	return nil
+}
+
+// tryRest is a try that counts whether asking for the rest of the archive is of any use.
+func (d *download) tryRest(ctx context.Context, s *seat) error {
+	asks, before := d.resumes(), d.have
+	err := d.try(ctx, s)
+	op, connected := errors.AsType[*net.OpError](err)
+	connected = !connected || op.Op != "dial"
+	switch {
+	case err == nil, !asks, d.have != before:
+		d.fruitless = 0
+	case connected:
+		d.fruitless++
+	}
+	return err
+}
+
+// resumes reports whether the next request asks for the rest of the archive. Where that came
+// to nothing, it asks for the whole: what there is of it stays until the whole arrives.
+func (d *download) resumes() bool {
+	return d.have > 0 && d.validator != "" && d.fruitless < maxFruitless
 }
 
 // ask asks for what is missing, or for the whole where that is refused.
@@ -212,7 +243,7 @@ func (d *download) ask(ctx context.Context, w *watch, by *way) (*http.Response, 
 func refusesHeader(at *url.URL, resp *http.Response) bool {
 	status := StatusError{Code: resp.StatusCode}
 	if resp.Request.Header.Get("Range") != "" {
-		return resp.StatusCode/100 == 4 && !status.temporary()
+		return resp.StatusCode != http.StatusOK && resp.StatusCode != http.StatusPartialContent && !status.temporary()
 	}
 	switch resp.StatusCode {
 	case http.StatusNotAcceptable, http.StatusUnsupportedMediaType:
@@ -230,7 +261,7 @@ func (d *download) header(resume bool) http.Header {
 	if d.authorization != "" {
 		header.Set("Authorization", d.authorization)
 	}
-	if resume && d.have > 0 && d.validator != "" {
+	if resume && d.resumes() {
 		header.Set("Range", fmt.Sprintf("bytes=%d-", d.have))
 		header.Set("If-Range", d.validator)
 	}
@@ -245,11 +276,16 @@ func (d *download) receive(ctx context.Context, w *watch, at *url.URL, resp *htt
 	}
 	defer resp.Body.Close()
 	d.from.From(bare(at))
+	w.slowly(bufferSize, d.client.opts.FirstByte)
 	body := decoded(w.reader(resp.Body), resp)
-	if resp.StatusCode == http.StatusOK {
+	if isWhole(resp) {
 		start := bufio.NewReaderSize(body, bufferSize)
 		head, _ := start.Peek(maxPreamble) // no more than there is
-		if err := insteadOfArchive(head, resp.Header.Get("Content-Type")); err != nil {
+		if err := insteadOfArchive(head, resp); err != nil {
+			if resp.Request.Header.Get("Range") != "" {
+				d.fruitless = maxFruitless
+				return broken{err}
+			}
 			return err
 		}
 		body = start
@@ -266,11 +302,11 @@ func (d *download) receive(ctx context.Context, w *watch, at *url.URL, resp *htt
 // place makes stage and d ready for the body of resp.
 func (d *download) place(resp *http.Response) error {
 	switch {
-	case resp.StatusCode == http.StatusOK && compressed(resp): // length and validator are those of the compressed form
+	case isWhole(resp) && compressed(resp): // length and validator are those of the compressed form
 		return d.restart("")
 	case compressed(resp):
 		return d.distrust(errors.New("a part of a compressed archive"))
-	case resp.StatusCode == http.StatusPartialContent:
+	case !isWhole(resp):
 		return d.placeRest(resp)
 	}
 	if err := d.restart(validator(resp.Header)); err != nil {
@@ -280,6 +316,16 @@ func (d *download) place(resp *http.Response) error {
 		d.total = resp.ContentLength
 	}
 	return d.agreeTotal()
+}
+
+// isWhole reports whether a response holds the whole archive. A part in response to a request
+// for the whole, without the range that it is, is taken for the whole: the checksum decides.
+func isWhole(resp *http.Response) bool {
+	if resp.StatusCode == http.StatusOK {
+		return true
+	}
+	_, _, _, err := parseContentRange(resp.Header.Get("Content-Range"))
+	return err != nil && resp.Request.Header.Get("Range") == ""
 }
 
 // placeRest checks that what comes is the rest of what we have, or some of it.

@@ -280,11 +280,11 @@ func TestDownloadsThatFail(t *testing.T) {
 		{"forbidden", func(rw http.ResponseWriter, _ *http.Request) { rw.WriteHeader(403) }, 0, nil, "403 Forbidden", 2},
 		{"broken", func(rw http.ResponseWriter, _ *http.Request) { rw.WriteHeader(500) }, 0, nil, "500", 2},
 		{"other size", serve(archive, "", time.Time{}), 5, nil, "1048576 bytes, expected 5", 1},
-		{"empty", serve(nil, "", time.Time{}), 5, nil, "0 bytes, expected 5", 1},
+		{"empty", serve(nil, "", time.Time{}), 5, nil, "an empty answer instead of an archive", 1},
 		{"longer than expected", endless, 5, fetch.ErrTooLarge, "more than 5 bytes", 1},
 		{"enormous", func(rw http.ResponseWriter, _ *http.Request) { rw.Header().Set("Content-Length", "99999999999") }, 0, fetch.ErrTooLarge, "too large", 1},
 		{"gzip bomb", gzipBomb, 5, fetch.ErrTooLarge, "more than 5 bytes", 1},
-		{"range that nobody asked for", func(rw http.ResponseWriter, _ *http.Request) { rw.WriteHeader(206) }, 0, nil, "Content-Range", 2},
+		{"range that nobody asked for", func(rw http.ResponseWriter, _ *http.Request) { rw.WriteHeader(206) }, 0, nil, "an empty answer", 1},
 		{"redirect loop", redirectTo("/"), 0, nil, "more than 10 redirects", 11},
 	} {
 		t.Run(test.name, func(t *testing.T) {

@@ -8,6 +8,8 @@ import (
 	"strings"
 	"time"
 	"unicode"
+
+	"github.com/larder-cli/larder/sources"
 )
 
 var (
@@ -167,6 +169,15 @@ func Printable(s string) string {
 		s = strings.ToValidUTF8(s[:maxWords], "") + " …"
 	}
 	return s
+}
+
+// Ignored is the warning about texts from a server that are no versions.
+func Ignored(texts []string) string {
+	warning := "ignored what is not a version: " + QuoteSome(texts)
+	if _, err := sources.ParseVersion(strings.TrimPrefix(texts[0], "v")); err == nil {
+		warning += ` (versions are listed without "v")`
+	}
+	return warning
 }
 
 // QuoteSome quotes the first few of many texts from a server, and says how many

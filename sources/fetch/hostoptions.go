@@ -174,6 +174,7 @@ func (c *Client) suggestToken(u *url.URL, err error) error {
 // A note is what is known of the connection of a request. It is in the context of the request.
 type note struct {
 	host      *host
+	sent      http.Header // of the request
 	tunnelled atomic.Bool // the proxy says that it leads to the host
 	stands    atomic.Bool // to the host, TLS included, or to the proxy where there is no TLS
 }

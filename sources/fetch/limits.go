@@ -18,7 +18,7 @@ const (
 	maxUndone  = 256 << 20           // of what was compressed for the way only, beyond which the ratio counts
 	maxURL     = 16 << 10            // longer than the longest URLs of object stores, signatures included
 	maxHost    = 253 + len(":65535") // the longest name in DNS, and a port
-	maxHeader  = 1 << 20             // of a response, in all
+	maxHeader  = 10 << 20            // of a response, in all: as much as Go allows by default
 	maxDrained = 64 << 10            // of an unread body, to keep the connection
 
 	maxWords    = 2000 // of a server's message that are shown
@@ -40,6 +40,9 @@ const maxUndoneRatio = 20
 
 // silences is how often in a row an archive doesn't begin to arrive until it is given up.
 const silences = 2
+
+// maxFruitless is how many tries in a row may ask a server for the rest of an archive in vain.
+const maxFruitless = 2
 
 // maxDrain is how long the rest of a body is waited for that is only thrown away.
 const maxDrain = time.Second

@@ -319,6 +319,7 @@ func TestServersWithHTTP2Alone(t *testing.T) {
 	for name, says := range map[string]string{
 		"hangs up": "", "settings": "\x00\x00\x06\x04\x00\x00\x00\x00\x00\x00\x05\x00\x00\x40\x00",
 		"426": "HTTP/1.1 426 Upgrade Required\r\nContent-Length: 0\r\n\r\n", "505": "HTTP/1.1 505 X\r\nContent-Length: 0\r\n\r\n",
+		"464": "HTTP/1.1 464 X\r\nContent-Length: 0\r\n\r\n", "404": "HTTP/1.1 404 X\r\nContent-Length: 0\r\n\r\n",
 	} {
 		t.Run(name, func(t *testing.T) { holdHTTP2Alone(t, says) })
 	}

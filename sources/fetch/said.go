@@ -1,8 +1,10 @@
 package fetch
 
 import (
+	"encoding/base64"
 	"encoding/json"
 	"encoding/xml"
+	"errors"
 	"html"
 	"mime"
 	"net/http"
@@ -25,8 +27,47 @@ func Said(body []byte) string {
 	return oneLine(text)
 }
 
+// scrub removes the secrets that a request was sent with from the message of its answer.
+func scrub(text string, at *url.URL, resp *http.Response) string {
+	var secrets []string
+	if n, ok := resp.Request.Context().Value(noted{}).(*note); ok {
+		for name, values := range n.sent {
+			for _, value := range values {
+				if name == "Authorization" {
+					_, value, _ = strings.Cut(value, " ")
+					if both, err := base64.StdEncoding.DecodeString(value); err == nil {
+						_, password, _ := strings.Cut(string(both), ":")
+						secrets = append(secrets, password)
+					}
+				} else if harmless[name] {
+					continue
+				}
+				secrets = append(secrets, value)
+			}
+		}
+	}
+	if at != nil {
+		for _, values := range at.Query() {
+			secrets = append(secrets, values...)
+		}
+	}
+	for _, secret := range secrets {
+		if len(secret) >= minSecret {
+			text = strings.ReplaceAll(text, secret, "…")
+		}
+	}
+	return text
+}
+
+// harmless are headers of requests that hold no secrets.
+var harmless = map[string]bool{"Accept": true, "Accept-Encoding": true, "If-Range": true, "Range": true, "User-Agent": true}
+
+// minSecret is how long a text is at least that is taken for a secret: shorter ones are in
+// every other word.
+const minSecret = 4
+
 // queries are those of URLs in a text. They may hold signatures and tokens.
-var queries = sync.OnceValue(func() *regexp.Regexp { return regexp.MustCompile(`(https?://[^\s?"'<>]*)\?[^\s"'<>]*`) })
+var queries = sync.OnceValue(func() *regexp.Regexp { return regexp.MustCompile(`(/[^\s?"'<>]*)\?[^\s"'<>]*`) })
 
 // oneLine is text from a server on one line, not too long and without the queries of URLs.
 func oneLine(text string) string {
@@ -47,7 +88,7 @@ func said(body []byte, resp *http.Response) string {
 	case text != "":
 	case isHTML(body):
 		text = oneLine(html.UnescapeString(title(body)))
-	case kind == "text/plain":
+	case kind == "text/plain" && resp.StatusCode >= 400:
 		text = oneLine(string(body))
 	}
 	if repeatsStatus(text, resp.StatusCode) {
@@ -131,12 +172,16 @@ func saidInXML(body []byte) string {
 
 // insteadOfArchive is the error for what begins with head, if that is no archive but a page or
 // an error in JSON or XML.
-func insteadOfArchive(head []byte, contentType string) error {
+func insteadOfArchive(head []byte, resp *http.Response) error {
+	contentType := resp.Header.Get("Content-Type")
+	if len(head) == 0 && resp.ContentLength == 0 {
+		return errors.New("an empty answer instead of an archive")
+	}
 	if isHTML(head) {
 		return pageError(contentType, "an archive")
 	}
 	if said := Said(head); said != "" {
-		return messageError(said, contentType, "an archive")
+		return messageError(scrub(said, nil, resp), contentType, "an archive")
 	}
 	return nil
 }

@@ -155,7 +155,8 @@ func (c *Client) roundTrip(ctx context.Context, w *watch, by *way, u *url.URL, h
 	}
 	// What is for this host alone is not for those who ask again, as they may be
 	// led elsewhere.
-	resp.Request = req.WithContext(ctx)
+	known.sent = req.Header
+	resp.Request = req.WithContext(context.WithValue(ctx, noted{}, known))
 	resp.Request.Header = header.Clone()
 	w.answered.Store(true)
 	w.renew()
@@ -212,12 +213,12 @@ func (h *host) wantsHTTP2(resp *http.Response, err error) bool {
 		return !errors.As(err, &proxy) && !errors.As(err, &certificate) && !errors.Is(err, context.Canceled)
 	}
 	switch resp.StatusCode {
-	case http.StatusMisdirectedRequest, http.StatusUpgradeRequired, http.StatusHTTPVersionNotSupported:
+	case http.StatusUnauthorized, http.StatusProxyAuthRequired, http.StatusGone, http.StatusTooManyRequests:
+		return false // which are about something else
+	case http.StatusHTTPVersionNotSupported:
 		return true
-	case http.StatusBadRequest, http.StatusForbidden:
-		return h.speaks2.Load()
 	}
-	return false
+	return resp.StatusCode >= 400 && resp.StatusCode < 500
 }
 
 // classify marks err as one that may pass, unless it is one that does not.
@@ -238,7 +239,9 @@ func classify(err error) error {
 	case errors.As(err, &unknown):
 		return sources.WithHint(err, "add the authority that issued the certificate to the system's, or name its file in SSL_CERT_FILE where the system is not Windows or macOS, or as the host's ca_file in larder's own configuration file")
 	case errors.As(err, &certificate), errors.As(err, &name),
-		errors.As(err, &invalid), errors.As(err, &roots), errors.As(err, &record):
+		errors.As(err, &invalid), errors.As(err, &roots):
+	case errors.As(err, &record):
+		return fmt.Errorf("the server does not speak TLS on this port: %w", err)
 	case errors.Is(err, http.ErrSchemeMismatch):
 	case errors.As(err, &dns) && dns.IsNotFound && !dns.IsTemporary:
 	case errors.As(err, &op) && op.Op == "remote error": // a TLS alert: the server will not have us
@@ -260,7 +263,7 @@ func (c *Client) refusal(at *url.URL, resp *http.Response) error {
 		Code:        resp.StatusCode,
 		URL:         bare(at),
 		Credentials: resp.Request.Header.Get("Authorization") != "",
-		Said:        said(body.Bytes(), resp),
+		Said:        scrub(said(body.Bytes(), resp), at, resp),
 		ObjectStore: isObjectStore(resp.Header),
 		signed:      isSigned(at),
 		after:       retryAfter(resp.Header, time.Now()),

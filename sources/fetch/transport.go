@@ -7,6 +7,10 @@ import (
 	"time"
 )
 
+// curves are those without a post-quantum key share, which makes the first message of a
+// handshake longer than some firewalls let through. Engines leave it out, too.
+var curves = []tls.CurveID{tls.X25519, tls.CurveP256, tls.CurveP384, tls.CurveP521}
+
 // NewTransport returns a transport as a Client makes for itself, for callers
 // that have something to add to it. It connects within the timeout, and knows
 // no proxy.
@@ -14,7 +18,7 @@ func NewTransport(timeout time.Duration) *http.Transport {
 	dialer := &net.Dialer{Timeout: timeout, KeepAlive: keepAlive}
 	return &http.Transport{
 		DialContext:            dialer.DialContext,
-		TLSClientConfig:        &tls.Config{GetClientCertificate: noCertificate},
+		TLSClientConfig:        &tls.Config{GetClientCertificate: noCertificate, CurvePreferences: curves},
 		TLSHandshakeTimeout:    timeout,
 		ForceAttemptHTTP2:      true,
 		MaxIdleConns:           maxIdle,

@@ -24,6 +24,7 @@ type watch struct {
 	budget time.Duration // left of all waiting, once it is limited
 	capped bool
 
+	steady   func()      // ends the time in which little may arrive; nil once it has ended
 	answered atomic.Bool // whether there is an answer, of which more is awaited
 
 	patience time.Duration // for the answer once the request is sent; 0 means the window
@@ -40,6 +41,18 @@ func newWatch(ctx context.Context, window time.Duration) (context.Context, *watc
 	w.timer.Stop()
 	w.renew()
 	return ctx, w
+}
+
+// slowly lets the first bytes of a body take a time that is longer than the window. Servers
+// that scan an archive for malware first send little or nothing of it meanwhile.
+func (w *watch) slowly(bytes int, within time.Duration) {
+	if within <= w.window {
+		return
+	}
+	window, floor := w.window, w.floor
+	w.steady = func() { w.window, w.floor, w.steady = window, floor, nil }
+	w.window, w.floor = within, bytes
+	w.renew()
 }
 
 // sent says that the request is sent: from now on the patience holds, if there is any. A
@@ -89,9 +102,13 @@ func (w *watch) while(f func() int) {
 	w.left -= waited
 	w.budget -= waited
 	w.got += n
-	if w.got >= w.floor {
-		w.renew()
+	if w.got < w.floor {
+		return
 	}
+	if w.steady != nil {
+		w.steady()
+	}
+	w.renew()
 }
 
 // set sets the timer, or stops it if d is 0.

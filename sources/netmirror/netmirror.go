@@ -102,7 +102,7 @@ func parseIndex(doc *fetch.Document) (sources.Listing, error) {
 	if err := doc.JSON(&index); err != nil {
 		return sources.Listing{}, err
 	}
-	var l sources.Listing
+	l := sources.Listing{From: []string{"network mirror " + fetch.Redact(doc.URL.String())}}
 	var ignored []string
 	for _, key := range slices.Sorted(maps.Keys(index.Versions)) {
 		v, err := sources.ParseVersion(key)
@@ -114,11 +114,11 @@ func parseIndex(doc *fetch.Document) (sources.Listing, error) {
 	}
 	slices.SortFunc(l.Versions, sources.Version.Compare)
 	l.Versions = slices.Compact(l.Versions)
-	if said := fetch.Said(doc.Body); len(index.Versions) == 0 && said != "" {
+	if said := doc.Said(); len(index.Versions) == 0 && said != "" {
 		l.Warnings = append(l.Warnings, fmt.Sprintf("the mirror lists no versions, but returned the message %q", said))
 	}
 	if len(ignored) > 0 {
-		l.Warnings = []string{"ignored what is not a version: " + fetch.QuoteSome(ignored)}
+		l.Warnings = append(l.Warnings, fetch.Ignored(ignored))
 	}
 	return l, nil
 }
@@ -134,7 +134,7 @@ func (m *Mirror) locate(ctx context.Context, id sources.PackageID) (sources.Pack
 	}
 	p, err := m.parsePackage(doc, version, id)
 	if err != nil {
-		return sources.Package{}, err
+		return sources.Package{}, fmt.Errorf("%s: %w", fetch.Redact(doc.URL.String()), err)
 	}
 	p.Source = m.String()
 	p.Signed, p.Warnings, err = m.evidence(ctx, doc.URL, version, id.Version)

@@ -55,21 +55,22 @@ func parseServices(doc *fetch.Document) (map[string]string, error) {
 	if err := doc.CheckJSON(); err != nil {
 		return nil, err
 	}
+	place := fetch.Redact(doc.URL.String())
 	var members map[string]any
 	if err := doc.JSON(&members); err != nil {
 		return nil, err
 	}
 	if members == nil {
-		return nil, errors.New("not a JSON object")
+		return nil, fmt.Errorf("%s: not a JSON object", place)
 	}
-	if !json.Valid(doc.Body) { // engines are stricter here than with other documents
-		return nil, errors.New("something follows the JSON object")
+	if !json.Valid(doc.Text()) { // engines are stricter here than with other documents
+		return nil, fmt.Errorf("%s: something follows the JSON object", place)
 	}
 	services := map[string]string{}
 	for key, value := range members {
 		text, ok := value.(string)
 		if !ok && key == service {
-			return nil, fmt.Errorf("%s is not a URL", service)
+			return nil, fmt.Errorf("%s: %s is not a URL", place, service)
 		}
 		services[key] = text
 	}
@@ -84,10 +85,10 @@ func choose(from *url.URL, host sources.Host, services map[string]string, place 
 	}
 	base, err := fetch.Resolve(from, text)
 	if err != nil {
-		return nil, &DiscoveryError{fmt.Errorf("%s: %w", service, err)}
+		return nil, &DiscoveryError{fmt.Errorf("%s: %s: %w", place, service, err)}
 	}
 	if base.User != nil {
-		return nil, &DiscoveryError{fmt.Errorf("%s: URL with user information", service)}
+		return nil, &DiscoveryError{fmt.Errorf("%s: %s: URL with user information", place, service)}
 	}
 	return base, nil
 }

@@ -51,7 +51,7 @@ func (r *Registry) locate(ctx context.Context, id sources.PackageID) (sources.Pa
 	p, urls, err := parsePackage(doc, id, r.opts.Engine)
 	var protocol *ProtocolError
 	if errors.As(err, &protocol) {
-		return sources.Package{}, r.suggestVersion(ctx, id, protocol)
+		return sources.Package{}, r.suggestVersion(ctx, id, protocol, err)
 	}
 	if err != nil {
 		return sources.Package{}, err
@@ -83,6 +83,9 @@ func parsePackage(doc *fetch.Document, id sources.PackageID, engine sources.Engi
 func (d *packageDocument) read(from *url.URL, id sources.PackageID, engine sources.Engine) (p sources.Package, urls evidenceURLs, err error) {
 	if err := checkProtocols(d.Protocols); err != nil {
 		return p, urls, err
+	}
+	if d.OS+d.Arch == "" {
+		return p, urls, errors.New("the document describes no package")
 	}
 	if d.OS != id.Platform.OS || d.Arch != id.Platform.Arch {
 		return p, urls, fmt.Errorf("requested %s, got a package for %q, %q", id.Platform, d.OS, d.Arch)

@@ -130,7 +130,7 @@ func TestPackagesRefused(t *testing.T) {
 		text string
 		says string
 	}{
-		{"null", "null", `requested linux_amd64, got a package for "", ""`},
+		{"null", "null", "describes no package"},
 		{"cut", `{"os": `, "incomplete JSON"},
 		{"protocols that are none", document(map[string]any{"protocols": []string{"5.0", "x"}}), "protocols: "},
 		{"other system", document(map[string]any{"os": "plan9"}), "requested linux_amd64"},

@@ -20,7 +20,7 @@ func checkProtocols(protocols []string) error {
 	for _, text := range protocols {
 		v, err := sources.ParseVersion(text)
 		if err != nil {
-			return fmt.Errorf("protocols: %w", err)
+			return fmt.Errorf("protocols: %s", err) // without the hints of err, which are for constraints
 		}
 		supported = supported || supportedProtocol(v)
 	}
@@ -43,21 +43,21 @@ func (r release) speaks() bool {
 	})
 }
 
-// suggestVersion adds to a protocol error the version to use instead.
-func (r *Registry) suggestVersion(ctx context.Context, id sources.PackageID, unsupported *ProtocolError) error {
+// suggestVersion adds to an error, in which unsupported is, the version to use instead.
+func (r *Registry) suggestVersion(ctx context.Context, id sources.PackageID, unsupported *ProtocolError, all error) error {
 	doc, err := r.versions(ctx, id.Provider)
 	if err == nil {
 		unsupported.Closest = doc.closest(id.Version)
 	}
 	switch {
 	case err != nil: // the package's protocols are known all the same
-		return unsupported
+		return all
 	case unsupported.Closest == sources.Version{}:
-		return sources.WithHint(unsupported, "no version of this provider can be used")
+		return sources.WithHint(all, "no version of this provider can be used")
 	case unsupported.Closest.Compare(id.Version) > 0:
-		return sources.WithHint(unsupported, "%s or a newer version of the provider can be used", unsupported.Closest)
+		return sources.WithHint(all, "%s or a newer version of the provider can be used", unsupported.Closest)
 	default:
-		return sources.WithHint(unsupported, "%s or an older version of the provider can be used", unsupported.Closest)
+		return sources.WithHint(all, "%s or an older version of the provider can be used", unsupported.Closest)
 	}
 }
 

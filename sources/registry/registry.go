@@ -78,7 +78,7 @@ func (r *Registry) Versions(ctx context.Context, p sources.Provider) (sources.Li
 		return sources.Listing{}, &sources.ProviderError{Provider: p, Source: name(p.Host), Err: err}
 	}
 	listing := doc.listing()
-	listing.From = []string{name(p.Host)}
+	listing.From = []string{fetch.At(name(p.Host), doc.url, "")}
 	return listing, nil
 }
 

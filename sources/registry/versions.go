@@ -5,7 +5,6 @@ import (
 	"encoding/json"
 	"fmt"
 	"slices"
-	"strings"
 
 	"github.com/larder-cli/larder/sources"
 	"github.com/larder-cli/larder/sources/fetch"
@@ -16,6 +15,8 @@ import (
 type versionsDocument struct {
 	Versions []release
 	Warnings []string
+
+	url string // that it came from
 }
 
 type release struct {
@@ -33,7 +34,8 @@ func (r *Registry) versions(ctx context.Context, p sources.Provider) (*versionsD
 	if err := doc.JSON(&v); err != nil {
 		return nil, err
 	}
-	if said := fetch.Said(doc.Body); len(v.Versions) == 0 && said != "" {
+	v.url = fetch.Redact(doc.URL.String())
+	if said := doc.Said(); len(v.Versions) == 0 && said != "" {
 		v.Warnings = append(v.Warnings, fmt.Sprintf("the registry lists no versions, but returned the message %q", said))
 	}
 	if len(v.Versions) > maxReleases {
@@ -60,11 +62,7 @@ func (d *versionsDocument) listing() sources.Listing {
 	slices.SortFunc(l.Versions, sources.Version.Compare)
 	l.Versions = slices.Compact(l.Versions)
 	if len(ignored) > 0 {
-		warning := "ignored what is not a version: " + fetch.QuoteSome(ignored)
-		if _, err := sources.ParseVersion(strings.TrimPrefix(ignored[0], "v")); err == nil {
-			warning += ` (versions are listed without "v")`
-		}
-		l.Warnings = append(l.Warnings, warning)
+		l.Warnings = append(l.Warnings, fetch.Ignored(ignored))
 	}
 	return l
 }

@@ -18,7 +18,7 @@ type sumsLine struct {
 
 // Real documents have some kilobytes and a line for each platform.
 const (
-	maxSumsSize  = 1 << 20
+	maxSumsSize  = 4 << 20
 	maxSumsLines = 10_000
 )
 

@@ -228,7 +228,7 @@ func TestChecksums(t *testing.T) {
 		{"of nothing", "", "no checksum for " + filename},
 		{"malformed", hexSum[1:] + "  " + filename, "not a SHA-256"},
 		{"not hexadecimal", "g" + hexSum[1:] + "  " + filename, "not a SHA-256"},
-		{"too long", strings.Repeat("\n", 2<<20), "more than 1048576 bytes"},
+		{"too long", strings.Repeat("\n", 5<<20), "more than 4194304 bytes"},
 		{"too many lines", strings.Repeat("x\n", 10_001), "more than 10000 lines"},
 	}
 	for _, test := range tests {

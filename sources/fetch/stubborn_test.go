@@ -1,0 +1,135 @@
+package fetch_test
+
+import (
+	"context"
+	"fmt"
+	"net/http"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/larder-cli/larder/sources"
+	"github.com/larder-cli/larder/sources/fetch"
+	"github.com/larder-cli/larder/sources/sourcetest"
+)
+
+// A server that answers requests for the rest of an archive badly, in whichever way, still has
+// the whole of it.
+func TestServersWithoutTheRest(t *testing.T) {
+	for name, answer := range map[string]http.HandlerFunc{
+		"500":     status(500),
+		"501":     status(501),
+		"503":     status(503),
+		"204":     status(204),
+		"304":     status(304),
+		"nothing": func(http.ResponseWriter, *http.Request) { panic(http.ErrAbortHandler) },
+		"empty part": func(rw http.ResponseWriter, _ *http.Request) {
+			rw.Header().Set("Content-Range", fmt.Sprintf("bytes 100000-%d/%d", len(archive)-1, len(archive)))
+			rw.WriteHeader(http.StatusPartialContent)
+		},
+		"page": func(rw http.ResponseWriter, _ *http.Request) { _, _ = rw.Write([]byte("<html>")) },
+	} {
+		t.Run(name, func(t *testing.T) {
+			w := newWorld(t, fetch.Options{}, func(rw http.ResponseWriter, r *http.Request) {
+				if r.Header.Get("Range") != "" {
+					answer(rw, r)
+					return
+				}
+				serve(archive, `"a"`, time.Time{})(rw, r)
+			})
+			s := &stage{validator: `"a"`}
+			s.Buffer.Write(archive[:100_000])
+			sourcetest.Check(t, w.download(t, s, 0))
+			sourcetest.Expect(t, s.String() == string(archive), "%d bytes", s.Len())
+			sourcetest.Expect(t, w.requests.Load() <= 4, "%d requests", w.requests.Load())
+		})
+	}
+}
+
+func status(code int) http.HandlerFunc {
+	return func(rw http.ResponseWriter, _ *http.Request) { rw.WriteHeader(code) }
+}
+
+// A server that is out of order for a while costs nothing of what has arrived.
+func TestOutageLeavesWhatThereIs(t *testing.T) {
+	asked := 0
+	w := newWorld(t, fetch.Options{}, func(rw http.ResponseWriter, r *http.Request) {
+		if asked++; asked <= 4 {
+			rw.WriteHeader(http.StatusInternalServerError)
+			return
+		}
+		serve(archive, `"a"`, time.Time{})(rw, r)
+	})
+	s := &stage{validator: `"a"`}
+	s.Buffer.Write(archive[:100_000])
+	sourcetest.Check(t, w.download(t, s, 0))
+	sourcetest.Expect(t, s.String() == string(archive) && s.resets == 0, "%d bytes, %d resets", s.Len(), s.resets)
+}
+
+// Scanners hold an archive back, at its beginning or its end, and the connection stays good.
+func TestPatienceWithScanners(t *testing.T) {
+	send := func(rw http.ResponseWriter, b []byte) {
+		_, _ = rw.Write(b)
+		rw.(http.Flusher).Flush()
+	}
+	for name, handler := range map[string]http.HandlerFunc{
+		"headers first": func(rw http.ResponseWriter, _ *http.Request) {
+			send(rw, nil)
+			time.Sleep(time.Minute)
+			send(rw, archive)
+		},
+		"a byte now and then": func(rw http.ResponseWriter, _ *http.Request) {
+			for i := range 20 {
+				send(rw, archive[i:i+1])
+				time.Sleep(2 * time.Second)
+			}
+			send(rw, archive[20:])
+		},
+		"the end late": func(rw http.ResponseWriter, _ *http.Request) {
+			send(rw, archive[:len(archive)-1000])
+			time.Sleep(25 * time.Second)
+			send(rw, archive[len(archive)-1000:])
+		},
+		"slowly": func(rw http.ResponseWriter, _ *http.Request) {
+			for rest := archive[:20_000]; len(rest) > 0; rest = rest[500:] {
+				send(rw, rest[:500])
+				time.Sleep(time.Second)
+			}
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			inBubble(t, fetch.Options{}, handler, func(t *testing.T, client *fetch.Client) {
+				s := &stage{}
+				sourcetest.Check(t, client.Download(t.Context(), fetch.Archive{URL: "http://example.com/x.zip"}, s))
+				sourcetest.Expect(t, strings.HasPrefix(string(archive), s.String()) && s.Len() >= 20_000, "%d bytes", s.Len())
+			})
+		})
+	}
+}
+
+// One that sends headers and nothing else is asked twice.
+func TestPatienceWithScannersEnds(t *testing.T) {
+	inBubble(t, fetch.Options{}, func(rw http.ResponseWriter, r *http.Request) {
+		rw.(http.Flusher).Flush()
+		<-r.Context().Done()
+	}, func(t *testing.T, client *fetch.Client) {
+		start := time.Now()
+		err := client.Download(t.Context(), fetch.Archive{URL: "http://example.com/x.zip"}, &stage{})
+		took := time.Since(start).Truncate(time.Minute)
+		sourcetest.Expect(t, err != nil && took == 6*time.Minute, "%v after %s", err, took)
+	})
+}
+
+// Secrets that were sent aren't in messages of servers that repeat them.
+func TestMessagesHoldNoSecrets(t *testing.T) {
+	for _, body := range []string{"token s3cr3t-token", "Bearer s3cr3t-token", "no signature SIGSECRET", "not found: /x.zip?sig=SIGSECRET"} {
+		w := newWorld(t, fetch.Options{Tries: 1, DownloadTries: 1, Token: func(context.Context, sources.Host) (string, bool, error) { return "s3cr3t-token", true, nil }},
+			func(rw http.ResponseWriter, _ *http.Request) {
+				rw.Header().Set("Content-Type", "text/plain")
+				rw.WriteHeader(http.StatusForbidden)
+				_, _ = rw.Write([]byte(body))
+			})
+		_, err := w.client.Document(t.Context(), fetch.Request{URL: w.URL + "/?sig=SIGSECRET", Credentials: true})
+		sourcetest.Expect(t, err != nil && strings.Contains(err.Error(), "…") && !strings.Contains(err.Error(), "s3cr3t") && !strings.Contains(err.Error(), "SIGSECRET"), "%v", err)
+	}
+}
