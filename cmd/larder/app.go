@@ -35,6 +35,9 @@ type results struct {
 	err error // the first
 }
 
+// Unwrap is what is written to, which may be a terminal.
+func (r *results) Unwrap() io.Writer { return r.to }
+
 // Write implements [io.Writer].
 func (r *results) Write(p []byte) (int, error) {
 	n, err := r.to.Write(p)

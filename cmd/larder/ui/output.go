@@ -2,9 +2,9 @@
 // messages, tables, the progress display, JSON lines. It knows no command, and no
 // flag: commands tell an [Output] what happened, and it decides how that looks.
 //
-// Results go to standard output, one to a line, so that they can be piped. Everything
-// else goes to standard error behind "larder: ". With --json everything is an object
-// on a line of standard output.
+// Results go to standard output, one on each line, so that they can be piped. Everything
+// else goes to standard error. With --json everything is an object on a line of standard
+// output.
 package ui
 
 import (
@@ -16,6 +16,8 @@ import (
 	"os"
 	"slices"
 	"strings"
+	"sync/atomic"
+	"time"
 
 	"github.com/larder-cli/larder/sources"
 )
@@ -27,13 +29,26 @@ type Output struct {
 	Stdout, Stderr io.Writer
 	Level          Level
 	JSON           bool
+	Color          ColorMode
+	Engine         sources.Engine // whose default registry is left out of addresses; empty means Terraform
 
 	screen   *screen
 	progress *progress
 	from     []viewpoint // the innermost first
 	module   string      // what it is about; empty if there is but one root module
+	group    *group      // of what is said about several root modules; nil outside of Together
+	failures *[]spoken   // that Fail is about to write; nil outside of it
 	ends     *[]func()
+	begun    time.Time
+	chosen   *atomic.Int64 // when the last version was chosen, as a [time.Duration] since begun
+	heading  *string       // the root module whose results were written last on a terminal
 }
+
+// Clock is the time, which tests stop.
+var Clock = time.Now
+
+// Elapsed is how long the command has been running.
+func (o *Output) Elapsed() time.Duration { return Clock().Sub(o.begun) }
 
 // AtEnd has a function called when the command has ended.
 func (o *Output) AtEnd(do func()) { *o.ends = append(*o.ends, do) }
@@ -63,7 +78,7 @@ func New(stdout, stderr io.Writer) *Output {
 	screen := newScreen(stderr)
 	return &Output{
 		Stdout: stdout, Stderr: stderr, screen: screen, progress: newProgress(screen),
-		from: []viewpoint{viewpoint(here)}, ends: new([]func()),
+		from: []viewpoint{viewpoint(here)}, ends: new([]func()), begun: Clock(), heading: new(string), chosen: new(atomic.Int64),
 	}
 }
 
@@ -98,7 +113,32 @@ func (o *Output) Result(kind string, value any, format string, args ...any) {
 		o.Object(kind, value)
 		return
 	}
-	o.screen.write(o.Stdout, visible(o.prefix()+fmt.Sprintf(format, args...))+"\n")
+	o.result(Text(fmt.Sprintf(format, args...)))
+}
+
+// Show writes a line of the result in paints; with --json, value as an object of that kind.
+func (o *Output) Show(kind string, value any, line Line) {
+	if o.JSON {
+		o.Object(kind, value)
+		return
+	}
+	o.result(line)
+}
+
+// result writes a line of the result. Those about one of several root modules have its
+// path: on a terminal as a heading, elsewhere in front of each line.
+func (o *Output) result(line Line) {
+	colours := o.colours(o.Stdout)
+	text := o.addresses(line).render(colours)
+	switch {
+	case o.module == "":
+	case o.Width() == 0:
+		text = visible(o.prefix()) + text
+	case *o.heading != o.module:
+		*o.heading = o.module
+		text = Line{{o.module, Bold}}.render(colours) + "\n" + text
+	}
+	o.screen.write(o.Stdout, text+"\n")
 }
 
 // Table writes a result of several lines with their cells aligned; with --json, for
@@ -148,7 +188,7 @@ func (o *Output) Object(kind string, value any) {
 // Say writes a line about what is being done, unless --quiet or --json is set.
 func (o *Output) Say(format string, args ...any) {
 	if !o.JSON && o.Level != Quiet {
-		o.line("", fmt.Sprintf(format, args...))
+		o.line(noLabel, fmt.Sprintf(format, args...))
 	}
 }
 
@@ -159,10 +199,22 @@ func (o *Output) Detail(format string, args ...any) {
 	}
 }
 
-// line writes a message to standard error.
-func (o *Output) line(label, text string) {
-	o.screen.write(o.Stderr, "larder: "+label+visible(o.prefix()+shorten(text, o.from...))+"\n")
+// line writes a message to standard error, in lines that fit a terminal.
+func (o *Output) line(label Span, text string) {
+	text = visible(o.prefix() + o.address(shorten(text, o.from...)))
+	if width, _ := terminalSize(o.Stderr); width > 0 {
+		text = strings.TrimPrefix(wrapped(label.Text+text, width), label.Text)
+	}
+	o.screen.write(o.Stderr, Line{label}.render(o.colours(o.Stderr))+text+"\n")
 }
+
+// The labels of messages.
+var (
+	noLabel      = Span{}
+	errorLabel   = Span{"larder: error: ", Removed}
+	warningLabel = Span{"larder: warning: ", Changed}
+	hintLabel    = Span{"hint: ", Bold}
+)
 
 // A diagnostic is an error or a warning in JSON.
 type diagnostic struct {
@@ -183,13 +235,13 @@ func (o *Output) diagnose(d diagnostic, shown string) {
 	switch {
 	case o.JSON:
 		o.Object("diagnostic", d)
-		return
 	case d.Severity == "warning" && o.Level == Quiet:
-		return
-	}
-	o.line(d.Severity+": ", shown)
-	for _, hint := range d.Hints {
-		o.line("hint: ", hint)
+	case o.group != nil && o.module != "":
+		o.group.add(o.module, d, shorten(shown, o.from...))
+	case o.failures != nil:
+		*o.failures = append(*o.failures, spoken{d, shown})
+	default:
+		o.speak([]spoken{{d, shown}})
 	}
 }
 
@@ -246,9 +298,13 @@ func (o *Output) Fail(ctx context.Context, err error) {
 		o.diagnose(diagnostic{Severity: "error", Text: "interrupted"}, "interrupted; what was installed is whole")
 		return
 	}
+	var all []spoken
+	o.failures = &all
 	for _, err := range sources.Errors(err) {
 		o.failOne(err)
 	}
+	o.failures = nil
+	o.speak(all)
 }
 
 // failOne writes one error. JSON names the package or provider in fields of their own.

@@ -1,6 +1,7 @@
 package ui
 
 import (
+	"io"
 	"os"
 	"sync"
 	"time"
@@ -138,10 +139,19 @@ func (o *Output) Width() int {
 	return width
 }
 
+// file is the file that is written to, also if errors are noted on the way.
+func file(w any) (*os.File, bool) {
+	if through, ok := w.(interface{ Unwrap() io.Writer }); ok {
+		w = through.Unwrap()
+	}
+	f, ok := w.(*os.File)
+	return f, ok
+}
+
 // terminalSize tells how many columns and lines the terminal has that w is, and 0
 // if it is none.
 func terminalSize(w any) (width, height int) {
-	f, ok := w.(*os.File)
+	f, ok := file(w)
 	if !ok || !term.IsTerminal(int(f.Fd())) {
 		return 0, 0
 	}
