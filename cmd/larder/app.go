@@ -10,6 +10,7 @@ import (
 
 	"github.com/urfave/cli/v2"
 
+	"github.com/larder-cli/larder/cliconfig"
 	"github.com/larder-cli/larder/cmd/larder/ui"
 )
 
@@ -18,13 +19,16 @@ func run(ctx context.Context, args []string, stdout, stderr io.Writer) int {
 	results := &results{to: stdout}
 	out := ui.New(results, stderr)
 	out.JSON = slices.Contains(args, "--json") // before flags are parsed, which may fail
+	out.Color = colorMode(args, cliconfig.This())
 	app := newApp(out)
 	err := app.RunContext(ctx, flagsFirst(app, args))
 	out.End()
+	out.Fail(ctx, err)
+	out.Last()
 	if err == nil && results.err != nil {
 		err = fmt.Errorf("writing the results: %w", results.err)
+		out.Fail(ctx, err)
 	}
-	out.Fail(ctx, err)
 	return status(ctx, err)
 }
 

@@ -151,12 +151,14 @@ func showFilled(out *ui.Output, all []installer.Filled) {
 			out.Missing(f.ID, sources.ErrNoPlatform, "%s  %s", f.ID, sources.ErrNoPlatform)
 		}
 	}
-	switch {
-	case out.JSON:
-		out.Object("summary", sum)
-	case len(all) > 0:
-		out.Say("%s", sum.text(out))
-	}
+	out.AtLast(func() {
+		switch {
+		case out.JSON:
+			out.Object("summary", sum)
+		case len(all) > 0:
+			out.Say("%s", sum.text(out))
+		}
+	})
 }
 
 // add counts a package that the store has now, or would have.

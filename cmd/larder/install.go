@@ -61,8 +61,12 @@ func install(c *cli.Context, out *ui.Output) (err error) {
 	if err := in.readPluginDirs(c.StringSlice("plugin-dir")); err != nil {
 		return err
 	}
+	out.AtLast(func() {
+		if c.Context.Err() == nil || out.JSON { // an interrupted run fails for no other reason
+			in.tally.show(out, in.flags)
+		}
+	})
 	err = in.each(c.Context, in.at)
-	in.tally.show(out, in.flags)
 	in.warnIncomplete()
 	return err
 }

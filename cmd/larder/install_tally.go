@@ -64,7 +64,7 @@ func (t *installTally) add(out *ui.Output, i installed) {
 		changed = changed || p.How != installer.WasInstalled
 		t.count(p)
 	}
-	if changed {
+	if changed && !i.fails {
 		t.Changed++
 	}
 	if i.fails {
@@ -117,14 +117,16 @@ func (t *installTally) show(out *ui.Output, flags globals) {
 		out.Object("summary", t)
 		return
 	}
-	if t.RootModules == 0 {
-		return
+	var texts []string
+	if flags.recursive && t.RootModules > 0 {
+		texts = append(texts, t.modules())
 	}
-	text := t.providers(out)
-	if flags.recursive {
-		text = t.modules() + ". " + text
+	if t.UpToDate+t.Cached+t.Fetched+t.Planned+t.Failed > 0 {
+		texts = append(texts, t.providers(out))
 	}
-	out.Say("%s", text)
+	if len(texts) > 0 {
+		out.Say("%s", strings.Join(texts, ". "))
+	}
 }
 
 // modules says what came of the root modules.
@@ -166,7 +168,7 @@ func (t *installTally) providers(out *ui.Output) string {
 	if t.Failed > 0 {
 		parts = append(parts, fmt.Sprintf("%d failed", t.Failed))
 	}
-	if t.Fetched > 0 {
+	if t.Bytes > 0 {
 		return strings.Join(append(parts, ui.Fetched(t.Bytes, out.Elapsed())), ", ")
 	}
 	return strings.Join(parts, ", ") + " (" + took + ")"

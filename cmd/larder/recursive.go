@@ -82,7 +82,7 @@ func (s *session) below(ctx context.Context, at work) error {
 func (s *session) workAt(ctx context.Context, dirs []string, at work) (failed []string) {
 	outs, attempts := make([]*ui.Output, len(dirs)), make([]chan attempt, len(dirs))
 	for i, dir := range dirs {
-		outs[i], attempts[i] = s.out.ForModule(dir), make(chan attempt, 1)
+		outs[i], attempts[i] = s.out.ForModule(dir, s.dir), make(chan attempt, 1)
 	}
 	go forEachRoot(len(dirs), func(i int) {
 		show, err := at(ctx, filepath.Join(s.dir, dirs[i]), outs[i])

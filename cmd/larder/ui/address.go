@@ -1,7 +1,6 @@
 package ui
 
 import (
-	"cmp"
 	"regexp"
 	"strings"
 	"sync"
@@ -9,8 +8,29 @@ import (
 	"github.com/larder-cli/larder/sources"
 )
 
+// For leaves the default registry of an engine out of addresses. If the output is about
+// root modules of both engines, nothing is left out, as the default would be ambiguous.
+func (o *Output) For(engine sources.Engine) {
+	if !o.engines.CompareAndSwap(nil, &engine) && *o.engines.Load() != engine {
+		o.engines.Store(new(sources.Engine))
+	}
+}
+
+// defaultHost is the registry that is left out of addresses, empty if none is. Without an
+// engine it is Terraform's.
+func (o *Output) defaultHost() string {
+	switch engine := o.engines.Load(); {
+	case engine == nil:
+		return string(sources.Terraform.DefaultHost())
+	case *engine == "":
+		return ""
+	default:
+		return string(engine.DefaultHost())
+	}
+}
+
 // Name is a provider's address without the host if that is the default registry.
-func (o *Output) Name(p sources.Provider) string { return p.Display(o.engine()) }
+func (o *Output) Name(p sources.Provider) string { return o.address(p.String()) }
 
 // Package names a package without the default registry, and without this platform.
 func (o *Output) Package(id sources.PackageID) string {
@@ -24,8 +44,6 @@ func (o *Output) Package(id sources.PackageID) string {
 	return name
 }
 
-func (o *Output) engine() sources.Engine { return cmp.Or(o.Engine, sources.Terraform) }
-
 // hosted are addresses on a default registry in a text, and what is in front of them: a
 // URL or a path is none.
 var hosted = sync.OnceValue(func() *regexp.Regexp {
@@ -34,8 +52,8 @@ var hosted = sync.OnceValue(func() *regexp.Regexp {
 
 // address leaves the default registry out of the addresses in a text.
 func (o *Output) address(text string) string {
-	host := string(o.engine().DefaultHost())
-	if !strings.Contains(text, host+"/") {
+	host := o.defaultHost()
+	if host == "" || !strings.Contains(text, host+"/") {
 		return text
 	}
 	return hosted().ReplaceAllStringFunc(text, func(found string) string {

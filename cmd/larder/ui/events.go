@@ -16,8 +16,11 @@ func (o *Output) Event(e acquire.Event) {
 		return
 	}
 	o.followed().event(o.module, e)
-	if e.Step == acquire.Chosen {
-		o.chosen.Store(int64(o.Elapsed()))
+	switch e.Step {
+	case acquire.Querying:
+		o.choice.queried.Store(true)
+	case acquire.Chosen:
+		o.choice.took.Store(int64(o.Elapsed()))
 	}
 	p := e.Package.Provider
 	switch e.Step {

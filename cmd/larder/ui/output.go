@@ -30,8 +30,8 @@ type Output struct {
 	Level          Level
 	JSON           bool
 	Color          ColorMode
-	Engine         sources.Engine // whose default registry is left out of addresses; empty means Terraform
 
+	engines  *atomic.Pointer[sources.Engine] // see For
 	screen   *screen
 	progress *progress
 	from     []viewpoint // the innermost first
@@ -39,9 +39,16 @@ type Output struct {
 	group    *group      // of what is said about several root modules; nil outside of Together
 	failures *[]spoken   // that Fail is about to write; nil outside of it
 	ends     *[]func()
+	sums     *[]func()
 	begun    time.Time
-	chosen   *atomic.Int64 // when the last version was chosen, as a [time.Duration] since begun
-	heading  *string       // the root module whose results were written last on a terminal
+	choice   *choice
+	heading  *string // the root module whose results were written last on a terminal
+}
+
+// A choice is what is known of the choice of versions.
+type choice struct {
+	queried atomic.Bool  // a source was asked for versions
+	took    atomic.Int64 // from begun to the last choice, as a [time.Duration]
 }
 
 // Clock is the time, which tests stop.
@@ -62,6 +69,17 @@ func (o *Output) End() {
 	o.progress.end()
 }
 
+// AtLast has a function called after the errors of the command were written: it writes the
+// summary, which comes last.
+func (o *Output) AtLast(do func()) { *o.sums = append(*o.sums, do) }
+
+// Last calls the functions of AtLast.
+func (o *Output) Last() {
+	for _, do := range *o.sums {
+		do()
+	}
+}
+
 // A Level is how much is shown besides results and errors.
 type Level int
 
@@ -76,18 +94,20 @@ const (
 func New(stdout, stderr io.Writer) *Output {
 	here, _ := os.Getwd() // without it, paths are shown in full
 	screen := newScreen(stderr)
-	return &Output{
+	o := &Output{
 		Stdout: stdout, Stderr: stderr, screen: screen, progress: newProgress(screen),
-		from: []viewpoint{viewpoint(here)}, ends: new([]func()), begun: Clock(), heading: new(string), chosen: new(atomic.Int64),
+		from: []viewpoint{viewpoint(here)}, ends: new([]func()), sums: new([]func()), begun: Clock(), heading: new(string), engines: new(atomic.Pointer[sources.Engine]), choice: new(choice),
 	}
+	o.progress.board.named = o.Package
+	return o
 }
 
 // ForModule is the output for one of several root modules, which it names in each
-// line.
-func (o *Output) ForModule(module string) *Output {
+// line. Base is the directory that its path is relative to.
+func (o *Output) ForModule(module, base string) *Output {
 	some := *o
-	some.module = module
-	some.from = append([]viewpoint{o.from[0].to(module)}, o.from...)
+	some.module, some.engines = module, new(atomic.Pointer[sources.Engine])
+	some.from = append([]viewpoint{o.from[0].to(base).to(module)}, o.from...)
 	return &some
 }
 
@@ -113,7 +133,7 @@ func (o *Output) Result(kind string, value any, format string, args ...any) {
 		o.Object(kind, value)
 		return
 	}
-	o.result(Text(fmt.Sprintf(format, args...)))
+	o.result(Text(o.address(fmt.Sprintf(format, args...))))
 }
 
 // Show writes a line of the result in paints; with --json, value as an object of that kind.
@@ -122,14 +142,14 @@ func (o *Output) Show(kind string, value any, line Line) {
 		o.Object(kind, value)
 		return
 	}
-	o.result(line)
+	o.result(o.addresses(line))
 }
 
 // result writes a line of the result. Those about one of several root modules have its
 // path: on a terminal as a heading, elsewhere in front of each line.
 func (o *Output) result(line Line) {
 	colours := o.colours(o.Stdout)
-	text := o.addresses(line).render(colours)
+	text := line.render(colours)
 	switch {
 	case o.module == "":
 	case o.Width() == 0:
@@ -144,8 +164,19 @@ func (o *Output) result(line Line) {
 // Table writes a result of several lines with their cells aligned; with --json, for
 // each row the value of its index.
 func (o *Output) Table(kind string, rows [][]string, value func(i int) any) {
-	for i, line := range Columns(rows) {
-		o.Result(kind, value(i), "%s", line)
+	if o.JSON {
+		for i := range rows {
+			o.Object(kind, value(i))
+		}
+		return
+	}
+	for _, row := range rows {
+		for i := range row {
+			row[i] = o.address(row[i])
+		}
+	}
+	for _, line := range Columns(rows) {
+		o.result(Text(line))
 	}
 }
 

@@ -121,10 +121,11 @@ func (o *Output) changeRow(c Change, sized bool) Row {
 	}}
 }
 
-// Resolved says how many providers were resolved, unless there are several root modules.
+// Resolved says how many providers were resolved, if sources were asked for versions and
+// there is but one root module.
 func (o *Output) Resolved(providers, sources int) {
-	if o.module == "" {
-		o.Say("Resolved %s from %s (%s)", Count(providers, "provider"), Count(sources, "source"), Took(time.Duration(o.chosen.Load())))
+	if o.module == "" && o.choice.queried.Load() {
+		o.Say("Resolved %s from %s (%s)", Count(providers, "provider"), Count(sources, "source"), Took(time.Duration(o.choice.took.Load())))
 	}
 }
 
@@ -156,7 +157,11 @@ func (o *Output) LockFile(change installer.LockChange) {
 		if len(counts) == 0 {
 			counts = []string{"its header"}
 		}
-		o.Say("Updated %s: %s", change.Path, strings.Join(counts, ", "))
+		say := o.Say
+		if o.module != "" { // the summary counts lock files
+			say = o.Detail
+		}
+		say("Updated %s: %s", change.Path, strings.Join(counts, ", "))
 		return
 	}
 	o.Object("lock", struct {

@@ -32,6 +32,9 @@ func (o *Output) Grid(kind string, columns []Column, rows []Row) {
 		}
 		return
 	}
+	for i := range rows {
+		rows[i].Cells = o.addresses(rows[i].Cells)
+	}
 	width := o.Width()
 	if width > 0 && hasHeads(columns) && len(rows) > 0 {
 		head := Row{Cells: make([]Span, len(columns))}
