@@ -12,7 +12,7 @@ import (
 // A name that is read and not in the document is one that nobody finds.
 func TestEverythingThatIsReadIsDocumented(t *testing.T) {
 	document := sourcetest.ReadFile(t, filepath.Join("..", "docs", "configuration.md"))
-	variable := regexp.MustCompile(`"((?:TF|TERRAFORM|OPENTOFU|LARDER|XDG|SSL)_[A-Za-z_]+|NETRC|NO_COLOR|HOME|TERM|[A-Z]+_PROXY)"`)
+	variable := regexp.MustCompile(`"((?:TF|TERRAFORM|OPENTOFU|LARDER|XDG|SSL)_[A-Za-z_]+|NETRC|NO_COLOR|CLICOLOR_FORCE|HOME|TERM|[A-Z]+_PROXY)"`)
 	setting := regexp.MustCompile(`(?:find|stringOf|boolOf|intOf|stringsOf|fileOf|blocks)\([a-z.]+, "([a-z_]+)"`)
 	files, err := filepath.Glob("*.go")
 	check(t, err)

@@ -105,6 +105,20 @@ func (m Machine) getenv(name string) string {
 // more than print.
 func (m Machine) DumbTerminal() bool { return m.getenv("TERM") == "dumb" }
 
+// Color is when output has colors: "always", "never" or "auto", which is on a terminal.
+func (m Machine) Color() string {
+	force := m.getenv("CLICOLOR_FORCE")
+	switch {
+	case m.getenv("NO_COLOR") != "":
+		return "never"
+	case force != "" && force != "0":
+		return "always"
+	case m.DumbTerminal():
+		return "never"
+	}
+	return "auto"
+}
+
 // home is the user's home directory, empty if there is none.
 func (m Machine) home() string {
 	if home := m.getenv("HOME"); home != "" && m.GOOS != "windows" {

@@ -48,7 +48,7 @@ func TestImport(t *testing.T) {
 		want  string // verdict and whether the archive is known, or the error
 	}{
 		{"nothing is known", nil, nil, "hash only"},
-		{"archive is known, evidence is not", func(*sources.Stored) {}, nil, "evidence from mirror, widget.zip, signed"},
+		{"archive is known, evidence is not", func(*sources.Stored) {}, nil, "signed, key from the mirror, widget.zip, signed"},
 		{"archive is known, nothing claimed", func(*sources.Stored) {}, func(p *export) { p.Signed = nil }, "hash only, widget.zip"},
 		{"another archive is claimed", func(*sources.Stored) {}, func(p *export) { p.ZH = zh("another") }, "hash only"},
 		{"no archive is claimed", func(*sources.Stored) {}, func(p *export) { p.ZH = "" }, "hash only"},

@@ -365,8 +365,8 @@ func TestSignatures(t *testing.T) {
 		{name: "forged evidence over HTTP and no checksum of the archive", publish: forged(byContents), fetched: true, err: "checking the evidence that the mirror carries"},
 		{name: "evidence over HTTP for another archive than stated", publish: unsigned, err: "none of the signed checksums"},
 		{name: "evidence over HTTP for another archive than fetched", publish: replaced, fetched: true, err: "none of the signed checksums"},
-		{name: "evidence over HTTP is no signature", publish: stated, require: true, fetched: true, err: `a signature is required, and the package is "evidence from mirror"`},
-		{name: "evidence is no signature", publish: evidence, require: true, fetched: true, err: `a signature is required, and the package is "evidence from mirror"`},
+		{name: "evidence over HTTP is no signature", publish: stated, require: true, fetched: true, err: `a signature is required, and the package is "signed, key from the mirror"`},
+		{name: "evidence is no signature", publish: evidence, require: true, fetched: true, err: `a signature is required, and the package is "signed, key from the mirror"`},
 		{name: "a hash is no signature", publish: fromMirror(zh(widget)), require: true, err: `a signature is required, and the package is "hash only"`},
 	}
 	for _, c := range cases {

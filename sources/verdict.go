@@ -5,12 +5,12 @@ import (
 	"slices"
 )
 
-// A Verdict is how well a package is vouched for. Greater is better.
+// A Verdict is the verification result of a package. Greater is better.
 type Verdict int
 
 // The verdicts, from worst to best.
 const (
-	Unverified        Verdict = iota // nobody vouches for it
+	Unverified        Verdict = iota // no hash or signature to check it with
 	HashOnly                         // a hash matched, from a mirror or the lock file
 	MirrorEvidence                   // signed checksums matched, with a key that came along in the mirror
 	SelfSigned                       // signed with a key that the registry lists
@@ -18,8 +18,11 @@ const (
 	SignedByHashiCorp                // signed with HashiCorp's release key
 )
 
-var verdictTexts = [...]string{"unverified", "hash only", "evidence from mirror",
+var verdictTexts = [...]string{"unverified", "hash only", "signed, key from the mirror",
 	"self-signed", "signed by a trusted key", "signed by HashiCorp"}
+
+// mirrorEvidence is how records made before 2026-11-22 name MirrorEvidence.
+const mirrorEvidence = "evidence from mirror"
 
 // Verdicts are all verdicts, from best to worst.
 func Verdicts() []Verdict {
@@ -39,6 +42,9 @@ func (v Verdict) MarshalText() ([]byte, error) { return []byte(v.String()), nil 
 // UnmarshalText accepts what MarshalText returns.
 func (v *Verdict) UnmarshalText(text []byte) error {
 	i := slices.Index(verdictTexts[:], string(text))
+	if string(text) == mirrorEvidence {
+		i = int(MirrorEvidence)
+	}
 	if i < 0 {
 		return fmt.Errorf("unknown verdict %q", text)
 	}

@@ -10,6 +10,7 @@ import (
 
 	"github.com/urfave/cli/v2"
 
+	"github.com/larder-cli/larder/cliconfig"
 	"github.com/larder-cli/larder/cmd/larder/ui"
 )
 
@@ -18,13 +19,16 @@ func run(ctx context.Context, args []string, stdout, stderr io.Writer) int {
 	results := &results{to: stdout}
 	out := ui.New(results, stderr)
 	out.JSON = slices.Contains(args, "--json") // before flags are parsed, which may fail
+	out.Color = colorMode(args, cliconfig.This())
 	app := newApp(out)
 	err := app.RunContext(ctx, flagsFirst(app, args))
 	out.End()
+	out.Fail(ctx, err)
+	out.Last()
 	if err == nil && results.err != nil {
 		err = fmt.Errorf("writing the results: %w", results.err)
+		out.Fail(ctx, err)
 	}
-	out.Fail(ctx, err)
 	return status(ctx, err)
 }
 
@@ -34,6 +38,9 @@ type results struct {
 	to  io.Writer
 	err error // the first
 }
+
+// Unwrap is what is written to, which may be a terminal.
+func (r *results) Unwrap() io.Writer { return r.to }
 
 // Write implements [io.Writer].
 func (r *results) Write(p []byte) (int, error) {

@@ -201,7 +201,7 @@ func (c *comparison) engineArgs(again bool) []string {
 }
 
 func (c *comparison) larderArgs() []string {
-	args := []string{"install", "--engine", string(c.Engine)}
+	args := []string{"install", "--verbose", "--engine", string(c.Engine)}
 	if c.Chdir {
 		args = append(args, "--chdir", "work")
 	}
@@ -499,11 +499,11 @@ var failed = regexp.MustCompile(`(?:Could not retrieve the list of available ver
 // sufficed is whether an engine asks in vain for what Larder had no need to, or has
 // got more hashes by fetching again.
 func sufficed(_ *situation, want, got outcome) bool {
-	if strings.Contains(got.output, " from the cache, ") && more(got.lock, want.lock) {
+	if strings.Contains(got.output, "  from the cache") && more(got.lock, want.lock) {
 		return true
 	}
 	for _, m := range failed.FindAllStringSubmatch(unwrapped(want.output), -1) {
-		at := regexp.MustCompile(`(?m)^(?:registry.(?:terraform.io|opentofu.org)/)?` + regexp.QuoteMeta(m[1]) + ` .* (already installed|from the cache),`)
+		at := regexp.MustCompile(`(?m)^[ +~]+(?:registry.(?:terraform.io|opentofu.org)/)?` + regexp.QuoteMeta(m[1]) + ` .* (already installed|from the cache)`)
 		if at.MatchString(got.output) {
 			return true
 		}

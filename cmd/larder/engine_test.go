@@ -112,7 +112,7 @@ func (w *workplace) tf(env []string, args ...string) string {
 
 func (w *workplace) install(env []string, args ...string) string {
 	w.t.Helper()
-	out, err := w.run(env, "larder", append([]string{"install", "--engine", string(w.engine)}, args...)...)
+	out, err := w.run(env, "larder", append([]string{"install", "--verbose", "--engine", string(w.engine)}, args...)...)
 	w.must(err)
 	return out
 }
@@ -297,7 +297,7 @@ func (w *workplace) acceptsInstalled(method method, link []string, cached caches
 	}
 	args := append(slices.Clone(link), method.larder...)
 	out := w.install(larder, args...)
-	if link[0] == "--link" && !strings.Contains(out, ", "+link[1]+"\n") {
+	if link[0] == "--link" && !strings.Contains(out, ", "+link[1]+"  ") {
 		w.t.Errorf("larder says\n%s", out)
 	}
 	w.accepts(engine, method.engine...)

@@ -21,7 +21,7 @@ func TestWaitingIsTold(t *testing.T) {
 	sourcetest.Check(t, err)
 	v, err := sources.ParseVersion("1.2.0")
 	sourcetest.Check(t, err)
-	widget := sources.PackageID{Provider: p, Version: v, Platform: sources.Platform{OS: "linux", Arch: "amd64"}}
+	widget := sources.PackageID{Provider: p, Version: v, Platform: sources.CurrentPlatform()}
 	here, err := os.Hostname()
 	sourcetest.Check(t, err)
 	since := time.Date(2020, 1, 2, 3, 4, 5, 0, time.Local)
@@ -31,42 +31,42 @@ func TestWaitingIsTold(t *testing.T) {
 	}{
 		{
 			cachedir.Holder{ID: widget, Holder: disk.Holder{PID: 7, Host: "there", Since: since}},
-			"larder: example.test/acme/widget 1.2.0 linux_amd64: waiting for process 7 on there, at work since 03:04:05\n",
-			`{"type":"event","step":"waiting","provider":"example.test/acme/widget","version":"1.2.0","platform":"linux_amd64",` +
-				`"text":"process 7 on there, at work since 03:04:05"}`,
+			"example.test/acme/widget 1.2.0: waiting for another larder process (pid 7 on there, since 03:04:05)\n",
+			`{"type":"event","step":"waiting","provider":"example.test/acme/widget","version":"1.2.0","platform":"` + sources.CurrentPlatform().String() + `",` +
+				`"text":"another larder process (pid 7 on there, since 03:04:05)"}`,
 		},
 		{
 			cachedir.Holder{ID: widget},
-			"larder: example.test/acme/widget 1.2.0 linux_amd64: waiting for another process\n",
-			`{"type":"event","step":"waiting","provider":"example.test/acme/widget","version":"1.2.0","platform":"linux_amd64",` +
-				`"text":"another process"}`,
+			"example.test/acme/widget 1.2.0: waiting for another larder process\n",
+			`{"type":"event","step":"waiting","provider":"example.test/acme/widget","version":"1.2.0","platform":"` + sources.CurrentPlatform().String() + `",` +
+				`"text":"another larder process"}`,
 		},
 		{
 			cachedir.Holder{ID: widget, Holder: disk.Holder{PID: os.Getpid(), Host: here, Since: since}},
-			"larder: example.test/acme/widget 1.2.0 linux_amd64: waiting for another root module\n",
-			`{"type":"event","step":"waiting","provider":"example.test/acme/widget","version":"1.2.0","platform":"linux_amd64",` +
+			"example.test/acme/widget 1.2.0: waiting for another root module\n",
+			`{"type":"event","step":"waiting","provider":"example.test/acme/widget","version":"1.2.0","platform":"` + sources.CurrentPlatform().String() + `",` +
 				`"text":"another root module"}`,
 		},
 		{
 			cachedir.Holder{ID: widget, Holder: disk.Holder{PID: 7}, Tofu: "/cache/linux_amd64.lock"},
-			"larder: example.test/acme/widget 1.2.0 linux_amd64: waiting for OpenTofu (pid 7), which has locked /cache/linux_amd64.lock\n",
-			`{"type":"event","step":"waiting","provider":"example.test/acme/widget","version":"1.2.0","platform":"linux_amd64",` +
+			"example.test/acme/widget 1.2.0: waiting for OpenTofu (pid 7), which has locked /cache/linux_amd64.lock\n",
+			`{"type":"event","step":"waiting","provider":"example.test/acme/widget","version":"1.2.0","platform":"` + sources.CurrentPlatform().String() + `",` +
 				`"text":"OpenTofu (pid 7), which has locked /cache/linux_amd64.lock"}`,
 		},
 		{
 			cachedir.Holder{ID: widget, Tofu: "/cache/linux_amd64.lock"},
-			"larder: example.test/acme/widget 1.2.0 linux_amd64: waiting for OpenTofu, which has locked /cache/linux_amd64.lock\n",
-			`{"type":"event","step":"waiting","provider":"example.test/acme/widget","version":"1.2.0","platform":"linux_amd64",` +
+			"example.test/acme/widget 1.2.0: waiting for OpenTofu, which has locked /cache/linux_amd64.lock\n",
+			`{"type":"event","step":"waiting","provider":"example.test/acme/widget","version":"1.2.0","platform":"` + sources.CurrentPlatform().String() + `",` +
 				`"text":"OpenTofu, which has locked /cache/linux_amd64.lock"}`,
 		},
 		{
 			cachedir.Holder{Holder: disk.Holder{PID: 7, Host: "there", Since: since}},
-			"larder: waiting for process 7 on there, at work since 03:04:05, to clean the plugin cache\n",
-			`{"type":"event","step":"waiting","text":"process 7 on there, at work since 03:04:05, to clean the plugin cache"}`,
+			"waiting for another larder process (pid 7 on there, since 03:04:05) to clean the plugin cache\n",
+			`{"type":"event","step":"waiting","text":"another larder process (pid 7 on there, since 03:04:05) to clean the plugin cache"}`,
 		},
 		{
 			cachedir.Holder{},
-			"larder: waiting for the processes that install from the plugin cache\n",
+			"waiting for the processes that install from the plugin cache\n",
 			`{"type":"event","step":"waiting","text":"the processes that install from the plugin cache"}`,
 		},
 	} {

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"slices"
+	"strings"
 	"sync"
 
 	"github.com/urfave/cli/v2"
@@ -123,30 +124,41 @@ func merge(all [][]installer.Filled) []installer.Filled {
 type fillSummary struct {
 	Packages int   `json:"packages"` // that are in the store now, or would be
 	Fetched  int   `json:"fetched"`
-	Planned  int   `json:"planned,omitempty"`
+	Planned  int   `json:"planned,omitempty"` // to be fetched; a dry run's
 	Bytes    int64 `json:"bytes"`
 	Missing  int   `json:"missing"` // that do not exist
+	Failed   int   `json:"failed"`
 }
 
 // showFilled writes what became of packages, and the sum of it.
 func showFilled(out *ui.Output, all []installer.Filled) {
 	var sum fillSummary
+	var changes []ui.Change
 	for _, f := range all {
 		switch {
 		case f.Outcome.How != "":
-			out.Outcome(f.Outcome)
+			changes = append(changes, ui.Change{Outcome: f.Outcome, Unchanged: f.Outcome.How != installer.Fetched && f.Outcome.How != installer.Planned})
 			sum.add(f.Outcome)
 		case errors.Is(f.Err, sources.ErrNoPlatform):
-			out.Missing(f.ID, sources.ErrNoPlatform, "%s  %s", f.ID, sources.ErrNoPlatform)
 			sum.Missing++
+		default:
+			sum.Failed++
 		}
 	}
-	switch {
-	case out.JSON:
-		out.Object("summary", sum)
-	case len(all) > 0:
-		out.Say("%s", sum)
+	out.Changes(changes)
+	for _, f := range all {
+		if f.Outcome.How == "" && errors.Is(f.Err, sources.ErrNoPlatform) {
+			out.Missing(f.ID, sources.ErrNoPlatform, "%s  %s", f.ID, sources.ErrNoPlatform)
+		}
 	}
+	out.AtLast(func() {
+		switch {
+		case out.JSON:
+			out.Object("summary", sum)
+		case len(all) > 0:
+			out.Say("%s", sum.text(out))
+		}
+	})
 }
 
 // add counts a package that the store has now, or would have.
@@ -161,17 +173,29 @@ func (s *fillSummary) add(got installer.Outcome) {
 	}
 }
 
-// String is the summary for people.
-func (s fillSummary) String() string {
-	text := fmt.Sprintf("%s: %d fetched (%s)", ui.Count(s.Packages, "package"), s.Fetched, ui.Size(s.Bytes))
+// text is the summary for people.
+func (s fillSummary) text(out *ui.Output) string {
+	had := s.Packages - s.Fetched - s.Planned
+	if s.Fetched+s.Planned+s.Missing+s.Failed == 0 {
+		return fmt.Sprintf("%s already there (%s)", ui.Count(had, "package"), ui.Took(out.Elapsed()))
+	}
+	did := "Added " + ui.Count(s.Fetched, "package")
 	if s.Planned > 0 {
-		text = fmt.Sprintf("%s: %d would be fetched", ui.Count(s.Packages, "package"), s.Planned)
+		did = "Would fetch " + ui.Count(s.Planned, "package")
 	}
-	text = fmt.Sprintf("%s, %d already there", text, s.Packages-s.Fetched-s.Planned)
-	if s.Missing > 0 {
-		text += fmt.Sprintf(", %d missing", s.Missing)
+	parts := []string{did}
+	for _, part := range []struct {
+		n    int
+		what string
+	}{{had, "already there"}, {s.Missing, "not available for the platform"}, {s.Failed, "failed"}} {
+		if part.n > 0 {
+			parts = append(parts, fmt.Sprintf("%d %s", part.n, part.what))
+		}
 	}
-	return text
+	if s.Fetched > 0 {
+		parts = append(parts, ui.Fetched(s.Bytes, out.Elapsed()))
+	}
+	return strings.Join(parts, ", ")
 }
 
 // runMirror is run for a mirror, which it closes. The mirror's index is brought up to

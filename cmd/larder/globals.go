@@ -5,10 +5,12 @@ import (
 	"errors"
 	"fmt"
 	"slices"
+	"strings"
 	"time"
 
 	"github.com/urfave/cli/v2"
 
+	"github.com/larder-cli/larder/cliconfig"
 	"github.com/larder-cli/larder/cmd/larder/ui"
 	"github.com/larder-cli/larder/installer/acquire"
 	"github.com/larder-cli/larder/sources"
@@ -32,7 +34,8 @@ func globalFlags() []cli.Flag {
 		&cli.BoolFlag{Category: globalCategory, Name: "json", Usage: "write events and results as JSON lines"},
 		&cli.BoolFlag{Category: globalCategory, Name: "quiet", Usage: "write results and errors alone, and show no progress"},
 		&cli.BoolFlag{Category: globalCategory, Name: "verbose", Usage: "tell every step"},
-		&cli.BoolFlag{Category: globalCategory, Name: "no-color", Usage: "of no effect, as nothing is coloured"},
+		&cli.StringFlag{Category: globalCategory, Name: "color", Usage: "`WHEN` to use colors: " + ui.List("or", ui.ColorModes), Value: string(ui.ColorAuto)},
+		&cli.BoolFlag{Category: globalCategory, Name: "no-color", Usage: "the same as --color never"},
 	}
 }
 
@@ -56,6 +59,27 @@ func isSet(c *cli.Context, name string) bool {
 
 // anyEngine is the value of --engine that leaves the choice to each root module.
 const anyEngine sources.Engine = "auto"
+
+// colorMode is when output has colors: as the flags say, which are not parsed yet, or
+// else the environment.
+func colorMode(args []string, machine cliconfig.Machine) ui.ColorMode {
+	mode := ui.ColorMode(machine.Color())
+	for i, arg := range args {
+		name, value, assigned := strings.Cut(arg, "=")
+		if name == "--color" && !assigned && i+1 < len(args) {
+			value = args[i+1]
+		}
+		switch {
+		case name == "--":
+			return mode
+		case name == "--no-color" && value != "false":
+			mode = ui.ColorNever
+		case name == "--color":
+			mode = ui.ColorMode(value)
+		}
+	}
+	return mode
+}
 
 // engines are the values of --engine.
 var engines = []sources.Engine{anyEngine, sources.Terraform, sources.OpenTofu}
@@ -111,9 +135,13 @@ func (s *session) readFlags(c *cli.Context) (err error) {
 	case flag[bool](c, "verbose"):
 		s.out.Level = ui.Verbose
 	}
-	err = cmp.Or(oneOf("link", s.flags.link, sources.LinkModes), oneOf("engine", s.engine, engines), exclusive(c, "cache", "no-cache"))
+	err = cmp.Or(oneOf("link", s.flags.link, sources.LinkModes), oneOf("engine", s.engine, engines), oneOf("color", ui.ColorMode(flag[string](c, "color")), ui.ColorModes),
+		exclusive(c, "cache", "no-cache"))
 	if err != nil {
 		return err
+	}
+	if s.engine != anyEngine {
+		s.out.For(s.engine)
 	}
 	if s.flags.lockTimeout < 0 {
 		return usageError{fmt.Errorf("--lock-timeout is not less than 0, as is %s", s.flags.lockTimeout)}

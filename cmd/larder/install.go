@@ -40,6 +40,7 @@ type installation struct {
 	readOnlyLock bool
 	readings     acquire.Readings
 	incomplete   incomplete
+	tally        installTally
 }
 
 // install installs the providers of one root module, or of all below with --recursive.
@@ -60,27 +61,38 @@ func install(c *cli.Context, out *ui.Output) (err error) {
 	if err := in.readPluginDirs(c.StringSlice("plugin-dir")); err != nil {
 		return err
 	}
+	out.AtLast(func() {
+		if c.Context.Err() == nil || out.JSON { // an interrupted run fails for no other reason
+			in.tally.show(out, in.flags)
+		}
+	})
 	err = in.each(c.Context, in.at)
 	in.warnIncomplete()
 	return err
 }
 
-// at installs what the root module in dir needs.
+// at installs what the root module in dir requires.
 func (in *installation) at(ctx context.Context, dir string, out *ui.Output) (show func(), err error) {
-	result, err := in.install(ctx, dir, out)
-	return func() { showInstalled(out, result) }, err
-}
-
-// install does, and has no result where nothing is needed.
-func (in *installation) install(ctx context.Context, dir string, out *ui.Output) (*installer.Result, error) {
 	m, err := in.root(ctx, dir, out)
 	if err != nil {
-		return nil, err
+		return in.tally.fail, err
 	}
 	root, err := m.needs(ctx)
-	if err != nil || root == nil {
-		return nil, err
+	if err != nil {
+		return in.tally.fail, err
 	}
+	if root == nil {
+		return func() {}, nil
+	}
+	before := root.Lock
+	result, err := in.install(ctx, m, root)
+	return func() {
+		in.tally.add(out, installed{result, before, len(root.Requirements), err != nil})
+	}, err
+}
+
+// install installs what a root module requires.
+func (in *installation) install(ctx context.Context, m *rootModule, root *installer.Root) (*installer.Result, error) {
 	root.ReadOnlyLock, root.DryRun = in.readOnlyLock, in.flags.dryRun
 	from, err := m.source(ctx, in.pluginDirs)
 	if err != nil {
@@ -94,26 +106,10 @@ func (in *installation) install(ctx context.Context, dir string, out *ui.Output)
 		return nil, err
 	}
 	defer done()
-	opts := m.installerOptions(out.Event)
+	opts := m.installerOptions(m.out.Event)
 	opts.Upgrade, opts.EngineCache, opts.Readings = m.flags.upgrade, m.engineCache(), &in.readings
 	opts.UnverifiedCache = m.config.UnverifiedCache && !m.flags.noCache
 	result, err := installer.New(from, to, m.client, opts).Install(ctx, *root)
 	in.incomplete.add(result, m.config.Engine)
 	return result, m.explain(err)
-}
-
-// showInstalled writes what was installed and how the lock file was changed.
-func showInstalled(out *ui.Output, result *installer.Result) {
-	if result == nil {
-		return
-	}
-	for _, p := range result.Packages {
-		out.Outcome(p)
-	}
-	for _, w := range result.Warnings {
-		out.Warn("%s", w)
-	}
-	if result.Lock.Written {
-		out.LockFile(result.Lock)
-	}
 }

@@ -22,6 +22,8 @@ func TestMain(m *testing.M) {
 		if every, err := time.ParseDuration(os.Getenv("LARDER_TEST_PROGRESS")); err == nil {
 			ui.ProgressEvery = every
 		}
+		start := time.Now()
+		ui.Clock = func() time.Time { return start } // or no output would be the same twice
 		main()
 	}})
 }

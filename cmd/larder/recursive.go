@@ -6,7 +6,6 @@ import (
 	"fmt"
 	"path"
 	"path/filepath"
-	"strings"
 	"sync"
 
 	"github.com/larder-cli/larder/cmd/larder/ui"
@@ -32,8 +31,8 @@ func forEachRoot(n int, do func(i int)) {
 	group.Wait()
 }
 
-// A modulesError says which of several root modules failed, each of which has
-// told why.
+// A modulesError says which of several root modules failed. Their own errors have been
+// written before.
 type modulesError struct {
 	failed []string
 	of     int
@@ -41,7 +40,7 @@ type modulesError struct {
 
 // Error names the root modules that failed.
 func (e *modulesError) Error() string {
-	return fmt.Sprintf("%d of %d root modules failed: %s", len(e.failed), e.of, strings.Join(e.failed, ", "))
+	return fmt.Sprintf("%d of %d root modules failed: %s", len(e.failed), e.of, ui.Some(e.failed, 5))
 }
 
 // Work is what a command does at a root module. It returns what shows the
@@ -71,29 +70,35 @@ func (s *session) below(ctx context.Context, at work) error {
 	if len(dirs) == 0 && searchErr == nil {
 		s.out.Say("there is no root module in %s or below: nothing to do", s.dir)
 	}
+	failures := &modulesError{of: len(dirs)}
+	s.out.Together(func() { failures.failed = s.workAt(ctx, dirs, at) })
+	if len(failures.failed) > 0 {
+		return errors.Join(searchErr, failures)
+	}
+	return searchErr
+}
+
+// workAt works at root modules, and returns those that failed.
+func (s *session) workAt(ctx context.Context, dirs []string, at work) (failed []string) {
 	outs, attempts := make([]*ui.Output, len(dirs)), make([]chan attempt, len(dirs))
 	for i, dir := range dirs {
-		outs[i], attempts[i] = s.out.ForModule(dir), make(chan attempt, 1)
+		outs[i], attempts[i] = s.out.ForModule(dir, s.dir), make(chan attempt, 1)
 	}
 	go forEachRoot(len(dirs), func(i int) {
 		show, err := at(ctx, filepath.Join(s.dir, dirs[i]), outs[i])
 		attempts[i] <- attempt{show, err}
 	})
-	failures := &modulesError{of: len(dirs)}
 	for i, dir := range dirs { // results come in the same order each time
 		done := <-attempts[i]
 		done.show()
 		if done.err != nil {
-			failures.failed = append(failures.failed, dir)
+			failed = append(failed, dir)
 		}
 		if ctx.Err() == nil {
 			outs[i].Fail(ctx, done.err)
 		}
 	}
-	if len(failures.failed) > 0 {
-		return errors.Join(searchErr, failures)
-	}
-	return searchErr
+	return failed
 }
 
 // find finds the root modules in dir and below that --exclude does not exclude, as

@@ -149,6 +149,7 @@ func (s *session) rootLocked(ctx context.Context, path string, out *ui.Output) (
 	m := &rootModule{session: s, out: out, dir: dir}
 	m.lock, m.lockProblems = lockfile.Read(path)
 	engine := s.chooseEngine(dir, m.lock) // even if it is to be ignored otherwise
+	out.For(engine)
 	if s.flags.noLockFile {
 		m.lock, m.lockProblems = &lockfile.File{}, nil
 	}

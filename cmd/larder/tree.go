@@ -40,7 +40,7 @@ func (s *session) tree(ctx context.Context) (*tree, error) {
 	}
 	var errs []error
 	for _, dir := range dirs {
-		errs = append(errs, s.addModule(ctx, t, filepath.Join(s.dir, dir), s.out.ForModule(dir)))
+		errs = append(errs, s.addModule(ctx, t, filepath.Join(s.dir, dir), s.out.ForModule(dir, s.dir)))
 	}
 	return t, errors.Join(errs...)
 }

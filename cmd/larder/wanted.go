@@ -169,7 +169,7 @@ func (w *wanted) below(ctx context.Context, dir, typed string) ([]input, error) 
 	}
 	var inputs []input
 	for _, below := range dirs {
-		inputs = append(inputs, w.module(filepath.Join(dir, below), w.out.ForModule(filepath.Join(typed, below))))
+		inputs = append(inputs, w.module(filepath.Join(dir, below), w.out.ForModule(filepath.Join(typed, below), w.dir)))
 	}
 	return inputs, err
 }

@@ -32,7 +32,7 @@ func (e *RepublishedError) Error() string {
 }
 
 func (p Publication) String() string {
-	signer := "signed by nobody"
+	signer := "unsigned"
 	if p.Signer != "" {
 		signer = "signed by " + p.Signer
 	}

@@ -16,7 +16,9 @@ import (
 // A board knows what is under way. Code that does the work reports to it and
 // must not be kept waiting; the progress display reads it.
 type board struct {
-	now func() time.Time
+	now     func() time.Time
+	named   func(sources.PackageID) string
+	verbose bool // sources are shown
 
 	mu      sync.Mutex
 	begun   time.Time // when there was first something; zero before
@@ -246,77 +248,89 @@ func (b *board) shown(n int) (some []*item, more int) {
 	return slices.DeleteFunc(some, func(it *item) bool { return !slices.Contains(furthest[:n], it) }), more
 }
 
-// name is what a line begins with: the registry that everybody means is left out.
-func (it *item) name() string {
+// name is what a line begins with. Names of packages on the default registry are short.
+func (b *board) name(it *item) string {
 	switch {
 	case it.step == verifying:
 		return "verifying"
 	case it.id == (sources.PackageID{}):
 		return "plugin cache"
 	}
-	p := it.id.Provider.Display(sources.Terraform)
-	if tofu := it.id.Provider.Display(sources.OpenTofu); len(tofu) < len(p) {
-		p = tofu
-	}
-	if it.id.Version == (sources.Version{}) {
-		return p
-	}
-	p += " " + it.id.Version.String()
-	if it.id.Platform != sources.CurrentPlatform() {
-		p += " " + it.id.Platform.String()
-	}
-	return p
+	return b.named(it.id)
 }
 
-// state says what goes on with an item, the most important first.
-func (it *item) state(now time.Time) string {
-	var words []string
+// state describes an item of which nothing is arriving, empty if something is.
+func (b *board) state(it *item, now time.Time) string {
 	switch {
 	case it.step == acquire.Waiting:
-		words = append(words, "waiting for "+it.waiting)
+		return "waiting for " + it.waiting
 	case now.Before(it.pause):
 		pause := max(time.Second, it.pause.Sub(now).Round(time.Second))
-		words = append(words, "trying again in "+pause.String()+": "+it.why)
+		return "trying again in " + pause.String() + ": " + it.why
 	case it.turn != "":
-		words = append(words, "waiting for others from "+it.turn)
+		return "waiting for other downloads from " + it.turn
 	case it.step == acquire.Querying:
-		words = append(words, "asking for versions")
+		return "querying versions"
 	case it.step == acquire.Chosen:
-		words = append(words, "looking for it")
+		return "looking up the package"
 	case it.step == acquire.Fetching:
-		words = append(words, "asking "+it.from)
+		return "requesting"
 	case it.step == acquire.Verified:
-		words = append(words, "unpacking "+Size(it.done))
+		return "unpacking " + Size(it.done)
 	case it.step == acquire.Stored:
-		words = append(words, "linking")
-	default:
-		words = amounts(it.done, it.size, it.size > 0, it.meter.rate(now))
-		if it.from != "" {
-			words = append(words, "from "+it.from)
-		}
+		return "linking"
+	}
+	return ""
+}
+
+// extra is what is said of an item where there is room: its root module and, with
+// --verbose, its source.
+func (b *board) extra(it *item) string {
+	var words []string
+	if b.verbose && it.from != "" {
+		words = append(words, "from "+it.from)
 	}
 	if it.module != "" {
 		words = append(words, "for "+it.module)
 	}
-	return oneLine(strings.Join(words, ", "))
+	return strings.Join(words, " ")
 }
 
-// amounts are bytes, rate and time left, as far as they are known.
-func amounts(done, size int64, known bool, rate int64) []string {
-	words := []string{Size(done)}
-	switch {
-	case known:
-		words[0] += " of " + Size(size)
-	case size > done:
-		words[0] += " of at least " + Size(size)
+// An amount is how much has arrived of how much, in the cells of a line.
+type amount struct{ bytes, rate, left string }
+
+// amountOf is an amount, as far as it is known.
+func amountOf(done, size int64, known bool, rate int64) (a amount) {
+	if a.bytes = Size(done); known {
+		a.bytes = sizeOf(done, size)
 	}
 	if rate > 0 {
-		words = append(words, Size(rate)+"/s")
+		a.rate = Size(rate) + "/s"
 	}
 	if d := left(size-done, rate); known && d > 0 {
-		words = append(words, d.String()+" left")
+		a.left = d.String() + " left"
 	}
-	return words
+	return a
+}
+
+// String is the amount in a sentence.
+func (a amount) String() string {
+	return together(a.bytes, a.rate, a.left)
+}
+
+// together joins the texts that are not empty.
+func together(texts ...string) string {
+	return strings.Join(slices.DeleteFunc(texts, func(s string) bool { return s == "" }), ", ")
+}
+
+// sizeOf is done of size, with the unit once if it is the same: 84/145 MB.
+func sizeOf(done, size int64) string {
+	a, b := Size(done), Size(size)
+	number, unit, _ := strings.Cut(a, " ")
+	if strings.HasSuffix(b, " "+unit) {
+		a = number
+	}
+	return a + "/" + b
 }
 
 // oneLine is text that stays on one line and commands no terminal.
@@ -335,28 +349,34 @@ func (b *board) bytes() (done, size int64, known bool) {
 	return done, size, known
 }
 
-// total says how far all is, in which more items are that have no line.
-func (b *board) total(now time.Time, more int) string {
-	var words []string
-	packages, queued := 0, 0
+// packages says how many packages are done: "2 of 3 packages".
+func (b *board) packages() string {
+	packages := b.done + b.failed
 	for _, it := range b.items {
 		if it.id != (sources.PackageID{}) {
 			packages++
 		}
+	}
+	if packages == 0 {
+		return ""
+	}
+	return fmt.Sprintf("%d of %s", b.done, Count(packages, "package"))
+}
+
+// rest counts what has no line: packages that failed or wait for their turn, and more
+// that are under way.
+func (b *board) rest(more int) string {
+	queued := 0
+	for _, it := range b.items {
 		if it.step == acquire.Queued {
 			queued++
 		}
 	}
-	if all := packages + b.done + b.failed; all > 0 {
-		words = append(words, fmt.Sprintf("%d of %s", b.done, Count(all, "package")))
-	}
-	if done, size, known := b.bytes(); size > 0 {
-		words = append(words, amounts(done, size, known, b.meter.rate(now))...)
-	}
+	var words []string
 	for _, part := range []struct {
 		n    int
 		what string
-	}{{queued, "waiting for their turn"}, {b.failed, "failed"}, {more, "more under way"}} {
+	}{{b.failed, "failed"}, {more, "more under way"}, {queued, "queued"}} {
 		if part.n > 0 {
 			words = append(words, fmt.Sprintf("%d %s", part.n, part.what))
 		}

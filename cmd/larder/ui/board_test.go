@@ -39,9 +39,12 @@ func pkg(t *testing.T, text string) sources.PackageID {
 	return sources.PackageID{Provider: p, Version: v, Platform: sources.CurrentPlatform()}
 }
 
+// newBoard is a board that names packages as people see them.
+func newBoard(c *clock) *board { return &board{now: c.now, named: New(nil, nil).Package} }
+
 // busy is a board with something of everything.
 func busy(t *testing.T, c *clock) *board {
-	b := &board{now: c.now}
+	b := newBoard(c)
 	one, two, other := pkg(t, "acme/one 1.2.0"), pkg(t, "acme/another-one 10.0.0"), pkg(t, "other.test/acme/one 1.0.0")
 	for _, e := range []acquire.Event{
 		{Step: acquire.Queued, Package: pkg(t, "acme/late")},
@@ -72,35 +75,35 @@ func TestLines(t *testing.T) {
 		want          string
 	}{
 		{130, 24, `
- 50% acme/one 1.2.0            [=======>--------] 61.0 MB of 121.0 MB, 30.0 MB/s, 2s left, from registry registry.terraform.io
-     acme/another-one 10.0.0                      waiting for process 7 on there, at work since 03:04:05
-     other.test/acme/one 1.0.0                    trying again in 3s: 503 Service Unavailable
-     acme/third                                   asking for versions, for a/b
-     total                                        1 of 7 packages, 61.0 MB of at least 121.0 MB, 30.0 MB/s, 1 waiting for their t`},
+acme/one 1.2.0             ━━━━━━━━━━──────────  50%  61/121 MB  30 MB/s  2s left
+acme/another-one 10.0.0    waiting for process 7 on there, at work since 03:04:05
+other.test/acme/one 1.0.0  trying again in 3s: 503 Service Unavailable
+acme/third                 querying versions  for a/b
+1 of 7 packages                                           61 MB  30 MB/s           1 failed, 1 queued`},
 		{60, 24, `
- 50% acme/one 1.2.0            61.0 MB of 121.0 MB, 30.0 MB
-     acme/another-one 10.0.0   waiting for process 7 on the
-     other.test/acme/one 1.0.0 trying again in 3s: 503 Serv
-     acme/third                asking for versions, for a/b
-     total                     1 of 7 packages, 61.0 MB of`},
+acme/one 1.2.0             ━━━━━─────  50%  61/121 MB
+acme/another-one 10.0.0    waiting for process 7 on there,…
+other.test/acme/one 1.0.0  trying again in 3s: 503 Service…
+acme/third                 querying versions  for a/b
+1 of 7 packages                                 61 MB`},
 		{20, 24, `
- 50% acme/one 1.2.0
-     acme/another-o
-     other.test/acm
-     acme/third
-     total`},
+acme/o… 1.2.0
+acme/a…10.0.0
+other.… 1.0.0
+acme/third
+1 of 7…ckages`},
 		{10, 24, `
- 50% acme
-     acme
-     othe
-     acme
-     tota`},
+a…0
+a…0
+o…0
+a…d
+1…s`},
 		{2, 3, "\n\n"},
 		{1, 1, "\n"},
 		{100, 4, `
- 50% acme/one 1.2.0            [=======>--------] 61.0 MB of 121.0 MB, 30.0 MB/s, 2s left, from reg
-     other.test/acme/one 1.0.0                    trying again in 3s: 503 Service Unavailable
-     total                                        1 of 7 packages, 61.0 MB of at least 121.0 MB, 30`},
+acme/one 1.2.0             ━━━━━━━━━━──────────  50%  61/121 MB  30 MB/s  2s left
+other.test/acme/one 1.0.0  trying again in 3s: 503 Service Unavailable
+1 of 7 packages                                           61 MB  30 MB/s`},
 	} {
 		b := busy(t, newClock())
 		got := "\n" + strings.Join(b.lines(test.width, test.height), "\n")
@@ -124,14 +127,13 @@ func TestLinesFit(t *testing.T) {
 
 // Nobody else's words break a line or command the terminal.
 func TestStateIsOneLine(t *testing.T) {
-	it := item{step: acquire.Fetching, from: "mirror\nof \x1b[2J\r\u202emine"}
-	sourcetest.Equal(t, it.state(time.Time{}), `asking mirror of \x1b[2J \u202emine`)
+	sourcetest.Equal(t, oneLine("mirror\nof \x1b[2J\r\u202emine"), `mirror of \x1b[2J \u202emine`)
 }
 
 // What is over at once has no lines.
 func TestLinesComeSoon(t *testing.T) {
 	c := newClock()
-	b := &board{now: c.now}
+	b := newBoard(c)
 	b.event("", acquire.Event{Step: acquire.Chosen, Package: pkg(t, "acme/one 1.2.0")})
 	lines := b.lines(80, 24)
 	sourcetest.Expect(t, lines == nil, "at once: %q", lines)
@@ -146,7 +148,7 @@ func TestLinesComeSoon(t *testing.T) {
 // With all sizes known, the total tells how long it takes, and has a bar.
 func TestTotal(t *testing.T) {
 	c := newClock()
-	b := &board{now: c.now}
+	b := newBoard(c)
 	one, two := pkg(t, "acme/one 1.2.0"), pkg(t, "acme/two 1.2.0")
 	for _, id := range []sources.PackageID{one, two} {
 		b.event("", acquire.Event{Step: acquire.Fetching, Package: id})
@@ -159,21 +161,21 @@ func TestTotal(t *testing.T) {
 		b.event("", acquire.Event{Step: acquire.Arriving, Package: two.id, Done: two.done + 2e6, Size: 100e6})
 	}
 	lines := b.lines(100, 24)
-	if got, want := lines[2], " 50% total          [=======>--------] 0 of 2 packages, 100.0 MB of 200.0 MB, 10.0 MB/s, 10s left"; got != want {
+	if got, want := lines[2], "0 of 2 packages  ━━━━━━━━━━──────────  50%  100/200 MB   10 MB/s  10s left"; got != want {
 		t.Errorf("got  %q\nwant %q", got, want)
 	}
 	b.event("", acquire.Event{Step: acquire.Installed, Package: one})
-	if got, want := b.lines(100, 24)[1], " 55% total          [========>-------] 1 of 2 packages, 100.0 MB of 180.0 MB, 10.0 MB/s, 8s left"; got != want {
+	if got, want := b.lines(100, 24)[1], "1 of 2 packages  ━━━━━━━━━━━─────────  55%  100/180 MB   10 MB/s  8s left"; got != want {
 		t.Errorf("got  %q\nwant %q", got, want)
 	}
 	c.after(time.Minute)
-	sourcetest.Equal(t, b.lines(100, 24)[0], " 20% acme/two 1.2.0 [==>-------------] 20.0 MB of 100.0 MB", "stalled")
+	sourcetest.Equal(t, b.lines(100, 24)[0], "acme/two 1.2.0   ━━━━────────────────  20%   20/100 MB", "stalled")
 }
 
 // Whoever waits for the whole cache does so until something else happens.
 func TestWaitingForTheCache(t *testing.T) {
 	c := newClock()
-	b := &board{now: c.now}
+	b := newBoard(c)
 	b.event("", acquire.Event{Step: acquire.Waiting, Text: "somebody"})
 	c.after(time.Second)
 	if got := b.lines(80, 24); len(got) != 1 || strings.Join(strings.Fields(got[0]), " ") != "plugin cache waiting for somebody" {
@@ -188,7 +190,7 @@ func TestWaitingForTheCache(t *testing.T) {
 // What several root modules need has one line while one of them fetches it.
 func TestOneLineForAPackage(t *testing.T) {
 	c := newClock()
-	b := &board{now: c.now}
+	b := newBoard(c)
 	one := pkg(t, "acme/one 1.2.0")
 	b.event("a", acquire.Event{Step: acquire.Chosen, Package: one})
 	b.event("b", acquire.Event{Step: acquire.Chosen, Package: one})
@@ -198,46 +200,47 @@ func TestOneLineForAPackage(t *testing.T) {
 	c.after(time.Second)
 	b.event("b", acquire.Event{Step: acquire.Arriving, Package: one, Done: 1e6, Size: 4e6})
 	want := []string{
-		" 25% acme/one 1.2.0 [===>------------] 1.0 MB of 4.0 MB, 1.0 MB/s, 3s left, for b",
-		" 25% total          [===>------------] 0 of 2 packages, 1.0 MB of 4.0 MB, 1.0 MB/s, 3s left",
+		"acme/one 1.2.0   ━━━━━───────────────  25%  1.0/4.0 MB  1.0 MB/s  3s left  for b",
+		"0 of 2 packages  ━━━━━───────────────  25%  1.0/4.0 MB  1.0 MB/s  3s left",
 	}
 	sourcetest.EqualSlices(t, b.lines(100, 24), want)
 	b.event("b", acquire.Event{Step: acquire.Installed, Package: one})
 	got := b.lines(100, 24)
-	sourcetest.Expect(t, len(got) == 2 && strings.Contains(got[0], "waiting for ourselves, for a"), "got %q", got)
+	sourcetest.Expect(t, len(got) == 2 && strings.Contains(got[0], "waiting for ourselves  for a"), "got %q", got)
 }
 
 // An archive that has to wait until others are here says so until it comes.
 func TestTurn(t *testing.T) {
 	c := newClock()
-	b := &board{now: c.now}
+	b := newBoard(c)
 	one := pkg(t, "acme/one 1.2.0")
 	b.event("", acquire.Event{Step: acquire.Fetching, Package: one, Source: "there", URL: "https://there.test/one.zip"})
 	b.turn(fetch.Event{URL: "https://there.test/one.zip", Host: "there.test"})
-	sourcetest.Equal(t, b.items[0].state(c.now()), "waiting for others from there.test")
+	sourcetest.Equal(t, b.state(b.items[0], c.now()), "waiting for other downloads from there.test")
 	b.event("", acquire.Event{Step: acquire.Arriving, Package: one, Done: 1e6})
-	sourcetest.Equal(t, b.items[0].state(c.now()), "1.0 MB, from there")
+	sourcetest.Equal(t, b.state(b.items[0], c.now()), "")
 }
 
 // Of work at the whole cache there is a line, and no total.
 func TestWork(t *testing.T) {
 	c := newClock()
-	b := &board{now: c.now}
+	b := newBoard(c)
 	b.work(0, 20e6)
 	c.after(time.Second)
 	b.work(5e6, 20e6)
-	if got, want := b.lines(100, 24), []string{" 25% verifying [===>------------] 5.0 MB of 20.0 MB, 5.0 MB/s, 3s left"}; !slices.Equal(got, want) {
+	if got, want := b.lines(100, 24), []string{"verifying  ━━━━━───────────────  25%  5.0/20 MB  5.0 MB/s  3s left"}; !slices.Equal(got, want) {
 		t.Errorf("got %q, want %q", got, want)
 	}
-	sourcetest.Equal(t, b.summary(), "5.0 MB of 20.0 MB, 5.0 MB/s, 3s left")
+	sourcetest.Equal(t, b.summary(), "5.0/20 MB, 5.0 MB/s, 3s left")
 	b.end(itemKey{})
 	sourcetest.Equal(t, b.summary(), "", "afterwards")
 }
 
 func TestSummary(t *testing.T) {
 	b := busy(t, newClock())
-	want := "1 of 7 packages, 61.0 MB of at least 121.0 MB, 30.0 MB/s, 1 waiting for their turn, 1 failed; " +
-		"acme/one 1.2.0 50 %, acme/another-one 10.0.0 waiting for process 7 on there, at work since 03:04:05, and 2 more"
+	want := "1 of 7 packages, 61 MB, 30 MB/s, 1 failed, 1 queued; " +
+		"acme/one 1.2.0 50%, acme/another-one 10.0.0 waiting for process 7 on there, at work since 03:04:05, " +
+		"other.test/acme/one 1.0.0 trying again in 3s: 503 Service Unavailable, and 1 more"
 	sourcetest.Equal(t, b.summary(), want)
 }
 

@@ -16,20 +16,26 @@ func (o *Output) Event(e acquire.Event) {
 		return
 	}
 	o.followed().event(o.module, e)
+	switch e.Step {
+	case acquire.Querying:
+		o.choice.queried.Store(true)
+	case acquire.Chosen:
+		o.choice.took.Store(int64(o.Elapsed()))
+	}
 	p := e.Package.Provider
 	switch e.Step {
 	case acquire.Fetching:
-		o.Say("%s: fetching from %s", short(e.Package), e.Source)
+		o.Detail("%s: fetching from %s", o.Package(e.Package), e.Source)
 	case acquire.Waiting:
-		o.Say("%s", aboutPackage(e.Package, "waiting for "+e.Text))
+		o.Say("%s", o.aboutPackage(e.Package, "waiting for "+e.Text))
 	case acquire.Warned:
-		o.Warn("%s: %s", p, e.Text)
+		o.Warn("%s: %s", o.Name(p), e.Text)
 	case acquire.Queued, acquire.Querying, acquire.Chosen, acquire.Verified, acquire.Stored, acquire.Installed, acquire.Settled:
 		text := string(e.Step)
 		if e.Text != "" {
 			text += "; " + e.Text
 		}
-		o.Detail("%s: %s", named(e.Package), text)
+		o.Detail("%s: %s", o.Package(e.Package), text)
 	case acquire.Arriving, acquire.Failed:
 		// How far a package has come is for the board; failures are told at the
 		// end, all together.
@@ -76,27 +82,11 @@ func (o *Output) turn(e fetch.Event) {
 const retrying acquire.Step = "retrying"
 
 // aboutPackage says what the text is about, unless that is the whole cache.
-func aboutPackage(id sources.PackageID, text string) string {
+func (o *Output) aboutPackage(id sources.PackageID, text string) string {
 	if id == (sources.PackageID{}) {
 		return text
 	}
-	return named(id) + ": " + text
-}
-
-// short names a package without the platform, if that is ours.
-func short(id sources.PackageID) string {
-	if id.Platform == sources.CurrentPlatform() || id.Platform == (sources.Platform{}) {
-		return id.Provider.String() + " " + id.Version.String()
-	}
-	return id.String()
-}
-
-// named names what is known of a package.
-func named(id sources.PackageID) string {
-	if id.Version == (sources.Version{}) {
-		return id.Provider.String()
-	}
-	return id.String()
+	return o.Package(id) + ": " + text
 }
 
 // eventJSON writes an event for programs, without fields that are empty.

@@ -9,16 +9,42 @@ import (
 	"time"
 )
 
-// Size is a number of bytes for people, in powers of a thousand.
+// Size is a number of bytes for people, in powers of a thousand: 29 MB, 1.9 GB. Digits
+// behind the point are shown where they make a difference of more than some per cent.
 func Size(n int64) string {
 	if n < 1000 {
 		return fmt.Sprintf("%d B", n)
 	}
 	value, unit := float64(n), 0
-	for value >= 999.95 && unit < 5 {
+	for value >= 999.5 && unit < 5 {
 		value, unit = value/1000, unit+1
 	}
-	return fmt.Sprintf("%.1f %cB", value, " kMGTP"[unit])
+	digits := 0
+	if value < 9.95 || unit > 2 && value < 99.95 { // tens of gigabytes are worth a digit
+		digits = 1
+	}
+	return fmt.Sprintf("%.*f %cB", digits, value, " kMGTP"[unit])
+}
+
+// Took is a duration for people: 12ms, 4.1s, 2m5s.
+func Took(d time.Duration) string {
+	switch {
+	case d < time.Second:
+		return d.Round(time.Millisecond).String()
+	case d < time.Minute:
+		return fmt.Sprintf("%.1fs", d.Seconds())
+	}
+	return d.Round(time.Second).String()
+}
+
+// Fetched is how much was fetched, in which time and at which rate: "177 MB fetched in 4.1s
+// (43 MB/s)".
+func Fetched(bytes int64, d time.Duration) string {
+	text := Size(bytes) + " fetched in " + Took(d)
+	if d >= time.Millisecond {
+		text += " (" + Size(int64(float64(bytes)/d.Seconds())) + "/s)"
+	}
+	return text
 }
 
 // units of sizes, by what follows the number.

@@ -9,8 +9,8 @@ import (
 
 func TestHumanSize(t *testing.T) {
 	for n, want := range map[int64]string{
-		0: "0 B", 999: "999 B", 1000: "1.0 kB", 999_949: "999.9 kB", 999_950: "1.0 MB",
-		20_000_000_000: "20.0 GB", 1 << 62: "4611.7 PB",
+		0: "0 B", 999: "999 B", 1000: "1.0 kB", 9949: "9.9 kB", 9950: "10 kB", 999_499: "999 kB", 999_500: "1.0 MB",
+		20_000_000_000: "20.0 GB", 1 << 62: "4612 PB",
 	} {
 		sourcetest.Equal(t, Size(n), want, n)
 	}

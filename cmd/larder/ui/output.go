@@ -2,9 +2,9 @@
 // messages, tables, the progress display, JSON lines. It knows no command, and no
 // flag: commands tell an [Output] what happened, and it decides how that looks.
 //
-// Results go to standard output, one to a line, so that they can be piped. Everything
-// else goes to standard error behind "larder: ". With --json everything is an object
-// on a line of standard output.
+// Results go to standard output, one on each line, so that they can be piped. Everything
+// else goes to standard error. With --json everything is an object on a line of standard
+// output.
 package ui
 
 import (
@@ -16,6 +16,8 @@ import (
 	"os"
 	"slices"
 	"strings"
+	"sync/atomic"
+	"time"
 
 	"github.com/larder-cli/larder/sources"
 )
@@ -27,13 +29,33 @@ type Output struct {
 	Stdout, Stderr io.Writer
 	Level          Level
 	JSON           bool
+	Color          ColorMode
 
+	engines  *atomic.Pointer[sources.Engine] // see For
 	screen   *screen
 	progress *progress
 	from     []viewpoint // the innermost first
 	module   string      // what it is about; empty if there is but one root module
+	group    *group      // of what is said about several root modules; nil outside of Together
+	failures *[]spoken   // that Fail is about to write; nil outside of it
 	ends     *[]func()
+	sums     *[]func()
+	begun    time.Time
+	choice   *choice
+	heading  *string // the root module whose results were written last on a terminal
 }
+
+// A choice is what is known of the choice of versions.
+type choice struct {
+	queried atomic.Bool  // a source was asked for versions
+	took    atomic.Int64 // from begun to the last choice, as a [time.Duration]
+}
+
+// Clock is the time, which tests stop.
+var Clock = time.Now
+
+// Elapsed is how long the command has been running.
+func (o *Output) Elapsed() time.Duration { return Clock().Sub(o.begun) }
 
 // AtEnd has a function called when the command has ended.
 func (o *Output) AtEnd(do func()) { *o.ends = append(*o.ends, do) }
@@ -45,6 +67,17 @@ func (o *Output) End() {
 		do()
 	}
 	o.progress.end()
+}
+
+// AtLast has a function called after the errors of the command were written: it writes the
+// summary, which comes last.
+func (o *Output) AtLast(do func()) { *o.sums = append(*o.sums, do) }
+
+// Last calls the functions of AtLast.
+func (o *Output) Last() {
+	for _, do := range *o.sums {
+		do()
+	}
 }
 
 // A Level is how much is shown besides results and errors.
@@ -61,18 +94,20 @@ const (
 func New(stdout, stderr io.Writer) *Output {
 	here, _ := os.Getwd() // without it, paths are shown in full
 	screen := newScreen(stderr)
-	return &Output{
+	o := &Output{
 		Stdout: stdout, Stderr: stderr, screen: screen, progress: newProgress(screen),
-		from: []viewpoint{viewpoint(here)}, ends: new([]func()),
+		from: []viewpoint{viewpoint(here)}, ends: new([]func()), sums: new([]func()), begun: Clock(), heading: new(string), engines: new(atomic.Pointer[sources.Engine]), choice: new(choice),
 	}
+	o.progress.board.named = o.Package
+	return o
 }
 
 // ForModule is the output for one of several root modules, which it names in each
-// line.
-func (o *Output) ForModule(module string) *Output {
+// line. Base is the directory that its path is relative to.
+func (o *Output) ForModule(module, base string) *Output {
 	some := *o
-	some.module = module
-	some.from = append([]viewpoint{o.from[0].to(module)}, o.from...)
+	some.module, some.engines = module, new(atomic.Pointer[sources.Engine])
+	some.from = append([]viewpoint{o.from[0].to(base).to(module)}, o.from...)
 	return &some
 }
 
@@ -98,14 +133,50 @@ func (o *Output) Result(kind string, value any, format string, args ...any) {
 		o.Object(kind, value)
 		return
 	}
-	o.screen.write(o.Stdout, visible(o.prefix()+fmt.Sprintf(format, args...))+"\n")
+	o.result(Text(o.address(fmt.Sprintf(format, args...))))
+}
+
+// Show writes a line of the result in paints; with --json, value as an object of that kind.
+func (o *Output) Show(kind string, value any, line Line) {
+	if o.JSON {
+		o.Object(kind, value)
+		return
+	}
+	o.result(o.addresses(line))
+}
+
+// result writes a line of the result. Those about one of several root modules have its
+// path: on a terminal as a heading, elsewhere in front of each line.
+func (o *Output) result(line Line) {
+	colours := o.colours(o.Stdout)
+	text := line.render(colours)
+	switch {
+	case o.module == "":
+	case o.Width() == 0:
+		text = visible(o.prefix()) + text
+	case *o.heading != o.module:
+		*o.heading = o.module
+		text = Line{{o.module, Bold}}.render(colours) + "\n" + text
+	}
+	o.screen.write(o.Stdout, text+"\n")
 }
 
 // Table writes a result of several lines with their cells aligned; with --json, for
 // each row the value of its index.
 func (o *Output) Table(kind string, rows [][]string, value func(i int) any) {
-	for i, line := range Columns(rows) {
-		o.Result(kind, value(i), "%s", line)
+	if o.JSON {
+		for i := range rows {
+			o.Object(kind, value(i))
+		}
+		return
+	}
+	for _, row := range rows {
+		for i := range row {
+			row[i] = o.address(row[i])
+		}
+	}
+	for _, line := range Columns(rows) {
+		o.result(Text(line))
 	}
 }
 
@@ -148,7 +219,7 @@ func (o *Output) Object(kind string, value any) {
 // Say writes a line about what is being done, unless --quiet or --json is set.
 func (o *Output) Say(format string, args ...any) {
 	if !o.JSON && o.Level != Quiet {
-		o.line("", fmt.Sprintf(format, args...))
+		o.line(noLabel, fmt.Sprintf(format, args...))
 	}
 }
 
@@ -159,10 +230,22 @@ func (o *Output) Detail(format string, args ...any) {
 	}
 }
 
-// line writes a message to standard error.
-func (o *Output) line(label, text string) {
-	o.screen.write(o.Stderr, "larder: "+label+visible(o.prefix()+shorten(text, o.from...))+"\n")
+// line writes a message to standard error, in lines that fit a terminal.
+func (o *Output) line(label Span, text string) {
+	text = visible(o.prefix() + o.address(shorten(text, o.from...)))
+	if width, _ := terminalSize(o.Stderr); width > 0 {
+		text = strings.TrimPrefix(wrapped(label.Text+text, width), label.Text)
+	}
+	o.screen.write(o.Stderr, Line{label}.render(o.colours(o.Stderr))+text+"\n")
 }
+
+// The labels of messages.
+var (
+	noLabel      = Span{}
+	errorLabel   = Span{"larder: error: ", Removed}
+	warningLabel = Span{"larder: warning: ", Changed}
+	hintLabel    = Span{"hint: ", Bold}
+)
 
 // A diagnostic is an error or a warning in JSON.
 type diagnostic struct {
@@ -183,13 +266,13 @@ func (o *Output) diagnose(d diagnostic, shown string) {
 	switch {
 	case o.JSON:
 		o.Object("diagnostic", d)
-		return
 	case d.Severity == "warning" && o.Level == Quiet:
-		return
-	}
-	o.line(d.Severity+": ", shown)
-	for _, hint := range d.Hints {
-		o.line("hint: ", hint)
+	case o.group != nil && o.module != "":
+		o.group.add(o.module, d, shorten(shown, o.from...))
+	case o.failures != nil:
+		*o.failures = append(*o.failures, spoken{d, shown})
+	default:
+		o.speak([]spoken{{d, shown}})
 	}
 }
 
@@ -246,9 +329,13 @@ func (o *Output) Fail(ctx context.Context, err error) {
 		o.diagnose(diagnostic{Severity: "error", Text: "interrupted"}, "interrupted; what was installed is whole")
 		return
 	}
+	var all []spoken
+	o.failures = &all
 	for _, err := range sources.Errors(err) {
 		o.failOne(err)
 	}
+	o.failures = nil
+	o.speak(all)
 }
 
 // failOne writes one error. JSON names the package or provider in fields of their own.

@@ -1,7 +1,10 @@
 package ui
 
 import (
+	"fmt"
+	"slices"
 	"strings"
+	"time"
 
 	"github.com/larder-cli/larder/installer"
 	"github.com/larder-cli/larder/sources"
@@ -45,17 +48,90 @@ func OutcomeText(p installer.Outcome) string {
 	return strings.Join(words, ", ")
 }
 
-// SignedBy is a verdict with the key it is due to, if any.
+// SignedBy is a verdict with the key that signed the checksums, if it is known. HashiCorp's
+// key needs no ID.
 func SignedBy(v sources.Verdict, keyID string) string {
-	if keyID == "" {
+	switch {
+	case keyID == "" || v == sources.SignedByHashiCorp || v <= sources.HashOnly:
 		return v.String()
+	case v == sources.MirrorEvidence:
+		return "signed, key " + keyID + " from the mirror"
 	}
-	return v.String() + " with key " + keyID
+	return v.String() + ", key " + keyID
 }
 
 // Outcome writes what became of a package as a line of the result.
 func (o *Output) Outcome(p installer.Outcome) {
 	o.Result("package", OutcomeInJSON(p), "%s  %s", p.Package.ID, OutcomeText(p))
+}
+
+// A Change is a package of the result, and how it differs from what was there before.
+type Change struct {
+	installer.Outcome
+	Was       sources.Version // that it replaces; zero if it replaces none
+	Unchanged bool            // it was there already: shown with --verbose
+}
+
+// Changes writes what became of packages: those that were added and replaced, with
+// --verbose all and in more detail. With --json, all are objects.
+func (o *Output) Changes(all []Change) {
+	if o.JSON {
+		for _, c := range all {
+			o.Object("package", OutcomeInJSON(c.Outcome))
+		}
+		return
+	}
+	sized := slices.ContainsFunc(all, func(c Change) bool { return c.Size > 0 })
+	var rows []Row
+	for _, c := range all {
+		if !c.Unchanged || o.Level == Verbose {
+			rows = append(rows, o.changeRow(c, sized))
+		}
+	}
+	o.Grid("package", []Column{{}, {Shorten: true}, {}, {}, {Right: true, Drop: 2}, {Drop: 1}, {Drop: 3}, {Drop: 4}}, rows)
+}
+
+// changeRow is a line of Changes.
+func (o *Output) changeRow(c Change, sized bool) Row {
+	mark := Span{" +", Added}
+	id := c.Package.ID
+	version := id.Version.String()
+	switch {
+	case c.Unchanged:
+		mark = Span{"  ", Plain}
+	case c.Was != (sources.Version{}):
+		mark, version = Span{" ~", Changed}, c.Was.String()+" → "+version
+	}
+	platform, size, how, from := "", "", "", ""
+	if id.Platform != sources.CurrentPlatform() {
+		platform = id.Platform.String()
+	}
+	if sized && c.Size > 0 {
+		size = Size(c.Size)
+	}
+	if o.Level == Verbose {
+		if how = string(c.How); c.Link != "" {
+			how += ", " + string(c.Link)
+		}
+		from = c.Source
+	}
+	return Row{Cells: []Span{
+		mark, {o.Name(id.Provider), Bold}, {Text: version}, {platform, Faint}, {Text: size},
+		{Text: SignedBy(c.Package.Verdict, c.KeyID)}, {how, Faint}, {from, Faint},
+	}}
+}
+
+// Resolved says how many providers were resolved, if sources were asked for versions and
+// there is but one root module.
+func (o *Output) Resolved(providers, sources int) {
+	if o.module == "" && o.choice.queried.Load() {
+		o.Say("Resolved %s from %s (%s)", Count(providers, "provider"), Count(sources, "source"), Took(time.Duration(o.choice.took.Load())))
+	}
+}
+
+// Removed writes a package or lock entry that is no longer needed.
+func (o *Output) Removed(p sources.Provider, v sources.Version) {
+	o.result(Line{{" - ", Removed}, {o.Name(p), Bold}, {Text: " " + v.String()}})
 }
 
 // Missing writes that a package does not exist or could not be fetched.
@@ -69,7 +145,23 @@ func (o *Output) Missing(id sources.PackageID, why error, format string, args ..
 // LockFile writes how a lock file was changed.
 func (o *Output) LockFile(change installer.LockChange) {
 	if !o.JSON {
-		o.Say("wrote %s: %s", change.Path, change)
+		var counts []string
+		for _, kind := range []struct {
+			n    int
+			what string
+		}{{len(change.Added), "added"}, {len(change.Changed), "changed"}, {len(change.Removed), "removed"}} {
+			if kind.n > 0 {
+				counts = append(counts, fmt.Sprintf("%d %s", kind.n, kind.what))
+			}
+		}
+		if len(counts) == 0 {
+			counts = []string{"its header"}
+		}
+		say := o.Say
+		if o.module != "" { // the summary counts lock files
+			say = o.Detail
+		}
+		say("Updated %s: %s", change.Path, strings.Join(counts, ", "))
 		return
 	}
 	o.Object("lock", struct {

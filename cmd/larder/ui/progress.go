@@ -1,6 +1,7 @@
 package ui
 
 import (
+	"io"
 	"os"
 	"sync"
 	"time"
@@ -20,10 +21,11 @@ var ProgressEvery = 10 * time.Second
 // A progress shows what is under way while something is: as bars on a terminal,
 // else as a line now and then.
 type progress struct {
-	board  board
-	screen *screen
-	dumb   bool                                                      // the terminal can do no more than print
-	ticks  func(time.Duration) (ticks <-chan time.Time, stop func()) // until stop is called
+	board   board
+	screen  *screen
+	dumb    bool                                                      // the terminal can do no more than print
+	colours func() bool                                               // are shown
+	ticks   func(time.Duration) (ticks <-chan time.Time, stop func()) // until stop is called
 
 	begin sync.Once
 	stop  chan struct{}
@@ -32,7 +34,7 @@ type progress struct {
 
 // newProgress shows nothing until something is under way.
 func newProgress(s *screen) *progress {
-	return &progress{board: board{now: time.Now}, screen: s, ticks: ticker, stop: make(chan struct{})}
+	return &progress{board: board{now: time.Now}, colours: func() bool { return false }, screen: s, ticks: ticker, stop: make(chan struct{})}
 }
 
 // ticker is the clock of a progress, unless a test has its own.
@@ -47,6 +49,8 @@ func (o *Output) followed() *board {
 	if !o.JSON && o.Level != Quiet {
 		p.begin.Do(func() {
 			p.done = make(chan struct{})
+			p.board.verbose = o.Level == Verbose
+			p.colours = func() bool { return o.colours(o.Stderr) }
 			if p.onTerminal() {
 				p.screen.begin()
 				go p.showBars()
@@ -95,7 +99,7 @@ func (p *progress) showBars() {
 			p.screen.end()
 			return
 		}
-		p.screen.draw(p.board.lines)
+		p.screen.draw(func(width, height int) []string { return p.board.drawn(width, height, p.colours()) })
 	}
 }
 
@@ -138,10 +142,19 @@ func (o *Output) Width() int {
 	return width
 }
 
+// file is the file that is written to, also if errors are noted on the way.
+func file(w any) (*os.File, bool) {
+	if through, ok := w.(interface{ Unwrap() io.Writer }); ok {
+		w = through.Unwrap()
+	}
+	f, ok := w.(*os.File)
+	return f, ok
+}
+
 // terminalSize tells how many columns and lines the terminal has that w is, and 0
 // if it is none.
 func terminalSize(w any) (width, height int) {
-	f, ok := w.(*os.File)
+	f, ok := file(w)
 	if !ok || !term.IsTerminal(int(f.Fd())) {
 		return 0, 0
 	}

@@ -5,6 +5,7 @@ import (
 	"math"
 	"strings"
 	"time"
+	"unicode/utf8"
 
 	"github.com/larder-cli/larder/installer/acquire"
 	"github.com/larder-cli/larder/sources"
@@ -12,20 +13,32 @@ import (
 
 const (
 	soon       = 250 * time.Millisecond // what is over before needs no bars
-	barWidth   = 16                     // without its brackets
-	barsFrom   = 80                     // columns; with fewer there are only words
+	wideBar    = 20                     // columns of a bar
+	narrowBar  = 10                     // on terminals narrower than barsFrom
+	barsFrom   = 79                     // columns, without the last one
 	summaryMax = 240                    // bytes, of a line where there is no terminal
 )
 
-// A row is a line of the display before it is fitted to the terminal.
-type row struct {
-	name, text string
-	done, size int64 // of which the bar shows how much; no bar if the size is 0
+// A barRow is a line of the display before it is fitted to the terminal. It has a bar and
+// amounts, or a state.
+type barRow struct {
+	name, state, extra string
+	done, size         int64 // of which the bar shows how much; no bar if the size is 0
+	amount             amount
+}
+
+// barColumns are the columns of rows with bars. What is last goes first where there is no
+// room.
+var barColumns = []Column{
+	{Shorten: true}, {Drop: 1}, {Right: true, Drop: 2}, {Right: true, Drop: 3}, {Right: true, Drop: 4}, {Drop: 5}, {Drop: 6},
 }
 
 // lines are what a terminal of that size shows: a line for each item, a total,
 // none wider or more than there is room for.
-func (b *board) lines(width, height int) []string {
+func (b *board) lines(width, height int) []string { return b.drawn(width, height, false) }
+
+// drawn is lines, in colours if the terminal has them.
+func (b *board) drawn(width, height int, colours bool) []string {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	now := b.now()
@@ -33,55 +46,128 @@ func (b *board) lines(width, height int) []string {
 		return nil
 	}
 	items, more := b.shown(max(0, height-2)) // one for the total, one for the cursor
-	var rows []row
+	var rows []barRow
 	for _, it := range items {
-		rows = append(rows, row{it.name(), it.state(now), it.done, it.size})
+		r := barRow{name: b.name(it), state: oneLine(b.state(it, now)), extra: oneLine(b.extra(it)), done: it.done, size: it.size}
+		if r.state == "" {
+			r.amount = amountOf(it.done, it.size, it.size > 0, it.meter.rate(now))
+		}
+		rows = append(rows, r)
 	}
 	if alone := len(items) == 1 && len(b.items) == 1 && items[0].id == (sources.PackageID{}); !alone {
-		r := row{name: "total", text: b.total(now, more)}
-		if done, size, known := b.bytes(); known {
+		r := barRow{name: b.packages(), extra: b.rest(more)}
+		done, size, known := b.bytes()
+		if size > 0 {
+			r.amount = amountOf(done, size, known, b.meter.rate(now))
+		}
+		if known {
 			r.done, r.size = done, size
 		}
 		rows = append(rows, r)
 	}
-	return fit(rows, width-1) // in the last column some terminals begin a new line
-}
-
-// fit lays rows out below one another in so many columns.
-func fit(rows []row, width int) []string {
-	column := 0
-	for _, r := range rows {
-		column = max(column, len([]rune(r.name)))
-	}
-	if width < barsFrom {
-		column = min(column, max(0, width-5))
-	} else {
-		column = min(column, width/2)
-	}
 	var lines []string
-	for _, r := range rows {
-		var line strings.Builder
-		fmt.Fprintf(&line, "%4s %-*s ", percent(r.done, r.size), column, cut(r.name, column))
-		switch {
-		case width < barsFrom:
-		case r.size > 0:
-			line.WriteString("[" + bar(min(r.done, r.size), r.size) + "] ")
-		default:
-			line.WriteString(strings.Repeat(" ", barWidth+3))
-		}
-		line.WriteString(r.text)
-		lines = append(lines, strings.TrimRight(cut(line.String(), width), " "))
+	for _, line := range fit(rows, width-1, colours) { // in the last column some terminals begin a new line
+		lines = append(lines, line.render(colours))
 	}
 	return lines
 }
 
-// bar draws how much of a size is done.
-func bar(done, size int64) string {
-	cells := int(math.Round(barWidth * float64(done) / float64(size)))
-	if cells == 0 {
-		return strings.Repeat("-", barWidth)
+// fit lays rows out below one another in so many columns.
+func fit(rows []barRow, width int, colours bool) []Line {
+	barWidth := wideBar
+	if width < barsFrom {
+		barWidth = narrowBar
 	}
-	return strings.Repeat("=", cells-1) + ">" + strings.Repeat("-", barWidth-cells)
+	widths := make([]int, len(barColumns))
+	cells := make([][]Line, len(rows))
+	for i, r := range rows {
+		cells[i] = r.cells(barWidth, colours)
+		for j, cell := range cells[i] {
+			if r.state == "" || j == 0 {
+				widths[j] = max(widths[j], utf8.RuneCountInString(cell.plain()))
+			}
+		}
+	}
+	room := max(width/2, 21) // for names; the rest is for bar and percentage
+	if width < 2*narrowBar+len("100%") {
+		room = width - len(gap) - len("100%")
+	}
+	widths[0] = min(widths[0], max(room, 0))
+	shown := fitColumns(barColumns, widths, max(width, 1))
+	lines := make([]Line, len(rows))
+	for i, r := range rows {
+		for j, cell := range cells[i] {
+			switch {
+			case r.state != "" && j > 0:
+			case j == 0:
+				lines[i] = append(lines[i], barColumns[0].lay(cell[0], widths[0])...)
+			case shown[j]:
+				lines[i] = append(lines[i], barColumns[j].pad(cell, widths[j])...)
+			}
+		}
+		if r.state != "" && width-widths[0] > narrowBar {
+			lines[i] = append(lines[i], Span{Text: strings.TrimRight(r.state+gap+r.extra, " ")})
+		}
+		lines[i] = lines[i].trimmed().cut(width)
+	}
+	return lines
+}
+
+// cells are the cells of a row with a bar.
+func (r barRow) cells(barWidth int, colours bool) []Line {
+	drawn := Line{}
+	if r.size > 0 {
+		drawn = bar(min(r.done, r.size), r.size, barWidth, colours)
+	}
+	return []Line{
+		{{r.name, Bold}}, drawn, Text(percent(r.done, r.size)),
+		Text(r.amount.bytes), Text(r.amount.rate), Text(r.amount.left), {{r.extra, Faint}},
+	}
+}
+
+// pad is a cell of several paints in a column of that width, with the gap behind it.
+func (c Column) pad(cell Line, width int) Line {
+	space := Span{Text: strings.Repeat(" ", max(0, width-utf8.RuneCountInString(cell.plain())))}
+	if c.Right {
+		return append(append(Line{space}, cell...), Span{Text: gap})
+	}
+	return append(append(Line{}, cell...), space, Span{Text: gap})
+}
+
+// cut is as much of a line as so many columns hold, if each letter takes one. The display
+// sees to it that wider ones do no harm.
+func (l Line) cut(columns int) Line {
+	left := max(0, columns)
+	if utf8.RuneCountInString(l.plain()) <= left {
+		return l
+	}
+	var short Line
+	for _, s := range l {
+		letters := []rune(s.Text)
+		if len(letters) >= left {
+			if left > 0 {
+				short = append(short, Span{string(letters[:left-1]) + "…", s.Paint})
+			}
+			return short
+		}
+		short, left = append(short, s), left-len(letters)
+	}
+	return short
+}
+
+// bar draws how much of a size is done. What is not done is faint where there are colours,
+// and thin elsewhere.
+func bar(done, size int64, width int, colours bool) Line {
+	halves := int(math.Floor(float64(2*width) * float64(done) / float64(size)))
+	full := strings.Repeat("━", halves/2)
+	if halves%2 > 0 {
+		full += "╸"
+	}
+	rest := "─"
+	if colours {
+		rest = "━"
+	}
+	return Line{{full, Added}, {strings.Repeat(rest, width-utf8.RuneCountInString(full)), Faint}}
 }
 
 // percent is empty where there is nothing to tell.
@@ -92,8 +178,7 @@ func percent(done, size int64) string {
 	return fmt.Sprintf("%d%%", int(float64(min(done, size))/float64(size)*100))
 }
 
-// cut is as much of text as so many columns hold, if each letter takes one. The
-// display sees to it that wider ones do no harm.
+// cut is as much of text as so many columns hold, if each letter takes one.
 func cut(text string, columns int) string {
 	letters := []rune(text)
 	return string(letters[:min(len(letters), max(0, columns))])
@@ -108,16 +193,20 @@ func (b *board) summary() string {
 	if len(b.items) == 0 {
 		return ""
 	}
-	line := b.total(now, 0)
+	var arrived amount
+	if done, size, known := b.bytes(); size > 0 {
+		arrived = amountOf(done, size, known, b.meter.rate(now))
+	}
+	line := together(b.packages(), arrived.String(), b.rest(0))
 	for i, it := range items {
 		if it.step == verifying {
 			continue
 		}
-		about := it.name() + " "
+		about := b.name(it) + " "
 		if it.size > 0 && it.step == acquire.Arriving && !now.Before(it.pause) {
-			about += fmt.Sprintf("%d %%", it.done*100/it.size)
+			about += percent(it.done, it.size)
 		} else {
-			about += cut(it.state(now), 60)
+			about += cut(oneLine(b.state(it, now)), 60)
 		}
 		if len(line)+len(about) > summaryMax {
 			return line + fmt.Sprintf(", and %d more", len(items)-i)

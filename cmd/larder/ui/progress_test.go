@@ -28,11 +28,11 @@ func TestProgressIsToldNowAndThen(t *testing.T) {
 	out.Event(acquire.Event{Step: acquire.Arriving, Package: one, Done: 20e6, Size: 80e6})
 	ticks <- c.now()
 	ticks <- c.now() // the first line is written by now
-	out.ForModule("a").Event(acquire.Event{Step: acquire.Installed, Package: one})
+	out.ForModule("a", ".").Event(acquire.Event{Step: acquire.Installed, Package: one})
 	out.Event(acquire.Event{Step: acquire.Installed, Package: one})
 	out.progress.end()
-	const line = "larder: 0 of 1 package, 20.0 MB of 80.0 MB, 5.0 MB/s, 12s left; acme/one 1.2.0 25 %\n"
-	want := "larder: registry.terraform.io/acme/one 1.2.0: fetching from registry there\n" + line
+	const line = "0 of 1 package, 20/80 MB, 5.0 MB/s, 12s left; acme/one 1.2.0 25%\n"
+	want := line
 	got := stderr.String()
 	if second := got == want+line; got != want && !second { // it came before the end or not
 		t.Errorf("got\n%s\nwant\n%s", got, want)

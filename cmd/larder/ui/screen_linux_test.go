@@ -133,7 +133,7 @@ func TestStoppedTerminal(t *testing.T) {
 	<-ended
 	var want strings.Builder
 	for i := range messages {
-		fmt.Fprintf(&want, "larder: warning: registry.terraform.io/acme/one: %d%s\n", i, long)
+		fmt.Fprintf(&want, "larder: warning: acme/one:\n  %d%s\n", i, long)
 	}
 	got := w.Text() + "\n"
 	sourcetest.Equal(t, got, want.String(), len(got), "bytes", want.Len())

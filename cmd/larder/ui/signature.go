@@ -67,7 +67,11 @@ func (o *Output) Checked(all []Checked) {
 	var rows [][]string
 	for _, p := range all {
 		row := []string{p.id.Provider.String() + " " + p.Version, p.Platform, p.Verdict.String()}
-		if text := p.text(); text != "" {
+		text := p.text()
+		switch {
+		case text != "" && p.Verdict == sources.MirrorEvidence: // where the key is from is in text
+			row[2] = "signed, " + text
+		case text != "":
 			row[2] += ", " + text
 		}
 		rows = append(rows, row)

@@ -38,13 +38,17 @@ func cacheHolder(whole bool, h disk.Holder) string {
 	case whole && h.PID == 0:
 		return "the processes that install from the plugin cache"
 	case h.PID == 0:
-		return "another process"
+		return "another larder process"
 	case err == nil && h.Host == here && h.PID == os.Getpid():
 		return "another root module"
 	}
-	who := fmt.Sprintf("process %d on %s, at work since %s", h.PID, h.Host, h.Since.Local().Format("15:04:05"))
+	who := fmt.Sprintf("another larder process (pid %d", h.PID)
+	if h.Host != here {
+		who += " on " + h.Host
+	}
+	who += ", since " + h.Since.Local().Format("15:04:05") + ")"
 	if whole {
-		who += ", to clean the plugin cache"
+		who += " to clean the plugin cache"
 	}
 	return who
 }

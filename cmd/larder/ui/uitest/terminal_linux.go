@@ -104,13 +104,63 @@ func (w *Terminal) Resize(width, height int, reflow bool) {
 // A picture is what a terminal shows, and what has left it at the top.
 type picture struct {
 	width, height int
-	lines         []string // all there ever were
+	lines         [][]rune // all there ever were, each letter with its paint
 	wrapped       []bool   // whether a line goes on in the next
 	top           int      // line that is the first on the screen
 	row           int      // of the cursor, counted from the first line
 	Column        int      // of the cursor
 	NoWrap        bool     // lines that are too wide are cut
 	escape        string   // begun
+	paint         rune     // of what is written, in the bits above those of a letter
+}
+
+// paintShift is where the paint of a letter begins: no letter has more bits.
+const paintShift = 21
+
+// paints are the parameters of the sequences for paints, in the order of their bits, and
+// how [picture.Painted] shows them.
+var paints = []struct{ parameter, name string }{
+	{"1", "bold"}, {"2", "dim"}, {"31", "red"}, {"32", "green"}, {"33", "yellow"},
+}
+
+// text is a line without its paints.
+func text(line []rune) string {
+	plain := make([]rune, len(line))
+	for i, r := range line {
+		plain[i] = r & (1<<paintShift - 1)
+	}
+	return string(plain)
+}
+
+// painted is a line with its paints as words, as in {green}+{/}.
+func painted(line []rune) string {
+	var b strings.Builder
+	last := rune(0)
+	for _, r := range append(slices.Clone(line), 0) {
+		if paint := r >> paintShift; paint != last {
+			if last != 0 {
+				b.WriteString("{/}")
+			}
+			if paint != 0 {
+				b.WriteString("{" + paints[paint-1].name + "}")
+			}
+			last = paint
+		}
+		if r &= 1<<paintShift - 1; r != 0 {
+			b.WriteRune(r)
+		}
+	}
+	return b.String()
+}
+
+// Painted is all that was ever seen, line by line as they were broken, with the paints as
+// words.
+func (p *picture) Painted() string {
+	var b strings.Builder
+	for _, line := range p.lines {
+		b.WriteString(strings.TrimRight(painted(line), " ") + "\n")
+	}
+	return strings.TrimRight(b.String(), "\n") + "\n"
 }
 
 func (p *picture) letter(r rune) {
@@ -142,12 +192,10 @@ func (p *picture) put(r rune) {
 		}
 	}
 	p.reach()
-	line := []rune(p.lines[p.row])
-	for len(line) <= p.Column {
-		line = append(line, ' ')
+	for len(p.lines[p.row]) <= p.Column {
+		p.lines[p.row] = append(p.lines[p.row], ' ')
 	}
-	line[p.Column] = r
-	p.lines[p.row] = string(line)
+	p.lines[p.row][p.Column] = r | p.paint<<paintShift
 	p.Column++
 }
 
@@ -162,7 +210,7 @@ func (p *picture) down(wrap bool) {
 // reach makes the line that the cursor is in.
 func (p *picture) reach() {
 	for len(p.lines) <= p.row {
-		p.lines, p.wrapped = append(p.lines, ""), append(p.wrapped, false)
+		p.lines, p.wrapped = append(p.lines, nil), append(p.wrapped, false)
 	}
 }
 
@@ -171,18 +219,27 @@ func (p *picture) command(escape string) {
 	switch {
 	case escape == "\x1b[J":
 		p.reach()
-		line := []rune(p.lines[p.row])
-		p.lines[p.row] = string(line[:min(len(line), p.Column)])
+		p.lines[p.row] = p.lines[p.row][:min(len(p.lines[p.row]), p.Column)]
 		p.lines, p.wrapped = p.lines[:p.row+1], p.wrapped[:p.row+1]
 		p.wrapped[p.row] = false
 	case escape == "\x1b[K":
 		p.reach()
-		line := []rune(p.lines[p.row])
-		p.lines[p.row] = string(line[:min(len(line), p.Column)])
+		p.lines[p.row] = p.lines[p.row][:min(len(p.lines[p.row]), p.Column)]
 	case escape == "\x1b[C":
 		p.Column = min(p.Column+1, max(0, p.width-1))
 	case escape == "\x1b[?7l", escape == "\x1b[?7h":
 		p.NoWrap = strings.HasSuffix(escape, "l")
+	case strings.HasSuffix(escape, "m"):
+		parameter := strings.TrimSuffix(strings.TrimPrefix(escape, "\x1b["), "m")
+		p.paint = 0
+		for i, known := range paints {
+			if known.parameter == parameter {
+				p.paint = rune(i + 1)
+			}
+		}
+		if p.paint == 0 && parameter != "0" {
+			p.put('?')
+		}
 	case strings.HasSuffix(escape, "A"):
 		if _, err := fmt.Sscanf(escape, "\x1b[%dA", &n); err != nil {
 			p.put('?')
@@ -201,7 +258,7 @@ func (p *picture) resize(width, height int, reflow bool) {
 	}
 	if narrower && !reflow {
 		for i, line := range p.lines {
-			p.lines[i] = string([]rune(line)[:min(len([]rune(line)), width)])
+			p.lines[i] = line[:min(len(line), width)]
 		}
 	}
 	p.Column = min(p.Column, width)
@@ -216,23 +273,23 @@ func (p *picture) resize(width, height int, reflow bool) {
 
 // reflow breaks lines again, for another width. The cursor stays with what it is at.
 func (p *picture) reflow() {
-	var lines []string
+	var lines [][]rune
 	var wrapped []bool
 	row := 0
 	for i := 0; i < len(p.lines); i++ {
 		if i == p.row {
 			row = len(lines)
 		}
-		whole := []rune(p.lines[i])
+		whole := slices.Clone(p.lines[i])
 		for p.wrapped[i] && i+1 < len(p.lines) {
 			i++
-			whole = append(whole, []rune(p.lines[i])...)
+			whole = append(whole, p.lines[i]...)
 		}
 		for len(whole) > p.width {
-			lines, wrapped = append(lines, string(whole[:p.width])), append(wrapped, true)
+			lines, wrapped = append(lines, slices.Clone(whole[:p.width])), append(wrapped, true)
 			whole = whole[p.width:]
 		}
-		lines, wrapped = append(lines, string(whole)), append(wrapped, false)
+		lines, wrapped = append(lines, whole), append(wrapped, false)
 	}
 	p.top += len(lines) - len(p.lines)
 	p.lines, p.wrapped, p.row = lines, wrapped, row
@@ -243,7 +300,7 @@ func (p *picture) reflow() {
 func (p *picture) Text() string {
 	var b strings.Builder
 	for i, line := range p.lines {
-		b.WriteString(line)
+		b.WriteString(text(line))
 		if !p.wrapped[i] {
 			b.WriteString("\n")
 		}
@@ -253,5 +310,9 @@ func (p *picture) Text() string {
 
 // Seen is what is on the screen now.
 func (p *picture) Seen() []string {
-	return slices.Clone(p.lines[p.top:min(len(p.lines), p.top+p.height)])
+	var seen []string
+	for _, line := range p.lines[p.top:min(len(p.lines), p.top+p.height)] {
+		seen = append(seen, text(line))
+	}
+	return seen
 }

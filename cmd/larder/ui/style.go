@@ -1,0 +1,76 @@
+package ui
+
+import "strings"
+
+// A Paint is how text stands out where colours are shown.
+type Paint string
+
+// The paints, as the parameters of the terminal's sequence for them.
+const (
+	Plain   Paint = ""
+	Added   Paint = "32" // green
+	Changed Paint = "33" // yellow
+	Removed Paint = "31" // red, for errors too
+	Faint   Paint = "2"  // what is secondary
+	Bold    Paint = "1"  // names and headings
+)
+
+// A Span is text in one paint.
+type Span struct {
+	Text  string
+	Paint Paint
+}
+
+// A Line is text in several paints.
+type Line []Span
+
+// Text is a line in no paint.
+func Text(text string) Line { return Line{{Text: text}} }
+
+// plain is the text of a line.
+func (l Line) plain() string {
+	var b strings.Builder
+	for _, s := range l {
+		b.WriteString(s.Text)
+	}
+	return b.String()
+}
+
+// render is the line as it is written. Nothing in its text reaches a terminal as a control
+// sequence.
+func (l Line) render(colours bool) string {
+	var b strings.Builder
+	for _, s := range l {
+		text := visible(s.Text)
+		if colours && s.Paint != Plain && text != "" {
+			text = "\x1b[" + string(s.Paint) + "m" + text + "\x1b[0m"
+		}
+		b.WriteString(text)
+	}
+	return b.String()
+}
+
+// A ColorMode says when output is coloured.
+type ColorMode string
+
+// The colour modes.
+const (
+	ColorAuto   ColorMode = "auto" // on a terminal
+	ColorAlways ColorMode = "always"
+	ColorNever  ColorMode = "never"
+)
+
+// ColorModes are all colour modes, the default first.
+var ColorModes = []ColorMode{ColorAuto, ColorAlways, ColorNever}
+
+// colours reports whether what is written to w is coloured.
+func (o *Output) colours(w any) bool {
+	switch o.Color {
+	case ColorAlways:
+		return true
+	case ColorNever:
+		return false
+	}
+	f, ok := file(w)
+	return ok && IsTerminal(f) && commandsTerminal(f)
+}

@@ -1,0 +1,181 @@
+package ui
+
+import (
+	"strings"
+	"unicode/utf8"
+)
+
+// A Column describes the cells of a table that stand below one another.
+type Column struct {
+	Head    string // shown on terminals, if any column of the table has one
+	Right   bool   // cells are aligned to the right, as numbers are
+	Shorten bool   // cells may be shortened in the middle to fit the terminal
+	Drop    int    // columns are left out to fit the terminal, the greatest number first; 0 never
+}
+
+// A Row is a line of a table.
+type Row struct {
+	Cells []Span
+	Value any // for --json
+}
+
+// gap is what separates columns.
+const gap = "  "
+
+// Grid writes a table, each row as a result; with --json, the values of the rows. On a
+// terminal it has the heads of its columns and is as wide as there is room for. Elsewhere
+// nothing is left out or shortened.
+func (o *Output) Grid(kind string, columns []Column, rows []Row) {
+	if o.JSON {
+		for _, r := range rows {
+			o.Object(kind, r.Value)
+		}
+		return
+	}
+	for i := range rows {
+		rows[i].Cells = o.addresses(rows[i].Cells)
+	}
+	width := o.Width()
+	if width > 0 && hasHeads(columns) && len(rows) > 0 {
+		head := Row{Cells: make([]Span, len(columns))}
+		for i, c := range columns {
+			head.Cells[i] = Span{c.Head, Faint}
+		}
+		rows = append([]Row{head}, rows...)
+	}
+	for _, line := range layOut(columns, rows, width) {
+		o.result(line)
+	}
+}
+
+func hasHeads(columns []Column) bool {
+	for _, c := range columns {
+		if c.Head != "" {
+			return true
+		}
+	}
+	return false
+}
+
+// layOut makes lines of rows whose cells are aligned. They fit so many columns of a
+// terminal; 0 means any number.
+func layOut(columns []Column, rows []Row, width int) []Line {
+	widths := make([]int, len(columns))
+	for _, r := range rows {
+		for i, cell := range r.Cells {
+			widths[i] = max(widths[i], utf8.RuneCountInString(cell.Text))
+		}
+	}
+	shown := fitColumns(columns, widths, width)
+	lines := make([]Line, len(rows))
+	for i, r := range rows {
+		for j, cell := range r.Cells {
+			if shown[j] {
+				lines[i] = append(lines[i], columns[j].lay(cell, widths[j])...)
+			}
+		}
+		lines[i] = lines[i].trimmed()
+	}
+	return lines
+}
+
+// fitColumns decides which columns are shown, and reduces the widths of those that may be
+// shortened.
+func fitColumns(columns []Column, widths []int, width int) (shown []bool) {
+	const least = 8 // columns of a cell that is shortened
+	shown = make([]bool, len(columns))
+	total := -len(gap)
+	for i, w := range widths {
+		if shown[i] = w > 0; shown[i] {
+			total += w + len(gap)
+		}
+	}
+	for width > 0 && total > width {
+		drop := 0
+		for i, c := range columns {
+			if shown[i] && c.Drop > 0 && c.Drop >= columns[drop].Drop {
+				drop = i
+			}
+		}
+		if !shown[drop] || columns[drop].Drop == 0 {
+			break
+		}
+		shown[drop] = false
+		total -= widths[drop] + len(gap)
+	}
+	for i, c := range columns {
+		if over := total - width; width > 0 && over > 0 && shown[i] && c.Shorten && widths[i] > least {
+			less := min(over, widths[i]-least)
+			widths[i], total = widths[i]-less, total-less
+		}
+	}
+	return shown
+}
+
+// lay is a cell in a column of that width, with the gap behind it.
+func (c Column) lay(cell Span, width int) Line {
+	cell.Text = middle(cell.Text, width)
+	space := strings.Repeat(" ", width-utf8.RuneCountInString(cell.Text))
+	if c.Right {
+		return Line{{Text: space}, cell, {Text: gap}}
+	}
+	return Line{cell, {Text: space + gap}}
+}
+
+// trimmed is the line without spaces at its end.
+func (l Line) trimmed() Line {
+	for len(l) > 0 {
+		last := &l[len(l)-1]
+		if last.Text = strings.TrimRight(last.Text, " "); last.Text != "" {
+			break
+		}
+		l = l[:len(l)-1]
+	}
+	return l
+}
+
+// middle shortens text to so many letters by leaving out its middle.
+func middle(text string, width int) string {
+	letters := []rune(text)
+	if len(letters) <= width {
+		return text
+	}
+	if width < 2 {
+		return string(letters[:max(0, width)])
+	}
+	front := (width - 1) / 2
+	return string(letters[:front]) + "…" + string(letters[len(letters)-(width-1-front):])
+}
+
+// wrapped breaks text into lines of at most so many letters, between words. Lines after the
+// first are indented. A word that is longer stays whole, so that it can be copied.
+func wrapped(text string, width int) string {
+	const indent = "  "
+	if width <= len(indent) || utf8.RuneCountInString(text) <= width {
+		return text
+	}
+	var b strings.Builder
+	for i, line := range strings.Split(text, "\n") {
+		if i > 0 {
+			b.WriteString("\n")
+		}
+		column := 0
+		for rest := line; rest != ""; {
+			word := rest
+			if end := strings.IndexByte(strings.TrimLeft(rest, " "), ' '); end >= 0 {
+				word = rest[:len(rest)-len(strings.TrimLeft(rest, " "))+end]
+			}
+			rest = rest[len(word):]
+			letters := utf8.RuneCountInString(word)
+			if column > 0 && column+letters > width {
+				word = strings.TrimLeft(word, " ")
+				letters = utf8.RuneCountInString(word)
+				b.WriteString("\n" + indent)
+				column = len(indent)
+			}
+			b.WriteString(word)
+			column += letters
+		}
+	}
+	return b.String()
+}
