@@ -5,12 +5,12 @@ import (
 	"slices"
 )
 
-// A Verdict is how well a package is vouched for. Greater is better.
+// A Verdict is the verification result of a package. Greater is better.
 type Verdict int
 
 // The verdicts, from worst to best.
 const (
-	Unverified        Verdict = iota // nobody vouches for it
+	Unverified        Verdict = iota // no hash or signature to check it with
 	HashOnly                         // a hash matched, from a mirror or the lock file
 	MirrorEvidence                   // signed checksums matched, with a key that came along in the mirror
 	SelfSigned                       // signed with a key that the registry lists
@@ -30,13 +30,13 @@ func Verdicts() []Verdict {
 	return all
 }
 
-// String is the text shown to people, and the one in JSON and records.
+// String returns the text for people, JSON and records.
 func (v Verdict) String() string { return verdictTexts[v] }
 
 // MarshalText returns the text of String.
 func (v Verdict) MarshalText() ([]byte, error) { return []byte(v.String()), nil }
 
-// UnmarshalText accepts what MarshalText returns.
+// UnmarshalText accepts the texts that MarshalText returns.
 func (v *Verdict) UnmarshalText(text []byte) error {
 	i := slices.Index(verdictTexts[:], string(text))
 	if i < 0 {
