@@ -29,7 +29,7 @@ func endless(rw http.ResponseWriter, _ *http.Request) {
 	}
 }
 
-// bomb becomes a thousand times as large as it is.
+// bomb is compressed data that expands to a thousand times its size.
 var bomb = sync.OnceValue(func() []byte {
 	var buf bytes.Buffer
 	z := gzip.NewWriter(&buf)
@@ -62,7 +62,7 @@ func cut(rw http.ResponseWriter, _ *http.Request) {
 	panic(http.ErrAbortHandler)
 }
 
-// garbage answers with what is no HTTP.
+// garbage answers with something other than HTTP.
 func garbage(rw http.ResponseWriter, _ *http.Request) {
 	conn, _, err := rw.(http.Hijacker).Hijack()
 	if err != nil {

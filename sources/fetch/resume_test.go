@@ -12,7 +12,7 @@ import (
 	"github.com/larder-cli/larder/sources/sourcetest"
 )
 
-func TestDownloadGoesOnFromAnEarlierOne(t *testing.T) {
+func TestDownloadResumesEarlierDownload(t *testing.T) {
 	const half = 1 << 19
 	other := bytes.Repeat([]byte("x"), half)
 	for _, test := range []struct {
