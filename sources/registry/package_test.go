@@ -32,7 +32,8 @@ const (
 	packageURL  = "/p/acme/widget/1.0.0+b/download/linux/amd64"
 )
 
-// document is a good answer, with some members changed. A nil removes one.
+// document is a valid answer with some members changed. A nil value removes a
+// member.
 func document(changes map[string]any) string {
 	doc := map[string]any{
 		"protocols": []string{"5.0"}, "os": "linux", "arch": "amd64", "filename": "widget.zip",
@@ -87,8 +88,8 @@ func TestPackage(t *testing.T) {
 	sourcetest.EqualSlices(t, n.paths(), asked, "asked")
 }
 
-// The packages of one version share its checksums, however many are asked for
-// at once.
+// The packages of a version share its checksums, even if they are requested at
+// the same time.
 func TestChecksumsAreFetchedOnce(t *testing.T) {
 	n := packageNetwork(document(nil))
 	platforms := []sources.Platform{packageID(t).Platform}
@@ -114,7 +115,7 @@ func TestChecksumsAreFetchedOnce(t *testing.T) {
 	}
 }
 
-// URLs are relative to where the document came from in the end.
+// URLs are relative to the document's URL after redirects.
 func TestPackageRedirected(t *testing.T) {
 	n := packageNetwork("307 https://b.example.com/x/y")
 	n.answers["https://b.example.com/x/y"] = document(map[string]any{"download_url": "widget.zip"})
@@ -124,7 +125,7 @@ func TestPackageRedirected(t *testing.T) {
 	}
 }
 
-func TestPackagesRefused(t *testing.T) {
+func TestRejectedPackages(t *testing.T) {
 	for _, test := range []struct {
 		name string
 		text string
@@ -186,7 +187,7 @@ func TestProtocols(t *testing.T) {
 	for _, test := range []struct {
 		protocols []string
 		versions  string
-		closest   string // if they are not supported
+		closest   string // if the protocols are not supported
 		hint      string
 	}{
 		{nil, versions, "", ""},
@@ -250,7 +251,7 @@ func TestOffers(t *testing.T) {
 		packages any
 		offered  string
 		size     int64
-		says     string // to OpenTofu; Terraform does not look
+		says     string // the error for OpenTofu; Terraform ignores the member
 	}{
 		{"none", nil, "[]", 0, ""},
 		{"empty", map[string]any{}, "[]", 0, ""},
@@ -288,7 +289,8 @@ func TestOffers(t *testing.T) {
 	}
 }
 
-// Fuzzed documents come as what they are, whatever digits they begin with.
+// A verbatim network answers with the fuzzed text, even if it begins with a
+// digit.
 type verbatim struct {
 	*network
 	url, text string
@@ -299,7 +301,7 @@ func (v verbatim) RoundTrip(r *http.Request) (*http.Response, error) {
 		v.network = &network{answers: answers{}}
 		v.network.answers[v.url] = " " + v.text
 		if strings.TrimSpace(v.text) != "" && strings.ContainsRune("+-0123456789", rune(strings.TrimSpace(v.text)[0])) {
-			v.network.answers[v.url] = "{" // numbers are no documents, and statuses here
+			v.network.answers[v.url] = "{" // in this network's answers, a number would be a status
 		}
 	}
 	return v.network.RoundTrip(r)

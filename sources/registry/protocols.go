@@ -10,11 +10,11 @@ import (
 )
 
 // supportedProtocols are the major versions of the plugin protocol that engines
-// speak.
+// support.
 var supportedProtocols = []string{"5", "6"}
 
-// checkProtocols checks that one of a package's protocols is supported. A
-// package that lists none is taken at its word.
+// checkProtocols checks that a package has a supported protocol. A package
+// without a list of protocols is accepted.
 func checkProtocols(protocols []string) error {
 	supported := len(protocols) == 0
 	for _, text := range protocols {
@@ -35,7 +35,7 @@ func supportedProtocol(v sources.Version) bool {
 	return slices.Contains(supportedProtocols, major)
 }
 
-// speaks reports whether the release lists a protocol that we know is good.
+// speaks reports whether the release lists a supported protocol.
 func (r release) speaks() bool {
 	return slices.ContainsFunc(r.Protocols, func(text string) bool {
 		v, err := sources.ParseVersion(text)
@@ -43,14 +43,14 @@ func (r release) speaks() bool {
 	})
 }
 
-// suggestVersion adds to a protocol error the version to use instead.
+// suggestVersion adds to a protocol error the version that can be used instead.
 func (r *Registry) suggestVersion(ctx context.Context, id sources.PackageID, unsupported *ProtocolError) error {
 	doc, err := r.versions(ctx, id.Provider)
 	if err == nil {
 		unsupported.Closest = doc.closest(id.Version)
 	}
 	switch {
-	case err != nil: // the package's protocols are known all the same
+	case err != nil: // the package's protocols are still known
 		return unsupported
 	case unsupported.Closest == sources.Version{}:
 		return sources.WithHint(unsupported, "no version of this provider can be used")
@@ -61,8 +61,9 @@ func (r *Registry) suggestVersion(ctx context.Context, id sources.PackageID, uns
 	}
 }
 
-// closest is the newest version with a protocol that is supported, or zero. It is never
-// the one that has turned out not to have one, whatever the list says of it.
+// closest returns the newest version with a supported protocol, or zero. It
+// never returns the version that failed, even if the list has a supported
+// protocol for it.
 func (d *versionsDocument) closest(failed sources.Version) sources.Version {
 	var best sources.Version
 	for _, release := range d.Versions {

@@ -22,12 +22,12 @@ import (
 
 var provider = sourcetest.Address
 
-// Answers are what a network says to each URL, without a host if that is
-// example.com. A text that begins with a digit is a status, or one and a
-// location; others are JSON documents. What is not there is 404.
+// Answers are the answers of a network by URL, without the host if that is
+// example.com. A text that begins with a digit is a status, or a status and a
+// location. All other texts are JSON documents. A missing URL is a 404.
 type answers map[string]string
 
-// A network is a transport that answers, and remembers what it was asked.
+// A network is a transport that answers from a table and records the requests.
 type network struct {
 	answers answers
 
@@ -61,7 +61,7 @@ func (n *network) RoundTrip(r *http.Request) (*http.Response, error) {
 	return resp, nil
 }
 
-// paths are the URLs asked for, sorted, and each with its credentials.
+// paths returns the requested URLs, sorted, each with its credentials.
 func (n *network) paths() []string {
 	var paths []string
 	for _, r := range n.asked {
@@ -92,7 +92,7 @@ func TestDiscovery(t *testing.T) {
 	for _, test := range []struct {
 		name    string
 		answers answers
-		err     any // to match; nil if the provider is found
+		err     any // error to match; nil if the provider is found
 		says    string
 	}{
 		{"relative", answers{wellKnown: services, "/p/acme/widget/versions": found}, nil, ""},
@@ -140,7 +140,7 @@ func TestDiscovery(t *testing.T) {
 	}
 }
 
-func TestDiscoveryNeedsJSON(t *testing.T) {
+func TestDiscoveryRequiresJSON(t *testing.T) {
 	srv := httptest.NewTLSServer(http.HandlerFunc(func(rw http.ResponseWriter, _ *http.Request) {
 		rw.Header().Set("Content-Type", "text/html")
 		_, _ = io.WriteString(rw, services)
@@ -171,7 +171,7 @@ func TestDiscoveryHappensOnce(t *testing.T) {
 	}
 }
 
-// A blocking transport holds the first request until it is cancelled.
+// A blocking transport blocks the first request until it is cancelled.
 type blocking struct {
 	*network
 	first   atomic.Bool
@@ -187,8 +187,9 @@ func (b *blocking) RoundTrip(r *http.Request) (*http.Response, error) {
 	return b.network.RoundTrip(r)
 }
 
-// Whoever waits for a discovery that somebody else cancels goes on with it.
-func TestCancelledDiscoveryIsForgotten(t *testing.T) {
+// If a caller's service discovery is cancelled, a waiting caller performs its
+// own.
+func TestCancelledDiscoveryIsNotRecorded(t *testing.T) {
 	b := &blocking{network: &network{answers: answers{wellKnown: services, "/p/acme/widget/versions": "{}"}}, waiting: make(chan struct{})}
 	r := registry.New(fetch.New(fetch.Options{Transport: b}), registry.Options{})
 	p := provider(t, "example.com/acme/widget")
@@ -323,7 +324,7 @@ func TestGitHubIsNoRegistry(t *testing.T) {
 	}
 }
 
-// A host that its user has moved takes its token along.
+// If the user moves a host's services, the host's token is sent to the new URL.
 func TestMovedHostKeepsItsToken(t *testing.T) {
 	n := &network{answers: answers{"https://x.example.com/p/acme/widget/versions": `{"versions": []}`}}
 	moved := registry.Options{Services: map[sources.Host]map[string]string{"example.com": {"providers.v1": "https://x.example.com/p/"}}}
