@@ -26,7 +26,7 @@ func packageID(t testing.TB, p, v string) sources.PackageID {
 	return sourcetest.PackageID(t, p, v, "linux_amd64")
 }
 
-// An answer is what the mirror says to a URL.
+// An answer is the mirror's answer to a request for a URL.
 type answer struct {
 	status   int // 0 means 200
 	kind     string
@@ -34,8 +34,8 @@ type answer struct {
 	body     string
 }
 
-// A network is a transport that answers, and remembers what it was asked. What
-// is not there is 404.
+// A network is a transport that answers from a table and records the requests.
+// A missing URL is a 404.
 type network struct {
 	answers map[string]answer
 	then    func(*http.Request) // called with each request; may be nil
@@ -221,7 +221,7 @@ func TestTrustAllHashes(t *testing.T) {
 	}
 }
 
-func TestPackagesRefused(t *testing.T) {
+func TestRejectedPackages(t *testing.T) {
 	linux := func(archive string) answer { return document(`{"archives": {"linux_amd64": ` + archive + `}}`) }
 	for _, test := range []struct {
 		name   string
@@ -250,7 +250,7 @@ func TestMissingPackage(t *testing.T) {
 	for _, test := range []struct {
 		name           string
 		index, version answer
-		is             error // nil if it is no answer
+		is             error // nil if the error is no answer
 		hint           string
 	}{
 		{"platform", answer{}, document(`{"archives": {"darwin_arm64": {"url": "x"}, "a_b": null}}`), sources.ErrNoPlatform, "has 1.0.0 for darwin_arm64"},
