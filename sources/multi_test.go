@@ -182,9 +182,9 @@ func TestPackageComesFromTheFirstMethodThatHasIt(t *testing.T) {
 		want    string // the source, or the error
 	}{
 		{"first", []*source{{name: "a", packages: "1.0.0_linux_amd64"}, {name: "b", packages: "1.0.0_linux_amd64"}}, "a"},
-		{"not found moves on", []*source{{name: "a", packages: ""}, {name: "b", packages: "1.0.0_linux_amd64"}}, "b"},
-		{"no platform moves on", []*source{{name: "a", packages: "1.0.0_linux_arm64"}, {name: "b", packages: "1.0.0_linux_amd64"}}, "b"},
-		{"failure ends", []*source{{name: "a", err: errOutage}, {name: "b", packages: "1.0.0_linux_amd64"}}, errOutage.Error()},
+		{"next source after not found", []*source{{name: "a", packages: ""}, {name: "b", packages: "1.0.0_linux_amd64"}}, "b"},
+		{"next source after no platform", []*source{{name: "a", packages: "1.0.0_linux_arm64"}, {name: "b", packages: "1.0.0_linux_amd64"}}, "b"},
+		{"failure ends the search", []*source{{name: "a", err: errOutage}, {name: "b", packages: "1.0.0_linux_amd64"}}, errOutage.Error()},
 		{"later failure does not matter", []*source{{name: "a", packages: "1.0.0_linux_amd64"}, {name: "b", err: errOutage}}, "a"},
 		{"no platform at all", []*source{{name: "a", packages: "1.0.0_linux_arm64"}, {name: "b"}}, "registry.terraform.io/a/b 1.0.0 linux_amd64: a: no package for this platform"},
 		{"nothing", []*source{{name: "a"}, {name: "b"}}, "registry.terraform.io/a/b 1.0.0 linux_amd64: a, b: not found"},

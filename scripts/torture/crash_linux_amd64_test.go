@@ -25,7 +25,7 @@ func TestCrashAtEveryStep(t *testing.T) {
 		k.dir = t.TempDir()
 		finished, err := k.killAt(step)
 		if errors.Is(err, syscall.EPERM) {
-			t.Skip("nobody may trace processes here")
+			t.Skip("processes may not be traced here")
 		}
 		sourcetest.Require(t, err == nil, "step %d: %v", step, err)
 		if finished {

@@ -38,7 +38,7 @@ func TestImportCrashesAtEveryStep(t *testing.T) {
 		inside := filepath.Join(t.TempDir(), "inside")
 		finished, err := k.prepare("work", k.larder, "bundle", "import", usb, inside).killAt(step)
 		if errors.Is(err, syscall.EPERM) {
-			t.Skip("nobody may trace processes here")
+			t.Skip("processes may not be traced here")
 		}
 		sourcetest.Require(t, err == nil, "step %d: %v", step, err)
 		for name, text := range seen(t, inside) {

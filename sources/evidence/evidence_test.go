@@ -70,8 +70,8 @@ func TestDamagedEvidenceIsAnError(t *testing.T) {
 		{"no signature", "SHA256SUMS.sig", nil},
 		{"no keys", "keys.json", nil},
 		{"no origin", "origin", nil},
-		{"keys are no JSON", "keys.json", new("{")},
-		{"keys are no list", "keys.json", new(`"key"`)},
+		{"keys are not JSON", "keys.json", new("{")},
+		{"keys are not a list", "keys.json", new(`"key"`)},
 		{"sums too large", "SHA256SUMS", &huge},
 		{"keys too large", "keys.json", &huge},
 	} {

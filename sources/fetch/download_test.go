@@ -147,10 +147,10 @@ func TestDownloadResumesAfterBreak(t *testing.T) {
 		resets int
 	}{
 		{"strong entity tag", `"a"`, time.Time{}, 0},
-		{"date long past", "", old, 0},
-		{"weak entity tag and date long past", `W/"a"`, old, 0},
+		{"old date", "", old, 0},
+		{"weak entity tag and old date", `W/"a"`, old, 0},
 		{"weak entity tag", `W/"a"`, time.Time{}, 5},
-		{"date not long past", "", time.Now().Add(time.Hour), 5},
+		{"recent date", "", time.Now().Add(time.Hour), 5},
 		{"nothing", "", time.Time{}, 5},
 	} {
 		t.Run(test.name, func(t *testing.T) {
@@ -232,9 +232,9 @@ func TestDownloadOfChangingArchive(t *testing.T) {
 		name   string
 		second http.HandlerFunc
 	}{
-		{"new content, served as such", serve(other, `"b"`, time.Time{})},
+		{"new content with status 200", serve(other, `"b"`, time.Time{})},
 		{"ranges ignored", func(rw http.ResponseWriter, _ *http.Request) { _, _ = rw.Write(other) }},
-		{"rest of something else", partOf(other[1000:], "bytes 1000-"+strconv.Itoa(n-1)+"/"+size, `"b"`)},
+		{"rest of another archive", partOf(other[1000:], "bytes 1000-"+strconv.Itoa(n-1)+"/"+size, `"b"`)},
 		{"another range", partOf(other[500:], "bytes 500-"+strconv.Itoa(n-1)+"/"+size, `"a"`)},
 		{"shorter range", partOf(other[1000:2000], "bytes 1000-1999/"+size, `"a"`)},
 		{"another size", partOf(other[1000:2000], "bytes 1000-1999/2000", `"a"`)},
@@ -284,7 +284,7 @@ func TestDownloadsThatFail(t *testing.T) {
 		{"longer than expected", endless, 5, fetch.ErrTooLarge, "more than 5 bytes", 1},
 		{"enormous", func(rw http.ResponseWriter, _ *http.Request) { rw.Header().Set("Content-Length", "99999999999") }, 0, fetch.ErrTooLarge, "too large", 1},
 		{"gzip bomb", gzipBomb, 5, fetch.ErrTooLarge, "more than 5 bytes", 1},
-		{"range that nobody asked for", func(rw http.ResponseWriter, _ *http.Request) { rw.WriteHeader(206) }, 0, nil, "Content-Range", 2},
+		{"range that was not requested", func(rw http.ResponseWriter, _ *http.Request) { rw.WriteHeader(206) }, 0, nil, "Content-Range", 2},
 		{"redirect loop", redirectTo("/"), 0, nil, "more than 10 redirects", 11},
 	} {
 		t.Run(test.name, func(t *testing.T) {

@@ -243,7 +243,7 @@ func TestCredentials(t *testing.T) {
 		{"redirect to a subdomain", to("https://sub.example.com/"), ""},
 		{"redirect to another port", to("https://example.com:8443/"), ""},
 		{"redirect there and back", to("https://sub.example.com/?to=" + url.QueryEscape(host)), ""},
-		{"redirect with a user of its own", to("https://user:pass@sub.example.com"), "Basic dXNlcjpwYXNz"},
+		{"redirect with user information", to("https://user:pass@sub.example.com"), "Basic dXNlcjpwYXNz"},
 	} {
 		doc, err := w.document(fetch.Request{URL: test.url, Credentials: true})
 		if err != nil {

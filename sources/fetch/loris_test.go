@@ -52,9 +52,9 @@ func TestEndlessHeaders(t *testing.T) {
 	}{
 		{"byte by byte", "HTTP/1.1 200 OK\r\nX-Long: ", again("x", time.Second), 15 * time.Second, true},
 		{"line by line", "HTTP/1.1 200 OK\r\n", again("X-Many: x\r\n", 5*time.Second), 15 * time.Second, true},
-		{"promise by promise", "", again("HTTP/1.1 103 Early Hints\r\n\r\n", time.Second), 15 * time.Second, true},
+		{"interim answer by interim answer", "", again("HTTP/1.1 103 Early Hints\r\n\r\n", time.Second), 15 * time.Second, true},
 		{"at once", "HTTP/1.1 200 OK\r\nX-Long: ", again(strings.Repeat("x", 64<<10), 0), 0, false},
-		{"promises at once", "", again("HTTP/1.1 103 Early Hints\r\nX-Long: "+strings.Repeat("x", 4096)+"\r\n\r\n", 0), 0, false},
+		{"interim answers at once", "", again("HTTP/1.1 103 Early Hints\r\nX-Long: "+strings.Repeat("x", 4096)+"\r\n\r\n", 0), 0, false},
 	} {
 		t.Run(test.name, func(t *testing.T) {
 			inBubble(t, fetch.Options{Tries: 1, DownloadTries: 1}, raw(test.begin, test.more), func(t *testing.T, client *fetch.Client) {
@@ -97,12 +97,12 @@ func TestErrorsAreShort(t *testing.T) {
 	long := strings.Repeat("x", 500_000)
 	end := func(net.Conn) error { return io.EOF }
 	for name, handler := range map[string]http.HandlerFunc{
-		"no HTTP":         raw(long+"\r\n\r\n", end),
-		"status":          raw("HTTP/1.1 "+long+"\r\n\r\n", end),
-		"header":          raw("HTTP/1.1 200 OK\r\n"+long+"\r\n\r\n", end),
-		"length":          raw("HTTP/1.1 200 OK\r\nContent-Length: "+long+"\r\n\r\n", end),
-		"coding":          raw("HTTP/1.1 200 OK\r\nTransfer-Encoding: "+long+"\r\n\r\n", end),
-		"part of nothing": raw("HTTP/1.1 206 Partial Content\r\nContent-Range: "+long+"\r\n\r\n", end),
+		"no HTTP":       raw(long+"\r\n\r\n", end),
+		"status":        raw("HTTP/1.1 "+long+"\r\n\r\n", end),
+		"header":        raw("HTTP/1.1 200 OK\r\n"+long+"\r\n\r\n", end),
+		"length":        raw("HTTP/1.1 200 OK\r\nContent-Length: "+long+"\r\n\r\n", end),
+		"coding":        raw("HTTP/1.1 200 OK\r\nTransfer-Encoding: "+long+"\r\n\r\n", end),
+		"invalid range": raw("HTTP/1.1 206 Partial Content\r\nContent-Range: "+long+"\r\n\r\n", end),
 	} {
 		t.Run(name, func(t *testing.T) {
 			longest := 0

@@ -167,9 +167,9 @@ func TestLargeArchiveFromSlowServerUsesParts(t *testing.T) {
 			return part(r)
 		}},
 		{name: "other part", whole: 1, fault: lie("bytes 5-104/%d", len(large))},
-		{name: "part of something larger", whole: 1, fault: lie("bytes 0-99/%d", len(large)+1)},
-		{name: "part of nothing", whole: 1, fault: lie("bytes x")},
-		{name: "changed meanwhile", whole: 1, fault: func(n int, rw http.ResponseWriter, r *http.Request) bool {
+		{name: "part of a larger archive", whole: 1, fault: lie("bytes 0-99/%d", len(large)+1)},
+		{name: "invalid part", whole: 1, fault: lie("bytes x")},
+		{name: "changed in the meantime", whole: 1, fault: func(n int, rw http.ResponseWriter, r *http.Request) bool {
 			if n > 1 {
 				serve(large, `"b"`, time.Time{})(rw, r)
 			}

@@ -137,8 +137,8 @@ func TestVersions(t *testing.T) {
 		{"none", document(`{"versions": {}}`), "[]", "[]", ""},
 		{"missing", document(`{}`), "[]", "[]", ""},
 		{"null", document(`null`), "[]", "[]", ""},
-		{"what is none", document(`{"versions": {"latest": {}, "1.0.0": {}, "v1": {}}}`), "[1.0.0]", `[ignored what is not a version: "latest", "v1"]`, ""},
-		{"something after it", document(`{"versions": {"1.0.0": {}}} x`), "[1.0.0]", "[]", ""},
+		{"a key that is not a version", document(`{"versions": {"latest": {}, "1.0.0": {}, "v1": {}}}`), "[1.0.0]", `[ignored what is not a version: "latest", "v1"]`, ""},
+		{"text after the object", document(`{"versions": {"1.0.0": {}}} x`), "[1.0.0]", "[]", ""},
 		{"parameters", answer{kind: "application/json; charset=utf-8; x", body: `{"versions": {"1.0.0": {}}}`}, "[1.0.0]", "[]", ""},
 		{"texts", document(`{"versions": {"1.0.0": "x"}}`), "[]", "[]", "unexpected JSON string"},
 		{"lists", document(`{"versions": {"1.0.0": []}}`), "[]", "[]", "unexpected JSON array"},
@@ -258,7 +258,7 @@ func TestMissingPackage(t *testing.T) {
 		{"no archives", answer{}, document(`null`), sources.ErrNoPlatform, "1.0.0.json lists no archives"},
 		{"version", document(`{"versions": {"2.0.0": {}}}`), answer{status: 404}, sources.ErrNotFound, "does not have this version"},
 		{"provider", answer{status: 404}, answer{status: 404}, sources.ErrNotFound, "does not have this version"},
-		{"what the index promises", document(`{"versions": {"1.0": {}}}`), answer{status: 404}, nil, "names this version"},
+		{"version listed in the index", document(`{"versions": {"1.0": {}}}`), answer{status: 404}, nil, "names this version"},
 		{"index broken", answer{status: 500}, answer{status: 404}, nil, ""},
 	} {
 		n := &network{answers: map[string]answer{indexURL: test.index, versionURL: test.version}}

@@ -133,7 +133,7 @@ func TestRejectedPackages(t *testing.T) {
 	}{
 		{"null", "null", `requested linux_amd64, got a package for "", ""`},
 		{"cut", `{"os": `, "incomplete JSON"},
-		{"protocols that are none", document(map[string]any{"protocols": []string{"5.0", "x"}}), "protocols: "},
+		{"invalid protocols", document(map[string]any{"protocols": []string{"5.0", "x"}}), "protocols: "},
 		{"other system", document(map[string]any{"os": "plan9"}), "requested linux_amd64"},
 		{"other architecture", document(map[string]any{"arch": nil}), "requested linux_amd64"},
 		{"no URL", document(map[string]any{"download_url": nil}), "download_url: empty URL"},
@@ -144,12 +144,12 @@ func TestRejectedPackages(t *testing.T) {
 		{"no sum", document(map[string]any{"shasum": nil}), "is not a SHA-256 sum"},
 		{"no URL of checksums", document(map[string]any{"shasums_url": ""}), "shasums_url: empty URL"},
 		{"no URL of signature", document(map[string]any{"shasums_signature_url": ""}), "shasums_signature_url: empty URL"},
-		{"checksums not there", document(map[string]any{"shasums_url": "https://cdn.example.com/x"}), "fetching checksums: https://cdn.example.com/x: 404"},
-		{"signature not there", document(map[string]any{"shasums_signature_url": "https://cdn.example.com/x"}), "fetching signature: https://cdn.example.com/x: 404"},
+		{"checksums missing", document(map[string]any{"shasums_url": "https://cdn.example.com/x"}), "fetching checksums: https://cdn.example.com/x: 404"},
+		{"signature missing", document(map[string]any{"shasums_signature_url": "https://cdn.example.com/x"}), "fetching signature: https://cdn.example.com/x: 404"},
 		{"no file name", document(map[string]any{"filename": ""}), `filename "" is not`},
 		{"escapes in file name", document(map[string]any{"filename": "\x1b[31m.zip"}), `filename "\x1b[31m.zip" is not`},
 		{"endless file name", document(map[string]any{"filename": strings.Repeat("x", 256)}), "is not the name of a file"},
-		{"first fault first", document(map[string]any{"shasum": "", "download_url": "", "os": "x"}), "requested linux_amd64"},
+		{"first of two errors", document(map[string]any{"shasum": "", "download_url": "", "os": "x"}), "requested linux_amd64"},
 		{"wrong type", document(map[string]any{"signing_keys": "x"}), "unexpected JSON string"},
 		{"forbidden", "403", "403 Forbidden"},
 	} {
@@ -320,7 +320,7 @@ func FuzzDiscovery(f *testing.F) {
 	f.Fuzz(func(t *testing.T, text string) {
 		n := &network{answers: answers{}}
 		_, err := fuzzed(n, wellKnown, text, sources.Terraform).Versions(t.Context(), provider(t, "example.com/acme/widget"))
-		sourcetest.Expect(t, err != nil, "%q: found what nobody has", text)
+		sourcetest.Expect(t, err != nil, "%q: found a missing package", text)
 		for _, r := range n.asked {
 			sent := r.Header.Get("Authorization")
 			if !strings.HasSuffix(r.URL.Path, "/versions") || sent != "" && (r.URL.Scheme != "https" || sent != "Bearer "+host(t, r.URL)) {

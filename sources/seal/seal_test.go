@@ -56,7 +56,7 @@ func TestOpen(t *testing.T) {
 		},
 		"a user who has no key yet": func() error { _, err := seal.UserKey(t.TempDir()).Open("package a", text); return err },
 		"a shared secret":           func() error { _, err := parseKey(t, shared).Open("package a", text); return err },
-		"about something else":      func() error { _, err := own.Open("package b", text); return err },
+		"another subject":           func() error { _, err := own.Open("package b", text); return err },
 		"altered": func() error {
 			_, err := own.Open("package a", bytes.Replace(text, []byte("h1:"), []byte("h2:"), 1))
 			return err

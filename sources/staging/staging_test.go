@@ -142,11 +142,11 @@ func TestInterruptedDownloadsAreResumed(t *testing.T) {
 
 func TestDownloadsThatAreNotKept(t *testing.T) {
 	for name, download := range map[string]func(place){
-		"completed":             func(p place) { p.download(first, "note", "abc", false) },
-		"nothing arrived":       func(p place) { p.download(first, "note", "", true) },
-		"no note":               func(p place) { p.download(first, "", "abc", true) },
-		"the archive's unknown": func(p place) { p.download("", "note", "abc", true) },
-		"nothing was written":   func(p place) { p.stage().End(true) },
+		"completed":           func(p place) { p.download(first, "note", "abc", false) },
+		"nothing arrived":     func(p place) { p.download(first, "note", "", true) },
+		"no note":             func(p place) { p.download(first, "", "abc", true) },
+		"unknown archive":     func(p place) { p.download("", "note", "abc", true) },
+		"nothing was written": func(p place) { p.stage().End(true) },
 		"reset": func(p place) {
 			s := p.stage()
 			p.resumes(s, first, "", "")

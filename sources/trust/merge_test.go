@@ -60,7 +60,7 @@ func TestMergeKeepsTheBetterEvidence(t *testing.T) {
 		name string
 		make func(others ...string) *sources.Signed
 	}{
-		{"signed by nobody who is there", func(others ...string) *sources.Signed {
+		{"signed by a missing key", func(others ...string) *sources.Signed {
 			s := evidenceBy(t, mirror, others...)
 			s.Keys[0] = public(t, other)
 			return s
@@ -180,7 +180,7 @@ func TestAttacksOnTheVerdict(t *testing.T) {
 			s.Keys = []sources.Key{oneBlock(t, hashicorp, publisher, evil)}
 			return s
 		}},
-		{"a signature that claims to be another's", nil, func() *sources.Signed {
+		{"a signature that names another key as its issuer", nil, func() *sources.Signed {
 			s := evidenceBy(t, evil)
 			s.Signature, s.Keys = slices.Concat(junk(t, hashicorp, evil), junk(t, publisher, evil), s.Signature), []sources.Key{hc, pub, own}
 			return s
@@ -192,7 +192,7 @@ func TestAttacksOnTheVerdict(t *testing.T) {
 			s.Keys = []sources.Key{hc, pub, own}
 			return s
 		}},
-		{"key ids that are those of others", func(o *trust.Options) {
+		{"key ids of other keys", func(o *trust.Options) {
 			o.HashiCorpKey, o.Accepted = string(sameID(fingerprint(evil))), []sources.Fingerprint{sameID(fingerprint(evil))}
 		}, func() *sources.Signed { return evidenceBy(t, evil) }},
 		{"a trusted key as subkey", nil, func() *sources.Signed {
@@ -208,7 +208,7 @@ func TestAttacksOnTheVerdict(t *testing.T) {
 			s.Keys = []sources.Key{hc, own}
 			return s
 		}},
-		{"a trust signature of its own", nil, func() *sources.Signed {
+		{"an invalid trust signature", nil, func() *sources.Signed {
 			s := evidenceBy(t, evil)
 			s.Keys[0].TrustSignature = armored(t, openpgp.SignatureType, sign(t, evil, []byte("key"), born.Add(year)))
 			return s

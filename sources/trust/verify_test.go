@@ -149,7 +149,7 @@ func TestBadSignatures(t *testing.T) {
 		{"another key", func(s *sources.Signed) { s.Keys[0] = public(t, other) }, new(*trust.UnknownIssuerError), "unknown key"},
 		{"garbage for a key", func(s *sources.Signed) { s.Keys[0].Armor = "garbage" }, new(*trust.KeyError), "signing key 1"},
 		{"corrupt key", func(s *sources.Signed) { s.Keys[0].Armor = corrupt(s.Keys[0].Armor) }, new(*trust.KeyError), "signing key 1"},
-		{"corrupt key before the good one", func(s *sources.Signed) {
+		{"corrupt key before the valid one", func(s *sources.Signed) {
 			s.Keys = []sources.Key{{Armor: corrupt(s.Keys[0].Armor)}, s.Keys[0]}
 		}, new(*trust.KeyError), "signing key 1"},
 		{"huge key", func(s *sources.Signed) { s.Keys[0].Armor += strings.Repeat("\n", 256<<10) }, new(*trust.KeyError), "more than 262144 bytes"},
@@ -224,11 +224,11 @@ func TestChecksums(t *testing.T) {
 		{"alone", hexSum + "  " + filename, ""},
 		{"upper case", strings.ToUpper(hexSum) + " " + filename, ""},
 		{"carriage returns and blank lines", "\r\n\r\n" + hexSum + "  " + filename + "\r\n", ""},
-		{"among others that are malformed", "x y\nz\n" + hexSum + "\t" + filename + "\n", ""},
+		{"among malformed lines", "x y\nz\n" + hexSum + "\t" + filename + "\n", ""},
 		{"twice, the first one right", hexSum + "  " + filename + "\n" + otherSum + "  " + filename, ""},
 		{"twice, the first one wrong", otherSum + "  " + filename + "\n" + hexSum + "  " + filename, "signed as zh:" + otherSum},
 		{"missing", hexSum + "  another.zip", "no checksum for " + filename},
-		{"of nothing", "", "no checksum for " + filename},
+		{"empty", "", "no checksum for " + filename},
 		{"malformed", hexSum[1:] + "  " + filename, "not a SHA-256"},
 		{"not hexadecimal", "g" + hexSum[1:] + "  " + filename, "not a SHA-256"},
 		{"too long", strings.Repeat("\n", 2<<20), "more than 1048576 bytes"},
@@ -316,7 +316,7 @@ func TestExpiry(t *testing.T) {
 	}{
 		{"signed before", mortal, at1, []*openpgp.Entity{mortal}, trust.Options{}, "expired on 2021-12-31", nil},
 		{"signed before by subkey", subkeyMortal, at1, []*openpgp.Entity{subkeyMortal}, trust.Options{}, "expired on 2021-12-31", nil},
-		{"signed before, not to count", mortal, at1, []*openpgp.Entity{mortal}, tofu, "", new(*trust.ExpiredKeyError)},
+		{"signed before, with enforced expiry", mortal, at1, []*openpgp.Entity{mortal}, tofu, "", new(*trust.ExpiredKeyError)},
 		{"signed after", mortal, at3, []*openpgp.Entity{mortal}, trust.Options{}, "", new(*trust.ExpiredKeyError)},
 		{"signed after by subkey", subkeyMortal, at3, []*openpgp.Entity{subkeyMortal}, trust.Options{}, "", new(*trust.ExpiredKeyError)},
 		{"signed after by a key renewed", mortal, at3, []*openpgp.Entity{renewed}, trust.Options{}, "", nil},
@@ -325,7 +325,7 @@ func TestExpiry(t *testing.T) {
 		{"old listed last", mortal, at1, []*openpgp.Entity{renewed, mortal}, trust.Options{}, "", nil},
 		{"signature expired", mortal, brief, []*openpgp.Entity{renewed}, trust.Options{}, "", new(*trust.ExpiredSignatureError)},
 		{"signature and key expired", mortal, brief, []*openpgp.Entity{mortal}, trust.Options{}, "", new(*trust.ExpiredSignatureError)},
-		{"key expired, and signature with a notation nobody knows", mortal, critical, []*openpgp.Entity{mortal}, trust.Options{}, "", new(*trust.SignatureError)},
+		{"key expired, and signature with an unknown notation", mortal, critical, []*openpgp.Entity{mortal}, trust.Options{}, "", new(*trust.SignatureError)},
 		{"signature from the future", mortal, at6, []*openpgp.Entity{renewed}, trust.Options{}, "", new(*trust.ExpiredSignatureError)},
 	}
 	for _, test := range tests {
@@ -480,14 +480,14 @@ func TestVerdicts(t *testing.T) {
 		err     string
 	}{
 		{"HashiCorp", "", trust.Options{HashiCorpKey: string(fingerprint(key))}, sources.SignedByHashiCorp, 0, ""},
-		{"HashiCorp needs no trust", "garbage", trust.Options{HashiCorpKey: string(fingerprint(key))}, sources.SignedByHashiCorp, 0, ""},
-		{"nobody", "", trust.Options{}, sources.SelfSigned, 0, ""},
+		{"HashiCorp without a trust signature", "garbage", trust.Options{HashiCorpKey: string(fingerprint(key))}, sources.SignedByHashiCorp, 0, ""},
+		{"no trust signature", "", trust.Options{}, sources.SelfSigned, 0, ""},
 		{"partner", good, trust.Options{}, sources.SelfSigned, 1, ""},
 		{"garbage", "garbage", trust.Options{}, 0, 0, "not ASCII-armoured"},
 		{"a key", public(t, partner).Armor, trust.Options{}, 0, 0, "PUBLIC KEY BLOCK instead of"},
 		{"garbage in armour", armored(t, openpgp.SignatureType, []byte("garbage")), trust.Options{}, 0, 0, "not an OpenPGP signature"},
-		{"somebody else", trustBy(other, raw.Bytes()), trust.Options{}, 0, 0, "instead of HashiCorp's"},
-		{"OpenTofu does not care", "garbage", trust.Options{Engine: sources.OpenTofu}, sources.SelfSigned, 0, ""},
+		{"trust signature of another key", trustBy(other, raw.Bytes()), trust.Options{}, 0, 0, "instead of HashiCorp's"},
+		{"OpenTofu ignores trust signatures", "garbage", trust.Options{Engine: sources.OpenTofu}, sources.SelfSigned, 0, ""},
 	}
 	for _, test := range tests {
 		t.Run(test.name, func(t *testing.T) {

@@ -83,9 +83,9 @@ func TestSlowReaders(t *testing.T) {
 	data := samples(t)["skewed"]
 	packed := deflated(t, data, 6)
 	for name, r := range map[string]io.Reader{
-		"a byte at a time":  iotest.OneByteReader(bytes.NewReader(packed)),
-		"end with the data": iotest.DataErrReader(bytes.NewReader(packed)),
-		"bytes behind":      bytes.NewReader(append(packed, "trailer"...)),
+		"a byte at a time":    iotest.OneByteReader(bytes.NewReader(packed)),
+		"end with the data":   iotest.DataErrReader(bytes.NewReader(packed)),
+		"bytes after the end": bytes.NewReader(append(packed, "trailer"...)),
 	} {
 		var d inflate.Decoder
 		var out bytes.Buffer
