@@ -123,7 +123,7 @@ type Package struct {
 	Size     int64   // of the archive in bytes; 0 if unknown
 	Hashes   []Hash  // a match with any one of them suffices; empty if the source has none
 	Signed   *Signed // the publisher's signed checksums; nil if the source has none
-	Offered  []Hash  // hashes for all platforms, from the registry's answer and not signed
+	Offered  []Hash  // unsigned hashes for all platforms, from the registry or a trusted network mirror
 	Stated   Hash    // the h1: hash in Offered that belongs to this package; empty if there is none
 	Others   []Hash  // hashes that the source has for other platforms of the version
 	Source   string  // the source's name for messages

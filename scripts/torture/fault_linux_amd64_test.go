@@ -458,8 +458,8 @@ var withoutCache = regexp.MustCompile(`^/\.local/state/larder/workdir/\w+/(cache
 	`^/root/\.terraform/providers/.*/` + platform() + `\.lock$`)
 
 // ofRemoved matches evidence for packages that "mirror prune" has removed. It
-// does no harm. If removing it failed, it stays, because the next run does not
-// know why it has no package.
+// does no harm. If removing it failed, it stays, because the next run cannot
+// determine why it has no package.
 var ofRemoved = regexp.MustCompile(`^/mirror/\.larder/evidence/`)
 
 // keyMade matches temporary files of a new record key. They contain that key,

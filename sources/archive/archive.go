@@ -2,8 +2,7 @@
 // while reading them. It does not read files again that it has written.
 //
 // It rejects archives that no publisher would create on purpose, and returns
-// the hashes of all others. The caller verifies the hashes, and knows the
-// origin of the archive.
+// the hashes of all others. The caller verifies the hashes.
 //
 // It fills the directory that it is given. After an error, the contents are
 // incomplete and unverified, and the caller must remove them. It does not sync

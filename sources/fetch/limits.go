@@ -23,7 +23,7 @@ const (
 
 	maxWords    = 2000 // how much of a server's message is shown
 	maxPreamble = 200  // the start of a body in which an HTML page can be recognised
-	maxSaid     = 200  // in characters, of a message in place of the expected answer
+	maxSaid     = 200  // in characters, of the message in an error answer
 	maxQuoted   = 5    // a number of texts: how many texts from a server a message quotes
 
 	// bufferSize is how many bytes of an archive are passed on at a time. A try
