@@ -117,7 +117,7 @@ func TestProviderForms(t *testing.T) {
 }
 
 func TestProviderOrder(t *testing.T) {
-	// By the host in ASCII: that of испытание.com starts with xn.
+	// The order is by host in ASCII: испытание.com starts with xn there.
 	want := strings.Fields("a.com/b/a a.com/b/b a.com/c/a b.com/a/a испытание.com/a/a z.com/a/a")
 	var ps []sources.Provider
 	for _, i := range []int{4, 2, 0, 5, 3, 1} {
@@ -286,7 +286,7 @@ func FuzzPlatform(f *testing.F) {
 	})
 }
 
-// unsafeName reports whether s would lead elsewhere as the name of a directory.
+// unsafeName reports whether a directory named s would be in another place.
 func unsafeName(s string) bool {
 	return s == "" || s == "." || s == ".." || strings.ContainsAny(s, "/\\\x00")
 }

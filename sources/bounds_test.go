@@ -7,7 +7,7 @@ import (
 	"github.com/larder-cli/larder/sources"
 )
 
-func TestTextsWithoutEnd(t *testing.T) {
+func TestVeryLongTexts(t *testing.T) {
 	long := strings.Repeat("x", 10_000)
 	parsers := map[string]func(string) error{
 		"version": func(s string) error { _, err := sources.ParseVersion(s); return err },

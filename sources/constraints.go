@@ -10,11 +10,11 @@ import (
 	goversion "github.com/hashicorp/go-version"
 )
 
-// Constraints say which versions are acceptable. The zero Constraints accept
-// every release, as no constraint at all does.
+// Constraints are the versions that a configuration allows. The zero
+// Constraints allow every release.
 type Constraints struct{ items []constraint }
 
-// A constraint is an operator and its boundary.
+// A constraint is an operator and the version on its right.
 type constraint struct {
 	op       operator
 	boundary Version
@@ -30,23 +30,25 @@ const (
 	greaterOrEqual operator = ">="
 	less           operator = "<"
 	lessOrEqual    operator = "<="
-	sameMinor      operator = "~>"        // the boundary states three numbers
-	sameMajor      operator = "~> MAJOR." // it states one or two
+	sameMinor      operator = "~>"        // the boundary has three numbers
+	sameMajor      operator = "~> MAJOR." // the boundary has one or two numbers
 )
 
-// operators are in the order that canonical text places them for one boundary.
+// operators lists the operators in the order of canonical text, for constraints
+// with the same boundary.
 var operators = []operator{greater, greaterOrEqual, equal, sameMinor, sameMajor, lessOrEqual, less, notEqual}
 
 // ParseConstraints parses the text of a version argument. The engines parse it
-// twice, first with go-version and then with a stricter grammar, which alone
-// decides what it means. So here: what either refuses is refused.
+// twice: first with go-version, then with a stricter grammar that alone decides
+// its meaning. ParseConstraints returns an error for text that either parser
+// rejects.
 func ParseConstraints(s string) (Constraints, error) {
 	var c Constraints
 	for text := range strings.SplitSeq(s, ",") {
 		text = strings.TrimSpace(text)
 		item, err := parseConstraint(text)
 		if text == "" {
-			text = s // an empty item is best shown among its neighbours
+			text = s // show an empty item together with its neighbours
 		}
 		if err != nil {
 			return Constraints{}, fmt.Errorf("version constraint %.200q: %w", text, err)
@@ -86,7 +88,8 @@ func parseConstraint(s string) (constraint, error) {
 	return constraint{op, boundary}, nil
 }
 
-// checkOperator explains the operators of other tools.
+// checkOperator returns an error for an unknown operator, with a hint for
+// operators of other tools.
 func checkOperator(op operator) error {
 	if op != sameMajor && slices.Contains(operators, op) {
 		return nil
@@ -108,7 +111,8 @@ func checkOperator(op operator) error {
 	}
 }
 
-// checkBoundary explains what people write where a version is expected.
+// checkBoundary returns an error for common mistakes in the version after an
+// operator.
 func checkBoundary(s string) error {
 	switch {
 	case s == "":
@@ -128,7 +132,7 @@ func checkBoundary(s string) error {
 	}
 }
 
-// And is the intersection of c and d.
+// And returns the intersection of c and d.
 func (c Constraints) And(d Constraints) Constraints {
 	return Constraints{slices.Concat(c.items, d.items)}
 }
@@ -136,8 +140,9 @@ func (c Constraints) And(d Constraints) Constraints {
 // Empty reports whether c has no items.
 func (c Constraints) Empty() bool { return len(c.items) == 0 }
 
-// Allow reports whether v is acceptable. A pre-release is so only if it is
-// named exactly, and 0.0.0 never is: engines take it for the lack of a version.
+// Allow reports whether c allows v. A pre-release is allowed only by a
+// constraint with exactly that version. 0.0.0 is never allowed, because engines
+// use it for "no version".
 func (c Constraints) Allow(v Version) bool {
 	if v.text == "" || v.text == "0.0.0" {
 		return false
@@ -152,8 +157,8 @@ func (c Constraints) Allow(v Version) bool {
 	return named || !v.Prerelease()
 }
 
-// admits does not treat pre-releases specially. Build metadata counts only
-// where equality is asked for.
+// admits reports whether v meets c, with no special rule for pre-releases.
+// Build metadata counts only for = and !=.
 func (c constraint) admits(v Version) bool {
 	order := comparePrecedence(v, c.boundary)
 	switch c.op {
@@ -174,7 +179,7 @@ func (c constraint) admits(v Version) bool {
 	}
 }
 
-// end is the release that "~>" ends before.
+// end returns the first release above the range of "~>".
 func (c constraint) end() Version {
 	core := c.boundary.core
 	if c.op == sameMajor {
@@ -183,7 +188,7 @@ func (c constraint) end() Version {
 	return Version{core: [3]uint64{core[0], core[1] + 1}}
 }
 
-// Newest is the newest of vs that c allows, and false if it allows none.
+// Newest returns the newest of vs that c allows, and false if c allows none.
 func (c Constraints) Newest(vs []Version) (Version, bool) {
 	var newest Version
 	for _, v := range vs {
@@ -194,7 +199,7 @@ func (c Constraints) Newest(vs []Version) (Version, bool) {
 	return newest, newest != Version{}
 }
 
-// String is the canonical form that lock files hold.
+// String returns the canonical form, as written in lock files.
 func (c Constraints) String() string {
 	items := slices.Clone(c.items)
 	slices.SortFunc(items, constraint.compare)
@@ -224,8 +229,9 @@ func (c constraint) String() string {
 	}
 }
 
-// comparePrecedence is the order that constraints go by. Unlike that of
-// [Version.Compare] it is the engines' own, as canonical text must be theirs.
+// comparePrecedence orders versions for constraints. It differs from
+// [Version.Compare] because canonical text must be identical to that of the
+// engines.
 func comparePrecedence(v, w Version) int {
 	return cmp.Or(
 		slices.Compare(v.core[:], w.core[:]),

@@ -7,18 +7,17 @@ import (
 	"unicode/utf8"
 )
 
-// A Diagnostic is something to say about a place in a file: an error, or a
-// warning that stops nothing.
+// A Diagnostic is an error or a warning about a place in a file.
 type Diagnostic struct {
 	Warning bool
-	File    string // as the user would name it; empty if there is no file
-	Line    int    // 1 is the first; 0 if unknown
-	Column  int    // in characters, 1 is the first; 0 if unknown
-	Text    string // what is wrong, as errors are worded
-	Hint    string // what to do about it; may be empty
+	File    string // path as the user would write it; empty if there is no file
+	Line    int    // counted from 1; 0 if unknown
+	Column  int    // in characters, counted from 1; 0 if unknown
+	Text    string // the problem, worded like an error
+	Hint    string // how to fix it; may be empty
 }
 
-// String is "FILE:LINE:COLUMN: TEXT", as far as these are known.
+// String returns "FILE:LINE:COLUMN: TEXT", without the parts that are unknown.
 func (d Diagnostic) String() string {
 	switch {
 	case d.File == "":
@@ -32,11 +31,12 @@ func (d Diagnostic) String() string {
 	}
 }
 
-// Diagnostics are all that is to be said about some input, in the order in
-// which it stands there.
+// Diagnostics are all errors and warnings about some input, in the order of the
+// input.
 type Diagnostics []Diagnostic
 
-// Err is nil if ds holds warnings only, else an error that lists the errors.
+// Err returns nil if ds has only warnings, otherwise an error that lists the
+// errors.
 func (ds Diagnostics) Err() error {
 	for _, d := range ds {
 		if !d.Warning {
@@ -46,7 +46,7 @@ func (ds Diagnostics) Err() error {
 	return nil
 }
 
-// A DiagnosticsError is an input with errors. It holds the warnings too.
+// A DiagnosticsError lists the errors in an input. It holds the warnings too.
 type DiagnosticsError struct{ Diagnostics Diagnostics }
 
 func (e *DiagnosticsError) Error() string {
@@ -59,7 +59,8 @@ func (e *DiagnosticsError) Error() string {
 	return strings.Join(lines, "\n")
 }
 
-// LowerFirst is a text of another program without the capital that it begins with.
+// LowerFirst returns s with its first letter in lower case. It is for messages
+// of other programs that begin with a capital.
 func LowerFirst(s string) string {
 	first, size := utf8.DecodeRuneInString(s)
 	return string(unicode.ToLower(first)) + s[size:]

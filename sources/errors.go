@@ -7,15 +7,16 @@ import (
 	"strings"
 )
 
-// ErrNotFound matches errors that are answers: what was asked for is not here.
+// ErrNotFound matches the errors of a source that answered: the requested item
+// does not exist there.
 var ErrNotFound = errors.New("not found")
 
-// ErrSwapped matches the error of a stored package that another process has changed
-// since it was judged. Judging it again may help.
+// ErrSwapped matches the error of a stored package that another process has
+// changed since it was verified. Verifying it again may help.
 var ErrSwapped = errors.New("the package has changed in the cache since it was verified")
 
-// ErrNoPlatform matches the answer that a version exists here but has no
-// package for the platform asked for. It matches ErrNotFound too.
+// ErrNoPlatform matches the errors of a source that has the version, but no
+// package for the requested platform. They match ErrNotFound too.
 var ErrNoPlatform error = noPlatform{}
 
 type noPlatform struct{}
@@ -23,11 +24,11 @@ type noPlatform struct{}
 func (noPlatform) Error() string { return "no package for this platform" }
 func (noPlatform) Unwrap() error { return ErrNotFound }
 
-// A PackageError is a failure to do with one package. It names the package, so
-// code that adds context says what it was doing and not to what.
+// A PackageError is a failure that concerns one package. It names the package,
+// so code that adds context does not name it again.
 type PackageError struct {
 	ID     PackageID
-	Source string // whom we asked; empty if nobody
+	Source string // the source that was queried; empty if there was none
 	Err    error  // never nil
 }
 
@@ -37,8 +38,8 @@ func (e *PackageError) Error() string {
 
 func (e *PackageError) Unwrap() error { return e.Err }
 
-// InPackage makes an error a [PackageError] of id, unless it is nil or names a package
-// already.
+// InPackage makes err a [PackageError] for id, unless err is nil or already
+// names a package.
 func InPackage(id PackageID, err error) error {
 	if already := (*PackageError)(nil); err == nil || errors.As(err, &already) {
 		return err
@@ -46,7 +47,7 @@ func InPackage(id PackageID, err error) error {
 	return &PackageError{ID: id, Err: err}
 }
 
-// Reason is the text of an error without the package that it names.
+// Reason returns the text of err without the package that it names.
 func Reason(err error) string {
 	if pkg := (*PackageError)(nil); errors.As(err, &pkg) {
 		return told(pkg.Source, pkg.Err)
@@ -54,11 +55,11 @@ func Reason(err error) string {
 	return err.Error()
 }
 
-// A ProviderError is a failure to do with one provider, before a version is
-// chosen. It names the provider as a PackageError names its package.
+// A ProviderError is a failure that concerns one provider, before a version is
+// chosen. It names the provider, as a PackageError names its package.
 type ProviderError struct {
 	Provider Provider
-	Source   string // whom we asked; empty if nobody
+	Source   string // the source that was queried; empty if there was none
 	Err      error  // never nil
 }
 
@@ -68,9 +69,10 @@ func (e *ProviderError) Error() string {
 
 func (e *ProviderError) Unwrap() error { return e.Err }
 
-// told is what a source has told us. Where the error begins with where the
-// source is, such as its URL, that is left out of the source's name. A file that
-// cannot be opened is named without the system call that failed.
+// told returns the text of an error with the source it came from. If the error
+// begins with the source's location, such as its URL, the location is left out
+// of the source's name. For a file that cannot be opened, the system call is
+// left out.
 func told(source string, err error) string {
 	text := err.Error()
 	if file, ok := errors.AsType[*fs.PathError](err); ok && file.Error() == text && strings.HasPrefix(file.Op, "open") {
@@ -85,14 +87,14 @@ func told(source string, err error) string {
 	return source + ": " + text
 }
 
-// A NotFoundError is the answer that none of the places searched has a
-// provider. It matches [ErrNotFound]. An origin registry that answers so
-// returns one with Registry set, and it stays set in the union of sources.
+// A NotFoundError reports that no searched source has the provider. It matches
+// [ErrNotFound]. An origin registry returns one with Registry set, and it stays
+// set in the union of sources.
 type NotFoundError struct {
 	Provider Provider
-	Searched []string // the sources, as messages name them, in order; empty if none is for the provider
-	Registry bool     // one of them is the origin registry, which would know
-	Moved    Provider // that took its place, as the registry has it; zero if it names none
+	Searched []string // the sources in order, as messages name them; empty if none applies to the provider
+	Registry bool     // one of the sources is the provider's origin registry
+	Moved    Provider // the provider that replaces it, according to the registry; zero if none
 }
 
 func (e *NotFoundError) Error() string {
@@ -104,7 +106,7 @@ func (e *NotFoundError) Error() string {
 
 func (e *NotFoundError) Unwrap() error { return ErrNotFound }
 
-// A hinted error knows what to do about it.
+// A hinted error carries a hint: what the user can do next.
 type hinted struct {
 	error
 	hint string
@@ -112,13 +114,13 @@ type hinted struct {
 
 func (h *hinted) Unwrap() error { return h.error }
 
-// WithHint gives err a hint: what the user can do next, as a sentence without
-// its full stop. The text of err stays as it is.
+// WithHint adds a hint to err: what the user can do next, as a sentence without
+// its full stop. The text of err does not change.
 func WithHint(err error, format string, args ...any) error {
 	return &hinted{err, fmt.Sprintf(format, args...)}
 }
 
-// Hints are the hints in err's tree, outermost first, each one once.
+// Hints returns the hints in err's tree without duplicates, outermost first.
 func Hints(err error) []string {
 	var hints []string
 	seen := map[string]bool{}
@@ -131,7 +133,7 @@ func Hints(err error) []string {
 	return hints
 }
 
-// walkErrors calls visit for err and all that it wraps.
+// walkErrors calls visit for err and every error that it wraps.
 func walkErrors(err error, visit func(any)) {
 	if err == nil {
 		return
@@ -147,12 +149,12 @@ func walkErrors(err error, visit func(any)) {
 	}
 }
 
-// Errors returns the errors that [errors.Join] joined; none if err is nil.
+// Errors returns the errors that [errors.Join] joined, or none if err is nil.
 func Errors(err error) []error {
 	if err == nil {
 		return nil
 	}
-	joined, ok := err.(interface{ Unwrap() []error }) // the outermost join alone
+	joined, ok := err.(interface{ Unwrap() []error }) // only if err itself is a join
 	if !ok {
 		return []error{err}
 	}

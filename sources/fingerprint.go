@@ -10,8 +10,9 @@ import (
 // hexadecimal digits in upper case, without spaces.
 type Fingerprint string
 
-// ParseFingerprint parses a fingerprint in either case, with or without spaces. It
-// refuses key ids, which are so short that anyone can make a key that has them.
+// ParseFingerprint parses a fingerprint in either case, with or without spaces.
+// It rejects key ids: they are so short that an attacker can make a key with a
+// given id.
 func ParseFingerprint(s string) (Fingerprint, error) {
 	digits := strings.ToUpper(strings.Join(strings.Fields(s), ""))
 	other := func(r rune) bool { return !strings.ContainsRune("0123456789ABCDEF", r) }
@@ -34,7 +35,8 @@ func fingerprintHint(err error) error {
 	return WithHint(err, "give the 40 or 64 hexadecimal digits that gpg --fingerprint shows")
 }
 
-// Spaced is the fingerprint in groups of four digits, as people compare it.
+// Spaced returns the fingerprint in groups of four digits, which are easier to
+// compare.
 func (f Fingerprint) Spaced() string {
 	var groups []string
 	for text := string(f); text != ""; {
@@ -45,8 +47,8 @@ func (f Fingerprint) Spaced() string {
 	return strings.Join(groups, " ")
 }
 
-// TrustedKeys are the keys whose signatures count for the providers that match the
-// pattern, and no other keys' do.
+// TrustedKeys are the only keys whose signatures are valid for the providers
+// that match a pattern.
 type TrustedKeys struct {
 	Providers Pattern
 	Keys      []Fingerprint

@@ -8,18 +8,19 @@ import (
 	"strings"
 )
 
-// The schemes that Larder computes. No other package spells them.
+// The schemes that Larder computes. No other package spells them out.
 const (
 	H1 = "h1" // SHA-256 of the list of a package's files, in base64
 	ZH = "zh" // SHA-256 of the package's archive, in hexadecimal digits
 )
 
-// A Hash is a package hash as lock files and mirrors state it, SCHEME:VALUE.
-// Hashes of schemes other than [H1] and [ZH] are preserved and match nothing.
-// The zero Hash is no hash.
+// A Hash is a package hash as written in lock files and by mirrors,
+// SCHEME:VALUE. Hashes of schemes other than [H1] and [ZH] are preserved and
+// match nothing. The zero Hash is no hash.
 type Hash string
 
-// maxHash is more bytes than a hash of any scheme will need.
+// maxHash is the greatest length of a hash, in bytes. No scheme needs that
+// many.
 const maxHash = 1024
 
 // ParseHash checks that s has a scheme. Engines check no more than that when
@@ -35,8 +36,8 @@ func ParseHash(s string) (Hash, error) {
 	return Hash(s), nil
 }
 
-// Canonical is h with the hexadecimal digits of a zh: hash in lower case, as engines write
-// them: in upper case it is the same checksum.
+// Canonical returns h with the hexadecimal digits of a zh: hash in lower case,
+// as engines write them. Digits in upper case mean the same checksum.
 func (h Hash) Canonical() Hash {
 	if h.Scheme() == ZH {
 		return Hash(strings.ToLower(string(h)))
@@ -44,16 +45,17 @@ func (h Hash) Canonical() Hash {
 	return h
 }
 
-// ZipHash is the zh: hash of an archive whose SHA-256 is sum.
+// ZipHash returns the zh: hash of an archive with this SHA-256.
 func ZipHash(sum [32]byte) Hash { return Hash(ZH + ":" + hex.EncodeToString(sum[:])) }
 
-// ContentsHash is the h1: hash of a package whose list of files has the SHA-256 sum.
+// ContentsHash returns the h1: hash of a package whose list of files has this
+// SHA-256.
 func ContentsHash(sum [32]byte) Hash {
 	return Hash(H1 + ":" + base64.StdEncoding.EncodeToString(sum[:]))
 }
 
-// Sum is the SHA-256 in a hash of the scheme [H1] or [ZH]. It is an error if h
-// is of another scheme, or written in another way than engines write it.
+// Sum returns the SHA-256 in a hash of the scheme [H1] or [ZH]. It returns an
+// error if h has another scheme, or is not written exactly as engines write it.
 func (h Hash) Sum(scheme string) ([32]byte, error) {
 	var sum []byte
 	_, value, _ := strings.Cut(string(h), ":")
@@ -70,7 +72,7 @@ func (h Hash) Sum(scheme string) ([32]byte, error) {
 	return [32]byte(sum), nil
 }
 
-// Scheme is the part before the colon, and empty if there is no colon.
+// Scheme returns the part before the colon, or "" if there is no colon.
 func (h Hash) Scheme() string {
 	scheme, _, ok := strings.Cut(string(h), ":")
 	if !ok {
@@ -85,17 +87,18 @@ func (h Hash) Usable() bool { return h.Scheme() == H1 || h.Scheme() == ZH }
 // AnyUsable reports whether any of the hashes is [Hash.Usable].
 func AnyUsable(hashes []Hash) bool { return slices.ContainsFunc(hashes, Hash.Usable) }
 
-// AnyOf reports whether any of the hashes is of a scheme.
+// AnyOf reports whether any of the hashes has the scheme.
 func AnyOf(scheme string, hashes []Hash) bool {
 	return slices.ContainsFunc(hashes, func(h Hash) bool { return h.Scheme() == scheme })
 }
 
-// MatchesAny reports whether any of got, if usable, is among want.
+// MatchesAny reports whether any usable hash of got is in want.
 func MatchesAny(want []Hash, got ...Hash) bool {
 	return slices.ContainsFunc(got, func(h Hash) bool { return h.Usable() && slices.Contains(want, h) })
 }
 
-// SortHashes returns hashes in the order of a lock file, by bytes, each once.
+// SortHashes returns the hashes sorted as in a lock file, by bytes, without
+// duplicates.
 func SortHashes(hashes []Hash) []Hash {
 	return slices.Compact(slices.Sorted(slices.Values(hashes)))
 }

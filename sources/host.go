@@ -9,12 +9,12 @@ import (
 	"golang.org/x/net/idna"
 )
 
-// A Host is a registry's host name in the form shown to people: lower case,
-// Unicode, with its port unless that is 443. It is made by [ParseHost].
+// A Host is a registry's host name as shown to people: in lower case and
+// Unicode, with its port unless that is 443. [ParseHost] makes it.
 type Host string
 
-// ParseHost parses "HOST" or "HOST:PORT". Names in punycode are refused, as one
-// host must have one spelling; see [ParsePunycodeHost].
+// ParseHost parses "HOST" or "HOST:PORT". It rejects punycode, so that a host
+// has only one spelling; see [ParsePunycodeHost].
 func ParseHost(s string) (Host, error) {
 	h, err := parseHost(s)
 	if err != nil {
@@ -23,8 +23,8 @@ func ParseHost(s string) (Host, error) {
 	return h, nil
 }
 
-// ParsePunycodeHost is ParseHost for places where people cannot write Unicode,
-// such as the names of variables: labels may be in punycode.
+// ParsePunycodeHost is like ParseHost, but accepts punycode. It is for places
+// that cannot contain Unicode, such as names of environment variables.
 func ParsePunycodeHost(s string) (Host, error) {
 	if len(s) > maxName {
 		return ParseHost(s)
@@ -32,14 +32,15 @@ func ParsePunycodeHost(s string) (Host, error) {
 	return ParseHost(svchost.ForDisplay(s))
 }
 
-// maxName limits hosts, namespaces and types, in bytes. They are the names of
-// directories, and punycode takes quadratic time.
+// maxName is the maximum length of hosts, namespaces and types, in bytes. They
+// are used as names of directories, and decoding punycode takes quadratic time.
 const maxName = 255
 
-// ASCII is the form that goes into URLs and credentials helpers: punycode.
+// ASCII returns the host in punycode, the form in URLs and for credentials
+// helpers.
 func (h Host) ASCII() string {
 	ascii, err := svchost.ForComparison(string(h))
-	if err != nil { // not made by ParseHost
+	if err != nil { // the host does not come from ParseHost
 		return string(h)
 	}
 	return string(ascii)
@@ -67,15 +68,16 @@ func parseHost(s string) (Host, error) {
 	if hasPort {
 		name += ":" + port
 	}
-	// Mapping can yield what may not be written, such as the ".." of two
-	// full-width dots. The name becomes a directory, so it must read as itself.
+	// Mapping can yield forbidden names, such as ".." from two full-width dots.
+	// The name becomes the name of a directory, so parsing it again must yield
+	// the same name.
 	if again, err := svchost.ForComparison(name); err != nil || again != ascii {
 		return "", hostError(s, errors.New("ambiguous"))
 	}
 	return Host(name), nil
 }
 
-// checkPort allows digits alone; svchost would take a sign too.
+// checkPort accepts only digits; svchost would accept a sign too.
 func checkPort(s string) error {
 	_, port, ok := strings.Cut(s, ":")
 	if ok && (port == "" || strings.Trim(port, "0123456789") != "") {

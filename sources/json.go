@@ -6,8 +6,8 @@ import (
 	"fmt"
 )
 
-// JSON is v as documents of engines have it: indented by two spaces, without escapes
-// for HTML, and with a line end after the last line.
+// JSON returns v encoded as the engines' documents are: indented by two spaces,
+// without HTML escapes, and with a line break after the last line.
 func JSON(v any) ([]byte, error) {
 	var text bytes.Buffer
 	e := json.NewEncoder(&text)
@@ -17,7 +17,8 @@ func JSON(v any) ([]byte, error) {
 	return text.Bytes(), err
 }
 
-// Texts are values as text. They are a list in JSON even if there are none.
+// Texts returns the values as text. The result is never nil, so JSON has [] for
+// no values and not null.
 func Texts[T any](values []T) []string {
 	texts := []string{}
 	for _, v := range values {

@@ -1,6 +1,6 @@
 package sources
 
-// A LinkMode is how a package in a store is made to appear somewhere else.
+// A LinkMode is how a package in a store is linked to another place.
 type LinkMode string
 
 // The link modes. LinkAuto tries reflink, hardlink, symlink and copy in turn.
@@ -12,5 +12,5 @@ const (
 	LinkCopy    LinkMode = "copy"
 )
 
-// LinkModes are all link modes, in the order in which help lists them.
+// LinkModes are all link modes, in the order of the help text.
 var LinkModes = []LinkMode{LinkAuto, LinkHard, LinkSymlink, LinkReflink, LinkCopy}

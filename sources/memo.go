@@ -5,27 +5,27 @@ import (
 	"sync"
 )
 
-// A Memo remembers the answers to questions, errors included. Whoever asks a
-// question that is being answered waits for that answer. The zero Memo is ready
-// to use, and safe for concurrent use.
+// A Memo records the answers to questions, errors included. Concurrent callers
+// with the same key share one call. The zero Memo is ready to use, and safe for
+// concurrent use.
 type Memo[K comparable, V any] struct {
-	Max int // answers that are kept, the latest ones; 0 means all
+	Max int // how many answers are recorded, the latest ones; 0 means all
 
 	mu       sync.Mutex
 	calls    map[K]*call[V]
-	answered []K // in order, if there is a Max
+	answered []K // in order, if Max is set
 }
 
 type call[V any] struct {
 	done      chan struct{} // closed once the rest is set
 	value     V
 	err       error
-	abandoned bool // the asker gave up: this is no answer
+	abandoned bool // the caller's context was done, so this is no answer
 }
 
-// Get returns the answer for key, which ask gives if nobody has asked before.
-// An ask that fails when ctx is done has given no answer: whoever waits for it
-// asks again.
+// Get returns the recorded answer for key, or calls ask for it. If ask fails
+// and ctx is done, nothing is recorded, and the next waiting caller calls its
+// own ask.
 func (m *Memo[K, V]) Get(ctx context.Context, key K, ask func() (V, error)) (V, error) {
 	for {
 		c, mine := m.join(key)
@@ -47,7 +47,8 @@ func (m *Memo[K, V]) Get(ctx context.Context, key K, ask func() (V, error)) (V, 
 	}
 }
 
-// join returns the call for key, and true if the caller must make it.
+// join returns the call for key. It returns true if the caller must make the
+// call.
 func (m *Memo[K, V]) join(key K) (*call[V], bool) {
 	m.mu.Lock()
 	defer m.mu.Unlock()

@@ -7,7 +7,8 @@ import (
 	"github.com/larder-cli/larder/sources/sourcetest"
 )
 
-// A Memo with a limit asks again for what it has forgotten, and only for that.
+// TestMemoForgetsTheOldestAnswer checks that a Memo with a limit drops only its
+// oldest answers.
 func TestMemoForgetsTheOldestAnswer(t *testing.T) {
 	memo := sources.Memo[string, int]{Max: 2}
 	asked := map[string]int{}

@@ -8,14 +8,15 @@ import (
 	"sync"
 )
 
-// A Method is one installation method: a source, and the providers it is for.
+// A Method is one installation method: a source, and the providers it is used
+// for.
 type Method struct {
 	Source  Source
 	Include []Pattern // empty means all
-	Exclude []Pattern // always wins
+	Exclude []Pattern // takes precedence over Include
 }
 
-// Applies reports whether the method takes part for p.
+// Applies reports whether the method is used for p.
 func (m Method) Applies(p Provider) bool {
 	matches := func(pt Pattern) bool { return pt.Match(p) }
 	return (len(m.Include) == 0 || slices.ContainsFunc(m.Include, matches)) &&
@@ -23,18 +24,18 @@ func (m Method) Applies(p Provider) bool {
 }
 
 // NewMulti returns the union of methods as one source. For each provider it
-// remembers the answers, errors included: all about versions, and the latest ones
-// about packages.
+// records the answers, errors included: all answers about versions, and the
+// latest answers about packages.
 //
-// A provider's versions are those of all methods that apply; if none of them has
-// the provider, or none applies, the error is a [NotFoundError].
-// A package comes from the first of them that has it for its platform.
+// A provider's versions are those of all methods that apply. If none applies,
+// or none has the provider, the error is a [NotFoundError]. A package comes
+// from the first method that has it for its platform.
 func NewMulti(methods []Method) Source {
 	return &multi{methods: slices.Clone(methods), packages: Memo[PackageID, Package]{Max: latest}}
 }
 
-// latest is how many packages are remembered, each with its evidence. That is more
-// than the root modules of most sites share.
+// latest is the number of packages that are recorded, each with its signed
+// checksums. The root modules of most sites share fewer packages.
 const latest = 1000
 
 type multi struct {
@@ -67,7 +68,7 @@ func (m *multi) Versions(ctx context.Context, p Provider) (Listing, error) {
 	listing, err := m.listings.Get(ctx, p, func() (Listing, error) {
 		return union(ctx, p, m.applying(p))
 	})
-	// Callers share the answer, and may sort it or append to it.
+	// Callers share the recorded slices, and may sort or append to them.
 	listing.Versions = slices.Clone(listing.Versions)
 	listing.Warnings, listing.From = slices.Clip(listing.Warnings), slices.Clip(listing.From)
 	return listing, err
@@ -81,7 +82,7 @@ func (m *multi) Package(ctx context.Context, id PackageID) (Package, error) {
 	return pkg, err
 }
 
-// union asks all methods for their versions of p.
+// union lists the versions of p from all methods.
 func union(ctx context.Context, p Provider, methods []Method) (Listing, error) {
 	listings, errs := askAll(ctx, p, methods)
 	var all Listing
@@ -111,7 +112,7 @@ func union(ctx context.Context, p Provider, methods []Method) (Listing, error) {
 	return all, nil
 }
 
-// notFound is the answer of methods that all have answered so.
+// notFound returns the error for a provider that no method has.
 func notFound(p Provider, methods []Method, answers []error) error {
 	missing := &NotFoundError{Provider: p}
 	for i, err := range answers {
@@ -123,7 +124,7 @@ func notFound(p Provider, methods []Method, answers []error) error {
 	return withHintsOf(missing, answers)
 }
 
-// searched is what a method calls the source that answered with err.
+// searched returns the names of the sources that answered with err.
 func searched(method Method, err error) []string {
 	if nf, ok := errors.AsType[*NotFoundError](err); ok && len(nf.Searched) > 0 {
 		return nf.Searched
@@ -134,7 +135,7 @@ func searched(method Method, err error) []string {
 	return []string{method.Source.String()}
 }
 
-// withHintsOf gives err the hints of the answers that it sums up.
+// withHintsOf adds the hints of answers to err, which summarises them.
 func withHintsOf(err error, answers []error) error {
 	for _, answer := range slices.Backward(answers) {
 		for _, hint := range slices.Backward(Hints(answer)) {
@@ -144,9 +145,9 @@ func withHintsOf(err error, answers []error) error {
 	return err
 }
 
-// askAll asks all methods at once. Once one fails, the answers of those after
-// it count no more and are not waited for; those before it may yet fail too,
-// and the first failure in order is the one to tell.
+// askAll queries all methods at once. If a method fails, the queries to the
+// later methods are cancelled. The earlier ones continue, because the first
+// failure in order is the one to report.
 func askAll(ctx context.Context, p Provider, methods []Method) ([]Listing, []error) {
 	listings, errs := make([]Listing, len(methods)), make([]error, len(methods))
 	contexts, cancels := make([]context.Context, len(methods)), make([]context.CancelFunc, len(methods))
@@ -169,13 +170,13 @@ func askAll(ctx context.Context, p Provider, methods []Method) ([]Listing, []err
 	return listings, errs
 }
 
-// first asks the methods in turn until one has the package.
+// first queries the methods in turn until one has the package.
 func first(ctx context.Context, id PackageID, methods []Method) (Package, error) {
 	missing := ErrNotFound
 	var answers []error
 	for _, method := range methods {
 		pkg, err := method.Source.Package(ctx, id)
-		if pkg.from == nil { // it is not a multi itself
+		if pkg.from == nil { // method.Source is not a multi itself
 			pkg.from = method.Source
 		}
 		if err == nil || !errors.Is(err, ErrNotFound) {
@@ -189,7 +190,7 @@ func first(ctx context.Context, id PackageID, methods []Method) (Package, error)
 	return Package{}, &PackageError{ID: id, Source: answering(missing, methods, answers), Err: withHintsOf(missing, answers)}
 }
 
-// answering names the methods whose answers match missing.
+// answering returns the names of the methods whose answers match missing.
 func answering(missing error, methods []Method, answers []error) string {
 	var names []string
 	for i, err := range answers {

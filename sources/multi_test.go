@@ -18,13 +18,13 @@ import (
 
 var check = sourcetest.Check
 
-// A source answers from a table, and counts how often it is asked.
+// A source answers from a table, and counts its queries.
 type source struct {
 	name     string
 	versions string // separated by spaces
 	warnings []string
 	packages string // VERSION_OS_ARCH, separated by spaces
-	err      error  // instead of any answer
+	err      error  // returned instead of any answer
 	delay    time.Duration
 	asked    atomic.Int32
 }
@@ -132,7 +132,7 @@ func TestNoMethodApplies(t *testing.T) {
 	}
 }
 
-func TestNotFoundSaysWhereItWasSought(t *testing.T) {
+func TestNotFoundListsTheSearchedSources(t *testing.T) {
 	p := provider(t, "a.com/b/c")
 	registry := &sources.NotFoundError{Provider: p, Searched: []string{"a.com"}, Registry: true, Moved: provider(t, "d/c")}
 	for _, tt := range []struct {
@@ -175,16 +175,16 @@ func TestFirstFailureInOrderEndsTheSearch(t *testing.T) {
 	})
 }
 
-func TestPackageComesFromTheFirstThatHasIt(t *testing.T) {
+func TestPackageComesFromTheFirstMethodThatHasIt(t *testing.T) {
 	for _, tt := range []struct {
 		name    string
 		sources []*source
 		want    string // the source, or the error
 	}{
 		{"first", []*source{{name: "a", packages: "1.0.0_linux_amd64"}, {name: "b", packages: "1.0.0_linux_amd64"}}, "a"},
-		{"not found moves on", []*source{{name: "a", packages: ""}, {name: "b", packages: "1.0.0_linux_amd64"}}, "b"},
-		{"no platform moves on", []*source{{name: "a", packages: "1.0.0_linux_arm64"}, {name: "b", packages: "1.0.0_linux_amd64"}}, "b"},
-		{"failure ends", []*source{{name: "a", err: errOutage}, {name: "b", packages: "1.0.0_linux_amd64"}}, errOutage.Error()},
+		{"next source after not found", []*source{{name: "a", packages: ""}, {name: "b", packages: "1.0.0_linux_amd64"}}, "b"},
+		{"next source after no platform", []*source{{name: "a", packages: "1.0.0_linux_arm64"}, {name: "b", packages: "1.0.0_linux_amd64"}}, "b"},
+		{"failure ends the search", []*source{{name: "a", err: errOutage}, {name: "b", packages: "1.0.0_linux_amd64"}}, errOutage.Error()},
 		{"later failure does not matter", []*source{{name: "a", packages: "1.0.0_linux_amd64"}, {name: "b", err: errOutage}}, "a"},
 		{"no platform at all", []*source{{name: "a", packages: "1.0.0_linux_arm64"}, {name: "b"}}, "registry.terraform.io/a/b 1.0.0 linux_amd64: a: no package for this platform"},
 		{"nothing", []*source{{name: "a"}, {name: "b"}}, "registry.terraform.io/a/b 1.0.0 linux_amd64: a, b: not found"},
@@ -204,7 +204,7 @@ func TestPackageComesFromTheFirstThatHasIt(t *testing.T) {
 	}
 }
 
-func TestAnswersAreRemembered(t *testing.T) {
+func TestAnswersAreRecorded(t *testing.T) {
 	for _, tt := range []struct {
 		name string
 		err  error
@@ -229,7 +229,7 @@ func TestAnswersAreRemembered(t *testing.T) {
 	}
 }
 
-func TestCallersShareAQuestionButNotItsSlices(t *testing.T) {
+func TestCallersShareAQueryButNotItsSlices(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := &source{name: "s", versions: "1.0.0 2.0.0", delay: time.Second}
 		m, p := multi(s), provider(t, "a/b")
@@ -241,7 +241,7 @@ func TestCallersShareAQuestionButNotItsSlices(t *testing.T) {
 					t.Errorf("got %v, %v", got, err)
 					return
 				}
-				slices.Reverse(got.Versions) // a race, were they shared
+				slices.Reverse(got.Versions) // a data race if they were shared
 			})
 		}
 		wg.Wait()
@@ -250,23 +250,23 @@ func TestCallersShareAQuestionButNotItsSlices(t *testing.T) {
 	})
 }
 
-func TestWhoeverGivesUpLeavesOthersTheirAnswer(t *testing.T) {
+func TestCancelledCallerDoesNotAffectOthers(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := &source{name: "s", versions: "1.0.0", delay: time.Minute}
 		m, p := multi(s), provider(t, "a/b")
 		hasty, cancel := context.WithTimeout(t.Context(), time.Second)
 		defer cancel()
 		var wg sync.WaitGroup
-		wg.Go(func() { // asks
+		wg.Go(func() { // makes the call
 			_, err := m.Versions(hasty, p)
-			sourcetest.ErrorIs(t, err, context.DeadlineExceeded, "the one who asked")
+			sourcetest.ErrorIs(t, err, context.DeadlineExceeded, "the caller that queried")
 		})
 		synctest.Wait()
-		wg.Go(func() { // waits, and gives up too
+		wg.Go(func() { // waits, and its context ends too
 			_, err := m.Versions(hasty, p)
-			sourcetest.ErrorIs(t, err, context.DeadlineExceeded, "the one who waited")
+			sourcetest.ErrorIs(t, err, context.DeadlineExceeded, "the caller that waited")
 		})
-		wg.Go(func() { // waits, and asks again
+		wg.Go(func() { // waits, and makes the next call
 			got, err := m.Versions(t.Context(), p)
 			sourcetest.Expect(t, err == nil && len(got.Versions) == 1, "got %v, %v", got, err)
 		})

@@ -12,14 +12,15 @@ import (
 	"github.com/larder-cli/larder/sources/sourcetest"
 )
 
-// The engines take versions and the meaning of constraints from go-versions.
-// What we accept and what it means must be the same, apart from what the
-// functions here leave out by name.
+// The engines parse versions and interpret constraints with go-versions. Larder
+// must accept the same texts and give them the same meaning, apart from the
+// exceptions that the functions below name.
 
-// oracleVersion is what the engines make of s, and false if they refuse it.
+// oracleVersion returns the version that the engines parse from s, and false if
+// they reject it.
 func oracleVersion(s string) (v versions.Version, ok bool) {
 	defer func() {
-		if recover() != nil { // too large a number
+		if recover() != nil { // a number was too large
 			ok = false
 		}
 	}()
@@ -27,7 +28,8 @@ func oracleVersion(s string) (v versions.Version, ok bool) {
 	return v, err == nil
 }
 
-// oracleConstraints is what the engines make of s with their two parsers.
+// oracleConstraints returns the constraints that the engines parse from s with
+// their two parsers.
 func oracleConstraints(s string) (spec ruby.IntersectionSpec, ok bool) {
 	if _, err := goversion.NewConstraint(s); err != nil {
 		return nil, false
@@ -42,8 +44,9 @@ func oracleConstraints(s string) (spec ruby.IntersectionSpec, ok bool) {
 	return spec, true
 }
 
-// malformed reports whether s has an empty number or identifier, which the
-// engines overlook and we refuse: a version is a directory's name, too.
+// malformed reports whether s has an empty number or identifier. The engines
+// accept those; Larder rejects them, because a version is used as the name of a
+// directory.
 func malformed(s string) bool {
 	for item := range strings.SplitSeq(s, ",") {
 		core, build, hasBuild := strings.Cut(strings.TrimSpace(item), "+")
@@ -120,11 +123,12 @@ func FuzzConstraints(f *testing.F) {
 	})
 }
 
-// checkAllowed compares c, and its canonical form, with what the engines allow.
+// checkAllowed compares the versions that c and its canonical form allow with
+// those that the engines allow.
 func checkAllowed(t *testing.T, s string, c, again sources.Constraints, want versions.Set, version string) {
 	t.Helper()
 	candidates := append([]string{version}, versionSeeds...)
-	for item := range strings.SplitSeq(s, ",") { // boundaries are where mistakes are
+	for item := range strings.SplitSeq(s, ",") { // mistakes are most likely at the boundaries
 		candidates = append(candidates, strings.TrimLeft(item, " =!<>~"))
 	}
 	for _, text := range candidates {
@@ -141,7 +145,7 @@ func checkAllowed(t *testing.T, s string, c, again sources.Constraints, want ver
 	}
 }
 
-func TestEveryConstraintMeansWhatTheEnginesMean(t *testing.T) {
+func TestConstraintsMeanTheSameAsInTheEngines(t *testing.T) {
 	operators := []string{"", "=", "!=", ">", ">= ", "<", "<=", "~> "}
 	boundaries := []string{"0", "1", "1.0.0", "1.2", "1.2.3", "1.2.3-a", "1.2.3-a.1", "1.2.3-b", "1.2.3+x", "2-rc1", "0.0.0-a"}
 	candidates := append([]string{"0.0.0", "0.0.0-a", "0.0.1", "1.2.4", "1.3.0", "2.0.0-rc1", "2", "1.3.0-a", "1.2.3+y"}, boundaries...)

@@ -20,8 +20,9 @@ func (id PackageID) String() string {
 	return id.Provider.String() + " " + id.Version.String() + " " + id.Platform.String()
 }
 
-// ParsePackageID parses the names of a package that engines install, which must be
-// written as they are in [PackageID.Path].
+// ParsePackageID parses the three parts of [PackageID.Path]. It returns an
+// error for a package that engines would not install, and for parts that are
+// not in canonical form.
 func ParsePackageID(provider, version, platform string) (id PackageID, err error) {
 	if id.Provider, err = ParseProvider(provider, Terraform); err != nil {
 		return id, err
@@ -38,7 +39,7 @@ func ParsePackageID(provider, version, platform string) (id PackageID, err error
 	return id, nil
 }
 
-// Release is the version that the package is of.
+// Release returns the provider and version of the package.
 func (id PackageID) Release() Release { return Release{id.Provider, id.Version} }
 
 // A Release is one version of a provider, for all platforms.
@@ -74,13 +75,14 @@ func Newest(ids []PackageID, n int) map[PackageID]bool {
 // follows it.
 const FilePrefix = "terraform-provider-"
 
-// Filename is the name of a package's archive, in signed checksums and in mirrors.
+// Filename returns the name of the package's archive, as in signed checksums
+// and mirrors.
 func (id PackageID) Filename() string {
 	return FilePrefix + id.Provider.Type + "_" + id.Version.String() + "_" + id.Platform.String() + ".zip"
 }
 
-// ParseFilename parses a name that [PackageID.Filename] returns for a package of
-// version v of p.
+// ParseFilename parses the name of an archive for version v of p. It returns
+// false for a name that [PackageID.Filename] would not return.
 func ParseFilename(name string, p Provider, v Version) (PackageID, bool) {
 	text, _ := strings.CutPrefix(strings.TrimSuffix(name, ".zip"), FilePrefix+p.Type+"_"+v.String()+"_")
 	platform, err := ParsePlatform(text)
@@ -88,15 +90,16 @@ func ParseFilename(name string, p Provider, v Version) (PackageID, bool) {
 	return id, err == nil && name == id.Filename()
 }
 
-// NamesExecutable reports whether engines run a file of this name as a provider
-// of type typ.
+// NamesExecutable reports whether engines would run a file of this name as a
+// provider of type typ.
 func NamesExecutable(name, typ string) bool {
 	rest, ok := strings.CutPrefix(name, FilePrefix+typ)
 	return ok && (rest == "" || rest[0] == '_' || rest[0] == '.')
 }
 
-// Path is where a package lies below a cache, an install directory or an
-// unpacked mirror: HOST/NAMESPACE/TYPE/VERSION/OS_ARCH, with forward slashes.
+// Path returns the package's path below a plugin cache, an install directory or
+// an unpacked mirror: HOST/NAMESPACE/TYPE/VERSION/OS_ARCH, with forward
+// slashes.
 func (id PackageID) Path() string {
 	return id.Provider.String() + "/" + id.Version.String() + "/" + id.Platform.String()
 }
@@ -111,31 +114,31 @@ func (id PackageID) Compare(other PackageID) int {
 	)
 }
 
-// A Package is what a source knows of a package, as plain data. It passes
-// through wrappers unharmed.
+// A Package is a source's description of a package. It is plain data, so
+// wrapping a source loses nothing.
 type Package struct {
 	ID       PackageID
 	Location Location
-	Filename string  // of the archive, as SHA256SUMS and messages name it
-	Size     int64   // of the archive in bytes; 0 if the source does not say
-	Hashes   []Hash  // any one of them suffices; empty if the source has none
+	Filename string  // of the archive, as in SHA256SUMS and messages
+	Size     int64   // of the archive in bytes; 0 if unknown
+	Hashes   []Hash  // a match with any one of them suffices; empty if the source has none
 	Signed   *Signed // the publisher's signed checksums; nil if the source has none
-	Offered  []Hash  // hashes of all platforms, vouched for by the registry alone
-	Stated   Hash    // the h1: hash among them that is this package's; empty if there is none
-	Others   []Hash  // that the source states for packages of the version for other platforms
-	Source   string  // the source, as messages name it
+	Offered  []Hash  // unsigned hashes for all platforms, from the registry or a trusted network mirror
+	Stated   Hash    // the h1: hash in Offered that belongs to this package; empty if there is none
+	Others   []Hash  // hashes that the source has for other platforms of the version
+	Source   string  // the source's name for messages
 	Kind     Kind
 	Warnings []string
 
-	// Tries is how often in a row a download may bring nothing; 0 means as often
-	// as usual.
+	// Tries is the number of consecutive download attempts without progress
+	// before the download fails; 0 means the usual number.
 	Tries int
 
-	from Source // that offers it, for Again; nil if it came straight from there
+	from Source // the source for Again; nil if no wrapper set it
 }
 
-// Again asks the source that offers the package for it once more, as it may be elsewhere
-// by now.
+// Again queries the package's source once more, as the package's URL may have
+// changed.
 func (p Package) Again(ctx context.Context) (Package, error) {
 	if p.from == nil {
 		return Package{}, &PackageError{ID: p.ID, Err: ErrNotFound}
@@ -143,7 +146,7 @@ func (p Package) Again(ctx context.Context) (Package, error) {
 	return p.from.Package(ctx, p.ID)
 }
 
-// A Kind says what sort of source a package comes from, as trust depends on it.
+// A Kind is the kind of source that a package comes from. Trust depends on it.
 type Kind string
 
 // The kinds of source.
@@ -160,11 +163,11 @@ type Location struct {
 	Dir     string // path of an unpacked package on this machine
 }
 
-// Signed is the evidence for a version: its publisher's checksums, the detached
-// signature over them, and the keys that may have made it.
+// Signed is the evidence for a version: the publisher's checksums, the detached
+// signature over them, and the keys that may have signed them.
 type Signed struct {
-	Sums      []byte // SHA256SUMS, as it came
-	Signature []byte // OpenPGP, detached, binary; one signature packet or several
+	Sums      []byte // SHA256SUMS, unchanged
+	Signature []byte // OpenPGP, detached, binary; one or more signature packets
 	Keys      []Key
 	Origin    string // the URL of SHA256SUMS
 }
@@ -172,27 +175,29 @@ type Signed struct {
 // A Key is a publisher's public key.
 type Key struct {
 	Armor          string // ASCII-armoured
-	TrustSignature string // a partner's: HashiCorp's signature over the key
+	TrustSignature string // for a partner's key: HashiCorp's signature over it
 
-	// listed can't be read from any file, so no mirror, bundle or export can set it.
+	// listed is not part of any file, so no mirror, bundle or export can set
+	// it.
 	listed bool
 }
 
-// Listed reports whether a registry listed the key for the provider. Anyone can add
-// the other keys, which come with the packages.
+// Listed reports whether a registry listed the key for the provider. The other
+// keys come with the packages, where anyone can add one.
 func (k Key) Listed() bool { return k.listed }
 
-// AsListed returns the key as one that a registry listed, or didn't. Only those call
-// it who got the key from the registry, or have an authenticated record of that.
+// AsListed returns the key with Listed set. A caller that sets it must have the
+// key from the registry, or from an authenticated record of the registry's
+// answer.
 func (k Key) AsListed(listed bool) Key {
 	k.listed = listed
 	return k
 }
 
-// Contents are what a package consists of, found by hashing all of it.
+// Contents describe the files of a package, after hashing all of them.
 type Contents struct {
-	H1    Hash   // of the files, as they lie in a directory
-	ZipH1 Hash   // of the archive's entries, directories included; equal to H1 if it has none, or for a directory
+	H1    Hash   // of the files as they are in a directory
+	ZipH1 Hash   // of the archive's entries, directories included; equal to H1 for a directory, or without such entries
 	Files []File // sorted by path
 	Size  int64  // of all files, in bytes
 }
@@ -204,37 +209,39 @@ type File struct {
 	SHA256 [32]byte
 }
 
-// A Stored package lies in a store, and its contents are known. Or it has lain
-// there, or passed, and they are remembered.
+// A Stored package is in a store, or its hashes are recorded there. Its
+// contents are known.
 type Stored struct {
 	ID       PackageID
-	Dir      string // empty if it is remembered only
+	Dir      string // empty if only its hashes are recorded
 	H1       Hash
 	ZipH1    Hash    // see Contents; empty if unknown
 	ZH       Hash    // of the archive it came from; empty if unknown
 	Filename string  // of that archive; empty if unknown
 	Verdict  Verdict // reached when it was stored
-	Origin   string  // whence it came: a URL or a path
-	Signed   *Signed // evidence kept with it; nil if there is none
+	Origin   string  // where it came from: a URL or a path
+	Signed   *Signed // evidence stored with it; nil if there is none
 
-	Since time.Time // when its hashes were first known; zero if that was not noted
+	Since time.Time // when its hashes were first recorded; zero if unknown
 
-	// Differs is the h1: hash that was verified before, if these contents have
-	// another one: the package is damaged, or another build. Empty otherwise.
+	// Differs is the h1: hash that was verified earlier, if the contents have a
+	// different one now: the package is damaged, or is another build. It is
+	// empty otherwise.
 	Differs Hash
 
-	Imported bool // known only from an import, whose claims prove nothing
-	Seen     Seen // what the store saw of the files when it hashed or recognised them; may be nil
+	Imported bool // known only from an import, whose records are unverified
+	Seen     Seen // the files' state when the store hashed or recognised them; may be nil
 }
 
-// Trim drops what is large and only needed until the package is linked: its evidence and
-// what the store saw of its files.
+// Trim drops large data that is required only until the package is linked: its
+// evidence and the state of its files.
 func (s *Stored) Trim() { s.Signed, s.Seen = nil, nil }
 
-// Seen is what a store saw of a package's files. The store's own [Workdir.Link] knows more
-// of it.
+// Seen is a store's record of the state of a package's files. Only the store's
+// own [Workdir.Link] reads more of it.
 type Seen interface {
-	// CopyOf reports whether the package is known to be a copy of the archive or
-	// directory at path, as it is now. It reads no file.
+	// CopyOf reports whether the package is a copy of the current archive or
+	// directory at path, according to recorded file fingerprints. It reads no
+	// file.
 	CopyOf(path string) bool
 }

@@ -11,8 +11,8 @@ type Pattern struct{ Host, Namespace, Type string }
 
 const wildcard = "*"
 
-// ParsePattern parses an item of include or exclude. A missing host means e's
-// default host.
+// ParsePattern parses an item of an include or exclude list. Without a host it
+// means e's default host.
 func ParsePattern(s string, e Engine) (Pattern, error) {
 	pt, err := parsePattern(s, e)
 	if err != nil {
@@ -78,5 +78,5 @@ func (pt Pattern) Match(p Provider) bool {
 
 func matchSegment(pattern, s string) bool { return pattern == wildcard || pattern == s }
 
-// String is the canonical form: always HOST/NAMESPACE/TYPE.
+// String returns the canonical form, always HOST/NAMESPACE/TYPE.
 func (pt Pattern) String() string { return pt.Host + "/" + pt.Namespace + "/" + pt.Type }

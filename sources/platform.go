@@ -7,12 +7,12 @@ import (
 	"unicode"
 )
 
-// A Platform is an operating system and an architecture in Go's names.
+// A Platform is an operating system and an architecture, by their Go names.
 type Platform struct{ OS, Arch string }
 
-// ParsePlatform parses "OS_ARCH", with names that engines need not support. The
-// parts must be usable in file names, and have no dots: OpenTofu keeps the lock of
-// linux_amd64 in linux_amd64.lock beside it.
+// ParsePlatform parses "OS_ARCH". Engines need not support the platform. The
+// parts must be usable in file names and contain no dots, because OpenTofu
+// locks the directory linux_amd64 with the file linux_amd64.lock beside it.
 func ParsePlatform(s string) (Platform, error) {
 	const hint = "write the platform as linux_amd64 or darwin_arm64"
 	os, arch, ok := strings.Cut(s, "_")
@@ -32,7 +32,7 @@ func isPlatformPart(s string) bool {
 	})
 }
 
-// CurrentPlatform is the platform this program was built for.
+// CurrentPlatform returns the platform that this program was built for.
 func CurrentPlatform() Platform { return Platform{runtime.GOOS, runtime.GOARCH} }
 
 func (p Platform) String() string { return p.OS + "_" + p.Arch }

@@ -10,16 +10,16 @@ import (
 )
 
 // A Provider is a provider's address, such as
-// registry.terraform.io/hashicorp/aws. Its fields are normalised: values made
-// by [ParseProvider] are equal if and only if they mean the same provider.
+// registry.terraform.io/hashicorp/aws. Its fields are normalised: two values
+// from [ParseProvider] are equal if and only if they mean the same provider.
 type Provider struct {
 	Host      Host
 	Namespace string
 	Type      string
 }
 
-// ParseProvider parses a provider source, [HOST/][NAMESPACE/]TYPE. What is left
-// out is filled in as engine e would.
+// ParseProvider parses a provider source, [HOST/][NAMESPACE/]TYPE. Missing
+// parts are filled in as by engine e.
 func ParseProvider(source string, e Engine) (Provider, error) {
 	p, err := parseProvider(source, e)
 	if err != nil {
@@ -28,8 +28,9 @@ func ParseProvider(source string, e Engine) (Provider, error) {
 	return p, nil
 }
 
-// ParseStoredProvider parses HOST/NAMESPACE/TYPE, as it is in the paths of caches and
-// mirrors: any address that one of the engines accepts, as both use the same directories.
+// ParseStoredProvider parses HOST/NAMESPACE/TYPE from a path in a cache or
+// mirror. It accepts every address that either engine accepts, because both use
+// the same directories.
 func ParseStoredProvider(address string) (Provider, error) {
 	p, err := ParseProvider(address, Terraform)
 	if err != nil {
@@ -60,7 +61,7 @@ func parseProvider(source string, e Engine) (p Provider, err error) {
 	return p, err
 }
 
-// splitAddress splits an address or pattern into at most three segments.
+// splitAddress splits an address or pattern into one to three segments.
 func splitAddress(s string) ([]string, error) {
 	parts := strings.Split(s, "/")
 	if len(parts) <= 3 && !strings.Contains("/"+s+"/", "//") {
@@ -73,8 +74,8 @@ func splitAddress(s string) ([]string, error) {
 	return nil, err
 }
 
-// parseNamespace also takes "-", which stands for the lack of a namespace in
-// Terraform 0.12, but only on the default host, the only one there was then.
+// parseNamespace also accepts "-" on the default host. Terraform 0.12, which
+// had only that host, used it for providers without a namespace.
 func parseNamespace(s string, h Host, e Engine) (string, error) {
 	if s == "-" && h == e.DefaultHost() {
 		return s, nil
@@ -86,8 +87,8 @@ func parseNamespace(s string, h Host, e Engine) (string, error) {
 	return name, nil
 }
 
-// namespaceHint helps whoever left out the namespace, so that the host took its
-// place.
+// namespaceHint adds a hint for an address that has a host but no namespace, so
+// that the host was parsed as the namespace.
 func namespaceHint(parts []string, err error) error {
 	if len(parts) == 2 && strings.ContainsAny(parts[0], ".:") {
 		return WithHint(err, "if %s is a host, a namespace must follow it: %[1]s/NAMESPACE/%s", parts[0], parts[1])
@@ -113,7 +114,7 @@ func parseType(s string, e Engine) (string, error) {
 	return name, nil
 }
 
-// normalizeNamespace allows "_" inside, as Terraform does since 1.16.
+// normalizeNamespace allows "_" inside a name, as Terraform does since 1.16.
 func normalizeNamespace(s string, e Engine) (string, error) {
 	if e == OpenTofu || strings.Trim(s, "_") != s {
 		return normalizeName(s)
@@ -121,7 +122,7 @@ func normalizeNamespace(s string, e Engine) (string, error) {
 	pieces := strings.Split(s, "_")
 	for i, piece := range pieces {
 		if piece == "" && len(pieces) > 1 {
-			continue // of "__"
+			continue // between two underscores
 		}
 		name, err := normalizeName(piece)
 		if err != nil {
@@ -132,7 +133,7 @@ func normalizeNamespace(s string, e Engine) (string, error) {
 	return strings.Join(pieces, "_"), nil
 }
 
-// normalizeName gives names the form that a label in a host name has.
+// normalizeName returns a name in the form of a host name's label.
 func normalizeName(s string) (string, error) {
 	if err := checkName(s); err != nil {
 		return "", err
@@ -141,7 +142,8 @@ func normalizeName(s string) (string, error) {
 	if err != nil {
 		return "", errors.New("may have only letters, digits and dashes, and no dash first or last")
 	}
-	// Mapping turns full-width characters into plain ones.
+	// Mapping turns full-width characters into ASCII, which must be checked
+	// again.
 	if err := checkName(name); err != nil {
 		return "", err
 	}
@@ -166,9 +168,8 @@ func checkName(s string) error {
 	}
 }
 
-// ParseLocalName parses a name by which a module refers to a provider, and
-// returns its normal form. The rules are those for types, save that no prefix
-// is reserved.
+// ParseLocalName parses a module's local name for a provider, and returns its
+// normal form. The rules are those for types, but no prefix is reserved.
 func ParseLocalName(s string) (string, error) {
 	name, err := normalizeName(s)
 	if err != nil {
@@ -177,10 +178,10 @@ func ParseLocalName(s string) (string, error) {
 	return name, nil
 }
 
-// String is the canonical form: always HOST/NAMESPACE/TYPE.
+// String returns the canonical form, always HOST/NAMESPACE/TYPE.
 func (p Provider) String() string { return string(p.Host) + "/" + p.Namespace + "/" + p.Type }
 
-// Display is the form for messages, without the host if it is e's default.
+// Display returns the form for messages, without the host if it is e's default.
 func (p Provider) Display(e Engine) string {
 	if p.Host == e.DefaultHost() {
 		return p.Namespace + "/" + p.Type
@@ -188,11 +189,11 @@ func (p Provider) Display(e Engine) string {
 	return p.String()
 }
 
-// Compare orders providers as lock files do: by host in ASCII form, namespace
-// and type, bytewise.
+// Compare orders providers as lock files do: by host in ASCII, then namespace,
+// then type, by bytes.
 func (p Provider) Compare(q Provider) int {
 	hosts := 0
-	if p.Host != q.Host { // converting a host to ASCII takes longer than all else
+	if p.Host != q.Host { // converting a host to ASCII is much slower than the comparisons
 		hosts = cmp.Compare(p.Host.ASCII(), q.Host.ASCII())
 	}
 	return cmp.Or(
@@ -202,30 +203,32 @@ func (p Provider) Compare(q Provider) int {
 	)
 }
 
-// BuiltIn reports whether p is part of the engine and never installed.
+// BuiltIn reports whether p is part of the engine, so that it is never
+// installed.
 func (p Provider) BuiltIn() bool {
 	return p.Namespace == "builtin" && (p.Host == "terraform.io" || p.Host == "opentofu.org")
 }
 
-// Implied reports whether p is what engine e takes a provider for whose source no module
-// states.
+// Implied reports whether engine e uses p for a provider without a source in
+// any module.
 func (p Provider) Implied(e Engine) bool {
 	return p.Namespace == "hashicorp" && p.Host == e.DefaultHost()
 }
 
-// Legacy reports whether p is an address of Terraform 0.12 with no namespace.
+// Legacy reports whether p is an address from Terraform 0.12 without a
+// namespace.
 func (p Provider) Legacy() bool { return p.Namespace == "-" }
 
-// An Engine is the program whose defaults apply: terraform or tofu.
+// An Engine is the program whose defaults apply.
 type Engine string
 
-// The engines there are. The zero Engine means that nobody has decided yet.
+// The engines. The zero Engine means that the engine is not known yet.
 const (
 	Terraform Engine = "terraform"
 	OpenTofu  Engine = "tofu"
 )
 
-// DefaultHost is the registry host of a provider source that names none.
+// DefaultHost returns the registry host for a provider source without one.
 func (e Engine) DefaultHost() Host {
 	if e == OpenTofu {
 		return "registry.opentofu.org"

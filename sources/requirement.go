@@ -5,23 +5,23 @@ import (
 	"strings"
 )
 
-// A Requirement is a root module's need of one provider: the intersection of
-// what all its modules ask for.
+// A Requirement is a provider that a root module requires, with the
+// intersection of its modules' constraints.
 type Requirement struct {
 	Provider    Provider
 	Constraints Constraints
-	From        []Origin // every place that asks for it, in order
+	From        []Origin // every place that requires it, in order
 }
 
-// An Origin is a place in a configuration that asks for a provider.
+// An Origin is a place in a configuration that requires a provider.
 type Origin struct {
-	File       string // as the user would name it, relative to the working directory
-	Line       int    // 0 if the file has no lines to speak of, such as a state
-	Constraint string // as written; empty if the place states none
+	File       string // path as the user would write it, relative to the working directory
+	Line       int    // 0 if a line means nothing to the user, as in a state
+	Constraint string // as written; empty if there is none
 }
 
-// ParseRequirement parses ADDRESS[@CONSTRAINT], as people type it where there is
-// no configuration. What the address leaves out is filled in as engine e would.
+// ParseRequirement parses ADDRESS[@CONSTRAINT], the form for the command line.
+// Missing parts of the address are filled in as by engine e.
 func ParseRequirement(s string, e Engine) (Requirement, error) {
 	address, constraint, constrained := strings.Cut(s, "@")
 	p, err := ParseProvider(address, e)
@@ -45,13 +45,13 @@ func ParseRequirement(s string, e Engine) (Requirement, error) {
 }
 
 // A root module is a directory that an engine is run in. It has configuration
-// files, and other modules don't call it; a called module counts if it has a lock
+// files, and no other module calls it. A called module counts if it has a lock
 // file or configures a backend. installer/modules reads the configuration to
 // find root modules.
 //
-// An engine that has run in a directory leaves these names there. cachedir looks
-// for them where it must find each directory that may use a package, whatever
-// the configuration says.
+// An engine that has run in a directory has created these names there. cachedir
+// searches for them where it must find every directory that may use a package,
+// whatever the configuration contains.
 const (
 	LockFile = ".terraform.lock.hcl" // the dependency lock file
 	DataDir  = ".terraform"          // the data directory, unless TF_DATA_DIR names another

@@ -38,7 +38,8 @@ func TestParseRequirement(t *testing.T) {
 	}
 }
 
-// What is accepted, written in full and parsed again, is the same.
+// FuzzRequirement checks that an accepted requirement, printed in full and
+// parsed again, is the same.
 func FuzzRequirement(f *testing.F) {
 	for _, s := range []string{"aws", "aws@~> 5.0", "a.com:443/b/c@>= 1, != 1.2.0-rc1", "-/aws", "a@1@2", "@", "terraform.io/builtin/x"} {
 		f.Add(s, false)

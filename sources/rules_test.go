@@ -43,7 +43,7 @@ func TestCanonicalConstraints(t *testing.T) {
 		{">=1.0.0+b,>=1.0.0+a", ">= 1.0.0+a, >= 1.0.0+b"},
 		{">= 1.0.0-beta, >=1.0.0-alpha, >= 1.0.0", ">= 1.0.0-alpha, >= 1.0.0-beta, >= 1.0.0"},
 		{"1.2.3-beta+foo.bar", "1.2.3-beta+foo.bar"},
-		// As terraform 1.11 prints it: more identifiers sort last, whatever they are.
+		// The order of terraform 1.11: text with more identifiers comes last.
 		{
 			"= 1.0.0-b, > 1.0.0+x, < 1.0.0+a, >= 1.0.0-b, >= 1.0.0-a.1, != 1.0.0+10, != 1.0.0+9, != 1.0.0+x.1, ~> 1.0.0-z",
 			">= 1.0.0-b, 1.0.0-b, ~> 1.0.0-z, >= 1.0.0-a.1, != 1.0.0+9, != 1.0.0+10, < 1.0.0+a, > 1.0.0+x, != 1.0.0+x.1",
@@ -53,7 +53,7 @@ func TestCanonicalConstraints(t *testing.T) {
 	}
 }
 
-func TestConstraintsThatAreRefused(t *testing.T) {
+func TestRejectedConstraints(t *testing.T) {
 	for _, tt := range []struct{ in, hint string }{
 		{">=  1.0", "one space"}, {">=\t1.0", "one space"}, {"v1.0", "write it as 1.0"}, {">= v1.0", "write it as 1.0"},
 		{">=v1.2.3-a", "write it as 1.2.3-a"}, {"1.2.3.4", ""}, {"~>1.2.3.4", ""}, {"1.0.0beta1", "dash"}, {"1.0.0-~a", ""},
@@ -164,7 +164,7 @@ func TestVersions(t *testing.T) {
 }
 
 func TestVersionOrder(t *testing.T) {
-	// That of Semantic Versioning, and of build metadata by its text.
+	// The order of Semantic Versioning, then of the text of build metadata.
 	ascending := strings.Fields(`0.0.0-a 0.0.0 0.0.1 0.10.0 1.0.0-1 1.0.0-9 1.0.0-10 1.0.0-alpha 1.0.0-alpha.1 1.0.0-alpha.beta
 		1.0.0-beta 1.0.0-beta.2 1.0.0-beta.11 1.0.0-rc.1 1.0.0 1.0.0+a 1.0.0+b 1.0.1 1.9.0 1.10.0 2.0.0-rc 2.0.0 10.0.0`)
 	for i, a := range ascending {

@@ -2,28 +2,30 @@ package sources
 
 import "context"
 
-// A Source answers questions about providers. It downloads no packages and
-// writes nothing. Its methods are safe for concurrent use.
+// A Source lists versions and packages of providers. It downloads no packages
+// and writes nothing. Its methods are safe for concurrent use.
 //
-// An error matching [ErrNotFound] is an answer: what was asked for does not
-// exist here, and the caller may ask the next source. Any other error means
-// there was no answer, and ends the search: an unreachable mirror must never
-// let a package of the same name be taken from somewhere else.
+// An error that matches [ErrNotFound] is an answer: the source does not have
+// the provider, version or package, and the caller may query the next source.
+// Any other error means that there was no answer, and ends the search:
+// otherwise, while a mirror is unreachable, a package of the same name could be
+// installed from elsewhere.
 type Source interface {
-	// Versions lists what there is of p, in any order.
+	// Versions lists the versions of p, in any order.
 	Versions(ctx context.Context, p Provider) (Listing, error)
 
-	// Package says where a package is and what it must hash to. The error
-	// matches [ErrNoPlatform] if the version has no package for the platform.
+	// Package returns a package's location and hashes. The error matches
+	// [ErrNoPlatform] if the version has no package for the platform.
 	Package(ctx context.Context, id PackageID) (Package, error)
 
-	// String names the source in messages: "mirror https://m.example.org/".
+	// String returns the source's name for messages: "mirror
+	// https://m.example.org/".
 	String() string
 }
 
-// A Listing is the answer to which versions of a provider there are.
+// A Listing is the list of a provider's versions.
 type Listing struct {
 	Versions []Version
-	Warnings []string // the source's own words to the user
-	From     []string // the sources that have the provider, as messages name them; empty means this one
+	Warnings []string // messages of the source for the user
+	From     []string // the sources that have the provider, as messages name them; empty means the source that was queried
 }

@@ -1,7 +1,7 @@
-// Package sources is Larder's vocabulary: the values that name providers,
-// versions, platforms, packages and hashes, the interface of whatever can be
-// asked for them, and the few rules that hold wherever they meet.
+// Package sources defines Larder's vocabulary: types for providers, versions,
+// platforms, packages and hashes, the interfaces of sources and stores, and the
+// few rules that all packages share.
 //
-// It is not a client of anything: registries, mirrors and caches have packages of
-// their own, which import this one. It reads and writes no files.
+// Clients of registries, mirrors and caches have their own packages, which
+// import this one. Package sources reads and writes no files.
 package sources

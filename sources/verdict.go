@@ -33,13 +33,13 @@ func Verdicts() []Verdict {
 	return all
 }
 
-// String is the text shown to people, and the one in JSON and records.
+// String returns the text for people, JSON and records.
 func (v Verdict) String() string { return verdictTexts[v] }
 
 // MarshalText returns the text of String.
 func (v Verdict) MarshalText() ([]byte, error) { return []byte(v.String()), nil }
 
-// UnmarshalText accepts what MarshalText returns.
+// UnmarshalText accepts the texts that MarshalText returns.
 func (v *Verdict) UnmarshalText(text []byte) error {
 	i := slices.Index(verdictTexts[:], string(text))
 	if string(text) == mirrorEvidence {

@@ -9,9 +9,9 @@ import (
 	"strings"
 )
 
-// A Version is a provider's version. It is comparable: two Versions are equal
-// if and only if their texts are, build metadata included. The zero Version is
-// no version.
+// A Version is a provider's version. Versions are comparable with ==: two are
+// equal if and only if their texts are, build metadata included. The zero
+// Version is no version.
 type Version struct {
 	text       string
 	core       [3]uint64
@@ -19,13 +19,13 @@ type Version struct {
 	build      string // without its plus
 }
 
-// maxVersion is as long as the name of a directory, which every version is one
-// day, in bytes.
+// maxVersion is the maximum length of a version, in bytes. Versions are used as
+// names of directories.
 const maxVersion = 255
 
-// ParseVersion parses a version as registries, mirrors, directories and lock
-// files state it: one to three numbers, the missing ones zero, and optionally a
-// pre-release and build metadata.
+// ParseVersion parses a version as written by registries, mirrors, directories
+// and lock files: one to three numbers (missing ones are zero), and optionally
+// a pre-release and build metadata.
 func ParseVersion(s string) (Version, error) {
 	v, _, err := parseVersion(s)
 	if err != nil {
@@ -34,7 +34,7 @@ func ParseVersion(s string) (Version, error) {
 	return v, nil
 }
 
-// parseVersion also says how many numbers s states.
+// parseVersion also returns how many numbers s has.
 func parseVersion(s string) (v Version, numbers int, err error) {
 	if len(s) > maxVersion {
 		return v, 0, fmt.Errorf("is %d bytes long", len(s))
@@ -50,7 +50,7 @@ func parseVersion(s string) (v Version, numbers int, err error) {
 			return v, 0, fmt.Errorf("has the number %.40s, which is too large", part)
 		}
 	}
-	// A dash with nothing at all behind it is tolerated, as the engines do.
+	// Like the engines, accept a dash with nothing after it.
 	if dash && s != core+"-" && !isDotted(prerelease) || hasBuild && !isDotted(build) {
 		return v, 0, errors.New("has a pre-release or build that is not letters, digits and dashes with single dots between them")
 	}
@@ -59,7 +59,7 @@ func parseVersion(s string) (v Version, numbers int, err error) {
 	return v, len(parts), nil
 }
 
-// checkCore says what is wrong with the numbers of s.
+// checkCore returns an error for numbers that are not valid.
 func checkCore(s string, parts []string) error {
 	for _, part := range parts {
 		if err := checkNumber(part); err != nil {
@@ -92,14 +92,14 @@ func startsWithDigit(s string) bool { return s != "" && s[0] >= '0' && s[0] <= '
 
 const digits = "0123456789"
 
-// isDotted reports whether s is identifiers with dots between them.
+// isDotted reports whether s consists of identifiers separated by single dots.
 func isDotted(s string) bool {
 	return !strings.Contains("."+s+".", "..") && !strings.ContainsFunc(s, func(r rune) bool {
 		return (r < '0' || r > '9') && (r < 'a' || r > 'z') && (r < 'A' || r > 'Z') && r != '-' && r != '.'
 	})
 }
 
-// format is the text of v with only the first n of its numbers.
+// format returns the text of v with only its first n numbers.
 func (v Version) format(n int) string {
 	var b strings.Builder
 	for i, number := range v.core[:n] {
@@ -117,12 +117,12 @@ func (v Version) format(n int) string {
 	return b.String()
 }
 
-// String is the canonical form: three numbers without leading zeros.
+// String returns the canonical form: three numbers without leading zeros.
 func (v Version) String() string { return v.text }
 
-// Compare orders versions by precedence, and those that differ in build
-// metadata alone by its text, so that the order is total. Precedence is that of
-// Semantic Versioning; the engines differ in how they order pre-releases.
+// Compare orders versions by precedence. Versions that differ only in build
+// metadata are ordered by its text, so that the order is total. Precedence
+// follows Semantic Versioning; the engines order pre-releases differently.
 func (v Version) Compare(w Version) int {
 	return cmp.Or(
 		slices.Compare(v.core[:], w.core[:]),
@@ -134,8 +134,8 @@ func (v Version) Compare(w Version) int {
 // Prerelease reports whether v is a pre-release.
 func (v Version) Prerelease() bool { return v.prerelease != "" }
 
-// comparePrereleases places releases, whose pre-release is empty, above all
-// pre-releases, which it orders by compare.
+// comparePrereleases places releases, which have an empty pre-release, above
+// all pre-releases, and orders pre-releases by compare.
 func comparePrereleases(a, b string, compare func(a, b string) int) int {
 	if a == "" || b == "" {
 		return -cmp.Compare(len(a), len(b))
@@ -143,13 +143,13 @@ func comparePrereleases(a, b string, compare func(a, b string) int) int {
 	return compare(a, b)
 }
 
-// compareIdentifiers is the order of Semantic Versioning.
+// compareIdentifiers orders pre-releases by Semantic Versioning.
 func compareIdentifiers(a, b string) int {
 	return slices.CompareFunc(strings.Split(a, "."), strings.Split(b, "."), compareIdentifier)
 }
 
-// compareExtras is the order of the engines: more identifiers make a greater
-// text whatever they are.
+// compareExtras orders pre-releases and build metadata as the engines do: text
+// with more identifiers is greater.
 func compareExtras(a, b string) int {
 	return cmp.Or(
 		cmp.Compare(strings.Count(a, "."), strings.Count(b, ".")),
@@ -157,7 +157,7 @@ func compareExtras(a, b string) int {
 	)
 }
 
-// compareIdentifier places numbers below words.
+// compareIdentifier orders numbers before words.
 func compareIdentifier(a, b string) int {
 	aWord, bWord := strings.Trim(a, digits) != "", strings.Trim(b, digits) != ""
 	switch {

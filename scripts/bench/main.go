@@ -1,17 +1,18 @@
 //go:build unix
 
-// Command bench measures larder beside the terraform on PATH, and the tofu there if
-// there is one, doing the same work against the same registry in the same run, and
-// reports ratios: these stay true on a noisy machine, where seconds do not.
+// Command bench compares larder with the terraform on PATH, and with tofu if it
+// is there. All programs do the same work against the same registry in the same
+// run. It reports ratios, because they are reliable on a busy machine, and
+// times are not.
 //
 //	go run ./scripts/bench [-rounds N] [-only REGEXP] [-scale F] [-document docs/performance.md]
 //	go run ./scripts/bench scale [-document docs/performance.md]
 //
-// The second form measures larder alone, with caches, mirrors and numbers of root
-// modules that grow tenfold each time.
+// The second form measures only larder, with the number of packages and root
+// modules growing tenfold each time.
 //
-// It needs no network: the registry is in this process, on loopback. It leaves
-// nothing on disk.
+// It requires no network: the registry is in this process, on loopback. It
+// leaves no files.
 package main
 
 import (
@@ -60,35 +61,35 @@ func main() {
 	}
 }
 
-// A comparison is what programs took for the same work.
+// A comparison is the results of all programs for the same work.
 type comparison struct {
 	name                    string
-	terraform, tofu, larder sample // tofu's is zero if there is none
+	terraform, tofu, larder sample // tofu is zero if there is no tofu
 }
 
-// A bench holds what all works share.
+// A bench is the state shared by all works.
 type bench struct {
 	sourcetest.Script
 	rounds int
 	scale  float64
 	dir    string
-	kept   bool   // dir stays
-	larder string // the program
-	tofu   string // the program; empty if there is none
+	kept   bool   // do not remove dir
+	larder string // path of the program
+	tofu   string // path of the program; empty if there is none
 	worlds map[stock]*sourcetest.World
 }
 
-// A sample is what one run of a program took.
+// A sample is the result of one run of a program.
 type sample struct {
-	time time.Duration // that a person waits
-	cpu  time.Duration // that the cores are busy
-	peak int64         // resident memory, in kB
+	time time.Duration // elapsed
+	cpu  time.Duration // CPU time of all cores
+	peak int64         // peak of resident memory in kB
 
-	requests, archives int   // that the registry saw
+	requests, archives int   // received by the registry
 	bytes              int64 // of archives
 }
 
-// prepare makes the directory to work in, unless one is to be kept, and builds
+// prepare creates the working directory, or uses the directory keep. It builds
 // larder, unless a program is given.
 func (b *bench) prepare(keep, program string) {
 	b.Name, b.kept = "bench", keep != ""
@@ -110,7 +111,8 @@ func (b *bench) prepare(keep, program string) {
 	b.must(build.Run())
 }
 
-// run does a work with all programs, in turn, and prints a line about it.
+// run does a work with all programs, one after the other, and prints a line
+// with the results.
 func (b *bench) run(w work) comparison {
 	s := &scene{bench: b, work: w}
 	s.publish()
@@ -131,7 +133,7 @@ func (b *bench) run(w work) comparison {
 	return c
 }
 
-// wire is what went over it.
+// wire returns the numbers of requests and archives for the output.
 func (s sample) wire() string {
 	return fmt.Sprintf("%d; %d of %d MB in all", s.requests, s.archives, s.bytes/megabyte)
 }
@@ -148,18 +150,18 @@ func median(samples []sample) sample {
 	return m
 }
 
-// A scene is a work laid out for one of the programs.
+// A scene is a work prepared for a program.
 type scene struct {
 	*bench
 	work  work
 	world *sourcetest.World
 }
 
-// measure lays everything out again, runs a program untimed if the work wants it
-// warm, and then timed.
+// measure prepares the work and runs a program. For a warm work, it first runs
+// the program untimed.
 func (s *scene) measure(program func(roots []string, env []string) sample) sample {
-	// Small files stay until the end: for minutes after many were removed, ext4 takes
-	// several times as long to create others.
+	// Small files are kept until the end: for minutes after many were removed,
+	// ext4 takes several times as long to create new ones.
 	if int64(s.work.providers)*s.work.size > 100*megabyte {
 		s.must(os.RemoveAll(filepath.Join(s.dir, "scene")))
 	}
@@ -185,7 +187,7 @@ func (s *scene) measure(program func(roots []string, env []string) sample) sampl
 	took := program(roots, env)
 	took.requests = len(s.world.Registry.Requests())
 	for _, r := range s.world.Registry.Requests(sourcetest.Archive) {
-		if r.Bytes > 0 { // as answers to HEAD have none
+		if r.Bytes > 0 { // answers to HEAD have none
 			took.archives++
 			took.bytes += r.Bytes
 		}
@@ -193,8 +195,8 @@ func (s *scene) measure(program func(roots []string, env []string) sample) sampl
 	return took
 }
 
-// engine returns how terraform or tofu does the work: in one root module after the
-// other.
+// engine returns a function that does the work with terraform or tofu, in one
+// root module after the other.
 func (s *scene) engine(program string) func(roots, env []string) sample {
 	return func(roots, env []string) (all sample) {
 		for _, root := range roots {
@@ -216,7 +218,7 @@ func (s *scene) engineArguments(root string) []string {
 	return []string{"init", "-input=false", "-no-color"}
 }
 
-// larderRun runs once for all root modules.
+// larderRun runs larder once for all root modules.
 func (s *scene) larderRun(roots []string, env []string) sample {
 	dir, args := roots[0], []string{"install", "--quiet"}
 	platforms := flags("--platform=", s.work.platforms)
@@ -232,7 +234,7 @@ func (s *scene) larderRun(roots []string, env []string) sample {
 	return s.exec(dir, env, s.larder, args...)
 }
 
-// made is where the mirror of a root module is made.
+// made returns the directory for the mirror of a root module.
 func made(root string) string { return filepath.Join(root, "mirror") }
 
 func (b *bench) exec(dir string, env []string, program string, args ...string) sample {
@@ -249,11 +251,11 @@ func (b *bench) exec(dir string, env []string, program string, args ...string) s
 	return sample{time: took, cpu: state.UserTime() + state.SystemTime(), peak: state.SysUsage().(*syscall.Rusage).Maxrss}
 }
 
-// forgetPeak keeps what this process has had in memory from counting as the peak
-// of those it starts, as Linux lets them inherit that.
+// forgetPeak resets the peak memory of this process. On Linux, new processes
+// inherit it.
 func forgetPeak() {
 	debug.FreeOSMemory()
-	_ = os.WriteFile("/proc/self/clear_refs", []byte("5"), 0) // which other systems do without
+	_ = os.WriteFile("/proc/self/clear_refs", []byte("5"), 0) // other systems do not require it
 }
 
 func (b *bench) must(err error) {

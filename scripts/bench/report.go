@@ -17,20 +17,21 @@ import (
 
 // The targets.
 const (
-	mostMemory = 100 << 10        // kB
+	mostMemory = 100 << 10        // in kB
 	listTime   = time.Second      // cache list of 10,000 packages
-	mostSlope  = 1.25             // how much more each package or root module may cost where there are ten times as many
-	noise      = time.Second / 10 // what takes less says nothing about growth
+	mostSlope  = 1.25             // how much the cost of each package or root module may increase when there are ten times as many
+	noise      = time.Second / 10 // shorter times are too imprecise for a ratio
 )
 
-// The generated part of a document lies between lines of these forms, so that the
-// rest can be written by hand.
+// The generated part of a document is between lines of these forms. The rest is
+// written by hand.
 const (
 	beginMark = "<!-- begin: %s -->\n"
 	endMark   = "<!-- end: %s -->\n"
 )
 
-// table is Markdown with a row for each command and a column for each amount.
+// table returns a Markdown table with a row for each command and a column for
+// each amount.
 func table(all []growth) string {
 	var text strings.Builder
 	for _, of := range []string{"packages", "root modules"} {
@@ -55,7 +56,7 @@ func table(all []growth) string {
 	return text.String()
 }
 
-// thousands is n with commas.
+// thousands returns n with commas.
 func thousands(n int) string {
 	if n < 1000 {
 		return fmt.Sprint(n)
@@ -63,8 +64,9 @@ func thousands(n int) string {
 	return fmt.Sprintf("%s,%03d", thousands(n/1000), n%1000)
 }
 
-// slope is how the CPU time of each package or root module changes from the second
-// largest amount to the largest. It is empty where that is noise.
+// slope returns the ratio of the CPU time for each package or root module
+// between the largest and the second largest amount. It is empty if the times
+// are too short.
 func slope(g growth) string {
 	if f := slopeOf(g); f > 0 {
 		return fmt.Sprintf("× %.2f", f)
@@ -83,7 +85,7 @@ func slopeOf(g growth) float64 {
 	return b.cpu.Seconds() / float64(b.N) / (a.cpu.Seconds() / float64(a.N))
 }
 
-// problems are the targets that are missed.
+// problems returns the targets that were missed.
 func problems(all []growth) []string {
 	var missed []string
 	for _, g := range all {
@@ -102,8 +104,8 @@ func problems(all []growth) []string {
 	return missed
 }
 
-// writeScale replaces the part of the document that scale generates, and the chart
-// beside it.
+// writeScale replaces the part of the document that the scale command
+// generates, and the chart next to the document.
 func writeScale(document string, all []growth) error {
 	picture := strings.TrimSuffix(document, filepath.Ext(document)) + ".svg"
 	var text strings.Builder
@@ -123,7 +125,7 @@ func writeScale(document string, all []growth) error {
 	return replacePart(document, "scale", text.String())
 }
 
-// writeComparisons replaces the part of the document that the side-by-side run
+// writeComparisons replaces the part of the document that the comparison
 // generates.
 func writeComparisons(document string, scale float64, all []comparison) error {
 	var text strings.Builder
@@ -139,7 +141,7 @@ func writeComparisons(document string, scale float64, all []comparison) error {
 	return replacePart(document, "", text.String()+"\n")
 }
 
-// times is how many times as long a run took as another.
+// times returns how many times as long s took as as.
 func times(s, as sample) string {
 	if s.time == 0 {
 		return ""
@@ -147,7 +149,7 @@ func times(s, as sample) string {
 	return fmt.Sprintf("× %.1f", s.time.Seconds()/as.time.Seconds())
 }
 
-// replacePart replaces the generated part of a document that a command writes.
+// replacePart replaces the part of a document that the command generates.
 func replacePart(document, command, text string) error {
 	old, err := os.ReadFile(document)
 	if err != nil {
@@ -163,7 +165,7 @@ func replacePart(document, command, text string) error {
 	return os.WriteFile(document, slices.Concat(before, []byte(begin+"\n"+text+end), after), 0o644)
 }
 
-// machine describes this one.
+// machine returns a description of this machine.
 func machine() string {
 	name := runtime.GOARCH
 	if data, err := os.ReadFile("/proc/cpuinfo"); err == nil {
@@ -184,17 +186,17 @@ func machine() string {
 	return text
 }
 
-// The chart's measures, in pixels.
+// The chart's dimensions, in pixels.
 const (
 	chartWidth, chartHeight = 760, 400
 	left, right             = 60, 210
 	top, bottom             = 20, 40
 )
 
-// chart is an SVG of the CPU time that commands take, both axes logarithmic, so
-// that what grows linearly rises as the grey lines do.
+// chart returns an SVG of the commands' CPU times. Both axes are logarithmic,
+// so linear growth is parallel to the grey lines.
 func chart(all []growth) string {
-	const fastest, slowest, fewest = 0.01, 100, 10 // seconds; amount
+	const fastest, slowest, fewest = 0.01, 100, 10 // in seconds; an amount
 	x := func(n float64) float64 {
 		return left + (chartWidth-left-right)*math.Log10(n/fewest)/math.Log10(mostPackages/fewest)
 	}

@@ -50,8 +50,8 @@ func TestGeneratedPartIsReplaced(t *testing.T) {
 	checkChart(t, strings.TrimSuffix(document, ".md")+".svg")
 }
 
-// docs/performance.md has the form that the programs write, with all commands and
-// amounts.
+// docs/performance.md has the format that the programs write, with all commands
+// and amounts.
 func TestPerformancePageIsGenerated(t *testing.T) {
 	const page = "../../docs/performance.md"
 	text := sourcetest.ReadFile(t, page)

@@ -14,27 +14,27 @@ import (
 	"github.com/larder-cli/larder/sources/sourcetest"
 )
 
-// The largest amounts that the product is measured with.
+// The largest amounts to measure.
 const (
 	mostPackages = 10_000
 	mostModules  = 3_000
 )
 
-// A growth is one command, measured with growing amounts of work.
+// A growth is the results of one command for growing amounts.
 type growth struct {
 	Command string
-	Of      string // packages or root modules
+	Of      string // "packages" or "root modules"
 	Samples []grown
 }
 
-// A grown is what one run took with so many packages or root modules.
+// A grown is the result of one run for N packages or root modules.
 type grown struct {
 	N int
 	sample
 }
 
-// scale measures how the cost of commands grows with caches, mirrors and root
-// modules, and writes the results into a document and the chart beside it.
+// scale measures how the cost of commands grows with the number of packages and
+// root modules. It writes the results to a document and the chart next to it.
 func scale(args []string) {
 	flags := flag.NewFlagSet("scale", flag.ExitOnError)
 	rounds := flags.Int("rounds", 3, "runs of each command; the fastest one counts")
@@ -43,7 +43,7 @@ func scale(args []string) {
 	document := flags.String("document", "", "the document whose generated part to replace, such as docs/performance.md")
 	keep := flags.String("keep", "", "a directory to keep caches, mirrors and root modules in, for a profiler")
 	program := flags.String("larder", "", "the larder to measure, instead of one built from here")
-	_ = flags.Parse(args) // which exits on errors
+	_ = flags.Parse(args) // exits on errors
 
 	b := &bench{rounds: *rounds}
 	b.prepare(*keep, *program)
@@ -65,7 +65,8 @@ func scale(args []string) {
 	}
 }
 
-// next is ten times n, and in the end most.
+// next returns ten times n, but at most most. After most it returns a greater
+// number.
 func next(n, most int) int {
 	if n < most {
 		return min(10*n, most)
@@ -73,7 +74,7 @@ func next(n, most int) int {
 	return most + 1
 }
 
-// merge adds the samples of more to the growths of the same commands.
+// merge adds the samples in more to the same commands in all.
 func merge(all, more []growth) []growth {
 	for _, m := range more {
 		i := slices.IndexFunc(all, func(g growth) bool { return g.Command == m.Command && g.Of == m.Of })
@@ -86,9 +87,9 @@ func merge(all, more []growth) []growth {
 	return all
 }
 
-// withPackages makes a mirror and a cache of n packages and measures the commands
-// that look after them. The packages are tiny, signed, for two platforms, and of
-// more providers and more versions the more there are.
+// withPackages creates a mirror and a cache with n packages, and measures the
+// commands that maintain them. The packages are tiny, signed, and for two
+// platforms. With more packages there are more providers and more versions.
 func (b *bench) withPackages(n int) []growth {
 	dir := b.place("packages", n)
 	world := sourcetest.New(b)
@@ -124,8 +125,9 @@ func (b *bench) withPackages(n int) []growth {
 	return g.all
 }
 
-// withModules makes n root modules that need three of ten providers each, installs
-// them, and measures what it takes to find out that nothing is missing.
+// withModules creates n root modules that require three of ten providers each,
+// and installs the providers. It then measures commands that find everything up
+// to date.
 func (b *bench) withModules(n int) []growth {
 	dir := b.place("modules", n)
 	world := sourcetest.New(b)
@@ -165,7 +167,7 @@ type grower struct {
 	all     []growth
 }
 
-// measure adds the least that a command takes.
+// measure adds the best result of several runs of a command.
 func (g *grower) measure(name string, args ...string) {
 	var least sample
 	for i := range g.rounds {
@@ -178,7 +180,7 @@ func (g *grower) measure(name string, args ...string) {
 	g.add(name, least)
 }
 
-// once adds what a command takes that can be run only once.
+// once adds the result of a command that can be run only once.
 func (g *grower) once(name string, args ...string) {
 	g.add(name, g.exec(g.dir, g.env, g.larder, args...))
 }
@@ -188,15 +190,15 @@ func (g *grower) add(name string, s sample) {
 	fmt.Printf("%-26s %6d %-12s %8.2fs %8.2fs cpu %5d MB\n", name, g.n, g.of, s.time.Seconds(), s.cpu.Seconds(), s.peak/1024)
 }
 
-// place makes the directory for a measurement.
+// place creates the directory for a measurement.
 func (b *bench) place(of string, n int) string {
 	dir := filepath.Join(b.dir, of+strconv.Itoa(n))
 	b.must(os.MkdirAll(dir, 0o755))
 	return dir
 }
 
-// near is the environment in which packages come from a directory, into a cache
-// in dir.
+// near returns an environment in which packages are installed from a directory,
+// with a plugin cache in dir.
 func (b *bench) near(world *sourcetest.World, dir, published string) []string {
 	env := append(world.Env(fmt.Sprintf("filesystem_mirror { path = %q }", published)),
 		"HOME="+dir, "PATH="+os.Getenv("PATH"), "TMPDIR="+dir, "TF_PLUGIN_CACHE_DIR="+filepath.Join(dir, "cache"))
@@ -206,7 +208,7 @@ func (b *bench) near(world *sourcetest.World, dir, published string) []string {
 	return env
 }
 
-// discard removes a directory that is not to be kept.
+// discard removes a directory, unless it is to be kept.
 func (b *bench) discard(dir string) {
 	if !b.kept {
 		b.must(os.RemoveAll(dir))

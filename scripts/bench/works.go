@@ -11,28 +11,28 @@ import (
 	"github.com/larder-cli/larder/sources/sourcetest"
 )
 
-// A work is something that all programs can do.
+// A work is a task for all programs.
 type work struct {
 	name      string
 	providers int
-	size      int64  // of each provider's executable, in bytes
-	method    string // of installation: direct, packed, unpacked or network
-	far       bool   // from the servers: see roundTrip and rate
-	cache     bool   // with a plugin cache that both use
-	roots     int    // root modules that need the same; 0 means 1
-	warm      bool   // do it once before, then undo this much of it
+	size      int64  // of each provider's executable in bytes
+	method    string // installation method: direct, packed, unpacked or network
+	far       bool   // simulate distant servers; see roundTrip and rate
+	cache     bool   // all runs share a plugin cache
+	roots     int    // number of identical root modules; 0 means 1
+	warm      bool   // run once untimed first, then call undo for each root module
 	undo      func(s *scene, root string)
-	does      string   // lock or mirror; empty means install
-	platforms []string // that it is done for; empty means this machine's
+	does      string   // "lock" or "mirror"; empty means install
+	platforms []string // empty means this machine's platform
 }
 
-// Platforms that lock files are completed and mirrors are made for.
+// Platforms for lock files and mirrors.
 var (
 	two  = []string{"darwin_arm64", "linux_amd64"}
 	four = []string{"darwin_arm64", "linux_amd64", "linux_arm64", "windows_amd64"}
 )
 
-// flags is a flag for each value.
+// flags returns a flag for each value.
 func flags(name string, values []string) []string {
 	var all []string
 	for _, v := range values {
@@ -43,11 +43,11 @@ func flags(name string, values []string) []string {
 
 const megabyte = 1 << 20
 
-// What is far away answers after the time that the next continent takes, and
-// sends what servers commonly allow one connection.
+// Distant servers have the delay of another continent, and a common speed limit
+// for each connection.
 const (
 	roundTrip = 50 * time.Millisecond
-	rate      = 25_000_000 // bytes a second, for each connection
+	rate      = 25_000_000 // in bytes a second, for each connection
 )
 
 var works = []work{
@@ -68,8 +68,8 @@ var works = []work{
 	{name: "mirror 10 of 90 MB, 2 platforms", providers: 10, size: 90 * megabyte, method: "direct", does: "mirror", platforms: two},
 	{name: "mirror them again", providers: 10, size: 90 * megabyte, method: "direct", does: "mirror", platforms: two, warm: true, undo: nothing},
 
-	// Packages are small here, or terraform, which fetches them all for each root
-	// module and platform, would take hours.
+	// These packages are small, because terraform downloads all of them for
+	// each root module and platform. With large ones it would take hours.
 	{name: "lock 200 root modules, 4 platforms", providers: 4, size: megabyte, method: "direct", cache: true, roots: 200, does: "lock", platforms: four},
 	{name: "lock them again, all complete", providers: 4, size: megabyte, method: "direct", cache: true, roots: 200, does: "lock", platforms: four, warm: true, undo: nothing},
 	{name: "lock them again, none there", providers: 4, size: megabyte, method: "direct", cache: true, roots: 200, does: "lock", platforms: four, warm: true, undo: removeAll},
@@ -94,15 +94,16 @@ func (s *scene) providers() []string {
 	return names
 }
 
-// A stock is the providers that works need.
+// A stock identifies a set of providers for works.
 type stock struct {
 	providers int
 	size      int64
-	platforms string // empty means this machine's
+	platforms string // empty means this machine's platform
 }
 
-// publish makes the providers, unless a work before had the same, puts their
-// servers where the work wants them, and makes the mirror if it is about one.
+// publish creates the providers, unless an earlier work had the same ones. It
+// sets the distance of their servers, and writes a filesystem mirror if the
+// work requires one.
 func (s *scene) publish() {
 	has := stock{providers: s.work.providers, size: s.work.size}
 	if len(s.work.platforms) > 0 {

@@ -1,10 +1,10 @@
-// Quickstart makes the mirror that the root module in testdata/quickstart
-// installs from, always with the same bytes:
+// Command quickstart creates the mirror for the root module in
+// testdata/quickstart. The result is always identical:
 //
 //	go run ./scripts/quickstart
 //
-// It is run in the root of the repository, when the providers below change. The
-// key that signs them is derived from its name, so it vouches for nothing.
+// Run it in the root of the repository after changing the providers below. The
+// signing key is derived from its name, so its signatures prove nothing.
 package main
 
 import (
@@ -21,7 +21,7 @@ var releases = map[string][]string{
 	"example.test/pantry/salt":  {"0.9.0", "1.0.0"},
 }
 
-// platforms are those that people may try Larder on.
+// platforms are the platforms that people may try Larder on.
 var platforms = []string{
 	"darwin_amd64", "darwin_arm64",
 	"freebsd_amd64",
@@ -38,7 +38,7 @@ func main() {
 	write(s, mirror)
 }
 
-// write writes the mirror into dir.
+// write writes the mirror to dir.
 func write(t sourcetest.TB, dir string) {
 	w := sourcetest.New(t)
 	description := sourcetest.Release{Platforms: platforms, Signer: sourcetest.NewKey("quickstart")}

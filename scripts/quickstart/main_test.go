@@ -11,8 +11,8 @@ import (
 	"github.com/larder-cli/larder/sources/sourcetest"
 )
 
-// TestMirrorIsWhatTheScriptWrites keeps the committed mirror and this script
-// from growing apart, and both from depending on when and where it is run.
+// TestMirrorIsWhatTheScriptWrites checks that this script writes the committed
+// mirror, and that the result does not depend on the time and place of the run.
 func TestMirrorIsWhatTheScriptWrites(t *testing.T) {
 	dir := t.TempDir()
 	write(t, dir)
@@ -26,7 +26,7 @@ func TestMirrorIsWhatTheScriptWrites(t *testing.T) {
 	}
 }
 
-// sums are the hashes of all files below dir.
+// sums returns the hashes of all files below dir.
 func sums(t *testing.T, dir string) map[string][32]byte {
 	t.Helper()
 	found := map[string][32]byte{}

@@ -21,53 +21,56 @@ import (
 	"github.com/larder-cli/larder/sources/sourcetest"
 )
 
-// A turn is one run of a program in a root module.
+// A turn is a run of a program in a root module.
 type turn struct {
-	engine   bool             // otherwise larder
-	link     sources.LinkMode // of larder
-	fresh    bool             // without what is installed
-	unlocked bool             // without a lock file
-	pause    time.Duration    // before it
-	kill     time.Duration    // after which it is killed; 0 means never
-	atWork   bool             // counted from when an archive is next requested
-	must     bool             // succeed, if it isn't killed
+	engine   bool             // whether the engine runs; otherwise larder
+	link     sources.LinkMode // larder's link mode
+	fresh    bool             // remove installed packages first
+	unlocked bool             // remove the lock file first
+	pause    time.Duration    // before the run
+	kill     time.Duration    // time until the process is killed; 0 means never
+	atWork   bool             // kill counts from the next request for an archive
+	must     bool             // the run must succeed unless it is killed
 }
 
-// turns is how often programs run in a root module in one round.
+// turns is the number of turns in each root module in a round.
 const turns = 3
 
-// patience is more than any turn needs. What takes longer waits for a lock for ever.
+// patience is longer than any turn takes. A turn that takes longer is waiting
+// for a lock forever.
 const patience = 2 * time.Minute
 
-// An outcome is what came of a turn.
+// An outcome is the result of a turn.
 type outcome struct {
 	turn
 	killed, failed bool
-	problem        error // of what must not happen
+	problem        error // an error that must not occur
 }
 
-// beside has the engine and larder take turns in root modules, half of the processes
-// each, all at once on one plugin cache that is empty at first. In every other round
-// half of them are killed. What must hold:
+// beside alternates the engine and larder in root modules. All root modules run
+// at the same time, with a shared plugin cache that is empty at first, and half
+// of the processes are the engine's. In every other round, half of them are
+// killed. The requirements:
 //
-//   - Larder succeeds if it isn't killed, whatever engines do or leave.
-//   - So does OpenTofu, which locks packages, if no OpenTofu is killed. Where one was, it
-//     may refuse the half of a package that is left in the cache, until the next larder
-//     install replaces it.
-//   - Where OpenTofu or Larder ends well the packages are right at once and stay so, but
-//     for links to packages that Terraform unpacks in place.
-//   - Once all is quiet, packages are right wherever a program ended well, if none was
-//     killed. In any case they are after the next larder install.
-//   - That one succeeds, and then each program does alone.
+//   - Larder succeeds unless it is killed, whatever engines do or leave.
+//   - OpenTofu, which locks packages, succeeds unless an OpenTofu process is
+//     killed. After that it may reject the incomplete package in the cache,
+//     until the next larder install replaces it.
+//   - After OpenTofu or Larder succeeds, the packages are correct at once and
+//     remain so, except for links to packages that Terraform unpacks in place.
+//   - After all processes have ended, packages are correct wherever a program
+//     succeeded, if none was killed. In any case they are correct after the
+//     next larder install.
+//   - That install succeeds. Then each program succeeds when it runs alone.
 //
-// Terraform may lock the hash of a package that is damaged. What a lock file accepts is
-// right for its root module, to Larder too.
+// Terraform may lock the hash of a damaged package. Larder and these tests
+// accept every package that the root module's lock file accepts.
 func (k *rack) beside(number int) report {
 	k.world.Registry.Forget()
 	plans := make([][]turn, k.opts.processes)
 	for i := range plans {
 		plans[i] = k.plan(i, number%2 == 1)
-		k.prepare(fmt.Sprintf("root%d", i), "") // so that only commands are run side by side
+		k.prepare(fmt.Sprintf("root%d", i), "") // not part of the concurrent runs
 	}
 	last := make([]outcome, len(plans))
 	r := report{round: number, engine: k.opts.engine}
@@ -110,7 +113,7 @@ func (k *rack) beside(number int) report {
 	return r
 }
 
-// manyFiles are what a package has besides its executable, so that it takes an engine a
+// manyFiles returns additional files for a package, so that an engine takes a
 // while to unpack it.
 func manyFiles(name string) map[string]string {
 	files := map[string]string{}
@@ -134,7 +137,7 @@ func (r *report) count(o outcome) {
 	}
 }
 
-// plan is what happens in one root module. The programs take turns.
+// plan returns the turns in one root module. Larder and the engine alternate.
 func (k *rack) plan(i int, kills bool) []turn {
 	plan := make([]turn, turns)
 	for j := range plan {
@@ -146,7 +149,7 @@ func (k *rack) plan(i int, kills bool) []turn {
 			pause:    time.Duration(k.random.IntN(200)) * time.Millisecond,
 		}
 		if plan[j].link == sources.LinkReflink {
-			plan[j].link = sources.LinkAuto // as many file systems have none
+			plan[j].link = sources.LinkAuto // many file systems do not support reflinks
 		}
 		plan[j].must = !plan[j].engine || k.opts.engine == sources.OpenTofu && !kills
 		if kills && k.random.IntN(2) == 0 {
@@ -207,8 +210,8 @@ func (k *rack) take(root string, t turn) outcome {
 	return o
 }
 
-// damageInPlace leaves packages in the cache as a Terraform does that is killed while it
-// unpacks over them, which is seldom hit at random.
+// damageInPlace damages packages in the cache like a Terraform that is killed
+// while it unpacks in place. Killing at random times rarely has that effect.
 func (k *rack) damageInPlace(quiet chan struct{}) {
 	random := rand.New(rand.NewPCG(k.opts.seed, k.random.Uint64()))
 	for {
@@ -224,12 +227,13 @@ func (k *rack) damageInPlace(quiet chan struct{}) {
 		}
 		path := filepath.Join(k.cache(), entryPath(name), filepath.FromSlash(file))
 		if info, err := os.Stat(path); err == nil {
-			_ = os.Truncate(path, info.Size()/2) // unless it has been replaced by now
+			_ = os.Truncate(path, info.Size()/2) // fails if the package has been replaced in the meantime
 		}
 	}
 }
 
-// killIn kills the process of a turn when it is time, unless it is over by then.
+// killIn kills the process of a turn at the planned time, unless the process
+// ends earlier.
 func (k *rack) killIn(t turn, p *process, over chan struct{}) {
 	requests := func() int { return len(k.world.Registry.Requests(sourcetest.Archive)) }
 	for before := requests(); t.atWork && requests() == before; {
@@ -250,14 +254,15 @@ func (k *rack) engine(root string) *process {
 	return k.command(root, string(k.opts.engine), "init", "-input=false", "-no-color")
 }
 
-// keeps reports whether nothing that others do changes what a turn has installed.
-// Terraform unpacks in place, through links into the cache, and Larder leaves links
-// alone that lead to the right package.
+// keeps reports whether no other process can change the packages that a turn
+// has installed. Terraform unpacks in place, through links into the cache, and
+// Larder does not replace links to the correct package.
 func (k *rack) keeps(t turn) bool {
 	return k.opts.engine == sources.OpenTofu || !t.engine && t.fresh && t.link == sources.LinkCopy
 }
 
-// right is an error unless a root module has what it requires, and the lock file says so.
+// right returns an error unless a root module has the packages that it
+// requires, and their hashes are in its lock file.
 func (k *rack) right(root string) error {
 	for _, name := range k.opts.providers {
 		got, want, err := k.hashOf(filepath.Join(k.dir, root, ".terraform", "providers", entryPath(name)))
@@ -266,7 +271,7 @@ func (k *rack) right(root string) error {
 		}
 		locked := k.locked(root, name)
 		if k.opts.engine == sources.Terraform && slices.Contains(locked, got) {
-			continue // Terraform found it damaged and has locked that: the lock file decides
+			continue // Terraform has locked the damaged package, so the lock file accepts it
 		}
 		if got != want {
 			return fmt.Errorf("in %s there is %s of %s, want %s", root, got, name, want)
@@ -285,7 +290,7 @@ func (k *rack) right(root string) error {
 
 var lockedHash = regexp.MustCompile(`"((?:h1|zh):[^"]*)"`)
 
-// locked are the hashes of a provider in the lock file of a root module.
+// locked returns the hashes of a provider in a root module's lock file.
 func (k *rack) locked(root, name string) (hashes []string) {
 	text, _ := os.ReadFile(filepath.Join(k.dir, root, ".terraform.lock.hcl"))
 	_, block, _ := strings.Cut(string(text), fmt.Sprintf("provider %q {\n  version = \"1.0.0\"\n", address(name)))
@@ -298,8 +303,9 @@ func (k *rack) locked(root, name string) (hashes []string) {
 	return hashes
 }
 
-// strange are the locked hashes of packages that were never published. Terraform locks
-// what it finds while another one unpacks, and Larder keeps what is locked.
+// strange returns the locked hashes of packages that were never published.
+// Terraform locks the hashes of packages while another process is unpacking
+// them, and Larder keeps locked hashes.
 func (k *rack) strange(root string) (hashes []string) {
 	for _, name := range k.opts.providers {
 		zh, h1 := k.world.Hashes(address(name) + "/1.0.0/" + platform())
@@ -312,8 +318,9 @@ func (k *rack) strange(root string) (hashes []string) {
 	return hashes
 }
 
-// alone has one program after another run in the root modules as they were left.
-// Nothing is in its way, and nothing of the dead may be left.
+// alone runs one program after the other in the root modules of the earlier
+// turns. All must succeed, and files of killed processes must have been
+// removed.
 func (k *rack) alone() error {
 	for i := range k.opts.processes {
 		root := fmt.Sprintf("root%d", i)
@@ -328,7 +335,7 @@ func (k *rack) alone() error {
 			return err
 		}
 		left, err := filepath.Glob(filepath.Join(k.dir, root, ".terraform", "providers", ".larder-*"))
-		left = slices.DeleteFunc(left, func(path string) bool { return filepath.Base(path) == ".larder-replaced" }) // which is kept
+		left = slices.DeleteFunc(left, func(path string) bool { return filepath.Base(path) == ".larder-replaced" }) // kept on purpose
 		if err != nil || i%2 == 0 && len(left) > 0 {
 			return errors.Join(err, fmt.Errorf("%q is left over", left))
 		}
@@ -336,7 +343,7 @@ func (k *rack) alone() error {
 	return k.command("last", k.larder, "cache", "verify").finish()
 }
 
-// finish runs a process that must succeed.
+// finish runs a process, which must succeed.
 func (p *process) finish() error {
 	if err := p.cmd.Run(); err != nil {
 		return fmt.Errorf("%v: %w\n%s", p.cmd.Args, err, &p.out)

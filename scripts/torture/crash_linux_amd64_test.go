@@ -12,9 +12,9 @@ import (
 	"github.com/larder-cli/larder/sources/sourcetest"
 )
 
-// An install is killed before each change that it makes to the file system, in
-// a run of its own. What it leaves must be whole, and the next install must
-// succeed and clear up.
+// TestCrashAtEveryStep runs an install many times, and kills each before a
+// different change to the file system. All packages must be complete after
+// that. The next install must succeed and remove temporary files.
 func TestCrashAtEveryStep(t *testing.T) {
 	k := newRack(t, options{providers: []string{"alpha"}, size: 1 << 10})
 	stride := 1
@@ -25,7 +25,7 @@ func TestCrashAtEveryStep(t *testing.T) {
 		k.dir = t.TempDir()
 		finished, err := k.killAt(step)
 		if errors.Is(err, syscall.EPERM) {
-			t.Skip("nobody may trace processes here")
+			t.Skip("processes may not be traced here")
 		}
 		sourcetest.Require(t, err == nil, "step %d: %v", step, err)
 		if finished {
@@ -39,8 +39,8 @@ func TestCrashAtEveryStep(t *testing.T) {
 	}
 }
 
-// wholeOrNothing checks what the dead has left: packages are as published where
-// they are seen, and a lock file is one.
+// wholeOrNothing checks the files of the killed process: each package is as
+// published or missing, and the lock file is complete or missing.
 func (k *rack) wholeOrNothing(t *testing.T, step int) {
 	for _, dir := range []string{k.cache(), filepath.Join(k.dir, "dead", ".terraform", "providers")} {
 		entry := filepath.Join(dir, entryPath("alpha"))
@@ -56,15 +56,15 @@ func (k *rack) wholeOrNothing(t *testing.T, step int) {
 	}
 }
 
-// killAt starts an install and kills it before its change number step. It has
-// finished if it makes fewer.
+// killAt starts an install and kills it before its change number step. Finished
+// is true if the install makes fewer changes.
 func (k *rack) killAt(step int) (finished bool, err error) {
 	return k.prepare("dead", k.larder, "install", "--quiet").killAt(step)
 }
 
-// killAt starts a process and kills it before its change number step. It has
-// finished if it makes fewer.
+// killAt starts a process and kills it before its change number step. Finished
+// is true if the process makes fewer changes.
 func (p *process) killAt(step int) (finished bool, err error) {
-	p.cmd.Stdout, p.cmd.Stderr = nil, nil // whose copying would have to be waited for
+	p.cmd.Stdout, p.cmd.Stderr = nil, nil // otherwise Wait would wait for copying the output
 	return sourcetest.KillAt(p.cmd, step)
 }

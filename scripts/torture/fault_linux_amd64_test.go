@@ -24,12 +24,12 @@ import (
 type faultCase struct {
 	name    string
 	args    []string
-	prepare func(*rack)       // makes what the command finds
-	promise func(*rack) error // what exit status 0 stands for
+	prepare func(*rack)       // creates the files that the command starts with
+	promise func(*rack) error // what the command must have done if its exit status is 0
 	loses   string            // the package that the command may remove or replace
 }
 
-// The command runs in the root module "root", which requires alpha and beta.
+// The commands run in the root module "root", which requires alpha and beta.
 var faultCases = []faultCase{
 	{name: "install cold", args: []string{"install"}, prepare: func(*rack) {}, promise: (*rack).installed},
 	{name: "install warm", args: []string{"install"}, promise: (*rack).installed, prepare: func(k *rack) {
@@ -87,12 +87,14 @@ var faultCases = []faultCase{
 	}},
 }
 
-// In each run of a command another system call fails that touches a file. What
-// was there must still be there, the exit status must be 0 only if the command
-// has kept its promise, and the next run must succeed and clear up. Calls fail
-// with each errno in turn. Of the calls, every fifth fails, in short tests every 25th,
-// with LARDER_FAULTS=each every one, and with LARDER_FAULTS=all every one with every
-// errno. One run of a command is judged in a tenth of a second: there are some 9000.
+// TestFaultAtEveryStep runs commands many times, and makes a different system
+// call on files fail in each run. Existing files must remain. The exit status
+// must be 0 only if the command has done its work. The next run must succeed
+// and remove temporary files. The calls fail with each errno in turn. By
+// default every fifth call fails, and every 25th in short tests. With
+// LARDER_FAULTS=each every call fails, and with LARDER_FAULTS=all every call
+// with every errno. A run with its checks takes a tenth of a second, and there
+// are about 9000.
 func TestFaultAtEveryStep(t *testing.T) {
 	stride, each := 5, 1
 	switch os.Getenv("LARDER_FAULTS") {
@@ -115,9 +117,10 @@ func TestFaultAtEveryStep(t *testing.T) {
 	}
 }
 
-// Every call on these files fails in turn, in short tests every fourth. Larder once took the failure for a
-// missing or an invalid file: it then recorded a damaged package as sound, or
-// removed what was valid.
+// TestFaultOnFiles makes every call on certain files fail in turn, or every
+// fourth in short tests. Larder once treated such a failure as a missing or
+// invalid file. It then recorded a damaged package as undamaged, or removed a
+// valid one.
 func TestFaultOnFiles(t *testing.T) {
 	const acme = "registry.terraform.io/acme/"
 	rack := newRack(t, options{providers: []string{"alpha", "beta"}, size: 1 << 10})
@@ -149,16 +152,17 @@ func TestFaultOnFiles(t *testing.T) {
 
 var errnos = []syscall.Errno{syscall.EIO, syscall.ENOSPC, syscall.EACCES}
 
-// in is the rack with a directory of its own for a test.
+// in returns the rack with a separate directory for a test.
 func (k *rack) in(t *testing.T) *rack {
 	own := *k
 	own.t, own.dir = t, filepath.Join(t.TempDir(), "faults")
 	return &own
 }
 
-// run runs the command once for each call on the files below some names in the
-// rack's directory, or on any file there, as far as the stride leads. The call fails
-// with so many errnos. It returns how many calls there are.
+// run runs the command once for every stride-th call on files in the rack's
+// directory, or only on files below the given names, and makes that call fail. It
+// repeats this with as many errnos as each states. The result is the number of
+// calls.
 func (c faultCase) run(k *rack, stride, each int, below ...string) (steps int) {
 	t := k.t.(*testing.T)
 	dirs := []string{k.dir}
@@ -178,7 +182,7 @@ func (c faultCase) run(k *rack, stride, each int, below ...string) (steps int) {
 			errno := errnos[(step+i)%len(errnos)]
 			before := c.start(k)
 			p := k.prepare("root", k.larder, append(c.args, "--quiet")...)
-			p.cmd.Env = append(p.cmd.Env, "GOMAXPROCS=1") // so that steps are the same in each run
+			p.cmd.Env = append(p.cmd.Env, "GOMAXPROCS=1") // makes the steps the same in each run
 			failed, err := sourcetest.FailAt(p.cmd, step, errno, dirs...)
 			if errors.Is(err, syscall.EPERM) {
 				t.Skip("processes may not be traced here")
@@ -195,14 +199,14 @@ func (c faultCase) run(k *rack, stride, each int, below ...string) (steps int) {
 	}
 }
 
-// A state is what a run must not lose.
+// A state is the files that a run must not lose.
 type state struct {
 	packages map[string]error
 	lock     string
 	names    map[string]bool
 }
 
-// start makes what the command finds.
+// start creates the files that the command starts with.
 func (c faultCase) start(k *rack) state {
 	k.must(os.RemoveAll(k.dir))
 	k.must(os.MkdirAll(k.dir, 0o755))
@@ -216,7 +220,7 @@ func (c faultCase) lost(k *rack, path string) bool {
 	return c.loses != "" && path == filepath.Join(k.dir, c.loses)
 }
 
-// judge returns what is wrong after a run in which a call failed.
+// judge returns the problems after a run in which a call failed.
 func (c faultCase) judge(k *rack, before state, clean map[string]bool, failed sourcetest.Failed, err error, out string) (problems []string) {
 	problem := func(format string, args ...any) { problems = append(problems, fmt.Sprintf(format, args...)) }
 	whole := func(when string) {
@@ -268,7 +272,7 @@ func (c faultCase) judge(k *rack, before state, clean map[string]bool, failed so
 	}
 	now := k.names()
 	for _, name := range slices.Sorted(maps.Keys(before.names)) {
-		record := strings.Contains(name, "/package/") // without it a package is hashed
+		record := strings.Contains(name, "/package/") // if it is missing, the package is only hashed again
 		if clean[name] && !now[name] && !record {
 			problem("lost: %s", name)
 		}
@@ -286,9 +290,9 @@ func errnoName(errno syscall.Errno) string {
 	return map[syscall.Errno]string{syscall.EIO: "EIO", syscall.ENOSPC: "ENOSPC", syscall.EACCES: "EACCES"}[errno]
 }
 
-// namesPath reports whether output names a file: the lock file, the one whose call
-// failed or its directory, as it is called in the root module, or any by a path that
-// leads out of there.
+// namesPath reports whether output contains the name of a file: the lock file,
+// the file whose call failed, its directory relative to the root module, or any
+// path that leads out of the root module.
 func (k *rack) namesPath(out, path string) bool {
 	local, inside := strings.CutPrefix(path, filepath.Join(k.dir, "root")+"/")
 	if strings.Contains(local, "/") {
@@ -304,7 +308,8 @@ func (k *rack) damage(dir, name string) {
 	k.must(os.WriteFile(executable, []byte("damaged"), 0o755))
 }
 
-// requires returns the rack with root modules that require these providers alone.
+// requires returns the rack with root modules that require only these
+// providers.
 func (k *rack) requires(names ...string) *rack {
 	other := *k
 	other.opts.providers = names
@@ -321,8 +326,8 @@ func (k *rack) do(root string, args ...string) {
 
 func (p *process) run() { p.err = p.cmd.Run() }
 
-// packages returns the packages below the rack's directory, each with an error
-// unless it is as published.
+// packages returns the packages below the rack's directory. A package that
+// differs from the published one has an error.
 func (k *rack) packages() map[string]error {
 	found := map[string]error{}
 	for _, dir := range []string{"cache", "mirror", "root/.terraform/providers", "user/.terraform/providers"} {
@@ -343,7 +348,7 @@ func archivePath(dir, name string) string {
 	return filepath.Join(dir, address(name), "terraform-provider-"+name+"_1.0.0_"+platform()+".zip")
 }
 
-// whole returns an error unless a package is as published.
+// whole returns an error if a package differs from the published one.
 func (k *rack) whole(path, name string) error {
 	zh, h1 := k.world.Hashes(address(name) + "/1.0.0/" + platform())
 	if strings.HasSuffix(path, ".zip") {
@@ -353,7 +358,7 @@ func (k *rack) whole(path, name string) error {
 		}
 		return nil
 	}
-	real, err := filepath.EvalSymlinks(path) // HashDir follows none
+	real, err := filepath.EvalSymlinks(path) // HashDir follows no symlinks
 	if err != nil {
 		return err
 	}
@@ -367,7 +372,8 @@ func (k *rack) whole(path, name string) error {
 	return nil
 }
 
-// has returns an error unless the packages of all providers are in a directory.
+// has returns an error unless a directory contains the packages of all
+// providers.
 func (k *rack) has(dir string) error {
 	return k.each(func(name string) error { return k.whole(filepath.Join(k.dir, dir, entryPath(name)), name) })
 }
@@ -410,7 +416,8 @@ func (k *rack) lock() string {
 	return string(text)
 }
 
-// lockWhole returns an error if the lock file has lost something or is cut off.
+// lockWhole returns an error if the lock file lacks earlier entries or is
+// truncated.
 func (k *rack) lockWhole(before string) error {
 	now := k.lock()
 	if now != "" && !strings.HasSuffix(now, "\n}\n") {
@@ -424,7 +431,7 @@ func (k *rack) lockWhole(before string) error {
 	return nil
 }
 
-// mirrorFits returns an error if a document of the mirror names what isn't there.
+// mirrorFits returns an error if a document in the mirror names a missing file.
 func (k *rack) mirrorFits() error {
 	return k.each(func(name string) error {
 		archive := k.archive("mirror", name)
@@ -438,30 +445,35 @@ func (k *rack) mirrorFits() error {
 	})
 }
 
-// unjudged are files that one run leaves and another doesn't, with reason: what
-// "cache repair" has set aside, and the name of the process that holds a lock, which
-// the next process replaces.
+// unjudged matches files that may exist after one run and not after another:
+// files that "cache repair" has set aside, and the name of the process that
+// holds a lock, which the next process replaces.
 var unjudged = regexp.MustCompile(`/aside/|\.holder$`)
 
-// Without the cache, the packages are stored in the working directory, with the locks
-// that OpenTofu would have there, and the state is the user's. Both are of use in the
-// next run without a cache.
+// withoutCache matches the files of runs without a cache. The packages are then
+// in the working directory, with the locks that OpenTofu would create there,
+// and Larder's state is in the user's directory. The next run without a cache
+// uses both.
 var withoutCache = regexp.MustCompile(`^/\.local/state/larder/workdir/\w+/(cache\.lock|gate\.lock|(lock|known|package|evidence)/)|` +
 	`^/root/\.terraform/providers/.*/` + platform() + `\.lock$`)
 
-// Evidence for a package that "mirror prune" has removed is harmless. It is kept where
-// removing it failed: the next run cannot tell why it is there without a package.
+// ofRemoved matches evidence for packages that "mirror prune" has removed. It
+// does no harm. If removing it failed, it stays, because the next run cannot
+// determine why it has no package.
 var ofRemoved = regexp.MustCompile(`^/mirror/\.larder/evidence/`)
 
-// The temporary file of a new record key is that very key, and as private. It stays if
-// removing it fails: no later run creates a key.
+// keyMade matches temporary files of a new record key. They contain that key,
+// with the same mode. If removing one fails, it stays, because no later run
+// creates a key.
 var keyMade = regexp.MustCompile(`/larder/\.record\.key\.`)
 
-// A changed package that could not be moved to where replaced ones are kept is the only one
-// there is. It stays where the warning says.
+// rescued matches changed packages that could not be moved to the directory for
+// replaced packages. It is the only copy, so it stays at the path in the
+// warning.
 var rescued = regexp.MustCompile(`/\.terraform/providers/rescued-`)
 
-// leftOver are the files that a run without a failed call doesn't leave.
+// leftOver returns the files that do not exist after a run without a failed
+// call.
 func (k *rack) leftOver(clean map[string]bool) []string {
 	var names []string
 	for _, name := range slices.Sorted(maps.Keys(k.names())) {
@@ -472,9 +484,9 @@ func (k *rack) leftOver(clean map[string]bool) []string {
 	return names
 }
 
-// work has the command write once more in each place where it can. Only a run that
-// writes there removes what an earlier one could not remove, and partial downloads only
-// after a day.
+// work makes the command write once more in all its places. Only a run that
+// writes in a place removes files that an earlier run could not remove. Partial
+// downloads are removed only after a day.
 func (c faultCase) work(k *rack) {
 	if c.args[0] == "install" {
 		k.must(os.RemoveAll(filepath.Join(k.cache(), "registry.terraform.io")))
@@ -489,8 +501,8 @@ func (c faultCase) work(k *rack) {
 	k.do("root", c.args...)
 }
 
-// names returns the paths of all files in the rack's directory but for unjudged
-// ones and packages, which may be linked in different ways.
+// names returns the paths of all files in the rack's directory, without
+// unjudged ones and without packages, whose link modes may differ.
 func (k *rack) names() map[string]bool {
 	all := map[string]bool{}
 	packages := k.packages()

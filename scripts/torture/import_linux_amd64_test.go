@@ -14,9 +14,10 @@ import (
 	"github.com/larder-cli/larder/sources/sourcetest"
 )
 
-// An import is killed before each change that it makes to the file system, in a
-// run of its own. What is visible then is as it shall be, or was, and the next import
-// makes the mirror what it shall be and clears up.
+// TestImportCrashesAtEveryStep runs an import many times, and kills each before
+// a different change to the file system. Every visible file must then have its
+// old or its new contents. The next import must complete the mirror and remove
+// temporary files.
 func TestImportCrashesAtEveryStep(t *testing.T) {
 	k := newRack(t, options{providers: []string{"alpha", "beta"}, size: 1 << 10})
 	k.dir = t.TempDir()
@@ -37,12 +38,12 @@ func TestImportCrashesAtEveryStep(t *testing.T) {
 		inside := filepath.Join(t.TempDir(), "inside")
 		finished, err := k.prepare("work", k.larder, "bundle", "import", usb, inside).killAt(step)
 		if errors.Is(err, syscall.EPERM) {
-			t.Skip("nobody may trace processes here")
+			t.Skip("processes may not be traced here")
 		}
 		sourcetest.Require(t, err == nil, "step %d: %v", step, err)
 		for name, text := range seen(t, inside) {
 			if strings.HasPrefix(filepath.Base(name), ".") {
-				continue // evidence on its way
+				continue // temporary file of evidence
 			}
 			sourcetest.Require(t, text == want[name], "step %d: %s is another", step, name)
 			if version := strings.Replace(name, "index.json", "1.0.0.json", 1); filepath.Base(name) == "index.json" && !exists(filepath.Join(inside, version)) {
@@ -68,7 +69,7 @@ func exists(path string) bool {
 	return err == nil
 }
 
-// leftovers are what is in the directories of larder's own in a mirror.
+// leftovers returns the files in Larder's own directories in a mirror.
 func leftovers(t *testing.T, dir string) []string {
 	t.Helper()
 	found, err := filepath.Glob(filepath.Join(dir, ".larder", "*", "*"))
@@ -83,7 +84,7 @@ func (k *rack) run(args ...string) {
 	}
 }
 
-// seen is what of a mirror counts: contents by path.
+// seen returns the files of a mirror that matter: contents by path.
 func seen(t *testing.T, dir string) map[string]string {
 	t.Helper()
 	all := map[string]string{}

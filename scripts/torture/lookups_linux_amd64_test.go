@@ -13,10 +13,10 @@ import (
 	"github.com/larder-cli/larder/sources/sourcetest"
 )
 
-// What has been looked up travels on: an install reads a record once, and scans the files
-// of a package once.
+// Results of look-ups are passed on: an install reads each record once, and
+// lists the files of each package once.
 func TestLookupsAreMadeOnce(t *testing.T) {
-	const scan = 2 // calls of getdents64 that list a directory: its entries, and the end
+	const scan = 2 // listing a directory takes two calls of getdents64: one for its entries, and one for the end
 	record := func(kind, name string) string {
 		return "openat cache/.larder/" + kind + "/" + strings.ReplaceAll(address(name), "/", "~") + "~1.0.0/" + platform() + ".json"
 	}
@@ -27,7 +27,7 @@ func TestLookupsAreMadeOnce(t *testing.T) {
 	rack := newRack(t, options{providers: []string{"alpha", "beta"}, size: 1 << 10})
 	for _, c := range []struct {
 		name   string
-		forget []string // after one install
+		forget []string // directories to remove after the first install
 		call   func(name string) string
 		want   int
 	}{
@@ -63,8 +63,9 @@ func TestLookupsAreMadeOnce(t *testing.T) {
 	}
 }
 
-// A second root module that installs from the same filesystem mirror, without a lock file,
-// compares the mirror with the cache and reads nothing of it, unless it has changed.
+// If a second root module without a lock file installs from the same unchanged
+// filesystem mirror, Larder compares the state of the mirror's files with the
+// cache, and does not read them.
 func TestMirrorIsReadOnce(t *testing.T) {
 	rack := newRack(t, options{providers: []string{"alpha", "beta"}, size: 1 << 10})
 	for _, layout := range []string{"--unpacked", "--packed"} {

@@ -25,20 +25,20 @@ import (
 
 type options struct {
 	rounds, processes int
-	lasting           time.Duration // after which no more round begins; 0 means never
+	lasting           time.Duration // start no round after this time; 0 means no limit
 	seed              uint64
-	engine            sources.Engine // that takes part; empty means none
+	engine            sources.Engine // the engine to run beside larder; empty means none
 	providers         []string       // empty means all
-	size              int64          // of each executable, in bytes; 0 means 4 MB
+	size              int64          // of each executable in bytes; 0 means 4 MB
 }
 
-// A report is what came of a round.
+// A report is the result of a round.
 type report struct {
 	round, killed int
-	looks         int            // at the cache, in a round without an engine
-	sent          float64        // times the bytes of all archives
-	engine        sources.Engine // that took part
-	runs, failed  int            // of processes: all, and those of the engine that failed
+	looks         int            // number of checks of the cache, in a round without an engine
+	sent          float64        // bytes sent, divided by the size of all archives
+	engine        sources.Engine // the engine of the round
+	runs, failed  int            // numbers of processes: all, and the engine's that failed
 }
 
 func (r report) String() string {
@@ -54,7 +54,7 @@ func address(name string) string { return "registry.terraform.io/acme/" + name }
 
 func platform() string { return runtime.GOOS + "_" + runtime.GOARCH }
 
-// A rack is where rounds take place.
+// A rack is the state of all rounds.
 type rack struct {
 	t      sourcetest.TB
 	opts   options
@@ -62,8 +62,8 @@ type rack struct {
 	random *rand.Rand
 	larder string
 	env    []string
-	dir    string // of the round
-	total  int64  // bytes of all archives
+	dir    string // directory of the round
+	total  int64  // size of all archives in bytes
 }
 
 // newRack publishes the providers and builds larder.
@@ -90,7 +90,7 @@ func newRack(t sourcetest.TB, opts options) *rack {
 	return k
 }
 
-// torture runs all rounds, and tells of each.
+// torture runs all rounds, and calls tell with each report.
 func torture(t sourcetest.TB, opts options, tell func(report)) {
 	k := newRack(t, opts)
 	k.total = k.weigh()
@@ -108,7 +108,7 @@ func torture(t sourcetest.TB, opts options, tell func(report)) {
 	}
 }
 
-// weigh is how many bytes it takes to send each archive once.
+// weigh returns how many bytes the registry sends for one install.
 func (k *rack) weigh() int64 {
 	k.dir = k.t.TempDir()
 	if p := k.start("weigh", k.larder, "install", "--quiet"); p.wait() != nil {
@@ -125,8 +125,8 @@ func (k *rack) sent() int64 {
 	return n
 }
 
-// round has all processes run on an empty cache. In every other round some are
-// killed; in the rest each archive must be sent once.
+// round runs all processes with an empty cache. In every other round some are
+// killed. In the other rounds, each archive must be sent only once.
 func (k *rack) round(number int) report {
 	k.world.Registry.Forget()
 	w := k.watch()
@@ -140,7 +140,7 @@ func (k *rack) round(number int) report {
 	}
 	for _, p := range processes {
 		if err := p.wait(); err != nil && !p.killed {
-			k.t.Fatalf("round %d: a process that nobody killed failed: %v\n%s", number, err, &p.out)
+			k.t.Fatalf("round %d: a process failed that was not killed: %v\n%s", number, err, &p.out)
 		}
 	}
 	looks := w.stop()
@@ -152,7 +152,7 @@ func (k *rack) round(number int) report {
 	return report{round: number, killed: killed, looks: looks, sent: sent}
 }
 
-// kill kills half of the processes, each after a while.
+// kill kills half of the processes, after a random time each.
 func (k *rack) kill(processes []*process) int {
 	killed := len(processes) / 2
 	for _, i := range k.random.Perm(len(processes))[:killed] {
@@ -162,8 +162,8 @@ func (k *rack) kill(processes []*process) int {
 	return killed
 }
 
-// check has one more process install, and compares all there is with what was
-// published. What the dead have left must be gone.
+// check runs another install, and compares all packages with the published
+// ones. Files of killed processes must have been removed.
 func (k *rack) check(round int) {
 	p := k.start("last", k.larder, "install", "--quiet")
 	if err := p.wait(); err != nil {
@@ -190,7 +190,8 @@ func (k *rack) hash(dir string) (got, want string) {
 	return got, want
 }
 
-// hashOf is the h1 hash of a package, and the one that it was published with.
+// hashOf returns the h1: hash of a package, and the h1: hash of the published
+// package.
 func (k *rack) hashOf(dir string) (got, want string, err error) {
 	name := filepath.Base(filepath.Dir(filepath.Dir(dir)))
 	_, want = k.world.Hashes(address(name) + "/1.0.0/" + platform())
@@ -212,7 +213,7 @@ func (k *rack) must(err error) {
 	}
 }
 
-// A process is an install on its way.
+// A process is a run of a program.
 type process struct {
 	cmd    *exec.Cmd
 	out    bytes.Buffer
@@ -220,14 +221,14 @@ type process struct {
 	killed bool
 }
 
-// start runs a program in a new root module that requires everything.
+// start runs a program in a new root module that requires all providers.
 func (k *rack) start(root, program string, args ...string) *process {
 	p := k.prepare(root, program, args...)
 	k.must(p.cmd.Start())
 	return p
 }
 
-// prepare makes a root module, and a process that is to start there.
+// prepare creates a root module, and a process to start in it.
 func (k *rack) prepare(root, program string, args ...string) *process {
 	dir := filepath.Join(k.dir, root)
 	k.must(os.MkdirAll(dir, 0o755))
@@ -236,7 +237,7 @@ func (k *rack) prepare(root, program string, args ...string) *process {
 	return k.command(root, program, args...)
 }
 
-// command is a process that is to start in a root module.
+// command returns a process to start in a root module.
 func (k *rack) command(root, program string, args ...string) *process {
 	p := &process{cmd: exec.Command(program, args...)}
 	p.cmd.Dir = filepath.Join(k.dir, root)
@@ -247,7 +248,7 @@ func (k *rack) command(root, program string, args ...string) *process {
 
 func (p *process) kill() {
 	p.killed = true
-	_ = p.cmd.Process.Signal(syscall.SIGKILL) // unless it is done already
+	_ = p.cmd.Process.Signal(syscall.SIGKILL) // fails if the process has ended
 }
 
 func (p *process) wait() error {
@@ -255,8 +256,7 @@ func (p *process) wait() error {
 	return p.err
 }
 
-// A watcher looks at the cache, without any lock, for packages that are not
-// whole.
+// A watcher checks the cache for incomplete packages, without a lock.
 type watcher struct {
 	rack  *rack
 	done  chan struct{}
@@ -280,7 +280,7 @@ func (k *rack) watch() *watcher {
 	return w
 }
 
-// look is an error if a package is there, but not all of it.
+// look returns an error if a package is incomplete.
 func (w *watcher) look() error {
 	w.looks++
 	for _, name := range w.rack.opts.providers {
@@ -289,7 +289,7 @@ func (w *watcher) look() error {
 		switch {
 		case errors.Is(err, fs.ErrNotExist):
 			if _, err := os.Stat(filepath.Dir(file)); err == nil {
-				if _, err := os.Stat(file); err != nil { // it may have come between the two
+				if _, err := os.Stat(file); err != nil { // it may have been created between the two calls
 					return fmt.Errorf("%s is there, without its executable", filepath.Dir(file))
 				}
 			}

@@ -16,8 +16,9 @@ func TestTorture(t *testing.T) {
 	torture(t, options{rounds: 4, processes: 8, seed: 1}, func(r report) { t.Log(r) })
 }
 
-// What engines and Larder do at once on one cache, some of them killed. Under CI it takes
-// two minutes, which is some thousand runs.
+// TestTortureBesideEngines runs engines and Larder at once with a shared cache,
+// and kills some of them. Under CI it takes two minutes, for about a thousand
+// runs.
 func TestTortureBesideEngines(t *testing.T) {
 	sourcetest.EachEngine(t, func(t *testing.T, engine sources.Engine) {
 		opts := options{rounds: 2, processes: 6, seed: 1, engine: engine, providers: providers[:3]}

@@ -1,32 +1,37 @@
-// Package archive unpacks provider packages, copies them, and hashes their files
-// as it reads them. Files that it has written are not read again.
+// Package archive unpacks and copies provider packages, and hashes their files
+// while reading them. It does not read files again that it has written.
 //
-// It refuses archives that no publisher makes on purpose, and returns the hashes
-// of the others. The caller knows which hashes are right, and where the archive
-// comes from.
+// It rejects archives that no publisher would create on purpose, and returns
+// the hashes of all others. The caller verifies the hashes.
 //
-// It leaves on disk the directory that it is given, filled. After an error, the
-// contents are neither complete nor trusted, and the caller removes them. It does
-// not sync files to disk.
+// It fills the directory that it is given. After an error, the contents are
+// incomplete and unverified, and the caller must remove them. It does not sync
+// files.
 //
-// # What is refused
+// # Rejected archives
 //
-// Names that are absolute, not UTF-8, have a drive letter, a ".." element
-// (between slashes or backslashes) or control characters; two names of which
-// one is the other, or would be on a file system that ignores case; a file
-// where another name needs a directory; links, devices and whatever else is neither file nor
-// directory; entries that are encrypted, compressed other than by deflate, or
-// share bytes with one another; contents other than the size and checksum
-// stated; more files or bytes than [Limits] allow; archives without a file.
+//   - Names that are absolute, are not UTF-8, or have a drive letter, a ".."
+//     element (between slashes or backslashes) or control characters.
+//   - Two names that are equal, or differ only in case.
+//   - A file in the place of another name's directory.
+//   - Links, devices and everything else that is neither a file nor a
+//     directory.
+//   - Entries that are encrypted, are compressed by a method other than
+//     deflate, or share bytes.
+//   - Contents that differ from the stated size or checksum.
+//   - More files or bytes than [Limits] permit.
+//   - Archives without a file.
 //
 // # Modes
 //
-// Directories get what the umask leaves of 0755. Files get 0755 if their mode
-// lets anyone execute them, or if they are a provider by their name, as archives
-// made on Windows know no modes; else 0644. Set-id and sticky bits are dropped.
+// Directories get the mode 0755, reduced by the umask. A file gets 0755 if its
+// mode has an execute bit, or if its name is that of a provider executable,
+// because archives created on Windows contain no modes. All other files get
+// 0644. Set-id and sticky bits are dropped.
 //
 // # Hashes
 //
-// The h1: of a directory covers its files, that of an archive its entries,
-// directories included. So there may be two of them for one package.
+// The h1: hash of a directory covers its files. The h1: hash of an archive
+// covers its entries, including directories. A package may therefore have two
+// h1: hashes.
 package archive

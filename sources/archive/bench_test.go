@@ -20,8 +20,8 @@ var check = sourcetest.Check
 
 const benchSize = 200 << 20
 
-// providerLike is a file as large as a big provider. Providers are Go programs,
-// and so is this test.
+// providerLike returns a file with the size of a large provider. Its contents
+// are this test binary, because providers are Go programs too.
 func providerLike(b testing.TB) []byte {
 	self, err := os.Executable()
 	check(b, err)

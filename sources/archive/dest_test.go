@@ -7,7 +7,7 @@ import (
 	"github.com/larder-cli/larder/sources/disk"
 )
 
-// to is the directory dir as a destination.
+// to returns the directory dir as a destination.
 func to(t testing.TB, dir string) archive.Dest {
 	t.Helper()
 	d, err := disk.Open(dir)

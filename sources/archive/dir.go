@@ -21,8 +21,8 @@ import (
 	"github.com/larder-cli/larder/sources/disk"
 )
 
-// Hash finds the contents of an unpacked package. The directory may be a
-// symlink, and so may a file; a symlink to a directory below it is an error. An
+// Hash returns the contents of an unpacked package. The directory and the files
+// in it may be symlinks. A symlink to a directory below it is an error. An
 // error that concerns one file is an [EntryError].
 func Hash(ctx context.Context, dir string) (sources.Contents, error) {
 	names, _, _, err := walk(dir, Limits{}.withDefaults())
@@ -39,10 +39,10 @@ func Hash(ctx context.Context, dir string) (sources.Contents, error) {
 	})
 }
 
-// Copy copies the unpacked package in src to a directory. What is a symlink to a
-// file in src becomes a file. Who may not read a file there may not read its copy
-// either. Where the file system can do so, the files share their bytes. Errors
-// are those of [Unpack] and [Hash].
+// Copy copies the unpacked package in src to a directory. Symlinks to files are
+// copied as files. Users who cannot read a file in src cannot read its copy.
+// Where the file system supports it, the files share their data. Errors are
+// those of [Unpack] and [Hash].
 func Copy(ctx context.Context, src string, to Dest, lim Limits) (sources.Contents, error) {
 	lim = lim.withDefaults()
 	names, dirs, readable, err := walk(src, lim)
@@ -62,7 +62,7 @@ func Copy(ctx context.Context, src string, to Dest, lim Limits) (sources.Content
 type copier struct {
 	src      string
 	to       Dest
-	readable map[string]fs.FileMode // the bits that copies may have, by directory
+	readable map[string]fs.FileMode // by directory, the mode bits that copies may have
 	left     atomic.Int64           // bytes that may still be copied
 }
 
@@ -91,8 +91,8 @@ func (c *copier) copy(ctx context.Context, name string) (d digest, err error) {
 }
 
 // walk lists the files and directories below dir, with forward slashes, parents
-// first, and the bits that copies of files may have by the directory they are in. A
-// symlink counts as a file.
+// first. It also returns the mode bits that copies of files may have, by their
+// directory. Symlinks count as files.
 func walk(dir string, lim Limits) (files, dirs []string, readable map[string]fs.FileMode, err error) {
 	resolved, err := filepath.EvalSymlinks(dir)
 	if err != nil {
@@ -138,7 +138,8 @@ func open(dir, name string) (*os.File, fs.FileInfo, error) {
 	return disk.OpenFile(filepath.Join(dir, filepath.FromSlash(name)))
 }
 
-// eachFile takes the digest of every file, several at a time.
+// eachFile calls take for every file, several at a time, and collects the
+// digests.
 func eachFile(ctx context.Context, names []string, take func(context.Context, string) (digest, error)) (sources.Contents, error) {
 	files := make([]sources.File, len(names))
 	g, ctx := errgroup.WithContext(ctx)
@@ -159,7 +160,7 @@ func eachFile(ctx context.Context, names []string, take func(context.Context, st
 	return contentsOf(files), nil
 }
 
-// contentsOf sorts files and adds them up.
+// contentsOf sorts the files and returns the contents.
 func contentsOf(files []sources.File) sources.Contents {
 	slices.SortFunc(files, func(a, b sources.File) int { return strings.Compare(a.Path, b.Path) })
 	c := sources.Contents{Files: files, H1: h1(files)}
@@ -170,7 +171,7 @@ func contentsOf(files []sources.File) sources.Contents {
 	return c
 }
 
-// h1 is the hash of files that are sorted by path.
+// h1 returns the h1: hash of files, which must be sorted by path.
 func h1(files []sources.File) sources.Hash {
 	var line []byte
 	sum := sha256.New()

@@ -19,7 +19,7 @@ import (
 	"golang.org/x/mod/sumdb/dirhash"
 )
 
-// makeDir makes a directory of files, given as name and text.
+// makeDir creates a directory with files, given as name and text.
 func makeDir(t testing.TB, files map[string]string) string {
 	t.Helper()
 	dir := t.TempDir()
@@ -72,10 +72,10 @@ func TestDirectoryWithSymlinks(t *testing.T) {
 	}
 }
 
-// A copy is a file where its source is a link, and no more readable than the file
-// that the link leads to.
+// A symlink to a file is copied as a file, which is not readable by more users
+// than the target of the link.
 func TestCopyMakesFilesOfSymlinks(t *testing.T) {
-	for source, want := range map[os.FileMode][2]os.FileMode{ // writable, read-only
+	for source, want := range map[os.FileMode][2]os.FileMode{ // modes of the copies: writable, read-only
 		0o600: {0o700, 0o500}, 0o640: {0o750, 0o550}, 0o644: {0o755, 0o555}, 0o755: {0o755, 0o555}, 0o400: {0o700, 0o500},
 	} {
 		src := makeDir(t, map[string]string{"program": "text"})
@@ -96,8 +96,9 @@ func TestCopyMakesFilesOfSymlinks(t *testing.T) {
 	}
 }
 
-// A sparse file takes no room on disk, and its directory may claim any number of
-// entries, for each of which memory would be taken.
+// A sparse file takes no space on disk. The directory of such an archive can
+// state any number of entries, and reading it must not allocate memory for all
+// of them.
 func TestSparseArchiveTakesNoMemory(t *testing.T) {
 	f, err := os.Create(filepath.Join(t.TempDir(), "x.zip"))
 	check(t, err)
@@ -123,7 +124,7 @@ func TestSparseArchiveTakesNoMemory(t *testing.T) {
 
 func le(n uint64) []byte { return binary.LittleEndian.AppendUint64(nil, n) }
 
-func TestRefusedInDirectories(t *testing.T) {
+func TestRejectedDirectories(t *testing.T) {
 	tests := []struct {
 		name string
 		make func(t *testing.T, dir string)

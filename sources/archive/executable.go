@@ -9,13 +9,14 @@ import (
 	"github.com/larder-cli/larder/sources"
 )
 
-// ErrNoExecutable matches the error of [Executable] for a directory that could
-// be read but does not hold the provider.
+// ErrNoExecutable matches the error of [Executable] for a directory without the
+// provider's executable.
 var ErrNoExecutable = errors.New("no provider executable")
 
-// Executable is the name of the file in dir that engines run as the provider of
-// the given type: the first one named terraform-provider-TYPE, or that followed
-// by "_" or "." and anything. Neither version nor mode matter.
+// Executable returns the name of the file in dir that engines run as the
+// provider of the given type. That is the first one named
+// terraform-provider-TYPE, or that name followed by "_" or "." and any text.
+// The version and the mode do not matter.
 func Executable(dir, typ string) (string, error) {
 	entries, err := os.ReadDir(dir)
 	if err != nil {
@@ -29,7 +30,7 @@ func Executable(dir, typ string) (string, error) {
 	return "", noExecutable(typ)
 }
 
-// ExecutableIn is [Executable] for the contents of a package.
+// ExecutableIn is like [Executable], for the contents of a package.
 func ExecutableIn(c sources.Contents, typ string) (string, error) {
 	for _, f := range c.Files {
 		if !strings.Contains(f.Path, "/") && sources.NamesExecutable(f.Path, typ) {

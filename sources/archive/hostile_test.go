@@ -21,7 +21,7 @@ import (
 	"golang.org/x/mod/sumdb/dirhash"
 )
 
-func TestRefusedNames(t *testing.T) {
+func TestRejectedNames(t *testing.T) {
 	tests := []struct {
 		names string // separated by spaces
 		want  string // in the error
@@ -80,12 +80,12 @@ func TestAcceptedNames(t *testing.T) {
 	}
 }
 
-// header returns an archive with one entry, whose header says what change makes
-// it say.
+// header returns an archive with one entry, after change has changed its
+// header.
 func header(t *testing.T, change func(*zip.FileHeader)) []byte {
 	t.Helper()
 	h := &zip.FileHeader{
-		Name: "terraform-provider-x", Method: zip.Store, CRC32: 0x3610a686, // of "hello"
+		Name: "terraform-provider-x", Method: zip.Store, CRC32: 0x3610a686, // CRC-32 of "hello"
 		CompressedSize64: 5, UncompressedSize64: 5,
 	}
 	change(h)
@@ -100,11 +100,11 @@ func header(t *testing.T, change func(*zip.FileHeader)) []byte {
 	return out.Bytes()
 }
 
-func TestRefusedHeaders(t *testing.T) {
+func TestRejectedHeaders(t *testing.T) {
 	tests := []struct {
 		name   string
 		change func(*zip.FileHeader)
-		want   string // empty means that it is accepted
+		want   string // empty means that the archive is accepted
 	}{
 		{"honest", func(h *zip.FileHeader) {}, ""},
 		{"no checksum", func(h *zip.FileHeader) { h.CRC32 = 0 }, ""},
@@ -134,7 +134,7 @@ func TestRefusedHeaders(t *testing.T) {
 	}
 }
 
-func TestDirectoriesCountThatAreOnlyInNames(t *testing.T) {
+func TestImplicitDirectoriesCount(t *testing.T) {
 	items := []item{file("terraform-provider-x", "")}
 	for i := range 1000 {
 		items = append(items, item{name: strings.Repeat(strconv.Itoa(i)+"/", 10) + "f"})
@@ -154,7 +154,7 @@ func TestDeflatedInAnotherSize(t *testing.T) {
 	}
 }
 
-// directory is the n-th entry in the directory of an archive.
+// directory returns the n-th entry in the directory of an archive.
 func directory(t *testing.T, archived []byte, n int) []byte {
 	t.Helper()
 	entry := archived
@@ -174,7 +174,7 @@ func TestDescriptor(t *testing.T) {
 	lying[at]++
 	_, _, err := unpack(t, lying)
 	sourcetest.Expect(t, err != nil && strings.Contains(err.Error(), "descriptor"), "another checksum: got error %v", err)
-	// The signature may be left out, which moves the checksum to its place.
+	// Without the optional signature, the checksum is in its place.
 	bare := bytes.Clone(archived)
 	copy(bare[at-len(descriptor):], archived[at:at+4])
 	_, _, err = unpack(t, bare)
@@ -183,7 +183,7 @@ func TestDescriptor(t *testing.T) {
 
 func TestSharedBytes(t *testing.T) {
 	archived := makeZip(t, file("a", "text"), file("b", "text"))
-	binary.LittleEndian.PutUint32(directory(t, archived, 1)[42:], 0) // where b is
+	binary.LittleEndian.PutUint32(directory(t, archived, 1)[42:], 0) // offset of b
 	_, _, err := unpack(t, archived)
 	sourcetest.Expect(t, err != nil && strings.Contains(err.Error(), "shares bytes"), "got error %v", err)
 }
@@ -219,7 +219,7 @@ func TestLimits(t *testing.T) {
 	}
 }
 
-// A directory of many entries is not read to its end.
+// Reading the directory of an archive with too many entries stops early.
 func TestEndlessDirectory(t *testing.T) {
 	items := make([]item, 3000)
 	for i := range items {
@@ -267,7 +267,8 @@ func TestUnpackStopsWhenCancelled(t *testing.T) {
 	sourcetest.ErrorIs(t, err, context.Canceled, "error")
 }
 
-// The directory is opened once. What is put in its place later stays unharmed.
+// The directory is opened once. If it is replaced later, the replacement does
+// not change.
 func TestUnpackIntoOccupiedDirectory(t *testing.T) {
 	dir := t.TempDir()
 	outside := filepath.Join(t.TempDir(), "outside")
@@ -283,7 +284,7 @@ func TestUnpackIntoOccupiedDirectory(t *testing.T) {
 	}
 }
 
-// Those who unpack at the same time share blocks and decoders.
+// Concurrent calls share blocks and decoders.
 func TestUnpackSideBySide(t *testing.T) {
 	var wg sync.WaitGroup
 	for i := range 8 {

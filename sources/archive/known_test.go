@@ -16,10 +16,11 @@ import (
 	"golang.org/x/mod/sumdb/dirhash"
 )
 
-// An item is an entry of a test archive. A name ending in "/" is a directory.
+// An item is an entry of a test archive. A name that ends in "/" is a
+// directory.
 type item struct {
 	name, text string
-	mode       fs.FileMode // 0 means that the archive states none
+	mode       fs.FileMode // 0 means none in the archive
 	method     uint16
 }
 
@@ -85,7 +86,7 @@ func TestHashOfNothing(t *testing.T) {
 	sourcetest.Expect(t, err == nil && c.H1 == "h1:47DEQpj8HBSa+/TImW+5JCeuQeRkm5NMpJWZG3hSuFU=", "got %s, %v", c.H1, err)
 }
 
-// The hashes agree with the implementation that defines them.
+// The hashes are equal to those of the reference implementation.
 func TestHashesAgreeWithDirhash(t *testing.T) {
 	archived := makeZip(t, file("terraform-provider-x_v1", strings.Repeat("provider", 1<<17)), item{name: "docs/"},
 		file("docs/b", ""), file("docs/a/x", "1"), item{name: "LICENSE", text: "stored"}, file("docs-a", "2"))

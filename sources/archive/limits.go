@@ -10,14 +10,14 @@ import (
 	"github.com/larder-cli/larder/sources"
 )
 
-// Limits bound what is taken for a package. A zero field means its default.
+// Limits are the maximum sizes of a package. A zero field means its default.
 type Limits struct {
-	Size  int64 // of all files, in bytes; by default 8 GiB
-	Files int   // files and directories; by default 10,000
-	Ratio int64 // of unpacked to packed bytes, for archives that hold more than 1 GiB; by default 200
+	Size  int64 // of all files in bytes; default 8 GiB
+	Files int   // files and directories; default 10,000
+	Ratio int64 // unpacked bytes for each packed byte, for archives of more than 1 GiB unpacked; default 200
 }
 
-// ErrLimit matches the errors of packages beyond [Limits].
+// ErrLimit matches the errors for packages that exceed [Limits].
 var ErrLimit = errors.New("beyond the limit")
 
 // MaxSize is the default of [Limits.Size].
@@ -28,8 +28,9 @@ const (
 	defaultFiles = 10_000
 	defaultRatio = 200
 
-	// Repetitive test data packs a thousand to one, and a disk does not mind
-	// a gigabyte.
+	// ratioFree is the unpacked size up to which Ratio does not apply.
+	// Repetitive test data is compressed a thousand to one, and a gigabyte does
+	// not fill a disk.
 	ratioFree = 1 << 30
 )
 
@@ -46,8 +47,8 @@ func (l Limits) withDefaults() Limits {
 	return l
 }
 
-// CheckSize refuses an archive of more bytes than a package within the default
-// Limits can have, before anything is read.
+// CheckSize returns an error for an archive with more bytes than a package
+// within the default Limits can have. It needs no access to the archive.
 func CheckSize(packed int64) error { return Limits{}.withDefaults().checkPacked(packed) }
 
 func (l Limits) checkPacked(size int64) error {
@@ -57,7 +58,7 @@ func (l Limits) checkPacked(size int64) error {
 	return nil
 }
 
-// packedOverhead is how many bytes an archive may have beyond those of its files.
+// packedOverhead is how many bytes larger than its files an archive may be.
 const packedOverhead = 16 << 20
 
 func (l Limits) checkCount(n int) error {
@@ -67,7 +68,7 @@ func (l Limits) checkCount(n int) error {
 	return nil
 }
 
-// fileMode is the mode to give to a file, whose mode in the package is given.
+// fileMode returns the mode for a file, given its mode in the package.
 func fileMode(path string, mode fs.FileMode) fs.FileMode {
 	if mode&0o111 != 0 || strings.HasPrefix(path, sources.FilePrefix) && !strings.Contains(path, "/") {
 		return 0o755
@@ -75,12 +76,12 @@ func fileMode(path string, mode fs.FileMode) fs.FileMode {
 	return 0o644
 }
 
-// readableAs are the bits that the copy of a file may have: those of a class of
-// users only if they may read the file.
+// readableAs returns the mode bits that the copy of a file may have. A class of
+// users gets bits only if it can read the file.
 func readableAs(mode fs.FileMode) fs.FileMode { return classes(mode, 0o444) }
 
-// enterableAs is readableAs for the files in a directory with the mode: who may not
-// enter it may not read them.
+// enterableAs is like readableAs, for the files in a directory with this mode.
+// Users who cannot enter the directory cannot read its files.
 func enterableAs(mode fs.FileMode) fs.FileMode {
 	if runtime.GOOS == "windows" {
 		return 0o777
@@ -88,8 +89,8 @@ func enterableAs(mode fs.FileMode) fs.FileMode {
 	return classes(mode, 0o111)
 }
 
-// classes are all bits of the owner, and of those other classes of users that have
-// one of the bits in mode.
+// classes returns all bits of the owner, and all bits of the other classes of
+// users that have one of bits in mode.
 func classes(mode, bits fs.FileMode) fs.FileMode {
 	mask := fs.FileMode(0o700)
 	for _, class := range []fs.FileMode{0o070, 0o007} {

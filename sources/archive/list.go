@@ -15,25 +15,26 @@ import (
 	"github.com/larder-cli/larder/sources"
 )
 
-// A listing is what is in an archive, every entry of which may be unpacked.
+// A listing is the entries of an archive after they have been checked.
 type listing struct{ files, dirs []entry }
 
 type entry struct {
 	*zip.File
 	path   string // relative and clean
-	offset int64  // of its bytes in the archive
+	offset int64  // of its data in the archive
 }
 
-// list reads the directory of an archive of the given size.
+// list reads the directory of an archive with the given size.
 func list(archive io.ReaderAt, size int64, lim Limits) (listing, error) {
 	var l listing
 	if err := lim.checkPacked(size); err != nil {
 		return l, err
 	}
-	if n := stated(archive, size); n > uint64(lim.Files) { // for which memory would be taken at once
+	if n := stated(archive, size); n > uint64(lim.Files) { // zip.NewReader allocates memory for this number
 		return l, fmt.Errorf("%w of %d files", ErrLimit, lim.Files)
 	}
-	// The directory is read whole before there is anything to count.
+	// zip.NewReader reads the whole directory before the entries can be
+	// counted.
 	z, err := zip.NewReader(&budget{archive, 1<<20 + 1024*int64(lim.Files)}, size)
 	if err != nil && !errors.Is(err, zip.ErrInsecurePath) {
 		return l, fmt.Errorf("reading the archive's directory: %w", err)
@@ -52,7 +53,7 @@ func list(archive io.ReaderAt, size int64, lim Limits) (listing, error) {
 		default:
 			l.files = append(l.files, e)
 		}
-		if err := lim.checkCount(len(names)); err != nil { // directories that are only in names too
+		if err := lim.checkCount(len(names)); err != nil { // also counts directories that occur only as parents
 			return l, err
 		}
 	}
@@ -65,9 +66,10 @@ func list(archive io.ReaderAt, size int64, lim Limits) (listing, error) {
 	return l, l.checkOverlap(size)
 }
 
-// stated is how many entries an archive says that it has, as the end of its
-// directory has it: 4.3.14 to 4.3.16 of the .ZIP File Format Specification. It
-// is 0 if there is no such end, which reading the directory then finds out.
+// stated returns the number of entries that the archive states, in the record
+// at the end of its directory: 4.3.14 to 4.3.16 of the .ZIP File Format
+// Specification. It is 0 if there is no such record; reading the directory then
+// fails.
 func stated(archive io.ReaderAt, size int64) uint64 {
 	const endSize, locatorSize, end64Size = 22, 20, 56
 	tail := make([]byte, min(size, endSize+1<<16))
@@ -96,8 +98,8 @@ func stated(archive io.ReaderAt, size int64) uint64 {
 	return max(n, binary.LittleEndian.Uint64(end64[32:]))
 }
 
-// Files lists the files in the zip archive of the given size, each of which may be
-// unpacked, by names that are clean. Errors are those of [Unpack].
+// Files lists the files in a zip archive of the given size after checking them.
+// Their names are clean. Errors are those of [Unpack].
 func Files(archive io.ReaderAt, size int64, lim Limits) ([]*zip.File, error) {
 	l, err := list(archive, size, lim.withDefaults())
 	if err != nil {
@@ -111,7 +113,7 @@ func Files(archive io.ReaderAt, size int64, lim Limits) ([]*zip.File, error) {
 	return files, nil
 }
 
-// A budget is a reader that may be asked for so many bytes.
+// A budget is a reader that limits the total number of bytes read.
 type budget struct {
 	io.ReaderAt
 	left int64
@@ -124,7 +126,7 @@ func (b *budget) ReadAt(p []byte, off int64) (int, error) {
 	return b.ReaderAt.ReadAt(p, off)
 }
 
-const encrypted = 1 // in the flags of a zip entry
+const encrypted = 1 // bit in the flags of a zip entry
 
 func newEntry(f *zip.File, names nameSet) (entry, error) {
 	clean, err := checkName(f.Name)
@@ -161,7 +163,7 @@ func checkKind(f *zip.File, isDir bool) error {
 func (l listing) checkSizes(packed int64, lim Limits) error {
 	var unpacked uint64
 	for _, f := range l.files {
-		unpacked += min(f.UncompressedSize64, uint64(lim.Size)+1) // no sum of these overflows
+		unpacked += min(f.UncompressedSize64, uint64(lim.Size)+1) // limits each summand, so that the sum cannot overflow
 	}
 	if unpacked > uint64(lim.Size) {
 		return fmt.Errorf("%w of %d bytes unpacked", ErrLimit, lim.Size)
@@ -172,8 +174,8 @@ func (l listing) checkSizes(packed int64, lim Limits) error {
 	return nil
 }
 
-// checkOverlap refuses entries that share bytes, as small archives do that
-// unpack to enormous ones, and those that claim more bytes than there are.
+// checkOverlap returns an error if entries share bytes, as in small archives
+// with enormous contents, or extend beyond the end of the archive.
 func (l listing) checkOverlap(size int64) error {
 	byOffset := slices.SortedFunc(slices.Values(l.files), func(a, b entry) int { return cmp.Compare(a.offset, b.offset) })
 	for i := 1; i < len(byOffset); i++ {
@@ -188,7 +190,8 @@ func (l listing) checkOverlap(size int64) error {
 	return nil
 }
 
-// contents are what the archive consists of, given its files as unpacked.
+// contents returns the contents of the archive, given its files after
+// unpacking.
 func (l listing) contents(files []sources.File) sources.Contents {
 	entries := slices.Clone(files)
 	for i, e := range l.files {
@@ -203,18 +206,18 @@ func (l listing) contents(files []sources.File) sources.Contents {
 }
 
 const (
-	hasDescriptor       = 1 << 3 // in the flags of a zip entry
+	hasDescriptor       = 1 << 3 // bit in the flags of a zip entry
 	descriptorSignature = 0x08074b50
 )
 
-// checkDescriptor compares the data descriptor, which follows a file whose
-// checksum was not known when it was begun, with the archive's directory. An
-// archive that contradicts itself is one that engines refuse.
+// checkDescriptor compares the data descriptor with the archive's directory.
+// The descriptor follows a file whose checksum was unknown when its header was
+// written. Engines reject an archive with a difference.
 func (e entry) checkDescriptor(archive io.ReaderAt) error {
 	if e.Flags&hasDescriptor == 0 {
 		return nil
 	}
-	var d [8]byte // a signature, which is optional, and the checksum
+	var d [8]byte // the optional signature, and the checksum
 	if _, err := archive.ReadAt(d[:], e.offset+int64(e.CompressedSize64)); err != nil {
 		return fmt.Errorf("reading its data descriptor: %w", err)
 	}

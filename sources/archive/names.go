@@ -10,13 +10,13 @@ import (
 	"unicode/utf8"
 )
 
-// checkName returns the path that a name in an archive stands for, relative
-// and clean, or why it is refused.
+// checkName returns the clean relative path of a name in an archive, or an
+// error if the name is not allowed.
 func checkName(name string) (string, error) {
 	switch {
 	case len(name) > maxName, longElement(name):
 		return "", errors.New("name is too long")
-	case !utf8.ValidString(name): // macOS cannot hold it, nor io/fs walk it
+	case !utf8.ValidString(name): // macOS cannot store it, and io/fs cannot walk it
 		return "", errors.New("name is not UTF-8")
 	case strings.ContainsFunc(name, isControl):
 		return "", errors.New("name has control characters")
@@ -32,7 +32,7 @@ func checkName(name string) (string, error) {
 	return clean, nil
 }
 
-// The longest names that common file systems hold, in bytes.
+// The longest names on common file systems, in bytes.
 const (
 	maxName    = 4096
 	maxElement = 255
@@ -62,8 +62,8 @@ func hasDrive(name string) bool {
 	return len(name) >= 2 && name[1] == ':' && 'a' <= name[0]|0x20 && name[0]|0x20 <= 'z'
 }
 
-// windowsCanHold reports whether Windows would store a file under this very
-// name. It quietly drops dots and spaces at the end of an element.
+// windowsCanHold reports whether Windows stores a file under exactly this name.
+// Windows drops dots and spaces at the end of an element.
 func windowsCanHold(name string) bool {
 	if strings.ContainsAny(name, `\<>:"|?*`) {
 		return false
@@ -76,17 +76,17 @@ func windowsCanHold(name string) bool {
 	return runtime.GOOS != "windows" || filepath.IsLocal(filepath.FromSlash(name))
 }
 
-// A nameSet holds the paths of a package, by what they are without regard to
+// A nameSet holds the paths in a package. Its keys are paths without regard to
 // case.
 type nameSet map[string]namedPath
 
 type namedPath struct {
 	path     string
 	dir      bool
-	implicit bool // only known as the parent of others
+	implicit bool // occurs only as a parent of other paths
 }
 
-// add refuses p if it cannot exist beside the paths in s.
+// add adds p, and returns an error if p cannot exist beside the paths in s.
 func (s nameSet) add(p string, dir bool) error {
 	if p == "." && !dir {
 		return errors.New("name is not a file's")
@@ -101,7 +101,8 @@ func (s nameSet) add(p string, dir bool) error {
 
 func key(p string) string { return strings.ToLower(strings.ToUpper(p)) }
 
-// is reports whether n is the directory p, whose parents are then known too.
+// is reports whether n is the directory p. The parents of p are then in the set
+// too.
 func (n namedPath) is(p string) bool { return n.dir && n.path == p }
 
 func (s nameSet) put(n namedPath) error {

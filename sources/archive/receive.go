@@ -10,8 +10,9 @@ import (
 	"github.com/larder-cli/larder/sources"
 )
 
-// Receive writes an unpacked package that arrives file by file to a directory,
-// or only hashes it if the Dest is zero. Errors are those of [Unpack].
+// Receive writes an unpacked package, which arrives file by file, to a
+// directory. If to is zero, Receive only hashes the package. Errors are those
+// of [Unpack].
 func Receive(ctx context.Context, files sources.Files, to Dest, lim Limits) (sources.Contents, error) {
 	r := receiver{to: to, lim: lim.withDefaults(), names: nameSet{}}
 	r.left = r.lim.Size
@@ -29,11 +30,11 @@ func Receive(ctx context.Context, files sources.Files, to Dest, lim Limits) (sou
 	return contentsOf(r.files), nil
 }
 
-// A receiver has received some files of a package.
+// A receiver is the state of receiving a package.
 type receiver struct {
 	to    Dest
 	lim   Limits
-	left  int64 // bytes that may still come
+	left  int64 // bytes that may still be received
 	names nameSet
 	files []sources.File
 }

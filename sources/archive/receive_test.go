@@ -12,7 +12,7 @@ import (
 	"github.com/larder-cli/larder/sources/sourcetest"
 )
 
-// arriving are files, given as "PATH" or "PATH=TEXT".
+// arriving returns files given as "PATH" or "PATH=TEXT".
 func arriving(files ...string) sources.Files {
 	return func(yield func(sources.Incoming, error) bool) {
 		for _, f := range files {
@@ -39,7 +39,7 @@ func TestReceive(t *testing.T) {
 	sourcetest.Expect(t, err == nil && info.Mode()&0o111 != 0, "the provider: %v, %v", info, err)
 }
 
-func TestReceiveRefuses(t *testing.T) {
+func TestReceiveRejects(t *testing.T) {
 	tests := []struct{ files, want string }{
 		{"", "no files"},
 		{"../x", `".." element`},

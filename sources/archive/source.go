@@ -8,10 +8,10 @@ import (
 	"github.com/larder-cli/larder/sources/archive/inflate"
 )
 
-// A plain source is a file as it lies.
+// A plain source is a file that is not compressed.
 type plain struct{ io.Reader }
 
-// fill differs from [io.ReadFull] in that it leaves errors as they are: an
+// fill differs from [io.ReadFull] because it does not change errors: an
 // unexpected end of the archive is not the end of a file in it.
 func (p plain) fill(b *block) error {
 	n := 0
@@ -25,9 +25,9 @@ func (p plain) fill(b *block) error {
 	return err
 }
 
-// An inflater is a file that lies deflated in an archive.
+// An inflater is a compressed file in an archive.
 type inflater struct {
-	left    int64                 // bytes to come, as the archive states
+	left    int64                 // bytes left according to the archive
 	tail    [inflate.History]byte // the end of the last block
 	decoder inflate.Decoder
 }

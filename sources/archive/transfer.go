@@ -11,23 +11,23 @@ import (
 	"github.com/larder-cli/larder/sources/archive/inflate"
 )
 
-// A block is a piece of a file on its way from one goroutine to another. It
-// fits in the cache of a core, and so do the few that are on their way at once.
+// A block is a piece of a file that one goroutine passes to another. It fits in
+// a core's cache together with the few blocks that are in use at the same time.
 type block struct {
-	data   []byte // the piece, somewhere in memory
+	data   []byte // the piece, a part of memory
 	memory [inflate.History + 256<<10 + inflate.Slack]byte
 }
 
 var blocks = sync.Pool{New: func() any { return new(block) }}
 
-// ahead is how many blocks may wait to be hashed.
+// ahead is the maximum number of blocks that wait to be hashed.
 const ahead = 3
 
-// A source fills blocks with a file, one after the other. The error is [io.EOF]
-// with the last of them.
+// A source fills blocks with consecutive pieces of a file. It returns [io.EOF]
+// together with the last piece.
 type source interface{ fill(b *block) error }
 
-// A digest is what is left of a file that has passed.
+// A digest is the size and hash of a file.
 type digest struct {
 	size   int64
 	sha256 [sha256.Size]byte
@@ -35,8 +35,8 @@ type digest struct {
 
 var sha256OfNothing = sha256.Sum256(nil)
 
-// transfer reads src on this goroutine, while another one hashes what was read
-// and writes it to w, unless w is nil.
+// transfer reads src on this goroutine. Another goroutine hashes the data and
+// writes it to w, unless w is nil.
 func transfer(ctx context.Context, src source, w io.Writer) (digest, error) {
 	ctx, cancel := context.WithCancelCause(ctx)
 	defer cancel(nil)
@@ -73,7 +73,8 @@ func fill(ctx context.Context, src source, full chan<- *block) error {
 	return context.Cause(ctx)
 }
 
-// drain receives all there is, also after an error, as the sender waits.
+// drain receives all blocks, even after an error, because the sender would
+// block.
 func drain(full <-chan *block, w io.Writer) (d digest, err error) {
 	sum := sha256.New()
 	for b := range full {

@@ -17,25 +17,25 @@ import (
 	"github.com/larder-cli/larder/sources/disk"
 )
 
-// An EntryError is a failure to do with one entry of an archive, or with one
-// file of a package.
+// An EntryError is a failure that concerns one entry of an archive, or one file
+// of a package.
 type EntryError struct {
-	Name string // as the archive has it, or the path within the package
+	Name string // the name in the archive, or the path in the package
 	Err  error  // never nil
 }
 
 func (e *EntryError) Error() string { return fmt.Sprintf("%.255q: %v", e.Name, e.Err) }
 func (e *EntryError) Unwrap() error { return e.Err }
 
-// A Dest is the directory that a package is unpacked or copied to. It is empty.
+// A Dest is an empty directory that a package is unpacked or copied to.
 type Dest struct {
 	Dir      *disk.Dir
-	ReadOnly bool // create files that nobody may write to, where the system has such
+	ReadOnly bool // create files without write permission, except on Windows
 }
 
-// Unpack writes the contents of the zip archive of the given size in bytes to a
-// directory. An error that concerns one entry is an [EntryError]; one that
-// matches [ErrLimit] says that the archive is too big.
+// Unpack writes the contents of a zip archive of the given size in bytes to a
+// directory. An error that concerns one entry is an [EntryError]. An error that
+// matches [ErrLimit] means that the archive is too large.
 func Unpack(ctx context.Context, archive io.ReaderAt, size int64, to Dest, lim Limits) (sources.Contents, error) {
 	l, err := list(archive, size, lim.withDefaults())
 	if err != nil {
@@ -49,8 +49,8 @@ func Unpack(ctx context.Context, archive io.ReaderAt, size int64, to Dest, lim L
 	return l.each(func(e entry) (sources.File, error) { return e.unpack(ctx, archive, to) })
 }
 
-// Sum finds the contents of the zip archive of the given size in bytes, which it
-// unpacks nowhere. Errors are those of [Unpack].
+// Sum returns the contents of a zip archive of the given size in bytes without
+// unpacking it to disk. Errors are those of [Unpack].
 func Sum(ctx context.Context, archive io.ReaderAt, size int64, lim Limits) (sources.Contents, error) {
 	l, err := list(archive, size, lim.withDefaults())
 	if err != nil {
@@ -59,8 +59,8 @@ func Sum(ctx context.Context, archive io.ReaderAt, size int64, lim Limits) (sour
 	return l.each(func(e entry) (sources.File, error) { return e.take(ctx, archive, io.Discard) })
 }
 
-// each takes all files of an archive, one after the other, as what needs a core
-// is done on two within each.
+// each calls take for all files of an archive, one after the other: reading a
+// single file already uses two cores.
 func (l listing) each(take func(entry) (sources.File, error)) (_ sources.Contents, err error) {
 	files := make([]sources.File, len(l.files))
 	for i, e := range l.files {
@@ -83,7 +83,7 @@ func (e entry) unpack(ctx context.Context, archive io.ReaderAt, to Dest) (source
 	return f, err
 }
 
-// take inflates a file to out, and checks it.
+// take decompresses a file to out, and verifies it.
 func (e entry) take(ctx context.Context, archive io.ReaderAt, out io.Writer) (sources.File, error) {
 	sum := checksummed{out, crc32.NewIEEE()}
 	d, err := e.transfer(ctx, io.NewSectionReader(archive, e.offset, int64(e.CompressedSize64)), sum)
@@ -107,7 +107,7 @@ func (e entry) transfer(ctx context.Context, packed io.Reader, out io.Writer) (d
 	return transfer(ctx, src, out)
 }
 
-// A checksummed file has its CRC-32 taken while it is written.
+// A checksummed writer computes the CRC-32 of the data written.
 type checksummed struct {
 	io.Writer
 	crc hash.Hash32
@@ -118,8 +118,8 @@ func (c checksummed) Write(p []byte) (int, error) {
 	return c.Writer.Write(p)
 }
 
-// verify compares what was unpacked with what the archive's directory states.
-// A checksum of zero states none.
+// verify compares the unpacked file with the archive's directory. A checksum of
+// zero means that there is none.
 func (e entry) verify(size int64, crc uint32) error {
 	if uint64(size) != e.UncompressedSize64 {
 		return fmt.Errorf("%d bytes long instead of the %d stated", size, e.UncompressedSize64)
@@ -130,12 +130,12 @@ func (e entry) verify(size int64, crc uint32) error {
 	return nil
 }
 
-// create creates a file, which must not exist, and the directories it needs.
+// create creates a file, which must not exist yet, and its directories.
 func (to Dest) create(name string, mode fs.FileMode) (*os.File, error) {
 	if err := to.makeDir(path.Dir(name)); err != nil {
 		return nil, err
 	}
-	if to.ReadOnly && runtime.GOOS != "windows" { // where removing a read-only file fails
+	if to.ReadOnly && runtime.GOOS != "windows" { // Windows cannot remove read-only files
 		mode &^= 0o222
 	}
 	return to.Dir.Create(name, mode)

@@ -1,24 +1,26 @@
-// Package disk is the only package that writes, renames, syncs and removes files, and it
-// does each in one way. It locks them too, but for the lock that OpenTofu shares with
-// package cachedir. It reads files where a limit or a
-// refusal matters. It knows no packages, records or mirrors, and decides nothing.
+// Package disk is the only package that writes, renames, syncs and removes
+// files, each in one way. It also locks files, except for the lock that
+// OpenTofu shares with package cachedir. It reads a file where a size limit or
+// a check of the file's kind is required. It is independent of packages,
+// records and mirrors.
 //
 // # Directories
 //
-// A [Dir] is opened once, and everything below it is reached through it, on top
-// of an [os.Root]. The path that is opened may lead through symbolic links: it
-// is the user's word. Below it a symbolic link, a junction, a mounted file
-// system or a file in the place of a directory is a [StrayError] that names it,
-// and is never followed, because git, tar and other users can put links there.
+// A [Dir] is an open directory, on top of [os.Root]. Everything below it is
+// accessed through it. The opened path may contain symbolic links, because the
+// user named it. Below it, links are never followed, because git, tar and other
+// users can put links there. A symbolic link, a junction, a mounted file system
+// or a file in the place of a directory is a [StrayError] with its path.
 //
-// # What it leaves on disk
+// # Files on disk
 //
-// Files appear by rename, whole. What is on its way is in a [Scratch], a
-// directory of one run that is locked while the run lives; the next run removes
-// the ones whose run is dead. Lock files stay: removing one that another process
-// waits for would let two processes hold it.
+// Complete files appear by rename. Incomplete files are in a [Scratch], a
+// directory of one run, which is locked while the run lasts. The next run
+// removes the scratch directories of runs that have ended. Lock files stay: if
+// one were removed while another process waits for it, two processes could hold
+// the lock.
 //
-// Removing follows no link and does not cross into another file system.
+// Removing a tree follows no links and does not cross into another file system.
 package disk
 
 import (
@@ -34,19 +36,19 @@ import (
 	"syscall"
 )
 
-// A Dir is an open directory. Names are relative to it, with forward slashes,
-// and lead nowhere else. Its methods are safe for concurrent use.
+// A Dir is an open directory. Names are relative to it, use forward slashes,
+// and cannot leave it. Its methods are safe for concurrent use.
 type Dir struct {
 	root   *os.Root
 	path   string
 	device uint64 // of its file system; 0 if unknown
 
 	once    sync.Once
-	self    *os.File // the directory itself, for what os.Root has no method for
+	self    *os.File // the directory itself, for operations that os.Root has no method for
 	selfErr error
 }
 
-// Open opens the directory at path, which may lead through links.
+// Open opens the directory at path, which may contain symbolic links.
 func Open(path string) (*Dir, error) {
 	path, err := filepath.Abs(path)
 	if err != nil {
@@ -59,7 +61,8 @@ func Open(path string) (*Dir, error) {
 	return newDir(root, path)
 }
 
-// Make is Open for a directory that is created if it is missing, with its parents.
+// Make is like Open, but creates the directory and its parents if they are
+// missing.
 func Make(path string) (*Dir, error) {
 	if err := os.MkdirAll(path, 0o755); err != nil {
 		return nil, err
@@ -78,7 +81,8 @@ func newDir(root *os.Root, path string) (*Dir, error) {
 	return d, nil
 }
 
-// Close closes the directory. What was opened through it stays open.
+// Close closes the directory. Files and directories opened through it stay
+// open.
 func (d *Dir) Close() error {
 	d.once.Do(func() { d.selfErr = fs.ErrClosed })
 	if d.self != nil {
@@ -87,19 +91,20 @@ func (d *Dir) Close() error {
 	return d.root.Close()
 }
 
-// handle is the directory as a file.
+// handle returns the directory as an open file.
 func (d *Dir) handle() (*os.File, error) {
 	d.once.Do(func() { d.self, d.selfErr = d.root.Open(".") })
 	return d.self, d.selfErr
 }
 
-// Path is the absolute path of what is called name, for messages and for reading.
+// Path returns the absolute path of name, for messages and for reading.
 func (d *Dir) Path(name string) string { return filepath.Join(d.path, filepath.FromSlash(name)) }
 
 // Sub opens a directory below d.
 func (d *Dir) Sub(name string) (*Dir, error) { return d.descend(name, (*Dir).enter) }
 
-// MakeSub is Sub for a directory that is created if it is missing, with its parents.
+// MakeSub is like Sub, but creates the directory and its parents if they are
+// missing.
 func (d *Dir) MakeSub(name string) (*Dir, error) {
 	return d.descend(name, func(d *Dir, name string) (*Dir, error) {
 		sub, err := d.enter(name)
@@ -113,7 +118,8 @@ func (d *Dir) MakeSub(name string) (*Dir, error) {
 	})
 }
 
-// descend opens one directory after the other.
+// descend enters one element of name after the other, and returns the last
+// directory.
 func (d *Dir) descend(name string, enter func(*Dir, string) (*Dir, error)) (*Dir, error) {
 	if !fs.ValidPath(name) || name == "." {
 		return nil, fmt.Errorf("%s: invalid name %q below it", d.path, name)
@@ -132,9 +138,9 @@ func (d *Dir) descend(name string, enter func(*Dir, string) (*Dir, error)) (*Dir
 	return at, nil
 }
 
-// enter opens the directory called name, which has one element. Asking first and
-// opening then leaves time to put a link in its place, but os.Root follows none
-// that leads out.
+// enter opens the directory called name, which has one element. Between Lstat
+// and OpenRoot another process can replace the directory with a link, but
+// os.Root follows no link that leaves it.
 func (d *Dir) enter(name string) (*Dir, error) {
 	info, err := d.root.Lstat(name)
 	if err != nil {
@@ -150,7 +156,8 @@ func (d *Dir) enter(name string) (*Dir, error) {
 	return &Dir{root: root, path: filepath.Join(d.path, name), device: d.device}, nil
 }
 
-// check refuses what is not a directory of this file system, and mount points.
+// check returns an error for a mount point, and for anything other than a
+// directory of this file system.
 func (d *Dir) check(name string, info fs.FileInfo) error {
 	switch {
 	case !info.IsDir():
@@ -161,7 +168,7 @@ func (d *Dir) check(name string, info fs.FileInfo) error {
 	return nil
 }
 
-// describe says what is called name and has the mode.
+// describe returns what kind of file name is, for messages.
 func (d *Dir) describe(name string, mode fs.FileMode) string {
 	switch {
 	case mode&fs.ModeSymlink != 0:
@@ -183,7 +190,7 @@ func (d *Dir) describe(name string, mode fs.FileMode) string {
 	return "a file"
 }
 
-// parent opens the directory that name is in. The caller calls done.
+// parent opens the directory that contains name. The caller must call done.
 func (d *Dir) parent(name string) (in *Dir, base string, done func(), err error) {
 	if !fs.ValidPath(name) || name == "." {
 		return nil, "", nil, fmt.Errorf("%s: invalid name %q below it", d.path, name)
@@ -199,7 +206,7 @@ func (d *Dir) parent(name string) (in *Dir, base string, done func(), err error)
 	return in, base, func() { in.Close() }, nil
 }
 
-// named makes an error of os.Root name the whole path.
+// named gives an error of os.Root the absolute path.
 func (d *Dir) named(err error) error {
 	var pathErr *fs.PathError
 	if errors.As(err, &pathErr) && !filepath.IsAbs(pathErr.Path) {
@@ -212,7 +219,7 @@ func (d *Dir) named(err error) error {
 	return err
 }
 
-// Lstat describes what is called name, which may be a link.
+// Lstat describes name without following a link.
 func (d *Dir) Lstat(name string) (fs.FileInfo, error) {
 	in, base, done, err := d.parent(name)
 	if err != nil {
@@ -223,8 +230,8 @@ func (d *Dir) Lstat(name string) (fs.FileInfo, error) {
 	return info, in.named(err)
 }
 
-// CheckDirs returns a [StrayError] if one of the names, which have one element, is
-// something else than a directory of this file system. What is missing is no error.
+// CheckDirs returns a [StrayError] if one of the names, which have one element,
+// is not a directory of this file system. A missing name is no error.
 func (d *Dir) CheckDirs(names ...string) error {
 	for _, name := range names {
 		info, err := d.root.Lstat(name)
@@ -241,14 +248,14 @@ func (d *Dir) CheckDirs(names ...string) error {
 	return nil
 }
 
-// Exists reports whether anything is called name, or may be: it is false only if
-// that is certain.
+// Exists reports whether name exists. It returns true if that cannot be
+// determined.
 func (d *Dir) Exists(name string) bool {
 	_, err := d.Lstat(name)
 	return !isMissing(err)
 }
 
-// Mkdir creates a directory, which must not exist.
+// Mkdir creates a directory that must not exist yet.
 func (d *Dir) Mkdir(name string) (*Dir, error) {
 	if err := d.root.Mkdir(name, 0o755); err != nil {
 		return nil, d.named(err)
@@ -256,7 +263,7 @@ func (d *Dir) Mkdir(name string) (*Dir, error) {
 	return d.Sub(name)
 }
 
-// ReadDir lists what is in d, in order of names.
+// ReadDir lists the entries of d, sorted by name.
 func (d *Dir) ReadDir() ([]fs.DirEntry, error) {
 	f, err := d.root.Open(".")
 	if err != nil {
@@ -269,7 +276,7 @@ func (d *Dir) ReadDir() ([]fs.DirEntry, error) {
 }
 
 // CheckMounts returns a [StrayError] if a file system is mounted on the
-// directory called name, or below it. It follows no links.
+// directory called name or below it. It follows no links.
 func (d *Dir) CheckMounts(name string) error {
 	sub, err := d.Sub(name)
 	if err != nil {
@@ -291,22 +298,22 @@ func (d *Dir) CheckMounts(name string) error {
 	return nil
 }
 
-// MadeBySystem reports whether systems make directories of this name at the top of
-// volumes of their own accord.
+// MadeBySystem reports whether operating systems create directories of this
+// name at the top of volumes.
 func MadeBySystem(name string) bool {
 	return slices.Contains([]string{"lost+found", "System Volume Information", "$RECYCLE.BIN"}, name)
 }
 
-// IsUnread reports whether err says that the file system failed to look at or read
-// something, so that what is there is unknown. It is false if nothing, or no regular
-// file, is there.
+// IsUnread reports whether err means that the file system failed to read
+// something, so that its state is unknown. It is false if nothing is there, or
+// no regular file.
 func IsUnread(err error) bool {
 	var failed *fs.PathError
 	return errors.As(err, &failed) && !isMissing(err) && !errors.Is(err, ErrNotRegular)
 }
 
-// isMissing reports whether err says that something, or a directory on the way to
-// it, does not exist.
+// isMissing reports whether err means that a file or a directory above it does
+// not exist.
 func isMissing(err error) bool {
 	return errors.Is(err, fs.ErrNotExist) || errors.Is(err, syscall.ENOTDIR)
 }

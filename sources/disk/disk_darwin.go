@@ -8,7 +8,8 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// isMountPoint is left to the comparison of devices: macOS has no bind mounts.
+// isMountPoint always returns false, because macOS has no bind mounts.
+// Comparing devices suffices.
 func isMountPoint(string) bool { return false }
 
 func exchange(from *Dir, name string, to *Dir, newName string) error {
@@ -19,9 +20,9 @@ func exchange(from *Dir, name string, to *Dir, newName string) error {
 	return unix.RenameatxNp(a, name, b, newName, unix.RENAME_SWAP)
 }
 
-// CloneFile creates a file that shares its bytes with another one until one of the
-// two is written to. The error matches [errors.ErrUnsupported] where the file
-// system cannot do that.
+// CloneFile creates a file that shares its data with another one until either
+// is written to. The error matches [errors.ErrUnsupported] if the file system
+// cannot do that.
 func (d *Dir) CloneFile(name string, from *os.File, mode fs.FileMode) error {
 	f, err := d.handle()
 	if err != nil {
@@ -33,5 +34,6 @@ func (d *Dir) CloneFile(name string, from *os.File, mode fs.FileMode) error {
 	return d.named(d.root.Chmod(name, mode))
 }
 
-// Clone is for systems that can share bytes between open files.
+// Clone returns [errors.ErrUnsupported]: this system cannot clone into an open
+// file.
 func Clone(to, from *os.File) error { return errors.ErrUnsupported }

@@ -8,8 +8,8 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// isMountPoint reports whether something is mounted at path. Kernels before 5.8
-// cannot tell.
+// isMountPoint reports whether path is a mount point. On kernels before 5.8 it
+// always returns false.
 func isMountPoint(path string) bool {
 	var st unix.Statx_t
 	err := unix.Statx(unix.AT_FDCWD, path, unix.AT_SYMLINK_NOFOLLOW|unix.AT_NO_AUTOMOUNT|unix.AT_STATX_DONT_SYNC, 0, &st)
@@ -24,9 +24,9 @@ func exchange(from *Dir, name string, to *Dir, newName string) error {
 	return unix.Renameat2(a, name, b, newName, unix.RENAME_EXCHANGE)
 }
 
-// CloneFile creates a file that shares its bytes with another one until one of the
-// two is written to. The error matches [errors.ErrUnsupported] where the file
-// system cannot do that; an empty file may be left over then.
+// CloneFile creates a file that shares its data with another one until either
+// is written to. The error matches [errors.ErrUnsupported] if the file system
+// cannot do that. An empty file may then be left.
 func (d *Dir) CloneFile(name string, from *os.File, mode fs.FileMode) error {
 	to, err := d.Create(name, mode)
 	if err != nil {
@@ -35,7 +35,7 @@ func (d *Dir) CloneFile(name string, from *os.File, mode fs.FileMode) error {
 	return errors.Join(Clone(to, from), to.Close())
 }
 
-// Clone makes a new file share the bytes of another one until one of the two is
-// written to. The error matches [errors.ErrUnsupported] where the file system
-// cannot do that.
+// Clone makes a new file share the data of another one until either is written
+// to. The error matches [errors.ErrUnsupported] if the file system cannot do
+// that.
 func Clone(to, from *os.File) error { return unix.IoctlFileClone(int(to.Fd()), int(from.Fd())) }

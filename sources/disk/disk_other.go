@@ -8,14 +8,14 @@ import (
 	"os"
 )
 
-// isMountPoint is left to the comparison of devices, and on Windows to os.Root,
-// which takes a mount point for a link.
+// isMountPoint always returns false. Comparing devices detects mounts; on
+// Windows, os.Root treats a mount as a link.
 func isMountPoint(string) bool { return false }
 
 func exchange(*Dir, string, *Dir, string) error { return errors.ErrUnsupported }
 
-// CloneFile is for systems that let files share their bytes.
+// CloneFile returns [errors.ErrUnsupported]: this system cannot clone files.
 func (d *Dir) CloneFile(string, *os.File, fs.FileMode) error { return errors.ErrUnsupported }
 
-// Clone is for systems that can share bytes between open files.
+// Clone returns [errors.ErrUnsupported]: this system cannot clone files.
 func Clone(to, from *os.File) error { return errors.ErrUnsupported }

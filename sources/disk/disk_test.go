@@ -33,15 +33,16 @@ func write(t testing.TB, text string, elements ...string) string {
 	return path
 }
 
-// strayed checks that an error names the path of what is in the way.
+// strayed checks that err is a StrayError with this path.
 func strayed(t testing.TB, what string, err error, path string) {
 	t.Helper()
 	var e *disk.StrayError
 	sourcetest.Expect(t, errors.As(err, &e) && e.Path == path, "%s: got %v, want an error about %s", what, err, path)
 }
 
-// Links are refused wherever a directory or file of Larder's should be, even
-// those that stay inside, and what they lead to is not changed.
+// TestLinksAreNotFollowed checks that a link in the place of a directory or
+// file is an error, even if it points inside, and that its target does not
+// change.
 func TestLinksAreNotFollowed(t *testing.T) {
 	for name, target := range map[string]func(root, outside string) string{
 		"outside": func(_, outside string) string { return outside },
@@ -118,7 +119,7 @@ func TestReadFileHasALimit(t *testing.T) {
 	}
 }
 
-func TestWriteFileIsWholeOrNot(t *testing.T) {
+func TestWriteFileIsAtomic(t *testing.T) {
 	root := t.TempDir()
 	d := open(t, root)
 	for _, text := range []string{"first", "second"} {
@@ -126,13 +127,13 @@ func TestWriteFileIsWholeOrNot(t *testing.T) {
 		got, err := os.ReadFile(filepath.Join(root, "file"))
 		sourcetest.Expect(t, string(got) == text, "got %q, %v", got, err)
 	}
-	// A directory's place is not taken, and nothing is left over.
+	// A directory is not replaced, and no temporary file is left.
 	check(t, os.Mkdir(filepath.Join(root, "dir"), 0o755))
 	sourcetest.Expect(t, d.WriteFile("dir", nil, disk.Lazily) != nil, "a file took the place of a directory")
 	entries, err := d.ReadDir()
 	check(t, err)
 	sourcetest.Equal(t, len(entries), 2, "left over", entries)
-	// A link's place is.
+	// A link is replaced.
 	outside := write(t, "canary", t.TempDir(), "file")
 	link := filepath.Join(root, "link")
 	check(t, os.Symlink(outside, link))
@@ -161,7 +162,8 @@ func TestReplace(t *testing.T) {
 	sourcetest.Equal(t, len(entries), 1, "left over", entries)
 }
 
-// While a run's scratch directory is being removed, its lock shows whose it is.
+// While a scratch directory is being removed, its lock file shows that its run
+// is alive.
 func TestTheLockOfAScratchDirectoryIsRemovedLast(t *testing.T) {
 	d := open(t, t.TempDir())
 	s, err := d.Scratch("run-")
@@ -176,7 +178,8 @@ func TestTheLockOfAScratchDirectoryIsRemovedLast(t *testing.T) {
 	check(t, s.Close())
 }
 
-// A sweep removes what dead runs have left and nothing else.
+// TestSweep checks that a sweep removes only directories of runs that have
+// ended.
 func TestSweep(t *testing.T) {
 	root := t.TempDir()
 	d := open(t, root)

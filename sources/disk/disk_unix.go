@@ -17,7 +17,7 @@ const (
 	noFollow         = syscall.O_NOFOLLOW
 	removesOpenFiles = true
 
-	syncFlag = os.O_RDONLY // one may not be allowed to write to what others made
+	syncFlag = os.O_RDONLY // suffices to sync, and needs no write access to files of other users
 )
 
 var (
@@ -33,17 +33,18 @@ func deviceOf(info fs.FileInfo) uint64 {
 	return 0
 }
 
-// Print is short for what a file looks like without being read: its size, inode and the
-// times of its last modification and of the inode's last change, which no user can set.
+// Print returns a fingerprint of a file without reading its contents: its size,
+// its inode, and the times of the last change of its contents and of its inode.
+// No user can set the latter.
 func Print(path string, info fs.FileInfo) string {
 	var st unix.Stat_t
-	if unix.Stat(path, &st) != nil { // then nothing looks the same
+	if unix.Stat(path, &st) != nil { // the zero time then makes the fingerprint differ from all others
 		st = unix.Stat_t{}
 	}
 	return fmt.Sprintf("%d@%d %d %d", info.Size(), info.ModTime().UnixNano(), st.Ino, st.Ctim.Nano())
 }
 
-// handles are the descriptors of two directories.
+// handles returns the file descriptors of two directories.
 func handles(from, to *Dir) (a, b int, err error) {
 	f, err := from.handle()
 	if err != nil {
@@ -80,7 +81,8 @@ func syncDir(f *os.File) error {
 	return err
 }
 
-// Writable returns why nothing can be created in the directory, nil if it can.
+// Writable returns nil if files can be created in the directory, otherwise the
+// reason why not.
 func (d *Dir) Writable() error {
 	f, err := d.handle()
 	if err != nil {
@@ -92,7 +94,8 @@ func (d *Dir) Writable() error {
 	return nil
 }
 
-// checkPrivate returns why a file may not be this user's alone.
+// checkPrivate returns an error if another user may own, read or write the
+// file.
 func checkPrivate(info fs.FileInfo) error {
 	st, ok := info.Sys().(*syscall.Stat_t)
 	switch {
@@ -104,10 +107,11 @@ func checkPrivate(info fs.FileInfo) error {
 	return nil
 }
 
-// IgnoresModes reports whether this user may write to files whatever their modes say.
+// IgnoresModes reports whether this user may write to files regardless of their
+// modes.
 func IgnoresModes() bool { return os.Geteuid() == 0 }
 
-// Seal makes a regular file read-only, if it is not and this user may do that.
+// Seal makes a regular file read-only, as far as this user may.
 func (d *Dir) Seal(name string) {
 	in, base, done, err := d.parent(name)
 	if err != nil {

@@ -18,7 +18,7 @@ import (
 
 var fullDiskErrors = map[error]bool{syscall.ENOSPC: true, syscall.EDQUOT: true, syscall.EIO: false, syscall.EFBIG: false}
 
-// Opening a pipe never waits for its other end.
+// TestPipesAreRefused checks that opening a pipe never waits for its other end.
 func TestPipesAreRefused(t *testing.T) {
 	root := t.TempDir()
 	path := filepath.Join(root, "pipe")
@@ -37,8 +37,8 @@ func TestPipesAreRefused(t *testing.T) {
 	strayed(t, "Sub", err, path)
 }
 
-// Where two names cannot be exchanged, and the second rename fails, the first is
-// undone.
+// If two names cannot be exchanged and the second rename fails, the first
+// rename is undone.
 func TestReplacePutsBackWhatItMovedAside(t *testing.T) {
 	root := t.TempDir()
 	write(t, "old", root, "place", "file")

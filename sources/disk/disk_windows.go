@@ -15,11 +15,11 @@ import (
 )
 
 const (
-	openNow          = 0 // Windows does not wait when it opens a pipe
+	openNow          = 0 // opening a pipe never waits on Windows
 	noFollow         = 0
 	removesOpenFiles = false
 
-	syncFlag = os.O_RDWR // without which Windows flushes nothing
+	syncFlag = os.O_RDWR // Windows flushes only files that are open for writing
 )
 
 var (
@@ -28,17 +28,18 @@ var (
 	notEmptyErrors = []syscall.Errno{windows.ERROR_DIR_NOT_EMPTY}
 )
 
-// deviceOf is left at 0: a volume that is mounted in a directory is a reparse
-// point there, which is no directory to os.Root.
-// Print is short for what a file looks like without being read: its size and the time of
-// its last modification.
+// Print returns a fingerprint of a file without reading its contents: its size
+// and the time of its last modification.
 func Print(_ string, info fs.FileInfo) string {
 	return fmt.Sprintf("%d@%d", info.Size(), info.ModTime().UnixNano())
 }
 
+// deviceOf always returns 0. A volume mounted in a directory is a reparse point,
+// which os.Root does not treat as a directory.
 func deviceOf(fs.FileInfo) uint64 { return 0 }
 
-// renameAt tries for a while, as virus scanners keep new files open.
+// renameAt retries for up to two seconds, because virus scanners keep new files
+// open.
 func renameAt(from *Dir, name string, to *Dir, newName string) error {
 	for begun := time.Now(); ; time.Sleep(50 * time.Millisecond) {
 		err := cause(os.Rename(from.Path(name), to.Path(newName)))
@@ -56,7 +57,7 @@ func linkAt(from *Dir, name string, to *Dir, newName string) error {
 	return cause(os.Link(from.Path(name), to.Path(newName)))
 }
 
-// cause is err without the paths.
+// cause returns err without the paths.
 func cause(err error) error {
 	var linkErr *os.LinkError
 	if errors.As(err, &linkErr) {
@@ -65,11 +66,12 @@ func cause(err error) error {
 	return err
 }
 
-// syncDir does nothing: Windows cannot flush directories, and NTFS keeps a
+// syncDir does nothing: Windows cannot flush directories, and NTFS has a
 // journal.
 func syncDir(*os.File) error { return nil }
 
-// Writable returns why nothing can be created in the directory, nil if it can.
+// Writable returns nil if files can be created in the directory, otherwise the
+// reason why not.
 func (d *Dir) Writable() error {
 	t, err := d.NewTemp("probe")
 	if err != nil {
@@ -79,17 +81,19 @@ func (d *Dir) Writable() error {
 	return nil
 }
 
-// checkPrivate leaves it to the directory, which is the user's profile: modes say
-// nothing on Windows.
+// checkPrivate checks nothing: modes mean nothing on Windows, and the file is
+// in the user's profile directory, which other users cannot access.
 func checkPrivate(fs.FileInfo) error { return nil }
 
-// IgnoresModes reports whether this user may write to files whatever their modes say.
+// IgnoresModes reports whether this user may write to files regardless of their
+// modes.
 func IgnoresModes() bool { return false }
 
-// Seal does nothing: read-only files cannot be removed on Windows.
+// Seal does nothing: Windows cannot remove read-only files.
 func (d *Dir) Seal(string) {}
 
-// FreeSpace is how many bytes may still be written below path, if that is known.
+// FreeSpace returns how many bytes can still be written below path, and false
+// if that is unknown.
 func FreeSpace(path string) (int64, bool) {
 	name, err := windows.UTF16PtrFromString(path)
 	if err != nil {

@@ -10,10 +10,11 @@ import (
 	"github.com/larder-cli/larder/sources"
 )
 
-// IsFull reports whether err says that a disk, or a user's share of it, is full.
+// IsFull reports whether err means that a disk or a user's quota is full.
 func IsFull(err error) bool { return isAny(err, fullErrors) }
 
-// IsTooLarge reports whether err says that a file system has no files so large.
+// IsTooLarge reports whether err means that a file is too large for its file
+// system.
 func IsTooLarge(err error) bool { return isAny(err, tooLargeErrors) }
 
 func isNotEmpty(err error) bool { return isAny(err, notEmptyErrors) }
@@ -22,8 +23,8 @@ func isAny(err error, some []syscall.Errno) bool {
 	return slices.ContainsFunc(some, func(e syscall.Errno) bool { return errors.Is(err, e) })
 }
 
-// Explain gives an error of a full disk, or of a file system with small files, its
-// hint. Place names what to make room in, such as "the mirror".
+// Explain adds a hint to an error about a full disk or a file that is too
+// large. Place names the location for the hint, such as "the mirror".
 func Explain(err error, place string) error {
 	switch {
 	case IsFull(err):
@@ -34,7 +35,8 @@ func Explain(err error, place string) error {
 	return err
 }
 
-// Cause is err without the operation and the paths, for messages that name the file.
+// Cause returns err without the operation and the paths, for messages that
+// already name the file.
 func Cause(err error) error {
 	if e, ok := errors.AsType[*fs.PathError](err); ok {
 		return e.Err
@@ -45,7 +47,8 @@ func Cause(err error) error {
 	return err
 }
 
-// A StrayError is something in the place of a directory or file of Larder's.
+// A StrayError is a file of an unexpected kind in the place of a directory or
+// file that Larder manages.
 type StrayError struct {
 	Path string
 	Is   string // "a symbolic link to …", "a mounted file system", …

@@ -2,14 +2,14 @@ package disk
 
 import "errors"
 
-// WithoutExchange makes this a system that cannot exchange two names.
+// WithoutExchange simulates a system that cannot exchange two names.
 func WithoutExchange() (restore func()) {
 	was := swap
 	swap = func(*Dir, string, *Dir, string) error { return errors.ErrUnsupported }
 	return func() { swap = was }
 }
 
-// FailRenames makes those renames fail that allowed returns an error for.
+// FailRenames makes every rename fail for which allowed returns an error.
 func FailRenames(allowed func(from *Dir, name string, to *Dir, newName string) error) (restore func()) {
 	was := move
 	move = func(from *Dir, name string, to *Dir, newName string) error {

@@ -18,13 +18,13 @@ import (
 	"github.com/larder-cli/larder/sources"
 )
 
-// OpenAny opens the file, directory or pipe at path for reading, following links.
-// It does not wait for a process that writes to a pipe. Reading from one waits,
-// until the file's read deadline.
+// OpenAny opens the file, directory or pipe at path for reading, and follows
+// links. Opening a pipe does not wait for a writer. Reading from it does, until
+// the file's read deadline.
 func OpenAny(path string) (*os.File, error) { return os.OpenFile(path, os.O_RDONLY|openNow, 0) }
 
-// OpenFile opens the regular file at path for reading, following links. Opening
-// a pipe or a device never waits: it is an error.
+// OpenFile opens the regular file at path for reading, and follows links. A
+// pipe or a device is an error; opening one never waits.
 func OpenFile(path string) (*os.File, fs.FileInfo, error) {
 	f, err := OpenAny(path)
 	if err != nil {
@@ -45,19 +45,19 @@ func regular(f *os.File, path string) (*os.File, fs.FileInfo, error) {
 	return f, info, nil
 }
 
-// ErrNotRegular matches the errors of opening what is no regular file.
+// ErrNotRegular matches the error of opening a file that is not regular.
 var ErrNotRegular = errors.New("not a regular file")
 
-// A LimitError is a file that is larger than anything that belongs there.
+// A LimitError reports that a file is larger than permitted.
 type LimitError struct {
 	Path  string
-	Limit int64 // bytes
+	Limit int64 // in bytes
 }
 
 func (e *LimitError) Error() string { return fmt.Sprintf("%s has more than %d bytes", e.Path, e.Limit) }
 
-// ReadFile reads the regular file at path, following links, of at most limit
-// bytes. A larger one is a [LimitError].
+// ReadFile reads the regular file at path, and follows links. A file of more
+// than limit bytes is a [LimitError].
 func ReadFile(path string, limit int64) ([]byte, error) {
 	f, info, err := OpenFile(path)
 	if err != nil {
@@ -69,7 +69,7 @@ func ReadFile(path string, limit int64) ([]byte, error) {
 
 func readAll(f *os.File, info fs.FileInfo, path string, limit int64) ([]byte, error) {
 	var text bytes.Buffer
-	text.Grow(int(min(info.Size(), limit)) + bytes.MinRead) // so that it need not grow again
+	text.Grow(int(min(info.Size(), limit)) + bytes.MinRead) // the whole file fits without growing again
 	_, err := text.ReadFrom(io.LimitReader(f, limit+1))
 	data := text.Bytes()
 	if err == nil && int64(len(data)) > limit {
@@ -83,8 +83,8 @@ func (d *Dir) OpenFile(name string) (*os.File, fs.FileInfo, error) {
 	return d.open(name, os.O_RDONLY)
 }
 
-// EditFile opens a regular file for reading and writing, and creates it if it is
-// missing. A link is a [StrayError].
+// EditFile opens a regular file for reading and writing, and creates it if it
+// is missing. A link is a [StrayError].
 func (d *Dir) EditFile(name string) (*os.File, error) {
 	f, _, err := d.open(name, os.O_RDWR|os.O_CREATE)
 	return f, err
@@ -110,8 +110,8 @@ func (d *Dir) open(name string, flag int) (*os.File, fs.FileInfo, error) {
 	return regular(f, in.Path(base))
 }
 
-// ReadFile reads a regular file of at most limit bytes. A larger one is a
-// [LimitError], a link a [StrayError].
+// ReadFile reads a regular file. A file of more than limit bytes is a
+// [LimitError], a link is a [StrayError].
 func (d *Dir) ReadFile(name string, limit int64) ([]byte, fs.FileInfo, error) {
 	f, info, err := d.OpenFile(name)
 	if err != nil {
@@ -122,8 +122,8 @@ func (d *Dir) ReadFile(name string, limit int64) ([]byte, fs.FileInfo, error) {
 	return data, info, err
 }
 
-// Create creates a file for reading and writing, which must not exist. The
-// directories that it is in must.
+// Create creates a file for reading and writing. The file must not exist, its
+// directory must.
 func (d *Dir) Create(name string, mode fs.FileMode) (*os.File, error) {
 	in, base, done, err := d.parent(name)
 	if err != nil {
@@ -134,7 +134,7 @@ func (d *Dir) Create(name string, mode fs.FileMode) (*os.File, error) {
 	if err != nil {
 		return nil, in.named(err)
 	}
-	// Not left to OpenFile, so that the result does not depend on the umask.
+	// The umask affects the mode given to OpenFile, but not Chmod.
 	if err := f.Chmod(mode); err != nil {
 		f.Close()
 		return nil, errors.Join(in.named(err), in.root.Remove(base))
@@ -142,24 +142,25 @@ func (d *Dir) Create(name string, mode fs.FileMode) (*os.File, error) {
 	return f, nil
 }
 
-// CreateTemp creates a file with a name of its own, for reading and writing.
+// CreateTemp creates a file with a unique name, for reading and writing.
 func (d *Dir) CreateTemp(prefix string) (f *os.File, name string, err error) {
 	name = prefix + rand.Text()
 	f, err = d.Create(name, 0o600)
 	return f, name, err
 }
 
-// Durability says when data is to be on the disk.
+// Durability states whether data must be on the disk when a write returns.
 type Durability bool
 
-// The durabilities. A power cut may empty or remove a file that was written Lazily.
+// The durabilities. A power failure may empty or remove a file that was written
+// Lazily.
 const (
 	Lazily Durability = false
 	Synced Durability = true
 )
 
-// WriteFile makes data the contents of the file at path, which is named by the
-// user: whole or not at all, readable by everyone. A link there is replaced.
+// WriteFile atomically writes data to the file at path, which the user named.
+// The file is readable by all users. A link at path is replaced.
 func WriteFile(path string, data []byte, when Durability) error {
 	d, err := Open(filepath.Dir(path))
 	if err != nil {
@@ -169,13 +170,14 @@ func WriteFile(path string, data []byte, when Durability) error {
 	return d.WriteFile(filepath.Base(path), data, when)
 }
 
-// WriteFile makes data the contents of a file directly in d, whole or not at all.
+// WriteFile atomically writes data to a file directly in d.
 func (d *Dir) WriteFile(name string, data []byte, when Durability) error {
 	return d.WriteVia(d, name, data, when)
 }
 
-// WriteVia is WriteFile with the temporary file in the directory via of the same
-// file system, so that what a killed process leaves is found there.
+// WriteVia is like WriteFile, but its temporary file is in the directory via on
+// the same file system. If the process is killed, the temporary file stays
+// there.
 func (d *Dir) WriteVia(via *Dir, name string, data []byte, when Durability) error {
 	t, err := via.NewTemp(name)
 	if err != nil {
@@ -188,14 +190,14 @@ func (d *Dir) WriteVia(via *Dir, name string, data []byte, when Durability) erro
 	return t.commit(d, name, when)
 }
 
-// A Temp is a file on its way to its place.
+// A Temp is a temporary file that Commit renames to its final name.
 type Temp struct {
 	*os.File
 	in   *Dir
 	name string
 }
 
-// NewTemp creates a file that is to be called name in d once it is committed.
+// NewTemp creates a temporary file in d for the final name.
 func (d *Dir) NewTemp(name string) (*Temp, error) {
 	f, temp, err := d.CreateTemp("." + name + ".")
 	if err != nil {
@@ -204,7 +206,7 @@ func (d *Dir) NewTemp(name string) (*Temp, error) {
 	return &Temp{f, d, temp}, nil
 }
 
-// Commit gives the file its place, synced. The file that is there is replaced.
+// Commit syncs the file and renames it to name, replacing an existing file.
 func (t *Temp) Commit(name string) error { return t.commit(t.in, name, Synced) }
 
 func (t *Temp) commit(in *Dir, name string, when Durability) error {
@@ -225,15 +227,15 @@ func (t *Temp) commit(in *Dir, name string, when Durability) error {
 	return nil
 }
 
-// Discard removes the file unless it was committed.
+// Discard removes the file unless it has been committed.
 func (t *Temp) Discard() {
 	if t.name != "" {
-		t.Close() // closed already, unless writing failed
+		t.Close() // already closed, unless writing failed
 		_ = t.in.Remove(t.name)
 	}
 }
 
-// Touch sets the times at which a file was last read and changed.
+// Touch sets the access and modification times of a file.
 func (d *Dir) Touch(name string, at time.Time) error {
 	in, base, done, err := d.parent(name)
 	if err != nil {
@@ -243,11 +245,11 @@ func (d *Dir) Touch(name string, at time.Time) error {
 	return in.named(in.root.Chtimes(base, at, at))
 }
 
-// RestoreAccess sets the time at which the file at path was last read, for what
-// reads files without using them. It needs the file's owner.
+// RestoreAccess sets the access time of the file at path, after a read that
+// should not count as use. Only the file's owner may do that.
 func RestoreAccess(path string, read time.Time) error { return os.Chtimes(path, read, time.Time{}) }
 
-// Reader reads from r until ctx is done.
+// Reader returns a reader of r that fails once ctx is done.
 func Reader(ctx context.Context, r io.Reader) io.Reader { return &reader{ctx, r} }
 
 type reader struct {
@@ -262,14 +264,14 @@ func (r *reader) Read(p []byte) (int, error) {
 	return r.Reader.Read(p)
 }
 
-// Hash is the SHA-256 of what r holds, and how many bytes that is.
+// Hash returns the SHA-256 and the number of bytes of r.
 func Hash(ctx context.Context, r io.Reader) (sum [sha256.Size]byte, size int64, err error) {
 	h := sha256.New()
 	size, err = io.Copy(h, Reader(ctx, r))
 	return [sha256.Size]byte(h.Sum(nil)), size, err
 }
 
-// HashFile is Hash for the regular file at path.
+// HashFile is like Hash, for the regular file at path.
 func HashFile(ctx context.Context, path string) (sum [sha256.Size]byte, size int64, err error) {
 	f, _, err := OpenFile(path)
 	if err != nil {
@@ -279,8 +281,9 @@ func HashFile(ctx context.Context, path string) (sum [sha256.Size]byte, size int
 	return Hash(ctx, f)
 }
 
-// PrintTree is the [Print] of the file at path or, if that is a directory, of all files in
-// it. Links to files are followed; a link to a directory in it is an error.
+// PrintTree returns the fingerprint ([Print]) of the file at path or, for a
+// directory, of all files in it. Links to files are followed; a link to a
+// directory below path is an error.
 func PrintTree(path string) (string, error) {
 	info, err := os.Stat(path)
 	if err != nil {
@@ -310,8 +313,8 @@ func PrintTree(path string) (string, error) {
 	return hex.EncodeToString(sum.Sum(nil)), err
 }
 
-// ReadSecret is [Dir.ReadFile] for what no other user may know or choose: a file
-// that another user owns or may read or write is an error.
+// ReadSecret is like [Dir.ReadFile], for a file that no other user may read or
+// write. It returns an error if another user owns the file or has access to it.
 func (d *Dir) ReadSecret(name string, limit int64) ([]byte, error) {
 	f, info, err := d.OpenFile(name)
 	if err != nil {
@@ -324,8 +327,9 @@ func (d *Dir) ReadSecret(name string, limit int64) ([]byte, error) {
 	return readAll(f, info, d.Path(name), limit)
 }
 
-// KeepSecret creates a file that only this user may read. If another process has
-// created it meanwhile, that one stays. The result is what the file holds.
+// KeepSecret creates a file that only this user may read, and returns its
+// contents. If another process creates the file first, KeepSecret returns the
+// contents of that file.
 func (d *Dir) KeepSecret(name string, data []byte) ([]byte, error) {
 	temp := "." + name + "." + rand.Text()
 	f, err := d.Create(temp, 0o600)
@@ -339,7 +343,7 @@ func (d *Dir) KeepSecret(name string, data []byte) ([]byte, error) {
 	}
 	switch err := Link(d, temp, d, name); {
 	case err == nil, errors.Is(err, fs.ErrExist):
-	default: // the file system has no hardlinks
+	default: // the file system may have no hardlinks
 		if err := Rename(d, temp, d, name); err != nil {
 			return nil, err
 		}

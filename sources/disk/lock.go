@@ -14,37 +14,37 @@ import (
 	"github.com/gofrs/flock"
 )
 
-// A Lock is an advisory lock on a file of its own, among processes and among the
-// Locks of this process. The file is created when first locked, and stays.
+// A Lock is an advisory lock on a separate file. It excludes other processes
+// and other Locks in this process. Locking creates the file, which then stays.
 type Lock struct {
-	Existing bool  // do not create the file: locking a missing one matches [fs.ErrNotExist]
-	Lockless error // why the file system has no locks, if the lock was taken nevertheless: only this process respects it then
+	Existing bool  // do not create the file; if it is missing, the error matches [fs.ErrNotExist]
+	Lockless error // the error of a file system without locks; the lock then excludes only this process
 
 	dir   *Dir
 	name  string
 	file  *flock.Flock
-	mutex *sync.Mutex // held while this process has the lock exclusively
+	mutex *sync.Mutex // held while this process holds the lock exclusively
 }
 
-// A Holder is the process that has a lock exclusively.
+// A Holder describes the process that holds a lock exclusively.
 type Holder struct {
 	PID   int       `json:"pid"` // 0 if unknown
 	Host  string    `json:"host"`
 	Since time.Time `json:"since"`
 }
 
-// exclusive has a mutex for each lock file this process has used. On network file
-// systems a lock may belong to the process rather than to the open file, and so
-// not exclude its own goroutines.
-var exclusive sync.Map // of path to *sync.Mutex
+// exclusive has a mutex for each lock file that this process has used. On
+// network file systems, a lock may belong to the process and not to the open
+// file, so it would not exclude other goroutines of the process.
+var exclusive sync.Map // path to *sync.Mutex
 
-// Lock is the lock on the file called name. It is made for one use.
+// Lock returns the lock on the file called name. A Lock must not be reused.
 func (d *Dir) Lock(name string) *Lock { return &Lock{dir: d, name: name} }
 
-// Path is the path of the lock file.
+// Path returns the path of the lock file.
 func (l *Lock) Path() string { return l.dir.Path(l.name) }
 
-// Try takes the lock alone if it is free.
+// Try takes the lock exclusively if it is free.
 func (l *Lock) Try() (bool, error) {
 	mutex, _ := exclusive.LoadOrStore(l.Path(), new(sync.Mutex))
 	if !mutex.(*sync.Mutex).TryLock() {
@@ -59,11 +59,11 @@ func (l *Lock) Try() (bool, error) {
 	return ok, err
 }
 
-// TryShared takes the lock together with others if nobody has it alone.
+// TryShared takes the lock in shared mode, unless it is held exclusively.
 func (l *Lock) TryShared() (bool, error) { return l.try((*flock.Flock).TryRLock) }
 
-// try opens the lock file and locks it. Others may lock what this user made, so
-// it must be enough to be able to read it.
+// try opens the lock file and locks it. Read access must suffice, because other
+// users may lock files of this user.
 func (l *Lock) try(how func(*flock.Flock) (bool, error)) (bool, error) {
 	in, base, done, err := l.dir.parent(l.name)
 	if err != nil {
@@ -127,13 +127,14 @@ func (l *Lock) Unlock() {
 	}
 }
 
-// The holder of a lock says so in the lock file, behind the first byte, which
-// Windows lets nobody read while it is locked. It is there for those who wait,
-// and means nothing once the lock is free.
+// The process that holds a lock records itself in the lock file. The record
+// begins after the first byte, because on Windows other processes cannot read
+// that byte while it is locked. Processes that wait for the lock show the
+// record. It is meaningless once the lock is released.
 const holderAt, maxHolder = 1, 4 << 10
 
-// Announce writes down that this process holds the lock. Failing to do so only
-// makes messages say less.
+// Announce records in the lock file that this process holds the lock. It
+// ignores errors, which only make messages less detailed.
 func (l *Lock) Announce(now time.Time) {
 	host, _ := os.Hostname()
 	text, err := json.Marshal(Holder{PID: os.Getpid(), Host: host, Since: now})
@@ -150,7 +151,7 @@ func (l *Lock) Announce(now time.Time) {
 	}
 }
 
-// Holder is the process that announced itself last.
+// Holder returns the process that last announced itself.
 func (l *Lock) Holder() Holder {
 	f, _, err := l.dir.OpenFile(l.name)
 	if err != nil {
@@ -166,20 +167,21 @@ func (l *Lock) Holder() Holder {
 	return h
 }
 
-// lockless reports whether err means that the file system has no locks.
+// lockless reports whether err means that the file system does not support
+// locks.
 func lockless(err error) bool {
 	return errors.Is(err, errors.ErrUnsupported) || errors.Is(err, syscall.ENOLCK)
 }
 
 const (
 	poll = 20 * time.Millisecond
-	soon = 2 * time.Second // a shorter wait is not worth a message
+	soon = 2 * time.Second // a shorter wait causes no message
 )
 
-// ErrLockTimeout matches the error of a wait for a lock that took too long.
+// ErrLockTimeout matches the error of a wait for a lock that timed out.
 var ErrLockTimeout = errors.New("timed out waiting for a lock")
 
-// WithTimeout limits waits for locks with the context; 0 is no limit.
+// WithTimeout returns a context that limits waits for locks; 0 means no limit.
 func WithTimeout(ctx context.Context, limit time.Duration) (context.Context, context.CancelFunc) {
 	if limit == 0 {
 		return context.WithCancel(ctx)
@@ -187,8 +189,9 @@ func WithTimeout(ctx context.Context, limit time.Duration) (context.Context, con
 	return context.WithTimeoutCause(ctx, limit, ErrLockTimeout)
 }
 
-// Wait calls try every few milliseconds until it succeeds or fails, or ctx is
-// done. Late is called once if that takes a while; it may be nil.
+// Wait calls try every few milliseconds until it returns true or an error, or
+// ctx is done. If the wait takes longer than two seconds, Wait calls late once;
+// late may be nil.
 func Wait(ctx context.Context, try func() (bool, error), late func()) error {
 	begun := time.Now()
 	for {

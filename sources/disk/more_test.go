@@ -23,7 +23,7 @@ import (
 	"github.com/larder-cli/larder/sources/sourcetest"
 )
 
-// names are the names in a directory.
+// names lists the names in a directory.
 func names(t testing.TB, dir string) string {
 	t.Helper()
 	entries, err := os.ReadDir(dir)
@@ -41,7 +41,7 @@ func contains(t testing.TB, path, want string) {
 	sourcetest.Expect(t, err == nil && string(got) == want, "%s: %q, %v, want %q", path, got, err, want)
 }
 
-// scratch creates a scratch directory that is closed with the test.
+// scratch creates a scratch directory that is closed when the test ends.
 func scratch(t testing.TB, d *disk.Dir) *disk.Scratch {
 	t.Helper()
 	s, err := d.Scratch("run-")
@@ -64,7 +64,7 @@ func TestOpen(t *testing.T) {
 	check(t, err)
 	check(t, made.Close())
 	check(t, os.Symlink(filepath.Join(root, "a"), filepath.Join(root, "link")))
-	if d := open(t, filepath.Join(root, "link")); !d.Exists("b") || d.Exists("c") { // the path is the user's word
+	if d := open(t, filepath.Join(root, "link")); !d.Exists("b") || d.Exists("c") { // a link is allowed in the path that the user names
 		t.Error("the link leads elsewhere")
 	}
 	t.Chdir(root)
@@ -74,7 +74,8 @@ func TestOpen(t *testing.T) {
 	sourcetest.Expect(t, made.Sync() != nil, "synced a closed directory")
 }
 
-// Errors name the whole path once, wherever they come from.
+// TestErrorsNameThePath checks that every error contains the absolute path
+// exactly once.
 func TestErrorsNameThePath(t *testing.T) {
 	root := t.TempDir()
 	write(t, "", root, "dir", "file")
@@ -97,7 +98,7 @@ func TestErrorsNameThePath(t *testing.T) {
 		at("no/file"): d.Remove("dir/no/file"),
 	} {
 		if path == at("no/file") {
-			check(t, err) // removing what is missing is no error
+			check(t, err) // removing a missing file is no error
 			continue
 		}
 		sourcetest.Expect(t, err != nil && strings.Count(err.Error(), path) == 1, "%s: got %v", path, err)
@@ -129,7 +130,7 @@ func TestIsUnread(t *testing.T) {
 func second[T any](_ T, err error) error        { return err }
 func third[T, U any](_ T, _ U, err error) error { return err }
 
-func TestStrayErrorsSayWhatIsThere(t *testing.T) {
+func TestStrayErrorsDescribeTheFile(t *testing.T) {
 	root := t.TempDir()
 	write(t, "", root, "file")
 	check(t, os.Symlink("elsewhere", filepath.Join(root, "link")))
@@ -297,7 +298,7 @@ func TestRemove(t *testing.T) {
 	check(t, d.RemoveTree("missing"))
 	check(t, d.RemoveEmpty("a/b/c/gone/deep"))
 	sourcetest.Equal(t, names(t, filepath.Join(root, "a")), "other", "left are")
-	check(t, d.RemoveEmpty("a/other")) // a file stays
+	check(t, d.RemoveEmpty("a/other")) // the file stays
 	sourcetest.Equal(t, names(t, filepath.Join(root, "a")), "other", "left are")
 	check(t, d.Remove("a/other"))
 	check(t, d.RemoveEmpty("a"))
@@ -337,7 +338,7 @@ func TestSyncTree(t *testing.T) {
 	}
 }
 
-// failing makes renames to a name fail, when their turn is in turns.
+// failing makes the renames to a name fail whose numbers are in turns.
 func failing(t *testing.T, to string, turns ...int) {
 	n := 0
 	t.Cleanup(disk.FailRenames(func(_ *disk.Dir, _ string, _ *disk.Dir, name string) error {
@@ -351,7 +352,8 @@ func failing(t *testing.T, to string, turns ...int) {
 	}))
 }
 
-// What cannot be put back is kept, and the error names its place.
+// A replaced file that cannot be put back is kept, and the error contains its
+// path.
 func TestReplaceKeepsWhatItCannotPutBack(t *testing.T) {
 	defer disk.WithoutExchange()()
 	for _, stuck := range []bool{false, true} {
@@ -361,7 +363,7 @@ func TestReplaceKeepsWhatItCannotPutBack(t *testing.T) {
 		s, err := d.Scratch("run-")
 		check(t, err)
 		write(t, "new", s.Path("made"), "file")
-		failing(t, "place", 1, 2) // there, and back
+		failing(t, "place", 1, 2) // the rename to the place, and the rename back
 		if stuck {
 			failing(t, "rescued-made.old0", 1)
 		}
@@ -374,13 +376,14 @@ func TestReplaceKeepsWhatItCannotPutBack(t *testing.T) {
 	}
 }
 
-// A failure between the steps changes nothing, and one that ends is retried.
+// A failure between the two steps changes nothing, and a temporary failure is
+// retried.
 func TestReplaceSteps(t *testing.T) {
 	defer disk.WithoutExchange()()
 	for name, tt := range map[string]struct {
 		there bool
 		fail  func(t *testing.T)
-		want  string // the contents of the place
+		want  string // the contents of the place afterwards
 	}{
 		"aside fails":             {true, func(t *testing.T) { failing(t, "made.old0", 1) }, "old"},
 		"there fails":             {true, func(t *testing.T) { failing(t, "place", 1, 3, 5) }, "old"},
@@ -409,7 +412,7 @@ func TestReplaceSteps(t *testing.T) {
 	}
 }
 
-// A file and a link are replaced like directories, and the link is not followed.
+// Files and links are replaced like directories, and links are not followed.
 func TestReplaceOfOthers(t *testing.T) {
 	for _, exchange := range []bool{true, false} {
 		if !exchange {
@@ -447,7 +450,7 @@ func TestScratch(t *testing.T) {
 	sourcetest.Expect(t, err != nil, "created in a closed directory")
 }
 
-// Runs that begin while others sweep keep their directories.
+// Runs that start while other runs sweep keep their directories.
 func TestScratchWhileOthersSweep(t *testing.T) {
 	d := open(t, t.TempDir())
 	done := make(chan struct{})
@@ -510,7 +513,7 @@ func TestHolder(t *testing.T) {
 	h := long.Holder()
 	sourcetest.Equal(t, h.PID, os.Getpid(), "a longer announcement stayed", h)
 	l := d.Lock("lock")
-	if h := l.Holder(); h != (disk.Holder{}) { // there is no file
+	if h := l.Holder(); h != (disk.Holder{}) { // the lock file does not exist yet
 		t.Errorf("held by %+v", h)
 	}
 	check(t, second(l.Try()))
@@ -529,7 +532,7 @@ func TestHolder(t *testing.T) {
 	sourcetest.Equal(t, l.Path(), filepath.Join(root, "lock"))
 }
 
-// Users other than the one who created a lock file may only read it.
+// Users other than the owner of a lock file can only read it.
 func TestLockOnAReadOnlyFile(t *testing.T) {
 	root := t.TempDir()
 	check(t, os.Chmod(write(t, "", root, "lock"), 0o444))
@@ -548,7 +551,7 @@ func TestLockInAMissingDirectory(t *testing.T) {
 		ok, err := l.Try()
 		sourcetest.Expect(t, !ok && errors.Is(err, fs.ErrNotExist), "got %t, %v", ok, err)
 	}
-	// A failed attempt holds nothing.
+	// A failed attempt holds no lock.
 	check(t, os.Mkdir(d.Path("missing"), 0o755))
 	l := d.Lock("missing/lock")
 	ok, err := l.Try()

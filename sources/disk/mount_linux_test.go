@@ -11,8 +11,8 @@ import (
 	"github.com/larder-cli/larder/sources/sourcetest"
 )
 
-// What is mounted in a directory is neither entered nor emptied, be it another
-// file system or another directory of the same one.
+// A mount point below the opened directory is neither entered nor emptied,
+// whether the same or another file system is mounted there.
 func TestMountsAreLeftAlone(t *testing.T) {
 	for name, mount := range map[string]func(at string) (canary string, err error){
 		"file system": func(at string) (string, error) {
@@ -39,7 +39,7 @@ func TestMountsAreLeftAlone(t *testing.T) {
 			strayed(t, "CheckMounts", d.CheckMounts("tree"), at)
 			_, err = d.Sub("tree/sub/mounted")
 			strayed(t, "Sub", err, at)
-			mounted := open(t, at) // as the user names it
+			mounted := open(t, at) // the path that the user names
 			mounted.Sweep("run-", time.Now(), func(err error) { t.Error(err) })
 			strayed(t, "RemoveTree", d.RemoveTree("tree"), at)
 			s, err := d.Scratch("run-")
@@ -53,7 +53,7 @@ func TestMountsAreLeftAlone(t *testing.T) {
 	}
 }
 
-// A lock can be shared where nothing can be written.
+// A read-only file system allows shared locks.
 func TestLockOnReadOnlyFileSystem(t *testing.T) {
 	root := t.TempDir()
 	if err := unix.Mount("tmpfs", root, "tmpfs", 0, ""); err != nil {
@@ -69,7 +69,7 @@ func TestLockOnReadOnlyFileSystem(t *testing.T) {
 	lock.Unlock()
 }
 
-// A volume may be mounted on what the user names.
+// The opened path may be a mount point.
 func TestMountsMayBeOpened(t *testing.T) {
 	root := t.TempDir()
 	outside := t.TempDir()
@@ -83,7 +83,7 @@ func TestMountsMayBeOpened(t *testing.T) {
 	sourcetest.Equal(t, names(t, root), "", "left are")
 }
 
-// What is mounted below is skipped.
+// A mount point below the directory is skipped.
 func TestSyncTreeStaysInItsFileSystem(t *testing.T) {
 	root := t.TempDir()
 	at := filepath.Join(root, "dir")

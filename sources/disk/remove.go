@@ -6,7 +6,8 @@ import (
 	"path"
 )
 
-// Remove removes a file, a link or an empty directory. What is missing is no error.
+// Remove removes a file, a link or an empty directory. A missing file is no
+// error.
 func (d *Dir) Remove(name string) error {
 	in, base, done, err := d.parent(name)
 	if err == nil {
@@ -16,10 +17,10 @@ func (d *Dir) Remove(name string) error {
 	return d.unlessMissing(err)
 }
 
-// RemoveTree removes what is called name, which has one element, and everything
-// below it. It follows no link, and leaves other file systems alone: where one is
-// mounted below name, that and what leads there stays, and the error says so.
-// What is missing is no error.
+// RemoveTree removes name, which has one element, and everything below it. It
+// follows no links and does not touch other file systems: a mount point and the
+// directories above it stay, and the error names it. A missing tree is no
+// error.
 func (d *Dir) RemoveTree(name string) error {
 	info, err := d.root.Lstat(name)
 	if err != nil {
@@ -40,7 +41,7 @@ func (d *Dir) unlessMissing(err error) error {
 	return d.named(err)
 }
 
-// empty removes all that is in a directory.
+// empty removes everything in a directory.
 func (d *Dir) empty(name string) error {
 	sub, err := d.enter(name)
 	if err != nil {
@@ -54,15 +55,15 @@ func (d *Dir) empty(name string) error {
 	var errs []error
 	for _, e := range entries {
 		if e.Name() == alive && errors.Join(errs...) != nil {
-			break // without it, no sweep would remove the rest
+			break // Sweep needs the lock file to remove the rest
 		}
 		errs = append(errs, sub.RemoveTree(e.Name()))
 	}
 	return errors.Join(errs...)
 }
 
-// RemoveEmpty removes the directory called name and those above it, up to d, as
-// far as they are empty.
+// RemoveEmpty removes the directory called name and the directories above it up
+// to d, as long as they are empty.
 func (d *Dir) RemoveEmpty(name string) error {
 	for ; name != "." && name != ""; name = path.Dir(name) {
 		in, base, done, err := d.parent(name)

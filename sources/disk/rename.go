@@ -6,8 +6,8 @@ import (
 	"strconv"
 )
 
-// Rename moves what is called name in from to the name newName in to. Both names
-// have one element, both directories are on one file system.
+// Rename moves name in from to newName in to. Both names have one element, and
+// both directories are on the same file system.
 func Rename(from *Dir, name string, to *Dir, newName string) error {
 	if err := move(from, name, to, newName); err != nil {
 		return &os.LinkError{Op: "rename", Old: from.Path(name), New: to.Path(newName), Err: err}
@@ -15,7 +15,7 @@ func Rename(from *Dir, name string, to *Dir, newName string) error {
 	return nil
 }
 
-// Link gives the regular file called name in from a second name in to.
+// Link creates newName in to as a hardlink to the regular file name in from.
 func Link(from *Dir, name string, to *Dir, newName string) error {
 	in, base, done, err := from.parent(name)
 	if err != nil {
@@ -35,15 +35,16 @@ func Link(from *Dir, name string, to *Dir, newName string) error {
 	return nil
 }
 
-// Symlink makes name, which has one element, a symbolic link to target. It is for
-// the one place that has links of Larder's: the leaf of an installed package.
+// Symlink creates name, which has one element, as a symbolic link to target.
+// The last element of an installed package's path is the only symbolic link
+// that Larder creates.
 func (d *Dir) Symlink(target, name string) error { return d.named(d.root.Symlink(target, name)) }
 
-// Replace gives what is called made in s the place of what is called name in to, if
-// anything is. It returns what the old one is called in s, where it is removed with s or
-// before; empty if nothing was replaced. If the exchange fails the old one is back in its
-// place, or the error says where it is. Nothing changes where a file system is mounted in
-// the old one.
+// Replace moves made in s to name in to, and returns the name in s of the file
+// or directory that was replaced. That one is removed together with s, or
+// earlier. The result is empty if nothing was replaced. If Replace fails, the
+// old one is back in its place, or the error contains its path. Nothing changes
+// if a file system is mounted in the old one.
 func (s *Scratch) Replace(made string, to *Dir, name string) (old string, err error) {
 	info, err := to.root.Lstat(name)
 	if err == nil && info.IsDir() {
@@ -56,11 +57,11 @@ func (s *Scratch) Replace(made string, to *Dir, name string) (old string, err er
 			return "", nil
 		}
 	}
-	// At once if the system can, so that nobody finds the place empty.
+	// Exchange both in one step if the system can, so that name always exists.
 	if swap(s.Dir, made, to, name) == nil {
 		return made, nil
 	}
-	for try := range 3 { // another program may put something there between the two steps
+	for try := range 3 { // another program may create name between the two steps
 		old = made + ".old" + strconv.Itoa(try)
 		moved := Rename(to, name, s.Dir, old)
 		if moved != nil && !isMissing(moved) {
@@ -84,11 +85,11 @@ func (s *Scratch) Replace(made string, to *Dir, name string) (old string, err er
 	return "", err
 }
 
-// rescued begins the names of what no sweep removes.
+// rescued begins the names of files that no sweep removes.
 const rescued = "rescued-"
 
-// Rescue moves the only one of what was replaced out of the scratch directory. It returns
-// err with where that is.
+// Rescue moves the only copy of a replaced file or directory out of the scratch
+// directory. It returns err with the new path added.
 func (s *Scratch) Rescue(old string, err error) error {
 	at := s.in.Path(rescued + old)
 	if Rename(s.Dir, old, s.in, rescued+old) != nil {
@@ -98,7 +99,7 @@ func (s *Scratch) Rescue(old string, err error) error {
 	return fmt.Errorf("%w; what was there before is now at %s", err, at)
 }
 
-// Tests replace these.
+// variables, so that tests can replace them
 var (
 	swap = exchange
 	move = renameAt

@@ -10,23 +10,24 @@ import (
 	"time"
 )
 
-// A Scratch is a directory for what one run is making. It is removed when it is
-// closed, or by the next run's [Dir.Sweep] if this run was killed.
+// A Scratch is a temporary directory of one run. Close removes it. If the run
+// is killed, [Dir.Sweep] of the next run removes it.
 type Scratch struct {
 	*Dir
 	in   *Dir
 	name string
 	lock *Lock
-	keep atomic.Bool // it has something that must not be removed
-	owns bool        // in is to be closed with it
+	keep atomic.Bool // a file in it must not be removed
+	owns bool        // in is closed together with it
 }
 
-// alive is the file in a scratch directory that its run has locked. It is the last
-// in order of names, and so the last to be removed: what is left if a process is
-// killed while removing can be told from what another process is just making.
+// alive is the lock file in a scratch directory, locked by its run. Its name is
+// the last in sorted order, so it is removed last: if a process is killed while
+// removing a directory, the lock file still distinguishes the directory from
+// one that another process is creating.
 const alive = "~lock"
 
-// Scratch creates a scratch directory in d, whose name begins with prefix.
+// Scratch creates a scratch directory in d with a name that begins with prefix.
 func (d *Dir) Scratch(prefix string) (*Scratch, error) {
 	for {
 		name := prefix + rand.Text()[:nameLength]
@@ -40,16 +41,16 @@ func (d *Dir) Scratch(prefix string) (*Scratch, error) {
 	}
 }
 
-const nameLength = 12 // letters behind the prefix, of [rand.Text]
+const nameLength = 12 // characters of [rand.Text] after the prefix
 
-// isScratch reports whether a name is one that [Dir.Scratch] gives.
+// isScratch reports whether [Dir.Scratch] could have generated the name.
 func isScratch(name, prefix string) bool {
 	letters, ok := strings.CutPrefix(name, prefix)
 	return ok && len(letters) == nameLength && strings.Trim(letters, "ABCDEFGHIJKLMNOPQRSTUVWXYZ234567") == ""
 }
 
-// ScratchIn is Scratch for the directory called name, which is created if it is
-// missing.
+// ScratchIn is like Scratch, in the directory called name, which is created if
+// it is missing.
 func (d *Dir) ScratchIn(name, prefix string) (*Scratch, error) {
 	in, err := d.MakeSub(name)
 	if err != nil {
@@ -58,7 +59,8 @@ func (d *Dir) ScratchIn(name, prefix string) (*Scratch, error) {
 	return in.ownScratch(prefix)
 }
 
-// ownScratch is Scratch for a d that is closed with the scratch directory.
+// ownScratch is like Scratch, and d is closed together with the scratch
+// directory.
 func (d *Dir) ownScratch(prefix string) (*Scratch, error) {
 	s, err := d.Scratch(prefix)
 	if err != nil {
@@ -68,8 +70,8 @@ func (d *Dir) ownScratch(prefix string) (*Scratch, error) {
 	return s, nil
 }
 
-// Temporary makes a scratch directory in the system's directory for temporary files.
-// Other users cannot look into it.
+// Temporary creates a scratch directory in the system's temporary directory.
+// Other users cannot read it.
 func Temporary(prefix string) (*Scratch, error) {
 	in, err := Open(os.TempDir())
 	if err != nil {
@@ -85,8 +87,8 @@ func Temporary(prefix string) (*Scratch, error) {
 	return s, nil
 }
 
-// occupy locks a new scratch directory. It returns nil if a sweep came first and
-// took it for a dead run's.
+// occupy locks a new scratch directory. It returns nil if a sweep of another
+// process has already removed the directory.
 func (d *Dir) occupy(name string) (*Scratch, error) {
 	sub, err := d.Sub(name)
 	if errors.Is(err, fs.ErrNotExist) {
@@ -109,10 +111,10 @@ func (d *Dir) occupy(name string) (*Scratch, error) {
 	return nil, nil
 }
 
-// Name is a name for one of many things that the run is making in s.
+// Name returns a unique name for a file or directory in s.
 func (s *Scratch) Name() string { return rand.Text()[:nameLength] }
 
-// Close removes the directory and all that is left in it.
+// Close removes the directory and everything in it.
 func (s *Scratch) Close() error {
 	s.Dir.Close()
 	if s.owns {
@@ -121,19 +123,20 @@ func (s *Scratch) Close() error {
 	if removesOpenFiles {
 		defer s.lock.Unlock()
 	} else {
-		s.lock.Unlock() // a sweep may come first, and help
+		s.lock.Unlock() // a concurrent sweep may remove the directory too, which does no harm
 	}
 	if s.keep.Load() {
-		return s.in.Remove(s.name + "/" + alive) // without which no sweep takes it for a dead run's
+		return s.in.Remove(s.name + "/" + alive) // a sweep skips a scratch directory without its lock file
 	}
 	return s.in.RemoveTree(s.name)
 }
 
-// Abandoned is how old something unlocked has to be to count as a dead run's.
+// Abandoned is the age at which an unlocked scratch directory counts as left by
+// a run that has ended.
 const Abandoned = 24 * time.Hour
 
-// Sweep removes the scratch directories in d of runs that are dead. Warn is told
-// of those that it could not remove.
+// Sweep removes scratch directories in d of runs that have ended. It calls warn
+// for each directory that it cannot remove.
 func (d *Dir) Sweep(prefix string, now time.Time, warn func(error)) {
 	entries, err := d.ReadDir()
 	if err != nil {
@@ -150,8 +153,8 @@ func (d *Dir) Sweep(prefix string, now time.Time, warn func(error)) {
 	}
 }
 
-// Alive reports whether the run that made the scratch directory called name may
-// still be running.
+// Alive reports whether the run that created the scratch directory called name
+// may still be running.
 func (d *Dir) Alive(name string, now time.Time) bool {
 	lock := d.Lock(name + "/" + alive)
 	lock.Existing = true
@@ -174,8 +177,8 @@ func (d *Dir) sweep(e fs.DirEntry, now time.Time) error {
 	ok, err := lock.Try()
 	defer lock.Unlock()
 	switch {
-	case errors.Is(err, fs.ErrNotExist): // just made, killed while being made, or no scratch directory
-		_ = d.root.Remove(e.Name()) // if it is empty
+	case errors.Is(err, fs.ErrNotExist): // still being created, killed while being created, or no scratch directory
+		_ = d.root.Remove(e.Name()) // succeeds only if it is empty
 		return nil
 	case err != nil:
 		return err
@@ -185,6 +188,6 @@ func (d *Dir) sweep(e fs.DirEntry, now time.Time) error {
 	if d.RemoveTree(e.Name()) == nil {
 		return nil
 	}
-	lock.Unlock() // Windows removes no open file
+	lock.Unlock() // Windows cannot remove open files
 	return d.RemoveTree(e.Name())
 }

@@ -2,5 +2,6 @@
 
 package disk
 
-// FreeSpace is how many bytes may still be written below path, if that is known.
+// FreeSpace returns how many bytes can still be written below path, and false
+// if that is unknown.
 func FreeSpace(path string) (int64, bool) { return 0, false }

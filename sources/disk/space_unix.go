@@ -4,7 +4,8 @@ package disk
 
 import "golang.org/x/sys/unix"
 
-// FreeSpace is how many bytes may still be written below path, if that is known.
+// FreeSpace returns how many bytes can still be written below path, and false
+// if that is unknown.
 func FreeSpace(path string) (int64, bool) {
 	var st unix.Statfs_t
 	if err := unix.Statfs(path, &st); err != nil || st.Blocks == 0 {

@@ -7,8 +7,8 @@ import (
 	"os"
 )
 
-// Sync returns when the names in the directory are on the disk, as far as the
-// file system can do that.
+// Sync writes the directory's entries to the disk, if the file system can do
+// that.
 func (d *Dir) Sync() error {
 	f, err := d.handle()
 	if err != nil {
@@ -17,8 +17,8 @@ func (d *Dir) Sync() error {
 	return syncDir(f)
 }
 
-// SyncTree returns when everything in d and below it is on the disk. It follows
-// no links.
+// SyncTree writes everything in d and below it to the disk. It follows no
+// links.
 func (d *Dir) SyncTree(ctx context.Context) error {
 	return d.eachDir(ctx, func(in *Dir, entries []fs.DirEntry) error {
 		for _, e := range entries {
@@ -33,7 +33,8 @@ func (d *Dir) SyncTree(ctx context.Context) error {
 	})
 }
 
-// SyncDirs is SyncTree for the names of files alone.
+// SyncDirs is like SyncTree, but writes only directory entries and no file
+// contents.
 func (d *Dir) SyncDirs(ctx context.Context) error {
 	return d.eachDir(ctx, func(in *Dir, _ []fs.DirEntry) error { return in.Sync() })
 }
@@ -41,7 +42,8 @@ func (d *Dir) SyncDirs(ctx context.Context) error {
 func (d *Dir) syncFile(name string) error {
 	f, err := d.root.OpenFile(name, syncFlag|openNow, 0)
 	if errors.Is(err, fs.ErrPermission) {
-		// Windows flushes nothing without write access, which a read-only file gives to none.
+		// Windows flushes only with write access, which a read-only file does
+		// not permit.
 		f, err = d.root.OpenFile(name, os.O_RDONLY|openNow, 0)
 	}
 	if err != nil {
@@ -50,7 +52,7 @@ func (d *Dir) syncFile(name string) error {
 	return errors.Join(f.Sync(), f.Close())
 }
 
-// eachDir visits d and every directory below it, parents first, skipping links
+// eachDir visits d and every directory below it, parents first. It skips links
 // and other file systems.
 func (d *Dir) eachDir(ctx context.Context, visit func(*Dir, []fs.DirEntry) error) error {
 	if err := ctx.Err(); err != nil {

@@ -1,14 +1,14 @@
-// Package evidence keeps a version's evidence as files: its signed checksums, their
-// signature, the keys, and the URL of the checksums. It also has the references by which
-// records name evidence, and its names in VERSION.json. It verifies nothing. It leaves on
-// disk the directory that it is told to write.
+// Package evidence stores the evidence for a version as files: its signed
+// checksums, their signature, the keys, and the URL of the checksums. It also
+// defines how records and VERSION.json refer to evidence. It verifies nothing,
+// and writes only to the directories that it is given.
 //
 // # Layout
 //
 //	SHA256SUMS.sig   the signature, binary
 //	keys.json        the keys, as registries list them
 //	origin           the URL of the checksums
-//	SHA256SUMS       written last: where it exists, the others do
+//	SHA256SUMS       written last: if it exists, the others do
 package evidence
 
 import (
@@ -25,29 +25,31 @@ import (
 	"github.com/larder-cli/larder/sources/disk"
 )
 
-// Path is where the evidence for a version lies below a cache or a mirror, with
+// Path returns the path of a version's evidence below a cache or a mirror, with
 // forward slashes.
 func Path(p sources.Provider, v sources.Version) string {
 	return ".larder/evidence/" + p.String() + "/" + v.String()
 }
 
-// Names are the names of the files, in the order in which they are written.
+// Names are the names of the files, in the order of writing.
 var Names = [...]string{"SHA256SUMS.sig", "keys.json", "origin", "SHA256SUMS"}
 
-// Files are the contents of the files called [Names].
+// Files are the contents of the files in [Names].
 type Files [len(Names)][]byte
 
-// Max limits each file, in bytes. Real ones have some kilobytes.
+// Max is the maximum size of each file, in bytes. Real ones have a few
+// kilobytes.
 const Max = 4 << 20
 
-// key is a [sources.Key] in keys.json, named as registries do. Whether a registry
-// listed it isn't kept: everyone who can write the file could claim that.
+// key is a [sources.Key] in keys.json, with the member names of registries. It
+// does not contain whether a registry listed the key, because anyone who can
+// write the file could set that.
 type key struct {
 	Armor          string `json:"ascii_armor"`
 	TrustSignature string `json:"trust_signature"`
 }
 
-// Pack returns the files that hold s.
+// Pack returns the files for s.
 func Pack(s *sources.Signed) (Files, error) {
 	keys := make([]key, 0, len(s.Keys))
 	for _, k := range s.Keys {
@@ -57,7 +59,7 @@ func Pack(s *sources.Signed) (Files, error) {
 	return Files{s.Signature, append(text, '\n'), []byte(s.Origin + "\n"), s.Sums}, err
 }
 
-// Signed is what the files hold. An error is about the keys.
+// Signed returns the evidence in the files. An error is about the keys.
 func (f Files) Signed() (*sources.Signed, error) {
 	var keys []key
 	if err := json.Unmarshal(f[1], &keys); err != nil {
@@ -70,9 +72,9 @@ func (f Files) Signed() (*sources.Signed, error) {
 	return s, nil
 }
 
-// Read reads the evidence in dir, following links. The error matches
-// [sources.ErrNotFound] if there is none; any other means that it is broken.
-// Nothing has been verified.
+// Read reads the evidence in dir, and follows links. The error matches
+// [sources.ErrNotFound] if there is none; any other error means that the
+// evidence is damaged. Nothing has been verified.
 func Read(dir string) (*sources.Signed, error) {
 	files, err := ReadFiles(dir)
 	if err != nil {
@@ -85,7 +87,7 @@ func Read(dir string) (*sources.Signed, error) {
 	return s, nil
 }
 
-// ReadFiles is [Read] for the files as they are.
+// ReadFiles is like [Read], but returns the files.
 func ReadFiles(dir string) (Files, error) {
 	var files Files
 	for i := len(Names) - 1; i >= 0; i-- { // the checksums first: without them there is no evidence
@@ -102,11 +104,12 @@ func ReadFiles(dir string) (Files, error) {
 	return files, nil
 }
 
-// Write makes s the evidence in the directory called name, which is created if it
-// is missing. Each file appears whole or not at all, by way of the directory via,
-// and where writing is interrupted there is no evidence rather than a mixture of
-// old and new. Nothing is synced: evidence that a power cut spoils is none. The
-// caller is the only one who writes to that directory.
+// Write writes s to the directory called name, which is created if it is
+// missing. Each file is written atomically, with its temporary file in the
+// directory via. If writing is interrupted, there is no evidence, and never a
+// mixture of old and new. Nothing is synced: evidence damaged by a power
+// failure counts as missing. The caller must ensure that nothing else writes to
+// the directory.
 func Write(in *disk.Dir, name string, via *disk.Dir, s *sources.Signed) error {
 	files, err := Pack(s)
 	if err != nil {
@@ -133,7 +136,7 @@ func Write(in *disk.Dir, name string, via *disk.Dir, s *sources.Signed) error {
 	return nil
 }
 
-// WriteTo is [Write] for a directory of its own, created if it is missing.
+// WriteTo is like [Write], with the directory's path.
 func WriteTo(dir string, s *sources.Signed) error {
 	in, err := disk.Make(filepath.Dir(dir))
 	if err != nil {
@@ -144,7 +147,7 @@ func WriteTo(dir string, s *sources.Signed) error {
 }
 
 // Remove removes the evidence in the directory called name, and the directories
-// above it up to in as far as they are empty. Files of other names stay.
+// above it up to in that are empty. It does not remove files with other names.
 func Remove(in *disk.Dir, name string) error {
 	for i := len(Names) - 1; i >= 0; i-- {
 		if err := in.Remove(name + "/" + Names[i]); err != nil {
@@ -154,8 +157,9 @@ func Remove(in *disk.Dir, name string) error {
 	return in.RemoveEmpty(name)
 }
 
-// Nearest returns the version among names that is next below v, or else next above.
-// The names are those in the directory of a provider's evidence; others are skipped.
+// Nearest returns the version among names that is next below v, or otherwise
+// next above. The names are those in the directory of a provider's evidence; it
+// skips names that are not versions.
 func Nearest(names []string, v sources.Version) (near sources.Version, ok bool) {
 	for _, name := range names {
 		other, err := sources.ParseVersion(name)
@@ -169,7 +173,8 @@ func Nearest(names []string, v sources.Version) (near sources.Version, ok bool) 
 	return near, ok
 }
 
-// nearer reports whether a is to be compared with v rather than b.
+// nearer reports whether a is nearer to v than b, where versions below v are
+// always nearer.
 func nearer(a, b, v sources.Version) bool {
 	below, wasBelow := a.Compare(v) < 0, b.Compare(v) < 0
 	switch {

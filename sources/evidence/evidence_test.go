@@ -24,7 +24,7 @@ func sample() *sources.Signed {
 	}
 }
 
-func TestEvidenceSurvives(t *testing.T) {
+func TestEvidenceIsReadAsWritten(t *testing.T) {
 	dir := filepath.Join(t.TempDir(), "deep", "er")
 	for _, want := range []*sources.Signed{
 		sample(),
@@ -40,7 +40,7 @@ func TestEvidenceSurvives(t *testing.T) {
 	sourcetest.Equal(t, len(entries), 4, "files are left, want 4", entries)
 }
 
-func TestEvidenceThatIsThereIsNotWrittenAgain(t *testing.T) {
+func TestUnchangedEvidenceIsNotRewritten(t *testing.T) {
 	dir := t.TempDir()
 	check(t, evidence.WriteTo(dir, sample()))
 	before, err := os.Stat(filepath.Join(dir, "SHA256SUMS"))
@@ -61,7 +61,7 @@ func TestNoEvidenceIsNotFound(t *testing.T) {
 	}
 }
 
-func TestBrokenEvidenceIsAnError(t *testing.T) {
+func TestDamagedEvidenceIsAnError(t *testing.T) {
 	huge := string(make([]byte, 5<<20))
 	for _, tt := range []struct {
 		name, file string
@@ -70,8 +70,8 @@ func TestBrokenEvidenceIsAnError(t *testing.T) {
 		{"no signature", "SHA256SUMS.sig", nil},
 		{"no keys", "keys.json", nil},
 		{"no origin", "origin", nil},
-		{"keys are no JSON", "keys.json", new("{")},
-		{"keys are no list", "keys.json", new(`"key"`)},
+		{"keys are not JSON", "keys.json", new("{")},
+		{"keys are not a list", "keys.json", new(`"key"`)},
 		{"sums too large", "SHA256SUMS", &huge},
 		{"keys too large", "keys.json", &huge},
 	} {
@@ -99,7 +99,7 @@ func open(t *testing.T, dir string) *disk.Dir {
 	return d
 }
 
-// Where writing fails, there is no evidence rather than a mixture of old and new.
+// If writing fails, there is no evidence, and not a mixture of old and new.
 func TestInterruptedWriteLeavesNoEvidence(t *testing.T) {
 	root := t.TempDir()
 	in, via := open(t, root), open(t, t.TempDir())

@@ -18,17 +18,18 @@ type Extension struct {
 	Evidence *Location `json:"evidence,omitempty"` // nil if the mirror has none
 }
 
-// A Location names the evidence for a version, for clients that have no access to
-// the mirror's directory.
+// A Location refers to the evidence for a version, for clients without access
+// to the mirror's directory.
 type Location struct {
 	URL    string            `json:"url"`    // of the directory, relative to VERSION.json
-	SHA256 map[string]string `json:"sha256"` // of each file, in hexadecimal, by the names in [Names]
+	SHA256 map[string]string `json:"sha256"` // SHA-256 of each file in hexadecimal, by the names in [Names]
 }
 
-// toRoot leads from HOST/NAMESPACE/TYPE/VERSION.json to the directory that has HOST.
+// toRoot is the path from HOST/NAMESPACE/TYPE/VERSION.json to the directory
+// that contains HOST.
 const toRoot = "../../../"
 
-// Locate names files, which lie where [Path] says in the same mirror as VERSION.json.
+// Locate returns the location of files at [Path] in the mirror of VERSION.json.
 func Locate(p sources.Provider, v sources.Version, files Files) *Location {
 	r := &Location{
 		URL:    (&url.URL{Path: toRoot + Path(p, v) + "/"}).String(),
@@ -45,10 +46,10 @@ func sum(data []byte) string {
 	return hex.EncodeToString(sum[:])
 }
 
-// Resolve returns the URLs of the files. Doc is the URL of VERSION.json. A reference
-// that does not lead to a directory of the same mirror is an error.
+// Resolve returns the URLs of the files. Doc is the URL of VERSION.json. A URL
+// outside the mirror is an error.
 func (r *Location) Resolve(doc *url.URL) (urls [len(Names)]*url.URL, err error) {
-	const long = 4 << 10 // bytes
+	const long = 4 << 10 // in bytes
 	if len(r.URL) > long {
 		return urls, fmt.Errorf("its URL has %d bytes", len(r.URL))
 	}
@@ -69,7 +70,7 @@ func (r *Location) Resolve(doc *url.URL) (urls [len(Names)]*url.URL, err error) 
 	return urls, nil
 }
 
-// Check returns an error unless the data is that of the file.
+// Check returns an error if data has another SHA-256 than the file.
 func (r *Location) Check(name string, data []byte) error {
 	want, ok := r.SHA256[name]
 	if !ok {

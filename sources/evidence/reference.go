@@ -11,8 +11,9 @@ import (
 	"github.com/larder-cli/larder/sources"
 )
 
-// Digest is the SHA-256, in hexadecimal, of everything in s that a verdict rests on:
-// the checksums, the signature and the keys, each with its length. It is empty for nil.
+// Digest returns the SHA-256, in hexadecimal, of everything in s that the
+// verdict depends on: the checksums, the signature and the keys, each with its
+// length. It is empty for nil.
 func Digest(s *sources.Signed) string {
 	if s == nil {
 		return ""
@@ -26,7 +27,8 @@ func Digest(s *sources.Signed) string {
 	return hex.EncodeToString(sum.Sum(nil))
 }
 
-// write hashes data with its length, so that no other data has the same hash.
+// write hashes data with its length, so that the boundaries between values are
+// unambiguous.
 func write(sum hash.Hash, data []byte) {
 	sum.Write(binary.BigEndian.AppendUint64(nil, uint64(len(data))))
 	sum.Write(data)
@@ -43,9 +45,10 @@ func keyDigest(k sources.Key) string {
 	return hex.EncodeToString(sum.Sum(nil))
 }
 
-// Reference is what the record of a package contains about its evidence: the digest
-// of s, and that of each key that a registry listed. The files don't say which keys
-// these are, so the record has to. It is empty for nil.
+// Reference returns the reference to evidence in a package's record: the digest
+// of s, and the digest of each key that a registry listed. The files do not
+// contain which keys a registry listed, so the record must. It is empty for
+// nil.
 func Reference(s *sources.Signed) string {
 	if s == nil {
 		return ""
@@ -59,10 +62,10 @@ func Reference(s *sources.Signed) string {
 	return strings.Join(parts, " ")
 }
 
-// Resolve returns s with those keys marked as listed that are so by the references,
-// and whether s is still the evidence that the first of them was made for. The
-// references come from records that are believed. Evidence may have changed since:
-// better evidence replaces it, and other keys are added.
+// Resolve returns s with the keys marked as listed that the references list. It
+// also reports whether s is the evidence of the first reference. The references
+// must come from authenticated records. The evidence may have changed since
+// then: better evidence replaces it, and keys are added.
 func Resolve(s *sources.Signed, references ...string) (marked *sources.Signed, same bool) {
 	listed := map[string]bool{}
 	for i, reference := range references {

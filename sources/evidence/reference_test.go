@@ -33,8 +33,8 @@ func TestDigestCoversEverything(t *testing.T) {
 	sourcetest.Expect(t, evidence.Digest(nil) == "" && evidence.Reference(nil) == "", "no evidence has a digest")
 }
 
-// Only a record can tell which keys a registry listed, and only of keys that are
-// still the same.
+// Only a record marks the keys that a registry listed, and only keys that have
+// not changed.
 func TestResolve(t *testing.T) {
 	listed := sources.Key{Armor: "listed"}
 	s := &sources.Signed{Sums: []byte("x"), Keys: []sources.Key{listed.AsListed(true), {Armor: "came along"}}}

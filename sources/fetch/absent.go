@@ -9,18 +9,20 @@ import (
 	"github.com/larder-cli/larder/sources"
 )
 
-// An AbsentError is an answer 404 where that means that what was requested does not
-// exist. It is for the packages that know what they requested to make.
+// An AbsentError is a 404 answer that means that the requested item does not
+// exist. Callers of this package create it, because the meaning of a 404
+// depends on the request.
 type AbsentError struct {
 	Answer *StatusError
-	Err    error // what does not exist; matches [sources.ErrNotFound]
+	Err    error // the item that does not exist; matches [sources.ErrNotFound]
 }
 
-// Error leaves out who answered, which [Answering] adds to the name of the source.
+// Error leaves out the URL that answered, because [Answering] adds it to the
+// name of the source.
 func (e *AbsentError) Error() string { return e.Err.Error() }
 func (e *AbsentError) Unwrap() error { return e.Err }
 
-// Absent makes an AbsentError of err if that is an answer 404. Otherwise it returns err.
+// Absent returns an AbsentError if err is a 404 answer, otherwise err.
 func Absent(err error) error {
 	var status *StatusError
 	if errors.As(err, &status) && status.Code == http.StatusNotFound {
@@ -29,8 +31,8 @@ func Absent(err error) error {
 	return err
 }
 
-// Answering adds to the name of a source the URL that gave the answer and the server's
-// message, if err is an AbsentError.
+// Answering adds the URL that answered and the server's message to the name of
+// a source, if err is an AbsentError.
 func Answering(source string, err error) string {
 	var absent *AbsentError
 	if !errors.As(err, &absent) {

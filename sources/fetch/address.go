@@ -12,8 +12,8 @@ import (
 	"github.com/larder-cli/larder/sources"
 )
 
-// Redact is the URL without user information, query and fragment, which may
-// hold secrets: fit to be shown and recorded.
+// Redact returns the URL without user information, query and fragment, which
+// may hold secrets. The result may be shown and recorded.
 func Redact(rawURL string) string {
 	u, err := url.Parse(rawURL)
 	if err != nil {
@@ -26,12 +26,12 @@ func bare(u *url.URL) string {
 	return (&url.URL{Scheme: u.Scheme, Host: u.Host, Path: u.Path, RawPath: u.RawPath}).String()
 }
 
-// hostOf is the host and port that u is on, in the form in which credentials
-// are configured.
+// hostOf returns the host and port of u, in the form used to configure
+// credentials.
 func hostOf(u *url.URL) (sources.Host, error) { return sources.ParsePunycodeHost(u.Host) }
 
-// Resolve is the http or https URL that ref means in a document that came from
-// base. An empty ref is an error: it would mean the document itself.
+// Resolve resolves ref relative to base and returns an http or https URL. An
+// empty ref is an error, because it would resolve to base itself.
 func Resolve(base *url.URL, ref string) (*url.URL, error) {
 	if strings.TrimSpace(ref) == "" {
 		return nil, errors.New("empty URL")
@@ -41,14 +41,14 @@ func Resolve(base *url.URL, ref string) (*url.URL, error) {
 	}
 	u, err := url.Parse(ref)
 	if err != nil {
-		return nil, errors.New("invalid URL") // the cause would show some of it
+		return nil, errors.New("invalid URL") // the cause would show part of the URL
 	}
 	u = base.ResolveReference(u)
 	u.Fragment, u.RawFragment = "", ""
 	return u, checkURL(u)
 }
 
-// parse parses an absolute URL and checks that we can fetch from it.
+// parse parses an absolute URL and checks that it can be fetched.
 func parse(rawURL string) (*url.URL, error) {
 	return Resolve(&url.URL{}, rawURL)
 }
@@ -66,8 +66,8 @@ func checkURL(u *url.URL) error {
 	return nil
 }
 
-// hostPort is the canonical host and port of u: what is equal for two URLs if
-// one server answers both.
+// hostPort returns the canonical host and port of u. It is equal for two URLs
+// if the same server answers both.
 func hostPort(u *url.URL) string {
 	name, err := idna.Lookup.ToASCII(u.Hostname())
 	if err != nil {
@@ -84,7 +84,8 @@ func hostPort(u *url.URL) string {
 	return net.JoinHostPort(strings.ToLower(name), port)
 }
 
-// sendable is a query without what can't be in the first line of a request.
+// sendable returns the query with every character escaped that cannot be part
+// of a request line.
 func sendable(query string) string {
 	var b strings.Builder
 	for i := range len(query) {

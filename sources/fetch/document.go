@@ -14,33 +14,33 @@ import (
 	"github.com/larder-cli/larder/sources"
 )
 
-// A Request asks for a document.
+// A Request describes a document to fetch.
 type Request struct {
 	URL         string
-	Accept      string // media type; empty means any
-	Limit       int64  // of the document's size in bytes; 0 means 1 MiB
-	Redirects   int    // to follow; 0 means 10
+	Accept      string // media type; empty means all
+	Limit       int64  // maximum size of the document in bytes; 0 means 1 MiB
+	Redirects   int    // how many redirects to follow; 0 means 10
 	SameHost    bool   // whether a redirect to another host and port is an error
-	Plain       bool   // whether to follow redirects from https to http, as what comes is verified
-	Credentials bool   // whether to send the token configured for the URL's host, whatever its options
+	Plain       bool   // whether to follow redirects from https to http, because the caller verifies the document
+	Credentials bool   // whether to send the token configured for the URL's host, regardless of the host's options
 
-	// Behalf is a host that the user has moved to where the URL leads. Its token
-	// is sent if there is none for the URL's host.
+	// Behalf is a host whose services the user has configured to be at the URL.
+	// Its token is sent if there is none for the URL's host.
 	Behalf sources.Host
 }
 
-// A Document is the answer to a Request: one with status 200, whole.
+// A Document is the complete answer to a Request, with status 200.
 type Document struct {
 	Body        []byte
-	URL         *url.URL // that gave it, after redirects; may hold secrets
+	URL         *url.URL // the URL that answered, after redirects; may hold secrets
 	ContentType string
 
-	scrub   func(string) string // removes secrets that were sent; nil for none
-	through func(error) error   // adds to an error the proxy that it may come from; nil for nothing
+	scrub   func(string) string // removes the secrets of the request from a text; may be nil
+	through func(error) error   // adds the proxy that may have answered to an error; may be nil
 }
 
-// Document fetches a document. Its errors are of type *Error, and wrap a
-// *StatusError if there was an answer.
+// Document fetches a document. Its errors have the type *Error, and wrap a
+// *StatusError if the server answered.
 func (c *Client) Document(ctx context.Context, r Request) (*Document, error) {
 	r.Limit = orDefault(r.Limit, defaultLimit)
 	r.Redirects = orDefault(r.Redirects, defaultRedirects)
@@ -57,14 +57,14 @@ func (c *Client) Document(ctx context.Context, r Request) (*Document, error) {
 	switch {
 	case err == nil:
 		return doc, nil
-	case r.Credentials: // which the caller knows more of
+	case r.Credentials: // the caller adds a hint of its own
 		return nil, err
 	default:
 		return nil, c.suggestToken(u, err)
 	}
 }
 
-// begin parses a URL that is about to be fetched from, if it may be.
+// begin parses a URL and returns an error if it must not be fetched.
 func (c *Client) begin(rawURL string) (*url.URL, error) {
 	u, err := parse(rawURL)
 	if err == nil && c.opts.Offline {
@@ -76,7 +76,7 @@ func (c *Client) begin(rawURL string) (*url.URL, error) {
 	return u, nil
 }
 
-// document is one try.
+// document fetches the document in a single try.
 func (c *Client) document(ctx context.Context, u *url.URL, s *seat, r Request) (*Document, error) {
 	header, err := c.documentHeader(ctx, u, r)
 	if err != nil {
@@ -115,8 +115,8 @@ func (c *Client) documentHeader(ctx context.Context, u *url.URL, r Request) (htt
 	return header, nil
 }
 
-// readDocument reads all of a body. The limit is of what it is after it was
-// decompressed, so that a small answer cannot become a large one.
+// readDocument reads a whole body. The limit applies after decompression, so
+// that a small answer cannot become a large one.
 func readDocument(body io.Reader, resp *http.Response, limit int64) ([]byte, error) {
 	body = decoded(body, resp)
 	if resp.ContentLength > limit {
@@ -132,17 +132,18 @@ func readDocument(body io.Reader, resp *http.Response, limit int64) ([]byte, err
 	return data, nil
 }
 
-// byteOrderMark is what some editors put in front of UTF-8.
+// byteOrderMark is what some editors write before UTF-8 text.
 var byteOrderMark = []byte("\xef\xbb\xbf")
 
-// isHTML reports whether a body begins as a page in HTML does, which servers answer with
-// where one has to log in, or whatever is asked of them.
+// isHTML reports whether a body begins like an HTML page. Some servers answer
+// requests with one if the user must log in, or answer all requests with one.
 func isHTML(body []byte) bool {
 	start := bytes.ToLower(bytes.TrimSpace(bytes.TrimPrefix(body[:min(len(body), maxPreamble)], byteOrderMark)))
 	return bytes.HasPrefix(start, []byte("<!doctype html")) || bytes.HasPrefix(start, []byte("<html"))
 }
 
-// pageError is the error for a page in HTML in place of what was asked for.
+// pageError returns the error for an HTML page in place of the requested
+// document.
 func pageError(contentType, wanted string) error {
 	err := fmt.Errorf("a page in HTML (%.80q) instead of %s", contentType, wanted)
 	return sources.WithHint(err, "open the URL in a browser: it may be a page to log in, or what the server answers to everything")
@@ -156,7 +157,8 @@ func (d *Document) pageError(wanted string) error {
 	return fmt.Errorf("%s: %w", bare(d.URL), err)
 }
 
-// Said is the message in the document, if it is one: see [Said].
+// Said returns the message in the document, as [Said] does, without the secrets of the
+// request.
 func (d *Document) Said() string {
 	said := Said(d.Body)
 	if d.scrub != nil {
@@ -165,8 +167,8 @@ func (d *Document) Said() string {
 	return said
 }
 
-// Refusal returns an error if the document is not what is wanted, but a message in JSON or
-// XML, such as servers send with status 200 all the same.
+// Refusal returns an error if the document is a message in JSON or XML. Some
+// servers send error messages with status 200.
 func (d *Document) Refusal(wanted string) error {
 	if said := d.Said(); said != "" {
 		return fmt.Errorf("%s: %w", bare(d.URL), messageError(said, d.ContentType, wanted))
@@ -174,12 +176,14 @@ func (d *Document) Refusal(wanted string) error {
 	return nil
 }
 
-// messageError is the error for a server's message in place of what is wanted.
+// messageError returns the error for a server's message in place of the
+// requested document.
 func messageError(said, contentType, wanted string) error {
 	return fmt.Errorf("the message %q (%.80q) instead of %s", said, contentType, wanted)
 }
 
-// CheckText returns an error if the document is a page in HTML, or a message in JSON or XML.
+// CheckText returns an error if the document is an HTML page, or a message in
+// JSON or XML.
 func (d *Document) CheckText(wanted string) error {
 	if isHTML(d.Body) {
 		return d.pageError(wanted)
@@ -187,11 +191,11 @@ func (d *Document) CheckText(wanted string) error {
 	return d.Refusal(wanted)
 }
 
-// Text is the document without the byte order mark that some editors begin files with.
+// Text returns the document without the byte order mark that some editors write.
 func (d *Document) Text() []byte { return bytes.TrimPrefix(d.Body, byteOrderMark) }
 
-// JSON decodes the first JSON value of the document into v. What follows it is
-// ignored, as engines do.
+// JSON decodes the first JSON value of the document into v. Like the engines,
+// it ignores everything after that value.
 func (d *Document) JSON(v any) error {
 	err := json.NewDecoder(bytes.NewReader(d.Text())).Decode(v)
 	var wrongType *json.UnmarshalTypeError
@@ -212,7 +216,7 @@ func (d *Document) JSON(v any) error {
 	}
 }
 
-// CheckJSON returns an error unless the document says that it is JSON.
+// CheckJSON returns an error unless the document's content type is JSON.
 func (d *Document) CheckJSON() error {
 	kind, _, err := mime.ParseMediaType(d.ContentType)
 	if kind == "application/json" && (err == nil || errors.Is(err, mime.ErrInvalidMediaParameter)) {

@@ -18,50 +18,53 @@ import (
 	"github.com/larder-cli/larder/sources"
 )
 
-// An Archive is what to download.
+// An Archive describes an archive to download.
 type Archive struct {
 	URL   string
-	Size  int64 // in bytes, 0 if it is not known; an archive of another size is refused
-	Alone bool  // one connection is to bring all of it
-	Tries int   // how many in a row may bring nothing; 0 leaves it to the options
+	Size  int64 // in bytes, 0 if unknown; an archive of another size is an error
+	Alone bool  // use a single connection
+	Tries int   // number of consecutive tries without progress before the download fails; 0 means the number in the options
 
-	// Renew asks where the archive is now, as URLs of object stores expire. It is called
-	// when the server refuses the URL, once until more of the archive has arrived. Its
-	// error leaves the refusal as it is. It may be nil.
+	// Renew returns the archive's current URL, because URLs of object stores
+	// expire. It is called when the server rejects the URL, and then not again
+	// before more of the archive has been received. If it fails, the error of
+	// the download is still the rejection. It may be nil.
 	Renew func(context.Context) (url string, err error)
 
-	// From is called with the URL that answers after all redirects, without user
-	// information and query, each time that there is an answer. It may be nil.
+	// From is called for each answer, with the URL that answered after all
+	// redirects, without user information and query. It may be nil.
 	From func(url string)
 
-	// Expect is called with the size of the archive in bytes when the server states it,
-	// and again if the server changes it. It may be nil.
+	// Expect is called with the size of the archive in bytes when the server
+	// states it, and again if that changes. It may be nil.
 	Expect func(size int64)
 }
 
-// A Stage takes the bytes of an archive as they arrive.
+// A Stage receives the bytes of an archive.
 type Stage interface {
 	io.Writer
 
-	// Begin throws away what the stage holds. The validator belongs to what is written
-	// from now on; empty if that can't be resumed.
+	// Begin discards the stage's bytes. The validator describes the bytes
+	// written from now on. If it is empty, they cannot be resumed.
 	Begin(validator string) error
 
-	// Resume returns how many bytes the stage holds of an earlier download of the
-	// archive, and their validator. Without one they are thrown away.
+	// Resume returns how many bytes of an earlier download of the archive the
+	// stage holds, and their validator. If the validator is empty, the bytes
+	// are discarded.
 	Resume() (have int64, validator string)
 
-	// Spool creates a temporary file for parts that arrive before those ahead of them.
-	// Its error means that there are no parts.
+	// Spool creates a temporary file for parts that arrive out of order. If it
+	// fails, the archive is not downloaded in parts.
 	Spool() (sources.Spool, error)
 }
 
-// Download fetches an archive into stage. An archive that is cut is resumed if the server
-// can tell that it still has the same one, and otherwise begins again. It is complete when
-// Download succeeds, but it is not verified. After an error stage holds anything.
+// Download fetches an archive into stage. If the connection breaks, Download
+// resumes if the server confirms that the archive is unchanged, and otherwise
+// starts over. On success the archive is complete, but not verified. After an
+// error the contents of stage are undefined.
 //
-// Errors are of type *Error, except that those of stage are returned as they
-// are.
+// Errors have the type *Error, except that errors of stage are returned
+// unchanged.
 func (c *Client) Download(ctx context.Context, from Archive, stage Stage) error {
 	u, err := c.begin(from.URL)
 	if err != nil {
@@ -85,7 +88,7 @@ func (c *Client) Download(ctx context.Context, from Archive, stage Stage) error 
 	err = c.retry(ctx, u, s, d.tries, func() (bool, error) {
 		err := d.tryRest(ctx, s)
 		if d.expired(err) {
-			s.leave() // which the request for another URL may need
+			s.leave() // the request for another URL may need the seat
 			if d.renew(ctx) {
 				err = d.try(ctx, s)
 			}
@@ -106,34 +109,34 @@ func (c *Client) Download(ctx context.Context, from Archive, stage Stage) error 
 	return c.suggestToken(u, err)
 }
 
-// A download is an archive on its way.
+// A download is the state of downloading an archive.
 type download struct {
 	client *Client
 	url    *url.URL
 	from   Archive
-	tries  int // in a row that may bring nothing
+	tries  int // how many consecutive tries may make no progress
 	stage  Stage
 	buf    []byte
 
-	authorization string // header; empty if there is none
+	authorization string // value of the header; empty if there is none
 
 	have      int64  // bytes in stage
-	total     int64  // bytes that there should be; -1 if unknown
-	reached   int64  // bytes in stage that count as progress made
-	validator string // says whether the archive is still the same; empty if nothing does
-	stageErr  error  // of stage, not of the network
-	renewed   bool   // the URL, since more has arrived
-	renewal   error  // why there was no other URL
-	silent    int    // tries that brought no answer, or none of the archive within the patience for it
-	stalls    int    // tries that ended because too little arrived
-	early     bool   // whether the last of these had hardly begun
-	fruitless int    // tries in a row that asked for the rest, reached the server and brought nothing
+	total     int64  // the archive's size in bytes; -1 if unknown
+	reached   int64  // bytes in stage when progress was last counted
+	validator string // detects whether the archive has changed; empty if the server sent none
+	stageErr  error  // an error of stage, not of the network
+	renewed   bool   // whether the URL was renewed since the last progress
+	renewal   error  // why there is no other URL
+	silent    int    // number of tries without an answer or without the first bytes of the archive
+	stalls    int    // number of tries that ended because too little arrived
+	early     bool   // whether the last stall was within the first bytes
+	fruitless int    // number of consecutive requests for the rest that reached the server and brought nothing
 
-	answered time.Duration // from asking to the answer
-	alone    bool          // one connection has to do
+	answered time.Duration // time from the request to the answer
+	alone    bool          // use a single connection
 }
 
-// resume takes up an earlier download.
+// resume continues an earlier download.
 func (d *download) resume() error {
 	d.have, d.validator = d.stage.Resume()
 	if d.have > 0 && (d.validator == "" || !httpguts.ValidHeaderFieldValue(d.validator)) {
@@ -143,8 +146,8 @@ func (d *download) resume() error {
 	return nil
 }
 
-// unanswered makes err final if the server has been silent for long for the second time,
-// with nothing arriving in between.
+// unanswered makes err final if it is the second time that the server sends no
+// answer, without progress in between.
 func (d *download) unanswered(err error) error {
 	early := d.early && errors.Is(err, errTooLittle)
 	if silent := (broken{}); (early || errors.Is(err, errSilent)) && errors.As(err, &silent) {
@@ -155,14 +158,14 @@ func (d *download) unanswered(err error) error {
 	return err
 }
 
-// expired reports whether the URL seems to have expired, err being what came of it, and can be
+// expired reports whether err suggests that the URL has expired, and it can be
 // renewed.
 func (d *download) expired(err error) bool {
 	var status *StatusError
 	return !d.renewed && d.from.Renew != nil && d.stageErr == nil && errors.As(err, &status) && status.expired()
 }
 
-// renew has the URL renewed, and reports whether there is another one.
+// renew renews the URL, and reports whether it has changed.
 func (d *download) renew(ctx context.Context) bool {
 	d.renewed = true
 	next, err := d.from.Renew(ctx)
@@ -181,11 +184,11 @@ func (d *download) renew(ctx context.Context) bool {
 	return true
 }
 
-// try is one try: what is missing is asked for, and what comes is kept.
+// try requests the missing bytes once, and keeps those that arrive.
 func (d *download) try(ctx context.Context, s *seat) error {
 	way := d.client.newWay(ctx, s)
 	defer way.end()
-	// A server that stalled may need longer, above all if it can only begin again.
+	// A server that stalled may need more time, especially if it does not support ranges.
 	watched, w := newWatch(ctx, min(d.client.opts.Timeout<<min(d.stalls, maxDoublings), max(d.client.opts.Timeout, d.client.opts.FirstByte)))
 	defer w.stop()
 	w.patience = d.client.opts.FirstByte
@@ -204,7 +207,7 @@ func (d *download) try(ctx context.Context, s *seat) error {
 	return nil
 }
 
-// tryRest is a try that counts whether asking for the rest of the archive is of any use.
+// tryRest is try. It counts requests for the rest of the archive that bring nothing.
 func (d *download) tryRest(ctx context.Context, s *seat) error {
 	asks, before := d.resumes(), d.have
 	err := d.try(ctx, s)
@@ -219,8 +222,9 @@ func (d *download) tryRest(ctx context.Context, s *seat) error {
 	return err
 }
 
-// resumes reports whether the next request asks for the rest of the archive. Where that came
-// to nothing, it asks for the whole: what there is of it stays until the whole arrives.
+// resumes reports whether the next request is for the rest of the archive. After several that
+// brought nothing, it is for the whole archive. The received part is kept until the whole
+// archive begins to arrive.
 func (d *download) resumes() bool {
 	return d.have > 0 && d.validator != "" && d.fruitless < maxFruitless
 }
@@ -233,13 +237,13 @@ func (d *download) ask(ctx context.Context, w *watch, by *way) (*http.Response, 
 	}
 	discard(resp)
 	header := d.header(false)
-	header.Set("Accept-Encoding", "gzip") // which engines send
+	header.Set("Accept-Encoding", "gzip") // engines send it too
 	return d.client.send(ctx, w, by, d.url, header, defaultRedirects)
 }
 
-// refusesHeader reports whether a server may have the archive, but not for a request that
-// asks for a part or for no compression. What there is of the archive stays until the whole
-// begins to arrive.
+// refusesHeader reports whether a server may have rejected the request only
+// because of its headers: a range, or no compression. The received bytes are
+// kept until the whole archive begins to arrive.
 func refusesHeader(at *url.URL, resp *http.Response) bool {
 	status := StatusError{Code: resp.StatusCode}
 	if resp.Request.Header.Get("Range") != "" {
@@ -248,16 +252,17 @@ func refusesHeader(at *url.URL, resp *http.Response) bool {
 	switch resp.StatusCode {
 	case http.StatusNotAcceptable, http.StatusUnsupportedMediaType:
 		return true
-	case http.StatusBadRequest, http.StatusForbidden: // as firewalls answer, but also object stores to a URL that has expired
+	case http.StatusBadRequest, http.StatusForbidden: // the answer of firewalls, but also of object stores to an expired URL
 		return !isSigned(at) && !isObjectStore(resp.Header)
 	}
 	return false
 }
 
-// header asks for the archive, or if it is to be resumed for the rest of it.
+// header returns the headers to request the archive, or the rest of it if
+// resume is set.
 func (d *download) header(resume bool) http.Header {
 	header := d.client.header()
-	header.Set("Accept-Encoding", "identity") // or ranges and lengths would be of something else
+	header.Set("Accept-Encoding", "identity") // ranges and lengths would otherwise refer to the compressed form
 	if d.authorization != "" {
 		header.Set("Authorization", d.authorization)
 	}
@@ -280,7 +285,7 @@ func (d *download) receive(ctx context.Context, w *watch, at *url.URL, resp *htt
 	body := decoded(w.reader(resp.Body), resp)
 	if isWhole(resp) {
 		start := bufio.NewReaderSize(body, bufferSize)
-		head, _ := start.Peek(maxPreamble) // no more than there is
+		head, _ := start.Peek(maxPreamble) // an error only means that there are fewer bytes
 		if err := insteadOfArchive(head, resp); err != nil {
 			if resp.Request.Header.Get("Range") != "" {
 				d.fruitless = maxFruitless
@@ -299,10 +304,10 @@ func (d *download) receive(ctx context.Context, w *watch, at *url.URL, resp *htt
 	return d.copyAtPace(ctx, w, resp, body, at)
 }
 
-// place makes stage and d ready for the body of resp.
+// place prepares stage and d for the body of resp.
 func (d *download) place(resp *http.Response) error {
 	switch {
-	case isWhole(resp) && compressed(resp): // length and validator are those of the compressed form
+	case isWhole(resp) && compressed(resp): // its length and validator are those of the compressed form
 		return d.restart("")
 	case compressed(resp):
 		return d.distrust(errors.New("a part of a compressed archive"))
@@ -318,8 +323,8 @@ func (d *download) place(resp *http.Response) error {
 	return d.agreeTotal()
 }
 
-// isWhole reports whether a response holds the whole archive. A part in response to a request
-// for the whole, without the range that it is, is taken for the whole: the checksum decides.
+// isWhole reports whether a response contains the whole archive. Some servers answer a request
+// for the whole archive with status 206 and no range. The checksum then decides.
 func isWhole(resp *http.Response) bool {
 	if resp.StatusCode == http.StatusOK {
 		return true
@@ -328,13 +333,13 @@ func isWhole(resp *http.Response) bool {
 	return err != nil && resp.Request.Header.Get("Range") == ""
 }
 
-// placeRest checks that what comes is the rest of what we have, or some of it.
+// placeRest checks that the body of resp continues the received bytes.
 func (d *download) placeRest(resp *http.Response) error {
 	first, last, total, err := parseContentRange(resp.Header.Get("Content-Range"))
 	if err != nil {
 		return d.distrust(err)
 	}
-	if total < 0 { // the server doesn't say, but was asked for all there is
+	if total < 0 { // the server states no total, and was asked for all of the rest
 		total = last + 1
 	}
 	if first != d.have || last < first || last >= total || (d.total >= 0 && total != d.total) {
@@ -365,7 +370,8 @@ func (d *download) agreeTotal() error {
 	return nil
 }
 
-// distrust makes the next try begin again, err being why.
+// distrust discards the received bytes, so that the next try starts over. It
+// returns err as a temporary error.
 func (d *download) distrust(err error) error {
 	if err := d.restart(""); err != nil {
 		return err
@@ -373,7 +379,8 @@ func (d *download) distrust(err error) error {
 	return broken{err}
 }
 
-// restart throws away what has arrived. The validator belongs to what follows.
+// restart discards the received bytes. The validator describes the ones that
+// follow.
 func (d *download) restart(validator string) error {
 	d.forget()
 	d.validator = validator
@@ -388,7 +395,8 @@ func (d *download) forget() {
 	}
 }
 
-// copyAtPace is copy, unless several connections would be faster.
+// copyAtPace is like copy, but switches to several connections if they may be
+// faster.
 func (d *download) copyAtPace(ctx context.Context, w *watch, resp *http.Response, body io.Reader, at *url.URL) error {
 	pace := d.newPace(w)
 	for {
@@ -401,7 +409,7 @@ func (d *download) copyAtPace(ctx context.Context, w *watch, resp *http.Response
 	}
 }
 
-// copy moves the body into stage and checks that it was all of it.
+// copy copies the body into stage and checks that it is complete.
 func (d *download) copy(body io.Reader) error {
 	for {
 		if end, err := d.copySome(body); end || err != nil {
@@ -410,8 +418,8 @@ func (d *download) copy(body io.Reader) error {
 	}
 }
 
-// copySome moves a little of the body into stage, and says whether that was the
-// end of it.
+// copySome copies a buffer's length of the body into stage, and reports whether
+// the body has ended.
 func (d *download) copySome(body io.Reader) (end bool, err error) {
 	n, end, err := fill(body, d.buf)
 	if most := d.most(); d.have+int64(n) > most {
@@ -426,7 +434,7 @@ func (d *download) copySome(body io.Reader) (end bool, err error) {
 	return false, err
 }
 
-// most is how many bytes may come in all.
+// most returns the maximum number of bytes in the archive.
 func (d *download) most() int64 {
 	if d.total >= 0 {
 		return d.total
@@ -454,7 +462,7 @@ func (d *download) checkEnd() error {
 	return nil
 }
 
-// fill reads until buf is full, r has ended or an error comes.
+// fill reads until buf is full, r ends, or an error occurs.
 func fill(r io.Reader, buf []byte) (n int, end bool, err error) {
 	for n < len(buf) && err == nil {
 		var m int
@@ -467,8 +475,9 @@ func fill(r io.Reader, buf []byte) (n int, end bool, err error) {
 	return n, false, err
 }
 
-// validator is what If-Range takes: a strong entity tag, or else a date of
-// modification that lies so far back that no other version has it.
+// validator returns the value for If-Range: a strong entity tag, or a
+// modification date so long before the answer that two versions cannot share
+// it. It is empty if there is neither.
 func validator(header http.Header) string {
 	if tag := header.Get("ETag"); strings.HasPrefix(tag, `"`) {
 		return tag
@@ -484,7 +493,8 @@ func validator(header http.Header) string {
 	return header.Get("Last-Modified")
 }
 
-// parseContentRange parses "bytes FIRST-LAST/TOTAL". The total is -1 if it is stated as *.
+// parseContentRange parses "bytes FIRST-LAST/TOTAL". The total is -1 if it is
+// given as *.
 func parseContentRange(s string) (first, last, total int64, err error) {
 	bad := fmt.Errorf("invalid Content-Range %.80q", s)
 	rest, ok := strings.CutPrefix(s, "bytes ")

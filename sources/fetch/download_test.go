@@ -30,10 +30,10 @@ var check = sourcetest.Check
 
 var quiet = log.New(io.Discard, "", 0)
 
-// A stage is in memory.
+// A stage holds the archive in memory.
 type stage struct {
 	bytes.Buffer
-	validator string // of what it holds
+	validator string // of the bytes in the buffer
 	resets    int
 	expected  int64
 	slow      time.Duration
@@ -66,7 +66,7 @@ var archive = func() []byte {
 	return b
 }()
 
-// serve serves content with ranges, and how one may know it again.
+// serve serves content with ranges, and with the validators given.
 func serve(content []byte, etag string, modified time.Time) http.HandlerFunc {
 	return func(rw http.ResponseWriter, r *http.Request) {
 		if etag != "" {
@@ -76,8 +76,8 @@ func serve(content []byte, etag string, modified time.Time) http.HandlerFunc {
 	}
 }
 
-// cutter cuts what handler answers: after how many bytes next says, of which
-// what is negative means not at all.
+// cutter breaks the connection during answers of handler, after the number of
+// bytes that next returns. A negative number means that the answer is complete.
 func cutter(handler http.HandlerFunc, next func(n int) int) http.HandlerFunc {
 	var n atomic.Int32
 	return func(rw http.ResponseWriter, r *http.Request) {
@@ -102,7 +102,7 @@ func (c *cutting) Write(p []byte) (int, error) {
 	panic(http.ErrAbortHandler)
 }
 
-// times cuts the first answers, each after so many bytes.
+// times breaks the first answers after the given numbers of bytes.
 func times(cuts ...int) func(int) int {
 	return func(n int) int {
 		if n > len(cuts) {
@@ -137,7 +137,7 @@ func TestDownload(t *testing.T) {
 	}
 }
 
-func TestDownloadGoesOnWhereItWasCut(t *testing.T) {
+func TestDownloadResumesAfterBreak(t *testing.T) {
 	old := time.Now().Add(-time.Hour)
 	cuts := []int{0, 1, 65536, 100_000, 300_000, 1000}
 	for _, test := range []struct {
@@ -147,10 +147,10 @@ func TestDownloadGoesOnWhereItWasCut(t *testing.T) {
 		resets int
 	}{
 		{"strong entity tag", `"a"`, time.Time{}, 0},
-		{"date long past", "", old, 0},
-		{"weak entity tag and date long past", `W/"a"`, old, 0},
+		{"old date", "", old, 0},
+		{"weak entity tag and old date", `W/"a"`, old, 0},
 		{"weak entity tag", `W/"a"`, time.Time{}, 5},
-		{"date not long past", "", time.Now().Add(time.Hour), 5},
+		{"recent date", "", time.Now().Add(time.Hour), 5},
 		{"nothing", "", time.Time{}, 5},
 	} {
 		t.Run(test.name, func(t *testing.T) {
@@ -163,8 +163,8 @@ func TestDownloadGoesOnWhereItWasCut(t *testing.T) {
 	}
 }
 
-// However often it is cut, an archive that gets on arrives, and hardly a byte
-// of it twice.
+// However often the connection breaks, an archive with progress is completed,
+// and hardly a byte is downloaded twice.
 func TestDownloadThroughACuttingProxy(t *testing.T) {
 	random := rand.New(rand.NewPCG(3, 4))
 	var mu sync.Mutex
@@ -198,7 +198,7 @@ func (c *counting) Write(p []byte) (int, error) {
 
 func (c *counting) Flush() { c.ResponseWriter.(http.Flusher).Flush() }
 
-// A server may keep a download going for a long time, but not for ever.
+// A download with little progress may take long, but ends at some point.
 func TestDownloadThatCrawls(t *testing.T) {
 	for _, test := range []struct {
 		tries, step int
@@ -215,7 +215,7 @@ func TestDownloadThatCrawls(t *testing.T) {
 	}
 }
 
-func TestDownloadOfWhatChanges(t *testing.T) {
+func TestDownloadOfChangingArchive(t *testing.T) {
 	other := slices.Clone(archive)
 	slices.Reverse(other)
 	partOf := func(content []byte, contentRange, etag string) http.HandlerFunc {
@@ -232,9 +232,9 @@ func TestDownloadOfWhatChanges(t *testing.T) {
 		name   string
 		second http.HandlerFunc
 	}{
-		{"new content, served as such", serve(other, `"b"`, time.Time{})},
+		{"new content with status 200", serve(other, `"b"`, time.Time{})},
 		{"ranges ignored", func(rw http.ResponseWriter, _ *http.Request) { _, _ = rw.Write(other) }},
-		{"rest of something else", partOf(other[1000:], "bytes 1000-"+strconv.Itoa(n-1)+"/"+size, `"b"`)},
+		{"rest of another archive", partOf(other[1000:], "bytes 1000-"+strconv.Itoa(n-1)+"/"+size, `"b"`)},
 		{"another range", partOf(other[500:], "bytes 500-"+strconv.Itoa(n-1)+"/"+size, `"a"`)},
 		{"shorter range", partOf(other[1000:2000], "bytes 1000-1999/"+size, `"a"`)},
 		{"another size", partOf(other[1000:2000], "bytes 1000-1999/2000", `"a"`)},
@@ -284,7 +284,7 @@ func TestDownloadsThatFail(t *testing.T) {
 		{"longer than expected", endless, 5, fetch.ErrTooLarge, "more than 5 bytes", 1},
 		{"enormous", func(rw http.ResponseWriter, _ *http.Request) { rw.Header().Set("Content-Length", "99999999999") }, 0, fetch.ErrTooLarge, "too large", 1},
 		{"gzip bomb", gzipBomb, 5, fetch.ErrTooLarge, "more than 5 bytes", 1},
-		{"range that nobody asked for", func(rw http.ResponseWriter, _ *http.Request) { rw.WriteHeader(206) }, 0, nil, "an empty answer", 1},
+		{"range that was not requested", func(rw http.ResponseWriter, _ *http.Request) { rw.WriteHeader(206) }, 0, nil, "an empty answer", 1},
 		{"redirect loop", redirectTo("/"), 0, nil, "more than 10 redirects", 11},
 	} {
 		t.Run(test.name, func(t *testing.T) {
@@ -307,7 +307,7 @@ func TestDownloadsThatFail(t *testing.T) {
 	}
 }
 
-// A full stage fails.
+// A full stage fails every call.
 type full struct{ err error }
 
 func (f full) Write([]byte) (int, error)     { return 0, f.err }
@@ -333,13 +333,13 @@ func TestDownloadsPerHost(t *testing.T) {
 		defer now.Add(-1)
 		for m := most.Load(); n > m && !most.CompareAndSwap(m, n); m = most.Load() {
 		}
-		for range 1000 { // until all who may come are here
+		for range 1000 { // until all permitted downloads have arrived
 			if most.Load() >= 3 {
 				break
 			}
 			time.Sleep(10 * time.Millisecond)
 		}
-		time.Sleep(20 * time.Millisecond) // for one more, who must not
+		time.Sleep(20 * time.Millisecond) // for another download, which is not permitted
 		_, _ = rw.Write([]byte("archive"))
 	})
 	var group sync.WaitGroup
@@ -356,8 +356,8 @@ func TestDownloadsPerHost(t *testing.T) {
 	}
 }
 
-// Who has to wait for others says so.
-func TestWaitingForTurnIsTold(t *testing.T) {
+// A download that has to wait for others emits an event.
+func TestWaitingForTurnEmitsEvent(t *testing.T) {
 	waiting := make(chan fetch.Event, 1)
 	begun := make(chan struct{}, 2)
 	w := newWorld(t, fetch.Options{PerHost: 1, Report: func(e fetch.Event) { waiting <- e }}, func(rw http.ResponseWriter, r *http.Request) {
@@ -410,9 +410,9 @@ func TestDownloadCredentials(t *testing.T) {
 	}
 }
 
-// Archives from several hosts that all lead to one come over as many connections
-// at a time as that one may have.
-func TestDownloadsShareTheBudgetOfTheHostThatAnswers(t *testing.T) {
+// Archives from several hosts that redirect to the same host are limited by
+// that host's number of connections.
+func TestDownloadsShareTheLimitOfTheAnsweringHost(t *testing.T) {
 	var now, most atomic.Int32
 	serve := serve(archive, `"a"`, time.Time{})
 	w := newWorld(t, fetch.Options{PerHost: 2}, func(rw http.ResponseWriter, r *http.Request) {
@@ -440,14 +440,14 @@ func TestDownloadsShareTheBudgetOfTheHostThatAnswers(t *testing.T) {
 	}
 }
 
-// A host that speaks HTTP/2 alone has archives too.
-func TestDownloadFromAHostWithHTTP2Alone(t *testing.T) {
+// A host that supports only HTTP/2 can serve archives too.
+func TestDownloadFromHostWithHTTP2Only(t *testing.T) {
 	server := httptest.NewUnstartedServer(serve(archive, `"a"`, time.Time{}))
 	server.EnableHTTP2 = true
 	server.Config.ErrorLog = quiet
 	server.StartTLS()
 	defer server.Close()
-	refusing := server.TLS.Clone() // as Go's servers let those in who offer HTTP/1.1 alone
+	refusing := server.TLS.Clone() // Go's servers accept clients that offer only HTTP/1.1
 	refusing.NextProtos = []string{"none"}
 	server.TLS.GetConfigForClient = func(hello *tls.ClientHelloInfo) (*tls.Config, error) {
 		if slices.Contains(hello.SupportedProtos, "h2") {

@@ -9,8 +9,9 @@ import (
 	"strings"
 )
 
-// compressed reports whether a server says that it has compressed a body with gzip,
-// though it was not asked to, or the transport would have undone it.
+// compressed reports whether the headers state that a body is compressed with
+// gzip. That is only the case if the server compressed it without being asked,
+// because the transport undoes compression that it requested.
 func compressed(resp *http.Response) bool {
 	for coding := range strings.SplitSeq(resp.Header.Get("Content-Encoding"), ",") {
 		switch strings.ToLower(strings.TrimSpace(coding)) {
@@ -21,9 +22,9 @@ func compressed(resp *http.Response) bool {
 	return false
 }
 
-// decoded is the body as it was before the server compressed it, if it has. Other codings
-// pass through, as there are servers that state aws-chunked, utf-8 or none for what they
-// send as it is: whether it is what was asked for, checksums decide.
+// decoded returns the body without its gzip compression. Other codings are left
+// alone: some servers state aws-chunked, utf-8 or none for a body that is not
+// encoded. Checksums later verify that it is the requested file.
 func decoded(body io.Reader, resp *http.Response) io.Reader {
 	if !compressed(resp) {
 		return body
@@ -32,13 +33,13 @@ func decoded(body io.Reader, resp *http.Response) io.Reader {
 	return &gunzip{from: bufio.NewReader(arrived), arrived: arrived}
 }
 
-// gunzip undoes gzip, if that is what arrives. An archive hardly becomes smaller by it: what
-// becomes much larger than it was is an error.
+// gunzip decompresses the body if it begins like gzip. Compression hardly
+// shrinks an archive, so a body that becomes much larger is an error.
 type gunzip struct {
 	from    *bufio.Reader
 	arrived *counted
 	as      io.Reader // nil before the first byte
-	undone  int64     // bytes
+	undone  int64     // bytes after decompression
 }
 
 // Read implements [io.Reader].
@@ -60,7 +61,7 @@ func (g *gunzip) Read(p []byte) (n int, err error) {
 	return n, err
 }
 
-// counted counts the bytes that are read.
+// counted counts the bytes read from it.
 type counted struct {
 	from io.Reader
 	n    int64

@@ -13,16 +13,17 @@ import (
 )
 
 var (
-	// ErrOffline matches the failure of every request of an offline client.
+	// ErrOffline matches the error of every request of an offline client.
 	ErrOffline = errors.New("not asked, as the network is not to be used")
 
 	// ErrUnauthorized matches a StatusError of 401 or 403.
 	ErrUnauthorized = errors.New("unauthorized")
 
-	// ErrStalled matches a server that was silent, or as good as, for too long.
+	// ErrStalled matches the error for a server that sent nothing, or almost
+	// nothing, for too long.
 	ErrStalled = errors.New("stalled")
 
-	// ErrTooLarge matches an answer that is larger than it may be.
+	// ErrTooLarge matches the error for an answer that exceeds its size limit.
 	ErrTooLarge = errors.New("too large")
 )
 
@@ -32,12 +33,12 @@ var (
 	errTooLittle = fmt.Errorf("%w: too little arrived", ErrStalled)
 )
 
-// An Error is a request that did not succeed. It names the URL.
+// An Error is a failed request. It names the URL.
 type Error struct {
 	URL   string // without user information and query
-	Tries int    // 0 if the request was not even tried
+	Tries int    // 0 if no request was sent
 	Took  time.Duration
-	Err   error // of the last try
+	Err   error // the error of the last try
 }
 
 func (e *Error) Error() string {
@@ -49,7 +50,7 @@ func (e *Error) Error() string {
 
 func (e *Error) Unwrap() error { return e.Err }
 
-// round leaves of d what people read of it.
+// round rounds d for messages.
 func round(d time.Duration) time.Duration {
 	if d < time.Second {
 		return d.Round(time.Millisecond)
@@ -57,22 +58,22 @@ func round(d time.Duration) time.Duration {
 	return d.Round(time.Second)
 }
 
-// A StatusError is an answer other than the one asked for. It does not say of
-// itself that something does not exist: what a 404 means is for those to say
-// who know what was asked.
+// A StatusError is an answer with another status than expected. A 404 alone
+// does not mean that something does not exist; the caller decides that, because
+// it depends on the request.
 type StatusError struct {
 	Code        int
-	URL         string // that answered, without user information and query
+	URL         string // the URL that answered, without user information and query
 	Credentials bool   // whether credentials were sent
-	Said        string // the server's own message; empty if it has none
-	ObjectStore bool   // whether an object store answered, which hides what doesn't exist
+	Said        string // the server's message; empty if there is none
+	ObjectStore bool   // whether an object store answered; those answer 403 for missing objects
 
-	signed bool // whether the URL was good for a while only
+	signed bool // whether the URL was signed, and so valid for a limited time
 
-	after time.Duration // that the server asks us to wait; 0 if it does not
+	after time.Duration // the wait that the server requested; 0 if it requested none
 }
 
-// Error leaves out the URL, which an Error names already.
+// Error leaves out the URL, because an Error already names it.
 func (e *StatusError) Error() string {
 	text := fmt.Sprintf("%d %s", e.Code, http.StatusText(e.Code))
 	if http.StatusText(e.Code) == "" {
@@ -87,12 +88,12 @@ func (e *StatusError) Error() string {
 	return text
 }
 
-// Is reports whether e is of the kind that target stands for.
+// Is reports whether e is of the kind of target.
 func (e *StatusError) Is(target error) bool {
 	return target == ErrUnauthorized && (e.Code == http.StatusUnauthorized || e.Code == http.StatusForbidden)
 }
 
-// expired reports whether the answer may be to a URL that was good until a while ago.
+// expired reports whether the status may be the answer to an expired URL.
 func (e *StatusError) expired() bool {
 	switch e.Code {
 	case http.StatusBadRequest, http.StatusUnauthorized, http.StatusForbidden, http.StatusGone:
@@ -101,7 +102,7 @@ func (e *StatusError) expired() bool {
 	return false
 }
 
-// temporary reports whether the answer may be another one later.
+// temporary reports whether the same request may succeed later.
 func (e *StatusError) temporary() bool {
 	switch e.Code {
 	case http.StatusRequestTimeout, http.StatusTooEarly, http.StatusTooManyRequests:
@@ -112,16 +113,16 @@ func (e *StatusError) temporary() bool {
 	return e.Code >= 500 && e.after <= maxWait
 }
 
-// A broken connection is one that may be whole the next time.
+// A broken error is a failure of a connection that may work on the next try.
 type broken struct{ error }
 
-// Error is short, whatever the server has sent: nonsense is quoted in full by
-// those who come upon it.
+// Error limits the length of the message, because some errors quote everything
+// that the server sent.
 func (b broken) Error() string { return Printable(b.error.Error()) }
 
 func (b broken) Unwrap() error { return b.error }
 
-// A redirected error came from another URL than the one asked.
+// A redirected error comes from another URL than the requested one.
 type redirected struct {
 	to   string
 	host string
@@ -144,8 +145,8 @@ func temporary(err error) bool {
 	return errors.As(err, &b)
 }
 
-// ended is why a request with this context ended in err: the watch's reason if
-// it was the watch that ended it.
+// ended returns the reason why a request with this context failed with err.
+// That is the watch's reason if the watch ended the request.
 func ended(ctx context.Context, err error) error {
 	if cause := context.Cause(ctx); errors.Is(cause, ErrStalled) {
 		return broken{cause}
@@ -156,8 +157,8 @@ func ended(ctx context.Context, err error) error {
 	return err
 }
 
-// Printable is text from a server as it may reach a terminal: not too long, and
-// without control characters other than line breaks.
+// Printable returns text from a server in a form that is safe for a terminal:
+// shortened, and without control characters other than line breaks.
 func Printable(s string) string {
 	s = strings.Map(func(r rune) rune {
 		if r != '\n' && !unicode.IsPrint(r) {
@@ -171,7 +172,7 @@ func Printable(s string) string {
 	return s
 }
 
-// Ignored is the warning about texts from a server that are no versions.
+// Ignored returns the warning about texts from a server that are not versions.
 func Ignored(texts []string) string {
 	warning := "ignored what is not a version: " + QuoteSome(texts)
 	if _, err := sources.ParseVersion(strings.TrimPrefix(texts[0], "v")); err == nil {
@@ -180,8 +181,8 @@ func Ignored(texts []string) string {
 	return warning
 }
 
-// QuoteSome quotes the first few of many texts from a server, and says how many
-// more there are.
+// QuoteSome quotes the first few texts from a server, and states how many more
+// there are.
 func QuoteSome(texts []string) string {
 	var quoted []string
 	for _, text := range texts[:min(len(texts), maxQuoted)] {

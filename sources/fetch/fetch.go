@@ -2,17 +2,20 @@
 // broken or hostile.
 //
 // Waiting for a server has a limit, and so has everything that is read. Waiting
-// for other downloads from the same host has none, but ends with the context. All requests to
-// a host that is overloaded or out of reach wait together, also those of other processes.
-// Temporary errors are retried, and others are final at once. An archive that was
-// cut is resumed. Credentials that are configured are sent over https, to the host and port they are
-// configured for and to no other, also after redirects; so are headers and client
-// certificates. Errors and events never contain the user information or the query
-// of a URL, as both may be secrets.
+// for other downloads from the same host has none, but ends with the context.
+// All requests to an overloaded or unreachable host wait together, including
+// those of other processes. Temporary errors are retried, others are final. An
+// interrupted archive is resumed.
 //
-// It does not know the protocols of registries and mirrors, and does not verify
-// hashes or read the environment. It leaves nothing on disk: an archive is written
-// to the stage that the caller passes. limits.go has all time-outs and limits.
+// Configured credentials, headers and client certificates are sent only over
+// https, and only to the host and port that they are configured for. That holds
+// after redirects too. Errors and events never contain the user information or
+// the query of a URL, because both may be secrets.
+//
+// The package is independent of the protocols of registries and mirrors. It
+// verifies no hashes and does not read the environment. It writes no files: an
+// archive is written to the caller's stage. All timeouts and limits are in
+// limits.go.
 package fetch
 
 import (
@@ -28,73 +31,77 @@ import (
 
 // Options adjust a Client. The zero Options are ready to use.
 type Options struct {
-	Transport http.RoundTripper                     // for all; nil means new ones of NewTransport
-	Proxy     func(*http.Request) (*url.URL, error) // nil means none; of no effect if Transport is set
+	Transport http.RoundTripper                     // used for all requests; nil means new ones, as from NewTransport
+	Proxy     func(*http.Request) (*url.URL, error) // nil means no proxy; ignored if Transport is set
 
-	// Hosts are the hosts that are dealt with in a way of their own. What concerns
-	// TLS is of no effect if Transport is set and is no *http.Transport.
+	// Hosts are the options of single hosts. Their TLS options are ignored if
+	// Transport is set to anything other than an *http.Transport.
 	Hosts map[sources.Host]HostOptions
 
 	UserAgent string // empty means "larder"
 
-	// Token is the bearer token configured for a host, and false if there is
-	// none. Its error ends the request. It may be nil.
+	// Token returns the bearer token configured for a host, and false if there
+	// is none. An error ends the request. Token may be nil.
 	Token func(context.Context, sources.Host) (string, bool, error)
 
-	// Netrc is the entry for HOST or HOST:PORT as the URL of an archive has it,
-	// and false if there is none. It may be nil.
+	// Netrc returns the netrc entry for HOST or HOST:PORT, as written in an
+	// archive's URL, and false if there is none. It may be nil.
 	Netrc func(hostport string) (user, password string, ok bool)
 
-	Tries         int           // of a document, in all; 0 means 6
-	DownloadTries int           // of an archive, in a row that bring nothing; 0 means 6
-	Timeout       time.Duration // to wait for an answer, and for it to go on; 0 means 15 s
-	FirstByte     time.Duration // to wait for an archive to begin, once it is asked for; 0 means 3 minutes
-	PerHost       int           // archives arriving from one host at a time; 0 means 16
+	Tries         int           // for a document, in all; 0 means 6
+	DownloadTries int           // for an archive, consecutive ones without progress; 0 means 6
+	Timeout       time.Duration // for an answer to begin, and then to continue; 0 means 15 s
+	FirstByte     time.Duration // for an archive to begin after the request; 0 means 3 minutes
+	PerHost       int           // concurrent downloads of archives from one host; 0 means 16
 	Offline       bool          // every request fails with ErrOffline
 
-	TimeoutSetting string // what users set the Timeout with, in seconds; empty if they can't
+	TimeoutSetting string // the name of the user's setting for Timeout, in seconds; empty if there is none
 
-	Sleep  func(context.Context, time.Duration) error // nil means to sleep
-	Report func(Event)                                // told of each retry and wait, one call at a time; may be nil
+	Sleep  func(context.Context, time.Duration) error // nil means a real sleep
+	Report func(Event)                                // called for each retry and wait, one call at a time; may be nil
 }
 
-// An Event is a try that failed and that another one follows. With Try 0 it is a request that
-// waits until there are fewer others to its host.
+// An Event reports a failed try that will be followed by another one. If Try is
+// 0, it reports a request that has to wait for other requests to the same host.
 type Event struct {
 	URL  string        // without user information and query
-	Host string        // that failed, which redirects may have made another than the URL's
-	Try  int           // that failed; 1 is the first
-	Wait time.Duration // until the next
-	Err  error         // why
+	Host string        // the host that failed; after redirects it may differ from the URL's
+	Try  int           // number of the failed try, counted from 1
+	Wait time.Duration // time until the next try
+	Err  error         // why the try failed
 
-	// AtMost is how long requests to the host wait in all, if the host is overloaded or out of
-	// reach. Zero means that only this request has to wait.
+	// AtMost is the maximum time that requests to an overloaded or unreachable
+	// host wait in all. Zero means that only this request has to wait.
 	AtMost time.Duration
-	Known  bool // whether an earlier event was about the same trouble with the host
+	Known  bool // whether an earlier event already reported this trouble with the host
 }
 
-// A Ledger is what the processes on a machine know together of hosts, by HOST:PORT. All of it
-// may fail silently: then each process knows what it has seen itself.
+// A Ledger shares the state of hosts, identified by HOST:PORT, between the
+// processes on a machine. All its methods may fail silently. Each process then
+// uses only its own observations.
 type Ledger interface {
-	// Until returns until when a host is to be left alone, and the number of pauses since its
-	// last good answer. The time is zero if the host was never in trouble.
+	// Until returns the time before which a host must not be contacted, and the
+	// number of pauses since its last good answer. The time is zero if the host
+	// was never in trouble.
 	Until(host string) (until time.Time, pauses int)
 
-	// Leave notes both.
+	// Leave records the values that Until returns.
 	Leave(host string, until time.Time, pauses int)
 
-	// Seat takes one of the n seats that all processes have for a host together, and returns
-	// false if there is none left. A process that ends loses its seats.
+	// Seat takes one of the n seats for a host that all processes share, and
+	// returns false if none is free. When a process ends, its seats become
+	// free.
 	Seat(host string, n int) (release func(), ok bool)
 }
 
-// A Client fetches documents and archives. It is safe for concurrent use, and
-// one should serve all of a program, as it is what hosts' limits are kept in.
+// A Client fetches documents and archives. It is safe for concurrent use. A
+// program should use only one, because each Client applies the limits per host
+// on its own.
 type Client struct {
 	opts      Options
 	documents http.RoundTripper
 	archives  http.RoundTripper
-	report    sync.Mutex // one call of opts.Report at a time
+	report    sync.Mutex // serialises calls of opts.Report
 	ledger    atomic.Pointer[Ledger]
 
 	mu    sync.Mutex
@@ -121,10 +128,10 @@ func New(opts Options) *Client {
 	return c
 }
 
-// Share has the client share what it knows of hosts with other processes.
+// Share makes the client share the state of hosts with other processes.
 func (c *Client) Share(l Ledger) { c.ledger.Store(&l) }
 
-// orDefault is v, or otherwise if v is zero.
+// orDefault returns v, or otherwise if v is zero.
 func orDefault[T comparable](v, otherwise T) T {
 	var zero T
 	if v == zero {
@@ -144,7 +151,7 @@ func sleep(ctx context.Context, d time.Duration) error {
 	}
 }
 
-// CloseIdleConnections closes connections that are open but not in use.
+// CloseIdleConnections closes open connections that are not in use.
 func (c *Client) CloseIdleConnections() {
 	for _, transport := range []http.RoundTripper{c.documents, c.archives} {
 		(&http.Client{Transport: transport}).CloseIdleConnections()

@@ -23,7 +23,7 @@ import (
 	"github.com/larder-cli/larder/sources/sourcetest"
 )
 
-// A world is a server, and a client that trusts it and does not wait.
+// A world is a server, and a client that trusts it and does not sleep.
 type world struct {
 	*httptest.Server
 	client   *fetch.Client
@@ -33,8 +33,8 @@ type world struct {
 	slept []time.Duration
 }
 
-// newWorld serves handler with TLS. Whatever host the client connects to is
-// the server. What the test leaves running fails it.
+// newWorld serves handler over TLS. The client reaches the server under every
+// host name. The test fails if goroutines are left running.
 func newWorld(t *testing.T, opts fetch.Options, handler http.HandlerFunc) *world {
 	t.Helper()
 	before := runtime.NumGoroutine()
@@ -133,7 +133,7 @@ func TestTriesFollowTheStatus(t *testing.T) {
 	}
 }
 
-func TestTriesAreToldAndSucceed(t *testing.T) {
+func TestTriesEmitEventsAndSucceed(t *testing.T) {
 	var events []fetch.Event
 	var w *world
 	w = newWorld(t, fetch.Options{Report: func(e fetch.Event) { events = append(events, e) }},
@@ -156,7 +156,7 @@ func TestTriesAreToldAndSucceed(t *testing.T) {
 	}
 }
 
-func TestErrorSaysHowOften(t *testing.T) {
+func TestErrorStatesNumberOfTries(t *testing.T) {
 	w := newWorld(t, fetch.Options{Tries: 3}, func(rw http.ResponseWriter, r *http.Request) { rw.WriteHeader(502) })
 	_, err := w.document(fetch.Request{URL: w.URL + "/doc?key=secret"})
 	want := w.URL + "/doc: 502 Bad Gateway (3 tries in "
@@ -194,7 +194,7 @@ func TestRetryAfter(t *testing.T) {
 	}
 }
 
-func TestRetryAfterIsForAllRequests(t *testing.T) {
+func TestRetryAfterAppliesToAllRequests(t *testing.T) {
 	w := newWorld(t, fetch.Options{Tries: 1}, func(rw http.ResponseWriter, r *http.Request) {
 		if r.URL.Path == "/busy" {
 			rw.Header().Set("Retry-After", "30")
@@ -243,7 +243,7 @@ func TestCredentials(t *testing.T) {
 		{"redirect to a subdomain", to("https://sub.example.com/"), ""},
 		{"redirect to another port", to("https://example.com:8443/"), ""},
 		{"redirect there and back", to("https://sub.example.com/?to=" + url.QueryEscape(host)), ""},
-		{"redirect with a user of its own", to("https://user:pass@sub.example.com"), "Basic dXNlcjpwYXNz"},
+		{"redirect with user information", to("https://user:pass@sub.example.com"), "Basic dXNlcjpwYXNz"},
 	} {
 		doc, err := w.document(fetch.Request{URL: test.url, Credentials: true})
 		if err != nil {
@@ -255,9 +255,9 @@ func TestCredentials(t *testing.T) {
 	doc, err := w.document(fetch.Request{URL: host})
 	sourcetest.Expect(t, err == nil && len(doc.Body) == 0, "unasked: got %q, %v, want none", doc.Body, err)
 	for url, want := range map[string]string{
-		"https://sub.example.com":     "Bearer one", // where the user has moved example.com
-		"https://example.com:8443":    "Bearer two", // that has a token of its own
-		to("https://sub.example.com"): "",           // where a server leads
+		"https://sub.example.com":     "Bearer one", // the user has moved example.com there
+		"https://example.com:8443":    "Bearer two", // has its own token
+		to("https://sub.example.com"): "",           // after a server's redirect
 	} {
 		doc, err := w.document(fetch.Request{URL: url, Credentials: true, Behalf: "example.com"})
 		check(t, err)
@@ -276,7 +276,7 @@ func TestNoTokenWithoutTLS(t *testing.T) {
 	sourcetest.Expect(t, err == nil && len(doc.Body) == 0, "got %q, %v, want no token", doc.Body, err)
 }
 
-func TestTokenThatCannotBeHad(t *testing.T) {
+func TestTokenError(t *testing.T) {
 	helper := errors.New("helper says no")
 	for _, test := range []struct {
 		name  string
@@ -309,7 +309,7 @@ func TestOffline(t *testing.T) {
 	}
 }
 
-// A forbidden transport is one that must not be used.
+// A forbidden transport fails the test if it is used.
 type forbidden struct{ t *testing.T }
 
 func (f forbidden) RoundTrip(*http.Request) (*http.Response, error) {
@@ -334,7 +334,7 @@ func TestCancelled(t *testing.T) {
 	}
 }
 
-// A failing transport fails each request in the same way.
+// A failing transport returns the same error for every request.
 type failing struct {
 	err   error
 	asked int

@@ -13,22 +13,22 @@ import (
 	"time"
 )
 
-// A host is what all requests to one host and port have in common.
+// A host is the state shared by all requests to one host and port.
 type host struct {
 	key      string        // HOST:PORT
-	archives chan struct{} // holds one item for each archive arriving
-	seats    chan struct{} // holds one item for each request that has a seat, or is the next to get one
-	asks     atomic.Bool   // for a client certificate, and there is none
-	speaks1  atomic.Bool   // has answered archives over HTTP/1.1
+	archives chan struct{} // holds one item for each archive being downloaded
+	seats    chan struct{} // holds one item for each request that has a seat, or is next in line for one
+	asks     atomic.Bool   // requests a client certificate, but none is configured
+	speaks1  atomic.Bool   // has answered a request for an archive over HTTP/1.1
 	speaks2  atomic.Bool   // has answered over HTTP/2
-	modern   atomic.Bool   // speaks HTTP/2 alone
+	modern   atomic.Bool   // supports only HTTP/2
 
 	mu       sync.Mutex
-	standing standing      // as far as this process has seen
-	waited   time.Time     // up to which this process has waited
-	told     time.Time     // of the last event about trouble with the host
-	opening  chan struct{} // closed when the first connection stands or has failed; nil if none is being opened
-	opened   bool          // a connection has stood
+	standing standing      // as observed by this process
+	waited   time.Time     // the end of the last pause that this process waited for
+	told     time.Time     // time of the last event about trouble with the host
+	opening  chan struct{} // closed when the first connection is open or has failed; nil if none is being opened
+	opened   bool          // a connection has been open
 }
 
 func (c *Client) host(u *url.URL) *host {
@@ -43,11 +43,12 @@ func (c *Client) host(u *url.URL) *host {
 	return h
 }
 
-// open waits until the first connection to the host stands, which over HTTP/2 all requests
-// share: without the wait, each of the first requests would open one. It waits once, and
-// not long: whether there is a connection then or not, requests go on. The caller that
-// opens the connection gets a request that reports when it stands, and calls done when it
-// is answered or has failed.
+// open waits until the first connection to the host is open, because over
+// HTTP/2 all requests can share it: otherwise each of the first requests would
+// open its own. It waits only once and only briefly; the request then continues
+// with or without a connection. One caller opens the connection. It gets a
+// request that reports when the connection is open, and must call done when
+// that request has been answered or has failed.
 func (h *host) open(req *http.Request) (_ *http.Request, done func(), err error) {
 	h.mu.Lock()
 	opening, opened := h.opening, h.opened
@@ -73,7 +74,7 @@ func (h *host) open(req *http.Request) (_ *http.Request, done func(), err error)
 	return req, func() {}, nil
 }
 
-// endOpening lets the requests go on that wait in open.
+// endOpening ends the wait of the requests in open.
 func (h *host) endOpening(stands bool) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
@@ -84,8 +85,8 @@ func (h *host) endOpening(stands bool) {
 	}
 }
 
-// take waits until one more archive may arrive from the host, and returns the
-// function to call when it has.
+// take waits until another archive may be downloaded from the host. The caller
+// must call release after the download.
 func (h *host) take(ctx context.Context) (release func(), err error) {
 	select {
 	case h.archives <- struct{}{}:
@@ -95,27 +96,29 @@ func (h *host) take(ctx context.Context) (release func(), err error) {
 	}
 }
 
-// A way is how a request gets to who answers it.
+// A way describes how a request reaches the server that answers it.
 type way struct {
 	over  http.RoundTripper
-	stay  bool  // whether it leads to one host only
+	stay  bool  // whether redirects to other hosts are errors
 	plain bool  // whether redirects from https to http are followed, without credentials
-	seat  *seat // nil if none is needed
+	seat  *seat // nil if the request needs none
 
-	ctx     context.Context // ends waiting for turns
-	client  *Client         // nil if no turns are needed
-	host    *host           // whose turn it is
-	since   time.Time       // it has been
+	ctx     context.Context // ends the wait for turns
+	client  *Client         // nil if the request needs no turns
+	host    *host           // the host at which the request has its turn
+	since   time.Time       // the start of the turn
 	release func()
 }
 
-// newWay is the way to an archive, which takes a turn at each host on it.
+// newWay returns the way to an archive. The request takes a turn at each host
+// on the way.
 func (c *Client) newWay(ctx context.Context, s *seat) *way {
 	return &way{over: c.archives, plain: true, seat: s, ctx: ctx, client: c, release: func() {}}
 }
 
-// enter waits until it is the way's turn at the host of u. A seat is a turn as well.
-// The turn before ends: as no request waits for one while it has another, none waits forever.
+// enter waits for a turn at the host of u. A seat counts as a turn. The
+// previous turn ends first: because no request waits for a turn while it holds
+// one, there is no deadlock.
 func (w *way) enter(u *url.URL) error {
 	if w.client == nil {
 		_, err := w.seat.take(w.ctx, u)
@@ -137,7 +140,7 @@ func (w *way) enter(u *url.URL) error {
 	return nil
 }
 
-// turn waits until one more archive may arrive from the host.
+// turn waits until another archive may be downloaded from the host.
 func (w *way) turn(h *host, u *url.URL) (release func(), err error) {
 	release, ok := h.takeNow()
 	if ok {
@@ -156,7 +159,7 @@ func (w *way) end() {
 	w.release, w.host = func() {}, nil
 }
 
-// takeNow is take for those who can do without.
+// takeNow is like take, but returns false instead of waiting.
 func (h *host) takeNow() (release func(), ok bool) {
 	select {
 	case h.archives <- struct{}{}:
@@ -166,11 +169,11 @@ func (h *host) takeNow() (release func(), ok bool) {
 	}
 }
 
-// retryAfter is how long the server asks us to wait: 0 if it does not, or says
-// it in a way that nobody understands.
+// retryAfter returns the wait that the server requests. It is 0 if there is
+// none, or it cannot be parsed.
 func retryAfter(header http.Header, now time.Time) time.Duration {
 	s := strings.TrimSpace(header.Get("Retry-After"))
-	if seconds, err := strconv.ParseUint(s, 10, 31); err == nil || errors.Is(err, strconv.ErrRange) { // then it is the most there is
+	if seconds, err := strconv.ParseUint(s, 10, 31); err == nil || errors.Is(err, strconv.ErrRange) { // out of range returns the maximum
 		return time.Duration(seconds) * time.Second
 	}
 	if at, err := http.ParseTime(s); err == nil {

@@ -29,7 +29,7 @@ func endless(rw http.ResponseWriter, _ *http.Request) {
 	}
 }
 
-// bomb becomes a thousand times as large as it is.
+// bomb is compressed data that expands to a thousand times its size.
 var bomb = sync.OnceValue(func() []byte {
 	var buf bytes.Buffer
 	z := gzip.NewWriter(&buf)
@@ -62,7 +62,7 @@ func cut(rw http.ResponseWriter, _ *http.Request) {
 	panic(http.ErrAbortHandler)
 }
 
-// garbage answers with what is no HTTP.
+// garbage answers with something other than HTTP.
 func garbage(rw http.ResponseWriter, _ *http.Request) {
 	conn, _, err := rw.(http.Hijacker).Hijack()
 	if err != nil {
@@ -81,7 +81,7 @@ func TestHostileDocuments(t *testing.T) {
 		tries   int32
 	}{
 		{"endless", endless, fetch.ErrTooLarge, "more than 1048576 bytes", 1},
-		{"long by its own account", func(rw http.ResponseWriter, _ *http.Request) { rw.Header().Set("Content-Length", "1048577") },
+		{"too long according to its header", func(rw http.ResponseWriter, _ *http.Request) { rw.Header().Set("Content-Length", "1048577") },
 			fetch.ErrTooLarge, "1048577 bytes", 1},
 		{"gzip bomb", gzipBomb, fetch.ErrTooLarge, "more than 1048576 bytes", 1},
 		{"cut", cut, nil, "(2 tries", 2},
@@ -89,8 +89,8 @@ func TestHostileDocuments(t *testing.T) {
 		{"redirect loop", redirectTo("/again?secret"), nil, "more than 10 redirects", 11},
 		{"redirect to http", redirectTo("http://example.com/secret?secret"), nil, "redirect from https to http://example.com/", 2},
 		{"redirect to a file", redirectTo("file:///etc/secret"), nil, `unsupported URL scheme "file"`, 1},
-		{"redirect to nonsense", redirectTo("https://user:sec/ret@example.com"), nil, "invalid URL", 1},
-		{"redirect to nowhere", redirectTo(""), nil, "empty URL", 1},
+		{"redirect to an invalid URL", redirectTo("https://user:sec/ret@example.com"), nil, "invalid URL", 1},
+		{"redirect to an empty URL", redirectTo(""), nil, "empty URL", 1},
 	} {
 		for _, http2 := range []bool{true, false} {
 			t.Run(fmt.Sprintf("%s, HTTP/2 is %t", test.name, http2), func(t *testing.T) {

@@ -14,31 +14,31 @@ import (
 	"github.com/larder-cli/larder/sources"
 )
 
-// HostOptions are what holds for one host and port alone, and over https alone.
-// A redirect elsewhere leaves all of it behind, and finds what holds there.
+// HostOptions apply to a single host and port, and only over https. After a
+// redirect to another host, the options of that host apply instead.
 type HostOptions struct {
-	Authorities  []*x509.Certificate // that may vouch for the host, besides the system's
-	Certificates []tls.Certificate   // to show to the host, should it ask
-	Headers      map[string]string   // of every request, unless it has them already
+	Authorities  []*x509.Certificate // certificate authorities for the host, in addition to the system's
+	Certificates []tls.Certificate   // client certificates, if the host requests one
+	Headers      map[string]string   // added to every request that does not have them already
 
-	// TokenForArchives says to send the host's token with every request to it,
-	// for archives and what vouches for them too.
+	// TokenForArchives sends the host's token with every request to it,
+	// including those for archives and signed checksums.
 	TokenForArchives bool
 }
 
-// hostOptions are those for where u leads.
+// hostOptions returns the options for the host of u.
 func (c *Client) hostOptions(u *url.URL) HostOptions {
 	if len(c.opts.Hosts) == 0 || u.Scheme != "https" {
 		return HostOptions{}
 	}
 	host, err := hostOf(u)
 	if err != nil {
-		return HostOptions{} // nobody can configure anything for it
+		return HostOptions{} // nothing can be configured for such a host
 	}
 	return c.opts.Hosts[host]
 }
 
-// addHeaders adds those for the host that u leads to.
+// addHeaders adds the configured headers for the host of u.
 func (c *Client) addHeaders(header http.Header, u *url.URL) {
 	for name, value := range c.hostOptions(u).Headers {
 		if header.Get(name) == "" {
@@ -47,15 +47,15 @@ func (c *Client) addHeaders(header http.Header, u *url.URL) {
 	}
 }
 
-// An ownTransport names the transport that a host has to itself.
+// An ownTransport identifies the separate transport of a host.
 type ownTransport struct {
-	shared   http.RoundTripper // in place of this one
+	shared   http.RoundTripper // the transport that it replaces
 	hostPort string
 }
 
-// transport is what carries requests to u: the one shared by all hosts, or one
-// like it if the host has TLS options of its own, as connections are for
-// whoever asks for the host.
+// transport returns the transport for requests to u. A host with TLS options
+// has a separate one, similar to the shared one, so that its connections are
+// not used for other hosts.
 func (c *Client) transport(shared http.RoundTripper, u *url.URL) http.RoundTripper {
 	o := c.hostOptions(u)
 	like, ok := shared.(*http.Transport)
@@ -76,7 +76,7 @@ func newOwnTransport(like *http.Transport, o HostOptions, u *url.URL) *http.Tran
 	if t.TLSClientConfig == nil {
 		t.TLSClientConfig = &tls.Config{}
 	}
-	if t.TLSClientConfig.ClientSessionCache != nil { // sessions are what a certificate was shown for
+	if t.TLSClientConfig.ClientSessionCache != nil { // a session may depend on the client certificate
 		t.TLSClientConfig.ClientSessionCache = tls.NewLRUClientSessionCache(0)
 	}
 	shared := t.TLSClientConfig.Clone()
@@ -86,8 +86,8 @@ func newOwnTransport(like *http.Transport, o HostOptions, u *url.URL) *http.Tran
 	if len(o.Authorities) > 0 {
 		t.TLSClientConfig.RootCAs = withAuthorities(shared.RootCAs, o.Authorities)
 	}
-	// A proxy is another host, which these options are not for. As the proxy is
-	// the same for all of a host, nothing else is dialled in this way.
+	// A proxy is another host, so these options do not apply to it. All
+	// connections of this transport go to the same proxy.
 	if proxy := proxyFor(t, u); proxy != nil && proxy.Scheme == "https" {
 		shared.ServerName, shared.NextProtos = proxy.Hostname(), nil
 		t.DialTLSContext = func(ctx context.Context, network, address string) (net.Conn, error) {
@@ -107,13 +107,14 @@ func proxyFor(t *http.Transport, u *url.URL) *url.URL {
 	}
 	proxy, err := t.Proxy(&http.Request{URL: u})
 	if err != nil {
-		return nil // which every request will say
+		return nil // every request will return the error
 	}
 	return proxy
 }
 
-// withAuthorities is a pool of authorities and more; nil stands for the
-// system's. Where the system has none, there are only those.
+// withAuthorities returns the pool with more authorities added. A nil pool
+// means the system's. If the system has none, the result has only those in
+// more.
 func withAuthorities(pool *x509.CertPool, more []*x509.Certificate) *x509.CertPool {
 	if pool == nil {
 		pool, _ = x509.SystemCertPool()
@@ -128,9 +129,9 @@ func withAuthorities(pool *x509.CertPool, more []*x509.Certificate) *x509.CertPo
 	return pool
 }
 
-// archiveCredentials are those for an archive, as an Authorization header has
-// them: the URL's own, else the host's token if it is for archives too, else
-// what the netrc file has. All but the first go over https only.
+// archiveCredentials returns the Authorization header for an archive: from the
+// URL itself, otherwise the host's token if it is for archives too, otherwise
+// from the netrc file. All but the first are sent only over https.
 func (c *Client) archiveCredentials(ctx context.Context, u *url.URL) (string, error) {
 	header := http.Header{}
 	setUser(header, u)
@@ -148,8 +149,9 @@ func (c *Client) archiveCredentials(ctx context.Context, u *url.URL) (string, er
 	return header.Get("Authorization"), nil
 }
 
-// suggestToken adds what may help to an error of a request that was refused: the token of
-// the host if it went without, unless its URL has expired.
+// suggestToken adds a hint to the error of a rejected request. If the request
+// was sent without the host's token, the hint suggests the token, unless the
+// URL has expired.
 func (c *Client) suggestToken(u *url.URL, err error) error {
 	var e *Error
 	var status *StatusError
@@ -171,18 +173,19 @@ func (c *Client) suggestToken(u *url.URL, err error) error {
 	return err
 }
 
-// A note is what is known of the connection of a request. It is in the context of the request.
+// A note is the state of a request's connection. It is in the request's
+// context.
 type note struct {
 	host      *host
-	sent      http.Header // of the request
-	tunnelled atomic.Bool // the proxy says that it leads to the host
-	stands    atomic.Bool // to the host, TLS included, or to the proxy where there is no TLS
+	sent      http.Header // the headers of the request
+	tunnelled atomic.Bool // the proxy has reported that the tunnel to the host is open
+	stands    atomic.Bool // connected to the host, including TLS; without TLS, connected to the proxy
 }
 
 type noted struct{}
 
-// noCertificate shows none, and notes who asks for one: servers that insist
-// break the connection, and few clients get to know why.
+// noCertificate returns no certificate, and records that the host requests one.
+// Servers that require one close the connection, and rarely give the reason.
 func noCertificate(asked *tls.CertificateRequestInfo) (*tls.Certificate, error) {
 	if n, ok := asked.Context().Value(noted{}).(*note); ok {
 		n.host.asks.Store(true)
@@ -190,7 +193,8 @@ func noCertificate(asked *tls.CertificateRequestInfo) (*tls.Certificate, error) 
 	return &tls.Certificate{}, nil
 }
 
-// suggestCertificate adds what may help to an error of a connection.
+// suggestCertificate adds a hint to a connection error if the host requests a
+// client certificate.
 func (c *Client) suggestCertificate(u *url.URL, err error) error {
 	if !c.host(u).asks.Load() {
 		return err

@@ -12,7 +12,8 @@ import (
 
 var check = sourcetest.Check
 
-// A recorder answers everything with nothing, and keeps what it was asked last.
+// A recorder answers every request with an empty response, and records the last
+// request.
 type recorder struct{ header http.Header }
 
 func (r *recorder) RoundTrip(req *http.Request) (*http.Response, error) {
@@ -20,9 +21,9 @@ func (r *recorder) RoundTrip(req *http.Request) (*http.Response, error) {
 	return &http.Response{StatusCode: http.StatusOK, Body: http.NoBody}, nil
 }
 
-// Archives that come in parts are asked for again with the header of the first
-// request, which may then be redirected elsewhere.
-func TestWhoAsksAgainHasNoHeadersOfAHost(t *testing.T) {
+// The parts of an archive are requested with the headers of the first request,
+// and may be redirected elsewhere.
+func TestRepeatedRequestLacksHostHeaders(t *testing.T) {
 	over := &recorder{}
 	c := New(Options{Transport: over, Hosts: map[sources.Host]HostOptions{"a.test": {Headers: map[string]string{"X-Team": "platform"}}}})
 	ctx, w := newWatch(t.Context(), time.Minute)

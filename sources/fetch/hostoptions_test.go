@@ -17,7 +17,7 @@ import (
 	"github.com/larder-cli/larder/sources/sourcetest"
 )
 
-// Every host of such a world is the registry, but for mirror.test.
+// In these worlds every host except mirror.test is the registry.
 const (
 	ours     = "https://registry.test/.well-known/terraform.json"
 	ourPort  = "https://registry.test:8443/.well-known/terraform.json"
@@ -26,7 +26,7 @@ const (
 	withPort = sources.Host("registry.test:8443")
 )
 
-// asking is a client of a world that deals with one host in a way of its own.
+// asking returns a client of the world w with options for one host.
 func asking(t *testing.T, w *sourcetest.World, host sources.Host, o fetch.HostOptions) *fetch.Client {
 	t.Helper()
 	client := fetch.New(fetch.Options{
@@ -63,7 +63,7 @@ func authority(t *testing.T, text []byte) []*x509.Certificate {
 	return []*x509.Certificate{cert}
 }
 
-func TestAuthoritiesAreThoseOfOneHost(t *testing.T) {
+func TestAuthoritiesApplyToOneHost(t *testing.T) {
 	w := sourcetest.New(t)
 	client := asking(t, w, ourHost, fetch.HostOptions{Authorities: authority(t, w.Registry.OwnAuthority())})
 	sourcetest.Equal(t, get(t, client, ours), nil, "the host")
@@ -73,7 +73,7 @@ func TestAuthoritiesAreThoseOfOneHost(t *testing.T) {
 			t.Errorf("%s: %v, with hints %q", other, err, sources.Hints(err))
 		}
 	}
-	// The system's count as before.
+	// The system's authorities are still trusted.
 	client = asking(t, w, "mirror.test", fetch.HostOptions{Authorities: authority(t, w.Registry.OwnAuthority())})
 	if err := get(t, client, theirs); err == nil || !strings.Contains(err.Error(), "404") {
 		t.Errorf("a host with an authority that it does not need: %v", err)
@@ -91,7 +91,7 @@ func TestCertificatesAreShownToOneHost(t *testing.T) {
 	sourcetest.Expect(t, get(t, client, ourPort) != nil, "another port had the certificate, too")
 }
 
-func TestServersThatInsistOnCertificates(t *testing.T) {
+func TestServersThatRequireCertificates(t *testing.T) {
 	w := sourcetest.New(t)
 	keyPair(t, w.Registry)
 	transport := w.Client().Transport.(*http.Transport)
@@ -102,7 +102,7 @@ func TestServersThatInsistOnCertificates(t *testing.T) {
 	if err == nil || !strings.HasPrefix(strings.Join(sources.Hints(err), ""), "registry.test asks for a client certificate") {
 		t.Errorf("%v, with hints %q", err, sources.Hints(err))
 	}
-	// This one asks, but can do without.
+	// This server requests a certificate, but does not require one.
 	err = get(t, client, theirs)
 	if err == nil || len(sources.Hints(err)) != 0 && !strings.Contains(sources.Hints(err)[0], "token") {
 		t.Errorf("%v, with hints %q", err, sources.Hints(err))
@@ -124,8 +124,8 @@ func TestTokensAreSuggested(t *testing.T) {
 	}
 }
 
-// What is for a host stays there, wherever it sends us.
-func TestRedirectsLeaveHostsOptionsBehind(t *testing.T) {
+// A host's headers and credentials are not sent to the target of its redirect.
+func TestRedirectsDropHostOptions(t *testing.T) {
 	const zip = "https://registry.test/archives/a.zip"
 	w := sourcetest.New(t)
 	w.Registry.Fault(sourcetest.Fault{Redirect: "https://mirror.test{path}"})
@@ -155,8 +155,8 @@ func TestRedirectsLeaveHostsOptionsBehind(t *testing.T) {
 	}
 }
 
-// And what there is for the host it sends us to, holds there.
-func TestRedirectsFindHostsOptions(t *testing.T) {
+// The options of the target of a redirect apply to it.
+func TestRedirectsUseOptionsOfTarget(t *testing.T) {
 	w := sourcetest.New(t)
 	w.Registry.Fault(sourcetest.Fault{Redirect: "https://mirror.test{path}"})
 	options := fetch.HostOptions{Certificates: keyPair(t, w.Mirror), Headers: map[string]string{"X-Team": "platform"}}
@@ -192,8 +192,9 @@ func TestCredentialsOfArchives(t *testing.T) {
 	}
 }
 
-// Options of a host are for https: without it, anybody can be that host.
-func TestHostsOptionsGoOverTLSAlone(t *testing.T) {
+// A host's options apply only over https, because without it, anyone can
+// impersonate the host.
+func TestHostOptionsApplyOnlyOverTLS(t *testing.T) {
 	w := sourcetest.New(t)
 	u, err := url.Parse(w.Registry.Plain())
 	check(t, err)
@@ -206,7 +207,7 @@ func TestHostsOptionsGoOverTLSAlone(t *testing.T) {
 	sourcetest.Equal(t, len(w.Registry.Requests()), 2, "requests")
 }
 
-// A proxy that speaks TLS is another host than the one behind it.
+// An https proxy is another host than the target.
 func TestCertificatesAreNotShownToProxies(t *testing.T) {
 	w := sourcetest.New(t)
 	pair := keyPair(t, w.Registry)

@@ -2,114 +2,119 @@ package fetch
 
 import "time"
 
-// What holds where Options or a Request say nothing.
+// The defaults for Options and Request.
 const (
-	defaultTries     = 6 // in a row that bring nothing
+	defaultTries     = 6 // consecutive, without progress
 	defaultTimeout   = 15 * time.Second
-	defaultFirstByte = 3 * time.Minute // servers that have archives from elsewhere may fetch all of one before they answer
-	defaultPerHost   = 16              // archives downloaded from one host at a time
+	defaultFirstByte = 3 * time.Minute // servers that fetch archives from elsewhere may fetch the whole archive before they answer
+	defaultPerHost   = 16              // concurrent downloads of archives from one host
 	defaultRedirects = 10
 	defaultLimit     = 1 << 20 // bytes of a document
 )
 
 // Sizes, in bytes.
 const (
-	maxArchive = 8 << 30             // the largest archives there are have a quarter of a gigabyte
-	maxUndone  = 256 << 20           // of what was compressed for the way only, beyond which the ratio counts
-	maxURL     = 16 << 10            // longer than the longest URLs of object stores, signatures included
-	maxHost    = 253 + len(":65535") // the longest name in DNS, and a port
-	maxHeader  = 10 << 20            // of a response, in all: as much as Go allows by default
-	maxDrained = 64 << 10            // of an unread body, to keep the connection
+	maxArchive = 8 << 30             // the largest known archives have a quarter of a gigabyte
+	maxUndone  = 256 << 20           // decompressed size above which maxUndoneRatio applies
+	maxURL     = 16 << 10            // more than the longest URLs of object stores, including signatures
+	maxHost    = 253 + len(":65535") // the longest DNS name, and a port
+	maxHeader  = 10 << 20            // of a response, in all; Go's default
+	maxDrained = 64 << 10            // how much of an unread body is read to reuse the connection
 
-	maxWords    = 2000 // of a server's message that are shown
-	maxPreamble = 200  // in which a page in HTML shows what it is
-	maxSaid     = 200  // of a message in an answer that is not what was asked for, in characters
-	maxQuoted   = 5    // texts from a server that a message quotes, a number of texts
+	maxWords    = 2000 // how much of a server's message is shown
+	maxPreamble = 200  // the start of a body in which an HTML page can be recognised
+	maxSaid     = 200  // in characters, of the message in an error answer
+	maxQuoted   = 5    // a number of texts: how many texts from a server a message quotes
 
-	// bufferSize is how much of an archive is handed on at a time. A try that
-	// brings less than this has made no progress.
+	// bufferSize is how many bytes of an archive are passed on at a time. A try
+	// that yields fewer has made no progress.
 	bufferSize = 64 << 10
 
-	readFrame        = 1 << 20 // of HTTP/2; twice as fast as the default from a server nearby
+	readFrame        = 1 << 20 // for HTTP/2; with a nearby server twice as fast as the default
 	streamBuffer     = 4 << 20
 	connectionBuffer = 64 << 20
 )
 
-// maxUndoneRatio is how many times as large as it arrives an answer may become.
+// maxUndoneRatio is how many times larger an answer may become by
+// decompression.
 const maxUndoneRatio = 20
 
-// silences is how often in a row an archive doesn't begin to arrive until it is given up.
+// silences is the number of consecutive tries without an answer after which the
+// download of an archive fails.
 const silences = 2
 
-// maxFruitless is how many tries in a row may ask a server for the rest of an archive in vain.
+// maxFruitless is how many consecutive requests for the rest of an archive may bring nothing
+// before the whole archive is requested.
 const maxFruitless = 2
 
-// maxDrain is how long the rest of a body is waited for that is only thrown away.
+// maxDrain is how long to wait for the rest of a body that will be discarded.
 const maxDrain = time.Second
 
 // maxOpening is how long requests wait for the first connection to a host.
 const maxOpening = time.Second
 
-// Tries and the time between them.
+// Tries and the waits between them.
 const (
-	firstBackoff = time.Second // doubled with each try
+	firstBackoff = time.Second // doubles with each try
 	maxBackoff   = 30 * time.Second
 	maxDoublings = 10
-	spread       = time.Second // over which requests that waited for a host are spread
+	spread       = time.Second // requests that waited for a host are sent at random times within this duration
 
-	// maxWait is the longest that we wait because a server asks for it. A server
-	// that asks for more gets no further requests.
+	// maxWait is the longest wait that Larder accepts from a server. A server
+	// that requests a longer one gets no further requests.
 	maxWait = 2 * time.Minute
 
-	// A host that was overloaded or out of reach gets few requests at a time from this machine
-	// until it has been well for a while.
+	// A host that was overloaded or unreachable gets only this many concurrent
+	// requests from this machine, until there was no trouble for the duration
+	// calm.
 	seats    = 4
 	calm     = time.Minute
-	seatPoll = 50 * time.Millisecond // between two looks for a seat
-	maxSeat  = 2 * time.Minute       // after which a request goes on without a seat
+	seatPoll = 50 * time.Millisecond // between two attempts to take a seat
+	maxSeat  = 2 * time.Minute       // after this wait, a request continues without a seat
 
-	// maxRounds bounds the tries of an archive of which each brings a little.
+	// maxRounds limits the tries for an archive that each make a little
+	// progress.
 	maxRounds = 10
 )
 
-// How slowly a response may arrive.
+// Limits for slow responses.
 const (
-	minRate         = 1 << 10 // bytes a second; a slower response has stalled
-	documentWindows = 8       // time-outs that all of a document may take
-	pingsPerTimeout = 2       // so that a dead HTTP/2 connection is found within one time-out
+	minRate         = 1 << 10 // in bytes a second; a slower response has stalled
+	documentWindows = 8       // timeouts that a whole document may take
+	pingsPerTimeout = 2       // detects a dead HTTP/2 connection within one timeout
 
-	// dateResolution is how far back a date of modification must be for no two
-	// versions of a file to have the same date.
+	// dateResolution is the minimum age of a modification date that identifies
+	// a version. Two versions cannot share an older date.
 	dateResolution = time.Second
 )
 
-// Connections that are kept for further requests.
+// Idle connections.
 const (
 	keepAlive      = 30 * time.Second
 	idleTimeout    = 90 * time.Second
 	maxIdle        = 256
-	maxIdlePerHost = 64 // with fewer, a burst of requests to one host would open most connections again
+	maxIdlePerHost = 64 // with fewer, a burst of requests to one host would have to reopen most connections
 )
 
 // Downloads over several connections.
 const (
-	trial   = 200 * time.Millisecond // over which the speed is measured
-	minGain = 1.25                   // in speed, for which connections are added
-	minRest = time.Second            // of download time, for which connections are added
+	trial   = 200 * time.Millisecond // the period over which the speed is measured
+	minGain = 1.25                   // the increase in speed that justifies more connections
+	minRest = time.Second            // the remaining download time that justifies more connections
 
 	maxConnections = 16                     // for one archive
-	maxAhead       = maxConnections * 5 / 4 // parts in the spool or on their way
+	maxAhead       = maxConnections * 5 / 4 // parts in the spool or being downloaded
 	minPart        = 1 << 20                // bytes
 	maxPart        = 4 << 20                // bytes
-	partTime       = time.Second / 4        // to download one part, which is what an interruption loses
-	maxAnswer      = 5 * time.Second        // to begin to answer, beyond which further requests cost too much
-	maxBehind      = 64 << 20               // bytes that the first connection may be behind the others, to go on if they fail
-	partTries      = 3                      // after which one connection downloads the rest
+	partTime       = time.Second / 4        // time to download one part; an interruption loses that much
+	maxAnswer      = 5 * time.Second        // time until an answer begins; further requests to a slower server cost too much
+	maxBehind      = 64 << 20               // how many bytes the first connection may be behind the others and still serve as the fallback
+	partTries      = 3                      // a part that fails this often is left to a single connection
 
-	patience  = 2 * time.Second    // between two checks of the connection that all others wait for
-	trickle   = 4 * maxConnections // a connection has stalled if it brings less than this fraction of the most
-	forgiving = 2                  // by which the most is divided then, as the network may have become slower
+	patience  = 2 * time.Second    // between two checks of the connection that delays all others
+	trickle   = 4 * maxConnections // a connection has stalled if its speed is less than the highest speed divided by this
+	forgiving = 2                  // the highest speed is then divided by this, because the network may have become slower
 )
 
-// widths are how many connections are tried, one after the other.
+// widths are the numbers of connections, tried in this order.
 var widths = [...]int{1, 6, maxConnections}

@@ -16,8 +16,7 @@ import (
 	"github.com/larder-cli/larder/sources/sourcetest"
 )
 
-// raw answers with what is written to the connection: a text at first, and then
-// more as long as anybody reads it.
+// raw writes begin to the connection, then calls more until it fails.
 func raw(begin string, more func(conn net.Conn) error) http.HandlerFunc {
 	return func(rw http.ResponseWriter, _ *http.Request) {
 		conn, _, err := rw.(http.Hijacker).Hijack()
@@ -32,7 +31,7 @@ func raw(begin string, more func(conn net.Conn) error) http.HandlerFunc {
 	}
 }
 
-// again writes a text each time the interval has passed.
+// again writes a text after each interval.
 func again(text string, interval time.Duration) func(net.Conn) error {
 	return func(conn net.Conn) error {
 		time.Sleep(interval)
@@ -41,21 +40,21 @@ func again(text string, interval time.Duration) func(net.Conn) error {
 	}
 }
 
-// A header that comes slowly is waited for no longer than one that does not
-// come, and one that is endless is not read for ever.
+// A slow header has the same time limit as a missing one, and an endless header
+// has a size limit.
 func TestEndlessHeaders(t *testing.T) {
 	for _, test := range []struct {
 		name  string
 		begin string
 		more  func(net.Conn) error
-		took  time.Duration // one try
+		took  time.Duration // duration of one try
 		stall bool
 	}{
 		{"byte by byte", "HTTP/1.1 200 OK\r\nX-Long: ", again("x", time.Second), 15 * time.Second, true},
 		{"line by line", "HTTP/1.1 200 OK\r\n", again("X-Many: x\r\n", 5*time.Second), 15 * time.Second, true},
-		{"promise by promise", "", again("HTTP/1.1 103 Early Hints\r\n\r\n", time.Second), 15 * time.Second, true},
+		{"interim answer by interim answer", "", again("HTTP/1.1 103 Early Hints\r\n\r\n", time.Second), 15 * time.Second, true},
 		{"at once", "HTTP/1.1 200 OK\r\nX-Long: ", again(strings.Repeat("x", 64<<10), 0), 0, false},
-		{"promises at once", "", again("HTTP/1.1 103 Early Hints\r\nX-Long: "+strings.Repeat("x", 4096)+"\r\n\r\n", 0), 0, false},
+		{"interim answers at once", "", again("HTTP/1.1 103 Early Hints\r\nX-Long: "+strings.Repeat("x", 4096)+"\r\n\r\n", 0), 0, false},
 	} {
 		t.Run(test.name, func(t *testing.T) {
 			inBubble(t, fetch.Options{Tries: 1, DownloadTries: 1}, raw(test.begin, test.more), func(t *testing.T, client *fetch.Client) {
@@ -71,19 +70,19 @@ func TestEndlessHeaders(t *testing.T) {
 					start := time.Now()
 					err := ask()
 					took := time.Since(start)
-					late := took - test.took // by the time to the first byte of an archive's answer
+					late := took - test.took // by the time until an archive's answer begins
 					if err == nil || errors.Is(err, fetch.ErrStalled) != test.stall || late < 0 || late > time.Second {
 						t.Errorf("%s: got %v after %s, want %s", what, err, took, test.took)
 					}
 				}
-				time.Sleep(time.Minute) // until the server knows that nobody listens
+				time.Sleep(time.Minute) // until the server notices that the client is gone
 			})
 		})
 	}
 }
 
-// However often it was tried, nobody waits longer than half a minute, and the
-// waits are any time up to that.
+// No wait between tries is longer than half a minute, and waits are random up
+// to that limit.
 func TestWaitsAreLimitedAndSpread(t *testing.T) {
 	w := newWorld(t, fetch.Options{Tries: 200}, func(rw http.ResponseWriter, _ *http.Request) { rw.WriteHeader(http.StatusBadGateway) })
 	_, err := w.client.Document(context.Background(), fetch.Request{URL: w.URL})
@@ -93,7 +92,7 @@ func TestWaitsAreLimitedAndSpread(t *testing.T) {
 	}
 }
 
-// What servers send is told, but no more of it than anybody reads.
+// Errors quote what servers send, but only the beginning.
 func TestErrorsAreShort(t *testing.T) {
 	long := strings.Repeat("x", 500_000)
 	end := func(net.Conn) error { return io.EOF }
@@ -103,7 +102,7 @@ func TestErrorsAreShort(t *testing.T) {
 		"header":          raw("HTTP/1.1 200 OK\r\n"+long+"\r\n\r\n", end),
 		"length":          raw("HTTP/1.1 200 OK\r\nContent-Length: "+long+"\r\n\r\n", end),
 		"coding":          raw("HTTP/1.1 200 OK\r\nTransfer-Encoding: "+long+"\r\n\r\n", end),
-		"part of nothing": raw("HTTP/1.1 206 Partial Content\r\nContent-Length: 0\r\nContent-Range: "+long+"\r\n\r\n", end),
+		"invalid range": raw("HTTP/1.1 206 Partial Content\r\nContent-Length: 0\r\nContent-Range: "+long+"\r\n\r\n", end),
 	} {
 		t.Run(name, func(t *testing.T) {
 			longest := 0

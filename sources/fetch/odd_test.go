@@ -22,8 +22,7 @@ import (
 	"github.com/larder-cli/larder/sources/sourcetest"
 )
 
-// A server that refuses ranges has the archive all the same: what doesn't resume is never
-// worse than what starts over.
+// If a server rejects ranges, the whole archive is requested instead.
 func TestServersThatRefuseRanges(t *testing.T) {
 	for _, status := range []int{400, 401, 403, 404, 405, 409, 412, 416, 422} {
 		t.Run(strconv.Itoa(status), func(t *testing.T) {
@@ -42,8 +41,8 @@ func TestServersThatRefuseRanges(t *testing.T) {
 	}
 }
 
-// A server, or a firewall before it, that refuses requests without compression is asked as
-// engines ask.
+// If a server or a firewall rejects requests without compression, the request
+// is repeated with the headers of engines.
 func TestServersThatRefuseHeaders(t *testing.T) {
 	for _, status := range []int{400, 403, 406, 415} {
 		for _, body := range [][]byte{archive, zipped(archive)} {
@@ -63,7 +62,8 @@ func TestServersThatRefuseHeaders(t *testing.T) {
 	}
 }
 
-// Spaces and what isn't ASCII in the URL of a redirect arrive as they were meant.
+// Spaces and characters outside ASCII in a redirect's URL are escaped
+// correctly.
 func TestRedirectsWithOddQueries(t *testing.T) {
 	for query, want := range map[string]string{"a=b c": "a=b%20c", "a=\u00fc": "a=%C3%BC", "a=%zz;b": "a=%zz;b", "a=%20&b=+": "a=%20&b=+"} {
 		got := ""
@@ -81,7 +81,7 @@ func TestRedirectsWithOddQueries(t *testing.T) {
 	}
 }
 
-// A part of an archive whose size the server doesn't state is the rest of it.
+// A part of an archive with unknown total size is the rest of the archive.
 func TestPartsOfUnknownSize(t *testing.T) {
 	w := newWorld(t, fetch.Options{DownloadTries: 1}, func(rw http.ResponseWriter, r *http.Request) {
 		sourcetest.Equal(t, r.Header.Get("Range"), "bytes=100000-")
@@ -95,8 +95,9 @@ func TestPartsOfUnknownSize(t *testing.T) {
 	sourcetest.Expect(t, s.String() == string(archive) && w.requests.Load() == 1, "%d bytes, %d requests", s.Len(), w.requests.Load())
 }
 
-// Where nothing is served at all, what there is of the archive stays for a later run.
-func TestPartialStaysWhereNothingIsServed(t *testing.T) {
+// If the server rejects all requests, the received part of the archive is kept
+// for a later run.
+func TestPartialStaysIfAllRequestsFail(t *testing.T) {
 	for status, requests := range map[int]int32{404: 2, 403: 2, 429: 1, 500: 1} {
 		w := newWorld(t, fetch.Options{DownloadTries: 1}, func(rw http.ResponseWriter, _ *http.Request) { rw.WriteHeader(status) })
 		s := &stage{validator: `"a"`}
@@ -107,12 +108,13 @@ func TestPartialStaysWhereNothingIsServed(t *testing.T) {
 	}
 }
 
-// A presigned is a server whose URLs are good for a while, as those of object stores are.
+// A presigned server has URLs that are valid for a limited time, like an object
+// store.
 type presigned struct {
 	mu    sync.Mutex
-	good  string // the query of URLs that are good now
-	asked int    // how often where the archive is
-	cut   int    // every answer breaks after so many bytes, and its URL expires
+	good  string // the query of valid URLs
+	asked int    // how often the archive's URL was requested
+	cut   int    // every answer breaks after this many bytes, and its URL expires
 }
 
 func (p *presigned) ServeHTTP(rw http.ResponseWriter, r *http.Request) {
@@ -164,7 +166,8 @@ func TestURLsThatExpire(t *testing.T) {
 	}
 }
 
-// Where asking again doesn't help, that is done once, and the refusal is the error.
+// If renewing the URL does not help, it is renewed only once, and the error is
+// the rejection.
 func TestURLsThatStayRefused(t *testing.T) {
 	for name, renew := range map[string]func(context.Context) (string, error){
 		"the same URL": func(context.Context) (string, error) { return "https://example.test/x.zip", nil },
@@ -216,7 +219,8 @@ func zipped(b []byte) []byte {
 	return out.Bytes()
 }
 
-// Whatever coding a server states, what arrives is what it was before, or as it came.
+// Whatever coding a server states, the result is the original body, or the body
+// as received.
 func TestContentEncodings(t *testing.T) {
 	for _, tt := range []struct {
 		coding string
@@ -232,7 +236,7 @@ func TestContentEncodings(t *testing.T) {
 		{"br", archive},
 		{"gzip", zipped(archive)},
 		{"X-GZIP", zipped(archive)},
-		{"gzip", archive}, // which it is not
+		{"gzip", archive}, // the body is not compressed
 	} {
 		t.Run(tt.coding, func(t *testing.T) {
 			cuts := cutter(serve(tt.body, `"a"`, time.Time{}), times(100_000))
@@ -245,7 +249,7 @@ func TestContentEncodings(t *testing.T) {
 			})
 			w.mustDownload(t, 0, archive)
 			if strings.Contains(strings.ToLower(tt.coding), "gzip") && tt.coding != "X-GZIP" {
-				return // which the transport undoes for documents
+				return // for documents the transport decompresses it
 			}
 			doc, err := w.document(fetch.Request{URL: w.URL, Limit: 2 << 20})
 			sourcetest.Check(t, err)
@@ -254,8 +258,8 @@ func TestContentEncodings(t *testing.T) {
 	}
 }
 
-// A plainRedirect is a server behind a proxy that ends TLS: it redirects to http. What is
-// asked of it without TLS is noted.
+// plainRedirect is a server behind a proxy that terminates TLS, so it redirects
+// to http. The headers of requests without TLS are recorded.
 func plainRedirect(t *testing.T, to func(plain, secure, path string) string) (w *world, exposed *http.Header) {
 	exposed = new(http.Header)
 	plain := httptest.NewServer(http.HandlerFunc(func(rw http.ResponseWriter, r *http.Request) {
@@ -281,7 +285,8 @@ func plainRedirect(t *testing.T, to func(plain, secure, path string) string) (w 
 	return w, exposed
 }
 
-// Archives and what is signed are fetched without TLS too, but nothing secret is sent.
+// Archives and signed files may be fetched without TLS, but without
+// credentials.
 func TestRedirectsToPlainHTTP(t *testing.T) {
 	w, exposed := plainRedirect(t, func(plain, _, path string) string {
 		return strings.Replace(plain, "http://", "http://user:secret@", 1) + path
@@ -294,7 +299,7 @@ func TestRedirectsToPlainHTTP(t *testing.T) {
 	sourcetest.Equal(t, exposed.Get("Authorization"), "", "sent without TLS")
 }
 
-// Metadata is asked for with TLS all the same.
+// Metadata is requested over TLS in spite of the redirect.
 func TestRedirectsOfMetadataToPlainHTTP(t *testing.T) {
 	w, _ := plainRedirect(t, func(_, secure, _ string) string {
 		return strings.Replace(secure, "https:", "http:", 1) + "/there"
@@ -314,8 +319,9 @@ func TestRedirectsOfMetadataToPlainHTTP(t *testing.T) {
 	sourcetest.Expect(t, strings.Contains(fmt.Sprint(sources.Hints(err)), hint), "hints: %q", sources.Hints(err))
 }
 
-// A server with HTTP/2 alone may hang up after the handshake, or say what is no HTTP/1.1.
-func TestServersWithHTTP2Alone(t *testing.T) {
+// A server that supports only HTTP/2 may close the connection after the
+// handshake, or send something other than HTTP/1.1.
+func TestServersWithHTTP2Only(t *testing.T) {
 	for name, says := range map[string]string{
 		"hangs up": "", "settings": "\x00\x00\x06\x04\x00\x00\x00\x00\x00\x00\x05\x00\x00\x40\x00",
 		"426": "HTTP/1.1 426 Upgrade Required\r\nContent-Length: 0\r\n\r\n", "505": "HTTP/1.1 505 X\r\nContent-Length: 0\r\n\r\n",
@@ -354,8 +360,8 @@ func holdHTTP2Alone(t *testing.T, says string) {
 	sourcetest.Equal(t, hungUp.Load(), 1, "tried over HTTP/1.1")
 }
 
-// Where a page is answered instead, the error says so, and from where it came.
-func TestPagesInsteadOfWhatWasAskedFor(t *testing.T) {
+// If the answer is an HTML page, the error contains that and the page's URL.
+func TestPagesInsteadOfDocuments(t *testing.T) {
 	w := newWorld(t, fetch.Options{}, func(rw http.ResponseWriter, r *http.Request) {
 		if r.URL.Path != "/login" {
 			http.Redirect(rw, r, "/login?from=secret", http.StatusFound)
@@ -375,8 +381,8 @@ func TestPagesInsteadOfWhatWasAskedFor(t *testing.T) {
 	}
 }
 
-// Of many requests to a host in trouble, one tells of it.
-func TestOneWaitIsToldOnce(t *testing.T) {
+// Of many requests to a host in trouble, only one emits an event.
+func TestOneWaitEmitsOneEvent(t *testing.T) {
 	told := 0
 	var begun time.Time
 	report := func(e fetch.Event) {
@@ -403,13 +409,13 @@ func TestOneWaitIsToldOnce(t *testing.T) {
 	sourcetest.Equal(t, told, 1, "told")
 }
 
-// A ledger is shared by clients as processes share theirs.
+// A ledger is shared by clients as it is by processes.
 type ledger struct {
 	sync.Mutex
-	until  time.Time // of whatever host
+	until  time.Time // of all hosts
 	pauses int
 	seated int
-	most   int // that were seated at a time
+	most   int // maximum number of concurrent seats
 }
 
 func (l *ledger) Until(string) (time.Time, int) {
@@ -439,8 +445,8 @@ func (l *ledger) Seat(_ string, n int) (release func(), ok bool) {
 	}, true
 }
 
-// What a server asks of one process, another one does before its first request, but no
-// longer than it would wait by itself.
+// A wait that a server requests of one process also applies to the first
+// request of another process, limited by the other process's own maximum.
 func TestPausesAreShared(t *testing.T) {
 	var shared ledger
 	inBubble(t, fetch.Options{Tries: 1}, func(rw http.ResponseWriter, r *http.Request) {
@@ -470,8 +476,9 @@ func TestPausesAreShared(t *testing.T) {
 	}
 }
 
-// A body that doesn't come holds up neither a redirect nor what follows a refused range.
-func TestBodiesThatDoNotCome(t *testing.T) {
+// A body that never arrives delays neither a redirect nor the request after a
+// rejected range.
+func TestBodiesThatNeverArrive(t *testing.T) {
 	stall := func(rw http.ResponseWriter, r *http.Request, status int) {
 		rw.Header().Set("Content-Length", "5000")
 		rw.WriteHeader(status)
@@ -497,7 +504,8 @@ func TestBodiesThatDoNotCome(t *testing.T) {
 	})
 }
 
-// So does an error in JSON or XML, which the message has.
+// An error in JSON or XML in place of an archive is an error too, with the
+// server's message.
 func TestErrorsInsteadOfArchives(t *testing.T) {
 	for body, says := range map[string]string{
 		`{"errors":[{"message":"licence expired"}]}`:          `the message "licence expired"`,
@@ -510,8 +518,9 @@ func TestErrorsInsteadOfArchives(t *testing.T) {
 	}
 }
 
-// Why there is no other URL is told with the refusal.
-func TestRenewalsThatFailAreTold(t *testing.T) {
+// The error contains both the rejection and the reason why there is no other
+// URL.
+func TestRenewalErrors(t *testing.T) {
 	w := newWorld(t, fetch.Options{}, func(rw http.ResponseWriter, _ *http.Request) { rw.WriteHeader(http.StatusForbidden) })
 	renew := func(context.Context) (string, error) { return "", errors.New("the registry is away") }
 	err := w.client.Download(t.Context(), fetch.Archive{URL: w.URL + "/x.zip?sig=secret", Renew: renew}, &stage{})
@@ -519,7 +528,8 @@ func TestRenewalsThatFailAreTold(t *testing.T) {
 	sourcetest.Expect(t, strings.Contains(fmt.Sprint(sources.Hints(err)), "check the clock"), "hints %q", sources.Hints(err))
 }
 
-// A page in answer to a resumed download leaves what there is of the archive.
+// If a resumed download is answered with an HTML page, the received part of the
+// archive is kept.
 func TestPageLeavesThePartial(t *testing.T) {
 	w := newWorld(t, fetch.Options{DownloadTries: 1}, func(rw http.ResponseWriter, _ *http.Request) { _, _ = io.WriteString(rw, "<html>") })
 	s := &stage{validator: `"a"`}
@@ -528,7 +538,8 @@ func TestPageLeavesThePartial(t *testing.T) {
 	sourcetest.Expect(t, err != nil && s.Len() == 100_000, "%v, %d bytes left", err, s.Len())
 }
 
-// What was compressed for the way doesn't grow without end, and is written once.
+// The size of decompressed archives is limited, and the data is written only
+// once.
 func TestCompressedBombs(t *testing.T) {
 	if testing.Short() {
 		t.Skip("a quarter of a gigabyte is inflated")
@@ -544,7 +555,7 @@ func TestCompressedBombs(t *testing.T) {
 	sourcetest.Expect(t, errors.Is(err, fetch.ErrTooLarge) && s.n <= 257<<20 && w.requests.Load() == 1, "%v after %d bytes and %d requests", err, s.n, w.requests.Load())
 }
 
-// A discarding stage keeps nothing.
+// A discarding stage counts bytes and keeps none.
 type discarding struct {
 	stage
 	n int64

@@ -14,8 +14,8 @@ import (
 	"github.com/larder-cli/larder/sources/sourcetest"
 )
 
-// The first requests to a host share one connection over HTTP/2. If opening it fails, the
-// others go on.
+// Over HTTP/2 the first requests to a host share one connection. If opening it
+// fails, the other requests continue.
 func TestFirstRequestsShareAConnection(t *testing.T) {
 	for name, fails := range map[string]int32{"at once": 0, "after a failure": 1} {
 		t.Run(name, func(t *testing.T) {
@@ -40,8 +40,9 @@ func TestFirstRequestsShareAConnection(t *testing.T) {
 				})
 			}
 			wg.Wait()
-			// A request that starts just before the first connection is shared opens its
-			// own, and so do all that have waited in vain.
+			// A request that starts just before the first connection is open
+			// opens its own. So do all requests that waited for a connection
+			// that failed.
 			if n := dials.Load() - fails; n < 1 || n > 5 && fails == 0 {
 				t.Errorf("%d connections", n)
 			}
@@ -76,7 +77,8 @@ func TestCancelledWhileOpening(t *testing.T) {
 	wg.Wait()
 }
 
-// A host that can't be reached fails all requests at once, each with the reason.
+// If a host is unreachable, all requests fail at the same time, each with the
+// reason.
 func TestFailuresAreNotSerialised(t *testing.T) {
 	w := newWorld(t, fetch.Options{}, func(rw http.ResponseWriter, _ *http.Request) {})
 	var dials atomic.Int32
@@ -115,7 +117,7 @@ func TestFailuresAreNotSerialised(t *testing.T) {
 	}
 }
 
-// A first connection that stalls holds up the others for a moment.
+// A first connection that stalls delays the others only briefly.
 func TestFirstConnectionStalls(t *testing.T) {
 	w := newWorld(t, fetch.Options{}, func(rw http.ResponseWriter, _ *http.Request) { rw.WriteHeader(http.StatusOK) })
 	var dials atomic.Int32
@@ -140,7 +142,7 @@ func TestFirstConnectionStalls(t *testing.T) {
 		})
 	}
 	wg.Wait()
-	if retries.Load() > 3 { // those of the request that stalls
+	if retries.Load() > 3 { // retries of the stalled request
 		t.Errorf("%d retries", retries.Load())
 	}
 }

@@ -5,15 +5,15 @@ import (
 	"time"
 )
 
-// A growth is how many connections there are, and how many bytes a second they
-// have brought.
+// A growth is the number of connections, and the speed in bytes a second before
+// the last ones were added.
 type growth struct {
-	step int // in widths
+	step int // index in widths
 	rate float64
 }
 
-// more is how many connections to add, given how many bytes a second come now:
-// none if the last ones have brought too little.
+// more returns how many connections to add at the current rate in bytes a
+// second. It returns 0 if the last ones were not worth it.
 func (g *growth) more(rate float64) int {
 	if g.step == len(widths)-1 || g.step > 0 && rate < minGain*g.rate {
 		return 0
@@ -22,21 +22,21 @@ func (g *growth) more(rate float64) int {
 	return widths[g.step] - widths[g.step-1]
 }
 
-// A pace is how fast an archive comes over its first connection.
+// A pace measures the speed of an archive over its first connection.
 type pace struct {
 	watch  *watch
 	since  time.Time
-	waited time.Duration // for the server, before since
-	from   int64         // bytes that there were
+	waited time.Duration // time waited for the server before since
+	from   int64         // bytes received before since
 }
 
 func (d *download) newPace(w *watch) *pace {
 	return &pace{watch: w, since: time.Now(), waited: w.waited, from: d.have}
 }
 
-// tooSlow reports whether the rest of the archive is worth more connections, and
-// how many bytes a second come over this one: if it is the server that we wait
-// for rather than for ourselves, and there is much to wait for still.
+// tooSlow reports whether more connections are worth it for the rest of the
+// archive: if Larder waits for the server rather than for the disk, and much is
+// left. It also returns the speed of this connection in bytes a second.
 func (p *pace) tooSlow(have, total int64) (rate float64, slow bool) {
 	took := time.Since(p.since)
 	if took < trial {
@@ -49,7 +49,7 @@ func (p *pace) tooSlow(have, total int64) (rate float64, slow bool) {
 	return rate, waited > took/2 && rest > 2*maxPart && float64(rest) > rate*minRest.Seconds()
 }
 
-// divisible reports whether what resp brings may be had in parts.
+// divisible reports whether the body of resp can be downloaded in parts.
 func (d *download) divisible(resp *http.Response) bool {
 	ranges := resp.StatusCode == http.StatusPartialContent || resp.Header.Get("Accept-Ranges") == "bytes"
 	return ranges && !d.alone && d.answered < maxAnswer && d.validator != "" && d.total > 0

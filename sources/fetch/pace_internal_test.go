@@ -5,16 +5,17 @@ import (
 	"testing"
 )
 
-// Connections are added while that brings more, and not to a line that is full.
+// TestGrowth checks that connections are added while that increases the speed,
+// and not once the network is at its limit.
 func TestGrowth(t *testing.T) {
 	for _, test := range []struct {
 		name  string
-		rates []float64 // with one connection, and each time that more were tried
+		rates []float64 // with one connection, and after each increase
 		want  string    // connections added
 	}{
-		{"each brings as much", []float64{10, 60, 160, 160}, "[5 10 0 0]"},
-		{"the line is full with one", []float64{10, 10, 10}, "[5 0 0]"},
-		{"the line is full with six", []float64{10, 50, 60}, "[5 10 0]"},
+		{"each adds the same speed", []float64{10, 60, 160, 160}, "[5 10 0 0]"},
+		{"one reaches the full speed", []float64{10, 10, 10}, "[5 0 0]"},
+		{"six reach the full speed", []float64{10, 50, 60}, "[5 10 0]"},
 	} {
 		g, added := growth{}, []int{}
 		for _, rate := range test.rates {

@@ -14,36 +14,37 @@ import (
 	"github.com/larder-cli/larder/sources"
 )
 
-// Parts are an archive that comes over several connections at once. What comes
-// in its turn goes straight to the stage, and what is ahead of it to the spool.
+// A parts downloads an archive over several connections at once. The part at
+// the stage's position goes directly to the stage, later parts go to the spool.
 type parts struct {
 	*download
-	at     *url.URL    // where the archive is, redirects followed
-	header http.Header // to ask for it with
+	at     *url.URL    // the archive's URL after redirects
+	header http.Header // headers for requests
 	spool  sources.Spool
-	first  int64 // byte of the archive with which part 0 begins
+	first  int64 // offset of part 0 in the archive
 	size   int64 // of a part, in bytes
 	count  int
 
 	stop    context.CancelCauseFunc
 	running sync.WaitGroup
-	arrived atomic.Int64 // bytes, over all connections
-	answers atomic.Bool  // whether any part was answered over a further connection
+	arrived atomic.Int64 // bytes received over all connections
+	answers atomic.Bool  // whether any further connection has been answered
 
-	reserve   io.ReadCloser // the first connection, which goes on if the others fail; nil once it is of no use
-	reserveAt int64         // byte of the archive that it brings next
+	reserve   io.ReadCloser // the first connection, the fallback if the others fail; nil once it is not needed
+	reserveAt int64         // offset in the archive of the next byte from reserve
 
 	mu      sync.Mutex
 	changed *sync.Cond
-	turn    int              // part that the stage gets now
-	taken   int              // parts that somebody has seen to, or does
-	spooled map[int]bool     // parts that wait for their turn
-	watches [maxAhead]*watch // over parts that arrive or have arrived, by slot
-	err     error            // why there will be no more
+	turn    int              // the part that the stage receives next
+	taken   int              // parts that are downloaded or being downloaded
+	spooled map[int]bool     // parts that are complete in the spool
+	watches [maxAhead]*watch // watches over parts, by slot
+	err     error            // why the download has failed
 }
 
-// inParts goes on with a download of which resp brings the rest, more slowly
-// than several connections may.
+// inParts continues a download over several connections. The body of resp is
+// the rest of the archive, which arrives more slowly than several connections
+// may be.
 func (d *download) inParts(ctx context.Context, w *watch, resp *http.Response, body io.Reader, at *url.URL, rate float64) error {
 	spool, err := d.stage.Spool()
 	if err != nil {
@@ -63,23 +64,25 @@ func (d *download) inParts(ctx context.Context, w *watch, resp *http.Response, b
 	p.give(p.run(ctx, w, &first{body, resp.Body}, rate))
 	stop(nil)
 	p.running.Wait()
-	d.alone = p.err != nil // whatever the reason, one connection needs less
+	d.alone = p.err != nil // whatever the reason, a single connection needs less of the server
 	switch {
 	case d.stageErr != nil:
 		return d.stageErr
-	case p.err != nil && p.reserve != nil: // whatever it is, the first connection may do without
+	case p.err != nil && p.reserve != nil: // the first connection may still work
 		return p.fallBack()
 	}
 	return p.err
 }
 
-// first is the first connection: what it brings, watched, and what ends it.
+// first is the first connection: its watched body, and the function to close
+// it.
 type first struct {
 	io.Reader
 	io.Closer
 }
 
-// fallBack goes on over the first connection, past what the others have brought.
+// fallBack continues over the first connection, after the bytes that the other
+// connections have downloaded.
 func (p *parts) fallBack() error {
 	if _, err := io.CopyN(io.Discard, p.reserve, p.have-p.reserveAt); err != nil {
 		return p.err
@@ -87,7 +90,8 @@ func (p *parts) fallBack() error {
 	return p.copy(p.reserve)
 }
 
-// dismiss ends the first connection once it has fallen far behind.
+// dismiss closes the first connection once it is more than this many bytes
+// behind.
 func (p *parts) dismiss(behind int64) {
 	if p.reserve != nil && p.have-p.reserveAt > behind {
 		p.reserve.Close()
@@ -95,8 +99,8 @@ func (p *parts) dismiss(behind int64) {
 	}
 }
 
-// run brings all parts: from the first connection as long as nobody is ahead of
-// it, and then as they come.
+// run downloads all parts: over the first connection until another connection
+// has a later part, then over all connections.
 func (p *parts) run(ctx context.Context, w *watch, body *first, rate float64) error {
 	turn, end := 0, false
 	for !end && p.claim(turn) {
@@ -125,15 +129,15 @@ func (p *parts) run(ctx context.Context, w *watch, body *first, rate float64) er
 	return nil
 }
 
-// grow adds connections as long as that brings more, rate being what one has
-// brought, in bytes a second.
+// grow adds connections as long as that increases the speed. Rate is the speed
+// of the first one in bytes a second.
 func (p *parts) grow(ctx context.Context, rate float64) {
 	var g growth
 	for more := g.more(rate); more > 0; more = g.more(rate) {
 		for range more {
 			p.running.Go(func() { p.help(ctx) })
 		}
-		if sleep(ctx, p.answered) != nil { // until they have begun
+		if sleep(ctx, p.answered) != nil { // until their answers begin
 			return
 		}
 		before := p.arrived.Load()
@@ -144,9 +148,10 @@ func (p *parts) grow(ctx context.Context, rate float64) {
 	}
 }
 
-// hurry ends the connection that all wait for, should next to nothing come any
-// more: the others have brought what they may, and a new one may be as fast. Where no further
-// connection has been answered yet, the first one goes on alone.
+// hurry ends the connection that all others wait for if it has almost stopped.
+// The other connections have downloaded all parts that fit into the spool, and
+// a new connection may be as fast as they are. If no further connection has
+// been answered yet, the first one continues alone.
 func (p *parts) hurry(ctx context.Context) {
 	var most, before int64
 	for sleep(ctx, patience) == nil {
@@ -164,8 +169,8 @@ func (p *parts) hurry(ctx context.Context) {
 	}
 }
 
-// again has the rest of the part asked for that the stage gets now, if it has
-// begun to arrive.
+// again ends the download of the part that the stage receives next, so that its
+// rest is requested again.
 func (p *parts) again() {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -174,14 +179,15 @@ func (p *parts) again() {
 	}
 }
 
-// arriving says who watches over the arrival of a part.
+// arriving sets the watch over a part.
 func (p *parts) arriving(part int, w *watch) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	p.watches[part%maxAhead] = w
 }
 
-// help brings parts as long as the host has room for one more connection, and is not in trouble.
+// help downloads parts while the host permits another connection, and is not in
+// trouble.
 func (p *parts) help(ctx context.Context) {
 	h := p.client.host(p.at)
 	for more := true; more && !p.client.standing(h).recent(); {
@@ -194,7 +200,7 @@ func (p *parts) help(ctx context.Context) {
 	}
 }
 
-// work brings parts as long as there are any.
+// work downloads parts until none is left.
 func (p *parts) work(ctx context.Context) {
 	for p.bringNext(ctx) {
 	}
@@ -215,17 +221,17 @@ func (p *parts) bringNext(ctx context.Context) bool {
 	return err == nil
 }
 
-// span is where a part lies in the archive.
+// span returns the range of a part in the archive.
 func (p *parts) span(part int) (begin, end int64) {
 	begin = p.first + int64(part)*p.size
 	return begin, min(begin+p.size, p.total)
 }
 
-// slot is where a part lies in the spool.
+// slot returns the offset of a part in the spool.
 func (p *parts) slot(part int) int64 { return int64(part%maxAhead) * p.size }
 
-// claim makes it the first connection's turn to bring a part, if nobody else
-// has taken that.
+// claim makes the first connection responsible for a part. It returns false if
+// the part is taken.
 func (p *parts) claim(part int) bool {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -238,7 +244,7 @@ func (p *parts) claim(part int) bool {
 	return true
 }
 
-// take is the next part to bring, once there is room for it.
+// take returns the next part to download, once the spool has room for it.
 func (p *parts) take() (part int, ok bool) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -252,7 +258,7 @@ func (p *parts) take() (part int, ok bool) {
 	return p.taken - 1, true
 }
 
-// put says that a part waits for its turn, or why it never will.
+// put records that a part is complete in the spool, or why it failed.
 func (p *parts) put(part int, err error) {
 	p.mu.Lock()
 	p.spooled[part] = err == nil
@@ -260,7 +266,7 @@ func (p *parts) put(part int, err error) {
 	p.give(err)
 }
 
-// give wakes whoever waits, for good if there is an error.
+// give wakes the waiting goroutines. If err is not nil, it ends the download.
 func (p *parts) give(err error) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -271,8 +277,8 @@ func (p *parts) give(err error) {
 	p.changed.Broadcast()
 }
 
-// straight moves a part from the first connection to the stage, and says whether
-// that connection is at its end.
+// straight copies a part from the first connection to the stage, and reports
+// whether that connection has ended.
 func (p *parts) straight(ctx context.Context, body io.Reader, part int) (end bool, err error) {
 	_, last := p.span(part)
 	for p.have < last {
@@ -288,7 +294,7 @@ func (p *parts) straight(ctx context.Context, body io.Reader, part int) (end boo
 	return false, nil
 }
 
-// join moves a part from the spool to the stage, once it is there.
+// join copies a part from the spool to the stage, once it is complete.
 func (p *parts) join(part int) error {
 	if err := p.await(part); err != nil {
 		return err
@@ -318,8 +324,8 @@ func (p *parts) await(part int) error {
 	return p.err
 }
 
-// bring has the bytes of the archive from begin to end given to a function,
-// piece by piece.
+// bring downloads the bytes of the archive from begin to end, and passes them
+// to a function piece by piece.
 func (p *parts) bring(ctx context.Context, begin, end int64, buf []byte, to func(b []byte, offset int64) error) error {
 	err := p.client.retry(ctx, p.url, nil, min(p.tries, partTries), func() (bool, error) {
 		from := begin
@@ -334,19 +340,19 @@ func (p *parts) bring(ctx context.Context, begin, end int64, buf []byte, to func
 		return begin >= from+bufferSize, err
 	})
 	if err != nil && ctx.Err() == nil {
-		// Whatever it is, one connection may do without what has failed.
+		// Whatever has failed, a single connection may not need it.
 		if failed, ok := errors.AsType[*Error](err); ok {
 			err = failed.Err
 		}
 		if from, ok := errors.AsType[*redirected](err); ok && from.to == bare(p.at) {
-			err = from.err // the download says where it was redirected
+			err = from.err // the download's error names the redirect target
 		}
 		return broken{errors.New("in parts: " + err.Error())}
 	}
 	return err
 }
 
-// ask is one try to bring something.
+// ask sends one request for a range of the archive.
 func (p *parts) ask(ctx context.Context, begin, end int64, buf []byte, to func([]byte) error) error {
 	ctx, w := newWatch(ctx, p.client.opts.Timeout)
 	defer w.stop()
@@ -375,9 +381,9 @@ func (p *parts) ask(ctx context.Context, begin, end int64, buf []byte, to func([
 	return p.pass(w.reader(resp.Body), length, buf, to)
 }
 
-// refused is the error for a refused part. A server that asks for a wait has enough of our
-// connections: the wait is not kept, as the first connection doesn't need it, and the part
-// is not asked for again.
+// refused returns the error for a rejected part. A server that requests a wait
+// permits no more connections. Larder ignores the wait, because the first
+// connection continues without it, and does not request the part again.
 func (p *parts) refused(at *url.URL, resp *http.Response) error {
 	wait := resp.Header.Get("Retry-After")
 	resp.Header.Del("Retry-After")
@@ -388,7 +394,8 @@ func (p *parts) refused(at *url.URL, resp *http.Response) error {
 	return err
 }
 
-// checkPart is how many bytes come, of those that were asked for.
+// checkPart returns the number of bytes in the answer, which may be less than
+// requested.
 func (p *parts) checkPart(resp *http.Response, begin, end int64) (length int64, err error) {
 	first, last, total, err := parseContentRange(resp.Header.Get("Content-Range"))
 	if err != nil {
@@ -406,7 +413,7 @@ func (p *parts) checkPart(resp *http.Response, begin, end int64) (length int64, 
 	return last + 1 - first, nil
 }
 
-// pass gives so many bytes of a body to a function.
+// pass passes length bytes of a body to a function.
 func (p *parts) pass(body io.Reader, length int64, buf []byte, to func([]byte) error) error {
 	for length > 0 {
 		n, end, err := fill(body, buf[:min(int64(len(buf)), length)])

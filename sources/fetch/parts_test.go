@@ -19,7 +19,7 @@ import (
 	"github.com/larder-cli/larder/sources/fetch"
 )
 
-// A spoolStage has room beside it.
+// A spoolStage can create a spool.
 type spoolStage struct {
 	stage
 	dir    string
@@ -48,17 +48,17 @@ var large = func() []byte {
 	return b
 }()
 
-// A slowServer brings so many bytes a second to each of those who ask.
+// A slowServer limits the speed of each connection to rate bytes a second.
 type slowServer struct {
 	content []byte
 	rate    int
-	fault   func(n int, rw http.ResponseWriter, r *http.Request) bool // whether it has answered
+	fault   func(n int, rw http.ResponseWriter, r *http.Request) bool // reports whether it has answered the request
 
-	mend   bool // no longer slow after a fault
+	mend   bool // full speed after the fault
 	mended atomic.Bool
 
 	mu     sync.Mutex
-	ranges []string // asked for
+	ranges []string // requested ranges
 }
 
 func (s *slowServer) ServeHTTP(rw http.ResponseWriter, r *http.Request) {
@@ -90,7 +90,8 @@ func (s *slowServer) wait(d time.Duration) {
 	}
 }
 
-// parted downloads an archive that is worth parts, past a fault.
+// parted downloads an archive that is large enough for parts, in spite of a
+// fault.
 func parted(t *testing.T, opts fetch.Options, server *slowServer, s *spoolStage) error {
 	t.Helper()
 	w := newWorld(t, opts, server.ServeHTTP)
@@ -102,7 +103,7 @@ func parted(t *testing.T, opts fetch.Options, server *slowServer, s *spoolStage)
 	return err
 }
 
-func TestLargeArchiveFromASlowServerComesInParts(t *testing.T) {
+func TestLargeArchiveFromSlowServerUsesParts(t *testing.T) {
 	part := func(r *http.Request) bool {
 		return r.Header.Get("Range") != "" && !strings.HasSuffix(r.Header.Get("Range"), "-")
 	}
@@ -130,8 +131,8 @@ func TestLargeArchiveFromASlowServerComesInParts(t *testing.T) {
 		fault  func(n int, rw http.ResponseWriter, r *http.Request) bool
 		opts   fetch.Options
 		full   bool
-		parts  bool // whether most of it comes in parts
-		whole  int  // how often somebody asks for all of it or the rest
+		parts  bool // whether most of it is downloaded in parts
+		whole  int  // number of requests for the whole archive or its rest
 		resets int
 	}{
 		{name: "no fault", parts: true, whole: 1},
@@ -166,9 +167,9 @@ func TestLargeArchiveFromASlowServerComesInParts(t *testing.T) {
 			return part(r)
 		}},
 		{name: "other part", whole: 1, fault: lie("bytes 5-104/%d", len(large))},
-		{name: "part of something larger", whole: 1, fault: lie("bytes 0-99/%d", len(large)+1)},
-		{name: "part of nothing", whole: 1, fault: lie("bytes x")},
-		{name: "changed meanwhile", whole: 1, fault: func(n int, rw http.ResponseWriter, r *http.Request) bool {
+		{name: "part of a larger archive", whole: 1, fault: lie("bytes 0-99/%d", len(large)+1)},
+		{name: "invalid part", whole: 1, fault: lie("bytes x")},
+		{name: "changed in the meantime", whole: 1, fault: func(n int, rw http.ResponseWriter, r *http.Request) bool {
 			if n > 1 {
 				serve(large, `"b"`, time.Time{})(rw, r)
 			}
@@ -197,10 +198,10 @@ func TestLargeArchiveFromASlowServerComesInParts(t *testing.T) {
 	}
 }
 
-// A connection over which nothing comes, or next to nothing, costs some seconds
-// and one request more, whichever it is.
+// A connection that delivers nothing, or almost nothing, costs a few seconds
+// and one more request, whichever connection it is.
 func TestPartsDoNotWaitForOneOfThem(t *testing.T) {
-	const crawl, stop = 4 << 10, 1 // bytes a second
+	const crawl, stop = 4 << 10, 1 // in bytes a second
 	last := fmt.Sprintf("-%d", len(large)-1)
 	for _, test := range []struct {
 		name string
@@ -231,13 +232,14 @@ func TestPartsDoNotWaitForOneOfThem(t *testing.T) {
 	}
 }
 
-// A limitedServer brings 2 MiB a second to each of those who ask, but once far less.
+// A limitedServer limits each connection to 2 MiB a second, and one of them to
+// much less.
 type limitedServer struct {
 	slow func(n int, asked string) bool
-	rate int // then, in bytes a second, after half a MiB
+	rate int // of the slow connection in bytes a second, after half a MiB
 
 	mu               sync.Mutex
-	n, whole, slowed int // requests
+	n, whole, slowed int // numbers of requests
 }
 
 func (s *limitedServer) ServeHTTP(rw http.ResponseWriter, r *http.Request) {
@@ -263,8 +265,8 @@ func (s *limitedServer) ServeHTTP(rw http.ResponseWriter, r *http.Request) {
 type limited struct {
 	http.ResponseWriter
 	gone <-chan struct{}
-	fast int // bytes, at 2 MiB a second
-	rate int // of what follows
+	fast int // bytes sent at 2 MiB a second
+	rate int // of the rest
 }
 
 func (w *limited) Write(b []byte) (n int, err error) {
@@ -286,8 +288,9 @@ func (w *limited) Write(b []byte) (n int, err error) {
 	return n, err
 }
 
-// A server that serves one connection a client gets no other: what the first one has brought
-// stays, and it brings the rest without much of a wait.
+// If a server permits only one connection for each client, the data from the
+// first connection is kept, and that connection downloads the rest with little
+// delay.
 func TestServersForOneConnection(t *testing.T) {
 	for name, second := range map[string]http.HandlerFunc{
 		"asks to wait": func(rw http.ResponseWriter, _ *http.Request) {
@@ -322,7 +325,7 @@ func TestServersForOneConnection(t *testing.T) {
 	}
 }
 
-// Where parts were redirected is told once.
+// The target of a redirect appears in the error only once.
 func TestPartsOfRedirectedArchives(t *testing.T) {
 	server := &limitedServer{slow: func(int, string) bool { return false }}
 	var gone atomic.Bool
@@ -345,7 +348,7 @@ func TestPartsOfRedirectedArchives(t *testing.T) {
 	})
 }
 
-// A dying answer ends once it is told to.
+// A dying answer breaks once now is set.
 type dying struct {
 	http.ResponseWriter
 	now *atomic.Bool
@@ -358,7 +361,7 @@ func (d *dying) Write(b []byte) (int, error) {
 	return d.ResponseWriter.Write(b)
 }
 
-func TestPartsSayWhichHostFails(t *testing.T) {
+func TestPartsNameTheFailingHost(t *testing.T) {
 	var failed []string
 	opts := fetch.Options{Report: func(e fetch.Event) { failed = append(failed, e.Host) }}
 	server := &limitedServer{slow: func(int, string) bool { return false }}

@@ -19,8 +19,8 @@ import (
 	"github.com/larder-cli/larder/sources/sourcetest"
 )
 
-// inBubble runs test where time passes only when all wait for it, with a
-// client for which handler is all of the network.
+// inBubble runs test in a bubble with fake time. All requests of its client go
+// to handler.
 func inBubble(t *testing.T, opts fetch.Options, handler http.HandlerFunc, test func(*testing.T, *fetch.Client)) {
 	t.Helper()
 	synctest.Test(t, func(t *testing.T) {
@@ -37,7 +37,7 @@ func inBubble(t *testing.T, opts fetch.Options, handler http.HandlerFunc, test f
 	})
 }
 
-// Pipes are a listener within the process.
+// A pipes is a listener within the process.
 type pipes struct {
 	conns  chan net.Conn
 	closed chan struct{}
@@ -66,8 +66,7 @@ func (p *pipes) Close() error { close(p.closed); return nil }
 
 func (p *pipes) Addr() net.Addr { return &net.UnixAddr{Name: "pipe"} }
 
-// every answers with n bytes each time the interval has passed, as long as
-// anybody listens.
+// every writes n bytes after each interval, until the client is gone.
 func every(interval time.Duration, n int) http.HandlerFunc {
 	return func(rw http.ResponseWriter, r *http.Request) {
 		for r.Context().Err() == nil {
@@ -81,7 +80,7 @@ func every(interval time.Duration, n int) http.HandlerFunc {
 	}
 }
 
-// silent takes the question and never answers.
+// silent accepts the request and never answers.
 func silent(_ http.ResponseWriter, r *http.Request) { <-r.Context().Done() }
 
 func TestPatience(t *testing.T) {
@@ -128,7 +127,8 @@ func TestPatienceForTheFirstByte(t *testing.T) {
 	})
 }
 
-// One that never answers is asked twice, and the message names the setting.
+// If a server never answers, the request is sent twice, and the message names
+// the setting.
 func TestPatienceEnds(t *testing.T) {
 	for opts, want := range map[*fetch.Options]struct {
 		archive, document time.Duration
@@ -152,7 +152,7 @@ func TestPatienceEnds(t *testing.T) {
 	}
 }
 
-func TestStallsAreTriedAgain(t *testing.T) {
+func TestStallsAreRetried(t *testing.T) {
 	asked := 0
 	inBubble(t, fetch.Options{}, func(rw http.ResponseWriter, r *http.Request) {
 		if asked++; asked < 3 {
@@ -167,7 +167,7 @@ func TestStallsAreTriedAgain(t *testing.T) {
 	})
 }
 
-func TestStalledDownloadGoesOn(t *testing.T) {
+func TestStalledDownloadResumes(t *testing.T) {
 	asked := 0
 	inBubble(t, fetch.Options{}, func(rw http.ResponseWriter, r *http.Request) {
 		if asked++; asked > 1 {
@@ -187,7 +187,7 @@ func TestStalledDownloadGoesOn(t *testing.T) {
 	})
 }
 
-// Only the server can stall: a disk may take its time.
+// Only the server can stall: a slow disk is no error.
 func TestSlowStage(t *testing.T) {
 	inBubble(t, fetch.Options{DownloadTries: 1}, serve(archive, "", time.Time{}), func(t *testing.T, client *fetch.Client) {
 		if err := client.Download(t.Context(), fetch.Archive{URL: "http://example.com/x.zip"}, &stage{slow: time.Minute}); err != nil {
@@ -196,7 +196,8 @@ func TestSlowStage(t *testing.T) {
 	})
 }
 
-// Requests that wait for one host come back a few at a time, and not too early.
+// Requests that wait for the same host resume a few at a time, and not too
+// early.
 func TestWaitingTogether(t *testing.T) {
 	var mu sync.Mutex
 	var begun time.Time

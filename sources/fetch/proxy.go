@@ -11,12 +11,12 @@ import (
 	"github.com/larder-cli/larder/sources"
 )
 
-// A ProxyError is a proxy that does not lead to a host. It says nothing about what the host
-// has: whatever its status is, it is no answer of the host.
+// A ProxyError is the failure of a proxy to connect to a host. Its status comes
+// from the proxy, so it means nothing about the contents of the host.
 type ProxyError struct {
-	Proxy string // its host and port
-	Host  string // that it was to lead to
-	Code  int    // the status of its answer; 0 if there was none
+	Proxy string // host and port of the proxy
+	Host  string // the host to connect to
+	Code  int    // status of the proxy's answer; 0 if there was none
 	Err   error  // why there was no answer
 }
 
@@ -30,16 +30,17 @@ func (e *ProxyError) Error() string {
 
 func (e *ProxyError) Unwrap() error { return e.Err }
 
-// A proxied error is of a request that went through a proxy: it may be the proxy's.
+// A proxied error comes from a request over a proxy. The proxy may be its
+// cause.
 type proxied struct {
-	proxy string // its host and port
+	proxy string // host and port of the proxy
 	err   error
 }
 
 func (e *proxied) Error() string { return fmt.Sprintf("%v (through the proxy %s)", e.err, e.proxy) }
 func (e *proxied) Unwrap() error { return e.err }
 
-// checkProxy makes a proxy's refusal an error that is known as such.
+// checkProxy returns a ProxyError if the proxy rejects the connection.
 func checkProxy(ctx context.Context, proxy *url.URL, asked *http.Request, resp *http.Response) error {
 	if resp.StatusCode == http.StatusOK {
 		if n, ok := ctx.Value(noted{}).(*note); ok {
@@ -50,14 +51,15 @@ func checkProxy(ctx context.Context, proxy *url.URL, asked *http.Request, resp *
 	return explainProxy(&ProxyError{Proxy: proxy.Host, Host: asked.Host, Code: resp.StatusCode}, proxy, resp.Header, "HTTPS_PROXY")
 }
 
-// proxyOf is the proxy that requests to u go to, and the variable that names it; nil if none.
+// proxyOf returns the proxy for requests to u and the environment variable that
+// sets it, or nil.
 func (c *Client) proxyOf(u *url.URL) (proxy *url.URL, variable string) {
 	if c.opts.Proxy == nil || c.opts.Transport != nil {
 		return nil, ""
 	}
 	proxy, err := c.opts.Proxy(&http.Request{URL: u})
 	if err != nil {
-		return nil, "" // then nothing was sent
+		return nil, "" // no request was sent then
 	}
 	if u.Scheme == "http" {
 		return proxy, "HTTP_PROXY"
@@ -65,8 +67,8 @@ func (c *Client) proxyOf(u *url.URL) (proxy *url.URL, variable string) {
 	return proxy, "HTTPS_PROXY"
 }
 
-// through is the error of what came from u. Without TLS, a proxy may have answered in place
-// of the host, and nothing tells the two apart.
+// through returns err with the proxy that may have caused it. Without TLS, a
+// proxy can answer in place of the host, and the two cannot be distinguished.
 func (c *Client) through(u *url.URL, err error) error {
 	if err == nil || u.Scheme != "http" {
 		return err
@@ -81,16 +83,16 @@ func (c *Client) mayBeProxy(u *url.URL, err error) error {
 	return err
 }
 
-// isProxys reports whether the proxy is known to be what failed, or err says already that it
-// may be.
+// isProxys reports whether err is known to be the proxy's, or already names the
+// proxy.
 func isProxys(err error) bool {
 	var refused *ProxyError
 	var perhaps *proxied
 	return errors.As(err, &refused) || errors.As(err, &perhaps)
 }
 
-// unconnected is the error of a request to u that got no answer, n being what is known of its
-// connection.
+// unconnected returns the error of a request to u without an answer. The note n
+// is the state of its connection.
 func (c *Client) unconnected(u *url.URL, n *note, err error) error {
 	proxy, variable := c.proxyOf(u)
 	switch {
@@ -98,7 +100,7 @@ func (c *Client) unconnected(u *url.URL, n *note, err error) error {
 		return err
 	case n.stands.Load():
 		return c.through(u, err)
-	case n.tunnelled.Load() && temporary(err): // and not what TLS makes of the host
+	case n.tunnelled.Load() && temporary(err): // not an error of TLS with the host
 		return c.mayBeProxy(u, err)
 	case n.tunnelled.Load():
 		return err
@@ -107,7 +109,8 @@ func (c *Client) unconnected(u *url.URL, n *note, err error) error {
 	return sources.WithHint(err, "%s names the proxy: check that it is right, or name the host in NO_PROXY if it can be reached without", variable)
 }
 
-// explainProxy adds to a proxy's refusal what may help. The variable names the proxy.
+// explainProxy adds a hint to a proxy's rejection. The variable is the one that
+// sets the proxy.
 func explainProxy(err *ProxyError, proxy *url.URL, header http.Header, variable string) error {
 	if err.Code != http.StatusProxyAuthRequired {
 		return sources.WithHint(err, "ask who runs the proxy that %s names to let you reach %s, or name the host in NO_PROXY", variable, err.Host)

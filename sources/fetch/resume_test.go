@@ -12,7 +12,7 @@ import (
 	"github.com/larder-cli/larder/sources/sourcetest"
 )
 
-func TestDownloadGoesOnFromAnEarlierOne(t *testing.T) {
+func TestDownloadResumesEarlierDownload(t *testing.T) {
 	const half = 1 << 19
 	other := bytes.Repeat([]byte("x"), half)
 	for _, test := range []struct {
@@ -24,9 +24,9 @@ func TestDownloadGoesOnFromAnEarlierOne(t *testing.T) {
 	}{
 		{"nothing kept", nil, "", "", 0},
 		{"half", archive[:half], `"a"`, "bytes=524288-", 0},
-		{"half of another", other, `"b"`, "bytes=524288-", 1},
-		{"nobody knows of what", other, "", "", 1},
-		{"no validator can be that", other, "\"a\n\"", "", 1},
+		{"half of another archive", other, `"b"`, "bytes=524288-", 1},
+		{"no validator", other, "", "", 1},
+		{"invalid validator", other, "\"a\n\"", "", 1},
 		{"all of it", archive, `"a"`, "bytes=1048576-", 1},
 	} {
 		t.Run(test.name, func(t *testing.T) {

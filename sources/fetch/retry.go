@@ -10,8 +10,9 @@ import (
 	"github.com/larder-cli/larder/sources"
 )
 
-// retry calls try until it succeeds, fails for good, or has failed tries times
-// in a row without having brought anything. The seat is kept while the host is in trouble.
+// retry calls try until it succeeds, returns a permanent error, or has failed
+// tries times in a row without progress. While the host is in trouble, the
+// request keeps its seat between tries.
 func (c *Client) retry(ctx context.Context, u *url.URL, s *seat, tries int, try func() (progress bool, err error)) error {
 	defer s.leave()
 	start := time.Now()
@@ -39,7 +40,7 @@ func (c *Client) retry(ctx context.Context, u *url.URL, s *seat, tries int, try 
 	}
 }
 
-// suggestTimeout adds how to wait longer, if that is what failed.
+// suggestTimeout adds the hint how to wait longer, if err is a timeout.
 func (c *Client) suggestTimeout(err error) error {
 	if c.opts.TimeoutSetting == "" || !errors.Is(err, ErrStalled) {
 		return err
@@ -47,16 +48,17 @@ func (c *Client) suggestTimeout(err error) error {
 	return sources.WithHint(err, "if the server needs longer, set %s to the seconds that it needs", c.opts.TimeoutSetting)
 }
 
-// A failure is a try that failed and that another one follows.
+// A failure is a failed try that will be followed by another one.
 type failure struct {
-	try    int // 1 is the first
+	try    int // counted from 1
 	inARow int
-	tries  int // that may fail in a row
+	tries  int // how many may fail in a row
 	err    error
 }
 
-// pause waits before the next try. If the host is in trouble, the wait is that of all requests
-// to it, and happens where the next one is sent.
+// pause waits before the next try. If the host is in trouble, pause only starts
+// a pause for all requests to it. The requests wait for its end before they are
+// sent.
 func (c *Client) pause(ctx context.Context, u *url.URL, s *seat, f failure) error {
 	e := Event{URL: bare(u), Host: failedHost(u, f.err), Try: f.try, Wait: backoff(f.inARow), Err: f.err}
 	trouble, ok := errors.AsType[*troubled](f.err)
@@ -87,12 +89,13 @@ func (c *Client) tell(e Event) {
 	c.opts.Report(e)
 }
 
-// backoff is exponential with full jitter: any time up to the limit, so that
-// those who failed together do not come back together.
+// backoff returns a random wait up to an exponential limit (full jitter), so
+// that requests that failed together are not retried together.
 func backoff(failed int) time.Duration { return rand.N(longestBackoff(failed)) }
 
-// sharedBackoff is backoff for all requests to a host together. It is never short, because it
-// counts as a failed try for all of them.
+// sharedBackoff returns the backoff for all requests to a host together. It is
+// at least half of the limit, because it counts as a failed try for each of
+// them.
 func sharedBackoff(failed int) time.Duration {
 	longest := longestBackoff(failed)
 	return longest/2 + rand.N(longest/2)
@@ -102,7 +105,7 @@ func longestBackoff(failed int) time.Duration {
 	return min(maxBackoff, firstBackoff<<min(max(failed-1, 0), maxDoublings))
 }
 
-// allBackoffs is how long the waits before the tries that are left are at most.
+// allBackoffs returns the maximum sum of the waits before the remaining tries.
 func allBackoffs(failed, tries int) (sum time.Duration) {
 	for ; failed < tries; failed++ {
 		sum += longestBackoff(failed)

@@ -16,9 +16,9 @@ import (
 	"sync"
 )
 
-// Said is the first message in the body of an answer that tells of an error, on one line
-// and not too long: of JSON such as registries answer with, {"errors":[…]}, or of XML such
-// as object stores answer with. It is empty if there is none.
+// Said returns the first error message in the body of an answer, shortened and
+// on one line. It reads the JSON of registries, {"errors":[…]}, and the XML of
+// object stores. It is empty if there is no message.
 func Said(body []byte) string {
 	text := saidInJSON(body)
 	if text == "" {
@@ -27,7 +27,7 @@ func Said(body []byte) string {
 	return oneLine(text)
 }
 
-// scrub removes the secrets that a request was sent with from the message of its answer.
+// scrub removes the secrets of the request from the message of its response.
 func scrub(text string, at *url.URL, resp *http.Response) string {
 	var secrets []string
 	if n, ok := resp.Request.Context().Value(noted{}).(*note); ok {
@@ -59,17 +59,17 @@ func scrub(text string, at *url.URL, resp *http.Response) string {
 	return text
 }
 
-// harmless are headers of requests that hold no secrets.
+// harmless are request headers without secrets.
 var harmless = map[string]bool{"Accept": true, "Accept-Encoding": true, "If-Range": true, "Range": true, "User-Agent": true}
 
-// minSecret is how long a text is at least that is taken for a secret: shorter ones are in
-// every other word.
+// minSecret is the minimum length of a secret. Shorter texts occur within other words.
 const minSecret = 4
 
 // queries are those of URLs in a text. They may hold signatures and tokens.
 var queries = sync.OnceValue(func() *regexp.Regexp { return regexp.MustCompile(`(/[^\s?"'<>]*)\?[^\s"'<>]*`) })
 
-// oneLine is text from a server on one line, not too long and without the queries of URLs.
+// oneLine returns text from a server on one line, shortened and without the
+// queries of URLs.
 func oneLine(text string) string {
 	text = strings.Join(strings.Fields(Printable(queries().ReplaceAllString(text, "$1?…"))), " ")
 	if runes := []rune(text); len(runes) > maxSaid {
@@ -78,9 +78,9 @@ func oneLine(text string) string {
 	return text
 }
 
-// said is the message in the body of an answer that is an error. Besides what [Said]
-// understands, that is the title of a page, or plain text. It is empty if it only repeats
-// the status.
+// said returns the message in the body of an error answer. In addition to
+// [Said], it reads the title of an HTML page, and plain text. It is empty if
+// the message only repeats the status.
 func said(body []byte, resp *http.Response) string {
 	text := Said(body)
 	kind, _, _ := mime.ParseMediaType(resp.Header.Get("Content-Type"))
@@ -97,12 +97,12 @@ func said(body []byte, resp *http.Response) string {
 	return text
 }
 
-// title is the title of a page in HTML.
+// title returns the title of an HTML page.
 func title(page []byte) string {
 	text := string(page)
 	lower := strings.ToLower(text)
 	if len(lower) != len(text) {
-		return "" // not plain enough to cut out of
+		return "" // offsets in lower differ from those in text
 	}
 	_, rest, _ := strings.Cut(lower, "<title>")
 	inner, _, found := strings.Cut(rest, "</title>")
@@ -113,8 +113,8 @@ func title(page []byte) string {
 	return text[begin : begin+len(inner)]
 }
 
-// repeatsStatus reports whether text is no more than what the status code means, as in
-// "404 page not found" or "502 Bad Gateway".
+// repeatsStatus reports whether text is only the meaning of the status code, as
+// in "404 page not found" or "502 Bad Gateway".
 func repeatsStatus(text string, code int) bool {
 	text = strings.ToLower(strings.Trim(text, " .!"))
 	text = strings.TrimLeft(strings.TrimPrefix(text, strconv.Itoa(code)), " :-")
@@ -142,14 +142,15 @@ func saidInJSON(body []byte) string {
 	return ""
 }
 
-// message is the text of an error in JSON, which is a string or an object with one.
+// message returns the text of an error in JSON, which is a string or an object
+// with one.
 func message(value json.RawMessage) string {
 	var text string
 	if json.Unmarshal(value, &text) == nil {
 		return text
 	}
 	var parts struct{ Message, Detail, Title string }
-	_ = json.Unmarshal(value, &parts) // what is neither has no message
+	_ = json.Unmarshal(value, &parts) // any other value has no message
 	for _, text := range []string{parts.Message, parts.Detail, parts.Title} {
 		if text != "" {
 			return text
@@ -170,8 +171,8 @@ func saidInXML(body []byte) string {
 	return strings.Trim(answer.Code+": "+answer.Message, ": ")
 }
 
-// insteadOfArchive is the error for what begins with head, if that is no archive but a page or
-// an error in JSON or XML.
+// insteadOfArchive returns an error if a body that begins with head is empty, an HTML page, or
+// an error in JSON or XML, and not an archive.
 func insteadOfArchive(head []byte, resp *http.Response) error {
 	contentType := resp.Header.Get("Content-Type")
 	if len(head) == 0 && resp.ContentLength == 0 {
@@ -186,8 +187,8 @@ func insteadOfArchive(head []byte, resp *http.Response) error {
 	return nil
 }
 
-// isObjectStore reports whether a header is of an answer by S3, or what speaks like it,
-// Google's or Azure's store.
+// isObjectStore reports whether an answer's headers are those of S3 or a
+// compatible store, Google Cloud Storage or Azure Blob Storage.
 func isObjectStore(header http.Header) bool {
 	for _, name := range []string{"X-Amz-Request-Id", "X-Goog-Hash", "X-Guploader-Uploadid", "X-Ms-Request-Id"} {
 		if header.Get(name) != "" {
@@ -197,10 +198,11 @@ func isObjectStore(header http.Header) bool {
 	return false
 }
 
-// signatures are the parameters that object stores sign URLs with, in lower case.
+// signatures are the query parameters with the signature of an object store's
+// URL, in lower case.
 var signatures = []string{"x-amz-signature", "x-goog-signature", "x-oss-signature", "x-cos-signature", "signature", "sig", "hmac"}
 
-// isSigned reports whether u is good for a while only.
+// isSigned reports whether u is signed, and so valid for a limited time.
 func isSigned(u *url.URL) bool {
 	for name := range u.Query() {
 		if slices.Contains(signatures, strings.ToLower(name)) {

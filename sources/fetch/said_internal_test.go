@@ -7,8 +7,8 @@ import (
 	"github.com/larder-cli/larder/sources/sourcetest"
 )
 
-// The message of a refusal may be plain text or the title of a page, and is left out where it
-// only repeats the status.
+// The message of an error answer may be plain text or the title of a page. It
+// is left out if it only repeats the status.
 func TestMessagesOfRefusals(t *testing.T) {
 	for _, tt := range []struct {
 		status      int

@@ -21,13 +21,13 @@ import (
 	"github.com/larder-cli/larder/sources"
 )
 
-// send is one try of a request, with redirects followed. It returns the
-// response and the URL that gave it. The caller closes the body.
+// send sends a request once and follows redirects. It returns the response and
+// the URL that answered. The caller must close the body.
 func (c *Client) send(ctx context.Context, w *watch, by *way, u *url.URL, header http.Header, redirects int) (*http.Response, *url.URL, error) {
 	header = header.Clone()
 	at := u
-	exposed := false     // whether TLS was left, after which no credentials are sent
-	var secured *url.URL // that redirected to http, where https is asked for instead
+	exposed := false     // whether a redirect led from https to http; no credentials are sent after that
+	var secured *url.URL // the URL that redirected to http, if https is requested instead
 	for hop := 0; ; hop++ {
 		if err := by.enter(at); err != nil {
 			return nil, nil, err
@@ -67,7 +67,8 @@ func (c *Client) send(ctx context.Context, w *watch, by *way, u *url.URL, header
 	}
 }
 
-// elsewhere says where err happened if that is not where the request began.
+// elsewhere adds the URL at which err occurred, if that is not the requested
+// one.
 func elsewhere(u, at *url.URL, err error) error {
 	if at == u {
 		return err
@@ -84,9 +85,10 @@ func redirects3xx(resp *http.Response) bool {
 	return false
 }
 
-// target is where a redirect leads. From https to http it is followed if that is plain
-// enough. Else the same is asked for over https, and secured is true: proxies that end TLS
-// often don't tell the server behind them, which then redirects to http.
+// target returns the target of a redirect. A redirect from https to http is
+// followed only if plain is set. Otherwise the same URL is requested over
+// https, and secured is true: behind a proxy that terminates TLS, many servers
+// redirect to http by mistake.
 func target(from *url.URL, resp *http.Response, plain bool) (to *url.URL, secured bool, err error) {
 	to, err = Resolve(from, resp.Header.Get("Location"))
 	if err != nil {
@@ -106,25 +108,25 @@ func target(from *url.URL, resp *http.Response, plain bool) (to *url.URL, secure
 	return &secure, true, nil
 }
 
-// suggestForwarding adds what may help to an error of a host that redirects to http.
+// suggestForwarding adds a hint to the error of a host that redirects to http.
 func suggestForwarding(u *url.URL, err error) error {
 	return sources.WithHint(err, "if a proxy in front of %s ends TLS, have it send X-Forwarded-Proto: https", u.Host)
 }
 
-// roundTrip sends one request, when its host lets us, and returns the answer's
-// headers with its body to come.
+// roundTrip sends one request, after the host's pause. It returns the response,
+// with the body still to be read.
 func (c *Client) roundTrip(ctx context.Context, w *watch, by *way, u *url.URL, header http.Header) (*http.Response, error) {
 	if err := c.keepPause(ctx, u, by.seat); err != nil {
 		return nil, err
 	}
 	anonymous := *u
-	anonymous.User = nil // is in the header if anywhere
+	anonymous.User = nil // if used, it is in the header
 	anonymous.RawQuery = sendable(u.RawQuery)
 	known := &note{host: c.host(u)}
 	proxy, _ := c.proxyOf(u)
 	trace := &httptrace.ClientTrace{
 		TLSHandshakeStart: func() {
-			if proxy != nil && proxy.Scheme != "https" { // or it may be the proxy's own
+			if proxy != nil && proxy.Scheme != "https" { // otherwise it may be the handshake with the proxy
 				known.tunnelled.Store(true)
 			}
 		},
@@ -149,12 +151,12 @@ func (c *Client) roundTrip(ctx context.Context, w *watch, by *way, u *url.URL, h
 	if err != nil {
 		return nil, c.suggestCertificate(u, unreached(h, c.unconnected(u, known, ended(ctx, classify(err)))))
 	}
-	if ctx.Err() != nil { // what a server says as we hang up is not its answer
+	if ctx.Err() != nil { // an answer received after cancellation does not count
 		_ = resp.Body.Close()
 		return nil, ended(ctx, ctx.Err())
 	}
-	// What is for this host alone is not for those who ask again, as they may be
-	// led elsewhere.
+	// Later requests may go to other hosts, so they must not repeat the headers
+	// configured for this one.
 	known.sent = req.Header
 	resp.Request = req.WithContext(context.WithValue(ctx, noted{}, known))
 	resp.Request.Header = header.Clone()
@@ -166,8 +168,8 @@ func (c *Client) roundTrip(ctx context.Context, w *watch, by *way, u *url.URL, h
 	return resp, nil
 }
 
-// exchange sends a request over the transport for its host. A host that speaks
-// HTTP/2 alone has archives from the other transport.
+// exchange sends a request over the transport for its host. If the host
+// supports only HTTP/2, requests for archives use the transport for documents.
 func (c *Client) exchange(over http.RoundTripper, u *url.URL, req *http.Request) (*http.Response, error) {
 	if over == c.documents {
 		first, done, err := c.host(u).open(req)
@@ -200,9 +202,10 @@ func (c *Client) exchange(over http.RoundTripper, u *url.URL, req *http.Request)
 	return resp, err
 }
 
-// wantsHTTP2 reports whether what came of a request over HTTP/1.1 may be how a host says that
-// it speaks HTTP/2 alone: it ends the handshake, hangs up after it, sends what is no HTTP/1.1
-// or refuses.
+// wantsHTTP2 reports whether the result of a request over HTTP/1.1 may mean
+// that the host supports only HTTP/2. Such hosts fail the handshake, close the
+// connection after it, send something other than HTTP/1.1, or answer with an
+// error status.
 func (h *host) wantsHTTP2(resp *http.Response, err error) bool {
 	if h.speaks1.Load() {
 		return false
@@ -214,14 +217,14 @@ func (h *host) wantsHTTP2(resp *http.Response, err error) bool {
 	}
 	switch resp.StatusCode {
 	case http.StatusUnauthorized, http.StatusProxyAuthRequired, http.StatusGone, http.StatusTooManyRequests:
-		return false // which are about something else
+		return false // which have other causes
 	case http.StatusHTTPVersionNotSupported:
 		return true
 	}
 	return resp.StatusCode >= 400 && resp.StatusCode < 500
 }
 
-// classify marks err as one that may pass, unless it is one that does not.
+// classify marks err as temporary, unless it is known to be permanent.
 func classify(err error) error {
 	var (
 		proxy       *ProxyError
@@ -235,7 +238,7 @@ func classify(err error) error {
 		op          *net.OpError
 	)
 	switch {
-	case errors.As(err, &proxy): // which knows itself
+	case errors.As(err, &proxy): // the function temporary has a rule for it
 	case errors.As(err, &unknown):
 		return sources.WithHint(err, "add the authority that issued the certificate to the system's, or name its file in SSL_CERT_FILE where the system is not Windows or macOS, or as the host's ca_file in larder's own configuration file")
 	case errors.As(err, &certificate), errors.As(err, &name),
@@ -244,7 +247,7 @@ func classify(err error) error {
 		return fmt.Errorf("the server does not speak TLS on this port: %w", err)
 	case errors.Is(err, http.ErrSchemeMismatch):
 	case errors.As(err, &dns) && dns.IsNotFound && !dns.IsTemporary:
-	case errors.As(err, &op) && op.Op == "remote error": // a TLS alert: the server will not have us
+	case errors.As(err, &op) && op.Op == "remote error": // a TLS alert: the server rejects the connection
 		if strings.Contains(op.Error(), "handshake failure") {
 			return sources.WithHint(err, "the server may support outdated TLS alone, such as SHA-1 signatures or RSA key exchange: update it")
 		}
@@ -254,8 +257,8 @@ func classify(err error) error {
 	return err
 }
 
-// refusal is the error for a response that is not what was asked for. It uses
-// the response up.
+// refusal returns the error for a response with an unexpected status. It reads
+// and closes the body.
 func (c *Client) refusal(at *url.URL, resp *http.Response) error {
 	var body bytes.Buffer
 	drain(resp, &body)
@@ -284,12 +287,12 @@ func (c *Client) refusal(at *url.URL, resp *http.Response) error {
 	return err
 }
 
-// discard reads what little there may be left of a body, which lets the
-// connection be used again, and closes it.
+// discard reads the rest of a body if it is short, so that the connection can
+// be reused, and closes it.
 func discard(resp *http.Response) { drain(resp, io.Discard) }
 
-// drain gives the beginning of a body to a writer, and closes the body. As nothing depends on
-// it, it doesn't wait for long.
+// drain copies the beginning of a body to a writer, and closes the body. It
+// does not wait long, because nothing depends on the result.
 func drain(resp *http.Response, to io.Writer) {
 	late := time.AfterFunc(maxDrain, func() { resp.Body.Close() })
 	defer late.Stop()
@@ -301,8 +304,8 @@ func (c *Client) header() http.Header {
 	return http.Header{"User-Agent": {c.opts.UserAgent}}
 }
 
-// setToken adds the bearer token configured for u's own host, or else for the
-// host behalf, if there is one and the connection keeps it secret.
+// setToken adds the bearer token configured for the host of u, or otherwise for
+// the host behalf. It sends no token without TLS.
 func (c *Client) setToken(ctx context.Context, header http.Header, u *url.URL, behalf sources.Host) error {
 	if c.opts.Token == nil || u.Scheme != "https" {
 		return nil
@@ -312,7 +315,7 @@ func (c *Client) setToken(ctx context.Context, header http.Header, u *url.URL, b
 		token, ok, err = c.opts.Token(ctx, behalf)
 	}
 	if err != nil {
-		return err // it says whose credentials
+		return err // it already names the credentials
 	}
 	if !ok {
 		return nil
@@ -326,13 +329,13 @@ func (c *Client) setToken(ctx context.Context, header http.Header, u *url.URL, b
 
 func (c *Client) token(ctx context.Context, u *url.URL) (string, bool, error) {
 	host, _ := hostOf(u)
-	if host == "" { // it has no name of its own, so there are no credentials for it
+	if host == "" { // an invalid host name cannot have credentials
 		return "", false, nil
 	}
 	return c.opts.Token(ctx, host)
 }
 
-// setUser adds the user information of u, if it has any.
+// setUser adds the user information of u, if there is any.
 func setUser(header http.Header, u *url.URL) {
 	if u.User == nil {
 		return

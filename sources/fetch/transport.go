@@ -7,13 +7,12 @@ import (
 	"time"
 )
 
-// curves are those without a post-quantum key share, which makes the first message of a
-// handshake longer than some firewalls let through. Engines leave it out, too.
+// curves are the supported curves without post-quantum key exchange. With it, the first
+// message of a handshake is longer than some firewalls allow. The engines disable it too.
 var curves = []tls.CurveID{tls.X25519, tls.CurveP256, tls.CurveP384, tls.CurveP521}
 
-// NewTransport returns a transport as a Client makes for itself, for callers
-// that have something to add to it. It connects within the timeout, and knows
-// no proxy.
+// NewTransport returns a transport like those of a Client, for callers that
+// modify it. It connects within the timeout, and uses no proxy.
 func NewTransport(timeout time.Duration) *http.Transport {
 	dialer := &net.Dialer{Timeout: timeout, KeepAlive: keepAlive}
 	return &http.Transport{
@@ -30,8 +29,8 @@ func NewTransport(timeout time.Duration) *http.Transport {
 			MaxReadFrameSize:              readFrame,
 			MaxReceiveBufferPerStream:     streamBuffer,
 			MaxReceiveBufferPerConnection: connectionBuffer,
-			// A connection that has died unnoticed would swallow one try after
-			// another, as ending a request does not close it.
+			// Ending a request does not close a connection. Without pings, one
+			// try after another would be sent over a connection that is dead.
 			SendPingTimeout: timeout / pingsPerTimeout,
 			PingTimeout:     timeout / pingsPerTimeout,
 		},
@@ -39,17 +38,18 @@ func NewTransport(timeout time.Duration) *http.Transport {
 }
 
 // newTransports returns one transport for documents and one for archives. The
-// latter speaks HTTP/1.1, by which each archive has a connection to itself: over
-// a long line one connection alone does not bring what the line can.
+// one for archives uses HTTP/1.1, so that each archive has its own connection:
+// over a network with long delays, a single connection does not reach the full
+// speed.
 func newTransports(opts Options) (documents, archives *http.Transport) {
 	documents, archives = NewTransport(opts.Timeout), NewTransport(opts.Timeout)
 	documents.Proxy, archives.Proxy = opts.Proxy, opts.Proxy
 	archives.ForceAttemptHTTP2, archives.HTTP2 = false, nil
 	archives.Protocols = new(http.Protocols)
 	archives.Protocols.SetHTTP1(true)
-	archives.TLSClientConfig.NextProtos = []string{"http/1.1"} // or servers with HTTP/2 alone would not say so
+	archives.TLSClientConfig.NextProtos = []string{"http/1.1"} // without it, servers that support only HTTP/2 would not report that
 	archives.ReadBufferSize = bufferSize
-	sessions := tls.NewLRUClientSessionCache(0) // as archives have many connections to few hosts
+	sessions := tls.NewLRUClientSessionCache(0) // archives use many connections to few hosts
 	documents.TLSClientConfig.ClientSessionCache, archives.TLSClientConfig.ClientSessionCache = sessions, sessions
 	return documents, archives
 }

@@ -10,11 +10,12 @@ import (
 	"time"
 )
 
-// Trouble is a host that is overloaded or out of reach: it answers 429 or 503, asks for a wait
-// or refuses connections. All requests to it pause together, and so do those of other processes.
-// Until it has been well for a while, it gets few requests at a time, from all processes together.
+// A host in trouble is overloaded or unreachable: it answers 429 or 503,
+// requests a wait, or rejects connections. All requests to it pause together,
+// including those of other processes. Until there was no trouble for a while,
+// the number of concurrent requests to it is limited across all processes.
 
-// troubled is an error that is about a host rather than about what it was asked for.
+// troubled is an error that concerns a host, not a single request.
 type troubled struct {
 	error
 	host *host
@@ -22,12 +23,12 @@ type troubled struct {
 
 func (t *troubled) Unwrap() error { return t.error }
 
-// troubles reports whether an answer is about the host.
+// troubles reports whether the answer means that the host is in trouble.
 func (e *StatusError) troubles() bool {
 	return e.temporary() && (e.Code == http.StatusTooManyRequests || e.Code == http.StatusServiceUnavailable || e.after > 0)
 }
 
-// unreached makes err troubled if there was no connection to the host.
+// unreached marks err as troubled if there was no connection to the host.
 func unreached(h *host, err error) error {
 	if op, ok := errors.AsType[*net.OpError](err); ok && op.Op == "dial" && temporary(err) {
 		return &troubled{err, h}
@@ -35,17 +36,17 @@ func unreached(h *host, err error) error {
 	return err
 }
 
-// A standing is how a host is doing.
+// A standing is the state of a host.
 type standing struct {
-	until  time.Time // before which no request is to be sent; zero if there was no trouble
-	pauses int       // since the last good answer
-	over   bool      // whether the time has come
+	until  time.Time // the end of the pause; zero if there was no trouble
+	pauses int       // number of pauses since the last good answer
+	over   bool      // whether the pause is over
 }
 
 // recent reports whether the host was in trouble a short time ago.
 func (s standing) recent() bool { return time.Now().Before(s.until.Add(calm)) }
 
-// standing is what this process and others know of a host.
+// standing returns the state of a host, from this process and from others.
 func (c *Client) standing(h *host) standing {
 	h.mu.Lock()
 	s, waited := h.standing, h.waited
@@ -84,9 +85,10 @@ func (c *Client) note(h *host, s standing) {
 	}
 }
 
-// leave begins a pause of length d, unless there is one, and returns how long the pause still
-// is. If the host asked for d, the pause is at least as long, and a little longer: other machines
-// may have been asked the same.
+// leave starts a pause of length d, unless one has started, and returns the
+// time left. If the host requested d, the pause is at least that long, plus a
+// random duration, because the host may have requested the same wait of other
+// machines.
 func (c *Client) leave(h *host, d time.Duration, asked bool) time.Duration {
 	now := time.Now()
 	s := c.standing(h)
@@ -107,7 +109,7 @@ func (c *Client) leave(h *host, d time.Duration, asked bool) time.Duration {
 	return d
 }
 
-// well notes a good answer of the host.
+// well records a good answer of the host.
 func (c *Client) well(h *host) {
 	if s := c.standing(h); s.pauses > 0 {
 		s.pauses = 0
@@ -115,9 +117,9 @@ func (c *Client) well(h *host) {
 	}
 }
 
-// keepPause waits until a request may be sent to the host of u. Requests without a seat are
-// spread over time, so that they are not all sent at once. If the host has refused another
-// process, an event tells of it.
+// keepPause waits until a request may be sent to the host of u. Requests
+// without a seat are sent at random times, and not all at once. If another
+// process started the pause, an event reports it.
 func (c *Client) keepPause(ctx context.Context, u *url.URL, s *seat) error {
 	h := c.host(u)
 	now := c.standing(h)
@@ -140,7 +142,8 @@ func (c *Client) keepPause(ctx context.Context, u *url.URL, s *seat) error {
 	return nil
 }
 
-// tell reports whether an event has told of the trouble with the host, and counts the next one.
+// tell reports whether a recent event has already reported the trouble with the
+// host, and records the current one.
 func (h *host) tell() (known bool) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
@@ -150,25 +153,25 @@ func (h *host) tell() (known bool) {
 	return known
 }
 
-// A seat is what a request needs while its host is in trouble, besides what it needs otherwise.
-// It is kept from one try to the next, so that the request that failed is the first after the
-// pause.
+// A seat is permission to send a request to a host in trouble. A request keeps
+// its seat from one try to the next, so that the request that failed is the
+// first after the pause.
 type seat struct {
 	client  *Client
-	tries   int // of the request
-	failed  int // of them, in a row
-	missed  int // pauses that passed while it waited for a seat
+	tries   int // maximum number of tries of the request
+	failed  int // failed tries in a row
+	missed  int // pauses that ended while it waited for a seat
 	host    *host
-	release func() // nil without a seat
+	release func() // nil if it has no seat
 
-	late bool // has waited for too long, and waits no more
-	last bool // no further try makes sense: the host has refused all requests during the wait
+	late bool // the wait took too long, so it continues without a seat
+	last bool // another try is pointless: the host has rejected all requests during the wait
 }
 
 func (c *Client) newSeat(tries int) *seat { return &seat{client: c, tries: tries} }
 
-// take waits for a seat at the host of u if the host needs that, and reports whether there is
-// one. A seat at another host is left. The wait is bounded.
+// take waits for a seat at the host of u if the host requires one, and reports
+// whether it has one. It releases a seat at another host. The wait is limited.
 func (s *seat) take(ctx context.Context, u *url.URL) (seated bool, err error) {
 	if s == nil {
 		return false, nil
@@ -191,13 +194,14 @@ func (s *seat) take(ctx context.Context, u *url.URL) (seated bool, err error) {
 	return s.wait(ctx, h)
 }
 
-// wait waits for a seat until there is one, the host needs none any more or has refused all
-// requests for as many tries as this one has, or it took too long.
+// wait waits for a seat. It ends without a seat if the host no longer requires
+// one, if the host has rejected all requests for as many tries as this request
+// has, or after a time limit.
 func (s *seat) wait(ctx context.Context, h *host) (seated bool, err error) {
 	look, late := time.NewTicker(seatPoll), time.NewTimer(maxSeat)
 	defer look.Stop()
 	defer late.Stop()
-	next := false // to get a seat, of this process's requests
+	next := false // whether the request is next in line in this process
 	defer func() {
 		if next && !seated {
 			<-h.seats
@@ -232,7 +236,8 @@ func (s *seat) wait(ctx context.Context, h *host) (seated bool, err error) {
 	}
 }
 
-// sit makes a request the next to get a seat, if that is possible at once.
+// sit makes a request the next in line for a seat, and returns false if others
+// are.
 func (h *host) sit() bool {
 	select {
 	case h.seats <- struct{}{}:
@@ -242,7 +247,8 @@ func (h *host) sit() bool {
 	}
 }
 
-// sitDown takes a seat from those that all processes share, if there is one.
+// sitDown takes one of the seats that all processes share, and returns false if
+// none is free.
 func (s *seat) sitDown(h *host) bool {
 	release := func() {}
 	if ledger := s.client.ledger.Load(); ledger != nil {
@@ -259,21 +265,22 @@ func (s *seat) sitDown(h *host) bool {
 	return true
 }
 
-// fails is how many tries count as failed in a row, if those of the request did and the last one
-// was due to trouble with a host. The pauses that it waited for count too, as it would have
-// failed in between, but none before the last good answer to any request.
+// fails returns the number of failed tries in a row after a try that failed due
+// to trouble with the host. Pauses that the request waited for count as failed
+// tries, because it would have failed in between. Pauses before the last good
+// answer to any request do not count.
 func (s *seat) fails(failed int, h *host) int {
 	now := s.client.standing(h)
 	pauses := now.pauses
 	if now.over {
-		pauses++ // the next
+		pauses++ // the next one
 	}
 	s.failed = min(failed+s.missed, max(1, pauses))
 	s.missed = 0
 	return s.failed
 }
 
-// leave gives the seat to another request.
+// leave releases the seat.
 func (s *seat) leave() {
 	if s == nil || s.host == nil {
 		return

@@ -14,7 +14,8 @@ import (
 	"github.com/larder-cli/larder/sources/sourcetest"
 )
 
-// many fetches so many documents at once, and returns how many failed and the last error.
+// many fetches n documents at once, and returns how many failed and the last
+// error.
 func many(t *testing.T, client *fetch.Client, n int) (failed int, last error) {
 	t.Helper()
 	var mu sync.Mutex
@@ -34,8 +35,8 @@ func many(t *testing.T, client *fetch.Client, n int) (failed int, last error) {
 	return failed, last
 }
 
-// A registry that lets through little gets few requests too many, and all succeed, however many
-// there are.
+// A registry with a rate limit receives few requests above it, and all requests
+// succeed in the end, however many there are.
 func TestLimitedHost(t *testing.T) {
 	for _, after := range []string{"", "1"} {
 		t.Run("Retry-After "+after, func(t *testing.T) {
@@ -66,7 +67,7 @@ func TestLimitedHost(t *testing.T) {
 	}
 }
 
-// A host that refuses everything is given up by all requests soon, and few are sent to find out.
+// If a host rejects everything, all requests fail soon, and few are sent.
 func TestHostThatOnlyRefuses(t *testing.T) {
 	var mu sync.Mutex
 	requests := 0
@@ -89,8 +90,8 @@ func TestHostThatOnlyRefuses(t *testing.T) {
 	})
 }
 
-// A seat is left when its request is done, and a wait for one ends: when it took too long, and
-// when the request is cancelled.
+// A seat is released when its request is done. A wait for a seat ends after a
+// time limit, and when the request is cancelled.
 func TestSeatsAreBounded(t *testing.T) {
 	var shared ledger
 	inBubble(t, fetch.Options{}, func(http.ResponseWriter, *http.Request) {}, func(t *testing.T, client *fetch.Client) {
@@ -99,7 +100,7 @@ func TestSeatsAreBounded(t *testing.T) {
 		failed, err := many(t, client, 20)
 		sourcetest.Expect(t, failed == 0 && shared.seated == 0 && shared.most == 4, "%d failed (%v), %d seated, %d at most", failed, err, shared.seated, shared.most)
 
-		shared.seated = 4 // by processes that are stopped, and whose hosts stay in trouble
+		shared.seated = 4 // by processes that are stopped, while the host stays in trouble
 		shared.Leave("", time.Now().Add(90*time.Second), 1)
 		begun := time.Now()
 		failed, err = many(t, client, 20)
@@ -117,7 +118,7 @@ func TestSeatsAreBounded(t *testing.T) {
 	})
 }
 
-// Healthy hosts need no seats, whatever a single document of theirs is answered.
+// Healthy hosts require no seats, whatever the status of a single document.
 func TestHealthyHostsNeedNoSeats(t *testing.T) {
 	for _, status := range []int{200, 404, 500, 502} {
 		var shared ledger
@@ -130,7 +131,8 @@ func TestHealthyHostsNeedNoSeats(t *testing.T) {
 	}
 }
 
-// A download keeps its seat until it is complete, and leaves it to ask for another URL.
+// A download keeps its seat until it is complete, but releases it to request
+// another URL.
 func TestDownloadsHaveSeats(t *testing.T) {
 	var shared ledger
 	var expired atomic.Bool

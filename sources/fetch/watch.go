@@ -9,31 +9,31 @@ import (
 	"time"
 )
 
-// A watch ends a try that has waited too long for too little. Only time spent
-// waiting for the server counts: a slow disk is none of its fault.
+// A watch ends a try that receives too little for too long. Only time spent
+// waiting for the server counts, so a slow disk does not end a try.
 type watch struct {
-	ctx    context.Context // of the try, which the watch may end
+	ctx    context.Context // the try's context, which the watch can cancel
 	cancel context.CancelCauseFunc
 	timer  *time.Timer
 
-	window time.Duration // to wait for floor bytes
+	window time.Duration // the time to receive floor bytes
 	floor  int
-	left   time.Duration // of the window
-	got    int           // in the window
-	waited time.Duration // in all
-	budget time.Duration // left of all waiting, once it is limited
+	left   time.Duration // time left in the window
+	got    int           // bytes received in the window
+	waited time.Duration // total time waited
+	budget time.Duration // time left for all waits, if capped is set
 	capped bool
 
-	steady   func()      // ends the time in which little may arrive; nil once it has ended
-	answered atomic.Bool // whether there is an answer, of which more is awaited
+	steady   func()      // restores the window after the first bytes; nil once it is restored
+	answered atomic.Bool // whether the answer has begun
 
-	patience time.Duration // for the answer once the request is sent; 0 means the window
+	patience time.Duration // time for the answer to begin after the request was sent; 0 means the window
 	mu       sync.Mutex
-	waiting  time.Duration // that the timer is set to; 0 if it is not
+	waiting  time.Duration // the duration that the timer is set to; 0 if it is stopped
 }
 
-// newWatch returns a watch and the context that it cancels. Its stop must be
-// called.
+// newWatch returns a watch and the context that it cancels. The caller must
+// call stop.
 func newWatch(ctx context.Context, window time.Duration) (context.Context, *watch) {
 	ctx, cancel := context.WithCancelCause(ctx)
 	w := &watch{ctx: ctx, cancel: cancel, window: window, floor: max(1, int(minRate*window.Seconds()))}
@@ -43,8 +43,8 @@ func newWatch(ctx context.Context, window time.Duration) (context.Context, *watc
 	return ctx, w
 }
 
-// slowly lets the first bytes of a body take a time that is longer than the window. Servers
-// that scan an archive for malware first send little or nothing of it meanwhile.
+// slowly sets how long the first bytes of a body may take, if that is longer than the window.
+// Servers that scan an archive for malware send little or nothing until the scan is finished.
 func (w *watch) slowly(bytes int, within time.Duration) {
 	if within <= w.window {
 		return
@@ -55,11 +55,12 @@ func (w *watch) slowly(bytes int, within time.Duration) {
 	w.renew()
 }
 
-// sent says that the request is sent: from now on the patience holds, if there is any. A
-// server that fetches an archive from elsewhere first is as silent as one that is dead.
+// sent records that the request was sent. From now on the patience applies, if
+// it is set: while a server fetches an archive from elsewhere, it sends
+// nothing, like a dead server.
 func (w *watch) sent() { w.await(w.patience) }
 
-// begun says that the answer begins to arrive: patience is over.
+// begun records that the answer has begun, which ends the patience.
 func (w *watch) begun() { w.await(w.window) }
 
 func (w *watch) await(d time.Duration) {
@@ -71,7 +72,7 @@ func (w *watch) await(d time.Duration) {
 	}
 }
 
-// limit bounds all waiting from now on, however much arrives meanwhile.
+// limit limits the total of all waits from now on, however much is received.
 func (w *watch) limit(budget time.Duration) { w.budget, w.capped = budget, true }
 
 func (w *watch) stop() {
@@ -91,7 +92,8 @@ func (w *watch) expire() {
 	w.cancel(fmt.Errorf("%w within %s", why, round(max(w.window, w.waiting))))
 }
 
-// while runs f, which waits for the server and returns how many bytes came.
+// while calls f, which waits for the server and returns the number of bytes
+// received.
 func (w *watch) while(f func() int) {
 	start := time.Now()
 	w.set(w.allowance())
@@ -129,7 +131,7 @@ func (w *watch) allowance() time.Duration {
 	return max(1, w.left)
 }
 
-// reader is r, watched.
+// reader returns r under the watch.
 func (w *watch) reader(r io.Reader) io.Reader { return &watched{w, r} }
 
 type watched struct {
@@ -137,7 +139,8 @@ type watched struct {
 	from  io.Reader
 }
 
-// Read reads. Its errors other than io.EOF are those of a broken connection.
+// Read implements [io.Reader]. Errors other than io.EOF are marked as broken
+// connections.
 func (r *watched) Read(p []byte) (n int, err error) {
 	r.watch.while(func() int {
 		n, err = r.from.Read(p)
@@ -148,7 +151,7 @@ func (r *watched) Read(p []byte) (n int, err error) {
 		return n, nil
 	case err == io.EOF && r.watch.ctx.Err() == nil:
 		return n, io.EOF
-	default: // an end that comes as we hang up may be none
+	default: // io.EOF after a cancellation may not be the end of the body
 		return n, ended(r.watch.ctx, broken{err})
 	}
 }

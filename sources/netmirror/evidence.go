@@ -13,15 +13,16 @@ import (
 	"github.com/larder-cli/larder/sources/fetch"
 )
 
-// A named is the evidence that a VERSION.json names.
+// A named identifies the evidence that a VERSION.json refers to.
 type named struct {
 	url    string                      // of the first file
 	sha256 [len(evidence.Names)]string // of the files
 }
 
-// evidence fetches the evidence that the VERSION.json with the URL doc names. It
-// sends no request if that names none. Evidence that cannot be had or read counts as
-// missing, with a warning: no package needs any. The error is only that of ctx.
+// evidence fetches the evidence that the VERSION.json at the URL doc refers to.
+// Without a reference it sends no request. If the evidence cannot be fetched or
+// read, it is ignored with a warning, because no package requires it. The only
+// possible error is that of ctx.
 func (m *Mirror) evidence(ctx context.Context, doc *url.URL, version version, v sources.Version) (*sources.Signed, []string, error) {
 	signed, err := m.tryEvidence(ctx, doc, version)
 	switch {
@@ -57,8 +58,8 @@ func (m *Mirror) tryEvidence(ctx context.Context, doc *url.URL, version version)
 	})
 }
 
-// fetchEvidence fetches the files side by side. The token for the mirror goes with
-// the requests, unless a redirect led to another host for VERSION.json.
+// fetchEvidence fetches the files concurrently. The requests contain the
+// mirror's token, unless VERSION.json was redirected to another host.
 func (m *Mirror) fetchEvidence(ctx context.Context, urls [len(evidence.Names)]*url.URL, ref *evidence.Location) (*sources.Signed, error) {
 	var files evidence.Files
 	group, ctx := errgroup.WithContext(ctx)

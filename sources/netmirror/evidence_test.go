@@ -20,7 +20,7 @@ import (
 
 const evidenceURL = base + ".larder/evidence/example.com/acme/widget/1.0.0/"
 
-// signed is the evidence of the mirrors in these tests.
+// signed returns the evidence of the mirrors in these tests.
 func signed() *sources.Signed {
 	return &sources.Signed{
 		Sums: []byte("abc  widget.zip\n"), Signature: []byte{0xc2, 0, '\n'},
@@ -57,7 +57,7 @@ func (d doc) String() string {
 	return string(text)
 }
 
-// serve is a network with the document and, in dir, the evidence.
+// serve returns a network with the document, and with the evidence in dir.
 func (d doc) serve(t testing.TB, dir string) *network {
 	t.Helper()
 	files, err := evidence.Pack(signed())
@@ -69,7 +69,7 @@ func (d doc) serve(t testing.TB, dir string) *network {
 	return n
 }
 
-// paths are the URLs of the requests, sorted.
+// paths returns the requested URLs, sorted.
 func (n *network) paths() []string {
 	var paths []string
 	for _, r := range n.asked {
@@ -103,8 +103,8 @@ func TestEvidence(t *testing.T) {
 	}
 }
 
-// Where a redirect leads to another host for the document, the evidence is there, too,
-// and the token is not for it.
+// If the document is redirected to another host, the evidence is requested from
+// that host, without the token.
 func TestEvidenceAfterRedirect(t *testing.T) {
 	n := newDoc(t).serve(t, "https://cdn.example.org/.larder/evidence/example.com/acme/widget/1.0.0/")
 	n.answers["https://cdn.example.org/example.com/acme/widget/1.0.0.json"] = n.answers[versionURL]
@@ -116,8 +116,9 @@ func TestEvidenceAfterRedirect(t *testing.T) {
 	}
 }
 
-// Hosts that are not ASCII have their evidence below their own names.
-func TestEvidenceOfForeignHosts(t *testing.T) {
+// The evidence for a host with characters outside ASCII is in a directory with
+// the host's Unicode name.
+func TestEvidenceOfUnicodeHosts(t *testing.T) {
 	const name = "испытание.test/acme/widget"
 	files, err := evidence.Pack(signed())
 	check(t, err)
@@ -144,8 +145,9 @@ func TestNoEvidence(t *testing.T) {
 	}
 }
 
-// Evidence that is not as named is ignored, and no other host is asked for it.
-func TestEvidenceRefused(t *testing.T) {
+// Evidence that differs from its reference is ignored, and is not requested
+// from other hosts.
+func TestIgnoredEvidence(t *testing.T) {
 	at := func(text string) func(doc, *network) {
 		return func(d doc, _ *network) { d.evidence()["url"] = text }
 	}
@@ -218,7 +220,8 @@ func TestEvidenceRefused(t *testing.T) {
 	}
 }
 
-// Interrupting is no answer: the caller must not go on without evidence.
+// Cancellation returns an error, so that the caller does not continue without
+// evidence.
 func TestEvidenceInterrupted(t *testing.T) {
 	n := newDoc(t).serve(t, evidenceURL)
 	for _, name := range evidence.Names {

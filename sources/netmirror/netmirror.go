@@ -1,10 +1,11 @@
-// Package netmirror asks network mirrors by the provider network mirror
-// protocol: a server, or files on one, that has packages of many registries.
+// Package netmirror is a client for network mirrors, by the provider network
+// mirror protocol. A network mirror is a server, or files on one, with packages
+// of many registries.
 //
-// It lists versions, and returns where a package is and which hashes the mirror
-// states for it. Where a VERSION.json names evidence, as in mirrors that Larder
-// made, it fetches the evidence; others cost no request. It downloads no archives
-// and leaves nothing on disk.
+// The package lists versions, and returns a package's location and the hashes
+// that the mirror has for it. It fetches evidence if VERSION.json refers to
+// some, as in mirrors created by Larder. Without a reference it sends no
+// request for evidence. It downloads no archives and writes no files.
 package netmirror
 
 import (
@@ -22,18 +23,20 @@ import (
 	"github.com/larder-cli/larder/sources/fetch"
 )
 
-// maxDocument limits a mirror's documents, in bytes. The longest index known has
-// a thousand versions, and needs a fiftieth of this.
+// maxDocument is the maximum size of a mirror's document, in bytes. The longest
+// known index has a thousand versions, and a fiftieth of this size.
 const maxDocument = 1 << 20
 
-// redirects is how many redirects engines follow to a mirror's documents.
+// redirects is the number of redirects that engines follow for a mirror's
+// documents.
 const redirects = 5
 
 // Options adjust a Mirror. The zero Options are ready to use.
 type Options struct {
-	// TrustAllHashes takes the mirror's word for the hashes of all platforms, as
-	// OpenTofu does: they are offered for the providers of its own registry, and a
-	// package for which the mirror states no hash must have one of theirs.
+	// TrustAllHashes trusts the mirror's hashes for all platforms, as OpenTofu
+	// does. For providers of OpenTofu's registry, they are offered for the lock
+	// file. A package for which the mirror has no hash must match one of
+	// another platform's hashes.
 	TrustAllHashes bool
 }
 
@@ -42,14 +45,14 @@ type Mirror struct {
 	client *fetch.Client
 	base   *url.URL
 	opts   Options
-	signed sources.Memo[named, *sources.Signed] // shared by the packages of a version
+	signed sources.Memo[named, *sources.Signed] // evidence, shared by the packages of a version
 }
 
 var _ sources.Source = (*Mirror)(nil)
 
-// New returns the mirror with a base URL, which must be of https. A base URL
-// without a slash at its end is taken to have one: engines lose its last
-// segment, which nobody wants.
+// New returns the mirror with a base URL, which must be an https URL. If the
+// base URL does not end in a slash, one is added. Engines instead drop the last
+// segment of such a URL, which is never the intention.
 func New(client *fetch.Client, baseURL string, opts Options) (*Mirror, error) {
 	base, err := fetch.Resolve(&url.URL{}, baseURL)
 	if err != nil {
@@ -69,8 +72,8 @@ func New(client *fetch.Client, baseURL string, opts Options) (*Mirror, error) {
 
 func (m *Mirror) String() string { return "network mirror " + fetch.Redact(m.base.String()) }
 
-// Versions lists the versions of p in the mirror. A key that is not a version
-// is passed over with a warning. Errors are of type *sources.ProviderError.
+// Versions lists the versions of p in the mirror. It skips keys that are not
+// versions, with a warning. Errors have the type *sources.ProviderError.
 func (m *Mirror) Versions(ctx context.Context, p sources.Provider) (sources.Listing, error) {
 	listing, err := m.list(ctx, p)
 	if err != nil {
@@ -79,7 +82,8 @@ func (m *Mirror) Versions(ctx context.Context, p sources.Provider) (sources.List
 	return listing, nil
 }
 
-// Package says where a package is. Errors are of type *sources.PackageError.
+// Package returns a package with its location and hashes. Errors have the type
+// *sources.PackageError.
 func (m *Mirror) Package(ctx context.Context, id sources.PackageID) (sources.Package, error) {
 	p, err := m.locate(ctx, id)
 	if err != nil {
@@ -96,7 +100,7 @@ func (m *Mirror) list(ctx context.Context, p sources.Provider) (sources.Listing,
 	return parseIndex(doc)
 }
 
-// parseIndex reads index.json, of which only the keys matter.
+// parseIndex reads the keys of index.json. The values have no meaning.
 func parseIndex(doc *fetch.Document) (sources.Listing, error) {
 	var index struct{ Versions map[string]*struct{} }
 	if err := doc.JSON(&index); err != nil {
@@ -141,9 +145,10 @@ func (m *Mirror) locate(ctx context.Context, id sources.PackageID) (sources.Pack
 	return p, err
 }
 
-// missing is the error for a version whose document cannot be fetched. An answer 404 is
-// final, without a search in other sources, if the mirror's index lists the version. If it
-// does not, another method has listed the version.
+// missing returns the error for a version whose document cannot be fetched. If
+// the document is missing although the mirror's index lists the version, the
+// error is final, and no other source is queried. If the index does not list it
+// either, another method has listed the version.
 func (m *Mirror) missing(ctx context.Context, id sources.PackageID, err error) error {
 	absent := fetch.Absent(err)
 	if !errors.Is(absent, sources.ErrNotFound) {
@@ -159,10 +164,10 @@ func (m *Mirror) missing(ctx context.Context, id sources.PackageID, err error) e
 	return err
 }
 
-// A version is what VERSION.json contains.
+// A version is the contents of VERSION.json.
 type version struct {
 	Archives map[string]*archive
-	Larder   json.RawMessage // an [evidence.Extension]; not to be decoded before it is needed
+	Larder   json.RawMessage // an [evidence.Extension], decoded only when required
 }
 
 func parseVersion(doc *fetch.Document) (version, error) {
@@ -174,7 +179,7 @@ func parseVersion(doc *fetch.Document) (version, error) {
 	return v, err
 }
 
-// An archive is what VERSION.json says of one platform.
+// An archive is the entry for one platform in VERSION.json.
 type archive struct {
 	URL    string
 	Hashes []string
@@ -209,7 +214,7 @@ func (m *Mirror) parsePackage(doc *fetch.Document, version version, id sources.P
 	}
 	all, err := allHashes(version.Archives)
 	if len(p.Hashes) == 0 {
-		p.Hashes = all // of other platforms alone, so that nothing passes unchecked
+		p.Hashes = all // these are the hashes of other platforms, so that no archive is accepted unchecked
 	}
 	if id.Provider.Host == sources.OpenTofu.DefaultHost() {
 		p.Offered = all
@@ -217,15 +222,15 @@ func (m *Mirror) parsePackage(doc *fetch.Document, version version, id sources.P
 	return p, err
 }
 
-// A Release is what a mirror has of a version.
+// A Release is a mirror's contents for a version.
 type Release struct {
-	Archives map[sources.Platform][]sources.Hash // what the mirror states for each platform
+	Archives map[sources.Platform][]sources.Hash // the mirror's hashes by platform
 	Signed   *sources.Signed                     // nil if there is none
 	Warnings []string
 }
 
-// Release returns what the mirror has of a version. The error matches
-// [sources.ErrNotFound] if that is nothing.
+// Release returns the mirror's contents for a version. The error matches
+// [sources.ErrNotFound] if the mirror does not have the version.
 func (m *Mirror) Release(ctx context.Context, p sources.Provider, v sources.Version) (Release, error) {
 	r, err := m.release(ctx, p, v)
 	if err != nil {
@@ -248,7 +253,7 @@ func (m *Mirror) release(ctx context.Context, p sources.Provider, v sources.Vers
 	for _, name := range slices.Sorted(maps.Keys(version.Archives)) {
 		platform, err := sources.ParsePlatform(name)
 		if err != nil || version.Archives[name] == nil {
-			continue // no client can request it
+			continue // no client can request this platform
 		}
 		if r.Archives[platform], err = parseHashes(version.Archives[name].Hashes); err != nil {
 			return r, fmt.Errorf("%s: %w", platform, err)
@@ -284,8 +289,9 @@ func parseHashes(texts []string) ([]sources.Hash, error) {
 	return hashes, nil
 }
 
-// otherHashes are those of all platforms but one, sorted, each once. What is wrong with the
-// hashes of a platform matters only to who needs them.
+// otherHashes returns the hashes of all platforms but one, sorted and without
+// duplicates. It skips platforms with invalid hashes, because they only matter
+// to requests for that platform.
 func otherHashes(platform sources.Platform, archives map[string]*archive) []sources.Hash {
 	var all []sources.Hash
 	for name, a := range archives {
@@ -300,7 +306,7 @@ func otherHashes(platform sources.Platform, archives map[string]*archive) []sour
 	return sources.SortHashes(all)
 }
 
-// allHashes are those of all platforms, sorted, each once.
+// allHashes returns the hashes of all platforms, sorted and without duplicates.
 func allHashes(archives map[string]*archive) ([]sources.Hash, error) {
 	var all []sources.Hash
 	for _, platform := range slices.Sorted(maps.Keys(archives)) {
@@ -316,8 +322,8 @@ func allHashes(archives map[string]*archive) ([]sources.Hash, error) {
 	return sources.SortHashes(all), nil
 }
 
-// get asks for a document about p. The path is put together from segments, so
-// that a host with a port in it is not taken for a URL's scheme.
+// get fetches a document about p. The path is assembled from segments, so that
+// a host with a port in it is not parsed as a URL scheme.
 func (m *Mirror) get(ctx context.Context, p sources.Provider, file string) (*fetch.Document, error) {
 	below := &url.URL{Path: path.Join(p.Host.ASCII(), p.Namespace, p.Type, file)}
 	doc, err := m.client.Document(ctx, fetch.Request{
@@ -332,7 +338,7 @@ func (m *Mirror) get(ctx context.Context, p sources.Provider, file string) (*fet
 	return doc, doc.CheckJSON()
 }
 
-// explain adds to err what can be done about it.
+// explain adds a hint to err.
 func explain(err error) error {
 	var status *fetch.StatusError
 	if !errors.Is(err, fetch.ErrUnauthorized) || !errors.As(err, &status) {

@@ -26,7 +26,7 @@ func packageID(t testing.TB, p, v string) sources.PackageID {
 	return sourcetest.PackageID(t, p, v, "linux_amd64")
 }
 
-// An answer is what the mirror says to a URL.
+// An answer is the mirror's answer to a request for a URL.
 type answer struct {
 	status   int // 0 means 200
 	kind     string
@@ -34,8 +34,8 @@ type answer struct {
 	body     string
 }
 
-// A network is a transport that answers, and remembers what it was asked. What
-// is not there is 404.
+// A network is a transport that answers from a table and records the requests.
+// A missing URL is a 404.
 type network struct {
 	answers map[string]answer
 	then    func(*http.Request) // called with each request; may be nil
@@ -137,8 +137,8 @@ func TestVersions(t *testing.T) {
 		{"none", document(`{"versions": {}}`), "[]", "[]", ""},
 		{"missing", document(`{}`), "[]", "[]", ""},
 		{"null", document(`null`), "[]", "[]", ""},
-		{"what is none", document(`{"versions": {"latest": {}, "1.0.0": {}, "v1": {}}}`), "[1.0.0]", `[ignored what is not a version: "latest", "v1"]`, ""},
-		{"something after it", document(`{"versions": {"1.0.0": {}}} x`), "[1.0.0]", "[]", ""},
+		{"a key that is not a version", document(`{"versions": {"latest": {}, "1.0.0": {}, "v1": {}}}`), "[1.0.0]", `[ignored what is not a version: "latest", "v1"]`, ""},
+		{"text after the object", document(`{"versions": {"1.0.0": {}}} x`), "[1.0.0]", "[]", ""},
 		{"parameters", answer{kind: "application/json; charset=utf-8; x", body: `{"versions": {"1.0.0": {}}}`}, "[1.0.0]", "[]", ""},
 		{"texts", document(`{"versions": {"1.0.0": "x"}}`), "[]", "[]", "unexpected JSON string"},
 		{"lists", document(`{"versions": {"1.0.0": []}}`), "[]", "[]", "unexpected JSON array"},
@@ -221,7 +221,7 @@ func TestTrustAllHashes(t *testing.T) {
 	}
 }
 
-func TestPackagesRefused(t *testing.T) {
+func TestRejectedPackages(t *testing.T) {
 	linux := func(archive string) answer { return document(`{"archives": {"linux_amd64": ` + archive + `}}`) }
 	for _, test := range []struct {
 		name   string
@@ -250,7 +250,7 @@ func TestMissingPackage(t *testing.T) {
 	for _, test := range []struct {
 		name           string
 		index, version answer
-		is             error // nil if it is no answer
+		is             error // nil if the error is no answer
 		hint           string
 	}{
 		{"platform", answer{}, document(`{"archives": {"darwin_arm64": {"url": "x"}, "a_b": null}}`), sources.ErrNoPlatform, "has 1.0.0 for darwin_arm64"},
@@ -258,7 +258,7 @@ func TestMissingPackage(t *testing.T) {
 		{"no archives", answer{}, document(`null`), sources.ErrNoPlatform, "1.0.0.json lists no archives"},
 		{"version", document(`{"versions": {"2.0.0": {}}}`), answer{status: 404}, sources.ErrNotFound, "does not have this version"},
 		{"provider", answer{status: 404}, answer{status: 404}, sources.ErrNotFound, "does not have this version"},
-		{"what the index promises", document(`{"versions": {"1.0": {}}}`), answer{status: 404}, nil, "names this version"},
+		{"version listed in the index", document(`{"versions": {"1.0": {}}}`), answer{status: 404}, nil, "names this version"},
 		{"index broken", answer{status: 500}, answer{status: 404}, nil, ""},
 	} {
 		n := &network{answers: map[string]answer{indexURL: test.index, versionURL: test.version}}

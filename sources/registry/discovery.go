@@ -12,10 +12,10 @@ import (
 	"github.com/larder-cli/larder/sources/fetch"
 )
 
-// service is the protocol that we speak, as discovery names it.
+// service is the name of the supported protocol in service discovery.
 const service = "providers.v1"
 
-// discover finds the base URL of a host's registry.
+// discover returns the base URL of a host's registry.
 func (r *Registry) discover(ctx context.Context, host sources.Host) (*url.URL, error) {
 	wellKnown := &url.URL{Scheme: "https", Host: host.ASCII(), Path: "/.well-known/terraform.json"}
 	if configured, ok := r.opts.Services[host]; ok {
@@ -41,7 +41,8 @@ func (r *Registry) discover(ctx context.Context, host sources.Host) (*url.URL, e
 	return choose(doc.URL, host, services, fetch.Redact(doc.URL.String()))
 }
 
-// redirects is how many redirects of discovery the engine follows.
+// redirects is the number of redirects that the engine follows in service
+// discovery.
 func (r *Registry) redirects() int {
 	if r.opts.Engine == sources.OpenTofu {
 		return 10
@@ -49,8 +50,8 @@ func (r *Registry) redirects() int {
 	return 3
 }
 
-// parseServices returns the services of a discovery document that are URLs;
-// for the one we want anything else is an error.
+// parseServices returns the services of a discovery document whose values are
+// strings. It returns an error if the required service has another value.
 func parseServices(doc *fetch.Document) (map[string]string, error) {
 	if err := doc.CheckJSON(); err != nil {
 		return nil, err
@@ -63,7 +64,7 @@ func parseServices(doc *fetch.Document) (map[string]string, error) {
 	if members == nil {
 		return nil, fmt.Errorf("%s: not a JSON object", place)
 	}
-	if !json.Valid(doc.Text()) { // engines are stricter here than with other documents
+	if !json.Valid(doc.Text()) { // here, unlike in other documents, engines permit nothing after the JSON object
 		return nil, fmt.Errorf("%s: something follows the JSON object", place)
 	}
 	services := map[string]string{}
@@ -77,7 +78,8 @@ func parseServices(doc *fetch.Document) (map[string]string, error) {
 	return services, nil
 }
 
-// choose is the URL of the registry among a host's services, which are listed in a place.
+// choose returns the registry's URL from a host's services. The place is where
+// they are listed, for messages.
 func choose(from *url.URL, host sources.Host, services map[string]string, place string) (*url.URL, error) {
 	text, ok := services[service]
 	if !ok {

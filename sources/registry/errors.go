@@ -10,27 +10,29 @@ import (
 	"github.com/larder-cli/larder/sources/fetch"
 )
 
-// ErrNoRegistry matches a host that answers, but has no registry of providers
-// that we can ask. It is no answer to whether the host has a provider.
+// ErrNoRegistry matches the error for a host that answers, but has no supported
+// provider registry. It is no answer to whether the host has a provider.
 var ErrNoRegistry = errors.New("host has no provider registry")
 
-// A DiscoveryError is a host that could not be asked whether it has a registry.
+// A DiscoveryError means that service discovery failed, so it is unknown
+// whether the host has a registry.
 type DiscoveryError struct{ Err error }
 
 func (e *DiscoveryError) Error() string { return "service discovery: " + e.Err.Error() }
 func (e *DiscoveryError) Unwrap() error { return e.Err }
 
-// A ProtocolError is a package whose plugin protocol no engine speaks.
+// A ProtocolError means that no engine supports the plugin protocol of a
+// package.
 type ProtocolError struct {
-	Protocols []string        // of the package, as the registry lists them
-	Closest   sources.Version // that speaks one we know; zero if there is none
+	Protocols []string        // the package's protocols, as listed by the registry
+	Closest   sources.Version // the newest version with a supported protocol; zero if there is none
 }
 
 func (e *ProtocolError) Error() string {
 	return "plugin protocol " + fetch.Printable(strings.Join(e.Protocols, ", ")) + " is not supported, only " + strings.Join(supportedProtocols, " and ") + " are"
 }
 
-// explain adds to err what can be done about it.
+// explain adds a hint to err.
 func explain(err error, host sources.Host) error {
 	var status *fetch.StatusError
 	if !errors.Is(err, fetch.ErrUnauthorized) || !errors.As(err, &status) {
@@ -50,9 +52,10 @@ func explain(err error, host sources.Host) error {
 	}
 }
 
-// moved is the provider that took the place of p, zero if the registry names none. Only
-// the default registry knows where the providers went that had no namespace in Terraform
-// 0.12, and that a module without required_providers still means.
+// moved returns the provider that replaces p, or zero if the registry names
+// none. Only the default registry has this information, for providers that had
+// no namespace in Terraform 0.12. A module without required_providers still
+// means those.
 func (r *Registry) moved(ctx context.Context, p sources.Provider) (none sources.Provider) {
 	if !p.Implied(r.opts.Engine) {
 		return none

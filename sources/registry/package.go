@@ -18,7 +18,7 @@ import (
 	"github.com/larder-cli/larder/sources/fetch"
 )
 
-// A packageDocument is the answer to where a package is.
+// A packageDocument is the registry's description of a package.
 type packageDocument struct {
 	Protocols    []string
 	OS           string
@@ -34,10 +34,10 @@ type packageDocument struct {
 			TrustSignature string `json:"trust_signature"`
 		} `json:"gpg_public_keys"`
 	} `json:"signing_keys"`
-	Packages json.RawMessage // OpenTofu's, and anything at all elsewhere
+	Packages json.RawMessage // from OpenTofu's registry; may be anything in other registries
 }
 
-// locate finds a package and the evidence for it.
+// locate returns a package with its location and evidence.
 func (r *Registry) locate(ctx context.Context, id sources.PackageID) (sources.Package, error) {
 	path := fmt.Sprintf("%s/%s/%s/download/%s/%s",
 		id.Provider.Namespace, id.Provider.Type, id.Version, id.Platform.OS, id.Platform.Arch)
@@ -59,11 +59,11 @@ func (r *Registry) locate(ctx context.Context, id sources.PackageID) (sources.Pa
 	return p, r.fetchSigned(ctx, p.Signed, urls)
 }
 
-// evidenceURLs are where the signed checksums are.
+// evidenceURLs are the URLs of the signed checksums.
 type evidenceURLs struct{ sums, signature *url.URL }
 
-// parsePackage checks a document, in the order in which engines do, so that a
-// document with two faults is refused for the same one.
+// parsePackage checks a document in the same order as engines, so that a
+// document with two errors fails with the same one.
 func parsePackage(doc *fetch.Document, id sources.PackageID, engine sources.Engine) (sources.Package, evidenceURLs, error) {
 	var d packageDocument
 	p, urls, err := sources.Package{}, evidenceURLs{}, doc.JSON(&d)
@@ -79,7 +79,7 @@ func parsePackage(doc *fetch.Document, id sources.PackageID, engine sources.Engi
 	return p, urls, nil
 }
 
-// read checks the document that the URL from answered with.
+// read checks the document from the URL from.
 func (d *packageDocument) read(from *url.URL, id sources.PackageID, engine sources.Engine) (p sources.Package, urls evidenceURLs, err error) {
 	if err := checkProtocols(d.Protocols); err != nil {
 		return p, urls, err
@@ -130,11 +130,11 @@ func resolve(base *url.URL, member, ref string) (*url.URL, error) {
 	return u, nil
 }
 
-// checkFilename checks what messages and records will call the archive. Any
-// scheme will do, as it is only looked up among the checksums.
+// checkFilename checks the archive's name for messages and records. The name
+// may have any format, because it is only looked up among the checksums.
 func checkFilename(s string) error {
 	if s == "" || len(s) > maxFilename || strings.ContainsFunc(s, func(r rune) bool { return !unicode.IsPrint(r) }) {
-		shown, _, _ := strings.Cut(s, "?") // what follows may be a secret
+		shown, _, _ := strings.Cut(s, "?") // the rest may be a secret
 		return fmt.Errorf("filename %.80q is not the name of a file", shown)
 	}
 	return nil
@@ -148,7 +148,7 @@ func parseSum(s string) (sum [32]byte, err error) {
 	return [32]byte(b), nil
 }
 
-// keys are the keys listed, but for entries that are empty or null.
+// keys returns the listed keys without empty or null entries.
 func (d *packageDocument) keys() []sources.Key {
 	var keys []sources.Key
 	for _, k := range d.SigningKeys.GPG {
@@ -159,14 +159,15 @@ func (d *packageDocument) keys() []sources.Key {
 	return keys
 }
 
-// An offer is what OpenTofu's registry says of the package for one platform.
+// An offer is the description of one platform's package in OpenTofu's registry.
 type offer struct {
 	Hashes []string
 	Size   int64 `json:"package_size"`
 }
 
-// readOffers reads the offers for all platforms, if there are any: the size of
-// p and its h1: hash, the hashes of all and those of the others.
+// readOffers reads the offers for all platforms, if there are any. It sets the
+// size and the h1: hash of p, the hashes of all platforms, and those of the
+// other platforms.
 func (d *packageDocument) readOffers(p *sources.Package) error {
 	var offers map[string]offer
 	if len(d.Packages) == 0 {
@@ -195,7 +196,7 @@ func (d *packageDocument) readOffers(p *sources.Package) error {
 	return err
 }
 
-// h1 is the hash of the contents, if the offer has just one.
+// h1 returns the offer's h1: hash, or "" if it has none or more than one.
 func (o offer) h1() sources.Hash {
 	var found sources.Hash
 	for _, text := range o.Hashes {
@@ -211,7 +212,7 @@ func (o offer) h1() sources.Hash {
 	return found
 }
 
-// check checks that the offer agrees with the archive's hash.
+// check checks that the offer is consistent with the archive's hash.
 func (o offer) check(zh sources.Hash) error {
 	if o.Size <= 0 {
 		return fmt.Errorf("size of %d", o.Size)
@@ -231,7 +232,7 @@ func (o offer) check(zh sources.Hash) error {
 	return nil
 }
 
-// allHashes are those of all platforms, sorted, each once.
+// allHashes returns the hashes of all platforms, sorted and without duplicates.
 func allHashes(offers map[string]offer) ([]sources.Hash, error) {
 	var all []sources.Hash
 	for _, platform := range slices.Sorted(maps.Keys(offers)) {
@@ -249,7 +250,7 @@ func allHashes(offers map[string]offer) ([]sources.Hash, error) {
 	return sources.SortHashes(all), nil
 }
 
-// fetchSigned fetches the checksums and the signature.
+// fetchSigned fetches the checksums and their signature.
 func (r *Registry) fetchSigned(ctx context.Context, s *sources.Signed, urls evidenceURLs) error {
 	group, ctx := errgroup.WithContext(ctx)
 	get := func(what string, u *url.URL, limit int64, body *[]byte) {
@@ -266,7 +267,7 @@ func (r *Registry) fetchSigned(ctx context.Context, s *sources.Signed, urls evid
 	return group.Wait()
 }
 
-// evidence fetches without credentials, as evidence may be anywhere.
+// evidence fetches a file without credentials, because it may be on any server.
 func (r *Registry) evidence(ctx context.Context, u *url.URL, limit int64) ([]byte, error) {
 	doc, err := r.client.Document(ctx, fetch.Request{URL: u.String(), Limit: limit, Plain: true})
 	if err != nil {
@@ -275,13 +276,13 @@ func (r *Registry) evidence(ctx context.Context, u *url.URL, limit int64) ([]byt
 	return doc.Body, doc.CheckText("checksums or a signature")
 }
 
-// missing makes the answer that a package is not there more exact: only the list of
-// versions distinguishes a version that does not exist from one that is not built for the
-// platform.
+// missing makes the error for a missing package more precise. Only the list of
+// versions distinguishes a version that does not exist from one without a
+// package for the platform.
 func (r *Registry) missing(ctx context.Context, id sources.PackageID, answer error) error {
 	var absent *fetch.AbsentError
 	if !errors.As(answer, &absent) {
-		return answer // by service discovery
+		return answer // an error of service discovery
 	}
 	noPlatform := &fetch.AbsentError{Answer: absent.Answer, Err: sources.ErrNoPlatform}
 	doc, err := r.versions(ctx, id.Provider)

@@ -32,7 +32,8 @@ const (
 	packageURL  = "/p/acme/widget/1.0.0+b/download/linux/amd64"
 )
 
-// document is a good answer, with some members changed. A nil removes one.
+// document is a valid answer with some members changed. A nil value removes a
+// member.
 func document(changes map[string]any) string {
 	doc := map[string]any{
 		"protocols": []string{"5.0"}, "os": "linux", "arch": "amd64", "filename": "widget.zip",
@@ -87,8 +88,8 @@ func TestPackage(t *testing.T) {
 	sourcetest.EqualSlices(t, n.paths(), asked, "asked")
 }
 
-// The packages of one version share its checksums, however many are asked for
-// at once.
+// The packages of a version share its checksums, even if they are requested at
+// the same time.
 func TestChecksumsAreFetchedOnce(t *testing.T) {
 	n := packageNetwork(document(nil))
 	platforms := []sources.Platform{packageID(t).Platform}
@@ -114,7 +115,7 @@ func TestChecksumsAreFetchedOnce(t *testing.T) {
 	}
 }
 
-// URLs are relative to where the document came from in the end.
+// URLs are relative to the document's URL after redirects.
 func TestPackageRedirected(t *testing.T) {
 	n := packageNetwork("307 https://b.example.com/x/y")
 	n.answers["https://b.example.com/x/y"] = document(map[string]any{"download_url": "widget.zip"})
@@ -124,7 +125,7 @@ func TestPackageRedirected(t *testing.T) {
 	}
 }
 
-func TestPackagesRefused(t *testing.T) {
+func TestRejectedPackages(t *testing.T) {
 	for _, test := range []struct {
 		name string
 		text string
@@ -132,7 +133,7 @@ func TestPackagesRefused(t *testing.T) {
 	}{
 		{"null", "null", "describes no package"},
 		{"cut", `{"os": `, "incomplete JSON"},
-		{"protocols that are none", document(map[string]any{"protocols": []string{"5.0", "x"}}), "protocols: "},
+		{"invalid protocols", document(map[string]any{"protocols": []string{"5.0", "x"}}), "protocols: "},
 		{"other system", document(map[string]any{"os": "plan9"}), "requested linux_amd64"},
 		{"other architecture", document(map[string]any{"arch": nil}), "requested linux_amd64"},
 		{"no URL", document(map[string]any{"download_url": nil}), "download_url: empty URL"},
@@ -143,12 +144,12 @@ func TestPackagesRefused(t *testing.T) {
 		{"no sum", document(map[string]any{"shasum": nil}), "is not a SHA-256 sum"},
 		{"no URL of checksums", document(map[string]any{"shasums_url": ""}), "shasums_url: empty URL"},
 		{"no URL of signature", document(map[string]any{"shasums_signature_url": ""}), "shasums_signature_url: empty URL"},
-		{"checksums not there", document(map[string]any{"shasums_url": "https://cdn.example.com/x"}), "fetching checksums: https://cdn.example.com/x: 404"},
-		{"signature not there", document(map[string]any{"shasums_signature_url": "https://cdn.example.com/x"}), "fetching signature: https://cdn.example.com/x: 404"},
+		{"checksums missing", document(map[string]any{"shasums_url": "https://cdn.example.com/x"}), "fetching checksums: https://cdn.example.com/x: 404"},
+		{"signature missing", document(map[string]any{"shasums_signature_url": "https://cdn.example.com/x"}), "fetching signature: https://cdn.example.com/x: 404"},
 		{"no file name", document(map[string]any{"filename": ""}), `filename "" is not`},
 		{"escapes in file name", document(map[string]any{"filename": "\x1b[31m.zip"}), `filename "\x1b[31m.zip" is not`},
 		{"endless file name", document(map[string]any{"filename": strings.Repeat("x", 256)}), "is not the name of a file"},
-		{"first fault first", document(map[string]any{"shasum": "", "download_url": "", "os": "x"}), "requested linux_amd64"},
+		{"first of two errors", document(map[string]any{"shasum": "", "download_url": "", "os": "x"}), "requested linux_amd64"},
 		{"wrong type", document(map[string]any{"signing_keys": "x"}), "unexpected JSON string"},
 		{"forbidden", "403", "403 Forbidden"},
 	} {
@@ -186,7 +187,7 @@ func TestProtocols(t *testing.T) {
 	for _, test := range []struct {
 		protocols []string
 		versions  string
-		closest   string // if they are not supported
+		closest   string // if the protocols are not supported
 		hint      string
 	}{
 		{nil, versions, "", ""},
@@ -250,7 +251,7 @@ func TestOffers(t *testing.T) {
 		packages any
 		offered  string
 		size     int64
-		says     string // to OpenTofu; Terraform does not look
+		says     string // the error for OpenTofu; Terraform ignores the member
 	}{
 		{"none", nil, "[]", 0, ""},
 		{"empty", map[string]any{}, "[]", 0, ""},
@@ -288,7 +289,8 @@ func TestOffers(t *testing.T) {
 	}
 }
 
-// Fuzzed documents come as what they are, whatever digits they begin with.
+// A verbatim network answers with the fuzzed text, even if it begins with a
+// digit.
 type verbatim struct {
 	*network
 	url, text string
@@ -299,7 +301,7 @@ func (v verbatim) RoundTrip(r *http.Request) (*http.Response, error) {
 		v.network = &network{answers: answers{}}
 		v.network.answers[v.url] = " " + v.text
 		if strings.TrimSpace(v.text) != "" && strings.ContainsRune("+-0123456789", rune(strings.TrimSpace(v.text)[0])) {
-			v.network.answers[v.url] = "{" // numbers are no documents, and statuses here
+			v.network.answers[v.url] = "{" // in this network's answers, a number would be a status
 		}
 	}
 	return v.network.RoundTrip(r)
@@ -318,7 +320,7 @@ func FuzzDiscovery(f *testing.F) {
 	f.Fuzz(func(t *testing.T, text string) {
 		n := &network{answers: answers{}}
 		_, err := fuzzed(n, wellKnown, text, sources.Terraform).Versions(t.Context(), provider(t, "example.com/acme/widget"))
-		sourcetest.Expect(t, err != nil, "%q: found what nobody has", text)
+		sourcetest.Expect(t, err != nil, "%q: found a missing package", text)
 		for _, r := range n.asked {
 			sent := r.Header.Get("Authorization")
 			if !strings.HasSuffix(r.URL.Path, "/versions") || sent != "" && (r.URL.Scheme != "https" || sent != "Bearer "+host(t, r.URL)) {

@@ -10,11 +10,11 @@ import (
 )
 
 // supportedProtocols are the major versions of the plugin protocol that engines
-// speak.
+// support.
 var supportedProtocols = []string{"5", "6"}
 
-// checkProtocols checks that one of a package's protocols is supported. A
-// package that lists none is taken at its word.
+// checkProtocols checks that a package has a supported protocol. A package
+// without a list of protocols is accepted.
 func checkProtocols(protocols []string) error {
 	supported := len(protocols) == 0
 	for _, text := range protocols {
@@ -35,7 +35,7 @@ func supportedProtocol(v sources.Version) bool {
 	return slices.Contains(supportedProtocols, major)
 }
 
-// speaks reports whether the release lists a protocol that we know is good.
+// speaks reports whether the release lists a supported protocol.
 func (r release) speaks() bool {
 	return slices.ContainsFunc(r.Protocols, func(text string) bool {
 		v, err := sources.ParseVersion(text)
@@ -43,26 +43,27 @@ func (r release) speaks() bool {
 	})
 }
 
-// suggestVersion adds to an error, in which unsupported is, the version to use instead.
-func (r *Registry) suggestVersion(ctx context.Context, id sources.PackageID, unsupported *ProtocolError, all error) error {
-	doc, err := r.versions(ctx, id.Provider)
-	if err == nil {
+// suggestVersion adds the version that can be used instead to err, which wraps unsupported.
+func (r *Registry) suggestVersion(ctx context.Context, id sources.PackageID, unsupported *ProtocolError, err error) error {
+	doc, unlisted := r.versions(ctx, id.Provider)
+	if unlisted == nil {
 		unsupported.Closest = doc.closest(id.Version)
 	}
 	switch {
-	case err != nil: // the package's protocols are known all the same
-		return all
+	case unlisted != nil: // the package's protocols are still known
+		return err
 	case unsupported.Closest == sources.Version{}:
-		return sources.WithHint(all, "no version of this provider can be used")
+		return sources.WithHint(err, "no version of this provider can be used")
 	case unsupported.Closest.Compare(id.Version) > 0:
-		return sources.WithHint(all, "%s or a newer version of the provider can be used", unsupported.Closest)
+		return sources.WithHint(err, "%s or a newer version of the provider can be used", unsupported.Closest)
 	default:
-		return sources.WithHint(all, "%s or an older version of the provider can be used", unsupported.Closest)
+		return sources.WithHint(err, "%s or an older version of the provider can be used", unsupported.Closest)
 	}
 }
 
-// closest is the newest version with a protocol that is supported, or zero. It is never
-// the one that has turned out not to have one, whatever the list says of it.
+// closest returns the newest version with a supported protocol, or zero. It
+// never returns the version that failed, even if the list has a supported
+// protocol for it.
 func (d *versionsDocument) closest(failed sources.Version) sources.Version {
 	var best sources.Version
 	for _, release := range d.Versions {

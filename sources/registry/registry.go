@@ -1,10 +1,11 @@
-// Package registry asks origin registries, each of which serves the providers
-// that have its host in their address, by the provider registry protocol.
+// Package registry is a client for origin registries, by the provider registry
+// protocol. An origin registry serves the providers that have its host in their
+// address.
 //
-// It finds a host's registry by service discovery or the CLI configuration's
-// host block, lists versions, and returns where a package is, its hashes and its
-// signed checksums. It does not check the signature. It downloads no archives and
-// leaves nothing on disk.
+// The package finds a host's registry by service discovery, or by the host
+// block in the CLI configuration. It lists versions, and returns a package's
+// location, hashes and signed checksums. It does not verify the signature. It
+// downloads no archives and writes no files.
 package registry
 
 import (
@@ -16,8 +17,8 @@ import (
 	"github.com/larder-cli/larder/sources/fetch"
 )
 
-// Limits on documents, in bytes. The largest seen are the lists of versions,
-// at around half a megabyte.
+// Maximum sizes of documents, in bytes. The largest known documents are lists
+// of versions with about half a megabyte.
 const (
 	maxDiscovery = 1 << 20
 	maxVersions  = 4 << 20
@@ -26,47 +27,49 @@ const (
 	maxSignature = 1 << 20
 	maxFilename  = 255
 	maxReleases  = 50_000
-	maxWarnings  = 10 // that are passed on, of however many
+	maxWarnings  = 10 // maximum number of warnings from a registry that are passed on
 )
 
 // Options adjust a Registry. The zero Options are ready to use.
 type Options struct {
-	// Engine is the engine to be compatible with where they differ: whether
-	// hashes in the "packages" member are read, and which host is the default.
+	// Engine is the engine to be compatible with where the engines differ:
+	// whether to read the hashes in the "packages" member, and the default
+	// host.
 	Engine sources.Engine
 
-	// Services are the host blocks of the CLI configuration, each of which
-	// replaces its host's service discovery.
+	// Services are the services in the host blocks of the CLI configuration.
+	// They replace service discovery for these hosts.
 	Services map[sources.Host]map[string]string
 }
 
-// A Registry is all origin registries as one source: which one to ask follows
-// from the provider. It is safe for concurrent use, and should be the only one
-// of a program, as it remembers what it has discovered.
+// A Registry is the union of all origin registries as one source. The
+// provider's host determines which registry it queries. It is safe for
+// concurrent use. A program should use only one, because it records the results
+// of service discovery.
 type Registry struct {
 	client *fetch.Client
 	opts   Options
 
 	found  sources.Memo[sources.Host, *url.URL]
-	signed sources.Memo[string, []byte] // checksums and signatures, which the packages of a version share, by URL
+	signed sources.Memo[string, []byte] // by URL: checksums and signatures, which the packages of a version share
 }
 
 var _ sources.Source = (*Registry)(nil)
 
-// New returns the origin registries, asked by means of client.
+// New returns a source for all origin registries.
 func New(client *fetch.Client, opts Options) *Registry {
 	return &Registry{client: client, opts: opts}
 }
 
 func (r *Registry) String() string { return "the origin registry" }
 
-// name is the source as the messages about one host name it.
+// name returns the name of a host's registry for messages.
 func name(host sources.Host) string { return "registry " + string(host) }
 
-// Versions lists the versions that p's registry has. An entry that is not a
-// version is passed over with a warning. The error is a *sources.NotFoundError
-// with Registry set if the registry has no such provider, and else of type
-// *sources.ProviderError.
+// Versions lists the versions in p's registry. It skips entries that are not
+// versions, with a warning. If the registry does not have the provider, the
+// error is a *sources.NotFoundError with Registry set. Other errors have the
+// type *sources.ProviderError.
 func (r *Registry) Versions(ctx context.Context, p sources.Provider) (sources.Listing, error) {
 	doc, err := r.versions(ctx, p)
 	if errors.Is(err, sources.ErrNotFound) {
@@ -82,9 +85,9 @@ func (r *Registry) Versions(ctx context.Context, p sources.Provider) (sources.Li
 	return listing, nil
 }
 
-// Package says where a package is, with its signed checksums. Errors are of
-// type *sources.PackageError, and wrap a *ProtocolError if the package is one
-// that no engine we know could run.
+// Package returns a package with its signed checksums. Errors have the type
+// *sources.PackageError. They wrap a *ProtocolError if no engine supports the
+// package.
 func (r *Registry) Package(ctx context.Context, id sources.PackageID) (sources.Package, error) {
 	p, err := r.locate(ctx, id)
 	if err != nil {
@@ -93,7 +96,7 @@ func (r *Registry) Package(ctx context.Context, id sources.PackageID) (sources.P
 	return p, nil
 }
 
-// get asks for a document of a registry. An answer of 404 matches
+// get fetches a document from a registry. The error for a 404 answer matches
 // sources.ErrNotFound.
 func (r *Registry) get(ctx context.Context, host sources.Host, path string, limit int64) (*fetch.Document, error) {
 	base, err := r.found.Get(ctx, host, func() (*url.URL, error) { return r.discover(ctx, host) })

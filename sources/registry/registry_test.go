@@ -22,12 +22,12 @@ import (
 
 var provider = sourcetest.Address
 
-// Answers are what a network says to each URL, without a host if that is
-// example.com. A text that begins with a digit is a status, or one and a
-// location; others are JSON documents. What is not there is 404.
+// Answers are the answers of a network by URL, without the host if that is
+// example.com. A text that begins with a digit is a status, or a status and a
+// location. All other texts are JSON documents. A missing URL is a 404.
 type answers map[string]string
 
-// A network is a transport that answers, and remembers what it was asked.
+// A network is a transport that answers from a table and records the requests.
 type network struct {
 	answers answers
 
@@ -61,7 +61,7 @@ func (n *network) RoundTrip(r *http.Request) (*http.Response, error) {
 	return resp, nil
 }
 
-// paths are the URLs asked for, sorted, and each with its credentials.
+// paths returns the requested URLs, sorted, each with its credentials.
 func (n *network) paths() []string {
 	var paths []string
 	for _, r := range n.asked {
@@ -92,7 +92,7 @@ func TestDiscovery(t *testing.T) {
 	for _, test := range []struct {
 		name    string
 		answers answers
-		err     any // to match; nil if the provider is found
+		err     any // error to match; nil if the provider is found
 		says    string
 	}{
 		{"relative", answers{wellKnown: services, "/p/acme/widget/versions": found}, nil, ""},
@@ -112,7 +112,7 @@ func TestDiscovery(t *testing.T) {
 		{"null", answers{wellKnown: `null`}, &discoveryError, "not a JSON object"},
 		{"empty", answers{wellKnown: ``}, &discoveryError, "incomplete JSON"},
 		{"garbage", answers{wellKnown: `{"providers.v1": "/p/"`}, &discoveryError, "incomplete JSON"},
-		{"something after it", answers{wellKnown: services + "}}}"}, &discoveryError, "something follows"},
+		{"text after the object", answers{wellKnown: services + "}}}"}, &discoveryError, "something follows"},
 		{"HTML", answers{wellKnown: `<html>`}, &discoveryError, "a page in HTML"},
 		{"not a text", answers{wellKnown: `{"providers.v1": {}}`}, &discoveryError, "not a URL"},
 		{"empty URL", answers{wellKnown: `{"providers.v1": ""}`}, &discoveryError, "empty URL"},
@@ -140,7 +140,7 @@ func TestDiscovery(t *testing.T) {
 	}
 }
 
-func TestDiscoveryNeedsJSON(t *testing.T) {
+func TestDiscoveryRequiresJSON(t *testing.T) {
 	srv := httptest.NewTLSServer(http.HandlerFunc(func(rw http.ResponseWriter, _ *http.Request) {
 		rw.Header().Set("Content-Type", "text/html")
 		_, _ = io.WriteString(rw, services)
@@ -171,7 +171,7 @@ func TestDiscoveryHappensOnce(t *testing.T) {
 	}
 }
 
-// A blocking transport holds the first request until it is cancelled.
+// A blocking transport blocks the first request until it is cancelled.
 type blocking struct {
 	*network
 	first   atomic.Bool
@@ -187,8 +187,9 @@ func (b *blocking) RoundTrip(r *http.Request) (*http.Response, error) {
 	return b.network.RoundTrip(r)
 }
 
-// Whoever waits for a discovery that somebody else cancels goes on with it.
-func TestCancelledDiscoveryIsForgotten(t *testing.T) {
+// If a caller's service discovery is cancelled, a waiting caller performs its
+// own.
+func TestCancelledDiscoveryIsNotRecorded(t *testing.T) {
 	b := &blocking{network: &network{answers: answers{wellKnown: services, "/p/acme/widget/versions": "{}"}}, waiting: make(chan struct{})}
 	r := registry.New(fetch.New(fetch.Options{Transport: b}), registry.Options{})
 	p := provider(t, "example.com/acme/widget")
@@ -242,14 +243,14 @@ func TestVersions(t *testing.T) {
 		{"some", `{"id": 5, "versions": [{"version": "1.10.0", "platforms": 7}, {"version": "1.2.0"}], "extra": []}`, "[1.2.0 1.10.0]", "[]", ""},
 		{"the same twice", `{"versions": [{"version": "1.0"}, {"version": "1.0.0"}]}`, "[1.0.0]", "[]", ""},
 		{"in capitals", `{"VERSIONS": [{"Version": "1.0.0"}]}`, "[1.0.0]", "[]", ""},
-		{"something after it", `{"versions": [{"version": "1.0.0"}]} {"versions"`, "[1.0.0]", "[]", ""},
-		{"what is none", `{"versions": [{"version": "v1"}, {"version": "1.0.0"}, {"version": "\u001b[2J"}]}`, "[1.0.0]", `[ignored what is not a version: "v1", "\x1b[2J" (versions are listed without "v")]`, ""},
+		{"text after the object", `{"versions": [{"version": "1.0.0"}]} {"versions"`, "[1.0.0]", "[]", ""},
+		{"an entry that is not a version", `{"versions": [{"version": "v1"}, {"version": "1.0.0"}, {"version": "\u001b[2J"}]}`, "[1.0.0]", `[ignored what is not a version: "v1", "\x1b[2J" (versions are listed without "v")]`, ""},
 		{"an error", `{"errors": [{"message": "no licence"}]}`, "[]", `[the registry lists no versions, but returned the message "no licence"]`, ""},
 		{"none", `{"versions": null}`, "[]", "[]", ""},
 		{"a byte order mark", "\ufeff" + `{"versions": [{"version": "1.0.0"}]}`, "[1.0.0]", "[]", ""},
-		{"many that are none", `{"versions": [` + strings.Repeat(`{"version": "x"},`, 99) + `{"version": "1.0.0"}]}`, "[1.0.0]", `[ignored what is not a version: "x", "x", "x", "x", "x", and 94 more]`, ""},
-		{"versions without end", `{"versions": [{}` + strings.Repeat(",{}", 50_000) + `]}`, "[]", "[]", "too large: 50001, of at most 50000"},
-		{"warnings without end", `{"warnings": ["1","2","3","4","5","6","7","8","9","10","11"]}`, "[]", "[1 2 3 4 5 6 7 8 9 10]", ""},
+		{"many entries that are not versions", `{"versions": [` + strings.Repeat(`{"version": "x"},`, 99) + `{"version": "1.0.0"}]}`, "[1.0.0]", `[ignored what is not a version: "x", "x", "x", "x", "x", and 94 more]`, ""},
+		{"too many versions", `{"versions": [{}` + strings.Repeat(",{}", 50_000) + `]}`, "[]", "[]", "too large: 50001, of at most 50000"},
+		{"too many warnings", `{"warnings": ["1","2","3","4","5","6","7","8","9","10","11"]}`, "[]", "[1 2 3 4 5 6 7 8 9 10]", ""},
 		{"warnings", `{"versions": [], "warnings": ["moved\u001b[0m\u202e", "b"]}`, "[]", "[moved [0m  b]", ""},
 		{"a number", `{"versions": [{"version": 1}]}`, "[]", "[]", "unexpected JSON number"},
 		{"a text", `{"versions": "1.0.0"}`, "[]", "[]", "unexpected JSON string"},
@@ -323,7 +324,7 @@ func TestGitHubIsNoRegistry(t *testing.T) {
 	}
 }
 
-// A host that its user has moved takes its token along.
+// If the user moves a host's services, the host's token is sent to the new URL.
 func TestMovedHostKeepsItsToken(t *testing.T) {
 	n := &network{answers: answers{"https://x.example.com/p/acme/widget/versions": `{"versions": []}`}}
 	moved := registry.Options{Services: map[sources.Host]map[string]string{"example.com": {"providers.v1": "https://x.example.com/p/"}}}

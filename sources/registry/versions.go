@@ -10,8 +10,8 @@ import (
 	"github.com/larder-cli/larder/sources/fetch"
 )
 
-// A versionsDocument is the answer to which versions there are. Members that
-// engines do not read stay raw, as they may be anything.
+// A versionsDocument is a registry's list of versions. Members that engines do
+// not read may have any type, so they are not decoded.
 type versionsDocument struct {
 	Versions []release
 	Warnings []string
@@ -44,7 +44,7 @@ func (r *Registry) versions(ctx context.Context, p sources.Provider) (*versionsD
 	return &v, nil
 }
 
-// listing is what the document lists, each version once.
+// listing returns the listed versions without duplicates.
 func (d *versionsDocument) listing() sources.Listing {
 	var l sources.Listing
 	for _, warning := range d.Warnings[:min(len(d.Warnings), maxWarnings)] {
@@ -67,7 +67,7 @@ func (d *versionsDocument) listing() sources.Listing {
 	return l
 }
 
-// release is the entry for a version, and false if it is not listed.
+// release returns the entry for a version, and false if it is not listed.
 func (d *versionsDocument) release(want sources.Version) (release, bool) {
 	for _, release := range d.Versions {
 		if v, err := sources.ParseVersion(release.Version); err == nil && v == want {
@@ -77,11 +77,11 @@ func (d *versionsDocument) release(want sources.Version) (release, bool) {
 	return release{}, false
 }
 
-// platforms are those for which the registry lists a package, sorted.
+// platforms returns the platforms with a package in the registry, sorted.
 func (r release) platforms() []string {
 	var listed []struct{ OS, Arch string }
 	if json.Unmarshal(r.Platforms, &listed) != nil {
-		return nil // no more than a hint depends on it
+		return nil // only a hint depends on it
 	}
 	var names []string
 	for _, p := range listed {

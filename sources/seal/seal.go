@@ -1,9 +1,10 @@
-// Package seal authenticates what Larder records, so that a record is believed only
-// if this user's own Larder made it. Caches, mirrors and restored backups may hold
-// records that other users, other machines or attackers made.
+// Package seal authenticates Larder's records, so that Larder accepts only
+// records that it has created for the same user. Caches, mirrors and restored
+// backups may contain records that other users, other machines or attackers
+// created.
 //
-// It leaves on disk the user's key, record.key in the directory it is given, with
-// mode 0600.
+// It writes one file, the user's key, as record.key with mode 0600 in the
+// directory that it is given.
 package seal
 
 import (
@@ -22,27 +23,27 @@ import (
 	"github.com/larder-cli/larder/sources/disk"
 )
 
-// A Key is what records are authenticated with. Only records that carry a code
-// under the same key are believed. The zero Key is that of this run alone.
+// A Key authenticates records. Only records with a code under the same key are
+// accepted. The zero Key is valid only for this run.
 type Key struct{ user *userKey }
 
-// A userKey is read from its file when a record is read, and created when one is
-// written.
+// A userKey is read from its file when the first record is read, and created
+// when the first record is written.
 type userKey struct {
-	dir    string // of the file; empty if there is none
+	dir    string // directory of the file; empty if there is none
 	mu     sync.Mutex
-	secret []byte // nil until it is known
-	err    error  // why it cannot be
+	secret []byte // nil until it is read or created
+	err    error  // why the secret is not available
 }
 
 const (
 	keyFile    = "record.key"
 	keySize    = 32 // bytes
-	leastBytes = 16 // of a secret that fleets share
+	leastBytes = 16 // in a secret shared by several users or machines
 )
 
-// ParseKey makes a key of a secret that several users or machines share. Spaces around
-// it do not count.
+// ParseKey returns a key for a secret that several users or machines share. It
+// ignores white space around the secret.
 func ParseKey(secret string) (Key, error) {
 	secret = strings.TrimSpace(secret)
 	if len(secret) < leastBytes {
@@ -53,18 +54,19 @@ func ParseKey(secret string) (Key, error) {
 	return Key{&userKey{secret: sum[:]}}, nil
 }
 
-// UserKey is the user's key in the directory dir. It is created when the first record
-// is sealed.
+// UserKey returns the user's key in the directory dir. It is created when the
+// first record is sealed.
 func UserKey(dir string) Key { return Key{&userKey{dir: dir}} }
 
-// Check returns why the user's key cannot be used, if it exists: other users may read
-// it or could have written it, or it is no key.
+// Check returns an error if the user's key exists and cannot be used: other
+// users may be able to read or write it, or it is not a key.
 func (k Key) Check() error {
 	_, err := k.find(false)
 	return err
 }
 
-// find returns the secret, that of this run if there is none yet.
+// find returns the secret. If there is none, it creates one or returns this
+// run's secret.
 func (k Key) find(create bool) ([]byte, error) {
 	u := k.user
 	if u == nil {
@@ -84,7 +86,7 @@ func (k Key) find(create bool) ([]byte, error) {
 	return u.secret, nil
 }
 
-// readKey reads the key in a directory. It is nil if there is none.
+// readKey reads the key in a directory. It returns nil if there is none.
 func readKey(dir string) ([]byte, error) {
 	d, err := disk.Open(dir)
 	var text []byte
@@ -101,7 +103,8 @@ func readKey(dir string) ([]byte, error) {
 	return parse(d, text)
 }
 
-// createKey creates a key in a directory, unless another process does.
+// createKey creates a key in a directory. If another process creates it first,
+// createKey returns that key.
 func createKey(dir string) ([]byte, error) {
 	d, err := disk.Make(dir)
 	if err != nil {
@@ -126,7 +129,7 @@ func parse(d *disk.Dir, text []byte) ([]byte, error) {
 	return secret, nil
 }
 
-// ofThisRun returns the secret of this run, for users who have none.
+// ofThisRun returns the secret of this run, for when the user has none.
 var ofThisRun = sync.OnceValue(func() []byte {
 	secret := make([]byte, keySize)
 	rand.Read(secret)
@@ -134,7 +137,7 @@ var ofThisRun = sync.OnceValue(func() []byte {
 })
 
 // An envelope is a record with its authentication code: the HMAC-SHA256, in
-// hexadecimal, over what the record is about and what it says.
+// hexadecimal, of the record and its subject.
 type envelope struct {
 	MAC    string          `json:"mac"`
 	Record json.RawMessage `json:"record"`
@@ -147,24 +150,24 @@ func code(secret []byte, about string, record []byte) string {
 	return hex.EncodeToString(mac.Sum(nil))
 }
 
-// Seal returns the text of a record. About names what it is about: the same record
-// about something else is not believed. Where the key cannot be kept, only this run
-// believes the record.
+// Seal returns the text of an authenticated record. About is its subject: the
+// record is rejected with any other subject. If the key cannot be stored, only
+// this run accepts the record.
 func (k Key) Seal(about string, record any) ([]byte, error) {
 	text, err := json.Marshal(record)
 	if err != nil {
 		return nil, err
 	}
-	secret, _ := k.find(true) // Check says what is wrong
+	secret, _ := k.find(true) // Check returns the error
 	return json.Marshal(envelope{code(secret, about, text), text})
 }
 
-// ErrForeign is why a record is not believed that was made under another key, or
-// altered since.
+// ErrForeign is the error for a record that was created under another key, or
+// changed since.
 var ErrForeign = errors.New("not made under this user's record key")
 
-// Open returns what a record says, unread. The error matches [ErrForeign] unless the
-// text is no record at all.
+// Open verifies and returns a record, still encoded. The error matches
+// [ErrForeign], except for text that is not a record.
 func (k Key) Open(about string, text []byte) (json.RawMessage, error) {
 	var e envelope
 	if err := json.Unmarshal(text, &e); err != nil {

@@ -56,7 +56,7 @@ func TestOpen(t *testing.T) {
 		},
 		"a user who has no key yet": func() error { _, err := seal.UserKey(t.TempDir()).Open("package a", text); return err },
 		"a shared secret":           func() error { _, err := parseKey(t, shared).Open("package a", text); return err },
-		"about something else":      func() error { _, err := own.Open("package b", text); return err },
+		"another subject":           func() error { _, err := own.Open("package b", text); return err },
 		"altered": func() error {
 			_, err := own.Open("package a", bytes.Replace(text, []byte("h1:"), []byte("h2:"), 1))
 			return err
@@ -76,14 +76,14 @@ func TestOpen(t *testing.T) {
 	}
 }
 
-func TestParseKeyRefusesShortSecrets(t *testing.T) {
+func TestParseKeyRejectsShortSecrets(t *testing.T) {
 	for _, secret := range []string{strings.Repeat("s", 15), strings.Repeat(" ", 32)} {
 		_, err := seal.ParseKey(secret)
 		sourcetest.Expect(t, err != nil, "%q was accepted", secret)
 	}
 }
 
-// Reading creates no key, and all who write at the same time get the same one.
+// Reading creates no key, and concurrent writers get the same key.
 func TestUserKeyIsCreatedOnce(t *testing.T) {
 	dir := filepath.Join(t.TempDir(), "state")
 	if _, err := seal.UserKey(dir).Open("x", sealed(t, parseKey(t, strings.Repeat("s", 16)), "x")); !errors.Is(err, seal.ErrForeign) {
@@ -107,7 +107,8 @@ func TestUserKeyIsCreatedOnce(t *testing.T) {
 	}
 }
 
-// A key that others may know is no key: what was made under it is not believed.
+// A key that other users may be able to read is not used, and records under it
+// are rejected.
 func TestUnusableKeys(t *testing.T) {
 	for name, spoil := range map[string]func(path string) error{
 		"readable by others": func(path string) error { return os.Chmod(path, 0o644) },

@@ -12,10 +12,10 @@ import (
 	"time"
 )
 
-// archived is when every file in an archive was last changed.
+// archived is the modification time of every file in an archive.
 var archived = time.Date(2024, 1, 1, 0, 0, 0, 0, time.UTC)
 
-// writeArchive writes r's archive for a platform.
+// writeArchive writes the archive of r for a platform.
 func (r *release) writeArchive(name, platform string) error {
 	if r.Archive != nil {
 		return os.WriteFile(name, r.Archive, 0o644)
@@ -38,7 +38,7 @@ func (r *release) writeArchive(name, platform string) error {
 	return f.Close()
 }
 
-// files are the contents of r's package for a platform.
+// files returns the contents of the package of r for a platform.
 func (r *release) files(platform string) map[string]io.Reader {
 	files := map[string]io.Reader{}
 	for name, content := range r.Files {
@@ -79,8 +79,9 @@ func (r *release) addFile(z *zip.Writer, name string, content io.Reader) error {
 	return err
 }
 
-// generated is endless text that is always the same and compresses to about a
-// third, as executables do: tokens that come back, the short ones most.
+// generated is endless text that is the same in each run. It compresses to
+// about a third, like an executable: it repeats tokens, the short ones most
+// often.
 type generated struct {
 	random *rand.Rand
 	tokens [][]byte

@@ -14,14 +14,15 @@ import (
 	"time"
 )
 
-// A ca issues the certificates of the test servers. There is one in a process,
-// but for servers with one of their own, and nothing outside of it ever trusts it.
+// A ca issues the certificates of the test servers. All servers in a process
+// share one, except those with their own. No program outside the tests trusts
+// it.
 type ca struct {
 	cert *x509.Certificate
 	key  *ecdsa.PrivateKey
 	pem  []byte
 
-	issued sync.Map // of name to *tls.Certificate
+	issued sync.Map // name to *tls.Certificate
 }
 
 var testCA = sync.OnceValue(func() *ca { return newCA("Larder test authority") })
@@ -55,7 +56,8 @@ func (c *ca) pool() *x509.CertPool {
 	return pool
 }
 
-// issue makes a certificate for a host name; without one, for this machine.
+// issue returns a certificate for a host name, or for this machine if the name
+// is empty.
 func (c *ca) issue(name string) *tls.Certificate {
 	if known, ok := c.issued.Load(name); ok {
 		return known.(*tls.Certificate)
@@ -73,7 +75,7 @@ func (c *ca) issue(name string) *tls.Certificate {
 	return pair
 }
 
-// must is for what fails only if this package is wrong.
+// must is for calls that can fail only because of a bug in this package.
 func must[T any](v T, err error) T {
 	check(err)
 	return v

@@ -10,7 +10,7 @@ import (
 	"github.com/larder-cli/larder/sources"
 )
 
-// Address is the provider with an address such as acme/widget.
+// Address returns the provider with an address such as acme/widget.
 func Address(t TB, s string) sources.Provider {
 	t.Helper()
 	p, err := sources.ParseProvider(s, sources.Terraform)
@@ -18,7 +18,7 @@ func Address(t TB, s string) sources.Provider {
 	return p
 }
 
-// Number is the version written as s.
+// Number returns the version written as s.
 func Number(t TB, s string) sources.Version {
 	t.Helper()
 	v, err := sources.ParseVersion(s)
@@ -26,7 +26,7 @@ func Number(t TB, s string) sources.Version {
 	return v
 }
 
-// PackageID is the package of a provider's version for a platform.
+// PackageID returns the package of a provider's version for a platform.
 func PackageID(t TB, address, version, platform string) sources.PackageID {
 	t.Helper()
 	p, err := sources.ParsePlatform(platform)
@@ -34,7 +34,7 @@ func PackageID(t TB, address, version, platform string) sources.PackageID {
 	return sources.PackageID{Provider: Address(t, address), Version: Number(t, version), Platform: p}
 }
 
-// ReadFile is the contents of a file.
+// ReadFile returns the contents of a file.
 func ReadFile(t TB, path string) []byte {
 	t.Helper()
 	data, err := os.ReadFile(path)
@@ -42,7 +42,7 @@ func ReadFile(t TB, path string) []byte {
 	return data
 }
 
-// Check ends the test if there is an error.
+// Check ends the test if err is not nil.
 func Check(t TB, err error) {
 	t.Helper()
 	if err != nil {
@@ -50,9 +50,10 @@ func Check(t TB, err error) {
 	}
 }
 
-// CLIConfig is the text of a CLI configuration with which every host in the
-// world leads to the registry without service discovery, but for names of this
-// machine. The lines, if any, stand in its provider_installation block.
+// CLIConfig returns the text of a CLI configuration that replaces service
+// discovery: every host in the world except this machine has its registry at
+// the world's registry. The methods are lines for its provider_installation
+// block.
 func (w *World) CLIConfig(methods ...string) string {
 	var b strings.Builder
 	for _, host := range w.hosts() {
@@ -64,7 +65,7 @@ func (w *World) CLIConfig(methods ...string) string {
 	return b.String()
 }
 
-// hosts are the hosts of all providers, sorted, that are not this machine.
+// hosts returns the hosts of all providers except this machine, sorted.
 func (w *World) hosts() []string {
 	var hosts []string
 	for _, r := range w.matching(nil) {
@@ -76,9 +77,10 @@ func (w *World) hosts() []string {
 	return slices.Compact(hosts)
 }
 
-// Env writes that configuration to a file and returns the variables with which
-// programs use it and trust the servers. What hosts there are besides those in
-// the configuration are the registry too: nothing leads out of the world.
+// Env writes the configuration of CLIConfig to a file. It returns environment
+// variables that make programs use it and trust the servers. All hosts that are
+// not in the configuration lead to the registry too, so no request leaves the
+// world.
 func (w *World) Env(methods ...string) []string {
 	w.t.Helper()
 	dir, err := os.MkdirTemp(w.dir, "config")
@@ -90,12 +92,12 @@ func (w *World) Env(methods ...string) []string {
 		"SSL_CERT_FILE=" + w.CAFile,
 		"SSL_CERT_DIR=",
 		"HTTPS_PROXY=" + w.proxy(),
-		"CHECKPOINT_DISABLE=1", // terraform's look for a newer terraform
+		"CHECKPOINT_DISABLE=1", // terraform's search for a newer terraform
 	}
 }
 
-// Configuration is that of a root module which requires the providers of these types
-// in the namespace registry.terraform.io/acme.
+// Configuration returns the configuration of a root module that requires the
+// providers registry.terraform.io/acme/TYPE for the types.
 func Configuration(types ...string) string {
 	var text strings.Builder
 	text.WriteString("terraform {\n  required_providers {\n")

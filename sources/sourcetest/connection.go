@@ -8,25 +8,25 @@ import (
 	"sync"
 )
 
-// breaks is how connections break that nobody cares for.
+// A breaks determines which connections break. The zero breaks breaks none.
 type breaks struct {
 	random *rand.Rand
 	chance float64
 	within int64
 }
 
-// Break makes this part of all connections made from now on break, each at some
-// byte among the first within that the server sends on it, as they are on the
-// wire. It is reset, with all that goes on over it and with what has not arrived
-// yet. The same seed makes the same connections break, in the order in which
-// they are made. Mend puts an end to it.
+// Break makes new connections break with the probability chance. A connection
+// breaks at a random byte among the first within bytes that the server sends,
+// counted with the overhead of TLS and HTTP. It is reset, with all requests on
+// it and all data still on its way. The same seed breaks the same connections,
+// in the order in which they are made. Mend ends this.
 func (s *Server) Break(chance float64, within int64, seed uint64) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.breaks = breaks{rand.New(rand.NewPCG(seed, seed)), chance, within}
 }
 
-// draw is after how many bytes the next connection breaks; -1 means never.
+// draw returns after how many bytes the next connection breaks; -1 means never.
 func (b breaks) draw() int64 {
 	if b.random == nil {
 		return -1
@@ -38,16 +38,16 @@ func (b breaks) draw() int64 {
 	return at
 }
 
-// Connections is how many connections were made so far, and how many of them
-// were reset.
+// Connections returns how many connections have been made, and how many of them
+// have been reset.
 func (s *Server) Connections() (made, reset int) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	return s.made, s.reset
 }
 
-// OnTheWire is how many bytes the server has sent on all connections so far,
-// with all that TLS and HTTP add. What a Line still holds is not among them.
+// OnTheWire returns how many bytes the server has sent on all connections, with
+// the overhead of TLS and HTTP, and without data that a Line still holds.
 func (s *Server) OnTheWire() int64 {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -60,7 +60,7 @@ type connListener struct {
 	server *Server
 }
 
-// sendBuffer is how much may be lost at most when a connection is reset, in bytes.
+// sendBuffer is the maximum number of bytes lost when a connection is reset.
 const sendBuffer = 64 << 10
 
 func (l connListener) Accept() (net.Conn, error) {
@@ -86,7 +86,7 @@ type conn struct {
 	server *Server
 
 	mu   sync.Mutex // held while writing
-	left int64      // bytes to send until it breaks; -1 means any number
+	left int64      // bytes until the connection breaks; -1 means that it does not break
 }
 
 func (c *conn) Write(p []byte) (int, error) {
@@ -112,11 +112,11 @@ func (c *conn) send(p []byte) (int, error) {
 	return n, err
 }
 
-// reset ends the connection in the way that a machine does which has lost all
-// knowledge of it.
+// reset closes the connection with a TCP reset, as a machine does that has
+// restarted.
 func (c *conn) reset() {
 	_ = c.Conn.(*net.TCPConn).SetLinger(0)
-	c.server.countReset(1) // before the client can know
+	c.server.countReset(1) // before the client can notice it
 	if c.Close() != nil {
 		c.server.countReset(-1)
 	}
@@ -135,17 +135,16 @@ func (c *conn) Close() error {
 	return c.Conn.Close()
 }
 
-// connOf is the connection from an address; nil if it is closed.
+// connOf returns the connection from an address, or nil if it is closed.
 func (s *Server) connOf(address string) *conn {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	return s.conns[address]
 }
 
-// startProxy starts an HTTP proxy behind which every host but this machine is the
-// registry or the mirror, so that no program in the world's environment reaches
-// real ones.
-// It returns the proxy's URL.
+// startProxy starts an HTTP proxy that connects every host except this machine
+// to the registry or the mirror, so that no program in the world's environment
+// reaches real servers. It returns the proxy's URL.
 func (w *World) startProxy() string {
 	l, err := net.Listen("tcp", "127.0.0.1:0")
 	w.must(err)
@@ -155,7 +154,7 @@ func (w *World) startProxy() string {
 	return "http://" + l.Addr().String()
 }
 
-// tunnel answers CONNECT, the one thing that clients of https URLs ask.
+// tunnel answers CONNECT, the only method that clients use for https URLs.
 func (w *World) tunnel(rw http.ResponseWriter, r *http.Request) {
 	if r.Method != http.MethodConnect {
 		http.Error(rw, "this proxy is for https only", http.StatusMethodNotAllowed)
@@ -166,7 +165,7 @@ func (w *World) tunnel(rw http.ResponseWriter, r *http.Request) {
 		http.Error(rw, err.Error(), http.StatusBadGateway)
 		return
 	}
-	defer server.Close() // which ends the copying below, too
+	defer server.Close() // ends the copying below too
 	client, buffered, err := http.NewResponseController(rw).Hijack()
 	if err != nil {
 		return

@@ -18,18 +18,18 @@ import (
 	"github.com/larder-cli/larder/sources"
 )
 
-// Run tests that a source keeps the contract of [sources.Source]. Build makes
-// the source of what is in the world, and a function that puts it out of order,
-// called before the source is asked anything.
+// Run tests that a source fulfils the contract of [sources.Source]. Build
+// returns a source for the world's providers, and a function that makes the
+// source fail. That function is called before the first query.
 func Run(t *testing.T, build func(t *testing.T, w *World) (source sources.Source, outage func())) {
 	for name, test := range map[string]func(*contract){
-		"versions are complete":              (*contract).versionsAreComplete,
-		"packages lead to their bytes":       (*contract).packagesLeadToTheirBytes,
-		"unknown provider is not found":      (*contract).unknownProviderIsNotFound,
-		"missing platform is an answer":      (*contract).missingPlatformIsAnAnswer,
-		"outage is no answer":                (*contract).outageIsNoAnswer,
-		"cancellation is no answer":          (*contract).cancellationIsNoAnswer,
-		"questions may be asked all at once": (*contract).questionsAllAtOnce,
+		"versions are complete":            (*contract).versionsAreComplete,
+		"packages have the right location": (*contract).packagesLeadToTheirBytes,
+		"unknown provider is not found":    (*contract).unknownProviderIsNotFound,
+		"missing platform is an answer":    (*contract).missingPlatformIsAnAnswer,
+		"outage is not an answer":          (*contract).outageIsNoAnswer,
+		"cancellation is not an answer":    (*contract).cancellationIsNoAnswer,
+		"queries may be concurrent":        (*contract).questionsAllAtOnce,
 	} {
 		t.Run(name, func(t *testing.T) {
 			w := New(t)
@@ -44,7 +44,7 @@ func Run(t *testing.T, build func(t *testing.T, w *World) (source sources.Source
 	}
 }
 
-// A contract is one source being tested.
+// A contract is the test of one source.
 type contract struct {
 	*testing.T
 	world  *World
@@ -68,7 +68,7 @@ func (c *contract) versionsAreComplete() {
 	}
 }
 
-// versions are what the source lists, oldest first.
+// versions returns the versions that the source lists, oldest first.
 func (c *contract) versions(provider string) ([]sources.Version, error) {
 	listing, err := c.source.Versions(c.Context(), Address(c, provider))
 	slices.SortFunc(listing.Versions, sources.Version.Compare)
@@ -102,7 +102,8 @@ func (c *contract) packagesLeadToTheirBytes() {
 	}
 }
 
-// hash is the zh: of the archive, or the h1: of the directory, at a location.
+// hash returns the zh: hash of the archive, or the h1: hash of the directory,
+// at a location.
 func (c *contract) hash(at sources.Location) (string, error) {
 	if set := cmp.Or(at.URL, at.Archive, at.Dir); at.URL+at.Archive+at.Dir != set {
 		return "", errors.New("more than one place")

@@ -8,39 +8,44 @@ import (
 	"strconv"
 )
 
-// demands are what a server wants of who asks, beyond what any server does.
+// demands are a server's requirements for requests. The zero demands are those
+// of an ordinary server.
 type demands struct {
 	token       string
-	everywhere  bool              // the token is wanted with every request
-	header      string            // wanted with every request; empty if none is
-	value       string            // of the header
-	certificate bool              // wanted of whoever connects
-	presigned   bool              // URLs of archives are good for a number of requests
-	uses        int               // the number
-	authority   *ca               // the server's own; nil if it is the test's
-	tls         func(*tls.Config) // changes how connections are made; nil for no change
+	everywhere  bool              // the token is required for every request
+	header      string            // name of a header required for every request; empty if there is none
+	value       string            // value of that header
+	certificate bool              // clients must have a certificate
+	presigned   bool              // URLs of archives are valid for a limited number of requests
+	uses        int               // that number
+	authority   *ca               // the server's own certificate authority; nil means the shared one
+	tls         func(*tls.Config) // changes the TLS configuration of connections; may be nil
 }
 
-// RequireToken makes the server refuse documents to whoever does not send this
-// bearer token. As anywhere, archives, checksums and signatures need none.
+// RequireToken makes the server reject requests for documents without this
+// bearer token. Archives, checksums and signatures require none, as on any
+// server.
 func (s *Server) RequireToken(token string) {
 	s.demand(func(d *demands) { d.token, d.everywhere = token, false })
 }
 
-// RequireTokenEverywhere is RequireToken for archives, checksums and signatures, too.
+// RequireTokenEverywhere is like RequireToken, but includes archives, checksums
+// and signatures.
 func (s *Server) RequireTokenEverywhere(token string) {
 	s.demand(func(d *demands) { d.token, d.everywhere = token, true })
 }
 
-// PresignArchives makes the registry state URLs of archives that are good for so many
-// requests only, and refuse archives by any other, as object stores do after a while.
+// PresignArchives makes the registry return URLs of archives that are valid for
+// this many requests. It rejects other requests for archives, as object stores
+// do after a while.
 func (s *Server) PresignArchives(requests int) {
 	s.demand(func(d *demands) { d.presigned, d.uses = true, requests })
 }
 
 const signature = "X-Amz-Signature"
 
-// presign makes a URL of an archive good for as many requests as are demanded, if any are.
+// presign makes the URL of an archive valid for the required number of
+// requests, if there is one.
 func (s *Server) presign(doc map[string]any) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -51,7 +56,7 @@ func (s *Server) presign(doc map[string]any) {
 	}
 }
 
-// expired reports whether the URL of a request for an archive is not good any more.
+// expired reports whether a request's archive URL is no longer valid.
 func (s *Server) expired(r *http.Request, kind Kind) bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -66,14 +71,14 @@ func (s *Server) expired(r *http.Request, kind Kind) bool {
 	return false
 }
 
-// RequireHeader makes the server refuse every request without this header.
+// RequireHeader makes the server reject every request without this header.
 func (s *Server) RequireHeader(name, value string) {
 	s.demand(func(d *demands) { d.header, d.value = name, value })
 }
 
-// RequireCertificate makes the server refuse new connections of who does not
-// show a certificate such as the one returned with its key, in PEM form. Its
-// common name is "client".
+// RequireCertificate makes the server reject new connections without a client
+// certificate of the test authority. It returns such a certificate and its key,
+// in PEM form. The certificate's common name is "client".
 func (s *Server) RequireCertificate() (cert, key []byte) {
 	s.demand(func(d *demands) { d.certificate = true })
 	pair := testCA().issue("client")
@@ -82,15 +87,15 @@ func (s *Server) RequireCertificate() (cert, key []byte) {
 		pem.EncodeToMemory(&pem.Block{Type: "PRIVATE KEY", Bytes: der})
 }
 
-// OwnAuthority gives the server certificates that an authority of its own has
-// issued, which nobody trusts, and returns that authority's in PEM form.
+// OwnAuthority gives the server certificates of a separate authority that no
+// client trusts, and returns that authority's certificate in PEM form.
 func (s *Server) OwnAuthority() []byte {
 	authority := newCA("Authority of one server")
 	s.demand(func(d *demands) { d.authority = authority })
 	return authority.pem
 }
 
-// ChangeTLS changes how the server makes connections from now on.
+// ChangeTLS changes the TLS configuration of new connections.
 func (s *Server) ChangeTLS(change func(*tls.Config)) {
 	s.demand(func(d *demands) { d.tls = change })
 }
@@ -110,8 +115,8 @@ func (s *Server) allows(r *http.Request, kind Kind) bool {
 		(d.header == "" || r.Header.Get(d.header) == d.value)
 }
 
-// tls is how the server introduces itself. It asks everybody for a certificate,
-// as tests want to know who would show one.
+// tls returns the server's TLS configuration. It requests a certificate from
+// every client, so that tests can check which clients send one.
 func (s *Server) tls() *tls.Config {
 	return &tls.Config{GetConfigForClient: func(*tls.ClientHelloInfo) (*tls.Config, error) {
 		s.mu.Lock()
@@ -138,8 +143,8 @@ func (s *Server) tls() *tls.Config {
 	}}
 }
 
-// shown is the common name of the certificate that a client has shown, empty if
-// it has shown none.
+// shown returns the common name of the client's certificate, or "" if there is
+// none.
 func shown(r *http.Request) string {
 	if r.TLS == nil || len(r.TLS.PeerCertificates) == 0 {
 		return ""

@@ -13,8 +13,8 @@ import (
 	"github.com/larder-cli/larder/sources/sourcetest"
 )
 
-// TestEnginesInstall holds the world against the programs whose registries and
-// mirrors it imitates.
+// TestEnginesInstall tests the world with the programs whose registries and
+// mirrors it simulates.
 func TestEnginesInstall(t *testing.T) {
 	if runtime.GOOS == "windows" || runtime.GOOS == "darwin" {
 		t.Skip("programs in Go take no authority from SSL_CERT_FILE here")
@@ -36,7 +36,7 @@ func installs(t *testing.T, engine sources.Engine) {
 	for _, tt := range []struct {
 		name, method string
 		providers    []string
-		verdict      string // the engine's, for each provider
+		verdict      string // the engine's message for each provider
 	}{
 		{"registry", `direct {}`, append(usual, discovered), signed + ", key ID " + sourcetest.Publisher().ID()},
 		{"network mirror", fmt.Sprintf(`network_mirror { url = %q }`, w.Mirror.MirrorURL()), usual, "verified checksum"},

@@ -8,7 +8,7 @@ import (
 	"testing"
 )
 
-// Expect reports an error with this message unless ok is true.
+// Expect reports an error with this message if ok is false.
 func Expect(t testing.TB, ok bool, format string, args ...any) {
 	t.Helper()
 	if !ok {
@@ -16,7 +16,7 @@ func Expect(t testing.TB, ok bool, format string, args ...any) {
 	}
 }
 
-// Require ends the test with this message unless ok is true.
+// Require ends the test with this message if ok is false.
 func Require(t testing.TB, ok bool, format string, args ...any) {
 	t.Helper()
 	if !ok {
@@ -24,7 +24,8 @@ func Require(t testing.TB, ok bool, format string, args ...any) {
 	}
 }
 
-// Equal reports an error unless got == want. The details say what was compared.
+// Equal reports an error unless got == want. The details describe what was
+// compared.
 func Equal[T comparable](t testing.TB, got, want T, details ...any) {
 	t.Helper()
 	if got != want {
@@ -32,7 +33,7 @@ func Equal[T comparable](t testing.TB, got, want T, details ...any) {
 	}
 }
 
-// EqualSlices is Equal for slices.
+// EqualSlices is like Equal, for slices.
 func EqualSlices[S ~[]E, E comparable](t testing.TB, got, want S, details ...any) {
 	t.Helper()
 	if !slices.Equal(got, want) {
@@ -48,7 +49,8 @@ func ErrorIs(t testing.TB, err, want error, details ...any) {
 	}
 }
 
-// difference shows two values, below each other if they are long, after the details.
+// difference returns the details and both values, on separate lines if they are
+// long.
 func difference(got, want any, details []any) string {
 	left, right := fmt.Sprint(got), fmt.Sprint(want)
 	format := "got %q, want %q"

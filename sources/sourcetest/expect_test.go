@@ -10,7 +10,7 @@ import (
 	"github.com/larder-cli/larder/sources/sourcetest"
 )
 
-// A reporter is a test that keeps its error messages.
+// A reporter is a test that records its error messages.
 type reporter struct {
 	testing.TB
 	errors []string

@@ -10,17 +10,17 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// A Failed is the outcome of FailAt.
+// A Failed is the result of FailAt.
 type Failed struct {
-	Call   string // the system call that failed; empty if there was none
+	Call   string // the system call that failed; empty if none did
 	Path   string // of its file
-	Status int    // of the command
+	Status int    // exit status of the command
 }
 
-// FailAt runs a command to its end and has one system call fail with an errno:
-// call number step of those that read, change or look up files below dirs. No call
-// fails if the command makes fewer. Closing files always succeeds. The error
-// matches EPERM where processes may not be traced.
+// FailAt runs a command to its end and makes one system call fail with an
+// errno: number step among the calls that read, change or look up files below
+// dirs. If the command makes fewer calls, none fails. Closing files always
+// succeeds. The error matches EPERM if the system does not permit tracing.
 func FailAt(cmd *exec.Cmd, step int, errno syscall.Errno, dirs ...string) (Failed, error) {
 	var failed Failed
 	ws, err := trace(cmd, func(p *tracee) syscall.Errno {
@@ -45,9 +45,9 @@ func FailAt(cmd *exec.Cmd, step int, errno syscall.Errno, dirs ...string) (Faile
 	return failed, err
 }
 
-// Calls runs a command to its end and counts the system calls that read, change or look
-// up files below dir, by "CALL PATH", the path relative to dir. The error matches EPERM
-// where processes may not be traced.
+// Calls runs a command to its end and counts the system calls that read, change
+// or look up files below dir. The keys are "CALL PATH", with the path relative
+// to dir. The error matches EPERM if the system does not permit tracing.
 func Calls(cmd *exec.Cmd, dir string) (map[string]int, error) {
 	calls := map[string]int{}
 	ws, err := trace(cmd, func(p *tracee) syscall.Errno {
@@ -64,16 +64,16 @@ func Calls(cmd *exec.Cmd, dir string) (map[string]int, error) {
 	return calls, err
 }
 
-// KillAt runs a command and kills it before its change number step to the file
-// system. The command has finished if it makes fewer. The error matches EPERM
-// where processes may not be traced.
+// KillAt runs a command and kills it before change number step to the file
+// system. Finished is true if the command makes fewer changes. The error
+// matches EPERM if the system does not permit tracing.
 func KillAt(cmd *exec.Cmd, step int) (finished bool, err error) {
 	ws, err := trace(cmd, func(p *tracee) syscall.Errno {
 		if c, ok := p.call(); !ok || !c.changes || !onDisk(p.file(c)) {
 			return 0
 		}
 		if step--; step == 0 {
-			_ = unix.Kill(p.pid, unix.SIGKILL) // it is stopped, so it is there
+			_ = unix.Kill(p.pid, unix.SIGKILL) // cannot fail, because the process is stopped
 		}
 		return 0
 	})

@@ -13,7 +13,8 @@ import (
 	"github.com/larder-cli/larder/sources/sourcetest"
 )
 
-// Each call on a file fails once, and no call on another.
+// TestFailAt checks that each call on the file fails once, and that no call on
+// another file fails.
 func TestFailAt(t *testing.T) {
 	file := filepath.Join(t.TempDir(), "file")
 	check(t, os.WriteFile(file, []byte("text"), 0o644))

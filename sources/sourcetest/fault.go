@@ -15,45 +15,45 @@ import (
 	"time"
 )
 
-// A Fault is a way for requests to go wrong. The zero Fault does nothing; its
-// fields can be combined as far as that makes sense.
+// A Fault makes requests fail. The zero Fault does nothing. Fields can be
+// combined where that makes sense.
 type Fault struct {
-	Path  string // of the URLs it is for, where each * stands for any text; empty means all
-	Times int    // how many requests it is for; 0 means all
-	Limit int    // how many of them have no fault in each second
+	Path  string // pattern for the paths of URLs, where * matches any text; empty matches all
+	Times int    // number of requests with the fault; 0 means all
+	Limit int    // number of requests without the fault in each second
 
-	Delay      time.Duration // before anything is answered
-	Status     int           // answered instead
-	RetryAfter string        // header, as it stands
-	Redirect   string        // to this URL, in which {path} is the path asked for
-	Body       string        // answered instead
-	Endless    bool          // answered instead: JSON that opens brackets without an end
-	Bomb       int64         // answered instead: so many bytes of JSON, in a thousandth of that
-	Drip       time.Duration // answered instead: some more of a header that has no end, each time so long has passed
+	Delay      time.Duration // wait before the answer
+	Status     int           // status of the answer, without the usual body
+	RetryAfter string        // header, verbatim
+	Redirect   string        // redirect to this URL, where {path} stands for the requested path
+	Body       string        // body of the answer
+	Endless    bool          // the answer is JSON that opens brackets without end
+	Bomb       int64         // the answer is this many bytes of JSON, compressed to a thousandth
+	Drip       time.Duration // the answer is an endless header, with one more piece after each such interval
 
 	Edit        func([]byte) []byte // changes the body
 	Corrupt     bool                // changes one bit in the middle of the body
 	ContentType string              // header; "-" means none
-	Length      int64               // header Content-Length, whatever the body is; never more is sent than that
+	Length      int64               // header Content-Length, regardless of the body, which is cut to that length
 	ETag        string              // header of archives
-	NoRange     bool                // requests for a part are answered with the whole
-	Whole       int                 // requests for a part are answered with this status
-	Encoding    string              // header Content-Encoding, whatever the body is
-	Zipped      bool                // the body is compressed with gzip, and says so, unasked
-	Range       string              // header Content-Range of the part that is answered, whatever part that is
-	Changed     bool                // every byte is another, and there are as many
+	NoRange     bool                // requests for a range are answered with the whole body
+	Whole       int                 // status for requests for a range
+	Encoding    string              // header Content-Encoding, regardless of the body
+	Zipped      bool                // the body is compressed with gzip, and labelled so, although not requested
+	Range       string              // header Content-Range of partial answers, regardless of the range
+	Changed     bool                // every byte is different, and the length is the same
 
-	Cut   int64 // the connection breaks after so many bytes of body; -1 means at once
-	Reset bool  // it breaks by a reset of the TCP connection, with all else that goes on over it
-	Stall int64 // nothing more comes after so many bytes of body; -1 means at once
-	Rate  int64 // bytes of body a second
+	Cut   int64 // the connection breaks after this many bytes of the body; -1 means at once
+	Reset bool  // it breaks by a TCP reset, which breaks all requests on the connection
+	Stall int64 // the server sends nothing more after this many bytes of the body; -1 means at once
+	Rate  int64 // bytes of the body a second
 
-	second int64 // of the last request, since 1970
-	passed int   // requests in that second without the fault
+	second int64 // of the last request, in Unix time
+	passed int   // number of requests without the fault in that second
 }
 
-// Fault adds a fault to those there are. A request has the first fault whose
-// Path it matches, and whose Times are not used up.
+// Fault adds a fault. A request has the first fault with a matching Path and
+// Times left.
 func (s *Server) Fault(f Fault) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -63,14 +63,14 @@ func (s *Server) Fault(f Fault) {
 	s.faults = append(s.faults, &f)
 }
 
-// Mend removes all faults, and lets connections be made that do not break.
+// Mend removes all faults, and stops breaking new connections.
 func (s *Server) Mend() {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.faults, s.breaks = nil, breaks{}
 }
 
-// take returns the fault that a request has.
+// take returns the fault for a request.
 func (s *Server) take(path string) Fault {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -96,8 +96,9 @@ func (f *Fault) allows(now time.Time) bool {
 	return f.passed <= f.Limit
 }
 
-// ParseFault parses a fault as scripts write it, a word for each field in lower
-// case: *.zip times=1 cut=100. A word without a value is a path or a switch.
+// ParseFault parses a fault as written in scripts, with a word for each field,
+// in lower case: *.zip times=1 cut=100. A word without a value is a path or a
+// switch.
 func ParseFault(words ...string) (Fault, error) {
 	var f Fault
 	for _, word := range words {
@@ -112,7 +113,7 @@ func ParseFault(words ...string) (Fault, error) {
 	return f, nil
 }
 
-// field is a pointer to the field with a name in lower case.
+// field returns a pointer to the field with this name in lower case.
 func (f *Fault) field(name string) any {
 	field := reflect.ValueOf(f).Elem().FieldByNameFunc(func(n string) bool { return strings.ToLower(n) == name })
 	if !field.IsValid() {
@@ -151,13 +152,13 @@ func parseReplace(s string) (func([]byte) []byte, error) {
 	return Replace(before, after), nil
 }
 
-// Replace is an Edit that puts one text in place of another.
+// Replace returns an Edit that replaces one text with another.
 func Replace(before, after string) func([]byte) []byte {
 	return func(b []byte) []byte { return bytes.ReplaceAll(b, []byte(before), []byte(after)) }
 }
 
-// answer does what comes before the body, and reports whether the answer is
-// complete with that.
+// answer sends what precedes the usual answer, and reports whether that
+// completes the answer.
 func (f Fault) answer(w *response, r *http.Request) bool {
 	w.sleep(f.Delay)
 	if f.NoRange {
@@ -198,7 +199,7 @@ func (f Fault) answer(w *response, r *http.Request) bool {
 	return true
 }
 
-// edited answers with what f.Edit makes of the handler's answer.
+// edited sends the handler's answer after f.Edit has changed it.
 func (f Fault) edited(w *response, r *http.Request, handler http.Handler) {
 	rec := httptest.NewRecorder()
 	handler.ServeHTTP(rec, r)
@@ -210,12 +211,12 @@ func (f Fault) edited(w *response, r *http.Request, handler http.Handler) {
 	w.Write(f.Edit(rec.Body.Bytes()))
 }
 
-// zipped answers with the handler's answer, compressed.
+// zipped sends the handler's answer compressed.
 func (f Fault) zipped(w *response, r *http.Request, handler http.Handler) {
 	f.Edit = func(body []byte) []byte {
 		var out bytes.Buffer
 		z := gzip.NewWriter(&out)
-		_, _ = z.Write(body) // nothing fails in memory
+		_, _ = z.Write(body) // writing to memory cannot fail
 		_ = z.Close()
 		return out.Bytes()
 	}
@@ -224,13 +225,13 @@ func (f Fault) zipped(w *response, r *http.Request, handler http.Handler) {
 	f.edited(w, r, handler)
 }
 
-// A response is an answer under way, with a fault in it.
+// A response is an answer being sent with a fault.
 type response struct {
 	http.ResponseWriter
 	log   logged
 	fault Fault
 	conn  *conn
-	done  <-chan struct{} // closed when the client is gone
+	done  <-chan struct{} // closed when the client has disconnected
 
 	status int
 	sent   int64
@@ -243,7 +244,7 @@ func (w *response) WriteHeader(status int) {
 	switch w.fault.ContentType {
 	case "":
 	case "-":
-		h["Content-Type"] = nil // so that it is not guessed either
+		h["Content-Type"] = nil // prevents the server from guessing it
 	default:
 		h.Set("Content-Type", w.fault.ContentType)
 	}
@@ -256,7 +257,7 @@ func (w *response) WriteHeader(status int) {
 	w.ResponseWriter.WriteHeader(status)
 }
 
-// finish sends the header of an answer without a body.
+// finish sends the header if there was no body.
 func (w *response) finish() {
 	if w.status == 0 {
 		w.WriteHeader(http.StatusOK)
@@ -269,7 +270,7 @@ func (w *response) Write(b []byte) (int, error) {
 	}
 	whole := len(b)
 	if w.fault.Length > 0 {
-		b = b[:min(int64(whole), w.fault.Length-w.sent)] // net/http would refuse the rest
+		b = b[:min(int64(whole), w.fault.Length-w.sent)] // net/http would reject the rest
 	}
 	b = w.changed(b)
 	if n, ends := w.ends(len(b)); ends {
@@ -286,8 +287,8 @@ func (w *response) Write(b []byte) (int, error) {
 	return whole, nil
 }
 
-// ends reports whether the answer breaks off within the next n bytes, and how
-// many of them are sent still.
+// ends reports whether the answer ends within the next n bytes, and how many of
+// them to send.
 func (w *response) ends(n int) (left int, ends bool) {
 	limit := max(w.fault.Cut, w.fault.Stall)
 	if limit <= 0 || w.sent+int64(n) <= limit {
@@ -296,7 +297,7 @@ func (w *response) ends(n int) (left int, ends bool) {
 	return int(limit - w.sent), true
 }
 
-// send sends b in parts that take a twentieth of a second each, if slowed down.
+// send sends b, in parts of a twentieth of a second each if Rate is set.
 func (w *response) send(b []byte) error {
 	for len(b) > 0 {
 		part := len(b)
@@ -304,7 +305,7 @@ func (w *response) send(b []byte) error {
 			part = min(part, int(w.fault.Rate/20)+1)
 			w.sleep(time.Duration(part) * time.Second / time.Duration(w.fault.Rate))
 		}
-		w.log.update(w.status, int64(part)) // first, so that whoever has read it finds it counted
+		w.log.update(w.status, int64(part)) // before writing, so that the count includes everything that a client has read
 		n, err := w.ResponseWriter.Write(b[:part])
 		w.sent += int64(n)
 		if err != nil {
@@ -315,15 +316,15 @@ func (w *response) send(b []byte) error {
 	return nil
 }
 
-// changed is b as the fault changes it: every byte, or one bit if the middle of
-// the body is in it.
+// changed returns b with the changes of the fault: to every byte, or to one bit
+// if b contains the middle of the body.
 func (w *response) changed(b []byte) []byte {
 	from, to, mask := 0, len(b), byte(0xff)
 	switch {
 	case w.fault.Corrupt:
 		length, err := strconv.ParseInt(w.Header().Get("Content-Length"), 10, 64)
 		if err != nil {
-			length = int64(len(b)) // documents are written in one go
+			length = int64(len(b)) // documents are written in one call
 		}
 		at := length/2 - w.sent
 		if at < 0 || at >= int64(len(b)) {
@@ -347,7 +348,7 @@ func (w *response) sleep(d time.Duration) {
 	}
 }
 
-// filled is one byte again and again.
+// filled is an endless sequence of the same byte.
 type filled byte
 
 func (f filled) Read(b []byte) (int, error) {
@@ -357,15 +358,15 @@ func (f filled) Read(b []byte) (int, error) {
 	return len(b), nil
 }
 
-// zip answers with n spaces, compressed.
+// zip sends n spaces, compressed.
 func (w *response) zip(n int64) {
 	z := gzip.NewWriter(w)
-	_, _ = io.CopyN(z, filled(' '), n) // until the client has had enough
+	_, _ = io.CopyN(z, filled(' '), n) // fails when the client disconnects
 	_ = z.Close()
 }
 
-// drip answers with ever more of a header. By HTTP/2, which has headers in one
-// piece, it is answers to come that are announced again and again.
+// drip sends an endless header. HTTP/2 sends a header in one piece, so drip
+// sends repeated informational responses instead.
 func (w *response) drip(every time.Duration) {
 	conn, _, err := http.NewResponseController(w.ResponseWriter).Hijack()
 	if err != nil {
@@ -384,7 +385,7 @@ func (w *response) drip(every time.Duration) {
 	panic(http.ErrAbortHandler)
 }
 
-// ongoing reports whether the client is still there.
+// ongoing reports whether the client is still connected.
 func (w *response) ongoing() bool {
 	select {
 	case <-w.done:
@@ -394,7 +395,7 @@ func (w *response) ongoing() bool {
 	}
 }
 
-// abort breaks the answer off.
+// abort ends the answer before it is complete.
 func (w *response) abort() {
 	if w.fault.Reset && w.conn != nil {
 		w.conn.reset()
@@ -402,7 +403,7 @@ func (w *response) abort() {
 	panic(http.ErrAbortHandler)
 }
 
-// hang waits until the client gives up.
+// hang waits until the client disconnects.
 func (w *response) hang() {
 	<-w.done
 	panic(http.ErrAbortHandler)

@@ -8,8 +8,8 @@ import (
 	"github.com/larder-cli/larder/sources"
 )
 
-// Judge is the path of the engine e on this machine, the judge of what we are compatible
-// with. Without it the test is skipped, or fails where CI promises one.
+// Judge returns the path of the engine e on this machine, to compare Larder
+// with. If there is none, the test is skipped, or fails if CI is set.
 func Judge(t testing.TB, e sources.Engine) string {
 	t.Helper()
 	path, err := exec.LookPath(string(e))
@@ -24,11 +24,11 @@ func Judge(t testing.TB, e sources.Engine) string {
 	return ""
 }
 
-// Engines are the judges.
+// Engines are all engines to compare with.
 var Engines = []sources.Engine{sources.Terraform, sources.OpenTofu}
 
-// EachEngine runs a test with each engine as its judge, which is skipped or fails as
-// [Judge] has it.
+// EachEngine runs a test with each engine. If an engine is missing, its test is
+// skipped or fails, as in [Judge].
 func EachEngine(t *testing.T, test func(t *testing.T, e sources.Engine)) {
 	t.Helper()
 	for _, e := range Engines {

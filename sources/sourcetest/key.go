@@ -13,17 +13,18 @@ import (
 	"github.com/ProtonMail/go-crypto/openpgp/packet"
 )
 
-// A Key is an OpenPGP key pair with which releases are signed. It is derived
-// from its name alone: it protects nothing, and is the same in every run.
+// A Key is an OpenPGP key pair that signs releases. It is derived from its
+// name, so it protects nothing, and is the same in every run.
 type Key struct {
-	TrustSignature string // as a registry lists it; empty for a key nobody vouches for
+	TrustSignature string // as listed by a registry; empty for a key without one
 
 	entity *openpgp.Entity
 	public []byte
-	signs  time.Time // when all its signatures are made
+	signs  time.Time // time of all its signatures
 }
 
-// The keys there are. Those Expired and Revoked signed before they were.
+// The usual keys. Expired and Revoked signed before they expired or were
+// revoked.
 var (
 	Publisher = sync.OnceValue(func() *Key { return NewKey("publisher") })
 	Stranger  = sync.OnceValue(func() *Key { return NewKey("stranger") })
@@ -33,14 +34,14 @@ var (
 
 var keyCreated = time.Date(2024, 1, 1, 0, 0, 0, 0, time.UTC)
 
-// NewKey returns the key of that name.
+// NewKey returns the key with this name.
 func NewKey(name string) *Key { return newKey(name, 0) }
 
 func newRevoked() *Key {
 	k := newKey("revoked", 0)
 	check(k.entity.RevokeKey(packet.KeyCompromised, "for testing", k.config("")))
 	k.public = k.serialized()
-	k.entity.Revocations = nil // or it would not sign any more
+	k.entity.Revocations = nil // otherwise the library refuses to sign
 	return k
 }
 
@@ -54,7 +55,7 @@ func newKey(name string, lifetime time.Duration) *Key {
 	return k
 }
 
-// config draws what would be random from seed.
+// config returns a configuration whose random data is derived from seed.
 func (k *Key) config(seed string) *packet.Config {
 	return &packet.Config{
 		Rand:      rand.NewChaCha8(sha256.Sum256([]byte(seed))),
@@ -63,10 +64,10 @@ func (k *Key) config(seed string) *packet.Config {
 	}
 }
 
-// ID is the key's id in the form that registries list: 16 hex digits.
+// ID returns the key's id as listed by registries: 16 hexadecimal digits.
 func (k *Key) ID() string { return k.entity.PrimaryKey.KeyIdString() }
 
-// Binary is the public key, not armoured.
+// Binary returns the public key without armour.
 func (k *Key) Binary() []byte { return k.public }
 
 func (k *Key) serialized() []byte {
@@ -75,17 +76,17 @@ func (k *Key) serialized() []byte {
 	return b.Bytes()
 }
 
-// Armor is the public key, ASCII-armoured.
+// Armor returns the public key, ASCII-armoured.
 func (k *Key) Armor() string { return armored(openpgp.PublicKeyType, k.Binary()) }
 
-// Sign returns a detached binary signature over data.
+// Sign returns a detached binary signature of data.
 func (k *Key) Sign(data []byte) []byte {
 	var b bytes.Buffer
 	check(openpgp.DetachSign(&b, k.entity, bytes.NewReader(data), k.config(string(data))))
 	return b.Bytes()
 }
 
-// Vouch returns k's trust signature over another key, ASCII-armoured.
+// Vouch returns a trust signature by k over another key, ASCII-armoured.
 func (k *Key) Vouch(other *Key) string {
 	return armored(openpgp.SignatureType, k.Sign(other.Binary()))
 }

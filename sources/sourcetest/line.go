@@ -6,25 +6,26 @@ import (
 	"time"
 )
 
-// A line is what lies between a client and a server. It delays, and lets so many
-// bytes pass in a second, on each connection for itself. Lost packets and slow
-// starts are not modelled, nor are bytes on their way to the server counted.
+// A line simulates the network between a client and a server: for each
+// connection separately, it adds a delay and limits the speed. It does not
+// simulate lost packets and slow starts, and does not limit the speed to the
+// server.
 type line struct {
 	roundTrip time.Duration
-	rate      int64 // bytes a second; 0 means any number
+	rate      int64 // in bytes a second; 0 means no limit
 }
 
-// Line puts the server as far away as a round trip says. On each TCP connection
-// made from now on, setting it up takes one, every question and answer at least
-// another, and so many bytes a second come from the server, however many
-// requests share it; 0 means that there is no limit.
+// Line simulates a network between clients and the server. On each new TCP
+// connection, the handshake takes one round trip, and every request and its
+// answer take at least another. The server sends at most this many bytes a
+// second on a connection, however many requests share it; 0 means no limit.
 func (s *Server) Line(roundTrip time.Duration, bytesPerSecond int64) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.line = line{roundTrip, bytesPerSecond}
 }
 
-// A lineListener accepts connections at the end of the server's line.
+// A lineListener accepts connections over the server's line.
 type lineListener struct {
 	net.Listener
 	server *Server
@@ -40,15 +41,15 @@ func (l lineListener) Accept() (net.Conn, error) {
 	return l.server.line.connect(c), nil
 }
 
-// buffered is how much may be written before it can be sent, as the time that
-// sending it takes.
+// buffered is how much data may be written before it can be sent, as the time
+// that sending it takes.
 const buffered = 50 * time.Millisecond
 
-// maxFlights is how many writes may be on their way.
+// maxFlights is the maximum number of writes on their way.
 const maxFlights = 1024
 
-// A lineConn is the server's end of a connection. As only what the client
-// notices matters, the whole round trip is in the way back.
+// A lineConn is the server's end of a connection. The delay of the whole round
+// trip is added to the answer, because the client cannot tell the difference.
 type lineConn struct {
 	net.Conn
 	line
@@ -59,10 +60,10 @@ type lineConn struct {
 	close   func()
 
 	mu   sync.Mutex // held while writing
-	free time.Time  // when what was written so far has been sent
+	free time.Time  // when the data written so far will have been sent
 }
 
-// A flight is what was written at once, and when it arrives.
+// A flight is the data of one write, and the time of its arrival.
 type flight struct {
 	data []byte
 	due  time.Time
@@ -92,7 +93,7 @@ func (c *lineConn) Write(p []byte) (int, error) {
 	return len(p), nil
 }
 
-// send puts data on its way, and returns how long it takes until all has left.
+// send queues data, and returns how long sending everything queued takes.
 func (c *lineConn) send(data []byte) (backlog time.Duration, err error) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -109,7 +110,7 @@ func (c *lineConn) send(data []byte) (backlog time.Duration, err error) {
 	}
 	select {
 	case <-c.closed:
-		return 0, net.ErrClosed // for certain, even if there is room
+		return 0, net.ErrClosed // without this check, the next select could still choose the other case
 	default:
 	}
 	select {
@@ -120,8 +121,8 @@ func (c *lineConn) send(data []byte) (backlog time.Duration, err error) {
 	}
 }
 
-// deliver lets arrive what was written, when it is due, and that it was closed
-// after all else.
+// deliver writes queued data to the client when it is due. After a close, it
+// delivers all data first.
 func (c *lineConn) deliver() {
 	defer c.Conn.Close()
 	for {
@@ -137,8 +138,8 @@ func (c *lineConn) deliver() {
 	}
 }
 
-// arrive hands a flight to the client, who may be gone: that the server learns
-// when it reads or writes.
+// arrive writes a flight to the client. If the client has disconnected, the
+// server notices when it next reads or writes.
 func (c *lineConn) arrive(f flight) {
 	time.Sleep(time.Until(f.due))
 	if _, err := c.Conn.Write(f.data); err != nil {
@@ -147,11 +148,12 @@ func (c *lineConn) arrive(f flight) {
 	}
 }
 
-// patience is how long a client may take for what is on its way when the server
-// closes the connection.
+// patience is how long a client may take to read the remaining data after the
+// server has closed the connection.
 const patience = 5 * time.Second
 
-// Close ends reading at once, and writing when the client has got everything.
+// Close ends reading at once, and writing when the client has received
+// everything.
 func (c *lineConn) Close() error {
 	c.close()
 	now := time.Now()
@@ -159,8 +161,8 @@ func (c *lineConn) Close() error {
 	return c.Conn.SetReadDeadline(now)
 }
 
-// SetDeadline and SetWriteDeadline leave alone the deadline of what has been
-// written already.
+// SetDeadline and SetWriteDeadline do not change the deadline of data that has
+// been written.
 
 func (c *lineConn) SetDeadline(t time.Time) error    { return c.SetReadDeadline(t) }
 func (c *lineConn) SetWriteDeadline(time.Time) error { return nil }

@@ -15,8 +15,7 @@ const (
 	rate      = 1 << 20
 )
 
-// connected are the two ends of a connection, in a bubble where time passes only
-// as far as the line makes it.
+// connected returns both ends of a connection, in a bubble with fake time.
 func connected(t *testing.T, l line) (client, server net.Conn) {
 	client, end := net.Pipe()
 	server = l.connect(end)
@@ -31,9 +30,9 @@ func TestLineTakesItsTime(t *testing.T) {
 	for _, tt := range []struct {
 		name   string
 		line   line
-		writes int // of a fourth of what passes in a second
+		writes int // each of a quarter of the bytes in a second
 		after  time.Duration
-		want   time.Duration // until all has arrived
+		want   time.Duration // until all data has arrived
 	}{
 		{"first answer", line{roundTrip, 0}, 1, 0, 2 * roundTrip},
 		{"later answer", line{roundTrip, 0}, 1, time.Minute, roundTrip},
@@ -60,8 +59,8 @@ func TestLineTakesItsTime(t *testing.T) {
 	}
 }
 
-// TestLineIsShared has two streams on one connection, which take as long as one
-// after the other, and on two, which take no longer than one.
+// TestLineIsShared sends two streams. On one connection they take as long as
+// one after the other, on two connections as long as a single one.
 func TestLineIsShared(t *testing.T) {
 	for _, tt := range []struct {
 		connections int

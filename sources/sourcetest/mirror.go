@@ -14,7 +14,7 @@ import (
 	"github.com/larder-cli/larder/sources/evidence"
 )
 
-// mirrorHandler is a network mirror below /providers/:
+// mirrorHandler serves a network mirror below /providers/:
 //
 //	/providers/HOST/NS/TYPE/index.json
 //	/providers/HOST/NS/TYPE/VERSION.json
@@ -47,7 +47,7 @@ func (s *Server) mirrorFile(w http.ResponseWriter, r *http.Request, releases []*
 	http.NotFound(w, r)
 }
 
-// indexJSON is index.json for releases of one provider.
+// indexJSON returns index.json for releases of one provider.
 func indexJSON(releases []*release) []byte {
 	versions := map[string]struct{}{}
 	for _, r := range releases {
@@ -64,13 +64,14 @@ func (r *release) versionJSON() []byte {
 	return indented(map[string]any{"archives": archives})
 }
 
-// indented is doc as terraform providers mirror would write it.
+// indented returns doc as terraform providers mirror would write it.
 func indented(doc any) []byte {
 	return bytes.TrimSuffix(must(sources.JSON(doc)), []byte("\n"))
 }
 
-// WritePacked makes dir a packed filesystem mirror of the packages whose
-// HOST/NAMESPACE/TYPE/VERSION/OS_ARCH matches one of only, or of all packages.
+// WritePacked writes a packed filesystem mirror to dir, with the packages whose
+// HOST/NAMESPACE/TYPE/VERSION/OS_ARCH matches one of only, or with all
+// packages.
 func (w *World) WritePacked(dir string, only ...string) {
 	w.t.Helper()
 	for _, r := range w.matching(only) {
@@ -83,8 +84,7 @@ func (w *World) WritePacked(dir string, only ...string) {
 	}
 }
 
-// WriteUnpacked makes dir an unpacked filesystem mirror, as WritePacked does a
-// packed one.
+// WriteUnpacked is like WritePacked, for an unpacked filesystem mirror.
 func (w *World) WriteUnpacked(dir string, only ...string) {
 	w.t.Helper()
 	for _, r := range w.matching(only) {
@@ -97,7 +97,7 @@ func (w *World) WriteUnpacked(dir string, only ...string) {
 	}
 }
 
-// WriteMirrorJSON writes index.json and VERSION.json beside the archives of
+// WriteMirrorJSON writes index.json and VERSION.json next to the archives of
 // WritePacked, so that dir can be served as a network mirror.
 func (w *World) WriteMirrorJSON(dir string, only ...string) {
 	w.t.Helper()
@@ -111,7 +111,7 @@ func (w *World) WriteMirrorJSON(dir string, only ...string) {
 	}
 }
 
-// WriteEvidence writes into dir what Larder keeps there to vouch for packages.
+// WriteEvidence writes the evidence for packages to dir, as Larder stores it.
 func (w *World) WriteEvidence(dir string, only ...string) {
 	w.t.Helper()
 	for _, r := range w.matching(only) {
@@ -127,7 +127,8 @@ func (w *World) matching(only []string) []*release {
 	return w.pick(func(id string) bool { return len(only) == 0 || globAny(only, id) })
 }
 
-// writeFile writes a file below dir, whose elements may hold forward slashes.
+// writeFile writes a file below dir. The elements of its path may contain
+// forward slashes.
 func (w *World) writeFile(content io.Reader, dir string, elements ...string) {
 	w.t.Helper()
 	name := filepath.Join(dir, filepath.FromSlash(path.Join(elements...)))

@@ -9,11 +9,11 @@ import (
 	"sync"
 )
 
-// Provider is the path of an executable that engines can run as a provider, for
-// tests that go as far as a plan. It serves as any provider: copied to a name
-// such as terraform-provider-widget_v1.0.0, it has the resource and the data
-// source widget_thing, each with a text and an id. The file is the Go build
-// cache's and must stay as it is.
+// Provider returns the path of an executable that engines can run as a
+// provider, for tests that run plan or apply. It can be any provider: copied to
+// a name such as terraform-provider-widget_v1.0.0, it has the resource and the
+// data source widget_thing, each with a text and an id. The file is in the Go
+// build cache and must not be changed.
 func Provider(t TB) string {
 	t.Helper()
 	path, err := buildProvider()
@@ -23,9 +23,9 @@ func Provider(t TB) string {
 	return path
 }
 
-// buildProvider builds testdata/provider. As a tool of its module, its
-// executable is kept in the build cache, so that there is nothing to tidy up
-// and later runs need not link it again.
+// buildProvider builds testdata/provider. The executable is a tool of its
+// module, so the build cache keeps it: there are no files to remove, and later
+// runs do not link it again.
 var buildProvider = sync.OnceValues(func() (string, error) {
 	module, err := goCommand("", "env", "GOMOD")
 	if err != nil {
@@ -34,8 +34,8 @@ var buildProvider = sync.OnceValues(func() (string, error) {
 	return goCommand(filepath.Join(filepath.Dir(module), "testdata", "provider"), "tool", "-n", "provider")
 })
 
-// goCommand is what the go command prints when run in dir, without the last
-// line end.
+// goCommand returns the output of the go command in dir, without the last line
+// break.
 func goCommand(dir string, args ...string) (string, error) {
 	cmd := exec.Command("go", args...)
 	cmd.Dir = dir

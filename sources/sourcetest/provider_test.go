@@ -14,7 +14,7 @@ import (
 
 var check = sourcetest.Check
 
-// TestProviderWorks takes engines from init to destroy with the provider.
+// TestProviderWorks runs engines with the provider, from init to destroy.
 func TestProviderWorks(t *testing.T) {
 	sourcetest.EachEngine(t, providerWorks)
 }

@@ -10,9 +10,9 @@ import (
 	"github.com/larder-cli/larder/sources"
 )
 
-// registryHandler is the origin registry of every host at once. Its documents:
+// registryHandler serves the origin registry of all hosts. Its documents:
 //
-//	/.well-known/terraform.json                        service discovery of the host asked
+//	/.well-known/terraform.json                        service discovery of the requested host
 //	/v1/providers/HOST/NS/TYPE/versions
 //	/v1/providers/HOST/NS/TYPE/VERSION/download/OS/ARCH
 //	/archives/HOST/NS/TYPE/VERSION/FILE                archives, SHA256SUMS, SHA256SUMS.sig
@@ -70,8 +70,8 @@ func (s *Server) registryDownload(w http.ResponseWriter, r *http.Request) {
 	http.NotFound(w, r)
 }
 
-// download is the registry's description of a package. Its URLs are relative,
-// so they lead to whatever name the server was reached by.
+// download returns the registry's description of a package. Its URLs are
+// relative, so they lead to the host name that the client has used.
 func (r *release) download(p pkg, os, arch string) map[string]any {
 	base := "/archives/" + r.dir() + "/"
 	keys := []map[string]string{}
@@ -96,7 +96,7 @@ func (r *release) download(p pkg, os, arch string) map[string]any {
 	return doc
 }
 
-// stated are the hashes and sizes of the packages of all platforms.
+// stated returns the hashes and sizes of the packages for all platforms.
 func (r *release) stated() map[string]any {
 	all := map[string]any{}
 	for _, p := range r.packages {
@@ -132,7 +132,7 @@ func (r *release) signature() []byte {
 	return sig
 }
 
-// signed is the evidence for r, as whoever asks the registry finds it.
+// signed returns the evidence for r, as served by the registry.
 func (r *release) signed() *sources.Signed {
 	host, _, _ := strings.Cut(r.provider, "/")
 	signed := &sources.Signed{
@@ -146,7 +146,8 @@ func (r *release) signed() *sources.Signed {
 	return signed
 }
 
-// Signed is the evidence for a version that is out, named HOST/NAMESPACE/TYPE/VERSION.
+// Signed returns the evidence for a published version, named
+// HOST/NAMESPACE/TYPE/VERSION.
 func (w *World) Signed(version string) *sources.Signed {
 	w.t.Helper()
 	w.mu.Lock()
@@ -175,7 +176,7 @@ func (s *Server) releaseFile(w http.ResponseWriter, r *http.Request) {
 	}
 }
 
-// archive serves an archive of release, parts of it included.
+// archive serves an archive of a release, with support for ranges.
 func (s *Server) archive(w http.ResponseWriter, r *http.Request, release *release, filename string) {
 	i := slices.IndexFunc(release.packages, func(p pkg) bool { return p.filename == filename })
 	if i < 0 {
@@ -190,8 +191,8 @@ func (s *Server) archive(w http.ResponseWriter, r *http.Request, release *releas
 	http.ServeFile(w, r, p.file)
 }
 
-// requested are the releases that the server shows of the provider, and if it
-// is named the version, in the URL.
+// requested returns the releases that the server has of the provider, and of
+// the version if there is one, in the URL.
 func (s *Server) requested(r *http.Request) []*release {
 	host, err := sources.ParsePunycodeHost(r.PathValue("host"))
 	if err != nil {

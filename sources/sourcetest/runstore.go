@@ -19,7 +19,7 @@ import (
 	"github.com/larder-cli/larder/sources"
 )
 
-// A WholeStore is a store with all that [RunStore] tests.
+// A WholeStore is a store with all methods that [RunStore] tests.
 type WholeStore interface {
 	Store
 	Get(ctx context.Context, id sources.PackageID) (sources.Stored, error)
@@ -28,12 +28,12 @@ type WholeStore interface {
 	Close() error
 }
 
-// A Merge returns the evidence to keep, see the options of stores.
+// A Merge returns the evidence to keep; see the options of stores.
 type Merge = func(p sources.Provider, kept, new *sources.Signed) (*sources.Signed, error)
 
-// RunStore tests that a store keeps the contract of [sources.Tx]. Open opens the store in
-// a directory, which may not exist, as another process would. The store calls merge for
-// evidence that differs from what it keeps.
+// RunStore tests that a store fulfils the contract of [sources.Tx]. Open opens
+// the store in a directory, which may not exist, like another process. The
+// store calls merge for evidence that differs from the evidence it keeps.
 func RunStore(t *testing.T, open func(t testing.TB, dir string, merge Merge) WholeStore) {
 	if dir := os.Getenv(killedIn); dir != "" {
 		dieStoring(t, open(t, dir, nil))
@@ -44,8 +44,8 @@ func RunStore(t *testing.T, open func(t testing.TB, dir string, merge Merge) Who
 			test(&storeTest{T: t, open: open, dir: filepath.Join(t.TempDir(), "store")})
 		})
 	}
-	run("whole", (*storeTest).whole)
-	run("or not at all", (*storeTest).notAtAll)
+	run("stored", (*storeTest).whole)
+	run("failed", (*storeTest).notAtAll)
 	run("writers", (*storeTest).writers)
 	run("readers", (*storeTest).readers)
 	run("killed", (*storeTest).killed)
@@ -53,8 +53,9 @@ func RunStore(t *testing.T, open func(t testing.TB, dir string, merge Merge) Who
 	run("evidence", (*storeTest).evidence)
 }
 
-// killedIn is the variable that has a test process kill itself while it stores a package
-// in the directory that it names, when killedWhen says.
+// killedIn is the environment variable that makes a test process kill itself
+// while it stores a package in the directory that it names, at the time that
+// killedWhen names.
 const killedIn, killedWhen = "SOURCETEST_KILLED_IN", "SOURCETEST_KILLED_WHEN"
 
 type storeTest struct {
@@ -63,7 +64,7 @@ type storeTest struct {
 	dir  string
 }
 
-// with opens the store, has something done with it, and closes it.
+// with opens the store, calls do, and closes the store.
 func (s *storeTest) with(do func(WholeStore)) {
 	s.Helper()
 	store := s.open(s, s.dir, nil)
@@ -73,7 +74,7 @@ func (s *storeTest) with(do func(WholeStore)) {
 	}
 }
 
-// storeSupply supplies a package whose executable consists of text.
+// storeSupply supplies a package whose executable contains text.
 func storeSupply(text string) Supply {
 	var data bytes.Buffer
 	w := zip.NewWriter(&data)
@@ -96,7 +97,7 @@ func storeSupply(text string) Supply {
 	}
 }
 
-// id is the package that stores are tested with, for an architecture.
+// id returns the package for testing stores, for an architecture.
 func (s *storeTest) id(arch string) sources.PackageID {
 	return PackageID(s, "example.test/acme/widget", "1.0.0", "linux_"+arch)
 }
@@ -110,8 +111,8 @@ func (s *storeTest) put(store WholeStore, text string) sources.Stored {
 	return stored
 }
 
-// same fails unless the store has the package with this h1: hash; with none if it is
-// empty.
+// same checks that the store has the package with this h1: hash. If want is
+// empty, it checks that the store has no package.
 func (s *storeTest) same(store WholeStore, when string, want sources.Hash) {
 	s.Helper()
 	got, err := store.Get(s.Context(), s.id("amd64"))
@@ -123,8 +124,8 @@ func (s *storeTest) same(store WholeStore, when string, want sources.Hash) {
 	}
 }
 
-// A package that was stored is there, for this process and the next, with everything
-// that was recorded of it. Another one takes its place.
+// A stored package is available to this process and to the next one, with all
+// its records. Another package replaces it.
 func (s *storeTest) whole() {
 	var first, second sources.Stored
 	s.with(func(store WholeStore) {
@@ -148,7 +149,7 @@ func (s *storeTest) whole() {
 	s.with(func(store WholeStore) { s.same(store, "replaced, next process", second.H1) })
 }
 
-// However a transaction fails, nothing of it is seen, and a package that was there before
+// After a transaction fails, the store is unchanged, and an earlier package
 // stays.
 func (s *storeTest) notAtAll() {
 	broken := errors.New("broken")
@@ -196,7 +197,7 @@ func (s *storeTest) notAtAll() {
 	s.nothingLeft()
 }
 
-// nothingLeft fails if staging directories have anything in them.
+// nothingLeft checks that staging directories are empty.
 func (s *storeTest) nothingLeft() {
 	s.Helper()
 	_ = filepath.WalkDir(s.dir, func(path string, e fs.DirEntry, err error) error {
@@ -207,7 +208,7 @@ func (s *storeTest) nothingLeft() {
 	})
 }
 
-// Of many that store the same package at once, one fetches it.
+// If many goroutines store the same package at once, it is fetched once.
 func (s *storeTest) writers() {
 	s.with(func(store WholeStore) {
 		var fetched atomic.Int32
@@ -233,7 +234,8 @@ func (s *storeTest) writers() {
 	})
 }
 
-// While a package is replaced again and again, readers find one or the other, whole.
+// While a package is being replaced repeatedly, readers find a complete old or
+// new package.
 func (s *storeTest) readers() {
 	s.with(func(store WholeStore) {
 		want := map[sources.Hash]bool{s.put(store, "first").H1: true, s.put(store, "second").H1: true}
@@ -264,8 +266,8 @@ func (s *storeTest) readers() {
 	})
 }
 
-// A writer that is killed leaves the old package, and what it leaves besides is no
-// obstacle and is removed.
+// If a writer is killed, the old package stays. Other files that the writer
+// leaves do no harm and are removed.
 func (s *storeTest) killed() {
 	var old sources.Hash
 	for _, when := range []string{"begun", "fetched", "unpacked"} {
@@ -312,7 +314,7 @@ func dieStoring(t testing.TB, store WholeStore) {
 	t.Log(err)
 }
 
-// A package that is changed in its place is never recorded as sound.
+// A package that is changed in its place is never recorded as undamaged.
 func (s *storeTest) damaged() {
 	var first sources.Stored
 	s.with(func(store WholeStore) { first = s.put(store, "first") })
@@ -325,7 +327,7 @@ func (s *storeTest) damaged() {
 			return err
 		}
 		data[len(data)/2] ^= 1
-		then := time.Now().Add(-time.Hour) // or it would count as still being changed
+		then := time.Now().Add(-time.Hour) // otherwise it counts as still being changed
 		return errors.Join(os.Chmod(path, 0o644), os.WriteFile(path, data, 0o644), os.Chtimes(path, then, then))
 	})
 	if err != nil {
@@ -344,7 +346,8 @@ func (s *storeTest) damaged() {
 	s.with(func(store WholeStore) { s.same(store, "stored again", s.put(store, "first").H1) })
 }
 
-// Evidence that differs from what the store keeps of the version is merged with it.
+// Evidence that differs from the stored evidence for the version is merged with
+// it.
 func (s *storeTest) evidence() {
 	errWeaker := errors.New("weaker")
 	merged := 0

@@ -6,9 +6,9 @@ import (
 	"slices"
 )
 
-// A Script stands in for a test where a program has a [World].
+// A Script replaces a test in programs that use a [World].
 type Script struct {
-	Name string // of the program, for messages
+	Name string // name of the program, for messages
 	Dir  string // for temporary directories; empty means the system's
 
 	cleanups []func()
@@ -37,7 +37,7 @@ func (s *Script) TempDir() string {
 	return dir
 }
 
-// End cleans up, as the end of a test does.
+// End runs the cleanups, as at the end of a test.
 func (s *Script) End() {
 	for _, f := range slices.Backward(s.cleanups) {
 		f()

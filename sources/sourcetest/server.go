@@ -13,11 +13,11 @@ import (
 	"sync"
 )
 
-// A Server is the registry or the network mirror: TLS on a port of this
-// machine, with a certificate for whatever name it is called by.
+// A Server is the registry or the network mirror. It serves TLS on a port of
+// this machine, with a certificate for every requested host name.
 type Server struct {
 	URL  string // https://127.0.0.1:PORT
-	Host string // 127.0.0.1:PORT, a provider's host too
+	Host string // 127.0.0.1:PORT, which also works as a provider's host
 
 	world   *World
 	handler http.Handler
@@ -27,21 +27,21 @@ type Server struct {
 	line     line
 	demands  demands
 	wrap     func(http.Handler) http.Handler
-	signed   []int // how many requests each URL is still good for
+	signed   []int // number of requests left for each presigned URL
 	hidden   []string
 	faults   []*Fault
 	breaks   breaks
 	requests []*Request
-	conns    map[string]*conn // that are open, by the client's address
-	made     int              // connections
-	reset    int              // of those
+	conns    map[string]*conn // open connections, by the client's address
+	made     int              // number of connections made
+	reset    int              // number of connections reset
 	wire     int64            // bytes sent
 }
 
 func (w *World) serve(handler func(*Server) http.Handler) *Server {
 	s := &Server{world: w, conns: map[string]*conn{}}
 	s.handler = handler(s)
-	quiet := log.New(io.Discard, "", 0) // clients that break off are what tests are about
+	quiet := log.New(io.Discard, "", 0) // aborted requests are part of the tests
 	s.server = &http.Server{Handler: http.HandlerFunc(s.answerWrapped), ErrorLog: quiet, TLSConfig: s.tls()}
 	l := s.listen()
 	s.Host = l.Addr().String()
@@ -57,25 +57,25 @@ func (s *Server) listen() net.Listener {
 	return lineListener{connListener{l, s}, s}
 }
 
-// Plain serves the same without TLS as well, and returns that URL.
+// Plain also serves without TLS, and returns that URL.
 func (s *Server) Plain() string {
 	l := s.listen()
 	go s.server.Serve(l)
 	return "http://" + l.Addr().String()
 }
 
-// Stop ends the server for good: connections to it are refused.
+// Stop stops the server permanently: connections to it are refused.
 func (s *Server) Stop() { s.server.Close() }
 
-// Services is the base URL of the provider registry of a host, as service
-// discovery or a host block in a CLI configuration would state it.
+// Services returns the base URL of a host's provider registry, for service
+// discovery or a host block in a CLI configuration.
 func (s *Server) Services(host string) string { return s.URL + "/v1/providers/" + host + "/" }
 
-// MirrorURL is the url of a network_mirror block.
+// MirrorURL returns the url for a network_mirror block.
 func (s *Server) MirrorURL() string { return s.URL + "/providers/" }
 
-// ServeDir makes a network mirror serve what is in dir, as any web server would,
-// and nothing else.
+// ServeDir makes the server serve a network mirror from the files in dir, like
+// any web server.
 func (s *Server) ServeDir(dir string) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -88,8 +88,8 @@ func (s *Server) handles() http.Handler {
 	return s.handler
 }
 
-// Hide makes the server pretend that packages do not exist, whose
-// HOST/NAMESPACE/TYPE/VERSION/OS_ARCH matches a pattern; * stands for any text.
+// Hide makes the server omit packages whose HOST/NAMESPACE/TYPE/VERSION/OS_ARCH
+// matches a pattern, where * matches any text.
 func (s *Server) Hide(patterns ...string) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -102,8 +102,8 @@ func (s *Server) shows(id string) bool {
 	return !globAny(s.hidden, id)
 }
 
-// Wrap has all requests go through a handler that gets the server's own: for oddities that no
-// Fault has.
+// Wrap passes all requests through a handler that wraps the server's own, for
+// behaviour that no Fault has.
 func (s *Server) Wrap(wrap func(next http.Handler) http.Handler) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -121,7 +121,7 @@ func (s *Server) answerWrapped(w http.ResponseWriter, r *http.Request) {
 	handler.ServeHTTP(w, r)
 }
 
-// answer answers one request, in the way that the faults say.
+// answer answers a request, according to the faults.
 func (s *Server) answer(w http.ResponseWriter, r *http.Request) {
 	rec := s.record(r)
 	f := s.take(r.URL.Path)
@@ -143,7 +143,7 @@ func (s *Server) answer(w http.ResponseWriter, r *http.Request) {
 	out.finish()
 }
 
-// A Kind says what a request is for.
+// A Kind is the kind of file that a request is for.
 type Kind string
 
 // The kinds of request.
@@ -181,19 +181,19 @@ func kindOf(path string) Kind {
 	return Other
 }
 
-// A Request is one that a server was asked.
+// A Request is a request that a server received.
 type Request struct {
 	Kind   Kind
 	Method string
-	Host   string // by which the server was called
+	Host   string // host name in the request
 	Path   string
 	Header http.Header
-	Client string // common name of the certificate shown; empty if none was
-	Status int    // 0 until it is answered
-	Bytes  int64  // of the answer's body, sent so far
+	Client string // common name of the client's certificate; empty if there is none
+	Status int    // 0 until the answer begins
+	Bytes  int64  // bytes of the answer's body sent so far
 }
 
-// String is "KIND METHOD PATH STATUS BYTES".
+// String returns "KIND METHOD PATH STATUS BYTES".
 func (r Request) String() string {
 	return fmt.Sprintf("%s %s %s %d %d", r.Kind, r.Method, r.Path, r.Status, r.Bytes)
 }
@@ -219,7 +219,8 @@ func (s *Server) record(r *http.Request) logged {
 	return logged{req, &s.mu}
 }
 
-// Requests are the requests so far, in order: those of the kinds named, or all.
+// Requests returns the requests so far in order, all or those of the given
+// kinds.
 func (s *Server) Requests(kinds ...Kind) []Request {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -232,7 +233,7 @@ func (s *Server) Requests(kinds ...Kind) []Request {
 	return requests
 }
 
-// ArchiveBytes are how many bytes of each archive were sent, by file name.
+// ArchiveBytes returns how many bytes of each archive were sent, by file name.
 func (s *Server) ArchiveBytes() map[string]int64 {
 	sent := map[string]int64{}
 	for _, r := range s.Requests(Archive) {
@@ -241,16 +242,16 @@ func (s *Server) ArchiveBytes() map[string]int64 {
 	return sent
 }
 
-// Forget empties the list of requests.
+// Forget clears the list of requests.
 func (s *Server) Forget() {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.requests = nil
 }
 
-// Client returns an HTTP client for which the world is all there is: it trusts
-// the servers, and whatever host it is asked for, other than this machine, is
-// the mirror if its name starts with "mirror.", else the registry.
+// Client returns an HTTP client that reaches only the world. It trusts the
+// servers. Every host except this machine is the mirror if its name begins with
+// "mirror.", otherwise the registry.
 func (w *World) Client() *http.Client {
 	t := &http.Transport{
 		TLSClientConfig:   &tls.Config{RootCAs: testCA().pool()},
@@ -264,7 +265,7 @@ func (w *World) Client() *http.Client {
 	return &http.Client{Transport: t}
 }
 
-// route is where a connection to address leads.
+// route returns the address for connections to address.
 func (w *World) route(address string) string {
 	host, _, _ := net.SplitHostPort(address)
 	if ip := net.ParseIP(host); ip.IsLoopback() || host == "localhost" {

@@ -1,19 +1,19 @@
-// Package sourcetest is the world that tests look at: an origin registry and a
-// network mirror that speak TLS, filesystem mirrors on disk, and in all of them
-// the same signed packages, made from a few lines of description.
+// Package sourcetest provides the world for tests: an origin registry and a
+// network mirror over TLS, and filesystem mirrors on disk. All of them have the
+// same signed packages, which a test describes in a few lines.
 //
 //	w := sourcetest.New(t)
 //	w.Add("registry.terraform.io/acme/widget", "1.2.0")
 //	w.Registry.Fault(sourcetest.Fault{Path: "*.zip", Cut: 100, Times: 1})
 //	cmd.Env = append(os.Environ(), w.Env()...)
 //
-// Go code reaches the servers through [World.Client], programs such as terraform
-// through [World.Env]. Archives are stored, not compressed, and everything in
-// them and about them is fixed, signatures included: hashes and documents are
-// the same in every run, but for the port in a URL.
+// Go code reaches the servers through [World.Client], and programs such as
+// terraform reach them through [World.Env]. Archives are stored, not
+// compressed, and all their data is fixed, including signatures: hashes and
+// documents are the same in every run, except for the port in URLs.
 //
-// It is no model of what registries ought to be: it serves what it is told to,
-// however broken. What it leaves on disk lies below the test's own temporary
+// The servers do not check that what they serve is valid, so tests can make
+// them serve broken documents. All files are below the test's temporary
 // directories.
 package sourcetest
 
@@ -33,7 +33,7 @@ import (
 	"golang.org/x/mod/sumdb/dirhash"
 )
 
-// A TB is what a World needs of a test. A *testing.T is one.
+// A TB is the part of a test that a World requires. A *testing.T is one.
 type TB interface {
 	Helper()
 	Fatalf(format string, args ...any)
@@ -41,24 +41,23 @@ type TB interface {
 	TempDir() string
 }
 
-// A World is what there is to be found, and the servers to find it on. Its
-// methods are safe for concurrent use, and end the test if they cannot do what
-// they are asked.
+// A World is a set of providers, and the servers that serve them. Its methods
+// are safe for concurrent use. If a method fails, it ends the test.
 type World struct {
 	Registry *Server // the origin registry of every host
 	Mirror   *Server // a network mirror
-	CAFile   string  // PEM of the authority that signed the servers' certificates
+	CAFile   string  // path of the PEM file of the servers' certificate authority
 
 	t   TB
 	dir string
 
-	proxy func() string // its URL; started when first asked for
+	proxy func() string // its URL; started by the first call
 
 	mu       sync.Mutex
 	releases map[string]*release // by HOST/NAMESPACE/TYPE/VERSION
 }
 
-// New makes an empty world that lasts as long as the test.
+// New returns an empty world that lasts until the test ends.
 func New(t TB) *World {
 	t.Helper()
 	w := &World{t: t, dir: t.TempDir(), releases: map[string]*release{}}
@@ -70,36 +69,36 @@ func New(t TB) *World {
 	return w
 }
 
-// A Release describes one version of a provider. The zero Release is a signed
-// one for linux_amd64 and the platform the test runs on, with a small file as
-// its executable.
+// A Release describes one version of a provider. The zero Release is signed,
+// for linux_amd64 and the platform of the test, and has a small file as its
+// executable.
 type Release struct {
 	Platforms []string          // OS_ARCH
-	Files     map[string]string // by path; those that look like a provider's are executable
-	Size      int64             // of the executable in bytes; it is generated, and compresses as executables do
+	Files     map[string]string // contents by path; files named like a provider are executable
+	Size      int64             // size of the generated executable in bytes; it compresses as executables do
 	Deflate   bool              // compress the archive
-	Archive   []byte            // the archive itself, whatever it holds, instead of one made from the above
+	Archive   []byte            // the archive, which may be invalid, instead of one with the above
 	Protocols []string          // 5.0 if empty
-	Warnings  []string          // told by the registry when asked for versions
-	Signer    *Key              // Publisher if nil
-	Keys      []*Key            // those the registry lists; the Signer if nil, none if empty
-	Packages  bool              // the registry states the hashes of all platforms, as OpenTofu's does
+	Warnings  []string          // sent with the registry's list of versions
+	Signer    *Key              // nil means Publisher
+	Keys      []*Key            // keys that the registry lists; nil means the Signer, empty means none
+	Packages  bool              // the registry lists the hashes of all platforms, as OpenTofu's does
 
-	// Each of these changes a document on its way out, so that tests need not
-	// wait for somebody to publish a broken one.
+	// Each of these changes a document before it is sent, to test invalid
+	// documents.
 	EditSums      func([]byte) []byte  // SHA256SUMS, before it is signed
 	EditSignature func([]byte) []byte  // SHA256SUMS.sig
 	EditDownload  func(map[string]any) // the registry's description of a package
 }
 
-// A release is a Release that is out, and does not change any more.
+// A release is a published Release. It does not change.
 type release struct {
 	Release
 	provider, version string
 	packages          []pkg // sorted by platform
 }
 
-// A pkg is one build of a release.
+// A pkg is the package of a release for one platform.
 type pkg struct {
 	platform string
 	filename string
@@ -111,14 +110,15 @@ type pkg struct {
 
 func (p pkg) zh() string { return fmt.Sprintf("zh:%x", p.sha256) }
 
-// dir is HOST/NAMESPACE/TYPE/VERSION, and what hangs below it everywhere.
+// dir returns HOST/NAMESPACE/TYPE/VERSION, which begins all paths of the
+// release.
 func (r *release) dir() string { return r.provider + "/" + r.version }
 
 func (r *release) providerType() string { return path.Base(r.provider) }
 
-// Add publishes a version of a provider, such as registry.terraform.io/acme/widget.
-// Adding to a version that is out replaces the packages of the platforms that it names,
-// and leaves the others.
+// Add publishes a version of a provider, such as
+// registry.terraform.io/acme/widget. If the version exists, Add replaces the
+// packages for the given platforms and keeps the others.
 func (w *World) Add(provider, version string, description ...Release) {
 	w.t.Helper()
 	r := &release{provider: provider, version: version}
@@ -143,8 +143,8 @@ func (w *World) Add(provider, version string, description ...Release) {
 	w.publish(r)
 }
 
-// defaultPlatforms are linux_amd64, which expectations can name on any machine,
-// and the one that works on this machine.
+// defaultPlatforms returns linux_amd64, which expectations on any machine can
+// name, and the platform of this machine.
 func defaultPlatforms() []string {
 	platforms := []string{"linux_amd64", runtime.GOOS + "_" + runtime.GOARCH}
 	return slices.Compact(platforms)
@@ -169,7 +169,7 @@ func (w *World) build(r *release, platform string) pkg {
 	w.t.Helper()
 	p := pkg{platform: platform}
 	p.filename = fmt.Sprintf("terraform-provider-%s_%s_%s.zip", r.providerType(), r.version, platform)
-	dir, err := os.MkdirTemp(w.dir, "archive") // what is served now stays as it is
+	dir, err := os.MkdirTemp(w.dir, "archive") // a new directory, so that archives being served do not change
 	w.must(err)
 	p.file = filepath.Join(dir, p.filename)
 	w.must(r.writeArchive(p.file, platform))
@@ -181,18 +181,18 @@ func (w *World) build(r *release, platform string) pkg {
 	p.size, err = f.WriteTo(sum)
 	w.must(err)
 	sum.Sum(p.sha256[:0])
-	// What is no archive has no contents to hash.
+	// A file that is not an archive has no contents to hash.
 	p.h1, _ = dirhash.HashZip(p.file, dirhash.Hash1)
 	return p
 }
 
-// packageFile is HOST/NAMESPACE/TYPE/VERSION/, OS_ARCH/ unless the file is for
-// all platforms, and a path in the package.
+// packageFile matches HOST/NAMESPACE/TYPE/VERSION/, optionally OS_ARCH/, and a
+// path in the package. Without OS_ARCH the file is for the default platforms.
 var packageFile = regexp.MustCompile(`^([^/]+/[^/]+/[^/]+)/([^/]+)/(?:([a-z0-9]+_[a-z0-9]+)/)?(.+)$`)
 
-// AddFS publishes the packages that lie unpacked in fsys, such as a txtar
-// archive's: HOST/NAMESPACE/TYPE/VERSION/OS_ARCH/FILE, or without OS_ARCH what
-// is for the default platforms.
+// AddFS publishes the unpacked packages in fsys, such as a txtar archive:
+// HOST/NAMESPACE/TYPE/VERSION/OS_ARCH/FILE. Files without OS_ARCH are for the
+// default platforms.
 func (w *World) AddFS(fsys fs.FS) {
 	w.t.Helper()
 	found := map[[3]string]map[string]string{} // provider, version, platform: contents by path
@@ -221,7 +221,8 @@ func (w *World) AddFS(fsys fs.FS) {
 	}
 }
 
-// Hashes are the zh: and h1: of a package, named HOST/NAMESPACE/TYPE/VERSION/OS_ARCH.
+// Hashes returns the zh: and h1: hashes of a package, named
+// HOST/NAMESPACE/TYPE/VERSION/OS_ARCH.
 func (w *World) Hashes(id string) (zh, h1 string) {
 	w.t.Helper()
 	for _, r := range w.pick(func(candidate string) bool { return candidate == id }) {
@@ -231,8 +232,8 @@ func (w *World) Hashes(id string) (zh, h1 string) {
 	return "", ""
 }
 
-// pick is the part of the world that keep wants, sorted. It is asked for
-// each package by HOST/NAMESPACE/TYPE/VERSION/OS_ARCH.
+// pick returns the releases with the packages for which keep returns true,
+// sorted. Keep gets each package's HOST/NAMESPACE/TYPE/VERSION/OS_ARCH.
 func (w *World) pick(keep func(id string) bool) []*release {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -253,8 +254,8 @@ func (w *World) pick(keep func(id string) bool) []*release {
 	return kept
 }
 
-// glob reports whether s matches pattern, where each * stands for any text,
-// slashes included. An empty pattern matches everything.
+// glob reports whether s matches pattern, where * matches any text, including
+// slashes. An empty pattern matches everything.
 func glob(pattern, s string) bool {
 	if pattern == "" {
 		return true

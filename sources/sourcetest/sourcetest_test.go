@@ -22,19 +22,20 @@ const (
 	archive = "terraform-provider-widget_1.2.0_linux_amd64.zip"
 )
 
-// newWorld is a world with one widget, 1.2.0.
+// newWorld returns a world with one provider, version 1.2.0 of the widget.
 func newWorld(t *testing.T, description ...sourcetest.Release) *sourcetest.World {
 	w := sourcetest.New(t)
 	w.Add(widget, "1.2.0", description...)
 	return w
 }
 
-// archiveURL is where the widget's archive is on the registry.
+// archiveURL returns the URL of the widget's archive on the registry.
 func archiveURL(w *sourcetest.World) string {
 	return w.Registry.URL + "/archives/" + widget + "/1.2.0/" + archive
 }
 
-// get returns the status and body of an answer, and what goes wrong with it.
+// get returns the response, its body, and the error of the request or of
+// reading the body.
 func get(t *testing.T, w *sourcetest.World, url string, header ...string) (*http.Response, []byte, error) {
 	t.Helper()
 	req, err := http.NewRequestWithContext(t.Context(), http.MethodGet, url, nil)
@@ -52,7 +53,8 @@ func get(t *testing.T, w *sourcetest.World, url string, header ...string) (*http
 	return resp, body, err
 }
 
-// TestNothingChanges pins hashes and signatures, as tests elsewhere rely on them.
+// TestNothingChanges checks for fixed hashes and signatures, because other
+// tests rely on them.
 func TestNothingChanges(t *testing.T) {
 	w := newWorld(t, sourcetest.Release{Platforms: []string{"linux_amd64"}})
 	w.Add(widget, "2.0.0", sourcetest.Release{Platforms: []string{"linux_amd64"}, Size: 10_000})
@@ -73,10 +75,10 @@ func TestFaults(t *testing.T) {
 	for _, tt := range []struct {
 		fault  string
 		status int    // 0 if the request fails
-		length int    // of the body that arrives
+		length int    // of the body received
 		err    string // part of the error while reading it
 	}{
-		{"*.sig status=503", 200, size, ""}, // which is not for the archive
+		{"*.sig status=503", 200, size, ""}, // does not apply to the archive
 		{"status=503", 503, 0, ""},
 		{"status=404 body=gone", 404, 4, ""},
 		{"body=<html>", 200, 6, ""},
@@ -102,7 +104,7 @@ func TestFaults(t *testing.T) {
 			f, err := sourcetest.ParseFault(strings.Fields(tt.fault)...)
 			check(t, err)
 			w.Registry.Fault(f)
-			// HTTP/1 says more exactly what happened to a body.
+			// HTTP/1 reports more precisely what happened to a body.
 			client := w.Client()
 			client.Transport.(*http.Transport).Protocols = http1()
 			if f.Stall != 0 || f.Drip != 0 {
@@ -132,7 +134,7 @@ func http1() *http.Protocols {
 	return p
 }
 
-// TestCutOverHTTP2 is for the protocol that clients really speak here.
+// TestCutOverHTTP2 uses the protocol that clients use by default.
 func TestCutOverHTTP2(t *testing.T) {
 	w := newWorld(t)
 	w.Registry.Fault(sourcetest.Fault{Path: "*.zip", Cut: 100, Times: 1})
@@ -148,8 +150,8 @@ func TestCutOverHTTP2(t *testing.T) {
 	sourcetest.Expect(t, got == 248, "sent %d bytes, want each of the 248 once", got)
 }
 
-// A document that has no end goes on as long as anybody reads it, and a header
-// without an end as long as anybody waits for it.
+// An endless document continues while the client reads it, and an endless
+// header while the client waits for it.
 func TestWithoutEnd(t *testing.T) {
 	for name, protocols := range map[string]*http.Protocols{"HTTP/1": http1(), "HTTP/2": nil} {
 		w := newWorld(t)
@@ -171,8 +173,8 @@ func TestWithoutEnd(t *testing.T) {
 	}
 }
 
-// Connections break at random, but in the same way each time, as far as they
-// are the same to the byte.
+// Connections break at random, but identically in each run, as far as the bytes
+// sent are identical.
 func TestBreak(t *testing.T) {
 	broken := func(seed uint64) string {
 		w := newWorld(t)
@@ -229,7 +231,7 @@ func TestRedirect(t *testing.T) {
 	}
 }
 
-func TestRangesRefusedOrOutdated(t *testing.T) {
+func TestRangesRejectedOrOutdated(t *testing.T) {
 	w := newWorld(t)
 	for _, tt := range []struct {
 		fault  sourcetest.Fault
@@ -312,8 +314,8 @@ func TestPlainAndStopped(t *testing.T) {
 	}
 }
 
-// TestNothingLeadsOut asks for a host that is not in the world, in the way that
-// programs do which are given nothing but its environment.
+// TestNothingLeadsOut requests a host that is not in the world, from a program
+// that has only the world's environment.
 func TestNothingLeadsOut(t *testing.T) {
 	w := newWorld(t)
 	env := map[string]string{}
@@ -340,7 +342,7 @@ func TestNothingLeadsOut(t *testing.T) {
 	}
 }
 
-func TestParseFaultRefuses(t *testing.T) {
+func TestParseFaultRejects(t *testing.T) {
 	for _, word := range []string{"status=x", "colour=red", "replace=ab", "delay=1", "cut="} {
 		f, err := sourcetest.ParseFault(word)
 		sourcetest.Expect(t, err != nil, "%s: got %+v, want an error", word, f)

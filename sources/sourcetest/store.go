@@ -10,27 +10,27 @@ import (
 	"github.com/larder-cli/larder/sources"
 )
 
-// A Store is the part of a store that takes packages, see [sources.Tx].
+// A Store is the part of a store that stores packages; see [sources.Tx].
 type Store interface {
 	Begin(ctx context.Context, id sources.PackageID, purpose sources.Purpose) (sources.Held, sources.Tx, error)
 }
 
-// A Supply gets packages into stores.
+// A Supply provides a package for a store.
 type Supply struct {
-	// Accept reports whether the package that the store holds will do.
+	// Accept reports whether the package in the store meets the request.
 	Accept func(sources.Stored) bool
 
-	// Improve returns better evidence for a package that is accepted. It may be nil.
+	// Improve returns better evidence for an accepted package. It may be nil.
 	Improve func(sources.Stored) (*sources.Signed, sources.Verdict)
 
-	// Fetch writes the package's archive to the stage, or returns where it is.
+	// Fetch writes the package's archive to the stage, or returns its location.
 	Fetch func(ctx context.Context, stage sources.Stage) (Supplied, error)
 
-	// Judge returns the verdict on the contents, or refuses them.
+	// Judge returns the verdict on the contents, or an error to reject them.
 	Judge func(sources.Contents) (sources.Verdict, error)
 }
 
-// Supplied is a package as it was fetched.
+// Supplied is a package after Fetch.
 type Supplied struct {
 	Archive  *os.File
 	Dir      string
@@ -90,7 +90,7 @@ func supply(ctx context.Context, to Store, id sources.PackageID, purpose sources
 	})
 }
 
-// A Buffer is a stage in memory, which keeps nothing for later.
+// A Buffer is a stage in memory that keeps no interrupted downloads.
 type Buffer struct{ bytes.Buffer }
 
 // Begin implements [sources.Stage].

@@ -28,7 +28,8 @@ func UnpackTar(data []byte) []TarEntry {
 	}
 }
 
-// PackTar makes an archive of entries, however odd their headers are.
+// PackTar returns an archive with the entries, even if their headers are
+// invalid.
 func PackTar(all []TarEntry) []byte {
 	var out bytes.Buffer
 	w := tar.NewWriter(&out)

@@ -15,20 +15,21 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// longest is how long a traced process may run.
+// longest is the maximum running time of a traced process.
 const longest = time.Minute
 
-// trace runs a command to its end and calls enter before each system call of each
-// of its threads. If enter returns an errno, the call is not made and fails with
-// it. The error matches EPERM where processes may not be traced.
+// trace runs a command to its end and calls enter before each system call in
+// each of its threads. If enter returns an errno, the call is not made, and
+// fails with that errno. The error matches EPERM if the system does not permit
+// tracing.
 func trace(cmd *exec.Cmd, enter func(*tracee) syscall.Errno) (unix.WaitStatus, error) {
-	runtime.LockOSThread() // a tracer is a thread
+	runtime.LockOSThread() // the tracer of a process is a single thread
 	defer runtime.UnlockOSThread()
-	cmd.SysProcAttr = &syscall.SysProcAttr{Ptrace: true, Setpgid: true} // a group, for Wait4 to tell it from others
+	cmd.SysProcAttr = &syscall.SysProcAttr{Ptrace: true, Setpgid: true} // a process group, so that Wait4 waits only for this process
 	if err := cmd.Start(); err != nil {
 		return 0, err
 	}
-	defer cmd.Wait() // for the goroutines that copy output; run has reaped the process
+	defer cmd.Wait() // waits for the goroutines that copy output; run has reaped the process
 	p := &tracee{pid: cmd.Process.Pid, thread: cmd.Process.Pid}
 	late := time.AfterFunc(longest, func() { _ = unix.Kill(p.pid, unix.SIGKILL) })
 	ws, err := p.run(enter)
@@ -43,7 +44,7 @@ type tracee struct {
 	pid, thread int
 	regs        unix.PtraceRegs
 	memory      *os.File
-	done        bool // later calls don't matter
+	done        bool // no later calls are of interest
 }
 
 func (p *tracee) run(enter func(*tracee) syscall.Errno) (ws unix.WaitStatus, err error) {
@@ -58,10 +59,10 @@ func (p *tracee) run(enter func(*tracee) syscall.Errno) (ws unix.WaitStatus, err
 		return ws, err
 	}
 	defer p.memory.Close()
-	inside := map[int]bool{}           // a system call, by thread
+	inside := map[int]bool{}           // whether a thread is in a system call
 	failing := map[int]syscall.Errno{} // by thread
 	for signal := 0; ; {
-		// Wait4 reports a thread that has exited meanwhile.
+		// If the thread has exited in the meantime, Wait4 reports that.
 		if p.done && len(failing) == 0 {
 			_ = unix.PtraceCont(p.thread, signal)
 		} else {
@@ -88,7 +89,7 @@ func (p *tracee) run(enter func(*tracee) syscall.Errno) (ws unix.WaitStatus, err
 				}
 			} else if errno := enter(p); errno != 0 {
 				failing[p.thread] = errno
-				p.regs.Orig_rax = ^uint64(0) // no system call has this number
+				p.regs.Orig_rax = ^uint64(0) // an invalid number, so that no system call is made
 				err = unix.PtraceSetRegs(p.thread, &p.regs)
 			}
 			if err != nil {
@@ -100,19 +101,20 @@ func (p *tracee) run(enter func(*tracee) syscall.Errno) (ws unix.WaitStatus, err
 	}
 }
 
-// A fileCall is a system call that works on files. Its file is an argument, by
-// number: a descriptor, and a path relative to it unless path is none.
+// A fileCall is a system call that operates on files. Fd and path are the
+// numbers of its arguments for the file: a descriptor, and a path relative to
+// it. Path may be none.
 type fileCall struct {
 	name     string
 	fd, path int
 	changes  bool
 }
 
-// none is no argument.
+// none means that there is no such argument.
 const none = -1
 
 var fileCalls = map[uint64]fileCall{
-	unix.SYS_OPENAT:     {"openat", 0, 1, false}, // changes if it creates
+	unix.SYS_OPENAT:     {"openat", 0, 1, false}, // a change if it creates the file
 	unix.SYS_STATX:      {"statx", 0, 1, false},
 	unix.SYS_NEWFSTATAT: {"newfstatat", 0, 1, false},
 	unix.SYS_FACCESSAT:  {"faccessat", 0, 1, false},
@@ -146,7 +148,8 @@ var fileCalls = map[uint64]fileCall{
 	unix.SYS_IOCTL:           {"ioctl FICLONE", 0, none, true},
 }
 
-// call returns the call that the process is about to make, if it works on files.
+// call returns the system call that the process is about to make, and false if
+// it does not operate on files.
 func (p *tracee) call() (c fileCall, ok bool) {
 	c, ok = fileCalls[p.regs.Orig_rax]
 	switch p.regs.Orig_rax {
@@ -158,14 +161,15 @@ func (p *tracee) call() (c fileCall, ok bool) {
 	return c, ok
 }
 
-// file returns the path of the file that a call works on. Of two it is the
-// second, and of what is no file it doesn't begin with a slash.
+// file returns the path of the file that a call operates on, or the second one
+// of two. For anything but a file, such as a socket, the result does not begin
+// with a slash.
 func (p *tracee) file(c fileCall) string {
 	args := [...]uint64{p.regs.Rdi, p.regs.Rsi, p.regs.Rdx, p.regs.R10}
 	name := ""
 	if c.path != none && args[c.path] != 0 {
 		buf := make([]byte, unix.PathMax)
-		n, _ := p.memory.ReadAt(buf, int64(args[c.path])) // up to where memory ends
+		n, _ := p.memory.ReadAt(buf, int64(args[c.path])) // reads up to the end of the memory
 		before, _, _ := bytes.Cut(buf[:n], []byte{0})
 		name = string(before)
 	}
@@ -183,8 +187,8 @@ func (p *tracee) file(c fileCall) string {
 	return filepath.Join(dir, name)
 }
 
-// onDisk reports whether a path is of a file, as opposed to a socket, a device or
-// what the kernel makes up.
+// onDisk reports whether a path is that of a file, and not of a socket, a
+// device or a file in /proc.
 func onDisk(path string) bool {
 	return strings.HasPrefix(path, "/") && !strings.HasPrefix(path, "/dev/") && !strings.HasPrefix(path, "/proc/")
 }

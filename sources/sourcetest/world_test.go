@@ -18,7 +18,7 @@ import (
 	"github.com/larder-cli/larder/sources/sourcetest"
 )
 
-// TestRegistryChain follows the protocol by the names that a client has, from
+// TestRegistryChain follows the protocol with host names, from service
 // discovery to the archive.
 func TestRegistryChain(t *testing.T) {
 	w := newWorld(t)
@@ -110,7 +110,7 @@ func TestHide(t *testing.T) {
 	}
 }
 
-func TestHostsAreAskedForInPunycode(t *testing.T) {
+func TestHostsAreRequestedInPunycode(t *testing.T) {
 	w := sourcetest.New(t)
 	w.Add("испытание.test/acme/widget", "1.2.0")
 	for _, url := range []string{
@@ -143,8 +143,8 @@ func TestRequests(t *testing.T) {
 	}
 }
 
-// TestEvidence checks what WriteEvidence writes against what Larder reads, with
-// keys that are good and that are not.
+// TestEvidence checks that Larder reads what WriteEvidence writes, with valid
+// and invalid keys.
 func TestEvidence(t *testing.T) {
 	for _, tt := range []struct {
 		name    string

@@ -1,4 +1,5 @@
 package staging
 
-// init has every byte kept: tests need no large archives.
+// init makes the stage keep downloads of any size, so that tests need no large
+// archives.
 func init() { worth = 1 }

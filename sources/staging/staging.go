@@ -1,10 +1,11 @@
-// Package staging has the file that an archive is downloaded to, on its way into
-// a cache or a mirror. It verifies nothing.
+// Package staging manages the file that an archive is downloaded to, before the
+// archive enters a cache or a mirror. It verifies nothing.
 //
-// It leaves on disk, where it is told to, interrupted downloads: the file, named
-// for its package, and beside it FILE.note, which says which archive it is and
-// what its bytes can be continued with. The process that has the package's lock uses
-// them; [Sweep] removes old ones without it.
+// In the directory for interrupted downloads it stores the file, with a name
+// derived from its package, and next to it FILE.note. The note identifies the
+// archive, and contains what a server needs to resume the download. Only the
+// process that holds the package's lock uses these files. [Sweep] removes old
+// ones without the lock.
 package staging
 
 import (
@@ -19,39 +20,39 @@ import (
 	"github.com/larder-cli/larder/sources/disk"
 )
 
-// A Stage is the file that an archive is written to as it arrives. If it is
-// known which archive that is, an interrupted download is kept.
+// A Stage is the file that an archive is downloaded to. If the hash of the
+// archive is known, an interrupted download is kept.
 type Stage struct {
-	file *os.File // nil until it is needed
+	file *os.File // nil until it is required
 	in   *disk.Dir
 	name string    // of the file in the directory in
-	work *disk.Dir // of this delivery alone
-	kept *disk.Dir // of interrupted downloads; nil if none are kept
-	key  string    // the file's name there
-	want string    // the archive that the note is about; empty if the file is not to be kept
-	note string    // about the archive, until it is written; empty if it can't be resumed
-	size int64     // of what was written or resumed, in bytes
-	bad  bool      // the file could not be written
-	of   string    // what the file system is of, in hints
+	work *disk.Dir // for this download only
+	kept *disk.Dir // for interrupted downloads; nil if none are kept
+	key  string    // name of the file in kept
+	want string    // hash of the archive; empty if the file is not to be kept
+	note string    // about the archive, until it is written; empty if the archive cannot be resumed
+	size int64     // bytes written or resumed
+	bad  bool      // writing to the file has failed
+	of   string    // what the file system contains, for hints
 }
 
 var _ sources.Stage = (*Stage)(nil)
 
-// New returns a stage whose file is created, once it is needed, in the directory
-// work, which is this delivery's alone. An interrupted download is kept as the file
-// key in the directory kept, which may be nil. Hints about a full disk name the directory
-// of: "the plugin cache".
+// New returns a stage. Its file is created in the directory work when it is
+// required; that directory is for this download only. An interrupted download
+// is kept as the file key in the directory kept, which may be nil. Hints about
+// a full disk contain of, for example "the plugin cache".
 func New(work, kept *disk.Dir, key, of string) *Stage {
 	return &Stage{work: work, kept: kept, key: key, of: of}
 }
 
-// File is the file. It may be another one after Resume.
+// File returns the file. After Resume it may be a different file.
 func (s *Stage) File() (*os.File, error) {
 	err := s.open()
 	return s.file, err
 }
 
-// open creates the file, unless there is one.
+// open creates the file if there is none.
 func (s *Stage) open() (err error) {
 	if s.file == nil {
 		s.in, s.name = s.work, "archive-"+rand.Text()
@@ -73,8 +74,8 @@ func (s *Stage) Write(p []byte) (int, error) {
 	return n, disk.Explain(err, s.of)
 }
 
-// worth is from how many bytes on an interrupted download is kept. Fewer are sooner
-// downloaded again than kept. Tests change it.
+// worth is the minimum size of a download to keep, in bytes. Downloading a
+// smaller one again takes less time than keeping it. Tests change it.
 var worth int64 = 256 << 10
 
 // Begin implements [sources.Stage].
@@ -96,13 +97,14 @@ func (s *Stage) Resume(want sources.Hash) (io.Reader, string, error) {
 	if s.kept == nil {
 		return nil, "", nil
 	}
-	s.discard() // the file that was not to be kept
+	s.discard() // the file in work is no longer required
 	file, err := s.kept.EditFile(s.key)
 	if err != nil {
 		return nil, "", err
 	}
 	s.file, s.in, s.name, s.want = file, s.kept, s.key, string(want)
-	// An old one counts as abandoned, and might be removed while it is used.
+	// Otherwise an old file would count as abandoned, and could be removed
+	// while it is in use.
 	_ = s.kept.Touch(s.key, time.Now())
 	note := s.readNote()
 	if note == "" {
@@ -117,12 +119,12 @@ const (
 	maxNote    = 4 << 10
 )
 
-// IsNote reports whether a file in a directory for interrupted downloads is a note
-// about another one.
+// IsNote reports whether a file in a directory for interrupted downloads is the
+// note for another file.
 func IsNote(name string) bool { return strings.HasSuffix(name, noteSuffix) }
 
-// readNote returns the note about the file. It is empty if there is none, or one about
-// another archive.
+// readNote returns the note for the file. It is empty if there is none, or if
+// it is for another archive.
 func (s *Stage) readNote() string {
 	text, _, err := s.kept.ReadFile(s.key+noteSuffix, maxNote)
 	if err != nil {
@@ -135,7 +137,7 @@ func (s *Stage) readNote() string {
 	return note
 }
 
-// writeNote writes the note, without which the file is worthless.
+// writeNote writes the note. Without it the file cannot be resumed.
 func (s *Stage) writeNote() {
 	if s.want != "" {
 		_ = s.kept.WriteVia(s.work, s.key+noteSuffix, []byte(s.want+"\n"+s.note), disk.Lazily)
@@ -174,8 +176,8 @@ func (s spool) WriteAt(p []byte, at int64) (int, error) {
 // Close implements [sources.Spool].
 func (s spool) Close() error { return errors.Join(s.File.Close(), s.in.Remove(s.name)) }
 
-// Move moves the file to a name in a directory on the same file system, when all
-// of it is on the disk. Nothing can be written any more.
+// Move syncs the file and moves it to a name in a directory on the same file
+// system. After that, the stage cannot be written to.
 func (s *Stage) Move(to *disk.Dir, name string) error {
 	if err := errors.Join(s.file.Sync(), s.file.Close()); err != nil {
 		return err
@@ -183,8 +185,8 @@ func (s *Stage) Move(to *disk.Dir, name string) error {
 	return disk.Rename(s.in, s.name, to, name)
 }
 
-// End closes the file, and removes it unless the delivery was interrupted and the
-// next one may continue it.
+// End closes the file. It removes the file, unless the download was interrupted
+// and can be resumed.
 func (s *Stage) End(interrupted bool) {
 	if interrupted && s.worthKeeping() {
 		s.file.Close()
@@ -206,7 +208,7 @@ func (s *Stage) discard() {
 		return
 	}
 	s.file.Close()
-	_ = s.in.Remove(s.name) // unless it was moved
+	_ = s.in.Remove(s.name) // fails if it was moved
 	s.dropNote()
 	s.file, s.want = nil, ""
 }
@@ -214,8 +216,8 @@ func (s *Stage) discard() {
 // KeptFor is how long an interrupted download is kept.
 const KeptFor = 24 * time.Hour
 
-// Sweep removes interrupted downloads from the directory kept that were not
-// continued for so long.
+// Sweep removes interrupted downloads that have not been resumed for the
+// duration KeptFor from the directory kept.
 func Sweep(kept *disk.Dir, now time.Time) error {
 	entries, err := kept.ReadDir()
 	if err != nil {

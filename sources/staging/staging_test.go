@@ -39,7 +39,7 @@ func newPlace(t *testing.T) place {
 
 func (p place) stage() *staging.Stage { return staging.New(p.work, p.kept, "key", "the test") }
 
-// download writes text to a stage and ends it.
+// download writes text to a stage and ends the stage.
 func (p place) download(want sources.Hash, note, text string, interrupted bool) {
 	p.Helper()
 	s := p.stage()
@@ -53,7 +53,7 @@ func (p place) download(want sources.Hash, note, text string, interrupted bool) 
 	s.End(interrupted)
 }
 
-// holds checks what is in a directory, as NAME=CONTENTS.
+// holds checks the files in a directory, given as NAME=CONTENTS.
 func holds(t *testing.T, d *disk.Dir, want ...string) {
 	t.Helper()
 	entries, err := d.ReadDir()
@@ -68,7 +68,7 @@ func holds(t *testing.T, d *disk.Dir, want ...string) {
 	}
 }
 
-// resumes checks what the next download can continue.
+// resumes checks what the next download can resume.
 func (p place) resumes(s *staging.Stage, want sources.Hash, text, note string) {
 	p.Helper()
 	held, gotNote, err := s.Resume(want)
@@ -86,7 +86,7 @@ func (p place) resumes(s *staging.Stage, want sources.Hash, text, note string) {
 func TestDownload(t *testing.T) {
 	p := newPlace(t)
 	s := p.stage()
-	check(t, s.Begin("")) // there is nothing yet
+	check(t, s.Begin("")) // the file does not exist yet
 	for _, text := range []string{"wrong", "right"} {
 		_, err := io.WriteString(s, text)
 		check(t, err)
@@ -105,7 +105,7 @@ func TestDownload(t *testing.T) {
 	holds(t, p.kept, "archive=right")
 }
 
-func TestMoveOfWhatWasResumed(t *testing.T) {
+func TestMoveAfterResume(t *testing.T) {
 	p := newPlace(t)
 	p.download(first, "note", "ab", true)
 	s := p.stage()
@@ -118,7 +118,7 @@ func TestMoveOfWhatWasResumed(t *testing.T) {
 	holds(t, p.kept)
 }
 
-func TestInterruptedDownloadsAreContinued(t *testing.T) {
+func TestInterruptedDownloadsAreResumed(t *testing.T) {
 	p := newPlace(t)
 	for _, text := range []string{"", "a", "ab", "abc"} {
 		s := p.stage()
@@ -142,11 +142,11 @@ func TestInterruptedDownloadsAreContinued(t *testing.T) {
 
 func TestDownloadsThatAreNotKept(t *testing.T) {
 	for name, download := range map[string]func(place){
-		"completed":             func(p place) { p.download(first, "note", "abc", false) },
-		"nothing arrived":       func(p place) { p.download(first, "note", "", true) },
-		"no note":               func(p place) { p.download(first, "", "abc", true) },
-		"the archive's unknown": func(p place) { p.download("", "note", "abc", true) },
-		"nothing was written":   func(p place) { p.stage().End(true) },
+		"completed":           func(p place) { p.download(first, "note", "abc", false) },
+		"nothing arrived":     func(p place) { p.download(first, "note", "", true) },
+		"no note":             func(p place) { p.download(first, "", "abc", true) },
+		"unknown archive":     func(p place) { p.download("", "note", "abc", true) },
+		"nothing was written": func(p place) { p.stage().End(true) },
 		"reset": func(p place) {
 			s := p.stage()
 			p.resumes(s, first, "", "")
@@ -175,7 +175,7 @@ func TestDownloadsThatAreNotKept(t *testing.T) {
 	}
 }
 
-// breakFile makes a write to the stage fail.
+// breakFile makes the next write to the stage fail.
 func breakFile(t *testing.T, s *staging.Stage) {
 	t.Helper()
 	f, err := s.File()
@@ -190,7 +190,7 @@ func breakFile(t *testing.T, s *staging.Stage) {
 	*f = working
 }
 
-func TestWhatCannotBeContinuedStartsOver(t *testing.T) {
+func TestDownloadsThatCannotBeResumedStartOver(t *testing.T) {
 	for name, spoil := range map[string]func(p place){
 		"note lost":       func(p place) { check(p.T, p.kept.Remove("key.note")) },
 		"note empty":      func(p place) { check(p.T, p.kept.WriteFile("key.note", nil, disk.Lazily)) },
@@ -215,7 +215,7 @@ func TestWhatCannotBeContinuedStartsOver(t *testing.T) {
 	}
 }
 
-// A stage that is resumed again holds the last archive alone.
+// If a stage is resumed again, it holds only the last archive.
 func TestResumeReplacesWhatTheStageHolds(t *testing.T) {
 	p := newPlace(t)
 	s := p.stage()
@@ -245,7 +245,7 @@ func TestWithoutADirectoryNothingIsKept(t *testing.T) {
 	holds(t, p.work)
 }
 
-func TestLinksInTheDirectoryAreRefused(t *testing.T) {
+func TestLinksInTheDirectoryAreRejected(t *testing.T) {
 	p := newPlace(t)
 	canary := filepath.Join(t.TempDir(), "canary")
 	check(t, os.WriteFile(canary, []byte("canary"), 0o644))
@@ -300,8 +300,8 @@ func TestSweep(t *testing.T) {
 	}
 }
 
-// An old download that is continued is not swept while it arrives.
-func TestResumeMakesADownloadNew(t *testing.T) {
+// An old download is not swept while it is being resumed.
+func TestResumeRenewsTheDownload(t *testing.T) {
 	p := newPlace(t)
 	p.download(first, "note", "abc", true)
 	check(t, p.kept.Touch("key", time.Now().Add(-48*time.Hour)))

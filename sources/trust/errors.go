@@ -8,7 +8,8 @@ import (
 	"github.com/larder-cli/larder/sources"
 )
 
-// A ChecksumError is a file whose signed checksum is not the one wanted.
+// A ChecksumError means that a file's signed checksum differs from the required
+// one.
 type ChecksumError struct {
 	Filename  string
 	Want, Got sources.Hash // Got is empty if the file has no checksum
@@ -17,7 +18,7 @@ type ChecksumError struct {
 func (e *ChecksumError) Error() string {
 	name, _, query := strings.Cut(e.Filename, "?")
 	if query {
-		name += "?…" // it may be a secret
+		name += "?…" // the query may be a secret
 	}
 	if e.Got == "" {
 		return fmt.Sprintf("no checksum for %s among those signed", name)
@@ -25,10 +26,10 @@ func (e *ChecksumError) Error() string {
 	return fmt.Sprintf("checksum of %s is signed as %s, but should be %s", name, e.Got, e.Want)
 }
 
-// An UnknownIssuerError is a signature by none of the keys listed.
+// An UnknownIssuerError means that none of the listed keys made the signature.
 type UnknownIssuerError struct {
-	Issuers []string // ids of the keys that the signature names
-	Listed  []string // ids of the keys listed
+	Issuers []string // ids of the keys in the signature
+	Listed  []string // ids of the listed keys
 }
 
 func (e *UnknownIssuerError) Error() string {
@@ -38,10 +39,10 @@ func (e *UnknownIssuerError) Error() string {
 	return "signed by the unknown key " + strings.Join(e.Issuers, ", ")
 }
 
-// A RevokedKeyError is a signature by a key that was revoked.
+// A RevokedKeyError means that the signing key was revoked.
 type RevokedKeyError struct {
 	KeyID  string
-	Reason string // its owner's words; may be empty
+	Reason string // as stated by its owner; may be empty
 }
 
 func (e *RevokedKeyError) Error() string {
@@ -51,8 +52,8 @@ func (e *RevokedKeyError) Error() string {
 	return fmt.Sprintf("signed by the key %s, which was revoked: %q", e.KeyID, e.Reason)
 }
 
-// An ExpiredKeyError is a signature by a key that has expired, and does not
-// count for that.
+// An ExpiredKeyError means that the signing key has expired, and the signature
+// is therefore invalid.
 type ExpiredKeyError struct {
 	KeyID        string
 	Signed, Ends time.Time // when the signature was made and when the key expired
@@ -62,10 +63,11 @@ func (e *ExpiredKeyError) Error() string {
 	return fmt.Sprintf("signed on %s by the key %s, which expired on %s", day(e.Signed), e.KeyID, day(e.Ends))
 }
 
-// An ExpiredSignatureError is a signature that is not valid now.
+// An ExpiredSignatureError means that the signature is not valid at the current
+// time.
 type ExpiredSignatureError struct {
 	KeyID        string
-	Signed, Ends time.Time // Ends is zero if it does not expire
+	Signed, Ends time.Time // Ends is zero if the signature does not expire
 }
 
 func (e *ExpiredSignatureError) Error() string {
@@ -75,8 +77,8 @@ func (e *ExpiredSignatureError) Error() string {
 	return fmt.Sprintf("signature expired on %s", day(e.Ends))
 }
 
-// A SignatureError is a signature that does not fit what it should sign, or is
-// unreadable or weak.
+// A SignatureError means that a signature does not match the signed file,
+// cannot be read, or is weak.
 type SignatureError struct{ Err error }
 
 func (e *SignatureError) Error() string {
@@ -85,16 +87,16 @@ func (e *SignatureError) Error() string {
 
 func (e *SignatureError) Unwrap() error { return e.Err }
 
-// A KeyError is a listed key that cannot be read.
+// A KeyError means that a listed key cannot be read.
 type KeyError struct {
-	Number int // its place in the list, from 1
+	Number int // its position in the list, counted from 1
 	Err    error
 }
 
 func (e *KeyError) Error() string { return fmt.Sprintf("signing key %d: %v", e.Number, e.Err) }
 func (e *KeyError) Unwrap() error { return e.Err }
 
-// A TrustSignatureError is a trust signature that does not hold.
+// A TrustSignatureError means that a trust signature is invalid.
 type TrustSignatureError struct {
 	KeyID string // of the publisher's key
 	Err   error
@@ -105,8 +107,8 @@ func (e *TrustSignatureError) Error() string {
 }
 func (e *TrustSignatureError) Unwrap() error { return e.Err }
 
-// A DowngradeError is evidence that does not replace better evidence: it has other
-// checksums, and other keys or none signed it.
+// A DowngradeError means that new evidence does not replace better evidence:
+// its checksums are different, and it is signed by other keys or not signed.
 type DowngradeError struct {
 	Kept, Refused []SignedBy // the keys that signed each
 }
@@ -115,9 +117,9 @@ func (e *DowngradeError) Error() string {
 	return fmt.Sprintf("the new evidence has other checksums and is signed by %s; the evidence kept here is signed by %s", keysOf(e.Refused), keysOf(e.Kept))
 }
 
-// A KeyChangeError is a change of the keys that sign a provider.
+// A KeyChangeError means that the keys that sign a provider have changed.
 type KeyChangeError struct {
-	Version  sources.Version // that Was is for; zero if it is the same version
+	Version  sources.Version // the version of Was; zero if it is the same version
 	Was, Now []SignedBy
 }
 
@@ -140,8 +142,8 @@ func keysOf(by []SignedBy) string {
 	return strings.Join(all, " and ")
 }
 
-// An UntrustedKeyError is why signatures don't count as such: the provider has trusted
-// keys, and others signed.
+// An UntrustedKeyError is the reason why signatures are not trusted: the
+// provider has trusted keys, and other keys signed.
 type UntrustedKeyError struct {
 	By      []SignedBy
 	Trusted []sources.Fingerprint

@@ -10,23 +10,26 @@ import (
 	"github.com/larder-cli/larder/sources"
 )
 
-// A keyBlock is one of the keys in evidence, read. It may have several keys in it.
+// A keyBlock is an entry in the evidence's list of keys, after parsing. It may
+// contain several keys.
 type keyBlock struct {
 	key      sources.Key
 	entities openpgp.EntityList
-	err      error // why it can't be read
+	err      error // why it cannot be read
 }
 
-// A keyring is all that keys tell of one another. The same key may be there as it was
-// before and after it was revoked or renewed.
+// A keyring collects what all keys contain about each other. It may contain the
+// same key in several states, such as before and after it was revoked or
+// renewed.
 type keyring struct {
-	blocks  []keyBlock // of the keys in evidence, and then of others
+	blocks  []keyBlock // the keys in the evidence, followed by other keys
 	listed  map[sources.Fingerprint]bool
 	revoked map[keyName][]*packet.Signature
 }
 
-// A keyName is a primary key or one of its subkeys. Any primary key can claim
-// another's subkey, and revoke that for itself.
+// A keyName identifies a primary key or one of its subkeys. A primary key can
+// claim the subkey of another one and revoke it, so the revocation applies only
+// below that primary key.
 type keyName struct{ primary, key sources.Fingerprint }
 
 func readKeyring(keys, others []sources.Key) *keyring {
@@ -54,14 +57,14 @@ func (r *keyring) add(entity *openpgp.Entity, listed bool) {
 	}
 }
 
-// revoke notes revocations, which the library has verified.
+// revoke records revocations, which the library has verified.
 func (r *keyring) revoke(name keyName, by []*packet.Signature) {
 	if len(by) > 0 {
 		r.revoked[name] = append(r.revoked[name], by...)
 	}
 }
 
-// fingerprints are those of all keys in it.
+// fingerprints returns the fingerprints of all keys in the keyring.
 func (r *keyring) fingerprints() map[sources.Fingerprint]bool {
 	all := map[sources.Fingerprint]bool{}
 	for _, block := range r.blocks {
@@ -72,7 +75,7 @@ func (r *keyring) fingerprints() map[sources.Fingerprint]bool {
 	return all
 }
 
-// checkRevoked is for a key that was revoked where it is listed once more.
+// checkRevoked returns an error if a key was revoked in any of its copies.
 func (r *keyring) checkRevoked(found *signer) error {
 	f := fingerprint(found.entity)
 	by := r.revoked[keyName{f, f}]
@@ -85,8 +88,9 @@ func (r *keyring) checkRevoked(found *signer) error {
 	return revokedKey(found.entity, by)
 }
 
-// Listed are the zh: hashes of all lines that can be read. Unlike [Sums.Hashes] it
-// skips a malformed line: whether a hash is listed doesn't depend on other lines.
+// Listed returns the zh: hashes of all valid lines. Unlike [Sums.Hashes], it
+// skips malformed lines, because whether a hash is listed does not depend on
+// other lines.
 func (s Sums) Listed() []sources.Hash {
 	var hashes []sources.Hash
 	for _, line := range s.lines {
@@ -97,8 +101,9 @@ func (s Sums) Listed() []sources.Hash {
 	return hashes
 }
 
-// Platforms are the platforms for which the checksums list an archive of the
-// version, sorted: those in file names that [sources.ParseFilename] accepts.
+// Platforms returns the platforms of the archives that the checksums list for
+// the version, sorted. It ignores file names that [sources.ParseFilename] does
+// not accept.
 func (s Sums) Platforms(p sources.Provider, v sources.Version) []sources.Platform {
 	var platforms []sources.Platform
 	for _, line := range s.lines {

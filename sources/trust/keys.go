@@ -13,16 +13,18 @@ import (
 	"github.com/larder-cli/larder/sources"
 )
 
-// Real ones have some kilobytes, and one or two keys.
+// Limits. Real signatures and keys have a few kilobytes, and a list has one or
+// two keys.
 const (
 	maxSignatureSize = 64 << 10
 	maxSignatures    = 64
 	maxKeySize       = 256 << 10
-	maxKeysSize      = 1 << 20 // of all keys together
+	maxKeysSize      = 1 << 20 // for all keys together
 	maxKeys          = 64
 )
 
-// checkShape refuses what need not be tried.
+// checkShape returns an error for evidence that is too large or has an invalid
+// format.
 func checkShape(s *sources.Signed) error {
 	size := 0
 	for _, k := range s.Keys {
@@ -40,13 +42,13 @@ func checkShape(s *sources.Signed) error {
 	case bytes.HasPrefix(bytes.TrimSpace(s.Signature), []byte("-----BEGIN PGP")):
 		err := &SignatureError{errors.New("ASCII-armoured where it must be binary")}
 		return sources.WithHint(err, "the publisher makes a binary one with gpg --detach-sign, without --armor")
-	case s.Signature[0]&0x80 == 0: // which the first byte of every packet has set
+	case s.Signature[0]&0x80 == 0: // the first byte of every packet has this bit set
 		return &SignatureError{errors.New("not in the OpenPGP format")}
 	}
 	return nil
 }
 
-// readKeys reads a key block, each key of which has a self-signature.
+// readKeys reads a key block. A key without a self-signature is an error.
 func readKeys(armored string) (openpgp.EntityList, error) {
 	if len(armored) > maxKeySize {
 		return nil, fmt.Errorf("more than %d bytes", maxKeySize)
@@ -56,7 +58,8 @@ func readKeys(armored string) (openpgp.EntityList, error) {
 		return nil, err
 	}
 	for _, entity := range keyring {
-		// The library takes it for granted where it verifies by a subkey.
+		// Without a self-signature, the library panics when it verifies with a
+		// subkey.
 		if self, _ := entity.PrimarySelfSignature(); self == nil {
 			return nil, fmt.Errorf("no self-signature on the key %s", entity.PrimaryKey.KeyIdString())
 		}
@@ -64,7 +67,7 @@ func readKeys(armored string) (openpgp.EntityList, error) {
 	return keyring, nil
 }
 
-// dearmor is what an ASCII-armoured block of the given type holds.
+// dearmor returns the contents of an ASCII-armoured block of the given type.
 func dearmor(armored, blockType string, limit int) ([]byte, error) {
 	if len(armored) > limit {
 		return nil, fmt.Errorf("more than %d bytes", limit)
@@ -82,7 +85,7 @@ func dearmor(armored, blockType string, limit int) ([]byte, error) {
 	return io.ReadAll(block.Body)
 }
 
-// signatures are the signatures in a binary file, as far as it can be read.
+// signatures returns the signatures in a binary file up to the first error.
 func signatures(file []byte) []*packet.Signature {
 	var sigs []*packet.Signature
 	packets := packet.NewReader(bytes.NewReader(file))
@@ -97,7 +100,7 @@ func signatures(file []byte) []*packet.Signature {
 	}
 }
 
-// issuers are the ids of the keys that a binary file claims to be signed by.
+// issuers returns the key ids in the signatures of a binary file.
 func issuers(file []byte) []string {
 	var ids []string
 	for _, sig := range signatures(file) {
@@ -114,8 +117,9 @@ func keyIDs(keyring openpgp.EntityList) []string {
 	return ids
 }
 
-// fingerprint is that of the primary key. Subkeys don't identify anyone: a key can have
-// the public key of another owner as a subkey, as long as that isn't for signing.
+// fingerprint returns the fingerprint of the primary key. Subkeys do not
+// identify an owner: a key can contain the public key of another owner as a
+// subkey, unless that is for signing.
 func fingerprint(entity *openpgp.Entity) sources.Fingerprint {
 	return fingerprintOf(entity.PrimaryKey)
 }
@@ -124,8 +128,8 @@ func fingerprintOf(key *packet.PublicKey) sources.Fingerprint {
 	return sources.Fingerprint(fmt.Sprintf("%X", key.Fingerprint))
 }
 
-// splitSignature returns the signatures in a binary file, each as a packet of its
-// own. It skips other packets, and what comes after one that is cut short.
+// splitSignature returns the signatures in a binary file, each as a separate
+// packet. It skips other packets, and everything after a truncated packet.
 func splitSignature(file []byte) ([][]byte, error) {
 	const signatureTag = 2
 	var all [][]byte

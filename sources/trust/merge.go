@@ -10,16 +10,16 @@ import (
 	"github.com/larder-cli/larder/sources"
 )
 
-// Merge returns the evidence to keep for a version of opts.Provider, of the evidence
-// kept so far, old, and evidence from anywhere, new. The one with the better verdict is
-// kept, where keys that are marked as listed count as a registry's. If both have the
-// same checksums, the result has the signatures and keys of both. Otherwise old stays,
-// unless new is better, or is as good and signed by a key that signed old, or by one
-// that a registry lists.
+// Merge merges evidence for a version of opts.Provider: old is the stored
+// evidence, new may come from anywhere. The result is the one with the better
+// verdict; keys marked as listed count as listed by a registry. If both have
+// the same checksums, the result contains the signatures and keys of both.
+// Otherwise new replaces old only if it is better, or if it is equally good and
+// signed by a key that also signed old or that a registry lists.
 //
-// The error is a [DowngradeError] if new is refused because it is worse, and a
-// [KeyChangeError] if new is kept although none of its keys signed old. In both cases
-// the result is still what to keep.
+// The error is a [DowngradeError] if new is rejected because it is worse. It is
+// a [KeyChangeError] if new is accepted although none of its keys signed old.
+// In both cases the result is valid.
 func Merge(old, new *sources.Signed, opts Options) (*sources.Signed, error) {
 	switch {
 	case old == nil:
@@ -47,11 +47,11 @@ func Merge(old, new *sources.Signed, opts Options) (*sources.Signed, error) {
 	return b.join(a, opts), a.changed(b)
 }
 
-// An appraisal is evidence, and the keys that signed it.
+// An appraisal is evidence and the keys that signed it.
 type appraisal struct {
 	*sources.Signed
-	by  []*signer // the best first; empty if nothing is verified
-	err error     // why
+	by  []*signer // the best first; empty if no signature is valid
+	err error     // why by is empty
 }
 
 func appraise(s *sources.Signed, others []sources.Key, opts Options) appraisal {
@@ -63,7 +63,7 @@ func (a appraisal) verdict() sources.Verdict {
 	switch {
 	case len(a.by) > 0:
 		return a.by[0].Verdict
-	case len(a.Keys) == 0: // as OpenTofu's registry lists for some
+	case len(a.Keys) == 0: // OpenTofu's registry lists no keys for some providers
 		return sources.HashOnly
 	}
 	return sources.Unverified
@@ -85,7 +85,7 @@ func (a appraisal) signedBy() []SignedBy {
 	return all
 }
 
-// changed is an error if other keys signed b than a.
+// changed returns an error if different keys signed a and b.
 func (a appraisal) changed(b appraisal) error {
 	if a.sharesKey(b) || len(a.by) == 0 || len(b.by) == 0 {
 		return nil
@@ -97,12 +97,14 @@ func downgrade(kept, refused appraisal) error {
 	return &DowngradeError{Kept: kept.signedBy(), Refused: refused.signedBy()}
 }
 
-// Evidence that was merged has at most so many keys, unless it came with more.
+// maxMergedKeys is the maximum number of keys in merged evidence, unless a
+// source had more.
 const maxMergedKeys = 16
 
-// join adds to a what b has besides: the signatures that hold for a's checksums, with
-// the keys that made them, and a's keys in other states, such as revoked. b's other
-// keys are not worth keeping. What would make a too large, or worse, is left out.
+// join returns a with additions from b: the signatures that are valid for a's
+// checksums, with their keys, and other states of a's keys, such as revoked
+// ones. It drops other keys of b, and anything that would make the evidence too
+// large or its verdict worse.
 func (a appraisal) join(b appraisal, opts Options) *sources.Signed {
 	joined := *a.Signed
 	joined.Keys = slices.Clone(a.Keys)
@@ -148,16 +150,16 @@ func addSignature(to *sources.Signed, signature []byte) {
 	to.Signature = slices.Concat(append(all, signature)...)
 }
 
-// covers reports whether all lines of some checksums are among others.
+// covers reports whether all has every line of some.
 func covers(all, some []byte) bool {
 	a, err := ParseSums(all)
 	b, err2 := ParseSums(some)
 	return err == nil && err2 == nil && !slices.ContainsFunc(b.lines, func(l sumsLine) bool { return !slices.Contains(a.lines, l) })
 }
 
-// CompareKeys returns a [KeyChangeError] if the evidence for a version of a provider,
-// now, and that for another version were signed by different keys. Evidence without a
-// valid signature is not compared.
+// CompareKeys returns a [KeyChangeError] if different keys signed the evidence
+// for a version of a provider, now, and that for another version. It ignores
+// evidence without a valid signature.
 func CompareKeys(version sources.Version, was, now *sources.Signed, opts Options) error {
 	opts = opts.withDefaults()
 	err := appraise(was, now.Keys, opts).changed(appraise(now, was.Keys, opts))

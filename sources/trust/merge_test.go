@@ -19,8 +19,8 @@ import (
 	"github.com/larder-cli/larder/sources/trust"
 )
 
-// evidenceBy is evidence for the archive, signed by key. With others, the checksums
-// list another archive too.
+// evidenceBy returns evidence for the archive, signed by key. The checksums
+// also list the others.
 func evidenceBy(t testing.TB, key *openpgp.Entity, others ...string) *sources.Signed {
 	t.Helper()
 	s := &sources.Signed{Sums: sums, Keys: []sources.Key{public(t, key)}}
@@ -50,7 +50,7 @@ func stored(s *sources.Signed, opts trust.Options) sources.Verdict {
 	return r.Verdict
 }
 
-func TestMergeKeepsTheBetter(t *testing.T) {
+func TestMergeKeepsTheBetterEvidence(t *testing.T) {
 	hashicorp, trusted, registry, renewed, mirror, other := newKey(t, 0), newKey(t, 0), newKey(t, 0), newKey(t, 0), newKey(t, 0), newKey(t, 0)
 	opts := trust.Options{
 		HashiCorpKey: string(fingerprint(hashicorp)), Accepted: []sources.Fingerprint{fingerprint(trusted)},
@@ -60,7 +60,7 @@ func TestMergeKeepsTheBetter(t *testing.T) {
 		name string
 		make func(others ...string) *sources.Signed
 	}{
-		{"signed by nobody who is there", func(others ...string) *sources.Signed {
+		{"signed by a missing key", func(others ...string) *sources.Signed {
 			s := evidenceBy(t, mirror, others...)
 			s.Keys[0] = public(t, other)
 			return s
@@ -108,7 +108,8 @@ func TestMergeKeepsTheBetter(t *testing.T) {
 		}
 	}
 
-	// Of two that are as good, what both signed decides, and else the registry.
+	// If both are equally good, a key that signed both decides, otherwise the
+	// registry.
 	kept, err := trust.Merge(evidenceBy(t, mirror), evidenceBy(t, other, "else.zip"), opts)
 	sourcetest.Expect(t, errors.As(err, &downgrade) && bytes.Equal(kept.Sums, sums), "another key from another mirror: %v", err)
 	kept, err = trust.Merge(listed(evidenceBy(t, registry)), listed(evidenceBy(t, renewed, "else.zip")), opts)
@@ -121,7 +122,8 @@ func TestMergeKeepsTheBetter(t *testing.T) {
 	more := evidenceBy(t, mirror, "else.zip")
 	kept, err = trust.Merge(more, evidenceBy(t, mirror), opts)
 	sourcetest.Expect(t, err == nil && bytes.Equal(kept.Sums, more.Sums), "fewer checksums by the same key: %v", err)
-	// What a mirror carries is signed by a key that is known to be the registry's.
+	// New checksums from a mirror are accepted if they are signed by the
+	// registry's key.
 	if kept, err := trust.Merge(listed(evidenceBy(t, registry)), evidenceBy(t, registry, "else.zip"), opts); err != nil || bytes.Equal(kept.Sums, sums) || stored(kept, opts) != sources.SelfSigned {
 		t.Errorf("the registry's key, by way of a mirror: %v, %v", stored(kept, opts), err)
 	}
@@ -137,7 +139,7 @@ func must(s *sources.Signed, err error) *sources.Signed {
 	return s
 }
 
-// junk is a signature that claims to be by a key, and is not.
+// junk returns an invalid signature that claims to be made by a key.
 func junk(t *testing.T, claimed, by *openpgp.Entity) []byte {
 	t.Helper()
 	sig := &packet.Signature{
@@ -152,8 +154,8 @@ func junk(t *testing.T, claimed, by *openpgp.Entity) []byte {
 	return out.Bytes()
 }
 
-// None of these has the key that it would need.
-func TestVerdictsThatAttackersWant(t *testing.T) {
+// No attack on the verdict succeeds without the key.
+func TestAttacksOnTheVerdict(t *testing.T) {
 	hashicorp, publisher, evil := newKey(t, 0), newKey(t, 0), newKey(t, 0)
 	hc, pub, own := public(t, hashicorp), public(t, publisher), public(t, evil)
 	opts := trust.Options{
@@ -178,7 +180,7 @@ func TestVerdictsThatAttackersWant(t *testing.T) {
 			s.Keys = []sources.Key{oneBlock(t, hashicorp, publisher, evil)}
 			return s
 		}},
-		{"a signature that claims to be another's", nil, func() *sources.Signed {
+		{"a signature that names another key as its issuer", nil, func() *sources.Signed {
 			s := evidenceBy(t, evil)
 			s.Signature, s.Keys = slices.Concat(junk(t, hashicorp, evil), junk(t, publisher, evil), s.Signature), []sources.Key{hc, pub, own}
 			return s
@@ -190,7 +192,7 @@ func TestVerdictsThatAttackersWant(t *testing.T) {
 			s.Keys = []sources.Key{hc, pub, own}
 			return s
 		}},
-		{"key ids that are those of others", func(o *trust.Options) {
+		{"key ids of other keys", func(o *trust.Options) {
 			o.HashiCorpKey, o.Accepted = string(sameID(fingerprint(evil))), []sources.Fingerprint{sameID(fingerprint(evil))}
 		}, func() *sources.Signed { return evidenceBy(t, evil) }},
 		{"a trusted key as subkey", nil, func() *sources.Signed {
@@ -206,7 +208,7 @@ func TestVerdictsThatAttackersWant(t *testing.T) {
 			s.Keys = []sources.Key{hc, own}
 			return s
 		}},
-		{"a trust signature of its own", nil, func() *sources.Signed {
+		{"an invalid trust signature", nil, func() *sources.Signed {
 			s := evidenceBy(t, evil)
 			s.Keys[0].TrustSignature = armored(t, openpgp.SignatureType, sign(t, evil, []byte("key"), born.Add(year)))
 			return s
@@ -221,7 +223,8 @@ func TestVerdictsThatAttackersWant(t *testing.T) {
 			s := a.s()
 			v := stored(s, opts)
 			sourcetest.Expect(t, v <= sources.MirrorEvidence, "is %q", v)
-			// Nor does it get there by way of good evidence, or spoil that.
+			// Merging with valid evidence does not help the attack, and does
+			// not harm the evidence.
 			for name, good := range map[string]*sources.Signed{
 				"HashiCorp's":    evidenceBy(t, hashicorp),
 				"the registry's": listed(evidenceBy(t, publisher)),
@@ -248,7 +251,7 @@ func TestVerdictsThatAttackersWant(t *testing.T) {
 	}
 }
 
-// oneBlock is a block with several keys.
+// oneBlock returns a single block with several keys.
 func oneBlock(t *testing.T, keys ...*openpgp.Entity) sources.Key {
 	t.Helper()
 	var raw bytes.Buffer
@@ -258,8 +261,9 @@ func oneBlock(t *testing.T, keys ...*openpgp.Entity) sources.Key {
 	return sources.Key{Armor: armored(t, openpgp.PublicKeyType, raw.Bytes())}
 }
 
-// withSubkeyOf is the key of owner with a subkey that is another's key. It is not for
-// signing: the other's owner would have to agree to that.
+// withSubkeyOf returns owner's key with another owner's key as a subkey. The
+// subkey is not for signing, because that would require a signature of the
+// other owner.
 func withSubkeyOf(t *testing.T, owner, other *openpgp.Entity) sources.Key {
 	t.Helper()
 	key, pub := copyOf(owner), *other.PrimaryKey
@@ -276,7 +280,7 @@ func withSubkeyOf(t *testing.T, owner, other *openpgp.Entity) sources.Key {
 	return armor
 }
 
-// A subkey that signs does not make its primary key a trusted one.
+// A trusted subkey does not make its primary key trusted.
 func TestTrustedFingerprintsAreThoseOfPrimaryKeys(t *testing.T) {
 	key := newKey(t, 0)
 	check(t, key.AddSigningSubkey(at(born, 0)))
@@ -290,7 +294,7 @@ func TestTrustedFingerprintsAreThoseOfPrimaryKeys(t *testing.T) {
 	}
 }
 
-// A key that is revoked in one place counts nowhere, and does not come back.
+// A key that is revoked in one place is invalid everywhere, and stays invalid.
 func TestMergeAndRevokedKeys(t *testing.T) {
 	for name, revoke := range map[string]func(*openpgp.Entity) error{
 		"key": func(k *openpgp.Entity) error {
@@ -322,8 +326,9 @@ func TestMergeAndRevokedKeys(t *testing.T) {
 	}
 }
 
-// Anyone can say that the subkey of another is their own, and revoke it.
-func TestNobodyRevokesTheSubkeysOfOthers(t *testing.T) {
+// A key can claim another key's subkey and revoke it, but that does not affect
+// the other key.
+func TestRevokingTheSubkeyOfAnotherKeyHasNoEffect(t *testing.T) {
 	key, evil := newKey(t, 0), newKey(t, 0)
 	check(t, key.AddSigningSubkey(at(born, 0)))
 	s := evidenceBy(t, key)
@@ -340,7 +345,8 @@ func TestNobodyRevokesTheSubkeysOfOthers(t *testing.T) {
 	sourcetest.Equal(t, stored(s, trust.Options{}), sources.MirrorEvidence)
 }
 
-// What a mirror says of a key that is expired or renewed takes nothing from others.
+// Another state of a key in a mirror, expired or renewed, does not invalidate
+// other signatures.
 func TestMergeAndExpiredKeys(t *testing.T) {
 	mortal, fresh := newKey(t, 2*year), newKey(t, 0)
 	opts := trust.Options{Now: func() time.Time { return now }}
@@ -358,7 +364,8 @@ func TestMergeAndExpiredKeys(t *testing.T) {
 	}
 }
 
-// Nobody can fill evidence so that nothing else fits.
+// Evidence cannot be filled with keys or signatures so that valid ones no
+// longer fit.
 func TestMergeHasLimits(t *testing.T) {
 	hashicorp, evil := newKey(t, 0), newKey(t, 0)
 	opts := trust.Options{HashiCorpKey: string(fingerprint(hashicorp)), Now: func() time.Time { return now }}
@@ -391,9 +398,9 @@ func TestMergeHasLimits(t *testing.T) {
 	sourcetest.Equal(t, stored(many, opts), sources.Unverified, "100 signatures")
 }
 
-// A block that has the registry's key in it, and another, is not the one that the
+// A block with the registry's key and another key is not the block that the
 // registry listed.
-func TestOnlyTheKeyThatWasListedIs(t *testing.T) {
+func TestOnlyTheListedKeyCountsAsListed(t *testing.T) {
 	publisher, evil := newKey(t, 0), newKey(t, 0)
 	opts := trust.Options{Now: func() time.Time { return now }}
 	old := listed(evidenceBy(t, publisher))
@@ -420,7 +427,7 @@ func TestPinnedKeys(t *testing.T) {
 	for _, tt := range []struct {
 		name       string
 		s          *sources.Signed
-		at, beyond sources.Verdict // for a provider that has trusted keys, and another
+		at, beyond sources.Verdict // for a provider with trusted keys, and for another one
 	}{
 		{"trusted", evidenceBy(t, trusted), sources.SignedByTrusted, sources.MirrorEvidence},
 		{"HashiCorp", evidenceBy(t, hashicorp), sources.MirrorEvidence, sources.SignedByHashiCorp},

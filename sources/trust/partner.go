@@ -10,7 +10,7 @@ import (
 	"github.com/larder-cli/larder/sources"
 )
 
-// judge finds out what the signature is worth, and where the key comes from.
+// judge determines the verdict for the signature, and the origin of its key.
 func (f *signer) judge(ring *keyring, opts Options) error {
 	f.KeyID, f.Fingerprint = f.entity.PrimaryKey.KeyIdString(), fingerprint(f.entity)
 	if identity := f.entity.PrimaryIdentity(); identity != nil {
@@ -36,7 +36,8 @@ func (f *signer) judge(ring *keyring, opts Options) error {
 	return nil
 }
 
-// shortened is a user id, which may have any length, as messages show it.
+// shortened returns a user id, which may have any length, shortened for
+// messages.
 func shortened(id string) string {
 	const most = 100
 	if runes := []rune(id); len(runes) > most {
@@ -45,7 +46,8 @@ func shortened(id string) string {
 	return id
 }
 
-// judgeKnown recognises HashiCorp's key, and checks the trust signature of others.
+// judgeKnown detects HashiCorp's key, and checks the trust signatures of other
+// keys.
 func (f *signer) judgeKnown(opts Options) error {
 	switch {
 	case string(f.Fingerprint) == opts.HashiCorpKey:
@@ -61,8 +63,8 @@ func (f *signer) judgeKnown(opts Options) error {
 	return nil
 }
 
-// checkTrust checks the trust signature as far as that is possible without
-// HashiCorp's partner key.
+// checkTrust checks the trust signature as far as possible without HashiCorp's
+// partner key.
 func (f *signer) checkTrust(opts Options) error {
 	signature, err := dearmor(f.listed.TrustSignature, openpgp.SignatureType, maxSignatureSize)
 	if err != nil {
@@ -71,8 +73,8 @@ func (f *signer) checkTrust(opts Options) error {
 	return checkIssuer(signature, opts.PartnerKey)
 }
 
-// checkIssuer checks that a signature claims to be made by the key with the
-// given fingerprint, of which a key id is the end.
+// checkIssuer checks that a signature names the key with the given fingerprint
+// as its issuer. A key id is the end of a fingerprint.
 func checkIssuer(signature []byte, wanted string) error {
 	ids := issuers(signature)
 	if len(ids) == 0 {

@@ -20,29 +20,29 @@ import (
 type signer struct {
 	listed  sources.Key
 	entity  *openpgp.Entity
-	subkey  *openpgp.Subkey // that made the signature; nil if the primary key did
-	packet  []byte          // the signature, as a packet of its own
+	subkey  *openpgp.Subkey // the subkey that signed; nil if the primary key did
+	packet  []byte          // the signature as a separate packet
 	signed  time.Time
-	expired time.Time // when the key did; zero if it has not
+	expired time.Time // when the key expired; zero if it has not
 	SignedBy
 	notes []string
 }
 
-// An examination tries each signature with each key. A signature file may have the
-// signatures of several keys: Merge makes such files.
+// An examination checks each signature with each key. A file may contain the
+// signatures of several keys, because Merge creates such files.
 type examination struct {
 	*keyring
 	opts    Options
 	good    []*signer
-	bad     error            // the first signature that is wrong
-	late    *ExpiredKeyError // a signature that its key's expiry made worthless
+	bad     error            // the error of the first invalid signature
+	late    *ExpiredKeyError // a signature that is invalid because its key has expired
 	unknown UnknownIssuerError
 }
 
-// examine returns the keys that signed the checksums, the best verdict first. What
-// the keys in also tell of them counts too: that a registry listed them, or that
-// they were revoked. A signature that is wrong matters only if none is right:
-// otherwise evidence would lose its worth by adding one.
+// examine returns the keys that signed the checksums, the best verdict first.
+// The keys in also provide additional states of keys: that a registry listed
+// them, or that they were revoked. An invalid signature is an error only if no
+// signature is valid, so that adding one does not invalidate evidence.
 func examine(s *sources.Signed, opts Options, also ...sources.Key) ([]*signer, error) {
 	if err := checkShape(s); err != nil {
 		return nil, err
@@ -69,7 +69,7 @@ func examine(s *sources.Signed, opts Options, also ...sources.Key) ([]*signer, e
 	return onceEach(x.good), nil
 }
 
-// try tries all signatures with the keys in a block.
+// try checks all signatures with the keys in a block.
 func (x *examination) try(doc []byte, packets [][]byte, block keyBlock) {
 	issuer := false
 	for _, signature := range packets {
@@ -99,8 +99,8 @@ func (x *examination) try(doc []byte, packets [][]byte, block keyBlock) {
 	}
 }
 
-// onceEach leaves out what the same key signed once more, or as it was before it was
-// renewed.
+// onceEach drops further signatures of the same key, including those of an
+// older state of a renewed key.
 func onceEach(all []*signer) []*signer {
 	var once []*signer
 	for _, f := range all {
@@ -111,7 +111,7 @@ func onceEach(all []*signer) []*signer {
 	return once
 }
 
-// failure is why no key counts.
+// failure returns the reason why no signature is valid.
 func (x *examination) failure() error {
 	switch {
 	case x.bad != nil:
@@ -126,8 +126,8 @@ func (x *examination) failure() error {
 	return sources.WithHint(&x.unknown, "the registry lists the keys %s", strings.Join(x.unknown.Listed, ", "))
 }
 
-// verify checks a detached signature of doc. If none of the keys is its issuer,
-// the error is [pgperrors.ErrUnknownIssuer].
+// verify verifies a detached signature of doc. If no key is its issuer, the
+// error is [pgperrors.ErrUnknownIssuer].
 func verify(doc, signature []byte, keyring openpgp.EntityList, opts Options) (*signer, error) {
 	sig, entity, err := openpgp.VerifyDetachedSignature(keyring, bytes.NewReader(doc), bytes.NewReader(signature),
 		&packet.Config{Time: opts.Now})
@@ -152,16 +152,17 @@ func verify(doc, signature []byte, keyring openpgp.EntityList, opts Options) (*s
 
 func weak(h crypto.Hash) bool { return h == crypto.SHA1 || h == crypto.MD5 || h == crypto.RIPEMD160 }
 
-// validity judges a signature that its key verifies, by revocations and times.
+// validity checks the revocations and times of a signature that matches its
+// key.
 type validity struct {
 	entity    *openpgp.Entity
 	signature *packet.Signature
 	now       time.Time
 }
 
-// checkRevocation is stricter than the library, whose finding is given, and to
-// which a key is good for what it signed before it was revoked for being, say,
-// out of use.
+// checkRevocation is stricter than the library, whose result is found. For some
+// reasons of revocation, such as a key being retired, the library accepts
+// signatures from before the revocation.
 func (v validity) checkRevocation(found error) error {
 	revocations := v.entity.Revocations
 	if sub := v.subkey(); sub != nil {
@@ -181,8 +182,8 @@ func revokedKey(entity *openpgp.Entity, by []*packet.Signature) error {
 	return sources.WithHint(revoked, "do not trust this release before its publisher has explained it")
 }
 
-// checkExpiry returns when the key expired, if it has, and an error if that was
-// before it signed. What else the library has found is an error too.
+// checkExpiry returns the time at which the key expired, if it has. It returns
+// an error if the key signed after that, and for other errors of the library.
 func (v validity) checkExpiry(found error) (expired time.Time, err error) {
 	switch {
 	case v.signature.CreationTime.After(v.now):
@@ -204,7 +205,7 @@ func (v validity) checkExpiry(found error) (expired time.Time, err error) {
 	return expired, nil
 }
 
-// ofAge reports whether the library has found no more than that something has
+// ofAge reports whether the library found only that a key or signature has
 // expired.
 func ofAge(found error) bool {
 	return errors.Is(found, pgperrors.ErrKeyExpired) || errors.Is(found, pgperrors.ErrSignatureExpired)
@@ -218,8 +219,8 @@ func (v validity) keyExpired(end time.Time) error {
 	return &ExpiredKeyError{v.entity.PrimaryKey.KeyIdString(), v.signature.CreationTime, end}
 }
 
-// keyEnds are the times after which the key that made the signature is no
-// longer valid, whichever comes first; those that are zero never come.
+// keyEnds returns the times at which the signing key stops being valid; the
+// earliest one counts. Zero means no limit.
 func (v validity) keyEnds() []time.Time {
 	self, _ := v.entity.PrimarySelfSignature()
 	ends := bindingEnds(v.entity.PrimaryKey, self)
@@ -239,7 +240,8 @@ func bindingEnds(key *packet.PublicKey, binding *packet.Signature) []time.Time {
 	}
 }
 
-// lifeEnd is the end of a life so many seconds long, zero if it has none.
+// lifeEnd returns start plus a lifetime in seconds, or zero if there is no
+// limit.
 func lifeEnd(start time.Time, seconds *uint32) time.Time {
 	if seconds == nil || *seconds == 0 {
 		return time.Time{}
@@ -247,7 +249,8 @@ func lifeEnd(start time.Time, seconds *uint32) time.Time {
 	return start.Add(time.Duration(*seconds) * time.Second)
 }
 
-// subkey is the subkey that made the signature, nil if the primary key did.
+// subkey returns the subkey that made the signature, or nil if the primary key
+// did.
 func (v validity) subkey() *openpgp.Subkey {
 	for i := range v.entity.Subkeys {
 		if sub := &v.entity.Subkeys[i]; sub.PublicKey.KeyId == *v.signature.IssuerKeyId {

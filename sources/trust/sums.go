@@ -8,22 +8,22 @@ import (
 	"github.com/larder-cli/larder/sources"
 )
 
-// Sums are the contents of a SHA256SUMS document: lines of a SHA-256 in
-// hexadecimal and a file name, with white space between them.
+// Sums are the contents of a SHA256SUMS file. Each line has a SHA-256 in
+// hexadecimal and a file name, separated by white space.
 type Sums struct{ lines []sumsLine }
 
 type sumsLine struct {
-	sum, name string // name is empty if there is none
+	sum, name string // name may be empty
 }
 
-// Real documents have some kilobytes and a line for each platform.
+// Real files have a few kilobytes, and one line for each platform.
 const (
 	maxSumsSize  = 4 << 20
 	maxSumsLines = 10_000
 )
 
-// ParseSums splits doc into lines, of which it skips the blank ones. What is
-// wrong with a line matters only to who needs the line.
+// ParseSums splits doc into lines and skips blank ones. A malformed line is an
+// error only if that line is required.
 func ParseSums(doc []byte) (Sums, error) {
 	if len(doc) > maxSumsSize {
 		return Sums{}, fmt.Errorf("checksums: more than %d bytes", maxSumsSize)
@@ -43,8 +43,9 @@ func ParseSums(doc []byte) (Sums, error) {
 	return s, nil
 }
 
-// find is the first line that names the file, and false if there is none. A "*" before
-// the name says that the sum was made of a binary file, as all are.
+// find returns the first line with the file name, and false if there is none. A
+// "*" before the name means that sha256sum read the file in binary mode, which
+// makes no difference.
 func (s Sums) find(filename string) (sumsLine, bool) {
 	for _, line := range s.lines {
 		if strings.TrimPrefix(line.name, "*") == filename && filename != "" {
@@ -54,7 +55,7 @@ func (s Sums) find(filename string) (sumsLine, bool) {
 	return sumsLine{}, false
 }
 
-// nameOf is the name under which a hash is listed, and false if it is not.
+// nameOf returns the file name for a hash, and false if the hash is not listed.
 func (s Sums) nameOf(zh sources.Hash) (string, bool) {
 	for _, line := range s.lines {
 		if sum, ok := line.parse(); ok && sources.ZipHash(sum) == zh {
@@ -64,7 +65,8 @@ func (s Sums) nameOf(zh sources.Hash) (string, bool) {
 	return "", false
 }
 
-// readable reports whether any line has the form that is expected, or there is none.
+// readable reports whether at least one line has the expected format, or there
+// are no lines.
 func (s Sums) readable() bool {
 	for _, line := range s.lines {
 		if _, ok := line.parse(); ok && line.name != "" {
@@ -74,7 +76,7 @@ func (s Sums) readable() bool {
 	return len(s.lines) == 0
 }
 
-// Hashes are the zh: hashes of all lines, and none if any line is malformed.
+// Hashes returns the zh: hashes of all lines, or none if any line is malformed.
 func (s Sums) Hashes() []sources.Hash {
 	hashes := make([]sources.Hash, 0, len(s.lines))
 	for _, line := range s.lines {
@@ -87,8 +89,9 @@ func (s Sums) Hashes() []sources.Hash {
 	return hashes
 }
 
-// Archives are the zh: hashes of a version's archives, by platform: of the lines
-// whose name [sources.ParseFilename] accepts. There are at most 100, which no release has.
+// Archives returns the zh: hashes of a version's archives by platform, from the
+// lines with names that [sources.ParseFilename] accepts. It returns at most 100
+// archives; no real release has that many.
 func (s Sums) Archives(p sources.Provider, v sources.Version) map[sources.Platform]sources.Hash {
 	const most = 100
 	archives := map[sources.Platform]sources.Hash{}

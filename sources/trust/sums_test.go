@@ -44,7 +44,7 @@ func TestPlatforms(t *testing.T) {
 	for _, name := range []string{
 		"terraform-provider-widget_1.2.0-rc.1_linux_arm64.zip",
 		"terraform-provider-widget_1.2.0-rc.1_darwin_arm64.zip",
-		"terraform-provider-widget_1.2.0-rc.1_linux_arm64.zip", // twice
+		"terraform-provider-widget_1.2.0-rc.1_linux_arm64.zip", // a duplicate
 		"terraform-provider-widget_1.2.0-rc.1_manifest.json",
 		"terraform-provider-widget_1.2.0-rc.1_linux_amd64.tar",
 		"terraform-provider-widget_1.2.0-rc.1_.._up.zip",

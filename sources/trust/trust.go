@@ -1,25 +1,29 @@
-// Package trust verifies signed checksums, and returns the verdict on a package:
-// which key signed its checksum, and where that key came from.
+// Package trust verifies signed checksums, and returns the verdict on a
+// package: which key signed its checksum, and where that key came from.
 //
-// It fetches nothing and contains no keys: the caller passes the keys, and of
-// HashiCorp's keys it knows the fingerprints only. It leaves nothing on disk.
+// It contains and fetches no keys: the caller passes them. It contains only the
+// fingerprints of HashiCorp's keys. It writes no files.
 //
 // # Rules
 //
-// Checksums are signed by detached, binary OpenPGP signatures, one or several in a
-// file. Each is tried with each key, and the best valid one counts. A key that cannot
-// be read is an error, unless one before it signed. A key that has expired is good for
-// what it signed before, and only if no key that is still valid verifies the same. A
-// key that was ever revoked, for whatever reason, is good for nothing, even if it is
-// also listed as it was before. Neither is a signature that has expired, or whose
-// digest is weak.
+// Checksums are signed by detached, binary OpenPGP signatures. A file contains
+// one or more signatures. Each is checked with each key, and the best valid one
+// counts. A key that cannot be read is an error, unless an earlier key has a
+// valid signature. The signatures that an expired key made before it expired
+// are valid, but one by a key that has not expired is preferred. A key that was
+// ever revoked, for any reason, is invalid, even if it is also listed in its
+// earlier state. A signature that has expired, or that uses a weak digest, is
+// invalid.
 //
-// Keys are told apart by the fingerprints of primary keys, never by their ids or by
-// subkeys. What a key is worth depends on where it came from, from the best: HashiCorp's
-// is known by its fingerprint, a trusted one is in the user's configuration, a registry listed it, or it came along with the package.
-// Where a provider has trusted keys, others are worth no more than one that came along.
+// Keys are identified by the fingerprints of their primary keys, never by key
+// ids or subkeys. The verdict depends on the origin of the key, from best to
+// worst: HashiCorp's key, which has a known fingerprint; a key that the user's
+// configuration trusts; a key that a registry listed; a key that came with the
+// package. If a provider has trusted keys, all other keys count as if they came
+// with the package.
 //
-// A registry may add to a publisher's key a trust signature: that of HashiCorp's
-// partner key over the key itself. Larder doesn't have the partner key. It checks that a
-// trust signature names the partner key as its issuer, and counts it for nothing else.
+// A registry may list a publisher's key with a trust signature: HashiCorp's
+// partner key signs the publisher's key. Larder does not have the partner key.
+// It checks only that the trust signature names the partner key as its issuer,
+// and the trust signature does not improve the verdict.
 package trust

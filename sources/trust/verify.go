@@ -16,26 +16,28 @@ const (
 	partnerKey   = "51890657C5ACDB4B823086567D72D4268E4660FC"
 )
 
-// Options adjust what [Verify] accepts. The zero Options are Terraform's rules.
+// Options adjust what [Verify] accepts. The zero Options mean Terraform's
+// rules.
 type Options struct {
 	Engine   sources.Engine
-	Host     sources.Host     // the registry that lists the keys
-	Provider sources.Provider // that the evidence is for; needed by Pinned
+	Host     sources.Host     // the registry that listed the keys
+	Provider sources.Provider // the provider of the evidence; required by Pinned
 
-	// Pinned are the keys that alone count as signing the providers they are for;
-	// other providers are not affected. Accepted are keys that count for every
-	// provider, besides others. Both are primary keys.
+	// Pinned are the only trusted keys for the providers that they match. Other
+	// providers are not affected. Accepted are additional trusted keys for
+	// every provider. Both are fingerprints of primary keys.
 	Pinned   []sources.TrustedKeys
 	Accepted []sources.Fingerprint
 
-	Carrier KeyOrigin // of keys that came along; empty means FromMirror
+	Carrier KeyOrigin // origin of the keys that came with the package; empty means FromMirror
 
-	// OpenTofu's registry may list no keys, and then nothing is verified; and a
-	// key that has expired is good for what it signed before. These end that.
+	// By default, OpenTofu verifies no signature if its registry lists no keys,
+	// and accepts signatures that an expired key made before it expired. These
+	// options disable that.
 	EnforceGPGValidation bool
 	EnforceGPGExpiration bool
 
-	// Fingerprints, in hexadecimal, that replace HashiCorp's.
+	// fingerprints in hexadecimal that replace HashiCorp's
 	HashiCorpKey, PartnerKey string
 
 	Now func() time.Time // nil means time.Now
@@ -54,21 +56,22 @@ func (o Options) withDefaults() Options {
 	return o
 }
 
-// KeysOptional reports whether a list of no keys is good enough.
+// KeysOptional reports whether an empty list of keys is accepted.
 func (o Options) KeysOptional() bool {
 	return o.Engine == sources.OpenTofu && o.Host == sources.OpenTofu.DefaultHost() && !o.EnforceGPGValidation
 }
 
-// For returns the options for the evidence of one provider, by the rules of an engine.
+// For returns the options for the evidence of a provider, by the rules of an
+// engine.
 func (o Options) For(e sources.Engine, p sources.Provider) Options {
 	o.Engine, o.Host, o.Provider = e, p.Host, p
 	return o
 }
 
-// accepted are the keys whose signatures count as those of a trusted key.
+// accepted returns the trusted keys for the provider.
 func (o Options) accepted() []sources.Fingerprint { return append(o.pinned(), o.Accepted...) }
 
-// pinned are the keys pinned for the provider.
+// pinned returns the keys pinned for the provider.
 func (o Options) pinned() []sources.Fingerprint {
 	var all []sources.Fingerprint
 	for _, t := range o.Pinned {
@@ -79,33 +82,33 @@ func (o Options) pinned() []sources.Fingerprint {
 	return all
 }
 
-// untrusted reports whether the provider has trusted keys, and f is none of them.
+// untrusted reports whether the provider has pinned keys, and f is not trusted.
 func (o Options) untrusted(f sources.Fingerprint) bool {
 	return len(o.pinned()) > 0 && !slices.Contains(o.accepted(), f)
 }
 
-// A KeyOrigin is where a key came from, and so why it counts.
+// A KeyOrigin is where a key came from. It is the reason why the key counts.
 type KeyOrigin string
 
-// The origins of keys. Those that came with a mirror or a bundle prove only that the
-// contents belong together.
+// The origins of keys. Keys that came with a mirror or a bundle prove only that
+// its contents match each other.
 const (
 	FromMirror   KeyOrigin = "mirror"
 	FromBundle   KeyOrigin = "bundle"
-	FromRegistry KeyOrigin = "registry" // which lists it for the provider
+	FromRegistry KeyOrigin = "registry" // listed for the provider by its registry
 	Trusted      KeyOrigin = "trusted"  // by the user's configuration, or a flag
-	Known        KeyOrigin = "known"    // HashiCorp's, by its fingerprint
+	Known        KeyOrigin = "known"    // HashiCorp's key, by its fingerprint
 )
 
-// SignedBy is one key that signed the checksums, and what that is worth.
+// SignedBy is a key that signed the checksums, with its verdict.
 type SignedBy struct {
 	Verdict     sources.Verdict
 	KeyID       string              // of the primary key, 16 hexadecimal digits
 	Fingerprint sources.Fingerprint // of the primary key
-	UserID      string              // as the key's owner wrote it
+	UserID      string              // as written by the key's owner
 	From        KeyOrigin
 
-	untrusted bool // the provider has trusted keys, and this is none of them
+	untrusted bool // the provider has trusted keys, and this is not one of them
 }
 
 func (s SignedBy) String() string {
@@ -115,29 +118,29 @@ func (s SignedBy) String() string {
 	return fmt.Sprintf("%s %q", s.Fingerprint, s.UserID)
 }
 
-// A Report is what [Verify] found out.
+// A Report is the result of [Verify].
 type Report struct {
 	Verdict sources.Verdict
-	KeyID   string   // of the primary key, 16 hexadecimal digits; empty if nothing was verified
-	Signer  string   // the key's user id; empty if nothing was verified
-	Signed  string   // the name of the file that was signed; empty if nothing was verified
-	Notes   []string // what else a user may want to know, as errors are worded
+	KeyID   string   // of the primary key, 16 hexadecimal digits; empty if no signature was verified
+	Signer  string   // the key's user id; empty if no signature was verified
+	Signed  string   // the name of the signed file; empty if no signature was verified
+	Notes   []string // additional information for the user, worded like errors
 
-	Fingerprint sources.Fingerprint // of the primary key; empty if nothing was verified
-	KeyFrom     KeyOrigin           // empty if nothing was verified
-	By          []SignedBy          // all keys that signed, the best first, which is the one above
-	Untrusted   error               // an [UntrustedKeyError] if the keys count for nothing because others are trusted
+	Fingerprint sources.Fingerprint // of the primary key; empty if no signature was verified
+	KeyFrom     KeyOrigin           // empty if no signature was verified
+	By          []SignedBy          // all keys that signed, best first; the fields above are from the first one
+	Untrusted   error               // an [UntrustedKeyError] if the keys are not trusted because the provider has trusted keys
 }
 
 // Verify checks that the checksums in s list filename with the hash want, and
-// that one of the keys in s signed them. It is for evidence that a registry has just
-// answered with: the keys count as listed by it. Its errors match, by [errors.As], a
-// pointer to one of the error types of this package.
+// that one of the keys in s signed them. The evidence must come directly from a
+// registry: all its keys count as listed. Errors match a pointer to one of this
+// package's error types with [errors.As].
 func Verify(s *sources.Signed, filename string, want sources.Hash, opts Options) (Report, error) {
 	return verifyFile(marked(s, true), filename, want, opts)
 }
 
-// marked is s with all its keys listed, or none.
+// marked returns s with Listed set to listed for all its keys.
 func marked(s *sources.Signed, listed bool) *sources.Signed {
 	if s == nil {
 		return nil
@@ -173,7 +176,7 @@ func verifyFile(s *sources.Signed, filename string, want sources.Hash, opts Opti
 	return r, nil
 }
 
-// reportOn says what it is worth that keys signed, of which the first is the best.
+// reportOn returns the report on the keys that signed, best first.
 func reportOn(found []*signer, opts Options) Report {
 	best := found[0]
 	r := Report{
@@ -190,7 +193,7 @@ func reportOn(found []*signer, opts Options) Report {
 	return r
 }
 
-// checkSum checks the checksum that the registry states against the signed one.
+// checkSum compares the registry's checksum with the signed one.
 func checkSum(doc []byte, filename string, want sources.Hash) error {
 	sums, err := ParseSums(doc)
 	if err != nil {
@@ -211,8 +214,8 @@ func checkSum(doc []byte, filename string, want sources.Hash) error {
 	return nil
 }
 
-// unlisted is the error for a file that signed checksums don't name, with what they say
-// instead.
+// unlisted returns the error for a file without a signed checksum. Its hint
+// describes what the checksums contain instead.
 func unlisted(sums Sums, filename string, want sources.Hash) error {
 	err := &ChecksumError{Filename: filename, Want: want}
 	if name, ok := sums.nameOf(want); ok {
@@ -224,11 +227,12 @@ func unlisted(sums Sums, filename string, want sources.Hash) error {
 	return sources.WithHint(err, "the publisher of this version did not sign a package for this platform")
 }
 
-// VerifyArchive is for an archive that is here, under whichever name: its hash must
-// be one of those signed. Only keys that are marked as listed count as a registry's:
-// a store marks them in the evidence that it kept. The others came along with the
-// archive, as in a mirror, and prove no more than that. HashiCorp's keys and trusted
-// ones are known by their fingerprints wherever they come from.
+// VerifyArchive verifies an archive under any name: its hash must be one of the
+// signed checksums. Only keys marked as listed count as listed by a registry. A
+// store marks them in the evidence that it has stored. Other keys came with the
+// archive, as in a mirror, and prove only that the evidence matches itself.
+// HashiCorp's keys and trusted keys are recognised by their fingerprints,
+// wherever they come from.
 func VerifyArchive(s *sources.Signed, zh sources.Hash, opts Options) (Report, error) {
 	if s == nil {
 		return Report{}, errors.New("no signed checksums")
@@ -244,12 +248,14 @@ func VerifyArchive(s *sources.Signed, zh sources.Hash, opts Options) (Report, er
 	return verifyFile(s, strings.TrimPrefix(name, "*"), zh, opts)
 }
 
-// VerifyCarried is [VerifyArchive] where all of the evidence came along.
+// VerifyCarried is like [VerifyArchive], but treats all keys as keys that came
+// with the package.
 func VerifyCarried(s *sources.Signed, zh sources.Hash, opts Options) (Report, error) {
 	return VerifyArchive(marked(s, false), zh, opts)
 }
 
-// An UnlistedError is an archive that is none of those whose checksums are signed.
+// An UnlistedError means that an archive's hash is not one of the signed
+// checksums.
 type UnlistedError struct{ Got sources.Hash }
 
 func (e *UnlistedError) Error() string {

@@ -29,14 +29,15 @@ var (
 	zh   = sources.ZipHash(sum)
 	sums = []byte(hex.EncodeToString(sum[:]) + "  " + filename + "\n")
 
-	// Keys are made in 2020, and now is 2025.
+	// Keys are created in 2020, and the current year is 2025.
 	born = time.Date(2020, 1, 1, 0, 0, 0, 0, time.UTC)
 	now  = time.Date(2025, 1, 1, 0, 0, 0, 0, time.UTC)
 )
 
 const year = 365 * 24 * time.Hour
 
-// at makes keys and signatures at t, that last for so long; 0 means for ever.
+// at returns the configuration for keys and signatures made at t with a
+// lifetime; 0 means no limit.
 func at(t time.Time, life time.Duration) *packet.Config {
 	return &packet.Config{
 		Algorithm: packet.PubKeyAlgoEdDSA, Curve: packet.Curve25519,
@@ -92,7 +93,8 @@ func verify(s *sources.Signed, opts trust.Options) (trust.Report, error) {
 	return trust.Verify(s, filename, zh, opts)
 }
 
-// signed are sums, signed by key when it was a year old, and listed keys.
+// signed returns sums signed by key one year after its creation, with the
+// listed keys.
 func signed(t testing.TB, key *openpgp.Entity, listed ...*openpgp.Entity) *sources.Signed {
 	t.Helper()
 	s := &sources.Signed{Sums: sums, Signature: sign(t, key, sums, born.Add(year))}
@@ -140,14 +142,14 @@ func TestBadSignatures(t *testing.T) {
 	tests := []struct {
 		name   string
 		change func(*sources.Signed)
-		want   any // points to a variable of the error's type
+		want   any // pointer to a variable of the error's type
 		text   string
 	}{
 		{"no keys", func(s *sources.Signed) { s.Keys = nil }, new(*trust.UnknownIssuerError), "unknown key " + key.PrimaryKey.KeyIdString()},
 		{"another key", func(s *sources.Signed) { s.Keys[0] = public(t, other) }, new(*trust.UnknownIssuerError), "unknown key"},
 		{"garbage for a key", func(s *sources.Signed) { s.Keys[0].Armor = "garbage" }, new(*trust.KeyError), "signing key 1"},
 		{"corrupt key", func(s *sources.Signed) { s.Keys[0].Armor = corrupt(s.Keys[0].Armor) }, new(*trust.KeyError), "signing key 1"},
-		{"corrupt key before the good one", func(s *sources.Signed) {
+		{"corrupt key before the valid one", func(s *sources.Signed) {
 			s.Keys = []sources.Key{{Armor: corrupt(s.Keys[0].Armor)}, s.Keys[0]}
 		}, new(*trust.KeyError), "signing key 1"},
 		{"huge key", func(s *sources.Signed) { s.Keys[0].Armor += strings.Repeat("\n", 256<<10) }, new(*trust.KeyError), "more than 262144 bytes"},
@@ -173,7 +175,7 @@ func TestBadSignatures(t *testing.T) {
 	}
 }
 
-// signWithSHA1 does what the library refuses to do for us.
+// signWithSHA1 signs with SHA-1, which the library refuses to do.
 func signWithSHA1(t *testing.T, key *openpgp.Entity, doc []byte) []byte {
 	t.Helper()
 	sig := &packet.Signature{
@@ -190,7 +192,8 @@ func signWithSHA1(t *testing.T, key *openpgp.Entity, doc []byte) []byte {
 	return out.Bytes()
 }
 
-// corrupt changes a block so that its checksum is right and its packets are not.
+// corrupt changes a block so that its checksum is valid and its packets are
+// not.
 func corrupt(block string) string {
 	b, err := armor.Decode(strings.NewReader(block))
 	if err != nil {
@@ -216,16 +219,16 @@ func TestChecksums(t *testing.T) {
 	hexSum, otherSum := hex.EncodeToString(sum[:]), strings.Repeat("ab", 32)
 	tests := []struct {
 		name, doc string
-		want      string // in the error; empty means none
+		want      string // part of the error; empty means no error
 	}{
 		{"alone", hexSum + "  " + filename, ""},
 		{"upper case", strings.ToUpper(hexSum) + " " + filename, ""},
 		{"carriage returns and blank lines", "\r\n\r\n" + hexSum + "  " + filename + "\r\n", ""},
-		{"among others that are malformed", "x y\nz\n" + hexSum + "\t" + filename + "\n", ""},
+		{"among malformed lines", "x y\nz\n" + hexSum + "\t" + filename + "\n", ""},
 		{"twice, the first one right", hexSum + "  " + filename + "\n" + otherSum + "  " + filename, ""},
 		{"twice, the first one wrong", otherSum + "  " + filename + "\n" + hexSum + "  " + filename, "signed as zh:" + otherSum},
 		{"missing", hexSum + "  another.zip", "no checksum for " + filename},
-		{"of nothing", "", "no checksum for " + filename},
+		{"empty", "", "no checksum for " + filename},
 		{"malformed", hexSum[1:] + "  " + filename, "not a SHA-256"},
 		{"not hexadecimal", "g" + hexSum[1:] + "  " + filename, "not a SHA-256"},
 		{"too long", strings.Repeat("\n", 5<<20), "more than 4194304 bytes"},
@@ -272,7 +275,7 @@ func TestChecksumError(t *testing.T) {
 	}
 }
 
-// What SHA256SUMS says of a file, in whichever form.
+// TestFormsOfSums checks all formats of SHA256SUMS lines.
 func TestFormsOfSums(t *testing.T) {
 	sum := strings.TrimPrefix(string(zh), "zh:")
 	for _, tt := range []struct{ doc, hint string }{
@@ -285,7 +288,7 @@ func TestFormsOfSums(t *testing.T) {
 		{"\xff\xfe" + strings.Join(strings.Split(sum+"  "+filename, ""), "\x00"), "no line of SHA256SUMS is a checksum"},
 		{strings.Repeat("0", 64) + "  other.zip", "did not sign a package for this platform"},
 	} {
-		opts := trust.Options{Engine: sources.OpenTofu, Host: "registry.opentofu.org"} // which needs no signature
+		opts := trust.Options{Engine: sources.OpenTofu, Host: "registry.opentofu.org"} // requires no signature
 		_, err := trust.Verify(&sources.Signed{Sums: []byte(tt.doc)}, filename, zh, opts)
 		hints := strings.Join(sources.Hints(err), "\n")
 		sourcetest.Expect(t, (err == nil) == (tt.hint == "") && strings.Contains(hints, tt.hint), "%q: %v, hints %q", tt.doc, err, hints)
@@ -309,11 +312,11 @@ func TestExpiry(t *testing.T) {
 		listed []*openpgp.Entity
 		opts   trust.Options
 		note   string
-		want   any // points to a variable of the error's type; nil means no error
+		want   any // pointer to a variable of the error's type; nil means no error
 	}{
 		{"signed before", mortal, at1, []*openpgp.Entity{mortal}, trust.Options{}, "expired on 2021-12-31", nil},
 		{"signed before by subkey", subkeyMortal, at1, []*openpgp.Entity{subkeyMortal}, trust.Options{}, "expired on 2021-12-31", nil},
-		{"signed before, not to count", mortal, at1, []*openpgp.Entity{mortal}, tofu, "", new(*trust.ExpiredKeyError)},
+		{"signed before, with enforced expiry", mortal, at1, []*openpgp.Entity{mortal}, tofu, "", new(*trust.ExpiredKeyError)},
 		{"signed after", mortal, at3, []*openpgp.Entity{mortal}, trust.Options{}, "", new(*trust.ExpiredKeyError)},
 		{"signed after by subkey", subkeyMortal, at3, []*openpgp.Entity{subkeyMortal}, trust.Options{}, "", new(*trust.ExpiredKeyError)},
 		{"signed after by a key renewed", mortal, at3, []*openpgp.Entity{renewed}, trust.Options{}, "", nil},
@@ -322,13 +325,13 @@ func TestExpiry(t *testing.T) {
 		{"old listed last", mortal, at1, []*openpgp.Entity{renewed, mortal}, trust.Options{}, "", nil},
 		{"signature expired", mortal, brief, []*openpgp.Entity{renewed}, trust.Options{}, "", new(*trust.ExpiredSignatureError)},
 		{"signature and key expired", mortal, brief, []*openpgp.Entity{mortal}, trust.Options{}, "", new(*trust.ExpiredSignatureError)},
-		{"key expired, and signature with a notation nobody knows", mortal, critical, []*openpgp.Entity{mortal}, trust.Options{}, "", new(*trust.SignatureError)},
+		{"key expired, and signature with an unknown notation", mortal, critical, []*openpgp.Entity{mortal}, trust.Options{}, "", new(*trust.SignatureError)},
 		{"signature from the future", mortal, at6, []*openpgp.Entity{renewed}, trust.Options{}, "", new(*trust.ExpiredSignatureError)},
 	}
 	for _, test := range tests {
 		t.Run(test.name, func(t *testing.T) {
 			s := signed(t, test.key, test.listed...)
-			// The library does not sign with keys that have expired.
+			// The library does not sign with expired keys.
 			s.Signature = signWith(t, immortal(test.key), sums, test.config)
 			r, err := verify(s, test.opts)
 			if test.want != nil {
@@ -343,7 +346,7 @@ func TestExpiry(t *testing.T) {
 	}
 }
 
-// renew is key with a younger self-signature, that lets it live for ever.
+// renew returns key with a newer self-signature without an expiry.
 func renew(t *testing.T, key *openpgp.Entity) *openpgp.Entity {
 	t.Helper()
 	renewed := copyOf(key)
@@ -356,7 +359,7 @@ func renew(t *testing.T, key *openpgp.Entity) *openpgp.Entity {
 	return renewed
 }
 
-// immortal is key without what says that it expires. It is good for signing.
+// immortal returns key without its expiry, so that it can sign.
 func immortal(key *openpgp.Entity) *openpgp.Entity {
 	c := copyOf(key)
 	for _, id := range c.Identities {
@@ -414,7 +417,8 @@ func TestRevokedKeys(t *testing.T) {
 	}
 }
 
-// A key none of whose user ids its owner vouches for any more must not crash us.
+// A key without a valid self-signature for any of its user ids must not cause a
+// panic.
 func TestKeyWithoutSelfSignature(t *testing.T) {
 	key := newKey(t, 0)
 	check(t, key.AddSigningSubkey(at(born, 0)))
@@ -476,14 +480,14 @@ func TestVerdicts(t *testing.T) {
 		err     string
 	}{
 		{"HashiCorp", "", trust.Options{HashiCorpKey: string(fingerprint(key))}, sources.SignedByHashiCorp, 0, ""},
-		{"HashiCorp needs no trust", "garbage", trust.Options{HashiCorpKey: string(fingerprint(key))}, sources.SignedByHashiCorp, 0, ""},
-		{"nobody", "", trust.Options{}, sources.SelfSigned, 0, ""},
+		{"HashiCorp without a trust signature", "garbage", trust.Options{HashiCorpKey: string(fingerprint(key))}, sources.SignedByHashiCorp, 0, ""},
+		{"no trust signature", "", trust.Options{}, sources.SelfSigned, 0, ""},
 		{"partner", good, trust.Options{}, sources.SelfSigned, 1, ""},
 		{"garbage", "garbage", trust.Options{}, 0, 0, "not ASCII-armoured"},
 		{"a key", public(t, partner).Armor, trust.Options{}, 0, 0, "PUBLIC KEY BLOCK instead of"},
 		{"garbage in armour", armored(t, openpgp.SignatureType, []byte("garbage")), trust.Options{}, 0, 0, "not an OpenPGP signature"},
-		{"somebody else", trustBy(other, raw.Bytes()), trust.Options{}, 0, 0, "instead of HashiCorp's"},
-		{"OpenTofu does not care", "garbage", trust.Options{Engine: sources.OpenTofu}, sources.SelfSigned, 0, ""},
+		{"trust signature of another key", trustBy(other, raw.Bytes()), trust.Options{}, 0, 0, "instead of HashiCorp's"},
+		{"OpenTofu ignores trust signatures", "garbage", trust.Options{Engine: sources.OpenTofu}, sources.SelfSigned, 0, ""},
 	}
 	for _, test := range tests {
 		t.Run(test.name, func(t *testing.T) {

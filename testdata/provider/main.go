@@ -1,9 +1,9 @@
-// Command provider is the smallest Terraform provider that a plan can use. The
-// name it is run by says which: as terraform-provider-widget_v1.0.0 it has the
-// resource widget_thing and the data source widget_thing. It speaks protocol 6
-// and affects nothing outside itself.
+// Command provider is a minimal Terraform provider for tests of plan and apply.
+// Its name determines its type: as terraform-provider-widget_v1.0.0 it has the
+// resource widget_thing and the data source widget_thing. It uses protocol 6
+// and has no side effects.
 //
-// It is a module of its own, so that Larder does not depend on its libraries.
+// It is a separate module, so that Larder does not depend on its libraries.
 package main
 
 import (
@@ -28,8 +28,8 @@ func main() {
 	}
 }
 
-// typeName is TYPE in a path that ends in terraform-provider-TYPE, which may be
-// followed by a version or an extension.
+// typeName returns TYPE from a path that ends in terraform-provider-TYPE, with
+// or without a version or an extension.
 func typeName(path string) string {
 	name := strings.TrimPrefix(filepath.Base(path), "terraform-provider-")
 	if end := strings.IndexAny(name, "_."); end >= 0 {
@@ -38,14 +38,15 @@ func typeName(path string) string {
 	return name
 }
 
-// A server answers what Terraform asks in a plan with managed resources and
-// data sources. The interface it embeds is nil: anything else panics.
+// A server implements the methods that Terraform calls for plans with managed
+// resources and data sources. The embedded interface is nil, so all other
+// methods panic.
 type server struct {
 	tfprotov6.ProviderServer
 	thing string
 }
 
-// thing is a text, and an identifier made of it.
+// thing is an object with a text, and an id derived from it.
 var thing = tftypes.Object{AttributeTypes: map[string]tftypes.Type{
 	"id":   tftypes.String,
 	"text": tftypes.String,
@@ -125,8 +126,8 @@ func (s *server) ReadDataSource(_ context.Context, req *tfprotov6.ReadDataSource
 	return &tfprotov6.ReadDataSourceResponse{State: state}, err
 }
 
-// withID is the thing in from with the identifier that its text gives it, which
-// is unknown as long as the text is. A thing to be destroyed stays null.
+// withID returns the object in from with its id set, or unknown if its text is
+// unknown. A null object, which will be destroyed, stays null.
 func withID(from *tfprotov6.DynamicValue) (*tfprotov6.DynamicValue, error) {
 	value, err := from.Unmarshal(thing)
 	if err != nil || value.IsNull() {

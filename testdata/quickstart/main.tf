@@ -2,8 +2,8 @@
 #
 #     go run ./cmd/larder --chdir testdata/quickstart install
 #
-# The providers are made up and do nothing. They lie in terraform.d/plugins,
-# which is searched without any configuration; nothing is downloaded.
+# The providers are fictitious and do nothing. They are in terraform.d/plugins, which
+# is searched without any configuration. Nothing is downloaded.
 
 terraform {
   required_providers {

@@ -12,7 +12,7 @@ import (
 	"github.com/larder-cli/larder/sources/sourcetest"
 )
 
-// Providers are programs in Go, and so is this test.
+// The data is this test binary, because providers are Go programs too.
 func BenchmarkInflate(b *testing.B) {
 	self, err := os.Executable()
 	sourcetest.Check(b, err)

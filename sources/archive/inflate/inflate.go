@@ -1,17 +1,18 @@
-// Package inflate decompresses deflate streams (RFC 1951), and does so for large
-// ones in less than half the time that other implementations in Go take. Nearly
-// all that unpacking a provider takes is spent here.
+// Package inflate decompresses deflate streams (RFC 1951). For large streams it
+// takes less than half the time of other implementations in Go. Unpacking a
+// provider spends nearly all its time here.
 //
-// It is not a drop-in for compress/flate. What makes it fast is that output goes
-// straight to where it is wanted, which must be memory with the output before it
-// in front, and room to spare behind. There is no window to copy from, a match
-// is copied in words that may reach beyond its end, and nothing ever stops in
-// the middle of one. Symbols are decoded by one look-up that yields a literal,
-// or a length or distance together with the number of its extra bits, from at
-// least 56 bits of input that are refilled without a branch.
+// It cannot replace compress/flate directly. It is fast because it writes
+// output directly to its final place. That must be memory with the preceding
+// output before it, and some spare space after it. There is no separate window
+// to copy from. A match is copied in words that may extend beyond its end, and
+// decoding never stops in the middle of a match. Symbols are decoded by one
+// table look-up, which yields a literal, or a length or distance with its
+// number of extra bits. A look-up has at least 56 bits of input, which are
+// refilled without a branch.
 //
-// It accepts exactly what compress/flate does, which its fuzz test sees to. It
-// uses no unsafe code, and leaves nothing on disk.
+// It accepts exactly the same streams as compress/flate, which its fuzz test
+// checks. It uses no unsafe code, and writes no files.
 package inflate
 
 import (
@@ -20,39 +21,40 @@ import (
 	"io"
 )
 
-// History is how many bytes of output a stream can refer back to.
+// History is how many bytes back a stream can refer to its output.
 const History = 32 << 10
 
-// Slack is how much room [Decoder.Decode] needs behind what it is to fill.
+// Slack is the spare space that [Decoder.Decode] requires at the end of its
+// buffer.
 const Slack = 3 + maxMatch + stride
 
 const (
 	maxMatch = 258
 	wordSize = 8
 
-	// How much of a match is copied at once. Most are shorter than this, so that
-	// the processor guesses right that there is no more to copy.
+	// stride is how many bytes of a match are copied at once. Most matches are
+	// shorter, so the processor correctly predicts that the loop ends.
 	stride = 4 * wordSize
 )
 
-// ErrCorrupt is the error of input that is not a deflate stream.
+// ErrCorrupt is the error for input that is not a deflate stream.
 var ErrCorrupt = errors.New("corrupt deflate data")
 
-// A Decoder decompresses one stream at a time. It is large, and worth reusing.
+// A Decoder decompresses one stream at a time. It is large, so reuse it.
 type Decoder struct {
 	src   io.Reader
 	total int64 // bytes decoded
 	step  step
-	final bool // the block is the last one
-	left  int  // bytes to come in a stored block
+	final bool // whether the block is the last one
+	left  int  // bytes left in a stored block
 
-	// Input that is at hand is in[pos:end]. When src has ended, zeros follow
-	// from real on, so that words can be loaded up to the last byte.
+	// The buffered input is in[pos:end]. After src has ended, in[real:end]
+	// contains zeros, so that whole words can be loaded up to the last byte.
 	pos, end, real int
 	ended          bool
 
-	// The low n bits of bits come before in[pos:]. Those above are either zero
-	// or what in[pos:] begins with.
+	// The low n bits of bits precede in[pos:]. The bits above them are either
+	// zero or equal to the start of in[pos:].
 	bits uint64
 	n    uint64
 
@@ -66,8 +68,8 @@ const (
 	inputSize = 64 << 10
 	padding   = 64
 
-	// Between two looks at how much input is left, three words are loaded, each
-	// at most seven bytes after the one before.
+	// Between two checks of the remaining input, three words are loaded, each
+	// at most seven bytes after the previous one.
 	margin = 3 * wordSize
 )
 
@@ -80,18 +82,18 @@ const (
 	atEnd
 )
 
-// Reset makes d ready for the stream in src, of which it may read beyond the
-// stream's end.
+// Reset prepares d for the stream in src. The decoder may read beyond the end
+// of the stream.
 func (d *Decoder) Reset(src io.Reader) {
 	d.src, d.total, d.step, d.final = src, 0, atHeader, false
 	d.pos, d.end, d.real, d.ended, d.bits, d.n = 0, 0, 0, false, 0, 0
 }
 
-// Decode writes output to buf from index from on, in front of which buf holds
-// the last [History] bytes of output, or as much as there has been, unchanged.
-// It stops short of filling buf, by at most [Slack] bytes, and returns the index
-// after the output. What it leaves in buf beyond that has no meaning. The error
-// is [io.EOF] at the end of the stream.
+// Decode writes output to buf starting at index from. Before that index, buf
+// must contain the last [History] bytes of output, or all output so far if that
+// is less. Decode leaves up to [Slack] bytes at the end of buf, and returns the
+// index after the output. The contents of buf beyond that index are undefined.
+// The error is [io.EOF] at the end of the stream.
 func (d *Decoder) Decode(buf []byte, from int) (to int, err error) {
 	low := from - int(min(d.total, History))
 	limit := len(buf) - Slack
@@ -115,10 +117,10 @@ func (d *Decoder) Decode(buf []byte, from int) (to int, err error) {
 	return to, err
 }
 
-// overrun reports whether padding has been taken for input.
+// overrun reports whether padding was decoded as input.
 func (d *Decoder) overrun() bool { return d.ended && d.pos-int(d.n>>3) > d.real }
 
-// more gets input, so that at least a margin of it is at hand.
+// more reads input until at least margin bytes are buffered.
 func (d *Decoder) more() error {
 	if d.end-d.pos >= margin {
 		return nil
@@ -126,7 +128,7 @@ func (d *Decoder) more() error {
 	if d.ended {
 		return io.ErrUnexpectedEOF
 	}
-	// What the bits came from is kept, so that it can be given back.
+	// Keep the bytes already loaded into bits, so that they can be returned.
 	keep := min(d.pos, wordSize)
 	d.end = copy(d.in[:], d.in[d.pos-keep:d.end])
 	d.pos = keep
@@ -155,7 +157,7 @@ func (d *Decoder) need() error {
 	return nil
 }
 
-// take consumes n bits, which are available.
+// take consumes n bits, which must be available.
 func (d *Decoder) take(n uint64) uint64 {
 	v := d.bits & (1<<n - 1)
 	d.bits >>= n
@@ -202,7 +204,8 @@ func (d *Decoder) startStored() error {
 	if length != ^inverse&0xffff {
 		return ErrCorrupt
 	}
-	// From here on, input is bytes again.
+	// Stored data is byte-aligned, so return the whole bytes in bits to the
+	// input.
 	d.pos -= int(d.n >> 3)
 	d.bits, d.n = 0, 0
 	d.step, d.left = inStored, int(length)
@@ -229,7 +232,8 @@ func (d *Decoder) copyStored(buf []byte, to, limit int) (int, error) {
 	return to + n, nil
 }
 
-// decodeHuffman decodes symbols until the block ends or limit is reached.
+// decodeHuffman decodes symbols until the block ends or the output reaches
+// limit.
 func (d *Decoder) decodeHuffman(out []byte, to, low, limit int) (int, error) {
 	for to < limit {
 		if err := d.more(); err != nil {
@@ -255,10 +259,11 @@ const (
 	blockCorrupt
 )
 
-// decodeSymbols is the loop in which the time goes. It runs as long as there is
-// a margin of input and room for output. Its state is in variables of its own,
-// as the compiler keeps those in registers. Of n only the low six bits count, so
-// that a whole entry can be subtracted, of which they are the bits consumed.
+// decodeSymbols is the loop that takes most of the time. It runs while there is
+// a margin of input and space for output. Its state is in local variables,
+// because the compiler keeps those in registers. Only the low six bits of n
+// count, so that a whole table entry can be subtracted: its low six bits are
+// the number of bits consumed.
 func (d *Decoder) decodeSymbols(out []byte, to, low, limit int) (_ int, end blockEnd) {
 	in := d.in[:d.end]
 	pos, bits, n := d.pos, d.bits, d.n
@@ -269,7 +274,8 @@ func (d *Decoder) decodeSymbols(out []byte, to, low, limit int) (_ int, end bloc
 	n |= 56
 	e := lit[bits&litMask]
 	for to < limit && pos <= len(in)-margin {
-		// Up to three literals of at most 11 bits leave 23 for a length.
+		// After up to three literals of at most 11 bits each, 23 bits are left
+		// for a length.
 		if e&isLiteral != 0 {
 			bits >>= e & 63
 			n -= uint64(e)
@@ -354,7 +360,8 @@ func (d *Decoder) decodeSymbols(out []byte, to, low, limit int) (_ int, end bloc
 		}
 		stop := to + length
 
-		// Looked up before the match is copied, which takes as long.
+		// Look up the next entry before copying the match, because both take
+		// about equally long.
 		bits |= binary.LittleEndian.Uint64(in[pos:]) << (n & 63)
 		pos += int(^n >> 3 & 7)
 		n |= 56

@@ -14,8 +14,8 @@ import (
 	"github.com/larder-cli/larder/sources/sourcetest"
 )
 
-// inflated is the stream in src, decoded piece by piece into a buffer that has
-// room for so many bytes beyond history and slack.
+// inflated decodes the stream in src piece by piece, with a buffer of room
+// bytes in addition to history and slack.
 func inflated(d *inflate.Decoder, src io.Reader, room int, out io.Writer) error {
 	buf := make([]byte, inflate.History+room+inflate.Slack)
 	from := inflate.History
@@ -52,7 +52,7 @@ func samples(t testing.TB) map[string][]byte {
 	for i := range few {
 		few[i] = "aab\n"[few[i]&3]
 	}
-	skewed := bytes.Clone(random) // needs codes of up to 15 bits
+	skewed := bytes.Clone(random) // requires codes of up to 15 bits
 	for i := range skewed {
 		skewed[i] = byte(int(skewed[i]) * int(skewed[(i+1)%len(skewed)]) * int(skewed[(i+7)%len(skewed)]) >> 16)
 	}
@@ -83,9 +83,9 @@ func TestSlowReaders(t *testing.T) {
 	data := samples(t)["skewed"]
 	packed := deflated(t, data, 6)
 	for name, r := range map[string]io.Reader{
-		"a byte at a time":  iotest.OneByteReader(bytes.NewReader(packed)),
-		"end with the data": iotest.DataErrReader(bytes.NewReader(packed)),
-		"bytes behind":      bytes.NewReader(append(packed, "trailer"...)),
+		"a byte at a time":    iotest.OneByteReader(bytes.NewReader(packed)),
+		"end with the data":   iotest.DataErrReader(bytes.NewReader(packed)),
+		"bytes after the end": bytes.NewReader(append(packed, "trailer"...)),
 	} {
 		var d inflate.Decoder
 		var out bytes.Buffer
@@ -134,7 +134,8 @@ func FuzzDecode(f *testing.F) {
 		var got bytes.Buffer
 		gotErr := inflated(&d, bytes.NewReader(packed), int(room)+1, &got)
 		sourcetest.Require(t, (gotErr == nil) == (wantErr == nil), "got error %v, want %v", gotErr, wantErr)
-		// Some decode further than others before they find out.
+		// The implementations may decode different amounts before they detect
+		// an error.
 		n := min(got.Len(), len(want))
 		if gotErr == nil && got.Len() != len(want) || !bytes.Equal(got.Bytes()[:n], want[:n]) {
 			t.Fatalf("got %d bytes %x, want %d bytes %x", got.Len(), got.Bytes(), len(want), want)

@@ -2,17 +2,18 @@ package inflate
 
 import "math/bits"
 
-// An entry of a table says what the next bits of input mean.
+// A table entry describes the next bits of input.
 //
 //	literal   isLiteral | value<<16                 | length of code
 //	length    base<<16  | length of code<<8         | length of code + extra bits
-//	distance  as a length
+//	distance  like a length
 //	subtable  isSpecial | isSubtable | start<<16    | its bits<<8
 //	end       isSpecial | isEnd                     | length of code
-//	neither   isSpecial
+//	invalid   isSpecial
 //
-// Codes that are longer than the table's bits are looked up by the rest of them
-// in a subtable, at its end, and their length there is that of the rest.
+// Codes longer than the table's bits use a subtable at the end of the table.
+// The remaining bits of the code are the index in the subtable, and the entry
+// there has their number as the length of the code.
 const (
 	isLiteral  = 1 << 31
 	isSpecial  = 1 << 15
@@ -24,20 +25,22 @@ const (
 	litBits, distBits = 11, 10
 	litMask, distMask = 1<<litBits - 1, 1<<distBits - 1
 
-	maxCode = 15 // bits
+	maxCode = 15 // in bits
 
-	numLit, numDist = 286, 30 // symbols that mean something
-	maxLit, maxDist = 288, 32 // symbols there are in the fixed code
+	numLit, numDist = 286, 30 // valid symbols
+	maxLit, maxDist = 288, 32 // symbols in the fixed code
 )
 
-// The sizes are powers of two above what 288 or 32 codes of up to 15 bits can
-// need with their subtables, 2342 and 1074, so that an index costs no check.
+// The sizes are powers of two, so that no index needs a bounds check. With
+// subtables, 288 or 32 codes of up to 15 bits need at most 2342 or 1074
+// entries.
 type (
 	litTable  [4096]uint32
 	distTable [2048]uint32
 )
 
-// litSymbols and distSymbols are the entries for symbols, but for their codes.
+// litSymbols and distSymbols are the entries for symbols, without the lengths
+// of their codes.
 var litSymbols, distSymbols = func() (lit [maxLit]uint32, dist [maxDist]uint32) {
 	for i := range 256 {
 		lit[i] = isLiteral | uint32(i)<<16
@@ -61,7 +64,7 @@ var litSymbols, distSymbols = func() (lit [maxLit]uint32, dist [maxDist]uint32) 
 	return lit, dist
 }()
 
-// withCode is the entry of a symbol whose code has so many bits.
+// withCode returns the entry of a symbol with a code of n bits.
 func withCode(symbol, n uint32) uint32 {
 	if symbol&(isLiteral|isSpecial) != 0 {
 		return symbol + n
@@ -69,9 +72,10 @@ func withCode(symbol, n uint32) uint32 {
 	return symbol + n<<8 + n
 }
 
-// build fills a table, the first 1<<root entries of which are looked up by
-// input, for the prefix code given by the length of each symbol's code. The
-// code must be complete, or have no symbol, or one with a code of one bit.
+// build fills a table for the prefix code given by the length of each symbol's
+// code. The first 1<<root entries are indexed by input. The code must be
+// complete, or have no symbol, or have one symbol with a code of one bit.
+// Otherwise build returns false.
 func build(table []uint32, root int, symbols []uint32, lengths []uint8) bool {
 	var count, next [maxCode + 1]int
 	for _, n := range lengths {
@@ -106,7 +110,8 @@ func build(table []uint32, root int, symbols []uint32, lengths []uint8) bool {
 	return true
 }
 
-// place puts symbols, sorted by the lengths of their codes, into a table.
+// place writes the entries of symbols, sorted by the lengths of their codes, to
+// a table.
 func place(table []uint32, root int, symbols []uint32, sorted []uint16, count *[maxCode + 1]int) {
 	code, n := 0, 1 // the code of the next symbol, and its length
 	prefix, start, free := -1, 0, 1<<root
@@ -138,8 +143,8 @@ func place(table []uint32, root int, symbols []uint32, sorted []uint16, count *[
 	}
 }
 
-// subtableBits is the size of a subtable that begins with a code of n bits, when
-// count has what codes are still to be placed.
+// subtableBits returns the size in bits of a subtable that begins with a code
+// of n bits. The codes that are still to be placed are in count.
 func subtableBits(n, root int, count *[maxCode + 1]int) int {
 	space := 1<<(n-root) - count[n]
 	for space > 0 && n < maxCode {
@@ -149,7 +154,7 @@ func subtableBits(n, root int, count *[maxCode + 1]int) int {
 	return n - root
 }
 
-// fixedTables sets the code that needs no description.
+// fixedTables sets the fixed code, which a block does not describe.
 func (d *Decoder) fixedTables() {
 	for i := range maxLit {
 		switch {
@@ -168,8 +173,8 @@ func (d *Decoder) fixedTables() {
 	build(d.dist[:], distBits, distSymbols[:], d.lengths[maxLit:])
 }
 
-// The lengths of codes are themselves coded, by symbols whose own codes have at
-// most 7 bits. A symbol below 16 is a length, the others repeat one.
+// The lengths of codes are themselves encoded, by symbols with codes of at most
+// 7 bits. A symbol below 16 is a length, the others are repetitions.
 const (
 	lengthBits    = 7
 	repeatLast    = 16
