@@ -97,11 +97,11 @@ func TestErrorsAreShort(t *testing.T) {
 	long := strings.Repeat("x", 500_000)
 	end := func(net.Conn) error { return io.EOF }
 	for name, handler := range map[string]http.HandlerFunc{
-		"no HTTP":         raw(long+"\r\n\r\n", end),
-		"status":          raw("HTTP/1.1 "+long+"\r\n\r\n", end),
-		"header":          raw("HTTP/1.1 200 OK\r\n"+long+"\r\n\r\n", end),
-		"length":          raw("HTTP/1.1 200 OK\r\nContent-Length: "+long+"\r\n\r\n", end),
-		"coding":          raw("HTTP/1.1 200 OK\r\nTransfer-Encoding: "+long+"\r\n\r\n", end),
+		"no HTTP":       raw(long+"\r\n\r\n", end),
+		"status":        raw("HTTP/1.1 "+long+"\r\n\r\n", end),
+		"header":        raw("HTTP/1.1 200 OK\r\n"+long+"\r\n\r\n", end),
+		"length":        raw("HTTP/1.1 200 OK\r\nContent-Length: "+long+"\r\n\r\n", end),
+		"coding":        raw("HTTP/1.1 200 OK\r\nTransfer-Encoding: "+long+"\r\n\r\n", end),
 		"invalid range": raw("HTTP/1.1 206 Partial Content\r\nContent-Length: 0\r\nContent-Range: "+long+"\r\n\r\n", end),
 	} {
 		t.Run(name, func(t *testing.T) {
