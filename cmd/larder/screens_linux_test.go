@@ -53,14 +53,6 @@ func (s *stage) require(dir string, providers ...string) {
 	s.write(filepath.Join(dir, "main.tf"), b.String())
 }
 
-func remove(paths ...string) step {
-	return then(func(s *stage) {
-		for _, path := range paths {
-			sourcetest.Check(s.t, os.RemoveAll(path))
-		}
-	})
-}
-
 // manyModules makes forty root modules.
 var manyModules = then(func(s *stage) {
 	for i := range 40 {
