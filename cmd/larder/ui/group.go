@@ -21,17 +21,20 @@ type grouped struct {
 	modules []string
 }
 
-// add notes a diagnostic about a root module.
+// add notes a diagnostic about a root module. Of the hints, those remain that are the same
+// for all root modules: others name their files, and the root modules are listed.
 func (g *group) add(module string, d diagnostic, shown string) {
 	g.mu.Lock()
 	defer g.mu.Unlock()
 	for _, s := range g.said {
-		if s.shown == shown && s.Severity == d.Severity && slices.Equal(s.Hints, d.Hints) {
-			if !slices.Contains(s.modules, module) {
-				s.modules = append(s.modules, module)
-			}
-			return
+		if s.shown != shown || s.Severity != d.Severity {
+			continue
 		}
+		if !slices.Contains(s.modules, module) {
+			s.modules = append(s.modules, module)
+			s.Hints = slices.DeleteFunc(slices.Clone(s.Hints), func(hint string) bool { return !slices.Contains(d.Hints, hint) })
+		}
+		return
 	}
 	g.said = append(g.said, &grouped{d, shown, []string{module}})
 }

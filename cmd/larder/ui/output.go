@@ -18,6 +18,7 @@ import (
 	"strings"
 	"sync/atomic"
 	"time"
+	"unicode/utf8"
 
 	"github.com/larder-cli/larder/sources"
 )
@@ -170,14 +171,22 @@ func (o *Output) Table(kind string, rows [][]string, value func(i int) any) {
 		}
 		return
 	}
-	for _, row := range rows {
-		for i := range row {
-			row[i] = o.address(row[i])
+	var columns []Column
+	table := make([]Row, len(rows))
+	for i, row := range rows {
+		for j, cell := range row {
+			if j == len(columns) {
+				columns = append(columns, Column{Shorten: j == 0, Drop: j})
+			}
+			table[i].Cells = append(table[i].Cells, Span{Text: cell})
 		}
 	}
-	for _, line := range Columns(rows) {
-		o.result(Text(line))
+	for i := range table { // rows may have fewer cells than others
+		for len(table[i].Cells) < len(columns) {
+			table[i].Cells = append(table[i].Cells, Span{})
+		}
 	}
+	o.Grid(kind, columns, table)
 }
 
 // Print writes a line to standard output as it stands, with its own line ending and
@@ -234,7 +243,7 @@ func (o *Output) Detail(format string, args ...any) {
 func (o *Output) line(label Span, text string) {
 	text = visible(o.prefix() + o.address(shorten(text, o.from...)))
 	if width, _ := terminalSize(o.Stderr); width > 0 {
-		text = strings.TrimPrefix(wrapped(label.Text+text, width), label.Text)
+		text = wrapped(text, width, utf8.RuneCountInString(label.Text))
 	}
 	o.screen.write(o.Stderr, Line{label}.render(o.colours(o.Stderr))+text+"\n")
 }

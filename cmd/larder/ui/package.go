@@ -81,14 +81,25 @@ func (o *Output) Changes(all []Change) {
 		}
 		return
 	}
-	sized := slices.ContainsFunc(all, func(c Change) bool { return c.Size > 0 })
+	// Which of several root modules fetches a package is chance, and the summary has the sum.
+	sized := o.module == "" && slices.ContainsFunc(all, func(c Change) bool { return c.Size > 0 })
 	var rows []Row
 	for _, c := range all {
 		if !c.Unchanged || o.Level == Verbose {
 			rows = append(rows, o.changeRow(c, sized))
 		}
 	}
-	o.Grid("package", []Column{{}, {Shorten: true}, {}, {}, {Right: true, Drop: 2}, {Drop: 1}, {Drop: 3}, {Drop: 4}}, rows)
+	columns := []Column{{}, {Shorten: true}, {}, {}, {Right: true, Drop: 2}, {Drop: 1}, {Drop: 3}, {Drop: 4}}
+	if width := o.Width(); width > 0 && tableWidth(columns, rows) > width { // the verdict says more than the key
+		i := 0
+		for _, c := range all {
+			if !c.Unchanged || o.Level == Verbose {
+				rows[i].Cells[5].Text = c.Package.Verdict.String()
+				i++
+			}
+		}
+	}
+	o.Grid("package", columns, rows)
 }
 
 // changeRow is a line of Changes.

@@ -64,19 +64,19 @@ func CheckedOf(id sources.PackageID, v sources.Verdict, r trust.Report) Checked 
 // Checked writes which packages were verified and who signed them.
 func (o *Output) Checked(all []Checked) {
 	slices.SortFunc(all, func(a, b Checked) int { return a.id.Compare(b.id) })
-	var rows [][]string
+	var rows []Row
 	for _, p := range all {
-		row := []string{p.id.Provider.String() + " " + p.Version, p.Platform, p.Verdict.String()}
-		text := p.text()
+		verdict, text := p.Verdict.String(), p.text()
 		switch {
 		case text != "" && p.Verdict == sources.MirrorEvidence: // where the key is from is in text
-			row[2] = "signed, " + text
+			verdict = "signed, " + text
 		case text != "":
-			row[2] += ", " + text
+			verdict += ", " + text
 		}
-		rows = append(rows, row)
+		name := Span{o.Name(p.id.Provider) + " " + p.Version, Bold}
+		rows = append(rows, Row{[]Span{name, {Text: p.Platform}, {Text: verdict}}, p})
 	}
-	o.Table("verified", rows, func(i int) any { return all[i] })
+	o.Grid("verified", []Column{{}, {Drop: 1}, {Shorten: true}}, rows)
 }
 
 // Keys lists the keys that signed packages. Those that came along in the carrier, which

@@ -1,6 +1,7 @@
 package ui
 
 import (
+	"regexp"
 	"strings"
 	"unicode/utf8"
 )
@@ -79,6 +80,21 @@ func layOut(columns []Column, rows []Row, width int) []Line {
 	return lines
 }
 
+// tableWidth is how many columns of a terminal a table takes if nothing is left out.
+func tableWidth(columns []Column, rows []Row) int {
+	total := -len(gap)
+	for i := range columns {
+		width := 0
+		for _, r := range rows {
+			width = max(width, utf8.RuneCountInString(r.Cells[i].Text))
+		}
+		if width > 0 {
+			total += width + len(gap)
+		}
+	}
+	return total
+}
+
 // fitColumns decides which columns are shown, and reduces the widths of those that may be
 // shortened.
 func fitColumns(columns []Column, widths []int, width int) (shown []bool) {
@@ -147,25 +163,31 @@ func middle(text string, width int) string {
 	return string(letters[:front]) + "…" + string(letters[len(letters)-(width-1-front):])
 }
 
-// wrapped breaks text into lines of at most so many letters, between words. Lines after the
-// first are indented. A word that is longer stays whole, so that it can be copied.
-func wrapped(text string, width int) string {
+// sizeUnit is the unit of a size, which stays with its number, and what adjoins it.
+var sizeUnit = regexp.MustCompile(`^ [kMGTP]?B(?:/s)?[,;.)]*`)
+
+// wrapped breaks text that begins in a column into lines of at most so many letters, between
+// words. Lines after the first are indented. A word that is longer stays whole, so that it can be copied.
+func wrapped(text string, width, column int) string {
 	const indent = "  "
-	if width <= len(indent) || utf8.RuneCountInString(text) <= width {
+	if width <= len(indent) || column+utf8.RuneCountInString(text) <= width {
 		return text
 	}
 	var b strings.Builder
 	for i, line := range strings.Split(text, "\n") {
 		if i > 0 {
 			b.WriteString("\n")
+			column = 0
 		}
-		column := 0
 		for rest := line; rest != ""; {
 			word := rest
 			if end := strings.IndexByte(strings.TrimLeft(rest, " "), ' '); end >= 0 {
 				word = rest[:len(rest)-len(strings.TrimLeft(rest, " "))+end]
 			}
 			rest = rest[len(word):]
+			if unit := sizeUnit.FindString(rest); unit != "" && word[len(word)-1] >= '0' && word[len(word)-1] <= '9' {
+				word, rest = word+unit, rest[len(unit):]
+			}
 			letters := utf8.RuneCountInString(word)
 			if column > 0 && column+letters > width {
 				word = strings.TrimLeft(word, " ")

@@ -316,3 +316,14 @@ func (p *picture) Seen() []string {
 	}
 	return seen
 }
+
+// Wide are the lines that were too wide and broken by the terminal.
+func (p *picture) Wide() []string {
+	var wide []string
+	for _, line := range strings.Split(p.Text(), "\n") {
+		if len([]rune(line)) > p.width {
+			wide = append(wide, line)
+		}
+	}
+	return wide
+}

@@ -1,0 +1,210 @@
+package main
+
+import (
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"runtime"
+	"strings"
+	"testing"
+
+	"github.com/larder-cli/larder/cmd/larder/ui/uitest"
+	"github.com/larder-cli/larder/sources/sourcetest"
+)
+
+// A scene is commands whose screens are in one golden file for each width.
+type scene struct {
+	name  string
+	steps []step
+}
+
+// A step is a command line, or something that happens before the next one.
+type step struct {
+	line string
+	do   func(s *stage)
+}
+
+func larder(line string) step     { return step{line: line} }
+func then(do func(s *stage)) step { return step{do: do} }
+
+// A stage is where scenes take place: a working directory and a registry.
+type stage struct {
+	t     *testing.T
+	world *sourcetest.World
+}
+
+// write writes a file of the working directory.
+func (s *stage) write(path, content string) {
+	s.t.Helper()
+	sourcetest.Check(s.t, os.MkdirAll(filepath.Dir(path), 0o755))
+	sourcetest.Check(s.t, os.WriteFile(path, []byte(content), 0o644))
+}
+
+// require writes a root module that requires providers, each as ADDRESS@CONSTRAINT.
+func (s *stage) require(dir string, providers ...string) {
+	var b strings.Builder
+	b.WriteString("terraform {\n  required_providers {\n")
+	for i, p := range providers {
+		address, constraint, _ := strings.Cut(p, "@")
+		fmt.Fprintf(&b, "    p%d = {\n      source  = %q\n      version = %q\n    }\n", i, address, constraint)
+	}
+	b.WriteString("  }\n}\n")
+	s.write(filepath.Join(dir, "main.tf"), b.String())
+}
+
+// manyModules makes forty root modules.
+var manyModules = then(func(s *stage) {
+	for i := range 40 {
+		s.require(fmt.Sprintf("live/team-%02d/network", i+1), "hashicorp/aws@~> 5.0")
+	}
+})
+
+var scenes = []scene{
+	{"install", []step{
+		larder("install"),
+		larder("install"),
+		then(func(s *stage) {
+			s.world.Add("registry.terraform.io/hashicorp/aws", "5.101.0", sourcetest.Release{Size: 2_000_000})
+		}),
+		larder("install --upgrade"),
+		then(func(s *stage) {
+			s.require(".", "hashicorp/aws@~> 5.0", "hashicorp/random@>= 4.0", "example.test/acme/misspelled@>= 1.0")
+		}),
+		larder("install --upgrade"),
+		larder("install --dry-run --upgrade"),
+	}},
+	{"recursive", []step{
+		then(func(s *stage) {
+			s.require("live/net", "hashicorp/aws@~> 5.0", "hashicorp/random@>= 3.0")
+			s.require("live/app", "hashicorp/aws@~> 5.0", "example.test/acme/widget-of-a-long-name@>= 1.0")
+			s.require("live/done", "hashicorp/random@>= 3.0")
+		}),
+		larder("--quiet --chdir live/done install"),
+		larder("install -R --chdir live"),
+		larder("install -R --chdir live"),
+		then(func(s *stage) { s.write("live/done/main.tf", "terraform {\n  required_providers {\n") }),
+		larder("install -R --chdir live"),
+	}},
+	{"many", []step{
+		manyModules,
+		larder("install -R --chdir live --offline"),
+		larder("install -R --chdir live"),
+		then(func(s *stage) {
+			for i := range 40 {
+				s.require(fmt.Sprintf("live/team-%02d/network", i+1), "hashicorp/aws@~> 5.0", "acme/misspelled@~> 1.0")
+			}
+		}),
+		larder("install -R --chdir live"),
+	}},
+	{"stores", []step{
+		larder("prefetch"),
+		larder("prefetch"),
+		larder("mirror sync usb --platform linux_amd64 --platform darwin_arm64 hashicorp/random"),
+		larder("mirror sync usb --platform linux_amd64 --platform darwin_arm64 hashicorp/random"),
+		larder("mirror list usb"),
+		larder("lock --platform linux_amd64 --platform darwin_arm64"),
+		larder("lock --platform linux_amd64 --platform darwin_arm64"),
+		larder("lock --check --platform windows_amd64"),
+		larder("cache list"),
+		larder("cache stats"),
+		larder("cache verify"),
+		larder("cache prune --all --dry-run"),
+		larder("bundle create usb.tar --mirror usb"),
+		larder("bundle verify usb.tar"),
+	}},
+	{"words", []step{
+		larder("help"),
+		larder("help install"),
+		larder("instal"),
+		larder("install --no-such-flag"),
+		larder("install --platform macos_arm64"),
+		larder("prefetch --platform linux_amd64 nonsense/a/b/c"),
+		larder("bundle verify nothing.tar"),
+		larder("cache prune"),
+	}},
+}
+
+// What people see on terminals of three widths is kept in testdata/screens, with colours as
+// words. No line is wider than the terminal, but for words that can't be broken.
+func TestScreens(t *testing.T) {
+	if runtime.GOARCH != "amd64" {
+		t.Skip("the platform is in what is shown")
+	}
+	for _, scene := range scenes {
+		for _, width := range []int{40, 80, 120} {
+			t.Run(fmt.Sprintf("%s/%d", scene.name, width), func(t *testing.T) { play(t, scene, width) })
+		}
+	}
+}
+
+// unfitted are commands whose results are written as they are, and help, which is laid out
+// for 80 columns.
+var unfitted = map[string]bool{"help": true, "lock": true, "cache stats": true}
+
+// command is the command in a command line.
+func command(line string) string {
+	words := strings.Fields(line)
+	if words[0] == "cache" || words[0] == "mirror" || words[0] == "bundle" {
+		return words[0] + " " + words[1]
+	}
+	return words[0]
+}
+
+// play runs the commands of a scene on a terminal and compares what it shows.
+func play(t *testing.T, scene scene, width int) {
+	s := &stage{t, sourcetest.New(t)}
+	for _, assignment := range s.world.Env() {
+		name, value, _ := strings.Cut(assignment, "=")
+		t.Setenv(name, value)
+	}
+	t.Chdir(t.TempDir())
+	for name, value := range map[string]string{"HOME": "home", "TERM": "xterm", "NO_COLOR": "", "CLICOLOR_FORCE": "", "TF_CLI_CONFIG_FILE": ""} {
+		t.Setenv(name, value)
+	}
+	home, err := filepath.Abs("home")
+	sourcetest.Check(t, err)
+	sourcetest.Check(t, os.Mkdir(home, 0o755))
+	t.Setenv("HOME", home)
+	both := []string{"linux_amd64", "darwin_arm64"}
+	s.world.Add("registry.terraform.io/hashicorp/aws", "5.100.0", sourcetest.Release{Size: 2_000_000, Platforms: both})
+	s.world.Add("registry.terraform.io/hashicorp/random", "3.7.2", sourcetest.Release{Size: 50_000, Platforms: both})
+	s.world.Add("example.test/acme/widget-of-a-long-name", "1.2.0", sourcetest.Release{Size: 300_000, Platforms: both})
+	s.require(".", "hashicorp/aws@~> 5.0", "hashicorp/random@>= 3.0", "example.test/acme/widget-of-a-long-name@>= 1.0")
+	var got strings.Builder
+	for _, step := range scene.steps {
+		if step.do != nil {
+			step.do(s)
+			continue
+		}
+		w := uitest.New(t, width, 500)
+		w.Read()
+		cmd := exec.Command("larder", strings.Fields(step.line)...)
+		cmd.Stdout, cmd.Stderr = w.TTY, w.TTY
+		ended := make(chan struct{})
+		go func() {
+			_ = cmd.Run() // the golden has its status
+			fmt.Fprint(w.TTY, "\x00")
+			close(ended)
+		}()
+		w.Until("\x00")
+		<-ended
+		for _, line := range w.Wide() {
+			fits := len(strings.Fields(line)) <= 1 || unfitted[command(step.line)]
+			sourcetest.Expect(t, fits, "larder %s: wider than %d: %q", step.line, width, line)
+		}
+		fmt.Fprintf(&got, "$ larder %s\n%s", step.line, w.Painted())
+		if status := cmd.ProcessState.ExitCode(); status != 0 {
+			fmt.Fprintf(&got, "[exit status %d]\n", status)
+		}
+		got.WriteString("\n")
+	}
+	golden := filepath.Join(goldens, fmt.Sprintf("%s-%d.txt", scene.name, width))
+	if *update {
+		sourcetest.Check(t, os.WriteFile(golden, []byte(got.String()), 0o644))
+	}
+	sourcetest.Equal(t, got.String(), string(sourcetest.ReadFile(t, golden)))
+}
+
+// goldens is where screens are kept, as an absolute path: scenes change the directory.
+var goldens = func() string { path, _ := filepath.Abs(filepath.Join("testdata", "screens")); return path }()
