@@ -6,12 +6,13 @@ import (
 	"time"
 )
 
-// hosts is where the state has a file for each host that has asked to be left alone. Its
-// modification time is until when. What others write there costs no more than a wait.
+// hosts is the directory in the state with a file for each host that requests pause
+// for. The modification time of the file is the end of the pause. Other users who
+// write to these files can only cause some waiting.
 const hosts = "hosts"
 
-// Until is until when a host, with its port, is to be left alone, as any process that uses
-// this cache was asked. It is zero if that is unknown.
+// Until returns the end of the pause for a host with its port, as recorded by the
+// processes that use this cache. It is zero if none is recorded.
 func (d *Dir) Until(host string) time.Time {
 	if d.state == nil {
 		return time.Time{}
@@ -23,8 +24,8 @@ func (d *Dir) Until(host string) time.Time {
 	return info.ModTime()
 }
 
-// Leave notes until when a host is to be left alone. If it can't be written, this process
-// alone knows.
+// Leave records the end of the pause for a host. If it can't be written, the pause
+// applies to this process only.
 func (d *Dir) Leave(host string, until time.Time) {
 	if d.readOnly != nil || d.state == nil {
 		return
@@ -39,8 +40,8 @@ func (d *Dir) Leave(host string, until time.Time) {
 		return
 	}
 	f.Close()
-	_ = home.Touch(hostFile(host), until) // which needs the file's owner, so in a shared cache it may fail
+	_ = home.Touch(hostFile(host), until) // only the file's owner may do this, so it may fail in a shared cache
 }
 
-// hostFile is the name of the file for a host: no system takes a colon in it.
+// hostFile returns the file name for a host. Windows does not allow a colon in it.
 func hostFile(host string) string { return strings.ReplaceAll(host, ":", "_") }
