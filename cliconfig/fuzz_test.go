@@ -44,7 +44,7 @@ func (n *node) printEntries(b *strings.Builder, assign string) {
 	}
 }
 
-// quote quotes s for both syntaxes, one of which expands ${.
+// quote quotes s for both syntaxes. One of them expands ${.
 func quote(s string) string { return strings.ReplaceAll(strconv.Quote(s), "$", `\x24`) }
 
 // shape describes a tree without positions and spelling.
