@@ -39,7 +39,7 @@ func (d *Dir) wholeLock(name string) *disk.Lock {
 }
 
 // Use keeps every package in place until release is called. It waits while packages
-// are being removed. A caller of [Dir.Get] and [Workdir.Link] calls Use before the
+// are being removed. A caller of [Dir.Get] and [sources.Workdir].Link calls Use before the
 // first and release after the second.
 func (d *Dir) Use(ctx context.Context) (release func(), err error) {
 	leave := func() {}
