@@ -1,74 +1,79 @@
-// Package cachedir keeps unpacked provider packages in a directory that
-// Terraform and OpenTofu may use as their plugin cache at the same time. It
-// neither downloads packages nor decides which are right: the user of a [sources.Tx]
-// does, and this package sees to it that what was verified is what appears. Verify
-// compares packages with what was recorded of them.
+// Package cachedir keeps unpacked provider packages in a directory that Terraform and
+// OpenTofu may use as their plugin cache at the same time. It neither downloads
+// packages nor chooses them: the caller of a [sources.Tx] does that. This package
+// ensures that the verified contents are the contents that appear in the cache.
+// Verify compares packages with their records.
 //
 // # Layout
 //
 //	HOST/NAMESPACE/TYPE/VERSION/OS_ARCH/       one package, unpacked
-//	HOST/NAMESPACE/TYPE/VERSION/OS_ARCH.lock   OpenTofu's lock for it
+//	HOST/NAMESPACE/TYPE/VERSION/OS_ARCH.lock   OpenTofu's lock for the package
 //	.larder/package/VERSION/OS_ARCH.json       one record for each package
 //	.larder/known/VERSION/OS_ARCH.json         the hashes of each package that was ever verified
 //	.larder/roots/KEY~PACKAGE.json             records of packages in working directories
 //	.larder/roots/KEY.json                     one registration for each root module
 //	.larder/evidence/HOST/NAMESPACE/TYPE/VERSION/
+//	                                           signed checksums, their signature and keys
 //	.larder/lock/PACKAGE.lock, evidence-?.lock one lock for each package, some for evidence, never removed
 //	.larder/cache.lock, gate.lock              locks of the cache as a whole
-//	.larder/tmp/run-…                          what one run is making, see [disk.Scratch]
-//	.larder/partial/PACKAGE, PACKAGE.note      interrupted downloads, for a day
-//	.larder/hosts/HOST_PORT                    hosts that asked to be left alone, see [Dir.Until]
-//	.larder/aside/TIME/                        what repairing moved away, in its place below the cache
+//	.larder/tmp/run-…                          staging directory of one run, see [disk.Scratch]
+//	.larder/partial/PACKAGE, PACKAGE.note      interrupted downloads, kept for a day
+//	.larder/hosts/HOST_PORT                    hosts that requests pause for, see [Dir.Until]
+//	.larder/aside/TIME/                        files that a repair moved, at the same path as in the cache
 //
-// PACKAGE and VERSION are paths with "~" for "/", or hashes where they are long or follow
-// a KEY.
-// Other programs read the first two and ignore the rest: .larder is no valid host
-// name. Instead of .larder, the user's state directory can have the records and
-// locks; then packages are made in a directory .larder-… beside them.
+// PACKAGE and VERSION are paths with "~" instead of "/". Long ones, and those that
+// follow a KEY, are replaced by hashes. Other programs read the first two and ignore
+// the rest, because .larder is not a valid host name. The records and locks can be in
+// the user's state directory instead of .larder; packages are then staged in a
+// directory .larder-… beside the installed ones.
 //
-// A working directory also has .larder-replaced, with packages that were replaced there and
-// had changed files.
+// A working directory also has .larder-replaced. It contains replaced packages whose
+// files had been changed.
 //
 // # Entries
 //
-// An entry appears by rename, whole, and nothing in it is ever written to. An
-// entry that is replaced is moved aside by rename and then removed, so a provider
-// that is running goes on running. Terraform has no locks and unpacks in place, so
-// what is found is hashed before it is used. Its files are read-only, because
-// engines would write through the hardlinks in working directories: but not in a cache
-// that an engine is configured to use itself, nor in a working directory's own store.
+// An entry appears whole, by rename, and Larder never writes to its files afterwards.
+// To replace an entry, Larder renames the old one and then removes it, so that a
+// running provider keeps running. Terraform has no locks and unpacks in place, so
+// Larder hashes the entries it finds before it uses them. The files of an entry are
+// read-only, because engines would write through the hardlinks in working
+// directories. They are writable in a cache that an engine is configured to use, and
+// in the store of a working directory.
 //
 // # Records
 //
 // A record holds the hashes of a package and the fingerprint of each file: size,
-// modification time, inode and device at the time of hashing. While these stay the
-// same, so do the hashes. The time of the inode's last change is not among them,
-// because every hardlink changes it. A package that is a copy of one on this machine has
-// that one's fingerprint too. Records are authenticated with [Options].Key:
-// those that other users or machines made only show changes. A lost, broken or outdated
-// record costs one hash and nothing else. Its own modification time is the package's
-// last use, to the hour. A record of files that may not be on the disk yet holds until
-// the system restarts, as a power cut may have emptied them.
+// modification time, inode and device at the time of hashing. While the fingerprints
+// match, the hashes are valid. The fingerprint excludes the inode's change time,
+// because every hardlink changes it. The record of a package that was copied from a
+// path on this machine also has the fingerprint of that path. Records are
+// authenticated with [Options].Key. Records of other users or machines only serve to
+// detect changes. A lost, broken or outdated record costs one rehash and nothing
+// else. The modification time of a record is the time of the package's last use, to
+// the hour. If the files may not be on the disk yet, the record is valid until the
+// system restarts, because a power failure may empty them.
 //
-// The hashes of a package are kept beyond its time in the cache, with its evidence,
-// and also those of packages that were downloaded only to be hashed: so no archive
-// is needed twice, and a republished release is noticed. Local packages without a
-// signature or checksum are not kept, as they change while their author works on
+// The hashes of a package are kept, with its evidence, after the package has been
+// removed from the cache. The hashes of packages that were downloaded only for
+// hashing are kept too. So no archive is downloaded twice for its hashes, and Larder
+// detects a republished release. Hashes of local packages without a signature or
+// checksum are not kept, because such packages change while their author works on
 // them.
 //
 // # Locks
 //
-// A process that writes an entry holds its lock, and OpenTofu's too. A process
-// that needs a package that another one is downloading waits, and then finds it.
+// A process that writes an entry holds both Larder's and OpenTofu's lock for it. A
+// process that requires a package which another process is downloading waits for the
+// lock and then finds the package.
 //
 // # Cleaning
 //
-// An install shares the lock of the cache as a whole from before a package is
-// selected until it is linked. Removing packages, or setting some aside, takes that
-// lock alone, looks again at what is in use, moves packages to tmp by rename, and
-// deletes them when the lock is free again. A root module uses what its lock file
-// selects and what is installed in it. Symbolic links are moved and removed, never
-// followed.
+// An install holds a shared lock on the whole cache from before it selects a package
+// until the package is linked. To remove packages or move them aside, a process takes
+// that lock exclusively, checks again which packages are in use, renames the packages
+// into tmp, releases the lock, and then deletes them. A root module uses the packages
+// that its lock file selects and those that are installed in it. Symbolic links are
+// moved and removed, never followed.
 package cachedir
 
 import (
@@ -92,29 +97,29 @@ import (
 	"github.com/larder-cli/larder/sources/seal"
 )
 
-// A Dir is a directory of packages. Its methods are safe for concurrent use, by
-// any number of processes.
+// A Dir is a directory of packages. Any number of goroutines and processes may use it
+// concurrently.
 type Dir struct {
 	root     string
-	tree     *disk.Dir // nil if the directory does not exist, and nothing may be created
+	tree     *disk.Dir // nil if the directory does not exist and must not be created
 	state    *disk.Dir // nil if there is none
-	inside   bool      // state is .larder in root
-	readOnly error     // why nothing can be written; nil if it can
-	through  string    // the link that leads to a working directory's packages; empty if none does
+	inside   bool      // whether state is .larder in root
+	readOnly error     // why the directory cannot be written; nil if it can
+	through  string    // the link that leads to the packages of a working directory; empty if there is none
 	opts     Options
-	memory   sync.Map  // of path to record, for what cannot be written
-	sweep    sync.Once // of what killed processes left
+	memory   sync.Map  // from path to record, for records that cannot be written
+	sweep    sync.Once // removes the files of killed processes
 	run      run
-	aside    aside       // where to move what is wrong
-	lockless sync.Once   // to say that there are no locks
-	unshared atomic.Bool // whether files are known not to be able to share bytes
+	aside    aside       // where repairs move files
+	lockless sync.Once   // warns that there are no locks
+	unshared atomic.Bool // set once a reflink has failed
 }
 
-// Options adjust a Dir. The zero Options are ready to use.
+// Options configure a Dir. The zero Options are ready to use.
 type Options struct {
-	// Workdir says that root is a working directory's providers. Records and
-	// locks are then in the directory State, which belongs to root alone. Where
-	// State is empty or cannot be written, there are none.
+	// Workdir states that root is the provider directory of a working directory.
+	// Records and locks are then in the directory State, which belongs to root alone.
+	// If State is empty or cannot be written, there are no records and locks.
 	Workdir bool
 	State   string
 
@@ -122,37 +127,38 @@ type Options struct {
 	Unbound     bool             // this user may write to read-only files, as root may
 	KeepOld     bool             // move entries that are replaced to .larder/aside
 	Shared      bool             // an engine uses the directory as its plugin cache, and so writes to it
-	Link        sources.LinkMode // how Link works; by default LinkAuto
-	LockTimeout time.Duration    // how long to wait for a lock; 0 means until it is free
-	Paranoid    bool             // ignore records, hash always
-	Key         seal.Key         // that records are authenticated with
-	Now         func() time.Time // by default time.Now
+	Link        sources.LinkMode // how Link works; LinkAuto by default
+	LockTimeout time.Duration    // how long to wait for a lock; 0 means without limit
+	Paranoid    bool             // ignore records, always hash
+	Key         seal.Key         // authenticates records
+	Now         func() time.Time // time.Now by default
 
-	// Merge returns the evidence to keep for a version, given the evidence kept so far
-	// and new evidence. Its error is a warning. If it is nil, new evidence replaces old.
+	// Merge returns the evidence to keep for a version, given the evidence kept so
+	// far and new evidence. Its error is a warning. If Merge is nil, new evidence
+	// replaces old.
 	Merge func(p sources.Provider, kept, new *sources.Signed) (*sources.Signed, error)
 
-	// Vouch returns the verdict on a package by evidence that has changed since its
-	// record was made. If it is nil, such evidence counts for nothing.
+	// Vouch returns the verdict on a package whose evidence has changed since its
+	// record was made. If Vouch is nil, such evidence is ignored.
 	Vouch func(sources.Stored) (sources.Verdict, error)
 
-	// Compare returns a warning if another version is signed by other keys. It is called
-	// when evidence for a version is stored for the first time. It may be nil.
+	// Compare returns a warning if another version is signed with other keys. It is
+	// called when evidence for a version is stored for the first time. It may be nil.
 	Compare func(p sources.Provider, other sources.Version, was, now *sources.Signed) error
 
-	// Waiting is called, once for each wait, when a lock is not free soon. Warn
-	// is called with trouble that stops nothing. Both may be nil, and may be
-	// called by several goroutines at once.
+	// Waiting is called once for each wait that takes longer than a moment. Warn is
+	// called with problems that do not stop the work. Both may be nil. Several
+	// goroutines may call them concurrently.
 	Waiting func(Holder)
 	Warn    func(error)
 }
 
-// ErrReadOnly is why a Dir that was opened with Options.ReadOnly cannot be written.
+// ErrReadOnly is the reason why a Dir opened with Options.ReadOnly cannot be written.
 var ErrReadOnly = errors.New("opened for reading only")
 
-// Open opens the directory root, and creates it if it does not exist. A directory
-// that exists but cannot be written is opened for reading only. A link or a mount
-// in the place of .larder is a [disk.StrayError]. The caller closes it.
+// Open opens the directory root and creates it if it does not exist. An existing
+// directory that cannot be written is opened for reading only. If .larder is a link
+// or a mount, the error is a [disk.StrayError]. The caller closes the Dir.
 func Open(root string, opts Options) (*Dir, error) {
 	root, err := filepath.Abs(root)
 	if err != nil {
@@ -194,8 +200,8 @@ func (d *Dir) openTree() (err error) {
 	return err
 }
 
-// openState opens the directory for records and locks, and finds out whether
-// anything can be written.
+// openState opens the directory for records and locks and determines whether it can
+// be written.
 func (d *Dir) openState() (err error) {
 	var stray *disk.StrayError
 	if d.inside && d.tree != nil && d.isMirror() {
@@ -227,7 +233,7 @@ func (d *Dir) openState() (err error) {
 		return err
 	}
 	if d.state == nil && d.inside {
-		d.state, _ = d.findState() // to be read
+		d.state, _ = d.findState() // for reading
 	}
 	if d.state == nil {
 		return nil
@@ -235,15 +241,16 @@ func (d *Dir) openState() (err error) {
 	return d.state.CheckDirs(stateDirs...)
 }
 
-// stateDirs are the directories in the state. Finding out at once that one is a link
-// or a mount is simpler than to find it out wherever one is used.
+// stateDirs are the directories in the state. Open checks all of them for links and
+// mounts, which is simpler than checking wherever one is used.
 var stateDirs = []string{"tmp", "partial", "package", "known", "roots", "evidence", "lock", "aside"}
 
-// ErrMirror matches the error of a directory that is a mirror, not a plugin cache.
+// ErrMirror matches the error for a directory that is a mirror, not a plugin cache.
 var ErrMirror = errors.New("this is a mirror, not a plugin cache")
 
-// isMirror reports whether the directory is a mirror: Larder's own, or another one with
-// archives or an index. That is found out before anything of a cache's is in it.
+// isMirror reports whether the directory is a mirror: Larder's own, or another one
+// with archives or an index. Open checks this before it creates any file of a cache
+// there.
 func (d *Dir) isMirror() bool {
 	if _, err := os.Lstat(filepath.Join(d.root, ".larder")); !errors.Is(err, fs.ErrNotExist) {
 		return d.tree.CheckDirs(".larder") == nil && d.tree.Exists(".larder/mirror.lock")
@@ -272,7 +279,7 @@ func (d *Dir) findState() (*disk.Dir, error) {
 	return disk.Open(d.opts.State)
 }
 
-// probe says why the state cannot be written.
+// probe returns the reason why the state cannot be written.
 func (d *Dir) probe(err error) error {
 	if err != nil {
 		return err
@@ -285,8 +292,9 @@ func (d *Dir) probe(err error) error {
 	return tmp.Writable()
 }
 
-// linkAbove is the symbolic link at the directory path or right above it, empty if
-// there is none. Engines follow one at .terraform or .terraform/providers.
+// linkAbove returns the path of the symbolic link at path or at its parent directory,
+// or "" if there is none. Engines follow a link at .terraform or
+// .terraform/providers.
 func linkAbove(path string) string {
 	for _, path := range []string{path, filepath.Dir(path)} {
 		if info, err := os.Lstat(path); err == nil && info.Mode()&fs.ModeSymlink != 0 {
@@ -296,7 +304,6 @@ func linkAbove(path string) string {
 	return ""
 }
 
-// Close closes the directory.
 func (d *Dir) Close() error {
 	var errs []error
 	for _, dir := range []*disk.Dir{d.state, d.tree} {
@@ -318,8 +325,8 @@ func (d *Dir) entry(id sources.PackageID) string {
 	return filepath.Join(d.root, filepath.FromSlash(id.Path()))
 }
 
-// home opens the directory that the entry for id is in, and creates it if make is
-// set. The entry's own name there is that of the platform.
+// home opens the directory that contains the entry for id, and creates it if make is
+// set. The name of the entry in it is the platform.
 func (d *Dir) home(id sources.PackageID, make bool) (*disk.Dir, error) {
 	name := path.Dir(id.Path())
 	switch {
@@ -343,16 +350,16 @@ func (d *Dir) checkHome(id sources.PackageID) error {
 	return home.Close()
 }
 
-// flat makes one file name of a slash-separated path.
+// flat converts a slash-separated path to a single file name.
 func flat(path string) string {
-	const longest = 200 // bytes, of the 255 that file systems have
+	const longest = 200 // in bytes; file systems allow 255
 	if len(path) > longest {
 		return nameFor(path)
 	}
 	return strings.ReplaceAll(path, "/", "~")
 }
 
-// nameFor is a short file name for a long path.
+// nameFor returns a short file name for a long path.
 func nameFor(path string) string {
 	sum := sha256.Sum256([]byte(path))
 	return hex.EncodeToString(sum[:16])
@@ -360,13 +367,13 @@ func nameFor(path string) string {
 
 func recordPath(id sources.PackageID) string { return statePath("package", id) }
 
-// statePath is where a kind of record lies in the state. The records of a version's
-// packages lie together.
+// statePath returns the path of a record in the state. The records of all packages of
+// a version share a directory.
 func statePath(kind string, id sources.PackageID) string {
 	return kind + "/" + flat(path.Dir(id.Path())) + "/" + id.Platform.String() + ".json"
 }
 
-// evidencePath is where the evidence lies in the state.
+// evidencePath returns the path of the evidence in the state.
 func evidencePath(p sources.Provider, v sources.Version) string {
 	return strings.TrimPrefix(evidence.Path(p, v), ".larder/")
 }
@@ -377,17 +384,16 @@ func (d *Dir) warn(err error) {
 	}
 }
 
-// explained is [sources.InPackage], with a hint where the disk is full.
+// explained is [sources.InPackage] with a hint if the disk is full.
 func explained(id sources.PackageID, err error) error {
 	return sources.InPackage(id, disk.Explain(err, "the plugin cache"))
 }
 
-// A Holder is the process that holds the lock of a package, or of the cache as a
-// whole.
+// A Holder is the process that holds the lock of a package or of the whole cache.
 type Holder struct {
-	ID sources.PackageID // zero if it is the cache's
+	ID sources.PackageID // zero for the lock of the whole cache
 	disk.Holder
-	Tofu string // the path of the lock file, if the lock is OpenTofu's; its PID is then all that may be known
+	Tofu string // path of the lock file if the lock is OpenTofu's; then only its PID may be set besides
 }
 
 func (h Holder) String() string {

@@ -24,8 +24,8 @@ func writeZip(t *testing.T, path, text string) {
 	check(t, f.Close())
 }
 
-// An archive is replaced by rename between its hashing and its unpacking.
-func TestCopyOfAnArchiveThatWasReplaced(t *testing.T) {
+// The archive is replaced by rename after it is hashed and before it is unpacked.
+func TestCopyOfReplacedArchive(t *testing.T) {
 	dir := t.TempDir()
 	d := openStore(t, filepath.Join(dir, "cache"), cachedir.Options{})
 	at := filepath.Join(dir, "widget.zip")
@@ -36,7 +36,7 @@ func TestCopyOfAnArchiveThatWasReplaced(t *testing.T) {
 	defer tx.Close()
 	_, err = tx.Stage()
 	check(t, err)
-	f, err := os.Open(at) // acquire.open hashes it here
+	f, err := os.Open(at) // acquire.open hashes the archive at this point
 	check(t, err)
 	defer f.Close()
 	writeZip(t, at+".new", "new")

@@ -15,7 +15,7 @@ import (
 	"github.com/larder-cli/larder/sources/sourcetest"
 )
 
-// An engine works in a directory with a mirror and the cache configured.
+// An engine runs in a directory, configured with a mirror and the cache.
 type engine struct{ exe, work, config string }
 
 func newEngine(t *testing.T, e sources.Engine, cache string, id sources.PackageID, f files) engine {
@@ -47,7 +47,8 @@ func (tf engine) target(id sources.PackageID) string {
 	return filepath.Join(tf.work, ".terraform", "providers", filepath.FromSlash(id.Path()))
 }
 
-// Engines use what we put into the cache, and we use what they did.
+// Engines use packages that Larder stored, and Larder uses packages that engines
+// stored.
 func TestSharedWithEngines(t *testing.T) {
 	sourcetest.EachEngine(t, sharedWith)
 }
@@ -58,7 +59,7 @@ func sharedWith(t *testing.T, e sources.Engine) {
 	root := t.TempDir()
 	tf := newEngine(t, e, root, id, widgetFiles)
 
-	// The engine unpacks into the cache, and links its own directory to it.
+	// The engine unpacks the package into the cache and links its directory to it.
 	tf.init(t)
 	d := open(t, root, cachedir.Options{})
 	s, err := d.Get(context.Background(), id)
@@ -67,7 +68,7 @@ func sharedWith(t *testing.T, e sources.Engine) {
 	known, err := known(context.Background(), d, id, tf.target(id))
 	sourcetest.Expect(t, err == nil && known.H1 == s.H1, "known as %+v, %v", known, err)
 
-	// What we have stored and linked is all that it needs.
+	// The engine requires nothing besides the package that Larder stored and linked.
 	check(t, os.RemoveAll(s.Dir))
 	s = put(t, d, id, widgetFiles)
 	check(t, os.RemoveAll(filepath.Join(tf.work, ".terraform")))

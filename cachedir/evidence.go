@@ -10,8 +10,8 @@ import (
 	"github.com/larder-cli/larder/sources/evidence"
 )
 
-// Evidence is the evidence for a version, kept since one of its packages was
-// stored. The error matches [sources.ErrNotFound] if nothing is kept.
+// Evidence returns the evidence for a version, which is kept once one of its packages
+// has been stored. The error matches [sources.ErrNotFound] if there is none.
 func (d *Dir) Evidence(p sources.Provider, v sources.Version) (*sources.Signed, error) {
 	path := evidencePath(p, v)
 	if s, ok := d.memory.Load(path); ok {
@@ -23,7 +23,7 @@ func (d *Dir) Evidence(p sources.Provider, v sources.Version) (*sources.Signed, 
 	return evidence.Read(d.state.Path(path))
 }
 
-// EvidenceOf is the evidence for an entry, nil if none is kept that bears out its
+// EvidenceOf returns the evidence for an entry, or nil if no evidence supports its
 // verdict.
 func (d *Dir) EvidenceOf(e Entry) *sources.Signed {
 	if r, ok := d.readRecord(recordPath(e.ID)); ok && r.H1 == e.H1 {
@@ -32,14 +32,14 @@ func (d *Dir) EvidenceOf(e Entry) *sources.Signed {
 	return nil
 }
 
-// evidenceOf is the evidence for the package of r, with the keys marked that a
-// registry listed. What is kept may have changed since the record was made, as the
-// packages of a version share it. It still counts if it bears out the verdict.
+// evidenceOf returns the evidence for the package of r, with the keys marked that a
+// registry listed. The packages of a version share their evidence, so it may have
+// changed since the record was made. It is returned if it still supports the verdict.
 func (d *Dir) evidenceOf(id sources.PackageID, r record) *sources.Signed {
 	return d.resolved(id, r, func() (*sources.Signed, error) { return d.Evidence(id.Provider, id.Version) })
 }
 
-// resolved is evidenceOf with the evidence that read returns.
+// resolved is evidenceOf for the evidence that read returns.
 func (d *Dir) resolved(id sources.PackageID, r record, read func() (*sources.Signed, error)) *sources.Signed {
 	if r.Evidence == "" {
 		return nil
@@ -62,8 +62,9 @@ func (d *Dir) resolved(id sources.PackageID, r record, read func() (*sources.Sig
 	return s
 }
 
-// keepEvidence keeps s for the version of id, or what is better. The packages of a
-// version share it, so there is a lock for the version.
+// keepEvidence stores s as the evidence for the version of id, merged with the
+// evidence that is there. The packages of a version share it, so it takes the
+// version's lock.
 func (d *Dir) keepEvidence(ctx context.Context, id sources.PackageID, s *sources.Signed, via *disk.Scratch) error {
 	if s == nil {
 		return nil
@@ -75,7 +76,8 @@ func (d *Dir) keepEvidence(ctx context.Context, id sources.PackageID, s *sources
 	return err
 }
 
-// mergeEvidence reports whether there was no evidence for the version before.
+// mergeEvidence stores merged evidence. isNew reports that the version had none
+// before.
 func (d *Dir) mergeEvidence(ctx context.Context, id sources.PackageID, s *sources.Signed, via *disk.Scratch) (isNew bool, err error) {
 	if d.state != nil {
 		unlock, err := d.lockVersion(ctx, id)
@@ -99,7 +101,8 @@ func (d *Dir) mergeEvidence(ctx context.Context, id sources.PackageID, s *source
 	return isNew, evidence.Write(d.state, name, via.Dir, s)
 }
 
-// references are those to the evidence for the version of id, in all records.
+// references returns the references to the evidence for the version of id from all
+// records.
 func (d *Dir) references(id sources.PackageID) []string {
 	if d.state == nil {
 		return nil
@@ -117,9 +120,9 @@ func (d *Dir) references(id sources.PackageID) []string {
 	return all
 }
 
-// compareKeys warns if other keys have signed the version of id than the nearest one
-// that there is evidence for. It comes after writing, so that of two processes that
-// store a version each, one sees the other's.
+// compareKeys warns if the version of id is signed with other keys than the nearest
+// version with evidence. It is called after writing, so that if two processes store a
+// version each, at least one of them compares both.
 func (d *Dir) compareKeys(id sources.PackageID, now *sources.Signed) {
 	if d.opts.Compare == nil || d.state == nil {
 		return
@@ -135,7 +138,7 @@ func (d *Dir) compareKeys(id sources.PackageID, now *sources.Signed) {
 	}
 }
 
-// warnOf is warn for what concerns the version of id.
+// warnOf is warn for a problem with the version of id.
 func (d *Dir) warnOf(id sources.PackageID, err error) {
 	if err != nil {
 		d.warn(fmt.Errorf("%s %s: %w", id.Provider, id.Version, err))

@@ -12,7 +12,7 @@ import (
 	"github.com/larder-cli/larder/sources/sourcetest"
 )
 
-// signedDelivery is a delivery with other evidence.
+// signedDelivery is a delivery with the given evidence.
 func signedDelivery(data []byte, signed *sources.Signed, verdict sources.Verdict) sourcetest.Supply {
 	del := delivery(data)
 	fetch := del.Fetch
@@ -29,9 +29,10 @@ func evidenceBy(sums, key string) *sources.Signed {
 	return &sources.Signed{Sums: []byte(sums), Signature: []byte("by " + key), Keys: []sources.Key{{Armor: key}}}
 }
 
-// A package keeps its verdict when the evidence for its version is merged or replaced,
-// as long as that still bears it out, and the keys that a registry listed are known.
-func TestEvidenceThatChangedSince(t *testing.T) {
+// A package keeps its verdict when the evidence for its version is merged or
+// replaced, if the new evidence still supports the verdict. The keys that a registry
+// listed stay known.
+func TestChangedEvidence(t *testing.T) {
 	arm, amd := widget, widget
 	amd.Platform = sources.Platform{OS: "linux", Arch: "amd64"}
 	var warnings []error
@@ -78,7 +79,8 @@ func TestEvidenceThatChangedSince(t *testing.T) {
 	sourcetest.Expect(t, err == nil && s.Signed == nil, "with nobody to judge: got %v, %v", s.Signed, err)
 }
 
-// Only evidence for a new version is compared, with that of one other version.
+// Evidence is compared only if the version is new, and with the evidence of one other
+// version.
 func TestKeysAreComparedWithTheNearestVersion(t *testing.T) {
 	var compared []string
 	opts := cachedir.Options{Compare: func(_ sources.Provider, other sources.Version, was, now *sources.Signed) error {

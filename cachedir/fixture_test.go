@@ -23,7 +23,7 @@ import (
 	"github.com/larder-cli/larder/sources/sourcetest"
 )
 
-// widget is the package that most tests are about.
+// widget is the package that most tests use.
 var widget = packageID("example.test/acme/widget", "1.2.0")
 
 const executable = "terraform-provider-widget_v1.2.0"
@@ -40,7 +40,7 @@ func packageID(address, version string) sources.PackageID {
 	return sources.PackageID{Provider: p, Version: v, Platform: sources.Platform{OS: "linux", Arch: "arm64"}}
 }
 
-// files are the contents of a package, by path.
+// files maps paths to the contents of the files of a package.
 type files map[string]string
 
 var widgetFiles = files{executable: "the provider", "LICENSE": "do as you like", "docs/README": "read me"}
@@ -59,7 +59,7 @@ func (f files) zip(t testing.TB) []byte {
 	return buf.Bytes()
 }
 
-// unpack writes the files to dir, as Terraform might.
+// unpack writes the files to dir, as Terraform does.
 func (f files) unpack(t testing.TB, dir string) string {
 	t.Helper()
 	for name, text := range f {
@@ -71,7 +71,7 @@ func (f files) unpack(t testing.TB, dir string) string {
 	return dir
 }
 
-// age makes a file look as if it were changed long ago.
+// age sets the modification time of a file to a time long ago.
 func age(t testing.TB, path string) {
 	t.Helper()
 	then := time.Now().Add(-time.Hour)
@@ -85,7 +85,7 @@ func (f files) h1(t testing.TB) sources.Hash {
 	return c.H1
 }
 
-// delivery brings the archive data, which it says is signed.
+// delivery supplies the archive data as signed.
 func delivery(data []byte) sourcetest.Supply {
 	return sourcetest.Supply{
 		Accept: func(s sources.Stored) bool { return s.ZH != "" },
@@ -100,7 +100,7 @@ func delivery(data []byte) sourcetest.Supply {
 	}
 }
 
-// testKey is that of the one user that most tests are about.
+// testKey is the key of the user in most tests.
 var testKey = key("the secret of all these tests")
 
 func key(secret string) seal.Key {
@@ -134,7 +134,7 @@ func put(t testing.TB, d *cachedir.Dir, id sources.PackageID, f files) sources.S
 
 var check = sourcetest.Check
 
-// tree lists the files in dir and what they hold, symlinks followed.
+// tree returns the files in dir with their contents. It follows symlinks.
 func tree(t testing.TB, dir string) files {
 	t.Helper()
 	real, err := filepath.EvalSymlinks(dir)
@@ -158,12 +158,12 @@ func sameTree(t testing.TB, dir string, want files) {
 	sourcetest.Expect(t, maps.Equal(got, want), "%s holds %q, want %q", dir, got, want)
 }
 
-// flatVersion is the version of id as one name.
+// flatVersion returns the version of id as one file name.
 func flatVersion(id sources.PackageID) string {
 	return strings.ReplaceAll(path.Dir(id.Path()), "/", "~")
 }
 
-// record is where the cache keeps its record of a package, below root.
+// record returns the path of a package's record, relative to the root of the cache.
 func record(id sources.PackageID) string {
 	return filepath.Join(".larder", "package", flatVersion(id), id.Platform.String()+".json")
 }
@@ -176,21 +176,21 @@ func partialOf(id sources.PackageID) string {
 	return filepath.Join(".larder", "partial", strings.ReplaceAll(id.Path(), "/", "~"))
 }
 
-// nothingStaged checks that nothing is left over in the cache's staging area.
+// nothingStaged checks that the cache's staging directory is empty.
 func nothingStaged(t testing.TB, root string) {
 	t.Helper()
 	left := tree(t, filepath.Join(root, ".larder", "tmp"))
 	sourcetest.Expect(t, len(left) == 0, "left over: %q", left)
 }
 
-// link links a package to its place target in a working directory.
+// link links a package to the path target in a working directory.
 func link(ctx context.Context, d *cachedir.Dir, s sources.Stored, target string) (mode sources.LinkMode, err error) {
 	w := d.Workdir("", providersOf(s.ID, target))
 	defer func() { err = errors.Join(err, w.Close()) }()
 	return w.Link(ctx, s)
 }
 
-// known is what is installed in target.
+// known returns the package installed in target.
 func known(ctx context.Context, d *cachedir.Dir, id sources.PackageID, target string) (sources.Stored, error) {
 	return d.Workdir("", providersOf(id, target)).Get(ctx, id)
 }

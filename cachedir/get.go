@@ -12,9 +12,9 @@ import (
 	"github.com/larder-cli/larder/sources/disk"
 )
 
-// Get describes the entry for id. It hashes the entry unless there is a record, and
-// leaves a record. The error matches [sources.ErrNotFound] if there is no entry, or
-// none that could be used.
+// Get describes the entry for id. If there is no valid record, it hashes the entry
+// and writes a record. The error matches [sources.ErrNotFound] if there is no usable
+// entry.
 func (d *Dir) Get(ctx context.Context, id sources.PackageID) (sources.Stored, error) {
 	var r record
 	err := d.checkHome(id)
@@ -30,7 +30,7 @@ func (d *Dir) Get(ctx context.Context, id sources.PackageID) (sources.Stored, er
 	return d.stored(id, d.entry(id), r), nil
 }
 
-// findLocked is find under the package's lock, so that only one of many processes
+// findLocked is find under the package's lock, so that only one of several processes
 // hashes.
 func (d *Dir) findLocked(ctx context.Context, id sources.PackageID) (record, error) {
 	if d.readOnly == nil {
@@ -43,9 +43,9 @@ func (d *Dir) findLocked(ctx context.Context, id sources.PackageID) (record, err
 	return d.find(ctx, id, d.entry(id), recordPath(id))
 }
 
-// find finds out what is in dir, from the records at paths or by hashing it. Then it
-// replaces the last of the records, unless these contents differ from what was
-// verified: damage is never recorded.
+// find determines the contents of dir, from the records at paths or by hashing. Then
+// it replaces the last of the records, unless the contents differ from the verified
+// ones: damage is never recorded.
 func (d *Dir) find(ctx context.Context, id sources.PackageID, dir string, paths ...string) (record, error) {
 	r, err := d.recall(dir, paths...)
 	if err != nil || r.H1 != "" {
@@ -69,7 +69,7 @@ func (d *Dir) find(ctx context.Context, id sources.PackageID, dir string, paths 
 	return r, nil
 }
 
-// hash hashes what is in dir. Another program may be changing it meanwhile, as
+// hash hashes the contents of dir. Another program may be changing them, because
 // Terraform unpacks in place, so it tries more than once.
 func hash(ctx context.Context, dir string) (record, error) {
 	for range 5 {
@@ -117,7 +117,7 @@ func stored(id sources.PackageID, dir string, r record, signed *sources.Signed) 
 // seen implements [sources.Seen].
 type seen struct {
 	marks []mark
-	from  *original // nil if that isn't known
+	from  *original // nil if unknown
 }
 
 // CopyOf implements [sources.Seen].

@@ -15,8 +15,8 @@ import (
 	"github.com/larder-cli/larder/sources/sourcetest"
 )
 
-// What Terraform put into the cache is hashed, and nobody vouches for it.
-func TestGetForeign(t *testing.T) {
+// A package that Terraform put into the cache is hashed, and is unverified.
+func TestGetEnginesPackage(t *testing.T) {
 	for name, lay := range map[string]func(t *testing.T, entry string){
 		"directory": func(t *testing.T, entry string) { widgetFiles.unpack(t, entry) },
 		"link into a mirror": func(t *testing.T, entry string) {
@@ -74,14 +74,14 @@ func TestGetNothing(t *testing.T) {
 	}
 }
 
-// A record holds while the files are the ones it was made of. After that they
-// are hashed, and what was known goes on to apply only to the same bytes.
+// A record is valid while the files are unchanged. Changed files are hashed again,
+// and the recorded verdict applies only to the same bytes.
 func TestGetAfterChange(t *testing.T) {
 	forged := []byte(`{"format":1,"h1":"h1:forged","zh":"zh:forged","verdict":"signed by HashiCorp"}`)
 	for name, tc := range map[string]struct {
 		change func(t *testing.T, entry, record string)
-		same   bool // bytes, so that the verdict still applies
-		known  bool // and the verdict is known
+		same   bool // whether the bytes are unchanged, so that the verdict still applies
+		known  bool // whether the verdict is still recorded
 	}{
 		"nothing": {func(*testing.T, string, string) {}, true, true},
 		"touched": {func(t *testing.T, entry, _ string) { age(t, filepath.Join(entry, executable)) }, true, true},
@@ -93,7 +93,7 @@ func TestGetAfterChange(t *testing.T) {
 			files{executable: "The provider"}.unpack(t, entry)
 		}, false, false},
 		"another file": {func(t *testing.T, entry, _ string) { files{"extra": "x"}.unpack(t, entry) }, false, false},
-		"a file less": {func(t *testing.T, entry, _ string) {
+		"missing file": {func(t *testing.T, entry, _ string) {
 			check(t, os.Remove(filepath.Join(entry, "LICENSE")))
 		}, false, false},
 		"record lost":    {func(t *testing.T, _, record string) { check(t, os.Remove(record)) }, true, true},
@@ -128,7 +128,7 @@ func TestGetAfterChange(t *testing.T) {
 	}
 }
 
-// With a record nothing is read but the record, without belief in it everything.
+// With a record, no file but the record is read. With Paranoid, all files are.
 func TestGetParanoid(t *testing.T) {
 	root := t.TempDir()
 	put(t, open(t, root, cachedir.Options{}), widget, widgetFiles)
@@ -147,7 +147,7 @@ func TestGetParanoid(t *testing.T) {
 	}
 }
 
-// What has changed just now may change again without its time telling.
+// A file that has just changed can change again without a new modification time.
 func TestGetJustChanged(t *testing.T) {
 	root := t.TempDir()
 	entry := widgetFiles.unpack(t, filepath.Join(root, filepath.FromSlash(widget.Path())))
@@ -158,7 +158,7 @@ func TestGetJustChanged(t *testing.T) {
 	sourcetest.Expect(t, !hasRecord(root), "a record was left")
 }
 
-// What changes while it is hashed is hashed again.
+// Files that change while they are hashed are hashed again.
 func TestGetChanging(t *testing.T) {
 	t.Parallel()
 	root := t.TempDir()
@@ -180,9 +180,9 @@ func TestGetChanging(t *testing.T) {
 	sourcetest.Equal(t, s.H1, f.h1(t), "hashed half way")
 }
 
-// Evidence goes with the packages it came with, and not with those of a
-// release that was published again.
-func TestEvidenceOfAnotherRelease(t *testing.T) {
+// Evidence applies to the packages it was stored with, and not to those of a
+// republished release.
+func TestEvidenceOfRepublishedRelease(t *testing.T) {
 	d := open(t, t.TempDir(), cachedir.Options{})
 	put(t, d, widget, widgetFiles)
 	other := widget

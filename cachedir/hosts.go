@@ -10,18 +10,18 @@ import (
 	"github.com/larder-cli/larder/sources/disk"
 )
 
-// hosts is where the state has a file for each host that was overloaded or out of reach. The
-// file's modification time is until when processes leave the host alone. Its size is the number
-// of pauses since the host's last good answer. If others write there, that costs some waiting
-// and nothing else.
+// hosts is the directory in the state with a file for each host that was overloaded or out of
+// reach. The modification time of the file is the end of the pause. Its size is the number of
+// pauses since the last good answer. Other users who write to these files can only cause some
+// waiting.
 const hosts = "hosts"
 
 // maxPauses bounds the size of the file of a host.
 const maxPauses = 1 << 10
 
-// Until returns until when a host, with its port, is to be left alone, and the number of pauses
-// since its last good answer, as the processes that use this cache have noted. The time is zero
-// if they have noted nothing.
+// Until returns the end of the pause for a host with its port, and the number of pauses since
+// its last good answer, as recorded by the processes that use this cache. The time is zero if
+// none is recorded.
 func (d *Dir) Until(host string) (until time.Time, pauses int) {
 	if d.state == nil {
 		return time.Time{}, 0
@@ -33,8 +33,8 @@ func (d *Dir) Until(host string) (until time.Time, pauses int) {
 	return info.ModTime(), int(min(info.Size(), maxPauses))
 }
 
-// Leave notes until when a host is to be left alone, and the number of pauses. If it can't be
-// written, only this process knows.
+// Leave records the end of the pause for a host, and the number of pauses. If it can't be
+// written, the pause applies to this process only.
 func (d *Dir) Leave(host string, until time.Time, pauses int) {
 	home := d.hostsDir()
 	if home == nil {

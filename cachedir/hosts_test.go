@@ -10,8 +10,8 @@ import (
 	"github.com/larder-cli/larder/sources/sourcetest"
 )
 
-// What one process was asked to wait, another one knows.
-func TestHostsToLeaveAlone(t *testing.T) {
+// A pause that one process records applies to other processes.
+func TestPausesAreShared(t *testing.T) {
 	root := t.TempDir()
 	one, other := open(t, root, cachedir.Options{}), open(t, root, cachedir.Options{})
 	for _, host := range []string{"example.test:443", "[::1]:8443"} {
@@ -30,8 +30,8 @@ func TestHostsToLeaveAlone(t *testing.T) {
 	sourcetest.Expect(t, time.Until(until) < 2*time.Minute && pauses == 0, "a read-only cache was written")
 }
 
-// A link in the place of a host's file leads nowhere.
-func TestHostsAreNoLinks(t *testing.T) {
+// A link in the place of a host's file is not followed.
+func TestHostFileIsNotALink(t *testing.T) {
 	root, outside := t.TempDir(), filepath.Join(t.TempDir(), "file")
 	sourcetest.Check(t, os.WriteFile(outside, nil, 0o644))
 	before, err := os.Stat(outside)

@@ -16,8 +16,9 @@ import (
 
 func knownPath(id sources.PackageID) string { return statePath("known", id) }
 
-// Recall returns the hashes of a package as it was verified here, whether or not it is
-// still in the cache. The error matches [sources.ErrNotFound] if none are recorded.
+// Recall returns the recorded hashes of a verified package, whether or not the
+// package is still in the cache. The error matches [sources.ErrNotFound] if none are
+// recorded.
 func (d *Dir) Recall(id sources.PackageID) (sources.Stored, error) {
 	r, err := d.tryRecord(knownPath(id))
 	switch {
@@ -29,8 +30,8 @@ func (d *Dir) Recall(id sources.PackageID) (sources.Stored, error) {
 	return d.recallEntry(id)
 }
 
-// recallEntry is Recall from the record of the entry, which stands in for one that was
-// lost.
+// recallEntry is Recall from the record of the entry. It is the fallback for a lost
+// hash record.
 func (d *Dir) recallEntry(id sources.PackageID) (sources.Stored, error) {
 	r, err := d.tryRecord(recordPath(id))
 	switch {
@@ -44,7 +45,7 @@ func (d *Dir) recallEntry(id sources.PackageID) (sources.Stored, error) {
 }
 
 // recognise replaces the verdict on a package by the recorded verdict on the same
-// contents, evidence included, if that is better.
+// contents, and its evidence, if that verdict is better.
 func (t *tx) recognise(r record, signed *sources.Signed) (record, *sources.Signed) {
 	old := t.known
 	if old.H1 != r.H1 || old.Verdict <= r.Verdict || t.d.opts.Paranoid {
@@ -58,8 +59,8 @@ func (t *tx) recognise(r record, signed *sources.Signed) (record, *sources.Signe
 	return old, kept
 }
 
-// keepKnown records the hashes of the package of r, and returns that record. The time
-// since which they are known stays.
+// keepKnown records the hashes of the package of r and returns that record. It keeps
+// the time at which they were first recorded.
 func (t *tx) keepKnown(r record, imported bool) record {
 	r.Files, r.From, r.Boot, r.Since, r.Imported = nil, nil, "", t.d.opts.Now().UTC(), imported
 	if t.payload.Local() && r.Verdict == sources.Unverified {
@@ -67,7 +68,7 @@ func (t *tx) keepKnown(r record, imported bool) record {
 	}
 	if old := t.known; old.H1 != "" {
 		if r.Imported && !old.Imported && old.H1 != r.H1 {
-			return old // what was verified stays recorded
+			return old // the verified hashes stay recorded
 		}
 		if old.H1 == r.H1 && (old.ZH == r.ZH || r.ZH == "") {
 			if old.Verdict >= r.Verdict && (r.Imported || !old.Imported) {
@@ -80,8 +81,8 @@ func (t *tx) keepKnown(r record, imported bool) record {
 	return r
 }
 
-// lowerKnown remembers of a package its hashes alone, and not what vouched for
-// them.
+// lowerKnown reduces the recorded verdict on a package to unverified and keeps its
+// hashes.
 func (d *Dir) lowerKnown(id sources.PackageID) {
 	if r, ok := d.readRecord(knownPath(id)); ok {
 		r.Verdict, r.Evidence = sources.Unverified, ""
@@ -89,7 +90,7 @@ func (d *Dir) lowerKnown(id sources.PackageID) {
 	}
 }
 
-// Recorded lists the platforms for which hashes of the version's packages are
+// Recorded returns the platforms for which hashes of the version's packages are
 // recorded.
 func (d *Dir) Recorded(p sources.Provider, v sources.Version) ([]sources.Platform, error) {
 	if d.state == nil {
@@ -114,7 +115,7 @@ func (d *Dir) Recorded(p sources.Provider, v sources.Version) ([]sources.Platfor
 	return all, nil
 }
 
-// namesIn lists a directory. What is missing is empty.
+// namesIn lists a directory. It returns no names for a missing directory.
 func namesIn(in *disk.Dir, name string) ([]string, error) {
 	dir, err := in.Sub(name)
 	if errors.Is(err, fs.ErrNotExist) {
@@ -132,8 +133,8 @@ func namesIn(in *disk.Dir, name string) ([]string, error) {
 	return names, err
 }
 
-// Forget forgets the hashes of a package, so that another one may take its place.
-// The package itself stays until then.
+// Forget removes the recorded hashes of a package, so that different contents may
+// replace it. The package itself stays in place until then.
 func (d *Dir) Forget(ctx context.Context, id sources.PackageID) error {
 	if d.readOnly != nil {
 		return d.unwritable()
@@ -146,7 +147,7 @@ func (d *Dir) Forget(ctx context.Context, id sources.PackageID) error {
 	return sources.InPackage(id, errors.Join(d.removeState(recordPath(id)), d.removeState(knownPath(id))))
 }
 
-// removeState removes a record, and its directory if it was the last there.
+// removeState removes a record, and its directory if that is empty afterwards.
 func (d *Dir) removeState(name string) error {
 	if err := d.state.Remove(name); err != nil {
 		return err

@@ -15,7 +15,7 @@ import (
 	"github.com/larder-cli/larder/sources/sourcetest"
 )
 
-// clock makes a cache's time stand still.
+// clock returns options with a fixed time.
 func clock(at time.Time) cachedir.Options {
 	return cachedir.Options{Now: func() time.Time { return at }}
 }
@@ -58,8 +58,8 @@ func TestMeasureRefused(t *testing.T) {
 	sourcetest.ErrorIs(t, err, sources.ErrNotFound, "remembered")
 }
 
-// What a package hashed to stays known when the package goes, with what vouches
-// for it, until someone says that it be forgotten.
+// The hashes of a package stay recorded with their evidence after the package was
+// removed, until Forget.
 func TestRecallAfterPruning(t *testing.T) {
 	ctx, root := context.Background(), t.TempDir()
 	d := open(t, root, cachedir.Options{})
@@ -78,11 +78,12 @@ func TestRecallAfterPruning(t *testing.T) {
 	check(t, d.Forget(ctx, widget))
 	_, err = d.Recall(widget)
 	sourcetest.ErrorIs(t, err, sources.ErrNotFound, "remembered")
-	check(t, d.Forget(ctx, widget)) // there is nothing to forget
+	check(t, d.Forget(ctx, widget)) // nothing is recorded yet
 }
 
-// What its author works at changes, and that is nobody's business.
-func TestLocalPackagesThatNobodyVouchesForAreNotRemembered(t *testing.T) {
+// A package that its author works on changes legitimately, so its hashes are not
+// recorded.
+func TestUnverifiedLocalPackagesAreNotRecorded(t *testing.T) {
 	for verdict, want := range map[sources.Verdict]bool{sources.Unverified: false, sources.HashOnly: true} {
 		d := open(t, t.TempDir(), cachedir.Options{})
 		dir := widgetFiles.unpack(t, t.TempDir())
@@ -99,7 +100,7 @@ func TestLocalPackagesThatNobodyVouchesForAreNotRemembered(t *testing.T) {
 	}
 }
 
-// unpacked delivers a package that lies somewhere unpacked.
+// unpacked delivers the unpacked package in dir.
 func unpacked(dir string, verdict sources.Verdict) sourcetest.Supply {
 	return sourcetest.Supply{
 		Accept: func(sources.Stored) bool { return false },
@@ -110,8 +111,8 @@ func unpacked(dir string, verdict sources.Verdict) sourcetest.Supply {
 	}
 }
 
-// Contents that came out of an archive once are worth what the archive was,
-// wherever they come from, and what is remembered of them stays.
+// Contents that match a verified archive get its verdict, from whatever source they
+// come, and their record is kept.
 func TestKnownContentsAreRecognised(t *testing.T) {
 	ctx, d := context.Background(), open(t, t.TempDir(), cachedir.Options{})
 	seen := put(t, d, widget, widgetFiles)
@@ -133,7 +134,7 @@ func TestKnownContentsAreRecognised(t *testing.T) {
 	}
 }
 
-// Packages may arrive file by file.
+// A package may be delivered file by file.
 func TestFiles(t *testing.T) {
 	ctx, root := context.Background(), t.TempDir()
 	d := open(t, root, cachedir.Options{})
@@ -171,7 +172,7 @@ func TestFiles(t *testing.T) {
 	nothingStaged(t, root)
 }
 
-func TestRemembered(t *testing.T) {
+func TestRecorded(t *testing.T) {
 	ctx, d := context.Background(), open(t, t.TempDir(), cachedir.Options{})
 	remembered := func() []sources.Platform {
 		all, err := d.Recorded(widget.Provider, widget.Version)
@@ -190,9 +191,9 @@ func TestRemembered(t *testing.T) {
 	sourcetest.EqualSlices(t, remembered(), []sources.Platform{other.Platform}, "remembered")
 }
 
-// What is remembered tells whether a package is the right one that somebody else
-// put into the cache.
-func TestVerifyAgainstMemory(t *testing.T) {
+// Verify uses the recorded hashes to check a package that another program put into
+// the cache.
+func TestVerifyUsesHashRecords(t *testing.T) {
 	for text, wrong := range map[string]bool{"the provider": false, "a PROVIDER!!": true} {
 		root := t.TempDir()
 		d := open(t, root, cachedir.Options{})

@@ -13,7 +13,7 @@ import (
 	"github.com/larder-cli/larder/sources/sourcetest"
 )
 
-// targetIn is the place of the widget in a working directory.
+// targetIn returns the path of the widget in a working directory.
 func targetIn(dir string) string {
 	return filepath.Join(dir, ".terraform", "providers", filepath.FromSlash(widget.Path()))
 }
@@ -38,7 +38,7 @@ func TestLink(t *testing.T) {
 			check(t, err)
 			sourcetest.Expect(t, info.Mode().Perm()&0o111 != 0, "the executable has mode %v", info.Mode())
 
-			// Now that it is there, it is neither read nor replaced.
+			// The installed package is neither read nor replaced.
 			before, err := os.Lstat(target)
 			check(t, err)
 			again, err := link(context.Background(), d, s, target)
@@ -57,7 +57,7 @@ func TestLink(t *testing.T) {
 	}
 }
 
-// alone checks that nothing temporary lies beside the target.
+// alone checks that there are no temporary files beside the target.
 func alone(t *testing.T, target string) {
 	t.Helper()
 	entries, err := os.ReadDir(filepath.Dir(target))
@@ -75,8 +75,8 @@ func TestLinkUnknownMode(t *testing.T) {
 	sourcetest.ErrorIs(t, err, os.ErrNotExist, "target")
 }
 
-// A copy of other bytes than those that were vouched for is not installed.
-func TestLinkCopiesWhatWasKnown(t *testing.T) {
+// A copy is not installed if its bytes differ from the verified ones.
+func TestLinkDoesNotCopyChangedBytes(t *testing.T) {
 	d := open(t, t.TempDir(), cachedir.Options{Link: sources.LinkCopy})
 	s := put(t, d, widget, widgetFiles)
 	files{executable: "changed"}.unpack(t, s.Dir)
@@ -88,7 +88,7 @@ func TestLinkCopiesWhatWasKnown(t *testing.T) {
 	sourcetest.ErrorIs(t, err, os.ErrNotExist, "target")
 }
 
-// Whatever was at the target makes room, and nothing behind a link is touched.
+// A file of any kind at the target is replaced. Files behind a link are not changed.
 func TestLinkReplaces(t *testing.T) {
 	elsewhere := files{executable: "other"}
 	for name, lay := range map[string]func(t *testing.T, target, elsewhere string){
@@ -119,7 +119,7 @@ func TestLinkReplaces(t *testing.T) {
 				sameTree(t, other, elsewhere)
 				alone(t, target)
 				_, err = os.Lstat(filepath.Join(root, ".terraform", "providers", ".larder-replaced", filepath.FromSlash(widget.Path())))
-				lost := name != "empty" && name != "link" && name != "dangling" // files that are nowhere else
+				lost := name != "empty" && name != "link" && name != "dangling" // whether there are files that exist nowhere else
 				if (err == nil) != lost || kept != 0 != lost {
 					t.Errorf("kept: %v, with %d warnings", err, kept)
 				}
@@ -128,7 +128,8 @@ func TestLinkReplaces(t *testing.T) {
 	}
 }
 
-// The cache may be the install directory itself, however it is spelt.
+// The cache may itself be the directory of installed packages, under any spelling of
+// its path.
 func TestLinkToItself(t *testing.T) {
 	for _, mode := range []sources.LinkMode{sources.LinkAuto, sources.LinkSymlink, sources.LinkCopy} {
 		dir := t.TempDir()
@@ -147,7 +148,7 @@ func TestLinkToItself(t *testing.T) {
 	}
 }
 
-// An explicit mode replaces a link of another kind; auto is content with it.
+// An explicit mode replaces a link of another kind, auto does not.
 func TestLinkOtherMode(t *testing.T) {
 	root, target := t.TempDir(), targetIn(t.TempDir())
 	s := put(t, open(t, root, cachedir.Options{}), widget, widgetFiles)
@@ -161,8 +162,8 @@ func TestLinkOtherMode(t *testing.T) {
 	}
 }
 
-// For users whom no mode keeps from writing, small packages are copied: Terraform would
-// unpack another build through links.
+// Small packages are copied for users who can write to read-only files: Terraform
+// would unpack another build through links.
 func TestLinkForRoot(t *testing.T) {
 	root, target := t.TempDir(), targetIn(t.TempDir())
 	d := open(t, root, cachedir.Options{Unbound: true})
@@ -176,8 +177,8 @@ func TestLinkForRoot(t *testing.T) {
 	sameTree(t, s.Dir, widgetFiles)
 }
 
-// Nobody but root can write to files in a cache, and so through hardlinks. In an
-// engine's own plugin cache the engine can.
+// Only root can write to files in a cache, and so through hardlinks. An engine can
+// write to its own plugin cache.
 func TestStoredFilesAreReadOnly(t *testing.T) {
 	for shared, want := range map[bool][2]os.FileMode{false: {0o555, 0o444}, true: {0o755, 0o644}} {
 		d := open(t, t.TempDir(), cachedir.Options{Shared: shared})
@@ -190,8 +191,8 @@ func TestStoredFilesAreReadOnly(t *testing.T) {
 	}
 }
 
-// Links that were made of a link into a mirror lead to the files. There are no
-// hardlinks to them, through which engines would write into the mirror.
+// A link to an entry that is a link into a mirror leads to the files. There are no
+// hardlinks to them, because engines would write into the mirror through those.
 func TestLinkFromLinkedEntry(t *testing.T) {
 	for mode, used := range map[sources.LinkMode]sources.LinkMode{
 		sources.LinkHard: "", sources.LinkAuto: sources.LinkSymlink,
@@ -219,8 +220,8 @@ func TestLinkFromLinkedEntry(t *testing.T) {
 	}
 }
 
-// An install in a working directory is hashed once, whoever made it.
-func TestKnown(t *testing.T) {
+// An installed package is hashed once, whichever program installed it.
+func TestInstalledPackageIsHashedOnce(t *testing.T) {
 	root, target := t.TempDir(), targetIn(t.TempDir())
 	d := open(t, root, cachedir.Options{})
 	widgetFiles.unpack(t, target)
@@ -228,7 +229,7 @@ func TestKnown(t *testing.T) {
 	check(t, err)
 	sourcetest.Expect(t, first.H1 == widgetFiles.h1(t) && first.Verdict == sources.Unverified, "first known as %+v", first)
 
-	// Other bytes under the same mark show that nothing is read again.
+	// Other bytes with the same fingerprint show that the file is not read again.
 	path := filepath.Join(target, executable)
 	info, err := os.Stat(path)
 	check(t, err)
@@ -246,7 +247,7 @@ func TestKnown(t *testing.T) {
 	sourcetest.Expect(t, third.H1 != first.H1, "a change went unnoticed")
 }
 
-// What the cache knows of the same bytes applies to a copy of them.
+// The record of the entry applies to a copy with the same bytes.
 func TestKnownCopyOfEntry(t *testing.T) {
 	d := open(t, t.TempDir(), cachedir.Options{})
 	s := put(t, d, widget, widgetFiles)

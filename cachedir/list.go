@@ -21,56 +21,57 @@ import (
 	"github.com/larder-cli/larder/sources/disk"
 )
 
-// An Entry is a package in the cache, as it lies there: known or not, good or
-// not.
+// An Entry is a package in the cache as found on disk, with or without a record,
+// intact or not.
 type Entry struct {
 	ID       sources.PackageID
 	Dir      string
-	Target   string          // whither it leads, if it is a symlink
-	Size     int64           // bytes on disk, of every file that no entry before it has too
-	Freed    int64           // bytes on disk that would be free without it: those of files that are nowhere else
-	Linked   bool            // whether files of it have names outside of the cache too
-	Used     time.Time       // last, as far as that is noted
-	H1       sources.Hash    // empty if it is not known
-	ZH       sources.Hash    // of the archive it came from; empty if that is not known
-	Verdict  sources.Verdict // unverified if it is not known
-	Origin   string          // empty if it is not known
-	Evidence bool            // whether what vouches for it is kept, if [ListOptions] ask for that
-	Roots    []string        // directories of the root modules that use it
+	Target   string          // target of the link, if the entry is a symlink
+	Size     int64           // bytes on disk, without files that an earlier entry shares
+	Freed    int64           // bytes on disk that removing the entry would free: those of files without other links
+	Linked   bool            // whether files of the entry also have links outside the cache
+	Used     time.Time       // last recorded use
+	H1       sources.Hash    // empty if unknown
+	ZH       sources.Hash    // of the archive; empty if unknown
+	Verdict  sources.Verdict // unverified if unknown
+	Origin   string          // empty if unknown
+	Evidence bool            // whether its evidence is kept, if requested in [ListOptions]
+	Roots    []string        // directories of the root modules that use the entry
 
-	marks []mark // nil if it is a symlink
+	marks []mark // nil for a symlink
 	files []extent
 }
 
-// A Listing is what a cache holds.
+// A Listing describes the contents of a cache.
 type Listing struct {
-	Entries  []Entry   // by provider, version and platform
-	Findings []Finding // what does not belong into a cache
-	Roots    []Root    // that are known
-	Unclear  []error   // what some root modules use cannot be told
-	Saved    int64     // bytes that root modules would take on disk if none shared files with the cache
+	Entries  []Entry   // sorted by provider, version and platform
+	Findings []Finding // files that do not belong in a cache
+	Roots    []Root    // known root modules
+	Unclear  []error   // why it is unknown which packages some root modules use
+	Saved    int64     // bytes on disk that root modules save by sharing files with the cache
 
 	stale []string // registrations of root modules that no longer exist
 }
 
-// ListOptions adjust what is listed.
+// ListOptions configure a listing.
 type ListOptions struct {
-	Roots    []Root     // known besides those that are registered
-	Locked   LockReader // nil if lock files do not count
-	Evidence bool       // find out whether evidence is kept
+	Roots    []Root     // additional root modules, besides the registered ones
+	Locked   LockReader // nil to ignore lock files
+	Evidence bool       // determine whether evidence is kept
 }
 
-// A file is what no other file on this machine is.
+// A file identifies a file on this machine.
 type file struct{ inode, device uint64 }
 
-// An extent is what a file takes on disk.
+// An extent is the disk usage of a file.
 type extent struct {
 	file  file
 	bytes int64
-	links uint64 // names that it has, anywhere
+	links uint64 // number of hard links
 }
 
-// List says what the cache holds, whoever put it there. It changes nothing.
+// List describes the contents of the cache, including those of other programs. It
+// changes nothing.
 func (d *Dir) List(ctx context.Context, opts ListOptions) (*Listing, error) {
 	l := &lister{Dir: d, ctx: ctx, opts: opts, seen: map[file]uint64{}}
 	if d.tree != nil {
@@ -102,7 +103,7 @@ func (d *Dir) List(ctx context.Context, opts ListOptions) (*Listing, error) {
 	return listing, ctx.Err()
 }
 
-// mergeRoots are all roots, each once.
+// mergeRoots merges both lists without duplicates.
 func mergeRoots(registered, found []Root) []Root {
 	known := slices.Clone(registered)
 	seen := map[[2]string]bool{}
@@ -118,18 +119,18 @@ func mergeRoots(registered, found []Root) []Root {
 	return known
 }
 
-// A lister walks through the levels of a cache.
+// A lister walks the levels of a cache.
 type lister struct {
 	*Dir
 	ctx      context.Context
 	opts     ListOptions
-	packages [][]string // paths of directories that may be packages, those of a version together
+	packages [][]string // paths of possible packages, grouped by version
 	entries  []Entry
 	findings []Finding
-	seen     map[file]uint64 // names in the cache, by file
+	seen     map[file]uint64 // number of links in the cache for each file
 }
 
-// The depths below the cache at which names stand for what.
+// The depths below the cache directory.
 const (
 	hostDepth = iota
 	_
@@ -138,14 +139,14 @@ const (
 	platformDepth
 )
 
-// level looks at what is in a directory, so deep below the cache.
+// level examines the contents of a directory at the given depth below the cache.
 func (l *lister) level(rel string, depth int) error {
 	if err := l.ctx.Err(); err != nil {
 		return err
 	}
 	names, err := os.ReadDir(filepath.Join(l.root, filepath.FromSlash(rel)))
 	if errors.Is(err, fs.ErrNotExist) && rel != "" {
-		return nil // it has just been removed
+		return nil // removed meanwhile
 	}
 	if err != nil && rel != "" {
 		l.find(Unreadable, rel, err.Error())
@@ -176,7 +177,7 @@ func isTofuLock(e fs.DirEntry) bool {
 	return ok && err == nil && e.Type().IsRegular()
 }
 
-// name looks at one name in a cache.
+// name examines one name in a cache.
 func (l *lister) name(at string, e fs.DirEntry, siblings []fs.DirEntry, depth int) error {
 	if e.Type()&fs.ModeSymlink != 0 {
 		l.symlink(at, depth)
@@ -203,8 +204,7 @@ func (l *lister) name(at string, e fs.DirEntry, siblings []fs.DirEntry, depth in
 	return nil
 }
 
-// canonical reports whether a path is so written as programs write it that fill
-// caches.
+// canonical reports whether a path has the spelling that Larder and the engines use.
 func canonical(at string, depth int) bool {
 	parts := strings.Split(at, "/")
 	name := parts[depth]
@@ -222,10 +222,10 @@ func canonical(at string, depth int) bool {
 		p, err := sources.ParsePlatform(name)
 		return err == nil && p.String() == name
 	}
-	return strings.ToLower(name) == name // a namespace, which is judged with its type
+	return strings.ToLower(name) == name // a namespace; it is checked together with its type
 }
 
-// twinOf finds a sibling whose name differs only in case.
+// twinOf returns a sibling whose name differs from name only in case.
 func twinOf(name string, siblings []fs.DirEntry) (string, bool) {
 	for _, s := range siblings {
 		if s.Name() != name && strings.EqualFold(s.Name(), name) {
@@ -235,13 +235,13 @@ func twinOf(name string, siblings []fs.DirEntry) (string, bool) {
 	return "", false
 }
 
-// symlink looks at a symlink without following it, except to see whether it
-// leads anywhere.
+// symlink examines a symlink without following it, except to check that its target
+// exists.
 func (l *lister) symlink(at string, depth int) {
 	full := filepath.Join(l.root, filepath.FromSlash(at))
 	target, err := os.Readlink(full)
 	if err != nil {
-		return // it has just been removed
+		return // removed meanwhile
 	}
 	info, err := os.Stat(full)
 	switch {
@@ -259,17 +259,17 @@ func (l *lister) symlink(at string, depth int) {
 	l.find(Elsewhere, at, "a link to "+target)
 }
 
-// idOf is the package at a canonical path.
+// idOf returns the package at a canonical path.
 func idOf(at string) sources.PackageID {
 	parts := strings.Split(at, "/")
-	// The path is canonical, so each of these succeeds.
+	// Parsing succeeds because the path is canonical.
 	p, _ := sources.ParseStoredProvider(path.Join(parts[:3]...))
 	v, _ := sources.ParseVersion(parts[3])
 	platform, _ := sources.ParsePlatform(parts[4])
 	return sources.PackageID{Provider: p, Version: v, Platform: platform}
 }
 
-// lookAtAll looks at the packages, several versions at a time.
+// lookAtAll examines the packages, several versions at a time.
 func (l *lister) lookAtAll() error {
 	versions := make([]*lister, len(l.packages))
 	g, ctx := errgroup.WithContext(l.ctx)
@@ -296,13 +296,13 @@ func (l *lister) lookAtAll() error {
 	return nil
 }
 
-// A release is what the packages of a version share.
+// A release holds data that the packages of a version share.
 type release struct {
-	records  func() (*disk.Dir, error) // directory of their records
+	records  func() (*disk.Dir, error) // opens the directory of their records
 	evidence func() (*sources.Signed, error)
 }
 
-// version looks at the packages of a version.
+// version examines the packages of a version.
 func (l *lister) version(packages []string) {
 	if len(packages) == 0 {
 		return
@@ -313,7 +313,7 @@ func (l *lister) version(packages []string) {
 		sync.OnceValues(func() (*sources.Signed, error) { return l.Evidence(id.Provider, id.Version) }),
 	}
 	for _, at := range packages {
-		id.Platform, _ = sources.ParsePlatform(path.Base(at)) // which is canonical, so this succeeds
+		id.Platform, _ = sources.ParsePlatform(path.Base(at)) // succeeds because the name is canonical
 		l.entry(id, of)
 	}
 	if l.state != nil {
@@ -323,7 +323,7 @@ func (l *lister) version(packages []string) {
 	}
 }
 
-// entry looks at a package.
+// entry examines a package.
 func (l *lister) entry(id sources.PackageID, of release) {
 	e := Entry{ID: id, Dir: l.Dir.entry(id)}
 	var marks []mark
@@ -344,7 +344,7 @@ func (l *lister) entry(id sources.PackageID, of release) {
 	}
 	var sizeErr error
 	if err != nil {
-		sizeErr = l.extents(&e) // of all files, as scanning stopped at one
+		sizeErr = l.extents(&e) // of all files, because scanning stopped at the failing one
 	} else {
 		err = hasExecutable(marks, id.Provider.Type)
 		for _, full := range links {
@@ -372,7 +372,7 @@ func (l *lister) entry(id sources.PackageID, of release) {
 	l.entries = append(l.entries, e)
 }
 
-// hasExecutable is an error if no file of a package is one that engines run.
+// hasExecutable returns an error if no file of a package is one that engines run.
 func hasExecutable(marks []mark, typ string) error {
 	var c sources.Contents
 	for _, m := range marks {
@@ -382,8 +382,9 @@ func hasExecutable(marks []mark, typ string) error {
 	return err
 }
 
-// lastUse is when a package was last used: as recorded, or else when it was changed,
-// or later, when an engine read it.
+// lastUse returns when a package was last used. That is the recorded time or, without
+// a record, the time of its last change. An access time of the files that is later
+// counts.
 func lastUse(e Entry, recorded time.Time) time.Time {
 	last := recorded
 	if last.IsZero() {
@@ -399,8 +400,8 @@ func lastUse(e Entry, recorded time.Time) time.Time {
 	return last
 }
 
-// extents finds out what the files of e take on disk, and which of them are
-// links that lead out of the cache.
+// extents measures the disk usage of the files of e and finds links that lead out of
+// the cache.
 func (l *lister) extents(e *Entry) error {
 	e.files = nil
 	return filepath.WalkDir(e.Dir, func(full string, f fs.DirEntry, err error) error {
@@ -419,7 +420,7 @@ func (l *lister) extents(e *Entry) error {
 	})
 }
 
-// inner looks at a symlink in a package.
+// inner examines a symlink in a package.
 func (l *lister) inner(e *Entry, full string) {
 	rel, err := filepath.Rel(e.Dir, full)
 	if err != nil {
@@ -436,7 +437,7 @@ func (l *lister) inner(e *Entry, full string) {
 	}
 }
 
-// measureAll adds up what the entries take.
+// measureAll adds up the disk usage of the entries.
 func (l *lister) measureAll() {
 	counted := map[file]bool{}
 	for i := range l.entries {
@@ -446,7 +447,7 @@ func (l *lister) measureAll() {
 			own[x.file]++
 		}
 		for _, x := range e.files {
-			if x.file == (file{}) { // which nobody can tell from others
+			if x.file == (file{}) { // the file has no identity
 				e.Size, e.Freed = e.Size+x.bytes, e.Freed+x.bytes
 				continue
 			}
@@ -464,8 +465,8 @@ func (l *lister) measureAll() {
 	}
 }
 
-// saved is what sharing saves: for each package, what all root modules but one
-// have of it by links.
+// saved returns the bytes that sharing saves: for each package, the bytes of its
+// links in all root modules but one.
 func (d *Dir) saved(entries []Entry, users users) int64 {
 	var saved int64
 	for _, e := range entries {
@@ -485,7 +486,7 @@ func (l *lister) find(kind FindingKind, at, text string) {
 	l.findings = append(l.findings, Finding{Kind: kind, Path: at, Text: text})
 }
 
-// findIn is find for what is at rel in a package.
+// findIn is find for the path rel in a package.
 func (l *lister) findIn(id sources.PackageID, kind FindingKind, rel, text string) {
 	at := path.Join(id.Path(), filepath.ToSlash(rel))
 	l.findings = append(l.findings, Finding{Kind: kind, Path: at, Package: &id, Text: text})

@@ -21,7 +21,7 @@ func list(t testing.TB, d *cachedir.Dir, opts cachedir.ListOptions) *cachedir.Li
 	return l
 }
 
-// found are the findings as "kind path".
+// found returns the findings as "kind path".
 func found(findings []cachedir.Finding) []string {
 	var lines []string
 	for _, f := range findings {
@@ -39,8 +39,8 @@ func versions(entries []cachedir.Entry) string {
 	return strings.Join(names, " ")
 }
 
-// rootModule makes a root module with a package linked from the cache, or with a
-// lock file alone.
+// rootModule creates a root module with a package linked from the cache, or with a
+// lock file only.
 func rootModule(t testing.TB, d *cachedir.Dir, s sources.Stored) cachedir.Root {
 	t.Helper()
 	dir := t.TempDir()
@@ -91,8 +91,8 @@ func TestList(t *testing.T) {
 	}
 }
 
-// What has several names on disk is counted once, and not as free if one of them
-// is elsewhere.
+// A file with several hardlinks is counted once, and does not count as freed if one
+// of its links is outside the cache.
 func TestHardlinksCountOnce(t *testing.T) {
 	root := t.TempDir()
 	d := open(t, root, cachedir.Options{Link: sources.LinkHard})
@@ -169,8 +169,9 @@ func TestFindings(t *testing.T) {
 	}
 }
 
-// A root module uses what its lock file selects for any platform, what is
-// installed in it, and if either cannot be read what was last installed.
+// A root module uses the packages that its lock file selects, for all platforms, and
+// the installed packages. If either cannot be read, the packages installed last
+// count.
 func TestUse(t *testing.T) {
 	arm := widget
 	amd := widget

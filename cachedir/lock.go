@@ -11,19 +11,20 @@ import (
 	"github.com/larder-cli/larder/sources/disk"
 )
 
-// lock waits for the lock of the package and returns the function to release it.
+// lock waits for the lock of the package and returns the function that releases it.
 func (d *Dir) lock(ctx context.Context, id sources.PackageID) (unlock func(), err error) {
 	return d.lockAt(ctx, id, id.Path())
 }
 
-// lockVersion is lock for what the packages of a version share, which takes no time. Some
-// versions share a lock: each lock is one more file in every cache.
+// lockVersion locks the data that the packages of a version share. The lock is held
+// only briefly. Several versions share a lock file, to keep the number of files in a
+// cache small.
 func (d *Dir) lockVersion(ctx context.Context, id sources.PackageID) (unlock func(), err error) {
 	return d.lockAt(ctx, id, "evidence-"+nameFor(path.Dir(id.Path()))[:1])
 }
 
-// lockAt waits for the lock with the given name, which has to do with the package
-// id. Without a state nobody else can be waited for.
+// lockAt waits for the lock called name, on behalf of the package id. Without a state
+// there are no locks, and it does nothing.
 func (d *Dir) lockAt(ctx context.Context, id sources.PackageID, name string) (unlock func(), err error) {
 	if d.state == nil {
 		return func() {}, nil
@@ -52,9 +53,9 @@ func (d *Dir) warnLockless(l *disk.Lock) {
 }
 
 // lockTofu waits for the lock that OpenTofu holds while it checks, fetches and
-// unpacks the package id, whose entry is in home, and returns the function to
-// release it. The caller holds the package's own lock. As OpenTofu does, it creates
-// the file if there is none, and leaves it there.
+// unpacks the package id, and returns the function that releases it. home contains
+// the entry. The caller holds the package's own lock. Like OpenTofu, lockTofu creates
+// a missing lock file and leaves it in place.
 func (d *Dir) lockTofu(ctx context.Context, home *disk.Dir, id sources.PackageID) (unlock func(), err error) {
 	name := tofuLockName(id.Platform)
 	f, err := home.EditFile(name)
@@ -70,12 +71,14 @@ func (d *Dir) lockTofu(ctx context.Context, home *disk.Dir, id sources.PackageID
 	return func() { f.Close() }, nil
 }
 
-// tofuLockName is the name of OpenTofu's lock file for a package, beside the entry.
+// tofuLockName returns the name of OpenTofu's lock file for a package, beside the
+// entry.
 func tofuLockName(p sources.Platform) string { return p.String() + ".lock" }
 
-// holdTofu takes OpenTofu's lock for a package that is to be removed, if there is
-// such a lock and it is free. The file stays, as another process may be waiting for
-// it: were it removed, that one and the next would hold different locks.
+// holdTofu takes OpenTofu's lock for a package that is about to be removed, if the
+// lock file exists and is free. The file stays, because another process may be
+// waiting for it: if it were removed, that process and the next one would hold
+// different locks.
 func (d *Dir) holdTofu(home *disk.Dir, id sources.PackageID) (unlock func(), err error) {
 	name := tofuLockName(id.Platform)
 	if _, err := home.Lstat(name); errors.Is(err, fs.ErrNotExist) {

@@ -17,7 +17,7 @@ import (
 	"github.com/larder-cli/larder/sources/sourcetest"
 )
 
-// hold begins to put the widget, and goes on when the function is called.
+// hold starts to store the widget, and continues when release is called.
 func hold(t *testing.T, d *cachedir.Dir) (release func()) {
 	t.Helper()
 	held, free, done := make(chan struct{}), make(chan struct{}), make(chan error)
@@ -40,7 +40,7 @@ func hold(t *testing.T, d *cachedir.Dir) (release func()) {
 	}
 }
 
-// Who waits long is told for whom, once, and then finds the package.
+// A process that waits long reports the holder once, and then finds the package.
 func TestWaiting(t *testing.T) {
 	t.Parallel()
 	root := t.TempDir()
@@ -73,7 +73,7 @@ func TestWaiting(t *testing.T) {
 	sourcetest.Equal(t, err, nil, "lock file")
 }
 
-// A wait ends when it is canceled, or has a limit.
+// A wait ends when its context is canceled or its limit is reached.
 func TestWaitEnds(t *testing.T) {
 	root := t.TempDir()
 	defer hold(t, open(t, root, cachedir.Options{}))()
@@ -88,15 +88,15 @@ func TestWaitEnds(t *testing.T) {
 	}
 }
 
-// Packages do not wait for one another.
+// Storing one package does not wait for another package.
 func TestOtherPackageIsFree(t *testing.T) {
 	d := open(t, t.TempDir(), cachedir.Options{LockTimeout: time.Second})
 	defer hold(t, d)()
 	put(t, d, packageID("example.test/acme/widget", "1.3.0"), widgetFiles)
 }
 
-// What killed processes left is removed, but neither what is being made nor what has
-// a name that no larder process makes.
+// The files of killed processes are removed. Staging directories in use, and names
+// that no larder process creates, stay.
 func TestSweep(t *testing.T) {
 	root := t.TempDir()
 	tmp := filepath.Join(root, ".larder", "tmp")

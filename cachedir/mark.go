@@ -12,7 +12,7 @@ import (
 	"github.com/larder-cli/larder/sources"
 )
 
-// A mark identifies an unchanged file without reading it.
+// A mark is a file fingerprint. It identifies an unchanged file without reading it.
 type mark struct {
 	Path   string `json:"path"` // relative, with forward slashes
 	Size   int64  `json:"size"`
@@ -20,17 +20,18 @@ type mark struct {
 	Inode  uint64 `json:"inode,omitempty"`
 	Device uint64 `json:"device,omitempty"`
 
-	// foreign is set where another user owns the file, who can change it and set its
-	// times back. It is in no record, so that none is believed about such files.
+	// foreign is set if another user owns the file, because that user can change the
+	// file and reset its times. It is not part of a record, so records of such files
+	// are never used.
 	foreign bool
 }
 
-// maxFiles is more than any package has that can be unpacked or hashed.
+// maxFiles exceeds the number of files in any package that can be unpacked or hashed.
 const maxFiles = 10_000
 
-// scan finds the marks of all files in dir, always in the same order. Symlinks
-// to files count as the files; dir itself may be a symlink. The error matches
-// sources.ErrNotFound if dir is not there or cannot be a package.
+// scan returns the fingerprints of all files in dir, always in the same order. A
+// symlink to a file counts as that file, and dir itself may be a symlink. The error
+// matches sources.ErrNotFound if dir does not exist or cannot be a package.
 func scan(dir string) (marks []mark, err error) {
 	whileReplaced(dir, func() error {
 		marks, err = scanEach(dir, func(string, fs.FileInfo) {})
@@ -39,9 +40,9 @@ func scan(dir string) (marks []mark, err error) {
 	return marks, err
 }
 
-// whileReplaced calls read again if it missed something in a dir that is there: another
-// process may have replaced the package meanwhile. It gives up after a few times, as a
-// link that leads nowhere is missing for good.
+// whileReplaced calls read again if a file is missing although dir exists, because
+// another process may be replacing the package. It gives up after a few attempts: the
+// target of a broken link stays missing.
 func whileReplaced(dir string, read func() error) {
 	for range 5 {
 		if err := read(); !errors.Is(err, fs.ErrNotExist) || gone(dir) {
@@ -55,8 +56,8 @@ func gone(dir string) bool {
 	return errors.Is(err, fs.ErrNotExist)
 }
 
-// scanEach is scan that calls visit for each file, as it is there: with the path and
-// the description of a symlink, not of its target.
+// scanEach is scan with a call of visit for each file. Unlike scan's result, visit
+// gets the path and the description of a symlink itself, not of its target.
 func scanEach(dir string, visit func(path string, info fs.FileInfo)) ([]mark, error) {
 	marks, err := scanBelow(dir, "", nil, visit)
 	if errors.Is(err, fs.ErrNotExist) || errors.Is(err, syscall.ENOTDIR) || errors.Is(err, syscall.ELOOP) {
@@ -110,8 +111,8 @@ func markOf(path, name string, info fs.FileInfo) (mark, error) {
 	return m, nil
 }
 
-// settled reports whether the last change of every file is so long ago that the
-// next one cannot bear the same time.
+// settled reports whether the last change of every file was so long ago that another
+// change must result in a different modification time.
 func settled(marks []mark, now time.Time) bool {
 	for _, m := range marks {
 		if now.Sub(time.Unix(0, m.MTime)).Abs() < 2*time.Second {

@@ -17,7 +17,7 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// mount makes a file system of its own at dir, if this test may.
+// mount mounts a new file system at dir, if this test has permission.
 func mount(t *testing.T, source, dir, kind string, flags uintptr, data string) {
 	t.Helper()
 	if err := unix.Mount(source, dir, kind, flags, data); err != nil {
@@ -26,7 +26,7 @@ func mount(t *testing.T, source, dir, kind string, flags uintptr, data string) {
 	t.Cleanup(func() { check(t, unix.Unmount(dir, unix.MNT_DETACH)) })
 }
 
-// A cache that cannot be written serves what is in it, hashed once.
+// A cache that cannot be written is usable, and each package is hashed once.
 func TestReadOnly(t *testing.T) {
 	root := t.TempDir()
 	s := put(t, open(t, root, cachedir.Options{}), widget, widgetFiles)
@@ -55,7 +55,7 @@ func TestReadOnly(t *testing.T) {
 	sourcetest.ErrorIs(t, err, syscall.EROFS, "Open")
 }
 
-// A full disk is told as such, and leaves nothing behind.
+// A full disk is reported, and no files are left behind.
 func TestDiskFull(t *testing.T) {
 	noise := make([]byte, 3<<20)
 	rand.Read(noise)
@@ -84,8 +84,8 @@ func TestDiskFull(t *testing.T) {
 	}
 }
 
-// Between file systems auto falls back to a symlink, and a mode that cannot be
-// done says why.
+// Across file systems auto falls back to a symlink, and an explicit mode that is
+// impossible returns the reason.
 func TestLinkAcross(t *testing.T) {
 	work := t.TempDir()
 	mount(t, "tmpfs", work, "tmpfs", 0, "size=4m")

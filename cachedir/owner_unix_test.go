@@ -13,8 +13,8 @@ import (
 	"github.com/larder-cli/larder/sources/sourcetest"
 )
 
-// Another user can change their own files and set the times back, which no record
-// survives.
+// Records of files that another user owns are not used, because that user can change
+// the files and reset the times.
 func TestFilesOfOtherUsersAreHashed(t *testing.T) {
 	if os.Geteuid() != 0 {
 		t.Skip("only root can give files away")

@@ -12,9 +12,9 @@ import (
 	"github.com/larder-cli/larder/sources/sourcetest"
 )
 
-// What was cut short is kept for a day. Whoever brings a package after that
-// removes it.
-func TestWhatWasCutShortIsSwept(t *testing.T) {
+// An interrupted download is kept for a day. The next process that stores a package
+// after that removes it.
+func TestInterruptedDownloadsAreSwept(t *testing.T) {
 	for later, kept := range map[time.Duration]bool{0: true, 23 * time.Hour: true, 25 * time.Hour: false} {
 		root := t.TempDir()
 		var found string

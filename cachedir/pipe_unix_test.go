@@ -17,9 +17,9 @@ import (
 	"github.com/larder-cli/larder/sources/sourcetest"
 )
 
-// Opening a pipe that nobody writes to would wait for ever. In the place of a record
-// or a package it is replaced, in that of a lock it is an error.
-func TestPipesStopNothing(t *testing.T) {
+// Opening a pipe without a writer would block forever. A pipe in the place of a
+// record or a package is replaced; in the place of a lock it is an error.
+func TestPipesDoNotBlock(t *testing.T) {
 	for at, fails := range map[string]bool{
 		record(widget): false, widget.Path(): false, widget.Path() + "/" + executable: false,
 		lockOf(widget): true, widget.Path() + ".lock": true,
@@ -47,7 +47,7 @@ func TestPipesStopNothing(t *testing.T) {
 	}
 }
 
-func TestLinkRemovesWhatTheKilledLeft(t *testing.T) {
+func TestLinkRemovesLeftovers(t *testing.T) {
 	d := open(t, t.TempDir(), cachedir.Options{})
 	s := put(t, d, widget, widgetFiles)
 	providers := t.TempDir()

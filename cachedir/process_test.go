@@ -25,8 +25,8 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// children are what this test binary does when it is started by a test of its
-// own, given the cache.
+// children are the functions that this test binary runs when one of its tests starts
+// it. The argument is the root of the cache.
 var children = map[string]func(root string) error{
 	"install": childInstall,
 	"prune":   childPrune,
@@ -50,7 +50,7 @@ func TestMain(m *testing.M) {
 	os.Exit(0)
 }
 
-// A process is a child. It may go on until its input is closed.
+// A process is a child. It may run until its input is closed.
 type process struct {
 	*exec.Cmd
 	in  io.Closer
@@ -73,7 +73,7 @@ func start(t *testing.T, name, root string) process {
 	return process{cmd, in, bufio.NewReader(out)}
 }
 
-// ready waits for a child to say that it is.
+// ready waits until the child reports that it is ready.
 func (p process) ready(t *testing.T) {
 	t.Helper()
 	if _, err := p.out.ReadString('\n'); err != nil {
@@ -81,7 +81,7 @@ func (p process) ready(t *testing.T) {
 	}
 }
 
-// releases are what children put into the cache, each of the same package.
+// releases are the contents that children put into the cache for the same package.
 var releases = []files{bigRelease("a"), bigRelease("b")}
 
 func bigRelease(letter string) files {
@@ -96,7 +96,7 @@ func providers() []sources.PackageID {
 	return ids
 }
 
-// childPut puts all packages, and notes each one that it fetches.
+// childPut puts all packages, and prints each one that it fetches.
 func childPut(root string) error {
 	d, err := cachedir.Open(root, cachedir.Options{Key: testKey})
 	if err != nil {
@@ -118,7 +118,7 @@ func childPut(root string) error {
 	return nil
 }
 
-// However many processes want a package, it is fetched once.
+// However many processes require a package, it is fetched once.
 func TestFetchedOnce(t *testing.T) {
 	t.Parallel()
 	root := t.TempDir()
@@ -146,7 +146,7 @@ func TestFetchedOnce(t *testing.T) {
 	nothingStaged(t, root)
 }
 
-// The same among goroutines.
+// However many goroutines require a package, it is fetched once.
 func TestFetchedOnceWithin(t *testing.T) {
 	root := t.TempDir()
 	var mu sync.Mutex
@@ -171,8 +171,8 @@ func TestFetchedOnceWithin(t *testing.T) {
 	sourcetest.Expect(t, fetched == 1, "fetched %d times", fetched)
 }
 
-// childReplace replaces a package over and over, by one release after the other,
-// and links it.
+// childReplace repeatedly replaces a package, alternating between the releases, and
+// links it.
 func childReplace(root string) error {
 	d, err := cachedir.Open(root, cachedir.Options{Key: testKey, Link: sources.LinkCopy})
 	if err != nil {
@@ -192,9 +192,9 @@ func childReplace(root string) error {
 	}
 }
 
-// Whenever a process is killed, what others find is whole, and what it leaves
-// is swept.
-func TestKilled(t *testing.T) {
+// Whenever a process is killed, other processes find whole packages, and its
+// leftovers are swept.
+func TestKilledWhileReplacing(t *testing.T) {
 	t.Parallel()
 	root := filepath.Join(t.TempDir(), "cache")
 	put(t, open(t, root, cachedir.Options{}), widget, releases[0])
@@ -227,7 +227,8 @@ func TestKilled(t *testing.T) {
 	alone(t, targetIn(root+".work"))
 }
 
-// whole checks that the package is one of the releases, and known for it.
+// whole checks that the package is one of the releases and has the verdict of that
+// release.
 func whole(t *testing.T, s sources.Stored) {
 	t.Helper()
 	got := tree(t, s.Dir)
@@ -239,7 +240,7 @@ func whole(t *testing.T, s sources.Stored) {
 	t.Errorf("%s is torn, or not %s", s.Dir, s.H1)
 }
 
-// childTofu does as OpenTofu does while it unpacks a package: it holds a record
+// childTofu does what OpenTofu does while it unpacks a package: it holds a record
 // lock on the package's lock file.
 func childTofu(root string) error {
 	path := filepath.Join(root, filepath.FromSlash(widget.Path())) + ".lock"
@@ -259,8 +260,8 @@ func childTofu(root string) error {
 	return err
 }
 
-// What OpenTofu is unpacking is waited for, and used. The lock file doesn't name the
-// process, but the system does.
+// Larder waits for a package that OpenTofu is unpacking, and uses it. The lock file
+// doesn't contain the holder's pid; the system reports it.
 func TestWaitsForTofu(t *testing.T) {
 	t.Parallel()
 	root := t.TempDir()
@@ -293,8 +294,8 @@ func TestWaitsForTofu(t *testing.T) {
 	sourcetest.Expect(t, err == nil && info.Size() == 0, "the lock file is %v, %v", info, err)
 }
 
-// What OpenTofu has locked is not removed.
-func TestPruneLeavesToTofu(t *testing.T) {
+// A package that OpenTofu has locked is not removed.
+func TestPruneRespectsTofuLock(t *testing.T) {
 	t.Parallel()
 	root := t.TempDir()
 	d := open(t, root, cachedir.Options{})

@@ -15,21 +15,21 @@ import (
 	"github.com/larder-cli/larder/sources/evidence"
 )
 
-// A Policy says which packages are to go: those that no known root module uses,
-// and of these, if there are limits, those that exceed one.
+// A Policy selects packages for removal: those that no known root module uses. If it
+// has limits, only packages that exceed a limit are removed.
 type Policy struct {
 	ListOptions
-	OlderThan time.Duration // what has not been used for so long; 0 is no limit
-	MaxSize   int64         // the least recently used, until the cache takes no more bytes; 0 is no limit
-	KeepLast  int           // so many versions of each provider stay, the newest of each platform
-	All       bool          // those that root modules use too
-	Aside     bool          // what repairing has moved away too
+	OlderThan time.Duration // remove packages unused for this long; 0 means no limit
+	MaxSize   int64         // keep the cache within this many bytes, least recently used first; 0 means no limit
+	KeepLast  int           // keep this many versions of each provider: the newest for each platform
+	All       bool          // also remove packages that root modules use
+	Aside     bool          // also remove files that repairs moved aside
 }
 
-// A Reason says why a package is to go.
+// A Reason is why a package is removed.
 type Reason string
 
-// The reasons.
+// Reasons for removing a package.
 const (
 	NoUser     Reason = "used by no known root module"
 	TooOld     Reason = "not used for long"
@@ -37,30 +37,30 @@ const (
 	Everything Reason = "all are to go"
 )
 
-// A Removal is a package that is to go.
+// A Removal is a package to remove.
 type Removal struct {
 	Entry
 	Reason Reason
 }
 
-// A Plan is what is to go. Nothing has been done about it.
+// A Plan lists the packages to remove. Nothing has been removed yet.
 type Plan struct {
-	Remove  []Removal // by provider, version and platform
-	Freed   int64     // bytes that this frees
+	Remove  []Removal // sorted by provider, version and platform
+	Freed   int64     // bytes that the plan frees
 	Size    int64     // bytes that the cache takes now
-	Used    int       // packages that stay because root modules use them
-	Running int       // packages that stay because programs run them
-	Recent  int       // packages that stay because the limits let them
-	Roots   int       // root modules that are known
-	Usage   Usage     // what the cache holds besides packages
+	Used    int       // packages kept because root modules use them
+	Running int       // packages kept because programs run them
+	Recent  int       // packages kept because they are within the limits
+	Roots   int       // known root modules
+	Usage   Usage     // contents of the cache besides packages
 	Stale   int       // records of root modules and packages that no longer exist
-	Notes   []string  // what could not be found out
+	Notes   []string  // information that could not be determined
 
 	policy Policy
-	stale  []string // their paths
+	stale  []string // paths of the stale records
 }
 
-// PlanPrune says which packages are to go.
+// PlanPrune returns a plan of the packages to remove.
 func (d *Dir) PlanPrune(ctx context.Context, policy Policy) (*Plan, error) {
 	listing, err := d.List(ctx, policy.ListOptions)
 	if err != nil {
@@ -69,8 +69,7 @@ func (d *Dir) PlanPrune(ctx context.Context, policy Policy) (*Plan, error) {
 	return d.PlanFor(ctx, listing, policy)
 }
 
-// PlanFor is [Dir.PlanPrune] for what the cache holds, listed with the same
-// [ListOptions].
+// PlanFor is [Dir.PlanPrune] for a listing made with the same [ListOptions].
 func (d *Dir) PlanFor(ctx context.Context, listing *Listing, policy Policy) (*Plan, error) {
 	if !policy.All && len(listing.Unclear) > 0 {
 		return nil, sources.WithHint(errors.Join(listing.Unclear...), "mend that first, as nothing that is used may go")
@@ -114,8 +113,8 @@ func (d *Dir) PlanFor(ctx context.Context, listing *Listing, policy Policy) (*Pl
 	return p, nil
 }
 
-// orphans are the records of packages that are not in the cache. They are left over
-// where removing one fails after its package was removed.
+// orphans returns the records of packages that are not in the cache. Such records
+// remain if removing one fails after its package was removed.
 func (d *Dir) orphans(entries []Entry) (orphans []string, err error) {
 	if d.state == nil {
 		return nil, nil
@@ -149,8 +148,8 @@ func (d *Dir) orphans(entries []Entry) (orphans []string, err error) {
 	return orphans, err
 }
 
-// unreadable is the error of a cache that cannot be read completely, for which no
-// plan would be right.
+// unreadable returns an error if the cache cannot be read completely. A plan would
+// then be wrong.
 func unreadable(findings []Finding) error {
 	var errs []error
 	for _, f := range findings {
@@ -161,11 +160,11 @@ func unreadable(findings []Finding) error {
 	return errors.Join(errs...)
 }
 
-// InUse reports whether a root module uses the package, be it only known by its
-// links to the package's files.
+// InUse reports whether a root module uses the package. Links to the package's files
+// count, even if the root module is unknown.
 func (e Entry) InUse() bool { return len(e.Roots) > 0 || e.Linked }
 
-// choose chooses among the candidates by the limits.
+// choose applies the limits to the candidates.
 func (p *Plan) choose(candidates []Entry, now time.Time) {
 	slices.SortStableFunc(candidates, func(a, b Entry) int { return a.Used.Compare(b.Used) })
 	left := p.Size
@@ -182,7 +181,8 @@ func (p *Plan) choose(candidates []Entry, now time.Time) {
 	slices.SortFunc(p.Remove, func(a, b Removal) int { return a.ID.Compare(b.ID) })
 }
 
-// reason says why e goes, if it does, where so many bytes are left.
+// reason reports whether to remove e, and why. left is the size in bytes of the
+// packages that have not been removed so far.
 func (p Policy) reason(e Entry, now time.Time, left int64) (Reason, bool) {
 	switch {
 	case p.OlderThan > 0 && now.Sub(e.Used) > p.OlderThan:
@@ -197,7 +197,7 @@ func (p Policy) reason(e Entry, now time.Time, left int64) (Reason, bool) {
 	return NoUser, true
 }
 
-// Extra is what the plan removes besides packages.
+// Extra returns the amount that the plan removes besides packages.
 func (p *Plan) Extra() Amount {
 	a := p.Usage.Abandoned
 	a.add(p.Usage.Leftover.Count, p.Usage.Leftover.Bytes)
@@ -207,17 +207,16 @@ func (p *Plan) Extra() Amount {
 	return a
 }
 
-// Pruned is what has been removed.
+// Pruned describes what was removed.
 type Pruned struct {
 	Removed []Removal
 	Freed   int64  // bytes of packages
 	Extra   Amount // removed besides packages
 }
 
-// Prune removes what the plan says, as far as its policy still says so. It
-// waits until nothing is being installed from the cache, and keeps others from
-// it while it renames what is to go; the deleting is done after that. The error
-// joins what went wrong with each package.
+// Prune removes the packages in the plan that the policy still selects. It waits
+// until no install uses the cache, and blocks installs while it renames the packages.
+// It deletes them after that. The error joins the errors of the packages.
 func (d *Dir) Prune(ctx context.Context, plan *Plan) (*Pruned, error) {
 	if d.readOnly != nil {
 		return nil, d.unwritable()
@@ -268,7 +267,7 @@ func (d *Dir) Prune(ctx context.Context, plan *Plan) (*Pruned, error) {
 	return pruned, errors.Join(errs...)
 }
 
-// vanished is how much of an amount is there no more.
+// vanished returns the part of an amount that no longer exists.
 func (d *Dir) vanished(ctx context.Context, was Amount, policy Policy) Amount {
 	u, err := d.Remains(ctx)
 	if err != nil {
@@ -278,8 +277,8 @@ func (d *Dir) vanished(ctx context.Context, was Amount, policy Policy) Amount {
 	return Amount{max(was.Count-is.Count, 0), max(was.Bytes-is.Bytes, 0)}
 }
 
-// throw moves a package to bin, and removes what is known of it and what is left
-// empty. The caller keeps all other larder processes out.
+// throw moves a package to bin and removes its records and the directories that this
+// leaves empty. The caller holds the exclusive lock on the cache.
 func (d *Dir) throw(id sources.PackageID, bin *disk.Scratch, name string) error {
 	home, err := d.home(id, false)
 	if err != nil {
@@ -300,15 +299,16 @@ func (d *Dir) throw(id sources.PackageID, bin *disk.Scratch, name string) error 
 	return errors.Join(d.forgetEntry(id, home), d.tree.RemoveEmpty(path.Dir(id.Path())))
 }
 
-// isLink reports whether the entry for id in home is a symbolic link. Removing that
-// removes nothing else.
+// isLink reports whether the entry for id in home is a symbolic link. Removing it
+// removes only the link.
 func isLink(home *disk.Dir, id sources.PackageID) bool {
 	info, err := home.Lstat(id.Platform.String())
 	return err == nil && info.Mode()&fs.ModeSymlink != 0
 }
 
-// forgetEntry removes the record of a package and, if it was the last of its version
-// in home, the evidence, unless the hashes of any package of the version are kept.
+// forgetEntry removes the record of a package. If it was the last package of its
+// version in home and no hashes of the version are recorded, it removes the evidence
+// too.
 func (d *Dir) forgetEntry(id sources.PackageID, home *disk.Dir) error {
 	if err := d.removeState(recordPath(id)); err != nil {
 		return err

@@ -17,8 +17,8 @@ import (
 	"github.com/larder-cli/larder/sources/sourcetest"
 )
 
-// install does what an installer does, for a new root module: it takes what the
-// cache has, else fetches it, and links it.
+// install does the work of an installer for a new root module: it uses the package in
+// the cache or fetches it, and links it.
 func install(d *cachedir.Dir, root string, id sources.PackageID) error {
 	ctx := context.Background()
 	release, err := d.Use(ctx)
@@ -68,7 +68,7 @@ func childInstall(root string) error {
 	return nil
 }
 
-// childPrune prunes over and over, and notes each package that goes.
+// childPrune prunes repeatedly, and prints each package that it removes.
 func childPrune(root string) error {
 	d, err := cachedir.Open(root, cachedir.Options{Key: testKey})
 	if err != nil {
@@ -90,8 +90,8 @@ func childPrune(root string) error {
 	}
 }
 
-// However often packages are pruned, no install loses one that it has selected,
-// and neither keeps the other from its work. Killed prunes leave nothing.
+// However often packages are pruned, no install loses a package that it has selected,
+// and installs and prunes all finish. Killed prunes leave no files.
 func TestPruneRacesInstalls(t *testing.T) {
 	t.Parallel()
 	root := filepath.Join(t.TempDir(), "cache")

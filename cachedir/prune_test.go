@@ -20,8 +20,8 @@ import (
 
 const day = 24 * time.Hour
 
-// stock fills a cache with versions of the widget, each last used a day before
-// the next.
+// stock fills a cache with versions of the widget, each last used a day before the
+// next.
 func stock(t *testing.T, d *cachedir.Dir, root string, names ...string) {
 	t.Helper()
 	for i, name := range names {
@@ -89,7 +89,7 @@ func TestPolicies(t *testing.T) {
 	}
 }
 
-// What goes leaves nothing behind, and what stays is as it was.
+// Removed packages leave nothing behind, and the other packages are unchanged.
 func TestPrune(t *testing.T) {
 	root := t.TempDir()
 	d := open(t, root, cachedir.Options{})
@@ -124,10 +124,10 @@ func TestPrune(t *testing.T) {
 		".larder/known/example.test~acme~widget~1.0.0/linux_arm64.json",
 		".larder/known/example.test~acme~widget~1.2.0/linux_arm64.json",
 		".larder/package/example.test~acme~widget~1.2.0/linux_arm64.json",
-		"example.test/acme/widget/1.0.0/linux_arm64.lock", // somebody may be waiting for it
+		"example.test/acme/widget/1.0.0/linux_arm64.lock", // another process may be waiting for it
 		version + "/linux_arm64.lock", version + "/linux_arm64/" + executable,
 	}
-	for _, v := range []string{gone, version} { // it goes with what is remembered
+	for _, v := range []string{gone, version} { // it is removed with the hash records
 		for _, name := range []string{"SHA256SUMS", "SHA256SUMS.sig", "keys.json", "origin"} {
 			want = append(want, ".larder/evidence/"+v+"/"+name)
 		}
@@ -140,7 +140,7 @@ func TestPrune(t *testing.T) {
 	}
 }
 
-// A package that has found a user since the plan was made stays.
+// A package that a root module has started to use since the plan was made stays.
 func TestPruneChecksAgain(t *testing.T) {
 	root := t.TempDir()
 	d := open(t, root, cachedir.Options{Link: sources.LinkSymlink})
@@ -156,8 +156,8 @@ func TestPruneChecksAgain(t *testing.T) {
 	sameTree(t, s.Dir, widgetFiles)
 }
 
-// Where it cannot be told what a root module uses, nothing goes.
-func TestPruneRefusesToGuess(t *testing.T) {
+// If it is unclear which packages a root module uses, nothing is removed.
+func TestPruneRefusesUnclearUse(t *testing.T) {
 	d := open(t, t.TempDir(), cachedir.Options{})
 	put(t, d, widget, widgetFiles)
 	dir := files{".terraform.lock.hcl": "<<<<<<<"}.unpack(t, t.TempDir())
@@ -168,8 +168,8 @@ func TestPruneRefusesToGuess(t *testing.T) {
 	sourcetest.Equal(t, removals(plan(t, d, cachedir.Policy{ListOptions: opts, All: true})), "1.2.0", "of all, removes")
 }
 
-// Nothing goes while somebody uses the cache, and whoever comes then waits until
-// what goes has gone.
+// Prune waits while other processes use the cache, and processes that start later
+// wait until it has removed the packages.
 func TestPruneWaits(t *testing.T) {
 	root := t.TempDir()
 	d := open(t, root, cachedir.Options{})
@@ -191,8 +191,8 @@ func TestPruneWaits(t *testing.T) {
 	sourcetest.Equal(t, err, nil)
 }
 
-// A package that a program runs stays, even if all are to go.
-func TestRunningStays(t *testing.T) {
+// A package that a program runs stays, even if all packages are to be removed.
+func TestPruneKeepsRunningPackages(t *testing.T) {
 	if runtime.GOOS != "linux" {
 		t.Skip("which packages are running is known on Linux only")
 	}
@@ -206,7 +206,7 @@ func TestRunningStays(t *testing.T) {
 	exe := filepath.Join(s.Dir, executable)
 	check(t, os.Chmod(exe, 0o755))
 	cmd := exec.Command(exe, "60")
-	cmd.Args[0] = sleep // by which some programs know what they are
+	cmd.Args[0] = sleep // some programs choose their function by this name
 	if err := cmd.Start(); err != nil {
 		t.Skip("cannot run it: ", err)
 	}
@@ -215,7 +215,7 @@ func TestRunningStays(t *testing.T) {
 	sourcetest.Expect(t, removals(p) == "1.3.0" && p.Running == 1, "removes %s, %d running", removals(p), p.Running)
 }
 
-// A record whose package is gone is removed by the next run. It is left over where
+// A record without a package is removed by the next run. Such a record remains if
 // removing it failed after its package was removed.
 func TestPruneRecordsWithoutPackages(t *testing.T) {
 	root := t.TempDir()

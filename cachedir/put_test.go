@@ -36,8 +36,8 @@ func TestPut(t *testing.T) {
 	sourcetest.Equal(t, err, nil)
 }
 
-// What is found is kept if it will do, and not fetched again.
-func TestPutAccepts(t *testing.T) {
+// An existing entry that the caller accepts is kept and not fetched again.
+func TestPutKeepsAcceptedEntry(t *testing.T) {
 	d := open(t, t.TempDir(), cachedir.Options{})
 	put(t, d, widget, widgetFiles)
 	del := delivery(nil)
@@ -49,7 +49,7 @@ func TestPutAccepts(t *testing.T) {
 	check(t, err)
 }
 
-// A delivery that fails, for whichever reason, changes nothing.
+// A delivery that fails for any reason changes nothing.
 func TestPutFails(t *testing.T) {
 	refusal := errors.New("refused")
 	for name, tc := range map[string]struct {
@@ -92,19 +92,19 @@ func TestPutFails(t *testing.T) {
 	}
 }
 
-// An entry that will not do is set aside whole: a provider that runs from it
+// An entry that the caller rejects is moved aside whole: a provider that runs from it
 // keeps its file.
 func TestPutReplaces(t *testing.T) {
 	for name, lay := range map[string]func(t *testing.T, entry string){
 		"other contents": func(t *testing.T, entry string) { files{executable: "old"}.unpack(t, entry) },
-		"half there":     func(t *testing.T, entry string) { files{"LICENSE": "do as"}.unpack(t, entry) },
+		"incomplete":     func(t *testing.T, entry string) { files{"LICENSE": "do as"}.unpack(t, entry) },
 		"empty":          func(t *testing.T, entry string) { check(t, os.MkdirAll(entry, 0o755)) },
 		"a file":         func(t *testing.T, entry string) { files{filepath.Base(entry): "x"}.unpack(t, filepath.Dir(entry)) },
 		"dangling": func(t *testing.T, entry string) {
 			check(t, os.MkdirAll(filepath.Dir(entry), 0o755))
 			check(t, os.Symlink("nowhere", entry))
 		},
-		"to itself": func(t *testing.T, entry string) {
+		"link to itself": func(t *testing.T, entry string) {
 			check(t, os.MkdirAll(filepath.Dir(entry), 0o755))
 			check(t, os.Symlink(filepath.Base(entry), entry))
 		},
@@ -133,8 +133,8 @@ func TestPutReplaces(t *testing.T) {
 	}
 }
 
-// Where the system can swap two names, an engine that reads the cache finds the
-// entry at every moment while it is replaced.
+// Where the system can swap two names, an engine that reads the cache finds the entry
+// at every moment while it is replaced.
 func TestPutLeavesNoGap(t *testing.T) {
 	if runtime.GOOS != "linux" && runtime.GOOS != "darwin" {
 		t.Skip("this system cannot swap names")
@@ -164,8 +164,8 @@ func TestPutLeavesNoGap(t *testing.T) {
 	}
 }
 
-// Terraform links packages of an unpacked mirror into the cache. The mirror is
-// not touched when its place is taken.
+// Terraform links packages of an unpacked mirror into the cache. Replacing such a
+// link does not change the mirror.
 func TestPutReplacesLinkIntoMirror(t *testing.T) {
 	root := t.TempDir()
 	entry := filepath.Join(root, filepath.FromSlash(widget.Path()))
@@ -178,7 +178,7 @@ func TestPutReplacesLinkIntoMirror(t *testing.T) {
 	sourcetest.Expect(t, err == nil && info.IsDir(), "entry is %v, %v", info, err)
 }
 
-// The same bytes stay where they are, and gain what we know of them now.
+// An entry with the same bytes stays in place, and gets a new record.
 func TestPutKeepsEqualEntry(t *testing.T) {
 	root := t.TempDir()
 	entry := widgetFiles.unpack(t, filepath.Join(root, filepath.FromSlash(widget.Path())))
@@ -194,7 +194,7 @@ func TestPutKeepsEqualEntry(t *testing.T) {
 	sourcetest.Expect(t, s.ZH != "" && s.Verdict == sources.SelfSigned, "got %+v", s)
 }
 
-func TestPutParcels(t *testing.T) {
+func TestPutSupplies(t *testing.T) {
 	elsewhere := widgetFiles.unpack(t, t.TempDir())
 	zipped := filepath.Join(t.TempDir(), "widget.zip")
 	check(t, os.WriteFile(zipped, widgetFiles.zip(t), 0o644))

@@ -18,31 +18,32 @@ import (
 	"github.com/larder-cli/larder/sources/disk"
 )
 
-// A record is what is remembered of a package in one directory.
+// A record holds the hashes of the package in one directory and its verification
+// result.
 type record struct {
 	Format   int              `json:"format"`
-	Dir      string           `json:"dir,omitempty"` // of a package in a working directory
+	Dir      string           `json:"dir,omitempty"` // set for a package in a working directory
 	H1       sources.Hash     `json:"h1"`
 	ZipH1    sources.Hash     `json:"zip_h1,omitempty"`
 	ZH       sources.Hash     `json:"zh,omitempty"`
 	Filename string           `json:"filename,omitempty"`
 	Origin   string           `json:"origin,omitempty"`
 	Verdict  sources.Verdict  `json:"verdict"`
-	Link     sources.LinkMode `json:"link,omitempty"`     // how it came into the working directory
-	Evidence string           `json:"evidence,omitempty"` // what the verdict is about, see [evidence.Reference]
+	Link     sources.LinkMode `json:"link,omitempty"`     // how it was linked into the working directory
+	Evidence string           `json:"evidence,omitempty"` // the evidence for the verdict, see [evidence.Reference]
 	Boot     string           `json:"boot,omitempty"`     // see flushed
 	Files    []mark           `json:"files,omitempty"`
-	From     *original        `json:"from,omitempty"` // what the package is a copy of; nil if it was downloaded
+	From     *original        `json:"from,omitempty"` // the origin of a copied package; nil if it was downloaded
 	Sums     sums             `json:"sums,omitempty"`
-	Since    time.Time        `json:"since,omitzero"`     // when the hashes were first known
+	Since    time.Time        `json:"since,omitzero"`     // when the hashes were first recorded
 	Imported bool             `json:"imported,omitempty"` // known only from an import
 
-	used time.Time // when it was last used, as far as noted
-	was  *record   // what was verified before, if these contents are others
+	used time.Time // when it was last used, if recorded
+	was  *record   // the record of the verified contents, if these contents differ
 }
 
-// An original is an archive or a directory on this machine, as it was when the package
-// was copied or unpacked from it.
+// An original identifies an archive or a directory on this machine at the time the
+// package was copied or unpacked from it.
 type original struct {
 	Path  string `json:"path"`
 	Print string `json:"print"` // see [disk.PrintTree]
@@ -50,7 +51,7 @@ type original struct {
 
 const recordFormat = 2
 
-// maxRecord is more than a package of maxFiles needs, in bytes.
+// maxRecord exceeds the size in bytes of the record of a package with maxFiles files.
 const maxRecord = 4 << 20
 
 func parseRecord(data []byte) (record, error) {
@@ -67,7 +68,7 @@ func parseRecord(data []byte) (record, error) {
 	return r, nil
 }
 
-// hashes are those of the package, as lock files have them.
+// hashes returns the hashes of the package as lock files have them.
 func (r record) hashes() []sources.Hash {
 	if r.ZH == "" {
 		return []sources.Hash{r.H1}
@@ -75,21 +76,22 @@ func (r record) hashes() []sources.Hash {
 	return []sources.Hash{r.H1, r.ZH}
 }
 
-// readRecord reads the record at a path in the state, if there is a valid one.
+// readRecord reads the record at a path in the state. It reports false if there is no
+// valid record.
 func (d *Dir) readRecord(path string) (record, bool) {
 	r, err := d.tryRecord(path)
 	return r, err == nil
 }
 
-// tryRecord is readRecord that returns why there is no record. The error matches
-// [fs.ErrNotExist] if there is none, [seal.ErrForeign] if it was not made under this
-// user's key, and [disk.IsUnread] if it could not be read; any other means that it is
-// invalid.
+// tryRecord is readRecord that returns the error. The error matches [fs.ErrNotExist]
+// if there is no record, [seal.ErrForeign] if the record was not made with this
+// user's key, and [disk.IsUnread] if it could not be read. Any other error means that
+// it is invalid.
 func (d *Dir) tryRecord(path string) (record, error) {
 	return d.tryRecordBy(path, func() ([]byte, fs.FileInfo, error) { return d.state.ReadFile(path, maxRecord) })
 }
 
-// tryRecordBy is tryRecord for a record that read reads.
+// tryRecordBy is tryRecord for the record that read returns.
 func (d *Dir) tryRecordBy(path string, read func() ([]byte, fs.FileInfo, error)) (record, error) {
 	if r, ok := d.memory.Load(path); ok {
 		return r.(record), nil
@@ -110,9 +112,9 @@ func (d *Dir) tryRecordBy(path string, read func() ([]byte, fs.FileInfo, error))
 	return r, err
 }
 
-// keepRecord replaces the record at a path in the state, by way of a scratch
-// directory, or of one for this purpose if via is nil. If it cannot, nothing is
-// lost but time.
+// keepRecord replaces the record at a path in the state by way of the scratch
+// directory via, or of a new one if via is nil. A failure is ignored, because it only
+// costs a rehash.
 func (d *Dir) keepRecord(path string, r record, via *disk.Scratch) {
 	r.Format, r.was = recordFormat, nil
 	if d.readOnly != nil || d.state == nil {
@@ -128,8 +130,8 @@ func (d *Dir) keepRecord(path string, r record, via *disk.Scratch) {
 	}
 }
 
-// writeState does not sync what it writes: a record that a power cut turns into
-// zeros is as good as one that was never written.
+// writeState writes a file without syncing it: if a power failure fills a record with
+// zeros, it is invalid and has the same effect as a missing one.
 func (d *Dir) writeState(name string, data []byte, via *disk.Scratch) (err error) {
 	if via == nil {
 		d.run.join()
@@ -149,13 +151,13 @@ func (d *Dir) writeState(name string, data []byte, via *disk.Scratch) (err error
 // touch sets the time at which the package of a record was last used.
 func (d *Dir) touch(path string, used time.Time) {
 	if d.readOnly == nil && d.state != nil {
-		_ = d.state.Touch(path, used) // which needs the record's owner, so in a shared cache it may fail
+		_ = d.state.Touch(path, used) // only the record's owner may do this, so it may fail in a shared cache
 	}
 }
 
-// recall returns the first of the records at paths that tells what is in dir.
-// Without one the record is zero; the error matches sources.ErrNotFound if
-// there is no package in dir.
+// recall returns the first of the records at paths that matches the contents of dir.
+// If none does, the record is zero. The error matches sources.ErrNotFound if there is
+// no package in dir.
 func (d *Dir) recall(dir string, paths ...string) (record, error) {
 	marks, err := scan(dir)
 	if err != nil || d.opts.Paranoid {
@@ -170,7 +172,7 @@ func (d *Dir) recall(dir string, paths ...string) (record, error) {
 	return record{}, nil
 }
 
-// noteUse notes that a package is used, at most once an hour.
+// noteUse records that a package is used, at most once an hour.
 func (d *Dir) noteUse(path, dir string, r record) {
 	if now := d.opts.Now(); d.readOnly == nil && now.Sub(r.used) > time.Hour {
 		d.settle(path, dir, r)
@@ -178,11 +180,12 @@ func (d *Dir) noteUse(path, dir string, r record) {
 	}
 }
 
-// flushed makes sure that no record vouches for files that a power cut has since
-// emptied: they would have the right sizes and times, but not the bytes. Waiting
-// for the disk takes longer than all else. So where the system names its boots, the
-// record names this one, is believed until the next one, and [Dir.settle] syncs the
-// files when that costs nothing any more. The result is what the record is to name.
+// flushed prevents records from matching files that a power failure has emptied: such
+// files have the recorded sizes and times, but not the contents. Syncing the files
+// would take longer than the rest of the work. So if the system has an ID for each
+// boot, the record contains the ID and is valid until the next boot, and [Dir.settle]
+// syncs the files later, when this costs no time. The result is the boot ID for the
+// record.
 func flushed(ctx context.Context, dir *disk.Dir) (boot string, err error) {
 	if boot = thisBoot(); boot != "" {
 		return boot, ctx.Err()
@@ -190,14 +193,15 @@ func flushed(ctx context.Context, dir *disk.Dir) (boot string, err error) {
 	return "", dir.SyncTree(ctx)
 }
 
-// thisBoot names this boot of the system. It is empty if boots have no names.
+// thisBoot returns the ID of the current boot. It is empty if the system has none.
 var thisBoot = sync.OnceValue(bootID)
 
-// survives reports whether the files of r, if they look the same, have only had to
-// outlive processes since they were written.
+// survives reports whether r is valid for files with matching fingerprints: either
+// they were synced, or the system has not restarted since they were written.
 func (r record) survives() bool { return r.Boot == "" || r.Boot == thisBoot() }
 
-// settle makes the record of what is in dir outlive this boot of the system.
+// settle makes the record of the contents of dir valid beyond this boot of the
+// system.
 func (d *Dir) settle(path, dir string, r record) {
 	if r.Boot == "" {
 		return
@@ -214,10 +218,10 @@ func (d *Dir) settle(path, dir string, r record) {
 	d.keepRecord(path, r, nil)
 }
 
-// inherit adds to r, which only has the files, what one of the records at paths, or
-// what is known of the package, says of the same contents. If it says that others were
-// verified, r is about contents that were not. The error is that of a record that
-// cannot be read.
+// inherit completes r, which has only the files, from a record of the same contents:
+// one of those at paths, or the hash record of the package. If a record has other
+// verified contents, r gets a reference to that record. The error is that of a record
+// that cannot be read.
 func (d *Dir) inherit(id sources.PackageID, r record, paths ...string) (record, error) {
 	for _, path := range append(paths, knownPath(id)) {
 		old, err := d.tryRecord(path)
@@ -246,7 +250,7 @@ func (d *Dir) inherit(id sources.PackageID, r record, paths ...string) (record, 
 	return r, nil
 }
 
-// Sums are the SHA-256 of each file of a package, in hexadecimal, by path.
+// Sums maps the path of each file of a package to its SHA-256 in hexadecimal.
 type sums map[string]string
 
 func sumsOf(c sources.Contents) sums {
@@ -257,8 +261,9 @@ func sumsOf(c sources.Contents) sums {
 	return s
 }
 
-// differ says how the files of a package differ from what they were. It is empty if that
-// is not known. The text since follows that a file differs.
+// differ describes how the files of a package differ from their previous sums. It
+// returns "" if the previous sums are unknown. The text since follows the description
+// of a difference.
 func (now sums) differ(was sums, since string) string {
 	if len(was) == 0 || len(now) == 0 {
 		return ""

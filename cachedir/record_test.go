@@ -8,7 +8,7 @@ import (
 	"github.com/larder-cli/larder/sources/sourcetest"
 )
 
-// What is accepted as a record, written and read again, is the same record.
+// A valid record that is written and read again is the same record.
 func FuzzRecord(f *testing.F) {
 	for _, seed := range []string{
 		`{"format":2,"h1":"h1:x","verdict":"unverified","files":[{"path":"a","size":1,"mtime":2,"inode":18446744073709551615,"device":3}]}`,
@@ -47,8 +47,8 @@ func TestParseRecord(t *testing.T) {
 	}
 }
 
-func TestRecordsOfAnotherStartAreNotBelieved(t *testing.T) {
-	for name, boot := range map[string]string{"this start": thisBoot(), "on the medium": "", "another start": "gone"} {
+func TestRecordsOfAnotherBootAreNotUsed(t *testing.T) {
+	for name, boot := range map[string]string{"this boot": thisBoot(), "on the disk": "", "another boot": "gone"} {
 		r := record{Boot: boot}
 		sourcetest.Equal(t, r.survives(), boot != "gone", name, "survives is")
 	}

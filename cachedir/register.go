@@ -19,16 +19,15 @@ import (
 // A Root is a root module that may use packages of the cache.
 type Root struct {
 	Dir       string   `json:"dir"`                // of the module, absolute
-	Providers string   `json:"providers"`          // where its packages are, absolute
-	Packages  []string `json:"packages,omitempty"` // that were last installed for it, by their paths
+	Providers string   `json:"providers"`          // directory of the installed packages, absolute
+	Packages  []string `json:"packages,omitempty"` // the last installed packages, as paths
 	Format    int      `json:"format"`
 
-	file string // the registration; empty if it was found otherwise
+	file string // path of the registration; empty if the root module is not registered
 }
 
-// Register notes that the root module has the packages ids installed, so that they are
-// known to be in use as long as the module refers to them. If that cannot be noted, it
-// is a warning.
+// Register records that the packages ids are installed for the root module. They
+// count as in use as long as the module refers to them. A failure is a warning.
 func (w *workdir) Register(ids []sources.PackageID) {
 	d := w.d
 	if d.readOnly != nil {
@@ -63,7 +62,7 @@ func (r Root) equal(s Root) bool {
 	return r.Dir == s.Dir && r.Providers == s.Providers && slices.Equal(r.Packages, s.Packages)
 }
 
-// maxRoot is more than a registration needs, in bytes.
+// maxRoot exceeds the size of a registration in bytes.
 const maxRoot = 1 << 20
 
 func (d *Dir) readRoot(path string) (r Root, written time.Time, err error) {
@@ -81,8 +80,8 @@ func (d *Dir) readRoot(path string) (r Root, written time.Time, err error) {
 	return r, info.ModTime(), nil
 }
 
-// registered are the root modules that have been registered. Invalid registrations
-// are skipped; gone are the files of the root modules that no longer exist.
+// registered returns the registered root modules. It skips invalid registrations.
+// gone contains the files of the root modules that no longer exist.
 func (d *Dir) registered() (roots []Root, gone []string, err error) {
 	if d.state == nil {
 		return nil, nil, nil
@@ -95,7 +94,7 @@ func (d *Dir) registered() (roots []Root, gone []string, err error) {
 		r, _, err := d.readRoot("roots/" + name)
 		var unread *fs.PathError
 		if errors.As(err, &unread) && !errors.Is(err, fs.ErrNotExist) {
-			return nil, nil, err // without it, what is in use would be removed
+			return nil, nil, err // without this error, packages in use would be removed
 		}
 		if err != nil {
 			continue
@@ -109,17 +108,17 @@ func (d *Dir) registered() (roots []Root, gone []string, err error) {
 	return roots, gone, err
 }
 
-// FindRoots finds the directories in dir and below that an engine has run in:
-// those with a dependency lock file or a directory .terraform. Hidden ones count,
-// and symlinks to directories are not followed. A directory that cannot be read is
-// an error, as it may use any package.
+// FindRoots returns dir and the directories below it that an engine has run in: those
+// with a dependency lock file or a directory .terraform. It includes hidden
+// directories and does not follow symlinks to directories. It returns an error for an
+// unreadable directory, because a root module in it may use any package.
 func FindRoots(ctx context.Context, dir string) ([]Root, error) {
 	dir, err := filepath.Abs(dir)
 	if err == nil {
 		dir, err = filepath.EvalSymlinks(dir)
 	}
 	if err == nil {
-		_, err = os.ReadDir(dir) // which fails for what is no directory
+		_, err = os.ReadDir(dir) // fails if dir is not a directory
 	}
 	if err != nil {
 		return nil, fmt.Errorf("looking for root modules: %w", err)

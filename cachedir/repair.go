@@ -15,29 +15,29 @@ import (
 	"github.com/larder-cli/larder/sources/disk"
 )
 
-// A Mending is what is to be done about a finding, or was.
+// A Mending is a repair of a finding, planned or done.
 type Mending struct {
 	Finding
 	Do     Remedy
-	Aside  string         // whither it was moved; empty unless it was
-	Stored []sources.Hash // of the package that was moved, as it was once stored; empty if that is not known
-	Err    error          // why nothing was done
+	Aside  string         // where the files were moved; empty if they were not
+	Stored []sources.Hash // hashes of the moved package at the time it was stored; empty if unknown
+	Err    error          // why the repair was not done
 }
 
-// Fetch reports whether a package would be missing without what was wrong with it,
-// unless it is fetched again.
+// Fetch reports whether the package must be fetched again, because the repair removes
+// it.
 func (m Mending) Fetch() bool { return m.Do == SetAside && m.Package != nil && m.Err == nil }
 
-// A Remedy is what can be done about a finding.
+// A Remedy is a way to repair a finding.
 type Remedy string
 
-// The remedies.
+// The ways to repair a finding.
 const (
 	SetAside Remedy = "set aside" // moved to .larder/aside
-	Replaced Remedy = "replaced"  // set aside, and fetched again
+	Replaced Remedy = "replaced"  // set aside and fetched again
 	Recorded Remedy = "recorded"  // the package has a new record
-	Lowered  Remedy = "lowered"   // the package stays, as one that nobody vouches for
-	Nothing  Remedy = "left"      // somebody who may has to mend it
+	Lowered  Remedy = "lowered"   // the package stays, as unverified
+	Nothing  Remedy = "left"      // this user or process cannot repair it
 )
 
 func (f Finding) remedy() Remedy {
@@ -52,7 +52,7 @@ func (f Finding) remedy() Remedy {
 	return SetAside
 }
 
-// Mendings are what is to be done about the findings.
+// Mendings returns the repairs planned for the findings.
 func (v *Verification) Mendings() []Mending {
 	var all []Mending
 	for _, f := range v.Findings {
@@ -61,22 +61,23 @@ func (v *Verification) Mendings() []Mending {
 	return all
 }
 
-// A Replacer puts a package into the cache as it was, in the place of a wrong one. It
-// is gone if no source has it as it was; only else is it worth trying again.
+// A Replacer fetches the original of a wrong package and replaces the package with
+// it. If it fails, gone reports that no source has the original; otherwise it may
+// succeed later.
 type Replacer func(context.Context, Mending) (gone bool, err error)
 
-// Repair mends what Verify has found. It has packages replaced that a source has,
-// moves aside the others and all else that is wrong, under .larder/aside and by
-// rename, so that nothing is lost, and records the contents of packages without a
-// valid record. A package whose replacement fails for another reason than that no
-// source has it stays as it is. It waits until nothing is being installed from the
-// cache, but not while packages are replaced.
+// Repair fixes the findings of Verify. It replaces the packages that a source still
+// has with the same contents. It moves other wrong packages and files to
+// .larder/aside by rename, so that nothing is lost, and records the contents of
+// packages without a valid record. If the replacement of a package fails although a
+// source may have it, the package is left in place. Repair waits until no install
+// uses the cache, but it does not block installs while packages are being replaced.
 func (d *Dir) Repair(ctx context.Context, v *Verification, replace Replacer) ([]Mending, error) {
 	if d.readOnly != nil {
 		return nil, d.unwritable()
 	}
 	if err := d.opts.Key.Check(); disk.IsUnread(err) {
-		return nil, err // what was verified cannot be told from what was not
+		return nil, err // verified packages cannot be distinguished from others
 	}
 	mended := v.Mendings()
 	for i := range mended {
@@ -101,14 +102,14 @@ func (d *Dir) Repair(ctx context.Context, v *Verification, replace Replacer) ([]
 	return mended, nil
 }
 
-// tryReplacing replaces the package that a finding is about, if it can be fetched.
+// tryReplacing replaces the package of a finding if it can be fetched.
 func (d *Dir) tryReplacing(ctx context.Context, m *Mending, replace Replacer) {
 	if !m.Fetch() || replace == nil {
 		return
 	}
 	m.Stored = d.storedHashes(*m.Package)
 	before, _ := os.Lstat(d.entry(*m.Package))
-	if m.Err = d.removeState(recordPath(*m.Package)); m.Err != nil { // it may vouch for what is wrong
+	if m.Err = d.removeState(recordPath(*m.Package)); m.Err != nil { // the record may verify the wrong contents
 		m.Do = Nothing
 		return
 	}
@@ -116,7 +117,7 @@ func (d *Dir) tryReplacing(ctx context.Context, m *Mending, replace Replacer) {
 	after, _ := os.Lstat(d.entry(*m.Package))
 	switch m.Err = err; {
 	case gone:
-	case err == nil && before != nil && after != nil && os.SameFile(before, after): // nothing took its place
+	case err == nil && before != nil && after != nil && os.SameFile(before, after): // the package was not replaced
 	case err == nil:
 		m.Do, m.Aside = Replaced, d.aside.path(m.Package.Path())
 	default:
@@ -124,8 +125,8 @@ func (d *Dir) tryReplacing(ctx context.Context, m *Mending, replace Replacer) {
 	}
 }
 
-// storedHashes are those of a package as it was once stored; none if that is not
-// known.
+// storedHashes returns the hashes of a package at the time it was stored, or none if
+// they are unknown.
 func (d *Dir) storedHashes(id sources.PackageID) []sources.Hash {
 	for _, path := range []string{recordPath(id), knownPath(id)} {
 		if r, ok := d.readRecord(path); ok {
@@ -135,8 +136,8 @@ func (d *Dir) storedHashes(id sources.PackageID) []sources.Hash {
 	return nil
 }
 
-// remakeRecord replaces a record that is none or is out of date, unless the
-// package has other contents than were recorded.
+// remakeRecord writes a record for a package whose record is missing or out of date,
+// unless the contents differ from the recorded ones.
 func (d *Dir) remakeRecord(c checked) {
 	marks, err := scan(c.Dir)
 	valid := slices.Equal(c.old.Files, marks) && c.old.survives()
@@ -152,16 +153,16 @@ func (d *Dir) remakeRecord(c checked) {
 		return
 	}
 	d.keepRecord(path, r, nil)
-	d.touch(path, c.Used) // being repaired is no use
+	d.touch(path, c.Used) // a repair does not count as use
 }
 
-// A mender does what is to be done.
+// A mender carries out repairs.
 type mender struct {
 	*Dir
 	v *Verification
 }
 
-// mend does what is to be done, and notes what came of it.
+// mend carries out a repair and stores the result in f.
 func (m *mender) mend(f *Mending) (err error) {
 	switch f.Do {
 	case SetAside:
@@ -169,11 +170,11 @@ func (m *mender) mend(f *Mending) (err error) {
 	case Lowered:
 		f.Aside, err = m.lower(*f.Package)
 	}
-	return err // or recorded already, or beyond us
+	return err // the error, a recorded package, or a finding that cannot be repaired
 }
 
-// setAside moves what a finding is about. A package is moved whole, unless it is
-// another now than the one that was verified.
+// setAside moves the file or package of a finding. It moves a package as a whole,
+// unless it was replaced since it was verified.
 func (m *mender) setAside(f *Mending) (err error) {
 	parts := strings.Split(f.Path, "/")
 	if len(parts) <= platformDepth {
@@ -211,23 +212,23 @@ func (m *mender) setAside(f *Mending) (err error) {
 	return m.removeState(recordPath(id))
 }
 
-// lower sets aside the evidence for a version that does not vouch for one of its
-// packages, and what is recorded of the verdict on that package.
+// lower sets aside the evidence for a version that does not verify one of its
+// packages, and the recorded verdict on that package.
 func (m *mender) lower(id sources.PackageID) (string, error) {
 	path := recordPath(id)
 	if r, ok := m.readRecord(path); ok {
 		used := r.used
 		r.Verdict, r.Evidence = sources.Unverified, ""
 		m.keepRecord(path, r, nil)
-		m.touch(path, used) // being repaired is no use
+		m.touch(path, used) // a repair does not count as use
 	}
 	m.lowerKnown(id)
 	at := evidencePath(id.Provider, id.Version)
 	return m.move(m.state, at, at)
 }
 
-// move moves what is at a path in a directory to the path at in the directory for
-// what is aside, and returns where that is. What is missing is nothing to move.
+// move moves the file name in a directory to the path at in the aside directory, and
+// returns its new path. A missing file is not an error.
 func (m *mender) move(in *disk.Dir, name, at string) (string, error) {
 	if _, err := in.Lstat(name); errors.Is(err, fs.ErrNotExist) {
 		return "", nil
@@ -245,14 +246,13 @@ func (m *mender) move(in *disk.Dir, name, at string) (string, error) {
 	return m.aside.move(m.Dir, in, path.Base(name), at)
 }
 
-// An aside is a directory below .larder/aside, made when it is needed.
+// An aside is a directory below .larder/aside, created when first required.
 type aside struct {
 	mu  sync.Mutex
 	dir *disk.Dir
 }
 
-// move moves what is called name in a directory to the path at, and returns where
-// that is.
+// move moves the file name in a directory to the path at, and returns its new path.
 func (a *aside) move(d *Dir, in *disk.Dir, name, at string) (string, error) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
@@ -278,7 +278,8 @@ func (a *aside) move(d *Dir, in *disk.Dir, name, at string) (string, error) {
 	return a.dir.Path(at), nil
 }
 
-// AsideDir is where this run has moved what was wrong; empty if nothing was.
+// AsideDir returns the directory that this run has moved files to, or "" if it moved
+// none.
 func (d *Dir) AsideDir() string {
 	d.aside.mu.Lock()
 	defer d.aside.mu.Unlock()
@@ -288,7 +289,8 @@ func (d *Dir) AsideDir() string {
 	return d.aside.dir.Path(".")
 }
 
-// path is where what was moved to the path at is; empty if nothing was.
+// path returns the new path of the file that was moved to the path at, or "" if none
+// was.
 func (a *aside) path(at string) string {
 	a.mu.Lock()
 	defer a.mu.Unlock()

@@ -15,16 +15,17 @@ import (
 	"github.com/larder-cli/larder/sources/disk"
 )
 
-// replacedDir is where the directory of installed packages has those that were replaced
-// and had changed files, in their place below it. No engine looks there, as it is no host
-// name, and no sweep does. There is at most one for each installed package.
+// replacedDir is a directory below the directory of installed packages. It contains
+// replaced packages whose files had been changed, each at its original relative path,
+// and at most one for each installed package. Engines ignore it because its name is
+// not a host name, and no sweep removes it.
 const replacedDir = ".larder-replaced"
 
-// A content is what a package consists of, as far as that is known.
+// A content describes the contents of a package, as far as known.
 type content struct {
 	h1    sources.Hash
-	sizes sums // in bytes, of each file
-	sums  sums // nil if they are not known
+	sizes sums // in bytes, by file
+	sums  sums // nil if unknown
 }
 
 func contentOf(h1 sources.Hash, files []mark, s sums) content {
@@ -35,9 +36,9 @@ func contentOf(h1 sources.Hash, files []mark, s sums) content {
 	return c
 }
 
-// changed says how what is installed in target differs from the content that takes its
-// place. It is not ok if nothing would be lost: there are no files, a link, or the same
-// content. It reads files only where all have the right sizes.
+// changed describes how the package installed in target differs from the content that
+// replaces it. It reports false if the replacement loses nothing: target has no
+// files, is a link or has the same contents. It reads files only if all sizes match.
 func (c content) changed(ctx context.Context, target string) (how string, ok bool) {
 	info, err := os.Lstat(target)
 	switch {
@@ -66,7 +67,8 @@ func (c content) changed(ctx context.Context, target string) (how string, ok boo
 	return now.Sums.differ(c.sums, ""), true
 }
 
-// unscanned says why a package in target can't be read, and which file of it.
+// unscanned returns the reason why a package in target can't be read, and the name of
+// the file.
 func unscanned(target string, err error) string {
 	if file, ok := errors.AsType[*fs.PathError](err); ok {
 		if name, relErr := filepath.Rel(target, file.Path); relErr == nil {
@@ -76,16 +78,17 @@ func unscanned(target string, err error) string {
 	return strings.TrimPrefix(err.Error(), sources.ErrNotFound.Error()+": ")
 }
 
-// A replacement is of an installed package that has changed files.
+// A replacement replaces an installed package whose files were changed.
 type replacement struct {
 	id   sources.PackageID
-	how  string    // they were changed; empty if that is not known
-	home *disk.Dir // where it is kept
+	how  string    // how they were changed; empty if unknown
+	home *disk.Dir // directory that keeps the old package
 }
 
-// replacing prepares for the replacement of the package installed in target, below the
-// directory providers, by one with content c. It returns nil if nothing would be lost: nor
-// is it if was, the record of what is installed, is that of a package as it once came.
+// replacing prepares the replacement of the package installed in target, below the
+// directory providers, by a package with content c. It returns nil if the replacement
+// loses nothing. That is also the case if was, the record of the installed package,
+// describes an unchanged package.
 func (c content) replacing(ctx context.Context, providers *disk.Dir, id sources.PackageID, target string, was record) (*replacement, error) {
 	if was.H1 != "" && was.Origin != "" && was.was == nil {
 		return nil, nil
@@ -104,16 +107,16 @@ func (c content) replacing(ctx context.Context, providers *disk.Dir, id sources.
 	return &replacement{id, how, home}, nil
 }
 
-// close is to be called in the end, also of nil.
+// close releases the directories of r. It accepts nil.
 func (r *replacement) close() {
 	if r != nil {
 		r.home.Close()
 	}
 }
 
-// keep moves the replaced package, called old in a scratch directory, to where the user
-// finds it. The one that was kept there before is removed with the scratch directory. The
-// error is the warning that says so.
+// keep moves the replaced package, called old in a scratch directory, to its place
+// below replacedDir. The package that was kept there before is removed with the
+// scratch directory. The result is a warning with the new path.
 func (r *replacement) keep(scratch *disk.Scratch, old string) error {
 	leaf := path.Base(r.id.Path())
 	if _, err := scratch.Replace(old, r.home, leaf); err != nil {

@@ -8,20 +8,20 @@ import (
 	"strings"
 )
 
-// A mapping is a file that is mapped into memory. The kernel's table of them
-// names file systems otherwise than stat does, so its name has to help.
+// A mapping identifies a file that is mapped into memory. The kernel's table of
+// mappings and stat name devices differently, so the file name is part of the key.
 type mapping struct {
 	inode uint64
 	name  string
 }
 
-// running are the files that programs run or have mapped.
+// running holds the files that programs run or have mapped.
 type running struct {
 	files  map[file]bool
 	mapped map[mapping]bool
 }
 
-// findRunning looks at the processes that this one may look at.
+// findRunning examines the processes that this process has permission to examine.
 func findRunning() (running, string) {
 	r := running{map[file]bool{}, map[mapping]bool{}}
 	processes, err := filepath.Glob("/proc/[0-9]*")
@@ -38,8 +38,8 @@ func findRunning() (running, string) {
 	return r, ""
 }
 
-// readMaps reads lines of six columns, of which the fifth is the inode and the
-// last the path.
+// readMaps reads lines of six columns. The fifth is the inode and the last is the
+// path.
 func (r running) readMaps(path string) {
 	f, err := os.Open(path)
 	if err != nil {
@@ -60,7 +60,7 @@ func (r running) readMaps(path string) {
 	}
 }
 
-// has reports whether a program runs what an entry holds, or has it mapped.
+// has reports whether a program runs or has mapped a file of an entry.
 func (r running) has(e Entry) bool {
 	for _, m := range e.marks {
 		name := m.Path[strings.LastIndex(m.Path, "/")+1:]

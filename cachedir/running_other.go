@@ -4,7 +4,7 @@ package cachedir
 
 type running struct{}
 
-// findRunning says that it finds nothing.
+// findRunning finds nothing on this system.
 func findRunning() (running, string) {
 	return running{}, "which packages running programs use cannot be told on this system"
 }

@@ -16,11 +16,11 @@ import (
 
 var errCut = errors.New("cut")
 
-// half of an archive is enough for it to be kept when it is cut.
+// half of an archive is long enough to be kept after an interruption.
 var half = strings.Repeat("half", 1<<16)
 
-// arriving is a delivery of the archive with the hash want. It tells found what
-// was kept, writes text with a note, and fails with err.
+// arriving is a delivery of the archive with the hash want. It stores in found the
+// text that was kept, writes text with a note, and fails with err.
 func arriving(t *testing.T, want sources.Hash, found *string, text, note string, err error) sourcetest.Supply {
 	del := delivery(nil)
 	del.Fetch = func(_ context.Context, s sources.Stage) (sourcetest.Supplied, error) {
@@ -42,8 +42,8 @@ func arriving(t *testing.T, want sources.Hash, found *string, text, note string,
 	return del
 }
 
-func TestWhatWasCutShortIsKept(t *testing.T) {
-	const zh, other = "zh:../../a", "zh:b" // mirrors may state anything
+func TestInterruptedDownloadIsKept(t *testing.T) {
+	const zh, other = "zh:../../a", "zh:b" // a mirror may report any hash
 	for _, test := range []struct {
 		name  string
 		first sources.Hash
@@ -62,7 +62,7 @@ func TestWhatWasCutShortIsKept(t *testing.T) {
 			if !errors.Is(err, errCut) || found != "" {
 				t.Fatalf("got %v, found %q", err, found)
 			}
-			// Another process goes on from there.
+			// Another process continues the download.
 			_, err = sourcetest.Put(context.Background(), open(t, root, cachedir.Options{}), widget, arriving(t, test.then, &found, " the rest", "", nil))
 			sourcetest.Expect(t, err != nil && found == test.want, "got %v, found %q, want %q", err, found, test.want)
 			nothingStaged(t, root)
@@ -72,7 +72,7 @@ func TestWhatWasCutShortIsKept(t *testing.T) {
 	}
 }
 
-func TestWhatWasRefusedIsNotKept(t *testing.T) {
+func TestRefusedDownloadIsNotKept(t *testing.T) {
 	root := t.TempDir()
 	var found string
 	del := arriving(t, "zh:a", &found, "bad", "note", nil)

@@ -14,7 +14,7 @@ func TestStore(t *testing.T) {
 	})
 }
 
-// A working directory's packages, with records in a directory of the user's.
+// The packages of a working directory, with records in a directory of the user.
 func TestWorkdirStore(t *testing.T) {
 	sourcetest.RunStore(t, func(t testing.TB, dir string, merge sourcetest.Merge) sourcetest.WholeStore {
 		return openStore(t, filepath.Join(dir, "providers"), cachedir.Options{Workdir: true, State: filepath.Join(dir, "state"), Merge: merge})

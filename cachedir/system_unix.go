@@ -12,7 +12,7 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// extentOf is what the file info is about takes on disk.
+// extentOf returns the disk usage of the file that info describes.
 func extentOf(path string, info fs.FileInfo) extent {
 	x := extent{bytes: info.Size(), links: 1}
 	st, ok := info.Sys().(*syscall.Stat_t)
@@ -25,8 +25,8 @@ func extentOf(path string, info fs.FileInfo) extent {
 	return x
 }
 
-// lastRead is when the file at path was last read, as far as the file system
-// notes that.
+// lastRead returns the access time of the file at path, if the file system records
+// it.
 func lastRead(path string) time.Time {
 	var st unix.Stat_t
 	if err := unix.Stat(path, &st); err != nil {
@@ -35,7 +35,7 @@ func lastRead(path string) time.Time {
 	return time.Unix(st.Atim.Unix())
 }
 
-// identity is what tells a file from all others on this machine.
+// identity returns the numbers that identify a file on this machine.
 func identity(_ string, info fs.FileInfo) (inode, device uint64) {
 	st, ok := info.Sys().(*syscall.Stat_t)
 	if !ok {
@@ -50,12 +50,12 @@ func foreign(info fs.FileInfo) bool {
 	return ok && st.Uid != 0 && int(st.Uid) != os.Geteuid()
 }
 
-// tryTofu takes OpenTofu's lock through f if it is free, or if the file system has
-// no locks. OpenTofu's is a record lock on the whole file that belongs to its
-// process. Ours belongs to f, where the system has such locks, and so is kept when
-// another part of this program closes the same file; the two exclude each other all
-// the same. Elsewhere it is of OpenTofu's kind, and our own lock for the package
-// keeps the goroutines of this process apart.
+// tryTofu takes OpenTofu's lock through f if it is free, or if the file system has no
+// locks. OpenTofu's lock is a record lock on the whole file, owned by the process.
+// Where the system supports it, Larder's lock is owned by f instead, so that it
+// survives when another part of this program closes the same file. The two kinds
+// exclude each other. On other systems Larder's lock is of OpenTofu's kind, and the
+// package's own lock separates the goroutines of this process.
 func tryTofu(f *os.File) (bool, error) {
 	err := unix.FcntlFlock(f.Fd(), setLock, wholeFile())
 	if errors.Is(err, unix.EINVAL) && setLock != unix.F_SETLK {
@@ -70,8 +70,9 @@ func tryTofu(f *os.File) (bool, error) {
 	return err == nil, err
 }
 
-// tofuPID is the process that holds OpenTofu's lock, or 0 if the system doesn't say:
-// when it is on another machine or in another container, or has released the lock.
+// tofuPID returns the ID of the process that holds OpenTofu's lock, or 0 if the
+// system does not report one. That is the case if the process is on another machine
+// or in another container, or has released the lock.
 func tofuPID(f *os.File) int {
 	lock := wholeFile()
 	if err := unix.FcntlFlock(f.Fd(), unix.F_GETLK, lock); err != nil || lock.Type == unix.F_UNLCK {

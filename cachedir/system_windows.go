@@ -11,7 +11,7 @@ import (
 	"golang.org/x/sys/windows"
 )
 
-// extentOf is what the file info is about takes on disk.
+// extentOf returns the disk usage of the file that info describes.
 func extentOf(path string, info fs.FileInfo) extent {
 	x := extent{bytes: info.Size(), links: 1}
 	name, err := windows.UTF16PtrFromString(path)
@@ -33,8 +33,8 @@ func extentOf(path string, info fs.FileInfo) extent {
 	return x
 }
 
-// lastRead is when the file at path was last read, as far as the file system
-// notes that.
+// lastRead returns the access time of the file at path, if the file system records
+// it.
 func lastRead(path string) time.Time {
 	info, err := os.Stat(path)
 	if err != nil {
@@ -47,8 +47,9 @@ func lastRead(path string) time.Time {
 	return time.Unix(0, data.LastAccessTime.Nanoseconds())
 }
 
-// identity is what tells a file from all others on this machine. Where Windows
-// will not say, size and time have to do.
+// identity returns the numbers that identify a file on this machine. They are zero if
+// Windows does not report them; size and modification time are then the only
+// fingerprint.
 func identity(path string, _ fs.FileInfo) (inode, device uint64) {
 	name, err := windows.UTF16PtrFromString(path)
 	if err != nil {
@@ -67,7 +68,8 @@ func identity(path string, _ fs.FileInfo) (inode, device uint64) {
 	return uint64(info.FileIndexHigh)<<32 | uint64(info.FileIndexLow), uint64(info.VolumeSerialNumber)
 }
 
-// foreign reports whether a user other than this one owns a file. It doesn't ask.
+// foreign reports whether another user owns a file. It always returns false on
+// Windows.
 func foreign(fs.FileInfo) bool { return false }
 
 // tryTofu takes OpenTofu's lock through f if it is free.
@@ -80,5 +82,5 @@ func tryTofu(f *os.File) (bool, error) {
 	return err == nil, err
 }
 
-// tofuPID is 0, as Windows doesn't say which process holds a lock.
+// tofuPID returns 0, because Windows does not report which process holds a lock.
 func tofuPID(*os.File) int { return 0 }

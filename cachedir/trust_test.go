@@ -15,9 +15,9 @@ import (
 	"github.com/larder-cli/larder/sources/sourcetest"
 )
 
-// What others have recorded proves nothing: not under another key, not in another
-// place, not changed.
-func TestForeignRecordsAreNotBelieved(t *testing.T) {
+// A record is not valid if it was made with another key, is in another place, or was
+// changed.
+func TestForeignRecordsAreNotUsed(t *testing.T) {
 	other := packageID("example.test/acme/widget", "1.3.0")
 	for name, spoil := range map[string]func(t *testing.T, root string) cachedir.Options{
 		"another key": func(*testing.T, string) cachedir.Options { return cachedir.Options{Key: key("another user's secret")} },
@@ -37,7 +37,7 @@ func TestForeignRecordsAreNotBelieved(t *testing.T) {
 			}
 			return cachedir.Options{}
 		},
-		"no belief": func(*testing.T, string) cachedir.Options { return cachedir.Options{Paranoid: true} },
+		"paranoid": func(*testing.T, string) cachedir.Options { return cachedir.Options{Paranoid: true} },
 	} {
 		t.Run(name, func(t *testing.T) {
 			root := t.TempDir()
@@ -53,7 +53,7 @@ func TestForeignRecordsAreNotBelieved(t *testing.T) {
 	}
 }
 
-// Every command that finds damage treats it as damage, and none records it as sound.
+// Every command that finds damage treats it as damage, and none records it as intact.
 func TestDamageIsNeverRecorded(t *testing.T) {
 	for name, meet := range map[string]func(*testing.T, *cachedir.Dir){
 		"get": func(t *testing.T, d *cachedir.Dir) {
@@ -93,9 +93,9 @@ func TestDamageIsNeverRecorded(t *testing.T) {
 	}
 }
 
-// An import knows only what is claimed: what is verified later replaces that, and is
-// not replaced by it.
-func TestImportsGiveWay(t *testing.T) {
+// Imported hashes are claims: verified hashes replace them, and they do not replace
+// verified hashes.
+func TestImportedHashesAreReplaced(t *testing.T) {
 	imported := func(f files) sourcetest.Supply {
 		del := delivery(f.zip(t))
 		fetch := del.Fetch
@@ -126,7 +126,7 @@ func TestImportsGiveWay(t *testing.T) {
 	}
 }
 
-// What is linked is what was judged.
+// The linked package is the one that was verified.
 func TestSwappedPackagesAreNotLinked(t *testing.T) {
 	for _, mode := range []sources.LinkMode{sources.LinkAuto, sources.LinkHard, sources.LinkSymlink, sources.LinkCopy} {
 		d := open(t, t.TempDir(), cachedir.Options{Link: mode})
@@ -141,8 +141,8 @@ func TestSwappedPackagesAreNotLinked(t *testing.T) {
 	}
 }
 
-// Repair takes no record's word for a package that it found changed.
-func TestRepairOfAChangeThatIsNotSeen(t *testing.T) {
+// Repair ignores the record of a package whose contents Verify found changed.
+func TestRepairOfChangeWithSameFingerprint(t *testing.T) {
 	d := open(t, t.TempDir(), cachedir.Options{})
 	s := put(t, d, widget, widgetFiles)
 	alter(t, filepath.Join(s.Dir, executable), "evil program")
@@ -165,7 +165,7 @@ func TestRepairOfAChangeThatIsNotSeen(t *testing.T) {
 	s = put(t, d, widget, widgetFiles)
 	alter(t, filepath.Join(s.Dir, executable), "evil program")
 	mended, err = d.Repair(context.Background(), verify(t, d, cachedir.VerifyOptions{}), func(context.Context, cachedir.Mending) (bool, error) {
-		return false, nil // nothing was done
+		return false, nil // nothing was replaced
 	})
 	check(t, err)
 	sourcetest.Expect(t, len(mended) == 1 && mended[0].Do == cachedir.SetAside, "got %+v", mended)
@@ -194,7 +194,7 @@ func TestUserKey(t *testing.T) {
 	sourcetest.Expect(t, err != nil, "a short secret is a key")
 }
 
-// sameKey reports whether one key believes the other's records.
+// sameKey reports whether records made with one key are valid with the other.
 func sameKey(t *testing.T, a, b seal.Key) bool {
 	root := t.TempDir()
 	put(t, open(t, root, cachedir.Options{Key: a}), widget, widgetFiles)

@@ -16,19 +16,20 @@ import (
 	"github.com/larder-cli/larder/sources/staging"
 )
 
-// A tx is the transaction of one package, see [sources.Tx]. It holds the package's locks.
+// A tx is the transaction of one package, see [sources.Tx]. It holds the package's
+// locks.
 type tx struct {
 	d       *Dir
 	id      sources.PackageID
 	purpose sources.Purpose
-	home    *disk.Dir     // that the entry is in; nil for hashing only
+	home    *disk.Dir     // directory of the entry; nil if the package is only hashed
 	notes   *disk.Scratch // for records; nil without a state
 	scratch *disk.Scratch // for the package
-	made    string        // its name there
+	made    string        // name of the package in scratch
 	stage   *staging.Stage
 
-	old      record // in place; without H1 if there is none that could be used
-	known    record // as it was verified here; without H1 if that isn't recorded
+	old      record // of the entry in place; without H1 if there is no usable one
+	known    record // of the contents as verified here; without H1 if not recorded
 	payload  sources.Payload
 	from     *original // of the payload; nil if it was downloaded, or changed meanwhile
 	contents sources.Contents
@@ -36,8 +37,9 @@ type tx struct {
 	undo     []func()
 }
 
-// Begin implements the store's part of [sources.Tx]: it waits until no other process
-// stores the package, perhaps until another one has downloaded it.
+// Begin begins a transaction, see [sources.Tx]. It waits until no other process
+// stores the package. If another process downloads it meanwhile, Begin returns the
+// downloaded package.
 func (d *Dir) Begin(ctx context.Context, id sources.PackageID, purpose sources.Purpose) (sources.Held, sources.Tx, error) {
 	t := &tx{d: d, id: id, purpose: purpose}
 	held, err := t.begin(ctx)
@@ -80,7 +82,7 @@ func (t *tx) begin(ctx context.Context) (held sources.Held, err error) {
 	return held, err
 }
 
-// lookUp looks at the entry under its locks.
+// lookUp examines the entry under its locks.
 func (t *tx) lookUp(ctx context.Context) (sources.Stored, error) {
 	d := t.d
 	home, err := d.home(t.id, true)
@@ -89,14 +91,14 @@ func (t *tx) lookUp(ctx context.Context) (sources.Stored, error) {
 	}
 	t.home = home
 	t.finally(func() { home.Close() })
-	if d.through == "" { // for what is not replaced there is nothing to lock
+	if d.through == "" { // an entry behind a link is not replaced and requires no lock
 		unlock, err := d.lockTofu(ctx, home, t.id)
 		if err != nil {
 			return sources.Stored{}, err
 		}
 		t.finally(unlock)
 	}
-	t.old, _ = d.find(ctx, t.id, d.entry(t.id), recordPath(t.id)) // whatever is wrong with an entry, replacing it is the cure
+	t.old, _ = d.find(ctx, t.id, d.entry(t.id), recordPath(t.id)) // an error of any kind leads to the replacement of the entry
 	if ctx.Err() != nil {
 		return sources.Stored{}, ctx.Err()
 	}
@@ -106,7 +108,7 @@ func (t *tx) lookUp(ctx context.Context) (sources.Stored, error) {
 	return d.stored(t.id, d.entry(t.id), t.old), nil
 }
 
-// finally has something done when the transaction is closed, the last one first.
+// finally registers a function for Close to call. Close calls the last one first.
 func (t *tx) finally(do func()) { t.undo = append(t.undo, do) }
 
 // Stage implements [sources.Tx].
@@ -151,8 +153,8 @@ func (t *tx) Unpack(ctx context.Context, from sources.Payload) (sources.Contents
 	return t.contents, explained(t.id, err)
 }
 
-// originalOf is what a payload is a copy of; nil if that can't be told, as for an archive
-// in whose place another one is now.
+// originalOf returns the identity of the path that a payload is a copy of. It returns
+// nil if there is none, or if the archive at the path has been replaced meanwhile.
 func originalOf(from sources.Payload) *original {
 	path := from.Dir
 	if from.Archive != nil {
@@ -278,8 +280,9 @@ func (t *tx) improve(ctx context.Context, by sources.Provenance) (sources.Stored
 	return stored(t.id, t.d.entry(t.id), r, by.Signed), nil
 }
 
-// notReplaced is the error of a package in a working directory that a link leads to.
-// Who made the link, and what else relies on what it leads to, is unknown.
+// notReplaced returns the error for a package in a working directory that is reached
+// through a link. The target of the link may be used elsewhere, so Larder does not
+// replace it.
 func notReplaced(entry, link string) error {
 	err := fmt.Errorf("%s is another build of the package, and is not replaced because %s is a symbolic link", entry, link)
 	return sources.WithHint(err, "remove the package, or the link, then run the command again")
@@ -287,24 +290,24 @@ func notReplaced(entry, link string) error {
 
 const runPrefix, stagePrefix = "run-", ".larder-"
 
-// A run has the scratch directories of this process, as long as it uses the cache. Each
-// is created when it is needed.
+// A run holds the scratch directories of this process while it uses the cache. Each
+// is created when first required.
 type run struct {
 	mu    sync.Mutex
 	users int
-	notes *disk.Scratch // on the state's file system, for records; in a cache for packages too
-	tree  *disk.Scratch // on the tree's, for packages, where the state is elsewhere
+	notes *disk.Scratch // on the state's file system, for records; in a cache also for packages
+	tree  *disk.Scratch // on the tree's file system, for packages, if the state is elsewhere
 }
 
-// join has the scratch directories stay until leave is called.
+// join adds a user of the scratch directories, who calls leave in the end.
 func (r *run) join() {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	r.users++
 }
 
-// leave removes the scratch directories with the last user. What resists, as a running
-// provider does on some file systems, is removed by a later run.
+// leave removes the scratch directories with the last user. A later run removes files
+// that cannot be removed now, such as a running provider on some file systems.
 func (r *run) leave(d *Dir) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -320,7 +323,7 @@ func (r *run) leave(d *Dir) {
 	r.tree, r.notes = nil, nil
 }
 
-// forRecords is the scratch directory for records; nil without a state.
+// forRecords returns the scratch directory for records, or nil without a state.
 func (r *run) forRecords(d *Dir) (notes *disk.Scratch, err error) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -330,7 +333,7 @@ func (r *run) forRecords(d *Dir) (notes *disk.Scratch, err error) {
 	return r.notes, err
 }
 
-// forPackages is the scratch directory for packages.
+// forPackages returns the scratch directory for packages.
 func (r *run) forPackages(d *Dir) (tree *disk.Scratch, err error) {
 	if d.inside {
 		return r.forRecords(d)
@@ -343,7 +346,7 @@ func (r *run) forPackages(d *Dir) (tree *disk.Scratch, err error) {
 	return r.tree, err
 }
 
-// prepare makes what the transaction needs to take a package.
+// prepare creates the directories that the transaction requires to store a package.
 func (t *tx) prepare() (err error) {
 	d := t.d
 	if t.notes, err = d.run.forRecords(d); err != nil {
@@ -354,7 +357,7 @@ func (t *tx) prepare() (err error) {
 	}
 	t.made = t.scratch.Name()
 	t.finally(func() { d.warn(t.scratch.RemoveTree(t.made)) })
-	var kept *disk.Dir // of interrupted downloads; nil without a state
+	var kept *disk.Dir // for interrupted downloads; nil without a state
 	if d.state != nil {
 		if kept, err = d.state.MakeSub("partial"); err != nil {
 			return err
@@ -365,15 +368,15 @@ func (t *tx) prepare() (err error) {
 	return nil
 }
 
-// scratch makes a scratch directory for what is written to the state.
+// scratch creates a scratch directory for writing to the state.
 func (d *Dir) scratch() (*disk.Scratch, error) { return d.state.ScratchIn("tmp", runPrefix) }
 
-// seals reports whether packages are stored with files that nobody may write to.
-// In an engine's own plugin cache they are not: Terraform unpacks in place there, and
-// would fail with "permission denied".
+// seals reports whether the files of stored packages are read-only. In an engine's
+// own plugin cache they are writable: Terraform unpacks in place there, and would
+// fail with "permission denied".
 func (d *Dir) seals() bool { return d.inside && !d.opts.Shared }
 
-// unpack unpacks an archive, unless it holds more than the disk has room for.
+// unpack unpacks an archive, unless its contents exceed the free space of the disk.
 func (d *Dir) unpack(ctx context.Context, from io.ReaderAt, size int64, to archive.Dest) (sources.Contents, error) {
 	var lim archive.Limits
 	room, ok := disk.FreeSpace(d.root)
@@ -396,7 +399,8 @@ func (d *Dir) unpack(ctx context.Context, from io.ReaderAt, size int64, to archi
 	return contents, err
 }
 
-// show makes the unpacked package visible in place of the old one, and returns its record.
+// show makes the unpacked package visible in place of the old one and returns its
+// record.
 func (t *tx) show(ctx context.Context, r record, signed *sources.Signed) (record, error) {
 	d := t.d
 	if err := d.keepEvidence(ctx, t.id, signed, t.notes); err != nil {
@@ -404,8 +408,8 @@ func (t *tx) show(ctx context.Context, r record, signed *sources.Signed) (record
 	}
 	name := t.id.Platform.String()
 	if info, err := t.home.Lstat(name); err == nil && info.IsDir() && t.old.H1 == r.H1 {
-		// The same bytes are there already, perhaps linked and running. Only what
-		// is known of them was missing.
+		// The entry already has the same contents, and may be linked and running.
+		// Only the record was missing.
 		r.Files, r.Boot = t.old.Files, t.old.Boot
 	} else if err := t.replace(ctx, r); err != nil {
 		return r, err
@@ -414,7 +418,7 @@ func (t *tx) show(ctx context.Context, r record, signed *sources.Signed) (record
 	return r, nil
 }
 
-// replace gives what was made, which r is about, the place of the entry.
+// replace replaces the entry with the unpacked package, which r describes.
 func (t *tx) replace(ctx context.Context, r record) error {
 	var changed *replacement
 	if t.d.opts.Workdir {
@@ -437,8 +441,8 @@ func (t *tx) replace(ctx context.Context, r record) error {
 	return err
 }
 
-// removeLeftovers removes what killed processes have left. The caller uses the
-// cache, or cleans it.
+// removeLeftovers removes the files of killed processes. The caller holds the lock of
+// the cache, shared or exclusive.
 func (d *Dir) removeLeftovers() {
 	if !d.inside && d.through == "" {
 		d.tree.Sweep(stagePrefix, d.opts.Now(), d.warn)

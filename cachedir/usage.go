@@ -13,19 +13,19 @@ import (
 	"github.com/larder-cli/larder/sources/staging"
 )
 
-// A Usage is what a cache directory holds besides packages. With the packages and
-// what the findings are about it accounts for every byte.
+// A Usage measures the contents of a cache directory besides packages. Together with
+// the packages and the files of the findings it accounts for every byte.
 type Usage struct {
-	Evidence    Amount // for so many versions
+	Evidence    Amount // counts versions
 	Interrupted Amount // downloads that the next run can continue
-	Abandoned   Amount // downloads that nobody has continued for a day
-	Leftover    Amount // of killed processes, and of unknown origin in .larder
-	Working     Amount // what other processes are making now
-	Aside       Amount // moved away by repairing
+	Abandoned   Amount // downloads that no run has continued for a day
+	Leftover    Amount // files of killed processes, and unknown files in .larder
+	Working     Amount // staging directories of other processes
+	Aside       Amount // moved by repairs
 	Records     Amount // records, registrations and locks
 }
 
-// An Amount is a number of things and the bytes that they take on disk.
+// An Amount is a number of items and the bytes that they take on disk.
 type Amount struct {
 	Count int
 	Bytes int64
@@ -36,8 +36,8 @@ func (a *Amount) add(count int, bytes int64) {
 	a.Bytes += bytes
 }
 
-// Usage measures what the cache directory holds besides packages. It follows no
-// links.
+// Usage measures the contents of the cache directory besides packages. It does not
+// follow links.
 func (d *Dir) Usage(ctx context.Context) (Usage, error) {
 	return d.usage(ctx, func(string) bool { return true })
 }
@@ -47,12 +47,12 @@ func (d *Dir) Remains(ctx context.Context) (Usage, error) {
 	return d.usage(ctx, func(name string) bool { return name != "evidence" && !isRecords(name) })
 }
 
-// isRecords reports whether this is what Usage counts as records.
+// isRecords reports whether Usage counts the file as a record.
 func isRecords(name string) bool {
 	return slices.Contains([]string{"package", "known", "roots", "lock", "cache.lock", "gate.lock"}, name)
 }
 
-// usage measures what has the names in the state that include reports.
+// usage measures the names in the state for which include returns true.
 func (d *Dir) usage(ctx context.Context, include func(name string) bool) (Usage, error) {
 	var u Usage
 	if d.state == nil || !d.inside {
@@ -121,8 +121,9 @@ func (d *Dir) alive(run string) bool {
 	return tmp.Alive(run, d.opts.Now())
 }
 
-// eachAt counts what is so many levels below the directory called name, or is a file
-// above that, each as an amount that the function chooses.
+// eachAt measures each item that is the given number of levels below the directory
+// name, and each file above that level. It adds the item to the amount that the
+// function returns.
 func eachAt(in *disk.Dir, name string, levels int, amount func(name string, info fs.FileInfo, bytes int64) *Amount) error {
 	if levels == 0 {
 		info, err := in.Lstat(name)
@@ -154,7 +155,8 @@ func eachAt(in *disk.Dir, name string, levels int, amount func(name string, info
 	return nil
 }
 
-// bytesBelow is what the file at path takes on disk, or everything in the directory.
+// bytesBelow returns the disk usage of the file at path, or of all files in the
+// directory.
 func bytesBelow(path string) (sum int64, err error) {
 	err = filepath.WalkDir(path, func(path string, e fs.DirEntry, err error) error {
 		if errors.Is(err, fs.ErrNotExist) {
@@ -171,11 +173,11 @@ func bytesBelow(path string) (sum int64, err error) {
 	return sum, err
 }
 
-// asideTime is how repairing names the directories of what it moves away.
+// asideTime is the layout of the directory names that repairs create.
 const asideTime = "20060102T150405.000000000Z"
 
-// removeAside removes what repairing has moved away. The caller keeps all other
-// larder processes out.
+// removeAside removes the files that repairs have moved aside. The caller holds the
+// exclusive lock on the cache.
 func (d *Dir) removeAside() error {
 	aside, err := d.state.Sub("aside")
 	if errors.Is(err, fs.ErrNotExist) {

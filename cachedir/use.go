@@ -10,11 +10,11 @@ import (
 	"github.com/larder-cli/larder/sources/disk"
 )
 
-// A presence is what this process does with a cache as a whole: any number of its
-// goroutines use packages, or one of them removes some. To other processes it is a
-// lock on the file cache.lock, shared or exclusive. A process that wants it passes
-// gate.lock first, which is kept closed while another one waits to remove packages:
-// otherwise that one might never find the cache unused.
+// A presence is this process's use of a whole cache: either any number of goroutines
+// use packages, or one goroutine removes packages. It holds a lock on the file
+// cache.lock, shared or exclusive. A process that requests this lock passes gate.lock
+// first. A process that waits to remove packages holds gate.lock, because otherwise
+// it might wait forever while others use the cache.
 type presence struct {
 	mu       sync.Mutex
 	users    int
@@ -22,7 +22,7 @@ type presence struct {
 	lock     *disk.Lock
 }
 
-var presences sync.Map // of path of the state to *presence
+var presences sync.Map // from path of the state to *presence
 
 func (d *Dir) presence() *presence {
 	p, _ := presences.LoadOrStore(d.state.Path("."), new(presence))
@@ -38,9 +38,9 @@ func (d *Dir) wholeLock(name string) *disk.Lock {
 	return l
 }
 
-// Use keeps every package in its place until release is called. It waits while
-// packages are being removed. The caller of [Dir.Get] and [Workdir.Link]
-// uses the cache in this way from before the one until after the other.
+// Use keeps every package in place until release is called. It waits while packages
+// are being removed. A caller of [Dir.Get] and [sources.Workdir].Link calls Use before the
+// first and release after the second.
 func (d *Dir) Use(ctx context.Context) (release func(), err error) {
 	leave := func() {}
 	if d.state != nil {
@@ -87,9 +87,9 @@ func (p *presence) leave() {
 	}
 }
 
-// tolerate takes a lock. Where the file system has none, or this user may not
-// create them, work goes on: then no other larder process can remove packages. A
-// link in place of the lock file is an error all the same.
+// tolerate takes a lock. If the file system has no locks, or this user may not create
+// lock files, it reports success: no other larder process can then remove packages
+// either. A link in place of the lock file is still an error.
 func (d *Dir) tolerate(l *disk.Lock, try func(*disk.Lock) (bool, error)) (bool, error) {
 	ok, err := try(l)
 	d.warnLockless(l)
@@ -99,8 +99,7 @@ func (d *Dir) tolerate(l *disk.Lock, try func(*disk.Lock) (bool, error)) (bool, 
 	return ok, err
 }
 
-// clean waits until no package is used, and keeps all of them from being used
-// until release is called.
+// clean waits until no package is in use, and prevents use until release is called.
 func (d *Dir) clean(ctx context.Context) (release func(), err error) {
 	p, gate, closed := d.presence(), d.gate(), false
 	try := func() (ok bool, err error) {
@@ -119,7 +118,7 @@ func (d *Dir) clean(ctx context.Context) (release func(), err error) {
 	return sync.OnceFunc(func() { p.leaveClean(); gate.Unlock() }), nil
 }
 
-// take is enter for the one that removes packages.
+// take is enter for a process that removes packages.
 func (p *presence) take(d *Dir) (bool, error) {
 	p.mu.Lock()
 	defer p.mu.Unlock()

@@ -16,22 +16,22 @@ import (
 // Selections are the versions that a dependency lock file selects.
 type Selections map[sources.Provider]sources.Version
 
-// A LockReader reads the dependency lock file of the root module in dir. Without
-// one there are no selections.
+// A LockReader reads the dependency lock file of the root module in dir. Without a
+// lock file there are no selections.
 type LockReader func(dir string) (Selections, error)
 
-// users says which root modules use what.
+// users holds which root modules use which packages.
 type users struct {
-	versions map[string][]string // directories of root modules, by path of the version: all its platforms are used
-	packages map[string][]string // the same by path of the package
+	versions map[string][]string // from version path to directories of root modules; all platforms of the version are in use
+	packages map[string][]string // from package path to directories of root modules
 
-	installed map[string][]string // directories with the packages of root modules, by path of a package there
-	unclear   []error             // root modules of which it cannot be told
+	installed map[string][]string // from path of an installed package to directories of installed packages
+	unclear   []error             // errors of root modules whose packages cannot be determined
 }
 
-// findUsers finds out what the roots refer to in their lock files and their
-// installed packages. Where that cannot be read, what was last installed for a
-// root counts.
+// findUsers determines which packages the roots use, from their lock files and their
+// installed packages. If a root can't be read, the packages that were last installed
+// for it count.
 func (d *Dir) findUsers(roots []Root, locked LockReader) users {
 	u := users{versions: map[string][]string{}, packages: map[string][]string{}, installed: map[string][]string{}}
 	real := d.root
@@ -67,15 +67,15 @@ func (d *Dir) findUsers(roots []Root, locked LockReader) users {
 
 func (u users) add(pkg, root string) { u.packages[pkg] = append(u.packages[pkg], root) }
 
-// of are the directories of the root modules that use a package.
+// of returns the directories of the root modules that use a package.
 func (u users) of(id sources.PackageID) []string {
 	all := slices.Concat(u.packages[id.Path()], u.versions[path.Dir(id.Path())])
 	slices.Sort(all)
 	return slices.Compact(all)
 }
 
-// below lists what is so many levels below dir, as relative paths with forward
-// slashes. What is not there is no error.
+// below lists the names that are the given number of levels below dir, as relative
+// paths with forward slashes. A missing directory is not an error.
 func below(dir string, levels int) ([]string, error) {
 	entries, err := os.ReadDir(dir)
 	if errors.Is(err, fs.ErrNotExist) {

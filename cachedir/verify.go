@@ -22,37 +22,37 @@ import (
 	"github.com/larder-cli/larder/sources/seal"
 )
 
-// VerifyOptions adjust [Dir.Verify].
+// VerifyOptions configure [Dir.Verify].
 type VerifyOptions struct {
-	// Vouch says how well the signed checksums that are kept with a package
-	// vouch for it, or why they do not. If it is nil, they are not checked.
+	// Vouch returns the verdict on a package by its signed checksums, or the reason
+	// why they do not verify it. If Vouch is nil, signed checksums are not checked.
 	Vouch func(sources.Stored) (sources.Verdict, error)
 
-	// Report is told each time how many of the packages' bytes have been
-	// hashed, one call at a time. It may be nil.
+	// Report is called with the number of bytes hashed so far, one call at a time. It
+	// may be nil.
 	Report func(done, of int64)
 }
 
-// A Verification is what was found out by reading everything in a cache.
+// A Verification is the result of reading all files in a cache.
 type Verification struct {
-	Findings []Finding // by path
-	Packages int       // that were hashed, and nothing is wrong with
-	Unknown  int       // of them, those of which there was no record
-	Bytes    int64     // that were hashed
-	Besides  Usage     // what the cache holds besides packages, evidence and records
+	Findings []Finding // sorted by path
+	Packages int       // packages hashed without a finding
+	Unknown  int       // those of Packages that had no record
+	Bytes    int64     // bytes hashed
+	Besides  Usage     // contents of the cache besides packages, evidence and records
 
-	checked []checked // except sound entries with a valid record, which repairing does not concern
+	checked []checked // without intact entries that have a valid record, because they require no repair
 }
 
 // checked is an entry that has been hashed.
 type checked struct {
 	Entry
-	fresh record // what it holds; zero if it could not be hashed
-	old   record // what was recorded; zero if nothing was
+	fresh record // the contents; zero if they could not be hashed
+	old   record // the record; zero if there was none
 }
 
-// Verify hashes every package and compares it with its record and with what
-// vouches for it. It changes nothing, opens no connection, and follows no link.
+// Verify hashes every package and compares it with its record and its evidence. It
+// changes nothing, opens no connection, and follows no link.
 func (d *Dir) Verify(ctx context.Context, opts VerifyOptions) (*Verification, error) {
 	listing, err := d.List(ctx, ListOptions{})
 	if err != nil {
@@ -80,8 +80,7 @@ func (d *Dir) Verify(ctx context.Context, opts VerifyOptions) (*Verification, er
 	return &v.Verification, nil
 }
 
-// packagesOf are the paths of the packages that findings are about, or about something
-// in them.
+// packagesOf returns the paths of the packages that contain findings.
 func packagesOf(findings []Finding) map[string]bool {
 	paths := map[string]bool{}
 	for _, f := range findings {
@@ -91,7 +90,7 @@ func packagesOf(findings []Finding) map[string]bool {
 	return paths
 }
 
-// bytes is how many an entry's files hold.
+// bytes returns the total size in bytes of an entry's files.
 func (e Entry) bytes() (sum int64) {
 	for _, m := range e.marks {
 		sum += m.Size
@@ -99,7 +98,7 @@ func (e Entry) bytes() (sum int64) {
 	return sum
 }
 
-// A verifier hashes entries side by side.
+// A verifier hashes entries concurrently.
 type verifier struct {
 	*Dir
 	Verification
@@ -108,7 +107,7 @@ type verifier struct {
 	mu    sync.Mutex
 }
 
-// check hashes an entry and judges it. The error is only that of ctx.
+// check hashes an entry and judges it. It returns an error only if ctx is done.
 func (v *verifier) check(ctx context.Context, e Entry) error {
 	times := readTimes(e)
 	fresh, err := hash(ctx, e.Dir)
@@ -128,7 +127,7 @@ func (v *verifier) check(ctx context.Context, e Entry) error {
 	default:
 		c.old, findings = v.judge(e, fresh)
 		if slices.ContainsFunc(findings, func(f Finding) bool { return f.Kind == Unreadable }) {
-			c.fresh = record{} // whether it is as it was is unknown, so it is not recorded
+			c.fresh = record{} // whether the contents are unchanged is unknown, so they are not recorded
 		}
 	}
 	v.mu.Lock()
@@ -150,9 +149,9 @@ func (v *verifier) check(ctx context.Context, e Entry) error {
 	return nil
 }
 
-// judge compares what an entry holds with all that is known of it: its record, the
-// hashes that were verified before, and the evidence. The record is the best there
-// is, and zero if there is none.
+// judge compares the contents of an entry with its record, with the hashes verified
+// before, and with the evidence. It returns the best record, which is zero if there
+// is none.
 func (v *verifier) judge(e Entry, fresh record) (record, []Finding) {
 	r, err := v.tryRecord(recordPath(e.ID))
 	switch {
@@ -166,7 +165,7 @@ func (v *verifier) judge(e Entry, fresh record) (record, []Finding) {
 	if disk.IsUnread(err) {
 		return record{}, []Finding{e.finding(Unreadable, "%v", err)}
 	}
-	if known.Imported { // its claims prove nothing
+	if known.Imported { // imported claims are unproven
 		known = record{}
 	}
 	if r.H1 == "" {
@@ -190,7 +189,7 @@ func (v *verifier) judge(e Entry, fresh record) (record, []Finding) {
 	return r, nil
 }
 
-// change says how contents differ from those of a record.
+// change describes how contents differ from a record.
 func change(was, now record) string {
 	day := cmp.Or(was.Since, was.used).Format(time.DateOnly)
 	if text := now.Sums.differ(was.Sums, " from what was verified on "+day); text != "" {
@@ -199,7 +198,8 @@ func change(was, now record) string {
 	return fmt.Sprintf("its contents are %s; those verified on %s were %s", now.H1, day, was.H1)
 }
 
-// vouched says why the evidence does not bear out the verdict of a record.
+// vouched returns the reason why the evidence does not support the verdict of a
+// record.
 func (v *verifier) vouched(id sources.PackageID, r record) error {
 	if v.opts.Vouch == nil || r.Verdict < sources.MirrorEvidence {
 		return nil
@@ -223,8 +223,8 @@ func (e Entry) finding(kind FindingKind, format string, args ...any) Finding {
 	return Finding{Kind: kind, Path: e.ID.Path(), Package: &e.ID, Text: fmt.Sprintf(format, args...)}
 }
 
-// readTimes are when the files of an entry were last read. Verifying is no use,
-// so it is not to look like one.
+// readTimes returns the access times of an entry's files. Verifying must not change
+// them, because they count as use.
 func readTimes(e Entry) accessTimes {
 	times := accessTimes{}
 	for _, m := range e.marks {
@@ -236,8 +236,8 @@ func readTimes(e Entry) accessTimes {
 
 type accessTimes map[string]time.Time
 
-// restore needs the files' owner. Where somebody else verifies, the packages
-// look as if they had been used.
+// restore sets the access times, which requires the owner of the files. If another
+// user verifies a cache, its packages appear to have been used.
 func (t accessTimes) restore() {
 	for path, read := range t {
 		if !read.IsZero() && !lastRead(path).Equal(read) {
@@ -246,30 +246,30 @@ func (t accessTimes) restore() {
 	}
 }
 
-// A FindingKind is what sort of thing is wrong in a cache.
+// A FindingKind is a kind of problem in a cache.
 type FindingKind string
 
-// The kinds of findings.
+// The kinds of problems.
 const (
-	Dangling    FindingKind = "dangling link"      // leads nowhere
-	Elsewhere   FindingKind = "link"               // leads elsewhere, and is not followed
-	NoDirectory FindingKind = "not a directory"    // a file where a directory should be
+	Dangling    FindingKind = "dangling link"      // the target does not exist
+	Elsewhere   FindingKind = "link"               // a link to another place, not followed
+	NoDirectory FindingKind = "not a directory"    // a file in the place of a directory
 	Collision   FindingKind = "case collision"     // a name that differs from another only in case
-	Stranger    FindingKind = "foreign file"       // nothing that a cache has
-	Unreadable  FindingKind = "unreadable"         // may not be read
+	Stranger    FindingKind = "foreign file"       // does not belong in a cache
+	Unreadable  FindingKind = "unreadable"         // permission denied
 	Incomplete  FindingKind = "incomplete package" // no package that an engine could use
-	Changed     FindingKind = "changed package"    // holds other bytes than when it was stored
-	BadRecord   FindingKind = "broken record"      // a memo that makes no sense; nothing is lost with it
-	BadEvidence FindingKind = "broken evidence"    // does not vouch for the package as it did
-	Leftover    FindingKind = "leftover"           // of a process that was killed
+	Changed     FindingKind = "changed package"    // contents differ from the stored ones
+	BadRecord   FindingKind = "broken record"      // invalid record; it can be recreated
+	BadEvidence FindingKind = "broken evidence"    // no longer supports the package's verdict
+	Leftover    FindingKind = "leftover"           // from a killed process
 )
 
-// A Finding is one thing that is wrong in a cache.
+// A Finding is a problem in a cache.
 type Finding struct {
 	Kind    FindingKind
-	Path    string             // below the cache, with forward slashes
-	Package *sources.PackageID // nil if it is not about one
-	Text    string             // what is wrong with it
+	Path    string             // relative to the cache, with forward slashes
+	Package *sources.PackageID // nil if the finding is not about a package
+	Text    string             // description of the problem
 }
 
 func (f Finding) String() string { return f.Path + ": " + string(f.Kind) + ": " + f.Text }

@@ -22,7 +22,7 @@ func verify(t testing.TB, d *cachedir.Dir, opts cachedir.VerifyOptions) *cachedi
 	return v
 }
 
-// vouching says of the evidence what delivery says of it.
+// vouching returns the verdict that delivery gives to the evidence.
 func vouching(s sources.Stored) (sources.Verdict, error) {
 	if s.Signed == nil || string(s.Signed.Sums) != "sums\n" || string(s.Signed.Signature) != "signature" {
 		return 0, errors.New("the signature is wrong")
@@ -30,7 +30,7 @@ func vouching(s sources.Stored) (sources.Verdict, error) {
 	return sources.SelfSigned, nil
 }
 
-// alter changes a file in such a way that nobody sees it without reading it.
+// alter changes a file without changing its fingerprint.
 func alter(t testing.TB, path, text string) {
 	t.Helper()
 	info, err := os.Stat(path)
@@ -50,7 +50,7 @@ func TestVerifyFinds(t *testing.T) {
 		spoil func(t *testing.T, root, entry string)
 		vouch func(sources.Stored) (sources.Verdict, error)
 		want  []string
-		fetch bool // once it has been set aside
+		fetch bool // whether to fetch the package after it was set aside
 	}{
 		{name: "nothing", spoil: func(*testing.T, string, string) {}, vouch: vouching},
 		{name: "one changed byte", spoil: func(t *testing.T, _, entry string) {
@@ -66,7 +66,7 @@ func TestVerifyFinds(t *testing.T) {
 		{name: "record broken", spoil: func(t *testing.T, root, _ string) {
 			check(t, os.WriteFile(filepath.Join(root, record), []byte("{}"), 0o644))
 		}, want: []string{"broken record " + widget.Path()}},
-		{name: "evidence gone", spoil: func(t *testing.T, root, _ string) {
+		{name: "evidence missing", spoil: func(t *testing.T, root, _ string) {
 			check(t, os.RemoveAll(filepath.Join(root, evidence)))
 		}, vouch: vouching, want: []string{"broken evidence " + widget.Path()}},
 		{name: "evidence replaced", spoil: func(t *testing.T, root, _ string) {
@@ -75,10 +75,10 @@ func TestVerifyFinds(t *testing.T) {
 		{name: "signature wrong", spoil: func(t *testing.T, root, _ string) {
 			check(t, os.WriteFile(filepath.Join(root, evidence, "SHA256SUMS.sig"), []byte("forged"), 0o644))
 		}, vouch: vouching, want: []string{"broken evidence " + widget.Path()}},
-		{name: "verdict too good", spoil: func(*testing.T, string, string) {},
+		{name: "verdict too high", spoil: func(*testing.T, string, string) {},
 			vouch: func(sources.Stored) (sources.Verdict, error) { return sources.MirrorEvidence, nil },
 			want:  []string{"broken evidence " + widget.Path()}},
-		{name: "executable gone", spoil: func(t *testing.T, _, entry string) {
+		{name: "executable missing", spoil: func(t *testing.T, _, entry string) {
 			check(t, os.Remove(filepath.Join(entry, executable)))
 		}, want: []string{"incomplete package " + widget.Path()}, fetch: true},
 		{name: "link to nowhere", spoil: func(t *testing.T, _, entry string) {
@@ -92,7 +92,7 @@ func TestVerifyFinds(t *testing.T) {
 	} {
 		t.Run(test.name, func(t *testing.T) {
 			root := t.TempDir()
-			soon := func() time.Time { return time.Now().Add(time.Minute) } // when times of files have settled
+			soon := func() time.Time { return time.Now().Add(time.Minute) } // when the file times have settled
 			s := put(t, open(t, root, cachedir.Options{}), widget, widgetFiles)
 			test.spoil(t, root, s.Dir)
 			d := open(t, root, cachedir.Options{Now: soon})
@@ -122,7 +122,7 @@ func TestVerifyFinds(t *testing.T) {
 			}
 			got, err := d.Get(context.Background(), widget)
 			if test.fetch && errors.Is(err, sources.ErrNotFound) {
-				return // it is aside, as nothing is lost
+				return // nothing is lost: the file is aside
 			}
 			check(t, err)
 			if got.H1 != s.H1 || len(mended) > 0 && mended[0].Do == cachedir.Lowered && got.Verdict != sources.Unverified {
@@ -148,7 +148,7 @@ func regular(t testing.TB, dir string) files {
 	return got
 }
 
-// aside reports whether a file is among what was set aside.
+// aside reports whether a file with this text is among the files set aside.
 func aside(all files, name, text string) bool {
 	for at, got := range all {
 		if strings.HasPrefix(at, ".larder/aside/") && strings.HasSuffix(at, "/"+name) && got == text {
@@ -158,8 +158,8 @@ func aside(all files, name, text string) bool {
 	return false
 }
 
-// To verify or repair a package is not to use it.
-func TestVerifyIsNoUse(t *testing.T) {
+// Verifying or repairing a package does not count as using it.
+func TestVerifyDoesNotCountAsUse(t *testing.T) {
 	root := t.TempDir()
 	d := open(t, root, cachedir.Options{})
 	stock(t, d, root, "1.0.0")

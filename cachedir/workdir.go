@@ -22,16 +22,16 @@ import (
 type workdir struct {
 	d         *Dir
 	root      string // directory of the root module
-	providers string // absolute; the packages are below
-	through   string // the link that leads to it; empty if none does
+	providers string // absolute path of the directory of installed packages
+	through   string // the link that leads to providers; empty if there is none
 
 	mu      sync.Mutex
-	dir     *disk.Dir     // providers, once something is linked
+	dir     *disk.Dir     // providers, opened by the first link
 	scratch *disk.Scratch // in dir
 }
 
-// Workdir is the root module in the directory dir, whose packages are installed in the
-// directory providers. It creates nothing before something is linked.
+// Workdir returns the working directory of the root module in dir, whose packages are
+// installed in the directory providers. It creates nothing until a package is linked.
 func (d *Dir) Workdir(dir, providers string) sources.Workdir { return d.workdir(dir, providers) }
 
 func (d *Dir) workdir(dir, providers string) *workdir {
@@ -41,15 +41,15 @@ func (d *Dir) workdir(dir, providers string) *workdir {
 	return &workdir{d: d, root: dir, providers: providers, through: linkAbove(providers)}
 }
 
-// target is where a package is installed.
+// target returns the path at which a package is installed.
 func (w *workdir) target(id sources.PackageID) string {
 	return filepath.Join(w.providers, filepath.FromSlash(id.Path()))
 }
 
-// Get describes an installed package. It hashes it unless it consists of the same files
-// as the entry for id, or of files that it has hashed before. The error matches
-// [sources.ErrNotFound] if there is no package, and is a [disk.StrayError] if a link
-// leads there.
+// Get describes an installed package. It hashes the package unless its files are
+// those of the entry for id, or have been hashed before. The error matches
+// [sources.ErrNotFound] if there is no package, and is a [disk.StrayError] if the
+// package is reached through a link.
 func (w *workdir) Get(ctx context.Context, id sources.PackageID) (sources.Stored, error) {
 	target := w.target(id)
 	if target == w.d.entry(id) {
@@ -66,8 +66,8 @@ func (w *workdir) Get(ctx context.Context, id sources.PackageID) (sources.Stored
 	return w.d.stored(id, target, r), nil
 }
 
-// checkParents returns an error if a link leads to the package, from the directory of all
-// installed packages.
+// checkParents returns an error if a directory between the directory of installed
+// packages and the package is a link.
 func (w *workdir) checkParents(id sources.PackageID) error {
 	providers, err := disk.Open(w.providers)
 	if errors.Is(err, fs.ErrNotExist) {
@@ -80,12 +80,13 @@ func (w *workdir) checkParents(id sources.PackageID) error {
 	return (&Dir{tree: providers}).checkHome(id)
 }
 
-// Link makes the entry s appear in the working directory, and returns how. It is built
-// aside and replaces what is there by rename. If the entry is there already, by a means
-// that the mode allows, nothing changes. If it is itself the target, the mode is empty. A
-// link that leads to the target from the directory of installed packages is a
-// [disk.StrayError]. If the entry is not what s describes, the error matches
-// [sources.ErrSwapped], and Get hashes the entry.
+// Link installs the entry s in the working directory and returns the link mode it
+// used. It builds the package aside and renames it into place. If the entry is
+// already installed, in a way that the configured mode allows, Link changes nothing.
+// If the entry itself is the target, the mode is empty. If a link leads from the
+// directory of installed packages to the target, the error is a [disk.StrayError]. If
+// the entry differs from s, the error matches [sources.ErrSwapped], and the next Get
+// hashes the entry.
 func (w *workdir) Link(ctx context.Context, s sources.Stored) (sources.LinkMode, error) {
 	mode, err := w.link(ctx, s)
 	if errors.Is(err, sources.ErrSwapped) && w.d.readOnly == nil {
@@ -149,13 +150,13 @@ func (w *workdir) link(ctx context.Context, s sources.Stored) (sources.LinkMode,
 		d.warn(changed.keep(scratch, old))
 	}
 	if mode == sources.LinkReflink || mode == sources.LinkCopy {
-		w.note(ctx, s, home, mode) // other links are known by the entry's own files
+		w.note(ctx, s, home, mode) // other modes share the files of the entry, which has a record
 	}
 	return mode, nil
 }
 
-// replacing prepares for the replacement of what is installed, if anything is, by the entry
-// s with these marks.
+// replacing prepares the replacement of the installed package, if there is one, by
+// the entry s with these fingerprints.
 func (w *workdir) replacing(ctx context.Context, s sources.Stored, entry []mark, providers *disk.Dir, installed bool) (*replacement, error) {
 	if !installed {
 		return nil, nil
@@ -169,7 +170,8 @@ func (w *workdir) replacing(ctx context.Context, s sources.Stored, entry []mark,
 	return c.replacing(ctx, providers, s.ID, target, was)
 }
 
-// marksOf are the marks of an entry's files, as they were when it was hashed or recognised.
+// marksOf returns the fingerprints of an entry's files at the time it was hashed or
+// recognised.
 func marksOf(s sources.Stored) ([]mark, error) {
 	if seen, ok := s.Seen.(*seen); ok {
 		return seen.marks, nil
@@ -187,8 +189,8 @@ func (w *workdir) open() (_ *disk.Dir, err error) {
 	return w.dir, err
 }
 
-// scratchIn creates the scratch directory for what is being linked, once, and removes
-// what killed runs have left beside it.
+// scratchIn creates the scratch directory for linking, once, and removes the files
+// that killed runs have left beside it.
 func (w *workdir) scratchIn(dir *disk.Dir) (_ *disk.Scratch, err error) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -199,8 +201,8 @@ func (w *workdir) scratchIn(dir *disk.Dir) (_ *disk.Scratch, err error) {
 	return w.scratch, err
 }
 
-// sweep removes what killed runs have left, unless the directory is reached through a
-// link: then it may not be Larder's alone.
+// sweep removes the files of killed runs, unless the directory is reached through a
+// link: it may then contain files of other programs.
 func (w *workdir) sweep(dir *disk.Dir) {
 	if w.through == "" {
 		dir.Sweep(stagePrefix, w.d.opts.Now(), w.d.warn)
@@ -219,8 +221,9 @@ func (w *workdir) Close() error {
 	return errors.Join(errs...)
 }
 
-// checkLinked returns an error that matches [sources.ErrSwapped] unless what was linked
-// is what was hashed. Copies have been compared, other links have the files' own marks.
+// checkLinked returns an error that matches [sources.ErrSwapped] unless the linked
+// files are the hashed ones. Copies have been compared already; other links share the
+// fingerprints.
 func checkLinked(entry []mark, mode sources.LinkMode, made string) error {
 	if mode == sources.LinkCopy || mode == sources.LinkReflink {
 		return nil
@@ -232,8 +235,7 @@ func checkLinked(entry []mark, mode sources.LinkMode, made string) error {
 	return err
 }
 
-// same reports whether two paths lead to one directory without a link at the
-// end of b.
+// same reports whether two paths lead to one directory and b itself is not a link.
 func same(a, b string) bool {
 	at, err := os.Stat(a)
 	if err != nil {
@@ -243,7 +245,8 @@ func same(a, b string) bool {
 	return err == nil && os.SameFile(at, bt)
 }
 
-// linked is the means by which the entry is installed already, empty if it isn't.
+// linked returns the link mode with which the entry is already installed, or "" if it
+// is not.
 func (w *workdir) linked(s sources.Stored, entry []mark) sources.LinkMode {
 	target := w.target(s.ID)
 	info, err := os.Lstat(target)
@@ -266,12 +269,12 @@ func (w *workdir) linked(s sources.Stored, entry []mark) sources.LinkMode {
 	return sources.LinkHard
 }
 
-// note records what is installed now, in the directory home, so that it need not be
-// hashed.
+// note records the installed package in the directory home, so that it is not hashed
+// again.
 func (w *workdir) note(ctx context.Context, s sources.Stored, home *disk.Dir, mode sources.LinkMode) {
 	files, err := home.Sub(path.Base(s.ID.Path()))
 	if err != nil {
-		return // it will be hashed when it is next needed
+		return // it will be hashed when it is next required
 	}
 	defer files.Close()
 	boot, err := flushed(ctx, files)
@@ -291,13 +294,13 @@ func (w *workdir) note(ctx context.Context, s sources.Stored, home *disk.Dir, mo
 	}, nil)
 }
 
-// recordPath is where the record of an installed package lies. The names of the records
-// of one working directory begin with the same key.
+// recordPath returns the path of the record of an installed package. The names of all
+// records of a working directory begin with the same key.
 func (w *workdir) recordPath(id sources.PackageID) string {
 	return "roots/" + nameFor(w.providers) + "~" + nameFor(id.Path()) + ".json"
 }
 
-// makeLink makes the entry appear as made in the directory work.
+// makeLink links the entry into the directory work under the name made.
 func (d *Dir) makeLink(ctx context.Context, s sources.Stored, entry []mark, work *disk.Dir, made string) (sources.LinkMode, error) {
 	modes := []sources.LinkMode{d.opts.Link}
 	if d.opts.Link == sources.LinkAuto {
@@ -312,7 +315,7 @@ func (d *Dir) makeLink(ctx context.Context, s sources.Stored, entry []mark, work
 			return "", ctx.Err()
 		}
 		if mode == sources.LinkReflink && errors.Is(err, errors.ErrUnsupported) {
-			d.unshared.Store(true) // which holds for every package in here
+			d.unshared.Store(true) // this holds for every package in the cache
 		}
 		if err := work.RemoveTree(made); err != nil {
 			return "", err
@@ -327,16 +330,17 @@ func (d *Dir) makeLink(ctx context.Context, s sources.Stored, entry []mark, work
 	return "", err
 }
 
-// maxRootCopy is how many bytes a package may have that is copied for root: it takes
-// some 30 ms to copy as many. Larger ones, in every working directory, would fill
-// disks.
+// maxRootCopy is the size in bytes up to which packages are copied if the user is
+// root. Copying that much takes about 30 ms. Larger packages, copied to every working
+// directory, would fill the disk.
 const maxRootCopy = 64 << 20
 
-// autoModes are the modes to try, in order. Terraform unpacks another build of a
-// version in place, through hardlinks and symbolic links into the cache and so into
-// every other working directory. Read-only files keep it from that, but nothing keeps
-// root, for whom small packages are copied. Nor does anything keep another user from
-// changing their own files, so those are always copied.
+// autoModes returns the modes to try, in order. Terraform unpacks another build of a
+// version in place. It writes through hardlinks and symbolic links into the cache,
+// and so changes the package in every other working directory. Read-only files
+// prevent this, but not for root, so small packages are copied if the user is root.
+// Read-only files do not stop other users from changing files that they own either,
+// so such files are always copied.
 func (d *Dir) autoModes(entry []mark) []sources.LinkMode {
 	modes := []sources.LinkMode{sources.LinkReflink, sources.LinkHard, sources.LinkSymlink, sources.LinkCopy}
 	var size int64
@@ -384,7 +388,7 @@ func makeBy(ctx context.Context, mode sources.LinkMode, s sources.Stored, entry 
 	return fmt.Errorf("unknown link mode %q", mode)
 }
 
-// eachFile fills a directory with what link makes of every file of the entry.
+// eachFile fills a directory by calling link for every file of the entry.
 func eachFile(ctx context.Context, entry []mark, to *disk.Dir, link func(m mark, in *disk.Dir, base string) error) error {
 	for _, m := range entry {
 		if err := ctx.Err(); err != nil {
@@ -410,14 +414,14 @@ func eachFile(ctx context.Context, entry []mark, to *disk.Dir, link func(m mark,
 	return nil
 }
 
-// An entryFile is an open file of an entry that still has the mark it was judged by.
+// An entryFile is an open file of an entry that still matches its fingerprint.
 type entryFile struct {
 	*os.File
 	mark mark
-	mode fs.FileMode // for copies: their owner may write to them, as that changes nothing in the cache
+	mode fs.FileMode // for copies: owners may write to their copy, because this does not change the cache
 }
 
-// openMarked opens a file of the entry in dir. It must be the one that was judged.
+// openMarked opens a file of the entry in dir and verifies its fingerprint.
 func openMarked(dir string, m mark) (entryFile, error) {
 	from, info, err := disk.OpenFile(filepath.Join(dir, filepath.FromSlash(m.Path)))
 	if err != nil {
@@ -431,7 +435,7 @@ func openMarked(dir string, m mark) (entryFile, error) {
 	return f, nil
 }
 
-// check returns an error unless the file is as it was when it was judged.
+// check returns an error if the file no longer matches its fingerprint.
 func (f entryFile) check() error {
 	info, err := f.Stat()
 	if err != nil {
@@ -444,7 +448,7 @@ func (f entryFile) check() error {
 	return nil
 }
 
-// reflink makes a file that shares its bytes with one of the entry.
+// reflink creates a file that shares its data with a file of the entry.
 func reflink(dir string, m mark, in *disk.Dir, base string) error {
 	from, err := openMarked(dir, m)
 	if err != nil {
@@ -454,7 +458,7 @@ func reflink(dir string, m mark, in *disk.Dir, base string) error {
 	return in.CloneFile(base, from.File, from.mode)
 }
 
-// copyFile makes a file with the bytes of one of the entry.
+// copyFile creates a copy of a file of the entry.
 func copyFile(dir string, m mark, in *disk.Dir, base string) error {
 	from, err := openMarked(dir, m)
 	if err != nil {

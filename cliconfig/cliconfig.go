@@ -1,19 +1,17 @@
-// Package cliconfig reads how this machine is configured for Terraform or
-// OpenTofu, and returns it as plain data: the CLI configuration files, the
-// environment, the implied directories, the user's netrc file, and a file of
-// Larder's own for settings that these don't have. No other package reads the
-// environment or looks up the user's directories, but for the system's directory for
-// temporary files.
+// Package cliconfig reads the Terraform or OpenTofu configuration of this machine and
+// returns it as plain data: the CLI configuration files, the environment, the implied
+// directories, the user's netrc file, and a file of Larder's own for settings that
+// these don't have. No other package reads the environment or looks up the user's
+// directories, except for the system's directory for temporary files.
 //
-// It does not connect to servers or install anything. It runs the credentials
-// helper that the user has configured, when a token is requested. It leaves nothing
-// on disk.
+// It does not connect to servers or install anything. It runs the configured
+// credentials helper when a token is requested. It leaves nothing on disk.
 //
-// It reads what the engines read, in their two syntaxes. It differs from them on
-// purpose in one way: errors in the configuration are errors, while the engines go
-// on with the rest of it. Harmless mistakes are warnings: an override file that does
-// not exist, settings that no longer have an effect. A plugin cache directory need
-// not exist. JSON that Terraform would silently misread is refused.
+// It reads the same files as the engines, in both syntaxes. It differs from them on
+// purpose in one way: it reports errors in the configuration, while the engines
+// ignore the part with the error. Harmless mistakes are warnings, such as an override
+// file that does not exist, or settings that no longer have an effect. A plugin cache
+// directory may be missing. JSON that Terraform would silently misread is an error.
 package cliconfig
 
 import (
@@ -31,40 +29,40 @@ import (
 // Config is a machine's configuration. All paths in it are absolute.
 type Config struct {
 	Engine  sources.Engine
-	WorkDir string // the root module's directory, which relative paths start from
+	WorkDir string // directory of the root module; relative paths start from it
 
-	// Methods are the installation methods in order. If Implied, nothing says
-	// how to install providers: they come from ImpliedDirs, and those that none
-	// of these holds from their origin registries.
+	// Methods are the installation methods in order. Implied is set if the
+	// configuration has no installation methods: packages then come from ImpliedDirs,
+	// and providers that none of these contains come from their origin registries.
 	Methods []Method
 	Implied bool
 
 	DevOverrides map[sources.Provider]string // directories of providers under development
-	Unmanaged    []sources.Provider          // run by a debugger, not to be installed; sorted
+	Unmanaged    []sources.Provider          // running in a debugger, not to be installed; sorted
 
 	PluginCacheDir  string // empty if none is configured
-	UnverifiedCache bool   // plugin_cache_may_break_dependency_lock_file: cached packages need not be verified
-	DefaultCacheDir string // Larder's own, for when none is configured; empty if there is no place for it
-	StateDir        string // Larder's own, for what belongs to the user; empty if there is no place for it
-	RecordKey       string // secret that authenticates records for several machines; empty if each user has one of their own
-	DataDir         string // .terraform, or what replaces it
+	UnverifiedCache bool   // plugin_cache_may_break_dependency_lock_file: cached packages may be unverified
+	DefaultCacheDir string // Larder's own, used if none is configured; empty if there is no cache directory
+	StateDir        string // Larder's own, for the user's data; empty if there is no state directory
+	RecordKey       string // secret that authenticates records on several machines; if empty, each user has a key
+	DataDir         string // .terraform, or its replacement
 
-	Hosts       map[sources.Host]map[string]string // URLs of services by name, in place of service discovery
+	Hosts       map[sources.Host]map[string]string // URLs of services by name, instead of service discovery
 	HostOptions map[sources.Host]HostOptions       // from Larder's own file
 	TrustedKeys []sources.TrustedKeys              // from Larder's own file
 	Registry    Registry
-	Proxy       func(*url.URL) (*url.URL, error) // as http.Transport wants it, but for the URL; never nil
+	Proxy       func(*url.URL) (*url.URL, error) // like Proxy in http.Transport, but for a URL; never nil
 
-	EnforceSignatures       bool // OpenTofu: refuse what is not signed
-	EnforceKeyExpiry        bool // OpenTofu: refuse signatures by keys that have expired
-	TranslateStateAddresses bool // OpenTofu: take addresses in states for its own registry's
+	EnforceSignatures       bool // OpenTofu: refuse unsigned packages
+	EnforceKeyExpiry        bool // OpenTofu: refuse signatures by expired keys
+	TranslateStateAddresses bool // OpenTofu: map addresses in states to its own registry
 
 	AppendUserAgent string
-	Workspace       string // empty if the environment chooses none
+	Workspace       string // empty if the environment selects none
 
-	files       []file // read, in order
+	files       []file // the files read, in order
 	machine     Machine
-	written     *Config // as written, relative paths included
+	written     *Config // as written, including relative paths
 	credentials credentials
 	netrc       netrc
 }
@@ -75,15 +73,15 @@ type file struct {
 	why  string // "main file", "configuration directory", "netrc", "larder's own", or the variable or flag that names it
 }
 
-// Options adjust what Load reads. The zero Options are ready to use.
+// Options configure Load. The zero Options are ready to use.
 type Options struct {
-	ConfigFile string // the one file to read, in place of those the engine would
-	Chdir      string // the root module's directory, if it is another than Machine.WorkDir
+	ConfigFile string // the only file to read, instead of the engine's files
+	Chdir      string // directory of the root module, if it differs from Machine.WorkDir
 }
 
-// Load reads the configuration of m as e would, the zero Engine being
-// Terraform. The diagnostics are all that is wrong with it; the Config is then
-// what is left, fit for showing and not for use.
+// Load reads the configuration of m by the rules of e. The zero Engine is Terraform.
+// The diagnostics are all problems in it. If there are errors, the Config is
+// incomplete and only suitable for display.
 func Load(ctx context.Context, m Machine, e sources.Engine, opts Options) (*Config, sources.Diagnostics) {
 	if e == "" {
 		e = sources.Terraform
@@ -101,9 +99,9 @@ func Load(ctx context.Context, m Machine, e sources.Engine, opts Options) (*Conf
 	return c.At(opts.Chdir), l.diags
 }
 
-// At is the configuration as it is for the root module in dir, a path as seen
-// from where the program was started. What a credentials helper has answered is
-// shared.
+// At returns the configuration for the root module in dir. A relative dir starts from
+// the working directory of the program. Both configurations share the answers of the
+// credentials helper.
 func (c *Config) At(dir string) *Config {
 	dir = c.machine.abs(c.machine.WorkDir, dir)
 	at := *c.written
@@ -125,8 +123,8 @@ func (c *Config) At(dir string) *Config {
 	return &at
 }
 
-// ImpliedDirs are the directories that serve as filesystem mirrors, in order,
-// when nothing says how to install providers. All of them exist.
+// ImpliedDirs returns the directories that serve as filesystem mirrors, in order, if
+// the configuration has no installation methods. All of them exist.
 func (c *Config) ImpliedDirs() []string {
 	var dirs []string
 	for _, d := range c.machine.impliedDirs(c.Engine, c.WorkDir) {
@@ -137,7 +135,7 @@ func (c *Config) ImpliedDirs() []string {
 	return dirs
 }
 
-// loadFiles reads all configuration files that count.
+// loadFiles reads all configuration files that apply.
 func (l *loader) loadFiles(opts Options) settings {
 	all := newSettings()
 	for _, f := range l.chooseFiles(opts) {
@@ -148,7 +146,7 @@ func (l *loader) loadFiles(opts Options) settings {
 	return all
 }
 
-// chooseFiles lists the files to read, in order.
+// chooseFiles returns the files to read, in order.
 func (l *loader) chooseFiles(opts Options) []file {
 	if path, by := l.overrideFile(opts); path != "" {
 		return []file{{path, by}}
@@ -174,8 +172,8 @@ func (l *loader) loadFile(f file) (settings, bool) {
 	return l.settings(root), true
 }
 
-// loadTree reads and parses a file. It is not ok if that is impossible, which
-// is reported.
+// loadTree reads and parses a file. If it fails, it adds a diagnostic and returns
+// false.
 func (l *loader) loadTree(f file) (*node, bool) {
 	src, err := l.read(f.path)
 	if err != nil {
@@ -195,16 +193,16 @@ func (l *loader) loadTree(f file) (*node, bool) {
 	return root, true
 }
 
-// sort puts the diagnostics from the one at index on, all of one file, in the
-// order of its lines.
+// sort sorts the diagnostics from the given index on by line. They are about the same
+// file.
 func (l *loader) sort(from int) {
 	slices.SortStableFunc(l.diags[from:], func(a, b sources.Diagnostic) int {
 		return cmp.Or(cmp.Compare(a.Line, b.Line), cmp.Compare(a.Column, b.Column))
 	})
 }
 
-// cannotRead reports a file that cannot be read. It is a warning where the engines
-// continue with one: variables often name files that no longer exist.
+// cannotRead reports a file that cannot be read. Where the engines only warn, it is a
+// warning, because variables often name files that no longer exist.
 func (l *loader) cannotRead(f file, err error) {
 	at := place{file: f.path}
 	if l.ctx.Err() != nil {
@@ -227,17 +225,17 @@ func (l *loader) cannotRead(f file, err error) {
 	}
 }
 
-// read reads a file. Of a large one it returns one byte more than the limit, which
-// the parser reports.
+// read reads a file. If the file exceeds the limit, it returns one byte more than the
+// limit, and the parser reports the error.
 func (l *loader) read(path string) ([]byte, error) {
 	return l.Files.ReadFile(l.ctx, path, maxFileSize+1)
 }
 
-// apply carries over what the files say, once all of them are read.
+// apply copies the settings from all files to c.
 func (l *loader) apply(s settings, c *Config) {
 	c.PluginCacheDir = cmp.Or(l.getenv("TF_PLUGIN_CACHE_DIR"), s.cacheDir)
 	allow := l.getenv("TF_PLUGIN_CACHE_MAY_BREAK_DEPENDENCY_LOCK_FILE")
-	c.UnverifiedCache = s.unverifiedCache || allow != "" && allow != "0" // for engines, false is true here
+	c.UnverifiedCache = s.unverifiedCache || allow != "" && allow != "0" // engines treat false as true here
 	c.DefaultCacheDir = l.below(l.CacheHome, "larder", "plugins")
 	c.StateDir = l.below(l.StateHome, "larder")
 	c.RecordKey = l.getenv("LARDER_RECORD_KEY")
@@ -248,7 +246,7 @@ func (l *loader) apply(s settings, c *Config) {
 	}
 }
 
-// helper is the credentials helper to ask, nil if there is none.
+// helper returns the configured credentials helper, or nil if there is none.
 func (l *loader) helper(blocks []helperBlock) *helper {
 	if len(blocks) == 0 {
 		return nil

@@ -12,17 +12,17 @@ import (
 	"github.com/larder-cli/larder/sources"
 )
 
-// credentials are the bearer tokens, from wherever they are configured.
+// credentials are the configured bearer tokens.
 type credentials struct {
 	env    map[sources.Host]string
 	blocks map[sources.Host]string
 	helper *helper // nil if there is none
 }
 
-// Token is the bearer token for a host, and whether there is one: from the
-// environment, else from a credentials block, else from the helper. A helper is
-// asked at most once for each host. An error means that it gave no answer,
-// which is not the same as having no credentials.
+// Token returns the bearer token for a host, and whether there is one: from the
+// environment, else from a credentials block, else from the helper. It runs the
+// helper at most once for each host. An error means that the helper failed, which
+// differs from having no token.
 func (c *Config) Token(ctx context.Context, host sources.Host) (string, bool, error) {
 	if token, ok := c.credentials.env[host]; ok {
 		return token, true, nil
@@ -38,11 +38,11 @@ func (c *Config) Token(ctx context.Context, host sources.Host) (string, bool, er
 
 const tokenPrefix = "TF_TOKEN_"
 
-// tokenDecoder turns the rest of a variable's name into a host: where variables
-// cannot be named freely, "__" stands for "-" and "_" for ".".
+// tokenDecoder decodes the host in a variable's name: for systems that restrict the
+// names of variables, "__" encodes "-" and "_" encodes ".".
 var tokenDecoder = strings.NewReplacer("__", "-", "_", ".")
 
-// envTokens are the tokens of TF_TOKEN_ variables.
+// envTokens returns the tokens in TF_TOKEN_ variables.
 func (l *loader) envTokens() map[sources.Host]string {
 	tokens := map[sources.Host]string{}
 	names := map[sources.Host]string{}
@@ -66,21 +66,21 @@ func (l *loader) envTokens() map[sources.Host]string {
 	return tokens
 }
 
-// Limits on a credentials helper.
+// Limits for a credentials helper.
 const (
-	helperTimeout = 2 * time.Minute // it may have to ask a person
+	helperTimeout = 2 * time.Minute // it may have to prompt a person
 	maxAnswer     = 1 << 20
 	maxComplaint  = 4 << 10
 )
 
-// A helper is a credentials helper: a program that knows tokens.
+// A helper is a credentials helper: a program that returns tokens.
 type helper struct {
 	name, path string
 	args       []string
 	env        []string
 	dir        string
 
-	turn    chan struct{} // holds a value while a call is on; guards answers
+	turn    chan struct{} // holds a value during a call; guards answers
 	answers map[sources.Host]answer
 }
 
@@ -90,7 +90,8 @@ type answer struct {
 	err   error
 }
 
-// token asks the helper for a host's token, unless it has been asked before.
+// token returns the helper's token for a host. It runs the helper only the first
+// time.
 func (h *helper) token(ctx context.Context, host sources.Host) (string, bool, error) {
 	select {
 	case h.turn <- struct{}{}:
@@ -117,7 +118,7 @@ func (h *helper) ask(ctx context.Context, host sources.Host) (token string, ok b
 	cmd := exec.CommandContext(limited, h.path, args...)
 	cmd.Env, cmd.Dir = h.env, h.dir
 	cmd.Stdout, cmd.Stderr = out, complaint
-	cmd.WaitDelay = time.Second // for what the helper may have started
+	cmd.WaitDelay = time.Second // for child processes of the helper
 	switch err := cmd.Run(); {
 	case ctx.Err() != nil:
 		return "", false, ctx.Err()
@@ -133,7 +134,7 @@ func (h *helper) ask(ctx context.Context, host sources.Host) (token string, ok b
 	return token, ok, nil
 }
 
-// withComplaint adds what the helper wrote to its standard error.
+// withComplaint adds the helper's standard error output to err.
 func withComplaint(err error, complaint *head) error {
 	text := strings.TrimSpace(strings.ToValidUTF8(string(complaint.kept), "�"))
 	if text == "" {
@@ -142,8 +143,8 @@ func withComplaint(err error, complaint *head) error {
 	return fmt.Errorf("%w: %s", err, text)
 }
 
-// parseAnswer reads the object that a helper prints. Errors do not quote it, as
-// it may hold a secret.
+// parseAnswer parses the helper's output. Its errors do not quote the output, because
+// that may contain a secret.
 func parseAnswer(out *head) (token string, ok bool, err error) {
 	if out.cut {
 		return "", false, fmt.Errorf("answer is larger than %d bytes", maxAnswer)
@@ -156,11 +157,11 @@ func parseAnswer(out *head) (token string, ok bool, err error) {
 	return token, ok, nil
 }
 
-// A head keeps the beginning of what is written to it.
+// A head keeps the beginning of the data written to it.
 type head struct {
 	kept  []byte
 	limit int
-	cut   bool // something was written beyond the limit
+	cut   bool // whether more than the limit was written
 }
 
 func (h *head) Write(p []byte) (int, error) {
@@ -170,7 +171,7 @@ func (h *head) Write(p []byte) (int, error) {
 	return len(p), nil
 }
 
-// findHelper finds the newest program for a credentials_helper block, nil if
+// findHelper returns the newest program for a credentials_helper block, or nil if
 // there is none.
 func (l *loader) findHelper(b helperBlock) *helper {
 	var path string
@@ -200,8 +201,8 @@ func (l *loader) findHelper(b helperBlock) *helper {
 	}
 }
 
-// helperVersion is the version in the name of a helper's program, 0.0.0 if it
-// has none, and whether file is that program at all. Case does not count.
+// helperVersion returns the version in the name of a helper's program, 0.0.0 if the
+// name has none, and whether file is that program. Case is ignored.
 func helperVersion(file, helper string) (sources.Version, bool) {
 	name := strings.TrimSuffix(strings.ToLower(file), ".exe")
 	rest, ok := strings.CutPrefix(name, "terraform-credentials-"+strings.ToLower(helper))
@@ -212,7 +213,7 @@ func helperVersion(file, helper string) (sources.Version, bool) {
 	if !ok || !hasVersion {
 		return sources.Version{}, false
 	}
-	text, _, _ = strings.Cut(text, "_x") // the protocol, as in names of old
+	text, _, _ = strings.Cut(text, "_x") // the protocol version, as in old names
 	v, err := sources.ParseVersion(text)
 	return v, err == nil
 }

@@ -43,7 +43,7 @@ func TestTokenIsForItsPort(t *testing.T) {
 	sourcetest.Expect(t, !ok, "the token of localhost was used for localhost:8443")
 }
 
-func TestTokenVariablesAtOdds(t *testing.T) {
+func TestConflictingTokenVariables(t *testing.T) {
 	_, diags := load(linux(nil, "TF_TOKEN_my__host_example=secret1", "TF_TOKEN_my-host_example=secret2"), terraform)
 	const want = "TF_TOKEN_my__host_example and TF_TOKEN_my-host_example give different tokens for my-host.example"
 	sourcetest.Equal(t, brief(diags), want)
@@ -80,8 +80,8 @@ func TestCredentialsBlocks(t *testing.T) {
 	}
 }
 
-// helperMachine is this machine with helpers, shell scripts by name, and one of
-// them called x configured.
+// helperMachine returns this machine with helpers, given as shell scripts by name.
+// The helper x is configured.
 func helperMachine(t *testing.T, scripts map[string]string) cliconfig.Machine {
 	t.Helper()
 	if runtime.GOOS == "windows" {

@@ -9,8 +9,8 @@ import (
 	"github.com/larder-cli/larder/sources/sourcetest"
 )
 
-// A name that is read and not in the document is one that nobody finds.
-func TestEverythingThatIsReadIsDocumented(t *testing.T) {
+// Every variable and setting that the package reads is in the documentation.
+func TestVariablesAndSettingsAreDocumented(t *testing.T) {
 	document := sourcetest.ReadFile(t, filepath.Join("..", "docs", "configuration.md"))
 	variable := regexp.MustCompile(`"((?:TF|TERRAFORM|OPENTOFU|LARDER|XDG|SSL)_[A-Za-z_]+|NETRC|NO_COLOR|CLICOLOR_FORCE|HOME|TERM|[A-Z]+_PROXY)"`)
 	setting := regexp.MustCompile(`(?:find|stringOf|boolOf|intOf|stringsOf|fileOf|blocks)\([a-z.]+, "([a-z_]+)"`)

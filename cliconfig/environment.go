@@ -16,15 +16,15 @@ import (
 	"github.com/larder-cli/larder/sources"
 )
 
-// Registry are the limits on asking registries and mirrors. What is nil or zero
-// nobody has set.
+// Registry holds the limits for requests to registries and mirrors. Fields that are
+// not set are nil or zero.
 type Registry struct {
-	DiscoveryRetries *int // of requests to registries, after the first try
+	DiscoveryRetries *int // of requests to registries, after the first attempt
 	RequestTimeout   time.Duration
-	DownloadRetries  *int // of downloads, after the first try
+	DownloadRetries  *int // of downloads, after the first attempt
 }
 
-// override replaces what later sets.
+// override replaces the fields that are set in later.
 func (r *Registry) override(later Registry) {
 	if later.DiscoveryRetries != nil {
 		r.DiscoveryRetries = later.DiscoveryRetries
@@ -37,7 +37,7 @@ func (r *Registry) override(later Registry) {
 	}
 }
 
-// environment fills in what the environment says.
+// environment applies the environment variables to c.
 func (l *loader) environment(c *Config) {
 	tofu := l.engine == sources.OpenTofu
 	c.DataDir = cmp.Or(l.getenv("TF_DATA_DIR"), sources.DataDir)
@@ -56,8 +56,8 @@ func (l *loader) environment(c *Config) {
 	}
 }
 
-// checkAuthorities refuses authorities to be read from a device, which Go reads
-// to an end that it may not have.
+// checkAuthorities refuses to read certificate authorities from a device, because Go
+// would read an endless device forever.
 func (l *loader) checkAuthorities() {
 	path := l.getenv("SSL_CERT_FILE")
 	if path == "" || path == os.DevNull {
@@ -82,8 +82,8 @@ func (l *loader) registryVariables() Registry {
 	return r
 }
 
-// positive is a variable's value as a number above zero, and 0 if it is unset
-// or anything else.
+// positive returns a variable's value as a positive number, or 0 if it is unset or
+// invalid.
 func (l *loader) positive(name string) int {
 	text := l.getenv(name)
 	if text == "" {
@@ -97,7 +97,8 @@ func (l *loader) positive(name string) int {
 	return int(n)
 }
 
-// unmanaged are the providers of TF_REATTACH_PROVIDERS: they run already.
+// unmanaged returns the providers in TF_REATTACH_PROVIDERS, which are already
+// running.
 func (l *loader) unmanaged() []sources.Provider {
 	const name = "TF_REATTACH_PROVIDERS"
 	text := l.getenv(name)
@@ -123,7 +124,8 @@ func (l *loader) unmanaged() []sources.Provider {
 	return slices.Compact(all)
 }
 
-// proxy is the proxy for each URL by the usual variables.
+// proxy returns the function that selects the proxy for a URL, from the usual
+// variables.
 func (l *loader) proxy() func(*url.URL) (*url.URL, error) {
 	config := httpproxy.Config{
 		HTTPProxy:  cmp.Or(l.getenv("HTTP_PROXY"), l.getenv("http_proxy")),
@@ -135,12 +137,12 @@ func (l *loader) proxy() func(*url.URL) (*url.URL, error) {
 	return config.ProxyFunc()
 }
 
-// installFlags are the flags of init that bear on which providers get
-// installed, and from where.
+// installFlags are the flags of init that affect which providers it installs, and
+// from where.
 var installFlags = []string{"-upgrade", "-lockfile", "-plugin-dir", "-get-plugins", "-test-directory", "-backend"}
 
-// checkArguments warns of variables that would change what the engine installs.
-// Larder does not obey them: its own commands take other flags.
+// checkArguments warns about variables with flags that change what the engine
+// installs. Larder ignores them, because its commands have their own flags.
 func (l *loader) checkArguments() {
 	for _, name := range []string{"TF_CLI_ARGS", "TF_CLI_ARGS_init", "TF_CLI_ARGS_providers_lock"} {
 		args, ok := splitShell(l.getenv(name))
@@ -163,11 +165,11 @@ func (l *loader) warnInstallFlags(variable string, args []string) {
 	}
 }
 
-// splitShell splits text into words as a shell does, expanding nothing. It is
-// not ok if a quote is not closed.
+// splitShell splits text into words like a shell, without expansion. It returns false
+// if a quote is not closed.
 func splitShell(text string) (words []string, ok bool) {
 	var word strings.Builder
-	var quote rune // ' or ", 0 outside
+	var quote rune // ' or ", or 0 outside quotes
 	var inWord, escaped bool
 	for _, r := range text {
 		switch {

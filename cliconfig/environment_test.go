@@ -39,7 +39,7 @@ func TestRegistrySettings(t *testing.T) {
 		name      string
 		m         cliconfig.Machine
 		engine    sources.Engine
-		discovery int // -1 is unset
+		discovery int // -1 if unset
 		timeout   time.Duration
 		download  int
 		warnings  string
@@ -89,12 +89,12 @@ func TestUnmanaged(t *testing.T) {
 	}
 }
 
-func TestSmallVariables(t *testing.T) {
+func TestOtherVariables(t *testing.T) {
 	c := mustLoad(t, linux(nil, "TF_DATA_DIR=/data", "TF_APPEND_USER_AGENT=ua/1", "TF_WORKSPACE=w"), terraform)
 	sourcetest.Expect(t, c.DataDir == "/data" && c.AppendUserAgent == "ua/1" && c.Workspace == "w", "%+v", c)
 	c = mustLoad(t, linux(nil, "TF_DATA_DIR="), terraform)
 	sourcetest.Equal(t, c.DataDir, "/start/.terraform", "empty is unset", c)
-	for value, want := range map[string]bool{"": false, "0": false, "1": true, "true": true, "false": true} { // as engines read it
+	for value, want := range map[string]bool{"": false, "0": false, "1": true, "true": true, "false": true} { // as engines parse it
 		c = mustLoad(t, linux(nil, "TF_PLUGIN_CACHE_MAY_BREAK_DEPENDENCY_LOCK_FILE="+value), terraform)
 		sourcetest.Equal(t, c.UnverifiedCache, want, value)
 	}

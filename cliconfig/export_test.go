@@ -1,6 +1,6 @@
 package cliconfig
 
-// FilesRead are the paths of the files that were read, in order.
+// FilesRead returns the paths of the files that were read, in order.
 func FilesRead(c *Config) (paths []string) {
 	for _, f := range c.files {
 		paths = append(paths, f.path)
@@ -8,5 +8,4 @@ func FilesRead(c *Config) (paths []string) {
 	return paths
 }
 
-// SplitShell is splitShell, for tests.
 var SplitShell = splitShell

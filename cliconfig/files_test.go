@@ -11,7 +11,7 @@ import (
 	"github.com/larder-cli/larder/sources/sourcetest"
 )
 
-// brief is what there is to say, one line each, without the file.
+// brief returns the diagnostics, one on each line, without the file.
 func brief(ds sources.Diagnostics) string {
 	var lines []string
 	for _, d := range ds {
@@ -24,9 +24,9 @@ func brief(ds sources.Diagnostics) string {
 	return strings.Join(lines, "\n")
 }
 
-// What terraform 1.11.4 makes of most of these was tried; where a line differs
-// from it on purpose, it says so.
-func TestWhatFilesMayHold(t *testing.T) {
+// Most of these were tried with terraform 1.11.4. Comments mark the lines that differ
+// from its behaviour on purpose.
+func TestFileContents(t *testing.T) {
 	for _, tt := range []struct{ src, want string }{
 		// Syntax.
 		{"", ""},
@@ -34,7 +34,7 @@ func TestWhatFilesMayHold(t *testing.T) {
 		{"plugin_cache_dir = \"/a\"\r\ndisable_checkpoint = true\r\n", ""},
 		{`"plugin_cache_dir" = "/a"`, ""},
 		{"plugin_cache_dir = <<EOT\n/a\nEOT\n", ""},
-		{"plugin_cache_dir =", ""}, // as terraform, though hardly meant
+		{"plugin_cache_dir =", ""}, // as terraform, though probably a mistake
 		{`plugin_cache_dir = "C:\Users"`, "rc:1:25: not a valid escape after the backslash"},
 		{`plugin_cache_dir = "C:\\Users"`, ""},
 		{"plugin_cache_dir = \"/a\n\"", "rc:2:2: string without its closing quote"},
@@ -48,7 +48,7 @@ func TestWhatFilesMayHold(t *testing.T) {
 		{`provider_installation, { direct {} }`, `rc:1:22: unexpected ","`},
 		{`x = [1, 2`, `rc:1:12: missing "]"`},
 		{`x = [1,`, `rc:1:8: missing "]"`},
-		{`x = 1E,`, "rc:1:5: malformed"}, // terraform takes the comma for an exponent
+		{`x = 1E,`, "rc:1:5: malformed"}, // terraform reads the comma as part of the exponent
 		{`x = [{a = [1 2]}]`, "rc:1:14: missing comma between the items of a list"},
 		{"\xef\xbb\xbfdisable_checkpoint = true", "rc:1:1: starts with a byte-order mark"},
 		{"\xff\xfed\x00", "rc:1:1: is UTF-16, not UTF-8"},
@@ -73,7 +73,7 @@ func TestWhatFilesMayHold(t *testing.T) {
 		{`host "a.example" { services { "providers.v1" = "/b" } }`, ""},
 		{`host "a.example" { services = { "login.v1" = { client = "x" } } }`, ""},
 		{`host "a.example" { services = 1 }`, "rc:1:31: services must be a map, not a number"},
-		{`host "a.example" { services = { "providers.v1" = "%zz" } }`, "rc:1:50: service providers.v1: not a URL"}, // terraform finds out later
+		{`host "a.example" { services = { "providers.v1" = "%zz" } }`, "rc:1:50: service providers.v1: not a URL"}, // terraform reports this later
 		{`host = "a.example"`, "rc:1:8: host must be a block with a label, not a string"},
 		{`credentials { token = "x" }`, "rc:1:15: credentials has no label"},
 		{`credentials "a.example" { token = 1 }`, "warning: rc:1:35: token is a number, not a string, and is not used"},
@@ -134,7 +134,7 @@ func TestWhatFilesMayHold(t *testing.T) {
 		{`{1: 2}`, `rc:1:2: a name in double quotes expected, not "1"`},
 		{`{"plugin_cache_dir": 'a'}`, "rc:1:22: unexpected character"},
 		{`{"plugin_cache_dir" "/a"}`, `rc:1:21: a colon expected, not a string`},
-		{`{"plugin_cache_dir": "/a"`, "rc:1:26: a comma or a closing brace expected, not the end of the file"}, // terraform takes it
+		{`{"plugin_cache_dir": "/a"`, "rc:1:26: a comma or a closing brace expected, not the end of the file"}, // terraform accepts it
 		{`{"disable_checkpoint": "true"}`, "rc:1:24: disable_checkpoint must be a boolean, not a string"},
 		{`{"host": {"a.example": {"services": {"providers.v1": "/b"}}}}`, ""},
 		{`{"credentials": {"a.example": {"token": "x"}}}`, ""},
@@ -165,7 +165,7 @@ func noHelper(name string) string {
 
 func noHelper2(name string) string { return strings.Replace(noHelper(name), "1:20", "2:20", 1) }
 
-// What is wrong with names is for package sources to say.
+// Package sources reports problems in addresses and hosts.
 func TestNamesInFiles(t *testing.T) {
 	for _, tt := range []struct{ src, at string }{
 		{`host "a..example" {}`, "rc:1:6: "},
@@ -184,7 +184,7 @@ func TestNamesInFiles(t *testing.T) {
 	}
 }
 
-func TestWhatTofuAdds(t *testing.T) {
+func TestTofuSettings(t *testing.T) {
 	for _, tt := range []struct{ src, want string }{
 		{`disable_checkpoint_signature = 1`, ""},
 		{`registry_protocols { retry_count = 2 typo = 1 }`, ""},
@@ -201,7 +201,7 @@ func TestWhatTofuAdds(t *testing.T) {
 	}
 }
 
-func TestTofuSettingsMeanNothingToTerraform(t *testing.T) {
+func TestTerraformIgnoresTofuSettings(t *testing.T) {
 	c := mustLoad(t, rc("registry_protocols { retry_count = 5 }\noci_credentials = 1"), terraform)
 	sourcetest.Equal(t, c.Registry.DiscoveryRetries, nil, "registry_protocols took effect")
 }

@@ -15,7 +15,7 @@ import (
 	"github.com/larder-cli/larder/sources/sourcetest"
 )
 
-// print writes a tree in the syntax that it was read in.
+// print writes a tree in the syntax in which it was read.
 func (n *node) print(b *strings.Builder, assign string) {
 	switch n.kind {
 	case isObject:
@@ -44,10 +44,10 @@ func (n *node) printEntries(b *strings.Builder, assign string) {
 	}
 }
 
-// quote quotes s as both syntaxes read it, ${ being special in one of them.
+// quote quotes s for both syntaxes. One of them expands ${.
 func quote(s string) string { return strings.ReplaceAll(strconv.Quote(s), "$", `\x24`) }
 
-// shape is all of a tree but where it stands and how it was written.
+// shape describes a tree without positions and spelling.
 func (n *node) shape() string {
 	var b strings.Builder
 	fmt.Fprintf(&b, "%s %q (", n.kind, n.text)
@@ -72,7 +72,7 @@ var configSeeds = []string{
 	"provider_installation { oci_mirror { repository_template = \"${type}\" include = [\"a/*\"] } }",
 }
 
-// What is read, printed and read again is the same.
+// A tree that is printed and read again is the same.
 func FuzzParse(f *testing.F) {
 	for _, s := range configSeeds {
 		f.Add([]byte(s))
@@ -97,14 +97,14 @@ func FuzzParse(f *testing.F) {
 	})
 }
 
-// one is a file system whose every file has the same content.
+// one is a file system in which every file has the same contents.
 type one []byte
 
 func (o one) ReadFile(context.Context, string, int64) ([]byte, error) { return o, nil }
 func (o one) ReadDir(string) ([]fs.DirEntry, error)                   { return nil, fs.ErrNotExist }
 func (o one) Stat(string) (fs.FileInfo, error)                        { return nil, fs.ErrNotExist }
 
-// No file makes Load panic, and all complaints about it say where.
+// No file makes Load panic, and every diagnostic has a position.
 func FuzzLoad(f *testing.F) {
 	for _, s := range configSeeds {
 		f.Add([]byte(s))
@@ -126,8 +126,8 @@ func FuzzLoad(f *testing.F) {
 	})
 }
 
-// No file of Larder's own makes Load panic, what it yields can be sent, and all
-// complaints about it say where.
+// No content of Larder's own file makes Load panic. The settings are valid in
+// requests, and every diagnostic has a position.
 func FuzzLarderFile(f *testing.F) {
 	for _, s := range []string{
 		"host \"a.example:8443\" {\n  ca_file = \"ca.pem\"\n  client_certificate = \"c\"\n  client_key = \"k\"\n}",

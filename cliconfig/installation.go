@@ -8,11 +8,11 @@ import (
 	"github.com/larder-cli/larder/sources"
 )
 
-// A MethodKind is a way to install providers, by its name in the files.
+// A MethodKind is a kind of installation method, by its name in the files.
 type MethodKind string
 
-// The kinds of installation method. Only OpenTofu has OCI mirrors, which Larder
-// doesn't support yet.
+// The kinds of installation method. Only OpenTofu has OCI mirrors, which Larder does
+// not support yet.
 const (
 	Direct           MethodKind = "direct"
 	FilesystemMirror MethodKind = "filesystem_mirror"
@@ -20,19 +20,19 @@ const (
 	OCIMirror        MethodKind = "oci_mirror"
 )
 
-// A Method is one installation method, as configured.
+// A Method is an installation method as configured.
 type Method struct {
 	Kind     MethodKind
-	Path     string            // of a filesystem mirror: absolute
-	URL      string            // of a network mirror: https
+	Path     string            // of a filesystem mirror; absolute
+	URL      string            // of a network mirror; https
 	Template string            // of an OCI mirror's repository
 	Include  []sources.Pattern // empty means all
-	Exclude  []sources.Pattern // always wins
+	Exclude  []sources.Pattern // takes precedence over Include
 
-	DownloadRetries *int // nil if it does not say
+	DownloadRetries *int // nil if not configured
 	TrustAllHashes  bool
 
-	File string // where it stands
+	File string // configuration file that contains the method
 	Line int
 }
 
@@ -45,8 +45,8 @@ type installation struct {
 
 const writeArrays = `write every method as an array of objects, such as "direct": [{}]`
 
-// installation reads a provider_installation block. It is not ok if it is no
-// block at all.
+// installation reads a provider_installation block. It returns false if the entry is
+// not a block.
 func (l *loader) installation(e entry) (installation, bool) {
 	in := installation{place: e.place, overrides: map[sources.Provider]string{}}
 	switch {
@@ -57,7 +57,7 @@ func (l *loader) installation(e entry) (installation, bool) {
 		l.errorf(e.value.place, writeArrays, "provider_installation must be an object, not %s", e.value.kind)
 		return in, false
 	case e.merged:
-		// Terraform refuses this, or takes it for a block without methods.
+		// Terraform refuses this, or reads it as a block without methods.
 		l.errorf(e.place, writeArrays, "provider_installation holds methods that are plain objects")
 		return in, false
 	case labelled(e.value):
@@ -93,7 +93,7 @@ func (l *loader) method(e entry, in *installation) {
 	}
 }
 
-// target reads what a method installs from.
+// target reads the location that a method installs from.
 func (l *loader) target(e entry, m *Method) bool {
 	switch {
 	case m.Kind == Direct:
@@ -124,7 +124,7 @@ func (l *loader) methodHint(name string) string {
 	return "the methods are " + strings.Join(known, ", ")
 }
 
-// required is an argument that must be there; if it is not, this is reported
+// required returns a required argument. If it is missing, required adds a diagnostic
 // and the text is empty.
 func (l *loader) required(e entry, name string) (string, place) {
 	before := len(l.diags)
@@ -139,7 +139,7 @@ func (l *loader) checkMirrorURL(at place, text string) bool {
 	u, err := url.Parse(text)
 	switch {
 	case err != nil:
-		l.errorf(at, "", "not a URL") // it may hold a password, and nobody knows where
+		l.errorf(at, "", "not a URL") // the text may contain a password at an unknown position
 		return false
 	case u.Scheme != "https" || u.Host == "":
 		l.errorf(at, "write https://HOST/…/; plain http is refused", "not an https URL: %q", u.Redacted())
@@ -171,7 +171,7 @@ func (l *loader) patternList(body *node, name string) (patterns []sources.Patter
 	return patterns, ok
 }
 
-// tofuExtras reads the arguments that only OpenTofu has.
+// tofuExtras reads the arguments that only OpenTofu supports.
 func (l *loader) tofuExtras(body *node, m *Method) {
 	if l.engine != sources.OpenTofu {
 		return
@@ -205,8 +205,8 @@ func (l *loader) devOverrides(e entry, in *installation) {
 	}
 }
 
-// expandOverride expands variables in an override's directory. OpenTofu has
-// none there.
+// expandOverride expands variables in an override's directory, except for OpenTofu,
+// which does not expand them.
 func (l *loader) expandOverride(n *node) string {
 	if l.engine == sources.OpenTofu {
 		return n.text
@@ -220,7 +220,8 @@ func (l *loader) expandOverride(n *node) string {
 	})
 }
 
-// single is the provider_installation block that counts, nil if there is none.
+// single returns the provider_installation block that applies, or nil if there is
+// none.
 func (l *loader) single(all []installation) *installation {
 	if len(all) == 0 {
 		return nil

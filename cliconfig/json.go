@@ -10,9 +10,8 @@ import (
 	"github.com/larder-cli/larder/sources"
 )
 
-// parseJSON reads JSON as HCL 1 does, which forgives a comma before a closing
-// bracket. HCL's own parser is of no use: it forgets where things stand, and
-// rearranges them.
+// parseJSON parses JSON like HCL 1, which allows a comma before a closing bracket.
+// HCL's own parser is unsuitable: it drops positions and rearranges values.
 func parseJSON(at *place, src []byte) (*node, *sources.Diagnostic) {
 	p := &jsonParser{sc: scanner.New(src), at: at}
 	p.sc.Error = func(pos token.Pos, msg string) {
@@ -27,7 +26,7 @@ func parseJSON(at *place, src []byte) (*node, *sources.Diagnostic) {
 	return root, p.bad
 }
 
-// A jsonParser holds one token. Once something is bad, nothing else counts, and
+// A jsonParser holds one token. After an error all later tokens are ignored, and
 // every loop ends at the next token.
 type jsonParser struct {
 	sc  *scanner.Scanner
@@ -41,7 +40,7 @@ func (p *jsonParser) next() {
 	p.at.line, p.at.column = p.tok.Pos.Line, p.tok.Pos.Column
 }
 
-// fail reports that the token is not what it should be.
+// fail reports an unexpected token.
 func (p *jsonParser) fail(want string) {
 	if p.bad != nil {
 		return
@@ -50,13 +49,13 @@ func (p *jsonParser) fail(want string) {
 	switch p.tok.Type {
 	case token.EOF:
 		got = "the end of the file"
-	case token.STRING: // which may be a secret
+	case token.STRING: // the string may be a secret
 		got = "a string"
 	}
 	p.bad = fault(*p.at, "", "%s expected, not %s", want, got)
 }
 
-// accept passes over a token of type t, if that is what is there.
+// accept skips a token of type t and returns true, if that is the current token.
 func (p *jsonParser) accept(t token.Type) bool {
 	if p.bad != nil || p.tok.Type != t {
 		return false
@@ -76,7 +75,7 @@ func (p *jsonParser) value() *node {
 		return n
 	case token.STRING:
 		n.kind, n.text = isString, p.str()
-	case token.NULL: // as good as an empty string
+	case token.NULL: // equivalent to an empty string
 		n.kind, n.text = isString, ""
 	case token.NUMBER:
 		n.kind = isNumber
@@ -117,8 +116,8 @@ func (p *jsonParser) object(n *node) {
 	}
 }
 
-// expand turns an array of objects into a repeated entry, as blocks are
-// repeated in the native syntax.
+// expand converts an array of objects to a repeated entry, like repeated blocks in
+// the native syntax.
 func expand(e entry) []entry {
 	if e.value.kind == isObject {
 		e.merged = allObjects(e.value)
@@ -137,8 +136,8 @@ func expand(e entry) []entry {
 	return all
 }
 
-// allObjects reports whether n is not empty and holds nothing but objects as
-// they stand, arrays of objects not counting.
+// allObjects reports whether n has entries and all their values are objects. Objects
+// in an array do not count.
 func allObjects(n *node) bool {
 	for _, e := range n.entries {
 		if e.value.kind != isObject || e.array {
@@ -162,8 +161,8 @@ func (p *jsonParser) list(n *node) {
 	}
 }
 
-// str is the text of a string. HCL 1 unquotes as Go does, which agrees with
-// JSON except for \/ and surrogate pairs: there JSON is right.
+// str returns the value of a string. HCL 1 unquotes by the rules of Go, which agree
+// with JSON except for \/ and surrogate pairs. For those str follows JSON.
 func (p *jsonParser) str() string {
 	var s string
 	if json.Unmarshal([]byte(p.tok.Text), &s) == nil {

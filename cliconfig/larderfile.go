@@ -17,22 +17,22 @@ import (
 	"github.com/larder-cli/larder/sources/disk"
 )
 
-// Larder's own file is for what the engines have no settings for. It is written
-// as theirs are, but what it does not know is an error: nobody else reads it.
+// Larder's own file has the settings that engine configuration lacks. It uses the
+// same syntax, but unknown settings are errors because no other program reads it.
 const (
 	larderVariable   = "LARDER_CONFIG"
 	larderFileReason = "larder's own"
 )
 
-// HostOptions are what holds for one host and port alone.
+// HostOptions apply to one host and port.
 type HostOptions struct {
-	Authorities      []*x509.Certificate // that may vouch for the host, besides the system's
-	Certificates     []tls.Certificate   // to show to the host; at most one
-	Headers          map[string]string   // of every request, by canonical name; their values are secrets
-	TokenForArchives bool                // send the host's token for archives and their checksums, too
+	Authorities      []*x509.Certificate // authorities trusted for the host, besides the system's
+	Certificates     []tls.Certificate   // client certificates; at most one
+	Headers          map[string]string   // added to each request, by canonical name; the values are secrets
+	TokenForArchives bool                // also send the host's token for archives and their checksums
 }
 
-// hostSettings are what a host block may hold.
+// hostSettings are the settings in a host block.
 var hostSettings = []string{"ca_file", "client_certificate", "client_key", "headers", "send_token_to_archives"}
 
 // larderFile reads Larder's own file, if there is one, into c.
@@ -60,8 +60,9 @@ func (l *loader) larderFile(c *Config) {
 
 const trustedKeys = "trusted_keys"
 
-// trustedKeys are the keys that alone count as signing the providers they are for.
-// What is wrong with them is an error: without them others would count.
+// trustedKeys returns the only keys that may sign the providers to which they apply.
+// Every problem in them is an error, because without them other keys would be
+// accepted.
 func (l *loader) trustedKeys(root *node) []sources.TrustedKeys {
 	var all []sources.TrustedKeys
 	first := map[sources.Pattern]place{}
@@ -87,7 +88,7 @@ func (l *loader) trustedKeys(root *node) []sources.TrustedKeys {
 	return all
 }
 
-// fingerprints are those in the list for a pattern.
+// fingerprints returns the fingerprints in the list for a pattern.
 func (l *loader) fingerprints(item entry) []sources.Fingerprint {
 	if item.value.kind != isList || len(item.value.items) == 0 {
 		l.errorf(item.value.place, `write a list of fingerprints, in double quotes`, "the trusted keys for %s must be a list that is not empty", item.key)
@@ -109,8 +110,8 @@ func (l *loader) fingerprints(item entry) []sources.Fingerprint {
 	return keys
 }
 
-// chooseLarderFile is the file that LARDER_CONFIG names, else the first of
-// those in the directories for configuration. Its path is empty if there is none.
+// chooseLarderFile returns the file that LARDER_CONFIG names, else the first one
+// found in the configuration directories. Its path is empty if there is none.
 func (l *loader) chooseLarderFile() file {
 	if path := l.getenv(larderVariable); path != "" {
 		return file{l.abs(l.WorkDir, path), larderVariable}
@@ -156,7 +157,7 @@ func (l *loader) hostBlock(b block) HostOptions {
 	return o
 }
 
-// checkSettings reports settings that there are not, and those set twice.
+// checkSettings reports unknown and duplicate settings.
 func (l *loader) checkSettings(body *node) {
 	seen := map[string]place{}
 	for _, e := range body.entries {
@@ -172,7 +173,7 @@ func (l *loader) checkSettings(body *node) {
 	}
 }
 
-// unknown reports a name that is none of known.
+// unknown reports a name that is not in known.
 func (l *loader) unknown(e entry, known []string, hint string) {
 	if name := nearest(e.key, known); name != "" {
 		hint = "did you mean " + name + "?"
@@ -180,20 +181,20 @@ func (l *loader) unknown(e entry, known []string, hint string) {
 	l.errorf(e.place, hint, "no setting is called %.40q", e.key)
 }
 
-// A namedFile is a file that a setting names, as it was read.
+// A namedFile is a file that a setting names, with its contents.
 type namedFile struct {
 	place
 	setting, path string
 	content       []byte
 }
 
-// complain reports what is wrong with a file.
+// complain reports a problem with a file.
 func (l *loader) complain(f namedFile, hint, format string, args ...any) {
 	l.errorf(f.place, hint, "%s %s: %s", f.setting, f.path, fmt.Sprintf(format, args...))
 }
 
-// fileOf reads the file that a setting of n names. It is not ok if n has no
-// such setting, or there is no such file, which is reported.
+// fileOf reads the file that a setting of n names. It returns false if n lacks the
+// setting. If the file cannot be read, it adds a diagnostic and returns false.
 func (l *loader) fileOf(n *node, setting string) (namedFile, bool) {
 	text, at, ok := l.stringOf(n, setting)
 	if !ok {
@@ -219,7 +220,8 @@ func (l *loader) fileOf(n *node, setting string) (namedFile, bool) {
 	return namedFile{}, false
 }
 
-// expandHome is a path as it is meant in the file that it stands in.
+// expandHome expands a path in a file: ~ is the home directory, and relative paths
+// start from the directory of that file.
 func (l *loader) expandHome(at place, path string) string {
 	if rest, ok := strings.CutPrefix(path, "~"); ok && l.home() != "" && l.rooted(rest) {
 		return l.join(l.home(), rest[1:])
@@ -229,8 +231,8 @@ func (l *loader) expandHome(at place, path string) string {
 
 const certificateStart = "-----BEGIN CERTIFICATE-----"
 
-// certificates are those in a PEM file, whatever else is in it. It is not ok if
-// there are none, or not all can be read.
+// certificates returns the certificates in a PEM file, and ignores other blocks. It
+// returns false if there are none, or if one cannot be parsed.
 func (l *loader) certificates(f namedFile) ([]*x509.Certificate, bool) {
 	var all []*x509.Certificate
 	for _, block := range pemBlocks(f.content) {
@@ -267,7 +269,8 @@ func pemBlocks(src []byte) []*pem.Block {
 	}
 }
 
-// clientCertificate is the certificate that we show to a host, with its key.
+// clientCertificate returns the certificate that identifies the client to a host,
+// with its key.
 func (l *loader) clientCertificate(body *node) []tls.Certificate {
 	if _, at, ok := l.stringOf(body, "client_key"); ok && len(body.find("client_certificate")) == 0 {
 		l.errorf(at, "add client_certificate, or leave both out", "client_key without client_certificate")
@@ -277,7 +280,7 @@ func (l *loader) clientCertificate(body *node) []tls.Certificate {
 	if !ok {
 		return nil
 	}
-	key := cert // which may hold both
+	key := cert // one file may contain both
 	if len(body.find("client_key")) > 0 {
 		if key, ok = l.fileOf(body, "client_key"); !ok {
 			return nil
@@ -295,7 +298,8 @@ func (l *loader) clientCertificate(body *node) []tls.Certificate {
 	return []tls.Certificate{pair}
 }
 
-// checkPrivate warns of a key that others may read. Windows has no such modes.
+// checkPrivate warns about a key that other users can read. Windows has no such
+// modes.
 func (l *loader) checkPrivate(f namedFile) {
 	info, err := l.Files.Stat(f.path)
 	if err == nil && l.GOOS != "windows" && info.Mode().Perm()&0o004 != 0 {
@@ -303,8 +307,9 @@ func (l *loader) checkPrivate(f namedFile) {
 	}
 }
 
-// badKey says why a key is not one for the certificate. The cause is matched by
-// its text, as crypto/tls gives no other, and not shown, as it speaks of code.
+// badKey reports that a key does not belong to the certificate. It matches the text
+// of the cause, because crypto/tls returns no typed error, and does not show it,
+// because it is worded for programmers.
 func (l *loader) badKey(f namedFile, err error) {
 	encrypted := func(b *pem.Block) bool {
 		return b.Type == "ENCRYPTED PRIVATE KEY" || strings.Contains(b.Headers["Proc-Type"], "ENCRYPTED")
@@ -319,7 +324,7 @@ func (l *loader) badKey(f namedFile, err error) {
 	}
 }
 
-// headers are those that body states. What their values are is said nowhere.
+// headers returns the headers in body. No message contains their values.
 func (l *loader) headers(body *node) map[string]string {
 	all := map[string]string{}
 	for _, e := range body.find("headers") {
@@ -357,7 +362,7 @@ func (l *loader) checkHeader(name string, h entry, before map[string]string) boo
 	return false
 }
 
-// ourHeaders are those that cannot be set, and what to do instead.
+// ourHeaders maps headers that cannot be set to hints.
 var ourHeaders = sync.OnceValue(func() map[string]string {
 	return withReason("larder sets it itself, as what comes depends on it", map[string]string{
 		"Authorization":       "put a token into a credentials block of the CLI configuration, a password into the netrc file",

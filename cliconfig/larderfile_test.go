@@ -21,7 +21,7 @@ import (
 	"github.com/larder-cli/larder/sources/sourcetest"
 )
 
-// pair makes a certificate and its key, both in PEM form.
+// pair creates a certificate and its key, both in PEM form.
 func pair(t *testing.T) (cert, key string) {
 	t.Helper()
 	private, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
@@ -40,14 +40,14 @@ func block(kind string, content []byte) string {
 
 const secret = "sesame"
 
-// own is a machine whose Larder has a file of its own, with others beside it.
+// own returns a machine with a file of Larder's own, and other files beside it.
 func own(src string, files map[string]string) cliconfig.Machine {
 	all := map[string]string{"/etc/larder.hcl": src}
 	maps.Copy(all, files)
 	return linux(all, "LARDER_CONFIG=/etc/larder.hcl")
 }
 
-func TestWhatLardersOwnFileMayHold(t *testing.T) {
+func TestLarderFileContents(t *testing.T) {
 	cert, key := pair(t)
 	_, otherKey := pair(t)
 	files := map[string]string{
@@ -59,7 +59,7 @@ func TestWhatLardersOwnFileMayHold(t *testing.T) {
 		"/etc/old.key":       "-----BEGIN EC PRIVATE KEY-----\nProc-Type: 4,ENCRYPTED\nDEK-Info: AES-128-CBC,00\n\nbm8=\n-----END EC PRIVATE KEY-----\n",
 	}
 	for _, tt := range []struct{ body, want string }{
-		// What a host block may hold.
+		// Contents of a host block.
 		{``, ""},
 		{`ca_file = "ca.pem"`, ""},
 		{`ca_file = "/etc/ca.pem"`, ""},
@@ -122,7 +122,7 @@ func TestWhatLardersOwnFileMayHold(t *testing.T) {
 	}
 }
 
-func TestHostBlocksOfLardersOwnFile(t *testing.T) {
+func TestLarderFileHostBlocks(t *testing.T) {
 	for _, tt := range []struct{ src, want string }{
 		{"", ""},
 		{`{"host": {"a.example": {"headers": {"X-Team": "sesame"}, "send_token_to_archives": true}}}`, ""},
@@ -147,7 +147,7 @@ func TestHostBlocksOfLardersOwnFile(t *testing.T) {
 	}
 }
 
-// said is what there is to say of /etc/larder.hcl, hints included.
+// said returns the diagnostics about /etc/larder.hcl, including hints.
 func said(ds sources.Diagnostics) string {
 	var all []string
 	for _, d := range ds {
@@ -164,7 +164,7 @@ func said(ds sources.Diagnostics) string {
 	return text
 }
 
-func TestOptionsOfHosts(t *testing.T) {
+func TestHostOptions(t *testing.T) {
 	cert, key := pair(t)
 	m := own(`
 host "café.example:8443" {
@@ -184,7 +184,7 @@ host "plain.example" {}`, map[string]string{"/etc/ca.pem": cert + cert, "/etc/bo
 	sourcetest.Equal(t, len(c.HostOptions), 2, "hosts")
 }
 
-func TestWhereLardersOwnFileIs(t *testing.T) {
+func TestLarderFileLocation(t *testing.T) {
 	const (
 		mine   = "/home/me/.config/larder/config.hcl"
 		system = "/etc/xdg/larder/config.hcl"
@@ -200,9 +200,9 @@ func TestWhereLardersOwnFileIs(t *testing.T) {
 		{"Windows", theirs, "", filesOn(windows, theirs)},
 		{"variable", "/start/my.hcl", "", filesOn(linux, "/start/my.hcl "+mine, "LARDER_CONFIG=my.hcl")},
 		{"empty variable", mine, "", filesOn(linux, mine, "LARDER_CONFIG=")},
-		{"variable that leads nowhere", "", "/gone: file does not exist, though LARDER_CONFIG names it (unset LARDER_CONFIG if the file is not needed)",
+		{"variable with a missing file", "", "/gone: file does not exist, though LARDER_CONFIG names it (unset LARDER_CONFIG if the file is not needed)",
 			filesOn(linux, mine, "LARDER_CONFIG=/gone")},
-		{"whatever CLI configuration", "/o " + mine, "", filesOn(linux, "/o "+mine, "TF_CLI_CONFIG_FILE=/o")},
+		{"any CLI configuration", "/o " + mine, "", filesOn(linux, "/o "+mine, "TF_CLI_CONFIG_FILE=/o")},
 	} {
 		tt.m.ConfigDirs = []string{"/home/me/.config", "/etc/xdg"}
 		if tt.m.GOOS == "windows" {
@@ -215,7 +215,7 @@ func TestWhereLardersOwnFileIs(t *testing.T) {
 	}
 }
 
-func TestPathsInLardersOwnFileOnWindows(t *testing.T) {
+func TestLarderFilePathsOnWindows(t *testing.T) {
 	cert, _ := pair(t)
 	m := windows(map[string]string{
 		`C:\conf\larder\config.hcl`: `host "a.example" { ca_file = "ca.pem" }
@@ -227,7 +227,7 @@ host "c.example" { ca_file = "D:\\ca.pem" }`,
 	mustLoad(t, m, terraform)
 }
 
-func TestKeysThatOthersMayRead(t *testing.T) {
+func TestReadableKeyFileWarning(t *testing.T) {
 	if runtime.GOOS == "windows" {
 		t.Skip("no such modes")
 	}
@@ -252,7 +252,7 @@ func TestKeysThatOthersMayRead(t *testing.T) {
 	sourcetest.Equal(t, len(c.HostOptions["a.example"].Certificates), 1, "the certificate is not used")
 }
 
-func TestTrustedKeysInLardersOwnFile(t *testing.T) {
+func TestTrustedKeys(t *testing.T) {
 	const (
 		key     = "C874011F0AB405110D02105534365D9472D7468F"
 		spaced  = "c874 011f 0ab4 0511 0d02  1055 3436 5d94 72d7 468f"

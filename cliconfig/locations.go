@@ -8,7 +8,7 @@ import (
 	"github.com/larder-cli/larder/sources"
 )
 
-// below is a path below dir, empty if there is no dir.
+// below returns a path below dir, or "" if dir is empty.
 func (m Machine) below(dir string, elem ...string) string {
 	if dir == "" {
 		return ""
@@ -16,8 +16,8 @@ func (m Machine) below(dir string, elem ...string) string {
 	return m.join(dir, elem...)
 }
 
-// mainFile is the main configuration file of e, whether or not it exists. It is
-// empty if there is no place for one.
+// mainFile returns the main configuration file of e, which may not exist. It is empty
+// if its directory is unknown.
 func (m Machine) mainFile(e sources.Engine) string {
 	candidates := []string{m.below(m.home(), ".terraformrc")}
 	if m.GOOS == "windows" {
@@ -37,7 +37,7 @@ func (m Machine) mainFile(e sources.Engine) string {
 	return candidates[0]
 }
 
-// tofuMainFiles are the main files that OpenTofu prefers to Terraform's.
+// tofuMainFiles returns the main files that OpenTofu prefers to Terraform's.
 func (m Machine) tofuMainFiles() []string {
 	if m.GOOS == "windows" {
 		return []string{m.below(m.AppData, "tofu.rc")}
@@ -45,7 +45,7 @@ func (m Machine) tofuMainFiles() []string {
 	return []string{m.below(m.home(), ".tofurc")}
 }
 
-// configDir is where e looks for *.tfrc files.
+// configDir returns the directory in which e looks for *.tfrc files.
 func (m Machine) configDir(e sources.Engine) string {
 	dir := m.terraformDir()
 	xdg := m.getenv("XDG_CONFIG_HOME")
@@ -55,7 +55,7 @@ func (m Machine) configDir(e sources.Engine) string {
 	return dir
 }
 
-// terraformDir is Terraform's directory for all that is the user's.
+// terraformDir returns Terraform's directory for the user's data.
 func (m Machine) terraformDir() string {
 	if m.GOOS == "windows" {
 		return m.below(m.AppData, "terraform.d")
@@ -63,7 +63,8 @@ func (m Machine) terraformDir() string {
 	return m.below(m.home(), ".terraform.d")
 }
 
-// dataDirs are where e looks for plugins and credentials helpers.
+// dataDirs returns the directories in which e looks for plugins and credentials
+// helpers.
 func (m Machine) dataDirs(e sources.Engine) []string {
 	dirs := []string{m.terraformDir()}
 	if xdg := m.getenv("XDG_DATA_HOME"); e == sources.OpenTofu && m.GOOS != "windows" && xdg != "" {
@@ -72,8 +73,8 @@ func (m Machine) dataDirs(e sources.Engine) []string {
 	return slices.DeleteFunc(dirs, func(d string) bool { return d == "" })
 }
 
-// impliedDirs are the directories searched for packages when nothing says how
-// to install providers, whether or not they exist.
+// impliedDirs returns the directories that are searched for packages if the
+// configuration has no installation methods. They may not exist.
 func (m Machine) impliedDirs(e sources.Engine, workDir string) []string {
 	dirs := []string{m.join(workDir, "terraform.d", "plugins")}
 	for _, d := range m.dataDirs(e) {
@@ -82,8 +83,8 @@ func (m Machine) impliedDirs(e sources.Engine, workDir string) []string {
 	return append(dirs, m.platformPluginDirs()...)
 }
 
-// platformPluginDirs are the system's own places for what programs install.
-// OpenTofu looks in Terraform's too.
+// platformPluginDirs returns the directories for programs of the operating system.
+// OpenTofu also searches Terraform's.
 func (m Machine) platformPluginDirs() []string {
 	var dirs []string
 	add := func(dir string, elem ...string) {
@@ -105,8 +106,8 @@ func (m Machine) platformPluginDirs() []string {
 	return dirs
 }
 
-// xdgDataDirs are the data directories by the XDG Base Directory Specification,
-// which says that relative paths do not count.
+// xdgDataDirs returns the data directories by the XDG Base Directory Specification.
+// It ignores relative paths, as the specification requires.
 func (m Machine) xdgDataDirs() []string {
 	home := m.getenv("XDG_DATA_HOME")
 	if !path.IsAbs(home) {
@@ -124,7 +125,7 @@ func (m Machine) xdgDataDirs() []string {
 // Terraform.
 func HasOnlyTofuConfig(m Machine, opts Options) bool {
 	if file, _ := m.overrideFile(opts); file != "" {
-		// Both engines read it, so that only its name can tell.
+		// Both engines read this file, so only its name is evidence.
 		return slices.Contains([]string{".tofurc", "tofurc", "tofu.rc"}, path.Base(strings.ReplaceAll(file, `\`, "/")))
 	}
 	theirs := m.mainFile(sources.Terraform)
@@ -135,7 +136,7 @@ func HasOnlyTofuConfig(m Machine, opts Options) bool {
 	return ours != "" && m.exists(ours) || len(m.configDirFiles(sources.OpenTofu)) > 0
 }
 
-// configDirFiles are the files in the configuration directory that e reads.
+// configDirFiles returns the files in the configuration directory that e reads.
 func (m Machine) configDirFiles(e sources.Engine) []string {
 	dir := m.configDir(e)
 	if dir == "" {
@@ -150,7 +151,8 @@ func (m Machine) configDirFiles(e sources.Engine) []string {
 	return files
 }
 
-// overrideFile is the one file that replaces all others, and what names it.
+// overrideFile returns the file that replaces all others, and the flag or variable
+// that names it.
 func (m Machine) overrideFile(opts Options) (file, by string) {
 	if opts.ConfigFile != "" {
 		return m.abs(m.WorkDir, opts.ConfigFile), "--config"

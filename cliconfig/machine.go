@@ -18,30 +18,30 @@ import (
 	"github.com/larder-cli/larder/sources/disk"
 )
 
-// A Machine is where configuration is looked up. Tests make their own, so the
-// rules of every operating system hold on any.
+// A Machine is the system on which configuration is looked up. Tests create their
+// own, so that the rules of each operating system can be tested on any other.
 type Machine struct {
 	GOOS, GOARCH string
-	Environ      []string // NAME=VALUE, as [os.Environ] has it
-	Home         string   // the user's, as the user database has it; HOME wins except on Windows
+	Environ      []string // NAME=VALUE, as in [os.Environ]
+	Home         string   // the user's, from the user database; HOME takes precedence except on Windows
 	AppData      string   // roaming application data; Windows only
-	CacheHome    string   // where programs keep the user's caches
-	StateHome    string   // where programs keep the user's state
-	ConfigDirs   []string // where programs keep configuration, the user's directory first
-	WorkDir      string   // where the program was started
+	CacheHome    string   // directory for the user's caches
+	StateHome    string   // directory for the user's state
+	ConfigDirs   []string // directories for configuration, the user's first
+	WorkDir      string   // working directory of the program
 	Files        Files    // never nil
 }
 
 // Files are a Machine's files, by their paths on it.
 type Files interface {
-	// ReadFile reads a file, or a pipe until the context is done. Of a large file it
-	// returns no more than limit bytes.
+	// ReadFile reads a file, or a pipe until the context is done. It returns at most
+	// limit bytes.
 	ReadFile(ctx context.Context, path string, limit int64) ([]byte, error)
 	ReadDir(path string) ([]fs.DirEntry, error)
 	Stat(path string) (fs.FileInfo, error)
 }
 
-// This is the machine that the program runs on.
+// This returns the machine that the program runs on.
 func This() Machine {
 	m := Machine{
 		GOOS:      runtime.GOOS,
@@ -57,15 +57,15 @@ func This() Machine {
 	if u, err := user.Current(); err == nil {
 		m.Home = u.HomeDir
 	}
-	// Without a working directory relative paths stay relative, and opening
-	// them says what is wrong.
+	// Without a working directory relative paths stay relative, and opening them
+	// reports the error.
 	m.WorkDir, _ = os.Getwd()
 	return m
 }
 
 type osFiles struct{}
 
-// ReadFile reads pipes too, for process substitution in shells.
+// ReadFile also reads pipes, for process substitution in shells.
 func (osFiles) ReadFile(ctx context.Context, path string, limit int64) ([]byte, error) {
 	f, err := disk.OpenAny(path)
 	if err != nil {
@@ -84,7 +84,7 @@ func (osFiles) ReadDir(path string) ([]fs.DirEntry, error) { return os.ReadDir(p
 
 func (osFiles) Stat(path string) (fs.FileInfo, error) { return os.Stat(path) }
 
-// lookup is the value of a variable, and whether it is set at all.
+// lookup returns the value of a variable, and whether it is set.
 func (m Machine) lookup(name string) (string, bool) {
 	for _, assignment := range m.Environ {
 		n, v, ok := strings.Cut(assignment, "=")
@@ -95,17 +95,18 @@ func (m Machine) lookup(name string) (string, bool) {
 	return "", false
 }
 
-// getenv is the value of a variable, empty if it is not set.
+// getenv returns the value of a variable, or "" if it is not set.
 func (m Machine) getenv(name string) string {
 	v, _ := m.lookup(name)
 	return v
 }
 
-// DumbTerminal reports whether the terminal, if there is one, is known to do no
-// more than print.
+// DumbTerminal reports whether TERM is "dumb", so that output must not contain
+// control sequences.
 func (m Machine) DumbTerminal() bool { return m.getenv("TERM") == "dumb" }
 
-// Color is when output has colors: "always", "never" or "auto", which is on a terminal.
+// Color returns when output is coloured: "always", "never", or "auto" for terminals only.
+// NO_COLOR takes precedence over CLICOLOR_FORCE, and that over TERM.
 func (m Machine) Color() string {
 	force := m.getenv("CLICOLOR_FORCE")
 	switch {
@@ -119,7 +120,7 @@ func (m Machine) Color() string {
 	return "auto"
 }
 
-// home is the user's home directory, empty if there is none.
+// home returns the user's home directory, or "" if there is none.
 func (m Machine) home() string {
 	if home := m.getenv("HOME"); home != "" && m.GOOS != "windows" {
 		return home
@@ -127,7 +128,7 @@ func (m Machine) home() string {
 	return m.Home
 }
 
-// join is dir and the elements below it, as paths are written on m.
+// join joins dir and elements with the separator of m.
 func (m Machine) join(dir string, elem ...string) string {
 	if m.GOOS == "windows" {
 		return m.clean(strings.TrimRight(dir, `\/`) + `\` + strings.Join(elem, `\`))
@@ -135,7 +136,8 @@ func (m Machine) join(dir string, elem ...string) string {
 	return path.Join(append([]string{dir}, elem...)...)
 }
 
-// clean is p in its shortest form. What that is on Windows only Windows knows.
+// clean returns p in its shortest form. On Windows it depends on rules that only
+// Windows implements, so Larder changes p only if it runs there.
 func (m Machine) clean(p string) string {
 	switch {
 	case m.GOOS != "windows":
@@ -147,7 +149,7 @@ func (m Machine) clean(p string) string {
 	}
 }
 
-// dir is the directory that the file p is in.
+// dir returns the parent directory of the file p.
 func (m Machine) dir(p string) string {
 	if m.GOOS == "windows" {
 		return p[:strings.LastIndexAny(p, `\/`)+1]
@@ -155,7 +157,7 @@ func (m Machine) dir(p string) string {
 	return path.Dir(p)
 }
 
-// abs is p as seen from dir.
+// abs returns p, relative to dir unless it is rooted.
 func (m Machine) abs(dir, p string) string {
 	switch {
 	case p == "" || p == ".":
@@ -167,9 +169,9 @@ func (m Machine) abs(dir, p string) string {
 	}
 }
 
-// rooted reports whether path means the same, or nearly, from every directory.
-// On Windows \dir and C:dir depend on the current drive or its directory, which
-// only the system knows: they stay as they are.
+// rooted reports whether path has the same meaning in every directory, or nearly. On
+// Windows \dir and C:dir depend on the current drive or its directory, which only the
+// system can resolve. They are left unchanged.
 func (m Machine) rooted(path string) bool {
 	if m.GOOS == "windows" {
 		return strings.HasPrefix(path, `\`) || strings.HasPrefix(path, "/") || len(path) > 1 && path[1] == ':'
@@ -187,7 +189,7 @@ func (m Machine) isDir(path string) bool {
 	return err == nil && info.IsDir()
 }
 
-// names are the names in a directory, sorted; none if it cannot be read.
+// names returns the sorted names in a directory, or none if it cannot be read.
 func (m Machine) names(dir string) []string {
 	entries, err := m.Files.ReadDir(dir)
 	if err != nil {

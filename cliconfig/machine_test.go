@@ -16,8 +16,8 @@ import (
 // A disk holds files by their paths on any system.
 type disk struct{ files fstest.MapFS }
 
-// newDisk makes a disk from paths and contents. A path that ends in a separator
-// is an empty directory.
+// newDisk creates a disk from paths and contents. A path that ends in a separator is
+// an empty directory.
 func newDisk(files map[string]string) disk {
 	d := disk{fstest.MapFS{}}
 	for p, content := range files {
@@ -65,7 +65,7 @@ func load(m cliconfig.Machine, e sources.Engine) (*cliconfig.Config, sources.Dia
 	return cliconfig.Load(context.Background(), m, e, cliconfig.Options{})
 }
 
-// mustLoad is load where nothing is wrong.
+// mustLoad is load that fails the test if there are diagnostics.
 func mustLoad(t *testing.T, m cliconfig.Machine, e sources.Engine) *cliconfig.Config {
 	t.Helper()
 	c, diags := load(m, e)
@@ -75,7 +75,7 @@ func mustLoad(t *testing.T, m cliconfig.Machine, e sources.Engine) *cliconfig.Co
 	return c
 }
 
-// rc is a machine with one configuration file, /start/rc.
+// rc returns a machine with one configuration file, /start/rc.
 func rc(content string, environ ...string) cliconfig.Machine {
 	return linux(map[string]string{"/start/rc": content}, append(environ, "TF_CLI_CONFIG_FILE=rc")...)
 }

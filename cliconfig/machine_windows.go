@@ -2,7 +2,7 @@ package cliconfig
 
 import "golang.org/x/sys/windows"
 
-// roamingAppData asks the system, as Terraform does: APPDATA does not count.
+// roamingAppData queries the system, as Terraform does, and ignores APPDATA.
 func roamingAppData() string {
 	dir, err := windows.KnownFolderPath(windows.FOLDERID_RoamingAppData, 0)
 	if err != nil {

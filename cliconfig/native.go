@@ -14,8 +14,8 @@ import (
 	"github.com/larder-cli/larder/sources"
 )
 
-// parseNative reads the language of 2014, HCL 1. While it works, at is where it
-// is, for whoever has to say where it panicked.
+// parseNative parses the native syntax, HCL 1. While it runs, at is the current
+// position, so that its caller can report the position of a panic.
 func parseNative(at *place, src []byte) (*node, *sources.Diagnostic) {
 	f, err := parser.Parse(src)
 	if err != nil {
@@ -25,7 +25,7 @@ func parseNative(at *place, src []byte) (*node, *sources.Diagnostic) {
 	return n.object(f.Node.(*ast.ObjectList), token.Pos{Line: 1, Column: 1}), nil
 }
 
-// A native turns syntax trees into nodes.
+// A native converts syntax trees to nodes.
 type native struct{ at *place }
 
 func (n native) place(pos token.Pos) place {
@@ -41,7 +41,7 @@ func (n native) object(list *ast.ObjectList, pos token.Pos) *node {
 	return o
 }
 
-// entry turns `a "b" "c" { … }` into a: {b: {c: {…}}}.
+// entry converts `a "b" "c" { … }` to a: {b: {c: {…}}}.
 func (n native) entry(item *ast.ObjectItem) entry {
 	value := n.value(item.Val)
 	last := len(item.Keys) - 1
@@ -88,14 +88,15 @@ func nativeKind(t token.Type) kind {
 	}
 }
 
-// text is what a token says. Numbers keep their spelling: 010 may be a name.
+// text returns the value of a token. Numbers keep their spelling, because 010 may be
+// a name.
 func (n native) text(t token.Token) string {
 	n.place(t.Pos)
 	switch t.Type {
 	case token.STRING, token.HEREDOC:
 		return t.Value().(string)
 	case token.FLOAT:
-		// The scanner takes whatever follows an E for the exponent.
+		// The scanner reads any characters after an E as part of the exponent.
 		if _, err := strconv.ParseFloat(t.Text, 64); err != nil {
 			panic(err)
 		}
@@ -105,7 +106,7 @@ func (n native) text(t token.Token) string {
 	}
 }
 
-// nativeFault words a parser's error for people.
+// nativeFault converts a parser's error to a readable diagnostic.
 func nativeFault(file string, err error) *sources.Diagnostic {
 	at := place{file: file}
 	var pos *parser.PosError
@@ -114,7 +115,7 @@ func nativeFault(file string, err error) *sources.Diagnostic {
 		err = pos.Err
 	}
 	text := err.Error()
-	// Errors in lists nest as text; what is wrong comes last.
+	// Errors in lists are nested as text; the cause is last.
 	if i := strings.LastIndex(text, "At "); i >= 0 {
 		var msg string
 		if line, column, ok := cutPos(text[i+len("At "):], &msg); ok {
@@ -138,14 +139,14 @@ func cutPos(s string, msg *string) (line, column int, ok bool) {
 	return line, column, true
 }
 
-// tokenText is what people call the tokens that may stand in the wrong place.
+// tokenText maps unexpected tokens to their names in messages.
 var tokenText = map[string]string{
 	"COMMA": `","`, "ASSIGN": `"="`, "PERIOD": `"."`, "EOF": "end of the file",
 	"LBRACE": `"{"`, "RBRACE": `"}"`, "LBRACK": `"["`, "RBRACK": `"]"`,
 	"NUMBER": "number", "FLOAT": "number", "BOOL": "boolean", "STRING": "string",
 }
 
-// reword says what a scanner's or parser's message means.
+// reword converts a message of the scanner or parser to readable text.
 func reword(text string) (reworded, hint string) {
 	switch {
 	case strings.Contains(text, "illegal char escape"):
@@ -153,7 +154,7 @@ func reword(text string) (reworded, hint string) {
 	case strings.Contains(text, "literal not terminated"):
 		return "string without its closing quote", ""
 	case strings.HasPrefix(text, "Unknown token: "):
-		// Which word is not said: it may be a secret without its quotes.
+		// The message omits the word, which may be a secret without its quotes.
 		return "unexpected word or character", "write strings in double quotes, booleans as true or false"
 	case strings.Contains(text, "expected start of object"):
 		key, _, _ := strings.Cut(strings.TrimPrefix(text, "key '"), "' expected start")

@@ -8,7 +8,7 @@ import (
 	"github.com/larder-cli/larder/sources/disk"
 )
 
-// A netrc is the user's file of passwords, which belongs to all programs.
+// A netrc is the user's file of passwords, which other programs share.
 type netrc []login
 
 // A login is an entry of a netrc.
@@ -18,8 +18,8 @@ type login struct {
 	user, password string
 }
 
-// Netrc is the user and password for a URL's host, with its port if the URL
-// states one, and whether there are any.
+// Netrc returns the user and password for a URL's host, and whether there are any.
+// hostport includes the port if the URL has one.
 func (c *Config) Netrc(hostport string) (user, password string, ok bool) {
 	return c.netrc.find(hostport)
 }
@@ -37,8 +37,8 @@ func (n netrc) find(hostport string) (user, password string, ok bool) {
 	return chosen.user, chosen.password, chosen.user != "" || chosen.password != ""
 }
 
-// loadNetrc reads the user's netrc file, if there is one. It was written for
-// other programs, so that nothing in it stops this one.
+// loadNetrc reads the user's netrc file, if there is one. Problems in it are only
+// warnings, because the file belongs to other programs.
 func (l *loader) loadNetrc() netrc {
 	name := l.getenv("NETRC")
 	though := ", though NETRC names it"
@@ -65,7 +65,7 @@ func (l *loader) loadNetrc() netrc {
 	return n
 }
 
-// parseNetrc reads a netrc file: entries of words, apart by white space.
+// parseNetrc parses a netrc file: entries of words separated by white space.
 func parseNetrc(file, src string) (netrc, sources.Diagnostics) {
 	var n netrc
 	var warnings sources.Diagnostics
@@ -89,7 +89,7 @@ func parseNetrc(file, src string) (netrc, sources.Diagnostics) {
 		case "macdef":
 			words.skipMacro()
 		default:
-			if warnings == nil { // one is enough, should this be no netrc file at all
+			if warnings == nil { // one warning suffices if the file is not a netrc file at all
 				w := fault(at, "", "unknown word in a netrc file, passed over")
 				w.Warning = true
 				warnings = append(warnings, *w)
@@ -98,7 +98,7 @@ func parseNetrc(file, src string) (netrc, sources.Diagnostics) {
 	}
 }
 
-// set sets a part of l. What comes before the first machine belongs to none.
+// set sets a field of l. Values before the first machine belong to no entry.
 func (l *login) set(what, value string) {
 	switch {
 	case l == nil:
@@ -115,7 +115,7 @@ type netrcWords struct {
 	at   place
 }
 
-// skip passes over the first n bytes of the rest.
+// skip skips the first n bytes of the rest.
 func (w *netrcWords) skip(n int) {
 	text := w.rest[:n]
 	w.rest = w.rest[n:]
@@ -127,8 +127,9 @@ func (w *netrcWords) skip(n int) {
 	w.at.column += utf8.RuneCountInString(text)
 }
 
-// next is the next word and where it stands. Between entries a word that starts
-// with # starts a comment; a password may start so too.
+// next returns the next word and its position. Between entries a word that begins
+// with # begins a comment. Elsewhere it does not, because a password may begin with
+// #.
 func (w *netrcWords) next(comments bool) (at place, word string, ok bool) {
 	for {
 		w.skip(len(w.rest) - len(strings.TrimLeft(w.rest, netrcSpace)))
@@ -156,7 +157,7 @@ func (w *netrcWords) next(comments bool) (at place, word string, ok bool) {
 
 const netrcSpace = " \t\r\n"
 
-// lineEnd is where the first line of s ends.
+// lineEnd returns the index of the end of the first line of s.
 func lineEnd(s string) int {
 	if i := strings.IndexByte(s, '\n'); i >= 0 {
 		return i
@@ -164,8 +165,8 @@ func lineEnd(s string) int {
 	return len(s)
 }
 
-// unquote reads a word in double quotes, as curl allows it, and says how many
-// bytes it took. A quote that is not closed on its line is just a character.
+// unquote parses a word in double quotes, as curl allows it, and returns its length
+// in bytes. A quote that is not closed on its line is an ordinary character.
 func unquote(s string) (word string, n int, ok bool) {
 	if !strings.HasPrefix(s, `"`) {
 		return "", 0, false
@@ -190,7 +191,7 @@ func unquote(s string) (word string, n int, ok bool) {
 	return "", 0, false
 }
 
-// skipMacro passes over a macro, which ends at an empty line.
+// skipMacro skips a macro, which ends at an empty line.
 func (w *netrcWords) skipMacro() {
 	for w.rest != "" {
 		w.skip(min(lineEnd(w.rest)+1, len(w.rest)))

@@ -16,8 +16,8 @@ import (
 	"github.com/larder-cli/larder/sources/sourcetest"
 )
 
-// Opening a pipe without a writer must not wait for one.
-func TestPipesAreNotWaitedFor(t *testing.T) {
+// Opening a pipe without a writer must not block.
+func TestPipesDoNotBlock(t *testing.T) {
 	home := t.TempDir()
 	for _, name := range []string{".terraformrc", ".netrc"} {
 		check(t, syscall.Mkfifo(filepath.Join(home, name), 0o644))
@@ -29,7 +29,8 @@ func TestPipesAreNotWaitedFor(t *testing.T) {
 	sourcetest.Expect(t, !ok, "credentials from nowhere")
 }
 
-// Shells pass the output of a process as a pipe. Reading it ends with the context.
+// Shells pass the output of a process as a pipe. Reading it ends when the context
+// does.
 func TestPipesAreReadUntilTheContextIsDone(t *testing.T) {
 	pipe := filepath.Join(t.TempDir(), "pipe")
 	check(t, syscall.Mkfifo(pipe, 0o600))
@@ -53,7 +54,7 @@ func TestPipesAreReadUntilTheContextIsDone(t *testing.T) {
 	sourcetest.Expect(t, err == nil && config.PluginCacheDir == "/from/pipe", "got %q, %v", config.PluginCacheDir, err)
 }
 
-// Go would read the authorities from /dev/zero until no memory is left.
+// Go would read the authorities from /dev/zero until it runs out of memory.
 func TestAuthoritiesAreNotReadFromDevices(t *testing.T) {
 	for device, want := range map[string]string{"/dev/zero": "SSL_CERT_FILE is no file, but a device: /dev/zero", "/dev/null": ""} {
 		m := cliconfig.This()

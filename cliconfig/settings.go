@@ -14,13 +14,13 @@ import (
 	"github.com/larder-cli/larder/sources"
 )
 
-// settings are what one file says, or all files together.
+// settings are the settings in one file, or in all files together.
 type settings struct {
 	cacheDir        string
 	unverifiedCache bool // plugin_cache_may_break_dependency_lock_file
 	hosts           map[sources.Host]map[string]string
-	credentials     map[sources.Host]string // the token; empty if the block has none
-	helpers         []helperBlock           // by name
+	credentials     map[sources.Host]string // token by host; empty if the block has none
+	helpers         []helperBlock           // unique names
 	installations   []installation
 	registry        Registry
 	registryAt      place
@@ -33,8 +33,9 @@ type helperBlock struct {
 	args []string
 }
 
-// merge adds what a later file says. The first cache directory stays, and so does what
-// a file allows; of the rest the later file wins.
+// merge adds the settings of a later file. The first cache directory takes
+// precedence, and a permission in any file applies. For other settings the later file
+// takes precedence.
 func (s *settings) merge(later settings) {
 	if s.cacheDir == "" {
 		s.cacheDir = later.cacheDir
@@ -57,8 +58,7 @@ func newSettings() settings {
 	}
 }
 
-// A loader reads configuration for one machine and engine, and remembers what
-// there is to say about it.
+// A loader reads configuration for one machine and engine, and collects diagnostics.
 type loader struct {
 	Machine
 	ctx    context.Context
@@ -82,15 +82,15 @@ func (l *loader) error(at place, err error) {
 	l.errorf(at, strings.Join(sources.Hints(err), "; "), "%v", err)
 }
 
-// settings reads one file's. Names it does not know are passed over, as
-// Terraform does: there are settings of other versions, and of no concern here.
+// settings reads the settings in one file. It skips unknown names, as Terraform does:
+// they may be settings of other versions, or irrelevant to Larder.
 func (l *loader) settings(root *node) settings {
 	s := newSettings()
 	if dir, _, ok := l.stringOf(root, "plugin_cache_dir"); ok {
 		s.cacheDir = os.Expand(dir, l.getenv)
 	}
 	s.unverifiedCache = l.boolOf(root, "plugin_cache_may_break_dependency_lock_file")
-	// These have no effect, but engines refuse them if they are of another type.
+	// These have no effect, but engines refuse values of another type.
 	l.boolOf(root, "disable_checkpoint")
 	if l.engine != sources.OpenTofu {
 		l.boolOf(root, "disable_checkpoint_signature")
@@ -110,7 +110,7 @@ func (l *loader) settings(root *node) settings {
 	return s
 }
 
-// exactSetting reads an entry whose name must be spelled exactly.
+// exactSetting reads an entry whose name is case-sensitive.
 func (l *loader) exactSetting(e entry, s *settings) {
 	switch {
 	case e.key == "provider_installation":
@@ -129,7 +129,7 @@ type block struct {
 	body  *node
 }
 
-// blocks lists the blocks called name, which have one label.
+// blocks returns the blocks called name, which have one label.
 func (l *loader) blocks(root *node, name string) []block {
 	var all []block
 	for _, e := range root.find(name) {
@@ -159,8 +159,8 @@ func (l *loader) hosts(root *node, s *settings) {
 	}
 }
 
-// services are the URLs that body states for host. A service that is no string,
-// such as login, is nothing to do with providers.
+// services returns the service URLs in body for host. It skips services that are not
+// strings, such as login, because they do not serve providers.
 func (l *loader) services(host sources.Host, body *node) map[string]string {
 	services := map[string]string{}
 	base := &url.URL{Scheme: "https", Host: host.ASCII(), Path: "/.well-known/terraform.json"}
@@ -191,7 +191,7 @@ func (l *loader) credentials(root *node, s *settings) {
 			l.error(b.place, err)
 			continue
 		}
-		s.credentials[host] += "" // without a token it still keeps the helper from being asked
+		s.credentials[host] += "" // even without a token, the block prevents running the helper
 		for _, e := range b.body.entries {
 			switch {
 			case e.key != "token":
@@ -234,7 +234,7 @@ func (l *loader) registryProtocols(e entry, s *settings) {
 	}
 }
 
-// stringOf is the last attribute of n called name. All of them must be strings.
+// stringOf returns the last attribute of n called name. All of them must be strings.
 func (l *loader) stringOf(n *node, name string) (s string, at place, ok bool) {
 	for _, e := range n.find(name) {
 		switch e.value.kind {
@@ -270,8 +270,8 @@ func (l *loader) intOf(n *node, name string) (i int, ok bool) {
 	return i, ok
 }
 
-// stringsOf is the list of strings called name, those of all its repetitions
-// together. It is not ok if any of them is anything else.
+// stringsOf returns the strings in all lists called name. It returns false if any
+// element is not a string.
 func (l *loader) stringsOf(n *node, name string) (list []*node, ok bool) {
 	ok = true
 	for _, e := range n.find(name) {

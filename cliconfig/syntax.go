@@ -11,14 +11,14 @@ import (
 	"github.com/larder-cli/larder/sources"
 )
 
-// Limits on a file, far above what anybody writes. Both parsers recurse, so the
-// second one keeps them from exhausting the stack.
+// Limits on a file, far above any real one. Both parsers are recursive, so the second
+// limit protects the stack.
 const (
 	maxFileSize = 1 << 20
 	maxBrackets = 4096
 )
 
-// A place is where something stands in a file.
+// A place is a position in a file.
 type place struct {
 	file         string
 	line, column int
@@ -31,7 +31,7 @@ func (p place) String() string {
 	return fmt.Sprintf("%s:%d", p.file, p.line)
 }
 
-// A kind is what a value is.
+// A kind is the type of a value.
 type kind string
 
 const (
@@ -43,8 +43,8 @@ const (
 	isBool   kind = "a boolean"
 )
 
-// A node is a value, read from either syntax. Labels of blocks are keys of
-// nested objects, as they are in JSON.
+// A node is a value in either syntax. Labels of blocks are keys of nested objects, as
+// in JSON.
 type node struct {
 	place
 	kind    kind
@@ -59,12 +59,12 @@ type entry struct {
 	key      string
 	value    *node
 	assigned bool // native syntax: it has an equals sign
-	label    bool // native syntax: the key is a label of the block around it
-	array    bool // JSON: the value is one of an array of objects
-	merged   bool // JSON: Terraform takes the entries of value for labels
+	label    bool // native syntax: the key is a label of the enclosing block
+	array    bool // JSON: the value is in an array of objects
+	merged   bool // JSON: Terraform reads the entries of value as labels
 }
 
-// find lists the entries of n called name, in any case.
+// find returns the entries of n called name, ignoring case.
 func (n *node) find(name string) []entry {
 	var found []entry
 	for _, e := range n.entries {
@@ -75,11 +75,11 @@ func (n *node) find(name string) []entry {
 	return found
 }
 
-// parse reads a file in whichever syntax it is written.
+// parse parses a file in either syntax.
 func parse(file string, src []byte) (root *node, bad *sources.Diagnostic) {
 	at := place{file: file}
-	// The parsers are not ours: whatever they make of hostile input, it must
-	// not end the program. What they say may quote a secret.
+	// The parsers are third-party code: a panic on hostile input must not end the
+	// program. The panic value may contain a secret.
 	defer func() {
 		if recover() != nil {
 			root, bad = nil, fault(at, "", "malformed")
@@ -94,7 +94,7 @@ func parse(file string, src []byte) (root *node, bad *sources.Diagnostic) {
 	return parseNative(&at, src)
 }
 
-// unreadable says why src is not worth parsing, nil if it is.
+// unreadable returns the reason why src cannot be parsed, or nil.
 func unreadable(at place, src []byte) *sources.Diagnostic {
 	const saveAs = "save the file as UTF-8 without a byte-order mark"
 	at.line, at.column = 1, 1
@@ -111,7 +111,7 @@ func unreadable(at place, src []byte) *sources.Diagnostic {
 	return nil
 }
 
-// fault is an error at a place.
+// fault returns an error at a place.
 func fault(at place, hint, format string, args ...any) *sources.Diagnostic {
 	return &sources.Diagnostic{
 		File: at.file, Line: at.line, Column: at.column,
@@ -119,11 +119,11 @@ func fault(at place, hint, format string, args ...any) *sources.Diagnostic {
 	}
 }
 
-// nearest is the one of known that word was most likely meant to be, whether it
-// is misspelt or cut short, and empty if it is like none of them.
+// nearest returns the element of known that word probably stands for, misspelt or
+// shortened, or "" if none is similar.
 func nearest(word string, known []string) string {
 	word = strings.ToLower(word)
-	best, least := "", 3 // three slips are another word
+	best, least := "", 3 // three typos make a different word
 	for _, k := range known {
 		d := levenshtein.Distance(word, k, nil)
 		if len(word) > 3 && strings.HasPrefix(k, word) {

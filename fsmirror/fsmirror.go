@@ -1,6 +1,6 @@
-// Package fsmirror finds provider packages in filesystem mirrors, as the
-// engines lay them out and read them. It verifies no signature, follows no index and
-// does not write: it leaves nothing on disk.
+// Package fsmirror finds provider packages in filesystem mirrors, by the same rules
+// as the engines. It verifies no signatures, does not use an index, and writes
+// nothing to disk.
 //
 // # Layout
 //
@@ -8,15 +8,15 @@
 //	HOST/NAMESPACE/TYPE/VERSION/OS_ARCH/                              unpacked
 //	.larder/evidence/HOST/NAMESPACE/TYPE/VERSION/                     evidence
 //
-// Packed and unpacked packages may be mixed. Directory names are normalised as
-// addresses are, so AwesomeCorp holds awesomecorp; archive names may be in any
-// case, and may go on after ARCH with an underscore. Symlinks are followed only
-// to the base directory and to packages themselves. If a package is there more
-// than once, the one whose path comes first in byte order counts, which is the
-// unpacked one if there is any.
+// A mirror may contain packed and unpacked packages. Directory names are normalised
+// like addresses, so the directory AwesomeCorp is the namespace awesomecorp. Archive
+// names may be in any case, and may have an underscore and more text after ARCH.
+// Symlinks are followed only at the base directory and at packages themselves. If a
+// package exists more than once, the one whose path is first in byte order is used.
+// That is the unpacked one, if there is one.
 //
-// What does not fit the layout is skipped, as engines do. So is the JSON of network
-// mirrors. [Mirror.Strays] lists what may have been meant otherwise.
+// Files that do not fit the layout are skipped, as engines do, and so is the JSON of
+// network mirrors. [Mirror.Strays] lists files that may be misplaced packages.
 package fsmirror
 
 import (
@@ -33,30 +33,30 @@ import (
 	"github.com/larder-cli/larder/sources/evidence"
 )
 
-// Options adjust a Mirror. The zero Options are ready to use.
+// Options configure a Mirror. The zero Options are ready to use.
 type Options struct {
-	Engine sources.Engine // whose rules for names apply; those of any engine if empty
+	Engine sources.Engine // whose rules for names apply; if empty, those of any engine
 }
 
-// A Mirror is a filesystem mirror. It reads its directory tree when first
-// asked, and once. It is a [sources.Source], safe for concurrent use.
+// A Mirror is a filesystem mirror. It reads its directory tree once, on the first
+// request. It is a [sources.Source], safe for concurrent use.
 type Mirror struct {
 	dir  string
 	opts Options
 	turn chan struct{} // full while a goroutine reads or sets tree
 	tree *tree         // nil until the tree has been read
-	err  error         // why it could not be
+	err  error         // why the tree could not be read
 }
 
-// New returns the mirror in dir, which is not read yet.
+// New returns the mirror in dir without reading it.
 func New(dir string, opts Options) *Mirror {
 	return &Mirror{dir: dir, opts: opts, turn: make(chan struct{}, 1)}
 }
 
 func (m *Mirror) String() string { return "filesystem mirror " + m.dir }
 
-// Versions implements [sources.Source]. Its warnings are about what lies in the
-// provider's directory to no effect.
+// Versions implements [sources.Source]. Its warnings are about ignored files in the
+// provider's directory.
 func (m *Mirror) Versions(ctx context.Context, p sources.Provider) (sources.Listing, error) {
 	t, err := m.read(ctx)
 	if err != nil {
@@ -105,8 +105,8 @@ func (m *Mirror) Package(ctx context.Context, id sources.PackageID) (sources.Pac
 	return pkg, nil
 }
 
-// addEvidence adds the evidence that the mirror has for a package. Evidence that
-// cannot be read counts as missing, with a warning: no package needs any.
+// addEvidence adds the mirror's evidence for a package. Evidence that cannot be read
+// counts as missing, with a warning, because packages are valid without evidence.
 func (m *Mirror) addEvidence(pkg *sources.Package) {
 	dir := filepath.FromSlash(evidence.Path(pkg.ID.Provider, pkg.ID.Version))
 	signed, err := evidence.Read(filepath.Join(m.dir, dir))
@@ -118,9 +118,8 @@ func (m *Mirror) addEvidence(pkg *sources.Package) {
 	}
 }
 
-// Providers lists the providers of which there is any package, of whatever
-// version and platform, in order. The origin registry must not be asked for
-// those that are in implied directories.
+// Providers returns the providers that have a package of any version and platform,
+// sorted. The origin registry must not be queried for those in implied directories.
 func (m *Mirror) Providers(ctx context.Context) ([]sources.Provider, error) {
 	t, err := m.read(ctx)
 	if err != nil {
@@ -129,14 +128,14 @@ func (m *Mirror) Providers(ctx context.Context) ([]sources.Provider, error) {
 	return slices.SortedFunc(maps.Keys(t.packages), sources.Provider.Compare), nil
 }
 
-// A Package is one in a mirror.
+// A Package is a package in a mirror.
 type Package struct {
 	ID       sources.PackageID
-	Location sources.Location // Archive or Dir
+	Location sources.Location // either Archive or Dir
 }
 
-// Packages lists all packages, in byte order of their paths. One that is there
-// more than once is listed as often, first where the mirror has it from.
+// Packages returns all packages, in byte order of their paths. A package that exists
+// more than once is in the list each time; the first is the one that the mirror uses.
 func (m *Mirror) Packages(ctx context.Context) ([]Package, error) {
 	t, err := m.read(ctx)
 	if err != nil {
@@ -145,8 +144,8 @@ func (m *Mirror) Packages(ctx context.Context) ([]Package, error) {
 	return slices.Clone(t.all), nil
 }
 
-// Strays are the files and directories that look as if they were meant to be
-// packages and are not where, or not named as, packages are.
+// Strays returns the files and directories that look like misplaced or misnamed
+// packages.
 func (m *Mirror) Strays(ctx context.Context) ([]Stray, error) {
 	t, err := m.read(ctx)
 	if err != nil {
@@ -158,14 +157,14 @@ func (m *Mirror) Strays(ctx context.Context) ([]Stray, error) {
 // A Stray is a file or directory that engines silently ignore.
 type Stray struct {
 	Path     string
-	Reason   string // "is a symlink, …"
+	Reason   string // such as "is a symlink, …"
 	provider sources.Provider
 }
 
 func (s Stray) String() string { return s.Path + " is ignored: it " + s.Reason }
 
-// read reads the directory tree unless that is done. A failure lasts, except
-// that of a caller who gives up.
+// read reads the directory tree if that has not been done. A failure is permanent,
+// unless the caller's context ended.
 func (m *Mirror) read(ctx context.Context) (*tree, error) {
 	select {
 	case m.turn <- struct{}{}:
@@ -184,7 +183,7 @@ func (m *Mirror) read(ctx context.Context) (*tree, error) {
 	return t, err
 }
 
-// withHint adds to err what may have been meant to be a package of p.
+// withHint adds a hint to err if there are strays that may be packages of p.
 func (t *tree) withHint(err error, p sources.Provider) error {
 	file := sources.FilePrefix + p.Type
 	for _, s := range t.strays {

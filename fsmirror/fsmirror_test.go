@@ -20,8 +20,8 @@ import (
 
 var provider, packageID = sourcetest.Address, sourcetest.PackageID
 
-// mirror makes a mirror of what layout lists, one path a line: a directory ends
-// in a slash, "PATH -> TARGET" is a symlink, and anything else is a file.
+// mirror creates a mirror from layout, with one path on each line. A directory ends
+// in a slash, "PATH -> TARGET" is a symlink, and any other line is a file.
 func mirror(t *testing.T, layout string) (m *fsmirror.Mirror, dir string) {
 	t.Helper()
 	dir = t.TempDir()
@@ -50,7 +50,7 @@ func create(t *testing.T, dir, line string) {
 	check(t, err)
 }
 
-// found is the path, relative to dir, of a.com/b/x in a version and platform.
+// found returns the path, relative to dir, of a.com/b/x in a version and platform.
 func found(t *testing.T, m *fsmirror.Mirror, dir, version, platform string) string {
 	t.Helper()
 	pkg, err := m.Package(t.Context(), packageID(t, "a.com/b/x", version, platform))
@@ -64,7 +64,7 @@ func found(t *testing.T, m *fsmirror.Mirror, dir, version, platform string) stri
 }
 
 func TestLayout(t *testing.T) {
-	for _, tt := range []struct{ layout, version, platform, want string }{ // want is empty if it is ignored
+	for _, tt := range []struct{ layout, version, platform, want string }{ // want is empty if the package is ignored
 		{"a.com/b/x/1.0.0/linux_amd64/", "1.0.0", "linux_amd64", "a.com/b/x/1.0.0/linux_amd64"},
 		{"a.com/b/x/terraform-provider-x_1.0.0_linux_amd64.zip", "1.0.0", "linux_amd64", "a.com/b/x/terraform-provider-x_1.0.0_linux_amd64.zip"},
 		// Names are normalised.
@@ -92,7 +92,7 @@ func TestLayout(t *testing.T) {
 		{"a.com/b/terraform-provider-x_1.0.0_linux_amd64.zip", "1.0.0", "linux_amd64", ""},
 		{"a.com/x/1.0.0/linux_amd64/", "1.0.0", "linux_amd64", ""},
 		{"c/a.com/b/x/1.0.0/linux_amd64/", "1.0.0", "linux_amd64", ""},
-		// Unpacked comes before packed, and 3.0 before 3.0.0.
+		// Unpacked packages precede packed ones, and 3.0 precedes 3.0.0.
 		{"a.com/b/x/1.0.0/linux_amd64/\na.com/b/x/terraform-provider-x_1.0.0_linux_amd64.zip", "1.0.0", "linux_amd64", "a.com/b/x/1.0.0/linux_amd64"},
 		{"a.com/b/x/3.0.0/linux_amd64/\na.com/b/x/3.0/linux_amd64/", "3.0.0", "linux_amd64", "a.com/b/x/3.0/linux_amd64"},
 		{"A.com/b/x/1.0.0/linux_amd64/\na.com/b/x/1.0.0/linux_amd64/", "1.0.0", "linux_amd64", "A.com/b/x/1.0.0/linux_amd64"},
@@ -130,7 +130,7 @@ func TestSymlinks(t *testing.T) {
 	sourcetest.Equal(t, err, nil, "the base directory may be a symlink, but")
 }
 
-func TestWhichProvidersThereAre(t *testing.T) {
+func TestProviders(t *testing.T) {
 	layout := `
 		a.com/b/x/1.0.0/linux_amd64/
 		a.com/B/X/2.0.0/windows_386/
@@ -256,7 +256,7 @@ func TestDirectoryThatCannotBeSearched(t *testing.T) {
 	}
 }
 
-func TestStraysAreTold(t *testing.T) {
+func TestStraysAreReported(t *testing.T) {
 	m, dir := mirror(t, `
 		terraform-provider-old_v1.0.0
 		linux_amd64/terraform-provider-old_v1.0.0
@@ -292,7 +292,7 @@ func TestStraysAreTold(t *testing.T) {
 	}
 }
 
-func TestVersionZeroIsWarnedOf(t *testing.T) {
+func TestVersionZeroWarning(t *testing.T) {
 	m, _ := mirror(t, "a.com/b/x/0.0.0/linux_amd64/\na.com/b/x/1.0.0/linux_amd64/")
 	listing, err := m.Versions(t.Context(), provider(t, "a.com/b/x"))
 	if err != nil || len(listing.Versions) != 2 || len(listing.Warnings) != 1 || !strings.Contains(listing.Warnings[0], "0.0.0") {
@@ -319,7 +319,7 @@ func TestEvidence(t *testing.T) {
 		"1.0.0": {"sums 1.0.0", 0},
 		"2.0.0": {"", 0},
 		"3.0.0": {"", 1}, // broken
-		"4.0.0": {"", 0}, // of no use to a directory
+		"4.0.0": {"", 0}, // not used for a directory
 	} {
 		pkg, err := m.Package(t.Context(), packageID(t, "a.com/b/x", version, "linux_amd64"))
 		check(t, err)

@@ -8,9 +8,9 @@ import (
 	"github.com/larder-cli/larder/sources/disk"
 )
 
-// Nearby returns a source that answers as from does, except that it takes an
-// archive from one of the mirrors, and not from its URL, if a mirror has one with
-// a hash that from states.
+// Nearby returns a source that gives the same answers as from, with one difference:
+// if a mirror has an archive with a hash that from returns, the archive is taken from
+// the mirror instead of its URL.
 func Nearby(from sources.Source, mirrors []*Mirror) sources.Source {
 	return nearby{from, mirrors}
 }
@@ -28,7 +28,7 @@ func (n nearby) Package(ctx context.Context, id sources.PackageID) (sources.Pack
 	for _, m := range n.mirrors {
 		near, err := m.Package(ctx, id)
 		if err != nil || near.Location.Archive == "" || pkg.Size > 0 && near.Size != pkg.Size {
-			continue // it is not there, or not known to be
+			continue // the mirror lacks it, or has no hash for it
 		}
 		sum, _, err := disk.HashFile(ctx, near.Location.Archive)
 		if err == nil && slices.Contains(pkg.Hashes, sources.ZipHash(sum)) {

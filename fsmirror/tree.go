@@ -14,17 +14,17 @@ import (
 	"github.com/larder-cli/larder/sources"
 )
 
-// A tree is all that a mirror holds.
+// A tree is the contents of a mirror.
 type tree struct {
 	packages map[sources.Provider]map[sources.Version]builds
-	all      []Package // those too that others come before
+	all      []Package // including packages that are not used because an earlier path has them
 	strays   []Stray
 }
 
-// builds are where the packages of one version are.
+// builds are the locations of the packages of one version.
 type builds map[sources.Platform]sources.Location
 
-// find says where the package is.
+// find returns the location of the package.
 func (t *tree) find(id sources.PackageID) (sources.Location, error) {
 	platforms := t.packages[id.Provider][id.Version]
 	if location, ok := platforms[id.Platform]; ok {
@@ -55,10 +55,10 @@ func (t *tree) add(p sources.Provider, v sources.Version, platform sources.Platf
 	}
 }
 
-// nobody is the provider of strays at directories that belong to none.
+// nobody is the provider of strays outside the directories of providers.
 var nobody sources.Provider
 
-// A scanner reads a tree, one level of directories with each method.
+// A scanner reads a tree. It has a method for each level of directories.
 type scanner struct {
 	ctx    context.Context
 	engine sources.Engine
@@ -78,19 +78,19 @@ func scan(ctx context.Context, dir string, opts Options) (*tree, error) {
 
 func cannotSearch(dir string, err error) error {
 	if pathErr := (*fs.PathError)(nil); errors.As(err, &pathErr) {
-		err = pathErr.Err // it would name the path again
+		err = pathErr.Err // the *fs.PathError would repeat the path
 	}
 	return fmt.Errorf("cannot search %s: %w", dir, err)
 }
 
-// ofTheMedium are the directories that systems make on media of their own accord.
+// ofTheMedium are directories that operating systems create on removable drives.
 var ofTheMedium = []string{"lost+found", "System Volume Information", "$RECYCLE.BIN"}
 
 func (s *scanner) hosts(dir string) error {
 	return s.each(dir, func(path string, entry fs.DirEntry) error {
 		host := entry.Name()
 		switch _, err := sources.ParseHost(host); {
-		case strings.HasPrefix(host, "."), slices.Contains(ofTheMedium, host): // as .larder and .git
+		case strings.HasPrefix(host, "."), slices.Contains(ofTheMedium, host): // such as .larder and .git
 			return nil
 		case strings.HasPrefix(host, sources.FilePrefix):
 			s.stray(nobody, path, "lies where Terraform 0.12 looked; put it into HOST/NAMESPACE/TYPE/VERSION/OS_ARCH/")
@@ -98,7 +98,7 @@ func (s *scanner) hosts(dir string) error {
 		case !s.enters(nobody, path, entry):
 			return nil
 		case err != nil && inUnicode(dir, host):
-			return nil // it has the JSON of a network mirror, whose clients ask for punycode
+			return nil // it has the JSON of a network mirror, whose clients request punycode
 		case err != nil:
 			s.stray(nobody, path, "is not named as a registry's host: %v", err)
 			return nil
@@ -107,8 +107,8 @@ func (s *scanner) hosts(dir string) error {
 	})
 }
 
-// inUnicode reports whether there is a directory of the host that is written in
-// punycode here.
+// inUnicode reports whether dir has a directory for the host, whose punycode form is
+// given, in Unicode.
 func inUnicode(dir, host string) bool {
 	h, err := sources.ParsePunycodeHost(host)
 	if err != nil {
@@ -141,7 +141,7 @@ func (s *scanner) types(dir, namespace string) error {
 	})
 }
 
-// provider is the provider with an address.
+// provider returns the provider with an address.
 func (s *scanner) provider(address string) (sources.Provider, error) {
 	if s.engine == "" {
 		return sources.ParseStoredProvider(address)
@@ -149,7 +149,7 @@ func (s *scanner) provider(address string) (sources.Provider, error) {
 	return sources.ParseProvider(address, s.engine)
 }
 
-// versions also finds archives, which lie beside the versions' directories.
+// versions also finds archives, which are beside the versions' directories.
 func (s *scanner) versions(dir string, p sources.Provider) error {
 	return s.each(dir, func(path string, entry fs.DirEntry) error {
 		if !entry.IsDir() && isZip(entry.Name()) {
@@ -203,8 +203,8 @@ func (s *scanner) platform(path string, entry fs.DirEntry, p sources.Provider, v
 	}
 }
 
-// parseArchiveName parses terraform-provider-TYPE_VERSION_OS_ARCH.zip, in any
-// case. What follows ARCH after an underscore does not count.
+// parseArchiveName parses terraform-provider-TYPE_VERSION_OS_ARCH.zip, in any case.
+// It ignores an underscore and more text after ARCH.
 func parseArchiveName(name, providerType string) (v sources.Version, platform sources.Platform, ok bool) {
 	name = strings.ToLower(name)
 	name, hasPrefix := strings.CutPrefix(name, sources.FilePrefix+providerType+"_")
@@ -243,8 +243,8 @@ func (s *scanner) each(dir string, visit func(path string, entry fs.DirEntry) er
 	return nil
 }
 
-// enters reports whether entry is a directory to look into. Symlinks are not:
-// they could lead in circles.
+// enters reports whether entry is a directory to search. Symlinks are not, because
+// they could form cycles.
 func (s *scanner) enters(p sources.Provider, path string, entry fs.DirEntry) bool {
 	if entry.Type()&fs.ModeSymlink != 0 {
 		s.stray(p, path, "is a symlink; only those to packages themselves are followed")
@@ -252,7 +252,8 @@ func (s *scanner) enters(p sources.Provider, path string, entry fs.DirEntry) boo
 	return entry.IsDir()
 }
 
-// targetIs looks at the target of entry if it is a symlink.
+// targetIs reports whether is returns true for the mode of entry, or of its target if
+// it is a symlink.
 func targetIs(path string, entry fs.DirEntry, is func(fs.FileMode) bool) bool {
 	if entry.Type()&fs.ModeSymlink == 0 {
 		return is(entry.Type())
@@ -261,7 +262,7 @@ func targetIs(path string, entry fs.DirEntry, is func(fs.FileMode) bool) bool {
 	return err == nil && is(info.Mode())
 }
 
-// stray notes what lies in the directory of p, or of nobody, to no effect.
+// stray records an ignored file in the directory of p, or of nobody.
 func (s *scanner) stray(p sources.Provider, path, reason string, args ...any) {
 	s.tree.strays = append(s.tree.strays, Stray{path, fmt.Sprintf(reason, args...), p})
 }

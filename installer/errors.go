@@ -10,12 +10,11 @@ import (
 	"github.com/larder-cli/larder/sources/fetch"
 )
 
-// A NoVersionError says that sources have a provider, but in no version that is
-// acceptable.
+// A NoVersionError reports that sources have a provider, but no acceptable version.
 type NoVersionError struct {
 	Requirement sources.Requirement
 	Offered     []sources.Version
-	From        []string // the sources that have the provider, as messages name them
+	From        []string // the sources that have the provider, as named in messages
 }
 
 func (e *NoVersionError) Error() string {
@@ -29,7 +28,7 @@ func (e *NoVersionError) Error() string {
 	}
 }
 
-// offer lists the newest versions there are.
+// offer lists the newest available versions.
 func (e *NoVersionError) offer() string {
 	const most = 5
 	var names []string
@@ -42,9 +41,9 @@ func (e *NoVersionError) offer() string {
 	return strings.Join(names, ", ")
 }
 
-// places lists who constrains a provider, one to a line.
+// places lists the places that constrain a provider, one on each line.
 func places(req sources.Requirement) string {
-	const most = 20 // any number of root modules may agree
+	const most = 20 // any number of root modules may have the same constraint
 	text, n := "", 0
 	for _, from := range req.From {
 		if from.Constraint == "" {
@@ -67,11 +66,11 @@ func place(o sources.Origin) string {
 	return fmt.Sprintf("%s:%d", o.File, o.Line)
 }
 
-// A LockConflictError is a locked version that can no longer be chosen.
+// A LockConflictError reports a locked version that can no longer be chosen.
 type LockConflictError struct {
 	Requirement sources.Requirement
 	Locked      sources.Version
-	Gone        bool // no source has it any more; else the constraints refuse it
+	Gone        bool // whether all sources lack it; otherwise the constraints refuse it
 }
 
 func (e *LockConflictError) Error() string {
@@ -95,8 +94,8 @@ func (j *job) noneAllowed(listing sources.Listing) error {
 	return err
 }
 
-// required is requiredBy for errors about the provider as such. If it does not exist and
-// no module needs to have named it, another one may be meant.
+// required is requiredBy for errors about the provider itself. If it does not exist
+// and its address may be implied, it suggests another provider.
 func (j *job) required(err error) error {
 	var missing *sources.NotFoundError
 	if errors.As(err, &missing) && j.req.Provider.Implied(j.opts.Engine) {
@@ -108,8 +107,8 @@ func (j *job) required(err error) error {
 	return j.requiredBy(err)
 }
 
-// suggest adds a hint on which provider may be meant: one of the same type that the
-// configuration requires too, or else the one that the registry names.
+// suggest adds a hint with the provider that was probably meant: one of the same type
+// that the configuration also requires, or the one that the registry names.
 func (j *job) suggest(missing *sources.NotFoundError) error {
 	var meant []string
 	for _, p := range j.root.providers() {
@@ -130,7 +129,7 @@ func (j *job) suggest(missing *sources.NotFoundError) error {
 	return missing
 }
 
-// places are where the provider is required, or some of them.
+// places returns places that require the provider.
 func (j *job) places() []string {
 	var by []string
 	for _, from := range j.req.From {
@@ -160,14 +159,14 @@ func newestFirst(vs []sources.Version) []sources.Version {
 	return slices.SortedFunc(slices.Values(vs), func(v, w sources.Version) int { return w.Compare(v) })
 }
 
-// A MissingError is a package that has to be downloaded, under --offline.
+// A MissingError reports a package that must be downloaded, under --offline.
 type MissingError struct {
 	Requirement sources.Requirement
-	Version     sources.Version // zero if sources must be asked to know it
+	Version     sources.Version // zero if only a source could determine it
 	Platform    sources.Platform
 	Err         error // matches fetch.ErrOffline
 	Hashed      bool  // its hashes are recorded, but not its publisher's checksums
-	Damaged     bool  // it is in the cache, with other contents than were verified
+	Damaged     bool  // it is in the cache, but its contents differ from the verified ones
 }
 
 func (e *MissingError) Error() string {
@@ -191,8 +190,8 @@ func (e *MissingError) Error() string {
 
 func (e *MissingError) Unwrap() error { return e.Err }
 
-// missing replaces an error that says that the network is needed by one for each package
-// that it is needed for.
+// missing replaces an error about the missing network by one for each package that
+// requires the network.
 func (j *job) missing(err error) error {
 	if !errors.Is(err, fetch.ErrOffline) {
 		return err
@@ -213,8 +212,8 @@ func (j *job) missing(err error) error {
 	return errors.Join(errs...)
 }
 
-// requiredBy adds to an error where the provider is required, which may be deep
-// in a module that somebody else wrote.
+// requiredBy adds to an error the places that require the provider, which may be deep
+// in third-party modules.
 func (j *job) requiredBy(err error) error {
 	places := j.places()
 	if len(places) == 0 {

@@ -13,7 +13,7 @@ import (
 	"github.com/larder-cli/larder/sources/sourcetest"
 )
 
-// crumbs is a Downloader whose archives come in very many pieces.
+// crumbs is a Downloader that delivers archives in very many pieces.
 type crumbs struct{ size int }
 
 func (c crumbs) Download(_ context.Context, _ fetch.Archive, to fetch.Stage) error {
@@ -25,9 +25,9 @@ func (c crumbs) Download(_ context.Context, _ fetch.Archive, to fetch.Stage) err
 	return nil
 }
 
-// However many pieces an archive comes in, how far it is comes now and then, and
-// in the end.
-func TestArrivingIsToldNowAndThen(t *testing.T) {
+// Progress is reported at intervals and at the end, however many pieces an archive
+// has.
+func TestProgressEventsAreLimited(t *testing.T) {
 	const size = 5000
 	f := newFixture(t)
 	f.source.add("widget 1.0.0 linux_amd64", nil)
@@ -35,7 +35,7 @@ func TestArrivingIsToldNowAndThen(t *testing.T) {
 	begun := time.Now()
 	_, err := installer.New(f.source, f.store, crumbs{size}, f.opts).Install(t.Context(), f.root)
 	sourcetest.Expect(t, err != nil, "that is not the archive")
-	most := 4 + 2*int(time.Since(begun)/(200*time.Millisecond)) // it is fetched once more
+	most := 4 + 2*int(time.Since(begun)/(200*time.Millisecond)) // the archive is fetched twice
 	var told []int64
 	for _, e := range f.events {
 		if e.Step == acquire.Arriving {
@@ -47,8 +47,9 @@ func TestArrivingIsToldNowAndThen(t *testing.T) {
 	}
 }
 
-// Who waits for a slot says so, and who fetches says from where, without secrets.
-func TestQueuedAndFetchingAreTold(t *testing.T) {
+// There is an event for waiting for a slot. The event for fetching contains the URL
+// without secrets.
+func TestQueuedAndFetchingEvents(t *testing.T) {
 	f := newFixture(t)
 	f.opts.Slots = acquire.NewSlots(1)
 	f.source.wait = make(chan struct{})
@@ -56,7 +57,7 @@ func TestQueuedAndFetchingAreTold(t *testing.T) {
 	f.opts.Report = func(e acquire.Event) {
 		if e.Step == acquire.Queued {
 			if queued++; queued == 2 {
-				close(f.source.wait) // the one with the slot goes on
+				close(f.source.wait) // the package with the slot continues
 			}
 		}
 		if e.Step == acquire.Fetching && e.URL != "https://example.test/"+e.Package.Path()+".zip" {

@@ -12,27 +12,27 @@ import (
 	"github.com/larder-cli/larder/sources/fetch"
 )
 
-// ahead is how many packages are looked for while all slots are taken. It bounds the
-// memory that thousands of packages take.
+// ahead is how many packages are examined while all slots are taken. It limits the
+// memory use with thousands of packages.
 const ahead = 48
 
-// FillOptions adjust [Installer.Fill]. The zero FillOptions are ready to use.
+// FillOptions configure [Installer.Fill]. The zero FillOptions are ready to use.
 type FillOptions struct {
 	Strict bool // a version that lacks a package for one of several platforms is an error
 	DryRun bool // fetch nothing
 }
 
-// Filled is what came of a selected package.
+// Filled is the result for a selected package.
 type Filled struct {
 	Selected
-	Outcome Outcome // its zero value if the store does not have the package
-	Err     error   // what went wrong for any of its wants; matches [sources.ErrNoPlatform] if there is no such package
+	Outcome Outcome // zero if the store does not have the package
+	Err     error   // joins the errors of its wants; matches [sources.ErrNoPlatform] if there is no such package
 }
 
-// Fill sees to it that the store has the selected packages, and that they match
-// what is locked. Packages fail one by one: the error joins what went wrong with
-// each. That there is none for a platform counts only for a want that gets
-// nothing at all, unless the options are strict.
+// Fill ensures that the store has the selected packages, and that they match the
+// locked hashes. Packages fail separately: the error joins the errors of all. A
+// package that does not exist for a platform is an error only for a want that gets no
+// package at all, unless FillOptions.Strict is set.
 func (in *Installer) Fill(ctx context.Context, selected []Selected, opts FillOptions) ([]Filled, error) {
 	if !opts.DryRun {
 		release, err := in.into.Use(ctx)
@@ -63,8 +63,8 @@ func (in *Installer) Fill(ctx context.Context, selected []Selected, opts FillOpt
 	return filled, cmp.Or(ctx.Err(), errors.Join(failures(filled, opts.Strict)...))
 }
 
-// retryOthers tries packages again that match none of the locked hashes: these may be of
-// other platforms, whose packages are known by now.
+// retryOthers tries packages again that match none of the locked hashes: these may
+// belong to other platforms, whose packages are known now.
 func (in *Installer) retryOthers(ctx context.Context, filled []Filled, dryRun bool) {
 	for i, f := range filled {
 		if !acquire.IsOther(f.Err) {
@@ -94,7 +94,7 @@ func (in *Installer) reportFilled(f Filled) {
 	in.acquirer.Report(e)
 }
 
-// failures are those errors that count.
+// failures returns the errors that Fill reports.
 func failures(filled []Filled, strict bool) []error {
 	fed := map[*Want]bool{}
 	for _, f := range filled {
@@ -112,15 +112,15 @@ func failures(filled []Filled, strict bool) []error {
 	return errs
 }
 
-// A demand is a request for a package that some wants have in common.
+// A demand is a request for a package that several wants share.
 type demand struct {
 	job *job
 	req acquire.Request
 	err error // why it cannot be met
 }
 
-// demands are the requests of wants for their package, those with hashes first. Others are
-// hashes of packages for other platforms.
+// demands returns the wants' requests for their package, those with hashes first.
+// others are hashes of packages for other platforms.
 func (in *Installer) demands(s Selected, others []sources.Hash, dryRun bool, slot *acquire.Slot) []demand {
 	var all []demand
 	for _, w := range s.Wants {
@@ -140,8 +140,8 @@ func (in *Installer) demands(s Selected, others []sources.Hash, dryRun bool, slo
 	return all
 }
 
-// fill sees to it that the store has one package. There can be only one of a version and
-// platform: a demand whose hashes match another archive fails.
+// fill ensures that the store has one package. There can be only one for a version
+// and platform: a demand whose hashes match another archive fails.
 func (in *Installer) fill(ctx context.Context, s Selected, others []sources.Hash, dryRun bool) (got Outcome, err error) {
 	var slot acquire.Slot
 	defer slot.Leave()
@@ -175,8 +175,8 @@ func (in *Installer) fill(ctx context.Context, s Selected, others []sources.Hash
 	return got, errorsOf(s.ID, failed)
 }
 
-// held is what the store has of a package, without H1 if that is nothing. It may have to
-// be hashed, which takes a slot.
+// held returns the store's package, without H1 if there is none. It takes a slot,
+// because the package may have to be hashed.
 func (in *Installer) held(ctx context.Context, req acquire.Request) (sources.Stored, error) {
 	if err := in.acquirer.Enter(ctx, req); err != nil {
 		return sources.Stored{}, err
@@ -189,8 +189,9 @@ func (in *Installer) held(ctx context.Context, req acquire.Request) (sources.Sto
 	return held, nil
 }
 
-// met reports whether a stored package meets the demand whatever a source may offer: for
-// a demand without hashes of it, if it has the evidence of its publisher.
+// met reports whether a stored package meets the demand regardless of the offers of
+// sources. A demand without hashes of the package is met if the store has its
+// publisher's evidence.
 func (d demand) met(s sources.Stored) bool {
 	if d.job.acquirer.Satisfies(d.req, s) {
 		return true
@@ -200,15 +201,16 @@ func (d demand) met(s sources.Stored) bool {
 	return proven && (len(d.req.Locked) == 0 || s.Differs == "" && d.job.acquirer.Unlocked(d.req, stated))
 }
 
-// meet sees to it that the store has a package that meets the demand, if it has
-// got one that meets others, and others could not be met.
+// meet ensures that the store has a package that meets the demand. got is the package
+// that meets other demands, if there is one. failed are demands that could not be
+// met.
 func (d demand) meet(ctx context.Context, got Outcome, failed []demand) (Outcome, error) {
 	s := got.Package
 	switch {
 	case got.How == "":
 	case len(d.req.Locked) == 0 || sources.MatchesAny(d.req.Locked, s.H1, s.ZipH1, s.ZH):
 		return got, nil
-	case s.H1 == "" || s.ZH == "" && sources.AnyOf(sources.ZH, d.req.Locked): // which may match yet
+	case s.H1 == "" || s.ZH == "" && sources.AnyOf(sources.ZH, d.req.Locked): // the archive may still match
 	default:
 		if offer, err := d.job.acquirer.Ask(ctx, d.req); err == nil && d.job.acquirer.Unlocked(d.req, offer.Package) {
 			return got, nil
@@ -225,8 +227,8 @@ func (d demand) meet(ctx context.Context, got Outcome, failed []demand) (Outcome
 	return d.job.outcome(res), nil
 }
 
-// errorsOf joins why demands for a package are not met, each reason once, with
-// every place that requires it.
+// errorsOf joins the reasons why demands for a package are not met. Each reason is
+// there once, with every place that requires the package.
 func errorsOf(id sources.PackageID, failed []demand) error {
 	var errs []error
 	for i, d := range failed {

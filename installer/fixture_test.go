@@ -24,8 +24,8 @@ import (
 	"github.com/larder-cli/larder/sources/sourcetest"
 )
 
-// Packages in these tests are texts, such as "widget 1.0.0 linux_amd64", and so
-// are their archives.
+// Packages in these tests are texts, such as "widget 1.0.0 linux_amd64", and so are
+// their archives.
 
 func zh(text string) sources.Hash { return sources.ZipHash(sha256.Sum256([]byte(text))) }
 
@@ -34,14 +34,14 @@ func h1(text string) sources.Hash {
 	return sources.Hash("h1:" + base64.StdEncoding.EncodeToString(sum[:]))
 }
 
-// A fixture is all that an installer deals with.
+// A fixture is everything that an installer uses.
 type fixture struct {
 	t      *testing.T
 	opts   installer.Options
 	root   installer.Root
 	source *fakeSource
 	store  *fakeStore
-	kept   *sources.Signed // by the store, for every version; nil if it keeps none
+	kept   *sources.Signed // evidence in the store for every version; nil if there is none
 
 	events []acquire.Event
 }
@@ -59,7 +59,7 @@ func newFixture(t *testing.T) *fixture {
 	return f
 }
 
-func (f *fixture) report(e acquire.Event) { // one call at a time, so that it needs no lock
+func (f *fixture) report(e acquire.Event) { // called one at a time, so it requires no lock
 	f.events = append(f.events, e)
 }
 
@@ -81,13 +81,13 @@ func provider(typ string) sources.Provider {
 	return must(sources.ParseProvider("example.test/acme/"+typ, sources.Terraform))
 }
 
-// id is a package by "TYPE VERSION OS_ARCH".
+// id parses "TYPE VERSION OS_ARCH".
 func id(text string) sources.PackageID {
 	words := strings.Fields(text)
 	return sources.PackageID{Provider: provider(words[0]), Version: must(sources.ParseVersion(words[1])), Platform: platform(words[2])}
 }
 
-// require requires a provider of the type.
+// require adds a requirement for the provider with the type.
 func (f *fixture) require(typ, constraints string) {
 	r := sources.Requirement{Provider: provider(typ), From: []sources.Origin{{File: "main.tf", Line: 3, Constraint: constraints}}}
 	if constraints != "" {
@@ -121,7 +121,7 @@ func texts(hashes []sources.Hash) []string {
 
 func (f *fixture) lockPath() string { return filepath.Join(f.root.Dir, lockfile.Name) }
 
-// locked is what the lock file says now, without the boilerplate.
+// locked returns the contents of the lock file without the boilerplate.
 func (f *fixture) locked() string {
 	f.t.Helper()
 	lock, ds := lockfile.Read(f.lockPath())
@@ -142,7 +142,7 @@ func (f *fixture) install() (*installer.Result, error) {
 	return installer.New(f.source, f.store, f.source, f.opts).Install(f.t.Context(), f.root)
 }
 
-// steps are what happened, without who was asked.
+// steps returns the steps of the events, without queries.
 func (f *fixture) steps() []acquire.Step {
 	var steps []acquire.Step
 	for _, e := range f.events {
@@ -151,7 +151,7 @@ func (f *fixture) steps() []acquire.Step {
 	return steps
 }
 
-// outcome is "TYPE VERSION OS_ARCH: how, verdict" of each package.
+// outcome returns "TYPE VERSION OS_ARCH: how, verdict" of each package.
 func outcome(r *installer.Result) string {
 	var lines []string
 	for _, o := range r.Packages {
@@ -160,15 +160,15 @@ func outcome(r *installer.Result) string {
 	return strings.Join(lines, "\n")
 }
 
-// A fakeSource has what a test gives it, and downloads it too.
+// A fakeSource has the packages that a test adds, and downloads them too.
 type fakeSource struct {
 	versions map[sources.Provider]sources.Listing
 	packages map[sources.PackageID]sources.Package
 	fails    map[sources.Provider]error
 	archives map[string]string // by URL
-	damaged  int               // how many downloads go wrong
-	offline  bool              // nothing can be asked
-	wait     chan struct{}     // if not nil, downloads hang until it is closed
+	damaged  int               // number of downloads that fail
+	offline  bool              // all queries fail
+	wait     chan struct{}     // if not nil, downloads block until it is closed
 
 	mu    sync.Mutex
 	asked []string // "versions TYPE", "package TYPE VERSION OS_ARCH" and "download URL"
@@ -182,7 +182,7 @@ func (s *fakeSource) note(format string, args ...any) {
 	s.asked = append(s.asked, fmt.Sprintf(format, args...))
 }
 
-// log is what was asked for, sorted.
+// log returns the sorted requests.
 func (s *fakeSource) log() string { return strings.Join(slices.Sorted(slices.Values(s.asked)), "\n") }
 
 func (s *fakeSource) Versions(_ context.Context, p sources.Provider) (sources.Listing, error) {
@@ -226,7 +226,7 @@ func (s *fakeSource) Download(ctx context.Context, from fetch.Archive, to fetch.
 	if !ok {
 		return errors.New("no answer")
 	}
-	// What comes first is not what it should be, as after a connection broke.
+	// The first bytes are wrong, as after a broken connection.
 	if _, err := io.WriteString(to, "no"); err != nil {
 		return err
 	}
@@ -261,14 +261,14 @@ func (s *fakeSource) add(text string, edit func(*sources.Package)) {
 	s.packages[pid] = pkg
 }
 
-// other is another platform's package, as signed checksums list it.
+// other is another platform's package, as in signed checksums.
 const other = "other platform"
 
-// signed has the publisher sign for the package's archive and another one.
+// signed signs the package's archive and another one as the publisher.
 func signed(p *sources.Package) { signedAs(p, p.Filename) }
 
-// signedFor has the publisher sign for the package's archive under the name of another
-// package.
+// signedFor signs the package's archive under the file name of another package as the
+// publisher.
 func signedFor(text string) func(*sources.Package) {
 	return func(p *sources.Package) { signedAs(p, id(text).Filename()) }
 }
@@ -281,14 +281,14 @@ func signedAs(p *sources.Package, name string) {
 	p.Signed = &sources.Signed{Sums: sums, Signature: key.Sign(sums), Keys: []sources.Key{{Armor: key.Armor()}}}
 }
 
-// fromMirror has the package come from a network mirror with these hashes.
+// fromMirror offers the package in a network mirror with these hashes.
 func fromMirror(hashes ...sources.Hash) func(*sources.Package) {
 	return func(p *sources.Package) {
 		p.Kind, p.Source, p.Hashes = sources.FromNetwork, "network mirror", hashes
 	}
 }
 
-// evidence is what a mirror carries along.
+// evidence adds evidence as a mirror carries it.
 func evidence(p *sources.Package) {
 	p.Kind, p.Source = sources.FromFilesystem, "filesystem mirror"
 	signed(p)
@@ -304,7 +304,7 @@ type fakeStore struct {
 	known     map[sources.PackageID]sources.Stored
 	evidence  map[sources.Version]*sources.Signed
 	installed map[string]sources.Stored // by target
-	recallErr error                     // of recalling what is not known; by default it is not found
+	recallErr error                     // error of Recall for unknown packages; not found by default
 }
 
 func (s *fakeStore) Get(_ context.Context, id sources.PackageID) (sources.Stored, error) {
@@ -412,7 +412,7 @@ func (t *fakeTx) Unpack(ctx context.Context, from sources.Payload) (sources.Cont
 func (t *fakeTx) Commit(_ context.Context, by sources.Provenance) (sources.Stored, error) {
 	t.store.mu.Lock()
 	defer t.store.mu.Unlock()
-	if t.contents.H1 == "" { // nothing was unpacked: it is about the package that is there
+	if t.contents.H1 == "" { // nothing was unpacked: the commit concerns the existing package
 		s := t.store.entries[t.id]
 		s.Signed, s.Verdict = by.Signed, by.Verdict
 		t.store.entries[t.id] = s
@@ -461,12 +461,12 @@ func unpack(ctx context.Context, p sources.Payload, staged *sourcetest.Buffer) (
 	return sources.Contents{H1: h1(text), ZipH1: h1(text)}, nil
 }
 
-// keep puts a package into the store, as it comes from a source.
+// keep puts a package into the store as if it came from a source.
 func (s *fakeStore) keep(text string, verdict sources.Verdict, evidence *sources.Signed) {
 	s.entries[id(text)] = sources.Stored{ID: id(text), H1: h1(text), ZH: zh(text), Verdict: verdict, Signed: evidence}
 }
 
-// has lists what the store holds.
+// has lists the contents of the store.
 func (s *fakeStore) has() string {
 	var all []string
 	for id := range maps.Keys(s.entries) {

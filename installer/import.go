@@ -7,20 +7,20 @@ import (
 	"github.com/larder-cli/larder/sources"
 )
 
-// The ways to get a package that is imported.
+// Origins of an imported package.
 const (
 	Imported  How = "imported"
 	WasStored How = "already in the cache"
 )
 
-// Import stores a package that was taken out of another store: its files or its
-// directory, with what is claimed of its archive. The contents must hash to h1, and to
-// what is recorded of such a package, else the error is a [acquire.HashMismatchError] or
-// a [acquire.RepublishedError].
+// Import stores a package from an export of another store: its files or its
+// directory, and claims about its archive. The contents must match h1 and the
+// recorded hashes of the package. Otherwise the error is an
+// [acquire.HashMismatchError] or an [acquire.RepublishedError].
 //
-// Without the archive it can't be verified that these contents came out of it. So the
-// claims count only if the store has recorded the same of these contents, which it has
-// if it has seen the archive.
+// Without the archive it is impossible to verify that these contents came from it. So
+// the claims count only if the store has recorded the same claims for these contents,
+// which requires that it has processed the archive.
 func (in *Installer) Import(ctx context.Context, id sources.PackageID, h1 sources.Hash, from sources.Payload, claims sources.Provenance) (Outcome, error) {
 	offer := acquire.Offer{
 		Package:    sources.Package{ID: id, Hashes: []sources.Hash{h1}, Source: claims.Origin, Kind: sources.FromFilesystem},

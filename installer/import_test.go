@@ -14,14 +14,14 @@ import (
 
 const wanted = "widget 1.0.0 linux_amd64"
 
-// An export is what an export file has of a package.
+// An export is the data of a package in an export file.
 type export struct {
 	sources.Payload
 	sources.Provenance
 }
 
-// claimed is a package in an export file, whose text says what it consists of, with
-// evidence that is true.
+// claimed returns a package in an export file with the contents text, and valid
+// evidence.
 func claimed(text string) export {
 	p := sources.Package{Hashes: []sources.Hash{zh(text)}, Filename: "widget.zip"}
 	signed(&p)
@@ -37,8 +37,8 @@ func (e export) into(f *fixture) (installer.Outcome, error) {
 	return installer.New(nil, f.store, nil, f.opts).Import(f.t.Context(), id(wanted), h1(wanted), e.Payload, e.Provenance)
 }
 
-// What is claimed of a package that is imported counts as far as this machine
-// knows that it is true, and no further.
+// The claims about an imported package count only if the records of this machine
+// confirm them.
 func TestImport(t *testing.T) {
 	mine := sources.Stored{ID: id(wanted), H1: h1(wanted), ZH: zh(wanted), Filename: "widget.zip", Verdict: sources.HashOnly}
 	tests := []struct {
@@ -92,7 +92,7 @@ func TestImport(t *testing.T) {
 	}
 }
 
-func TestImportLeavesWhatIsThere(t *testing.T) {
+func TestImportKeepsStoredPackage(t *testing.T) {
 	f := newFixture(t)
 	f.store.keep(wanted, sources.SelfSigned, nil)
 	from := claimed(wanted)
@@ -103,7 +103,7 @@ func TestImportLeavesWhatIsThere(t *testing.T) {
 	}
 }
 
-// What an error of a re-published release tells is what users have to decide by.
+// The error of a republished release contains what users require for their decision.
 func TestRepublishedImport(t *testing.T) {
 	f := newFixture(t)
 	f.store.known[id(wanted)] = sources.Stored{ID: id(wanted), H1: h1("before"), Origin: "there"}

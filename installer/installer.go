@@ -1,11 +1,11 @@
-// Package installer decides which version of each provider a root module gets, and has
-// what it needs acquired, linked and locked: see [Installer.Install], [Installer.Fill],
+// Package installer chooses a version of each provider for a root module, and
+// acquires, links and locks the packages: see [Installer.Install], [Installer.Fill],
 // [Installer.Import] and [Locker.Lock].
 //
-// It does not know what sources and stores there are, nor how anything is shown: the
-// command plugs them in and listens to its events. How a single package is verified and
-// stored is the matter of package acquire. It leaves on disk the dependency lock file;
-// the rest is the store's.
+// It is independent of the kinds of sources and stores, and of the display: the
+// command provides sources and stores, and listens to events. Package acquire
+// verifies and stores single packages. Package installer writes the dependency lock
+// file; the store writes all other files.
 package installer
 
 import (
@@ -14,57 +14,58 @@ import (
 	"github.com/larder-cli/larder/sources/trust"
 )
 
-// A Cache is a store that root modules are installed from.
+// A Cache is a store from which root modules are installed.
 type Cache interface {
 	acquire.Store
 
-	// Workdir is the root module in the directory dir, whose packages are installed in
-	// the directory providers. The caller closes it.
+	// Workdir returns the working directory of the root module in dir, whose packages
+	// are installed in the directory providers. The caller closes it.
 	Workdir(dir, providers string) sources.Workdir
 }
 
-// Options adjust an Installer. The zero Options are ready to use.
+// Options configure an Installer. The zero Options are ready to use.
 type Options struct {
 	Engine        sources.Engine
 	Trust         trust.Options
 	RequireSigned bool               // refuse packages without a valid signature
-	Memory        acquire.Memory     // what this user has verified elsewhere; may be nil
-	Readings      *acquire.Readings  // for dry runs of several installers; nil means its own
-	Slots         acquire.Slots      // for packages in work; nil means as many as NewSlots makes of 0
-	Platforms     []sources.Platform // empty means the one we run on
-	Upgrade       bool               // ignore what the lock file selects
+	Memory        acquire.Memory     // hashes this user has verified outside the store; may be nil
+	Readings      *acquire.Readings  // shared between dry runs of several installers; nil means separate Readings
+	Slots         acquire.Slots      // for concurrent packages; nil means NewSlots(0)
+	Platforms     []sources.Platform // empty means the current platform
+	Upgrade       bool               // ignore the versions in the lock file
 
-	// EngineCache says that the store is a plugin cache that the engine is
-	// configured to use itself. A package that the engine would find there
-	// leaves its lock entry as it is, where a download would complete it.
+	// EngineCache states that the store is a plugin cache that the engine is
+	// configured to use itself. If the engine would find a package there, the
+	// package's lock entry is not changed. A download would complete the entry.
 	EngineCache bool
 
-	// UnverifiedCache allows [Installer.Install] to use a package in the store that
-	// nothing proves, where no source delivers it.
+	// UnverifiedCache allows [Installer.Install] to use an unverified package in the
+	// store if no source delivers it.
 	UnverifiedCache bool
 
 	Report func(acquire.Event) // called for every step, one call at a time; may be nil
 }
 
-// An Installer does what commands do for root modules. It may be used for many, one after
-// another or side by side.
+// An Installer does the work of commands for root modules. It may be used for several
+// root modules, sequentially or concurrently.
 type Installer struct {
 	acquirer *acquire.Acquirer
 	from     sources.Source
 	into     acquire.Store
-	cache    Cache // the same, unless nothing is installed from there
+	cache    Cache // the same store; nil if nothing is installed from it
 	opts     Options
 }
 
-// New returns an installer that takes packages from a source by way of a cache.
+// New returns an installer that takes packages from a source and stores them in a
+// cache.
 func New(from sources.Source, by Cache, down acquire.Downloader, opts Options) *Installer {
 	in := NewFetcher(from, by, down, opts)
 	in.cache = by
 	return in
 }
 
-// NewFetcher returns an installer for a store that nothing is installed from. It can
-// [Installer.Select] and [Installer.Fill].
+// NewFetcher returns an installer for a store from which nothing is installed. Only
+// [Installer.Select] and [Installer.Fill] may be called.
 func NewFetcher(from sources.Source, into acquire.Store, down acquire.Downloader, opts Options) *Installer {
 	if len(opts.Platforms) == 0 {
 		opts.Platforms = []sources.Platform{sources.CurrentPlatform()}

@@ -67,7 +67,7 @@ func TestChoice(t *testing.T) {
 	}
 }
 
-// Errors can be told apart, and say what to do.
+// Errors have distinct types, and hints.
 func TestChoiceErrors(t *testing.T) {
 	f := newFixture(t)
 	f.require("gadget", "")
@@ -113,7 +113,7 @@ func TestChoiceErrors(t *testing.T) {
 
 const widget = "widget 1.0.0 linux_amd64"
 
-// What the lock file holds afterwards is what the engine would have written.
+// The new lock file is the one that the engine would have written.
 func TestLocks(t *testing.T) {
 	hw, zw, zo := string(h1(widget)), string(zh(widget)), string(zh(other))
 	everything := strings.Join(sorted(hw, zw, zo), " ")
@@ -127,20 +127,20 @@ func TestLocks(t *testing.T) {
 		inStore     bool
 		engineCache bool
 		want        string // the hashes
-		left        bool   // the file is left as it is, out-of-date constraints included
+		left        bool   // the file is unchanged, including out-of-date constraints
 	}{
-		{name: "nobody vouches", publish: fromMirror(), want: hw},
+		{name: "unsigned", publish: fromMirror(), want: hw},
 		{name: "signed", publish: signed, want: everything},
 		{name: "registry without signature", want: hw},
 		{name: "mirror with hashes", publish: fromMirror(h1(widget), zh(widget), zh(other)), want: hw},
 		{name: "mirror with evidence", publish: evidence, want: everything},
-		{name: "tofu: nobody vouches", engine: tofu, publish: fromMirror(), want: hw},
+		{name: "tofu: unsigned", engine: tofu, publish: fromMirror(), want: hw},
 		{name: "tofu: signed", engine: tofu, publish: signed, want: everything},
 		{name: "tofu: mirror with hashes", engine: tofu, publish: fromMirror(h1(widget), zh(other)), want: hw},
 		{name: "tofu: mirror with the archive's hash", engine: tofu, publish: fromMirror(h1(widget), zh(widget)), want: hw + " " + zw},
 
 		{name: "locked hashes stay", publish: fromMirror(), locked: []sources.Hash{"h1:old=", zh(widget), "zh:00"}, want: strings.Join(sorted("h1:old=", hw, zw, "zh:00"), " ")},
-		{name: "hashes of foreign schemes go", publish: fromMirror(), locked: []sources.Hash{"h2:x", zh(widget)}, want: hw + " " + zw},
+		{name: "hashes of unknown schemes are removed", publish: fromMirror(), locked: []sources.Hash{"h2:x", zh(widget)}, want: hw + " " + zw},
 		{name: "locked without hashes", publish: signed, locked: []sources.Hash{}, want: everything},
 
 		{name: "from the store, signed", inStore: true, stored: sources.SelfSigned, publish: signed, locked: []sources.Hash{h1(widget)}, want: everything},
@@ -179,20 +179,20 @@ func sorted(all ...string) []string {
 	return all
 }
 
-// Hashes that archives can prove are checked before anything is unpacked, the
-// others once the contents are known. One of those that somebody has is enough.
-func TestJudgement(t *testing.T) {
+// Archive hashes are checked before unpacking, content hashes once the contents are
+// known. One matching hash of each origin is sufficient.
+func TestHashChecks(t *testing.T) {
 	wrong, wrongH1 := zh("wrong"), sources.Hash("h1:wrong=")
 	type hashes = []sources.Hash
 	cases := []struct {
 		name           string
 		source, locked hashes
-		dir            bool   // an unpacked package, whose contents hash to h1(dir)
-		by             string // who refuses it: "source", "lock file" or nobody
-		early          bool   // before it is unpacked
+		dir            bool   // an unpacked package, whose contents have the hash h1(dir)
+		by             string // origin of the refusal: "source", "lock file" or none
+		early          bool   // before unpacking
 		verdict        sources.Verdict
 	}{
-		{name: "nobody has any", verdict: sources.Unverified},
+		{name: "no hashes anywhere", verdict: sources.Unverified},
 		{name: "the source's archive hash", source: hashes{zh(widget)}, verdict: sources.HashOnly},
 		{name: "the source's contents hash", source: hashes{h1(widget)}, verdict: sources.HashOnly},
 		{name: "one of the source's", source: hashes{wrong, h1(widget)}, verdict: sources.HashOnly},
@@ -247,13 +247,13 @@ func TestJudgement(t *testing.T) {
 	}
 }
 
-// A package can be had without a root module. It must then be the one that was
-// there before, if something is known of that.
+// Fetch requires no root module. If hashes from before are given, the package must
+// match one.
 func TestFetch(t *testing.T) {
 	cases := []struct {
 		name    string
 		before  []sources.Hash
-		stored  bool // already
+		stored  bool // already stored
 		how     installer.How
 		verdict sources.Verdict
 		refused bool
@@ -294,7 +294,7 @@ func TestFetch(t *testing.T) {
 	sourcetest.ErrorIs(t, err, sources.ErrNotFound, "nobody has it")
 }
 
-// directory makes an unpacked package.
+// directory creates an unpacked package.
 func directory(t *testing.T) (dir string, h1 sources.Hash) {
 	t.Helper()
 	dir = t.TempDir()
@@ -302,8 +302,8 @@ func directory(t *testing.T) (dir string, h1 sources.Hash) {
 	return dir, must(archive.Hash(t.Context(), dir)).H1
 }
 
-// Signatures are checked before archives are fetched, if the source states the archive's
-// checksum, and if it is a mirror also once the archive is here.
+// Signatures are checked before archives are fetched, if the source states the
+// archive's checksum. For mirrors they are checked again with the fetched archive.
 func TestSignatures(t *testing.T) {
 	forged := func(how func(*sources.Package)) func(*sources.Package) {
 		return func(p *sources.Package) {
@@ -315,7 +315,7 @@ func TestSignatures(t *testing.T) {
 		p.Hashes = []sources.Hash{zh("another archive")}
 		evidence(p)
 	}
-	older := func(p *sources.Package) { // which its publisher has signed too
+	older := func(p *sources.Package) { // also signed by the publisher
 		p.Filename = "terraform-provider-widget_0.9.0_linux_amd64.zip"
 		signed(p)
 	}
@@ -323,7 +323,7 @@ func TestSignatures(t *testing.T) {
 		evidence(p)
 		p.Kind, p.Hashes = sources.FromNetwork, []sources.Hash{zh(widget)}
 	}
-	statedOther := func(p *sources.Package) { // of the checksums that are signed, and not of the archive
+	statedOther := func(p *sources.Package) { // for the signed checksums, not for the archive
 		stated(p)
 		p.Hashes = []sources.Hash{zh(other), h1("evil")}
 	}
@@ -394,8 +394,8 @@ func TestSignatures(t *testing.T) {
 	}
 }
 
-// Where a signature is required, what lies near does not do because it is near.
-func TestRequireSignedOfWhatIsThere(t *testing.T) {
+// If a signature is required, local packages must have one too.
+func TestRequireSignedOfStoredPackages(t *testing.T) {
 	for _, where := range []string{"installed", "in the store"} {
 		for what, stored := range map[string]struct {
 			verdict  sources.Verdict
@@ -437,8 +437,8 @@ func TestRequireSignedOfWhatIsThere(t *testing.T) {
 	}
 }
 
-// The archives of a release belong together: one for another platform shows that it was
-// republished.
+// The archives of a release belong together: a changed archive for another platform
+// shows that the release was republished.
 func TestRepublishedForAnotherPlatform(t *testing.T) {
 	for name, tt := range map[string]struct {
 		was    sources.Hash
@@ -466,8 +466,8 @@ func TestRepublishedForAnotherPlatform(t *testing.T) {
 	}
 }
 
-// Nobody is asked for what the lock file names and what is at hand.
-func TestAsksOnlyForWhatIsMissing(t *testing.T) {
+// Sources are not queried for locked packages that are on this machine.
+func TestQueriesOnlyForMissingPackages(t *testing.T) {
 	cases := []struct {
 		name              string
 		locked            []sources.Hash
@@ -480,7 +480,7 @@ func TestAsksOnlyForWhatIsMissing(t *testing.T) {
 		{"installed, to be upgraded", []sources.Hash{h1(widget)}, "", widget, true, installer.WasInstalled, "versions widget"},
 		{"installed, its archive locked", []sources.Hash{zh(widget)}, widget, widget, false, installer.FromStore, ""},
 		{"installed, nothing locked", nil, "", widget, false, installer.Fetched, "download https://example.test/example.test/acme/widget/1.0.0/linux_amd64.zip\npackage widget 1.0.0 linux_amd64\nversions widget"},
-		{"something else is installed", []sources.Hash{h1(widget)}, widget, "gadget 1.0.0 linux_amd64", false, installer.FromStore, ""},
+		{"another package is installed", []sources.Hash{h1(widget)}, widget, "gadget 1.0.0 linux_amd64", false, installer.FromStore, ""},
 		{"stored", []sources.Hash{h1(widget)}, widget, "", false, installer.FromStore, ""},
 		{"stored, nothing locked", nil, widget, "", false, installer.FromStore, "package widget 1.0.0 linux_amd64\nversions widget"},
 		{"nowhere", []sources.Hash{h1(widget)}, "", "", false, installer.Fetched, "download https://example.test/example.test/acme/widget/1.0.0/linux_amd64.zip\npackage widget 1.0.0 linux_amd64\nversions widget"},
@@ -513,7 +513,8 @@ func (f *fixture) target() string {
 	return filepath.Join(f.root.DataDir, "providers", filepath.FromSlash(id(widget).Path()))
 }
 
-// What the store has is used without a lock file only if the source has the same.
+// Without a lock file, a package in the store is used only if the source has the
+// same.
 func TestStoreWithoutLock(t *testing.T) {
 	dir, contents := directory(t)
 	file := filepath.Join(t.TempDir(), "widget.zip")
@@ -530,7 +531,7 @@ func TestStoreWithoutLock(t *testing.T) {
 		{"the registry's", nil, sources.Stored{H1: h1(widget), ZH: zh(widget)}, installer.FromStore},
 		{"another than the registry's", nil, sources.Stored{H1: h1(widget), ZH: zh("x")}, installer.Fetched},
 		{"a mirror's contents", fromMirror(h1(widget)), sources.Stored{H1: h1(widget)}, installer.FromStore},
-		{"a mirror says nothing", fromMirror(), sources.Stored{H1: h1(widget), ZH: zh(widget)}, installer.Fetched},
+		{"a mirror without hashes", fromMirror(), sources.Stored{H1: h1(widget), ZH: zh(widget)}, installer.Fetched},
 		{"the archive here", at(sources.Location{Archive: file}), sources.Stored{H1: h1(widget), ZH: zh(widget)}, installer.FromStore},
 		{"another archive here", at(sources.Location{Archive: file}), sources.Stored{H1: h1(widget), ZH: zh("x")}, installer.Fetched},
 		{"the directory here", at(sources.Location{Dir: dir}), sources.Stored{H1: contents}, installer.FromStore},
@@ -550,8 +551,8 @@ func TestStoreWithoutLock(t *testing.T) {
 	}
 }
 
-// Evidence that the store keeps completes the lock file as if it had just come.
-func TestLocksWhatTheStoreKeepsEvidenceFor(t *testing.T) {
+// Evidence in the store completes the lock file like evidence from a source.
+func TestLocksHashesFromStoredEvidence(t *testing.T) {
 	file := filepath.Join(t.TempDir(), "widget.zip")
 	for _, there := range []bool{false, true} {
 		f := newFixture(t)
@@ -583,8 +584,8 @@ func TestReadOnlyLock(t *testing.T) {
 		{"complete", "widget 1.0.0", []sources.Hash{h1(widget)}, "", ""},
 		{"lacks a hash", "widget 1.0.0", []sources.Hash{zh(widget)}, "", "change example.test/acme/widget"},
 		{"lacks all hashes", "widget 1.0.0", nil, "", "change example.test/acme/widget"},
-		{"has a provider too many", "gadget 1.0.0", nil, "remove example.test/acme/gadget", ""},
-		{"is not there", "", nil, "add example.test/acme/widget", ""},
+		{"has an additional provider", "gadget 1.0.0", nil, "remove example.test/acme/gadget", ""},
+		{"does not exist", "", nil, "add example.test/acme/widget", ""},
 	}
 	for _, c := range cases {
 		t.Run(c.name, func(t *testing.T) {
@@ -614,7 +615,7 @@ func TestReadOnlyLock(t *testing.T) {
 	}
 }
 
-// The state may require what the configuration doesn't.
+// The state may require providers that the configuration does not require.
 func TestUnreadState(t *testing.T) {
 	for _, unread := range []bool{false, true} {
 		for _, opts := range []struct{ readOnly, upgrade bool }{{}, {readOnly: true}, {upgrade: true}} {
@@ -671,7 +672,7 @@ func TestPlatforms(t *testing.T) {
 	sourcetest.Equal(t, f.locked(), "widget 1.0.0 "+strings.Join(sorted(string(h1(widget)), string(h1(mac))), " "))
 }
 
-// A provider that fails takes nothing from the others but the lock file.
+// A provider that fails does not stop the others, but no lock file is written.
 func TestOneFails(t *testing.T) {
 	f := newFixture(t)
 	f.source.add(widget, nil)
@@ -694,7 +695,8 @@ func TestOneFails(t *testing.T) {
 	sourcetest.Expect(t, failed == 2, "told of %d failures", failed)
 }
 
-// What is no longer required goes, but for what a debugger runs.
+// The entries of providers that are no longer required are removed, except for
+// unmanaged providers.
 func TestUnmanaged(t *testing.T) {
 	f := newFixture(t)
 	f.source.add(widget, fromMirror())
@@ -751,8 +753,8 @@ func TestSlots(t *testing.T) {
 	sourcetest.Expect(t, busy == 0 && most <= 2, "%d at once", most)
 }
 
-// What arrives damaged is fetched once more, and no more than once.
-func TestDamagedOnTheWay(t *testing.T) {
+// A damaged archive is fetched once more, and not again.
+func TestDamagedDownload(t *testing.T) {
 	for damaged, want := range []int{1, 2, 2} {
 		f := newFixture(t)
 		f.source.damaged = damaged
@@ -767,7 +769,7 @@ func TestDamagedOnTheWay(t *testing.T) {
 	}
 }
 
-// A hint about many places stays a hint.
+// A hint lists only some of many places.
 func TestRequiredInManyPlaces(t *testing.T) {
 	f := newFixture(t)
 	f.require("unknown", "")
@@ -780,7 +782,7 @@ func TestRequiredInManyPlaces(t *testing.T) {
 	sourcetest.Expect(t, slices.Contains(hints, want), "got %q", hints)
 }
 
-// Nothing that lets its holder in is recorded.
+// The recorded origin contains no credentials.
 func TestOriginHasNoSecrets(t *testing.T) {
 	f := newFixture(t)
 	f.source.add(widget, func(p *sources.Package) { p.Location.URL += "?signature=secret" })
@@ -791,7 +793,7 @@ func TestOriginHasNoSecrets(t *testing.T) {
 	sourcetest.Equal(t, result.Packages[0].Package.Origin, "https://example.test/example.test/acme/widget/1.0.0/linux_amd64.zip")
 }
 
-// An archive that changes while it is read is neither the one nor the other.
+// An archive that changes while it is read is refused.
 func TestLocalArchiveThatChanges(t *testing.T) {
 	file := filepath.Join(t.TempDir(), "widget.zip")
 	f := newFixture(t)
@@ -810,7 +812,7 @@ func TestLocalArchiveThatChanges(t *testing.T) {
 	sourcetest.Equal(t, f.store.has(), "", "it is stored all the same")
 }
 
-// A local archive that is larger than packages can be is not read.
+// A local archive that is too large for a package is not read.
 func TestLocalArchiveThatIsTooLarge(t *testing.T) {
 	file := filepath.Join(t.TempDir(), "widget.zip")
 	for _, dryRun := range []bool{false, true} {
@@ -829,7 +831,7 @@ func TestLocalArchiveThatIsTooLarge(t *testing.T) {
 	}
 }
 
-// What sources say to the user is passed on.
+// Warnings of sources are reported.
 func TestWarnings(t *testing.T) {
 	f := newFixture(t)
 	f.source.add(widget, func(p *sources.Package) { p.Warnings = []string{"about the package"} })
@@ -848,9 +850,9 @@ func TestWarnings(t *testing.T) {
 	sourcetest.EqualSlices(t, told, []string{"about the provider", "about the package"})
 }
 
-// OpenTofu takes its own registry's word, without a signature if there are no
-// keys, unless it is told to insist on one.
-func TestLocksWhatOpenTofusRegistryOffers(t *testing.T) {
+// OpenTofu accepts the hashes of its own registry without a signature if there are no
+// keys, unless signatures are enforced.
+func TestLocksHashesFromOpenTofuRegistry(t *testing.T) {
 	tofu := must(sources.ParseProvider("acme/widget", sources.OpenTofu))
 	pid := sources.PackageID{Provider: tofu, Version: id(widget).Version, Platform: id(widget).Platform}
 	own := []string{string(h1(widget)), string(zh(widget))}

@@ -13,20 +13,20 @@ import (
 	"github.com/larder-cli/larder/sources/trust"
 )
 
-// A job is what is done about one provider for one root module.
+// A job is the work on one provider for one root module.
 type job struct {
 	*Installer
 	root    Root
 	workdir sources.Workdir // of root; nil if nothing is installed
 	req     sources.Requirement
-	locked  lockfile.Entry // its zero value if the lock file has none, or if it does not count
+	locked  lockfile.Entry // zero if the lock file has no entry, or if it is ignored
 	by      acquire.Authority
 
 	version  sources.Version
 	looked   map[sources.Platform]look
-	learned  []sources.Hash // that the lock file must hold too
-	others   []sources.Hash // that the source states for other platforms; a Locker's
-	sums     trust.Sums     // signed, that came with the package; empty if none did
+	learned  []sources.Hash // hashes to add to the lock file
+	others   []sources.Hash // hashes that the source states for other platforms; for a Locker
+	sums     trust.Sums     // signed checksums of the package; empty if there are none
 	changed  bool           // whether the lock file's entry may have to change
 	outcomes []Outcome
 
@@ -40,7 +40,7 @@ func (in *Installer) newJob(root Root, req sources.Requirement, workdir sources.
 	return j
 }
 
-// id is the package of the chosen version for a platform.
+// id returns the package ID of the chosen version for a platform.
 func (j *job) id(platform sources.Platform) sources.PackageID {
 	return sources.PackageID{Provider: j.req.Provider, Version: j.version, Platform: platform}
 }
@@ -49,12 +49,12 @@ func (j *job) request(id sources.PackageID, slot *acquire.Slot) acquire.Request 
 	return acquire.Request{ID: id, Locked: j.lockedHashes(), By: j.by, DryRun: j.root.DryRun, Slot: slot}
 }
 
-// run installs the provider. The error of one that needs the network under --offline
-// names each package that is missing.
+// run installs the provider. If it requires the network under --offline, the error
+// names each missing package.
 func (j *job) run(ctx context.Context) error { return j.missing(j.tryRun(ctx)) }
 
 // tryRun chooses a version and installs its packages, one for each platform. The
-// error joins what went wrong for each.
+// error joins the errors of all platforms.
 func (j *job) tryRun(ctx context.Context) error {
 	if err := j.choose(ctx); err != nil {
 		return err
@@ -75,8 +75,8 @@ func (j *job) tryRun(ctx context.Context) error {
 	return errors.Join(errs...)
 }
 
-// choose settles the version: the locked one while it holds, else the newest
-// that is acceptable.
+// choose chooses the version: the locked one if the constraints allow it, else the
+// newest acceptable one.
 func (j *job) choose(ctx context.Context) error {
 	if j.keepsLocked() {
 		return j.chooseLocked(ctx)
@@ -101,8 +101,8 @@ func (j *job) keepsLocked() bool {
 	return j.locked.Version != (sources.Version{}) && !j.opts.Upgrade
 }
 
-// chooseLocked keeps the locked version. Sources are asked only if one of its
-// packages is missing: it must then be among what they have, as engines demand.
+// chooseLocked chooses the locked version. It queries sources only if one of the
+// packages is missing. The sources must then have the version, as engines require.
 func (j *job) chooseLocked(ctx context.Context) error {
 	j.version = j.locked.Version
 	if !j.req.Constraints.Allow(j.version) {
@@ -136,18 +136,19 @@ func (j *job) versions(ctx context.Context) (sources.Listing, error) {
 	return listing, j.required(err)
 }
 
-// A look is what is on this machine of a package that is locked.
+// A look describes the copies of a locked package on this machine.
 type look struct {
-	installed bool           // held is in the working directory, and nothing is left to do
+	installed bool           // held is in the working directory, and nothing remains to be done
 	stored    bool           // held is in the store, and the lock file accepts it
 	held      sources.Stored // without H1 if there is none
 }
 
 func (l look) suffices() bool { return l.installed || l.stored }
 
-// look looks for a locked package, once: in the working directory and then in the store.
-// Engines insist on the h1: hash of what is installed, so without one that isn't hashed.
-// Without locked hashes, nothing on this machine suffices.
+// look searches for a locked package, once: in the working directory and then in the
+// store. Engines require the h1: hash of an installed package, so if none is locked,
+// the installed package is not hashed. Without locked hashes, no local copy is
+// sufficient.
 func (j *job) look(ctx context.Context, platform sources.Platform) (look, error) {
 	if l, ok := j.looked[platform]; ok {
 		return l, nil
@@ -178,7 +179,7 @@ func (j *job) look(ctx context.Context, platform sources.Platform) (look, error)
 	return l, nil
 }
 
-// lockedHashes are the hashes that the lock file has for the chosen version.
+// lockedHashes returns the lock file's hashes for the chosen version.
 func (j *job) lockedHashes() []sources.Hash {
 	if j.locked.Version != j.version {
 		return nil
@@ -192,9 +193,10 @@ func (j *job) lockedHashes() []sources.Hash {
 	return usable
 }
 
-// entry is what the lock file must contain about the provider. If nothing was
-// installed it stays as it is, as engines leave it, hashes of foreign schemes included.
-// Out-of-date constraints stay too, but OpenTofu refreshes them if it rewrites the file.
+// entry returns the provider's entry for the lock file. If nothing was installed, the
+// entry is unchanged, as engines leave it, including hashes with unknown schemes.
+// Out-of-date constraints are unchanged too, but OpenTofu updates them if it rewrites
+// the file.
 func (j *job) entry() lockfile.Entry {
 	if !j.changed {
 		kept := j.locked
@@ -211,10 +213,10 @@ func (j *job) entry() lockfile.Entry {
 	}
 }
 
-// install installs one package into the working directory. A package that another process
-// changes between its verification and its linking is acquired again, a few times, with
-// growing pauses: Terraform unpacks over packages in a cache without a lock, and the more
-// that do, the longer it takes.
+// install installs one package into the working directory. If another process changes
+// the package between verification and linking, install acquires it again, several
+// times, with increasing pauses: Terraform unpacks over packages in a cache without a
+// lock, and several Terraform processes take longer.
 func (j *job) install(ctx context.Context, id sources.PackageID) (outcome Outcome, err error) {
 	l, err := j.look(ctx, id.Platform)
 	if err != nil {
@@ -256,12 +258,12 @@ func (j *job) install(ctx context.Context, id sources.PackageID) (outcome Outcom
 	}
 }
 
-// maxSwapped is how often a package that was changed is acquired again, which is 25
-// seconds of pauses.
+// maxSwapped is how often a changed package is acquired again. The pauses add up to
+// 25 seconds.
 const maxSwapped = 8
 
-// acquire sees to it that the store has the package. If no source delivers one that is
-// not locked, a package in the store will do that its signed checksums prove, or any
+// acquire ensures that the store has the package. If no source delivers an unlocked
+// package, it accepts a package in the store that its signed checksums verify, or any
 // package if that is allowed.
 func (j *job) acquire(ctx context.Context, req acquire.Request, held sources.Stored) (acquire.Result, error) {
 	res, err := j.acquirer.Acquire(ctx, req, held)
@@ -273,7 +275,7 @@ func (j *job) acquire(ctx context.Context, req acquire.Request, held sources.Sto
 		return res, err
 	}
 	why := "which its signed checksums prove"
-	if held.Signed == nil || held.Verdict < sources.SelfSigned { // anyone can have made what a mirror carries
+	if held.Signed == nil || held.Verdict < sources.SelfSigned { // a mirror's evidence may have been made by anyone
 		if !j.opts.UnverifiedCache {
 			return res, err
 		}
@@ -284,9 +286,9 @@ func (j *job) acquire(ctx context.Context, req acquire.Request, held sources.Sto
 	return acquire.Result{Package: held}, nil
 }
 
-// outcome is what came of a package that was acquired, whose hashes it learns. An engine
-// that finds a locked package in its own cache adds nothing to an entry that its contents
-// already match.
+// outcome returns the result for an acquired package, and learns its hashes. An
+// engine that finds a locked package in its own cache does not add hashes to an entry
+// that the contents already match.
 func (j *job) outcome(res acquire.Result) Outcome {
 	o := Outcome{Package: res.Package, How: FromStore, KeyID: res.Report.KeyID, Source: res.Offer.Source}
 	j.changed = true
@@ -298,7 +300,7 @@ func (j *job) outcome(res acquire.Result) Outcome {
 		o.How, o.Size = Fetched, res.Size
 	}
 	switch {
-	case res.Offer.ID != (sources.PackageID{}): // a source was asked
+	case res.Offer.ID != (sources.PackageID{}): // a source was queried
 		j.learn(res)
 	case !j.opts.EngineCache || !sources.MatchesAny(j.lockedHashes(), res.Package.H1):
 		j.learnKnown(res.Package)
@@ -306,14 +308,14 @@ func (j *job) outcome(res acquire.Result) Outcome {
 	return o
 }
 
-// Fetch sees to it that the store has one package, for no root module. If there
-// are hashes of the package as it was before, it must match one of them, else
-// the error is a [acquire.HashMismatchError]. The error matches [sources.ErrNotFound] if
-// no source has the package.
+// Fetch ensures that the store has one package, without a root module. If hashes of
+// the package are known from before, it must match one of them. Otherwise the error
+// is an [acquire.HashMismatchError]. The error matches [sources.ErrNotFound] if no
+// source has the package.
 func (in *Installer) Fetch(ctx context.Context, id sources.PackageID, before []sources.Hash) (Outcome, error) {
 	var held sources.Stored
 	if len(before) > 0 {
-		held, _ = in.into.Get(ctx, id) // without one, the package is fetched
+		held, _ = in.into.Get(ctx, id) // if there is none, it is fetched
 	}
 	j := in.jobFor(id, before)
 	j.by = acquire.TheOneBefore
@@ -326,7 +328,8 @@ func (in *Installer) Fetch(ctx context.Context, id sources.PackageID, before []s
 	return outcome, nil
 }
 
-// jobFor is a job about one package, for no root module, locked to hashes if there are any.
+// jobFor returns a job for one package without a root module. It is locked to the
+// hashes, if there are any.
 func (in *Installer) jobFor(id sources.PackageID, locked []sources.Hash) *job {
 	return &job{
 		Installer: in, req: sources.Requirement{Provider: id.Provider}, version: id.Version, by: acquire.TheLockFile,

@@ -6,9 +6,9 @@ import (
 	"github.com/larder-cli/larder/sources/trust"
 )
 
-// learn notes the hashes that the lock file must hold for a package that a source has
-// just offered: those that an engine would have noted. OpenTofu notes the hashes of an
-// archive that the source stated, and no others of an archive that it has at hand.
+// learn adds the hashes to the lock file that an engine would add for a package that
+// a source has just offered. OpenTofu adds the hashes that the source states for an
+// archive, and adds no others if it already has the archive.
 func (j *job) learn(res acquire.Result) {
 	s, offer := res.Package, res.Offer
 	j.learned = append(j.learned, s.H1)
@@ -24,16 +24,16 @@ func (j *job) learn(res acquire.Result) {
 				j.learned = append(j.learned, h)
 			}
 		}
-		if j.acquirer.KeysOptional(j.req.Provider) { // then what the registry states is enough
+		if j.acquirer.KeysOptional(j.req.Provider) { // the hashes that the registry states are then sufficient
 			j.learned = append(j.learned, offer.Offered...)
-			if offer.Kind == sources.FromRegistry { // anyone can have made what a mirror carries
+			if offer.Kind == sources.FromRegistry { // a mirror's evidence may have been made by anyone
 				j.learnSigned(s, offer.Signed)
 			}
 		}
 	}
 }
 
-// learnKnown notes the hashes for a package that was verified when it was stored.
+// learnKnown adds the hashes for a package that was verified when it was stored.
 func (j *job) learnKnown(s sources.Stored) {
 	j.learned = append(j.learned, s.H1)
 	if s.Verdict >= sources.MirrorEvidence {
@@ -41,9 +41,9 @@ func (j *job) learnKnown(s sources.Stored) {
 	}
 }
 
-// learnSigned notes every archive that signed checksums list, as the signature
-// holds for all of them. Of a list with a line that is none, engines believe
-// only what it says of the package at hand.
+// learnSigned adds the hashes of all archives in signed checksums, because the
+// signature covers all of them. If the list has an invalid line, engines use only the
+// line for the package itself.
 func (j *job) learnSigned(s sources.Stored, signed *sources.Signed) {
 	if signed == nil {
 		return

@@ -13,47 +13,47 @@ import (
 	"github.com/larder-cli/larder/sources"
 )
 
-// A Locker knows what packages hash to, whichever platform they are for, and
-// completes lock files with it. It finds out about each package once, for all
-// the root modules that it is used for, one after another or side by side.
+// A Locker determines the hashes of packages for all platforms, and completes lock
+// files with them. It examines each package once for all root modules, which may be
+// locked sequentially or concurrently.
 type Locker struct {
 	*Installer
-	Keep []sources.Platform // for which the store keeps what had to be fetched
+	Keep []sources.Platform // platforms for which the store keeps fetched packages
 
-	// Strict fetches packages of other platforms, as far as their signed checksums
-	// list them, to identify every h1: hash in a lock file.
+	// Strict fetches packages for other platforms, if their signed checksums contain
+	// them, to identify every h1: hash in a lock file.
 	Strict      bool
-	DropUnknown bool // leave unknown hashes out of lock files, but for those that are only Maybe
+	DropUnknown bool // leave unknown hashes out of lock files, unless they are Maybe
 
 	facts    sources.Memo[factKey, fact]
 	kept     sources.Memo[sources.Release, signedList]
 	recalled sources.Memo[sources.PackageID, sources.Stored]
 }
 
-// A factKey tells apart the packages that facts are about.
+// A factKey identifies the package of a fact.
 type factKey struct {
 	sources.PackageID
-	locked string // the hashes that it must have one of; empty if any will do
+	locked string // hashes, one of which the package must match; empty if any package is acceptable
 }
 
-// A fact is what a lock file shall say of a package.
+// A fact holds a package's data for the lock file.
 type fact struct {
 	outcome Outcome
 	hashes  []sources.Hash
-	others  []sources.Hash // that its source states for other platforms
-	signed  signedList     // zero if the package came without signed checksums
+	others  []sources.Hash // hashes that its source states for other platforms
+	signed  signedList     // zero if the package has no signed checksums
 }
 
-// The ways to know what a package hashes to, besides fetching it.
+// The origins of a package's hashes, besides fetching it.
 const (
-	Remembered How = "known"                  // from an earlier time
-	Stated     How = "stated by the registry" // which alone vouches for it
+	Remembered How = "known"                  // recorded earlier
+	Stated     How = "stated by the registry" // the registry is the only origin
 )
 
-// Lock makes the lock file of root hold the hashes of every package for every
-// platform. It keeps every hash of a version that stays locked, unless DropUnknown
-// is set. Providers fail one by one, as with [Installer.Install]; the Result has
-// their unknown hashes in any case.
+// Lock completes the lock file of root with the hashes of every package for every
+// platform. It keeps all hashes of a version that stays locked, unless DropUnknown is
+// set. Providers fail separately, as in [Installer.Install]. The Result has their
+// unknown hashes in any case.
 func (l *Locker) Lock(ctx context.Context, root Root) (*Result, error) {
 	jobs, result, err := l.runAll(ctx, root, nil, l.run)
 	for i := range jobs {
@@ -71,8 +71,8 @@ func (l *Locker) Lock(ctx context.Context, root Root) (*Result, error) {
 	return result, err
 }
 
-// entries keeps hashes that nothing is known of, and blocks of providers that are
-// not required any more: whether they are is for an installation to say.
+// entries keeps unidentified hashes, and the entries of providers that are no longer
+// required: only an installation removes those.
 func (l *Locker) entries(root Root, jobs []job) []lockfile.Entry {
 	all := entries(root, jobs)
 	for i, j := range jobs {
@@ -104,7 +104,7 @@ func (l *Locker) run(j *job, ctx context.Context) error {
 			var other fact
 			other, errs[i] = l.lockedFact(ctx, j, j.id(platform), errs[i])
 			if same := other.outcome.Package.H1 == facts[i].outcome.Package.H1; errs[i] == nil && !same {
-				facts[i] = other // else more is known of the same package already
+				facts[i] = other // the other fact about the same package has more data
 			}
 		}
 		if errs[i] == nil {
@@ -116,7 +116,7 @@ func (l *Locker) run(j *job, ctx context.Context) error {
 	return errors.Join(err, l.examine(ctx, j, facts, err))
 }
 
-// findAll finds out about the packages for all platforms, side by side.
+// findAll determines the facts for all platforms concurrently.
 func (l *Locker) findAll(ctx context.Context, j *job) ([]fact, []error) {
 	facts, errs := make([]fact, len(j.opts.Platforms)), make([]error, len(j.opts.Platforms))
 	var wg sync.WaitGroup
@@ -127,7 +127,7 @@ func (l *Locker) findAll(ctx context.Context, j *job) ([]fact, []error) {
 	return facts, errs
 }
 
-// choose keeps the locked version, whether or not any source has it still.
+// choose keeps the locked version, even if no source has it any more.
 func (l *Locker) choose(ctx context.Context, j *job) error {
 	if !j.keepsLocked() {
 		return j.chooseNewest(ctx)
@@ -139,8 +139,9 @@ func (l *Locker) choose(ctx context.Context, j *job) error {
 	return nil
 }
 
-// checkLocked refuses a package that is not locked if other archives of its version are.
-// Archives for other platforms don't count: they may be all that is locked so far.
+// checkLocked refuses an unlocked package if other archives of its version are
+// locked. Archives for other platforms don't count: all locked hashes may belong to
+// those.
 func (j *job) checkLocked(f fact, all []fact) error {
 	pkg, locked := f.outcome.Package, j.lockedHashes()
 	own := append([]sources.Hash{pkg.H1, pkg.ZipH1, pkg.ZH}, f.hashes...)
@@ -159,8 +160,8 @@ func (j *job) checkLocked(f fact, all []fact) error {
 	return &sources.PackageError{ID: pkg.ID, Source: f.outcome.Source, Err: err}
 }
 
-// lockedFact is about the package that the lock file has hashes of, if that is not the
-// one that is recorded: then somebody has decided to use it.
+// lockedFact returns the fact for the package that the lock file has hashes of, if it
+// differs from the recorded one: then a user has decided to use it.
 func (l *Locker) lockedFact(ctx context.Context, root *job, id sources.PackageID, refused error) (fact, error) {
 	locked := root.lockedHashes()
 	if republished, ok := errors.AsType[*acquire.RepublishedError](refused); len(locked) == 0 || ok && !sources.MatchesAny(locked, republished.Now.Hashes...) {
@@ -174,8 +175,8 @@ func (l *Locker) lockedFact(ctx context.Context, root *job, id sources.PackageID
 	})
 }
 
-// fact finds out about a package, unless that was done before. Accept may refuse what a
-// source offers; it may be nil.
+// fact determines the fact for a package, unless that has been done before. Accept
+// may refuse the offer of a source; it may be nil.
 func (l *Locker) fact(ctx context.Context, key factKey, locked []sources.Hash, accept func(acquire.Offer, error) error) (fact, error) {
 	return l.facts.Get(ctx, key, func() (fact, error) {
 		id := key.PackageID
@@ -192,11 +193,12 @@ func (l *Locker) fact(ctx context.Context, key factKey, locked []sources.Hash, a
 	})
 }
 
-// find finds the hashes of a package: those that are recorded with its evidence (unless a
-// registry may state more hashes that count, and can be asked), else
-// those that are recorded and that a source offers now, else those that the registry
-// states, where that is enough, else those of the package itself, which is fetched. What
-// is recorded comes before what a registry states.
+// find finds the hashes of a package. It uses the first of these that is available:
+// the recorded hashes with evidence, unless a registry can be queried whose other
+// hashes count too; the recorded hashes, if a source now offers them; the hashes that
+// the registry states, where these are sufficient; the hashes of the package itself,
+// which is fetched. Recorded hashes take precedence over those that a registry
+// states.
 func (l *Locker) find(ctx context.Context, j *job, id sources.PackageID, accept func(acquire.Offer, error) error) (Outcome, error) {
 	known, err := l.into.Recall(id)
 	if err := acquire.UnlessNotFound(err); err != nil {

@@ -24,7 +24,7 @@ const (
 	onDarwin = "widget 1.0.0 darwin_arm64"
 )
 
-// newLedgerFixture has both platforms of a package, which root requires.
+// newLedgerFixture has a package for two platforms, which root requires.
 func newLedgerFixture(t *testing.T, edit func(*sources.Package)) *fixture {
 	f := newFixture(t)
 	f.opts.Platforms = []sources.Platform{platform("linux_amd64"), platform("darwin_arm64")}
@@ -38,7 +38,7 @@ func (f *fixture) locker() *installer.Locker {
 	return &installer.Locker{Installer: installer.New(f.source, f.store, f.source, f.opts)}
 }
 
-// remember has the store remember the package for Linux, as from its source.
+// remember records the package for Linux in the store, as if from its source.
 func (f *fixture) remember(verdict sources.Verdict, evidence *sources.Signed) {
 	f.store.known[id(onLinux)] = sources.Stored{
 		ID: id(onLinux), H1: h1(onLinux), ZH: zh(onLinux), Verdict: verdict, Signed: evidence,
@@ -52,34 +52,34 @@ func signedPackage(f *fixture) *sources.Signed {
 	return p.Signed
 }
 
-// How the hashes of a package are come by, and what is locked then.
-func TestLedgerLearns(t *testing.T) {
+// The origin of a package's hashes determines the locked hashes.
+func TestLockerHashes(t *testing.T) {
 	linux := []sources.Hash{h1(onLinux), zh(onLinux)}
 	asked, fetched := "package "+onLinux, "download https://example.test/"+id(onLinux).Path()+".zip\n"
 	for _, c := range []struct {
 		name   string
 		engine sources.Engine
-		signed bool // only signed packages will do
+		signed bool // packages must be signed
 		edit   func(*sources.Package)
 		prior  func(*fixture)
 		how    installer.How
 		asked  string
 		locked []sources.Hash
 	}{
-		{name: "fetched, nobody signed it", how: installer.Fetched, asked: fetched + asked, locked: linux[:1]},
-		{name: "fetched, nobody signed it, for tofu", engine: sources.OpenTofu, how: installer.Fetched, asked: fetched + asked, locked: linux},
+		{name: "fetched, unsigned", how: installer.Fetched, asked: fetched + asked, locked: linux[:1]},
+		{name: "fetched, unsigned, for tofu", engine: sources.OpenTofu, how: installer.Fetched, asked: fetched + asked, locked: linux},
 		{name: "fetched, signed", edit: signed, how: installer.Fetched, asked: fetched + asked, locked: append(linux, zh(other))},
-		{name: "remembered with evidence", prior: func(f *fixture) { f.remember(sources.SelfSigned, signedPackage(f)) },
+		{name: "recorded with evidence", prior: func(f *fixture) { f.remember(sources.SelfSigned, signedPackage(f)) },
 			how: installer.Remembered, locked: append(linux, zh(other))},
-		{name: "remembered without", prior: func(f *fixture) { f.remember(sources.HashOnly, nil) },
+		{name: "recorded without evidence", prior: func(f *fixture) { f.remember(sources.HashOnly, nil) },
 			how: installer.Remembered, asked: asked, locked: linux[:1]},
-		{name: "remembered without, now signed", edit: signed, prior: func(f *fixture) { f.remember(sources.HashOnly, nil) },
+		{name: "recorded without evidence, now signed", edit: signed, prior: func(f *fixture) { f.remember(sources.HashOnly, nil) },
 			how: installer.Remembered, asked: asked, locked: append(linux, zh(other))},
-		{name: "remembered from a mirror that states no hashes", edit: fromMirror(), prior: func(f *fixture) { f.remember(sources.Unverified, nil) },
+		{name: "recorded from a mirror that states no hashes", edit: fromMirror(), prior: func(f *fixture) { f.remember(sources.Unverified, nil) },
 			how: installer.Remembered, asked: asked, locked: linux[:1]},
-		{name: "remembered, and a signature is wanted", signed: true, edit: signed, prior: func(f *fixture) { f.remember(sources.HashOnly, nil) },
+		{name: "recorded, with a signature required", signed: true, edit: signed, prior: func(f *fixture) { f.remember(sources.HashOnly, nil) },
 			how: installer.Fetched, asked: fetched + asked, locked: append(linux, zh(other))},
-		{name: "stated, which is not enough for terraform", edit: stated, how: installer.Fetched, asked: fetched + asked, locked: linux[:1]},
+		{name: "stated, not sufficient for terraform", edit: stated, how: installer.Fetched, asked: fetched + asked, locked: linux[:1]},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			f := newFixture(t)
@@ -108,14 +108,13 @@ func TestLedgerLearns(t *testing.T) {
 	}
 }
 
-// stated is what the registry says that the package hashes to, as well as of
-// another one.
+// stated makes the registry state the hashes of the package and of another one.
 func stated(p *sources.Package) {
 	p.Stated = "h1:stated="
 	p.Offered = []sources.Hash{p.Stated, "h1:elsewhere="}
 }
 
-// lockedAs is what fixture.locked says of the package with the hashes.
+// lockedAs returns the result of fixture.locked for the package with the hashes.
 func lockedAs(hashes ...sources.Hash) string {
 	e := []lockfile.Entry{{Provider: provider("widget"), Version: id(onLinux).Version, Hashes: hashes}}
 	text, _ := new(lockfile.File).Update(e, sources.Terraform)
@@ -128,9 +127,9 @@ func lockedAs(hashes ...sources.Hash) string {
 	return strings.Join(append([]string{"widget 1.0.0"}, words...), " ")
 }
 
-// Only OpenTofu's registry is believed without a signature, only by OpenTofu, and
-// only if nothing else is remembered.
-func TestLedgerBelievesTheRegistry(t *testing.T) {
+// Unsigned hashes are accepted from OpenTofu's registry only, for OpenTofu only, and
+// only if no others are recorded.
+func TestLockerAcceptsHashesOfRegistry(t *testing.T) {
 	const address = "registry.opentofu.org/acme/widget"
 	for _, c := range []struct {
 		requireSigned bool
@@ -174,8 +173,8 @@ func TestLedgerBelievesTheRegistry(t *testing.T) {
 	}
 }
 
-// However many root modules need a package, it is asked about and fetched once.
-func TestLedgerFetchesOnce(t *testing.T) {
+// A package is queried and fetched once, however many root modules require it.
+func TestLockerFetchesOnce(t *testing.T) {
 	f := newLedgerFixture(t, signed)
 	locker := f.locker()
 	var wg sync.WaitGroup
@@ -204,8 +203,8 @@ func TestLedgerFetchesOnce(t *testing.T) {
 	}
 }
 
-// The store keeps packages for those platforms that it is told to.
-func TestLedgerKeeps(t *testing.T) {
+// The store keeps packages for the platforms in Keep.
+func TestLockerKeepsPackages(t *testing.T) {
 	f := newLedgerFixture(t, signed)
 	locker := f.locker()
 	locker.Keep = []sources.Platform{platform("darwin_arm64")}
@@ -216,27 +215,27 @@ func TestLedgerKeeps(t *testing.T) {
 	}
 }
 
-// What is locked and what is there must go together.
-func TestLedgerContradictions(t *testing.T) {
+// The locked hashes and the stored package must match.
+func TestLockerContradictions(t *testing.T) {
 	foreign := zh("another release")
 	for _, c := range []struct {
 		name   string
 		engine sources.Engine
 		edit   func(*sources.Package)
 		locked []sources.Hash
-		want   []sources.Hash // in the end; nil if it is refused
+		want   []sources.Hash // after locking; nil if it is refused
 	}{
 		{name: "a hash of each", edit: signed, locked: []sources.Hash{zh(onLinux)},
 			want: []sources.Hash{h1(onLinux), h1(onDarwin), zh(onLinux), zh(onDarwin), zh(other)}},
 		{name: "another archive", edit: signed, locked: []sources.Hash{foreign}},
 		{name: "another archive in a mirror", edit: fromMirror(), locked: []sources.Hash{foreign}},
-		{name: "other contents, of who knows which platform", edit: fromMirror(), locked: []sources.Hash{"h1:other="},
+		{name: "other contents, of an unknown platform", edit: fromMirror(), locked: []sources.Hash{"h1:other="},
 			want: []sources.Hash{h1(onLinux), h1(onDarwin), "h1:other="}},
-		{name: "what else is locked stays", edit: signed, locked: []sources.Hash{zh(other), foreign, "h9:x"},
+		{name: "other locked hashes stay", edit: signed, locked: []sources.Hash{zh(other), foreign, "h9:x"},
 			want: []sources.Hash{h1(onLinux), h1(onDarwin), zh(onLinux), zh(onDarwin), zh(other), foreign, "h9:x"}},
-		{name: "the archive of another platform alone", edit: fromMirror(), locked: []sources.Hash{h1(onLinux), zh(onLinux)},
+		{name: "only the archive of another platform", edit: fromMirror(), locked: []sources.Hash{h1(onLinux), zh(onLinux)},
 			want: []sources.Hash{h1(onLinux), h1(onDarwin), zh(onLinux)}},
-		{name: "the archive of another platform, and one of who knows what", edit: fromMirror(), locked: []sources.Hash{zh(onLinux), foreign}},
+		{name: "the archive of another platform, and an unknown one", edit: fromMirror(), locked: []sources.Hash{zh(onLinux), foreign}},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			f := newLedgerFixture(t, c.edit)
@@ -260,8 +259,8 @@ func TestLedgerContradictions(t *testing.T) {
 	}
 }
 
-// A release that was republished is told of, and not remembered.
-func TestLedgerRefusesWhatWasRepublished(t *testing.T) {
+// A republished release is reported and not recorded.
+func TestLockerRefusesRepublished(t *testing.T) {
 	f := newLedgerFixture(t, signed)
 	f.remember(sources.SelfSigned, nil)
 	was := f.store.known[id(onLinux)]
@@ -289,9 +288,8 @@ func TestLedgerRefusesWhatWasRepublished(t *testing.T) {
 	}
 }
 
-// Where a record cannot be read, a package may be another one than before, and so is not
-// taken.
-func TestLedgerNeedsToReadRecords(t *testing.T) {
+// If a record cannot be read, the package may have changed, and is refused.
+func TestLockerRequiresReadableRecords(t *testing.T) {
 	f := newLedgerFixture(t, signed)
 	f.store.recallErr = &fs.PathError{Op: "read", Path: "record", Err: syscall.EIO}
 	if _, err := f.locker().Lock(t.Context(), f.root); !errors.Is(err, syscall.EIO) {
@@ -302,8 +300,9 @@ func TestLedgerNeedsToReadRecords(t *testing.T) {
 	}
 }
 
-// A lock file that has the hashes of the new release takes it, whoever else does not.
-func TestLedgerTakesWhatIsLocked(t *testing.T) {
+// If a lock file has the hashes of the republished release, it is accepted for that
+// file, and refused for others.
+func TestLockerAcceptsLockedRepublished(t *testing.T) {
 	f := newLedgerFixture(t, nil)
 	f.remember(sources.HashOnly, nil)
 	known := f.store.known[id(onLinux)]
@@ -321,8 +320,8 @@ func TestLedgerTakesWhatIsLocked(t *testing.T) {
 	}
 }
 
-// Without the network, all that is missing is listed, and who needs it.
-func TestLedgerOffline(t *testing.T) {
+// Offline, the error lists all missing packages and the places that require them.
+func TestLockerOffline(t *testing.T) {
 	for _, locked := range []bool{false, true} {
 		f := newLedgerFixture(t, signed)
 		f.source.offline = true

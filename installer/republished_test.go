@@ -11,8 +11,8 @@ import (
 
 const mac = "widget 1.0.0 darwin_arm64"
 
-// releaseForTwo is a signed release for two platforms. The archive recorded for the other
-// one is was, with evidence if it is signed.
+// releaseForTwo creates a signed release for two platforms. The recorded archive for
+// the other one is was, with evidence if evident is set.
 func releaseForTwo(t *testing.T, was sources.Hash, evident bool) *fixture {
 	f := newFixture(t)
 	f.source.add(widget, func(p *sources.Package) {
@@ -32,7 +32,7 @@ func releaseForTwo(t *testing.T, was sources.Hash, evident bool) *fixture {
 	return f
 }
 
-// republishedElsewhere is a release whose package for another platform has been
+// republishedElsewhere creates a release whose package for another platform has been
 // republished.
 func republishedElsewhere(t *testing.T) *fixture { return releaseForTwo(t, zh("another"), true) }
 

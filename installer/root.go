@@ -15,19 +15,19 @@ import (
 	"github.com/larder-cli/larder/sources"
 )
 
-// A Root is a root module to install providers for.
+// A Root is a root module for which providers are installed.
 type Root struct {
 	Dir          string // of the module, where its lock file is
-	DataDir      string // the engine's, usually Dir/.terraform
+	DataDir      string // of the engine, usually Dir/.terraform
 	Requirements []sources.Requirement
-	Unmanaged    []sources.Provider // required too, but run by a debugger or overridden: nothing is done about them
-	StateUnread  bool               // there may be more requirements: no lock entry is removed
+	Unmanaged    []sources.Provider // also required, but run by a debugger or overridden, and so ignored
+	StateUnread  bool               // there may be more requirements, so no lock entry is removed
 	Lock         *lockfile.File
 	ReadOnlyLock bool
-	DryRun       bool // choose, and write nothing
+	DryRun       bool // choose versions, write nothing
 }
 
-// providers are all that the root module requires.
+// providers returns all providers that the root module requires.
 func (r *Root) providers() []sources.Provider {
 	all := slices.Clone(r.Unmanaged)
 	for _, req := range r.Requirements {
@@ -36,62 +36,62 @@ func (r *Root) providers() []sources.Provider {
 	return all
 }
 
-// A Result is what was done for a root module.
+// A Result describes the work for a root module.
 type Result struct {
 	Packages []Outcome
 	Lock     LockChange
 	Warnings []string
 
-	// Incomplete are providers whose lock entry is new or changed, and has hashes of the
-	// packages that were installed alone: engines on other platforms refuse theirs.
+	// Incomplete are providers whose lock entry is new or changed and only has hashes
+	// for the installed platforms: engines on other platforms refuse their packages.
 	Incomplete []sources.Provider
 
-	Unknown  []UnknownHash // hashes in the lock file that nothing covers; a Locker's
-	Examined []Outcome     // packages of other platforms, fetched to identify hashes; a strict Locker's
+	Unknown  []UnknownHash // unidentified hashes in the lock file; from a Locker
+	Examined []Outcome     // packages for other platforms that a strict Locker fetched to identify hashes
 }
 
-// A LockChange is how the lock file differs from what it was.
+// A LockChange describes the change of a lock file.
 type LockChange struct {
 	lockfile.Change
-	Written bool   // false if it was to be left as it is
+	Written bool   // false if no change was required
 	Path    string // of the file, if it was written
 
-	Entries []lockfile.Entry // that it shall hold, in no order
-	Text    []byte           // that it shall be; nil if it is to be left as it is
+	Entries []lockfile.Entry // new entries, unsorted
+	Text    []byte           // new text; nil if no change is required
 }
 
-// An Outcome is what was done for one package.
+// An Outcome is the result for one package.
 type Outcome struct {
 	Package sources.Stored
 	How     How
-	Link    sources.LinkMode // how it got into the working directory; empty if it was there
-	KeyID   string           // of the key that signed it; empty if it is unsigned
-	Source  string           // that was queried for it; empty if none was
+	Link    sources.LinkMode // how it was linked into the working directory; empty if it was there already
+	KeyID   string           // ID of the signing key; empty if it is unsigned
+	Source  string           // the queried source; empty if none was queried
 	Size    int64            // of the archive in bytes, if it was fetched
 }
 
-// A How says where a package was found.
+// A How is the origin of a package.
 type How string
 
-// The ways to get a package.
+// The origins of a package.
 const (
 	WasInstalled How = "already installed" // nothing was done
 	FromStore    How = "from the cache"
 	Fetched      How = "fetched"
-	Planned      How = "would be fetched" // a dry run's
+	Planned      How = "would be fetched" // in a dry run
 )
 
-// A LockChangedError is a lock file that would have to change in a way that
-// a read-only lock file does not allow.
+// A LockChangedError reports a lock file that requires a change that a read-only lock
+// file does not allow.
 type LockChangedError struct{ Change LockChange }
 
 func (e *LockChangedError) Error() string {
 	return "the dependency lock file is out of date: " + e.Change.String()
 }
 
-// Install installs what root requires. Providers fail one by one: the error
-// joins what went wrong with each, the Result says what went well, and the lock
-// file is written only if all did.
+// Install installs what root requires. Providers fail separately: the error joins the
+// errors of all, and the Result describes the successes. The lock file is written
+// only if all succeeded.
 func (in *Installer) Install(ctx context.Context, root Root) (*Result, error) {
 	if !root.DryRun {
 		release, err := in.cache.Use(ctx)
@@ -118,7 +118,7 @@ func (in *Installer) Install(ctx context.Context, root Root) (*Result, error) {
 	return result, errors.Join(err, workdir.Close())
 }
 
-// runAll does one job for each provider that root requires.
+// runAll runs one job for each provider that root requires.
 func (in *Installer) runAll(ctx context.Context, root Root, workdir sources.Workdir, run func(*job, context.Context) error) ([]job, *Result, error) {
 	jobs := make([]job, len(root.Requirements))
 	errs := make([]error, len(root.Requirements))
@@ -140,7 +140,7 @@ func (in *Installer) runAll(ctx context.Context, root Root, workdir sources.Work
 	return jobs, result, cmp.Or(errors.Join(errs...), ctx.Err())
 }
 
-// entries are what the lock file shall hold once the jobs are done.
+// entries returns the new entries of the lock file after the jobs.
 func entries(root Root, jobs []job) []lockfile.Entry {
 	entries := make([]lockfile.Entry, len(jobs))
 	for i := range jobs {
@@ -157,8 +157,9 @@ func entries(root Root, jobs []job) []lockfile.Entry {
 	return entries
 }
 
-// incomplete are the providers that were installed and whose entries have no hashes for
-// other platforms. Where signed checksums were locked there may be no other platform.
+// incomplete returns the installed providers whose entries have no hashes for other
+// platforms. Entries with signed checksums are complete even if they list one
+// platform.
 func incomplete(jobs []job) []sources.Provider {
 	var all []sources.Provider
 	for i := range jobs {
@@ -179,7 +180,7 @@ func incomplete(jobs []job) []sources.Provider {
 	return all
 }
 
-// writeLock makes the lock file what the result says that it shall be.
+// writeLock writes the text in result to the lock file.
 func writeLock(root Root, result *Result) error {
 	switch change := result.Lock; {
 	case change.Text == nil, root.ReadOnlyLock && change.None():
@@ -200,10 +201,10 @@ func writeLock(root Root, result *Result) error {
 	return nil
 }
 
-// String lists what changes.
+// String lists the changes.
 func (c LockChange) String() string {
 	if c.None() {
-		return "its first line" // which names the engine
+		return "its first line" // it names the engine
 	}
 	var parts []string
 	for _, kind := range []struct {

@@ -14,33 +14,33 @@ import (
 	"github.com/larder-cli/larder/sources/fetch"
 )
 
-// A Want is somebody's demand for one provider, whether or not there is a root
-// module to install it for.
+// A Want is a requirement for one provider, with or without a root module to install
+// it for.
 type Want struct {
 	sources.Requirement
-	Locked lockfile.Entry // the version to take, which must match its hashes; its zero value if one is to be chosen
+	Locked lockfile.Entry // the version to select, whose hashes the package must match; zero if a version is to be chosen
 }
 
 // open reports whether a version is to be chosen.
 func (w *Want) open() bool { return w.Locked.Version == (sources.Version{}) }
 
-// A Selected package is one that is wanted.
+// A Selected package is one that wants require.
 type Selected struct {
 	ID    sources.PackageID
-	Wants []*Want // at least one; of those that want the same, one that tells of all
+	Wants []*Want // at least one; equal wants are merged into one that names all their places
 }
 
-// SelectOptions say how many versions are wanted where none is locked. The zero
-// SelectOptions want the newest alone.
+// SelectOptions determine how many versions are selected if none is locked. The zero
+// SelectOptions select only the newest.
 type SelectOptions struct {
-	Newest int  // so many of those that match, the newest ones; 0 means 1
-	All    bool // all that match
+	Newest int  // number of newest versions to select; 0 means 1
+	All    bool // select all matching versions
 }
 
-// Select chooses the packages that are wanted, for each of the platforms, and
-// lists each once, by provider, version and platform. For a provider of which a
-// version is to be chosen, the source is asked once. Wants fail one by one: the
-// error joins what went wrong with each.
+// Select selects the packages that wants require for each of the platforms. It
+// returns each package once, sorted by provider, version and platform. If a version
+// is to be chosen for a provider, it queries the source once. Wants fail separately:
+// the error joins the errors of all.
 func (in *Installer) Select(ctx context.Context, wants []Want, opts SelectOptions) ([]Selected, error) {
 	groups := byProvider(wants)
 	chosen, errs := make([][]choice, len(groups)), make([]error, len(groups))
@@ -60,8 +60,8 @@ func (in *Installer) Select(ctx context.Context, wants []Want, opts SelectOption
 	return selected, cmp.Or(ctx.Err(), errors.Join(errs...))
 }
 
-// byProvider groups wants, in the order of providers. Those that want the same
-// become one, which tells where all of them come from.
+// byProvider groups wants, sorted by provider. It merges equal wants into one that
+// names all their places.
 func byProvider(wants []Want) [][]*Want {
 	groups := map[sources.Provider][]*Want{}
 	same := map[string]*Want{}
@@ -83,13 +83,13 @@ func byProvider(wants []Want) [][]*Want {
 	return all
 }
 
-// A choice is a version that is wanted.
+// A choice is a selected version.
 type choice struct {
 	want    *Want
 	version sources.Version
 }
 
-// chooseAll chooses versions of one provider.
+// chooseAll selects the versions of one provider.
 func (in *Installer) chooseAll(ctx context.Context, wants []*Want, opts SelectOptions) ([]choice, error) {
 	offered, errs := in.offered(ctx, wants)
 	unknown := len(errs) > 0
@@ -109,8 +109,8 @@ func (in *Installer) chooseAll(ctx context.Context, wants []*Want, opts SelectOp
 	return chosen, errors.Join(errs...)
 }
 
-// offered are the versions that the source has, if any of wants is to be chosen
-// among them.
+// offered returns the source's versions, if a version is to be chosen for one of
+// wants.
 func (in *Installer) offered(ctx context.Context, wants []*Want) (none sources.Listing, errs []error) {
 	all := job{Installer: in, req: sources.Requirement{Provider: wants[0].Provider}}
 	for _, w := range wants {
@@ -136,7 +136,7 @@ func (in *Installer) offered(ctx context.Context, wants []*Want) (none sources.L
 	return none, errs
 }
 
-// choose chooses the versions for one want.
+// choose selects the versions for one want.
 func (in *Installer) choose(w *Want, offered sources.Listing, opts SelectOptions) ([]sources.Version, error) {
 	j := job{Installer: in, req: w.Requirement, locked: w.Locked}
 	if !w.open() {
@@ -155,7 +155,8 @@ func (in *Installer) choose(w *Want, offered sources.Listing, opts SelectOptions
 	return allowed[:min(len(allowed), max(opts.Newest, 1))], nil
 }
 
-// packages are those of the chosen versions, each once, in order.
+// packages returns the packages of the selected versions, sorted and without
+// duplicates.
 func (in *Installer) packages(chosen []choice) []Selected {
 	wants := map[sources.PackageID][]*Want{}
 	for _, c := range chosen {

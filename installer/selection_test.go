@@ -13,7 +13,7 @@ import (
 	"github.com/larder-cli/larder/sources/sourcetest"
 )
 
-// want is a want by "TYPE CONSTRAINTS" or, locked, "TYPE VERSION! CONSTRAINTS".
+// want parses "TYPE CONSTRAINTS" or, locked, "TYPE VERSION! CONSTRAINTS".
 func want(from, text string, hashes ...sources.Hash) installer.Want {
 	typ, constraints, _ := strings.Cut(text, " ")
 	w := installer.Want{Requirement: sources.Requirement{Provider: provider(typ)}}
@@ -28,7 +28,7 @@ func want(from, text string, hashes ...sources.Hash) installer.Want {
 	return w
 }
 
-// selection is "TYPE VERSION OS_ARCH" of each package.
+// selection returns "TYPE VERSION OS_ARCH" of each package.
 func selection(all []installer.Selected) string {
 	var lines []string
 	for _, s := range all {
@@ -52,18 +52,18 @@ func TestSelect(t *testing.T) {
 		{"the newest that matches", "widget ~> 1.0", installer.SelectOptions{}, "widget 1.2.0 linux_amd64", 1, ""},
 		{"a pre-release by name", "widget 3.0.0-rc1", installer.SelectOptions{}, "widget 3.0.0-rc1 linux_amd64", 1, ""},
 		{"the newest two", "widget", two, "widget 1.2.0 linux_amd64, widget 2.0.0 linux_amd64", 1, ""},
-		{"two where there is one", "widget >= 2", two, "widget 2.0.0 linux_amd64", 1, ""},
+		{"two, but there is one", "widget >= 2", two, "widget 2.0.0 linux_amd64", 1, ""},
 		{"all that match", "widget ~> 1.0", all, "widget 1.0.0 linux_amd64, widget 1.1.0 linux_amd64, widget 1.2.0 linux_amd64", 1, ""},
 		{"all but pre-releases", "widget >= 2", all, "widget 2.0.0 linux_amd64", 1, ""},
-		{"what is locked", "widget 1.1.0!", all, "widget 1.1.0 linux_amd64", 0, ""},
-		{"what is locked and there no longer", "widget 0.5.0!", two, "widget 0.5.0 linux_amd64", 0, ""},
-		{"what is locked and matches", "widget 1.1.0! ~> 1.0", two, "widget 1.1.0 linux_amd64", 0, ""},
-		{"what is locked and does not match", "widget 2.0.0! ~> 1.0", two, "", 0, `selects 2.0.0, which does not match "~> 1.0"`},
+		{"locked", "widget 1.1.0!", all, "widget 1.1.0 linux_amd64", 0, ""},
+		{"locked and no longer offered", "widget 0.5.0!", two, "widget 0.5.0 linux_amd64", 0, ""},
+		{"locked and matching", "widget 1.1.0! ~> 1.0", two, "widget 1.1.0 linux_amd64", 0, ""},
+		{"locked and not matching", "widget 2.0.0! ~> 1.0", two, "", 0, `selects 2.0.0, which does not match "~> 1.0"`},
 		{"versions that exclude each other", "widget ~> 1.0; widget ~> 2.0; gadget", installer.SelectOptions{}, "gadget 5.0.0 linux_amd64, widget 1.2.0 linux_amd64, widget 2.0.0 linux_amd64", 2, ""},
-		{"the same in many ways", "widget; widget >= 1; widget 2.0.0; widget 2.0.0!; widget", installer.SelectOptions{}, "widget 2.0.0 linux_amd64", 1, ""},
-		{"one of which there is none", "widget > 9; widget; nothing; gadget", installer.SelectOptions{}, "gadget 5.0.0 linux_amd64, widget 2.0.0 linux_amd64", 3, `no version matches "> 9.0.0"; nothing: not found`},
-		{"a locked one of what cannot be asked for", "broken 1.0.0!; broken", installer.SelectOptions{}, "broken 1.0.0 linux_amd64", 1, "no answer"},
-		{"one of which we may not ask", "offline ~> 1.0; offline; offline 1.0.0!", installer.SelectOptions{}, "offline 1.0.0 linux_amd64", 1, "choosing a version that matches \"~> 1.0\" needs the network; choosing a version needs the network"},
+		{"the same in several forms", "widget; widget >= 1; widget 2.0.0; widget 2.0.0!; widget", installer.SelectOptions{}, "widget 2.0.0 linux_amd64", 1, ""},
+		{"one that does not exist", "widget > 9; widget; nothing; gadget", installer.SelectOptions{}, "gadget 5.0.0 linux_amd64, widget 2.0.0 linux_amd64", 3, `no version matches "> 9.0.0"; nothing: not found`},
+		{"a locked one whose source fails", "broken 1.0.0!; broken", installer.SelectOptions{}, "broken 1.0.0 linux_amd64", 1, "no answer"},
+		{"one that may not be queried", "offline ~> 1.0; offline; offline 1.0.0!", installer.SelectOptions{}, "offline 1.0.0 linux_amd64", 1, "choosing a version that matches \"~> 1.0\" needs the network; choosing a version needs the network"},
 		{"nothing", "", installer.SelectOptions{}, "", 0, ""},
 	} {
 		t.Run(c.name, func(t *testing.T) {
@@ -93,8 +93,7 @@ func (f *fixture) installer() *installer.Installer {
 	return installer.New(f.source, f.store, f.source, f.opts)
 }
 
-// failsWith expects an error with all these parts, and nothing but them: an
-// error for each.
+// failsWith checks that err joins one error for each of these parts, and no others.
 func (f *fixture) failsWith(err error, parts string) {
 	f.t.Helper()
 	sourcetest.Require(f.t, (err != nil) == (parts != ""), "failed: %v, want %q", err, parts)
@@ -106,8 +105,8 @@ func (f *fixture) failsWith(err error, parts string) {
 	}
 }
 
-// Who wants what cannot be had is told of, all together.
-func TestSelectTellsWhoWants(t *testing.T) {
+// The errors of wants that require the same name all their places together.
+func TestSelectErrorsNameAllPlaces(t *testing.T) {
 	f := newFixture(t)
 	f.source.add("widget 1.0.0 linux_amd64", nil)
 	var wants []installer.Want
@@ -130,12 +129,12 @@ func TestFill(t *testing.T) {
 		name      string
 		wants     []installer.Want
 		platforms string
-		stored    string // what the store has, by its text
+		stored    string // text of the package in the store
 		edit      func(*fixture)
 		strict    bool
-		want      string // TYPE OS_ARCH: how, or else part of the error, for each package
+		want      string // TYPE OS_ARCH: how, or part of the error, for each package
 		fails     string
-		asked     string // with newlines for ;
+		asked     string // with ; for newlines
 	}{
 		{name: "fetched", wants: []installer.Want{want("a", "widget 1.0.0!")}, platforms: "linux_amd64",
 			want: "widget linux_amd64: fetched", asked: "download; package"},
@@ -147,13 +146,13 @@ func TestFill(t *testing.T) {
 			want: "widget linux_amd64: from the cache", asked: "package; versions"},
 		{name: "two platforms", wants: []installer.Want{want("a", "widget 1.0.0!", zh(a), zh(b))}, platforms: "linux_amd64 darwin_arm64",
 			want: "widget darwin_arm64: fetched; widget linux_amd64: fetched", asked: "download; download; package; package"},
-		{name: "locked otherwise", wants: []installer.Want{want("a", "widget 1.0.0!", zh("else"))}, platforms: "linux_amd64",
+		{name: "other hashes locked", wants: []installer.Want{want("a", "widget 1.0.0!", zh("else"))}, platforms: "linux_amd64",
 			want: "widget linux_amd64: the dependency lock file has", fails: "the package is", asked: "package"},
-		{name: "one who locked otherwise", wants: []installer.Want{want("a", "widget 1.0.0!", zh("else")), want("b", "widget 1.0.0!", zh(a))}, platforms: "linux_amd64", stored: a,
+		{name: "one want with other hashes", wants: []installer.Want{want("a", "widget 1.0.0!", zh("else")), want("b", "widget 1.0.0!", zh(a))}, platforms: "linux_amd64", stored: a,
 			want: "widget linux_amd64: from the cache", fails: "the dependency lock file has " + string(zh("else")), asked: "package"},
 		{name: "the other way round", wants: []installer.Want{want("b", "widget 1.0.0!", zh(a)), want("a", "widget 1.0.0!", zh("else"))}, platforms: "linux_amd64", stored: a,
 			want: "widget linux_amd64: from the cache", fails: "the dependency lock file has " + string(zh("else")), asked: "package"},
-		{name: "one who locked otherwise, and one who did not lock", wants: []installer.Want{want("b", "widget"), want("a", "widget 1.0.0!", zh("else"))}, platforms: "linux_amd64",
+		{name: "one want with other hashes, and one without", wants: []installer.Want{want("b", "widget"), want("a", "widget 1.0.0!", zh("else"))}, platforms: "linux_amd64",
 			want: "widget linux_amd64: fetched", fails: "the dependency lock file has", asked: "download; package; package; versions"},
 		{name: "no such platform", wants: []installer.Want{want("a", "widget 1.0.0!")}, platforms: "linux_amd64 plan9_386",
 			want: "widget linux_amd64: fetched; widget plan9_386: " + gone, asked: "download; package; package"},
@@ -163,7 +162,7 @@ func TestFill(t *testing.T) {
 			want: "widget plan9_386: " + gone, fails: "plan9_386: " + gone, asked: "package"},
 		{name: "none for one of two", wants: []installer.Want{want("a", "widget 1.0.0!"), want("b", "gadget 1.0.0!")}, platforms: "darwin_arm64",
 			want: "gadget darwin_arm64: " + gone + "; widget darwin_arm64: fetched", fails: "gadget 1.0.0 darwin_arm64: " + gone, asked: "download; package; package"},
-		{name: "a signature is wanted", wants: []installer.Want{want("a", "widget 1.0.0!", zh(a))}, platforms: "linux_amd64", stored: a,
+		{name: "a signature is required", wants: []installer.Want{want("a", "widget 1.0.0!", zh(a))}, platforms: "linux_amd64", stored: a,
 			edit: func(f *fixture) { f.opts.RequireSigned = true },
 			want: "widget linux_amd64: a signature is required", fails: "a signature is required", asked: "package"},
 	} {
@@ -207,8 +206,9 @@ func TestFill(t *testing.T) {
 	}
 }
 
-// Those whose hashes are not what is there are told once how it is, all together.
-func TestFillAsksOnceForWhatCannotBeReached(t *testing.T) {
+// Wants whose hashes differ from the stored package's share one error, from one
+// query.
+func TestFillQueriesUnreachableSourceOnce(t *testing.T) {
 	f := newFixture(t)
 	f.source.add("widget 1.0.0 linux_amd64", nil)
 	clear(f.source.archives)

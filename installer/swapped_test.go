@@ -12,8 +12,8 @@ import (
 	"github.com/larder-cli/larder/sources/sourcetest"
 )
 
-// A swappedStore is one in which another program changes packages for a while, after
-// they have been verified and before they are linked.
+// A swappedStore is a store in which another program changes packages for a while,
+// between verification and linking.
 type swappedStore struct {
 	*fakeStore
 	until time.Time
@@ -35,8 +35,8 @@ func (w swappedWorkdir) Link(ctx context.Context, s sources.Stored) (sources.Lin
 	return w.fakeWorkdir.Link(ctx, s)
 }
 
-// Terraform may take a while to unpack over packages in a cache, and several one after
-// the other still longer. Larder waits for them, but not for ever.
+// Terraform may take a while to unpack over packages in a cache, and several
+// processes even longer. Larder waits for them, but not forever.
 func TestWaitsWhilePackagesChange(t *testing.T) {
 	for _, c := range []struct {
 		lasts time.Duration

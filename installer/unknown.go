@@ -13,19 +13,19 @@ import (
 )
 
 // An UnknownHash is a hash in a lock file that matches no signed checksum and no
-// package examined, although the signed checksums of the version are known.
+// examined package, although the signed checksums of the version are known.
 type UnknownHash struct {
 	Provider sources.Provider
 	Version  sources.Version
 	Hash     sources.Hash
-	Line     int  // in the lock file
+	Line     int  // line number in the lock file
 	Maybe    bool // an h1: hash that may belong to a platform whose package was not examined
-	Dropped  bool // it is left out of the lock file
-	Refused  bool // the provider failed with an error besides
+	Dropped  bool // whether it is left out of the lock file
+	Refused  bool // whether the provider also failed with an error
 }
 
-// A signedList is what the signed checksums of a version list. The zero value
-// means that no signed checksums are known.
+// A signedList is the contents of a version's signed checksums. It is zero if they
+// are unknown.
 type signedList struct {
 	archives  []sources.Hash
 	platforms []sources.Platform
@@ -35,8 +35,8 @@ func newSignedList(sums trust.Sums, p sources.Provider, v sources.Version) signe
 	return signedList{sums.Listed(), sums.Platforms(p, v)}
 }
 
-// examine finds the hashes in the lock entry that nothing covers. The facts are
-// those of the platforms asked for; zero where err says why there is none.
+// examine finds the unidentified hashes in the lock entry. The facts are those of the
+// requested platforms. If err is not nil, it is the reason why a fact is zero.
 func (l *Locker) examine(ctx context.Context, j *job, facts []fact, err error) error {
 	rest := slices.DeleteFunc(j.lockedHashes(), func(h sources.Hash) bool {
 		return slices.ContainsFunc(facts, func(f fact) bool { return f.explains(h) })
@@ -61,7 +61,7 @@ func (l *Locker) examine(ctx context.Context, j *job, facts []fact, err error) e
 	}
 	for i, h := range rest {
 		if slices.Contains(rest[:i], h) {
-			continue // the lock file has it twice
+			continue // a duplicate in the lock file
 		}
 		maybe := h.Scheme() == sources.H1 && (!l.Strict || strictErr != nil)
 		j.unknown = append(j.unknown, UnknownHash{
@@ -78,9 +78,9 @@ func (f fact) explains(h sources.Hash) bool {
 	return h == pkg.H1 || h == pkg.ZipH1 || h == pkg.ZH || slices.Contains(f.hashes, h)
 }
 
-// signedList is what the signed checksums of the job's version list: those that
-// came with the packages examined, or else those that the store keeps. It is zero
-// if they don't list the archives examined: then a mirror has archives of its own.
+// signedList returns the contents of the signed checksums of the job's version: those
+// of the examined packages, or else those in the store. It is zero if they don't
+// contain the examined archives: then a mirror has its own archives.
 func (l *Locker) signedList(ctx context.Context, j *job, facts []fact) signedList {
 	var signed signedList
 	for _, f := range facts {
@@ -98,8 +98,8 @@ func (l *Locker) signedList(ctx context.Context, j *job, facts []fact) signedLis
 	return signed
 }
 
-// keptList is what the signed checksums list that the store keeps for the job's
-// version, if their signature is valid.
+// keptList returns the contents of the signed checksums that the store keeps for the
+// job's version, if their signature is valid.
 func (l *Locker) keptList(ctx context.Context, j *job) signedList {
 	kept, _ := l.kept.Get(ctx, sources.Release{Provider: j.req.Provider, Version: j.version}, func() (signedList, error) {
 		evidence, err := l.into.Evidence(j.req.Provider, j.version)
@@ -122,8 +122,8 @@ func (l *Locker) keptList(ctx context.Context, j *job) signedList {
 	return kept
 }
 
-// recall removes from rest the hashes of packages for other platforms that the
-// store remembers with their signature. It returns the platforms that remain.
+// recall removes from rest the hashes of packages for other platforms that the store
+// has recorded with their signature. It also returns the remaining platforms.
 func (l *Locker) recall(ctx context.Context, j *job, signed signedList, rest []sources.Hash) ([]sources.Hash, []sources.Platform) {
 	var others []sources.Platform
 	for _, platform := range signed.platforms {
@@ -141,21 +141,21 @@ func (l *Locker) recall(ctx context.Context, j *job, signed signedList, rest []s
 	return rest, others
 }
 
-// hasEvidence reports whether a recorded package came with valid signed checksums.
+// hasEvidence reports whether a recorded package has valid signed checksums.
 func hasEvidence(known sources.Stored) bool {
 	return known.Signed != nil && known.Verdict >= sources.MirrorEvidence
 }
 
-// likely are the platforms that most lock files are for, the likeliest first.
+// likely are the most common platforms in lock files, the most common first.
 var likely = []sources.Platform{
 	{OS: "linux", Arch: "amd64"}, {OS: "darwin", Arch: "arm64"}, {OS: "windows", Arch: "amd64"},
 	{OS: "linux", Arch: "arm64"}, {OS: "darwin", Arch: "amd64"},
 }
 
-// identify removes from rest the hashes of the packages for the platforms. It
-// fetches one package after another, and stops when every h1: hash is identified:
-// a genuine lock file is for a few platforms, and packages are large. A platform
-// that no source has a package for cannot be what a hash belongs to.
+// identify removes from rest the hashes of the packages for the platforms. It fetches
+// the packages one after another and stops when every h1: hash is identified, because
+// a genuine lock file is for few platforms and packages are large. If no source has a
+// package for a platform, no hash can belong to it.
 func (l *Locker) identify(ctx context.Context, j *job, signed signedList, platforms []sources.Platform, rest []sources.Hash) ([]sources.Hash, error) {
 	rank := func(p sources.Platform) int {
 		if i := slices.Index(likely, p); i >= 0 {
@@ -187,7 +187,7 @@ func (l *Locker) identify(ctx context.Context, j *job, signed signedList, platfo
 	return rest, errors.Join(errs...)
 }
 
-// about finds out about the package for one platform.
+// about determines the fact for one platform.
 func (l *Locker) about(ctx context.Context, j *job, platform sources.Platform) (fact, error) {
 	id := j.id(platform)
 	f, err := l.fact(ctx, factKey{PackageID: id}, nil, nil)
@@ -198,15 +198,14 @@ func (l *Locker) about(ctx context.Context, j *job, platform sources.Platform) (
 	return f, err
 }
 
-// without is hashes without those of the package.
+// without returns hashes without those of the package.
 func without(hashes []sources.Hash, s sources.Stored) []sources.Hash {
 	return slices.DeleteFunc(hashes, func(h sources.Hash) bool { return h == s.H1 || h == s.ZipH1 || h == s.ZH })
 }
 
-// drop removes from the entries what the jobs have found to be unknown and to be
-// dropped.
+// drop removes the unknown hashes that the jobs marked as dropped from the entries.
 func drop(entries []lockfile.Entry, jobs []job) {
-	for i, j := range jobs { // the entries of the jobs come first
+	for i, j := range jobs { // the entries of the jobs are first
 		for _, u := range j.unknown {
 			if u.Dropped {
 				entries[i].Hashes = slices.DeleteFunc(entries[i].Hashes, func(h sources.Hash) bool { return h == u.Hash })

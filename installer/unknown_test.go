@@ -19,7 +19,7 @@ const (
 	onPlan9   = "widget 1.0.0 plan9_386"
 )
 
-// signedAll has the publisher sign the archives of these packages together.
+// signedAll signs the archives of these packages together as the publisher.
 func signedAll(packages ...string) func(*sources.Package) {
 	return func(p *sources.Package) {
 		key := sourcetest.Publisher()
@@ -32,8 +32,9 @@ func signedAll(packages ...string) func(*sources.Package) {
 	}
 }
 
-// newUnknownFixture has a package for three platforms, signed for a fourth, which
-// the registry lacks. The root module requires it, and is locked on Linux.
+// newUnknownFixture has a package for three platforms, and signed checksums for a
+// fourth, which the registry lacks. The root module requires it, and is locked on
+// Linux.
 func newUnknownFixture(t *testing.T) *fixture {
 	f := newFixture(t)
 	edit := signedAll(onLinux, onDarwin, onWindows, onPlan9)
@@ -50,12 +51,12 @@ func (f *fixture) evidence() *sources.Signed {
 	return p.Signed
 }
 
-// foreignArchive and foreignContents are hashes that somebody invented.
+// foreignArchive and foreignContents are invented hashes.
 const foreignContents = sources.Hash("h1:AAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAA=")
 
 var foreignArchive = zh("invented")
 
-// unknown is "LINE HASH" of each unknown hash, with what else is said of it.
+// unknown returns "LINE HASH" and the properties of each unknown hash.
 func unknown(r *installer.Result) string {
 	names := map[sources.Hash]string{
 		foreignContents: "contents", foreignArchive: "archive", h1(onDarwin): "darwin", h1(onWindows): "windows",
@@ -102,17 +103,17 @@ func TestUnknownHashes(t *testing.T) {
 		gone         []sources.Hash // from the lock file
 	}{
 		{name: "complete and genuine", locked: genuine, asked: fromRegistry},
-		{name: "from the cache alone", locked: genuine, prior: onLinuxKnown},
+		{name: "only from the cache", locked: genuine, prior: onLinuxKnown},
 		{name: "invented", locked: with(foreignContents, foreignArchive), want: "10 contents maybe, 11 archive", asked: fromRegistry},
-		{name: "invented, seen from the cache alone", locked: with(foreignContents, foreignArchive), prior: onLinuxKnown, want: "10 contents maybe, 11 archive"},
+		{name: "invented, only from the cache", locked: with(foreignContents, foreignArchive), prior: onLinuxKnown, want: "10 contents maybe, 11 archive"},
 		{name: "altered", locked: h(h1(onLinux), zh(onLinux), foreignArchive), prior: onLinuxKnown, want: "7 archive"},
 		{name: "twice in the file", locked: with(foreignArchive, foreignArchive), prior: onLinuxKnown, want: "10 archive"},
 		{name: "genuine, of another platform", locked: with(h1(onDarwin)), prior: onLinuxKnown, want: "10 darwin maybe"},
-		{name: "of another platform that is remembered", locked: with(h1(onDarwin)), prior: func(f *fixture) {
+		{name: "of another recorded platform", locked: with(h1(onDarwin)), prior: func(f *fixture) {
 			onLinuxKnown(f)
 			remembered(onDarwin, sources.SelfSigned, true)(f)
 		}},
-		{name: "of another platform that was merely imported", locked: with(h1(onDarwin)), prior: func(f *fixture) {
+		{name: "of another platform that was only imported", locked: with(h1(onDarwin)), prior: func(f *fixture) {
 			onLinuxKnown(f)
 			remembered(onDarwin, sources.HashOnly, false)(f)
 		}, want: "10 darwin maybe"},
@@ -185,8 +186,8 @@ func TestUnknownHashes(t *testing.T) {
 	}
 }
 
-// unsigned has the package for Linux come from a mirror without signed checksums,
-// with the text as its archive.
+// unsigned offers the package for Linux in a mirror without signed checksums, with
+// the text as its archive.
 func unsigned(f *fixture, text string) {
 	p := f.source.packages[id(onLinux)]
 	fromMirror(zh(text))(&p)
@@ -195,7 +196,7 @@ func unsigned(f *fixture, text string) {
 	f.source.archives[p.Location.URL] = text
 }
 
-// asked is what was asked for, by platform.
+// asked returns the requests, by platform.
 func asked(f *fixture) string {
 	var all []string
 	for _, line := range f.source.asked {
@@ -207,7 +208,7 @@ func asked(f *fixture) string {
 	return strings.Join(all, ", ")
 }
 
-// A refused lock file has its unknown hashes reported too.
+// The unknown hashes of a refused lock file are reported too.
 func TestUnknownHashesOfARefusedProvider(t *testing.T) {
 	f := newUnknownFixture(t)
 	f.lock("widget 1.0.0", foreignContents, foreignArchive)
@@ -220,8 +221,9 @@ func TestUnknownHashesOfARefusedProvider(t *testing.T) {
 	}
 }
 
-// Nothing is dropped from a lock file that isn't written because another provider fails.
-func TestNothingIsDroppedWhereAProviderFails(t *testing.T) {
+// No hash is dropped from a lock file that isn't written because another provider
+// fails.
+func TestNoHashIsDroppedIfAProviderFails(t *testing.T) {
 	f := newUnknownFixture(t)
 	f.require("gadget", "")
 	f.lock("widget 1.0.0", zh(onLinux), foreignArchive)
@@ -236,7 +238,7 @@ func TestNothingIsDroppedWhereAProviderFails(t *testing.T) {
 	}
 }
 
-// A package that cannot be fetched is an error, as it may have explained a hash.
+// A package that cannot be fetched is an error, because a hash may belong to it.
 func TestStrictOffline(t *testing.T) {
 	f := newUnknownFixture(t)
 	f.store.known[id(onLinux)] = sources.Stored{ID: id(onLinux), H1: h1(onLinux), ZH: zh(onLinux), Verdict: sources.SelfSigned, Signed: f.evidence()}
@@ -251,7 +253,7 @@ func TestStrictOffline(t *testing.T) {
 	sourcetest.Equal(t, unknown(result), "7 darwin maybe refused, 8 archive refused", "unknown")
 }
 
-// However many root modules have an unknown hash, each package is fetched once.
+// Each package is fetched once, however many root modules have an unknown hash.
 func TestStrictFetchesOnce(t *testing.T) {
 	f := newUnknownFixture(t)
 	f.lock("widget 1.0.0", zh(onLinux), foreignContents)

@@ -24,12 +24,12 @@ import (
 
 var check = sourcetest.Check
 
-// files are the contents of a package, by path.
+// files maps paths to the contents of the files of a package.
 type files map[string]string
 
 var widgetFiles = files{"terraform-provider-widget": "the provider", "docs/README": "read me", "docs-old": "", "LICENSE": "do as you like"}
 
-// store unpacks a package, as a cache has it.
+// store unpacks a package as a cache does.
 func store(t testing.TB, f files, address, version, platform string) sources.Stored {
 	t.Helper()
 	dir := t.TempDir()
@@ -94,7 +94,7 @@ func readAll(r io.Reader, dir string) ([]sources.Stored, error) {
 	}
 }
 
-// What is written is read as it was, the same contents being in the file once.
+// An export that is read again is the same, and contains equal contents once.
 func TestRoundTrip(t *testing.T) {
 	widget := store(t, widgetFiles, "example.test/acme/widget", "1.2.0", "linux_amd64")
 	twin := store(t, widgetFiles, "another.test/acme/widget", "1.2.0", "linux_amd64")
@@ -126,7 +126,7 @@ func TestRoundTrip(t *testing.T) {
 	}
 }
 
-// The same packages make the same bytes, whenever and in whatever order.
+// The same packages produce the same bytes at any time and in any order.
 func TestDeterminism(t *testing.T) {
 	widget := store(t, widgetFiles, "example.test/acme/widget", "1.2.0", "linux_amd64")
 	gadget := store(t, files{"terraform-provider-gadget": "another"}, "example.test/acme/gadget", "2.0.0", "linux_arm64")
@@ -144,7 +144,7 @@ func TestChangedPackageIsNotWritten(t *testing.T) {
 	sourcetest.Expect(t, err != nil && strings.Contains(err.Error(), "1.2.0 linux_amd64: it is h1:"), "%v", err)
 }
 
-// Contents may be passed over.
+// Contents may be skipped.
 func TestSkip(t *testing.T) {
 	widget := store(t, widgetFiles, "example.test/acme/widget", "1.2.0", "linux_amd64")
 	gadget := store(t, files{"terraform-provider-gadget": "another"}, "example.test/acme/gadget", "2.0.0", "linux_arm64")
@@ -170,7 +170,7 @@ func TestSkip(t *testing.T) {
 
 type entry = sourcetest.TarEntry
 
-// edit has a function change the manifest.
+// edit applies a function to the manifest.
 func edit(change func(m map[string]any)) func([]entry) []entry {
 	return func(all []entry) []entry {
 		m := map[string]any{}
@@ -192,7 +192,7 @@ func set(name string, value any) func([]entry) []entry {
 	return edit(func(m map[string]any) { m["packages"].([]any)[0].(map[string]any)[name] = value })
 }
 
-// rename gives the first file of the contents another path in them.
+// rename changes the path of the first file of the contents.
 func rename(name string) func([]entry) []entry {
 	return func(all []entry) []entry {
 		all[1].Name = all[1].Name[:strings.LastIndex(all[1].Name, "/")+1] + name
@@ -208,33 +208,33 @@ func TestRefused(t *testing.T) {
 	}{
 		{"no manifest", func(all []entry) []entry { return all[1:] }, "not what larder"},
 		{"manifest is a link", func(all []entry) []entry { all[0].Typeflag, all[0].Linkname = tar.TypeSymlink, "x"; return all }, "not what larder"},
-		{"manifest is no JSON", func(all []entry) []entry { all[0].Text += "{"; return all }, "manifest.json: "},
-		{"format of the future", edit(func(m map[string]any) { m["format"] = 2 }), "format 2 is not known"},
+		{"manifest is not JSON", func(all []entry) []entry { all[0].Text += "{"; return all }, "manifest.json: "},
+		{"newer format", edit(func(m map[string]any) { m["format"] = 2 }), "format 2 is not known"},
 		{"package without evidence", edit(func(m map[string]any) { m["evidence"] = nil }), "is missing"},
 		{"evidence twice", edit(func(m map[string]any) { m["evidence"] = append(m["evidence"].([]any), m["evidence"].([]any)[0]) }), "listed twice"},
 		{"package twice", edit(func(m map[string]any) { m["packages"] = append(m["packages"].([]any), m["packages"].([]any)[0]) }), "listed twice"},
-		{"address out of the cache", set("provider", "../../widget"), "provider source"},
-		{"address that is short", set("provider", "acme/widget"), "not written as"},
-		{"address that is built in", set("provider", "terraform.io/builtin/terraform"), "not written as"},
-		{"version out of the cache", set("version", "../1.0.0"), "version"},
+		{"address outside the cache", set("provider", "../../widget"), "provider source"},
+		{"short address", set("provider", "acme/widget"), "not written as"},
+		{"built-in address", set("provider", "terraform.io/builtin/terraform"), "not written as"},
+		{"version outside the cache", set("version", "../1.0.0"), "version"},
 		{"version in another form", set("version", "v1.2.0"), "version"},
-		{"version that is short", set("version", "1.2"), "not written as"},
-		{"platform out of the cache", set("platform", "../linux_amd64"), "platform"},
+		{"short version", set("version", "1.2"), "not written as"},
+		{"platform outside the cache", set("platform", "../linux_amd64"), "platform"},
 		{"no h1", set("h1", ""), "no h1: hash"},
 		{"h1 of another length", set("h1", "h1:AAAA"), "no h1: hash"},
 		{"h1 in two lines", set("h1", "h1:AAAAAAAAAAAAAAAAAAAAAAAAAAAAAA\nAAAAAAAAAAAAA="), "no h1: hash"},
-		{"h1 with loose bits", set("h1", "h1:AAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAB="), "no h1: hash"},
+		{"h1 with trailing bits", set("h1", "h1:AAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAB="), "no h1: hash"},
 		{"zh of another scheme", set("zh", "h1:AAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAA="), "no zh: hash"},
 		{"zh of another length", set("zh", "zh:00"), "no zh: hash"},
-		{"verdict that is none", set("verdict", "excellent"), "unknown verdict"},
-		{"contents of something else", set("h1", "h1:AAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAA="), "stands where the contents"},
+		{"invalid verdict", set("verdict", "excellent"), "unknown verdict"},
+		{"contents of another package", set("h1", "h1:AAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAA="), "stands where the contents"},
 		{"no contents", func(all []entry) []entry { return all[:1] }, "cut short"},
-		{"one file less", func(all []entry) []entry { return slices.Delete(all, 2, 3) }, "other contents"},
-		{"one file more", func(all []entry) []entry { return append(all, renamed(all[len(all)-1], "zzz")) }, "other contents"},
-		{"one file elsewhere", func(all []entry) []entry {
+		{"missing file", func(all []entry) []entry { return slices.Delete(all, 2, 3) }, "other contents"},
+		{"additional file", func(all []entry) []entry { return append(all, renamed(all[len(all)-1], "zzz")) }, "other contents"},
+		{"file outside the contents", func(all []entry) []entry {
 			return append(all, entry{Header: tar.Header{Name: "contents/x", Typeflag: tar.TypeReg}})
 		}, "not in the manifest"},
-		{"file altered", func(all []entry) []entry { all[1].Text = "do as I like"; return all }, "other contents"},
+		{"changed file", func(all []entry) []entry { all[1].Text = "do as I like"; return all }, "other contents"},
 		{"file twice", func(all []entry) []entry { return slices.Insert(all, 1, all[1]) }, "occurs twice"},
 		{"out of order", func(all []entry) []entry { all[1], all[2] = all[2], all[1]; return all }, "out of order"},
 		{"directory", func(all []entry) []entry {
@@ -254,7 +254,7 @@ func TestRefused(t *testing.T) {
 		}, `attribute "VENDOR.holes"`},
 		{"upwards", rename("../LICENSE"), `".." element`},
 		{"absolute", rename("/LICENSE"), "not relative"},
-		{"on a drive", rename("C:LICENSE"), "not relative"},
+		{"drive letter", rename("C:LICENSE"), "not relative"},
 		{"not clean", rename("./LICENSE"), "not clean"},
 		{"differs in case", func(all []entry) []entry { return slices.Insert(all, 2, renamed(all[1], "License")) }, "in case only"},
 		{"file in a file", func(all []entry) []entry { return slices.Insert(all, 2, renamed(all[1], "LICENSE/x")) }, "both a file and a directory"},
@@ -270,14 +270,14 @@ func TestRefused(t *testing.T) {
 	}
 }
 
-// renamed is an entry by another name in the contents.
+// renamed returns the entry with another name in the contents.
 func renamed(e entry, name string) entry {
 	parts := strings.SplitN(e.Name, "/", 3)
 	e.Name = parts[0] + "/" + parts[1] + "/" + name
 	return e
 }
 
-// Whatever passes for an export is the same once written and read again.
+// Every valid export is the same once written and read again.
 func FuzzReader(f *testing.F) {
 	good := write(f, store(f, files{"terraform-provider-x": "x"}, "example.test/acme/x", "1.0.0", "linux_amd64"))
 	f.Add(good)
@@ -295,7 +295,7 @@ func FuzzReader(f *testing.F) {
 			return
 		}
 		if _, err := readAll(bytes.NewReader(data), dir); err != nil {
-			return // a name that this system cannot have
+			return // this system does not allow the name
 		}
 		s := first[0]
 		s.Dir = filepath.Join(dir, s.ID.Provider.Type)

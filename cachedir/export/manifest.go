@@ -1,6 +1,6 @@
-// Package export writes packages of a plugin cache into one file, and reads them
-// from there. What is read is unverified: that its contents hash to what the file
-// says, and whether what it says besides is to be believed, others find out.
+// Package export writes packages of a plugin cache to one file and reads them from
+// it. The packages it reads are unverified: the caller verifies that the contents
+// match their hashes, and decides whether to accept the other claims in the file.
 //
 // It leaves nothing on disk.
 //
@@ -12,11 +12,11 @@
 //	contents/HEX/PATH
 //
 // The manifest lists the packages, each with its hashes, and the signed checksums
-// that were kept with them. HEX is the h1: hash of contents, in hexadecimal. They
-// come in the order in which the manifest first names them, once each, however
-// many packages consist of them; the files in them come in the order of their
-// paths. Nothing else is in the file, and nothing in it depends on when or where
-// it is written.
+// that were kept with them. HEX is the h1: hash of contents, in hexadecimal. Each
+// contents directory is in the archive once, even if several packages have it, in the
+// order in which the manifest first names it. Its files are sorted by path. The
+// archive contains nothing else, and its bytes do not depend on the time or the
+// machine.
 package export
 
 import (
@@ -34,8 +34,8 @@ const (
 	contentsDir  = "contents/"
 )
 
-// A manifest says what is in an export. Packages and evidence are in order, each
-// once.
+// A manifest describes an export. Packages and evidence are sorted, without
+// duplicates.
 type manifest struct {
 	Format   int        `json:"format"`
 	Packages []listed   `json:"packages"`
@@ -50,11 +50,11 @@ type listed struct {
 	H1       sources.Hash    `json:"h1"`
 	ZH       sources.Hash    `json:"zh,omitempty"`
 	Size     int64           `json:"size"`    // of its files, in bytes
-	Verdict  sources.Verdict `json:"verdict"` // where it was exported; nobody who imports it need believe that
-	Signed   bool            `json:"signed"`  // whether the evidence for its version is for it
+	Verdict  sources.Verdict `json:"verdict"` // on the exporting machine; a claim that the importer verifies
+	Signed   bool            `json:"signed"`  // whether it is covered by the evidence for its version
 }
 
-// Evidence is what vouches for a version.
+// Evidence is the signed checksums of a version with their signature and keys.
 type evidence struct {
 	Provider  string `json:"provider"`
 	Version   string `json:"version"`
@@ -64,7 +64,7 @@ type evidence struct {
 	Origin    string `json:"origin"`
 }
 
-// A key is a [sources.Key], named as registries do.
+// A key is a [sources.Key] with the member names of the registry protocol.
 type key struct {
 	Armor          string `json:"ascii_armor"`
 	TrustSignature string `json:"trust_signature"`
@@ -89,7 +89,7 @@ func (e evidence) signed() *sources.Signed {
 	return s
 }
 
-// parse is what a manifest says of packages, which have no directories.
+// parse returns the packages that a manifest describes, without directories.
 func parse(data []byte) ([]sources.Stored, error) {
 	m := manifest{}
 	if err := json.Unmarshal(data, &m); err != nil {
@@ -154,7 +154,7 @@ func (l listed) stored() (sources.Stored, error) {
 	return sources.Stored{ID: id, H1: l.H1, ZH: l.ZH, Verdict: l.Verdict}, nil
 }
 
-// dirOf is where contents are in an export.
+// dirOf returns the directory of contents in an export.
 func dirOf(h1 sources.Hash) (string, error) {
 	sum, err := h1.Sum(sources.H1)
 	if err != nil {
@@ -163,7 +163,7 @@ func dirOf(h1 sources.Hash) (string, error) {
 	return contentsDir + hex.EncodeToString(sum[:]) + "/", nil
 }
 
-// render is the manifest of packages that are in order.
+// render returns the manifest for sorted packages.
 func render(packages []sources.Stored, sizes map[sources.Hash]int64) ([]byte, error) {
 	m := manifest{Format: format, Packages: []listed{}, Evidence: []evidence{}}
 	for _, s := range packages {

@@ -11,33 +11,33 @@ import (
 )
 
 const (
-	maxManifest = 64 << 20 // bytes; signed checksums have some kilobytes
-	maxFiles    = 10_000   // of one package
+	maxManifest = 64 << 20 // in bytes; signed checksums take some kilobytes
+	maxFiles    = 10_000   // in one package
 )
 
-// A Reader reads an export from its beginning to its end.
+// A Reader reads an export sequentially.
 type Reader struct {
 	tar    *tar.Reader
-	ahead  *tar.Header // that has been read and is not dealt with; nil if there is none
-	err    error       // that ends the reading
-	left   []*Contents // still to come
-	opened *Contents   // where we are; nil if that is nowhere
+	ahead  *tar.Header // the next header, if it was read ahead; otherwise nil
+	err    error       // ends the reading
+	left   []*Contents // not yet read
+	opened *Contents   // the current contents; nil if there are none
 }
 
-// Contents are what one or more packages consist of. That they hash to H1 is not
-// verified.
+// Contents are the files of one or more packages. The caller verifies that they match
+// H1.
 type Contents struct {
 	H1       sources.Hash
-	Packages []sources.Stored // at least one, with no Dir
-	Files    sources.Files    // until the next Contents are asked for
+	Packages []sources.Stored // at least one, without Dir
+	Files    sources.Files    // valid until the next call of Next
 
 	dir   string
-	last  string // path of the last file so far
+	last  string // path of the previous file
 	count int
 }
 
-// NewReader reads what is in an export from the beginning of r. Its errors, and
-// those of the Reader, do not name r.
+// NewReader returns a Reader for an export that begins at the current position of r.
+// Errors of NewReader and of the Reader do not name r.
 func NewReader(r io.Reader) (*Reader, error) {
 	b := &Reader{tar: tar.NewReader(r)}
 	h, err := b.tar.Next()
@@ -60,14 +60,14 @@ func NewReader(r io.Reader) (*Reader, error) {
 	return b, nil
 }
 
-// expect notes what is to come.
+// expect sets the contents that the export must have.
 func (b *Reader) expect(packages []sources.Stored) {
 	byHash := map[sources.Hash]*Contents{}
 	for _, s := range packages {
 		c := byHash[s.H1]
 		if c == nil {
 			c = &Contents{H1: s.H1}
-			c.dir, _ = dirOf(s.H1) // which has been parsed
+			c.dir, _ = dirOf(s.H1) // it has been parsed before
 			c.Files = func(yield func(sources.Incoming, error) bool) { b.files(c, yield) }
 			byHash[s.H1] = c
 			b.left = append(b.left, c)
@@ -76,9 +76,8 @@ func (b *Reader) expect(packages []sources.Stored) {
 	}
 }
 
-// Next passes over what is left of the last contents and returns the next. The
-// error is [io.EOF] once all there is to come has come. After any other error
-// there is nothing more to be had.
+// Next skips the rest of the current contents and returns the next. The error is
+// [io.EOF] after the last contents. Any other error ends the reading.
 func (b *Reader) Next() (*Contents, error) {
 	for b.opened != nil && b.file(b.opened) != nil {
 		b.ahead = nil
@@ -104,7 +103,7 @@ func (b *Reader) Next() (*Contents, error) {
 	return b.opened, nil
 }
 
-// files yields those files of c that have not been dealt with.
+// files yields the remaining files of c.
 func (b *Reader) files(c *Contents, yield func(sources.Incoming, error) bool) {
 	if c != b.opened {
 		yield(sources.Incoming{}, errors.New("contents are read out of turn"))
@@ -121,7 +120,7 @@ func (b *Reader) files(c *Contents, yield func(sources.Incoming, error) bool) {
 	}
 }
 
-// file is the next file, if it is one of c.
+// file returns the next file if it belongs to c, and nil otherwise.
 func (b *Reader) file(c *Contents) *tar.Header {
 	b.peek()
 	if b.err != nil || !strings.HasPrefix(b.ahead.Name, c.dir) {
@@ -138,7 +137,7 @@ func (b *Reader) file(c *Contents) *tar.Header {
 		b.err = fmt.Errorf("a package has more than %d files", maxFiles)
 	}
 	for record := range b.ahead.PAXRecords {
-		if record != "path" { // such as holes, of which a few bytes can tell of any size
+		if record != "path" { // such as sparse files: a few bytes can describe a file of any size
 			b.err = fmt.Errorf("%.255q has the attribute %.99q", b.ahead.Name, record)
 		}
 	}
@@ -149,7 +148,7 @@ func (b *Reader) file(c *Contents) *tar.Header {
 	return b.ahead
 }
 
-// peek makes sure that either a header or an error is at hand.
+// peek reads ahead until there is a header or an error.
 func (b *Reader) peek() {
 	if b.err == nil && b.ahead == nil {
 		b.ahead, b.err = b.tar.Next()
@@ -159,7 +158,7 @@ func (b *Reader) peek() {
 	}
 }
 
-// cut says what an end means that comes too soon.
+// cut returns the error for a premature end.
 func cut(err error) error {
 	if errors.Is(err, io.ErrUnexpectedEOF) {
 		return fmt.Errorf("cut short: %w", err)

@@ -17,9 +17,9 @@ import (
 	"github.com/larder-cli/larder/sources/disk"
 )
 
-// Write writes stored packages to w as an export. What is written is hashed as it
-// passes: a package that is not what was stored any more is an error, and w is
-// then not to be used.
+// Write writes stored packages to w as an export. It hashes the files as it writes
+// them. A package that differs from the stored one is an error; the bytes written to
+// w are then unusable.
 func Write(ctx context.Context, w io.Writer, packages []sources.Stored) error {
 	packages = slices.SortedFunc(slices.Values(packages), func(a, b sources.Stored) int { return a.ID.Compare(b.ID) })
 	files, sizes := map[sources.Hash][]member{}, map[sources.Hash]int64{}
@@ -49,7 +49,7 @@ func Write(ctx context.Context, w io.Writer, packages []sources.Stored) error {
 	}
 	for _, s := range packages {
 		if files[s.H1] == nil {
-			continue // written already
+			continue // already written
 		}
 		if err := writeContents(ctx, out, s, files[s.H1]); err != nil {
 			return &sources.PackageError{ID: s.ID, Err: err}
@@ -75,7 +75,7 @@ func writeContents(ctx context.Context, out *tar.Writer, s sources.Stored, files
 	return nil
 }
 
-// passing are the files, each of which is written to out as it is read.
+// passing yields the files and writes each to out as it is read.
 func passing(out *tar.Writer, dir string, files []member) sources.Files {
 	return func(yield func(sources.Incoming, error) bool) {
 		for _, m := range files {
@@ -102,14 +102,14 @@ func header(name string, size int64, executable bool) *tar.Header {
 
 // A member is a file of a package.
 type member struct {
-	file       string // where it is
+	file       string // path on disk
 	path       string // in the package, with forward slashes
 	size       int64
 	executable bool
 }
 
-// find finds the files of an unpacked package, in order. Symlinks to files count
-// as the files.
+// find returns the files of an unpacked package, sorted. A symlink to a file counts
+// as that file.
 func find(dir string) ([]member, error) {
 	dir, err := filepath.EvalSymlinks(dir)
 	if err != nil {

@@ -9,13 +9,13 @@ import (
 	"github.com/larder-cli/larder/sources/disk"
 )
 
-const imports = "import" // in .larder
+const imports = "import" // below .larder
 
-// ImportDir opens the directory for the archives of one import, on their way into
-// the mirror by [Builder.Adopt]. The ID is 64 hexadecimal digits. The directory stays
-// until [Builder.RemoveImportDir], so that an interrupted import finds it again.
-// Those of other imports are removed: this is the only process that writes, so they
-// are unfinished.
+// ImportDir opens the directory for the archives of one import, before
+// [Builder.Adopt] moves them into the mirror. The ID is 64 hexadecimal digits. The
+// directory stays until [Builder.RemoveImportDir], so that an interrupted import can
+// continue. The directories of other imports are removed: this is the only process
+// that writes, so those imports were interrupted.
 func (b *Builder) ImportDir(id string) (*disk.Dir, error) {
 	all, err := b.own.MakeSub(imports)
 	if err != nil {
@@ -50,11 +50,11 @@ func (b *Builder) RemoveImportDir(id string) error {
 	return all.RemoveTree(id)
 }
 
-// Adopt makes an archive part of the mirror, and records what s contains. The archive
-// has the same path in the directory from, a [Builder.ImportDir], as it will have in
-// the mirror, and is moved. If from is nil, the mirror has the archive already. The
-// caller has verified and synced it. The Builder is for packed packages. The index
-// does not name the archive before [Builder.Finish].
+// Adopt adds an archive to the mirror and records the contents of s. It moves the
+// archive from the directory from, a [Builder.ImportDir], to the same relative path
+// in the mirror. If from is nil, the archive is in the mirror already. The caller has
+// verified and synced the archive. The Builder must store packed packages.
+// [Builder.Finish] adds the archive to the index.
 func (b *Builder) Adopt(ctx context.Context, s sources.Stored, from *disk.Dir) error {
 	leave, err := b.enter(ctx, s.ID)
 	if err != nil {
@@ -90,7 +90,8 @@ func (b *Builder) adopt(s sources.Stored, from *disk.Dir) (err error) {
 	return nil
 }
 
-// move publishes the archive that has the path of at in the directory from.
+// move publishes the archive of at from the directory from, where it has the same
+// path.
 func (b *Builder) move(at spot, from *disk.Dir) error {
 	dir, name := split(b.relative(at.path))
 	in, err := from.Sub(dir)

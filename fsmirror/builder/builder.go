@@ -1,41 +1,43 @@
-// Package builder makes a directory a mirror and brings it up to date: packages,
-// evidence and the JSON that makes it a network mirror too, for any web server.
-// It is a store for an installer, which judges packages before they are stored. It
-// is no source of packages, and speaks no protocol.
+// Package builder creates and updates mirrors: packages, evidence, and the JSON index
+// with which any web server can serve them as a network mirror. It is a store for an
+// installer, which verifies packages before they are stored. It is not a source of
+// packages and implements no protocol.
 //
 // # Layout
 //
 //	HOST/NAMESPACE/TYPE/terraform-provider-TYPE_VERSION_OS_ARCH.zip   packed
 //	HOST/NAMESPACE/TYPE/VERSION/OS_ARCH/                              unpacked
-//	HOST/NAMESPACE/TYPE/index.json, VERSION.json                      of what is packed
-//	PUNYCODE/NAMESPACE/TYPE/index.json, VERSION.json                  the same, of hosts that are not ASCII
+//	HOST/NAMESPACE/TYPE/index.json, VERSION.json                      index of the packed packages
+//	PUNYCODE/NAMESPACE/TYPE/index.json, VERSION.json                  the same, for hosts that are not ASCII
 //	.larder/evidence/HOST/NAMESPACE/TYPE/VERSION/                     evidence
 //	.larder/known/HOST/NAMESPACE/TYPE.json                            hash records
 //	.larder/mirror.lock                                               locked by the process that writes
-//	.larder/unsettled                                                 there until everything is on the disk
+//	.larder/unsettled                                                 exists until everything is on the disk
 //	.larder/tmp/run-*/                                                scratch directories of the process that writes
 //	.larder/partial/                                                  interrupted downloads
 //	.larder/import/ID/                                                archives of a bundle that is being imported
 //
-// Directories of this layout are never links, mounted file systems or files: a
-// [disk.StrayError] names the one that is, and nothing behind it changes. Only the
-// mirror itself, and for reading the packages in it, may be links.
+// If a directory of this layout is a link, a mounted file system or a file, the error
+// is a [disk.StrayError] that names it, and nothing behind it changes. Only the
+// mirror itself may be a link. Packages in it may be links for reading.
 //
 // # Order
 //
-// Everything appears by rename. The index never names a file that does not exist,
-// nor hashes of other bytes: an archive, or the evidence for a version, appears before
-// the JSON that names it, and is taken out of the JSON before it is replaced or removed. This holds for each
-// document by itself. A client that read index.json just before may find that
-// VERSION.json is missing, and asks again. If a process is killed in between, the
-// index names too little, and the next run completes it. [Builder.Finish] returns
-// when everything is on the disk, so that a removable drive can be pulled out.
+// Every file appears by rename. The index never names a file that does not exist or a
+// hash of other contents. An archive, or the evidence for a version, appears before
+// the JSON that names it, and is taken out of the JSON before it is replaced or
+// removed. This holds for each document separately. A client that read index.json
+// just before a change may get "not found" for VERSION.json, and repeats the request.
+// If a process is killed in between, the index is incomplete, and the next run
+// completes it. [Builder.Finish] returns when everything is on the disk, so that a
+// removable drive can be unplugged.
 //
 // # Records
 //
-// The hashes of a package are recorded with its size and its modification time, to
-// the two seconds that FAT keeps. While these stay the same, the package is not read
-// again. A lost or wrong record costs one hash.
+// The hashes of a package are recorded with the fingerprint of its files: size,
+// modification time and, except on Windows, inode and change time, see [disk.Print].
+// While the fingerprint matches, the package is not read again. A lost or wrong
+// record costs one rehash.
 package builder
 
 import (
@@ -58,40 +60,41 @@ import (
 	"github.com/larder-cli/larder/sources/staging"
 )
 
-// Options adjust a Builder. The zero Options are ready to use.
+// Options configure a Builder. The zero Options are ready to use.
 type Options struct {
-	Unpacked    bool             // store new packages as directories, not as archives
-	ReadOnly    bool             // change nothing; the directory need not exist
-	Paranoid    bool             // ignore hash records, hash always
-	Key         seal.Key         // that records are authenticated with
+	Unpacked    bool             // store new packages as directories instead of archives
+	ReadOnly    bool             // change nothing; the directory may be missing
+	Paranoid    bool             // ignore hash records, always hash
+	Key         seal.Key         // authenticates records
 	LockTimeout time.Duration    // how long to wait for other writers; 0 means until they have finished
-	Now         func() time.Time // by default time.Now
+	Now         func() time.Time // time.Now by default
 
 	// Vouch returns the verdict on a package from the evidence in the mirror, or why
 	// there is none. It is called if the package's record has no verdict for this
-	// evidence. If it is nil, packages that others put there have no verdict.
+	// evidence. If Vouch is nil, packages that others put there have no verdict.
 	Vouch func(sources.Stored) (sources.Verdict, error)
 
-	// Merge returns the evidence to keep for a version, given the evidence kept so far
-	// and new evidence. Its error is a warning. If it is nil, new evidence replaces old.
+	// Merge returns the evidence to keep for a version, given the evidence kept so
+	// far and new evidence. Its error is a warning. If Merge is nil, new evidence
+	// replaces old.
 	Merge func(p sources.Provider, kept, new *sources.Signed) (*sources.Signed, error)
 
-	// Compare returns a warning if another version is signed by other keys. It is called
-	// when evidence for a version is stored for the first time. It may be nil.
+	// Compare returns a warning if another version is signed with other keys. It is
+	// called when evidence for a version is stored for the first time. It may be nil.
 	Compare func(p sources.Provider, other sources.Version, was, now *sources.Signed) error
 
-	Warn    func(error)       // is called with problems that stop nothing; may be nil
-	Waiting func(disk.Holder) // is called once if another process is writing for a while; may be nil
+	Warn    func(error)       // called with problems that do not stop the work; may be nil
+	Waiting func(disk.Holder) // called once if another process writes for a while; may be nil
 }
 
-// A Builder writes to a mirror, and no other process does until it is closed. Its
-// methods are safe for concurrent use.
+// A Builder writes to a mirror. No other process writes to it until the Builder is
+// closed. Its methods are safe for concurrent use.
 type Builder struct {
 	path  string
 	opts  Options
 	mkdir func(in *disk.Dir, name string) (*disk.Dir, error)
 
-	// All of these are nil if the Builder is ReadOnly.
+	// These are nil if the Builder is ReadOnly.
 	dir     *disk.Dir // path
 	own     *disk.Dir // .larder
 	tmp     *disk.Dir // .larder/tmp
@@ -99,27 +102,27 @@ type Builder struct {
 	lock    *disk.Lock
 	work    *disk.Scratch // of this run
 
-	busy *semaphore.Weighted // all of it for what concerns the whole mirror, 1 for one package
+	busy *semaphore.Weighted // acquired wholly for an operation on the whole mirror, by 1 for a package
 
 	mu      sync.Mutex
-	changed bool // not everything may be on the disk
+	changed bool // some changes may not be on the disk yet
 	known   map[sources.Provider]*ledger
 	working map[sources.PackageID]chan struct{} // full while the package is being stored
 }
 
-// Use implements the store's part of it: the packages of a mirror stay in their places
-// while it is being written.
+// Use does nothing: the packages of a mirror stay in place while it is being written.
+// An installer's store must have this method.
 func (b *Builder) Use(context.Context) (release func(), err error) { return func() {}, nil }
 
 const (
-	everything = math.MaxInt64 // of Builder.busy
+	everything = math.MaxInt64 // the size of Builder.busy
 
-	run   = "run-"       // begins the names of scratch directories
+	run   = "run-"       // prefix of the names of scratch directories
 	place = "the mirror" // in hints
 )
 
-// Open makes the directory dir a mirror if it is none, and waits until no other
-// process writes to it.
+// Open opens the mirror in dir, and creates it if there is none. It waits until no
+// other process writes to it.
 func Open(ctx context.Context, dir string, opts Options) (*Builder, error) {
 	dir, err := filepath.Abs(dir)
 	if err != nil {
@@ -199,9 +202,9 @@ func (b *Builder) hasLock() bool {
 	return err == nil && info.Mode()&fs.ModeSymlink == 0
 }
 
-// share waits until no process writes to the mirror, and keeps others from it. If
-// none has ever written there, it does nothing. Mirrors that were copied as links
-// count as such: no process of ours writes through a link.
+// share waits until no process writes to the mirror, and blocks writers until unlock
+// is called. If no process has ever written there, it does nothing. The same applies
+// to mirrors copied as links, because no larder process writes through a link.
 func (b *Builder) share(ctx context.Context) (unlock func(), err error) {
 	if !b.opts.ReadOnly || !b.hasLock() { // this process has the lock, or there is none
 		return func() {}, nil
@@ -227,8 +230,8 @@ func (b *Builder) share(ctx context.Context) (unlock func(), err error) {
 	return unlock, nil
 }
 
-// enter waits until nothing concerns the whole mirror, and until no other goroutine
-// stores the package.
+// enter waits until no operation on the whole mirror is running, and until no other
+// goroutine stores the package.
 func (b *Builder) enter(ctx context.Context, id sources.PackageID) (leave func(), err error) {
 	if err := b.busy.Acquire(ctx, 1); err != nil {
 		return nil, err
@@ -252,7 +255,7 @@ func (b *Builder) enter(ctx context.Context, id sources.PackageID) (leave func()
 	}, nil
 }
 
-// Close writes the records, and lets other processes write.
+// Close writes the records and releases the lock.
 func (b *Builder) Close() error {
 	b.mu.Lock()
 	defer b.mu.Unlock()
@@ -264,8 +267,8 @@ func (b *Builder) Close() error {
 	return err
 }
 
-// release closes what is open. The lock is the last to go, so that no other process
-// takes the scratch directory for one of a dead run.
+// release closes what is open. It releases the lock last: otherwise another process
+// could take the scratch directory for a leftover of a killed process.
 func (b *Builder) release() {
 	if b.work != nil {
 		b.warn(b.work.Close())
@@ -281,7 +284,7 @@ func (b *Builder) release() {
 	}
 }
 
-// state is a path below .larder, for reading.
+// state returns a path below .larder, for reading.
 func (b *Builder) state(elem ...string) string {
 	return filepath.Join(append([]string{b.path, ".larder"}, elem...)...)
 }
@@ -290,7 +293,7 @@ func (b *Builder) home(p sources.Provider) string {
 	return filepath.Join(b.path, filepath.FromSlash(p.String()))
 }
 
-// homes are the directories that have a provider's part of the index. Clients of
+// homes returns the directories with a provider's part of the index. Clients of
 // network mirrors send hosts in punycode, which filesystem mirrors do not use.
 func (b *Builder) homes(p sources.Provider) []string {
 	homes := []string{b.home(p)}
@@ -300,7 +303,7 @@ func (b *Builder) homes(p sources.Provider) []string {
 	return homes
 }
 
-// relative is a path below the mirror, with forward slashes.
+// relative returns a path relative to the mirror, with forward slashes.
 func (b *Builder) relative(path string) string {
 	rel, err := filepath.Rel(b.path, path)
 	if err != nil {
@@ -309,8 +312,8 @@ func (b *Builder) relative(path string) string {
 	return filepath.ToSlash(rel)
 }
 
-// within opens the directory that a path in the mirror is in, and returns the last
-// element of the path. The directory is created if it is missing.
+// within opens the parent directory of a path in the mirror and returns the last
+// element of the path. It creates a missing directory.
 func (b *Builder) within(file string) (dir *disk.Dir, name string, err error) {
 	parent, name := split(b.relative(file))
 	dir, err = b.dir.MakeSub(parent)

@@ -31,7 +31,7 @@ const (
 	abroad = "испытание.test/acme/widget"
 )
 
-// A depot has packages, and delivers them.
+// A depot publishes packages and delivers them.
 type depot struct {
 	t      testing.TB
 	world  *sourcetest.World
@@ -45,7 +45,7 @@ func newDepot(t testing.TB, ids ...string) *depot {
 	return d
 }
 
-// stock publishes packages, HOST/NAMESPACE/TYPE/VERSION/OS_ARCH.
+// stock publishes packages, given as HOST/NAMESPACE/TYPE/VERSION/OS_ARCH.
 func (d *depot) stock(ids ...string) {
 	d.t.Helper()
 	for _, text := range ids {
@@ -68,8 +68,8 @@ func (d *depot) archive(id sources.PackageID) string {
 	return filepath.Join(d.packed, filepath.FromSlash(id.Provider.String()), id.Filename())
 }
 
-// delivery brings a package and, unless it is not to, what vouches for it. What is
-// there already is accepted if it is the same.
+// delivery supplies a package and, unless the depot has none, its evidence. It
+// accepts an equal package that is already there.
 func (d *depot) delivery(id sources.PackageID) sourcetest.Supply {
 	data := sourcetest.ReadFile(d.t, d.archive(id))
 	return deliver(data, d.signed(id))
@@ -102,7 +102,7 @@ func open(t testing.TB, dir string, opts builder.Options) *builder.Builder {
 	return b
 }
 
-// sync brings packages into a mirror.
+// sync stores packages in a mirror.
 func (d *depot) sync(dir string, opts builder.Options, ids ...string) {
 	d.t.Helper()
 	b := open(d.t, dir, opts)
@@ -115,7 +115,7 @@ func (d *depot) sync(dir string, opts builder.Options, ids ...string) {
 	must(d.t, b.Close())
 }
 
-// files are the files in a mirror, but for our own.
+// files returns the files in a mirror, without .larder.
 func files(t testing.TB, dir string) []string {
 	t.Helper()
 	var all []string
@@ -140,14 +140,14 @@ func write(t testing.TB, path, text string) {
 	must(t, os.WriteFile(path, []byte(text), 0o644))
 }
 
-// A client reads a network mirror as engines do, from its directory, and knows
-// nothing of how it is made. It returns the URLs of the packages that it found.
+// A client reads a network mirror from its directory as engines do, independently of
+// the code that writes it. It returns the URLs of the packages that it found.
 func client(dir string) (found []string, err error) {
 	indexes, _ := filepath.Glob(filepath.Join(dir, "*", "*", "*", "index.json"))
 	for _, index := range indexes {
 		var doc struct{ Versions map[string]struct{} }
 		if err := readJSON(index, &doc); errors.Is(err, fs.ErrNotExist) {
-			continue // removed since we saw it
+			continue // removed after it was listed
 		} else if err != nil {
 			return nil, err
 		}
@@ -174,8 +174,8 @@ func readJSON(path string, doc any) error {
 	return err
 }
 
-// clientVersion reads a version's document, archives and evidence. If one of them does not
-// fit, what named it must have changed meanwhile.
+// clientVersion reads a version's document, archives and evidence. If one of them
+// does not match, the document that names it must have changed meanwhile.
 func clientVersion(index, version string) ([]string, error) {
 	path := filepath.Join(filepath.Dir(index), version+".json")
 	for {
@@ -189,7 +189,7 @@ func clientVersion(index, version string) ([]string, error) {
 				if _, err := os.Stat(path); err != nil {
 					return nil, fmt.Errorf("%s names %s, of which there is no document", index, version)
 				}
-				continue // it is back
+				continue // it was added again
 			}
 			return nil, nil
 		}
@@ -288,7 +288,7 @@ func TestPut(t *testing.T) {
 	sourcetest.ErrorIs(t, err, sources.ErrNotFound, "what is not there")
 }
 
-// A delivery that fails leaves what is there as it is.
+// A delivery that fails changes nothing.
 func TestRefusedDeliveries(t *testing.T) {
 	d := newDepot(t, widget+"/1.0.0/linux_amd64")
 	dir := t.TempDir()
@@ -325,7 +325,7 @@ func TestRefusedDeliveries(t *testing.T) {
 	}
 }
 
-// What replaces an archive is never named with the hashes of what was there before.
+// The index never names a new archive with the hashes of the replaced one.
 func TestReplacedArchivesLeaveTheIndex(t *testing.T) {
 	d := newDepot(t, widget+"/1.0.0/linux_amd64", widget+"/1.0.0/darwin_arm64")
 	dir := t.TempDir()
@@ -344,8 +344,9 @@ func TestReplacedArchivesLeaveTheIndex(t *testing.T) {
 	sourcetest.Expect(t, err == nil && len(found) == 2, "a client finds %q, %v", found, err)
 }
 
-// An index that is wrong by itself is no reason to name new bytes wrongly.
-func TestPutWhereTheIndexIsAheadOfTheArchives(t *testing.T) {
+// Even if the index was wrong before, it does not name new contents with wrong
+// hashes.
+func TestPutWithWrongIndex(t *testing.T) {
 	d := newDepot(t, widget+"/1.0.0/linux_amd64")
 	dir := t.TempDir()
 	write(t, filepath.Join(dir, widget, "index.json"), `{"versions":{"1.0.0":{}}}`)
@@ -364,38 +365,38 @@ func TestFinish(t *testing.T) {
 	for _, tt := range []struct {
 		name    string
 		arrange func(t *testing.T, d *depot, dir string)
-		want    []string // documents
-		found   int      // by a client
+		want    []string // names of documents
+		found   int      // number of packages that a client finds
 	}{
 		{"bare archives", func(t *testing.T, d *depot, dir string) {}, []string{widget + "/1.0.0.json", widget + "/index.json"}, 1},
-		{"what others wrote", func(t *testing.T, d *depot, dir string) {
+		{"documents of another program", func(t *testing.T, d *depot, dir string) {
 			write(t, filepath.Join(dir, widget, "1.0.0.json"), `{"archives":{"linux_amd64":{"url":"`+zip+`","hashes":["h1:aaaa"]}}}`)
 			write(t, filepath.Join(dir, widget, "index.json"), `{"versions":{"1.0.0":{}}}`)
 		}, []string{widget + "/1.0.0.json", widget + "/index.json"}, 1},
-		{"versions that are gone", func(t *testing.T, d *depot, dir string) {
+		{"removed versions", func(t *testing.T, d *depot, dir string) {
 			write(t, filepath.Join(dir, widget, "0.9.0.json"), `{"archives":{}}`)
 			write(t, filepath.Join(dir, widget, "index.json"), `{"versions":{"0.9.0":{}}}`)
 		}, []string{widget + "/1.0.0.json", widget + "/index.json"}, 1},
-		{"documents that make no sense", func(t *testing.T, d *depot, dir string) {
+		{"invalid documents", func(t *testing.T, d *depot, dir string) {
 			write(t, filepath.Join(dir, widget, "0.9.0.json"), `{`)
 			write(t, filepath.Join(dir, widget, "1.0.0.json"), `[]`)
 			write(t, filepath.Join(dir, widget, "index.json"), ``)
 		}, []string{widget + "/1.0.0.json", widget + "/index.json"}, 1},
-		{"a provider that is gone", func(t *testing.T, d *depot, dir string) {
+		{"a removed provider", func(t *testing.T, d *depot, dir string) {
 			write(t, filepath.Join(dir, "example.test/acme/gadget/index.json"), `{"versions":{"1.0.0":{}}}`)
 			write(t, filepath.Join(dir, "example.test/acme/gadget/1.0.0.json"), `{"archives":{"linux_amd64":{"url":"gone.zip"}}}`)
 		}, []string{widget + "/1.0.0.json", widget + "/index.json"}, 1},
-		{"somebody's own files", func(t *testing.T, d *depot, dir string) {
+		{"unrelated files", func(t *testing.T, d *depot, dir string) {
 			write(t, filepath.Join(dir, "src/app/pages/index.json"), `{"title":"home"}`)
 			write(t, filepath.Join(dir, "src/app/pages/1.0.0.json"), `{"notes":[]}`)
 		}, []string{widget + "/1.0.0.json", widget + "/index.json", "src/app/pages/1.0.0.json", "src/app/pages/index.json"}, 1},
-		{"a name in other case", func(t *testing.T, d *depot, dir string) {
+		{"a name in another case", func(t *testing.T, d *depot, dir string) {
 			must(t, os.Rename(filepath.Join(dir, widget, zip), filepath.Join(dir, widget, "Terraform-Provider-Widget_1.0.0_Linux_AMD64.ZIP")))
 		}, []string{widget + "/1.0.0.json", widget + "/index.json"}, 1},
-		{"a provider in other case", func(t *testing.T, d *depot, dir string) {
+		{"a provider in another case", func(t *testing.T, d *depot, dir string) {
 			must(t, os.Rename(filepath.Join(dir, "example.test", "acme"), filepath.Join(dir, "example.test", "ACME")))
 		}, []string{widget + "/1.0.0.json", widget + "/index.json"}, 1},
-		{"an archive that is none", func(t *testing.T, d *depot, dir string) {
+		{"an invalid archive", func(t *testing.T, d *depot, dir string) {
 			write(t, filepath.Join(dir, widget, "terraform-provider-widget_2.0.0_linux_amd64.zip"), "junk")
 		}, []string{widget + "/1.0.0.json", widget + "/index.json"}, 1},
 		{"a host that is not ASCII", func(t *testing.T, d *depot, dir string) {
@@ -425,7 +426,7 @@ func TestFinish(t *testing.T) {
 	}
 }
 
-// Nothing new is nothing written.
+// If there are no changes, nothing is written.
 func TestNothingNew(t *testing.T) {
 	d := newDepot(t, widget+"/1.0.0/linux_amd64")
 	dir := t.TempDir()
@@ -437,7 +438,7 @@ func TestNothingNew(t *testing.T) {
 
 }
 
-// An archive that only looks the same is read.
+// An archive with the same size and modification time, but other contents, is read.
 func TestChangedInPlace(t *testing.T) {
 	d, dir := newDepot(t, widget+"/1.0.0/linux_amd64", widget+"/1.1.0/linux_amd64"), t.TempDir()
 	d.sync(dir, builder.Options{}, widget+"/1.0.0/linux_amd64", widget+"/1.1.0/linux_amd64")
@@ -448,7 +449,7 @@ func TestChangedInPlace(t *testing.T) {
 	other = append(other, make([]byte, max(0, int(info.Size())-len(other)))...)
 	must(t, os.WriteFile(archive, other, 0o644))
 	must(t, os.Chtimes(archive, info.ModTime(), info.ModTime()))
-	for range 2 { // looking at it does not record it
+	for range 2 { // reading it does not record it
 		b := open(t, dir, builder.Options{})
 		s, err := b.Get(t.Context(), parseID(t, widget+"/1.0.0/linux_amd64"))
 		if err == nil && (s.Differs == "" || s.Verdict != sources.Unverified) {
@@ -466,8 +467,8 @@ func TestChangedInPlace(t *testing.T) {
 	sourcetest.Expect(t, err == nil && s.Differs == "", "it was not replaced: %+v, %v", s, err)
 }
 
-// stamps are when files were changed, including those in .larder, except the lock
-// file, in which each process announces itself.
+// stamps returns the modification times of all files, including those in .larder. It
+// omits the lock file, because each process writes to it.
 func stamps(t *testing.T, dir string) (all []string) {
 	t.Helper()
 	must(t, filepath.WalkDir(dir, func(path string, e fs.DirEntry, err error) error {
@@ -481,7 +482,7 @@ func stamps(t *testing.T, dir string) (all []string) {
 	return all
 }
 
-// A record lost costs a hash, and not what vouches for the package.
+// A lost record costs a rehash, but not the verification of the package.
 func TestLostRecords(t *testing.T) {
 	d := newDepot(t, widget+"/1.0.0/linux_amd64")
 	dir, id := t.TempDir(), parseID(t, widget+"/1.0.0/linux_amd64")
@@ -504,7 +505,7 @@ func TestLostRecords(t *testing.T) {
 	}
 }
 
-// An unpacked package that is read again is still the one that was signed.
+// An unpacked package that is read again still has its signed checksum.
 func TestUnpackedPackagesReadAgain(t *testing.T) {
 	d := newDepot(t, widget+"/1.0.0/linux_amd64")
 	dir, id := t.TempDir(), parseID(t, widget+"/1.0.0/linux_amd64")
@@ -529,7 +530,7 @@ func TestManyAtOnce(t *testing.T) {
 	}
 	d, dir := newDepot(t, ids...), t.TempDir()
 	var wg sync.WaitGroup
-	for range 3 { // writers, who take turns
+	for range 3 { // writers take turns
 		wg.Go(func() {
 			b := open(t, dir, builder.Options{})
 			var puts sync.WaitGroup
@@ -541,7 +542,7 @@ func TestManyAtOnce(t *testing.T) {
 					sourcetest.Equal(t, err, nil)
 				})
 			}
-			puts.Go(func() { // also while they are at it
+			puts.Go(func() { // while they write
 				sourcetest.Equal(t, b.Finish(context.Background()), nil)
 			})
 			puts.Wait()
@@ -553,7 +554,7 @@ func TestManyAtOnce(t *testing.T) {
 	sourcetest.Expect(t, err == nil && len(found) == len(ids), "a client finds %q, %v", found, err)
 }
 
-// Whoever reads while others write never finds what does not fit.
+// A client that reads during writes never finds inconsistent files.
 func TestReadersWhileOthersWrite(t *testing.T) {
 	old, replaced := newDepot(t, widget+"/1.0.0/linux_amd64", widget+"/1.1.0/linux_amd64"), newDepot(t)
 	for _, v := range []string{"1.0.0", "1.1.0"} {
@@ -593,7 +594,7 @@ func TestReadersWhileOthersWrite(t *testing.T) {
 	readers.Wait()
 }
 
-func TestWhoeverWritesIsAlone(t *testing.T) {
+func TestWritersExcludeEachOther(t *testing.T) {
 	dir := t.TempDir()
 	first := open(t, dir, builder.Options{})
 	ctx, cancel := context.WithCancel(t.Context())
@@ -611,7 +612,8 @@ func TestMirrorInAFile(t *testing.T) {
 	sourcetest.Expect(t, len(sources.Hints(err)) == 1, "in a file: %v", err)
 }
 
-// Where names cannot have colons, nothing is fetched for hosts with a port.
+// If the file system does not allow colons, no package is fetched from a host with a
+// port.
 func TestHostsWithAPort(t *testing.T) {
 	const ported = "example.test:8443/acme/widget/1.0.0/linux_amd64"
 	d := newDepot(t, widget+"/1.0.0/linux_amd64", ported)
@@ -644,8 +646,9 @@ func TestHostsWithAPortWherePossible(t *testing.T) {
 	}
 }
 
-// FAT keeps times to two seconds: then the archive is read, and its record stays.
-func TestTimesRoundedByTheMedium(t *testing.T) {
+// FAT rounds times to two seconds. The archive is then read again, and its record
+// stays.
+func TestTimesRoundedByFileSystem(t *testing.T) {
 	d, dir := newDepot(t, widget+"/1.0.0/linux_amd64"), t.TempDir()
 	d.sync(dir, builder.Options{}, widget+"/1.0.0/linux_amd64")
 	archive := filepath.Join(dir, widget, "terraform-provider-widget_1.0.0_linux_amd64.zip")

@@ -16,7 +16,7 @@ import (
 	"github.com/larder-cli/larder/sources/sourcetest"
 )
 
-// vouch believes any checksums that have a signature and list the archive.
+// vouch accepts any checksums that have a signature and contain the archive.
 func vouch(s sources.Stored) (sources.Verdict, error) {
 	switch {
 	case len(s.Signed.Signature) < 20:
@@ -55,42 +55,42 @@ func TestVerify(t *testing.T) {
 	}{
 		{"nothing", func(*testing.T, string) {}, nil},
 		{"no records", remove(".larder/known"), nil},
-		{"no evidence of anything", remove(".larder"), []string{version + ": wrong index", widget + "/2.0.0.json: wrong index"}},
-		{"somebody's own files", put("src/app/pages/index.json", `{}`), nil},
-		{"an archive by other bytes", func(t *testing.T, dir string) {
+		{"no evidence", remove(".larder"), []string{version + ": wrong index", widget + "/2.0.0.json: wrong index"}},
+		{"unrelated files", put("src/app/pages/index.json", `{}`), nil},
+		{"an archive with other contents", func(t *testing.T, dir string) {
 			data := sourcetest.ReadFile(t, filepath.Join(dir, darwin))
 			write(t, filepath.Join(dir, linux), string(data))
 		}, []string{version + ": wrong index", version + ": wrong index", linux + ": changed package"}},
-		{"an archive cut short", put(linux, "PK"), []string{linux + ": broken package"}},
-		{"an archive gone", remove(linux), []string{version + ": missing package"}},
-		{"an archive twice", func(t *testing.T, dir string) {
+		{"a truncated archive", put(linux, "PK"), []string{linux + ": broken package"}},
+		{"a missing archive", remove(linux), []string{version + ": missing package"}},
+		{"a duplicate archive", func(t *testing.T, dir string) {
 			data := sourcetest.ReadFile(t, filepath.Join(dir, linux))
 			write(t, filepath.Join(dir, widget, "terraform-provider-widget_1.0.0_linux_amd64_old.zip"), string(data))
 		}, []string{widget + "/terraform-provider-widget_1.0.0_linux_amd64_old.zip: duplicate"}},
 		{"an archive in the wrong place", put(widget+"/1.0.0/x.zip", ""), []string{widget + "/1.0.0/x.zip: stray"}},
 		{"a wrong hash", edit(version, `"h1:`, `"h1:x`), []string{version + ": wrong index"}},
-		{"a hash of a scheme to come", edit(version, `"h1:`, `"h9:`), nil},
-		{"no hashes, as Terraform has it", put(version, `{"archives":{"linux_amd64":{"url":"terraform-provider-widget_1.0.0_linux_amd64.zip"},"darwin_arm64":{"url":"terraform-provider-widget_1.0.0_darwin_arm64.zip"}}}`), []string{version + ": wrong index"}},
+		{"a hash with an unknown scheme", edit(version, `"h1:`, `"h9:`), nil},
+		{"no hashes, as Terraform writes it", put(version, `{"archives":{"linux_amd64":{"url":"terraform-provider-widget_1.0.0_linux_amd64.zip"},"darwin_arm64":{"url":"terraform-provider-widget_1.0.0_darwin_arm64.zip"}}}`), []string{version + ": wrong index"}},
 		{"evidence not named", edit(version, `"larder"`, `"lard"`), []string{version + ": wrong index"}},
 		{"evidence named in another place", edit(version, `/1.0.0/"`, `/2.0.0/"`), []string{version + ": wrong index"}},
 		{"evidence named with another checksum", edit(version, `"SHA256SUMS": "`, `"SHA256SUMS": "0`), []string{version + ": wrong index"}},
 		{"evidence named by a member of the wrong type", edit(version, `"larder": {`, `"larder": [], "x": {`), []string{version + ": not in the index", version + ": not in the index", version + ": wrong index"}},
 		{"a platform not named", edit(version, `"linux_amd64"`, `"plan9_amd64"`), []string{version + ": not in the index"}},
-		{"a URL out of the mirror", edit(version, `"terraform-provider-widget_1.0.0_linux`, `"https://example.test/x_linux`), []string{version + ": wrong index"}},
-		{"a path out of the mirror", edit(version, `"terraform-provider-widget_1.0.0_linux`, `"../../../../x_linux`), []string{version + ": wrong index"}},
+		{"a URL outside the mirror", edit(version, `"terraform-provider-widget_1.0.0_linux`, `"https://example.test/x_linux`), []string{version + ": wrong index"}},
+		{"a path outside the mirror", edit(version, `"terraform-provider-widget_1.0.0_linux`, `"../../../../x_linux`), []string{version + ": wrong index"}},
 		{"a URL of another file", edit(version, `"terraform-provider-widget_1.0.0_linux_amd64.zip`, `"index.json`), []string{version + ": wrong index"}},
 		{"a version not named", put(index, `{"versions":{"2.0.0":{}}}`), []string{index + ": wrong index"}},
-		{"a version named in vain", put(index, `{"versions":{"1.0.0":{},"2.0.0":{},"3.0.0":{}}}`), []string{index + ": wrong index"}},
+		{"a named version without document", put(index, `{"versions":{"1.0.0":{},"2.0.0":{},"3.0.0":{}}}`), []string{index + ": wrong index"}},
 		{"no index.json", remove(index), []string{index + ": wrong index", index + ": wrong index"}},
-		{"index.json that makes no sense", put(index, `[]`), []string{index + ": wrong index", index + ": wrong index", index + ": wrong index"}},
+		{"invalid index.json", put(index, `[]`), []string{index + ": wrong index", index + ": wrong index", index + ": wrong index"}},
 		{"no VERSION.json", remove(version), []string{version + ": not in the index", version + ": not in the index", index + ": wrong index"}},
-		{"VERSION.json that makes no sense", put(version, `{`), []string{version + ": not in the index", version + ": not in the index", version + ": wrong index"}},
-		{"an index of what is not there", put("example.test/acme/gone/index.json", `{"versions":{"1.0.0":{}}}`), []string{"example.test/acme/gone/index.json: wrong index"}},
-		{"evidence gone", remove(evidence), []string{darwin + ": broken evidence", linux + ": broken evidence"}},
-		{"evidence cut short", remove(evidence + "SHA256SUMS.sig"), []string{darwin + ": broken evidence", linux + ": broken evidence"}},
+		{"invalid VERSION.json", put(version, `{`), []string{version + ": not in the index", version + ": not in the index", version + ": wrong index"}},
+		{"an index without archives", put("example.test/acme/gone/index.json", `{"versions":{"1.0.0":{}}}`), []string{"example.test/acme/gone/index.json: wrong index"}},
+		{"missing evidence", remove(evidence), []string{darwin + ": broken evidence", linux + ": broken evidence"}},
+		{"truncated evidence", remove(evidence + "SHA256SUMS.sig"), []string{darwin + ": broken evidence", linux + ": broken evidence"}},
 		{"a forged signature", put(evidence+"SHA256SUMS.sig", "forged"), []string{darwin + ": broken evidence", linux + ": broken evidence"}},
 		{"other checksums", put(evidence+"SHA256SUMS", ""), []string{darwin + ": broken evidence", linux + ": broken evidence"}},
-		{"a writer that was stopped", put(".larder/unsettled", ""), []string{".larder/unsettled: unfinished"}},
+		{"a killed writer", put(".larder/unsettled", ""), []string{".larder/unsettled: unfinished"}},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			ids := []string{widget + "/1.0.0/linux_amd64", widget + "/1.0.0/darwin_arm64", widget + "/2.0.0/linux_amd64"}
@@ -115,7 +115,7 @@ func TestVerify(t *testing.T) {
 	}
 }
 
-// What others have made is in order as it is, and so is what was unpacked.
+// Mirrors made by other programs, and unpacked packages, have no findings.
 func TestVerifyMirrorsOfOthers(t *testing.T) {
 	d := newDepot(t, widget+"/1.0.0/linux_amd64", "example.test/acme/gadget/1.0.0/linux_amd64")
 	packed, unpacked, bare := t.TempDir(), t.TempDir(), d.packed
@@ -138,7 +138,7 @@ func TestVerifyMirrorsOfOthers(t *testing.T) {
 	}
 }
 
-// Verifying waits for who is writing.
+// Verify waits until a writing process finishes.
 func TestVerifyWaits(t *testing.T) {
 	d, dir := newDepot(t, widget+"/1.0.0/linux_amd64"), t.TempDir()
 	d.sync(dir, builder.Options{}, widget+"/1.0.0/linux_amd64")
@@ -175,9 +175,9 @@ func TestPrune(t *testing.T) {
 	for _, tt := range []struct {
 		name   string
 		policy builder.Policy
-		stays  []string // of ids
+		stays  []string // IDs
 	}{
-		{"nobody wants anything", builder.Policy{}, nil},
+		{"nothing locked", builder.Policy{}, nil},
 		{"locked", builder.Policy{Locked: locked(widget + "/1.0.0")}, ids[:2]},
 		{"newest", builder.Policy{KeepLast: 1}, []string{ids[1], ids[3], ids[4]}},
 		{"newest two", builder.Policy{KeepLast: 2}, ids[1:]},
@@ -225,7 +225,7 @@ func TestPrune(t *testing.T) {
 	}
 }
 
-// Unpacked packages and hosts that are not ASCII go as others do.
+// Unpacked packages and those of hosts that are not ASCII are removed like others.
 func TestPruneEverything(t *testing.T) {
 	d, dir := newDepot(t, widget+"/1.0.0/linux_amd64", abroad+"/1.0.0/linux_amd64"), t.TempDir()
 	d.sync(dir, builder.Options{Unpacked: true}, widget+"/1.0.0/linux_amd64")

@@ -33,9 +33,9 @@ type archiveEntry struct {
 	URL    string         `json:"url"`
 }
 
-const maxDocument = 16 << 20 // bytes
+const maxDocument = 16 << 20 // in bytes
 
-// versionOf is the version whose document has this name.
+// versionOf returns the version whose document has this name.
 func versionOf(name string) (string, bool) {
 	text, ok := strings.CutSuffix(name, ".json")
 	if !ok {
@@ -45,8 +45,8 @@ func versionOf(name string) (string, bool) {
 	return text, err == nil && v.String() == text
 }
 
-// isDocument reports whether a file is a document of the index. An error means that it
-// could not be read.
+// isDocument reports whether a file is a document of the index. The error means that
+// it could not be read.
 func isDocument(path string) (bool, error) {
 	var err error
 	if filepath.Base(path) == "index.json" {
@@ -60,7 +60,7 @@ func isDocument(path string) (bool, error) {
 	return err == nil, nil
 }
 
-// unindex takes a package out of the index, before its archive is replaced. The
+// unindex removes a package from the index, before its archive is replaced. The
 // caller holds b.mu.
 func (b *Builder) unindex(id sources.PackageID) error {
 	for _, home := range b.homes(id.Provider) {
@@ -93,8 +93,8 @@ func (b *Builder) unindexIn(home, version, platform string) error {
 	return b.dir.Remove(b.relative(path))
 }
 
-// unindexEvidence removes the evidence for a version from the index, before it is
-// replaced by s. The caller holds b.mu.
+// unindexEvidence removes the evidence for a version from the index, before s
+// replaces it. The caller holds b.mu.
 func (b *Builder) unindexEvidence(p sources.Provider, v sources.Version, s *sources.Signed) error {
 	files, err := evidence.Pack(s)
 	if err != nil {
@@ -108,7 +108,7 @@ func (b *Builder) unindexEvidence(p sources.Provider, v sources.Version, s *sour
 			return err
 		}
 		if err != nil || doc.Larder == nil || reflect.DeepEqual(doc.Larder, next) {
-			continue // a document that makes no sense names nothing
+			continue // an invalid document names nothing
 		}
 		doc.Larder = nil
 		if err := b.writeDocument(path, doc); err != nil {
@@ -118,8 +118,8 @@ func (b *Builder) unindexEvidence(p sources.Provider, v sources.Version, s *sour
 	return nil
 }
 
-// extension is what a VERSION.json is to have besides the archives: the name of the
-// evidence. It is nil if there is none that can be read.
+// extension returns the part of a VERSION.json besides the archives: the file names
+// of the evidence. It is nil if there is no readable evidence.
 func (b *Builder) extension(p sources.Provider, v sources.Version) (*evidence.Extension, error) {
 	files, err := evidence.ReadFiles(b.evidence(p, v))
 	if err == nil {
@@ -135,7 +135,7 @@ func (b *Builder) extension(p sources.Provider, v sources.Version) (*evidence.Ex
 	return found, err
 }
 
-// unindexVersion takes a version out of index.json. One that is invalid is removed.
+// unindexVersion removes a version from index.json. It deletes an invalid index.json.
 func (b *Builder) unindexVersion(home, version string) error {
 	path := filepath.Join(home, "index.json")
 	index, err := readIndex(path)
@@ -180,8 +180,8 @@ func readJSON(path string, doc any) error {
 	return err
 }
 
-// documentText is JSON as engines write it: keys in order, two spaces, no
-// line end after the last line.
+// documentText returns JSON as engines write it: sorted keys, two spaces, no newline
+// after the last line.
 func documentText(doc any) ([]byte, error) {
 	text, err := sources.JSON(doc)
 	return bytes.TrimSuffix(text, []byte("\n")), err
@@ -195,8 +195,8 @@ func (b *Builder) writeDocument(path string, doc any) error {
 	return b.write(path, text)
 }
 
-// write makes data the contents of a file, by rename, unless it has them already.
-// The caller holds b.mu.
+// write replaces the contents of a file by rename, unless data is already its
+// contents. The caller holds b.mu.
 func (b *Builder) write(path string, data []byte) error {
 	if holds(path, data) {
 		return nil
@@ -209,7 +209,7 @@ func (b *Builder) write(path string, data []byte) error {
 		return err
 	}
 	defer dir.Close()
-	const document = "document" // one at a time is written
+	const document = "document" // only one is written at a time
 	err = writeFile(b.work.Dir, document, 0o644, bytes.NewReader(data))
 	if err == nil {
 		err = disk.Rename(b.work.Dir, document, dir, name)
@@ -220,7 +220,8 @@ func (b *Builder) write(path string, data []byte) error {
 	return err
 }
 
-// writeFile creates a file and syncs it, but not its name: see [Builder.settle].
+// writeFile creates a file and syncs its contents, but not its directory: see
+// [Builder.settle].
 func writeFile(in *disk.Dir, name string, mode fs.FileMode, from io.Reader) error {
 	out, err := in.Create(name, mode)
 	if err != nil {
@@ -236,7 +237,8 @@ func holds(path string, data []byte) bool {
 	return err == nil && bytes.Equal(old, data)
 }
 
-// resolve says which file in the mirror a document means by a URL.
+// resolve returns the path of the file in the mirror that a URL in a document refers
+// to.
 func (b *Builder) resolve(doc, text string) (path string, ok bool) {
 	u, err := url.Parse(text)
 	if err != nil || u.Scheme != "" || u.Host != "" || u.Path == "" || strings.HasPrefix(u.Path, "/") {

@@ -12,8 +12,8 @@ import (
 	"github.com/larder-cli/larder/sources/sourcetest"
 )
 
-// What is read of a document is what is written of it, and nothing that it names
-// lies outside of the mirror.
+// A valid document that is written and read again is the same document, and names no
+// path outside the mirror.
 func FuzzVersionDocument(f *testing.F) {
 	for _, text := range []string{
 		`{"archives":{"linux_amd64":{"hashes":["h1:x","zh:y"],"url":"a.zip"}}}`,

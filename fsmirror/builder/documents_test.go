@@ -16,7 +16,7 @@ func readText(t testing.TB, path string) string {
 	return string(sourcetest.ReadFile(t, path))
 }
 
-// Both documents of a host that is not ASCII lead to the same evidence.
+// Both documents of a host that is not ASCII name the same evidence.
 func TestDocumentsNameTheEvidence(t *testing.T) {
 	d, dir := newDepot(t, abroad+"/1.0.0/linux_amd64", abroad+"/1.0.0/darwin_arm64"), t.TempDir()
 	d.sync(dir, builder.Options{}, abroad+"/1.0.0/linux_amd64", abroad+"/1.0.0/darwin_arm64")
@@ -34,7 +34,8 @@ func TestDocumentsNameTheEvidence(t *testing.T) {
 	sourcetest.Expect(t, err == nil && len(found) == 4, "a client finds %q, %v", found, err)
 }
 
-// What others do to the documents is undone, whether a package comes or not.
+// Changes of other programs to the documents are reverted, whether or not a package
+// is added.
 func TestDocumentsNameTheEvidenceAgain(t *testing.T) {
 	const id = widget + "/1.0.0/linux_amd64"
 	for name, damage := range map[string]func(t *testing.T, w *sourcetest.World, dir string){
@@ -60,7 +61,7 @@ func TestDocumentsNameTheEvidenceAgain(t *testing.T) {
 	}
 }
 
-// Evidence that is gone or broken is not named.
+// Missing or broken evidence is not named.
 func TestDocumentsWithoutEvidence(t *testing.T) {
 	const id = widget + "/1.0.0/linux_amd64"
 	for name, damage := range map[string]func(dir string) error{
@@ -86,8 +87,8 @@ func TestDocumentsWithoutEvidence(t *testing.T) {
 	}
 }
 
-// Before evidence is replaced no document names it, so that clients never have the
-// checksums of one and the signature of another.
+// Before evidence is replaced, it is removed from the documents, so that clients
+// never get the checksums of one evidence and the signature of another.
 func TestEvidenceIsReplaced(t *testing.T) {
 	const id = widget + "/1.0.0/linux_amd64"
 	d, dir := newDepot(t, id), t.TempDir()
@@ -110,7 +111,7 @@ func TestEvidenceIsReplaced(t *testing.T) {
 	must(t, b.Finish(t.Context()))
 	must(t, b.Close())
 
-	// Again, with a package of the version that stays.
+	// The same, with a package of the version that stays.
 	before := readText(t, filepath.Join(dir, widget, "1.0.0.json"))
 	b = open(t, dir, builder.Options{})
 	data := sourcetest.ReadFile(t, other.archive(p))

@@ -11,8 +11,9 @@ import (
 	"github.com/larder-cli/larder/sources/evidence"
 )
 
-// Evidence is the evidence for a version, with the keys marked that a registry listed,
-// as far as that is recorded. The error matches [sources.ErrNotFound] if there is none.
+// Evidence returns the evidence for a version, with the keys marked that a registry
+// listed according to the records. The error matches [sources.ErrNotFound] if there
+// is none.
 func (b *Builder) Evidence(p sources.Provider, v sources.Version) (*sources.Signed, error) {
 	kept, err := evidence.Read(b.evidence(p, v))
 	if err != nil {
@@ -23,7 +24,7 @@ func (b *Builder) Evidence(p sources.Provider, v sources.Version) (*sources.Sign
 	return b.marked(p, v, kept), nil
 }
 
-// Recorded lists the platforms for which hashes of a version are recorded.
+// Recorded returns the platforms for which hashes of a version are recorded.
 func (b *Builder) Recorded(p sources.Provider, v sources.Version) ([]sources.Platform, error) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
@@ -38,8 +39,8 @@ func (b *Builder) Recorded(p sources.Provider, v sources.Version) ([]sources.Pla
 	return all, nil
 }
 
-// EvidenceOf is the evidence for a package that was listed, nil if there is none that
-// can be read.
+// EvidenceOf returns the evidence for a listed package, or nil if there is no
+// readable evidence.
 func (b *Builder) EvidenceOf(e Entry) *sources.Signed {
 	kept, err := evidence.Read(b.evidence(e.ID.Provider, e.ID.Version))
 	if err != nil {
@@ -50,8 +51,8 @@ func (b *Builder) EvidenceOf(e Entry) *sources.Signed {
 	return marked
 }
 
-// marked is the evidence for a version, with what all records that are believed tell of
-// the keys. The caller holds b.mu.
+// marked returns the evidence for a version, with the keys marked according to all
+// authenticated records. The caller holds b.mu.
 func (b *Builder) marked(p sources.Provider, v sources.Version, kept *sources.Signed) *sources.Signed {
 	var references []string
 	l := b.ledger(p)
@@ -69,8 +70,9 @@ func (b *Builder) marked(p sources.Provider, v sources.Version, kept *sources.Si
 	return marked
 }
 
-// A ReplacedError is a package that is refused because the mirror has better evidence
-// for its version, which is not about this package: clients could not install it.
+// A ReplacedError reports a package that is refused because the mirror has better
+// evidence for its version. That evidence does not verify this package, so clients
+// could not install it.
 type ReplacedError struct{ Err, Downgrade error }
 
 func (e *ReplacedError) Error() string {
@@ -83,15 +85,16 @@ func (e *ReplacedError) Error() string {
 
 func (e *ReplacedError) Unwrap() []error { return []error{e.Err, e.Downgrade} }
 
-// A ChangedError is a package that is another one now than the mirror was given.
+// A ChangedError reports a package that differs from the one that was stored.
 type ChangedError struct{ Was, Is sources.Hash }
 
 func (e *ChangedError) Error() string {
 	return fmt.Sprintf("it has changed in the mirror: it is %s, and was %s", e.Is, e.Was)
 }
 
-// keepEvidence writes the evidence for a version, before any package that it is for,
-// and makes r refer to it. If better evidence stays, that must be about the package.
+// keepEvidence writes the evidence for a version, before the packages that it
+// verifies, and makes r refer to it. If the mirror keeps better evidence, that must
+// verify the package.
 func (b *Builder) keepEvidence(id sources.PackageID, r *record, signed *sources.Signed) error {
 	if signed == nil {
 		return nil
@@ -122,7 +125,8 @@ func (b *Builder) keepEvidence(id sources.PackageID, r *record, signed *sources.
 	return nil
 }
 
-// revouch makes the verdict of r that of evidence other than what came with it.
+// revouch sets the verdict of r to the verdict by evidence other than the package's
+// own.
 func (b *Builder) revouch(id sources.PackageID, r *record, kept *sources.Signed) error {
 	if b.opts.Vouch == nil || r.ZH == "" {
 		return nil
@@ -134,8 +138,8 @@ func (b *Builder) revouch(id sources.PackageID, r *record, kept *sources.Signed)
 	return err
 }
 
-// compareKeys warns if other keys have signed the version of id than the nearest one
-// that there is evidence for.
+// compareKeys warns if the version of id is signed with other keys than the nearest
+// version with evidence.
 func (b *Builder) compareKeys(id sources.PackageID, now *sources.Signed) {
 	if b.opts.Compare == nil {
 		return
@@ -156,7 +160,7 @@ func (b *Builder) compareKeys(id sources.PackageID, now *sources.Signed) {
 	}
 }
 
-// warnOf is warn for what concerns the version of id.
+// warnOf is warn for a problem with the version of id.
 func (b *Builder) warnOf(id sources.PackageID, err error) {
 	if err != nil {
 		b.warn(fmt.Errorf("%s %s: %w", id.Provider, id.Version, err))

@@ -15,13 +15,13 @@ import (
 
 var errWorse = errors.New("worse")
 
-// firstStays keeps the evidence that was there first.
+// firstStays keeps the existing evidence.
 func firstStays(_ sources.Provider, kept, _ *sources.Signed) (*sources.Signed, error) {
 	return kept, errWorse
 }
 
-// Evidence that is not kept is a warning, unless that which stays is not about the
-// package: then no client could install it.
+// New evidence that is not kept is a warning, unless the existing evidence does not
+// verify the package: no client could then install it.
 func TestMergedEvidence(t *testing.T) {
 	const id = "example.test/acme/widget/1.0.0/linux_amd64"
 	d := newDepot(t, id)
@@ -57,7 +57,7 @@ func TestMergedEvidence(t *testing.T) {
 	must(t, m.Close())
 }
 
-// Which keys a registry listed is in the records, and only there.
+// Only the records contain which keys a registry listed.
 func TestListedKeys(t *testing.T) {
 	id := parseID(t, "example.test/acme/widget/1.0.0/linux_amd64")
 	d := newDepot(t, id.Path())
@@ -81,7 +81,7 @@ func TestListedKeys(t *testing.T) {
 	sourcetest.Expect(t, err == nil && !kept.Keys[0].Listed(), "got %v, %v", kept, err)
 }
 
-// Another key than that of the nearest version is worth a warning, once.
+// If the nearest version is signed with another key, there is one warning.
 func TestKeysAreComparedWithTheNearestVersion(t *testing.T) {
 	versions := []string{"1.9.0", "1.0.0", "1.10.0", "2.0.0"}
 	d, dir := newDepot(t), t.TempDir()

@@ -7,7 +7,7 @@ import (
 	"github.com/larder-cli/larder/sources/disk"
 )
 
-// RefuseColons makes the mirror's file system one that has no colons in names.
+// RefuseColons simulates a file system that does not allow colons in names.
 func RefuseColons(b *Builder) {
 	b.mkdir = func(in *disk.Dir, name string) (*disk.Dir, error) {
 		if strings.Contains(name, ":") {

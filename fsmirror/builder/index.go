@@ -19,13 +19,13 @@ import (
 
 // A Change is a document of the index that was written or removed.
 type Change struct {
-	Path    string // below the mirror, with forward slashes
+	Path    string // relative to the mirror, with forward slashes
 	Removed bool
 }
 
 // Finish makes the index match the archives, and returns when everything is on the
-// disk. Archives that cannot be read are left out, with a warning. What the index names
-// outside the mirror's layout stays.
+// disk. It leaves out unreadable archives with a warning. It keeps entries of the
+// index that refer to files outside the mirror's layout.
 func (b *Builder) Finish(ctx context.Context) error {
 	_, leftOut, err := b.index(ctx, keepElsewhere)
 	for _, err := range leftOut {
@@ -34,8 +34,8 @@ func (b *Builder) Finish(ctx context.Context) error {
 	return err
 }
 
-// Complete is [Builder.Finish] if an earlier process was stopped before it had
-// finished. Else it changes nothing.
+// Complete is [Builder.Finish] if an earlier process was killed before it finished.
+// Otherwise it changes nothing.
 func (b *Builder) Complete(ctx context.Context) error {
 	b.mu.Lock()
 	changed := b.changed
@@ -46,14 +46,14 @@ func (b *Builder) Complete(ctx context.Context) error {
 	return b.Finish(ctx)
 }
 
-// Index is [Builder.Finish], except that the index names nothing but the archives then.
-// It returns what it has changed, or with Options.ReadOnly would change, and why archives
-// were left out.
+// Index is [Builder.Finish], except that it also removes entries that refer to files
+// outside the mirror's layout. It returns the changes it made, or would make with
+// Options.ReadOnly, and the reasons for which archives were left out.
 func (b *Builder) Index(ctx context.Context) (changes []Change, leftOut []error, err error) {
 	return b.index(ctx, dropElsewhere)
 }
 
-// An elsewhere says what becomes of entries in the index that name no package in the
+// An elsewhere determines whether the index keeps entries that name no package in the
 // mirror's layout.
 type elsewhere bool
 
@@ -90,21 +90,21 @@ func (b *Builder) changes(steps []step) []Change {
 	return changes
 }
 
-// An indexed archive is one that the index is to name.
+// An indexed archive is one that belongs in the index.
 type indexed struct {
 	spot
 	record
 }
 
-// A survey is what the index is to be made of.
+// A survey is the input for building the index.
 type survey struct {
-	archives []indexed       // which it is to name
-	leftOut  []error         // why it isn't to name others
+	archives []indexed       // belong in the index
+	leftOut  []error         // why other archives do not belong in it
 	paths    map[string]bool // of all packages in the mirror's layout
 }
 
-// survey finds the archives that the index is to name: all except those in without.
-// Those that cannot be read are left out.
+// survey finds the archives that belong in the index: all except those in without and
+// those that cannot be read.
 func (b *Builder) survey(ctx context.Context, without map[spot]bool) (found survey, err error) {
 	packages, err := fsmirror.New(b.path, fsmirror.Options{}).Packages(ctx)
 	if err != nil {
@@ -120,7 +120,7 @@ func (b *Builder) survey(ctx context.Context, without map[spot]bool) (found surv
 		case ctx.Err() != nil:
 			return found, ctx.Err()
 		case disk.IsUnread(err):
-			return found, sources.InPackage(at.id, err) // the index has it rightly, for all that is known
+			return found, sources.InPackage(at.id, err) // the index entry may be correct
 		case err == nil && r.differs != "":
 			found.leftOut = append(found.leftOut, sources.InPackage(at.id, &ChangedError{Was: r.differs, Is: cmp.Or(r.ZH, r.H1)}))
 		case err != nil:
@@ -132,8 +132,8 @@ func (b *Builder) survey(ctx context.Context, without map[spot]bool) (found surv
 	return found, nil
 }
 
-// packed are the archives, one of each package. Where there are several, the one
-// counts whose name is as it should be, else the one that engines take.
+// packed returns one archive for each package. If there are several, it prefers the
+// one with the standard name, and then the one that engines use.
 func (b *Builder) packed(packages []fsmirror.Package, without map[spot]bool) []spot {
 	chosen := map[sources.PackageID]int{}
 	var spots []spot
@@ -165,12 +165,11 @@ type step struct {
 	text []byte // nil to remove it
 }
 
-// documents are those of one provider, by version.
+// documents are the documents of one provider, by version.
 type documents map[string]versionDocument
 
-// planIndex plans how the index comes to name the archives found and, unless entries that
-// lead elsewhere are kept, no others. The steps are in such an order that it is right
-// after each.
+// planIndex plans the changes after which the index names the archives found. If keep
+// is false, it then names nothing else. The index is correct after each step.
 func (b *Builder) planIndex(found survey, keep elsewhere) ([]step, error) {
 	wanted := map[string]documents{} // by directory
 	for _, a := range found.archives {
@@ -228,9 +227,9 @@ func (b *Builder) add(to documents, id sources.PackageID, entry archiveEntry) er
 	return nil
 }
 
-// addElsewhere adds what the index names now for other platforms and versions, and what
-// is no package in the mirror's layout: an archive on another server, or in a directory
-// of somebody else's choice.
+// addElsewhere adds the current entries of the index for other platforms and
+// versions, and those that name no package in the mirror's layout: an archive on
+// another server, or in a directory outside the layout.
 func (b *Builder) addElsewhere(to map[string]documents, paths map[string]bool) error {
 	var unread error
 	err := b.eachHome(func(home string, names []string) {
@@ -260,8 +259,8 @@ func (b *Builder) addElsewhere(to map[string]documents, paths map[string]bool) e
 	return errors.Join(err, unread)
 }
 
-// leadsElsewhere reports whether a URL in a document leads out of the mirror, or to a file
-// in it that is no package in the layout.
+// leadsElsewhere reports whether a URL in a document refers to another server, or to
+// a file in the mirror that is not a package in the layout.
 func (b *Builder) leadsElsewhere(doc, text string, paths map[string]bool) bool {
 	path, ok := b.resolve(doc, text)
 	if !ok {
@@ -272,7 +271,7 @@ func (b *Builder) leadsElsewhere(doc, text string, paths map[string]bool) bool {
 	return err == nil && info.Mode().IsRegular() && !paths[folded(path)]
 }
 
-// entry is what a document in the directory home says of an archive.
+// entry returns the entry for an archive in a document of the directory home.
 func (a indexed) entry(home string) (archiveEntry, error) {
 	rel, err := filepath.Rel(home, a.path)
 	if err != nil {
@@ -280,7 +279,7 @@ func (a indexed) entry(home string) (archiveEntry, error) {
 	}
 	hashes := []sources.Hash{a.H1, a.ZH}
 	if a.ZipH1 != "" && a.ZipH1 != a.H1 {
-		hashes = append(hashes, a.ZipH1) // what engines compute that hash the archive as it is
+		hashes = append(hashes, a.ZipH1) // engines compute this h1: hash from the archive
 	}
 	slices.Sort(hashes)
 	return archiveEntry{hashes, (&url.URL{Path: filepath.ToSlash(rel)}).String()}, nil
@@ -332,9 +331,9 @@ func planHome(home string, wanted documents) ([]step, error) {
 	return steps, nil
 }
 
-// documented are the directories, other than those known, that have documents of
-// an index. Whether they are meant as such only their contents tell, as anyone may
-// have an index.json.
+// documented returns the directories, other than those known, that have index
+// documents. It reads the files to decide that, because other programs have files
+// named index.json too.
 func (b *Builder) documented(known map[string]documents) ([]string, error) {
 	homes := map[string]bool{}
 	for home := range known {
@@ -357,8 +356,8 @@ func (b *Builder) documented(known map[string]documents) ([]string, error) {
 	return found, errors.Join(err, unread)
 }
 
-// eachHome visits HOST/NAMESPACE/TYPE, for hosts in punycode too, with the names of
-// the files in it.
+// eachHome calls visit for each HOST/NAMESPACE/TYPE, including hosts in punycode,
+// with the names of its files.
 func (b *Builder) eachHome(visit func(home string, names []string)) error {
 	var walk func(dir string, depth int) error
 	walk = func(dir string, depth int) error {
@@ -391,7 +390,7 @@ func isHost(name string) bool {
 	return err == nil
 }
 
-// apply writes the records, then takes the steps, once the evidence is on the disk.
+// apply writes the records, syncs the evidence, and then carries out the steps.
 func (b *Builder) apply(ctx context.Context, steps []step) error {
 	b.mu.Lock()
 	defer b.mu.Unlock()

@@ -14,7 +14,7 @@ import (
 	"github.com/larder-cli/larder/sources/sourcetest"
 )
 
-// In a process of its own the test binary is a writer, which tests can kill.
+// Tests start this test binary again as a writer that they can kill.
 func TestMain(m *testing.M) {
 	if dir := os.Getenv("BUILDER_TEST_MIRROR"); dir != "" {
 		if err := writePackages(dir, os.Getenv("BUILDER_TEST_FROM")); err != nil {
@@ -26,11 +26,11 @@ func TestMain(m *testing.M) {
 	os.Exit(m.Run())
 }
 
-// killed are the packages that a process writes that may be killed: one that
-// replaces another, a new one, and one of a host that is not ASCII. One goes.
+// killed are the packages that the killed process writes: one that replaces another,
+// a new one, and one of a host that is not ASCII. The process also removes one.
 var killed = []string{widget + "/1.0.0/linux_amd64", widget + "/2.0.0/linux_amd64", abroad + "/1.0.0/linux_amd64"}
 
-// writePackages writes the packages that lie in another mirror, and removes one.
+// writePackages stores the packages of another mirror in dir, and removes one.
 func writePackages(dir, from string) (err error) {
 	ctx := context.Background()
 	b, err := builder.Open(ctx, dir, builder.Options{})
@@ -62,7 +62,7 @@ func writePackages(dir, from string) (err error) {
 	return err
 }
 
-// A fatal is a test where there is none.
+// A fatal is a testing.TB outside of a test.
 type fatal struct{ testing.TB }
 
 func (fatal) Helper()        {}
@@ -74,8 +74,8 @@ func writer(dir, from string) *exec.Cmd {
 	return cmd
 }
 
-// before is a mirror as the process that is killed finds it, and from where it
-// takes packages.
+// before returns a mirror in its state before the process writes to it, and the
+// mirror that the process takes packages from.
 func before(t *testing.T) (old *depot, from string) {
 	t.Helper()
 	old = newDepot(t, widget+"/1.0.0/linux_amd64", gadget+"/1.0.0/linux_amd64")
@@ -92,14 +92,14 @@ func before(t *testing.T) (old *depot, from string) {
 	return old, from
 }
 
-// A writer is killed before each change that it makes to the file system, in a run
-// of its own; before some of them where nobody has the time. Whoever reads then finds nothing that does not fit, and the next to
-// write mends it.
+// A writer is killed before each change that it makes to the file system, in a
+// separate run for each; unless CI is set, before every seventh change. Clients that
+// read the mirror then find no inconsistent files, and the next writer repairs it.
 func TestKilledAtEveryStep(t *testing.T) {
 	old, from := before(t)
 	stride := 7
 	if os.Getenv("CI") != "" && !testing.Short() {
-		stride = 1 // which takes a minute
+		stride = 1 // takes a minute
 	}
 	for step := 1; ; step += stride {
 		dir, err := os.MkdirTemp(t.TempDir(), "")
@@ -124,20 +124,20 @@ func TestKilledAtEveryStep(t *testing.T) {
 	}
 }
 
-// mended checks that a mirror is as if nobody had been killed.
+// mended checks that a mirror is in the same state as without the kill.
 func mended(t *testing.T, dir string, step int) {
 	t.Helper()
 	v, err := open(t, dir, builder.Options{ReadOnly: true, Vouch: vouch}).Verify(t.Context(), nil)
 	sourcetest.Require(t, err == nil && len(v.Findings) == 0 && v.Unvouched <= 0, "step %d: %+v, %v", step, v, err)
 	found, err := client(dir)
-	if err != nil || len(found) != 4 { // the new ones that stay, one of them twice, and what nobody has touched
+	if err != nil || len(found) != 4 { // the new ones that stay, one of them in two directories, and the unchanged one
 		t.Fatalf("step %d: a client finds %q, %v", step, found, err)
 	}
 	left, err := os.ReadDir(filepath.Join(dir, ".larder", "tmp"))
 	sourcetest.Require(t, err == nil && len(left) == 0, "step %d: left are %v, %v", step, left, err)
 }
 
-// Processes wait for each other.
+// Writing processes wait for each other.
 func TestProcessesTakeTurns(t *testing.T) {
 	old, from := before(t)
 	dir := t.TempDir()

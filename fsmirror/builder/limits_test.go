@@ -18,7 +18,7 @@ import (
 	"github.com/larder-cli/larder/sources/sourcetest"
 )
 
-// Every wait ends with its context, whatever another goroutine is busy with.
+// Every wait ends when its context does, even while another goroutine is busy.
 func TestWaitsEndWithTheirContext(t *testing.T) {
 	d := newDepot(t, widget+"/1.0.0/linux_amd64")
 	id := parseID(t, widget+"/1.0.0/linux_amd64")
@@ -51,10 +51,9 @@ func TestWaitsEndWithTheirContext(t *testing.T) {
 	must(t, errors.Join(<-done, b.Finish(t.Context()), b.Close()))
 }
 
-// Files that are large without taking space on the disk are errors that name them, and
-// take neither memory nor time.
+// Large sparse files cause errors that name them, and use little memory and time.
 func TestSparseArchives(t *testing.T) {
-	end := make([]byte, 22) // of a directory that begins at 0 and has 65,535 entries
+	end := make([]byte, 22) // end record of a directory that begins at 0 and has 65,535 entries
 	copy(end, "PK\x05\x06")
 	binary.LittleEndian.PutUint16(end[8:], 65_535)
 	binary.LittleEndian.PutUint16(end[10:], 65_535)
@@ -99,7 +98,7 @@ func TestSparseArchives(t *testing.T) {
 	}
 }
 
-// Copies are no more readable than what they are copies of.
+// A copy is not readable for users who cannot read the original.
 func TestCopiesAreNoMoreReadable(t *testing.T) {
 	if runtime.GOOS == "windows" {
 		t.Skip("files have no such modes there")
@@ -141,7 +140,7 @@ func TestCopiesAreNoMoreReadable(t *testing.T) {
 	}
 }
 
-// Reading creates nothing, not even a directory.
+// Reading creates no files and no directories.
 func TestReadOnlyCreatesNothing(t *testing.T) {
 	d := newDepot(t, widget+"/1.0.0/linux_amd64")
 	ours := t.TempDir()

@@ -13,32 +13,31 @@ import (
 	"github.com/larder-cli/larder/sources/disk"
 )
 
-// An Entry is a package in a mirror.
 type Entry struct {
 	ID       sources.PackageID
-	Path     string // below the mirror, with forward slashes
+	Path     string // relative to the mirror, with forward slashes
 	Unpacked bool
 	Size     int64     // bytes of its archive, or of its files
-	Since    time.Time // when it was first seen, or when it was last changed if no record tells
+	Since    time.Time // when it was first seen, or last changed if there is no record
 	Hashes   []sources.Hash
-	Verdict  sources.Verdict // reached when it came
-	Evidence bool            // there is something that vouches for its version
-	Origin   string          // whence it came, if that is known
+	Verdict  sources.Verdict // determined when it was stored
+	Evidence bool            // there is evidence for its version
+	Origin   string          // where it came from; empty if unknown
 
 	at spot
 }
 
-// ListOptions adjust [Builder.List].
+// ListOptions configure [Builder.List].
 type ListOptions struct {
-	// Hash finds out what packages hash to of which no record tells.
+	// Hash requests the hashes of packages without a record.
 	Hash bool
 
-	// Report is told how many of the packages' bytes are done with. It may be nil.
+	// Report is called with the number of bytes processed so far. It may be nil.
 	Report func(done, of int64)
 }
 
-// List lists the packages in a mirror, by path. What a package hashes to is what
-// its record tells.
+// List returns the packages in a mirror, sorted by path. Their hashes are those of
+// the records.
 func (b *Builder) List(ctx context.Context, opts ListOptions) ([]Entry, error) {
 	packages, err := fsmirror.New(b.path, fsmirror.Options{}).Packages(ctx)
 	if err != nil {
@@ -70,8 +69,8 @@ func (b *Builder) List(ctx context.Context, opts ListOptions) ([]Entry, error) {
 	return entries, nil
 }
 
-// remembered is the record of a package as it is now, which is zero if there is none
-// and none is to be made.
+// remembered returns the record of a package as it is now. The record is zero if
+// there is none and hash is false.
 func (b *Builder) remembered(ctx context.Context, at spot, hash bool) (record, error) {
 	now, err := mark(at)
 	if disk.IsUnread(err) {
@@ -104,7 +103,7 @@ func (b *Builder) entry(at spot) (Entry, error) {
 	return e, err
 }
 
-// recorded adds what a record tells.
+// recorded adds the data of a record.
 func (e *Entry) recorded(r record) {
 	if r.Mark == "" {
 		return
@@ -117,8 +116,8 @@ func (e *Entry) recorded(r record) {
 	}
 }
 
-// treeSize is how many bytes the files in a directory have. Symlinks are followed
-// to files, as they are when the package is hashed.
+// treeSize returns the total size in bytes of the files in a directory. It follows
+// symlinks to files, as hashing does.
 func treeSize(dir string) (sum int64, err error) {
 	dir, err = filepath.EvalSymlinks(dir)
 	if err != nil {

@@ -16,8 +16,8 @@ import (
 	"github.com/larder-cli/larder/sources/sourcetest"
 )
 
-// medium mounts a file system of so many megabytes, or skips the test where that is
-// not to be had.
+// medium mounts a file system of the given size in megabytes. It skips the test if
+// that is impossible.
 func medium(t *testing.T, kind, size string) string {
 	t.Helper()
 	dir := t.TempDir()
@@ -41,8 +41,8 @@ func medium(t *testing.T, kind, size string) string {
 	return dir
 }
 
-// What is true of a mirror is true on the media that people carry.
-func TestOnMedia(t *testing.T) {
+// Mirrors have the same properties on the file systems of removable drives.
+func TestOnRemovableFileSystems(t *testing.T) {
 	const ported = "example.test:8443/acme/widget/1.0.0/linux_amd64"
 	for _, tt := range []struct {
 		kind   string
@@ -78,8 +78,8 @@ func TestOnMedia(t *testing.T) {
 	}
 }
 
-// A medium that is full keeps what it has, and can be told more later.
-func TestFullMedium(t *testing.T) {
+// A full file system keeps its packages, and packages can be added later.
+func TestFullFileSystem(t *testing.T) {
 	dir := medium(t, "tmpfs", "1")
 	d := newDepot(t, widget+"/1.0.0/linux_amd64", widget+"/2.0.0/linux_amd64")
 	d.sync(dir, builder.Options{}, widget+"/1.0.0/linux_amd64")
@@ -102,8 +102,8 @@ func TestFullMedium(t *testing.T) {
 	sourcetest.Expect(t, err == nil && len(left) == 0, "left are %v, %v", left, err)
 }
 
-// A mirror that cannot be written to can be read.
-func TestReadOnlyMedium(t *testing.T) {
+// A mirror that cannot be written can be read.
+func TestReadOnlyFileSystem(t *testing.T) {
 	dir := medium(t, "tmpfs", "1")
 	d := newDepot(t, widget+"/1.0.0/linux_amd64")
 	d.sync(dir, builder.Options{}, widget+"/1.0.0/linux_amd64")

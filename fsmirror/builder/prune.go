@@ -13,24 +13,24 @@ import (
 	"github.com/larder-cli/larder/sources/evidence"
 )
 
-// A Policy says which packages may go: those that nobody has locked, and of these,
-// if there are limits, those that are within none.
+// A Policy selects packages for removal: those that no lock file selects. If it has
+// limits, packages within a limit stay.
 type Policy struct {
-	Locked    func(sources.PackageID) bool // nil if nobody has anything locked
-	KeepLast  int                          // so many versions of each provider stay, the newest of each platform
-	OlderThan time.Duration                // what has been there for less stays; 0 is no limit
+	Locked    func(sources.PackageID) bool // reports whether a lock file selects the package; nil if none does
+	KeepLast  int                          // keep this many versions of each provider: the newest for each platform
+	OlderThan time.Duration                // keep packages that have been there for less time; 0 means no limit
 }
 
-// A Plan is what is to go. Nothing has been done about it.
+// A Plan lists the packages to remove. Nothing has been removed yet.
 type Plan struct {
-	Remove []Entry // by path
-	Freed  int64   // bytes of these
+	Remove []Entry // sorted by path
+	Freed  int64   // bytes of these packages
 	Size   int64   // bytes of all packages
-	Locked int     // packages that stay because somebody has them locked
-	Recent int     // packages that stay because the limits let them
+	Locked int     // packages kept because a lock file selects them
+	Recent int     // packages kept because of the limits
 }
 
-// PlanPrune says which packages are to go.
+// PlanPrune returns a plan of the packages to remove.
 func (b *Builder) PlanPrune(ctx context.Context, policy Policy) (*Plan, error) {
 	entries, err := b.List(ctx, ListOptions{})
 	if err != nil {
@@ -57,9 +57,9 @@ func (b *Builder) PlanPrune(ctx context.Context, policy Policy) (*Plan, error) {
 	return plan, nil
 }
 
-// Prune removes the packages of the plan, after taking them out of the index. It
-// returns those that it removed, once that is on the disk. If it is interrupted, the
-// index still names only packages that are there.
+// Prune removes the packages of the plan, first from the index and then from the
+// disk. It returns the removed packages, once everything is on the disk. If it is
+// interrupted, the index still names only existing packages.
 func (b *Builder) Prune(ctx context.Context, plan *Plan) ([]Entry, error) {
 	if err := b.busy.Acquire(ctx, everything); err != nil {
 		return nil, err
@@ -117,7 +117,7 @@ func (b *Builder) leaveOut(ctx context.Context, going map[spot]bool) error {
 	return errors.Join(b.change(), b.dir.SyncDirs(ctx))
 }
 
-// remove removes a package, all of it at once.
+// remove removes a package by renaming it first, so that it disappears as a whole.
 func (b *Builder) remove(at spot) error {
 	old := b.work.Name()
 	defer func() { b.warn(b.work.RemoveTree(old)) }()
@@ -146,7 +146,7 @@ func take(dir *disk.Dir, name string, work *disk.Dir, old string) error {
 	return disk.Rename(dir, name, work, old)
 }
 
-// removeEvidence removes the evidence for versions of which no package is left.
+// removeEvidence removes the evidence for versions that have no package left.
 func (b *Builder) removeEvidence(gone, left []Entry) error {
 	stays := map[sources.Release]bool{}
 	for _, e := range left {
@@ -161,7 +161,7 @@ func (b *Builder) removeEvidence(gone, left []Entry) error {
 	return errors.Join(errs...)
 }
 
-// removeEmpty removes the directories of packages that are empty now.
+// removeEmpty removes the directories that the removed packages leave empty.
 func (b *Builder) removeEmpty(gone []Entry) error {
 	var errs []error
 	for _, e := range gone {

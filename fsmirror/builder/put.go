@@ -21,13 +21,13 @@ import (
 	"github.com/larder-cli/larder/sources/staging"
 )
 
-// Get returns what the mirror has for id, in the layout of new packages. It reads
-// the package only if it has no record. The error matches [sources.ErrNotFound] if
-// the mirror has no such package.
+// Get describes the package id, in the layout of new packages. It reads the package
+// only if there is no valid record. The error matches [sources.ErrNotFound] if the
+// mirror has no such package.
 func (b *Builder) Get(ctx context.Context, id sources.PackageID) (sources.Stored, error) {
 	at := b.place(id, b.opts.Unpacked)
 	r, err := b.look(ctx, at)
-	for try := 0; errors.Is(err, fs.ErrNotExist) && try < 5; try++ { // it was replaced meanwhile
+	for try := 0; errors.Is(err, fs.ErrNotExist) && try < 5; try++ { // another process replaced it
 		r, err = b.look(ctx, at)
 	}
 	if err != nil {
@@ -36,7 +36,7 @@ func (b *Builder) Get(ctx context.Context, id sources.PackageID) (sources.Stored
 	return b.stored(at, r), nil
 }
 
-// Recall returns what was recorded about a package.
+// Recall returns the record of a package.
 func (b *Builder) Recall(id sources.PackageID) (sources.Stored, error) {
 	at := b.place(id, b.opts.Unpacked)
 	r, err := b.recall(at)
@@ -51,7 +51,7 @@ func (b *Builder) Recall(id sources.PackageID) (sources.Stored, error) {
 	return s, nil
 }
 
-// look returns the record of a package, which it hashes if it has changed.
+// look returns the record of a package. It hashes the package if it has changed.
 func (b *Builder) look(ctx context.Context, at spot) (record, error) {
 	now, err := mark(at)
 	if err != nil {
@@ -85,8 +85,8 @@ func (b *Builder) look(ctx context.Context, at spot) (record, error) {
 	return fresh, nil
 }
 
-// same reports whether a package has the hashes of its record. Only the record has
-// the checksum of the archive that an unpacked package came from.
+// same reports whether a package has the hashes of its record. fresh lacks the
+// checksum of the archive that an unpacked package came from.
 func (r record) same(fresh record) bool {
 	return r.H1 == fresh.H1 && (fresh.ZH == "" || r.ZH == fresh.ZH)
 }
@@ -134,8 +134,8 @@ func (b *Builder) stored(at spot, r record) sources.Stored {
 	return b.vouched(at, r, s, signed)
 }
 
-// vouched is a package with a new verdict, from evidence that its record is not
-// about.
+// vouched returns a package with a new verdict, from evidence to which its record
+// does not refer.
 func (b *Builder) vouched(at spot, r record, s sources.Stored, signed *sources.Signed) sources.Stored {
 	if b.opts.Vouch == nil || r.ZH == "" {
 		return s
@@ -152,8 +152,8 @@ func (b *Builder) vouched(at spot, r record, s sources.Stored, signed *sources.S
 	return with
 }
 
-// checkPlace returns an error if something other than a directory is in the place of
-// one that a package would be in.
+// checkPlace returns an error if a parent directory of the package is not a
+// directory.
 func (b *Builder) checkPlace(at spot) error {
 	d, err := b.dir.Sub(path.Dir(b.relative(at.path)))
 	if errors.Is(err, fs.ErrNotExist) {
@@ -165,11 +165,11 @@ func (b *Builder) checkPlace(at spot) error {
 	return d.Close()
 }
 
-// split splits a path below the mirror.
+// split splits a path in the mirror.
 func split(file string) (dir, name string) { return path.Dir(file), path.Base(file) }
 
-// canHave returns an error if the file system has no directories with the name of the
-// host, before anything is downloaded: some have no names with a colon.
+// canHave returns an error if the file system cannot have a directory with the name
+// of the host. Some do not support colons. It is called before the download.
 func (b *Builder) canHave(h sources.Host) error {
 	if !strings.Contains(string(h), ":") {
 		return nil
@@ -191,7 +191,7 @@ func (b *Builder) canHave(h sources.Host) error {
 type tx struct {
 	b        *Builder
 	at       spot
-	held     sources.Stored // without H1 if the mirror has none that could be used
+	held     sources.Stored // without H1 if the mirror has no usable package
 	made     string         // its name in the scratch directory
 	stage    *staging.Stage
 	contents sources.Contents
@@ -199,8 +199,8 @@ type tx struct {
 	undo     []func()
 }
 
-// Begin implements the store's part of [sources.Tx]. The index does not name a package
-// before [Builder.Finish]. A mirror records no hashes of packages that it does not have.
+// Begin begins a transaction, see [sources.Tx]. [Builder.Finish] adds the package to
+// the index. A mirror records hashes only for packages that it has.
 func (b *Builder) Begin(ctx context.Context, id sources.PackageID, purpose sources.Purpose) (held sources.Held, _ sources.Tx, err error) {
 	if purpose != sources.ToStore {
 		return held, nil, sources.InPackage(id, fmt.Errorf("hashing for a mirror: %w", errors.ErrUnsupported))
@@ -261,7 +261,7 @@ func (t *tx) Commit(ctx context.Context, by sources.Provenance) (sources.Stored,
 	old, recallErr := t.b.recall(t.at)
 	other := recallErr != nil || old.ZH != by.ZH
 	if !t.unpacked && other {
-		return t.held, nil // its record is of another archive, or missing
+		return t.held, nil // its record is missing, or is about another archive
 	}
 	r, err := t.commit(ctx, old, by)
 	if err != nil {
@@ -306,9 +306,9 @@ func (b *Builder) syncTree(ctx context.Context, made string) error {
 	return dir.SyncTree(ctx)
 }
 
-// partialName is the name of a package's file in .larder/partial.
+// partialName returns the name of a package's file in .larder/partial.
 func partialName(id sources.PackageID) string {
-	const long = 200 // bytes; file systems take 255, and there are suffixes
+	const long = 200 // in bytes; file systems allow 255, and suffixes follow
 	name := strings.ReplaceAll(id.Path(), "/", "~")
 	if len(name) <= long {
 		return name
@@ -317,7 +317,7 @@ func partialName(id sources.PackageID) string {
 	return hex.EncodeToString(sum[:])
 }
 
-// make makes a package what the mirror is to have, in the scratch directory.
+// make creates the package in the scratch directory, packed or unpacked.
 func (t *tx) make(ctx context.Context, from sources.Payload) (sources.Contents, error) {
 	switch {
 	case from.Dir != "" && t.at.unpacked:
@@ -352,7 +352,7 @@ func (t *tx) make(ctx context.Context, from sources.Payload) (sources.Contents, 
 	if from.Archive == nil {
 		return contents, t.stage.Move(t.b.work.Dir, t.made)
 	}
-	// A user who may not read the archive may not read the copy either.
+	// The copy is readable only for users who can read the archive.
 	mode := 0o600 | info.Mode().Perm()&0o044
 	return contents, writeFile(t.b.work.Dir, t.made, mode, disk.Reader(ctx, io.NewSectionReader(file, 0, info.Size())))
 }
@@ -367,8 +367,8 @@ func (t *tx) fill(with func(archive.Dest) (sources.Contents, error)) (sources.Co
 	return with(archive.Dest{Dir: dir})
 }
 
-// unpacking adds to an error what it happened at, and a hint unless it is an error of
-// the file system.
+// unpacking adds context to an error, and a hint unless it is an error of the file
+// system.
 func unpacking(err error) error {
 	if err == nil {
 		return nil
@@ -380,8 +380,8 @@ func unpacking(err error) error {
 	return sources.WithHint(err, "the archive is malformed: fetch it from another source, or report it to its publisher")
 }
 
-// publish gives what is called name in the directory from its place, after the index
-// no longer names what is there.
+// publish removes the old package from the index and moves the file name from the
+// directory from to its place.
 func (b *Builder) publish(at spot, from *disk.Dir, name string) error {
 	b.mu.Lock()
 	err := b.change()
@@ -398,7 +398,7 @@ func (b *Builder) publish(at spot, from *disk.Dir, name string) error {
 	}
 	defer dir.Close()
 	there, err := dir.Lstat(base)
-	if !at.unpacked && (err != nil || !there.IsDir()) { // renaming replaces a file
+	if !at.unpacked && (err != nil || !there.IsDir()) { // a rename replaces a file
 		return disk.Rename(from, name, dir, base)
 	}
 	if from != b.work.Dir {
@@ -415,8 +415,8 @@ func (b *Builder) publish(at spot, from *disk.Dir, name string) error {
 	return err
 }
 
-// Find says what a package hashes to that was found in the mirror, wherever it
-// lies. It reads the package only if no record tells.
+// Find returns a package that was found anywhere in the mirror, with its hashes. It
+// reads the package only if there is no valid record.
 func (b *Builder) Find(ctx context.Context, p fsmirror.Package) (sources.Stored, error) {
 	at := spotOf(p)
 	r, err := b.look(ctx, at)

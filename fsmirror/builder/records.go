@@ -15,7 +15,7 @@ import (
 	"github.com/larder-cli/larder/sources/seal"
 )
 
-// A ledger has the records of a provider's packages by VERSION/OS_ARCH, separately
+// A ledger holds the records of a provider's packages by VERSION/OS_ARCH, separately
 // for packed and unpacked ones.
 type ledger struct {
 	Format   int               `json:"format"`
@@ -23,30 +23,30 @@ type ledger struct {
 	Unpacked map[string]record `json:"unpacked"`
 
 	changed bool
-	foreign bool  // not made by this user's own Larder
-	unread  error // why the file system could not read it: then it is not replaced
+	foreign bool  // not authenticated with this user's key
+	unread  error // error of the file system; the ledger is then not replaced
 }
 
 // A record is the hash record of a package.
 type record struct {
-	Mark     string          `json:"mark"` // fingerprint of what was hashed
+	Mark     string          `json:"mark"` // fingerprint of the package when it was hashed
 	H1       sources.Hash    `json:"h1"`
 	ZipH1    sources.Hash    `json:"zip_h1,omitempty"`
 	ZH       sources.Hash    `json:"zh,omitempty"`
 	Verdict  sources.Verdict `json:"verdict"`
 	Origin   string          `json:"origin,omitempty"`
-	Evidence string          `json:"evidence,omitempty"` // reference to what the verdict is about, see [evidence.Reference]
+	Evidence string          `json:"evidence,omitempty"` // reference to the evidence for the verdict, see [evidence.Reference]
 	Since    time.Time       `json:"since"`              // when it was first seen
 
-	differs sources.Hash // of the package that was recorded, if another is in its place now
+	differs sources.Hash // hash in the record, if the package was replaced by another
 }
 
 const (
 	ledgerFormat = 2
-	maxLedger    = 64 << 20 // bytes, of tens of thousands of packages
+	maxLedger    = 64 << 20 // in bytes, enough for tens of thousands of packages
 )
 
-// of is the part of the ledger for packages of one layout.
+// of returns the part of the ledger for packages of one layout.
 func (l *ledger) of(unpacked bool) map[string]record {
 	if unpacked {
 		return l.Unpacked
@@ -54,14 +54,14 @@ func (l *ledger) of(unpacked bool) map[string]record {
 	return l.Packed
 }
 
-// A spot is where a package lies.
+// A spot is the place of a package in the mirror.
 type spot struct {
 	id       sources.PackageID
 	unpacked bool
 	path     string
 }
 
-// place is where a package belongs.
+// place returns the standard place of a package.
 func (b *Builder) place(id sources.PackageID, unpacked bool) spot {
 	if unpacked {
 		return spot{id, true, filepath.Join(b.path, filepath.FromSlash(id.Path()))}
@@ -69,11 +69,11 @@ func (b *Builder) place(id sources.PackageID, unpacked bool) spot {
 	return spot{id, false, filepath.Join(b.home(id.Provider), id.Filename())}
 }
 
-// key is the key of the package's record in a ledger.
+// key returns the key of the package's record in a ledger.
 func (s spot) key() string {
 	key := s.id.Version.String() + "/" + s.id.Platform.String()
 	if name := filepath.Base(s.path); !s.unpacked && name != s.id.Filename() {
-		key += "/" + name // engines take archives by other names too
+		key += "/" + name // engines accept other archive names too
 	}
 	return key
 }
@@ -82,7 +82,7 @@ func (b *Builder) ledgerPath(p sources.Provider) string {
 	return b.state("known", filepath.FromSlash(p.String())+".json")
 }
 
-// ledger is that of a provider. The caller holds b.mu.
+// ledger returns the ledger of a provider. The caller holds b.mu.
 func (b *Builder) ledger(p sources.Provider) *ledger {
 	l, ok := b.known[p]
 	if !ok {
@@ -92,9 +92,8 @@ func (b *Builder) ledger(p sources.Provider) *ledger {
 	return l
 }
 
-// readLedger reads a ledger. One that is missing, invalid or unreadable is empty. One
-// that was not made by this user's own Larder is only good for showing that something
-// has changed.
+// readLedger reads a ledger. A missing, invalid or unreadable ledger is empty. A
+// ledger that was not made with this user's key only serves to detect changes.
 func readLedger(path string, key seal.Key, name string) *ledger {
 	l := &ledger{}
 	data, err := disk.ReadFile(path, maxLedger)
@@ -118,11 +117,11 @@ func readLedger(path string, key seal.Key, name string) *ledger {
 	return l
 }
 
-// ledgerName is what a ledger is about, as its authentication code has it.
+// ledgerName returns the name of a ledger for its authentication code.
 func ledgerName(p sources.Provider) string { return "mirror " + p.String() }
 
 // recall returns the record of a package. The error matches [sources.ErrNotFound] if
-// there is none that is believed.
+// there is no authenticated record.
 func (b *Builder) recall(at spot) (record, error) {
 	r, foreign, err := b.claimed(at)
 	if err == nil && foreign {
@@ -131,7 +130,8 @@ func (b *Builder) recall(at spot) (record, error) {
 	return r, err
 }
 
-// claimed is recall that returns the records of other users too, and says so.
+// claimed is recall that also returns the records of other users; foreign reports
+// those.
 func (b *Builder) claimed(at spot) (r record, foreign bool, err error) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
@@ -156,14 +156,14 @@ func (b *Builder) note(at spot, r record) {
 	l.changed = true
 }
 
-// disown drops records that others made, before there are own ones.
+// disown removes the records of other users before the first own record is added.
 func (l *ledger) disown() {
 	if l.foreign {
 		*l = ledger{Format: ledgerFormat, Packed: map[string]record{}, Unpacked: map[string]record{}}
 	}
 }
 
-// forget drops the record of a package.
+// forget removes the record of a package.
 func (b *Builder) forget(at spot) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
@@ -173,7 +173,7 @@ func (b *Builder) forget(at spot) {
 	l.changed = true
 }
 
-// keepLedgers writes the ledgers that have changed. The caller holds b.mu.
+// keepLedgers writes the changed ledgers. The caller holds b.mu.
 func (b *Builder) keepLedgers() error {
 	for _, p := range slices.SortedFunc(maps.Keys(b.known), sources.Provider.Compare) {
 		l := b.known[p]
@@ -195,9 +195,10 @@ func (b *Builder) keepLedgers() error {
 	return nil
 }
 
-// mark is the fingerprint of a package: that of its files, see [disk.Print]. Nobody can
-// set the times of the last change, so what has been elsewhere is hashed. It is empty if
-// there is no package.
+// mark returns the fingerprint of a package, which is that of its files, see
+// [disk.Print]. Except on Windows it includes the change times, which no user can
+// set, so a copied package is hashed. The fingerprint is empty if there is no
+// package.
 func mark(at spot) (string, error) {
 	info, err := os.Stat(at.path)
 	switch {

@@ -10,7 +10,7 @@ import (
 	"github.com/larder-cli/larder/sources/sourcetest"
 )
 
-// A package that cannot take the place of an older one leaves that one where it is.
+// If the replacement of a package fails, the old package stays in place.
 func TestFailedReplacementRestoresTheOldPackage(t *testing.T) {
 	d := newDepot(t, widget+"/1.0.0/linux_amd64")
 	dir, id := t.TempDir(), parseID(t, widget+"/1.0.0/linux_amd64")
@@ -20,7 +20,7 @@ func TestFailedReplacementRestoresTheOldPackage(t *testing.T) {
 	del := d.delivery(id)
 	del.Accept = func(sources.Stored) bool { return false }
 	del.Judge = func(sources.Contents) (sources.Verdict, error) {
-		// What something is mounted on cannot be renamed.
+		// A mount point cannot be renamed.
 		made, err := filepath.Glob(filepath.Join(dir, ".larder", "tmp", "*", "*", "terraform-provider-*"))
 		if err != nil || len(made) != 1 {
 			t.Fatal(made, err)

@@ -8,7 +8,7 @@ import (
 
 const unsettled = "unsettled"
 
-// change records that something is about to change. The caller holds b.mu.
+// change creates the file that marks unfinished changes. The caller holds b.mu.
 func (b *Builder) change() error {
 	if b.changed {
 		return nil
@@ -24,9 +24,9 @@ func (b *Builder) change() error {
 	return f.Close()
 }
 
-// settle returns when everything is on the disk, and records that it is. The contents
-// of all files are there before: those of packages and documents before they get their
-// names, and those of evidence since [Builder.apply].
+// settle returns when everything is on the disk, and then removes the file that marks
+// unfinished changes. The contents of all files have been synced before: those of
+// packages and documents before their rename, those of evidence by [Builder.apply].
 func (b *Builder) settle(ctx context.Context) error {
 	b.mu.Lock()
 	defer b.mu.Unlock()
@@ -40,7 +40,7 @@ func (b *Builder) settle(ctx context.Context) error {
 	return b.own.Remove(unsettled)
 }
 
-// syncEvidence flushes the evidence, which was written without doing so.
+// syncEvidence syncs the evidence, which is written without syncing.
 func (b *Builder) syncEvidence(ctx context.Context) error {
 	evidence, err := b.own.Sub("evidence")
 	if errors.Is(err, fs.ErrNotExist) {

@@ -20,7 +20,8 @@ import (
 
 var importID = strings.Repeat("0123456789abcdef", 4)
 
-// everything in a directory, as far as writing there would change it.
+// everything returns a description of all files in a directory that any write would
+// change.
 func everything(t *testing.T, dir string) (all []string) {
 	t.Helper()
 	must(t, filepath.WalkDir(dir, func(path string, e fs.DirEntry, err error) error {
@@ -34,8 +35,8 @@ func everything(t *testing.T, dir string) (all []string) {
 	return all
 }
 
-// misplace puts something in the place of a directory, and returns the directory that
-// has its contents now.
+// misplace contains functions that replace a directory, and return the directory that
+// has its contents afterwards.
 var misplace = map[string]func(t *testing.T, at string) (behind string){
 	"link": func(t *testing.T, at string) string {
 		behind := filepath.Join(t.TempDir(), "behind")
@@ -70,9 +71,9 @@ func mount(t *testing.T, source, at, kind string, flags uintptr) {
 	t.Cleanup(func() { must(t, syscall.Unmount(at, syscall.MNT_DETACH)) })
 }
 
-// What is in the place of a directory of the mirror is an error that names it, and
-// nothing behind it changes.
-func TestWhatIsInThePlaceOfADirectory(t *testing.T) {
+// A link, mount or file in the place of a directory of the mirror is an error that
+// names it, and nothing behind it changes.
+func TestStrayInPlaceOfDirectory(t *testing.T) {
 	const packed, unpacked = widget + "/1.0.0/linux_amd64", gadget + "/1.0.0/linux_amd64"
 	d := newDepot(t, packed, unpacked, widget+"/2.0.0/linux_amd64")
 	pristine := t.TempDir()
@@ -134,7 +135,7 @@ func TestWhatIsInThePlaceOfADirectory(t *testing.T) {
 	}
 	for _, tt := range []struct {
 		at    string
-		fails []string // those that cannot do without the directory
+		fails []string // operations that require the directory
 	}{
 		{".larder", []string{"put packed", "put unpacked", "adopt", "index", "prune"}},
 		{".larder/tmp", []string{"put packed", "put unpacked", "adopt", "index", "prune"}},
@@ -173,7 +174,7 @@ func TestWhatIsInThePlaceOfADirectory(t *testing.T) {
 	}
 }
 
-// A pipe in the place of a file is no reason to wait for its other end.
+// A pipe in the place of a file does not block.
 func TestPipes(t *testing.T) {
 	d := newDepot(t, widget+"/1.0.0/linux_amd64")
 	id := parseID(t, widget+"/1.0.0/linux_amd64")

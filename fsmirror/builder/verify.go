@@ -19,56 +19,56 @@ import (
 	"github.com/larder-cli/larder/sources/evidence"
 )
 
-// A FindingKind is what sort of thing is wrong in a mirror.
+// A FindingKind is a kind of problem in a mirror.
 type FindingKind string
 
-// The kinds of findings.
+// The kinds of problems.
 const (
-	Changed     FindingKind = "changed package"  // other bytes than when it came
-	Broken      FindingKind = "broken package"   // none that an engine could install
-	Missing     FindingKind = "missing package"  // the index names it, and it is not there
-	Unindexed   FindingKind = "not in the index" // a package that a network mirror would not have
-	BadIndex    FindingKind = "wrong index"      // says what is not so, or makes no sense
-	BadEvidence FindingKind = "broken evidence"  // does not vouch for the package
-	Twice       FindingKind = "duplicate"        // a package that is there under another name too
-	Astray      FindingKind = "stray"            // may have been meant to be a package
-	Unfinished  FindingKind = "unfinished"       // who wrote last did not finish
+	Changed     FindingKind = "changed package"  // differs from the stored package
+	Broken      FindingKind = "broken package"   // engines cannot install it
+	Missing     FindingKind = "missing package"  // the index names it, but it does not exist
+	Unindexed   FindingKind = "not in the index" // a network mirror would not serve it
+	BadIndex    FindingKind = "wrong index"      // wrong entries, or an invalid document
+	BadEvidence FindingKind = "broken evidence"  // does not verify the package
+	Twice       FindingKind = "duplicate"        // a package that also exists under another name
+	Astray      FindingKind = "stray"            // probably a misplaced or misnamed package
+	Unfinished  FindingKind = "unfinished"       // the last writer did not finish
 )
 
-// A Finding is one thing that is wrong in a mirror.
+// A Finding is a problem in a mirror.
 type Finding struct {
 	Kind    FindingKind
-	Path    string             // below the mirror, with forward slashes
-	Package *sources.PackageID // nil if it is not about one
-	Text    string             // what is wrong
+	Path    string             // relative to the mirror, with forward slashes
+	Package *sources.PackageID // nil if the finding is not about a package
+	Text    string             // description of the problem
 }
 
 func (f Finding) String() string { return f.Path + ": " + string(f.Kind) + ": " + f.Text }
 
-// A Verification is what was found out by reading everything in a mirror.
+// A Verification is the result of reading all files in a mirror.
 type Verification struct {
-	Findings  []Finding // by path
-	Packages  int       // that were read
-	Bytes     int64     // of them
-	Unvouched int       // of them, those for which no evidence vouches
+	Findings  []Finding // sorted by path
+	Packages  int       // packages read
+	Bytes     int64     // bytes of these packages
+	Unvouched int       // those of Packages without evidence
 
-	Vouched []sources.Stored // of them, those with evidence that is right for them
+	Vouched []sources.Stored // those of Packages that their evidence verifies
 }
 
-// A verifier reads packages side by side.
+// A verifier reads packages concurrently.
 type verifier struct {
 	*Builder
 	Verification
 	report func(done, of int64)
 	total  int64
 	mu     sync.Mutex
-	fresh  map[string]record // what archives are found to be, by path
+	fresh  map[string]record // hashes of the archives, by path
 }
 
-// Verify reads everything in a mirror and compares it: packages with what they were
-// when they came and with the evidence, the index with the packages. It changes
-// nothing and opens no connection. Report is told how many of the packages' bytes
-// have been read, one call at a time; it may be nil.
+// Verify reads all files in a mirror. It compares packages with their records and
+// their evidence, and the index with the packages. It changes nothing and opens no
+// connection. Report is called with the number of bytes read so far, one call at a
+// time. It may be nil.
 func (b *Builder) Verify(ctx context.Context, report func(done, of int64)) (*Verification, error) {
 	release, err := b.share(ctx)
 	if err != nil {
@@ -101,7 +101,7 @@ func (b *Builder) Verify(ctx context.Context, report func(done, of int64)) (*Ver
 	return &v.Verification, nil
 }
 
-// found notes what is wrong.
+// found adds a finding.
 func (v *verifier) found(kind FindingKind, path string, id *sources.PackageID, format string, args ...any) {
 	v.mu.Lock()
 	defer v.mu.Unlock()
@@ -134,7 +134,7 @@ func (v *verifier) packages(ctx context.Context, packages []fsmirror.Package) er
 	return g.Wait()
 }
 
-// check reads a package and judges it. The error is only that of ctx.
+// check reads a package and judges it. It returns an error only if ctx is done.
 func (v *verifier) check(ctx context.Context, e Entry) error {
 	fresh, contents, err := hash(ctx, e.at.path)
 	if err == nil {
@@ -161,7 +161,7 @@ func (v *verifier) check(ctx context.Context, e Entry) error {
 	return nil
 }
 
-// judge compares a package with what is known of it.
+// judge compares a package with its record and its evidence.
 func (v *verifier) judge(e Entry, fresh record) {
 	old, foreign, err := v.claimed(e.at)
 	if disk.IsUnread(err) {
@@ -172,14 +172,14 @@ func (v *verifier) judge(e Entry, fresh record) {
 		v.found(Changed, e.at.path, &e.ID, "it is %s, and came as %s", cmp.Or(fresh.ZH, fresh.H1), differing(old, fresh))
 	}
 	if fresh.ZH == "" && old.H1 == fresh.H1 && !foreign {
-		fresh.ZH = old.ZH // of the archive that it came from
+		fresh.ZH = old.ZH // of the original archive
 	}
 	recorded := old
 	if foreign {
-		old.Verdict, old.Evidence = 0, "" // claims of others
+		old.Verdict, old.Evidence = 0, "" // claims of other users
 	}
 	if old.Mark != "" && !old.same(fresh) {
-		old = record{} // which is about another package
+		old = record{} // it is about another package
 	}
 	kept, err := evidence.Read(v.evidence(e.ID.Provider, e.ID.Version))
 	sound := sources.Stored{ID: e.ID, H1: fresh.H1, ZipH1: fresh.ZipH1, ZH: fresh.ZH}
@@ -203,8 +203,8 @@ func (v *verifier) judge(e Entry, fresh record) {
 	v.Vouched = append(v.Vouched, sound)
 }
 
-// vouchFor finds out what the evidence is worth for a package. It must be worth what it
-// was when the package was stored.
+// vouchFor determines the verdict on a package by its evidence. The verdict must be
+// at least the one recorded when the package was stored.
 func (v *verifier) vouchFor(s sources.Stored, old record, kept *sources.Signed) (sources.Stored, error) {
 	s.Signed, _ = evidence.Resolve(kept, old.Evidence)
 	verdict, err := v.opts.Vouch(s)
@@ -215,7 +215,7 @@ func (v *verifier) vouchFor(s sources.Stored, old record, kept *sources.Signed) 
 	return s, err
 }
 
-// differing is the hash of a record that is to be compared with a fresh one.
+// differing returns the hash of a record that is comparable with a fresh one.
 func differing(old, fresh record) sources.Hash {
 	if fresh.ZH != "" && old.ZH != "" {
 		return old.ZH

@@ -14,16 +14,16 @@ import (
 	"github.com/larder-cli/larder/sources"
 )
 
-// A shelf is what the documents in one directory say.
+// A shelf holds the documents of one directory.
 type shelf struct {
 	home     string
-	provider sources.Provider // its zero value if there are no archives
+	provider sources.Provider // zero if there are no archives
 	named    []string         // versions in index.json
 	versions map[string]versionDocument
 }
 
-// index compares the index with the archives. A mirror without any is a
-// filesystem mirror, of which nothing is missing.
+// index compares the index with the archives. A mirror without documents is a
+// filesystem mirror and requires no index.
 func (v *verifier) index(packages []fsmirror.Package) error {
 	archives := v.packed(packages, nil)
 	homes := map[string]sources.Provider{}
@@ -57,7 +57,7 @@ func (v *verifier) index(packages []fsmirror.Package) error {
 	return nil
 }
 
-// folded is a path as those file systems know it that do not care for case.
+// folded returns the path as a case-insensitive file system compares it.
 func folded(path string) string { return strings.ToLower(path) }
 
 func (s *shelf) names(version string, platform sources.Platform) bool {
@@ -65,8 +65,9 @@ func (s *shelf) names(version string, platform sources.Platform) bool {
 	return ok
 }
 
-// readShelf reads the documents in a directory. It is nil if there are none. Files
-// that make no sense are documents where there are packages, and else anyone's.
+// readShelf reads the documents in a directory. It returns nil if there are none. An
+// invalid document is a finding if the directory has packages; otherwise it may
+// belong to another program.
 func (v *verifier) readShelf(home string, files []string, packages bool) *shelf {
 	s, found := &shelf{home: home, versions: map[string]versionDocument{}}, false
 	note := func(path string, err error) {
@@ -97,8 +98,8 @@ func (v *verifier) readShelf(home string, files []string, packages bool) *shelf 
 	return s
 }
 
-// checkShelf checks the documents in a directory against each other and against
-// what they name.
+// checkShelf compares the documents of a directory with each other and with the files
+// that they name.
 func (v *verifier) checkShelf(s *shelf) {
 	index := filepath.Join(s.home, "index.json")
 	for _, version := range s.named {
@@ -118,7 +119,7 @@ func (v *verifier) checkShelf(s *shelf) {
 	}
 }
 
-// checkExtension checks what a document says of the evidence.
+// checkExtension checks a document's entry for the evidence.
 func (v *verifier) checkExtension(s *shelf, version string) {
 	id, err := sources.ParseVersion(version)
 	if err != nil || s.provider == (sources.Provider{}) || s.versions[version].Archives == nil || v.badEvidence(s.provider, id) {
@@ -139,7 +140,7 @@ func (v *verifier) checkExtension(s *shelf, version string) {
 	}
 }
 
-// checkArchive checks what a document says of one archive.
+// checkArchive checks a document's entry for an archive.
 func (v *verifier) checkArchive(doc, platform string, entry archiveEntry) {
 	path, ok := v.resolve(doc, entry.URL)
 	if !ok {
@@ -151,7 +152,7 @@ func (v *verifier) checkArchive(doc, platform string, entry archiveEntry) {
 		return
 	}
 	fresh, ok := v.fresh[path]
-	if !ok { // which has been found out already, unless it is no package
+	if !ok { // already a finding, unless the file is not a package
 		if !v.broken(path) {
 			v.found(BadIndex, doc, nil, "what it names for %s is no package: %s", platform, v.relative(path))
 		}
@@ -168,7 +169,7 @@ func (v *verifier) checkArchive(doc, platform string, entry archiveEntry) {
 	}
 }
 
-// broken reports whether a package has been found to be so.
+// broken reports whether a package has been found to be broken.
 func (v *verifier) broken(path string) bool {
 	return slices.ContainsFunc(v.Findings, func(f Finding) bool { return f.Kind == Broken && f.Path == v.relative(path) })
 }

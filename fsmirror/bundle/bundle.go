@@ -1,6 +1,6 @@
-// Package bundle carries mirrors in files: all of one, or what is new in it since
-// a manifest of the receiving mirror was made. It downloads nothing. Its callers
-// decide the verdict on a signature.
+// Package bundle writes mirrors to files and imports them: whole mirrors, or the
+// packages added since the manifest of the receiving mirror was written. It downloads
+// nothing. Its callers decide the verdict on a signature.
 //
 // # Format
 //
@@ -10,27 +10,27 @@
 //	.larder/evidence/HOST/NAMESPACE/TYPE/VERSION/NAME
 //	HOST/NAMESPACE/TYPE/terraform-provider-TYPE_VERSION_OS_ARCH.zip
 //
-// Unpacked by tar, it is a packed mirror without the index that network mirrors
-// have. The manifest says what else there is, with sizes and hashes. Packages and
-// evidence are in order of provider, version and platform. Members have the mode
-// 0644, no times and no owners; two blocks of zeros end the file. So each byte but
-// those of the packages follows from the manifest, and whatever differs from that
-// is refused: other members, links, attributes, anything behind the end.
+// Unpacked by tar, it is a packed mirror without a network mirror index. The manifest
+// lists the other members with their sizes and hashes. Packages and evidence are
+// sorted by provider, version and platform. Members have the mode 0644, no times and
+// no owners. Two blocks of zeros end the file. So the manifest determines every byte
+// except the contents of the packages, and any deviation is refused: other members,
+// links, attributes, or bytes after the end.
 //
-// A bundle may be split into parts. Each is a bundle itself, with the evidence for
-// its own packages, and a manifest of the whole in which only the number of the
-// part differs. Archives are not split.
+// A bundle may be split into parts. Each part is a bundle itself, with the evidence
+// for its own packages. Its manifest describes the whole bundle; the manifests differ
+// only in the number of the part. Archives are not split.
 //
 // # Deltas
 //
-// What the receiver has already is not in the bundle, but in its manifest as the
-// base, without which an import is refused.
+// A package that the receiver already has is not in the bundle, but in its manifest
+// as part of the base. An import into a mirror without the base is refused.
 //
 // # Importing
 //
 // A bundle becomes part of a mirror once all of it has been verified. Until then its
-// archives are in .larder/import/ID/ of the mirror, where the next import of the
-// bundle finds them again after an interruption. Then they are moved into place.
+// archives are in .larder/import/ID/ of the mirror. After an interruption the next
+// import of the same bundle continues with them. Then they are moved into place.
 package bundle
 
 import (
@@ -43,14 +43,15 @@ import (
 
 const manifestPath = ".larder/manifest.json"
 
-// A Vouch finds out what the evidence s.Signed, which is there, is worth for the
-// archive s.ZH. The error says why it is worth nothing.
+// A Vouch returns the verification result of the archive s.ZH by the evidence
+// s.Signed, which is not nil. The error is the reason why the evidence does not
+// verify the archive.
 type Vouch func(s sources.Stored) (trust.Report, error)
 
-// A Kind says what sort of thing is wrong with a bundle.
+// A Kind is a kind of problem in a bundle.
 type Kind string
 
-// The kinds of findings.
+// The kinds of problems.
 const (
 	BrokenBundle   Kind = "broken bundle"
 	BrokenEvidence Kind = "broken evidence"
@@ -58,13 +59,12 @@ const (
 	MissingPart    Kind = "missing part"
 )
 
-// A Finding is something that is wrong with a bundle. It is an error that names
-// the file.
+// A Finding is a problem in a bundle. It is an error that names the file.
 type Finding struct {
 	File    string
-	Package *sources.PackageID // nil if it is about no single one
+	Package *sources.PackageID // nil if the finding is not about a single package
 	Kind    Kind
-	Part    int   // of a MissingPart
+	Part    int   // for MissingPart
 	Err     error // never nil
 }
 

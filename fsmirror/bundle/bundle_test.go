@@ -21,7 +21,7 @@ import (
 
 var ctx = context.Background()
 
-// What is carried is the same mirror at the other end, index and evidence included.
+// An imported mirror equals the exported one, including its index and evidence.
 func TestRoundTrip(t *testing.T) {
 	from := mirrored(t, published(t))
 	files := created(t, from, createOptions())
@@ -39,13 +39,13 @@ func TestRoundTrip(t *testing.T) {
 	l := left(t, to)
 	sourcetest.Expect(t, len(l) == 0, "left over: %q", l)
 
-	// Once more, there is nothing to do.
+	// A second import changes nothing.
 	for _, a := range mustImport(t, to, files...) {
 		sourcetest.Equal(t, a.How, bundle.Known, a.ID)
 	}
 }
 
-// The same packages make the same bytes, however they came into the mirror.
+// The same packages produce the same bytes, however they were added to the mirror.
 func TestDeterminism(t *testing.T) {
 	w := published(t)
 	one := mirrored(t, w)
@@ -63,7 +63,7 @@ func TestDeterminism(t *testing.T) {
 	sourcetest.Expect(t, bytes.Equal(first, readFile(t, created(t, indexed(t, other), createOptions())[0])), "they differ")
 }
 
-// What tar makes of a bundle is a mirror.
+// A bundle that tar unpacks is a mirror.
 func TestTarReadsIt(t *testing.T) {
 	w := published(t)
 	w.Add("bücher.test/a-rather-long-namespace-indeed-a-rather-long-one/a-type-with-a-long-name-as-well",
@@ -91,7 +91,8 @@ func TestTarReadsIt(t *testing.T) {
 	mustImport(t, t.TempDir(), file)
 }
 
-// A delta has what the receiver lacks, and builds on what it has.
+// A delta contains the packages that the receiver lacks, and requires those that it
+// has.
 func TestDeltas(t *testing.T) {
 	w := published(t)
 	sender := mirrored(t, w)
@@ -109,7 +110,7 @@ func TestDeltas(t *testing.T) {
 		t.Errorf("%d packages on a base of %d", n, base)
 	}
 
-	// The second builds on the first.
+	// The second delta requires the first.
 	opts.Since = &b.Manifest
 	w.Add(widget, "2.0.0", sourcetest.Release{Platforms: []string{"linux_amd64"}})
 	second := created(t, mirrored(t, w), opts)[0]
@@ -130,7 +131,7 @@ func TestDeltas(t *testing.T) {
 		t.Errorf("got %q\nwant %q", slices.Sorted(maps.Keys(got)), slices.Sorted(maps.Keys(want)))
 	}
 
-	// With nothing new, there is a bundle with nothing in it.
+	// If there are no new packages, the bundle is empty.
 	have = described(t, receiver)
 	opts.Since = &have
 	got := mustImport(t, receiver, created(t, mirrored(t, w), opts)...)
@@ -139,7 +140,7 @@ func TestDeltas(t *testing.T) {
 	sourcetest.Expect(t, err != nil, "imported without its base")
 }
 
-// A base of other bytes is none.
+// A base with other contents is not accepted.
 func TestOtherBase(t *testing.T) {
 	w := published(t)
 	sender := mirrored(t, w)
@@ -153,8 +154,8 @@ func TestOtherBase(t *testing.T) {
 	sourcetest.Expect(t, err != nil && strings.Contains(err.Error(), "1.0.0 linux_amd64: the bundle builds on zh:"), "%v", err)
 }
 
-// What the receiver has without our evidence is sent again.
-func TestEvidenceIsNews(t *testing.T) {
+// A package that the receiver has without the sender's evidence is sent again.
+func TestPackageWithNewEvidenceIsSent(t *testing.T) {
 	w := published(t)
 	receiver := t.TempDir()
 	w.WritePacked(receiver)
@@ -168,7 +169,7 @@ func TestEvidenceIsNews(t *testing.T) {
 	sourcetest.Expect(t, maps.Equal(tree(t, receiver), tree(t, indexed(t, mirrored(t, w)))), "not the same")
 }
 
-// Parts are no longer than allowed, and may be given in any order, or one by one.
+// No part exceeds the limit, and parts may be given in any order, or one by one.
 func TestSplit(t *testing.T) {
 	from := mirrored(t, published(t))
 	opts := createOptions()
@@ -224,7 +225,7 @@ func TestSplit(t *testing.T) {
 	})
 }
 
-// A limit is kept wherever it falls.
+// Every limit is observed.
 func TestSplitAnywhere(t *testing.T) {
 	m := described(t, mirrored(t, published(t)))
 	for max := int64(85_000); max < 110_000; max += 700 {
@@ -242,7 +243,7 @@ func TestSplitAnywhere(t *testing.T) {
 	}
 }
 
-// A bundle that contradicts a mirror does not get the better of it.
+// A bundle that contradicts a mirror does not replace packages or evidence in it.
 func TestConflicts(t *testing.T) {
 	w := published(t)
 	from := mirrored(t, w, "*/1.0.0/linux_amd64")
@@ -280,7 +281,7 @@ func TestConflicts(t *testing.T) {
 			check(t, os.WriteFile(filepath.Join(dir, zip), []byte("no archive"), 0o644))
 			return dir
 		}(), "", bundle.Replaced},
-		{"exchanged for another", func() string {
+		{"replaced by another", func() string {
 			dir := mirrored(t, w, "*/1.0.0/*")
 			other.WritePacked(dir, "*/linux_amd64")
 			return dir
@@ -302,8 +303,8 @@ func TestConflicts(t *testing.T) {
 	}
 }
 
-// Evidence that a later package came with counts for what the mirror has, too. It
-// need not if it does not vouch for that.
+// Evidence that was sent with a later package also applies to packages in the mirror.
+// It is refused if it does not verify them.
 func TestNewerEvidence(t *testing.T) {
 	w := published(t)
 	first, later := mirrored(t, w, "*/1.1.0/*"), mirrored(t, w, "*/1.1.0/*")
@@ -330,7 +331,8 @@ func TestNewerEvidence(t *testing.T) {
 	sourcetest.Expect(t, maps.Equal(before, tree(t, other)), "something changed")
 }
 
-// What was verified before an interruption is not taken from the bundle again.
+// Archives that were verified before an interruption are not read from the bundle
+// again.
 func TestInterrupted(t *testing.T) {
 	from := mirrored(t, published(t))
 	file := created(t, from, createOptions())[0]
@@ -350,7 +352,7 @@ func TestInterrupted(t *testing.T) {
 	widgetZip := filepath.Join(widget, "terraform-provider-widget_1.0.0_linux_amd64.zip")
 	waiting, err := os.Stat(filepath.Join(left(t, to)[0], gadgetZip))
 	check(t, err)
-	// One that has been spoilt meanwhile is.
+	// A staged archive that was damaged meanwhile is read again.
 	check(t, os.WriteFile(filepath.Join(left(t, to)[0], widgetZip), []byte("spoilt"), 0o644))
 	mustImport(t, to, file)
 	arrived, err := os.Stat(filepath.Join(to, gadgetZip))
@@ -358,7 +360,7 @@ func TestInterrupted(t *testing.T) {
 	sourcetest.Expect(t, os.SameFile(waiting, arrived), "it was taken from the bundle again")
 	sourcetest.Expect(t, maps.Equal(tree(t, indexed(t, from)), tree(t, to)) && len(left(t, to)) == 0, "not the same")
 
-	// What another bundle has left is not kept for ever.
+	// The next import removes the staged archives of other bundles.
 	other := t.TempDir()
 	stopped, stop = context.WithCancel(ctx)
 	defer stop()
@@ -375,7 +377,7 @@ func TestCreateRefuses(t *testing.T) {
 		_, err := bundle.Create(ctx, t.TempDir(), filepath.Join(t.TempDir(), "b"), createOptions())
 		sourcetest.Expect(t, err != nil && strings.Contains(err.Error(), "no packed packages"), "%v", err)
 	})
-	t.Run("evidence for something else", func(t *testing.T) {
+	t.Run("evidence for another package", func(t *testing.T) {
 		dir := mirrored(t, w)
 		other := sourcetest.New(t)
 		other.Add(widget, "1.0.0", sourcetest.Release{Platforms: []string{"linux_amd64"}, Files: map[string]string{"other": "one"}})
@@ -383,7 +385,7 @@ func TestCreateRefuses(t *testing.T) {
 		_, err := bundle.Create(ctx, dir, filepath.Join(t.TempDir(), "b"), createOptions())
 		sourcetest.Expect(t, err != nil && strings.Contains(err.Error(), "none of the signed checksums"), "%v", err)
 	})
-	t.Run("changed since it was looked at", func(t *testing.T) {
+	t.Run("changed after it was described", func(t *testing.T) {
 		dir := indexed(t, mirrored(t, w))
 		path := filepath.Join(dir, widget, "terraform-provider-widget_1.1.0_linux_amd64.zip")
 		data := readFile(t, path)

@@ -20,22 +20,21 @@ import (
 	"github.com/larder-cli/larder/sources/seal"
 )
 
-// CreateOptions adjust [Create].
+// CreateOptions configure [Create].
 type CreateOptions struct {
-	// Check refuses a package for another reason than what the bundle says; it may
-	// be nil.
+	// Check refuses a package for a reason that is not in the bundle. It may be nil.
 	Check func(Package) error
 
-	Key     seal.Key             // that records of the mirror are authenticated with
-	Vouch   Vouch                // needed
-	Since   *Manifest            // of the receiver, whose packages are left out; may be nil
-	MaxSize int64                // of each file, in bytes; 0 means any
-	DryRun  bool                 // find out what would be written
-	Report  func(done, of int64) // told how far it is, in bytes; may be nil
-	Warn    func(error)          // told of what is left out; may be nil
+	Key     seal.Key             // authenticates records of the mirror
+	Vouch   Vouch                // required
+	Since   *Manifest            // manifest of the receiver, whose packages are left out; may be nil
+	MaxSize int64                // of each file, in bytes; 0 means no limit
+	DryRun  bool                 // write nothing
+	Report  func(done, of int64) // called with the progress in bytes; may be nil
+	Warn    func(error)          // called for each package that is left out; may be nil
 }
 
-// Created is what [Create] has written.
+// Created describes the files that [Create] has written.
 type Created struct {
 	Files    []string
 	Sizes    []int64 // of the files, in bytes
@@ -43,10 +42,11 @@ type Created struct {
 }
 
 // Create writes the packages of the mirror in dir, and the evidence for them, to
-// file, or to several files of such a name if they would not fit one. Files of
-// these names are replaced, once all has been written. The same packages and
-// evidence make the same bytes. Evidence that does not vouch for its packages is
-// an error, as no mirror would import them.
+// file. If they exceed the maximum size, it writes several files with names derived
+// from file. It replaces existing files with these names, once all new files have
+// been written. The same packages and evidence produce the same bytes. Evidence that
+// does not verify its packages is an error, because mirrors would refuse to import
+// them.
 func Create(ctx context.Context, dir, file string, opts CreateOptions) (Created, error) {
 	m, err := Describe(ctx, dir, opts.Key, opts.Warn)
 	if err != nil {
@@ -79,7 +79,7 @@ func Create(ctx context.Context, dir, file string, opts CreateOptions) (Created,
 	return c, writeAll(ctx, dir, c.Files, parts, opts.Report)
 }
 
-// check has each package checked.
+// check calls check for each package.
 func (m Manifest) check(check func(Package) error) error {
 	if check == nil {
 		return nil
@@ -91,7 +91,8 @@ func (m Manifest) check(check func(Package) error) error {
 	return errors.Join(errs...)
 }
 
-// names are the files of a bundle in so many parts: usb.tar is usb-1of3.tar then.
+// names returns the file names of a bundle with this many parts, such as usb-1of3.tar
+// for usb.tar.
 func names(file string, parts int) []string {
 	if parts == 1 {
 		return []string{file}
@@ -105,9 +106,9 @@ func names(file string, parts int) []string {
 	return all
 }
 
-// Describe says what the mirror in dir has, reading those packages of which it has
-// no record. Packages that are not packed cannot be in bundles: Warn, which may be
-// nil, is told of them.
+// Describe returns the manifest of the mirror in dir. It reads packages without a
+// record. Unpacked packages cannot be in bundles: warn is called for them. It may be
+// nil.
 func Describe(ctx context.Context, dir string, key seal.Key, warn func(error)) (Manifest, error) {
 	var m Manifest
 	mirror := fsmirror.New(dir, fsmirror.Options{})
@@ -172,7 +173,7 @@ func examine(ctx context.Context, there *builder.Builder, found fsmirror.Package
 	return p, nil
 }
 
-// findEvidence describes the evidence that a mirror has for packages.
+// findEvidence describes the mirror's evidence for packages.
 func findEvidence(dir string, packages []Package) ([]Evidence, error) {
 	var all []Evidence
 	for i, p := range packages {
@@ -195,7 +196,7 @@ func findEvidence(dir string, packages []Package) ([]Evidence, error) {
 	return all, nil
 }
 
-// readEvidence reads the evidence that a mirror has for a release.
+// readEvidence reads the mirror's evidence for a release.
 func readEvidence(dir string, r sources.Release) (evidence.Files, error) {
 	signed, err := readSigned(dir, r)
 	if err != nil {
@@ -208,7 +209,7 @@ func readSigned(dir string, r sources.Release) (*sources.Signed, error) {
 	return evidence.Read(filepath.Join(dir, filepath.FromSlash(evidence.Path(r.Provider, r.Version))))
 }
 
-// vouchFor sees to it that the evidence in a mirror vouches for its packages.
+// vouchFor returns an error unless the evidence in a mirror verifies its packages.
 func vouchFor(dir string, m Manifest, vouch Vouch) error {
 	evidenced := m.Evidenced()
 	var all []error
@@ -228,8 +229,8 @@ func vouchFor(dir string, m Manifest, vouch Vouch) error {
 	return errors.Join(all...)
 }
 
-// Since is what is left of m for a receiver that has what its own manifest says.
-// What it has without the evidence that we have is not left out.
+// Since returns m without the packages in the manifest of the receiver. Packages for
+// which only m has evidence are not left out.
 func (m Manifest) Since(receiver Manifest) Manifest {
 	ours, theirs := m.Evidenced(), receiver.Evidenced()
 	has := map[sources.PackageID]sources.Hash{}
@@ -254,8 +255,8 @@ func (m Manifest) Since(receiver Manifest) Manifest {
 	return delta
 }
 
-// Split is the manifests of the parts into which m has to be split so that none
-// makes a file of more than max bytes; 0 means any number.
+// Split returns the manifests of the parts of m, so that no part makes a file of more
+// than max bytes. A max of 0 means no limit.
 func (m Manifest) Split(max int64) ([]Manifest, error) {
 	_, size, err := m.layout()
 	if err != nil || max == 0 || size <= max {
@@ -274,8 +275,8 @@ func (m Manifest) Split(max int64) ([]Manifest, error) {
 	return parts, nil
 }
 
-// assign gives each package its part. A part is full when the next package would
-// not fit with it.
+// assign assigns each package to a part. A part is full when the next package does
+// not fit.
 func (m Manifest) assign(max int64) (Manifest, error) {
 	m.Packages = slices.Clone(m.Packages)
 	costs, err := m.costs()
@@ -311,9 +312,9 @@ func (m Manifest) assign(max int64) (Manifest, error) {
 	return m, nil
 }
 
-// costs are how many bytes members take in a file.
+// costs holds the sizes in bytes that members take in a file.
 type costs struct {
-	manifest int64 // at most, in whichever part
+	manifest int64 // maximum of all parts
 	packages []int64
 	evidence map[sources.Release]int64
 }
@@ -341,15 +342,15 @@ func (m Manifest) costs() (costs, error) {
 	return c, err
 }
 
-// An origin is the mirror that a bundle is made of.
+// An origin is the mirror from which a bundle is created.
 type origin struct {
 	dir      string
-	archives map[sources.PackageID]string // where they are
+	archives map[sources.PackageID]string // paths of the archives
 	progress *progress
 }
 
-// writeAll writes the parts of a bundle. All of them are on the disk before the first
-// gets its name.
+// writeAll writes the parts of a bundle. It syncs all of them before it renames the
+// first.
 func writeAll(ctx context.Context, dir string, files []string, parts []Manifest, report func(done, of int64)) error {
 	archives, err := findArchives(ctx, dir)
 	if err != nil {
@@ -381,7 +382,7 @@ func writeAll(ctx context.Context, dir string, files []string, parts []Manifest,
 	return nil
 }
 
-// portable returns the reason if a package cannot be in a bundle.
+// portable returns an error if a package cannot be in a bundle.
 func portable(p fsmirror.Package) error {
 	switch {
 	case !carriable(p.ID):
@@ -452,7 +453,8 @@ func (o origin) writeMember(ctx context.Context, w io.Writer, part Manifest, e m
 	return err
 }
 
-// writeArchive copies an archive, and returns an error if it is not the one described.
+// writeArchive copies an archive. It returns an error if the archive does not match
+// pkg.
 func (o origin) writeArchive(ctx context.Context, w io.Writer, pkg Package) error {
 	f, _, err := disk.OpenFile(o.archives[pkg.ID])
 	if err != nil {

@@ -13,8 +13,8 @@ import (
 	"github.com/larder-cli/larder/sources/trust"
 )
 
-// decide finds out what becomes of each package, and what vouches for it then. No
-// package that the mirror has may lose what vouches for it.
+// decide determines what to do with each package, and which evidence to keep. No
+// package in the mirror may lose its verification.
 func (in *importer) decide(ctx context.Context) error {
 	found, err := fsmirror.New(in.dir, fsmirror.Options{}).Packages(ctx)
 	if err != nil && !errors.Is(err, fs.ErrNotExist) {
@@ -53,8 +53,8 @@ type decision struct {
 	packages []Package          // in the bundle
 	there    []fsmirror.Package // in the mirror
 	given    *sources.Signed    // the bundle's evidence; nil if it has none
-	old      *sources.Signed    // the mirror's evidence, perhaps with the bundle's keys; nil if it has none that can be read
-	had      string             // digest of the evidence in the mirror
+	old      *sources.Signed    // the mirror's evidence, perhaps with the bundle's keys; nil if there is none that can be read
+	had      string             // digest of the mirror's evidence
 }
 
 func (d *decision) decide(ctx context.Context) error {
@@ -74,7 +74,7 @@ func (d *decision) decide(ctx context.Context) error {
 	return nil
 }
 
-// report says what evidence is worth for an archive.
+// report returns the verification result of an archive by the given evidence.
 func (d *decision) report(s *sources.Signed, id sources.PackageID, zh sources.Hash) (trust.Report, bool) {
 	if s == nil {
 		return trust.Report{Verdict: sources.HashOnly}, false
@@ -83,9 +83,10 @@ func (d *decision) report(s *sources.Signed, id sources.PackageID, zh sources.Ha
 	return r, err == nil
 }
 
-// chooseEvidence keeps the mirror's evidence if that vouches for the packages in the
-// bundle too. Else the bundle's must vouch for what the mirror has. Weaker evidence
-// about other checksums is refused in any case: it contradicts the mirror's.
+// chooseEvidence keeps the mirror's evidence if it also verifies the packages in the
+// bundle, and if the bundle's evidence is not better. Otherwise the bundle's evidence
+// must verify the packages in the mirror. It refuses weaker evidence for different
+// checksums in any case, because that contradicts the mirror's evidence.
 func (d *decision) chooseEvidence(ctx context.Context) error {
 	if d.old == nil {
 		return nil
@@ -119,7 +120,7 @@ func (d *decision) chooseEvidence(ctx context.Context) error {
 	return d.replaceEvidence(ctx)
 }
 
-// downgrade is the error of evidence that the bundle has and the mirror won't take.
+// downgrade returns the error for evidence in the bundle that the mirror refuses.
 func (d *decision) downgrade(why error) error {
 	p := d.packages[0]
 	err := &ConflictError{Package: p, Has: "keeps better evidence than the bundle's", Err: why}
@@ -140,7 +141,7 @@ func (d *decision) replaceEvidence(ctx context.Context) error {
 			return ctx.Err()
 		}
 		if err != nil {
-			continue // nobody could install it
+			continue // engines could not install it
 		}
 		report, ok := d.report(d.given, p.ID, s.ZH)
 		if _, was := d.report(d.old, p.ID, s.ZH); was && !ok {
@@ -154,7 +155,7 @@ func (d *decision) replaceEvidence(ctx context.Context) error {
 	return nil
 }
 
-// fate is what becomes of a package.
+// fate determines what happens to a package.
 func (d *decision) fate(ctx context.Context, p Package) (Arrival, error) {
 	a := Arrival{Verified: Verified{Package: p}, How: Added}
 	if report, ok := d.report(d.signed[d.release], p.ID, p.ZH); ok || d.signed[d.release] == nil {
@@ -188,8 +189,8 @@ func (d *decision) fate(ctx context.Context, p Package) (Arrival, error) {
 	return a, nil
 }
 
-// checkUnpacked sees to it that the mirror has no other contents for a package,
-// which would count, being unpacked.
+// checkUnpacked returns an error if the mirror has an unpacked package with other
+// contents. Engines would prefer the unpacked one.
 func (d *decision) checkUnpacked(ctx context.Context, p Package) error {
 	for _, found := range d.there {
 		if found.ID != p.ID || found.Location.Dir == "" {

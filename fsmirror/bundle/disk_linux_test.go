@@ -41,8 +41,8 @@ func TestFullDisks(t *testing.T) {
 	}
 }
 
-// Nothing is written through a link that is found among what an interrupted import
-// has left.
+// Import does not write through a link in the staging directory of an interrupted
+// import.
 func TestLinksInTheStagingDirectory(t *testing.T) {
 	file := created(t, mirrored(t, published(t)), createOptions())[0]
 	b, err := bundle.Open(file)
@@ -60,8 +60,8 @@ func TestLinksInTheStagingDirectory(t *testing.T) {
 	}
 }
 
-// Neither a pipe nor a sparse file makes an archive, or a bundle.
-func TestFilesThatAreNoArchives(t *testing.T) {
+// A pipe or a sparse file is refused as an archive and as a bundle.
+func TestPipesAndSparseFiles(t *testing.T) {
 	dir := mirrored(t, published(t))
 	sparse := filepath.Join(dir, widget, "terraform-provider-widget_3.0.0_linux_amd64.zip")
 	check(t, os.WriteFile(sparse, nil, 0o644))

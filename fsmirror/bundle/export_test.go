@@ -2,7 +2,8 @@ package bundle
 
 import "bytes"
 
-// Headers are all headers in the bundle that has the manifest, and how long it is.
+// Headers returns the headers of the bundle with this manifest, and the size of the
+// bundle.
 func Headers(m Manifest) ([]byte, int64, error) {
 	members, size, err := m.layout()
 	var all bytes.Buffer

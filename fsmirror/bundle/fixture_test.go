@@ -29,7 +29,7 @@ func vouch(s sources.Stored) (trust.Report, error) {
 	return trust.VerifyCarried(s.Signed, s.ZH, trust.Options{})
 }
 
-// published is a world of three releases, one of them for two platforms.
+// published returns a world of three releases, one of them for two platforms.
 func published(t testing.TB) *sourcetest.World {
 	t.Helper()
 	w := sourcetest.New(t)
@@ -39,7 +39,7 @@ func published(t testing.TB) *sourcetest.World {
 	return w
 }
 
-// mirrored is a mirror of those packages in w that match, with evidence.
+// mirrored creates a mirror of the matching packages in w, with evidence.
 func mirrored(t testing.TB, w *sourcetest.World, only ...string) string {
 	t.Helper()
 	dir := t.TempDir()
@@ -52,7 +52,7 @@ func createOptions() bundle.CreateOptions { return bundle.CreateOptions{Vouch: v
 
 func importOptions() bundle.ImportOptions { return bundle.ImportOptions{Vouch: vouch} }
 
-// created is the bundle of a mirror.
+// created returns the bundle of a mirror.
 func created(t testing.TB, dir string, opts bundle.CreateOptions) []string {
 	t.Helper()
 	c, err := bundle.Create(context.Background(), dir, filepath.Join(t.TempDir(), "b.tar"), opts)
@@ -62,7 +62,8 @@ func created(t testing.TB, dir string, opts bundle.CreateOptions) []string {
 
 var readFile = sourcetest.ReadFile
 
-// tree is all that people see of a directory, and the evidence: contents by path.
+// tree returns the contents of the visible files in a directory and of the evidence,
+// by path.
 func tree(t testing.TB, dir string) map[string]string {
 	t.Helper()
 	all := map[string]string{}
@@ -82,7 +83,7 @@ func tree(t testing.TB, dir string) map[string]string {
 	return all
 }
 
-// left is what of an import is left in a mirror.
+// left returns the files that an import has left in a mirror.
 func left(t testing.TB, dir string) []string {
 	t.Helper()
 	found, err := filepath.Glob(filepath.Join(dir, ".larder", "import", "*"))
@@ -90,7 +91,7 @@ func left(t testing.TB, dir string) []string {
 	return found
 }
 
-// indexed is a mirror with everything that larder writes into it.
+// indexed creates an index in a mirror and returns its directory.
 func indexed(t testing.TB, dir string) string {
 	t.Helper()
 	b, err := builder.Open(context.Background(), dir, builder.Options{})
@@ -122,7 +123,7 @@ func hexOf(sum [32]byte) string { return hex.EncodeToString(sum[:]) }
 
 func sizeOf(text string) string { return fmt.Sprintf(`"size": %d`, len(text)) }
 
-// there is a mirror to look at.
+// there opens a mirror for reading.
 func there(t testing.TB, dir string) *builder.Builder {
 	t.Helper()
 	b, err := builder.Open(context.Background(), dir, builder.Options{ReadOnly: true})

@@ -13,7 +13,8 @@ import (
 	"github.com/larder-cli/larder/sources/sourcetest"
 )
 
-// plainMirror is a mirror made without a world, whose keys take fuzzing long.
+// plainMirror creates a mirror without a world, because creating its keys would slow
+// down fuzzing.
 func plainMirror(t testing.TB) string {
 	t.Helper()
 	dir := t.TempDir()
@@ -31,7 +32,7 @@ func plainMirror(t testing.TB) string {
 	return dir
 }
 
-// What is accepted, written and parsed again, is the same.
+// A valid manifest that is written and parsed again is the same.
 func FuzzManifest(f *testing.F) {
 	m := described(f, plainMirror(f))
 	f.Add(m.Text())
@@ -54,7 +55,8 @@ func FuzzManifest(f *testing.F) {
 	})
 }
 
-// Whatever passes for a bundle can be imported, and makes the same bundle again.
+// Every valid bundle can be imported, and a bundle of the resulting mirror is the
+// same.
 func FuzzBundle(f *testing.F) {
 	good := readFile(f, created(f, plainMirror(f), createOptions())[0])
 	f.Add(good)
@@ -81,8 +83,8 @@ func FuzzBundle(f *testing.F) {
 	})
 }
 
-// The format does not change with what writes it: long names, names beyond ASCII
-// and archives beyond 8 GiB included.
+// The format is stable, including long names, names beyond ASCII and archives beyond
+// 8 GiB.
 func TestLayoutStays(t *testing.T) {
 	m := bundle.Manifest{Packages: []bundle.Package{
 		{

@@ -15,7 +15,7 @@ import (
 	"github.com/larder-cli/larder/sources/sourcetest"
 )
 
-// refused has an import of data fail for a reason, and change nothing.
+// refused checks that an import of data fails with this error, and changes nothing.
 func refused(t *testing.T, data []byte, want string) {
 	t.Helper()
 	file := filepath.Join(t.TempDir(), "b.tar")
@@ -49,10 +49,10 @@ func TestCutAnywhere(t *testing.T) {
 	refused(t, append(slices.Clone(data), make([]byte, 10240)...), "too long")
 }
 
-// No bit may differ, wherever it is.
+// A bundle with any changed bit is refused.
 func TestFlippedBits(t *testing.T) {
 	data := small(t)
-	for at := 0; at < len(data); at += 61 { // which does not divide the length of a block
+	for at := 0; at < len(data); at += 61 { // not a divisor of the block size
 		bad := slices.Clone(data)
 		bad[at] ^= 1 << (at % 8)
 		refused(t, bad, "")
@@ -61,7 +61,7 @@ func TestFlippedBits(t *testing.T) {
 
 type entry = sourcetest.TarEntry
 
-// edit has a function change the manifest, which is else as larder writes it.
+// edit changes the text of the manifest, otherwise formatted as larder writes it.
 func edit(change func(text string) string) func([]entry) []entry {
 	return func(all []entry) []entry {
 		all[0].Text = change(all[0].Text)
@@ -90,23 +90,23 @@ func TestRefused(t *testing.T) {
 		{"manifest last", func(all []entry) []entry { return append(all[1:], all[0]) }, "not what larder"},
 		{"two manifests", func(all []entry) []entry { return slices.Insert(all, 1, all[0]) }, `".larder/manifest.json" stands where`},
 		{"manifest is a link", func(all []entry) []entry { all[0].Typeflag, all[0].Linkname = tar.TypeSymlink, "x"; return all }, "manifest"},
-		{"manifest is no JSON", edit(func(string) string { return "{" }), "manifest: unexpected end"},
+		{"manifest is not JSON", edit(func(string) string { return "{" }), "manifest: unexpected end"},
 		{"other spacing", edit(func(text string) string { return text + "\n" }), "not written as larder writes it"},
 		{"name twice", replace(`"format": 1`, `"format": 1, "format": 1`), "not written as larder writes it"},
 		{"other letters", replace(`"format"`, `"Format"`), "not written as larder writes it"},
 		{"unknown name", replace(`"format": 1`, `"format": 1, "x": 1`), "not written as larder writes it"},
-		{"of the future", replace(`"format": 1`, `"format": 2`), "format 2, which is not known"},
-		{"half of a part", replace(`"format": 1`, `"format": 1, "part": 1`), "part 1 of 0"},
+		{"newer format", replace(`"format": 1`, `"format": 2`), "format 2, which is not known"},
+		{"part without parts", replace(`"format": 1`, `"format": 1, "part": 1`), "part 1 of 0"},
 		{"part of one", replace(`"format": 1`, `"format": 1, "part": 1, "parts": 1`), "part 1 of 1"},
 		{"too many parts", replace(`"format": 1`, `"format": 1, "part": 1, "parts": 100000`), "part 1 of 100000"},
 		{"parts with nothing", replace(`"format": 1`, `"format": 1, "part": 1, "parts": 3`), "nothing in part 1"},
 		{"upwards", replace(`"path": "example.test/`, `"path": "../example.test/`), "path is"},
 		{"absolute", replace(`"path": "`, `"path": "/`), "path is"},
-		{"address upwards", replace(`"example.test/acme/widget"`, `"example.test/../widget"`), "namespace"},
+		{"address with dots", replace(`"example.test/acme/widget"`, `"example.test/../widget"`), "namespace"},
 		{"address not normal", replace(`"example.test/acme/widget"`, `"example.test/ACME/widget"`), "not written as"},
 		{"version not normal", replace(`"1.0.0"`, `"1.0"`), "not written as"},
-		{"version upwards", replace(`"1.0.0"`, `".."`), "version"},
-		{"platform upwards", replace(`"linux_amd64"`, `"linux_../amd64"`), "platform"},
+		{"version with dots", replace(`"1.0.0"`, `".."`), "version"},
+		{"platform with dots", replace(`"linux_amd64"`, `"linux_../amd64"`), "platform"},
 		{"built in", replace(`"example.test/acme/widget"`, `"terraform.io/builtin/terraform"`), "not written as"},
 		{"huge", replace(`"size": `, `"size": 9999999999`), "size is"},
 		{"large", replace(`"size": `, `"size": 10000`), "stands where"},
@@ -122,7 +122,7 @@ func TestRefused(t *testing.T) {
 		{"builds on itself", edit(func(text string) string {
 			return strings.Replace(text, "\n}\n", ",\n  \"base\": [{\"provider\": \"example.test/acme/widget\", \"version\": \"1.0.0\", \"platform\": \"linux_amd64\", \"zh\": \"zh:"+strings.Repeat("0", 64)+"\"}]\n}\n", 1)
 		}), "both here and with the receiver"},
-		{"evidence of other names", replace(`"keys.json"`, `"../keys"`), "not as it should be"},
+		{"evidence with other file names", replace(`"keys.json"`, `"../keys"`), "not as it should be"},
 		{"evidence too large", replace(`"size": 173`, `"size": 99999999`), "not as it should be"},
 		{"evidence left out", func(all []entry) []entry { return slices.Delete(all, 1, 5) }, "stands where"},
 		{"evidence unlisted", func(all []entry) []entry {
@@ -132,29 +132,29 @@ func TestRefused(t *testing.T) {
 			all[0].Text = canonicalText(t, doc)
 			return all
 		}, "stands where"},
-		{"one member more", func(all []entry) []entry {
+		{"additional member at the end", func(all []entry) []entry {
 			return append(all, entry{Header: tar.Header{Typeflag: tar.TypeReg, Name: "more", Mode: 0o644}, Text: "more"})
 		}, "too long"},
-		{"one more in between", func(all []entry) []entry {
+		{"additional member in between", func(all []entry) []entry {
 			return slices.Insert(all, 5, entry{Header: tar.Header{Typeflag: tar.TypeReg, Name: "more", Mode: 0o644}, Text: "more"})
 		}, `"more" stands where`},
-		{"one less", func(all []entry) []entry { return all[:len(all)-1] }, "stands where"},
-		{"one twice", func(all []entry) []entry { return append(all, all[len(all)-1]) }, "too long"},
+		{"missing member", func(all []entry) []entry { return all[:len(all)-1] }, "stands where"},
+		{"duplicate member", func(all []entry) []entry { return append(all, all[len(all)-1]) }, "too long"},
 		{"reordered", func(all []entry) []entry { n := len(all); all[n-1], all[n-2] = all[n-2], all[n-1]; return all }, "stands where"},
 		{"symlink", header(func(h *tar.Header) { h.Typeflag, h.Linkname = tar.TypeSymlink, "/etc/passwd" }), "which is not a plain file, stands where"},
 		{"hard link", header(func(h *tar.Header) { h.Typeflag, h.Linkname = tar.TypeLink, "x" }), "not a plain file"},
 		{"device", header(func(h *tar.Header) { h.Typeflag = tar.TypeBlock }), "not a plain file"},
 		{"pipe", header(func(h *tar.Header) { h.Typeflag = tar.TypeFifo }), "not a plain file"},
 		{"directory", header(func(h *tar.Header) { h.Typeflag = tar.TypeDir }), "not a plain file"},
-		{"member upwards", header(func(h *tar.Header) { h.Name = "../x" }), `"../x" stands where`},
-		{"member absolute", header(func(h *tar.Header) { h.Name = "/x" }), `"/x" stands where`},
+		{"member path with dots", header(func(h *tar.Header) { h.Name = "../x" }), `"../x" stands where`},
+		{"absolute member path", header(func(h *tar.Header) { h.Name = "/x" }), `"/x" stands where`},
 		{"set-uid", header(func(h *tar.Header) { h.Mode = 0o4755 }), "stands where"},
 		{"owner", header(func(h *tar.Header) { h.Uid = 1000 }), "stands where"},
 		{"attribute", header(func(h *tar.Header) { h.PAXRecords = map[string]string{"VENDOR.holes": "many"} }), "stands where"},
-		{"archive is none", func(all []entry) []entry {
+		{"invalid archive", func(all []entry) []entry {
 			return rehashed(t, all, len(all)-1, strings.Repeat("x", len(all[len(all)-1].Text)))
 		}, "none of the signed checksums"},
-		{"evidence is other", func(all []entry) []entry {
+		{"other evidence", func(all []entry) []entry {
 			all[1].Text = strings.Repeat("x", len(all[1].Text))
 			return all
 		}, "not what the manifest says"},
@@ -170,7 +170,8 @@ func TestRefused(t *testing.T) {
 	}
 }
 
-// canonicalText is JSON as larder writes it, but for the order of names.
+// canonicalText returns JSON formatted as larder writes it, except for the order of
+// names.
 func canonicalText(t testing.TB, doc any) string {
 	t.Helper()
 	data, err := json.Marshal(doc)
@@ -197,7 +198,7 @@ func editPackages(change func([]any) []any) func([]entry) []entry {
 	})
 }
 
-// rehashed gives an archive other contents, of which the manifest knows.
+// rehashed replaces the contents of an archive and updates the manifest.
 func rehashed(t testing.TB, all []entry, i int, text string) []entry {
 	t.Helper()
 	was, is := sources.ZipHash(sum(all[i].Text)), sources.ZipHash(sum(text))
@@ -206,8 +207,9 @@ func rehashed(t testing.TB, all []entry, i int, text string) []entry {
 	return all
 }
 
-// A bundle without evidence is worth its hashes, and no archive in it is none.
-func TestNoArchive(t *testing.T) {
+// Without evidence, an archive is verified by its hashes, and must still be a valid
+// archive.
+func TestInvalidArchiveWithoutEvidence(t *testing.T) {
 	w := published(t)
 	dir := t.TempDir()
 	w.WritePacked(dir, "*/widget/1.0.0/*")
@@ -219,7 +221,7 @@ func TestNoArchive(t *testing.T) {
 	refused(t, sourcetest.PackTar(rehashed(t, all, 1, strings.Repeat("x", len(all[1].Text)))), "zip")
 }
 
-// What nobody known has signed is worth nothing.
+// A signature by an unknown key is refused.
 func TestBadSignature(t *testing.T) {
 	w := sourcetest.New(t)
 	w.Add(widget, "1.0.0", sourcetest.Release{Platforms: []string{"linux_amd64"}})
@@ -233,14 +235,15 @@ func TestBadSignature(t *testing.T) {
 	opts.Vouch = func(sources.Stored) (r reportOf, err error) { return r, nil }
 	refused(t, readFile(t, created(t, dir, opts)[0]), "revoked")
 
-	// A signature of something else, of which the manifest knows.
+	// A signature of other contents, with a matching manifest.
 	forged := strings.Repeat("\x80", len(good[1].Text))
 	old, is := sum(good[1].Text), sum(forged)
 	good[0].Text = strings.Replace(good[0].Text, hexOf(old), hexOf(is), 1)
 	good[1].Text = forged
 	refused(t, sourcetest.PackTar(good), "signature")
 
-	// Evidence is as larder writes it, lest others read something else in it.
+	// Evidence must be formatted as larder writes it, so that no program can parse it
+	// differently.
 	good = sourcetest.UnpackTar(readFile(t, created(t, mirrored(t, w), createOptions())[0]))
 	spaced := strings.Replace(good[2].Text, "[", "[ ", 1)
 	good[0].Text = strings.Replace(good[0].Text, hexOf(sum(good[2].Text)), hexOf(sum(spaced)), 1)

@@ -21,47 +21,46 @@ import (
 	"github.com/larder-cli/larder/sources/seal"
 )
 
-// ImportOptions adjust [Import].
+// ImportOptions configure [Import].
 type ImportOptions struct {
-	// Check refuses a package for another reason than what the bundle says; it may
-	// be nil.
+	// Check refuses a package for a reason that is not in the bundle. It may be nil.
 	Check func(Package) error
 
 	// Merge returns the evidence to keep for a version, given the mirror's and the
-	// bundle's. If it returns an error, the import fails. Compare returns a warning if
-	// another version is signed by other keys. Both may be nil.
+	// bundle's. If it returns an error, the import fails. Compare returns a warning
+	// if another version is signed with other keys. Both may be nil.
 	Merge   func(p sources.Provider, kept, new *sources.Signed) (*sources.Signed, error)
 	Compare func(p sources.Provider, other sources.Version, was, now *sources.Signed) error
 
-	Key         seal.Key             // that records of the mirror are authenticated with
+	Key         seal.Key             // authenticates records of the mirror
 	LockTimeout time.Duration        // how long to wait for other writers; 0 means until they have finished
 	Vouch       Vouch                // required
-	DryRun      bool                 // verify everything, and change nothing
-	Report      func(done, of int64) // is called with the progress, in bytes; may be nil
-	Warn        func(error)          // is called with problems that stop nothing; may be nil
-	Waiting     func(disk.Holder)    // is called once if another process is writing for a while; may be nil
+	DryRun      bool                 // verify everything, change nothing
+	Report      func(done, of int64) // called with the progress in bytes; may be nil
+	Warn        func(error)          // called with problems that do not stop the import; may be nil
+	Waiting     func(disk.Holder)    // called once if another process writes for a while; may be nil
 }
 
-// A How says what becomes of a package.
+// A How is what the import did with a package.
 type How string
 
-// What becomes of packages.
+// What the import did with a package.
 const (
 	Added    How = "imported"
 	Replaced How = "replaced"
 	Known    How = "already there"
 )
 
-// An Arrival is a package that the mirror has now.
+// An Arrival is an imported package, or one that the mirror already had.
 type Arrival struct {
 	Verified
 	How How
 
-	settled bool // nothing is to be done about it
+	settled bool // requires no work
 }
 
-// A ConflictError is a package of which the mirror has another one already, or
-// evidence that a bundle contradicts.
+// A ConflictError reports a package that differs from the one in the mirror, or
+// evidence in the mirror that the bundle contradicts.
 type ConflictError struct {
 	Package Package
 	Has     string // what the mirror has: "has …"
@@ -77,7 +76,7 @@ func (e *ConflictError) Error() string {
 	return fmt.Sprintf("the bundle has %s, and the mirror %s", e.Package.ZH, e.Has)
 }
 
-// An importer puts a bundle into a mirror.
+// An importer imports a bundle into a mirror.
 type importer struct {
 	opts   ImportOptions
 	dir    string
@@ -88,15 +87,16 @@ type importer struct {
 	mirror *builder.Builder
 
 	arrivals []Arrival
-	others   []sources.Stored // of the mirror, for which there is new evidence
-	missing  map[int]bool     // parts without which it cannot be done
+	others   []sources.Stored // packages in the mirror for which there is new evidence
+	missing  map[int]bool     // missing parts that the import requires
 	progress progress
 }
 
-// Import makes the bundle in files, which are all of its parts, part of the mirror
-// in dir, or makes one there. Nothing of it becomes visible before all of it has been
-// verified. If the import is interrupted, or parts are missing, the verified archives
-// stay for the next import of the same bundle. An invalid bundle leaves nothing behind.
+// Import imports the bundle in files, which are all its parts, into the mirror in
+// dir. It creates the mirror if there is none. No package becomes visible before the
+// whole bundle has been verified. If the import is interrupted, or parts are missing,
+// the verified archives are kept for the next import of the same bundle. An invalid
+// bundle leaves nothing behind.
 func Import(ctx context.Context, files []string, dir string, opts ImportOptions) ([]Arrival, error) {
 	given, err := openParts(files)
 	for _, b := range given {
@@ -150,7 +150,7 @@ func openParts(files []string) ([]*Bundle, error) {
 	return open, nil
 }
 
-// checkNames refuses what Windows cannot have in a file system.
+// checkNames refuses names that Windows file systems do not allow.
 func (in *importer) checkNames() error {
 	for _, p := range in.whole.Packages {
 		if !filepath.IsLocal(filepath.FromSlash(p.Path())) {
@@ -160,8 +160,8 @@ func (in *importer) checkNames() error {
 	return nil
 }
 
-// readEvidence reads the evidence in the parts that are given, and sees to it that
-// it vouches for their packages.
+// readEvidence reads the evidence in the given parts, and checks that it verifies
+// their packages.
 func (in *importer) readEvidence() error {
 	for _, b := range in.given {
 		signed, err := b.Evidence()
@@ -179,7 +179,7 @@ func (in *importer) readEvidence() error {
 	return nil
 }
 
-// run puts the bundle into the mirror.
+// run carries out the import.
 func (in *importer) run(ctx context.Context) (err error) {
 	if err := in.checkBase(ctx); err != nil {
 		return err
@@ -223,7 +223,7 @@ func (in *importer) discard() error {
 	return in.mirror.RemoveImportDir(in.whole.ID())
 }
 
-// wrong reports whether an error says that the bundle is not as it should be.
+// wrong reports whether an error means that the bundle is invalid.
 func wrong(err error) bool {
 	var conflict *ConflictError
 	return errors.As(err, &conflict) || slices.ContainsFunc(sources.Errors(err), func(err error) bool {
@@ -232,7 +232,7 @@ func wrong(err error) bool {
 	})
 }
 
-// arrived is what the mirror is to record about a package.
+// arrived returns the package for the mirror's record.
 func (in *importer) arrived(a Arrival) sources.Stored {
 	s := sources.Stored{
 		ID: a.ID, H1: a.H1, ZipH1: a.ZipH1, ZH: a.ZH,
@@ -244,7 +244,7 @@ func (in *importer) arrived(a Arrival) sources.Stored {
 	return s
 }
 
-// checkBase sees to it that the mirror has what the bundle builds on.
+// checkBase checks that the mirror has the base of the bundle.
 func (in *importer) checkBase(ctx context.Context) error {
 	var missing []error
 	for _, p := range in.whole.Base {
@@ -301,7 +301,7 @@ func (in *importer) prepare(ctx context.Context) error {
 	return in.checkParts()
 }
 
-// checkParts sees to it that no part is missing.
+// checkParts returns an error if a part is missing.
 func (in *importer) checkParts() error {
 	var all []error
 	for _, f := range missingParts(in.given) {
@@ -316,7 +316,7 @@ func (in *importer) checkParts() error {
 }
 
 // shareEvidence writes the evidence to the staging directory, for imports of other
-// parts, and reads from there the evidence of parts that are not given.
+// parts, and reads the evidence of missing parts from there.
 func (in *importer) shareEvidence() error {
 	for _, e := range in.whole.Evidence {
 		dir := evidence.Path(e.Provider, e.Version)
@@ -328,7 +328,7 @@ func (in *importer) shareEvidence() error {
 		}
 		s, err := evidence.Read(in.stage.Path(dir))
 		if err != nil {
-			continue // it comes with another part
+			continue // it is in another part
 		}
 		if files, err := evidence.Pack(s); err == nil && e.describes(files) {
 			in.signed[e.Release] = s
@@ -346,7 +346,7 @@ func (e Evidence) describes(files evidence.Files) bool {
 	return true
 }
 
-// bundle is the part that has a package, nil if it is not given.
+// bundle returns the part that contains a package, or nil if that part was not given.
 func (in *importer) bundle(p Package) *Bundle {
 	i := slices.IndexFunc(in.given, func(b *Bundle) bool { return b.Manifest.Part == p.Part })
 	if i < 0 {
@@ -376,8 +376,8 @@ func (in *importer) receive(ctx context.Context, p Package) error {
 	return in.copy(ctx, b, e)
 }
 
-// staged reports whether an earlier import left an archive in the staging directory. It
-// was verified then, and still is if it has the same checksum.
+// staged reports whether an earlier import left an archive in the staging directory.
+// That import verified it, so only its checksum must match.
 func (in *importer) staged(ctx context.Context, p Package) (bool, error) {
 	f, _, err := in.stage.OpenFile(p.Path())
 	if errors.Is(err, fs.ErrNotExist) {
@@ -391,8 +391,8 @@ func (in *importer) staged(ctx context.Context, p Package) (bool, error) {
 	return sources.ZipHash(sum) == p.ZH, err
 }
 
-// copy copies an archive to the staging directory and verifies the copy. Only when that
-// is on the disk it gets its own name.
+// copy copies an archive to the staging directory and verifies the copy. The copy
+// gets its final name once it is on the disk.
 func (in *importer) copy(ctx context.Context, b *Bundle, e member) error {
 	dir, err := in.stage.MakeSub(path.Dir(e.path))
 	if err != nil {
@@ -401,7 +401,7 @@ func (in *importer) copy(ctx context.Context, b *Bundle, e member) error {
 	defer dir.Close()
 	name := path.Base(e.path)
 	unverified := name + ".unverified"
-	if err := dir.Remove(unverified); err != nil { // of an interrupted import
+	if err := dir.Remove(unverified); err != nil { // from an interrupted import
 		return err
 	}
 	f, err := dir.Create(unverified, 0o644)
@@ -415,7 +415,7 @@ func (in *importer) copy(ctx context.Context, b *Bundle, e member) error {
 	return disk.Rename(dir, unverified, dir, name)
 }
 
-// fill writes an archive to f, verifies what was written, and syncs it.
+// fill writes an archive to f, verifies the written contents, and syncs them.
 func (in *importer) fill(ctx context.Context, f *os.File, b *Bundle, e member) error {
 	sum, _, err := disk.Hash(ctx, io.TeeReader(b.contents(e), io.MultiWriter(f, &in.progress)))
 	if err != nil {

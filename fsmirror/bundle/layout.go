@@ -17,25 +17,25 @@ type member struct {
 	offset int64 // of its contents, in the bundle
 	size   int64 // of its contents
 
-	release sources.Release // that it is evidence for; zero if it is none
-	sum     [32]byte        // of evidence
-	pkg     *Package        // that it is the archive of; nil if it is none
-	file    int             // of evidence, its place in [evidence.Names]
+	release sources.Release // if it is evidence, the release; otherwise zero
+	sum     [32]byte        // if it is evidence, its checksum
+	pkg     *Package        // if it is an archive, the package; otherwise nil
+	file    int             // if it is evidence, its index in [evidence.Names]
 }
 
 const (
-	block   = 512  // bytes; members begin where one does
-	trailer = 1024 // bytes, at the end
+	block   = 512  // in bytes; members begin at multiples of it
+	trailer = 1024 // in bytes, at the end
 )
 
-// padding is how many zeros follow so many bytes.
+// padding returns the number of zeros after contents of the given size.
 func padding(size int64) int64 { return -size & (block - 1) }
 
-// end is where the next member begins.
+// end returns the offset of the next member.
 func (m member) end() int64 { return m.offset + m.size + padding(m.size) }
 
-// layout is where everything is in the bundle whose manifest this is, and how long
-// the bundle is.
+// layout returns the members of the bundle with this manifest, and the size of the
+// bundle.
 func (m Manifest) layout() (members []member, size int64, err error) {
 	at := int64(0)
 	add := func(e member) error {
@@ -66,15 +66,14 @@ func (m Manifest) layout() (members []member, size int64, err error) {
 	return members, at + trailer, nil
 }
 
-// header is what stands before the contents of a member.
+// header returns the bytes before the contents of a member.
 func header(path string, size int64) ([]byte, error) {
 	var b bytes.Buffer
 	err := tar.NewWriter(&b).WriteHeader(&tar.Header{Typeflag: tar.TypeReg, Name: path, Size: size, Mode: 0o644})
 	return b.Bytes(), err
 }
 
-// describe says what the bytes of a header mean, for errors about other ones than
-// expected.
+// describe describes the bytes of a header, for errors about unexpected ones.
 func describe(raw []byte) string {
 	h, err := tar.NewReader(bytes.NewReader(raw)).Next()
 	switch {

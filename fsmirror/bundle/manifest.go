@@ -16,38 +16,39 @@ import (
 const (
 	format = 1
 
-	// MaxManifest limits manifests, in bytes. A package takes some 500.
+	// MaxManifest limits the size of a manifest in bytes. A package takes about 500.
 	MaxManifest = 32 << 20
 
-	maxArchive = 1 << 40 // bytes
+	maxArchive = 1 << 40 // in bytes
 	maxParts   = 9999
 )
 
-// A Manifest says what a bundle has, or a mirror.
+// A Manifest describes the contents of a bundle or of a mirror.
 type Manifest struct {
-	Part, Parts int        // 0 of 0 unless the bundle is split
-	Packages    []Package  // in order
-	Evidence    []Evidence // in order
-	Base        []Package  // what the receiver must have, in order; the ID and ZH of each
+	Part, Parts int        // both 0 unless the bundle is split
+	Packages    []Package  // sorted
+	Evidence    []Evidence // sorted
+	Base        []Package  // packages that the receiver must have, sorted; only ID and ZH are set
 }
 
-// A Package is one in a bundle.
+// A Package is a package in a bundle.
 type Package struct {
 	ID    sources.PackageID
 	Size  int64 // of the archive, in bytes
 	ZH    sources.Hash
 	H1    sources.Hash
-	ZipH1 sources.Hash // empty if it is H1; see [sources.Contents]
-	Part  int          // that it is in; 0 unless the bundle is split
+	ZipH1 sources.Hash // empty if it equals H1; see [sources.Contents]
+	Part  int          // the part that contains it; 0 unless the bundle is split
 }
 
-// Path is where the archive lies in a bundle and in a mirror, with forward slashes.
+// Path returns the path of the archive in a bundle and in a mirror, with forward
+// slashes.
 func (p Package) Path() string { return p.ID.Provider.String() + "/" + p.ID.Filename() }
 
-// Evidence is what vouches for a release.
+// Evidence describes the evidence for a release.
 type Evidence struct {
 	sources.Release
-	Files [len(evidence.Names)]File // as [evidence.Names] names them
+	Files [len(evidence.Names)]File // in the order of [evidence.Names]
 }
 
 // A File is a file in a bundle.
@@ -56,7 +57,7 @@ type File struct {
 	SHA256 [32]byte
 }
 
-// The manifest as JSON.
+// The JSON form of the manifest.
 type (
 	document struct {
 		Format   int                `json:"format"`
@@ -89,7 +90,7 @@ type (
 	}
 )
 
-// Text is the manifest as JSON: the same manifest is always the same text.
+// Text returns the manifest as JSON. Equal manifests have equal text.
 func (m Manifest) Text() []byte {
 	doc := document{Format: format, Part: m.Part, Parts: m.Parts, Packages: []packageDocument{}, Evidence: []evidenceDocument{}}
 	for _, p := range m.Packages {
@@ -109,7 +110,7 @@ func (m Manifest) Text() []byte {
 	}
 	text, err := sources.JSON(doc)
 	if err != nil {
-		panic(err) // of strings and numbers
+		panic(err) // cannot happen: these are strings and numbers
 	}
 	return text
 }
@@ -121,14 +122,14 @@ func (p Package) document() packageDocument {
 	}
 }
 
-// ID identifies the whole bundle, of which there may be several parts.
+// ID returns the ID of the whole bundle. All its parts have the same ID.
 func (m Manifest) ID() string {
 	m.Part = 0
 	sum := sha256.Sum256(m.Text())
 	return hex.EncodeToString(sum[:])
 }
 
-// Size is what the packages take, in bytes.
+// Size returns the total size of the packages in bytes.
 func (m Manifest) Size() int64 {
 	sum := int64(0)
 	for _, p := range m.Packages {
@@ -137,18 +138,18 @@ func (m Manifest) Size() int64 {
 	return sum
 }
 
-// here are the packages of the part.
+// here returns the packages of the part.
 func (m Manifest) here() []Package {
 	return slices.DeleteFunc(slices.Clone(m.Packages), func(p Package) bool { return p.Part != m.Part })
 }
 
-// evidenceHere is the evidence for the packages of the part.
+// evidenceHere returns the evidence for the packages of the part.
 func (m Manifest) evidenceHere() []Evidence {
 	releases := releasesOf(m.here())
 	return slices.DeleteFunc(slices.Clone(m.Evidence), func(e Evidence) bool { return !releases[e.Release] })
 }
 
-// releasesOf are the releases that packages are of.
+// releasesOf returns the set of the packages' releases.
 func releasesOf(packages []Package) map[sources.Release]bool {
 	all := map[sources.Release]bool{}
 	for _, p := range packages {
@@ -157,7 +158,7 @@ func releasesOf(packages []Package) map[sources.Release]bool {
 	return all
 }
 
-// Evidenced reports for which releases there is evidence.
+// Evidenced returns the set of releases with evidence.
 func (m Manifest) Evidenced() map[sources.Release]bool {
 	all := map[sources.Release]bool{}
 	for _, e := range m.Evidence {
@@ -166,7 +167,7 @@ func (m Manifest) Evidenced() map[sources.Release]bool {
 	return all
 }
 
-// ParseManifest parses what [Manifest.Text] writes. Spacing does not matter.
+// ParseManifest parses the output of [Manifest.Text], with any spacing.
 func ParseManifest(data []byte) (Manifest, error) {
 	if len(data) > MaxManifest {
 		return Manifest{}, fmt.Errorf("manifest has more than %d bytes", MaxManifest)
@@ -199,8 +200,8 @@ func (d document) manifest() (m Manifest, err error) {
 	return m, errors.Join(m.checkParts(), m.checkEvidence(), m.checkBase())
 }
 
-// parsePackages parses packages that are in order, no two of which could be one
-// on a file system that ignores case.
+// parsePackages parses sorted packages. It refuses two packages whose paths are equal
+// on a case-insensitive file system.
 func parsePackages(docs []packageDocument, parse func(packageDocument) (Package, error)) ([]Package, error) {
 	var all []Package
 	paths := map[string]bool{}
@@ -253,7 +254,7 @@ func (d packageDocument) based() (Package, error) {
 	return Package{ID: id, ZH: d.ZH}, err
 }
 
-// carriable reports whether a package is one that engines install.
+// carriable reports whether engines install such a package from a mirror.
 func carriable(id sources.PackageID) bool { return !id.Provider.BuiltIn() && !id.Provider.Legacy() }
 
 func parseEvidence(docs []evidenceDocument) ([]Evidence, error) {
@@ -306,7 +307,7 @@ func (m Manifest) checkParts() error {
 	return nil
 }
 
-// checkEvidence refuses evidence for nothing.
+// checkEvidence refuses evidence for a release without packages.
 func (m Manifest) checkEvidence() error {
 	releases := releasesOf(m.Packages)
 	for _, e := range m.Evidence {

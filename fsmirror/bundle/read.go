@@ -17,8 +17,8 @@ import (
 	"github.com/larder-cli/larder/sources/evidence"
 )
 
-// A Bundle is a bundle that is open. Its frame is sound: each member is where the
-// manifest says. What is in the members has not been looked at.
+// A Bundle is an open bundle. Its structure has been verified: each member is where
+// the manifest places it. The contents of the members have not been read yet.
 type Bundle struct {
 	Manifest Manifest
 
@@ -28,8 +28,8 @@ type Bundle struct {
 	members []member
 }
 
-// Open opens the bundle in a file. Its error is a [Finding] if the file is not a
-// sound bundle.
+// Open opens the bundle in a file. The error is a [Finding] if the file is not a
+// valid bundle.
 func Open(file string) (*Bundle, error) {
 	f, info, err := disk.OpenFile(file)
 	if err != nil {
@@ -43,7 +43,7 @@ func Open(file string) (*Bundle, error) {
 	return b, nil
 }
 
-// Read is [Open] for a bundle of so many bytes that is named so in messages.
+// Read is [Open] for a bundle of the given size in bytes. Messages contain the name.
 func Read(r io.ReaderAt, size int64, name string) (*Bundle, error) {
 	b := &Bundle{name: name, r: r, close: func() error { return nil }}
 	err := b.readManifest(size)
@@ -59,14 +59,14 @@ func Read(r io.ReaderAt, size int64, name string) (*Bundle, error) {
 // Close closes the file.
 func (b *Bundle) Close() error { return b.close() }
 
-// Name is that of the file.
+// Name returns the name of the file.
 func (b *Bundle) Name() string { return b.name }
 
 func (b *Bundle) finding(kind Kind, id *sources.PackageID, err error) error {
 	return &Finding{File: b.name, Package: id, Kind: kind, Err: err}
 }
 
-const maxHeader = 1 << 20 // bytes, as a header can claim to be long
+const maxHeader = 1 << 20 // in bytes; a header can state any length
 
 func (b *Bundle) readManifest(size int64) error {
 	h, err := tar.NewReader(io.NewSectionReader(b.r, 0, min(size, maxHeader))).Next()
@@ -90,7 +90,8 @@ func (b *Bundle) readManifest(size int64) error {
 	if b.Manifest, err = ParseManifest(text); err != nil {
 		return err
 	}
-	// Else a name could be there twice, and others read another manifest than we.
+	// Otherwise a name could be in it twice, and another program could read a
+	// different manifest from the same bytes.
 	if !bytes.Equal(text, b.Manifest.Text()) {
 		return errors.New("the manifest is not written as larder writes it")
 	}
@@ -114,7 +115,7 @@ func (b *Bundle) checkFrame(size int64) (err error) {
 	at := int64(0)
 	for _, e := range b.members {
 		if at == size && size < want {
-			break // cut between two members
+			break // truncated between two members
 		}
 		if err := b.checkMember(e, at); err != nil {
 			return err
@@ -137,7 +138,7 @@ func (b *Bundle) checkFrame(size int64) (err error) {
 	return nil
 }
 
-// checkMember checks what stands before and behind the contents of a member.
+// checkMember checks the bytes before and after the contents of a member.
 func (b *Bundle) checkMember(e member, at int64) error {
 	head := make([]byte, len(e.header))
 	if _, err := b.r.ReadAt(head, at); err != nil {
@@ -161,13 +162,13 @@ func (b *Bundle) checkMember(e member, at int64) error {
 
 func zero(data []byte) bool { return strings.Trim(string(data), "\x00") == "" }
 
-// contents are those of a member, from which nothing has been verified.
+// contents returns the unverified contents of a member.
 func (b *Bundle) contents(e member) *io.SectionReader {
 	return io.NewSectionReader(b.r, e.offset, e.size)
 }
 
-// Evidence reads the evidence for the packages of this part, by release. Whether it
-// vouches for anything has not been found out. Each error is a [Finding].
+// Evidence reads the evidence for the packages of this part, by release. The caller
+// verifies it. Each error is a [Finding].
 func (b *Bundle) Evidence() (map[sources.Release]*sources.Signed, error) {
 	all := map[sources.Release]*sources.Signed{}
 	var problems []error
@@ -197,7 +198,7 @@ func (b *Bundle) Evidence() (map[sources.Release]*sources.Signed, error) {
 	return all, errors.Join(problems...)
 }
 
-// canonical returns an error if the files could be read in another way too.
+// canonical returns an error if the files could be parsed in another way too.
 func canonical(s *sources.Signed, files evidence.Files) error {
 	again, err := evidence.Pack(s)
 	if err == nil && !slices.EqualFunc(again[:], files[:], bytes.Equal) {
@@ -217,7 +218,7 @@ func (b *Bundle) readFile(e member) ([]byte, error) {
 	return data, nil
 }
 
-// verify verifies an archive, which the reader holds.
+// verify verifies the archive that r reads.
 func (p Package) verify(ctx context.Context, zh sources.Hash, r io.ReaderAt) error {
 	if zh != p.ZH {
 		return fmt.Errorf("the archive is %s, and should be %s", zh, p.ZH)

@@ -13,28 +13,28 @@ import (
 	"github.com/larder-cli/larder/sources/trust"
 )
 
-// VerifyOptions adjust [Verify].
+// VerifyOptions configure [Verify].
 type VerifyOptions struct {
-	Vouch  Vouch                // needed
-	Report func(done, of int64) // told how far it is, in bytes; may be nil
+	Vouch  Vouch                // required
+	Report func(done, of int64) // called with the progress in bytes; may be nil
 }
 
-// A Verification is what [Verify] has found out.
+// A Verification is the result of [Verify].
 type Verification struct {
-	Packages []Verified // those in order
-	Bytes    int64      // of theirs
+	Packages []Verified // valid packages, sorted
+	Bytes    int64      // of the packages
 	Findings []*Finding
 }
 
-// A Verified package is one in a bundle that is what it should be.
+// A Verified package is a valid package in a bundle.
 type Verified struct {
 	Package
 	Verdict sources.Verdict
-	Report  trust.Report // about its evidence; zero if there is none
+	Report  trust.Report // verification result of its evidence; zero if there is none
 }
 
-// Verify reads all of the bundles, or parts of bundles, in files. The error says
-// why it could not; what it found is no error.
+// Verify reads the bundles, or parts of bundles, in files. The error is the reason
+// why it could not read them. Problems in a bundle are findings, not errors.
 func Verify(ctx context.Context, files []string, opts VerifyOptions) (Verification, error) {
 	var v Verification
 	var open []*Bundle
@@ -63,7 +63,7 @@ func Verify(ctx context.Context, files []string, opts VerifyOptions) (Verificati
 	return v, nil
 }
 
-// note takes the findings out of an error.
+// note adds the findings in an error to v and returns the other errors.
 func (v *Verification) note(err error) error {
 	var rest []error
 	for _, err := range sources.Errors(err) {
@@ -103,7 +103,7 @@ func (v *Verification) verify(ctx context.Context, b *Bundle, vouch Vouch, p *pr
 	return nil
 }
 
-// judge returns what finds out how well the packages are vouched for.
+// judge returns a function that verifies packages by the evidence signed.
 func (b *Bundle) judge(vouch Vouch, signed map[sources.Release]*sources.Signed) func(Package) (Verified, error) {
 	evidenced := b.Manifest.Evidenced()
 	return func(p Package) (Verified, error) {
@@ -124,7 +124,7 @@ func (b *Bundle) judge(vouch Vouch, signed map[sources.Release]*sources.Signed) 
 	}
 }
 
-// verifyArchive verifies an archive where it lies in the bundle.
+// verifyArchive verifies an archive in the bundle.
 func (b *Bundle) verifyArchive(ctx context.Context, e member, p *progress) error {
 	sum, _, err := disk.Hash(ctx, io.TeeReader(b.contents(e), p))
 	if err != nil {
@@ -137,7 +137,7 @@ func (b *Bundle) verifyArchive(ctx context.Context, e member, p *progress) error
 	return err
 }
 
-// missingParts are findings about parts that would be needed besides the ones given.
+// missingParts returns findings for the parts that were not given.
 func missingParts(open []*Bundle) []*Finding {
 	given := map[string][]*Bundle{}
 	for _, b := range open {

@@ -12,25 +12,25 @@ import (
 
 const whereItLies = "where it lies"
 
-// Clues are what there is to tell by what something is.
+// Clues are the facts from which the identity of a file is inferred.
 type clues struct {
-	typ          string           // as the name has it, which need not be valid
-	provider     sources.Provider // where it lies; the zero Provider if that does not tell
-	version      string           // empty if nothing tells
+	typ          string           // as in the name, perhaps invalid
+	provider     sources.Provider // inferred from the path; the zero Provider if unknown
+	version      string           // empty if unknown
 	versionFrom  string
 	protocol     string
-	platform     sources.Platform // the zero Platform if nothing but the header may tell
+	platform     sources.Platform // the zero Platform if unknown; the header may contain it
 	platformFrom string
 	header       header
 }
 
-// cluesOf are those of an executable's name and header.
+// cluesOf returns the clues in an executable's name and header.
 func cluesOf(file string, h header) clues {
 	n, _ := parseExecutableName(file)
 	return clues{typ: n.typ, version: n.version, versionFrom: "its name", protocol: n.protocol, header: h}
 }
 
-// decide adds a candidate for each platform that something is for.
+// decide adds a candidate for each platform of the file.
 func (s *search) decide(c clues, found func(sources.PackageID) Candidate) error {
 	var id sources.PackageID
 	var from Inferred
@@ -55,7 +55,7 @@ func (s *search) decide(c clues, found func(sources.PackageID) Candidate) error 
 	return nil
 }
 
-// provider says whose provider it is, and what that follows from.
+// provider returns the provider and what it is inferred from.
 func (s *search) provider(c clues) (sources.Provider, string, error) {
 	switch {
 	case s.opts.As != nil:
@@ -97,8 +97,8 @@ func (s *search) version(c clues) (v sources.Version, from string, err error) {
 	return v, c.versionFrom, err
 }
 
-// platforms says which platforms it is for: several if it is several executables
-// in one.
+// platforms returns the platforms of the file and what they are inferred from. A
+// universal binary has several.
 func (s *search) platforms(c clues) ([]sources.Platform, string, error) {
 	var none sources.Platform
 	said, from := c.platform, c.platformFrom
@@ -120,7 +120,7 @@ func (s *search) platforms(c clues) ([]sources.Platform, string, error) {
 	return []sources.Platform{said}, from, nil
 }
 
-// warnings are what a user should know of a candidate before it is used.
+// warnings returns the warnings that a user should read before using a candidate.
 func warnings(c Candidate) []string {
 	var all []string
 	if protocol, err := strconv.Atoi(c.clues.protocol); err == nil && protocol < 5 {

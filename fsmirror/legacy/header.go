@@ -14,15 +14,15 @@ import (
 	"github.com/larder-cli/larder/sources"
 )
 
-// A header is what an executable's first bytes tell. The zero header is that of a
-// file of no known format.
+// A header is the information in an executable's first bytes. The zero header is that
+// of a file in an unknown format.
 type header struct {
 	format  string
-	systems []string // the first is meant unless something else is said
+	systems []string // the first is the default
 	archs   []string
 }
 
-// platforms are those that it is meant for unless something else is said.
+// platforms returns the default platforms.
 func (h header) platforms() []sources.Platform {
 	var all []sources.Platform
 	for _, arch := range h.archs {
@@ -31,13 +31,13 @@ func (h header) platforms() []sources.Platform {
 	return all
 }
 
-// contradicts reports whether it can not be an executable for p.
+// contradicts reports whether the executable cannot be for p.
 func (h header) contradicts(p sources.Platform) bool {
 	return h.format != "" && (!slices.Contains(h.systems, p.OS) || !slices.Contains(h.archs, p.Arch))
 }
 
-// headSize is as much as is read of a file, in bytes. Windows executables have
-// their header behind a small program for DOS.
+// headSize is the number of bytes that are read of a file. The header of a Windows
+// executable is behind a small DOS program.
 const headSize = 4096
 
 // readHeader reads the beginning of a file.
@@ -50,8 +50,8 @@ func readHeader(r io.Reader) (header, error) {
 	return parseHeader(head[:n]), nil
 }
 
-// parseHeader looks at what is needed alone: the packages debug/… read much more,
-// and are not made for what strangers wrote.
+// parseHeader parses only the fields that are required. The packages debug/… read
+// much more and are not designed for untrusted input.
 func parseHeader(head []byte) header {
 	for _, parse := range []func([]byte) header{parseELF, parsePE, parseMachO, parseFat} {
 		if h := parse(head); len(h.archs) > 0 {
@@ -61,8 +61,7 @@ func parseHeader(head []byte) header {
 	return header{}
 }
 
-// elfSystems are what ELF headers call operating systems. Most executables name
-// none.
+// elfSystems maps the operating systems in ELF headers. Most executables have none.
 var elfSystems = map[elf.OSABI][]string{
 	elf.ELFOSABI_NONE:    {"linux", "android", "dragonfly", "illumos", "solaris"},
 	elf.ELFOSABI_LINUX:   {"linux", "android"},
@@ -72,9 +71,9 @@ var elfSystems = map[elf.OSABI][]string{
 	elf.ELFOSABI_SOLARIS: {"solaris", "illumos"},
 }
 
-// elfLoaders are the programs that load executables, which these name soon behind
-// their headers, where headers name no system. They are enough to tell what would
-// be taken for Linux.
+// elfLoaders are the dynamic loaders of systems that ELF headers do not identify.
+// Executables contain the path of the loader soon after the header. These suffice to
+// detect executables that would otherwise be taken for Linux.
 var elfLoaders = []struct {
 	path    string
 	systems []string
@@ -83,8 +82,8 @@ var elfLoaders = []struct {
 	{"\x00/usr/libexec/ld-elf.so.2\x00", []string{"dragonfly"}},
 }
 
-// elfArchs are by machine, whether words have 64 bits, and whether the first byte
-// is the least.
+// elfArchs is keyed by machine, whether words have 64 bits, and whether the byte
+// order is little-endian.
 var elfArchs = map[elfMachine]string{
 	{elf.EM_386, false, true}:      "386",
 	{elf.EM_X86_64, true, true}:    "amd64",
@@ -118,7 +117,7 @@ func parseELF(head []byte) header {
 		order = binary.LittleEndian
 	}
 	kind := elf.Type(order.Uint16(head[kindAt:]))
-	if kind != elf.ET_EXEC && kind != elf.ET_DYN { // those that are run; shared objects are the latter
+	if kind != elf.ET_EXEC && kind != elf.ET_DYN { // executables; position-independent ones are ET_DYN
 		return header{}
 	}
 	m.machine = elf.Machine(order.Uint16(head[machineAt:]))
@@ -183,8 +182,8 @@ func parseMachO(head []byte) header {
 	return header{"Mach-O", macSystems, []string{arch}}
 }
 
-// parseFat parses the header of several executables in one file. Java's classes
-// begin alike, with what would be a great number of executables.
+// parseFat parses the header of a universal binary. Java class files begin with the
+// same bytes, which would mean a large number of executables.
 func parseFat(head []byte) header {
 	const most, begin, each = 16, 8, 20
 	if len(head) < begin || binary.BigEndian.Uint32(head) != macho.MagicFat {

@@ -55,17 +55,17 @@ func TestHeaders(t *testing.T) {
 		{"object file", elfHead(2, 1, 0, 1, 62), ""},
 		{"unknown machine", elfHead(2, 1, 0, 2, 999), ""},
 		{"unknown system", elfHead(2, 1, 77, 2, 62), ""},
-		{"cut off", elfHead(2, 1, 0, 2, 62)[:19], ""},
+		{"truncated", elfHead(2, 1, 0, 2, 62)[:19], ""},
 		{"Mac", "\xcf\xfa\xed\xfe\x07\x00\x00\x01", "darwin_amd64"},
 		{"Mac with ARM", "\xcf\xfa\xed\xfe\x0c\x00\x00\x01", "darwin_arm64"},
 		{"old Mac", "\xfe\xed\xfa\xce\x00\x00\x00\x07", "darwin_386"},
-		{"cut off Mac", "\xcf\xfa\xed\xfe\x0c", ""},
+		{"truncated Mac", "\xcf\xfa\xed\xfe\x0c", ""},
 		{"universal", fatHead(0x01000007, 0x0100000c), "darwin_amd64 and darwin_arm64"},
 		{"universal, the same twice", fatHead(0x01000007, 0x01000007), "darwin_amd64"},
 		{"universal, one unknown", fatHead(99, 0x0100000c), "darwin_arm64"},
-		{"universal of none", fatHead(), ""},
-		{"universal, cut off", fatHead(0x01000007)[:27], ""},
-		{"class of Java", "\xca\xfe\xba\xbe\x00\x00\x00\x34" + strings.Repeat("\x01\x00\x00\x07", 400), ""},
+		{"empty universal", fatHead(), ""},
+		{"universal, truncated", fatHead(0x01000007)[:27], ""},
+		{"Java class", "\xca\xfe\xba\xbe\x00\x00\x00\x34" + strings.Repeat("\x01\x00\x00\x07", 400), ""},
 		{"Windows", peHead(0x8664), "windows_amd64"},
 		{"Windows, 32 bits", peHead(0x14c), "windows_386"},
 		{"Windows with ARM", peHead(0xaa64), "windows_arm64"},
@@ -81,7 +81,7 @@ func TestHeaders(t *testing.T) {
 	}
 }
 
-func TestHeaderOfThisVeryProgram(t *testing.T) {
+func TestHeaderOfThisProgram(t *testing.T) {
 	path, err := os.Executable()
 	check(t, err)
 	f, err := os.Open(path)
@@ -99,7 +99,7 @@ func TestWhatHeadersContradict(t *testing.T) {
 		want           bool
 	}{
 		{elfHead(2, 1, 0, 2, 62), "linux_amd64", false},
-		{elfHead(2, 1, 0, 2, 62), "solaris_amd64", false}, // which calls itself nothing
+		{elfHead(2, 1, 0, 2, 62), "solaris_amd64", false}, // its header names no system
 		{elfHead(2, 1, 0, 2, 62), "freebsd_amd64", true},
 		{elfHead(2, 1, 0, 2, 62), "linux_arm64", true},
 		{peHead(0x8664), "linux_amd64", true},
@@ -111,8 +111,8 @@ func TestWhatHeadersContradict(t *testing.T) {
 	}
 }
 
-// Whatever a file begins with, it is for platforms that are known or for none, and
-// what follows does not matter.
+// For any first bytes of a file, the platforms are known ones or there are none, and
+// later bytes don't matter.
 func FuzzHeader(f *testing.F) {
 	f.Add([]byte(elfHead(2, 1, 0, 2, 62)))
 	f.Add([]byte(peHead(0x8664)))

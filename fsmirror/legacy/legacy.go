@@ -1,30 +1,32 @@
-// Package legacy finds provider packages that are not laid out as in a mirror, and
+// Package legacy finds provider packages that are not in the layout of a mirror, and
 // infers the provider, version and platform of each. It verifies nothing, runs no
-// program and makes no requests. It does not change the files that it reads, and
-// leaves nothing on disk itself: packages go to the store that the caller passes.
+// program and sends no requests. It does not change the files that it reads, and
+// leaves nothing on disk itself: packages are stored in the store that the caller
+// passes.
 //
 // # What is found
 //
 //	terraform-provider-NAME_vVERSION[_xN][.exe]          an executable, as Terraform 0.12 has them
-//	OS_ARCH/                                             for which platform those in it are
+//	OS_ARCH/                                             the platform of the executables in it
 //	terraform-provider-NAME_VERSION_OS_ARCH.zip          a package as it was published
-//	terraform_VERSION_OS_ARCH.zip                        what terraform-bundle made: Terraform and many executables
-//	HOST/NAMESPACE/TYPE/…                                packages as mirrors and 0.13 have them
+//	terraform_VERSION_OS_ARCH.zip                        output of terraform-bundle: Terraform and many executables
+//	HOST/NAMESPACE/TYPE/…                                packages in the layout of mirrors and of 0.13
 //
 // # What is inferred
 //
-// The provider's host and namespace follow from where a mirror has the package,
-// else from what the caller says: no name tells them. The version follows from
-// the name; the platform from the directory or archive, else from the header of
-// the executable, which must not contradict. Of several packages for the same,
-// the first counts: paths in their order, in each the files before the
-// directories, which Terraform 0.12 searched in this order too.
+// The provider's host and namespace are inferred from the path of a package in a
+// mirror; otherwise the options must state them, because file names do not contain
+// them. The version is inferred from the name. The platform is inferred from the
+// directory or the archive name, otherwise from the header of the executable. The
+// header must not contradict the other clues. If several packages have the same
+// identity, the first is used: paths in the given order, and in each directory the
+// files before the subdirectories. Terraform 0.12 searched in the same order.
 //
-// # What becomes of it
+// # What is stored
 //
-// A published archive is taken byte for byte, so that its hash stays the
-// publisher's. All else is packed, and the same files always become the same
-// archive. An executable keeps its name where engines find it by that.
+// A published archive is stored byte for byte, so that its hash is the publisher's.
+// All other files are packed, and the same files always produce the same archive. An
+// executable keeps its name if engines accept it.
 package legacy
 
 import (
@@ -36,24 +38,23 @@ import (
 	"github.com/larder-cli/larder/sources"
 )
 
-// Options say what names and places do not.
+// Options provide information that names and paths do not contain.
 type Options struct {
 	Engine   sources.Engine   // whose rules for names apply
-	Prefix   string           // HOST/NAMESPACE of whatever does not tell its own; empty for none
-	As       *As              // what all is, whatever the names say; nil if they count
-	Platform sources.Platform // of whatever does not tell its own; the zero Platform for none
+	Prefix   string           // HOST/NAMESPACE of packages without one; may be empty
+	As       *As              // identity of all packages, instead of the names; may be nil
+	Platform sources.Platform // of packages without one; may be zero
 }
 
-// As is the provider and the version of something that does not tell them.
+// As is a provider and version that override the names.
 type As struct {
 	Provider sources.Provider
 	Version  sources.Version
 }
 
-// A Kind is what a package is found as.
+// A Kind is the form in which a package was found.
 type Kind string
 
-// The kinds.
 const (
 	Executable Kind = "executable"
 	Archive    Kind = "archive"
@@ -61,28 +62,27 @@ const (
 	Directory  Kind = "directory"
 )
 
-// A Candidate is something that can become a package.
+// A Candidate is a file or directory that can be stored as a package.
 type Candidate struct {
 	ID       sources.PackageID
 	Kind     Kind
 	Path     string // of the file or directory
-	Within   string // its name in the archive at Path; empty unless Bundled
+	Within   string // name in the archive at Path; empty unless Bundled
 	Inferred Inferred
 	Warnings []string
 
-	// Evidence is the directory with what may vouch for an archive, where it
-	// comes from a mirror; empty if there can be none.
+	// Evidence is the directory for the evidence of an archive in a mirror; empty if
+	// there can be none.
 	Evidence string
 
-	// Signed is handed to the store with an archive. Callers set it, once they
-	// have verified it.
+	// Signed is stored with an archive. Callers set it, once they have verified it.
 	Signed *sources.Signed
 
 	clues clues
-	files []file // what to pack; nil for an archive
+	files []file // files to pack; nil for an archive
 }
 
-// Where says where a candidate lies, for messages.
+// Where returns the path of a candidate, for messages.
 func (c Candidate) Where() string {
 	if c.Within == "" {
 		return c.Path
@@ -90,8 +90,8 @@ func (c Candidate) Where() string {
 	return c.Within + " in " + c.Path
 }
 
-// FormerType is the type by which Terraform 0.12 knew the provider, as far as its
-// name tells; empty for what is laid out as in a mirror, which is not from then.
+// FormerType returns the provider type in Terraform 0.12, if the name contains it. It
+// is empty for packages in the layout of a mirror, which is more recent.
 func (c Candidate) FormerType() string {
 	if c.clues.provider != (sources.Provider{}) {
 		return ""
@@ -99,8 +99,8 @@ func (c Candidate) FormerType() string {
 	return c.clues.typ
 }
 
-// LocalName is the name under which a module needs to require the provider to
-// find it by the names of its resources.
+// LocalName returns the local name under which a module must require the provider so
+// that the prefix of its resource types refers to it.
 func (c Candidate) LocalName() string {
 	if local, _, odd := strings.Cut(c.FormerType(), "_"); odd {
 		return local
@@ -108,27 +108,27 @@ func (c Candidate) LocalName() string {
 	return c.ID.Provider.Type
 }
 
-// Inferred says what each part of a candidate's identity follows from, such as
+// Inferred holds what each part of a candidate's identity is inferred from, such as
 // "its name".
 type Inferred struct{ Provider, Version, Platform string }
 
-// A Passed file or directory is none that could become a package.
+// A Passed file or directory is one that was skipped.
 type Passed struct {
 	Path   string
-	Reason string // "is a symlink"
+	Reason string // such as "is a symlink"
 }
 
 func (p Passed) String() string { return p.Path + " is passed over: it " + p.Reason }
 
-// Findings are what lies at some paths.
+// Findings are the result of a search.
 type Findings struct {
-	Candidates []Candidate // no two for the same package
+	Candidates []Candidate // each for a different package
 	Passed     []Passed
-	Problems   []error // each about something that looks like a package and cannot become one; they name it
+	Problems   []error // about files that look like packages but cannot be stored as one; each error names its file
 }
 
-// Find looks at paths and below. An error says that it could not, or that the
-// options fit what is there in no way.
+// Find searches paths and the directories below them. It returns an error if it
+// cannot, or if the options do not fit any of the files.
 func Find(ctx context.Context, paths []string, opts Options) (Findings, error) {
 	s := &search{ctx: ctx, opts: opts}
 	for _, path := range paths {
@@ -143,7 +143,7 @@ func Find(ctx context.Context, paths []string, opts Options) (Findings, error) {
 	return s.found, nil
 }
 
-// checkAs refuses to take several packages for the same.
+// checkAs returns an error if several packages would get the same identity.
 func (s *search) checkAs() error {
 	if s.opts.As == nil {
 		return nil
@@ -161,7 +161,7 @@ func (s *search) checkAs() error {
 	return nil
 }
 
-// dropRepeated leaves the first of the candidates for each package.
+// dropRepeated keeps the first candidate for each package.
 func (s *search) dropRepeated() {
 	first := map[sources.PackageID]string{}
 	s.found.Candidates = slices.DeleteFunc(s.found.Candidates, func(c Candidate) bool {

@@ -33,8 +33,8 @@ const (
 		"\x01\x00\x00\x07aaaaaaaaaaaaaaaa" + "\x01\x00\x00\x0cbbbbbbbbbbbbbbbb"
 )
 
-// write makes files below a new directory. Those that end in ".zip" hold the files
-// that their contents name, NAME=CONTENTS on each line.
+// write creates files below a new directory. A file with the suffix ".zip" is an
+// archive of the files in its contents, one NAME=CONTENTS on each line.
 func write(t *testing.T, files map[string]string) string {
 	t.Helper()
 	dir := t.TempDir()
@@ -71,7 +71,7 @@ func find(t *testing.T, opts legacy.Options, paths ...string) legacy.Findings {
 	return found
 }
 
-// told is what was found, in words, with paths below dir.
+// told describes the findings, with paths below dir.
 func told(dir string, f legacy.Findings) string {
 	var b strings.Builder
 	for _, c := range f.Candidates {
@@ -122,21 +122,21 @@ example.com/acme/foo 1.2.0 darwin_arm64: executable darwin_arm64/terraform-provi
 		{"nobody's", map[string]string{"linux_amd64/terraform-provider-foo_v1.2.0": linux}, legacy.Options{}, `
 error: linux_amd64/terraform-provider-foo_v1.2.0: nothing says whose provider it is
 `},
-		{"in the wrong place", map[string]string{"windows_amd64/terraform-provider-foo_v1.2.0": linux}, ours, `
+		{"in a directory of another platform", map[string]string{"windows_amd64/terraform-provider-foo_v1.2.0": linux}, ours, `
 error: windows_amd64/terraform-provider-foo_v1.2.0: the directory windows_amd64 says that it is for windows_amd64, but it is an executable for linux_amd64
 `},
-		{"of no known platform", map[string]string{"my_plugins/terraform-provider-foo_v1.2.0": "script"}, ours, `
+		{"of an unknown platform", map[string]string{"my_plugins/terraform-provider-foo_v1.2.0": "script"}, ours, `
 error: my_plugins/terraform-provider-foo_v1.2.0: neither a directory nor its contents say which platform it is for
 `},
-		{"of a platform that is said", map[string]string{"terraform-provider-foo_v1.2.0": "script"},
+		{"of a given platform", map[string]string{"terraform-provider-foo_v1.2.0": "script"},
 			legacy.Options{Prefix: "example.com/acme", Platform: sources.Platform{OS: "linux", Arch: "arm"}}, `
 example.com/acme/foo 1.2.0 linux_arm: executable terraform-provider-foo_v1.2.0: --namespace, its name, --platform
 `},
-		{"of another platform than is said", map[string]string{"linux_amd64/terraform-provider-foo_v1.2.0": "script"},
+		{"of another platform than given", map[string]string{"linux_amd64/terraform-provider-foo_v1.2.0": "script"},
 			legacy.Options{Prefix: "example.com/acme", Platform: sources.Platform{OS: "linux", Arch: "arm"}}, `
 error: linux_amd64/terraform-provider-foo_v1.2.0: the directory linux_amd64 says that it is for linux_amd64, not linux_arm
 `},
-		{"names that say too little", map[string]string{
+		{"incomplete names", map[string]string{
 			"terraform-provider-a": linux, "terraform-provider-b_v1.2.3.4": linux, "terraform-provider-c_v0.0": linux,
 			"terraform-provider-d_e_v1.0.0": linux, "terraform-provider-f--g_v1.0.0": linux,
 		}, ours, `
@@ -155,7 +155,7 @@ warning: it is named terraform-provider-foo_v1.2.0 in the package, as engines wo
 example.com/acme/foo 1.2.0 linux_amd64: executable terraform-provider-foo_v1.2.0: --namespace, its name, its ELF header
 a/terraform-provider-foo_v1.2.0_x5 is passed over: it would be example.com/acme/foo 1.2.0 linux_amd64, as is terraform-provider-foo_v1.2.0, which comes first
 `},
-		{"what is no provider", map[string]string{"LICENSE": "", "a/terraform-provisioner-foo_v1.0.0": linux, "b.zip": "no zip", "c.zip": "a=b"}, ours, `
+		{"not a provider", map[string]string{"LICENSE": "", "a/terraform-provisioner-foo_v1.0.0": linux, "b.zip": "no zip", "c.zip": "a=b"}, ours, `
 LICENSE is passed over: it is not named as a provider
 b.zip is passed over: it cannot be read as an archive: reading the archive's directory: zip: not a valid zip file
 c.zip is passed over: it holds no provider
@@ -197,7 +197,7 @@ warning: its name says that it speaks protocol 4, and engines want 5 or later; m
 example.com/acme/new 1.0.0 linux_amd64: in a bundle plugins/example.com/acme/new/1.0.0/linux_amd64/terraform-provider-new_v1.0.0 in bundle.zip: where it lies, where it lies, where it lies
 error: terraform_0.12.0-bundle2019_linux_amd64.zip: terraform-provider-my_bar_v2: type "my_bar": no address can have an underscore
 `},
-		{"as something", map[string]string{"linux_amd64/terraform-provider-my_foo_v1.0": "script", "windows_386/terraform-provider-my_foo_v1.0": "script"},
+		{"with an explicit identity", map[string]string{"linux_amd64/terraform-provider-my_foo_v1.0": "script", "windows_386/terraform-provider-my_foo_v1.0": "script"},
 			legacy.Options{As: as(t, "example.com/acme/my-foo", "1.0.1")}, `
 example.com/acme/my-foo 1.0.1 linux_amd64: executable linux_amd64/terraform-provider-my_foo_v1.0: --as, --as, the directory linux_amd64
 warning: its name says that it is version 1.0
@@ -214,7 +214,7 @@ warning: it is named terraform-provider-my-foo_v1.0.1.exe in the package, as eng
 	}
 }
 
-func TestPathsInTheirOrder(t *testing.T) {
+func TestPathsInGivenOrder(t *testing.T) {
 	dir := write(t, map[string]string{"b/terraform-provider-foo_v1.0.0": linux, "a/terraform-provider-foo_v1.0.0": linux})
 	found := find(t, legacy.Options{Prefix: "example.com/acme"}, filepath.Join(dir, "b"), filepath.Join(dir, "a"))
 	if len(found.Candidates) != 1 || found.Candidates[0].Path != filepath.Join(dir, "b", "terraform-provider-foo_v1.0.0") {
@@ -222,7 +222,7 @@ func TestPathsInTheirOrder(t *testing.T) {
 	}
 }
 
-func TestFilesThatAreGiven(t *testing.T) {
+func TestGivenFiles(t *testing.T) {
 	dir := write(t, map[string]string{"plugin": linux, "a.zip": "b=c", "bad.zip": ""})
 	in := func(name string) string { return filepath.Join(dir, name) }
 	if got := told(dir, find(t, legacy.Options{As: as(t, "example.com/acme/foo", "1.0.0")}, in("plugin"))); got != `
@@ -256,15 +256,15 @@ func TestAsIsForOneProvider(t *testing.T) {
 	}
 }
 
-func TestGivingUp(t *testing.T) {
+func TestCanceledSearch(t *testing.T) {
 	ctx, cancel := context.WithCancel(t.Context())
 	cancel()
 	_, err := legacy.Find(ctx, []string{t.TempDir()}, legacy.Options{})
 	sourcetest.ErrorIs(t, err, context.Canceled)
 }
 
-// A shelf is a store that keeps the archive of a package in memory, and the transaction
-// that puts it there.
+// A shelf is a store that keeps the archive of one package in memory. It is its own
+// transaction.
 type shelf struct {
 	id      sources.PackageID
 	staged  sourcetest.Buffer
@@ -302,7 +302,7 @@ func (s *shelf) Close() {}
 
 func unverified(sources.Contents) (sources.Verdict, error) { return sources.Unverified, nil }
 
-// put puts the only candidate in dir on a shelf.
+// put stores the only candidate in dir on a shelf.
 func put(t *testing.T, dir string) (*shelf, sources.Stored) {
 	t.Helper()
 	found := find(t, legacy.Options{Prefix: "example.com/acme"}, dir)
@@ -315,7 +315,7 @@ func put(t *testing.T, dir string) (*shelf, sources.Stored) {
 	return s, stored
 }
 
-// The same file becomes the same archive, whenever and wherever.
+// The same file always produces the same archive.
 func TestPackingDependsOnContentsAlone(t *testing.T) {
 	a := write(t, map[string]string{"terraform-provider-foo_v1.0.0_x5": linux})
 	b := write(t, map[string]string{"deep/linux_amd64/terraform-provider-foo_v1.0.0_x5": linux})
@@ -340,7 +340,7 @@ func TestDirectoriesHashAsBefore(t *testing.T) {
 	sourcetest.Equal(t, stored.H1, want.H1, "became")
 }
 
-func TestPublishedArchivesStayAsTheyAre(t *testing.T) {
+func TestPublishedArchivesAreUnchanged(t *testing.T) {
 	dir := write(t, map[string]string{"terraform-provider-foo_1.0.0_linux_amd64.zip": "terraform-provider-foo=" + linux})
 	want, err := os.ReadFile(filepath.Join(dir, "terraform-provider-foo_1.0.0_linux_amd64.zip"))
 	check(t, err)
@@ -350,7 +350,7 @@ func TestPublishedArchivesStayAsTheyAre(t *testing.T) {
 	sourcetest.Expect(t, err != nil, "the archive is still open")
 }
 
-func TestWhatIsRefusedIsRefused(t *testing.T) {
+func TestJudgeCanRefuse(t *testing.T) {
 	dir := write(t, map[string]string{"terraform-provider-foo_v1.0.0": linux})
 	refusal := errors.New("no")
 	c := find(t, legacy.Options{Prefix: "example.com/acme"}, dir).Candidates[0]
@@ -358,8 +358,8 @@ func TestWhatIsRefusedIsRefused(t *testing.T) {
 	sourcetest.ErrorIs(t, err, refusal)
 }
 
-// Nothing changes where something is imported from, not even when it was changed.
-func TestSourcesStayAsTheyAre(t *testing.T) {
+// An import does not change its sources.
+func TestSourcesAreUnchanged(t *testing.T) {
 	dir := write(t, map[string]string{
 		"linux_amd64/terraform-provider-foo_v1.2.0": "script", "terraform-provider-bar_v1": linux, "LICENSE": "",
 		"terraform_0.12.0_linux_amd64.zip":                 "terraform=x\nterraform-provider-baz_v1.0.0_x4=script",
@@ -379,7 +379,7 @@ func TestSourcesStayAsTheyAre(t *testing.T) {
 	sourcetest.Expect(t, maps.Equal(before, after), "was %v\nis  %v", before, after)
 }
 
-// state is everything below dir that could change, by path.
+// state returns the state of all files below dir, by path.
 func state(t *testing.T, dir string) map[string]string {
 	t.Helper()
 	all := map[string]string{}
@@ -404,7 +404,7 @@ func state(t *testing.T, dir string) map[string]string {
 	return all
 }
 
-func TestSymlinksArePassedOver(t *testing.T) {
+func TestSymlinksAreSkipped(t *testing.T) {
 	dir := write(t, map[string]string{"real/terraform-provider-foo_v1.0.0": linux})
 	if err := os.Symlink(filepath.Join(dir, "real"), filepath.Join(dir, "link")); err != nil {
 		t.Skip(err)
@@ -421,8 +421,7 @@ link is passed over: it is a symlink; import what it leads to
 	}
 }
 
-// Files that are large by their size alone, as sparse files are, fail fast and
-// with little memory.
+// Large sparse files are refused quickly and with little memory.
 func TestSparseArchivesAreRefused(t *testing.T) {
 	const name = "terraform-provider-a_1.0.0_linux_amd64.zip"
 	end := func(entries uint16, directory uint32) string {
@@ -436,7 +435,7 @@ func TestSparseArchivesAreRefused(t *testing.T) {
 		name, end string
 		size      int64
 	}{
-		{"nothing in it", "", 4 << 30},
+		{"empty", "", 4 << 30},
 		{"larger than any package", "", 16 << 30},
 		{"many entries", end(65000, 3<<30), 4 << 30},
 		{"large directory", end(1, 3<<30), 4 << 30},

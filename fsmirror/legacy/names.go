@@ -8,21 +8,20 @@ import (
 	"github.com/larder-cli/larder/sources"
 )
 
-// isProvider reports whether a file is named as a provider's, whatever follows.
+// isProvider reports whether a file name has the prefix of a provider's name.
 func isProvider(name string) bool {
 	return strings.HasPrefix(strings.ToLower(name), sources.FilePrefix)
 }
 
-// A name is what the name of an executable tells.
+// A name is the information in the name of an executable.
 type name struct {
 	typ      string
-	version  string // empty if it tells none
-	protocol string // of plugins, as people noted it; empty if it tells none
+	version  string // empty if there is none
+	protocol string // plugin protocol version, as in the name; empty if there is none
 }
 
 // parseExecutableName parses terraform-provider-NAME_vVERSION[_xN][.exe], in any
-// case. As Terraform 0.12 did, it takes for the version what follows the first
-// "_v".
+// case. Like Terraform 0.12, it takes the text after the first "_v" as the version.
 func parseExecutableName(file string) (n name, ok bool) {
 	rest, ok := strings.CutPrefix(strings.ToLower(file), sources.FilePrefix)
 	if !ok {
@@ -35,9 +34,9 @@ func parseExecutableName(file string) (n name, ok bool) {
 	return n, n.typ != ""
 }
 
-// parseArchiveName parses terraform-provider-NAME_VERSION_OS_ARCH.zip, in any
-// case. What follows ARCH after an underscore does not count. NAME has no
-// underscores, but is told with them where it has.
+// parseArchiveName parses terraform-provider-NAME_VERSION_OS_ARCH.zip, in any case.
+// It ignores an underscore and more text after ARCH. A valid NAME contains no
+// underscores, but names with underscores are parsed too.
 func parseArchiveName(file string) (n name, platform sources.Platform, ok bool) {
 	rest, hasPrefix := strings.CutPrefix(strings.ToLower(file), sources.FilePrefix)
 	rest, hasSuffix := strings.CutSuffix(rest, ".zip")
@@ -58,8 +57,8 @@ func isVersion(s string) bool {
 	return err == nil
 }
 
-// platformAtEnd is the platform that the name of an archive ends in. One that
-// nobody knows is none, as words with an underscore are.
+// platformAtEnd returns the platform at the end of an archive's name. Unknown
+// platforms do not count, because they may be other words with an underscore.
 func platformAtEnd(file string) (sources.Platform, bool) {
 	parts := strings.Split(strings.TrimSuffix(strings.ToLower(file), ".zip"), "_")
 	if len(parts) < 2 {
@@ -68,13 +67,13 @@ func platformAtEnd(file string) (sources.Platform, bool) {
 	return knownPlatform(strings.Join(parts[len(parts)-2:], "_"))
 }
 
-// knownPlatform is the platform that a directory is named after.
+// knownPlatform parses the name of a directory as a known platform.
 func knownPlatform(s string) (sources.Platform, bool) {
 	p, err := sources.ParsePlatform(s)
 	return p, err == nil && slices.Contains(systems, p.OS) && slices.Contains(architectures, p.Arch)
 }
 
-// Those that providers are or were built for.
+// Platforms that providers are or were built for.
 var (
 	systems = []string{"aix", "android", "darwin", "dragonfly", "freebsd", "illumos", "ios", "js", "linux",
 		"netbsd", "openbsd", "plan9", "solaris", "windows"}
@@ -82,8 +81,8 @@ var (
 		"ppc64", "ppc64le", "riscv64", "s390x", "wasm"}
 )
 
-// executableName is the name that an executable gets in its package: its own if
-// engines find it by that.
+// executableName returns the name of an executable in its package. It is the original
+// name if engines accept that.
 func executableName(file string, id sources.PackageID) string {
 	if sources.NamesExecutable(file, id.Provider.Type) {
 		return file
@@ -95,9 +94,9 @@ func executableName(file string, id sources.PackageID) string {
 	return name
 }
 
-// A layout is the end of a path as mirrors have it.
+// A layout is the end of a path in the layout of mirrors.
 type layout struct {
-	base     []string // what comes before
+	base     []string // elements before the layout
 	provider sources.Provider
 	version  sources.Version  // of an unpacked package
 	platform sources.Platform // of an unpacked package
@@ -116,8 +115,8 @@ func parseUnpacked(elems []string, e sources.Engine) (layout, bool) {
 	return l, ok && err == nil && known
 }
 
-// parseHome parses HOST/NAMESPACE/TYPE at the end of a path. In the midst of
-// other directories a host is one only if it looks like one.
+// parseHome parses HOST/NAMESPACE/TYPE at the end of a path. If other directories
+// precede it, the host must look like a host name.
 func parseHome(elems []string, e sources.Engine) (layout, bool) {
 	n := len(elems)
 	if n < 3 || n > 3 && !strings.ContainsAny(elems[n-3], ".:") || strings.HasPrefix(elems[n-3], ".") {

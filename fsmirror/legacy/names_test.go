@@ -62,7 +62,7 @@ func TestNamesOfArchives(t *testing.T) {
 	}
 }
 
-func TestPlacesInMirrors(t *testing.T) {
+func TestMirrorPaths(t *testing.T) {
 	for _, tt := range []struct{ path, want string }{
 		{"example.com/acme/foo/1.2.0/linux_amd64", "example.com/acme/foo 1.2.0 linux_amd64"},
 		{"invalid/acme/foo/1.2.0/linux_amd64", "invalid/acme/foo 1.2.0 linux_amd64"},
@@ -83,8 +83,8 @@ func TestPlacesInMirrors(t *testing.T) {
 	}
 }
 
-// What an archive or executable is found to be is found again by the name that it
-// gets.
+// Parsing the name that an archive or executable gets in a package yields the same
+// identity.
 func FuzzNames(f *testing.F) {
 	for _, seed := range []string{
 		"terraform-provider-foo_v1.2.3_x4.exe", "terraform-provider-foo_1.2.3_linux_amd64.zip",

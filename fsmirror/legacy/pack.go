@@ -15,13 +15,13 @@ import (
 	"github.com/larder-cli/larder/sources/disk"
 )
 
-// A Store takes packages, see [sources.Tx].
+// A Store stores packages, see [sources.Tx].
 type Store interface {
 	Begin(ctx context.Context, id sources.PackageID, purpose sources.Purpose) (sources.Held, sources.Tx, error)
 }
 
-// Put puts the package into a store, and replaces what the store has. Judge refuses its
-// contents by an error, and gives the verdict to record otherwise.
+// Put stores the package and replaces the one in the store. Judge returns the verdict
+// to record, or an error to refuse the contents.
 func (c Candidate) Put(ctx context.Context, to Store, judge func(sources.Contents) (sources.Verdict, error)) (sources.Stored, error) {
 	s, err := c.put(ctx, to, judge)
 	return s, sources.InPackage(c.ID, err)
@@ -57,7 +57,7 @@ func (c Candidate) put(ctx context.Context, to Store, judge func(sources.Content
 	return tx.Commit(ctx, by)
 }
 
-// fetch opens the archive that the candidate is, or packs one into the stage.
+// fetch opens the candidate's archive, or packs the candidate into the stage.
 func (c Candidate) fetch(ctx context.Context, stage sources.Stage) (from sources.Payload, by sources.Provenance, err error) {
 	by = sources.Provenance{Filename: c.ID.Filename(), Origin: c.Path}
 	if c.Kind != Archive {
@@ -72,7 +72,7 @@ func (c Candidate) fetch(ctx context.Context, stage sources.Stage) (from sources
 	return from, by, err
 }
 
-// ZH is the hash of the archive that a candidate is.
+// ZH returns the hash of a candidate that is an archive.
 func (c Candidate) ZH(ctx context.Context) (sources.Hash, error) {
 	sum, _, err := disk.HashFile(ctx, c.Path)
 	return sources.ZipHash(sum), err
@@ -82,16 +82,16 @@ func (c Candidate) ZH(ctx context.Context) (sources.Hash, error) {
 type file struct {
 	name  string // in the package, with forward slashes
 	from  string // path of the file; empty if it is in an archive
-	entry string // its name there
-	runs  bool   // it is executable
+	entry string // name in the archive
+	runs  bool   // whether it is executable
 }
 
-// packedAt is when all files in archives were last changed: the earliest time that
-// archives know.
+// packedAt is the modification time of all packed files: the earliest that zip
+// archives support.
 var packedAt = time.Date(1980, 1, 1, 0, 0, 0, 0, time.UTC)
 
-// pack writes an archive, which depends on nothing but names and contents of the
-// files and on whether they are executable.
+// pack writes an archive that depends only on the names, contents and executable bits
+// of the files.
 func (c Candidate) pack(ctx context.Context, to io.Writer) (sources.Hash, error) {
 	open, done, err := c.opener()
 	if err != nil {
@@ -115,7 +115,7 @@ func (c Candidate) pack(ctx context.Context, to io.Writer) (sources.Hash, error)
 	return sources.ZipHash([32]byte(sum.Sum(nil))), nil
 }
 
-// packFile packs one file of at most so many bytes, and returns its size.
+// packFile packs one file of at most the given number of bytes, and returns its size.
 func packFile(ctx context.Context, w *zip.Writer, f file, open func(file) (io.ReadCloser, error), most int64) (int64, error) {
 	in, err := open(f)
 	if err != nil {
@@ -138,7 +138,7 @@ func packFile(ctx context.Context, w *zip.Writer, f file, open func(file) (io.Re
 	return n, err
 }
 
-// opener opens the files that are to be packed.
+// opener returns a function that opens the files to pack.
 func (c Candidate) opener() (open func(file) (io.ReadCloser, error), done func(), err error) {
 	if c.Kind != Bundled {
 		open = func(f file) (io.ReadCloser, error) {

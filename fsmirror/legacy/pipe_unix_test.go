@@ -15,7 +15,7 @@ import (
 	"github.com/larder-cli/larder/sources/sourcetest"
 )
 
-// A pipe that takes the place of a file after the search is not waited for.
+// A pipe that replaces a file after the search does not block.
 func TestPipesAreRefused(t *testing.T) {
 	for _, name := range []string{"terraform-provider-a_v1.0.0", "terraform-provider-a_1.0.0_linux_amd64.zip", "terraform_0.12.0_linux_amd64.zip"} {
 		t.Run(name, func(t *testing.T) {

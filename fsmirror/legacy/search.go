@@ -14,30 +14,30 @@ import (
 	"github.com/larder-cli/larder/sources/disk"
 )
 
-// A search looks at files and directories, one after the other.
+// A search examines files and directories sequentially.
 type search struct {
 	ctx   context.Context
 	opts  Options
 	found Findings
 }
 
-// A spot is where something lies.
+// A spot is the path of a file or directory.
 type spot struct {
 	path  string
 	root  string   // the path that was given
-	elems []string // of the path below the root; none if it is the root
+	elems []string // elements of the path below the root; none for the root itself
 }
 
 func (s spot) in(name string) spot {
 	return spot{filepath.Join(s.path, name), s.root, append(s.elems[:len(s.elems):len(s.elems)], name)}
 }
 
-// given reports whether it was named, and not come across.
+// given reports whether the path was given, not found by the search.
 func (s spot) given() bool { return len(s.elems) == 0 }
 
 func (s spot) name() string { return filepath.Base(s.path) }
 
-// parent is the name of the directory that it lies in.
+// parent returns the name of the parent directory.
 func (s spot) parent() string {
 	dir, err := filepath.Abs(filepath.Dir(s.path))
 	if err != nil {
@@ -46,7 +46,7 @@ func (s spot) parent() string {
 	return filepath.Base(dir)
 }
 
-// path looks at a path that was given. There a symlink is followed.
+// path examines a given path. It follows a symlink there.
 func (s *search) path(path string) error {
 	info, err := os.Stat(path)
 	if err != nil {
@@ -63,7 +63,7 @@ func (s *search) path(path string) error {
 	return fmt.Errorf("%s is neither a file nor a directory", path)
 }
 
-// dir looks at the files in a directory, then at the directories.
+// dir examines the files in a directory, then its subdirectories.
 func (s *search) dir(at spot) error {
 	if err := s.ctx.Err(); err != nil {
 		return err
@@ -102,7 +102,7 @@ func (s *search) pass(path, reason string, args ...any) {
 	s.found.Passed = append(s.found.Passed, Passed{path, fmt.Sprintf(reason, args...)})
 }
 
-// unreadable passes over what was come across, and complains of what was given.
+// unreadable skips a path that the search found, and adds a problem for a given path.
 func (s *search) unreadable(at spot, err error) {
 	err = disk.Cause(err)
 	if at.given() {
@@ -116,7 +116,7 @@ func (s *search) problem(path string, err error) {
 	s.found.Problems = append(s.found.Problems, fmt.Errorf("%s: %w", path, err))
 }
 
-// try notes the problem with something that looks like a package, if there is one.
+// try adds a problem if err is not nil.
 func (s *search) try(at spot, err error) {
 	if err != nil {
 		s.problem(at.path, err)
@@ -138,7 +138,7 @@ func (s *search) file(at spot) {
 	}
 }
 
-// executable looks at a file that is a provider by its name.
+// executable examines a file that has the name of a provider.
 func (s *search) executable(at spot) {
 	f, _, err := disk.OpenFile(at.path)
 	if err != nil {
@@ -161,7 +161,7 @@ func (s *search) executable(at spot) {
 	}))
 }
 
-// directory looks at a package that is laid out as in a mirror.
+// directory examines a package in the layout of a mirror.
 func (s *search) directory(at spot, l layout) error {
 	files, err := filesIn(at.path)
 	if err != nil {
@@ -189,7 +189,7 @@ func (s *search) directory(at spot, l layout) error {
 	})
 }
 
-// filesIn are the files of an unpacked package.
+// filesIn returns the files of an unpacked package.
 func filesIn(dir string) ([]file, error) {
 	var files []file
 	err := filepath.WalkDir(dir, func(path string, e fs.DirEntry, err error) error {

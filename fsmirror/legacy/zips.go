@@ -15,8 +15,8 @@ import (
 	"github.com/larder-cli/larder/sources/evidence"
 )
 
-// zip looks at an archive. It is a package itself if it has the name of a published
-// one, or holds exactly one provider and not Terraform.
+// zip examines an archive. It is a package if it has the name of a published one, or
+// if it contains exactly one provider and not Terraform.
 func (s *search) zip(at spot) {
 	named := isProvider(at.name())
 	f, info, err := disk.OpenFile(at.path)
@@ -35,7 +35,7 @@ func (s *search) zip(at spot) {
 		s.pass(at.path, "cannot be read as an archive: %v", err)
 	case published:
 		s.try(at, s.published(at, n, platform, providers))
-	case len(providers) == 1 && !terraform && !strings.Contains(providers[0].Name, "/"): // named in another way
+	case len(providers) == 1 && !terraform && !strings.Contains(providers[0].Name, "/"): // a package under another name
 		s.try(at, s.archive(at, cluesOf(providers[0].Name, header{}), "", providers))
 	case len(providers) > 0:
 		for _, p := range providers {
@@ -48,7 +48,8 @@ func (s *search) zip(at spot) {
 	}
 }
 
-// contents are the providers among files, and whether Terraform is too.
+// contents returns the providers among files, and whether one of the files is
+// Terraform.
 func contents(files []*zip.File) (providers []*zip.File, terraform bool) {
 	for _, f := range files {
 		switch base := path.Base(f.Name); {
@@ -70,7 +71,7 @@ func headerInZip(f *zip.File) (header, error) {
 	return readHeader(r)
 }
 
-// published looks at an archive that is named as published.
+// published examines an archive that has the name of a published one.
 func (s *search) published(at spot, n name, platform sources.Platform, providers []*zip.File) error {
 	const itsName = "its name"
 	c := clues{typ: n.typ, version: n.version, versionFrom: itsName, platform: platform, platformFrom: itsName}
@@ -82,8 +83,8 @@ func (s *search) published(at spot, n name, platform sources.Platform, providers
 	return s.archive(at, c, mirror, providers)
 }
 
-// archive takes an archive for a package as it is. The mirror that it is from may
-// have evidence.
+// archive adds an unchanged archive as a candidate. If it is from a mirror, there may
+// be evidence for it.
 func (s *search) archive(at spot, c clues, mirror string, providers []*zip.File) error {
 	typ := c.typ
 	if s.opts.As != nil {
@@ -107,8 +108,8 @@ func (s *search) archive(at spot, c clues, mirror string, providers []*zip.File)
 	})
 }
 
-// bundled looks at a provider in an archive with several, which from 0.13 on are
-// laid out as in a mirror.
+// bundled examines a provider in an archive with several. Since 0.13 these are in the
+// layout of a mirror.
 func (s *search) bundled(at spot, provider *zip.File) error {
 	h, err := headerInZip(provider)
 	if err != nil {

@@ -1,6 +1,5 @@
-// Package acquire is the road of one package from a source into a store.
-// [Acquirer.Acquire] walks it, with every check on where a package comes from and on its
-// hashes and signature.
+// Package acquire gets single packages from a source into a store. [Acquirer.Acquire]
+// does this with every check of a package's origin, hashes and signature.
 //
 // It chooses no versions, reads no lock files and links nothing: its callers do, see
 // package installer. It leaves nothing on disk itself; the store does.
@@ -18,34 +17,34 @@ import (
 	"github.com/larder-cli/larder/sources/trust"
 )
 
-// A Memory has the hashes of packages that were verified before.
+// A Memory holds the recorded hashes of packages that were verified before.
 type Memory interface {
-	// Recall returns the hashes, without a Dir. The error matches [sources.ErrNotFound]
-	// if none are recorded.
+	// Recall returns the hashes, without a Dir. The error matches
+	// [sources.ErrNotFound] if none are recorded.
 	Recall(id sources.PackageID) (sources.Stored, error)
 
-	// Recorded lists the platforms for which hashes of a version are recorded.
+	// Recorded returns the platforms for which hashes of a version are recorded.
 	Recorded(p sources.Provider, v sources.Version) ([]sources.Platform, error)
 
-	// Evidence returns the signed checksums that are kept of a version. The error matches
+	// Evidence returns the signed checksums kept for a version. The error matches
 	// [sources.ErrNotFound] if there are none.
 	Evidence(p sources.Provider, v sources.Version) (*sources.Signed, error)
 }
 
-// A Store is where packages end up. A plugin cache is one, and so is a mirror that is
+// A Store is the destination of packages, such as a plugin cache or a mirror that is
 // being written. Its methods are safe for concurrent use.
 type Store interface {
 	Memory
 
-	// Get returns the package if it is there, whole and known. The error matches
-	// [sources.ErrNotFound] if it isn't.
+	// Get returns the package. The error matches [sources.ErrNotFound] if there is no
+	// usable one.
 	Get(ctx context.Context, id sources.PackageID) (sources.Stored, error)
 
-	// Begin waits until no other process stores the package, and returns what the store
-	// has of it by then. The caller closes the transaction.
+	// Begin waits until no other process stores the package, and returns what the
+	// store then has. The caller closes the transaction.
 	Begin(ctx context.Context, id sources.PackageID, purpose sources.Purpose) (sources.Held, sources.Tx, error)
 
-	// Use keeps every package in its place until release is called.
+	// Use keeps every package in place until release is called.
 	Use(ctx context.Context) (release func(), err error)
 }
 
@@ -54,14 +53,14 @@ type Downloader interface {
 	Download(ctx context.Context, from fetch.Archive, to fetch.Stage) error
 }
 
-// Options adjust an Acquirer. The zero Options are ready to use.
+// Options configure an Acquirer. The zero Options are ready to use.
 type Options struct {
 	Engine        sources.Engine
 	Trust         trust.Options
 	RequireSigned bool      // refuse packages without a valid signature
-	Memory        Memory    // what this user has verified elsewhere; may be nil
-	Readings      *Readings // for dry runs that share it; nil means its own
-	Slots         Slots     // for packages in work; nil means as many as NewSlots makes of 0
+	Memory        Memory    // hashes this user has verified outside the store; may be nil
+	Readings      *Readings // shared between dry runs; nil means separate Readings
+	Slots         Slots     // for concurrent packages; nil means NewSlots(0)
 
 	// Report is called for every event, one call at a time. It may be nil.
 	Report func(Event)
@@ -77,7 +76,8 @@ type Acquirer struct {
 	tell reporter
 }
 
-// New returns an Acquirer. From and down may be nil if nothing is asked of a source.
+// New returns an Acquirer. From and down may be nil if no method that queries the
+// source is called.
 func New(from sources.Source, into Store, down Downloader, opts Options) *Acquirer {
 	if opts.Readings == nil {
 		opts.Readings = new(Readings)
@@ -88,51 +88,52 @@ func New(from sources.Source, into Store, down Downloader, opts Options) *Acquir
 	return &Acquirer{from: from, into: into, down: down, opts: opts, tell: newReporter(opts.Report)}
 }
 
-// A Request is for one package.
+// A Request requests one package.
 type Request struct {
 	ID      sources.PackageID
 	Purpose sources.Purpose
-	DryRun  bool // fetch and store nothing, but fail where the real run would
+	DryRun  bool // fetch and store nothing, but fail where a real run would
 
-	Locked []sources.Hash // the package must have one of these; empty if any package will do
-	By     Authority      // that states Locked, for messages
+	Locked []sources.Hash // the package must match one of these; empty if any package is acceptable
+	By     Authority      // origin of Locked, for messages
 
-	// OtherPlatforms says that Locked may be of packages for other platforms alone. If it
-	// is, any package will do: see [Acquirer.OfOthers]. Others are hashes of such packages.
+	// OtherPlatforms reports that all hashes in Locked may belong to other platforms.
+	// If they do, any package is acceptable: see [Acquirer.OfOthers]. Others are
+	// known hashes of packages for other platforms.
 	OtherPlatforms bool
 	Others         []sources.Hash
 
-	// Slot is taken once work on the package begins. The caller gives it back when
-	// nothing is left to do, linking included.
+	// Slot is taken when work on the package begins. The caller releases it when the
+	// work is complete, including linking.
 	Slot *Slot
 }
 
-// An Offer is a package as a source offers it, its signature verified.
+// An Offer is a package that a source offers, with a verified signature.
 type Offer struct {
 	sources.Package
 	Report trust.Report
 
-	asked time.Time // it was made
-	alone bool      // one connection is to bring all of the archive
+	asked time.Time // when the source was queried
+	alone bool      // download the whole archive over one connection
 
-	// Payload is the package itself, where the caller has it, with what is known of its
-	// archive. A source's offer has none.
+	// Payload is the package itself, if the caller already has it, and Provenance is
+	// the data about its archive. The offer of a source has no Payload.
 	Payload    *sources.Payload
 	Provenance sources.Provenance
 }
 
-// A Result is what came of a request.
+// A Result is the result of a request.
 type Result struct {
 	Package sources.Stored
-	Offer   Offer        // zero if no source was asked
-	Report  trust.Report // on the package's signature, as far as that is known
-	Fetched bool         // it came from the source just now
-	Planned bool         // a dry run's, of a package that would be fetched
+	Offer   Offer        // zero if no source was queried
+	Report  trust.Report // verification result of the package's signature, if known
+	Fetched bool         // whether the source has just delivered it
+	Planned bool         // whether a dry run found that it would be fetched
 	Size    int64        // of the archive in bytes, if it was fetched
 }
 
-// Acquire sees to it that the store has the package. The caller has looked at what is
-// there already: held is without H1 if that is nothing. The error matches
+// Acquire ensures that the store has the package. The caller passes what it found in
+// the store as held, without H1 if it found nothing. The error matches
 // [sources.ErrNotFound] if no source has the package.
 func (a *Acquirer) Acquire(ctx context.Context, req Request, held sources.Stored) (Result, error) {
 	if a.Satisfies(req, held) {
@@ -148,8 +149,8 @@ func (a *Acquirer) Acquire(ctx context.Context, req Request, held sources.Stored
 	return a.Take(ctx, req, offer)
 }
 
-// Ask asks the source where the package is, and verifies its signature as far as that
-// needs no archive.
+// Ask queries the source for the location of the package. It verifies the signature
+// as far as that is possible without the archive.
 func (a *Acquirer) Ask(ctx context.Context, req Request) (Offer, error) {
 	pkg, err := a.from.Package(ctx, req.ID)
 	a.Warn(req.ID, pkg.Warnings...)
@@ -163,9 +164,9 @@ func (a *Acquirer) Ask(ctx context.Context, req Request) (Offer, error) {
 	return offer, nil
 }
 
-// Take gets the package that was offered into the store, unless another process has stored
-// it meanwhile. If what arrived doesn't verify and may have been damaged on the way, it is
-// fetched once more.
+// Take gets the offered package into the store, unless another process has stored it
+// meanwhile. If the received package doesn't verify and may have been damaged in
+// transfer, Take fetches it once more.
 func (a *Acquirer) Take(ctx context.Context, req Request, offer Offer) (Result, error) {
 	if err := a.Enter(ctx, req); err != nil {
 		return Result{Offer: offer}, err
@@ -176,7 +177,7 @@ func (a *Acquirer) Take(ctx context.Context, req Request, offer Offer) (Result, 
 	res, doubtful, err := a.take(ctx, req, offer)
 	if err != nil && doubtful && ctx.Err() == nil {
 		a.Warn(req.ID, "what arrived did not verify; fetching it once more")
-		offer.alone = true // parts may have been those of something else
+		offer.alone = true // the parts may have been those of different archives
 		res, _, err = a.take(ctx, req, offer)
 	}
 	if err != nil {
@@ -185,9 +186,9 @@ func (a *Acquirer) Take(ctx context.Context, req Request, offer Offer) (Result, 
 	return res, err
 }
 
-// take is one try of Take. After an error, doubtful says that the archive that arrived is
-// not the one offered or not intact, and that no checksum shows that it was not damaged on
-// the way.
+// take is one attempt of Take. doubtful reports that the received archive differs
+// from the offered one or is damaged, and that no checksum rules out damage in
+// transfer.
 func (a *Acquirer) take(ctx context.Context, req Request, offer Offer) (res Result, doubtful bool, err error) {
 	res = Result{Offer: offer, Report: offer.Report}
 
@@ -227,7 +228,7 @@ func (a *Acquirer) take(ctx context.Context, req Request, offer Offer) (res Resu
 	doubtful = got.downloaded && !sources.MatchesAny(req.Locked, got.ZH) && !sources.MatchesAny(offer.Hashes, got.ZH)
 
 	if res.Report, err = a.judgeArchive(req, offer, got); err != nil {
-		_ = stage.Begin("") // or it would be kept, to be refused again
+		_ = stage.Begin("") // otherwise it would be kept and refused again
 		return res, doubtful, downloadedFrom(got.from, err)
 	}
 	a.tell.event(Event{Step: Verified, Package: req.ID, Source: offer.Source, Text: notes(res.Report)})
@@ -249,14 +250,15 @@ func (a *Acquirer) take(ctx context.Context, req Request, offer Offer) (res Resu
 	return res, false, nil
 }
 
-// Satisfies reports whether a stored package may be used on account of the hashes that
-// are locked, whatever a source offers.
+// Satisfies reports whether the locked hashes accept a stored package, regardless of
+// the offers of sources.
 func (a *Acquirer) Satisfies(req Request, s sources.Stored) bool {
 	return s.H1 != "" && sources.MatchesAny(req.Locked, s.H1, s.ZipH1, s.ZH) && a.Proven(s)
 }
 
-// AcceptLocked is a stored package that satisfies the request, with the verdict that locked
-// hashes are good for. It warns if the package isn't the one that was verified here before.
+// AcceptLocked returns a stored package that satisfies the request, with the verdict
+// that follows from the locked hashes. It warns if the package differs from the one
+// that was verified here before.
 func (a *Acquirer) AcceptLocked(req Request, s sources.Stored) sources.Stored {
 	if s.Differs != "" {
 		a.Warn(req.ID, fmt.Sprintf("its contents are %s, as the lock file has it; those verified here before were %s", s.H1, s.Differs))
@@ -265,8 +267,8 @@ func (a *Acquirer) AcceptLocked(req Request, s sources.Stored) sources.Stored {
 	return s
 }
 
-// Suffices reports whether a stored package is the one that is locked or, if nothing is
-// locked, the one that the source offers.
+// Suffices reports whether a stored package is the locked one or, if none is locked,
+// the offered one.
 func (a *Acquirer) Suffices(ctx context.Context, req Request, offer Offer, s sources.Stored) bool {
 	switch {
 	case s.H1 == "":
@@ -277,10 +279,11 @@ func (a *Acquirer) Suffices(ctx context.Context, req Request, offer Offer, s sou
 	return s.Differs == "" && a.Proven(s) && isOffered(ctx, offer, s)
 }
 
-// Proven reports whether a stored package meets the rules for a fetched one: if a
-// signature is required, that signed checksums kept with it list its archive under its
-// own name. What was concluded when it was stored is not enough: then no signature may
-// have been required, and other keys may have been trusted.
+// Proven reports whether a stored package meets the requirements for a fetched one.
+// If a signature is required, the signed checksums in the store must contain its
+// archive under its own file name. The recorded verdict is not sufficient: the
+// package may have been stored when no signature was required, or when other keys
+// were trusted.
 func (a *Acquirer) Proven(s sources.Stored) bool {
 	if !a.opts.RequireSigned {
 		return true
@@ -292,16 +295,15 @@ func (a *Acquirer) Proven(s sources.Stored) bool {
 	return err == nil && a.SignedEnough(report.Verdict) && report.Signed == s.ID.Filename()
 }
 
-// SignedEnough reports whether a verdict meets the requirement of a signature, if there
-// is one.
+// SignedEnough reports whether a verdict meets the configured signature requirement.
 func (a *Acquirer) SignedEnough(v sources.Verdict) bool {
 	return !a.opts.RequireSigned || v >= sources.SelfSigned
 }
 
-// KeysOptional reports whether a registry need not have signing keys for the provider.
+// KeysOptional reports whether a registry may lack signing keys for the provider.
 func (a *Acquirer) KeysOptional(p sources.Provider) bool { return a.trust(p).KeysOptional() }
 
-// VerifyKept verifies signed checksums from a store, as those of an archive they list.
+// VerifyKept verifies signed checksums from a store for an archive that they contain.
 func (a *Acquirer) VerifyKept(p sources.Provider, kept *sources.Signed, zh sources.Hash) error {
 	_, err := trust.VerifyArchive(kept, zh, a.trust(p))
 	return err
@@ -311,8 +313,8 @@ func (a *Acquirer) trust(p sources.Provider) trust.Options {
 	return a.opts.Trust.For(a.opts.Engine, p)
 }
 
-// improve records the evidence of an offer for a package that the store holds, if it is
-// better than the evidence there. If it cannot, that is a warning.
+// improve records the evidence of an offer for a package in the store, if it is
+// better than the store's. A failure is a warning.
 func (a *Acquirer) improve(ctx context.Context, tx sources.Tx, offer Offer, held sources.Stored) sources.Stored {
 	signed, verdict := a.better(offer, held)
 	if signed == nil {
@@ -328,8 +330,9 @@ func (a *Acquirer) improve(ctx context.Context, tx sources.Tx, offer Offer, held
 	return s
 }
 
-// better is the evidence of an offer for a stored package, by its archive, if it is
-// better than what the store has. Otherwise it is nil, with the verdict as it is.
+// better returns the evidence of an offer for a stored package and the resulting
+// verdict, if that evidence is better than the store's. It compares archives.
+// Otherwise it returns nil and the unchanged verdict.
 func (a *Acquirer) better(offer Offer, s sources.Stored) (*sources.Signed, sources.Verdict) {
 	if offer.Signed == nil || s.ZH == "" || s.Dir == "" {
 		return nil, s.Verdict
@@ -353,10 +356,11 @@ func (a *Acquirer) Warn(id sources.PackageID, warnings ...string) {
 	}
 }
 
-// Report passes an event on.
+// Report reports an event.
 func (a *Acquirer) Report(e Event) { a.tell.event(e) }
 
-// fail makes an error name the package, and the source unless it is about a file here.
+// fail returns an error that names the package, and the source unless err is about a
+// local file.
 func fail(id sources.PackageID, source string, err error) error {
 	var named *sources.PackageError
 	if errors.As(err, &named) {
@@ -368,8 +372,8 @@ func fail(id sources.PackageID, source string, err error) error {
 	return &sources.PackageError{ID: id, Source: source, Err: err}
 }
 
-// Undelivered reports whether an error says that no source has a package, or that it
-// could not be fetched, and nothing about what the package is.
+// Undelivered reports whether an error means that no source has a package or that
+// fetching it failed, as opposed to a problem with the package itself.
 func Undelivered(err error) bool {
 	var request *fetch.Error
 	return errors.Is(err, sources.ErrNotFound) || errors.As(err, &request)

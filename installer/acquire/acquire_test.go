@@ -16,12 +16,12 @@ import (
 	"github.com/larder-cli/larder/sources/sourcetest"
 )
 
-// A road is a source, a downloader, a store and its transaction, which log the steps.
+// A road is a source, a downloader, a store and its transaction. It logs the steps.
 type road struct {
 	steps    []string
 	held     sources.Held
 	offered  []sources.Hash
-	archives []string // by try
+	archives []string // by attempt
 	failing  string   // the step that fails
 	sourcetest.Buffer
 }
@@ -99,9 +99,9 @@ func (t transaction) Close() {
 	t.Buffer.Buffer.Reset()
 }
 
-// However a package's way ends, the steps before are taken in order, nothing is committed
-// that was not judged, and each transaction is closed.
-func TestRoad(t *testing.T) {
+// Wherever an acquisition ends, the steps before run in order, only judged packages
+// are committed, and each transaction is closed.
+func TestAcquireSteps(t *testing.T) {
 	const all = "ask, begin 0, stage, fetch, unpack, commit hash only, close"
 	held := func(text string) sources.Held {
 		return sources.Held{Package: sources.Stored{H1: h1(text), ZH: zh(text)}}
@@ -110,28 +110,28 @@ func TestRoad(t *testing.T) {
 		name   string
 		locked []sources.Hash
 		road   road
-		looked sources.Stored // what the caller found
-		hash   bool           // it is acquired to be hashed
+		looked sources.Stored // the package that the caller found
+		hash   bool           // the package is acquired to be hashed
 		want   string
-		err    error // nil, or what it must match; any for errAny
+		err    error // nil, or the error to match; errAny matches any
 	}{
-		{name: "nothing is there", road: road{offered: []sources.Hash{zh("a")}}, want: all},
+		{name: "not stored", road: road{offered: []sources.Hash{zh("a")}}, want: all},
 		{name: "to be hashed", road: road{offered: []sources.Hash{zh("a")}}, hash: true, want: strings.Replace(all, "0", "1", 1)},
-		{name: "what was found suffices", locked: []sources.Hash{h1("a")}, looked: held("a").Package},
-		{name: "what was found does not", locked: []sources.Hash{h1("a")}, looked: held("b").Package, road: road{offered: []sources.Hash{zh("a")}}, want: all},
-		{name: "it came meanwhile", road: road{offered: []sources.Hash{zh("a")}, held: held("a")}, want: "ask, begin 0, close"},
-		{name: "another one is there", road: road{offered: []sources.Hash{zh("a")}, held: held("b")}, want: all},
-		{name: "another archive arrives", road: road{offered: []sources.Hash{zh("b")}}, want: "ask, begin 0, stage, fetch, close, begin 0, stage, fetch, close", err: errAny},
-		{name: "the second try is right", road: road{offered: []sources.Hash{zh("a")}, archives: []string{"b", "a"}}, want: "ask, begin 0, stage, fetch, close, begin 0, stage, fetch, unpack, commit hash only, close"},
-		{name: "other contents than are locked", locked: []sources.Hash{h1("b")}, road: road{offered: []sources.Hash{zh("a")}}, want: "ask, begin 0, stage, fetch, unpack, close", err: errAny},
-		{name: "other contents than were verified", road: road{offered: []sources.Hash{zh("a")}, held: sources.Held{Known: held("b").Package}}, want: "ask, begin 0, stage, fetch, unpack, close", err: errAny},
-		{name: "nothing vouches for it", road: road{}, want: strings.Replace(all, "hash only", "unverified", 1)},
-		{name: "no answer", road: road{failing: "ask"}, want: "ask", err: errStep},
-		{name: "no lock", road: road{failing: "begin"}, want: "ask, begin 0", err: errStep},
-		{name: "no stage", road: road{failing: "stage"}, want: "ask, begin 0, stage, close", err: errStep},
-		{name: "no archive", road: road{failing: "fetch"}, want: "ask, begin 0, stage, fetch, close", err: errStep},
-		{name: "no contents", road: road{failing: "unpack", offered: []sources.Hash{zh("a")}}, want: "ask, begin 0, stage, fetch, unpack, close", err: errStep},
-		{name: "no commit", road: road{failing: "commit", offered: []sources.Hash{zh("a")}}, want: all, err: errStep},
+		{name: "stored package suffices", locked: []sources.Hash{h1("a")}, looked: held("a").Package},
+		{name: "stored package does not suffice", locked: []sources.Hash{h1("a")}, looked: held("b").Package, road: road{offered: []sources.Hash{zh("a")}}, want: all},
+		{name: "stored meanwhile", road: road{offered: []sources.Hash{zh("a")}, held: held("a")}, want: "ask, begin 0, close"},
+		{name: "another package is stored", road: road{offered: []sources.Hash{zh("a")}, held: held("b")}, want: all},
+		{name: "another archive is received", road: road{offered: []sources.Hash{zh("b")}}, want: "ask, begin 0, stage, fetch, close, begin 0, stage, fetch, close", err: errAny},
+		{name: "second attempt succeeds", road: road{offered: []sources.Hash{zh("a")}, archives: []string{"b", "a"}}, want: "ask, begin 0, stage, fetch, close, begin 0, stage, fetch, unpack, commit hash only, close"},
+		{name: "contents differ from the locked ones", locked: []sources.Hash{h1("b")}, road: road{offered: []sources.Hash{zh("a")}}, want: "ask, begin 0, stage, fetch, unpack, close", err: errAny},
+		{name: "contents differ from the verified ones", road: road{offered: []sources.Hash{zh("a")}, held: sources.Held{Known: held("b").Package}}, want: "ask, begin 0, stage, fetch, unpack, close", err: errAny},
+		{name: "cannot be verified", road: road{}, want: strings.Replace(all, "hash only", "unverified", 1)},
+		{name: "source fails", road: road{failing: "ask"}, want: "ask", err: errStep},
+		{name: "locking fails", road: road{failing: "begin"}, want: "ask, begin 0", err: errStep},
+		{name: "staging fails", road: road{failing: "stage"}, want: "ask, begin 0, stage, close", err: errStep},
+		{name: "download fails", road: road{failing: "fetch"}, want: "ask, begin 0, stage, fetch, close", err: errStep},
+		{name: "unpacking fails", road: road{failing: "unpack", offered: []sources.Hash{zh("a")}}, want: "ask, begin 0, stage, fetch, unpack, close", err: errStep},
+		{name: "commit fails", road: road{failing: "commit", offered: []sources.Hash{zh("a")}}, want: all, err: errStep},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			r := &c.road
@@ -161,11 +161,10 @@ func TestRoad(t *testing.T) {
 	}
 }
 
-// errAny stands for any error.
+// errAny matches any error.
 var errAny = errors.New("any")
 
-// Locked hashes say nothing against a package if all of those that count are of other
-// platforms.
+// Locked hashes do not refuse a package if all that count belong to other platforms.
 func TestOfOthers(t *testing.T) {
 	h := func(hashes ...sources.Hash) []sources.Hash { return hashes }
 	for _, c := range []struct {

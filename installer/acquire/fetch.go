@@ -21,14 +21,14 @@ import (
 	"github.com/larder-cli/larder/sources/trust"
 )
 
-// fetched is a package that has been fetched, and not unpacked yet.
+// fetched is a package that has been fetched but not unpacked.
 type fetched struct {
 	sources.Payload
 	sources.Provenance
 	size       int64       // of the archive in bytes
-	before     os.FileInfo // of a local archive, as it was when it was hashed
+	before     os.FileInfo // of a local archive, at the time it was hashed
 	downloaded bool
-	from       string // the URL that it was downloaded from, after redirects; without secrets
+	from       string // URL of the download, after redirects; without secrets
 }
 
 // close closes what fetch opened.
@@ -50,7 +50,7 @@ func (f fetched) unchanged() error {
 	return nil
 }
 
-// fetch gets the package onto this machine and takes its archive's hash.
+// fetch gets the package onto this machine and hashes its archive.
 func (a *Acquirer) fetch(ctx context.Context, req Request, offer Offer, stage sources.Stage) (got fetched, err error) {
 	begun := Event{Step: Fetching, Package: req.ID, Source: offer.Source}
 	if offer.Location.URL != "" {
@@ -89,13 +89,13 @@ func (a *Acquirer) fetch(ctx context.Context, req Request, offer Offer, stage so
 	return got, nil
 }
 
-// goodFor is how long an archive is taken to be where a source said that it is. Servers
-// that sign URLs let them expire after 30 seconds or more.
+// goodFor is how long the location of an archive is used without querying the source
+// again. Signed URLs of servers are valid for at least 30 seconds.
 const goodFor = 10 * time.Second
 
-// relocate asks the source where an offered archive is by now, as a server may sign URLs
-// that expire while the archive waits for its turn or arrives. Nothing else about it may
-// have changed.
+// relocate queries the source for the current URL of an offered archive, because a
+// signed URL may expire while the archive waits for a slot or is being downloaded. It
+// returns an error if anything else about the package has changed.
 func relocate(ctx context.Context, offer Offer) (url string, err error) {
 	now, err := offer.Again(ctx)
 	if err != nil {
@@ -129,7 +129,8 @@ func (a *Acquirer) open(ctx context.Context, offer Offer, got *fetched) (err err
 	return nil
 }
 
-// openArchive opens a local archive, unless it is larger than packages can be.
+// openArchive opens a local archive. It returns an error if the archive is too large
+// for a package.
 func openArchive(path string) (*os.File, os.FileInfo, error) {
 	f, info, err := disk.OpenFile(path)
 	if err != nil {
@@ -143,8 +144,8 @@ func openArchive(path string) (*os.File, os.FileInfo, error) {
 }
 
 // isOffered reports whether a stored package is the one that a source offers. A local
-// source without hashes is read to compare, unless the package is known to be a copy of
-// it. For a remote one without hashes the recorded URL must be the same.
+// source without hashes is read for the comparison, unless the package is a recorded
+// copy of it. For a remote source without hashes the recorded URL must be the same.
 func isOffered(ctx context.Context, offer Offer, s sources.Stored) bool {
 	if sources.AnyUsable(offer.Hashes) {
 		return sources.MatchesAny(offer.Hashes, s.H1, s.ZipH1, s.ZH)
@@ -174,18 +175,19 @@ func hashArchive(ctx context.Context, path string) (sources.Hash, error) {
 	return sources.ZipHash(sum), err
 }
 
-// arriving hashes an archive on its way to the stage, and reports how far it has come.
+// arriving hashes an archive while it is written to the stage, and reports the
+// progress.
 type arriving struct {
-	stage  sources.Stage // nil if the archive stays where it is
+	stage  sources.Stage // nil if the archive is not copied
 	sum    hash.Hash
 	done   int64
 	size   int64
 	hashes []sources.Hash
 	report func(done, size int64)
 
-	reported   int64 // how many of done
+	reported   int64 // value of done in the last report
 	reportedAt time.Time
-	broken     error // why nothing more may be written
+	broken     error // error that stops further writes
 }
 
 func (a *Acquirer) arriving(offer Offer, stage sources.Stage) *arriving {
@@ -220,8 +222,8 @@ func (a *arriving) Begin(validator string) error {
 	return a.stage.Begin(validator)
 }
 
-// Resume implements [fetch.Stage]. It hashes what is left of an interrupted download of the
-// same archive.
+// Resume implements [fetch.Stage]. It hashes the kept part of an interrupted download
+// of the same archive.
 func (a *arriving) Resume() (have int64, validator string) {
 	at := slices.IndexFunc(a.hashes, func(h sources.Hash) bool { return h.Scheme() == sources.ZH })
 	if at < 0 {
@@ -232,7 +234,7 @@ func (a *arriving) Resume() (have int64, validator string) {
 		a.done, err = io.Copy(a.sum, held)
 	}
 	if err != nil || note == "" {
-		a.broken = a.Begin("") // what is held must be what was hashed
+		a.broken = a.Begin("") // the kept part must be the hashed one
 		return 0, ""
 	}
 	return a.done, note
@@ -246,7 +248,7 @@ func (a *arriving) reportDone() {
 	a.report(a.done, a.size)
 }
 
-// end is the hash of the whole archive, once it has arrived.
+// end returns the hash of the whole archive after the last write.
 func (a *arriving) end() sources.Hash {
 	if a.reported != a.done {
 		a.reportDone()

@@ -9,12 +9,12 @@ import (
 	"github.com/larder-cli/larder/sources/trust"
 )
 
-// A HashMismatchError is a package whose hashes are not among those that are stated.
+// A HashMismatchError reports a package whose hashes are not among the expected ones.
 type HashMismatchError struct {
-	By   string         // what states them; empty if it is the source itself
-	From string         // the URL that the package was downloaded from; empty if it was not
-	Want []sources.Hash // any one of these would have sufficed
-	Got  []sources.Hash // those of the package
+	By   string         // origin of the expected hashes; empty for the source itself
+	From string         // URL of the download; empty if there was none
+	Want []sources.Hash // the expected hashes; any one would have matched
+	Got  []sources.Hash // the hashes of the package
 }
 
 func (e *HashMismatchError) Error() string {
@@ -28,7 +28,7 @@ func (e *HashMismatchError) Error() string {
 	return text + e.By + " has " + list(e.Want)
 }
 
-// downloadedFrom adds the URL to err if that is a mismatch.
+// downloadedFrom sets the URL in err if err is a mismatch.
 func downloadedFrom(url string, err error) error {
 	if mismatch := (*HashMismatchError)(nil); errors.As(err, &mismatch) {
 		mismatch.From = url
@@ -36,10 +36,10 @@ func downloadedFrom(url string, err error) error {
 	return err
 }
 
-// A NotSignedError is a package without the signature that is required.
+// A NotSignedError reports a package without the required signature.
 type NotSignedError struct {
 	Verdict sources.Verdict
-	Err     error // the signature that does not count; nil if that isn't the reason
+	Err     error // why the signature is not accepted; nil if there is none
 }
 
 func (e *NotSignedError) Unwrap() error { return e.Err }
@@ -51,15 +51,15 @@ func (e *NotSignedError) Error() string {
 	return fmt.Sprintf("a signature is required, and the package is %q", e.Verdict)
 }
 
-// IsOther reports whether an error says that a source has a package, but not the one
-// that it should be.
+// IsOther reports whether an error means that a source has a different package from
+// the expected one.
 func IsOther(err error) bool {
 	var mismatch *HashMismatchError
 	var republished *RepublishedError
 	return errors.As(err, &mismatch) || errors.As(err, &republished)
 }
 
-// An Authority states hashes of a package from before.
+// An Authority is an origin of previously recorded hashes.
 type Authority struct{ name, hint string }
 
 // The authorities.
@@ -68,15 +68,15 @@ var (
 	TheOneBefore = Authority{"the one before", "it was republished under the same version; do not use it before its publisher has explained it"}
 )
 
-// Refuse is the error of a package that has none of the hashes the authority states.
+// Refuse returns the error for a package with none of the authority's hashes.
 func (by Authority) Refuse(want []sources.Hash, got ...sources.Hash) error {
 	return sources.WithHint(&HashMismatchError{By: by.name, Want: want, Got: got}, "%s", by.hint)
 }
 
-// verify verifies the signed checksums of a package before any of it is fetched, as far
-// as the source states the archive's checksum: registries do, and most network mirrors.
-// What a mirror states only ever refuses a package: its evidence counts once the archive
-// is here, see judgeArchive.
+// verify verifies the signed checksums of a package before it is fetched, if the
+// source states the archive's checksum: registries do, and most network mirrors.
+// Evidence of a mirror can only cause a refusal here. It counts as verification once
+// the archive has been fetched, see judgeArchive.
 func (a *Acquirer) verify(offer Offer) (trust.Report, error) {
 	switch {
 	case offer.Signed == nil:
@@ -93,8 +93,9 @@ func (a *Acquirer) verify(offer Offer) (trust.Report, error) {
 	}
 }
 
-// verifyStated verifies a mirror's evidence for the archive that the mirror states: for
-// any of them, if it states several. If it states none, the report is empty.
+// verifyStated verifies a mirror's evidence for the checksum of the archive that the
+// mirror states. If it states several, one must verify. If it states none, the report
+// is empty.
 func (a *Acquirer) verifyStated(offer Offer) (trust.Report, error) {
 	var refused error
 	for _, h := range offer.Hashes {
@@ -110,8 +111,8 @@ func (a *Acquirer) verifyStated(offer Offer) (trust.Report, error) {
 	return trust.Report{}, refused
 }
 
-// verifyCarried verifies the signed checksums that a mirror carries. They must list this
-// very archive, under whichever name.
+// verifyCarried verifies the signed checksums from a mirror. They must contain this
+// archive, under any file name.
 func (a *Acquirer) verifyCarried(offer Offer, zh sources.Hash) (trust.Report, error) {
 	report, err := trust.VerifyCarried(offer.Signed, zh, a.trust(offer.ID.Provider))
 	if err != nil {
@@ -120,8 +121,8 @@ func (a *Acquirer) verifyCarried(offer Offer, zh sources.Hash) (trust.Report, er
 	return report, nil
 }
 
-// judgeOffer refuses an offer that can only be refused once it is downloaded: without the
-// signature that is required, or of another archive than is locked.
+// judgeOffer refuses an offer that would be refused after the download: without a
+// required signature, or for an archive that is not locked.
 func (a *Acquirer) judgeOffer(req Request, offer Offer) error {
 	if a.opts.RequireSigned && (offer.Kind == sources.FromRegistry || offer.Signed == nil) && offer.Payload == nil {
 		if err := a.checkSigned(req.ID, offer.Report, verdictOf(req, offer, offer.Report)); err != nil {
@@ -135,9 +136,9 @@ func (a *Acquirer) judgeOffer(req Request, offer Offer) error {
 	return nil
 }
 
-// judgeArchive checks the archive's hash against everything that states one for archives,
-// and returns the report on its signature. A mirror or lock file that has h1: hashes
-// besides may yet prove right when the contents are known.
+// judgeArchive compares the archive's hash with all stated archive hashes, and
+// returns the report on its signature. If a mirror or lock file also has h1: hashes,
+// a mismatch is not final before the contents are known.
 func (a *Acquirer) judgeArchive(req Request, offer Offer, got fetched) (trust.Report, error) {
 	if got.ZH == "" {
 		return offer.Report, nil
@@ -154,14 +155,14 @@ func (a *Acquirer) judgeArchive(req Request, offer Offer, got fetched) (trust.Re
 	return a.verifyCarried(offer, got.ZH)
 }
 
-// refuses reports whether hashes, none of which are of contents, are all of other
-// archives.
+// refuses reports whether the archive hash contradicts hashes: none matches, and
+// there are no h1: hashes that may match the contents.
 func refuses(want []sources.Hash, zh sources.Hash) bool {
 	return sources.AnyUsable(want) && !sources.MatchesAny(want, zh) && !sources.AnyOf(sources.H1, want)
 }
 
-// judgeContents is the last judgement, with everything known, before anything becomes
-// visible.
+// judgeContents is the last check before the package becomes visible, when all hashes
+// are known.
 func (a *Acquirer) judgeContents(req Request, offer Offer, report trust.Report, got fetched, c sources.Contents, known sources.Stored) (sources.Verdict, error) {
 	err := got.unchanged()
 	if err == nil {
@@ -177,8 +178,9 @@ func (a *Acquirer) judgeContents(req Request, offer Offer, report trust.Report, 
 	return verdict, err
 }
 
-// checkSigned is for those who require a signature. A name that is not this
-// package's may be that of an older release, whose signature is as good.
+// checkSigned checks the signature requirement. If the checksums contain the archive
+// under another package's file name, the signature may be that of an older release,
+// so it is not accepted.
 func (a *Acquirer) checkSigned(id sources.PackageID, report trust.Report, v sources.Verdict) error {
 	switch {
 	case !a.SignedEnough(v) && report.Untrusted != nil:
@@ -191,8 +193,8 @@ func (a *Acquirer) checkSigned(id sources.PackageID, report trust.Report, v sour
 	return nil
 }
 
-// checkHashes checks the hashes of the contents, or of the archive, against the source's
-// and the lock file's: one of each must match.
+// checkHashes compares the hashes of the contents or of the archive with those of the
+// source and of the lock file: one of each must match.
 func checkHashes(req Request, offer Offer, f fetched, c sources.Contents) error {
 	got := []sources.Hash{c.H1}
 	if c.ZipH1 != c.H1 && c.ZipH1 != "" {
@@ -210,9 +212,9 @@ func checkHashes(req Request, offer Offer, f fetched, c sources.Contents) error 
 	return nil
 }
 
-// provable reports whether the lock file's hashes are of a kind that this package can be
-// checked against. A directory has no archive to hash, so engines accept any if only
-// archives were locked, and so do we.
+// provable reports whether this package can have hashes of the same kind as the lock
+// file's. A directory has no archive hash, so if only archive hashes are locked,
+// Larder accepts any directory, as the engines do.
 func provable(req Request, offer Offer) bool {
 	if offer.Location.Dir != "" {
 		return sources.AnyOf(sources.H1, req.Locked)
@@ -224,7 +226,7 @@ func sourceHint(err error) error {
 	return sources.WithHint(err, "it was damaged on the way or replaced; try again, and if this stays so do not use it before its publisher has explained it")
 }
 
-// verdictOf is the verdict on a package that has passed all checks.
+// verdictOf returns the verdict on a package that has passed all checks.
 func verdictOf(req Request, offer Offer, report trust.Report) sources.Verdict {
 	switch {
 	case report.Verdict > sources.HashOnly:

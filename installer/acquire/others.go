@@ -7,10 +7,11 @@ import (
 	"github.com/larder-cli/larder/sources/trust"
 )
 
-// OfOthers reports whether a lock file has hashes of the version's packages for other
-// platforms alone, so that they say nothing against the package for this platform. The
-// zh: hashes decide; without any, the h1: hashes do. A hash is of another platform if it
-// is among known, or if a package with it was verified on this machine before.
+// OfOthers reports whether all locked hashes of a version belong to packages for
+// other platforms, so that they do not refuse the package for this platform. The zh:
+// hashes decide; without zh: hashes, the h1: hashes do. A hash belongs to another
+// platform if it is in known, or if a package with it was verified on this machine
+// before.
 func (a *Acquirer) OfOthers(id sources.PackageID, locked, known []sources.Hash) bool {
 	scheme := sources.H1
 	if sources.AnyOf(sources.ZH, locked) {
@@ -27,16 +28,16 @@ func (a *Acquirer) OfOthers(id sources.PackageID, locked, known []sources.Hash) 
 	return explained(known) || explained(a.recordedForOthers(id))
 }
 
-// Unlocked reports whether a request has locked hashes of packages for other platforms
-// alone, given what a source or a store states of the package. It is false if the request
-// doesn't expect that.
+// Unlocked reports whether all locked hashes of a request belong to other platforms,
+// given the hashes that a source or store states for the package. It is false if the
+// request does not allow for that.
 func (a *Acquirer) Unlocked(req Request, stated sources.Package) bool {
 	return req.OtherPlatforms && !sources.MatchesAny(req.Locked, stated.Hashes...) &&
 		a.OfOthers(req.ID, req.Locked, append(StatedForOthers(stated), req.Others...))
 }
 
-// StatedForOthers are the hashes that a source states for packages of the version for
-// other platforms, by itself or with signed checksums.
+// StatedForOthers returns the hashes that a source states for the version's packages
+// for other platforms, directly or in signed checksums.
 func StatedForOthers(offer sources.Package) []sources.Hash {
 	hashes := slices.Clone(offer.Others)
 	if offer.Signed == nil {
@@ -54,8 +55,9 @@ func StatedForOthers(offer sources.Package) []sources.Hash {
 	return hashes
 }
 
-// recordedForOthers are the hashes of the version's packages for other platforms that were
-// verified on this machine. A record that can't be read stops those who need the package.
+// recordedForOthers returns the hashes of the version's packages for other platforms
+// that were verified on this machine. It ignores records that can't be read: requests
+// for those packages fail.
 func (a *Acquirer) recordedForOthers(id sources.PackageID) []sources.Hash {
 	var hashes []sources.Hash
 	for _, platform := range a.recorded(id) {

@@ -9,8 +9,8 @@ import (
 	"github.com/larder-cli/larder/sources/trust"
 )
 
-// Readings are the hashes of packages on this machine, for dry runs. Installers that
-// share Readings read each package once. The zero Readings are ready to use.
+// Readings hold the hashes of local packages for dry runs. Installers that share
+// Readings read each package once. The zero Readings are ready to use.
 type Readings struct {
 	memo sources.Memo[sources.Location, reading]
 }
@@ -45,8 +45,8 @@ func readArchive(ctx context.Context, path string) (r reading, err error) {
 	return r, err
 }
 
-// rehearse is Take for a dry run. It fails where the real one would, as far as that can
-// be known: packages on this machine are read and judged, others are not downloaded.
+// rehearse is Take for a dry run. It fails where the real one would, if that can be
+// determined: it reads and checks local packages, and downloads nothing.
 func (a *Acquirer) rehearse(ctx context.Context, req Request, offer Offer) (Result, error) {
 	res := Result{Offer: offer, Report: offer.Report}
 	known, err := a.recall(req.ID)
@@ -79,7 +79,7 @@ func (a *Acquirer) rehearse(ctx context.Context, req Request, offer Offer) (Resu
 	return res, err
 }
 
-// rehearseLocal judges a package on this machine as if the store took it.
+// rehearseLocal checks a local package as Take would.
 func (a *Acquirer) rehearseLocal(ctx context.Context, req Request, offer Offer, known sources.Stored) (sources.Stored, trust.Report, error) {
 	var report trust.Report
 	read, err := a.opts.Readings.of(ctx, offer.Location)

@@ -11,19 +11,19 @@ import (
 	"github.com/larder-cli/larder/sources/trust"
 )
 
-// A RepublishedError is a package that differs from the one that was verified before
-// of the same version and platform.
+// A RepublishedError reports a package that differs from the one that was verified
+// before for the same version and platform.
 type RepublishedError struct {
 	Was Publication
 	Now Publication
 }
 
-// A Publication is one of several packages that go by the same name.
+// A Publication is one of several packages with the same ID.
 type Publication struct {
 	Hashes []sources.Hash
 	From   string    // a URL, a path or a source
-	Signer string    // its signer and their key; empty if it is unsigned
-	Since  time.Time // when it was first seen; zero if that is now
+	Signer string    // the signer and the key; empty if it is unsigned
+	Since  time.Time // when it was first seen; zero for now
 }
 
 func (e *RepublishedError) Error() string {
@@ -39,8 +39,8 @@ func (p Publication) String() string {
 	return fmt.Sprintf("%s from %s, %s", list(p.Hashes), p.From, signer)
 }
 
-// checkRelease refuses a release whose publisher has signed other archives than those
-// that are recorded, before anything is fetched. The archives for all platforms are one
+// checkRelease refuses a release whose publisher has signed other archives than the
+// recorded ones, before anything is fetched. The archives for all platforms form one
 // release.
 func (a *Acquirer) checkRelease(req Request, offer Offer, known sources.Stored) error {
 	if offer.Kind != sources.FromRegistry || offer.Signed == nil || sources.MatchesAny(req.Locked, offer.Hashes...) {
@@ -48,7 +48,7 @@ func (a *Acquirer) checkRelease(req Request, offer Offer, known sources.Stored) 
 	}
 	now := Publication{Hashes: offer.Hashes, From: offer.Source, Signer: signer(offer.Report)}
 	switch {
-	case known.Signed != nil && sources.MatchesAny(offer.Hashes, known.ZH): // the others were compared then
+	case known.Signed != nil && sources.MatchesAny(offer.Hashes, known.ZH): // the others were compared at that time
 		return nil
 	case known.Signed != nil && known.ZH != "":
 		return a.republished(known, now)
@@ -67,7 +67,7 @@ func (a *Acquirer) checkRelease(req Request, offer Offer, known sources.Stored) 
 		}
 		was, err := a.recall(other)
 		if err != nil || was.Signed == nil || was.ZH == "" || was.ZH == zh {
-			continue // a record that can't be read stops those who need the package
+			continue // requests for the package of an unreadable record fail
 		}
 		now.Hashes = []sources.Hash{zh}
 		return fmt.Errorf("for %s, %w", platform, a.republished(was, now))
@@ -75,9 +75,9 @@ func (a *Acquirer) checkRelease(req Request, offer Offer, known sources.Stored) 
 	return nil
 }
 
-// CheckRelease is the check of [Acquirer.Take] for a package that is not fetched: that its
-// publisher has signed no other archives before. What the store has recorded of the
-// package is known, without H1 if that is nothing.
+// CheckRelease is the check of [Acquirer.Take] for a package that is not fetched: the
+// publisher must not have signed other archives before. known is the store's record
+// of the package, without H1 if there is none.
 func (a *Acquirer) CheckRelease(req Request, offer Offer, known sources.Stored) error {
 	known, err := a.verified(req.ID, known)
 	if err == nil {
@@ -89,7 +89,8 @@ func (a *Acquirer) CheckRelease(req Request, offer Offer, known sources.Stored) 
 	return err
 }
 
-// recorded lists the platforms for which the version's hashes are recorded anywhere.
+// recorded returns the platforms for which hashes of the version are recorded
+// anywhere.
 func (a *Acquirer) recorded(id sources.PackageID) []sources.Platform {
 	all, _ := a.into.Recorded(id.Provider, id.Version)
 	if a.opts.Memory != nil {
@@ -100,8 +101,8 @@ func (a *Acquirer) recorded(id sources.PackageID) []sources.Platform {
 	return slices.Compact(all)
 }
 
-// checkKnown refuses a package that is another one than is recorded, unless it is what
-// the lock file has: then somebody has decided to use it.
+// checkKnown refuses a package that differs from the recorded one, unless the lock
+// file contains it: then a user has decided to use it.
 func (a *Acquirer) checkKnown(req Request, offer Offer, report trust.Report, got fetched, c sources.Contents, known sources.Stored) error {
 	if known.H1 == "" || known.Imported || known.H1 == c.H1 || known.ZH != "" && known.ZH == got.ZH {
 		return nil
@@ -118,8 +119,8 @@ func (a *Acquirer) checkKnown(req Request, offer Offer, report trust.Report, got
 	return err
 }
 
-// CheckRepublished refuses a package that is not the one that was verified here
-// before, as it comes from the file or mirror called from. It is for commands that
+// CheckRepublished refuses a package that differs from the one that was verified here
+// before. The package is from the file or mirror called from. Commands use it if they
 // move packages without installing them.
 func CheckRepublished(memory Memory, s sources.Stored, from string) error {
 	was, err := memory.Recall(s.ID)
@@ -140,8 +141,8 @@ func CheckRepublished(memory Memory, s sources.Stored, from string) error {
 	return &sources.PackageError{ID: s.ID, Err: new(Acquirer).republished(was, now)}
 }
 
-// recall returns the hashes that a package had when this user verified it, wherever
-// that was: in the store, or elsewhere. Without a record it returns none.
+// recall returns the hashes of a package that this user has verified, from the store
+// or from another record. Without a record it returns none.
 func (a *Acquirer) recall(id sources.PackageID) (sources.Stored, error) {
 	known, err := a.into.Recall(id)
 	if err := UnlessNotFound(err); err != nil {
@@ -150,8 +151,8 @@ func (a *Acquirer) recall(id sources.PackageID) (sources.Stored, error) {
 	return a.verified(id, known)
 }
 
-// verified is what the store has recorded of a package or, if that is nothing or only
-// an import's claim, what this user has verified elsewhere.
+// verified returns the store's record of a package. If there is none, or only an
+// import's claim, it returns this user's record from elsewhere.
 func (a *Acquirer) verified(id sources.PackageID, known sources.Stored) (sources.Stored, error) {
 	if known.H1 != "" && !known.Imported || a.opts.Memory == nil {
 		return known, nil
@@ -163,8 +164,8 @@ func (a *Acquirer) verified(id sources.PackageID, known sources.Stored) (sources
 	return elsewhere, err
 }
 
-// UnlessNotFound is the error of a record that cannot be read. Without a record there
-// is nothing to differ from.
+// UnlessNotFound returns the error of a record that cannot be read. It returns nil if
+// there is no record, because there is then nothing to compare with.
 func UnlessNotFound(err error) error {
 	if errors.Is(err, sources.ErrNotFound) {
 		return nil
@@ -186,7 +187,7 @@ func (a *Acquirer) republished(was sources.Stored, now Publication) error {
 		"do not use it before its publisher has explained it; to take it nevertheless, first run larder cache forget %s@%s", was.ID.Provider, was.ID.Version)
 }
 
-// signer names the signer of a package in messages.
+// signer returns the name of a package's signer for messages.
 func signer(r trust.Report) string {
 	switch {
 	case r.KeyID == "":

@@ -2,11 +2,11 @@ package acquire
 
 import "context"
 
-// Slots bound how many packages are fetched, unpacked, hashed or linked at once,
-// in all Acquirers that share them.
+// Slots limit the number of packages that are fetched, unpacked, hashed or linked
+// concurrently, in all Acquirers that share them.
 type Slots chan struct{}
 
-// NewSlots makes n slots, or 16 if n is 0.
+// NewSlots returns n slots, or 16 if n is 0.
 func NewSlots(n int) Slots {
 	if n == 0 {
 		n = 16
@@ -14,12 +14,12 @@ func NewSlots(n int) Slots {
 	return make(Slots, n)
 }
 
-// A Slot is the place of one package among those in work, once it is taken. The zero
-// Slot is not taken.
+// A Slot is the slot of one package. The zero Slot is not taken.
 type Slot struct{ of Slots }
 
-// Enter takes the request's slot, unless that was done before, and waits until there is
-// one. Questions need none: servers may be far away, and answers are small.
+// Enter takes the request's slot, unless it is already taken, and waits until one is
+// free. Queries to sources require no slot: servers may be far away, and responses
+// are small.
 func (a *Acquirer) Enter(ctx context.Context, req Request) error {
 	if req.Slot == nil || req.Slot.of != nil {
 		return nil
@@ -38,7 +38,7 @@ func (a *Acquirer) Enter(ctx context.Context, req Request) error {
 	return nil
 }
 
-// Leave gives the slot back, if it is taken.
+// Leave releases the slot, if it is taken.
 func (s *Slot) Leave() {
 	if s.of != nil {
 		<-s.of

@@ -9,14 +9,14 @@ import (
 	"github.com/larder-cli/larder/sources"
 )
 
-// header is the text that an engine puts at the top of a lock file.
+// header returns the text that an engine writes at the top of a lock file.
 func header(e sources.Engine) string {
 	return fmt.Sprintf("# This file is maintained automatically by \"%s init\".\n"+
 		"# Manual edits may be lost in future updates.\n", e)
 }
 
-// parseHeader reports whether a comment is a line of the header, and which
-// engine the line names, if any.
+// parseHeader reports whether a comment is a line of the header, and returns the
+// engine that the line names, if any.
 func parseHeader(comment string) (e sources.Engine, ok bool) {
 	for _, e := range []sources.Engine{sources.Terraform, sources.OpenTofu} {
 		first, rest, _ := strings.Cut(header(e), "\n")
@@ -30,7 +30,7 @@ func parseHeader(comment string) (e sources.Engine, ok bool) {
 	return "", false
 }
 
-// headerEngine is the engine named by the header among tokens, if any.
+// headerEngine returns the engine that the header in tokens names, if any.
 func headerEngine(tokens hclsyntax.Tokens) sources.Engine {
 	for _, t := range tokens {
 		if t.Type != hclsyntax.TokenComment && t.Type != hclsyntax.TokenNewline {

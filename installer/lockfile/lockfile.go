@@ -1,8 +1,8 @@
-// Package lockfile reads and writes the dependency lock file of a root module.
-// It knows the text of the file and the rules for changing it. The caller decides
+// Package lockfile reads and writes the dependency lock file of a root module. It
+// implements the format of the file and the rules for changing it. The caller decides
 // which versions and hashes belong in it.
 //
-// On disk it leaves .terraform.lock.hcl, replaced whole by rename.
+// On disk it leaves .terraform.lock.hcl, replaced as a whole by rename.
 //
 // # Format
 //
@@ -18,21 +18,21 @@
 //	  ]
 //	}
 //
-// The file is UTF-8 with LF line ends. The first line names the engine. One
-// blank line precedes each block. Blocks are in the order of
-// [sources.Provider.Compare], hashes in byte order and each once. Constraints
-// and hashes are left out when there are none.
+// The file is UTF-8 with LF line ends. The first line names the engine. One blank
+// line precedes each block. Blocks are sorted by [sources.Provider.Compare]. Hashes
+// are sorted in byte order, without duplicates. Constraints and hashes are left out
+// if there are none.
 //
-// Addresses, versions and constraints must be in canonical form. The engines
-// would evaluate an expression such as "1.${0}"; this package takes plain
-// strings and lists only, which is all that they ever write.
+// Addresses, versions and constraints must be in canonical form. The engines would
+// evaluate an expression such as "1.${0}"; this package accepts plain strings and
+// lists only, because the engines write nothing else.
 //
 // # Comments
 //
 // Engines drop comments when they rewrite the file. This package keeps them: a
-// comment follows the block, argument or hash it stands before or beside, and
-// goes when that goes. Paragraphs between the header and the first block stay
-// at the top, whatever follows the last block stays at the end.
+// comment before or beside a block, argument or hash moves with it, and is removed
+// with it. Paragraphs between the header and the first block stay at the top, and
+// comments after the last block stay at the end.
 package lockfile
 
 import (
@@ -44,27 +44,27 @@ import (
 // Name is the file's name in a root module.
 const Name = sources.LockFile
 
-// An Entry is what is locked for one provider.
+// An Entry is the locked data of one provider.
 type Entry struct {
 	Provider    sources.Provider
 	Version     sources.Version
-	Constraints sources.Constraints // in force when it was installed; may be out of date
-	Hashes      []sources.Hash      // of all platforms that are known
+	Constraints sources.Constraints // in effect when it was installed; may be out of date
+	Hashes      []sources.Hash      // of all known platforms
 }
 
 // A File is the contents of a lock file.
 type File struct {
-	Exists bool // false if there is no such file, which locks nothing
+	Exists bool // false if there is no file, which locks nothing
 
 	engine  sources.Engine
 	entries map[sources.Provider]Entry
 	assumed map[sources.Provider]Entry // see Migrate
-	lines   map[sources.Provider][]int // of the hashes in entries, in their order
+	lines   map[sources.Provider][]int // line numbers of the hashes in entries, in the same order
 	remarks remarks
 }
 
-// Entry is what the file locks for p, with the hashes as they stand there, and
-// false if it locks nothing for p.
+// Entry returns the locked data of p, with the hashes in the order of the file. It
+// returns false if there is none.
 func (f *File) Entry(p sources.Provider) (Entry, bool) {
 	e, ok := f.entries[p]
 	if !ok {
@@ -74,8 +74,8 @@ func (f *File) Entry(p sources.Provider) (Entry, bool) {
 	return e, ok
 }
 
-// Line is the line of the file, the first being 1, on which the block for p has
-// the hash h. It is the first such line if there are several, and 0 if there is none.
+// Line returns the line number, starting at 1, of the hash h in the block for p. It
+// is the first such line if there are several, and 0 if there is none.
 func (f *File) Line(p sources.Provider, h sources.Hash) int {
 	i := slices.Index(f.entries[p].Hashes, h)
 	if i < 0 {
@@ -84,7 +84,7 @@ func (f *File) Line(p sources.Provider, h sources.Hash) int {
 	return f.lines[p][i]
 }
 
-// Entries are all entries, sorted by provider.
+// Entries returns all entries, sorted by provider.
 func (f *File) Entries() []Entry {
 	var entries []Entry
 	for p := range f.entries {
@@ -94,10 +94,10 @@ func (f *File) Entries() []Entry {
 	return sorted(entries)
 }
 
-// Engine is the engine that the header names, and false if it names none.
+// Engine returns the engine that the header names, and false if it names none.
 func (f *File) Engine() (sources.Engine, bool) { return f.engine, f.engine != "" }
 
-// sorted is a copy of entries, in the order of the file.
+// sorted returns a copy of entries in the order of the file.
 func sorted(entries []Entry) []Entry {
 	return slices.SortedFunc(slices.Values(entries), func(a, b Entry) int {
 		return a.Provider.Compare(b.Provider)

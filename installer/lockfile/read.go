@@ -19,17 +19,18 @@ import (
 )
 
 const (
-	// MaxSize is room for some fifty thousand hashes.
+	// MaxSize is the maximum file size in bytes, enough for about fifty thousand
+	// hashes.
 	MaxSize = 4 << 20
 
-	// maxDepth bounds the brackets open at once: the parser recurses for each
-	// of them. A valid file has two.
+	// maxDepth limits the number of open brackets, because the parser recurses for
+	// each. A valid file has two.
 	maxDepth = 32
 )
 
-// Read reads the lock file at path. If there is none, the File is empty and does
-// not exist. The diagnostics are all problems at once. The File is nil if any of
-// them is an error.
+// Read reads the lock file at path. If there is none, the File is empty and its
+// Exists is false. The diagnostics are all problems in the file. The File is nil if
+// one of them is an error.
 func Read(path string) (*File, sources.Diagnostics) {
 	src, err := contents(path)
 	switch {
@@ -50,7 +51,7 @@ func contents(path string) ([]byte, error) {
 	return src, err
 }
 
-// A reader gathers what a lock file says, and what is wrong with it.
+// A reader collects the contents of a lock file and the problems in it.
 type reader struct {
 	name    string
 	file    *File
@@ -59,7 +60,7 @@ type reader struct {
 	diags   sources.Diagnostics
 }
 
-// parse reads src, the lock file called name.
+// parse parses src, the lock file called name.
 func parse(name string, src []byte) (*File, sources.Diagnostics) {
 	src = bytes.TrimPrefix(src, []byte("\ufeff"))
 	r := &reader{
@@ -81,7 +82,7 @@ func parse(name string, src []byte) (*File, sources.Diagnostics) {
 	return r.file, r.diags
 }
 
-// tell adds an error about the place at.
+// tell adds an error at a position.
 func (r *reader) tell(at hcl.Pos, hint, format string, args ...any) {
 	r.diags = append(r.diags, sources.Diagnostic{
 		File: r.name, Line: at.Line, Column: at.Column,
@@ -89,7 +90,7 @@ func (r *reader) tell(at hcl.Pos, hint, format string, args ...any) {
 	})
 }
 
-// syntax parses src as far as HCL goes, and reports whether it could.
+// syntax parses src as HCL, and reports whether that succeeded.
 func (r *reader) syntax(src []byte) (*hclsyntax.Body, hclsyntax.Tokens, bool) {
 	if line := conflict(src); line > 0 {
 		r.tell(hcl.Pos{Line: line, Column: 1}, "resolve the conflict first; if in doubt keep either side and lock again", "unresolved merge conflict")
@@ -109,8 +110,9 @@ func (r *reader) syntax(src []byte) (*hclsyntax.Body, hclsyntax.Tokens, bool) {
 	return file.Body.(*hclsyntax.Body), tokens, true
 }
 
-// conflict is the line of the first conflict marker of a version control
-// system, or 0. Without this, the parser would see the start of a heredoc.
+// conflict returns the line of the first conflict marker of a version control system,
+// or 0. Without this check, the parser would read the marker as the start of a
+// heredoc.
 func conflict(src []byte) int {
 	line := 0
 	for text := range bytes.Lines(src) {
@@ -122,8 +124,8 @@ func conflict(src []byte) int {
 	return 0
 }
 
-// plain reports whether tokens are only such as a lock file is made of. This
-// keeps from the parser all that makes it recurse or evaluate.
+// plain reports whether all tokens are of kinds that a lock file may contain. Others
+// could make the parser recurse or evaluate.
 func (r *reader) plain(tokens hclsyntax.Tokens) bool {
 	depth := 0
 	for _, t := range tokens {
@@ -147,7 +149,7 @@ func (r *reader) plain(tokens hclsyntax.Tokens) bool {
 	return true
 }
 
-// body reads what stands at the top level.
+// body reads the top level.
 func (r *reader) body(body *hclsyntax.Body) {
 	for _, a := range body.Attributes {
 		r.tell(a.SrcRange.Start, "a lock file has provider blocks only", "unexpected argument %q", a.Name)
@@ -166,7 +168,7 @@ func (r *reader) body(body *hclsyntax.Body) {
 	}
 }
 
-// module passes over a block that engines reserve for the future.
+// module skips a block that engines reserve for the future.
 func (r *reader) module(b *hclsyntax.Block, warn bool) {
 	if len(b.Labels) != 1 {
 		r.tell(b.TypeRange.Start, "", "module block needs one label, the module's path")
@@ -176,7 +178,7 @@ func (r *reader) module(b *hclsyntax.Block, warn bool) {
 		r.tell(b.TypeRange.Start, "", "dependency locks for modules are not supported, so this has no effect")
 		r.diags[len(r.diags)-1].Warning = true
 	}
-	// The block will not be written again, nor the comments in it.
+	// The block and the comments in it are not written again.
 	r.anchor(place{part: "module"}, b.TypeRange.Start, b.CloseBraceRange.End)
 }
 
@@ -259,7 +261,7 @@ func (r *reader) version(a *hclsyntax.Attribute) sources.Version {
 
 func (r *reader) constraints(a *hclsyntax.Attribute) sources.Constraints {
 	text, ok := r.text(a.Expr, "constraints")
-	if !ok || text == "" { // an empty string is no constraint here, though not in a configuration
+	if !ok || text == "" { // an empty string is no constraint here, unlike in a configuration
 		return sources.Constraints{}
 	}
 	c, err := sources.ParseConstraints(text)
@@ -272,7 +274,7 @@ func (r *reader) constraints(a *hclsyntax.Attribute) sources.Constraints {
 	return c
 }
 
-// hashes reads a list of hashes, and the line of each.
+// hashes reads a list of hashes and their line numbers.
 func (r *reader) hashes(p sources.Provider, a *hclsyntax.Attribute) (hashes []sources.Hash, lines []int) {
 	list, ok := a.Expr.(*hclsyntax.TupleConsExpr)
 	if !ok || len(list.Exprs) == 0 {
@@ -296,7 +298,7 @@ func (r *reader) hashes(p sources.Provider, a *hclsyntax.Attribute) (hashes []so
 		}
 		at := place{p, string(h)}
 		if seen[h] {
-			at.part = "duplicate" // will not be written again
+			at.part = "duplicate" // not written again
 		}
 		seen[h] = true
 		r.anchor(at, expr.Range().Start, expr.Range().End)
@@ -305,7 +307,7 @@ func (r *reader) hashes(p sources.Provider, a *hclsyntax.Attribute) (hashes []so
 	return hashes, lines
 }
 
-// text is the string that expr consists of.
+// text returns the value of a string literal.
 func (r *reader) text(expr hclsyntax.Expression, what string) (string, bool) {
 	v, diags := expr.Value(nil)
 	if diags.HasErrors() || v.IsNull() || v.Type() != cty.String {
@@ -315,7 +317,7 @@ func (r *reader) text(expr hclsyntax.Expression, what string) (string, bool) {
 	return v.AsString(), true
 }
 
-// hint is the outermost hint in err, if there is one.
+// hint returns the outermost hint in err, or "".
 func hint(err error) string {
 	if hints := sources.Hints(err); len(hints) > 0 {
 		return hints[0]

@@ -18,12 +18,12 @@ import (
 
 var check = sourcetest.Check
 
-// block is a provider block for acme/alpha with the given body.
+// block returns a provider block for acme/alpha with the given body.
 func block(body string) string {
 	return "provider \"registry.terraform.io/acme/alpha\" {\n" + body + "\n}\n"
 }
 
-func TestWhatIsAccepted(t *testing.T) {
+func TestAcceptedFiles(t *testing.T) {
 	for name, src := range map[string]string{
 		"empty":                 "",
 		"byte order mark":       "\ufeff" + block(`version = "1.0.0"`),
@@ -44,10 +44,10 @@ func TestWhatIsAccepted(t *testing.T) {
 	}
 }
 
-func TestWhatIsRefused(t *testing.T) {
+func TestRefusedFiles(t *testing.T) {
 	const version = "version = \"1.0.0\"\n"
 	label := func(s string) string { return "provider \"" + s + "\" {\n" + version + "}\n" }
-	// A text that ends in a colon goes on in the words of package sources.
+	// After a colon at the end of want, the text of package sources follows.
 	for _, c := range []struct{ name, src, want string }{
 		{"syntax", "provider {", `lock.hcl:1:10: unclosed configuration block`},
 		{"merge conflict", "\n<<<<<<< HEAD\n", `lock.hcl:2:1: unresolved merge conflict`},
@@ -89,10 +89,10 @@ func TestWhatIsRefused(t *testing.T) {
 		{"hash null", block(version + `hashes = [null]`), `lock.hcl:3:11: hash is not a string in quotes`},
 		{"hash without scheme", block(version + `hashes = ["a", ":b"]`), "lock.hcl:3:11: hash \"a\": no scheme\nlock.hcl:3:16: hash \":b\": no scheme"},
 		{"other argument", block(version + `protocols = ["5.0"]`), `lock.hcl:3:1: unexpected argument "protocols"`},
-		{"argument twice", block(version + version), `lock.hcl:3:1: attribute redefined`},
-		{"block inside", block(version + "hashes {\n}"), `lock.hcl:3:1: unexpected block "hashes"`},
+		{"duplicate argument", block(version + version), `lock.hcl:3:1: attribute redefined`},
+		{"nested block", block(version + "hashes {\n}"), `lock.hcl:3:1: unexpected block "hashes"`},
 
-		{"all at once", label("aws") + block("hashes = []\nversion = \"1\""),
+		{"several problems", label("aws") + block("hashes = []\nversion = \"1\""),
 			"lock.hcl:1:10: provider address \"aws\" is not in its full and normalized form\n" +
 				"lock.hcl:5:10: hashes is not a list of at least one hash\n" +
 				"lock.hcl:6:11: version \"1\" is not in its normalized form"},
@@ -191,7 +191,7 @@ func losesComments(src []byte, f *lockfile.File) bool {
 	return bytes.Contains(src, []byte("module")) || bytes.Contains(src, []byte(`""`))
 }
 
-// comments are the comments in src, but for headers.
+// comments returns the comments in src, except for headers.
 func comments(src []byte) []string {
 	tokens, _ := hclsyntax.LexConfig(src, "", hcl.InitialPos)
 	var cs []string

@@ -11,9 +11,9 @@ import (
 	"github.com/larder-cli/larder/sources"
 )
 
-// A place is something in a lock file that a comment can stand by. Parts of a
-// provider's block are "{", "version", "constraints", "hashes", each hash, "]"
-// and "}"; the file as a whole has a "head" and a "foot".
+// A place is an element of a lock file to which a comment can belong. Parts of a
+// provider's block are "{", "version", "constraints", "hashes", each hash, "]" and
+// "}". The file as a whole has a "head" and a "foot".
 type place struct {
 	provider sources.Provider // zero for the file as a whole
 	part     string
@@ -21,7 +21,7 @@ type place struct {
 
 var head, foot = place{part: "head"}, place{part: "foot"}
 
-// An anchor is where in the text a place was.
+// An anchor is the position of a place in the text.
 type anchor struct {
 	place      place
 	start, end hcl.Pos
@@ -31,36 +31,36 @@ func (r *reader) anchor(p place, start, end hcl.Pos) {
 	r.anchors = append(r.anchors, anchor{p, start, end})
 }
 
-// remarks are the comments of a file, by the place they stand by.
+// remarks are the comments of a file, by place.
 type remarks map[place]*remark
 
-// A remark is what the comments at one place say.
+// A remark holds the comments at one place.
 type remark struct {
-	before []comment // on lines of their own
-	apart  bool      // whether a blank line comes after those
+	before []comment // on separate lines
+	apart  bool      // whether a blank line follows those
 	after  []string  // at the end of the line
 }
 
-// A comment is one comment with its marks, but without the end of the line.
+// A comment is a comment including its delimiters, without the end of the line.
 type comment struct {
 	text  string
-	apart bool // whether a blank line comes before it
+	apart bool // whether a blank line precedes it
 }
 
-// commentText is a comment's text. Carriage returns are not worth keeping:
-// everything else in the file is rewritten with LF.
+// commentText returns a comment's text. It removes carriage returns, because the rest
+// of the file is rewritten with LF.
 func commentText(t hclsyntax.Token) string {
 	return strings.TrimRight(strings.ReplaceAll(string(t.Bytes), "\r", ""), " \t\n")
 }
 
-// attach gives each comment among tokens to the place it stands by: at the end
-// of a place's line to that, else to the place that comes next.
+// attach assigns each comment among tokens to a place: a comment at the end of a
+// place's line to that place, other comments to the next place.
 func attach(tokens hclsyntax.Tokens, anchors []anchor) remarks {
 	slices.SortFunc(anchors, func(a, b anchor) int { return cmp.Compare(a.start.Byte, b.start.Byte) })
 	rs := remarks{}
 	var waiting []comment // for the next place
 	last := -1            // line on which the latest token ended
-	next := 0             // anchor
+	next := 0             // index of the next anchor
 	for _, t := range tokens {
 		line := t.Range.Start.Line
 		for next < len(anchors) && anchors[next].start.Byte <= t.Range.Start.Byte {
@@ -100,8 +100,8 @@ func attach(tokens hclsyntax.Tokens, anchors []anchor) remarks {
 	return rs
 }
 
-// keepHead keeps those of the comments before the first block that stand
-// apart from it, and returns the others.
+// keepHead keeps the comments before the first block that a blank line separates from
+// it, and returns the others.
 func (rs remarks) keepHead(comments []comment, apart bool) []comment {
 	n := len(comments)
 	if !apart {
@@ -113,7 +113,7 @@ func (rs remarks) keepHead(comments []comment, apart bool) []comment {
 	return comments[n:]
 }
 
-// at is the remark at p, made if need be.
+// at returns the remark at p, and creates it if there is none.
 func (rs remarks) at(p place) *remark {
 	if rs[p] == nil {
 		rs[p] = &remark{}

@@ -9,26 +9,27 @@ import (
 	"github.com/larder-cli/larder/sources"
 )
 
-// A Change tells how new entries differ from a file's, each list sorted.
+// A Change lists the differences between new entries and a file's. Each list is
+// sorted.
 type Change struct {
 	Added   []sources.Provider
 	Removed []sources.Provider
-	Changed []sources.Provider // in version or hashes; in constraints if that counts
+	Changed []sources.Provider // in version or hashes; also in constraints if those are compared
 }
 
 // None reports whether nothing has changed.
 func (c Change) None() bool { return len(c.Added)+len(c.Removed)+len(c.Changed) == 0 }
 
-// Update is the text that engine e would write if entries, one for each
-// provider, replaced all that f holds, and what is different in it. If nothing
-// is, the file is to be left as it is and the text is nil. Constraints do not
-// count: the engines leave them out of the comparison.
+// Update returns the text that engine e would write if entries, one for each
+// provider, replaced all entries of f, and the differences. If there are none, the
+// text is nil and the file must not be changed. Differences in constraints do not
+// count, because the engines ignore them in the comparison.
 //
-// An engine that keeps a package which is installed already keeps its entry as
-// it is, out-of-date constraints included; so the caller passes that entry on.
+// An engine that keeps an installed package also keeps its entry unchanged, including
+// out-of-date constraints. The caller passes such an entry unchanged.
 //
-// What is assumed (see Migrate) counts as held. If entries lack any of it, OpenTofu
-// rewrites the file, and so constraints and the header count too.
+// Assumed entries (see Migrate) count as entries of f. If entries lack one of them,
+// OpenTofu rewrites the file, and then constraints and the header count too.
 func (f *File) Update(entries []Entry, e sources.Engine) ([]byte, Change) {
 	if !f.assumedInVain(entries) {
 		return f.update(entries, e, sameSelection)
@@ -40,7 +41,7 @@ func (f *File) Update(entries []Entry, e sources.Engine) ([]byte, Change) {
 	return text, change
 }
 
-// assumedInVain reports whether any of what is assumed is not in entries.
+// assumedInVain reports whether entries lack an assumed entry.
 func (f *File) assumedInVain(entries []Entry) bool {
 	for p := range f.assumed {
 		if !slices.ContainsFunc(entries, func(e Entry) bool { return e.Provider == p }) {
@@ -50,8 +51,8 @@ func (f *File) assumedInVain(entries []Entry) bool {
 	return false
 }
 
-// Rest are the entries of f for providers that entries lack, but for those that entries
-// have taken over (see Migrate).
+// Rest returns the entries of f for providers that entries lack, except for those
+// whose version entries contain under another address (see Migrate).
 func (f *File) Rest(entries []Entry) []Entry {
 	has := func(p sources.Provider) bool {
 		return slices.ContainsFunc(entries, func(e Entry) bool { return e.Provider == p })
@@ -64,16 +65,16 @@ func (f *File) Rest(entries []Entry) []Entry {
 	})
 }
 
-// Complete is [File.Update] for when hashes are found out, not packages
-// installed: the engines then write constraints again too, so these count.
+// Complete is [File.Update] after hashes were determined without installing packages.
+// The engines then also write constraints, so differences in constraints count.
 func (f *File) Complete(entries []Entry, e sources.Engine) ([]byte, Change) {
 	return f.update(entries, e, func(old, now Entry) bool {
 		return sameSelection(old, now) && old.Constraints.String() == now.Constraints.String()
 	})
 }
 
-// sameSelection compares what is selected. Hashes in another order are a
-// difference, so that engines and we agree on the text.
+// sameSelection compares versions and hashes. A different order of the hashes is a
+// difference, so that Larder writes the same text as the engines.
 func sameSelection(old, now Entry) bool {
 	return old.Version == now.Version && slices.Equal(old.Hashes, now.Hashes)
 }
@@ -87,7 +88,8 @@ func (f *File) update(entries []Entry, e sources.Engine, same func(old, now Entr
 	return f.render(entries, e), change
 }
 
-// normalized is entries as they are written: all in order, no hash twice.
+// normalized returns entries as they are written: sorted, with sorted hashes and no
+// duplicates.
 func normalized(entries []Entry) []Entry {
 	entries = sorted(entries)
 	for i := range entries {
@@ -96,7 +98,8 @@ func normalized(entries []Entry) []Entry {
 	return entries
 }
 
-// compare tells how entries, normalized and sorted, differ from f's.
+// compare returns the differences between entries, normalized and sorted, and those
+// of f.
 func (f *File) compare(entries []Entry, same func(old, now Entry) bool) Change {
 	var change Change
 	kept := map[sources.Provider]bool{}
@@ -118,8 +121,8 @@ func (f *File) compare(entries []Entry, same func(old, now Entry) bool) Change {
 	return change
 }
 
-// render is the text of a lock file with entries, normalized and sorted, and
-// those of f's comments whose places are in it.
+// render returns the text of a lock file with entries, normalized and sorted, and the
+// comments of f whose places are in it.
 func (f *File) render(entries []Entry, e sources.Engine) []byte {
 	if e == "" {
 		e = sources.Terraform
@@ -134,7 +137,7 @@ func (f *File) render(entries []Entry, e sources.Engine) []byte {
 	return w.out.Bytes()
 }
 
-// A writer writes lines, and the comments of their places with them.
+// A writer writes lines and the comments of their places.
 type writer struct {
 	out     bytes.Buffer
 	remarks remarks
@@ -166,7 +169,7 @@ func (w *writer) provider(e Entry) {
 	w.end(place{p, "}"}, "}")
 }
 
-// comments writes comments that stand for themselves, in their paragraphs.
+// comments writes separate comments, in their paragraphs.
 func (w *writer) comments(p place) {
 	for _, c := range w.remarks.get(p).before {
 		if c.apart {
@@ -176,8 +179,8 @@ func (w *writer) comments(p place) {
 	}
 }
 
-// opening writes the first line of a block, which has its blank line already,
-// and before it the paragraphs that belong to it.
+// opening writes the first line of a block, whose blank line has been written, and
+// the paragraphs that belong to it before that line.
 func (w *writer) opening(p place, text string) {
 	r := w.remarks.get(p)
 	for i, c := range r.before {
@@ -205,12 +208,12 @@ func (w *writer) lead(p place, indent string) {
 	}
 }
 
-// end writes the line for p itself, and the comments beside it.
+// end writes the line for p and the comments beside it.
 func (w *writer) end(p place, text string) {
 	w.out.WriteString(strings.Join(append([]string{text}, w.remarks.get(p).after...), " ") + "\n")
 }
 
-// get is the remark at p, or an empty one.
+// get returns the remark at p, or an empty one.
 func (rs remarks) get(p place) remark {
 	if r := rs[p]; r != nil {
 		return *r
@@ -218,13 +221,12 @@ func (rs remarks) get(p place) remark {
 	return remark{}
 }
 
-// Migrate makes f lock what OpenTofu takes to be locked besides its entries: for
-// each provider that Terraform's registry has in the namespace hashicorp, the
-// provider of the same name in OpenTofu's own, at the same version and with no
-// hashes. The warning tells the user which; it is empty if there are none.
+// Migrate adds the entries that OpenTofu assumes: for each provider of the namespace
+// hashicorp in Terraform's registry, the provider of the same name in OpenTofu's
+// registry, with the same version and without hashes. The warning lists them; it is
+// empty if there are none.
 //
-// The original entries are for the caller to keep or to drop, as its
-// requirements say.
+// The caller keeps or drops the original entries, depending on its requirements.
 func (f *File) Migrate() (warning string) {
 	f.assumed = map[sources.Provider]Entry{}
 	var pairs []string

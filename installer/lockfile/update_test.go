@@ -18,7 +18,7 @@ const (
 	tofu      = "# This file is maintained automatically by \"tofu init\".\n# Manual edits may be lost in future updates.\n"
 )
 
-// entry is an entry for a provider of the namespace acme unless it says more.
+// entry returns an entry for a provider. The namespace is acme if address has none.
 func entry(t *testing.T, address, version, constraints string, hashes ...sources.Hash) lockfile.Entry {
 	t.Helper()
 	v, err := sources.ParseVersion(version)
@@ -32,8 +32,8 @@ func entry(t *testing.T, address, version, constraints string, hashes ...sources
 	return e
 }
 
-// The wanted texts are what Terraform 1.11.4 writes.
-func TestTextIsTheEngines(t *testing.T) {
+// The wanted texts are those of Terraform 1.11.4.
+func TestTextEqualsEngines(t *testing.T) {
 	for _, c := range []struct {
 		name    string
 		old     string
@@ -42,7 +42,7 @@ func TestTextIsTheEngines(t *testing.T) {
 		want    string
 	}{
 		{
-			name: "all there is",
+			name: "everything",
 			entries: []lockfile.Entry{
 				entry(t, "acme/gamma", "3.1.0", ">= 3, <4", "zh:222", "h1:AAA=", "zh:111", "zh:222"),
 				entry(t, "acme/alpha", "2.5.1", "~> 2.0"),
@@ -107,7 +107,7 @@ provider "z.test/acme/a" {
 `,
 		},
 		{
-			name: "nothing needed any more",
+			name: "no requirements left",
 			old:  tofu + "\nprovider \"a.test/acme/a\" {\n  version = \"1.0.0\"\n}\n",
 			want: terraform,
 		},
@@ -166,7 +166,7 @@ provider "a.test/acme/b" {
 	}
 }
 
-func TestNothingNeededAndNoFileWritesNothing(t *testing.T) {
+func TestNoRequirementsAndNoFile(t *testing.T) {
 	text, change := new(lockfile.File).Update(nil, sources.Terraform)
 	sourcetest.Expect(t, text == nil && change.None(), "text = %q, change = %v", text, change)
 }
@@ -203,7 +203,7 @@ provider "a.test/acme/alpha" {
    end. */
 `
 
-func TestCommentsFollowWhatTheyStandBy(t *testing.T) {
+func TestCommentsMoveWithTheirPlace(t *testing.T) {
 	const want = tofu + `
 # Owned by the platform team.
 # see wiki
@@ -306,9 +306,9 @@ provider "registry.terraform.io/hashicorp/random" {
 	sourcetest.Equal(t, fmt.Sprint(rest()), fmt.Sprint(want[:2]), "for OpenTofu")
 }
 
-// What is assumed counts as held by the file, and OpenTofu rewrites a file for the sake of
-// an assumption that nothing requires.
-func TestUpdateOfWhatIsAssumed(t *testing.T) {
+// Assumed entries count as entries of the file, and OpenTofu rewrites the file if an
+// assumed entry is not required.
+func TestUpdateOfAssumedEntries(t *testing.T) {
 	const block = "\nprovider \"registry.terraform.io/hashicorp/null\" {\n  version     = \"1.0.0\"\n  constraints = %q\n  hashes = [\n    \"h1:a\",\n  ]\n}\n"
 	const terraforms = "# This file is maintained automatically by \"terraform init\".\n# Manual edits may be lost in future updates.\n"
 	tofus := strings.Replace(terraforms, "terraform", "tofu", 1)
@@ -317,7 +317,7 @@ func TestUpdateOfWhatIsAssumed(t *testing.T) {
 	for _, tt := range []struct {
 		name, old string
 		entries   []lockfile.Entry
-		want      string // the text; empty if the file is to be left as it is
+		want      string // the text; empty if the file must not be changed
 		changed   []sources.Provider
 	}{
 		{"as it would be", tofus + fmt.Sprintf(block, "~> 1.0"), []lockfile.Entry{kept}, "", nil},

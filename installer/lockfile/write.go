@@ -10,8 +10,8 @@ import (
 	"github.com/larder-cli/larder/sources/disk"
 )
 
-// Write makes text the lock file at path, whole or not at all. It is readable
-// by everyone whatever the umask. A symlink at path is replaced, not followed.
+// Write replaces the lock file at path with text, by rename. The file is readable by
+// all users regardless of the umask. A symlink at path is replaced, not followed.
 func Write(path string, text []byte) error {
 	if err := disk.WriteFile(path, text, disk.Synced); err != nil {
 		return fmt.Errorf("%s: %w", path, disk.Cause(err))
@@ -19,9 +19,9 @@ func Write(path string, text []byte) error {
 	return nil
 }
 
-// quote is s as a string literal of HCL, escaped as the engines escape it. They
-// use hclwrite, which would link a library for tests into the program and
-// initialise it at each start.
+// quote returns s as an HCL string literal, with the same escapes as the engines'.
+// They use hclwrite, which would link a test library into the program and initialise
+// it at each start.
 func quote(s string) string {
 	s = cty.StringVal(s).AsString() // normalized
 	var out strings.Builder

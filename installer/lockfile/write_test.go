@@ -11,12 +11,12 @@ import (
 	"github.com/larder-cli/larder/sources/sourcetest"
 )
 
-func TestWriteReplacesWholly(t *testing.T) {
+func TestWriteReplacesFile(t *testing.T) {
 	dir := t.TempDir()
 	path, elsewhere := filepath.Join(dir, lockfile.Name), filepath.Join(t.TempDir(), "shared.hcl")
 	check(t, os.WriteFile(elsewhere, []byte("old"), 0o600))
 	if err := os.Symlink(elsewhere, path); err != nil {
-		t.Skip(err) // Windows asks for a privilege
+		t.Skip(err) // Windows requires a privilege
 	}
 	check(t, lockfile.Write(path, []byte("new")))
 	text, _ := os.ReadFile(elsewhere)
@@ -42,7 +42,7 @@ func TestWriteThatFailsLeavesNothing(t *testing.T) {
 	onlyFile(t, dir)
 }
 
-// onlyFile checks that there is nothing beside the lock file in dir.
+// onlyFile checks that dir contains only the lock file.
 func onlyFile(t *testing.T, dir string) {
 	t.Helper()
 	names, err := os.ReadDir(dir)

@@ -7,9 +7,8 @@ import (
 	"github.com/larder-cli/larder/sources"
 )
 
-// A Cache remembers the modules that were read, so that those which many root
-// modules call are read once. It is safe for concurrent use. What changes on
-// disk after that goes unnoticed.
+// A Cache caches parsed modules, so that modules which many root modules call are
+// read once. It is safe for concurrent use. It does not detect later changes on disk.
 type Cache struct {
 	mu   sync.Mutex
 	read map[cacheKey]func() *reading
@@ -20,13 +19,13 @@ type cacheKey struct {
 	engine sources.Engine
 }
 
-// A reading is a module as it was read, with files named relative to it.
+// A reading is a module as it was read, with file names relative to it.
 type reading struct {
 	module
 	diags diagnostics
 }
 
-// reading is what is in a directory. A nil Cache remembers nothing.
+// reading returns the module in a directory. A nil Cache reads it each time.
 func (c *Cache) reading(path string, e sources.Engine) *reading {
 	if c == nil {
 		return readModule(path, e)
@@ -45,7 +44,7 @@ func (c *Cache) reading(path string, e sources.Engine) *reading {
 	return once()
 }
 
-// in is the module with files named as they are seen from where it is in dir.
+// in returns the module with dir prepended to its file names.
 func (r *reading) in(dir string) *module {
 	if dir == "." {
 		return &r.module

@@ -13,7 +13,7 @@ import (
 
 var check = sourcetest.Check
 
-// What is remembered is told as if it had just been read.
+// A cached module gives the same result as one that has just been read.
 func TestCacheChangesNothing(t *testing.T) {
 	for name, archive := range testdata(t) {
 		dir := unpack(t, archive)
@@ -27,7 +27,7 @@ func TestCacheChangesNothing(t *testing.T) {
 	}
 }
 
-// A module that many call is named as each of them sees it.
+// The file names of a shared module are relative to each of its callers.
 func TestCacheOfSharedModule(t *testing.T) {
 	dir := unpack(t, txtar.Parse([]byte(`
 -- a/main.tf --

@@ -11,12 +11,12 @@ import (
 	"github.com/larder-cli/larder/sources"
 )
 
-// Declarations are what the files of one module say, names not yet resolved.
+// Declarations are the contents of the files of one module, with unresolved names.
 type declarations struct {
 	diags  *diagnostics
 	engine sources.Engine
 
-	requiredAt  *place // of the required_providers block in the primary files
+	requiredAt  *place // the required_providers block in the primary files
 	required    table[required]
 	providers   table[providerBlock]
 	resources   table[resource]
@@ -25,15 +25,15 @@ type declarations struct {
 	backend     *backend
 }
 
-// A target is what an import block is for.
+// A target is the target of an import block.
 type target struct {
 	resource
 	always bool // it counts even if the resource is declared
 }
 
-// A table keeps rows in the order in which they stand in the files, and lets
-// override files find them by key. Of several rows with one key it finds the
-// first: the engines refuse the others, which is not our concern.
+// A table keeps rows in the order of the files, and finds them by key for override
+// files. If several rows have the same key, it finds the first: the engines refuse
+// the others, which this package does not check.
 type table[T any] struct {
 	rows  []T
 	index map[string]int
@@ -49,7 +49,7 @@ func (t *table[T]) add(key string, row T) {
 	t.rows = append(t.rows, row)
 }
 
-// put adds row, or if it is an override's, lets it amend the one it is for.
+// put adds row. If row is from an override file, it amends the existing row instead.
 func (t *table[T]) put(key string, row T, amends bool, amend func(old *T)) {
 	if i, ok := t.index[key]; ok && amends {
 		amend(&t.rows[i])
@@ -79,7 +79,7 @@ type providerBlock struct {
 	at      place
 }
 
-// A resource is anything whose type implies a provider.
+// A resource is an object whose type implies a provider.
 type resource struct {
 	kind, typ, name string
 	provider        string // local name; empty if the type implies it
@@ -91,7 +91,7 @@ func (r resource) key() string { return r.kind + "." + r.typ + "." + r.name }
 // A moduleCall is a module block, or the module of a run block.
 type moduleCall struct {
 	name    string
-	key     string // the name as a key in the manifest; the same except for run blocks
+	key     string // key of the name in the manifest; differs from the name only for run blocks
 	source  string
 	dynamic bool   // the source depends on variables
 	version string // constraint on a registry module; empty if there is none
@@ -115,7 +115,7 @@ var (
 	checkSchema = &hcl.BodySchema{Blocks: []hcl.BlockHeaderSchema{dataHeader}}
 )
 
-// read adds what the file at path says, which messages call name.
+// read adds the contents of the file at path. Messages contain name.
 func (d *declarations) read(path, name string, amends bool) {
 	body := d.diags.parseFile(path, name)
 	for _, b := range d.content(body, fileSchema).Blocks {
@@ -123,7 +123,8 @@ func (d *declarations) read(path, name string, amends bool) {
 	}
 }
 
-// content is what schema describes of body, nothing if that is nil.
+// content returns the part of body that schema describes, or an empty content if body
+// is nil.
 func (d *declarations) content(body hcl.Body, schema *hcl.BodySchema) *hcl.BodyContent {
 	if body == nil {
 		return &hcl.BodyContent{}
@@ -136,7 +137,7 @@ func (d *declarations) content(body hcl.Body, schema *hcl.BodySchema) *hcl.BodyC
 	return content
 }
 
-// arguments are those of body that go by the given names.
+// arguments returns the arguments of body with the given names.
 func (d *declarations) arguments(body hcl.Body, names ...string) hcl.Attributes {
 	var schema hcl.BodySchema
 	for _, name := range names {
@@ -153,7 +154,7 @@ func (d *declarations) block(b *hcl.Block, amends bool) {
 		d.provider(b, amends)
 	case "resource", "data", "ephemeral":
 		d.resource(b, amends)
-	case "action": // releases of Terraform that do not know it refuse the file
+	case "action": // releases of Terraform that do not support it refuse the file
 		if d.engine == sources.Terraform {
 			d.resource(b, amends)
 		}
@@ -192,7 +193,7 @@ func (d *declarations) terraform(b *hcl.Block, amends bool) {
 	}
 }
 
-// newStatePath is the value of an argument, which is the default one if that is nil.
+// newStatePath returns the value of an argument, or the default one if attr is nil.
 func newStatePath(attr *hcl.Attribute) statePath {
 	if attr == nil {
 		return statePath{}
@@ -223,7 +224,7 @@ func (d *declarations) requiredProviders(b *hcl.Block, amends bool) {
 	}
 }
 
-// inOrder are attributes in the order in which they stand in the file.
+// inOrder returns attributes in the order of the file.
 func inOrder(attributes hcl.Attributes) []*hcl.Attribute {
 	var all []*hcl.Attribute
 	for _, attr := range attributes {
@@ -270,7 +271,7 @@ func (d *declarations) resource(b *hcl.Block, amends bool) {
 	})
 }
 
-// providerArgument is the local name in a provider argument.
+// providerArgument returns the local name in a provider argument.
 func (d *declarations) providerArgument(attr *hcl.Attribute) (string, bool) {
 	traversal := reference(attr.Expr)
 	if len(traversal) == 0 || traversal.IsRelative() {
@@ -280,10 +281,10 @@ func (d *declarations) providerArgument(attr *hcl.Attribute) (string, bool) {
 	return d.strictName(traversal.RootName(), attr.Expr.Range())
 }
 
-// importBlock reads an import block. Its target counts if it has no resource
-// block, as the engine may then generate one; in modules it has to have one. To
-// OpenTofu what the type of a target implies counts in any case, by the root module's
-// local names, and that may be data.
+// importBlock reads an import block. Its target counts if there is no resource block
+// for it, because the engine may then generate one. In other modules than the root
+// there must be one. In OpenTofu the provider that the target's type implies always
+// counts, by the local names of the root module, and the target may be a data source.
 func (d *declarations) importBlock(b *hcl.Block) {
 	args := d.arguments(b.Body, "to", "provider")
 	if args["to"] == nil {
@@ -335,7 +336,7 @@ func (c *moduleCall) readSource(args hcl.Attributes) {
 	c.version = textOf(args["version"])
 }
 
-// strictName checks a local name that must be normalised already.
+// strictName checks a local name that must already be normalised.
 func (d *declarations) strictName(s string, at place) (string, bool) {
 	name, err := sources.ParseLocalName(s)
 	switch {
@@ -349,7 +350,7 @@ func (d *declarations) strictName(s string, at place) (string, bool) {
 	return name, true
 }
 
-// version reads a version argument. The zero version stands for a wrong one.
+// version reads a version argument. It returns the zero version for an invalid one.
 func (d *declarations) version(expr hcl.Expression) version {
 	s, ok := text(expr)
 	if !ok {
@@ -359,7 +360,7 @@ func (d *declarations) version(expr hcl.Expression) version {
 	return d.parseVersion(s, expr.Range())
 }
 
-// bareVersion reads a version as Terraform 0.12 did, which took numbers too.
+// bareVersion reads a version like Terraform 0.12, which also accepted numbers.
 func (d *declarations) bareVersion(expr hcl.Expression) version {
 	v := constant(expr)
 	if v != cty.NilVal && v.IsNull() {

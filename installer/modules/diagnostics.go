@@ -13,21 +13,21 @@ import (
 	"github.com/larder-cli/larder/sources"
 )
 
-// A place is where something is written. Only its file name and start matter.
+// A place is a source range. Only its file name and start are used.
 type place = hcl.Range
 
-// maxHint bounds hints from the parser, in bytes: they may quote the input, at
-// any length.
+// maxHint limits the length in bytes of hints from the parser, because they may quote
+// input of any length.
 const maxHint = 2000
 
-// diagnostics gather what is wrong with a configuration.
+// diagnostics collect the problems of a configuration.
 type diagnostics struct {
 	sources.Diagnostics
-	files map[string]int // in the order in which they were read
+	files map[string]int // position of each file in the order of reading
 }
 
-// reading notes that what is said of the file called name comes after what is
-// said of those read before.
+// reading notes that the file called name is read now. Its diagnostics follow those
+// of the files read before.
 func (ds *diagnostics) reading(name string) {
 	if ds.files == nil {
 		ds.files = map[string]int{}
@@ -37,8 +37,8 @@ func (ds *diagnostics) reading(name string) {
 	}
 }
 
-// add adds what is said of the module in dir, whose files are named relative to
-// it there.
+// add adds the diagnostics of the module in dir, whose file names are relative to
+// dir.
 func (ds *diagnostics) add(dir string, module diagnostics) {
 	inOrder := func(a, b string) int { return cmp.Compare(module.files[a], module.files[b]) }
 	for _, name := range slices.SortedFunc(maps.Keys(module.files), inOrder) {
@@ -58,7 +58,7 @@ func (ds *diagnostics) fail(at place, hint, format string, args ...any) {
 	})
 }
 
-// failWith adds err, with its own hints.
+// failWith adds err with its own hints.
 func (ds *diagnostics) failWith(at place, err error) {
 	ds.fail(at, strings.Join(sources.Hints(err), "; "), "%v", err)
 }
@@ -69,7 +69,7 @@ func (ds *diagnostics) warn(at place, hint, format string, args ...any) {
 	ds.Diagnostics[len(ds.Diagnostics)-1].Warning = true
 }
 
-// hcl adds the errors of the language's own parser.
+// hcl adds the errors of the HCL parser.
 func (ds *diagnostics) hcl(all hcl.Diagnostics) {
 	for _, d := range all {
 		if d.Severity != hcl.DiagError {
@@ -87,8 +87,8 @@ func (ds *diagnostics) hcl(all hcl.Diagnostics) {
 	}
 }
 
-// sorted are the diagnostics without repetitions, in the order in which
-// the files were read, and within a file from top to bottom.
+// sorted returns the diagnostics without duplicates, in the order in which the files
+// were read, and by line within a file.
 func (ds *diagnostics) sorted() sources.Diagnostics {
 	seen := map[sources.Diagnostic]bool{}
 	var all sources.Diagnostics
@@ -109,5 +109,5 @@ func (ds *diagnostics) sorted() sources.Diagnostics {
 	return all
 }
 
-// spot names a place inside a sentence.
+// spot returns the position for use inside a sentence.
 func spot(at place) string { return fmt.Sprintf("%s:%d", at.Filename, at.Start.Line) }

@@ -5,7 +5,7 @@ import (
 	"strings"
 )
 
-// SkipsJSON reports whether a state may have text as a value.
+// SkipsJSON reports whether text is accepted as a value in a state.
 func SkipsJSON(text string) bool {
 	r := &jsonReader{Reader: bufio.NewReader(strings.NewReader(text))}
 	return r.skip() == nil && r.Buffered() == 0

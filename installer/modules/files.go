@@ -13,8 +13,8 @@ import (
 	"github.com/larder-cli/larder/sources/disk"
 )
 
-// maxFile bounds configuration files and the module manifest. Those written by
-// people have some kilobytes, those written by programs some megabytes.
+// maxFile limits the size in bytes of configuration files and the module manifest.
+// Hand-written files have some kilobytes, generated files some megabytes.
 const maxFile = 16 << 20
 
 var (
@@ -22,14 +22,14 @@ var (
 	testExtensions   = []string{".tftest.hcl", ".tftest.json", ".tofutest.hcl", ".tofutest.json"}
 )
 
-// twins are the extensions that only OpenTofu reads, and what they hide: x.tofu
-// hides x.tf beside it.
+// twins maps the extensions that only OpenTofu reads to the extensions that they
+// hide: x.tofu hides x.tf in the same directory.
 var twins = map[string]string{
 	".tofu": ".tf", ".tofu.json": ".tf.json",
 	".tofutest.hcl": ".tftest.hcl", ".tofutest.json": ".tftest.json",
 }
 
-// extension is the one of extensions that name ends with, or empty.
+// extension returns the element of extensions that name ends with, or "".
 func extension(name string, extensions []string) string {
 	for _, ext := range extensions {
 		if strings.HasSuffix(name, ext) {
@@ -39,8 +39,8 @@ func extension(name string, extensions []string) string {
 	return ""
 }
 
-// configNames lists the files in dir that any engine takes for configuration
-// or tests, sorted bytewise.
+// configNames returns the files in dir that any engine reads as configuration or
+// tests, sorted bytewise.
 func configNames(dir string) ([]string, error) {
 	entries, err := os.ReadDir(dir)
 	return namesOf(entries), err
@@ -58,20 +58,19 @@ func namesOf(entries []os.DirEntry) []string {
 	return names
 }
 
-// ignored reports whether name is one that editors give to their own files.
+// ignored reports whether name is that of a temporary file of an editor.
 func ignored(name string) bool {
 	return strings.HasPrefix(name, ".") || strings.HasSuffix(name, "~") ||
 		strings.HasPrefix(name, "#") && strings.HasSuffix(name, "#")
 }
 
-// engineNames keeps those of names that have one of extensions and that e
-// reads.
+// engineNames returns the names that have one of extensions and that e reads.
 func engineNames(names, extensions []string, e sources.Engine) []string {
 	hidden := map[string]bool{}
 	for _, name := range names {
 		ext := extension(name, extensions)
 		if hides := twins[ext]; hides != "" {
-			// To terraform the twin is not there, to tofu it is the only one.
+			// Terraform ignores the twin, OpenTofu reads only the twin.
 			hidden[name] = e != sources.OpenTofu
 			hidden[strings.TrimSuffix(name, ext)+hides] = e == sources.OpenTofu
 		}
@@ -81,7 +80,7 @@ func engineNames(names, extensions []string, e sources.Engine) []string {
 	})
 }
 
-// override reports whether a file amends what the other files say.
+// override reports whether a file amends the contents of other files.
 func override(name string) bool {
 	base := strings.TrimSuffix(name, extension(name, configExtensions))
 	return base == "override" || strings.HasSuffix(base, "_override")
@@ -102,7 +101,7 @@ func openFile(path string) (*os.File, fs.FileInfo, error) {
 	return file, info, disk.Cause(err)
 }
 
-// realPath is path with its symlinks resolved as far as the system can.
+// realPath returns path with its symlinks resolved as far as possible.
 func realPath(path string) string {
 	if real, err := filepath.EvalSymlinks(path); err == nil {
 		return real

@@ -12,15 +12,15 @@ import (
 	"github.com/larder-cli/larder/sources/sourcetest"
 )
 
-// fuzzed are the files that may hold anything.
+// fuzzed are the files whose contents are generated.
 var fuzzed = []string{
 	"a.tf", "a.tf.json", "a_override.tf", "x.tftest.hcl", "x.tftest.json",
 	"terraform.tfstate", ".terraform/terraform.tfstate", ".terraform/environment",
 	".terraform/modules/modules.json",
 }
 
-// FuzzLoad: whatever a file holds, what comes of it is well-formed, and says
-// where it comes from.
+// FuzzLoad checks that for any file contents the result is well-formed and has
+// positions.
 func FuzzLoad(f *testing.F) {
 	seeds, err := txtar.ParseFile("testdata/manifest.txtar")
 	check(f, err)
@@ -61,8 +61,8 @@ func FuzzLoad(f *testing.F) {
 	})
 }
 
-// checkProvider checks that p is in normal form. Local names may begin as
-// types may not.
+// checkProvider checks that p is in normal form. Local names may begin with
+// characters that types may not.
 func checkProvider(t *testing.T, p sources.Provider, engine sources.Engine) {
 	again, err := sources.ParseProvider(p.String(), engine)
 	odd := strings.HasPrefix(p.Type, "terraform-") || strings.HasPrefix(p.Type, "opentofu-")
@@ -87,7 +87,7 @@ func checkOrigins(t *testing.T, r sources.Requirement) {
 	}
 }
 
-// What is skipped in a state is JSON nevertheless, as engines demand.
+// A skipped value in a state must still be valid JSON, as engines require.
 func FuzzJSON(f *testing.F) {
 	for _, s := range []string{
 		`{"a":[1,-2.5e+3,true,false,null],"b":{},"c":[]}`, `"\u00e9\n\\\"\/"`, " [ 1 , { \"a\" : 2 } ] \n", `"\ud800"`, "\"\xff\"",

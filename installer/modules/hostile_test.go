@@ -15,8 +15,8 @@ import (
 	"github.com/larder-cli/larder/sources/sourcetest"
 )
 
-// Input that would crash a parser, fill the memory or never end is refused
-// with its file named.
+// Input that would crash a parser, exhaust the memory or take forever is refused with
+// an error that names its file.
 func TestHostileFiles(t *testing.T) {
 	many := func(n int, s string) string { return strings.Repeat(s, n) }
 	for _, c := range []struct{ name, file, contents, want string }{
@@ -40,7 +40,7 @@ func TestHostileFiles(t *testing.T) {
 		{"manifest", ".terraform/modules/modules.json", many(2e4, `[`), "error: .terraform/modules/modules.json: module manifest: exceeded max depth\n  hint: run \"terraform get\" to install the modules of this configuration\n"},
 		{"state", "terraform.tfstate", `{"x":` + many(2e4, `[`), "error: terraform.tfstate: unusable state: exceeded max depth\n"},
 
-		// What only looks like nesting is none.
+		// Text that only looks nested is accepted.
 		{"long list", "a.tf", "locals {\n  a = [" + many(1e4, "{ b = [-1] },\n") + "]\n}\n", ""},
 		{"many blocks", "a.tf", many(1e4, "locals {\n  a = !false ? -1 : [1]\n}\n"), ""},
 		{"brackets in strings", "a.tf", "locals {\n  a = \"" + many(1e5, "[{(?") + "\"\n}\n", ""},
@@ -96,7 +96,7 @@ resource "linked_b" "c" {}
 	link("../modules", "real/directory.tf")
 	link("../elsewhere.txt", "real/file.tf")
 	_, absent := os.Stat(filepath.Join(dir, "absent"))
-	// Paths leave from where the root module really is.
+	// Relative paths start from the real path of the root module.
 	want := `registry.terraform.io/hashicorp/a ""
   ../modules/m/main.tf:1 
 registry.terraform.io/hashicorp/linked ""
@@ -122,7 +122,7 @@ func TestCancelled(t *testing.T) {
 	sourcetest.Expect(t, ds.Err() != nil, "a cancelled walk counts as complete")
 }
 
-// A few small files can ask for more calls than anyone can follow.
+// A few small files can contain more calls than a program can follow.
 func TestManyCalls(t *testing.T) {
 	archive := &txtar.Archive{}
 	for _, name := range []string{"", "a/", "a/a/", "a/a/a/", "a/a/a/a/", "a/a/a/a/a/"} {
@@ -169,7 +169,7 @@ registry.terraform.io/acme/prod ""
 	sourcetest.Equal(t, describe(modules.Load(t.Context(), dir, opts)), want, "with an absolute data directory")
 }
 
-// Engines check the name in TF_WORKSPACE, and not the one that was selected.
+// Engines check the workspace name in TF_WORKSPACE, but not the selected one.
 func TestWorkspaceNames(t *testing.T) {
 	for name, valid := range map[string]bool{
 		"dev": true, "a:b": true, "a~b": true, "b=c@d": true,

@@ -23,7 +23,7 @@ type jsonReader struct {
 }
 
 // object calls member for each member of an object. Member reads the value. Long
-// names are empty.
+// names are replaced by "".
 func (r *jsonReader) object(member func(name string) error) error {
 	return r.items("{}", func(r *jsonReader) error {
 		name, err := r.name(64)
@@ -90,7 +90,7 @@ func (r *jsonReader) items(brackets string, item func(*jsonReader) error) error 
 	}
 }
 
-// name reads the name of a member, and the colon behind it.
+// name reads the name of a member and the colon after it.
 func (r *jsonReader) name(most int) (string, error) {
 	name, _, err := r.text(most)
 	if err != nil {
@@ -99,12 +99,13 @@ func (r *jsonReader) name(most int) (string, error) {
 	return name, r.expect(':')
 }
 
-// text reads a string, and returns it if it is short: at most so many bytes.
+// text reads a string. It returns the string if it has at most the given number of
+// bytes.
 func (r *jsonReader) text(most int) (s string, short bool, err error) {
 	if err := r.expect('"'); err != nil {
 		return "", false, err
 	}
-	const none, begun = 0, 5 // between them: hexadecimal digits to come
+	const none, begun = 0, 5 // values between them count the remaining hexadecimal digits
 	escape, size := none, 0
 	r.token = append(r.token[:0], '"')
 	for {
@@ -112,7 +113,7 @@ func (r *jsonReader) text(most int) (s string, short bool, err error) {
 		if err != nil {
 			return "", false, err
 		}
-		if size++; size <= most+1 { // with the quote at the end
+		if size++; size <= most+1 { // including the quote at the end
 			r.token = append(r.token, c)
 		}
 		switch {
@@ -161,7 +162,7 @@ func (r *jsonReader) scalar() ([]byte, error) {
 	}
 }
 
-// peek is the first byte of the next token, which is not read yet.
+// peek returns the first byte of the next token without reading the token.
 func (r *jsonReader) peek() (byte, error) {
 	for {
 		c, err := r.ReadByte()

@@ -26,8 +26,8 @@ var beyond = map[string]string{
 	"modules-endless":          "init goes on until a path is too long",
 }
 
-// TestEnginesAgree compares what each configuration in testdata requires
-// with what init looks for, in a place where it finds nothing.
+// TestEnginesAgree compares the requirements of each configuration in testdata with
+// the providers that init searches for in a place without packages.
 func TestEnginesAgree(t *testing.T) {
 	sourcetest.EachEngine(t, agrees)
 }
@@ -55,7 +55,7 @@ func agrees(t *testing.T, engine sources.Engine) {
 			cmd := exec.Command(string(engine), args...)
 			cmd.Dir = dir
 			cmd.Env = append(os.Environ(), "TF_CLI_CONFIG_FILE="+config, "HOME="+t.TempDir(), "CHECKPOINT_DISABLE=1", "TF_WORKSPACE=", "TF_DATA_DIR=")
-			out, _ := cmd.CombinedOutput() // it fails, as it finds nothing
+			out, _ := cmd.CombinedOutput() // it fails, because there are no packages
 			if got := finds(out); !slices.Equal(got, want) {
 				t.Errorf("it looks for\n%q\nwe for\n%q\nits output:\n%s\n%v", got, want, out, ds)
 			}
@@ -63,10 +63,10 @@ func agrees(t *testing.T, engine sources.Engine) {
 	}
 }
 
-// lookedFor is what init must say that it looks for.
+// lookedFor returns the providers that the output of init must name.
 func lookedFor(tree *modules.Tree, ds sources.Diagnostics, engine sources.Engine) []string {
 	if ds.Err() != nil {
-		return nil // init stops before it looks for anything
+		return nil // init stops before it searches
 	}
 	var all []string
 	for _, r := range tree.Requirements {
@@ -83,7 +83,7 @@ func lookedFor(tree *modules.Tree, ds sources.Diagnostics, engine sources.Engine
 
 var finding = regexp.MustCompile(`(?m)^- Finding (.*)\.\.\.$`)
 
-// finds is what init says that it looks for.
+// finds returns the providers that the output of init names.
 func finds(out []byte) []string {
 	var all []string
 	for _, m := range finding.FindAllSubmatch(out, -1) {

@@ -8,9 +8,9 @@ import (
 
 var listSchema = &hcl.BodySchema{Blocks: []hcl.BlockHeaderSchema{{Type: "terraform"}}}
 
-// ReadList reads the configuration file at path as a list of providers: what
-// each entry of its required_providers asks for, by itself. Nothing else in the
-// file counts, and two entries may ask for different versions of one provider.
+// ReadList reads the configuration file at path as a list of providers: each entry of
+// its required_providers is a separate requirement. The rest of the file is ignored,
+// and two entries may require different versions of one provider.
 func ReadList(path string, e sources.Engine) ([]sources.Requirement, sources.Diagnostics) {
 	w := &walk{opts: Options{Engine: e}.withDefaults()}
 	d := &declarations{diags: &w.diags, engine: w.opts.Engine}

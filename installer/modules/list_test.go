@@ -23,16 +23,16 @@ func TestReadList(t *testing.T) {
 			"3 registry.terraform.io/acme/a 1.0.0, 4 registry.terraform.io/acme/a"},
 		{"without a source", "a.tf", list("a = \">= 1\"\nb = { version = \"2.0.0\" }"),
 			"3 registry.terraform.io/hashicorp/a >= 1.0.0, 4 registry.terraform.io/hashicorp/b 2.0.0"},
-		{"what is built in", "a.tf", list("terraform = { source = \"terraform.io/builtin/terraform\" }"), ""},
-		{"an empty one", "a.tf", list(""), ""},
-		{"all else", "a.tf", list("a = { source = \"acme/a\" }") + "resource \"b_c\" \"d\" {}\nmodule \"e\" {\n  source = \"./e\"\n}\nprovider \"f\" {\n  version = \"no\"\n}\n",
+		{"built-in provider", "a.tf", list("terraform = { source = \"terraform.io/builtin/terraform\" }"), ""},
+		{"empty entry", "a.tf", list(""), ""},
+		{"other blocks", "a.tf", list("a = { source = \"acme/a\" }") + "resource \"b_c\" \"d\" {}\nmodule \"e\" {\n  source = \"./e\"\n}\nprovider \"f\" {\n  version = \"no\"\n}\n",
 			"3 registry.terraform.io/acme/a"},
 		{"JSON", "a.tf.json", `{"terraform": [{"required_providers": {"a": {"source": "acme/a", "version": "1.0.0"}}}]}`,
 			"1 registry.terraform.io/acme/a 1.0.0"},
 
-		{"no list", "a.tf", "resource \"b_c\" \"d\" {}\n", "error: a.tf: no required_providers block"},
-		{"two lists", "a.tf", list("") + list(""), "error: a.tf:7:3: a second required_providers block"},
-		{"no language", "a.tf", "}{", "error: a.tf:1:1: "},
+		{"no required_providers", "a.tf", "resource \"b_c\" \"d\" {}\n", "error: a.tf: no required_providers block"},
+		{"two required_providers", "a.tf", list("") + list(""), "error: a.tf:7:3: a second required_providers block"},
+		{"syntax error", "a.tf", "}{", "error: a.tf:1:1: "},
 		{"a wrong entry", "a.tf", list("a = { source = \"a/b/c/d\" }\nb = { source = \"acme/b\" }"), "error: a.tf:3:16: provider source"},
 		{"a wrong version", "a.tf", list("a = { source = \"acme/b\", version = \"new\" }"), "error: a.tf:3:36: version constraint"},
 		{"no namespace", "a.tf", list("a = { source = \"-/a\" }"), "error: a.tf:3:1: provider registry.terraform.io/-/a has an address without namespace"},
@@ -52,7 +52,7 @@ func TestReadList(t *testing.T) {
 	}
 }
 
-// listed is "LINE ADDRESS CONSTRAINTS" of each entry.
+// listed returns "LINE ADDRESS CONSTRAINTS" of each entry.
 func listed(t *testing.T, path string, all []sources.Requirement) []string {
 	t.Helper()
 	var lines []string
@@ -66,7 +66,7 @@ func listed(t *testing.T, path string, all []sources.Requirement) []string {
 	return lines
 }
 
-// FuzzReadList: whatever a file holds, what comes of it can be written as a list
+// FuzzReadList checks that for any file contents the result can be written as a list
 // and read again.
 func FuzzReadList(f *testing.F) {
 	for _, text := range []string{

@@ -13,8 +13,8 @@ import (
 	"github.com/larder-cli/larder/sources"
 )
 
-// A manifest is what the engine noted about the modules that it installed, by
-// the dotted path of the calls.
+// A manifest is the engine's record of the modules that it installed, by the dotted
+// path of the calls.
 type manifest map[string]installed
 
 // An installed module is one entry of a manifest.
@@ -46,8 +46,8 @@ func (w *walk) readManifest() {
 	}
 }
 
-// allows reports whether version satisfies constraint. A constraint that we
-// cannot read is the engine's business, which has installed the module.
+// allows reports whether version satisfies constraint. It returns true for a
+// constraint that it cannot parse, because the engine has installed the module.
 func allows(constraint, version string) bool {
 	c, err := sources.ParseConstraints(constraint)
 	if constraint == "" || err != nil {
@@ -57,18 +57,17 @@ func allows(constraint, version string) bool {
 	return err == nil && c.Allow(v)
 }
 
-// sameSource reports whether two module sources mean the same.
+// sameSource reports whether two module sources are equivalent.
 func sameSource(a, b string, e sources.Engine) bool {
 	return a == b || normalSource(a, e) == normalSource(b, e)
 }
 
-// lazily compiles a regular expression when it is first used, as few commands
-// use these.
+// lazily compiles a regular expression on first use, because few commands use these.
 func lazily(expr string) func() *regexp.Regexp {
 	return sync.OnceValue(func() *regexp.Regexp { return regexp.MustCompile(expr) })
 }
 
-// shorthands are the sources that engines write out in full, and how.
+// shorthands are the sources that engines expand, with their expansions.
 var shorthands = []struct {
 	form func() *regexp.Regexp
 	full string
@@ -83,7 +82,7 @@ var (
 	schemeSource   = lazily(`^(?:[a-z0-9]+::)?[a-z0-9+.-]+://`)
 )
 
-// normalSource is the form in which the manifest has a module source.
+// normalSource returns a module source in the form that the manifest uses.
 func normalSource(s string, e sources.Engine) string {
 	for _, short := range shorthands {
 		if short.form().MatchString(s) {
@@ -104,7 +103,8 @@ func normalSource(s string, e sources.Engine) string {
 	return address + inside
 }
 
-// splitSubdir splits what is to be fetched from the directory in it to use.
+// splitSubdir splits a source into the address to fetch and the directory in it to
+// use.
 func splitSubdir(s string) (address, inside string) {
 	start := len(schemeSource().FindString(s))
 	if address, inside, ok := strings.Cut(s[start:], "//"); ok {

@@ -10,18 +10,19 @@ import (
 	"github.com/larder-cli/larder/sources/disk"
 )
 
-// A module is what one directory says about providers, whoever calls it.
+// A module holds the provider requirements of one directory, independent of its
+// callers.
 type module struct {
-	names   map[string]sources.Provider // by local name, as required_providers has them
+	names   map[string]sources.Provider // by local name, from required_providers
 	needs   []need
-	imports []need // those that count only if this is the root module
+	imports []need // these count only if this is the root module
 	calls   []moduleCall
 	backend *backend // nil if the files configure none
 	files   []string // configuration files
 	tests   []string // test files
 }
 
-// A need is one place's demand for one provider.
+// A need is a requirement for one provider at one place.
 type need struct {
 	provider    sources.Provider
 	constraints sources.Constraints
@@ -29,7 +30,7 @@ type need struct {
 	at          place
 }
 
-// module is the module in dir, relative to the root module.
+// module returns the module in dir, relative to the root module.
 func (w *walk) module(dir string) *module {
 	if m, ok := w.read[dir]; ok {
 		return m
@@ -64,12 +65,12 @@ func readModule(path string, e sources.Engine) *reading {
 	return r
 }
 
-// A resolver makes a module of declarations.
+// A resolver converts declarations to a module.
 type resolver struct {
 	*declarations
 	module     *module
 	localNames map[sources.Provider]required // the first for each provider
-	warned     map[string]bool               // local names that have been warned of
+	warned     map[string]bool               // local names with a warning
 }
 
 func (r *resolver) resolve() {
@@ -92,7 +93,7 @@ func (r *resolver) resolve() {
 	}
 }
 
-// require takes up an entry of required_providers.
+// require adds an entry of required_providers.
 func (r *resolver) require(q required) need {
 	r.module.names[q.name] = q.provider
 	if first, ok := r.localNames[q.provider]; ok {
@@ -103,7 +104,7 @@ func (r *resolver) require(q required) need {
 	return need{q.provider, q.version.constraints, q.version.text, q.at}
 }
 
-// duplicate warns that a provider goes by two names in this module.
+// duplicate warns that a provider has two local names in this module.
 func (r *resolver) duplicate(name string, first required, at place) {
 	if !r.warned[name] {
 		r.warned[name] = true
@@ -112,7 +113,7 @@ func (r *resolver) duplicate(name string, first required, at place) {
 	}
 }
 
-// useFor is the need of a resource, if it has a valid one.
+// useFor returns the need of a resource, if it has a valid one.
 func (r *resolver) useFor(u resource) []need {
 	if u.provider != "" {
 		return []need{r.use(u.provider, version{}, u.at)}
@@ -126,7 +127,7 @@ func (r *resolver) useFor(u resource) []need {
 	return []need{r.use(name, version{}, u.at)}
 }
 
-// use is the need of whatever refers to a provider by its local name.
+// use returns the need of a reference to a provider by its local name.
 func (r *resolver) use(name string, v version, at place) need {
 	p, ok := r.module.names[name]
 	if !ok {
@@ -138,8 +139,8 @@ func (r *resolver) use(name string, v version, at place) need {
 	return need{p, v.constraints, v.text, at}
 }
 
-// implied is the provider of a valid local name that required_providers gives
-// no source.
+// implied returns the provider of a valid local name without a source in
+// required_providers.
 func implied(name string, e sources.Engine) sources.Provider {
 	if name == "terraform" {
 		return sources.Provider{Host: "terraform.io", Namespace: "builtin", Type: name}
@@ -147,8 +148,8 @@ func implied(name string, e sources.Engine) sources.Provider {
 	return sources.Provider{Host: e.DefaultHost(), Namespace: "hashicorp", Type: name}
 }
 
-// entry reads one entry of required_providers: an object, or a bare version
-// constraint as in Terraform 0.12.
+// entry reads one entry of required_providers: an object, or a version constraint as
+// in Terraform 0.12.
 func (d *declarations) entry(attr *hcl.Attribute) (required, bool) {
 	q := required{name: attr.Name, at: attr.Range}
 	before := len(d.diags.Diagnostics)

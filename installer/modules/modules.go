@@ -1,11 +1,11 @@
-// Package modules finds out which providers a root module requires: from its
-// own files, those of the modules it calls, its test files and its state, as
-// terraform init and tofu init do.
+// Package modules determines which providers a root module requires: from its own
+// files, the modules it calls, its test files and its state, as terraform init and
+// tofu init do.
 //
 // It is not a validator: it reads the parts of the language that can require a
-// provider, and accepts everything else that is syntactically correct. It installs
-// no modules, evaluates no expressions that depend on variables, and makes no
-// requests: of a state that is not on this machine it only notes that there is one.
+// provider, and accepts any other syntactically correct text. It installs no modules,
+// evaluates no expressions that depend on variables, and sends no requests. If a
+// state is not on this machine, it only reports that.
 //
 // It leaves nothing on disk.
 package modules
@@ -18,18 +18,19 @@ import (
 	"github.com/larder-cli/larder/sources"
 )
 
-// Options adjust [Load]. The zero Options are ready to use.
+// Options configure [Load]. The zero Options are ready to use.
 type Options struct {
 	Engine    sources.Engine // whose rules apply; terraform if empty
-	DataDir   string         // relative to the root module or absolute; ".terraform" if empty
-	TestDir   string         // where else test files are, relative to the root module; "tests" if empty
-	Workspace string         // whose state counts; if empty, the one selected in the data directory
+	DataDir   string         // absolute or relative to the root module; ".terraform" if empty
+	TestDir   string         // additional directory of test files, relative to the root module; "tests" if empty
+	Workspace string         // whose state is read; if empty, the one selected in the data directory
 
-	// KeepStateAddresses makes OpenTofu take addresses on registry.terraform.io
-	// in a state as they are, not as their namesakes on registry.opentofu.org.
+	// KeepStateAddresses disables the mapping of addresses on registry.terraform.io
+	// in a state to the same addresses on registry.opentofu.org. Only OpenTofu maps
+	// them.
 	KeepStateAddresses bool
 
-	Cache *Cache // of modules that other root modules call too; may be nil
+	Cache *Cache // for modules that several root modules call; may be nil
 }
 
 func (o Options) withDefaults() Options {
@@ -39,20 +40,21 @@ func (o Options) withDefaults() Options {
 	return o
 }
 
-// A Tree is what a root module and all that belongs to it require.
+// A Tree holds the requirements of a root module with its called modules, tests and
+// state.
 type Tree struct {
-	Requirements []sources.Requirement // sorted by provider; built-in ones are left out
-	Empty        bool                  // there is no configuration at all
-	StateUnread  bool                  // the state cannot be read, and may require more
+	Requirements []sources.Requirement // sorted by provider, without built-in providers
+	Empty        bool                  // there is no configuration
+	StateUnread  bool                  // the state cannot be read and may require more
 }
 
-// Load reads the root module in dir. Diagnostics and origins name files
-// relative to dir. The Tree is never nil, but complete only if no diagnostic is
-// an error; one of them is if ctx ends first.
+// Load reads the root module in dir. Diagnostics and origins contain file names
+// relative to dir. The Tree is never nil, but it is complete only if no diagnostic is
+// an error. If ctx is done early, one diagnostic is an error.
 func Load(ctx context.Context, dir string, opts Options) (*Tree, sources.Diagnostics) {
 	w := newWalk(dir, opts.withDefaults())
 	root := w.module(".")
-	if len(root.files) == 0 && w.diags.Err() == nil { // tests alone are no configuration
+	if len(root.files) == 0 && w.diags.Err() == nil { // tests alone are not a configuration
 		return &Tree{Empty: true}, w.diags.sorted()
 	}
 	tests := w.tests(root)
@@ -60,7 +62,7 @@ func Load(ctx context.Context, dir string, opts Options) (*Tree, sources.Diagnos
 	w.require(root.imports)
 	w.require(tests.needs)
 	w.calls(ctx, root.calls, call{dir: "."})
-	// What tests call stands for itself, and may well call the root module.
+	// Modules that tests call are separate trees, and may include the root module.
 	w.calls(ctx, tests.calls, call{})
 	w.state(ctx, root.backend)
 	if err := ctx.Err(); err != nil {
@@ -69,8 +71,8 @@ func Load(ctx context.Context, dir string, opts Options) (*Tree, sources.Diagnos
 	return &Tree{Requirements: w.requirements(), StateUnread: w.stateUnread}, w.diags.sorted()
 }
 
-// UsesTofuFiles reports whether dir has configuration files that only OpenTofu
-// reads. A directory that cannot be read has none.
+// UsesTofuFiles reports whether dir has configuration files that only OpenTofu reads.
+// It returns false for an unreadable directory.
 func UsesTofuFiles(dir string) bool {
 	names, err := configNames(dir)
 	return err == nil && slices.ContainsFunc(names, forTofuAlone)
@@ -81,7 +83,7 @@ func forTofuAlone(name string) bool {
 	return ok
 }
 
-// requirements are all needs gathered so far, sorted by provider.
+// requirements returns the needs collected so far, sorted by provider.
 func (w *walk) requirements() []sources.Requirement {
 	var all []sources.Requirement
 	for _, r := range w.needs {

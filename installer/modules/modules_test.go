@@ -17,8 +17,8 @@ import (
 
 var update = flag.Bool("update", false, "rewrite what testdata wants")
 
-// testdata are the files in testdata: configurations, and what comes of them
-// under "want" and, for OpenTofu, "want-tofu".
+// testdata returns the files in testdata: configurations, and their results under
+// "want" and, for OpenTofu, "want-tofu".
 func testdata(t *testing.T) map[string]*txtar.Archive {
 	t.Helper()
 	files, err := filepath.Glob("testdata/*.txtar")
@@ -70,7 +70,7 @@ func unpack(t testing.TB, archive *txtar.Archive) string {
 	return dir
 }
 
-// describe is what Load returns, a line for each thing.
+// describe formats the result of Load with one item on each line.
 func describe(tree *modules.Tree, ds sources.Diagnostics) string {
 	var b strings.Builder
 	if tree.Empty {

@@ -15,28 +15,28 @@ import (
 	"github.com/larder-cli/larder/sources"
 )
 
-// RootsOptions adjust [Roots]. The zero RootsOptions are ready to use.
+// RootsOptions configure [Roots]. The zero RootsOptions are ready to use.
 type RootsOptions struct {
-	Engine  sources.Engine // whose files count; if empty, those of either
-	DataDir string         // relative to each root module or absolute; ".terraform" if empty
+	Engine  sources.Engine // whose files are read; if empty, those of both
+	DataDir string         // absolute or relative to each root module; ".terraform" if empty
 
-	// Exclude are globs of directories not to look into, with / between names
-	// and ** for any number of them. One without a / is for names at any depth.
+	// Exclude are globs of directories to skip, with / between names and ** for any
+	// number of names. A glob without / matches names at any depth.
 	Exclude []string
 
-	Cache *Cache // for who loads the root modules afterwards; may be nil
+	Cache *Cache // to share with a later Load of the root modules; may be nil
 }
 
-// Roots finds the root modules in dir and below, as paths relative to dir, sorted.
+// Roots returns the root modules in dir and below, as sorted paths relative to dir.
 //
 // A directory with configuration files is a root module, unless another directory
 // that was found calls it as a module. A called directory is a root module too if it
 // has a lock file or configures a backend. Hidden directories, data directories and
 // symlinks to directories are skipped.
 //
-// The error joins what is wrong with the globs, matching [path.ErrBadPattern],
-// or which directories could not be read; the others have been searched. A
-// configuration that is broken is no error: whoever loads it will tell.
+// The error joins the errors of invalid globs, which match [path.ErrBadPattern], or
+// of directories that could not be read; the other directories are searched. An
+// invalid configuration is not an error here: Load reports it.
 func Roots(ctx context.Context, dir string, opts RootsOptions) ([]string, error) {
 	dir, err := filepath.Abs(dir)
 	if err != nil {
@@ -58,7 +58,7 @@ func Roots(ctx context.Context, dir string, opts RootsOptions) ([]string, error)
 	return s.roots(), errors.Join(s.errs...)
 }
 
-// A search is for root modules.
+// A search is a search for root modules.
 type search struct {
 	dir     string
 	opts    RootsOptions
@@ -74,10 +74,10 @@ type candidate struct {
 	dir    string // relative
 	path   string // absolute, without symlinks
 	engine sources.Engine
-	always bool // a root module though others call it
+	always bool // a root module even if other modules call it
 }
 
-// roots are the candidates that are root modules.
+// roots returns the candidates that are root modules.
 func (s *search) roots() []string {
 	var dirs []string
 	for _, c := range s.found {
@@ -89,7 +89,7 @@ func (s *search) roots() []string {
 	return dirs
 }
 
-// look searches dir, which is relative, and all below it.
+// look searches the relative path dir and the directories below it.
 func (s *search) look(ctx context.Context, dir string) {
 	if ctx.Err() != nil {
 		return
@@ -108,8 +108,8 @@ func (s *search) look(ctx context.Context, dir string) {
 	}
 }
 
-// isDataDir reports whether a directory is where an engine keeps its own files,
-// the modules that it downloaded among them.
+// isDataDir reports whether a directory is an engine's data directory, which also
+// contains downloaded modules.
 func (s *search) isDataDir(dir string) bool {
 	data := filepath.Clean(s.opts.DataDir)
 	if filepath.IsAbs(data) {
@@ -119,7 +119,7 @@ func (s *search) isDataDir(dir string) bool {
 	return strings.HasSuffix(between+dir, between+data)
 }
 
-// parseGlob splits a glob into the patterns of names.
+// parseGlob splits a glob into patterns for names.
 func parseGlob(glob string) ([]string, error) {
 	patterns := strings.Split(path.Clean(filepath.ToSlash(glob)), "/")
 	for _, pattern := range patterns {
@@ -170,7 +170,7 @@ func (s *search) consider(dir string, entries []os.DirEntry) {
 	}
 }
 
-// readAll reads the candidates, as many at once as there are processors.
+// readAll reads the candidates, as many concurrently as there are processors.
 func (s *search) readAll(ctx context.Context) {
 	var wg sync.WaitGroup
 	next := make(chan *candidate)
@@ -190,7 +190,7 @@ func (s *search) readAll(ctx context.Context) {
 	wg.Wait()
 }
 
-// read notes which modules a candidate calls, and whether it has a backend.
+// read records which modules a candidate calls, and whether it has a backend.
 func (s *search) read(c *candidate) {
 	w := &walk{root: c.path, opts: Options{Engine: c.engine, Cache: s.opts.Cache}.withDefaults(), read: map[string]*module{}}
 	root := w.module(".")

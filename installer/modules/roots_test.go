@@ -24,7 +24,7 @@ func TestRoots(t *testing.T) {
 	calling := "-- live/main.tf --\n" + calls("../modules/a") + "-- modules/a/main.tf --\n"
 	cases := []struct {
 		name  string
-		files string // as in a txtar archive
+		files string // in the txtar format
 		opts  modules.RootsOptions
 		want  string
 	}{
@@ -39,7 +39,7 @@ func TestRoots(t *testing.T) {
 		{"a called module with a lock file", calling + "-- modules/a/.terraform.lock.hcl --\n", modules.RootsOptions{}, "live modules/a"},
 		{"a called module with a backend", calling + "terraform {\n  backend \"s3\" {}\n}\n", modules.RootsOptions{}, "live modules/a"},
 		{"a called module in the cloud", calling + "terraform {\n  cloud {}\n}\n", modules.RootsOptions{}, "live modules/a"},
-		{"a caller that is broken elsewhere", "-- live/a.tf --\n" + calls("../b") + "-- live/b.tf --\n}{\n-- b/main.tf --\n", modules.RootsOptions{}, "live"},
+		{"a caller with an error", "-- live/a.tf --\n" + calls("../b") + "-- live/b.tf --\n}{\n-- b/main.tf --\n", modules.RootsOptions{}, "live"},
 		{"a module that calls itself", "-- a/main.tf --\n" + calls("./"), modules.RootsOptions{}, "a"},
 		{"modules that call each other", "-- a/main.tf --\n" + calls("../b") + "-- b/main.tf --\n" + calls("../a"), modules.RootsOptions{}, ""},
 		{"a module that is downloaded", "-- a/main.tf --\n" + calls("example.test/ns/b/acme") + "-- b/main.tf --\n", modules.RootsOptions{}, "a b"},
@@ -59,7 +59,7 @@ func TestRoots(t *testing.T) {
 		{"excluded at any depth", "-- a/x/y/main.tf --\n-- a/y/main.tf --\n-- y/main.tf --\n-- a/z/main.tf --\n", modules.RootsOptions{Exclude: []string{"a/**/y"}}, "a/z y"},
 		{"excluded here", "-- main.tf --\n", modules.RootsOptions{Exclude: []string{"*"}}, "."},
 		{"excluded twice", "-- a/main.tf --\n-- b/main.tf --\n-- c/main.tf --\n", modules.RootsOptions{Exclude: []string{"[a]", "b?"}}, "b c"},
-		{"what is excluded calls nothing", "-- main.tf --\n-- examples/a/main.tf --\n" + calls("../.."), modules.RootsOptions{Exclude: []string{"examples"}}, "."},
+		{"calls of excluded modules are ignored", "-- main.tf --\n-- examples/a/main.tf --\n" + calls("../.."), modules.RootsOptions{Exclude: []string{"examples"}}, "."},
 	}
 	for _, c := range cases {
 		t.Run(c.name, func(t *testing.T) {
@@ -73,7 +73,7 @@ func TestRoots(t *testing.T) {
 	}
 }
 
-// A data directory that all root modules share is one directory.
+// Root modules may share a data directory.
 func TestRootsPastSharedDataDirectory(t *testing.T) {
 	dir := unpack(t, txtar.Parse([]byte("-- data/modules/a/main.tf --\n-- live/data/main.tf --\n")))
 	got, err := modules.Roots(t.Context(), dir, modules.RootsOptions{DataDir: filepath.Join(dir, "data")})
@@ -81,7 +81,7 @@ func TestRootsPastSharedDataDirectory(t *testing.T) {
 	sourcetest.Expect(t, err == nil && slices.Equal(got, want), "got %q, %v, want %q", got, err, want)
 }
 
-// Links to directories lead round in circles, and to modules by other names.
+// Links to directories can form cycles, and give modules other names.
 func TestRootsPastSymlinks(t *testing.T) {
 	if runtime.GOOS == "windows" {
 		t.Skip("making symlinks takes privileges")

@@ -21,30 +21,31 @@ import (
 	"github.com/larder-cli/larder/sources/disk"
 )
 
-// Limits of a state. Parsing an address takes some hundred times its memory.
+// Limits for a state. Parsing an address takes some hundred times its size in memory.
 const (
-	maxState     = 1 << 30 // bytes
-	maxAddress   = 2 << 10 // bytes
+	maxState     = 1 << 30 // in bytes
+	maxAddress   = 2 << 10 // in bytes
 	maxAddresses = 10_000
 )
 
-// A backend says where the state is.
+// A backend is the configuration of the state's location.
 type backend struct {
 	kind         string
-	path         statePath // of the state of the default workspace; a local backend's
-	workspaceDir statePath // of the states of the others; a local backend's
+	path         statePath // path of the default workspace's state, for a local backend
+	workspaceDir statePath // directory of the other workspaces' states, for a local backend
 }
 
-// A statePath is a path in the configuration of a backend. Without a text it is the default.
+// A statePath is a path in the configuration of a backend. Without a text it is the
+// default.
 type statePath struct {
 	text    string
 	dynamic bool // it depends on variables or functions
-	invalid bool // it is a constant, but no path
+	invalid bool // it is a constant, but not a path
 	at      place
 }
 
-// state adds the providers that the state of the current workspace records. If that state
-// cannot be read, it notes that there may be others.
+// state adds the providers that the state of the current workspace records. If the
+// state cannot be read, it notes that there may be others.
 func (w *walk) state(ctx context.Context, declared *backend) {
 	b, ok := w.backend(declared)
 	workspace, named := w.workspace()
@@ -92,14 +93,14 @@ func (w *walk) state(ctx context.Context, declared *backend) {
 	}
 }
 
-// unread notes that the state cannot be read, and warns of it.
+// unread notes that the state cannot be read, and adds a warning.
 func (w *walk) unread(at place, hint, why string) {
 	w.stateUnread = true
 	w.diags.warn(at, hint, "%s: providers that only the state requires are not installed, and their lock entries are kept", why)
 }
 
-// backend is the one to use: the declared one, with the paths that it was initialised with,
-// or without a declaration the initialised one.
+// backend returns the backend to use: the declared one, with the paths with which it
+// was initialised, or the initialised one if none is declared.
 func (w *walk) backend(declared *backend) (b *backend, ok bool) {
 	if declared != nil {
 		for _, p := range []statePath{declared.path, declared.workspaceDir} {
@@ -113,7 +114,7 @@ func (w *walk) backend(declared *backend) (b *backend, ok bool) {
 	if !ok {
 		return nil, false
 	}
-	// What another backend has will be migrated to the declared one.
+	// The state of another backend will be migrated to the declared one.
 	w.stateUnread = initialised != nil && initialised.kind != "local"
 	switch {
 	case initialised == nil:
@@ -125,7 +126,8 @@ func (w *walk) backend(declared *backend) (b *backend, ok bool) {
 	}
 }
 
-// initialisedBackend is the backend that the engine last used here, nil if there is none.
+// initialisedBackend returns the backend that the engine last used here, or nil if
+// there is none.
 func (w *walk) initialisedBackend() (b *backend, ok bool) {
 	name := filepath.Join(w.opts.DataDir, "terraform.tfstate")
 	src, err := readFile(w.path(name))
@@ -139,7 +141,7 @@ func (w *walk) initialisedBackend() (b *backend, ok bool) {
 		}
 	}
 	if err == nil {
-		// That of another backend may have other types in its place.
+		// The configuration of another backend may have other types.
 		err = json.Unmarshal(src, &document)
 	}
 	if b := document.Backend; b != nil {
@@ -155,7 +157,7 @@ func (w *walk) initialisedBackend() (b *backend, ok bool) {
 
 const maxWorkspace = 255 // bytes in the name of a directory
 
-// workspace is the current workspace.
+// workspace returns the current workspace.
 func (w *walk) workspace() (string, bool) {
 	name, at := w.opts.Workspace, place{}
 	hint := "set TF_WORKSPACE to the name of a workspace, or unset it"
@@ -170,7 +172,7 @@ func (w *walk) workspace() (string, bool) {
 		}
 		name = cmp.Or(strings.TrimSpace(string(src)), "default")
 	}
-	// It becomes part of a path.
+	// The name becomes part of a path.
 	if !valid || len(name) > maxWorkspace || strings.ContainsAny(name, `/\`) || !filepath.IsLocal(name) {
 		w.diags.fail(at, hint, "workspace %.80q: not a name that a workspace can have", name)
 		return "", false
@@ -197,22 +199,22 @@ func (w *walk) recorded(at place, r recorded) {
 	w.require([]need{{provider: p, at: at}})
 }
 
-// A recorded is a state's address of a provider's configuration, such as
+// A recorded is the address of a provider configuration in a state, such as
 // module.a.provider["registry.terraform.io/hashicorp/aws"].west.
 type recorded struct {
 	address  string
-	instance bool // of a resource's instance: only then the configuration may have a key
+	instance bool // from an instance of a resource; only then the configuration may have a key
 }
 
-// configuration is the address of the configuration, without a key and without the end of
-// the provider's name.
+// configuration returns the address of the configuration, without its key and without
+// the end of the provider's name.
 func (r recorded) configuration() string {
 	name, rest, _ := strings.Cut(r.address, `"]`)
 	alias, _, _ := strings.Cut(rest, "[")
 	return name + alias
 }
 
-// provider is the provider in the address.
+// provider returns the provider in the address.
 func (r recorded) provider(e sources.Engine) (sources.Provider, error) {
 	unreadable := fmt.Errorf("provider %q is no address", r.address)
 	steps, diags := hclsyntax.ParseTraversalAbs([]byte(r.address), "", hcl.InitialPos)
@@ -236,7 +238,8 @@ func (r recorded) provider(e sources.Engine) (sources.Provider, error) {
 	return sources.Provider{}, unreadable
 }
 
-// validAlias reports whether an address can end with steps: an alias and its key, if any.
+// validAlias reports whether steps are a valid end of an address: an alias and its
+// key, if any.
 func (r recorded) validAlias(steps hcl.Traversal) bool {
 	switch len(steps) {
 	case 0:
@@ -262,13 +265,13 @@ func stepName(step hcl.Traverser) string {
 	}
 }
 
-// A state is the part of a state file that matters here.
+// A state is the part of a state file that this package reads.
 type state struct {
-	engine    sources.Engine // that reads it
+	engine    sources.Engine // the engine whose rules apply
 	version   int
-	providers []recorded // each once
+	providers []recorded // without duplicates
 	encrypted bool
-	old       bool // there are resources in a form older than version 4
+	old       bool // there are resources in a format older than version 4
 }
 
 // readState reads a state. An empty file is an empty state.
@@ -293,8 +296,8 @@ func readState(r io.Reader, e sources.Engine) (state, error) {
 	return s, nil
 }
 
-// member reads the value of a member of the state's outermost object. Engines
-// ignore the case of names.
+// member reads the value of a member of the state's outermost object. Like the
+// engines, it ignores the case of names.
 func (s *state) member(in *jsonReader, name string, seen map[recorded]bool) error {
 	switch {
 	case strings.EqualFold(name, "version"):
@@ -329,8 +332,8 @@ func (s *state) module(in *jsonReader) error {
 	})
 }
 
-// resource reads a resource, and adds the address of its provider. In OpenTofu's states
-// its instances may have addresses of their own instead, which differ in their keys alone.
+// resource reads a resource and adds the address of its provider. In OpenTofu's
+// states the instances may have addresses instead, which differ only in their keys.
 func (s *state) resource(in *jsonReader, seen map[recorded]bool) error {
 	var r, own recorded
 	lacks := false // whether an instance has no address
@@ -374,7 +377,7 @@ func readInstance(in *jsonReader) (recorded, error) {
 	return r, err
 }
 
-// readAddress reads the address of a provider's configuration, empty if it is null.
+// readAddress reads the address of a provider configuration. It is empty for null.
 func readAddress(in *jsonReader) (string, error) {
 	if c, err := in.peek(); err == nil && c == 'n' {
 		_, err := in.scalar()
@@ -387,7 +390,7 @@ func readAddress(in *jsonReader) (string, error) {
 	return address, err
 }
 
-// add adds an address, once.
+// add adds an address, unless it is a duplicate.
 func (s *state) add(r recorded, seen map[recorded]bool) error {
 	if seen[r] {
 		return nil
@@ -400,7 +403,7 @@ func (s *state) add(r recorded, seen map[recorded]bool) error {
 	return nil
 }
 
-// check refuses what other releases of the engine wrote.
+// check returns an error for a state in a format that the engine cannot read.
 func (s *state) check() error {
 	switch {
 	case s.encrypted && s.engine == sources.OpenTofu:

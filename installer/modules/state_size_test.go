@@ -16,7 +16,7 @@ import (
 
 const aws = `"provider":"provider[\"registry.terraform.io/hashicorp/aws\"]"`
 
-// largeStates are states made of a text that is repeated until they are large.
+// largeStates are states with a text that is repeated until they are large.
 var largeStates = []struct{ name, begin, repeat, end, want string }{
 	{"attribute", `{"version":4,"resources":[{` + aws + `,"instances":[{"attributes":{"a":"`, `0123456789abcdef\n\"\u00e9`, `"}}]}]}`, ""},
 	{"attribute before the provider", `{"version":4,"resources":[{"a":"`, `0123456789abcdef`, `",` + aws + `}]}`, ""},
@@ -37,7 +37,7 @@ var largeStates = []struct{ name, begin, repeat, end, want string }{
 	{"modules of version 3", `{"version":3,"modules":[{}`, `,{"resources":{}}`, `]}`, ""},
 }
 
-// The memory that reading a state takes does not depend on its size.
+// Reading a state takes the same memory for any size.
 func TestLargeStatesTakeLittleMemory(t *testing.T) {
 	const size = 20 << 20
 	for _, s := range largeStates {
@@ -61,7 +61,7 @@ func TestLargeStatesTakeLittleMemory(t *testing.T) {
 			runtime.ReadMemStats(&before)
 			_, ds := modules.Load(t.Context(), dir, modules.Options{})
 			runtime.ReadMemStats(&after)
-			if grown := after.Sys - before.Sys; grown > 64<<20 { // it never shrinks
+			if grown := after.Sys - before.Sys; grown > 64<<20 { // Sys never shrinks
 				t.Errorf("reading took %d MiB", grown>>20)
 			}
 			if s.want == "" != (ds.Err() == nil) || s.want != "" && !strings.Contains(ds.Err().Error(), s.want) {

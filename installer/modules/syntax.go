@@ -12,17 +12,17 @@ import (
 )
 
 const (
-	// maxDepth bounds how deep the parsers may have to recurse. Each of them
-	// would end the whole process when its stack is used up.
+	// maxDepth limits the recursion depth of the parsers. A parser that exhausts its
+	// stack would end the whole process.
 	maxDepth = 5000
 
-	// maxExpression bounds the text, in bytes, of an expression that is
-	// evaluated, since evaluation recurses too.
+	// maxExpression limits the size in bytes of an expression that is evaluated,
+	// because evaluation is recursive too.
 	maxExpression = 64 << 10
 )
 
-// parseFile parses the file at path, which messages call name. It returns nil
-// if there are errors.
+// parseFile parses the file at path. Messages contain name. It returns nil if there
+// are errors.
 func (ds *diagnostics) parseFile(path, name string) hcl.Body {
 	ds.reading(name)
 	src, err := readFile(path)
@@ -56,7 +56,7 @@ func hclsyntaxParse(src []byte, name string) (*hcl.File, hcl.Diagnostics) {
 	return hclsyntax.ParseConfig(src, name, hcl.InitialPos)
 }
 
-// jsonDepth is how many brackets are open at once at most in src.
+// jsonDepth returns the maximum number of open brackets in src.
 func jsonDepth(src []byte) int {
 	depth, deepest, quoted, escaped := 0, 0, false, false
 	for _, b := range src {
@@ -78,12 +78,13 @@ func jsonDepth(src []byte) int {
 	return deepest
 }
 
-// nativeDepth is at least how deep the parser recurses for src. It does so for
-// brackets, and for what may go on without end at one level: operators before
-// their operand, branches of conditionals, splats, and template directives.
+// nativeDepth returns an upper bound of the parser's recursion depth for src. The
+// parser recurses for brackets, and for constructs that can repeat at one level:
+// operators before their operand, branches of conditionals, splats, and template
+// directives.
 func nativeDepth(src []byte) int {
 	if rough := recursive(src); rough <= maxDepth {
-		return rough // it is not worth to look closer
+		return rough // so low that an exact count is unnecessary
 	}
 	tokens, _ := hclsyntax.LexConfig(src, "", hcl.InitialPos)
 	deepest, open := 0, []level{{}}
@@ -103,7 +104,7 @@ func nativeDepth(src []byte) int {
 				open[len(open)-1].depth++
 			}
 		case hclsyntax.TokenBang, hclsyntax.TokenMinus, hclsyntax.TokenQuestion, hclsyntax.TokenStar,
-			hclsyntax.TokenDoubleColon: // of which the time grows with the square
+			hclsyntax.TokenDoubleColon: // its parsing time is quadratic
 			top.depth++
 		case hclsyntax.TokenComma:
 			top.depth = top.base
@@ -118,8 +119,8 @@ func nativeDepth(src []byte) int {
 	return deepest
 }
 
-// A level is what an open bracket encloses. Its depth goes back to the base
-// with each expression that ends.
+// A level is the contents of an open bracket. At the end of each expression its depth
+// returns to the base.
 type level struct {
 	opener      hclsyntax.TokenType // 0 outside all brackets
 	base, depth int
@@ -134,7 +135,7 @@ func recursive(src []byte) int {
 	return n
 }
 
-// constant is the value of expr if it depends on nothing, else cty.NilVal.
+// constant returns the value of expr if it is constant, else cty.NilVal.
 func constant(expr hcl.Expression) cty.Value {
 	if r := expr.Range(); r.End.Byte-r.Start.Byte > maxExpression {
 		return cty.NilVal
@@ -146,7 +147,7 @@ func constant(expr hcl.Expression) cty.Value {
 	return v
 }
 
-// text is the value of expr if it is a constant string.
+// text returns the value of expr if it is a constant string.
 func text(expr hcl.Expression) (string, bool) {
 	if v := constant(expr); v != cty.NilVal && v.Type() == cty.String && !v.IsNull() {
 		return v.AsString(), true
@@ -154,7 +155,7 @@ func text(expr hcl.Expression) (string, bool) {
 	return "", false
 }
 
-// primitive is a string, number or bool as text.
+// primitive returns a string, number or bool as text.
 func primitive(v cty.Value) (string, bool) {
 	if v == cty.NilVal || v.IsNull() || !v.Type().IsPrimitiveType() {
 		return "", false
@@ -166,8 +167,8 @@ func primitive(v cty.Value) (string, bool) {
 	return s.AsString(), true
 }
 
-// textOf is the value of an argument if it is there and a constant string, and
-// empty otherwise.
+// textOf returns the value of an argument if it is a constant string, and ""
+// otherwise or if attr is nil.
 func textOf(attr *hcl.Attribute) string {
 	if attr == nil {
 		return ""
@@ -176,9 +177,8 @@ func textOf(attr *hcl.Attribute) string {
 	return s
 }
 
-// reference is the traversal that expr consists of, or begins with, before
-// anything that needs evaluation. It may be quoted, as it was in Terraform 0.11
-// and is in JSON.
+// reference returns the traversal at the beginning of expr, up to the first part that
+// requires evaluation. It may be quoted, as in Terraform 0.11 and in JSON.
 func reference(expr hcl.Expression) hcl.Traversal {
 	expr = unquoted(expr)
 	for {
@@ -196,7 +196,7 @@ func reference(expr hcl.Expression) hcl.Traversal {
 	}
 }
 
-// unquoted is the expression in a quoted one.
+// unquoted returns the expression inside a quoted one.
 func unquoted(expr hcl.Expression) hcl.Expression {
 	s, ok := text(expr)
 	if !ok || nativeDepth([]byte(s)) > maxDepth {
@@ -209,7 +209,8 @@ func unquoted(expr hcl.Expression) hcl.Expression {
 	return parsed
 }
 
-// address are the names in the address of a resource, without the keys of instances.
+// address returns the names in the address of a resource, without the keys of
+// instances.
 func address(expr hcl.Expression) []string {
 	switch e := expr.(type) {
 	case *hclsyntax.IndexExpr:

@@ -20,7 +20,7 @@ var (
 	runSchema = &hcl.BodySchema{Blocks: []hcl.BlockHeaderSchema{{Type: "module"}}}
 )
 
-// A testSuite is what all the tests of a root module ask for.
+// A testSuite holds the requirements of all tests of a root module.
 type testSuite struct {
 	files []string
 	calls []moduleCall
@@ -54,8 +54,8 @@ func (w *walk) tests(root *module) testSuite {
 	return suite
 }
 
-// testKey is what the manifest calls the module of a run in the test file
-// called name. Engines leave out the extension of some files only.
+// testKey returns the manifest key of the module of a run in the test file called
+// name. Engines omit the extension of some files only.
 func (w *walk) testKey(name, run string) string {
 	file := "test." + strings.ReplaceAll(filepath.ToSlash(name), "/", ".")
 	long := file + "." + run
@@ -65,7 +65,7 @@ func (w *walk) testKey(name, run string) string {
 	return strings.TrimSuffix(file, extension(name, testExtensions)) + "." + run
 }
 
-// run reads a run block, whose module has the given key.
+// run reads a run block whose module has the given key.
 func (d *declarations) run(b *hcl.Block, key string) []moduleCall {
 	var calls []moduleCall
 	for _, inner := range d.content(b.Body, runSchema).Blocks {
@@ -76,9 +76,9 @@ func (d *declarations) run(b *hcl.Block, key string) []moduleCall {
 	return calls
 }
 
-// testProvider reads a provider block in a test file. To OpenTofu it asks for
-// the provider, in a version if it says so. To Terraform it configures one that is asked
-// for elsewhere.
+// testProvider reads a provider block in a test file. In OpenTofu it requires the
+// provider, with its version if there is one. In Terraform it configures a provider
+// that is required elsewhere.
 func (d *declarations) testProvider(b *hcl.Block, root *module) []need {
 	name, ok := d.strictName(b.Labels[0], b.LabelRanges[0])
 	attr := d.arguments(b.Body, "version")["version"]

@@ -11,21 +11,21 @@ import (
 )
 
 const (
-	// maxCalls bounds the module calls that are followed. The largest
-	// configurations have a few thousand; a few hostile files have any number.
+	// maxCalls limits the number of module calls that are followed. The largest
+	// configurations have a few thousand; a few hostile files can have any number.
 	maxCalls = 50_000
 
-	// maxPath bounds how deep calls can nest.
+	// maxPath limits the nesting depth of calls.
 	maxPath = 200
 )
 
-// A walk goes through a root module and all that belongs to it.
+// A walk reads a root module with its called modules, tests and state.
 type walk struct {
 	root     string // directory of the root module, absolute, without symlinks
 	opts     Options
 	read     map[string]*module // by directory
 	manifest manifest
-	followed int // module calls
+	followed int // number of module calls
 	diags    diagnostics
 	needs    map[sources.Provider]*sources.Requirement
 	origins  map[origin]bool
@@ -33,16 +33,16 @@ type walk struct {
 	stateUnread bool // the state may require more
 }
 
-// An origin is what has been recorded for a provider.
+// An origin is a recorded need for a provider.
 type origin struct {
 	provider sources.Provider
 	sources.Origin
 }
 
-// A call is a module in its place in the tree.
+// A call is a module at its position in the tree.
 type call struct {
-	key    string // dotted path of calls, as the manifest has it; empty for the root module
-	dir    string // relative to the root module; empty for what is above all modules
+	key    string // dotted path of calls, as in the manifest; empty for the root module
+	dir    string // relative to the root module; empty for the parent of all modules
 	parent *call
 }
 
@@ -61,7 +61,7 @@ func newWalk(dir string, opts Options) *walk {
 	return w
 }
 
-// path is where a file or directory named relative to the root module is.
+// path returns the absolute path of a file or directory relative to the root module.
 func (w *walk) path(name string) string {
 	if filepath.IsAbs(name) {
 		return filepath.Clean(name)
@@ -78,14 +78,14 @@ func (w *walk) require(needs []need) {
 	}
 }
 
-// installable reports whether there can be a package for a need, or else that
-// the engine has the provider built in.
+// installable reports whether a package can exist for a need or the provider is built
+// in. Otherwise it adds an error.
 func (w *walk) installable(n need) bool {
 	p := n.provider
 	switch {
 	case p.Legacy():
 		hint := `name its namespace, such as "hashicorp/` + p.Type + `"`
-		if n.at.Start.Line == 0 { // no file of the configuration
+		if n.at.Start.Line == 0 { // not from a configuration file
 			hint = `give it one with "` + string(w.opts.Engine) + ` state replace-provider"`
 		}
 		w.diags.fail(n.at, hint,
@@ -136,7 +136,7 @@ func (w *walk) calls(ctx context.Context, calls []moduleCall, parent call) {
 	}
 }
 
-// endless reports whether a module calls itself, by way of others or directly.
+// endless reports whether a module calls itself, directly or through other modules.
 func (w *walk) endless(c moduleCall, child call) bool {
 	depth := 0
 	for p := child.parent; p != nil; p = p.parent {
@@ -149,7 +149,7 @@ func (w *walk) endless(c moduleCall, child call) bool {
 	return false
 }
 
-// locate finds the directory of a called module.
+// locate returns the directory of a called module.
 func (w *walk) locate(c moduleCall, child call) (dir string, ok bool) {
 	switch entry, installed := w.manifest[child.key]; {
 	case c.source == "" && !c.dynamic:
@@ -172,8 +172,8 @@ func (w *walk) locate(c moduleCall, child call) (dir string, ok bool) {
 	return w.moduleDir(c, dir)
 }
 
-// moduleDir checks that there is a directory, and names it in the one way that
-// does not depend on symlinks.
+// moduleDir checks that a directory exists, and returns its path independent of
+// symlinks.
 func (w *walk) moduleDir(c moduleCall, dir string) (string, bool) {
 	path := realPath(w.path(dir))
 	info, err := os.Stat(path)
