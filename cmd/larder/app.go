@@ -21,7 +21,13 @@ func run(ctx context.Context, args []string, stdout, stderr io.Writer) int {
 	out.JSON = slices.Contains(args, "--json") // before flags are parsed, which may fail
 	out.Color = colorMode(args, cliconfig.This())
 	app := newApp(out)
-	err := app.RunContext(ctx, flagsFirst(app, args))
+	line := readCommandLine(app, args)
+	var err error
+	if line.unknown != "" { // also if its help is asked for
+		err = unknownCommand(app, line.unknown)
+	} else {
+		err = app.RunContext(ctx, line.args)
+	}
 	out.End()
 	out.Fail(ctx, err)
 	out.Last()
@@ -109,7 +115,7 @@ func withoutArguments(action cli.ActionFunc) cli.ActionFunc {
 func noCommand(c *cli.Context) error {
 	switch {
 	case c.Args().Present():
-		return unknownCommand(c.Args().First())
+		return unknownCommand(c.App, c.Args().First())
 	case c.Bool("version"):
 		return c.App.Command("version").Run(c, "version")
 	default:
@@ -120,7 +126,7 @@ func noCommand(c *cli.Context) error {
 // noSubcommand is the action of a command that only has subcommands.
 func noSubcommand(c *cli.Context) error {
 	if c.Args().Present() {
-		return unknownCommand(commandPath(c.Command) + " " + c.Args().First())
+		return unknownCommand(c.App, commandPath(c.Command)+" "+c.Args().First())
 	}
 	var names []string
 	for _, cmd := range c.Command.Subcommands {

@@ -102,34 +102,48 @@ func thisIfNone(platforms []sources.Platform) []sources.Platform {
 	return platforms
 }
 
+// list reads a flag that may be repeated, each value once. Several values may stand in one,
+// with commas between them, so it isn't for values that may contain commas.
+func list(c *cli.Context, name string) []string {
+	var all []string
+	for _, values := range c.StringSlice(name) {
+		for value := range strings.SplitSeq(values, ",") {
+			if value = strings.TrimSpace(value); !slices.Contains(all, value) {
+				all = append(all, value)
+			}
+		}
+	}
+	return all
+}
+
 // platforms reads --platform, each platform once. Without the flag there are none.
 func platforms(c *cli.Context) ([]sources.Platform, error) {
 	var all []sources.Platform
-	for _, name := range c.StringSlice("platform") {
+	for _, name := range list(c, "platform") {
 		p, err := parsePlatform(name)
 		if err != nil {
 			return nil, err
 		}
-		if !slices.Contains(all, p) {
-			all = append(all, p)
-		}
+		all = append(all, p)
 	}
 	return all, nil
 }
 
-// parsePlatform parses a platform. A list of them, which other tools take, gets a hint.
+// parsePlatform parses a platform that Go has programs for. A misspelt one is refused
+// before any source is queried for it.
 func parsePlatform(name string) (sources.Platform, error) {
 	p, err := sources.ParsePlatform(name)
-	switch {
-	case err != nil && strings.Contains(name, ","):
-		return p, usageError{sources.WithHint(err, "for several platforms, repeat the flag")}
-	case err != nil:
-		return p, usageError{err}
+	if err == nil && sources.KnownPlatform(p) {
+		return p, nil
 	}
-	return p, nil
+	err = fmt.Errorf("platform %q is unknown", name)
+	if near := sources.NearestPlatform(name); near != "" {
+		return p, usageError{sources.WithHint(err, "did you mean %q?", near)}
+	}
+	return p, usageError{sources.WithHint(err, "write it as OS_ARCH, such as linux_amd64 or darwin_arm64")}
 }
 
-// platform reads a --platform that cannot be repeated, the zero one if it is not set.
+// platform reads a --platform that takes one platform, the zero one if it is not set.
 func platform(c *cli.Context) (p sources.Platform, err error) {
 	if !c.IsSet("platform") {
 		return p, nil
@@ -149,7 +163,7 @@ func parsed[T any](c *cli.Context, name string, parse func(string) (T, error)) (
 		return value, nil
 	}
 	if value, err = parse(c.String(name)); err != nil {
-		return value, usageError{fmt.Errorf("--%s %s: %w", name, c.String(name), err)}
+		return value, usageError{fmt.Errorf("--%s: %q is %w", name, c.String(name), err)}
 	}
 	return value, nil
 }
@@ -169,7 +183,8 @@ func oneOf[T ~string](name string, value T, values []T) error {
 	if slices.Contains(values, value) {
 		return nil
 	}
-	return usageError{fmt.Errorf("--%s is %s, not %q", name, ui.List("or", values), value)}
+	err := fmt.Errorf("--%s is %s, not %q", name, ui.List("or", values), value)
+	return usageError{sources.DidYouMean(err, string(value), sources.Texts(values), "")}
 }
 
 // asks reports whether a command asks before it removes anything. It refuses to run
@@ -198,7 +213,7 @@ func exclusive(c *cli.Context, name string, others ...string) error {
 
 // trustKeys reads --trust-key, which not every command has.
 func trustKeys(c *cli.Context) (keys []sources.Fingerprint, err error) {
-	for _, text := range c.StringSlice("trust-key") {
+	for _, text := range list(c, "trust-key") {
 		key, err := sources.ParseFingerprint(text)
 		if err != nil {
 			return nil, usageError{fmt.Errorf("--trust-key: %w", err)}

@@ -57,7 +57,7 @@ func help(c *cli.Context) error {
 	case cmd != nil:
 		fmt.Fprint(c.App.Writer, commandHelp(topic, cmd))
 	default:
-		return unknownCommand(topic)
+		return unknownCommand(c.App, topic)
 	}
 	return nil
 }
