@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"strings"
 	"time"
 
 	"github.com/urfave/cli/v2"
@@ -65,7 +64,7 @@ func cacheForget(c *cli.Context, out *ui.Output) error {
 
 // parseRelease parses ADDRESS@VERSION.
 func parseRelease(text string, e sources.Engine) (p sources.Provider, v sources.Version, err error) {
-	address, version, ok := strings.Cut(text, "@")
+	address, version, ok := sources.CutVersion(text)
 	if !ok {
 		return p, v, usageError{fmt.Errorf("%q is not of the form ADDRESS@VERSION", text)}
 	}

@@ -16,7 +16,7 @@ import (
 func cacheKeyCommand(out *ui.Output) *cli.Command {
 	return &cli.Command{
 		Name:      "key",
-		ArgsUsage: "[FLAG...]",
+		ArgsUsage: "[PATH...] [FLAG...]",
 		Usage:     "tell a key for what lock files need, for CI caches",
 		Description: "The key is the same wherever the same versions of the same providers are locked\n" +
 			"for the same platforms, whatever else there is in lock files and directories.\n" +
@@ -30,6 +30,9 @@ func cacheKeyCommand(out *ui.Output) *cli.Command {
 func cacheKey(c *cli.Context, out *ui.Output) error {
 	s, err := newSession(c, out)
 	if err != nil {
+		return err
+	}
+	if err := s.takeRoots(c.Args().Slice()); err != nil {
 		return err
 	}
 	t, err := s.tree(c.Context)

@@ -131,7 +131,7 @@ func (im *importing) readOptions(c *cli.Context) error {
 // parseAs parses ADDRESS@VERSION. The namespace is required: an old provider
 // without one is rarely HashiCorp's.
 func parseAs(text string, e sources.Engine) (*legacy.As, error) {
-	address, version, ok := strings.Cut(text, "@")
+	address, version, ok := sources.CutVersion(text)
 	if !ok || !strings.Contains(address, "/") {
 		return nil, fmt.Errorf("is [HOST/]NAMESPACE/TYPE@VERSION, not %q", text)
 	}

@@ -17,7 +17,7 @@ func installCommand(out *ui.Output) *cli.Command {
 	return &cli.Command{
 		Name:      "install",
 		Usage:     "install the providers that the root module here needs",
-		ArgsUsage: "[FLAG...]",
+		ArgsUsage: "[PATH...] [FLAG...]",
 		Description: "Does the provider part of terraform init and tofu init: same versions, same\n" +
 			"lock file, same tree.",
 		Flags: slices.Concat([]cli.Flag{
@@ -59,6 +59,9 @@ func install(c *cli.Context, out *ui.Output) (err error) {
 		return usageError{errors.New("--upgrade and --lockfile readonly exclude each other")}
 	}
 	if err := in.readPluginDirs(c.StringSlice("plugin-dir")); err != nil {
+		return err
+	}
+	if err := in.takeRoots(c.Args().Slice()); err != nil {
 		return err
 	}
 	out.AtLast(func() {

@@ -24,7 +24,7 @@ func lockCommand(out *ui.Output) *cli.Command {
 	return &cli.Command{
 		Name:      "lock",
 		Usage:     "complete the lock file of the root module here, for any platform",
-		ArgsUsage: "[FLAG...] [ADDRESS...]",
+		ArgsUsage: "[PATH | ADDRESS]... [FLAG...]",
 		Description: "Does what terraform providers lock and tofu providers lock do, from whichever\n" +
 			"installation method is configured, and for the providers named alone if any are.\n" +
 			"What a package hashes to is remembered: no archive is needed twice.",
@@ -62,7 +62,7 @@ type locking struct {
 // anything is read.
 func lock(c *cli.Context, out *ui.Output) (err error) {
 	l := &locking{
-		only: c.Args().Slice(), keep: c.Bool("keep"), check: c.Bool("check"), strict: c.Bool("strict"),
+		keep: c.Bool("keep"), check: c.Bool("check"), strict: c.Bool("strict"),
 		dropUnknown: c.Bool("drop-unknown"), said: map[string]bool{}, required: map[string]bool{},
 	}
 	if err := exclusive(c, "check", "dry-run", "drop-unknown"); err != nil {
@@ -71,12 +71,10 @@ func lock(c *cli.Context, out *ui.Output) (err error) {
 	if err := exclusive(c, "keep", "no-cache"); err != nil {
 		return err
 	}
-	for _, address := range l.only {
-		if _, err := sources.ParseProvider(address, sources.Terraform); err != nil {
-			return usageError{err}
-		}
-	}
 	if l.session, err = newSession(c, out); err != nil {
+		return err
+	}
+	if err := l.take(c.Args().Slice()); err != nil {
 		return err
 	}
 	defer l.closeScratch()
@@ -86,6 +84,25 @@ func lock(c *cli.Context, out *ui.Output) (err error) {
 		return failed
 	}
 	return errors.Join(l.notRequired(), found)
+}
+
+// take takes the arguments: root modules, and addresses of providers.
+func (l *locking) take(args []string) error {
+	roots, addresses, err := l.separate(args)
+	if err != nil {
+		return err
+	}
+	for _, address := range addresses {
+		if _, _, versioned := sources.CutVersion(address); versioned {
+			err := fmt.Errorf("%s: lock takes addresses without a version", address)
+			return usageError{sources.WithHint(err, "larder lock keeps the locked version; with --upgrade it chooses the newest that the configuration allows")}
+		}
+		if _, err := sources.ParseProvider(address, sources.Terraform); err != nil {
+			return usageError{err}
+		}
+	}
+	l.only = addresses
+	return l.takeRoots(roots)
 }
 
 // at locks for the root module in dir.
@@ -126,7 +143,7 @@ func (l *locking) lock(ctx context.Context, dir string, locked *lockedModule) er
 		return err
 	}
 	l.choose(root, m.config.Engine)
-	if !l.flags.recursive { // else another root module may require what is named
+	if !l.flags.recursive && len(l.roots) < 2 { // else another root module may require what is named
 		if err := l.notRequired(); err != nil {
 			return err
 		}

@@ -24,8 +24,11 @@ func prefetchCommand(out *ui.Output) *cli.Command {
 
 // prefetch fills the plugin cache. It takes no lock on a root module and writes to none.
 func prefetch(c *cli.Context, out *ui.Output) error {
-	f, err := newFilling(c, out, c.Args().Slice())
+	f, err := newFilling(c, out)
 	if err != nil {
+		return err
+	}
+	if err := f.take(c.Args().Slice()); err != nil {
 		return err
 	}
 	if f.flags.noCache {
