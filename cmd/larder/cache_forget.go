@@ -57,9 +57,26 @@ func cacheForget(c *cli.Context, out *ui.Output) error {
 		}
 	}
 	if forgotten == 0 {
-		out.Say("nothing is remembered of %s %s", p, v)
+		k.nothingRecorded(c.Context, p, v)
 	}
 	return nil
+}
+
+// nothingRecorded says so, with the release that may be meant.
+func (k *targetCache) nothingRecorded(ctx context.Context, p sources.Provider, v sources.Version) {
+	text := fmt.Sprintf("nothing is recorded of %s %s", p, v)
+	versions := k.knownVersions(ctx, p)
+	hint := ""
+	if meant := nearestProvider(p, k.knownProviders(ctx)); len(versions) == 0 && meant != nil {
+		hint = k.out.Name(*meant)
+	} else if near := sources.Nearest(v.String(), sources.Texts(versions)); near != "" && near != v.String() {
+		hint = k.out.Name(p) + "@" + near
+	}
+	if hint == "" {
+		k.out.Warn("%s", text)
+		return
+	}
+	k.out.WarnHint(fmt.Sprintf("did you mean %q?", hint), "%s", text)
 }
 
 // parseRelease parses ADDRESS@VERSION.

@@ -51,9 +51,10 @@ type locking struct {
 	lockers memo[string, *installer.Locker] // by what they are supplied by
 
 	mu       sync.Mutex
-	scratch  *disk.Scratch   // for what no cache can take; nil until it is needed
-	said     map[string]bool // events
-	required map[string]bool // which of only are
+	scratch  *disk.Scratch      // for what no cache can take; nil until it is needed
+	said     map[string]bool    // events
+	required map[string]bool    // which of only are
+	others   []sources.Provider // that are required and not named
 	tally    tally
 	unknown  []unknownHash // in all lock files
 }
@@ -180,6 +181,9 @@ func (l *locking) choose(root *installer.Root, engine sources.Engine) {
 	}
 	root.Requirements = slices.DeleteFunc(root.Requirements, func(r sources.Requirement) bool {
 		require(r.Provider)
+		if len(named[r.Provider]) == 0 {
+			l.others = append(l.others, r.Provider)
+		}
 		return len(named[r.Provider]) == 0
 	})
 }
@@ -192,7 +196,11 @@ func (l *locking) notRequired() error {
 	var errs []error
 	for i, address := range l.only {
 		if !l.required[address] && !slices.Contains(l.only[:i], address) {
-			errs = append(errs, fmt.Errorf("the configuration does not require %s", address))
+			err := fmt.Errorf("the configuration does not require %s", address)
+			if near := nearestAddress(address, l.others); near != "" {
+				err = sources.WithHint(err, "did you mean %q?", near)
+			}
+			errs = append(errs, err)
 		}
 	}
 	return errors.Join(errs...)
