@@ -128,7 +128,6 @@ func (m *rootModule) explain(err error) error {
 		var none *installer.NoVersionError
 		var pkg *sources.PackageError
 		dir := ""
-		errs[i] = m.suggest(err)
 		switch {
 		case errors.As(err, &none):
 			dir = m.hiding[none.Requirement.Provider]
@@ -138,7 +137,9 @@ func (m *rootModule) explain(err error) error {
 			errs[i] = sources.WithHint(err, "run once without --offline, or name a mirror on this machine that has it")
 		}
 		if dir != "" {
-			errs[i] = sources.WithHint(errs[i], "as there are packages of it in %s, its origin registry is not asked", dir)
+			errs[i] = sources.WithHint(err, "as there are packages of it in %s, its origin registry is not asked", dir)
+		} else {
+			errs[i] = m.suggest(errs[i])
 		}
 	}
 	return errors.Join(errs...)
