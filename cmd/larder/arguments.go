@@ -19,6 +19,7 @@ type commandLine struct {
 	args     []string // with flags in front of arguments: the flag package stops at the first argument
 	commands []*cli.Command
 	flags    []cli.Flag
+	help     bool   // help of the command is asked for
 	unknown  string // what stands in the place of a command and is none, with the commands before it
 }
 
@@ -38,6 +39,9 @@ func readCommandLine(app *cli.App, args []string) commandLine {
 		case arg == "--":
 			line.args = slices.Concat(line.args, args[:1], operands, args[1:])
 			return line
+		case arg == "-h" || arg == "-help" || arg == "--help":
+			line.help = true
+			line.args = append(line.args, arg)
 		case strings.HasPrefix(arg, "-") && arg != "-":
 			line.args = append(line.args, apart(line.flags, arg)...)
 			if len(args) > 1 && takesValue(line.flags, arg) {
@@ -115,7 +119,7 @@ func commandPaths(parent string, commands []*cli.Command) []string {
 // to commands with subcommands.
 func visibleCommands(commands []*cli.Command) []*cli.Command {
 	return slices.DeleteFunc(slices.Clone(commands), func(c *cli.Command) bool {
-		return c.Hidden || c.Name == "help" && strings.Contains(c.HelpName, " help")
+		return c.Hidden || c.Name == "help" && c.Category == ""
 	})
 }
 

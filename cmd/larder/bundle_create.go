@@ -19,16 +19,14 @@ import (
 func bundleCreateCommand(out *ui.Output) *cli.Command {
 	return &cli.Command{
 		Name:      "create",
-		Usage:     "write what a mirror has, or modules need, into a file",
-		ArgsUsage: "FILE [FLAG...] [ADDRESS[@CONSTRAINT]...]",
-		Description: "What is wanted is told as to \"larder mirror sync\"; with --mirror, it is all that\n" +
-			"is there. The same packages make the same bytes. In parts, usb.tar becomes\n" +
-			"usb-1of3.tar and so on.",
+		Usage:     "write packages into a file",
+		ArgsUsage: "FILE [PATH | ADDRESS[@VERSION]]... [FLAG...]",
+		UsageText: "larder bundle create usb.tar -R .",
 		Flags: slices.Concat(wantedFlags(), []cli.Flag{
-			&cli.StringFlag{Name: "mirror", Usage: "take the packages from the mirror in `DIR`"},
-			&cli.StringFlag{Name: "since", Usage: "leave out what the receiver has, by its manifest in `FILE`"},
-			maxSizeFlag("write files of no more than a `SIZE` such as 4G"),
-			dryRunFlag("tell what would be done, and write nothing"),
+			&cli.StringFlag{Category: selectionFlags, Name: "mirror", Usage: "all packages in the mirror in `DIR`"},
+			&cli.StringFlag{Category: selectionFlags, Name: "since", Usage: "leave out packages in the manifest in `FILE`"},
+			maxSizeFlag("split into files of at most a `SIZE`, such as 4G"),
+			dryRunFlag("show what would be written"),
 		}, trustFlags()),
 		Action: func(c *cli.Context) error { return bundleCreate(c, out) },
 	}

@@ -22,13 +22,13 @@ import (
 func cacheExportCommand(out *ui.Output) *cli.Command {
 	return &cli.Command{
 		Name:      "export",
+		Usage:     "write the packages that lock files select into a file",
 		ArgsUsage: "FILE [PATH...] [FLAG...]",
-		Usage:     "write the packages that lock files need into one file",
-		Description: "FILE is a plain tar that \"larder cache import\" reads; - is standard output. Each\n" +
-			"package is in it once, and the same packages make the same file. What a lock\n" +
-			"file has other hashes for is not exported. To compress: export - | zstd > FILE.",
-		Flags: append(treeFlags(""),
-			&cli.BoolFlag{Name: "partial", Usage: "export what is there, though not all is"}),
+		UsageText: "larder cache export cache.tar -R",
+		Description: "FILE is a plain tar archive for larder cache import; - is standard output. The same\n" +
+			"packages make the same file. To compress: larder cache export - | zstd > FILE",
+		Flags: append(treeFlags(),
+			&cli.BoolFlag{Name: "partial", Usage: "export what the cache has, if packages are missing"}),
 		Action: func(c *cli.Context) error { return cacheExport(c, out) },
 	}
 }

@@ -15,12 +15,13 @@ import (
 func cacheForgetCommand(out *ui.Output) *cli.Command {
 	return &cli.Command{
 		Name:      "forget",
-		ArgsUsage: "[FLAG...] ADDRESS@VERSION",
-		Usage:     "forget what the packages of a release hashed to",
-		Description: "A release that was republished, with other contents, is refused until what it\n" +
-			"was is forgotten. Ask its publisher first. A package in the cache stays there.",
+		Usage:     "remove the recorded hashes of a version",
+		ArgsUsage: "ADDRESS@VERSION [FLAG...]",
+		UsageText: "larder cache forget hashicorp/random@3.7.2",
+		Description: "A version that was republished with different contents is refused while its hashes\n" +
+			"are recorded. Ask its publisher first. Packages in the cache stay.",
 		Flags: []cli.Flag{
-			&cli.StringSliceFlag{Name: "platform", Usage: "forget that for `OS_ARCH` alone; may be repeated"},
+			platformsFlag("OS_ARCH,...", "platforms, in place of all"),
 		},
 		Action: func(c *cli.Context) error { return cacheForget(c, out) },
 	}

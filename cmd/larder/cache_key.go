@@ -16,12 +16,12 @@ import (
 func cacheKeyCommand(out *ui.Output) *cli.Command {
 	return &cli.Command{
 		Name:      "key",
+		Usage:     "print a key for CI caches",
 		ArgsUsage: "[PATH...] [FLAG...]",
-		Usage:     "tell a key for what lock files need, for CI caches",
-		Description: "The key is the same wherever the same versions of the same providers are locked\n" +
-			"for the same platforms, whatever else there is in lock files and directories.\n" +
-			"Of a root module without lock file the version constraints count.",
-		Flags:  treeFlags(""),
+		UsageText: "larder cache key -R",
+		Description: "The key depends on the locked versions and the platforms, and on nothing else. For\n" +
+			"a root module without a lock file the version constraints count.",
+		Flags:  treeFlags(),
 		Action: func(c *cli.Context) error { return cacheKey(c, out) },
 	}
 }

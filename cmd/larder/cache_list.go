@@ -17,14 +17,14 @@ func cacheListCommand(out *ui.Output) *cli.Command {
 		Name:      "list",
 		Usage:     "list the packages in the plugin cache",
 		ArgsUsage: "[PATTERN...] [FLAG...]",
-		Description: "Tells of each package its size on disk, when it was last used, by how many\n" +
-			"root modules, and how well it is vouched for. A PATTERN is an address in which\n" +
-			"* stands for any host, namespace or type.",
+		UsageText: "larder cache list hashicorp/* --sort size",
+		Description: "Shows size, last use, users and verification result of each package. In a PATTERN,\n" +
+			"such as aws or */aws, * stands for any name.",
 		Flags: []cli.Flag{
-			&cli.StringFlag{Name: "sort", Usage: "by `WHAT`: " + ui.List("or", orderNames), Value: orderNames[0]},
-			&cli.BoolFlag{Name: "unused", Usage: "only what no known root module uses"},
-			&cli.StringFlag{Name: "older-than", Usage: "only what has not been used for an `AGE`, such as 30d"},
-			&cli.StringSliceFlag{Name: "platform", Usage: "only packages for `OS_ARCH`"},
+			&cli.StringFlag{Name: "sort", Usage: "`ORDER` order: " + ui.List("or", orderNames), Value: orderNames[0]},
+			&cli.BoolFlag{Category: selectionFlags, Name: "unused", Usage: "packages that no known root module uses"},
+			&cli.StringFlag{Category: selectionFlags, Name: "older-than", Usage: "packages unused for an `AGE`, such as 30d"},
+			platformsFlag("OS_ARCH,...", "packages for these platforms"),
 			rootsFlag(),
 		},
 		Action: func(c *cli.Context) error { return cacheList(c, out) },

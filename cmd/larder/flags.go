@@ -18,73 +18,75 @@ import (
 // them, so that they mean the same everywhere.
 
 // treeFlags select root modules and platforms, for commands that work on the root
-// module here or on all below. Does is what they do for them, as in "lock ".
-func treeFlags(does string) []cli.Flag {
-	return []cli.Flag{platformsFlag(does), recursiveFlag(does + "for every root module here and below"), excludeFlag()}
+// module here or on all below.
+func treeFlags() []cli.Flag {
+	return []cli.Flag{recursiveFlag("root modules in PATH and below"), excludeFlag(), platformsFlag("OS_ARCH,...", "platforms in place of this machine's")}
 }
 
 // wantedFlags select packages, for commands that put them into a store.
 func wantedFlags() []cli.Flag {
 	return []cli.Flag{
-		&cli.StringSliceFlag{Name: "from", Usage: "`PATH` of a root module, lock file or list; may be repeated"},
-		recursiveFlag("take every root module there, or here, and below"),
+		&cli.StringSliceFlag{Category: selectionFlags, Name: "from", Usage: "`PATH` root modules, lock files or .tf files"},
+		recursiveFlag("root modules in PATH and below"),
 		excludeFlag(),
-		platformsFlag(""),
-		&cli.IntFlag{Name: "newest", Usage: "`N` versions where none is locked, the newest that match", Value: 1},
-		&cli.BoolFlag{Name: "all-versions", Usage: "all versions that match where none is locked"},
+		platformsFlag("OS_ARCH,...", "platforms in place of this machine's"),
+		&cli.IntFlag{Category: selectionFlags, Name: "newest", Usage: "`N` number of versions to take where none is locked", Value: 1},
+		&cli.BoolFlag{Category: selectionFlags, Name: "all-versions", Usage: "every version allowed, where none is locked"},
 		upgradeFlag(),
-		&cli.BoolFlag{Name: "no-lock-file", Usage: "ignore lock files, even broken ones"},
+		&cli.BoolFlag{Category: selectionFlags, Name: "no-lock-file", Usage: "ignore lock files, even those with errors"},
 	}
 }
 
 // fillFlags are those of commands that put packages into a store of the user's, with
 // more of their own.
 func fillFlags(more ...cli.Flag) []cli.Flag {
-	strict := &cli.BoolFlag{Name: "strict", Usage: "fail if a version lacks a package for a platform"}
-	return slices.Concat(wantedFlags(), []cli.Flag{strict}, trustFlags(), more)
+	strict := &cli.BoolFlag{Name: "strict", Usage: "fail if a version has no package for a platform"}
+	return slices.Concat(wantedFlags(), trustFlags(), []cli.Flag{strict}, more)
 }
 
 // trustFlags say which signatures suffice.
 func trustFlags() []cli.Flag {
-	return []cli.Flag{&cli.BoolFlag{Name: "require-signed", Usage: "require a valid signature"}, trustKeyFlag()}
+	return []cli.Flag{
+		&cli.BoolFlag{Category: signatureFlags, Name: "require-signed", Usage: "require a valid signature"}, trustKeyFlag(),
+	}
 }
 
 // trustKeyFlag is for commands that judge signatures without requiring any.
 func trustKeyFlag() cli.Flag {
-	return &cli.StringSliceFlag{Name: "trust-key", Usage: "trust the `KEY` of this fingerprint; repeatable"}
+	return &cli.StringSliceFlag{Category: signatureFlags, Name: "trust-key", Usage: "`KEY` fingerprints of keys to trust"}
 }
 
 // pruneFlags are those of commands that remove packages from a store. Since is what
-// --older-than counts from, as in "been there for an `AGE`, such as 90d".
+// --older-than counts from, as in "unused for an `AGE`, such as 90d".
 func pruneFlags(since string) []cli.Flag {
 	return []cli.Flag{
-		&cli.StringFlag{Name: "older-than", Usage: "only what has " + since},
-		&cli.IntFlag{Name: "keep-last", Usage: "keep the `N` newest versions of each provider"},
-		&cli.BoolFlag{Name: "yes", Aliases: []string{"y"}, Usage: "do not ask"},
-		dryRunFlag("tell what would go, and remove nothing"),
+		&cli.StringFlag{Category: limitFlags, Name: "older-than", Usage: since},
+		&cli.IntFlag{Category: limitFlags, Name: "keep-last", Usage: "keep the `N` newest versions of each provider"},
+		&cli.BoolFlag{Name: "yes", Aliases: []string{"y"}, Usage: "remove without asking"},
+		dryRunFlag("show what would be removed"),
 	}
 }
 
 // recursiveFlag is read into globals. What the command does with all root modules is in
 // its usage.
 func recursiveFlag(usage string) cli.Flag {
-	return &cli.BoolFlag{Name: "recursive", Aliases: []string{"R"}, Usage: usage}
+	return &cli.BoolFlag{Category: selectionFlags, Name: "recursive", Aliases: []string{"R"}, Usage: usage}
 }
 
 // excludeFlag is refused without --recursive: there is no search that it could limit, so
 // it is a mistake.
 func excludeFlag() cli.Flag {
-	return &cli.StringSliceFlag{Name: "exclude", Usage: "`GLOB` of directories that --recursive passes; may be repeated"}
+	return &cli.StringSliceFlag{Category: selectionFlags, Name: "exclude", Usage: "`GLOB` directories that --recursive skips"}
 }
 
 // platformsFlag is for commands that work for several platforms at once.
-func platformsFlag(does string) cli.Flag {
-	return &cli.StringSliceFlag{Name: "platform", Usage: does + "for `OS_ARCH`, not for this machine; may be repeated"}
+func platformsFlag(value, usage string) cli.Flag {
+	return &cli.StringSliceFlag{Category: selectionFlags, Name: "platform", Usage: "`" + value + "` " + usage}
 }
 
 // upgradeFlag is for commands that otherwise keep to lock files.
 func upgradeFlag() cli.Flag {
-	return &cli.BoolFlag{Name: "upgrade", Aliases: []string{"u"}, Usage: "choose the newest versions, whatever is locked"}
+	return &cli.BoolFlag{Category: selectionFlags, Name: "upgrade", Aliases: []string{"u"}, Usage: "newest versions allowed, not the locked ones"}
 }
 
 // maxSizeFlag is read by maxSize.

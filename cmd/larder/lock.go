@@ -23,17 +23,18 @@ import (
 func lockCommand(out *ui.Output) *cli.Command {
 	return &cli.Command{
 		Name:      "lock",
-		Usage:     "complete the lock file of the root module here, for any platform",
+		Category:  forModules,
+		Usage:     "add hashes for any platform to lock files",
 		ArgsUsage: "[PATH | ADDRESS]... [FLAG...]",
-		Description: "Does what terraform providers lock and tofu providers lock do, from whichever\n" +
-			"installation method is configured, and for the providers named alone if any are.\n" +
-			"What a package hashes to is remembered: no archive is needed twice.",
-		Flags: slices.Concat(treeFlags("lock "), []cli.Flag{upgradeFlag()}, trustFlags(), []cli.Flag{
-			&cli.BoolFlag{Name: "keep", Usage: "keep packages for other platforms in the cache, too"},
-			&cli.BoolFlag{Name: "check", Usage: "tell what is missing or wrong, and write no lock file"},
-			&cli.BoolFlag{Name: "strict", Usage: "fetch the packages of other platforms to identify hashes"},
+		UsageText: "larder lock --platform linux_amd64,darwin_arm64",
+		Description: "Takes the place of terraform providers lock, and uses the configured installation\n" +
+			"methods. Archives whose hashes are recorded are not fetched again.",
+		Flags: slices.Concat(treeFlags(), []cli.Flag{upgradeFlag()}, trustFlags(), []cli.Flag{
+			&cli.BoolFlag{Name: "keep", Usage: "keep packages for other platforms in the plugin cache"},
+			&cli.BoolFlag{Name: "check", Usage: "report missing and unknown hashes, change nothing"},
+			&cli.BoolFlag{Name: "strict", Usage: "fetch packages of other platforms to identify hashes"},
 			&cli.BoolFlag{Name: "drop-unknown", Usage: "remove hashes that no signature or package covers"},
-			dryRunFlag("show how lock files would change, and write none"),
+			dryRunFlag("show how lock files would change"),
 		}),
 		Action: func(c *cli.Context) error { return lock(c, out) },
 	}

@@ -15,9 +15,9 @@ import (
 
 func mirrorCommand(out *ui.Output) *cli.Command {
 	return &cli.Command{
-		Name:        "mirror",
-		Usage:       "make mirrors and look after them",
-		Description: "\"larder help mirror COMMAND\" tells more.",
+		Name:     "mirror",
+		Category: forMirrors,
+		Usage:    "make mirrors, and list, verify and prune them",
 		Subcommands: []*cli.Command{
 			mirrorSyncCommand(out), mirrorListCommand(out), mirrorVerifyCommand(out),
 			mirrorIndexCommand(out), mirrorPruneCommand(out), mirrorDiffCommand(out),

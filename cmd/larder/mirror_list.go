@@ -15,8 +15,9 @@ func mirrorListCommand(out *ui.Output) *cli.Command {
 		Name:      "list",
 		Usage:     "list the packages in a mirror",
 		ArgsUsage: "DIR [PATTERN...] [FLAG...]",
-		Description: "Tells of each package how large it is, how long it has been there, and how well\n" +
-			"it was vouched for when it came. Reads no package.",
+		UsageText: "larder mirror list ./mirror hashicorp/*",
+		Description: "Shows size, age and verification result of each package. In a PATTERN, such as\n" +
+			"aws or */aws, * stands for any name.",
 		Action: func(c *cli.Context) error { return mirrorList(c, out) },
 	}
 }

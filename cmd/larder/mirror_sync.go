@@ -13,16 +13,14 @@ import (
 
 func mirrorSyncCommand(out *ui.Output) *cli.Command {
 	return &cli.Command{
-		Name:      "sync",
-		Usage:     "make a directory a mirror, or bring it up to date",
-		ArgsUsage: "DIR [FLAG...] [ADDRESS[@CONSTRAINT]...]",
-		Description: "Takes what is locked, else the newest version that matches. Without addresses\n" +
-			"and --from, that is for the root module here. Only what DIR lacks is fetched,\n" +
-			"from where the CLI configuration says; nothing is removed. DIR is a filesystem\n" +
-			"mirror and, served by any web server, a network mirror.",
+		Name:        "sync",
+		Usage:       "add packages to a mirror, created if missing",
+		ArgsUsage:   "DIR [PATH | ADDRESS[@VERSION]]... [FLAG...]",
+		UsageText:   "larder mirror sync ./mirror hashicorp/random@3.7.2",
+		Description: "Takes the locked version, else the newest one allowed. Removes nothing.",
 		Flags: fillFlags(
-			&cli.BoolFlag{Name: "unpacked", Usage: "lay packages out as directories; no network mirror then"},
-			dryRunFlag("tell what would be fetched, and write nothing"),
+			&cli.BoolFlag{Name: "unpacked", Usage: "write directories; not for network mirrors"},
+			dryRunFlag("show what would be fetched"),
 		),
 		Action: func(c *cli.Context) error { return mirrorSync(c, out) },
 	}
