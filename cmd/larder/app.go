@@ -21,6 +21,10 @@ func run(ctx context.Context, args []string, stdout, stderr io.Writer) int {
 	out.JSON = slices.Contains(args, "--json") // before flags are parsed, which may fail
 	out.Color = colorMode(args, cliconfig.This())
 	app := newApp(out)
+	if len(args) > 1 && args[1] == completeWord {
+		completeLine(ctx, app, stdout, args[2:])
+		return exitDone
+	}
 	line := readCommandLine(app, args)
 	var err error
 	switch {
@@ -70,7 +74,7 @@ func newApp(out *ui.Output) *cli.App {
 		Commands: []*cli.Command{
 			installCommand(out), lockCommand(out), prefetchCommand(out),
 			mirrorCommand(out), bundleCommand(out), importCommand(out),
-			cacheCommand(out), versionCommand(out), helpCommand(out),
+			cacheCommand(out), completionCommand(out), versionCommand(out), helpCommand(out),
 		},
 		HideVersion:               true,
 		HideHelpCommand:           true,
