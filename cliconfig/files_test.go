@@ -85,7 +85,7 @@ func TestWhatFilesMayHold(t *testing.T) {
 		// Installation methods.
 		{`provider_installation {}`, ""},
 		{`PROVIDER_INSTALLATION { foo {} }`, `warning: rc:1:1: "PROVIDER_INSTALLATION" is no setting and has no effect`},
-		{`provider_instalation { foo {} }`, `warning: rc:1:1: "provider_instalation" is no setting and has no effect`},
+		{`provider_installtion { foo {} }`, `warning: rc:1:1: "provider_installtion" is no setting and has no effect`},
 		{`plugin_cache_dri = "/a"`, `warning: rc:1:1: "plugin_cache_dri" is no setting and has no effect`},
 		{`credentials "a.example" { tokne = "x" }`, `warning: rc:1:27: "tokne" is no setting and has no effect`},
 		{`host "a.example" { service = {} }`, `warning: rc:1:20: "service" is no setting and has no effect`},
@@ -169,7 +169,7 @@ func TestWhatFilesMayHold(t *testing.T) {
 func TestMisspeltSettings(t *testing.T) {
 	for src, want := range map[string]string{
 		`PROVIDER_INSTALLATION { foo {} }`:                           "provider_installation",
-		`provider_instalation { foo {} }`:                            "provider_installation",
+		`provider_installtion { foo {} }`:                            "provider_installation",
 		`plugin_cache_dri = "/a"`:                                    "plugin_cache_dir",
 		`credentials "a.example" { tokne = "x" }`:                    "token",
 		`host "a.example" { service = {} }`:                          "services",

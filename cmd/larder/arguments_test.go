@@ -65,7 +65,7 @@ func TestSuggestions(t *testing.T) {
 		"mirror help":                  `unknown command "mirror help"|did you mean "help mirror"?`,
 		"mirror teleport":              `unknown command "mirror teleport"|larder help mirror lists its commands`,
 		"teleport":                     `unknown command "teleport"|larder help lists the commands`,
-		"install --upgarde":            `unknown flag "--upgarde" for larder install|did you mean "--upgrade"?`,
+		"install --upgrdae":            `unknown flag "--upgrdae" for larder install|did you mean "--upgrade"?`,
 		"install --jsn":                `unknown flag "--jsn" for larder install|did you mean "--json"?`,
 		"install --newest":             `unknown flag "--newest" for larder install|larder prefetch, larder mirror sync, larder bundle create have it`,
 		"install --teleport":           `unknown flag "--teleport" for larder install|larder help install lists its flags`,

@@ -21,7 +21,7 @@ func cacheForgetCommand(out *ui.Output) *cli.Command {
 		Description: "A version that was republished with different contents is refused while its hashes\n" +
 			"are recorded. Ask its publisher first. Packages in the cache stay.",
 		Flags: []cli.Flag{
-			platformsFlag("OS_ARCH,...", "platforms, in place of all"),
+			platformsFlag("platforms, in place of all"),
 		},
 		Action: func(c *cli.Context) error { return cacheForget(c, out) },
 	}

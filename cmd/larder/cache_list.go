@@ -24,7 +24,7 @@ func cacheListCommand(out *ui.Output) *cli.Command {
 			&cli.StringFlag{Name: "sort", Usage: "`ORDER` order: " + ui.List("or", orderNames), Value: orderNames[0]},
 			&cli.BoolFlag{Category: selectionFlags, Name: "unused", Usage: "packages that no known root module uses"},
 			&cli.StringFlag{Category: selectionFlags, Name: "older-than", Usage: "packages unused for an `AGE`, such as 30d"},
-			platformsFlag("OS_ARCH,...", "packages for these platforms"),
+			platformsFlag("packages for these platforms"),
 			rootsFlag(),
 		},
 		Action: func(c *cli.Context) error { return cacheList(c, out) },
@@ -85,9 +85,6 @@ func users(e cachedir.Entry) string {
 	}
 	return "unused"
 }
-
-// orderNames are the values of --sort; the first is the default.
-var orderNames = []string{"address", "size", "used", "roots"}
 
 // orders are how packages may be sorted.
 var orders = map[string]func(a, b cachedir.Entry) int{

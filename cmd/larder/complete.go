@@ -17,6 +17,9 @@ import (
 // completeWord is the hidden command that completion scripts run.
 const completeWord = "__complete"
 
+// shells are those that there are completion scripts for.
+var shells = []string{"bash", "zsh", "fish", "powershell"}
+
 // A completer finds what the last word of a command line can become. It uses no network,
 // writes nothing, and says nothing of what goes wrong.
 type completer struct {

@@ -14,9 +14,9 @@ func completionCommand(out *ui.Output) *cli.Command {
 		Category:  forLarder,
 		Usage:     "print a completion script for a shell",
 		ArgsUsage: "bash | zsh | fish | powershell",
-		UsageText: "larder completion bash > ~/.local/share/bash-completion/completions/larder",
+		UsageText: "larder completion bash > ~/.larder.bash",
 		Description: "Completes commands, flags, platforms, and the addresses and versions in lock " +
-			"files, plugin cache and mirrors. For this session: source <(larder completion bash)",
+			"files, plugin cache and mirrors. Have your shell read the script when it starts.",
 		Action: func(c *cli.Context) error { return completion(c, out) },
 	}
 }
@@ -42,9 +42,6 @@ func completion(c *cli.Context, out *ui.Output) error {
 	_, err := fmt.Fprint(out.Stdout, completionScripts[shell])
 	return err
 }
-
-// shells are those that there are scripts for.
-var shells = []string{"bash", "zsh", "fish", "powershell"}
 
 // completionScripts ask larder __complete for the words that the last word can become, a
 // line each with a description behind a tab. A last line of :files or :dirs adds names of

@@ -20,7 +20,7 @@ import (
 // treeFlags select root modules and platforms, for commands that work on the root
 // module here or on all below.
 func treeFlags() []cli.Flag {
-	return []cli.Flag{recursiveFlag("root modules in PATH and below"), excludeFlag(), platformsFlag("OS_ARCH,...", "platforms in place of this machine's")}
+	return []cli.Flag{recursiveFlag("root modules in PATH and below"), excludeFlag(), platformsFlag("platforms in place of this machine's")}
 }
 
 // wantedFlags select packages, for commands that put them into a store.
@@ -29,7 +29,7 @@ func wantedFlags() []cli.Flag {
 		&cli.StringSliceFlag{Category: selectionFlags, Name: "from", Usage: "`PATH` root modules, lock files or .tf files"},
 		recursiveFlag("root modules in PATH and below"),
 		excludeFlag(),
-		platformsFlag("OS_ARCH,...", "platforms in place of this machine's"),
+		platformsFlag("platforms in place of this machine's"),
 		&cli.IntFlag{Category: selectionFlags, Name: "newest", Usage: "`N` number of versions to take where none is locked", Value: 1},
 		&cli.BoolFlag{Category: selectionFlags, Name: "all-versions", Usage: "every version allowed, where none is locked"},
 		upgradeFlag(),
@@ -80,8 +80,8 @@ func excludeFlag() cli.Flag {
 }
 
 // platformsFlag is for commands that work for several platforms at once.
-func platformsFlag(value, usage string) cli.Flag {
-	return &cli.StringSliceFlag{Category: selectionFlags, Name: "platform", Usage: "`" + value + "` " + usage}
+func platformsFlag(usage string) cli.Flag {
+	return &cli.StringSliceFlag{Category: selectionFlags, Name: "platform", Usage: "`OS_ARCH,...` " + usage}
 }
 
 // upgradeFlag is for commands that otherwise keep to lock files.
@@ -95,6 +95,9 @@ func maxSizeFlag(usage string) cli.Flag { return &cli.StringFlag{Name: "max-size
 // dryRunFlag makes the session read-only: plugin cache and mirrors are then opened
 // without write access.
 func dryRunFlag(usage string) cli.Flag { return &cli.BoolFlag{Name: "dry-run", Usage: usage} }
+
+// orderNames are the values of --sort; the first is the default.
+var orderNames = []string{"address", "size", "used", "roots"}
 
 // thisIfNone is the platform that we run on if there are none.
 func thisIfNone(platforms []sources.Platform) []sources.Platform {

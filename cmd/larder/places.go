@@ -57,11 +57,11 @@ func (s *session) isPath(arg string) (bool, error) {
 	}
 	address, versioned := isAddressForm(arg)
 	path := absolute(s.dir, arg)
-	info, err := os.Stat(path)
-	switch {
+	info, statErr := os.Stat(path)
+	switch exists := statErr == nil; {
 	case isPathForm(arg):
 		return true, nil
-	case address && versioned, err != nil:
+	case address && versioned, !exists:
 		return false, nil
 	case !address:
 		return true, nil
@@ -70,7 +70,7 @@ func (s *session) isPath(arg string) (bool, error) {
 	case s.flags.recursive || isRootModule(path):
 		return true, nil
 	}
-	err = fmt.Errorf("%s is a directory without configuration, and may be meant as a provider", arg)
+	err := fmt.Errorf("%s is a directory without configuration, and may be meant as a provider", arg)
 	return false, sources.WithHint(err, "write ./%s for the directory, with -R for root modules below it, or %s for the provider", arg, fullAddress(arg))
 }
 
