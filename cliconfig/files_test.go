@@ -84,7 +84,13 @@ func TestFileContents(t *testing.T) {
 
 		// Installation methods.
 		{`provider_installation {}`, ""},
-		{`PROVIDER_INSTALLATION { foo {} }`, ""},
+		{`PROVIDER_INSTALLATION { foo {} }`, `warning: rc:1:1: "PROVIDER_INSTALLATION" is no setting and has no effect`},
+		{`provider_installtion { foo {} }`, `warning: rc:1:1: "provider_installtion" is no setting and has no effect`},
+		{`plugin_cache_dri = "/a"`, `warning: rc:1:1: "plugin_cache_dri" is no setting and has no effect`},
+		{`credentials "a.example" { tokne = "x" }`, `warning: rc:1:27: "tokne" is no setting and has no effect`},
+		{`host "a.example" { service = {} }`, `warning: rc:1:20: "service" is no setting and has no effect`},
+		{`provider_installation { direct { inculde = ["a/b"] } }`, `warning: rc:1:34: "inculde" is no setting and has no effect`},
+		{`provider_installation { filesystem_miror { path = "/a" } }`, `rc:1:25: no installation method is called filesystem_miror`},
 		{`provider_installation = {}`, "rc:1:1: provider_installation must be a block"},
 		{`provider_installation "x" {}`, `rc:1:23: provider_installation takes no label, such as "x"`},
 		{`provider_installation { foo {} }`, "rc:1:25: no installation method is called foo"},
@@ -156,6 +162,23 @@ func TestFileContents(t *testing.T) {
 		_, diags := load(rc(tt.src), terraform)
 		got := brief(diags)
 		sourcetest.Expect(t, got == tt.want, "%.80s\ngot  %s\nwant %s", tt.src, got, tt.want)
+	}
+}
+
+// Names that are almost those of settings get these as hints.
+func TestMisspeltSettings(t *testing.T) {
+	for src, want := range map[string]string{
+		`PROVIDER_INSTALLATION { foo {} }`:                           "provider_installation",
+		`provider_installtion { foo {} }`:                            "provider_installation",
+		`plugin_cache_dri = "/a"`:                                    "plugin_cache_dir",
+		`credentials "a.example" { tokne = "x" }`:                    "token",
+		`host "a.example" { service = {} }`:                          "services",
+		`provider_installation { direct { inculde = ["a/b"] } }`:     "include",
+		`provider_installation { filesystem_miror { path = "/a" } }`: "filesystem_mirror",
+	} {
+		_, diags := load(rc(src), terraform)
+		sourcetest.Require(t, len(diags) == 1, src, diags)
+		sourcetest.Equal(t, diags[0].Hint, fmt.Sprintf("did you mean %q?", want), src)
 	}
 }
 

@@ -88,10 +88,14 @@ func (l *loader) method(e entry, in *installation) {
 	}
 	m := Method{Kind: MethodKind(e.key), File: e.file, Line: e.line}
 	if l.target(e, &m) && l.patterns(e.value, &m) {
+		l.misspelt(e.value, methodSettings)
 		l.tofuExtras(e.value, &m)
 		in.methods = append(in.methods, m)
 	}
 }
+
+// methodSettings are the arguments of installation methods.
+var methodSettings = []string{"path", "url", "repository_template", "include", "exclude", "download_retry_count", "trust_all_hashes"}
 
 // target reads the location that a method installs from.
 func (l *loader) target(e entry, m *Method) bool {
@@ -120,6 +124,9 @@ func (l *loader) methodHint(name string) string {
 	known := []string{string(Direct), string(FilesystemMirror), string(NetworkMirror), "dev_overrides"}
 	if l.engine == sources.OpenTofu {
 		known = append(known, string(OCIMirror))
+	}
+	if near := sources.Nearest(name, known); near != "" {
+		return didYouMean(near)
 	}
 	return "the methods are " + strings.Join(known, ", ")
 }

@@ -175,11 +175,14 @@ func (l *loader) checkSettings(body *node) {
 
 // unknown reports a name that is not in known.
 func (l *loader) unknown(e entry, known []string, hint string) {
-	if name := nearest(e.key, known); name != "" {
-		hint = "did you mean " + name + "?"
+	if name := sources.Nearest(e.key, known); name != "" {
+		hint = didYouMean(name)
 	}
 	l.errorf(e.place, hint, "no setting is called %.40q", e.key)
 }
+
+// didYouMean is a hint.
+func didYouMean(name string) string { return fmt.Sprintf("did you mean %q?", name) }
 
 // A namedFile is a file that a setting names, with its contents.
 type namedFile struct {

@@ -72,11 +72,11 @@ func TestLarderFileContents(t *testing.T) {
 		{`send_token_to_archives = true`, ""},
 
 		// Names.
-		{`cafile = ""`, `1:19: no setting is called "cafile" (did you mean ca_file?)`},
-		{`CA_File = "ca.pem"`, `1:19: no setting is called "CA_File" (did you mean ca_file?)`},
-		{`client_cert = "x"`, `1:19: no setting is called "client_cert" (did you mean client_certificate?)`},
-		{`header = {}`, `1:19: no setting is called "header" (did you mean headers?)`},
-		{`send_tokens_to_archive = true`, `1:19: no setting is called "send_tokens_to_archive" (did you mean send_token_to_archives?)`},
+		{`cafile = ""`, `1:19: no setting is called "cafile" (did you mean "ca_file"?)`},
+		{`CA_File = "ca.pem"`, `1:19: no setting is called "CA_File" (did you mean "ca_file"?)`},
+		{`client_cert = "x"`, `1:19: no setting is called "client_cert" (did you mean "client_certificate"?)`},
+		{`header = {}`, `1:19: no setting is called "header" (did you mean "headers"?)`},
+		{`send_tokens_to_archive = true`, `1:19: no setting is called "send_tokens_to_archive" (did you mean "send_token_to_archives"?)`},
 		{`services = {}`, `1:19: no setting is called "services" (the settings of a host are ca_file, client_certificate, client_key, headers, send_token_to_archives)`},
 		{"ca_file = \"ca.pem\"\nca_file = \"ca.pem\"", "2:1: ca_file is set twice; first at line 1"},
 
@@ -133,7 +133,7 @@ func TestLarderFileHostBlocks(t *testing.T) {
 		{`host "a.example" "b.example" {}`, "1:18: host takes one label, and no second one (leave it out)"},
 		{`host "https://a.example/" {}`, `1:6: host name "https://a.example/": a URL, not a host name (give just the host name, without scheme and path)`},
 		{`host = "a.example"`, "1:8: host must be a block with a label, not a string"},
-		{`hosts "a.example" {}`, `1:1: no setting is called "hosts" (did you mean host?)`},
+		{`hosts "a.example" {}`, `1:1: no setting is called "hosts" (did you mean "host"?)`},
 		{`credentials "a.example" { token = "sesame" }`, `1:1: no setting is called "credentials" (this file has host "…" { … } blocks and trusted_keys; everything else belongs into the CLI configuration)`},
 		{`host "a.example" {`, `1:20: missing "}"`},
 		{`host "a.example" { headers = { X = sesame } }`, "1:36: unexpected word or character (write strings in double quotes, booleans as true or false)"},
@@ -277,7 +277,7 @@ func TestTrustedKeys(t *testing.T) {
 		{`trusted_keys = { "acme" = ["` + key + `"] }`, `1:18: provider pattern "acme": not of the form [HOST/]NAMESPACE/TYPE (*/* means all providers of the default registry, */*/* those of all registries)`},
 		{"trusted_keys = { \"acme/*\" = [\"" + key + "\"] }\ntrusted_keys = { \"Acme/*\" = [\"" + key + "\"] }",
 			"2:18: second list of trusted keys for Acme/*; the first is at line 1 (put all keys into one list)"},
-		{`trusted_key = {}`, `1:1: no setting is called "trusted_key" (did you mean trusted_keys?)`},
+		{`trusted_key = {}`, `1:1: no setting is called "trusted_key" (did you mean "trusted_keys"?)`},
 	} {
 		c, ds := cliconfig.Load(t.Context(), own(tt.src, nil), terraform, cliconfig.Options{})
 		sourcetest.Equal(t, said(ds), tt.want, tt.src)

@@ -37,23 +37,30 @@ func (n netrc) find(hostport string) (user, password string, ok bool) {
 	return chosen.user, chosen.password, chosen.user != "" || chosen.password != ""
 }
 
+// netrcFile is the user's netrc file, whether or not it exists.
+func (l *loader) netrcFile() string {
+	name := l.getenv("NETRC")
+	if name == "" && l.GOOS == "windows" {
+		name = l.below(l.home(), "_netrc")
+	} else if name == "" {
+		name = l.below(l.home(), ".netrc")
+	}
+	if name == "" {
+		return ""
+	}
+	return l.abs(l.WorkDir, name)
+}
+
 // loadNetrc reads the user's netrc file, if there is one. Problems in it are only
 // warnings, because the file belongs to other programs.
 func (l *loader) loadNetrc() netrc {
-	name := l.getenv("NETRC")
-	though := ", though NETRC names it"
-	if name == "" {
+	name, though := l.netrcFile(), ", though NETRC names it"
+	if l.getenv("NETRC") == "" {
 		though = ""
-		base := ".netrc"
-		if l.GOOS == "windows" {
-			base = "_netrc"
-		}
-		name = l.below(l.home(), base)
 		if name == "" || !l.exists(name) {
 			return nil
 		}
 	}
-	name = l.abs(l.WorkDir, name)
 	src, err := l.read(name)
 	if err != nil {
 		l.warnf(place{file: name}, "", "%v%s", disk.Cause(err), though)

@@ -107,7 +107,54 @@ func (l *loader) settings(root *node) settings {
 	for _, e := range root.entries {
 		l.exactSetting(e, &s)
 	}
+	l.misspelt(root, cliSettings)
+	for _, b := range l.bodies(root, "credentials_helper") {
+		l.misspelt(b, []string{"args"})
+	}
+	for _, b := range l.bodies(root, "host") {
+		l.misspelt(b, []string{"services"})
+	}
+	for _, b := range l.bodies(root, "credentials") {
+		l.misspelt(b, []string{"token"})
+	}
 	return s
+}
+
+// cliSettings are the settings of the CLI configuration.
+var cliSettings = []string{
+	"provider_installation", "plugin_cache_dir", "plugin_cache_may_break_dependency_lock_file", "host", "credentials",
+	"credentials_helper", "registry_protocols", "oci_credentials", "oci_default_credentials",
+	"disable_checkpoint", "disable_checkpoint_signature", "providers", "provisioners",
+}
+
+// misspelt warns of names that are almost those of settings. Engines read over them
+// without a word, and other unknown names may be settings of other versions.
+func (l *loader) misspelt(n *node, known []string) {
+	for _, e := range n.entries {
+		near := sources.Nearest(e.key, known)
+		switch {
+		case near == "" || slices.Contains(known, e.key) || e.label:
+		case strings.EqualFold(e.key, near) && near != "provider_installation" && near != "registry_protocols":
+		default:
+			l.warnf(e.place, didYouMean(near), "%.40q is no setting and has no effect", e.key)
+		}
+	}
+}
+
+// bodies are those of the blocks called name.
+func (l *loader) bodies(root *node, name string) []*node {
+	var all []*node
+	for _, e := range root.find(name) {
+		if e.value.kind != isObject {
+			continue // which is reported elsewhere
+		}
+		for _, b := range e.value.entries {
+			if b.value.kind == isObject {
+				all = append(all, b.value)
+			}
+		}
+	}
+	return all
 }
 
 // exactSetting reads an entry whose name is case-sensitive.

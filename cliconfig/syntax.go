@@ -6,8 +6,6 @@ import (
 	"strings"
 	"unicode"
 
-	"github.com/agext/levenshtein"
-
 	"github.com/larder-cli/larder/sources"
 )
 
@@ -117,21 +115,4 @@ func fault(at place, hint, format string, args ...any) *sources.Diagnostic {
 		File: at.file, Line: at.line, Column: at.column,
 		Text: fmt.Sprintf(format, args...), Hint: hint,
 	}
-}
-
-// nearest returns the element of known that word probably stands for, misspelt or
-// shortened, or "" if none is similar.
-func nearest(word string, known []string) string {
-	word = strings.ToLower(word)
-	best, least := "", 3 // three typos make a different word
-	for _, k := range known {
-		d := levenshtein.Distance(word, k, nil)
-		if len(word) > 3 && strings.HasPrefix(k, word) {
-			d = min(d, 2)
-		}
-		if d < least && d <= len(k)/2 {
-			best, least = k, d
-		}
-	}
-	return best
 }

@@ -20,10 +20,25 @@ type Origin struct {
 	Constraint string // as written; empty if there is none
 }
 
+// CutVersion splits ADDRESS@VERSION, as people type it, into the two. It understands the
+// forms of other tools too: ADDRESS==VERSION, and ADDRESS followed by a constraint with
+// another operator.
+func CutVersion(s string) (address, version string, ok bool) {
+	i := strings.IndexAny(s, "@=<>~!")
+	if i < 0 {
+		return s, "", false
+	}
+	address, version = strings.TrimSpace(s[:i]), strings.TrimPrefix(s[i:], "@")
+	if exact, found := strings.CutPrefix(strings.TrimSpace(version), "=="); found {
+		version = exact
+	}
+	return address, version, true
+}
+
 // ParseRequirement parses ADDRESS[@CONSTRAINT], the form for the command line.
 // Missing parts of the address are filled in as by engine e.
 func ParseRequirement(s string, e Engine) (Requirement, error) {
-	address, constraint, constrained := strings.Cut(s, "@")
+	address, constraint, constrained := CutVersion(s)
 	p, err := ParseProvider(address, e)
 	switch {
 	case err != nil:

@@ -21,7 +21,20 @@ func run(ctx context.Context, args []string, stdout, stderr io.Writer) int {
 	out.JSON = slices.Contains(args, "--json") // before flags are parsed, which may fail
 	out.Color = colorMode(args, cliconfig.This())
 	app := newApp(out)
-	err := app.RunContext(ctx, flagsFirst(app, args))
+	if len(args) > 1 && args[1] == completeWord {
+		completeLine(ctx, app, stdout, args[2:])
+		return exitDone
+	}
+	line := readCommandLine(app, args)
+	var err error
+	switch {
+	case line.unknown != "": // also if its help is asked for
+		err = unknownCommand(app, line.unknown)
+	case line.help:
+		showHelp(app, out, line.path(), find(app.Commands, strings.Fields(line.path())))
+	default:
+		err = app.RunContext(ctx, line.args)
+	}
 	out.End()
 	out.Fail(ctx, err)
 	out.Last()
@@ -61,7 +74,7 @@ func newApp(out *ui.Output) *cli.App {
 		Commands: []*cli.Command{
 			installCommand(out), lockCommand(out), prefetchCommand(out),
 			mirrorCommand(out), bundleCommand(out), importCommand(out),
-			cacheCommand(out), versionCommand(out), helpCommand(),
+			cacheCommand(out), completionCommand(out), versionCommand(out), helpCommand(out),
 		},
 		HideVersion:               true,
 		HideHelpCommand:           true,
@@ -70,9 +83,9 @@ func newApp(out *ui.Output) *cli.App {
 		ExitErrHandler:            func(*cli.Context, error) {},
 		OnUsageError:              onUsageError,
 		DisableSliceFlagSeparator: true,
-		Action:                    noCommand,
+		Action:                    func(c *cli.Context) error { return noCommand(c, out) },
 	}
-	app.Flags = append(app.Flags, cli.HelpFlag, &cli.BoolFlag{Name: "version", Usage: "tell which larder this is"})
+	app.Flags = append(app.Flags, cli.HelpFlag, &cli.BoolFlag{Name: "version", Usage: "print the version"})
 	complete("", app.Commands)
 	return app
 }
@@ -83,10 +96,10 @@ func complete(parent string, commands []*cli.Command) {
 	for _, cmd := range commands {
 		path := strings.TrimSpace(parent + " " + cmd.Name)
 		if len(cmd.Subcommands) > 0 {
-			cmd.ArgsUsage, cmd.HideHelpCommand, cmd.Action = "COMMAND [FLAG...]", true, noSubcommand
+			cmd.ArgsUsage, cmd.HideHelpCommand, cmd.Action = "COMMAND [ARGUMENT...] [FLAG...]", true, noSubcommand
 		}
 		if cmd.ArgsUsage == "" || cmd.ArgsUsage == "[FLAG...]" {
-			cmd.Action = withoutArguments(cmd.Action)
+			cmd.ArgsUsage, cmd.Action = "[FLAG...]", withoutArguments(cmd.Action)
 		}
 		cmd.OnUsageError = onUsageError
 		cmd.Flags = append(cmd.Flags, globalFlags()...)
@@ -106,21 +119,22 @@ func withoutArguments(action cli.ActionFunc) cli.ActionFunc {
 
 // noCommand is what runs if no command is named: larder alone, larder --version, or
 // larder with a command that does not exist.
-func noCommand(c *cli.Context) error {
+func noCommand(c *cli.Context, out *ui.Output) error {
 	switch {
 	case c.Args().Present():
-		return unknownCommand(c.Args().First())
+		return unknownCommand(c.App, c.Args().First())
 	case c.Bool("version"):
 		return c.App.Command("version").Run(c, "version")
 	default:
-		return cli.ShowAppHelp(c)
+		showHelp(c.App, out, "", nil)
+		return nil
 	}
 }
 
 // noSubcommand is the action of a command that only has subcommands.
 func noSubcommand(c *cli.Context) error {
 	if c.Args().Present() {
-		return unknownCommand(commandPath(c.Command) + " " + c.Args().First())
+		return unknownCommand(c.App, commandPath(c.Command)+" "+c.Args().First())
 	}
 	var names []string
 	for _, cmd := range c.Command.Subcommands {

@@ -5,90 +5,272 @@ import (
 	"regexp"
 	"slices"
 	"strings"
+	"sync"
 
 	"github.com/urfave/cli/v2"
 
+	"github.com/larder-cli/larder/cmd/larder/ui"
 	"github.com/larder-cli/larder/sources"
 )
 
-// flagsFirst is the command line with flags in front of what they stand behind
-// of: the flag package would take them for arguments. What follows a -- is left
-// as it is.
-func flagsFirst(app *cli.App, args []string) []string {
+// A commandLine is a command line that has been looked through, before the library parses
+// its flags.
+type commandLine struct {
+	args     []string // with flags in front of arguments: the flag package stops at the first argument
+	commands []*cli.Command
+	flags    []cli.Flag
+	help     bool   // help of the command is asked for
+	unknown  string // what stands in the place of a command and is none, with the commands before it
+}
+
+// readCommandLine puts flags in front of the arguments that they follow, and takes combined
+// ones such as -uR apart. What follows a -- stays as it is.
+func readCommandLine(app *cli.App, args []string) commandLine {
+	line := commandLine{flags: app.Flags}
 	if len(args) == 0 {
-		return nil
+		return line
 	}
-	flags, commands := app.Flags, app.Commands
-	ordered, operands := slices.Clone(args[:1]), []string(nil)
+	commands, operands := app.Commands, []string(nil)
+	line.args = slices.Clone(args[:1])
 	for args = args[1:]; len(args) > 0; args = args[1:] {
 		arg := args[0]
 		cmd := find(commands, []string{arg})
 		switch {
 		case arg == "--":
-			return slices.Concat(ordered, args[:1], operands, args[1:])
+			line.args = slices.Concat(line.args, args[:1], operands, args[1:])
+			return line
+		case arg == "-h" || arg == "-help" || arg == "--help":
+			line.help = true
+			line.args = append(line.args, arg)
 		case strings.HasPrefix(arg, "-") && arg != "-":
-			ordered = append(ordered, arg)
-			if len(args) > 1 && wantsValue(flags, arg) {
+			line.args = append(line.args, apart(line.flags, arg)...)
+			if len(args) > 1 && takesValue(line.flags, arg) {
 				args = args[1:]
-				ordered = append(ordered, args[0])
+				line.args = append(line.args, args[0])
 			}
 		case cmd != nil && operands == nil:
-			ordered = append(ordered, arg)
-			flags, commands = cmd.Flags, cmd.Subcommands
+			line.args = append(line.args, arg)
+			line.commands = append(line.commands, cmd)
+			line.flags, commands = cmd.Flags, cmd.Subcommands
 		default:
+			if operands == nil && len(commands) > 0 {
+				line.unknown = strings.TrimSpace(line.path() + " " + arg)
+			}
 			operands = append(operands, arg)
 		}
 	}
-	return append(ordered, operands...)
+	line.args = append(line.args, operands...)
+	return line
 }
 
-// wantsValue reports whether the argument after this one is a flag's value.
-func wantsValue(flags []cli.Flag, arg string) bool {
-	name := strings.TrimPrefix(strings.TrimPrefix(arg, "-"), "-")
+// path is how the command is written, without larder. It is empty if there is none.
+func (l commandLine) path() string {
+	var names []string
+	for _, cmd := range l.commands {
+		names = append(names, cmd.Name)
+	}
+	return strings.Join(names, " ")
+}
+
+// apart takes combined short flags apart: -uR is -u and -R. Other arguments stay whole.
+func apart(flags []cli.Flag, arg string) []string {
+	letters, ok := strings.CutPrefix(arg, "-")
+	if !ok || len(letters) < 2 || letters[0] == '-' || flagNamed(flags, letters) != nil {
+		return []string{arg}
+	}
+	var each []string
+	for _, letter := range letters {
+		f := flagNamed(flags, string(letter))
+		if _, simple := f.(*cli.BoolFlag); f == nil || !simple {
+			return []string{arg}
+		}
+		each = append(each, "-"+string(letter))
+	}
+	return each
+}
+
+// takesValue reports whether the argument after this one is a flag's value.
+func takesValue(flags []cli.Flag, arg string) bool {
+	f := flagNamed(flags, strings.TrimPrefix(strings.TrimPrefix(arg, "-"), "-"))
+	_, simple := f.(*cli.BoolFlag)
+	return f != nil && !simple
+}
+
+// flagNamed is the flag that goes by a name, nil if there is none.
+func flagNamed(flags []cli.Flag, name string) cli.Flag {
 	i := slices.IndexFunc(flags, func(f cli.Flag) bool { return slices.Contains(f.Names(), name) })
 	if i < 0 {
-		return false
+		return nil
 	}
-	_, simple := flags[i].(*cli.BoolFlag)
-	return !simple
+	return flags[i]
 }
 
-// unknownCommand is the error of a command that does not exist.
-func unknownCommand(name string) error {
-	return usageError{sources.WithHint(fmt.Errorf("there is no command %q", name), "see larder help")}
+// commandPaths are all commands as they are written, without larder.
+func commandPaths(parent string, commands []*cli.Command) []string {
+	var all []string
+	for _, cmd := range visibleCommands(commands) {
+		path := strings.TrimSpace(parent + " " + cmd.Name)
+		all = append(append(all, path), commandPaths(path, cmd.Subcommands)...)
+	}
+	return all
 }
 
-// onUsageError makes the flag package's words ours.
+// visibleCommands leaves out the hidden ones, and the one for help that the library adds
+// to commands with subcommands.
+func visibleCommands(commands []*cli.Command) []*cli.Command {
+	return slices.DeleteFunc(slices.Clone(commands), func(c *cli.Command) bool {
+		return c.Hidden || c.Name == "help" && c.Category == ""
+	})
+}
+
+// otherCommands are what other programs call commands.
+var otherCommands = map[string]string{
+	"init": "install", "i": "install", "sync": "mirror sync", "update": "install --upgrade", "upgrade": "install --upgrade",
+	"add": "prefetch", "get": "prefetch", "download": "prefetch", "fetch": "prefetch", "pull": "prefetch", "warm": "prefetch",
+	"ls": "cache list", "list": "cache list", "clean": "cache prune", "gc": "cache prune", "du": "cache stats",
+	"providers": "lock", "man": "help",
+}
+
+// unknownCommand is the error of a command that does not exist, with the one that may be
+// meant. Path is what was typed.
+func unknownCommand(app *cli.App, path string) error {
+	err := fmt.Errorf("unknown command %q", path)
+	words := strings.Fields(path)
+	if meant := meantCommands(app, words); len(meant) > 0 {
+		return usageError{sources.WithHint(err, "did you mean %s?", ui.List("or", meant))}
+	}
+	if parent := find(app.Commands, words[:max(0, len(words)-1)]); parent != nil && len(parent.Subcommands) > 0 {
+		return usageError{sources.WithHint(err, "larder help %s lists its commands", strings.Join(words[:len(words)-1], " "))}
+	}
+	return usageError{sources.WithHint(err, "larder help lists the commands")}
+}
+
+// meantCommands are the commands, in quotes, that may be meant by words of which the last
+// is no command.
+func meantCommands(app *cli.App, words []string) []string {
+	if len(words) == 0 {
+		return nil
+	}
+	before, last := words[:len(words)-1], words[len(words)-1]
+	commands := app.Commands
+	if parent := find(app.Commands, before); parent != nil {
+		commands = parent.Subcommands
+	}
+	var names []string
+	for _, cmd := range visibleCommands(commands) {
+		names = append(names, cmd.Name)
+	}
+	if last == "help" && len(before) > 0 {
+		return []string{fmt.Sprintf("%q", "help "+strings.Join(before, " "))}
+	}
+	if near := sources.Nearest(last, names); near != "" {
+		return []string{fmt.Sprintf("%q", strings.Join(append(slices.Clone(before), near), " "))}
+	}
+	if other := otherCommands[last]; other != "" && len(before) == 0 {
+		return []string{fmt.Sprintf("%q", other)}
+	}
+	var meant []string // subcommands of that name, whichever command they are of
+	for _, path := range commandPaths("", app.Commands) {
+		if strings.HasSuffix(path, " "+last) && len(before) < 2 {
+			meant = append(meant, fmt.Sprintf("%q", path))
+		}
+	}
+	return meant
+}
+
+// onUsageError makes the flag package's words ours, and suggests what may be meant.
 func onUsageError(c *cli.Context, err error, isSubcommand bool) error {
-	topic := "flags"
-	if isSubcommand {
-		topic = commandPath(c.Command)
+	path, flags := "", c.App.Flags
+	if isSubcommand || c.Command != nil && c.Command.HelpName != c.App.Name {
+		path, flags = commandPath(c.Command), c.Command.Flags
 	}
-	return usageError{sources.WithHint(reword(err), "see larder help %s", topic)}
+	if path == c.App.Name {
+		path = ""
+	}
+	if m := unknownFlag().FindStringSubmatch(err.Error()); m != nil {
+		return usageError{noSuchFlag(c.App, path, flags, m[1])}
+	}
+	topic := path
+	if topic == "" {
+		topic = "flags"
+	}
+	return usageError{sources.WithHint(reword(err, flags), "larder help %s describes it", topic)}
 }
+
+// These match the errors of the flag package.
+var (
+	unknownFlag = lazyRegexp(`^flag provided but not defined: -(.*)$`)
+	noValue     = lazyRegexp(`^flag needs an argument: -(.*)$`)
+	badValue    = lazyRegexp(`(?s)^invalid (?:boolean )?value (.*) for (?:flag )?-([^:]*): .*$`)
+)
+
+// noSuchFlag is the error of a flag that the command at path does not have.
+func noSuchFlag(app *cli.App, path string, flags []cli.Flag, name string) error {
+	err := fmt.Errorf("unknown flag %q", dashed(name))
+	if path != "" {
+		err = fmt.Errorf("unknown flag %q for larder %s", dashed(name), path)
+	}
+	var known, owners []string
+	for _, f := range flags {
+		known = append(known, longName(f))
+	}
+	var spelled string
+	for _, other := range commandPaths("", app.Commands) {
+		cmd := find(app.Commands, strings.Fields(other))
+		if f := flagNamed(ownFlags(cmd), name); f != nil {
+			owners, spelled = append(owners, "larder "+other), dashed(name)
+		}
+	}
+	switch near := sources.Nearest(name, known); {
+	case near != "":
+		return sources.WithHint(err, "did you mean %q?", dashed(near))
+	case len(owners) > 0 && path == "":
+		return sources.WithHint(err, "write it after the command, as in %s %s", owners[0], spelled)
+	case len(owners) > 0:
+		return sources.WithHint(err, "%s %s", ui.Some(owners, 3), has(len(owners))+" it")
+	case path == "":
+		return sources.WithHint(err, "larder help flags lists the flags of every command")
+	}
+	return sources.WithHint(err, "larder help %s lists its flags", path)
+}
+
+// has is the verb for n things.
+func has(n int) string {
+	if n == 1 {
+		return "has"
+	}
+	return "have"
+}
+
+// longName is the long name of a flag.
+func longName(f cli.Flag) string { return f.Names()[0] }
 
 // commandPath is how a command is written, without larder.
 func commandPath(cmd *cli.Command) string { return strings.TrimPrefix(cmd.HelpName, "larder ") }
 
-// rewordings are the flag package's complaints, and ours.
-var rewordings = []struct{ theirs, ours string }{
-	{`^flag provided but not defined: -(?<flag>.*)$`, "there is no flag %s"},
-	{`^flag needs an argument: -(?<flag>.*)$`, "%s needs a value"},
-	{`(?s)^invalid (boolean )?value (?<value>.*) for (flag )?-(?<flag>[^:]*): .*$`, "%s cannot be %s"},
+// reword puts an error about the value of a flag into larder's words. One that is not
+// known stays as it is.
+func reword(err error, flags []cli.Flag) error {
+	if m := noValue().FindStringSubmatch(err.Error()); m != nil {
+		return fmt.Errorf("%s needs a value", dashed(m[1]))
+	}
+	m := badValue().FindStringSubmatch(err.Error())
+	if m == nil {
+		return err
+	}
+	want := "a value that it takes"
+	switch flagNamed(flags, m[2]).(type) {
+	case *cli.BoolFlag:
+		want = "true or false"
+	case *cli.IntFlag:
+		want = "a whole number"
+	case *cli.DurationFlag:
+		want = "a time, such as 30s or 5m"
+	}
+	return fmt.Errorf("%s: %s is not %s", dashed(m[2]), m[1], want)
 }
 
-// reword puts an error of the flag package into larder's words. One that is not known
-// stays as it is.
-func reword(err error) error {
-	for _, r := range rewordings {
-		theirs := regexp.MustCompile(r.theirs)
-		if m := theirs.FindStringSubmatch(err.Error()); m != nil {
-			words := []any{dashed(m[theirs.SubexpIndex("flag")])}
-			if i := theirs.SubexpIndex("value"); i > 0 {
-				words = append(words, m[i])
-			}
-			return fmt.Errorf(r.ours, words...)
-		}
-	}
-	return err
+// lazyRegexp compiles a regular expression when it is first needed.
+func lazyRegexp(pattern string) func() *regexp.Regexp {
+	return sync.OnceValue(func() *regexp.Regexp { return regexp.MustCompile(pattern) })
 }

@@ -13,10 +13,10 @@ import (
 
 func bundleCommand(out *ui.Output) *cli.Command {
 	return &cli.Command{
-		Name:  "bundle",
-		Usage: "carry mirrors, or what is new in them, in files",
-		Description: "A bundle is a plain tar: what tar makes of it is a mirror, too. \"larder help\n" +
-			"bundle COMMAND\" tells more.",
+		Name:        "bundle",
+		Category:    forMirrors,
+		Usage:       "carry mirrors across an air gap in files",
+		Description: "A bundle is a plain tar archive, and extracting it makes a mirror.",
 		Subcommands: []*cli.Command{
 			bundleCreateCommand(out), bundleShowCommand(out), bundleVerifyCommand(out),
 			bundleImportCommand(out), bundleManifestCommand(out),

@@ -2,30 +2,31 @@ package main
 
 import (
 	"errors"
+	"os"
 	"path/filepath"
 	"slices"
+	"strings"
 
 	"github.com/urfave/cli/v2"
 
 	"github.com/larder-cli/larder/cmd/larder/ui"
 	"github.com/larder-cli/larder/fsmirror/builder"
 	"github.com/larder-cli/larder/fsmirror/bundle"
+	"github.com/larder-cli/larder/installer/modules"
 	"github.com/larder-cli/larder/sources/disk"
 )
 
 func bundleCreateCommand(out *ui.Output) *cli.Command {
 	return &cli.Command{
 		Name:      "create",
-		Usage:     "write what a mirror has, or modules need, into a file",
-		ArgsUsage: "FILE [FLAG...] [ADDRESS[@CONSTRAINT]...]",
-		Description: "What is wanted is told as to \"larder mirror sync\"; with --mirror, it is all that\n" +
-			"is there. The same packages make the same bytes. In parts, usb.tar becomes\n" +
-			"usb-1of3.tar and so on.",
+		Usage:     "write packages into a file",
+		ArgsUsage: "FILE [PATH | ADDRESS[@VERSION]]... [FLAG...]",
+		UsageText: "larder bundle create usb.tar -R .",
 		Flags: slices.Concat(wantedFlags(), []cli.Flag{
-			&cli.StringFlag{Name: "mirror", Usage: "take the packages from the mirror in `DIR`"},
-			&cli.StringFlag{Name: "since", Usage: "leave out what the receiver has, by its manifest in `FILE`"},
-			maxSizeFlag("write files of no more than a `SIZE` such as 4G"),
-			dryRunFlag("tell what would be done, and write nothing"),
+			&cli.StringFlag{Category: selectionFlags, Name: "mirror", Usage: "all packages in the mirror in `DIR`"},
+			&cli.StringFlag{Category: selectionFlags, Name: "since", Usage: "leave out packages in the manifest in `FILE`"},
+			maxSizeFlag("split into files of at most a `SIZE`, such as 4G"),
+			dryRunFlag("show what would be written"),
 		}, trustFlags()),
 		Action: func(c *cli.Context) error { return bundleCreate(c, out) },
 	}
@@ -35,9 +36,6 @@ func bundleCreateCommand(out *ui.Output) *cli.Command {
 // directory beside FILE, on the same file system, because a bundle is a copy of a
 // mirror: one way to make bundles is enough.
 func bundleCreate(c *cli.Context, out *ui.Output) error {
-	if c.Args().First() == "" {
-		return usageError{errors.New("bundle create needs the FILE to write")}
-	}
 	mirror := c.String("mirror")
 	if err := sameSource(c, mirror != ""); err != nil {
 		return err
@@ -47,8 +45,15 @@ func bundleCreate(c *cli.Context, out *ui.Output) error {
 	if opts.MaxSize, err = maxSize(c); err != nil {
 		return err
 	}
-	f, err := newFilling(c, out, c.Args().Tail())
+	f, err := newFilling(c, out)
 	if err != nil {
+		return err
+	}
+	typed, others, err := f.pick(target{"bundle create", "the FILE to write", mayBeBundle}, c.Args().Slice())
+	if err != nil {
+		return err
+	}
+	if err := f.take(others); err != nil {
 		return err
 	}
 	if since := c.String("since"); since != "" {
@@ -59,7 +64,7 @@ func bundleCreate(c *cli.Context, out *ui.Output) error {
 		opts.Since = &m
 	}
 	opts.DryRun = c.Bool("dry-run")
-	file := absolute(f.dir, c.Args().First())
+	file := absolute(f.dir, typed)
 	m, err := f.root(c.Context, f.dir, out)
 	if err != nil {
 		return err
@@ -83,6 +88,12 @@ func bundleCreate(c *cli.Context, out *ui.Output) error {
 		return err
 	}
 	return m.bundle(c, dir, file, opts)
+}
+
+// mayBeBundle reports whether something is a file that may be replaced by a bundle, and no
+// file that says which providers are required.
+func mayBeBundle(path string, info os.FileInfo) bool {
+	return !info.IsDir() && !modules.IsConfiguration(filepath.Base(path)) && !strings.HasSuffix(path, ".lock.hcl")
 }
 
 // sameSource refuses to take packages from a mirror and from elsewhere.

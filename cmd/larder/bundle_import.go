@@ -24,16 +24,16 @@ import (
 func bundleImportCommand(out *ui.Output) *cli.Command {
 	return &cli.Command{
 		Name:      "import",
-		Usage:     "make a bundle part of a mirror",
+		Usage:     "add the packages in a bundle to a mirror",
 		ArgsUsage: "FILE... DIR [FLAG...]",
-		Description: "Makes DIR a mirror if it is none. Nothing becomes visible before all has been\n" +
-			"verified, signatures included; opens no connection. Of a bundle in parts, give\n" +
-			"all or one after another: what has been verified is kept, as after an\n" +
-			"interruption. What builds on packages that DIR lacks is refused.",
+		UsageText: "larder bundle import usb.tar ./mirror",
+		Description: "Verifies everything before it changes DIR, which is created if missing. The parts\n" +
+			"of a bundle can be imported together or one after another. A bundle made with\n" +
+			"--since is refused if DIR lacks packages that it builds on.",
 		Flags: []cli.Flag{
-			&cli.StringFlag{Name: "write-config", Usage: "have engines use the mirror, by a CLI `CONFIG` of its own"},
+			&cli.StringFlag{Name: "write-config", Usage: "`FILE` CLI configuration to write that uses the mirror"},
 			trustKeyFlag(),
-			dryRunFlag("verify everything, and change nothing"),
+			dryRunFlag("verify everything, change nothing"),
 		},
 		Action: func(c *cli.Context) error { return bundleImport(c, out) },
 	}

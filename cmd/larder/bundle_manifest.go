@@ -12,12 +12,12 @@ import (
 
 func bundleManifestCommand(out *ui.Output) *cli.Command {
 	return &cli.Command{
-		Name:      "manifest",
-		Usage:     "tell what a mirror has, for who makes bundles for it",
-		ArgsUsage: "DIR [FLAG...]",
-		Description: "Writes JSON, for \"larder bundle create --since\" on the other side. Reads only\n" +
-			"those packages that have changed since they were last looked at.",
-		Action: func(c *cli.Context) error { return bundleManifest(c, out) },
+		Name:        "manifest",
+		Usage:       "print what a mirror contains, for bundle create --since",
+		ArgsUsage:   "DIR [FLAG...]",
+		UsageText:   "larder bundle manifest ./mirror > inside.json",
+		Description: "Prints JSON. Reads only packages that have changed since they were last read.",
+		Action:      func(c *cli.Context) error { return bundleManifest(c, out) },
 	}
 }
 

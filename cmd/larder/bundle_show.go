@@ -13,10 +13,11 @@ import (
 func bundleShowCommand(out *ui.Output) *cli.Command {
 	return &cli.Command{
 		Name:      "show",
-		Usage:     "tell what a bundle says of itself",
+		Usage:     "list the packages in a bundle",
 		ArgsUsage: "FILE [FLAG...]",
-		Description: "Lists the packages of the bundle, those in other parts of it included. Reads no\n" +
-			"package: \"larder bundle verify\" does.",
+		UsageText: "larder bundle show usb.tar",
+		Description: "Reads the manifest only, which is not verified. Lists the packages in other parts\n" +
+			"of the bundle too.",
 		Action: func(c *cli.Context) error { return bundleShow(c, out) },
 	}
 }

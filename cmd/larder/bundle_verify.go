@@ -15,11 +15,11 @@ import (
 func bundleVerifyCommand(out *ui.Output) *cli.Command {
 	return &cli.Command{
 		Name:      "verify",
-		Usage:     "read all of a bundle and name what is wrong",
+		Usage:     "verify every package in a bundle",
 		ArgsUsage: "FILE... [FLAG...]",
-		Description: "Hashes each package and its contents, and checks the signed checksums that came\n" +
-			"with it. Of a bundle in parts, all are needed. Opens no connection and changes\n" +
-			"nothing.",
+		UsageText: "larder bundle verify usb.tar",
+		Description: "Hashes packages and their contents, and verifies their signed checksums. A bundle\n" +
+			"in parts needs all of them. Changes nothing, and needs no network.",
 		Flags:  []cli.Flag{trustKeyFlag()},
 		Action: func(c *cli.Context) error { return bundleVerify(c, out) },
 	}

@@ -16,10 +16,10 @@ import (
 
 func cacheCommand(out *ui.Output) *cli.Command {
 	return &cli.Command{
-		Name:  "cache",
-		Usage: "look after the plugin cache",
-		Description: "Works on any plugin cache, whoever filled it, while others install from it.\n" +
-			"\"larder help cache COMMAND\" tells more.",
+		Name:        "cache",
+		Category:    forCache,
+		Usage:       "list, verify, repair and prune the plugin cache",
+		Description: "Works on any plugin cache, while other processes install from it.",
 		Subcommands: []*cli.Command{
 			cachePathCommand(out), cacheListCommand(out), cacheStatsCommand(out),
 			cacheVerifyCommand(out), cacheRepairCommand(out), cachePruneCommand(out),
@@ -72,7 +72,7 @@ func openCache(c *cli.Context, out *ui.Output, changes bool) (*targetCache, erro
 
 // rootsFlag is for those commands that must know who uses what.
 func rootsFlag() cli.Flag {
-	return &cli.StringSliceFlag{Name: "roots", Usage: "count root modules in `DIR` and below too; may be repeated"}
+	return &cli.StringSliceFlag{Category: selectionFlags, Name: "roots", Usage: "also search `DIR` for root modules"}
 }
 
 // use is who uses the cache, as far as it is known or can be found below the

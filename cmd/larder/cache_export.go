@@ -22,13 +22,13 @@ import (
 func cacheExportCommand(out *ui.Output) *cli.Command {
 	return &cli.Command{
 		Name:      "export",
-		ArgsUsage: "[FLAG...] FILE",
-		Usage:     "write the packages that lock files need into one file",
-		Description: "FILE is a plain tar that \"larder cache import\" reads; - is standard output. Each\n" +
-			"package is in it once, and the same packages make the same file. What a lock\n" +
-			"file has other hashes for is not exported. To compress: export - | zstd > FILE.",
-		Flags: append(treeFlags(""),
-			&cli.BoolFlag{Name: "partial", Usage: "export what is there, though not all is"}),
+		Usage:     "write the packages that lock files select into a file",
+		ArgsUsage: "FILE [PATH...] [FLAG...]",
+		UsageText: "larder cache export cache.tar -R",
+		Description: "FILE is a plain tar archive for larder cache import; - is standard output. The same\n" +
+			"packages make the same file. To compress: larder cache export - | zstd > FILE",
+		Flags: append(treeFlags(),
+			&cli.BoolFlag{Name: "partial", Usage: "export what the cache has, if packages are missing"}),
 		Action: func(c *cli.Context) error { return cacheExport(c, out) },
 	}
 }
@@ -39,13 +39,16 @@ func cacheExportCommand(out *ui.Output) *cli.Command {
 func cacheExport(c *cli.Context, out *ui.Output) error {
 	file := c.Args().First()
 	switch {
-	case c.NArg() != 1 || file == "":
+	case file == "":
 		return usageError{errors.New("cache export needs one FILE, or - for standard output")}
 	case file == "-" && flag[bool](c, "json"):
 		return usageError{errors.New("--json and a FILE of - are both for standard output")}
 	}
 	k, err := openCache(c, out, false)
 	if err != nil {
+		return err
+	}
+	if err := k.takeRoots(c.Args().Tail()); err != nil {
 		return err
 	}
 	t, err := k.tree(c.Context)

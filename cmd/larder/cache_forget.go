@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"strings"
 	"time"
 
 	"github.com/urfave/cli/v2"
@@ -16,12 +15,13 @@ import (
 func cacheForgetCommand(out *ui.Output) *cli.Command {
 	return &cli.Command{
 		Name:      "forget",
-		ArgsUsage: "[FLAG...] ADDRESS@VERSION",
-		Usage:     "forget what the packages of a release hashed to",
-		Description: "A release that was republished, with other contents, is refused until what it\n" +
-			"was is forgotten. Ask its publisher first. A package in the cache stays there.",
+		Usage:     "remove the recorded hashes of a version",
+		ArgsUsage: "ADDRESS@VERSION [FLAG...]",
+		UsageText: "larder cache forget hashicorp/random@3.7.2",
+		Description: "A version that was republished with different contents is refused while its hashes\n" +
+			"are recorded. Ask its publisher first. Packages in the cache stay.",
 		Flags: []cli.Flag{
-			&cli.StringSliceFlag{Name: "platform", Usage: "forget that for `OS_ARCH` alone; may be repeated"},
+			platformsFlag("platforms, in place of all"),
 		},
 		Action: func(c *cli.Context) error { return cacheForget(c, out) },
 	}
@@ -58,14 +58,31 @@ func cacheForget(c *cli.Context, out *ui.Output) error {
 		}
 	}
 	if forgotten == 0 {
-		out.Say("nothing is remembered of %s %s", p, v)
+		k.nothingRecorded(c.Context, p, v)
 	}
 	return nil
 }
 
+// nothingRecorded says so, with the release that may be meant.
+func (k *targetCache) nothingRecorded(ctx context.Context, p sources.Provider, v sources.Version) {
+	text := fmt.Sprintf("nothing is recorded of %s %s", p, v)
+	versions := k.knownVersions(ctx, p)
+	hint := ""
+	if meant := nearestProvider(p, k.knownProviders(ctx)); len(versions) == 0 && meant != nil {
+		hint = k.out.Name(*meant)
+	} else if near := sources.Nearest(v.String(), sources.Texts(versions)); near != "" && near != v.String() {
+		hint = k.out.Name(p) + "@" + near
+	}
+	if hint == "" {
+		k.out.Warn("%s", text)
+		return
+	}
+	k.out.WarnHint(fmt.Sprintf("did you mean %q?", hint), "%s", text)
+}
+
 // parseRelease parses ADDRESS@VERSION.
 func parseRelease(text string, e sources.Engine) (p sources.Provider, v sources.Version, err error) {
-	address, version, ok := strings.Cut(text, "@")
+	address, version, ok := sources.CutVersion(text)
 	if !ok {
 		return p, v, usageError{fmt.Errorf("%q is not of the form ADDRESS@VERSION", text)}
 	}

@@ -19,11 +19,12 @@ import (
 func cacheImportCommand(out *ui.Output) *cli.Command {
 	return &cli.Command{
 		Name:      "import",
-		ArgsUsage: "[FLAG...] FILE...",
-		Usage:     "put the packages in exported files into the plugin cache",
-		Description: "Each package appears whole, once its contents have been hashed, or not at all.\n" +
-			"What is in the cache already stays. A package is no better than \"hash only\",\n" +
-			"unless this machine has seen its archive. - is standard input.",
+		Usage:     "add the packages in exported files to the plugin cache",
+		ArgsUsage: "FILE... [FLAG...]",
+		UsageText: "larder cache import cache.tar",
+		Description: "Hashes the contents of each package first. Packages in the cache stay. A package\n" +
+			"is \"hash only\", unless its archive was verified on this machine. - is standard\n" +
+			"input.",
 		Action: func(c *cli.Context) error { return cacheImport(c, out) },
 	}
 }

@@ -16,12 +16,12 @@ import (
 func cacheKeyCommand(out *ui.Output) *cli.Command {
 	return &cli.Command{
 		Name:      "key",
-		ArgsUsage: "[FLAG...]",
-		Usage:     "tell a key for what lock files need, for CI caches",
-		Description: "The key is the same wherever the same versions of the same providers are locked\n" +
-			"for the same platforms, whatever else there is in lock files and directories.\n" +
-			"Of a root module without lock file the version constraints count.",
-		Flags:  treeFlags(""),
+		Usage:     "print a key for CI caches",
+		ArgsUsage: "[PATH...] [FLAG...]",
+		UsageText: "larder cache key -R",
+		Description: "The key depends on the locked versions and the platforms, and on nothing else. For\n" +
+			"a root module without a lock file the version constraints count.",
+		Flags:  treeFlags(),
 		Action: func(c *cli.Context) error { return cacheKey(c, out) },
 	}
 }
@@ -30,6 +30,9 @@ func cacheKeyCommand(out *ui.Output) *cli.Command {
 func cacheKey(c *cli.Context, out *ui.Output) error {
 	s, err := newSession(c, out)
 	if err != nil {
+		return err
+	}
+	if err := s.takeRoots(c.Args().Slice()); err != nil {
 		return err
 	}
 	t, err := s.tree(c.Context)

@@ -17,14 +17,14 @@ func cacheListCommand(out *ui.Output) *cli.Command {
 		Name:      "list",
 		Usage:     "list the packages in the plugin cache",
 		ArgsUsage: "[PATTERN...] [FLAG...]",
-		Description: "Tells of each package its size on disk, when it was last used, by how many\n" +
-			"root modules, and how well it is vouched for. A PATTERN is an address in which\n" +
-			"* stands for any host, namespace or type.",
+		UsageText: "larder cache list hashicorp/* --sort size",
+		Description: "Shows size, last use, users and verification result of each package. In a PATTERN,\n" +
+			"such as aws or */aws, * stands for any name.",
 		Flags: []cli.Flag{
-			&cli.StringFlag{Name: "sort", Usage: "by `WHAT`: " + ui.List("or", orderNames), Value: orderNames[0]},
-			&cli.BoolFlag{Name: "unused", Usage: "only what no known root module uses"},
-			&cli.StringFlag{Name: "older-than", Usage: "only what has not been used for an `AGE`, such as 30d"},
-			&cli.StringFlag{Name: "platform", Usage: "only packages for `OS_ARCH`"},
+			&cli.StringFlag{Name: "sort", Usage: "`ORDER` order: " + ui.List("or", orderNames), Value: orderNames[0]},
+			&cli.BoolFlag{Category: selectionFlags, Name: "unused", Usage: "packages that no known root module uses"},
+			&cli.StringFlag{Category: selectionFlags, Name: "older-than", Usage: "packages unused for an `AGE`, such as 30d"},
+			platformsFlag("packages for these platforms"),
 			rootsFlag(),
 		},
 		Action: func(c *cli.Context) error { return cacheList(c, out) },
@@ -45,6 +45,11 @@ func cacheList(c *cli.Context, out *ui.Output) error {
 	if err != nil || k.cache == nil {
 		return err
 	}
+	var ids []sources.PackageID
+	for _, e := range listing.Entries {
+		ids = append(ids, e.ID)
+	}
+	unmatched(out, wanted.patterns, ids)
 	entries := slices.DeleteFunc(listing.Entries, func(e cachedir.Entry) bool { return !wanted.includes(e) })
 	slices.SortStableFunc(entries, orders[c.String("sort")])
 	var rows [][]string
@@ -81,9 +86,6 @@ func users(e cachedir.Entry) string {
 	return "unused"
 }
 
-// orderNames are the values of --sort; the first is the default.
-var orderNames = []string{"address", "size", "used", "roots"}
-
 // orders are how packages may be sorted.
 var orders = map[string]func(a, b cachedir.Entry) int{
 	"address": func(cachedir.Entry, cachedir.Entry) int { return 0 }, // as they are already
@@ -94,23 +96,19 @@ var orders = map[string]func(a, b cachedir.Entry) int{
 
 // A filter says which packages are of interest.
 type filter struct {
-	patterns []sources.Pattern
-	platform sources.Platform
-	age      time.Duration
-	unused   bool
+	patterns  []pattern
+	platforms []sources.Platform // empty means all
+	age       time.Duration
+	unused    bool
 }
 
 // readFilter reads the arguments and flags that select packages.
 func readFilter(c *cli.Context) (f filter, err error) {
 	f.unused = c.Bool("unused")
-	for _, arg := range c.Args().Slice() {
-		p, err := sources.ParsePattern(arg, sources.Terraform)
-		if err != nil {
-			return f, usageError{err}
-		}
-		f.patterns = append(f.patterns, p)
+	if f.patterns, err = readPatterns(c.Args().Slice()); err != nil {
+		return f, err
 	}
-	if f.platform, err = platform(c); err != nil {
+	if f.platforms, err = platforms(c); err != nil {
 		return f, err
 	}
 	f.age, err = age(c)
@@ -119,11 +117,10 @@ func readFilter(c *cli.Context) (f filter, err error) {
 
 // includes reports whether the filter selects a package.
 func (f filter) includes(e cachedir.Entry) bool {
-	matches := func(p sources.Pattern) bool { return p.Match(e.ID.Provider) }
 	switch {
-	case len(f.patterns) > 0 && !slices.ContainsFunc(f.patterns, matches):
+	case !selected(f.patterns, e.ID):
 		return false
-	case f.platform.OS != "" && f.platform != e.ID.Platform:
+	case len(f.platforms) > 0 && !slices.Contains(f.platforms, e.ID.Platform):
 		return false
 	case f.unused && e.InUse():
 		return false

@@ -8,8 +8,9 @@ import (
 
 func cachePathCommand(out *ui.Output) *cli.Command {
 	return &cli.Command{
-		Name:  "path",
-		Usage: "tell where the plugin cache is",
+		Name:      "path",
+		Usage:     "print the path of the plugin cache",
+		UsageText: "larder cache path",
 		Action: func(c *cli.Context) error {
 			k, err := findCache(c, out)
 			if err != nil {

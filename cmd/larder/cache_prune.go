@@ -16,18 +16,18 @@ import (
 func cachePruneCommand(out *ui.Output) *cli.Command {
 	return &cli.Command{
 		Name:      "prune",
+		Usage:     "remove packages that no root module uses",
 		ArgsUsage: "[FLAG...]",
-		Usage:     "remove packages from the plugin cache that nothing uses",
-		Description: "Root modules are known once larder has installed in them. They use what their\n" +
-			"lock files select and what is in their .terraform. Packages that a program runs\n" +
-			"stay. With limits, only what exceeds --older-than or --max-size goes. What the\n" +
-			"packages hashed to stays known.",
+		UsageText: "larder cache prune --older-than 30d --dry-run",
+		Description: "Larder knows the root modules that it has installed providers in. They use what\n" +
+			"their lock files select and what is in .terraform. Packages in use by a running\n" +
+			"program stay.",
 		Flags: append([]cli.Flag{
 			rootsFlag(),
-			maxSizeFlag("the least recently used, down to a `SIZE` such as 20G"),
+			maxSizeFlag("remove the least recently used, down to a `SIZE` such as 20G"),
 			&cli.BoolFlag{Name: "all", Usage: "also remove packages in use"},
-			&cli.BoolFlag{Name: "aside", Usage: "also remove what larder cache repair has set aside"},
-		}, pruneFlags("not been used for an `AGE`, such as 30d")...),
+			&cli.BoolFlag{Name: "aside", Usage: "also remove what larder cache repair set aside"},
+		}, pruneFlags("packages unused for an `AGE`, such as 30d")...),
 		Action: func(c *cli.Context) error { return cachePrune(c, out) },
 	}
 }

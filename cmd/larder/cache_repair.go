@@ -20,12 +20,12 @@ import (
 func cacheRepairCommand(out *ui.Output) *cli.Command {
 	return &cli.Command{
 		Name:      "repair",
+		Usage:     "replace damaged packages in the plugin cache",
 		ArgsUsage: "[FLAG...]",
-		Usage:     "set aside what is wrong in the cache, and fetch it again",
-		Description: "Verifies the cache first. What is wrong is moved into .larder/aside in it, where\n" +
-			"you can look at it and delete it. Packages are fetched again, if they can be had\n" +
-			"as they were; with --offline, from this machine.",
-		Flags:  []cli.Flag{dryRunFlag("tell what would be done, and do nothing")},
+		UsageText: "larder cache repair --dry-run",
+		Description: "Verifies the cache, moves what is damaged into .larder/aside in it, and fetches\n" +
+			"packages with the same hashes again; with --offline, from this machine.",
+		Flags:  []cli.Flag{dryRunFlag("show what would be replaced")},
 		Action: func(c *cli.Context) error { return cacheRepair(c, out) },
 	}
 }

@@ -15,8 +15,9 @@ func cacheStatsCommand(out *ui.Output) *cli.Command {
 	return &cli.Command{
 		Name:        "stats",
 		ArgsUsage:   "[FLAG...]",
-		Usage:       "add up what the plugin cache takes, by provider",
-		Description: "Tells too what pruning would free, and what root modules save by sharing.",
+		Usage:       "show the size of the plugin cache, by provider",
+		UsageText:   "larder cache stats",
+		Description: "Shows what larder cache prune would free, and how much sharing saves.",
 		Flags:       []cli.Flag{rootsFlag()},
 		Action:      func(c *cli.Context) error { return cacheStats(c, out) },
 	}

@@ -9,11 +9,11 @@ import (
 func cacheVerifyCommand(out *ui.Output) *cli.Command {
 	return &cli.Command{
 		Name:      "verify",
+		Usage:     "verify every package in the plugin cache",
 		ArgsUsage: "[FLAG...]",
-		Usage:     "hash everything in the plugin cache and name what is wrong",
-		Description: "Compares each package with what was recorded when it was stored, or else with\n" +
-			"what is remembered of it, and with the signed checksums that are kept with it.\n" +
-			"Opens no connection and changes nothing.",
+		UsageText: "larder cache verify",
+		Description: "Compares each package with its record, or with the hashes recorded for it, and with\n" +
+			"its signed checksums. Changes nothing, and needs no network.",
 		Action: func(c *cli.Context) error { return cacheVerify(c, out) },
 	}
 }

@@ -24,8 +24,8 @@ var exitStatuses = []struct {
 	meaning, when string
 }{
 	{exitDone, "done", "everything succeeded"},
-	{exitFailed, "failed", "something could not be done or found out; the errors say what"},
-	{exitUsage, "usage error", "unknown commands and flags, and flags that exclude each other"},
+	{exitFailed, "failed", "something failed; the errors say what"},
+	{exitUsage, "usage error", "unknown commands and flags, flags that exclude each other"},
 	{exitFound, "problems found", "by verify, mirror diff, or lock --check"},
 	{exitInterrupted, "interrupted", "what was finished before is whole"},
 }

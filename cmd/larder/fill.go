@@ -35,10 +35,9 @@ type destination struct {
 	had         installer.How      // how packages are shown that the store had before
 }
 
-// newFilling reads the flags, and what is wanted: the addresses and what wantedFlags
-// select.
-func newFilling(c *cli.Context, out *ui.Output, addresses []string) (*filling, error) {
-	w, err := readWanted(c, addresses)
+// newFilling reads the flags. [wanted.take] takes the arguments.
+func newFilling(c *cli.Context, out *ui.Output) (*filling, error) {
+	w, err := readWanted(c)
 	if err != nil {
 		return nil, err
 	}

@@ -18,73 +18,75 @@ import (
 // them, so that they mean the same everywhere.
 
 // treeFlags select root modules and platforms, for commands that work on the root
-// module here or on all below. Does is what they do for them, as in "lock ".
-func treeFlags(does string) []cli.Flag {
-	return []cli.Flag{platformsFlag(does), recursiveFlag(does + "for every root module here and below"), excludeFlag()}
+// module here or on all below.
+func treeFlags() []cli.Flag {
+	return []cli.Flag{recursiveFlag("root modules in PATH and below"), excludeFlag(), platformsFlag("platforms in place of this machine's")}
 }
 
 // wantedFlags select packages, for commands that put them into a store.
 func wantedFlags() []cli.Flag {
 	return []cli.Flag{
-		&cli.StringSliceFlag{Name: "from", Usage: "`PATH` of a root module, lock file or list; may be repeated"},
-		recursiveFlag("take every root module there, or here, and below"),
+		&cli.StringSliceFlag{Category: selectionFlags, Name: "from", Usage: "`PATH` root modules, lock files or .tf files"},
+		recursiveFlag("root modules in PATH and below"),
 		excludeFlag(),
-		platformsFlag(""),
-		&cli.IntFlag{Name: "newest", Usage: "`N` versions where none is locked, the newest that match", Value: 1},
-		&cli.BoolFlag{Name: "all-versions", Usage: "all versions that match where none is locked"},
+		platformsFlag("platforms in place of this machine's"),
+		&cli.IntFlag{Category: selectionFlags, Name: "newest", Usage: "`N` number of versions to take where none is locked", Value: 1},
+		&cli.BoolFlag{Category: selectionFlags, Name: "all-versions", Usage: "every version allowed, where none is locked"},
 		upgradeFlag(),
-		&cli.BoolFlag{Name: "no-lock-file", Usage: "ignore lock files, even broken ones"},
+		&cli.BoolFlag{Category: selectionFlags, Name: "no-lock-file", Usage: "ignore lock files, even those with errors"},
 	}
 }
 
 // fillFlags are those of commands that put packages into a store of the user's, with
 // more of their own.
 func fillFlags(more ...cli.Flag) []cli.Flag {
-	strict := &cli.BoolFlag{Name: "strict", Usage: "fail if a version lacks a package for a platform"}
-	return slices.Concat(wantedFlags(), []cli.Flag{strict}, trustFlags(), more)
+	strict := &cli.BoolFlag{Name: "strict", Usage: "fail if a version has no package for a platform"}
+	return slices.Concat(wantedFlags(), trustFlags(), []cli.Flag{strict}, more)
 }
 
 // trustFlags say which signatures suffice.
 func trustFlags() []cli.Flag {
-	return []cli.Flag{&cli.BoolFlag{Name: "require-signed", Usage: "require a valid signature"}, trustKeyFlag()}
+	return []cli.Flag{
+		&cli.BoolFlag{Category: signatureFlags, Name: "require-signed", Usage: "require a valid signature"}, trustKeyFlag(),
+	}
 }
 
 // trustKeyFlag is for commands that judge signatures without requiring any.
 func trustKeyFlag() cli.Flag {
-	return &cli.StringSliceFlag{Name: "trust-key", Usage: "trust the `KEY` of this fingerprint; repeatable"}
+	return &cli.StringSliceFlag{Category: signatureFlags, Name: "trust-key", Usage: "`KEY` fingerprints of keys to trust"}
 }
 
 // pruneFlags are those of commands that remove packages from a store. Since is what
-// --older-than counts from, as in "been there for an `AGE`, such as 90d".
+// --older-than counts from, as in "unused for an `AGE`, such as 90d".
 func pruneFlags(since string) []cli.Flag {
 	return []cli.Flag{
-		&cli.StringFlag{Name: "older-than", Usage: "only what has " + since},
-		&cli.IntFlag{Name: "keep-last", Usage: "keep the `N` newest versions of each provider"},
-		&cli.BoolFlag{Name: "yes", Aliases: []string{"y"}, Usage: "do not ask"},
-		dryRunFlag("tell what would go, and remove nothing"),
+		&cli.StringFlag{Category: limitFlags, Name: "older-than", Usage: since},
+		&cli.IntFlag{Category: limitFlags, Name: "keep-last", Usage: "keep the `N` newest versions of each provider"},
+		&cli.BoolFlag{Name: "yes", Aliases: []string{"y"}, Usage: "remove without asking"},
+		dryRunFlag("show what would be removed"),
 	}
 }
 
 // recursiveFlag is read into globals. What the command does with all root modules is in
 // its usage.
 func recursiveFlag(usage string) cli.Flag {
-	return &cli.BoolFlag{Name: "recursive", Aliases: []string{"R"}, Usage: usage}
+	return &cli.BoolFlag{Category: selectionFlags, Name: "recursive", Aliases: []string{"R"}, Usage: usage}
 }
 
 // excludeFlag is refused without --recursive: there is no search that it could limit, so
 // it is a mistake.
 func excludeFlag() cli.Flag {
-	return &cli.StringSliceFlag{Name: "exclude", Usage: "`GLOB` of directories that --recursive passes; may be repeated"}
+	return &cli.StringSliceFlag{Category: selectionFlags, Name: "exclude", Usage: "`GLOB` directories that --recursive skips"}
 }
 
 // platformsFlag is for commands that work for several platforms at once.
-func platformsFlag(does string) cli.Flag {
-	return &cli.StringSliceFlag{Name: "platform", Usage: does + "for `OS_ARCH`, not for this machine; may be repeated"}
+func platformsFlag(usage string) cli.Flag {
+	return &cli.StringSliceFlag{Category: selectionFlags, Name: "platform", Usage: "`OS_ARCH,...` " + usage}
 }
 
 // upgradeFlag is for commands that otherwise keep to lock files.
 func upgradeFlag() cli.Flag {
-	return &cli.BoolFlag{Name: "upgrade", Aliases: []string{"u"}, Usage: "choose the newest versions, whatever is locked"}
+	return &cli.BoolFlag{Category: selectionFlags, Name: "upgrade", Aliases: []string{"u"}, Usage: "newest versions allowed, not the locked ones"}
 }
 
 // maxSizeFlag is read by maxSize.
@@ -94,6 +96,9 @@ func maxSizeFlag(usage string) cli.Flag { return &cli.StringFlag{Name: "max-size
 // without write access.
 func dryRunFlag(usage string) cli.Flag { return &cli.BoolFlag{Name: "dry-run", Usage: usage} }
 
+// orderNames are the values of --sort; the first is the default.
+var orderNames = []string{"address", "size", "used", "roots"}
+
 // thisIfNone is the platform that we run on if there are none.
 func thisIfNone(platforms []sources.Platform) []sources.Platform {
 	if len(platforms) == 0 {
@@ -102,34 +107,48 @@ func thisIfNone(platforms []sources.Platform) []sources.Platform {
 	return platforms
 }
 
+// list reads a flag that may be repeated, each value once. Several values may stand in one,
+// with commas between them, so it isn't for values that may contain commas.
+func list(c *cli.Context, name string) []string {
+	var all []string
+	for _, values := range c.StringSlice(name) {
+		for value := range strings.SplitSeq(values, ",") {
+			if value = strings.TrimSpace(value); !slices.Contains(all, value) {
+				all = append(all, value)
+			}
+		}
+	}
+	return all
+}
+
 // platforms reads --platform, each platform once. Without the flag there are none.
 func platforms(c *cli.Context) ([]sources.Platform, error) {
 	var all []sources.Platform
-	for _, name := range c.StringSlice("platform") {
+	for _, name := range list(c, "platform") {
 		p, err := parsePlatform(name)
 		if err != nil {
 			return nil, err
 		}
-		if !slices.Contains(all, p) {
-			all = append(all, p)
-		}
+		all = append(all, p)
 	}
 	return all, nil
 }
 
-// parsePlatform parses a platform. A list of them, which other tools take, gets a hint.
+// parsePlatform parses a platform that Go has programs for. A misspelt one is refused
+// before any source is queried for it.
 func parsePlatform(name string) (sources.Platform, error) {
 	p, err := sources.ParsePlatform(name)
-	switch {
-	case err != nil && strings.Contains(name, ","):
-		return p, usageError{sources.WithHint(err, "for several platforms, repeat the flag")}
-	case err != nil:
-		return p, usageError{err}
+	if err == nil && sources.KnownPlatform(p) {
+		return p, nil
 	}
-	return p, nil
+	err = fmt.Errorf("platform %q is unknown", name)
+	if near := sources.NearestPlatform(name); near != "" {
+		return p, usageError{sources.WithHint(err, "did you mean %q?", near)}
+	}
+	return p, usageError{sources.WithHint(err, "write it as OS_ARCH, such as linux_amd64 or darwin_arm64")}
 }
 
-// platform reads a --platform that cannot be repeated, the zero one if it is not set.
+// platform reads a --platform that takes one platform, the zero one if it is not set.
 func platform(c *cli.Context) (p sources.Platform, err error) {
 	if !c.IsSet("platform") {
 		return p, nil
@@ -149,7 +168,7 @@ func parsed[T any](c *cli.Context, name string, parse func(string) (T, error)) (
 		return value, nil
 	}
 	if value, err = parse(c.String(name)); err != nil {
-		return value, usageError{fmt.Errorf("--%s %s: %w", name, c.String(name), err)}
+		return value, usageError{fmt.Errorf("--%s: %q is %w", name, c.String(name), err)}
 	}
 	return value, nil
 }
@@ -169,7 +188,8 @@ func oneOf[T ~string](name string, value T, values []T) error {
 	if slices.Contains(values, value) {
 		return nil
 	}
-	return usageError{fmt.Errorf("--%s is %s, not %q", name, ui.List("or", values), value)}
+	err := fmt.Errorf("--%s is %s, not %q", name, ui.List("or", values), value)
+	return usageError{sources.DidYouMean(err, string(value), sources.Texts(values), "")}
 }
 
 // asks reports whether a command asks before it removes anything. It refuses to run
@@ -198,7 +218,7 @@ func exclusive(c *cli.Context, name string, others ...string) error {
 
 // trustKeys reads --trust-key, which not every command has.
 func trustKeys(c *cli.Context) (keys []sources.Fingerprint, err error) {
-	for _, text := range c.StringSlice("trust-key") {
+	for _, text := range list(c, "trust-key") {
 		key, err := sources.ParseFingerprint(text)
 		if err != nil {
 			return nil, usageError{fmt.Errorf("--trust-key: %w", err)}

@@ -21,22 +21,35 @@ const globalCategory = "global"
 
 // globalFlags are the flags that may stand before a command or after it.
 func globalFlags() []cli.Flag {
-	return []cli.Flag{
-		&cli.StringFlag{Category: globalCategory, Name: "chdir", Usage: "work in `DIR`"},
-		&cli.StringFlag{Category: globalCategory, Name: "config", Usage: "read the CLI configuration from `FILE` and no other"},
-		&cli.StringFlag{Category: globalCategory, Name: "cache", Usage: "use the plugin cache in `DIR`"},
-		&cli.BoolFlag{Category: globalCategory, Name: "no-cache", Usage: "use no plugin cache"},
-		&cli.StringFlag{Category: globalCategory, Name: "engine", Usage: "`ENGINE` whose defaults apply: " + ui.List("or", engines), Value: string(anyEngine)},
-		&cli.BoolFlag{Category: globalCategory, Name: "offline", Usage: "open no connection"},
-		&cli.IntFlag{Category: globalCategory, Name: "jobs", Usage: "install `N` providers at once; 16 unless told otherwise"},
-		&cli.DurationFlag{Category: globalCategory, Name: "lock-timeout", Usage: "wait for others no longer than a `TIME` such as 5m"},
-		&cli.StringFlag{Category: globalCategory, Name: "link", Usage: "install by `HOW`: " + ui.List("or", sources.LinkModes), Value: string(sources.LinkAuto)},
-		&cli.BoolFlag{Category: globalCategory, Name: "json", Usage: "write events and results as JSON lines"},
-		&cli.BoolFlag{Category: globalCategory, Name: "quiet", Usage: "write results and errors alone, and show no progress"},
-		&cli.BoolFlag{Category: globalCategory, Name: "verbose", Usage: "tell every step"},
-		&cli.StringFlag{Category: globalCategory, Name: "color", Usage: "`WHEN` to use colors: " + ui.List("or", ui.ColorModes), Value: string(ui.ColorAuto)},
-		&cli.BoolFlag{Category: globalCategory, Name: "no-color", Usage: "the same as --color never"},
+	flags := []cli.Flag{
+		&cli.StringFlag{Name: "chdir", Usage: "work in `DIR`"},
+		&cli.StringFlag{Name: "config", Usage: "CLI configuration `FILE` to read, and no other"},
+		&cli.StringFlag{Name: "cache", Usage: "plugin cache in `DIR`"},
+		&cli.BoolFlag{Name: "no-cache", Usage: "use no plugin cache"},
+		&cli.StringFlag{Name: "engine", Usage: "`ENGINE` engine whose rules apply: " + ui.List("or", engines), Value: string(anyEngine)},
+		&cli.BoolFlag{Name: "offline", Usage: "use no network"},
+		&cli.IntFlag{Name: "jobs", Usage: "install `N` providers at once; 16 by default"},
+		&cli.DurationFlag{Name: "lock-timeout", Usage: "`TIME` time to wait for other larder processes, such as 5m"},
+		&cli.StringFlag{Name: "link", Usage: "`HOW` way to install: " + ui.List("or", sources.LinkModes), Value: string(sources.LinkAuto)},
+		&cli.BoolFlag{Name: "json", Usage: "write JSON Lines, see larder help json"},
+		&cli.BoolFlag{Name: "quiet", Usage: "write results and errors only"},
+		&cli.BoolFlag{Name: "verbose", Usage: "also write unchanged packages and every step"},
+		&cli.StringFlag{Name: "color", Usage: "`WHEN` when to use colors: " + ui.List("or", ui.ColorModes), Value: string(ui.ColorAuto)},
+		&cli.BoolFlag{Name: "no-color", Usage: "the same as --color never"},
 	}
+	for _, f := range flags {
+		switch f := f.(type) {
+		case *cli.StringFlag:
+			f.Category = globalCategory
+		case *cli.BoolFlag:
+			f.Category = globalCategory
+		case *cli.IntFlag:
+			f.Category = globalCategory
+		case *cli.DurationFlag:
+			f.Category = globalCategory
+		}
+	}
+	return flags
 }
 
 // flag returns the value of a global flag, which may stand before the command

@@ -2,64 +2,88 @@ package main
 
 import (
 	"fmt"
-	"io"
 	"regexp"
 	"slices"
 	"strings"
 	"sync"
+	"unicode/utf8"
 
 	"github.com/urfave/cli/v2"
+
+	"github.com/larder-cli/larder/cmd/larder/ui"
 )
 
-// Help fits a screen of 24 lines, which a test keeps so.
+// Help fits a screen of 24 lines and 80 columns, which a test keeps so. It is made from the
+// commands: Usage says what a command does, UsageText is an example of it, Category the job
+// that it is for, and the Category of a flag is the heading that it stands under.
 
-func helpCommand() *cli.Command {
+// The jobs that commands are for, in the order of help.
+const (
+	forModules = "Root modules"
+	forCache   = "Plugin cache"
+	forMirrors = "Mirrors"
+	forLarder  = "Larder"
+)
+
+// The headings that flags stand under.
+const (
+	selectionFlags = "Selection"
+	limitFlags     = "Limits"
+	signatureFlags = "Signatures"
+	otherFlags     = "Other"
+)
+
+// Flags are described when a user asks for it. The library would do so at each start, which
+// takes two milliseconds.
+func init() {
+	cli.FlagStringer = func(cli.Flag) string { return "" } // only its own help uses it
+}
+
+func helpCommand(out *ui.Output) *cli.Command {
 	return &cli.Command{
 		Name:      "help",
-		Usage:     "tell more about a command, or about what all have",
-		ArgsUsage: "[COMMAND | flags | exit-status]",
-		Action:    help,
+		Category:  forLarder,
+		Usage:     "describe a command or a topic",
+		ArgsUsage: "[COMMAND | TOPIC]",
+		UsageText: "larder help mirror sync",
+		Description: "Topics: " + strings.Join(topicNames(), ", ") + ". With --json, the help\n" +
+			"without a topic describes all commands.",
+		Action: func(c *cli.Context) error { return help(c, out) },
 	}
 }
 
-// Help is written when a user asks for it. The library would describe all flags of
-// all commands at each start, and with templates, which takes two milliseconds.
-func init() {
-	cli.HelpPrinter = printHelp
-	cli.FlagStringer = func(cli.Flag) string { return "" } // only templates use it
-}
-
-// printHelp writes the help of a command, or of the app as a command, in place of a template.
-func printHelp(w io.Writer, _ string, of any) {
-	switch of := of.(type) {
-	case *cli.App:
-		fmt.Fprint(w, appHelp(of.Usage, of.Commands))
-	case *cli.Command:
-		if of.HelpName == of.Name { // the app
-			fmt.Fprint(w, appHelp(of.Usage, of.Subcommands))
-			return
+// help writes the help of a command or of a topic.
+func help(c *cli.Context, out *ui.Output) error {
+	words := c.Args().Slice()
+	if len(words) == 1 {
+		for _, t := range topics {
+			if t.name == words[0] {
+				return t.write(c, out)
+			}
 		}
-		fmt.Fprint(w, commandHelp(commandPath(of), of))
 	}
+	cmd := find(c.App.Commands, words)
+	if cmd == nil && len(words) > 0 {
+		return unknownTopic(c.App, strings.Join(words, " "))
+	}
+	showHelp(c.App, out, strings.Join(words, " "), cmd)
+	return nil
 }
 
-// help writes the help of a command, or a topic that concerns all commands.
-func help(c *cli.Context) error {
-	topic := strings.Join(c.Args().Slice(), " ")
-	cmd := find(c.App.Commands, c.Args().Slice())
+// showHelp writes the help of the command at a path, or of larder if that is nil.
+func showHelp(app *cli.App, out *ui.Output, path string, cmd *cli.Command) {
 	switch {
-	case topic == "":
-		fmt.Fprint(c.App.Writer, appHelp(c.App.Usage, c.App.Commands))
-	case topic == "flags":
-		fmt.Fprint(c.App.Writer, flagsHelp())
-	case topic == "exit-status":
-		fmt.Fprint(c.App.Writer, exitHelp())
-	case cmd != nil:
-		fmt.Fprint(c.App.Writer, commandHelp(topic, cmd))
+	case out.JSON && cmd == nil:
+		for _, path := range commandPaths("", app.Commands) {
+			out.Object("help", describeCommand(path, find(app.Commands, strings.Fields(path))))
+		}
+	case out.JSON:
+		out.Object("help", describeCommand(path, cmd))
+	case cmd == nil:
+		fmt.Fprint(out.Stdout, appHelp(app.Usage, app.Commands))
 	default:
-		return unknownCommand(topic)
+		fmt.Fprint(out.Stdout, commandHelp(path, cmd))
 	}
-	return nil
 }
 
 // find is the command that is so written.
@@ -78,133 +102,217 @@ func find(commands []*cli.Command, path []string) *cli.Command {
 // appHelp is what larder shows without a command.
 func appHelp(usage string, commands []*cli.Command) string {
 	var b strings.Builder
-	fmt.Fprintf(&b, "larder - %s\n\nUsage: larder COMMAND [FLAG...]\n\n", usage)
-	rows := [][2]string{}
-	for _, cmd := range commands {
-		rows = append(rows, [2]string{cmd.Name, cmd.Usage})
+	fmt.Fprintf(&b, "larder: %s\n\nUsage: larder COMMAND [ARGUMENT...] [FLAG...]\n\n", usage)
+	var rows [][]string
+	last := ""
+	for _, cmd := range byJob(commands) {
+		job := cmd.Category
+		if job == last {
+			job = ""
+		}
+		last = cmd.Category
+		rows = append(rows, []string{job, cmd.Name, cmd.Usage})
 	}
 	b.WriteString(table(rows))
-	b.WriteString("\nFlags of every command, before it or after it:\n\n")
-	b.WriteString(flagNames(globalFlags()))
-	var statuses []string
-	for _, s := range exitStatuses {
-		statuses = append(statuses, fmt.Sprintf("%d %s", s.status, s.meaning))
-	}
-	b.WriteString("\nSee also \"larder help COMMAND\", \"larder help flags\", \"larder help exit-status\".\n" +
-		"Exit status: " + strings.Join(statuses, ", ") + ".\n")
+	b.WriteString("\nTopics: larder help " + strings.Join(topicNames(), ", ") + ".\n" +
+		"larder help COMMAND describes a command, with an example.\n")
 	return b.String()
+}
+
+// byJob are the commands that help shows, those for one job together.
+func byJob(commands []*cli.Command) []*cli.Command {
+	commands = visibleCommands(commands)
+	var jobs []string
+	for _, cmd := range commands {
+		if !slices.Contains(jobs, cmd.Category) {
+			jobs = append(jobs, cmd.Category)
+		}
+	}
+	slices.SortStableFunc(commands, func(a, b *cli.Command) int {
+		return slices.Index(jobs, a.Category) - slices.Index(jobs, b.Category)
+	})
+	return commands
 }
 
 // commandHelp is the help of the command at a path such as "cache prune". Flags of all
 // commands are left out: they would not fit the screen.
 func commandHelp(path string, cmd *cli.Command) string {
+	d := describeCommand(path, cmd)
 	var b strings.Builder
-	usage := strings.TrimSpace(path + " " + cmd.ArgsUsage)
-	fmt.Fprintf(&b, "larder %s - %s\n\nUsage: larder %s\n\n", path, cmd.Usage, usage)
-	rows := [][2]string{}
-	for _, sub := range cmd.Subcommands {
-		if sub.Name != "help" { // which the library adds
-			rows = append(rows, [2]string{sub.Name, sub.Usage})
-		}
+	fmt.Fprintf(&b, "larder %s: %s\n%s\nUsage:   %s\n", path, d.Does, filled(d.About), d.Usage)
+	if d.Example != "" {
+		fmt.Fprintf(&b, "Example: %s\n", d.Example)
+	}
+	b.WriteString("\n")
+	var rows [][]string
+	for _, sub := range visibleCommands(cmd.Subcommands) {
+		rows = append(rows, []string{sub.Name, sub.Usage})
 	}
 	if len(rows) > 0 {
-		b.WriteString(table(rows) + "\n")
+		fmt.Fprintf(&b, "%s\nlarder help %s COMMAND describes a command, with an example.\n", table(rows), path)
+		return b.String()
 	}
-	if own := flagTable(ownFlags(cmd)); own != "" {
-		b.WriteString(own + "\n")
-	}
-	if cmd.Description != "" {
-		b.WriteString(cmd.Description + "\n")
-	}
-	b.WriteString("For the flags of every command see \"larder help flags\".\n")
+	b.WriteString(flagTable(d.Flags))
+	b.WriteString("larder help flags lists the flags of every command.\n")
 	return b.String()
 }
 
-// exitHelp is the topic exit-status.
-func exitHelp() string {
-	rows := [][2]string{}
-	for _, s := range exitStatuses {
-		rows = append(rows, [2]string{fmt.Sprintf("%3d", s.status), fmt.Sprintf("%s: %s", s.meaning, s.when)})
+// A described command is its help, in JSON.
+type described struct {
+	Command string          `json:"command"`
+	Job     string          `json:"job,omitempty"`
+	Does    string          `json:"does"`
+	Usage   string          `json:"usage"`
+	Example string          `json:"example,omitempty"`
+	About   string          `json:"about,omitempty"`
+	Flags   []describedFlag `json:"flags"`
+}
+
+// A describedFlag is a flag in JSON.
+type describedFlag struct {
+	Name       string `json:"name"`
+	Short      string `json:"short,omitempty"`
+	Value      string `json:"value,omitempty"`
+	Repeatable bool   `json:"repeatable,omitempty"`
+	Group      string `json:"group,omitempty"`
+	Does       string `json:"does"`
+}
+
+// describeCommand is the help of the command at a path.
+func describeCommand(path string, cmd *cli.Command) described {
+	d := described{
+		Command: path, Job: cmd.Category, Does: cmd.Usage, Usage: strings.TrimSpace("larder " + path + " " + cmd.ArgsUsage),
+		Example: cmd.UsageText, About: strings.ReplaceAll(cmd.Description, "\n", " "), Flags: describeFlags(ownFlags(cmd)),
 	}
-	return "Exit statuses of every command:\n\n" + table(rows)
+	return d
 }
 
-// flagsHelp is the topic flags.
-func flagsHelp() string {
-	return "Flags of every command, before it or after it:\n\n" + flagTable(globalFlags())
-}
-
-// ownFlags are the flags that not every command has.
+// ownFlags are the flags that not every command has, and that help shows.
 func ownFlags(cmd *cli.Command) []cli.Flag {
 	return slices.DeleteFunc(slices.Clone(cmd.Flags), func(f cli.Flag) bool {
-		c, ok := f.(cli.CategorizableFlag)
-		return f == cli.HelpFlag || ok && c.GetCategory() == globalCategory
+		return f == cli.HelpFlag || groupOf(f) == globalCategory
 	})
+}
+
+// groupOf is the heading that a flag stands under.
+func groupOf(f cli.Flag) string {
+	if c, ok := f.(cli.CategorizableFlag); ok && c.GetCategory() != "" {
+		return c.GetCategory()
+	}
+	return otherFlags
+}
+
+// describeFlags describes flags, those under one heading together.
+func describeFlags(flags []cli.Flag) []describedFlag {
+	all := []describedFlag{}
+	for _, f := range flags {
+		all = append(all, describeFlag(f))
+	}
+	var groups []string
+	for _, f := range all {
+		if !slices.Contains(groups, f.Group) && f.Group != otherFlags {
+			groups = append(groups, f.Group)
+		}
+	}
+	groups = append(groups, otherFlags)
+	slices.SortStableFunc(all, func(a, b describedFlag) int {
+		return slices.Index(groups, a.Group) - slices.Index(groups, b.Group)
+	})
+	return all
 }
 
 // placeholder is what a flag's usage calls its value.
 var placeholder = sync.OnceValue(func() *regexp.Regexp { return regexp.MustCompile("`(.*?)` ?") })
 
-// describe splits what there is to say of a flag into how it is written and
-// what it does. A placeholder at the front of its usage names the value only.
-func describe(f cli.Flag) (written, does string) {
-	names := slices.Clone(f.Names())
-	slices.Reverse(names) // the short one first
-	for i, name := range names {
-		names[i] = dashed(name)
+// describeFlag splits what there is to say of a flag into its value and what it does. A
+// placeholder at the front of its usage names the value only.
+func describeFlag(f cli.Flag) describedFlag {
+	d := describedFlag{Name: longName(f), Group: groupOf(f)}
+	for _, name := range f.Names()[1:] {
+		d.Short = name
 	}
-	written = strings.Join(names, ", ")
+	_, d.Repeatable = f.(*cli.StringSliceFlag)
 	if doc, ok := f.(cli.DocGenerationFlag); ok {
-		does = doc.GetUsage()
+		d.Does = doc.GetUsage()
 	}
-	if m := placeholder().FindStringSubmatchIndex(does); m != nil {
-		value := does[m[2]:m[3]]
-		written += " " + value
+	if m := placeholder().FindStringSubmatchIndex(d.Does); m != nil {
+		d.Value = d.Does[m[2]:m[3]]
 		if m[0] == 0 {
-			return written, does[m[1]:]
+			d.Does = d.Does[m[1]:]
+		} else {
+			d.Does = strings.ReplaceAll(d.Does, "`", "")
 		}
-		does = strings.ReplaceAll(does, "`", "")
 	}
-	return written, does
+	return d
+}
+
+// written is how a flag is written in help.
+func (f describedFlag) written() string {
+	text := dashed(f.Name)
+	if f.Short != "" {
+		text = dashed(f.Short) + ", " + text
+	}
+	if f.Value != "" {
+		text += " " + f.Value
+	}
+	if f.Repeatable && !strings.HasSuffix(f.Value, "...") {
+		text += "..."
+	}
+	return text
 }
 
 // dashed is a flag's name as it is typed.
 func dashed(name string) string { return strings.Repeat("-", min(len(name), 2)) + name }
 
-// flagTable describes flags, one to a line.
-func flagTable(flags []cli.Flag) string {
-	rows := [][2]string{}
+// flagTable describes flags, one to a line, under their headings.
+func flagTable(flags []describedFlag) string {
+	var rows [][]string
 	for _, f := range flags {
-		written, does := describe(f)
-		rows = append(rows, [2]string{written, does})
+		rows = append(rows, []string{f.written(), f.Does})
 	}
-	return table(rows)
-}
-
-// table writes rows of two columns.
-func table(rows [][2]string) string {
-	width := 0
-	for _, row := range rows {
-		width = max(width, len(row[0]))
-	}
+	lines := strings.SplitAfter(table(rows), "\n")
+	several := len(flags) > 0 && flags[0].Group != flags[len(flags)-1].Group
 	var b strings.Builder
-	for _, row := range rows {
-		fmt.Fprintf(&b, "  %-*s  %s\n", width, row[0], row[1])
+	last := ""
+	for i, f := range flags {
+		if several && f.Group != last {
+			fmt.Fprintf(&b, "%s:\n", f.Group)
+			last = f.Group
+		}
+		b.WriteString(lines[i])
 	}
 	return b.String()
 }
 
-// flagNames lists how flags are written, in lines that fit a screen.
-func flagNames(flags []cli.Flag) string {
+// filled is a text in lines that fit a screen.
+func filled(text string) string {
+	const columns = 80
 	var b strings.Builder
-	line := " "
-	for _, f := range flags {
-		written, _ := describe(f)
-		if len(line)+len(written) > 76 {
-			b.WriteString(line + "\n")
-			line = " "
+	width := 0
+	for _, word := range strings.Fields(text) {
+		switch n := utf8.RuneCountInString(word); {
+		case width == 0:
+			width = n
+		case width+1+n > columns:
+			b.WriteString("\n")
+			width = n
+		default:
+			b.WriteString(" ")
+			width += 1 + n
 		}
-		line += " [" + written + "]"
+		b.WriteString(word)
 	}
-	return b.String() + line + "\n"
+	if width > 0 {
+		b.WriteString("\n")
+	}
+	return b.String()
+}
+
+// table writes rows of columns that are aligned.
+func table(rows [][]string) string {
+	var b strings.Builder
+	for _, line := range ui.Columns(rows) {
+		b.WriteString("  " + line + "\n")
+	}
+	return b.String()
 }

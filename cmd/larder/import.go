@@ -21,20 +21,21 @@ import (
 func importCommand(out *ui.Output) *cli.Command {
 	return &cli.Command{
 		Name:      "import",
-		Usage:     "put providers that lie around into a mirror",
+		Category:  forMirrors,
+		Usage:     "add provider executables and zips to a mirror",
 		ArgsUsage: "PATH... --to DIR [FLAG...]",
-		Description: "A PATH is an executable, a zip, what terraform-bundle made, or a directory with\n" +
-			"any of them, as Terraform 0.12 has it. Each line tells what follows from what.\n" +
-			"Nothing at a PATH is changed, and no connection is opened.",
+		UsageText: "larder import ~/.terraform.d/plugins --to ./mirror",
+		Description: "PATH is an executable, a zip, output of terraform-bundle, or a directory with any\n" +
+			"of them, as Terraform 0.12 had it. Changes nothing at PATH, and needs no network.",
 		Flags: []cli.Flag{
-			&cli.StringFlag{Name: "to", Usage: "the mirror in `DIR`, which is made if need be"},
-			&cli.StringFlag{Name: "namespace", Usage: "`[HOST/]NAMESPACE` of whatever does not tell its own"},
-			&cli.StringFlag{Name: "as", Usage: "`ADDRESS@VERSION` of everything, whatever its name"},
-			&cli.StringFlag{Name: "platform", Usage: "`OS_ARCH` of whatever does not tell its own"},
-			&cli.BoolFlag{Name: "unpacked", Usage: "lay packages out as directories, not as archives"},
+			&cli.StringFlag{Name: "to", Usage: "mirror directory `DIR`, created if missing"},
+			&cli.StringFlag{Name: "namespace", Usage: "`[HOST/]NAMESPACE` namespace of providers without one"},
+			&cli.StringFlag{Name: "as", Usage: "`ADDRESS@VERSION` address of all providers"},
+			&cli.StringFlag{Name: "platform", Usage: "`OS_ARCH` platform of packages without one"},
+			&cli.BoolFlag{Name: "unpacked", Usage: "write directories, not archives"},
 			trustKeyFlag(),
-			&cli.BoolFlag{Name: "replace", Usage: "replace packages in the mirror that differ"},
-			dryRunFlag("tell what would be imported, and write nothing"),
+			&cli.BoolFlag{Name: "replace", Usage: "replace different packages in the mirror"},
+			dryRunFlag("show what would be imported"),
 		},
 		Action: func(c *cli.Context) error { return importAll(c, out) },
 	}
@@ -131,7 +132,7 @@ func (im *importing) readOptions(c *cli.Context) error {
 // parseAs parses ADDRESS@VERSION. The namespace is required: an old provider
 // without one is rarely HashiCorp's.
 func parseAs(text string, e sources.Engine) (*legacy.As, error) {
-	address, version, ok := strings.Cut(text, "@")
+	address, version, ok := sources.CutVersion(text)
 	if !ok || !strings.Contains(address, "/") {
 		return nil, fmt.Errorf("is [HOST/]NAMESPACE/TYPE@VERSION, not %q", text)
 	}

@@ -65,7 +65,6 @@ var forTests = map[string]bool{"sources/sourcetest": true, "cmd/larder/ui/uitest
 // project's own libraries, golang.org/x/..., need none.
 var doors = map[string][]string{
 	"github.com/ProtonMail/go-crypto":        {"sources/trust", "sources/sourcetest"},
-	"github.com/agext/levenshtein":           {"cliconfig"},
 	"github.com/adrg/xdg":                    {"cliconfig"},
 	"github.com/apparentlymart/go-versions":  {"sources"},                  // tests hold ours against it
 	"github.com/gofrs/flock":                 {"sources/disk", "cachedir"}, // tests lock as other programs do

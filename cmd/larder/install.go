@@ -16,17 +16,19 @@ import (
 func installCommand(out *ui.Output) *cli.Command {
 	return &cli.Command{
 		Name:      "install",
-		Usage:     "install the providers that the root module here needs",
-		ArgsUsage: "[FLAG...]",
-		Description: "Does the provider part of terraform init and tofu init: same versions, same\n" +
-			"lock file, same tree.",
+		Category:  forModules,
+		Usage:     "install the providers that root modules require",
+		ArgsUsage: "[PATH...] [FLAG...]",
+		UsageText: "larder install -R --upgrade",
+		Description: "Takes the place of the provider part of terraform init and tofu init: the same\n" +
+			"versions, the same lock file, the same files. PATH is a root module.",
 		Flags: slices.Concat([]cli.Flag{
 			upgradeFlag(),
-			&cli.StringFlag{Name: "lockfile", Usage: "`MODE` readonly: refuse to change the lock file"},
-			&cli.StringSliceFlag{Name: "plugin-dir", Usage: "install from `DIR` alone; may be repeated"},
-		}, treeFlags("install "), trustFlags(), []cli.Flag{
-			&cli.BoolFlag{Name: "paranoid", Usage: "believe no record, hash everything"},
-			dryRunFlag("tell what would be installed, and write nothing"),
+		}, treeFlags(), trustFlags(), []cli.Flag{
+			&cli.StringFlag{Name: "lockfile", Usage: "`MODE` readonly: fail if the lock file would change"},
+			&cli.StringSliceFlag{Name: "plugin-dir", Usage: "`DIR` mirrors to install from, and no other source"},
+			&cli.BoolFlag{Name: "paranoid", Usage: "rehash every file, ignore hash records"},
+			dryRunFlag("show what would be installed"),
 		}),
 		Action: func(c *cli.Context) error { return install(c, out) },
 	}
@@ -59,6 +61,9 @@ func install(c *cli.Context, out *ui.Output) (err error) {
 		return usageError{errors.New("--upgrade and --lockfile readonly exclude each other")}
 	}
 	if err := in.readPluginDirs(c.StringSlice("plugin-dir")); err != nil {
+		return err
+	}
+	if err := in.takeRoots(c.Args().Slice()); err != nil {
 		return err
 	}
 	out.AtLast(func() {

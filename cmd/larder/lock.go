@@ -23,17 +23,18 @@ import (
 func lockCommand(out *ui.Output) *cli.Command {
 	return &cli.Command{
 		Name:      "lock",
-		Usage:     "complete the lock file of the root module here, for any platform",
-		ArgsUsage: "[FLAG...] [ADDRESS...]",
-		Description: "Does what terraform providers lock and tofu providers lock do, from whichever\n" +
-			"installation method is configured, and for the providers named alone if any are.\n" +
-			"What a package hashes to is remembered: no archive is needed twice.",
-		Flags: slices.Concat(treeFlags("lock "), []cli.Flag{upgradeFlag()}, trustFlags(), []cli.Flag{
-			&cli.BoolFlag{Name: "keep", Usage: "keep packages for other platforms in the cache, too"},
-			&cli.BoolFlag{Name: "check", Usage: "tell what is missing or wrong, and write no lock file"},
-			&cli.BoolFlag{Name: "strict", Usage: "fetch the packages of other platforms to identify hashes"},
+		Category:  forModules,
+		Usage:     "add hashes for any platform to lock files",
+		ArgsUsage: "[PATH | ADDRESS]... [FLAG...]",
+		UsageText: "larder lock --platform linux_amd64,darwin_arm64",
+		Description: "Takes the place of terraform providers lock, and uses the configured installation\n" +
+			"methods. Archives whose hashes are recorded are not fetched again.",
+		Flags: slices.Concat(treeFlags(), []cli.Flag{upgradeFlag()}, trustFlags(), []cli.Flag{
+			&cli.BoolFlag{Name: "keep", Usage: "keep packages for other platforms in the plugin cache"},
+			&cli.BoolFlag{Name: "check", Usage: "report missing and unknown hashes, change nothing"},
+			&cli.BoolFlag{Name: "strict", Usage: "fetch packages of other platforms to identify hashes"},
 			&cli.BoolFlag{Name: "drop-unknown", Usage: "remove hashes that no signature or package covers"},
-			dryRunFlag("show how lock files would change, and write none"),
+			dryRunFlag("show how lock files would change"),
 		}),
 		Action: func(c *cli.Context) error { return lock(c, out) },
 	}
@@ -51,9 +52,10 @@ type locking struct {
 	lockers memo[string, *installer.Locker] // by what they are supplied by
 
 	mu       sync.Mutex
-	scratch  *disk.Scratch   // for what no cache can take; nil until it is needed
-	said     map[string]bool // events
-	required map[string]bool // which of only are
+	scratch  *disk.Scratch      // for what no cache can take; nil until it is needed
+	said     map[string]bool    // events
+	required map[string]bool    // which of only are
+	others   []sources.Provider // that are required and not named
 	tally    tally
 	unknown  []unknownHash // in all lock files
 }
@@ -62,7 +64,7 @@ type locking struct {
 // anything is read.
 func lock(c *cli.Context, out *ui.Output) (err error) {
 	l := &locking{
-		only: c.Args().Slice(), keep: c.Bool("keep"), check: c.Bool("check"), strict: c.Bool("strict"),
+		keep: c.Bool("keep"), check: c.Bool("check"), strict: c.Bool("strict"),
 		dropUnknown: c.Bool("drop-unknown"), said: map[string]bool{}, required: map[string]bool{},
 	}
 	if err := exclusive(c, "check", "dry-run", "drop-unknown"); err != nil {
@@ -71,12 +73,10 @@ func lock(c *cli.Context, out *ui.Output) (err error) {
 	if err := exclusive(c, "keep", "no-cache"); err != nil {
 		return err
 	}
-	for _, address := range l.only {
-		if _, err := sources.ParseProvider(address, sources.Terraform); err != nil {
-			return usageError{err}
-		}
-	}
 	if l.session, err = newSession(c, out); err != nil {
+		return err
+	}
+	if err := l.take(c.Args().Slice()); err != nil {
 		return err
 	}
 	defer l.closeScratch()
@@ -86,6 +86,25 @@ func lock(c *cli.Context, out *ui.Output) (err error) {
 		return failed
 	}
 	return errors.Join(l.notRequired(), found)
+}
+
+// take takes the arguments: root modules, and addresses of providers.
+func (l *locking) take(args []string) error {
+	roots, addresses, err := l.separate(args)
+	if err != nil {
+		return err
+	}
+	for _, address := range addresses {
+		if _, _, versioned := sources.CutVersion(address); versioned {
+			err := fmt.Errorf("%s: lock takes addresses without a version", address)
+			return usageError{sources.WithHint(err, "larder lock keeps the locked version; with --upgrade it chooses the newest that the configuration allows")}
+		}
+		if _, err := sources.ParseProvider(address, sources.Terraform); err != nil {
+			return usageError{err}
+		}
+	}
+	l.only = addresses
+	return l.takeRoots(roots)
 }
 
 // at locks for the root module in dir.
@@ -126,7 +145,7 @@ func (l *locking) lock(ctx context.Context, dir string, locked *lockedModule) er
 		return err
 	}
 	l.choose(root, m.config.Engine)
-	if !l.flags.recursive { // else another root module may require what is named
+	if !l.flags.recursive && len(l.roots) < 2 { // else another root module may require what is named
 		if err := l.notRequired(); err != nil {
 			return err
 		}
@@ -163,6 +182,9 @@ func (l *locking) choose(root *installer.Root, engine sources.Engine) {
 	}
 	root.Requirements = slices.DeleteFunc(root.Requirements, func(r sources.Requirement) bool {
 		require(r.Provider)
+		if len(named[r.Provider]) == 0 {
+			l.others = append(l.others, r.Provider)
+		}
 		return len(named[r.Provider]) == 0
 	})
 }
@@ -175,7 +197,11 @@ func (l *locking) notRequired() error {
 	var errs []error
 	for i, address := range l.only {
 		if !l.required[address] && !slices.Contains(l.only[:i], address) {
-			errs = append(errs, fmt.Errorf("the configuration does not require %s", address))
+			err := fmt.Errorf("the configuration does not require %s", address)
+			if near := nearestAddress(address, l.others); near != "" {
+				err = sources.WithHint(err, "did you mean %q?", near)
+			}
+			errs = append(errs, err)
 		}
 	}
 	return errors.Join(errs...)

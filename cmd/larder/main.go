@@ -14,7 +14,11 @@
 // commands share is in files that are named for it:
 //
 //	app.go         the commands, and what all of them have
-//	arguments.go   the order of flags and arguments, and what is wrong with them
+//	arguments.go   the order of flags and arguments, and suggestions for unknown ones
+//	places.go      which arguments are paths, and which are providers
+//	patterns.go    which packages the patterns of lists select
+//	nearby.go      which providers and versions are known on this machine
+//	complete.go    what the last word of a command line can become
 //	globals.go     flags of all commands, and flags that are read for all of them
 //	flags.go       other flags that several commands have
 //	exit.go        exit statuses and the errors that lead to them

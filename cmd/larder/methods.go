@@ -138,6 +138,8 @@ func (m *rootModule) explain(err error) error {
 		}
 		if dir != "" {
 			errs[i] = sources.WithHint(err, "as there are packages of it in %s, its origin registry is not asked", dir)
+		} else {
+			errs[i] = m.suggest(errs[i])
 		}
 	}
 	return errors.Join(errs...)

@@ -3,6 +3,7 @@ package main
 import (
 	"fmt"
 	"os"
+	"strings"
 	"time"
 
 	"github.com/urfave/cli/v2"
@@ -14,9 +15,9 @@ import (
 
 func mirrorCommand(out *ui.Output) *cli.Command {
 	return &cli.Command{
-		Name:        "mirror",
-		Usage:       "make mirrors and look after them",
-		Description: "\"larder help mirror COMMAND\" tells more.",
+		Name:     "mirror",
+		Category: forMirrors,
+		Usage:    "make mirrors, and list, verify and prune them",
 		Subcommands: []*cli.Command{
 			mirrorSyncCommand(out), mirrorListCommand(out), mirrorVerifyCommand(out),
 			mirrorIndexCommand(out), mirrorPruneCommand(out), mirrorDiffCommand(out),
@@ -25,10 +26,11 @@ func mirrorCommand(out *ui.Output) *cli.Command {
 }
 
 // mirrorArgument is the directory of a mirror that a command is about, which must be
-// its only argument.
+// its only argument, unless patterns follow it.
 func (s *session) mirrorArgument(c *cli.Context) (string, error) {
-	if c.NArg() != 1 || c.Args().First() == "" {
-		return "", usageError{fmt.Errorf("%s takes one argument, the directory of the mirror", commandPath(c.Command))}
+	takesMore := strings.Contains(c.Command.ArgsUsage, "PATTERN")
+	if c.NArg() != 1 && !(takesMore && c.NArg() > 1) || c.Args().First() == "" {
+		return "", usageError{fmt.Errorf("%s needs one directory, that of the mirror", commandPath(c.Command))}
 	}
 	return s.existing(c.Args().First())
 }

@@ -26,13 +26,13 @@ import (
 func mirrorDiffCommand(out *ui.Output) *cli.Command {
 	return &cli.Command{
 		Name:      "diff",
-		Usage:     "tell what one mirror has and another has not",
+		Usage:     "compare two mirrors",
 		ArgsUsage: "A B [FLAG...]",
-		Description: "A and B are directories or manifests, which \"larder bundle manifest\" writes, or\n" +
-			"one of them is the https URL of a network mirror. Network mirrors do not tell\n" +
-			"which providers they have, so with one of them it is about those of which the\n" +
-			"other has any version. Packages without a record are read to be hashed.\n" +
-			"Signed checksums are compared for versions that both have.",
+		UsageText: "larder mirror diff ./mirror https://mirror.example.com/",
+		Description: "A and B are directories or manifests (see larder bundle manifest), and one of them\n" +
+			"may be the https URL of a network mirror. A network mirror does not list its\n" +
+			"providers, so it is compared by those in the other. Packages without a record are\n" +
+			"hashed. Signed checksums are compared for versions in both.",
 		Action: func(c *cli.Context) error { return mirrorDiff(c, out) },
 	}
 }

@@ -12,12 +12,12 @@ import (
 func mirrorIndexCommand(out *ui.Output) *cli.Command {
 	return &cli.Command{
 		Name:      "index",
-		Usage:     "rebuild a mirror's JSON from its archives",
+		Usage:     "regenerate index.json and VERSION.json",
 		ArgsUsage: "DIR [FLAG...]",
-		Description: "Reads all archives and writes those of index.json and VERSION.json that are not\n" +
-			"as they should be: so a directory of archives becomes a network mirror. Archives\n" +
-			"that cannot be read are left out.",
-		Flags:  []cli.Flag{dryRunFlag("tell what would be written, and write nothing")},
+		UsageText: "larder mirror index ./mirror",
+		Description: "Reads every archive, so that a directory of archives becomes a network mirror.\n" +
+			"Archives that cannot be read are left out.",
+		Flags:  []cli.Flag{dryRunFlag("show which files would be written")},
 		Action: func(c *cli.Context) error { return mirrorIndex(c, out) },
 	}
 }

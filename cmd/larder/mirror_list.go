@@ -14,15 +14,20 @@ func mirrorListCommand(out *ui.Output) *cli.Command {
 	return &cli.Command{
 		Name:      "list",
 		Usage:     "list the packages in a mirror",
-		ArgsUsage: "DIR [FLAG...]",
-		Description: "Tells of each package how large it is, how long it has been there, and how well\n" +
-			"it was vouched for when it came. Reads no package.",
+		ArgsUsage: "DIR [PATTERN...] [FLAG...]",
+		UsageText: "larder mirror list ./mirror hashicorp/*",
+		Description: "Shows size, age and verification result of each package. In a PATTERN, such as\n" +
+			"aws or */aws, * stands for any name.",
 		Action: func(c *cli.Context) error { return mirrorList(c, out) },
 	}
 }
 
 // mirrorList lists a mirror by its records, without reading a package.
 func mirrorList(c *cli.Context, out *ui.Output) error {
+	patterns, err := readPatterns(c.Args().Tail())
+	if err != nil {
+		return err
+	}
 	m, b, err := mirrorHere(c, out, builder.Options{ReadOnly: true})
 	if err != nil {
 		return err
@@ -31,6 +36,12 @@ func mirrorList(c *cli.Context, out *ui.Output) error {
 	if err != nil {
 		return err
 	}
+	var ids []sources.PackageID
+	for _, e := range entries {
+		ids = append(ids, e.ID)
+	}
+	unmatched(out, patterns, ids)
+	entries = slices.DeleteFunc(entries, func(e builder.Entry) bool { return !selected(patterns, e.ID) })
 	by := m.mirrorSigners(b, entries)
 	rows := mirrorRows(entries)
 	var size int64

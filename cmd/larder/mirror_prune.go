@@ -19,16 +19,16 @@ import (
 func mirrorPruneCommand(out *ui.Output) *cli.Command {
 	return &cli.Command{
 		Name:      "prune",
-		Usage:     "remove packages from a mirror that nobody has locked",
+		Usage:     "remove packages that no lock file selects",
 		ArgsUsage: "DIR [FLAG...]",
-		Description: "A package stays if one of the lock files selects its version, for whatever\n" +
-			"platform, or if a limit lets it. The index goes first: no client finds it to\n" +
-			"name what is gone. What vouches for a version goes with its last package.",
+		UsageText: "larder mirror prune ./mirror --keep-locked-by . --dry-run",
+		Description: "A package stays if one of the lock files selects its version, for any platform, or\n" +
+			"if it is within --older-than or --keep-last. The index is changed first.",
 		Flags: append([]cli.Flag{
-			&cli.StringSliceFlag{Name: "keep-locked-by", Usage: "`PATH` of a root module or lock file; may be repeated"},
-			recursiveFlag("count every root module there and below"),
+			&cli.StringSliceFlag{Category: selectionFlags, Name: "keep-locked-by", Usage: "`PATH` root modules or lock files whose packages stay"},
+			recursiveFlag("root modules in PATH and below"),
 			excludeFlag(),
-		}, pruneFlags("been there for an `AGE`, such as 90d")...),
+		}, pruneFlags("packages added before an `AGE`, such as 90d")...),
 		Action: func(c *cli.Context) error { return mirrorPrune(c, out) },
 	}
 }

@@ -1,29 +1,26 @@
 package main
 
 import (
-	"errors"
-	"fmt"
+	"os"
+	"slices"
 	"strings"
 
 	"github.com/urfave/cli/v2"
 
 	"github.com/larder-cli/larder/cmd/larder/ui"
 	"github.com/larder-cli/larder/fsmirror/builder"
-	"github.com/larder-cli/larder/sources"
 )
 
 func mirrorSyncCommand(out *ui.Output) *cli.Command {
 	return &cli.Command{
-		Name:      "sync",
-		Usage:     "make a directory a mirror, or bring it up to date",
-		ArgsUsage: "DIR [FLAG...] [ADDRESS[@CONSTRAINT]...]",
-		Description: "Takes what is locked, else the newest version that matches. Without addresses\n" +
-			"and --from, that is for the root module here. Only what DIR lacks is fetched,\n" +
-			"from where the CLI configuration says; nothing is removed. DIR is a filesystem\n" +
-			"mirror and, served by any web server, a network mirror.",
+		Name:        "sync",
+		Usage:       "add packages to a mirror, created if missing",
+		ArgsUsage:   "DIR [PATH | ADDRESS[@VERSION]]... [FLAG...]",
+		UsageText:   "larder mirror sync ./mirror hashicorp/random@3.7.2",
+		Description: "Takes the locked version, else the newest one allowed. Removes nothing.",
 		Flags: fillFlags(
-			&cli.BoolFlag{Name: "unpacked", Usage: "lay packages out as directories; no network mirror then"},
-			dryRunFlag("tell what would be fetched, and write nothing"),
+			&cli.BoolFlag{Name: "unpacked", Usage: "write directories; not for network mirrors"},
+			dryRunFlag("show what would be fetched"),
 		),
 		Action: func(c *cli.Context) error { return mirrorSync(c, out) },
 	}
@@ -32,14 +29,18 @@ func mirrorSyncCommand(out *ui.Output) *cli.Command {
 // mirrorSync opens the mirror, and so locks it, before any source is asked: two runs
 // side by side must not fetch the same packages.
 func mirrorSync(c *cli.Context, out *ui.Output) error {
-	if err := checkSyncDir(c.Args().First()); err != nil {
-		return usageError{err}
-	}
-	f, err := newFilling(c, out, c.Args().Tail())
+	f, err := newFilling(c, out)
 	if err != nil {
 		return err
 	}
-	dir := absolute(f.dir, c.Args().First())
+	typed, others, err := f.pick(target{"mirror sync", "the directory of the mirror", f.mayBeMirror}, c.Args().Slice())
+	if err != nil {
+		return err
+	}
+	if err := f.take(others); err != nil {
+		return err
+	}
+	dir := absolute(f.dir, typed)
 	m, err := f.root(c.Context, f.dir, out)
 	if err != nil {
 		return err
@@ -54,17 +55,14 @@ func mirrorSync(c *cli.Context, out *ui.Output) error {
 	return f.runMirror(c.Context, b)
 }
 
-// checkSyncDir refuses what cannot be meant as a directory: an empty argument, most likely
-// a variable that is not set, and the address of a provider.
-func checkSyncDir(typed string) error {
-	if typed == "" {
-		return errors.New("mirror sync needs the directory of the mirror")
+// mayBeMirror reports whether something may be a mirror that is to be brought up to date.
+// Where root modules are searched for, it must look like one.
+func (f *filling) mayBeMirror(path string, info os.FileInfo) bool {
+	if !info.IsDir() || isRootModule(path) {
+		return false
 	}
-	if address, _, ok := strings.Cut(typed, "@"); ok {
-		if _, err := sources.ParseProvider(address, sources.Terraform); err == nil {
-			err := fmt.Errorf("mirror sync needs the directory of the mirror first, and %s is a provider", typed)
-			return sources.WithHint(err, "for a directory of that name, write ./ before it")
-		}
-	}
-	return nil
+	entries, err := os.ReadDir(path)
+	return err != nil || !f.flags.recursive || len(entries) == 0 || slices.ContainsFunc(entries, func(e os.DirEntry) bool {
+		return e.Name() == ".larder" || e.IsDir() && strings.Contains(e.Name(), ".") && e.Name()[0] != '.' // a host's
+	})
 }

@@ -10,12 +10,11 @@ import (
 func mirrorVerifyCommand(out *ui.Output) *cli.Command {
 	return &cli.Command{
 		Name:      "verify",
-		Usage:     "read everything in a mirror and name what is wrong",
+		Usage:     "verify every file in a mirror",
 		ArgsUsage: "DIR [FLAG...]",
-		Description: "Compares each package with what it was when it came and with the signed\n" +
-			"checksums beside it, and index.json and VERSION.json with the archives. Takes\n" +
-			"mirrors that others have made, and media that cannot be written. Opens no\n" +
-			"connection and changes nothing.",
+		UsageText: "larder mirror verify ./mirror",
+		Description: "Compares packages with their records and signed checksums, and index.json and\n" +
+			"VERSION.json with the archives. Changes nothing, and needs no network.",
 		Flags:  []cli.Flag{trustKeyFlag()},
 		Action: func(c *cli.Context) error { return mirrorVerify(c, out) },
 	}

@@ -13,19 +13,24 @@ import (
 func prefetchCommand(out *ui.Output) *cli.Command {
 	return &cli.Command{
 		Name:      "prefetch",
-		Usage:     "fill the plugin cache, for any number of root modules",
-		ArgsUsage: "[FLAG...] [ADDRESS[@CONSTRAINT]...]",
-		Description: "Takes what is locked, else the newest version that matches. Without arguments\n" +
-			"and --from, that is for the root module here. No working directory is touched.",
-		Flags:  fillFlags(dryRunFlag("tell what would be fetched, and fetch nothing")),
+		Category:  forCache,
+		Usage:     "fetch packages into the plugin cache",
+		ArgsUsage: "[PATH | ADDRESS[@VERSION]]... [FLAG...]",
+		UsageText: "larder prefetch -R . --platform linux_amd64,darwin_arm64",
+		Description: "PATH is a root module or a lock file. Takes the locked version, else the newest\n" +
+			"one allowed. Changes no working directory.",
+		Flags:  fillFlags(dryRunFlag("show what would be fetched")),
 		Action: func(c *cli.Context) error { return prefetch(c, out) },
 	}
 }
 
 // prefetch fills the plugin cache. It takes no lock on a root module and writes to none.
 func prefetch(c *cli.Context, out *ui.Output) error {
-	f, err := newFilling(c, out, c.Args().Slice())
+	f, err := newFilling(c, out)
 	if err != nil {
+		return err
+	}
+	if err := f.take(c.Args().Slice()); err != nil {
 		return err
 	}
 	if f.flags.noCache {

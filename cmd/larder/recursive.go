@@ -53,22 +53,14 @@ type attempt struct {
 	err  error
 }
 
-// each works at the root module here or, with --recursive, at all below.
+// each works at the root modules of [session.rootDirs]. If there can be several, one that
+// fails stops no other.
 func (s *session) each(ctx context.Context, at work) error {
-	if s.flags.recursive {
-		return s.below(ctx, at)
-	}
-	show, err := at(ctx, s.dir, s.out)
-	show()
-	return err
-}
-
-// below works at the root modules in the working directory and below, but for
-// those that match a glob. One that fails stops no other.
-func (s *session) below(ctx context.Context, at work) error {
-	dirs, searchErr := s.find(ctx, s.dir)
-	if len(dirs) == 0 && searchErr == nil {
-		s.out.Say("there is no root module in %s or below: nothing to do", s.dir)
+	dirs, searchErr := s.rootDirs(ctx)
+	if !s.flags.recursive && len(dirs) == 1 {
+		show, err := at(ctx, dirs[0], s.out)
+		show()
+		return err
 	}
 	failures := &modulesError{of: len(dirs)}
 	s.out.Together(func() { failures.failed = s.workAt(ctx, dirs, at) })
@@ -82,17 +74,17 @@ func (s *session) below(ctx context.Context, at work) error {
 func (s *session) workAt(ctx context.Context, dirs []string, at work) (failed []string) {
 	outs, attempts := make([]*ui.Output, len(dirs)), make([]chan attempt, len(dirs))
 	for i, dir := range dirs {
-		outs[i], attempts[i] = s.out.ForModule(dir, s.dir), make(chan attempt, 1)
+		outs[i], attempts[i] = s.out.ForModule(s.shown(dir), s.machine.WorkDir), make(chan attempt, 1)
 	}
 	go forEachRoot(len(dirs), func(i int) {
-		show, err := at(ctx, filepath.Join(s.dir, dirs[i]), outs[i])
+		show, err := at(ctx, dirs[i], outs[i])
 		attempts[i] <- attempt{show, err}
 	})
 	for i, dir := range dirs { // results come in the same order each time
 		done := <-attempts[i]
 		done.show()
 		if done.err != nil {
-			failed = append(failed, dir)
+			failed = append(failed, s.shown(dir))
 		}
 		if ctx.Err() == nil {
 			outs[i].Fail(ctx, done.err)

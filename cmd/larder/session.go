@@ -28,6 +28,7 @@ type session struct {
 	out        *ui.Output
 	machine    cliconfig.Machine
 	dir        string         // to work in, absolute
+	roots      []string       // root modules that arguments name, as typed; empty means the one in dir
 	engine     sources.Engine // as asked for
 	configFile string         // as asked for
 	flags      globals
@@ -77,6 +78,9 @@ func newSession(c *cli.Context, out *ui.Output) (*session, error) {
 		return nil, err
 	}
 	s.dir = absolute(s.machine.WorkDir, flag[string](c, "chdir"))
+	if s.configFile != "" {
+		s.configFile = absolute(s.dir, s.configFile)
+	}
 	if info, err := os.Stat(s.dir); err != nil {
 		return nil, err
 	} else if !info.IsDir() {

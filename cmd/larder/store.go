@@ -62,7 +62,7 @@ func (m *rootModule) memory() acquire.Memory {
 func (m *rootModule) cacheRoot() string {
 	switch {
 	case m.flags.cache != "":
-		return absolute(m.machine.WorkDir, m.flags.cache)
+		return absolute(m.session.dir, m.flags.cache)
 	case m.config.PluginCacheDir != "":
 		return m.config.PluginCacheDir
 	default:

@@ -3,7 +3,6 @@ package main
 import (
 	"context"
 	"errors"
-	"path/filepath"
 	"slices"
 	"strings"
 
@@ -31,16 +30,16 @@ func (s *session) tree(ctx context.Context) (*tree, error) {
 	platforms := slices.Clone(thisIfNone(s.flags.platforms))
 	slices.SortFunc(platforms, func(a, b sources.Platform) int { return strings.Compare(a.String(), b.String()) })
 	t := &tree{platforms: platforms}
-	if !s.flags.recursive {
-		return t, s.addModule(ctx, t, s.dir, s.out)
-	}
-	dirs, err := s.find(ctx, s.dir)
+	dirs, err := s.rootDirs(ctx)
 	if err != nil {
 		return nil, err
 	}
+	if !s.flags.recursive && len(dirs) == 1 {
+		return t, s.addModule(ctx, t, dirs[0], s.out)
+	}
 	var errs []error
 	for _, dir := range dirs {
-		errs = append(errs, s.addModule(ctx, t, filepath.Join(s.dir, dir), s.out.ForModule(dir, s.dir)))
+		errs = append(errs, s.addModule(ctx, t, dir, s.out.ForModule(s.shown(dir), s.machine.WorkDir)))
 	}
 	return t, errors.Join(errs...)
 }

@@ -11,10 +11,12 @@ import (
 
 func versionCommand(out *ui.Output) *cli.Command {
 	return &cli.Command{
-		Name:  "version",
-		Usage: "tell which larder this is",
+		Name:      "version",
+		Category:  forLarder,
+		Usage:     "print the version",
+		UsageText: "larder version",
 		Action: func(c *cli.Context) error {
-			out.JSON = flag[bool](c, "json")
+			out.JSON = out.JSON || flag[bool](c, "json")
 			v := struct {
 				Version  string `json:"version"`
 				Platform string `json:"platform"`

@@ -27,21 +27,33 @@ type wanted struct {
 	versions  installer.SelectOptions
 }
 
-// readWanted reads those of the flags and arguments that may be wrong by themselves.
-func readWanted(c *cli.Context, addresses []string) (w *wanted, err error) {
-	w = &wanted{addresses: addresses, paths: c.StringSlice("from")}
-	if len(w.addresses)+len(w.paths) == 0 {
-		w.paths = []string{"."}
-	}
-	if c.Bool("recursive") && len(w.paths) == 0 {
-		return nil, usageError{errors.New("--recursive goes with --from where providers are named")}
-	}
+// readWanted reads the flags of wantedFlags that may be wrong by themselves.
+func readWanted(c *cli.Context) (w *wanted, err error) {
+	w = &wanted{paths: c.StringSlice("from")}
 	if err := exclusive(c, "newest", "all-versions"); err != nil {
 		return nil, err
 	}
 	w.versions.All = c.Bool("all-versions")
 	w.versions.Newest, err = positive(c, "newest")
 	return w, err
+}
+
+// take takes the arguments: addresses of providers, and paths that --from could name too.
+// Without any it is about the root module in the working directory.
+func (w *wanted) take(args []string) error {
+	paths, addresses, err := w.separate(args)
+	if err != nil {
+		return err
+	}
+	w.paths, w.addresses = append(w.paths, paths...), addresses
+	if len(w.addresses)+len(w.paths) == 0 {
+		w.paths = []string{"."}
+	}
+	if w.flags.recursive && len(w.paths) == 0 {
+		err := errors.New("--recursive needs a directory where providers are named")
+		return usageError{sources.WithHint(err, "add . for root modules here and below")}
+	}
+	return nil
 }
 
 // A supply is what wants are met from that are configured alike.
@@ -134,7 +146,7 @@ func (w *wanted) from(ctx context.Context, typed string) ([]input, error) {
 	case err != nil:
 		return nil, err
 	case info.IsDir() && w.flags.recursive:
-		return w.below(ctx, path, typed)
+		return w.below(ctx, path)
 	case info.IsDir() && onlyLocked(path) && !w.flags.noLockFile:
 		return []input{w.lockFile(filepath.Join(path, lockfile.Name))}, nil
 	case info.IsDir():
@@ -160,16 +172,15 @@ func onlyLocked(dir string) bool {
 	return err == nil && !has(modules.IsConfiguration) && has(func(name string) bool { return name == lockfile.Name })
 }
 
-// below are the root modules in dir and below. Messages name them as seen from
-// what was typed for it.
-func (w *wanted) below(ctx context.Context, dir, typed string) ([]input, error) {
+// below are the root modules in dir and below.
+func (w *wanted) below(ctx context.Context, dir string) ([]input, error) {
 	dirs, err := w.find(ctx, dir)
 	if len(dirs) == 0 && err == nil {
-		w.out.Say("there is no root module in %s or below: nothing to do", dir)
+		w.out.Say("there is no root module in %s or below: nothing to do", w.shown(dir))
 	}
 	var inputs []input
 	for _, below := range dirs {
-		inputs = append(inputs, w.module(filepath.Join(dir, below), w.out.ForModule(filepath.Join(typed, below), w.dir)))
+		inputs = append(inputs, w.module(filepath.Join(dir, below), w.out.ForModule(w.shown(filepath.Join(dir, below)), w.machine.WorkDir)))
 	}
 	return inputs, err
 }
@@ -184,9 +195,6 @@ func (w *wanted) arguments(ctx context.Context) (*rootModule, []installer.Want, 
 	for _, address := range w.addresses {
 		r, err := sources.ParseRequirement(address, m.config.Engine)
 		if err != nil {
-			if _, there := os.Stat(absolute(w.dir, address)); there == nil {
-				err = sources.WithHint(err, "there is such a path, which is to be named by --from")
-			}
 			return nil, nil, usageError{err}
 		}
 		wants = append(wants, installer.Want{Requirement: r})

@@ -6,6 +6,7 @@ import (
 	"slices"
 
 	"github.com/hashicorp/hcl/v2"
+	"github.com/hashicorp/hcl/v2/hclsyntax"
 	"github.com/zclconf/go-cty/cty"
 
 	"github.com/larder-cli/larder/sources"
@@ -176,6 +177,7 @@ var terraformSchema = &hcl.BodySchema{Blocks: []hcl.BlockHeaderSchema{
 }}
 
 func (d *declarations) terraform(b *hcl.Block, amends bool) {
+	d.misspelt(b.Body)
 	for _, inner := range d.content(b.Body, terraformSchema).Blocks {
 		switch inner.Type {
 		case "required_providers":
@@ -189,6 +191,21 @@ func (d *declarations) terraform(b *hcl.Block, amends bool) {
 			}
 		case "cloud":
 			d.backend = &backend{kind: "cloud"}
+		}
+	}
+}
+
+// misspelt refuses blocks in a terraform block that are almost called required_providers,
+// as engines do: what they require would go unnoticed, and leave the lock file.
+func (d *declarations) misspelt(body hcl.Body) {
+	native, ok := body.(*hclsyntax.Body)
+	if !ok {
+		return
+	}
+	const name = "required_providers"
+	for _, b := range native.Blocks {
+		if b.Type != name && sources.Nearest(b.Type, []string{name}) != "" {
+			d.diags.fail(b.DefRange(), fmt.Sprintf("did you mean %q?", name), "terraform has no block called %q", b.Type)
 		}
 	}
 }

@@ -7,6 +7,8 @@ import (
 	"strconv"
 	"strings"
 	"time"
+
+	"github.com/larder-cli/larder/sources"
 )
 
 // Size is a number of bytes for people, in powers of a thousand: 29 MB, 1.9 GB. Digits
@@ -62,7 +64,7 @@ func ParseSize(s string) (int64, error) {
 	if size := value * unit; ok && err == nil && size >= 1 && size < math.MaxInt64 {
 		return int64(size), nil
 	}
-	return 0, errors.New("a size is a number greater than 0 and a unit, as in 500M or 20G")
+	return 0, sources.WithHint(errors.New("not a size"), "write a number greater than 0 and a unit, as in 500M or 20G")
 }
 
 // ParseAge parses an age such as 30d, 2w or 12h.
@@ -79,7 +81,34 @@ func ParseAge(s string) (time.Duration, error) {
 	if age, err := time.ParseDuration(s); err == nil && age > 0 {
 		return age, nil
 	}
-	return 0, errors.New("an age is a number greater than 0 and a unit, as in 30d, 2w or 12h")
+	err := errors.New("not an age")
+	if meant := likelyAge(s); meant != "" {
+		return 0, sources.WithHint(err, "did you mean %q?", meant)
+	}
+	return 0, sources.WithHint(err, "write a number greater than 0 and a unit, as in 12h, 30d or 2w")
+}
+
+// likelyAge is the age that is most likely meant by a number with another unit or none, and
+// empty if s is no such thing. Months have 30 days.
+func likelyAge(s string) string {
+	rest := strings.TrimLeft(s, "0123456789")
+	n, err := strconv.ParseUint(strings.TrimSuffix(s, rest), 10, 16)
+	if err != nil || n == 0 {
+		return ""
+	}
+	switch strings.TrimSuffix(strings.Trim(strings.ToLower(rest), " -"), "s") {
+	case "", "d", "day":
+		return fmt.Sprintf("%dd", n)
+	case "w", "week", "wk":
+		return fmt.Sprintf("%dw", n)
+	case "mo", "mon", "month":
+		return fmt.Sprintf("%dd", 30*n)
+	case "y", "yr", "year":
+		return fmt.Sprintf("%dd", 365*n)
+	case "h", "hr", "hour":
+		return fmt.Sprintf("%dh", n)
+	}
+	return ""
 }
 
 // Since says how long ago something was.

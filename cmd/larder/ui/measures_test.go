@@ -36,6 +36,16 @@ func TestParseAge(t *testing.T) {
 	}
 }
 
+// A number with another unit, or none, gets the right form as a hint.
+func TestLikelyAge(t *testing.T) {
+	for text, want := range map[string]string{
+		"30": "30d", "1month": "30d", "2 months": "60d", "1y": "365d", "3days": "3d", "2 Weeks": "2w", "12hours": "12h",
+		"0": "", "month": "", "1.5d": "", "7 moons": "",
+	} {
+		sourcetest.Equal(t, likelyAge(text), want, text)
+	}
+}
+
 func TestSince(t *testing.T) {
 	now := time.Now()
 	for age, want := range map[time.Duration]string{

@@ -1,0 +1,243 @@
+package main
+
+import (
+	"context"
+	"fmt"
+	"io"
+	"slices"
+	"strings"
+
+	"github.com/urfave/cli/v2"
+
+	"github.com/larder-cli/larder/cliconfig"
+	"github.com/larder-cli/larder/cmd/larder/ui"
+	"github.com/larder-cli/larder/sources"
+)
+
+// completeWord is the hidden command that completion scripts run.
+const completeWord = "__complete"
+
+// shells are those that there are completion scripts for.
+var shells = []string{"bash", "zsh", "fish", "powershell"}
+
+// A completer finds what the last word of a command line can become. It uses no network,
+// writes nothing, and says nothing of what goes wrong.
+type completer struct {
+	app   *cli.App
+	to    io.Writer
+	line  commandLine // without the last word
+	typed []string    // without larder and the last word
+	word  string      // the last one
+}
+
+// completeLine writes what the last of the words can become, a line each, with what it
+// means behind a tab. The line :files or :dirs stands for names of these.
+func completeLine(ctx context.Context, app *cli.App, to io.Writer, words []string) {
+	if len(words) == 0 {
+		words = []string{""}
+	}
+	last := len(words) - 1
+	c := &completer{app: app, to: to, typed: words[:last], word: words[last]}
+	if c.word == `""` { // by PowerShell, which drops empty arguments
+		c.word = ""
+	}
+	c.line = readCommandLine(app, append([]string{app.Name}, c.typed...))
+	name, value, assigned := strings.Cut(c.word, "=")
+	switch f := c.pending(); {
+	case f != nil:
+		c.values(ctx, f, "", c.word)
+	case strings.HasPrefix(c.word, "-") && assigned:
+		if f := flagNamed(c.line.flags, strings.TrimLeft(name, "-")); f != nil {
+			c.values(ctx, f, name+"=", value)
+		}
+	case strings.HasPrefix(c.word, "-"):
+		c.flags()
+	default:
+		c.arguments(ctx)
+	}
+}
+
+// offer writes a word, if the last word can become it.
+func (c *completer) offer(word, about string) {
+	if !strings.HasPrefix(word, c.word) {
+		return
+	}
+	if about != "" {
+		word += "\t" + about
+	}
+	fmt.Fprintln(c.to, word)
+}
+
+// pending is the flag whose value the last word is, nil if it is none.
+func (c *completer) pending() cli.Flag {
+	if len(c.typed) == 0 {
+		return nil
+	}
+	before := c.typed[len(c.typed)-1]
+	if !strings.HasPrefix(before, "-") || strings.Contains(before, "=") || !takesValue(c.line.flags, before) {
+		return nil
+	}
+	return flagNamed(c.line.flags, strings.TrimLeft(before, "-"))
+}
+
+// flags offers the long names of flags: those of the command before those of all commands.
+func (c *completer) flags() {
+	flags := describeFlags(slices.DeleteFunc(slices.Clone(c.line.flags), func(f cli.Flag) bool { return f == cli.HelpFlag }))
+	slices.SortStableFunc(flags, func(a, b describedFlag) int {
+		global := map[bool]int{true: 1}
+		return global[a.Group == globalCategory] - global[b.Group == globalCategory]
+	})
+	for _, f := range flags {
+		c.offer(dashed(f.Name), f.Does)
+	}
+	c.offer("--help", "describe the command")
+}
+
+// values offers values of a flag, of which the beginning is typed, behind a prefix.
+func (c *completer) values(ctx context.Context, f cli.Flag, prefix, typed string) {
+	var values []string
+	switch longName(f) {
+	case "platform":
+		before := typed[:strings.LastIndex(typed, ",")+1] // of a list
+		for _, platform := range commonPlatforms {
+			if !slices.Contains(strings.Split(before, ","), platform) {
+				values = append(values, before+platform)
+			}
+		}
+	case "engine":
+		values = sources.Texts(engines)
+	case "link":
+		values = sources.Texts(sources.LinkModes)
+	case "color":
+		values = sources.Texts(ui.ColorModes)
+	case "lockfile":
+		values = []string{"readonly"}
+	case "sort":
+		values = orderNames
+	case "as":
+		c.addresses(ctx, true)
+	case "chdir", "cache", "plugin-dir", "roots", "mirror", "to":
+		fmt.Fprintln(c.to, ":dirs")
+	case "config", "from", "keep-locked-by", "since", "write-config":
+		fmt.Fprintln(c.to, ":files")
+	}
+	for _, value := range values {
+		c.offer(prefix+value, "")
+	}
+}
+
+// commonPlatforms are those that most providers have packages for.
+var commonPlatforms = []string{
+	"linux_amd64", "linux_arm64", "darwin_arm64", "darwin_amd64", "windows_amd64", "windows_arm64", "windows_386",
+	"linux_386", "linux_arm", "freebsd_amd64", "freebsd_386", "freebsd_arm", "freebsd_arm64", "openbsd_amd64", "openbsd_386", "solaris_amd64",
+}
+
+// arguments offers commands, or what their arguments can be.
+func (c *completer) arguments(ctx context.Context) {
+	path := c.line.path()
+	cmd := find(c.app.Commands, strings.Fields(path))
+	switch {
+	case c.line.unknown != "":
+		return
+	case cmd == nil, len(visibleCommands(cmd.Subcommands)) > 0:
+		commands := c.app.Commands
+		if cmd != nil {
+			commands = cmd.Subcommands
+		}
+		for _, cmd := range visibleCommands(commands) {
+			c.offer(cmd.Name, cmd.Usage)
+		}
+		return
+	case path == "help":
+		c.helpTopics()
+		return
+	case path == "completion":
+		for _, shell := range shells {
+			c.offer(shell, "")
+		}
+		return
+	}
+	if strings.Contains(cmd.ArgsUsage, "ADDRESS") || strings.Contains(cmd.ArgsUsage, "PATTERN") {
+		c.addresses(ctx, strings.Contains(cmd.ArgsUsage, "VERSION"))
+	}
+	switch usage := strings.ReplaceAll(cmd.ArgsUsage, "[FLAG...]", ""); {
+	case strings.Contains(usage, "FILE"), strings.Contains(usage, "A B"), strings.Contains(usage, "PATH") && path != "install" && path != "cache key":
+		fmt.Fprintln(c.to, ":files")
+	case strings.Contains(usage, "PATH"), strings.Contains(usage, "DIR"):
+		fmt.Fprintln(c.to, ":dirs")
+	}
+}
+
+// helpTopics offers commands and topics for help.
+func (c *completer) helpTopics() {
+	words := slices.DeleteFunc(slices.Clone(c.typed), func(w string) bool { return strings.HasPrefix(w, "-") })[1:]
+	commands := c.app.Commands
+	if cmd := find(commands, words); cmd != nil {
+		commands = cmd.Subcommands
+	} else if len(words) > 0 {
+		return
+	} else {
+		for _, topic := range topicNames() {
+			c.offer(topic, "topic")
+		}
+	}
+	for _, cmd := range visibleCommands(commands) {
+		c.offer(cmd.Name, cmd.Usage)
+	}
+}
+
+// addresses offers addresses of providers that are known here, and behind an @ versions of
+// one of them.
+func (c *completer) addresses(ctx context.Context, versions bool) {
+	m := c.here(ctx)
+	if m == nil {
+		return
+	}
+	address, _, versioned := sources.CutVersion(c.word)
+	if versioned && versions {
+		p, err := sources.ParseProvider(address, m.config.Engine)
+		if err != nil {
+			return
+		}
+		for _, v := range m.knownVersions(ctx, p) {
+			c.offer(address+"@"+v.String(), "")
+			c.offer(address+"=="+v.String(), "")
+		}
+		return
+	}
+	for _, p := range m.knownProviders(ctx) {
+		c.offer(p.Display(m.config.Engine), "")
+		if strings.HasPrefix(p.String(), c.word) && c.word != "" && p.Display(m.config.Engine) != p.String() {
+			c.offer(p.String(), "")
+		}
+	}
+}
+
+// here is the root module that the command line is about, with nothing reported.
+func (c *completer) here(ctx context.Context) *rootModule {
+	s := &session{out: ui.New(io.Discard, io.Discard), machine: cliconfig.This(), engine: anyEngine}
+	value := func(name string) string {
+		for i, word := range c.typed {
+			if assigned, ok := strings.CutPrefix(word, "--"+name+"="); ok {
+				return assigned
+			}
+			if word == "--"+name && i+1 < len(c.typed) {
+				return c.typed[i+1]
+			}
+		}
+		return ""
+	}
+	s.dir = absolute(s.machine.WorkDir, value("chdir"))
+	s.flags.cache, s.flags.noCache = value("cache"), slices.Contains(c.typed, "--no-cache")
+	if file := value("config"); file != "" {
+		s.configFile = absolute(s.dir, file)
+	}
+	if engine := sources.Engine(value("engine")); slices.Contains(engines, engine) {
+		s.engine = engine
+	}
+	m, err := s.root(ctx, s.dir, s.out)
+	if err != nil {
+		return nil
+	}
+	return m
+}

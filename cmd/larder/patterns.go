@@ -1,0 +1,92 @@
+package main
+
+import (
+	"fmt"
+	"path"
+	"slices"
+	"strings"
+
+	"github.com/larder-cli/larder/cmd/larder/ui"
+	"github.com/larder-cli/larder/sources"
+)
+
+// A pattern selects packages to list: [[HOST/]NAMESPACE/]TYPE[@VERSION], each part of which
+// may contain *. What is left out is any. Unlike in include and exclude, that is so for the
+// host too: a list may show more.
+type pattern struct {
+	typed                          string
+	host, namespace, typ, versions string
+}
+
+// readPatterns reads patterns as they are typed.
+func readPatterns(args []string) ([]pattern, error) {
+	var all []pattern
+	for _, arg := range args {
+		address, version, _ := sources.CutVersion(arg)
+		parts := strings.Split(strings.ToLower(address), "/")
+		_, err := path.Match(address+version, "")
+		if address == "" || err != nil || len(parts) > 3 || slices.Contains(parts, "") {
+			err := fmt.Errorf("%q is not a pattern for providers", arg)
+			return nil, usageError{sources.WithHint(err, "write it as [[HOST/]NAMESPACE/]TYPE, such as aws, hashicorp/* or */aws")}
+		}
+		parts = append(slices.Repeat([]string{"*"}, 3-len(parts)), parts...)
+		all = append(all, pattern{arg, parts[0], parts[1], parts[2], version})
+	}
+	return all, nil
+}
+
+// matches reports whether the pattern selects a package.
+func (p pattern) matches(id sources.PackageID) bool {
+	in := func(pattern, text string) bool {
+		ok, _ := path.Match(pattern, text) // has been tried before
+		return pattern == "" || ok
+	}
+	return in(p.host, string(id.Provider.Host)) && in(p.namespace, id.Provider.Namespace) &&
+		in(p.typ, id.Provider.Type) && in(p.versions, id.Version.String())
+}
+
+// selected reports whether any of the patterns selects a package. Without patterns, all
+// are selected.
+func selected(patterns []pattern, id sources.PackageID) bool {
+	return len(patterns) == 0 || slices.ContainsFunc(patterns, func(p pattern) bool { return p.matches(id) })
+}
+
+// unmatched says which patterns select none of the packages, and what may be meant.
+func unmatched(out *ui.Output, patterns []pattern, all []sources.PackageID) {
+	for _, p := range patterns {
+		if slices.ContainsFunc(all, p.matches) {
+			continue
+		}
+		if near := nearestAddress(p.typed, providersOf(all)); near != "" {
+			out.WarnHint(fmt.Sprintf("did you mean %q?", near), "no package matches %q", p.typed)
+		} else {
+			out.Warn("no package matches %q", p.typed)
+		}
+	}
+}
+
+// providersOf are the providers of packages, each once.
+func providersOf(all []sources.PackageID) []sources.Provider {
+	var providers []sources.Provider
+	for _, id := range all {
+		providers = append(providers, id.Provider)
+	}
+	slices.SortFunc(providers, sources.Provider.Compare)
+	return slices.Compact(providers)
+}
+
+// nearestAddress is the address of one of the known providers, in as many parts as were
+// typed, that is most likely meant, and empty if there is none.
+func nearestAddress(typed string, known []sources.Provider) string {
+	address, _, _ := sources.CutVersion(typed)
+	parts := strings.Count(address, "/")
+	var written []string
+	for _, p := range known {
+		all := strings.Split(p.String(), "/")
+		written = append(written, strings.Join(all[max(0, 2-parts):], "/"))
+	}
+	if near := sources.Nearest(address, written); near != address {
+		return near
+	}
+	return ""
+}

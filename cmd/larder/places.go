@@ -1,0 +1,216 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+
+	"github.com/larder-cli/larder/installer/lockfile"
+	"github.com/larder-cli/larder/installer/modules"
+	"github.com/larder-cli/larder/sources"
+)
+
+// Arguments name places or providers, and the same text can do either: live/net is a
+// directory or a provider called net. What stands here tells them apart.
+
+// isPathForm reports whether an argument is written as only paths are.
+func isPathForm(arg string) bool {
+	slashed := filepath.ToSlash(arg)
+	return arg == "." || arg == ".." || filepath.IsAbs(arg) || strings.HasSuffix(slashed, "/") ||
+		strings.HasPrefix(slashed, "./") || strings.HasPrefix(slashed, "../") || strings.HasPrefix(slashed, "~/")
+}
+
+// isAddressForm reports whether an argument can be a provider's address, and whether a
+// version or a constraint follows it.
+func isAddressForm(arg string) (is, versioned bool) {
+	address, _, versioned := sources.CutVersion(arg)
+	_, err := sources.ParseStoredProvider(address)
+	return err == nil, versioned
+}
+
+// separate tells arguments that name root modules, lock files and lists of providers from
+// those that name providers. An existing directory is never taken for a provider: one that
+// can't be what is meant is refused.
+func (s *session) separate(args []string) (paths, addresses []string, err error) {
+	for _, arg := range args {
+		isPath, err := s.isPath(arg)
+		switch {
+		case err != nil:
+			return nil, nil, usageError{err}
+		case isPath:
+			paths = append(paths, arg)
+		default:
+			addresses = append(addresses, arg)
+		}
+	}
+	return paths, addresses, nil
+}
+
+func (s *session) isPath(arg string) (bool, error) {
+	if arg == "" {
+		return false, errors.New("an argument is empty") // most likely a variable that is not set
+	}
+	address, versioned := isAddressForm(arg)
+	path := absolute(s.dir, arg)
+	info, statErr := os.Stat(path)
+	switch exists := statErr == nil; {
+	case isPathForm(arg):
+		return true, nil
+	case address && versioned, !exists:
+		return false, nil
+	case !address:
+		return true, nil
+	case !info.IsDir():
+		return false, nil
+	case s.flags.recursive || isRootModule(path):
+		return true, nil
+	}
+	err := fmt.Errorf("%s is a directory without configuration, and may be meant as a provider", arg)
+	return false, sources.WithHint(err, "write ./%s for the directory, with -R for root modules below it, or %s for the provider", arg, fullAddress(arg))
+}
+
+// fullAddress is an address with at least a namespace, and with a host if it has one
+// already.
+func fullAddress(arg string) string {
+	p, err := sources.ParseStoredProvider(arg)
+	if err != nil {
+		return arg
+	}
+	if strings.Contains(arg, "/") {
+		return p.String()
+	}
+	return p.Display(sources.Terraform)
+}
+
+// isRootModule reports whether there is configuration or a lock file in dir.
+func isRootModule(dir string) bool {
+	entries, err := os.ReadDir(dir)
+	return err == nil && slices.ContainsFunc(entries, func(e os.DirEntry) bool {
+		return modules.IsConfiguration(e.Name()) || e.Name() == lockfile.Name
+	})
+}
+
+// takeRoots takes arguments for the root modules that the command is about.
+func (s *session) takeRoots(args []string) error {
+	for _, arg := range args {
+		info, err := os.Stat(absolute(s.dir, arg))
+		switch address, _ := isAddressForm(arg); {
+		case arg == "":
+			return usageError{errors.New("an argument is empty")}
+		case errors.Is(err, fs.ErrNotExist) && address && !isPathForm(arg):
+			return sources.WithHint(fmt.Errorf("there is no directory %s", arg),
+				"name a root module; larder prefetch %s fetches a provider into the plugin cache", arg)
+		case errors.Is(err, fs.ErrNotExist):
+			return sources.WithHint(fmt.Errorf("there is no directory %s", arg), "name the directory of a root module")
+		case err != nil:
+			return err
+		case !info.IsDir():
+			return usageError{sources.WithHint(fmt.Errorf("%s is not a directory", arg), "name the directory of a root module")}
+		}
+	}
+	s.roots = args
+	return nil
+}
+
+// rootDirs are the directories of the root modules that the command is about: those that
+// were named, or the working directory, or with --recursive all in these and below.
+func (s *session) rootDirs(ctx context.Context) ([]string, error) {
+	named := s.roots
+	if len(named) == 0 {
+		named = []string{"."}
+	}
+	var all []string
+	var errs []error
+	for _, typed := range named {
+		dir := absolute(s.dir, typed)
+		below := []string{"."}
+		if s.flags.recursive {
+			var err error
+			if below, err = s.find(ctx, dir); err != nil {
+				errs = append(errs, err)
+			} else if len(below) == 0 {
+				s.out.Say("there is no root module in %s or below: nothing to do", s.shown(dir))
+			}
+		}
+		for _, relative := range below {
+			if path := filepath.Join(dir, relative); !slices.Contains(all, path) {
+				all = append(all, path)
+			}
+		}
+	}
+	return all, errors.Join(errs...)
+}
+
+// shown is a path as it can be pasted where the command was typed.
+func (s *session) shown(path string) string {
+	if relative, err := filepath.Rel(s.machine.WorkDir, path); err == nil && filepath.IsLocal(relative) {
+		return relative
+	}
+	return path
+}
+
+// A target is the file or directory that a command writes, among arguments that name what
+// to write there.
+type target struct {
+	command string                                   // as it is written
+	what    string                                   // as in "the directory of the mirror"
+	is      func(path string, info os.FileInfo) bool // reports whether something existing may be it
+}
+
+// pick finds the target among arguments in any order. A provider's address is never taken
+// for it: if it isn't clear which argument is meant, all are refused.
+func (s *session) pick(t target, args []string) (path string, others []string, err error) {
+	if len(args) == 0 || slices.Contains(args, "") {
+		return "", nil, usageError{fmt.Errorf("%s needs %s", t.command, t.what)}
+	}
+	var sure, likely []int // arguments that may be the target
+	for i, arg := range args {
+		address, versioned := isAddressForm(arg)
+		path := absolute(s.dir, arg)
+		info, err := os.Stat(path)
+		switch {
+		case !isPathForm(arg) && address && versioned:
+		case err == nil:
+			if t.is(path, info) {
+				sure = append(sure, i)
+			}
+		case isPathForm(arg) || !address:
+			sure = append(sure, i)
+		case !strings.Contains(arg, "/"):
+			likely = append(likely, i)
+		}
+	}
+	if len(sure) == 0 {
+		sure = likely
+	}
+	if len(sure) == 1 {
+		i := sure[0]
+		return args[i], slices.Delete(slices.Clone(args), i, i+1), nil
+	}
+	if len(sure) == 0 {
+		return "", nil, usageError{s.noTarget(t, args)}
+	}
+	first, second := args[sure[0]], args[sure[1]]
+	err = fmt.Errorf("%s needs %s, which may be %s or %s", t.command, t.what, first, second)
+	if slices.Equal(sure, likely) {
+		return "", nil, usageError{sources.WithHint(err, "write ./%s for the one, and %s for a provider", first, fullAddress(second))}
+	}
+	return "", nil, usageError{sources.WithHint(err, "name root modules and lock files by --from")}
+}
+
+// noTarget is the error of arguments that only name what to write into the target.
+func (s *session) noTarget(t target, args []string) error {
+	for _, arg := range args {
+		address, versioned := isAddressForm(arg)
+		if _, err := os.Stat(absolute(s.dir, arg)); address && !versioned && err != nil {
+			err := fmt.Errorf("%s needs %s, and %s may be a provider", t.command, t.what, arg)
+			return sources.WithHint(err, "write ./%s if that is meant", arg)
+		}
+	}
+	return fmt.Errorf("%s needs %s besides %s", t.command, t.what, args[0])
+}

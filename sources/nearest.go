@@ -1,0 +1,124 @@
+package sources
+
+import (
+	"slices"
+	"strings"
+)
+
+// maxSlips is how many slips of the fingers make a word another word.
+const maxSlips = 2
+
+// Nearest returns the known word that word was most likely meant to be: misspelt by one or
+// two slips, or cut short. It returns "" if word is like none of them, and the first of
+// several that are equally near.
+func Nearest(word string, known []string) string {
+	word = strings.ToLower(word)
+	best, least := "", maxSlips+1
+	for _, k := range known {
+		lower := strings.ToLower(k)
+		d := Slips(word, lower)
+		if len(word) > 3 && strings.HasPrefix(lower, word) {
+			d = min(d, maxSlips)
+		}
+		if d < least && d <= len(lower)/2 {
+			best, least = k, d
+		}
+	}
+	return best
+}
+
+// DidYouMean gives err a hint with the known word that is nearest to word, if any is.
+// Otherwise the hint is the one in its place, if that isn't empty.
+func DidYouMean(err error, word string, known []string, otherwise string) error {
+	switch near := Nearest(word, known); {
+	case near != "" && near != word:
+		return WithHint(err, "did you mean %q?", near)
+	case otherwise != "":
+		return WithHint(err, "%s", otherwise)
+	}
+	return err
+}
+
+// Slips returns the Damerau-Levenshtein distance of two words: how many characters must
+// be inserted, deleted or replaced, or swapped with the next one, to turn a into b. No
+// character is changed twice.
+func Slips(a, b string) int {
+	from, to := []rune(a), []rune(b)
+	row := func() []int { return make([]int, len(to)+1) }
+	before, last, now := row(), row(), row() // distances of the first i-2, i-1 and i characters of a
+	for j := range last {
+		last[j] = j
+	}
+	for i, x := range from {
+		now[0] = i + 1
+		for j, y := range to {
+			replaced := last[j]
+			if x != y {
+				replaced++
+			}
+			now[j+1] = min(replaced, last[j+1]+1, now[j]+1)
+			if i > 0 && j > 0 && x == to[j-1] && from[i-1] == y {
+				now[j+1] = min(now[j+1], before[j-1]+1)
+			}
+		}
+		before, last, now = last, now, before
+	}
+	return last[len(to)]
+}
+
+// Go's operating systems and architectures, for which providers can be built. Those that
+// older releases of Go had are listed too, as old packages exist.
+var (
+	goSystems = []string{
+		"linux", "darwin", "windows", "freebsd", "openbsd", "netbsd", "solaris",
+		"aix", "android", "dragonfly", "illumos", "ios", "js", "nacl", "plan9", "wasip1", "zos",
+	}
+	goArchs = []string{
+		"amd64", "arm64", "386", "arm",
+		"loong64", "mips", "mips64", "mips64le", "mipsle", "ppc64", "ppc64le", "riscv64", "s390x", "sparc64", "wasm",
+	}
+)
+
+// otherNames are what others call systems and architectures.
+var otherNames = map[string]string{
+	"macos": "darwin", "macosx": "darwin", "osx": "darwin", "mac": "darwin", "apple": "darwin",
+	"win": "windows", "win32": "windows", "win64": "windows",
+	"x64": "amd64", "intel": "amd64",
+	"aarch64": "arm64", "armv8": "arm64", "m1": "arm64",
+	"i386": "386", "i686": "386", "x86": "386",
+	"armv6": "arm", "armv7": "arm", "armhf": "arm", "armv6l": "arm", "armv7l": "arm", "arm32": "arm",
+}
+
+// KnownPlatform reports whether Go builds, or has built, programs for the system and for
+// the architecture of a platform.
+func KnownPlatform(p Platform) bool {
+	return slices.Contains(goSystems, p.OS) && slices.Contains(goArchs, p.Arch)
+}
+
+// NearestPlatform returns the platform that a text was most likely meant to be, such as
+// darwin_arm64 for macos-aarch64, and "" if there is none.
+func NearestPlatform(text string) string {
+	text = strings.ToLower(text)
+	for _, name := range []string{"x86_64", "x86-64"} { // which have a separator in them
+		text = strings.ReplaceAll(text, name, "x64")
+	}
+	parts := strings.FieldsFunc(text, func(r rune) bool { return strings.ContainsRune("_-/. ", r) })
+	if len(parts) != 2 {
+		return ""
+	}
+	for range 2 {
+		if os, arch := nearestName(parts[0], goSystems), nearestName(parts[1], goArchs); os != "" && arch != "" {
+			return Platform{os, arch}.String()
+		}
+		slices.Reverse(parts) // amd64_linux
+	}
+	return ""
+}
+
+// nearestName returns Go's name for a system or an architecture.
+func nearestName(name string, known []string) string {
+	if other := otherNames[name]; slices.Contains(known, other) {
+		return other
+	}
+	return Nearest(name, known)
+}
