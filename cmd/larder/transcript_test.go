@@ -18,7 +18,7 @@ import (
 // With -update, the document gets the new output.
 //
 // The story provides what the commands need. Paths below /srv, /mnt and ~ are in the
-// story's directory. Times and rates are not compared.
+// story's directory. Dates, durations and rates are not compared.
 func transcript(ts *testscript.TestScript, _ bool, args []string) {
 	name := args[0]
 	path := filepath.Join(story(ts).repo, filepath.FromSlash(name))
@@ -38,9 +38,11 @@ func transcript(ts *testscript.TestScript, _ bool, args []string) {
 			shown, after = shown[:i], shown[i:]
 		}
 	}
+	here := ts.MkAbs(".")
 	ts.Setenv("LARDER_TEST_CLOCK", "real")
-	defer ts.Setenv("LARDER_TEST_CLOCK", "")
 	happened := perform(ts, shown)
+	ts.Setenv("LARDER_TEST_CLOCK", "")
+	ts.Check(ts.Chdir(here))
 	switch {
 	case happened == shown:
 	case *update:
@@ -82,13 +84,14 @@ func perform(ts *testscript.TestScript, text string) string {
 
 var (
 	rates     = regexp.MustCompile(` \([0-9.]+ [kMG]?B/s\)`)
-	durations = regexp.MustCompile(`\b[0-9.]+m?s\b`)
+	times     = regexp.MustCompile(`\b[0-9.]+m?s\b|\b\d{4}-?\d\d-?\d\d(T[0-9.]+Z)?\b`)
+	ofEngine  = regexp.MustCompile(`^(\w+=\S+ )*(terraform|tofu) `)
 	outside   = regexp.MustCompile(`(^|[\s='"])(/srv|/mnt)\b`)
 )
 
 // timeless is a line without what depends on the speed of the machine.
 func timeless(line string) string {
-	return durations.ReplaceAllString(rates.ReplaceAllString(line, ""), "TIME")
+	return times.ReplaceAllString(rates.ReplaceAllString(line, ""), "TIME")
 }
 
 // runShown runs one command and returns the lines that it writes. Those of engines are
@@ -97,14 +100,8 @@ func runShown(ts *testscript.TestScript, command string) []string {
 	work := ts.Getenv("WORK")
 	command = outside.ReplaceAllString(command, "${1}"+work+"${2}")
 	command = strings.ReplaceAll(command, "go run ./cmd/larder", "larder")
-	program, argument, _ := strings.Cut(command, " ")
-	switch program {
-	case "cd":
-		ts.Check(ts.Chdir(strings.Replace(argument, "~", ts.Getenv("HOME"), 1)))
-		return nil
-	case "export":
-		name, value, _ := strings.Cut(argument, "=")
-		ts.Setenv(name, strings.Replace(value, "~", ts.Getenv("HOME"), 1))
+	if dir, ok := strings.CutPrefix(command, "cd "); ok {
+		ts.Check(ts.Chdir(strings.Replace(dir, "~", ts.Getenv("HOME"), 1)))
 		return nil
 	}
 	err := ts.Exec("sh", "-c", "exec 2>&1; "+command)
@@ -112,7 +109,7 @@ func runShown(ts *testscript.TestScript, command string) []string {
 	if err != nil && !strings.Contains(out, "larder: error: ") {
 		ts.Fatalf("%s: %v\n%s", command, err, out)
 	}
-	if program == "terraform" || program == "tofu" {
+	if ofEngine.MatchString(command) {
 		return nil
 	}
 	out = strings.NewReplacer(work+"/home", "~", work, "", "reflink", "hardlink").Replace(out)

@@ -124,19 +124,22 @@ func writeScale(document string, all []growth) error {
 }
 
 // writeComparisons replaces the part of the document that the side-by-side run
-// generates.
+// generates, and the chart that is drawn from its table.
 func writeComparisons(document string, scale float64, all []comparison) error {
 	var text strings.Builder
 	fmt.Fprintf(&text, "Measured on %s: %s.", time.Now().UTC().Format(time.DateOnly), machine())
 	if scale != 1 {
 		fmt.Fprintf(&text, " Packages have %g %% of the sizes that are named.", 100*scale)
 	}
-	text.WriteString("\n\n| work | larder | terraform | tofu | larder's peak |\n| --- | ---: | ---: | ---: | ---: |\n")
+	text.WriteString("\n\n![Times of larder, terraform and tofu](compared.svg)\n\n| work | larder | terraform | tofu | larder's peak |\n| --- | ---: | ---: | ---: | ---: |\n")
 	for _, c := range all {
 		fmt.Fprintf(&text, "| %s | %.2f s | %s | %s | %d MB |\n",
 			c.name, c.larder.time.Seconds(), times(c.terraform, c.larder), times(c.tofu, c.larder), c.larder.peak/1024)
 	}
-	return replacePart(document, "", text.String()+"\n")
+	if err := replacePart(document, "", text.String()+"\n"); err != nil {
+		return err
+	}
+	return drawCompared(document)
 }
 
 // times is how many times as long a run took as another.
