@@ -17,8 +17,8 @@ func TestDocumentsAgreeWithTheCode(t *testing.T) {
 	for _, s := range exitStatuses {
 		statuses = append(statuses, fmt.Sprintf("%d %s", s.status, s.meaning))
 	}
-	if readme := document(t, "README.md"); !strings.Contains(readme, "\n## Exit status\n\n"+strings.Join(statuses, ", ")+".\n") {
-		t.Errorf("README.md does not list the exit statuses %q", statuses)
+	if ci := document(t, "docs/ci.md"); !strings.Contains(ci, "\n## Exit status\n\n"+strings.Join(statuses, ", ")+".\n") {
+		t.Errorf("docs/ci.md does not list the exit statuses %q", statuses)
 	}
 	links := slices.DeleteFunc(slices.Clone(sources.LinkModes), func(m sources.LinkMode) bool { return m == sources.LinkAuto })
 	json := document(t, "docs/json.md")

@@ -18,7 +18,7 @@ import (
 // With -update, the document gets the new output.
 //
 // The story provides what the commands need. Paths below /srv, /mnt and ~ are in the
-// story's directory. Dates, durations and rates are not compared.
+// story's directory. A command in a comment, <!-- $ COMMAND -->, runs too. Dates, durations and rates are not compared.
 func transcript(ts *testscript.TestScript, _ bool, args []string) {
 	name := args[0]
 	path := filepath.Join(story(ts).repo, filepath.FromSlash(name))
@@ -62,6 +62,9 @@ func perform(ts *testscript.TestScript, text string) string {
 	var happened []string
 	for lines := strings.Split(text, "\n"); len(lines) > 0; {
 		n := 1
+		if m := unseen.FindStringSubmatch(lines[0]); m != nil {
+			runShown(ts, m[1])
+		}
 		if !strings.HasPrefix(lines[0], prompt) {
 			happened, lines = append(happened, lines[0]), lines[1:]
 			continue
@@ -83,10 +86,12 @@ func perform(ts *testscript.TestScript, text string) string {
 }
 
 var (
-	rates     = regexp.MustCompile(` \([0-9.]+ [kMG]?B/s\)`)
-	times     = regexp.MustCompile(`\b[0-9.]+m?s\b|\b\d{4}-?\d\d-?\d\d(T[0-9.]+Z)?\b`)
-	ofEngine  = regexp.MustCompile(`^(\w+=\S+ )*(terraform|tofu) `)
-	outside   = regexp.MustCompile(`(^|[\s='"])(/srv|/mnt)\b`)
+	rates      = regexp.MustCompile(` \([0-9.]+ [kMG]?B/s\)`)
+	times      = regexp.MustCompile(`\b[0-9.]+m?s\b|\b\d{4}-?\d\d-?\d\d(T[0-9.]+Z)?\b`)
+	ofEngine   = regexp.MustCompile(`^(\w+=\S+ )*(terraform|tofu) `)
+	unprompted = regexp.MustCompile(`^    (larder|terraform|tofu) [^{]*$`)
+	unseen     = regexp.MustCompile(`^<!-- \$ (.*) -->$`)
+	outside    = regexp.MustCompile(`(^|[\s='"])(/srv|/mnt)\b`)
 )
 
 // timeless is a line without what depends on the speed of the machine.
@@ -134,8 +139,12 @@ func TestShownCommandsAreRun(t *testing.T) {
 		name := strings.TrimPrefix(filepath.ToSlash(path), "../../")
 		text := document(t, name)
 		sourcetest.Expect(t, !strings.Contains(text, "\n"+prompt) || strings.Contains(told, "\ntranscript "+name), "no story runs the commands in %s", name)
-		for _, line := range regexp.MustCompile(`(?m)^    (larder|terraform|tofu) .*$`).FindAllString(text, -1) {
-			t.Errorf("%s: a command without a prompt is not run: %s", name, line)
+		shown := false
+		for line := range strings.Lines(text) {
+			shown = strings.HasPrefix(line, prompt) || shown && strings.HasPrefix(line, indent)
+			if !shown && unprompted.MatchString(line) {
+				t.Errorf("%s: a command without a prompt is not run: %s", name, line)
+			}
 		}
 	}
 }
