@@ -114,11 +114,11 @@ func (m *mirrorTrial) hold(c *court) {
 		{"Damaged archives do not stop a sync", func() bool {
 			return m.Damaged && strings.Contains(got.output, "left out of the index")
 		}},
-		{"Releases that were republished", func() bool { return m.Republished && strings.Contains(got.output, "the release was republished") }},
+		{"Republished releases", func() bool { return m.Republished && strings.Contains(got.output, "the release was republished") }},
 		{"Platforms may be missing from a mirror", func() bool {
 			return want.status != 0 && got.status == 0 && !m.Strict && strings.Contains(got.output, "no package for this platform")
 		}},
-		{"What is at hand is not asked for", func() bool {
+		{"No questions if the answer is on disk", func() bool {
 			kept := m.Republished && m.Prior == "larder" && want.status == 0
 			return got.status == 0 && (kept || m.HiddenAt != "" && want.status != 0 && m.Prior != "")
 		}},
