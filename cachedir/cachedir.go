@@ -1,8 +1,8 @@
 // Package cachedir keeps unpacked provider packages in a directory that
-// Terraform and OpenTofu may use as their plugin cache at the same time. It
-// neither downloads packages nor decides which are right: the user of a [sources.Tx]
-// does, and this package sees to it that what was verified is what appears. Verify
-// compares packages with what was recorded of them.
+// Terraform and OpenTofu may use as their plugin cache at the same time. It neither
+// downloads nor verifies packages: the user of a [sources.Tx] does. This package makes
+// sure that exactly the verified files appear. Verify compares packages with their
+// records.
 //
 // # Layout
 //
@@ -15,46 +15,44 @@
 //	.larder/evidence/HOST/NAMESPACE/TYPE/VERSION/
 //	.larder/lock/PACKAGE.lock, evidence-?.lock one lock for each package, some for evidence, never removed
 //	.larder/cache.lock, gate.lock              locks of the cache as a whole
-//	.larder/tmp/run-…                          what one run is making, see [disk.Scratch]
+//	.larder/tmp/run-…                          scratch directory of one run, see [disk.Scratch]
 //	.larder/partial/PACKAGE, PACKAGE.note      interrupted downloads, for a day
-//	.larder/hosts/HOST_PORT                    hosts that asked to be left alone, see [Dir.Until]
-//	.larder/aside/TIME/                        what repairing moved away, in its place below the cache
+//	.larder/hosts/HOST_PORT                    hosts that requested a pause, see [Dir.Until]
+//	.larder/aside/TIME/                        what repairing moved away, under its path in the cache
 //
-// PACKAGE and VERSION are paths with "~" for "/", or hashes where they are long or follow
-// a KEY.
-// Other programs read the first two and ignore the rest: .larder is no valid host
-// name. Instead of .larder, the user's state directory can have the records and
-// locks; then packages are made in a directory .larder-… beside them.
+// PACKAGE and VERSION are paths with "~" for "/", or hashes if they are long or follow a
+// KEY. Other programs read the first two lines and ignore the rest, because .larder is not
+// a valid host name. Records and locks can be in the user's state directory instead of
+// .larder; packages are then made in a directory .larder-… beside them.
 //
-// A working directory also has .larder-replaced, with packages that were replaced there and
-// had changed files.
+// A working directory also has .larder-replaced, with replaced packages whose files were
+// changed.
 //
 // # Entries
 //
-// An entry appears by rename, whole, and nothing in it is ever written to. An
-// entry that is replaced is moved aside by rename and then removed, so a provider
-// that is running goes on running. Terraform has no locks and unpacks in place, so
-// what is found is hashed before it is used. Its files are read-only, because
-// engines would write through the hardlinks in working directories: but not in a cache
-// that an engine is configured to use itself, nor in a working directory's own store.
+// An entry appears by rename, whole, and its files are never changed. An entry that is
+// replaced is moved aside by rename and then removed, so a running provider keeps
+// running. Terraform takes no locks and unpacks in place, so entries are hashed before
+// they are used. Files are read-only, because engines would write through the hardlinks
+// in working directories. This doesn't apply to a cache that an engine is configured to
+// use, nor to a working directory's own store.
 //
 // # Records
 //
 // A record holds the hashes of a package and the fingerprint of each file: size,
-// modification time, inode and device at the time of hashing. While these stay the
-// same, so do the hashes. The time of the inode's last change is not among them,
-// because every hardlink changes it. A package that is a copy of one on this machine has
-// that one's fingerprint too. Records are authenticated with [Options].Key:
-// those that other users or machines made only show changes. A lost, broken or outdated
-// record costs one hash and nothing else. Its own modification time is the package's
-// last use, to the hour. A record of files that may not be on the disk yet holds until
-// the system restarts, as a power cut may have emptied them.
+// modification time, inode and device at the time of hashing. While the fingerprint is
+// the same, so are the hashes. It doesn't contain the time of the inode's last change,
+// because every hardlink changes it. A package that is a copy of one on this machine also
+// has the fingerprint of the original. Records are authenticated with [Options].Key: those
+// of other users or machines only show changes. A lost, broken or outdated record costs
+// one hash and nothing else. Its own modification time is the package's last use, to the
+// hour. A record of files that may not be on the disk yet is valid until the system
+// restarts, because a power cut may have emptied them.
 //
-// The hashes of a package are kept beyond its time in the cache, with its evidence,
-// and also those of packages that were downloaded only to be hashed: so no archive
-// is needed twice, and a republished release is noticed. Local packages without a
-// signature or checksum are not kept, as they change while their author works on
-// them.
+// The hashes of a package outlive it, with its evidence. Those of packages that were
+// downloaded only to be hashed are kept too. So no archive is downloaded twice, and a
+// republished release is detected. Hashes of local packages without a signature or
+// checksum are not kept, because such packages change while their author works on them.
 //
 // # Locks
 //
@@ -63,10 +61,10 @@
 //
 // # Cleaning
 //
-// An install shares the lock of the cache as a whole from before a package is
-// selected until it is linked. Removing packages, or setting some aside, takes that
-// lock alone, looks again at what is in use, moves packages to tmp by rename, and
-// deletes them when the lock is free again. A root module uses what its lock file
+// An install holds a shared lock on the whole cache from before it selects a package
+// until the package is linked. To remove packages or set them aside, a process takes that
+// lock exclusively, checks again what is in use, moves packages to tmp by rename, and
+// deletes them after it has released the lock. A root module uses what its lock file
 // selects and what is installed in it. Symbolic links are moved and removed, never
 // followed.
 package cachedir

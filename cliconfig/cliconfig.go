@@ -1,19 +1,18 @@
-// Package cliconfig reads how this machine is configured for Terraform or
-// OpenTofu, and returns it as plain data: the CLI configuration files, the
-// environment, the implied directories, the user's netrc file, and a file of
-// Larder's own for settings that these don't have. No other package reads the
-// environment or looks up the user's directories, but for the system's directory for
-// temporary files.
+// Package cliconfig reads this machine's configuration for Terraform or OpenTofu and
+// returns it as plain data: the CLI configuration files, the environment, the implied
+// directories, the netrc file, and Larder's own file for settings that these don't have.
+// No other package reads the environment or looks up the user's directories, except for
+// the system's directory for temporary files.
 //
 // It does not connect to servers or install anything. It runs the credentials
 // helper that the user has configured, when a token is requested. It leaves nothing
 // on disk.
 //
-// It reads what the engines read, in their two syntaxes. It differs from them on
-// purpose in one way: errors in the configuration are errors, while the engines go
-// on with the rest of it. Harmless mistakes are warnings: an override file that does
-// not exist, settings that no longer have an effect. A plugin cache directory need
-// not exist. JSON that Terraform would silently misread is refused.
+// It reads what the engines read, in their two syntaxes. It differs on purpose in one way:
+// an error in the configuration is an error, while engines continue with the rest of it.
+// Harmless mistakes are warnings, such as an override file that does not exist or settings
+// without an effect. The plugin cache directory doesn't have to exist. JSON that Terraform
+// would silently misread is refused.
 package cliconfig
 
 import (

@@ -1,11 +1,11 @@
-// Package installer decides which version of each provider a root module gets, and has
-// what it needs acquired, linked and locked: see [Installer.Install], [Installer.Fill],
+// Package installer chooses the version of each provider for a root module, and acquires,
+// links and locks the packages: see [Installer.Install], [Installer.Fill],
 // [Installer.Import] and [Locker.Lock].
 //
-// It does not know what sources and stores there are, nor how anything is shown: the
-// command plugs them in and listens to its events. How a single package is verified and
-// stored is the matter of package acquire. It leaves on disk the dependency lock file;
-// the rest is the store's.
+// It is independent of particular sources, stores and output: the command passes the
+// sources and stores, and receives events. Package acquire verifies and stores single
+// packages. This package leaves the dependency lock file on disk, and the store leaves
+// the packages.
 package installer
 
 import (

@@ -1,7 +1,7 @@
-// Package sources is Larder's vocabulary: the values that name providers,
-// versions, platforms, packages and hashes, the interface of whatever can be
-// asked for them, and the few rules that hold wherever they meet.
+// Package sources is Larder's vocabulary: the values for providers, versions, platforms,
+// packages and hashes, the interface of a source of packages, and the rules that apply to
+// all of them.
 //
-// It is not a client of anything: registries, mirrors and caches have packages of
-// their own, which import this one. It reads and writes no files.
+// It contains no client: registries, mirrors and caches have packages of their own, which
+// import this one. It reads and writes no files.
 package sources

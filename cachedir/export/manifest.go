@@ -1,6 +1,6 @@
-// Package export writes packages of a plugin cache into one file, and reads them
-// from there. What is read is unverified: that its contents hash to what the file
-// says, and whether what it says besides is to be believed, others find out.
+// Package export writes packages of a plugin cache to one file, and reads them from it.
+// What it reads is unverified: callers check the hashes, and decide what else in the file
+// they accept.
 //
 // It leaves nothing on disk.
 //
@@ -11,12 +11,11 @@
 //	manifest.json
 //	contents/HEX/PATH
 //
-// The manifest lists the packages, each with its hashes, and the signed checksums
-// that were kept with them. HEX is the h1: hash of contents, in hexadecimal. They
-// come in the order in which the manifest first names them, once each, however
-// many packages consist of them; the files in them come in the order of their
-// paths. Nothing else is in the file, and nothing in it depends on when or where
-// it is written.
+// The manifest lists the packages with their hashes and signed checksums. HEX is the h1:
+// hash of contents, in hexadecimal. Contents are in the order in which the manifest first
+// names them. Each is there once, however many packages have it, and its files are sorted
+// by path. The file contains nothing else, and doesn't depend on when or where it is
+// written.
 package export
 
 import (

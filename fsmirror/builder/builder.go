@@ -1,18 +1,18 @@
 // Package builder makes a directory a mirror and brings it up to date: packages,
 // evidence and the JSON that makes it a network mirror too, for any web server.
-// It is a store for an installer, which judges packages before they are stored. It
-// is no source of packages, and speaks no protocol.
+// It is a store for an installer, which verifies packages before they are stored. It is
+// not a source of packages and implements no protocol.
 //
 // # Layout
 //
 //	HOST/NAMESPACE/TYPE/terraform-provider-TYPE_VERSION_OS_ARCH.zip   packed
 //	HOST/NAMESPACE/TYPE/VERSION/OS_ARCH/                              unpacked
-//	HOST/NAMESPACE/TYPE/index.json, VERSION.json                      of what is packed
-//	PUNYCODE/NAMESPACE/TYPE/index.json, VERSION.json                  the same, of hosts that are not ASCII
+//	HOST/NAMESPACE/TYPE/index.json, VERSION.json                      for packed packages
+//	PUNYCODE/NAMESPACE/TYPE/index.json, VERSION.json                  the same, for hosts beyond ASCII
 //	.larder/evidence/HOST/NAMESPACE/TYPE/VERSION/                     evidence
 //	.larder/known/HOST/NAMESPACE/TYPE.json                            hash records
 //	.larder/mirror.lock                                               locked by the process that writes
-//	.larder/unsettled                                                 there until everything is on the disk
+//	.larder/unsettled                                                 exists until everything is on the disk
 //	.larder/tmp/run-*/                                                scratch directories of the process that writes
 //	.larder/partial/                                                  interrupted downloads
 //	.larder/import/ID/                                                archives of a bundle that is being imported
@@ -23,13 +23,13 @@
 //
 // # Order
 //
-// Everything appears by rename. The index never names a file that does not exist,
-// nor hashes of other bytes: an archive, or the evidence for a version, appears before
-// the JSON that names it, and is taken out of the JSON before it is replaced or removed. This holds for each
-// document by itself. A client that read index.json just before may find that
-// VERSION.json is missing, and asks again. If a process is killed in between, the
-// index names too little, and the next run completes it. [Builder.Finish] returns
-// when everything is on the disk, so that a removable drive can be pulled out.
+// Everything appears by rename. The index never names a file that does not exist, nor
+// hashes of other bytes: an archive, or the evidence for a version, appears before the
+// JSON that names it, and is removed from the JSON before it is replaced or removed. This
+// holds for each document by itself. A client that read index.json just before may find
+// that VERSION.json is missing, and tries again. If a process is killed in between, the
+// index lacks packages, and the next run adds them. [Builder.Finish] returns when
+// everything is on the disk, so that a removable drive can be unplugged.
 //
 // # Records
 //

@@ -1,6 +1,6 @@
-// Package bundle carries mirrors in files: all of one, or what is new in it since
-// a manifest of the receiving mirror was made. It downloads nothing. Its callers
-// decide the verdict on a signature.
+// Package bundle writes a mirror to a file and imports it from there: all of the mirror,
+// or what is new since the manifest of the receiving mirror was made. It downloads
+// nothing. Callers decide the verdict on a signature.
 //
 // # Format
 //
@@ -10,12 +10,12 @@
 //	.larder/evidence/HOST/NAMESPACE/TYPE/VERSION/NAME
 //	HOST/NAMESPACE/TYPE/terraform-provider-TYPE_VERSION_OS_ARCH.zip
 //
-// Unpacked by tar, it is a packed mirror without the index that network mirrors
-// have. The manifest says what else there is, with sizes and hashes. Packages and
-// evidence are in order of provider, version and platform. Members have the mode
-// 0644, no times and no owners; two blocks of zeros end the file. So each byte but
-// those of the packages follows from the manifest, and whatever differs from that
-// is refused: other members, links, attributes, anything behind the end.
+// Unpacked by tar, it is a packed mirror without the index of network mirrors. The
+// manifest lists the other members, with sizes and hashes. Packages and evidence are
+// sorted by provider, version and platform. Members have the mode 0644, no times and no
+// owners; two blocks of zeros end the file. Therefore the manifest determines each byte
+// except for those of the packages. Anything else is refused: other members, links,
+// attributes, data after the end.
 //
 // A bundle may be split into parts. Each is a bundle itself, with the evidence for
 // its own packages, and a manifest of the whole in which only the number of the
@@ -23,14 +23,14 @@
 //
 // # Deltas
 //
-// What the receiver has already is not in the bundle, but in its manifest as the
-// base, without which an import is refused.
+// Packages that the receiver already has are not in the bundle. Its manifest lists them
+// as the base, and a mirror without the base can't import the bundle.
 //
 // # Importing
 //
-// A bundle becomes part of a mirror once all of it has been verified. Until then its
-// archives are in .larder/import/ID/ of the mirror, where the next import of the
-// bundle finds them again after an interruption. Then they are moved into place.
+// A bundle becomes part of a mirror once all of it is verified. Until then its archives
+// are in .larder/import/ID/ of the mirror, so that an interrupted import can continue.
+// Then they are moved into place.
 package bundle
 
 import (

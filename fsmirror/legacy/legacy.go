@@ -6,25 +6,25 @@
 // # What is found
 //
 //	terraform-provider-NAME_vVERSION[_xN][.exe]          an executable, as Terraform 0.12 has them
-//	OS_ARCH/                                             for which platform those in it are
-//	terraform-provider-NAME_VERSION_OS_ARCH.zip          a package as it was published
-//	terraform_VERSION_OS_ARCH.zip                        what terraform-bundle made: Terraform and many executables
+//	OS_ARCH/                                             the platform of the executables in it
+//	terraform-provider-NAME_VERSION_OS_ARCH.zip          a published archive
+//	terraform_VERSION_OS_ARCH.zip                        the output of terraform-bundle: Terraform and many executables
 //	HOST/NAMESPACE/TYPE/…                                packages as mirrors and 0.13 have them
 //
 // # What is inferred
 //
-// The provider's host and namespace follow from where a mirror has the package,
-// else from what the caller says: no name tells them. The version follows from
-// the name; the platform from the directory or archive, else from the header of
-// the executable, which must not contradict. Of several packages for the same,
-// the first counts: paths in their order, in each the files before the
-// directories, which Terraform 0.12 searched in this order too.
+// The provider's host and namespace follow from the place of a package in a mirror, and
+// otherwise come from the caller, because names don't contain them. The version follows
+// from the name. The platform follows from the directory or archive, and otherwise from
+// the header of the executable, which must agree. If there are several packages for the
+// same provider, version and platform, the first one counts: paths in their order, in
+// each the files before the directories, as Terraform 0.12 searched them.
 //
-// # What becomes of it
+// # Result
 //
-// A published archive is taken byte for byte, so that its hash stays the
-// publisher's. All else is packed, and the same files always become the same
-// archive. An executable keeps its name where engines find it by that.
+// A published archive is copied byte for byte, so that its hash is the publisher's.
+// Everything else is packed, and the same files always produce the same archive. An
+// executable keeps its name if engines find it by that name.
 package legacy
 
 import (

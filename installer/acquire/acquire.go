@@ -1,6 +1,5 @@
-// Package acquire is the road of one package from a source into a store.
-// [Acquirer.Acquire] walks it, with every check on where a package comes from and on its
-// hashes and signature.
+// Package acquire gets one package from a source into a store. [Acquirer.Acquire] does
+// so, with every check on the package's origin, hashes and signature.
 //
 // It chooses no versions, reads no lock files and links nothing: its callers do, see
 // package installer. It leaves nothing on disk itself; the store does.

@@ -23,16 +23,16 @@
 // [sources.Provider.Compare], hashes in byte order and each once. Constraints
 // and hashes are left out when there are none.
 //
-// Addresses, versions and constraints must be in canonical form. The engines
-// would evaluate an expression such as "1.${0}"; this package takes plain
-// strings and lists only, which is all that they ever write.
+// Addresses, versions and constraints must be in canonical form. Engines evaluate
+// expressions such as "1.${0}". This package accepts only plain strings and lists,
+// because engines write nothing else.
 //
 // # Comments
 //
-// Engines drop comments when they rewrite the file. This package keeps them: a
-// comment follows the block, argument or hash it stands before or beside, and
-// goes when that goes. Paragraphs between the header and the first block stay
-// at the top, whatever follows the last block stays at the end.
+// Engines drop comments when they rewrite the file. This package keeps them: a comment
+// belongs to the block, argument or hash that it precedes or follows on the line, and is
+// removed with it. Paragraphs between the header and the first block stay at the top.
+// Text after the last block stays at the end.
 package lockfile
 
 import (

@@ -1,8 +1,8 @@
 //go:build unix
 
-// Command bench measures larder beside the terraform on PATH, and the tofu there if
-// there is one, doing the same work against the same registry in the same run, and
-// reports ratios: these stay true on a noisy machine, where seconds do not.
+// Command bench compares larder with the terraform on PATH, and with the tofu there if
+// there is one. They do the same work with the same registry in the same run. It reports
+// ratios, which vary less on a busy machine than seconds do.
 //
 //	go run ./scripts/bench [-rounds N] [-only REGEXP] [-scale F] [-document docs/performance.md]
 //	go run ./scripts/bench scale [-document docs/performance.md]

@@ -1,15 +1,14 @@
 //go:build unix
 
-// Command torture has many processes install through one plugin cache at once,
-// kills some of them at random, and fails on the first package that is seen by
-// halves.
+// Command torture runs many installs through one plugin cache at once, kills some of
+// them at random, and fails if it ever finds half a package.
 //
 //	go run ./scripts/torture [-rounds N] [-for DURATION] [-seed N] [-processes N] [-engine terraform|tofu]
 //
 // With -engine, half of the processes are the engine's, and use the same cache. OpenTofu
-// locks packages as Larder does. Terraform takes no lock and unpacks in place. What
-// either leaves must be mended. It needs no network and leaves nothing on disk. The test
-// of this package is a short run.
+// locks packages as Larder does. Terraform takes no lock and unpacks in place. Larder must
+// repair what either leaves. The command needs no network and leaves nothing on disk. The
+// test of this package is a short run.
 package main
 
 import (

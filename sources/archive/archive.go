@@ -2,12 +2,10 @@
 // as it reads them. Files that it has written are not read again.
 //
 // It refuses archives that no publisher makes on purpose, and returns the hashes
-// of the others. The caller knows which hashes are right, and where the archive
-// comes from.
+// of the others. The caller compares the hashes, and knows where the archive comes from.
 //
-// It leaves on disk the directory that it is given, filled. After an error, the
-// contents are neither complete nor trusted, and the caller removes them. It does
-// not sync files to disk.
+// It fills the directory that the caller passes. After an error, the contents are neither
+// complete nor trusted, and the caller removes them. It does not sync files to disk.
 //
 // # What is refused
 //

@@ -1,22 +1,22 @@
 // Package disk is the only package that writes, renames, syncs and removes files, and it
-// does each in one way. It locks them too, but for the lock that OpenTofu shares with
-// package cachedir. It reads files where a limit or a
-// refusal matters. It knows no packages, records or mirrors, and decides nothing.
+// does each in one way. It also locks them, except for the lock that OpenTofu shares with
+// package cachedir. It reads files for which a limit or a check of the file type matters.
+// It is independent of packages, records and mirrors.
 //
 // # Directories
 //
-// A [Dir] is opened once, and everything below it is reached through it, on top
-// of an [os.Root]. The path that is opened may lead through symbolic links: it
-// is the user's word. Below it a symbolic link, a junction, a mounted file
-// system or a file in the place of a directory is a [StrayError] that names it,
-// and is never followed, because git, tar and other users can put links there.
+// A [Dir] is opened once, and everything below it is reached through it, on top of an
+// [os.Root]. The opened path comes from the user and may contain symbolic links. Below it,
+// a symbolic link, a junction, a mounted file system or a file in the place of a directory
+// is a [StrayError] that names it. It is never followed, because git, tar and other users
+// can put links there.
 //
 // # What it leaves on disk
 //
-// Files appear by rename, whole. What is on its way is in a [Scratch], a
-// directory of one run that is locked while the run lives; the next run removes
-// the ones whose run is dead. Lock files stay: removing one that another process
-// waits for would let two processes hold it.
+// Files appear by rename, whole. Unfinished files are in a [Scratch], a directory of one
+// run that is locked during the run. The next run removes those of runs that have ended.
+// Lock files stay: removing one that another process waits for would let two processes
+// hold it.
 //
 // Removing follows no link and does not cross into another file system.
 package disk

@@ -1,7 +1,7 @@
 // Package evidence keeps a version's evidence as files: its signed checksums, their
 // signature, the keys, and the URL of the checksums. It also has the references by which
-// records name evidence, and its names in VERSION.json. It verifies nothing. It leaves on
-// disk the directory that it is told to write.
+// records name evidence, and its names in VERSION.json. It verifies nothing. It writes the
+// directory that the caller passes.
 //
 // # Layout
 //

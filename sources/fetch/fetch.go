@@ -4,10 +4,10 @@
 // Waiting for a server has a limit, and so has everything that is read. Waiting
 // for other downloads from the same host has none, but ends with the context.
 // Temporary errors are retried, and others are final at once. An archive that was
-// cut is resumed. Credentials that are configured are sent over https, to the host and port they are
-// configured for and to no other, also after redirects; so are headers and client
-// certificates. Errors and events never contain the user information or the query
-// of a URL, as both may be secrets.
+// cut is resumed. Configured credentials, headers and client certificates are sent over
+// https, only to the host and port that they are configured for, also after redirects.
+// Errors and events never contain the user information or the query of a URL, because both
+// may be secrets.
 //
 // It does not know the protocols of registries and mirrors, and does not verify
 // hashes or read the environment. It leaves nothing on disk: an archive is written

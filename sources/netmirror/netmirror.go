@@ -1,9 +1,9 @@
-// Package netmirror asks network mirrors by the provider network mirror
-// protocol: a server, or files on one, that has packages of many registries.
+// Package netmirror is a client for the provider network mirror protocol. A network mirror
+// is a server, or files on one, with packages of many registries.
 //
 // It lists versions, and returns where a package is and which hashes the mirror
 // states for it. Where a VERSION.json names evidence, as in mirrors that Larder
-// made, it fetches the evidence; others cost no request. It downloads no archives
+// made, it fetches the evidence; other mirrors get no additional request. It downloads no archives
 // and leaves nothing on disk.
 package netmirror
 

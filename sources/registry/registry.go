@@ -1,5 +1,5 @@
-// Package registry asks origin registries, each of which serves the providers
-// that have its host in their address, by the provider registry protocol.
+// Package registry is a client for the provider registry protocol. An origin registry
+// serves the providers that have its host in their address.
 //
 // It finds a host's registry by service discovery or the CLI configuration's
 // host block, lists versions, and returns where a package is, its hashes and its

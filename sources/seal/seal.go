@@ -1,6 +1,6 @@
-// Package seal authenticates what Larder records, so that a record is believed only
-// if this user's own Larder made it. Caches, mirrors and restored backups may hold
-// records that other users, other machines or attackers made.
+// Package seal authenticates Larder's records, so that a record is accepted only if this
+// user's own Larder made it. Caches, mirrors and restored backups may contain records of
+// other users, other machines or attackers.
 //
 // It leaves on disk the user's key, record.key in the directory it is given, with
 // mode 0600.

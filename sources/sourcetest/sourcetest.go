@@ -1,6 +1,6 @@
-// Package sourcetest is the world that tests look at: an origin registry and a
-// network mirror that speak TLS, filesystem mirrors on disk, and in all of them
-// the same signed packages, made from a few lines of description.
+// Package sourcetest makes a world for tests from a few lines of description: an origin
+// registry and a network mirror with TLS, and filesystem mirrors on disk, all with the
+// same signed packages.
 //
 //	w := sourcetest.New(t)
 //	w.Add("registry.terraform.io/acme/widget", "1.2.0")
@@ -10,11 +10,10 @@
 // Go code reaches the servers through [World.Client], programs such as terraform
 // through [World.Env]. Archives are stored, not compressed, and everything in
 // them and about them is fixed, signatures included: hashes and documents are
-// the same in every run, but for the port in a URL.
+// the same in every run, except for the port in a URL.
 //
-// It is no model of what registries ought to be: it serves what it is told to,
-// however broken. What it leaves on disk lies below the test's own temporary
-// directories.
+// It is not a model of correct registries: it serves whatever the test describes, however
+// broken. It leaves files only below the test's own temporary directories.
 package sourcetest
 
 import (

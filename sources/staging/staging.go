@@ -1,10 +1,10 @@
 // Package staging has the file that an archive is downloaded to, on its way into
 // a cache or a mirror. It verifies nothing.
 //
-// It leaves on disk, where it is told to, interrupted downloads: the file, named
-// for its package, and beside it FILE.note, which says which archive it is and
-// what its bytes can be continued with. The process that has the package's lock uses
-// them; [Sweep] removes old ones without it.
+// It leaves interrupted downloads in the directory that the caller passes: the file, named
+// for its package, and FILE.note, which identifies the archive and what is needed to resume
+// it. The process that holds the package's lock uses them. [Sweep] removes old ones without
+// the lock.
 package staging
 
 import (

@@ -1,17 +1,16 @@
-// Package inflate decompresses deflate streams (RFC 1951), and does so for large
-// ones in less than half the time that other implementations in Go take. Nearly
-// all that unpacking a provider takes is spent here.
+// Package inflate decompresses deflate streams (RFC 1951). For large ones it takes less
+// than half the time of other implementations in Go. Unpacking a provider spends most of
+// its time here.
 //
-// It is not a drop-in for compress/flate. What makes it fast is that output goes
-// straight to where it is wanted, which must be memory with the output before it
-// in front, and room to spare behind. There is no window to copy from, a match
-// is copied in words that may reach beyond its end, and nothing ever stops in
-// the middle of one. Symbols are decoded by one look-up that yields a literal,
-// or a length or distance together with the number of its extra bits, from at
-// least 56 bits of input that are refilled without a branch.
+// It is not a replacement for compress/flate. It is fast because it writes output directly
+// to its destination: memory that has the earlier output in front and spare room behind.
+// There is no window to copy from, a match is copied in words that may reach beyond its
+// end, and decoding never stops in the middle of a match. One look-up decodes a symbol: a
+// literal, or a length or distance with the number of its extra bits, from at least 56
+// bits of input that are refilled without a branch.
 //
-// It accepts exactly what compress/flate does, which its fuzz test sees to. It
-// uses no unsafe code, and leaves nothing on disk.
+// It accepts exactly what compress/flate accepts; a fuzz test compares them. It uses no
+// unsafe code, and leaves nothing on disk.
 package inflate
 
 import (
