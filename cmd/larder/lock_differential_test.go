@@ -92,11 +92,11 @@ func (l *lockTrial) hold(c *court) {
 	}
 	differences = append(differences, after...)
 	c.settle(differences, []excuse{
-		{"Other archives than those locked", func() bool {
+		{"Archives that aren't locked", func() bool {
 			return want.status == 0 && strings.Contains(got.output, "but the dependency lock file has") && l.otherArchives(c)
 		}},
 		{"Expired keys", func() bool { return (want.status == 0) != (got.status == 0) && l.signedBy("expired key") }},
-		{"Lock files that miss nothing stay as they are", func() bool {
+		{"Complete lock files stay as they are", func() bool {
 			return ours == c.lock && sortedHashes(ours) == sortedHashes(theirs) && c.LockForm == "unsorted"
 		}},
 		{"Comments in lock files stay", func() bool {
