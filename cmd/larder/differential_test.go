@@ -438,36 +438,36 @@ func TestDeviationsAreExplained(t *testing.T) {
 }
 
 var deviations = []deviation{
-	{"Network mirrors serve hosts with ports", said(`failed to query provider mirror \S+ for \S+:\d+/\S+: (parse|the|request failed)`)},
-	{"What is at hand is not asked for", sufficed},
-	{"What lies in the way is replaced whole", replaced},
-	{"Archives with other names than files have two hashes", func(s *situation, want, got outcome) bool {
+	{"Network mirrors for hosts with ports", said(`failed to query provider mirror \S+ for \S+:\d+/\S+: (parse|the|request failed)`)},
+	{"No questions if the answer is on disk", sufficed},
+	{"Packages are replaced whole", replaced},
+	{"Archives with other names than files", func(s *situation, want, got outcome) bool {
 		return strings.Contains(unwrapped(want.output), "doesn't match any of the checksums previously recorded") && contains(s, "directories", "dots")
 	}},
-	{"A package without an executable is none", func(s *situation, want, _ outcome) bool {
+	{"Packages must contain an executable", func(s *situation, want, _ outcome) bool {
 		incomplete := slices.ContainsFunc(s.Cached, func(p placed) bool { return p.How == "incomplete" }) || contains(s, "no program", "program below", "empty")
 		return strings.Contains(want.output, "previously-installed") && incomplete
 	}},
 	{"Errors in the configuration come first", said(`Invalid dependency on built-in provider|Invalid legacy provider address`)},
-	{"Credentials go to their own host alone", func(s *situation, want, got outcome) bool {
+	{"Credentials go to their own host", func(s *situation, want, got outcome) bool {
 		return s.Token != "" && strings.Contains(want.output+got.output, "credentials")
 	}},
-	{"Namespaces may have underscores", said(`Invalid provider namespace`)},
+	{"Underscores in namespaces", said(`Invalid provider namespace`)},
 	{"Installed packages are links to files", func(s *situation, _, _ outcome) bool {
 		return s.Prior == "itself" && s.CacheDir != "" && slices.Contains(s.Forgot, s.CacheDir)
 	}},
-	{"A failed install leaves what was there", said(`entry contains '\.\.'`)},
+	{"A failed install changes nothing", said(`entry contains '\.\.'`)},
 	{"Documents without URLs", func(_ *situation, _, got outcome) bool { return strings.Contains(got.output, "empty URL") }},
 	{"Hostile archives", func(s *situation, _, got outcome) bool {
 		return contains(s, "symbolic link", "twice") && hostile.MatchString(got.before+got.output)
 	}},
-	{"Releases that were republished", func(s *situation, _, got outcome) bool {
+	{"Republished releases", func(s *situation, _, got outcome) bool {
 		return s.Prior == "itself" && republishedText.MatchString(got.output)
 	}},
 	{"Comments in lock files stay", func(s *situation, _, got outcome) bool {
 		return strings.Contains(got.lock, "  # a comment\n") || strings.Contains(got.lock, "# ours\n") || strings.Contains(got.lock, "// the end\n")
 	}},
-	{"`plugin_cache_may_break_dependency_lock_file` is a last resort", func(s *situation, want, _ outcome) bool {
+	{"`plugin_cache_may_break_dependency_lock_file` as a last resort", func(s *situation, want, _ outcome) bool {
 		return slices.Contains(s.Env, "TF_PLUGIN_CACHE_MAY_BREAK_DEPENDENCY_LOCK_FILE=1") &&
 			(strings.Contains(want.output, "from the shared cache directory") || strings.Contains(want.output, "provider from shared cache"))
 	}},
@@ -475,13 +475,13 @@ var deviations = []deviation{
 		kept := strings.Contains(want.lock, `"registry.terraform.io/hashicorp/`)
 		return s.Engine == sources.OpenTofu && kept && strings.Contains(want.output, "Provider dependency changes detected")
 	}},
-	{"Providers under development are left alone", said(`Provider development overrides are in effect`)},
+	{"Providers under development", said(`Provider development overrides are in effect`)},
 	{"Broken CLI configurations", func(_ *situation, _, got outcome) bool { return brokenConfig.MatchString(got.output) }},
-	{"Signed hashes come from the cache", func(s *situation, want, got outcome) bool { return s.Prior == "itself" && more(want.lock, got.lock) }},
+	{"Signed hashes from the cache", func(s *situation, want, got outcome) bool { return s.Prior == "itself" && more(want.lock, got.lock) }},
 	{"Binary markers in SHA256SUMS", func(s *situation, _, _ outcome) bool {
 		return hasRelease(s, func(r published) bool { return r.Sums == "starred" })
 	}},
-	{"Mirrors without a version that another method has", said(`provider mirror does not have archive index`)},
+	{"Versions that only another method has", said(`provider mirror does not have archive index`)},
 	{"Blank lines in SHA256SUMS", func(s *situation, want, got outcome) bool {
 		crashed := strings.Contains(want.output, "TERRAFORM CRASH") || strings.Contains(want.output, "panic: ")
 		return crashed && hasRelease(s, func(r published) bool { return r.Sums == "blank line" })

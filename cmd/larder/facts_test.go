@@ -2,6 +2,8 @@ package main
 
 import (
 	"fmt"
+	"os"
+	"path/filepath"
 	"regexp"
 	"slices"
 	"strings"
@@ -17,8 +19,8 @@ func TestDocumentsAgreeWithTheCode(t *testing.T) {
 	for _, s := range exitStatuses {
 		statuses = append(statuses, fmt.Sprintf("%d %s", s.status, s.meaning))
 	}
-	if readme := document(t, "README.md"); !strings.Contains(readme, "\n## Exit status\n\n"+strings.Join(statuses, ", ")+".\n") {
-		t.Errorf("README.md does not list the exit statuses %q", statuses)
+	if ci := document(t, "docs/ci.md"); !strings.Contains(ci, "\n## Exit status\n\n"+strings.Join(statuses, ", ")+".\n") {
+		t.Errorf("docs/ci.md does not list the exit statuses %q", statuses)
 	}
 	links := slices.DeleteFunc(slices.Clone(sources.LinkModes), func(m sources.LinkMode) bool { return m == sources.LinkAuto })
 	json := document(t, "docs/json.md")
@@ -31,6 +33,46 @@ func TestDocumentsAgreeWithTheCode(t *testing.T) {
 		slices.Sort(got)
 		if slices.Sort(want); !slices.Equal(got, want) {
 			t.Errorf("docs/json.md: %s is one of %q, want %q", field, got, want)
+		}
+	}
+}
+
+// Links in documents lead somewhere, to headings too.
+func TestDocumentLinksLead(t *testing.T) {
+	link := regexp.MustCompile(`\]\(([^()#:]*)(?:#([^)]*))?\)`)
+	paths, err := filepath.Glob("../../docs/*.md")
+	sourcetest.Check(t, err)
+	for _, path := range append(paths, "../../README.md", "../../ARCHITECTURE.md", "../../CONTRIBUTING.md") {
+		for _, m := range link.FindAllStringSubmatch(string(sourcetest.ReadFile(t, path)), -1) {
+			target := path
+			if m[1] != "" {
+				target = filepath.Join(filepath.Dir(path), filepath.FromSlash(m[1]))
+			}
+			text, err := os.ReadFile(target)
+			sourcetest.Expect(t, err == nil, "%s links to %s: %v", path, m[1], err)
+			sourcetest.Expect(t, m[2] == "" || slices.Contains(anchors(string(text)), m[2]), "%s links to %s, which has no heading %q", path, m[1], m[2])
+		}
+	}
+}
+
+// anchors are the names that GitHub gives to the headings of a document.
+func anchors(text string) (names []string) {
+	for _, m := range regexp.MustCompile(`(?m)^#+ (.*)$`).FindAllStringSubmatch(text, -1) {
+		kept := regexp.MustCompile(`[^\w\- ]`).ReplaceAllString(strings.ToLower(m[1]), "")
+		names = append(names, strings.ReplaceAll(kept, " ", "-"))
+	}
+	return names
+}
+
+// Each deviation is in the table of contents, and has its four parts.
+func TestDeviationsAreComplete(t *testing.T) {
+	text := document(t, "docs/deviations.md")
+	_, body, _ := strings.Cut(text, "\n## Contents\n")
+	for _, part := range strings.Split(body, "\n### ")[1:] {
+		title, _, _ := strings.Cut(part, "\n")
+		sourcetest.Expect(t, strings.Contains(body, "\n  - ["+title+"](#"+anchors("# " + title)[0]+")\n"), "%s is not in the contents", title)
+		for _, label := range []string{"Engines", "Larder", "Why", "Instead"} {
+			sourcetest.Expect(t, strings.Contains(part, "\n- **"+label+":** "), "%s: no %s", title, label)
 		}
 	}
 }

@@ -1,17 +1,17 @@
-// Command larder keeps Terraform and OpenTofu providers: it finds them where
-// the CLI configuration says, verifies them, keeps one copy of each on the
-// machine, and installs them where terraform init and tofu init expect them.
+// Command larder installs Terraform and OpenTofu providers. It gets them from the sources
+// in the CLI configuration, verifies them, keeps one copy of each on the machine, and
+// installs them where terraform init and tofu init expect them.
 //
-// This package plugs the others together, and alone knows the command line. How
-// results and messages look is for package ui.
+// This package connects the others and parses the command line. Package ui formats results
+// and messages.
 //
 // # Files
 //
-// Each command has a file by its name: cache_prune.go has larder cache prune, in the
-// functions cachePruneCommand, which describes it, and cachePrune, which runs it. Files
-// of a command do not use those of another, except that a subcommand may use the file of
-// its parent: cache.go has what several cache commands need. Everything else that
-// commands share is in files that are named for it:
+// Each command has a file of its name: cache_prune.go contains larder cache prune, in the
+// functions cachePruneCommand, which describes it, and cachePrune, which runs it. The file
+// of a command doesn't use the file of another, except that a subcommand may use the file
+// of its parent: cache.go has what several cache commands need. Other shared code is in
+// these files:
 //
 //	app.go         the commands, and what all of them have
 //	arguments.go   the order of flags and arguments, and suggestions for unknown ones

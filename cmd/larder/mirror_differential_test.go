@@ -103,22 +103,22 @@ func (m *mirrorTrial) hold(c *court) {
 		c.Errorf("%s\n%s", strings.Join(after, "\n"), inFull(m)) // which no deviation excuses
 	}
 	c.settle(differences, []excuse{
-		{"Lock files may lack providers", func() bool {
+		{"Lock files that lack providers", func() bool {
 			return strings.Contains(want.output, "Inconsistent dependency lock file") && strings.Contains(got.output, "the dependency lock file does not lock")
 		}},
-		{"Other archives than those locked", func() bool {
+		{"Archives that aren't locked", func() bool {
 			return want.status == 0 && strings.Contains(got.output, "but the dependency lock file has") &&
 				(c.LockedBy != "" || m.hasHash("wrong h1", "wrong zh", "h1", "zh", "other h1", "other zh"))
 		}},
 		{"Expired keys", func() bool { return (want.status == 0) != (got.status == 0) && m.signedBy("expired key") }},
-		{"Damaged archives do not stop a sync", func() bool {
+		{"Damaged archives in a mirror", func() bool {
 			return m.Damaged && strings.Contains(got.output, "left out of the index")
 		}},
-		{"Releases that were republished", func() bool { return m.Republished && strings.Contains(got.output, "the release was republished") }},
-		{"Platforms may be missing from a mirror", func() bool {
+		{"Republished releases", func() bool { return m.Republished && strings.Contains(got.output, "the release was republished") }},
+		{"Platforms that a provider lacks", func() bool {
 			return want.status != 0 && got.status == 0 && !m.Strict && strings.Contains(got.output, "no package for this platform")
 		}},
-		{"What is at hand is not asked for", func() bool {
+		{"No questions if the answer is on disk", func() bool {
 			kept := m.Republished && m.Prior == "larder" && want.status == 0
 			return got.status == 0 && (kept || m.HiddenAt != "" && want.status != 0 && m.Prior != "")
 		}},
@@ -292,7 +292,7 @@ func (m *mirrorTrial) compare(c *court, want, got shelfful) []string {
 }
 
 // named are the documents of a mirror that filesystem mirrors know: those of hosts by their
-// names. See docs/deviations.md: Hosts that are not ASCII are twice in a mirror.
+// names. See docs/deviations.md: Hosts beyond ASCII are in a mirror twice.
 func named[V any](documents map[string]V) map[string]V {
 	documents = maps.Clone(documents)
 	maps.DeleteFunc(documents, func(name string, _ V) bool { return strings.HasPrefix(name, "xn--") })

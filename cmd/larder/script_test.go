@@ -55,7 +55,7 @@ import (
 //	unprivileged                 run larder as somebody who may not write everywhere
 //	repo PATH…                   copy files of this repository to where we are
 //	zip FILE DIR                 make an archive of what is in a directory
-//	transcript FILE HEADING      what the file shows below the heading is what happens
+//	transcript FILE [HEADING]    run the commands that a document shows, and compare their output
 //
 // All host names lead to the registry, those that start with "mirror." to the
 // network mirror; nothing leads out of the test.

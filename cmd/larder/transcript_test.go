@@ -3,81 +3,148 @@ package main
 import (
 	"os"
 	"path/filepath"
-	"runtime"
+	"regexp"
 	"slices"
 	"strings"
+	"testing"
 
 	"github.com/rogpeppe/go-internal/testscript"
+
+	"github.com/larder-cli/larder/sources/sourcetest"
 )
 
-// transcript runs the commands that a document shows below a heading, indented
-// and behind a "$ ", and compares what they write with what the document says.
+// transcript runs the commands that a document shows, indented and behind a "$ ", and
+// compares their output with what the document shows. A heading limits it to one section.
+// With -update, the document gets the new output.
+//
+// The story provides what the commands need. Paths below /srv, /mnt and ~ are in the
+// story's directory. A command in a comment, <!-- $ COMMAND -->, runs too. Dates, durations and rates are not compared.
 func transcript(ts *testscript.TestScript, _ bool, args []string) {
-	name, heading := args[0], args[1]
-	before, section, ok := strings.Cut(ts.ReadFile(name), "\n"+heading+"\n")
-	if !ok {
-		ts.Fatalf("%s has no %q", name, heading)
+	name := args[0]
+	path := filepath.Join(story(ts).repo, filepath.FromSlash(name))
+	text, err := os.ReadFile(path)
+	ts.Check(err)
+	whole := string(text)
+	before, shown, after := "", whole, ""
+	if len(args) > 1 {
+		heading := "\n" + args[1] + "\n"
+		start := strings.Index(whole, heading)
+		if start < 0 {
+			ts.Fatalf("%s has no %q", name, args[1])
+		}
+		start += len(heading)
+		before, shown = whole[:start], whole[start:]
+		if i := strings.Index(shown, "\n## "); i >= 0 {
+			shown, after = shown[:i], shown[i:]
+		}
 	}
-	shown, after := section, ""
-	if i := strings.Index(section, "\n## "); i >= 0 {
-		shown, after = section[:i], section[i:]
-	}
+	here := ts.MkAbs(".")
+	ts.Setenv("LARDER_TEST_CLOCK", "real")
 	happened := perform(ts, shown)
+	ts.Setenv("LARDER_TEST_CLOCK", "")
+	ts.Check(ts.Chdir(here))
 	switch {
 	case happened == shown:
 	case *update:
-		whole := before + "\n" + heading + "\n" + happened + after
-		ts.Check(os.WriteFile(filepath.Join(story(ts).repo, name), []byte(whole), 0o644))
+		ts.Check(os.WriteFile(path, []byte(before+happened+after), 0o644))
 	default:
-		ts.Fatalf("%s is not what happens, which is:\n%s", name, happened)
+		ts.Fatalf("%s does not show what happens. To update it: go test ./cmd/larder -run TestScripts -update\n%s", name, happened)
 	}
 }
 
-const indent = "    "
+const (
+	indent = "    "
+	prompt = indent + "$ "
+)
 
-// perform is the section with what its commands really write.
-func perform(ts *testscript.TestScript, section string) string {
+// perform returns the text with the real output of its commands.
+func perform(ts *testscript.TestScript, text string) string {
 	var happened []string
-	performing := false
-	for _, line := range strings.Split(section, "\n") {
-		command, ok := strings.CutPrefix(line, indent+"$ ")
-		performing = ok || performing && strings.HasPrefix(line, indent)
-		switch {
-		case ok:
-			happened = append(append(happened, line), runShown(ts, command)...)
-		case !performing:
-			happened = append(happened, line)
+	for lines := strings.Split(text, "\n"); len(lines) > 0; {
+		n := 1
+		if m := unseen.FindStringSubmatch(lines[0]); m != nil {
+			runShown(ts, m[1])
 		}
+		if !strings.HasPrefix(lines[0], prompt) {
+			happened, lines = append(happened, lines[0]), lines[1:]
+			continue
+		}
+		for strings.HasSuffix(lines[n-1], `\`) { // the command goes on
+			n++
+		}
+		command, rest := lines[:n], lines[n:]
+		happened = append(happened, command...)
+		for n = 0; n < len(rest) && strings.HasPrefix(rest[n], indent) && !strings.HasPrefix(rest[n], prompt); n++ {
+		}
+		output := runShown(ts, strings.TrimPrefix(strings.Join(command, "\n"), prompt))
+		if slices.EqualFunc(output, rest[:n], func(a, b string) bool { return timeless(a) == timeless(b) }) {
+			output = rest[:n] // or each update would change it
+		}
+		happened, lines = append(happened, output...), rest[n:]
 	}
 	return strings.Join(happened, "\n")
 }
 
-// runShown runs one command and returns the lines it writes, as they are on the
-// machines that most people have.
+var (
+	rates      = regexp.MustCompile(` \([0-9.]+ [kMG]?B/s\)`)
+	times      = regexp.MustCompile(`\b[0-9.]+m?s\b|\b\d{4}-?\d\d-?\d\d(T[0-9.]+Z)?\b`)
+	ofEngine   = regexp.MustCompile(`^(\w+=\S+ )*(terraform|tofu) `)
+	unprompted = regexp.MustCompile(`^    (larder|terraform|tofu) [^{]*$`)
+	unseen     = regexp.MustCompile(`^<!-- \$ (.*) -->$`)
+	outside    = regexp.MustCompile(`(^|[\s='"])(/srv|/mnt)\b`)
+)
+
+// timeless is a line without what depends on the speed of the machine.
+func timeless(line string) string {
+	return times.ReplaceAllString(rates.ReplaceAllString(line, ""), "TIME")
+}
+
+// runShown runs one command and returns the lines that it writes. Those of engines are
+// not for us to show. A command that fails has to show an error.
 func runShown(ts *testscript.TestScript, command string) []string {
+	work := ts.Getenv("WORK")
+	command = outside.ReplaceAllString(command, "${1}"+work+"${2}")
 	command = strings.ReplaceAll(command, "go run ./cmd/larder", "larder")
-	_ = ts.Exec("sh", "-c", "exec 2>&1; "+command) // how it ends is in what it writes
-	out := strings.NewReplacer(
-		runtime.GOOS+"_"+runtime.GOARCH, "linux_amd64",
-		"reflink", "hardlink",
-	).Replace(strings.TrimSuffix(ts.ReadFile("stdout"), "\n"))
+	if dir, ok := strings.CutPrefix(command, "cd "); ok {
+		ts.Check(ts.Chdir(strings.Replace(dir, "~", ts.Getenv("HOME"), 1)))
+		return nil
+	}
+	err := ts.Exec("sh", "-c", "exec 2>&1; "+command)
+	out := strings.TrimSuffix(ts.ReadFile("stdout"), "\n")
+	if err != nil && !strings.Contains(out, "larder: error: ") {
+		ts.Fatalf("%s: %v\n%s", command, err, out)
+	}
+	if ofEngine.MatchString(command) {
+		return nil
+	}
+	out = strings.NewReplacer(work+"/home", "~", work, "", "reflink", "hardlink").Replace(out)
 	lines := slices.DeleteFunc(strings.Split(out, "\n"), func(line string) bool { return line == "" })
 	for i, line := range lines {
 		lines[i] = indent + line
 	}
-	return inOrder(lines)
+	return lines
 }
 
-// inOrder sorts what is told of packages that come side by side.
-func inOrder(lines []string) []string {
-	together := func(line string) bool { return strings.Contains(line, ": fetching from ") }
-	for start := 0; start < len(lines); start++ {
-		end := start
-		for end < len(lines) && together(lines[end]) {
-			end++
-		}
-		slices.Sort(lines[start:end])
-		start = max(start, end)
+// A story runs every document that shows commands, and every command in it.
+func TestShownCommandsAreRun(t *testing.T) {
+	guides, err := filepath.Glob("../../docs/*.md")
+	sourcetest.Check(t, err)
+	stories, err := filepath.Glob("testdata/script/*.txtar")
+	sourcetest.Check(t, err)
+	var told string
+	for _, name := range stories {
+		told += string(sourcetest.ReadFile(t, name))
 	}
-	return lines
+	for _, path := range append(guides, "../../README.md") {
+		name := strings.TrimPrefix(filepath.ToSlash(path), "../../")
+		text := document(t, name)
+		sourcetest.Expect(t, !strings.Contains(text, "\n"+prompt) || strings.Contains(told, "\ntranscript "+name), "no story runs the commands in %s", name)
+		shown := false
+		for line := range strings.Lines(text) {
+			shown = strings.HasPrefix(line, prompt) || shown && strings.HasPrefix(line, indent)
+			if !shown && unprompted.MatchString(line) {
+				t.Errorf("%s: a command without a prompt is not run: %s", name, line)
+			}
+		}
+	}
 }

@@ -7,6 +7,7 @@
 //
 //	go run ./scripts/bench [-rounds N] [-only REGEXP] [-scale F] [-document docs/performance.md]
 //	go run ./scripts/bench scale [-document docs/performance.md]
+//	go run ./scripts/bench chart
 //
 // The second form measures only larder, with the number of packages and root
 // modules growing tenfold each time.
@@ -31,9 +32,18 @@ import (
 )
 
 func main() {
-	if len(os.Args) > 1 && os.Args[1] == "scale" {
-		scale(os.Args[2:])
-		return
+	if len(os.Args) > 1 {
+		switch os.Args[1] {
+		case "scale":
+			scale(os.Args[2:])
+			return
+		case "chart":
+			if err := drawCompared("docs/performance.md"); err != nil {
+				fmt.Fprintln(os.Stderr, "bench:", err)
+				os.Exit(1)
+			}
+			return
+		}
 	}
 	rounds := flag.Int("rounds", 3, "how often each program does each work")
 	only := flag.String("only", "", "the works whose names match")

@@ -133,12 +133,15 @@ func writeComparisons(document string, scale float64, all []comparison) error {
 	if scale != 1 {
 		fmt.Fprintf(&text, " Packages have %g %% of the sizes that are named.", 100*scale)
 	}
-	text.WriteString("\n\n| work | larder | terraform | tofu | larder's peak |\n| --- | ---: | ---: | ---: | ---: |\n")
+	text.WriteString("\n\n![Times of larder, terraform and tofu](compared.svg)\n\n| work | larder | terraform | tofu | larder's peak |\n| --- | ---: | ---: | ---: | ---: |\n")
 	for _, c := range all {
 		fmt.Fprintf(&text, "| %s | %.2f s | %s | %s | %d MB |\n",
 			c.name, c.larder.time.Seconds(), times(c.terraform, c.larder), times(c.tofu, c.larder), c.larder.peak/1024)
 	}
-	return replacePart(document, "", text.String()+"\n")
+	if err := replacePart(document, "", text.String()+"\n"); err != nil {
+		return err
+	}
+	return drawCompared(document)
 }
 
 // times returns how many times as long s took as as.

@@ -1,6 +1,6 @@
-// Package ui draws and words what people and programs see of a command: results,
-// messages, tables, the progress display, JSON lines. It knows no command, and no
-// flag: commands tell an [Output] what happened, and it decides how that looks.
+// Package ui formats what people and programs see of a command: results, messages, tables,
+// the progress display, JSON Lines. It is independent of commands and flags: commands
+// report to an [Output] what happened, and it decides how that looks.
 //
 // Results go to standard output, one on each line, so that they can be piped. Everything
 // else goes to standard error. With --json everything is an object on a line of standard

@@ -1,5 +1,5 @@
-// Package uitest has a terminal for tests: what programs write to it, it shows as
-// people would see it, scrolled, wrapped and cut.
+// Package uitest has a terminal for tests. It shows what programs write as people see it:
+// scrolled, wrapped and cut.
 package uitest
 
 import (
