@@ -151,14 +151,12 @@ func showFilled(out *ui.Output, all []installer.Filled) {
 			out.Missing(f.ID, sources.ErrNoPlatform, "%s  %s", f.ID, sources.ErrNoPlatform)
 		}
 	}
-	out.AtLast(func() {
-		switch {
-		case out.JSON:
-			out.Object("summary", sum)
-		case len(all) > 0:
-			out.Say("%s", sum.text(out))
-		}
-	})
+	switch {
+	case out.JSON:
+		out.Summary(sum)
+	case len(all) > 0:
+		out.Say("%s", sum.text(out))
+	}
 }
 
 // add counts a package that the store has now, or would have.

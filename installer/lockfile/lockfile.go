@@ -60,6 +60,7 @@ type File struct {
 	entries map[sources.Provider]Entry
 	assumed map[sources.Provider]Entry // see Migrate
 	lines   map[sources.Provider][]int // of the hashes in entries, in their order
+	blocks  map[sources.Provider]int   // lines on which the blocks of entries begin
 	remarks remarks
 }
 
@@ -83,6 +84,10 @@ func (f *File) Line(p sources.Provider, h sources.Hash) int {
 	}
 	return f.lines[p][i]
 }
+
+// Block is the line of the file, the first being 1, on which the block for p begins, and 0
+// if there is none.
+func (f *File) Block(p sources.Provider) int { return f.blocks[p] }
 
 // Entries are all entries, sorted by provider.
 func (f *File) Entries() []Entry {

@@ -42,14 +42,9 @@ type Output struct {
 	ends     *[]func()
 	sums     *[]func()
 	begun    time.Time
-	choice   *choice
-	heading  *string // the root module whose results were written last on a terminal
-}
-
-// A choice is what is known of the choice of versions.
-type choice struct {
-	queried atomic.Bool  // a source was asked for versions
-	took    atomic.Int64 // from begun to the last choice, as a [time.Duration]
+	chosen   *atomic.Int64 // when the last version was chosen, as a [time.Duration] since begun
+	heading  *string       // the root module whose results were written last on a terminal
+	sum      *sum
 }
 
 // Clock is the time, which tests stop.
@@ -97,7 +92,7 @@ func New(stdout, stderr io.Writer) *Output {
 	screen := newScreen(stderr)
 	o := &Output{
 		Stdout: stdout, Stderr: stderr, screen: screen, progress: newProgress(screen),
-		from: []viewpoint{viewpoint(here)}, ends: new([]func()), sums: new([]func()), begun: Clock(), heading: new(string), engines: new(atomic.Pointer[sources.Engine]), choice: new(choice),
+		from: []viewpoint{viewpoint(here)}, ends: new([]func()), begun: Clock(), heading: new(string), chosen: new(atomic.Int64), sum: new(sum),
 	}
 	o.progress.board.named = o.Package
 	return o
@@ -267,11 +262,14 @@ type diagnostic struct {
 	Version  string   `json:"version,omitempty"`
 	Platform string   `json:"platform,omitempty"`
 	Hints    []string `json:"hints,omitempty"`
+
+	found bool // it is the result of a check, which has no label
 }
 
 // diagnose writes an error or a warning. What people see is shown, which also names the
 // place.
 func (o *Output) diagnose(d diagnostic, shown string) {
+	o.sum.count(d)
 	switch {
 	case o.JSON:
 		o.Object("diagnostic", d)
@@ -354,7 +352,7 @@ func (o *Output) failOne(err error) {
 		o.failMany(many.Diagnostics, sources.Hints(err))
 		return
 	}
-	d := diagnostic{Severity: "error", Text: err.Error(), Hints: sources.Hints(err)}
+	d := diagnostic{Severity: "error", Text: err.Error(), Hints: sources.Hints(err), found: isFound(err)}
 	var pkg *sources.PackageError
 	var provider *sources.ProviderError
 	switch {

@@ -49,6 +49,14 @@ func (o *Output) Grid(kind string, columns []Column, rows []Row) {
 	}
 }
 
+// Tell writes a table to standard error, unless --quiet or --json is set.
+func (o *Output) Tell(columns []Column, rows []Row) {
+	width, _ := terminalSize(o.Stderr)
+	for _, line := range layOut(columns, rows, width) {
+		o.Say("%s", line.plain())
+	}
+}
+
 func hasHeads(columns []Column) bool {
 	for _, c := range columns {
 		if c.Head != "" {
