@@ -148,6 +148,7 @@ func (l *locking) lock(ctx context.Context, dir string, locked *lockedModule) er
 	if err != nil || root == nil {
 		return err
 	}
+	locked.out.Engine = m.config.Engine
 	l.choose(root, m.config.Engine)
 	l.note(dir, root)
 	if !l.flags.recursive { // else another root module may require what is named

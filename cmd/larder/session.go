@@ -92,7 +92,11 @@ func here(c *cli.Context, out *ui.Output) (*rootModule, error) {
 	if err != nil {
 		return nil, err
 	}
-	return s.root(c.Context, s.dir, out)
+	m, err := s.root(c.Context, s.dir, out)
+	if err == nil {
+		out.Engine = m.config.Engine
+	}
+	return m, err
 }
 
 // recordKey is the key that authenticates what Larder records. Where there can be
