@@ -162,7 +162,7 @@ func (k *targetCache) replacer(ctx context.Context) (cachedir.Replacer, error) {
 			again.How += " again"
 			k.out.Result("package", ui.OutcomeInJSON(outcome), "%s: %s", k.out.Package(outcome.Package.ID), ui.OutcomeText(again))
 		case errors.Is(err, sources.ErrNotFound), errors.Is(err, fetch.ErrOffline):
-			k.out.Missing(*m.Package, err, "not fetched again: %v", err)
+			k.out.Missing(*m.Package, nil, err, "not fetched again: %v", err)
 			return true, nil
 		}
 		return acquire.IsOther(err), k.explain(err)

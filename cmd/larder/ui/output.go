@@ -107,6 +107,23 @@ func (o *Output) ForModule(module, base string) *Output {
 	return &some
 }
 
+// Modules is the name of the root module that the output is about, if it is one of several.
+func (o *Output) Modules() []string {
+	if o.module == "" {
+		return nil
+	}
+	return []string{o.module}
+}
+
+// About is the output for the first of some root modules, so that JSON names it. It is o
+// without --json, and if there are no root modules.
+func (o *Output) About(modules []string) *Output {
+	if !o.JSON || len(modules) == 0 {
+		return o
+	}
+	return o.ForModule(modules[0])
+}
+
 // Shorten makes the paths in a text relative to the root module that the output is
 // about, or else to the current directory.
 func (o *Output) Shorten(text string) string { return shorten(text, o.from...) }
@@ -201,6 +218,17 @@ func (o *Output) Copyable(lines []string) {
 		text.WriteString(visible(line) + "\n")
 	}
 	o.screen.write(o.Stderr, "\n"+text.String()+"\n")
+}
+
+// Copy writes lines to standard error as they stand, for people to copy: nothing is wrapped
+// or shortened.
+func (o *Output) Copy(lines ...string) {
+	if o.JSON || o.Level == Quiet {
+		return
+	}
+	for _, line := range lines {
+		o.screen.write(o.Stderr, visible(line)+"\n")
+	}
 }
 
 // Object writes value as a line of JSON that begins with its kind.

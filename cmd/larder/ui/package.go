@@ -32,11 +32,15 @@ type outcome struct {
 	Source  string           `json:"source,omitempty"`
 	Link    sources.LinkMode `json:"link,omitempty"`
 	H1      sources.Hash     `json:"h1,omitempty"`
+	Modules []string         `json:"modules,omitempty"`
 }
 
 // OutcomeInJSON returns what became of a package for JSON.
-func OutcomeInJSON(p installer.Outcome) any {
-	return outcome{InJSON(p.Package.ID), p.How, p.Package.Verdict, p.KeyID, p.Source, p.Link, p.Package.H1}
+func OutcomeInJSON(p installer.Outcome) any { return outcomeInJSON(p, nil) }
+
+// outcomeInJSON is OutcomeInJSON for a package that several root modules need.
+func outcomeInJSON(p installer.Outcome, modules []string) any {
+	return outcome{InJSON(p.Package.ID), p.How, p.Package.Verdict, p.KeyID, p.Source, p.Link, p.Package.H1, modules}
 }
 
 // OutcomeText describes what became of a package, without its name.
@@ -70,6 +74,7 @@ type Change struct {
 	installer.Outcome
 	Was       sources.Version // that it replaces; zero if it replaces none
 	Unchanged bool            // it was there already: shown with --verbose
+	Modules   []string        // root modules that need it; empty if there is one
 }
 
 // Changes writes what became of packages: those that were added and replaced, with
@@ -77,7 +82,7 @@ type Change struct {
 func (o *Output) Changes(all []Change) {
 	if o.JSON {
 		for _, c := range all {
-			o.Object("package", OutcomeInJSON(c.Outcome))
+			o.About(c.Modules).Object("package", outcomeInJSON(c.Outcome, c.Modules))
 		}
 		return
 	}
@@ -146,11 +151,12 @@ func (o *Output) Removed(p sources.Provider, v sources.Version) {
 }
 
 // Missing writes that a package does not exist or could not be fetched.
-func (o *Output) Missing(id sources.PackageID, why error, format string, args ...any) {
-	o.Result("missing", struct {
+func (o *Output) Missing(id sources.PackageID, modules []string, why error, format string, args ...any) {
+	o.About(modules).Result("missing", struct {
 		PackageID
-		Text string `json:"text"`
-	}{InJSON(id), why.Error()}, format, args...)
+		Text    string   `json:"text"`
+		Modules []string `json:"modules,omitempty"`
+	}{InJSON(id), why.Error(), modules}, format, args...)
 }
 
 // LockFile writes how a lock file was changed.
