@@ -1,6 +1,7 @@
 package main
 
 import (
+	"bytes"
 	"context"
 	"fmt"
 	"io"
@@ -21,10 +22,17 @@ func run(ctx context.Context, args []string, stdout, stderr io.Writer) int {
 	out.JSON = slices.Contains(args, "--json") // before flags are parsed, which may fail
 	out.Color = colorMode(args, cliconfig.This())
 	app := newApp(out)
+	var help bytes.Buffer
+	if out.JSON {
+		app.Writer = &help
+	}
 	err := app.RunContext(ctx, flagsFirst(app, args))
 	out.End()
-	out.Fail(ctx, err)
-	out.Last()
+	if help.Len() > 0 {
+		out.Object("help", struct {
+			Text string `json:"text"`
+		}{help.String()})
+	}
 	if err == nil && results.err != nil {
 		err = fmt.Errorf("writing the results: %w", results.err)
 		out.Fail(ctx, err)
