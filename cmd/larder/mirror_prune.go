@@ -119,7 +119,7 @@ func (s *mirrorPruneSummary) kept() string {
 	}
 	text := ""
 	if len(parts) > 0 {
-		text = "; kept " + strings.Join(parts, ", ")
+		text = "; kept: " + strings.Join(parts, ", ")
 	}
 	if s.Failed > 0 {
 		text += fmt.Sprintf("; %d failed", s.Failed)
