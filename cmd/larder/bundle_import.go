@@ -179,6 +179,10 @@ func (m *rootModule) tellImported(arrivals []bundle.Arrival, planned bool) {
 	if planned {
 		did = "Would import"
 	}
+	if sum.Packages == 0 {
+		m.out.Say("Nothing to import%s", there(sum.There))
+		return
+	}
 	m.out.Say("%s %s (%s)%s", did, ui.Count(sum.Packages, "package"), ui.Size(sum.Size), there(sum.There))
 }
 

@@ -314,7 +314,9 @@ func (im *importing) showFound() {
 	if im.sum.Failed > 0 {
 		text += fmt.Sprintf("; %d failed", im.sum.Failed)
 	}
-	im.out.Say("%s", text)
+	if im.sum.Packages+im.sum.There > 0 { // else the errors say it all
+		im.out.Say("%s", text)
+	}
 }
 
 // passed says what was skipped.

@@ -69,6 +69,9 @@ func (m *rootModule) tellSynced(ctx context.Context, b *builder.Builder, dir str
 	case sum.Fetched > 0:
 		text += " (" + ui.Fetched(sum.Bytes, m.out.Elapsed()) + ")"
 	}
+	if sum.Fetched+sum.Planned == 0 {
+		text = "Nothing to add"
+	}
 	text += there(had)
 	if sum.Missing > 0 {
 		text += fmt.Sprintf("; %d not available for the platform", sum.Missing)

@@ -86,12 +86,12 @@ func (o *Output) Changes(all []Change) {
 		}
 		return
 	}
-	// Which of several root modules fetches a package is chance, and the summary has the sum.
-	sized := o.module == "" && slices.ContainsFunc(all, func(c Change) bool { return c.Size > 0 })
+	others := slices.ContainsFunc(all, func(c Change) bool { return c.Package.ID.Platform != sources.CurrentPlatform() })
+	sized := slices.ContainsFunc(all, func(c Change) bool { return c.Size > 0 })
 	var rows []Row
 	for _, c := range all {
 		if !c.Unchanged || o.Level == Verbose {
-			rows = append(rows, o.changeRow(c, sized))
+			rows = append(rows, o.changeRow(c, sized, others))
 		}
 	}
 	columns := []Column{{}, {Shorten: true}, {}, {}, {Right: true, Drop: 2}, {Drop: 1}, {Drop: 3}, {Drop: 4}}
@@ -107,8 +107,8 @@ func (o *Output) Changes(all []Change) {
 	o.Grid("package", columns, rows)
 }
 
-// changeRow is a line of Changes.
-func (o *Output) changeRow(c Change, sized bool) Row {
+// changeRow is a line of Changes, with sizes and platforms if any of them is worth showing.
+func (o *Output) changeRow(c Change, sized, platforms bool) Row {
 	mark := Span{" +", Added}
 	id := c.Package.ID
 	version := id.Version.String()
@@ -119,7 +119,7 @@ func (o *Output) changeRow(c Change, sized bool) Row {
 		mark, version = Span{" ~", Changed}, c.Was.String()+" → "+version
 	}
 	platform, size, how, from := "", "", "", ""
-	if id.Platform != sources.CurrentPlatform() {
+	if platforms {
 		platform = id.Platform.String()
 	}
 	if sized && c.Size > 0 {
