@@ -173,7 +173,7 @@ func (m *rootModule) tellImported(arrivals []bundle.Arrival, planned bool) {
 			},
 		})
 	}
-	m.out.Grid("imported", []ui.Column{{}, {Shorten: true}, {}, {Drop: 1}, {Right: true, Drop: 3}, {Drop: 2}}, rows)
+	m.out.Grid("imported", []ui.Column{{}, {Shorten: true}, {}, {Drop: 1}, {Right: true, Drop: 2}, {Shorten: true}}, rows)
 	m.out.Summary(sum)
 	did := "Imported"
 	if planned {

@@ -193,7 +193,9 @@ func (k *targetCache) removals(removals []cachedir.Removal, planned bool) {
 		}{cached(r.Entry, ui.Signature{}), string(r.Reason), planned}
 		rows[i] = ui.Row{Value: value, Cells: append(packageCells(k.out, r.ID, r.Freed, r.Used), ui.Span{Text: reasons[r.Reason]})}
 	}
-	k.out.Grid("removal", append(packageColumns("LAST USED"), ui.Column{Head: "REASON", Drop: 2}), rows)
+	columns := append(packageColumns("LAST USED"), ui.Column{Head: "REASON", Drop: 2})
+	columns[3].Head = "FREES" // which is less than the size if root modules share files with the package
+	k.out.Grid("removal", columns, rows)
 }
 
 // tellPlan says what could not be found out, and what pruning leaves besides packages.

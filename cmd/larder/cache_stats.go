@@ -95,19 +95,19 @@ func (k *targetCache) tellStats(plan *cachedir.Plan, totals []providerTotal, tot
 			rows = append(rows, row(u.Kind, u.Count, u.Bytes, u.hint))
 		}
 	}
-	k.out.Result("", nil, "Plugin cache %s: %s on disk, used by %s", k.out.Shorten(k.path), ui.Size(all), ui.Count(total.Roots, "root module"))
+	k.out.Sentence("Plugin cache %s: %s on disk, used by %s", k.out.Shorten(k.path), ui.Size(all), ui.Count(total.Roots, "root module"))
 	columns := []ui.Column{{}, {Right: true}, {Right: true}, {Drop: 1}}
 	k.out.Grid("", columns, rows)
 	if k.out.Level == ui.Verbose {
 		k.tellTotals(totals)
 	} else if len(totals) > 0 {
-		k.out.Result("", nil, "Largest: %s", largest(totals))
+		k.out.Sentence("Largest: %s", largest(totals))
 	}
 	if total.Saved > 0 {
-		k.out.Result("", nil, "Sharing packages saves %s", ui.Size(total.Saved))
+		k.out.Sentence("Sharing packages saves %s", ui.Size(total.Saved))
 	}
 	if plan.Freed > 0 {
-		k.out.Result("", nil, "larder cache prune would free %s", ui.Size(plan.Freed))
+		k.out.Sentence("larder cache prune would free %s", ui.Size(plan.Freed))
 	}
 }
 

@@ -67,6 +67,7 @@ func (f *filling) run(ctx context.Context, to func(*supply) (destination, error)
 	group.Wait()
 	finishErr := finish(ctx)
 	sum := showFilled(f.out, merge(filled))
+	sum.DryRun = f.flags.dryRun
 	sum.Failed = max(sum.Failed, len(sources.Errors(errors.Join(append([]error{readErr}, errs...)...))))
 	f.out.Summary(sum)
 	return sum, errors.Join(append([]error{readErr, finishErr}, errs...)...)
@@ -172,11 +173,14 @@ type fillSummary struct {
 	Missing  int   `json:"missing"` // that do not exist
 	Failed   int   `json:"failed"`
 	DryRun   bool  `json:"dry_run,omitempty"`
+
+	tried int // packages
 }
 
 // showFilled writes what became of packages, and returns the sum of it.
 func showFilled(out *ui.Output, all []installer.Filled) (sum fillSummary) {
 	var changes []ui.Change
+	sum.tried = len(all)
 	for _, f := range all {
 		switch {
 		case f.Outcome.How != "":
@@ -200,8 +204,8 @@ func showFilled(out *ui.Output, all []installer.Filled) (sum fillSummary) {
 	return sum
 }
 
-// empty reports whether there was nothing to do.
-func (s fillSummary) empty() bool { return s.Packages+s.Missing+s.Failed == 0 }
+// empty reports whether nothing was tried: there was nothing to do, or the errors say why.
+func (s fillSummary) empty() bool { return s.tried == 0 }
 
 // add counts a package that the store has now, or would have.
 func (s *fillSummary) add(got installer.Outcome) {

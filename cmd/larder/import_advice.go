@@ -82,12 +82,12 @@ func (im *importing) configuring(providers []sources.Provider) []string {
 	lines := []string{
 		"# in the CLI configuration", "provider_installation {", "  filesystem_mirror {",
 		"    path    = " + path, fmt.Sprintf("    include = [%s]", strings.Join(include, ", ")),
-		"  }", "  direct {",
+		"  }",
 	}
-	if len(exclude) > 0 {
-		lines = append(lines, fmt.Sprintf("    exclude = [%s]", strings.Join(exclude, ", ")))
+	if len(exclude) == 0 {
+		return append(lines, "  direct {}", "}")
 	}
-	return append(lines, "  }", "}")
+	return append(lines, "  direct {", fmt.Sprintf("    exclude = [%s]", strings.Join(exclude, ", ")), "  }", "}")
 }
 
 // moving are the commands that make states know providers by their addresses.

@@ -342,7 +342,7 @@ func (l *locking) sum() error {
 		l.out.Say("%s", l.tally.text(l.out))
 	}
 	if l.check && len(l.flags.platforms) == 0 && l.tally.Failed == 0 {
-		l.out.Say("hint: --platform OS_ARCH checks other platforms, too")
+		l.out.Hint("--platform OS_ARCH checks other platforms, too")
 	}
 	return nil
 }

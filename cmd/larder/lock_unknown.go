@@ -122,7 +122,7 @@ func (l *locking) warnUnknown() {
 		l.out.Warn("%s", warning)
 	}
 	for _, hint := range hints.list(l.strict) {
-		l.out.Say("hint: %s", hint)
+		l.out.Hint("%s", hint)
 	}
 }
 

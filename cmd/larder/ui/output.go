@@ -149,6 +149,15 @@ func (o *Output) Result(kind string, value any, format string, args ...any) {
 	o.result(Text(o.address(fmt.Sprintf(format, args...))))
 }
 
+// Sentence writes a line of the result that is text, in lines that fit a terminal.
+func (o *Output) Sentence(format string, args ...any) {
+	text := visible(o.address(fmt.Sprintf(format, args...)))
+	if width := o.Width(); width > 0 {
+		text = wrapped(text, width)
+	}
+	o.screen.write(o.Stdout, text+"\n")
+}
+
 // Show writes a line of the result in paints; with --json, value as an object of that kind.
 func (o *Output) Show(kind string, value any, line Line) {
 	if o.JSON {
@@ -252,6 +261,13 @@ func (o *Output) Object(kind string, value any) {
 func (o *Output) Say(format string, args ...any) {
 	if !o.JSON && o.Level != Quiet {
 		o.line(noLabel, fmt.Sprintf(format, args...))
+	}
+}
+
+// Hint writes what the user can do, unless --quiet or --json is set.
+func (o *Output) Hint(format string, args ...any) {
+	if !o.JSON && o.Level != Quiet {
+		o.line(hintLabel, fmt.Sprintf(format, args...))
 	}
 }
 

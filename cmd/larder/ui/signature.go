@@ -71,7 +71,7 @@ func (o *Output) Checked(all []Checked) {
 			{o.Name(p.id.Provider) + " " + p.Version, Bold}, {Text: p.Platform}, {Text: p.Signature.Verdict(p.Verdict)},
 		}}
 	}
-	o.Grid("verified", []Column{{Shorten: true}, {Drop: 1}, {}}, rows)
+	o.Grid("verified", []Column{{Shorten: true}, {Drop: 1}, {Shorten: true}}, rows)
 }
 
 // Keys is what follows the number of verified packages: a warning if keys came along in
@@ -101,7 +101,7 @@ func (o *Output) KeyList(all []Checked) {
 	}
 	o.keyList(came)
 	if len(came) > 0 {
-		o.Say("hint: --trust-key %s accepts it; trusted_keys in larder/config.hcl does so for good", came[0].Fingerprint)
+		o.Hint("--trust-key %s accepts it; trusted_keys in larder/config.hcl does so for good", came[0].Fingerprint)
 	}
 	if o.Level == Verbose && len(others) > 0 {
 		o.Say("Signed by:")
