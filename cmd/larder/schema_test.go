@@ -47,24 +47,15 @@ func (m *members) UnmarshalJSON(data []byte) error {
 		return err
 	}
 	in := json.NewDecoder(bytes.NewReader(data))
-	for depth, key := 0, true; ; {
-		token, err := in.Token()
-		if err != nil {
-			return nil // at the end
+	_, err := in.Token() // the brace
+	for err == nil && in.More() {
+		var name json.Token
+		if name, err = in.Token(); err == nil {
+			m.names = append(m.names, fmt.Sprint(name))
+			err = in.Decode(new(json.RawMessage))
 		}
-		switch token {
-		case json.Delim('{'), json.Delim('['):
-			depth, key = depth+1, true
-			continue
-		case json.Delim('}'), json.Delim(']'):
-			depth, key = depth-1, true
-			continue
-		}
-		if depth == 1 && key {
-			m.names = append(m.names, token.(string))
-		}
-		key = !key
 	}
+	return err
 }
 
 // decode reads JSON, and refuses what the value has no field for.
