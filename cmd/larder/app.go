@@ -33,11 +33,12 @@ func run(ctx context.Context, args []string, stdout, stderr io.Writer) int {
 			Text string `json:"text"`
 		}{help.String()})
 	}
+	out.Fail(ctx, err)
+	out.Last()
 	if err == nil && results.err != nil {
 		err = fmt.Errorf("writing the results: %w", results.err)
 		out.Fail(ctx, err)
 	}
-	out.Fail(ctx, err)
 	exit := status(ctx, err)
 	out.Summarize(exit)
 	return exit

@@ -79,10 +79,9 @@ func bundleCreate(c *cli.Context, out *ui.Output) error {
 	if err != nil {
 		return err
 	}
-	out.Engine = m.config.Engine
 	err = f.runMirror(c.Context, b, func(sum fillSummary) error {
 		if opts.DryRun && !sum.empty() {
-			out.Say("%s", sum.text(out))
+			out.Conclude("%s", sum.text(out))
 		}
 		return nil
 	})

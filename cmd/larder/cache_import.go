@@ -88,7 +88,7 @@ func (im *importer) show(failed int) {
 	if failed > 0 {
 		text += fmt.Sprintf("; %d failed", failed)
 	}
-	im.out.Say("%s", text)
+	im.out.Conclude("%s", text)
 }
 
 // file imports a file, or standard input if its name is "-".

@@ -97,7 +97,7 @@ func (k *targetCache) prune(ctx context.Context, plan *cachedir.Plan, sum *prune
 	if pruned.Extra.Count > 0 && k.out.JSON {
 		k.out.Object("removed", extraRemoved{pruned.Extra.Count, pruned.Extra.Bytes})
 	}
-	k.out.Say("Removed %s%s", removed(sum.Packages, sum.Freed, pruned.Extra), sum.kept())
+	k.out.Conclude("Removed %s%s", removed(sum.Packages, sum.Freed, pruned.Extra), sum.kept())
 	return err
 }
 

@@ -57,9 +57,9 @@ func cacheRepair(c *cli.Context, out *ui.Output) error {
 		err = errors.Join(err, failed)
 	}
 	out.Summary(sum)
-	out.Say("%s in %s%s", ui.Count(sum.Problems, "problem"), read, sum.text())
+	out.Conclude("%s in %s%s", ui.Count(sum.Problems, "problem"), read, sum.text())
 	if dir := k.cache.AsideDir(); dir != "" {
-		out.Say("Moved what was set aside to %s", dir)
+		out.Conclude("Moved what was set aside to %s", dir)
 	}
 	return err
 }

@@ -315,7 +315,7 @@ func (im *importing) showFound() {
 		text += fmt.Sprintf("; %d failed", im.sum.Failed)
 	}
 	if im.sum.Packages+im.sum.There > 0 { // else the errors say it all
-		im.out.Say("%s", text)
+		im.out.Conclude("%s", text)
 	}
 }
 

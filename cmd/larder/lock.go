@@ -148,7 +148,6 @@ func (l *locking) lock(ctx context.Context, dir string, locked *lockedModule) er
 	if err != nil || root == nil {
 		return err
 	}
-	locked.out.Engine = m.config.Engine
 	l.choose(root, m.config.Engine)
 	l.note(dir, root)
 	if !l.flags.recursive { // else another root module may require what is named
@@ -254,8 +253,8 @@ func (l *locking) report(e acquire.Event) {
 		}
 	}
 	out := l.out
-	if module := l.moduleOf(e); module != "" && out.JSON {
-		out = out.ForModule(module)
+	if module := l.moduleOf(e); module != "" {
+		out = out.About([]string{module})
 	}
 	out.Event(e)
 }
@@ -339,10 +338,10 @@ func (l *locking) sum() error {
 		return l.problemsFound()
 	}
 	if l.tally.Failed == 0 || l.flags.recursive {
-		l.out.Say("%s", l.tally.text(l.out))
+		l.out.Conclude("%s", l.tally.text(l.out))
 	}
 	if l.check && len(l.flags.platforms) == 0 && l.tally.Failed == 0 {
-		l.out.Hint("--platform OS_ARCH checks other platforms, too")
+		l.out.AtLast(func() { l.out.Hint("--platform OS_ARCH checks other platforms, too") })
 	}
 	return nil
 }

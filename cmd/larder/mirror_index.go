@@ -56,7 +56,7 @@ func mirrorIndex(c *cli.Context, out *ui.Output) error {
 	}
 	out.Summary(sum)
 	if err == nil {
-		out.Say("%s", sum.text())
+		out.Conclude("%s", sum.text())
 	}
 	return errors.Join(append(leftOut, err, b.Close())...)
 }

@@ -94,7 +94,7 @@ func (m *rootModule) pruneMirror(c *cli.Context, b *builder.Builder, policy buil
 	for _, e := range gone {
 		sum.Freed += e.Size
 	}
-	m.out.Say("Removed %s, %s%s", ui.Count(sum.Packages, "package"), ui.Size(sum.Freed), sum.kept())
+	m.out.Conclude("Removed %s, %s%s", ui.Count(sum.Packages, "package"), ui.Size(sum.Freed), sum.kept())
 	return err
 }
 

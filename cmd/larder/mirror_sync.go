@@ -52,7 +52,6 @@ func mirrorSync(c *cli.Context, out *ui.Output) error {
 	if err != nil {
 		return err
 	}
-	out.Engine = m.config.Engine
 	return f.runMirror(c.Context, b, func(sum fillSummary) error { return m.tellSynced(c.Context, b, dir, sum) })
 }
 
@@ -80,16 +79,16 @@ func (m *rootModule) tellSynced(ctx context.Context, b *builder.Builder, dir str
 		text += fmt.Sprintf("; %d failed", sum.Failed)
 	}
 	if m.flags.dryRun {
-		m.out.Say("%s", text)
+		m.out.Conclude("%s", text)
 		return nil
 	}
 	total, err := totalOf(ctx, b)
 	if err != nil {
 		return err
 	}
-	m.out.Say("%s. %s", text, total.text(dir))
+	m.out.Conclude("%s. %s", text, total.text(dir))
 	if total.packages > 0 {
-		m.tellUse(dir)
+		m.out.AtLast(func() { m.tellUse(dir) })
 	}
 	return nil
 }

@@ -33,7 +33,7 @@ func prefetch(c *cli.Context, out *ui.Output) error {
 	}
 	sum, err := f.run(c.Context, cacheToFill, func(context.Context) error { return nil })
 	if !sum.empty() {
-		out.Say("%s", sum.text(out))
+		out.Conclude("%s", sum.text(out))
 	}
 	return err
 }

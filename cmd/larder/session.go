@@ -92,11 +92,7 @@ func here(c *cli.Context, out *ui.Output) (*rootModule, error) {
 	if err != nil {
 		return nil, err
 	}
-	m, err := s.root(c.Context, s.dir, out)
-	if err == nil {
-		out.Engine = m.config.Engine
-	}
-	return m, err
+	return s.root(c.Context, s.dir, out)
 }
 
 // recordKey is the key that authenticates what Larder records. Where there can be

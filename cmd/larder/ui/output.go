@@ -42,9 +42,15 @@ type Output struct {
 	ends     *[]func()
 	sums     *[]func()
 	begun    time.Time
-	chosen   *atomic.Int64 // when the last version was chosen, as a [time.Duration] since begun
-	heading  *string       // the root module whose results were written last on a terminal
+	choice   *choice
+	heading  *string // the root module whose results were written last on a terminal
 	sum      *sum
+}
+
+// A choice is what is known of the choice of versions.
+type choice struct {
+	queried atomic.Bool  // a source was asked for versions
+	took    atomic.Int64 // from begun to the last choice, as a [time.Duration]
 }
 
 // Clock is the time, which tests stop.
@@ -69,6 +75,12 @@ func (o *Output) End() {
 // summary, which comes last.
 func (o *Output) AtLast(do func()) { *o.sums = append(*o.sums, do) }
 
+// Conclude writes a line of the summary, after the errors of the command.
+func (o *Output) Conclude(format string, args ...any) {
+	text := fmt.Sprintf(format, args...)
+	o.AtLast(func() { o.Say("%s", text) })
+}
+
 // Last calls the functions of AtLast.
 func (o *Output) Last() {
 	for _, do := range *o.sums {
@@ -92,7 +104,8 @@ func New(stdout, stderr io.Writer) *Output {
 	screen := newScreen(stderr)
 	o := &Output{
 		Stdout: stdout, Stderr: stderr, screen: screen, progress: newProgress(screen),
-		from: []viewpoint{viewpoint(here)}, ends: new([]func()), begun: Clock(), heading: new(string), chosen: new(atomic.Int64), sum: new(sum),
+		from: []viewpoint{viewpoint(here)}, ends: new([]func()), sums: new([]func()), begun: Clock(), heading: new(string),
+		engines: new(atomic.Pointer[sources.Engine]), choice: new(choice), sum: new(sum),
 	}
 	o.progress.board.named = o.Package
 	return o
@@ -121,7 +134,7 @@ func (o *Output) About(modules []string) *Output {
 	if !o.JSON || len(modules) == 0 {
 		return o
 	}
-	return o.ForModule(modules[0])
+	return o.ForModule(modules[0], ".")
 }
 
 // Shorten makes the paths in a text relative to the root module that the output is
@@ -153,7 +166,7 @@ func (o *Output) Result(kind string, value any, format string, args ...any) {
 func (o *Output) Sentence(format string, args ...any) {
 	text := visible(o.address(fmt.Sprintf(format, args...)))
 	if width := o.Width(); width > 0 {
-		text = wrapped(text, width)
+		text = wrapped(text, width, 0)
 	}
 	o.screen.write(o.Stdout, text+"\n")
 }

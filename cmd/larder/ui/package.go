@@ -87,7 +87,8 @@ func (o *Output) Changes(all []Change) {
 		return
 	}
 	others := slices.ContainsFunc(all, func(c Change) bool { return c.Package.ID.Platform != sources.CurrentPlatform() })
-	sized := slices.ContainsFunc(all, func(c Change) bool { return c.Size > 0 })
+	// Which of several root modules fetches a package is chance, and the summary has the sum.
+	sized := o.module == "" && slices.ContainsFunc(all, func(c Change) bool { return c.Size > 0 })
 	var rows []Row
 	for _, c := range all {
 		if !c.Unchanged || o.Level == Verbose {

@@ -71,7 +71,7 @@ func (o *Output) Checked(all []Checked) {
 			{o.Name(p.id.Provider) + " " + p.Version, Bold}, {Text: p.Platform}, {Text: p.Signature.Verdict(p.Verdict)},
 		}}
 	}
-	o.Grid("verified", []Column{{Shorten: true}, {Drop: 1}, {Shorten: true}}, rows)
+	o.Grid("verified", []Column{{}, {Drop: 1}, {Shorten: true}}, rows)
 }
 
 // Keys is what follows the number of verified packages: a warning if keys came along in
