@@ -71,7 +71,11 @@ func (o *Output) Checked(all []Checked) {
 			{o.Name(p.id.Provider) + " " + p.Version, Bold}, {Text: p.Platform}, {Text: p.Signature.Verdict(p.Verdict)},
 		}}
 	}
-	o.Grid("verified", []Column{{}, {Drop: 1}, {Shorten: true}}, rows)
+	platform := Column{Drop: 1}
+	if slices.ContainsFunc(all, func(p Checked) bool { return p.Platform != all[0].Platform }) {
+		platform.Drop = 0 // it tells packages apart
+	}
+	o.Grid("verified", []Column{{Shorten: true}, platform, {Shorten: true}}, rows)
 }
 
 // Keys is what follows the number of verified packages: a warning if keys came along in
