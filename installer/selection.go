@@ -19,6 +19,8 @@ import (
 type Want struct {
 	sources.Requirement
 	Locked lockfile.Entry // the version to select, whose hashes the package must match; zero if a version is to be chosen
+
+	Modules []string // names of the root modules that require it, for messages
 }
 
 // open reports whether a version is to be chosen.
@@ -69,9 +71,10 @@ func byProvider(wants []Want) [][]*Want {
 		key := fmt.Sprint(w.Provider, w.Constraints, w.Locked.Version, slices.Sorted(slices.Values(w.Locked.Hashes)))
 		if first := same[key]; first != nil {
 			first.From = append(first.From, w.From...)
+			first.Modules = append(first.Modules, w.Modules...)
 			continue
 		}
-		w.From = slices.Clone(w.From)
+		w.From, w.Modules = slices.Clone(w.From), slices.Clone(w.Modules)
 		same[key] = &w
 		groups[w.Provider] = append(groups[w.Provider], &w)
 	}
@@ -153,6 +156,17 @@ func (in *Installer) choose(w *Want, offered sources.Listing, opts SelectOptions
 		return allowed, nil
 	}
 	return allowed[:min(len(allowed), max(opts.Newest, 1))], nil
+}
+
+// Modules returns the names of the root modules that require the package, sorted and without
+// duplicates.
+func (s Selected) Modules() []string {
+	var all []string
+	for _, w := range s.Wants {
+		all = append(all, w.Modules...)
+	}
+	slices.Sort(all)
+	return slices.Compact(all)
 }
 
 // packages returns the packages of the selected versions, sorted and without

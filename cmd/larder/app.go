@@ -42,7 +42,9 @@ func run(ctx context.Context, args []string, stdout, stderr io.Writer) int {
 		err = fmt.Errorf("writing the results: %w", results.err)
 		out.Fail(ctx, err)
 	}
-	return status(ctx, err)
+	exit := status(ctx, err)
+	out.Summarize(exit)
+	return exit
 }
 
 // results is standard output. It remembers a failure to write, so that a cut output ends

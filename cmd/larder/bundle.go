@@ -61,6 +61,15 @@ type bundleInfo struct {
 	Base     int    `json:"base"`
 }
 
+// bundleSummary is what making or showing a bundle came to, in JSON.
+type bundleSummary struct {
+	Files    int   `json:"files"`
+	Packages int   `json:"packages"`
+	Size     int64 `json:"size"`
+	Base     int   `json:"base"`
+	DryRun   bool  `json:"dry_run,omitempty"`
+}
+
 // infoOf is the bundle in a file for JSON. In a bundle in parts, the manifest in each
 // file is that of all parts.
 func infoOf(file string, m bundle.Manifest) bundleInfo {

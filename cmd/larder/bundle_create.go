@@ -84,7 +84,13 @@ func bundleCreate(c *cli.Context, out *ui.Output) error {
 	if err != nil {
 		return err
 	}
-	if err := f.runMirror(c.Context, b); err != nil || opts.DryRun {
+	err = f.runMirror(c.Context, b, func(sum fillSummary) error {
+		if opts.DryRun && !sum.empty() {
+			out.Conclude("%s", sum.text(out))
+		}
+		return nil
+	})
+	if err != nil || opts.DryRun {
 		return err
 	}
 	return m.bundle(c, dir, file, opts)
@@ -146,13 +152,14 @@ func (m *rootModule) bundle(c *cli.Context, dir, file string, opts bundle.Create
 		}
 		m.out.Result("bundle", info, "%s  %s", m.out.Shorten(file), ui.Size(created.Sizes[i]))
 	}
-	did := "wrote"
+	did := "Wrote"
 	if opts.DryRun {
-		did = "would write"
+		did = "Would write"
 	}
 	if len(manifest.Packages) == 0 {
-		m.out.Say("the receiver has everything already")
+		m.out.Say("The receiver has everything already")
 	}
+	m.out.Summary(bundleSummary{len(created.Files), len(manifest.Packages), manifest.Size(), len(manifest.Base), opts.DryRun})
 	m.out.Say("%s %s, %s%s", did, ui.Count(len(manifest.Packages), "package"), ui.Size(manifest.Size()), basedOn(manifest))
 	return nil
 }

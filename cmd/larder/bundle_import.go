@@ -2,19 +2,20 @@ package main
 
 import (
 	"bytes"
+	"context"
 	"errors"
 	"fmt"
 	"io/fs"
 	"os"
 	"path/filepath"
 	"slices"
-	"strconv"
 	"strings"
 	"unicode"
 
 	"github.com/urfave/cli/v2"
 
 	"github.com/larder-cli/larder/cmd/larder/ui"
+	"github.com/larder-cli/larder/fsmirror/builder"
 	"github.com/larder-cli/larder/fsmirror/bundle"
 	"github.com/larder-cli/larder/sources"
 	"github.com/larder-cli/larder/sources/disk"
@@ -80,14 +81,49 @@ func bundleImport(c *cli.Context, out *ui.Output) error {
 		return err
 	}
 	m.tellImported(arrivals, dry)
-	if config.path == "" || dry {
+	if dry {
+		return nil
+	}
+	if err := m.tellTotal(c.Context, dir); err != nil {
+		return err
+	}
+	if config.path == "" {
+		m.tellUse(dir)
 		return nil
 	}
 	if err := config.write(); err != nil {
 		return err
 	}
-	out.Say("wrote %s; engines use it with TF_CLI_CONFIG_FILE=%s", config.path, c.String("write-config"))
+	out.Say("Wrote %s. To use it:", config.path)
+	out.Copy("  export TF_CLI_CONFIG_FILE=" + shellQuoted(config.path))
 	return nil
+}
+
+// tellTotal says what a mirror has now.
+func (m *rootModule) tellTotal(ctx context.Context, dir string) error {
+	if m.out.JSON {
+		return nil
+	}
+	b, err := m.openMirror(ctx, dir, builder.Options{ReadOnly: true})
+	if err != nil {
+		return err
+	}
+	total, err := totalOf(ctx, b)
+	if err == nil {
+		m.out.Say("%s", total.text(dir))
+	}
+	return errors.Join(err, b.Close())
+}
+
+// shellQuoted is a word as a POSIX shell takes it.
+func shellQuoted(word string) string {
+	plain := func(r rune) bool {
+		return unicode.IsLetter(r) || unicode.IsDigit(r) || strings.ContainsRune("/._-+:@%,=", r)
+	}
+	if strings.IndexFunc(word, func(r rune) bool { return !plain(r) }) < 0 {
+		return word
+	}
+	return "'" + strings.ReplaceAll(word, "'", `'\''`) + "'"
 }
 
 // vouchImport judges the evidence in a bundle, or in the mirror, which may have it from
@@ -108,23 +144,54 @@ type arrivedPackage struct {
 
 // tellImported writes what became of each package. With planned, nothing was changed.
 func (m *rootModule) tellImported(arrivals []bundle.Arrival, planned bool) {
-	news, size := 0, int64(0)
+	sum := importSummary{DryRun: planned}
+	var rows []ui.Row
 	for _, a := range arrivals {
-		how := string(a.How)
-		if a.How != bundle.Known {
-			news++
-			size += a.Size
+		how, mark := string(a.How), ui.Span{Text: "  "}
+		switch a.How {
+		case bundle.Known:
+			sum.There++
+		default:
+			sum.Packages++
+			sum.Size += a.Size
+			mark = ui.Span{Text: " +", Paint: ui.Added}
+			if a.How == bundle.Replaced {
+				mark = ui.Span{Text: " ~", Paint: ui.Changed}
+			}
 			if planned {
 				how = "would be " + how
 			}
 		}
-		m.out.Result("imported", arrivedPackage{bundled(a.Package), how, a.Verdict.String(), ui.SignatureOf(a.Report)}, "%s  %s, %s", a.ID, how, ui.SignedBy(a.Verdict, a.Report.KeyID))
+		if a.How == bundle.Known && !m.out.JSON && m.out.Level != ui.Verbose {
+			continue
+		}
+		rows = append(rows, ui.Row{
+			Value: arrivedPackage{bundled(a.Package), how, a.Verdict.String(), ui.SignatureOf(a.Report)},
+			Cells: []ui.Span{
+				mark, {Text: m.out.Name(a.ID.Provider), Paint: ui.Bold}, {Text: a.ID.Version.String()}, {Text: a.ID.Platform.String()},
+				{Text: ui.Size(a.Size)}, {Text: ui.SignatureOf(a.Report).Verdict(a.Verdict)},
+			},
+		})
 	}
-	did := "imported"
+	m.out.Grid("imported", []ui.Column{{}, {Shorten: true}, {}, {Drop: 1}, {Right: true, Drop: 2}, {Shorten: true}}, rows)
+	m.out.Summary(sum)
+	did := "Imported"
 	if planned {
-		did = "would import"
+		did = "Would import"
 	}
-	m.out.Say("%s %s, %s; %d already there", did, ui.Count(news, "package"), ui.Size(size), len(arrivals)-news)
+	if sum.Packages == 0 {
+		m.out.Say("Nothing to import%s", there(sum.There))
+		return
+	}
+	m.out.Say("%s %s (%s)%s", did, ui.Count(sum.Packages, "package"), ui.Size(sum.Size), there(sum.There))
+}
+
+// importSummary is what an import came to, in JSON.
+type importSummary struct {
+	Packages int   `json:"packages"` // that were imported, or would be
+	Size     int64 `json:"size"`
+	There    int   `json:"already_there"`
+	DryRun   bool  `json:"dry_run,omitempty"`
 }
 
 // A mirrorConfig is a CLI configuration by which engines take all providers from a
@@ -140,11 +207,10 @@ const configMark = "# Written by larder bundle import, which may write it again.
 // text is the configuration. It fails for a directory whose name cannot be written in
 // HCL.
 func (f mirrorConfig) text() ([]byte, error) {
-	if strings.ContainsFunc(f.dir, func(r rune) bool { return unicode.IsControl(r) || r == unicode.ReplacementChar }) {
-		return nil, fmt.Errorf("%q cannot be named in a CLI configuration", f.dir)
+	path, err := hclPath(f.dir)
+	if err != nil {
+		return nil, err
 	}
-	// Not even a path is safe from being taken for a template.
-	path := strings.ReplaceAll(strconv.QuoteToGraphic(f.dir), "$", `\u0024`)
 	return fmt.Appendf(nil, "%s\ndisable_checkpoint = true\n\nprovider_installation {\n  filesystem_mirror {\n    path = %s\n  }\n}\n", configMark, path), nil
 }
 

@@ -39,21 +39,25 @@ func bundleShow(c *cli.Context, out *ui.Output) error {
 	defer b.Close()
 	m := b.Manifest
 	evidence := m.Evidenced()
-	var rows [][]string
-	for _, p := range m.Packages {
-		vouched := map[bool]string{true: "evidence", false: "no evidence"}[evidence[p.ID.Release()]]
-		row := []string{p.ID.String(), ui.Size(p.Size), vouched}
+	rows := make([]ui.Row, len(m.Packages))
+	for i, p := range m.Packages {
+		part := ""
 		if m.Parts > 0 {
-			row = append(row, fmt.Sprintf("part %d", p.Part))
+			part = fmt.Sprintf("part %d", p.Part)
 		}
-		rows = append(rows, row)
+		vouched := map[bool]string{true: "signed checksums", false: "no signed checksums"}[evidence[p.ID.Release()]]
+		rows[i] = ui.Row{Value: bundled(p), Cells: []ui.Span{
+			{Text: out.Name(p.ID.Provider), Paint: ui.Bold}, {Text: p.ID.Version.String()}, {Text: p.ID.Platform.String()},
+			{Text: ui.Size(p.Size)}, {Text: vouched}, {Text: part},
+		}}
 	}
-	out.Table("bundled", rows, func(i int) any { return bundled(m.Packages[i]) })
+	out.Grid("bundled", []ui.Column{{Head: "PROVIDER", Shorten: true}, {Head: "VERSION"}, {Head: "PLATFORM", Drop: 1}, {Head: "SIZE", Right: true}, {Head: "EVIDENCE", Drop: 2}, {Head: "PART"}}, rows)
+	out.Summary(bundleSummary{max(m.Parts, 1), len(m.Packages), m.Size(), len(m.Base), false})
 	if out.JSON {
 		out.Object("bundle", infoOf(b.Name(), m))
 	}
 	if m.Parts > 0 {
-		out.Say("this is part %d of %d", m.Part, m.Parts)
+		out.Say("This is part %d of %d", m.Part, m.Parts)
 	}
 	out.Say("%s, %s%s", ui.Count(len(m.Packages), "package"), ui.Size(m.Size()), basedOn(m))
 	return nil

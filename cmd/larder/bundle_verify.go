@@ -44,27 +44,15 @@ func bundleVerify(c *cli.Context, out *ui.Output) error {
 	for _, f := range v.Findings {
 		out.Result("finding", ui.FindingOf(f.Kind, f.File, f.Package, f.Err.Error()), "%s", out.Shorten(f.Error()))
 	}
-	verdicts := map[sources.Verdict]int{}
 	var all []ui.Checked
 	for _, p := range v.Packages {
-		verdicts[p.Verdict]++
 		all = append(all, ui.CheckedOf(p.ID, p.Verdict, p.Report))
 	}
 	out.Checked(all)
-	out.Say("verified %s, %s%s", ui.Count(len(v.Packages), "package"), ui.Size(v.Bytes), verdictTally(verdicts))
-	out.Keys(all, "bundle")
-	return found(len(v.Findings), "thing", "found wrong", "copy the bundle again, or ask for another; larder bundle import refuses it as it is")
-}
-
-// verdictTally says how often there is each verdict, the best first.
-func verdictTally(verdicts map[sources.Verdict]int) string {
-	text := ""
-	for _, v := range sources.Verdicts() {
-		if n := verdicts[v]; n > 0 {
-			text += fmt.Sprintf("; %d %s", n, v)
-		}
-	}
-	return text
+	out.Summary(checkSummary{len(v.Packages), v.Bytes, len(v.Findings), 0})
+	out.Say("Verified %s, %s%s", ui.Count(len(v.Packages), "package"), ui.Size(v.Bytes), out.Keys(all, "bundle"))
+	out.KeyList(all)
+	return found(len(v.Findings), "problem", fmt.Sprintf("in %s", ui.Count(c.NArg(), "file")), "copy the bundle again, or ask for another; larder bundle import refuses it as it is")
 }
 
 // vouchBundle judges the evidence in a bundle.

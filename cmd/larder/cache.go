@@ -3,15 +3,18 @@ package main
 import (
 	"context"
 	"errors"
+	"fmt"
 	"io/fs"
 	"os"
 	"path/filepath"
+	"time"
 
 	"github.com/urfave/cli/v2"
 
 	"github.com/larder-cli/larder/cachedir"
 	"github.com/larder-cli/larder/cmd/larder/ui"
 	"github.com/larder-cli/larder/installer/lockfile"
+	"github.com/larder-cli/larder/sources"
 )
 
 func cacheCommand(out *ui.Output) *cli.Command {
@@ -58,7 +61,7 @@ func openCache(c *cli.Context, out *ui.Output, changes bool) (*targetCache, erro
 	}
 	k.flags.readOnly = k.flags.readOnly || !changes
 	if _, err := os.Stat(k.path); errors.Is(err, fs.ErrNotExist) {
-		out.Say("there is no plugin cache in %s yet", k.path)
+		out.Say("the plugin cache %s does not exist yet", k.path)
 		return k, nil
 	}
 	opts, err := k.cacheOptions()
@@ -142,6 +145,28 @@ func cached(e cachedir.Entry, by ui.Signature) cachedPackage {
 	return p
 }
 
+// packageColumns are the columns of tables of packages in a store, without those after the
+// time, whose head is given.
+func packageColumns(time string) []ui.Column {
+	return []ui.Column{
+		{Head: "PROVIDER", Shorten: true}, {Head: "VERSION"}, {Head: "PLATFORM", Drop: 1},
+		{Head: "SIZE", Right: true}, {Head: time, Drop: 5},
+	}
+}
+
+// cells are the cells of packageColumns for a package in the cache.
+func (k *targetCache) cells(e cachedir.Entry) []ui.Span {
+	return packageCells(k.out, e.ID, e.Size, e.Used)
+}
+
+// packageCells are the cells of packageColumns for a package.
+func packageCells(out *ui.Output, id sources.PackageID, size int64, at time.Time) []ui.Span {
+	return []ui.Span{
+		{Text: out.Name(id.Provider), Paint: ui.Bold}, {Text: id.Version.String()}, {Text: id.Platform.String()},
+		{Text: ui.Size(size)}, {Text: ui.Since(at, time.Now()), Paint: ui.Faint},
+	}
+}
+
 // listCache lists the cache, if there is one.
 func listCache(c *cli.Context, out *ui.Output) (*targetCache, *cachedir.Listing, error) {
 	k, err := openCache(c, out, false)
@@ -189,7 +214,7 @@ func usageRows(u cachedir.Usage) []usageRow {
 	return []usageRow{
 		row("evidence", u.Evidence, ""),
 		row("records", u.Records, ""),
-		row("in progress", u.Working, "other larder processes are using it"),
+		row("in progress", u.Working, "in use by other larder processes"),
 		row("interrupted", u.Interrupted, "partial downloads, resumable"),
 		row("abandoned", u.Abandoned, "partial downloads; larder cache prune removes them"),
 		row("leftover", u.Leftover, "from killed processes; larder cache prune removes it"),
@@ -209,11 +234,30 @@ func verifyCache(c *cli.Context, out *ui.Output, repairs bool) (*targetCache, *c
 	return k, v, err
 }
 
-// sum says what was verified.
-func (k *targetCache) sum(v *cachedir.Verification) {
-	k.out.Say("verified %s, %s", ui.Count(v.Packages, "package"), ui.Size(v.Bytes))
+// verifySummary is what a verification came to, in JSON.
+type verifySummary struct {
+	Packages int   `json:"packages"` // that were read
+	Unknown  int   `json:"unknown"`  // of them, those with nothing to compare with
+	Bytes    int64 `json:"bytes"`
+	Problems int   `json:"problems"`
+}
+
+// sum notes what was verified, and returns it as text: "212 packages (38.9 GB read in 31s)".
+func (k *targetCache) sum(v *cachedir.Verification) (verifySummary, string) {
+	damaged := map[sources.PackageID]bool{}
+	for _, f := range v.Findings {
+		if f.Package != nil {
+			damaged[*f.Package] = true
+		}
+	}
+	all := verifySummary{len(damaged) + v.Packages, v.Unknown, v.Bytes, len(v.Findings)}
+	return all, fmt.Sprintf("%s (%s read in %s)", ui.Count(all.Packages, "package"), ui.Size(v.Bytes), ui.Took(k.out.Elapsed()))
+}
+
+// tellUnknown says how many packages nothing was recorded of.
+func (k *targetCache) tellUnknown(v *cachedir.Verification) {
 	if v.Unknown > 0 {
-		k.out.Say("of %d of them nothing was recorded to compare with", v.Unknown)
+		k.out.Say("%s had no record to compare with", ui.Count(v.Unknown, "package"))
 	}
 	k.besides(v.Besides)
 }

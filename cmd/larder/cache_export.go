@@ -81,10 +81,25 @@ func (k *targetCache) export(ctx context.Context, t *tree, file string, partial 
 	if err != nil {
 		return err
 	}
-	for _, s := range packages {
-		k.out.Result("exported", ui.OutcomeInJSON(installer.Outcome{Package: s, How: "exported"}), "%s  exported, %s", s.ID, s.Verdict)
+	rows := make([]ui.Row, len(packages))
+	for i, s := range packages {
+		rows[i] = ui.Row{
+			Value: ui.OutcomeInJSON(installer.Outcome{Package: s, How: "exported"}),
+			Cells: []ui.Span{{Text: k.out.Name(s.ID.Provider), Paint: ui.Bold}, {Text: s.ID.Version.String()}, {Text: s.ID.Platform.String()}, {Text: s.Verdict.String()}},
+		}
 	}
-	k.out.Say("wrote %s: %s, %s", file, ui.Count(len(packages), "package"), ui.Size(size))
+	k.out.Grid("exported", []ui.Column{{Shorten: true}, {}, {}, {Drop: 1}}, rows)
+	k.out.Summary(struct {
+		File     string `json:"file"`
+		Packages int    `json:"packages"`
+		Missing  int    `json:"missing"`
+		Size     int64  `json:"size"`
+	}{absolute(k.dir, file), len(packages), len(missing), size})
+	text := fmt.Sprintf("Wrote %s: %s, %s", file, ui.Count(len(packages), "package"), ui.Size(size))
+	if len(missing) > 0 {
+		text += fmt.Sprintf("; %d missing", len(missing))
+	}
+	k.out.Say("%s", text)
 	return nil
 }
 

@@ -57,8 +57,13 @@ func cacheForget(c *cli.Context, out *ui.Output) error {
 			forgotten++
 		}
 	}
+	out.Summary(struct {
+		Packages int `json:"packages"`
+	}{forgotten})
 	if forgotten == 0 {
 		k.nothingRecorded(c.Context, p, v)
+	} else {
+		out.Say("Forgot the hashes of %s; the next one that is fetched is accepted as new", ui.Count(forgotten, "package"))
 	}
 	return nil
 }
@@ -119,6 +124,6 @@ func (k *targetCache) forget(ctx context.Context, id sources.PackageID) (bool, e
 		Origin  string          `json:"origin,omitempty"`
 		Since   string          `json:"since"`
 	}{ui.InJSON(id), s.H1, s.ZH, s.Verdict, s.Origin, s.Since.UTC().Format(time.RFC3339)},
-		"%s  forgotten: %s, %s, seen on %s", id, hashes, s.Verdict, s.Since.Format(time.DateOnly))
+		"%s  %s, %s, seen on %s", id, hashes, s.Verdict, s.Since.Format(time.DateOnly))
 	return true, nil
 }

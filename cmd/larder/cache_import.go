@@ -56,15 +56,40 @@ func cacheImport(c *cli.Context, out *ui.Output) error {
 	for _, file := range c.Args().Slice() {
 		errs = append(errs, im.file(c.Context, file))
 	}
-	out.Say("imported %s, %d there already", ui.Count(im.imported, "package"), im.there)
-	return errors.Join(errs...)
+	err = errors.Join(errs...)
+	im.show(len(sources.Errors(err)))
+	return err
 }
 
 // An importer imports packages, and counts them.
 type importer struct {
 	*targetCache
-	into            *installer.Installer
-	imported, there int
+	into    *installer.Installer
+	changes []ui.Change
+}
+
+// show writes what became of the packages.
+func (im *importer) show(failed int) {
+	im.out.Changes(im.changes)
+	sum := struct {
+		Packages int `json:"packages"` // that the cache has now
+		Imported int `json:"imported"`
+		Failed   int `json:"failed"`
+	}{Packages: len(im.changes), Failed: failed}
+	for _, c := range im.changes {
+		if !c.Unchanged {
+			sum.Imported++
+		}
+	}
+	im.out.Summary(sum)
+	text := "Imported " + ui.Count(sum.Imported, "package")
+	if there := sum.Packages - sum.Imported; there > 0 {
+		text += fmt.Sprintf("; %d already there", there)
+	}
+	if failed > 0 {
+		text += fmt.Sprintf("; %d failed", failed)
+	}
+	im.out.Conclude("%s", text)
 }
 
 // file imports a file, or standard input if its name is "-".
@@ -125,12 +150,7 @@ func (im *importer) take(ctx context.Context, contents *export.Contents, from st
 			return errors.Join(err, notTaken(contents.Packages[i+1:]))
 		}
 		payload = sources.Payload{Dir: outcome.Package.Dir}
-		if outcome.How == installer.Imported {
-			im.imported++
-		} else {
-			im.there++
-		}
-		im.out.Outcome(outcome)
+		im.changes = append(im.changes, ui.Change{Outcome: outcome, Unchanged: outcome.How != installer.Imported})
 	}
 	return nil
 }

@@ -3,6 +3,7 @@ package main
 import (
 	"cmp"
 	"slices"
+	"strings"
 	"time"
 
 	"github.com/urfave/cli/v2"
@@ -50,21 +51,31 @@ func cacheList(c *cli.Context, out *ui.Output) error {
 		ids = append(ids, e.ID)
 	}
 	unmatched(out, wanted.patterns, ids)
-	entries := slices.DeleteFunc(listing.Entries, func(e cachedir.Entry) bool { return !wanted.includes(e) })
+	entries := slices.DeleteFunc(slices.Clone(listing.Entries), func(e cachedir.Entry) bool { return !wanted.includes(e) })
 	slices.SortStableFunc(entries, orders[c.String("sort")])
-	var rows [][]string
 	memo := signerMemo{rootModule: k.rootModule}
-	by := make([]ui.Signature, len(entries))
+	rows, size := make([]ui.Row, len(entries)), int64(0)
 	for i, e := range entries {
-		rows = append(rows, []string{e.ID.String(), ui.Size(e.Size), ui.Since(e.Used, time.Now()), users(e), e.Verdict.String()})
+		var by ui.Signature
 		if out.JSON || out.Level == ui.Verbose {
-			by[i] = memo.of(sources.Stored{ID: e.ID, ZH: e.ZH, Signed: k.cache.EvidenceOf(e)})
-			rows[i] = append(rows[i], by[i].Long())
+			by = memo.of(sources.Stored{ID: e.ID, ZH: e.ZH, Signed: k.cache.EvidenceOf(e)})
 		}
+		rows[i] = ui.Row{Value: cached(e, by), Cells: append(k.cells(e),
+			ui.Span{Text: users(e)}, ui.Span{Text: e.Verdict.String()}, ui.Span{Text: by.Long(), Paint: ui.Faint})}
+		size += e.Size
 	}
-	out.Table("cached", rows, func(i int) any { return cached(entries[i], by[i]) })
+	out.Grid("cached", append(packageColumns("LAST USED"), ui.Column{Head: "USED BY", Drop: 3}, ui.Column{Head: "VERIFIED AS", Drop: 2}, ui.Column{Drop: 4}), rows)
+	out.Summary(struct {
+		Packages int   `json:"packages"`
+		Size     int64 `json:"size"`
+	}{len(entries), size})
+	if len(entries) == 0 {
+		k.tellNone(c, listing)
+	} else {
+		out.Say("%s, %s", ui.Count(len(entries), "package"), ui.Size(size))
+	}
 	if n := len(listing.Findings); n > 0 {
-		out.Say("%s in it that should not be there; see larder cache verify", ui.Count(n, "thing"))
+		out.WarnHint("larder cache verify lists them", "%s in the plugin cache", ui.Count(n, "problem"))
 	}
 	usage, err := k.cache.Remains(c.Context)
 	if err != nil {
@@ -72,6 +83,29 @@ func cacheList(c *cli.Context, out *ui.Output) error {
 	}
 	k.besides(usage)
 	return nil
+}
+
+// tellNone says that the list is empty, and which providers there are if the patterns
+// match none of them.
+func (k *targetCache) tellNone(c *cli.Context, listing *cachedir.Listing) {
+	if len(listing.Entries) == 0 {
+		k.out.Say("the plugin cache %s is empty", k.path)
+		return
+	}
+	what := "no package"
+	if c.Args().Present() {
+		what += " of " + strings.Join(c.Args().Slice(), ", ")
+	}
+	if c.IsSet("platform") {
+		what += " for " + c.String("platform")
+	}
+	if c.IsSet("older-than") {
+		what += " not used for " + c.String("older-than")
+	}
+	if c.Bool("unused") {
+		what += " that is unused"
+	}
+	k.out.Say("%s in the plugin cache, which has %s", what, ui.Count(len(listing.Entries), "package"))
 }
 
 // users says what uses a package: known root modules, or else any directory that shares

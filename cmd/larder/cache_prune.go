@@ -1,10 +1,10 @@
 package main
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"strings"
-	"time"
 
 	"github.com/urfave/cli/v2"
 
@@ -58,34 +58,84 @@ func cachePrune(c *cli.Context, out *ui.Output) error {
 	if err := worthwhile(plan, policy); err != nil {
 		return err
 	}
+	sum := &pruneSummary{Used: plan.Used, Running: plan.Running, Recent: plan.Recent, DryRun: c.Bool("dry-run")}
+	out.Summary(sum)
 	if !c.Bool("yes") {
 		k.removals(plan.Remove, !asks)
 	}
-	k.tellPlan(plan, policy)
-	nothing := len(plan.Remove) == 0 && plan.Extra().Count == 0
-	if c.Bool("dry-run") || nothing && (asks || plan.Stale == 0) {
+	k.tellPlan(c, plan, policy)
+	if len(plan.Remove) == 0 && plan.Extra().Count == 0 && (sum.DryRun || asks || plan.Stale == 0) {
+		out.Say("Nothing to remove%s", sum.kept())
+		return nil
+	}
+	if sum.DryRun {
+		sum.Packages, sum.Freed, sum.Leftovers = len(plan.Remove), plan.Freed, plan.Extra().Count
+		out.Say("Would remove %s%s", removed(len(plan.Remove), plan.Freed, plan.Extra()), sum.kept())
 		return nil
 	}
 	if asks {
-		if yes, err := out.Ask(c.Context, "remove "+planned(plan)+"?"); err != nil || !yes {
+		if yes, err := out.Ask(c.Context, removed(len(plan.Remove), plan.Freed, plan.Extra())+". Remove them?"); err != nil || !yes {
 			return err
 		}
 	}
-	pruned, err := k.cache.Prune(c.Context, plan)
+	return k.prune(c.Context, plan, sum, asks)
+}
+
+// prune removes what the plan says, and writes what came of it.
+func (k *targetCache) prune(ctx context.Context, plan *cachedir.Plan, sum *pruneSummary, asked bool) error {
+	pruned, err := k.cache.Prune(ctx, plan)
 	if pruned == nil {
 		return err
 	}
-	if !asks {
+	if !asked {
 		k.removals(pruned.Removed, false)
 	}
-	if kept := len(plan.Remove) - len(pruned.Removed); kept > 0 && err == nil {
-		out.Say("%s needed by now, and kept", ui.Count(kept, "package"))
+	sum.Packages, sum.Freed, sum.Leftovers = len(pruned.Removed), pruned.Freed, pruned.Extra.Count
+	if sum.Failed = len(sources.Errors(err)); err == nil {
+		sum.InUse = len(plan.Remove) - len(pruned.Removed)
 	}
-	out.Say("removed %s, %s", ui.Count(len(pruned.Removed), "package"), ui.Size(pruned.Freed))
-	if pruned.Extra.Count > 0 {
-		out.Result("removed", extraRemoved{pruned.Extra.Count, pruned.Extra.Bytes}, "removed %s, %s", extra(pruned.Extra), ui.Size(pruned.Extra.Bytes))
+	if pruned.Extra.Count > 0 && k.out.JSON {
+		k.out.Object("removed", extraRemoved{pruned.Extra.Count, pruned.Extra.Bytes})
 	}
+	k.out.Conclude("Removed %s%s", removed(sum.Packages, sum.Freed, pruned.Extra), sum.kept())
 	return err
+}
+
+// pruneSummary is what pruning came to, in JSON.
+type pruneSummary struct {
+	Packages  int   `json:"packages"` // that were removed, or would be
+	Freed     int64 `json:"freed"`
+	Leftovers int   `json:"leftovers"` // of earlier runs that were removed, or would be
+	Used      int   `json:"used"`      // packages that root modules use
+	Running   int   `json:"running"`   // packages that programs run
+	Recent    int   `json:"recent"`    // packages within the limits
+	InUse     int   `json:"in_use_since"`
+	Failed    int   `json:"failed"`
+	DryRun    bool  `json:"dry_run,omitempty"`
+}
+
+// kept says what stays, and what could not be removed.
+func (s *pruneSummary) kept() string {
+	var parts []string
+	for _, part := range []struct {
+		n    int
+		what string
+	}{
+		{s.Used, "used by root modules"}, {s.Running, "running"}, {s.Recent, "within the limits"},
+		{s.InUse, "in use since the listing"},
+	} {
+		if part.n > 0 {
+			parts = append(parts, fmt.Sprintf("%d %s", part.n, part.what))
+		}
+	}
+	text := ""
+	if len(parts) > 0 {
+		text = "; kept: " + strings.Join(parts, ", ")
+	}
+	if s.Failed > 0 {
+		text += fmt.Sprintf("; %d failed", s.Failed)
+	}
+	return text
 }
 
 // extraRemoved is what was removed besides packages, in JSON.
@@ -94,20 +144,17 @@ type extraRemoved struct {
 	Bytes int64 `json:"bytes"`
 }
 
-// planned says what is to be removed.
-func planned(plan *cachedir.Plan) string {
+// removed says what is removed: "97 packages, 21.4 GB".
+func removed(packages int, freed int64, extra cachedir.Amount) string {
 	var parts []string
-	if n := len(plan.Remove); n > 0 {
-		parts = append(parts, ui.Count(n, "package"))
+	if packages > 0 || extra.Count == 0 {
+		parts = append(parts, fmt.Sprintf("%s, %s", ui.Count(packages, "package"), ui.Size(freed)))
 	}
-	if a := plan.Extra(); a.Count > 0 {
-		parts = append(parts, extra(a))
+	if extra.Count > 0 {
+		parts = append(parts, fmt.Sprintf("%s of earlier runs, %s", ui.Count(extra.Count, "leftover"), ui.Size(extra.Bytes)))
 	}
-	return strings.Join(parts, " and ")
+	return strings.Join(parts, ", and ")
 }
-
-// extra says how much there is besides packages.
-func extra(a cachedir.Amount) string { return ui.Count(a.Count, "leftover") + " of earlier runs" }
 
 // readPolicy reads the flags that say which packages go.
 func readPolicy(c *cli.Context) (p cachedir.Policy, err error) {
@@ -128,48 +175,36 @@ func worthwhile(plan *cachedir.Plan, policy cachedir.Policy) error {
 	if plan.Roots > 0 || limited || policy.All || len(plan.Remove) == 0 {
 		return nil
 	}
-	return sources.WithHint(errors.New("no root module is known, so everything would go"),
-		"name directories with root modules by --roots, set a limit such as --older-than 30d, or let all go by --all")
+	return sources.WithHint(errors.New("no root module is known, so every package would be removed"),
+		"name directories with root modules by --roots, set a limit such as --older-than 30d, or remove every package by --all")
 }
 
-// removals writes which packages go.
+// reasons are the reasons of removals, in the words of the table.
+var reasons = map[cachedir.Reason]string{cachedir.NoUser: "unused", cachedir.TooOld: "not used for long", cachedir.TooMuch: "least recently used", cachedir.Everything: "--all"}
+
+// removals writes which packages are removed.
 func (k *targetCache) removals(removals []cachedir.Removal, planned bool) {
-	var rows [][]string
-	for _, r := range removals {
-		rows = append(rows, []string{r.ID.String(), ui.Size(r.Freed), ui.Since(r.Used, time.Now()), string(r.Reason)})
-	}
-	k.out.Table("removal", rows, func(i int) any {
-		return struct {
+	rows := make([]ui.Row, len(removals))
+	for i, r := range removals {
+		value := struct {
 			cachedPackage
 			Reason string `json:"reason"`
 			DryRun bool   `json:"dry_run"`
-		}{cached(removals[i].Entry, ui.Signature{}), string(removals[i].Reason), planned}
-	})
+		}{cached(r.Entry, ui.Signature{}), string(r.Reason), planned}
+		rows[i] = ui.Row{Value: value, Cells: append(packageCells(k.out, r.ID, r.Freed, r.Used), ui.Span{Text: reasons[r.Reason]})}
+	}
+	columns := append(packageColumns("LAST USED"), ui.Column{Head: "REASON", Drop: 2})
+	columns[3].Head = "FREES" // which is less than the size if root modules share files with the package
+	k.out.Grid("removal", columns, rows)
 }
 
-// tellPlan says what the plan comes to.
-func (k *targetCache) tellPlan(plan *cachedir.Plan, policy cachedir.Policy) {
+// tellPlan says what could not be found out, and what pruning leaves besides packages.
+func (k *targetCache) tellPlan(c *cli.Context, plan *cachedir.Plan, policy cachedir.Policy) {
 	for _, note := range plan.Notes {
 		k.out.Say("%s", note)
 	}
-	left := plan.Size - plan.Freed
-	kept := []string{ui.Count(plan.Used, "package") + " in use"}
-	if plan.Running > 0 {
-		kept = append(kept, fmt.Sprintf("%d running", plan.Running))
-	}
-	if plan.Recent > 0 {
-		kept = append(kept, fmt.Sprintf("%d within the limits", plan.Recent))
-	}
-	goes := "nothing"
-	if n := len(plan.Remove); n > 0 {
-		goes = fmt.Sprintf("%s, %s of %s,", ui.Count(n, "package"), ui.Size(plan.Freed), ui.Size(plan.Size))
-	}
-	k.out.Say("%s to go; to stay: %s", goes, strings.Join(kept, ", "))
-	if a := plan.Extra(); a.Count > 0 {
-		k.out.Say("%s to go, %s", extra(a), ui.Size(a.Bytes))
-	}
 	k.besides(plan.Usage)
-	if policy.MaxSize > 0 && left > policy.MaxSize {
-		k.out.Warn("what is in use takes more than --max-size: %s stay", ui.Size(left))
+	if left := plan.Size - plan.Freed; policy.MaxSize > 0 && left > policy.MaxSize {
+		k.out.Warn("--max-size %s cannot be met: packages in use take %s", c.String("max-size"), ui.Size(left))
 	}
 }

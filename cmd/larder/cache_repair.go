@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"path"
+	"strings"
 
 	"github.com/urfave/cli/v2"
 
@@ -46,14 +47,71 @@ func cacheRepair(c *cli.Context, out *ui.Output) error {
 		}
 		mendings, err = k.cache.Repair(c.Context, v, replace)
 	}
-	k.sum(v)
+	k.tellUnknown(v)
+	sum := repairSummary{DryRun: c.Bool("dry-run")}
+	var read string
+	sum.verifySummary, read = k.sum(v)
 	for _, m := range mendings {
-		err = errors.Join(err, k.mended(m, c.Bool("dry-run")))
+		failed := k.mended(m, sum.DryRun)
+		sum.add(m, failed)
+		err = errors.Join(err, failed)
 	}
+	out.Summary(sum)
+	out.Conclude("%s in %s%s", ui.Count(sum.Problems, "problem"), read, sum.text())
 	if dir := k.cache.AsideDir(); dir != "" {
-		out.Say("what was set aside is in %s", dir)
+		out.Conclude("Moved what was set aside to %s", dir)
 	}
 	return err
+}
+
+// repairSummary is what a repair came to, in JSON.
+type repairSummary struct {
+	verifySummary
+	Replaced int  `json:"replaced"`
+	SetAside int  `json:"set_aside"`
+	Recorded int  `json:"recorded"`
+	Lowered  int  `json:"lowered"`
+	Failed   int  `json:"failed"`
+	DryRun   bool `json:"dry_run,omitempty"`
+}
+
+// add counts what was done about a problem.
+func (s *repairSummary) add(m cachedir.Mending, failed error) {
+	switch {
+	case failed != nil:
+		s.Failed++
+	case m.Do == cachedir.Replaced:
+		s.Replaced++
+	case m.Do == cachedir.SetAside:
+		s.SetAside++
+	case m.Do == cachedir.Recorded:
+		s.Recorded++
+	case m.Do == cachedir.Lowered:
+		s.Lowered++
+	}
+}
+
+// text is what was done: ": 2 replaced, 1 set aside".
+func (s repairSummary) text() string {
+	var parts []string
+	for _, part := range []struct {
+		n    int
+		what string
+	}{
+		{s.Replaced, "replaced"}, {s.SetAside, "set aside"}, {s.Recorded, "recorded again"},
+		{s.Lowered, "kept as unverified"}, {s.Failed, "failed"},
+	} {
+		if part.n > 0 {
+			parts = append(parts, fmt.Sprintf("%d %s", part.n, part.what))
+		}
+	}
+	switch {
+	case len(parts) == 0:
+		return ""
+	case s.DryRun:
+		return ": would be " + strings.Join(parts, ", ")
+	}
+	return ": " + strings.Join(parts, ", ")
 }
 
 // mended writes what was done about a finding, or says why nothing was.
@@ -102,9 +160,9 @@ func (k *targetCache) replacer(ctx context.Context) (cachedir.Replacer, error) {
 		case err == nil:
 			again := outcome
 			again.How += " again"
-			k.out.Result("package", ui.OutcomeInJSON(outcome), "%s: %s", outcome.Package.ID, ui.OutcomeText(again))
+			k.out.Result("package", ui.OutcomeInJSON(outcome), "%s: %s", k.out.Package(outcome.Package.ID), ui.OutcomeText(again))
 		case errors.Is(err, sources.ErrNotFound), errors.Is(err, fetch.ErrOffline):
-			k.out.Missing(*m.Package, err, "not fetched again: %v", err)
+			k.out.Missing(*m.Package, nil, err, "not fetched again: %v", err)
 			return true, nil
 		}
 		return acquire.IsOther(err), k.explain(err)

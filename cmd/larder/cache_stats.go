@@ -2,8 +2,9 @@ package main
 
 import (
 	"cmp"
+	"fmt"
 	"slices"
-	"strings"
+	"strconv"
 
 	"github.com/urfave/cli/v2"
 
@@ -29,6 +30,8 @@ type providerTotal struct {
 	Packages int    `json:"packages"`
 	Versions int    `json:"versions"`
 	Size     int64  `json:"size"`
+
+	name string // for people
 }
 
 // cacheStats adds up the cache. What pruning would free is found out by planning it, so
@@ -46,33 +49,95 @@ func cacheStats(c *cli.Context, out *ui.Output) error {
 	if err != nil {
 		return err
 	}
-	for _, row := range usageRows(plan.Usage) {
-		if row.Count > 0 && (out.JSON || row.hint != "") {
-			out.Result("usage", row, "%-12s %6d  %s  %s", row.Kind, row.Count, ui.Size(row.Bytes), row.hint)
+	totals := k.totalsOf(listing.Entries)
+	total := cacheTotal{len(listing.Entries), len(listing.Roots), plan.Size, plan.Freed, listing.Saved}
+	out.Summary(total)
+	if out.JSON {
+		for _, row := range usageRows(plan.Usage) {
+			if row.Count > 0 {
+				out.Object("usage", row)
+			}
 		}
+		for _, t := range totals {
+			out.Object("provider", t)
+		}
+		out.Object("total", total)
+		return nil
 	}
-	totals := totalsOf(listing.Entries)
-	out.Table("provider", totalRows(totals, out.Width()), func(i int) any { return totals[i] })
-	out.Result("total", struct {
-		Packages int   `json:"packages"`
-		Roots    int   `json:"roots"`
-		Size     int64 `json:"size"`
-		Prunable int64 `json:"prunable"`
-		Saved    int64 `json:"saved"`
-	}{len(listing.Entries), len(listing.Roots), plan.Size, plan.Freed, listing.Saved},
-		"%s in %s, known to %s; pruning would free %s, sharing saves %s",
-		ui.Size(plan.Size), ui.Count(len(listing.Entries), "package"), ui.Count(len(listing.Roots), "root module"),
-		ui.Size(plan.Freed), ui.Size(listing.Saved))
+	k.tellStats(plan, totals, total)
 	return nil
 }
 
+// cacheTotal is what a cache adds up to, in JSON.
+type cacheTotal struct {
+	Packages int   `json:"packages"`
+	Roots    int   `json:"roots"`
+	Size     int64 `json:"size"`
+	Prunable int64 `json:"prunable"`
+	Saved    int64 `json:"saved"`
+}
+
+// tellStats writes what the cache adds up to for people.
+func (k *targetCache) tellStats(plan *cachedir.Plan, totals []providerTotal, total cacheTotal) {
+	all, versions := total.Size, 0
+	for _, t := range totals {
+		versions += t.Versions
+	}
+	row := func(kind string, n int, bytes int64, note string) ui.Row {
+		return ui.Row{Cells: []ui.Span{{Text: "  " + kind}, {Text: strconv.Itoa(n)}, {Text: ui.Size(bytes)}, {Text: note, Paint: ui.Faint}}}
+	}
+	rows := []ui.Row{row("packages", total.Packages, total.Size, ui.Count(len(totals), "provider")+", "+ui.Count(versions, "version"))}
+	if n := len(plan.Remove); n > 0 {
+		rows = append(rows, row("unused", n, plan.Freed, "no known root module uses them"))
+	}
+	for _, u := range usageRows(plan.Usage) {
+		all += u.Bytes
+		if u.Count > 0 && (u.hint != "" || k.out.Level == ui.Verbose) {
+			rows = append(rows, row(u.Kind, u.Count, u.Bytes, u.hint))
+		}
+	}
+	k.out.Sentence("Plugin cache %s: %s on disk, used by %s", k.out.Shorten(k.path), ui.Size(all), ui.Count(total.Roots, "root module"))
+	columns := []ui.Column{{}, {Right: true}, {Right: true}, {Drop: 1}}
+	k.out.Grid("", columns, rows)
+	if k.out.Level == ui.Verbose {
+		k.tellTotals(totals)
+	} else if len(totals) > 0 {
+		k.out.Sentence("Largest: %s", largest(totals))
+	}
+	if total.Saved > 0 {
+		k.out.Sentence("Sharing packages saves %s", ui.Size(total.Saved))
+	}
+	if plan.Freed > 0 {
+		k.out.Sentence("larder cache prune would free %s", ui.Size(plan.Freed))
+	}
+}
+
+// tellTotals writes all providers, the largest first.
+func (k *targetCache) tellTotals(totals []providerTotal) {
+	rows := make([]ui.Row, len(totals))
+	for i, t := range totals {
+		rows[i].Cells = []ui.Span{{Text: t.name, Paint: ui.Bold}, {Text: ui.Size(t.Size)}, {Text: strconv.Itoa(t.Versions)}, {Text: strconv.Itoa(t.Packages)}}
+	}
+	k.out.Grid("", []ui.Column{{Head: "PROVIDER", Shorten: true}, {Head: "SIZE", Right: true}, {Head: "VERSIONS", Right: true}, {Head: "PACKAGES", Right: true}}, rows)
+}
+
+// largest lists the providers that take most: "hashicorp/aws 19.8 GB (31 versions), … and 9
+// more".
+func largest(totals []providerTotal) string {
+	var names []string
+	for _, t := range totals {
+		names = append(names, fmt.Sprintf("%s %s (%s)", t.name, ui.Size(t.Size), ui.Count(t.Versions, "version")))
+	}
+	return ui.Some(names, 3)
+}
+
 // totalsOf adds up entries, the largest provider first.
-func totalsOf(entries []cachedir.Entry) []providerTotal {
+func (k *targetCache) totalsOf(entries []cachedir.Entry) []providerTotal {
 	var totals []providerTotal
 	var last cachedir.Entry
 	for _, e := range entries { // sorted by provider and version
 		if len(totals) == 0 || e.ID.Provider != last.ID.Provider {
-			totals = append(totals, providerTotal{Provider: e.ID.Provider.String()})
+			totals = append(totals, providerTotal{Provider: e.ID.Provider.String(), name: k.out.Name(e.ID.Provider)})
 			last = cachedir.Entry{}
 		}
 		t := &totals[len(totals)-1]
@@ -85,20 +150,4 @@ func totalsOf(entries []cachedir.Entry) []providerTotal {
 	}
 	slices.SortStableFunc(totals, func(a, b providerTotal) int { return cmp.Compare(b.Size, a.Size) })
 	return totals
-}
-
-// totalRows are the totals as they are shown: with bars where there is room for
-// them in so many columns.
-func totalRows(totals []providerTotal, width int) [][]string {
-	const cells = 60 // for all but the bars, as a rule
-	room := min(width-cells, 40)
-	var rows [][]string
-	for _, t := range totals {
-		row := []string{t.Provider, ui.Size(t.Size), ui.Count(t.Versions, "version"), ui.Count(t.Packages, "package")}
-		if room > 0 && totals[0].Size > 0 {
-			row = append(row, strings.Repeat("█", int(int64(room)*t.Size/totals[0].Size)))
-		}
-		rows = append(rows, row)
-	}
-	return rows
 }

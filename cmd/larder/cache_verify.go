@@ -29,6 +29,11 @@ func cacheVerify(c *cli.Context, out *ui.Output) error {
 	for _, f := range v.Findings {
 		out.Result("finding", ui.FindingOf(f.Kind, f.Path, f.Package, f.Text), "%s", f)
 	}
-	k.sum(v)
-	return found(len(v.Findings), "thing", "found in the plugin cache", "larder cache repair sets aside what is wrong and fetches packages again")
+	sum, read := k.sum(v)
+	out.Summary(sum)
+	k.tellUnknown(v)
+	if sum.Problems == 0 {
+		out.Say("No problem in %s", read)
+	}
+	return found(sum.Problems, "problem", "in "+read, "larder cache repair replaces damaged packages")
 }

@@ -46,6 +46,9 @@ type foundError struct{ error }
 // Unwrap keeps the hints of the error.
 func (e foundError) Unwrap() error { return e.error }
 
+// Found makes the error the summary of a check.
+func (e foundError) Found() {}
+
 // found returns the error of a check that found n things, such as "2 differences
 // between the mirrors", and nil if it found none.
 func found(n int, thing, where, hint string) error {

@@ -48,12 +48,12 @@ func newFilling(c *cli.Context, out *ui.Output) (*filling, error) {
 }
 
 // run puts what is wanted into the stores that to returns, and then calls finish
-// whatever failed.
-func (f *filling) run(ctx context.Context, to func(*supply) (destination, error), finish func(context.Context) error) error {
+// whatever failed. It shows what became of packages, and returns the sum of it.
+func (f *filling) run(ctx context.Context, to func(*supply) (destination, error), finish func(context.Context) error) (fillSummary, error) {
 	supplies, readErr := f.read(ctx)
 	var usage usageError
 	if errors.As(readErr, &usage) {
-		return readErr
+		return fillSummary{}, readErr
 	}
 	filled, errs := make([][]installer.Filled, len(supplies)), make([]error, len(supplies))
 	var group sync.WaitGroup
@@ -65,8 +65,11 @@ func (f *filling) run(ctx context.Context, to func(*supply) (destination, error)
 	}
 	group.Wait()
 	finishErr := finish(ctx)
-	showFilled(f.out, merge(filled))
-	return errors.Join(append([]error{readErr, finishErr}, errs...)...)
+	sum := showFilled(f.out, merge(filled))
+	sum.DryRun = f.flags.dryRun
+	sum.Failed = max(sum.Failed, len(sources.Errors(errors.Join(append([]error{readErr}, errs...)...))))
+	f.out.Summary(sum)
+	return sum, errors.Join(append([]error{readErr, finishErr}, errs...)...)
 }
 
 // fill puts what one supply is to provide into its store.
@@ -79,13 +82,15 @@ func (f *filling) fill(ctx context.Context, s *supply, to func(*supply) (destina
 	if err != nil {
 		return nil, err
 	}
-	opts := s.installerOptions(f.out.Event)
+	places := placesOf(s.wants)
+	opts := s.installerOptions(func(e acquire.Event) { f.out.About(places.of(e.Package)).Event(e) })
 	opts.EngineCache, opts.Memory = d.engineCache, d.memory
 	if d.nearby != nil {
 		from = fsmirror.Nearby(from, d.nearby)
 	}
 	in := installer.NewFetcher(from, d.Store, s.client, opts)
 	selected, chooseErr := in.Select(ctx, s.wants, f.versions)
+	places.add(selected)
 	filled, err := in.Fill(ctx, selected, installer.FillOptions{Strict: f.strict, DryRun: f.flags.dryRun})
 	for i := range filled {
 		if filled[i].Outcome.How == installer.FromStore {
@@ -93,6 +98,42 @@ func (f *filling) fill(ctx context.Context, s *supply, to func(*supply) (destina
 		}
 	}
 	return filled, errors.Join(chooseErr, err)
+}
+
+// places are the root modules that packages are for, so that events can name them. Those
+// of a provider have an ID without version.
+type places struct {
+	mu  sync.Mutex
+	ids map[sources.PackageID][]string
+}
+
+// placesOf are the places of providers.
+func placesOf(wants []installer.Want) *places {
+	p := &places{ids: map[sources.PackageID][]string{}}
+	for _, w := range wants {
+		id := sources.PackageID{Provider: w.Provider}
+		p.ids[id] = append(p.ids[id], w.Modules...)
+	}
+	return p
+}
+
+// add adds the places of packages.
+func (p *places) add(selected []installer.Selected) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	for _, s := range selected {
+		p.ids[s.ID] = s.Modules()
+	}
+}
+
+// of are the places of a package or a provider.
+func (p *places) of(id sources.PackageID) []string {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if found, ok := p.ids[id]; ok {
+		return found
+	}
+	return p.ids[sources.PackageID{Provider: id.Provider}]
 }
 
 // merge lists each package once, though several supplies may have been asked for
@@ -111,7 +152,10 @@ func merge(all [][]installer.Filled) []installer.Filled {
 				at[f.ID] = len(merged)
 				merged = append(merged, f)
 			case merged[i].Outcome.How == "", f.Outcome.How == installer.Fetched:
+				f.Wants = slices.Concat(merged[i].Wants, f.Wants)
 				merged[i] = f
+			default:
+				merged[i].Wants = slices.Concat(merged[i].Wants, f.Wants)
 			}
 		}
 	}
@@ -127,16 +171,22 @@ type fillSummary struct {
 	Bytes    int64 `json:"bytes"`
 	Missing  int   `json:"missing"` // that do not exist
 	Failed   int   `json:"failed"`
+	DryRun   bool  `json:"dry_run,omitempty"`
+
+	tried int // packages
 }
 
-// showFilled writes what became of packages, and the sum of it.
-func showFilled(out *ui.Output, all []installer.Filled) {
-	var sum fillSummary
+// showFilled writes what became of packages, and returns the sum of it.
+func showFilled(out *ui.Output, all []installer.Filled) (sum fillSummary) {
 	var changes []ui.Change
+	sum.tried = len(all)
 	for _, f := range all {
 		switch {
 		case f.Outcome.How != "":
-			changes = append(changes, ui.Change{Outcome: f.Outcome, Unchanged: f.Outcome.How != installer.Fetched && f.Outcome.How != installer.Planned})
+			changes = append(changes, ui.Change{
+				Outcome: f.Outcome, Modules: f.Modules(),
+				Unchanged: f.Outcome.How != installer.Fetched && f.Outcome.How != installer.Planned,
+			})
 			sum.add(f.Outcome)
 		case errors.Is(f.Err, sources.ErrNoPlatform):
 			sum.Missing++
@@ -147,18 +197,14 @@ func showFilled(out *ui.Output, all []installer.Filled) {
 	out.Changes(changes)
 	for _, f := range all {
 		if f.Outcome.How == "" && errors.Is(f.Err, sources.ErrNoPlatform) {
-			out.Missing(f.ID, sources.ErrNoPlatform, "%s  %s", f.ID, sources.ErrNoPlatform)
+			out.Missing(f.ID, f.Modules(), sources.ErrNoPlatform, "%s  %s", f.ID, sources.ErrNoPlatform)
 		}
 	}
-	out.AtLast(func() {
-		switch {
-		case out.JSON:
-			out.Object("summary", sum)
-		case len(all) > 0:
-			out.Say("%s", sum.text(out))
-		}
-	})
+	return sum
 }
+
+// empty reports whether nothing was tried: there was nothing to do, or the errors say why.
+func (s fillSummary) empty() bool { return s.tried == 0 }
 
 // add counts a package that the store has now, or would have.
 func (s *fillSummary) add(got installer.Outcome) {
@@ -198,9 +244,9 @@ func (s fillSummary) text(out *ui.Output) string {
 }
 
 // runMirror is run for a mirror, which it closes. The mirror's index is brought up to
-// date whatever failed.
-func (f *filling) runMirror(ctx context.Context, b *builder.Builder) error {
-	err := f.run(ctx, func(s *supply) (destination, error) {
+// date whatever failed. Tell writes what it came to.
+func (f *filling) runMirror(ctx context.Context, b *builder.Builder, tell func(fillSummary) error) error {
+	sum, err := f.run(ctx, func(s *supply) (destination, error) {
 		return destination{Store: b, memory: s.memory(), nearby: s.nearby(), had: alreadyThere}, nil
 	}, func(ctx context.Context) error {
 		if f.flags.dryRun {
@@ -208,7 +254,7 @@ func (f *filling) runMirror(ctx context.Context, b *builder.Builder) error {
 		}
 		return b.Finish(ctx)
 	})
-	return errors.Join(err, b.Close())
+	return errors.Join(err, tell(sum), b.Close())
 }
 
 // alreadyThere is how packages are shown that a mirror had before.

@@ -2,8 +2,6 @@ package main
 
 import (
 	"bytes"
-	"encoding/json"
-	"slices"
 	"strings"
 	"testing"
 	"unicode/utf8"
@@ -58,14 +56,11 @@ func TestCommandsHaveExamples(t *testing.T) {
 
 // With --json, help and version are JSON too.
 func TestHelpInJSON(t *testing.T) {
+	schema, err := readSchema("../../docs/json.schema.json")
+	sourcetest.Check(t, err)
 	for _, name := range append([]string{"", "install", "cache prune", "mirror"}, topicNames()...) {
 		text := helpOf(t, name+" --json")
-		for line := range strings.Lines(text) {
-			var object struct{ Type string }
-			sourcetest.Check(t, json.Unmarshal([]byte(line), &object))
-			known := slices.Contains([]string{"help", "topic", "flags", "exit_status", "config_file", "config_variable"}, object.Type)
-			sourcetest.Expect(t, known, "help %s: %s", name, line)
-		}
+		sourcetest.EqualSlices(t, schema.output([]byte(text)), nil, "help "+name)
 	}
 	for _, args := range []string{"--json", "install --help --json", "--json version", "--version --json"} {
 		var stdout, stderr bytes.Buffer

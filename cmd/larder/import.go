@@ -52,6 +52,8 @@ type importing struct {
 
 	mirror *fsmirror.Mirror // what was there before; nil if there was no directory
 	store  *builder.Builder // nil with --dry-run
+	sum    importCounts
+	rows   []ui.Row // of packages
 }
 
 // importAll finds all providers below the paths before it imports any: what is refused,
@@ -68,11 +70,14 @@ func importAll(c *cli.Context, out *ui.Output) error {
 	if err := im.apart(found.Candidates); err != nil {
 		return err
 	}
+	im.sum = importCounts{Skipped: len(found.Passed), Failed: len(found.Problems), DryRun: im.flags.dryRun}
 	im.passed(found.Passed)
 	if len(found.Candidates) == 0 && len(found.Problems) == 0 {
 		return errors.New("nothing there looks like a provider")
 	}
 	there, err := im.importFound(c.Context, found.Candidates)
+	im.sum.Failed += len(sources.Errors(err))
+	im.showFound()
 	if len(there) > 0 {
 		im.advise(there)
 	}
@@ -265,11 +270,57 @@ func (im *importing) told(c legacy.Candidate, how installer.How, s sources.Store
 		PackageID: ui.InJSON(c.ID), How: string(how), Verdict: s.Verdict.String(), Kind: string(c.Kind), Path: c.Path, Within: c.Within,
 		Inferred: ui.PackageID(c.Inferred), Place: s.Dir, H1: string(s.H1),
 	}
-	im.out.Result("imported", p, "%s  %s, %s, from %s (address from %s, version from %s, platform from %s)",
-		c.ID, how, s.Verdict, im.out.Shorten(c.Where()), p.Inferred.Provider, p.Inferred.Version, p.Inferred.Platform)
+	mark := ui.Span{Text: " +", Paint: ui.Added}
+	switch how {
+	case alreadyThere:
+		im.sum.There++
+		mark = ui.Span{Text: "  "}
+	case replaced, wouldCompare:
+		mark = ui.Span{Text: " ~", Paint: ui.Changed}
+		fallthrough
+	default:
+		im.sum.Packages++
+	}
+	if how == alreadyThere && !im.out.JSON && im.out.Level != ui.Verbose {
+		return
+	}
+	im.rows = append(im.rows, ui.Row{Value: p, Cells: []ui.Span{
+		mark, {Text: im.out.Name(c.ID.Provider), Paint: ui.Bold}, {Text: c.ID.Version.String()}, {Text: c.ID.Platform.String()},
+		{Text: s.Verdict.String()}, {Text: "from " + im.out.Shorten(c.Where()), Paint: ui.Faint},
+		{Text: fmt.Sprintf("(address from %s, version from %s, platform from %s)", p.Inferred.Provider, p.Inferred.Version, p.Inferred.Platform), Paint: ui.Faint},
+	}})
 }
 
-// passed tells what was passed over.
+// importCounts are what an import came to, in JSON.
+type importCounts struct {
+	Packages int  `json:"packages"` // that were imported or replaced, or would be
+	There    int  `json:"already_there"`
+	Skipped  int  `json:"skipped"` // files and directories that are no providers
+	Failed   int  `json:"failed"`
+	DryRun   bool `json:"dry_run,omitempty"`
+}
+
+// showFound writes what became of the packages, and the sum of it.
+func (im *importing) showFound() {
+	im.out.Grid("imported", []ui.Column{{}, {Shorten: true}, {}, {Drop: 1}, {Drop: 2}, {Drop: 3}, {Drop: 4}}, im.rows)
+	im.out.Summary(im.sum)
+	text := "Imported "
+	if im.sum.DryRun {
+		text = "Would import "
+	}
+	text += ui.Count(im.sum.Packages, "package") + there(im.sum.There)
+	if im.sum.Skipped > 0 {
+		text += fmt.Sprintf("; %d skipped", im.sum.Skipped)
+	}
+	if im.sum.Failed > 0 {
+		text += fmt.Sprintf("; %d failed", im.sum.Failed)
+	}
+	if im.sum.Packages+im.sum.There > 0 { // else the errors say it all
+		im.out.Conclude("%s", text)
+	}
+}
+
+// passed says what was skipped.
 func (im *importing) passed(all []legacy.Passed) {
 	const most = 50 // those beyond are of the same sort, as a rule
 	for i, p := range all {
@@ -284,6 +335,6 @@ func (im *importing) passed(all []legacy.Passed) {
 		}
 	}
 	if more := len(all) - most; more > 0 {
-		im.out.Say("and %d more are passed over", more)
+		im.out.Say("and %d more skipped", more)
 	}
 }

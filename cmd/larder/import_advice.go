@@ -6,7 +6,6 @@ import (
 	"slices"
 	"strings"
 
-	"github.com/larder-cli/larder/cliconfig"
 	"github.com/larder-cli/larder/fsmirror/legacy"
 	"github.com/larder-cli/larder/sources"
 )
@@ -23,7 +22,7 @@ func (im *importing) advise(there []legacy.Candidate) {
 	if im.implies() {
 		for _, p := range providers {
 			if im.published(p) {
-				im.out.Warn("engines search %s without being told, and ask no registry any more for %s", im.to, p)
+				im.out.Warn("%s: engines search %s by default, and no longer query a registry for this provider", p, im.to)
 			}
 		}
 	}
@@ -31,13 +30,13 @@ func (im *importing) advise(there []legacy.Candidate) {
 		return
 	}
 	lines := requiredProviders(there)
-	if !im.implies() && !im.configured() {
+	if !im.searches(im.to) {
 		lines = append(append(lines, ""), im.configuring(providers)...)
 	}
 	if moved := im.moving(there); len(moved) > 0 {
 		lines = append(append(lines, "", "# once for each state of Terraform 0.12 that has them"), moved...)
 	}
-	im.out.Copyable(lines)
+	im.out.AtLast(func() { im.out.Copyable(lines) })
 }
 
 // published reports whether it is likely that a registry has the provider too.
@@ -47,20 +46,9 @@ func (im *importing) published(p sources.Provider) bool {
 
 // implies reports whether engines search the mirror without being told.
 func (im *importing) implies() bool {
-	return im.config.Implied && slices.ContainsFunc(im.config.ImpliedDirs(), im.isMirror)
-}
-
-// configured reports whether the CLI configuration names the mirror.
-func (im *importing) configured() bool {
-	return slices.ContainsFunc(im.config.Methods, func(m cliconfig.Method) bool {
-		return m.Kind == cliconfig.FilesystemMirror && im.isMirror(m.Path)
+	return im.config.Implied && slices.ContainsFunc(im.config.ImpliedDirs(), func(dir string) bool {
+		return resolve(absolute(im.dir, dir)) == resolve(filepath.Clean(im.to))
 	})
-}
-
-// isMirror reports whether a directory of the configuration is the mirror, by whatever
-// links.
-func (im *importing) isMirror(dir string) bool {
-	return resolve(absolute(im.dir, dir)) == resolve(filepath.Clean(im.to))
 }
 
 // requiredProviders is what modules that use the providers say.
@@ -75,27 +63,31 @@ func requiredProviders(there []legacy.Candidate) []string {
 	return append(lines, "  }", "}")
 }
 
-// configuring is what the CLI configuration says so that the mirror is searched,
-// and hosts that are none are not asked.
+// configuring is the CLI configuration by which engines take the providers from the mirror.
+// It names each of them: a pattern for a whole host would take all other providers of that
+// host away from its registry. Those that a registry may have too are not excluded there.
 func (im *importing) configuring(providers []sources.Provider) []string {
 	var include, exclude []string
 	for _, p := range providers {
-		pattern := fmt.Sprintf("%q", string(p.Host)+"/*/*")
-		if im.published(p) {
-			include = append(include, fmt.Sprintf("%q", p))
-		} else if !slices.Contains(include, pattern) {
-			include, exclude = append(include, pattern), append(exclude, pattern)
+		name := fmt.Sprintf("%q", p)
+		include = append(include, name)
+		if !im.published(p) {
+			exclude = append(exclude, name)
 		}
+	}
+	path, err := hclPath(im.to)
+	if err != nil {
+		return nil
 	}
 	lines := []string{
 		"# in the CLI configuration", "provider_installation {", "  filesystem_mirror {",
-		fmt.Sprintf("    path    = %q", im.to), fmt.Sprintf("    include = [%s]", strings.Join(include, ", ")),
-		"  }", "  direct {",
+		"    path    = " + path, fmt.Sprintf("    include = [%s]", strings.Join(include, ", ")),
+		"  }",
 	}
-	if len(exclude) > 0 {
-		lines = append(lines, fmt.Sprintf("    exclude = [%s]", strings.Join(exclude, ", ")))
+	if len(exclude) == 0 {
+		return append(lines, "  direct {}", "}")
 	}
-	return append(lines, "  }", "}")
+	return append(lines, "  direct {", fmt.Sprintf("    exclude = [%s]", strings.Join(exclude, ", ")), "  }", "}")
 }
 
 // moving are the commands that make states know providers by their addresses.

@@ -114,7 +114,7 @@ func (t *installTally) count(p installer.Outcome) {
 func (t *installTally) show(out *ui.Output, flags globals) {
 	t.DryRun = flags.dryRun
 	if out.JSON {
-		out.Object("summary", t)
+		out.Summary(t)
 		return
 	}
 	var texts []string

@@ -52,11 +52,13 @@ type locking struct {
 	lockers memo[string, *installer.Locker] // by what they are supplied by
 
 	mu       sync.Mutex
-	scratch  *disk.Scratch      // for what no cache can take; nil until it is needed
-	said     map[string]bool    // events
-	required map[string]bool    // which of only are
-	others   []sources.Provider // that are required and not named
+	scratch  *disk.Scratch               // for what no cache can take; nil until it is needed
+	said     map[string]bool             // events
+	required map[string]bool             // which of only are
+	others   []sources.Provider          // that are required and not named
+	modules  map[sources.Provider]string // the first root module that requires it
 	tally    tally
+	changes  []ui.Row
 	unknown  []unknownHash // in all lock files
 }
 
@@ -65,7 +67,7 @@ type locking struct {
 func lock(c *cli.Context, out *ui.Output) (err error) {
 	l := &locking{
 		keep: c.Bool("keep"), check: c.Bool("check"), strict: c.Bool("strict"),
-		dropUnknown: c.Bool("drop-unknown"), said: map[string]bool{}, required: map[string]bool{},
+		dropUnknown: c.Bool("drop-unknown"), said: map[string]bool{}, required: map[string]bool{}, modules: map[sources.Provider]string{},
 	}
 	if err := exclusive(c, "check", "dry-run", "drop-unknown"); err != nil {
 		return err
@@ -80,9 +82,14 @@ func lock(c *cli.Context, out *ui.Output) (err error) {
 		return err
 	}
 	defer l.closeScratch()
+	l.tally.Platforms = sources.Texts(thisIfNone(l.flags.platforms))
+	l.tally.Check, l.tally.DryRun = l.check, l.flags.dryRun
 	failed := l.each(c.Context, l.at)
 	found := l.sum()
-	if failed != nil { // what was found is told, and is not all there is to find
+	if failed != nil { // what was found is shown, and may not be all there is
+		if found != nil {
+			out.Say("%v", found)
+		}
 		return failed
 	}
 	return errors.Join(l.notRequired(), found)
@@ -110,6 +117,9 @@ func (l *locking) take(args []string) error {
 // at locks for the root module in dir.
 func (l *locking) at(ctx context.Context, dir string, out *ui.Output) (show func(), err error) {
 	m := &lockedModule{out: out, file: filepath.Join(dir, lockfile.Name), check: l.check, dryRun: l.flags.dryRun}
+	if l.flags.recursive {
+		m.module = l.relative(dir)
+	}
 	err = l.lock(ctx, dir, m)
 	if l.check && isFinding(err) {
 		m.wrong, err = err, nil
@@ -118,9 +128,22 @@ func (l *locking) at(ctx context.Context, dir string, out *ui.Output) (show func
 	defer l.mu.Unlock()
 	if err == nil {
 		l.tally.add(m)
+	} else {
+		l.tally.Failed++
 	}
 	l.unknown = append(l.unknown, m.unknown()...)
-	return func() { m.show(ctx) }, err
+	return func() {
+		m.show(ctx)
+		l.changes = append(l.changes, m.rows(out.Level == ui.Verbose)...)
+	}, err
+}
+
+// relative is the path of a root module as seen from the working directory.
+func (l *locking) relative(dir string) string {
+	if relative, err := filepath.Rel(l.dir, dir); err == nil {
+		return relative
+	}
+	return dir
 }
 
 // isFinding reports whether err says no more than that a lock file is wrong.
@@ -145,6 +168,7 @@ func (l *locking) lock(ctx context.Context, dir string, locked *lockedModule) er
 		return err
 	}
 	l.choose(root, m.config.Engine)
+	l.note(dir, root)
 	if !l.flags.recursive && len(l.roots) < 2 { // else another root module may require what is named
 		if err := l.notRequired(); err != nil {
 			return err
@@ -187,6 +211,20 @@ func (l *locking) choose(root *installer.Root, engine sources.Engine) {
 		}
 		return len(named[r.Provider]) == 0
 	})
+}
+
+// note notes what a root module requires, so that events can name it.
+func (l *locking) note(dir string, root *installer.Root) {
+	if !l.flags.recursive {
+		return
+	}
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	for _, r := range root.Requirements {
+		if _, known := l.modules[r.Provider]; !known {
+			l.modules[r.Provider] = l.relative(dir)
+		}
+	}
 }
 
 // notRequired complains of providers that are named, and that no root module so
@@ -240,7 +278,19 @@ func (l *locking) report(e acquire.Event) {
 			return
 		}
 	}
-	l.out.Event(e)
+	out := l.out
+	if module := l.moduleOf(e); module != "" {
+		out = out.About([]string{module})
+	}
+	out.Event(e)
+}
+
+// moduleOf is the root module that an event is about. If several root modules require a
+// provider, it is the first of them to do so.
+func (l *locking) moduleOf(e acquire.Event) string {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.modules[e.Package.Provider]
 }
 
 // lockStore is the plugin cache, or if that can take nothing a directory for a
@@ -292,25 +342,48 @@ func (l *locking) closeScratch() {
 	}
 }
 
-// sum says what was done in all.
+// sum writes what was done in all, and returns the problems that a check has found.
 func (l *locking) sum() error {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	if !l.out.JSON {
 		l.warnUnknown()
+		l.showChanges()
 	}
-	if l.tally.modules > 0 {
-		l.out.Say("%s", l.tally.String())
+	if l.check {
+		l.tally.Problems = l.tally.missing + l.tally.Unknown
 	}
-	switch {
-	case !l.check:
-	case l.tally.unknown > 0:
-		return l.problemsFound(l.tally.unknown + l.tally.missing)
-	case l.tally.incomplete > 0:
-		err := fmt.Errorf("%s, %d of them incomplete or wrong", ui.Count(l.tally.modules, "lock file"), l.tally.incomplete)
-		return foundError{sources.WithHint(err, completeHint)}
+	l.out.Summary(&l.tally)
+	if l.tally.Modules+l.tally.Failed == 0 {
+		if l.check {
+			return errors.New("no lock file was checked")
+		}
+		return nil
+	}
+	if l.tally.Problems > 0 {
+		return l.problemsFound()
+	}
+	if l.tally.Failed == 0 || l.flags.recursive {
+		l.out.Conclude("%s", l.tally.text(l.out))
+	}
+	if l.check && len(l.flags.platforms) == 0 && l.tally.Failed == 0 {
+		l.out.AtLast(func() { l.out.Hint("--platform OS_ARCH checks other platforms, too") })
 	}
 	return nil
+}
+
+// showChanges writes a line for each provider whose block has changed, or would. The
+// standard output of a dry run is a patch, so there it goes to standard error.
+func (l *locking) showChanges() {
+	columns := changeColumns
+	if l.check {
+		columns = problemColumns
+	}
+	if l.flags.dryRun {
+		l.out.Tell(columns, l.changes)
+		return
+	}
+	l.out.Grid("change", columns, l.changes)
 }
 
 // completeHint says how to complete lock files that a check found incomplete.

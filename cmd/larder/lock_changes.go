@@ -21,6 +21,7 @@ import (
 type lockedModule struct {
 	out           *ui.Output
 	file          string // the lock file's path
+	module        string // the root module's, with --recursive
 	check, dryRun bool
 	engine        sources.Engine
 
@@ -34,7 +35,8 @@ func (m *lockedModule) incomplete() bool {
 	return m.wrong != nil || m.result != nil && !m.result.Lock.None()
 }
 
-// show shows what is different in the lock file, or would be.
+// show shows what is different in the lock file, or would be. Without --json the changes
+// themselves are rows of a table for all root modules, which [locking.sum] writes.
 func (m *lockedModule) show(ctx context.Context) {
 	m.out.Fail(ctx, m.wrong)
 	m.showUnknown()
@@ -45,22 +47,78 @@ func (m *lockedModule) show(ctx context.Context) {
 		if m.out.JSON {
 			m.out.Object("package", ui.OutcomeInJSON(p))
 		} else {
-			m.out.Detail("%s: %s", p.Package.ID, ui.OutcomeText(p))
+			m.out.Detail("%s: %s", m.out.Package(p.Package.ID), ui.OutcomeText(p))
 		}
 	}
 	for _, c := range m.changes() {
-		if m.dryRun && !m.out.JSON {
-			m.out.Say("%s", c.text(false))
-			continue
+		if m.out.JSON {
+			m.out.Object("change", c.inJSON())
 		}
-		m.out.Result("change", c.inJSON(), "%s", c.text(m.check))
 	}
 	if m.dryRun && !m.result.Lock.None() {
 		m.showDiff()
 	}
-	if m.result.Lock.Written {
+	if m.result.Lock.Written && m.out.JSON {
 		m.out.LockFile(m.result.Lock)
 	}
+}
+
+// rows are the changes as rows of a table; in a check, the problems by line.
+func (m *lockedModule) rows(detailed bool) []ui.Row {
+	if m.result == nil {
+		return nil
+	}
+	lines := map[int][]ui.Row{}
+	for _, c := range m.changes() {
+		line := 0
+		if m.check {
+			line = m.before.Block(c.now.Provider)
+		}
+		lines[line] = append(lines[line], m.row(c, detailed))
+	}
+	for _, u := range m.unknown() {
+		if u.problem() {
+			lines[u.Line] = append(lines[u.Line], m.problem(u.Line, u.Provider, u.Version, u.text()))
+		}
+	}
+	var rows []ui.Row
+	for _, line := range slices.Sorted(maps.Keys(lines)) {
+		rows = append(rows, lines[line]...)
+	}
+	return rows
+}
+
+// problem is something wrong in the lock file as a row of a table. The place is written
+// as compilers write it, so that editors can jump there.
+func (m *lockedModule) problem(line int, p sources.Provider, v sources.Version, text string) ui.Row {
+	place := m.out.ShortenHere(m.file)
+	if line > 0 {
+		place += fmt.Sprintf(":%d", line)
+	}
+	return ui.Row{Cells: []ui.Span{{Text: place}, {Text: m.out.Name(p) + " " + v.String(), Paint: ui.Bold}, {Text: text}}}
+}
+
+// changeColumns are the columns of a change, and problemColumns those of a problem.
+var (
+	changeColumns  = []ui.Column{{}, {Shorten: true}, {Shorten: true}, {}, {}}
+	problemColumns = []ui.Column{{}, {}, {}}
+)
+
+// row is a change as a row of a table: what was done or, in a check, what is missing.
+func (m *lockedModule) row(c lockChange, detailed bool) ui.Row {
+	name, version := m.out.Name(c.now.Provider), c.now.Version.String()
+	if m.check {
+		return m.problem(m.before.Block(c.now.Provider), c.now.Provider, c.now.Version, strings.Join(c.problems(), ", "))
+	}
+	mark := ui.Span{Text: " ~", Paint: ui.Changed}
+	switch c.was.Version {
+	case sources.Version{}:
+		mark = ui.Span{Text: " +", Paint: ui.Added}
+	case c.now.Version:
+	default:
+		version = c.was.Version.String() + " → " + version
+	}
+	return ui.Row{Cells: []ui.Span{mark, {Text: m.module}, {Text: name, Paint: ui.Bold}, {Text: version}, {Text: c.text(detailed)}}}
 }
 
 // showDiff shows how the lock file would change, in a form that can be applied.
@@ -133,68 +191,78 @@ func (m *lockedModule) packageOf(p sources.Provider, h sources.Hash) *installer.
 	return &m.result.Packages[i]
 }
 
-// text tells of the change in a line: what was done or, if that is only found
-// out, what is missing.
-func (c lockChange) text(missing bool) string {
-	say := func(done, found string) string {
-		if missing {
-			return found
-		}
-		return done
-	}
+// text is how the hashes and constraints have changed: "+1 h1, +4 zh". In detail, it has
+// the platforms of the hashes.
+func (c lockChange) text(detailed bool) string {
 	var parts []string
-	switch {
-	case c.was.Version == (sources.Version{}):
-		parts = append(parts, say("new", "not locked"))
-	case c.was.Version != c.now.Version:
-		parts = append(parts, say("was ", "locked is ")+c.was.Version.String())
+	for _, scheme := range []string{sources.H1, sources.ZH} {
+		if n, of := c.addedOf(scheme); n > 0 {
+			part := fmt.Sprintf("+%d %s", n, scheme)
+			if detailed && len(of) > 0 {
+				part += " (" + strings.Join(of, ", ") + ")"
+			}
+			parts = append(parts, part)
+		}
 	}
-	for _, hashes := range c.addedByKind() {
-		parts = append(parts, say("+ ", "lacks ")+hashes)
-	}
-	if c.was.Version == c.now.Version && len(c.removed) > 0 {
+	if c.was.Version == c.now.Version {
 		parts = append(parts, removedByKind(c.removed)...)
 	}
-	if c.was.Version == c.now.Version && c.was.Constraints.String() != c.now.Constraints.String() {
-		parts = append(parts, fmt.Sprintf(say("constraints now %q", "constraints are not %q"), c.now.Constraints))
+	if constraints := c.now.Constraints.String(); c.constrained() {
+		parts = append(parts, fmt.Sprintf("constraints %q", constraints))
 	}
 	if len(parts) == 0 {
-		parts = append(parts, say("put in order", "not in order"))
+		parts = append(parts, "reordered")
 	}
-	return fmt.Sprintf("%s %s: %s", c.now.Provider, c.now.Version, strings.Join(parts, ", "))
+	return strings.Join(parts, ", ")
 }
 
-// addedByKind says which hashes are new: h1: hashes of the requested platforms and of
-// others, and zh: hashes of archives.
-func (c lockChange) addedByKind() []string {
-	var own, stated []string
-	archives, others := 0, 0
+// problems are what the lock file lacks, as a check reports it.
+func (c lockChange) problems() []string {
+	var parts []string
+	switch c.was.Version {
+	case sources.Version{}:
+		return []string{"not locked"}
+	case c.now.Version:
+	default:
+		return []string{"locked is " + c.was.Version.String()}
+	}
+	n, of := c.addedOf(sources.H1)
+	if len(of) > 0 {
+		parts = append(parts, "no hash for "+ui.List("and", of))
+	} else if n > 0 {
+		parts = append(parts, fmt.Sprintf("%s of other platforms missing", hashes(n, sources.H1)))
+	}
+	if n, _ := c.addedOf(sources.ZH); n > 0 {
+		parts = append(parts, hashes(n, sources.ZH)+" missing")
+	}
+	if c.constrained() {
+		parts = append(parts, fmt.Sprintf("constraints differ from %q", c.now.Constraints))
+	}
+	if len(parts) == 0 {
+		parts = append(parts, "hashes out of order")
+	}
+	return parts
+}
+
+// constrained reports whether the constraints of a locked version have changed.
+func (c lockChange) constrained() bool {
+	return c.was.Version == c.now.Version && c.was.Constraints.String() != c.now.Constraints.String()
+}
+
+// addedOf counts the new hashes of a scheme, and lists the platforms of those whose
+// package is known.
+func (c lockChange) addedOf(scheme string) (n int, platforms []string) {
 	for _, h := range c.added {
-		switch {
-		case h.Scheme() == sources.ZH:
-			archives++
-		case h.of == nil:
-			others++
-		case h.of.How == installer.Stated:
-			stated = append(stated, h.of.Package.ID.Platform.String())
-		default:
-			own = append(own, h.of.Package.ID.Platform.String())
+		if h.Scheme() != scheme {
+			continue
+		}
+		n++
+		if h.of != nil && scheme == sources.H1 {
+			platforms = append(platforms, h.of.Package.ID.Platform.String())
 		}
 	}
-	var kinds []string
-	if len(own) > 0 {
-		kinds = append(kinds, sources.H1+": of "+sorted(own))
-	}
-	if len(stated) > 0 {
-		kinds = append(kinds, sources.H1+": of "+sorted(stated)+" as stated by the registry")
-	}
-	if others > 0 {
-		kinds = append(kinds, fmt.Sprintf("%d %s: of other platforms", others, sources.H1))
-	}
-	if archives > 0 {
-		kinds = append(kinds, fmt.Sprintf("%d %s:", archives, sources.ZH))
-	}
-	return kinds
+	slices.Sort(platforms)
+	return n, slices.Compact(platforms)
 }
 
 // removedByKind counts the hashes that were removed, by scheme.
@@ -205,13 +273,10 @@ func removedByKind(hashes []sources.Hash) []string {
 	}
 	var kinds []string
 	for _, scheme := range slices.Sorted(maps.Keys(n)) {
-		kinds = append(kinds, fmt.Sprintf("- %d %s:", n[scheme], scheme))
+		kinds = append(kinds, fmt.Sprintf("-%d %s", n[scheme], scheme))
 	}
 	return kinds
 }
-
-// sorted lists names in a sentence, in order.
-func sorted(names []string) string { return ui.List("and", slices.Sorted(slices.Values(names))) }
 
 // changeInJSON is a change for programs.
 type changeInJSON struct {
@@ -249,14 +314,23 @@ func (c lockChange) inJSON() changeInJSON {
 	return told
 }
 
-// A tally is what has come of several root modules.
+// A tally is what has come of several root modules. It is also the summary in JSON.
 type tally struct {
-	modules    int // that were found out about
-	incomplete int
-	missing    int // providers that lack something or are wrong
-	unknown    int // hashes that nothing covers; a check fails because of them
-	unchecked  int // hashes that may belong to a platform that was not examined
-	packages   map[sources.PackageID]installer.How
+	Modules    int      `json:"root_modules"` // that were looked at
+	Incomplete int      `json:"incomplete"`   // lock files that had to be completed, or have to be
+	Failed     int      `json:"failed"`       // root modules
+	Problems   int      `json:"problems,omitempty"`
+	Unknown    int      `json:"unknown_hashes,omitempty"`   // that nothing covers
+	Unchecked  int      `json:"unchecked_hashes,omitempty"` // that may belong to a platform that was not examined
+	Platforms  []string `json:"platforms"`
+	Packages   int      `json:"packages"` // whose hashes were needed
+	Fetched    int      `json:"fetched"`
+	Bytes      int64    `json:"bytes"`
+	DryRun     bool     `json:"dry_run,omitempty"`
+	Check      bool     `json:"check,omitempty"`
+
+	missing  int // providers that lack something or are wrong
+	packages map[sources.PackageID]bool
 }
 
 // add counts a root module. The caller holds the lock of the tally.
@@ -264,12 +338,9 @@ func (t *tally) add(m *lockedModule) {
 	if m.before == nil {
 		return // there is nothing to be locked
 	}
-	t.modules++
+	t.Modules++
 	if m.incomplete() {
-		t.incomplete++
-	}
-	if t.packages == nil {
-		t.packages = map[sources.PackageID]installer.How{}
+		t.Incomplete++
 	}
 	if m.wrong != nil {
 		t.missing += len(sources.Errors(m.wrong))
@@ -279,38 +350,73 @@ func (t *tally) add(m *lockedModule) {
 		switch {
 		case u.Refused: // which counts as what is wrong
 		case u.Maybe:
-			t.unchecked++
+			t.Unchecked++
 		default:
-			t.unknown++
+			t.Unknown++
 		}
 	}
 	for _, p := range slices.Concat(m.result.Packages, m.result.Examined) {
-		t.packages[p.Package.ID] = p.How
+		if t.packages == nil {
+			t.packages = map[sources.PackageID]bool{}
+		}
+		if t.packages[p.Package.ID] {
+			continue
+		}
+		t.packages[p.Package.ID] = true
+		t.Packages++
+		if p.How == installer.Fetched {
+			t.Fetched++
+			t.Bytes += p.Size
+		}
 	}
 }
 
-// String tells where the hashes of the packages came from.
-func (t *tally) String() string {
-	n := map[installer.How]int{}
-	for _, how := range t.packages {
-		n[how]++
-	}
+// text is the summary of what was done.
+func (t *tally) text(out *ui.Output) string {
+	files := ui.Count(t.Modules+t.Failed, "lock file")
+	complete := t.Modules - t.Incomplete
 	var parts []string
-	for _, how := range []installer.How{installer.Fetched, installer.Remembered, installer.Stated} {
-		if n[how] > 0 {
-			parts = append(parts, fmt.Sprintf("%d %s", n[how], how))
+	switch {
+	case t.Check:
+		if t.Failed > 0 {
+			files = fmt.Sprintf("%d of %s", t.Modules, files)
+		}
+		parts = append(parts, fmt.Sprintf("Checked %s for %s", files, ui.List("and", t.Platforms)))
+		if t.Incomplete+t.Unknown+t.Failed == 0 {
+			parts[0] += ": complete"
+		}
+	case t.Incomplete+t.Failed == 0:
+		return fmt.Sprintf("%s complete for %s (%s)", files, ui.Count(len(t.Platforms), "platform"), ui.Took(out.Elapsed()))
+	default:
+		did, was := "Completed", "was"
+		if t.DryRun {
+			did, was = "Would complete", "is"
+		}
+		if complete > 1 {
+			was = map[string]string{"was": "were", "is": "are"}[was]
+		}
+		if complete+t.Failed > 0 {
+			files = fmt.Sprintf("%d of %s", t.Incomplete, files)
+		}
+		parts = append(parts, fmt.Sprintf("%s %s for %s", did, files, ui.Count(len(t.Platforms), "platform")))
+		if complete > 0 {
+			parts = append(parts, fmt.Sprintf("%d %s complete", complete, was))
 		}
 	}
-	text := fmt.Sprintf("%s, %d incomplete", ui.Count(t.modules, "lock file"), t.incomplete)
-	if t.unknown > 0 {
-		text += ", " + hashes(t.unknown, "unknown")
+	if t.Failed > 0 {
+		parts = append(parts, fmt.Sprintf("%d failed", t.Failed))
 	}
-	if t.unchecked > 0 {
-		text += ", " + hashes(t.unchecked, "unchecked")
+	if t.Unchecked > 0 {
+		parts = append(parts, hashes(t.Unchecked, "unchecked"))
 	}
-	text += "; " + ui.Count(len(t.packages), "package")
-	if len(parts) > 0 {
-		text += ": " + strings.Join(parts, ", ")
+	if t.Unknown > 0 && !t.Check {
+		parts = append(parts, hashes(t.Unknown, "unknown"))
 	}
-	return text
+	switch {
+	case t.Bytes > 0:
+		parts = append(parts, ui.Count(t.Fetched, "package")+", "+ui.Fetched(t.Bytes, out.Elapsed()))
+	case t.Fetched > 0: // from a directory
+		parts = append(parts, ui.Count(t.Fetched, "package")+" read")
+	}
+	return strings.Join(parts, "; ")
 }

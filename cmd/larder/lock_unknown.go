@@ -74,16 +74,11 @@ func (m *lockedModule) unknown() []unknownHash {
 	return all
 }
 
-// showUnknown shows the hashes that a check fails because of, a line each. As
-// JSON, it shows the others too.
+// showUnknown writes the hashes that nothing covers as JSON.
 func (m *lockedModule) showUnknown() {
-	for _, u := range m.unknown() {
-		switch {
-		case m.out.JSON:
+	if m.out.JSON {
+		for _, u := range m.unknown() {
 			m.out.Object("unknown_hash", u.inJSON())
-		case u.problem():
-			line := fmt.Sprintf("%s  %s  %s", u.place(), u.version(), u.text())
-			m.out.Print(m.out.ShortenHere(line) + "\n")
 		}
 	}
 }
@@ -127,7 +122,7 @@ func (l *locking) warnUnknown() {
 		l.out.Warn("%s", warning)
 	}
 	for _, hint := range hints.list(l.strict) {
-		l.out.Say("hint: %s", hint)
+		l.out.Hint("%s", hint)
 	}
 }
 
@@ -187,12 +182,15 @@ func hashes(n int, kind string) string {
 	return fmt.Sprintf("%d %s hashes", n, kind)
 }
 
-// problemsFound is the error of a check that found n problems, unknown hashes
-// among them.
-func (l *locking) problemsFound(n int) error {
-	err := fmt.Errorf("%s in %s", ui.Count(n, "problem"), ui.Count(l.tally.modules, "lock file"))
-	if l.tally.incomplete > 0 {
+// problemsFound is the error of a check that found problems.
+func (l *locking) problemsFound() error {
+	t := &l.tally
+	err := fmt.Errorf("%s in %s, checked for %s", ui.Count(t.Problems, "problem"), ui.Count(t.Modules, "lock file"), ui.List("and", t.Platforms))
+	if t.Incomplete > 0 {
 		err = sources.WithHint(err, completeHint)
 	}
-	return foundError{sources.WithHint(err, "%s", removeHint(l.strict))}
+	if t.Unknown > 0 {
+		err = sources.WithHint(err, "%s", removeHint(l.strict))
+	}
+	return foundError{err}
 }

@@ -56,10 +56,13 @@ func limitMemory() {
 	}
 }
 
-func main() {
+func main() { os.Exit(start(os.Stdout, os.Stderr)) }
+
+// start runs the command line of this process, and returns its exit status.
+func start(stdout, stderr io.Writer) int {
 	limitMemory()
 	log.SetOutput(io.Discard) // net/http logs servers that send more than their answer
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
 	defer stop()
-	os.Exit(run(ctx, os.Args, os.Stdout, os.Stderr))
+	return run(ctx, os.Args, stdout, stderr)
 }

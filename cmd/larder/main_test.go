@@ -3,6 +3,7 @@ package main
 import (
 	commandline "flag"
 	"os"
+	"slices"
 	"testing"
 	"time"
 
@@ -25,6 +26,9 @@ func TestMain(m *testing.M) {
 		if os.Getenv("LARDER_TEST_CLOCK") == "" {
 			start := time.Now()
 			ui.Clock = func() time.Time { return start } // or no output would be the same twice
+		}
+		if file := os.Getenv("LARDER_TEST_SCHEMA"); file != "" && slices.Contains(os.Args, "--json") {
+			os.Exit(startChecked(file))
 		}
 		main()
 	}})

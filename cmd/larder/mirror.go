@@ -92,15 +92,26 @@ func mirroredAs(e builder.Entry, by ui.Signature) mirrored {
 	return m
 }
 
+// mirrorColumns are the columns of mirrorRows.
+func mirrorColumns() []ui.Column {
+	return []ui.Column{
+		{Head: "PROVIDER", Shorten: true}, {Head: "VERSION"}, {Head: "PLATFORM", Drop: 1},
+		{Head: "SIZE", Right: true}, {Head: "ADDED", Drop: 3}, {Head: "VERIFIED AS", Drop: 2},
+	}
+}
+
 // mirrorRows are entries of a mirror as rows of a table.
-func mirrorRows(entries []builder.Entry) [][]string {
-	var rows [][]string
-	for _, e := range entries {
-		row := []string{e.ID.String(), ui.Size(e.Size), ui.Since(e.Since, time.Now()), e.Verdict.String()}
+func mirrorRows(out *ui.Output, entries []builder.Entry, value func(int, builder.Entry) any) []ui.Row {
+	rows := make([]ui.Row, len(entries))
+	for i, e := range entries {
+		verdict := e.Verdict.String()
 		if e.Unpacked {
-			row[3] += ", unpacked"
+			verdict += ", unpacked"
 		}
-		rows = append(rows, row)
+		rows[i] = ui.Row{Value: value(i, e), Cells: []ui.Span{
+			{Text: out.Name(e.ID.Provider), Paint: ui.Bold}, {Text: e.ID.Version.String()}, {Text: e.ID.Platform.String()},
+			{Text: ui.Size(e.Size)}, {Text: ui.Since(e.Since, time.Now()), Paint: ui.Faint}, {Text: verdict},
+		}}
 	}
 	return rows
 }

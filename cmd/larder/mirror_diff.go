@@ -92,8 +92,17 @@ func mirrorDiff(c *cli.Context, out *ui.Output) error {
 	for _, d := range differences {
 		out.Result("difference", d, "%s %s %s  %s", d.Provider, d.Version, d.about(), d.text())
 	}
-	out.Say("%s in the first, %s in the second", ui.Count(len(a.packages), "package"), ui.Count(len(b.packages), "package"))
-	return found(len(differences), "difference", "between the mirrors", "")
+	out.Summary(struct {
+		Differences int `json:"differences"`
+		First       int `json:"packages_first"`
+		Second      int `json:"packages_second"`
+	}{len(differences), len(a.packages), len(b.packages)})
+	between := fmt.Sprintf("between %s (%s) and %s (%s)",
+		c.Args().Get(0), ui.Count(len(a.packages), "package"), c.Args().Get(1), ui.Count(len(b.packages), "package"))
+	if len(differences) == 0 {
+		out.Say("No difference %s", between)
+	}
+	return found(len(differences), "difference", between, "")
 }
 
 // bothContents reads both mirrors, the directory first if the other is remote.

@@ -2,6 +2,7 @@ package main
 
 import (
 	"errors"
+	"fmt"
 
 	"github.com/urfave/cli/v2"
 
@@ -35,10 +36,14 @@ func mirrorIndex(c *cli.Context, out *ui.Output) error {
 		changes, leftOut, err = b.Index(c.Context)
 		return changes, err
 	})
+	sum := indexSummary{LeftOut: len(leftOut), DryRun: dry}
 	for _, change := range changes {
 		did := "written"
+		sum.Written++
 		if change.Removed {
 			did = "removed"
+			sum.Removed++
+			sum.Written--
 		}
 		if dry {
 			did = "would be " + did
@@ -49,8 +54,33 @@ func mirrorIndex(c *cli.Context, out *ui.Output) error {
 			DryRun bool   `json:"dry_run"`
 		}{change.Path, did, dry}, "%s: %s", change.Path, did)
 	}
-	if err == nil && len(changes) == 0 {
-		out.Say("nothing to do: the index says what is there")
+	out.Summary(sum)
+	if err == nil {
+		out.Conclude("%s", sum.text())
 	}
 	return errors.Join(append(leftOut, err, b.Close())...)
+}
+
+// indexSummary is what rebuilding an index came to, in JSON.
+type indexSummary struct {
+	Written int  `json:"written"`
+	Removed int  `json:"removed"`
+	LeftOut int  `json:"left_out"` // archives
+	DryRun  bool `json:"dry_run,omitempty"`
+}
+
+// text is the summary for people.
+func (s indexSummary) text() string {
+	text := "The index is up to date"
+	switch {
+	case s.Written+s.Removed == 0:
+	case s.DryRun:
+		text = fmt.Sprintf("Would write %s and remove %d", ui.Count(s.Written, "file"), s.Removed)
+	default:
+		text = fmt.Sprintf("Wrote %s, removed %d", ui.Count(s.Written, "file"), s.Removed)
+	}
+	if s.LeftOut > 0 {
+		text += fmt.Sprintf("; left out %s", ui.Count(s.LeftOut, "archive"))
+	}
+	return text
 }

@@ -43,14 +43,23 @@ func mirrorList(c *cli.Context, out *ui.Output) error {
 	unmatched(out, patterns, ids)
 	entries = slices.DeleteFunc(entries, func(e builder.Entry) bool { return !selected(patterns, e.ID) })
 	by := m.mirrorSigners(b, entries)
-	rows := mirrorRows(entries)
-	var size int64
+	rows := mirrorRows(out, entries, func(i int, e builder.Entry) any { return mirroredAs(e, by[i]) })
+	var total mirrorTotal
 	for i, e := range entries {
-		rows[i] = append(rows[i], by[i].Long())
-		size += e.Size
+		rows[i].Cells = append(rows[i].Cells, ui.Span{Text: by[i].Long(), Paint: ui.Faint})
+		total.packages++
+		total.size += e.Size
 	}
-	out.Table("mirrored", rows, func(i int) any { return mirroredAs(entries[i], by[i]) })
-	out.Say("%s in the mirror, %s", ui.Count(len(entries), "package"), ui.Size(size))
+	out.Grid("mirrored", append(mirrorColumns(), ui.Column{Drop: 4}), rows)
+	out.Summary(struct {
+		Packages int   `json:"packages"`
+		Size     int64 `json:"size"`
+	}{total.packages, total.size})
+	if total.packages == 0 {
+		out.Say("the mirror %s has no packages", absolute(m.dir, c.Args().First()))
+		return nil
+	}
+	out.Say("%s, %s", ui.Count(total.packages, "package"), ui.Size(total.size))
 	return nil
 }
 

@@ -63,19 +63,26 @@ func (m *rootModule) pruneMirror(c *cli.Context, b *builder.Builder, policy buil
 	if err != nil {
 		return err
 	}
+	sum := &mirrorPruneSummary{Locked: plan.Locked, Recent: plan.Recent, DryRun: c.Bool("dry-run")}
+	m.out.Summary(sum)
 	if !c.Bool("yes") {
 		m.mirrorRemovals(plan.Remove, !asks)
 	}
-	m.out.Say("%s to go, %s of %s; to stay: %d locked, %d within the limits",
-		ui.Count(len(plan.Remove), "package"), ui.Size(plan.Freed), ui.Size(plan.Size), plan.Locked, plan.Recent)
-	if c.Bool("dry-run") {
+	planned := fmt.Sprintf("%s, %s", ui.Count(len(plan.Remove), "package"), ui.Size(plan.Freed))
+	switch {
+	case len(plan.Remove) == 0:
+		m.out.Say("Nothing to remove%s", sum.kept())
+		if sum.DryRun {
+			return nil
+		}
+		return b.Complete(c.Context)
+	case sum.DryRun:
+		sum.Packages, sum.Freed = len(plan.Remove), plan.Freed
+		m.out.Say("Would remove %s%s", planned, sum.kept())
 		return nil
 	}
-	if len(plan.Remove) == 0 {
-		return b.Complete(c.Context)
-	}
 	if asks {
-		if yes, err := m.out.Ask(c.Context, "remove "+ui.Count(len(plan.Remove), "package")+"?"); err != nil || !yes {
+		if yes, err := m.out.Ask(c.Context, planned+". Remove them?"); err != nil || !yes {
 			return err
 		}
 	}
@@ -83,8 +90,41 @@ func (m *rootModule) pruneMirror(c *cli.Context, b *builder.Builder, policy buil
 	if !asks {
 		m.mirrorRemovals(gone, false)
 	}
-	m.out.Say("removed %s", ui.Count(len(gone), "package"))
+	sum.Packages, sum.Failed = len(gone), len(sources.Errors(err))
+	for _, e := range gone {
+		sum.Freed += e.Size
+	}
+	m.out.Conclude("Removed %s, %s%s", ui.Count(sum.Packages, "package"), ui.Size(sum.Freed), sum.kept())
 	return err
+}
+
+// mirrorPruneSummary is what pruning came to, in JSON.
+type mirrorPruneSummary struct {
+	Packages int   `json:"packages"` // that were removed, or would be
+	Freed    int64 `json:"freed"`
+	Locked   int   `json:"locked"`
+	Recent   int   `json:"recent"` // packages within the limits
+	Failed   int   `json:"failed"`
+	DryRun   bool  `json:"dry_run,omitempty"`
+}
+
+// kept says what stays, and what could not be removed.
+func (s *mirrorPruneSummary) kept() string {
+	var parts []string
+	if s.Locked > 0 {
+		parts = append(parts, fmt.Sprintf("%d locked", s.Locked))
+	}
+	if s.Recent > 0 {
+		parts = append(parts, fmt.Sprintf("%d within the limits", s.Recent))
+	}
+	text := ""
+	if len(parts) > 0 {
+		text = "; kept: " + strings.Join(parts, ", ")
+	}
+	if s.Failed > 0 {
+		text += fmt.Sprintf("; %d failed", s.Failed)
+	}
+	return text
 }
 
 // mirrorPolicy reads the limits.
@@ -176,10 +216,10 @@ func (l lockedVersions) read(path string) error {
 
 // mirrorRemovals writes which packages go.
 func (m *rootModule) mirrorRemovals(entries []builder.Entry, planned bool) {
-	m.out.Table("removal", mirrorRows(entries), func(i int) any {
+	m.out.Grid("removal", mirrorColumns(), mirrorRows(m.out, entries, func(_ int, e builder.Entry) any {
 		return struct {
 			mirrored
 			DryRun bool `json:"dry_run"`
-		}{mirroredAs(entries[i], ui.Signature{}), planned}
-	})
+		}{mirroredAs(e, ui.Signature{}), planned}
+	}))
 }

@@ -1,6 +1,8 @@
 package main
 
 import (
+	"context"
+	"fmt"
 	"os"
 	"slices"
 	"strings"
@@ -52,7 +54,45 @@ func mirrorSync(c *cli.Context, out *ui.Output) error {
 	if err != nil {
 		return err
 	}
-	return f.runMirror(c.Context, b)
+	return f.runMirror(c.Context, b, func(sum fillSummary) error { return m.tellSynced(c.Context, b, dir, sum) })
+}
+
+// tellSynced says what the mirror has now, and how to use it.
+func (m *rootModule) tellSynced(ctx context.Context, b *builder.Builder, dir string, sum fillSummary) error {
+	if sum.empty() || m.out.JSON {
+		return nil
+	}
+	had := sum.Packages - sum.Fetched - sum.Planned
+	text := "Added " + ui.Count(sum.Fetched, "package")
+	switch {
+	case m.flags.dryRun:
+		text = "Would add " + ui.Count(sum.Planned, "package")
+	case sum.Fetched > 0:
+		text += " (" + ui.Fetched(sum.Bytes, m.out.Elapsed()) + ")"
+	}
+	if sum.Fetched+sum.Planned == 0 {
+		text = "Nothing to add"
+	}
+	text += there(had)
+	if sum.Missing > 0 {
+		text += fmt.Sprintf("; %d not available for the platform", sum.Missing)
+	}
+	if sum.Failed > 0 {
+		text += fmt.Sprintf("; %d failed", sum.Failed)
+	}
+	if m.flags.dryRun {
+		m.out.Conclude("%s", text)
+		return nil
+	}
+	total, err := totalOf(ctx, b)
+	if err != nil {
+		return err
+	}
+	m.out.Conclude("%s. %s", text, total.text(dir))
+	if total.packages > 0 {
+		m.out.AtLast(func() { m.tellUse(dir) })
+	}
+	return nil
 }
 
 // mayBeMirror reports whether something may be a mirror that is to be brought up to date.

@@ -1,6 +1,9 @@
 package main
 
 import (
+	"fmt"
+	"strings"
+
 	"github.com/urfave/cli/v2"
 
 	"github.com/larder-cli/larder/cmd/larder/ui"
@@ -44,11 +47,17 @@ func mirrorVerify(c *cli.Context, out *ui.Output) error {
 	if out.JSON || out.Level == ui.Verbose {
 		out.Checked(all)
 	}
-	out.Say("verified %s, %s", ui.Count(v.Packages, "package"), ui.Size(v.Bytes))
-	if v.Unvouched > 0 {
-		out.Say("for %d of them no evidence vouches", v.Unvouched)
+	out.Summary(checkSummary{v.Packages, v.Bytes, len(v.Findings), v.Unvouched})
+	read := fmt.Sprintf("%s (%s read in %s)", ui.Count(v.Packages, "package"), ui.Size(v.Bytes), ui.Took(out.Elapsed()))
+	if len(v.Findings) == 0 {
+		out.Say("No problem in %s%s", read, out.Keys(all, "mirror"))
+	} else if text := out.Keys(all, "mirror"); text != "" {
+		out.Say("%s", strings.TrimPrefix(text, ". "))
 	}
-	out.Keys(all, "mirror")
-	return found(len(v.Findings), "thing", "found in the mirror",
-		"larder mirror index mends what index.json and VERSION.json say; remove packages that are wrong, and sync again")
+	out.KeyList(all)
+	if v.Unvouched > 0 {
+		out.Say("%s without signed checksums", ui.Count(v.Unvouched, "package"))
+	}
+	return found(len(v.Findings), "problem", "in "+read,
+		"larder mirror index rebuilds index.json and VERSION.json; remove damaged packages and sync again")
 }

@@ -3,8 +3,15 @@ package main
 import (
 	"context"
 	"fmt"
+	"path/filepath"
+	"slices"
+	"strconv"
+	"strings"
+	"unicode"
 
 	"github.com/larder-cli/larder/cachedir"
+	"github.com/larder-cli/larder/cliconfig"
+	"github.com/larder-cli/larder/cmd/larder/ui"
 	"github.com/larder-cli/larder/fsmirror/builder"
 	"github.com/larder-cli/larder/fsmirror/bundle"
 	"github.com/larder-cli/larder/sources"
@@ -41,6 +48,79 @@ func (m *rootModule) noCache(dir string) error {
 		return usageError{sources.WithHint(err, "choose another directory for the mirror")}
 	}
 	return nil
+}
+
+// checkSummary is what verifying a mirror or a bundle came to, in JSON.
+type checkSummary struct {
+	Packages  int   `json:"packages"` // that were read
+	Bytes     int64 `json:"bytes"`
+	Problems  int   `json:"problems"`
+	Unvouched int   `json:"without_evidence"`
+}
+
+// A mirrorTotal is what a mirror has.
+type mirrorTotal struct {
+	packages int
+	size     int64
+}
+
+// totalOf adds up a mirror.
+func totalOf(ctx context.Context, b *builder.Builder) (t mirrorTotal, err error) {
+	entries, err := b.List(ctx, builder.ListOptions{})
+	for _, e := range entries {
+		t.packages++
+		t.size += e.Size
+	}
+	return t, err
+}
+
+// text names the mirror: "/srv/providers: 12 packages, 388 MB".
+func (t mirrorTotal) text(dir string) string {
+	return fmt.Sprintf("%s: %s, %s", dir, ui.Count(t.packages, "package"), ui.Size(t.size))
+}
+
+// there says how many packages were there before: "; 11 were there".
+func there(n int) string {
+	switch n {
+	case 0:
+		return ""
+	case 1:
+		return "; 1 was there"
+	}
+	return fmt.Sprintf("; %d were there", n)
+}
+
+// tellUse says how engines use the mirror in dir, unless they do so already.
+func (m *rootModule) tellUse(dir string) {
+	if m.searches(dir) || m.out.JSON || m.out.Level == ui.Quiet {
+		return
+	}
+	path, err := hclPath(dir)
+	if err != nil {
+		return // there is no way to name it
+	}
+	m.out.Say("To use it:")
+	m.out.Copy("  provider_installation {", "    filesystem_mirror { path = "+path+" }", "  }")
+}
+
+// searches reports whether engines that are configured as here search the mirror in dir.
+func (m *rootModule) searches(dir string) bool {
+	same := func(other string) bool { return resolve(absolute(m.dir, other)) == resolve(filepath.Clean(dir)) }
+	if m.config.Implied && slices.ContainsFunc(m.config.ImpliedDirs(), same) {
+		return true
+	}
+	return slices.ContainsFunc(m.config.Methods, func(method cliconfig.Method) bool {
+		return method.Kind == cliconfig.FilesystemMirror && same(method.Path)
+	})
+}
+
+// hclPath is a path as a string of a CLI configuration. It fails for one that cannot be
+// written in HCL.
+func hclPath(path string) (string, error) {
+	if strings.ContainsFunc(path, func(r rune) bool { return unicode.IsControl(r) || r == unicode.ReplacementChar }) {
+		return "", fmt.Errorf("%q cannot be named in a CLI configuration", path)
+	}
+	return strings.ReplaceAll(strconv.QuoteToGraphic(path), "$", `\u0024`), nil // or it would be a template
 }
 
 // readManifest reads a manifest from a file.

@@ -36,7 +36,11 @@ func prefetch(c *cli.Context, out *ui.Output) error {
 	if f.flags.noCache {
 		return usageError{errors.New("--no-cache leaves no cache to fill")}
 	}
-	return f.run(c.Context, cacheToFill, func(context.Context) error { return nil })
+	sum, err := f.run(c.Context, cacheToFill, func(context.Context) error { return nil })
+	if !sum.empty() {
+		out.Conclude("%s", sum.text(out))
+	}
+	return err
 }
 
 // cacheToFill is the plugin cache of a supply. Unlike other commands, prefetch has no

@@ -172,6 +172,7 @@ func setUp(env *testscript.Env) error {
 	env.Setenv("XDG_DATA_DIRS", filepath.Join(env.WorkDir, "share"))
 	env.Setenv("PLATFORM", runtime.GOOS+"_"+runtime.GOARCH)
 	env.Setenv("NO_PROXY", "")
+	env.Setenv("LARDER_TEST_SCHEMA", filepath.Join(repo, "docs", "json.schema.json"))
 	return errors.Join(err, os.MkdirAll(home, 0o755))
 }
 

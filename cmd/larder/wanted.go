@@ -219,7 +219,7 @@ func (w *wanted) module(dir string, out *ui.Output) input {
 		}
 		var wants []installer.Want
 		for _, r := range root.Requirements {
-			want := installer.Want{Requirement: r}
+			want := installer.Want{Requirement: r, Modules: out.Modules()}
 			if !w.flags.upgrade {
 				want.Locked = m.lockedEntry(r.Provider)
 			}

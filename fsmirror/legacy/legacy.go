@@ -118,7 +118,7 @@ type Passed struct {
 	Reason string // such as "is a symlink"
 }
 
-func (p Passed) String() string { return p.Path + " is passed over: it " + p.Reason }
+func (p Passed) String() string { return "skipped " + p.Path + ": it " + p.Reason }
 
 // Findings are the result of a search.
 type Findings struct {

@@ -153,13 +153,13 @@ warning: it is named terraform-provider-foo_v1.2.0 in the package, as engines wo
 `},
 		{"the same twice", map[string]string{"terraform-provider-foo_v1.2.0": linux, "a/terraform-provider-foo_v1.2.0_x5": linux}, ours, `
 example.com/acme/foo 1.2.0 linux_amd64: executable terraform-provider-foo_v1.2.0: --namespace, its name, its ELF header
-a/terraform-provider-foo_v1.2.0_x5 is passed over: it would be example.com/acme/foo 1.2.0 linux_amd64, as is terraform-provider-foo_v1.2.0, which comes first
+skipped a/terraform-provider-foo_v1.2.0_x5: it would be example.com/acme/foo 1.2.0 linux_amd64, as is terraform-provider-foo_v1.2.0, which comes first
 `},
 		{"not a provider", map[string]string{"LICENSE": "", "a/terraform-provisioner-foo_v1.0.0": linux, "b.zip": "no zip", "c.zip": "a=b"}, ours, `
-LICENSE is passed over: it is not named as a provider
-b.zip is passed over: it cannot be read as an archive: reading the archive's directory: zip: not a valid zip file
-c.zip is passed over: it holds no provider
-a/terraform-provisioner-foo_v1.0.0 is passed over: it is not named as a provider
+skipped LICENSE: it is not named as a provider
+skipped b.zip: it cannot be read as an archive: reading the archive's directory: zip: not a valid zip file
+skipped c.zip: it holds no provider
+skipped a/terraform-provisioner-foo_v1.0.0: it is not named as a provider
 `},
 		{"mirrors", map[string]string{
 			"m/example.com/acme/foo/1.2.0/linux_amd64/terraform-provider-foo":        "script",
@@ -412,7 +412,7 @@ func TestSymlinksAreSkipped(t *testing.T) {
 	got := told(dir, find(t, legacy.Options{Prefix: "example.com/acme"}, dir))
 	if got != `
 example.com/acme/foo 1.0.0 linux_amd64: executable real/terraform-provider-foo_v1.0.0: --namespace, its name, its ELF header
-link is passed over: it is a symlink; import what it leads to
+skipped link: it is a symlink; import what it leads to
 `[1:] {
 		t.Errorf("got:\n%s", got)
 	}

@@ -60,6 +60,7 @@ type File struct {
 	entries map[sources.Provider]Entry
 	assumed map[sources.Provider]Entry // see Migrate
 	lines   map[sources.Provider][]int // line numbers of the hashes in entries, in the same order
+	blocks  map[sources.Provider]int   // line numbers of the blocks of entries
 	remarks remarks
 }
 
@@ -83,6 +84,10 @@ func (f *File) Line(p sources.Provider, h sources.Hash) int {
 	}
 	return f.lines[p][i]
 }
+
+// Block returns the number of the line on which the block for p begins, the first being 1, and
+// 0 if there is none.
+func (f *File) Block(p sources.Provider) int { return f.blocks[p] }
 
 // Entries returns all entries, sorted by provider.
 func (f *File) Entries() []Entry {

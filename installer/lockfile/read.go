@@ -68,6 +68,7 @@ func parse(name string, src []byte) (*File, sources.Diagnostics) {
 		file:  &File{Exists: true, entries: map[sources.Provider]Entry{}, lines: map[sources.Provider][]int{}},
 		lines: map[sources.Provider]int{},
 	}
+	r.file.blocks = r.lines
 	if body, tokens, ok := r.syntax(src); ok {
 		r.file.engine = headerEngine(tokens)
 		r.body(body)

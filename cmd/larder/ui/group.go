@@ -92,7 +92,10 @@ func (o *Output) speak(all []spoken) {
 	}
 	for i, s := range all {
 		label := errorLabel
-		if s.Severity == "warning" {
+		switch {
+		case s.found:
+			label = noLabel
+		case s.Severity == "warning":
 			label = warningLabel
 		}
 		o.line(label, s.shown)

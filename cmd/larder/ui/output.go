@@ -44,6 +44,7 @@ type Output struct {
 	begun    time.Time
 	choice   *choice
 	heading  *string // the root module whose results were written last on a terminal
+	sum      *sum
 }
 
 // A choice is what is known of the choice of versions.
@@ -74,6 +75,12 @@ func (o *Output) End() {
 // summary, which comes last.
 func (o *Output) AtLast(do func()) { *o.sums = append(*o.sums, do) }
 
+// Conclude writes a line of the summary, after the errors of the command.
+func (o *Output) Conclude(format string, args ...any) {
+	text := fmt.Sprintf(format, args...)
+	o.AtLast(func() { o.Say("%s", text) })
+}
+
 // Last calls the functions of AtLast.
 func (o *Output) Last() {
 	for _, do := range *o.sums {
@@ -97,7 +104,8 @@ func New(stdout, stderr io.Writer) *Output {
 	screen := newScreen(stderr)
 	o := &Output{
 		Stdout: stdout, Stderr: stderr, screen: screen, progress: newProgress(screen),
-		from: []viewpoint{viewpoint(here)}, ends: new([]func()), sums: new([]func()), begun: Clock(), heading: new(string), engines: new(atomic.Pointer[sources.Engine]), choice: new(choice),
+		from: []viewpoint{viewpoint(here)}, ends: new([]func()), sums: new([]func()), begun: Clock(), heading: new(string),
+		engines: new(atomic.Pointer[sources.Engine]), choice: new(choice), sum: new(sum),
 	}
 	o.progress.board.named = o.Package
 	return o
@@ -110,6 +118,23 @@ func (o *Output) ForModule(module, base string) *Output {
 	some.module, some.engines = module, new(atomic.Pointer[sources.Engine])
 	some.from = append([]viewpoint{o.from[0].to(base).to(module)}, o.from...)
 	return &some
+}
+
+// Modules is the name of the root module that the output is about, if it is one of several.
+func (o *Output) Modules() []string {
+	if o.module == "" {
+		return nil
+	}
+	return []string{o.module}
+}
+
+// About is the output for the first of some root modules, so that JSON names it. It is o
+// without --json, and if there are no root modules.
+func (o *Output) About(modules []string) *Output {
+	if !o.JSON || len(modules) == 0 {
+		return o
+	}
+	return o.ForModule(modules[0], ".")
 }
 
 // Shorten makes the paths in a text relative to the root module that the output is
@@ -135,6 +160,15 @@ func (o *Output) Result(kind string, value any, format string, args ...any) {
 		return
 	}
 	o.result(Text(o.address(fmt.Sprintf(format, args...))))
+}
+
+// Sentence writes a line of the result that is text, in lines that fit a terminal.
+func (o *Output) Sentence(format string, args ...any) {
+	text := visible(o.address(fmt.Sprintf(format, args...)))
+	if width := o.Width(); width > 0 {
+		text = wrapped(text, width, 0)
+	}
+	o.screen.write(o.Stdout, text+"\n")
 }
 
 // Show writes a line of the result in paints; with --json, value as an object of that kind.
@@ -208,6 +242,17 @@ func (o *Output) Copyable(lines []string) {
 	o.screen.write(o.Stderr, "\n"+text.String()+"\n")
 }
 
+// Copy writes lines to standard error as they stand, for people to copy: nothing is wrapped
+// or shortened.
+func (o *Output) Copy(lines ...string) {
+	if o.JSON || o.Level == Quiet {
+		return
+	}
+	for _, line := range lines {
+		o.screen.write(o.Stderr, visible(line)+"\n")
+	}
+}
+
 // Object writes value as a line of JSON that begins with its kind.
 func (o *Output) Object(kind string, value any) {
 	body, err := json.Marshal(value)
@@ -229,6 +274,13 @@ func (o *Output) Object(kind string, value any) {
 func (o *Output) Say(format string, args ...any) {
 	if !o.JSON && o.Level != Quiet {
 		o.line(noLabel, fmt.Sprintf(format, args...))
+	}
+}
+
+// Hint writes what the user can do, unless --quiet or --json is set.
+func (o *Output) Hint(format string, args ...any) {
+	if !o.JSON && o.Level != Quiet {
+		o.line(hintLabel, fmt.Sprintf(format, args...))
 	}
 }
 
@@ -267,11 +319,14 @@ type diagnostic struct {
 	Version  string   `json:"version,omitempty"`
 	Platform string   `json:"platform,omitempty"`
 	Hints    []string `json:"hints,omitempty"`
+
+	found bool // it is the result of a check, which has no label
 }
 
 // diagnose writes an error or a warning. What people see is shown, which also names the
 // place.
 func (o *Output) diagnose(d diagnostic, shown string) {
+	o.sum.count(d)
 	switch {
 	case o.JSON:
 		o.Object("diagnostic", d)
@@ -354,7 +409,7 @@ func (o *Output) failOne(err error) {
 		o.failMany(many.Diagnostics, sources.Hints(err))
 		return
 	}
-	d := diagnostic{Severity: "error", Text: err.Error(), Hints: sources.Hints(err)}
+	d := diagnostic{Severity: "error", Text: err.Error(), Hints: sources.Hints(err), found: isFound(err)}
 	var pkg *sources.PackageError
 	var provider *sources.ProviderError
 	switch {

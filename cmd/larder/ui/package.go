@@ -32,11 +32,15 @@ type outcome struct {
 	Source  string           `json:"source,omitempty"`
 	Link    sources.LinkMode `json:"link,omitempty"`
 	H1      sources.Hash     `json:"h1,omitempty"`
+	Modules []string         `json:"modules,omitempty"`
 }
 
 // OutcomeInJSON returns what became of a package for JSON.
-func OutcomeInJSON(p installer.Outcome) any {
-	return outcome{InJSON(p.Package.ID), p.How, p.Package.Verdict, p.KeyID, p.Source, p.Link, p.Package.H1}
+func OutcomeInJSON(p installer.Outcome) any { return outcomeInJSON(p, nil) }
+
+// outcomeInJSON is OutcomeInJSON for a package that several root modules need.
+func outcomeInJSON(p installer.Outcome, modules []string) any {
+	return outcome{InJSON(p.Package.ID), p.How, p.Package.Verdict, p.KeyID, p.Source, p.Link, p.Package.H1, modules}
 }
 
 // OutcomeText describes what became of a package, without its name.
@@ -70,6 +74,7 @@ type Change struct {
 	installer.Outcome
 	Was       sources.Version // that it replaces; zero if it replaces none
 	Unchanged bool            // it was there already: shown with --verbose
+	Modules   []string        // root modules that need it; empty if there is one
 }
 
 // Changes writes what became of packages: those that were added and replaced, with
@@ -77,16 +82,17 @@ type Change struct {
 func (o *Output) Changes(all []Change) {
 	if o.JSON {
 		for _, c := range all {
-			o.Object("package", OutcomeInJSON(c.Outcome))
+			o.About(c.Modules).Object("package", outcomeInJSON(c.Outcome, c.Modules))
 		}
 		return
 	}
+	others := slices.ContainsFunc(all, func(c Change) bool { return c.Package.ID.Platform != sources.CurrentPlatform() })
 	// Which of several root modules fetches a package is chance, and the summary has the sum.
 	sized := o.module == "" && slices.ContainsFunc(all, func(c Change) bool { return c.Size > 0 })
 	var rows []Row
 	for _, c := range all {
 		if !c.Unchanged || o.Level == Verbose {
-			rows = append(rows, o.changeRow(c, sized))
+			rows = append(rows, o.changeRow(c, sized, others))
 		}
 	}
 	columns := []Column{{}, {Shorten: true}, {}, {}, {Right: true, Drop: 2}, {Drop: 1}, {Drop: 3}, {Drop: 4}}
@@ -102,8 +108,8 @@ func (o *Output) Changes(all []Change) {
 	o.Grid("package", columns, rows)
 }
 
-// changeRow is a line of Changes.
-func (o *Output) changeRow(c Change, sized bool) Row {
+// changeRow is a line of Changes, with sizes and platforms if any of them is worth showing.
+func (o *Output) changeRow(c Change, sized, platforms bool) Row {
 	mark := Span{" +", Added}
 	id := c.Package.ID
 	version := id.Version.String()
@@ -114,7 +120,7 @@ func (o *Output) changeRow(c Change, sized bool) Row {
 		mark, version = Span{" ~", Changed}, c.Was.String()+" → "+version
 	}
 	platform, size, how, from := "", "", "", ""
-	if id.Platform != sources.CurrentPlatform() {
+	if platforms {
 		platform = id.Platform.String()
 	}
 	if sized && c.Size > 0 {
@@ -146,11 +152,12 @@ func (o *Output) Removed(p sources.Provider, v sources.Version) {
 }
 
 // Missing writes that a package does not exist or could not be fetched.
-func (o *Output) Missing(id sources.PackageID, why error, format string, args ...any) {
-	o.Result("missing", struct {
+func (o *Output) Missing(id sources.PackageID, modules []string, why error, format string, args ...any) {
+	o.About(modules).Result("missing", struct {
 		PackageID
-		Text string `json:"text"`
-	}{InJSON(id), why.Error()}, format, args...)
+		Text    string   `json:"text"`
+		Modules []string `json:"modules,omitempty"`
+	}{InJSON(id), why.Error(), modules}, format, args...)
 }
 
 // LockFile writes how a lock file was changed.

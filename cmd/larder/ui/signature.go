@@ -22,15 +22,16 @@ func SignatureOf(r trust.Report) Signature {
 	return Signature{r.KeyID, r.Fingerprint, r.Signer, r.KeyFrom}
 }
 
-// text is the signature in the line of a package.
-func (s Signature) text() string {
-	if s.KeyID == "" {
-		return ""
+// Verdict is a verdict with the key that it rests on: "signed, key 62CF2F485EDF9A4B (from the
+// bundle)".
+func (s Signature) Verdict(v sources.Verdict) string {
+	if v == sources.MirrorEvidence && s.KeyID != "" {
+		return fmt.Sprintf("signed, key %s (%s)", s.KeyID, keyOrigins[s.KeyFrom])
 	}
-	return fmt.Sprintf("key %s (%s)", s.KeyID, keyOrigins[s.KeyFrom])
+	return SignedBy(v, s.KeyID)
 }
 
-// Long is text with what identifies the key.
+// Long is what identifies the key, and where it came from.
 func (s Signature) Long() string {
 	if s.KeyID == "" {
 		return ""
@@ -64,48 +65,57 @@ func CheckedOf(id sources.PackageID, v sources.Verdict, r trust.Report) Checked 
 // Checked writes which packages were verified and who signed them.
 func (o *Output) Checked(all []Checked) {
 	slices.SortFunc(all, func(a, b Checked) int { return a.id.Compare(b.id) })
-	var rows []Row
-	for _, p := range all {
-		verdict, text := p.Verdict.String(), p.text()
-		switch {
-		case text != "" && p.Verdict == sources.MirrorEvidence: // where the key is from is in text
-			verdict = "signed, " + text
-		case text != "":
-			verdict += ", " + text
-		}
-		name := Span{o.Name(p.id.Provider) + " " + p.Version, Bold}
-		rows = append(rows, Row{[]Span{name, {Text: p.Platform}, {Text: verdict}}, p})
+	rows := make([]Row, len(all))
+	for i, p := range all {
+		rows[i] = Row{Value: p, Cells: []Span{
+			{o.Name(p.id.Provider) + " " + p.Version, Bold}, {Text: p.Platform}, {Text: p.Signature.Verdict(p.Verdict)},
+		}}
 	}
-	o.Grid("verified", []Column{{}, {Drop: 1}, {Shorten: true}}, rows)
+	platform := Column{Drop: 1}
+	if slices.ContainsFunc(all, func(p Checked) bool { return p.Platform != all[0].Platform }) {
+		platform.Drop = 0 // it tells packages apart
+	}
+	o.Grid("verified", []Column{{Shorten: true}, platform, {Shorten: true}}, rows)
 }
 
-// Keys lists the keys that signed packages. Those that came along in the carrier, which
-// is a bundle or a mirror, are listed apart: they authenticate nobody.
-func (o *Output) Keys(all []Checked, carrier string) {
+// Keys is what follows the number of verified packages: a warning if keys came along in
+// the carrier, which is a bundle or a mirror. Such keys authenticate nobody.
+func (o *Output) Keys(all []Checked, carrier string) string {
+	if !slices.ContainsFunc(all, cameAlong) {
+		return ""
+	}
+	return fmt.Sprintf(". Keys from the %s prove only that its contents belong together:", carrier)
+}
+
+// cameAlong reports whether the key of a package came from where the package did.
+func cameAlong(p Checked) bool { return p.KeyFrom == trust.FromBundle || p.KeyFrom == trust.FromMirror }
+
+// KeyList lists the keys that signed packages: those that came along, and how to accept
+// them; with --verbose all others too.
+func (o *Output) KeyList(all []Checked) {
 	var came, others []Signature
 	for _, p := range all {
 		list := &others
-		if p.KeyFrom == trust.FromBundle || p.KeyFrom == trust.FromMirror {
+		if cameAlong(p) {
 			list = &came
 		}
 		if p.KeyID != "" && !slices.Contains(*list, p.Signature) {
 			*list = append(*list, p.Signature)
 		}
 	}
-	o.keyList("signed by:", others)
-	o.keyList(fmt.Sprintf("keys from the %s prove only that its contents belong together:", carrier), came)
+	o.keyList(came)
 	if len(came) > 0 {
-		o.Say("hint: --trust-key %s accepts it; trusted_keys in larder/config.hcl does so for good", came[0].Fingerprint)
+		o.Hint("--trust-key %s accepts it; trusted_keys in larder/config.hcl does so for good", came[0].Fingerprint)
+	}
+	if o.Level == Verbose && len(others) > 0 {
+		o.Say("Signed by:")
+		o.keyList(others)
 	}
 }
 
-// keyList writes keys below a title, if there are any.
-func (o *Output) keyList(title string, keys []Signature) {
-	if len(keys) == 0 {
-		return
-	}
+// keyList writes keys, a line each.
+func (o *Output) keyList(keys []Signature) {
 	slices.SortFunc(keys, func(a, b Signature) int { return cmp.Compare(a.Fingerprint, b.Fingerprint) })
-	o.Say("%s", title)
 	for _, k := range keys {
 		standing := ""
 		if k.KeyFrom == trust.Trusted || k.KeyFrom == trust.Known {

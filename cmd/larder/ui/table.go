@@ -49,6 +49,14 @@ func (o *Output) Grid(kind string, columns []Column, rows []Row) {
 	}
 }
 
+// Tell writes a table to standard error, unless --quiet or --json is set.
+func (o *Output) Tell(columns []Column, rows []Row) {
+	width, _ := terminalSize(o.Stderr)
+	for _, line := range layOut(columns, rows, width) {
+		o.Say("%s", line.plain())
+	}
+}
+
 func hasHeads(columns []Column) bool {
 	for _, c := range columns {
 		if c.Head != "" {
@@ -96,7 +104,7 @@ func tableWidth(columns []Column, rows []Row) int {
 }
 
 // fitColumns decides which columns are shown, and reduces the widths of those that may be
-// shortened.
+// shortened, the widest first.
 func fitColumns(columns []Column, widths []int, width int) (shown []bool) {
 	const least = 8 // columns of a cell that is shortened
 	shown = make([]bool, len(columns))
@@ -119,11 +127,17 @@ func fitColumns(columns []Column, widths []int, width int) (shown []bool) {
 		shown[drop] = false
 		total -= widths[drop] + len(gap)
 	}
-	for i, c := range columns {
-		if over := total - width; width > 0 && over > 0 && shown[i] && c.Shorten && widths[i] > least {
-			less := min(over, widths[i]-least)
-			widths[i], total = widths[i]-less, total-less
+	for ; width > 0 && total > width; total-- {
+		widest := -1
+		for i, c := range columns {
+			if shown[i] && c.Shorten && widths[i] > least && (widest < 0 || widths[i] > widths[widest]) {
+				widest = i
+			}
 		}
+		if widest < 0 {
+			break
+		}
+		widths[widest]--
 	}
 	return shown
 }

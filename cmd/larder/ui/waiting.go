@@ -69,7 +69,7 @@ func (o *Output) WaitingForMirror(dir string) func(disk.Holder) {
 // ends the wait for the answer; the read of standard input goes on, as nothing can
 // end it.
 func (o *Output) Ask(ctx context.Context, question string) (bool, error) {
-	fmt.Fprintf(o.Stderr, "larder: %s [y/N] ", question)
+	fmt.Fprintf(o.Stderr, "%s [y/N] ", question)
 	answer := make(chan string, 1)
 	go func() {
 		line, _ := bufio.NewReader(os.Stdin).ReadString('\n')
