@@ -184,7 +184,7 @@ func (e *MissingError) Error() string {
 	case e.Hashed:
 		lacks = "came without its publisher's checksums"
 	}
-	return fmt.Sprintf("%s %s %s %s, and the network is not to be used", e.Requirement.Provider, version, e.Platform, lacks)
+	return fmt.Sprintf("%s %s %s %s, and --offline is set", e.Requirement.Provider, version, e.Platform, lacks)
 }
 
 func (e *MissingError) Unwrap() error { return e.Err }

@@ -214,7 +214,7 @@ func (s *session) newClient(config *cliconfig.Config) *fetch.Client {
 		opts.UserAgent += " " + config.AppendUserAgent
 	}
 	if n := config.Registry.DiscoveryRetries; n != nil {
-		opts.Tries = *n + 1
+		opts.Tries, opts.Patient = *n+1, true
 	}
 	if n := config.Registry.DownloadRetries; n != nil {
 		opts.DownloadTries = *n + 1

@@ -12,7 +12,7 @@ import (
 
 var (
 	// ErrOffline matches the failure of every request of an offline client.
-	ErrOffline = errors.New("not asked, as the network is not to be used")
+	ErrOffline = errors.New("not requested: --offline")
 
 	// ErrUnauthorized matches a StatusError of 401 or 403.
 	ErrUnauthorized = errors.New("unauthorized")
@@ -39,10 +39,14 @@ type Error struct {
 }
 
 func (e *Error) Error() string {
-	if e.Tries < 2 {
-		return fmt.Sprintf("%s: %v", e.URL, e.Err)
+	text := e.URL + ": " + e.Err.Error()
+	if down := unreachable(e.Err); down != nil {
+		text = down.Error()
 	}
-	return fmt.Sprintf("%s: %v (%d tries in %s)", e.URL, e.Err, e.Tries, round(e.Took))
+	if e.Tries < 2 {
+		return text
+	}
+	return fmt.Sprintf("%s (%d tries in %s)", text, e.Tries, round(e.Took))
 }
 
 func (e *Error) Unwrap() error { return e.Err }

@@ -51,6 +51,8 @@ type Options struct {
 	PerHost       int           // archives arriving from one host at a time; 0 means 16
 	Offline       bool          // every request fails with ErrOffline
 
+	Patient bool // hosts that can't be reached are tried as often as others
+
 	TimeoutSetting string // what users set the Timeout with, in seconds; empty if they can't
 
 	Sleep  func(context.Context, time.Duration) error // nil means to sleep
@@ -82,6 +84,10 @@ type Client struct {
 	archives  http.RoundTripper
 	report    sync.Mutex // one call of opts.Report at a time
 	shared    atomic.Pointer[Pauses]
+
+	answered atomic.Bool // whether any host has
+	hopeless atomic.Bool // whether a host was given up that can't be reached, before any answered
+	told     sync.Map    // of hosts that can't be reached
 
 	mu    sync.Mutex
 	hosts map[string]*host // by canonical host and port

@@ -24,12 +24,13 @@ func (c *Client) retry(ctx context.Context, u *url.URL, tries int, try func() (p
 		if progress {
 			failed = 0
 		}
-		if ctx.Err() == nil && temporary(err) && failed < tries && n < maxRounds*tries {
+		if ctx.Err() == nil && temporary(err) && failed < c.triesFor(err, tries) && n < maxRounds*tries {
 			err = c.pause(ctx, u, n, failed, err)
 			if err == nil {
 				continue
 			}
 		}
+		c.giveUp(err)
 		return &Error{URL: bare(u), Tries: n, Took: time.Since(start), Err: c.suggestTimeout(err)}
 	}
 }
@@ -51,7 +52,7 @@ func (c *Client) pause(ctx context.Context, u *url.URL, n, failed int, err error
 	if asked {
 		wait = status.after
 	}
-	if !asked || !status.known { // or forty requests tell of one wait forty times
+	if c.news(err) && (!asked || !status.known) { // or forty requests tell of one wait forty times
 		c.tell(Event{URL: bare(u), Host: failedHost(u, err), Try: n, Wait: wait, Err: err})
 	}
 	if asked {

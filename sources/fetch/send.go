@@ -14,6 +14,7 @@ import (
 	"net/http/httptrace"
 	"net/url"
 	"strings"
+	"sync/atomic"
 	"time"
 
 	"golang.org/x/net/http/httpguts"
@@ -121,7 +122,8 @@ func (c *Client) roundTrip(ctx context.Context, w *watch, over http.RoundTripper
 	}
 	anonymous := *u
 	anonymous.User = nil // is in the header if anywhere
-	trace := &httptrace.ClientTrace{WroteRequest: func(httptrace.WroteRequestInfo) { w.sent() }, GotFirstResponseByte: w.begun}
+	var connected atomic.Bool
+	trace := &httptrace.ClientTrace{GotConn: func(httptrace.GotConnInfo) { connected.Store(true) }, WroteRequest: func(httptrace.WroteRequestInfo) { w.sent() }, GotFirstResponseByte: w.begun}
 	req, err := http.NewRequestWithContext(httptrace.WithClientTrace(c.noting(ctx, u), trace), http.MethodGet, anonymous.String(), nil)
 	if err != nil {
 		return nil, errors.New("invalid URL")
@@ -136,7 +138,7 @@ func (c *Client) roundTrip(ctx context.Context, w *watch, over http.RoundTripper
 		return 0
 	})
 	if err != nil {
-		return nil, c.suggestCertificate(u, ended(ctx, classify(err)))
+		return nil, c.suggestCertificate(u, c.connecting(u, connected.Load(), ended(ctx, classify(err))))
 	}
 	if ctx.Err() != nil { // what a server says as we hang up is not its answer
 		_ = resp.Body.Close()
@@ -147,6 +149,7 @@ func (c *Client) roundTrip(ctx context.Context, w *watch, over http.RoundTripper
 	resp.Request = req.WithContext(ctx)
 	resp.Request.Header = header.Clone()
 	w.answered.Store(true)
+	c.answered.Store(true)
 	w.renew()
 	return resp, nil
 }

@@ -18,22 +18,30 @@ type group struct {
 type grouped struct {
 	diagnostic
 	shown   string
+	about   []string
 	modules []string
 }
 
 // add notes a diagnostic about a root module.
-func (g *group) add(module string, d diagnostic, shown string) {
+func (g *group) add(module string, d diagnostic, shown, about string) {
 	g.mu.Lock()
 	defer g.mu.Unlock()
 	for _, s := range g.said {
-		if s.shown == shown && s.Severity == d.Severity && slices.Equal(s.Hints, d.Hints) {
+		if s.shown == shown && s.Severity == d.Severity && slices.Equal(s.Hints, d.Hints) && (about == "") == (len(s.about) == 0) {
+			if about != "" && !slices.Contains(s.about, about) {
+				s.about = append(s.about, about)
+			}
 			if !slices.Contains(s.modules, module) {
 				s.modules = append(s.modules, module)
 			}
 			return
 		}
 	}
-	g.said = append(g.said, &grouped{d, shown, []string{module}})
+	s := &grouped{d, shown, nil, []string{module}}
+	if about != "" {
+		s.about = []string{about}
+	}
+	g.said = append(g.said, s)
 }
 
 // Together runs a function that works on several root modules. What is said about them
@@ -48,10 +56,10 @@ func (o *Output) Together(work func()) {
 	for _, s := range said {
 		slices.Sort(s.modules)
 		if len(s.modules) == 1 {
-			all = append(all, spoken{s.diagnostic, s.modules[0] + ": " + s.shown})
+			all = append(all, spoken{s.diagnostic, s.modules[0] + ": " + s.shown, s.about})
 			continue
 		}
-		all = append(all, spoken{s.diagnostic, s.shown + "\n" + places(s.modules)})
+		all = append(all, spoken{s.diagnostic, s.shown + "\n" + places(s.modules), s.about})
 	}
 	o.speak(all)
 }
@@ -77,10 +85,50 @@ func Some(texts []string, n int) string {
 type spoken struct {
 	diagnostic
 	shown string
+	about []string // the packages that have this cause in common; empty if shown names its own
+}
+
+// text is what is written: the only package in front of the cause, several below it.
+func (s spoken) text() string {
+	if len(s.about) == 1 {
+		return s.about[0] + ": " + s.shown
+	}
+	text := s.shown
+	for i, about := range s.about {
+		if i == maxAbout {
+			return text + fmt.Sprintf("\nand %d more", len(s.about)-i)
+		}
+		text += "\n" + about
+	}
+	return text
+}
+
+// maxAbout is how many packages a message lists.
+const maxAbout = 20
+
+// together joins the packages of diagnostics that have their cause in common.
+func together(all []spoken) []spoken {
+	var joined []spoken
+	for _, s := range all {
+		i := slices.IndexFunc(joined, func(t spoken) bool {
+			return len(s.about) > 0 && len(t.about) > 0 && t.shown == s.shown && t.Severity == s.Severity
+		})
+		if i < 0 {
+			joined = append(joined, s)
+			continue
+		}
+		for _, about := range s.about {
+			if !slices.Contains(joined[i].about, about) {
+				joined[i].about = append(slices.Clip(joined[i].about), about)
+			}
+		}
+	}
+	return joined
 }
 
 // speak writes diagnostics. A hint that several of them have follows the last of these.
 func (o *Output) speak(all []spoken) {
+	all = together(all)
 	last := map[string]int{}
 	for i, s := range all {
 		for _, hint := range s.Hints {
@@ -92,7 +140,7 @@ func (o *Output) speak(all []spoken) {
 		if s.Severity == "warning" {
 			label = warningLabel
 		}
-		o.line(label, s.shown)
+		o.line(label, s.text())
 		for _, hint := range s.Hints {
 			if last[hint] == i {
 				o.line(hintLabel, hint)

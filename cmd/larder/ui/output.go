@@ -20,6 +20,7 @@ import (
 	"time"
 
 	"github.com/larder-cli/larder/sources"
+	"github.com/larder-cli/larder/sources/fetch"
 )
 
 // An Output shows what happens. Results go to stdout, one to a line, so that
@@ -231,17 +232,25 @@ type diagnostic struct {
 
 // diagnose writes an error or a warning. What people see is shown, which also names the
 // place.
-func (o *Output) diagnose(d diagnostic, shown string) {
+func (o *Output) diagnose(d diagnostic, shown string) { o.diagnoseAbout(d, shown, "") }
+
+// diagnoseAbout is diagnose for a cause that several packages may have in common. What is
+// shown doesn't name the package then.
+func (o *Output) diagnoseAbout(d diagnostic, shown, about string) {
+	s := spoken{diagnostic: d, shown: shown}
+	if about != "" {
+		s.about = []string{about}
+	}
 	switch {
 	case o.JSON:
 		o.Object("diagnostic", d)
 	case d.Severity == "warning" && o.Level == Quiet:
 	case o.group != nil && o.module != "":
-		o.group.add(o.module, d, shorten(shown, o.from...))
+		o.group.add(o.module, d, shorten(shown, o.from...), about)
 	case o.failures != nil:
-		*o.failures = append(*o.failures, spoken{d, shown})
+		*o.failures = append(*o.failures, s)
 	default:
-		o.speak([]spoken{{d, shown}})
+		o.speak([]spoken{s})
 	}
 }
 
@@ -322,6 +331,13 @@ func (o *Output) failOne(err error) {
 		d.Provider, d.Version, d.Platform = pkg.ID.Provider.String(), pkg.ID.Version.String(), pkg.ID.Platform.String()
 	case errors.As(err, &provider):
 		d.Provider = provider.Provider.String()
+	}
+	if down, ok := errors.AsType[*fetch.UnreachableError](err); ok && d.Provider != "" {
+		if request, ok := errors.AsType[*fetch.Error](err); ok {
+			d.Hints = sources.Hints(request) // not where each package is required
+		}
+		o.diagnoseAbout(d, down.Error(), strings.TrimSpace(d.Provider+" "+d.Version+" "+d.Platform))
+		return
 	}
 	o.diagnose(d, d.Text)
 }
