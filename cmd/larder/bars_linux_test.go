@@ -57,7 +57,7 @@ func TestInterruptedWithBars(t *testing.T) {
 	interrupt()
 	w.Until("\x00")
 	want := "larder: example.test/acme/widget 1.2.0: fetching from registry example.test\n" +
-		"larder: error: interrupted; what was installed is whole"
+		"larder: error: interrupted; providers installed before are complete, the lock file is unchanged or complete"
 	got := w.Text()
 	sourcetest.Expect(t, got == want && w.Column == 0 && <-status == exitInterrupted, "got\n%s\nwant\n%s", got, want)
 }

@@ -2,6 +2,7 @@ package main
 
 import (
 	"errors"
+	"fmt"
 	"path/filepath"
 	"slices"
 
@@ -10,6 +11,7 @@ import (
 	"github.com/larder-cli/larder/cmd/larder/ui"
 	"github.com/larder-cli/larder/fsmirror/builder"
 	"github.com/larder-cli/larder/fsmirror/bundle"
+	"github.com/larder-cli/larder/sources"
 	"github.com/larder-cli/larder/sources/disk"
 )
 
@@ -75,11 +77,19 @@ func bundleCreate(c *cli.Context, out *ui.Output) error {
 		return err
 	}
 	defer done()
-	b, err := builder.Open(c.Context, dir, builder.Options{Key: opts.Key, ReadOnly: opts.DryRun, Warn: out.WarnOf})
+	b, err := builder.Open(c.Context, dir, builder.Options{Key: opts.Key, ReadOnly: opts.DryRun, Warn: out.WarnOf, Place: "the bundle"})
 	if err != nil {
 		return err
 	}
-	if err := f.runMirror(c.Context, b); err != nil || opts.DryRun {
+	err = f.runMirror(c.Context, b)
+	if disk.IsFull(err) {
+		return sources.WithHint(err, "until it is complete, a bundle takes the space of its packages twice; larder bundle create %s --mirror DIR needs it once", c.Args().First())
+	}
+	if err == nil && f.empty {
+		err = sources.WithHint(errors.New("nothing to bundle: no provider is required here"),
+			"run it in a root module, or name the providers: larder bundle create %s hashicorp/aws", c.Args().First())
+	}
+	if err != nil || opts.DryRun {
 		return err
 	}
 	return m.bundle(c, dir, file, opts)
@@ -112,7 +122,8 @@ func temporaryMirror(file string, dryRun bool) (dir string, done func(), err err
 	}
 	scratch, err := in.Scratch(".larder-bundle-")
 	if err != nil {
-		return "", nil, errors.Join(err, in.Close())
+		in.Close()
+		return "", nil, fmt.Errorf("cannot write in %s: %w", filepath.Dir(file), disk.Cause(err))
 	}
 	return scratch.Path("mirror"), func() { scratch.Close(); in.Close() }, nil
 }

@@ -27,7 +27,24 @@ var exitStatuses = []struct {
 	{exitFailed, "failed", "something could not be done or found out; the errors say what"},
 	{exitUsage, "usage error", "unknown commands and flags, and flags that exclude each other"},
 	{exitFound, "problems found", "by verify, mirror diff, or lock --check"},
-	{exitInterrupted, "interrupted", "what was finished before is whole"},
+	{exitInterrupted, "interrupted", "what was finished before is complete"},
+}
+
+// interruptions are what commands leave that are interrupted. Others write nothing.
+var interruptions = map[string]string{
+	"install":       "providers installed before are complete, the lock file is unchanged or complete",
+	"lock":          "each lock file is unchanged or complete",
+	"prefetch":      "packages finished before are complete; run the command again to continue",
+	"import":        "packages finished before are complete; run the command again to continue",
+	"mirror sync":   "packages finished before are complete; run the command again to continue",
+	"mirror index":  "run the command again to complete the index",
+	"mirror prune":  "packages removed before are gone, others are complete",
+	"bundle create": "no file was completed, and nothing is left of it",
+	"bundle import": "packages finished before are complete; run the command again to continue",
+	"cache import":  "packages finished before are complete; run the command again to continue",
+	"cache export":  "nothing was written",
+	"cache repair":  "packages repaired before are complete",
+	"cache prune":   "packages removed before are gone, others are complete",
 }
 
 // errNoPlace is the error of commands that are about the plugin cache, where no

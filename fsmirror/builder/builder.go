@@ -39,6 +39,7 @@
 package builder
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -64,6 +65,7 @@ type Options struct {
 	ReadOnly    bool             // change nothing; the directory need not exist
 	Paranoid    bool             // ignore hash records, hash always
 	Key         seal.Key         // that records are authenticated with
+	Place       string           // what the mirror is called in hints on full disks; "the mirror" by default
 	LockTimeout time.Duration    // how long to wait for other writers; 0 means until they have finished
 	Now         func() time.Time // by default time.Now
 
@@ -114,8 +116,7 @@ func (b *Builder) Use(context.Context) (release func(), err error) { return func
 const (
 	everything = math.MaxInt64 // of Builder.busy
 
-	run   = "run-"       // begins the names of scratch directories
-	place = "the mirror" // in hints
+	run = "run-" // begins the names of scratch directories
 )
 
 // Open makes the directory dir a mirror if it is none, and waits until no other
@@ -128,6 +129,7 @@ func Open(ctx context.Context, dir string, opts Options) (*Builder, error) {
 	if opts.Now == nil {
 		opts.Now = time.Now
 	}
+	opts.Place = cmp.Or(opts.Place, "the mirror")
 	b := &Builder{
 		path: dir, opts: opts, mkdir: (*disk.Dir).Mkdir, busy: semaphore.NewWeighted(everything),
 		known: map[sources.Provider]*ledger{}, working: map[sources.PackageID]chan struct{}{},
@@ -140,7 +142,7 @@ func Open(ctx context.Context, dir string, opts Options) (*Builder, error) {
 		if ctx.Err() != nil {
 			return nil, err
 		}
-		err = disk.Explain(fmt.Errorf("opening the mirror: %w", err), place)
+		err = disk.Explain(fmt.Errorf("opening the mirror: %w", err), b.opts.Place)
 		if len(sources.Hints(err)) == 0 {
 			err = sources.WithHint(err, "choose a directory for the mirror that you may write to")
 		}
@@ -259,7 +261,7 @@ func (b *Builder) Close() error {
 	if b.lock == nil {
 		return nil
 	}
-	err := disk.Explain(b.keepLedgers(), place)
+	err := disk.Explain(b.keepLedgers(), b.opts.Place)
 	b.release()
 	return err
 }

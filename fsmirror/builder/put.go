@@ -242,7 +242,7 @@ func (t *tx) Stage() (sources.Stage, error) {
 	}
 	t.made = t.b.work.Name()
 	t.undo = append(t.undo, func() { t.b.warn(t.b.work.RemoveTree(t.made)) })
-	t.stage = staging.New(t.b.work.Dir, t.b.partial, partialName(t.at.id), place)
+	t.stage = staging.New(t.b.work.Dir, t.b.partial, partialName(t.at.id), t.b.opts.Place)
 	return t.stage, nil
 }
 
@@ -294,7 +294,9 @@ func (t *tx) commit(ctx context.Context, old record, by sources.Provenance) (rec
 	return r, err
 }
 
-func (t *tx) failed(err error) error { return sources.InPackage(t.at.id, disk.Explain(err, place)) }
+func (t *tx) failed(err error) error {
+	return sources.InPackage(t.at.id, disk.Explain(err, t.b.opts.Place))
+}
 
 // syncTree syncs an unpacked package in the scratch directory.
 func (b *Builder) syncTree(ctx context.Context, made string) error {

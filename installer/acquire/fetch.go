@@ -210,7 +210,8 @@ func (a *arriving) Write(p []byte) (int, error) {
 	if a.stage == nil {
 		return len(p), nil
 	}
-	return a.stage.Write(p)
+	n, err := a.stage.Write(p)
+	return n, disk.Needs(err, a.size)
 }
 
 // Begin implements [fetch.Stage].

@@ -3,6 +3,7 @@ package acquire
 import (
 	"errors"
 	"fmt"
+	"strings"
 
 	"github.com/larder-cli/larder/sources"
 	"github.com/larder-cli/larder/sources/fetch"
@@ -64,13 +65,13 @@ type Authority struct{ name, hint string }
 
 // The authorities.
 var (
-	TheLockFile  = Authority{"the dependency lock file", "perhaps it is locked for other platforms alone: then larder lock with --platform for each of them and this one completes the lock file; if it was republished or packed again, and you trust it, remove its block and try again"}
-	TheOneBefore = Authority{"the one before", "it was republished under the same version; do not use it before its publisher has explained it"}
+	TheLockFile  = Authority{"the dependency lock file", "if the lock file was written for other platforms only, add PLATFORM: larder lock --platform PLATFORM --platform OTHER, with each platform in use; if the package was republished and you trust it, remove its block from the lock file and run the command again"}
+	TheOneBefore = Authority{"the one before", "version VERSION was republished with different contents: ask the publisher before using it"}
 )
 
 // Refuse is the error of a package that has none of the hashes the authority states.
-func (by Authority) Refuse(want []sources.Hash, got ...sources.Hash) error {
-	return sources.WithHint(&HashMismatchError{By: by.name, Want: want, Got: got}, "%s", by.hint)
+func (by Authority) Refuse(id sources.PackageID, want []sources.Hash, got ...sources.Hash) error {
+	return sources.WithHint(&HashMismatchError{By: by.name, Want: want, Got: got}, "%s", strings.NewReplacer("PLATFORM", id.Platform.String(), "VERSION", id.Version.String()).Replace(by.hint))
 }
 
 // verify verifies the signed checksums of a package before any of it is fetched, as far
@@ -130,7 +131,7 @@ func (a *Acquirer) judgeOffer(req Request, offer Offer) error {
 	}
 	archives := sources.AnyUsable(offer.Hashes) && !sources.AnyOf(sources.H1, offer.Hashes) && !sources.AnyOf(sources.H1, req.Locked)
 	if archives && len(req.Locked) > 0 && !sources.MatchesAny(req.Locked, offer.Hashes...) {
-		return req.By.Refuse(req.Locked, offer.Hashes...)
+		return req.By.Refuse(req.ID, req.Locked, offer.Hashes...)
 	}
 	return nil
 }
@@ -146,7 +147,7 @@ func (a *Acquirer) judgeArchive(req Request, offer Offer, got fetched) (trust.Re
 		return offer.Report, sourceHint(&HashMismatchError{Want: offer.Hashes, Got: []sources.Hash{got.ZH}})
 	}
 	if refuses(req.Locked, got.ZH) {
-		return offer.Report, req.By.Refuse(req.Locked, got.ZH)
+		return offer.Report, req.By.Refuse(req.ID, req.Locked, got.ZH)
 	}
 	if offer.Kind == sources.FromRegistry || got.Signed == nil {
 		return offer.Report, nil
@@ -205,7 +206,7 @@ func checkHashes(req Request, offer Offer, f fetched, c sources.Contents) error 
 		return sourceHint(&HashMismatchError{Want: offer.Hashes, Got: got})
 	}
 	if provable(req, offer) && !sources.MatchesAny(req.Locked, got...) {
-		return req.By.Refuse(req.Locked, got...)
+		return req.By.Refuse(req.ID, req.Locked, got...)
 	}
 	return nil
 }

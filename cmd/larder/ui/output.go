@@ -42,6 +42,7 @@ type Output struct {
 	ends     *[]func()
 	begun    time.Time
 	chosen   *atomic.Int64 // when the last version was chosen, as a [time.Duration] since begun
+	leaves   *string       // what an interrupted command leaves; empty if it writes nothing
 	heading  *string       // the root module whose results were written last on a terminal
 }
 
@@ -79,7 +80,7 @@ func New(stdout, stderr io.Writer) *Output {
 	screen := newScreen(stderr)
 	return &Output{
 		Stdout: stdout, Stderr: stderr, screen: screen, progress: newProgress(screen),
-		from: []viewpoint{viewpoint(here)}, ends: new([]func()), begun: Clock(), heading: new(string), chosen: new(atomic.Int64),
+		from: []viewpoint{viewpoint(here)}, ends: new([]func()), begun: Clock(), heading: new(string), leaves: new(string), chosen: new(atomic.Int64),
 	}
 }
 
@@ -304,7 +305,7 @@ func (o *Output) Fail(ctx context.Context, err error) {
 		return
 	}
 	if ctx.Err() != nil {
-		o.diagnose(diagnostic{Severity: "error", Text: "interrupted"}, "interrupted; what was installed is whole")
+		o.diagnose(diagnostic{Severity: "error", Text: "interrupted"}, o.interrupted())
 		return
 	}
 	var all []spoken
@@ -314,6 +315,17 @@ func (o *Output) Fail(ctx context.Context, err error) {
 	}
 	o.failures = nil
 	o.speak(all)
+}
+
+// OnInterrupt says what an interrupted command leaves: "nothing was written".
+func (o *Output) OnInterrupt(leaves string) { *o.leaves = leaves }
+
+// interrupted is the error of an interrupted command.
+func (o *Output) interrupted() string {
+	if *o.leaves == "" {
+		return "interrupted"
+	}
+	return "interrupted; " + *o.leaves
 }
 
 // failOne writes one error. JSON names the package or provider in fields of their own.
