@@ -93,7 +93,9 @@ func Load(ctx context.Context, m Machine, e sources.Engine, opts Options) (*Conf
 	c := &Config{Engine: e, machine: m}
 	l.apply(s, c)
 	l.environment(c)
-	c.credentials = credentials{env: l.envTokens(), blocks: s.credentials, helper: l.helper(s.helpers)}
+	c.credentials = credentials{blocks: s.credentials}
+	c.credentials.env, c.credentials.names = l.envTokens()
+	c.credentials.helper = l.helper(s.helpers)
 	c.netrc = l.loadNetrc()
 	l.larderFile(c)
 	c.files = l.files

@@ -15,7 +15,8 @@ import (
 // credentials are the bearer tokens, from wherever they are configured.
 type credentials struct {
 	env    map[sources.Host]string
-	blocks map[sources.Host]string
+	names  map[sources.Host]string // of the variables in env
+	blocks map[sources.Host]blockToken
 	helper *helper // nil if there is none
 }
 
@@ -28,7 +29,7 @@ func (c *Config) Token(ctx context.Context, host sources.Host) (string, bool, er
 		return token, true, nil
 	}
 	if token, ok := c.credentials.blocks[host]; ok {
-		return token, token != "", nil
+		return token.text, token.text != "", nil
 	}
 	if c.credentials.helper == nil {
 		return "", false, nil
@@ -42,10 +43,9 @@ const tokenPrefix = "TF_TOKEN_"
 // cannot be named freely, "__" stands for "-" and "_" for ".".
 var tokenDecoder = strings.NewReplacer("__", "-", "_", ".")
 
-// envTokens are the tokens of TF_TOKEN_ variables.
-func (l *loader) envTokens() map[sources.Host]string {
-	tokens := map[sources.Host]string{}
-	names := map[sources.Host]string{}
+// envTokens are the tokens of TF_TOKEN_ variables, and the names of these.
+func (l *loader) envTokens() (tokens, names map[sources.Host]string) {
+	tokens, names = map[sources.Host]string{}, map[sources.Host]string{}
 	for _, assignment := range l.Environ {
 		name, token, _ := strings.Cut(assignment, "=")
 		rest, ok := strings.CutPrefix(name, tokenPrefix)
@@ -63,7 +63,7 @@ func (l *loader) envTokens() map[sources.Host]string {
 		}
 		tokens[host], names[host] = token, name
 	}
-	return tokens
+	return tokens, names
 }
 
 // Limits on a credentials helper.

@@ -123,6 +123,22 @@ func (l *loader) chooseLarderFile() file {
 	return file{}
 }
 
+// LarderFile is the path of Larder's own file: of the one that was read, or else of the one
+// to create. It is empty if there is no place for one.
+func (c *Config) LarderFile() string {
+	for _, f := range c.files {
+		if f.why == larderFileReason || f.why == larderVariable {
+			return f.path
+		}
+	}
+	for _, dir := range c.machine.ConfigDirs {
+		if path := c.machine.below(dir, "larder", "config.hcl"); path != "" {
+			return path
+		}
+	}
+	return ""
+}
+
 func (l *loader) hostBlocks(root *node) map[sources.Host]HostOptions {
 	all := map[sources.Host]HostOptions{}
 	first := map[sources.Host]place{}

@@ -200,11 +200,13 @@ func (s *session) newClient(config *cliconfig.Config) *fetch.Client {
 		Proxy:     func(r *http.Request) (*url.URL, error) { return config.Proxy(r.URL) },
 		UserAgent: "larder/" + version(),
 		Token:     config.Token,
+		TokenHint: config.TokenHint,
 		Netrc:     config.Netrc,
 		Timeout:   config.Registry.RequestTimeout,
 		Offline:   s.flags.offline,
 		Report:    s.out.Request,
 
+		HostsFile:      config.LarderFile(),
 		TimeoutSetting: "TF_REGISTRY_CLIENT_TIMEOUT",
 	}
 	for host, o := range config.HostOptions {

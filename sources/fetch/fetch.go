@@ -40,6 +40,10 @@ type Options struct {
 	// none. Its error ends the request. It may be nil.
 	Token func(context.Context, sources.Host) (string, bool, error)
 
+	// TokenHint is what to do about a refusal by a host, with or without its token sent. It
+	// may be nil.
+	TokenHint func(host sources.Host, sent bool) string
+
 	// Netrc is the entry for HOST or HOST:PORT as the URL of an archive has it,
 	// and false if there is none. It may be nil.
 	Netrc func(hostport string) (user, password string, ok bool)
@@ -52,6 +56,8 @@ type Options struct {
 	Offline       bool          // every request fails with ErrOffline
 
 	Patient bool // hosts that can't be reached are tried as often as others
+
+	HostsFile string // where users configure Hosts; empty if they can't
 
 	TimeoutSetting string // what users set the Timeout with, in seconds; empty if they can't
 

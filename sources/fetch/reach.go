@@ -2,6 +2,7 @@ package fetch
 
 import (
 	"context"
+	"crypto/tls"
 	"errors"
 	"io"
 	"net"
@@ -76,10 +77,13 @@ func (c *Client) dialledProxy(u *url.URL) *url.URL {
 func plain(err error) error {
 	text := ""
 	var dns *net.DNSError
+	var certificate *tls.CertificateVerificationError
 	op := innermost(err)
 	switch {
 	case errors.As(err, &dns):
 		text = plainDNS(dns)
+	case errors.As(err, &certificate):
+		text = "TLS: " + strings.TrimPrefix(certificate.Err.Error(), "x509: ")
 	case errors.Is(err, io.ErrUnexpectedEOF):
 		return err
 	case errors.Is(err, io.EOF):

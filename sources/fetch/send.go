@@ -138,7 +138,7 @@ func (c *Client) roundTrip(ctx context.Context, w *watch, over http.RoundTripper
 		return 0
 	})
 	if err != nil {
-		return nil, c.suggestCertificate(u, c.connecting(u, connected.Load(), ended(ctx, classify(err))))
+		return nil, c.suggestCertificate(u, c.suggestAuthority(u, c.connecting(u, connected.Load(), ended(ctx, classify(err)))))
 	}
 	if ctx.Err() != nil { // what a server says as we hang up is not its answer
 		_ = resp.Body.Close()
@@ -224,9 +224,7 @@ func classify(err error) error {
 	)
 	switch {
 	case errors.As(err, &proxy): // which knows itself
-	case errors.As(err, &unknown):
-		return sources.WithHint(err, "add the authority that issued the certificate to the system's, or name its file in SSL_CERT_FILE where the system is not Windows or macOS, or as the host's ca_file in larder's own configuration file")
-	case errors.As(err, &certificate), errors.As(err, &name),
+	case errors.As(err, &certificate), errors.As(err, &unknown), errors.As(err, &name),
 		errors.As(err, &invalid), errors.As(err, &roots), errors.As(err, &record):
 	case errors.Is(err, http.ErrSchemeMismatch):
 	case errors.As(err, &dns) && dns.IsNotFound && !dns.IsTemporary:

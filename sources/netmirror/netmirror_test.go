@@ -165,8 +165,8 @@ func TestVersions(t *testing.T) {
 
 func TestUnauthorized(t *testing.T) {
 	for _, test := range []struct{ base, hint string }{
-		{"https://m.example.org/", "m.example.org rejected the credentials"},
-		{"https://n.example.org/", "configure some for n.example.org"},
+		{"https://m.example.org/", "check that the token for m.example.org"},
+		{"https://n.example.org/", "configure credentials for n.example.org"},
 	} {
 		n := &network{answers: map[string]answer{test.base + "example.com/acme/widget/index.json": {status: 401}}}
 		_, err := n.mirror(t, test.base, netmirror.Options{}).Versions(t.Context(), provider(t, "example.com/acme/widget"))

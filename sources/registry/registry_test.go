@@ -302,10 +302,10 @@ func TestUnauthorized(t *testing.T) {
 		answers    answers
 		hint       string
 	}{
-		{"with credentials", "example.com", answers{wellKnown: services, "/p/acme/widget/versions": "401"}, "credentials configured for example.com are still valid"},
+		{"with credentials", "example.com", answers{wellKnown: services, "/p/acme/widget/versions": "401"}, "check that the token for example.com"},
 		{"without", "other.example.com", answers{"https://other.example.com" + wellKnown: "403"}, "configure credentials for other.example.com"},
-		{"elsewhere", "example.com", answers{wellKnown: `{"providers.v1": "https://x.example.com/p/"}`, "https://x.example.com/p/acme/widget/versions": "401"}, "has its registry at x.example.com: configure credentials for that host"},
-		{"without TLS", "example.com", answers{wellKnown: `{"providers.v1": "http://example.com/p/"}`, "http://example.com/p/acme/widget/versions": "401"}, "would not stay secret"},
+		{"elsewhere", "example.com", answers{wellKnown: `{"providers.v1": "https://x.example.com/p/"}`, "https://x.example.com/p/acme/widget/versions": "401"}, "is at x.example.com, and tokens are sent to their own host only: configure credentials for x.example.com"},
+		{"without TLS", "example.com", answers{wellKnown: `{"providers.v1": "http://example.com/p/"}`, "http://example.com/p/acme/widget/versions": "401"}, "over https only"},
 	} {
 		n := &network{answers: test.answers}
 		_, err := n.registry(registry.Options{}).Versions(t.Context(), provider(t, test.host+"/acme/widget"))
