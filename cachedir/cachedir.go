@@ -148,7 +148,7 @@ type Options struct {
 }
 
 // ErrReadOnly is why a Dir that was opened with Options.ReadOnly cannot be written.
-var ErrReadOnly = errors.New("opened for reading only")
+var ErrReadOnly = errors.New("opened read-only")
 
 // Open opens the directory root, and creates it if it does not exist. A directory
 // that exists but cannot be written is opened for reading only. A link or a mount

@@ -54,7 +54,7 @@ func (l *loader) envTokens() (tokens, names map[sources.Host]string) {
 		}
 		host, err := sources.ParsePunycodeHost(tokenDecoder.Replace(rest))
 		if err != nil {
-			l.warnf(place{}, "", "%s names no host and is not used: %v", name, err)
+			l.warnf(place{}, "", "%s contains no host name and is ignored: %v", name, err)
 			continue
 		}
 		if other, ok := tokens[host]; ok && other != token {
@@ -160,7 +160,7 @@ func parseAnswer(out *head) (token string, ok bool, err error) {
 type head struct {
 	kept  []byte
 	limit int
-	cut   bool // something was written beyond the limit
+	cut   bool // something was written exceeds the limit
 }
 
 func (h *head) Write(p []byte) (int, error) {
@@ -191,7 +191,7 @@ func (l *loader) findHelper(b helperBlock) *helper {
 	}
 	if path == "" {
 		l.warnf(b.place, "put it into one of "+strings.Join(searched, ", "),
-			"no program terraform-credentials-%s is installed, so there are no credentials from it", b.name)
+			"terraform-credentials-%s is not installed, so it provides no credentials", b.name)
 		return nil
 	}
 	return &helper{

@@ -41,7 +41,7 @@ func (n netrc) find(hostport string) (user, password string, ok bool) {
 // other programs, so that nothing in it stops this one.
 func (l *loader) loadNetrc() netrc {
 	name := l.getenv("NETRC")
-	though := ", though NETRC names it"
+	though := " (named by NETRC)"
 	if name == "" {
 		though = ""
 		base := ".netrc"
@@ -90,7 +90,7 @@ func parseNetrc(file, src string) (netrc, sources.Diagnostics) {
 			words.skipMacro()
 		default:
 			if warnings == nil { // one is enough, should this be no netrc file at all
-				w := fault(at, "", "unknown word in a netrc file, passed over")
+				w := fault(at, "", "unknown word in a netrc file, ignored")
 				w.Warning = true
 				warnings = append(warnings, *w)
 			}

@@ -101,7 +101,7 @@ func sameSource(c *cli.Context, mirror bool) error {
 		return nil
 	}
 	if c.NArg() > 1 {
-		return usageError{errors.New("--mirror takes all that is there; name no providers besides")}
+		return usageError{errors.New("--mirror takes every package there and cannot be combined with provider addresses")}
 	}
 	elsewhere := []string{"require-signed"}
 	for _, f := range wantedFlags() {

@@ -58,7 +58,7 @@ func cacheForget(c *cli.Context, out *ui.Output) error {
 		}
 	}
 	if forgotten == 0 {
-		out.Say("nothing is remembered of %s %s", p, v)
+		out.Say("there is no record of %s %s", p, v)
 	}
 	return nil
 }

@@ -128,8 +128,8 @@ func worthwhile(plan *cachedir.Plan, policy cachedir.Policy) error {
 	if plan.Roots > 0 || limited || policy.All || len(plan.Remove) == 0 {
 		return nil
 	}
-	return sources.WithHint(errors.New("no root module is known, so everything would go"),
-		"name directories with root modules by --roots, set a limit such as --older-than 30d, or let all go by --all")
+	return sources.WithHint(errors.New("no root module is known, so every package would be removed"),
+		"name directories of root modules with --roots, set a limit such as --older-than 30d, or remove everything with --all")
 }
 
 // removals writes which packages go.
@@ -170,6 +170,6 @@ func (k *targetCache) tellPlan(plan *cachedir.Plan, policy cachedir.Policy) {
 	}
 	k.besides(plan.Usage)
 	if policy.MaxSize > 0 && left > policy.MaxSize {
-		k.out.Warn("what is in use takes more than --max-size: %s stay", ui.Size(left))
+		k.out.Warn("packages in use exceed --max-size: %s stay", ui.Size(left))
 	}
 }

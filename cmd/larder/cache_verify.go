@@ -30,5 +30,5 @@ func cacheVerify(c *cli.Context, out *ui.Output) error {
 		out.Result("finding", ui.FindingOf(f.Kind, f.Path, f.Package, f.Text), "%s", f)
 	}
 	k.sum(v)
-	return found(len(v.Findings), "thing", "found in the plugin cache", "larder cache repair sets aside what is wrong and fetches packages again")
+	return found(len(v.Findings), "thing", "found in the plugin cache", "larder cache repair replaces damaged packages")
 }

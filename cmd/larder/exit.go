@@ -49,7 +49,7 @@ var interruptions = map[string]string{
 
 // errNoPlace is the error of commands that are about the plugin cache, where no
 // directory for one is known.
-var errNoPlace = errors.New("there is no place for a plugin cache")
+var errNoPlace = errors.New("no directory for a plugin cache is known")
 
 // A usageError is a command line that makes no sense.
 type usageError struct{ error }

@@ -51,5 +51,5 @@ func mirrorVerify(c *cli.Context, out *ui.Output) error {
 	}
 	out.Keys(all, "mirror")
 	return found(len(v.Findings), "thing", "found in the mirror",
-		"larder mirror index mends what index.json and VERSION.json say; remove packages that are wrong, and sync again")
+		"larder mirror index rebuilds index.json and VERSION.json; remove damaged packages, then run larder mirror sync")
 }

@@ -112,7 +112,7 @@ func (m *rootModule) recordKey() (seal.Key, error) {
 		}
 		key := seal.UserKey(dir)
 		if err := key.Check(); err != nil {
-			m.session.out.Warn("%v; packages are hashed each time", err)
+			m.session.out.Warn("%v; every run hashes the packages again", err)
 		}
 		return key, nil
 	})

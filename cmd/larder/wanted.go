@@ -34,7 +34,7 @@ func readWanted(c *cli.Context, addresses []string) (w *wanted, err error) {
 		w.paths = []string{"."}
 	}
 	if c.Bool("recursive") && len(w.paths) == 0 {
-		return nil, usageError{errors.New("--recursive goes with --from where providers are named")}
+		return nil, usageError{errors.New("--recursive with provider addresses requires --from")}
 	}
 	if err := exclusive(c, "newest", "all-versions"); err != nil {
 		return nil, err
@@ -146,7 +146,7 @@ func (w *wanted) from(ctx context.Context, typed string) ([]input, error) {
 	case modules.IsConfiguration(name):
 		return []input{w.list(path)}, nil
 	}
-	return nil, sources.WithHint(fmt.Errorf("%s is neither a directory nor a file that says which providers are needed", path),
+	return nil, sources.WithHint(fmt.Errorf("%s is neither a directory nor a file that lists providers", path),
 		"name a root module, a dependency lock file whose name ends in .lock.hcl, or a .tf file with required_providers")
 }
 

@@ -184,7 +184,7 @@ func (b *Builder) canHave(h sources.Host) error {
 		return err
 	}
 	return sources.WithHint(err,
-		"FAT, exFAT and Windows have no colons in names; make the mirror on another file system, or leave out what is from this host")
+		"FAT, exFAT and Windows allow no colons in names: create the mirror on another file system, or leave out providers of this host")
 }
 
 // A tx is the transaction of one package, see [sources.Tx].
@@ -328,7 +328,7 @@ func (t *tx) make(ctx context.Context, from sources.Payload) (sources.Contents, 
 		})
 	case from.Dir != "":
 		err := fmt.Errorf("%s is unpacked, and its archive is not available", from.Dir)
-		return sources.Contents{}, sources.WithHint(err, "take it from where it is packed, or make the mirror with --unpacked")
+		return sources.Contents{}, sources.WithHint(err, "use a source that has the archive, or create the mirror with --unpacked")
 	}
 	file, err := from.Archive, error(nil)
 	if file == nil {

@@ -118,7 +118,7 @@ type Passed struct {
 	Reason string // "is a symlink"
 }
 
-func (p Passed) String() string { return p.Path + " is passed over: it " + p.Reason }
+func (p Passed) String() string { return p.Path + " is skipped: it " + p.Reason }
 
 // Findings are what lies at some paths.
 type Findings struct {

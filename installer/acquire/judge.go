@@ -47,9 +47,9 @@ func (e *NotSignedError) Unwrap() error { return e.Err }
 
 func (e *NotSignedError) Error() string {
 	if e.Err != nil {
-		return fmt.Sprintf("a signature is required, and the package is %v", e.Err)
+		return fmt.Sprintf("a signature is required, but the package is %v", e.Err)
 	}
-	return fmt.Sprintf("a signature is required, and the package is %q", e.Verdict)
+	return fmt.Sprintf("a signature is required, but the package is %q", e.Verdict)
 }
 
 // IsOther reports whether an error says that a source has a package, but not the one
@@ -116,7 +116,7 @@ func (a *Acquirer) verifyStated(offer Offer) (trust.Report, error) {
 func (a *Acquirer) verifyCarried(offer Offer, zh sources.Hash) (trust.Report, error) {
 	report, err := trust.VerifyCarried(offer.Signed, zh, a.trust(offer.ID.Provider))
 	if err != nil {
-		return report, fmt.Errorf("checking the evidence that the mirror carries: %w", err)
+		return report, fmt.Errorf("checking the mirror's signed checksums: %w", err)
 	}
 	return report, nil
 }
@@ -185,9 +185,9 @@ func (a *Acquirer) checkSigned(id sources.PackageID, report trust.Report, v sour
 	case !a.SignedEnough(v) && report.Untrusted != nil:
 		return sources.WithHint(&NotSignedError{v, report.Untrusted}, "if the publisher has announced the new key, add its fingerprint to trusted_keys")
 	case !a.SignedEnough(v):
-		return sources.WithHint(&NotSignedError{Verdict: v}, "origin registries have signed packages, and so have mirrors of HashiCorp's and its partners' that carry the evidence")
+		return sources.WithHint(&NotSignedError{Verdict: v}, "use the origin registry, or a mirror with signed checksums, such as larder mirror sync makes")
 	case report.Signed != id.Filename():
-		return fmt.Errorf("a signature is required, and what is signed is %s, not %s", fetch.Printable(report.Signed), id.Filename())
+		return fmt.Errorf("a signature is required, but the signed checksums are for %s, not %s", fetch.Printable(report.Signed), id.Filename())
 	}
 	return nil
 }
@@ -222,7 +222,7 @@ func provable(req Request, offer Offer) bool {
 }
 
 func sourceHint(err error) error {
-	return sources.WithHint(err, "it was damaged on the way or replaced; try again, and if this stays so do not use it before its publisher has explained it")
+	return sources.WithHint(err, "run the command again; if the package still differs, ask its publisher before using it")
 }
 
 // verdictOf is the verdict on a package that has passed all checks.

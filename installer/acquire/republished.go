@@ -32,7 +32,7 @@ func (e *RepublishedError) Error() string {
 }
 
 func (p Publication) String() string {
-	signer := "signed by nobody"
+	signer := "unsigned"
 	if p.Signer != "" {
 		signer = "signed by " + p.Signer
 	}
@@ -183,7 +183,7 @@ func (a *Acquirer) republished(was sources.Stored, now Publication) error {
 		}
 	}
 	return sources.WithHint(&RepublishedError{before, now},
-		"do not use it before its publisher has explained it; to take it nevertheless, first run larder cache forget %s@%s", was.ID.Provider, was.ID.Version)
+		"ask the publisher before using it; to accept the new contents, first run larder cache forget %s@%s", was.ID.Provider, was.ID.Version)
 }
 
 // signer names the signer of a package in messages.

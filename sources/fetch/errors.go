@@ -27,7 +27,7 @@ var (
 // The two ways to stall.
 var (
 	errSilent    = fmt.Errorf("%w: no answer", ErrStalled)
-	errTooLittle = fmt.Errorf("%w: too little arrived", ErrStalled)
+	errTooLittle = fmt.Errorf("%w: too little data", ErrStalled)
 )
 
 // An Error is a request that did not succeed. It names the URL.
@@ -85,7 +85,7 @@ func (e *StatusError) Error() string {
 		text += fmt.Sprintf(" (%q)", e.Said)
 	}
 	if e.after > maxWait {
-		text += fmt.Sprintf(", asks to wait %s", round(e.after))
+		text += fmt.Sprintf(", retry after %s", round(e.after))
 	}
 	return text
 }

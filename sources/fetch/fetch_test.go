@@ -379,17 +379,17 @@ func TestProxyThatRefuses(t *testing.T) {
 		says   string
 		hint   string
 	}{
-		{"https://example.com/", 407, []string{`Basic realm="x"`, "Negotiate"}, "the proxy {proxy} does not lead to example.com:443: 407 Proxy Authentication Required",
+		{"https://example.com/", 407, []string{`Basic realm="x"`, "Negotiate"}, "the proxy {proxy} refused the connection to example.com:443: 407 Proxy Authentication Required",
 			"the proxy refused the user and password in HTTPS_PROXY"},
-		{"https://example.com/", 407, nil, "the proxy {proxy} does not lead to example.com:443: 407 Proxy Authentication Required",
+		{"https://example.com/", 407, nil, "the proxy {proxy} refused the connection to example.com:443: 407 Proxy Authentication Required",
 			"the proxy refused the user and password in HTTPS_PROXY"},
-		{"https://example.com/", 407, []string{"Negotiate", "NTLM"}, "the proxy {proxy} does not lead to example.com:443: 407 Proxy Authentication Required",
-			"the proxy wants to know who asks, and offers Negotiate, NTLM: only Basic is supported"},
-		{"https://example.com/", 404, nil, "the proxy {proxy} does not lead to example.com:443: 404 Not Found",
-			"ask who runs the proxy to let you reach example.com:443, or name the host in NO_PROXY"},
-		{"https://example.com/", 403, nil, "the proxy {proxy} does not lead to example.com:443: 403 Forbidden",
-			"ask who runs the proxy to let you reach example.com:443, or name the host in NO_PROXY"},
-		{"http://example.com/", 407, []string{"Basic"}, "the proxy {proxy} does not lead to example.com: 407 Proxy Authentication Required",
+		{"https://example.com/", 407, []string{"Negotiate", "NTLM"}, "the proxy {proxy} refused the connection to example.com:443: 407 Proxy Authentication Required",
+			"the proxy requires authentication by Negotiate, NTLM; larder supports Basic only"},
+		{"https://example.com/", 404, nil, "the proxy {proxy} refused the connection to example.com:443: 404 Not Found",
+			"ask the proxy's operator to allow example.com:443, or name the host in NO_PROXY"},
+		{"https://example.com/", 403, nil, "the proxy {proxy} refused the connection to example.com:443: 403 Forbidden",
+			"ask the proxy's operator to allow example.com:443, or name the host in NO_PROXY"},
+		{"http://example.com/", 407, []string{"Basic"}, "the proxy {proxy} refused the connection to example.com: 407 Proxy Authentication Required",
 			"the proxy refused the user and password in HTTP_PROXY"},
 	} {
 		proxy := httptest.NewServer(http.HandlerFunc(func(rw http.ResponseWriter, _ *http.Request) {

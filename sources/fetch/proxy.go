@@ -19,7 +19,7 @@ type ProxyError struct {
 }
 
 func (e *ProxyError) Error() string {
-	return fmt.Sprintf("the proxy %s does not lead to %s: %v", e.Proxy, e.Host, &StatusError{Code: e.Code})
+	return fmt.Sprintf("the proxy %s refused the connection to %s: %v", e.Proxy, e.Host, &StatusError{Code: e.Code})
 }
 
 // checkProxy makes a proxy's refusal an error that is known as such.
@@ -45,7 +45,7 @@ func (c *Client) proxyOf(req *http.Request) *url.URL {
 // explainProxy adds to a proxy's refusal what may help. The variable names the proxy.
 func explainProxy(err *ProxyError, proxy *url.URL, header http.Header, variable string) error {
 	if err.Code != http.StatusProxyAuthRequired {
-		return sources.WithHint(err, "ask who runs the proxy to let you reach %s, or name the host in NO_PROXY", err.Host)
+		return sources.WithHint(err, "ask the proxy's operator to allow %s, or add the host to NO_PROXY", err.Host)
 	}
 	schemes, basic := []string{}, false
 	for _, offer := range header.Values("Proxy-Authenticate") {
@@ -56,9 +56,9 @@ func explainProxy(err *ProxyError, proxy *url.URL, header http.Header, variable 
 	offers := strings.Join(schemes[:min(len(schemes), maxQuoted)], ", ")
 	switch {
 	case offers != "" && !basic:
-		return sources.WithHint(err, "the proxy wants to know who asks, and offers %s: only Basic is supported", offers)
+		return sources.WithHint(err, "the proxy requires authentication by %s; larder supports Basic only", offers)
 	case proxy.User != nil:
 		return sources.WithHint(err, "the proxy refused the user and password in %s", variable)
 	}
-	return sources.WithHint(err, "the proxy wants to know who asks: write %s=http://USER:PASSWORD@%s", variable, err.Proxy)
+	return sources.WithHint(err, "the proxy requires authentication: set %s=http://USER:PASSWORD@%s", variable, err.Proxy)
 }

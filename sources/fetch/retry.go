@@ -40,7 +40,7 @@ func (c *Client) suggestTimeout(err error) error {
 	if c.opts.TimeoutSetting == "" || !errors.Is(err, ErrStalled) {
 		return err
 	}
-	return sources.WithHint(err, "if the server needs longer, set %s to the seconds that it needs", c.opts.TimeoutSetting)
+	return sources.WithHint(err, "if the server needs longer, set %s to a larger number of seconds", c.opts.TimeoutSetting)
 }
 
 // pause waits before the next try. If the host asked for a wait, it is kept

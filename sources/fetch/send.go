@@ -295,7 +295,7 @@ func (c *Client) setToken(ctx context.Context, header http.Header, u *url.URL, b
 		return nil
 	}
 	if !httpguts.ValidHeaderFieldValue(token) {
-		return errors.New("credentials: token with characters that cannot be sent")
+		return errors.New("the token contains characters that cannot be sent")
 	}
 	header.Set("Authorization", "Bearer "+token)
 	return nil

@@ -118,7 +118,7 @@ func parseIndex(doc *fetch.Document) (sources.Listing, error) {
 		l.Warnings = append(l.Warnings, fmt.Sprintf("the mirror lists no versions, but returned the message %q", said))
 	}
 	if len(ignored) > 0 {
-		l.Warnings = []string{"ignored what is not a version: " + fetch.QuoteSome(ignored)}
+		l.Warnings = []string{"ignored invalid versions: " + fetch.QuoteSome(ignored)}
 	}
 	return l, nil
 }
@@ -194,7 +194,7 @@ func (m *Mirror) parsePackage(doc *fetch.Document, version version, id sources.P
 		return sources.Package{}, err
 	}
 	if len(hashes) > 0 && !slices.ContainsFunc(hashes, sources.Hash.Usable) {
-		return sources.Package{}, errors.New("the mirror states hashes only of schemes that nobody can check")
+		return sources.Package{}, errors.New("the mirror states hashes of unknown schemes only")
 	}
 	p := sources.Package{
 		ID:       id,

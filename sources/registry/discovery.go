@@ -63,7 +63,7 @@ func parseServices(doc *fetch.Document) (map[string]string, error) {
 		return nil, errors.New("not a JSON object")
 	}
 	if !json.Valid(doc.Body) { // engines are stricter here than with other documents
-		return nil, errors.New("something follows the JSON object")
+		return nil, errors.New("unexpected data after the JSON object")
 	}
 	services := map[string]string{}
 	for key, value := range members {
@@ -95,8 +95,8 @@ func choose(from *url.URL, host sources.Host, services map[string]string, place 
 func otherVersion(host sources.Host, services map[string]string, place string) error {
 	for key := range services {
 		if strings.HasPrefix(key, "providers.") {
-			return sources.WithHint(fmt.Errorf("%w of protocol version 1, but of another", ErrNoRegistry),
-				"a newer version of this program may understand the registry of %s", host)
+			return sources.WithHint(fmt.Errorf("%w of protocol version 1, only of another version", ErrNoRegistry),
+				"a newer larder may support the registry of %s", host)
 		}
 	}
 	return noRegistry(host, fmt.Errorf("%s lists no service %s", place, service))

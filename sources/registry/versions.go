@@ -60,7 +60,7 @@ func (d *versionsDocument) listing() sources.Listing {
 	slices.SortFunc(l.Versions, sources.Version.Compare)
 	l.Versions = slices.Compact(l.Versions)
 	if len(ignored) > 0 {
-		warning := "ignored what is not a version: " + fetch.QuoteSome(ignored)
+		warning := "ignored invalid versions: " + fetch.QuoteSome(ignored)
 		if _, err := sources.ParseVersion(strings.TrimPrefix(ignored[0], "v")); err == nil {
 			warning += ` (versions are listed without "v")`
 		}

@@ -60,7 +60,7 @@ func TestMergeKeepsTheBetter(t *testing.T) {
 		name string
 		make func(others ...string) *sources.Signed
 	}{
-		{"signed by nobody who is there", func(others ...string) *sources.Signed {
+		{"unsigned who is there", func(others ...string) *sources.Signed {
 			s := evidenceBy(t, mirror, others...)
 			s.Keys[0] = public(t, other)
 			return s
