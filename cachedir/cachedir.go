@@ -154,7 +154,7 @@ type Options struct {
 }
 
 // ErrReadOnly is the reason why a Dir opened with Options.ReadOnly cannot be written.
-var ErrReadOnly = errors.New("opened for reading only")
+var ErrReadOnly = errors.New("opened read-only")
 
 // Open opens the directory root and creates it if it does not exist. An existing
 // directory that cannot be written is opened for reading only. If .larder is a link
@@ -172,17 +172,33 @@ func Open(root string, opts Options) (*Dir, error) {
 	}
 	d := &Dir{root: root, opts: opts, inside: !opts.Workdir}
 	if err := d.openTree(); err != nil {
-		err = disk.Explain(fmt.Errorf("making the plugin cache: %w", err), "the plugin cache")
-		if len(sources.Hints(err)) == 0 {
-			err = sources.WithHint(err, "choose a directory for the plugin cache that you may write to")
-		}
-		return nil, err
+		return nil, d.cannotMake(err)
 	}
 	if err := d.openState(); err != nil {
 		d.Close()
 		return nil, err
 	}
 	return d, nil
+}
+
+// cannotMake is the error of a directory that can't be created.
+func (d *Dir) cannotMake(err error) error {
+	if !d.inside {
+		return disk.Explain(unwritable(d.root, err), d.place())
+	}
+	err = disk.Explain(fmt.Errorf("cannot create the plugin cache: %w", err), d.place())
+	if len(sources.Hints(err)) > 0 {
+		return err
+	}
+	return sources.WithHint(err, "choose a directory for the plugin cache that you may write to")
+}
+
+// place is what hints call the file system of the packages.
+func (d *Dir) place() string {
+	if d.inside {
+		return "the plugin cache"
+	}
+	return "the working directory"
 }
 
 func (d *Dir) openTree() (err error) {
@@ -318,7 +334,7 @@ func (d *Dir) Close() error {
 func (d *Dir) ReadOnly() bool { return d.readOnly != nil }
 
 func (d *Dir) unwritable() error {
-	return fmt.Errorf("the plugin cache cannot be written: %w", d.readOnly)
+	return fmt.Errorf("%s cannot be written: %w", d.place(), d.readOnly)
 }
 
 func (d *Dir) entry(id sources.PackageID) string {
@@ -385,8 +401,8 @@ func (d *Dir) warn(err error) {
 }
 
 // explained is [sources.InPackage] with a hint if the disk is full.
-func explained(id sources.PackageID, err error) error {
-	return sources.InPackage(id, disk.Explain(err, "the plugin cache"))
+func (d *Dir) explained(id sources.PackageID, err error) error {
+	return sources.InPackage(id, disk.Explain(err, d.place()))
 }
 
 // A Holder is the process that holds the lock of a package or of the whole cache.

@@ -186,7 +186,7 @@ func (l *lister) name(at string, e fs.DirEntry, siblings []fs.DirEntry, depth in
 	switch {
 	case depth == hostDepth && disk.MadeBySystem(e.Name()):
 	case !e.IsDir() && depth == hostDepth:
-		l.find(Stranger, at, "no directory of a registry's host")
+		l.find(Stranger, at, "not the directory of a registry's host")
 	case !e.IsDir():
 		l.find(NoDirectory, at, "a file where a directory should be")
 	case !canonical(at, depth):
@@ -194,7 +194,7 @@ func (l *lister) name(at string, e fs.DirEntry, siblings []fs.DirEntry, depth in
 			l.find(Collision, at, fmt.Sprintf("differs from %s only in case", twin))
 			return nil
 		}
-		l.find(Stranger, at, "no name that a cache has")
+		l.find(Stranger, at, "not a name used in a cache")
 	case depth < platformDepth:
 		return l.level(at, depth+1)
 	default:
@@ -246,10 +246,10 @@ func (l *lister) symlink(at string, depth int) {
 	info, err := os.Stat(full)
 	switch {
 	case err != nil && depth == platformDepth && canonical(at, depth):
-		l.findIn(idOf(at), Dangling, "", "a link to "+target+", which is not there")
+		l.findIn(idOf(at), Dangling, "", "a link to "+target+", which does not exist")
 		return
 	case err != nil:
-		l.find(Dangling, at, "a link to "+target+", which is not there")
+		l.find(Dangling, at, "a link to "+target+", which does not exist")
 		return
 	case depth == platformDepth && info.IsDir() && canonical(at, depth):
 		l.findIn(idOf(at), Elsewhere, "", "a link to "+target)
@@ -428,7 +428,7 @@ func (l *lister) inner(e *Entry, full string) {
 	}
 	real, err := filepath.EvalSymlinks(full)
 	if err != nil {
-		l.findIn(e.ID, Dangling, rel, "a link that leads nowhere")
+		l.findIn(e.ID, Dangling, rel, "a broken link")
 		return
 	}
 	within, err := filepath.EvalSymlinks(e.Dir)

@@ -48,7 +48,7 @@ func (d *Dir) warnLockless(l *disk.Lock) {
 		return
 	}
 	d.lockless.Do(func() {
-		d.warn(fmt.Errorf("%s cannot be locked, so other processes may get in the way: %w", d.root, l.Lockless))
+		d.warn(fmt.Errorf("%s cannot be locked, so other processes may interfere: %w", d.root, l.Lockless))
 	})
 }
 
@@ -100,5 +100,5 @@ func (d *Dir) holdTofu(home *disk.Dir, id sources.PackageID) (unlock func(), err
 	if pid := tofuPID(f); pid != 0 {
 		err = fmt.Errorf("locked by OpenTofu (pid %d): %s", pid, home.Path(name))
 	}
-	return nil, sources.WithHint(err, "try again when OpenTofu has ended")
+	return nil, sources.WithHint(err, "run the command again when OpenTofu has finished")
 }

@@ -121,3 +121,11 @@ func settled(marks []mark, now time.Time) bool {
 	}
 	return true
 }
+
+// sizeOf is how many bytes the files of a package take.
+func sizeOf(marks []mark) (size int64) {
+	for _, m := range marks {
+		size += m.Size
+	}
+	return size
+}

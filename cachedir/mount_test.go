@@ -64,7 +64,7 @@ func TestDiskFull(t *testing.T) {
 		hint  string
 	}{
 		"archive":  {files{executable: string(noise), "more": string(noise)}, "free some space"},
-		"contents": {files{executable: string(noise)}, "bytes free"},
+		"contents": {files{executable: string(noise)}, "free some space"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			root := t.TempDir()

@@ -128,7 +128,7 @@ func FindRoots(ctx context.Context, dir string) ([]Root, error) {
 		switch {
 		case err != nil:
 			err = fmt.Errorf("looking for root modules: %w", err)
-			return sources.WithHint(err, "what cannot be read may use anything; name directories that you may read")
+			return sources.WithHint(err, "name directories that you can read: one that you can't may use any package")
 		case ctx.Err() != nil:
 			return ctx.Err()
 		case e.Name() == sources.LockFile:

@@ -126,5 +126,5 @@ func (r *replacement) keep(scratch *disk.Scratch, old string) error {
 	if r.how != "" {
 		how = ": " + r.how
 	}
-	return fmt.Errorf("%s: replaced the installed package, as its files were changed%s; they are now in %s", r.id, how, r.home.Path(leaf))
+	return fmt.Errorf("%s: replaced the installed package, whose files were changed%s; the old files are now in %s", r.id, how, r.home.Path(leaf))
 }

@@ -26,7 +26,7 @@ func findRunning() (running, string) {
 	r := running{map[file]bool{}, map[mapping]bool{}}
 	processes, err := filepath.Glob("/proc/[0-9]*")
 	if err != nil || len(processes) == 0 {
-		return r, "which packages running programs use cannot be told, as there is no /proc"
+		return r, "cannot determine which packages running programs use: there is no /proc"
 	}
 	for _, process := range processes {
 		if info, err := os.Stat(filepath.Join(process, "exe")); err == nil {

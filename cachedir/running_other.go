@@ -6,7 +6,7 @@ type running struct{}
 
 // findRunning finds nothing on this system.
 func findRunning() (running, string) {
-	return running{}, "which packages running programs use cannot be told on this system"
+	return running{}, "cannot determine which packages running programs use on this system"
 }
 
 func (running) has(Entry) bool { return false }

@@ -1,11 +1,13 @@
 package cachedir
 
 import (
+	"archive/zip"
 	"context"
 	"errors"
 	"fmt"
 	"io"
 	"io/fs"
+	"math"
 	"os"
 	"sync"
 
@@ -45,7 +47,7 @@ func (d *Dir) Begin(ctx context.Context, id sources.PackageID, purpose sources.P
 	held, err := t.begin(ctx)
 	if err != nil {
 		t.Close()
-		return held, nil, explained(id, err)
+		return held, nil, d.explained(id, err)
 	}
 	return held, t, nil
 }
@@ -114,10 +116,10 @@ func (t *tx) finally(do func()) { t.undo = append(t.undo, do) }
 // Stage implements [sources.Tx].
 func (t *tx) Stage() (sources.Stage, error) {
 	if t.d.through != "" && t.purpose == sources.ToStore && t.home.Exists(t.id.Platform.String()) {
-		return nil, explained(t.id, notReplaced(t.d.entry(t.id), t.d.through))
+		return nil, t.d.explained(t.id, notReplaced(t.d.entry(t.id), t.d.through))
 	}
 	if err := t.prepare(); err != nil {
-		return nil, explained(t.id, err)
+		return nil, t.d.explained(t.id, err)
 	}
 	return t.stage, nil
 }
@@ -138,11 +140,11 @@ func (t *tx) Unpack(ctx context.Context, from sources.Payload) (sources.Contents
 	var err error
 	if t.purpose == sources.ToHash {
 		t.contents, err = t.read(ctx, from, nil)
-		return t.contents, explained(t.id, err)
+		return t.contents, t.d.explained(t.id, err)
 	}
 	made, err := t.scratch.Mkdir(t.made)
 	if err != nil {
-		return t.contents, explained(t.id, err)
+		return t.contents, t.d.explained(t.id, err)
 	}
 	defer made.Close()
 	t.from = originalOf(from)
@@ -150,7 +152,7 @@ func (t *tx) Unpack(ctx context.Context, from sources.Payload) (sources.Contents
 	if now := originalOf(from); now == nil || t.from == nil || *now != *t.from {
 		t.from = nil
 	}
-	return t.contents, explained(t.id, err)
+	return t.contents, t.d.explained(t.id, err)
 }
 
 // originalOf returns the identity of the path that a payload is a copy of. It returns
@@ -209,7 +211,7 @@ func (t *tx) read(ctx context.Context, from sources.Payload, to *archive.Dest) (
 func (t *tx) Commit(ctx context.Context, by sources.Provenance) (sources.Stored, error) {
 	s, err := t.commit(ctx, by)
 	if err != nil {
-		return sources.Stored{}, explained(t.id, err)
+		return sources.Stored{}, t.d.explained(t.id, err)
 	}
 	return s, nil
 }
@@ -364,7 +366,7 @@ func (t *tx) prepare() (err error) {
 		}
 		t.finally(func() { kept.Close() })
 	}
-	t.stage = staging.New(t.scratch.Dir, kept, flat(t.id.Path()), "the plugin cache")
+	t.stage = staging.New(t.scratch.Dir, kept, flat(t.id.Path()), t.d.place())
 	return nil
 }
 
@@ -392,11 +394,24 @@ func (d *Dir) unpack(ctx context.Context, from io.ReaderAt, size int64, to archi
 	switch {
 	case errors.As(err, &onDisk):
 	case lim.Size > 0 && errors.Is(err, archive.ErrLimit):
-		err = sources.WithHint(err, "the disk of %s has %d bytes free: free some space, or choose another directory for the plugin cache", d.root, room)
+		err = disk.NoSpace(d.root, d.place(), unpackedSize(from, size))
 	default:
 		err = sources.WithHint(err, "the archive is malformed: fetch it from another source, or report it to its publisher")
 	}
 	return contents, err
+}
+
+// unpackedSize is how many bytes an archive says that it unpacks to; 0 if it can't be read.
+func unpackedSize(from io.ReaderAt, size int64) int64 {
+	listed, err := zip.NewReader(from, size)
+	if err != nil {
+		return 0
+	}
+	sum := int64(0)
+	for _, f := range listed.File {
+		sum += int64(min(f.UncompressedSize64, math.MaxInt32))
+	}
+	return sum
 }
 
 // show makes the unpacked package visible in place of the old one and returns its

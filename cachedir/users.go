@@ -55,7 +55,7 @@ func (d *Dir) findUsers(roots []Root, locked LockReader) users {
 		}
 		if err := errors.Join(lockErr, err); err != nil {
 			if len(r.Packages) == 0 {
-				u.unclear = append(u.unclear, fmt.Errorf("cannot tell what %s uses: %w", r.Dir, err))
+				u.unclear = append(u.unclear, fmt.Errorf("cannot determine which packages %s uses: %w", r.Dir, err))
 			}
 			for _, p := range r.Packages {
 				u.add(p, r.Dir)

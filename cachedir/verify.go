@@ -159,7 +159,7 @@ func (v *verifier) judge(e Entry, fresh record) (record, []Finding) {
 	case disk.IsUnread(err):
 		return record{}, []Finding{e.finding(Unreadable, "%v", err)}
 	default:
-		return record{}, []Finding{e.finding(BadRecord, "what is recorded of it is invalid")}
+		return record{}, []Finding{e.finding(BadRecord, "its record is invalid")}
 	}
 	known, err := v.tryRecord(knownPath(e.ID))
 	if disk.IsUnread(err) {
@@ -207,7 +207,7 @@ func (v *verifier) vouched(id sources.PackageID, r record) error {
 	kept, err := v.Evidence(id.Provider, id.Version)
 	switch {
 	case errors.Is(err, sources.ErrNotFound):
-		return errors.New("what vouched for it is gone")
+		return errors.New("its signed checksums are missing")
 	case err != nil:
 		return err
 	}

@@ -186,7 +186,18 @@ func (w *workdir) open() (_ *disk.Dir, err error) {
 	if w.dir == nil {
 		w.dir, err = disk.Make(w.providers)
 	}
-	return w.dir, err
+	return w.dir, unwritable(w.providers, err)
+}
+
+// unwritable adds to an error of creating the directory of installed packages what can be
+// done about it.
+func unwritable(dir string, err error) error {
+	var stray *disk.StrayError
+	if err == nil || errors.As(err, &stray) || disk.IsFull(err) {
+		return err
+	}
+	return sources.WithHint(fmt.Errorf("cannot create %s: %w", dir, disk.Cause(err)),
+		"make the working directory writable, or set TF_DATA_DIR to a directory that is")
 }
 
 // scratchIn creates the scratch directory for linking, once, and removes the files
@@ -325,7 +336,11 @@ func (d *Dir) makeLink(ctx context.Context, s sources.Stored, entry []mark, work
 		}
 	}
 	if d.opts.Link != sources.LinkAuto {
-		err = sources.WithHint(fmt.Errorf("link mode %s: %w", d.opts.Link, err), "use --link auto, which takes the first mode that works")
+		if disk.IsFull(err) {
+			return "", disk.Needs(disk.Explain(err, "the working directory"), sizeOf(entry))
+		}
+		err = fmt.Errorf("link mode %s: %w", d.opts.Link, err)
+		err = sources.WithHint(err, "use --link auto, which takes the first mode that works")
 	}
 	return "", err
 }

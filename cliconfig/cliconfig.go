@@ -91,7 +91,9 @@ func Load(ctx context.Context, m Machine, e sources.Engine, opts Options) (*Conf
 	c := &Config{Engine: e, machine: m}
 	l.apply(s, c)
 	l.environment(c)
-	c.credentials = credentials{env: l.envTokens(), blocks: s.credentials, helper: l.helper(s.helpers)}
+	c.credentials = credentials{blocks: s.credentials}
+	c.credentials.env, c.credentials.names = l.envTokens()
+	c.credentials.helper = l.helper(s.helpers)
 	c.netrc = l.loadNetrc()
 	l.larderFile(c)
 	c.files = l.files
@@ -213,15 +215,15 @@ func (l *loader) cannotRead(f file, err error) {
 	case "--config", "configuration directory", larderFileReason:
 		l.errorf(at, "", "%v", err)
 	case larderVariable:
-		l.errorf(at, "unset "+f.why+" if the file is not needed", "%v, though %s names it", err, f.why)
+		l.errorf(at, "unset "+f.why+" if the file is not needed", "%v (named by %s)", err, f.why)
 	case mainFileReason:
 		l.errorf(at, "make the file readable: without it, larder would use other sources than you configured", "%v", err)
 	default:
 		if !errors.Is(err, fs.ErrNotExist) {
-			l.errorf(at, "make the file readable, or unset "+f.why, "%v, though %s names it", err, f.why)
+			l.errorf(at, "make the file readable, or unset "+f.why, "%v (named by %s)", err, f.why)
 			return
 		}
-		l.warnf(at, "unset "+f.why+" if the file is not needed", "%v, though %s names it", err, f.why)
+		l.warnf(at, "unset "+f.why+" if the file is not needed", "%v (named by %s)", err, f.why)
 	}
 }
 

@@ -15,7 +15,8 @@ import (
 // credentials are the configured bearer tokens.
 type credentials struct {
 	env    map[sources.Host]string
-	blocks map[sources.Host]string
+	names  map[sources.Host]string // of the variables in env
+	blocks map[sources.Host]blockToken
 	helper *helper // nil if there is none
 }
 
@@ -28,7 +29,7 @@ func (c *Config) Token(ctx context.Context, host sources.Host) (string, bool, er
 		return token, true, nil
 	}
 	if token, ok := c.credentials.blocks[host]; ok {
-		return token, token != "", nil
+		return token.text, token.text != "", nil
 	}
 	if c.credentials.helper == nil {
 		return "", false, nil
@@ -42,10 +43,9 @@ const tokenPrefix = "TF_TOKEN_"
 // names of variables, "__" encodes "-" and "_" encodes ".".
 var tokenDecoder = strings.NewReplacer("__", "-", "_", ".")
 
-// envTokens returns the tokens in TF_TOKEN_ variables.
-func (l *loader) envTokens() map[sources.Host]string {
-	tokens := map[sources.Host]string{}
-	names := map[sources.Host]string{}
+// envTokens returns the tokens in TF_TOKEN_ variables, and the names of these.
+func (l *loader) envTokens() (tokens, names map[sources.Host]string) {
+	tokens, names = map[sources.Host]string{}, map[sources.Host]string{}
 	for _, assignment := range l.Environ {
 		name, token, _ := strings.Cut(assignment, "=")
 		rest, ok := strings.CutPrefix(name, tokenPrefix)
@@ -54,7 +54,7 @@ func (l *loader) envTokens() map[sources.Host]string {
 		}
 		host, err := sources.ParsePunycodeHost(tokenDecoder.Replace(rest))
 		if err != nil {
-			l.warnf(place{}, "", "%s names no host and is not used: %v", name, err)
+			l.warnf(place{}, "", "%s contains no host name and is ignored: %v", name, err)
 			continue
 		}
 		if other, ok := tokens[host]; ok && other != token {
@@ -63,7 +63,7 @@ func (l *loader) envTokens() map[sources.Host]string {
 		}
 		tokens[host], names[host] = token, name
 	}
-	return tokens
+	return tokens, names
 }
 
 // Limits for a credentials helper.
@@ -192,7 +192,7 @@ func (l *loader) findHelper(b helperBlock) *helper {
 	}
 	if path == "" {
 		l.warnf(b.place, "put it into one of "+strings.Join(searched, ", "),
-			"no program terraform-credentials-%s is installed, so there are no credentials from it", b.name)
+			"terraform-credentials-%s is not installed, so it provides no credentials", b.name)
 		return nil
 	}
 	return &helper{

@@ -49,7 +49,7 @@ func TestConflictingTokenVariables(t *testing.T) {
 	sourcetest.Equal(t, brief(diags), want)
 	mustLoad(t, linux(nil, "TF_TOKEN_my__host_example=secret", "TF_TOKEN_my-host_example=secret"), terraform)
 	_, diags = load(linux(nil, "TF_TOKEN_a__=secret"), terraform)
-	if got := brief(diags); !strings.HasPrefix(got, "warning: TF_TOKEN_a__ names no host") || strings.Contains(got, "secret") {
+	if got := brief(diags); !strings.HasPrefix(got, "warning: TF_TOKEN_a__ contains no host") || strings.Contains(got, "secret") {
 		t.Errorf("a name that is no host: %q", got)
 	}
 }
@@ -218,6 +218,6 @@ func TestHelperOfTofu(t *testing.T) {
 func TestTwoHelpers(t *testing.T) {
 	_, diags := load(rc("credentials_helper \"x\" {}\ncredentials_helper \"y\" {}"), terraform)
 	const want = "rc:2:20: second credentials_helper, \"y\"; the first is \"x\" at /start/rc:1\n" +
-		"warning: rc:1:20: no program terraform-credentials-x is installed, so there are no credentials from it"
+		"warning: rc:1:20: terraform-credentials-x is not installed, so it provides no credentials"
 	sourcetest.Equal(t, brief(diags), want)
 }

@@ -64,7 +64,7 @@ func (l *loader) checkAuthorities() {
 		return
 	}
 	if info, err := l.Files.Stat(path); err == nil && info.Mode()&fs.ModeDevice != 0 {
-		l.errorf(place{}, "", "SSL_CERT_FILE is no file, but a device: %s", path)
+		l.errorf(place{}, "", "SSL_CERT_FILE is a device, not a file: %s", path)
 	}
 }
 
@@ -107,7 +107,7 @@ func (l *loader) unmanaged() []sources.Provider {
 	}
 	var object map[string]json.RawMessage
 	if err := json.Unmarshal([]byte(text), &object); err != nil {
-		l.errorf(place{}, "it is for providers under a debugger; unset it unless you debug one",
+		l.errorf(place{}, "unset it unless you are debugging a provider",
 			"%s is not a JSON object: %v", name, err)
 		return nil
 	}
@@ -159,7 +159,7 @@ func (l *loader) warnInstallFlags(variable string, args []string) {
 		for _, flag := range installFlags {
 			name, _, _ := strings.Cut(arg, "=")
 			if name == flag || name == "-"+flag {
-				l.warnf(place{}, "give larder its own flags", "%s is for the engine: larder does not obey its %s", variable, arg)
+				l.warnf(place{}, "use larder's own flags", "%s is for terraform and tofu: larder ignores its %s", variable, arg)
 			}
 		}
 	}

@@ -152,8 +152,8 @@ func TestArguments(t *testing.T) {
 	for _, tt := range []struct{ text, diags string }{
 		{"-input=false  -no-color", ""},
 		{"-upgrade --plugin-dir=/x",
-			"warning: TF_CLI_ARGS_init is for the engine: larder does not obey its -upgrade\n" +
-				"warning: TF_CLI_ARGS_init is for the engine: larder does not obey its --plugin-dir=/x"},
+			"warning: TF_CLI_ARGS_init is for terraform and tofu: larder ignores its -upgrade\n" +
+				"warning: TF_CLI_ARGS_init is for terraform and tofu: larder ignores its --plugin-dir=/x"},
 		{`"a`, "warning: TF_CLI_ARGS_init has an unclosed quote and is not used"},
 		{`a\`, "warning: TF_CLI_ARGS_init has an unclosed quote and is not used"},
 	} {

@@ -93,9 +93,9 @@ func TestFileContents(t *testing.T) {
 		{`provider_installation { filesystem_miror { path = "/a" } }`, `rc:1:25: no installation method is called filesystem_miror`},
 		{`provider_installation = {}`, "rc:1:1: provider_installation must be a block"},
 		{`provider_installation "x" {}`, `rc:1:23: provider_installation takes no label, such as "x"`},
-		{`provider_installation { foo {} }`, "rc:1:25: no installation method is called foo"},
-		{`provider_installation { Direct {} }`, "rc:1:25: no installation method is called Direct"},
-		{`provider_installation { oci_mirror { repository_template = "x" } }`, "rc:1:25: no installation method is called oci_mirror"},
+		{`provider_installation { foo {} }`, "rc:1:25: unknown installation method foo"},
+		{`provider_installation { Direct {} }`, "rc:1:25: unknown installation method Direct"},
+		{`provider_installation { oci_mirror { repository_template = "x" } }`, "rc:1:25: unknown installation method oci_mirror"},
 		{`provider_installation { direct = {} }`, "rc:1:25: direct must be a block"},
 		{`provider_installation { direct "x" {} }`, `rc:1:32: direct takes no label, such as "x"`},
 		{`provider_installation { "direct" {} }`, ""},
@@ -110,18 +110,18 @@ func TestFileContents(t *testing.T) {
 		{`provider_installation { network_mirror { url = "a/" } }`, `rc:1:48: not an https URL: "a/"`},
 		{`provider_installation { network_mirror { url = "https://a b/" } }`, "rc:1:48: not a URL"},
 		{`provider_installation { network_mirror { url = "https://a" } }`, ""},
-		{`provider_installation { network_mirror { url = "https://a/b" } }`, `warning: rc:1:48: terraform and tofu pass over what follows the last slash of "https://a/b", larder does not`}, // terraform is silent
+		{`provider_installation { network_mirror { url = "https://a/b" } }`, `warning: rc:1:48: terraform and tofu ignore the part of "https://a/b" after the last slash; larder does not`}, // terraform is silent
 		{`provider_installation { direct { include = "a/b" } }`, "rc:1:44: include must be a list of strings, not a string"},
 		{`provider_installation { direct { exclude = ["a/b", true] } }`, "rc:1:52: exclude must hold strings, not a boolean"},
 		{`provider_installation { direct { download_retry_count = "x" } }`, ""}, // unknown to terraform
-		{`provider_installation { direct {} dev_overrides { "a/b" = "/x" } }`, "rc:1:35: dev_overrides stands after other methods"},
-		{`provider_installation { dev_overrides { "a/b" = "/x" } direct {} dev_overrides {} }`, "rc:1:66: dev_overrides stands after other methods"},
+		{`provider_installation { direct {} dev_overrides { "a/b" = "/x" } }`, "rc:1:35: dev_overrides follows other methods"},
+		{`provider_installation { dev_overrides { "a/b" = "/x" } direct {} dev_overrides {} }`, "rc:1:66: dev_overrides follows other methods"},
 		{`provider_installation { dev_overrides { "a/b" = 1 } }`, ""},
 		{`provider_installation { dev_overrides { "a/b" = [] } }`, "rc:1:49: the directory of a/b must be a string, not a list"},
 		{`provider_installation { dev_overrides { "a/b" = "$NOPE/x" } }`, "rc:1:49: the variable NOPE is not set, or empty"},
-		{"provider_installation {}\nprovider_installation { foo {} }", "rc:2:25: no installation method is called foo\nrc:2:1: second provider_installation block; the first is at /start/rc:1"},
+		{"provider_installation {}\nprovider_installation { foo {} }", "rc:2:25: unknown installation method foo\nrc:2:1: second provider_installation block; the first is at /start/rc:1"},
 		{"provider_installation {\n  foo {}\n  filesystem_mirror {}\n  network_mirror {}\n  direct = {}\n  direct \"x\" {}\n}\nprovider_installation = {}",
-			"rc:2:3: no installation method is called foo\nrc:3:3: filesystem_mirror has no path\nrc:4:3: network_mirror has no url\n" +
+			"rc:2:3: unknown installation method foo\nrc:3:3: filesystem_mirror has no path\nrc:4:3: network_mirror has no url\n" +
 				"rc:5:3: direct must be a block\nrc:6:10: direct takes no label, such as \"x\"\nrc:8:1: provider_installation must be a block"},
 
 		// JSON.
@@ -151,9 +151,9 @@ func TestFileContents(t *testing.T) {
 		{`{"provider_installation": [{"direct": [{}]}]}`, ""},
 		{`{"provider_installation": {"filesystem_mirror": [{"path": "/a"}], "direct": {}}}`, ""},
 		{`{"provider_installation": {"dev_overrides": {"a/b": "/x"}, "direct": [{}]}}`, ""},
-		{`{"provider_installation": {"direct": {}}}`, "rc:1:2: provider_installation holds methods that are plain objects"}, // terraform: no methods at all
-		{`{"provider_installation": [{"direct": {}}]}`, "rc:1:2: provider_installation holds methods that are plain objects"},
-		{`{"provider_installation": {"filesystem_mirror": {"path": "/a"}, "direct": {}}}`, "rc:1:2: provider_installation holds methods that are plain objects"},
+		{`{"provider_installation": {"direct": {}}}`, "rc:1:2: write installation methods as plain objects"}, // terraform: no methods at all
+		{`{"provider_installation": [{"direct": {}}]}`, "rc:1:2: write installation methods as plain objects"},
+		{`{"provider_installation": {"filesystem_mirror": {"path": "/a"}, "direct": {}}}`, "rc:1:2: write installation methods as plain objects"},
 		{`{"provider_installation": {"direct": null}}`, "rc:1:38: direct must be an array of objects, not a string"},
 		{`{"provider_installation": {"direct": []}}`, "rc:1:38: direct must be an array of objects, not a list"},
 		{`{"provider_installation": [{"direct": [{}]}, {"direct": [{}]}]}`, "rc:1:2: second provider_installation block; the first is at /start/rc:1"},
@@ -183,7 +183,7 @@ func TestMisspeltSettings(t *testing.T) {
 }
 
 func noHelper(name string) string {
-	return "warning: rc:1:20: no program terraform-credentials-" + name + " is installed, so there are no credentials from it"
+	return "warning: rc:1:20: terraform-credentials-" + name + " is not installed, so it provides no credentials"
 }
 
 func noHelper2(name string) string { return strings.Replace(noHelper(name), "1:20", "2:20", 1) }
@@ -235,7 +235,7 @@ func TestHints(t *testing.T) {
 		{`disable_checkpoint = "true"`, "write true or false, in lower case and without quotes"},
 		{`provider_installation { direct = {} }`, `leave out the "="`},
 		{`{"provider_installation": {"direct": {}}}`, `write every method as an array of objects, such as "direct": [{}]`},
-		{`provider_installation { oci_mirror {} }`, "oci_mirror is known to OpenTofu only"},
+		{`provider_installation { oci_mirror {} }`, "only OpenTofu supports oci_mirror"},
 		{"\xef\xbb\xbf", "save the file as UTF-8 without a byte-order mark"},
 	} {
 		_, diags := load(rc(tt.src), terraform)
@@ -364,11 +364,11 @@ func TestFilesThatCannotBeRead(t *testing.T) {
 		m    cliconfig.Machine
 		want string
 	}{
-		{"override", linux(nil, "TF_CLI_CONFIG_FILE=/no/such"), "warning: /no/such: file does not exist, though TF_CLI_CONFIG_FILE names it"},
-		{"override is a directory", linux(map[string]string{"/d/": ""}, "TF_CLI_CONFIG_FILE=/d"), "/d: invalid argument, though TF_CLI_CONFIG_FILE names it"},
+		{"override", linux(nil, "TF_CLI_CONFIG_FILE=/no/such"), "warning: /no/such: file does not exist (named by TF_CLI_CONFIG_FILE)"},
+		{"override is a directory", linux(map[string]string{"/d/": ""}, "TF_CLI_CONFIG_FILE=/d"), "/d: invalid argument (named by TF_CLI_CONFIG_FILE)"},
 		{"main file is a directory", linux(map[string]string{"/home/me/.terraformrc/": ""}), "/home/me/.terraformrc: invalid argument"},
 		{"directory in the configuration directory", linux(map[string]string{"/home/me/.terraform.d/a.tfrc/": ""}), "/home/me/.terraform.d/a.tfrc: invalid argument"},
-		{"netrc", linux(nil, "NETRC=/no/such"), "warning: /no/such: file does not exist, though NETRC names it"},
+		{"netrc", linux(nil, "NETRC=/no/such"), "warning: /no/such: file does not exist (named by NETRC)"},
 	} {
 		c, diags := load(tt.m, terraform)
 		sourcetest.Equal(t, brief(diags), tt.want, tt.name)

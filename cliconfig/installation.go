@@ -58,7 +58,7 @@ func (l *loader) installation(e entry) (installation, bool) {
 		return in, false
 	case e.merged:
 		// Terraform refuses this, or reads it as a block without methods.
-		l.errorf(e.place, writeArrays, "provider_installation holds methods that are plain objects")
+		l.errorf(e.place, writeArrays, "write installation methods as plain objects")
 		return in, false
 	case labelled(e.value):
 		l.errorf(e.value.entries[0].place, "leave it out", "provider_installation takes no label, such as %q", e.value.entries[0].key)
@@ -113,13 +113,13 @@ func (l *loader) target(e entry, m *Method) bool {
 		m.Template, _ = l.required(e, "repository_template")
 		return m.Template != ""
 	}
-	l.errorf(e.place, l.methodHint(e.key), "no installation method is called %s", e.key)
+	l.errorf(e.place, l.methodHint(e.key), "unknown installation method %s", e.key)
 	return false
 }
 
 func (l *loader) methodHint(name string) string {
 	if name == string(OCIMirror) {
-		return "oci_mirror is known to OpenTofu only"
+		return "only OpenTofu supports oci_mirror"
 	}
 	known := []string{string(Direct), string(FilesystemMirror), string(NetworkMirror), "dev_overrides"}
 	if l.engine == sources.OpenTofu {
@@ -152,7 +152,7 @@ func (l *loader) checkMirrorURL(at place, text string) bool {
 		l.errorf(at, "write https://HOST/…/; plain http is refused", "not an https URL: %q", u.Redacted())
 		return false
 	case u.Path != "" && !strings.HasSuffix(u.Path, "/"):
-		l.warnf(at, "end the URL with a slash", "terraform and tofu pass over what follows the last slash of %q, larder does not", u.Redacted())
+		l.warnf(at, "end the URL with a slash", "terraform and tofu ignore the part of %q after the last slash; larder does not", u.Redacted())
 	}
 	return true
 }
@@ -195,7 +195,7 @@ func (l *loader) tofuExtras(body *node, m *Method) {
 
 func (l *loader) devOverrides(e entry, in *installation) {
 	if len(in.methods) > 0 {
-		l.errorf(e.place, "move it to the top of provider_installation", "dev_overrides stands after other methods")
+		l.errorf(e.place, "move it to the top of provider_installation", "dev_overrides follows other methods")
 		return
 	}
 	for _, o := range e.value.entries {

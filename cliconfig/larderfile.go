@@ -50,7 +50,7 @@ func (l *loader) larderFile(c *Config) {
 		switch {
 		case e.key == trustedKeys:
 		case e.key != "host":
-			l.unknown(e, []string{"host", trustedKeys}, `this file has host "…" { … } blocks and trusted_keys; everything else belongs into the CLI configuration`)
+			l.unknown(e, []string{"host", trustedKeys}, `this file has host "…" { … } blocks and trusted_keys; everything else belongs in the CLI configuration`)
 		case e.value.kind == isObject && len(e.value.entries) == 0:
 			l.errorf(e.place, `write host "…" { … }`, "host has no label")
 		}
@@ -124,6 +124,22 @@ func (l *loader) chooseLarderFile() file {
 	return file{}
 }
 
+// LarderFile is the path of Larder's own file: of the one that was read, or else of the one
+// to create. It is empty if there is no place for one.
+func (c *Config) LarderFile() string {
+	for _, f := range c.files {
+		if f.why == larderFileReason || f.why == larderVariable {
+			return f.path
+		}
+	}
+	for _, dir := range c.machine.ConfigDirs {
+		if path := c.machine.below(dir, "larder", "config.hcl"); path != "" {
+			return path
+		}
+	}
+	return ""
+}
+
 func (l *loader) hostBlocks(root *node) map[sources.Host]HostOptions {
 	all := map[sources.Host]HostOptions{}
 	first := map[sources.Host]place{}
@@ -133,9 +149,9 @@ func (l *loader) hostBlocks(root *node) map[sources.Host]HostOptions {
 		case err != nil:
 			l.error(b.place, err)
 		case again:
-			l.errorf(b.place, "put all that is for a host into one block", "second block for host %s; the first is at line %d", host, at.line)
+			l.errorf(b.place, "put all settings of a host into one block", "second block for host %s; the first is at line %d", host, at.line)
 		case labelled(b.body):
-			l.errorf(b.body.entries[0].place, "leave it out", "host takes one label, and no second one")
+			l.errorf(b.body.entries[0].place, "leave it out", "host takes one label")
 		default:
 			all[host], first[host] = l.hostBlock(b), b.place
 		}
@@ -178,7 +194,7 @@ func (l *loader) unknown(e entry, known []string, hint string) {
 	if name := sources.Nearest(e.key, known); name != "" {
 		hint = didYouMean(name)
 	}
-	l.errorf(e.place, hint, "no setting is called %.40q", e.key)
+	l.errorf(e.place, hint, "unknown setting %.40q", e.key)
 }
 
 // didYouMean is a hint.
@@ -252,7 +268,7 @@ func (l *loader) certificates(f namedFile) ([]*x509.Certificate, bool) {
 	begun := bytes.Count(f.content, []byte(certificateStart))
 	switch {
 	case begun == 0:
-		l.complain(f, "it must be in PEM form, which starts with "+certificateStart, "holds no certificate")
+		l.complain(f, "it must be in PEM form, which starts with "+certificateStart, "contains no certificate")
 	case begun != len(all):
 		l.complain(f, "", "of %d certificates %d can be read", begun, len(all))
 	default:
@@ -323,7 +339,7 @@ func (l *loader) badKey(f namedFile, err error) {
 	case strings.Contains(err.Error(), "does not match"):
 		l.complain(f, "", "the key is not that of the certificate")
 	default:
-		l.complain(f, "it must be in PEM form, such as -----BEGIN PRIVATE KEY-----", "holds no key that can be read")
+		l.complain(f, "it must be in PEM form, such as -----BEGIN PRIVATE KEY-----", "contains no readable key")
 	}
 }
 
@@ -352,9 +368,9 @@ func (l *loader) checkHeader(name string, h entry, before map[string]string) boo
 	case !httpguts.ValidHeaderFieldName(name):
 		l.errorf(h.place, "", "%.40q cannot be the name of a header", h.key)
 	case ours:
-		l.errorf(h.place, why, "header %s is not for this file to set", name)
+		l.errorf(h.place, why, "header %s cannot be set here", name)
 	case again:
-		l.errorf(h.place, "", "header %s is set twice, in whatever case", name)
+		l.errorf(h.place, "", "header %s is set twice (case is ignored)", name)
 	case h.value.kind != isString && h.value.kind != isNumber:
 		l.errorf(h.value.place, "write it in double quotes", "header %s must be a string, not %s", name, h.value.kind)
 	case !httpguts.ValidHeaderFieldValue(h.value.text):
@@ -367,9 +383,9 @@ func (l *loader) checkHeader(name string, h entry, before map[string]string) boo
 
 // ourHeaders maps headers that cannot be set to hints.
 var ourHeaders = sync.OnceValue(func() map[string]string {
-	return withReason("larder sets it itself, as what comes depends on it", map[string]string{
+	return withReason("remove it: larder sets this header itself", map[string]string{
 		"Authorization":       "put a token into a credentials block of the CLI configuration, a password into the netrc file",
-		"Proxy-Authorization": "put user and password into the URL that HTTPS_PROXY has",
+		"Proxy-Authorization": "put user and password into the URL in HTTPS_PROXY",
 		"User-Agent":          "add to it with TF_APPEND_USER_AGENT",
 	},
 		"Accept", "Accept-Encoding", "Connection", "Content-Encoding", "Content-Length", "Content-Type", "Expect",

@@ -72,12 +72,12 @@ func TestLarderFileContents(t *testing.T) {
 		{`send_token_to_archives = true`, ""},
 
 		// Names.
-		{`cafile = ""`, `1:19: no setting is called "cafile" (did you mean "ca_file"?)`},
-		{`CA_File = "ca.pem"`, `1:19: no setting is called "CA_File" (did you mean "ca_file"?)`},
-		{`client_cert = "x"`, `1:19: no setting is called "client_cert" (did you mean "client_certificate"?)`},
-		{`header = {}`, `1:19: no setting is called "header" (did you mean "headers"?)`},
-		{`send_tokens_to_archive = true`, `1:19: no setting is called "send_tokens_to_archive" (did you mean "send_token_to_archives"?)`},
-		{`services = {}`, `1:19: no setting is called "services" (the settings of a host are ca_file, client_certificate, client_key, headers, send_token_to_archives)`},
+		{`cafile = ""`, `1:19: unknown setting "cafile" (did you mean "ca_file"?)`},
+		{`CA_File = "ca.pem"`, `1:19: unknown setting "CA_File" (did you mean "ca_file"?)`},
+		{`client_cert = "x"`, `1:19: unknown setting "client_cert" (did you mean "client_certificate"?)`},
+		{`header = {}`, `1:19: unknown setting "header" (did you mean "headers"?)`},
+		{`send_tokens_to_archive = true`, `1:19: unknown setting "send_tokens_to_archive" (did you mean "send_token_to_archives"?)`},
+		{`services = {}`, `1:19: unknown setting "services" (the settings of a host are ca_file, client_certificate, client_key, headers, send_token_to_archives)`},
 		{"ca_file = \"ca.pem\"\nca_file = \"ca.pem\"", "2:1: ca_file is set twice; first at line 1"},
 
 		// Types.
@@ -93,29 +93,29 @@ func TestLarderFileContents(t *testing.T) {
 		{`ca_file = "gone.pem"`, "1:29: ca_file /etc/gone.pem: file does not exist (relative paths start from the directory of this file)"},
 		{`ca_file = "/gone.pem"`, "1:29: ca_file /gone.pem: file does not exist"},
 		{`ca_file = "huge.pem"`, "1:29: ca_file /etc/huge.pem: larger than 1048576 bytes"},
-		{`ca_file = "empty.pem"`, "1:29: ca_file /etc/empty.pem: holds no certificate (it must be in PEM form, which starts with -----BEGIN CERTIFICATE-----)"},
-		{`ca_file = "client.key"`, "1:29: ca_file /etc/client.key: holds no certificate (it must be in PEM form, which starts with -----BEGIN CERTIFICATE-----)"},
+		{`ca_file = "empty.pem"`, "1:29: ca_file /etc/empty.pem: contains no certificate (it must be in PEM form, which starts with -----BEGIN CERTIFICATE-----)"},
+		{`ca_file = "client.key"`, "1:29: ca_file /etc/client.key: contains no certificate (it must be in PEM form, which starts with -----BEGIN CERTIFICATE-----)"},
 		{`ca_file = "bad.pem"`, "1:29: ca_file /etc/bad.pem: certificate 2: malformed certificate"},
 		{`ca_file = "cut.pem"`, "1:29: ca_file /etc/cut.pem: of 2 certificates 1 can be read"},
 		{`client_key = "client.key"`, "1:32: client_key without client_certificate (add client_certificate, or leave both out)"},
 		{`client_certificate = "gone.pem" client_key = "client.key"`, "1:40: client_certificate /etc/gone.pem: file does not exist (relative paths start from the directory of this file)"},
 		{`client_certificate = "client.pem" client_key = "gone.key"`, "1:66: client_key /etc/gone.key: file does not exist (relative paths start from the directory of this file)"},
-		{`client_certificate = "client.pem"`, "1:40: client_certificate /etc/client.pem: holds no key that can be read (it must be in PEM form, such as -----BEGIN PRIVATE KEY-----)"},
-		{`client_certificate = "client.key" client_key = "client.key"`, "1:40: client_certificate /etc/client.key: holds no certificate (it must be in PEM form, which starts with -----BEGIN CERTIFICATE-----)"},
+		{`client_certificate = "client.pem"`, "1:40: client_certificate /etc/client.pem: contains no readable key (it must be in PEM form, such as -----BEGIN PRIVATE KEY-----)"},
+		{`client_certificate = "client.key" client_key = "client.key"`, "1:40: client_certificate /etc/client.key: contains no certificate (it must be in PEM form, which starts with -----BEGIN CERTIFICATE-----)"},
 		{`client_certificate = "client.pem" client_key = "other.key"`, "1:66: client_key /etc/other.key: the key is not that of the certificate"},
 		{`client_certificate = "client.pem" client_key = "encrypted.key"`, "1:66: client_key /etc/encrypted.key: the key is encrypted (decrypt it into a file that only you may read: openssl pkey -in FILE -out FILE)"},
 		{`client_certificate = "client.pem" client_key = "old.key"`, "1:66: client_key /etc/old.key: the key is encrypted (decrypt it into a file that only you may read: openssl pkey -in FILE -out FILE)"},
 
 		// Headers.
-		{`headers = { authorization = "sesame" }`, "1:31: header Authorization is not for this file to set (put a token into a credentials block of the CLI configuration, a password into the netrc file)"},
-		{`headers = { Proxy-Authorization = "sesame" }`, "1:31: header Proxy-Authorization is not for this file to set (put user and password into the URL that HTTPS_PROXY has)"},
-		{`headers = { user-agent = "sesame" }`, "1:31: header User-Agent is not for this file to set (add to it with TF_APPEND_USER_AGENT)"},
-		{`headers = { host = "sesame" }`, "1:31: header Host is not for this file to set (larder sets it itself, as what comes depends on it)"},
-		{`headers = { Range = "sesame" }`, "1:31: header Range is not for this file to set (larder sets it itself, as what comes depends on it)"},
+		{`headers = { authorization = "sesame" }`, "1:31: header Authorization cannot be set here (put a token into a credentials block of the CLI configuration, a password into the netrc file)"},
+		{`headers = { Proxy-Authorization = "sesame" }`, "1:31: header Proxy-Authorization cannot be set here (put user and password into the URL in HTTPS_PROXY)"},
+		{`headers = { user-agent = "sesame" }`, "1:31: header User-Agent cannot be set here (add to it with TF_APPEND_USER_AGENT)"},
+		{`headers = { host = "sesame" }`, "1:31: header Host cannot be set here (remove it: larder sets this header itself)"},
+		{`headers = { Range = "sesame" }`, "1:31: header Range cannot be set here (remove it: larder sets this header itself)"},
 		{`headers = { "X Team" = "sesame" }`, `1:31: "X Team" cannot be the name of a header`},
 		{`headers = { "" = "sesame" }`, `1:31: "" cannot be the name of a header`},
 		{`headers = { "X-Team" = "sesame\nX: y" }`, "1:42: header X-Team has characters that cannot be sent (it must be one line)"},
-		{`headers = { X-Team = "sesame" x-team = "sesame" }`, "1:49: header X-Team is set twice, in whatever case"},
+		{`headers = { X-Team = "sesame" x-team = "sesame" }`, "1:49: header X-Team is set twice (case is ignored)"},
 	} {
 		_, diags := load(own(`host "a.example" {`+tt.body+"}", files), terraform)
 		sourcetest.Equal(t, said(diags), tt.want, tt.body)
@@ -127,14 +127,14 @@ func TestLarderFileHostBlocks(t *testing.T) {
 		{"", ""},
 		{`{"host": {"a.example": {"headers": {"X-Team": "sesame"}, "send_token_to_archives": true}}}`, ""},
 		{"host \"a.example\" {}\nhost \"a.example:8443\" {}", ""},
-		{"host \"a.example\" {}\nhost \"A.example:443\" {}", "2:6: second block for host a.example; the first is at line 1 (put all that is for a host into one block)"},
+		{"host \"a.example\" {}\nhost \"A.example:443\" {}", "2:6: second block for host a.example; the first is at line 1 (put all settings of a host into one block)"},
 		{`host {}`, `1:1: host has no label (write host "…" { … })`},
 		{`host { send_token_to_archives = true }`, `1:8: host has no label (write host "…" { … })`},
-		{`host "a.example" "b.example" {}`, "1:18: host takes one label, and no second one (leave it out)"},
+		{`host "a.example" "b.example" {}`, "1:18: host takes one label (leave it out)"},
 		{`host "https://a.example/" {}`, `1:6: host name "https://a.example/": a URL, not a host name (give just the host name, without scheme and path)`},
 		{`host = "a.example"`, "1:8: host must be a block with a label, not a string"},
-		{`hosts "a.example" {}`, `1:1: no setting is called "hosts" (did you mean "host"?)`},
-		{`credentials "a.example" { token = "sesame" }`, `1:1: no setting is called "credentials" (this file has host "…" { … } blocks and trusted_keys; everything else belongs into the CLI configuration)`},
+		{`hosts "a.example" {}`, `1:1: unknown setting "hosts" (did you mean "host"?)`},
+		{`credentials "a.example" { token = "sesame" }`, `1:1: unknown setting "credentials" (this file has host "…" { … } blocks and trusted_keys; everything else belongs in the CLI configuration)`},
 		{`host "a.example" {`, `1:20: missing "}"`},
 		{`host "a.example" { headers = { X = sesame } }`, "1:36: unexpected word or character (write strings in double quotes, booleans as true or false)"},
 		{`[]`, `1:1: unexpected "["`},
@@ -200,7 +200,7 @@ func TestLarderFileLocation(t *testing.T) {
 		{"Windows", theirs, "", filesOn(windows, theirs)},
 		{"variable", "/start/my.hcl", "", filesOn(linux, "/start/my.hcl "+mine, "LARDER_CONFIG=my.hcl")},
 		{"empty variable", mine, "", filesOn(linux, mine, "LARDER_CONFIG=")},
-		{"variable with a missing file", "", "/gone: file does not exist, though LARDER_CONFIG names it (unset LARDER_CONFIG if the file is not needed)",
+		{"variable with a missing file", "", "/gone: file does not exist (named by LARDER_CONFIG) (unset LARDER_CONFIG if the file is not needed)",
 			filesOn(linux, mine, "LARDER_CONFIG=/gone")},
 		{"any CLI configuration", "/o " + mine, "", filesOn(linux, "/o "+mine, "TF_CLI_CONFIG_FILE=/o")},
 	} {
@@ -259,7 +259,7 @@ func TestTrustedKeys(t *testing.T) {
 		write   = ` (write trusted_keys = { "acme/*" = ["FINGERPRINT"] })`
 		list    = " (write a list of fingerprints, in double quotes)"
 		quotes  = " (write it in double quotes)"
-		forging = " (others can make a key with the same id; gpg --fingerprint shows the fingerprint, which has 40 or 64 digits)"
+		forging = " (give the fingerprint of 40 or 64 digits that gpg --fingerprint shows: another key can have the same id)"
 	)
 	for _, tt := range []struct{ src, want string }{
 		{`trusted_keys = { "acme/*" = ["` + key + `"] }`, ""},
@@ -268,7 +268,7 @@ func TestTrustedKeys(t *testing.T) {
 		{`{"trusted_keys": {"acme/*": ["` + key + `"]}}`, ""},
 		{`trusted_keys = { "acme/*" = ["72D7468F"] }`, `1:30: "72D7468F" is a key id, not a fingerprint` + forging},
 		{`trusted_keys = { "acme/*" = ["3436 5D94 72D7 468F"] }`, `1:30: "3436 5D94 72D7 468F" is a key id, not a fingerprint` + forging},
-		{`trusted_keys = { "acme/*" = ["` + key + `0"] }`, `1:30: "` + key + `0" has 41 digits, and fingerprints have 40 or 64 (give the 40 or 64 hexadecimal digits that gpg --fingerprint shows)`},
+		{`trusted_keys = { "acme/*" = ["` + key + `0"] }`, `1:30: "` + key + `0" has 41 digits; fingerprints have 40 or 64 (give the 40 or 64 hexadecimal digits that gpg --fingerprint shows)`},
 		{`trusted_keys = { "acme/*" = [5] }`, "1:30: the trusted keys for acme/* must be strings, not a number" + quotes},
 		{`trusted_keys = { "acme/*" = "` + key + `" }`, "1:29: the trusted keys for acme/* must be a list that is not empty" + list},
 		{`trusted_keys = { "acme/*" = [] }`, "1:29: the trusted keys for acme/* must be a list that is not empty" + list},
@@ -277,7 +277,7 @@ func TestTrustedKeys(t *testing.T) {
 		{`trusted_keys = { "acme" = ["` + key + `"] }`, `1:18: provider pattern "acme": not of the form [HOST/]NAMESPACE/TYPE (*/* means all providers of the default registry, */*/* those of all registries)`},
 		{"trusted_keys = { \"acme/*\" = [\"" + key + "\"] }\ntrusted_keys = { \"Acme/*\" = [\"" + key + "\"] }",
 			"2:18: second list of trusted keys for Acme/*; the first is at line 1 (put all keys into one list)"},
-		{`trusted_key = {}`, `1:1: no setting is called "trusted_key" (did you mean "trusted_keys"?)`},
+		{`trusted_key = {}`, `1:1: unknown setting "trusted_key" (did you mean "trusted_keys"?)`},
 	} {
 		c, ds := cliconfig.Load(t.Context(), own(tt.src, nil), terraform, cliconfig.Options{})
 		sourcetest.Equal(t, said(ds), tt.want, tt.src)

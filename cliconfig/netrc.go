@@ -97,7 +97,7 @@ func parseNetrc(file, src string) (netrc, sources.Diagnostics) {
 			words.skipMacro()
 		default:
 			if warnings == nil { // one warning suffices if the file is not a netrc file at all
-				w := fault(at, "", "unknown word in a netrc file, passed over")
+				w := fault(at, "", "unknown word in a netrc file, ignored")
 				w.Warning = true
 				warnings = append(warnings, *w)
 			}

@@ -42,7 +42,7 @@ func TestNetrc(t *testing.T) {
 
 func TestNetrcOddWords(t *testing.T) {
 	c, diags := load(linux(map[string]string{"/home/me/.netrc": "machine a.example\n  user me password secret"}), terraform)
-	const want = "warning: /home/me/.netrc:2:3: unknown word in a netrc file, passed over"
+	const want = "warning: /home/me/.netrc:2:3: unknown word in a netrc file, ignored"
 	sourcetest.Equal(t, brief(diags), want)
 	_, password, _ := c.Netrc("a.example")
 	sourcetest.Equal(t, password, "secret", "what can be understood is lost")

@@ -56,7 +56,7 @@ func TestPipesAreReadUntilTheContextIsDone(t *testing.T) {
 
 // Go would read the authorities from /dev/zero until it runs out of memory.
 func TestAuthoritiesAreNotReadFromDevices(t *testing.T) {
-	for device, want := range map[string]string{"/dev/zero": "SSL_CERT_FILE is no file, but a device: /dev/zero", "/dev/null": ""} {
+	for device, want := range map[string]string{"/dev/zero": "SSL_CERT_FILE is a device, not a file: /dev/zero", "/dev/null": ""} {
 		m := cliconfig.This()
 		m.Environ = []string{"HOME=" + t.TempDir(), "SSL_CERT_FILE=" + device}
 		_, ds := cliconfig.Load(t.Context(), m, sources.Terraform, cliconfig.Options{})

@@ -19,8 +19,8 @@ type settings struct {
 	cacheDir        string
 	unverifiedCache bool // plugin_cache_may_break_dependency_lock_file
 	hosts           map[sources.Host]map[string]string
-	credentials     map[sources.Host]string // token by host; empty if the block has none
-	helpers         []helperBlock           // unique names
+	credentials     map[sources.Host]blockToken
+	helpers         []helperBlock // unique names
 	installations   []installation
 	registry        Registry
 	registryAt      place
@@ -54,7 +54,7 @@ func (s *settings) merge(later settings) {
 func newSettings() settings {
 	return settings{
 		hosts:       map[sources.Host]map[string]string{},
-		credentials: map[sources.Host]string{},
+		credentials: map[sources.Host]blockToken{},
 	}
 }
 
@@ -238,12 +238,13 @@ func (l *loader) credentials(root *node, s *settings) {
 			l.error(b.place, err)
 			continue
 		}
-		s.credentials[host] += "" // even without a token, the block prevents running the helper
+		text := s.credentials[host].text
+		s.credentials[host] = blockToken{text, b.place} // even without a token, the block prevents running the helper
 		for _, e := range b.body.entries {
 			switch {
 			case e.key != "token":
 			case e.value.kind == isString:
-				s.credentials[host] = e.value.text
+				s.credentials[host] = blockToken{e.value.text, b.place}
 			default:
 				l.warnf(e.value.place, "write it in double quotes", "token is %s, not a string, and is not used", e.value.kind)
 			}

@@ -71,7 +71,7 @@ func (m *Mirror) Versions(ctx context.Context, p sources.Provider) (sources.List
 	for _, v := range listing.Versions {
 		if v.String() == "0.0.0" {
 			listing.Warnings = append(listing.Warnings,
-				fmt.Sprintf("%s has version 0.0.0, which engines take for no version and never choose", m))
+				fmt.Sprintf("%s has version 0.0.0, which terraform and tofu never choose", m))
 		}
 	}
 	for _, s := range t.strays {

@@ -68,7 +68,7 @@ type scanner struct {
 func scan(ctx context.Context, dir string, opts Options) (*tree, error) {
 	s := &scanner{ctx, opts.Engine, &tree{packages: map[sources.Provider]map[sources.Version]builds{}}}
 	if _, err := os.Stat(dir); err != nil {
-		return nil, sources.WithHint(cannotSearch(dir, err), "create the directory, or do not name it as a mirror")
+		return nil, sources.WithHint(cannotSearch(dir, err), "create the directory, or remove it from the configuration")
 	}
 	if err := s.hosts(dir); err != nil {
 		return nil, err
@@ -93,7 +93,7 @@ func (s *scanner) hosts(dir string) error {
 		case strings.HasPrefix(host, "."), slices.Contains(ofTheMedium, host): // such as .larder and .git
 			return nil
 		case strings.HasPrefix(host, sources.FilePrefix):
-			s.stray(nobody, path, "lies where Terraform 0.12 looked; put it into HOST/NAMESPACE/TYPE/VERSION/OS_ARCH/")
+			s.stray(nobody, path, "is where Terraform 0.12 looked; move it to HOST/NAMESPACE/TYPE/VERSION/OS_ARCH/")
 			return nil
 		case !s.enters(nobody, path, entry):
 			return nil
@@ -192,7 +192,7 @@ func (s *scanner) platform(path string, entry fs.DirEntry, p sources.Provider, v
 	switch {
 	case strings.HasPrefix(entry.Name(), "."):
 	case isZip(entry.Name()):
-		s.stray(p, path, "lies in a version's directory; archives belong beside it")
+		s.stray(p, path, "is in a version's directory; archives belong beside it")
 	case err != nil && entry.IsDir():
 		s.stray(p, path, "is not named as a platform: %v", err)
 	case err != nil:

@@ -20,9 +20,9 @@ type NoVersionError struct {
 func (e *NoVersionError) Error() string {
 	switch {
 	case len(e.Offered) == 0:
-		return "no version is offered by " + strings.Join(e.From, ", ")
+		return "no versions are available from " + strings.Join(e.From, ", ")
 	case e.Requirement.Constraints.Empty():
-		return "no release is offered, only " + e.offer()
+		return "only pre-releases are available: " + e.offer()
 	default:
 		return fmt.Sprintf("no version matches %q (offered: %s)%s", e.Requirement.Constraints, e.offer(), places(e.Requirement))
 	}
@@ -34,7 +34,7 @@ func (e *NoVersionError) offer() string {
 	var names []string
 	for _, v := range newestFirst(e.Offered) {
 		if len(names) == most {
-			return fmt.Sprintf("%s and %d older ones", strings.Join(names, ", "), len(e.Offered)-most)
+			return fmt.Sprintf("%s and %d older", strings.Join(names, ", "), len(e.Offered)-most)
 		}
 		names = append(names, v.String())
 	}
@@ -87,9 +87,9 @@ func (j *job) noneAllowed(listing sources.Listing) error {
 	case len(listing.Versions) == 0 && len(listing.Warnings) > 0:
 		return sources.WithHint(err, "the warnings say what was listed in place of versions: report this to the operator of the registry or mirror")
 	case len(listing.Versions) == 0:
-		return sources.WithHint(err, "check the address; if it is right, nothing has been released there yet")
+		return sources.WithHint(err, "check the address; the provider may have no release yet")
 	case j.req.Constraints.Empty():
-		return sources.WithHint(err, "a pre-release is chosen only if its exact version is required")
+		return sources.WithHint(err, "to use a pre-release, require its exact version")
 	}
 	return err
 }
@@ -183,9 +183,9 @@ func (e *MissingError) Error() string {
 	case e.Damaged:
 		lacks = "is damaged in the plugin cache"
 	case e.Hashed:
-		lacks = "came without its publisher's checksums"
+		lacks = "has no signed checksums on this machine"
 	}
-	return fmt.Sprintf("%s %s %s %s, and the network is not to be used", e.Requirement.Provider, version, e.Platform, lacks)
+	return fmt.Sprintf("%s %s %s %s, and --offline is set", e.Requirement.Provider, version, e.Platform, lacks)
 }
 
 func (e *MissingError) Unwrap() error { return e.Err }

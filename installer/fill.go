@@ -215,7 +215,7 @@ func (d demand) meet(ctx context.Context, got Outcome, failed []demand) (Outcome
 		if offer, err := d.job.acquirer.Ask(ctx, d.req); err == nil && d.job.acquirer.Unlocked(d.req, offer.Package) {
 			return got, nil
 		}
-		return got, &sources.PackageError{ID: d.req.ID, Source: got.Source, Err: acquire.TheLockFile.Refuse(d.req.Locked, s.H1)}
+		return got, &sources.PackageError{ID: d.req.ID, Source: got.Source, Err: acquire.TheLockFile.Refuse(d.req.ID, d.req.Locked, s.H1)}
 	}
 	if i := slices.IndexFunc(failed, func(d demand) bool { return !acquire.IsOther(d.err) }); i >= 0 {
 		return Outcome{}, failed[i].err // the package could not be fetched for others either

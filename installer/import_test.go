@@ -53,7 +53,7 @@ func TestImport(t *testing.T) {
 		{"another archive is claimed", func(*sources.Stored) {}, func(p *export) { p.ZH = zh("another") }, "hash only"},
 		{"no archive is claimed", func(*sources.Stored) {}, func(p *export) { p.ZH = "" }, "hash only"},
 		{"archive is known, evidence is forged", func(*sources.Stored) {}, func(p *export) { p.Signed.Signature = []byte("forged") }, "bad signature"},
-		{"archive is known, evidence is for others", func(*sources.Stored) {}, func(p *export) { p.Signed = claimed("another").Signed }, "none of the signed checksums"},
+		{"archive is known, evidence is for others", func(*sources.Stored) {}, func(p *export) { p.Signed = claimed("another").Signed }, "not among the signed checksums"},
 		{"contents of the archive are not known", func(s *sources.Stored) { s.ZH = "" }, nil, "hash only"},
 		{"other contents are known", func(s *sources.Stored) { s.H1, s.ZH = h1("another"), zh("another") }, nil, "republished"},
 		{"other contents of the same archive", func(s *sources.Stored) { s.H1 = h1("another") }, nil, "republished"},

@@ -245,7 +245,7 @@ func (j *job) install(ctx context.Context, id sources.PackageID) (outcome Outcom
 		case err == nil || !errors.Is(err, sources.ErrSwapped):
 			return outcome, err
 		case try == maxSwapped:
-			return outcome, sources.WithHint(err, "another program writes to the plugin cache; if it is terraform init, wait until it has ended")
+			return outcome, sources.WithHint(err, "another program is writing to the plugin cache; if it is terraform init, wait until it has finished")
 		}
 		select {
 		case <-ctx.Done():
@@ -274,7 +274,7 @@ func (j *job) acquire(ctx context.Context, req acquire.Request, held sources.Sto
 	if getErr != nil || held.Differs != "" || !j.acquirer.Proven(held) {
 		return res, err
 	}
-	why := "which its signed checksums prove"
+	why := "which its signed checksums cover"
 	if held.Signed == nil || held.Verdict < sources.SelfSigned { // a mirror's evidence may have been made by anyone
 		if !j.opts.UnverifiedCache {
 			return res, err

@@ -156,7 +156,7 @@ func (j *job) checkLocked(f fact, all []fact) error {
 		return nil
 	}
 	archives := slices.DeleteFunc(locked, func(h sources.Hash) bool { return h.Scheme() != sources.ZH })
-	err := acquire.TheLockFile.Refuse(archives, pkg.ZH)
+	err := acquire.TheLockFile.Refuse(pkg.ID, archives, pkg.ZH)
 	return &sources.PackageError{ID: pkg.ID, Source: f.outcome.Source, Err: err}
 }
 

@@ -186,7 +186,7 @@ func writeLock(root Root, result *Result) error {
 	case change.Text == nil, root.ReadOnlyLock && change.None():
 		return nil
 	case root.ReadOnlyLock && (len(change.Added) > 0 || len(change.Removed) > 0):
-		return sources.WithHint(&LockChangedError{result.Lock}, "install once without --lockfile readonly, and keep the lock file that comes of it")
+		return sources.WithHint(&LockChangedError{result.Lock}, "run larder install without --lockfile readonly, and keep the new lock file")
 	case root.ReadOnlyLock:
 		result.Warnings = append(result.Warnings, "the dependency lock file is out of date and was left as it is: "+result.Lock.String())
 		return nil

@@ -247,7 +247,7 @@ func TestStrictOffline(t *testing.T) {
 	locker := f.locker()
 	locker.Strict = true
 	result, err := locker.Lock(t.Context(), f.root)
-	if !errors.Is(err, fetch.ErrOffline) || strings.Count(err.Error(), "the network is not to be used") != 3 {
+	if !errors.Is(err, fetch.ErrOffline) || strings.Count(err.Error(), "--offline is set") != 3 {
 		t.Errorf("got %v", err)
 	}
 	sourcetest.Equal(t, unknown(result), "7 darwin maybe refused, 8 archive refused", "unknown")

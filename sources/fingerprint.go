@@ -25,9 +25,9 @@ func ParseFingerprint(s string) (Fingerprint, error) {
 		return "", fingerprintHint(errors.New("the fingerprint is empty"))
 	case n <= 16:
 		err := fmt.Errorf("%q is a key id, not a fingerprint", s)
-		return "", WithHint(err, "others can make a key with the same id; gpg --fingerprint shows the fingerprint, which has 40 or 64 digits")
+		return "", WithHint(err, "give the fingerprint of 40 or 64 digits that gpg --fingerprint shows: another key can have the same id")
 	default:
-		return "", fingerprintHint(fmt.Errorf("%.80q has %d digits, and fingerprints have 40 or 64", s, n))
+		return "", fingerprintHint(fmt.Errorf("%.80q has %d digits; fingerprints have 40 or 64", s, n))
 	}
 }
 

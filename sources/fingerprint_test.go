@@ -16,7 +16,7 @@ func TestParseFingerprint(t *testing.T) {
 		{strings.ToLower(v4), v4, "", ""},
 		{"C874 011F 0AB4 0511 0D02  1055 3436 5D94 72D7 468F", v4, "", ""},
 		{v6, v6, "", ""},
-		{"72D7468F", "", `"72D7468F" is a key id, not a fingerprint`, "others can make a key with the same id"},
+		{"72D7468F", "", `"72D7468F" is a key id, not a fingerprint`, "another key can have the same id"},
 		{"3436 5D94 72D7 468F", "", "is a key id", "40 or 64"},
 		{v4[1:], "", "has 39 digits", "40 or 64"},
 		{v6 + "0", "", "has 65 digits", "40 or 64"},

@@ -227,7 +227,7 @@ func TestRefused(t *testing.T) {
 		{"zh of another scheme", set("zh", "h1:AAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAA="), "no zh: hash"},
 		{"zh of another length", set("zh", "zh:00"), "no zh: hash"},
 		{"invalid verdict", set("verdict", "excellent"), "unknown verdict"},
-		{"contents of another package", set("h1", "h1:AAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAA="), "stands where the contents"},
+		{"contents of another package", set("h1", "h1:AAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAA="), "where the contents"},
 		{"no contents", func(all []entry) []entry { return all[:1] }, "cut short"},
 		{"missing file", func(all []entry) []entry { return slices.Delete(all, 2, 3) }, "other contents"},
 		{"additional file", func(all []entry) []entry { return append(all, renamed(all[len(all)-1], "zzz")) }, "other contents"},

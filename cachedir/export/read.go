@@ -43,7 +43,7 @@ func NewReader(r io.Reader) (*Reader, error) {
 	h, err := b.tar.Next()
 	if err != nil || h.Name != manifestName || h.Typeflag != tar.TypeReg {
 		return nil, sources.WithHint(errors.New("not what larder cache export writes"),
-			"what is compressed must first be decompressed, as in zstd -dc FILE | larder cache import -")
+			"decompress it first: zstd -dc FILE | larder cache import -")
 	}
 	if h.Size > maxManifest {
 		return nil, fmt.Errorf("%s has more than %d bytes", manifestName, maxManifest)
@@ -90,11 +90,11 @@ func (b *Reader) Next() (*Contents, error) {
 	case len(b.left) == 0 && ended:
 		return nil, io.EOF
 	case len(b.left) == 0:
-		b.err = fmt.Errorf("%.255q is not in the manifest, or not in its place", b.ahead.Name)
+		b.err = fmt.Errorf("%.255q is not in the manifest, or out of order", b.ahead.Name)
 	case ended:
 		b.err = io.ErrUnexpectedEOF
 	case !strings.HasPrefix(b.ahead.Name, b.left[0].dir):
-		b.err = fmt.Errorf("%.255q stands where the contents of %s should be", b.ahead.Name, b.left[0].Packages[0].ID)
+		b.err = fmt.Errorf("found %.255q where the contents of %s should be", b.ahead.Name, b.left[0].Packages[0].ID)
 	}
 	if b.err != nil {
 		return nil, cut(b.err)

@@ -70,7 +70,7 @@ func writeContents(ctx context.Context, out *tar.Writer, s sources.Stored, files
 	}
 	if contents.H1 != s.H1 {
 		err := fmt.Errorf("it is %s, and was stored as %s", contents.H1, s.H1)
-		return sources.WithHint(err, "larder cache repair sets aside what is wrong and fetches packages again")
+		return sources.WithHint(err, "larder cache repair replaces damaged packages")
 	}
 	return nil
 }

@@ -88,13 +88,13 @@ func newApp(out *ui.Output) *cli.App {
 		Action:                    func(c *cli.Context) error { return noCommand(c, out) },
 	}
 	app.Flags = append(app.Flags, cli.HelpFlag, &cli.BoolFlag{Name: "version", Usage: "print the version"})
-	complete("", app.Commands)
+	complete(out, "", app.Commands)
 	return app
 }
 
 // complete gives commands what all have. The parent is the command that they are
 // subcommands of, if any.
-func complete(parent string, commands []*cli.Command) {
+func complete(out *ui.Output, parent string, commands []*cli.Command) {
 	for _, cmd := range commands {
 		path := strings.TrimSpace(parent + " " + cmd.Name)
 		if len(cmd.Subcommands) > 0 {
@@ -103,9 +103,12 @@ func complete(parent string, commands []*cli.Command) {
 		if cmd.ArgsUsage == "" || cmd.ArgsUsage == "[FLAG...]" {
 			cmd.ArgsUsage, cmd.Action = "[FLAG...]", withoutArguments(cmd.Action)
 		}
+		if leaves := interruptions[path]; leaves != "" {
+			cmd.Before = func(*cli.Context) error { out.OnInterrupt(leaves); return nil }
+		}
 		cmd.OnUsageError = onUsageError
 		cmd.Flags = append(cmd.Flags, globalFlags()...)
-		complete(path, cmd.Subcommands)
+		complete(out, path, cmd.Subcommands)
 	}
 }
 

@@ -2,6 +2,7 @@ package main
 
 import (
 	"errors"
+	"fmt"
 	"os"
 	"path/filepath"
 	"slices"
@@ -13,6 +14,7 @@ import (
 	"github.com/larder-cli/larder/fsmirror/builder"
 	"github.com/larder-cli/larder/fsmirror/bundle"
 	"github.com/larder-cli/larder/installer/modules"
+	"github.com/larder-cli/larder/sources"
 	"github.com/larder-cli/larder/sources/disk"
 )
 
@@ -80,7 +82,7 @@ func bundleCreate(c *cli.Context, out *ui.Output) error {
 		return err
 	}
 	defer done()
-	b, err := builder.Open(c.Context, dir, builder.Options{Key: opts.Key, ReadOnly: opts.DryRun, Warn: out.WarnOf})
+	b, err := builder.Open(c.Context, dir, builder.Options{Key: opts.Key, ReadOnly: opts.DryRun, Warn: out.WarnOf, Place: "the bundle"})
 	if err != nil {
 		return err
 	}
@@ -90,6 +92,13 @@ func bundleCreate(c *cli.Context, out *ui.Output) error {
 		}
 		return nil
 	})
+	if disk.IsFull(err) {
+		return sources.WithHint(err, "until it is complete, a bundle takes the space of its packages twice; larder bundle create %s --mirror DIR needs it once", c.Args().First())
+	}
+	if err == nil && f.empty {
+		err = sources.WithHint(errors.New("nothing to bundle: no provider is required here"),
+			"run it in a root module, or name the providers: larder bundle create %s hashicorp/aws", c.Args().First())
+	}
 	if err != nil || opts.DryRun {
 		return err
 	}
@@ -108,7 +117,7 @@ func sameSource(c *cli.Context, mirror bool) error {
 		return nil
 	}
 	if c.NArg() > 1 {
-		return usageError{errors.New("--mirror takes all that is there; name no providers besides")}
+		return usageError{errors.New("--mirror takes every package there and cannot be combined with provider addresses")}
 	}
 	elsewhere := []string{"require-signed"}
 	for _, f := range wantedFlags() {
@@ -129,7 +138,8 @@ func temporaryMirror(file string, dryRun bool) (dir string, done func(), err err
 	}
 	scratch, err := in.Scratch(".larder-bundle-")
 	if err != nil {
-		return "", nil, errors.Join(err, in.Close())
+		in.Close()
+		return "", nil, fmt.Errorf("cannot write in %s: %w", filepath.Dir(file), disk.Cause(err))
 	}
 	return scratch.Path("mirror"), func() { scratch.Close(); in.Close() }, nil
 }

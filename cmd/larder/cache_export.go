@@ -42,7 +42,7 @@ func cacheExport(c *cli.Context, out *ui.Output) error {
 	case file == "":
 		return usageError{errors.New("cache export needs one FILE, or - for standard output")}
 	case file == "-" && flag[bool](c, "json"):
-		return usageError{errors.New("--json and a FILE of - are both for standard output")}
+		return usageError{errors.New("--json and - as FILE both write to standard output")}
 	}
 	k, err := openCache(c, out, false)
 	if err != nil {
@@ -122,7 +122,7 @@ func (k *targetCache) collect(ctx context.Context, t *tree) (packages []sources.
 		unmet := 0
 		for _, l := range wanted[id] {
 			if !l.allows(s) {
-				err := fmt.Errorf("the one in the plugin cache is not the one that is locked in %s", l.module)
+				err := fmt.Errorf("the package in the plugin cache differs from the one locked in %s", l.module)
 				missing = append(missing, &sources.PackageError{ID: id, Err: err})
 				unmet++
 			}
@@ -183,7 +183,7 @@ func (k *targetCache) tellMissing(missing []error, partial bool) error {
 		}
 		return nil
 	}
-	err := fmt.Errorf("%s needed and not to be had from the plugin cache, so nothing was exported", ui.Count(len(missing), "package"))
+	err := fmt.Errorf("%s missing from the plugin cache; nothing was exported", ui.Count(len(missing), "package"))
 	return errors.Join(append(missing, sources.WithHint(err, "larder prefetch fetches what is missing; --partial exports what is there"))...)
 }
 

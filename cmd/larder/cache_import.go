@@ -159,7 +159,7 @@ func (im *importer) take(ctx context.Context, contents *export.Contents, from st
 func notTaken(packages []sources.Stored) error {
 	var errs []error
 	for _, s := range packages {
-		err := errors.New("not imported, as another package with the same contents was refused")
+		err := errors.New("not imported: another package with the same contents was refused")
 		errs = append(errs, &sources.PackageError{ID: s.ID, Err: err})
 	}
 	return errors.Join(errs...)

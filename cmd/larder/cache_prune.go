@@ -176,7 +176,7 @@ func worthwhile(plan *cachedir.Plan, policy cachedir.Policy) error {
 		return nil
 	}
 	return sources.WithHint(errors.New("no root module is known, so every package would be removed"),
-		"name directories with root modules by --roots, set a limit such as --older-than 30d, or remove every package by --all")
+		"name directories of root modules with --roots, set a limit such as --older-than 30d, or remove everything with --all")
 }
 
 // reasons are the reasons of removals, in the words of the table.
@@ -205,6 +205,6 @@ func (k *targetCache) tellPlan(c *cli.Context, plan *cachedir.Plan, policy cache
 	}
 	k.besides(plan.Usage)
 	if left := plan.Size - plan.Freed; policy.MaxSize > 0 && left > policy.MaxSize {
-		k.out.Warn("--max-size %s cannot be met: packages in use take %s", c.String("max-size"), ui.Size(left))
+		k.out.Warn("packages in use take %s, more than --max-size %s", ui.Size(left), c.String("max-size"))
 	}
 }

@@ -27,12 +27,29 @@ var exitStatuses = []struct {
 	{exitFailed, "failed", "something failed; the errors say what"},
 	{exitUsage, "usage error", "unknown commands and flags, flags that exclude each other"},
 	{exitFound, "problems found", "by verify, mirror diff, or lock --check"},
-	{exitInterrupted, "interrupted", "what was finished before is whole"},
+	{exitInterrupted, "interrupted", "what was finished before is complete"},
+}
+
+// interruptions are what commands leave that are interrupted. Others write nothing.
+var interruptions = map[string]string{
+	"install":       "providers installed before are complete, the lock file is unchanged or complete",
+	"lock":          "each lock file is unchanged or complete",
+	"prefetch":      "packages finished before are complete; run the command again to continue",
+	"import":        "packages finished before are complete; run the command again to continue",
+	"mirror sync":   "packages finished before are complete; run the command again to continue",
+	"mirror index":  "run the command again to complete the index",
+	"mirror prune":  "packages removed before are gone, others are complete",
+	"bundle create": "no file was completed, and nothing is left of it",
+	"bundle import": "packages finished before are complete; run the command again to continue",
+	"cache import":  "packages finished before are complete; run the command again to continue",
+	"cache export":  "nothing was written",
+	"cache repair":  "packages repaired before are complete",
+	"cache prune":   "packages removed before are gone, others are complete",
 }
 
 // errNoPlace is the error of commands that are about the plugin cache, where no
 // directory for one is known.
-var errNoPlace = errors.New("there is no place for a plugin cache")
+var errNoPlace = errors.New("no directory for a plugin cache is known")
 
 // A usageError is a command line that makes no sense.
 type usageError struct{ error }

@@ -24,6 +24,7 @@ import (
 type filling struct {
 	*wanted
 	strict bool
+	empty  bool // nothing is required where it was looked
 }
 
 // A destination is a store that a supply fills.
@@ -44,7 +45,7 @@ func newFilling(c *cli.Context, out *ui.Output) (*filling, error) {
 	if w.session, err = newSession(c, out); err != nil {
 		return nil, err
 	}
-	return &filling{w, c.Bool("strict")}, nil
+	return &filling{wanted: w, strict: c.Bool("strict")}, nil
 }
 
 // run puts what is wanted into the stores that to returns, and then calls finish
@@ -55,6 +56,7 @@ func (f *filling) run(ctx context.Context, to func(*supply) (destination, error)
 	if errors.As(readErr, &usage) {
 		return fillSummary{}, readErr
 	}
+	f.empty = len(supplies) == 0 && readErr == nil
 	filled, errs := make([][]installer.Filled, len(supplies)), make([]error, len(supplies))
 	var group sync.WaitGroup
 	for i, s := range supplies {

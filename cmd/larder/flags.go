@@ -178,7 +178,7 @@ func parsed[T any](c *cli.Context, name string, parse func(string) (T, error)) (
 func positive(c *cli.Context, name string) (int, error) {
 	n := flag[int](c, name)
 	if n < 0 || n == 0 && isSet(c, name) {
-		return n, usageError{fmt.Errorf("--%s is a number greater than 0, not %d", name, n)}
+		return n, usageError{fmt.Errorf("--%s must be greater than 0, not %d", name, n)}
 	}
 	return n, nil
 }
@@ -197,7 +197,7 @@ func oneOf[T ~string](name string, value T, values []T) error {
 func asks(c *cli.Context) (bool, error) {
 	asks := !c.Bool("yes") && !c.Bool("dry-run")
 	if asks && (flag[bool](c, "json") || !ui.IsTerminal(os.Stdin)) {
-		return false, usageError{errors.New("without a terminal to ask on, --yes or --dry-run is needed")}
+		return false, usageError{errors.New("there is no terminal to ask on: add --yes or --dry-run")}
 	}
 	return asks, nil
 }

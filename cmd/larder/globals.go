@@ -157,14 +157,14 @@ func (s *session) readFlags(c *cli.Context) (err error) {
 		s.out.For(s.engine)
 	}
 	if s.flags.lockTimeout < 0 {
-		return usageError{fmt.Errorf("--lock-timeout is not less than 0, as is %s", s.flags.lockTimeout)}
+		return usageError{fmt.Errorf("--lock-timeout must not be negative, as %s is", s.flags.lockTimeout)}
 	}
 	if s.flags.jobs, err = positive(c, "jobs"); err != nil {
 		return err
 	}
 	s.flags.slots = acquire.NewSlots(s.flags.jobs)
 	if c.IsSet("exclude") && !s.flags.recursive {
-		return usageError{errors.New("--exclude goes with --recursive")}
+		return usageError{errors.New("--exclude requires --recursive")}
 	}
 	if s.flags.platforms, err = platforms(c); err != nil {
 		return err

@@ -73,7 +73,7 @@ func importAll(c *cli.Context, out *ui.Output) error {
 	im.sum = importCounts{Skipped: len(found.Passed), Failed: len(found.Problems), DryRun: im.flags.dryRun}
 	im.passed(found.Passed)
 	if len(found.Candidates) == 0 && len(found.Problems) == 0 {
-		return errors.New("nothing there looks like a provider")
+		return errors.New("no provider found there")
 	}
 	there, err := im.importFound(c.Context, found.Candidates)
 	im.sum.Failed += len(sources.Errors(err))
@@ -150,9 +150,9 @@ func parseAs(text string, e sources.Engine) (*legacy.As, error) {
 	case err != nil:
 		return nil, err
 	case p.Legacy(), p.BuiltIn():
-		return nil, fmt.Errorf("%s is no provider that could be installed", p)
+		return nil, fmt.Errorf("%s is not a provider that can be installed", p)
 	case v.String() == "0.0.0":
-		return nil, errors.New("version 0.0.0 is one that engines take for none and never choose")
+		return nil, errors.New("terraform and tofu never choose version 0.0.0")
 	}
 	return &legacy.As{Provider: p, Version: v}, nil
 }
@@ -173,8 +173,8 @@ func (im *importing) apart(candidates []legacy.Candidate) error {
 
 // unchanging is the error of an import that would write to where it reads.
 func unchanging(dir, path string) error {
-	err := fmt.Errorf("%s lies in %s, in which import changes nothing", dir, path)
-	return usageError{sources.WithHint(err, "choose another directory by --to")}
+	err := fmt.Errorf("%s is in %s, which import must not change", dir, path)
+	return usageError{sources.WithHint(err, "choose another directory with --to")}
 }
 
 // importFound imports candidates, and returns those that are in the mirror then.

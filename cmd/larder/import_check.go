@@ -42,7 +42,7 @@ func (im *importing) standing(ctx context.Context, id sources.PackageID) (standi
 		contents, err = sumFile(ctx, s.path)
 	}
 	if err != nil && ctx.Err() == nil {
-		im.out.Warn("%s: what the mirror has is of no use: %v", s.path, err)
+		im.out.Warn("%s: the mirror's package is unusable: %v", s.path, err)
 		err = nil
 	}
 	s.h1 = contents.H1
@@ -68,9 +68,9 @@ func (s standing) compare(contents sources.Contents, replace bool) error {
 		return errSame
 	case !replace:
 		err := fmt.Errorf("%s has other contents", s.path)
-		return sources.WithHint(err, "find out which is right; --replace puts this one in its place")
+		return sources.WithHint(err, "find out which is right; --replace replaces the mirror's")
 	case s.other:
-		err := fmt.Errorf("%s has other contents, and lies in the other layout", s.path)
+		err := fmt.Errorf("%s has other contents, and is in the other layout", s.path)
 		return sources.WithHint(err, "remove it first, or import with --unpacked just if it is a directory")
 	}
 	return nil
@@ -109,5 +109,5 @@ func (im *importing) vouch(ctx context.Context, c *legacy.Candidate) (sources.Ve
 // notSigned adds a hint to the error of a package that the mirror's evidence
 // contradicts.
 func notSigned(err error) error {
-	return sources.WithHint(err, "give it another version by --as, or import it into another mirror")
+	return sources.WithHint(err, "give it another version with --as, or import it into another mirror")
 }

@@ -52,7 +52,7 @@ func install(c *cli.Context, out *ui.Output) (err error) {
 	mode := c.String("lockfile")
 	in := &installation{readOnlyLock: isSet(c, "lockfile")}
 	if in.readOnlyLock && mode != "readonly" {
-		return usageError{fmt.Errorf("--lockfile is readonly or left out, not %q", mode)}
+		return usageError{fmt.Errorf("--lockfile must be readonly, not %q", mode)}
 	}
 	if in.session, err = newSession(c, out); err != nil {
 		return err

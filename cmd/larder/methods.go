@@ -134,10 +134,10 @@ func (m *rootModule) explain(err error) error {
 		case errors.Is(err, sources.ErrNoPlatform) && errors.As(err, &pkg):
 			dir = m.hiding[pkg.ID.Provider]
 		case errors.Is(err, fetch.ErrOffline):
-			errs[i] = sources.WithHint(err, "run once without --offline, or name a mirror on this machine that has it")
+			errs[i] = sources.WithHint(err, "run once without --offline, or configure a mirror on this machine that has it")
 		}
 		if dir != "" {
-			errs[i] = sources.WithHint(err, "as there are packages of it in %s, its origin registry is not asked", dir)
+			errs[i] = sources.WithHint(err, "the origin registry is not queried, because %s has packages of this provider", dir)
 		} else {
 			errs[i] = m.suggest(errs[i])
 		}

@@ -43,7 +43,7 @@ func (s *session) existing(dir string) (string, error) {
 		err = fmt.Errorf("%s is not a directory", dir)
 	}
 	if err != nil {
-		return "", sources.WithHint(err, "name the directory of a mirror; larder mirror sync makes one")
+		return "", sources.WithHint(err, "name the directory of a mirror; larder mirror sync creates one")
 	}
 	return dir, nil
 }

@@ -138,9 +138,9 @@ func mirrorPolicy(c *cli.Context) (p builder.Policy, err error) {
 	paths := len(c.StringSlice("keep-locked-by")) > 0
 	switch {
 	case !paths && p.KeepLast == 0 && p.OlderThan == 0:
-		return p, usageError{errors.New("everything would go: say what stays by --keep-locked-by, --keep-last or --older-than")}
+		return p, usageError{errors.New("every package would be removed: add --keep-locked-by, --keep-last or --older-than")}
 	case c.Bool("recursive") && !paths:
-		return p, usageError{errors.New("--recursive goes with --keep-locked-by")}
+		return p, usageError{errors.New("--recursive requires --keep-locked-by")}
 	}
 	return p, nil
 }
@@ -189,7 +189,7 @@ func (s *session) lockFiles(ctx context.Context, path string) ([]string, error) 
 	for _, dir := range dirs {
 		file := filepath.Join(path, dir, lockfile.Name)
 		if _, err := os.Stat(file); err != nil && s.flags.recursive {
-			s.out.Warn("%s has no lock file, so nothing stays for its sake", filepath.Join(path, dir))
+			s.out.Warn("%s has no lock file, so it keeps no packages", filepath.Join(path, dir))
 			continue
 		} else if err != nil {
 			return nil, err

@@ -59,5 +59,5 @@ func mirrorVerify(c *cli.Context, out *ui.Output) error {
 		out.Say("%s without signed checksums", ui.Count(v.Unvouched, "package"))
 	}
 	return found(len(v.Findings), "problem", "in "+read,
-		"larder mirror index rebuilds index.json and VERSION.json; remove damaged packages and sync again")
+		"larder mirror index rebuilds index.json and VERSION.json; remove damaged packages, then run larder mirror sync")
 }

@@ -163,7 +163,7 @@ func TestEachRequestIsTriedAgain(t *testing.T) {
 				{"status=502", 6, ": 502 Bad Gateway (6 tries in "},
 				{"cut=-1 reset", 6, " (6 tries in "},
 				{"status=403", 1, ": 403 Forbidden"},
-				{"status=429 retryafter=100000", 1, ": 429 Too Many Requests, asks to wait 27h46m40s"},
+				{"status=429 retryafter=100000", 1, ": 429 Too Many Requests, retry after 27h46m40s"},
 			} {
 				m := newMachine(t, 1, small)
 				f, err := sourcetest.ParseFault(append(strings.Fields(test.fault), path)...)
@@ -191,7 +191,7 @@ func TestHostileAnswers(t *testing.T) {
 		{"bomb=8000000", "too large"},
 		{"drip=1ms", "stalled: no answer within 500ms (2 tries in "},
 		{"stall=-1", "stalled: no answer within 500ms (2 tries in "},
-		{"stall=1", "stalled: too little arrived within 500ms (2 tries in "},
+		{"stall=1", "stalled: too little data within 500ms (2 tries in "},
 		{"redirect={path}", "redirects"},
 		{"redirect=http://example.test{path}", "redirect from https to http://example.test/"},
 		{"redirect=file:///etc/passwd", `unsupported URL scheme "file"`},

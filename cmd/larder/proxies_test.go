@@ -40,7 +40,7 @@ func TestProxies(t *testing.T) {
 		{name: "proxy that speaks something else", serve: brokenProxy("SSH-2.0-x\r\n"), says: " does not lead to registry.test: malformed HTTP"},
 		{name: "proxy that hangs up later", serve: brokenProxy("HTTP/1.1 200 OK\r\n\r\n"), says: "EOF (through the proxy 127.0.0.1:"},
 		{name: "silent proxy", serve: silentProxy, env: []string{"HTTPS_PROXY=http://" + user + "@{proxy}", "TF_REGISTRY_CLIENT_TIMEOUT=1"}, says: " does not lead to registry.test: stalled: no answer within 1s"},
-		{name: "404 from the proxy", serve: refusingProxy("404 Not Found"), says: "does not lead to registry.test:443: 404 Not Found"},
+		{name: "404 from the proxy", serve: refusingProxy("404 Not Found"), says: "refused the connection to registry.test:443: 404 Not Found"},
 		{name: "NO_PROXY", serve: connectProxy(""), env: []string{"HTTPS_PROXY=http://{proxy}", "NO_PROXY=registry.test"}, says: "no such host"},
 		{name: "NO_PROXY for another host", serve: connectProxy(""), env: []string{"HTTPS_PROXY=http://{proxy}", "NO_PROXY=other.test,.example"}},
 		{name: "lower case", serve: connectProxy(""), env: []string{"https_proxy=http://{proxy}"}},
@@ -242,7 +242,7 @@ func TestProxyThatHidesAMirror(t *testing.T) {
 		"host \"example.test\" {\n  services = {\n    \"providers.v1\" = \"https://registry.test/v1/providers/example.test/\"\n  }\n}\n"
 	sourcetest.Check(t, os.WriteFile(methods, []byte(text), 0o644))
 	out, err := installBehind(t, world, "https://registry.test", []string{"HTTPS_PROXY=http://" + l.Addr().String(), "TF_CLI_CONFIG_FILE=" + methods})
-	sourcetest.Expect(t, err != nil && strings.Contains(out, "does not lead to mirror.test:443: 404 Not Found"), "%v\n%s", err, out)
+	sourcetest.Expect(t, err != nil && strings.Contains(out, "refused the connection to mirror.test:443: 404 Not Found"), "%v\n%s", err, out)
 }
 
 // socksProxy is a proxy that speaks SOCKS 5, as in RFC 1928, without authentication.

@@ -2,17 +2,25 @@ package main
 
 import (
 	"context"
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
 	"slices"
 
 	"github.com/larder-cli/larder/installer"
 	"github.com/larder-cli/larder/installer/acquire"
 	"github.com/larder-cli/larder/installer/modules"
 	"github.com/larder-cli/larder/sources"
+	"github.com/larder-cli/larder/sources/disk"
 )
 
 // needs is what the root module requires, and what is locked for it. It is nil
 // if there is no configuration.
 func (m *rootModule) needs(ctx context.Context) (*installer.Root, error) {
+	if _, err := os.ReadDir(m.dir); errors.Is(err, fs.ErrPermission) { // every file in it would be an error
+		return nil, fmt.Errorf("%s: %w", m.dir, disk.Cause(err))
+	}
 	tree, ds := modules.Load(ctx, m.dir, modules.Options{
 		Engine:             m.config.Engine,
 		DataDir:            m.config.DataDir,

@@ -237,12 +237,12 @@ func TestServedEvidenceThatIsWrong(t *testing.T) {
 			edit(m, evidenceDir+"keys.json", func(string) string { return "[]" })
 			index(m)
 		}, 0, "signed by the unknown key", 0},
-		{"signature of another release", func(m *servedMirror) { replace(m, evidenceDir+"SHA256SUMS.sig"); index(m) }, 0, "checking the evidence that the mirror carries: checksums: ", 0},
+		{"signature of another release", func(m *servedMirror) { replace(m, evidenceDir+"SHA256SUMS.sig"); index(m) }, 0, "checking the mirror's signed checksums: checksums: ", 0},
 		{"checksums of another release", func(m *servedMirror) { replace(m, evidenceDir+"SHA256SUMS"); index(m) }, 0, "none of the signed checksums", 0},
 		{"a line added to the checksums", func(m *servedMirror) {
 			edit(m, evidenceDir+"SHA256SUMS", func(s string) string { return s + strings.Repeat("0", 64) + "  x.zip\n" })
 			index(m)
-		}, 0, "checking the evidence that the mirror carries: checksums: ", 0},
+		}, 0, "checking the mirror's signed checksums: checksums: ", 0},
 		{"another archive, with its own hashes", func(m *servedMirror) {
 			replace(m, servedProvider+"/terraform-provider-widget_1.0.0_linux_amd64.zip")
 			index(m)

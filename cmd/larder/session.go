@@ -116,7 +116,7 @@ func (m *rootModule) recordKey() (seal.Key, error) {
 		}
 		key := seal.UserKey(dir)
 		if err := key.Check(); err != nil {
-			m.session.out.Warn("%v; packages are hashed each time", err)
+			m.session.out.Warn("%v; every run hashes the packages again", err)
 		}
 		return key, nil
 	})
@@ -205,11 +205,13 @@ func (s *session) newClient(config *cliconfig.Config) *fetch.Client {
 		Proxy:     func(r *http.Request) (*url.URL, error) { return config.Proxy(r.URL) },
 		UserAgent: "larder/" + version(),
 		Token:     config.Token,
+		TokenHint: config.TokenHint,
 		Netrc:     config.Netrc,
 		Timeout:   config.Registry.RequestTimeout,
 		Offline:   s.flags.offline,
 		Report:    s.out.Request,
 
+		HostsFile:      config.LarderFile(),
 		TimeoutSetting: "TF_REGISTRY_CLIENT_TIMEOUT",
 	}
 	for host, o := range config.HostOptions {
@@ -219,7 +221,7 @@ func (s *session) newClient(config *cliconfig.Config) *fetch.Client {
 		opts.UserAgent += " " + config.AppendUserAgent
 	}
 	if n := config.Registry.DiscoveryRetries; n != nil {
-		opts.Tries = *n + 1
+		opts.Tries, opts.Patient = *n+1, true
 	}
 	if n := config.Registry.DownloadRetries; n != nil {
 		opts.DownloadTries = *n + 1

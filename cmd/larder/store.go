@@ -51,7 +51,7 @@ func (m *rootModule) memory() acquire.Memory {
 	opts.ReadOnly = true
 	cache, err := m.openCache(root, opts)
 	if err != nil {
-		m.out.Warn("packages are not compared with those that were verified before: %v", err)
+		m.out.Warn("cannot compare packages with those verified before: %v", err)
 		return nil
 	}
 	return cache
@@ -75,7 +75,7 @@ func (m *rootModule) cacheRoot() string {
 func (m *rootModule) cache(root string, shared bool) (*cachedir.Dir, error) {
 	cache, err := m.caches.get(root, func() (*cachedir.Dir, error) {
 		if root == "" {
-			m.session.out.Warn("there is no place for a plugin cache; going on without one")
+			m.session.out.Warn("no directory for a plugin cache is known; continuing without a cache")
 			return nil, nil
 		}
 		opts, err := m.cacheOptions()
@@ -89,11 +89,11 @@ func (m *rootModule) cache(root string, shared bool) (*cachedir.Dir, error) {
 			return nil, err
 		}
 		if err != nil {
-			m.session.out.Warn("%v; going on without a plugin cache", err)
+			m.session.out.Warn("%v; continuing without a plugin cache", err)
 			return nil, nil
 		}
 		if cache.ReadOnly() && !m.flags.readOnly {
-			m.session.out.Warn("the plugin cache %s cannot be written: packages that it lacks are not added to it", root)
+			m.session.out.Warn("the plugin cache %s is read-only: new packages are not added to it", root)
 		}
 		return cache, nil
 	})

@@ -66,7 +66,7 @@ func (s *session) addModule(ctx context.Context, t *tree, dir string, out *ui.Ou
 		return err
 	}
 	if len(root.Requirements) > 0 {
-		out.Warn("there is no dependency lock file in %s, so which versions it needs is not settled", dir)
+		out.Warn("there is no dependency lock file in %s, so its versions are unknown", dir)
 	}
 	t.open = append(t.open, root.Requirements...)
 	return nil

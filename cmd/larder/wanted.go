@@ -158,7 +158,7 @@ func (w *wanted) from(ctx context.Context, typed string) ([]input, error) {
 	case modules.IsConfiguration(name):
 		return []input{w.list(path)}, nil
 	}
-	return nil, sources.WithHint(fmt.Errorf("%s is neither a directory nor a file that says which providers are needed", path),
+	return nil, sources.WithHint(fmt.Errorf("%s is neither a directory nor a file that lists providers", path),
 		"name a root module, a dependency lock file whose name ends in .lock.hcl, or a .tf file with required_providers")
 }
 

@@ -19,7 +19,7 @@ const imports = "import" // below .larder
 func (b *Builder) ImportDir(id string) (*disk.Dir, error) {
 	all, err := b.own.MakeSub(imports)
 	if err != nil {
-		return nil, disk.Explain(err, place)
+		return nil, disk.Explain(err, b.opts.Place)
 	}
 	defer all.Close()
 	entries, err := all.ReadDir()
@@ -32,7 +32,7 @@ func (b *Builder) ImportDir(id string) (*disk.Dir, error) {
 		}
 	}
 	dir, err := all.MakeSub(id)
-	return dir, disk.Explain(err, place)
+	return dir, disk.Explain(err, b.opts.Place)
 }
 
 func isImportID(name string) bool {
@@ -61,7 +61,7 @@ func (b *Builder) Adopt(ctx context.Context, s sources.Stored, from *disk.Dir) e
 		return err
 	}
 	defer leave()
-	return sources.InPackage(s.ID, disk.Explain(b.adopt(s, from), place))
+	return sources.InPackage(s.ID, disk.Explain(b.adopt(s, from), b.opts.Place))
 }
 
 func (b *Builder) adopt(s sources.Stored, from *disk.Dir) (err error) {

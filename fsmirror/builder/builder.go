@@ -41,6 +41,7 @@
 package builder
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -66,6 +67,7 @@ type Options struct {
 	ReadOnly    bool             // change nothing; the directory may be missing
 	Paranoid    bool             // ignore hash records, always hash
 	Key         seal.Key         // authenticates records
+	Place       string           // what the mirror is called in hints on full disks; "the mirror" by default
 	LockTimeout time.Duration    // how long to wait for other writers; 0 means until they have finished
 	Now         func() time.Time // time.Now by default
 
@@ -117,8 +119,7 @@ func (b *Builder) Use(context.Context) (release func(), err error) { return func
 const (
 	everything = math.MaxInt64 // the size of Builder.busy
 
-	run   = "run-"       // prefix of the names of scratch directories
-	place = "the mirror" // in hints
+	run = "run-" // prefix of the names of scratch directories
 )
 
 // Open opens the mirror in dir, and creates it if there is none. It waits until no
@@ -131,6 +132,7 @@ func Open(ctx context.Context, dir string, opts Options) (*Builder, error) {
 	if opts.Now == nil {
 		opts.Now = time.Now
 	}
+	opts.Place = cmp.Or(opts.Place, "the mirror")
 	b := &Builder{
 		path: dir, opts: opts, mkdir: (*disk.Dir).Mkdir, busy: semaphore.NewWeighted(everything),
 		known: map[sources.Provider]*ledger{}, working: map[sources.PackageID]chan struct{}{},
@@ -143,7 +145,7 @@ func Open(ctx context.Context, dir string, opts Options) (*Builder, error) {
 		if ctx.Err() != nil {
 			return nil, err
 		}
-		err = disk.Explain(fmt.Errorf("opening the mirror: %w", err), place)
+		err = disk.Explain(fmt.Errorf("opening the mirror: %w", err), b.opts.Place)
 		if len(sources.Hints(err)) == 0 {
 			err = sources.WithHint(err, "choose a directory for the mirror that you may write to")
 		}
@@ -262,7 +264,7 @@ func (b *Builder) Close() error {
 	if b.lock == nil {
 		return nil
 	}
-	err := disk.Explain(b.keepLedgers(), place)
+	err := disk.Explain(b.keepLedgers(), b.opts.Place)
 	b.release()
 	return err
 }

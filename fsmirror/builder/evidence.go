@@ -76,7 +76,7 @@ func (b *Builder) marked(p sources.Provider, v sources.Version, kept *sources.Si
 type ReplacedError struct{ Err, Downgrade error }
 
 func (e *ReplacedError) Error() string {
-	text := fmt.Sprintf("the mirror keeps evidence that is not about this package: %v", e.Err)
+	text := fmt.Sprintf("the mirror's signed checksums do not cover this package: %v", e.Err)
 	if e.Downgrade != nil {
 		text += "; " + e.Downgrade.Error()
 	}
@@ -108,7 +108,7 @@ func (b *Builder) keepEvidence(id sources.PackageID, r *record, signed *sources.
 		kept, downgrade = b.opts.Merge(id.Provider, b.marked(id.Provider, id.Version, old), signed)
 		merged = true
 		if err := b.revouch(id, r, kept); err != nil {
-			return sources.WithHint(&ReplacedError{err, downgrade}, "find out which evidence is right; to take the new one, remove this version from the mirror first")
+			return sources.WithHint(&ReplacedError{err, downgrade}, "find out which evidence is right; to accept the new evidence, remove this version from the mirror first")
 		}
 		b.warnOf(id, downgrade)
 	}
@@ -167,4 +167,4 @@ func (b *Builder) warnOf(id sources.PackageID, err error) {
 	}
 }
 
-var errEvidenceGone = errors.New("what vouched for it is gone")
+var errEvidenceGone = errors.New("its signed checksums are missing")

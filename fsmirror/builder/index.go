@@ -77,9 +77,9 @@ func (b *Builder) index(ctx context.Context, keep elsewhere) (changes []Change, 
 		return b.changes(steps), leftOut, err
 	}
 	if err := b.apply(ctx, steps); err != nil {
-		return nil, leftOut, disk.Explain(err, place)
+		return nil, leftOut, disk.Explain(err, b.opts.Place)
 	}
-	return b.changes(steps), leftOut, disk.Explain(b.settle(ctx), place)
+	return b.changes(steps), leftOut, disk.Explain(b.settle(ctx), b.opts.Place)
 }
 
 func (b *Builder) changes(steps []step) []Change {

@@ -110,7 +110,7 @@ func (b *Builder) leaveOut(ctx context.Context, going map[spot]bool) error {
 		err = b.apply(ctx, steps)
 	}
 	if err != nil {
-		return disk.Explain(err, place)
+		return disk.Explain(err, b.opts.Place)
 	}
 	b.mu.Lock()
 	defer b.mu.Unlock()

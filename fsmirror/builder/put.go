@@ -184,7 +184,7 @@ func (b *Builder) canHave(h sources.Host) error {
 		return err
 	}
 	return sources.WithHint(err,
-		"FAT, exFAT and Windows have no colons in names; make the mirror on another file system, or leave out what is from this host")
+		"FAT, exFAT and Windows allow no colons in names: create the mirror on another file system, or leave out providers of this host")
 }
 
 // A tx is the transaction of one package, see [sources.Tx].
@@ -242,7 +242,7 @@ func (t *tx) Stage() (sources.Stage, error) {
 	}
 	t.made = t.b.work.Name()
 	t.undo = append(t.undo, func() { t.b.warn(t.b.work.RemoveTree(t.made)) })
-	t.stage = staging.New(t.b.work.Dir, t.b.partial, partialName(t.at.id), place)
+	t.stage = staging.New(t.b.work.Dir, t.b.partial, partialName(t.at.id), t.b.opts.Place)
 	return t.stage, nil
 }
 
@@ -294,7 +294,9 @@ func (t *tx) commit(ctx context.Context, old record, by sources.Provenance) (rec
 	return r, err
 }
 
-func (t *tx) failed(err error) error { return sources.InPackage(t.at.id, disk.Explain(err, place)) }
+func (t *tx) failed(err error) error {
+	return sources.InPackage(t.at.id, disk.Explain(err, t.b.opts.Place))
+}
 
 // syncTree syncs an unpacked package in the scratch directory.
 func (b *Builder) syncTree(ctx context.Context, made string) error {
@@ -326,7 +328,7 @@ func (t *tx) make(ctx context.Context, from sources.Payload) (sources.Contents, 
 		})
 	case from.Dir != "":
 		err := fmt.Errorf("%s is unpacked, and its archive is not available", from.Dir)
-		return sources.Contents{}, sources.WithHint(err, "take it from where it is packed, or make the mirror with --unpacked")
+		return sources.Contents{}, sources.WithHint(err, "use a source that has the archive, or create the mirror with --unpacked")
 	}
 	file, err := from.Archive, error(nil)
 	if file == nil {

@@ -95,7 +95,7 @@ func (b *Builder) Verify(ctx context.Context, report func(done, of int64)) (*Ver
 		return nil, err
 	}
 	if _, err := os.Lstat(b.state(unsettled)); err == nil {
-		v.found(Unfinished, b.state(unsettled), nil, "whoever wrote to the mirror last was stopped before all was on the medium")
+		v.found(Unfinished, b.state(unsettled), nil, "the last process that wrote to the mirror was interrupted")
 	}
 	slices.SortStableFunc(v.Findings, func(f, g Finding) int { return cmp.Compare(f.Path, g.Path) })
 	return &v.Verification, nil
@@ -119,7 +119,7 @@ func (v *verifier) packages(ctx context.Context, packages []fsmirror.Package) er
 			continue
 		}
 		if other, ok := first[pkg.ID]; ok && other.unpacked == e.Unpacked {
-			v.found(Twice, e.at.path, &pkg.ID, "engines take %s", v.relative(other.path))
+			v.found(Twice, e.at.path, &pkg.ID, "terraform and tofu use %s", v.relative(other.path))
 		} else if !ok {
 			first[pkg.ID] = e.at
 		}
@@ -169,7 +169,7 @@ func (v *verifier) judge(e Entry, fresh record) {
 		return
 	}
 	if err == nil && !old.same(fresh) {
-		v.found(Changed, e.at.path, &e.ID, "it is %s, and came as %s", cmp.Or(fresh.ZH, fresh.H1), differing(old, fresh))
+		v.found(Changed, e.at.path, &e.ID, "it is %s, but was stored as %s", cmp.Or(fresh.ZH, fresh.H1), differing(old, fresh))
 	}
 	if fresh.ZH == "" && old.H1 == fresh.H1 && !foreign {
 		fresh.ZH = old.ZH // of the original archive
@@ -209,7 +209,7 @@ func (v *verifier) vouchFor(s sources.Stored, old record, kept *sources.Signed) 
 	s.Signed, _ = evidence.Resolve(kept, old.Evidence)
 	verdict, err := v.opts.Vouch(s)
 	if err == nil && old.Evidence != "" && verdict < old.Verdict {
-		err = fmt.Errorf("it was stored as %q, and is %q by the evidence that is there now", old.Verdict, verdict)
+		err = fmt.Errorf("it was stored as %q, but the evidence makes it %q now", old.Verdict, verdict)
 	}
 	s.Verdict = verdict
 	return s, err

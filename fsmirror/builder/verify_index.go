@@ -75,7 +75,7 @@ func (v *verifier) readShelf(home string, files []string, packages bool) *shelf 
 			found = true
 		} else if packages {
 			found = true
-			v.found(BadIndex, path, nil, "it makes no sense: %v", err)
+			v.found(BadIndex, path, nil, "it is invalid: %v", err)
 		}
 	}
 	for _, name := range files {
@@ -104,7 +104,7 @@ func (v *verifier) checkShelf(s *shelf) {
 	index := filepath.Join(s.home, "index.json")
 	for _, version := range s.named {
 		if _, ok := s.versions[version]; !ok {
-			v.found(BadIndex, index, nil, "it names %s, and there is no %s.json", version, version)
+			v.found(BadIndex, index, nil, "it lists %s, but there is no %s.json", version, version)
 		}
 	}
 	for _, version := range slices.Sorted(maps.Keys(s.versions)) {
@@ -132,7 +132,7 @@ func (v *verifier) checkExtension(s *shelf, version string) {
 		v.found(BadIndex, path, nil, "the evidence for it cannot be read: %v", err)
 	case reflect.DeepEqual(got, want):
 	case want == nil:
-		v.found(BadIndex, path, nil, "it names evidence, and %s has none that can be read", v.relative(v.evidence(s.provider, id)))
+		v.found(BadIndex, path, nil, "it names evidence, but %s has none that can be read", v.relative(v.evidence(s.provider, id)))
 	case got == nil:
 		v.found(BadIndex, path, nil, "it does not name the evidence in %s", v.relative(v.evidence(s.provider, id)))
 	default:
@@ -144,17 +144,17 @@ func (v *verifier) checkExtension(s *shelf, version string) {
 func (v *verifier) checkArchive(doc, platform string, entry archiveEntry) {
 	path, ok := v.resolve(doc, entry.URL)
 	if !ok {
-		v.found(BadIndex, doc, nil, "what it names for %s is not in the mirror: %q", platform, entry.URL)
+		v.found(BadIndex, doc, nil, "the archive that it names for %s is not in the mirror: %q", platform, entry.URL)
 		return
 	}
 	if _, err := os.Stat(path); errors.Is(err, fs.ErrNotExist) {
-		v.found(Missing, doc, nil, "it names %s, which is not there", v.relative(path))
+		v.found(Missing, doc, nil, "it names %s, which does not exist", v.relative(path))
 		return
 	}
 	fresh, ok := v.fresh[path]
 	if !ok { // already a finding, unless the file is not a package
 		if !v.broken(path) {
-			v.found(BadIndex, doc, nil, "what it names for %s is no package: %s", platform, v.relative(path))
+			v.found(BadIndex, doc, nil, "the file that it names for %s is not a package: %s", platform, v.relative(path))
 		}
 		return
 	}
@@ -164,7 +164,7 @@ func (v *verifier) checkArchive(doc, platform string, entry archiveEntry) {
 			if h.Scheme() == sources.H1 {
 				is = fresh.H1
 			}
-			v.found(BadIndex, doc, nil, "it says %s for %s, and %s is %s", h, platform, v.relative(path), is)
+			v.found(BadIndex, doc, nil, "it lists %s for %s, but %s is %s", h, platform, v.relative(path), is)
 		}
 	}
 }

@@ -77,7 +77,7 @@ func (f *Finding) Error() string {
 
 func (f *Finding) Unwrap() error { return f.Err }
 
-var errNoBundle = errors.New("not what larder bundle create writes")
+var errNoBundle = errors.New("not a file that larder bundle create wrote")
 
 // progress counts bytes and reports them.
 type progress struct {

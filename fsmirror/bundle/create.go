@@ -160,7 +160,7 @@ func examine(ctx context.Context, there *builder.Builder, found fsmirror.Package
 	}
 	if s.Differs != "" {
 		err := &builder.ChangedError{Was: s.Differs, Is: s.ZH}
-		return Package{}, sources.WithHint(&sources.PackageError{ID: found.ID, Err: err}, "larder mirror verify tells more, and larder mirror sync replaces it")
+		return Package{}, sources.WithHint(&sources.PackageError{ID: found.ID, Err: err}, "larder mirror verify shows the details; larder mirror sync replaces it")
 	}
 	info, err := os.Stat(found.Location.Archive)
 	if err != nil {
@@ -222,8 +222,8 @@ func vouchFor(dir string, m Manifest, vouch Vouch) error {
 			_, err = vouch(sources.Stored{ID: p.ID, ZH: p.ZH, Signed: signed})
 		}
 		if err != nil {
-			err = &sources.PackageError{ID: p.ID, Err: fmt.Errorf("checking the evidence that the mirror carries: %w", err)}
-			all = append(all, sources.WithHint(err, "larder mirror verify %s tells all that is wrong with it", dir))
+			err = &sources.PackageError{ID: p.ID, Err: fmt.Errorf("checking the mirror's signed checksums: %w", err)}
+			all = append(all, sources.WithHint(err, "larder mirror verify %s lists every problem", dir))
 		}
 	}
 	return errors.Join(all...)
@@ -296,8 +296,8 @@ func (m Manifest) assign(max int64) (Manifest, error) {
 			left = max - fixed
 		}
 		if need > left {
-			return m, sources.WithHint(&sources.PackageError{ID: p.ID, Err: fmt.Errorf("it alone takes %d bytes, which is more than %d", need+fixed, max)},
-				"archives are not split; allow larger files")
+			return m, sources.WithHint(&sources.PackageError{ID: p.ID, Err: fmt.Errorf("it takes %d bytes, more than the limit of %d", need+fixed, max)},
+				"archives cannot be split: allow larger files")
 		}
 		left -= need
 		last = p.ID.Release()
@@ -307,7 +307,7 @@ func (m Manifest) assign(max int64) (Manifest, error) {
 	case m.Parts > maxParts:
 		return m, fmt.Errorf("more than %d parts", maxParts)
 	case m.Parts == 0:
-		return m, fmt.Errorf("the manifest alone takes %d bytes, which is more than %d", fixed, max)
+		return m, fmt.Errorf("the manifest takes %d bytes, more than the limit of %d", fixed, max)
 	}
 	return m, nil
 }
@@ -388,7 +388,7 @@ func portable(p fsmirror.Package) error {
 	case !carriable(p.ID):
 		return errors.New("not in the bundle: no module can require a provider with this address")
 	case packed(p) == 0:
-		return errors.New("it is not packed, and bundles have archives only")
+		return errors.New("it is unpacked, and bundles contain archives only")
 	}
 	return nil
 }
@@ -466,8 +466,8 @@ func (o origin) writeArchive(ctx context.Context, w io.Writer, pkg Package) erro
 		return err
 	}
 	if zh := sources.ZipHash(sum); n != pkg.Size || zh != pkg.ZH {
-		err := fmt.Errorf("the archive is %s, and was %s when it was last looked at", zh, pkg.ZH)
-		return sources.WithHint(&sources.PackageError{ID: pkg.ID, Err: err}, "larder mirror verify tells what is wrong with the mirror")
+		err := fmt.Errorf("the archive is %s, but was %s when it was last checked", zh, pkg.ZH)
+		return sources.WithHint(&sources.PackageError{ID: pkg.ID, Err: err}, "larder mirror verify lists every problem")
 	}
 	return nil
 }

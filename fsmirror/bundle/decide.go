@@ -114,7 +114,7 @@ func (d *decision) chooseEvidence(ctx context.Context) error {
 		d.signed[d.release] = d.old
 		return nil
 	case d.given == nil:
-		return d.conflict(d.packages[0], "has evidence that does not vouch for it")
+		return d.conflict(d.packages[0], "has evidence that does not cover it")
 	}
 	d.signed[d.release] = d.given
 	return d.replaceEvidence(ctx)
@@ -123,8 +123,8 @@ func (d *decision) chooseEvidence(ctx context.Context) error {
 // downgrade returns the error for evidence in the bundle that the mirror refuses.
 func (d *decision) downgrade(why error) error {
 	p := d.packages[0]
-	err := &ConflictError{Package: p, Has: "keeps better evidence than the bundle's", Err: why}
-	return sources.WithHint(&sources.PackageError{ID: p.ID, Err: err}, "ask where the bundle comes from; to take its evidence nevertheless, remove this version from the mirror first")
+	err := &ConflictError{Package: p, Has: "has better evidence than the bundle", Err: why}
+	return sources.WithHint(&sources.PackageError{ID: p.ID, Err: err}, "find out where the bundle comes from; to accept its evidence, remove this version from the mirror first")
 }
 
 func (d *decision) replaceEvidence(ctx context.Context) error {
@@ -145,7 +145,7 @@ func (d *decision) replaceEvidence(ctx context.Context) error {
 		}
 		report, ok := d.report(d.given, p.ID, s.ZH)
 		if _, was := d.report(d.old, p.ID, s.ZH); was && !ok {
-			return d.conflict(d.packages[0], fmt.Sprintf("has evidence for %s, for which the bundle's does not vouch", p.ID.Platform))
+			return d.conflict(d.packages[0], fmt.Sprintf("has evidence for %s that the bundle's does not cover", p.ID.Platform))
 		}
 		if ok {
 			s.Signed, s.Verdict = d.given, report.Verdict
@@ -209,5 +209,5 @@ func (d *decision) checkUnpacked(ctx context.Context, p Package) error {
 
 func (d *decision) conflict(p Package, has string) error {
 	err := &ConflictError{Package: p, Has: has}
-	return sources.WithHint(&sources.PackageError{ID: p.ID, Err: err}, "find out which of them is right; if it is the bundle's, remove the mirror's own first")
+	return sources.WithHint(&sources.PackageError{ID: p.ID, Err: err}, "find out which is right; if it is the bundle's, remove the mirror's first")
 }

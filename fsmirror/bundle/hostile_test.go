@@ -86,9 +86,9 @@ func TestRefused(t *testing.T) {
 		change func([]entry) []entry
 		want   string
 	}{
-		{"no manifest", func(all []entry) []entry { return all[1:] }, "not what larder"},
-		{"manifest last", func(all []entry) []entry { return append(all[1:], all[0]) }, "not what larder"},
-		{"two manifests", func(all []entry) []entry { return slices.Insert(all, 1, all[0]) }, `".larder/manifest.json" stands where`},
+		{"no manifest", func(all []entry) []entry { return all[1:] }, "not a file that larder"},
+		{"manifest last", func(all []entry) []entry { return append(all[1:], all[0]) }, "not a file that larder"},
+		{"two manifests", func(all []entry) []entry { return slices.Insert(all, 1, all[0]) }, `found ".larder/manifest.json" where`},
 		{"manifest is a link", func(all []entry) []entry { all[0].Typeflag, all[0].Linkname = tar.TypeSymlink, "x"; return all }, "manifest"},
 		{"manifest is not JSON", edit(func(string) string { return "{" }), "manifest: unexpected end"},
 		{"other spacing", edit(func(text string) string { return text + "\n" }), "not written as larder writes it"},
@@ -109,7 +109,7 @@ func TestRefused(t *testing.T) {
 		{"platform with dots", replace(`"linux_amd64"`, `"linux_../amd64"`), "platform"},
 		{"built in", replace(`"example.test/acme/widget"`, `"terraform.io/builtin/terraform"`), "not written as"},
 		{"huge", replace(`"size": `, `"size": 9999999999`), "size is"},
-		{"large", replace(`"size": `, `"size": 10000`), "stands where"},
+		{"large", replace(`"size": `, `"size": 10000`), "should be"},
 		{"without a size", replace(`"size": `, `"size": -`), "size is"},
 		{"no hash", replace(`"zh:`, `"zh:x`), "no zh: hash"},
 		{"no content hash", replace(`"h1:`, `"h2:`), "no h1: hash"},
@@ -124,36 +124,36 @@ func TestRefused(t *testing.T) {
 		}), "both here and with the receiver"},
 		{"evidence with other file names", replace(`"keys.json"`, `"../keys"`), "not as it should be"},
 		{"evidence too large", replace(`"size": 173`, `"size": 99999999`), "not as it should be"},
-		{"evidence left out", func(all []entry) []entry { return slices.Delete(all, 1, 5) }, "stands where"},
+		{"evidence left out", func(all []entry) []entry { return slices.Delete(all, 1, 5) }, "should be"},
 		{"evidence unlisted", func(all []entry) []entry {
 			doc := map[string]any{}
 			check(t, json.Unmarshal([]byte(all[0].Text), &doc))
 			doc["evidence"] = []any{}
 			all[0].Text = canonicalText(t, doc)
 			return all
-		}, "stands where"},
+		}, "should be"},
 		{"additional member at the end", func(all []entry) []entry {
 			return append(all, entry{Header: tar.Header{Typeflag: tar.TypeReg, Name: "more", Mode: 0o644}, Text: "more"})
 		}, "too long"},
 		{"additional member in between", func(all []entry) []entry {
 			return slices.Insert(all, 5, entry{Header: tar.Header{Typeflag: tar.TypeReg, Name: "more", Mode: 0o644}, Text: "more"})
-		}, `"more" stands where`},
-		{"missing member", func(all []entry) []entry { return all[:len(all)-1] }, "stands where"},
+		}, `found "more" where`},
+		{"missing member", func(all []entry) []entry { return all[:len(all)-1] }, "should be"},
 		{"duplicate member", func(all []entry) []entry { return append(all, all[len(all)-1]) }, "too long"},
-		{"reordered", func(all []entry) []entry { n := len(all); all[n-1], all[n-2] = all[n-2], all[n-1]; return all }, "stands where"},
-		{"symlink", header(func(h *tar.Header) { h.Typeflag, h.Linkname = tar.TypeSymlink, "/etc/passwd" }), "which is not a plain file, stands where"},
+		{"reordered", func(all []entry) []entry { n := len(all); all[n-1], all[n-2] = all[n-2], all[n-1]; return all }, "should be"},
+		{"symlink", header(func(h *tar.Header) { h.Typeflag, h.Linkname = tar.TypeSymlink, "/etc/passwd" }), "which is not a plain file, where"},
 		{"hard link", header(func(h *tar.Header) { h.Typeflag, h.Linkname = tar.TypeLink, "x" }), "not a plain file"},
 		{"device", header(func(h *tar.Header) { h.Typeflag = tar.TypeBlock }), "not a plain file"},
 		{"pipe", header(func(h *tar.Header) { h.Typeflag = tar.TypeFifo }), "not a plain file"},
 		{"directory", header(func(h *tar.Header) { h.Typeflag = tar.TypeDir }), "not a plain file"},
-		{"member path with dots", header(func(h *tar.Header) { h.Name = "../x" }), `"../x" stands where`},
-		{"absolute member path", header(func(h *tar.Header) { h.Name = "/x" }), `"/x" stands where`},
-		{"set-uid", header(func(h *tar.Header) { h.Mode = 0o4755 }), "stands where"},
-		{"owner", header(func(h *tar.Header) { h.Uid = 1000 }), "stands where"},
-		{"attribute", header(func(h *tar.Header) { h.PAXRecords = map[string]string{"VENDOR.holes": "many"} }), "stands where"},
+		{"member path with dots", header(func(h *tar.Header) { h.Name = "../x" }), `found "../x" where`},
+		{"absolute member path", header(func(h *tar.Header) { h.Name = "/x" }), `found "/x" where`},
+		{"set-uid", header(func(h *tar.Header) { h.Mode = 0o4755 }), "should be"},
+		{"owner", header(func(h *tar.Header) { h.Uid = 1000 }), "should be"},
+		{"attribute", header(func(h *tar.Header) { h.PAXRecords = map[string]string{"VENDOR.holes": "many"} }), "should be"},
 		{"invalid archive", func(all []entry) []entry {
 			return rehashed(t, all, len(all)-1, strings.Repeat("x", len(all[len(all)-1].Text)))
-		}, "none of the signed checksums"},
+		}, "not among the signed checksums"},
 		{"other evidence", func(all []entry) []entry {
 			all[1].Text = strings.Repeat("x", len(all[1].Text))
 			return all

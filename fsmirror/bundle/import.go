@@ -154,7 +154,7 @@ func openParts(files []string) ([]*Bundle, error) {
 func (in *importer) checkNames() error {
 	for _, p := range in.whole.Packages {
 		if !filepath.IsLocal(filepath.FromSlash(p.Path())) {
-			return &sources.PackageError{ID: p.ID, Err: errors.New("this system cannot have a file of its name")}
+			return &sources.PackageError{ID: p.ID, Err: errors.New("this system allows no file of this name")}
 		}
 	}
 	return nil
@@ -253,9 +253,9 @@ func (in *importer) checkBase(ctx context.Context) error {
 		case ctx.Err() != nil:
 			return ctx.Err()
 		case errors.Is(err, sources.ErrNotFound):
-			err = &sources.PackageError{ID: p.ID, Err: errors.New("the bundle builds on it, and the mirror does not have it")}
+			err = &sources.PackageError{ID: p.ID, Err: errors.New("the bundle requires it, and the mirror does not have it")}
 		case err == nil && s.ZH != p.ZH:
-			err = &sources.PackageError{ID: p.ID, Err: fmt.Errorf("the bundle builds on %s, and the mirror has %s", p.ZH, s.ZH)}
+			err = &sources.PackageError{ID: p.ID, Err: fmt.Errorf("the bundle requires %s, but the mirror has %s", p.ZH, s.ZH)}
 		}
 		if err != nil {
 			missing = append(missing, err)
@@ -268,8 +268,8 @@ func (in *importer) checkBase(ctx context.Context) error {
 	if len(missing) == 1 {
 		what = "package"
 	}
-	err := fmt.Errorf("%s builds on %d %s that %s does not have", in.given[0].name, len(missing), what, in.dir)
-	return errors.Join(sources.WithHint(err, "import the bundles before it first, or ask for one made with --since and what larder bundle manifest %s writes", in.dir), errors.Join(missing...))
+	err := fmt.Errorf("%s requires %d %s that %s does not have", in.given[0].name, len(missing), what, in.dir)
+	return errors.Join(sources.WithHint(err, "import the earlier bundles first, or request one created with --since and the output of larder bundle manifest %s", in.dir), errors.Join(missing...))
 }
 
 // prepare verifies everything, and copies the archives that the mirror lacks to the
@@ -310,7 +310,7 @@ func (in *importer) checkParts() error {
 		}
 	}
 	if len(all) > 0 && in.stage != nil {
-		all[0] = sources.WithHint(all[0], "import it too, or by itself later: what was imported now is kept in %s until then", in.stage.Path("."))
+		all[0] = sources.WithHint(all[0], "import the missing part now or later: the parts imported so far are kept in %s", in.stage.Path("."))
 	}
 	return errors.Join(all...)
 }

@@ -71,7 +71,7 @@ const maxHeader = 1 << 20 // in bytes; a header can state any length
 func (b *Bundle) readManifest(size int64) error {
 	h, err := tar.NewReader(io.NewSectionReader(b.r, 0, min(size, maxHeader))).Next()
 	if err != nil || h.Name != manifestPath {
-		return sources.WithHint(errNoBundle, "what is compressed or packed must be unpacked first")
+		return sources.WithHint(errNoBundle, "decompress the file first")
 	}
 	if h.Size > MaxManifest {
 		return fmt.Errorf("the manifest has more than %d bytes", MaxManifest)
@@ -133,7 +133,7 @@ func (b *Bundle) checkFrame(size int64) (err error) {
 		return err
 	}
 	if !zero(end) {
-		return fmt.Errorf("%s stands where the end should be", describe(end))
+		return fmt.Errorf("found %s where the end should be", describe(end))
 	}
 	return nil
 }
@@ -145,7 +145,7 @@ func (b *Bundle) checkMember(e member, at int64) error {
 		return cut(err)
 	}
 	if !bytes.Equal(head, e.header) {
-		return fmt.Errorf("%s stands where %q should be", describe(head), e.path)
+		return fmt.Errorf("found %s where %q should be", describe(head), e.path)
 	}
 	pad := make([]byte, padding(e.size))
 	if len(pad) == 0 {
@@ -155,7 +155,7 @@ func (b *Bundle) checkMember(e member, at int64) error {
 		return cut(err)
 	}
 	if !zero(pad) {
-		return fmt.Errorf("something is hidden behind %q", e.path)
+		return fmt.Errorf("unexpected data after %q", e.path)
 	}
 	return nil
 }
@@ -221,7 +221,7 @@ func (b *Bundle) readFile(e member) ([]byte, error) {
 // verify verifies the archive that r reads.
 func (p Package) verify(ctx context.Context, zh sources.Hash, r io.ReaderAt) error {
 	if zh != p.ZH {
-		return fmt.Errorf("the archive is %s, and should be %s", zh, p.ZH)
+		return fmt.Errorf("the archive is %s, but should be %s", zh, p.ZH)
 	}
 	c, err := archive.Sum(ctx, r, p.Size, archive.Limits{})
 	if err != nil {
@@ -231,7 +231,7 @@ func (p Package) verify(ctx context.Context, zh sources.Hash, r io.ReaderAt) err
 		c.ZipH1 = ""
 	}
 	if c.H1 != p.H1 || c.ZipH1 != p.ZipH1 {
-		return fmt.Errorf("its contents are %s %s, and should be %s %s", c.H1, c.ZipH1, p.H1, p.ZipH1)
+		return fmt.Errorf("its contents are %s %s, but should be %s %s", c.H1, c.ZipH1, p.H1, p.ZipH1)
 	}
 	return nil
 }

@@ -61,35 +61,35 @@ func (s *search) provider(c clues) (sources.Provider, string, error) {
 	case s.opts.As != nil:
 		return s.opts.As.Provider, "--as", nil
 	case c.provider.Legacy(), c.provider.BuiltIn():
-		err := fmt.Errorf("%s is no provider that could be installed", c.provider)
-		return sources.Provider{}, "", sources.WithHint(err, "say which it is by --as HOST/NAMESPACE/TYPE@VERSION")
+		err := fmt.Errorf("%s is not a provider that can be installed", c.provider)
+		return sources.Provider{}, "", sources.WithHint(err, "name it with --as HOST/NAMESPACE/TYPE@VERSION")
 	case c.provider != sources.Provider{}:
 		return c.provider, whereItLies, nil
 	case s.opts.Prefix == "":
-		return sources.Provider{}, "", sources.WithHint(errors.New("nothing says whose provider it is"),
-			"give --namespace registry.terraform.io/hashicorp if it is HashiCorp's; for your own make one up, such as example.com/acme")
+		return sources.Provider{}, "", sources.WithHint(errors.New("the name has no namespace"),
+			"add --namespace registry.terraform.io/hashicorp if it is HashiCorp's; for your own provider choose one, such as example.com/acme")
 	}
 	p, err := sources.ParseProvider(s.opts.Prefix+"/"+c.typ, s.opts.Engine)
 	if err != nil && strings.Contains(c.typ, "_") {
 		local, _, _ := strings.Cut(c.typ, "_")
-		err = sources.WithHint(fmt.Errorf("type %q: no address can have an underscore", c.typ),
-			"give it another name by --as %s/%s@VERSION; where a module requires it, %q is its local name if its resources are named %s_…",
+		err = sources.WithHint(fmt.Errorf("type %q: addresses allow no underscores", c.typ),
+			"rename it with --as %s/%s@VERSION; where a module requires it, %q is its local name if its resources are named %s_…",
 			s.opts.Prefix, strings.ReplaceAll(c.typ, "_", "-"), local, c.typ)
 	}
 	return p, "--namespace", err
 }
 
 func (s *search) version(c clues) (v sources.Version, from string, err error) {
-	const say = "say which by --as HOST/NAMESPACE/TYPE@VERSION"
+	const say = "give the version with --as HOST/NAMESPACE/TYPE@VERSION"
 	if s.opts.As != nil {
 		return s.opts.As.Version, "--as", nil
 	}
 	if c.version == "" {
-		return v, "", sources.WithHint(errors.New("its name does not say which version it is"), say)
+		return v, "", sources.WithHint(errors.New("its name contains no version"), say)
 	}
 	v, err = sources.ParseVersion(c.version)
 	if err == nil && v.String() == "0.0.0" {
-		err = errors.New("version 0.0.0 is one that engines take for none and never choose")
+		err = errors.New("terraform and tofu never choose version 0.0.0")
 	}
 	if err != nil {
 		err = sources.WithHint(err, say)
@@ -109,13 +109,13 @@ func (s *search) platforms(c clues) ([]sources.Platform, string, error) {
 	case s.opts.Platform != none && said != s.opts.Platform:
 		return nil, "", fmt.Errorf("%s says that it is for %s, not %s", from, said, s.opts.Platform)
 	case said == none && c.header.format == "":
-		return nil, "", sources.WithHint(errors.New("neither a directory nor its contents say which platform it is for"),
-			"say so by --platform OS_ARCH")
+		return nil, "", sources.WithHint(errors.New("neither its directory nor its contents name the platform"),
+			"add --platform OS_ARCH")
 	case said == none:
 		return c.header.platforms(), c.header.String(), nil
 	case c.header.contradicts(said):
 		return nil, "", sources.WithHint(fmt.Errorf("%s says that it is for %s, but it is an executable for %s", from, said, strings.Join(sources.Texts(c.header.platforms()), " and ")),
-			"put it where it belongs, or leave it out")
+			"move it to the right directory, or leave it out")
 	}
 	return []sources.Platform{said}, from, nil
 }
@@ -124,7 +124,7 @@ func (s *search) platforms(c clues) ([]sources.Platform, string, error) {
 func warnings(c Candidate) []string {
 	var all []string
 	if protocol, err := strconv.Atoi(c.clues.protocol); err == nil && protocol < 5 {
-		all = append(all, fmt.Sprintf("its name says that it speaks protocol %d, and engines want 5 or later; many that are so named speak both", protocol))
+		all = append(all, fmt.Sprintf("its name states protocol %d, but terraform and tofu require 5 or later; many providers with such a name support both", protocol))
 	}
 	if v := c.clues.version; v != "" {
 		if parsed, err := sources.ParseVersion(v); err == nil && parsed != c.ID.Version {

@@ -120,13 +120,13 @@ example.com/acme/foo 1.2.0 darwin_arm64: executable terraform-provider-foo_v1.2.
 example.com/acme/foo 1.2.0 darwin_arm64: executable darwin_arm64/terraform-provider-foo_v1.2.0: --namespace, its name, the directory darwin_arm64
 `},
 		{"nobody's", map[string]string{"linux_amd64/terraform-provider-foo_v1.2.0": linux}, legacy.Options{}, `
-error: linux_amd64/terraform-provider-foo_v1.2.0: nothing says whose provider it is
+error: linux_amd64/terraform-provider-foo_v1.2.0: the name has no namespace
 `},
 		{"in a directory of another platform", map[string]string{"windows_amd64/terraform-provider-foo_v1.2.0": linux}, ours, `
 error: windows_amd64/terraform-provider-foo_v1.2.0: the directory windows_amd64 says that it is for windows_amd64, but it is an executable for linux_amd64
 `},
 		{"of an unknown platform", map[string]string{"my_plugins/terraform-provider-foo_v1.2.0": "script"}, ours, `
-error: my_plugins/terraform-provider-foo_v1.2.0: neither a directory nor its contents say which platform it is for
+error: my_plugins/terraform-provider-foo_v1.2.0: neither its directory nor its contents name the platform
 `},
 		{"of a given platform", map[string]string{"terraform-provider-foo_v1.2.0": "script"},
 			legacy.Options{Prefix: "example.com/acme", Platform: sources.Platform{OS: "linux", Arch: "arm"}}, `
@@ -140,15 +140,15 @@ error: linux_amd64/terraform-provider-foo_v1.2.0: the directory linux_amd64 says
 			"terraform-provider-a": linux, "terraform-provider-b_v1.2.3.4": linux, "terraform-provider-c_v0.0": linux,
 			"terraform-provider-d_e_v1.0.0": linux, "terraform-provider-f--g_v1.0.0": linux,
 		}, ours, `
-error: terraform-provider-a: its name does not say which version it is
+error: terraform-provider-a: its name contains no version
 error: terraform-provider-b_v1.2.3.4: version "1.2.3.4": has more than three numbers
-error: terraform-provider-c_v0.0: version 0.0.0 is one that engines take for none and never choose
-error: terraform-provider-d_e_v1.0.0: type "d_e": no address can have an underscore
+error: terraform-provider-c_v0.0: terraform and tofu never choose version 0.0.0
+error: terraform-provider-d_e_v1.0.0: type "d_e": addresses allow no underscores
 error: terraform-provider-f--g_v1.0.0: provider source "example.com/acme/f--g": type "f--g": may not contain two dashes in a row
 `},
 		{"of an old protocol, and in capitals", map[string]string{"Terraform-Provider-Foo_v1.2.0_x4": linux}, ours, `
 example.com/acme/foo 1.2.0 linux_amd64: executable Terraform-Provider-Foo_v1.2.0_x4: --namespace, its name, its ELF header
-warning: its name says that it speaks protocol 4, and engines want 5 or later; many that are so named speak both
+warning: its name states protocol 4, but terraform and tofu require 5 or later; many providers with such a name support both
 warning: it is named terraform-provider-foo_v1.2.0 in the package, as engines would not find Terraform-Provider-Foo_v1.2.0_x4
 `},
 		{"the same twice", map[string]string{"terraform-provider-foo_v1.2.0": linux, "a/terraform-provider-foo_v1.2.0_x5": linux}, ours, `
@@ -156,10 +156,10 @@ example.com/acme/foo 1.2.0 linux_amd64: executable terraform-provider-foo_v1.2.0
 skipped a/terraform-provider-foo_v1.2.0_x5: it would be example.com/acme/foo 1.2.0 linux_amd64, as is terraform-provider-foo_v1.2.0, which comes first
 `},
 		{"not a provider", map[string]string{"LICENSE": "", "a/terraform-provisioner-foo_v1.0.0": linux, "b.zip": "no zip", "c.zip": "a=b"}, ours, `
-skipped LICENSE: it is not named as a provider
+skipped LICENSE: it does not have the name of a provider
 skipped b.zip: it cannot be read as an archive: reading the archive's directory: zip: not a valid zip file
-skipped c.zip: it holds no provider
-skipped a/terraform-provisioner-foo_v1.0.0: it is not named as a provider
+skipped c.zip: it contains no provider
+skipped a/terraform-provisioner-foo_v1.0.0: it does not have the name of a provider
 `},
 		{"mirrors", map[string]string{
 			"m/example.com/acme/foo/1.2.0/linux_amd64/terraform-provider-foo":        "script",
@@ -171,7 +171,7 @@ skipped a/terraform-provisioner-foo_v1.0.0: it is not named as a provider
 example.com/acme/bar 1.0.0 linux_amd64: archive m/example.com/acme/bar/terraform-provider-bar_1.0.0_linux_amd64.zip: where it lies, its name, its name
 example.com/acme/foo 1.2.0 linux_amd64: directory m/example.com/acme/foo/1.2.0/linux_amd64: where it lies, where it lies, where it lies
 error: m/example.com/acme/empty/1.2.0/linux_amd64: no provider executable: nothing at the top of the package is named terraform-provider-empty, terraform-provider-empty_… or terraform-provider-empty.…
-error: m/registry.terraform.io/-/baz/1.2.0/linux_amd64: registry.terraform.io/-/baz is no provider that could be installed
+error: m/registry.terraform.io/-/baz/1.2.0/linux_amd64: registry.terraform.io/-/baz is not a provider that can be installed
 `},
 		{"archives", map[string]string{
 			"terraform-provider-foo_1.0.0_linux_arm64.zip": "terraform-provider-foo_v1.0.0_x5=script\nREADME.md=text",
@@ -193,9 +193,9 @@ error: terraform-provider-up_1.0.0_linux_arm64.zip: "../terraform-provider-up": 
 			"bundle.zip": "terraform=x\nplugins/example.com/acme/new/1.0.0/linux_amd64/terraform-provider-new_v1.0.0=script",
 		}, ours, `
 example.com/acme/foo 1.0.0 linux_amd64: in a bundle terraform-provider-foo_v1.0.0_x4 in terraform_0.12.0-bundle2019_linux_amd64.zip: --namespace, its name, the archive's name
-warning: its name says that it speaks protocol 4, and engines want 5 or later; many that are so named speak both
+warning: its name states protocol 4, but terraform and tofu require 5 or later; many providers with such a name support both
 example.com/acme/new 1.0.0 linux_amd64: in a bundle plugins/example.com/acme/new/1.0.0/linux_amd64/terraform-provider-new_v1.0.0 in bundle.zip: where it lies, where it lies, where it lies
-error: terraform_0.12.0-bundle2019_linux_amd64.zip: terraform-provider-my_bar_v2: type "my_bar": no address can have an underscore
+error: terraform_0.12.0-bundle2019_linux_amd64.zip: terraform-provider-my_bar_v2: type "my_bar": addresses allow no underscores
 `},
 		{"with an explicit identity", map[string]string{"linux_amd64/terraform-provider-my_foo_v1.0": "script", "windows_386/terraform-provider-my_foo_v1.0": "script"},
 			legacy.Options{As: as(t, "example.com/acme/my-foo", "1.0.1")}, `
@@ -233,8 +233,8 @@ warning: it is named terraform-provider-foo_v1.0.0 in the package, as engines wo
 	}
 	got := told(dir, find(t, legacy.Options{}, in("plugin"), in("a.zip"), in("bad.zip")))
 	if got != `
-error: plugin: its name does not say which provider it is
-error: a.zip: no provider is in it
+error: plugin: its name contains no provider
+error: a.zip: it contains no provider
 error: bad.zip: reading the archive's directory: zip: not a valid zip file
 `[1:] {
 		t.Errorf("got:\n%s", got)
@@ -412,7 +412,7 @@ func TestSymlinksAreSkipped(t *testing.T) {
 	got := told(dir, find(t, legacy.Options{Prefix: "example.com/acme"}, dir))
 	if got != `
 example.com/acme/foo 1.0.0 linux_amd64: executable real/terraform-provider-foo_v1.0.0: --namespace, its name, its ELF header
-skipped link: it is a symlink; import what it leads to
+skipped link: it is a symlink; import its target
 `[1:] {
 		t.Errorf("got:\n%s", got)
 	}

@@ -81,7 +81,7 @@ func (s *search) dir(at spot) error {
 	for _, e := range entries {
 		switch entry := at.in(e.Name()); {
 		case e.Type()&fs.ModeSymlink != 0:
-			s.pass(entry.path, "is a symlink; import what it leads to")
+			s.pass(entry.path, "is a symlink; import its target")
 		case e.IsDir() && e.Name() != ".larder":
 			dirs = append(dirs, entry)
 		case e.Type().IsRegular():
@@ -131,10 +131,10 @@ func (s *search) file(at spot) {
 	case isProvider(base), at.given() && s.opts.As != nil:
 		s.executable(at)
 	case at.given():
-		err := errors.New("its name does not say which provider it is")
-		s.problem(at.path, sources.WithHint(err, "say so by --as HOST/NAMESPACE/TYPE@VERSION"))
+		err := errors.New("its name contains no provider")
+		s.problem(at.path, sources.WithHint(err, "name it with --as HOST/NAMESPACE/TYPE@VERSION"))
 	default:
-		s.pass(at.path, "is not named as a provider")
+		s.pass(at.path, "does not have the name of a provider")
 	}
 }
 

@@ -42,9 +42,9 @@ func (s *search) zip(at spot) {
 			s.try(at, s.bundled(at, p))
 		}
 	case named || at.given():
-		s.problem(at.path, errors.New("no provider is in it"))
+		s.problem(at.path, errors.New("it contains no provider"))
 	default:
-		s.pass(at.path, "holds no provider")
+		s.pass(at.path, "contains no provider")
 	}
 }
 

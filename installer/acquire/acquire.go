@@ -176,7 +176,7 @@ func (a *Acquirer) Take(ctx context.Context, req Request, offer Offer) (Result, 
 	}
 	res, doubtful, err := a.take(ctx, req, offer)
 	if err != nil && doubtful && ctx.Err() == nil {
-		a.Warn(req.ID, "what arrived did not verify; fetching it once more")
+		a.Warn(req.ID, "the download did not verify; fetching it again")
 		offer.alone = true // the parts may have been those of different archives
 		res, _, err = a.take(ctx, req, offer)
 	}
@@ -261,7 +261,7 @@ func (a *Acquirer) Satisfies(req Request, s sources.Stored) bool {
 // that was verified here before.
 func (a *Acquirer) AcceptLocked(req Request, s sources.Stored) sources.Stored {
 	if s.Differs != "" {
-		a.Warn(req.ID, fmt.Sprintf("its contents are %s, as the lock file has it; those verified here before were %s", s.H1, s.Differs))
+		a.Warn(req.ID, fmt.Sprintf("its contents are %s, as locked; those verified on this machine before were %s", s.H1, s.Differs))
 	}
 	s.Verdict = max(s.Verdict, sources.HashOnly)
 	return s

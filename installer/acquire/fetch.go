@@ -102,7 +102,7 @@ func relocate(ctx context.Context, offer Offer) (url string, err error) {
 		return "", err
 	}
 	if now.Location.URL == "" || now.Filename != offer.Filename || now.Size != offer.Size || !slices.Equal(now.Hashes, offer.Hashes) || !sameSums(now.Signed, offer.Signed) {
-		return "", errors.New("the source offers another archive by now")
+		return "", errors.New("the source now offers another archive")
 	}
 	return now.Location.URL, nil
 }
@@ -212,7 +212,8 @@ func (a *arriving) Write(p []byte) (int, error) {
 	if a.stage == nil {
 		return len(p), nil
 	}
-	return a.stage.Write(p)
+	n, err := a.stage.Write(p)
+	return n, disk.Needs(err, a.size)
 }
 
 // Begin implements [fetch.Stage].

@@ -3,6 +3,7 @@ package acquire
 import (
 	"errors"
 	"fmt"
+	"strings"
 
 	"github.com/larder-cli/larder/sources"
 	"github.com/larder-cli/larder/sources/fetch"
@@ -46,9 +47,9 @@ func (e *NotSignedError) Unwrap() error { return e.Err }
 
 func (e *NotSignedError) Error() string {
 	if e.Err != nil {
-		return fmt.Sprintf("a signature is required, and the package is %v", e.Err)
+		return fmt.Sprintf("a signature is required, but the package is %v", e.Err)
 	}
-	return fmt.Sprintf("a signature is required, and the package is %q", e.Verdict)
+	return fmt.Sprintf("a signature is required, but the package is %q", e.Verdict)
 }
 
 // IsOther reports whether an error means that a source has a different package from
@@ -64,13 +65,13 @@ type Authority struct{ name, hint string }
 
 // The authorities.
 var (
-	TheLockFile  = Authority{"the dependency lock file", "perhaps it is locked for other platforms alone: then larder lock with --platform for each of them and this one completes the lock file; if it was republished or packed again, and you trust it, remove its block and try again"}
-	TheOneBefore = Authority{"the one before", "it was republished under the same version; do not use it before its publisher has explained it"}
+	TheLockFile  = Authority{"the dependency lock file", "if the lock file was written for other platforms only, add PLATFORM: larder lock --platform PLATFORM --platform OTHER, with each platform in use; if the package was republished and you trust it, remove its block from the lock file and run the command again"}
+	TheOneBefore = Authority{"the one before", "version VERSION was republished with different contents: ask the publisher before using it"}
 )
 
 // Refuse returns the error for a package with none of the authority's hashes.
-func (by Authority) Refuse(want []sources.Hash, got ...sources.Hash) error {
-	return sources.WithHint(&HashMismatchError{By: by.name, Want: want, Got: got}, "%s", by.hint)
+func (by Authority) Refuse(id sources.PackageID, want []sources.Hash, got ...sources.Hash) error {
+	return sources.WithHint(&HashMismatchError{By: by.name, Want: want, Got: got}, "%s", strings.NewReplacer("PLATFORM", id.Platform.String(), "VERSION", id.Version.String()).Replace(by.hint))
 }
 
 // verify verifies the signed checksums of a package before it is fetched, if the
@@ -116,7 +117,7 @@ func (a *Acquirer) verifyStated(offer Offer) (trust.Report, error) {
 func (a *Acquirer) verifyCarried(offer Offer, zh sources.Hash) (trust.Report, error) {
 	report, err := trust.VerifyCarried(offer.Signed, zh, a.trust(offer.ID.Provider))
 	if err != nil {
-		return report, fmt.Errorf("checking the evidence that the mirror carries: %w", err)
+		return report, fmt.Errorf("checking the mirror's signed checksums: %w", err)
 	}
 	return report, nil
 }
@@ -131,7 +132,7 @@ func (a *Acquirer) judgeOffer(req Request, offer Offer) error {
 	}
 	archives := sources.AnyUsable(offer.Hashes) && !sources.AnyOf(sources.H1, offer.Hashes) && !sources.AnyOf(sources.H1, req.Locked)
 	if archives && len(req.Locked) > 0 && !sources.MatchesAny(req.Locked, offer.Hashes...) {
-		return req.By.Refuse(req.Locked, offer.Hashes...)
+		return req.By.Refuse(req.ID, req.Locked, offer.Hashes...)
 	}
 	return nil
 }
@@ -147,7 +148,7 @@ func (a *Acquirer) judgeArchive(req Request, offer Offer, got fetched) (trust.Re
 		return offer.Report, sourceHint(&HashMismatchError{Want: offer.Hashes, Got: []sources.Hash{got.ZH}})
 	}
 	if refuses(req.Locked, got.ZH) {
-		return offer.Report, req.By.Refuse(req.Locked, got.ZH)
+		return offer.Report, req.By.Refuse(req.ID, req.Locked, got.ZH)
 	}
 	if offer.Kind == sources.FromRegistry || got.Signed == nil {
 		return offer.Report, nil
@@ -186,9 +187,9 @@ func (a *Acquirer) checkSigned(id sources.PackageID, report trust.Report, v sour
 	case !a.SignedEnough(v) && report.Untrusted != nil:
 		return sources.WithHint(&NotSignedError{v, report.Untrusted}, "if the publisher has announced the new key, add its fingerprint to trusted_keys")
 	case !a.SignedEnough(v):
-		return sources.WithHint(&NotSignedError{Verdict: v}, "origin registries have signed packages, and so have mirrors of HashiCorp's and its partners' that carry the evidence")
+		return sources.WithHint(&NotSignedError{Verdict: v}, "use the origin registry, or a mirror with signed checksums, such as larder mirror sync makes")
 	case report.Signed != id.Filename():
-		return fmt.Errorf("a signature is required, and what is signed is %s, not %s", fetch.Printable(report.Signed), id.Filename())
+		return fmt.Errorf("a signature is required, but the signed checksums are for %s, not %s", fetch.Printable(report.Signed), id.Filename())
 	}
 	return nil
 }
@@ -207,7 +208,7 @@ func checkHashes(req Request, offer Offer, f fetched, c sources.Contents) error 
 		return sourceHint(&HashMismatchError{Want: offer.Hashes, Got: got})
 	}
 	if provable(req, offer) && !sources.MatchesAny(req.Locked, got...) {
-		return req.By.Refuse(req.Locked, got...)
+		return req.By.Refuse(req.ID, req.Locked, got...)
 	}
 	return nil
 }
@@ -223,7 +224,7 @@ func provable(req Request, offer Offer) bool {
 }
 
 func sourceHint(err error) error {
-	return sources.WithHint(err, "it was damaged on the way or replaced; try again, and if this stays so do not use it before its publisher has explained it")
+	return sources.WithHint(err, "run the command again; if the package still differs, ask its publisher before using it")
 }
 
 // verdictOf returns the verdict on a package that has passed all checks.

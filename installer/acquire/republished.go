@@ -184,7 +184,7 @@ func (a *Acquirer) republished(was sources.Stored, now Publication) error {
 		}
 	}
 	return sources.WithHint(&RepublishedError{before, now},
-		"do not use it before its publisher has explained it; to take it nevertheless, first run larder cache forget %s@%s", was.ID.Provider, was.ID.Version)
+		"ask the publisher before using it; to accept the new contents, first run larder cache forget %s@%s", was.ID.Provider, was.ID.Version)
 }
 
 // signer returns the name of a package's signer for messages.

@@ -94,7 +94,7 @@ func (r *reader) tell(at hcl.Pos, hint, format string, args ...any) {
 // syntax parses src as HCL, and reports whether that succeeded.
 func (r *reader) syntax(src []byte) (*hclsyntax.Body, hclsyntax.Tokens, bool) {
 	if line := conflict(src); line > 0 {
-		r.tell(hcl.Pos{Line: line, Column: 1}, "resolve the conflict first; if in doubt keep either side and lock again", "unresolved merge conflict")
+		r.tell(hcl.Pos{Line: line, Column: 1}, "resolve the conflict; if in doubt, keep either side and run larder lock", "unresolved merge conflict")
 		return nil, nil, false
 	}
 	tokens, _ := hclsyntax.LexConfig(src, r.name, hcl.InitialPos) // the parser repeats its diagnostics
@@ -153,7 +153,7 @@ func (r *reader) plain(tokens hclsyntax.Tokens) bool {
 // body reads the top level.
 func (r *reader) body(body *hclsyntax.Body) {
 	for _, a := range body.Attributes {
-		r.tell(a.SrcRange.Start, "a lock file has provider blocks only", "unexpected argument %q", a.Name)
+		r.tell(a.SrcRange.Start, "a lock file contains provider blocks only", "unexpected argument %q", a.Name)
 	}
 	warned := false
 	for _, b := range body.Blocks {
@@ -164,7 +164,7 @@ func (r *reader) body(body *hclsyntax.Body) {
 			r.module(b, !warned)
 			warned = true
 		default:
-			r.tell(b.TypeRange.Start, "a lock file has provider blocks only", "unexpected block %q", b.Type)
+			r.tell(b.TypeRange.Start, "a lock file contains provider blocks only", "unexpected block %q", b.Type)
 		}
 	}
 }
@@ -217,7 +217,7 @@ func (r *reader) provider(b *hclsyntax.Block) {
 	}
 }
 
-const providerHint = "a provider block has version, constraints and hashes"
+const providerHint = "a provider block contains version, constraints and hashes"
 
 // address reads the label of a provider block.
 func (r *reader) address(b *hclsyntax.Block) (sources.Provider, bool) {
@@ -233,7 +233,7 @@ func (r *reader) address(b *hclsyntax.Block) (sources.Provider, bool) {
 	case p.String() != label:
 		r.tell(at, fmt.Sprintf("write %q", p), "provider address %q is not in its full and normalized form", label)
 	case p.Legacy():
-		r.tell(at, "finish the upgrade to Terraform 0.13, which gives every provider a namespace", "provider address %q is of Terraform 0.12", label)
+		r.tell(at, "finish the upgrade to Terraform 0.13, which gives every provider a namespace", "provider address %q has the form of Terraform 0.12", label)
 	case p.BuiltIn():
 		r.tell(at, "remove the block", "provider %q is built in and cannot be locked", label)
 	case r.lines[p] != 0:

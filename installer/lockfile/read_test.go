@@ -65,7 +65,7 @@ func TestRefusedFiles(t *testing.T) {
 		{"no namespace", label("aws"), `lock.hcl:1:10: provider address "aws" is not in its full and normalized form`},
 		{"no host", label("hashicorp/aws"), `lock.hcl:1:10: provider address "hashicorp/aws" is not in its full and normalized form`},
 		{"upper case", label("registry.terraform.io/Acme/aws"), `lock.hcl:1:10: provider address "registry.terraform.io/Acme/aws" is not in its full and normalized form`},
-		{"legacy", label("registry.terraform.io/-/aws"), `lock.hcl:1:10: provider address "registry.terraform.io/-/aws" is of Terraform 0.12`},
+		{"legacy", label("registry.terraform.io/-/aws"), `lock.hcl:1:10: provider address "registry.terraform.io/-/aws" has the form of Terraform 0.12`},
 		{"built-in", label("terraform.io/builtin/terraform"), `lock.hcl:1:10: provider "terraform.io/builtin/terraform" is built in and cannot be locked`},
 		{"duplicate", label("a.test/b/c") + label("a.test/b/c"), `lock.hcl:4:10: provider "a.test/b/c" is locked on line 1 already`},
 

@@ -358,7 +358,7 @@ func (d *declarations) strictName(s string, at place) (string, bool) {
 	name, err := sources.ParseLocalName(s)
 	switch {
 	case err != nil:
-		d.diags.fail(at, "local names are made like the last part of a provider source", "%v", err)
+		d.diags.fail(at, "local names follow the rules for the last part of a provider source", "%v", err)
 		return "", false
 	case name != s:
 		d.diags.fail(at, fmt.Sprintf("write it as %q", name), "provider name %q: not in normal form", s)

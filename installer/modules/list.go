@@ -19,7 +19,7 @@ func ReadList(path string, e sources.Engine) ([]sources.Requirement, sources.Dia
 		d.terraform(b, false)
 	}
 	if body != nil && d.requiredAt == nil {
-		d.diags.fail(place{Filename: path}, "name the directory instead, if it is a root module", "no required_providers block, which would be the list")
+		d.diags.fail(place{Filename: path}, "name the directory instead, if it is a root module", "no required_providers block")
 	}
 	var all []sources.Requirement
 	for _, q := range d.required.rows {

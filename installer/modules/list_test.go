@@ -35,7 +35,7 @@ func TestReadList(t *testing.T) {
 		{"syntax error", "a.tf", "}{", "error: a.tf:1:1: "},
 		{"a wrong entry", "a.tf", list("a = { source = \"a/b/c/d\" }\nb = { source = \"acme/b\" }"), "error: a.tf:3:16: provider source"},
 		{"a wrong version", "a.tf", list("a = { source = \"acme/b\", version = \"new\" }"), "error: a.tf:3:36: version constraint"},
-		{"no namespace", "a.tf", list("a = { source = \"-/a\" }"), "error: a.tf:3:1: provider registry.terraform.io/-/a has an address without namespace"},
+		{"no namespace", "a.tf", list("a = { source = \"-/a\" }"), "error: a.tf:3:1: provider registry.terraform.io/-/a has no namespace, as in Terraform 0.12"},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			path := filepath.Join(t.TempDir(), c.file)

@@ -189,7 +189,7 @@ func (d *declarations) objectEntry(q *required, attr *hcl.Attribute, pairs []hcl
 			q.version = d.version(pair.Value)
 		case "configuration_aliases": // they add no requirement
 		default:
-			d.diags.fail(pair.Key.Range(), "only source, version and configuration_aliases can stand here; settings belong in a provider block",
+			d.diags.fail(pair.Key.Range(), "only source, version and configuration_aliases are allowed here; settings belong in a provider block",
 				"required_providers: %q has an unknown argument", attr.Name)
 		}
 	}

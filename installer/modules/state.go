@@ -216,7 +216,7 @@ func (r recorded) configuration() string {
 
 // provider returns the provider in the address.
 func (r recorded) provider(e sources.Engine) (sources.Provider, error) {
-	unreadable := fmt.Errorf("provider %q is no address", r.address)
+	unreadable := fmt.Errorf("provider %q is not an address", r.address)
 	steps, diags := hclsyntax.ParseTraversalAbs([]byte(r.address), "", hcl.InitialPos)
 	if diags.HasErrors() {
 		return sources.Provider{}, unreadable
@@ -409,7 +409,7 @@ func (s *state) check() error {
 	case s.encrypted && s.engine == sources.OpenTofu:
 		return nil
 	case s.encrypted && s.version < 1:
-		return errors.New("it is encrypted, as only OpenTofu can read it")
+		return errors.New("it is encrypted; only OpenTofu can read it")
 	case s.version < 1:
 		return errors.New("no format version")
 	case s.version > 4:

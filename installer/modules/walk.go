@@ -89,7 +89,7 @@ func (w *walk) installable(n need) bool {
 			hint = `give it one with "` + string(w.opts.Engine) + ` state replace-provider"`
 		}
 		w.diags.fail(n.at, hint,
-			"provider %s has an address without namespace, as Terraform 0.12 had them", p)
+			"provider %s has no namespace, as in Terraform 0.12", p)
 	case p.BuiltIn() && p.Type != "terraform":
 		w.diags.fail(n.at, "the only built-in provider is "+implied("terraform", w.opts.Engine).String(), "provider %s is not built in", p)
 	case p.BuiltIn() && n.text != "":
@@ -142,7 +142,7 @@ func (w *walk) endless(c moduleCall, child call) bool {
 	for p := child.parent; p != nil; p = p.parent {
 		depth++
 		if p.dir == child.dir || depth > maxPath {
-			w.diags.fail(c.at, "", "module %q: calls itself without end", c.name)
+			w.diags.fail(c.at, "", "module %q: calls itself", c.name)
 			return true
 		}
 	}

@@ -120,9 +120,9 @@ func TestRejectedHeaders(t *testing.T) {
 		{"longer than the archive", func(h *zip.FileHeader) { h.CompressedSize64, h.UncompressedSize64 = 1e6, 1e6 }, "beyond the end"},
 		{"not deflated", func(h *zip.FileHeader) { h.Method = zip.Deflate }, "corrupt"},
 		{"deflated beyond the end", func(h *zip.FileHeader) { h.Method, h.CompressedSize64 = zip.Deflate, 1e6 }, "beyond the end"},
-		{"too large", func(h *zip.FileHeader) { h.Method, h.UncompressedSize64 = zip.Deflate, 9<<30 }, "beyond the limit"},
-		{"too large to add up", func(h *zip.FileHeader) { h.Method, h.UncompressedSize64 = zip.Deflate, 1<<64-1 }, "beyond the limit"},
-		{"too dense", func(h *zip.FileHeader) { h.Method, h.UncompressedSize64 = zip.Deflate, 2<<30 }, "beyond the limit"},
+		{"too large", func(h *zip.FileHeader) { h.Method, h.UncompressedSize64 = zip.Deflate, 9<<30 }, "exceeds the limit"},
+		{"too large to add up", func(h *zip.FileHeader) { h.Method, h.UncompressedSize64 = zip.Deflate, 1<<64-1 }, "exceeds the limit"},
+		{"too dense", func(h *zip.FileHeader) { h.Method, h.UncompressedSize64 = zip.Deflate, 2<<30 }, "exceeds the limit"},
 	}
 	for _, test := range tests {
 		t.Run(test.name, func(t *testing.T) {

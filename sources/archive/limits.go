@@ -18,7 +18,7 @@ type Limits struct {
 }
 
 // ErrLimit matches the errors for packages that exceed [Limits].
-var ErrLimit = errors.New("beyond the limit")
+var ErrLimit = errors.New("exceeds the limit")
 
 // MaxSize is the default of [Limits.Size].
 const MaxSize = 8 << 30

@@ -28,7 +28,7 @@ func isAny(err error, some []syscall.Errno) bool {
 func Explain(err error, place string) error {
 	switch {
 	case IsFull(err):
-		return sources.WithHint(err, "free some space for %s, then run the command again", place)
+		return sources.WithHint(full(err), "free some space for %s, then run the command again", place)
 	case IsTooLarge(err):
 		return sources.WithHint(err, "the file system of %s cannot hold files of this size (FAT stops at 4 GiB): use exFAT or another file system", place)
 	}

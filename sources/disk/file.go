@@ -322,7 +322,7 @@ func (d *Dir) ReadSecret(name string, limit int64) ([]byte, error) {
 	}
 	defer f.Close()
 	if err := checkPrivate(info); err != nil {
-		return nil, sources.WithHint(fmt.Errorf("%s: %w", d.Path(name), err), "remove it, so that a new one is created")
+		return nil, sources.WithHint(fmt.Errorf("%s: %w", d.Path(name), err), "remove it: larder creates a new one")
 	}
 	return readAll(f, info, d.Path(name), limit)
 }

@@ -145,8 +145,8 @@ func isHTML(body []byte) bool {
 // pageError returns the error for an HTML page in place of the requested
 // document.
 func pageError(contentType, wanted string) error {
-	err := fmt.Errorf("a page in HTML (%.80q) instead of %s", contentType, wanted)
-	return sources.WithHint(err, "open the URL in a browser: it may be a page to log in, or what the server answers to everything")
+	err := fmt.Errorf("an HTML page (%.80q) instead of %s", contentType, wanted)
+	return sources.WithHint(err, "open the URL in a browser: it may be a login page, or the server's answer to every request")
 }
 
 func (d *Document) pageError(wanted string) error {
@@ -226,5 +226,5 @@ func (d *Document) CheckJSON() error {
 		return d.pageError("JSON")
 	}
 	err = fmt.Errorf("%s: content type %.80q, expected application/json", bare(d.URL), d.ContentType)
-	return sources.WithHint(err, "upload the document with the content type application/json, or have the server send it so")
+	return sources.WithHint(err, "upload the document with the content type application/json, or configure the server to send it")
 }

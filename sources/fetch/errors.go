@@ -14,7 +14,7 @@ import (
 
 var (
 	// ErrOffline matches the error of every request of an offline client.
-	ErrOffline = errors.New("not asked, as the network is not to be used")
+	ErrOffline = errors.New("not requested: --offline")
 
 	// ErrUnauthorized matches a StatusError of 401 or 403.
 	ErrUnauthorized = errors.New("unauthorized")
@@ -30,7 +30,7 @@ var (
 // The two ways to stall.
 var (
 	errSilent    = fmt.Errorf("%w: no answer", ErrStalled)
-	errTooLittle = fmt.Errorf("%w: too little arrived", ErrStalled)
+	errTooLittle = fmt.Errorf("%w: too little data", ErrStalled)
 )
 
 // An Error is a failed request. It names the URL.
@@ -42,10 +42,14 @@ type Error struct {
 }
 
 func (e *Error) Error() string {
-	if e.Tries < 2 {
-		return fmt.Sprintf("%s: %v", e.URL, e.Err)
+	text := e.URL + ": " + e.Err.Error()
+	if down := unreachable(e.Err); down != nil {
+		text = down.Error()
 	}
-	return fmt.Sprintf("%s: %v (%d tries in %s)", e.URL, e.Err, e.Tries, round(e.Took))
+	if e.Tries < 2 {
+		return text
+	}
+	return fmt.Sprintf("%s (%d tries in %s)", text, e.Tries, round(e.Took))
 }
 
 func (e *Error) Unwrap() error { return e.Err }
@@ -83,7 +87,7 @@ func (e *StatusError) Error() string {
 		text += fmt.Sprintf(" (%q)", e.Said)
 	}
 	if e.after > maxWait {
-		text += fmt.Sprintf(", asks to wait %s", round(e.after))
+		text += fmt.Sprintf(", retry after %s", round(e.after))
 	}
 	return text
 }
@@ -174,7 +178,7 @@ func Printable(s string) string {
 
 // Ignored returns the warning about texts from a server that are not versions.
 func Ignored(texts []string) string {
-	warning := "ignored what is not a version: " + QuoteSome(texts)
+	warning := "ignored invalid versions: " + QuoteSome(texts)
 	if _, err := sources.ParseVersion(strings.TrimPrefix(texts[0], "v")); err == nil {
 		warning += ` (versions are listed without "v")`
 	}

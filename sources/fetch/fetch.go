@@ -44,6 +44,10 @@ type Options struct {
 	// is none. An error ends the request. Token may be nil.
 	Token func(context.Context, sources.Host) (string, bool, error)
 
+	// TokenHint is what to do about a refusal by a host, with or without its token sent. It
+	// may be nil.
+	TokenHint func(host sources.Host, sent bool) string
+
 	// Netrc returns the netrc entry for HOST or HOST:PORT, as written in an
 	// archive's URL, and false if there is none. It may be nil.
 	Netrc func(hostport string) (user, password string, ok bool)
@@ -54,6 +58,10 @@ type Options struct {
 	FirstByte     time.Duration // for an archive to begin after the request; 0 means 3 minutes
 	PerHost       int           // concurrent downloads of archives from one host; 0 means 16
 	Offline       bool          // every request fails with ErrOffline
+
+	Patient bool // hosts that can't be reached are tried as often as others
+
+	HostsFile string // where users configure Hosts; empty if they can't
 
 	TimeoutSetting string // the name of the user's setting for Timeout, in seconds; empty if there is none
 
@@ -103,6 +111,9 @@ type Client struct {
 	archives  http.RoundTripper
 	report    sync.Mutex // serialises calls of opts.Report
 	ledger    atomic.Pointer[Ledger]
+
+	answered atomic.Bool // whether any host has
+	hopeless atomic.Bool // whether a host was given up that can't be reached, before any answered
 
 	mu    sync.Mutex
 	hosts map[string]*host // by canonical host and port

@@ -10,11 +10,13 @@ import (
 	"net/http"
 	"net/http/httptest"
 	"net/url"
+	"os"
 	"runtime"
 	"slices"
 	"strings"
 	"sync"
 	"sync/atomic"
+	"syscall"
 	"testing"
 	"time"
 
@@ -352,7 +354,7 @@ func TestConnectionErrors(t *testing.T) {
 	}{
 		"reset":           {&net.OpError{Op: "read", Err: errors.New("connection reset by peer")}, 6},
 		"closed":          {io.EOF, 6},
-		"resolver broken": {&net.DNSError{Err: "server misbehaving", IsTemporary: true}, 6},
+		"resolver broken": {&net.DNSError{Err: "server misbehaving", IsTemporary: true}, 2},
 		"no such host":    {&net.DNSError{Err: "no such host", IsNotFound: true}, 1},
 		"certificate":     {&tls.CertificateVerificationError{Err: errors.New("unknown authority")}, 1},
 		"not TLS":         {tls.RecordHeaderError{Msg: "not TLS"}, 1},
@@ -377,17 +379,17 @@ func TestProxyThatRefuses(t *testing.T) {
 		says   string
 		hint   string
 	}{
-		{"https://example.com/", 407, []string{`Basic realm="x"`, "Negotiate"}, "the proxy {proxy} does not lead to example.com:443: 407 Proxy Authentication Required",
+		{"https://example.com/", 407, []string{`Basic realm="x"`, "Negotiate"}, "the proxy {proxy} refused the connection to example.com:443: 407 Proxy Authentication Required",
 			"the proxy refused the user and password in HTTPS_PROXY"},
-		{"https://example.com/", 407, nil, "the proxy {proxy} does not lead to example.com:443: 407 Proxy Authentication Required",
+		{"https://example.com/", 407, nil, "the proxy {proxy} refused the connection to example.com:443: 407 Proxy Authentication Required",
 			"the proxy refused the user and password in HTTPS_PROXY"},
-		{"https://example.com/", 407, []string{"Negotiate", "NTLM"}, "the proxy {proxy} does not lead to example.com:443: 407 Proxy Authentication Required",
-			"the proxy wants to know who asks, and offers Negotiate, NTLM: only Basic is supported"},
-		{"https://example.com/", 404, nil, "the proxy {proxy} does not lead to example.com:443: 404 Not Found",
-			"ask who runs the proxy that HTTPS_PROXY names to let you reach example.com:443, or name the host in NO_PROXY"},
-		{"https://example.com/", 403, nil, "the proxy {proxy} does not lead to example.com:443: 403 Forbidden",
-			"ask who runs the proxy that HTTPS_PROXY names to let you reach example.com:443, or name the host in NO_PROXY"},
-		{"http://example.com/", 407, []string{"Basic"}, "the proxy {proxy} does not lead to example.com: 407 Proxy Authentication Required",
+		{"https://example.com/", 407, []string{"Negotiate", "NTLM"}, "the proxy {proxy} refused the connection to example.com:443: 407 Proxy Authentication Required",
+			"the proxy requires authentication by Negotiate, NTLM; larder supports Basic only"},
+		{"https://example.com/", 404, nil, "the proxy {proxy} refused the connection to example.com:443: 404 Not Found",
+			"ask the operator of the proxy that HTTPS_PROXY names to allow example.com:443, or add the host to NO_PROXY"},
+		{"https://example.com/", 403, nil, "the proxy {proxy} refused the connection to example.com:443: 403 Forbidden",
+			"ask the operator of the proxy that HTTPS_PROXY names to allow example.com:443, or add the host to NO_PROXY"},
+		{"http://example.com/", 407, []string{"Basic"}, "the proxy {proxy} refused the connection to example.com: 407 Proxy Authentication Required",
 			"the proxy refused the user and password in HTTP_PROXY"},
 	} {
 		proxy := httptest.NewServer(http.HandlerFunc(func(rw http.ResponseWriter, _ *http.Request) {
@@ -441,6 +443,42 @@ func TestSameHost(t *testing.T) {
 		}
 		if slices.ContainsFunc(hosts, func(h string) bool { return !strings.EqualFold(h, own) }) {
 			t.Errorf("%s: requested from %q", to, hosts)
+		}
+	}
+}
+
+// Where no host has answered yet, one that can't be reached is tried twice and told once.
+func TestUnreachableHosts(t *testing.T) {
+	refused := &net.OpError{Op: "dial", Net: "tcp", Addr: &net.TCPAddr{IP: net.IPv4(192, 0, 2, 1), Port: 443}, Err: os.NewSyscallError("connect", syscall.ECONNREFUSED)}
+	for _, test := range []struct {
+		err   error
+		tries int
+		text  string
+	}{
+		{refused, 2, "cannot reach example.com: connection refused (192.0.2.1:443)"},
+		{&net.OpError{Op: "proxyconnect", Net: "tcp", Err: refused}, 2, "cannot reach example.com: connection refused (192.0.2.1:443)"},
+		{&net.OpError{Op: "dial", Net: "tcp", Addr: refused.Addr, Err: os.ErrDeadlineExceeded}, 2, "cannot reach example.com: the connection timed out (192.0.2.1:443)"},
+		{&net.OpError{Op: "dial", Net: "tcp", Err: &net.DNSError{Err: "no such host", Name: "example.com", Server: "192.0.2.53:53", IsNotFound: true}}, 1, "cannot reach example.com: no such host (DNS server 192.0.2.53)"},
+		{&net.DNSError{Err: "dial udp 192.0.2.53:53: connect: network is unreachable", Server: "192.0.2.53:53", IsTemporary: true}, 2, "cannot reach example.com: network is unreachable (DNS server 192.0.2.53)"},
+		{&net.DNSError{Err: "i/o timeout", Server: "192.0.2.53:5353", IsTemporary: true, IsTimeout: true}, 2, "cannot reach example.com: no answer from the DNS server 192.0.2.53:5353"},
+		{&net.OpError{Op: "read", Err: os.NewSyscallError("read", syscall.ECONNRESET)}, 6, "https://example.com/: connection reset by peer"},
+		{io.EOF, 6, "https://example.com/: the server closed the connection without an answer"},
+		{&net.OpError{Op: "remote error", Err: errors.New("tls: bad certificate")}, 1, "https://example.com/: the server refused the TLS connection: bad certificate"},
+	} {
+		var told []fetch.Event
+		client := fetch.New(fetch.Options{Transport: &failing{err: test.err}, Sleep: noSleep, Report: func(e fetch.Event) { told = append(told, e) }})
+		_, err := client.Document(t.Context(), fetch.Request{URL: "https://example.com/"})
+		var failed *fetch.Error
+		if !errors.Is(err, test.err) || !errors.As(err, &failed) || failed.Tries != test.tries || !strings.HasPrefix(err.Error(), test.text) {
+			t.Errorf("%v, want %d tries and %q", err, test.tries, test.text)
+		}
+		var down *fetch.UnreachableError
+		if !errors.As(err, &down) {
+			continue
+		}
+		_, err = client.Document(t.Context(), fetch.Request{URL: "https://example.com/"})
+		if errors.As(err, &failed) && failed.Tries != 1 || len(told) > 1 {
+			t.Errorf("%v, want one more try, and %d events", err, len(told))
 		}
 	}
 }

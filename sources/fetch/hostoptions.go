@@ -164,11 +164,11 @@ func (c *Client) suggestToken(u *url.URL, err error) error {
 		return err
 	}
 	if status.ObjectStore && errors.Is(err, ErrUnauthorized) {
-		e.Err = sources.WithHint(e.Err, "object stores answer so for what does not exist, too")
+		e.Err = sources.WithHint(e.Err, "object stores also return this for files that do not exist")
 		return err
 	}
 	if u.Scheme == "https" && errors.Is(err, ErrUnauthorized) && !errors.As(err, &other) && !status.Credentials {
-		e.Err = sources.WithHint(e.Err, "if it is for those who have a token for %s, set send_token_to_archives for that host in larder's own configuration file", u.Host)
+		e.Err = sources.WithHint(e.Err, "if archives of %[1]s need its token, add host %[1]q { send_token_to_archives = true } to %[2]s", u.Host, c.hostsFile())
 	}
 	return err
 }
@@ -199,5 +199,5 @@ func (c *Client) suggestCertificate(u *url.URL, err error) error {
 	if !c.host(u).asks.Load() {
 		return err
 	}
-	return sources.WithHint(err, "%s asks for a client certificate: if there should be one, name it for that host in larder's own configuration file", u.Host)
+	return sources.WithHint(err, "%[1]s requests a client certificate; add host %[1]q with client_certificate and client_key to %[2]s", u.Host, c.hostsFile())
 }

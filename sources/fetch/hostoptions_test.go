@@ -99,7 +99,7 @@ func TestServersThatRequireCertificates(t *testing.T) {
 	client := fetch.New(fetch.Options{Transport: transport, Tries: 1})
 	defer client.CloseIdleConnections()
 	err := get(t, client, ours)
-	if err == nil || !strings.HasPrefix(strings.Join(sources.Hints(err), ""), "registry.test asks for a client certificate") {
+	if err == nil || !strings.HasPrefix(strings.Join(sources.Hints(err), ""), "registry.test requests a client certificate") {
 		t.Errorf("%v, with hints %q", err, sources.Hints(err))
 	}
 	// This server requests a certificate, but does not require one.
@@ -110,7 +110,7 @@ func TestServersThatRequireCertificates(t *testing.T) {
 }
 
 func TestTokensAreSuggested(t *testing.T) {
-	const hint = "if it is for those who have a token for registry.test, set send_token_to_archives"
+	const hint = "if archives of registry.test need its token, add host \"registry.test\" { send_token_to_archives = true }"
 	w := sourcetest.New(t)
 	w.Registry.RequireTokenEverywhere("sesame")
 	client := fetch.New(fetch.Options{Transport: w.Client().Transport, Tries: 1})

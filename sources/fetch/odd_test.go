@@ -370,7 +370,7 @@ func TestPagesInsteadOfDocuments(t *testing.T) {
 		rw.Header().Set("Content-Type", "text/html; charset=utf-8")
 		_, _ = io.WriteString(rw, "\ufeff\n<!DOCTYPE html>\n<html><body>Sign in")
 	})
-	const page = `/login: a page in HTML ("text/html; charset=utf-8") instead of `
+	const page = `/login: an HTML page ("text/html; charset=utf-8") instead of `
 	err := w.download(t, &stage{}, 0)
 	sourcetest.Expect(t, err != nil && strings.Contains(err.Error(), page+"an archive"), "archive: %v", err)
 	doc, err := w.document(fetch.Request{URL: w.URL + "/x"})
@@ -510,7 +510,7 @@ func TestErrorsInsteadOfArchives(t *testing.T) {
 	for body, says := range map[string]string{
 		`{"errors":[{"message":"licence expired"}]}`:          `the message "licence expired"`,
 		"<Error><Code>NoSuchKey</Code></Error>":               `the message "NoSuchKey"`,
-		"\ufeff<!DOCTYPE html>" + strings.Repeat("x", 10_000): "a page in HTML",
+		"\ufeff<!DOCTYPE html>" + strings.Repeat("x", 10_000): "an HTML page",
 	} {
 		w := newWorld(t, fetch.Options{}, func(rw http.ResponseWriter, _ *http.Request) { _, _ = io.WriteString(rw, body) })
 		err := w.download(t, &stage{}, 0)

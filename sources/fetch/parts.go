@@ -175,7 +175,7 @@ func (p *parts) again() {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	if w := p.watches[p.turn%maxAhead]; w != nil {
-		w.cancel(fmt.Errorf("%w: next to nothing arrived within %s", ErrStalled, patience))
+		w.cancel(fmt.Errorf("%w: almost no data within %s", ErrStalled, patience))
 	}
 }
 

@@ -92,9 +92,9 @@ func TestPatience(t *testing.T) {
 		says     string
 	}{
 		{"silence", silent, 15 * time.Second, 3 * time.Minute, "stalled: no answer within 15s"},
-		{"a byte a second", every(time.Second, 1), 15 * time.Second, 3 * time.Minute, "stalled: too little arrived within 15s"},
-		{"one large piece", every(time.Hour, 20_000), 15 * time.Second, 3 * time.Minute, "stalled: too little arrived within 15s"},
-		{"slow but steady", every(time.Second, 2000), 2 * time.Minute, time.Hour, "stalled: too little arrived within 15s"},
+		{"a byte a second", every(time.Second, 1), 15 * time.Second, 3 * time.Minute, "stalled: too little data within 15s"},
+		{"one large piece", every(time.Hour, 20_000), 15 * time.Second, 3 * time.Minute, "stalled: too little data within 15s"},
+		{"slow but steady", every(time.Second, 2000), 2 * time.Minute, time.Hour, "stalled: too little data within 15s"},
 	} {
 		t.Run(test.name, func(t *testing.T) {
 			inBubble(t, fetch.Options{Tries: 1, DownloadTries: 1}, test.handler, func(t *testing.T, client *fetch.Client) {
@@ -134,8 +134,8 @@ func TestPatienceEnds(t *testing.T) {
 		archive, document time.Duration
 		hint              string
 	}{
-		{TimeoutSetting: "THE_SETTING"}:                 {6 * time.Minute, 90 * time.Second, "if the server needs longer, set THE_SETTING to the seconds that it needs"},
-		{TimeoutSetting: "X", Timeout: 5 * time.Minute}: {10 * time.Minute, 30 * time.Minute, "if the server needs longer, set X to the seconds that it needs"},
+		{TimeoutSetting: "THE_SETTING"}:                 {6 * time.Minute, 90 * time.Second, "if the server needs longer, set THE_SETTING to a larger number of seconds"},
+		{TimeoutSetting: "X", Timeout: 5 * time.Minute}: {10 * time.Minute, 30 * time.Minute, "if the server needs longer, set X to a larger number of seconds"},
 	} {
 		inBubble(t, *opts, silent, func(t *testing.T, client *fetch.Client) {
 			start := time.Now()

@@ -25,7 +25,7 @@ func (e *ProxyError) Error() string {
 	if err == nil {
 		err = &StatusError{Code: e.Code}
 	}
-	return fmt.Sprintf("the proxy %s does not lead to %s: %v", e.Proxy, e.Host, err)
+	return fmt.Sprintf("the proxy %s refused the connection to %s: %v", e.Proxy, e.Host, err)
 }
 
 func (e *ProxyError) Unwrap() error { return e.Err }
@@ -88,7 +88,7 @@ func (c *Client) mayBeProxy(u *url.URL, err error) error {
 func isProxys(err error) bool {
 	var refused *ProxyError
 	var perhaps *proxied
-	return errors.As(err, &refused) || errors.As(err, &perhaps)
+	return errors.As(err, &refused) || errors.As(err, &perhaps) || unreachable(err) != nil
 }
 
 // unconnected returns the error of a request to u without an answer. The note n
@@ -113,7 +113,7 @@ func (c *Client) unconnected(u *url.URL, n *note, err error) error {
 // sets the proxy.
 func explainProxy(err *ProxyError, proxy *url.URL, header http.Header, variable string) error {
 	if err.Code != http.StatusProxyAuthRequired {
-		return sources.WithHint(err, "ask who runs the proxy that %s names to let you reach %s, or name the host in NO_PROXY", variable, err.Host)
+		return sources.WithHint(err, "ask the operator of the proxy that %s names to allow %s, or add the host to NO_PROXY", variable, err.Host)
 	}
 	schemes, basic := []string{}, false
 	for _, offer := range header.Values("Proxy-Authenticate") {
@@ -124,9 +124,9 @@ func explainProxy(err *ProxyError, proxy *url.URL, header http.Header, variable 
 	offers := strings.Join(schemes[:min(len(schemes), maxQuoted)], ", ")
 	switch {
 	case offers != "" && !basic:
-		return sources.WithHint(err, "the proxy wants to know who asks, and offers %s: only Basic is supported", offers)
+		return sources.WithHint(err, "the proxy requires authentication by %s; larder supports Basic only", offers)
 	case proxy.User != nil:
 		return sources.WithHint(err, "the proxy refused the user and password in %s", variable)
 	}
-	return sources.WithHint(err, "the proxy wants to know who asks: write %s=http://USER:PASSWORD@%s", variable, err.Proxy)
+	return sources.WithHint(err, "the proxy requires authentication: set %s=http://USER:PASSWORD@%s", variable, err.Proxy)
 }

@@ -29,13 +29,14 @@ func (c *Client) retry(ctx context.Context, u *url.URL, s *seat, tries int, try 
 		if trouble, ok := errors.AsType[*troubled](err); ok && s != nil && failed > 0 {
 			failed = s.fails(failed, trouble.host)
 		}
-		again := temporary(err) && failed < tries && n < maxRounds*tries && (s == nil || !s.last)
+		again := temporary(err) && failed < c.triesFor(err, tries) && n < maxRounds*tries && (s == nil || !s.last)
 		if again && ctx.Err() == nil {
 			err = c.pause(ctx, u, s, failure{n, failed, tries, err})
 			if err == nil {
 				continue
 			}
 		}
+		c.giveUp(err)
 		return &Error{URL: bare(u), Tries: n, Took: time.Since(start), Err: c.suggestTimeout(err)}
 	}
 }
@@ -45,7 +46,7 @@ func (c *Client) suggestTimeout(err error) error {
 	if c.opts.TimeoutSetting == "" || !errors.Is(err, ErrStalled) {
 		return err
 	}
-	return sources.WithHint(err, "if the server needs longer, set %s to the seconds that it needs", c.opts.TimeoutSetting)
+	return sources.WithHint(err, "if the server needs longer, set %s to a larger number of seconds", c.opts.TimeoutSetting)
 }
 
 // A failure is a failed try that will be followed by another one.

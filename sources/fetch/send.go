@@ -149,7 +149,9 @@ func (c *Client) roundTrip(ctx context.Context, w *watch, by *way, u *url.URL, h
 		return 0
 	})
 	if err != nil {
-		return nil, c.suggestCertificate(u, unreached(h, c.unconnected(u, known, ended(ctx, classify(err)))))
+		err = ended(ctx, classify(err))
+		err = c.unconnected(u, known, c.connecting(u, proxy, known.stands.Load(), err))
+		return nil, c.suggestCertificate(u, c.suggestAuthority(u, unreached(h, err)))
 	}
 	if ctx.Err() != nil { // an answer received after cancellation does not count
 		_ = resp.Body.Close()
@@ -161,6 +163,7 @@ func (c *Client) roundTrip(ctx context.Context, w *watch, by *way, u *url.URL, h
 	resp.Request = req.WithContext(context.WithValue(ctx, noted{}, known))
 	resp.Request.Header = header.Clone()
 	w.answered.Store(true)
+	c.answered.Store(true)
 	w.renew()
 	if resp.StatusCode < 500 && resp.StatusCode != http.StatusTooManyRequests {
 		c.well(h)
@@ -239,9 +242,7 @@ func classify(err error) error {
 	)
 	switch {
 	case errors.As(err, &proxy): // the function temporary has a rule for it
-	case errors.As(err, &unknown):
-		return sources.WithHint(err, "add the authority that issued the certificate to the system's, or name its file in SSL_CERT_FILE where the system is not Windows or macOS, or as the host's ca_file in larder's own configuration file")
-	case errors.As(err, &certificate), errors.As(err, &name),
+	case errors.As(err, &certificate), errors.As(err, &unknown), errors.As(err, &name),
 		errors.As(err, &invalid), errors.As(err, &roots):
 	case errors.As(err, &record):
 		return fmt.Errorf("the server does not speak TLS on this port: %w", err)
@@ -321,7 +322,7 @@ func (c *Client) setToken(ctx context.Context, header http.Header, u *url.URL, b
 		return nil
 	}
 	if !httpguts.ValidHeaderFieldValue(token) {
-		return errors.New("credentials: token with characters that cannot be sent")
+		return errors.New("the token contains characters that cannot be sent")
 	}
 	header.Set("Authorization", "Bearer "+token)
 	return nil

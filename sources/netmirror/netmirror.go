@@ -199,7 +199,7 @@ func (m *Mirror) parsePackage(doc *fetch.Document, version version, id sources.P
 		return sources.Package{}, err
 	}
 	if len(hashes) > 0 && !slices.ContainsFunc(hashes, sources.Hash.Usable) {
-		return sources.Package{}, errors.New("the mirror states hashes only of schemes that nobody can check")
+		return sources.Package{}, errors.New("the mirror states hashes of unknown schemes only")
 	}
 	p := sources.Package{
 		ID:       id,
@@ -333,26 +333,27 @@ func (m *Mirror) get(ctx context.Context, p sources.Provider, file string) (*fet
 		Credentials: true,
 	})
 	if err != nil {
-		return nil, explain(err)
+		return nil, m.explain(err)
 	}
 	return doc, doc.CheckJSON()
 }
 
 // explain adds a hint to err.
-func explain(err error) error {
+func (m *Mirror) explain(err error) error {
 	var status *fetch.StatusError
 	if !errors.Is(err, fetch.ErrUnauthorized) || !errors.As(err, &status) {
 		return err
 	}
-	host := status.URL
-	if u, parseErr := url.Parse(status.URL); parseErr == nil {
-		host = u.Host
+	if status.ObjectStore && !status.Credentials {
+		return sources.WithHint(err, "object stores also return this for files that do not exist: grant readers the right to list the bucket, or exclude the provider from the mirror")
 	}
-	switch {
-	case status.Credentials:
-		return sources.WithHint(err, "%s rejected the credentials configured for it", host)
-	case status.ObjectStore:
-		return sources.WithHint(err, "object stores answer so for what does not exist, too: grant readers the right to list the bucket, or exclude the provider from the mirror")
+	u, parseErr := url.Parse(status.URL)
+	if parseErr != nil {
+		return err
 	}
-	return sources.WithHint(err, "no credentials were sent: configure some for %s", host)
+	host, parseErr := sources.ParsePunycodeHost(u.Host)
+	if parseErr != nil {
+		return err
+	}
+	return sources.WithHint(err, "%s", m.client.TokenHint(host, status.Credentials))
 }

@@ -137,7 +137,7 @@ func TestVersions(t *testing.T) {
 		{"none", document(`{"versions": {}}`), "[]", "[]", ""},
 		{"missing", document(`{}`), "[]", "[]", ""},
 		{"null", document(`null`), "[]", "[]", ""},
-		{"a key that is not a version", document(`{"versions": {"latest": {}, "1.0.0": {}, "v1": {}}}`), "[1.0.0]", `[ignored what is not a version: "latest", "v1"]`, ""},
+		{"a key that is not a version", document(`{"versions": {"latest": {}, "1.0.0": {}, "v1": {}}}`), "[1.0.0]", `[ignored invalid versions: "latest", "v1"]`, ""},
 		{"text after the object", document(`{"versions": {"1.0.0": {}}} x`), "[1.0.0]", "[]", ""},
 		{"parameters", answer{kind: "application/json; charset=utf-8; x", body: `{"versions": {"1.0.0": {}}}`}, "[1.0.0]", "[]", ""},
 		{"texts", document(`{"versions": {"1.0.0": "x"}}`), "[]", "[]", "unexpected JSON string"},
@@ -165,8 +165,8 @@ func TestVersions(t *testing.T) {
 
 func TestUnauthorized(t *testing.T) {
 	for _, test := range []struct{ base, hint string }{
-		{"https://m.example.org/", "m.example.org rejected the credentials"},
-		{"https://n.example.org/", "configure some for n.example.org"},
+		{"https://m.example.org/", "check that the token for m.example.org"},
+		{"https://n.example.org/", "configure credentials for n.example.org"},
 	} {
 		n := &network{answers: map[string]answer{test.base + "example.com/acme/widget/index.json": {status: 401}}}
 		_, err := n.mirror(t, test.base, netmirror.Options{}).Versions(t.Context(), provider(t, "example.com/acme/widget"))
@@ -232,9 +232,9 @@ func TestRejectedPackages(t *testing.T) {
 		{"other scheme", linux(`{"url": "file:///x"}`), "unsupported URL scheme"},
 		{"no scheme of hash", linux(`{"url": "x.zip", "hashes": ["abc"]}`), "no scheme"},
 		{"null hash", linux(`{"url": "x.zip", "hashes": [null]}`), "no scheme"},
-		{"unknown hashes", linux(`{"url": "x.zip", "hashes": ["a:b", "c:d"]}`), "schemes that nobody can check"},
+		{"unknown hashes", linux(`{"url": "x.zip", "hashes": ["a:b", "c:d"]}`), "of unknown schemes only"},
 		{"wrong type", linux(`["x"]`), "unexpected JSON array"},
-		{"HTML", answer{kind: "text/html", body: "<html>"}, "a page in HTML"},
+		{"HTML", answer{kind: "text/html", body: "<html>"}, "an HTML page"},
 		{"other type", answer{kind: "text/plain", body: "{}"}, "content type"},
 		{"forbidden", answer{status: 403}, "403"},
 	} {

@@ -32,7 +32,7 @@ func (r *Registry) discover(ctx context.Context, host sources.Host) (*url.URL, e
 		return nil, noRegistry(host, err)
 	}
 	if err != nil {
-		return nil, &DiscoveryError{explain(err, host)}
+		return nil, &DiscoveryError{r.explain(err, host)}
 	}
 	services, err := parseServices(doc)
 	if err != nil {
@@ -65,7 +65,7 @@ func parseServices(doc *fetch.Document) (map[string]string, error) {
 		return nil, fmt.Errorf("%s: not a JSON object", place)
 	}
 	if !json.Valid(doc.Text()) { // here, unlike in other documents, engines permit nothing after the JSON object
-		return nil, fmt.Errorf("%s: something follows the JSON object", place)
+		return nil, fmt.Errorf("%s: unexpected data after the JSON object", place)
 	}
 	services := map[string]string{}
 	for key, value := range members {
@@ -98,8 +98,8 @@ func choose(from *url.URL, host sources.Host, services map[string]string, place 
 func otherVersion(host sources.Host, services map[string]string, place string) error {
 	for key := range services {
 		if strings.HasPrefix(key, "providers.") {
-			return sources.WithHint(fmt.Errorf("%w of protocol version 1, but of another", ErrNoRegistry),
-				"a newer version of this program may understand the registry of %s", host)
+			return sources.WithHint(fmt.Errorf("%w of protocol version 1, only of another version", ErrNoRegistry),
+				"a newer larder may support the registry of %s", host)
 		}
 	}
 	return noRegistry(host, fmt.Errorf("%s lists no service %s", place, service))

@@ -33,23 +33,27 @@ func (e *ProtocolError) Error() string {
 }
 
 // explain adds a hint to err.
-func explain(err error, host sources.Host) error {
+func (r *Registry) explain(err error, host sources.Host) error {
 	var status *fetch.StatusError
 	if !errors.Is(err, fetch.ErrUnauthorized) || !errors.As(err, &status) {
 		return err
 	}
-	if status.Credentials {
-		return sources.WithHint(err, "check that the credentials configured for %s are still valid and allowed to read this provider", host)
-	}
 	asked, parseErr := url.Parse(status.URL)
 	switch {
 	case parseErr != nil || asked.Scheme == "https" && asked.Host == host.ASCII():
-		return sources.WithHint(err, "configure credentials for %s", host)
+		return sources.WithHint(err, "%s", r.client.TokenHint(host, status.Credentials))
 	case asked.Scheme != "https":
-		return sources.WithHint(err, "no credentials were sent, as %s has its registry at %s, and without https they would not stay secret", host, status.URL)
-	default:
-		return sources.WithHint(err, "%s has its registry at %s: configure credentials for that host, as those for one host are sent to no other", host, asked.Host)
+		return sources.WithHint(err, "no token was sent: the registry of %s is at %s, and tokens are sent over https only", host, status.URL)
 	}
+	at, err2 := sources.ParsePunycodeHost(asked.Host)
+	if err2 != nil {
+		return sources.WithHint(err, "the registry of %s is at %s, which can have no credentials", host, asked.Host)
+	}
+	hint := r.client.TokenHint(at, status.Credentials)
+	if hint == "" { // a host block of the CLI configuration leads there, and the token with it
+		return sources.WithHint(err, "%s", r.client.TokenHint(host, true))
+	}
+	return sources.WithHint(err, "the registry of %s is at %s, and tokens are sent to their own host only: %s", host, at, hint)
 }
 
 // moved returns the provider that replaces p, or zero if the registry names

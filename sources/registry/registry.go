@@ -113,5 +113,5 @@ func (r *Registry) get(ctx context.Context, host sources.Host, path string, limi
 		Limit:       limit,
 		Credentials: true,
 	})
-	return doc, fetch.Absent(explain(err, host))
+	return doc, fetch.Absent(r.explain(err, host))
 }

@@ -105,15 +105,15 @@ func TestDiscovery(t *testing.T) {
 		{"redirected too often", answers{wellKnown: "302 " + wellKnown}, &discoveryError, "more than 3 redirects"},
 		{"no document", answers{}, registry.ErrNoRegistry, ""},
 		{"no registry", answers{wellKnown: `{"modules.v1": "/m/"}`}, registry.ErrNoRegistry, ""},
-		{"another protocol", answers{wellKnown: `{"providers.v2": "/p/"}`}, registry.ErrNoRegistry, "of protocol version 1, but of another"},
+		{"another protocol", answers{wellKnown: `{"providers.v2": "/p/"}`}, registry.ErrNoRegistry, "of protocol version 1, only of another"},
 		{"unauthorized", answers{wellKnown: "401"}, fetch.ErrUnauthorized, "401"},
 		{"broken", answers{wellKnown: "500"}, &discoveryError, "6 tries"},
 		{"not an object", answers{wellKnown: `["providers.v1"]`}, &discoveryError, "unexpected JSON array"},
 		{"null", answers{wellKnown: `null`}, &discoveryError, "not a JSON object"},
 		{"empty", answers{wellKnown: ``}, &discoveryError, "incomplete JSON"},
 		{"garbage", answers{wellKnown: `{"providers.v1": "/p/"`}, &discoveryError, "incomplete JSON"},
-		{"text after the object", answers{wellKnown: services + "}}}"}, &discoveryError, "something follows"},
-		{"HTML", answers{wellKnown: `<html>`}, &discoveryError, "a page in HTML"},
+		{"text after the object", answers{wellKnown: services + "}}}"}, &discoveryError, "unexpected data after"},
+		{"HTML", answers{wellKnown: `<html>`}, &discoveryError, "an HTML page"},
 		{"not a text", answers{wellKnown: `{"providers.v1": {}}`}, &discoveryError, "not a URL"},
 		{"empty URL", answers{wellKnown: `{"providers.v1": ""}`}, &discoveryError, "empty URL"},
 		{"scheme", answers{wellKnown: `{"providers.v1": "ftp://example.com/"}`}, &discoveryError, "scheme"},
@@ -239,16 +239,16 @@ func TestVersions(t *testing.T) {
 	}{
 		{"none", `{"versions": []}`, "[]", "[]", ""},
 		{"null", `null`, "[]", "[]", ""},
-		{"nulls", `{"versions": [null], "warnings": null}`, "[]", `[ignored what is not a version: ""]`, ""},
+		{"nulls", `{"versions": [null], "warnings": null}`, "[]", `[ignored invalid versions: ""]`, ""},
 		{"some", `{"id": 5, "versions": [{"version": "1.10.0", "platforms": 7}, {"version": "1.2.0"}], "extra": []}`, "[1.2.0 1.10.0]", "[]", ""},
 		{"the same twice", `{"versions": [{"version": "1.0"}, {"version": "1.0.0"}]}`, "[1.0.0]", "[]", ""},
 		{"in capitals", `{"VERSIONS": [{"Version": "1.0.0"}]}`, "[1.0.0]", "[]", ""},
 		{"text after the object", `{"versions": [{"version": "1.0.0"}]} {"versions"`, "[1.0.0]", "[]", ""},
-		{"an entry that is not a version", `{"versions": [{"version": "v1"}, {"version": "1.0.0"}, {"version": "\u001b[2J"}]}`, "[1.0.0]", `[ignored what is not a version: "v1", "\x1b[2J" (versions are listed without "v")]`, ""},
+		{"an entry that is not a version", `{"versions": [{"version": "v1"}, {"version": "1.0.0"}, {"version": "\u001b[2J"}]}`, "[1.0.0]", `[ignored invalid versions: "v1", "\x1b[2J" (versions are listed without "v")]`, ""},
 		{"an error", `{"errors": [{"message": "no licence"}]}`, "[]", `[the registry lists no versions, but returned the message "no licence"]`, ""},
 		{"none", `{"versions": null}`, "[]", "[]", ""},
 		{"a byte order mark", "\ufeff" + `{"versions": [{"version": "1.0.0"}]}`, "[1.0.0]", "[]", ""},
-		{"many entries that are not versions", `{"versions": [` + strings.Repeat(`{"version": "x"},`, 99) + `{"version": "1.0.0"}]}`, "[1.0.0]", `[ignored what is not a version: "x", "x", "x", "x", "x", and 94 more]`, ""},
+		{"many entries that are not versions", `{"versions": [` + strings.Repeat(`{"version": "x"},`, 99) + `{"version": "1.0.0"}]}`, "[1.0.0]", `[ignored invalid versions: "x", "x", "x", "x", "x", and 94 more]`, ""},
 		{"too many versions", `{"versions": [{}` + strings.Repeat(",{}", 50_000) + `]}`, "[]", "[]", "too large: 50001, of at most 50000"},
 		{"too many warnings", `{"warnings": ["1","2","3","4","5","6","7","8","9","10","11"]}`, "[]", "[1 2 3 4 5 6 7 8 9 10]", ""},
 		{"warnings", `{"versions": [], "warnings": ["moved\u001b[0m\u202e", "b"]}`, "[]", "[moved [0m  b]", ""},
@@ -303,10 +303,10 @@ func TestUnauthorized(t *testing.T) {
 		answers    answers
 		hint       string
 	}{
-		{"with credentials", "example.com", answers{wellKnown: services, "/p/acme/widget/versions": "401"}, "credentials configured for example.com are still valid"},
+		{"with credentials", "example.com", answers{wellKnown: services, "/p/acme/widget/versions": "401"}, "check that the token for example.com"},
 		{"without", "other.example.com", answers{"https://other.example.com" + wellKnown: "403"}, "configure credentials for other.example.com"},
-		{"elsewhere", "example.com", answers{wellKnown: `{"providers.v1": "https://x.example.com/p/"}`, "https://x.example.com/p/acme/widget/versions": "401"}, "has its registry at x.example.com: configure credentials for that host"},
-		{"without TLS", "example.com", answers{wellKnown: `{"providers.v1": "http://example.com/p/"}`, "http://example.com/p/acme/widget/versions": "401"}, "would not stay secret"},
+		{"elsewhere", "example.com", answers{wellKnown: `{"providers.v1": "https://x.example.com/p/"}`, "https://x.example.com/p/acme/widget/versions": "401"}, "is at x.example.com, and tokens are sent to their own host only: configure credentials for x.example.com"},
+		{"without TLS", "example.com", answers{wellKnown: `{"providers.v1": "http://example.com/p/"}`, "http://example.com/p/acme/widget/versions": "401"}, "over https only"},
 	} {
 		n := &network{answers: test.answers}
 		_, err := n.registry(registry.Options{}).Versions(t.Context(), provider(t, test.host+"/acme/widget"))

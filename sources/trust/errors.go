@@ -72,7 +72,7 @@ type ExpiredSignatureError struct {
 
 func (e *ExpiredSignatureError) Error() string {
 	if e.Ends.IsZero() {
-		return fmt.Sprintf("signature comes from the future: %s", day(e.Signed))
+		return fmt.Sprintf("the signature is dated in the future: %s", day(e.Signed))
 	}
 	return fmt.Sprintf("signature expired on %s", day(e.Ends))
 }
@@ -128,7 +128,7 @@ func (e *KeyChangeError) Error() string {
 	if e.Version != (sources.Version{}) {
 		before = e.Version.String()
 	}
-	return fmt.Sprintf("the signing key changed: %s is signed by %s, and this by %s", before, keysOf(e.Was), keysOf(e.Now))
+	return fmt.Sprintf("the signing key changed: %s is signed by %s, this version by %s", before, keysOf(e.Was), keysOf(e.Now))
 }
 
 func keysOf(by []SignedBy) string {

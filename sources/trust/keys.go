@@ -40,7 +40,7 @@ func checkShape(s *sources.Signed) error {
 	case len(s.Signature) == 0:
 		return &SignatureError{errors.New("empty")}
 	case bytes.HasPrefix(bytes.TrimSpace(s.Signature), []byte("-----BEGIN PGP")):
-		err := &SignatureError{errors.New("ASCII-armoured where it must be binary")}
+		err := &SignatureError{errors.New("ASCII-armoured, must be binary")}
 		return sources.WithHint(err, "the publisher makes a binary one with gpg --detach-sign, without --armor")
 	case s.Signature[0]&0x80 == 0: // the first byte of every packet has this bit set
 		return &SignatureError{errors.New("not in the OpenPGP format")}

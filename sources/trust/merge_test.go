@@ -60,7 +60,7 @@ func TestMergeKeepsTheBetterEvidence(t *testing.T) {
 		name string
 		make func(others ...string) *sources.Signed
 	}{
-		{"signed by a missing key", func(others ...string) *sources.Signed {
+		{"unsigned who is there", func(others ...string) *sources.Signed {
 			s := evidenceBy(t, mirror, others...)
 			s.Keys[0] = public(t, other)
 			return s

@@ -117,7 +117,7 @@ func (x *examination) failure() error {
 	case x.bad != nil:
 		return x.bad
 	case x.late != nil && x.late.Signed.Before(x.late.Ends):
-		return sources.WithHint(x.late, "it was valid then; OPENTOFU_ENFORCE_GPG_EXPIRATION refuses it all the same")
+		return sources.WithHint(x.late, "the key was valid then; unset OPENTOFU_ENFORCE_GPG_EXPIRATION to accept it")
 	case x.late != nil:
 		return sources.WithHint(x.late, "ask the publisher to sign with a key that is valid")
 	case len(x.unknown.Listed) == 0:
@@ -179,7 +179,7 @@ func revokedKey(entity *openpgp.Entity, by []*packet.Signature) error {
 	for _, r := range by {
 		revoked.Reason = r.RevocationReasonText
 	}
-	return sources.WithHint(revoked, "do not trust this release before its publisher has explained it")
+	return sources.WithHint(revoked, "ask the publisher before using this version")
 }
 
 // checkExpiry returns the time at which the key expired, if it has. It returns

@@ -209,7 +209,7 @@ func checkSum(doc []byte, filename string, want sources.Hash) error {
 	}
 	if got := sources.ZipHash(sum); got != want {
 		return sources.WithHint(&ChecksumError{filename, want, got},
-			"the registry contradicts the publisher; tell whoever runs it, and do not use this package until then")
+			"do not use this package: the registry contradicts the publisher; report it to the registry's operator")
 	}
 	return nil
 }
@@ -259,5 +259,5 @@ func VerifyCarried(s *sources.Signed, zh sources.Hash, opts Options) (Report, er
 type UnlistedError struct{ Got sources.Hash }
 
 func (e *UnlistedError) Error() string {
-	return "archive is " + string(e.Got) + ", which is none of the signed checksums"
+	return "archive is " + string(e.Got) + ", which is not among the signed checksums"
 }

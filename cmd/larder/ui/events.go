@@ -1,6 +1,7 @@
 package ui
 
 import (
+	"errors"
 	"fmt"
 	"time"
 
@@ -49,6 +50,9 @@ func (o *Output) Request(e fetch.Event) {
 		return
 	}
 	text := fmt.Sprintf("%s: try %d: %v; trying again in %s", e.URL, e.Try, e.Err, e.Wait.Round(100*time.Millisecond))
+	if down, ok := errors.AsType[*fetch.UnreachableError](e.Err); ok {
+		text = fmt.Sprintf("%v; trying again in %s", down, e.Wait.Round(100*time.Millisecond))
+	}
 	if o.JSON {
 		o.eventJSON(acquire.Event{Step: retrying, Text: text})
 		return

@@ -18,17 +18,21 @@ type group struct {
 type grouped struct {
 	diagnostic
 	shown   string
+	about   []string
 	modules []string
 }
 
 // add notes a diagnostic about a root module. Of the hints, those remain that are the same
 // for all root modules: others name their files, and the root modules are listed.
-func (g *group) add(module string, d diagnostic, shown string) {
+func (g *group) add(module string, d diagnostic, shown, about string) {
 	g.mu.Lock()
 	defer g.mu.Unlock()
 	for _, s := range g.said {
-		if s.shown != shown || s.Severity != d.Severity {
+		if s.shown != shown || s.Severity != d.Severity || (about == "") != (len(s.about) == 0) {
 			continue
+		}
+		if about != "" && !slices.Contains(s.about, about) {
+			s.about = append(s.about, about)
 		}
 		if !slices.Contains(s.modules, module) {
 			s.modules = append(s.modules, module)
@@ -36,7 +40,11 @@ func (g *group) add(module string, d diagnostic, shown string) {
 		}
 		return
 	}
-	g.said = append(g.said, &grouped{d, shown, []string{module}})
+	s := &grouped{d, shown, nil, []string{module}}
+	if about != "" {
+		s.about = []string{about}
+	}
+	g.said = append(g.said, s)
 }
 
 // Together runs a function that works on several root modules. What is said about them
@@ -51,10 +59,10 @@ func (o *Output) Together(work func()) {
 	for _, s := range said {
 		slices.Sort(s.modules)
 		if len(s.modules) == 1 {
-			all = append(all, spoken{s.diagnostic, s.modules[0] + ": " + s.shown})
+			all = append(all, spoken{s.diagnostic, s.modules[0] + ": " + s.shown, s.about})
 			continue
 		}
-		all = append(all, spoken{s.diagnostic, s.shown + "\n" + places(s.modules)})
+		all = append(all, spoken{s.diagnostic, s.shown + "\n" + places(s.modules), s.about})
 	}
 	o.speak(all)
 }
@@ -80,10 +88,50 @@ func Some(texts []string, n int) string {
 type spoken struct {
 	diagnostic
 	shown string
+	about []string // the packages that have this cause in common; empty if shown names its own
+}
+
+// text is what is written: the only package in front of the cause, several below it.
+func (s spoken) text() string {
+	if len(s.about) == 1 {
+		return s.about[0] + ": " + s.shown
+	}
+	text := s.shown
+	for i, about := range s.about {
+		if i == maxAbout {
+			return text + fmt.Sprintf("\nand %d more", len(s.about)-i)
+		}
+		text += "\n" + about
+	}
+	return text
+}
+
+// maxAbout is how many packages a message lists.
+const maxAbout = 20
+
+// byCause joins the packages of diagnostics that have their cause in common.
+func byCause(all []spoken) []spoken {
+	var one []spoken
+	for _, s := range all {
+		i := slices.IndexFunc(one, func(t spoken) bool {
+			return len(s.about) > 0 && len(t.about) > 0 && t.shown == s.shown && t.Severity == s.Severity
+		})
+		if i < 0 {
+			one = append(one, s)
+			continue
+		}
+		for _, about := range s.about {
+			if !slices.Contains(one[i].about, about) {
+				one[i].about = append(slices.Clip(one[i].about), about)
+			}
+		}
+	}
+	return one
 }
 
 // speak writes diagnostics. A hint that several of them have follows the last of these.
 func (o *Output) speak(all []spoken) {
+	all = byCause(all)
 	last := map[string]int{}
 	for i, s := range all {
 		for _, hint := range s.Hints {
@@ -98,7 +146,7 @@ func (o *Output) speak(all []spoken) {
 		case s.Severity == "warning":
 			label = warningLabel
 		}
-		o.line(label, s.shown)
+		o.line(label, s.text())
 		for _, hint := range s.Hints {
 			if last[hint] == i {
 				o.line(hintLabel, hint)

@@ -21,6 +21,7 @@ import (
 	"unicode/utf8"
 
 	"github.com/larder-cli/larder/sources"
+	"github.com/larder-cli/larder/sources/fetch"
 )
 
 // An Output shows what happens. Results go to stdout, one to a line, so that
@@ -43,6 +44,7 @@ type Output struct {
 	sums     *[]func()
 	begun    time.Time
 	choice   *choice
+	leaves   *string // what an interrupted command leaves; empty if it writes nothing
 	heading  *string // the root module whose results were written last on a terminal
 	sum      *sum
 }
@@ -105,7 +107,7 @@ func New(stdout, stderr io.Writer) *Output {
 	o := &Output{
 		Stdout: stdout, Stderr: stderr, screen: screen, progress: newProgress(screen),
 		from: []viewpoint{viewpoint(here)}, ends: new([]func()), sums: new([]func()), begun: Clock(), heading: new(string),
-		engines: new(atomic.Pointer[sources.Engine]), choice: new(choice), sum: new(sum),
+		engines: new(atomic.Pointer[sources.Engine]), choice: new(choice), sum: new(sum), leaves: new(string),
 	}
 	o.progress.board.named = o.Package
 	return o
@@ -325,18 +327,26 @@ type diagnostic struct {
 
 // diagnose writes an error or a warning. What people see is shown, which also names the
 // place.
-func (o *Output) diagnose(d diagnostic, shown string) {
+func (o *Output) diagnose(d diagnostic, shown string) { o.diagnoseAbout(d, shown, "") }
+
+// diagnoseAbout is diagnose for a cause that several packages may have in common. What is
+// shown doesn't name the package then.
+func (o *Output) diagnoseAbout(d diagnostic, shown, about string) {
+	s := spoken{diagnostic: d, shown: shown}
+	if about != "" {
+		s.about = []string{about}
+	}
 	o.sum.count(d)
 	switch {
 	case o.JSON:
 		o.Object("diagnostic", d)
 	case d.Severity == "warning" && o.Level == Quiet:
 	case o.group != nil && o.module != "":
-		o.group.add(o.module, d, shorten(shown, o.from...))
+		o.group.add(o.module, d, shorten(shown, o.from...), about)
 	case o.failures != nil:
-		*o.failures = append(*o.failures, spoken{d, shown})
+		*o.failures = append(*o.failures, s)
 	default:
-		o.speak([]spoken{{d, shown}})
+		o.speak([]spoken{s})
 	}
 }
 
@@ -390,7 +400,7 @@ func (o *Output) Fail(ctx context.Context, err error) {
 		return
 	}
 	if ctx.Err() != nil {
-		o.diagnose(diagnostic{Severity: "error", Text: "interrupted"}, "interrupted; what was installed is whole")
+		o.diagnose(diagnostic{Severity: "error", Text: "interrupted"}, o.interrupted())
 		return
 	}
 	var all []spoken
@@ -400,6 +410,17 @@ func (o *Output) Fail(ctx context.Context, err error) {
 	}
 	o.failures = nil
 	o.speak(all)
+}
+
+// OnInterrupt says what an interrupted command leaves: "nothing was written".
+func (o *Output) OnInterrupt(leaves string) { *o.leaves = leaves }
+
+// interrupted is the error of an interrupted command.
+func (o *Output) interrupted() string {
+	if *o.leaves == "" {
+		return "interrupted"
+	}
+	return "interrupted; " + *o.leaves
 }
 
 // failOne writes one error. JSON names the package or provider in fields of their own.
@@ -417,6 +438,13 @@ func (o *Output) failOne(err error) {
 		d.Provider, d.Version, d.Platform = pkg.ID.Provider.String(), pkg.ID.Version.String(), pkg.ID.Platform.String()
 	case errors.As(err, &provider):
 		d.Provider = provider.Provider.String()
+	}
+	if down, ok := errors.AsType[*fetch.UnreachableError](err); ok && d.Provider != "" {
+		if request, ok := errors.AsType[*fetch.Error](err); ok {
+			d.Hints = sources.Hints(request) // not where each package is required
+		}
+		o.diagnoseAbout(d, down.Error(), strings.TrimSpace(d.Provider+" "+d.Version+" "+d.Platform))
+		return
 	}
 	o.diagnose(d, d.Text)
 }
