@@ -90,7 +90,7 @@ func TestFileContents(t *testing.T) {
 		{`credentials "a.example" { tokne = "x" }`, `warning: rc:1:27: "tokne" is no setting and has no effect`},
 		{`host "a.example" { service = {} }`, `warning: rc:1:20: "service" is no setting and has no effect`},
 		{`provider_installation { direct { inculde = ["a/b"] } }`, `warning: rc:1:34: "inculde" is no setting and has no effect`},
-		{`provider_installation { filesystem_miror { path = "/a" } }`, `rc:1:25: no installation method is called filesystem_miror`},
+		{`provider_installation { filesystem_miror { path = "/a" } }`, `rc:1:25: unknown installation method filesystem_miror`},
 		{`provider_installation = {}`, "rc:1:1: provider_installation must be a block"},
 		{`provider_installation "x" {}`, `rc:1:23: provider_installation takes no label, such as "x"`},
 		{`provider_installation { foo {} }`, "rc:1:25: unknown installation method foo"},
