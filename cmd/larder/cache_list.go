@@ -85,25 +85,24 @@ func cacheList(c *cli.Context, out *ui.Output) error {
 	return nil
 }
 
-// tellNone says that the list is empty, and which providers there are if the patterns
-// match none of them.
+// tellNone says why the list is empty. Patterns that match nothing have had a warning.
 func (k *targetCache) tellNone(c *cli.Context, listing *cachedir.Listing) {
 	if len(listing.Entries) == 0 {
 		k.out.Say("the plugin cache %s is empty", k.path)
 		return
 	}
 	what := "no package"
-	if c.Args().Present() {
-		what += " of " + strings.Join(c.Args().Slice(), ", ")
-	}
 	if c.IsSet("platform") {
-		what += " for " + c.String("platform")
+		what += " for " + strings.Join(c.StringSlice("platform"), ", ")
 	}
 	if c.IsSet("older-than") {
 		what += " not used for " + c.String("older-than")
 	}
 	if c.Bool("unused") {
 		what += " that is unused"
+	}
+	if what == "no package" {
+		return
 	}
 	k.out.Say("%s in the plugin cache, which has %s", what, ui.Count(len(listing.Entries), "package"))
 }

@@ -74,7 +74,7 @@ func (c *Client) pause(ctx context.Context, u *url.URL, s *seat, f failure) erro
 		e.AtMost = status.after + spread
 	} else {
 		e.Wait = c.leave(trouble.host, sharedBackoff(f.inARow), false)
-		e.AtMost = allBackoffs(f.inARow, f.tries)
+		e.AtMost = allBackoffs(f.inARow, c.triesFor(f.err, f.tries))
 	}
 	e.Known = trouble.host.tell()
 	c.tell(e)

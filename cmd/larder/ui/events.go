@@ -49,10 +49,11 @@ func (o *Output) Request(e fetch.Event) {
 		o.turn(e)
 		return
 	}
-	text := fmt.Sprintf("%s: try %d: %v; trying again in %s", e.URL, e.Try, e.Err, e.Wait.Round(100*time.Millisecond))
+	cause, storm := fmt.Sprintf("%s: try %d: %v", e.URL, e.Try, e.Err), fmt.Sprintf("%s: %v", e.Host, e.Err)
 	if down, ok := errors.AsType[*fetch.UnreachableError](e.Err); ok {
-		text = fmt.Sprintf("%v; trying again in %s", down, e.Wait.Round(100*time.Millisecond))
+		cause, storm = down.Error(), down.Error()
 	}
+	text := fmt.Sprintf("%s; trying again in %s", cause, e.Wait.Round(100*time.Millisecond))
 	if o.JSON {
 		o.eventJSON(acquire.Event{Step: retrying, Text: text})
 		return
@@ -62,7 +63,7 @@ func (o *Output) Request(e fetch.Event) {
 	case e.Known:
 		o.Detail("%s", text)
 	case e.AtMost > 0:
-		o.Say("%s: %v; waiting up to %s", e.Host, e.Err, e.AtMost.Round(time.Second))
+		o.Say("%s; trying again for up to %s", storm, e.AtMost.Round(time.Second))
 	default:
 		o.Say("%s", text)
 	}
