@@ -320,6 +320,7 @@ func linkAbove(path string) string {
 	return ""
 }
 
+// Close closes the directory.
 func (d *Dir) Close() error {
 	var errs []error
 	for _, dir := range []*disk.Dir{d.state, d.tree} {
@@ -409,7 +410,7 @@ func (d *Dir) explained(id sources.PackageID, err error) error {
 type Holder struct {
 	ID sources.PackageID // zero for the lock of the whole cache
 	disk.Holder
-	Tofu string // path of the lock file if the lock is OpenTofu's; then only its PID may be set besides
+	Tofu string // path of the lock file, if the lock is OpenTofu's; the rest of Holder may then be unknown
 }
 
 func (h Holder) String() string {

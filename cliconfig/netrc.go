@@ -54,16 +54,16 @@ func (l *loader) netrcFile() string {
 // loadNetrc reads the user's netrc file, if there is one. Problems in it are only
 // warnings, because the file belongs to other programs.
 func (l *loader) loadNetrc() netrc {
-	name, though := l.netrcFile(), ", though NETRC names it"
+	name, origin := l.netrcFile(), " (named by NETRC)"
 	if l.getenv("NETRC") == "" {
-		though = ""
+		origin = ""
 		if name == "" || !l.exists(name) {
 			return nil
 		}
 	}
 	src, err := l.read(name)
 	if err != nil {
-		l.warnf(place{file: name}, "", "%v%s", disk.Cause(err), though)
+		l.warnf(place{file: name}, "", "%v%s", disk.Cause(err), origin)
 		return nil
 	}
 	l.files = append(l.files, file{name, "netrc"})

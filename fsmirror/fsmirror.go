@@ -15,7 +15,7 @@
 // package exists more than once, the one whose path is first in byte order is used.
 // That is the unpacked one, if there is one.
 //
-// Files that do not fit the layout are skipped, as engines do, and so is the JSON of
+// Like the engines, Mirror skips files that do not fit the layout, and the JSON of
 // network mirrors. [Mirror.Strays] lists files that may be misplaced packages.
 package fsmirror
 

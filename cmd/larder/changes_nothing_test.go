@@ -76,6 +76,7 @@ var changesNothing = []struct{ command, args string }{
 	{"cache export", "--chdir work cache export -"}, // its output is not on the disk
 	{"version", "version"},
 	{"help", "help cache"},
+	{"completion", "completion bash"},
 }
 
 // A command that has --dry-run is covered above, and one that has not either is

@@ -336,7 +336,7 @@ var mirrorCommands = []hostileCommand{
 	{name: "bundle manifest", args: "bundle manifest usb"},
 	{name: "import", args: "import old --to usb --namespace example.test/acme", writes: []string{"usb"}},
 	{name: "prefetch", args: "prefetch " + widgetDir + " --config mirror.tfrc", prepare: fromMirror("usb")},
-	{name: "install", args: "--chdir work install --config mirror.tfrc", prepare: fromMirror("usb"), writes: workWrites},
+	{name: "install", args: "--chdir work install --config ../mirror.tfrc", prepare: fromMirror("usb"), writes: workWrites},
 }
 
 // unpacked are the commands for the unpacked mirror, of which no bundle can be made.
@@ -983,8 +983,8 @@ func TestCopiesAreNoMoreReadable(t *testing.T) {
 
 // sharing are the ways from an unpacked mirror, besides those of mirrorCommands.
 var sharing = []hostileCommand{
-	{name: "install by copy", args: "--chdir work install --config mirror.tfrc --link copy", prepare: fromMirror("usbu"), writes: workWrites},
-	{name: "install without cache", args: "--chdir work install --config mirror.tfrc --no-cache", prepare: fromMirror("usbu"), writes: workWrites},
+	{name: "install by copy", args: "--chdir work install --config ../mirror.tfrc --link copy", prepare: fromMirror("usbu"), writes: workWrites},
+	{name: "install without cache", args: "--chdir work install --config ../mirror.tfrc --no-cache", prepare: fromMirror("usbu"), writes: workWrites},
 	{name: "sync packed", args: "mirror sync usb2 " + widgetDir + "@1.2.0 --config mirror.tfrc", prepare: fromMirror("usbu"), writes: []string{"usb2"}},
 	{name: "sync unpacked", args: "mirror sync usb2 " + widgetDir + "@1.2.0 --unpacked --config mirror.tfrc", prepare: fromMirror("usbu"), writes: []string{"usb2"}},
 }

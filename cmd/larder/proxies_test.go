@@ -35,11 +35,11 @@ func TestProxies(t *testing.T) {
 		{name: "HTTP", serve: connectProxy("")},
 		{name: "HTTP with credentials", serve: connectProxy("Basic " + base64.StdEncoding.EncodeToString([]byte("me:p@ss"))), env: []string{"HTTPS_PROXY=http://" + user + "@{proxy}"}},
 		{name: "HTTP without the credentials", serve: connectProxy("Basic x"), says: "407 Proxy Authentication Required"},
-		{name: "no proxy there", env: []string{"HTTPS_PROXY=http://" + user + "@127.0.0.1:1"}, serve: connectProxy(""), says: "the proxy 127.0.0.1:1 refused the connection to registry.test: "},
-		{name: "proxy that hangs up", serve: brokenProxy(""), says: " refused the connection to registry.test: unexpected EOF"},
-		{name: "proxy that speaks something else", serve: brokenProxy("SSH-2.0-x\r\n"), says: " refused the connection to registry.test: malformed HTTP"},
-		{name: "proxy that hangs up later", serve: brokenProxy("HTTP/1.1 200 OK\r\n\r\n"), says: "EOF (through the proxy 127.0.0.1:"},
-		{name: "silent proxy", serve: silentProxy, env: []string{"HTTPS_PROXY=http://" + user + "@{proxy}", "TF_REGISTRY_CLIENT_TIMEOUT=1"}, says: " refused the connection to registry.test: stalled: no answer within 1s"},
+		{name: "no proxy there", env: []string{"HTTPS_PROXY=http://" + user + "@127.0.0.1:1"}, serve: connectProxy(""), says: "cannot reach the proxy 127.0.0.1:1: connection refused"},
+		{name: "proxy that hangs up", serve: brokenProxy(""), says: " did not connect to registry.test: unexpected EOF"},
+		{name: "proxy that speaks something else", serve: brokenProxy("SSH-2.0-x\r\n"), says: " did not connect to registry.test: malformed HTTP"},
+		{name: "proxy that hangs up later", serve: brokenProxy("HTTP/1.1 200 OK\r\n\r\n"), says: "the server closed the connection without an answer (through the proxy 127.0.0.1:"},
+		{name: "silent proxy", serve: silentProxy, env: []string{"HTTPS_PROXY=http://" + user + "@{proxy}", "TF_REGISTRY_CLIENT_TIMEOUT=1"}, says: ": no connection within 1s"},
 		{name: "404 from the proxy", serve: refusingProxy("404 Not Found"), says: "refused the connection to registry.test:443: 404 Not Found"},
 		{name: "NO_PROXY", serve: connectProxy(""), env: []string{"HTTPS_PROXY=http://{proxy}", "NO_PROXY=registry.test"}, says: "no such host"},
 		{name: "NO_PROXY for another host", serve: connectProxy(""), env: []string{"HTTPS_PROXY=http://{proxy}", "NO_PROXY=other.test,.example"}},
@@ -203,8 +203,8 @@ func TestProxyThatAnswersInPlaceOfARegistry(t *testing.T) {
 		"403 Forbidden":       "HTTP/1.1 403 Forbidden\r\nContent-Length: 0\r\n\r\n",
 		"502 Bad Gateway":     "HTTP/1.1 502 Bad Gateway\r\nContent-Length: 0\r\n\r\n",
 		"504 Gateway Timeout": "HTTP/1.1 504 Gateway Timeout\r\nContent-Length: 0\r\n\r\n",
-		"a page in HTML (\"text/html\") instead of JSON": "HTTP/1.1 200 OK\r\nContent-Type: text/html\r\nContent-Length: 6\r\n\r\n<html>",
-		"EOF": "",
+		"an HTML page (\"text/html\") instead of JSON":       "HTTP/1.1 200 OK\r\nContent-Type: text/html\r\nContent-Length: 6\r\n\r\n<html>",
+		"the server closed the connection without an answer": "",
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()

@@ -13,6 +13,7 @@ import (
 	"github.com/larder-cli/larder/sources/disk"
 )
 
+// An Entry is a package in a mirror.
 type Entry struct {
 	ID       sources.PackageID
 	Path     string // relative to the mirror, with forward slashes

@@ -55,6 +55,7 @@ type As struct {
 // A Kind is the form in which a package was found.
 type Kind string
 
+// The forms in which packages are found.
 const (
 	Executable Kind = "executable"
 	Archive    Kind = "archive"

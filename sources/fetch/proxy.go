@@ -21,11 +21,10 @@ type ProxyError struct {
 }
 
 func (e *ProxyError) Error() string {
-	err := e.Err
-	if err == nil {
-		err = &StatusError{Code: e.Code}
+	if e.Err != nil {
+		return fmt.Sprintf("the proxy %s did not connect to %s: %v", e.Proxy, e.Host, e.Err)
 	}
-	return fmt.Sprintf("the proxy %s refused the connection to %s: %v", e.Proxy, e.Host, err)
+	return fmt.Sprintf("the proxy %s refused the connection to %s: %v", e.Proxy, e.Host, &StatusError{Code: e.Code})
 }
 
 func (e *ProxyError) Unwrap() error { return e.Err }
