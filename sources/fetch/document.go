@@ -35,8 +35,8 @@ type Document struct {
 	URL         *url.URL // the URL that answered, after redirects; may hold secrets
 	ContentType string
 
-	scrub   func(string) string // removes the secrets of the request from a text; may be nil
-	through func(error) error   // adds the proxy that may have answered to an error; may be nil
+	secrets []string          // that the request was sent with
+	through func(error) error // adds the proxy that may have answered to an error; may be nil
 }
 
 // Document fetches a document. Its errors have the type *Error, and wrap a
@@ -98,7 +98,7 @@ func (c *Client) document(ctx context.Context, u *url.URL, s *seat, r Request) (
 		return nil, elsewhere(u, at, c.through(at, err))
 	}
 	return &Document{Body: body, URL: at, ContentType: resp.Header.Get("Content-Type"),
-		scrub:   func(text string) string { return scrub(text, at, resp) },
+		secrets: secretsOf(at, resp),
 		through: func(err error) error { return c.through(at, err) },
 	}, nil
 }
@@ -160,11 +160,7 @@ func (d *Document) pageError(wanted string) error {
 // Said returns the message in the document, as [Said] does, without the secrets of the
 // request.
 func (d *Document) Said() string {
-	said := Said(d.Body)
-	if d.scrub != nil {
-		said = d.scrub(said)
-	}
-	return said
+	return strip(Said(d.Body), d.secrets)
 }
 
 // Refusal returns an error if the document is a message in JSON or XML. Some

@@ -29,7 +29,11 @@ func Said(body []byte) string {
 
 // scrub removes the secrets of the request from the message of its response.
 func scrub(text string, at *url.URL, resp *http.Response) string {
-	var secrets []string
+	return strip(text, secretsOf(at, resp))
+}
+
+// secretsOf returns the secrets that a request was sent with, to the URL at if that is not nil.
+func secretsOf(at *url.URL, resp *http.Response) (secrets []string) {
 	if n, ok := resp.Request.Context().Value(noted{}).(*note); ok {
 		for name, values := range n.sent {
 			for _, value := range values {
@@ -51,6 +55,11 @@ func scrub(text string, at *url.URL, resp *http.Response) string {
 			secrets = append(secrets, values...)
 		}
 	}
+	return secrets
+}
+
+// strip removes secrets from a text.
+func strip(text string, secrets []string) string {
 	for _, secret := range secrets {
 		if len(secret) >= minSecret {
 			text = strings.ReplaceAll(text, secret, "…")

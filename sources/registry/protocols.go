@@ -2,7 +2,7 @@ package registry
 
 import (
 	"context"
-	"fmt"
+	"errors"
 	"slices"
 	"strings"
 
@@ -20,7 +20,7 @@ func checkProtocols(protocols []string) error {
 	for _, text := range protocols {
 		v, err := sources.ParseVersion(text)
 		if err != nil {
-			return fmt.Errorf("protocols: %s", err) // without the hints of err, which are for constraints
+			return errors.New("protocols: " + err.Error()) // without the hints of err, which are for constraints
 		}
 		supported = supported || supportedProtocol(v)
 	}
