@@ -27,14 +27,14 @@ var variables = []struct {
 	{"TF_PLUGIN_CACHE_DIR", "plugin cache", false, false},
 	{"TF_PLUGIN_CACHE_MAY_BREAK_DEPENDENCY_LOCK_FILE", "allow unverified cached packages", false, false},
 	{"TF_DATA_DIR", "data directory in place of .terraform", false, false},
-	{"TF_WORKSPACE", "workspace whose state counts", false, false},
+	{"TF_WORKSPACE", "workspace whose state is read", false, false},
 	{"TF_REATTACH_PROVIDERS", "providers that are not installed", false, false},
-	{"TF_REGISTRY_DISCOVERY_RETRY", "retries of documents", false, false},
+	{"TF_REGISTRY_DISCOVERY_RETRY", "retries for registry documents", false, false},
 	{"TF_REGISTRY_CLIENT_TIMEOUT", "seconds to wait for servers", false, false},
 	{"TF_PROVIDER_DOWNLOAD_RETRY", "retries of downloads", false, true},
 	{"TF_APPEND_USER_AGENT", "text for the User-Agent header", false, false},
 	{"TF_CLI_ARGS", "flags of the engine; only warned of", true, false},
-	{"TF_CLI_ARGS_init", "flags of init; only warned of", true, false},
+	{"TF_CLI_ARGS_init", "flags of init; ignored with a warning", true, false},
 	{"TF_CLI_ARGS_providers_lock", "flags of providers lock; not used", true, false},
 	{"OPENTOFU_ENFORCE_GPG_VALIDATION", "refuse what is not signed", false, true},
 	{"OPENTOFU_ENFORCE_GPG_EXPIRATION", "refuse expired keys", false, true},
@@ -80,7 +80,7 @@ func (c *Config) InputFiles(opts Options) []Input {
 			all = append(all, Input{file, "more of it", state(file)})
 		}
 		if dir := m.configDir(c.Engine); dir != "" && len(files) == 0 {
-			all = append(all, Input{m.join(dir, "*.tfrc"), "more of it; also *.tfrc.json", "none"})
+			all = append(all, Input{m.join(dir, "*.tfrc"), "additional files, also *.tfrc.json", "none"})
 		}
 	}
 	l := &loader{Machine: m, engine: c.Engine}

@@ -12,6 +12,7 @@ import (
 
 	"github.com/larder-cli/larder/cliconfig"
 	"github.com/larder-cli/larder/cmd/larder/ui"
+	"github.com/larder-cli/larder/sources"
 )
 
 // run runs the command line args and returns the exit status.
@@ -32,6 +33,8 @@ func run(ctx context.Context, args []string, stdout, stderr io.Writer) int {
 		err = unknownCommand(app, line.unknown)
 	case line.help:
 		showHelp(app, out, line.path(), find(app.Commands, strings.Fields(line.path())))
+	case line.novalue != "":
+		err = usageError{sources.WithHint(fmt.Errorf("%s needs a value", line.novalue), "write a value that begins with - behind a =: %s=-VALUE", line.novalue)}
 	default:
 		err = app.RunContext(ctx, line.args)
 	}

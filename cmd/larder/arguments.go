@@ -20,6 +20,7 @@ type commandLine struct {
 	commands []*cli.Command
 	flags    []cli.Flag
 	help     bool   // help of the command is asked for
+	novalue  string // a flag that lacks its value
 	unknown  string // what stands in the place of a command and is none, with the commands before it
 }
 
@@ -44,7 +45,11 @@ func readCommandLine(app *cli.App, args []string) commandLine {
 			line.args = append(line.args, arg)
 		case strings.HasPrefix(arg, "-") && arg != "-":
 			line.args = append(line.args, apart(line.flags, arg)...)
-			if len(args) > 1 && takesValue(line.flags, arg) {
+			switch {
+			case !takesValue(line.flags, arg):
+			case len(args) == 1, isFlag(args[1]):
+				line.novalue = arg
+			default:
 				args = args[1:]
 				line.args = append(line.args, args[0])
 			}
@@ -70,6 +75,12 @@ func (l commandLine) path() string {
 		names = append(names, cmd.Name)
 	}
 	return strings.Join(names, " ")
+}
+
+// isFlag reports whether an argument is a flag rather than a value: a number may be negative,
+// and - is a file. A value that begins with - is written behind a =.
+func isFlag(arg string) bool {
+	return len(arg) > 1 && arg[0] == '-' && (arg[1] < '0' || arg[1] > '9')
 }
 
 // apart takes combined short flags apart: -uR is -u and -R. Other arguments stay whole.

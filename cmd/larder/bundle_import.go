@@ -227,7 +227,7 @@ func (f mirrorConfig) check() error {
 	case err != nil:
 		return err
 	case !bytes.HasPrefix(old, []byte(configMark)):
-		err := fmt.Errorf("%s is there already, and larder has not written it", f.path)
+		err := fmt.Errorf("%s already exists and was not written by larder", f.path)
 		return sources.WithHint(err, "name another file, or write a filesystem_mirror block for the mirror into this one")
 	}
 	return nil

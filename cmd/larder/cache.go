@@ -7,6 +7,7 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
+	"strings"
 	"time"
 
 	"github.com/urfave/cli/v2"
@@ -64,6 +65,9 @@ func openCache(c *cli.Context, out *ui.Output, changes bool) (*targetCache, erro
 		out.Say("the plugin cache %s does not exist yet", k.path)
 		return k, nil
 	}
+	if err := checkCache(k.path); err != nil {
+		return k, err
+	}
 	opts, err := k.cacheOptions()
 	if err != nil {
 		return k, err
@@ -71,6 +75,31 @@ func openCache(c *cli.Context, out *ui.Output, changes bool) (*targetCache, erro
 	opts.Shared, opts.KeepOld = k.engineCache(), changes
 	k.cache, err = k.openCache(k.path, opts)
 	return k, err
+}
+
+// checkCache refuses a directory that is not a plugin cache: it has files, and neither
+// records of Larder nor anything at the depth of a package. Its files would be foreign ones,
+// which larder cache repair moves away.
+func checkCache(path string) error {
+	entries, err := os.ReadDir(path)
+	if err != nil || len(entries) == 0 {
+		return nil // opening it reports the error
+	}
+	if _, err := os.Lstat(filepath.Join(path, ".larder")); err == nil {
+		return nil
+	}
+	for _, e := range entries {
+		packages, _ := filepath.Glob(filepath.Join(escapeGlob(path), escapeGlob(e.Name()), "*", "*", "*", "*_*"))
+		if len(packages) > 0 && strings.Contains(e.Name(), ".") {
+			return nil
+		}
+	}
+	return sources.WithHint(fmt.Errorf("%s is not a plugin cache: it contains other files and no packages", path), "name the plugin cache with --cache, or use an empty directory")
+}
+
+// escapeGlob returns a pattern that matches only the name.
+func escapeGlob(name string) string {
+	return strings.NewReplacer(`\`, `\\`, "*", `\*`, "?", `\?`, "[", `\[`).Replace(name)
 }
 
 // rootsFlag is for those commands that must know who uses what.

@@ -91,7 +91,7 @@ func (k *targetCache) tellNone(c *cli.Context, listing *cachedir.Listing) {
 		k.out.Say("the plugin cache %s is empty", k.path)
 		return
 	}
-	what := "no package"
+	what := "no packages"
 	if c.IsSet("platform") {
 		what += " for " + strings.Join(c.StringSlice("platform"), ", ")
 	}
@@ -99,9 +99,9 @@ func (k *targetCache) tellNone(c *cli.Context, listing *cachedir.Listing) {
 		what += " not used for " + c.String("older-than")
 	}
 	if c.Bool("unused") {
-		what += " that is unused"
+		what += " that are unused"
 	}
-	if what == "no package" {
+	if what == "no packages" {
 		return
 	}
 	k.out.Say("%s in the plugin cache, which has %s", what, ui.Count(len(listing.Entries), "package"))

@@ -20,7 +20,7 @@ import (
 // treeFlags select root modules and platforms, for commands that work on the root
 // module here or on all below.
 func treeFlags() []cli.Flag {
-	return []cli.Flag{recursiveFlag("root modules in PATH and below"), excludeFlag(), platformsFlag("platforms in place of this machine's")}
+	return []cli.Flag{recursiveFlag("root modules in PATH and below"), excludeFlag(), platformsFlag("platforms, instead of this machine's")}
 }
 
 // wantedFlags select packages, for commands that put them into a store.
@@ -29,7 +29,7 @@ func wantedFlags() []cli.Flag {
 		&cli.StringSliceFlag{Category: selectionFlags, Name: "from", Usage: "`PATH` root modules, lock files or .tf files"},
 		recursiveFlag("root modules in PATH and below"),
 		excludeFlag(),
-		platformsFlag("platforms in place of this machine's"),
+		platformsFlag("platforms, instead of this machine's"),
 		&cli.IntFlag{Category: selectionFlags, Name: "newest", Usage: "`N` number of versions to take where none is locked", Value: 1},
 		&cli.BoolFlag{Category: selectionFlags, Name: "all-versions", Usage: "every version allowed, where none is locked"},
 		upgradeFlag(),
@@ -197,7 +197,7 @@ func oneOf[T ~string](name string, value T, values []T) error {
 func asks(c *cli.Context) (bool, error) {
 	asks := !c.Bool("yes") && !c.Bool("dry-run")
 	if asks && (flag[bool](c, "json") || !ui.IsTerminal(os.Stdin)) {
-		return false, usageError{errors.New("there is no terminal to ask on: add --yes or --dry-run")}
+		return false, usageError{errors.New("cannot ask for confirmation without a terminal: add --yes or --dry-run")}
 	}
 	return asks, nil
 }

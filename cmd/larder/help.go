@@ -62,6 +62,9 @@ func help(c *cli.Context, out *ui.Output) error {
 			}
 		}
 	}
+	if len(words) == 1 && words[0] == "help" {
+		words = nil
+	}
 	cmd := find(c.App.Commands, words)
 	if cmd == nil && len(words) > 0 {
 		return unknownTopic(c.App, strings.Join(words, " "))

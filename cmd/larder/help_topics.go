@@ -155,7 +155,7 @@ func configHelp(c *cli.Context, out *ui.Output) error {
 		return nil
 	}
 	var b strings.Builder
-	fmt.Fprintf(&b, "Configuration in effect here, by the rules of %s:\n\n", engine)
+	fmt.Fprintf(&b, "Configuration in effect here, as read by %s:\n\n", engine)
 	b.WriteString(table([][]string{
 		{"providers from", strings.Join(installedFrom(config), ", ")},
 		{"plugin cache", config.Tilde(m.cacheRoot())},

@@ -20,7 +20,7 @@ func installCommand(out *ui.Output) *cli.Command {
 		Usage:     "install the providers that root modules require",
 		ArgsUsage: "[PATH...] [FLAG...]",
 		UsageText: "larder install -R --upgrade",
-		Description: "Takes the place of the provider part of terraform init and tofu init: the same\n" +
+		Description: "Does the provider part of terraform init and tofu init: the same\n" +
 			"versions, the same lock file, the same files. PATH is a root module.",
 		Flags: slices.Concat([]cli.Flag{
 			upgradeFlag(),

@@ -27,7 +27,7 @@ func lockCommand(out *ui.Output) *cli.Command {
 		Usage:     "add hashes for any platform to lock files",
 		ArgsUsage: "[PATH | ADDRESS]... [FLAG...]",
 		UsageText: "larder lock --platform linux_amd64,darwin_arm64",
-		Description: "Takes the place of terraform providers lock, and uses the configured installation\n" +
+		Description: "Does what terraform providers lock does, and uses the configured installation\n" +
 			"methods. Archives whose hashes are recorded are not fetched again.",
 		Flags: slices.Concat(treeFlags(), []cli.Flag{upgradeFlag()}, trustFlags(), []cli.Flag{
 			&cli.BoolFlag{Name: "keep", Usage: "keep packages for other platforms in the plugin cache"},
@@ -387,4 +387,4 @@ func (l *locking) showChanges() {
 }
 
 // completeHint says how to complete lock files that a check found incomplete.
-const completeHint = "larder lock with the same flags, but for --check, completes what is incomplete"
+const completeHint = "run the same command without --check to add the missing hashes"

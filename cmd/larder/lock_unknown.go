@@ -37,7 +37,7 @@ func (u unknownHash) fault() string {
 	if u.Maybe {
 		return "belongs to none of the platforms checked"
 	}
-	return "is covered by no signature and no package seen here"
+	return "matches no signed checksum and no package known on this machine"
 }
 
 // text names the hash and what is wrong with it.

@@ -40,7 +40,10 @@ func (m *rootModule) needs(ctx context.Context) (*installer.Root, error) {
 		}
 	}
 	if tree.Empty {
-		m.out.Say("there is no configuration in %s: nothing to do", m.dir)
+		m.out.Say("there is no configuration in %s: nothing to do", m.shown(m.dir))
+		if !m.flags.recursive {
+			m.out.Hint("-R searches the directories below for root modules")
+		}
 		return nil, nil
 	}
 	found := &installer.Root{Dir: m.dir, DataDir: m.config.DataDir, Lock: m.lock, StateUnread: tree.StateUnread}

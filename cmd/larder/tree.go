@@ -17,6 +17,7 @@ type tree struct {
 	platforms []sources.Platform // in order
 	locked    []lockedProvider
 	open      []sources.Requirement // of root modules that have no lock file
+	modules   int                   // root modules
 }
 
 // A lockedProvider is one that a lock file selects a version of.
@@ -35,13 +36,24 @@ func (s *session) tree(ctx context.Context) (*tree, error) {
 		return nil, err
 	}
 	if !s.flags.recursive && len(dirs) == 1 {
-		return t, s.addModule(ctx, t, dirs[0], s.out)
+		err = s.addModule(ctx, t, dirs[0], s.out)
+		return t, errors.Join(err, t.check(err))
 	}
 	var errs []error
 	for _, dir := range dirs {
 		errs = append(errs, s.addModule(ctx, t, dir, s.out.ForModule(s.shown(dir), s.machine.WorkDir)))
 	}
-	return t, errors.Join(errs...)
+	err = errors.Join(errs...)
+	return t, errors.Join(err, t.check(err))
+}
+
+// check returns an error if there is no root module and err does not explain that. A key or
+// file for nothing would hide a wrong directory in a CI job.
+func (t *tree) check(err error) error {
+	if err != nil || t.modules > 0 {
+		return nil
+	}
+	return sources.WithHint(errors.New("there is no root module here"), "name root modules, or search for them with -R")
 }
 
 // addModule adds what the root module in dir needs.
@@ -54,6 +66,7 @@ func (s *session) addModule(ctx context.Context, t *tree, dir string, out *ui.Ou
 		return err
 	}
 	if m.lock.Exists {
+		t.modules++
 		for _, e := range m.lock.Entries() {
 			if !m.overridden(e.Provider) {
 				t.locked = append(t.locked, lockedProvider{e, dir})
@@ -65,6 +78,7 @@ func (s *session) addModule(ctx context.Context, t *tree, dir string, out *ui.Ou
 	if err != nil || root == nil {
 		return err
 	}
+	t.modules++
 	if len(root.Requirements) > 0 {
 		out.Warn("there is no dependency lock file in %s, so its versions are unknown", dir)
 	}

@@ -187,6 +187,9 @@ func (a *Acquirer) checkSigned(id sources.PackageID, report trust.Report, v sour
 	case !a.SignedEnough(v) && report.Untrusted != nil:
 		return sources.WithHint(&NotSignedError{v, report.Untrusted}, "if the publisher has announced the new key, add its fingerprint to trusted_keys")
 	case !a.SignedEnough(v):
+		if v == sources.MirrorEvidence {
+			return sources.WithHint(&NotSignedError{Verdict: v}, "the key came with the mirror: compare its fingerprint (larder mirror verify DIR) with the publisher's, then add --trust-key FINGERPRINT")
+		}
 		return sources.WithHint(&NotSignedError{Verdict: v}, "use the origin registry, or a mirror with signed checksums, such as larder mirror sync makes")
 	case report.Signed != id.Filename():
 		return fmt.Errorf("a signature is required, but the signed checksums are for %s, not %s", fetch.Printable(report.Signed), id.Filename())

@@ -105,7 +105,7 @@ func (o *Output) KeyList(all []Checked) {
 	}
 	o.keyList(came)
 	if len(came) > 0 {
-		o.Hint("--trust-key %s accepts it; trusted_keys in larder/config.hcl does so for good", came[0].Fingerprint)
+		o.Hint("to trust this key, add --trust-key %s; to trust it always, add it to trusted_keys in larder/config.hcl", came[0].Fingerprint)
 	}
 	if o.Level == Verbose && len(others) > 0 {
 		o.Say("Signed by:")
