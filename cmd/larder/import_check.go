@@ -18,7 +18,7 @@ import (
 type standing struct {
 	path  string
 	h1    sources.Hash
-	other bool // it is in the other layout than the one to import in
+	other bool // it is in the other layout than the new package
 }
 
 // standing returns the package that the mirror already has. An unreadable package is a
@@ -49,7 +49,7 @@ func (im *importing) standing(ctx context.Context, id sources.PackageID) (standi
 	return s, err
 }
 
-// sumFile hashes an archive and its contents.
+// sumFile returns the hashes of an archive and of its contents.
 func sumFile(ctx context.Context, path string) (sources.Contents, error) {
 	f, info, err := disk.OpenFile(path)
 	if err != nil {
