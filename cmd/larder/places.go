@@ -74,8 +74,8 @@ func (s *session) isPath(arg string) (bool, error) {
 	return false, sources.WithHint(err, "write ./%s for the directory, with -R for root modules below it, or %s for the provider", arg, fullAddress(arg))
 }
 
-// fullAddress reports whether an argument is an address with a namespace or with a host and a
-// namespace.
+// fullAddress returns an address with its namespace, and with its host if it has one. It
+// returns other arguments unchanged.
 func fullAddress(arg string) string {
 	p, err := sources.ParseStoredProvider(arg)
 	if err != nil {

@@ -94,7 +94,8 @@ func (b *board) event(module string, e acquire.Event) {
 	}
 }
 
-// arrive counts received bytes. Those of the first such event may be from an earlier run.
+// arrive counts received bytes. It only starts the meter at the first such event, whose bytes
+// may have been received earlier.
 func (b *board) arrive(it *item, e acquire.Event) {
 	now := b.now()
 	news := e.Done - it.done
