@@ -226,8 +226,9 @@ func (it *item) early() bool {
 	return slices.Index(order, it.step) <= slices.Index(order, acquire.Waiting)
 }
 
-// shown returns at most n of the items, and the number of the others. Items with the most
-// progress come first. It omits items that wait for a download of another item.
+// shown returns at most n of the items, and the number of the others. It prefers the items
+// with the most progress. It omits items that are queued or wait for a download of another
+// item.
 func (b *board) shown(n int) (some []*item, more int) {
 	follows := b.follows()
 	for _, it := range b.items {
