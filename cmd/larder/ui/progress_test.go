@@ -40,7 +40,7 @@ func TestProgressIsToldNowAndThen(t *testing.T) {
 	sourcetest.Expect(t, stdout.Len() == 0, "results %s", &stdout)
 }
 
-// With --quiet there are no progress lines.
+// With --quiet or --json there are no progress lines.
 func TestProgressIsNotTold(t *testing.T) {
 	for _, silence := range []func(*Output){
 		func(o *Output) { o.Level = Quiet },
