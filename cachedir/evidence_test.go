@@ -76,7 +76,7 @@ func TestChangedEvidence(t *testing.T) {
 	}
 	opts.Vouch = nil
 	s, err := open(t, root, opts).Get(t.Context(), arm)
-	sourcetest.Expect(t, err == nil && s.Signed == nil, "with nobody to judge: got %v, %v", s.Signed, err)
+	sourcetest.Expect(t, err == nil && s.Signed == nil, "without Options.Vouch: got %v, %v", s.Signed, err)
 }
 
 // Evidence is compared only if the version is new, and with the evidence of one other

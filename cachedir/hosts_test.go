@@ -47,8 +47,8 @@ func TestHostFileIsNotALink(t *testing.T) {
 	sourcetest.Expect(t, until.IsZero(), "got %v", until)
 }
 
-// There are so many seats for a host and no more, and each host has its own. Where nothing can
-// be locked, nobody waits for a seat.
+// Each host has its own limited number of seats. If the cache cannot be locked, Seat succeeds
+// at once.
 func TestSeats(t *testing.T) {
 	root := t.TempDir()
 	one, other := open(t, root, cachedir.Options{}), open(t, root, cachedir.Options{})
@@ -76,7 +76,7 @@ func TestSeats(t *testing.T) {
 	}
 }
 
-// A link in the place of the file of a seat is not followed, and nobody waits for it.
+// Seat does not follow a symbolic link in place of a seat's lock file, and does not wait for it.
 func TestSeatsAreNoLinks(t *testing.T) {
 	root, outside := t.TempDir(), filepath.Join(t.TempDir(), "file")
 	d := open(t, root, cachedir.Options{})

@@ -55,8 +55,8 @@ func (t *tree) add(p sources.Provider, v sources.Version, platform sources.Platf
 	}
 }
 
-// nobody is the provider of strays outside the directories of providers.
-var nobody sources.Provider
+// noProvider is the provider recorded for strays outside the directories of providers.
+var noProvider sources.Provider
 
 // A scanner reads a tree. It has a method for each level of directories.
 type scanner struct {
@@ -93,14 +93,14 @@ func (s *scanner) hosts(dir string) error {
 		case strings.HasPrefix(host, "."), slices.Contains(ofTheMedium, host): // such as .larder and .git
 			return nil
 		case strings.HasPrefix(host, sources.FilePrefix):
-			s.stray(nobody, path, "is where Terraform 0.12 looked; move it to HOST/NAMESPACE/TYPE/VERSION/OS_ARCH/")
+			s.stray(noProvider, path, "is where Terraform 0.12 looked; move it to HOST/NAMESPACE/TYPE/VERSION/OS_ARCH/")
 			return nil
-		case !s.enters(nobody, path, entry):
+		case !s.enters(noProvider, path, entry):
 			return nil
 		case err != nil && inUnicode(dir, host):
 			return nil // it has the JSON of a network mirror, whose clients request punycode
 		case err != nil:
-			s.stray(nobody, path, "is not named as a registry's host: %v", err)
+			s.stray(noProvider, path, "is not named as a registry's host: %v", err)
 			return nil
 		}
 		return s.namespaces(path, host)
@@ -120,7 +120,7 @@ func inUnicode(dir, host string) bool {
 
 func (s *scanner) namespaces(dir, host string) error {
 	return s.each(dir, func(path string, entry fs.DirEntry) error {
-		if !s.enters(nobody, path, entry) {
+		if !s.enters(noProvider, path, entry) {
 			return nil
 		}
 		return s.types(path, host+"/"+entry.Name())
@@ -129,12 +129,12 @@ func (s *scanner) namespaces(dir, host string) error {
 
 func (s *scanner) types(dir, namespace string) error {
 	return s.each(dir, func(path string, entry fs.DirEntry) error {
-		if !s.enters(nobody, path, entry) {
+		if !s.enters(noProvider, path, entry) {
 			return nil
 		}
 		p, err := s.provider(namespace + "/" + entry.Name())
 		if err != nil {
-			s.stray(nobody, path, "is not at the address of a provider: %v", err)
+			s.stray(noProvider, path, "is not at the address of a provider: %v", err)
 			return nil
 		}
 		return s.versions(path, p)
@@ -262,7 +262,7 @@ func targetIs(path string, entry fs.DirEntry, is func(fs.FileMode) bool) bool {
 	return err == nil && is(info.Mode())
 }
 
-// stray records an ignored file in the directory of p, or of nobody.
+// stray records an ignored file in the directory of p. p is noProvider for a file outside all such directories.
 func (s *scanner) stray(p sources.Provider, path, reason string, args ...any) {
 	s.tree.strays = append(s.tree.strays, Stray{path, fmt.Sprintf(reason, args...), p})
 }

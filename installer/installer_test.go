@@ -291,7 +291,7 @@ func TestFetch(t *testing.T) {
 	}
 	f := newFixture(t)
 	_, err := installer.New(f.source, f.store, f.source, f.opts).Fetch(t.Context(), id(widget), nil)
-	sourcetest.ErrorIs(t, err, sources.ErrNotFound, "nobody has it")
+	sourcetest.ErrorIs(t, err, sources.ErrNotFound, "a package in no source")
 }
 
 // directory creates an unpacked package.

@@ -33,7 +33,7 @@ type Locker struct {
 // A factKey identifies the package of a fact.
 type factKey struct {
 	sources.PackageID
-	locked string // hashes, one of which the package must match; empty if any package is acceptable
+	locked string // the hashes in the lock file; the package must match one; empty if any package is acceptable
 }
 
 // A fact holds a package's data for the lock file.

@@ -265,12 +265,12 @@ func TestLockerRefusesRepublished(t *testing.T) {
 	f.remember(sources.SelfSigned, nil)
 	was := f.store.known[id(onLinux)]
 	p := f.source.packages[id(onLinux)]
-	p.Hashes = []sources.Hash{zh("anew")}
+	p.Hashes = []sources.Hash{zh("republished")}
 	key := sourcetest.Stranger()
-	sums := fmt.Appendf(nil, "%s  %s\n", strings.TrimPrefix(string(zh("anew")), "zh:"), p.Filename)
+	sums := fmt.Appendf(nil, "%s  %s\n", strings.TrimPrefix(string(zh("republished")), "zh:"), p.Filename)
 	p.Signed = &sources.Signed{Sums: sums, Signature: key.Sign(sums), Keys: []sources.Key{{Armor: key.Armor()}}}
 	f.source.packages[id(onLinux)] = p
-	f.source.archives[p.Location.URL] = "anew"
+	f.source.archives[p.Location.URL] = "republished"
 
 	_, err := f.locker().Lock(t.Context(), f.root)
 	republished, ok := errors.AsType[*acquire.RepublishedError](err)

@@ -12,13 +12,13 @@ import (
 	"github.com/larder-cli/larder/sources/sourcetest"
 )
 
-// An airGap is a workplace that has no network, and a place outside that has.
+// An airGap is a workplace without a network, and a place outside with one.
 type airGap struct {
 	*workplace
 	config string // the CLI configuration inside
 }
 
-// outside runs larder where there is a network.
+// outside runs larder with a network.
 func (g *airGap) outside(args ...string) string {
 	g.t.Helper()
 	out, err := g.run(nil, "larder", append([]string{"--engine", string(g.engine)}, args...)...)
@@ -26,7 +26,7 @@ func (g *airGap) outside(args ...string) string {
 	return out
 }
 
-// inside runs a program where there is none at all.
+// inside runs a program without a network.
 func (g *airGap) inside(program string, args ...string) string {
 	g.t.Helper()
 	if program == "larder" {
@@ -37,14 +37,14 @@ func (g *airGap) inside(program string, args ...string) string {
 	return out
 }
 
-// bundle makes a bundle of what the root module needs, outside.
+// bundle creates a bundle of the root module's packages, outside.
 func (g *airGap) bundle(name string, args ...string) {
 	g.t.Helper()
 	g.outside("mirror", "sync", "../outside", "--upgrade")
 	g.outside(append([]string{"bundle", "create", filepath.Join("..", "stick", name), "--mirror", "../outside"}, args...)...)
 }
 
-// works shows that the engine installs from the mirror and runs the provider.
+// works verifies that the engine installs from the mirror and runs the provider.
 func (g *airGap) works() {
 	g.t.Helper()
 	g.must(os.RemoveAll(g.path("root/.terraform")))

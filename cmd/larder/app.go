@@ -19,7 +19,7 @@ import (
 func run(ctx context.Context, args []string, stdout, stderr io.Writer) int {
 	results := &results{to: stdout}
 	out := ui.New(results, stderr)
-	out.JSON = slices.Contains(args, "--json") // before flags are parsed, which may fail
+	out.JSON = slices.Contains(args, "--json") // before the flags are parsed, because parsing may fail
 	out.Color = colorMode(args, cliconfig.This())
 	app := newApp(out)
 	if len(args) > 1 && args[1] == completeWord {
@@ -29,7 +29,7 @@ func run(ctx context.Context, args []string, stdout, stderr io.Writer) int {
 	line := readCommandLine(app, args)
 	var err error
 	switch {
-	case line.unknown != "": // also if its help is asked for
+	case line.unknown != "": // also with --help
 		err = unknownCommand(app, line.unknown)
 	case line.help:
 		showHelp(app, out, line.path(), find(app.Commands, strings.Fields(line.path())))
@@ -50,14 +50,14 @@ func run(ctx context.Context, args []string, stdout, stderr io.Writer) int {
 	return exit
 }
 
-// results is standard output. It remembers a failure to write, so that a cut output ends
-// with an error.
+// results is standard output. It keeps the first write error, so that a truncated output
+// ends with an error.
 type results struct {
 	to  io.Writer
 	err error // the first
 }
 
-// Unwrap is what is written to, which may be a terminal.
+// Unwrap returns the underlying writer, which may be a terminal.
 func (r *results) Unwrap() io.Writer { return r.to }
 
 // Write implements [io.Writer].
@@ -69,8 +69,8 @@ func (r *results) Write(p []byte) (int, error) {
 	return n, err
 }
 
-// newApp returns the command line of larder. Everything that commands write goes to out,
-// so that tests can run several in one process.
+// newApp returns the command line of larder. All output of commands goes to out, so that
+// tests can run several commands in one process.
 func newApp(out *ui.Output) *cli.App {
 	app := &cli.App{
 		Name:  "larder",
@@ -95,8 +95,8 @@ func newApp(out *ui.Output) *cli.App {
 	return app
 }
 
-// complete gives commands what all have. The parent is the command that they are
-// subcommands of, if any.
+// complete adds to commands what all commands have. The parent is the command of these
+// subcommands, if any.
 func complete(out *ui.Output, parent string, commands []*cli.Command) {
 	for _, cmd := range commands {
 		path := strings.TrimSpace(parent + " " + cmd.Name)
@@ -115,7 +115,7 @@ func complete(out *ui.Output, parent string, commands []*cli.Command) {
 	}
 }
 
-// withoutArguments is the action of a command whose help names no arguments.
+// withoutArguments is the action of commands that accept no arguments.
 func withoutArguments(action cli.ActionFunc) cli.ActionFunc {
 	return func(c *cli.Context) error {
 		if c.Args().Present() {
@@ -125,8 +125,8 @@ func withoutArguments(action cli.ActionFunc) cli.ActionFunc {
 	}
 }
 
-// noCommand is what runs if no command is named: larder alone, larder --version, or
-// larder with a command that does not exist.
+// noCommand runs if the command line names no command: larder alone, larder --version, or
+// larder with an unknown command.
 func noCommand(c *cli.Context, out *ui.Output) error {
 	switch {
 	case c.Args().Present():
@@ -151,8 +151,8 @@ func noSubcommand(c *cli.Context) error {
 	return usageError{fmt.Errorf("%s needs a command: %s", commandPath(c.Command), ui.List("or", names))}
 }
 
-// version is the module version this program was built from, "devel" if it was
-// built in its own tree.
+// version returns the module version of this program, or "devel" if it was built from a
+// working copy.
 func version() string {
 	info, ok := debug.ReadBuildInfo()
 	if !ok || info.Main.Version == "" || info.Main.Version == "(devel)" {

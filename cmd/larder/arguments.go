@@ -13,19 +13,18 @@ import (
 	"github.com/larder-cli/larder/sources"
 )
 
-// A commandLine is a command line that has been looked through, before the library parses
-// its flags.
+// A commandLine is a command line that was examined before the library parses its flags.
 type commandLine struct {
 	args     []string // with flags in front of arguments: the flag package stops at the first argument
 	commands []*cli.Command
 	flags    []cli.Flag
-	help     bool   // help of the command is asked for
+	help     bool   // help of the command was requested
 	novalue  string // a flag that lacks its value
-	unknown  string // what stands in the place of a command and is none, with the commands before it
+	unknown  string // the word in place of a command that does not exist, with the commands before it
 }
 
-// readCommandLine puts flags in front of the arguments that they follow, and takes combined
-// ones such as -uR apart. What follows a -- stays as it is.
+// readCommandLine moves flags in front of the arguments that they follow, and splits
+// combined flags such as -uR. It does not change arguments after --.
 func readCommandLine(app *cli.App, args []string) commandLine {
 	line := commandLine{flags: app.Flags}
 	if len(args) == 0 {
@@ -68,7 +67,7 @@ func readCommandLine(app *cli.App, args []string) commandLine {
 	return line
 }
 
-// path is how the command is written, without larder. It is empty if there is none.
+// path returns the command as typed, without larder. It is empty if there is no command.
 func (l commandLine) path() string {
 	var names []string
 	for _, cmd := range l.commands {
@@ -83,7 +82,7 @@ func isFlag(arg string) bool {
 	return len(arg) > 1 && arg[0] == '-' && (arg[1] < '0' || arg[1] > '9')
 }
 
-// apart takes combined short flags apart: -uR is -u and -R. Other arguments stay whole.
+// apart splits combined short flags: -uR becomes -u and -R. Other arguments are unchanged.
 func apart(flags []cli.Flag, arg string) []string {
 	letters, ok := strings.CutPrefix(arg, "-")
 	if !ok || len(letters) < 2 || letters[0] == '-' || flagNamed(flags, letters) != nil {
@@ -100,14 +99,14 @@ func apart(flags []cli.Flag, arg string) []string {
 	return each
 }
 
-// takesValue reports whether the argument after this one is a flag's value.
+// takesValue reports whether the next argument is the value of this flag.
 func takesValue(flags []cli.Flag, arg string) bool {
 	f := flagNamed(flags, strings.TrimPrefix(strings.TrimPrefix(arg, "-"), "-"))
 	_, simple := f.(*cli.BoolFlag)
 	return f != nil && !simple
 }
 
-// flagNamed is the flag that goes by a name, nil if there is none.
+// flagNamed returns the flag with a name, or nil if there is none.
 func flagNamed(flags []cli.Flag, name string) cli.Flag {
 	i := slices.IndexFunc(flags, func(f cli.Flag) bool { return slices.Contains(f.Names(), name) })
 	if i < 0 {
@@ -116,7 +115,7 @@ func flagNamed(flags []cli.Flag, name string) cli.Flag {
 	return flags[i]
 }
 
-// commandPaths are all commands as they are written, without larder.
+// commandPaths returns the paths of all commands, without larder.
 func commandPaths(parent string, commands []*cli.Command) []string {
 	var all []string
 	for _, cmd := range visibleCommands(commands) {
@@ -126,15 +125,15 @@ func commandPaths(parent string, commands []*cli.Command) []string {
 	return all
 }
 
-// visibleCommands leaves out the hidden ones, and the one for help that the library adds
-// to commands with subcommands.
+// visibleCommands omits hidden commands, and the help command that the library adds to
+// commands with subcommands.
 func visibleCommands(commands []*cli.Command) []*cli.Command {
 	return slices.DeleteFunc(slices.Clone(commands), func(c *cli.Command) bool {
 		return c.Hidden || c.Name == "help" && c.Category == ""
 	})
 }
 
-// otherCommands are what other programs call commands.
+// otherCommands maps command names of other programs to those of larder.
 var otherCommands = map[string]string{
 	"init": "install", "i": "install", "sync": "mirror sync", "update": "install --upgrade", "upgrade": "install --upgrade",
 	"add": "prefetch", "get": "prefetch", "download": "prefetch", "fetch": "prefetch", "pull": "prefetch", "warm": "prefetch",
@@ -142,8 +141,8 @@ var otherCommands = map[string]string{
 	"providers": "lock", "man": "help",
 }
 
-// unknownCommand is the error of a command that does not exist, with the one that may be
-// meant. Path is what was typed.
+// unknownCommand returns the error for a command that does not exist. Its hint suggests
+// similar commands. The path is the command as typed.
 func unknownCommand(app *cli.App, path string) error {
 	err := fmt.Errorf("unknown command %q", path)
 	words := strings.Fields(path)
@@ -156,8 +155,8 @@ func unknownCommand(app *cli.App, path string) error {
 	return usageError{sources.WithHint(err, "larder help lists the commands")}
 }
 
-// meantCommands are the commands, in quotes, that may be meant by words of which the last
-// is no command.
+// meantCommands returns the quoted commands that are similar to words. The last word is
+// not a command.
 func meantCommands(app *cli.App, words []string) []string {
 	if len(words) == 0 {
 		return nil
@@ -180,7 +179,7 @@ func meantCommands(app *cli.App, words []string) []string {
 	if other := otherCommands[last]; other != "" && len(before) == 0 {
 		return []string{fmt.Sprintf("%q", other)}
 	}
-	var meant []string // subcommands of that name, whichever command they are of
+	var meant []string // subcommands with that name, of all commands
 	for _, path := range commandPaths("", app.Commands) {
 		if strings.HasSuffix(path, " "+last) && len(before) < 2 {
 			meant = append(meant, fmt.Sprintf("%q", path))
@@ -189,7 +188,7 @@ func meantCommands(app *cli.App, words []string) []string {
 	return meant
 }
 
-// onUsageError makes the flag package's words ours, and suggests what may be meant.
+// onUsageError rewords the errors of the flag package and suggests similar flags.
 func onUsageError(c *cli.Context, err error, isSubcommand bool) error {
 	path, flags := "", c.App.Flags
 	if isSubcommand || c.Command != nil && c.Command.HelpName != c.App.Name {
@@ -208,14 +207,14 @@ func onUsageError(c *cli.Context, err error, isSubcommand bool) error {
 	return usageError{sources.WithHint(reword(err, flags), "larder help %s describes it", topic)}
 }
 
-// These match the errors of the flag package.
+// These regular expressions match the errors of the flag package.
 var (
 	unknownFlag = lazyRegexp(`^flag provided but not defined: -(.*)$`)
 	noValue     = lazyRegexp(`^flag needs an argument: -(.*)$`)
 	badValue    = lazyRegexp(`(?s)^invalid (?:boolean )?value (.*) for (?:flag )?-([^:]*): .*$`)
 )
 
-// noSuchFlag is the error of a flag that the command at path does not have.
+// noSuchFlag returns the error for a flag that the command at path does not have.
 func noSuchFlag(app *cli.App, path string, flags []cli.Flag, name string) error {
 	err := fmt.Errorf("unknown flag %q", dashed(name))
 	if path != "" {
@@ -245,7 +244,7 @@ func noSuchFlag(app *cli.App, path string, flags []cli.Flag, name string) error 
 	return sources.WithHint(err, "larder help %s lists its flags", path)
 }
 
-// has is the verb for n things.
+// has returns the verb for n items.
 func has(n int) string {
 	if n == 1 {
 		return "has"
@@ -253,14 +252,13 @@ func has(n int) string {
 	return "have"
 }
 
-// longName is the long name of a flag.
+// longName returns the long name of a flag.
 func longName(f cli.Flag) string { return f.Names()[0] }
 
-// commandPath is how a command is written, without larder.
+// commandPath returns the path of a command, without larder.
 func commandPath(cmd *cli.Command) string { return strings.TrimPrefix(cmd.HelpName, "larder ") }
 
-// reword puts an error about the value of a flag into larder's words. One that is not
-// known stays as it is.
+// reword rewords an error about the value of a flag. It does not change an unknown error.
 func reword(err error, flags []cli.Flag) error {
 	if m := noValue().FindStringSubmatch(err.Error()); m != nil {
 		return fmt.Errorf("%s needs a value", dashed(m[1]))
@@ -281,7 +279,7 @@ func reword(err error, flags []cli.Flag) error {
 	return fmt.Errorf("%s: %s is not %s", dashed(m[2]), m[1], want)
 }
 
-// lazyRegexp compiles a regular expression when it is first needed.
+// lazyRegexp returns a function that compiles a regular expression on its first call.
 func lazyRegexp(pattern string) func() *regexp.Regexp {
 	return sync.OnceValue(func() *regexp.Regexp { return regexp.MustCompile(pattern) })
 }

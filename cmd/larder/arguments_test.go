@@ -34,7 +34,7 @@ func TestFlagsMayStandAnywhere(t *testing.T) {
 	}
 }
 
-// Whatever is typed, nothing of it is lost and nothing is added.
+// Splitting a command line neither loses nor adds arguments.
 func FuzzCommandLine(f *testing.F) {
 	for _, seed := range []string{"prefetch aws --from x", "cache prune -- --all", "- -- -", "--chdir"} {
 		f.Add(seed)
@@ -50,7 +50,7 @@ func FuzzCommandLine(f *testing.F) {
 	})
 }
 
-// Mistyped commands and flags get the right one as a hint.
+// Mistyped commands and flags have a hint with the right one.
 func TestSuggestions(t *testing.T) {
 	for typed, want := range map[string]string{
 		"instal":                       `unknown command "instal"|did you mean "install"?`,

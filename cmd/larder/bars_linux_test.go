@@ -13,7 +13,7 @@ import (
 	"github.com/larder-cli/larder/sources/sourcetest"
 )
 
-// slow is a root module with a package that stops half-way.
+// slow creates a root module with a package whose download stops half-way.
 func slow(t *testing.T) (dir string) {
 	world := sourcetest.New(t)
 	for _, assignment := range world.Env() {
@@ -37,7 +37,7 @@ func slow(t *testing.T) (dir string) {
 	return dir
 }
 
-// Bars are gone when it is told that the run was interrupted.
+// The bars are removed before the message about the interruption.
 func TestInterruptedWithBars(t *testing.T) {
 	dir := slow(t)
 	w := uitest.New(t, 120, 24)
@@ -60,7 +60,7 @@ func TestInterruptedWithBars(t *testing.T) {
 	sourcetest.Expect(t, got == want && w.Column == 0 && <-status == exitInterrupted, "got\n%s\nwant\n%s", got, want)
 }
 
-// Some want no bars, or cannot have them.
+// Bars can be disabled, and are absent where the terminal cannot show them.
 func TestNoBars(t *testing.T) {
 	for name, args := range map[string][]string{
 		"--quiet":   {"install", "--quiet", "--color", "never"},

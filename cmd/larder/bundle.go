@@ -24,7 +24,7 @@ func bundleCommand(out *ui.Output) *cli.Command {
 	}
 }
 
-// known refuses a package of a bundle that is not the one that was verified here before.
+// known fails for a package of a bundle whose contents differ from those recorded here.
 func (m *rootModule) known(from string) func(bundle.Package) error {
 	memory := m.memory()
 	return func(p bundle.Package) error {
@@ -45,12 +45,12 @@ type bundledPackage struct {
 	Part int          `json:"part,omitempty"`
 }
 
-// bundled is a package of a bundle for JSON.
+// bundled returns a package of a bundle for JSON.
 func bundled(p bundle.Package) bundledPackage {
 	return bundledPackage{ui.InJSON(p.ID), p.Path(), p.Size, p.ZH, p.H1, p.Part}
 }
 
-// bundleInfo is a bundle as a whole, in JSON.
+// bundleInfo describes a whole bundle, in JSON.
 type bundleInfo struct {
 	File     string `json:"file"`
 	ID       string `json:"id"`
@@ -61,7 +61,7 @@ type bundleInfo struct {
 	Base     int    `json:"base"`
 }
 
-// bundleSummary is what making or showing a bundle came to, in JSON.
+// bundleSummary is the summary of a command that makes or shows a bundle, in JSON.
 type bundleSummary struct {
 	Files    int   `json:"files"`
 	Packages int   `json:"packages"`
@@ -70,13 +70,13 @@ type bundleSummary struct {
 	DryRun   bool  `json:"dry_run,omitempty"`
 }
 
-// infoOf is the bundle in a file for JSON. In a bundle in parts, the manifest in each
-// file is that of all parts.
+// infoOf describes the bundle in a file for JSON. In a bundle in parts, the manifest in
+// each file covers all parts.
 func infoOf(file string, m bundle.Manifest) bundleInfo {
 	return bundleInfo{file, m.ID(), m.Part, m.Parts, len(m.Packages), m.Size(), len(m.Base)}
 }
 
-// basedOn says what a delta builds on.
+// basedOn describes the bundle that a delta requires.
 func basedOn(m bundle.Manifest) string {
 	if len(m.Base) == 0 {
 		return ""
@@ -84,7 +84,7 @@ func basedOn(m bundle.Manifest) string {
 	return fmt.Sprintf(", for a mirror that has %s already", ui.Count(len(m.Base), "package"))
 }
 
-// files are the paths of files as typed.
+// files returns the paths of files as typed.
 func (s *session) files(typed []string) []string {
 	var all []string
 	for _, file := range typed {

@@ -34,9 +34,8 @@ func bundleCreateCommand(out *ui.Output) *cli.Command {
 	}
 }
 
-// bundleCreate writes a bundle. Without --mirror it first makes a mirror in a temporary
-// directory beside FILE, on the same file system, because a bundle is a copy of a
-// mirror: one way to make bundles is enough.
+// bundleCreate writes a bundle. Without --mirror it first makes a temporary mirror beside
+// FILE, on the same file system. So there is only one way to make bundles: from a mirror.
 func bundleCreate(c *cli.Context, out *ui.Output) error {
 	mirror := c.String("mirror")
 	if err := sameSource(c, mirror != ""); err != nil {
@@ -105,13 +104,13 @@ func bundleCreate(c *cli.Context, out *ui.Output) error {
 	return m.bundle(c, dir, file, opts)
 }
 
-// mayBeBundle reports whether something is a file that may be replaced by a bundle, and no
-// file that says which providers are required.
+// mayBeBundle reports whether path is a file that may be replaced with a bundle, and not a
+// file that lists required providers.
 func mayBeBundle(path string, info os.FileInfo) bool {
 	return !info.IsDir() && !modules.IsConfiguration(filepath.Base(path)) && !strings.HasSuffix(path, ".lock.hcl")
 }
 
-// sameSource refuses to take packages from a mirror and from elsewhere.
+// sameSource fails if packages would come both from a mirror and from another source.
 func sameSource(c *cli.Context, mirror bool) error {
 	if !mirror {
 		return nil
@@ -126,8 +125,8 @@ func sameSource(c *cli.Context, mirror bool) error {
 	return exclusive(c, "mirror", elsewhere...)
 }
 
-// temporaryMirror is a directory beside the file for a mirror, which done removes.
-// Without one to be written, it does not exist.
+// temporaryMirror creates a directory for a mirror beside the file. The function done
+// removes it. If nothing is to be written, the directory does not exist.
 func temporaryMirror(file string, dryRun bool) (dir string, done func(), err error) {
 	if dryRun {
 		return file + ".larder-mirror", func() {}, nil
@@ -144,7 +143,7 @@ func temporaryMirror(file string, dryRun bool) (dir string, done func(), err err
 	return scratch.Path("mirror"), func() { scratch.Close(); in.Close() }, nil
 }
 
-// bundle writes the mirror in dir into a file.
+// bundle writes the mirror in dir to a file.
 func (m *rootModule) bundle(c *cli.Context, dir, file string, opts bundle.CreateOptions) error {
 	opts.Check, opts.Vouch, opts.Warn = m.known(dir), m.vouch, m.out.WarnOf
 	created, err := ui.Work(m.out, func(report ui.Report) (bundle.Created, error) {

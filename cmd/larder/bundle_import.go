@@ -40,9 +40,8 @@ func bundleImportCommand(out *ui.Output) *cli.Command {
 	}
 }
 
-// bundleImport verifies all files before it changes the mirror. --write-config is
-// checked before that too: a run that takes an hour must not fail at its end because of
-// a file that was there from the start.
+// bundleImport verifies all files before it changes the mirror. It also checks the file of
+// --write-config first: a run of an hour must not fail at its end because of that file.
 func bundleImport(c *cli.Context, out *ui.Output) error {
 	if c.NArg() < 2 || slices.Contains(c.Args().Slice(), "") {
 		return usageError{errors.New("bundle import needs the FILE of a bundle, or of each of its parts, and the DIR of a mirror")}
@@ -99,7 +98,7 @@ func bundleImport(c *cli.Context, out *ui.Output) error {
 	return nil
 }
 
-// tellTotal says what a mirror has now.
+// tellTotal prints the totals of the mirror.
 func (m *rootModule) tellTotal(ctx context.Context, dir string) error {
 	if m.out.JSON {
 		return nil
@@ -115,7 +114,7 @@ func (m *rootModule) tellTotal(ctx context.Context, dir string) error {
 	return errors.Join(err, b.Close())
 }
 
-// shellQuoted is a word as a POSIX shell takes it.
+// shellQuoted quotes a word for a POSIX shell.
 func shellQuoted(word string) string {
 	plain := func(r rune) bool {
 		return unicode.IsLetter(r) || unicode.IsDigit(r) || strings.ContainsRune("/._-+:@%,=", r)
@@ -126,8 +125,8 @@ func shellQuoted(word string) string {
 	return "'" + strings.ReplaceAll(word, "'", `'\''`) + "'"
 }
 
-// vouchImport judges the evidence in a bundle, or in the mirror, which may have it from
-// a registry.
+// vouchImport verifies the evidence in a bundle, or in the mirror, which may have evidence
+// from a registry.
 func (m *rootModule) vouchImport(s sources.Stored) (trust.Report, error) {
 	opts := m.trustFor(s.ID.Provider)
 	opts.Carrier = trust.FromBundle
@@ -142,7 +141,7 @@ type arrivedPackage struct {
 	ui.Signature
 }
 
-// tellImported writes what became of each package. With planned, nothing was changed.
+// tellImported prints the result for each package. If planned is set, nothing was changed.
 func (m *rootModule) tellImported(arrivals []bundle.Arrival, planned bool) {
 	sum := importSummary{DryRun: planned}
 	var rows []ui.Row
@@ -186,25 +185,25 @@ func (m *rootModule) tellImported(arrivals []bundle.Arrival, planned bool) {
 	m.out.Say("%s %s (%s)%s", did, ui.Count(sum.Packages, "package"), ui.Size(sum.Size), there(sum.There))
 }
 
-// importSummary is what an import came to, in JSON.
+// importSummary is the summary of an import, in JSON.
 type importSummary struct {
-	Packages int   `json:"packages"` // that were imported, or would be
+	Packages int   `json:"packages"` // imported, or that would be imported
 	Size     int64 `json:"size"`
 	There    int   `json:"already_there"`
 	DryRun   bool  `json:"dry_run,omitempty"`
 }
 
-// A mirrorConfig is a CLI configuration by which engines take all providers from a
+// A mirrorConfig is a CLI configuration with which engines install all providers from a
 // mirror, and from no other source.
 type mirrorConfig struct{ path, dir string }
 
-// maxConfig is more bytes than the configuration that larder writes has.
+// maxConfig is an upper limit for the size of a configuration from larder, in bytes.
 const maxConfig = 1 << 20
 
-// configMark is the first line of a configuration that may be replaced.
+// configMark is the first line of configurations that larder may replace.
 const configMark = "# Written by larder bundle import, which may write it again."
 
-// text is the configuration. It fails for a directory whose name cannot be written in
+// text returns the configuration. It fails for a directory whose name cannot be written in
 // HCL.
 func (f mirrorConfig) text() ([]byte, error) {
 	path, err := hclPath(f.dir)
@@ -214,7 +213,7 @@ func (f mirrorConfig) text() ([]byte, error) {
 	return fmt.Appendf(nil, "%s\ndisable_checkpoint = true\n\nprovider_installation {\n  filesystem_mirror {\n    path = %s\n  }\n}\n", configMark, path), nil
 }
 
-// check refuses to replace a file that larder has not written.
+// check fails if the file exists and larder did not write it.
 func (f mirrorConfig) check() error {
 	if _, err := f.text(); err != nil {
 		return err
@@ -233,7 +232,7 @@ func (f mirrorConfig) check() error {
 	return nil
 }
 
-// write makes the file, by rename.
+// write replaces the file by rename.
 func (f mirrorConfig) write() error {
 	text, err := f.text()
 	if err != nil {

@@ -21,8 +21,8 @@ func bundleManifestCommand(out *ui.Output) *cli.Command {
 	}
 }
 
-// bundleManifest writes the manifest to standard output as it is, so that it can be
-// redirected into a file and carried to the side where bundles are made.
+// bundleManifest writes the unchanged manifest to standard output, for redirection into a
+// file. That file can be used where the next bundle is made.
 func bundleManifest(c *cli.Context, out *ui.Output) error {
 	if c.NArg() != 1 {
 		return usageError{errors.New("bundle manifest takes the directory of one mirror")}

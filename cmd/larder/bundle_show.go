@@ -22,8 +22,8 @@ func bundleShowCommand(out *ui.Output) *cli.Command {
 	}
 }
 
-// bundleShow reads the manifest alone. What it shows is what the bundle claims: nothing
-// was verified.
+// bundleShow reads only the manifest. Its output is what the bundle claims: nothing is
+// verified.
 func bundleShow(c *cli.Context, out *ui.Output) error {
 	if c.NArg() != 1 {
 		return usageError{errors.New("bundle show takes one FILE")}

@@ -25,8 +25,8 @@ func bundleVerifyCommand(out *ui.Output) *cli.Command {
 	}
 }
 
-// bundleVerify ends with exitFound if anything is wrong, and with exitFailed if that
-// could not be found out.
+// bundleVerify returns exitFound if it finds a problem, and exitFailed if the verification
+// itself fails.
 func bundleVerify(c *cli.Context, out *ui.Output) error {
 	if !c.Args().Present() {
 		return usageError{errors.New("bundle verify needs the FILE of a bundle, or of each of its parts")}
@@ -55,7 +55,7 @@ func bundleVerify(c *cli.Context, out *ui.Output) error {
 	return found(len(v.Findings), "problem", fmt.Sprintf("in %s", ui.Count(c.NArg(), "file")), "copy the bundle again, or ask for another; larder bundle import refuses it as it is")
 }
 
-// vouchBundle judges the evidence in a bundle.
+// vouchBundle verifies the evidence in a bundle.
 func (m *rootModule) vouchBundle(s sources.Stored) (trust.Report, error) {
 	opts := m.trustFor(s.ID.Provider)
 	opts.Carrier = trust.FromBundle

@@ -32,14 +32,14 @@ func cacheCommand(out *ui.Output) *cli.Command {
 	}
 }
 
-// A targetCache is the plugin cache that a cache command works on.
+// A targetCache is the plugin cache of a cache command.
 type targetCache struct {
 	*rootModule
 	path  string
-	cache *cachedir.Dir // nil if there is none yet
+	cache *cachedir.Dir // nil if it does not exist
 }
 
-// findCache finds out where the cache is. It neither makes nor opens it.
+// findCache returns the path of the cache. It neither creates nor opens the cache.
 func findCache(c *cli.Context, out *ui.Output) (*targetCache, error) {
 	m, err := here(c, out)
 	switch {
@@ -53,8 +53,8 @@ func findCache(c *cli.Context, out *ui.Output) (*targetCache, error) {
 	return &targetCache{rootModule: m, path: m.cacheRoot()}, nil
 }
 
-// openCache opens the cache, if there is one, and says so if not. It is opened for
-// reading only unless the command changes it.
+// openCache opens the cache if it exists, and otherwise prints that there is none. It opens
+// the cache read-only unless the command changes it.
 func openCache(c *cli.Context, out *ui.Output, changes bool) (*targetCache, error) {
 	k, err := findCache(c, out)
 	if err != nil {
@@ -102,12 +102,12 @@ func escapeGlob(name string) string {
 	return strings.NewReplacer(`\`, `\\`, "*", `\*`, "?", `\?`, "[", `\[`).Replace(name)
 }
 
-// rootsFlag is for those commands that must know who uses what.
+// rootsFlag is the flag of commands that need the root modules that use the cache.
 func rootsFlag() cli.Flag {
 	return &cli.StringSliceFlag{Category: selectionFlags, Name: "roots", Usage: "also search `DIR` for root modules"}
 }
 
-// use is who uses the cache, as far as it is known or can be found below the
+// use returns which root modules use the cache: the registered ones, and those found in the
 // directories of the flag.
 func (k *targetCache) use(c *cli.Context) (cachedir.ListOptions, error) {
 	opts := cachedir.ListOptions{Locked: selections, Evidence: k.out.JSON}
@@ -122,8 +122,8 @@ func (k *targetCache) use(c *cli.Context) (cachedir.ListOptions, error) {
 }
 
 // findRoots searches a directory for root modules that an engine or larder has
-// initialized. Those that larder has installed in are registered in the cache and need
-// no search.
+// initialized. Root modules with an installation by larder are registered in the cache, and
+// need no search.
 func (k *targetCache) findRoots(ctx context.Context, dir string) ([]cachedir.Root, error) {
 	k.out.Detail("looking for root modules in %s", dir)
 	found, err := cachedir.FindRoots(ctx, absolute(k.dir, dir))
@@ -133,7 +133,7 @@ func (k *targetCache) findRoots(ctx context.Context, dir string) ([]cachedir.Roo
 	return found, err
 }
 
-// selections are the versions that the lock file in dir selects.
+// selections returns the versions that the lock file in dir selects.
 func selections(dir string) (cachedir.Selections, error) {
 	file, ds := lockfile.Read(filepath.Join(dir, lockfile.Name))
 	if err := ds.Err(); err != nil {
@@ -162,7 +162,7 @@ type cachedPackage struct {
 	ui.Signature
 }
 
-// cached is an entry of the cache for JSON.
+// cached returns an entry of the cache for JSON.
 func cached(e cachedir.Entry, by ui.Signature) cachedPackage {
 	p := cachedPackage{
 		PackageID: ui.InJSON(e.ID), Size: e.Size, Freed: e.Freed, Roots: append([]string{}, e.Roots...), Linked: e.Linked,
@@ -174,8 +174,8 @@ func cached(e cachedir.Entry, by ui.Signature) cachedPackage {
 	return p
 }
 
-// packageColumns are the columns of tables of packages in a store, without those after the
-// time, whose head is given.
+// packageColumns are the columns of tables of packages, up to the time. Its header is the
+// argument.
 func packageColumns(time string) []ui.Column {
 	return []ui.Column{
 		{Head: "PROVIDER", Shorten: true}, {Head: "VERSION"}, {Head: "PLATFORM", Drop: 1},
@@ -183,12 +183,12 @@ func packageColumns(time string) []ui.Column {
 	}
 }
 
-// cells are the cells of packageColumns for a package in the cache.
+// cells returns the cells of packageColumns for a package in the cache.
 func (k *targetCache) cells(e cachedir.Entry) []ui.Span {
 	return packageCells(k.out, e.ID, e.Size, e.Used)
 }
 
-// packageCells are the cells of packageColumns for a package.
+// packageCells returns the cells of packageColumns for a package.
 func packageCells(out *ui.Output, id sources.PackageID, size int64, at time.Time) []ui.Span {
 	return []ui.Span{
 		{Text: out.Name(id.Provider), Paint: ui.Bold}, {Text: id.Version.String()}, {Text: id.Platform.String()},
@@ -196,7 +196,7 @@ func packageCells(out *ui.Output, id sources.PackageID, size int64, at time.Time
 	}
 }
 
-// listCache lists the cache, if there is one.
+// listCache lists the cache, if it exists.
 func listCache(c *cli.Context, out *ui.Output) (*targetCache, *cachedir.Listing, error) {
 	k, err := openCache(c, out, false)
 	if err != nil || k.cache == nil {
@@ -216,7 +216,7 @@ func listCache(c *cli.Context, out *ui.Output) (*targetCache, *cachedir.Listing,
 	return k, listing, nil
 }
 
-// besides says what the cache holds besides packages, records and evidence.
+// besides describes the contents of the cache other than packages, records and evidence.
 func (k *targetCache) besides(u cachedir.Usage) {
 	for _, row := range usageRows(u) {
 		if row.hint != "" && row.Count > 0 {
@@ -225,17 +225,16 @@ func (k *targetCache) besides(u cachedir.Usage) {
 	}
 }
 
-// usageRow is what the cache holds of one kind besides packages, in JSON.
+// usageRow is one kind of cache contents other than packages, in JSON.
 type usageRow struct {
 	Kind  string `json:"kind"`
 	Count int    `json:"count"`
 	Bytes int64  `json:"bytes"`
 
-	hint string // what to know of it; empty where it goes without saying
+	hint string // empty if the kind needs no explanation
 }
 
-// usageRows are everything in a cache besides packages, in the order in which it is
-// shown.
+// usageRows returns all kinds of cache contents other than packages, in display order.
 func usageRows(u cachedir.Usage) []usageRow {
 	row := func(kind string, a cachedir.Amount, hint string) usageRow {
 		return usageRow{kind, a.Count, a.Bytes, hint}
@@ -251,7 +250,7 @@ func usageRows(u cachedir.Usage) []usageRow {
 	}
 }
 
-// verifyCache verifies the cache, if there is one, and shows how far it is.
+// verifyCache verifies the cache, if it exists, and shows its progress.
 func verifyCache(c *cli.Context, out *ui.Output, repairs bool) (*targetCache, *cachedir.Verification, error) {
 	k, err := openCache(c, out, repairs)
 	if err != nil || k.cache == nil {
@@ -263,15 +262,15 @@ func verifyCache(c *cli.Context, out *ui.Output, repairs bool) (*targetCache, *c
 	return k, v, err
 }
 
-// verifySummary is what a verification came to, in JSON.
+// verifySummary is the summary of a verification, in JSON.
 type verifySummary struct {
-	Packages int   `json:"packages"` // that were read
-	Unknown  int   `json:"unknown"`  // of them, those with nothing to compare with
+	Packages int   `json:"packages"` // read
+	Unknown  int   `json:"unknown"`  // packages without a hash to compare with
 	Bytes    int64 `json:"bytes"`
 	Problems int   `json:"problems"`
 }
 
-// sum notes what was verified, and returns it as text: "212 packages (38.9 GB read in 31s)".
+// sum records the totals and returns them as text: "212 packages (38.9 GB read in 31s)".
 func (k *targetCache) sum(v *cachedir.Verification) (verifySummary, string) {
 	damaged := map[sources.PackageID]bool{}
 	for _, f := range v.Findings {
@@ -283,7 +282,7 @@ func (k *targetCache) sum(v *cachedir.Verification) (verifySummary, string) {
 	return all, fmt.Sprintf("%s (%s read in %s)", ui.Count(all.Packages, "package"), ui.Size(v.Bytes), ui.Took(k.out.Elapsed()))
 }
 
-// tellUnknown says how many packages nothing was recorded of.
+// tellUnknown prints the number of packages that have no recorded hash.
 func (k *targetCache) tellUnknown(v *cachedir.Verification) {
 	if v.Unknown > 0 {
 		k.out.Say("%s had no record to compare with", ui.Count(v.Unknown, "package"))

@@ -33,9 +33,8 @@ func cacheExportCommand(out *ui.Output) *cli.Command {
 	}
 }
 
-// cacheExport writes the export to a temporary file and renames it, unless FILE is -.
-// Everything that must be in it is looked up first: an export is complete, or it is
-// refused without --partial.
+// cacheExport writes the export to a temporary file and renames it, unless FILE is -. It
+// first finds every required package: without --partial, an incomplete export is an error.
 func cacheExport(c *cli.Context, out *ui.Output) error {
 	file := c.Args().First()
 	switch {
@@ -58,7 +57,7 @@ func cacheExport(c *cli.Context, out *ui.Output) error {
 	return k.export(c.Context, t, file, c.Bool("partial"))
 }
 
-// export writes what the tree needs to the file.
+// export writes the packages that the tree requires to the file.
 func (k *targetCache) export(ctx context.Context, t *tree, file string, partial bool) error {
 	if k.cache != nil {
 		release, err := k.cache.Use(ctx)
@@ -103,7 +102,7 @@ func (k *targetCache) export(ctx context.Context, t *tree, file string, partial 
 	return nil
 }
 
-// collect finds the packages in the cache that lock files select, and says why
+// collect returns the packages in the cache that lock files select, and the reasons why
 // others are missing.
 func (k *targetCache) collect(ctx context.Context, t *tree) (packages []sources.Stored, missing []error, err error) {
 	for _, r := range t.open {
@@ -146,10 +145,11 @@ func (k *targetCache) stored(ctx context.Context, id sources.PackageID) (sources
 	return s, err
 }
 
-// errNotCached is why a package is not exported.
+// errNotCached is the reason why a package is not exported.
 var errNotCached = errors.New("not in the plugin cache")
 
-// wanted are the packages that lock files select, each with who selects it.
+// wanted returns the packages that lock files select, each with the root modules that
+// select it.
 func (t *tree) wanted() map[sources.PackageID][]lockedProvider {
 	wanted := map[sources.PackageID][]lockedProvider{}
 	for _, l := range t.locked {
@@ -161,8 +161,8 @@ func (t *tree) wanted() map[sources.PackageID][]lockedProvider {
 	return wanted
 }
 
-// allows reports whether a package is one that the lock file has a hash of, if it
-// has any.
+// allows reports whether a package matches a hash in the lock file, or the lock file has no
+// hashes.
 func (l lockedProvider) allows(s sources.Stored) bool {
 	usable := slices.DeleteFunc(slices.Clone(l.Hashes), func(h sources.Hash) bool { return !h.Usable() })
 	if len(usable) == 0 {
@@ -171,8 +171,8 @@ func (l lockedProvider) allows(s sources.Stored) bool {
 	return slices.ContainsFunc(usable, func(h sources.Hash) bool { return h == s.H1 || h == s.ZipH1 || h == s.ZH })
 }
 
-// tellMissing tells what cannot be exported, which is an error unless part of it
-// is wanted too.
+// tellMissing prints the packages that cannot be exported. Without --partial it returns an
+// error.
 func (k *targetCache) tellMissing(missing []error, partial bool) error {
 	if len(missing) == 0 {
 		return nil
@@ -187,10 +187,9 @@ func (k *targetCache) tellMissing(missing []error, partial bool) error {
 	return errors.Join(append(missing, sources.WithHint(err, "larder prefetch fetches what is missing; --partial exports what is there"))...)
 }
 
-// writeExport makes the file at path an export, whole or not at all, and returns
-// its size in bytes.
+// writeExport writes the export to path atomically and returns its size in bytes.
 func writeExport(ctx context.Context, path string, packages []sources.Stored) (int64, error) {
-	if info, err := os.Lstat(path); err == nil && !info.Mode().IsRegular() { // such as a device, which others need
+	if info, err := os.Lstat(path); err == nil && !info.Mode().IsRegular() { // such as a device, which must not be replaced
 		return 0, fmt.Errorf("%s is there already, and is not a file", path)
 	}
 	in, err := disk.Open(filepath.Dir(path))

@@ -27,8 +27,8 @@ func cacheForgetCommand(out *ui.Output) *cli.Command {
 	}
 }
 
-// cacheForget removes the recorded hashes of a release, for the platforms of --platform
-// or for all. It asks no source: the decision to accept other contents is the user's.
+// cacheForget removes the recorded hashes of a release, for the platforms of --platform or
+// for all platforms. It sends no requests: the user decides to accept other contents.
 func cacheForget(c *cli.Context, out *ui.Output) error {
 	if c.NArg() != 1 {
 		return usageError{errors.New("cache forget needs one ADDRESS@VERSION")}
@@ -68,7 +68,7 @@ func cacheForget(c *cli.Context, out *ui.Output) error {
 	return nil
 }
 
-// nothingRecorded says so, with the release that may be meant.
+// nothingRecorded prints that nothing was recorded, with a similar release as a hint.
 func (k *targetCache) nothingRecorded(ctx context.Context, p sources.Provider, v sources.Version) {
 	text := fmt.Sprintf("nothing is recorded of %s %s", p, v)
 	versions := k.knownVersions(ctx, p)
@@ -100,7 +100,7 @@ func parseRelease(text string, e sources.Engine) (p sources.Provider, v sources.
 	return p, v, nil
 }
 
-// forget forgets a package, if anything is remembered of it.
+// forget removes the record of a package, if there is one.
 func (k *targetCache) forget(ctx context.Context, id sources.PackageID) (bool, error) {
 	s, err := k.cache.Recall(id)
 	if errors.Is(err, sources.ErrNotFound) {

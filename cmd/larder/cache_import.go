@@ -29,8 +29,8 @@ func cacheImportCommand(out *ui.Output) *cli.Command {
 	}
 }
 
-// cacheImport reads exports one after another. A file that fails does not stop the
-// others, and a package that fails does not stop those behind it in the file.
+// cacheImport reads exports one after another. A failed file does not stop the import of
+// other files, and a failed package does not stop the import of later packages.
 func cacheImport(c *cli.Context, out *ui.Output) error {
 	if c.NArg() == 0 {
 		return usageError{errors.New("cache import needs a FILE, or - for standard input")}
@@ -46,7 +46,7 @@ func cacheImport(c *cli.Context, out *ui.Output) error {
 	if k.cache, err = k.openCache(k.path, opts); err != nil {
 		return err
 	}
-	release, err := k.cache.Use(c.Context) // so that copies can be made of what was imported
+	release, err := k.cache.Use(c.Context) // protects the imported packages until they are copied
 	if err != nil {
 		return err
 	}
@@ -68,11 +68,11 @@ type importer struct {
 	changes []ui.Change
 }
 
-// show writes what became of the packages.
+// show prints the result for each package.
 func (im *importer) show(failed int) {
 	im.out.Changes(im.changes)
 	sum := struct {
-		Packages int `json:"packages"` // that the cache has now
+		Packages int `json:"packages"` // now in the cache
 		Imported int `json:"imported"`
 		Failed   int `json:"failed"`
 	}{Packages: len(im.changes), Failed: failed}
@@ -106,7 +106,7 @@ func (im *importer) file(ctx context.Context, name string) error {
 	return im.read(ctx, f, path)
 }
 
-// interruptible is r until ctx is done, even while a read of r waits.
+// interruptible returns a reader of r that ends with ctx, even while a read of r blocks.
 func interruptible(ctx context.Context, r io.Reader) io.Reader {
 	out, in := io.Pipe()
 	go func() {
@@ -117,8 +117,8 @@ func interruptible(ctx context.Context, r io.Reader) io.Reader {
 	return out
 }
 
-// read imports an export. Packages fail one by one, but after an error of the
-// export's own there are no more.
+// read imports an export. A package that fails does not stop it, but an error of the export
+// itself does.
 func (im *importer) read(ctx context.Context, r io.Reader, from string) error {
 	in, err := export.NewReader(r)
 	if err != nil {
@@ -139,8 +139,8 @@ func (im *importer) read(ctx context.Context, r io.Reader, from string) error {
 	return errors.Join(append(errs, ctx.Err())...)
 }
 
-// take imports the packages that consist of the contents: the first from the
-// export, the others from the first.
+// take imports the packages with the same contents: the first from the export, the others
+// from the first.
 func (im *importer) take(ctx context.Context, contents *export.Contents, from string) error {
 	payload := sources.Payload{Files: contents.Files}
 	for i, s := range contents.Packages {
@@ -155,7 +155,7 @@ func (im *importer) take(ctx context.Context, contents *export.Contents, from st
 	return nil
 }
 
-// notTaken says that packages are missing whose contents came with another one.
+// notTaken reports packages as missing if the package with their contents failed.
 func notTaken(packages []sources.Stored) error {
 	var errs []error
 	for _, s := range packages {

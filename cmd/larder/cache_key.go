@@ -26,7 +26,7 @@ func cacheKeyCommand(out *ui.Output) *cli.Command {
 	}
 }
 
-// cacheKey writes the key alone, so that CI can take the output as it is.
+// cacheKey prints only the key, so that CI can use the output directly.
 func cacheKey(c *cli.Context, out *ui.Output) error {
 	s, err := newSession(c, out)
 	if err != nil {
@@ -47,12 +47,12 @@ func cacheKey(c *cli.Context, out *ui.Output) error {
 	return nil
 }
 
-// keyFormat is part of every key: it changes when keys are made otherwise.
+// keyFormat is part of every key. It changes when the way to make keys changes.
 const keyFormat = "larder1"
 
-// key depends on providers, versions and platforms alone. Hashes are not among
-// them: lock files have those of any number of platforms, and whatever a CI cache
-// holds is held against them anyway.
+// key depends only on providers, versions and platforms. It omits hashes: lock files may
+// have hashes of any number of platforms, and larder verifies the contents of a CI cache
+// against the lock file anyway.
 func (t *tree) key() string {
 	var lines []string
 	for _, l := range t.locked {

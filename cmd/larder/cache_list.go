@@ -32,8 +32,8 @@ func cacheListCommand(out *ui.Output) *cli.Command {
 	}
 }
 
-// cacheList lists packages. Who signed them is verified only where it is shown, with
-// --json or --verbose: that takes longer than everything else.
+// cacheList lists packages. It verifies signatures only with --json or --verbose, because
+// that takes longer than everything else.
 func cacheList(c *cli.Context, out *ui.Output) error {
 	wanted, err := readFilter(c)
 	if err != nil {
@@ -85,7 +85,7 @@ func cacheList(c *cli.Context, out *ui.Output) error {
 	return nil
 }
 
-// tellNone says why the list is empty. Patterns that match nothing have had a warning.
+// tellNone prints why the list is empty. Patterns without a match already had a warning.
 func (k *targetCache) tellNone(c *cli.Context, listing *cachedir.Listing) {
 	if len(listing.Entries) == 0 {
 		k.out.Say("the plugin cache %s is empty", k.path)
@@ -107,8 +107,8 @@ func (k *targetCache) tellNone(c *cli.Context, listing *cachedir.Listing) {
 	k.out.Say("%s in the plugin cache, which has %s", what, ui.Count(len(listing.Entries), "package"))
 }
 
-// users says what uses a package: known root modules, or else any directory that shares
-// its files by hardlinks.
+// users describes the users of a package: known root modules, or else the directories that
+// share its files by hard links.
 func users(e cachedir.Entry) string {
 	switch {
 	case len(e.Roots) > 0:
@@ -119,15 +119,15 @@ func users(e cachedir.Entry) string {
 	return "unused"
 }
 
-// orders are how packages may be sorted.
+// orders are the sort orders of packages.
 var orders = map[string]func(a, b cachedir.Entry) int{
-	"address": func(cachedir.Entry, cachedir.Entry) int { return 0 }, // as they are already
+	"address": func(cachedir.Entry, cachedir.Entry) int { return 0 }, // already sorted
 	"size":    func(a, b cachedir.Entry) int { return cmp.Compare(b.Size, a.Size) },
 	"used":    func(a, b cachedir.Entry) int { return a.Used.Compare(b.Used) },
 	"roots":   func(a, b cachedir.Entry) int { return cmp.Compare(len(a.Roots), len(b.Roots)) },
 }
 
-// A filter says which packages are of interest.
+// A filter selects packages.
 type filter struct {
 	patterns  []pattern
 	platforms []sources.Platform // empty means all

@@ -32,9 +32,9 @@ func cachePruneCommand(out *ui.Output) *cli.Command {
 	}
 }
 
-// cachePrune plans first, and shows the plan unless --yes is set. When it removes the
-// packages of the plan it skips those that came into use in between: another process may
-// have installed them while the user was reading the question.
+// cachePrune plans first, and shows the plan unless --yes is set. While it removes the
+// planned packages, it skips those that have come into use since: another process may
+// install them while the user reads the question.
 func cachePrune(c *cli.Context, out *ui.Output) error {
 	policy, err := readPolicy(c)
 	if err != nil {
@@ -81,7 +81,7 @@ func cachePrune(c *cli.Context, out *ui.Output) error {
 	return k.prune(c.Context, plan, sum, asks)
 }
 
-// prune removes what the plan says, and writes what came of it.
+// prune removes the packages of the plan and prints the result.
 func (k *targetCache) prune(ctx context.Context, plan *cachedir.Plan, sum *pruneSummary, asked bool) error {
 	pruned, err := k.cache.Prune(ctx, plan)
 	if pruned == nil {
@@ -101,20 +101,20 @@ func (k *targetCache) prune(ctx context.Context, plan *cachedir.Plan, sum *prune
 	return err
 }
 
-// pruneSummary is what pruning came to, in JSON.
+// pruneSummary is the summary of a prune, in JSON.
 type pruneSummary struct {
-	Packages  int   `json:"packages"` // that were removed, or would be
+	Packages  int   `json:"packages"` // removed, or that would be removed
 	Freed     int64 `json:"freed"`
-	Leftovers int   `json:"leftovers"` // of earlier runs that were removed, or would be
+	Leftovers int   `json:"leftovers"` // of earlier runs; removed, or that would be removed
 	Used      int   `json:"used"`      // packages that root modules use
-	Running   int   `json:"running"`   // packages that programs run
+	Running   int   `json:"running"`   // packages of running programs
 	Recent    int   `json:"recent"`    // packages within the limits
 	InUse     int   `json:"in_use_since"`
 	Failed    int   `json:"failed"`
 	DryRun    bool  `json:"dry_run,omitempty"`
 }
 
-// kept says what stays, and what could not be removed.
+// kept prints what remains, and what could not be removed.
 func (s *pruneSummary) kept() string {
 	var parts []string
 	for _, part := range []struct {
@@ -138,13 +138,13 @@ func (s *pruneSummary) kept() string {
 	return text
 }
 
-// extraRemoved is what was removed besides packages, in JSON.
+// extraRemoved describes removed items other than packages, in JSON.
 type extraRemoved struct {
 	Count int   `json:"count"`
 	Bytes int64 `json:"bytes"`
 }
 
-// removed says what is removed: "97 packages, 21.4 GB".
+// removed describes the removed packages: "97 packages, 21.4 GB".
 func removed(packages int, freed int64, extra cachedir.Amount) string {
 	var parts []string
 	if packages > 0 || extra.Count == 0 {
@@ -156,7 +156,7 @@ func removed(packages int, freed int64, extra cachedir.Amount) string {
 	return strings.Join(parts, ", and ")
 }
 
-// readPolicy reads the flags that say which packages go.
+// readPolicy reads the flags that select the packages to remove.
 func readPolicy(c *cli.Context) (p cachedir.Policy, err error) {
 	p.All, p.Aside = c.Bool("all"), c.Bool("aside")
 	if p.KeepLast, err = positive(c, "keep-last"); err != nil {
@@ -169,7 +169,7 @@ func readPolicy(c *cli.Context) (p cachedir.Policy, err error) {
 	return p, err
 }
 
-// worthwhile refuses to remove everything only because no root module is known yet.
+// worthwhile fails if all packages would be removed because no root module is known yet.
 func worthwhile(plan *cachedir.Plan, policy cachedir.Policy) error {
 	limited := policy.OlderThan > 0 || policy.MaxSize > 0 || policy.KeepLast > 0
 	if plan.Roots > 0 || limited || policy.All || len(plan.Remove) == 0 {
@@ -179,10 +179,10 @@ func worthwhile(plan *cachedir.Plan, policy cachedir.Policy) error {
 		"name directories of root modules with --roots, set a limit such as --older-than 30d, or remove everything with --all")
 }
 
-// reasons are the reasons of removals, in the words of the table.
+// reasons are the reasons of removals, as the table shows them.
 var reasons = map[cachedir.Reason]string{cachedir.NoUser: "unused", cachedir.TooOld: "not used for long", cachedir.TooMuch: "least recently used", cachedir.Everything: "--all"}
 
-// removals writes which packages are removed.
+// removals prints the packages to remove.
 func (k *targetCache) removals(removals []cachedir.Removal, planned bool) {
 	rows := make([]ui.Row, len(removals))
 	for i, r := range removals {
@@ -194,11 +194,11 @@ func (k *targetCache) removals(removals []cachedir.Removal, planned bool) {
 		rows[i] = ui.Row{Value: value, Cells: append(packageCells(k.out, r.ID, r.Freed, r.Used), ui.Span{Text: reasons[r.Reason]})}
 	}
 	columns := append(packageColumns("LAST USED"), ui.Column{Head: "REASON", Drop: 2})
-	columns[3].Head = "FREES" // which is less than the size if root modules share files with the package
+	columns[3].Head = "FREES" // less than the size if root modules share files with the package
 	k.out.Grid("removal", columns, rows)
 }
 
-// tellPlan says what could not be found out, and what pruning leaves besides packages.
+// tellPlan prints what could not be determined, and what pruning leaves besides packages.
 func (k *targetCache) tellPlan(c *cli.Context, plan *cachedir.Plan, policy cachedir.Policy) {
 	for _, note := range plan.Notes {
 		k.out.Say("%s", note)

@@ -31,9 +31,9 @@ func cacheRepairCommand(out *ui.Output) *cli.Command {
 	}
 }
 
-// cacheRepair verifies the cache and mends what it finds. Packages that a source has are
-// replaced; everything else that is wrong is moved aside. Nothing is deleted, because
-// damage can be evidence of an attack.
+// cacheRepair verifies the cache and repairs it. It replaces the packages that a source
+// has, and moves all other damaged files aside. It deletes nothing, because damage can be
+// evidence of an attack.
 func cacheRepair(c *cli.Context, out *ui.Output) error {
 	k, v, err := verifyCache(c, out, !c.Bool("dry-run"))
 	if err != nil || k.cache == nil {
@@ -64,7 +64,7 @@ func cacheRepair(c *cli.Context, out *ui.Output) error {
 	return err
 }
 
-// repairSummary is what a repair came to, in JSON.
+// repairSummary is the summary of a repair, in JSON.
 type repairSummary struct {
 	verifySummary
 	Replaced int  `json:"replaced"`
@@ -75,7 +75,7 @@ type repairSummary struct {
 	DryRun   bool `json:"dry_run,omitempty"`
 }
 
-// add counts what was done about a problem.
+// add counts the result of a repair.
 func (s *repairSummary) add(m cachedir.Mending, failed error) {
 	switch {
 	case failed != nil:
@@ -91,7 +91,7 @@ func (s *repairSummary) add(m cachedir.Mending, failed error) {
 	}
 }
 
-// text is what was done: ": 2 replaced, 1 set aside".
+// text describes the results: ": 2 replaced, 1 set aside".
 func (s repairSummary) text() string {
 	var parts []string
 	for _, part := range []struct {
@@ -114,7 +114,7 @@ func (s repairSummary) text() string {
 	return ": " + strings.Join(parts, ", ")
 }
 
-// mended writes what was done about a finding, or says why nothing was.
+// mended prints how a finding was repaired, or why it was not.
 func (k *targetCache) mended(m cachedir.Mending, planned bool) error {
 	if m.Do == cachedir.Nothing && m.Err == nil {
 		m.Err = errors.New(m.Text)
@@ -145,8 +145,8 @@ func (k *targetCache) mended(m cachedir.Mending, planned bool) error {
 	return failed
 }
 
-// replacer fetches packages again that are wrong in the cache, from where the
-// configuration says. Those that no source has are only named.
+// replacer downloads damaged packages of the cache again, from the configured sources. It
+// only reports packages that no source has.
 func (k *targetCache) replacer(ctx context.Context) (cachedir.Replacer, error) {
 	from, err := k.source(ctx, nil)
 	if err != nil {
@@ -169,8 +169,8 @@ func (k *targetCache) replacer(ctx context.Context) (cachedir.Replacer, error) {
 	}, nil
 }
 
-// before are the hashes of a package that was set aside: those that were
-// recorded, else those that were signed.
+// before returns the hashes of a package that was set aside: the recorded ones, or else the
+// signed ones.
 func (k *targetCache) before(m cachedir.Mending) []sources.Hash {
 	if len(m.Stored) > 0 {
 		return m.Stored

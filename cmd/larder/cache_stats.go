@@ -24,18 +24,18 @@ func cacheStatsCommand(out *ui.Output) *cli.Command {
 	}
 }
 
-// providerTotal is what the packages of one provider add up to.
+// providerTotal contains the totals of one provider's packages.
 type providerTotal struct {
 	Provider string `json:"provider"`
 	Packages int    `json:"packages"`
 	Versions int    `json:"versions"`
 	Size     int64  `json:"size"`
 
-	name string // for people
+	name string // for display
 }
 
-// cacheStats adds up the cache. What pruning would free is found out by planning it, so
-// that both commands give the same number.
+// cacheStats adds up the cache. It plans a prune to find out how much that would free, so
+// that both commands report the same number.
 func cacheStats(c *cli.Context, out *ui.Output) error {
 	k, listing, err := listCache(c, out)
 	if err != nil || k.cache == nil {
@@ -68,7 +68,7 @@ func cacheStats(c *cli.Context, out *ui.Output) error {
 	return nil
 }
 
-// cacheTotal is what a cache adds up to, in JSON.
+// cacheTotal contains the totals of a cache, in JSON.
 type cacheTotal struct {
 	Packages int   `json:"packages"`
 	Roots    int   `json:"roots"`
@@ -77,7 +77,7 @@ type cacheTotal struct {
 	Saved    int64 `json:"saved"`
 }
 
-// tellStats writes what the cache adds up to for people.
+// tellStats prints the totals of the cache as text.
 func (k *targetCache) tellStats(plan *cachedir.Plan, totals []providerTotal, total cacheTotal) {
 	all, versions := total.Size, 0
 	for _, t := range totals {
@@ -112,7 +112,7 @@ func (k *targetCache) tellStats(plan *cachedir.Plan, totals []providerTotal, tot
 	}
 }
 
-// tellTotals writes all providers, the largest first.
+// tellTotals prints all providers, the largest first.
 func (k *targetCache) tellTotals(totals []providerTotal) {
 	rows := make([]ui.Row, len(totals))
 	for i, t := range totals {
@@ -121,8 +121,8 @@ func (k *targetCache) tellTotals(totals []providerTotal) {
 	k.out.Grid("", []ui.Column{{Head: "PROVIDER", Shorten: true}, {Head: "SIZE", Right: true}, {Head: "VERSIONS", Right: true}, {Head: "PACKAGES", Right: true}}, rows)
 }
 
-// largest lists the providers that take most: "hashicorp/aws 19.8 GB (31 versions), … and 9
-// more".
+// largest lists the providers that use the most space: "hashicorp/aws 19.8 GB (31
+// versions), … and 9 more".
 func largest(totals []providerTotal) string {
 	var names []string
 	for _, t := range totals {
@@ -131,7 +131,7 @@ func largest(totals []providerTotal) string {
 	return ui.Some(names, 3)
 }
 
-// totalsOf adds up entries, the largest provider first.
+// totalsOf adds up entries by provider, the largest first.
 func (k *targetCache) totalsOf(entries []cachedir.Entry) []providerTotal {
 	var totals []providerTotal
 	var last cachedir.Entry

@@ -18,9 +18,8 @@ func cacheVerifyCommand(out *ui.Output) *cli.Command {
 	}
 }
 
-// cacheVerify ends with exitFound if anything is wrong, and with exitFailed if that
-// could not be found out. It changes nothing, also where it could mend: that is for
-// cacheRepair.
+// cacheVerify returns exitFound if it finds a problem, and exitFailed if the verification
+// itself fails. It changes nothing: cacheRepair does the repairs.
 func cacheVerify(c *cli.Context, out *ui.Output) error {
 	k, v, err := verifyCache(c, out, false)
 	if err != nil || k.cache == nil {

@@ -12,7 +12,7 @@ import (
 	"github.com/larder-cli/larder/cmd/larder/ui"
 )
 
-// writers are the commands that are there to write, and have no --dry-run.
+// writers are the commands that always write, and have no --dry-run.
 var writers = []string{"cache export", "cache forget", "cache import"}
 
 // changesNothing has the commands that promise to change nothing, with arguments
@@ -79,8 +79,8 @@ var changesNothing = []struct{ command, args string }{
 	{"completion", "completion bash"},
 }
 
-// A command that has --dry-run is covered above, and one that has not either is
-// covered or is there to write. So a new command can't be forgotten here.
+// Each command is covered above or is one of the writers, and each command with --dry-run is covered
+// above. So a new command can't be forgotten here.
 func TestEveryCommandThatChangesNothingIsCovered(t *testing.T) {
 	for path, cmd := range commandsOf(newApp(ui.New(nil, nil)).Commands, "") {
 		dry := slices.ContainsFunc(cmd.Flags, func(f cli.Flag) bool { return slices.Contains(f.Names(), "dry-run") })
@@ -111,9 +111,9 @@ func commandsOf(commands []*cli.Command, parent string) map[string]*cli.Command 
 	return all
 }
 
-// Neither a dry run nor a command that only looks writes anything, anywhere: on a
-// machine that has everything, with damage and leftovers that other commands would
-// repair and remove, and on one that larder has never run on.
+// A dry run, or a command that only reads, writes nothing anywhere. This is tested on a machine with
+// damage and leftovers that other commands would repair and remove, and on one without any
+// previous run of larder.
 func TestChangesNothing(t *testing.T) {
 	clean := newDiskMachine(t)
 	filled := clean.copied(t).use()

@@ -17,28 +17,29 @@ import (
 // completeWord is the hidden command that completion scripts run.
 const completeWord = "__complete"
 
-// shells are those that there are completion scripts for.
+// shells are the shells that have completion scripts.
 var shells = []string{"bash", "zsh", "fish", "powershell"}
 
-// A completer finds what the last word of a command line can become. It uses no network,
-// writes nothing, and says nothing of what goes wrong.
+// A completer lists completions of the last word of a command line. It uses no network,
+// writes nothing, and reports no errors.
 type completer struct {
 	app   *cli.App
 	to    io.Writer
 	line  commandLine // without the last word
 	typed []string    // without larder and the last word
-	word  string      // the last one
+	word  string      // the last word
 }
 
-// completeLine writes what the last of the words can become, a line each, with what it
-// means behind a tab. The line :files or :dirs stands for names of these.
+// completeLine prints the completions of the last word, one on each line, with their
+// descriptions after a tab. The line :files or :dirs requests completion of file or
+// directory names.
 func completeLine(ctx context.Context, app *cli.App, to io.Writer, words []string) {
 	if len(words) == 0 {
 		words = []string{""}
 	}
 	last := len(words) - 1
 	c := &completer{app: app, to: to, typed: words[:last], word: words[last]}
-	if c.word == `""` { // by PowerShell, which drops empty arguments
+	if c.word == `""` { // from PowerShell, which omits empty arguments
 		c.word = ""
 	}
 	c.line = readCommandLine(app, append([]string{app.Name}, c.typed...))
@@ -57,7 +58,7 @@ func completeLine(ctx context.Context, app *cli.App, to io.Writer, words []strin
 	}
 }
 
-// offer writes a word, if the last word can become it.
+// offer prints a word if it is a completion of the last word.
 func (c *completer) offer(word, about string) {
 	if !strings.HasPrefix(word, c.word) {
 		return
@@ -68,7 +69,7 @@ func (c *completer) offer(word, about string) {
 	fmt.Fprintln(c.to, word)
 }
 
-// pending is the flag whose value the last word is, nil if it is none.
+// pending returns the flag whose value is the last word, or nil if there is none.
 func (c *completer) pending() cli.Flag {
 	if len(c.typed) == 0 {
 		return nil
@@ -80,7 +81,7 @@ func (c *completer) pending() cli.Flag {
 	return flagNamed(c.line.flags, strings.TrimLeft(before, "-"))
 }
 
-// flags offers the long names of flags: those of the command before those of all commands.
+// flags offers the long names of flags: first those of the command, then the global ones.
 func (c *completer) flags() {
 	flags := describeFlags(slices.DeleteFunc(slices.Clone(c.line.flags), func(f cli.Flag) bool { return f == cli.HelpFlag }))
 	slices.SortStableFunc(flags, func(a, b describedFlag) int {
@@ -93,12 +94,12 @@ func (c *completer) flags() {
 	c.offer("--help", "describe the command")
 }
 
-// values offers values of a flag, of which the beginning is typed, behind a prefix.
+// values offers values for a flag, behind a prefix. Typed is the beginning of the value.
 func (c *completer) values(ctx context.Context, f cli.Flag, prefix, typed string) {
 	var values []string
 	switch longName(f) {
 	case "platform":
-		before := typed[:strings.LastIndex(typed, ",")+1] // of a list
+		before := typed[:strings.LastIndex(typed, ",")+1] // earlier items of a list
 		for _, platform := range commonPlatforms {
 			if !slices.Contains(strings.Split(before, ","), platform) {
 				values = append(values, before+platform)
@@ -126,13 +127,13 @@ func (c *completer) values(ctx context.Context, f cli.Flag, prefix, typed string
 	}
 }
 
-// commonPlatforms are those that most providers have packages for.
+// commonPlatforms are the platforms that most providers support.
 var commonPlatforms = []string{
 	"linux_amd64", "linux_arm64", "darwin_arm64", "darwin_amd64", "windows_amd64", "windows_arm64", "windows_386",
 	"linux_386", "linux_arm", "freebsd_amd64", "freebsd_386", "freebsd_arm", "freebsd_arm64", "openbsd_amd64", "openbsd_386", "solaris_amd64",
 }
 
-// arguments offers commands, or what their arguments can be.
+// arguments offers commands, or the arguments of a command.
 func (c *completer) arguments(ctx context.Context) {
 	path := c.line.path()
 	cmd := find(c.app.Commands, strings.Fields(path))
@@ -168,7 +169,7 @@ func (c *completer) arguments(ctx context.Context) {
 	}
 }
 
-// helpTopics offers commands and topics for help.
+// helpTopics offers commands and topics for larder help.
 func (c *completer) helpTopics() {
 	words := slices.DeleteFunc(slices.Clone(c.typed), func(w string) bool { return strings.HasPrefix(w, "-") })[1:]
 	commands := c.app.Commands
@@ -186,8 +187,8 @@ func (c *completer) helpTopics() {
 	}
 }
 
-// addresses offers addresses of providers that are known here, and behind an @ versions of
-// one of them.
+// addresses offers provider addresses known on this machine, and after an @ the known
+// versions of a provider.
 func (c *completer) addresses(ctx context.Context, versions bool) {
 	m := c.here(ctx)
 	if m == nil {
@@ -213,7 +214,7 @@ func (c *completer) addresses(ctx context.Context, versions bool) {
 	}
 }
 
-// here is the root module that the command line is about, with nothing reported.
+// here returns the root module of the command line, without reporting anything.
 func (c *completer) here(ctx context.Context) *rootModule {
 	s := &session{out: ui.New(io.Discard, io.Discard), machine: cliconfig.This(), engine: anyEngine}
 	value := func(name string) string {

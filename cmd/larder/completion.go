@@ -21,8 +21,7 @@ func completionCommand(out *ui.Output) *cli.Command {
 	}
 }
 
-// completion prints the script for a shell. The script has larder itself say what words
-// can be completed to.
+// completion prints the script for a shell. The script runs larder to list completions.
 func completion(c *cli.Context, out *ui.Output) error {
 	shell := c.Args().First()
 	if c.NArg() != 1 || completionScripts[shell] == "" {
@@ -43,9 +42,9 @@ func completion(c *cli.Context, out *ui.Output) error {
 	return err
 }
 
-// completionScripts ask larder __complete for the words that the last word can become, a
-// line each with a description behind a tab. A last line of :files or :dirs adds names of
-// files or directories.
+// completionScripts run larder __complete to list completions, one on each line with a
+// description after a tab. A last line of :files or :dirs adds names of files or
+// directories.
 var completionScripts = map[string]string{
 	"bash": `# bash completion for larder
 _larder() {

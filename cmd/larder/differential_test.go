@@ -23,12 +23,11 @@ import (
 	"github.com/larder-cli/larder/sources/sourcetest"
 )
 
-// TestAgreesWithTheEngines lets Larder and a real engine loose on the same
-// situations, and wants the same exit, lock file and installed packages of them,
-// but for what docs/deviations.md lists.
+// TestAgreesWithTheEngines runs Larder and a real engine in the same situations. Both must return
+// the same exit status, lock file and installed packages, except for docs/deviations.md.
 //
-// LARDER_DIFFERENTIAL is how many situations to try, and from which seed on if
-// it is NUMBER@SEED. What disagrees is printed with all that it takes.
+// LARDER_DIFFERENTIAL is the number of situations. NUMBER@SEED sets the first seed too. The test
+// prints the complete situation of each difference.
 func TestAgreesWithTheEngines(t *testing.T) {
 	if runtime.GOOS != "linux" {
 		t.Skip("elsewhere programs in Go take no authority from SSL_CERT_FILE")
@@ -42,8 +41,7 @@ func TestAgreesWithTheEngines(t *testing.T) {
 	})
 }
 
-// withEachEngine runs a test with each engine and each of so many seeds, and tells what the
-// notes add up to.
+// withEachEngine runs a test with each engine and each of a number of seeds, and logs the totals.
 func withEachEngine(t *testing.T, first, number uint64, test func(t *testing.T, e sources.Engine, seed uint64) (notes []string)) {
 	sourcetest.EachEngine(t, func(t *testing.T, e sources.Engine) {
 		var all tally
@@ -88,7 +86,7 @@ func buildLarder(t *testing.T) string {
 	return larder
 }
 
-// A tally counts what came of situations.
+// A tally counts the results of situations.
 type tally struct {
 	mu     sync.Mutex
 	counts map[string]int
@@ -113,11 +111,11 @@ func (a *tally) String() string {
 	return text
 }
 
-// An outcome is what a program made of a situation.
+// An outcome is the result of a program in a situation.
 type outcome struct {
 	status   int
 	output   string
-	before   string // what it said when it ran here earlier; empty if it did not
+	before   string // output of an earlier run; empty if there was none
 	lock     string // empty if there is none
 	tree     packages
 	cache    packages
@@ -127,12 +125,12 @@ type outcome struct {
 // packages are files by path in the package, by HOST/NAMESPACE/TYPE/VERSION/OS_ARCH.
 type packages map[string]map[string]string
 
-// A comparison is of both programs in one situation.
+// A comparison is a run of both programs in one situation.
 type comparison struct {
 	*scene
 	engine, larder string // the programs
 	notes          []string
-	before         string // what Larder said when it ran here earlier
+	before         string // Larder's output of an earlier run
 }
 
 func (c *comparison) compare() {
@@ -162,7 +160,7 @@ func (c *comparison) compare() {
 	}
 }
 
-// prepare keeps how each program finds everything.
+// prepare saves the initial state for each program.
 func (c *comparison) prepare() {
 	c.keep("pristine")
 	for _, program := range []string{"engine", "larder"} {
@@ -217,7 +215,7 @@ func (c *comparison) larderArgs() []string {
 	return args
 }
 
-// start runs a program, and looks at what it leaves.
+// start runs a program and reads the result.
 func (c *comparison) start(program string, args []string) outcome {
 	var o outcome
 	o.output, o.status = c.command(program, args...)
@@ -291,7 +289,7 @@ func (c *comparison) look(dir string) packages {
 	return found
 }
 
-// differences are those between what both programs made of the situation.
+// differences returns the differences between the outcomes of both programs.
 func (c *comparison) differences(want, got outcome) []string {
 	var all []string
 	if (want.status == 0) != (got.status == 0) {
@@ -337,8 +335,8 @@ func compareTrees(what string, want, got packages) []string {
 	return all
 }
 
-// hasProgram reports whether a package has an executable. Without one it is no
-// package, and Larder leaves nothing of it behind.
+// hasProgram reports whether a package has an executable. Larder rejects a package without one and
+// removes its files.
 func hasProgram(id string, files map[string]string) bool {
 	typ := strings.Split(id, "/")[2]
 	program := regexp.MustCompile(`^terraform-provider-` + regexp.QuoteMeta(typ) + `([._][^/]*)?$`)
@@ -380,7 +378,7 @@ func (c *comparison) followUp(before outcome) []string {
 	return append(all, compareTrees("installed", before.tree, after.tree)...)
 }
 
-// cached is whether the plugin cache has all that is installed.
+// cached reports whether the plugin cache contains all installed packages.
 func (c *comparison) cached(o outcome) bool {
 	for id, files := range o.tree {
 		if !maps.Equal(files, o.cache[id]) {
@@ -390,7 +388,7 @@ func (c *comparison) cached(o outcome) bool {
 	return true
 }
 
-// A failure is a kind of failure, told by what each program says of it.
+// A failure is a kind of failure, with the messages of both programs.
 type failure struct {
 	name           string
 	engine, larder *regexp.Regexp
@@ -408,7 +406,7 @@ var failures = []failure{
 	{"unknown key", regexp.MustCompile(`signature from unknown issuer`), regexp.MustCompile(`signed by the unknown key|no signing keys`)},
 }
 
-// kinds are the kinds of failure that an outcome of each program tells of.
+// kinds returns the kinds of failure in the outcomes of both programs.
 func kinds(engine, larder outcome) (want, got []string) {
 	for _, f := range failures {
 		if f.engine.MatchString(unwrapped(engine.output)) {
@@ -421,8 +419,7 @@ func kinds(engine, larder outcome) (want, got []string) {
 	return want, got
 }
 
-// A deviation is a difference that is meant. Its heading is in
-// docs/deviations.md, where the reason is.
+// A deviation is an intended difference. docs/deviations.md explains it under its heading.
 type deviation struct {
 	heading string
 	applies func(s *situation, want, got outcome) bool
@@ -530,7 +527,7 @@ func replaced(s *situation, want, _ outcome) bool {
 	return occupied.MatchString(unwrapped(want.output)) || s.Prior != "" && left // and locked, even if it is gone by now
 }
 
-// publishedTwice is whether there is a release that takes the place of another one.
+// publishedTwice reports whether a release replaces another one.
 func publishedTwice(s *situation) bool {
 	seen := map[string]bool{}
 	return hasRelease(s, func(r published) bool {
@@ -541,12 +538,12 @@ func publishedTwice(s *situation) bool {
 	})
 }
 
-// contains is whether any package looks in one of these ways.
+// contains reports whether any package has one of these variants.
 func contains(s *situation, looks ...string) bool {
 	return hasRelease(s, func(r published) bool { return slices.Contains(looks, r.Contents) })
 }
 
-// more is whether a lock file has all that another one has, and more hashes.
+// more reports whether a lock file contains all hashes of another one, and further hashes.
 func more(than, lock string) bool {
 	lines := strings.Split(lock, "\n")
 	for line := range strings.SplitSeq(than, "\n") {
@@ -567,13 +564,13 @@ func hasRelease(s *situation, is func(published) bool) bool {
 	return slices.ContainsFunc(s.Releases, is)
 }
 
-// unwrapped is what Terraform says, without its lines and frames.
+// unwrapped returns Terraform's output without line breaks and frames.
 func unwrapped(output string) string {
 	return strings.Join(strings.Fields(strings.ReplaceAll(output, "│", " ")), " ")
 }
 
-// deviating is the heading of the deviation that explains a difference; empty
-// if there is none.
+// deviating returns the heading of the deviation that explains a difference, or "" if there is
+// none.
 func deviating(s *situation, want, got outcome) string {
 	for _, d := range deviations {
 		if d.applies(s, want, got) {

@@ -27,8 +27,8 @@ const (
 	widgetDir   = "example.test/acme/widget"
 	gadgetDir   = "example.test/acme/gadget"
 
-	// hangs is how long a command may take. Those in these tests take less than
-	// a second, so one that takes longer waits for something that never happens.
+	// hangs is the limit for a command. Commands in these tests take less than a second, so a
+	// longer one waits for an event that never happens.
 	hangs = 20 * time.Second
 )
 
@@ -49,14 +49,14 @@ type diskMachine struct {
 	dir string
 	env []string
 
-	watch func(pid int) (stop func() string) // says at the end why it has killed the process, if it has
+	watch func(pid int) (stop func() string) // returns why it killed the process, if it did
 }
 
 // An ending is how a command ended.
 type ending struct {
 	status int
 	output string // of both kinds
-	killed string // why the test has killed it, if it has
+	killed string // reason, if the test killed it
 }
 
 func (e ending) String() string {
@@ -67,8 +67,8 @@ func (e ending) String() string {
 	return fmt.Sprintf("exit status %d %s\n%s", e.status, e.killed, text)
 }
 
-// newDiskMachine makes a machine on which nobody has run larder yet. There are only
-// the root modules, TMPDIR and what lies outside.
+// newDiskMachine creates a machine without any previous larder run. It contains only the root
+// modules, TMPDIR and the directory outside.
 func newDiskMachine(t *testing.T) *diskMachine {
 	t.Helper()
 	if runtime.GOOS != "linux" {
@@ -111,7 +111,7 @@ func machineDir(t *testing.T) string {
 	return dir
 }
 
-// use fills the machine with everything that commands work on.
+// use runs commands that create everything that other commands work on.
 func (m *diskMachine) use() *diskMachine {
 	m.t.Helper()
 	all := widgetDir + "@1.0.0 " + widgetDir + "@1.2.0 " + gadgetDir + "@2.0.0"
@@ -128,7 +128,7 @@ func (m *diskMachine) use() *diskMachine {
 	return m
 }
 
-// copied is a copy of the machine for one test.
+// copied returns a copy of the machine for one test.
 func (m *diskMachine) copied(t *testing.T) *diskMachine {
 	t.Helper()
 	c := &diskMachine{t: t, dir: machineDir(t), env: m.env}
@@ -199,8 +199,8 @@ func (m *diskMachine) write(name, text string) {
 	m.must(os.WriteFile(m.path(name), []byte(text), 0o644))
 }
 
-// plant puts a person's files into a directory. Some have names that Larder gives
-// to its own files, so that it is where they are that must protect them.
+// plant puts a person's files into a directory. Some have names that Larder uses for its own
+// files, so that only their place can protect them.
 func (m *diskMachine) plant(dir string) {
 	m.t.Helper()
 	for _, file := range []struct {
@@ -220,8 +220,8 @@ func (m *diskMachine) plant(dir string) {
 	m.age(dir)
 }
 
-// age makes files and directories old, each by its own time: then a change shows in
-// the time of a directory also if it was undone, and leftovers are past keeping.
+// age makes files and directories old, each by its own time. So a directory's time shows
+// changes that were undone, and leftovers are old enough to be removed.
 func (m *diskMachine) age(dir string) {
 	m.t.Helper()
 	var names []string
@@ -237,8 +237,8 @@ func (m *diskMachine) age(dir string) {
 	}
 }
 
-// A diskState is all there is in a directory: what kind each file is, its mode,
-// modification time, and contents. What was read does not count.
+// A diskState is the contents of a directory: kind, mode, modification time and contents of
+// each file. It ignores access times.
 type diskState map[string]string
 
 // diskStateOf reads a directory. Names are relative to it.
@@ -280,7 +280,7 @@ func diskStateOf(t *testing.T, root string) diskState {
 	return state
 }
 
-// since is what is not as it was, one line each. There may be very much.
+// since lists the differences, one on each line. There may be many.
 func (s diskState) since(before diskState) []string {
 	var all []string
 	for name, was := range before {
@@ -302,8 +302,8 @@ func (s diskState) since(before diskState) []string {
 	return all
 }
 
-// without leaves out what is at or below paths. Of the directories above these
-// their being directories counts, and no more.
+// without omits files at or below paths. Of the directories above these it compares only that
+// they are directories.
 func (s diskState) without(paths ...string) diskState {
 	rest := maps.Clone(s)
 	for name := range s {

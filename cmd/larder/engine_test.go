@@ -28,8 +28,7 @@ const (
 	testPackage  = testProvider + "/1.2.0/" + runtime.GOOS + "_" + runtime.GOARCH
 )
 
-// A workplace is a root module on a machine of its own, and the programs that
-// work there.
+// A workplace is a root module on a machine of its own, and the programs that run there.
 type workplace struct {
 	t         *testing.T
 	world     *sourcetest.World
@@ -122,7 +121,7 @@ func (w *workplace) init(env []string, args ...string) string {
 	return w.tf(env, append([]string{"init", "-input=false", "-no-color"}, args...)...)
 }
 
-// downloaded are the requests since the last call for anything but what exists.
+// downloaded returns the requests since the last call, except those for missing files.
 func (w *workplace) downloaded() []sourcetest.Request {
 	made := append(w.world.Registry.Requests(), w.world.Mirror.Requests()...)
 	w.world.Registry.Forget()
@@ -137,7 +136,7 @@ func (w *workplace) downloaded() []sourcetest.Request {
 	})
 }
 
-// A snapshot is of files by path.
+// A snapshot contains files by path.
 type snapshot map[string]snapped
 
 type snapped struct {
@@ -145,7 +144,7 @@ type snapped struct {
 	target string // of a symlink
 }
 
-// snapshot notes what there is of installed packages, lock file and caches.
+// snapshot records installed packages, lock file and caches.
 func (w *workplace) snapshot() snapshot {
 	w.t.Helper()
 	all := snapshot{}
@@ -225,7 +224,7 @@ func (w *workplace) applies(env []string) {
 	w.must(os.RemoveAll(filepath.Join(w.dir, "plan")))
 }
 
-// A method is a way to tell where packages are.
+// A method is a way to configure the source of packages.
 type method struct {
 	name    string
 	block   []string // lines of provider_installation
@@ -311,7 +310,7 @@ func (w *workplace) acceptsInstalled(method method, link []string, cached caches
 	}
 }
 
-// Whichever program fills a plugin cache that both use, the other finds it filled.
+// A plugin cache that one program has filled is complete for the other program.
 func TestSharesTheCacheWithEngines(t *testing.T) {
 	sourcetest.EachEngine(t, func(t *testing.T, engine sources.Engine) {
 		for _, larderFirst := range []bool{false, true} {
@@ -346,7 +345,7 @@ func TestSharesTheCacheWithEngines(t *testing.T) {
 	})
 }
 
-// What an engine has installed, Larder leaves as it is.
+// Larder does not change packages that an engine has installed.
 func TestAcceptsWhatEnginesInstalled(t *testing.T) {
 	sourcetest.EachEngine(t, func(t *testing.T, engine sources.Engine) {
 		t.Parallel()
@@ -381,7 +380,7 @@ func TestEnginesAcceptMovedDirectory(t *testing.T) {
 	})
 }
 
-// Engines see the versions that were chosen, and have nothing to add to the lock file.
+// Engines select the locked versions, and do not change the lock file.
 func TestEnginesAgreeWithTheLockFile(t *testing.T) {
 	sourcetest.EachEngine(t, func(t *testing.T, engine sources.Engine) {
 		t.Parallel()

@@ -15,7 +15,7 @@ import (
 	"github.com/larder-cli/larder/sources/sourcetest"
 )
 
-// Who waits for another process learns for which, and so do programs.
+// A process that waits for another process prints its pid, and reports it in JSON.
 func TestWaitingIsTold(t *testing.T) {
 	p, err := sources.ParseProvider("example.test/acme/widget", sources.Terraform)
 	sourcetest.Check(t, err)

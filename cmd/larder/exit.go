@@ -9,7 +9,7 @@ import (
 	"github.com/larder-cli/larder/sources"
 )
 
-// The exit statuses. Everything that lists them does so by exitStatuses.
+// The exit statuses. All lists of them are made from exitStatuses.
 const (
 	exitDone        = 0
 	exitFailed      = 1
@@ -18,7 +18,7 @@ const (
 	exitInterrupted = 130
 )
 
-// exitStatuses say what the exit statuses mean, for help and README.
+// exitStatuses describe the exit statuses, for help and README.
 var exitStatuses = []struct {
 	status        int
 	meaning, when string
@@ -30,7 +30,8 @@ var exitStatuses = []struct {
 	{exitInterrupted, "interrupted", "what was finished before is complete"},
 }
 
-// interruptions are what commands leave that are interrupted. Others write nothing.
+// interruptions describe what remains after commands are interrupted. Commands that are not
+// listed write nothing.
 var interruptions = map[string]string{
 	"install":       "providers installed before are complete, the lock file is unchanged or complete",
 	"lock":          "each lock file is unchanged or complete",
@@ -47,27 +48,27 @@ var interruptions = map[string]string{
 	"cache prune":   "packages removed before are gone, others are complete",
 }
 
-// errNoPlace is the error of commands that are about the plugin cache, where no
-// directory for one is known.
+// errNoPlace is returned by commands that use the plugin cache if no directory for it is
+// known.
 var errNoPlace = errors.New("no directory for a plugin cache is known")
 
-// A usageError is a command line that makes no sense.
+// A usageError is an error in the command line.
 type usageError struct{ error }
 
-// Unwrap keeps the hints of the error.
+// Unwrap preserves the hints of the error.
 func (e usageError) Unwrap() error { return e.error }
 
-// A foundError says that a check found something, which has been told.
+// A foundError reports that a check found problems. They were printed before.
 type foundError struct{ error }
 
-// Unwrap keeps the hints of the error.
+// Unwrap preserves the hints of the error.
 func (e foundError) Unwrap() error { return e.error }
 
-// Found makes the error the summary of a check.
+// Found marks the error as the summary of a check.
 func (e foundError) Found() {}
 
-// found returns the error of a check that found n things, such as "2 differences
-// between the mirrors", and nil if it found none.
+// found returns the error for a check that found n problems, such as "2 differences between
+// the mirrors", or nil if n is 0.
 func found(n int, thing, where, hint string) error {
 	if n == 0 {
 		return nil
@@ -79,7 +80,7 @@ func found(n int, thing, where, hint string) error {
 	return foundError{err}
 }
 
-// status is the exit status that tells of err.
+// status returns the exit status for err.
 func status(ctx context.Context, err error) int {
 	var usage usageError
 	var found foundError

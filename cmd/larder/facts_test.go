@@ -13,7 +13,7 @@ import (
 	"github.com/larder-cli/larder/sources/sourcetest"
 )
 
-// Documents list what there is: nothing more, nothing less.
+// Documents list exactly what the code has.
 func TestDocumentsAgreeWithTheCode(t *testing.T) {
 	var statuses []string
 	for _, s := range exitStatuses {
@@ -37,7 +37,7 @@ func TestDocumentsAgreeWithTheCode(t *testing.T) {
 	}
 }
 
-// Links in documents lead somewhere, to headings too.
+// Links in documents have targets, including headings.
 func TestDocumentLinksLead(t *testing.T) {
 	link := regexp.MustCompile(`\]\(([^()#:]*)(?:#([^)]*))?\)`)
 	paths, err := filepath.Glob("../../docs/*.md")

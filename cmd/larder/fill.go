@@ -19,21 +19,21 @@ import (
 	"github.com/larder-cli/larder/sources"
 )
 
-// A filling puts what its arguments and flags ask for into stores: the plugin cache
-// of prefetch, or the mirror of mirror sync.
+// A filling puts the packages that its arguments and flags select into stores: the plugin
+// cache of prefetch, or the mirror of mirror sync.
 type filling struct {
 	*wanted
 	strict bool
-	empty  bool // nothing is required where it was looked
+	empty  bool // the inputs require nothing
 }
 
 // A destination is a store that a supply fills.
 type destination struct {
 	acquire.Store
-	engineCache bool               // the engine uses the store too
-	memory      acquire.Memory     // of hashes, if the store is not where they are kept
-	nearby      []*fsmirror.Mirror // whose archives are taken rather than downloaded
-	had         installer.How      // how packages are shown that the store had before
+	engineCache bool               // the engine also uses the store
+	memory      acquire.Memory     // hash records, if they are not in the store
+	nearby      []*fsmirror.Mirror // mirrors that provide archives without a download
+	had         installer.How      // how packages that were in the store before are shown
 }
 
 // newFilling reads the flags. [wanted.take] takes the arguments.
@@ -48,8 +48,8 @@ func newFilling(c *cli.Context, out *ui.Output) (*filling, error) {
 	return &filling{wanted: w, strict: c.Bool("strict")}, nil
 }
 
-// run puts what is wanted into the stores that to returns, and then calls finish
-// whatever failed. It shows what became of packages, and returns the sum of it.
+// run puts the requested packages into the stores that to returns, and then calls finish,
+// even after errors. It shows the result for each package and returns the totals.
 func (f *filling) run(ctx context.Context, to func(*supply) (destination, error), finish func(context.Context) error) (fillSummary, error) {
 	supplies, readErr := f.read(ctx)
 	var usage usageError
@@ -74,7 +74,7 @@ func (f *filling) run(ctx context.Context, to func(*supply) (destination, error)
 	return sum, errors.Join(append([]error{readErr, finishErr}, errs...)...)
 }
 
-// fill puts what one supply is to provide into its store.
+// fill puts the packages of one supply into its store.
 func (f *filling) fill(ctx context.Context, s *supply, to func(*supply) (destination, error)) ([]installer.Filled, error) {
 	from, err := s.source(ctx, nil)
 	if err != nil {
@@ -102,14 +102,14 @@ func (f *filling) fill(ctx context.Context, s *supply, to func(*supply) (destina
 	return filled, errors.Join(chooseErr, err)
 }
 
-// places are the root modules that packages are for, so that events can name them. Those
-// of a provider have an ID without version.
+// places maps packages to the root modules that require them, so that events can name
+// them. The key of a provider is an ID without a version.
 type places struct {
 	mu  sync.Mutex
 	ids map[sources.PackageID][]string
 }
 
-// placesOf are the places of providers.
+// placesOf returns the root modules of providers.
 func placesOf(wants []installer.Want) *places {
 	p := &places{ids: map[sources.PackageID][]string{}}
 	for _, w := range wants {
@@ -119,7 +119,7 @@ func placesOf(wants []installer.Want) *places {
 	return p
 }
 
-// add adds the places of packages.
+// add adds the root modules of packages.
 func (p *places) add(selected []installer.Selected) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -128,7 +128,7 @@ func (p *places) add(selected []installer.Selected) {
 	}
 }
 
-// of are the places of a package or a provider.
+// of returns the root modules of a package or provider.
 func (p *places) of(id sources.PackageID) []string {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -138,11 +138,11 @@ func (p *places) of(id sources.PackageID) []string {
 	return p.ids[sources.PackageID{Provider: id.Provider}]
 }
 
-// merge lists each package once, though several supplies may have been asked for
-// it, and at most one of them had to fetch it.
+// merge lists each package once. Several supplies may include the same package, but at most
+// one of them downloads it.
 func merge(all [][]installer.Filled) []installer.Filled {
 	if len(all) == 1 {
-		return all[0] // each is there once and in order
+		return all[0] // already unique and sorted
 	}
 	var merged []installer.Filled
 	at := map[sources.PackageID]int{}
@@ -165,20 +165,20 @@ func merge(all [][]installer.Filled) []installer.Filled {
 	return merged
 }
 
-// A fillSummary counts what came of packages.
+// A fillSummary counts packages by result.
 type fillSummary struct {
-	Packages int   `json:"packages"` // that are in the store now, or would be
+	Packages int   `json:"packages"` // now in the store, or that would be
 	Fetched  int   `json:"fetched"`
-	Planned  int   `json:"planned,omitempty"` // to be fetched; a dry run's
+	Planned  int   `json:"planned,omitempty"` // that a dry run would download
 	Bytes    int64 `json:"bytes"`
 	Missing  int   `json:"missing"` // that do not exist
 	Failed   int   `json:"failed"`
 	DryRun   bool  `json:"dry_run,omitempty"`
 
-	tried int // packages
+	tried int // all packages
 }
 
-// showFilled writes what became of packages, and returns the sum of it.
+// showFilled prints the result for each package and returns the totals.
 func showFilled(out *ui.Output, all []installer.Filled) (sum fillSummary) {
 	var changes []ui.Change
 	sum.tried = len(all)
@@ -205,10 +205,10 @@ func showFilled(out *ui.Output, all []installer.Filled) (sum fillSummary) {
 	return sum
 }
 
-// empty reports whether nothing was tried: there was nothing to do, or the errors say why.
+// empty reports whether no package was tried: nothing was required, or errors are the reason.
 func (s fillSummary) empty() bool { return s.tried == 0 }
 
-// add counts a package that the store has now, or would have.
+// add counts a package that is in the store now, or would be.
 func (s *fillSummary) add(got installer.Outcome) {
 	s.Packages++
 	switch got.How {
@@ -220,7 +220,7 @@ func (s *fillSummary) add(got installer.Outcome) {
 	}
 }
 
-// text is the summary for people.
+// text returns the summary as text.
 func (s fillSummary) text(out *ui.Output) string {
 	had := s.Packages - s.Fetched - s.Planned
 	if s.Fetched+s.Planned+s.Missing+s.Failed == 0 {
@@ -245,8 +245,8 @@ func (s fillSummary) text(out *ui.Output) string {
 	return strings.Join(parts, ", ")
 }
 
-// runMirror is run for a mirror, which it closes. The mirror's index is brought up to
-// date whatever failed. Tell writes what it came to.
+// runMirror is run for a mirror, which it closes. It updates the mirror's index even after
+// errors. Tell prints the summary.
 func (f *filling) runMirror(ctx context.Context, b *builder.Builder, tell func(fillSummary) error) error {
 	sum, err := f.run(ctx, func(s *supply) (destination, error) {
 		return destination{Store: b, memory: s.memory(), nearby: s.nearby(), had: alreadyThere}, nil
@@ -259,11 +259,11 @@ func (f *filling) runMirror(ctx context.Context, b *builder.Builder, tell func(f
 	return errors.Join(err, tell(sum), b.Close())
 }
 
-// alreadyThere is how packages are shown that a mirror had before.
+// alreadyThere describes packages that were in a mirror before.
 const alreadyThere installer.How = "already there"
 
-// nearby are the mirrors on this machine, whether or not anything is installed
-// from them.
+// nearby returns the mirrors on this machine, including those that are not used for
+// installation.
 func (m *rootModule) nearby() []*fsmirror.Mirror {
 	var near []*fsmirror.Mirror
 	for _, method := range m.config.Methods {

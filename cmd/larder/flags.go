@@ -14,11 +14,11 @@ import (
 	"github.com/larder-cli/larder/sources"
 )
 
-// Flags that more than one command has are described here, with the code that reads
-// them, so that they mean the same everywhere.
+// This file contains the flags that several commands share, and the code that reads them, so
+// that they mean the same everywhere.
 
-// treeFlags select root modules and platforms, for commands that work on the root
-// module here or on all below.
+// treeFlags select root modules and platforms, for commands that work on the root module in
+// the working directory or on all root modules below it.
 func treeFlags() []cli.Flag {
 	return []cli.Flag{recursiveFlag("root modules in PATH and below"), excludeFlag(), platformsFlag("platforms, instead of this machine's")}
 }
@@ -37,27 +37,27 @@ func wantedFlags() []cli.Flag {
 	}
 }
 
-// fillFlags are those of commands that put packages into a store of the user's, with
-// more of their own.
+// fillFlags are the flags of commands that put packages into a store. The arguments are
+// further flags of the command.
 func fillFlags(more ...cli.Flag) []cli.Flag {
 	strict := &cli.BoolFlag{Name: "strict", Usage: "fail if a version has no package for a platform"}
 	return slices.Concat(wantedFlags(), trustFlags(), []cli.Flag{strict}, more)
 }
 
-// trustFlags say which signatures suffice.
+// trustFlags set which signatures are required.
 func trustFlags() []cli.Flag {
 	return []cli.Flag{
 		&cli.BoolFlag{Category: signatureFlags, Name: "require-signed", Usage: "require a valid signature"}, trustKeyFlag(),
 	}
 }
 
-// trustKeyFlag is for commands that judge signatures without requiring any.
+// trustKeyFlag is for commands that verify signatures but do not require any.
 func trustKeyFlag() cli.Flag {
 	return &cli.StringSliceFlag{Category: signatureFlags, Name: "trust-key", Usage: "`KEY` fingerprints of keys to trust"}
 }
 
-// pruneFlags are those of commands that remove packages from a store. Since is what
-// --older-than counts from, as in "unused for an `AGE`, such as 90d".
+// pruneFlags are the flags of commands that remove packages from a store. Since is the
+// usage of --older-than, as in "unused for an `AGE`, such as 90d".
 func pruneFlags(since string) []cli.Flag {
 	return []cli.Flag{
 		&cli.StringFlag{Category: limitFlags, Name: "older-than", Usage: since},
@@ -67,14 +67,13 @@ func pruneFlags(since string) []cli.Flag {
 	}
 }
 
-// recursiveFlag is read into globals. What the command does with all root modules is in
-// its usage.
+// recursiveFlag is read into globals. Its usage describes what the command does with all
+// root modules.
 func recursiveFlag(usage string) cli.Flag {
 	return &cli.BoolFlag{Category: selectionFlags, Name: "recursive", Aliases: []string{"R"}, Usage: usage}
 }
 
-// excludeFlag is refused without --recursive: there is no search that it could limit, so
-// it is a mistake.
+// excludeFlag is a usage error without --recursive, because there is no search to limit.
 func excludeFlag() cli.Flag {
 	return &cli.StringSliceFlag{Category: selectionFlags, Name: "exclude", Usage: "`GLOB` directories that --recursive skips"}
 }
@@ -84,7 +83,7 @@ func platformsFlag(usage string) cli.Flag {
 	return &cli.StringSliceFlag{Category: selectionFlags, Name: "platform", Usage: "`OS_ARCH,...` " + usage}
 }
 
-// upgradeFlag is for commands that otherwise keep to lock files.
+// upgradeFlag is for commands that otherwise use the versions in lock files.
 func upgradeFlag() cli.Flag {
 	return &cli.BoolFlag{Category: selectionFlags, Name: "upgrade", Aliases: []string{"u"}, Usage: "newest versions allowed, not the locked ones"}
 }
@@ -92,14 +91,14 @@ func upgradeFlag() cli.Flag {
 // maxSizeFlag is read by maxSize.
 func maxSizeFlag(usage string) cli.Flag { return &cli.StringFlag{Name: "max-size", Usage: usage} }
 
-// dryRunFlag makes the session read-only: plugin cache and mirrors are then opened
-// without write access.
+// dryRunFlag makes the session read-only: it opens plugin caches and mirrors without write
+// access.
 func dryRunFlag(usage string) cli.Flag { return &cli.BoolFlag{Name: "dry-run", Usage: usage} }
 
 // orderNames are the values of --sort; the first is the default.
 var orderNames = []string{"address", "size", "used", "roots"}
 
-// thisIfNone is the platform that we run on if there are none.
+// thisIfNone returns the current platform if platforms is empty.
 func thisIfNone(platforms []sources.Platform) []sources.Platform {
 	if len(platforms) == 0 {
 		return []sources.Platform{sources.CurrentPlatform()}
@@ -107,8 +106,8 @@ func thisIfNone(platforms []sources.Platform) []sources.Platform {
 	return platforms
 }
 
-// list reads a flag that may be repeated, each value once. Several values may stand in one,
-// with commas between them, so it isn't for values that may contain commas.
+// list reads a flag that may be repeated, without duplicates. A flag may also contain several
+// values with commas between them, so values cannot contain commas.
 func list(c *cli.Context, name string) []string {
 	var all []string
 	for _, values := range c.StringSlice(name) {
@@ -121,7 +120,7 @@ func list(c *cli.Context, name string) []string {
 	return all
 }
 
-// platforms reads --platform, each platform once. Without the flag there are none.
+// platforms reads --platform, without duplicates. Without the flag it returns none.
 func platforms(c *cli.Context) ([]sources.Platform, error) {
 	var all []sources.Platform
 	for _, name := range list(c, "platform") {
@@ -134,8 +133,8 @@ func platforms(c *cli.Context) ([]sources.Platform, error) {
 	return all, nil
 }
 
-// parsePlatform parses a platform that Go has programs for. A misspelt one is refused
-// before any source is queried for it.
+// parsePlatform parses a platform that Go supports. So a misspelt platform is an error before
+// any request.
 func parsePlatform(name string) (sources.Platform, error) {
 	p, err := sources.ParsePlatform(name)
 	if err == nil && sources.KnownPlatform(p) {
@@ -148,7 +147,7 @@ func parsePlatform(name string) (sources.Platform, error) {
 	return p, usageError{sources.WithHint(err, "write it as OS_ARCH, such as linux_amd64 or darwin_arm64")}
 }
 
-// platform reads a --platform that takes one platform, the zero one if it is not set.
+// platform reads a --platform with one value. It returns the zero Platform without the flag.
 func platform(c *cli.Context) (p sources.Platform, err error) {
 	if !c.IsSet("platform") {
 		return p, nil
@@ -156,13 +155,13 @@ func platform(c *cli.Context) (p sources.Platform, err error) {
 	return parsePlatform(c.String("platform"))
 }
 
-// age reads --older-than, 0 if it is not set.
+// age reads --older-than. It returns 0 without the flag.
 func age(c *cli.Context) (time.Duration, error) { return parsed(c, "older-than", ui.ParseAge) }
 
-// maxSize reads --max-size, 0 if it is not set.
+// maxSize reads --max-size. It returns 0 without the flag.
 func maxSize(c *cli.Context) (int64, error) { return parsed(c, "max-size", ui.ParseSize) }
 
-// parsed reads a flag by a parser, and names the flag and its value in the error.
+// parsed reads a flag with a parser. Errors name the flag and its value.
 func parsed[T any](c *cli.Context, name string, parse func(string) (T, error)) (value T, err error) {
 	if !c.IsSet(name) {
 		return value, nil
@@ -173,8 +172,8 @@ func parsed[T any](c *cli.Context, name string, parse func(string) (T, error)) (
 	return value, nil
 }
 
-// positive reads a flag that is greater than 0, or 0 if it is neither set nor has a
-// default. It may be a global one.
+// positive reads a flag that must be greater than 0. It returns 0 if the flag is not set and
+// has no default. The flag may be global.
 func positive(c *cli.Context, name string) (int, error) {
 	n := flag[int](c, name)
 	if n < 0 || n == 0 && isSet(c, name) {
@@ -183,7 +182,7 @@ func positive(c *cli.Context, name string) (int, error) {
 	return n, nil
 }
 
-// oneOf refuses a value that is none of those that a flag takes.
+// oneOf fails for a value that the flag does not accept.
 func oneOf[T ~string](name string, value T, values []T) error {
 	if slices.Contains(values, value) {
 		return nil
@@ -192,8 +191,8 @@ func oneOf[T ~string](name string, value T, values []T) error {
 	return usageError{sources.DidYouMean(err, string(value), sources.Texts(values), "")}
 }
 
-// asks reports whether a command asks before it removes anything. It refuses to run
-// where it would have to ask and cannot.
+// asks reports whether a command asks for confirmation before it removes anything. It fails
+// if confirmation is required but impossible.
 func asks(c *cli.Context) (bool, error) {
 	asks := !c.Bool("yes") && !c.Bool("dry-run")
 	if asks && (flag[bool](c, "json") || !ui.IsTerminal(os.Stdin)) {
@@ -202,7 +201,7 @@ func asks(c *cli.Context) (bool, error) {
 	return asks, nil
 }
 
-// exclusive refuses the first flag together with any of the others.
+// exclusive fails if the first flag is combined with any of the others.
 func exclusive(c *cli.Context, name string, others ...string) error {
 	on := func(name string) bool {
 		_, isBool := c.Value(name).(bool)
@@ -216,7 +215,7 @@ func exclusive(c *cli.Context, name string, others ...string) error {
 	return nil
 }
 
-// trustKeys reads --trust-key, which not every command has.
+// trustKeys reads --trust-key. It returns none for commands without the flag.
 func trustKeys(c *cli.Context) (keys []sources.Fingerprint, err error) {
 	for _, text := range list(c, "trust-key") {
 		key, err := sources.ParseFingerprint(text)

@@ -12,8 +12,8 @@ import (
 	"github.com/larder-cli/larder/sources"
 )
 
-// A generator draws a situation from a seed. Most of what it draws is ordinary,
-// so that what is not has a chance to matter.
+// A generator generates a situation from a seed. Most of it is ordinary, so that the unusual parts
+// have an effect.
 type generator struct {
 	*rand.Rand
 	*situation
@@ -72,7 +72,7 @@ var versionNumbers = []string{
 	"1.0.0-beta1", "1.3.0-alpha.1", "2.0.0-rc.1", "0.0.0-a", "4.0.0-0", "3.0.1+x",
 }
 
-// atHome is an address of Terraform's registry as one of the engine's own, mostly.
+// atHome returns an address of Terraform's registry, usually on the engine's own registry instead.
 func (g *generator) atHome(address string) string {
 	path, ok := strings.CutPrefix(address, "registry.terraform.io/")
 	if !ok || g.Engine == sources.Terraform || g.in(8) {
@@ -287,7 +287,7 @@ func (g *generator) tofuFiles(m, required moduleText, providers []string) {
 
 func typeOf(provider string) string { return provider[strings.LastIndexByte(provider, '/')+1:] }
 
-// noise writes what requires nothing, or nothing new, or is not read at all.
+// noise writes files that require nothing, or nothing new, or are ignored.
 func (g *generator) noise(m moduleText, typ string) {
 	switch g.IntN(60) {
 	case 0:
@@ -320,7 +320,7 @@ func (g *generator) noise(m moduleText, typ string) {
 	}
 }
 
-// implied writes what needs hashicorp's provider of a type without saying so.
+// implied writes a resource that implicitly requires hashicorp's provider of a type.
 func (g *generator) implied(m moduleText, provider, typ string) {
 	switch g.IntN(4) {
 	case 0:
@@ -407,7 +407,7 @@ func (g *generator) environment() {
 	g.Chdir = g.in(25)
 }
 
-// credentials writes how the programs come by what servers ask for.
+// credentials writes the credentials that servers require.
 func (g *generator) credentials(b *strings.Builder) {
 	if g.Token == "" {
 		return
@@ -678,7 +678,7 @@ func (g *generator) placed() []placed {
 	return all
 }
 
-// edits makes servers answer wrongly.
+// edits changes the answers of servers.
 func (g *generator) edits() {
 	if g.in(15) {
 		g.Edits = append(g.Edits, g.editDiscovery())
@@ -748,7 +748,7 @@ func (g *generator) editDiscovery() edit {
 	return e
 }
 
-// editHashes changes the hashes that a mirror states.
+// editHashes changes the hashes in a mirror's documents.
 func (g *generator) editHashes(path string) edit {
 	e := edit{Server: "mirror", Path: path, Pattern: `"(h1|zh):[^"]*"`}
 	kinds := 6
@@ -776,7 +776,7 @@ func (g *generator) editHashes(path string) edit {
 	return e
 }
 
-// prior has someone run before.
+// prior adds an earlier run.
 func (g *generator) prior() {
 	if !g.in(5) {
 		return

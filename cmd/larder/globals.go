@@ -16,10 +16,10 @@ import (
 	"github.com/larder-cli/larder/sources"
 )
 
-// globalCategory marks the flags that help does not repeat for each command.
+// globalCategory marks flags that the help of single commands omits.
 const globalCategory = "global"
 
-// globalFlags are the flags that may stand before a command or after it.
+// globalFlags are flags that are accepted before and after the command.
 func globalFlags() []cli.Flag {
 	flags := []cli.Flag{
 		&cli.StringFlag{Name: "chdir", Usage: "work in `DIR`"},
@@ -52,8 +52,7 @@ func globalFlags() []cli.Flag {
 	return flags
 }
 
-// flag returns the value of a global flag, which may stand before the command
-// or after it; the one after it counts if both do.
+// flag returns the value of a global flag. A flag after the command overrides one before it.
 func flag[T any](c *cli.Context, name string) T {
 	for _, level := range c.Lineage() {
 		if level.IsSet(name) {
@@ -65,16 +64,16 @@ func flag[T any](c *cli.Context, name string) T {
 	return value
 }
 
-// isSet reports whether a global flag stands before the command or after it.
+// isSet reports whether a global flag is set, before or after the command.
 func isSet(c *cli.Context, name string) bool {
 	return slices.ContainsFunc(c.Lineage(), func(level *cli.Context) bool { return level.IsSet(name) })
 }
 
-// anyEngine is the value of --engine that leaves the choice to each root module.
+// anyEngine is the value of --engine that selects the engine by root module.
 const anyEngine sources.Engine = "auto"
 
-// colorMode is when output has colors: as the flags say, which are not parsed yet, or
-// else the environment.
+// colorMode returns the color mode from the flags, which are not parsed yet, or else from
+// the environment.
 func colorMode(args []string, machine cliconfig.Machine) ui.ColorMode {
 	mode := ui.ColorMode(machine.Color())
 	for i, arg := range args {
@@ -94,11 +93,11 @@ func colorMode(args []string, machine cliconfig.Machine) ui.ColorMode {
 	return mode
 }
 
-// engines are the values of --engine.
+// engines maps the values of --engine.
 var engines = []sources.Engine{anyEngine, sources.Terraform, sources.OpenTofu}
 
-// globals are the values of the global flags, and of those that mean the same for
-// each command that has them. For the others these are zero.
+// globals are the values of the global flags, and of flags with the same meaning in several
+// commands. Flags that a command does not have are zero.
 type globals struct {
 	cache       string
 	noCache     bool
@@ -106,25 +105,25 @@ type globals struct {
 	offline     bool
 	lockTimeout time.Duration
 	jobs        int
-	slots       acquire.Slots // as many as jobs, for all installers of the command
+	slots       acquire.Slots // one for each of jobs, shared by all installers of the command
 
-	platforms     []sources.Platform // empty means the one that we run on
+	platforms     []sources.Platform // empty means the current platform
 	recursive     bool
 	exclude       []string
 	upgrade       bool
-	noLockFile    bool // lock files count as if there were none
+	noLockFile    bool // lock files are ignored
 	requireSigned bool
 	trustKeys     []sources.Fingerprint
 	paranoid      bool
 	dryRun        bool
-	readOnly      bool // nothing is changed: a dry run, or a check
+	readOnly      bool // nothing is changed, as in a dry run or a check
 }
 
-// readFlags reads the flags and refuses those that make no sense by themselves.
+// readFlags reads the flags and checks each of them.
 func (s *session) readFlags(c *cli.Context) (err error) {
 	for _, name := range []string{"chdir", "config", "cache"} {
 		if isSet(c, name) && flag[string](c, name) == "" {
-			return usageError{fmt.Errorf("--%s is empty", name)} // most likely a variable that is not set
+			return usageError{fmt.Errorf("--%s is empty", name)} // probably an unset variable
 		}
 	}
 	s.flags = globals{

@@ -13,11 +13,11 @@ import (
 	"github.com/larder-cli/larder/cmd/larder/ui"
 )
 
-// Help fits a screen of 24 lines and 80 columns, which a test keeps so. It is made from the
-// commands: Usage says what a command does, UsageText is an example of it, Category the job
-// that it is for, and the Category of a flag is the heading that it stands under.
+// Help fits on a screen of 24 lines and 80 columns, as a test verifies. It is made from the
+// commands: Usage is the description of a command, UsageText its example, and Category its
+// purpose. The Category of a flag is its heading.
 
-// The jobs that commands are for, in the order of help.
+// The purposes of commands, in the order of help.
 const (
 	forModules = "Root modules"
 	forCache   = "Plugin cache"
@@ -25,7 +25,7 @@ const (
 	forLarder  = "Larder"
 )
 
-// The headings that flags stand under.
+// The headings of flags.
 const (
 	selectionFlags = "Selection"
 	limitFlags     = "Limits"
@@ -33,10 +33,10 @@ const (
 	otherFlags     = "Other"
 )
 
-// Flags are described when a user asks for it. The library would do so at each start, which
+// Larder describes flags only for help. The library would describe them at each start, which
 // takes two milliseconds.
 func init() {
-	cli.FlagStringer = func(cli.Flag) string { return "" } // only its own help uses it
+	cli.FlagStringer = func(cli.Flag) string { return "" } // only the library's own help uses it
 }
 
 func helpCommand(out *ui.Output) *cli.Command {
@@ -52,7 +52,7 @@ func helpCommand(out *ui.Output) *cli.Command {
 	}
 }
 
-// help writes the help of a command or of a topic.
+// help prints the help of a command or of a topic.
 func help(c *cli.Context, out *ui.Output) error {
 	words := c.Args().Slice()
 	if len(words) == 1 {
@@ -73,7 +73,7 @@ func help(c *cli.Context, out *ui.Output) error {
 	return nil
 }
 
-// showHelp writes the help of the command at a path, or of larder if that is nil.
+// showHelp prints the help of the command at a path, or of larder if the path is nil.
 func showHelp(app *cli.App, out *ui.Output, path string, cmd *cli.Command) {
 	switch {
 	case out.JSON && cmd == nil:
@@ -89,7 +89,7 @@ func showHelp(app *cli.App, out *ui.Output, path string, cmd *cli.Command) {
 	}
 }
 
-// find is the command that is so written.
+// find returns the command at a path.
 func find(commands []*cli.Command, path []string) *cli.Command {
 	var cmd *cli.Command
 	for _, name := range path {
@@ -102,7 +102,7 @@ func find(commands []*cli.Command, path []string) *cli.Command {
 	return cmd
 }
 
-// appHelp is what larder shows without a command.
+// appHelp returns the help of larder without a command.
 func appHelp(usage string, commands []*cli.Command) string {
 	var b strings.Builder
 	fmt.Fprintf(&b, "larder: %s\n\nUsage: larder COMMAND [ARGUMENT...] [FLAG...]\n\n", usage)
@@ -122,7 +122,7 @@ func appHelp(usage string, commands []*cli.Command) string {
 	return b.String()
 }
 
-// byJob are the commands that help shows, those for one job together.
+// byJob returns the commands that help shows, grouped by purpose.
 func byJob(commands []*cli.Command) []*cli.Command {
 	commands = visibleCommands(commands)
 	var jobs []string
@@ -137,8 +137,8 @@ func byJob(commands []*cli.Command) []*cli.Command {
 	return commands
 }
 
-// commandHelp is the help of the command at a path such as "cache prune". Flags of all
-// commands are left out: they would not fit the screen.
+// commandHelp returns the help of the command at a path such as "cache prune". It omits
+// global flags, which would not fit on the screen.
 func commandHelp(path string, cmd *cli.Command) string {
 	d := describeCommand(path, cmd)
 	var b strings.Builder
@@ -160,7 +160,7 @@ func commandHelp(path string, cmd *cli.Command) string {
 	return b.String()
 }
 
-// A described command is its help, in JSON.
+// A describedCommand is the help of a command, in JSON.
 type described struct {
 	Command string          `json:"command"`
 	Job     string          `json:"job,omitempty"`
@@ -181,7 +181,7 @@ type describedFlag struct {
 	Does       string `json:"does"`
 }
 
-// describeCommand is the help of the command at a path.
+// describeCommand returns the help of the command at a path.
 func describeCommand(path string, cmd *cli.Command) described {
 	d := described{
 		Command: path, Job: cmd.Category, Does: cmd.Usage, Usage: strings.TrimSpace("larder " + path + " " + cmd.ArgsUsage),
@@ -190,14 +190,14 @@ func describeCommand(path string, cmd *cli.Command) described {
 	return d
 }
 
-// ownFlags are the flags that not every command has, and that help shows.
+// ownFlags returns the visible flags of a command that are not global.
 func ownFlags(cmd *cli.Command) []cli.Flag {
 	return slices.DeleteFunc(slices.Clone(cmd.Flags), func(f cli.Flag) bool {
 		return f == cli.HelpFlag || groupOf(f) == globalCategory
 	})
 }
 
-// groupOf is the heading that a flag stands under.
+// groupOf returns the heading of a flag.
 func groupOf(f cli.Flag) string {
 	if c, ok := f.(cli.CategorizableFlag); ok && c.GetCategory() != "" {
 		return c.GetCategory()
@@ -205,7 +205,7 @@ func groupOf(f cli.Flag) string {
 	return otherFlags
 }
 
-// describeFlags describes flags, those under one heading together.
+// describeFlags describes flags, grouped by heading.
 func describeFlags(flags []cli.Flag) []describedFlag {
 	all := []describedFlag{}
 	for _, f := range flags {
@@ -224,11 +224,11 @@ func describeFlags(flags []cli.Flag) []describedFlag {
 	return all
 }
 
-// placeholder is what a flag's usage calls its value.
+// placeholder matches the name of a flag's value in its usage.
 var placeholder = sync.OnceValue(func() *regexp.Regexp { return regexp.MustCompile("`(.*?)` ?") })
 
-// describeFlag splits what there is to say of a flag into its value and what it does. A
-// placeholder at the front of its usage names the value only.
+// describeFlag splits the usage of a flag into the name of its value and the description. A
+// placeholder at the front of the usage is not part of the description.
 func describeFlag(f cli.Flag) describedFlag {
 	d := describedFlag{Name: longName(f), Group: groupOf(f)}
 	for _, name := range f.Names()[1:] {
@@ -249,7 +249,7 @@ func describeFlag(f cli.Flag) describedFlag {
 	return d
 }
 
-// written is how a flag is written in help.
+// written returns a flag as help shows it.
 func (f describedFlag) written() string {
 	text := dashed(f.Name)
 	if f.Short != "" {
@@ -264,10 +264,10 @@ func (f describedFlag) written() string {
 	return text
 }
 
-// dashed is a flag's name as it is typed.
+// dashed returns the name of a flag as typed.
 func dashed(name string) string { return strings.Repeat("-", min(len(name), 2)) + name }
 
-// flagTable describes flags, one to a line, under their headings.
+// flagTable describes flags, one on each line, under their headings.
 func flagTable(flags []describedFlag) string {
 	var rows [][]string
 	for _, f := range flags {
@@ -287,7 +287,7 @@ func flagTable(flags []describedFlag) string {
 	return b.String()
 }
 
-// filled is a text in lines that fit a screen.
+// filled wraps a text to fit a screen.
 func filled(text string) string {
 	const columns = 80
 	var b strings.Builder
@@ -311,7 +311,7 @@ func filled(text string) string {
 	return b.String()
 }
 
-// table writes rows of columns that are aligned.
+// table returns rows with aligned columns.
 func table(rows [][]string) string {
 	var b strings.Builder
 	for _, line := range ui.Columns(rows) {

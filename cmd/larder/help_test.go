@@ -10,7 +10,7 @@ import (
 	"github.com/larder-cli/larder/sources/sourcetest"
 )
 
-// All of a command's help is seen at once, and topics are no wider than a screen.
+// The help of a command fits on a screen, and topics are no wider than a screen.
 func TestHelpFitsAScreen(t *testing.T) {
 	const lines, columns = 24, 80
 	for _, name := range append(append([]string{""}, topicNames()...), commandPaths("", newApp(ui.New(nil, nil)).Commands)...) {
@@ -34,7 +34,7 @@ func helpOf(t *testing.T, args string) string {
 	return strings.TrimSuffix(stdout.String(), "\n")
 }
 
-// Each command has an example, which is a command line that larder understands.
+// Each command has an example, which larder can parse.
 func TestCommandsHaveExamples(t *testing.T) {
 	app := newApp(ui.New(nil, nil))
 	for _, path := range commandPaths("", app.Commands) {

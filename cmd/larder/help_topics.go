@@ -13,22 +13,22 @@ import (
 	"github.com/larder-cli/larder/sources"
 )
 
-// A topic is help that is about no single command.
+// A topic is help about a subject other than a command.
 type topic struct {
 	name  string
 	write func(*cli.Context, *ui.Output) error
 }
 
-// topics are all topics. Help of a command refers to some of them.
+// topics are all topics. The help of commands refers to some of them.
 var topics = []topic{
 	{"config", configHelp}, {"trust", textTopic("trust", trustText)}, {"flags", flagsHelp},
 	{"json", textTopic("json", jsonText)}, {"exit-status", exitHelp},
 }
 
-// topicNames are the names of the topics.
+// topicNames returns the names of the topics.
 func topicNames() []string { return []string{"config", "trust", "flags", "json", "exit-status"} }
 
-// unknownTopic is the error of help for what is neither a command nor a topic.
+// unknownTopic returns the error for help on a name that is neither a command nor a topic.
 func unknownTopic(app *cli.App, typed string) error {
 	if near := sources.Nearest(typed, topicNames()); near != "" {
 		return usageError{sources.WithHint(fmt.Errorf("unknown topic %q", typed), "did you mean %q?", near)}
@@ -36,7 +36,7 @@ func unknownTopic(app *cli.App, typed string) error {
 	return unknownCommand(app, typed)
 }
 
-// textTopic is a topic that is a text.
+// textTopic returns a topic that consists of a text.
 func textTopic(name, text string) func(*cli.Context, *ui.Output) error {
 	return func(_ *cli.Context, out *ui.Output) error {
 		if out.JSON {
@@ -125,7 +125,7 @@ is the same as without --json. Example:
 docs/json.md describes every object.
 `
 
-// configHelp is the topic config: every file and variable that is read, and what is set.
+// configHelp is the topic config: all files and variables that larder reads, and their values.
 func configHelp(c *cli.Context, out *ui.Output) error {
 	s, err := newSession(c, out)
 	if err != nil {
@@ -134,7 +134,7 @@ func configHelp(c *cli.Context, out *ui.Output) error {
 	m := &rootModule{session: s, out: out, dir: s.dir}
 	lock, _ := lockfile.Read(filepath.Join(s.dir, lockfile.Name))
 	engine := s.chooseEngine(s.dir, lock)
-	config, _ := cliconfig.Load(c.Context, s.machine, engine, s.configOptions()) // errors are for commands that need it
+	config, _ := cliconfig.Load(c.Context, s.machine, engine, s.configOptions()) // commands that use the configuration report its errors
 	m.config = config
 	files, variables := config.InputFiles(s.configOptions()), config.InputVariables()
 	if out.JSON {
@@ -173,7 +173,7 @@ func configHelp(c *cli.Context, out *ui.Output) error {
 	return err
 }
 
-// installedFrom are the installation methods in the order in which they are asked.
+// installedFrom returns the installation methods in order of use.
 func installedFrom(config *cliconfig.Config) []string {
 	var from []string
 	if config.Implied {
@@ -192,7 +192,7 @@ func installedFrom(config *cliconfig.Config) []string {
 	return from
 }
 
-// variableTable lists variables that are set, with their values, or those that are not.
+// variableTable lists the variables that are set, with their values, or those that are not.
 func variableTable(variables []cliconfig.Input, set bool) string {
 	const wide = 30
 	var rows [][]string

@@ -30,27 +30,27 @@ import (
 	"github.com/larder-cli/larder/sources/sourcetest"
 )
 
-// A hostileCommand is a command that may meet a hostile situation.
+// A hostileCommand is a command to run in hostile situations.
 type hostileCommand struct {
 	name, args string
 	env        []string
-	prepare    func(*diskMachine) // done before the situation arises
+	prepare    func(*diskMachine) // runs before the situation is created
 	writes     []string           // besides the cache and the state directory
 }
 
-// A hostileSituation is something on the disk that must not mislead a command.
+// A hostileSituation is a file on the disk that must not mislead a command.
 type hostileSituation struct {
 	name    string
-	culprit string // whose path an error has to contain
+	culprit string // path that errors must contain
 	arrange func(*diskMachine)
 
-	mine   []string // protected as outside is, also where the command may write
-	status []int    // that are right; by default success, failure and findings
-	told   bool     // the culprit is named also if the command succeeds
+	mine   []string // protected like outside, even where the command may write
+	status []int    // accepted statuses; by default success, failure and findings
+	told   bool     // the culprit is named even if the command succeeds
 }
 
-// meets runs a command in a situation. Nothing may change but what the command is
-// there to change, it has to end, and if it fails it has to name the culprit.
+// meets runs a command in a situation. The command must end, must change only its own output,
+// and must name the culprit if it fails.
 func (s hostileSituation) meets(t *testing.T, machine *diskMachine, c hostileCommand) {
 	t.Run(s.name+"/"+c.name, func(t *testing.T) {
 		thinOut(t)
@@ -78,7 +78,7 @@ func (s hostileSituation) meets(t *testing.T, machine *diskMachine, c hostileCom
 	})
 }
 
-// thinOut skips most tests, unless all are asked for: some of each kind do.
+// thinOut skips most tests of each kind, unless all are requested.
 func thinOut(t *testing.T) {
 	t.Helper()
 	if crc32.ChecksumIEEE([]byte(t.Name()))%hostileStride() != 0 {
@@ -86,7 +86,7 @@ func thinOut(t *testing.T) {
 	}
 }
 
-// protected is all that a command has no business with.
+// protected returns the state of all files that a command must not change.
 func (m *diskMachine) protected(c hostileCommand) diskState {
 	m.t.Helper()
 	all := diskStateOf(m.t, m.dir)
@@ -94,9 +94,9 @@ func (m *diskMachine) protected(c hostileCommand) diskState {
 	return all.without(append([]string{pluginCache, stateHome + "/larder", "tmp"}, c.writes...)...)
 }
 
-// hold notes what is in directories, and returns a function that lists the differences
-// since. If a directory above is moved, so is a mount, which is no harm. It is found by
-// what is open.
+// hold records the contents of directories, and returns a function that lists the differences
+// since. A directory may move with its parent, even if it is a mount, so hold finds it by an
+// open file.
 func (m *diskMachine) hold(dirs []string) (since func() []string) {
 	m.t.Helper()
 	var held []func() []string
@@ -123,9 +123,9 @@ func (m *diskMachine) hold(dirs []string) (since func() []string) {
 	}
 }
 
-// names reports whether a text names the file itself, not only one below it. The
-// path may begin at the machine's directory, at the cache, mirror or root module, or
-// in it if it can't be mistaken then, as a path in .larder or in a finding.
+// names reports whether a text names the file itself, and not only one below it. The path may be
+// relative to the machine's directory, or to the cache, mirror or root module. It may also be
+// relative to a directory in these if it is unambiguous, as for a path in .larder or in a finding.
 func names(text, path string) bool {
 	short := path
 	for _, top := range []string{pluginCache, "usb", "usbu", "work"} {
@@ -141,12 +141,12 @@ func names(text, path string) bool {
 	return regexp.MustCompile(`(^|[^\w.-])` + regexp.QuoteMeta(short) + `($|[^\w./-]|/?[.:]?\s)`).MatchString(text)
 }
 
-// linkOut replaces a file or directory by a link to one outside, which has what was
-// there, so that following the link leads to what one expects, and a person's files.
+// linkOut replaces a file or directory with a link to one outside. The target contains the same
+// files, so that following the link succeeds, and a person's files.
 func linkOut(name string) func(*diskMachine) { return linkTo(name, "outside/target") }
 
-// linkIn does the same with a directory in the same cache or mirror: a link that is
-// followed does not have to lead out of there to do harm.
+// linkIn is like linkOut, with a target in the same cache or mirror: following such a link can do
+// damage too.
 func linkIn(name, top string) func(*diskMachine) { return linkTo(name, top+"/.own") }
 
 func linkTo(name, target string) func(*diskMachine) {
@@ -171,7 +171,7 @@ func linkTo(name, target string) func(*diskMachine) {
 	}
 }
 
-// instead replaces a file by one of another kind.
+// instead replaces a file with one of another kind.
 func instead(name, kind string) func(*diskMachine) {
 	return func(m *diskMachine) {
 		m.t.Helper()
@@ -198,7 +198,7 @@ func instead(name, kind string) func(*diskMachine) {
 			m.must(os.Symlink(m.path("outside/pipe"), path))
 		case "sparse":
 			m.write(name, "")
-			m.must(os.Truncate(path, 1<<30)) // more than memory, below, and hashed in time
+			m.must(os.Truncate(path, 1<<30)) // more than the memory limit, and hashed quickly
 		case "sparse archive":
 			m.sparseArchive(name)
 		default:
@@ -207,14 +207,14 @@ func instead(name, kind string) func(*diskMachine) {
 	}
 }
 
-// sparseArchive writes a zip archive whose directory claims to have as many entries
-// as would fit into the file, which is mostly not there.
+// sparseArchive writes a zip archive whose directory claims as many entries as fit into the
+// file. Most of the file is a hole.
 func (m *diskMachine) sparseArchive(name string) {
 	m.t.Helper()
 	const size = 400 << 30
 	const records = uint64(size / 31)
 	end := binary.LittleEndian.AppendUint32(nil, 0x06064b50)
-	end = binary.LittleEndian.AppendUint64(end, 44) // of what follows
+	end = binary.LittleEndian.AppendUint64(end, 44) // size of the rest
 	end = append(end, make([]byte, 12)...)          // versions and disks
 	for _, field := range []uint64{records, records, 46, 0} {
 		end = binary.LittleEndian.AppendUint64(end, field)
@@ -235,19 +235,19 @@ func (m *diskMachine) sparseArchive(name string) {
 }
 
 const (
-	// memory is more than any command here needs, and much less than a file that
-	// is read as a whole takes.
+	// memory is more than any command in these tests requires, and much less than the size of a
+	// large file.
 	memory = 300 << 20
-	// written is more than any command here writes, so that one that copies a
-	// device does not fill the disk.
+	// written is more than any command in these tests writes. It prevents that a command that
+	// copies a device fills the disk.
 	written = 256 << 20
 )
 
 func limited(pid int) (stop func() string) { return limitedTo(memory)(pid) }
 
-// limitedTo ends a process that takes more memory. It samples that, as limits of the
-// system count address space, of which Go reserves more than it uses. The race
-// detector takes several times as much.
+// limitedTo ends a process that uses more memory. It samples the memory, because limits of the
+// system count address space, and Go reserves more of that than it uses. With the race detector
+// the limit is several times higher.
 func limitedTo(bytes int64) func(pid int) (stop func() string) {
 	if info, ok := debug.ReadBuildInfo(); ok {
 		for _, s := range info.Settings {
@@ -280,8 +280,8 @@ func limitedTo(bytes int64) func(pid int) (stop func() string) {
 
 var vmHWM = regexp.MustCompile(`VmHWM:\s+(\d+) kB`)
 
-// residentPeak is how much memory a process has had at most since it began to run its
-// program. That of its rusage begins with what its parent had.
+// residentPeak returns the peak memory of a process since it began to run its program. The value
+// in its rusage includes memory of its parent.
 func residentPeak(pid int) int64 {
 	text, _ := os.ReadFile(fmt.Sprintf("/proc/%d/status", pid))
 	match := vmHWM.FindSubmatch(text)
@@ -292,7 +292,7 @@ func residentPeak(pid int) int64 {
 	return n << 10
 }
 
-// What is installed already leaves nothing to do.
+// bare removes .terraform, so that install has something to do.
 func bare(m *diskMachine) { m.t.Helper(); m.remove("work/.terraform") }
 
 func without(name string) func(*diskMachine) {
@@ -305,7 +305,7 @@ var (
 	newer      = widgetDir + "@1.3.0 " + gadgetDir + "@2.1.0 --platform " + ownPlatform + " --platform darwin_arm64"
 )
 
-// cacheCommands are those that meet what is in a cache.
+// cacheCommands are the commands that read the cache.
 var cacheCommands = []hostileCommand{
 	{name: "install", args: "--chdir work install", prepare: bare, writes: workWrites},
 	{name: "install new", args: "--chdir new install", writes: newWrites},
@@ -322,8 +322,8 @@ var cacheCommands = []hostileCommand{
 	{name: "forget", args: "cache forget " + widgetDir + "@1.2.0"},
 }
 
-// mirrorCommands are those that meet what is in a packed mirror; index and the sync
-// have something to write.
+// mirrorCommands are the commands that read a packed mirror. There are changes for index and
+// sync to write.
 var mirrorCommands = []hostileCommand{
 	{name: "sync", args: "mirror sync usb " + newer, writes: []string{"usb"}},
 	{name: "index", args: "mirror index usb", prepare: without("usb/" + widgetDir + "/index.json"), writes: []string{"usb"}},
@@ -339,7 +339,7 @@ var mirrorCommands = []hostileCommand{
 	{name: "install", args: "--chdir work install --config ../mirror.tfrc", prepare: fromMirror("usb"), writes: workWrites},
 }
 
-// unpacked are the commands for the unpacked mirror, of which no bundle can be made.
+// unpacked returns the commands for the unpacked mirror, without those that make bundles.
 func unpacked(commands []hostileCommand) []hostileCommand {
 	unpacked := slices.DeleteFunc(slices.Clone(commands), func(c hostileCommand) bool { return c.name == "bundle create" })
 	for i, c := range unpacked {
@@ -363,7 +363,7 @@ func unpacked(commands []hostileCommand) []hostileCommand {
 	return unpacked
 }
 
-// fromMirror has commands install from a mirror into an empty cache.
+// fromMirror makes commands install from a mirror into an empty cache.
 func fromMirror(dir string) func(*diskMachine) {
 	return func(m *diskMachine) {
 		m.t.Helper()
@@ -373,14 +373,13 @@ func fromMirror(dir string) func(*diskMachine) {
 	}
 }
 
-// hostileGround is the machine that all situations begin with.
+// hostileGround returns the machine that all situations are based on.
 func hostileGround(t *testing.T) *diskMachine {
 	t.Helper()
 	return newDiskMachine(t).use()
 }
 
-// Every command succeeds if nothing is hostile: otherwise the tests below would
-// show nothing.
+// Every command succeeds if nothing is hostile: otherwise the tests below would prove nothing.
 func TestNothingHostile(t *testing.T) {
 	machine := hostileGround(t)
 	peace := hostileSituation{name: "peace", arrange: func(*diskMachine) {}, status: []int{exitDone}}
@@ -402,8 +401,8 @@ func TestNothingHostile(t *testing.T) {
 	}
 }
 
-// A link in place of a directory that Larder owns in the cache is not followed to
-// write or remove anything, wherever it leads.
+// Commands don't follow a link in place of larder's own directories in the cache when they write
+// or remove files, whatever its target is.
 func TestLinksInTheCache(t *testing.T) {
 	machine := hostileGround(t)
 	for _, place := range []string{
@@ -425,7 +424,7 @@ func TestLinksInTheCache(t *testing.T) {
 	}
 }
 
-// The same holds for mirrors that Larder writes to.
+// The same applies to mirrors that Larder writes to.
 func TestLinksInMirrors(t *testing.T) {
 	machine := hostileGround(t)
 	for _, mirror := range []struct {
@@ -455,8 +454,7 @@ func TestLinksInMirrors(t *testing.T) {
 	}
 }
 
-// A cache or a mirror may itself be at the end of a link: people keep it on another
-// disk in this way.
+// A cache or a mirror may itself be a link: users keep it on another disk in this way.
 func TestLinksThatAreFollowed(t *testing.T) {
 	machine := hostileGround(t)
 	for _, c := range cacheCommands {
@@ -480,8 +478,8 @@ func moved(name string) func(*diskMachine) {
 	}
 }
 
-// workCommands are those that keep their state elsewhere than in the cache, or meet
-// what is in a working directory for another reason.
+// workCommands are the commands that keep their state outside of the cache, or read a working
+// directory for another reason.
 var workCommands = []hostileCommand{
 	{name: "install", args: "--chdir work install", prepare: bare, writes: workWrites},
 	{name: "install --no-cache", args: "--chdir work install --no-cache", prepare: bare, writes: workWrites},
@@ -494,7 +492,7 @@ var workCommands = []hostileCommand{
 	{name: "install with a file for a cache", args: "--chdir work install", prepare: fileFor(pluginCache), writes: workWrites},
 }
 
-// fileFor puts a file where a directory is expected: also root can't write there.
+// fileFor puts a file in place of a directory: root can't write there either.
 func fileFor(name string) func(*diskMachine) {
 	return func(m *diskMachine) {
 		m.t.Helper()
@@ -504,8 +502,8 @@ func fileFor(name string) func(*diskMachine) {
 	}
 }
 
-// Git carries links, so a checkout may have them in .terraform/larder, where earlier
-// versions kept state. What is there is ignored, whatever it is.
+// Git stores links, so a checkout may have them in .terraform/larder, where earlier versions kept
+// state. Larder ignores everything there.
 func TestStateInWorkingDirectory(t *testing.T) {
 	machine := hostileGround(t)
 	for _, root := range []string{"work", "new"} {
@@ -546,8 +544,8 @@ var installing = []hostileCommand{
 
 const installedWidget = "work/.terraform/providers/" + widgetDir + "/1.2.0/" + ownPlatform
 
-// A link in place of a directory above an installed package is not followed to
-// change anything. One in place of the package is replaced, as larder makes them.
+// Commands don't follow a link in place of a directory above an installed package when they
+// change files. They replace a link in place of the package, because larder creates such links.
 func TestLinksInProviders(t *testing.T) {
 	machine := hostileGround(t)
 	above := []string{"example.test", "example.test/acme", widgetDir, widgetDir + "/1.2.0"}
@@ -588,8 +586,8 @@ func put(name, text string) func(*diskMachine) {
 	return func(m *diskMachine) { m.t.Helper(); m.write(name, text) }
 }
 
-// Where .terraform or .terraform/providers is a link, engines follow it, and so does
-// larder. It adds packages there, and neither replaces nor removes what is there.
+// If .terraform or .terraform/providers is a link, engines follow it, and so does larder. It adds
+// packages there, but replaces and removes none.
 func TestLinkedDataDirectory(t *testing.T) {
 	machine := hostileGround(t)
 	for _, place := range []string{"work/.terraform", "work/.terraform/providers"} {
@@ -644,7 +642,7 @@ func TestLinkedDataDirectory(t *testing.T) {
 	}
 }
 
-// only leaves out what is new, and the times of directories that are not.
+// only omits new files, and the times of old directories.
 func (s diskState) only(before diskState) {
 	for name, now := range s {
 		was, there := before[name]
@@ -656,8 +654,8 @@ func (s diskState) only(before diskState) {
 	}
 }
 
-// recordsIn lists one file of each kind that larder has made below dir, as those of
-// one release are like those of the others.
+// recordsIn lists one file of each kind that larder has created below dir, because the files of
+// all releases are alike.
 func recordsIn(m *diskMachine, dir string) []string {
 	m.t.Helper()
 	var all []string
@@ -678,8 +676,8 @@ func recordsIn(m *diskMachine, dir string) []string {
 	return all
 }
 
-// inPackage is how a file of a package is named: by its path in the package, whose
-// address is named too. The cache does not have packages that are incomplete.
+// inPackage returns the name of a file in a package as messages contain it: its path in the
+// package, after the package's address. The cache omits incomplete packages.
 func inPackage(name string) string {
 	switch _, file, found := strings.Cut(name, "/"+ownPlatform+"/"); {
 	case !found:
@@ -691,13 +689,13 @@ func inPackage(name string) string {
 	}
 }
 
-// only are those of commands that have one of the names.
+// only returns the commands with one of the names.
 func only(commands []hostileCommand, names ...string) []hostileCommand {
 	return slices.DeleteFunc(slices.Clone(commands), func(c hostileCommand) bool { return !slices.Contains(names, c.name) })
 }
 
-// A file of larder's own may have been replaced by anything: a named pipe does not
-// make a command wait, a link is not written through, and a directory not emptied.
+// Larder's own files may be replaced with any kind of file: a command doesn't wait for a named
+// pipe, write through a link, or empty a directory.
 func TestFilesOfOtherKinds(t *testing.T) {
 	machine := hostileGround(t)
 	for _, place := range []struct {
@@ -741,7 +739,7 @@ func TestFilesOfOtherKinds(t *testing.T) {
 	}
 }
 
-// Files that engines have made in a working directory, or people, are no safer.
+// The same applies to files that engines or users have created in a working directory.
 func TestFilesOfRootModules(t *testing.T) {
 	machine := hostileGround(t)
 	commands := append(slices.Clone(workCommands[:5]),
@@ -776,8 +774,8 @@ func TestFilesOfRootModules(t *testing.T) {
 	}
 }
 
-// An archive or a file of a package that is no regular file is an error, as it may be
-// read for ever.
+// A device or pipe in place of an archive or a package's file is an error, because reading it may
+// never end.
 func TestDevicesInMirrors(t *testing.T) {
 	machine := hostileGround(t)
 	archive := "usb/" + widgetDir + "/terraform-provider-widget_1.2.0_" + ownPlatform + ".zip"
@@ -807,8 +805,8 @@ func TestDevicesInMirrors(t *testing.T) {
 	}
 }
 
-// A sparse file takes no room on the disk, so that anybody can have one that is
-// larger than memory. It is refused for its size, or read in pieces.
+// A sparse file uses no disk space, so any user can create one that is larger than memory. Larder
+// rejects it for its size, or reads it in pieces.
 func TestLargeFiles(t *testing.T) {
 	machine := hostileGround(t)
 	archive := "usb/" + widgetDir + "/terraform-provider-widget_1.2.0_" + ownPlatform + ".zip"
@@ -869,8 +867,8 @@ func TestLargeFiles(t *testing.T) {
 	}
 }
 
-// A state names the providers that a root module needs, and may be large: reading one
-// of 20 MB takes less than 500 MB of memory.
+// A state lists the providers that a root module requires, and may be large: reading a state of
+// 20 MB takes less than 500 MB of memory.
 func TestLargeStates(t *testing.T) {
 	if testing.Short() {
 		t.Skip("reads a lot")
@@ -930,8 +928,8 @@ func numbered(format string, n int) string {
 
 const hidden = "1UlZ7j6rOtherUsersMustNotReadThis"
 
-// A package may contain links, and root may read what they lead to. Nobody may read a
-// copy who could not read the original.
+// A package may contain links, and root may read their targets. Only users who can read the
+// original may be able to read a copy.
 func TestCopiesAreNoMoreReadable(t *testing.T) {
 	machine := hostileGround(t)
 	docs := "usbu/" + widgetDir + "/1.2.0/" + ownPlatform + "/docs"
@@ -981,7 +979,7 @@ func TestCopiesAreNoMoreReadable(t *testing.T) {
 	}
 }
 
-// sharing are the ways from an unpacked mirror, besides those of mirrorCommands.
+// sharing are the commands that copy from an unpacked mirror, in addition to mirrorCommands.
 var sharing = []hostileCommand{
 	{name: "install by copy", args: "--chdir work install --config ../mirror.tfrc --link copy", prepare: fromMirror("usbu"), writes: workWrites},
 	{name: "install without cache", args: "--chdir work install --config ../mirror.tfrc --no-cache", prepare: fromMirror("usbu"), writes: workWrites},
@@ -989,8 +987,8 @@ var sharing = []hostileCommand{
 	{name: "sync unpacked", args: "mirror sync usb2 " + widgetDir + "@1.2.0 --unpacked --config mirror.tfrc", prepare: fromMirror("usbu"), writes: []string{"usb2"}},
 }
 
-// hides reports copies of the hidden text that more people may read than allowed.
-// Who may not enter a directory can't read what is in it.
+// hides reports copies of the hidden text with more permissions than allowed. A file in a
+// directory that a user cannot enter is unreadable for that user.
 func (m *diskMachine) hides(allowed fs.FileMode) {
 	m.t.Helper()
 	m.must(filepath.WalkDir(m.dir, func(name string, d fs.DirEntry, err error) error {
@@ -1043,8 +1041,8 @@ func holdsHidden(name string) bool {
 	return false
 }
 
-// Platforms have no dots: in the cache one named linux_amd64.lock would be where the
-// lock for linux_amd64 is.
+// Platforms have no dots. In the cache, the directory of a platform linux_amd64.lock would be at
+// the path of the lock for linux_amd64.
 func TestPlatformNamedAsALock(t *testing.T) {
 	machine := hostileGround(t)
 	odd := ownPlatform + ".lock"
@@ -1076,8 +1074,8 @@ func TestPlatformNamedAsALock(t *testing.T) {
 	}
 }
 
-// A wait for a lock ends when it is interrupted, whichever lock it is, and whatever
-// is where the name of the process that holds it should be.
+// An interruption ends the wait for any lock, even if the file for the name of the lock's holder
+// contains something else.
 func TestWaitsEnd(t *testing.T) {
 	machine := hostileGround(t)
 	for _, place := range []struct {
@@ -1120,9 +1118,9 @@ func TestWaitsEnd(t *testing.T) {
 	}
 }
 
-// A file system that is mounted where Larder removes or replaces something stays as
-// it is: a tmpfs, and a directory of the same file system that is bound there. The
-// test runs itself once more where it may mount.
+// If a file system is mounted where Larder removes or replaces files, it stays unchanged: a
+// tmpfs, and a bind mount of a directory from the same file system. The test runs itself again in
+// a namespace where it may mount.
 func TestMounts(t *testing.T) {
 	if os.Getenv("LARDER_TEST_MOUNTS") == "" {
 		if exec.Command("unshare", "-rm", "mount", "-t", "tmpfs", "tmpfs", os.TempDir()).Run() != nil {
@@ -1172,7 +1170,7 @@ func TestMounts(t *testing.T) {
 	}
 }
 
-// mounted runs a command where something is mounted at a name.
+// mounted runs a command with a mount at a name.
 func mounted(t *testing.T, machine *diskMachine, name, kind string, c hostileCommand) {
 	thinOut(t)
 	m := machine.copied(t)
@@ -1204,8 +1202,8 @@ func mounted(t *testing.T, machine *diskMachine, name, kind string, c hostileCom
 	m.unmount()
 }
 
-// unmount undoes the mounts, wherever they are now, so that the directory can be
-// removed without what is in them.
+// unmount removes the mounts, even if they have moved, so that the directory can be removed
+// without their contents.
 func (m *diskMachine) unmount() {
 	m.t.Helper()
 	text, err := os.ReadFile("/proc/self/mounts")
@@ -1217,8 +1215,7 @@ func (m *diskMachine) unmount() {
 	}
 }
 
-// hostileStride says that one situation of so many is tried: all of them under CI and
-// with LARDER_HOSTILE=all.
+// hostileStride is n if one of n situations is tested. CI and LARDER_HOSTILE=all test all of them.
 func hostileStride() uint32 {
 	switch {
 	case testing.Short():

@@ -41,23 +41,23 @@ func importCommand(out *ui.Output) *cli.Command {
 	}
 }
 
-// An importing is one run of the command.
+// An importing is a run of larder import.
 type importing struct {
 	*rootModule
-	to       string // directory of the mirror
+	to       string // of the mirror
 	paths    []string
 	find     legacy.Options
 	unpacked bool
 	replace  bool
 
-	mirror *fsmirror.Mirror // what was there before; nil if there was no directory
+	mirror *fsmirror.Mirror // the mirror before the import; nil if its directory did not exist
 	store  *builder.Builder // nil with --dry-run
 	sum    importCounts
-	rows   []ui.Row // of packages
+	rows   []ui.Row // one for each package
 }
 
-// importAll finds all providers below the paths before it imports any: what is refused,
-// is refused before anything was written.
+// importAll finds all providers below the paths before it imports any, so that usage errors
+// are reported before it writes anything.
 func importAll(c *cli.Context, out *ui.Output) error {
 	im, err := newImporting(c, out)
 	if err != nil {
@@ -84,8 +84,8 @@ func importAll(c *cli.Context, out *ui.Output) error {
 	return errors.Join(append(found.Problems, err)...)
 }
 
-// newImporting reads the arguments and flags. The mirror must not lie below a path that
-// is imported from, or the import would find its own packages.
+// newImporting reads the arguments and flags. The mirror must not be below a path to import
+// from, or the import would find its own packages.
 func newImporting(c *cli.Context, out *ui.Output) (*importing, error) {
 	m, err := here(c, out)
 	if err != nil {
@@ -112,7 +112,7 @@ func newImporting(c *cli.Context, out *ui.Output) (*importing, error) {
 	return im, im.readOptions(c)
 }
 
-// readOptions reads the flags that say what names do not.
+// readOptions reads the flags for facts that file names do not contain.
 func (im *importing) readOptions(c *cli.Context) error {
 	im.find.Engine = im.config.Engine
 	if text := c.String("as"); c.IsSet("as") {
@@ -134,8 +134,8 @@ func (im *importing) readOptions(c *cli.Context) error {
 	return err
 }
 
-// parseAs parses ADDRESS@VERSION. The namespace is required: an old provider
-// without one is rarely HashiCorp's.
+// parseAs parses ADDRESS@VERSION. The namespace is required, because most old providers
+// without a namespace are not from HashiCorp.
 func parseAs(text string, e sources.Engine) (*legacy.As, error) {
 	address, version, ok := sources.CutVersion(text)
 	if !ok || !strings.Contains(address, "/") {
@@ -157,8 +157,7 @@ func parseAs(text string, e sources.Engine) (*legacy.As, error) {
 	return &legacy.As{Provider: p, Version: v}, nil
 }
 
-// apart refuses to write packages where some are imported from, in a part of the
-// mirror itself.
+// apart fails if packages would be written to a part of the mirror that is also imported from.
 func (im *importing) apart(candidates []legacy.Candidate) error {
 	for _, c := range candidates {
 		home := filepath.Join(im.to, filepath.FromSlash(c.ID.Provider.String()))
@@ -171,13 +170,13 @@ func (im *importing) apart(candidates []legacy.Candidate) error {
 	return nil
 }
 
-// unchanging is the error of an import that would write to where it reads.
+// unchanging returns the error for an import that would write to a directory it reads.
 func unchanging(dir, path string) error {
 	err := fmt.Errorf("%s is in %s, which import must not change", dir, path)
 	return usageError{sources.WithHint(err, "choose another directory with --to")}
 }
 
-// importFound imports candidates, and returns those that are in the mirror then.
+// importFound imports candidates, and returns those that are then in the mirror.
 func (im *importing) importFound(ctx context.Context, candidates []legacy.Candidate) (there []legacy.Candidate, err error) {
 	if !im.flags.dryRun && len(candidates) > 0 {
 		if im.store, err = im.openMirror(ctx, im.to, builder.Options{Unpacked: im.unpacked}); err != nil {
@@ -205,7 +204,7 @@ func (im *importing) importFound(ctx context.Context, candidates []legacy.Candid
 	return there, errors.Join(errs...)
 }
 
-// How a mirror came by a package, or would, besides those that were alreadyThere.
+// Origins of packages in a mirror, in addition to alreadyThere.
 const (
 	imported     installer.How = "imported"
 	replaced     installer.How = "replaced"
@@ -213,11 +212,11 @@ const (
 	wouldCompare installer.How = "would be compared with what is there"
 )
 
-// errSame ends a delivery of what is there already.
+// errSame ends the import of a package that the mirror already has.
 var errSame = errors.New("there already")
 
-// importOne imports a candidate unless the mirror has it already. A package that differs
-// from the mirror's is an error without --replace.
+// importOne imports a candidate unless the mirror already has it. Without --replace, a package
+// with other contents is an error.
 func (im *importing) importOne(ctx context.Context, c legacy.Candidate) error {
 	there, err := im.standing(ctx, c.ID)
 	if err != nil {
@@ -264,7 +263,7 @@ type importedPackage struct {
 	H1       string       `json:"h1,omitempty"`
 }
 
-// told writes what became of a candidate.
+// told prints the result for a candidate.
 func (im *importing) told(c legacy.Candidate, how installer.How, s sources.Stored) {
 	p := importedPackage{
 		PackageID: ui.InJSON(c.ID), How: string(how), Verdict: s.Verdict.String(), Kind: string(c.Kind), Path: c.Path, Within: c.Within,
@@ -291,9 +290,9 @@ func (im *importing) told(c legacy.Candidate, how installer.How, s sources.Store
 	}})
 }
 
-// importCounts are what an import came to, in JSON.
+// importCounts are the totals of an import, in JSON.
 type importCounts struct {
-	Packages int  `json:"packages"` // that were imported or replaced, or would be
+	Packages int  `json:"packages"` // imported or replaced, or that would be
 	There    int  `json:"already_there"`
 	Skipped  int  `json:"skipped"` // files and directories that are no providers
 	Failed   int  `json:"failed"`

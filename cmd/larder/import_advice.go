@@ -10,8 +10,7 @@ import (
 	"github.com/larder-cli/larder/sources"
 )
 
-// advise says how to use what has been imported, for people alone, and warns of
-// what it hides.
+// advise prints how to use the imported packages, as text only, and warns if they hide others.
 func (im *importing) advise(there []legacy.Candidate) {
 	var providers []sources.Provider
 	for _, c := range there {
@@ -39,19 +38,19 @@ func (im *importing) advise(there []legacy.Candidate) {
 	im.out.AtLast(func() { im.out.Copyable(lines) })
 }
 
-// published reports whether it is likely that a registry has the provider too.
+// published reports whether a registry probably has the provider too.
 func (im *importing) published(p sources.Provider) bool {
 	return p.Host == sources.Terraform.DefaultHost() || p.Host == sources.OpenTofu.DefaultHost()
 }
 
-// implies reports whether engines search the mirror without being told.
+// implies reports whether engines search the mirror without any configuration.
 func (im *importing) implies() bool {
 	return im.config.Implied && slices.ContainsFunc(im.config.ImpliedDirs(), func(dir string) bool {
 		return resolve(absolute(im.dir, dir)) == resolve(filepath.Clean(im.to))
 	})
 }
 
-// requiredProviders is what modules that use the providers say.
+// requiredProviders returns the block for modules that use the providers.
 func requiredProviders(there []legacy.Candidate) []string {
 	lines := []string{"# in each module that uses them", "terraform {", "  required_providers {"}
 	for _, c := range there {
@@ -63,9 +62,10 @@ func requiredProviders(there []legacy.Candidate) []string {
 	return append(lines, "  }", "}")
 }
 
-// configuring is the CLI configuration by which engines take the providers from the mirror.
-// It names each of them: a pattern for a whole host would take all other providers of that
-// host away from its registry. Those that a registry may have too are not excluded there.
+// configuring returns a CLI configuration with which engines install the providers from the
+// mirror. It lists each provider: a pattern for a whole host would also select all other
+// providers of that host. It does not exclude providers from direct if a registry may have
+// them too.
 func (im *importing) configuring(providers []sources.Provider) []string {
 	var include, exclude []string
 	for _, p := range providers {
@@ -90,8 +90,8 @@ func (im *importing) configuring(providers []sources.Provider) []string {
 	return append(lines, "  direct {", fmt.Sprintf("    exclude = [%s]", strings.Join(exclude, ", ")), "  }", "}")
 }
 
-// moving are the commands that make states know providers by their addresses.
-// Terraform does so by itself for HashiCorp's.
+// moving returns the commands that replace provider addresses in states. Terraform itself
+// replaces those of HashiCorp's providers.
 func (im *importing) moving(there []legacy.Candidate) []string {
 	var lines []string
 	for _, c := range there {

@@ -14,15 +14,15 @@ import (
 	"github.com/larder-cli/larder/sources/trust"
 )
 
-// A standing package is one that is in the mirror; the zero one if there is none.
+// A standing package is a package that is already in the mirror, or zero if there is none.
 type standing struct {
 	path  string
 	h1    sources.Hash
-	other bool // it is in the other layout than the one to import in
+	other bool // it is in the other layout than the new package
 }
 
-// standing is the package of that ID that the mirror has. One that cannot be read is
-// warned of and counts as one with other contents, which --replace replaces.
+// standing returns the package that the mirror already has. An unreadable package is a
+// warning and counts as a package with other contents, which --replace replaces.
 func (im *importing) standing(ctx context.Context, id sources.PackageID) (standing, error) {
 	if im.mirror == nil {
 		return standing{}, nil
@@ -49,7 +49,7 @@ func (im *importing) standing(ctx context.Context, id sources.PackageID) (standi
 	return s, err
 }
 
-// sumFile hashes an archive and its contents.
+// sumFile returns the hashes of an archive and of its contents.
 func sumFile(ctx context.Context, path string) (sources.Contents, error) {
 	f, info, err := disk.OpenFile(path)
 	if err != nil {
@@ -59,7 +59,7 @@ func sumFile(ctx context.Context, path string) (sources.Contents, error) {
 	return archive.Sum(ctx, f, info.Size(), archive.Limits{})
 }
 
-// compare says why contents cannot become the package.
+// compare returns why the contents cannot be imported as the package.
 func (s standing) compare(contents sources.Contents, replace bool) error {
 	switch {
 	case s.path == "":
@@ -76,9 +76,9 @@ func (s standing) compare(contents sources.Contents, replace bool) error {
 	return nil
 }
 
-// vouch says how well a package is vouched for by signed checksums that the mirror
-// has for its version, or the mirror it comes from. A mirror with some is of use
-// only to packages that they list.
+// vouch verifies a package with the signed checksums for its version in the mirror, or in
+// the mirror that it comes from. Signed checksums are ignored if they do not list the
+// package.
 func (im *importing) vouch(ctx context.Context, c *legacy.Candidate) (sources.Verdict, error) {
 	dir := filepath.Join(im.to, filepath.FromSlash(evidence.Path(c.ID.Provider, c.ID.Version)))
 	signed, err := evidence.Read(dir)
@@ -106,8 +106,7 @@ func (im *importing) vouch(ctx context.Context, c *legacy.Candidate) (sources.Ve
 	return report.Verdict, nil
 }
 
-// notSigned adds a hint to the error of a package that the mirror's evidence
-// contradicts.
+// notSigned adds a hint to the error for a package that contradicts the mirror's evidence.
 func notSigned(err error) error {
 	return sources.WithHint(err, "give it another version with --as, or import it into another mirror")
 }

@@ -19,8 +19,8 @@ import (
 
 const module = "github.com/larder-cli/larder"
 
-// mayImport is the project's shape: what each package may know of the others.
-// Arrows point down only. Tests may know sourcetest besides.
+// mayImport lists the packages that each package may import. Dependencies point down only. Tests
+// may also import sourcetest.
 var mayImport = map[string][]string{
 	"sources":                 {},
 	"sources/archive":         {"sources", "sources/archive/inflate", "sources/disk"},
@@ -57,12 +57,11 @@ var mayImport = map[string][]string{
 	},
 }
 
-// forTests are packages that only tests import.
+// forTests are packages that only tests may import.
 var forTests = map[string]bool{"sources/sourcetest": true, "cmd/larder/ui/uitest": true}
 
-// doors are the packages through which each library comes in. What it does is
-// said in our words there, and nowhere else is there a need to know it. The Go
-// project's own libraries, golang.org/x/..., need none.
+// doors are the packages that may import each library. They translate its errors into larder's
+// words. The Go project's own libraries, golang.org/x/..., have no such limit.
 var doors = map[string][]string{
 	"github.com/ProtonMail/go-crypto":        {"sources/trust", "sources/sourcetest"},
 	"github.com/adrg/xdg":                    {"cliconfig"},
@@ -79,8 +78,8 @@ var doors = map[string][]string{
 	"github.com/zclconf/go-cty":              {"installer/lockfile", "installer/modules"},
 }
 
-// reserved are names of the standard library that few packages may use. The
-// others tell events, return errors, and are told what they need to know.
+// reserved are packages of the standard library that few packages may use. The others emit
+// events, return errors, and receive their configuration as arguments.
 var reserved = map[string][]string{
 	"fmt.Print":   {"cmd/larder"},
 	"fmt.Printf":  {"cmd/larder"},

@@ -34,7 +34,7 @@ func installCommand(out *ui.Output) *cli.Command {
 	}
 }
 
-// An installation is what the flags of install ask for.
+// An installation contains the flags of install.
 type installation struct {
 	*session
 	pluginPath   []string // as typed
@@ -45,9 +45,9 @@ type installation struct {
 	tally        installTally
 }
 
-// install installs the providers of one root module, or of all below with --recursive.
-// One installer for each root module shares the slots with the others, so that --jobs
-// bounds all of them together.
+// install installs the providers of one root module, or with --recursive of all root modules
+// below. Each root module has its own installer. They share slots, so that --jobs limits all
+// of them together.
 func install(c *cli.Context, out *ui.Output) (err error) {
 	mode := c.String("lockfile")
 	in := &installation{readOnlyLock: isSet(c, "lockfile")}
@@ -67,7 +67,7 @@ func install(c *cli.Context, out *ui.Output) (err error) {
 		return err
 	}
 	out.AtLast(func() {
-		if c.Context.Err() == nil || out.JSON { // an interrupted run fails for no other reason
+		if c.Context.Err() == nil || out.JSON { // an interrupted run has no other errors
 			in.tally.show(out, in.flags)
 		}
 	})
@@ -76,7 +76,7 @@ func install(c *cli.Context, out *ui.Output) (err error) {
 	return err
 }
 
-// at installs what the root module in dir requires.
+// at installs the providers that the root module in dir requires.
 func (in *installation) at(ctx context.Context, dir string, out *ui.Output) (show func(), err error) {
 	m, err := in.root(ctx, dir, out)
 	if err != nil {
@@ -96,7 +96,7 @@ func (in *installation) at(ctx context.Context, dir string, out *ui.Output) (sho
 	}, err
 }
 
-// install installs what a root module requires.
+// install installs the providers that a root module requires.
 func (in *installation) install(ctx context.Context, m *rootModule, root *installer.Root) (*installer.Result, error) {
 	root.ReadOnlyLock, root.DryRun = in.readOnlyLock, in.flags.dryRun
 	from, err := m.source(ctx, in.pluginDirs)

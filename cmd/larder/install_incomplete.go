@@ -12,14 +12,14 @@ import (
 	"github.com/larder-cli/larder/sources"
 )
 
-// incomplete are the lock files that were written without hashes for other platforms.
+// incomplete collects the lock files that were written without hashes for other platforms.
 type incomplete struct {
 	mu        sync.Mutex
 	files     int
 	providers map[sources.Provider]string // as messages name them
 }
 
-// add notes what was written for a root module.
+// add records what was written for a root module.
 func (i *incomplete) add(result *installer.Result, e sources.Engine) {
 	if result == nil || !result.Lock.Written || len(result.Incomplete) == 0 {
 		return
@@ -35,8 +35,8 @@ func (i *incomplete) add(result *installer.Result, e sources.Engine) {
 	}
 }
 
-// warnIncomplete warns of all of them at once, as the cause is one: sources without the signed
-// checksums of a version.
+// warnIncomplete prints one warning for all of them, because they have the same cause: no
+// source has the signed checksums of a version.
 func (in *installation) warnIncomplete() {
 	i := &in.incomplete
 	if i.files == 0 {

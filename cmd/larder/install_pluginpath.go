@@ -10,8 +10,8 @@ import (
 	"github.com/larder-cli/larder/sources/disk"
 )
 
-// readPluginDirs reads the directories to install from, as they were typed. An empty one
-// is most likely a variable that is not set, and must not lead to other sources.
+// readPluginDirs reads the --plugin-dir flags. An empty value is an error: it is probably an
+// unset variable, and other sources must not be used instead.
 func (in *installation) readPluginDirs(typed []string) error {
 	in.pluginPath = typed
 	for _, dir := range typed {
@@ -23,9 +23,9 @@ func (in *installation) readPluginDirs(typed []string) error {
 	return nil
 }
 
-// rememberPluginDirs writes the directories where the engines do, into the data
-// directory's plugin_path. Nothing acts upon that file. Behind a link it is left
-// alone, as what else relies on it is unknown.
+// rememberPluginDirs writes the directories to plugin_path in the data directory, like the
+// engines. Larder does not read the file. If the file is a symbolic link, it is not changed,
+// because other programs may use its target.
 func (in *installation) rememberPluginDirs(dataDir string) error {
 	if len(in.pluginPath) == 0 || in.flags.dryRun {
 		return nil
@@ -40,7 +40,7 @@ func (in *installation) rememberPluginDirs(dataDir string) error {
 	return nil
 }
 
-// writePluginPath writes the file as engines do.
+// writePluginPath writes the file in the engines' format.
 func (in *installation) writePluginPath(dataDir string) error {
 	const name = "plugin_path"
 	text, err := json.MarshalIndent(in.pluginPath, "", "  ")

@@ -9,15 +9,15 @@ import (
 	"github.com/larder-cli/larder/installer/lockfile"
 )
 
-// An installed is what came of one root module.
+// An installed is the result for one root module.
 type installed struct {
-	*installer.Result // nil if nothing was tried
+	*installer.Result // nil if no installation was tried
 	before            *lockfile.File
 	required          int // providers
 	fails             bool
 }
 
-// changes are the packages of the result, and how each differs from what was there.
+// changes returns the packages of the result, and how each differs from the one before.
 func (i installed) changes() []ui.Change {
 	changes := make([]ui.Change, len(i.Packages))
 	for n, p := range i.Packages {
@@ -29,7 +29,7 @@ func (i installed) changes() []ui.Change {
 	return changes
 }
 
-// An installTally adds up what came of root modules. It is also the summary in JSON.
+// An installTally adds up the results of root modules. It is also the summary in JSON.
 type installTally struct {
 	RootModules int   `json:"root_modules"`
 	Changed     int   `json:"root_modules_changed"`
@@ -37,7 +37,7 @@ type installTally struct {
 	UpToDate    int   `json:"up_to_date"`
 	Cached      int   `json:"from_cache"`
 	Fetched     int   `json:"fetched"`
-	Planned     int   `json:"planned,omitempty"` // to be fetched; a dry run's
+	Planned     int   `json:"planned,omitempty"` // that a dry run would download
 	Bytes       int64 `json:"bytes"`
 	LockFiles   int   `json:"lock_files_written"`
 	DryRun      bool  `json:"dry_run,omitempty"`
@@ -46,10 +46,10 @@ type installTally struct {
 	sources map[string]bool
 }
 
-// fail counts a root module of which nothing could be read.
+// fail counts a root module that could not be read.
 func (t *installTally) fail() { t.RootModules++; t.failed++ }
 
-// add shows what came of a root module, and counts it.
+// add prints and counts the result of a root module.
 func (t *installTally) add(out *ui.Output, i installed) {
 	t.RootModules++
 	if i.fails {
@@ -110,7 +110,7 @@ func (t *installTally) count(p installer.Outcome) {
 	}
 }
 
-// show writes the summary.
+// show prints the summary.
 func (t *installTally) show(out *ui.Output, flags globals) {
 	t.DryRun = flags.dryRun
 	if out.JSON {
@@ -129,7 +129,7 @@ func (t *installTally) show(out *ui.Output, flags globals) {
 	}
 }
 
-// modules says what came of the root modules.
+// modules describes the results of the root modules.
 func (t *installTally) modules() string {
 	parts := []string{fmt.Sprintf("%d changed", t.Changed)}
 	if same := t.RootModules - t.Changed - t.failed; same > 0 {
@@ -144,7 +144,7 @@ func (t *installTally) modules() string {
 	return ui.Count(t.RootModules, "root module") + ": " + strings.Join(parts, ", ")
 }
 
-// providers says what was installed, and how long that took.
+// providers describes what was installed, and how long that took.
 func (t *installTally) providers(out *ui.Output) string {
 	new := t.Cached + t.Fetched + t.Planned
 	took := ui.Took(out.Elapsed())

@@ -40,30 +40,30 @@ func lockCommand(out *ui.Output) *cli.Command {
 	}
 }
 
-// A locking is what the flags of lock ask for, and what has come of it so far.
+// A locking contains the flags of lock, and its results so far.
 type locking struct {
 	*session
-	only        []string // addresses; empty means all that are required
+	only        []string // addresses; empty means all required providers
 	keep        bool
 	check       bool
 	strict      bool
 	dropUnknown bool
 
-	lockers memo[string, *installer.Locker] // by what they are supplied by
+	lockers memo[string, *installer.Locker] // by the sources of the root module
 
 	mu       sync.Mutex
-	scratch  *disk.Scratch               // for what no cache can take; nil until it is needed
-	said     map[string]bool             // events
-	required map[string]bool             // which of only are
-	others   []sources.Provider          // that are required and not named
+	scratch  *disk.Scratch               // cache for packages that no other cache accepts; nil until first used
+	said     map[string]bool             // events that were shown
+	required map[string]bool             // the addresses in only that a root module requires
+	others   []sources.Provider          // required, but not in only
 	modules  map[sources.Provider]string // the first root module that requires it
 	tally    tally
 	changes  []ui.Row
 	unknown  []unknownHash // in all lock files
 }
 
-// lock completes lock files, or checks them with --check. Flags are refused before
-// anything is read.
+// lock completes lock files, or checks them with --check. It checks the flags before it
+// reads anything.
 func lock(c *cli.Context, out *ui.Output) (err error) {
 	l := &locking{
 		keep: c.Bool("keep"), check: c.Bool("check"), strict: c.Bool("strict"),
@@ -86,7 +86,7 @@ func lock(c *cli.Context, out *ui.Output) (err error) {
 	l.tally.Check, l.tally.DryRun = l.check, l.flags.dryRun
 	failed := l.each(c.Context, l.at)
 	found := l.sum()
-	if failed != nil { // what was found is shown, and may not be all there is
+	if failed != nil { // show the results so far, which may be incomplete
 		if found != nil {
 			out.Say("%v", found)
 		}
@@ -95,7 +95,7 @@ func lock(c *cli.Context, out *ui.Output) (err error) {
 	return errors.Join(l.notRequired(), found)
 }
 
-// take takes the arguments: root modules, and addresses of providers.
+// take reads the arguments: root modules, and addresses of providers.
 func (l *locking) take(args []string) error {
 	roots, addresses, err := l.separate(args)
 	if err != nil {
@@ -138,7 +138,7 @@ func (l *locking) at(ctx context.Context, dir string, out *ui.Output) (show func
 	}, err
 }
 
-// relative is the path of a root module as seen from the working directory.
+// relative returns the path of a root module relative to the working directory.
 func (l *locking) relative(dir string) string {
 	if relative, err := filepath.Rel(l.dir, dir); err == nil {
 		return relative
@@ -146,7 +146,7 @@ func (l *locking) relative(dir string) string {
 	return dir
 }
 
-// isFinding reports whether err says no more than that a lock file is wrong.
+// isFinding reports whether err only means that a lock file has problems.
 func isFinding(err error) bool {
 	var conflict *installer.LockConflictError
 	var mismatch *acquire.HashMismatchError
@@ -156,8 +156,8 @@ func isFinding(err error) bool {
 	})
 }
 
-// lock finds out what the lock file of a root module should contain and, unless that is
-// only checked, writes it.
+// lock determines the complete lock file of a root module. Unless this is a check, it writes
+// the file.
 func (l *locking) lock(ctx context.Context, dir string, locked *lockedModule) error {
 	m, err := l.root(ctx, dir, locked.out)
 	if err != nil {
@@ -169,7 +169,7 @@ func (l *locking) lock(ctx context.Context, dir string, locked *lockedModule) er
 	}
 	l.choose(root, m.config.Engine)
 	l.note(dir, root)
-	if !l.flags.recursive && len(l.roots) < 2 { // else another root module may require what is named
+	if !l.flags.recursive && len(l.roots) < 2 { // otherwise another root module may require the named providers
 		if err := l.notRequired(); err != nil {
 			return err
 		}
@@ -184,16 +184,17 @@ func (l *locking) lock(ctx context.Context, dir string, locked *lockedModule) er
 	return m.explain(err)
 }
 
-// choose leaves of what is required the providers that are named, if any are.
+// choose removes all required providers that the arguments do not name. Without named
+// providers it removes none.
 func (l *locking) choose(root *installer.Root, engine sources.Engine) {
 	if len(l.only) == 0 {
 		return
 	}
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	named := map[sources.Provider][]string{} // as typed; one provider may be spelled in several ways
+	named := map[sources.Provider][]string{} // addresses as typed; a provider can have several spellings
 	for _, address := range l.only {
-		p, _ := sources.ParseProvider(address, engine) // has been parsed before
+		p, _ := sources.ParseProvider(address, engine) // was parsed before
 		named[p] = append(named[p], address)
 	}
 	require := func(p sources.Provider) {
@@ -213,7 +214,7 @@ func (l *locking) choose(root *installer.Root, engine sources.Engine) {
 	})
 }
 
-// note notes what a root module requires, so that events can name it.
+// note records the required providers of a root module, so that events can name it.
 func (l *locking) note(dir string, root *installer.Root) {
 	if !l.flags.recursive {
 		return
@@ -227,8 +228,7 @@ func (l *locking) note(dir string, root *installer.Root) {
 	}
 }
 
-// notRequired complains of providers that are named, and that no root module so
-// far has required.
+// notRequired returns an error for named providers that no root module has required so far.
 func (l *locking) notRequired() error {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -245,7 +245,7 @@ func (l *locking) notRequired() error {
 	return errors.Join(errs...)
 }
 
-// locker is the one that asks whom the root module is configured to ask.
+// locker returns the locker with the configured sources of the root module.
 func (l *locking) locker(ctx context.Context, m *rootModule) (*installer.Locker, error) {
 	from, err := m.source(ctx, nil)
 	if err != nil {
@@ -265,8 +265,7 @@ func (l *locking) locker(ctx context.Context, m *rootModule) (*installer.Locker,
 	})
 }
 
-// report shows each question and each warning once, though many root modules may
-// give rise to it.
+// report shows each request and each warning once, even if many root modules cause it.
 func (l *locking) report(e acquire.Event) {
 	if e.Step == acquire.Querying || e.Step == acquire.Warned {
 		said := fmt.Sprint(e.Step, e.Package, e.Text)
@@ -285,16 +284,16 @@ func (l *locking) report(e acquire.Event) {
 	out.Event(e)
 }
 
-// moduleOf is the root module that an event is about. If several root modules require a
-// provider, it is the first of them to do so.
+// moduleOf returns the root module of an event. If several root modules require a provider,
+// it is the first of them.
 func (l *locking) moduleOf(e acquire.Event) string {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	return l.modules[e.Package.Provider]
 }
 
-// lockStore is the plugin cache, or if that can take nothing a directory for a
-// while. It keeps packages for the platforms.
+// lockStore returns the plugin cache, or a temporary directory if the plugin cache is not
+// writable. It keeps packages for the platforms.
 func (l *locking) lockStore(m *rootModule) (store installer.Cache, keeps []sources.Platform, err error) {
 	var cache *cachedir.Dir
 	if !l.flags.noCache {
@@ -315,8 +314,8 @@ func (l *locking) lockStore(m *rootModule) (store installer.Cache, keeps []sourc
 	return layered{cache, own}, nil, nil
 }
 
-// openScratch opens a cache that is deleted when the command ends. All root modules
-// share it, so that no package is fetched twice.
+// openScratch opens a cache that is deleted when the command ends. All root modules share it,
+// so that each package is downloaded only once.
 func (l *locking) openScratch(m *rootModule) (*cachedir.Dir, error) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -331,7 +330,7 @@ func (l *locking) openScratch(m *rootModule) (*cachedir.Dir, error) {
 	if err != nil {
 		return nil, err
 	}
-	opts.ReadOnly, opts.Key = false, seal.Key{} // nothing of it outlives the run
+	opts.ReadOnly, opts.Key = false, seal.Key{} // no record outlives the run
 	return l.openCache(l.scratch.Path("cache"), opts)
 }
 
@@ -342,7 +341,7 @@ func (l *locking) closeScratch() {
 	}
 }
 
-// sum writes what was done in all, and returns the problems that a check has found.
+// sum prints the totals, and returns the problems that a check has found.
 func (l *locking) sum() error {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -372,8 +371,8 @@ func (l *locking) sum() error {
 	return nil
 }
 
-// showChanges writes a line for each provider whose block has changed, or would. The
-// standard output of a dry run is a patch, so there it goes to standard error.
+// showChanges prints a line for each provider whose block has changed, or would change. It
+// prints to standard error in a dry run, because standard output is a patch.
 func (l *locking) showChanges() {
 	columns := changeColumns
 	if l.check {
@@ -386,5 +385,5 @@ func (l *locking) showChanges() {
 	l.out.Grid("change", columns, l.changes)
 }
 
-// completeHint says how to complete lock files that a check found incomplete.
+// completeHint returns how to complete the lock files that a check found incomplete.
 const completeHint = "run the same command without --check to add the missing hashes"

@@ -17,17 +17,17 @@ import (
 	"github.com/larder-cli/larder/sources/disk"
 )
 
-// A lockedModule is what has come of a root module.
+// A lockedModule is the result for a root module.
 type lockedModule struct {
 	out           *ui.Output
 	file          string // the lock file's path
-	module        string // the root module's, with --recursive
+	module        string // path of the root module, with --recursive
 	check, dryRun bool
 	engine        sources.Engine
 
 	before *lockfile.File
-	result *installer.Result // nil if nothing could be found out
-	wrong  error             // what a check has found
+	result *installer.Result // nil after errors
+	wrong  error             // the problems that a check has found
 }
 
 // incomplete reports whether the lock file had to be completed.
@@ -35,8 +35,8 @@ func (m *lockedModule) incomplete() bool {
 	return m.wrong != nil || m.result != nil && !m.result.Lock.None()
 }
 
-// show shows what is different in the lock file, or would be. Without --json the changes
-// themselves are rows of a table for all root modules, which [locking.sum] writes.
+// show shows the changes of the lock file, or the planned changes. Without --json, changes
+// are rows of a table for all root modules, which [locking.sum] prints.
 func (m *lockedModule) show(ctx context.Context) {
 	m.out.Fail(ctx, m.wrong)
 	m.showUnknown()
@@ -63,7 +63,7 @@ func (m *lockedModule) show(ctx context.Context) {
 	}
 }
 
-// rows are the changes as rows of a table; in a check, the problems by line.
+// rows returns the changes as rows of a table, or for a check the problems by line.
 func (m *lockedModule) rows(detailed bool) []ui.Row {
 	if m.result == nil {
 		return nil
@@ -88,8 +88,8 @@ func (m *lockedModule) rows(detailed bool) []ui.Row {
 	return rows
 }
 
-// problem is something wrong in the lock file as a row of a table. The place is written
-// as compilers write it, so that editors can jump there.
+// problem returns a problem in the lock file as a row of a table. It has the place in the
+// format of compilers, so that editors can open it.
 func (m *lockedModule) problem(line int, p sources.Provider, v sources.Version, text string) ui.Row {
 	place := m.out.ShortenHere(m.file)
 	if line > 0 {
@@ -98,13 +98,13 @@ func (m *lockedModule) problem(line int, p sources.Provider, v sources.Version, 
 	return ui.Row{Cells: []ui.Span{{Text: place}, {Text: m.out.Name(p) + " " + v.String(), Paint: ui.Bold}, {Text: text}}}
 }
 
-// changeColumns are the columns of a change, and problemColumns those of a problem.
+// changeColumns are the columns of changes, and problemColumns those of problems.
 var (
 	changeColumns  = []ui.Column{{}, {Shorten: true}, {Shorten: true}, {}, {}}
 	problemColumns = []ui.Column{{}, {}, {}}
 )
 
-// row is a change as a row of a table: what was done or, in a check, what is missing.
+// row returns a change as a row of a table: what was done, or for a check what is missing.
 func (m *lockedModule) row(c lockChange, detailed bool) ui.Row {
 	name, version := m.out.Name(c.now.Provider), c.now.Version.String()
 	if m.check {
@@ -121,17 +121,17 @@ func (m *lockedModule) row(c lockChange, detailed bool) ui.Row {
 	return ui.Row{Cells: []ui.Span{mark, {Text: m.module}, {Text: name, Paint: ui.Bold}, {Text: version}, {Text: c.text(detailed)}}}
 }
 
-// showDiff shows how the lock file would change, in a form that can be applied.
+// showDiff prints the changes of the lock file as a patch.
 func (m *lockedModule) showDiff() {
 	name := m.out.ShortenHere(m.file)
 	old, was := []byte{}, "/dev/null"
 	if m.before.Exists {
 		was = "a/" + name
-		old, _ = disk.ReadFile(m.file, lockfile.MaxSize) // it was there before
+		old, _ = disk.ReadFile(m.file, lockfile.MaxSize) // it was readable before
 	}
 	text := diff.Diff(was, old, "b/"+name, m.result.Lock.Text)
 	if _, after, ok := bytes.Cut(text, []byte("\n")); ok {
-		text = after // which begins with what git and patch need
+		text = after // it begins with the lines that git and patch require
 	}
 	if m.out.JSON {
 		m.out.Object("diff", struct {
@@ -145,20 +145,20 @@ func (m *lockedModule) showDiff() {
 	}
 }
 
-// A lockChange is how the block of a provider is different from what it was.
+// A lockChange is the difference between two blocks of a provider.
 type lockChange struct {
-	was, now lockfile.Entry // was is zero if there was none
+	was, now lockfile.Entry // was is zero if there was no block
 	added    []addedHash
 	removed  []sources.Hash
 }
 
-// An addedHash is a hash that the lock file did not have.
+// An addedHash is a hash that was added to the lock file.
 type addedHash struct {
 	sources.Hash
-	of *installer.Outcome // the package that it is of; nil if that is unknown
+	of *installer.Outcome // the package with this hash; nil if it is not known
 }
 
-// changes are those of the lock file, sorted by provider.
+// changes returns the changes of the lock file, sorted by provider.
 func (m *lockedModule) changes() []lockChange {
 	var all []lockChange
 	for _, p := range slices.SortedFunc(slices.Values(slices.Concat(m.result.Lock.Added, m.result.Lock.Changed)), sources.Provider.Compare) {
@@ -180,7 +180,7 @@ func (m *lockedModule) changes() []lockChange {
 	return all
 }
 
-// packageOf is the package of a provider that has a hash, nil if it is not known.
+// packageOf returns the package of a provider that has a hash, or nil if it is not known.
 func (m *lockedModule) packageOf(p sources.Provider, h sources.Hash) *installer.Outcome {
 	i := slices.IndexFunc(m.result.Packages, func(o installer.Outcome) bool {
 		return o.Package.ID.Provider == p && (o.Package.H1 == h || o.Package.ZH == h)
@@ -191,7 +191,7 @@ func (m *lockedModule) packageOf(p sources.Provider, h sources.Hash) *installer.
 	return &m.result.Packages[i]
 }
 
-// text is how the hashes and constraints have changed: "+1 h1, +4 zh". In detail, it has
+// text describes the changed hashes and constraints: "+1 h1, +4 zh". With detail, it includes
 // the platforms of the hashes.
 func (c lockChange) text(detailed bool) string {
 	var parts []string
@@ -216,7 +216,7 @@ func (c lockChange) text(detailed bool) string {
 	return strings.Join(parts, ", ")
 }
 
-// problems are what the lock file lacks, as a check reports it.
+// problems describes what the lock file lacks, for a check.
 func (c lockChange) problems() []string {
 	var parts []string
 	switch c.was.Version {
@@ -244,13 +244,14 @@ func (c lockChange) problems() []string {
 	return parts
 }
 
-// constrained reports whether the constraints of a locked version have changed.
+// constrained reports whether the constraints of a version that was locked before have
+// changed.
 func (c lockChange) constrained() bool {
 	return c.was.Version == c.now.Version && c.was.Constraints.String() != c.now.Constraints.String()
 }
 
-// addedOf counts the new hashes of a scheme, and lists the platforms of those whose
-// package is known.
+// addedOf counts the new hashes of a scheme, and lists the platforms of those with a known
+// package.
 func (c lockChange) addedOf(scheme string) (n int, platforms []string) {
 	for _, h := range c.added {
 		if h.Scheme() != scheme {
@@ -265,7 +266,7 @@ func (c lockChange) addedOf(scheme string) (n int, platforms []string) {
 	return n, slices.Compact(platforms)
 }
 
-// removedByKind counts the hashes that were removed, by scheme.
+// removedByKind counts the removed hashes by scheme.
 func removedByKind(hashes []sources.Hash) []string {
 	n := map[string]int{}
 	for _, h := range hashes {
@@ -278,7 +279,7 @@ func removedByKind(hashes []sources.Hash) []string {
 	return kinds
 }
 
-// changeInJSON is a change for programs.
+// changeInJSON is a change, in JSON.
 type changeInJSON struct {
 	Provider    string      `json:"provider"`
 	Version     string      `json:"version"`
@@ -288,14 +289,14 @@ type changeInJSON struct {
 	Removed     []string    `json:"removed"`
 }
 
-// addedJSON is an added hash for programs.
+// addedJSON is an added hash, in JSON.
 type addedJSON struct {
 	Hash     sources.Hash  `json:"hash"`
 	Platform string        `json:"platform,omitempty"`
 	How      installer.How `json:"how,omitempty"`
 }
 
-// inJSON is the change for programs. Constraints are in it only if they have changed.
+// inJSON returns the change for JSON. It includes constraints only if they have changed.
 func (c lockChange) inJSON() changeInJSON {
 	told := changeInJSON{
 		Provider: c.now.Provider.String(), Version: c.now.Version.String(), Was: c.was.Version.String(),
@@ -314,29 +315,29 @@ func (c lockChange) inJSON() changeInJSON {
 	return told
 }
 
-// A tally is what has come of several root modules. It is also the summary in JSON.
+// A tally adds up the results of root modules. It is also the summary in JSON.
 type tally struct {
-	Modules    int      `json:"root_modules"` // that were looked at
-	Incomplete int      `json:"incomplete"`   // lock files that had to be completed, or have to be
+	Modules    int      `json:"root_modules"` // examined
+	Incomplete int      `json:"incomplete"`   // lock files that were completed, or would be
 	Failed     int      `json:"failed"`       // root modules
 	Problems   int      `json:"problems,omitempty"`
-	Unknown    int      `json:"unknown_hashes,omitempty"`   // that nothing covers
-	Unchecked  int      `json:"unchecked_hashes,omitempty"` // that may belong to a platform that was not examined
+	Unknown    int      `json:"unknown_hashes,omitempty"`   // not covered by any package or signed checksums
+	Unchecked  int      `json:"unchecked_hashes,omitempty"` // may belong to a platform that was not examined
 	Platforms  []string `json:"platforms"`
-	Packages   int      `json:"packages"` // whose hashes were needed
+	Packages   int      `json:"packages"` // packages whose hashes were required
 	Fetched    int      `json:"fetched"`
 	Bytes      int64    `json:"bytes"`
 	DryRun     bool     `json:"dry_run,omitempty"`
 	Check      bool     `json:"check,omitempty"`
 
-	missing  int // providers that lack something or are wrong
+	missing  int // providers with missing or wrong hashes
 	packages map[sources.PackageID]bool
 }
 
-// add counts a root module. The caller holds the lock of the tally.
+// add counts a root module. The caller holds the tally's mutex.
 func (t *tally) add(m *lockedModule) {
 	if m.before == nil {
-		return // there is nothing to be locked
+		return // the root module requires no providers
 	}
 	t.Modules++
 	if m.incomplete() {
@@ -348,7 +349,7 @@ func (t *tally) add(m *lockedModule) {
 	t.missing += len(m.result.Lock.Added) + len(m.result.Lock.Changed)
 	for _, u := range m.unknown() {
 		switch {
-		case u.Refused: // which counts as what is wrong
+		case u.Refused: // counted as a wrong hash
 		case u.Maybe:
 			t.Unchecked++
 		default:
@@ -371,7 +372,7 @@ func (t *tally) add(m *lockedModule) {
 	}
 }
 
-// text is the summary of what was done.
+// text returns the summary of a run that completes lock files.
 func (t *tally) text(out *ui.Output) string {
 	files := ui.Count(t.Modules+t.Failed, "lock file")
 	complete := t.Modules - t.Incomplete

@@ -19,16 +19,16 @@ type lockTrial struct {
 	Source    string   // to lock from: registry, network, packed or unpacked
 	States    []string // schemes of the hashes that the network mirror states
 	Arguments []string // addresses
-	Warm      bool     // the plugin cache has what is newest
+	Warm      bool     // the plugin cache has the newest packages
 	HiddenAt  string   // a package that the source does not have
 }
 
-// TestLocksAsEnginesDo holds larder lock against providers lock of both engines: the same
-// exit and the same lock file, but for what docs/deviations.md lists. Then the engine's
-// init has nothing to add to the lock file, and neither has Larder.
+// TestLocksAsEnginesDo compares larder lock with providers lock of both engines. Both must
+// return the same exit status and write the same lock file, except for docs/deviations.md.
+// Then init of the engine, and Larder, must not change the lock file.
 //
-// LARDER_DIFFERENTIAL is how many trials there are for each engine, and from which seed
-// on if it is NUMBER@SEED.
+// LARDER_DIFFERENTIAL is the number of trials for each engine. NUMBER@SEED sets the first seed
+// too.
 func TestLocksAsEnginesDo(t *testing.T) {
 	holdTrials(t, 6, 60, func(g *generator, c *court) {
 		l := &lockTrial{trial: c.trial, Source: one(g, "registry", "registry", "network", "network", "packed", "unpacked")}
@@ -88,7 +88,7 @@ func (l *lockTrial) hold(c *court) {
 		after = append(after, l.check(c, from, theirs)...)
 	}
 	if len(after) > 0 && !l.twofold() {
-		c.Errorf("%s\n%s", strings.Join(after, "\n"), inFull(l)) // which no deviation excuses
+		c.Errorf("%s\n%s", strings.Join(after, "\n"), inFull(l)) // not explained by a deviation
 	}
 	differences = append(differences, after...)
 	c.settle(differences, []excuse{
@@ -110,26 +110,26 @@ func (l *lockTrial) hold(c *court) {
 	}, want, got, l)
 }
 
-// otherArchives reports whether the lock file has archives that nobody knows to be of the
-// platforms that are locked, or of others.
+// otherArchives reports whether the lock file has hashes of archives whose platforms are
+// unknown.
 func (l *lockTrial) otherArchives(c *court) bool {
 	return l.hasHash("wrong zh") || l.hasHash("zh", "other zh") && l.Source != "registry" || c.LockedBy != "" && l.Source != "registry"
 }
 
-// without is a lock file without the hashes of a scheme.
+// without returns a lock file without the hashes of a scheme.
 func without(scheme, lock string) string {
 	return regexp.MustCompile(`(?m)^    "`+scheme+`.*\n`).ReplaceAllString(lock, "")
 }
 
-// sortedHashes is a lock file with the hashes of each block in order.
+// sortedHashes returns a lock file with the hashes of each block sorted.
 func sortedHashes(lock string) string {
 	return hashLines.ReplaceAllStringFunc(lock, func(lines string) string {
 		return strings.Join(slices.Sorted(strings.Lines(lines)), "")
 	})
 }
 
-// editHashes leaves of the hashes in a mirror's document those of the schemes that the
-// mirror states.
+// editHashes removes from a mirror's document all hashes except those of the schemes that the
+// mirror lists.
 func (l *lockTrial) editHashes(b []byte) []byte {
 	var doc struct {
 		Archives map[string]struct {
@@ -151,7 +151,7 @@ func (l *lockTrial) editHashes(b []byte) []byte {
 	return text
 }
 
-// followUp is what is left to do when Larder has locked: it should be nothing.
+// followUp returns the changes that remain after Larder has locked. There should be none.
 func (l *lockTrial) followUp(c *court, locked string) []string {
 	var all []string
 	args := append(c.ourArgs("lock", "--cache", c.path("cache")), l.Arguments...)
@@ -169,10 +169,10 @@ func (l *lockTrial) followUp(c *court, locked string) []string {
 	return all
 }
 
-// check has Larder check what the engine has locked, without a cache to know better.
+// check runs Larder's check on the engine's lock file, with an empty cache.
 func (l *lockTrial) check(c *court, from place, theirs string) []string {
 	if l.hasHash("wrong h1", "wrong zh", "unknown") || c.LockForm == "unsorted" || l.HiddenAt != "" {
-		return nil // nothing covers a hash of a package that is gone
+		return nil // nothing covers a hash of a removed package
 	}
 	c.lay(from.method)
 	c.write(c.lockFile(), theirs)

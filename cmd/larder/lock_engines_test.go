@@ -13,7 +13,7 @@ import (
 	"github.com/larder-cli/larder/sources/sourcetest"
 )
 
-// Four platforms, of which some providers have fewer.
+// Four platforms. Some providers support fewer.
 var (
 	fourPlatforms = []string{"darwin_arm64", "linux_amd64", "linux_arm64", "windows_amd64"}
 	onFour        = sourcetest.Release{Platforms: fourPlatforms}
@@ -28,11 +28,11 @@ type lockCase struct {
 	needs     []string // providers with constraints; both widget and gadget if empty
 	files     map[string]string
 	lock      string // the lock file as it was; none if empty
-	fails     bool   // both refuse to
-	refused   bool   // larder does, where the engine goes on
-	noInit    bool   // the engine's own init wants to change what comes of it
+	fails     bool   // both fail
+	refused   bool   // larder fails, and the engine does not
+	noInit    bool   // the engine's own init would change the result
 	empty     bool   // the engine writes a lock file that locks nothing
-	more      bool   // larder locks what init needs, too, and the engine does not
+	more      bool   // larder also locks providers that init requires, and the engine does not
 }
 
 const (
@@ -88,8 +88,8 @@ var lockCases = []lockCase{
 	{name: "network mirror lacks a platform", method: "network", needs: []string{"rare"}, platforms: fourPlatforms, fails: true},
 }
 
-// What providers lock of either engine makes of a lock file, larder lock makes of it byte
-// for byte, and init has nothing to add for any of the platforms.
+// larder lock writes the same lock file as providers lock of each engine, byte for byte, and
+// init changes nothing for any of the platforms.
 func TestLocksAsEitherEngine(t *testing.T) {
 	if runtime.GOOS != "linux" {
 		t.Skip("elsewhere programs in Go take no authority from SSL_CERT_FILE")
@@ -132,7 +132,7 @@ func (c lockCase) locks(t *testing.T, engine sources.Engine) {
 	sourcetest.Expect(t, !strings.Contains(out, "not updated"), "init has something to add:\n%s", out)
 }
 
-// newLockWorkplace publishes what the cases need, and configures the method.
+// newLockWorkplace publishes the packages of the cases, and configures the method.
 func newLockWorkplace(t *testing.T, engine sources.Engine, c lockCase) *workplace {
 	w := &workplace{t: t, terraform: sourcetest.Judge(t, engine), world: sourcetest.New(t), base: t.TempDir()}
 	w.dir = filepath.Join(w.base, "root")
@@ -178,7 +178,7 @@ func platformFlags(c lockCase, flag string) []string {
 	return flags
 }
 
-// start is the lock file as it was.
+// start returns the initial lock file.
 func (c lockCase) start(engine sources.Engine) string {
 	if c.lock == "" {
 		return ""
@@ -186,8 +186,7 @@ func (c lockCase) start(engine sources.Engine) string {
 	return "# This file is maintained automatically by \"" + string(engine) + " init\".\n# Manual edits may be lost in future updates.\n\n" + c.lock
 }
 
-// lockWith lays out the root module again and returns what a program makes of its
-// lock file.
+// lockWith creates the root module again and returns the lock file that a program writes.
 func (w *workplace) lockWith(c lockCase, engine sources.Engine, program string, args ...string) (string, error) {
 	w.must(os.RemoveAll(w.dir))
 	needs := c.needs

@@ -11,7 +11,7 @@ import (
 	"github.com/larder-cli/larder/sources"
 )
 
-// An unknownHash is a hash in a lock file that nothing covers.
+// An unknownHash is a hash in a lock file that no package and no signed checksums cover.
 type unknownHash struct {
 	installer.UnknownHash
 	file   string // full path
@@ -28,11 +28,11 @@ func (u unknownHash) version() string {
 	return address + " " + u.Version.String()
 }
 
-// place is the file and line of the hash, as compilers write it, so that editors can
-// jump there.
+// place returns the file and line of the hash in the format of compilers, so that editors can
+// open it.
 func (u unknownHash) place() string { return fmt.Sprintf("%s:%d", u.file, u.Line) }
 
-// fault is what is wrong with the hash, as the rest of a sentence about it.
+// fault describes what is wrong with the hash, to complete a sentence about it.
 func (u unknownHash) fault() string {
 	if u.Maybe {
 		return "belongs to none of the platforms checked"
@@ -40,10 +40,10 @@ func (u unknownHash) fault() string {
 	return "matches no signed checksum and no package known on this machine"
 }
 
-// text names the hash and what is wrong with it.
+// text names the hash and describes what is wrong with it.
 func (u unknownHash) text() string { return fmt.Sprintf("%q %s", u.Hash, u.fault()) }
 
-// inJSON is the hash for programs, whether a check fails because of it or not.
+// inJSON returns the hash for JSON.
 func (u unknownHash) inJSON() any {
 	severity := "warning"
 	if u.problem() {
@@ -61,7 +61,7 @@ func (u unknownHash) inJSON() any {
 	}{u.file, u.Line, u.Provider.String(), u.Version.String(), u.Hash, severity, u.fault(), u.Dropped}
 }
 
-// unknown are the hashes in the lock file that nothing covers, in its order.
+// unknown returns the unknown hashes of the lock file, in its order.
 func (m *lockedModule) unknown() []unknownHash {
 	if m.result == nil {
 		return nil
@@ -74,7 +74,7 @@ func (m *lockedModule) unknown() []unknownHash {
 	return all
 }
 
-// showUnknown writes the hashes that nothing covers as JSON.
+// showUnknown prints the unknown hashes as JSON.
 func (m *lockedModule) showUnknown() {
 	if m.out.JSON {
 		for _, u := range m.unknown() {
@@ -83,11 +83,11 @@ func (m *lockedModule) showUnknown() {
 	}
 }
 
-// maxPlaces is how many places of one unknown hash are shown.
+// maxPlaces is the largest number of places shown for one unknown hash.
 const maxPlaces = 10
 
-// warnUnknown warns of the hashes that were found and aren't problems, of each once
-// with all lock files that have it.
+// warnUnknown prints one warning for each unknown hash that is not a problem, with all lock
+// files that contain it.
 func (l *locking) warnUnknown() {
 	groups := map[string][]unknownHash{}
 	for _, u := range l.unknown {
@@ -126,7 +126,7 @@ func (l *locking) warnUnknown() {
 	}
 }
 
-// outcome is what is wrong with the hash, and what is done about it.
+// outcome describes what is wrong with the hash, and what larder does about it.
 func (u unknownHash) outcome(dryRun bool) string {
 	switch {
 	case u.Maybe || u.check:
@@ -140,19 +140,19 @@ func (u unknownHash) outcome(dryRun bool) string {
 	}
 }
 
-// unknownHints gathers what a user can do about unknown hashes.
+// unknownHints collects hints about unknown hashes.
 type unknownHints struct{ identify, remove bool }
 
-// add notes which hints help with a hash.
+// add records the hints that help with a hash.
 func (h *unknownHints) add(u unknownHash) {
-	if u.Refused { // its error has hints of its own
+	if u.Refused { // its error has its own hints
 		return
 	}
 	h.identify = h.identify || u.Maybe
 	h.remove = h.remove || !u.Maybe && !u.Dropped
 }
 
-// list are the hints, each once.
+// list returns the hints without duplicates.
 func (h *unknownHints) list(strict bool) []string {
 	var hints []string
 	if h.identify {
@@ -164,8 +164,7 @@ func (h *unknownHints) list(strict bool) []string {
 	return hints
 }
 
-// removeHint tells how to remove the hashes that a run with or without --strict
-// has found.
+// removeHint describes how to remove the hashes that a run with or without --strict has found.
 func removeHint(strict bool) string {
 	flags := "--drop-unknown"
 	if strict {
@@ -174,7 +173,7 @@ func removeHint(strict bool) string {
 	return "larder lock " + flags + " removes hashes that nothing covers; find out first who added them"
 }
 
-// hashes is "1 KIND hash" or "2 KIND hashes".
+// hashes returns "1 KIND hash" or "2 KIND hashes".
 func hashes(n int, kind string) string {
 	if n == 1 {
 		return "1 " + kind + " hash"
@@ -182,7 +181,7 @@ func hashes(n int, kind string) string {
 	return fmt.Sprintf("%d %s hashes", n, kind)
 }
 
-// problemsFound is the error of a check that found problems.
+// problemsFound returns the error of a check that found problems.
 func (l *locking) problemsFound() error {
 	t := &l.tally
 	err := fmt.Errorf("%s in %s, checked for %s", ui.Count(t.Problems, "problem"), ui.Count(t.Modules, "lock file"), ui.List("and", t.Platforms))

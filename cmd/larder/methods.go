@@ -14,8 +14,8 @@ import (
 	"github.com/larder-cli/larder/sources/registry"
 )
 
-// source is everything that the configuration says may be asked for providers,
-// or the directories of --plugin-dir alone.
+// source returns the source for all installation methods in the configuration, or for the
+// directories of --plugin-dir.
 func (m *rootModule) source(ctx context.Context, pluginDirs []string) (sources.Source, error) {
 	if m.config.Implied && len(pluginDirs) == 0 {
 		return m.implied(ctx)
@@ -40,7 +40,7 @@ func (m *rootModule) source(ctx context.Context, pluginDirs []string) (sources.S
 	return sources.NewMulti(methods), nil
 }
 
-// method is the source of an installation method.
+// method returns the source for an installation method.
 func (m *rootModule) method(method cliconfig.Method) (sources.Source, error) {
 	switch method.Kind {
 	case cliconfig.Direct:
@@ -56,21 +56,21 @@ func (m *rootModule) method(method cliconfig.Method) (sources.Source, error) {
 	}
 }
 
-// A patient source says how often to try its downloads.
+// A patient source adds the number of download attempts to packages.
 type patient struct {
 	sources.Source
 	tries int
 }
 
-// Package is that of the source, with the number of tries.
+// Package returns the package of the source with the number of attempts.
 func (p patient) Package(ctx context.Context, id sources.PackageID) (sources.Package, error) {
 	pkg, err := p.Source.Package(ctx, id)
 	pkg.Tries = p.tries
 	return pkg, err
 }
 
-// remote is the source that goes by a name, one for all root modules of an
-// engine, so that it is asked about each provider once.
+// remote returns the source with a name. All root modules of an engine share it, so that
+// each provider is requested once.
 func (m *rootModule) remote(name string, open func() (sources.Source, error)) (sources.Source, error) {
 	return m.remotes.get(string(m.config.Engine)+" "+name, func() (sources.Source, error) {
 		source, err := open()
@@ -81,7 +81,7 @@ func (m *rootModule) remote(name string, open func() (sources.Source, error)) (s
 	})
 }
 
-// registry is the origin registries of all hosts.
+// registry returns the source for the origin registries of all hosts.
 func (m *rootModule) registry() sources.Source {
 	source, _ := m.remote("registry", func() (sources.Source, error) {
 		return registry.New(m.client, registry.Options{Engine: m.config.Engine, Services: m.config.Hosts}), nil
@@ -89,8 +89,8 @@ func (m *rootModule) registry() sources.Source {
 	return source
 }
 
-// mirror is the filesystem mirror in a directory, one for all root modules of an engine,
-// so that each directory is read once.
+// mirror returns the filesystem mirror in a directory. All root modules of an engine share
+// it, so that each directory is read once.
 func (m *rootModule) mirror(dir string) *fsmirror.Mirror {
 	mirror, _ := m.mirrors.get(string(m.config.Engine)+" "+dir, func() (*fsmirror.Mirror, error) {
 		return fsmirror.New(dir, fsmirror.Options{Engine: m.config.Engine}), nil
@@ -98,9 +98,8 @@ func (m *rootModule) mirror(dir string) *fsmirror.Mirror {
 	return mirror
 }
 
-// implied is what there is to ask without a provider_installation block: the
-// implied directories, and for providers that none of them holds, in whatever
-// version, the origin registries.
+// implied returns the source without a provider_installation block: the implied directories,
+// and the origin registries for providers that these directories don't have in any version.
 func (m *rootModule) implied(ctx context.Context) (sources.Source, error) {
 	var methods []sources.Method
 	direct := sources.Method{Source: m.registry()}
@@ -120,8 +119,7 @@ func (m *rootModule) implied(ctx context.Context) (sources.Source, error) {
 	return sources.NewMulti(append(methods, direct)), nil
 }
 
-// explain adds to errors about providers what this machine's configuration has to
-// do with them.
+// explain adds to errors about providers how this machine's configuration affects them.
 func (m *rootModule) explain(err error) error {
 	errs := sources.Errors(err)
 	for i, err := range errs {
@@ -145,12 +143,12 @@ func (m *rootModule) explain(err error) error {
 	return errors.Join(errs...)
 }
 
-// errUnsupported matches the refusal of an installation method that is
-// configured and would be needed, but that larder does not have yet.
+// errUnsupported matches the error for a configured installation method that larder does not
+// support.
 var errUnsupported = errors.New("not supported yet")
 
-// An unsupported source stands for such a method. It gives no answer, as one
-// that let the search go on could take a package from the wrong place.
+// An unsupported source represents such a method. All its methods fail with an error that
+// ends the search: otherwise a package could come from a source that the user excluded.
 type unsupported struct{ method cliconfig.Method }
 
 func (u unsupported) Versions(_ context.Context, p sources.Provider) (sources.Listing, error) {
@@ -161,7 +159,7 @@ func (u unsupported) Package(_ context.Context, id sources.PackageID) (sources.P
 	return sources.Package{}, u.refuse(id.Provider)
 }
 
-// refuse is the error, with the place in the configuration.
+// refuse returns the error, with the position in the configuration.
 func (u unsupported) refuse(p sources.Provider) error {
 	err := fmt.Errorf("%s:%d: installation method %s is %w", u.method.File, u.method.Line, u.method.Kind, errUnsupported)
 	return sources.WithHint(&sources.ProviderError{Provider: p, Err: err},

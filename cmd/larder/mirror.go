@@ -25,8 +25,8 @@ func mirrorCommand(out *ui.Output) *cli.Command {
 	}
 }
 
-// mirrorArgument is the directory of a mirror that a command is about, which must be
-// its only argument, unless patterns follow it.
+// mirrorArgument returns the directory of the mirror. It must be the only argument, unless
+// patterns follow it.
 func (s *session) mirrorArgument(c *cli.Context) (string, error) {
 	takesMore := strings.Contains(c.Command.ArgsUsage, "PATTERN")
 	if c.NArg() != 1 && !(takesMore && c.NArg() > 1) || c.Args().First() == "" {
@@ -35,7 +35,7 @@ func (s *session) mirrorArgument(c *cli.Context) (string, error) {
 	return s.existing(c.Args().First())
 }
 
-// existing is the directory of a mirror that is there.
+// existing returns the directory of an existing mirror.
 func (s *session) existing(dir string) (string, error) {
 	dir = absolute(s.dir, dir)
 	info, err := os.Stat(dir)
@@ -48,8 +48,8 @@ func (s *session) existing(dir string) (string, error) {
 	return dir, nil
 }
 
-// mirrorHere is the mirror that a command is about, with the configuration of where
-// we are. One that is to change is no plugin cache.
+// mirrorHere returns the mirror in dir, with the configuration for the working directory. It
+// fails for a plugin cache if the command changes the mirror.
 func mirrorHere(c *cli.Context, out *ui.Output, opts builder.Options) (*rootModule, *builder.Builder, error) {
 	m, err := here(c, out)
 	if err != nil {
@@ -82,7 +82,7 @@ type mirrored struct {
 	ui.Signature
 }
 
-// mirroredAs is an entry of a mirror for JSON.
+// mirroredAs returns an entry of a mirror for JSON.
 func mirroredAs(e builder.Entry, by ui.Signature) mirrored {
 	m := mirrored{
 		PackageID: ui.InJSON(e.ID), Path: e.Path, Unpacked: e.Unpacked, Size: e.Size, Since: e.Since.UTC().Format("2006-01-02T15:04:05Z"),
@@ -100,7 +100,7 @@ func mirrorColumns() []ui.Column {
 	}
 }
 
-// mirrorRows are entries of a mirror as rows of a table.
+// mirrorRows returns entries of a mirror as rows of a table.
 func mirrorRows(out *ui.Output, entries []builder.Entry, value func(int, builder.Entry) any) []ui.Row {
 	rows := make([]ui.Row, len(entries))
 	for i, e := range entries {

@@ -37,25 +37,25 @@ func mirrorDiffCommand(out *ui.Output) *cli.Command {
 	}
 }
 
-// contents are the packages in a mirror, with the hashes of each, and the evidence for
-// their versions, with the checksum of each file.
+// contents describes a mirror: packages with their hashes, and for each version the checksums
+// of its evidence files.
 type contents struct {
 	packages map[sources.PackageID][]sources.Hash
 	evidence map[sources.Release]checksums
 }
 
-// checksums are those of the files of evidence, without the origin: where evidence came
-// from makes no difference.
+// checksums are the checksums of evidence files, except the file with the origin: where
+// evidence came from makes no difference.
 type checksums [len(evidence.Names)][sha256.Size]byte
 
-// set sets the checksum of a file of evidence by its index.
+// set sets the checksum of the evidence file with an index.
 func (c *checksums) set(i int, sum [sha256.Size]byte) {
 	if evidence.Names[i] != "origin" {
 		c[i] = sum
 	}
 }
 
-// newContents has no packages yet.
+// newContents returns empty contents.
 func newContents() contents {
 	return contents{map[sources.PackageID][]sources.Hash{}, map[sources.Release]checksums{}}
 }
@@ -74,8 +74,8 @@ func (c contents) add(r sources.Release, signed *sources.Signed) error {
 	return err
 }
 
-// mirrorDiff ends with exitFound if the mirrors differ, like diff, and with exitFailed
-// if one of them could not be read.
+// mirrorDiff returns exitFound if the mirrors differ, and exitFailed if one of them could not
+// be read.
 func mirrorDiff(c *cli.Context, out *ui.Output) error {
 	if c.NArg() != 2 {
 		return usageError{errors.New("mirror diff takes two arguments, which are directories, manifests or, one of them, an https URL")}
@@ -125,13 +125,13 @@ func (m *rootModule) bothContents(c *cli.Context, first, second string) (a, b co
 	return a, b, err
 }
 
-// isRemote reports whether an argument is a URL. http:// counts, so that the error says
-// what is wrong with it and not that there is no such directory.
+// isRemote reports whether an argument is a URL. It includes http:// so that the error is
+// about the scheme, and not about a missing directory.
 func isRemote(mirror string) bool {
 	return strings.HasPrefix(mirror, "https://") || strings.HasPrefix(mirror, "http://")
 }
 
-// localContents reads the mirror in a directory, or what a manifest says of one.
+// localContents reads the mirror in a directory, or a manifest.
 func (m *rootModule) localContents(c *cli.Context, dir string) (contents, error) {
 	if path := absolute(m.dir, dir); isFile(path) {
 		return manifestContents(path)
@@ -168,13 +168,13 @@ func (m *rootModule) localContents(c *cli.Context, dir string) (contents, error)
 	return all, nil
 }
 
-// isFile reports whether a path is that of a manifest rather than of a directory.
+// isFile reports whether path is a manifest and not a directory.
 func isFile(path string) bool {
 	info, err := os.Stat(path)
 	return err == nil && info.Mode().IsRegular()
 }
 
-// manifestContents are the contents of a mirror by its manifest.
+// manifestContents returns the contents of a mirror from its manifest.
 func manifestContents(path string) (contents, error) {
 	manifest, err := readManifest(path)
 	all := newContents()
@@ -191,7 +191,7 @@ func manifestContents(path string) (contents, error) {
 	return all, err
 }
 
-// remoteContents asks a network mirror for the providers that another mirror has.
+// remoteContents requests from a network mirror the providers of another mirror.
 func (m *rootModule) remoteContents(ctx context.Context, url string, other contents) (contents, error) {
 	all, mu := newContents(), sync.Mutex{}
 	mirror, err := netmirror.New(m.client, url, netmirror.Options{})
@@ -217,7 +217,7 @@ func (m *rootModule) remoteContents(ctx context.Context, url string, other conte
 	return all, group.Wait()
 }
 
-// remoteProvider asks a network mirror for all packages of a provider.
+// remoteProvider requests all packages of a provider from a network mirror.
 func (m *rootModule) remoteProvider(ctx context.Context, mirror *netmirror.Mirror, p sources.Provider) (contents, error) {
 	found := newContents()
 	listing, err := mirror.Versions(ctx, p)
@@ -245,19 +245,19 @@ func (m *rootModule) remoteProvider(ctx context.Context, mirror *netmirror.Mirro
 	return found, nil
 }
 
-// A difference is a package, or the evidence for a version, that two mirrors do not
-// both have alike.
+// A difference is a package, or the evidence for a version, that differs between two mirrors
+// or is missing from one.
 type difference struct {
 	Provider string   `json:"provider"`
 	Version  string   `json:"version"`
-	Platform string   `json:"platform,omitempty"` // of a package
+	Platform string   `json:"platform,omitempty"` // if the difference is a package
 	Evidence bool     `json:"evidence,omitempty"`
 	In       string   `json:"in"` // first, second or both
 	First    []string `json:"first,omitempty"`
 	Second   []string `json:"second,omitempty"`
 }
 
-// about is what of the version it is about.
+// about names the part of the version that differs.
 func (d difference) about() string {
 	if d.Evidence {
 		return "evidence"
@@ -265,7 +265,7 @@ func (d difference) about() string {
 	return d.Platform
 }
 
-// text says how the mirrors differ.
+// text describes the difference.
 func (d difference) text() string {
 	switch {
 	case d.In != "both":
@@ -276,8 +276,8 @@ func (d difference) text() string {
 	return "differs: " + strings.Join(d.First, " ") + " in the first, " + strings.Join(d.Second, " ") + " in the second"
 }
 
-// compare lists the differences, in order. Evidence counts for versions of which both
-// have a package.
+// compare returns the differences in order. It compares evidence only for versions that have
+// packages in both mirrors.
 func compare(a, b contents) []difference {
 	all := maps.Clone(a.packages)
 	maps.Copy(all, b.packages)
@@ -306,7 +306,7 @@ func compare(a, b contents) []difference {
 	return differences
 }
 
-// compareEvidence is the difference in the evidence for a version, if there is any.
+// compareEvidence returns the difference in the evidence for a version, if any.
 func compareEvidence(r sources.Release, a, b contents) []difference {
 	first, inFirst := a.evidence[r]
 	second, inSecond := b.evidence[r]
@@ -324,8 +324,8 @@ func compareEvidence(r sources.Release, a, b contents) []difference {
 	return []difference{d}
 }
 
-// alikeHashes reports whether two packages may be the same: one hash that both have
-// proves it, and where they have none of one kind nothing speaks against it.
+// alikeHashes reports whether two packages may be identical. A common hash proves that they
+// are. Packages without hashes of the same scheme also count as identical.
 func alikeHashes(a, b []sources.Hash) bool {
 	comparable := false
 	for _, h := range a {

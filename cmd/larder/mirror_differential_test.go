@@ -24,24 +24,25 @@ import (
 // A mirrorTrial is a trial of larder mirror sync and providers mirror.
 type mirrorTrial struct {
 	trial
-	Prior          string // who made the mirror before: engine, larder, or nobody
+	Prior          string // program that made the mirror before: engine or larder; empty if it is new
 	PriorPlatforms []string
-	JustArchives   bool // the mirror's documents are gone
+	JustArchives   bool // the mirror's documents are missing
 	Damaged        bool // an archive in the mirror is damaged
-	Republished    bool // a release has other contents now than when the mirror was made
+	Republished    bool // a release was republished after the mirror was made
 	NoLockFile     bool
 	Strict         bool
-	Warm           bool   // the plugin cache has what is newest
+	Warm           bool   // the plugin cache has the newest packages
 	HiddenAt       string // a package that the registry does not have
 }
 
-// TestMirrorsAsEnginesDo holds larder mirror sync against providers mirror of both engines:
-// the same exit, the same archives, and documents that mean the same, but for what
-// docs/deviations.md lists. Then init installs from the mirror, as a directory and from a
-// server, a second sync changes nothing, and the engine can bring the mirror up to date.
+// TestMirrorsAsEnginesDo compares larder mirror sync with providers mirror of both engines.
+// Both must return the same exit status and write the same archives and equivalent documents,
+// except for docs/deviations.md. Then init must install from the mirror, as a directory and
+// from a server. A second sync must change nothing, and the engine must be able to update the
+// mirror.
 //
-// LARDER_DIFFERENTIAL is how many trials there are for each engine, and from which seed
-// on if it is NUMBER@SEED.
+// LARDER_DIFFERENTIAL is the number of trials for each engine. NUMBER@SEED sets the first seed
+// too.
 func TestMirrorsAsEnginesDo(t *testing.T) {
 	holdTrials(t, 4, 60, func(g *generator, c *court) {
 		m := &mirrorTrial{trial: c.trial, Prior: one(g, "", "", "engine", "larder"), Strict: g.in(2), Warm: g.in(4)}
@@ -100,7 +101,7 @@ func (m *mirrorTrial) hold(c *court) {
 		after = append(after, m.followUp(c, ours)...)
 	}
 	if len(after) > 0 {
-		c.Errorf("%s\n%s", strings.Join(after, "\n"), inFull(m)) // which no deviation excuses
+		c.Errorf("%s\n%s", strings.Join(after, "\n"), inFull(m)) // not explained by a deviation
 	}
 	c.settle(differences, []excuse{
 		{"Lock files that lack providers", func() bool {
@@ -186,13 +187,13 @@ func (m *mirrorTrial) ours(c *court) []string {
 	return args
 }
 
-// A shelfful is what is in a mirror.
+// A shelfful is the contents of a mirror.
 type shelfful struct {
 	archives map[string]string                       // SHA-256 by path
 	indexes  map[string][]string                     // versions, by directory
 	versions map[string]map[string]documentedArchive // by path of the document, by platform
 	others   map[string]string                       // SHA-256 of all else but records, by path
-	faults   []string                                // documents that are not right
+	faults   []string                                // wrong documents
 }
 
 type documentedArchive struct {
@@ -243,7 +244,7 @@ func (m *mirrorTrial) look(c *court) shelfful {
 	return s
 }
 
-// truthful reports whether the archive that a document names is there and has the hashes.
+// truthful reports whether a document's archive exists and has the listed hashes.
 func (m *mirrorTrial) truthful(c *court, doc string, a documentedArchive) bool {
 	relative, err := url.PathUnescape(a.URL)
 	c.must(err)
@@ -260,14 +261,14 @@ func (m *mirrorTrial) truthful(c *court, doc string, a documentedArchive) bool {
 	for _, r := range c.Releases {
 		for _, p := range r.Platforms {
 			if zh, _ := c.world.Hashes(r.Provider + "/" + r.Version + "/" + p); zh == actual[1] {
-				actual = append(actual, r.h1(p)) // which differs if there are directories
+				actual = append(actual, r.h1(p)) // differs if there are directories
 			}
 		}
 	}
 	return !slices.ContainsFunc(a.Hashes, func(h string) bool { return !slices.Contains(actual, h) })
 }
 
-// compare compares what both programs have made of the mirror.
+// compare compares the mirrors of both programs.
 func (m *mirrorTrial) compare(c *court, want, got shelfful) []string {
 	var all []string
 	if !maps.Equal(want.archives, got.archives) {
@@ -308,7 +309,7 @@ func (m *mirrorTrial) sameHashes(c *court, doc string, want, got documentedArchi
 	return both && (!more || c.Engine == sources.OpenTofu && !m.truthful(c, doc, want))
 }
 
-// followUp is what is wrong with the mirror once Larder has made it.
+// followUp returns the problems of a mirror that Larder has made.
 func (m *mirrorTrial) followUp(c *court, made shelfful) []string {
 	var all []string
 	if out, status := c.run(c.larder, "mirror", "verify", m.dir(c), "--engine", string(c.Engine), "--cache", c.path("cache")); status != 0 && !m.Damaged {
@@ -338,7 +339,7 @@ func (s shelfful) equal(t shelfful) bool {
 		maps.EqualFunc(s.versions, t.versions, same) && maps.Equal(s.others, t.others)
 }
 
-// install has the engine install from the mirror.
+// install installs from the mirror with the engine.
 func (m *mirrorTrial) install(c *court, method string) []string {
 	if len(c.Platforms) > 0 && !slices.Contains(c.Platforms, here) {
 		return nil

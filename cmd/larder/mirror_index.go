@@ -23,8 +23,8 @@ func mirrorIndexCommand(out *ui.Output) *cli.Command {
 	}
 }
 
-// mirrorIndex believes no record and reads all archives: it is for mirrors whose
-// documents are wrong, however that came about.
+// mirrorIndex reads all archives and uses no hash records, because it repairs mirrors with
+// wrong documents.
 func mirrorIndex(c *cli.Context, out *ui.Output) error {
 	dry := c.Bool("dry-run")
 	m, b, err := mirrorHere(c, out, builder.Options{ReadOnly: dry, Paranoid: true})
@@ -61,7 +61,7 @@ func mirrorIndex(c *cli.Context, out *ui.Output) error {
 	return errors.Join(append(leftOut, err, b.Close())...)
 }
 
-// indexSummary is what rebuilding an index came to, in JSON.
+// indexSummary is the summary of rebuilding an index, in JSON.
 type indexSummary struct {
 	Written int  `json:"written"`
 	Removed int  `json:"removed"`
@@ -69,7 +69,7 @@ type indexSummary struct {
 	DryRun  bool `json:"dry_run,omitempty"`
 }
 
-// text is the summary for people.
+// text returns the summary as text.
 func (s indexSummary) text() string {
 	text := "The index is up to date"
 	switch {

@@ -22,7 +22,7 @@ func mirrorListCommand(out *ui.Output) *cli.Command {
 	}
 }
 
-// mirrorList lists a mirror by its records, without reading a package.
+// mirrorList lists a mirror from its records, without reading packages.
 func mirrorList(c *cli.Context, out *ui.Output) error {
 	patterns, err := readPatterns(c.Args().Tail())
 	if err != nil {
@@ -63,7 +63,7 @@ func mirrorList(c *cli.Context, out *ui.Output) error {
 	return nil
 }
 
-// mirrorSigners are who signed the entries, if that is to be shown.
+// mirrorSigners returns who signed the entries, if the output shows it.
 func (m *rootModule) mirrorSigners(b *builder.Builder, entries []builder.Entry) []ui.Signature {
 	all := make([]ui.Signature, len(entries))
 	if !m.out.JSON && m.out.Level != ui.Verbose {

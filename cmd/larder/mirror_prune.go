@@ -33,8 +33,8 @@ func mirrorPruneCommand(out *ui.Output) *cli.Command {
 	}
 }
 
-// mirrorPrune needs to be told what stays. Unlike a plugin cache, a mirror does not know
-// its users.
+// mirrorPrune requires flags that select the packages to keep. Unlike a plugin cache, a mirror
+// has no record of its users.
 func mirrorPrune(c *cli.Context, out *ui.Output) error {
 	policy, err := mirrorPolicy(c)
 	if err != nil {
@@ -51,8 +51,8 @@ func mirrorPrune(c *cli.Context, out *ui.Output) error {
 	return errors.Join(m.pruneMirror(c, b, policy, asks), b.Close())
 }
 
-// pruneMirror plans, asks and removes. If there is nothing to remove, it finishes what a
-// killed run may have begun.
+// pruneMirror plans, asks for confirmation and removes. If there is nothing to remove, it
+// completes a prune that was killed.
 func (m *rootModule) pruneMirror(c *cli.Context, b *builder.Builder, policy builder.Policy, asks bool) error {
 	locked, err := m.lockedBy(c)
 	if err != nil {
@@ -98,9 +98,9 @@ func (m *rootModule) pruneMirror(c *cli.Context, b *builder.Builder, policy buil
 	return err
 }
 
-// mirrorPruneSummary is what pruning came to, in JSON.
+// mirrorPruneSummary is the summary of a prune, in JSON.
 type mirrorPruneSummary struct {
-	Packages int   `json:"packages"` // that were removed, or would be
+	Packages int   `json:"packages"` // removed, or that would be removed
 	Freed    int64 `json:"freed"`
 	Locked   int   `json:"locked"`
 	Recent   int   `json:"recent"` // packages within the limits
@@ -108,7 +108,7 @@ type mirrorPruneSummary struct {
 	DryRun   bool  `json:"dry_run,omitempty"`
 }
 
-// kept says what stays, and what could not be removed.
+// kept prints what remains, and what could not be removed.
 func (s *mirrorPruneSummary) kept() string {
 	var parts []string
 	if s.Locked > 0 {
@@ -145,11 +145,11 @@ func mirrorPolicy(c *cli.Context) (p builder.Policy, err error) {
 	return p, nil
 }
 
-// A lockedVersions is what lock files select.
+// A lockedVersions contains the versions that lock files select.
 type lockedVersions map[sources.Release]bool
 
-// lockedBy reads the lock files that the flags name. If one cannot be read, or is
-// not there, it is unknown which packages are in use.
+// lockedBy reads the lock files of the flags. A missing or unreadable file is an error,
+// because its packages might be removed.
 func (s *session) lockedBy(c *cli.Context) (lockedVersions, error) {
 	locked := lockedVersions{}
 	for _, path := range c.StringSlice("keep-locked-by") {
@@ -166,8 +166,8 @@ func (s *session) lockedBy(c *cli.Context) (lockedVersions, error) {
 	return locked, nil
 }
 
-// lockFiles are those of what a path names: a lock file, a root module, or all root
-// modules below.
+// lockFiles returns the lock files of a path: a lock file, a root module, or a directory with
+// root modules.
 func (s *session) lockFiles(ctx context.Context, path string) ([]string, error) {
 	info, err := os.Stat(path)
 	if err != nil {
@@ -214,7 +214,7 @@ func (l lockedVersions) read(path string) error {
 	return nil
 }
 
-// mirrorRemovals writes which packages go.
+// mirrorRemovals prints the packages to remove.
 func (m *rootModule) mirrorRemovals(entries []builder.Entry, planned bool) {
 	m.out.Grid("removal", mirrorColumns(), mirrorRows(m.out, entries, func(_ int, e builder.Entry) any {
 		return struct {

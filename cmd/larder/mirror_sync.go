@@ -28,8 +28,8 @@ func mirrorSyncCommand(out *ui.Output) *cli.Command {
 	}
 }
 
-// mirrorSync opens the mirror, and so locks it, before any source is asked: two runs
-// side by side must not fetch the same packages.
+// mirrorSync opens and locks the mirror before any request, so that two concurrent runs don't
+// download the same packages.
 func mirrorSync(c *cli.Context, out *ui.Output) error {
 	f, err := newFilling(c, out)
 	if err != nil {
@@ -57,7 +57,7 @@ func mirrorSync(c *cli.Context, out *ui.Output) error {
 	return f.runMirror(c.Context, b, func(sum fillSummary) error { return m.tellSynced(c.Context, b, dir, sum) })
 }
 
-// tellSynced says what the mirror has now, and how to use it.
+// tellSynced prints the totals of the mirror, and how to use it.
 func (m *rootModule) tellSynced(ctx context.Context, b *builder.Builder, dir string, sum fillSummary) error {
 	if sum.empty() || m.out.JSON {
 		return nil
@@ -95,14 +95,14 @@ func (m *rootModule) tellSynced(ctx context.Context, b *builder.Builder, dir str
 	return nil
 }
 
-// mayBeMirror reports whether something may be a mirror that is to be brought up to date.
-// Where root modules are searched for, it must look like one.
+// mayBeMirror reports whether path may be a mirror to update. With --recursive, it must look
+// like a mirror.
 func (f *filling) mayBeMirror(path string, info os.FileInfo) bool {
 	if !info.IsDir() || isRootModule(path) {
 		return false
 	}
 	entries, err := os.ReadDir(path)
 	return err != nil || !f.flags.recursive || len(entries) == 0 || slices.ContainsFunc(entries, func(e os.DirEntry) bool {
-		return e.Name() == ".larder" || e.IsDir() && strings.Contains(e.Name(), ".") && e.Name()[0] != '.' // a host's
+		return e.Name() == ".larder" || e.IsDir() && strings.Contains(e.Name(), ".") && e.Name()[0] != '.' // directory of a host
 	})
 }

@@ -23,8 +23,8 @@ func mirrorVerifyCommand(out *ui.Output) *cli.Command {
 	}
 }
 
-// mirrorVerify ends with exitFound if anything is wrong, and with exitFailed if that
-// could not be found out.
+// mirrorVerify returns exitFound if it finds a problem, and exitFailed if the verification
+// itself fails.
 func mirrorVerify(c *cli.Context, out *ui.Output) error {
 	m, b, err := mirrorHere(c, out, builder.Options{ReadOnly: true})
 	if err != nil {
@@ -41,7 +41,7 @@ func mirrorVerify(c *cli.Context, out *ui.Output) error {
 	}
 	var all []ui.Checked
 	for _, s := range v.Vouched {
-		report, _ := m.vouch(s) // which has just succeeded
+		report, _ := m.vouch(s) // it succeeded before
 		all = append(all, ui.CheckedOf(s.ID, s.Verdict, report))
 	}
 	if out.JSON || out.Level == ui.Verbose {

@@ -18,8 +18,7 @@ import (
 	"github.com/larder-cli/larder/sources/disk"
 )
 
-// openMirror opens the mirror in dir for those who look after it. The caller closes
-// it.
+// openMirror opens the mirror in dir for commands that maintain it. The caller closes it.
 func (m *rootModule) openMirror(ctx context.Context, dir string, opts builder.Options) (*builder.Builder, error) {
 	opts.Warn = m.out.WarnOf
 	opts.Waiting, opts.LockTimeout = m.out.WaitingForMirror(dir), m.flags.lockTimeout
@@ -31,8 +30,8 @@ func (m *rootModule) openMirror(ctx context.Context, dir string, opts builder.Op
 	return builder.Open(ctx, dir, opts)
 }
 
-// noCache refuses to make a mirror of a plugin cache, or in one: larder adds and
-// removes packages there for any root module, and engines write to it too.
+// noCache fails for a plugin cache, or a directory in one, as a mirror: larder adds and removes
+// packages there for any root module, and engines write to it too.
 func (m *rootModule) noCache(dir string) error {
 	for _, cache := range []string{m.cacheRoot(), m.config.PluginCacheDir, m.config.DefaultCacheDir} {
 		if cache != "" && within(dir, cache) {
@@ -50,15 +49,15 @@ func (m *rootModule) noCache(dir string) error {
 	return nil
 }
 
-// checkSummary is what verifying a mirror or a bundle came to, in JSON.
+// checkSummary is the summary of verifying a mirror or a bundle, in JSON.
 type checkSummary struct {
-	Packages  int   `json:"packages"` // that were read
+	Packages  int   `json:"packages"` // read
 	Bytes     int64 `json:"bytes"`
 	Problems  int   `json:"problems"`
 	Unvouched int   `json:"without_evidence"`
 }
 
-// A mirrorTotal is what a mirror has.
+// A mirrorTotal contains the totals of a mirror.
 type mirrorTotal struct {
 	packages int
 	size     int64
@@ -74,12 +73,12 @@ func totalOf(ctx context.Context, b *builder.Builder) (t mirrorTotal, err error)
 	return t, err
 }
 
-// text names the mirror: "/srv/providers: 12 packages, 388 MB".
+// text describes the mirror: "/srv/providers: 12 packages, 388 MB".
 func (t mirrorTotal) text(dir string) string {
 	return fmt.Sprintf("%s: %s, %s", dir, ui.Count(t.packages, "package"), ui.Size(t.size))
 }
 
-// there says how many packages were there before: "; 11 were there".
+// there describes how many packages were there before: "; 11 were there".
 func there(n int) string {
 	switch n {
 	case 0:
@@ -90,20 +89,21 @@ func there(n int) string {
 	return fmt.Sprintf("; %d were there", n)
 }
 
-// tellUse says how engines use the mirror in dir, unless they do so already.
+// tellUse prints how engines can use the mirror in dir, unless they already do.
 func (m *rootModule) tellUse(dir string) {
 	if m.searches(dir) || m.out.JSON || m.out.Level == ui.Quiet {
 		return
 	}
 	path, err := hclPath(dir)
 	if err != nil {
-		return // there is no way to name it
+		return // the path cannot be written in a configuration
 	}
 	m.out.Say("To use it:")
 	m.out.Copy("  provider_installation {", "    filesystem_mirror { path = "+path+" }", "  }")
 }
 
-// searches reports whether engines that are configured as here search the mirror in dir.
+// searches reports whether engines with the configuration of this machine use the mirror in
+// dir.
 func (m *rootModule) searches(dir string) bool {
 	same := func(other string) bool { return resolve(absolute(m.dir, other)) == resolve(filepath.Clean(dir)) }
 	if m.config.Implied && slices.ContainsFunc(m.config.ImpliedDirs(), same) {
@@ -114,13 +114,13 @@ func (m *rootModule) searches(dir string) bool {
 	})
 }
 
-// hclPath is a path as a string of a CLI configuration. It fails for one that cannot be
-// written in HCL.
+// hclPath quotes a path for a CLI configuration. It fails for a path that cannot be written in
+// HCL.
 func hclPath(path string) (string, error) {
 	if strings.ContainsFunc(path, func(r rune) bool { return unicode.IsControl(r) || r == unicode.ReplacementChar }) {
 		return "", fmt.Errorf("%q cannot be named in a CLI configuration", path)
 	}
-	return strings.ReplaceAll(strconv.QuoteToGraphic(path), "$", `\u0024`), nil // or it would be a template
+	return strings.ReplaceAll(strconv.QuoteToGraphic(path), "$", `\u0024`), nil // an unescaped $ could begin a template
 }
 
 // readManifest reads a manifest from a file.

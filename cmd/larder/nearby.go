@@ -11,10 +11,10 @@ import (
 	"github.com/larder-cli/larder/sources"
 )
 
-// What is known on this machine of providers: from the lock file, the plugin cache and the
-// mirrors. It serves for suggestions, so that what can't be read counts as not there.
+// Providers known on this machine: from the lock file, the plugin cache and the mirrors. They
+// are used only for suggestions, so unreadable files are ignored.
 
-// stores are the plugin cache, which has the layout of a mirror, and the mirrors on this
+// stores returns the plugin cache, which has the layout of a mirror, and the mirrors on this
 // machine.
 func (m *rootModule) stores() []*fsmirror.Mirror {
 	all := m.nearby()
@@ -24,7 +24,7 @@ func (m *rootModule) stores() []*fsmirror.Mirror {
 	return all
 }
 
-// knownProviders are the providers that are known here, sorted.
+// knownProviders returns the known providers, sorted.
 func (m *rootModule) knownProviders(ctx context.Context) []sources.Provider {
 	var all []sources.Provider
 	if m.lock != nil {
@@ -42,7 +42,7 @@ func (m *rootModule) knownProviders(ctx context.Context) []sources.Provider {
 	return slices.Compact(all)
 }
 
-// knownVersions are the versions of a provider that are known here, the newest first.
+// knownVersions returns the known versions of a provider, the newest first.
 func (m *rootModule) knownVersions(ctx context.Context, p sources.Provider) []sources.Version {
 	var all []sources.Version
 	if m.lock != nil {
@@ -60,13 +60,12 @@ func (m *rootModule) knownVersions(ctx context.Context, p sources.Provider) []so
 	return slices.CompactFunc(all, func(a, b sources.Version) bool { return a.Compare(b) == 0 })
 }
 
-// suggest gives an error about a provider or a version that does not exist the one that
-// may be meant.
+// suggest adds a similar known provider or version to an error about one that does not exist.
 func (m *rootModule) suggest(err error) error {
 	if len(sources.Hints(err)) > 0 {
 		return err
 	}
-	ctx := context.Background() // of an interrupted run there are other errors
+	ctx := context.Background() // errors of an interrupted run are not about providers
 	var missing *sources.NotFoundError
 	var none *installer.NoVersionError
 	switch {
@@ -83,8 +82,8 @@ func (m *rootModule) suggest(err error) error {
 	return err
 }
 
-// nearestProvider is the known provider that is most likely meant by another one, nil if
-// there is none.
+// nearestProvider returns the known provider most similar to another one, or nil if there is
+// none.
 func nearestProvider(p sources.Provider, known []sources.Provider) *sources.Provider {
 	known = slices.DeleteFunc(slices.Clone(known), func(k sources.Provider) bool { return k == p })
 	near := sources.Nearest(p.String(), sources.Texts(known))

@@ -141,8 +141,8 @@ func (m *machineOnline) count(kind sourcetest.Kind) int { return len(m.world.Reg
 
 func small(int) int64 { return 0 }
 
-// What can pass passes, whatever was asked for; and if it does not, the message
-// says how often and how long it was tried, and what was wrong in the end.
+// Requests succeed after temporary failures. Otherwise the error contains the number of attempts,
+// their duration, and the last cause.
 func TestEachRequestIsTriedAgain(t *testing.T) {
 	for kind, path := range map[sourcetest.Kind]string{
 		sourcetest.Discovery: "*.json", sourcetest.Versions: "*/versions", sourcetest.Download: "*/download/*",
@@ -187,8 +187,8 @@ func TestEachRequestIsTriedAgain(t *testing.T) {
 	}
 }
 
-// Whatever a server sends in place of a document, nothing hangs, fills memory or
-// leads to where it should not.
+// No document from a server can block larder, fill its memory or redirect it to an address that is
+// not allowed.
 func TestHostileAnswers(t *testing.T) {
 	for _, test := range []struct{ fault, says string }{
 		{"endless", "too large"},
@@ -231,8 +231,8 @@ func TestHostileAnswers(t *testing.T) {
 	}
 }
 
-// What is not what was asked for is refused at once, but for archives, which may
-// have been damaged on the way: they are fetched once more, unless they are pages.
+// A wrong answer is an error at once. Only archives are requested once more, unless they are pages,
+// because they may have been damaged in transit.
 func TestGarbledAnswers(t *testing.T) {
 	for kind, path := range map[sourcetest.Kind]string{
 		sourcetest.Discovery: "*.json", sourcetest.Versions: "*/versions", sourcetest.Download: "*/download/*",
@@ -259,8 +259,7 @@ func TestGarbledAnswers(t *testing.T) {
 	}
 }
 
-// However the rest of an archive differs from what it should be, what is
-// installed is the archive.
+// If the rest of a resumed archive is wrong, larder still installs the right archive.
 func TestRestOfAnotherArchive(t *testing.T) {
 	const size = 300_000
 	for _, test := range []struct {
@@ -297,9 +296,8 @@ func TestRestOfAnotherArchive(t *testing.T) {
 	}
 }
 
-// Ten providers of one registry cost one discovery, and of each document one
-// question, however many platforms they are for. All is asked over connections
-// that stay open.
+// Ten providers of one registry require one discovery, and one request for each document,
+// regardless of the number of platforms. All requests use persistent connections.
 func TestRequestsAreFew(t *testing.T) {
 	m := newMachine(t, 10, small)
 	m.options.Platforms = append(m.options.Platforms, sources.Platform{OS: "darwin", Arch: "arm64"})
@@ -318,8 +316,7 @@ func TestRequestsAreFew(t *testing.T) {
 	}
 }
 
-// A together is a transport that holds requests of one kind until so many are
-// there.
+// A together is a transport that holds requests of one kind until it has a number of them.
 type together struct {
 	http.RoundTripper
 	path string
@@ -352,8 +349,7 @@ func (h *together) arrive() {
 	}
 }
 
-// The questions about all providers are on their way at the same time, however
-// few packages may be.
+// The requests about all providers are concurrent, even if few packages are allowed at once.
 func TestQuestionsAreAskedTogether(t *testing.T) {
 	const providers = 40
 	for _, path := range []string{"/versions", "/download/", "_SHA256SUMS", ".sig"} {
@@ -377,7 +373,7 @@ func (m *machineOnline) forbidden() *http.Transport {
 	return t
 }
 
-// Offline, and where nothing is needed, no connection is opened.
+// Larder opens no connection with --offline, or if nothing is required.
 func TestNoConnection(t *testing.T) {
 	m := newMachine(t, 10, small)
 	_, err := m.install(t.Context())
@@ -413,8 +409,8 @@ func open() (goroutines, files int) {
 	return runtime.NumGoroutine(), len(entries)
 }
 
-// closed checks that there are no more goroutines and open files than there
-// were, once those have ended that are about to.
+// closed verifies that the number of goroutines and open files is no larger than before, after
+// those that are about to end have ended.
 func (m *machineOnline) closed(what string, goroutines, files int) {
 	m.t.Helper()
 	var g, f int
@@ -429,7 +425,7 @@ func (m *machineOnline) closed(what string, goroutines, files int) {
 	m.t.Errorf("%s: %d goroutines and %d files before, %d and %d after:\n%s", what, goroutines, files, g, f, buf[:runtime.Stack(buf, true)])
 }
 
-// Nothing stays open of an install, however it ends.
+// An install leaves nothing open, even after errors.
 func TestNothingLeaks(t *testing.T) {
 	for _, test := range []struct {
 		name   string
@@ -465,8 +461,8 @@ func TestNothingLeaks(t *testing.T) {
 	}
 }
 
-// With connections that break, one out of three and at any byte, ten providers
-// install all the same, and hardly a byte is sent twice.
+// If one of three connections breaks at a random byte, ten providers still install, and almost no
+// byte is sent twice.
 func TestSoak(t *testing.T) {
 	if testing.Short() {
 		t.Skip("sends a lot")

@@ -21,7 +21,7 @@ import (
 	"github.com/larder-cli/larder/sources/sourcetest"
 )
 
-// An oddity is a way in which servers answer that is rare or wrong.
+// An oddity is a rare or wrong behaviour of servers.
 type oddity struct {
 	name  string
 	serve func() answering         // makes what is between the server and its clients
@@ -34,7 +34,7 @@ type oddity struct {
 // An answering handler gets what the server itself would answer.
 type answering = func(own http.Handler, rw http.ResponseWriter, r *http.Request)
 
-// What an engine installs, Larder installs.
+// Larder installs all providers that an engine installs.
 func TestOddServers(t *testing.T) {
 	if runtime.GOOS != "linux" {
 		t.Skip("elsewhere programs in Go take no authority from SSL_CERT_FILE")

@@ -19,8 +19,8 @@ import (
 	"github.com/larder-cli/larder/sources/sourcetest"
 )
 
-// A server that goes on after its answer is no reason for net/http to write to
-// standard error, past the bars and between the lines that are JSON.
+// If a server sends data after its answer, net/http must not write to standard error: that would
+// damage the bars and the lines of JSON.
 func TestServersThatSpeakOutOfTurn(t *testing.T) {
 	if runtime.GOOS != "linux" {
 		t.Skip("certificates come from SSL_CERT_FILE")

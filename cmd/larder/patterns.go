@@ -10,15 +10,15 @@ import (
 	"github.com/larder-cli/larder/sources"
 )
 
-// A pattern selects packages to list: [[HOST/]NAMESPACE/]TYPE[@VERSION], each part of which
-// may contain *. What is left out is any. Unlike in include and exclude, that is so for the
-// host too: a list may show more.
+// A pattern selects packages to list: [[HOST/]NAMESPACE/]TYPE[@VERSION]. Each part may contain
+// *, and an omitted part matches everything. In include and exclude, an omitted host is the
+// default host instead: a list may show more.
 type pattern struct {
 	typed                          string
 	host, namespace, typ, versions string
 }
 
-// readPatterns reads patterns as they are typed.
+// readPatterns parses patterns.
 func readPatterns(args []string) ([]pattern, error) {
 	var all []pattern
 	for _, arg := range args {
@@ -38,20 +38,20 @@ func readPatterns(args []string) ([]pattern, error) {
 // matches reports whether the pattern selects a package.
 func (p pattern) matches(id sources.PackageID) bool {
 	in := func(pattern, text string) bool {
-		ok, _ := path.Match(pattern, text) // has been tried before
+		ok, _ := path.Match(pattern, text) // the pattern is valid: it was parsed before
 		return pattern == "" || ok
 	}
 	return in(p.host, string(id.Provider.Host)) && in(p.namespace, id.Provider.Namespace) &&
 		in(p.typ, id.Provider.Type) && in(p.versions, id.Version.String())
 }
 
-// selected reports whether any of the patterns selects a package. Without patterns, all
-// are selected.
+// selected reports whether any pattern matches a package. Without patterns, all packages are
+// selected.
 func selected(patterns []pattern, id sources.PackageID) bool {
 	return len(patterns) == 0 || slices.ContainsFunc(patterns, func(p pattern) bool { return p.matches(id) })
 }
 
-// unmatched says which patterns select none of the packages, and what may be meant.
+// unmatched warns of patterns without a matching package, and suggests similar addresses.
 func unmatched(out *ui.Output, patterns []pattern, all []sources.PackageID) {
 	for _, p := range patterns {
 		if slices.ContainsFunc(all, p.matches) {
@@ -65,7 +65,7 @@ func unmatched(out *ui.Output, patterns []pattern, all []sources.PackageID) {
 	}
 }
 
-// providersOf are the providers of packages, each once.
+// providersOf returns the providers of packages, without duplicates.
 func providersOf(all []sources.PackageID) []sources.Provider {
 	var providers []sources.Provider
 	for _, id := range all {
@@ -75,8 +75,8 @@ func providersOf(all []sources.PackageID) []sources.Provider {
 	return slices.Compact(providers)
 }
 
-// nearestAddress is the address of one of the known providers, in as many parts as were
-// typed, that is most likely meant, and empty if there is none.
+// nearestAddress returns the most similar address of the known providers, with as many parts
+// as typed, or "" if there is none.
 func nearestAddress(typed string, known []sources.Provider) string {
 	address, _, _ := sources.CutVersion(typed)
 	parts := strings.Count(address, "/")

@@ -15,27 +15,27 @@ import (
 	"github.com/larder-cli/larder/sources"
 )
 
-// Arguments name places or providers, and the same text can do either: live/net is a
-// directory or a provider called net. What stands here tells them apart.
+// Arguments name paths or providers, and some texts can be either: live/net is a directory or
+// a provider of type net. The code in this file distinguishes them.
 
-// isPathForm reports whether an argument is written as only paths are.
+// isPathForm reports whether an argument has a form that only paths have.
 func isPathForm(arg string) bool {
 	slashed := filepath.ToSlash(arg)
 	return arg == "." || arg == ".." || filepath.IsAbs(arg) || strings.HasSuffix(slashed, "/") ||
 		strings.HasPrefix(slashed, "./") || strings.HasPrefix(slashed, "../") || strings.HasPrefix(slashed, "~/")
 }
 
-// isAddressForm reports whether an argument can be a provider's address, and whether a
-// version or a constraint follows it.
+// isAddressForm reports whether an argument can be a provider's address, and whether it
+// continues with a version or a constraint.
 func isAddressForm(arg string) (is, versioned bool) {
 	address, _, versioned := sources.CutVersion(arg)
 	_, err := sources.ParseStoredProvider(address)
 	return err == nil, versioned
 }
 
-// separate tells arguments that name root modules, lock files and lists of providers from
-// those that name providers. An existing directory is never taken for a provider: one that
-// can't be what is meant is refused.
+// separate splits arguments into those that name root modules, lock files and lists of
+// providers, and those that name providers. An existing directory never counts as a provider:
+// if it is not a root module, that is an error.
 func (s *session) separate(args []string) (paths, addresses []string, err error) {
 	for _, arg := range args {
 		isPath, err := s.isPath(arg)
@@ -53,7 +53,7 @@ func (s *session) separate(args []string) (paths, addresses []string, err error)
 
 func (s *session) isPath(arg string) (bool, error) {
 	if arg == "" {
-		return false, errors.New("an argument is empty") // most likely a variable that is not set
+		return false, errors.New("an argument is empty") // probably an unset variable
 	}
 	address, versioned := isAddressForm(arg)
 	path := absolute(s.dir, arg)
@@ -74,8 +74,8 @@ func (s *session) isPath(arg string) (bool, error) {
 	return false, sources.WithHint(err, "write ./%s for the directory, with -R for root modules below it, or %s for the provider", arg, fullAddress(arg))
 }
 
-// fullAddress is an address with at least a namespace, and with a host if it has one
-// already.
+// fullAddress returns an address with its namespace, and with its host if it has one. It
+// returns other arguments unchanged.
 func fullAddress(arg string) string {
 	p, err := sources.ParseStoredProvider(arg)
 	if err != nil {
@@ -87,7 +87,7 @@ func fullAddress(arg string) string {
 	return p.Display(sources.Terraform)
 }
 
-// isRootModule reports whether there is configuration or a lock file in dir.
+// isRootModule reports whether dir contains configuration or a lock file.
 func isRootModule(dir string) bool {
 	entries, err := os.ReadDir(dir)
 	return err == nil && slices.ContainsFunc(entries, func(e os.DirEntry) bool {
@@ -95,7 +95,7 @@ func isRootModule(dir string) bool {
 	})
 }
 
-// takeRoots takes arguments for the root modules that the command is about.
+// takeRoots reads arguments that name the root modules of the command.
 func (s *session) takeRoots(args []string) error {
 	for _, arg := range args {
 		info, err := os.Stat(absolute(s.dir, arg))
@@ -117,8 +117,8 @@ func (s *session) takeRoots(args []string) error {
 	return nil
 }
 
-// rootDirs are the directories of the root modules that the command is about: those that
-// were named, or the working directory, or with --recursive all in these and below.
+// rootDirs returns the directories of the root modules of the command: the arguments, or the
+// working directory. With --recursive, it returns all root modules in these and below.
 func (s *session) rootDirs(ctx context.Context) ([]string, error) {
 	named := s.roots
 	if len(named) == 0 {
@@ -146,7 +146,7 @@ func (s *session) rootDirs(ctx context.Context) ([]string, error) {
 	return all, errors.Join(errs...)
 }
 
-// shown is a path as it can be pasted where the command was typed.
+// shown returns a path that is valid in the directory where the user runs larder.
 func (s *session) shown(path string) string {
 	if relative, err := filepath.Rel(s.machine.WorkDir, path); err == nil && filepath.IsLocal(relative) {
 		return relative
@@ -154,21 +154,21 @@ func (s *session) shown(path string) string {
 	return path
 }
 
-// A target is the file or directory that a command writes, among arguments that name what
-// to write there.
+// A target is the file or directory that a command writes. The other arguments select what to
+// write to it.
 type target struct {
-	command string                                   // as it is written
+	command string                                   // as typed
 	what    string                                   // as in "the directory of the mirror"
-	is      func(path string, info os.FileInfo) bool // reports whether something existing may be it
+	is      func(path string, info os.FileInfo) bool // reports whether an existing file may be the target
 }
 
-// pick finds the target among arguments in any order. A provider's address is never taken
-// for it: if it isn't clear which argument is meant, all are refused.
+// pick finds the target among arguments in any order. A provider's address is never the target.
+// If several arguments may be the target, that is a usage error.
 func (s *session) pick(t target, args []string) (path string, others []string, err error) {
 	if len(args) == 0 || slices.Contains(args, "") {
 		return "", nil, usageError{fmt.Errorf("%s needs %s", t.command, t.what)}
 	}
-	var sure, likely []int // arguments that may be the target
+	var sure, likely []int // indices of arguments that may be the target
 	for i, arg := range args {
 		address, versioned := isAddressForm(arg)
 		path := absolute(s.dir, arg)
@@ -203,7 +203,7 @@ func (s *session) pick(t target, args []string) (path string, others []string, e
 	return "", nil, usageError{sources.WithHint(err, "name root modules and lock files by --from")}
 }
 
-// noTarget is the error of arguments that only name what to write into the target.
+// noTarget returns the error for arguments without a target.
 func (s *session) noTarget(t target, args []string) error {
 	for _, arg := range args {
 		address, versioned := isAddressForm(arg)

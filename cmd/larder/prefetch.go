@@ -43,8 +43,8 @@ func prefetch(c *cli.Context, out *ui.Output) error {
 	return err
 }
 
-// cacheToFill is the plugin cache of a supply. Unlike other commands, prefetch has no
-// use without one.
+// cacheToFill returns the plugin cache of a supply. Unlike other commands, prefetch fails
+// without one.
 func cacheToFill(s *supply) (d destination, err error) {
 	path := s.cacheRoot()
 	if path == "" {

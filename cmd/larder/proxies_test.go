@@ -19,7 +19,7 @@ import (
 	"github.com/larder-cli/larder/sources/sourcetest"
 )
 
-// A registry is reached through every kind of proxy that there is, for real.
+// Larder reaches a registry through every kind of real proxy.
 func TestProxies(t *testing.T) {
 	if runtime.GOOS != "linux" {
 		t.Skip("elsewhere programs in Go take no authority from SSL_CERT_FILE")
@@ -67,7 +67,7 @@ func TestProxies(t *testing.T) {
 	}
 }
 
-// A proxy that looks into TLS has an authority of its own, which the user can name.
+// A proxy that intercepts TLS has its own certificate authority, which the user can configure.
 func TestProxyThatIntercepts(t *testing.T) {
 	if runtime.GOOS != "linux" {
 		t.Skip("elsewhere programs in Go take no authority from SSL_CERT_FILE")
@@ -172,7 +172,7 @@ func connectProxy(credentials string) func(*testing.T, string) string {
 	}
 }
 
-// refusingProxy leads nowhere.
+// refusingProxy refuses all connections.
 func refusingProxy(status string) func(*testing.T, string) string {
 	return func(t *testing.T, _ string) string {
 		return listenAsProxy(t, func(conn net.Conn) {
@@ -182,7 +182,7 @@ func refusingProxy(status string) func(*testing.T, string) string {
 	}
 }
 
-// brokenProxy answers something, and hangs up.
+// brokenProxy sends an invalid answer and closes the connection.
 func brokenProxy(says string) func(*testing.T, string) string {
 	return func(t *testing.T, _ string) string {
 		return listenAsProxy(t, func(conn net.Conn) {
@@ -196,8 +196,7 @@ func silentProxy(t *testing.T, _ string) string {
 	return listenAsProxy(t, func(conn net.Conn) { _, _ = io.Copy(io.Discard, conn) })
 }
 
-// Without TLS, what a proxy answers looks as if the registry did. So the message says that it
-// came through the proxy.
+// Without TLS, a proxy's answer looks like the registry's. So the message mentions the proxy.
 func TestProxyThatAnswersInPlaceOfARegistry(t *testing.T) {
 	for name, answer := range map[string]string{
 		"403 Forbidden":       "HTTP/1.1 403 Forbidden\r\nContent-Length: 0\r\n\r\n",
@@ -218,7 +217,7 @@ func TestProxyThatAnswersInPlaceOfARegistry(t *testing.T) {
 	}
 }
 
-// What a proxy doesn't know says nothing about a mirror: no other method is asked.
+// A proxy's error is not an answer of a mirror: larder does not use the next method.
 func TestProxyThatHidesAMirror(t *testing.T) {
 	if runtime.GOOS != "linux" {
 		t.Skip("elsewhere programs in Go take no authority from SSL_CERT_FILE")

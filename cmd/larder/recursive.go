@@ -12,12 +12,12 @@ import (
 	"github.com/larder-cli/larder/installer/modules"
 )
 
-// rootsAtOnce bounds the root modules that are worked at, and with them the
-// memory that configurations and states take.
+// rootsAtOnce limits how many root modules are processed concurrently, and so the memory for
+// configurations and states.
 const rootsAtOnce = 8
 
-// forEachRoot calls do for 0 to n-1, for some of them at once, and returns when all
-// calls have.
+// forEachRoot calls do for 0 to n-1, some of them concurrently, and returns when all calls have
+// returned.
 func forEachRoot(n int, do func(i int)) {
 	slots := make(chan struct{}, rootsAtOnce)
 	var group sync.WaitGroup
@@ -31,8 +31,7 @@ func forEachRoot(n int, do func(i int)) {
 	group.Wait()
 }
 
-// A modulesError says which of several root modules failed. Their own errors have been
-// written before.
+// A modulesError lists the root modules that failed. Their own errors were printed before.
 type modulesError struct {
 	failed []string
 	of     int
@@ -43,18 +42,18 @@ func (e *modulesError) Error() string {
 	return fmt.Sprintf("%d of %d root modules failed: %s", len(e.failed), e.of, ui.Some(e.failed, 5))
 }
 
-// Work is what a command does at a root module. It returns what shows the
-// results, as several root modules are worked at and shown in order.
+// Work is what a command does for a root module. It returns a function that shows the results,
+// because root modules are processed concurrently and shown in order.
 type work func(ctx context.Context, dir string, out *ui.Output) (show func(), err error)
 
-// An attempt is what came of one root module.
+// An attempt is the result for one root module.
 type attempt struct {
 	show func()
 	err  error
 }
 
-// each works at the root modules of [session.rootDirs]. If there can be several, one that
-// fails stops no other.
+// each processes the root modules of [session.rootDirs]. If there can be several, a failure
+// does not stop the others.
 func (s *session) each(ctx context.Context, at work) error {
 	dirs, searchErr := s.rootDirs(ctx)
 	if !s.flags.recursive && len(dirs) == 1 {
@@ -70,7 +69,7 @@ func (s *session) each(ctx context.Context, at work) error {
 	return searchErr
 }
 
-// workAt works at root modules, and returns those that failed.
+// workAt processes root modules and returns those that failed.
 func (s *session) workAt(ctx context.Context, dirs []string, at work) (failed []string) {
 	outs, attempts := make([]*ui.Output, len(dirs)), make([]chan attempt, len(dirs))
 	for i, dir := range dirs {
@@ -80,7 +79,7 @@ func (s *session) workAt(ctx context.Context, dirs []string, at work) (failed []
 		show, err := at(ctx, dirs[i], outs[i])
 		attempts[i] <- attempt{show, err}
 	})
-	for i, dir := range dirs { // results come in the same order each time
+	for i, dir := range dirs { // results are shown in the same order each time
 		done := <-attempts[i]
 		done.show()
 		if done.err != nil {
@@ -93,7 +92,7 @@ func (s *session) workAt(ctx context.Context, dirs []string, at work) (failed []
 	return failed
 }
 
-// find finds the root modules in dir and below that --exclude does not exclude, as
+// find returns the root modules in dir and below, except those that --exclude excludes, as
 // paths relative to dir.
 func (s *session) find(ctx context.Context, dir string) ([]string, error) {
 	here, err := s.root(ctx, dir, s.out)
@@ -101,7 +100,7 @@ func (s *session) find(ctx context.Context, dir string) ([]string, error) {
 		return nil, err
 	}
 	dataDir := here.config.DataDir
-	if here.config.At(filepath.Join(dir, "elsewhere")).DataDir != dataDir { // each root module has its own
+	if here.config.At(filepath.Join(dir, "elsewhere")).DataDir != dataDir { // each root module has its own data directory
 		if dataDir, err = filepath.Rel(dir, dataDir); err != nil {
 			return nil, err
 		}

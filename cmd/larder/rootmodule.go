@@ -15,10 +15,10 @@ import (
 	"github.com/larder-cli/larder/sources/disk"
 )
 
-// needs is what the root module requires, and what is locked for it. It is nil
+// needs returns the requirements of the root module with its locked versions. It returns nil
 // if there is no configuration.
 func (m *rootModule) needs(ctx context.Context) (*installer.Root, error) {
-	if _, err := os.ReadDir(m.dir); errors.Is(err, fs.ErrPermission) { // every file in it would be an error
+	if _, err := os.ReadDir(m.dir); errors.Is(err, fs.ErrPermission) { // otherwise every file would be an error
 		return nil, fmt.Errorf("%s: %w", m.dir, disk.Cause(err))
 	}
 	tree, ds := modules.Load(ctx, m.dir, modules.Options{
@@ -61,7 +61,7 @@ func (m *rootModule) needs(ctx context.Context) (*installer.Root, error) {
 	return found, nil
 }
 
-// full is the full path of a file that is named as seen from the root module.
+// full returns the full path of a file relative to the root module.
 func (m *rootModule) full(file string) string {
 	if file == "" {
 		return ""
@@ -69,8 +69,8 @@ func (m *rootModule) full(file string) string {
 	return absolute(m.dir, file)
 }
 
-// overridden reports whether the engine runs another program for the provider, so that
-// no package of it is needed. The first time that is a warning.
+// overridden reports whether a development override replaces the provider, so that no package
+// of it is required. It prints a warning the first time.
 func (m *rootModule) overridden(p sources.Provider) bool {
 	dir := m.config.DevOverrides[p]
 	if dir == "" {
@@ -83,8 +83,8 @@ func (m *rootModule) overridden(p sources.Provider) bool {
 	return true
 }
 
-// installerOptions are what the flags and the configuration say of an installer for the
-// root module, which tells report what it does.
+// installerOptions returns the options for an installer of the root module, from the flags and
+// the configuration. The installer reports its events to tell.
 func (m *rootModule) installerOptions(report func(acquire.Event)) installer.Options {
 	return installer.Options{
 		Engine:        m.config.Engine,

@@ -16,8 +16,8 @@ import (
 	"github.com/larder-cli/larder/sources/sourcetest"
 )
 
-// A schema is a JSON Schema of the subset that docs/json.schema.json uses. Members that it
-// doesn't name are refused, as the tests are to notice what isn't documented.
+// A schema is a JSON Schema of the subset that docs/json.schema.json uses. Other members are
+// errors, so that tests find undocumented output.
 type schema struct {
 	Schema      string             `json:"$schema"`
 	ID          string             `json:"$id"`
@@ -210,7 +210,7 @@ func startChecked(file string) int {
 	return exit
 }
 
-// The checker of the stories finds what is wrong.
+// The checker of the stories finds errors.
 func TestSchemaIsChecked(t *testing.T) {
 	s, err := readSchema("../../docs/json.schema.json")
 	sourcetest.Check(t, err)
@@ -232,7 +232,7 @@ func TestSchemaIsChecked(t *testing.T) {
 	}
 }
 
-// The schema has a description for everything, and the verdicts and link modes of the code.
+// The schema describes everything, including all verdicts and link modes of the code.
 func TestSchemaIsComplete(t *testing.T) {
 	s, err := readSchema("../../docs/json.schema.json")
 	sourcetest.Check(t, err)
@@ -255,7 +255,7 @@ func TestSchemaIsComplete(t *testing.T) {
 	sourcetest.EqualSlices(t, got, want)
 }
 
-// docs/json.md is made from the schema; go test -update makes it.
+// docs/json.md is generated from the schema by go test -update.
 func TestJSONDocument(t *testing.T) {
 	s, err := readSchema("../../docs/json.schema.json")
 	sourcetest.Check(t, err)

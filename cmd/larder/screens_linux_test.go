@@ -15,7 +15,7 @@ import (
 	"github.com/larder-cli/larder/sources/sourcetest"
 )
 
-// A scene is commands whose screens are in one golden file for each width.
+// A scene is a list of commands. One golden file for each width contains their screens.
 type scene struct {
 	name  string
 	steps []step
@@ -30,7 +30,7 @@ type step struct {
 func larder(line string) step     { return step{line: line} }
 func then(do func(s *stage)) step { return step{do: do} }
 
-// A stage is where scenes take place: a working directory and a registry.
+// A stage is a working directory and a registry for scenes.
 type stage struct {
 	t     *testing.T
 	world *sourcetest.World
@@ -127,8 +127,8 @@ var scenes = []scene{
 	}},
 }
 
-// What people see on terminals of three widths is kept in testdata/screens, with colours as
-// words. No line is wider than the terminal, but for words that can't be broken.
+// testdata/screens contains the screens on terminals of three widths, with colours as words. No line
+// is wider than the terminal, except for words that can't be wrapped.
 func TestScreens(t *testing.T) {
 	if runtime.GOARCH != "amd64" {
 		t.Skip("the platform is in what is shown")

@@ -29,11 +29,11 @@ import (
 //	registry -fault WORD...      let requests go wrong, as sourcetest.ParseFault has it
 //	registry -mend               let them go right again
 //	registry -hide PATTERN       pretend that packages do not exist
-//	registry -token TOKEN        answer nobody who does not send it
+//	registry -token TOKEN        refuse requests without the token
 //	registry -token-everywhere TOKEN
 //	                             not for archives, checksums and signatures either
-//	registry -require NAME VALUE answer nobody who does not send this header
-//	registry -client FILE        accept nobody without a certificate such as this, with its key
+//	registry -require NAME VALUE refuse requests without this header
+//	registry -client FILE        refuse connections without this client certificate and its key
 //	registry -authority FILE     have certificates of an authority of its own, which is this
 //	registry -stop               refuse connections
 //	netmirror -fault …           the same for the network mirror

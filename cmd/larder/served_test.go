@@ -23,8 +23,8 @@ import (
 	"github.com/larder-cli/larder/sources/trust"
 )
 
-// A served mirror is one that larder made of what the registry has, as a directory and
-// behind a web server.
+// A servedMirror is a mirror that larder made from a registry, as a directory and behind a web
+// server.
 type servedMirror struct {
 	*testing.T
 	world  *sourcetest.World
@@ -104,15 +104,15 @@ func (m *servedMirror) install(from sources.Source) (sources.Verdict, string, er
 	return result.Packages[0].Package.Verdict, string(lock), nil
 }
 
-// fingerprint is that of a test's key, a packet of less than 192 bytes.
+// fingerprint returns the fingerprint of a test's key, a packet of less than 192 bytes.
 func fingerprint(k *sourcetest.Key) string {
 	packet := k.Binary()
 	body := packet[2 : 2+int(packet[1])]
 	return fmt.Sprintf("%X", sha1.Sum(append([]byte{0x99, 0, byte(len(body))}, body...)))
 }
 
-// A mirror that larder made gives over HTTP what it gives as a directory. Where the key
-// is known, that is what the origin registry gives.
+// A mirror has the same results over HTTP as from its directory. If the key is known, these are the
+// results of the origin registry too.
 func TestServedMirrorIsAsGoodAsTheDirectory(t *testing.T) {
 	partner := sourcetest.NewKey("partner")
 	vouched := *sourcetest.NewKey("vouched")
@@ -175,7 +175,7 @@ func kinds(requests []sourcetest.Request) (all []sourcetest.Kind) {
 	return all
 }
 
-// servedFiles lists the files in a mirror with their contents, but for records of this machine.
+// servedFiles lists the files of a mirror with their contents, except records of this machine.
 func servedFiles(t *testing.T, dir string) string {
 	t.Helper()
 	var text strings.Builder

@@ -22,38 +22,38 @@ import (
 	"github.com/larder-cli/larder/sources/seal"
 )
 
-// A session is one run of a command: its flags, and what the root modules that
-// it is about have in common, each made when first needed.
+// A session is one run of a command. It contains its flags, and what its root modules share,
+// created on first use.
 type session struct {
 	out        *ui.Output
 	machine    cliconfig.Machine
-	dir        string         // to work in, absolute
+	dir        string         // working directory, absolute
 	roots      []string       // root modules that arguments name, as typed; empty means the one in dir
-	engine     sources.Engine // as asked for
-	configFile string         // as asked for
+	engine     sources.Engine // from --engine
+	configFile string         // from the flag
 	flags      globals
 
 	modules  modules.Cache
 	settings memo[sources.Engine, settings]
-	remotes  memo[string, sources.Source]   // by engine and what they are
+	remotes  memo[string, sources.Source]   // by engine and name
 	mirrors  memo[string, *fsmirror.Mirror] // by engine and directory
-	caches   memo[string, *cachedir.Dir]    // by directory; nil where there can be none
+	caches   memo[string, *cachedir.Dir]    // by directory; nil where no cache can be opened
 
-	overrides memo[sources.Provider, string] // development overrides that were met
+	overrides memo[sources.Provider, string] // overrides that were used
 
-	keys memo[string, seal.Key] // by secret, or by directory
+	keys memo[string, seal.Key] // by secret or directory
 
 	mu     sync.Mutex
-	opened []*cachedir.Dir // to be closed in the end
+	opened []*cachedir.Dir // closed at the end
 }
 
-// Settings are what an engine is configured to do on this machine.
+// Settings are the configuration of an engine on this machine.
 type settings struct {
 	config *cliconfig.Config
 	client *fetch.Client
 }
 
-// A rootModule is one of the root modules that a session is about.
+// A rootModule is one root module of a session.
 type rootModule struct {
 	*session
 	out    *ui.Output
@@ -64,7 +64,7 @@ type rootModule struct {
 	lock         *lockfile.File // nil if the problems are errors
 	lockProblems sources.Diagnostics
 
-	hiding map[sources.Provider]string // implied directories, by provider that no registry is asked for
+	hiding map[sources.Provider]string // implied directories by provider; no registry is queried for these providers
 }
 
 // newSession reads the global flags.
@@ -89,8 +89,8 @@ func newSession(c *cli.Context, out *ui.Output) (*session, error) {
 	return s, nil
 }
 
-// here is the root module in the directory to work in, for commands that need its
-// configuration or nothing but it.
+// here returns the root module in the working directory, for commands that use only one root
+// module or its configuration.
 func here(c *cli.Context, out *ui.Output) (*rootModule, error) {
 	s, err := newSession(c, out)
 	if err != nil {
@@ -99,8 +99,8 @@ func here(c *cli.Context, out *ui.Output) (*rootModule, error) {
 	return s.root(c.Context, s.dir, out)
 }
 
-// recordKey is the key that authenticates what Larder records. Where there can be
-// none, it is that of this run, and packages are hashed each time.
+// recordKey returns the key that authenticates larder's records. If no key can be stored, it
+// returns a key for this run only, so each run hashes packages again.
 func (m *rootModule) recordKey() (seal.Key, error) {
 	if secret := m.config.RecordKey; secret != "" {
 		key, err := seal.ParseKey(secret)
@@ -141,18 +141,17 @@ func (s *session) close() {
 	}
 }
 
-// root is the root module in dir, whose messages go to out.
+// root returns the root module in dir. Its messages are written to out.
 func (s *session) root(ctx context.Context, dir string, out *ui.Output) (*rootModule, error) {
 	return s.rootLocked(ctx, filepath.Join(dir, lockfile.Name), out)
 }
 
-// rootLocked is the root module that has the lock file at path, whatever its
-// name.
+// rootLocked returns the root module with the lock file at path, which may have any name.
 func (s *session) rootLocked(ctx context.Context, path string, out *ui.Output) (*rootModule, error) {
 	dir := filepath.Dir(path)
 	m := &rootModule{session: s, out: out, dir: dir}
 	m.lock, m.lockProblems = lockfile.Read(path)
-	engine := s.chooseEngine(dir, m.lock) // even if it is to be ignored otherwise
+	engine := s.chooseEngine(dir, m.lock) // even with --no-lock-file
 	out.For(engine)
 	if s.flags.noLockFile {
 		m.lock, m.lockProblems = &lockfile.File{}, nil
@@ -174,14 +173,14 @@ func (s *session) load(ctx context.Context, engine sources.Engine) (settings, er
 	return settings{config, s.newClient(config)}, nil
 }
 
-// configOptions are what the command line says of the CLI configuration.
+// configOptions returns the flags that affect the CLI configuration.
 func (s *session) configOptions() cliconfig.Options {
 	return cliconfig.Options{ConfigFile: s.configFile, Chdir: s.dir}
 }
 
-// chooseEngine decides whose defaults apply in dir: the engine asked for, else
-// the one that wrote the lock file, else tofu if there are files for it alone,
-// else tofu if the machine is configured for it alone, else terraform.
+// chooseEngine returns the engine for dir. It is the first of: the requested engine, the engine
+// that wrote the lock file, tofu if there are files only for tofu, tofu if the machine is
+// configured only for tofu, terraform.
 func (s *session) chooseEngine(dir string, lock *lockfile.File) sources.Engine {
 	if s.engine != anyEngine {
 		return s.engine
@@ -197,8 +196,8 @@ func (s *session) chooseEngine(dir string, lock *lockfile.File) sources.Engine {
 	return sources.Terraform
 }
 
-// newClient makes the HTTP client for an engine's configuration. The root modules of the
-// engine share it, and with it the connections and the limits for each host.
+// newClient creates the HTTP client for an engine's configuration. All root modules of the
+// engine share the client, with its connections and limits for each host.
 func (s *session) newClient(config *cliconfig.Config) *fetch.Client {
 	opts := fetch.Options{
 		Hosts:     map[sources.Host]fetch.HostOptions{},
@@ -231,7 +230,7 @@ func (s *session) newClient(config *cliconfig.Config) *fetch.Client {
 
 // Directories and files as they are typed.
 
-// absolute is a path that is named as seen from base.
+// absolute returns the absolute form of a path relative to base.
 func absolute(base, path string) string {
 	if filepath.IsAbs(path) {
 		return path
@@ -239,13 +238,13 @@ func absolute(base, path string) string {
 	return filepath.Join(base, path)
 }
 
-// within reports whether path is dir or lies in it, whatever symlinks lead there.
+// within reports whether path is dir or is below it, after resolving symlinks.
 func within(path, dir string) bool {
 	relative, err := filepath.Rel(resolve(dir), resolve(path))
 	return err == nil && filepath.IsLocal(relative)
 }
 
-// resolve follows the symlinks in as much of a path as there is.
+// resolve resolves the symlinks in the existing part of a path.
 func resolve(path string) string {
 	resolved, err := filepath.EvalSymlinks(path)
 	if parent := filepath.Dir(path); err != nil && parent != path {
@@ -254,15 +253,15 @@ func resolve(path string) string {
 	return resolved
 }
 
-// A memo makes each value once, also if many ask for it at once, and remembers
-// it or why it could not be made.
+// A memo creates each value once, even with concurrent callers, and keeps the value or its
+// error.
 type memo[K comparable, V any] struct {
 	mu   sync.Mutex
 	made map[K]func() (V, error)
 }
 
-// get is the value of a key. An error is kept like a value: a configuration that cannot
-// be read is reported once and not tried again by each root module.
+// get returns the value of a key. It keeps errors too: an unreadable configuration is reported
+// once, and not read again for each root module.
 func (m *memo[K, V]) get(key K, produce func() (V, error)) (V, error) {
 	m.mu.Lock()
 	if m.made == nil {

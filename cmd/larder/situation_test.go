@@ -21,31 +21,30 @@ import (
 	"github.com/larder-cli/larder/sources/sourcetest"
 )
 
-// A situation is all that a program finds when it is started in a root module:
-// what registries and mirrors have, how the machine is configured, what has
-// been locked, cached and installed before. It is plain data, so that it can be
-// printed, and made as often as needed.
+// A situation is everything that a program finds when it starts in a root module: the contents
+// of registries and mirrors, the configuration of the machine, and what was locked, cached and
+// installed before. It is plain data, so that it can be printed, and created several times.
 //
-// In its texts {dir} stands for the directory that everything is in, {registry}
-// for the host and port of a registry that is found by service discovery,
-// {mirror} for the URL of a network mirror and {mirrorhost} for its host and
-// port, {platform} for this machine's, and {home} for the engine's own registry.
+// In its texts {dir} represents the directory that contains everything, {registry} the host and
+// port of a registry with service discovery, {mirror} the URL of a network mirror and
+// {mirrorhost} its host and port, {platform} this machine's platform, and {home} the engine's
+// own registry.
 type situation struct {
 	Seed     uint64
 	Engine   sources.Engine // that it is meant for
 	Releases []published
-	Edits    []edit // what servers make of their documents
+	Edits    []edit // changes to documents of servers
 	Trees    []tree // filesystem mirrors, wherever they are
 
 	Files     map[string]string // by path below {dir}; the root module is in work
 	Lock      []locked
-	LockForm  string   // how the lock file is unusual: see lockForms
+	LockForm  string   // variant of the lock file: see lockForms
 	Installed []placed // below the data directory's providers
 	Cached    []placed // below CacheDir
 	CacheDir  string   // empty if none is configured
 	NoCache   bool     // it is configured, but does not exist
 
-	Token      string // that both servers ask for; empty if they do not
+	Token      string // that both servers require; empty if they do not
 	Env        []string
 	DataDir    string // of the root module, relative to {dir}
 	Chdir      bool   // started in {dir}, not in {dir}/work
@@ -53,33 +52,33 @@ type situation struct {
 	ReadOnly   bool
 	PluginDirs []string
 
-	Prior  string   // who has run here before: the engine, or each program itself; empty if nobody
-	Forgot []string // what is gone since, below {dir}
+	Prior  string   // program that ran before: the engine, or each program itself; empty if none
+	Forgot []string // removed since, below {dir}
 }
 
-// A published is a version of a provider.
+// A published is a published version of a provider.
 type published struct {
 	Provider, Version string
 	Platforms         []string
 	Contents          string   // how the package looks: see contents
 	Protocols         []string // empty: not stated
 	Signing           string   // see signings
-	Sums              string   // what is wrong with SHA256SUMS
-	Document          string   // what is wrong with the registry's description
+	Sums              string   // fault of SHA256SUMS
+	Document          string   // fault of the registry's description
 	Warning           string
-	Stated            bool     // the registry states the hashes of all platforms
-	HiddenBy          []string // servers that do not show it: registry, mirror
-	Later             bool     // it came out after the prior run
+	Stated            bool     // the registry lists the hashes of all platforms
+	HiddenBy          []string // servers that do not list it: registry, mirror
+	Later             bool     // it is published after the prior run
 }
 
-// An edit changes the documents that a server answers with.
+// An edit changes the documents that a server returns.
 type edit struct {
 	Server       string // registry or mirror
 	Path         string // of the URL, with * for any text
-	Pattern, New string // a regular expression, and what stands instead
-	Status       int    // or the answer is nothing but this status
-	Corrupt      bool   // or one bit of it is changed
-	ContentType  string // in the header; empty if it is left as it is
+	Pattern, New string // a regular expression and its replacement
+	Status       int    // or the server returns only this status
+	Corrupt      bool   // or one bit of the document is changed
+	ContentType  string // in the header; empty if unchanged
 }
 
 // A tree is a directory in a filesystem mirror's layout.
@@ -87,17 +86,17 @@ type tree struct {
 	Path     string // below {dir}
 	Packed   []string
 	Unpacked []string // HOST/NAMESPACE/TYPE/VERSION/OS_ARCH, with * for any text
-	Twist    string   // how it is unusual: see twists
+	Twist    string   // variant: see twists
 }
 
 // A locked is a block in the dependency lock file.
 type locked struct {
 	Provider, Version, Constraints string
 	Hashes                         []string // kinds of hashes: see hashes
-	Raw                            string   // stands in the block besides
+	Raw                            string   // further text in the block
 }
 
-// A placed is a package that lies in a cache or in an installation.
+// A placed is a package in a cache or in an installation.
 type placed struct {
 	ID  string // HOST/NAMESPACE/TYPE/VERSION/OS_ARCH
 	How string // see place
@@ -115,7 +114,7 @@ func (s *situation) String() string {
 	return b.String()
 }
 
-// A scene is a situation made real.
+// A scene is a situation on disk and on servers.
 type scene struct {
 	*situation
 	t     *testing.T
@@ -147,7 +146,7 @@ func newScene(t *testing.T, s *situation) *scene {
 	return sc
 }
 
-// publishAll publishes the releases that are out at first, or later.
+// publishAll publishes the releases that are published at first, or later.
 func (sc *scene) publishAll(later bool) {
 	for _, r := range sc.Releases {
 		if r.Later == later {
@@ -156,20 +155,20 @@ func (sc *scene) publishAll(later bool) {
 	}
 }
 
-// keep remembers how everything is now, under a name.
+// keep saves the current state under a name.
 func (sc *scene) keep(name string) {
 	sc.t.Helper()
 	sc.must(os.Rename(sc.dir, filepath.Join(sc.base, name)))
 }
 
-// restore makes everything as it was when it was kept.
+// restore restores a saved state.
 func (sc *scene) restore(name string) {
 	sc.t.Helper()
 	sc.must(os.RemoveAll(sc.dir))
 	sc.run("cp", "-a", filepath.Join(sc.base, name), sc.dir)
 }
 
-// spoil makes the servers answer wrongly from now on, and forget what was.
+// spoil makes the servers return wrong answers from now on, and clears their records.
 func (sc *scene) spoil() {
 	for name, server := range map[string]*sourcetest.Server{"registry": sc.world.Registry, "mirror": sc.world.Mirror} {
 		server.RequireToken(sc.Token)
@@ -193,7 +192,7 @@ func (sc *scene) fault(e edit) sourcetest.Fault {
 	return f
 }
 
-// fill puts in what the words in braces stand for.
+// fill replaces the words in braces.
 func (sc *scene) fill(text string) string {
 	return strings.NewReplacer(
 		"{dir}", sc.dir,
@@ -222,8 +221,8 @@ type entry struct {
 	mode       os.FileMode
 }
 
-// contents are the entries of r's package for a platform, by the name of how
-// the package looks.
+// contents returns the entries of r's package for a platform, by the name of the package's
+// variant.
 func (r published) contents(platform string) []entry {
 	typ := typeOf(r.Provider)
 	program := entry{"terraform-provider-" + typ + "_v" + r.Version, r.Provider + " " + r.Version + " " + platform + "\n", 0o755}
@@ -264,10 +263,10 @@ func (r published) contents(platform string) []entry {
 	}
 }
 
-// looks are what contents knows, the ordinary first.
+// looks are the variants of contents, the ordinary one first.
 var looks = []string{"", "nested", "directories", "old name", "bare name", "two programs", "not executable", "no program", "program below", "empty", "no archive", "deflated", "dots", "dots upwards", "symbolic link", "twice"}
 
-// oddLooks are those of archives that cannot be unpacked as they are.
+// oddLooks are the variants of archives that cannot be unpacked unchanged.
 var oddLooks = []string{"no archive", "dots", "dots upwards", "symbolic link", "twice"}
 
 func (r published) archive(platform string) []byte {
@@ -299,7 +298,7 @@ func (r published) archive(platform string) []byte {
 	return b.Bytes()
 }
 
-// h1 is the hash of the package once it is unpacked.
+// h1 returns the hash of the unpacked package.
 func (r published) h1(platform string) string {
 	text := map[string]string{}
 	var names []string
@@ -313,12 +312,12 @@ func (r published) h1(platform string) string {
 		return io.NopCloser(strings.NewReader(text[name])), nil
 	})
 	if err != nil {
-		panic(err) // the names are ours
+		panic(err) // the names are from this test
 	}
 	return h1
 }
 
-// A signing is who signs a release, and whom the registry lists.
+// A signing is the signer of a release, and the keys that the registry lists.
 type signing struct {
 	signer *sourcetest.Key
 	keys   []*sourcetest.Key
@@ -458,10 +457,10 @@ func (sc *scene) plant(tr tree) {
 	sc.twist(dir, tr.Twist)
 }
 
-// twists are what twist knows, and absent.
+// twists are the variants of twist, and absent.
 var twists = []string{"absent", "link", "linked packages", "linked type", "upper case", "short versions", "junk", "packed names"}
 
-// twist makes a filesystem mirror unusual.
+// twist changes a filesystem mirror to an unusual variant.
 func (sc *scene) twist(dir, how string) {
 	switch how {
 	case "link":
@@ -493,7 +492,7 @@ func (sc *scene) twist(dir, how string) {
 	}
 }
 
-// relink replaces what matches pattern by symbolic links to it.
+// relink replaces files that match pattern with symbolic links to them.
 func (sc *scene) relink(dir, pattern string) {
 	found, err := filepath.Glob(filepath.Join(dir, pattern))
 	sc.must(err)
@@ -527,10 +526,10 @@ func (sc *scene) writeCache() {
 	}
 }
 
-// places are what place knows.
+// places are the variants of place.
 var places = []string{"whole", "tampered", "stale file", "incomplete", "empty", "linked", "cached", "dangling", "file"}
 
-// place lays a package into a cache or an installation.
+// place puts a package into a cache or an installation.
 func (sc *scene) place(dir string, p placed) {
 	if len(sc.unpackable([]string{p.ID})) == 0 {
 		return
@@ -579,10 +578,10 @@ func (sc *scene) eachFile(dir string, do func(name string)) {
 	}
 }
 
-// hashKinds are what hash knows.
+// hashKinds are the kinds of hash.
 var hashKinds = []string{"h1", "zh", "h1 of zip", "others", "wrong h1", "wrong zh", "unknown"}
 
-// hash is a hash of a kind for a locked package; none if there is none.
+// hash returns a hash of a kind for a locked package, or none for an unknown kind.
 func (sc *scene) hash(l locked, kind string) []string {
 	switch kind {
 	case "wrong h1":
@@ -613,7 +612,7 @@ func (sc *scene) hash(l locked, kind string) []string {
 	return hashes
 }
 
-// lockForms are what writeLock knows.
+// lockForms are the variants of writeLock.
 var lockForms = []string{"unsorted", "bare", "CRLF", "link", "commented", "packed"}
 
 // writeLock writes the dependency lock file.
@@ -658,7 +657,7 @@ func lockHeader(e sources.Engine) string {
 	return "# This file is maintained automatically by \"" + string(e) + " init\".\n# Manual edits may be lost in future updates.\n"
 }
 
-// text is the block with these hashes.
+// text returns the block with these hashes.
 func (l locked) text(hashes []string) string {
 	text := fmt.Sprintf("\nprovider %q {\n", l.Provider)
 	if l.Constraints == "" {

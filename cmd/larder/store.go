@@ -14,8 +14,8 @@ import (
 	"github.com/larder-cli/larder/sources/disk"
 )
 
-// store is where packages are kept: the plugin cache, or without one the working
-// directory itself. The caller calls done when it has finished with it.
+// store returns the store for packages: the plugin cache, or without one the working directory.
+// The caller must call done when it has finished.
 func (m *rootModule) store() (store installer.Cache, done func(), err error) {
 	var cache *cachedir.Dir
 	if !m.flags.noCache {
@@ -37,8 +37,8 @@ func (m *rootModule) store() (store installer.Cache, done func(), err error) {
 	return layered{cache, own}, done, nil
 }
 
-// memory has the hashes of packages that this user has verified before, for commands
-// that have another store than the plugin cache. It is nil without a cache.
+// memory returns the hash records of this user, for commands whose store is not the plugin
+// cache. It is nil without a cache.
 func (m *rootModule) memory() acquire.Memory {
 	root := m.cacheRoot()
 	if m.flags.noCache || root == "" {
@@ -46,7 +46,7 @@ func (m *rootModule) memory() acquire.Memory {
 	}
 	opts, err := m.cacheOptions()
 	if err != nil {
-		return nil // which is told where the key is needed
+		return nil // reported where the key is required
 	}
 	opts.ReadOnly = true
 	cache, err := m.openCache(root, opts)
@@ -57,8 +57,8 @@ func (m *rootModule) memory() acquire.Memory {
 	return cache
 }
 
-// cacheRoot is the plugin cache's directory: the flag's, the configuration's, or
-// larder's own.
+// cacheRoot returns the plugin cache's directory: from the flag, the configuration, or larder's
+// default.
 func (m *rootModule) cacheRoot() string {
 	switch {
 	case m.flags.cache != "":
@@ -70,8 +70,8 @@ func (m *rootModule) cacheRoot() string {
 	}
 }
 
-// cache is the plugin cache in the directory root, nil if it cannot be opened, which
-// an engine may share. The error is that of a cache that a link or a mount is in.
+// cache returns the plugin cache in the directory root, or nil if it cannot be opened. An engine
+// may use the cache too. The error is that of a cache with a link or a mount in it.
 func (m *rootModule) cache(root string, shared bool) (*cachedir.Dir, error) {
 	cache, err := m.caches.get(root, func() (*cachedir.Dir, error) {
 		if root == "" {
@@ -98,7 +98,7 @@ func (m *rootModule) cache(root string, shared bool) (*cachedir.Dir, error) {
 		return cache, nil
 	})
 	if cache != nil {
-		m.client.Share(cache) // a server that one process is to leave alone, all leave alone
+		m.client.Share(cache) // processes share the pauses that servers request
 	}
 	return cache, err
 }
@@ -108,9 +108,9 @@ func (m *rootModule) engineCache() bool {
 	return !m.flags.noCache && m.config.PluginCacheDir != "" && m.cacheRoot() == m.config.PluginCacheDir
 }
 
-// workdirStore is the working directory as its own store: it has a cache's layout.
-// What a cache keeps beside its packages goes to the user's state directory, as a
-// working directory may be a checkout with files from anyone.
+// workdirStore returns the working directory as a store: it has the layout of a cache. Records
+// are in the user's state directory, because a working directory may be a checkout with files
+// from other people.
 func (m *rootModule) workdirStore() (*cachedir.Dir, error) {
 	opts, err := m.cacheOptions()
 	if err != nil {
@@ -124,7 +124,7 @@ func (m *rootModule) workdirStore() (*cachedir.Dir, error) {
 	return cachedir.Open(filepath.Join(m.config.DataDir, "providers"), opts)
 }
 
-// cacheOptions are what all caches have in common.
+// cacheOptions returns the options of all caches.
 func (m *rootModule) cacheOptions() (cachedir.Options, error) {
 	s := m.session
 	key, err := m.recordKey()
@@ -143,14 +143,13 @@ func (m *rootModule) cacheOptions() (cachedir.Options, error) {
 	}, err
 }
 
-// A layered store reads from a cache that it cannot write, and puts what is
-// missing there into another store.
+// A layered store reads from a read-only cache, and puts missing packages into another store.
 type layered struct {
 	*cachedir.Dir // the cache
 	own           *cachedir.Dir
 }
 
-// Get is that of the cache, or else of the other store.
+// Get returns the package from the cache, or else from the other store.
 func (l layered) Get(ctx context.Context, id sources.PackageID) (sources.Stored, error) {
 	s, err := l.Dir.Get(ctx, id)
 	if errors.Is(err, sources.ErrNotFound) {
@@ -159,8 +158,8 @@ func (l layered) Get(ctx context.Context, id sources.PackageID) (sources.Stored,
 	return s, err
 }
 
-// Begin begins a transaction of the other store. What the cache has of the package comes
-// first.
+// Begin begins a transaction in the other store. It starts with the package from the cache, if
+// the cache has it.
 func (l layered) Begin(ctx context.Context, id sources.PackageID, purpose sources.Purpose) (sources.Held, sources.Tx, error) {
 	held, tx, err := l.own.Begin(ctx, id, purpose)
 	if err != nil {
@@ -181,7 +180,7 @@ func (l layered) Begin(ctx context.Context, id sources.PackageID, purpose source
 	return held, tx, nil
 }
 
-// Recall is that of the cache, or else of the other store.
+// Recall returns the record from the cache, or else from the other store.
 func (l layered) Recall(id sources.PackageID) (sources.Stored, error) {
 	s, err := l.Dir.Recall(id)
 	if errors.Is(err, sources.ErrNotFound) {
@@ -190,14 +189,14 @@ func (l layered) Recall(id sources.PackageID) (sources.Stored, error) {
 	return s, err
 }
 
-// Recorded is what either has recorded.
+// Recorded returns the records of both stores.
 func (l layered) Recorded(p sources.Provider, v sources.Version) ([]sources.Platform, error) {
 	all, err := l.Dir.Recorded(p, v)
 	more, ownErr := l.own.Recorded(p, v)
 	return append(all, more...), errors.Join(err, ownErr)
 }
 
-// Evidence is what the cache keeps, or else what came with the packages that it lacks.
+// Evidence returns the evidence in the cache, or else in the other store.
 func (l layered) Evidence(p sources.Provider, v sources.Version) (*sources.Signed, error) {
 	signed, err := l.Dir.Evidence(p, v)
 	if err != nil {
@@ -206,5 +205,5 @@ func (l layered) Evidence(p sources.Provider, v sources.Version) (*sources.Signe
 	return signed, nil
 }
 
-// unbound reports whether this user may write to read-only files.
+// unbound reports whether this user can write to read-only files.
 var unbound = disk.IgnoresModes

@@ -17,8 +17,8 @@ import (
 	"github.com/larder-cli/larder/sources/sourcetest"
 )
 
-// Thirty processes on one cache share what a registry lets through: few requests are refused,
-// each process says once for each of two hosts that it waits, and all of them succeed.
+// Thirty processes share a cache and the rate limit of a registry. The registry refuses few
+// requests, each process reports once for each of two hosts that it waits, and all succeed.
 func TestProcessesShareALimitedRegistry(t *testing.T) {
 	for _, retryAfter := range []string{"", "1"} {
 		t.Run("Retry-After "+retryAfter, func(t *testing.T) {
@@ -32,7 +32,7 @@ func TestProcessesShareALimitedRegistry(t *testing.T) {
 	}
 }
 
-// A registry that refuses everything, or that is not there, is given up by all processes soon.
+// All processes soon give up a registry that refuses all requests, or that does not exist.
 func TestProcessesGiveUpARegistry(t *testing.T) {
 	for name, trouble := range map[string]func(*sourcetest.Server){
 		"unavailable": func(r *sourcetest.Server) { r.Fault(sourcetest.Fault{Status: http.StatusServiceUnavailable}) },
@@ -50,8 +50,8 @@ func TestProcessesGiveUpARegistry(t *testing.T) {
 	}
 }
 
-// Processes that are killed while they wait, or while others wait for them, hold up nobody.
-func TestKilledProcessesHoldUpNobody(t *testing.T) {
+// Processes that are killed while they wait, or while others wait for them, block no other process.
+func TestKilledProcessesDoNotBlockOthers(t *testing.T) {
 	s := newStorm(t, 30)
 	s.killed = 10
 	s.world.Registry.Fault(sourcetest.Fault{Status: http.StatusTooManyRequests, Limit: 40})
@@ -66,7 +66,7 @@ type storm struct {
 	world     *sourcetest.World
 	dir       string
 	processes int
-	killed    int // of them, after a while
+	killed    int // number of processes killed after a while
 
 	mu     sync.Mutex
 	failed int

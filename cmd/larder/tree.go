@@ -11,22 +11,22 @@ import (
 	"github.com/larder-cli/larder/sources"
 )
 
-// A tree is what one root module needs, or all in a directory and below. Lock
-// files alone say that, so neither remote modules nor a network are needed.
+// A tree contains the requirements of one root module, or of all root modules in a directory
+// and below. It reads only lock files, so it needs neither remote modules nor a network.
 type tree struct {
-	platforms []sources.Platform // in order
+	platforms []sources.Platform // sorted
 	locked    []lockedProvider
-	open      []sources.Requirement // of root modules that have no lock file
+	open      []sources.Requirement // requirements of root modules without a lock file
 	modules   int                   // root modules
 }
 
-// A lockedProvider is one that a lock file selects a version of.
+// A lockedProvider is a provider with a version that a lock file selects.
 type lockedProvider struct {
 	lockfile.Entry
-	module string // where the lock file is
+	module string // directory of the lock file
 }
 
-// tree finds out what the flags ask about.
+// tree reads the lock files that the flags select.
 func (s *session) tree(ctx context.Context) (*tree, error) {
 	platforms := slices.Clone(thisIfNone(s.flags.platforms))
 	slices.SortFunc(platforms, func(a, b sources.Platform) int { return strings.Compare(a.String(), b.String()) })
@@ -56,7 +56,7 @@ func (t *tree) check(err error) error {
 	return sources.WithHint(errors.New("there is no root module here"), "name root modules, or search for them with -R")
 }
 
-// addModule adds what the root module in dir needs.
+// addModule adds the requirements of the root module in dir.
 func (s *session) addModule(ctx context.Context, t *tree, dir string, out *ui.Output) error {
 	m, err := s.root(ctx, dir, out)
 	if err != nil {

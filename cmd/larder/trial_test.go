@@ -152,7 +152,7 @@ func (t trial) twofold() bool {
 	return slices.ContainsFunc(t.Releases, func(r stocked) bool { return r.Contents == "directories" })
 }
 
-// A court is a trial made real, in which an engine and Larder run.
+// A court contains the files and servers of a trial, where an engine and Larder run.
 type court struct {
 	trial
 	*testing.T
@@ -393,13 +393,13 @@ func (c *court) hashes(l locked, kind string) []string {
 	return hashes
 }
 
-// An excuse is a difference that is meant, under a heading of docs/deviations.md.
+// An excuse is an intended difference, under a heading of docs/deviations.md.
 type excuse struct {
 	heading string
 	applies func() bool
 }
 
-// settle fails the test if there are differences that no excuse explains.
+// settle fails the test if no excuse explains the differences.
 func (c *court) settle(differences []string, excuses []excuse, want, got verdictOfRun, situation any) {
 	c.Helper()
 	for _, e := range excuses {

@@ -7,7 +7,7 @@ import (
 	"github.com/larder-cli/larder/sources/trust"
 )
 
-// trustOptions are what the configuration and the flags say of signatures.
+// trustOptions returns the rules for signatures from the configuration and the flags.
 func (m *rootModule) trustOptions() trust.Options {
 	return trust.Options{
 		EnforceGPGValidation: m.config.EnforceSignatures, EnforceGPGExpiration: m.config.EnforceKeyExpiry,
@@ -15,8 +15,8 @@ func (m *rootModule) trustOptions() trust.Options {
 	}
 }
 
-// trustFor is trustOptions for the evidence of a provider, by the rules of the engine
-// whose registry the provider is from.
+// trustFor returns trustOptions for the evidence of a provider, with the rules of the engine
+// whose registry has the provider.
 func (m *rootModule) trustFor(p sources.Provider) trust.Options {
 	engine := m.config.Engine
 	if p.Host == sources.OpenTofu.DefaultHost() {
@@ -25,36 +25,36 @@ func (m *rootModule) trustFor(p sources.Provider) trust.Options {
 	return m.trustOptions().For(engine, p)
 }
 
-// vouch judges the evidence that a cache or a mirror keeps with a package.
+// vouch verifies the evidence that a cache or a mirror has for a package.
 func (m *rootModule) vouch(s sources.Stored) (trust.Report, error) {
 	return trust.VerifyArchive(s.Signed, s.ZH, m.trustFor(s.ID.Provider))
 }
 
-// vouchVerdict is the verdict of vouch.
+// vouchVerdict returns the verdict of vouch.
 func (m *rootModule) vouchVerdict(s sources.Stored) (sources.Verdict, error) {
 	report, err := m.vouch(s)
 	return report.Verdict, err
 }
 
-// mergeEvidence decides which evidence a store keeps.
+// mergeEvidence selects the evidence that a store keeps.
 func (m *rootModule) mergeEvidence(p sources.Provider, kept, new *sources.Signed) (*sources.Signed, error) {
 	return trust.Merge(kept, new, m.trustFor(p))
 }
 
-// compareKeys returns a warning if another version is signed by other keys.
+// compareKeys returns a warning if another version is signed with other keys.
 func (m *rootModule) compareKeys(p sources.Provider, other sources.Version, was, now *sources.Signed) error {
 	return trust.CompareKeys(other, was, now, m.trustFor(p))
 }
 
-// A signerMemo finds out who signed packages. Those of one version have the same
-// evidence, which is verified once.
+// A signerMemo caches who signed packages. Packages of a version have the same evidence, which
+// it verifies once.
 type signerMemo struct {
 	*rootModule
 	made memo[string, ui.Signature]
 }
 
-// of is who signed the package of s.Signed, which may be nil. What cannot be verified
-// has no signature: verifying the store says why.
+// of returns who signed the package of s.Signed, which may be nil. Evidence that cannot be
+// verified has no signature: verifying the store reports the reason.
 func (m *signerMemo) of(s sources.Stored) ui.Signature {
 	if s.Signed == nil || s.ZH == "" {
 		return ui.Signature{}

@@ -13,8 +13,8 @@ import (
 	"github.com/rogpeppe/go-internal/testscript"
 )
 
-// nobody is a user without rights of any kind.
-const nobody = 65534
+// unprivilegedUID is the user ID of an account without special permissions.
+const unprivilegedUID = 65534
 
 // unprivileged makes the larders of a script be started by somebody who owns
 // the script's files and may no more than that. Root may do everything, which
@@ -30,9 +30,9 @@ func unprivileged(ts *testscript.TestScript, _ bool, _ []string) {
 		}
 	}
 	ts.Check(filepath.WalkDir(work, func(path string, _ fs.DirEntry, err error) error {
-		return errors.Join(err, os.Lchown(path, nobody, nobody))
+		return errors.Join(err, os.Lchown(path, unprivilegedUID, unprivilegedUID))
 	}))
-	ts.Setenv("LARDER_TEST_USER", strconv.Itoa(nobody))
+	ts.Setenv("LARDER_TEST_USER", strconv.Itoa(unprivilegedUID))
 }
 
 // beSomebodyElse makes this process the user's that unprivileged asks for.

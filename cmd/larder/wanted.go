@@ -19,7 +19,7 @@ import (
 	"github.com/larder-cli/larder/sources"
 )
 
-// A wanted is what the arguments and flags of a command ask for.
+// A wanted contains the packages that the arguments and flags of a command request.
 type wanted struct {
 	*session
 	addresses []string // as typed
@@ -27,7 +27,7 @@ type wanted struct {
 	versions  installer.SelectOptions
 }
 
-// readWanted reads the flags of wantedFlags that may be wrong by themselves.
+// readWanted reads the flags of wantedFlags and checks each of them.
 func readWanted(c *cli.Context) (w *wanted, err error) {
 	w = &wanted{paths: c.StringSlice("from")}
 	if err := exclusive(c, "newest", "all-versions"); err != nil {
@@ -38,8 +38,8 @@ func readWanted(c *cli.Context) (w *wanted, err error) {
 	return w, err
 }
 
-// take takes the arguments: addresses of providers, and paths that --from could name too.
-// Without any it is about the root module in the working directory.
+// take reads the arguments: addresses of providers, and paths as for --from. Without arguments,
+// it selects the root module in the working directory.
 func (w *wanted) take(args []string) error {
 	paths, addresses, err := w.separate(args)
 	if err != nil {
@@ -56,24 +56,23 @@ func (w *wanted) take(args []string) error {
 	return nil
 }
 
-// A supply is what wants are met from that are configured alike.
+// A supply contains requests that are met from the same sources.
 type supply struct {
-	*rootModule // any of those that want
+	*rootModule // one of the root modules that make the requests
 	wants       []installer.Want
 }
 
-// An input is something that says what is wanted: a root module, a file, or the
-// command line.
+// An input contains requests: a root module, a file, or the command line.
 type input func(context.Context) (*rootModule, []installer.Want, error)
 
-// read finds out what is wanted. Inputs fail one by one: the error joins what is
-// wrong with each, and the others count.
+// read reads all inputs. An input that fails does not stop the others: the error joins all
+// errors.
 func (w *wanted) read(ctx context.Context) ([]*supply, error) {
 	inputs, searchErr := w.inputs(ctx)
 	read, errs := make([]*supply, len(inputs)), make([]error, len(inputs))
 	var mu sync.Mutex
 	var all supplies
-	next := 0 // to be added, so that the order is that of the inputs
+	next := 0 // index of the next input to add, so that they are added in order
 	forEachRoot(len(inputs), func(i int) {
 		m, wants, err := inputs[i](ctx)
 		mu.Lock()
@@ -81,20 +80,19 @@ func (w *wanted) read(ctx context.Context) ([]*supply, error) {
 		read[i], errs[i] = &supply{m, wants}, err
 		for ; next < len(read) && read[next] != nil; next++ {
 			all.add(read[next])
-			read[next] = nil // thousands of root modules and their lock files take much memory
+			read[next] = nil // free the memory: there may be thousands of root modules
 		}
 	})
 	return all.different, errors.Join(append([]error{searchErr}, errs...)...)
 }
 
-// supplies are those that differ from one another.
+// supplies returns the supplies with different sources.
 type supplies struct {
 	different []*supply
 	known     map[string]*supply
 }
 
-// add adds a supply to the one that it is like. A supply without wants is left
-// out.
+// add merges a supply into the one with the same sources. It omits a supply without requests.
 func (all *supplies) add(s *supply) {
 	if len(s.wants) == 0 {
 		return
@@ -111,20 +109,19 @@ func (all *supplies) add(s *supply) {
 	all.different = append(all.different, s)
 }
 
-// suppliedBy is the same text for root modules that get the same packages from
-// the same places.
+// suppliedBy returns a key that is the same for root modules with the same sources and stores.
 func (m *rootModule) suppliedBy() string {
 	key := []string{string(m.config.Engine), m.cacheRoot()}
 	if m.config.Implied {
 		key = append(key, m.config.ImpliedDirs()...)
 	}
 	for _, method := range m.config.Methods {
-		key = append(key, method.Path) // all else is the same for all root modules
+		key = append(key, method.Path) // the rest is the same for all root modules
 	}
 	return strings.Join(key, "\x00")
 }
 
-// inputs are the command line and what --from names.
+// inputs returns the command line and the inputs of --from.
 func (w *wanted) inputs(ctx context.Context) ([]input, error) {
 	var inputs []input
 	if len(w.addresses) > 0 {
@@ -138,7 +135,7 @@ func (w *wanted) inputs(ctx context.Context) ([]input, error) {
 	return inputs, errors.Join(errs...)
 }
 
-// from are the inputs that are meant by a path.
+// from returns the inputs at a path.
 func (w *wanted) from(ctx context.Context, typed string) ([]input, error) {
 	path := absolute(w.dir, typed)
 	info, err := os.Stat(path)
@@ -162,8 +159,7 @@ func (w *wanted) from(ctx context.Context, typed string) ([]input, error) {
 		"name a root module, a dependency lock file whose name ends in .lock.hcl, or a .tf file with required_providers")
 }
 
-// onlyLocked reports whether there is a dependency lock file in dir, and no
-// configuration that it is for.
+// onlyLocked reports whether dir contains a dependency lock file, but no configuration.
 func onlyLocked(dir string) bool {
 	entries, err := os.ReadDir(dir)
 	has := func(is func(name string) bool) bool {
@@ -172,7 +168,7 @@ func onlyLocked(dir string) bool {
 	return err == nil && !has(modules.IsConfiguration) && has(func(name string) bool { return name == lockfile.Name })
 }
 
-// below are the root modules in dir and below.
+// below returns the root modules in dir and below.
 func (w *wanted) below(ctx context.Context, dir string) ([]input, error) {
 	dirs, err := w.find(ctx, dir)
 	if len(dirs) == 0 && err == nil {
@@ -185,7 +181,7 @@ func (w *wanted) below(ctx context.Context, dir string) ([]input, error) {
 	return inputs, err
 }
 
-// arguments is the command line.
+// arguments returns the requests on the command line.
 func (w *wanted) arguments(ctx context.Context) (*rootModule, []installer.Want, error) {
 	m, err := w.root(ctx, w.dir, w.out)
 	if err != nil {
@@ -202,8 +198,8 @@ func (w *wanted) arguments(ctx context.Context) (*rootModule, []installer.Want, 
 	return m, wants, nil
 }
 
-// module is the root module in dir: what is locked for it, or else what it
-// requires. Warnings go to out.
+// module returns the requests of the root module in dir: its locked versions, or else its
+// requirements. It prints warnings to out.
 func (w *wanted) module(dir string, out *ui.Output) input {
 	return func(ctx context.Context) (*rootModule, []installer.Want, error) {
 		m, err := w.root(ctx, dir, out)
@@ -229,8 +225,8 @@ func (w *wanted) module(dir string, out *ui.Output) input {
 	}
 }
 
-// lockedEntry is what the lock file has for a provider. It warns if that is nothing, and
-// others are locked: then what is chosen now need not be what init chooses later.
+// lockedEntry returns the lock file's entry for a provider. It warns if only other providers are
+// locked: then init may choose another version later.
 func (m *rootModule) lockedEntry(p sources.Provider) lockfile.Entry {
 	e, ok := m.lock.Entry(p)
 	if !ok && len(m.lock.Entries()) > 0 {
@@ -239,7 +235,7 @@ func (m *rootModule) lockedEntry(p sources.Provider) lockfile.Entry {
 	return e
 }
 
-// lockFile is the dependency lock file at path, all of it.
+// lockFile returns all requests of the dependency lock file at path.
 func (w *wanted) lockFile(path string) input {
 	return func(ctx context.Context) (*rootModule, []installer.Want, error) {
 		m, err := w.rootLocked(ctx, path, w.out)
@@ -261,7 +257,7 @@ func (w *wanted) lockFile(path string) input {
 	}
 }
 
-// list is the configuration file at path, as a list of providers.
+// list returns the requests in the configuration file at path.
 func (w *wanted) list(path string) input {
 	return func(ctx context.Context) (*rootModule, []installer.Want, error) {
 		m, err := w.root(ctx, filepath.Dir(path), w.out)

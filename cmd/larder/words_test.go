@@ -12,8 +12,8 @@ import (
 	"github.com/larder-cli/larder/sources/sourcetest"
 )
 
-// Whoever reads several messages finds them alike: hints and errors begin in
-// lower case and have no full stop, as they may stand in a longer sentence.
+// Hints and errors begin in lower case and have no full stop, so that all messages are alike and
+// can be part of a longer sentence.
 func TestMessagesAreWordedAlike(t *testing.T) {
 	worded := map[string]int{ // argument that is the text
 		"sources.WithHint": 1, "WithHint": 1, "errors.New": 0, "fmt.Errorf": 0,

@@ -187,7 +187,7 @@ func clientVersion(index, version string) ([]string, error) {
 			}
 			if _, still := doc.Versions[version]; still {
 				if _, err := os.Stat(path); err != nil {
-					return nil, fmt.Errorf("%s names %s, of which there is no document", index, version)
+					return nil, fmt.Errorf("%s contains %s, which has no document", index, version)
 				}
 				continue // it was added again
 			}

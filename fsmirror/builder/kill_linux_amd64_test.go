@@ -107,7 +107,7 @@ func TestKilledAtEveryStep(t *testing.T) {
 		old.sync(dir, builder.Options{}, widget+"/1.0.0/linux_amd64", gadget+"/1.0.0/linux_amd64")
 		finished, err := sourcetest.KillAt(writer(dir, from), step)
 		if errors.Is(err, syscall.EPERM) {
-			t.Skip("nobody may trace processes here")
+			t.Skip("tracing processes is not permitted")
 		}
 		sourcetest.Require(t, err == nil, "step %d: %v", step, err)
 		_, err = client(dir)

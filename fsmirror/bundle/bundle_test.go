@@ -67,7 +67,7 @@ func TestDeterminism(t *testing.T) {
 func TestTarReadsIt(t *testing.T) {
 	w := published(t)
 	w.Add("bücher.test/a-rather-long-namespace-indeed-a-rather-long-one/a-type-with-a-long-name-as-well",
-		"1.2.3-and-a-prerelease-of-which-nobody-could-say-it-is-short.4711+and.the.number.of.the.build.for.good.measure",
+		"1.2.3-and-a-prerelease-that-is-longer-than-other-prereleases.4711+and.the.number.of.the.build.for.good.measure",
 		sourcetest.Release{Platforms: []string{"linux_amd64"}})
 	from := mirrored(t, w)
 	file := created(t, from, createOptions())[0]

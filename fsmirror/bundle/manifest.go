@@ -312,7 +312,7 @@ func (m Manifest) checkEvidence() error {
 	releases := releasesOf(m.Packages)
 	for _, e := range m.Evidence {
 		if !releases[e.Release] {
-			return fmt.Errorf("evidence for %s, of which there is no package", e.Release)
+			return fmt.Errorf("evidence for %s, which has no package in the manifest", e.Release)
 		}
 	}
 	return nil

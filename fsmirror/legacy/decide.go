@@ -41,11 +41,11 @@ func (s *search) decide(c clues, found func(sources.PackageID) Candidate) error 
 	if id.Version, from.Version, err = s.version(c); err != nil {
 		return err
 	}
-	platforms, whence, err := s.platforms(c)
+	platforms, platformFrom, err := s.platforms(c)
 	if err != nil {
 		return err
 	}
-	from.Platform = whence
+	from.Platform = platformFrom
 	for _, id.Platform = range platforms {
 		candidate := found(id)
 		candidate.ID, candidate.Inferred, candidate.clues = id, from, c

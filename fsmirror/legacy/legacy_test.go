@@ -119,7 +119,7 @@ example.com/acme/foo 1.2.0 darwin_arm64: executable terraform-provider-foo_v1.2.
 		{"universal, for one", map[string]string{"darwin_arm64/terraform-provider-foo_v1.2.0": macs}, ours, `
 example.com/acme/foo 1.2.0 darwin_arm64: executable darwin_arm64/terraform-provider-foo_v1.2.0: --namespace, its name, the directory darwin_arm64
 `},
-		{"nobody's", map[string]string{"linux_amd64/terraform-provider-foo_v1.2.0": linux}, legacy.Options{}, `
+		{"without a namespace", map[string]string{"linux_amd64/terraform-provider-foo_v1.2.0": linux}, legacy.Options{}, `
 error: linux_amd64/terraform-provider-foo_v1.2.0: the name has no namespace
 `},
 		{"in a directory of another platform", map[string]string{"windows_amd64/terraform-provider-foo_v1.2.0": linux}, ours, `

@@ -99,7 +99,7 @@ func FuzzNames(f *testing.F) {
 		if ok && versionErr == nil && typeErr == nil {
 			id := sources.PackageID{Provider: p, Version: v, Platform: sources.Platform{OS: "windows", Arch: "arm"}}
 			if given := executableName(file, id); !sources.NamesExecutable(given, p.Type) {
-				t.Errorf("%q gets the name %q, by which nobody finds it", file, given)
+				t.Errorf("%q gets the name %q, which is not the name of a provider executable", file, given)
 			}
 		}
 		if n, platform, ok := parseArchiveName(file); ok {

@@ -13,61 +13,61 @@ import (
 	"github.com/larder-cli/larder/sources/fetch"
 )
 
-// A board knows what is under way. Code that does the work reports to it and
-// must not be kept waiting; the progress display reads it.
+// A board contains the state of all work in progress. Code that does the work reports to it
+// and must not block. The progress display reads it.
 type board struct {
 	now     func() time.Time
 	named   func(sources.PackageID) string
 	verbose bool // sources are shown
 
 	mu      sync.Mutex
-	begun   time.Time // when there was first something; zero before
-	items   []*item   // under way, in the order in which they came
+	begun   time.Time // time of the first item; zero before
+	items   []*item   // in progress, in order of their beginning
 	byKey   map[itemKey]*item
 	done    int   // packages
 	failed  int   // providers
-	arrived int64 // bytes of packages that are no longer under way
+	arrived int64 // bytes of packages that are no longer in progress
 	meter   meter
 }
 
-// An item is a package under way, a provider with no version yet, or other work.
+// An item is a package in progress, a provider without a version yet, or other work.
 type item struct {
 	itemKey
 	step       acquire.Step
-	from       string // whom we ask
+	from       string // source
 	url        string // of the archive
-	waiting    string // for whom
+	waiting    string // lock holder
 	done, size int64  // bytes; the size is 0 if unknown
 	meter      meter
 
-	pause time.Time // no try is made before
-	why   string    // there is a pause
-	turn  string    // host that too many archives come from already
+	pause time.Time // time of the next attempt
+	why   string    // reason for the pause
+	turn  string    // host with too many concurrent downloads
 }
 
-// An itemKey tells items from one another.
+// An itemKey identifies an item.
 type itemKey struct {
 	module string
 	id     sources.PackageID
 }
 
-// verifying is work at the whole cache, which has no package.
+// verifying is work on the whole cache instead of a package.
 const verifying acquire.Step = "verifying the plugin cache"
 
-// order is in which order the steps of an item come. With several root modules
-// nothing else is sure.
+// order is the order of an item's steps. With several root modules, events can come in
+// another order.
 var order = []acquire.Step{
 	acquire.Queued, acquire.Querying, acquire.Chosen, acquire.Waiting,
 	acquire.Fetching, acquire.Arriving, acquire.Verified, acquire.Stored,
 }
 
-// event notes a step in the life of a package of a root module.
+// event records a step of a package of a root module.
 func (b *board) event(module string, e acquire.Event) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	k := itemKey{module, e.Package}
 	if e.Package != (sources.PackageID{}) {
-		b.remove(itemKey{}) // the wait for the whole cache is over
+		b.remove(itemKey{}) // the wait for the whole cache has ended
 	}
 	switch e.Step {
 	case acquire.Warned:
@@ -94,8 +94,8 @@ func (b *board) event(module string, e acquire.Event) {
 	}
 }
 
-// arrive counts what has arrived. What the first such event tells may have been
-// there before.
+// arrive counts received bytes. It only starts the meter at the first such event, whose bytes
+// may have been received earlier.
 func (b *board) arrive(it *item, e acquire.Event) {
 	now := b.now()
 	news := e.Done - it.done
@@ -112,8 +112,8 @@ func (b *board) arrive(it *item, e acquire.Event) {
 	}
 }
 
-// wait notes a wait for another process. The event comes from the cache and does not
-// say for which root module.
+// wait records a wait for another process. The event is from the cache and does not contain
+// the root module.
 func (b *board) wait(e acquire.Event) {
 	if e.Package == (sources.PackageID{}) {
 		b.item(itemKey{})
@@ -125,7 +125,7 @@ func (b *board) wait(e acquire.Event) {
 	}
 }
 
-// retry notes that a request is made again, if it is for an archive under way.
+// retry records that a request is repeated, if it is for an archive in progress.
 func (b *board) retry(e fetch.Event) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
@@ -136,7 +136,7 @@ func (b *board) retry(e fetch.Event) {
 	}
 }
 
-// turn notes that an archive under way has to wait for others.
+// turn records that an archive in progress waits for other downloads.
 func (b *board) turn(e fetch.Event) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
@@ -147,7 +147,7 @@ func (b *board) turn(e fetch.Event) {
 	}
 }
 
-// work notes how far work at the whole cache is.
+// work records the progress of work on the whole cache.
 func (b *board) work(done, of int64) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
@@ -156,14 +156,14 @@ func (b *board) work(done, of int64) {
 	b.arrive(it, acquire.Event{Done: done, Size: of})
 }
 
-// end notes that an item is done with, whether it succeeded or not.
+// end removes an item, after success or failure.
 func (b *board) end(k itemKey) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	b.remove(k)
 }
 
-// item is the item with the key, a new one if there is none.
+// item returns the item with the key, which it creates if necessary.
 func (b *board) item(k itemKey) *item {
 	if it := b.byKey[k]; it != nil {
 		return it
@@ -179,7 +179,7 @@ func (b *board) item(k itemKey) *item {
 	return it
 }
 
-// remove removes an item, if it is there.
+// remove removes an item, if it exists.
 func (b *board) remove(k itemKey) {
 	if it := b.byKey[k]; it != nil {
 		i := slices.Index(b.items, it)
@@ -188,8 +188,7 @@ func (b *board) remove(k itemKey) {
 	}
 }
 
-// finish counts a package that is done, and keeps the bytes that arrived for it in the
-// total.
+// finish counts a finished package, and keeps its received bytes in the total.
 func (b *board) finish(k itemKey) {
 	b.done++
 	if it := b.byKey[k]; it != nil {
@@ -210,8 +209,8 @@ func (b *board) fail(module string, p sources.Provider) {
 	})
 }
 
-// follows returns a function that reports whether an item gets its package from the
-// item of another root module.
+// follows returns a function that reports whether an item waits for the download of the same
+// package for another root module.
 func (b *board) follows() func(*item) bool {
 	ahead := map[sources.PackageID]bool{}
 	for _, it := range b.items {
@@ -222,14 +221,14 @@ func (b *board) follows() func(*item) bool {
 	return func(it *item) bool { return it.early() && ahead[it.id] }
 }
 
-// early reports whether nothing is fetched yet.
+// early reports whether no download has begun.
 func (it *item) early() bool {
 	return slices.Index(order, it.step) <= slices.Index(order, acquire.Waiting)
 }
 
-// shown are at most n of the items, those that have come furthest if there are
-// more, and how many more there are. Those that wait for their turn, or for
-// another item, have nothing to show.
+// shown returns at most n of the items, and the number of the others. It prefers the items
+// with the most progress. It omits items that are queued or wait for a download of another
+// item.
 func (b *board) shown(n int) (some []*item, more int) {
 	follows := b.follows()
 	for _, it := range b.items {
@@ -248,7 +247,7 @@ func (b *board) shown(n int) (some []*item, more int) {
 	return slices.DeleteFunc(some, func(it *item) bool { return !slices.Contains(furthest[:n], it) }), more
 }
 
-// name is what a line begins with. Names of packages on the default registry are short.
+// name returns the beginning of a line. Packages on the default registry have short names.
 func (b *board) name(it *item) string {
 	switch {
 	case it.step == verifying:
@@ -259,7 +258,7 @@ func (b *board) name(it *item) string {
 	return b.named(it.id)
 }
 
-// state describes an item of which nothing is arriving, empty if something is.
+// state describes an item that is not receiving data. It is empty for other items.
 func (b *board) state(it *item, now time.Time) string {
 	switch {
 	case it.step == acquire.Waiting:
@@ -283,7 +282,7 @@ func (b *board) state(it *item, now time.Time) string {
 	return ""
 }
 
-// extra is what is said of an item where there is room: its root module and, with
+// extra returns further details of an item, shown if there is room: its root module and, with
 // --verbose, its source.
 func (b *board) extra(it *item) string {
 	var words []string
@@ -296,10 +295,10 @@ func (b *board) extra(it *item) string {
 	return strings.Join(words, " ")
 }
 
-// An amount is how much has arrived of how much, in the cells of a line.
+// An amount is the received and the total size, in the cells of a line.
 type amount struct{ bytes, rate, left string }
 
-// amountOf is an amount, as far as it is known.
+// amountOf returns an amount, as far as it is known.
 func amountOf(done, size int64, known bool, rate int64) (a amount) {
 	if a.bytes = Size(done); known {
 		a.bytes = sizeOf(done, size)
@@ -313,7 +312,7 @@ func amountOf(done, size int64, known bool, rate int64) (a amount) {
 	return a
 }
 
-// String is the amount in a sentence.
+// String returns the amount for use in a sentence.
 func (a amount) String() string {
 	return together(a.bytes, a.rate, a.left)
 }
@@ -323,7 +322,7 @@ func together(texts ...string) string {
 	return strings.Join(slices.DeleteFunc(texts, func(s string) bool { return s == "" }), ", ")
 }
 
-// sizeOf is done of size, with the unit once if it is the same: 84/145 MB.
+// sizeOf formats done and size, with a common unit only once: 84/145 MB.
 func sizeOf(done, size int64) string {
 	a, b := Size(done), Size(size)
 	number, unit, _ := strings.Cut(a, " ")
@@ -333,11 +332,10 @@ func sizeOf(done, size int64) string {
 	return a + "/" + b
 }
 
-// oneLine is text that stays on one line and commands no terminal.
+// oneLine returns text on one line and without terminal control characters.
 func oneLine(text string) string { return visible(strings.Join(strings.Fields(text), " ")) }
 
-// bytes are how many bytes have arrived of how many there are, and whether that
-// is all.
+// bytes returns the received and the total number of bytes, and whether the total is complete.
 func (b *board) bytes() (done, size int64, known bool) {
 	done, size, known = b.arrived, b.arrived, true
 	follows := b.follows()
@@ -349,7 +347,7 @@ func (b *board) bytes() (done, size int64, known bool) {
 	return done, size, known
 }
 
-// packages says how many packages are done: "2 of 3 packages".
+// packages describes how many packages are done: "2 of 3 packages".
 func (b *board) packages() string {
 	packages := b.done + b.failed
 	for _, it := range b.items {
@@ -363,8 +361,7 @@ func (b *board) packages() string {
 	return fmt.Sprintf("%d of %s", b.done, Count(packages, "package"))
 }
 
-// rest counts what has no line: packages that failed or wait for their turn, and more
-// that are under way.
+// rest counts what has no line: packages that failed or wait, and further packages in progress.
 func (b *board) rest(more int) string {
 	queued := 0
 	for _, it := range b.items {
@@ -384,25 +381,25 @@ func (b *board) rest(more int) string {
 	return strings.Join(words, ", ")
 }
 
-// rateWindow is how far back a rate looks.
+// rateWindow is the period for measuring a rate.
 const rateWindow = 5 * time.Second
 
-// A meter measures how fast something comes.
+// A meter measures a transfer rate.
 type meter struct {
-	since   time.Time // it runs; zero before it does
+	since   time.Time // start of the measurement; zero if stopped
 	samples []sample
 }
 
-// A sample is how many bytes came in a short time.
+// A sample is the number of bytes in a short period.
 type sample struct {
 	at    time.Time
 	bytes int64
 }
 
-// start forgets everything and measures from now on.
+// start resets the meter and starts measuring.
 func (m *meter) start(now time.Time) { *m = meter{since: now} }
 
-// add counts bytes that came since the last time.
+// add counts bytes received since the last call.
 func (m *meter) add(now time.Time, bytes int64) {
 	m.forget(now)
 	if last := len(m.samples) - 1; last >= 0 && now.Sub(m.samples[last].at) < rateWindow/50 {
@@ -412,14 +409,14 @@ func (m *meter) add(now time.Time, bytes int64) {
 	m.samples = append(m.samples, sample{now, bytes})
 }
 
-// forget drops samples that are too old to count.
+// forget removes samples older than rateWindow.
 func (m *meter) forget(now time.Time) {
 	for len(m.samples) > 0 && now.Sub(m.samples[0].at) >= rateWindow {
 		m.samples = m.samples[1:]
 	}
 }
 
-// rate is bytes a second, 0 if there are none or too little is known.
+// rate returns bytes per second, or 0 if there were none or it is too early.
 func (m *meter) rate(now time.Time) int64 {
 	m.forget(now)
 	span := min(rateWindow, now.Sub(m.since))
@@ -433,10 +430,9 @@ func (m *meter) rate(now time.Time) int64 {
 	return int64(float64(sum) / span.Seconds())
 }
 
-// left is how long bytes take at a rate of so many a second, 0 if that cannot be
-// told.
+// left returns the time for bytes at a rate in bytes per second, or 0 if it is unknown.
 func left(bytes, rate int64) time.Duration {
-	const most = 100 * 60 * 60 // seconds; more than that is as good as never
+	const most = 100 * 60 * 60 // seconds; a longer time is not worth showing
 	if bytes <= 0 || rate <= 0 || bytes/rate >= most {
 		return 0
 	}

@@ -14,7 +14,7 @@ import (
 	"github.com/larder-cli/larder/sources/sourcetest"
 )
 
-// A clock goes only when it is told to.
+// A clock stands still until a test advances it.
 type clock struct{ elapsed atomic.Int64 }
 
 func (c *clock) now() time.Time {
@@ -25,7 +25,7 @@ func (c *clock) after(d time.Duration) { c.elapsed.Add(int64(d)) }
 
 func newClock() *clock { return new(clock) }
 
-// pkg is a package of this machine's platform, or a provider, from "acme/one 1.2.0".
+// pkg parses a package for this machine's platform, or a provider, such as "acme/one 1.2.0".
 func pkg(t *testing.T, text string) sources.PackageID {
 	t.Helper()
 	name, number, versioned := strings.Cut(text, " ")
@@ -39,10 +39,10 @@ func pkg(t *testing.T, text string) sources.PackageID {
 	return sources.PackageID{Provider: p, Version: v, Platform: sources.CurrentPlatform()}
 }
 
-// newBoard is a board that names packages as people see them.
+// newBoard returns a board with the names of packages that users see.
 func newBoard(c *clock) *board { return &board{now: c.now, named: New(nil, nil).Package} }
 
-// busy is a board with something of everything.
+// busy returns a board with items of all kinds.
 func busy(t *testing.T, c *clock) *board {
 	b := newBoard(c)
 	one, two, other := pkg(t, "acme/one 1.2.0"), pkg(t, "acme/another-one 10.0.0"), pkg(t, "other.test/acme/one 1.0.0")
@@ -111,7 +111,7 @@ other.test/acme/one 1.0.0  trying again in 3s: 503 Service Unavailable
 	}
 }
 
-// Whatever the size of the terminal, the lines fit into it.
+// The lines fit terminals of all sizes.
 func TestLinesFit(t *testing.T) {
 	b := busy(t, newClock())
 	for width := range 150 {
@@ -125,12 +125,12 @@ func TestLinesFit(t *testing.T) {
 	}
 }
 
-// Nobody else's words break a line or command the terminal.
+// Text from other programs cannot break a line or control the terminal.
 func TestStateIsOneLine(t *testing.T) {
 	sourcetest.Equal(t, oneLine("mirror\nof \x1b[2J\r\u202emine"), `mirror of \x1b[2J \u202emine`)
 }
 
-// What is over at once has no lines.
+// Work that ends at once has no lines.
 func TestLinesComeSoon(t *testing.T) {
 	c := newClock()
 	b := newBoard(c)
@@ -145,7 +145,7 @@ func TestLinesComeSoon(t *testing.T) {
 	sourcetest.Expect(t, lines == nil, "when it is done: %q", lines)
 }
 
-// With all sizes known, the total tells how long it takes, and has a bar.
+// If all sizes are known, the total has a bar and the remaining time.
 func TestTotal(t *testing.T) {
 	c := newClock()
 	b := newBoard(c)
@@ -172,7 +172,7 @@ func TestTotal(t *testing.T) {
 	sourcetest.Equal(t, b.lines(100, 24)[0], "acme/two 1.2.0   ━━━━────────────────  20%   20/100 MB", "stalled")
 }
 
-// Whoever waits for the whole cache does so until something else happens.
+// A wait for the whole cache is shown until the next event.
 func TestWaitingForTheCache(t *testing.T) {
 	c := newClock()
 	b := newBoard(c)
@@ -187,7 +187,7 @@ func TestWaitingForTheCache(t *testing.T) {
 	}
 }
 
-// What several root modules need has one line while one of them fetches it.
+// A package that several root modules require has one line while one of them fetches it.
 func TestOneLineForAPackage(t *testing.T) {
 	c := newClock()
 	b := newBoard(c)
@@ -209,7 +209,7 @@ func TestOneLineForAPackage(t *testing.T) {
 	sourcetest.Expect(t, len(got) == 2 && strings.Contains(got[0], "waiting for ourselves  for a"), "got %q", got)
 }
 
-// An archive that has to wait until others are here says so until it comes.
+// An archive that waits for other downloads has that state until it arrives.
 func TestTurn(t *testing.T) {
 	c := newClock()
 	b := newBoard(c)
@@ -221,7 +221,7 @@ func TestTurn(t *testing.T) {
 	sourcetest.Equal(t, b.state(b.items[0], c.now()), "")
 }
 
-// Of work at the whole cache there is a line, and no total.
+// Work on the whole cache has a line, and no total.
 func TestWork(t *testing.T) {
 	c := newClock()
 	b := newBoard(c)

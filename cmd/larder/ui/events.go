@@ -38,12 +38,11 @@ func (o *Output) Event(e acquire.Event) {
 		}
 		o.Detail("%s: %s", o.Package(e.Package), text)
 	case acquire.Arriving, acquire.Failed:
-		// How far a package has come is for the board; failures are told at the
-		// end, all together.
+		// The board shows progress, and failures are printed together at the end.
 	}
 }
 
-// Request shows that a request did not succeed and is made again, or has to wait.
+// Request shows that a request failed and is repeated, or has to wait.
 func (o *Output) Request(e fetch.Event) {
 	if e.Try == 0 {
 		o.turn(e)
@@ -69,7 +68,7 @@ func (o *Output) Request(e fetch.Event) {
 	}
 }
 
-// turn shows that a request waits because its host has too many already.
+// turn shows that a request waits because there are too many to its host.
 func (o *Output) turn(e fetch.Event) {
 	if o.JSON {
 		o.eventJSON(acquire.Event{Step: acquire.Queued, Text: e.URL})
@@ -83,10 +82,10 @@ func (o *Output) turn(e fetch.Event) {
 	o.Detail("%s: waiting for others from there", e.URL)
 }
 
-// retrying is the step of an event about a request, whose package is not known.
+// retrying is the step of an event about a request with an unknown package.
 const retrying acquire.Step = "retrying"
 
-// aboutPackage says what the text is about, unless that is the whole cache.
+// aboutPackage returns the subject of the text, unless it is the whole cache.
 func (o *Output) aboutPackage(id sources.PackageID, text string) string {
 	if id == (sources.PackageID{}) {
 		return text
@@ -94,7 +93,7 @@ func (o *Output) aboutPackage(id sources.PackageID, text string) string {
 	return o.Package(id) + ": " + text
 }
 
-// eventJSON writes an event for programs, without fields that are empty.
+// eventJSON writes an event as JSON, without empty fields.
 func (o *Output) eventJSON(e acquire.Event) {
 	line := struct {
 		Step     acquire.Step `json:"step"`

@@ -7,14 +7,14 @@ import (
 	"sync"
 )
 
-// A group holds back what is said about several root modules, so that what many of them
-// have in common is said once.
+// A group collects diagnostics about several root modules, so that one with the same text for
+// many of them is printed once.
 type group struct {
 	mu   sync.Mutex
 	said []*grouped
 }
 
-// A grouped is a diagnostic, and the root modules that it is about.
+// A grouped is a diagnostic with its root modules.
 type grouped struct {
 	diagnostic
 	shown   string
@@ -22,8 +22,8 @@ type grouped struct {
 	modules []string
 }
 
-// add notes a diagnostic about a root module. Of the hints, those remain that are the same
-// for all root modules: others name their files, and the root modules are listed.
+// add records a diagnostic about a root module. It keeps only the hints that are the same for
+// all root modules: other hints name files of single root modules, which are listed anyway.
 func (g *group) add(module string, d diagnostic, shown, about string) {
 	g.mu.Lock()
 	defer g.mu.Unlock()
@@ -47,8 +47,8 @@ func (g *group) add(module string, d diagnostic, shown, about string) {
 	g.said = append(g.said, s)
 }
 
-// Together runs a function that works on several root modules. What is said about them
-// meanwhile follows when it has returned, warnings first. With --json nothing is held back.
+// Together runs a function that works on several root modules. It prints their diagnostics
+// when the function has returned, warnings first. With --json it prints them at once.
 func (o *Output) Together(work func()) {
 	o.group = &group{}
 	work()
@@ -75,7 +75,7 @@ func places(modules []string) string {
 	return "in " + Some(modules, maxPlaces)
 }
 
-// Some lists the first n of many texts, and how many more there are.
+// Some lists the first n of many texts, and the number of the others.
 func Some(texts []string, n int) string {
 	list := strings.Join(texts[:min(len(texts), n)], ", ")
 	if more := len(texts) - n; more > 0 {
@@ -84,14 +84,14 @@ func Some(texts []string, n int) string {
 	return list
 }
 
-// A spoken is a diagnostic as people see it.
+// A spoken is a diagnostic as text.
 type spoken struct {
 	diagnostic
 	shown string
-	about []string // the packages that have this cause in common; empty if shown names its own
+	about []string // packages with the same cause; empty if shown names its package
 }
 
-// text is what is written: the only package in front of the cause, several below it.
+// text returns the printed text. A single package is in front of the cause, several are below.
 func (s spoken) text() string {
 	if len(s.about) == 1 {
 		return s.about[0] + ": " + s.shown
@@ -109,7 +109,7 @@ func (s spoken) text() string {
 // maxAbout is how many packages a message lists.
 const maxAbout = 20
 
-// byCause joins the packages of diagnostics that have their cause in common.
+// byCause merges diagnostics with the same cause.
 func byCause(all []spoken) []spoken {
 	var one []spoken
 	for _, s := range all {
@@ -129,7 +129,7 @@ func byCause(all []spoken) []spoken {
 	return one
 }
 
-// speak writes diagnostics. A hint that several of them have follows the last of these.
+// speak prints diagnostics. A hint of several diagnostics is printed after the last of them.
 func (o *Output) speak(all []spoken) {
 	all = byCause(all)
 	last := map[string]int{}

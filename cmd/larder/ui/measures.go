@@ -11,8 +11,8 @@ import (
 	"github.com/larder-cli/larder/sources"
 )
 
-// Size is a number of bytes for people, in powers of a thousand: 29 MB, 1.9 GB. Digits
-// behind the point are shown where they make a difference of more than some per cent.
+// Size formats a number of bytes in powers of 1000: 29 MB, 1.9 GB. It has a decimal where
+// rounding would change it by more than a few percent.
 func Size(n int64) string {
 	if n < 1000 {
 		return fmt.Sprintf("%d B", n)
@@ -22,13 +22,13 @@ func Size(n int64) string {
 		value, unit = value/1000, unit+1
 	}
 	digits := 0
-	if value < 9.95 || unit > 2 && value < 99.95 { // tens of gigabytes are worth a digit
+	if value < 9.95 || unit > 2 && value < 99.95 { // one decimal for tens of gigabytes
 		digits = 1
 	}
 	return fmt.Sprintf("%.*f %cB", digits, value, " kMGTP"[unit])
 }
 
-// Took is a duration for people: 12ms, 4.1s, 2m5s.
+// Took formats a duration: 12ms, 4.1s, 2m5s.
 func Took(d time.Duration) string {
 	switch {
 	case d < time.Second:
@@ -39,7 +39,7 @@ func Took(d time.Duration) string {
 	return d.Round(time.Second).String()
 }
 
-// Fetched is how much was fetched, in which time and at which rate: "177 MB fetched in 4.1s
+// Fetched formats a downloaded size with its duration and rate: "177 MB fetched in 4.1s
 // (43 MB/s)".
 func Fetched(bytes int64, d time.Duration) string {
 	text := Size(bytes) + " fetched in " + Took(d)
@@ -49,7 +49,7 @@ func Fetched(bytes int64, d time.Duration) string {
 	return text
 }
 
-// units of sizes, by what follows the number.
+// units are the units of sizes, by suffix.
 var units = map[string]float64{
 	"": 1, "K": 1e3, "M": 1e6, "G": 1e9, "T": 1e12,
 	"KI": 1 << 10, "MI": 1 << 20, "GI": 1 << 30, "TI": 1 << 40,
@@ -88,8 +88,8 @@ func ParseAge(s string) (time.Duration, error) {
 	return 0, sources.WithHint(err, "write a number greater than 0 and a unit, as in 12h, 30d or 2w")
 }
 
-// likelyAge is the age that is most likely meant by a number with another unit or none, and
-// empty if s is no such thing. Months have 30 days.
+// likelyAge returns the most likely age for a number with an unknown unit or none, or "" if s
+// is not a number with a unit. Months have 30 days.
 func likelyAge(s string) string {
 	rest := strings.TrimLeft(s, "0123456789")
 	n, err := strconv.ParseUint(strings.TrimSuffix(s, rest), 10, 16)
@@ -111,7 +111,7 @@ func likelyAge(s string) string {
 	return ""
 }
 
-// Since says how long ago something was.
+// Since formats how long ago a time was.
 func Since(then, now time.Time) string {
 	age := now.Sub(then)
 	switch days := int(age.Hours() / 24); {
@@ -125,7 +125,7 @@ func Since(then, now time.Time) string {
 	return "just now"
 }
 
-// Count is a number of things.
+// Count formats a number of things.
 func Count(n int, thing string) string {
 	if n == 1 {
 		return "1 " + thing
@@ -133,7 +133,7 @@ func Count(n int, thing string) string {
 	return fmt.Sprintf("%d %ss", n, thing)
 }
 
-// List joins words as in a sentence: "a, b or c" for the conjunction or.
+// List joins words: "a, b or c" for the conjunction or.
 func List[T ~string](conjunction string, words []T) string {
 	var b strings.Builder
 	for i, word := range words {
@@ -148,8 +148,7 @@ func List[T ~string](conjunction string, words []T) string {
 	return b.String()
 }
 
-// Columns aligns rows of cells that are shown below one another. The last cell of
-// each is as long as it is.
+// Columns aligns the cells of rows. It does not pad the last cell of a row.
 func Columns(rows [][]string) []string {
 	var widths []int
 	for _, row := range rows {

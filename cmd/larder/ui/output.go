@@ -1,10 +1,10 @@
-// Package ui formats what people and programs see of a command: results, messages, tables,
-// the progress display, JSON Lines. It is independent of commands and flags: commands
-// report to an [Output] what happened, and it decides how that looks.
+// Package ui formats the output of commands for people and programs: results, messages,
+// tables, the progress display, JSON Lines. It is independent of commands and flags: commands
+// report events to an [Output], which formats them.
 //
-// Results go to standard output, one on each line, so that they can be piped. Everything
-// else goes to standard error. With --json everything is an object on a line of standard
-// output.
+// Results are written to standard output, one on each line, so that they can be piped. All
+// other output is written to standard error. With --json, all output is objects on standard
+// output, one on each line.
 package ui
 
 import (
@@ -24,9 +24,9 @@ import (
 	"github.com/larder-cli/larder/sources/fetch"
 )
 
-// An Output shows what happens. Results go to stdout, one to a line, so that
-// they can be piped; all else goes to stderr. With --json everything is an
-// object on a line of stdout, and stderr stays empty.
+// An Output writes the results and messages of a command. Results are lines of stdout, so that
+// they can be piped. All messages are written to stderr. With --json, everything is an object
+// on a line of stdout, and stderr stays empty.
 type Output struct {
 	Stdout, Stderr io.Writer
 	Level          Level
@@ -37,35 +37,35 @@ type Output struct {
 	screen   *screen
 	progress *progress
 	from     []viewpoint // the innermost first
-	module   string      // what it is about; empty if there is but one root module
-	group    *group      // of what is said about several root modules; nil outside of Together
-	failures *[]spoken   // that Fail is about to write; nil outside of it
+	module   string      // path of the root module; empty if there is only one
+	group    *group      // collects diagnostics about several root modules; nil outside of Together
+	failures *[]spoken   // collects the errors of Fail; nil outside of it
 	ends     *[]func()
 	sums     *[]func()
 	begun    time.Time
 	choice   *choice
-	leaves   *string // what an interrupted command leaves; empty if it writes nothing
-	heading  *string // the root module whose results were written last on a terminal
+	leaves   *string // what remains after an interruption; empty if the command writes nothing
+	heading  *string // the last root module with results on a terminal
 	sum      *sum
 }
 
-// A choice is what is known of the choice of versions.
+// A choice records how versions were chosen.
 type choice struct {
-	queried atomic.Bool  // a source was asked for versions
+	queried atomic.Bool  // a source was queried for versions
 	took    atomic.Int64 // from begun to the last choice, as a [time.Duration]
 }
 
-// Clock is the time, which tests stop.
+// Clock returns the current time. Tests replace it.
 var Clock = time.Now
 
-// Elapsed is how long the command has been running.
+// Elapsed returns how long the command has been running.
 func (o *Output) Elapsed() time.Duration { return Clock().Sub(o.begun) }
 
-// AtEnd has a function called when the command has ended.
+// AtEnd registers a function to call when the command has ended.
 func (o *Output) AtEnd(do func()) { *o.ends = append(*o.ends, do) }
 
-// End calls the functions of AtEnd and removes the progress display. Everything
-// that was to be written has been written when it returns.
+// End calls the functions of AtEnd and removes the progress display. All pending output has
+// been written when it returns.
 func (o *Output) End() {
 	for _, do := range *o.ends {
 		do()
@@ -73,11 +73,11 @@ func (o *Output) End() {
 	o.progress.end()
 }
 
-// AtLast has a function called after the errors of the command were written: it writes the
-// summary, which comes last.
+// AtLast registers a function to call after the errors of the command were printed. It prints
+// the summary, which is the last output.
 func (o *Output) AtLast(do func()) { *o.sums = append(*o.sums, do) }
 
-// Conclude writes a line of the summary, after the errors of the command.
+// Conclude prints a line of the summary, after the errors of the command.
 func (o *Output) Conclude(format string, args ...any) {
 	text := fmt.Sprintf(format, args...)
 	o.AtLast(func() { o.Say("%s", text) })
@@ -90,19 +90,19 @@ func (o *Output) Last() {
 	}
 }
 
-// A Level is how much is shown besides results and errors.
+// A Level selects which messages are shown besides results and errors.
 type Level int
 
-// The levels. JSON output has no levels: it is for programs, which can filter.
+// The levels. JSON output ignores them, because programs can filter.
 const (
 	Normal Level = iota
 	Quiet
 	Verbose
 )
 
-// New returns an output that shortens paths as seen from the current directory.
+// New returns an output that shortens paths relative to the current directory.
 func New(stdout, stderr io.Writer) *Output {
-	here, _ := os.Getwd() // without it, paths are shown in full
+	here, _ := os.Getwd() // on errors, paths are shown in full
 	screen := newScreen(stderr)
 	o := &Output{
 		Stdout: stdout, Stderr: stderr, screen: screen, progress: newProgress(screen),
@@ -113,8 +113,8 @@ func New(stdout, stderr io.Writer) *Output {
 	return o
 }
 
-// ForModule is the output for one of several root modules, which it names in each
-// line. Base is the directory that its path is relative to.
+// ForModule returns the output for one of several root modules. Each line contains its path
+// relative to base.
 func (o *Output) ForModule(module, base string) *Output {
 	some := *o
 	some.module, some.engines = module, new(atomic.Pointer[sources.Engine])
@@ -122,7 +122,7 @@ func (o *Output) ForModule(module, base string) *Output {
 	return &some
 }
 
-// Modules is the name of the root module that the output is about, if it is one of several.
+// Modules returns the name of the output's root module, if there are several.
 func (o *Output) Modules() []string {
 	if o.module == "" {
 		return nil
@@ -130,8 +130,8 @@ func (o *Output) Modules() []string {
 	return []string{o.module}
 }
 
-// About is the output for the first of some root modules, so that JSON names it. It is o
-// without --json, and if there are no root modules.
+// About returns the output for the first of some root modules, so that JSON contains it. It
+// returns o without --json, or without root modules.
 func (o *Output) About(modules []string) *Output {
 	if !o.JSON || len(modules) == 0 {
 		return o
@@ -139,15 +139,14 @@ func (o *Output) About(modules []string) *Output {
 	return o.ForModule(modules[0], ".")
 }
 
-// Shorten makes the paths in a text relative to the root module that the output is
-// about, or else to the current directory.
+// Shorten makes the paths in a text relative to the output's root module, or else to the
+// current directory.
 func (o *Output) Shorten(text string) string { return shorten(text, o.from...) }
 
-// ShortenHere makes the paths in a text relative to the current directory, whichever
-// root module the output is about.
+// ShortenHere makes the paths in a text relative to the current directory.
 func (o *Output) ShortenHere(text string) string { return o.from[len(o.from)-1].shorten(text) }
 
-// prefix begins each line about one of several root modules.
+// prefix returns the beginning of each line about one of several root modules.
 func (o *Output) prefix() string {
 	if o.module == "" {
 		return ""
@@ -155,7 +154,7 @@ func (o *Output) prefix() string {
 	return o.module + ": "
 }
 
-// Result writes a line of the result; with --json, value as an object of that kind.
+// Result writes a line of the result. With --json, it writes value as an object of that kind.
 func (o *Output) Result(kind string, value any, format string, args ...any) {
 	if o.JSON {
 		o.Object(kind, value)
@@ -164,7 +163,7 @@ func (o *Output) Result(kind string, value any, format string, args ...any) {
 	o.result(Text(o.address(fmt.Sprintf(format, args...))))
 }
 
-// Sentence writes a line of the result that is text, in lines that fit a terminal.
+// Sentence writes text as a line of the result, wrapped to fit a terminal.
 func (o *Output) Sentence(format string, args ...any) {
 	text := visible(o.address(fmt.Sprintf(format, args...)))
 	if width := o.Width(); width > 0 {
@@ -173,7 +172,8 @@ func (o *Output) Sentence(format string, args ...any) {
 	o.screen.write(o.Stdout, text+"\n")
 }
 
-// Show writes a line of the result in paints; with --json, value as an object of that kind.
+// Show writes a colored line of the result. With --json, it writes value as an object of that
+// kind.
 func (o *Output) Show(kind string, value any, line Line) {
 	if o.JSON {
 		o.Object(kind, value)
@@ -182,8 +182,8 @@ func (o *Output) Show(kind string, value any, line Line) {
 	o.result(o.addresses(line))
 }
 
-// result writes a line of the result. Those about one of several root modules have its
-// path: on a terminal as a heading, elsewhere in front of each line.
+// result writes a line of the result. With several root modules it adds the path: as a heading
+// on a terminal, otherwise at the beginning of each line.
 func (o *Output) result(line Line) {
 	colours := o.colours(o.Stdout)
 	text := line.render(colours)
@@ -198,8 +198,8 @@ func (o *Output) result(line Line) {
 	o.screen.write(o.Stdout, text+"\n")
 }
 
-// Table writes a result of several lines with their cells aligned; with --json, for
-// each row the value of its index.
+// Table writes a result of several lines with aligned cells. With --json, it writes for each
+// row the value with its index.
 func (o *Output) Table(kind string, rows [][]string, value func(i int) any) {
 	if o.JSON {
 		for i := range rows {
@@ -217,7 +217,7 @@ func (o *Output) Table(kind string, rows [][]string, value func(i int) any) {
 			table[i].Cells = append(table[i].Cells, Span{Text: cell})
 		}
 	}
-	for i := range table { // rows may have fewer cells than others
+	for i := range table { // rows may have different numbers of cells
 		for len(table[i].Cells) < len(columns) {
 			table[i].Cells = append(table[i].Cells, Span{})
 		}
@@ -225,14 +225,14 @@ func (o *Output) Table(kind string, rows [][]string, value func(i int) any) {
 	o.Grid(kind, columns, table)
 }
 
-// Print writes a line to standard output as it stands, with its own line ending and
-// without the name of a root module: it is part of a text that others parse.
+// Print writes an unchanged line to standard output, with its own line ending and without the
+// name of a root module, for text that other programs parse.
 func (o *Output) Print(line string) {
-	shown := strings.TrimRight(line, "\r\n") // lines may end as they do on Windows
+	shown := strings.TrimRight(line, "\r\n") // lines may end with CR LF
 	o.screen.write(o.Stdout, visible(shown)+line[len(shown):])
 }
 
-// Copyable writes lines for people to copy, without the prefix of messages.
+// Copyable writes lines that users can copy, without the prefix of messages.
 func (o *Output) Copyable(lines []string) {
 	if o.JSON || o.Level == Quiet {
 		return
@@ -244,8 +244,8 @@ func (o *Output) Copyable(lines []string) {
 	o.screen.write(o.Stderr, "\n"+text.String()+"\n")
 }
 
-// Copy writes lines to standard error as they stand, for people to copy: nothing is wrapped
-// or shortened.
+// Copy writes lines to standard error that users can copy, without wrapping or shortening
+// them.
 func (o *Output) Copy(lines ...string) {
 	if o.JSON || o.Level == Quiet {
 		return
@@ -255,7 +255,7 @@ func (o *Output) Copy(lines ...string) {
 	}
 }
 
-// Object writes value as a line of JSON that begins with its kind.
+// Object writes value as a line of JSON. Its first member is the kind.
 func (o *Output) Object(kind string, value any) {
 	body, err := json.Marshal(value)
 	if err != nil {
@@ -263,7 +263,7 @@ func (o *Output) Object(kind string, value any) {
 	}
 	head := fmt.Sprintf(`{"type":%q`, kind)
 	if o.module != "" {
-		module, _ := json.Marshal(o.module) // a string can always be written
+		module, _ := json.Marshal(o.module) // encoding a string never fails
 		head += `,"module":` + string(module)
 	}
 	if string(body) != "{}" {
@@ -272,28 +272,28 @@ func (o *Output) Object(kind string, value any) {
 	o.screen.write(o.Stdout, visibleJSON(head+string(body[1:]))+"\n")
 }
 
-// Say writes a line about what is being done, unless --quiet or --json is set.
+// Say writes a progress message, unless --quiet or --json is set.
 func (o *Output) Say(format string, args ...any) {
 	if !o.JSON && o.Level != Quiet {
 		o.line(noLabel, fmt.Sprintf(format, args...))
 	}
 }
 
-// Hint writes what the user can do, unless --quiet or --json is set.
+// Hint writes a hint, unless --quiet or --json is set.
 func (o *Output) Hint(format string, args ...any) {
 	if !o.JSON && o.Level != Quiet {
 		o.line(hintLabel, fmt.Sprintf(format, args...))
 	}
 }
 
-// Detail is Say for what only --verbose shows.
+// Detail is like Say, but only with --verbose.
 func (o *Output) Detail(format string, args ...any) {
 	if o.Level == Verbose {
 		o.Say(format, args...)
 	}
 }
 
-// line writes a message to standard error, in lines that fit a terminal.
+// line writes a message to standard error, wrapped to fit a terminal.
 func (o *Output) line(label Span, text string) {
 	text = visible(o.prefix() + o.address(shorten(text, o.from...)))
 	if width, _ := terminalSize(o.Stderr); width > 0 {
@@ -322,15 +322,14 @@ type diagnostic struct {
 	Platform string   `json:"platform,omitempty"`
 	Hints    []string `json:"hints,omitempty"`
 
-	found bool // it is the result of a check, which has no label
+	found bool // a result of a check, printed without a label
 }
 
-// diagnose writes an error or a warning. What people see is shown, which also names the
-// place.
+// diagnose writes an error or a warning. The text output is shown, which includes the place.
 func (o *Output) diagnose(d diagnostic, shown string) { o.diagnoseAbout(d, shown, "") }
 
-// diagnoseAbout is diagnose for a cause that several packages may have in common. What is
-// shown doesn't name the package then.
+// diagnoseAbout is like diagnose, for a cause that several packages may share. The text in
+// shown does not include the package then.
 func (o *Output) diagnoseAbout(d diagnostic, shown, about string) {
 	s := spoken{diagnostic: d, shown: shown}
 	if about != "" {
@@ -356,18 +355,17 @@ func (o *Output) Warn(format string, args ...any) {
 	o.diagnose(diagnostic{Severity: "warning", Text: text}, text)
 }
 
-// WarnHint writes a warning and what can be done about it.
+// WarnHint writes a warning with a hint.
 func (o *Output) WarnHint(hint, format string, args ...any) {
 	text := fmt.Sprintf(format, args...)
 	o.diagnose(diagnostic{Severity: "warning", Text: text, Hints: []string{hint}}, text)
 }
 
-// WarnOf writes an error as a warning, for packages that report errors which end
-// nothing.
+// WarnOf writes an error as a warning, for errors that do not stop the command.
 func (o *Output) WarnOf(err error) { o.Warn("%v", err) }
 
-// diagnostics writes what is to be said about an input, with hints that are about all of
-// it at the end.
+// diagnostics writes the diagnostics of an input, followed by the hints that apply to all of
+// them.
 func (o *Output) diagnostics(ds sources.Diagnostics, hints ...string) {
 	for i, d := range ds {
 		shown := diagnostic{Severity: "error", Text: d.Text, File: d.File, Line: d.Line, Column: d.Column}
@@ -384,7 +382,7 @@ func (o *Output) diagnostics(ds sources.Diagnostics, hints ...string) {
 	}
 }
 
-// Warnings writes those of ds that are warnings, and returns the errors.
+// Warnings writes the warnings in ds, and returns the errors.
 func (o *Output) Warnings(ds sources.Diagnostics) error {
 	for _, d := range ds {
 		if d.Warning {
@@ -394,7 +392,7 @@ func (o *Output) Warnings(ds sources.Diagnostics) error {
 	return ds.Err()
 }
 
-// Fail writes the errors that err joins, each with its hints.
+// Fail writes the errors joined in err, each with its hints.
 func (o *Output) Fail(ctx context.Context, err error) {
 	if err == nil {
 		return
@@ -412,10 +410,10 @@ func (o *Output) Fail(ctx context.Context, err error) {
 	o.speak(all)
 }
 
-// OnInterrupt says what an interrupted command leaves: "nothing was written".
+// OnInterrupt sets what remains after an interruption: "nothing was written".
 func (o *Output) OnInterrupt(leaves string) { *o.leaves = leaves }
 
-// interrupted is the error of an interrupted command.
+// interrupted returns the error of an interrupted command.
 func (o *Output) interrupted() string {
 	if *o.leaves == "" {
 		return "interrupted"
@@ -423,7 +421,7 @@ func (o *Output) interrupted() string {
 	return "interrupted; " + *o.leaves
 }
 
-// failOne writes one error. JSON names the package or provider in fields of their own.
+// failOne writes one error. In JSON, the package or provider has its own fields.
 func (o *Output) failOne(err error) {
 	var many *sources.DiagnosticsError
 	if errors.As(err, &many) {
@@ -441,7 +439,7 @@ func (o *Output) failOne(err error) {
 	}
 	if down, ok := errors.AsType[*fetch.UnreachableError](err); ok && d.Provider != "" {
 		if request, ok := errors.AsType[*fetch.Error](err); ok {
-			d.Hints = sources.Hints(request) // not where each package is required
+			d.Hints = sources.Hints(request) // without the root modules that require each package
 		}
 		o.diagnoseAbout(d, down.Error(), strings.TrimSpace(d.Provider+" "+d.Version+" "+d.Platform))
 		return
@@ -449,11 +447,10 @@ func (o *Output) failOne(err error) {
 	o.diagnose(d, d.Text)
 }
 
-// maxFaults is how many errors of one input are shown. The others show once these are
-// mended.
+// maxFaults is the number of errors shown for one input.
 const maxFaults = 50
 
-// failMany writes the errors of one input, up to maxFaults, and the hints about it.
+// failMany writes the errors of one input, up to maxFaults, and their hints.
 func (o *Output) failMany(ds sources.Diagnostics, hints []string) {
 	ds = slices.DeleteFunc(slices.Clone(ds), func(d sources.Diagnostic) bool { return d.Warning })
 	o.diagnostics(ds[:min(len(ds), maxFaults)], hints...)

@@ -10,8 +10,8 @@ import (
 	"github.com/larder-cli/larder/sources"
 )
 
-// A PackageID names a package in JSON. Objects about a package embed it, so that all
-// of them name it alike.
+// A PackageID is a package in JSON. Objects about a package embed it, so that they all have the
+// same members.
 type PackageID struct {
 	Provider string `json:"provider"`
 	Version  string `json:"version"`
@@ -23,7 +23,7 @@ func InJSON(id sources.PackageID) PackageID {
 	return PackageID{id.Provider.String(), id.Version.String(), id.Platform.String()}
 }
 
-// An outcome is what became of a package, in JSON.
+// An outcome is the result for a package, in JSON.
 type outcome struct {
 	PackageID
 	How     installer.How    `json:"how"`
@@ -35,15 +35,15 @@ type outcome struct {
 	Modules []string         `json:"modules,omitempty"`
 }
 
-// OutcomeInJSON returns what became of a package for JSON.
+// OutcomeInJSON returns the result for a package as JSON.
 func OutcomeInJSON(p installer.Outcome) any { return outcomeInJSON(p, nil) }
 
-// outcomeInJSON is OutcomeInJSON for a package that several root modules need.
+// outcomeInJSON is like OutcomeInJSON, for a package that several root modules require.
 func outcomeInJSON(p installer.Outcome, modules []string) any {
 	return outcome{InJSON(p.Package.ID), p.How, p.Package.Verdict, p.KeyID, p.Source, p.Link, p.Package.H1, modules}
 }
 
-// OutcomeText describes what became of a package, without its name.
+// OutcomeText describes the result for a package, without its name.
 func OutcomeText(p installer.Outcome) string {
 	words := []string{string(p.How), SignedBy(p.Package.Verdict, p.KeyID)}
 	if p.Link != "" {
@@ -52,8 +52,8 @@ func OutcomeText(p installer.Outcome) string {
 	return strings.Join(words, ", ")
 }
 
-// SignedBy is a verdict with the key that signed the checksums, if it is known. HashiCorp's
-// key needs no ID.
+// SignedBy describes a verdict with the key that signed the checksums, if it is known. It omits
+// the ID of HashiCorp's key.
 func SignedBy(v sources.Verdict, keyID string) string {
 	switch {
 	case keyID == "" || v == sources.SignedByHashiCorp || v <= sources.HashOnly:
@@ -64,21 +64,21 @@ func SignedBy(v sources.Verdict, keyID string) string {
 	return v.String() + ", key " + keyID
 }
 
-// Outcome writes what became of a package as a line of the result.
+// Outcome writes the result for a package.
 func (o *Output) Outcome(p installer.Outcome) {
 	o.Result("package", OutcomeInJSON(p), "%s  %s", p.Package.ID, OutcomeText(p))
 }
 
-// A Change is a package of the result, and how it differs from what was there before.
+// A Change is a package of the result, and how it differs from the package before.
 type Change struct {
 	installer.Outcome
-	Was       sources.Version // that it replaces; zero if it replaces none
-	Unchanged bool            // it was there already: shown with --verbose
-	Modules   []string        // root modules that need it; empty if there is one
+	Was       sources.Version // the replaced version; zero if none
+	Unchanged bool            // the package was there before: shown with --verbose
+	Modules   []string        // root modules that require the package; empty if there is only one
 }
 
-// Changes writes what became of packages: those that were added and replaced, with
-// --verbose all and in more detail. With --json, all are objects.
+// Changes writes the added and replaced packages. With --verbose it writes all packages, with
+// more details. With --json, it writes all packages as objects.
 func (o *Output) Changes(all []Change) {
 	if o.JSON {
 		for _, c := range all {
@@ -87,7 +87,7 @@ func (o *Output) Changes(all []Change) {
 		return
 	}
 	others := slices.ContainsFunc(all, func(c Change) bool { return c.Package.ID.Platform != sources.CurrentPlatform() })
-	// Which of several root modules fetches a package is chance, and the summary has the sum.
+	// The order of downloads for several root modules is random, and the summary has the totals.
 	sized := o.module == "" && slices.ContainsFunc(all, func(c Change) bool { return c.Size > 0 })
 	var rows []Row
 	for _, c := range all {
@@ -96,7 +96,7 @@ func (o *Output) Changes(all []Change) {
 		}
 	}
 	columns := []Column{{}, {Shorten: true}, {}, {}, {Right: true, Drop: 2}, {Drop: 1}, {Drop: 3}, {Drop: 4}}
-	if width := o.Width(); width > 0 && tableWidth(columns, rows) > width { // the verdict says more than the key
+	if width := o.Width(); width > 0 && tableWidth(columns, rows) > width { // the verdict is more important than the key
 		i := 0
 		for _, c := range all {
 			if !c.Unchanged || o.Level == Verbose {
@@ -108,7 +108,7 @@ func (o *Output) Changes(all []Change) {
 	o.Grid("package", columns, rows)
 }
 
-// changeRow is a line of Changes, with sizes and platforms if any of them is worth showing.
+// changeRow is a row of Changes, with sizes and platforms if any row requires them.
 func (o *Output) changeRow(c Change, sized, platforms bool) Row {
 	mark := Span{" +", Added}
 	id := c.Package.ID
@@ -138,15 +138,15 @@ func (o *Output) changeRow(c Change, sized, platforms bool) Row {
 	}}
 }
 
-// Resolved says how many providers were resolved, if sources were asked for versions and
-// there is but one root module.
+// Resolved writes how many providers were resolved, if sources were queried for versions and
+// there is only one root module.
 func (o *Output) Resolved(providers, sources int) {
 	if o.module == "" && o.choice.queried.Load() {
 		o.Say("Resolved %s from %s (%s)", Count(providers, "provider"), Count(sources, "source"), Took(time.Duration(o.choice.took.Load())))
 	}
 }
 
-// Removed writes a package or lock entry that is no longer needed.
+// Removed writes a package or lock entry that was removed because it is no longer required.
 func (o *Output) Removed(p sources.Provider, v sources.Version) {
 	o.result(Line{{" - ", Removed}, {o.Name(p), Bold}, {Text: " " + v.String()}})
 }
@@ -190,7 +190,7 @@ func (o *Output) LockFile(change installer.LockChange) {
 	}{change.Path, sources.Texts(change.Added), sources.Texts(change.Removed), sources.Texts(change.Changed)})
 }
 
-// A Finding is something wrong in a store, in JSON.
+// A Finding is a problem in a store, in JSON.
 type Finding struct {
 	Kind       string `json:"kind"`
 	Path       string `json:"path"`
@@ -198,7 +198,7 @@ type Finding struct {
 	Text       string `json:"text"`
 }
 
-// FindingOf returns what is wrong with a path, and with a package unless id is nil.
+// FindingOf returns the problem with a path, and with a package unless id is nil.
 func FindingOf[Kind ~string](kind Kind, path string, id *sources.PackageID, text string) Finding {
 	f := Finding{Kind: string(kind), Path: path, Text: text}
 	if id != nil {

@@ -7,11 +7,11 @@ import (
 	"unicode/utf8"
 )
 
-// A viewpoint is the directory from which the user looks at files. Packages name
-// files by their full paths, which are long and seldom what was typed.
+// A viewpoint is the directory that paths are shown relative to. Packages use full paths, which
+// are long and usually not what the user typed.
 type viewpoint string
 
-// to is the viewpoint in a directory that is named as seen from this one.
+// to returns the viewpoint in a directory relative to this one.
 func (v viewpoint) to(dir string) viewpoint {
 	if filepath.IsAbs(dir) {
 		return viewpoint(dir)
@@ -19,8 +19,7 @@ func (v viewpoint) to(dir string) viewpoint {
 	return viewpoint(filepath.Join(string(v), dir))
 }
 
-// shorten makes the paths in a text relative to the first of the viewpoints that
-// they lie below.
+// shorten makes paths in a text relative to the first viewpoint that contains them.
 func shorten(text string, from ...viewpoint) string {
 	for _, v := range from {
 		text = v.shorten(text)
@@ -28,7 +27,7 @@ func shorten(text string, from ...viewpoint) string {
 	return text
 }
 
-// shorten makes the paths in a text that lie below the viewpoint relative to it.
+// shorten makes the paths below the viewpoint relative to it.
 func (v viewpoint) shorten(text string) string {
 	if v == "" || filepath.Dir(string(v)) == string(v) {
 		return text
@@ -48,8 +47,8 @@ func (v viewpoint) shorten(text string) string {
 	}
 }
 
-// continues reports whether a text ends in what may be the beginning of a path,
-// so that what follows is the middle of one.
+// continues reports whether a text ends in a character of a path, so that the text after it is
+// the middle of a path.
 func continues(text string) bool {
 	last, _ := utf8.DecodeLastRuneInString(text)
 	if text == "" {

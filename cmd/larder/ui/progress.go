@@ -11,39 +11,37 @@ import (
 	"github.com/larder-cli/larder/sources"
 )
 
-// redrawEvery is often enough to look smooth, and seldom enough to cost nothing.
+// redrawEvery is short enough to look smooth, and long enough to need little CPU time.
 const redrawEvery = 150 * time.Millisecond
 
-// ProgressEvery is how often progress is told where there is no terminal.
-// Tests are in more of a hurry.
+// ProgressEvery is the interval of progress messages without a terminal. Tests reduce it.
 var ProgressEvery = 10 * time.Second
 
-// A progress shows what is under way while something is: as bars on a terminal,
-// else as a line now and then.
+// A progress shows work in progress: as bars on a terminal, otherwise as a line at intervals.
 type progress struct {
 	board   board
 	screen  *screen
-	dumb    bool                                                      // the terminal can do no more than print
-	colours func() bool                                               // are shown
+	dumb    bool                                                      // the terminal only supports plain text
+	colours func() bool                                               // reports whether to show colours
 	ticks   func(time.Duration) (ticks <-chan time.Time, stop func()) // until stop is called
 
 	begin sync.Once
 	stop  chan struct{}
-	done  chan struct{} // closed when nothing more is shown; nil if nothing ever was
+	done  chan struct{} // closed when the display ends; nil if it never began
 }
 
-// newProgress shows nothing until something is under way.
+// newProgress returns a display that starts with the first work.
 func newProgress(s *screen) *progress {
 	return &progress{board: board{now: time.Now}, colours: func() bool { return false }, screen: s, ticks: ticker, stop: make(chan struct{})}
 }
 
-// ticker is the clock of a progress, unless a test has its own.
+// ticker is the clock of a progress. Tests replace it.
 func ticker(every time.Duration) (<-chan time.Time, func()) {
 	t := time.NewTicker(every)
 	return t.C, t.Stop
 }
 
-// followed is the board, which is shown from now on if the user wants that.
+// followed returns the board, and starts the display if the user has not disabled it.
 func (o *Output) followed() *board {
 	p := o.progress
 	if !o.JSON && o.Level != Quiet {
@@ -62,17 +60,16 @@ func (o *Output) followed() *board {
 	return &p.board
 }
 
-// NoBars shows no bars, also where there is a terminal.
+// NoBars disables bars on terminals too.
 func (o *Output) NoBars() { o.progress.dumb = true }
 
-// A Report is told how many bytes of how many were dealt with.
+// A Report reports how many bytes are done, and the total.
 type Report = func(done, of int64)
 
-// Work runs a function that works on a whole store, and shows how
-// far it reports to be.
+// Work runs a function that works on a whole store, and shows the progress that it reports.
 func Work[T any](o *Output, work func(Report) (T, error)) (T, error) {
 	b := o.followed()
-	b.work(0, 0) // the first package may take a while
+	b.work(0, 0) // the first package may take long
 	defer b.end(itemKey{})
 	return work(b.work)
 }
@@ -80,13 +77,13 @@ func Work[T any](o *Output, work func(Report) (T, error)) (T, error) {
 // Forget removes a package from the progress display.
 func (o *Output) Forget(id sources.PackageID) { o.followed().end(itemKey{id: id}) }
 
-// onTerminal reports whether bars can be drawn and redrawn.
+// onTerminal reports whether the output is a terminal that can show bars.
 func (p *progress) onTerminal() bool {
 	return IsTerminal(p.screen.err) && !p.dumb && commandsTerminal(p.screen.err.(*os.File))
 }
 
-// showBars draws the bars until the progress ends. It alone draws, so that no one who
-// reports progress waits for the terminal.
+// showBars draws the bars until the progress ends. Only this goroutine draws, so that code that
+// reports progress never waits for the terminal.
 func (p *progress) showBars() {
 	defer close(p.done)
 	ticks, stop := p.ticks(redrawEvery)
@@ -103,7 +100,7 @@ func (p *progress) showBars() {
 	}
 }
 
-// tellNowAndThen writes a line now and then until the progress ends, for logs.
+// tellNowAndThen writes a line at intervals until the progress ends, for logs.
 func (p *progress) tellNowAndThen(o *Output) {
 	defer close(p.done)
 	ticks, stop := p.ticks(ProgressEvery)
@@ -120,9 +117,9 @@ func (p *progress) tellNowAndThen(o *Output) {
 	}
 }
 
-// end shows nothing more. All that was to be written has been when it returns.
+// end stops the display. All pending output has been written when it returns.
 func (p *progress) end() {
-	p.begin.Do(func() {}) // or it is too late to
+	p.begin.Do(func() {}) // prevents a later start
 	if p.done != nil {
 		close(p.stop)
 		<-p.done
@@ -135,14 +132,14 @@ func IsTerminal(w any) bool {
 	return width > 0
 }
 
-// Width is how many columns the terminal has that results are written to, 0 if they
-// go elsewhere.
+// Width returns the number of columns of the terminal for results, or 0 if standard output is
+// not a terminal.
 func (o *Output) Width() int {
 	width, _ := terminalSize(o.Stdout)
 	return width
 }
 
-// file is the file that is written to, also if errors are noted on the way.
+// file returns the underlying file, also of a writer that records errors.
 func file(w any) (*os.File, bool) {
 	if through, ok := w.(interface{ Unwrap() io.Writer }); ok {
 		w = through.Unwrap()
@@ -151,8 +148,7 @@ func file(w any) (*os.File, bool) {
 	return f, ok
 }
 
-// terminalSize tells how many columns and lines the terminal has that w is, and 0
-// if it is none.
+// terminalSize returns the columns and lines of the terminal w, or 0 if it is not a terminal.
 func terminalSize(w any) (width, height int) {
 	f, ok := file(w)
 	if !ok || !term.IsTerminal(int(f.Fd())) {

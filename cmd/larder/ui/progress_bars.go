@@ -12,32 +12,32 @@ import (
 )
 
 const (
-	soon       = 250 * time.Millisecond // what is over before needs no bars
+	soon       = 250 * time.Millisecond // shorter work has no bars
 	wideBar    = 20                     // columns of a bar
-	narrowBar  = 10                     // on terminals narrower than barsFrom
-	barsFrom   = 79                     // columns, without the last one
-	summaryMax = 240                    // bytes, of a line where there is no terminal
+	narrowBar  = 10                     // on terminals with fewer columns than barsFrom
+	barsFrom   = 79                     // excluding the last column
+	summaryMax = 240                    // of a line without a terminal
 )
 
 // A barRow is a line of the display before it is fitted to the terminal. It has a bar and
 // amounts, or a state.
 type barRow struct {
 	name, state, extra string
-	done, size         int64 // of which the bar shows how much; no bar if the size is 0
+	done, size         int64 // the progress that the bar shows; no bar if the size is 0
 	amount             amount
 }
 
-// barColumns are the columns of rows with bars. What is last goes first where there is no
-// room.
+// barColumns are the columns of rows with bars. On narrow terminals the last ones are omitted
+// first.
 var barColumns = []Column{
 	{Shorten: true}, {Drop: 1}, {Right: true, Drop: 2}, {Right: true, Drop: 3}, {Right: true, Drop: 4}, {Drop: 5}, {Drop: 6},
 }
 
-// lines are what a terminal of that size shows: a line for each item, a total,
-// none wider or more than there is room for.
+// lines returns the display for a terminal of a size: a line for each item, and a total. They
+// are never wider or more than the terminal allows.
 func (b *board) lines(width, height int) []string { return b.drawn(width, height, false) }
 
-// drawn is lines, in colours if the terminal has them.
+// drawn returns lines, with colours if the terminal has them.
 func (b *board) drawn(width, height int, colours bool) []string {
 	b.mu.Lock()
 	defer b.mu.Unlock()
@@ -45,7 +45,7 @@ func (b *board) drawn(width, height int, colours bool) []string {
 	if len(b.items) == 0 || now.Sub(b.begun) < soon {
 		return nil
 	}
-	items, more := b.shown(max(0, height-2)) // one for the total, one for the cursor
+	items, more := b.shown(max(0, height-2)) // one line for the total, one for the cursor
 	var rows []barRow
 	for _, it := range items {
 		r := barRow{name: b.name(it), state: oneLine(b.state(it, now)), extra: oneLine(b.extra(it)), done: it.done, size: it.size}
@@ -66,13 +66,13 @@ func (b *board) drawn(width, height int, colours bool) []string {
 		rows = append(rows, r)
 	}
 	var lines []string
-	for _, line := range fit(rows, width-1, colours) { // in the last column some terminals begin a new line
+	for _, line := range fit(rows, width-1, colours) { // some terminals wrap after a letter in the last column
 		lines = append(lines, line.render(colours))
 	}
 	return lines
 }
 
-// fit lays rows out below one another in so many columns.
+// fit aligns rows in a number of columns.
 func fit(rows []barRow, width int, colours bool) []Line {
 	barWidth := wideBar
 	if width < barsFrom {
@@ -113,7 +113,7 @@ func fit(rows []barRow, width int, colours bool) []Line {
 	return lines
 }
 
-// cells are the cells of a row with a bar.
+// cells returns the cells of a row with a bar.
 func (r barRow) cells(barWidth int, colours bool) []Line {
 	drawn := Line{}
 	if r.size > 0 {
@@ -125,7 +125,7 @@ func (r barRow) cells(barWidth int, colours bool) []Line {
 	}
 }
 
-// pad is a cell of several paints in a column of that width, with the gap behind it.
+// pad returns a cell of several paints, padded to a width, with the gap after it.
 func (c Column) pad(cell Line, width int) Line {
 	space := Span{Text: strings.Repeat(" ", max(0, width-utf8.RuneCountInString(cell.plain())))}
 	if c.Right {
@@ -134,8 +134,8 @@ func (c Column) pad(cell Line, width int) Line {
 	return append(append(Line{}, cell...), space, Span{Text: gap})
 }
 
-// cut is as much of a line as so many columns hold, if each letter takes one. The display
-// sees to it that wider ones do no harm.
+// cut returns the beginning of a line that fits a number of columns, if each letter takes one
+// column. The display disables wrapping in case letters are wider.
 func (l Line) cut(columns int) Line {
 	left := max(0, columns)
 	if utf8.RuneCountInString(l.plain()) <= left {
@@ -155,8 +155,7 @@ func (l Line) cut(columns int) Line {
 	return short
 }
 
-// bar draws how much of a size is done. What is not done is faint where there are colours,
-// and thin elsewhere.
+// bar draws the done part of a size. The rest is faint with colours, and otherwise a thin line.
 func bar(done, size int64, width int, colours bool) Line {
 	halves := int(math.Floor(float64(2*width) * float64(done) / float64(size)))
 	full := strings.Repeat("━", halves/2)
@@ -170,7 +169,7 @@ func bar(done, size int64, width int, colours bool) Line {
 	return Line{{full, Added}, {strings.Repeat(rest, width-utf8.RuneCountInString(full)), Faint}}
 }
 
-// percent is empty where there is nothing to tell.
+// percent returns a percentage, or "" if the size is unknown.
 func percent(done, size int64) string {
 	if size <= 0 {
 		return ""
@@ -178,13 +177,14 @@ func percent(done, size int64) string {
 	return fmt.Sprintf("%d%%", int(float64(min(done, size))/float64(size)*100))
 }
 
-// cut is as much of text as so many columns hold, if each letter takes one.
+// cut returns the beginning of text that fits a number of columns, if each letter takes one
+// column.
 func cut(text string, columns int) string {
 	letters := []rune(text)
 	return string(letters[:min(len(letters), max(0, columns))])
 }
 
-// summary is one line that says it all, empty if nothing is under way.
+// summary returns one line about all work in progress, or "" if there is none.
 func (b *board) summary() string {
 	b.mu.Lock()
 	defer b.mu.Unlock()

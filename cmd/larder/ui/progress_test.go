@@ -9,7 +9,7 @@ import (
 	"github.com/larder-cli/larder/sources/sourcetest"
 )
 
-// Without a terminal there is a line now and then, while something is under way.
+// Without a terminal there is a line at intervals during work.
 func TestProgressIsToldNowAndThen(t *testing.T) {
 	var stdout, stderr bytes.Buffer
 	out := New(&stdout, &stderr)
@@ -40,7 +40,7 @@ func TestProgressIsToldNowAndThen(t *testing.T) {
 	sourcetest.Expect(t, stdout.Len() == 0, "results %s", &stdout)
 }
 
-// Who wants to hear nothing does not.
+// With --quiet or --json there are no progress lines.
 func TestProgressIsNotTold(t *testing.T) {
 	for _, silence := range []func(*Output){
 		func(o *Output) { o.Level = Quiet },

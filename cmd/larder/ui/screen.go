@@ -11,36 +11,36 @@ import (
 	"unicode/utf16"
 )
 
-// A screen is what messages and results are written to. While it is live it also
-// shows lines that change, below all that was written.
+// A screen writes messages and results. While it is live it also shows changing lines below
+// them.
 //
-// Between two frames the cursor stands at the beginning of the first of those
-// lines, not below the last. Whatever a terminal makes of them when its size
-// changes, to erase from there to the end is right, and counting back is not.
+// Between two frames, the cursor is at the beginning of the first of these lines. So the screen
+// erases from the cursor to the end, which is correct even if the terminal has wrapped the
+// lines after a change of its size. Counting lines back from the last one would not be.
 type screen struct {
 	err io.Writer // where the lines are shown
 
 	mu      sync.Mutex
 	live    bool
-	pending []message     // to be written with the next frame
-	wake    chan struct{} // holds an item if there is something pending
+	pending []message     // written with the next frame
+	wake    chan struct{} // has an item if output is pending
 
-	drawn bool // there are lines; known to the one who draws alone
+	drawn bool // there are lines; used only by the drawing goroutine
 }
 
-// A message is text that waits for the next frame.
+// A message is text that is written with the next frame.
 type message struct {
 	to   io.Writer
 	text string
 }
 
-// newScreen is not live: what is written appears at once.
+// newScreen returns a screen that is not live: it writes text at once.
 func newScreen(err io.Writer) *screen {
 	return &screen{err: err, wake: make(chan struct{}, 1)}
 }
 
-// write writes text, which ends with a line break. While the screen is live
-// that never waits: a terminal may be slow, or stopped.
+// write writes text that ends with a line break. While the screen is live, write never blocks: a
+// terminal may be slow, or stopped.
 func (s *screen) write(to io.Writer, text string) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -62,7 +62,7 @@ func (s *screen) begin() {
 	s.live = true
 }
 
-// draw writes what is pending, and lines below it.
+// draw writes pending text, and lines below it.
 func (s *screen) draw(lines func(width, height int) []string) {
 	s.mu.Lock()
 	pending := s.pending
@@ -71,7 +71,7 @@ func (s *screen) draw(lines func(width, height int) []string) {
 	s.frame(pending, lines(terminalSize(s.err)))
 }
 
-// end writes what is pending and leaves nothing else behind.
+// end writes pending text and removes the lines.
 func (s *screen) end() {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -80,18 +80,18 @@ func (s *screen) end() {
 }
 
 const (
-	// eraseBelow erases from the beginning of the line to the end, the first
-	// column last: of what is erased from the very first place on, tmux keeps a
-	// copy above each time.
+	// eraseBelow erases from the beginning of the line to the end. It erases the first column
+	// last, because tmux keeps a copy of the screen if the erased part begins in its top left
+	// corner.
 	eraseBelow = "\r\x1b[C\x1b[J\r\x1b[K"
 
-	noWrap = "\x1b[?7l" // what is too wide is cut, should the size have changed just now
+	noWrap = "\x1b[?7l" // lines that are too wide are cut, for example just after a change of the size
 	wrap   = "\x1b[?7h"
 	up     = "\x1b[%dA"
 )
 
-// frame writes messages and then lines instead of those before. What goes to the
-// terminal goes there at once, as far as the messages are for it.
+// frame writes messages, and replaces the lines of the last frame. Output for the terminal is
+// written in one call, except messages for another file.
 func (s *screen) frame(messages []message, lines []string) {
 	var b bytes.Buffer
 	if s.drawn {
@@ -121,9 +121,9 @@ func (s *screen) frame(messages []message, lines []string) {
 	}
 }
 
-// visible is text that does nothing to a terminal but appear on it: names of
-// files and words of servers may be in it. What follows a line break is
-// indented, so that it does not pass for a line of ours.
+// visible returns text without terminal control characters: names of files and text from
+// servers may contain them. It indents lines after the first, so that they cannot imitate
+// messages of larder.
 func visible(text string) string {
 	var b strings.Builder
 	for _, r := range text {
@@ -139,8 +139,8 @@ func visible(text string) string {
 	return b.String()
 }
 
-// visibleJSON is the same JSON in such letters as do nothing to a terminal: the
-// encoder leaves the controls of C1 and those of bidirectional text as they are.
+// visibleJSON escapes the C1 controls and the controls of bidirectional text in JSON, which the
+// encoder does not escape.
 func visibleJSON(text string) string {
 	var b strings.Builder
 	for _, r := range text {

@@ -14,8 +14,7 @@ import (
 
 var sizes = [][2]int{{120, 24}, {80, 24}, {60, 5}, {20, 10}, {10, 6}, {10, 2}, {3, 1}}
 
-// Messages stay, in order and whole, whatever is shown below them; in the end
-// they are all that is left.
+// Messages stay in order and complete above the changing lines. In the end only messages remain.
 func TestMessagesScrollAboveTheBars(t *testing.T) {
 	for _, size := range sizes {
 		w := uitest.New(t, size[0], size[1])
@@ -53,8 +52,8 @@ func TestMessagesScrollAboveTheBars(t *testing.T) {
 	}
 }
 
-// When the size changes there is nothing left of what was there before, neither
-// where terminals break lines for another width, nor where they cut them.
+// After a change of the size, nothing remains of the earlier lines, on terminals that wrap lines
+// again and on those that cut them.
 func TestResize(t *testing.T) {
 	for _, reflow := range []bool{false, true} {
 		for _, from := range sizes {
@@ -85,7 +84,7 @@ func TestResize(t *testing.T) {
 	}
 }
 
-// Where results go to another place than the lines, they do so in full.
+// Results that are written elsewhere than the changing lines are complete.
 func TestResultsGoWhereTheyBelong(t *testing.T) {
 	w := uitest.New(t, 80, 24)
 	w.Read()
@@ -102,7 +101,7 @@ func TestResultsGoWhereTheyBelong(t *testing.T) {
 	sourcetest.Expect(t, got == "message" && stdout.String() == "result\n", "got %q and %q", got, stdout.String())
 }
 
-// Nobody waits for a terminal that has stopped, and nothing is lost.
+// Work does not wait for a stopped terminal, and no message is lost.
 func TestStoppedTerminal(t *testing.T) {
 	w := uitest.New(t, 80, 24)
 	out := New(w.TTY, w.TTY)

@@ -9,7 +9,7 @@ import (
 	"github.com/larder-cli/larder/sources/trust"
 )
 
-// A Signature is who signed a package, in JSON. It is empty for what is not signed.
+// A Signature is who signed a package, in JSON. It is empty for unsigned packages.
 type Signature struct {
 	KeyID       string              `json:"key_id,omitempty"`
 	Fingerprint sources.Fingerprint `json:"fingerprint,omitempty"`
@@ -22,8 +22,7 @@ func SignatureOf(r trust.Report) Signature {
 	return Signature{r.KeyID, r.Fingerprint, r.Signer, r.KeyFrom}
 }
 
-// Verdict is a verdict with the key that it rests on: "signed, key 62CF2F485EDF9A4B (from the
-// bundle)".
+// Verdict describes a verdict with its key: "signed, key 62CF2F485EDF9A4B (from the bundle)".
 func (s Signature) Verdict(v sources.Verdict) string {
 	if v == sources.MirrorEvidence && s.KeyID != "" {
 		return fmt.Sprintf("signed, key %s (%s)", s.KeyID, keyOrigins[s.KeyFrom])
@@ -31,7 +30,7 @@ func (s Signature) Verdict(v sources.Verdict) string {
 	return SignedBy(v, s.KeyID)
 }
 
-// Long is what identifies the key, and where it came from.
+// Long returns the fingerprint of the key, and where it came from.
 func (s Signature) Long() string {
 	if s.KeyID == "" {
 		return ""
@@ -39,7 +38,7 @@ func (s Signature) Long() string {
 	return fmt.Sprintf("key %s %q (%s)", s.Fingerprint.Spaced(), s.Signer, keyOrigins[s.KeyFrom])
 }
 
-// keyOrigins say where a key came from, and so what a signature with it is worth.
+// keyOrigins describe where a key came from, which limits what its signatures prove.
 var keyOrigins = map[trust.KeyOrigin]string{
 	trust.FromMirror:   "from the mirror",
 	trust.FromBundle:   "from the bundle",
@@ -62,7 +61,7 @@ func CheckedOf(id sources.PackageID, v sources.Verdict, r trust.Report) Checked 
 	return Checked{InJSON(id), v, SignatureOf(r), id}
 }
 
-// Checked writes which packages were verified and who signed them.
+// Checked prints the verified packages and who signed them.
 func (o *Output) Checked(all []Checked) {
 	slices.SortFunc(all, func(a, b Checked) int { return a.id.Compare(b.id) })
 	rows := make([]Row, len(all))
@@ -73,13 +72,13 @@ func (o *Output) Checked(all []Checked) {
 	}
 	platform := Column{Drop: 1}
 	if slices.ContainsFunc(all, func(p Checked) bool { return p.Platform != all[0].Platform }) {
-		platform.Drop = 0 // it tells packages apart
+		platform.Drop = 0 // the platform distinguishes packages
 	}
 	o.Grid("verified", []Column{{Shorten: true}, platform, {Shorten: true}}, rows)
 }
 
-// Keys is what follows the number of verified packages: a warning if keys came along in
-// the carrier, which is a bundle or a mirror. Such keys authenticate nobody.
+// Keys returns the text after the number of verified packages: a warning if keys came with the
+// bundle or mirror. Such keys do not prove who signed the packages.
 func (o *Output) Keys(all []Checked, carrier string) string {
 	if !slices.ContainsFunc(all, cameAlong) {
 		return ""
@@ -87,11 +86,11 @@ func (o *Output) Keys(all []Checked, carrier string) string {
 	return fmt.Sprintf(". Keys from the %s prove only that its contents belong together:", carrier)
 }
 
-// cameAlong reports whether the key of a package came from where the package did.
+// cameAlong reports whether a package's key has the same source as the package.
 func cameAlong(p Checked) bool { return p.KeyFrom == trust.FromBundle || p.KeyFrom == trust.FromMirror }
 
-// KeyList lists the keys that signed packages: those that came along, and how to accept
-// them; with --verbose all others too.
+// KeyList lists the keys from the source of the packages, and how to accept them. With
+// --verbose it also lists all other keys.
 func (o *Output) KeyList(all []Checked) {
 	var came, others []Signature
 	for _, p := range all {
@@ -113,7 +112,7 @@ func (o *Output) KeyList(all []Checked) {
 	}
 }
 
-// keyList writes keys, a line each.
+// keyList prints keys, one on each line.
 func (o *Output) keyList(keys []Signature) {
 	slices.SortFunc(keys, func(a, b Signature) int { return cmp.Compare(a.Fingerprint, b.Fingerprint) })
 	for _, k := range keys {

@@ -2,7 +2,7 @@ package ui
 
 import "strings"
 
-// A Paint is how text stands out where colours are shown.
+// A Paint is a style of text where colours are shown.
 type Paint string
 
 // The paints, as the parameters of the terminal's sequence for them.
@@ -11,7 +11,7 @@ const (
 	Added   Paint = "32" // green
 	Changed Paint = "33" // yellow
 	Removed Paint = "31" // red, for errors too
-	Faint   Paint = "2"  // what is secondary
+	Faint   Paint = "2"  // secondary text
 	Bold    Paint = "1"  // names and headings
 )
 
@@ -24,10 +24,10 @@ type Span struct {
 // A Line is text in several paints.
 type Line []Span
 
-// Text is a line in no paint.
+// Text returns a line without paint.
 func Text(text string) Line { return Line{{Text: text}} }
 
-// plain is the text of a line.
+// plain returns the text of a line.
 func (l Line) plain() string {
 	var b strings.Builder
 	for _, s := range l {
@@ -36,8 +36,7 @@ func (l Line) plain() string {
 	return b.String()
 }
 
-// render is the line as it is written. Nothing in its text reaches a terminal as a control
-// sequence.
+// render returns the line as it is written. Its text contains no terminal control sequences.
 func (l Line) render(colours bool) string {
 	var b strings.Builder
 	for _, s := range l {
@@ -50,7 +49,7 @@ func (l Line) render(colours bool) string {
 	return b.String()
 }
 
-// A ColorMode says when output is coloured.
+// A ColorMode selects when output is coloured.
 type ColorMode string
 
 // The colour modes.
@@ -63,7 +62,7 @@ const (
 // ColorModes are all colour modes, the default first.
 var ColorModes = []ColorMode{ColorAuto, ColorAlways, ColorNever}
 
-// colours reports whether what is written to w is coloured.
+// colours reports whether output to w is coloured.
 func (o *Output) colours(w any) bool {
 	switch o.Color {
 	case ColorAlways:

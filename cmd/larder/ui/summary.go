@@ -6,11 +6,11 @@ import (
 	"sync"
 )
 
-// A sum is what the last object of JSON output reports.
+// A sum contains the last object of JSON output.
 type sum struct {
 	mu               sync.Mutex
 	errors, warnings int
-	of               any // the command's own members; nil if it has none
+	of               any // the command's own members; nil if there are none
 }
 
 // count counts a diagnostic.
@@ -24,16 +24,14 @@ func (s *sum) count(d diagnostic) {
 	}
 }
 
-// Summary sets the members of the summary that are the command's own. The last call
-// counts.
+// Summary sets the command's own members of the summary. The last call wins.
 func (o *Output) Summary(value any) {
 	o.sum.mu.Lock()
 	defer o.sum.mu.Unlock()
 	o.sum.of = value
 }
 
-// Summarize writes the summary, the last object of JSON output. Without --json it does
-// nothing.
+// Summarize writes the summary, the last object of JSON output. It does nothing without --json.
 func (o *Output) Summarize(exitStatus int) {
 	if !o.JSON {
 		return
@@ -48,7 +46,7 @@ func (o *Output) Summarize(exitStatus int) {
 	o.Object("summary", joined{all, o.sum.of})
 }
 
-// joined is an object with the members of several.
+// joined is an object with the members of several objects.
 type joined []any
 
 // MarshalJSON implements [json.Marshaler].
@@ -69,8 +67,8 @@ func (j joined) MarshalJSON() ([]byte, error) {
 	return append(object, '}'), nil
 }
 
-// isFound reports whether an error is the result of a check that found problems. It is
-// what the check was for, so that it is written as a summary.
+// isFound reports whether an error is the result of a check that found problems. Such an error
+// is printed as a summary.
 func isFound(err error) bool {
 	var result interface{ Found() }
 	return errors.As(err, &result)

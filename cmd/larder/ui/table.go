@@ -6,26 +6,26 @@ import (
 	"unicode/utf8"
 )
 
-// A Column describes the cells of a table that stand below one another.
+// A Column describes a column of a table.
 type Column struct {
 	Head    string // shown on terminals, if any column of the table has one
-	Right   bool   // cells are aligned to the right, as numbers are
+	Right   bool   // align cells to the right, like numbers
 	Shorten bool   // cells may be shortened in the middle to fit the terminal
-	Drop    int    // columns are left out to fit the terminal, the greatest number first; 0 never
+	Drop    int    // columns with the greatest number are omitted first to fit the terminal; 0 is never omitted
 }
 
-// A Row is a line of a table.
+// A Row is a row of a table.
 type Row struct {
 	Cells []Span
 	Value any // for --json
 }
 
-// gap is what separates columns.
+// gap separates columns.
 const gap = "  "
 
-// Grid writes a table, each row as a result; with --json, the values of the rows. On a
-// terminal it has the heads of its columns and is as wide as there is room for. Elsewhere
-// nothing is left out or shortened.
+// Grid writes a table, each row as a result. With --json, it writes the values of the rows. On a
+// terminal it shows the headers and fits the table to the width. Otherwise it omits and shortens
+// nothing.
 func (o *Output) Grid(kind string, columns []Column, rows []Row) {
 	if o.JSON {
 		for _, r := range rows {
@@ -66,8 +66,8 @@ func hasHeads(columns []Column) bool {
 	return false
 }
 
-// layOut makes lines of rows whose cells are aligned. They fit so many columns of a
-// terminal; 0 means any number.
+// layOut returns the rows as lines with aligned cells. They fit the columns of a terminal; 0
+// columns means no limit.
 func layOut(columns []Column, rows []Row, width int) []Line {
 	widths := make([]int, len(columns))
 	for _, r := range rows {
@@ -88,7 +88,7 @@ func layOut(columns []Column, rows []Row, width int) []Line {
 	return lines
 }
 
-// tableWidth is how many columns of a terminal a table takes if nothing is left out.
+// tableWidth returns the width of a complete table in columns.
 func tableWidth(columns []Column, rows []Row) int {
 	total := -len(gap)
 	for i := range columns {
@@ -103,10 +103,10 @@ func tableWidth(columns []Column, rows []Row) int {
 	return total
 }
 
-// fitColumns decides which columns are shown, and reduces the widths of those that may be
-// shortened, the widest first.
+// fitColumns selects the columns to show, and reduces the widths of those that may be shortened,
+// the widest first.
 func fitColumns(columns []Column, widths []int, width int) (shown []bool) {
-	const least = 8 // columns of a cell that is shortened
+	const least = 8 // columns of a shortened cell
 	shown = make([]bool, len(columns))
 	total := -len(gap)
 	for i, w := range widths {
@@ -142,7 +142,7 @@ func fitColumns(columns []Column, widths []int, width int) (shown []bool) {
 	return shown
 }
 
-// lay is a cell in a column of that width, with the gap behind it.
+// lay returns a cell padded to a width, with the gap after it.
 func (c Column) lay(cell Span, width int) Line {
 	cell.Text = middle(cell.Text, width)
 	space := strings.Repeat(" ", width-utf8.RuneCountInString(cell.Text))
@@ -152,7 +152,7 @@ func (c Column) lay(cell Span, width int) Line {
 	return Line{cell, {Text: space + gap}}
 }
 
-// trimmed is the line without spaces at its end.
+// trimmed returns the line without trailing spaces.
 func (l Line) trimmed() Line {
 	for len(l) > 0 {
 		last := &l[len(l)-1]
@@ -164,7 +164,7 @@ func (l Line) trimmed() Line {
 	return l
 }
 
-// middle shortens text to so many letters by leaving out its middle.
+// middle shortens text to a number of letters by omitting its middle.
 func middle(text string, width int) string {
 	letters := []rune(text)
 	if len(letters) <= width {
@@ -177,11 +177,13 @@ func middle(text string, width int) string {
 	return string(letters[:front]) + "…" + string(letters[len(letters)-(width-1-front):])
 }
 
-// sizeUnit is the unit of a size, which stays with its number, and what adjoins it.
+// sizeUnit matches the unit of a size, which must be on the same line as its number, and
+// adjacent punctuation.
 var sizeUnit = regexp.MustCompile(`^ [kMGTP]?B(?:/s)?[,;.)]*`)
 
-// wrapped breaks text that begins in a column into lines of at most so many letters, between
-// words. Lines after the first are indented. A word that is longer stays whole, so that it can be copied.
+// wrapped wraps text that begins in a column into lines with a maximum number of letters. It
+// breaks between words and indents lines after the first. It never breaks a word, so that users
+// can copy it.
 func wrapped(text string, width, column int) string {
 	const indent = "  "
 	if width <= len(indent) || column+utf8.RuneCountInString(text) <= width {

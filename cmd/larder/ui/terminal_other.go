@@ -4,5 +4,5 @@ package ui
 
 import "os"
 
-// commandsTerminal reports whether a terminal understands what terminals do.
+// commandsTerminal reports whether a terminal interprets control sequences.
 func commandsTerminal(*os.File) bool { return true }

@@ -6,8 +6,7 @@ import (
 	"golang.org/x/sys/windows"
 )
 
-// commandsTerminal has a console understand what terminals do, and reports
-// whether it does.
+// commandsTerminal makes a console interpret control sequences, and reports whether it does.
 func commandsTerminal(f *os.File) bool {
 	var mode uint32
 	console := windows.Handle(f.Fd())

@@ -12,9 +12,8 @@ import (
 	"github.com/larder-cli/larder/sources/disk"
 )
 
-// WaitingForCache shows which process holds the lock of a package in the plugin
-// cache, or of the whole cache if id has no version. If the lock is OpenTofu's, tofu is
-// the path of its file.
+// WaitingForCache shows which process holds the lock of a package in the plugin cache, or of the
+// whole cache if id has no version. If OpenTofu uses the same lock, tofu is the path of its file.
 func (o *Output) WaitingForCache(id sources.PackageID, h disk.Holder, tofu string) {
 	text := cacheHolder(id.Version == (sources.Version{}), h)
 	if tofu != "" {
@@ -30,8 +29,8 @@ func tofuHolder(h disk.Holder, lock string) string {
 	return fmt.Sprintf("OpenTofu (pid %d), which has locked %s", h.PID, lock)
 }
 
-// cacheHolder describes what holds a lock in the plugin cache. Without a PID that is a
-// lock that many can hold, or one whose file cannot be read.
+// cacheHolder describes the holder of a lock in the plugin cache. Without a PID, the lock is
+// shared or its file is unreadable.
 func cacheHolder(whole bool, h disk.Holder) string {
 	here, err := os.Hostname()
 	switch {
@@ -65,9 +64,9 @@ func (o *Output) WaitingForMirror(dir string) func(disk.Holder) {
 	}
 }
 
-// Ask asks a question on the terminal. Anything but yes is no. A canceled context
-// ends the wait for the answer; the read of standard input goes on, as nothing can
-// end it.
+// Ask asks a question on the terminal. Every answer except yes means no. A canceled context ends
+// the wait for the answer, but the read of standard input continues, because it cannot be
+// interrupted.
 func (o *Output) Ask(ctx context.Context, question string) (bool, error) {
 	fmt.Fprintf(o.Stderr, "%s [y/N] ", question)
 	answer := make(chan string, 1)

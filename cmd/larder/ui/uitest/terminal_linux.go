@@ -1,4 +1,4 @@
-// Package uitest has a terminal for tests. It shows what programs write as people see it:
+// Package uitest contains a terminal for tests. It shows the output of programs as users see it:
 // scrolled, wrapped and cut.
 package uitest
 
@@ -14,10 +14,10 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// A Terminal is one as programs see it, with a picture of what people see.
+// A Terminal is a pseudo-terminal with a picture of its screen.
 type Terminal struct {
 	TTY *os.File     // for programs
-	Raw bytes.Buffer // all that was taken in
+	Raw bytes.Buffer // all output so far
 
 	t      *testing.T
 	master *os.File
@@ -25,7 +25,7 @@ type Terminal struct {
 	picture
 }
 
-// New makes a terminal of so many columns and lines.
+// New creates a terminal with a number of columns and lines.
 func New(t *testing.T, width, height int) *Terminal {
 	t.Helper()
 	master, err := os.OpenFile("/dev/ptmx", os.O_RDWR, 0)
@@ -54,7 +54,7 @@ func must(t *testing.T, err error) {
 	}
 }
 
-// Read begins to look at what is written.
+// Read starts to read the output.
 func (w *Terminal) Read() {
 	go func() {
 		for {
@@ -68,7 +68,7 @@ func (w *Terminal) Read() {
 	}()
 }
 
-// Until looks on until text was written, and takes it in.
+// Until reads output up to a text.
 func (w *Terminal) Until(text string) {
 	w.t.Helper()
 	from := w.Raw.Len()
@@ -76,7 +76,7 @@ func (w *Terminal) Until(text string) {
 		select {
 		case p := <-w.bytes:
 			w.Raw.Write(p)
-			for _, r := range string(p) { // tests write no half letters
+			for _, r := range string(p) { // tests write no partial letters
 				w.letter(r)
 			}
 		case <-time.After(20 * time.Second):
@@ -85,15 +85,15 @@ func (w *Terminal) Until(text string) {
 	}
 }
 
-// Settle takes in all that was written so far.
+// Settle reads all output so far.
 func (w *Terminal) Settle() {
 	w.t.Helper()
 	fmt.Fprint(w.TTY, "\x00")
 	w.Until("\x00")
 }
 
-// Resize changes the size. Terminals that reflow break lines that have become too
-// wide, others cut them off.
+// Resize changes the size. Terminals with reflow wrap lines that have become too wide, others
+// cut them.
 func (w *Terminal) Resize(width, height int, reflow bool) {
 	w.t.Helper()
 	size := &unix.Winsize{Col: uint16(width), Row: uint16(height)}
@@ -101,29 +101,29 @@ func (w *Terminal) Resize(width, height int, reflow bool) {
 	w.picture.resize(width, height, reflow)
 }
 
-// A picture is what a terminal shows, and what has left it at the top.
+// A picture is the screen of a terminal, and the lines that have scrolled off its top.
 type picture struct {
 	width, height int
-	lines         [][]rune // all there ever were, each letter with its paint
-	wrapped       []bool   // whether a line goes on in the next
-	top           int      // line that is the first on the screen
-	row           int      // of the cursor, counted from the first line
+	lines         [][]rune // including those that have scrolled off, each letter with its paint
+	wrapped       []bool   // whether a line continues in the next
+	top           int      // index of the first line on the screen
+	row           int      // of the cursor, counted from the first of lines
 	Column        int      // of the cursor
-	NoWrap        bool     // lines that are too wide are cut
-	escape        string   // begun
-	paint         rune     // of what is written, in the bits above those of a letter
+	NoWrap        bool     // too wide lines are cut
+	escape        string   // incomplete sequence
+	paint         rune     // current paint, in the bits above those of a letter
 }
 
-// paintShift is where the paint of a letter begins: no letter has more bits.
+// paintShift is the lowest bit of a paint. Letters use only lower bits.
 const paintShift = 21
 
-// paints are the parameters of the sequences for paints, in the order of their bits, and
-// how [picture.Painted] shows them.
+// paints are the parameters of the sequences for paints, in the order of their bits, and the
+// words for them in [picture.Painted].
 var paints = []struct{ parameter, name string }{
 	{"1", "bold"}, {"2", "dim"}, {"31", "red"}, {"32", "green"}, {"33", "yellow"},
 }
 
-// text is a line without its paints.
+// text returns a line without its paints.
 func text(line []rune) string {
 	plain := make([]rune, len(line))
 	for i, r := range line {
@@ -132,7 +132,7 @@ func text(line []rune) string {
 	return string(plain)
 }
 
-// painted is a line with its paints as words, as in {green}+{/}.
+// painted returns a line with its paints as words, as in {green}+{/}.
 func painted(line []rune) string {
 	var b strings.Builder
 	last := rune(0)
@@ -153,8 +153,7 @@ func painted(line []rune) string {
 	return b.String()
 }
 
-// Painted is all that was ever seen, line by line as they were broken, with the paints as
-// words.
+// Painted returns all lines that were ever visible, wrapped, with the paints as words.
 func (p *picture) Painted() string {
 	var b strings.Builder
 	for _, line := range p.lines {
@@ -207,7 +206,7 @@ func (p *picture) down(wrap bool) {
 	p.reach()
 }
 
-// reach makes the line that the cursor is in.
+// reach adds lines up to the one with the cursor.
 func (p *picture) reach() {
 	for len(p.lines) <= p.row {
 		p.lines, p.wrapped = append(p.lines, nil), append(p.wrapped, false)
@@ -246,7 +245,7 @@ func (p *picture) command(escape string) {
 		}
 		p.row = max(p.top, p.row-n)
 	default:
-		p.put('?') // an error to be seen
+		p.put('?') // visible error
 	}
 }
 
@@ -263,7 +262,7 @@ func (p *picture) resize(width, height int, reflow bool) {
 	}
 	p.Column = min(p.Column, width)
 	p.reach()
-	// What is below the cursor goes first, then what is at the top.
+	// Lines below the cursor are removed first, then lines at the top.
 	if below := p.top + height; below < len(p.lines) {
 		below = max(below, p.row+1)
 		p.lines, p.wrapped = p.lines[:below], p.wrapped[:below]
@@ -271,7 +270,7 @@ func (p *picture) resize(width, height int, reflow bool) {
 	p.top = max(p.top, p.row-height+1)
 }
 
-// reflow breaks lines again, for another width. The cursor stays with what it is at.
+// reflow wraps lines again, for another width. The cursor keeps its place in the text.
 func (p *picture) reflow() {
 	var lines [][]rune
 	var wrapped []bool
@@ -296,7 +295,7 @@ func (p *picture) reflow() {
 	p.top = min(max(0, p.top), row)
 }
 
-// Text is all that was ever seen, lines that were broken put together.
+// Text returns all lines that were ever visible, without the breaks of wrapped lines.
 func (p *picture) Text() string {
 	var b strings.Builder
 	for i, line := range p.lines {
@@ -308,7 +307,7 @@ func (p *picture) Text() string {
 	return strings.TrimRight(b.String(), "\n")
 }
 
-// Seen is what is on the screen now.
+// Seen returns the current screen.
 func (p *picture) Seen() []string {
 	var seen []string
 	for _, line := range p.lines[p.top:min(len(p.lines), p.top+p.height)] {
@@ -317,7 +316,7 @@ func (p *picture) Seen() []string {
 	return seen
 }
 
-// Wide are the lines that were too wide and broken by the terminal.
+// Wide returns the lines that the terminal wrapped.
 func (p *picture) Wide() []string {
 	var wide []string
 	for _, line := range strings.Split(p.Text(), "\n") {
