@@ -6,6 +6,7 @@ import (
 	"slices"
 	"strings"
 	"sync"
+	"unicode"
 
 	"github.com/urfave/cli/v2"
 
@@ -76,10 +77,10 @@ func (l commandLine) path() string {
 	return strings.Join(names, " ")
 }
 
-// isFlag reports whether an argument is a flag rather than a value: a number may be negative,
-// and - is a file. A value that begins with - is written behind a =.
+// isFlag reports whether an argument is a flag rather than a value, such as a negative number,
+// or - for a file. Other values that begin with - are written after a =.
 func isFlag(arg string) bool {
-	return len(arg) > 1 && arg[0] == '-' && (arg[1] < '0' || arg[1] > '9')
+	return len(arg) > 1 && arg[0] == '-' && (arg[1] == '-' || unicode.IsLetter(rune(arg[1])))
 }
 
 // apart splits combined short flags: -uR becomes -u and -R. Other arguments are unchanged.

@@ -81,9 +81,9 @@ func openCache(c *cli.Context, out *ui.Output, changes bool) (*targetCache, erro
 // records of Larder nor anything at the depth of a package. Its files would be foreign ones,
 // which larder cache repair moves away.
 func checkCache(path string) error {
-	entries, err := os.ReadDir(path)
-	if err != nil || len(entries) == 0 {
-		return nil // opening it reports the error
+	entries, _ := os.ReadDir(path) // opening the cache reports an error
+	if len(entries) == 0 {
+		return nil
 	}
 	if _, err := os.Lstat(filepath.Join(path, ".larder")); err == nil {
 		return nil

@@ -40,7 +40,7 @@ var interruptions = map[string]string{
 	"mirror sync":   "packages finished before are complete; run the command again to continue",
 	"mirror index":  "run the command again to complete the index",
 	"mirror prune":  "packages removed before are gone, others are complete",
-	"bundle create": "no file was completed, and nothing is left of it",
+	"bundle create": "no bundle was written",
 	"bundle import": "packages finished before are complete; run the command again to continue",
 	"cache import":  "packages finished before are complete; run the command again to continue",
 	"cache export":  "nothing was written",

@@ -36,22 +36,20 @@ func (s *session) tree(ctx context.Context) (*tree, error) {
 		return nil, err
 	}
 	if !s.flags.recursive && len(dirs) == 1 {
-		err = s.addModule(ctx, t, dirs[0], s.out)
-		return t, errors.Join(err, t.check(err))
+		return t, t.check(s.addModule(ctx, t, dirs[0], s.out))
 	}
 	var errs []error
 	for _, dir := range dirs {
 		errs = append(errs, s.addModule(ctx, t, dir, s.out.ForModule(s.shown(dir), s.machine.WorkDir)))
 	}
-	err = errors.Join(errs...)
-	return t, errors.Join(err, t.check(err))
+	return t, t.check(errors.Join(errs...))
 }
 
-// check returns an error if there is no root module and err does not explain that. A key or
-// file for nothing would hide a wrong directory in a CI job.
+// check returns err, or an error if there is no root module. A key or file for nothing would
+// hide a wrong directory in a CI job.
 func (t *tree) check(err error) error {
 	if err != nil || t.modules > 0 {
-		return nil
+		return err
 	}
 	return sources.WithHint(errors.New("there is no root module here"), "name root modules, or search for them with -R")
 }
