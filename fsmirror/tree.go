@@ -68,7 +68,7 @@ type scanner struct {
 func scan(ctx context.Context, dir string, opts Options) (*tree, error) {
 	s := &scanner{ctx, opts.Engine, &tree{packages: map[sources.Provider]map[sources.Version]builds{}}}
 	if _, err := os.Stat(dir); err != nil {
-		return nil, sources.WithHint(cannotSearch(dir, err), "create the directory, or remove it from the configuration")
+		return nil, sources.WithHint(cannotSearch(dir, err), "check the path; if the CLI configuration names it, create the directory or remove it there")
 	}
 	if err := s.hosts(dir); err != nil {
 		return nil, err

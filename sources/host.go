@@ -91,7 +91,7 @@ func hostError(s string, err error) error {
 		return WithHint(errors.New("in punycode"), "write the name in Unicode: %s", svchost.ForDisplay(s))
 	}
 	if strings.HasPrefix(err.Error(), "idna:") {
-		return errors.New("has a character or label that host names cannot have")
+		return errors.New("is not a valid host name")
 	}
 	return err
 }

@@ -140,7 +140,7 @@ func normalizeName(s string) (string, error) {
 	}
 	name, err := idna.Lookup.ToUnicode(s)
 	if err != nil {
-		return "", errors.New("may have only letters, digits and dashes, and no dash first or last")
+		return "", errors.New("may contain only letters, digits and dashes, and cannot start or end with a dash")
 	}
 	// Mapping turns full-width characters into ASCII, which must be checked
 	// again.

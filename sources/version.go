@@ -84,7 +84,7 @@ func checkNumber(s string) error {
 	case startsWithDigit(s):
 		return WithHint(fmt.Errorf("has %.40q where a number belongs", s), "a pre-release needs a dash before it, as in 1.0.0-beta1")
 	default:
-		return errors.New("is not one to three numbers with dots between them")
+		return errors.New("is not a version such as 1.2.3")
 	}
 }
 

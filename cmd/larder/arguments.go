@@ -202,7 +202,8 @@ func onUsageError(c *cli.Context, err error, isSubcommand bool) error {
 		return usageError{noSuchFlag(c.App, path, flags, m[1])}
 	}
 	topic := path
-	if topic == "" {
+	m := badValue().FindStringSubmatch(err.Error())
+	if path == "" || m != nil && flagNamed(globalFlags(), m[2]) != nil {
 		topic = "flags"
 	}
 	return usageError{sources.WithHint(reword(err, flags), "larder help %s describes it", topic)}

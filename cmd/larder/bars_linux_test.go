@@ -55,7 +55,7 @@ func TestInterruptedWithBars(t *testing.T) {
 	}
 	interrupt()
 	w.Until("\x00")
-	const want = "larder: error: interrupted; providers installed before are complete, the lock file is unchanged or complete"
+	const want = "larder: error: interrupted; providers already installed are complete; the lock file is intact"
 	got := w.Text()
 	sourcetest.Expect(t, got == want && w.Column == 0 && <-status == exitInterrupted, "got\n%s\nwant\n%s", got, want)
 }

@@ -7,7 +7,6 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
-	"strings"
 	"time"
 
 	"github.com/urfave/cli/v2"
@@ -82,24 +81,10 @@ func openCache(c *cli.Context, out *ui.Output, changes bool) (*targetCache, erro
 // which larder cache repair moves away.
 func checkCache(path string) error {
 	entries, _ := os.ReadDir(path) // opening the cache reports an error
-	if len(entries) == 0 {
+	if _, err := os.Lstat(filepath.Join(path, ".larder")); err == nil || len(entries) == 0 || hasBelow(path, "*/*/*/*_*") {
 		return nil
-	}
-	if _, err := os.Lstat(filepath.Join(path, ".larder")); err == nil {
-		return nil
-	}
-	for _, e := range entries {
-		packages, _ := filepath.Glob(filepath.Join(escapeGlob(path), escapeGlob(e.Name()), "*", "*", "*", "*_*"))
-		if len(packages) > 0 && strings.Contains(e.Name(), ".") {
-			return nil
-		}
 	}
 	return sources.WithHint(fmt.Errorf("%s is not a plugin cache: it contains other files and no packages", path), "name the plugin cache with --cache, or use an empty directory")
-}
-
-// escapeGlob returns a pattern that matches only the name.
-func escapeGlob(name string) string {
-	return strings.NewReplacer(`\`, `\\`, "*", `\*`, "?", `\?`, "[", `\[`).Replace(name)
 }
 
 // rootsFlag is the flag of commands that need the root modules that use the cache.

@@ -70,7 +70,7 @@ func cacheForget(c *cli.Context, out *ui.Output) error {
 
 // nothingRecorded prints that nothing was recorded, with a similar release as a hint.
 func (k *targetCache) nothingRecorded(ctx context.Context, p sources.Provider, v sources.Version) {
-	text := fmt.Sprintf("nothing is recorded of %s %s", p, v)
+	text := fmt.Sprintf("no hashes are recorded for %s %s", p, v)
 	versions := k.knownVersions(ctx, p)
 	hint := ""
 	if meant := nearestProvider(p, k.knownProviders(ctx)); len(versions) == 0 && meant != nil {

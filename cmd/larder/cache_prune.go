@@ -74,9 +74,11 @@ func cachePrune(c *cli.Context, out *ui.Output) error {
 		return nil
 	}
 	if asks {
-		if yes, err := out.Ask(c.Context, removed(len(plan.Remove), plan.Freed, plan.Extra())+". Remove them?"); err != nil || !yes {
+		out.OnInterrupt("nothing was removed")
+		if yes, err := out.Ask(c.Context, removed(len(plan.Remove), plan.Freed, plan.Extra())+". Remove?"); err != nil || !yes {
 			return err
 		}
+		out.OnInterrupt(interruptions["cache prune"])
 	}
 	return k.prune(c.Context, plan, sum, asks)
 }

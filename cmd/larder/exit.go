@@ -33,19 +33,19 @@ var exitStatuses = []struct {
 // interruptions describe what remains after commands are interrupted. Commands that are not
 // listed write nothing.
 var interruptions = map[string]string{
-	"install":       "providers installed before are complete, the lock file is unchanged or complete",
+	"install":       "providers already installed are complete; the lock file is intact",
 	"lock":          "each lock file is unchanged or complete",
 	"prefetch":      "packages finished before are complete; run the command again to continue",
 	"import":        "packages finished before are complete; run the command again to continue",
 	"mirror sync":   "packages finished before are complete; run the command again to continue",
 	"mirror index":  "run the command again to complete the index",
-	"mirror prune":  "packages removed before are gone, others are complete",
+	"mirror prune":  "packages not removed yet are complete",
 	"bundle create": "no bundle was written",
 	"bundle import": "packages finished before are complete; run the command again to continue",
 	"cache import":  "packages finished before are complete; run the command again to continue",
 	"cache export":  "nothing was written",
 	"cache repair":  "packages repaired before are complete",
-	"cache prune":   "packages removed before are gone, others are complete",
+	"cache prune":   "packages not removed yet are complete",
 }
 
 // errNoPlace is returned by commands that use the plugin cache if no directory for it is

@@ -170,7 +170,7 @@ func removeHint(strict bool) string {
 	if strict {
 		flags = "--strict " + flags
 	}
-	return "larder lock " + flags + " removes hashes that nothing covers; find out first who added them"
+	return "larder lock " + flags + " removes hashes that match nothing; first find out who added them"
 }
 
 // hashes returns "1 KIND hash" or "2 KIND hashes".

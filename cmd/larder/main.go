@@ -62,7 +62,7 @@ func main() { os.Exit(start(os.Stdout, os.Stderr)) }
 func start(stdout, stderr io.Writer) int {
 	limitMemory()
 	log.SetOutput(io.Discard) // net/http logs unexpected data from servers
-	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
+	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM, syscall.SIGHUP)
 	defer stop()
 	return run(ctx, os.Args, stdout, stderr)
 }

@@ -1,8 +1,12 @@
 package main
 
 import (
+	"cmp"
+	"errors"
 	"fmt"
+	"io/fs"
 	"os"
+	"path/filepath"
 	"strings"
 	"time"
 
@@ -60,12 +64,24 @@ func mirrorHere(c *cli.Context, out *ui.Output, opts builder.Options) (*rootModu
 		return nil, nil, err
 	}
 	if !opts.ReadOnly {
-		if err := m.noCache(dir); err != nil {
+		if err := cmp.Or(m.noCache(dir), checkMirror(dir)); err != nil {
 			return nil, nil, err
 		}
 	}
 	b, err := m.openMirror(c.Context, dir, opts)
 	return m, b, err
+}
+
+// checkMirror returns an error if a directory is not a mirror. Larder would leave its own files
+// there.
+func checkMirror(dir string) error {
+	if _, err := os.Stat(dir); errors.Is(err, fs.ErrNotExist) {
+		return nil // opening the mirror reports it
+	}
+	if _, err := os.Lstat(filepath.Join(dir, ".larder")); err == nil || hasBelow(dir, "*/*/*.zip") || hasBelow(dir, "*/*/*/*_*") {
+		return nil
+	}
+	return sources.WithHint(fmt.Errorf("%s is not a mirror: it contains no packages", dir), "larder mirror sync makes a mirror")
 }
 
 // mirrored is a package in a mirror, in JSON.
@@ -105,6 +121,9 @@ func mirrorRows(out *ui.Output, entries []builder.Entry, value func(int, builder
 	rows := make([]ui.Row, len(entries))
 	for i, e := range entries {
 		verdict := e.Verdict.String()
+		if e.Evidence && e.Verdict == sources.Unverified {
+			verdict = "not verified on this machine"
+		}
 		if e.Unpacked {
 			verdict += ", unpacked"
 		}

@@ -55,6 +55,9 @@ func mirrorList(c *cli.Context, out *ui.Output) error {
 		Packages int   `json:"packages"`
 		Size     int64 `json:"size"`
 	}{total.packages, total.size})
+	if total.packages == 0 && len(ids) > 0 {
+		return nil // the patterns have had warnings
+	}
 	if total.packages == 0 {
 		out.Say("the mirror %s has no packages", absolute(m.dir, c.Args().First()))
 		return nil

@@ -82,9 +82,11 @@ func (m *rootModule) pruneMirror(c *cli.Context, b *builder.Builder, policy buil
 		return nil
 	}
 	if asks {
-		if yes, err := m.out.Ask(c.Context, planned+". Remove them?"); err != nil || !yes {
+		m.out.OnInterrupt("nothing was removed")
+		if yes, err := m.out.Ask(c.Context, planned+". Remove?"); err != nil || !yes {
 			return err
 		}
+		m.out.OnInterrupt(interruptions["mirror prune"])
 	}
 	gone, err := b.Prune(c.Context, plan)
 	if !asks {

@@ -95,6 +95,19 @@ func isRootModule(dir string) bool {
 	})
 }
 
+// hasBelow reports whether a directory below dir that may be that of a host contains something
+// that matches a pattern.
+func hasBelow(dir, pattern string) bool {
+	entries, _ := os.ReadDir(dir)
+	return slices.ContainsFunc(entries, func(e os.DirEntry) bool {
+		if !e.IsDir() || e.Name()[0] == '.' {
+			return false
+		}
+		found, _ := fs.Glob(os.DirFS(filepath.Join(dir, e.Name())), pattern)
+		return len(found) > 0
+	})
+}
+
 // takeRoots reads arguments that name the root modules of the command.
 func (s *session) takeRoots(args []string) error {
 	for _, arg := range args {

@@ -78,6 +78,10 @@ func (o *Output) Ask(ctx context.Context, question string) (bool, error) {
 	case <-ctx.Done():
 		return false, ctx.Err()
 	case line := <-answer:
-		return line == "y" || line == "yes", nil
+		yes := line == "y" || line == "yes"
+		if !yes {
+			o.Say("Nothing was removed")
+		}
+		return yes, nil
 	}
 }
