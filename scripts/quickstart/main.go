@@ -8,8 +8,12 @@
 package main
 
 import (
+	"context"
+	"errors"
 	"os"
+	"path/filepath"
 
+	"github.com/larder-cli/larder/fsmirror/builder"
 	"github.com/larder-cli/larder/sources/sourcetest"
 )
 
@@ -50,4 +54,22 @@ func write(t sourcetest.TB, dir string) {
 	w.WritePacked(dir)
 	w.WriteEvidence(dir)
 	w.WriteMirrorJSON(dir)
+	if err := nameEvidence(dir); err != nil {
+		t.Fatalf("%v", err)
+	}
+}
+
+// nameEvidence completes the JSON of the mirror as larder mirror index does, and removes what
+// depends on the time and place of the run.
+func nameEvidence(dir string) error {
+	b, err := builder.Open(context.Background(), dir, builder.Options{})
+	if err != nil {
+		return err
+	}
+	_, _, err = b.Index(context.Background())
+	err = errors.Join(err, b.Close())
+	for _, name := range []string{"known", "mirror.lock", "partial", "tmp"} {
+		err = errors.Join(err, os.RemoveAll(filepath.Join(dir, ".larder", name)))
+	}
+	return err
 }
