@@ -18,7 +18,7 @@ func TestHumanSize(t *testing.T) {
 
 func TestParseSize(t *testing.T) {
 	for text, want := range map[string]int64{
-		"20G": 20e9, "1.5gb": 1.5e9, "512MiB": 512 << 20, "2Ti": 2 << 40, "7": 7, "7B": 7, "1k": 1000,
+		"20G": 20e9, "1.5gb": 1.5e9, "512MiB": 512 << 20, "2Ti": 2 << 40, "7": 0, "7B": 7, "1k": 1000,
 		"": 0, "0": 0, "-1G": 0, "G": 0, "1X": 0, "1GG": 0, "NaN": 0, "Inf": 0, "1e30": 0, "0.1": 0,
 	} {
 		got, err := ParseSize(text)

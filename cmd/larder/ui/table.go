@@ -127,6 +127,12 @@ func fitColumns(columns []Column, widths []int, width int) (shown []bool) {
 		shown[drop] = false
 		total -= widths[drop] + len(gap)
 	}
+	for i, w := range widths { // a narrow column may fit where a wide one did not
+		if !shown[i] && w > 0 && total+w+len(gap) <= width {
+			shown[i] = true
+			total += w + len(gap)
+		}
+	}
 	for ; width > 0 && total > width; total-- {
 		widest := -1
 		for i, c := range columns {
