@@ -437,11 +437,21 @@ func (o *Output) failOne(err error) {
 	case errors.As(err, &provider):
 		d.Provider = provider.Provider.String()
 	}
+	about := strings.TrimSpace(d.Provider + " " + d.Version + " " + d.Platform)
 	if down, ok := errors.AsType[*fetch.UnreachableError](err); ok && d.Provider != "" {
 		if request, ok := errors.AsType[*fetch.Error](err); ok {
 			d.Hints = sources.Hints(request) // without the root modules that require each package
 		}
-		o.diagnoseAbout(d, down.Error(), strings.TrimSpace(d.Provider+" "+d.Version+" "+d.Platform))
+		o.diagnoseAbout(d, down.Error(), about)
+		return
+	}
+	var discovery interface {
+		error
+		AboutHost()
+	}
+	if errors.As(err, &discovery) && provider != nil && !errors.Is(err, fetch.ErrOffline) {
+		d.Hints = sources.Hints(discovery)
+		o.diagnoseAbout(d, fmt.Sprintf("registry %s: %v", provider.Provider.Host, discovery), about)
 		return
 	}
 	o.diagnose(d, d.Text)
