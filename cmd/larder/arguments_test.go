@@ -26,7 +26,7 @@ func TestFlagsMayStandAnywhere(t *testing.T) {
 		{"larder help cache prune", "larder help cache prune"},
 		{"larder wrong --json", "larder --json wrong"},
 		{"larder install -uR live", "larder install -u -R live"},
-		{"larder install -Ru --platform -uR", "larder install -R -u --platform -uR"},
+		{"larder install -Ru --platform=-uR", "larder install -R -u --platform=-uR"},
 		{"larder install -uX", "larder install -uX"},
 		{"larder cache prune -y", "larder cache prune -y"},
 	} {
@@ -73,7 +73,7 @@ func TestSuggestions(t *testing.T) {
 		"--teleport install":           `unknown flag "--teleport"|larder help flags lists the flags of every command`,
 		"install --jobs many":          `--jobs: "many" is not a whole number|larder help flags describes it`,
 		"install --lock-timeout 5":     `--lock-timeout: "5" is not a time, such as 30s or 5m|larder help flags describes it`,
-		"install --jobs":               `--jobs needs a value|larder help install describes it`,
+		"install --jobs":               `--jobs needs a value|write a value that begins with - behind a =: --jobs=-VALUE`,
 		"install --platform amd64":     `platform "amd64" is unknown|write it as OS_ARCH, such as linux_amd64 or darwin_arm64`,
 		"lock --platform macos_arm64":  `platform "macos_arm64" is unknown|did you mean "darwin_arm64"?`,
 		"lock --platform linux_amd46":  `platform "linux_amd46" is unknown|did you mean "linux_amd64"?`,

@@ -396,7 +396,7 @@ type failure struct {
 
 var failures = []failure{
 	{"nothing to choose", regexp.MustCompile(`no available releases match|version \S+ is no longer available|does not have a provider named|was not found in any of the search locations|is not a valid provider version`),
-		regexp.MustCompile(`no version (is offered|matches)|no release is offered|is no longer available|: not found in |no installation method applies`)},
+		regexp.MustCompile(`no versions? (are available|match)|only pre-releases|is no longer available|: not found in |no installation method`)},
 	{"locked out", regexp.MustCompile(`locked provider \S+ \S+ does not match`), regexp.MustCompile(`lock file selects \S+, which does not match`)},
 	{"no platform", regexp.MustCompile(`does not have a package available for your current platform`), regexp.MustCompile(`no package for this platform`)},
 	{"other package", regexp.MustCompile(`doesn't match any of the checksums previously recorded`), regexp.MustCompile(`the dependency lock file has`)},
