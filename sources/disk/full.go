@@ -6,10 +6,12 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
+	"strings"
 )
 
 // A FullError is a file system, or a user's share of it, that has no space left.
 type FullError struct {
+	Path  string // that was to be written
 	Mount string // where the file system begins
 	Free  int64  // bytes, -1 if unknown
 	Need  int64  // bytes, 0 if unknown
@@ -17,16 +19,14 @@ type FullError struct {
 }
 
 func (e *FullError) Error() string {
-	text := fmt.Sprintf("%s: %v", e.Mount, Cause(e.Err))
-	switch {
-	case e.Free >= 0 && e.Need > 0:
-		text += " (" + megabytes(e.Free) + " free, " + megabytes(e.Need) + " needed)"
-	case e.Free >= 0:
-		text += " (" + megabytes(e.Free) + " free)"
-	case e.Need > 0:
-		text += " (" + megabytes(e.Need) + " needed)"
+	about := []string{"file system " + e.Mount}
+	if e.Free >= 0 {
+		about = append(about, size(e.Free)+" free")
 	}
-	return text
+	if e.Need > 0 {
+		about = append(about, size(e.Need)+" needed")
+	}
+	return fmt.Sprintf("%s: %v (%s)", e.Path, Cause(e.Err), strings.Join(about, ", "))
 }
 
 func (e *FullError) Unwrap() error { return e.Err }
@@ -42,7 +42,7 @@ func full(err error) error {
 	if already := (*FullError)(nil); !filepath.IsAbs(path) || errors.As(err, &already) {
 		return err
 	}
-	e := &FullError{Mount: mount(path), Free: -1, Err: err}
+	e := &FullError{Path: path, Mount: mount(path), Free: -1, Err: err}
 	if free, ok := FreeSpace(e.Mount); ok {
 		e.Free = free
 	}
@@ -63,5 +63,10 @@ func Needs(err error, bytes int64) error {
 	return err
 }
 
-// megabytes is a number of bytes as people read it.
-func megabytes(n int64) string { return fmt.Sprintf("%.1f MB", float64(n)/1e6) }
+// size formats a number of bytes.
+func size(n int64) string {
+	if n < 1e6 {
+		return fmt.Sprintf("%d kB", (n+999)/1e3)
+	}
+	return fmt.Sprintf("%.1f MB", float64(n)/1e6)
+}
