@@ -87,13 +87,13 @@ other.test/acme/one 1.0.0  trying again in 3s: 503 Service…
 acme/third                 querying versions  for a/b
 1 of 7 packages                                 61 MB`},
 		{20, 24, `
-acme/o… 1.2.0
+acme/o… 1.2.0  50%
 acme/a…10.0.0
 other.… 1.0.0
 acme/third
 1 of 7…ckages`},
 		{10, 24, `
-a…0
+a…0  50%
 a…0
 o…0
 a…d
