@@ -160,7 +160,7 @@ func (d *Document) pageError(wanted string) error {
 // Said returns the message in the document, as [Said] does, without the secrets of the
 // request.
 func (d *Document) Said() string {
-	return strip(Said(d.Body), d.secrets)
+	return saidWithout(d.secrets, d.Body)
 }
 
 // Refusal returns an error if the document is a message in JSON or XML. Some

@@ -286,7 +286,7 @@ func (d *download) receive(ctx context.Context, w *watch, at *url.URL, resp *htt
 	if isWhole(resp) {
 		start := bufio.NewReaderSize(body, bufferSize)
 		head, _ := start.Peek(maxPreamble) // an error only means that there are fewer bytes
-		if err := insteadOfArchive(head, resp); err != nil {
+		if err := insteadOfArchive(head, at, resp); err != nil {
 			if resp.Request.Header.Get("Range") != "" {
 				d.fruitless = maxFruitless
 				return broken{err}

@@ -19,53 +19,37 @@ import (
 // Said returns the first error message in the body of an answer, shortened and
 // on one line. It reads the JSON of registries, {"errors":[…]}, and the XML of
 // object stores. It is empty if there is no message.
-func Said(body []byte) string {
+func Said(body []byte) string { return saidWithout(nil, body) }
+
+// saidWithout is Said without the secrets of the request, which servers may repeat.
+func saidWithout(secrets []string, body []byte) string {
 	text := saidInJSON(body)
 	if text == "" {
 		text = saidInXML(body)
 	}
-	return oneLine(text)
+	return oneLine(text, secrets)
 }
 
-// scrub removes the secrets of the request from the message of its response.
-func scrub(text string, at *url.URL, resp *http.Response) string {
-	return strip(text, secretsOf(at, resp))
-}
-
-// secretsOf returns the secrets that a request was sent with, to the URL at if that is not nil.
+// secretsOf returns the secrets of the request to the URL at that resp answers.
 func secretsOf(at *url.URL, resp *http.Response) (secrets []string) {
-	if n, ok := resp.Request.Context().Value(noted{}).(*note); ok {
-		for name, values := range n.sent {
-			for _, value := range values {
-				if name == "Authorization" {
-					_, value, _ = strings.Cut(value, " ")
-					if both, err := base64.StdEncoding.DecodeString(value); err == nil {
-						_, password, _ := strings.Cut(string(both), ":")
-						secrets = append(secrets, password)
-					}
-				} else if harmless[name] {
-					continue
-				}
-				secrets = append(secrets, value)
-			}
-		}
+	for _, values := range at.Query() {
+		secrets = append(secrets, values...)
 	}
-	if at != nil {
-		for _, values := range at.Query() {
+	n, ok := resp.Request.Context().Value(noted{}).(*note)
+	if !ok {
+		return secrets
+	}
+	for name, values := range n.sent {
+		if !harmless[name] {
 			secrets = append(secrets, values...)
 		}
 	}
-	return secrets
-}
-
-// strip removes secrets from a text.
-func strip(text string, secrets []string) string {
-	for _, secret := range secrets {
-		if len(secret) >= minSecret {
-			text = strings.ReplaceAll(text, secret, "…")
-		}
+	_, credentials, _ := strings.Cut(n.sent.Get("Authorization"), " ")
+	if both, err := base64.StdEncoding.DecodeString(credentials); err == nil {
+		_, password, _ := strings.Cut(string(both), ":")
+		secrets = append(secrets, password)
 	}
-	return text
+	return append(secrets, credentials)
 }
 
 // harmless are request headers without secrets.
@@ -77,9 +61,14 @@ const minSecret = 4
 // queries are those of URLs in a text. They may hold signatures and tokens.
 var queries = sync.OnceValue(func() *regexp.Regexp { return regexp.MustCompile(`(/[^\s?"'<>]*)\?[^\s"'<>]*`) })
 
-// oneLine returns text from a server on one line, shortened and without the
-// queries of URLs.
-func oneLine(text string) string {
+// oneLine returns text from a server on one line, without secrets and the queries
+// of URLs, and then shortened.
+func oneLine(text string, secrets []string) string {
+	for _, secret := range secrets {
+		if len(secret) >= minSecret {
+			text = strings.ReplaceAll(text, secret, "…")
+		}
+	}
 	text = strings.Join(strings.Fields(Printable(queries().ReplaceAllString(text, "$1?…"))), " ")
 	if runes := []rune(text); len(runes) > maxSaid {
 		text = string(runes[:maxSaid]) + "…"
@@ -90,15 +79,15 @@ func oneLine(text string) string {
 // said returns the message in the body of an error answer. In addition to
 // [Said], it reads the title of an HTML page, and plain text. It is empty if
 // the message only repeats the status.
-func said(body []byte, resp *http.Response) string {
-	text := Said(body)
+func said(body []byte, resp *http.Response, secrets []string) string {
+	text := saidWithout(secrets, body)
 	kind, _, _ := mime.ParseMediaType(resp.Header.Get("Content-Type"))
 	switch {
 	case text != "":
 	case isHTML(body):
-		text = oneLine(html.UnescapeString(title(body)))
+		text = oneLine(html.UnescapeString(title(body)), secrets)
 	case kind == "text/plain" && resp.StatusCode >= 400:
-		text = oneLine(string(body))
+		text = oneLine(string(body), secrets)
 	}
 	if repeatsStatus(text, resp.StatusCode) {
 		return ""
@@ -182,7 +171,7 @@ func saidInXML(body []byte) string {
 
 // insteadOfArchive returns an error if a body that begins with head is empty, an HTML page, or
 // an error in JSON or XML, and not an archive.
-func insteadOfArchive(head []byte, resp *http.Response) error {
+func insteadOfArchive(head []byte, at *url.URL, resp *http.Response) error {
 	contentType := resp.Header.Get("Content-Type")
 	if len(head) == 0 && resp.ContentLength == 0 {
 		return errors.New("an empty answer instead of an archive")
@@ -190,8 +179,8 @@ func insteadOfArchive(head []byte, resp *http.Response) error {
 	if isHTML(head) {
 		return pageError(contentType, "an archive")
 	}
-	if said := Said(head); said != "" {
-		return messageError(scrub(said, nil, resp), contentType, "an archive")
+	if said := saidWithout(secretsOf(at, resp), head); said != "" {
+		return messageError(said, contentType, "an archive")
 	}
 	return nil
 }

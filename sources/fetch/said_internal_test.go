@@ -27,6 +27,6 @@ func TestMessagesOfRefusals(t *testing.T) {
 		{403, "", "", ""},
 	} {
 		resp := &http.Response{StatusCode: tt.status, Header: http.Header{"Content-Type": {tt.contentType}}}
-		sourcetest.Equal(t, said([]byte(tt.body), resp), tt.want, tt.body)
+		sourcetest.Equal(t, said([]byte(tt.body), resp, nil), tt.want, tt.body)
 	}
 }

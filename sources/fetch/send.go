@@ -267,7 +267,7 @@ func (c *Client) refusal(at *url.URL, resp *http.Response) error {
 		Code:        resp.StatusCode,
 		URL:         bare(at),
 		Credentials: resp.Request.Header.Get("Authorization") != "",
-		Said:        scrub(said(body.Bytes(), resp), at, resp),
+		Said:        said(body.Bytes(), resp, secretsOf(at, resp)),
 		ObjectStore: isObjectStore(resp.Header),
 		signed:      isSigned(at),
 		after:       retryAfter(resp.Header, time.Now()),

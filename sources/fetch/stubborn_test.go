@@ -122,7 +122,7 @@ func TestPatienceWithScannersEnds(t *testing.T) {
 
 // Secrets that were sent aren't in messages of servers that repeat them.
 func TestMessagesHoldNoSecrets(t *testing.T) {
-	for _, body := range []string{"token s3cr3t-token", "Bearer s3cr3t-token", "no signature SIGSECRET", "not found: /x.zip?sig=SIGSECRET"} {
+	for _, body := range []string{"token s3cr3t-token", "Bearer s3cr3t-token", "no signature SIGSECRET", "not found: /x.zip?sig=SIGSECRET", strings.Repeat("x", 194) + " s3cr3t-token"} {
 		w := newWorld(t, fetch.Options{Tries: 1, DownloadTries: 1, Token: func(context.Context, sources.Host) (string, bool, error) { return "s3cr3t-token", true, nil }},
 			func(rw http.ResponseWriter, _ *http.Request) {
 				rw.Header().Set("Content-Type", "text/plain")
@@ -132,4 +132,13 @@ func TestMessagesHoldNoSecrets(t *testing.T) {
 		_, err := w.client.Document(t.Context(), fetch.Request{URL: w.URL + "/?sig=SIGSECRET", Credentials: true})
 		sourcetest.Expect(t, err != nil && strings.Contains(err.Error(), "…") && !strings.Contains(err.Error(), "s3cr3t") && !strings.Contains(err.Error(), "SIGSECRET"), "%v", err)
 	}
+}
+
+// So they aren't where the message is sent with status 200 in place of an archive.
+func TestMessagesInsteadOfArchivesHoldNoSecrets(t *testing.T) {
+	w := newWorld(t, fetch.Options{DownloadTries: 1}, func(rw http.ResponseWriter, _ *http.Request) {
+		_, _ = rw.Write([]byte(`{"error":"bad signature SIGSECRET"}`))
+	})
+	err := w.client.Download(t.Context(), fetch.Archive{URL: w.URL + "/x.zip?sig=SIGSECRET"}, &stage{})
+	sourcetest.Expect(t, err != nil && strings.Contains(err.Error(), "bad signature …") && !strings.Contains(err.Error(), "SECRET"), "%v", err)
 }
