@@ -118,26 +118,8 @@ type pruneSummary struct {
 
 // kept prints what remains, and what could not be removed.
 func (s *pruneSummary) kept() string {
-	var parts []string
-	for _, part := range []struct {
-		n    int
-		what string
-	}{
-		{s.Used, "used by root modules"}, {s.Running, "running"}, {s.Recent, "within the limits"},
-		{s.InUse, "in use since the listing"},
-	} {
-		if part.n > 0 {
-			parts = append(parts, fmt.Sprintf("%d %s", part.n, part.what))
-		}
-	}
-	text := ""
-	if len(parts) > 0 {
-		text = "; kept: " + strings.Join(parts, ", ")
-	}
-	if s.Failed > 0 {
-		text += fmt.Sprintf("; %d failed", s.Failed)
-	}
-	return text
+	return keptText(s.Failed, ui.Number{N: s.Used, What: "used by root modules"}, ui.Number{N: s.Running, What: "running"},
+		ui.Number{N: s.Recent, What: "within the limits"}, ui.Number{N: s.InUse, What: "in use since the listing"})
 }
 
 // extraRemoved describes removed items other than packages, in JSON.

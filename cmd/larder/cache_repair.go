@@ -93,18 +93,9 @@ func (s *repairSummary) add(m cachedir.Mending, failed error) {
 
 // text describes the results: ": 2 replaced, 1 set aside".
 func (s repairSummary) text() string {
-	var parts []string
-	for _, part := range []struct {
-		n    int
-		what string
-	}{
-		{s.Replaced, "replaced"}, {s.SetAside, "set aside"}, {s.Recorded, "recorded again"},
-		{s.Lowered, "kept as unverified"}, {s.Failed, "failed"},
-	} {
-		if part.n > 0 {
-			parts = append(parts, fmt.Sprintf("%d %s", part.n, part.what))
-		}
-	}
+	parts := ui.Numbers(ui.Number{N: s.Replaced, What: "replaced"}, ui.Number{N: s.SetAside, What: "set aside"},
+		ui.Number{N: s.Recorded, What: "recorded again"}, ui.Number{N: s.Lowered, What: "kept as unverified"},
+		ui.Number{N: s.Failed, What: "failed"})
 	switch {
 	case len(parts) == 0:
 		return ""

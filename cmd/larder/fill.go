@@ -230,15 +230,8 @@ func (s fillSummary) text(out *ui.Output) string {
 	if s.Planned > 0 {
 		did = "Would fetch " + ui.Count(s.Planned, "package")
 	}
-	parts := []string{did}
-	for _, part := range []struct {
-		n    int
-		what string
-	}{{had, "already there"}, {s.Missing, "not available for the platform"}, {s.Failed, "failed"}} {
-		if part.n > 0 {
-			parts = append(parts, fmt.Sprintf("%d %s", part.n, part.what))
-		}
-	}
+	parts := append([]string{did}, ui.Numbers(ui.Number{N: had, What: "already there"},
+		ui.Number{N: s.Missing, What: "not available for the platform"}, ui.Number{N: s.Failed, What: "failed"})...)
 	if s.Fetched > 0 {
 		parts = append(parts, ui.Fetched(s.Bytes, out.Elapsed()))
 	}

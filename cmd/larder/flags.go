@@ -191,6 +191,18 @@ func oneOf[T ~string](name string, value T, values []T) error {
 	return usageError{sources.DidYouMean(err, string(value), sources.Texts(values), "")}
 }
 
+// keptText describes the packages that a prune keeps, and how many it could not remove.
+func keptText(failed int, kept ...ui.Number) string {
+	text := ""
+	if parts := ui.Numbers(kept...); len(parts) > 0 {
+		text = "; kept: " + strings.Join(parts, ", ")
+	}
+	if failed > 0 {
+		text += fmt.Sprintf("; %d failed", failed)
+	}
+	return text
+}
+
 // asks reports whether a command asks for confirmation before it removes anything. It fails
 // if confirmation is required but impossible.
 func asks(c *cli.Context) (bool, error) {

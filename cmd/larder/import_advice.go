@@ -35,7 +35,7 @@ func (im *importing) advise(there []legacy.Candidate) {
 	if moved := im.moving(there); len(moved) > 0 {
 		lines = append(append(lines, "", "# once for each state of Terraform 0.12 that has them"), moved...)
 	}
-	im.out.AtLast(func() { im.out.Copyable(lines) })
+	im.out.AtLast(func() { im.out.Copy(slices.Concat([]string{""}, lines, []string{""})...) })
 }
 
 // published reports whether a registry probably has the provider too.

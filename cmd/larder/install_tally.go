@@ -132,12 +132,7 @@ func (t *installTally) show(out *ui.Output, flags globals) {
 // modules describes the results of the root modules.
 func (t *installTally) modules() string {
 	parts := []string{fmt.Sprintf("%d changed", t.Changed)}
-	if same := t.RootModules - t.Changed - t.failed; same > 0 {
-		parts = append(parts, fmt.Sprintf("%d up to date", same))
-	}
-	if t.failed > 0 {
-		parts = append(parts, fmt.Sprintf("%d failed", t.failed))
-	}
+	parts = append(parts, ui.Numbers(ui.Number{N: t.RootModules - t.Changed - t.failed, What: "up to date"}, ui.Number{N: t.failed, What: "failed"})...)
 	if t.LockFiles > 0 {
 		parts = append(parts, ui.Count(t.LockFiles, "lock file")+" updated")
 	}
@@ -162,12 +157,7 @@ func (t *installTally) providers(out *ui.Output) string {
 	case t.Planned > 0:
 		parts[0] += fmt.Sprintf(" (%d to fetch)", t.Planned)
 	}
-	if t.UpToDate > 0 {
-		parts = append(parts, fmt.Sprintf("%d up to date", t.UpToDate))
-	}
-	if t.Failed > 0 {
-		parts = append(parts, fmt.Sprintf("%d failed", t.Failed))
-	}
+	parts = append(parts, ui.Numbers(ui.Number{N: t.UpToDate, What: "up to date"}, ui.Number{N: t.Failed, What: "failed"})...)
 	if t.Bytes > 0 {
 		return strings.Join(append(parts, ui.Fetched(t.Bytes, out.Elapsed())), ", ")
 	}

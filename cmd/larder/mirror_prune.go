@@ -112,21 +112,7 @@ type mirrorPruneSummary struct {
 
 // kept prints what remains, and what could not be removed.
 func (s *mirrorPruneSummary) kept() string {
-	var parts []string
-	if s.Locked > 0 {
-		parts = append(parts, fmt.Sprintf("%d locked", s.Locked))
-	}
-	if s.Recent > 0 {
-		parts = append(parts, fmt.Sprintf("%d within the limits", s.Recent))
-	}
-	text := ""
-	if len(parts) > 0 {
-		text = "; kept: " + strings.Join(parts, ", ")
-	}
-	if s.Failed > 0 {
-		text += fmt.Sprintf("; %d failed", s.Failed)
-	}
-	return text
+	return keptText(s.Failed, ui.Number{N: s.Locked, What: "locked"}, ui.Number{N: s.Recent, What: "within the limits"})
 }
 
 // mirrorPolicy reads the limits.

@@ -178,16 +178,16 @@ func Printable(s string) string {
 
 // Ignored returns the warning about texts from a server that are not versions.
 func Ignored(texts []string) string {
-	warning := "ignored invalid versions: " + QuoteSome(texts)
+	warning := "ignored invalid versions: " + quoteSome(texts)
 	if _, err := sources.ParseVersion(strings.TrimPrefix(texts[0], "v")); err == nil {
 		warning += ` (versions are listed without "v")`
 	}
 	return warning
 }
 
-// QuoteSome quotes the first few texts from a server, and states how many more
+// quoteSome quotes the first few texts from a server, and states how many more
 // there are.
-func QuoteSome(texts []string) string {
+func quoteSome(texts []string) string {
 	var quoted []string
 	for _, text := range texts[:min(len(texts), maxQuoted)] {
 		quoted = append(quoted, fmt.Sprintf("%.40q", text))

@@ -369,16 +369,7 @@ func (b *board) rest(more int) string {
 			queued++
 		}
 	}
-	var words []string
-	for _, part := range []struct {
-		n    int
-		what string
-	}{{b.failed, "failed"}, {more, "more under way"}, {queued, "queued"}} {
-		if part.n > 0 {
-			words = append(words, fmt.Sprintf("%d %s", part.n, part.what))
-		}
-	}
-	return strings.Join(words, ", ")
+	return strings.Join(Numbers(Number{b.failed, "failed"}, Number{more, "more under way"}, Number{queued, "queued"}), ", ")
 }
 
 // rateWindow is the period for measuring a rate.

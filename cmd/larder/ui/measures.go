@@ -137,6 +137,23 @@ func Count(n int, thing string) string {
 	return fmt.Sprintf("%d %ss", n, thing)
 }
 
+// A Number is a number of things.
+type Number struct {
+	N    int
+	What string
+}
+
+// Numbers describes the numbers that are not 0: "3 added", "1 failed".
+func Numbers(all ...Number) []string {
+	var texts []string
+	for _, n := range all {
+		if n.N > 0 {
+			texts = append(texts, fmt.Sprintf("%d %s", n.N, n.What))
+		}
+	}
+	return texts
+}
+
 // List joins words: "a, b or c" for the conjunction or.
 func List[T ~string](conjunction string, words []T) string {
 	var b strings.Builder

@@ -172,16 +172,6 @@ func (o *Output) Sentence(format string, args ...any) {
 	o.screen.write(o.Stdout, text+"\n")
 }
 
-// Show writes a colored line of the result. With --json, it writes value as an object of that
-// kind.
-func (o *Output) Show(kind string, value any, line Line) {
-	if o.JSON {
-		o.Object(kind, value)
-		return
-	}
-	o.result(o.addresses(line))
-}
-
 // result writes a line of the result. With several root modules it adds the path: as a heading
 // on a terminal, otherwise at the beginning of each line.
 func (o *Output) result(line Line) {
@@ -198,50 +188,11 @@ func (o *Output) result(line Line) {
 	o.screen.write(o.Stdout, text+"\n")
 }
 
-// Table writes a result of several lines with aligned cells. With --json, it writes for each
-// row the value with its index.
-func (o *Output) Table(kind string, rows [][]string, value func(i int) any) {
-	if o.JSON {
-		for i := range rows {
-			o.Object(kind, value(i))
-		}
-		return
-	}
-	var columns []Column
-	table := make([]Row, len(rows))
-	for i, row := range rows {
-		for j, cell := range row {
-			if j == len(columns) {
-				columns = append(columns, Column{Shorten: j == 0, Drop: j})
-			}
-			table[i].Cells = append(table[i].Cells, Span{Text: cell})
-		}
-	}
-	for i := range table { // rows may have different numbers of cells
-		for len(table[i].Cells) < len(columns) {
-			table[i].Cells = append(table[i].Cells, Span{})
-		}
-	}
-	o.Grid(kind, columns, table)
-}
-
 // Print writes an unchanged line to standard output, with its own line ending and without the
 // name of a root module, for text that other programs parse.
 func (o *Output) Print(line string) {
 	shown := strings.TrimRight(line, "\r\n") // lines may end with CR LF
 	o.screen.write(o.Stdout, visible(shown)+line[len(shown):])
-}
-
-// Copyable writes lines that users can copy, without the prefix of messages.
-func (o *Output) Copyable(lines []string) {
-	if o.JSON || o.Level == Quiet {
-		return
-	}
-	var text strings.Builder
-	for _, line := range lines {
-		text.WriteString(visible(line) + "\n")
-	}
-	o.screen.write(o.Stderr, "\n"+text.String()+"\n")
 }
 
 // Copy writes lines to standard error that users can copy, without wrapping or shortening

@@ -1,7 +1,6 @@
 package ui
 
 import (
-	"fmt"
 	"slices"
 	"strings"
 	"time"
@@ -64,11 +63,6 @@ func SignedBy(v sources.Verdict, keyID string) string {
 	return v.String() + ", key " + keyID
 }
 
-// Outcome writes the result for a package.
-func (o *Output) Outcome(p installer.Outcome) {
-	o.Result("package", OutcomeInJSON(p), "%s  %s", p.Package.ID, OutcomeText(p))
-}
-
 // A Change is a package of the result, and how it differs from the package before.
 type Change struct {
 	installer.Outcome
@@ -89,20 +83,15 @@ func (o *Output) Changes(all []Change) {
 	others := slices.ContainsFunc(all, func(c Change) bool { return c.Package.ID.Platform != sources.CurrentPlatform() })
 	// The order of downloads for several root modules is random, and the summary has the totals.
 	sized := o.module == "" && slices.ContainsFunc(all, func(c Change) bool { return c.Size > 0 })
-	var rows []Row
-	for _, c := range all {
-		if !c.Unchanged || o.Level == Verbose {
-			rows = append(rows, o.changeRow(c, sized, others))
-		}
+	all = slices.DeleteFunc(slices.Clone(all), func(c Change) bool { return c.Unchanged && o.Level != Verbose })
+	rows := make([]Row, len(all))
+	for i, c := range all {
+		rows[i] = o.changeRow(c, sized, others)
 	}
 	columns := []Column{{}, {Shorten: true}, {}, {}, {Right: true, Drop: 2}, {Drop: 1}, {Drop: 3}, {Drop: 4}}
 	if width := o.Width(); width > 0 && tableWidth(columns, rows) > width { // the verdict is more important than the key
-		i := 0
-		for _, c := range all {
-			if !c.Unchanged || o.Level == Verbose {
-				rows[i].Cells[5].Text = c.Package.Verdict.String()
-				i++
-			}
+		for i, c := range all {
+			rows[i].Cells[5].Text = c.Package.Verdict.String()
 		}
 	}
 	o.Grid("package", columns, rows)
@@ -163,15 +152,7 @@ func (o *Output) Missing(id sources.PackageID, modules []string, why error, form
 // LockFile writes how a lock file was changed.
 func (o *Output) LockFile(change installer.LockChange) {
 	if !o.JSON {
-		var counts []string
-		for _, kind := range []struct {
-			n    int
-			what string
-		}{{len(change.Added), "added"}, {len(change.Changed), "changed"}, {len(change.Removed), "removed"}} {
-			if kind.n > 0 {
-				counts = append(counts, fmt.Sprintf("%d %s", kind.n, kind.what))
-			}
-		}
+		counts := Numbers(Number{len(change.Added), "added"}, Number{len(change.Changed), "changed"}, Number{len(change.Removed), "removed"})
 		if len(counts) == 0 {
 			counts = []string{"its header"}
 		}
