@@ -13,13 +13,13 @@ import (
 	"github.com/larder-cli/larder/sources"
 )
 
-// reachTries is how often a client connects to a host that can't be reached, while no host
-// has answered yet: then it is most likely the network that is missing. Later failures to
-// connect are retried like others.
+// reachTries is the number of attempts to connect to an unreachable host before any host has
+// answered, because then the network is probably missing. Later failures to connect are
+// retried like other errors.
 const reachTries = 2
 
-// An UnreachableError is a host that no connection could be made to. It matches what failed,
-// such as a [net.DNSError].
+// An UnreachableError reports a failure to connect to a host. It wraps the cause, such as a
+// [net.DNSError].
 type UnreachableError struct {
 	Host  string // as the URL has it; a proxy's host and port
 	Proxy bool   // whether Host is a proxy
@@ -36,7 +36,7 @@ func (e *UnreachableError) Error() string {
 
 func (e *UnreachableError) Unwrap() error { return e.Err }
 
-// A worded error has a text for people in place of its own.
+// A worded error replaces the text of the error that it wraps.
 type worded struct {
 	text string
 	error
@@ -45,8 +45,8 @@ type worded struct {
 func (w *worded) Error() string { return w.text }
 func (w *worded) Unwrap() error { return w.error }
 
-// connecting puts the error of a request to u into words. If no connection could be made, to
-// the host or to its proxy (nil if it has none), the error is an [UnreachableError].
+// connecting returns the error of a request to u in plain words. It is an [UnreachableError] if
+// the client could not connect to the host or to its proxy (nil if it has none).
 func (c *Client) connecting(u, proxy *url.URL, connected bool, err error) error {
 	var dns *net.DNSError
 	op := innermost(err)
@@ -64,7 +64,7 @@ func (c *Client) connecting(u, proxy *url.URL, connected bool, err error) error 
 	return sources.WithHint(unreachable, "check the network connection and the proxy settings (HTTPS_PROXY, NO_PROXY)")
 }
 
-// plain is an error of the network in words: Go's begin with system calls and end with ports.
+// plain rewords an error of Go's network packages, whose texts contain system calls and ports.
 func plain(err error) error {
 	text := ""
 	var dns *net.DNSError
@@ -92,7 +92,7 @@ func plain(err error) error {
 	return &worded{text, err}
 }
 
-// innermost is the operation that failed for its own reason; nil if err is of none.
+// innermost returns the innermost network operation in err, or nil.
 func innermost(err error) *net.OpError {
 	var last *net.OpError
 	for op, ok := errors.AsType[*net.OpError](err); ok; op, ok = errors.AsType[*net.OpError](op.Err) {
@@ -101,13 +101,14 @@ func innermost(err error) *net.OpError {
 	return last
 }
 
-// isHandshakeTimeout reports whether err is net/http's, which exports no type for it.
+// isHandshakeTimeout reports whether err is the timeout of a TLS handshake, for which net/http
+// exports no type.
 func isHandshakeTimeout(err error) bool {
 	var timeout net.Error
 	return errors.As(err, &timeout) && timeout.Timeout() && strings.HasSuffix(timeout.Error(), "TLS handshake timeout")
 }
 
-// plainDNS is what a name server did, and which one.
+// plainDNS describes a DNS error, with the name server.
 func plainDNS(e *net.DNSError) string {
 	text := e.Err
 	if strings.HasPrefix(text, "dial ") || strings.HasPrefix(text, "read ") || strings.HasPrefix(text, "write ") {
@@ -129,7 +130,8 @@ func plainDNS(e *net.DNSError) string {
 	return text + " (DNS server " + server + ")"
 }
 
-// plainOp is what became of a connection, and to which address; empty if it has no words.
+// plainOp describes a failed network operation, with the address. It is empty for unknown
+// errors.
 func plainOp(e *net.OpError) string {
 	var errno syscall.Errno
 	text := ""
@@ -149,13 +151,13 @@ func plainOp(e *net.OpError) string {
 	return text + " (" + e.Addr.String() + ")"
 }
 
-// unreachable is the host that err says can't be reached; nil if it says something else.
+// unreachable returns the UnreachableError in err, or nil.
 func unreachable(err error) *UnreachableError {
 	e, _ := errors.AsType[*UnreachableError](err)
 	return e
 }
 
-// triesFor is how many of so many tries there are when one ended in err.
+// triesFor returns the maximum number of tries after one that ended in err.
 func (c *Client) triesFor(err error, tries int) int {
 	if unreachable(err) == nil || c.answered.Load() || c.opts.Patient {
 		return tries
@@ -166,8 +168,8 @@ func (c *Client) triesFor(err error, tries int) int {
 	return min(tries, reachTries)
 }
 
-// giveUp notes an error that is final: if it is a host that can't be reached, and none has
-// answered yet, further hosts that can't are not tried again.
+// giveUp records the final error of a request. If the host is unreachable and no host has
+// answered yet, other unreachable hosts are not retried.
 func (c *Client) giveUp(err error) {
 	if unreachable(err) != nil && !c.answered.Load() {
 		c.hopeless.Store(true)
