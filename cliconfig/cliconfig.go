@@ -77,6 +77,10 @@ type file struct {
 type Options struct {
 	ConfigFile string // the only file to read, instead of the engine's files
 	Chdir      string // directory of the root module, if it differs from Machine.WorkDir
+
+	// ReadsArguments states that the program reads TF_CLI_ARGS and TF_CLI_ARGS_init
+	// itself. Otherwise flags in them that would change what is installed are warnings.
+	ReadsArguments bool
 }
 
 // Load reads the configuration of m by the rules of e. The zero Engine is Terraform.
@@ -91,6 +95,9 @@ func Load(ctx context.Context, m Machine, e sources.Engine, opts Options) (*Conf
 	c := &Config{Engine: e, machine: m}
 	l.apply(s, c)
 	l.environment(c)
+	if !opts.ReadsArguments && l.getenv(outerCache) == "" {
+		l.checkArguments()
+	}
 	c.credentials = credentials{blocks: s.credentials}
 	c.credentials.env, c.credentials.names = l.envTokens()
 	c.credentials.helper = l.helper(s.helpers)
@@ -233,13 +240,20 @@ func (l *loader) read(path string) ([]byte, error) {
 	return l.Files.ReadFile(l.ctx, path, maxFileSize+1)
 }
 
+// outerCache is the variable in which larder exec hands on the plugin cache, because it
+// replaces TF_PLUGIN_CACHE_DIR for the command that it runs.
+const outerCache = "LARDER_PLUGIN_CACHE_DIR"
+
 // apply copies the settings from all files to c.
 func (l *loader) apply(s settings, c *Config) {
 	c.PluginCacheDir = cmp.Or(l.getenv("TF_PLUGIN_CACHE_DIR"), s.cacheDir)
 	allow := l.getenv("TF_PLUGIN_CACHE_MAY_BREAK_DEPENDENCY_LOCK_FILE")
 	c.UnverifiedCache = s.unverifiedCache || allow != "" && allow != "0" // engines treat false as true here
 	c.DefaultCacheDir = l.below(l.CacheHome, "larder", "plugins")
-	c.StateDir = l.below(l.StateHome, "larder")
+	c.StateDir = l.StateDir()
+	if outer := l.getenv(outerCache); outer != "" {
+		c.PluginCacheDir, c.DefaultCacheDir = "", outer
+	}
 	c.RecordKey = l.getenv("LARDER_RECORD_KEY")
 	c.Hosts, c.Registry = s.hosts, s.registry
 	c.Implied = true

@@ -47,7 +47,6 @@ func (l *loader) environment(c *Config) {
 	c.Workspace = l.getenv("TF_WORKSPACE")
 	c.Proxy = l.proxy()
 	l.checkAuthorities()
-	l.checkArguments()
 	c.TranslateStateAddresses = tofu
 	if tofu {
 		c.EnforceSignatures = l.getenv("OPENTOFU_ENFORCE_GPG_VALIDATION") == "true"

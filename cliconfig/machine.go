@@ -120,6 +120,10 @@ func (m Machine) Color() string {
 	return "auto"
 }
 
+// StateDir returns larder's own directory for the user's data, or "" if there is no state
+// directory.
+func (m Machine) StateDir() string { return m.below(m.StateHome, "larder") }
+
 // home returns the user's home directory, or "" if there is none.
 func (m Machine) home() string {
 	if home := m.getenv("HOME"); home != "" && m.GOOS != "windows" {

@@ -43,6 +43,10 @@ type Options struct {
 	// store if no source delivers it.
 	UnverifiedCache bool
 
+	// PreferStore makes outcomes refer to packages in the store, instead of equal ones
+	// that are already installed.
+	PreferStore bool
+
 	Report func(acquire.Event) // called for every step, one call at a time; may be nil
 }
 

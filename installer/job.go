@@ -166,7 +166,7 @@ func (j *job) look(ctx context.Context, platform sources.Platform) (look, error)
 	if sources.AnyOf(sources.H1, locked) && j.workdir != nil {
 		held, err := j.workdir.Get(ctx, id)
 		if err == nil && sources.MatchesAny(locked, held.H1) && j.acquirer.Proven(held) {
-			l = look{installed: true, held: j.acquirer.AcceptLocked(req, held)}
+			l = look{installed: true, held: j.acquirer.AcceptLocked(req, j.preferred(ctx, held))}
 		}
 	}
 	if len(locked) > 0 && !l.installed {
@@ -177,6 +177,19 @@ func (j *job) look(ctx context.Context, platform sources.Platform) (look, error)
 	}
 	j.looked[platform] = l
 	return l, nil
+}
+
+// preferred returns an installed package, or the same package in the store, if that is
+// preferred and the store has it.
+func (j *job) preferred(ctx context.Context, installed sources.Stored) sources.Stored {
+	if !j.opts.PreferStore {
+		return installed
+	}
+	stored, err := j.into.Get(ctx, installed.ID)
+	if err != nil || stored.H1 != installed.H1 || stored.Differs != "" {
+		return installed
+	}
+	return stored
 }
 
 // lockedHashes returns the lock file's hashes for the chosen version.

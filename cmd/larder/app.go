@@ -2,6 +2,7 @@ package main
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"io"
 	"runtime/debug"
@@ -19,7 +20,7 @@ import (
 func run(ctx context.Context, args []string, stdout, stderr io.Writer) int {
 	results := &results{to: stdout}
 	out := ui.New(results, stderr)
-	out.JSON = slices.Contains(args, "--json") // before the flags are parsed, because parsing may fail
+	out.JSON = slices.Contains(ownArguments(args), "--json") // before the flags are parsed, because parsing may fail
 	out.Color = colorMode(args, cliconfig.This())
 	app := newApp(out)
 	if len(args) > 1 && args[1] == completeWord {
@@ -39,6 +40,10 @@ func run(ctx context.Context, args []string, stdout, stderr io.Writer) int {
 		err = app.RunContext(ctx, line.args)
 	}
 	out.End()
+	var next *handover
+	if errors.As(err, &next) {
+		err = nil
+	}
 	out.Fail(ctx, err)
 	out.Last()
 	if err == nil && results.err != nil {
@@ -47,6 +52,11 @@ func run(ctx context.Context, args []string, stdout, stderr io.Writer) int {
 	}
 	exit := status(ctx, err)
 	out.Summarize(exit)
+	if next != nil && exit == exitDone {
+		if exit, err = next.run(); err != nil {
+			out.Fail(ctx, err)
+		}
+	}
 	return exit
 }
 
@@ -77,7 +87,7 @@ func newApp(out *ui.Output) *cli.App {
 		Usage: "keep Terraform and OpenTofu providers at hand",
 		Flags: globalFlags(),
 		Commands: []*cli.Command{
-			installCommand(out), lockCommand(out), prefetchCommand(out),
+			installCommand(out), execCommand(out), shimCommand(out), lockCommand(out), prefetchCommand(out),
 			mirrorCommand(out), bundleCommand(out), importCommand(out),
 			cacheCommand(out), completionCommand(out), versionCommand(out), helpCommand(out),
 		},

@@ -40,6 +40,9 @@ func readCommandLine(app *cli.App, args []string) commandLine {
 		case arg == "--":
 			line.args = slices.Concat(line.args, args[:1], operands, args[1:])
 			return line
+		case line.path() == execName && !strings.HasPrefix(arg, "-"):
+			line.args = slices.Concat(line.args, []string{"--"}, args)
+			return line
 		case arg == "-h" || arg == "-help" || arg == "--help":
 			line.help = true
 			line.args = append(line.args, arg)
@@ -66,6 +69,18 @@ func readCommandLine(app *cli.App, args []string) commandLine {
 	}
 	line.args = append(line.args, operands...)
 	return line
+}
+
+// execName is the command whose arguments are a command line of another program, which isn't
+// changed.
+const execName = "exec"
+
+// ownArguments returns the arguments of larder itself.
+func ownArguments(args []string) []string {
+	if i := slices.Index(args, "--"); i >= 0 {
+		return args[:i]
+	}
+	return args
 }
 
 // path returns the command as typed, without larder. It is empty if there is no command.

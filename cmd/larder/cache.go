@@ -92,10 +92,14 @@ func rootsFlag() cli.Flag {
 	return &cli.StringSliceFlag{Category: selectionFlags, Name: "roots", Usage: "also search `DIR` for root modules"}
 }
 
-// use returns which root modules use the cache: the registered ones, and those found in the
-// directories of the flag.
+// use returns which root modules use the cache: the registered ones, those with views, and those
+// found in the directories of the flag.
 func (k *targetCache) use(c *cli.Context) (cachedir.ListOptions, error) {
 	opts := cachedir.ListOptions{Locked: selections, Evidence: k.out.JSON}
+	var err error
+	if opts.Roots, _, err = viewUsers(k.machine); err != nil {
+		return opts, err
+	}
 	for _, dir := range c.StringSlice("roots") {
 		found, err := k.findRoots(c.Context, dir)
 		if err != nil {

@@ -89,6 +89,7 @@ func (k *targetCache) prune(ctx context.Context, plan *cachedir.Plan, sum *prune
 	if pruned == nil {
 		return err
 	}
+	err = errors.Join(err, removeGoneViews(k.machine))
 	if !asked {
 		k.removals(pruned.Removed, false)
 	}

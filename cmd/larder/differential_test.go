@@ -32,7 +32,7 @@ func TestAgreesWithTheEngines(t *testing.T) {
 	if runtime.GOOS != "linux" {
 		t.Skip("elsewhere programs in Go take no authority from SSL_CERT_FILE")
 	}
-	larder := buildLarder(t)
+	larder := sourcetest.Larder(t)
 	first, number := situations(t)
 	withEachEngine(t, first, number, func(t *testing.T, e sources.Engine, seed uint64) (notes []string) {
 		c := &comparison{scene: newScene(t, generate(seed, e)), engine: sourcetest.Judge(t, e), larder: larder}
@@ -76,14 +76,6 @@ func situations(t *testing.T) (first, number uint64) {
 	err = errors.Join(err, err2)
 	sourcetest.Require(t, err == nil, "LARDER_DIFFERENTIAL: %v", err)
 	return first, number
-}
-
-func buildLarder(t *testing.T) string {
-	t.Helper()
-	larder := filepath.Join(t.TempDir(), "larder")
-	out, err := exec.Command("go", "build", "-o", larder, ".").CombinedOutput()
-	sourcetest.Require(t, err == nil, "building larder: %v\n%s", err, out)
-	return larder
 }
 
 // A tally counts the results of situations.

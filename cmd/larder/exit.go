@@ -34,6 +34,7 @@ var exitStatuses = []struct {
 // listed write nothing.
 var interruptions = map[string]string{
 	"install":       "providers already installed are complete; the lock file is intact",
+	"exec":          "the command was not run; providers already installed are complete",
 	"lock":          "each lock file is unchanged or complete",
 	"prefetch":      "packages finished before are complete; run the command again to continue",
 	"import":        "packages finished before are complete; run the command again to continue",

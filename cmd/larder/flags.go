@@ -88,6 +88,19 @@ func upgradeFlag() cli.Flag {
 	return &cli.BoolFlag{Category: selectionFlags, Name: "upgrade", Aliases: []string{"u"}, Usage: "newest versions allowed, not the locked ones"}
 }
 
+// lockFileFlag is read by readOnlyLockFile.
+func lockFileFlag() cli.Flag {
+	return &cli.StringFlag{Name: "lockfile", Usage: "`MODE` readonly: fail if the lock file would change"}
+}
+
+// readOnlyLockFile reads --lockfile, which has one value, as in the engines.
+func readOnlyLockFile(c *cli.Context) (bool, error) {
+	if mode := c.String("lockfile"); c.IsSet("lockfile") && mode != "readonly" {
+		return false, usageError{fmt.Errorf("--lockfile must be readonly, not %q", mode)}
+	}
+	return c.IsSet("lockfile"), nil
+}
+
 // maxSizeFlag is read by maxSize.
 func maxSizeFlag(usage string) cli.Flag { return &cli.StringFlag{Name: "max-size", Usage: usage} }
 

@@ -41,6 +41,7 @@ var mayImport = map[string][]string{
 	"fsmirror/legacy":    {"sources", "sources/archive", "sources/disk", "sources/evidence"},
 	"cachedir":           {"sources", "sources/archive", "sources/disk", "sources/evidence", "sources/seal", "sources/staging"},
 	"cachedir/export":    {"sources", "sources/archive", "sources/disk"},
+	"cachedir/view":      {"sources", "sources/disk"},
 	"cliconfig":          {"sources", "sources/disk"},
 	"installer":          {"sources", "sources/archive", "sources/disk", "sources/fetch", "sources/trust", "installer/acquire", "installer/lockfile"},
 	"installer/acquire":  {"sources", "sources/archive", "sources/disk", "sources/fetch", "sources/trust"},
@@ -52,7 +53,7 @@ var mayImport = map[string][]string{
 	"cmd/larder": {
 		"cmd/larder/ui",
 		"sources", "sources/archive", "sources/disk", "sources/evidence", "sources/fetch", "sources/netmirror", "sources/registry", "sources/seal", "sources/trust",
-		"fsmirror", "fsmirror/builder", "fsmirror/bundle", "fsmirror/legacy", "cachedir", "cachedir/export", "cliconfig",
+		"fsmirror", "fsmirror/builder", "fsmirror/bundle", "fsmirror/legacy", "cachedir", "cachedir/export", "cachedir/view", "cliconfig",
 		"installer", "installer/acquire", "installer/lockfile", "installer/modules",
 	},
 }

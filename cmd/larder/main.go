@@ -24,6 +24,10 @@
 //	exit.go        exit statuses and their errors
 //	session.go     one run: what root modules share
 //	rootmodule.go  one root module: its requirements
+//	installation.go, pluginpath.go, incomplete.go, tally.go
+//	               installing the providers of root modules
+//	handover.go    replacing larder by another program
+//	views.go       the views of larder exec
 //	methods.go     the CLI configuration as a source
 //	store.go       the plugin cache, or the working directory, as a store
 //	trust.go       rules for signatures
@@ -64,5 +68,5 @@ func start(stdout, stderr io.Writer) int {
 	log.SetOutput(io.Discard) // net/http logs unexpected data from servers
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM, syscall.SIGHUP)
 	defer stop()
-	return run(ctx, os.Args, stdout, stderr)
+	return run(ctx, shimLine(os.Args), stdout, stderr)
 }

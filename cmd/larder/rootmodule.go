@@ -21,13 +21,10 @@ func (m *rootModule) needs(ctx context.Context) (*installer.Root, error) {
 	if _, err := os.ReadDir(m.dir); errors.Is(err, fs.ErrPermission) { // otherwise every file would be an error
 		return nil, fmt.Errorf("%s: %w", m.dir, disk.Cause(err))
 	}
-	tree, ds := modules.Load(ctx, m.dir, modules.Options{
-		Engine:             m.config.Engine,
-		DataDir:            m.config.DataDir,
-		Workspace:          m.config.Workspace,
-		KeepStateAddresses: !m.config.TranslateStateAddresses,
-		Cache:              &m.modules,
-	})
+	tree, ds, err := m.load(ctx)
+	if err != nil {
+		return nil, err
+	}
 	for i, d := range ds {
 		ds[i].File = m.full(d.File)
 	}
@@ -59,6 +56,27 @@ func (m *rootModule) needs(ctx context.Context) (*installer.Root, error) {
 		}
 	}
 	return found, nil
+}
+
+// load reads the configuration. If the session installs modules, it installs those that are
+// missing, or newer ones if it upgrades.
+func (m *rootModule) load(ctx context.Context) (*modules.Tree, sources.Diagnostics, error) {
+	opts := modules.Options{
+		Engine:             m.config.Engine,
+		DataDir:            m.config.DataDir,
+		TestDir:            m.testDir,
+		Workspace:          m.config.Workspace,
+		KeepStateAddresses: !m.config.TranslateStateAddresses,
+		Cache:              &m.modules,
+	}
+	tree, ds := modules.Load(ctx, m.dir, opts)
+	if update := m.flags.upgrade && tree.RemoteModules; m.getModules != nil && (tree.MissingModules || update) {
+		if err := m.getModules(ctx, m, update); err != nil {
+			return nil, nil, err
+		}
+		tree, ds = modules.Load(ctx, m.dir, opts)
+	}
+	return tree, ds, nil
 }
 
 // full returns the full path of a file relative to the root module.

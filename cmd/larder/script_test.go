@@ -77,7 +77,7 @@ func TestScripts(t *testing.T) {
 	sourcetest.Check(t, err)
 	byEngine := map[sources.Engine][]string{}
 	for _, script := range all {
-		if !bytes.Contains(sourcetest.ReadFile(t, script), []byte("exec $ENGINE ")) {
+		if !bytes.Contains(sourcetest.ReadFile(t, script), []byte("$ENGINE ")) {
 			params.Files = append(params.Files, script)
 			continue
 		}

@@ -33,6 +33,11 @@ type session struct {
 	configFile string         // from the flag
 	flags      globals
 
+	// What exec knows from the engine's command line.
+	readsArguments bool                                                        // that of TF_CLI_ARGS too
+	testDir        string                                                      // empty means the default
+	getModules     func(ctx context.Context, m *rootModule, update bool) error // installs missing modules; may be nil
+
 	modules  modules.Cache
 	settings memo[sources.Engine, settings]
 	remotes  memo[string, sources.Source]   // by engine and name
@@ -175,7 +180,7 @@ func (s *session) load(ctx context.Context, engine sources.Engine) (settings, er
 
 // configOptions returns the flags that affect the CLI configuration.
 func (s *session) configOptions() cliconfig.Options {
-	return cliconfig.Options{ConfigFile: s.configFile, Chdir: s.dir}
+	return cliconfig.Options{ConfigFile: s.configFile, Chdir: s.dir, ReadsArguments: s.readsArguments}
 }
 
 // chooseEngine returns the engine for dir. It is the first of: the requested engine, the engine

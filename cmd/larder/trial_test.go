@@ -177,7 +177,7 @@ func holdTrials(t *testing.T, modest, thorough uint64, hold func(g *generator, c
 	default:
 		number = modest
 	}
-	larder := sync.OnceValue(func() string { return buildLarder(t) })
+	larder := sync.OnceValue(func() string { return sourcetest.Larder(t) })
 	withEachEngine(t, first, number, func(t *testing.T, e sources.Engine, seed uint64) (notes []string) {
 		g := &generator{Rand: rand.New(rand.NewPCG(seed, 13)), situation: &situation{Seed: seed}}
 		c := &court{trial: drawTrial(g, e), T: t, world: sourcetest.New(t), base: t.TempDir(), engine: sourcetest.Judge(t, e), larder: larder()}

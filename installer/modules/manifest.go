@@ -37,7 +37,7 @@ func (w *walk) readManifest() {
 		err = json.Unmarshal(src, &document)
 	}
 	if err != nil {
-		w.diags.fail(place{Filename: name}, w.getModules(), "module manifest: %v", err)
+		w.diags.fail(place{Filename: name}, w.getHint(), "module manifest: %v", err)
 	}
 	w.manifest = manifest{}
 	for _, m := range document.Modules {

@@ -46,6 +46,9 @@ type Tree struct {
 	Requirements []sources.Requirement // sorted by provider, without built-in providers
 	Empty        bool                  // there is no configuration
 	StateUnread  bool                  // the state cannot be read and may require more
+
+	RemoteModules  bool // the configuration calls modules that the engine's get installs
+	MissingModules bool // get must install some of them, or other versions
 }
 
 // Load reads the root module in dir. Diagnostics and origins contain file names
@@ -68,7 +71,8 @@ func Load(ctx context.Context, dir string, opts Options) (*Tree, sources.Diagnos
 	if err := ctx.Err(); err != nil {
 		w.diags.fail(place{}, "", "reading the configuration: %v", err)
 	}
-	return &Tree{Requirements: w.requirements(), StateUnread: w.stateUnread}, w.diags.sorted()
+	tree := &Tree{Requirements: w.requirements(), StateUnread: w.stateUnread, RemoteModules: w.remote, MissingModules: w.missing}
+	return tree, w.diags.sorted()
 }
 
 // UsesTofuFiles reports whether dir has configuration files that only OpenTofu reads.

@@ -31,6 +31,8 @@ type walk struct {
 	origins  map[origin]bool
 
 	stateUnread bool // the state may require more
+	remote      bool // there are calls of modules that get installs
+	missing     bool // some of these are not installed as required
 }
 
 // An origin is a recorded need for a provider.
@@ -158,17 +160,18 @@ func (w *walk) locate(c moduleCall, child call) (dir string, ok bool) {
 	case isLocal(c.source):
 		dir = filepath.Join(child.parent.dir, filepath.FromSlash(c.source))
 	case !installed:
-		w.diags.fail(c.at, w.getModules(), "module %q: not installed", c.name)
+		w.absent(c.at, "module %q: not installed", c.name)
 		return "", false
 	case !c.dynamic && !sameSource(entry.Source, c.source, w.opts.Engine):
-		w.diags.fail(c.at, w.getModules(), "module %q: installed from %q, while its source is now %q", c.name, entry.Source, c.source)
+		w.absent(c.at, "module %q: installed from %q, while its source is now %q", c.name, entry.Source, c.source)
 		return "", false
 	case !allows(c.version, entry.Version):
-		w.diags.fail(c.at, w.getModules(), "module %q: installed version is %s, while %q is required", c.name, entry.Version, c.version)
+		w.absent(c.at, "module %q: installed version is %s, while %q is required", c.name, entry.Version, c.version)
 		return "", false
 	default:
 		dir = entry.Dir
 	}
+	w.remote = w.remote || !isLocal(c.source)
 	return w.moduleDir(c, dir)
 }
 
@@ -178,11 +181,11 @@ func (w *walk) moduleDir(c moduleCall, dir string) (string, bool) {
 	path := realPath(w.path(dir))
 	info, err := os.Stat(path)
 	if err != nil || !info.IsDir() {
-		hint := w.getModules()
 		if isLocal(c.source) {
-			hint = "the source of a module is relative to the directory it is called from"
+			w.diags.fail(c.at, "the source of a module is relative to the directory it is called from", "module %q: no directory %s", c.name, dir)
+		} else {
+			w.absent(c.at, "module %q: no directory %s", c.name, dir)
 		}
-		w.diags.fail(c.at, hint, "module %q: no directory %s", c.name, dir)
 		return "", false
 	}
 	if rel, err := filepath.Rel(w.root, path); err == nil {
@@ -191,7 +194,13 @@ func (w *walk) moduleDir(c moduleCall, dir string) (string, bool) {
 	return path, true
 }
 
-func (w *walk) getModules() string {
+// absent adds an error about a module that get has to install.
+func (w *walk) absent(at place, format string, args ...any) {
+	w.missing = true
+	w.diags.fail(at, w.getHint(), format, args...)
+}
+
+func (w *walk) getHint() string {
 	return `run "` + string(w.opts.Engine) + ` get" to install the modules of this configuration`
 }
 

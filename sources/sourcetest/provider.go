@@ -34,6 +34,17 @@ var buildProvider = sync.OnceValues(func() (string, error) {
 	return goCommand(filepath.Join(filepath.Dir(module), "testdata", "provider"), "tool", "-n", "provider")
 })
 
+// Larder builds the command larder and returns its path, for tests that need more
+// than the test binary: a file of its own, or the real clock.
+func Larder(t TB) string {
+	t.Helper()
+	larder := filepath.Join(t.TempDir(), "larder")
+	if _, err := goCommand("", "build", "-o", larder, "github.com/larder-cli/larder/cmd/larder"); err != nil {
+		t.Fatalf("building larder: %v", err)
+	}
+	return larder
+}
+
 // goCommand returns the output of the go command in dir, without the last line
 // break.
 func goCommand(dir string, args ...string) (string, error) {

@@ -129,6 +129,11 @@ func (t *installTally) show(out *ui.Output, flags globals) {
 	}
 }
 
+// idle reports whether everything was up to date.
+func (t *installTally) idle() bool {
+	return t.failed+t.Failed+t.Changed+t.Cached+t.Fetched+t.Planned+t.LockFiles == 0
+}
+
 // modules describes the results of the root modules.
 func (t *installTally) modules() string {
 	parts := []string{fmt.Sprintf("%d changed", t.Changed)}

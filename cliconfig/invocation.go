@@ -1,0 +1,267 @@
+package cliconfig
+
+import (
+	"regexp"
+	"slices"
+	"strconv"
+	"strings"
+
+	"github.com/larder-cli/larder/sources"
+)
+
+// An Invocation describes what a command line has to do with providers. For an engine it
+// includes the flags in TF_CLI_ARGS and TF_CLI_ARGS_init. For another program, which
+// may run an engine, most of it is unknown.
+type Invocation struct {
+	Engine  sources.Engine // that runs; empty if unknown
+	Wrapper bool           // the program is not an engine
+	Dir     string         // of the root module, absolute or relative to the working directory; may be empty
+	Init    bool           // the engine runs init, and installs providers
+
+	// The flags of init.
+	Upgrade      bool
+	ReadOnlyLock bool
+	KeepModules  bool     // -get=false: init installs no modules
+	PluginDirs   []string // as typed, empty ones included
+	TestDir      string   // empty means the default
+
+	// ProviderCache is the flag or variable that makes Terragrunt run a provider cache
+	// of its own. It is empty if there is none.
+	ProviderCache string
+}
+
+// engineName matches the names of the engines' programs, such as those that version
+// managers and CI systems install: terraform1.11.4, tofu_1.12.
+var engineName = regexp.MustCompile(`^(terraform|tofu)(?:[-_]?v?[0-9][0-9A-Za-z.+-]*)?$`)
+
+// EngineOf returns the engine of a program, or "" if the program is not an engine.
+func (m Machine) EngineOf(program string) sources.Engine {
+	match := engineName.FindStringSubmatch(m.programName(program))
+	if match == nil {
+		return ""
+	}
+	return sources.Engine(match[1])
+}
+
+// programName returns the name of a program without its directory and extension.
+func (m Machine) programName(program string) string {
+	if m.GOOS != "windows" {
+		return program[strings.LastIndexByte(program, '/')+1:]
+	}
+	name := strings.ToLower(program[strings.LastIndexAny(program, `\/`)+1:])
+	return strings.TrimSuffix(name, ".exe")
+}
+
+// Invocation reads a command line, whose first word is the program.
+func (m Machine) Invocation(line []string) Invocation {
+	var in Invocation
+	for _, name := range []string{"TG_PROVIDER_CACHE", "TERRAGRUNT_PROVIDER_CACHE"} {
+		if on, _ := strconv.ParseBool(m.getenv(name)); on {
+			in.ProviderCache = name
+		}
+	}
+	if engine := m.EngineOf(line[0]); engine != "" {
+		in.readEngine(m, line[1:])
+		in.Engine = engine
+		return in
+	}
+	in.Wrapper = true
+	if m.programName(line[0]) == "terragrunt" {
+		in.readTerragrunt(m, line[1:])
+	}
+	return in
+}
+
+// readEngine reads the arguments of an engine.
+func (in *Invocation) readEngine(m Machine, args []string) {
+	for len(args) > 0 && strings.HasPrefix(args[0], "-") {
+		if dir, ok := strings.CutPrefix(args[0], "-chdir="); ok {
+			in.Dir = dir
+		}
+		args = args[1:]
+	}
+	if len(args) == 0 || args[0] != "init" {
+		return
+	}
+	in.Init = true
+	for _, text := range []string{m.getenv("TF_CLI_ARGS_init"), m.getenv("TF_CLI_ARGS")} {
+		words, _ := splitShell(text) // the engine reports the error
+		in.readInit(words)
+	}
+	in.readInit(args[1:])
+}
+
+// valuedFlags are the flags of init whose value may be the next argument.
+var valuedFlags = []string{"backend-config", "from-module", "lockfile", "lock-timeout", "plugin-dir", "test-directory", "var", "var-file"}
+
+// readInit reads the arguments of init. Later flags override earlier ones.
+func (in *Invocation) readInit(args []string) {
+	for i := 0; i < len(args); i++ {
+		name, value, assigned := strings.Cut(strings.TrimPrefix(strings.TrimPrefix(args[i], "-"), "-"), "=")
+		if !strings.HasPrefix(args[i], "-") {
+			continue
+		}
+		if !assigned && slices.Contains(valuedFlags, name) && i+1 < len(args) {
+			i++
+			value = args[i]
+		}
+		on, err := strconv.ParseBool(value)
+		on = on || !assigned && err != nil
+		switch name {
+		case "h", "help", "from-module": // init prints help, or copies a configuration that isn't here yet
+			in.Init = false
+		case "upgrade":
+			in.Upgrade = on
+		case "get":
+			in.KeepModules = !on
+		case "lockfile":
+			in.ReadOnlyLock = value == "readonly"
+		case "plugin-dir":
+			in.PluginDirs = append(in.PluginDirs, value)
+		case "test-directory":
+			in.TestDir = value
+		}
+	}
+}
+
+// readTerragrunt reads the arguments of Terragrunt, in their present and earlier forms.
+func (in *Invocation) readTerragrunt(m Machine, args []string) {
+	value := func(names ...string) (found string) {
+		for _, name := range names {
+			if strings.HasPrefix(name, "-") {
+				found = flagValue(args, name, found)
+			} else if v := m.getenv(name); v != "" {
+				found = v
+			}
+		}
+		return found
+	}
+	in.Dir = value("TERRAGRUNT_WORKING_DIR", "TG_WORKING_DIR", "--terragrunt-working-dir", "--working-dir")
+	program := value("TERRAGRUNT_TFPATH", "TG_TF_PATH", "--terragrunt-tfpath", "--tf-path")
+	if program == "" && len(m.Programs("tofu")) > 0 { // which Terragrunt prefers
+		program = "tofu"
+	} else if program == "" {
+		program = "terraform"
+	}
+	in.Engine = m.EngineOf(program)
+	for _, name := range []string{"--provider-cache", "--terragrunt-provider-cache"} {
+		if slices.Contains(args, name) {
+			in.ProviderCache = name
+		}
+	}
+	in.Upgrade = slices.Contains(args, "init") && (slices.Contains(args, "-upgrade") || slices.Contains(args, "--upgrade"))
+}
+
+// flagValue returns the last value of a flag in args, or otherwise its default.
+func flagValue(args []string, name, otherwise string) string {
+	for i, arg := range args {
+		if value, ok := strings.CutPrefix(arg, name+"="); ok {
+			otherwise = value
+		} else if arg == name && i+1 < len(args) {
+			otherwise = args[i+1]
+		}
+	}
+	return otherwise
+}
+
+// Programs returns the paths at which PATH has programs of a name, in order. They
+// exist, but may not be executable.
+func (m Machine) Programs(name string) []string {
+	between := ":"
+	if m.GOOS == "windows" {
+		between = ";"
+	}
+	name = m.ProgramFile(name)
+	var found []string
+	for dir := range strings.SplitSeq(m.getenv("PATH"), between) {
+		if !m.rooted(dir) { // the current directory may be a checkout of anyone
+			continue
+		}
+		path := m.join(dir, name)
+		if info, err := m.Files.Stat(path); err == nil && !info.IsDir() && !slices.Contains(found, path) {
+			found = append(found, path)
+		}
+	}
+	return found
+}
+
+// ProgramFile returns the file name of a program.
+func (m Machine) ProgramFile(name string) string {
+	if m.GOOS == "windows" {
+		return name + ".exe"
+	}
+	return name
+}
+
+// maxShims is how often shims may run each other, with engines in between: an engine may
+// run a script that runs an engine.
+const maxShims = 20
+
+// NextProgram returns the program that the shim of a name runs: the next one of that name on
+// PATH that isOwn does not report as the shim's own. It is empty if there is none, or if
+// shims run each other without end. The environment is that of the program: in it, another
+// shim finds in LARDER_SHIM which ones have been here, as the value of
+//
+//	PROCESS DEPTH PATH...
+func (m Machine) NextProgram(name string, process int, isOwn func(path string) bool) (path string, environ []string) {
+	words := strings.Split(m.getenv("LARDER_SHIM"), "\n")
+	depth, seen := 0, []string(nil)
+	if len(words) > 1 {
+		depth, _ = strconv.Atoi(words[1])
+		if words[0] == strconv.Itoa(process) { // otherwise they were seen on behalf of a process that has run this one
+			seen = words[2:]
+		}
+	}
+	if depth >= maxShims {
+		return "", nil
+	}
+	for _, path = range m.Programs(name) {
+		next := !slices.Contains(seen, path) && !isOwn(path)
+		seen = append(seen, path)
+		if next {
+			value := append([]string{strconv.Itoa(process), strconv.Itoa(depth + 1)}, seen...)
+			return path, m.With(map[string]string{"LARDER_SHIM": strings.Join(value, "\n")})
+		}
+	}
+	return "", nil
+}
+
+// ForExec returns the environment for a command that larder exec runs: init installs
+// providers from the mirror in the directory providers, uses engineCache as its plugin
+// cache, and larder itself continues to use cache.
+func (m Machine) ForExec(providers, engineCache, cache string) []string {
+	return m.With(map[string]string{
+		"TF_CLI_ARGS_init":              m.initArguments(providers),
+		"TF_PLUGIN_CACHE_DIR":           engineCache,
+		outerCache:                      cache,
+		"TG_NO_AUTO_PROVIDER_CACHE_DIR": "true", // else Terragrunt replaces TF_PLUGIN_CACHE_DIR
+	})
+}
+
+// With returns the environment with other values for some variables.
+func (m Machine) With(values map[string]string) []string {
+	all := slices.DeleteFunc(slices.Clone(m.Environ), func(assignment string) bool {
+		name, _, _ := strings.Cut(assignment, "=")
+		_, replaced := values[name]
+		return replaced
+	})
+	for name, value := range values {
+		all = append(all, name+"="+value)
+	}
+	slices.Sort(all[len(all)-len(values):])
+	return all
+}
+
+// initArguments returns a value for TF_CLI_ARGS_init that makes init install providers
+// from the mirror in dir, besides what the variable contains now. The flag comes
+// first, because engines ignore what follows an unquoted ; or &.
+func (m Machine) initArguments(dir string) string {
+	flag := "-plugin-dir=" + quoteShell(dir)
+	if now := m.getenv("TF_CLI_ARGS_init"); now != "" {
+		return flag + " " + now
+	}
+	return flag
+}
+
+// quoteShell quotes a word for [splitShell].
+func quoteShell(word string) string { return "'" + strings.ReplaceAll(word, "'", `'\''`) + "'" }

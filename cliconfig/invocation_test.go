@@ -1,0 +1,96 @@
+package cliconfig_test
+
+import (
+	"fmt"
+	"strings"
+	"testing"
+
+	"github.com/larder-cli/larder/cliconfig"
+	"github.com/larder-cli/larder/sources"
+	"github.com/larder-cli/larder/sources/sourcetest"
+)
+
+func TestInvocation(t *testing.T) {
+	for _, tt := range []struct {
+		line string // words
+		env  []string
+		want cliconfig.Invocation
+	}{
+		{"terraform init", nil, cliconfig.Invocation{Engine: terraform, Init: true}},
+		{"/opt/tofu_1.12.6 -chdir=live init", nil, cliconfig.Invocation{Engine: tofu, Init: true, Dir: "live"}},
+		{"terraform1.5.7 -no-color -chdir=a -chdir=b init", nil, cliconfig.Invocation{Engine: terraform, Init: true, Dir: "b"}},
+		{"terraform plan -upgrade", nil, cliconfig.Invocation{Engine: terraform}},
+		{"terraform", nil, cliconfig.Invocation{Engine: terraform}},
+		{"terraform -version init", nil, cliconfig.Invocation{Engine: terraform, Init: true}},
+		{"terraform init -upgrade", nil, cliconfig.Invocation{Engine: terraform, Init: true, Upgrade: true}},
+		{"terraform init --upgrade=true -upgrade=false", nil, cliconfig.Invocation{Engine: terraform, Init: true}},
+		{"terraform init -upgrade=0 -get=false", nil, cliconfig.Invocation{Engine: terraform, Init: true, KeepModules: true}},
+		{"terraform init -lockfile=readonly -plugin-dir x -plugin-dir=", nil, cliconfig.Invocation{Engine: terraform, Init: true, ReadOnlyLock: true, PluginDirs: []string{"x", ""}}},
+		{"terraform init -backend-config -upgrade -test-directory checks", nil, cliconfig.Invocation{Engine: terraform, Init: true, TestDir: "checks"}},
+		{"terraform init -plugin-dir", nil, cliconfig.Invocation{Engine: terraform, Init: true, PluginDirs: []string{""}}},
+		{"terraform init -from-module x", nil, cliconfig.Invocation{Engine: terraform}},
+		{"terraform init -help", nil, cliconfig.Invocation{Engine: terraform}},
+		{"terraform init", []string{"TF_CLI_ARGS_init=-upgrade -plugin-dir='a b'", "TF_CLI_ARGS=-lockfile=readonly"}, cliconfig.Invocation{
+			Engine: terraform, Init: true, Upgrade: true, ReadOnlyLock: true, PluginDirs: []string{"a b"},
+		}},
+		{"terraform init -upgrade=false", []string{"TF_CLI_ARGS_init=-upgrade"}, cliconfig.Invocation{Engine: terraform, Init: true}},
+		{"terraform plan", []string{"TF_CLI_ARGS_init=-upgrade"}, cliconfig.Invocation{Engine: terraform}},
+		{"terraform init", []string{"TG_PROVIDER_CACHE=1"}, cliconfig.Invocation{Engine: terraform, Init: true, ProviderCache: "TG_PROVIDER_CACHE"}},
+		{"make plan", nil, cliconfig.Invocation{Wrapper: true}},
+		{"terraform-docs init", nil, cliconfig.Invocation{Wrapper: true}},
+		{"make", []string{"TERRAGRUNT_PROVIDER_CACHE=true"}, cliconfig.Invocation{Wrapper: true, ProviderCache: "TERRAGRUNT_PROVIDER_CACHE"}},
+		{"make", []string{"TG_PROVIDER_CACHE=false"}, cliconfig.Invocation{Wrapper: true}},
+		{"terragrunt run --all plan", nil, cliconfig.Invocation{Wrapper: true, Engine: terraform}},
+		{"terragrunt run --all init -- -upgrade", []string{"TG_TF_PATH=/shims/tofu"}, cliconfig.Invocation{Wrapper: true, Engine: tofu, Upgrade: true}},
+		{"terragrunt plan --working-dir=live --tf-path terraform1.9", []string{"TG_WORKING_DIR=x"}, cliconfig.Invocation{Wrapper: true, Engine: terraform, Dir: "live"}},
+		{"terragrunt plan --provider-cache", nil, cliconfig.Invocation{Wrapper: true, Engine: terraform, ProviderCache: "--provider-cache"}},
+		{"terragrunt plan --tf-path /opt/my-engine", nil, cliconfig.Invocation{Wrapper: true}},
+	} {
+		got := linux(nil, tt.env...).Invocation(strings.Fields(tt.line))
+		sourcetest.Equal(t, fmt.Sprintf("%+v", got), fmt.Sprintf("%+v", tt.want), "%s %v", tt.line, tt.env)
+	}
+	sourcetest.Equal(t, windows(nil).EngineOf(`C:\bin\Terraform.EXE`), sources.Engine(terraform), "on Windows")
+}
+
+func TestEnvironmentForExec(t *testing.T) {
+	m := linux(nil, "A=1", "TF_CLI_ARGS_init=-upgrade", "TF_PLUGIN_CACHE_DIR=/mine", "TF_PLUGIN_CACHE_DIR=/twice")
+	sourcetest.Equal(t, strings.Join(m.ForExec(`/it's`, "/engine", "/larder"), "\n"), `A=1
+LARDER_PLUGIN_CACHE_DIR=/larder
+TF_CLI_ARGS_init=-plugin-dir='/it'\''s' -upgrade
+TF_PLUGIN_CACHE_DIR=/engine
+TG_NO_AUTO_PROVIDER_CACHE_DIR=true`, "the environment")
+	m.Environ = m.ForExec("/view", "/engine", "/larder")
+	c := mustLoad(t, m, terraform)
+	sourcetest.Equal(t, c.PluginCacheDir+" "+c.DefaultCacheDir, " /larder", "larder's plugin cache below larder exec")
+}
+
+func TestNextProgram(t *testing.T) {
+	files := map[string]string{"/shim/terraform": "", "/copy/terraform": "", "/bin/terraform": "", "/opt/terraform": ""}
+	own := func(path string) bool { return path == "/shim/terraform" }
+	m := linux(files, "PATH=.:relative:/none:/shim:/copy:/bin:/opt")
+	next, environ := m.NextProgram("terraform", 7, own)
+	sourcetest.Equal(t, next, "/copy/terraform", "the first program")
+
+	// The copy is a shim too, in the same process.
+	m.Environ = environ
+	isCopy := func(path string) bool { return path == "/copy/terraform" }
+	next, environ = m.NextProgram("terraform", 7, isCopy)
+	sourcetest.Equal(t, next, "/bin/terraform", "the program after the copy")
+
+	// A process that the engine runs may run the same engine.
+	m.Environ = environ
+	next, _ = m.NextProgram("terraform", 8, own)
+	sourcetest.Equal(t, next, "/copy/terraform", "the first program in another process")
+
+	// Processes that run each other without end are stopped.
+	for process := range 20 {
+		if next, environ = m.NextProgram("terraform", 100+process, own); next == "" {
+			break
+		}
+		m.Environ = environ
+	}
+	sourcetest.Equal(t, next, "", "the program after too many processes")
+
+	next, _ = linux(nil, "PATH=/shim").NextProgram("tofu", 7, own)
+	sourcetest.Equal(t, next, "", "a missing program")
+}

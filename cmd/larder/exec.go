@@ -1,0 +1,210 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os/exec"
+	"slices"
+	"strings"
+	"sync"
+
+	"github.com/urfave/cli/v2"
+
+	"github.com/larder-cli/larder/cachedir/view"
+	"github.com/larder-cli/larder/cliconfig"
+	"github.com/larder-cli/larder/cmd/larder/ui"
+	"github.com/larder-cli/larder/installer"
+	"github.com/larder-cli/larder/installer/lockfile"
+	"github.com/larder-cli/larder/sources"
+	"github.com/larder-cli/larder/sources/disk"
+)
+
+func execCommand(out *ui.Output) *cli.Command {
+	return &cli.Command{
+		Name:      execName,
+		Category:  forModules,
+		Usage:     "install providers, then run terraform or tofu",
+		ArgsUsage: "[FLAG...] -- COMMAND [ARGUMENT...]",
+		UsageText: "larder exec -- terraform init",
+		Description: "Init then finds all providers on this machine and sends no request for them.\n" +
+			"COMMAND may also be a program that runs terraform or tofu, such as terragrunt.\n" +
+			"Engines that don't run init are started without further work.",
+		Flags: slices.Concat([]cli.Flag{
+			recursiveFlag("root modules in the working directory and below"), excludeFlag(), upgradeFlag(),
+		}, trustFlags(), []cli.Flag{
+			lockFileFlag(),
+			&cli.BoolFlag{Name: "paranoid", Usage: "rehash every file, ignore hash records"},
+			dryRunFlag("show what would be installed, and run nothing"),
+			&cli.BoolFlag{Name: asShim, Hidden: true},
+		}),
+		Action: func(c *cli.Context) error { return execute(c, out) },
+	}
+}
+
+// An execution is one run of exec.
+type execution struct {
+	installation
+	command cliconfig.Invocation
+	program string // path
+
+	mu       sync.Mutex
+	packages []sources.Stored // installed for any root module
+}
+
+// execute installs what the command requires, and returns the command as a [handover]. An
+// engine that doesn't run init is handed over at once.
+func execute(c *cli.Context, out *ui.Output) (err error) {
+	line := c.Args().Slice()
+	if len(line) == 0 || line[0] == "" {
+		return usageError{sources.WithHint(errors.New("exec needs a command"), "write it behind --: larder exec -- terraform init")}
+	}
+	out.Stdout = out.Stderr // standard output is for the command
+	e := &execution{}
+	if e.session, err = newSession(c, out); err != nil {
+		return err
+	}
+	if e.program, err = e.findProgram(line[0], c.Bool(asShim)); err != nil {
+		return err
+	}
+	next := &handover{program: e.program, line: line, dir: e.dir, environ: e.machine.Environ}
+	e.command = e.machine.Invocation(line)
+	if !e.command.Wrapper && !e.command.Init {
+		return e.handOver(next)
+	}
+	if err := e.readCommand(c); err != nil {
+		return err
+	}
+	if err := e.run(c.Context); err != nil {
+		return err
+	}
+	if e.packages == nil {
+		return e.handOver(next)
+	}
+	if e.flags.dryRun {
+		return nil
+	}
+	v, err := e.view(c.Context)
+	if err != nil {
+		return err
+	}
+	here, err := e.root(c.Context, e.dir, out)
+	if err != nil {
+		return err
+	}
+	next.environ = e.machine.ForExec(v.Providers, v.Cache, here.cacheRoot())
+	return e.handOver(next)
+}
+
+// handOver returns next, unless this is a dry run.
+func (e *execution) handOver(next *handover) error {
+	if e.flags.dryRun {
+		return nil
+	}
+	return next
+}
+
+// readCommand takes over the flags of the command that determine which providers it
+// installs.
+func (e *execution) readCommand(c *cli.Context) error {
+	in := e.command
+	if in.ProviderCache != "" && (in.Wrapper || c.Bool(asShim)) { // terragrunt runs the engine
+		err := fmt.Errorf("%s: terragrunt's provider cache can't be used below larder exec: it takes the place of the providers that larder has installed", in.ProviderCache)
+		return usageError{sources.WithHint(err, "unset it: larder exec does its work without a server")}
+	}
+	if in.Engine != "" && e.engine == anyEngine {
+		e.engine = in.Engine
+		e.out.For(e.engine)
+	}
+	e.dir = absolute(e.dir, in.Dir)
+	e.flags.upgrade = e.flags.upgrade || in.Upgrade
+	e.testDir = in.TestDir
+	e.getModules = e.get
+	if in.KeepModules {
+		e.getModules = nil
+	}
+	e.lockedToo, e.quiet, e.installed = true, true, e.use
+	e.readsArguments = true
+	mode, err := readOnlyLockFile(c)
+	if err != nil {
+		return err
+	}
+	e.readOnlyLock = mode || in.ReadOnlyLock
+	if e.readOnlyLock && e.flags.upgrade {
+		return usageError{errors.New("upgrading and a readonly lock file exclude each other")}
+	}
+	for _, dir := range in.PluginDirs {
+		if dir != "" && !e.isView(absolute(e.dir, dir)) { // of an outer larder exec
+			e.pluginDirs = append(e.pluginDirs, absolute(e.dir, dir))
+		}
+	}
+	return nil
+}
+
+func (e *execution) isView(dir string) bool {
+	home := viewHome(e.machine)
+	return home != "" && within(dir, home)
+}
+
+// use takes the packages of a root module into the view. With a lock file that must not
+// change, each package must have its hash there: engines accept a changed package
+// if the lock file has hashes of archives only.
+func (e *execution) use(m *rootModule, root *installer.Root, result *installer.Result) error {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	var errs []error
+	for _, o := range result.Packages {
+		id := o.Package.ID
+		if locked, _ := root.Lock.Entry(id.Provider); root.ReadOnlyLock && !slices.Contains(locked.Hashes, o.Package.H1) {
+			err := fmt.Errorf("%s: %s %s: the lock file has no hash of the installed package", m.full(lockfile.Name), id.Provider, id.Version)
+			errs = append(errs, sources.WithHint(err, "run larder lock --platform %s, and keep the lock file", id.Platform))
+		}
+		e.packages = append(e.packages, o.Package)
+	}
+	return errors.Join(errs...)
+}
+
+// view makes the view of the working directory. If that fails in the state directory, which may
+// not be writable, the view is in a temporary directory that stays.
+func (e *execution) view(ctx context.Context) (*view.View, error) {
+	kind := ""
+	if e.flags.recursive {
+		kind = "recursive"
+	}
+	var stateErr error
+	if home := viewHome(e.machine); home != "" {
+		var v *view.View
+		if v, stateErr = view.Make(ctx, home, e.dir, kind, e.packages); stateErr == nil || ctx.Err() != nil {
+			return v, stateErr
+		}
+	}
+	temporary, err := disk.Temporary("larder-exec-")
+	if err != nil {
+		return nil, errors.Join(stateErr, err)
+	}
+	return view.Make(ctx, temporary.Path("."), e.dir, kind, e.packages)
+}
+
+// get runs the engine's get, which installs the modules of a root module. Its output goes to
+// standard error.
+func (e *execution) get(ctx context.Context, m *rootModule, update bool) error {
+	program := e.program
+	if e.command.Wrapper {
+		var err error
+		if program, err = exec.LookPath(string(m.config.Engine)); err != nil {
+			return fmt.Errorf("cannot install the modules: %w", err)
+		}
+	}
+	args := []string{"-chdir=" + m.dir, "get", "-no-color"}
+	if update {
+		args = append(args, "-update")
+	}
+	m.out.Say("installing modules: %s get", m.config.Engine)
+	get := exec.CommandContext(ctx, program, args...)
+	get.Env = e.machine.Environ
+	if output, err := get.CombinedOutput(); err != nil {
+		m.out.Copy(strings.Split(strings.TrimSpace(string(output)), "\n")...)
+		return fmt.Errorf("%s get: %w", m.config.Engine, err)
+	}
+	return nil
+}

@@ -1,0 +1,89 @@
+package main
+
+import (
+	"errors"
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+
+	"github.com/larder-cli/larder/cliconfig"
+	"github.com/larder-cli/larder/sources"
+	"github.com/larder-cli/larder/sources/disk"
+)
+
+// A handover is a command line that replaces larder when its own work is done. The command that
+// returns it as an error has succeeded.
+type handover struct {
+	program string   // path
+	line    []string // words, the first one is the name of the program
+	dir     string   // working directory, absolute
+	environ []string
+}
+
+// Error implements error.
+func (h *handover) Error() string { return "continue with " + h.program }
+
+// run replaces this process by the program. It returns only if that fails. Where a process can't
+// be replaced, it runs the program and returns its exit status.
+func (h *handover) run() (status int, err error) {
+	if now, err := os.Getwd(); err != nil || now != h.dir {
+		if err := os.Chdir(h.dir); err != nil {
+			return exitFailed, err
+		}
+	}
+	return replaceProcess(h.program, h.line, h.environ)
+}
+
+// findProgram returns the path of the program to run.
+func (s *session) findProgram(name string, shim bool) (path string, err error) {
+	if shim {
+		return s.findNext(name)
+	}
+	if filepath.Base(name) != name {
+		name = absolute(s.dir, name)
+	}
+	path, err = exec.LookPath(name)
+	if named, ok := errors.AsType[*exec.Error](err); ok { // whose text has the name too
+		err = named.Err
+	}
+	if err != nil {
+		return "", sources.WithHint(fmt.Errorf("%s: %w", name, disk.Cause(err)), "install it, or write the path of the program")
+	}
+	return path, nil
+}
+
+// findNext returns the program that a shim runs, and marks the environment.
+func (s *session) findNext(name string) (string, error) {
+	own, err := os.Executable()
+	if err != nil {
+		return "", err
+	}
+	path, environ := s.machine.NextProgram(name, os.Getpid(), func(path string) bool { return isSame(path, own) })
+	if path == "" {
+		return "", sources.WithHint(fmt.Errorf("PATH has no %s besides larder's link", name), "put the directory of %s on PATH, behind that of the link", name)
+	}
+	s.machine.Environ = environ
+	return path, nil
+}
+
+// asShim is the flag with which larder runs itself under the name of an engine.
+const asShim = "as-shim"
+
+// shimLine returns the command line of larder. Under the name of an engine, larder is exec with
+// that engine.
+func shimLine(args []string) []string {
+	if len(args) == 0 || cliconfig.This().EngineOf(args[0]) == "" {
+		return args
+	}
+	name := strings.TrimSuffix(filepath.Base(args[0]), ".exe")
+	return append([]string{"larder", execName, "--" + asShim, "--", name}, args[1:]...)
+}
+
+// isSame reports whether two paths lead to the same file.
+func isSame(a, b string) bool {
+	first, err := os.Stat(a)
+	second, otherErr := os.Stat(b)
+	return err == nil && otherErr == nil && os.SameFile(first, second)
+}

@@ -1,0 +1,179 @@
+package main
+
+import (
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"os/exec"
+	"path/filepath"
+
+	"github.com/urfave/cli/v2"
+
+	"github.com/larder-cli/larder/cmd/larder/ui"
+	"github.com/larder-cli/larder/sources"
+	"github.com/larder-cli/larder/sources/disk"
+)
+
+func shimCommand(out *ui.Output) *cli.Command {
+	return &cli.Command{
+		Name:      "shim",
+		Category:  forModules,
+		Usage:     "run larder exec for other programs",
+		ArgsUsage: "DIR [FLAG...]",
+		UsageText: "larder shim ~/.local/lib/larder",
+		Description: "Links terraform and tofu in DIR to larder. Run by these names, it does what\n" +
+			"larder exec does, with the next program of that name on PATH.",
+		Flags: []cli.Flag{
+			&cli.BoolFlag{Name: "remove", Usage: "remove the links"},
+			dryRunFlag("show what would be linked or removed"),
+		},
+		Action: func(c *cli.Context) error { return shim(c, out) },
+	}
+}
+
+// shim links the engines' names to this program, or removes the links.
+func shim(c *cli.Context, out *ui.Output) error {
+	s, err := newSession(c, out)
+	if err != nil {
+		return err
+	}
+	if c.NArg() != 1 || c.Args().First() == "" {
+		return usageError{errors.New("shim needs one directory")}
+	}
+	dir := absolute(s.dir, c.Args().First())
+	larder, err := ownPath(s.dir)
+	if err != nil {
+		return err
+	}
+	change := s.link
+	if c.Bool("remove") {
+		change = s.unlink
+	}
+	var errs []error
+	changed := 0
+	for _, engine := range engineNames {
+		did, err := change(filepath.Join(dir, s.machine.ProgramFile(string(engine))), larder)
+		if did != "" {
+			changed++
+			path := filepath.Join(dir, s.machine.ProgramFile(string(engine)))
+			out.Result("shim", shimLink{path, larder, did, s.flags.dryRun}, "%s  %s", out.Shorten(path), did)
+		}
+		errs = append(errs, err)
+	}
+	if err := errors.Join(errs...); err != nil {
+		return err
+	}
+	out.Summary(shimSummary{changed, s.flags.dryRun})
+	switch {
+	case c.Bool("remove") && changed == 0:
+		out.Say("There is no link to larder in %s", dir)
+	case !c.Bool("remove"):
+		s.checkPath(dir)
+	}
+	return nil
+}
+
+// engineNames are the engines whose names link to larder.
+var engineNames = []sources.Engine{sources.Terraform, sources.OpenTofu}
+
+// A shimLink describes a changed link, in JSON.
+type shimLink struct {
+	Path   string `json:"path"`
+	Target string `json:"target"`
+	Did    string `json:"did"`
+	DryRun bool   `json:"dry_run,omitempty"`
+}
+
+// A shimSummary is the summary in JSON.
+type shimSummary struct {
+	Links  int  `json:"links"` // created or removed
+	DryRun bool `json:"dry_run,omitempty"`
+}
+
+// ownPath returns the path of this program as it was started. It is not resolved: a package
+// manager may replace the target of a link to larder when it installs another version.
+func ownPath(dir string) (string, error) {
+	actual, err := os.Executable()
+	if err != nil {
+		return "", err
+	}
+	started, err := exec.LookPath(os.Args[0])
+	if err == nil && isSame(absolute(dir, started), actual) {
+		return absolute(dir, started), nil
+	}
+	return actual, nil
+}
+
+// link creates a link to larder. It replaces links to larder only.
+func (s *session) link(path, larder string) (did string, err error) {
+	switch target, err := os.Readlink(path); {
+	case err == nil && target == larder:
+		return "", nil
+	case err == nil && isShim(path, larder):
+		did = "replaced"
+	case err == nil || !errors.Is(err, fs.ErrNotExist):
+		return "", sources.WithHint(fmt.Errorf("%s exists, and is no link to larder", path), "name an empty directory")
+	default:
+		did = "linked"
+	}
+	if s.flags.dryRun {
+		return did, nil
+	}
+	dir, err := disk.Make(filepath.Dir(path))
+	if err != nil {
+		return "", err
+	}
+	defer dir.Close()
+	if did == "replaced" {
+		if err := dir.Remove(filepath.Base(path)); err != nil {
+			return "", err
+		}
+	}
+	return did, dir.Symlink(larder, filepath.Base(path))
+}
+
+// unlink removes a link to larder.
+func (s *session) unlink(path, larder string) (did string, err error) {
+	if _, err := os.Lstat(path); errors.Is(err, fs.ErrNotExist) {
+		return "", nil
+	}
+	if !isShim(path, larder) {
+		return "", fmt.Errorf("%s is no link to larder", path)
+	}
+	if s.flags.dryRun {
+		return "removed", nil
+	}
+	dir, err := disk.Open(filepath.Dir(path))
+	if err != nil {
+		return "", err
+	}
+	defer dir.Close()
+	return "removed", dir.Remove(filepath.Base(path))
+}
+
+// isShim reports whether path is a link to this larder, or to one that has been removed.
+func isShim(path, larder string) bool {
+	target, err := os.Readlink(path)
+	return err == nil && (isSame(path, larder) || filepath.Base(target) == filepath.Base(larder))
+}
+
+// checkPath explains how to use the links in dir, and warns if PATH has no engine behind them.
+func (s *session) checkPath(dir string) {
+	found := false
+	for _, engine := range engineNames {
+		for i, program := range s.machine.Programs(string(engine)) {
+			switch first := filepath.Dir(program) == dir; {
+			case first && i == 0:
+				found = true
+			case first:
+				s.out.Warn("%s comes before %s on PATH, so %s runs without larder", filepath.Dir(s.machine.Programs(string(engine))[0]), dir, engine)
+				return
+			}
+		}
+	}
+	if !found {
+		s.out.Say("To use it, put the directory in front of PATH:")
+		s.out.Copy("  export PATH=" + dir + string(os.PathListSeparator) + "$PATH")
+	}
+}

@@ -1,0 +1,135 @@
+package main
+
+import (
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/larder-cli/larder/sources"
+	"github.com/larder-cli/larder/sources/sourcetest"
+)
+
+// A shimmed is a workplace with shims in front of an engine on PATH.
+type shimmed struct {
+	*workplace
+	larder string // path
+}
+
+func newShimmed(t *testing.T, engine sources.Engine) *shimmed {
+	t.Helper()
+	s := &shimmed{workplace: newWorkplace(t, engine, "direct {}")}
+	s.larder = sourcetest.Larder(t)
+	out, err := s.run(nil, s.larder, "shim", s.path("shims"))
+	s.must(err)
+	sourcetest.Expect(t, strings.Contains(out, "export PATH="+s.path("shims")+":"), "the first run says\n%s", out)
+	s.onPath("shims", filepath.Dir(s.terraform), "/usr/bin", "/bin")
+	return s
+}
+
+// onPath sets PATH to directories.
+func (s *shimmed) onPath(dirs ...string) {
+	for i, dir := range dirs {
+		if !filepath.IsAbs(dir) {
+			dirs[i] = s.path(dir)
+		}
+	}
+	s.env = append(s.env, "PATH="+strings.Join(dirs, ":"))
+}
+
+// onPathRuns runs the engine that PATH has first.
+func (s *shimmed) onPathRuns(args ...string) (string, error) {
+	return s.run(nil, "/usr/bin/env", append([]string{string(s.engine)}, args...)...)
+}
+
+// Programs that run the engine by its name or the path of the shim run larder first.
+func TestShim(t *testing.T) {
+	sourcetest.EachEngine(t, func(t *testing.T, engine sources.Engine) {
+		s := newShimmed(t, engine)
+		out, err := s.onPathRuns("init", "-no-color")
+		s.must(err)
+		sourcetest.Expect(t, strings.Contains(out, "Installed 1 provider") && strings.Contains(out, "Using previously-installed example.test/acme/widget"), "init says\n%s", out)
+
+		s.world.Registry.Forget()
+		out, err = s.run(nil, s.path("shims/"+string(engine)), "init")
+		s.must(err)
+		sourcetest.Expect(t, strings.Contains(out, "successfully initialized"), "init says\n%s", out)
+		sourcetest.Equal(t, len(s.world.Registry.Requests()), 0, "requests")
+
+		out, err = s.onPathRuns("version")
+		s.must(err)
+		sourcetest.Expect(t, strings.Contains(strings.ToLower(out), string(engine)[:4]), "version says\n%s", out)
+
+		_, err = s.run([]string{"TG_PROVIDER_CACHE=true"}, s.path("shims/"+string(engine)), "init")
+		sourcetest.Expect(t, err != nil && strings.Contains(err.Error(), "terragrunt's provider cache"), "with Terragrunt's cache: %v", err)
+	})
+}
+
+// Shims never run each other without end: not by links, copies, or scripts.
+func TestShimsDoNotLoop(t *testing.T) {
+	s := newShimmed(t, sourcetest.Engines[0])
+	name := string(s.engine)
+	s.must(os.MkdirAll(s.path("links"), 0o755))
+	s.must(os.Symlink(s.path("shims/"+name), s.path("links/"+name)))
+	s.must(os.MkdirAll(s.path("copies"), 0o755))
+	s.must(os.Rename(sourcetest.Larder(t), s.path("copies/"+name)))
+	behind := []string{filepath.Dir(s.terraform), "/usr/bin", "/bin"}
+	for _, dirs := range [][]string{
+		{"shims", "shims"}, {"links", "shims"}, {"shims", "links"}, {"copies", "shims"}, {"shims", "copies"}, {"copies", "links", "shims", "copies"},
+	} {
+		s.onPath(append(dirs, behind...)...)
+		out, err := s.onPathRuns("version")
+		s.must(err)
+		sourcetest.Expect(t, strings.HasPrefix(out, "Terraform v"), "%v: version says\n%s", dirs, out)
+	}
+	for _, dirs := range [][]string{{"shims"}, {"copies", "shims"}, {"links", "copies"}} {
+		s.onPath(append(dirs, "/bin")...)
+		out, err := s.onPathRuns("version")
+		sourcetest.Expect(t, err != nil && strings.Contains(out, "PATH has no "+name+" besides larder's link"), "%v: version says\n%s", dirs, out)
+	}
+
+	// A script that runs the engine of the PATH has itself in front of it.
+	s.write("scripts/"+name, "#!/bin/sh\n"+name+" \"$@\"\n")
+	s.must(os.Chmod(s.path("scripts/"+name), 0o755))
+	s.onPath(append([]string{"shims", "scripts"}, behind...)...)
+	_, err := s.onPathRuns("version")
+	sourcetest.Expect(t, err != nil, "a script that runs the shim that runs the script ended well")
+}
+
+// The links are replaced and removed, and other files never are.
+func TestShimLinks(t *testing.T) {
+	s := newShimmed(t, sourcetest.Engines[0])
+	run := func(args ...string) (string, error) {
+		return s.run(nil, s.larder, append([]string{"shim"}, args...)...)
+	}
+	_, err := run(s.path("shims"))
+	s.must(err)
+	other := sourcetest.Larder(t)
+	out, err := s.run(nil, other, "shim", s.path("shims"))
+	s.must(err)
+	sourcetest.Expect(t, strings.Contains(out, "replaced"), "another larder says\n%s", out)
+	target, err := os.Readlink(s.path("shims/terraform"))
+	s.must(err)
+	sourcetest.Equal(t, target, other, "the link")
+
+	out, err = run("--remove", "--dry-run", s.path("shims"))
+	s.must(err)
+	sourcetest.Expect(t, strings.Contains(out, "removed"), "a dry run says\n%s", out)
+	_, err = run("--remove", s.path("shims"))
+	s.must(err)
+	left, err := os.ReadDir(s.path("shims"))
+	s.must(err)
+	sourcetest.Equal(t, len(left), 0, "files left")
+	out, err = run("--remove", s.path("shims"))
+	s.must(err)
+	sourcetest.Expect(t, strings.Contains(out, "There is no link to larder"), "again: %s", out)
+
+	s.write("shims/terraform", "mine")
+	for _, args := range [][]string{{}, {"--remove"}} {
+		_, err = run(append(args, s.path("shims"))...)
+		sourcetest.Expect(t, err != nil && strings.Contains(err.Error(), "no link to larder"), "%v with a file in its place: %v", args, err)
+	}
+	text, err := os.ReadFile(s.path("shims/terraform"))
+	s.must(err)
+	sourcetest.Equal(t, string(text), "mine", "the file")
+}
