@@ -45,7 +45,7 @@ func (o Options) withDefaults() Options {
 type Tree struct {
 	Requirements []sources.Requirement // sorted by provider, without built-in providers
 	Empty        bool                  // the engine reads no configuration here
-	Partial      bool                  // the configuration is elsewhere: there is none for any engine
+	Partial      bool                  // the configuration is elsewhere, for example in a module that Terragrunt runs
 	StateUnread  bool                  // the state cannot be read and may require more
 }
 
@@ -70,7 +70,8 @@ func Load(ctx context.Context, dir string, opts Options) (*Tree, sources.Diagnos
 	if err := ctx.Err(); err != nil {
 		w.diags.fail(place{}, "", "reading the configuration: %v", err)
 	}
-	return &Tree{Requirements: w.requirements(), StateUnread: w.stateUnread}, w.diags.sorted()
+	elsewhere := (&terragrunt{top: w.root}).elsewhere(w.root)
+	return &Tree{Requirements: w.requirements(), Partial: elsewhere, StateUnread: w.stateUnread}, w.diags.sorted()
 }
 
 // UsesTofuFiles reports whether dir has configuration files that only OpenTofu reads.

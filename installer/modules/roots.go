@@ -33,7 +33,8 @@ type RootsOptions struct {
 // Terragrunt keeps lock files beside its own files, and runs engines elsewhere. A
 // directory with configuration files is one unless another directory that was found
 // calls it as a module. A called directory is a root module too if it configures a
-// backend. Hidden directories, data directories and symlinks to directories are skipped.
+// backend, but not if a unit of Terragrunt is what calls it, which sets the backend.
+// Hidden directories, data directories and symlinks to directories are skipped.
 //
 // The error joins the errors of invalid globs, which match [path.ErrBadPattern], or
 // of directories that could not be read; the other directories are searched. An
@@ -43,7 +44,8 @@ func Roots(ctx context.Context, dir string, opts RootsOptions) ([]string, error)
 	if err != nil {
 		return nil, err
 	}
-	s := &search{dir: dir, opts: opts, called: map[string]bool{}}
+	s := &search{dir: dir, opts: opts, called: map[string]bool{}, run: map[string]bool{}}
+	s.terragrunt.top = realPath(dir)
 	for _, glob := range opts.Exclude {
 		pattern, err := parseGlob(glob)
 		if err != nil {
@@ -67,10 +69,14 @@ type search struct {
 	found   []*candidate
 	mu      sync.Mutex
 	called  map[string]bool // directories of called modules, absolute and without symlinks
+	run     map[string]bool // those that are sources of Terragrunt's units, likewise
 	errs    []error
+
+	terragrunt terragrunt
 }
 
-// A candidate is a directory with configuration files or a lock file.
+// A candidate is a directory with configuration files, a lock file, or files of
+// Terragrunt.
 type candidate struct {
 	dir        string // relative
 	path       string // absolute, without symlinks
@@ -78,13 +84,14 @@ type candidate struct {
 	configured bool // has configuration files
 	locked     bool // has a lock file, and configuration files for the engine or none at all
 	backend    bool
+	units      []string // names of Terragrunt's files
 }
 
 // roots returns the candidates that are root modules.
 func (s *search) roots() []string {
 	var dirs []string
 	for _, c := range s.found {
-		if c.locked || c.configured && (c.backend || !s.called[c.path]) {
+		if c.locked || c.configured && !s.run[c.path] && (c.backend || !s.called[c.path]) {
 			dirs = append(dirs, c.dir)
 		}
 	}
@@ -168,11 +175,14 @@ func (s *search) consider(dir string, entries []os.DirEntry) {
 	}
 	c.configured = len(engineNames(names, configExtensions, c.engine)) > 0
 	for _, e := range entries {
-		if e.Name() == sources.LockFile {
+		switch {
+		case e.Name() == sources.LockFile:
 			c.locked = c.configured || !slices.ContainsFunc(names, IsConfiguration)
+		case terragruntFile(e.Name()):
+			c.units = append(c.units, e.Name())
 		}
 	}
-	if c.configured || c.locked {
+	if c.configured || c.locked || c.units != nil {
 		c.path = realPath(filepath.Join(s.dir, dir))
 		s.found = append(s.found, c)
 	}
@@ -200,6 +210,11 @@ func (s *search) readAll(ctx context.Context) {
 
 // read records which modules a candidate calls, and whether it has a backend.
 func (s *search) read(c *candidate) {
+	for _, name := range c.units {
+		for _, source := range s.terragrunt.sources(c.path, name) {
+			s.call(s.run, c, source)
+		}
+	}
 	if !c.configured {
 		return
 	}
@@ -207,11 +222,17 @@ func (s *search) read(c *candidate) {
 	root := w.module(".")
 	c.backend = root.backend != nil
 	for _, call := range slices.Concat(root.calls, w.tests(root).calls) {
-		called := realPath(filepath.Join(c.path, filepath.FromSlash(call.source)))
-		if isLocal(call.source) && called != c.path {
-			s.mu.Lock()
-			s.called[called] = true
-			s.mu.Unlock()
+		if isLocal(call.source) {
+			s.call(s.called, c, realPath(filepath.Join(c.path, filepath.FromSlash(call.source))))
 		}
+	}
+}
+
+// call records a directory that a candidate calls. A call of itself doesn't count.
+func (s *search) call(called map[string]bool, c *candidate, dir string) {
+	if dir != c.path {
+		s.mu.Lock()
+		defer s.mu.Unlock()
+		called[dir] = true
 	}
 }
