@@ -98,14 +98,14 @@ func (j *job) chooseNewest(ctx context.Context) error {
 }
 
 func (j *job) keepsLocked() bool {
-	return j.locked.Version != (sources.Version{}) && !j.opts.Upgrade
+	return j.locked.Version != (sources.Version{}) && (!j.opts.Upgrade || j.req.Fixed())
 }
 
 // chooseLocked chooses the locked version. It queries sources only if one of the
 // packages is missing. The sources must then have the version, as engines require.
 func (j *job) chooseLocked(ctx context.Context) error {
 	j.version = j.locked.Version
-	if !j.req.Constraints.Allow(j.version) {
+	if !j.req.AllowsLocked(j.version) {
 		return j.lockedRefused()
 	}
 	atHand := true

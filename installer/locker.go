@@ -133,7 +133,7 @@ func (l *Locker) choose(ctx context.Context, j *job) error {
 		return j.chooseNewest(ctx)
 	}
 	j.version = j.locked.Version
-	if !j.req.Constraints.Allow(j.version) {
+	if !j.req.AllowsLocked(j.version) {
 		return j.lockedRefused()
 	}
 	return nil

@@ -36,19 +36,6 @@ func (r *Root) providers() []sources.Provider {
 	return all
 }
 
-// RequireLocked adds the providers in the lock file that are not required otherwise. A state
-// elsewhere may require them, and then the engine requires them too.
-func (r *Root) RequireLocked() {
-	var known []lockfile.Entry
-	for _, p := range r.providers() {
-		known = append(known, lockfile.Entry{Provider: p})
-	}
-	for _, e := range r.Lock.Rest(known) {
-		from := sources.Origin{File: filepath.Join(r.Dir, lockfile.Name)}
-		r.Requirements = append(r.Requirements, sources.Requirement{Provider: e.Provider, From: []sources.Origin{from}})
-	}
-}
-
 // A Result describes the work for a root module.
 type Result struct {
 	Packages []Outcome

@@ -68,7 +68,7 @@ func byProvider(wants []Want) [][]*Want {
 	groups := map[sources.Provider][]*Want{}
 	same := map[string]*Want{}
 	for _, w := range wants {
-		key := fmt.Sprint(w.Provider, w.Constraints, w.Locked.Version, slices.Sorted(slices.Values(w.Locked.Hashes)))
+		key := fmt.Sprint(w.Provider, w.Constraints, w.Recorded, w.Locked.Version, slices.Sorted(slices.Values(w.Locked.Hashes)))
 		if first := same[key]; first != nil {
 			first.From = append(first.From, w.From...)
 			first.Modules = append(first.Modules, w.Modules...)
@@ -143,7 +143,7 @@ func (in *Installer) offered(ctx context.Context, wants []*Want) (none sources.L
 func (in *Installer) choose(w *Want, offered sources.Listing, opts SelectOptions) ([]sources.Version, error) {
 	j := job{Installer: in, req: w.Requirement, locked: w.Locked}
 	if !w.open() {
-		if v := w.Locked.Version; w.Constraints.Empty() || w.Constraints.Allow(v) {
+		if v := w.Locked.Version; w.AllowsLocked(v) {
 			return []sources.Version{v}, nil
 		}
 		return nil, j.lockedRefused()

@@ -11,9 +11,20 @@ type Requirement struct {
 	Provider    Provider
 	Constraints Constraints
 	From        []Origin // every place that requires it, in order
+
+	// Recorded requirements are known only from a lock file, which records the Constraints.
+	Recorded bool
 }
 
-// An Origin is a place in a configuration that requires a provider.
+// AllowsLocked reports whether the locked version v may stay. Engines don't compare it with the
+// constraints that the lock file records.
+func (r Requirement) AllowsLocked(v Version) bool { return r.Recorded || r.Constraints.Allow(v) }
+
+// Fixed reports whether the locked version stays even in an upgrade, because it is unknown which
+// others the configuration allows.
+func (r Requirement) Fixed() bool { return r.Recorded && r.Constraints.Empty() }
+
+// An Origin is a place in a configuration, or a lock file, that requires a provider.
 type Origin struct {
 	File       string // path as the user would write it, relative to the working directory
 	Line       int    // 0 if a line means nothing to the user, as in a state

@@ -45,7 +45,7 @@ func TestCommandsHaveExamples(t *testing.T) {
 		example, _, _ := strings.Cut(cmd.UsageText, " > ")
 		line := readCommandLine(app, strings.Fields(example))
 		sourcetest.Equal(t, line.path(), path, "example", cmd.UsageText)
-		for _, arg := range line.args {
+		for _, arg := range ownArguments(line.args) {
 			name, _, _ := strings.Cut(strings.TrimLeft(arg, "-"), "=")
 			known := !strings.HasPrefix(arg, "-") || flagNamed(line.flags, name) != nil
 			sourcetest.Expect(t, known, "%s: there is no flag %s", cmd.UsageText, arg)

@@ -18,7 +18,6 @@ type installation struct {
 	readOnlyLock bool
 
 	// What exec requires.
-	lockedToo bool                                                        // also install what only the lock file or an unread state requires
 	quiet     bool                                                        // print no summary if nothing was done
 	installed func(*rootModule, *installer.Root, *installer.Result) error // called after each root module; may be nil
 
@@ -54,9 +53,6 @@ func (in *installation) at(ctx context.Context, dir string, out *ui.Output) (sho
 	}
 	if root == nil {
 		return func() {}, nil
-	}
-	if in.lockedToo && root.StateUnread {
-		root.RequireLocked()
 	}
 	before := root.Lock
 	result, err := in.install(ctx, m, root)

@@ -10,13 +10,15 @@ import (
 
 	"github.com/larder-cli/larder/installer"
 	"github.com/larder-cli/larder/installer/acquire"
+	"github.com/larder-cli/larder/installer/lockfile"
 	"github.com/larder-cli/larder/installer/modules"
 	"github.com/larder-cli/larder/sources"
 	"github.com/larder-cli/larder/sources/disk"
 )
 
-// needs returns the requirements of the root module with its locked versions. It returns nil
-// if there is no configuration.
+// needs returns the requirements of the root module with its locked versions. Where the
+// configuration is elsewhere, the lock file's entries are requirements too. It returns nil if
+// there is neither configuration nor a lock file.
 func (m *rootModule) needs(ctx context.Context) (*installer.Root, error) {
 	if _, err := os.ReadDir(m.dir); errors.Is(err, fs.ErrPermission) { // otherwise every file would be an error
 		return nil, fmt.Errorf("%s: %w", m.dir, disk.Cause(err))
@@ -31,19 +33,23 @@ func (m *rootModule) needs(ctx context.Context) (*installer.Root, error) {
 	if err := m.out.Warnings(append(ds, m.lockProblems...)); err != nil {
 		return nil, err
 	}
-	if m.config.Engine == sources.OpenTofu {
-		if warning := m.lock.Migrate(); warning != "" {
-			m.out.Warn("%s", warning)
-		}
-	}
-	if tree.Empty {
+	partial := tree.Partial && m.lock.Exists
+	if tree.Empty && !partial {
 		m.out.Say("there is no configuration in %s: nothing to do", m.shown(m.dir))
 		if !m.flags.recursive {
 			m.out.Hint("-R searches the directories below for root modules")
 		}
 		return nil, nil
 	}
+	if m.config.Engine == sources.OpenTofu && !partial { // otherwise the configuration may require either address
+		if warning := m.lock.Migrate(); warning != "" {
+			m.out.Warn("%s", warning)
+		}
+	}
 	found := &installer.Root{Dir: m.dir, DataDir: m.config.DataDir, Lock: m.lock, StateUnread: tree.StateUnread}
+	if partial || m.lockedToo && tree.StateUnread {
+		tree.Requirements = append(tree.Requirements, m.recorded(lockfile.Name, tree.Requirements)...)
+	}
 	for _, r := range tree.Requirements {
 		r.From = slices.Clone(r.From)
 		for i, from := range r.From {
@@ -77,6 +83,20 @@ func (m *rootModule) load(ctx context.Context) (*modules.Tree, sources.Diagnosti
 		tree, ds = modules.Load(ctx, m.dir, opts)
 	}
 	return tree, ds, nil
+}
+
+// recorded returns a requirement for each entry of the lock file whose provider is not in known.
+// File is the name of the lock file.
+func (m *rootModule) recorded(file string, known []sources.Requirement) []sources.Requirement {
+	var all []sources.Requirement
+	for _, e := range m.lock.Entries() {
+		if slices.ContainsFunc(known, func(r sources.Requirement) bool { return r.Provider == e.Provider }) {
+			continue
+		}
+		from := sources.Origin{File: file, Line: m.lock.Block(e.Provider), Constraint: e.Constraints.String()}
+		all = append(all, sources.Requirement{Provider: e.Provider, Constraints: e.Constraints, From: []sources.Origin{from}, Recorded: true})
+	}
+	return all
 }
 
 // full returns the full path of a file relative to the root module.

@@ -144,8 +144,6 @@ func (w *wanted) from(ctx context.Context, typed string) ([]input, error) {
 		return nil, err
 	case info.IsDir() && w.flags.recursive:
 		return w.below(ctx, path)
-	case info.IsDir() && onlyLocked(path) && !w.flags.noLockFile:
-		return []input{w.lockFile(filepath.Join(path, lockfile.Name))}, nil
 	case info.IsDir():
 		return []input{w.module(path, w.out)}, nil
 	case strings.HasSuffix(name, ".lock.hcl") && w.flags.noLockFile:
@@ -157,15 +155,6 @@ func (w *wanted) from(ctx context.Context, typed string) ([]input, error) {
 	}
 	return nil, sources.WithHint(fmt.Errorf("%s is neither a directory nor a file that lists providers", path),
 		"name a root module, a dependency lock file whose name ends in .lock.hcl, or a .tf file with required_providers")
-}
-
-// onlyLocked reports whether dir contains a dependency lock file, but no configuration.
-func onlyLocked(dir string) bool {
-	entries, err := os.ReadDir(dir)
-	has := func(is func(name string) bool) bool {
-		return slices.ContainsFunc(entries, func(e os.DirEntry) bool { return is(e.Name()) })
-	}
-	return err == nil && !has(modules.IsConfiguration) && has(func(name string) bool { return name == lockfile.Name })
 }
 
 // below returns the root modules in dir and below.
@@ -213,16 +202,21 @@ func (w *wanted) module(dir string, out *ui.Output) input {
 		if err != nil || root == nil {
 			return m, nil, err
 		}
-		var wants []installer.Want
-		for _, r := range root.Requirements {
-			want := installer.Want{Requirement: r, Modules: out.Modules()}
-			if !w.flags.upgrade {
-				want.Locked = m.lockedEntry(r.Provider)
-			}
-			wants = append(wants, want)
-		}
-		return m, wants, nil
+		return m, w.lockedWants(m, root.Requirements), nil
 	}
+}
+
+// lockedWants returns requests for the locked versions, or those that an upgrade chooses.
+func (w *wanted) lockedWants(m *rootModule, required []sources.Requirement) []installer.Want {
+	var wants []installer.Want
+	for _, r := range required {
+		want := installer.Want{Requirement: r, Modules: m.out.Modules()}
+		if !w.flags.upgrade || r.Fixed() {
+			want.Locked = m.lockedEntry(r.Provider)
+		}
+		wants = append(wants, want)
+	}
+	return wants
 }
 
 // lockedEntry returns the lock file's entry for a provider. It warns if only other providers are
@@ -245,15 +239,8 @@ func (w *wanted) lockFile(path string) input {
 		if err != nil {
 			return nil, nil, err
 		}
-		var wants []installer.Want
-		for _, e := range m.lock.Entries() {
-			if m.overridden(e.Provider) {
-				continue
-			}
-			r := sources.Requirement{Provider: e.Provider, From: []sources.Origin{{File: path}}}
-			wants = append(wants, installer.Want{Requirement: r, Locked: e})
-		}
-		return m, wants, nil
+		required := slices.DeleteFunc(m.recorded(path, nil), func(r sources.Requirement) bool { return m.overridden(r.Provider) })
+		return m, w.lockedWants(m, required), nil
 	}
 }
 

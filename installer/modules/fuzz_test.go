@@ -16,7 +16,7 @@ import (
 var fuzzed = []string{
 	"a.tf", "a.tf.json", "a_override.tf", "x.tftest.hcl", "x.tftest.json",
 	"terraform.tfstate", ".terraform/terraform.tfstate", ".terraform/environment",
-	".terraform/modules/modules.json",
+	".terraform/modules/modules.json", "terragrunt.hcl",
 }
 
 // FuzzLoad checks that for any file contents the result is well-formed and has
@@ -31,6 +31,7 @@ func FuzzLoad(f *testing.F) {
 		{Name: "x.tftest.hcl", Data: []byte("run \"x\" {\n  module {\n    source = \"./m\"\n  }\n}\n")},
 		{Name: "terraform.tfstate", Data: []byte(`{"version":4,"resources":[{"provider":"module.a.provider[\"a.b/c/d\"].e"}]}`)},
 		{Name: "terraform.tfstate", Data: []byte(`{"version":3,"modules":[{"resources":{"a":{}}}]}`)},
+		{Name: "terragrunt.hcl", Data: []byte("include \"root\" {\n  path = find_in_parent_folders(\"main.tf\", \"main.tf\")\n}\nlocals {\n  a = basename(get_terragrunt_dir())\n}\nterraform {\n  source = \"${dirname(path_relative_from_include(\"root\"))}//${local.a}?ref=x\"\n}\n")},
 		{Name: ".terraform/terraform.tfstate", Data: []byte(`{"backend":{"type":"local","config":{"path":"a"}}}`)},
 	}...) {
 		for i, name := range fuzzed {

@@ -44,7 +44,8 @@ func (o Options) withDefaults() Options {
 // state.
 type Tree struct {
 	Requirements []sources.Requirement // sorted by provider, without built-in providers
-	Empty        bool                  // there is no configuration
+	Empty        bool                  // the engine reads no configuration here
+	Partial      bool                  // the configuration is elsewhere, for example in a module that Terragrunt runs
 	StateUnread  bool                  // the state cannot be read and may require more
 
 	RemoteModules  bool // the configuration calls modules that the engine's get installs
@@ -58,7 +59,8 @@ func Load(ctx context.Context, dir string, opts Options) (*Tree, sources.Diagnos
 	w := newWalk(dir, opts.withDefaults())
 	root := w.module(".")
 	if len(root.files) == 0 && w.diags.Err() == nil { // tests alone are not a configuration
-		return &Tree{Empty: true}, w.diags.sorted()
+		names, _ := configNames(w.root) // those of the other engine
+		return &Tree{Empty: true, Partial: !slices.ContainsFunc(names, IsConfiguration)}, w.diags.sorted()
 	}
 	tests := w.tests(root)
 	w.require(root.needs)
@@ -71,7 +73,14 @@ func Load(ctx context.Context, dir string, opts Options) (*Tree, sources.Diagnos
 	if err := ctx.Err(); err != nil {
 		w.diags.fail(place{}, "", "reading the configuration: %v", err)
 	}
-	tree := &Tree{Requirements: w.requirements(), StateUnread: w.stateUnread, RemoteModules: w.remote, MissingModules: w.missing}
+	tree := &Tree{
+		Requirements: w.requirements(),
+		Partial:      (&terragrunt{top: w.root}).elsewhere(w.root),
+		StateUnread:  w.stateUnread,
+
+		RemoteModules:  w.remote,
+		MissingModules: w.missing,
+	}
 	return tree, w.diags.sorted()
 }
 

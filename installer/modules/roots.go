@@ -29,10 +29,12 @@ type RootsOptions struct {
 
 // Roots returns the root modules in dir and below, as sorted paths relative to dir.
 //
-// A directory with configuration files is a root module, unless another directory
-// that was found calls it as a module. A called directory is a root module too if it
-// has a lock file or configures a backend. Hidden directories, data directories and
-// symlinks to directories are skipped.
+// A directory with a lock file is a root module, also without configuration files:
+// Terragrunt keeps lock files beside its own files, and runs engines elsewhere. A
+// directory with configuration files is one unless another directory that was found
+// calls it as a module. A called directory is a root module too if it configures a
+// backend, but not if a unit of Terragrunt is what calls it, which sets the backend.
+// Hidden directories, data directories and symlinks to directories are skipped.
 //
 // The error joins the errors of invalid globs, which match [path.ErrBadPattern], or
 // of directories that could not be read; the other directories are searched. An
@@ -42,7 +44,8 @@ func Roots(ctx context.Context, dir string, opts RootsOptions) ([]string, error)
 	if err != nil {
 		return nil, err
 	}
-	s := &search{dir: dir, opts: opts, called: map[string]bool{}}
+	s := &search{dir: dir, opts: opts, called: map[string]bool{}, run: map[string]bool{}}
+	s.terragrunt.top = realPath(dir)
 	for _, glob := range opts.Exclude {
 		pattern, err := parseGlob(glob)
 		if err != nil {
@@ -66,22 +69,29 @@ type search struct {
 	found   []*candidate
 	mu      sync.Mutex
 	called  map[string]bool // directories of called modules, absolute and without symlinks
+	run     map[string]bool // those that are sources of Terragrunt's units, likewise
 	errs    []error
+
+	terragrunt terragrunt
 }
 
-// A candidate is a directory with configuration files.
+// A candidate is a directory with configuration files, a lock file, or files of
+// Terragrunt.
 type candidate struct {
-	dir    string // relative
-	path   string // absolute, without symlinks
-	engine sources.Engine
-	always bool // a root module even if other modules call it
+	dir        string // relative
+	path       string // absolute, without symlinks
+	engine     sources.Engine
+	configured bool // has configuration files
+	locked     bool // has a lock file, and configuration files for the engine or none at all
+	backend    bool
+	units      []string // names of Terragrunt's files
 }
 
 // roots returns the candidates that are root modules.
 func (s *search) roots() []string {
 	var dirs []string
 	for _, c := range s.found {
-		if c.always || !s.called[c.path] {
+		if c.locked || c.configured && !s.run[c.path] && (c.backend || !s.called[c.path]) {
 			dirs = append(dirs, c.dir)
 		}
 	}
@@ -152,7 +162,7 @@ func globMatch(pattern, names []string) bool {
 	return ok && err == nil && globMatch(pattern[1:], names[1:])
 }
 
-// consider makes dir a candidate if it has configuration files.
+// consider makes dir a candidate if it has files that a search reads.
 func (s *search) consider(dir string, entries []os.DirEntry) {
 	names := namesOf(entries)
 	c := &candidate{dir: dir, engine: s.opts.Engine}
@@ -163,9 +173,17 @@ func (s *search) consider(dir string, entries []os.DirEntry) {
 	default:
 		c.engine = sources.Terraform
 	}
-	if len(engineNames(names, configExtensions, c.engine)) > 0 {
+	c.configured = len(engineNames(names, configExtensions, c.engine)) > 0
+	for _, e := range entries {
+		switch {
+		case e.Name() == sources.LockFile:
+			c.locked = c.configured || !slices.ContainsFunc(names, IsConfiguration)
+		case terragruntFile(e.Name()):
+			c.units = append(c.units, e.Name())
+		}
+	}
+	if c.configured || c.locked || c.units != nil {
 		c.path = realPath(filepath.Join(s.dir, dir))
-		c.always = slices.ContainsFunc(entries, func(e os.DirEntry) bool { return e.Name() == sources.LockFile })
 		s.found = append(s.found, c)
 	}
 }
@@ -192,15 +210,29 @@ func (s *search) readAll(ctx context.Context) {
 
 // read records which modules a candidate calls, and whether it has a backend.
 func (s *search) read(c *candidate) {
+	for _, name := range c.units {
+		for _, source := range s.terragrunt.sources(c.path, name) {
+			s.call(s.run, c, source)
+		}
+	}
+	if !c.configured {
+		return
+	}
 	w := &walk{root: c.path, opts: Options{Engine: c.engine, Cache: s.opts.Cache}.withDefaults(), read: map[string]*module{}}
 	root := w.module(".")
-	c.always = c.always || root.backend != nil
+	c.backend = root.backend != nil
 	for _, call := range slices.Concat(root.calls, w.tests(root).calls) {
-		called := realPath(filepath.Join(c.path, filepath.FromSlash(call.source)))
-		if isLocal(call.source) && called != c.path {
-			s.mu.Lock()
-			s.called[called] = true
-			s.mu.Unlock()
+		if isLocal(call.source) {
+			s.call(s.called, c, realPath(filepath.Join(c.path, filepath.FromSlash(call.source))))
 		}
+	}
+}
+
+// call records a directory that a candidate calls. A call of itself doesn't count.
+func (s *search) call(called map[string]bool, c *candidate, dir string) {
+	if dir != c.path {
+		s.mu.Lock()
+		defer s.mu.Unlock()
+		called[dir] = true
 	}
 }

@@ -31,8 +31,14 @@ func TestRoots(t *testing.T) {
 		{"nothing", "-- README --\n", modules.RootsOptions{}, ""},
 		{"here", "-- main.tf --\n" + resource, modules.RootsOptions{}, "."},
 		{"here and below", "-- main.tf --\n-- a/b/main.tf --\n-- a/c.tf.json --\n{}\n", modules.RootsOptions{}, ". a a/b"},
-		{"no configuration", "-- a/terraform.tfvars --\n-- b/.terraform.lock.hcl --\n-- c/a.tftest.hcl --\n-- d/.#main.tf --\n", modules.RootsOptions{}, ""},
+		{"no configuration", "-- a/terraform.tfvars --\n-- c/a.tftest.hcl --\n-- d/.#main.tf --\n", modules.RootsOptions{}, ""},
 		{"a file that cannot be read as configuration", "-- a/main.tf --\n}{\n", modules.RootsOptions{}, "a"},
+
+		{"lock files", "-- a/.terraform.lock.hcl --\n-- b/.terraform.lock.hcl --\n-- b/a.tftest.hcl --\n", modules.RootsOptions{}, "a b"},
+		{"hidden lock files", "-- .terragrunt-cache/a/.terraform.lock.hcl --\n-- a/.terraform/modules/m/.terraform.lock.hcl --\n", modules.RootsOptions{}, ""},
+		{"lock files in a data directory", "-- data/.terraform.lock.hcl --\n", modules.RootsOptions{DataDir: "data"}, ""},
+		{"a lock file with configuration for tofu alone", "-- a/main.tofu --\n-- a/.terraform.lock.hcl --\n", modules.RootsOptions{Engine: sources.Terraform}, ""},
+		{"excluded lock files", "-- a/.terraform.lock.hcl --\n-- b/.terraform.lock.hcl --\n", modules.RootsOptions{Exclude: []string{"a"}}, "b"},
 
 		{"a called module", calling, modules.RootsOptions{}, "live"},
 		{"a called module that calls", calling + calls("../b") + "-- modules/b/main.tf --\n", modules.RootsOptions{}, "live"},
