@@ -235,6 +235,8 @@ func (s *scene) larderRun(roots []string, env []string) sample {
 	switch s.work.does {
 	case "lock":
 		args = append([]string{"lock", "--quiet"}, platforms...)
+	case "exec":
+		args = append([]string{"exec", "--", "terraform"}, s.engineArguments(dir)...)
 	case "mirror":
 		args = append([]string{"mirror", "sync", made(roots[0]), "--quiet"}, platforms...)
 	}

@@ -22,7 +22,7 @@ type work struct {
 	roots     int    // number of identical root modules; 0 means 1
 	warm      bool   // run once untimed first, then call undo for each root module
 	undo      func(s *scene, root string)
-	does      string   // "lock" or "mirror"; empty means install
+	does      string   // "lock", "mirror", or "exec" for larder exec with terraform init; empty means install
 	platforms []string // empty means this machine's platform
 }
 
@@ -64,6 +64,9 @@ var works = []work{
 	{name: "warm cache, no lock file", providers: 10, size: 90 * megabyte, method: "direct", cache: true, warm: true, undo: removeAll},
 	{name: "20 root modules, warm cache", providers: 10, size: 90 * megabyte, method: "direct", cache: true, warm: true, roots: 20, undo: removeInstalled},
 	{name: "nothing to do", providers: 10, size: 90 * megabyte, method: "direct", cache: true, warm: true, undo: nothing},
+	{name: "exec -- init, nothing to do", providers: 10, size: megabyte, method: "direct", cache: true, warm: true, undo: nothing, does: "exec"},
+	{name: "exec -- init, warm cache", providers: 10, size: megabyte, method: "direct", cache: true, warm: true, undo: removeInstalled, does: "exec"},
+	{name: "far, exec -- init, nothing to do", providers: 10, size: megabyte, method: "direct", cache: true, warm: true, undo: nothing, does: "exec", far: true},
 
 	{name: "mirror 10 of 90 MB, 2 platforms", providers: 10, size: 90 * megabyte, method: "direct", does: "mirror", platforms: two},
 	{name: "mirror them again", providers: 10, size: 90 * megabyte, method: "direct", does: "mirror", platforms: two, warm: true, undo: nothing},
