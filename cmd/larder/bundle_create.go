@@ -81,11 +81,9 @@ func bundleCreate(c *cli.Context, out *ui.Output) error {
 		return err
 	}
 	defer done()
-	b, err := builder.Open(c.Context, dir, builder.Options{Key: opts.Key, ReadOnly: opts.DryRun, Warn: out.WarnOf, Place: "the bundle"})
-	if err != nil {
-		return err
-	}
-	err = f.runMirror(c.Context, b, func(sum fillSummary) error {
+	err = f.runMirror(c.Context, func() (*builder.Builder, error) {
+		return builder.Open(c.Context, dir, builder.Options{Key: opts.Key, ReadOnly: opts.DryRun, Warn: out.WarnOf, Place: "the bundle"})
+	}, func(_ *builder.Builder, sum fillSummary) error {
 		if opts.DryRun && !sum.empty() {
 			out.Conclude("%s", sum.text(out))
 		}

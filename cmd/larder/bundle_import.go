@@ -1,16 +1,9 @@
 package main
 
 import (
-	"bytes"
 	"context"
 	"errors"
-	"fmt"
-	"io/fs"
-	"os"
-	"path/filepath"
 	"slices"
-	"strings"
-	"unicode"
 
 	"github.com/urfave/cli/v2"
 
@@ -18,7 +11,6 @@ import (
 	"github.com/larder-cli/larder/fsmirror/builder"
 	"github.com/larder-cli/larder/fsmirror/bundle"
 	"github.com/larder-cli/larder/sources"
-	"github.com/larder-cli/larder/sources/disk"
 	"github.com/larder-cli/larder/sources/trust"
 )
 
@@ -32,7 +24,7 @@ func bundleImportCommand(out *ui.Output) *cli.Command {
 			"of a bundle can be imported together or one after another. A bundle made with\n" +
 			"--since is refused if DIR lacks packages that it builds on.",
 		Flags: []cli.Flag{
-			&cli.StringFlag{Name: "write-config", Usage: "`FILE` CLI configuration to write that uses the mirror"},
+			writeConfigFlag(),
 			trustKeyFlag(),
 			dryRunFlag("verify everything, change nothing"),
 		},
@@ -40,14 +32,10 @@ func bundleImportCommand(out *ui.Output) *cli.Command {
 	}
 }
 
-// bundleImport verifies all files before it changes the mirror. It also checks the file of
-// --write-config first: a run of an hour must not fail at its end because of that file.
+// bundleImport verifies all files before it changes anything.
 func bundleImport(c *cli.Context, out *ui.Output) error {
 	if c.NArg() < 2 || slices.Contains(c.Args().Slice(), "") {
 		return usageError{errors.New("bundle import needs the FILE of a bundle, or of each of its parts, and the DIR of a mirror")}
-	}
-	if c.IsSet("write-config") && c.String("write-config") == "" {
-		return usageError{errors.New("--write-config is empty")}
 	}
 	m, err := here(c, out)
 	if err != nil {
@@ -58,12 +46,9 @@ func bundleImport(c *cli.Context, out *ui.Output) error {
 	if err := m.noCache(dir); err != nil {
 		return err
 	}
-	config := mirrorConfig{dir: dir}
-	if name := c.String("write-config"); name != "" {
-		config.path = absolute(m.dir, name)
-		if err := config.check(); err != nil {
-			return err
-		}
+	config, err := m.newMirrorConfig(c, dir)
+	if err != nil {
+		return err
 	}
 	dry := c.Bool("dry-run")
 	key, err := m.recordKey()
@@ -79,50 +64,31 @@ func bundleImport(c *cli.Context, out *ui.Output) error {
 	if err != nil {
 		return err
 	}
-	m.tellImported(arrivals, dry)
+	added := m.tellImported(arrivals, dry)
 	if dry {
 		return nil
 	}
-	if err := m.tellTotal(c.Context, dir); err != nil {
+	total, err := m.tellTotal(c.Context, dir)
+	if err != nil {
 		return err
 	}
-	if config.path == "" {
-		m.tellUse(dir)
-		return nil
-	}
-	if err := config.write(); err != nil {
-		return err
-	}
-	out.Say("Wrote %s. To use it:", config.path)
-	out.Copy("  export TF_CLI_CONFIG_FILE=" + shellQuoted(config.path))
-	return nil
+	return m.finish(config, total.packages == added)
 }
 
 // tellTotal prints the totals of the mirror.
-func (m *rootModule) tellTotal(ctx context.Context, dir string) error {
+func (m *rootModule) tellTotal(ctx context.Context, dir string) (mirrorTotal, error) {
 	if m.out.JSON {
-		return nil
+		return mirrorTotal{}, nil
 	}
 	b, err := m.openMirror(ctx, dir, builder.Options{ReadOnly: true})
 	if err != nil {
-		return err
+		return mirrorTotal{}, err
 	}
 	total, err := totalOf(ctx, b)
 	if err == nil {
 		m.out.Say("%s", total.text(dir))
 	}
-	return errors.Join(err, b.Close())
-}
-
-// shellQuoted quotes a word for a POSIX shell.
-func shellQuoted(word string) string {
-	plain := func(r rune) bool {
-		return unicode.IsLetter(r) || unicode.IsDigit(r) || strings.ContainsRune("/._-+:@%,=", r)
-	}
-	if strings.IndexFunc(word, func(r rune) bool { return !plain(r) }) < 0 {
-		return word
-	}
-	return "'" + strings.ReplaceAll(word, "'", `'\''`) + "'"
+	return total, errors.Join(err, b.Close())
 }
 
 // vouchImport verifies the evidence in a bundle, or in the mirror, which may have evidence
@@ -141,8 +107,9 @@ type arrivedPackage struct {
 	ui.Signature
 }
 
-// tellImported prints the result for each package. If planned is set, nothing was changed.
-func (m *rootModule) tellImported(arrivals []bundle.Arrival, planned bool) {
+// tellImported prints the result for each package, and returns the number of packages that
+// were added. If planned is set, nothing was changed.
+func (m *rootModule) tellImported(arrivals []bundle.Arrival, planned bool) (added int) {
 	sum := importSummary{DryRun: planned}
 	var rows []ui.Row
 	for _, a := range arrivals {
@@ -154,7 +121,9 @@ func (m *rootModule) tellImported(arrivals []bundle.Arrival, planned bool) {
 			sum.Packages++
 			sum.Size += a.Size
 			mark = ui.Span{Text: " +", Paint: ui.Added}
-			if a.How == bundle.Replaced {
+			if a.How == bundle.Added {
+				added++
+			} else {
 				mark = ui.Span{Text: " ~", Paint: ui.Changed}
 			}
 			if planned {
@@ -180,9 +149,10 @@ func (m *rootModule) tellImported(arrivals []bundle.Arrival, planned bool) {
 	}
 	if sum.Packages == 0 {
 		m.out.Say("Nothing to import%s", there(sum.There))
-		return
+		return added
 	}
 	m.out.Say("%s %s (%s)%s", did, ui.Count(sum.Packages, "package"), ui.Size(sum.Size), there(sum.There))
+	return added
 }
 
 // importSummary is the summary of an import, in JSON.
@@ -191,52 +161,4 @@ type importSummary struct {
 	Size     int64 `json:"size"`
 	There    int   `json:"already_there"`
 	DryRun   bool  `json:"dry_run,omitempty"`
-}
-
-// A mirrorConfig is a CLI configuration with which engines install all providers from a
-// mirror, and from no other source.
-type mirrorConfig struct{ path, dir string }
-
-// maxConfig is an upper limit for the size of a configuration from larder, in bytes.
-const maxConfig = 1 << 20
-
-// configMark is the first line of configurations that larder may replace.
-const configMark = "# Written by larder bundle import, which may write it again."
-
-// text returns the configuration. It fails for a directory whose name cannot be written in
-// HCL.
-func (f mirrorConfig) text() ([]byte, error) {
-	path, err := hclPath(f.dir)
-	if err != nil {
-		return nil, err
-	}
-	return fmt.Appendf(nil, "%s\ndisable_checkpoint = true\n\nprovider_installation {\n  filesystem_mirror {\n    path = %s\n  }\n}\n", configMark, path), nil
-}
-
-// check fails if the file exists and larder did not write it.
-func (f mirrorConfig) check() error {
-	if _, err := f.text(); err != nil {
-		return err
-	}
-	old, err := disk.ReadFile(f.path, maxConfig)
-	switch {
-	case errors.Is(err, fs.ErrNotExist):
-		_, err := os.Stat(filepath.Dir(f.path))
-		return err
-	case err != nil:
-		return err
-	case !bytes.HasPrefix(old, []byte(configMark)):
-		err := fmt.Errorf("%s already exists and was not written by larder", f.path)
-		return sources.WithHint(err, "name another file, or write a filesystem_mirror block for the mirror into this one")
-	}
-	return nil
-}
-
-// write replaces the file by rename.
-func (f mirrorConfig) write() error {
-	text, err := f.text()
-	if err != nil {
-		return err
-	}
-	return disk.WriteFile(f.path, text, disk.Synced)
 }
