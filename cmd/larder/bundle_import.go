@@ -3,7 +3,10 @@ package main
 import (
 	"context"
 	"errors"
+	"fmt"
+	"path/filepath"
 	"slices"
+	"strings"
 
 	"github.com/urfave/cli/v2"
 
@@ -24,6 +27,9 @@ func bundleImportCommand(out *ui.Output) *cli.Command {
 			"of a bundle can be imported together or one after another. A bundle made with\n" +
 			"--since is refused if DIR lacks packages that it builds on.",
 		Flags: []cli.Flag{
+			&cli.StringFlag{Name: "modules-to", Usage: "`DIR` directory with the root modules, for the modules"},
+			&cli.StringFlag{Name: "engine-to", Usage: "`DIR` directory for the engine's executable"},
+			&cli.BoolFlag{Name: "replace", Usage: "replace modules and an engine that differ"},
 			writeConfigFlag(),
 			trustKeyFlag(),
 			dryRunFlag("verify everything, change nothing"),
@@ -50,21 +56,34 @@ func bundleImport(c *cli.Context, out *ui.Output) error {
 	if err != nil {
 		return err
 	}
+	modulesTo, err := m.placeFor(c, "modules-to")
+	if err != nil {
+		return err
+	}
+	engineTo, err := m.placeFor(c, "engine-to")
+	if err != nil {
+		return err
+	}
+	if modulesTo != "" && m.config.DataDir != filepath.Join(m.dir, bundle.DataPath) {
+		out.Warn("modules are put into %s, where engines with this TF_DATA_DIR do not find them", bundle.DataPath)
+	}
 	dry := c.Bool("dry-run")
 	key, err := m.recordKey()
 	if err != nil {
 		return err
 	}
-	arrivals, err := ui.Work(out, func(report ui.Report) ([]bundle.Arrival, error) {
+	imported, err := ui.Work(out, func(report ui.Report) (bundle.Imported, error) {
 		return bundle.Import(c.Context, files, dir, bundle.ImportOptions{
 			Key: key, Check: m.known(files[0]), Vouch: m.vouchImport, Merge: m.mergeEvidence, Compare: m.compareKeys, DryRun: dry, Report: report, Warn: out.WarnOf,
 			Waiting: out.WaitingForMirror(dir), LockTimeout: m.flags.lockTimeout,
+			ModulesTo: modulesTo, EngineTo: engineTo, Replace: c.Bool("replace"),
 		})
 	})
 	if err != nil {
 		return err
 	}
-	added := m.tellImported(arrivals, dry)
+	added := m.tellImported(imported, dry)
+	m.tellLeft(imported)
 	if dry {
 		return nil
 	}
@@ -73,6 +92,17 @@ func bundleImport(c *cli.Context, out *ui.Output) error {
 		return err
 	}
 	return m.finish(config, total.packages == added)
+}
+
+// placeFor reads a flag that names a directory for payloads. It returns "" without the flag.
+func (m *rootModule) placeFor(c *cli.Context, name string) (string, error) {
+	switch {
+	case !c.IsSet(name):
+		return "", nil
+	case c.String(name) == "":
+		return "", usageError{fmt.Errorf("--%s is empty", name)}
+	}
+	return absolute(m.dir, c.String(name)), nil
 }
 
 // tellTotal prints the totals of the mirror.
@@ -91,6 +121,29 @@ func (m *rootModule) tellTotal(ctx context.Context, dir string) (mirrorTotal, er
 	return total, errors.Join(err, b.Close())
 }
 
+// tellLeft prints how to get the payloads that were not requested.
+func (m *rootModule) tellLeft(imported bundle.Imported) {
+	if len(imported.Left) == 0 {
+		return
+	}
+	flags := map[bundle.PayloadKind]string{bundle.RootModules: "--modules-to DIR", bundle.EngineBinary: "--engine-to DIR"}
+	var add []string
+	for _, p := range imported.Left {
+		if flag := flags[p.Kind]; !slices.Contains(add, flag) {
+			add = append(add, flag)
+		}
+	}
+	if m.out.JSON {
+		for _, p := range imported.Left {
+			info := payloadOf(p)
+			info.How = "not requested"
+			m.out.Object("payload", info)
+		}
+	}
+	m.out.Say("The bundle also contains: %s", payloadText(imported.Left))
+	m.out.Hint("to import that too, run the command again with %s", strings.Join(add, " and "))
+}
+
 // vouchImport verifies the evidence in a bundle, or in the mirror, which may have evidence
 // from a registry.
 func (m *rootModule) vouchImport(s sources.Stored) (trust.Report, error) {
@@ -107,52 +160,77 @@ type arrivedPackage struct {
 	ui.Signature
 }
 
-// tellImported prints the result for each package, and returns the number of packages that
-// were added. If planned is set, nothing was changed.
-func (m *rootModule) tellImported(arrivals []bundle.Arrival, planned bool) (added int) {
+// tellImported prints the result for each package and payload, and returns the number of
+// packages that were added. If planned is set, nothing was changed.
+func (m *rootModule) tellImported(imported bundle.Imported, planned bool) (added int) {
 	sum := importSummary{DryRun: planned}
 	var rows []ui.Row
-	for _, a := range arrivals {
-		how, mark := string(a.How), ui.Span{Text: "  "}
+	for _, a := range imported.Packages {
 		switch a.How {
 		case bundle.Known:
 			sum.There++
+		case bundle.Added:
+			added++
+			fallthrough
 		default:
 			sum.Packages++
 			sum.Size += a.Size
-			mark = ui.Span{Text: " +", Paint: ui.Added}
-			if a.How == bundle.Added {
-				added++
-			} else {
-				mark = ui.Span{Text: " ~", Paint: ui.Changed}
-			}
-			if planned {
-				how = "would be " + how
-			}
 		}
 		if a.How == bundle.Known && !m.out.JSON && m.out.Level != ui.Verbose {
 			continue
 		}
 		rows = append(rows, ui.Row{
-			Value: arrivedPackage{bundled(a.Package), how, a.Verdict.String(), ui.SignatureOf(a.Report)},
+			Value: arrivedPackage{bundled(a.Package), howText(a.How, planned), a.Verdict.String(), ui.SignatureOf(a.Report)},
 			Cells: []ui.Span{
-				mark, {Text: m.out.Name(a.ID.Provider), Paint: ui.Bold}, {Text: a.ID.Version.String()}, {Text: a.ID.Platform.String()},
+				marks[a.How], {Text: m.out.Name(a.ID.Provider), Paint: ui.Bold}, {Text: a.ID.Version.String()}, {Text: a.ID.Platform.String()},
 				{Text: ui.Size(a.Size)}, {Text: ui.SignatureOf(a.Report).Verdict(a.Verdict)},
 			},
 		})
 	}
 	m.out.Grid("imported", []ui.Column{{}, {Shorten: true}, {}, {Drop: 1}, {Right: true, Drop: 2}, {Shorten: true}}, rows)
+	placed := m.tellPlaced(imported.Placed, planned)
+	sum.Payloads = len(placed)
 	m.out.Summary(sum)
 	did := "Imported"
 	if planned {
 		did = "Would import"
 	}
-	if sum.Packages == 0 {
+	switch {
+	case sum.Packages+sum.Payloads == 0:
 		m.out.Say("Nothing to import%s", there(sum.There))
-		return added
+	case sum.Packages == 0:
+		m.out.Say("%s %s (%s)", did, payloadText(placed), ui.Size(payloadSize(placed)))
+	default:
+		m.out.Say("%s %s (%s)%s%s", did, ui.Count(sum.Packages, "package"), ui.Size(sum.Size), withPayload(placed), there(sum.There))
 	}
-	m.out.Say("%s %s (%s)%s", did, ui.Count(sum.Packages, "package"), ui.Size(sum.Size), there(sum.There))
 	return added
+}
+
+// tellPlaced prints the result for each payload, and returns those that were put in place.
+func (m *rootModule) tellPlaced(all []bundle.Placed, planned bool) (placed []bundle.Payload) {
+	var rows []ui.Row
+	for _, p := range all {
+		if p.How != bundle.Known {
+			placed = append(placed, p.Payload)
+		} else if !m.out.JSON && m.out.Level != ui.Verbose {
+			continue
+		}
+		row := payloadRow(p.Payload, marks[p.How])
+		info := payloadOf(p.Payload)
+		info.How, info.To = howText(p.How, planned), p.To
+		row.Value, row.Cells[len(row.Cells)-1] = info, ui.Span{Text: m.out.Shorten(p.To)}
+		rows = append(rows, row)
+	}
+	m.out.Grid("payload", payloadColumns, rows)
+	return placed
+}
+
+// howText describes what was done, or would be.
+func howText(how bundle.How, planned bool) string {
+	if planned && how != bundle.Known {
+		return "would be " + string(how)
+	}
+	return string(how)
 }
 
 // importSummary is the summary of an import, in JSON.
@@ -160,5 +238,6 @@ type importSummary struct {
 	Packages int   `json:"packages"` // imported, or that would be imported
 	Size     int64 `json:"size"`
 	There    int   `json:"already_there"`
+	Payloads int   `json:"payloads,omitempty"` // as packages
 	DryRun   bool  `json:"dry_run,omitempty"`
 }
