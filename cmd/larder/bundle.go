@@ -67,6 +67,7 @@ type bundleSummary struct {
 	Packages int   `json:"packages"`
 	Size     int64 `json:"size"`
 	Base     int   `json:"base"`
+	Payloads int   `json:"payloads,omitempty"`
 	DryRun   bool  `json:"dry_run,omitempty"`
 }
 
@@ -82,6 +83,11 @@ func basedOn(m bundle.Manifest) string {
 		return ""
 	}
 	return fmt.Sprintf(", for a mirror that has %s already", ui.Count(len(m.Base), "package"))
+}
+
+// marks are the first cells of rows, by what was done.
+var marks = map[bundle.How]ui.Span{
+	bundle.Added: {Text: " +", Paint: ui.Added}, bundle.Replaced: {Text: " ~", Paint: ui.Changed}, bundle.Known: {Text: "  "},
 }
 
 // files returns the paths of files as typed.

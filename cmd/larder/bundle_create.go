@@ -27,6 +27,8 @@ func bundleCreateCommand(out *ui.Output) *cli.Command {
 		Flags: slices.Concat(wantedFlags(), []cli.Flag{
 			&cli.StringFlag{Category: selectionFlags, Name: "mirror", Usage: "all packages in the mirror in `DIR`"},
 			&cli.StringFlag{Category: selectionFlags, Name: "since", Usage: "leave out packages in the manifest in `FILE`"},
+			&cli.BoolFlag{Name: "modules", Usage: "add the modules that terraform get installed"},
+			&cli.StringFlag{Name: "engine-binary", Usage: "`FILE` add an engine's executable"},
 			maxSizeFlag("split into files of at most a `SIZE`, such as 4G"),
 			dryRunFlag("show what would be written"),
 		}, trustFlags()),
@@ -38,7 +40,7 @@ func bundleCreateCommand(out *ui.Output) *cli.Command {
 // FILE, on the same file system. So there is only one way to make bundles: from a mirror.
 func bundleCreate(c *cli.Context, out *ui.Output) error {
 	mirror := c.String("mirror")
-	if err := sameSource(c, mirror != ""); err != nil {
+	if err := sameSource(c, mirror != "", c.Bool("modules")); err != nil {
 		return err
 	}
 	var opts bundle.CreateOptions
@@ -55,6 +57,12 @@ func bundleCreate(c *cli.Context, out *ui.Output) error {
 		return err
 	}
 	if err := f.take(others); err != nil {
+		return err
+	}
+	if mirror != "" && len(f.addresses) > 0 {
+		return errAddresses
+	}
+	if opts.Payload, err = f.gatherPayload(c); err != nil {
 		return err
 	}
 	if since := c.String("since"); since != "" {
@@ -81,13 +89,12 @@ func bundleCreate(c *cli.Context, out *ui.Output) error {
 		return err
 	}
 	defer done()
-	b, err := builder.Open(c.Context, dir, builder.Options{Key: opts.Key, ReadOnly: opts.DryRun, Warn: out.WarnOf, Place: "the bundle"})
-	if err != nil {
-		return err
-	}
-	err = f.runMirror(c.Context, b, func(sum fillSummary) error {
+	err = f.runMirror(c.Context, func() (*builder.Builder, error) {
+		return builder.Open(c.Context, dir, builder.Options{Key: opts.Key, ReadOnly: opts.DryRun, Warn: out.WarnOf, Place: "the bundle"})
+	}, func(_ *builder.Builder, sum fillSummary) error {
 		if opts.DryRun && !sum.empty() {
-			out.Conclude("%s", sum.text(out))
+			out.Conclude("%s%s", sum.text(out), withPayload(opts.Payload))
+			showPayload(out, opts.Payload, marks[bundle.Added])
 		}
 		return nil
 	})
@@ -110,17 +117,22 @@ func mayBeBundle(path string, info os.FileInfo) bool {
 	return !info.IsDir() && !modules.IsConfiguration(filepath.Base(path)) && !strings.HasSuffix(path, ".lock.hcl")
 }
 
-// sameSource fails if packages would come both from a mirror and from another source.
-func sameSource(c *cli.Context, mirror bool) error {
+var errAddresses = usageError{errors.New("--mirror takes every package there and cannot be combined with provider addresses")}
+
+// sameSource fails if packages would come both from a mirror and from another source. With
+// --modules, arguments and flags may still name root modules.
+func sameSource(c *cli.Context, mirror, modules bool) error {
 	if !mirror {
 		return nil
 	}
-	if c.NArg() > 1 {
-		return usageError{errors.New("--mirror takes every package there and cannot be combined with provider addresses")}
+	if c.NArg() > 1 && !modules {
+		return errAddresses
 	}
 	elsewhere := []string{"require-signed"}
 	for _, f := range wantedFlags() {
-		elsewhere = append(elsewhere, f.Names()[0])
+		if name := f.Names()[0]; !modules || !slices.Contains([]string{"from", "recursive", "exclude"}, name) {
+			elsewhere = append(elsewhere, name)
+		}
 	}
 	return exclusive(c, "mirror", elsewhere...)
 }
@@ -154,6 +166,7 @@ func (m *rootModule) bundle(c *cli.Context, dir, file string, opts bundle.Create
 		return err
 	}
 	manifest := created.Manifest
+	showPayload(m.out, manifest.Payload, marks[bundle.Added])
 	for i, file := range created.Files {
 		info := infoOf(file, manifest)
 		if manifest.Parts > 0 {
@@ -165,10 +178,10 @@ func (m *rootModule) bundle(c *cli.Context, dir, file string, opts bundle.Create
 	if opts.DryRun {
 		did = "Would write"
 	}
-	if len(manifest.Packages) == 0 {
+	if len(manifest.Packages) == 0 && len(manifest.Payload) == 0 {
 		m.out.Say("The receiver has everything already")
 	}
-	m.out.Summary(bundleSummary{len(created.Files), len(manifest.Packages), manifest.Size(), len(manifest.Base), opts.DryRun})
-	m.out.Say("%s %s, %s%s", did, ui.Count(len(manifest.Packages), "package"), ui.Size(manifest.Size()), basedOn(manifest))
+	m.out.Summary(bundleSummary{len(created.Files), len(manifest.Packages), manifest.Size(), len(manifest.Base), len(manifest.Payload), opts.DryRun})
+	m.out.Say("%s %s, %s%s%s", did, ui.Count(len(manifest.Packages), "package"), ui.Size(manifest.Size()), withPayload(manifest.Payload), basedOn(manifest))
 	return nil
 }

@@ -1,16 +1,12 @@
 package main
 
 import (
-	"bytes"
 	"context"
 	"errors"
 	"fmt"
-	"io/fs"
-	"os"
 	"path/filepath"
 	"slices"
 	"strings"
-	"unicode"
 
 	"github.com/urfave/cli/v2"
 
@@ -18,7 +14,6 @@ import (
 	"github.com/larder-cli/larder/fsmirror/builder"
 	"github.com/larder-cli/larder/fsmirror/bundle"
 	"github.com/larder-cli/larder/sources"
-	"github.com/larder-cli/larder/sources/disk"
 	"github.com/larder-cli/larder/sources/trust"
 )
 
@@ -32,7 +27,10 @@ func bundleImportCommand(out *ui.Output) *cli.Command {
 			"of a bundle can be imported together or one after another. A bundle made with\n" +
 			"--since is refused if DIR lacks packages that it builds on.",
 		Flags: []cli.Flag{
-			&cli.StringFlag{Name: "write-config", Usage: "`FILE` CLI configuration to write that uses the mirror"},
+			&cli.StringFlag{Name: "modules-to", Usage: "`DIR` directory with the root modules, for the modules"},
+			&cli.StringFlag{Name: "engine-to", Usage: "`DIR` directory for the engine's executable"},
+			&cli.BoolFlag{Name: "replace", Usage: "replace modules and an engine that differ"},
+			writeConfigFlag(),
 			trustKeyFlag(),
 			dryRunFlag("verify everything, change nothing"),
 		},
@@ -40,14 +38,10 @@ func bundleImportCommand(out *ui.Output) *cli.Command {
 	}
 }
 
-// bundleImport verifies all files before it changes the mirror. It also checks the file of
-// --write-config first: a run of an hour must not fail at its end because of that file.
+// bundleImport verifies all files before it changes anything.
 func bundleImport(c *cli.Context, out *ui.Output) error {
 	if c.NArg() < 2 || slices.Contains(c.Args().Slice(), "") {
 		return usageError{errors.New("bundle import needs the FILE of a bundle, or of each of its parts, and the DIR of a mirror")}
-	}
-	if c.IsSet("write-config") && c.String("write-config") == "" {
-		return usageError{errors.New("--write-config is empty")}
 	}
 	m, err := here(c, out)
 	if err != nil {
@@ -58,71 +52,96 @@ func bundleImport(c *cli.Context, out *ui.Output) error {
 	if err := m.noCache(dir); err != nil {
 		return err
 	}
-	config := mirrorConfig{dir: dir}
-	if name := c.String("write-config"); name != "" {
-		config.path = absolute(m.dir, name)
-		if err := config.check(); err != nil {
-			return err
-		}
+	config, err := m.newMirrorConfig(c, dir)
+	if err != nil {
+		return err
+	}
+	modulesTo, err := m.placeFor(c, "modules-to")
+	if err != nil {
+		return err
+	}
+	engineTo, err := m.placeFor(c, "engine-to")
+	if err != nil {
+		return err
+	}
+	if modulesTo != "" && m.config.DataDir != filepath.Join(m.dir, bundle.DataPath) {
+		out.Warn("modules are put into %s, where engines with this TF_DATA_DIR do not find them", bundle.DataPath)
 	}
 	dry := c.Bool("dry-run")
 	key, err := m.recordKey()
 	if err != nil {
 		return err
 	}
-	arrivals, err := ui.Work(out, func(report ui.Report) ([]bundle.Arrival, error) {
+	imported, err := ui.Work(out, func(report ui.Report) (bundle.Imported, error) {
 		return bundle.Import(c.Context, files, dir, bundle.ImportOptions{
 			Key: key, Check: m.known(files[0]), Vouch: m.vouchImport, Merge: m.mergeEvidence, Compare: m.compareKeys, DryRun: dry, Report: report, Warn: out.WarnOf,
 			Waiting: out.WaitingForMirror(dir), LockTimeout: m.flags.lockTimeout,
+			ModulesTo: modulesTo, EngineTo: engineTo, Replace: c.Bool("replace"),
 		})
 	})
 	if err != nil {
 		return err
 	}
-	m.tellImported(arrivals, dry)
+	added := m.tellImported(imported, dry)
+	m.tellLeft(imported)
 	if dry {
 		return nil
 	}
-	if err := m.tellTotal(c.Context, dir); err != nil {
+	total, err := m.tellTotal(c.Context, dir)
+	if err != nil {
 		return err
 	}
-	if config.path == "" {
-		m.tellUse(dir)
-		return nil
+	return m.finish(config, total.packages == added)
+}
+
+// placeFor reads a flag that names a directory for payloads. It returns "" without the flag.
+func (m *rootModule) placeFor(c *cli.Context, name string) (string, error) {
+	switch {
+	case !c.IsSet(name):
+		return "", nil
+	case c.String(name) == "":
+		return "", usageError{fmt.Errorf("--%s is empty", name)}
 	}
-	if err := config.write(); err != nil {
-		return err
-	}
-	out.Say("Wrote %s. To use it:", config.path)
-	out.Copy("  export TF_CLI_CONFIG_FILE=" + shellQuoted(config.path))
-	return nil
+	return absolute(m.dir, c.String(name)), nil
 }
 
 // tellTotal prints the totals of the mirror.
-func (m *rootModule) tellTotal(ctx context.Context, dir string) error {
+func (m *rootModule) tellTotal(ctx context.Context, dir string) (mirrorTotal, error) {
 	if m.out.JSON {
-		return nil
+		return mirrorTotal{}, nil
 	}
 	b, err := m.openMirror(ctx, dir, builder.Options{ReadOnly: true})
 	if err != nil {
-		return err
+		return mirrorTotal{}, err
 	}
 	total, err := totalOf(ctx, b)
 	if err == nil {
 		m.out.Say("%s", total.text(dir))
 	}
-	return errors.Join(err, b.Close())
+	return total, errors.Join(err, b.Close())
 }
 
-// shellQuoted quotes a word for a POSIX shell.
-func shellQuoted(word string) string {
-	plain := func(r rune) bool {
-		return unicode.IsLetter(r) || unicode.IsDigit(r) || strings.ContainsRune("/._-+:@%,=", r)
+// tellLeft prints how to get the payloads that were not requested.
+func (m *rootModule) tellLeft(imported bundle.Imported) {
+	if len(imported.Left) == 0 {
+		return
 	}
-	if strings.IndexFunc(word, func(r rune) bool { return !plain(r) }) < 0 {
-		return word
+	flags := map[bundle.PayloadKind]string{bundle.RootModules: "--modules-to DIR", bundle.EngineBinary: "--engine-to DIR"}
+	var add []string
+	for _, p := range imported.Left {
+		if flag := flags[p.Kind]; !slices.Contains(add, flag) {
+			add = append(add, flag)
+		}
 	}
-	return "'" + strings.ReplaceAll(word, "'", `'\''`) + "'"
+	if m.out.JSON {
+		for _, p := range imported.Left {
+			info := payloadOf(p)
+			info.How = "not requested"
+			m.out.Object("payload", info)
+		}
+	}
+	m.out.Say("The bundle also contains: %s", payloadText(imported.Left))
+	m.out.Hint("to import that too, run the command again with %s", strings.Join(add, " and "))
 }
 
 // vouchImport verifies the evidence in a bundle, or in the mirror, which may have evidence
@@ -141,48 +160,77 @@ type arrivedPackage struct {
 	ui.Signature
 }
 
-// tellImported prints the result for each package. If planned is set, nothing was changed.
-func (m *rootModule) tellImported(arrivals []bundle.Arrival, planned bool) {
+// tellImported prints the result for each package and payload, and returns the number of
+// packages that were added. If planned is set, nothing was changed.
+func (m *rootModule) tellImported(imported bundle.Imported, planned bool) (added int) {
 	sum := importSummary{DryRun: planned}
 	var rows []ui.Row
-	for _, a := range arrivals {
-		how, mark := string(a.How), ui.Span{Text: "  "}
+	for _, a := range imported.Packages {
 		switch a.How {
 		case bundle.Known:
 			sum.There++
+		case bundle.Added:
+			added++
+			fallthrough
 		default:
 			sum.Packages++
 			sum.Size += a.Size
-			mark = ui.Span{Text: " +", Paint: ui.Added}
-			if a.How == bundle.Replaced {
-				mark = ui.Span{Text: " ~", Paint: ui.Changed}
-			}
-			if planned {
-				how = "would be " + how
-			}
 		}
 		if a.How == bundle.Known && !m.out.JSON && m.out.Level != ui.Verbose {
 			continue
 		}
 		rows = append(rows, ui.Row{
-			Value: arrivedPackage{bundled(a.Package), how, a.Verdict.String(), ui.SignatureOf(a.Report)},
+			Value: arrivedPackage{bundled(a.Package), howText(a.How, planned), a.Verdict.String(), ui.SignatureOf(a.Report)},
 			Cells: []ui.Span{
-				mark, {Text: m.out.Name(a.ID.Provider), Paint: ui.Bold}, {Text: a.ID.Version.String()}, {Text: a.ID.Platform.String()},
+				marks[a.How], {Text: m.out.Name(a.ID.Provider), Paint: ui.Bold}, {Text: a.ID.Version.String()}, {Text: a.ID.Platform.String()},
 				{Text: ui.Size(a.Size)}, {Text: ui.SignatureOf(a.Report).Verdict(a.Verdict)},
 			},
 		})
 	}
 	m.out.Grid("imported", []ui.Column{{}, {Shorten: true}, {}, {Drop: 1}, {Right: true, Drop: 2}, {Shorten: true}}, rows)
+	placed := m.tellPlaced(imported.Placed, planned)
+	sum.Payloads = len(placed)
 	m.out.Summary(sum)
 	did := "Imported"
 	if planned {
 		did = "Would import"
 	}
-	if sum.Packages == 0 {
+	switch {
+	case sum.Packages+sum.Payloads == 0:
 		m.out.Say("Nothing to import%s", there(sum.There))
-		return
+	case sum.Packages == 0:
+		m.out.Say("%s %s (%s)", did, payloadText(placed), ui.Size(payloadSize(placed)))
+	default:
+		m.out.Say("%s %s (%s)%s%s", did, ui.Count(sum.Packages, "package"), ui.Size(sum.Size), withPayload(placed), there(sum.There))
 	}
-	m.out.Say("%s %s (%s)%s", did, ui.Count(sum.Packages, "package"), ui.Size(sum.Size), there(sum.There))
+	return added
+}
+
+// tellPlaced prints the result for each payload, and returns those that were put in place.
+func (m *rootModule) tellPlaced(all []bundle.Placed, planned bool) (placed []bundle.Payload) {
+	var rows []ui.Row
+	for _, p := range all {
+		if p.How != bundle.Known {
+			placed = append(placed, p.Payload)
+		} else if !m.out.JSON && m.out.Level != ui.Verbose {
+			continue
+		}
+		row := payloadRow(p.Payload, marks[p.How])
+		info := payloadOf(p.Payload)
+		info.How, info.To = howText(p.How, planned), p.To
+		row.Value, row.Cells[len(row.Cells)-1] = info, ui.Span{Text: m.out.Shorten(p.To)}
+		rows = append(rows, row)
+	}
+	m.out.Grid("payload", payloadColumns, rows)
+	return placed
+}
+
+// howText describes what was done, or would be.
+func howText(how bundle.How, planned bool) string {
+	if planned && how != bundle.Known {
+		return "would be " + string(how)
+	}
+	return string(how)
 }
 
 // importSummary is the summary of an import, in JSON.
@@ -190,53 +238,6 @@ type importSummary struct {
 	Packages int   `json:"packages"` // imported, or that would be imported
 	Size     int64 `json:"size"`
 	There    int   `json:"already_there"`
+	Payloads int   `json:"payloads,omitempty"` // as packages
 	DryRun   bool  `json:"dry_run,omitempty"`
-}
-
-// A mirrorConfig is a CLI configuration with which engines install all providers from a
-// mirror, and from no other source.
-type mirrorConfig struct{ path, dir string }
-
-// maxConfig is an upper limit for the size of a configuration from larder, in bytes.
-const maxConfig = 1 << 20
-
-// configMark is the first line of configurations that larder may replace.
-const configMark = "# Written by larder bundle import, which may write it again."
-
-// text returns the configuration. It fails for a directory whose name cannot be written in
-// HCL.
-func (f mirrorConfig) text() ([]byte, error) {
-	path, err := hclPath(f.dir)
-	if err != nil {
-		return nil, err
-	}
-	return fmt.Appendf(nil, "%s\ndisable_checkpoint = true\n\nprovider_installation {\n  filesystem_mirror {\n    path = %s\n  }\n}\n", configMark, path), nil
-}
-
-// check fails if the file exists and larder did not write it.
-func (f mirrorConfig) check() error {
-	if _, err := f.text(); err != nil {
-		return err
-	}
-	old, err := disk.ReadFile(f.path, maxConfig)
-	switch {
-	case errors.Is(err, fs.ErrNotExist):
-		_, err := os.Stat(filepath.Dir(f.path))
-		return err
-	case err != nil:
-		return err
-	case !bytes.HasPrefix(old, []byte(configMark)):
-		err := fmt.Errorf("%s already exists and was not written by larder", f.path)
-		return sources.WithHint(err, "name another file, or write a filesystem_mirror block for the mirror into this one")
-	}
-	return nil
-}
-
-// write replaces the file by rename.
-func (f mirrorConfig) write() error {
-	text, err := f.text()
-	if err != nil {
-		return err
-	}
-	return disk.WriteFile(f.path, text, disk.Synced)
 }

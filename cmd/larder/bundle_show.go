@@ -52,13 +52,14 @@ func bundleShow(c *cli.Context, out *ui.Output) error {
 		}}
 	}
 	out.Grid("bundled", []ui.Column{{Head: "PROVIDER", Shorten: true}, {Head: "VERSION"}, {Head: "PLATFORM", Drop: 1}, {Head: "SIZE", Right: true}, {Head: "EVIDENCE", Drop: 2}, {Head: "PART"}}, rows)
-	out.Summary(bundleSummary{max(m.Parts, 1), len(m.Packages), m.Size(), len(m.Base), false})
+	showPayload(out, m.Payload, ui.Span{})
+	out.Summary(bundleSummary{max(m.Parts, 1), len(m.Packages), m.Size(), len(m.Base), len(m.Payload), false})
 	if out.JSON {
 		out.Object("bundle", infoOf(b.Name(), m))
 	}
 	if m.Parts > 0 {
 		out.Say("This is part %d of %d", m.Part, m.Parts)
 	}
-	out.Say("%s, %s%s", ui.Count(len(m.Packages), "package"), ui.Size(m.Size()), basedOn(m))
+	out.Say("%s, %s%s%s", ui.Count(len(m.Packages), "package"), ui.Size(m.Size()), withPayload(m.Payload), basedOn(m))
 	return nil
 }

@@ -49,8 +49,9 @@ func bundleVerify(c *cli.Context, out *ui.Output) error {
 		all = append(all, ui.CheckedOf(p.ID, p.Verdict, p.Report))
 	}
 	out.Checked(all)
-	out.Summary(checkSummary{len(v.Packages), v.Bytes, len(v.Findings), 0})
-	out.Say("Verified %s, %s%s", ui.Count(len(v.Packages), "package"), ui.Size(v.Bytes), out.Keys(all, "bundle"))
+	showPayload(out, v.Payload, ui.Span{})
+	out.Summary(checkSummary{len(v.Packages), v.Bytes, len(v.Findings), 0, len(v.Payload)})
+	out.Say("Verified %s, %s%s%s", ui.Count(len(v.Packages), "package"), ui.Size(v.Bytes), withPayload(v.Payload), out.Keys(all, "bundle"))
 	out.KeyList(all)
 	return found(len(v.Findings), "problem", fmt.Sprintf("in %s", ui.Count(c.NArg(), "file")), "copy the bundle again, or ask for another; larder bundle import refuses it as it is")
 }

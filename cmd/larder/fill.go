@@ -238,18 +238,29 @@ func (s fillSummary) text(out *ui.Output) string {
 	return strings.Join(parts, ", ")
 }
 
-// runMirror is run for a mirror, which it closes. It updates the mirror's index even after
-// errors. Tell prints the summary.
-func (f *filling) runMirror(ctx context.Context, b *builder.Builder, tell func(fillSummary) error) error {
+// runMirror is run for a mirror. It opens the mirror before the first request, unless nothing
+// is required, updates its index even after errors, and closes it. Tell prints the summary; its
+// mirror is nil if none was opened.
+func (f *filling) runMirror(ctx context.Context, open func() (*builder.Builder, error), tell func(*builder.Builder, fillSummary) error) error {
+	var b *builder.Builder
+	opened := sync.OnceValue(func() (err error) {
+		b, err = open()
+		return err
+	})
 	sum, err := f.run(ctx, func(s *supply) (destination, error) {
-		return destination{Store: b, memory: s.memory(), nearby: s.nearby(), had: alreadyThere}, nil
+		err := opened()
+		return destination{Store: b, memory: s.memory(), nearby: s.nearby(), had: alreadyThere}, err
 	}, func(ctx context.Context) error {
-		if f.flags.dryRun {
+		if f.flags.dryRun || b == nil {
 			return nil
 		}
 		return b.Finish(ctx)
 	})
-	return errors.Join(err, tell(sum), b.Close())
+	err = errors.Join(err, tell(b, sum))
+	if b != nil {
+		err = errors.Join(err, b.Close())
+	}
+	return err
 }
 
 // alreadyThere describes packages that were in a mirror before.

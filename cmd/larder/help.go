@@ -142,7 +142,11 @@ func byJob(commands []*cli.Command) []*cli.Command {
 func commandHelp(path string, cmd *cli.Command) string {
 	d := describeCommand(path, cmd)
 	var b strings.Builder
-	fmt.Fprintf(&b, "larder %s: %s\n%s\nUsage:   %s\n", path, d.Does, filled(d.About), d.Usage)
+	fmt.Fprintf(&b, "larder %s: %s\n", path, d.Does)
+	if d.About != "" {
+		fmt.Fprintf(&b, "%s\n", filled(d.About))
+	}
+	fmt.Fprintf(&b, "Usage:   %s\n", d.Usage)
 	if d.Example != "" {
 		fmt.Fprintf(&b, "Example: %s\n", d.Example)
 	}
@@ -156,9 +160,14 @@ func commandHelp(path string, cmd *cli.Command) string {
 		return b.String()
 	}
 	b.WriteString(flagTable(d.Flags))
-	b.WriteString("larder help flags lists the flags of every command.\n")
+	if strings.Count(b.String(), "\n") < helpLines {
+		b.WriteString("larder help flags lists the flags of every command.\n")
+	}
 	return b.String()
 }
+
+// helpLines is how many lines of help fit on a terminal of 24 lines, with a prompt.
+const helpLines = 23
 
 // A describedCommand is the help of a command, in JSON.
 type described struct {

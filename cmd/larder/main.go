@@ -36,6 +36,7 @@
 //	fill.go        putting selected packages into a store
 //	recursive.go   working on many root modules
 //	mirrors.go     mirrors that commands change
+//	writeconfig.go the CLI configuration of --write-config
 package main
 
 import (

@@ -1,7 +1,7 @@
 package main
 
 import (
-	"context"
+	"errors"
 	"fmt"
 	"os"
 	"slices"
@@ -22,6 +22,7 @@ func mirrorSyncCommand(out *ui.Output) *cli.Command {
 		Description: "Takes the locked version, else the newest one allowed. Removes nothing.",
 		Flags: fillFlags(
 			&cli.BoolFlag{Name: "unpacked", Usage: "write directories; not for network mirrors"},
+			writeConfigFlag(),
 			dryRunFlag("show what would be fetched"),
 		),
 		Action: func(c *cli.Context) error { return mirrorSync(c, out) },
@@ -29,7 +30,7 @@ func mirrorSyncCommand(out *ui.Output) *cli.Command {
 }
 
 // mirrorSync opens and locks the mirror before any request, so that two concurrent runs don't
-// download the same packages.
+// download the same packages. It creates no mirror if no provider is required.
 func mirrorSync(c *cli.Context, out *ui.Output) error {
 	f, err := newFilling(c, out)
 	if err != nil {
@@ -50,18 +51,36 @@ func mirrorSync(c *cli.Context, out *ui.Output) error {
 	if err := m.noCache(dir); err != nil {
 		return err
 	}
-	b, err := m.openMirror(c.Context, dir, builder.Options{Unpacked: c.Bool("unpacked"), ReadOnly: f.flags.dryRun})
+	config, err := m.newMirrorConfig(c, dir)
 	if err != nil {
 		return err
 	}
-	return f.runMirror(c.Context, b, func(sum fillSummary) error { return m.tellSynced(c.Context, b, dir, sum) })
+	isNew := false
+	err = f.runMirror(c.Context, func() (*builder.Builder, error) {
+		return m.openMirror(c.Context, dir, builder.Options{Unpacked: c.Bool("unpacked"), ReadOnly: f.flags.dryRun})
+	}, func(b *builder.Builder, sum fillSummary) error {
+		if b == nil || sum.empty() || out.JSON {
+			return nil
+		}
+		if f.flags.dryRun {
+			out.Conclude("%s", m.syncedText(sum))
+			return nil
+		}
+		total, err := totalOf(c.Context, b)
+		if err == nil {
+			out.Conclude("%s. %s", m.syncedText(sum), total.text(dir))
+		}
+		isNew = total.packages > 0 && total.packages == sum.Fetched
+		return err
+	})
+	if f.empty || f.flags.dryRun || err != nil && config.path != "" {
+		return err
+	}
+	return errors.Join(err, m.finish(config, isNew))
 }
 
-// tellSynced prints the totals of the mirror, and how to use it.
-func (m *rootModule) tellSynced(ctx context.Context, b *builder.Builder, dir string, sum fillSummary) error {
-	if sum.empty() || m.out.JSON {
-		return nil
-	}
+// syncedText describes what was done.
+func (m *rootModule) syncedText(sum fillSummary) string {
 	had := sum.Packages - sum.Fetched - sum.Planned
 	text := "Added " + ui.Count(sum.Fetched, "package")
 	switch {
@@ -80,19 +99,7 @@ func (m *rootModule) tellSynced(ctx context.Context, b *builder.Builder, dir str
 	if sum.Failed > 0 {
 		text += fmt.Sprintf("; %d failed", sum.Failed)
 	}
-	if m.flags.dryRun {
-		m.out.Conclude("%s", text)
-		return nil
-	}
-	total, err := totalOf(ctx, b)
-	if err != nil {
-		return err
-	}
-	m.out.Conclude("%s. %s", text, total.text(dir))
-	if total.packages > 0 {
-		m.out.AtLast(func() { m.tellUse(dir) })
-	}
-	return nil
+	return text
 }
 
 // mayBeMirror reports whether path may be a mirror to update. With --recursive, it must look

@@ -47,7 +47,7 @@ func mirrorVerify(c *cli.Context, out *ui.Output) error {
 	if out.JSON || out.Level == ui.Verbose {
 		out.Checked(all)
 	}
-	out.Summary(checkSummary{v.Packages, v.Bytes, len(v.Findings), v.Unvouched})
+	out.Summary(checkSummary{v.Packages, v.Bytes, len(v.Findings), v.Unvouched, 0})
 	read := fmt.Sprintf("%s (%s read in %s)", ui.Count(v.Packages, "package"), ui.Size(v.Bytes), ui.Took(out.Elapsed()))
 	if len(v.Findings) == 0 {
 		out.Say("No problem in %s%s", read, out.Keys(all, "mirror"))

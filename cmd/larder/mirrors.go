@@ -55,6 +55,7 @@ type checkSummary struct {
 	Bytes     int64 `json:"bytes"`
 	Problems  int   `json:"problems"`
 	Unvouched int   `json:"without_evidence"`
+	Payloads  int   `json:"payloads,omitempty"` // of a bundle, read
 }
 
 // A mirrorTotal contains the totals of a mirror.

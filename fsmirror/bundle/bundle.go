@@ -9,17 +9,27 @@
 //	.larder/manifest.json
 //	.larder/evidence/HOST/NAMESPACE/TYPE/VERSION/NAME
 //	HOST/NAMESPACE/TYPE/terraform-provider-TYPE_VERSION_OS_ARCH.zip
+//	.larder/engine/NAME
+//	.larder/modules/ROOT/.terraform/modules/NAME
 //
 // Unpacked by tar, it is a packed mirror without a network mirror index. The manifest
 // lists the other members with their sizes and hashes. Packages and evidence are
-// sorted by provider, version and platform. Members have the mode 0644, no times and
-// no owners. Two blocks of zeros end the file. So the manifest determines every byte
+// sorted by provider, version and platform. Members have the mode 0644, or 0755 if they
+// are executables, no times and no owners. Two blocks of zeros end the file. So the manifest determines every byte
 // except the contents of the packages, and any deviation is refused: other members,
 // links, attributes, or bytes after the end.
 //
 // A bundle may be split into parts. Each part is a bundle itself, with the evidence
 // for its own packages. Its manifest describes the whole bundle; the manifests differ
-// only in the number of the part. Archives are not split.
+// only in the number of the part. Archives are not split, nor are the modules of a root
+// module.
+//
+// # Payloads
+//
+// The last two kinds of members are optional. They are the executable of an engine, and
+// the modules that an engine has installed for root modules. A payload contains regular
+// files only. Links are replaced with what they refer to, and repositories of git are left
+// out. A delta contains all payloads, because the receiver's manifest describes a mirror.
 //
 // # Deltas
 //
@@ -31,6 +41,7 @@
 // A bundle becomes part of a mirror once all of it has been verified. Until then its
 // archives are in .larder/import/ID/ of the mirror. After an interruption the next
 // import of the same bundle continues with them. Then they are moved into place.
+// Payloads are imported only where the caller wants them. They appear last, each by rename.
 package bundle
 
 import (
@@ -56,6 +67,7 @@ const (
 	BrokenBundle   Kind = "broken bundle"
 	BrokenEvidence Kind = "broken evidence"
 	ChangedArchive Kind = "changed archive"
+	ChangedFile    Kind = "changed file"
 	MissingPart    Kind = "missing part"
 )
 

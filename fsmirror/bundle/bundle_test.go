@@ -297,7 +297,7 @@ func TestConflicts(t *testing.T) {
 				return
 			}
 			check(t, err)
-			sourcetest.Equal(t, arrivals[0].How, test.how)
+			sourcetest.Equal(t, arrivals.Packages[0].How, test.how)
 			sourcetest.Equal(t, tree(t, test.dir)[zip], tree(t, from)[zip], "not the bundle's archive")
 		})
 	}

@@ -29,6 +29,7 @@ type CreateOptions struct {
 	Vouch   Vouch                // required
 	Since   *Manifest            // manifest of the receiver, whose packages are left out; may be nil
 	MaxSize int64                // of each file, in bytes; 0 means no limit
+	Payload []Payload            // from [Gather]
 	DryRun  bool                 // write nothing
 	Report  func(done, of int64) // called with the progress in bytes; may be nil
 	Warn    func(error)          // called for each package that is left out; may be nil
@@ -57,6 +58,10 @@ func Create(ctx context.Context, dir, file string, opts CreateOptions) (Created,
 	}
 	if opts.Since != nil {
 		m = m.Since(*opts.Since)
+	}
+	m.Payload = opts.Payload
+	if _, err := ParseManifest(m.Text()); err != nil { // too large, with many files
+		return Created{}, err
 	}
 	if err := errors.Join(m.check(opts.Check), vouchFor(dir, m, opts.Vouch)); err != nil {
 		return Created{}, err
@@ -278,7 +283,7 @@ func (m Manifest) Split(max int64) ([]Manifest, error) {
 // assign assigns each package to a part. A part is full when the next package does
 // not fit.
 func (m Manifest) assign(max int64) (Manifest, error) {
-	m.Packages = slices.Clone(m.Packages)
+	m.Packages, m.Payload = slices.Clone(m.Packages), slices.Clone(m.Payload)
 	costs, err := m.costs()
 	if err != nil {
 		return m, err
@@ -296,12 +301,23 @@ func (m Manifest) assign(max int64) (Manifest, error) {
 			left = max - fixed
 		}
 		if need > left {
-			return m, sources.WithHint(&sources.PackageError{ID: p.ID, Err: fmt.Errorf("it takes %d bytes, more than the limit of %d", need+fixed, max)},
-				"archives cannot be split: allow larger files")
+			return m, sources.WithHint(&sources.PackageError{ID: p.ID, Err: tooLarge(need+fixed, max)}, "archives cannot be split: allow larger files")
 		}
 		left -= need
 		last = p.ID.Release()
 		m.Packages[i].Part = m.Parts
+	}
+	for i, p := range m.Payload {
+		need := costs.payload[p.dir()]
+		if need > left {
+			m.Parts++
+			left = max - fixed
+		}
+		if need > left {
+			return m, sources.WithHint(fmt.Errorf("%s: %w", p, tooLarge(need+fixed, max)), "neither an engine nor the modules of a root module can be split: allow larger files")
+		}
+		left -= need
+		m.Payload[i].Part = m.Parts
 	}
 	switch {
 	case m.Parts > maxParts:
@@ -312,27 +328,37 @@ func (m Manifest) assign(max int64) (Manifest, error) {
 	return m, nil
 }
 
+func tooLarge(size, max int64) error {
+	return fmt.Errorf("it takes %d bytes, more than the limit of %d", size, max)
+}
+
 // costs holds the sizes in bytes that members take in a file.
 type costs struct {
 	manifest int64 // maximum of all parts
 	packages []int64
 	evidence map[sources.Release]int64
+	payload  map[string]int64 // by directory
 }
 
 func (m Manifest) costs() (costs, error) {
 	all := m
-	all.Packages = slices.Clone(m.Packages)
+	all.Packages, all.Payload = slices.Clone(m.Packages), slices.Clone(m.Payload)
 	for i := range all.Packages {
 		all.Packages[i].Part = maxParts
 	}
+	for i := range all.Payload {
+		all.Payload[i].Part = maxParts
+	}
 	all.Part, all.Parts = maxParts, maxParts
 	members, _, err := all.layout()
-	c := costs{evidence: map[sources.Release]int64{}}
+	c := costs{evidence: map[sources.Release]int64{}, payload: map[string]int64{}}
 	for _, e := range members {
 		size := int64(len(e.header)) + e.size + padding(e.size)
 		switch {
 		case e.pkg != nil:
 			c.packages = append(c.packages, size)
+		case e.payload != nil:
+			c.payload[e.payload.dir()] += size
 		case e.path == manifestPath:
 			c.manifest = size
 		default:
@@ -356,7 +382,7 @@ func writeAll(ctx context.Context, dir string, files []string, parts []Manifest,
 	if err != nil {
 		return err
 	}
-	o := origin{dir, archives, &progress{of: parts[0].Size(), report: report}}
+	o := origin{dir, archives, &progress{of: parts[0].Size() + parts[0].PayloadSize(), report: report}}
 	in, err := disk.Open(filepath.Dir(files[0]))
 	if err != nil {
 		return err
@@ -437,6 +463,8 @@ func (o origin) writeMember(ctx context.Context, w io.Writer, part Manifest, e m
 	switch {
 	case e.pkg != nil:
 		return o.writeArchive(ctx, w, *e.pkg)
+	case e.payload != nil:
+		return e.writePayload(ctx, w, o.progress)
 	case e.path == manifestPath:
 		_, err := w.Write(part.Text())
 		return err

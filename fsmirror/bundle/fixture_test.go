@@ -103,9 +103,9 @@ func indexed(t testing.TB, dir string) string {
 
 func mustImport(t testing.TB, dir string, files ...string) []bundle.Arrival {
 	t.Helper()
-	arrivals, err := bundle.Import(context.Background(), files, dir, importOptions())
+	imported, err := bundle.Import(context.Background(), files, dir, importOptions())
 	check(t, err)
-	return arrivals
+	return imported.Packages
 }
 
 func described(t testing.TB, dir string) bundle.Manifest {

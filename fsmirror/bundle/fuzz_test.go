@@ -43,6 +43,8 @@ func FuzzManifest(f *testing.F) {
 	delta.Evidence = []bundle.Evidence{{Release: sources.Release{Provider: m.Packages[1].ID.Provider, Version: m.Packages[1].ID.Version}}}
 	f.Add(delta.Text())
 	f.Add(bundle.Manifest{}.Text())
+	m.Payload = gathered(f, workspace(f))
+	f.Add(m.Text())
 	f.Fuzz(func(t *testing.T, data []byte) {
 		m, err := bundle.ParseManifest(data)
 		if err != nil {
@@ -69,7 +71,7 @@ func FuzzBundle(f *testing.F) {
 		if err != nil {
 			return
 		}
-		if len(b.Manifest.Base) > 0 || b.Manifest.Parts > 0 || len(b.Manifest.Packages) == 0 {
+		if len(b.Manifest.Base) > 0 || b.Manifest.Parts > 0 || len(b.Manifest.Packages) == 0 || len(b.Manifest.Payload) > 0 {
 			return
 		}
 		file := filepath.Join(t.TempDir(), "b.tar")

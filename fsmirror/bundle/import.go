@@ -32,6 +32,10 @@ type ImportOptions struct {
 	Merge   func(p sources.Provider, kept, new *sources.Signed) (*sources.Signed, error)
 	Compare func(p sources.Provider, other sources.Version, was, now *sources.Signed) error
 
+	ModulesTo string // directory for the modules of root modules, by their paths; empty if they are not requested
+	EngineTo  string // directory for the engine; empty if it is not requested
+	Replace   bool   // replace other modules and another engine there
+
 	Key         seal.Key             // authenticates records of the mirror
 	LockTimeout time.Duration        // how long to wait for other writers; 0 means until they have finished
 	Vouch       Vouch                // required
@@ -57,6 +61,13 @@ type Arrival struct {
 	How How
 
 	settled bool // requires no work
+}
+
+// Imported is the result of [Import].
+type Imported struct {
+	Packages []Arrival
+	Placed   []Placed  // payloads that were requested
+	Left     []Payload // payloads that were not
 }
 
 // A ConflictError reports a package that differs from the one in the mirror, or
@@ -96,19 +107,23 @@ type importer struct {
 // dir. It creates the mirror if there is none. No package becomes visible before the
 // whole bundle has been verified. If the import is interrupted, or parts are missing,
 // the verified archives are kept for the next import of the same bundle. An invalid
-// bundle leaves nothing behind.
-func Import(ctx context.Context, files []string, dir string, opts ImportOptions) ([]Arrival, error) {
+// bundle leaves nothing behind. Payloads are put in their places last.
+func Import(ctx context.Context, files []string, dir string, opts ImportOptions) (Imported, error) {
 	given, err := openParts(files)
 	for _, b := range given {
 		defer b.Close()
 	}
 	if err != nil {
-		return nil, err
+		return Imported{}, err
 	}
 	in := &importer{opts: opts, dir: dir, whole: given[0].Manifest, given: given, signed: map[sources.Release]*sources.Signed{}, missing: map[int]bool{}}
 	in.progress.report = opts.Report
 	if err := errors.Join(in.checkNames(), in.whole.check(opts.Check), in.readEvidence()); err != nil {
-		return nil, err
+		return Imported{}, err
+	}
+	payload := &placing{importer: in, scratches: map[string]*scratch{}}
+	if err := payload.prepare(ctx); err != nil {
+		return Imported{}, err
 	}
 	verdict := func(s sources.Stored) (sources.Verdict, error) {
 		report, err := opts.Vouch(s)
@@ -119,15 +134,15 @@ func Import(ctx context.Context, files []string, dir string, opts ImportOptions)
 		Vouch: verdict, Merge: opts.Merge, Compare: opts.Compare,
 	})
 	if err != nil {
-		return nil, err
+		return Imported{}, err
 	}
 	in.mirror = b
 	if opts.DryRun {
 		err = in.prepare(ctx)
 	} else {
-		err = in.run(ctx)
+		err = payload.around(ctx, in.run)
 	}
-	return in.arrivals, errors.Join(err, b.Close())
+	return Imported{in.arrivals, payload.placed, payload.unwanted}, errors.Join(err, b.Close())
 }
 
 // openParts opens parts of one bundle.
@@ -346,9 +361,9 @@ func (e Evidence) describes(files evidence.Files) bool {
 	return true
 }
 
-// bundle returns the part that contains a package, or nil if that part was not given.
-func (in *importer) bundle(p Package) *Bundle {
-	i := slices.IndexFunc(in.given, func(b *Bundle) bool { return b.Manifest.Part == p.Part })
+// part returns the part of this number, or nil if it was not given.
+func (in *importer) part(n int) *Bundle {
+	i := slices.IndexFunc(in.given, func(b *Bundle) bool { return b.Manifest.Part == n })
 	if i < 0 {
 		return nil
 	}
@@ -364,7 +379,7 @@ func (in *importer) receive(ctx context.Context, p Package) error {
 			return err
 		}
 	}
-	b := in.bundle(p)
+	b := in.part(p.Part)
 	if b == nil {
 		in.missing[p.Part] = true
 		return nil

@@ -4,6 +4,7 @@ import (
 	"archive/tar"
 	"bytes"
 	"fmt"
+	"io/fs"
 	"strings"
 
 	"github.com/larder-cli/larder/sources"
@@ -18,9 +19,10 @@ type member struct {
 	size   int64 // of its contents
 
 	release sources.Release // if it is evidence, the release; otherwise zero
-	sum     [32]byte        // if it is evidence, its checksum
+	sum     [32]byte        // if it is evidence or in a payload, its checksum
 	pkg     *Package        // if it is an archive, the package; otherwise nil
-	file    int             // if it is evidence, its index in [evidence.Names]
+	payload *Payload        // if it is in a payload, the payload; otherwise nil
+	file    int             // if it is evidence, its index in [evidence.Names]; if it is in a payload, in its files
 }
 
 const (
@@ -39,7 +41,7 @@ func (m member) end() int64 { return m.offset + m.size + padding(m.size) }
 func (m Manifest) layout() (members []member, size int64, err error) {
 	at := int64(0)
 	add := func(e member) error {
-		if e.header, err = header(e.path, e.size); err != nil {
+		if e.header, err = header(e.path, e.size, e.mode()); err != nil {
 			return fmt.Errorf("%s: %w", e.path, err)
 		}
 		e.offset = at + int64(len(e.header))
@@ -63,13 +65,29 @@ func (m Manifest) layout() (members []member, size int64, err error) {
 			return nil, 0, err
 		}
 	}
+	for _, p := range m.payloadHere() {
+		dir := p.dir()
+		for i, f := range p.Files {
+			if err := add(member{path: dir + "/" + f.Name, size: f.Size, sum: f.SHA256, payload: &p, file: i}); err != nil {
+				return nil, 0, err
+			}
+		}
+	}
 	return members, at + trailer, nil
 }
 
+// mode returns the file mode of a member.
+func (m member) mode() fs.FileMode {
+	if m.payload != nil && m.payload.Files[m.file].Executable {
+		return 0o755
+	}
+	return 0o644
+}
+
 // header returns the bytes before the contents of a member.
-func header(path string, size int64) ([]byte, error) {
+func header(path string, size int64, mode fs.FileMode) ([]byte, error) {
 	var b bytes.Buffer
-	err := tar.NewWriter(&b).WriteHeader(&tar.Header{Typeflag: tar.TypeReg, Name: path, Size: size, Mode: 0o644})
+	err := tar.NewWriter(&b).WriteHeader(&tar.Header{Typeflag: tar.TypeReg, Name: path, Size: size, Mode: int64(mode)})
 	return b.Bytes(), err
 }
 

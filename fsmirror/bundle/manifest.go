@@ -7,7 +7,6 @@ import (
 	"errors"
 	"fmt"
 	"slices"
-	"strings"
 
 	"github.com/larder-cli/larder/sources"
 	"github.com/larder-cli/larder/sources/evidence"
@@ -29,6 +28,7 @@ type Manifest struct {
 	Packages    []Package  // sorted
 	Evidence    []Evidence // sorted
 	Base        []Package  // packages that the receiver must have, sorted; only ID and ZH are set
+	Payload     []Payload  // sorted by their directories in the bundle
 }
 
 // A Package is a package in a bundle.
@@ -66,6 +66,7 @@ type (
 		Packages []packageDocument  `json:"packages"`
 		Evidence []evidenceDocument `json:"evidence"`
 		Base     []packageDocument  `json:"base,omitempty"`
+		Payload  []payloadDocument  `json:"payload,omitempty"`
 	}
 	packageDocument struct {
 		Provider string       `json:"provider"`
@@ -108,6 +109,9 @@ func (m Manifest) Text() []byte {
 		}
 		doc.Evidence = append(doc.Evidence, d)
 	}
+	for _, p := range m.Payload {
+		doc.Payload = append(doc.Payload, p.document())
+	}
 	text, err := sources.JSON(doc)
 	if err != nil {
 		panic(err) // cannot happen: these are strings and numbers
@@ -138,9 +142,23 @@ func (m Manifest) Size() int64 {
 	return sum
 }
 
+// PayloadSize returns the total size of the payloads in bytes.
+func (m Manifest) PayloadSize() int64 {
+	sum := int64(0)
+	for _, p := range m.Payload {
+		sum += p.Size()
+	}
+	return sum
+}
+
 // here returns the packages of the part.
 func (m Manifest) here() []Package {
 	return slices.DeleteFunc(slices.Clone(m.Packages), func(p Package) bool { return p.Part != m.Part })
+}
+
+// payloadHere returns the payloads of the part.
+func (m Manifest) payloadHere() []Payload {
+	return slices.DeleteFunc(slices.Clone(m.Payload), func(p Payload) bool { return p.Part != m.Part })
 }
 
 // evidenceHere returns the evidence for the packages of the part.
@@ -197,6 +215,9 @@ func (d document) manifest() (m Manifest, err error) {
 	if m.Evidence, err = parseEvidence(d.Evidence); err != nil {
 		return m, err
 	}
+	if m.Payload, err = parsePayload(d.Payload); err != nil {
+		return m, err
+	}
 	return m, errors.Join(m.checkParts(), m.checkEvidence(), m.checkBase())
 }
 
@@ -213,11 +234,11 @@ func parsePackages(docs []packageDocument, parse func(packageDocument) (Package,
 		if n := len(all); n > 0 && all[n-1].ID.Compare(p.ID) >= 0 {
 			return nil, fmt.Errorf("%s: listed twice, or out of order", p.ID)
 		}
-		folded := strings.ToLower(strings.ToUpper(p.Path()))
-		if paths[folded] {
+		key := folded(p.Path())
+		if paths[key] {
 			return nil, fmt.Errorf("%s: differs from another in case only", p.ID)
 		}
-		paths[folded] = true
+		paths[key] = true
 		all = append(all, p)
 	}
 	return all, nil
@@ -281,13 +302,21 @@ func parseFiles(docs []fileDocument) (files [len(evidence.Names)]File, err error
 		return files, fmt.Errorf("%d files instead of %d", len(docs), len(files))
 	}
 	for i, d := range docs {
-		sum, err := hex.DecodeString(d.SHA256)
-		if err != nil || len(sum) != 32 || hex.EncodeToString(sum) != d.SHA256 || d.Size < 0 || d.Size > evidence.Max || d.Name != evidence.Names[i] {
+		files[i], err = d.parse(evidence.Max)
+		if err != nil || d.Name != evidence.Names[i] {
 			return files, fmt.Errorf("%.99q is not as it should be", d.Name)
 		}
-		files[i] = File{d.Size, [32]byte(sum)}
 	}
 	return files, nil
+}
+
+// parse parses a file of at most max bytes. Its caller checks the name.
+func (d fileDocument) parse(max int64) (File, error) {
+	sum, err := hex.DecodeString(d.SHA256)
+	if err != nil || len(sum) != 32 || hex.EncodeToString(sum) != d.SHA256 || d.Size < 0 || d.Size > max {
+		return File{}, fmt.Errorf("%.99q is not as it should be", d.Name)
+	}
+	return File{d.Size, [32]byte(sum)}, nil
 }
 
 func (m Manifest) checkParts() error {
@@ -295,11 +324,22 @@ func (m Manifest) checkParts() error {
 		return fmt.Errorf("part %d of %d", m.Part, m.Parts)
 	}
 	last := 0
-	for _, p := range m.Packages {
-		if m.Parts == 0 && p.Part != 0 || m.Parts > 0 && p.Part != last && p.Part != last+1 {
-			return fmt.Errorf("%s: in part %d", p.ID, p.Part)
+	check := func(part int, of fmt.Stringer) error {
+		if m.Parts == 0 && part != 0 || m.Parts > 0 && part != last && part != last+1 {
+			return fmt.Errorf("%s: in part %d", of, part)
 		}
-		last = p.Part
+		last = part
+		return nil
+	}
+	for _, p := range m.Packages {
+		if err := check(p.Part, p.ID); err != nil {
+			return err
+		}
+	}
+	for _, p := range m.Payload {
+		if err := check(p.Part, p); err != nil {
+			return err
+		}
 	}
 	if last != m.Parts {
 		return fmt.Errorf("nothing in part %d", last+1)

@@ -76,7 +76,7 @@ func (b *Bundle) readManifest(size int64) error {
 	if h.Size > MaxManifest {
 		return fmt.Errorf("the manifest has more than %d bytes", MaxManifest)
 	}
-	head, err := header(manifestPath, h.Size)
+	head, err := header(manifestPath, h.Size, 0o644)
 	if err != nil {
 		return err
 	}
@@ -165,6 +165,38 @@ func zero(data []byte) bool { return strings.Trim(string(data), "\x00") == "" }
 // contents returns the unverified contents of a member.
 func (b *Bundle) contents(e member) *io.SectionReader {
 	return io.NewSectionReader(b.r, e.offset, e.size)
+}
+
+// membersOf returns the members of a payload of this part, in the order of its files. They
+// are beside each other.
+func (b *Bundle) membersOf(p Payload) []member {
+	first := p.dir() + "/" + p.Files[0].Name
+	i := slices.IndexFunc(b.members, func(e member) bool { return e.path == first })
+	return b.members[i:][:len(p.Files)]
+}
+
+// verifyPayload verifies the files of a payload. Each error is a [Finding].
+func (b *Bundle) verifyPayload(ctx context.Context, p Payload, done *progress) error {
+	var all []error
+	for _, e := range b.membersOf(p) {
+		if err := b.copyMember(ctx, done, e); err != nil {
+			all = append(all, err)
+		}
+		if err := ctx.Err(); err != nil {
+			return err
+		}
+	}
+	return errors.Join(all...)
+}
+
+// copyMember copies a file of a payload to w. The error is a [Finding] if the file is not
+// what the manifest describes.
+func (b *Bundle) copyMember(ctx context.Context, w io.Writer, e member) error {
+	sum, _, err := disk.Hash(ctx, io.TeeReader(b.contents(e), w))
+	if err == nil && sum != e.sum {
+		err = b.finding(ChangedFile, nil, fmt.Errorf("%s: %s: not what the manifest says", e.payload, e.payload.Files[e.file].Name))
+	}
+	return err
 }
 
 // Evidence reads the evidence for the packages of this part, by release. The caller

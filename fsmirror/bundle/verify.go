@@ -23,6 +23,7 @@ type VerifyOptions struct {
 type Verification struct {
 	Packages []Verified // valid packages, sorted
 	Bytes    int64      // of the packages
+	Payload  []Payload  // valid payloads, sorted
 	Findings []*Finding
 }
 
@@ -52,6 +53,9 @@ func Verify(ctx context.Context, files []string, opts VerifyOptions) (Verificati
 	for _, b := range open {
 		for _, pkg := range b.Manifest.here() {
 			p.of += pkg.Size
+		}
+		for _, payload := range b.Manifest.payloadHere() {
+			p.of += payload.Size()
 		}
 	}
 	for _, b := range open {
@@ -98,6 +102,15 @@ func (v *Verification) verify(ctx context.Context, b *Bundle, vouch Vouch, p *pr
 		if err == nil {
 			v.Packages = append(v.Packages, known)
 			v.Bytes += e.size
+		}
+	}
+	for _, payload := range b.Manifest.payloadHere() {
+		err := b.verifyPayload(ctx, payload, p)
+		if err := v.note(err); err != nil {
+			return err
+		}
+		if err == nil {
+			v.Payload = append(v.Payload, payload)
 		}
 	}
 	return nil

@@ -1,0 +1,118 @@
+package main
+
+import (
+	"bytes"
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"strings"
+	"unicode"
+
+	"github.com/urfave/cli/v2"
+
+	"github.com/larder-cli/larder/sources"
+	"github.com/larder-cli/larder/sources/disk"
+)
+
+// A mirrorConfig is a CLI configuration with which engines install all providers from a
+// mirror, and from no other source. It is written where --write-config says.
+type mirrorConfig struct{ path, dir string }
+
+// maxConfig is an upper limit for the size of a configuration from larder, in bytes.
+const maxConfig = 1 << 20
+
+// configMark begins configurations that larder may replace.
+const configMark = "# Written by larder"
+
+// writeConfigFlag is read by newMirrorConfig.
+func writeConfigFlag() cli.Flag {
+	return &cli.StringFlag{Name: "write-config", Usage: "`FILE` CLI configuration to write that uses the mirror"}
+}
+
+// newMirrorConfig reads --write-config for the mirror in dir. It fails for a file that larder
+// must not replace, so that a run of an hour does not fail at its end.
+func (m *rootModule) newMirrorConfig(c *cli.Context, dir string) (mirrorConfig, error) {
+	f := mirrorConfig{dir: dir}
+	if !c.IsSet("write-config") {
+		return f, nil
+	}
+	if c.String("write-config") == "" {
+		return f, usageError{errors.New("--write-config is empty")}
+	}
+	f.path = absolute(m.dir, c.String("write-config"))
+	return f, f.check()
+}
+
+// text returns the configuration. It fails for a directory whose name cannot be written in
+// HCL.
+func (f mirrorConfig) text() ([]byte, error) {
+	path, err := hclPath(f.dir)
+	if err != nil {
+		return nil, err
+	}
+	return fmt.Appendf(nil, "%s, which may write it again.\ndisable_checkpoint = true\n\nprovider_installation {\n  filesystem_mirror {\n    path = %s\n  }\n}\n", configMark, path), nil
+}
+
+// check fails if the file exists and larder did not write it.
+func (f mirrorConfig) check() error {
+	if _, err := f.text(); err != nil {
+		return err
+	}
+	old, err := disk.ReadFile(f.path, maxConfig)
+	switch {
+	case errors.Is(err, fs.ErrNotExist):
+		_, err := os.Stat(filepath.Dir(f.path))
+		return err
+	case err != nil:
+		return err
+	case !bytes.HasPrefix(old, []byte(configMark)):
+		err := fmt.Errorf("%s already exists and was not written by larder", f.path)
+		return sources.WithHint(err, "name another file, or write a filesystem_mirror block for the mirror into this one")
+	}
+	return nil
+}
+
+// write replaces the file by rename.
+func (f mirrorConfig) write() error {
+	text, err := f.text()
+	if err != nil {
+		return err
+	}
+	return disk.WriteFile(f.path, text, disk.Synced)
+}
+
+// finish writes the file that was requested, and prints how to use the mirror. Without a
+// file, it prints that only for a new mirror.
+func (m *rootModule) finish(config mirrorConfig, isNew bool) error {
+	if config.path == "" {
+		if isNew {
+			m.out.AtLast(func() { m.tellUse(config.dir) })
+		}
+		return nil
+	}
+	if err := config.write(); err != nil {
+		return err
+	}
+	m.out.AtLast(func() {
+		if m.searches(config.dir) {
+			m.out.Say("Wrote %s", config.path)
+			return
+		}
+		m.out.Say("Wrote %s. To use it:", config.path)
+		m.out.Copy("  export TF_CLI_CONFIG_FILE=" + shellQuoted(config.path))
+	})
+	return nil
+}
+
+// shellQuoted quotes a word for a POSIX shell.
+func shellQuoted(word string) string {
+	plain := func(r rune) bool {
+		return unicode.IsLetter(r) || unicode.IsDigit(r) || strings.ContainsRune("/._-+:@%,=", r)
+	}
+	if strings.IndexFunc(word, func(r rune) bool { return !plain(r) }) < 0 {
+		return word
+	}
+	return "'" + strings.ReplaceAll(word, "'", `'\''`) + "'"
+}

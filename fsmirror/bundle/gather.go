@@ -1,0 +1,244 @@
+package bundle
+
+import (
+	"bytes"
+	"cmp"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"os"
+	"path"
+	"path/filepath"
+	"slices"
+	"strings"
+
+	"github.com/larder-cli/larder/sources"
+	"github.com/larder-cli/larder/sources/disk"
+)
+
+// A Root is a root module whose modules go into a bundle.
+type Root struct {
+	Path    string // in the bundle, with forward slashes
+	Dir     string // absolute
+	DataDir string // of the engine, absolute
+}
+
+// maxModulesManifest limits the size of an engine's list of modules in bytes.
+const maxModulesManifest = 32 << 20
+
+// Gather reads the payloads of a bundle: the modules of root modules, and the executable
+// of an engine, if that path is not empty. It omits root modules for which the engine has
+// installed nothing. It calls warn, which may be nil, for links that lead nowhere.
+func Gather(ctx context.Context, roots []Root, engine string, warn func(error)) ([]Payload, error) {
+	var all []Payload
+	if engine != "" {
+		p, err := gatherEngine(ctx, engine)
+		if err != nil {
+			return nil, err
+		}
+		all = append(all, p)
+	}
+	n := 0
+	for _, r := range roots {
+		if !r.hasModules() {
+			continue
+		}
+		g := gathering{Root: r, left: maxFiles - n, warn: warn}
+		if err := g.run(ctx); err != nil {
+			return nil, err
+		}
+		n += len(g.files)
+		all = append(all, Payload{Kind: RootModules, Root: r.Path, Files: g.files})
+	}
+	slices.SortFunc(all, func(a, b Payload) int { return cmp.Compare(a.dir(), b.dir()) })
+	return all, checkPayload(all)
+}
+
+func gatherEngine(ctx context.Context, file string) (Payload, error) {
+	f, err := newPayloadFile(ctx, filepath.Base(file), func() (io.ReadCloser, error) { return openRegular(file) })
+	if err == nil && f.Size == 0 {
+		err = fmt.Errorf("%s is empty", file)
+	}
+	f.Executable = true
+	return Payload{Kind: EngineBinary, Files: []PayloadFile{f}}, err
+}
+
+func openRegular(file string) (io.ReadCloser, error) {
+	f, _, err := disk.OpenFile(file)
+	return f, err
+}
+
+// newPayloadFile reads a file for its size and checksum.
+func newPayloadFile(ctx context.Context, name string, open func() (io.ReadCloser, error)) (PayloadFile, error) {
+	f := PayloadFile{Name: name, open: open}
+	in, err := open()
+	if err != nil {
+		return f, err
+	}
+	defer in.Close()
+	f.SHA256, f.Size, err = disk.Hash(ctx, in)
+	return f, err
+}
+
+// A gathering collects the modules of a root module.
+type gathering struct {
+	Root
+	base  string   // the modules, without links in the path
+	above []string // directories from base to the one that is being read, without links
+	left  int      // how many more files fit
+	files []PayloadFile
+	warn  func(error)
+}
+
+// modules returns the directory that contains the modules.
+func (r Root) modules() string { return filepath.Join(r.DataDir, modulesName) }
+
+// hasModules reports whether the engine has installed modules.
+func (r Root) hasModules() bool {
+	_, err := os.Stat(filepath.Join(r.modules(), modulesManifest))
+	return !errors.Is(err, fs.ErrNotExist)
+}
+
+func (g *gathering) run(ctx context.Context) (err error) {
+	if g.base, err = filepath.EvalSymlinks(g.modules()); err != nil {
+		return err
+	}
+	if err := g.dir(ctx, "", g.base); err != nil {
+		return err
+	}
+	slices.SortFunc(g.files, func(a, b PayloadFile) int { return cmp.Compare(a.Name, b.Name) })
+	return g.portManifest(ctx)
+}
+
+// dir collects the files in a directory. The name is relative to the modules; at is the
+// path without links.
+func (g *gathering) dir(ctx context.Context, name, at string) error {
+	if slices.Contains(g.above, at) {
+		return fmt.Errorf("%s is a link to a directory that contains it", filepath.Join(g.base, name))
+	}
+	g.above = append(g.above, at)
+	defer func() { g.above = g.above[:len(g.above)-1] }()
+	entries, err := os.ReadDir(at)
+	if err != nil {
+		return err
+	}
+	for _, e := range entries {
+		if isRepository(e.Name()) {
+			continue
+		}
+		if err := g.entry(ctx, path.Join(name, e.Name()), filepath.Join(at, e.Name())); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// entry collects a file, or the files in a directory.
+func (g *gathering) entry(ctx context.Context, name, at string) error {
+	info, err := os.Lstat(at)
+	if err == nil && info.Mode()&fs.ModeSymlink != 0 {
+		link := at
+		if at, err = filepath.EvalSymlinks(link); errors.Is(err, fs.ErrNotExist) {
+			if g.warn != nil {
+				g.warn(fmt.Errorf("not in the bundle: %s is a link to nothing", link))
+			}
+			return nil
+		}
+		if err == nil {
+			err = g.checkTarget(link, at)
+		}
+		if err == nil {
+			info, err = os.Lstat(at)
+		}
+	}
+	switch {
+	case err != nil:
+		return err
+	case info.IsDir():
+		return g.dir(ctx, name, at)
+	case g.left == len(g.files):
+		return sources.WithHint(fmt.Errorf("%s: more than %d files in modules", g.base, maxFiles), "make several bundles, each with some of the root modules")
+	}
+	f, err := newPayloadFile(ctx, name, func() (io.ReadCloser, error) { return openRegular(at) })
+	f.Executable = info.Mode()&0o111 != 0
+	g.files = append(g.files, f)
+	return err
+}
+
+// checkTarget refuses a link to a file that is not part of the modules. A module that
+// somebody else wrote could refer to any file on this machine.
+func (g *gathering) checkTarget(link, target string) error {
+	rel, err := filepath.Rel(g.base, target)
+	if err == nil && filepath.IsLocal(rel) && !slices.ContainsFunc(strings.Split(filepath.ToSlash(rel), "/"), isRepository) {
+		return nil
+	}
+	return sources.WithHint(fmt.Errorf("%s is a link to %s, which is not in %s", link, target, g.base), "replace the link with what it refers to, or run the engine's get -update command")
+}
+
+// portManifest checks that the modules in the engine's list are there. If the data
+// directory has another name than in bundles, it replaces the name in the list.
+func (g *gathering) portManifest(ctx context.Context) error {
+	i := slices.IndexFunc(g.files, func(f PayloadFile) bool { return f.Name == modulesManifest })
+	file := filepath.Join(g.base, modulesManifest)
+	data, err := disk.ReadFile(file, maxModulesManifest)
+	if err != nil {
+		return err
+	}
+	var document struct {
+		Modules []map[string]any
+	}
+	if err := json.Unmarshal(data, &document); err != nil {
+		return fmt.Errorf("%s: %w", file, err)
+	}
+	moved := false
+	for _, m := range document.Modules {
+		name, _ := m["Dir"].(string)
+		inside, ok := g.inside(name)
+		if !ok {
+			continue
+		}
+		if !slices.ContainsFunc(g.files, func(f PayloadFile) bool { return strings.HasPrefix(f.Name, inside+"/") }) {
+			return sources.WithHint(fmt.Errorf("%s: %s, which it lists, is missing", file, name), "run terraform get or tofu get in %s first", g.Dir)
+		}
+		if ported := path.Join(DataPath, modulesName, inside); ported != name {
+			m["Dir"], moved = ported, true
+		}
+	}
+	if !moved {
+		return nil
+	}
+	if data, err = json.Marshal(document); err != nil {
+		return err
+	}
+	g.files[i], err = newPayloadFile(ctx, modulesManifest, func() (io.ReadCloser, error) { return io.NopCloser(bytes.NewReader(data)), nil })
+	return err
+}
+
+// inside returns the path of an installed module relative to the modules. It returns
+// false for a module that is elsewhere, such as in another directory of the checkout.
+func (g *gathering) inside(dir string) (string, bool) {
+	at := filepath.FromSlash(dir)
+	if !filepath.IsAbs(at) {
+		at = filepath.Join(g.Dir, at)
+	}
+	rel, err := filepath.Rel(g.modules(), at)
+	return filepath.ToSlash(rel), err == nil && filepath.IsLocal(rel) && rel != "."
+}
+
+// writePayload copies a file of a payload. It returns an error if the file has changed.
+func (m member) writePayload(ctx context.Context, w io.Writer, p *progress) error {
+	f := m.payload.Files[m.file]
+	in, err := f.open()
+	if err != nil {
+		return fmt.Errorf("%s: %w", m.payload, err)
+	}
+	defer in.Close()
+	sum, n, err := disk.Hash(ctx, io.TeeReader(io.LimitReader(in, f.Size+1), io.MultiWriter(w, p)))
+	if err == nil && (n != f.Size || sum != f.SHA256) {
+		err = fmt.Errorf("%s: %s changed while it was read", m.payload, f.Name)
+	}
+	return err
+}

@@ -1,0 +1,217 @@
+package bundle
+
+import (
+	"cmp"
+	"encoding/hex"
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"path"
+	"slices"
+	"strings"
+	"unicode"
+)
+
+// A PayloadKind is what a payload contains.
+type PayloadKind string
+
+// The kinds of payloads.
+const (
+	RootModules  PayloadKind = "modules" // the modules that an engine has installed for a root module
+	EngineBinary PayloadKind = "engine"  // an engine's executable
+)
+
+// A Payload is something in a bundle that does not become part of the mirror.
+type Payload struct {
+	Kind  PayloadKind
+	Root  string        // path of the root module, with forward slashes; empty for an engine
+	Files []PayloadFile // sorted by name; an engine has one
+	Part  int           // the part that contains it; 0 unless the bundle is split
+}
+
+// A PayloadFile is a file of a payload.
+type PayloadFile struct {
+	Name string // relative, with forward slashes
+	File
+	Executable bool
+
+	open func() (io.ReadCloser, error) // opens the origin when a bundle is created; nil in one that was read
+}
+
+const (
+	modulesPath = ".larder/modules" // in a bundle
+	enginePath  = ".larder/engine"  // in a bundle
+
+	// DataPath is the data directory below which a bundle has the modules of each root
+	// module, and an import puts them.
+	DataPath = ".terraform"
+
+	modulesName     = "modules" // in a data directory
+	modulesManifest = "modules.json"
+
+	maxFiles = 100_000 // in the payloads of a bundle
+	maxName  = 4096    // bytes in the path of a file
+)
+
+// dir returns the directory in the bundle that contains the files of p.
+func (p Payload) dir() string {
+	if p.Kind == EngineBinary {
+		return enginePath
+	}
+	return path.Join(modulesPath, p.Root, DataPath, modulesName)
+}
+
+// Size returns the total size of the files in bytes.
+func (p Payload) Size() int64 {
+	sum := int64(0)
+	for _, f := range p.Files {
+		sum += f.Size
+	}
+	return sum
+}
+
+func (p Payload) String() string {
+	if p.Kind == EngineBinary {
+		return "engine " + p.Files[0].Name
+	}
+	return "modules of " + p.Root
+}
+
+// The JSON form of a payload.
+type payloadDocument struct {
+	Kind  PayloadKind           `json:"kind"`
+	Root  string                `json:"root,omitempty"`
+	Files []payloadFileDocument `json:"files"`
+	Part  int                   `json:"part,omitempty"`
+}
+
+type payloadFileDocument struct {
+	fileDocument
+	Executable bool `json:"executable,omitempty"`
+}
+
+func (p Payload) document() payloadDocument {
+	d := payloadDocument{Kind: p.Kind, Root: p.Root, Part: p.Part}
+	for _, f := range p.Files {
+		d.Files = append(d.Files, payloadFileDocument{fileDocument{f.Name, f.Size, hex.EncodeToString(f.SHA256[:])}, f.Executable})
+	}
+	return d
+}
+
+func parsePayload(docs []payloadDocument) ([]Payload, error) {
+	var all []Payload
+	for _, d := range docs {
+		p := Payload{Kind: d.Kind, Root: d.Root, Part: d.Part}
+		for _, f := range d.Files {
+			file, err := f.parse(maxArchive)
+			if err != nil {
+				return nil, err
+			}
+			p.Files = append(p.Files, PayloadFile{Name: f.Name, File: file, Executable: f.Executable})
+		}
+		all = append(all, p)
+	}
+	return all, checkPayload(all)
+}
+
+// checkPayload returns an error unless each file system can store all payloads, and each
+// in its own place.
+func checkPayload(all []Payload) error {
+	used, n := usedNames{}, 0
+	for i, p := range all {
+		if n += len(p.Files); n > maxFiles {
+			return fmt.Errorf("more than %d files in modules", maxFiles)
+		}
+		if err := p.check(); err != nil {
+			return err
+		}
+		if i > 0 && cmp.Compare(all[i-1].dir(), p.dir()) >= 0 {
+			return fmt.Errorf("%s: listed twice, or out of order", p)
+		}
+		for _, f := range p.Files {
+			if err := used.add(p.dir() + "/" + f.Name); err != nil {
+				return fmt.Errorf("%s: %w", p, err)
+			}
+		}
+	}
+	return nil
+}
+
+// check checks the kind and the names of a payload.
+func (p Payload) check() error {
+	switch {
+	case len(p.Files) == 0:
+		return errors.New("a payload without files")
+	case p.Kind == EngineBinary:
+		if f := p.Files[0]; len(p.Files) != 1 || p.Root != "" || strings.Contains(f.Name, "/") || !f.Executable {
+			return fmt.Errorf("engine %.99q is not one executable", f.Name)
+		}
+	case p.Kind != RootModules:
+		return fmt.Errorf("payload of kind %.99q, which is not known", p.Kind)
+	case !slices.ContainsFunc(p.Files, func(f PayloadFile) bool { return f.Name == modulesManifest }):
+		return fmt.Errorf("modules of %.255q: without %s", p.Root, modulesManifest)
+	default:
+		if err := checkName(p.Root); err != nil {
+			return fmt.Errorf("modules of %.255q: %w", p.Root, err)
+		}
+	}
+	for i, f := range p.Files {
+		err := checkName(f.Name)
+		if err == nil && (f.Name == "." || i > 0 && p.Files[i-1].Name >= f.Name) {
+			err = errors.New("listed twice, or out of order")
+		}
+		if err != nil {
+			return fmt.Errorf("%s: %.255q: %w", p, f.Name, err)
+		}
+	}
+	return nil
+}
+
+// checkName refuses paths that lead elsewhere, that only some file systems can store, or
+// that git would read as a repository with hooks and settings.
+func checkName(name string) error {
+	odd := func(r rune) bool { return unicode.IsControl(r) || r == '\\' || r == unicode.ReplacementChar }
+	switch {
+	case !fs.ValidPath(name) || len(name) > maxName:
+		return errors.New("not a path below a directory")
+	case strings.ContainsFunc(name, odd):
+		return errors.New("a character that not every file system can store")
+	case slices.ContainsFunc(strings.Split(name, "/"), isRepository):
+		return errors.New("part of a git repository")
+	}
+	return nil
+}
+
+// isRepository reports whether git takes a file or directory of this name for a repository.
+func isRepository(name string) bool { return strings.EqualFold(name, ".git") }
+
+// usedNames contains paths and the directories above them, by their folded form. A
+// directory ends with a slash.
+type usedNames map[string]string
+
+// add refuses a path that a case-insensitive file system cannot store besides the others.
+func (u usedNames) add(name string) error {
+	for at := name; at != "."; at = path.Dir(at) {
+		as := at
+		if at != name {
+			as += "/"
+		}
+		key := folded(at)
+		was, ok := u[key]
+		switch {
+		case !ok:
+			u[key] = as
+		case at != name && was == as:
+			return nil // and so are the directories above
+		case was == as:
+			return fmt.Errorf("%q: listed twice", name)
+		default:
+			return fmt.Errorf("%q and %q differ in case only, or one is a file and a directory", strings.TrimSuffix(was, "/"), at)
+		}
+	}
+	return nil
+}
+
+// folded returns a form of a path that is the same for paths that differ in case only.
+func folded(name string) string { return strings.ToLower(strings.ToUpper(name)) }

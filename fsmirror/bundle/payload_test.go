@@ -1,0 +1,488 @@
+package bundle_test
+
+import (
+	"archive/tar"
+	"encoding/json"
+	"fmt"
+	"io/fs"
+	"maps"
+	"os"
+	"path"
+	"path/filepath"
+	"runtime"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/larder-cli/larder/fsmirror/bundle"
+	"github.com/larder-cli/larder/sources/sourcetest"
+)
+
+// posix skips a test where files have no mode for executables.
+func posix(t testing.TB) {
+	t.Helper()
+	if runtime.GOOS == "windows" {
+		t.Skip("no modes and links there")
+	}
+}
+
+// write writes files below a directory. A name that ends with * is an executable.
+func write(t testing.TB, dir string, files map[string]string) {
+	t.Helper()
+	for name, text := range files {
+		plain := strings.TrimSuffix(name, "*")
+		file := filepath.Join(dir, filepath.FromSlash(plain))
+		check(t, os.MkdirAll(filepath.Dir(file), 0o755))
+		mode := map[bool]fs.FileMode{true: 0o755, false: 0o644}[plain != name]
+		check(t, os.WriteFile(file, []byte(text), mode))
+		check(t, os.Chmod(file, mode))
+	}
+}
+
+// files returns the files below a directory, as for write. It returns links as such.
+func files(t testing.TB, dir string) map[string]string {
+	t.Helper()
+	all := map[string]string{}
+	err := filepath.WalkDir(dir, func(at string, e fs.DirEntry, err error) error {
+		if err != nil || e.IsDir() {
+			return err
+		}
+		name, err := filepath.Rel(dir, at)
+		check(t, err)
+		info, err := e.Info()
+		check(t, err)
+		switch {
+		case info.Mode()&fs.ModeSymlink != 0:
+			all[name] = "a link"
+			return nil
+		case info.Mode()&0o111 != 0:
+			name += "*"
+		}
+		all[filepath.ToSlash(name)] = string(readFile(t, at))
+		return nil
+	})
+	check(t, err)
+	return all
+}
+
+const listed = `{"Modules":[{"Key":"","Source":"","Dir":"."},{"Key":"vpc","Source":"app.test/a/vpc/x","Version":"1.0.0","Dir":".terraform/modules/vpc"}]}`
+
+// workspace creates two root modules with modules, live/net and ., and an engine.
+func workspace(t testing.TB) (dir string) {
+	t.Helper()
+	dir = t.TempDir()
+	for _, root := range []string{".", "live/net"} {
+		write(t, filepath.Join(dir, root, ".terraform", "modules"), map[string]string{
+			"modules.json": listed, "vpc/main.tf": "# " + root, "vpc/scripts/run.sh*": "#!/bin/sh\n",
+			"vpc/.git/config": "secret", "vpc/sub/.git": "gitdir: ../.git",
+		})
+	}
+	write(t, dir, map[string]string{"bin/tofu*": "the engine"})
+	return dir
+}
+
+func root(dir, path string) bundle.Root {
+	at := filepath.Join(dir, filepath.FromSlash(path))
+	return bundle.Root{Path: path, Dir: at, DataDir: filepath.Join(at, ".terraform")}
+}
+
+func gathered(t testing.TB, dir string) []bundle.Payload {
+	t.Helper()
+	all, err := bundle.Gather(ctx, []bundle.Root{root(dir, "live/net"), root(dir, "."), root(dir, "none")}, filepath.Join(dir, "bin", "tofu"), nil)
+	check(t, err)
+	return all
+}
+
+// payloadOptions are options for a bundle with the payloads of a workspace.
+func payloadOptions(t testing.TB) bundle.CreateOptions {
+	t.Helper()
+	opts := createOptions()
+	opts.Payload = gathered(t, workspace(t))
+	return opts
+}
+
+// placed is what an import of a bundle with these options puts below modules/ and engine/.
+var placed = map[string]string{
+	"modules/.terraform/modules/modules.json":                 listed,
+	"modules/.terraform/modules/vpc/main.tf":                  "# .",
+	"modules/.terraform/modules/vpc/scripts/run.sh*":          "#!/bin/sh\n",
+	"modules/live/net/.terraform/modules/modules.json":        listed,
+	"modules/live/net/.terraform/modules/vpc/main.tf":         "# live/net",
+	"modules/live/net/.terraform/modules/vpc/scripts/run.sh*": "#!/bin/sh\n",
+	"engine/tofu*": "the engine",
+}
+
+func placeOptions(to string) bundle.ImportOptions {
+	opts := importOptions()
+	opts.ModulesTo, opts.EngineTo = filepath.Join(to, "modules"), filepath.Join(to, "engine")
+	return opts
+}
+
+func hows(i bundle.Imported) string {
+	var all []string
+	for _, p := range i.Placed {
+		all = append(all, fmt.Sprintf("%s: %s", p, p.How))
+	}
+	return strings.Join(all, ", ")
+}
+
+func TestPayload(t *testing.T) {
+	posix(t)
+	from := mirrored(t, published(t))
+	file := created(t, from, payloadOptions(t))[0]
+	to := t.TempDir()
+
+	// A dry run changes nothing.
+	opts := placeOptions(to)
+	opts.DryRun = true
+	i, err := bundle.Import(ctx, []string{file}, filepath.Join(to, "mirror"), opts)
+	check(t, err)
+	sourcetest.Equal(t, hows(i), "engine tofu: imported, modules of .: imported, modules of live/net: imported")
+	sourcetest.Equal(t, len(files(t, to)), 0, "files")
+
+	// Without a request, payloads are not imported.
+	i, err = bundle.Import(ctx, []string{file}, t.TempDir(), importOptions())
+	check(t, err)
+	sourcetest.Expect(t, len(i.Placed) == 0 && len(i.Left) == 3, "%v", i)
+
+	opts.DryRun = false
+	mirror := t.TempDir()
+	_, err = bundle.Import(ctx, []string{file}, mirror, opts)
+	check(t, err)
+	sourcetest.Expect(t, maps.Equal(files(t, to), placed), "got %q", files(t, to))
+	sourcetest.Expect(t, maps.Equal(tree(t, mirror), tree(t, indexed(t, from))), "another mirror")
+
+	// The second import changes nothing. Repositories of git don't matter.
+	write(t, to, map[string]string{"modules/.terraform/modules/vpc/.git/HEAD": "x"})
+	i, err = bundle.Import(ctx, []string{file}, mirror, opts)
+	check(t, err)
+	sourcetest.Equal(t, hows(i), "engine tofu: already there, modules of .: already there, modules of live/net: already there")
+
+	v, err := bundle.Verify(ctx, []string{file}, bundle.VerifyOptions{Vouch: vouch})
+	check(t, err)
+	sourcetest.Expect(t, len(v.Payload) == 3 && len(v.Findings) == 0, "%v", v)
+}
+
+// Modules and engines that differ are replaced on request only, and none of the bundle is
+// imported otherwise.
+func TestPayloadThatDiffers(t *testing.T) {
+	file := created(t, mirrored(t, published(t)), payloadOptions(t))[0]
+	for name, change := range map[string]func(to string){
+		"contents": func(to string) { write(t, to, map[string]string{"modules/.terraform/modules/vpc/main.tf": "# x"}) },
+		"more":     func(to string) { write(t, to, map[string]string{"modules/.terraform/modules/x": ""}) },
+		"less":     func(to string) { check(t, os.Remove(filepath.Join(to, "modules/.terraform/modules/vpc/main.tf"))) },
+		"mode": func(to string) {
+			check(t, os.Chmod(filepath.Join(to, "modules/.terraform/modules/vpc/main.tf"), 0o755))
+		},
+		"a file":        func(to string) { replaceWith(t, filepath.Join(to, "modules/.terraform/modules")) },
+		"engine":        func(to string) { write(t, to, map[string]string{"engine/tofu*": "the Engine"}) },
+		"not an engine": func(to string) { check(t, os.Chmod(filepath.Join(to, "engine/tofu"), 0o644)) },
+		"link": func(to string) {
+			name := filepath.Join(to, "engine/tofu")
+			check(t, os.Rename(name, name+"-1"))
+			check(t, os.Symlink("tofu-1", name))
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			posix(t)
+			to := t.TempDir()
+			write(t, to, placed)
+			change(to)
+			before := files(t, to)
+			mirror := filepath.Join(t.TempDir(), "mirror")
+			opts := placeOptions(to)
+			_, err := bundle.Import(ctx, []string{file}, mirror, opts)
+			sourcetest.Expect(t, err != nil && strings.Contains(err.Error(), "differs from the bundle's "), "%v", err)
+			sourcetest.Expect(t, maps.Equal(before, files(t, to)), "something changed")
+			_, err = os.Stat(mirror)
+			sourcetest.Expect(t, os.IsNotExist(err), "the mirror was created")
+			opts.Replace = true
+			_, err = bundle.Import(ctx, []string{file}, mirror, opts)
+			check(t, err)
+			now := files(t, to)
+			delete(now, "engine/tofu-1*")
+			sourcetest.Expect(t, maps.Equal(placed, now), "got %q", now)
+		})
+	}
+}
+
+func replaceWith(t testing.TB, dir string) {
+	t.Helper()
+	check(t, os.RemoveAll(dir))
+	check(t, os.WriteFile(dir, nil, 0o644))
+}
+
+// An import follows no link below the directories that the user named.
+func TestPayloadFollowsNoLink(t *testing.T) {
+	posix(t)
+	file := created(t, mirrored(t, published(t)), payloadOptions(t))[0]
+	to, elsewhere := t.TempDir(), t.TempDir()
+	check(t, os.MkdirAll(filepath.Join(to, "modules", "live"), 0o755))
+	check(t, os.Symlink(elsewhere, filepath.Join(to, "modules", "live", "net")))
+	_, err := bundle.Import(ctx, []string{file}, t.TempDir(), placeOptions(to))
+	sourcetest.Expect(t, err != nil && strings.Contains(err.Error(), "is a symbolic link to"), "%v", err)
+	sourcetest.Expect(t, len(files(t, elsewhere)) == 0, "written through a link")
+}
+
+// Payloads are not split, and their parts must be given together.
+func TestSplitPayload(t *testing.T) {
+	posix(t)
+	from := mirrored(t, published(t))
+	opts := payloadOptions(t)
+	opts.MaxSize = 94_000
+	split := created(t, from, opts)
+	sourcetest.Require(t, len(split) == 2, "%q", split)
+	for _, f := range split {
+		info, err := os.Stat(f)
+		sourcetest.Expect(t, err == nil && info.Size() <= opts.MaxSize, "%s: %v, %v", f, info, err)
+	}
+	to := t.TempDir()
+	_, err := bundle.Import(ctx, split[:1], filepath.Join(to, "mirror"), placeOptions(to))
+	sourcetest.Expect(t, err != nil && strings.Contains(err.Error(), "part 2 of 2 is missing, which has the "), "%v", err)
+	sourcetest.Equal(t, len(files(t, to)), 0, "files")
+	slices.Reverse(split)
+	_, err = bundle.Import(ctx, split, t.TempDir(), placeOptions(to))
+	check(t, err)
+	sourcetest.Expect(t, maps.Equal(files(t, to), placed), "got %q", files(t, to))
+	opts.MaxSize = 3000
+	_, err = bundle.Create(ctx, from, filepath.Join(t.TempDir(), "b"), opts)
+	sourcetest.Expect(t, err != nil && strings.Contains(err.Error(), "more than the limit of 3000"), "%v", err)
+}
+
+// A delta contains all payloads, also without a package.
+func TestPayloadInDelta(t *testing.T) {
+	posix(t)
+	from := mirrored(t, published(t))
+	mirror := t.TempDir()
+	mustImport(t, mirror, created(t, from, createOptions())...)
+	opts, have := payloadOptions(t), described(t, mirror)
+	opts.Since = &have
+	to := t.TempDir()
+	_, err := bundle.Import(ctx, created(t, from, opts), mirror, placeOptions(to))
+	check(t, err)
+	sourcetest.Expect(t, maps.Equal(files(t, to), placed), "got %q", files(t, to))
+}
+
+// Links to files and directories of the modules are replaced with these.
+func TestGatherLinks(t *testing.T) {
+	posix(t)
+	tests := []struct{ name, link, to, want string }{
+		{"file", "vpc/x.tf", "main.tf", ""},
+		{"directory", "vpc/x", "scripts", ""},
+		{"nowhere", "vpc/x.tf", "missing.tf", ""},
+		{"outside", "vpc/x.tf", "../../../../../bin/tofu", "is a link to"},
+		{"absolute", "vpc/x.tf", "/etc/passwd", "is a link to /etc/passwd, which is not in"},
+		{"repository", "vpc/x.tf", ".git/config", "is a link to"},
+		{"above", "vpc/x", "..", "is a link to a directory that contains it"},
+		{"itself", "vpc/x", "x", "too many links"},
+		{"other case", "vpc/MAIN.tf", "main.tf", "differ in case only"},
+	}
+	for _, test := range tests {
+		t.Run(test.name, func(t *testing.T) {
+			dir := workspace(t)
+			modules := filepath.Join(dir, "live/net/.terraform/modules")
+			check(t, os.Symlink(test.to, filepath.Join(modules, test.link)))
+			var warned []error
+			all, err := bundle.Gather(ctx, []bundle.Root{root(dir, "live/net")}, "", func(err error) { warned = append(warned, err) })
+			if test.want != "" {
+				sourcetest.Expect(t, err != nil && strings.Contains(err.Error(), test.want), "%v", err)
+				return
+			}
+			check(t, err)
+			var names []string
+			for _, f := range all[0].Files {
+				names = append(names, f.Name)
+			}
+			want := map[string][]string{"file": {"vpc/x.tf"}, "directory": {"vpc/x/run.sh"}}[test.name]
+			want = append([]string{"modules.json", "vpc/main.tf", "vpc/scripts/run.sh"}, want...)
+			sourcetest.EqualSlices(t, names, want)
+			sourcetest.Equal(t, len(warned) == 1, test.name == "nowhere", "warned")
+		})
+	}
+}
+
+// The list of modules refers to the data directory of the receiver.
+func TestGatherOtherDataDir(t *testing.T) {
+	dir := t.TempDir()
+	for name, data := range map[string]string{"relative": "data", "absolute": filepath.ToSlash(dir) + "/elsewhere"} {
+		t.Run(name, func(t *testing.T) {
+			r := bundle.Root{Path: ".", Dir: dir, DataDir: filepath.FromSlash(data)}
+			if !filepath.IsAbs(data) {
+				r.DataDir = filepath.Join(dir, data)
+			}
+			write(t, filepath.Join(r.DataDir, "modules"), map[string]string{
+				"modules.json": strings.ReplaceAll(listed, ".terraform/modules", data+"/modules"), "vpc/main.tf": "",
+			})
+			opts := createOptions()
+			var err error
+			opts.Payload, err = bundle.Gather(ctx, []bundle.Root{r}, "", nil)
+			check(t, err)
+			to := t.TempDir()
+			_, err = bundle.Import(ctx, created(t, mirrored(t, published(t)), opts), t.TempDir(), placeOptions(to))
+			check(t, err)
+			var got, want any
+			check(t, json.Unmarshal([]byte(files(t, to)["modules/.terraform/modules/modules.json"]), &got))
+			check(t, json.Unmarshal([]byte(listed), &want))
+			sourcetest.Equal(t, fmt.Sprint(got), fmt.Sprint(want))
+		})
+	}
+}
+
+func TestGatherRefuses(t *testing.T) {
+	tests := []struct {
+		name   string
+		engine string
+		change func(modules string)
+		want   string
+	}{
+		{"missing module", "", func(m string) { check(t, os.RemoveAll(filepath.Join(m, "vpc"))) }, "modules/vpc, which it lists, is missing"},
+		{"broken list", "", func(m string) { write(t, m, map[string]string{"modules.json": "{"}) }, "unexpected end of JSON"},
+		{"odd name", "", func(m string) { write(t, m, map[string]string{"a\nb": ""}) }, "not every file system"},
+		{"no engine", "missing", func(string) {}, "no such file"},
+		{"directory as engine", "live", func(string) {}, "not a regular file"},
+		{"empty engine", "empty", func(m string) { write(t, m, map[string]string{"../../../../empty": ""}) }, "is empty"},
+	}
+	for _, test := range tests {
+		t.Run(test.name, func(t *testing.T) {
+			posix(t)
+			dir := workspace(t)
+			test.change(filepath.Join(dir, "live/net/.terraform/modules"))
+			engine := test.engine
+			if engine != "" {
+				engine = filepath.Join(dir, engine)
+			}
+			_, err := bundle.Gather(ctx, []bundle.Root{root(dir, "live/net")}, engine, nil)
+			sourcetest.Expect(t, err != nil && strings.Contains(err.Error(), test.want), "%v", err)
+		})
+	}
+}
+
+// A file that changes while the bundle is written is an error.
+func TestPayloadChanges(t *testing.T) {
+	dir := workspace(t)
+	opts := createOptions()
+	opts.Payload = gathered(t, dir)
+	write(t, dir, map[string]string{"bin/tofu*": "another one"})
+	out := t.TempDir()
+	_, err := bundle.Create(ctx, mirrored(t, published(t)), filepath.Join(out, "b"), opts)
+	sourcetest.Expect(t, err != nil && strings.Contains(err.Error(), "tofu changed while it was read"), "%v", err)
+	sourcetest.Equal(t, len(files(t, out)), 0, "files")
+}
+
+// editPayload changes the payloads in the manifest. The members stay.
+func editPayload(change func([]any) []any) func([]entry) []entry {
+	return edit(func(text string) string {
+		doc := map[string]any{}
+		if err := json.Unmarshal([]byte(text), &doc); err != nil {
+			panic(err)
+		}
+		doc["payload"] = change(doc["payload"].([]any))
+		data, err := json.Marshal(doc)
+		if err != nil {
+			panic(err)
+		}
+		if m, err := bundle.ParseManifest(data); err == nil {
+			return string(m.Text())
+		}
+		return string(data)
+	})
+}
+
+// set sets a member of a payload of the workspace, which are: engine, modules of ., modules
+// of live/net.
+func set(payload int, name string, value any) func([]entry) []entry {
+	return editPayload(func(all []any) []any {
+		all[payload].(map[string]any)[name] = value
+		return all
+	})
+}
+
+// setFile sets a member of a file of a payload.
+func setFile(payload, file int, name string, value any) func([]entry) []entry {
+	return editPayload(func(all []any) []any {
+		all[payload].(map[string]any)["files"].([]any)[file].(map[string]any)[name] = value
+		return all
+	})
+}
+
+func TestRefusedPayload(t *testing.T) {
+	posix(t)
+	opts := payloadOptions(t)
+	good := readFile(t, created(t, mirrored(t, published(t), "*/widget/1.0.0/*"), opts)[0])
+	last := func(change func(*entry)) func([]entry) []entry {
+		return func(all []entry) []entry {
+			change(&all[len(all)-1])
+			return all
+		}
+	}
+	tests := []struct {
+		name   string
+		change func([]entry) []entry
+		want   string
+	}{
+		{"root upwards", set(2, "root", "../net"), "not a path below a directory"},
+		{"absolute root", set(2, "root", "/etc"), "not a path below a directory"},
+		{"root not clean", set(2, "root", "live//net"), "not a path below a directory"},
+		{"root with a drive's separator", set(2, "root", `live\net`), "a character that"},
+		{"no root", set(2, "root", ""), "not a path below a directory"},
+		{"root in another's modules", set(2, "root", ".terraform/modules/vpc/main.tf"), "one is a file and a directory"},
+		{"root in a repository", set(2, "root", ".git/modules"), "part of a git repository"},
+		{"same root", set(2, "root", "."), "listed twice, or out of order"},
+		{"unknown kind", set(0, "kind", "hook"), "kind \"hook\", which is not known"},
+		{"engine with a root", set(0, "root", "live"), "is not one executable"},
+		{"two engines", editPayload(func(all []any) []any { return append([]any{all[0]}, all...) }), "listed twice, or out of order"},
+		{"out of order", editPayload(func(all []any) []any { slices.Reverse(all); return all }), "listed twice, or out of order"},
+		{"engine elsewhere", setFile(0, 0, "name", "../tofu"), "is not one executable"},
+		{"engine called ..", setFile(0, 0, "name", ".."), "not a path below a directory"},
+		{"engine that cannot run", setFile(0, 0, "executable", false), "is not one executable"},
+		{"no files", set(1, "files", []any{}), "a payload without files"},
+		{"no list of modules", setFile(1, 0, "name", "modules.jso"), "without modules.json"},
+		{"file upwards", setFile(1, 1, "name", "../../../.bashrc"), "not a path below a directory"},
+		{"absolute file", setFile(1, 1, "name", "/etc/passwd"), "not a path below a directory"},
+		{"hook", setFile(1, 1, "name", "vpc/.git/hooks/post-checkout"), "part of a git repository"},
+		{"hook in another case", setFile(1, 1, "name", "vpc/.GIT/hooks/post-checkout"), "part of a git repository"},
+		{"escape sequence", setFile(1, 1, "name", "vpc/\x1b[2J"), "a character that"},
+		{"file twice", setFile(1, 1, "name", "modules.json"), "listed twice"},
+		{"other case", setFile(1, 2, "name", "vpc/scripts/../main.tf"), "not a path below a directory"},
+		{"case collision", setFile(1, 1, "name", "vpc/SCRIPTS"), "differ in case only"},
+		{"case collision of directories", setFile(1, 1, "name", "vpC/main.tf"), "differ in case only"},
+		{"file that is a directory", setFile(1, 1, "name", "vpc"), "one is a file and a directory"},
+		{"long name", setFile(1, 1, "name", "vpc/"+strings.Repeat("a/", 3000)+"b"), "not a path below a directory"},
+		{"negative size", setFile(1, 1, "size", -1), "not as it should be"},
+		{"huge", setFile(1, 1, "size", 1<<50), "not as it should be"},
+		{"other size", setFile(1, 1, "size", 4), "where"},
+		{"no checksum", setFile(1, 1, "sha256", ""), "not as it should be"},
+		{"other checksum", setFile(1, 1, "sha256", strings.Repeat("0", 64)), "vpc/main.tf: not what the manifest says"},
+		{"other mode", setFile(1, 1, "executable", true), "should be"},
+		{"in a part", set(1, "part", 1), "in part 1"},
+		{"too many files", set(1, "files", slices.Repeat([]any{map[string]any{"name": "x", "size": 0, "sha256": strings.Repeat("0", 64)}}, 100_000)), "more than 100000 files"},
+		{"payload left out", editPayload(func(all []any) []any { return all[:2] }), "too long"},
+		{"other contents", last(func(e *entry) { e.Text = strings.ToUpper(e.Text) }), "not what the manifest says"},
+		{"symlink", last(func(e *entry) { e.Typeflag, e.Linkname = tar.TypeSymlink, "/etc/passwd" }), "not a plain file"},
+		{"hard link", last(func(e *entry) { e.Typeflag, e.Linkname = tar.TypeLink, "x" }), "not a plain file"},
+		{"device", last(func(e *entry) { e.Typeflag = tar.TypeChar }), "not a plain file"},
+		{"directory", last(func(e *entry) { e.Typeflag = tar.TypeDir }), "not a plain file"},
+		{"set-uid", last(func(e *entry) { e.Mode = 0o4755 }), "should be"},
+		{"elsewhere", last(func(e *entry) { e.Name = "../x" }), `found "../x" where`},
+		{"before the manifest", func(all []entry) []entry { n := len(all) - 1; return append([]entry{all[n]}, all[:n]...) }, "not a file that larder"},
+		{"before the packages", func(all []entry) []entry { n := len(all) - 1; return slices.Insert(all[:n:n], 1, all[n]) }, "where"},
+		{"twice", func(all []entry) []entry { return append(all, all[len(all)-1]) }, "too long"},
+		{"unlisted", func(all []entry) []entry {
+			e := all[len(all)-1]
+			e.Name = path.Dir(e.Name) + "/unlisted.tf"
+			return append(all, e)
+		}, "too long"},
+	}
+	for _, test := range tests {
+		t.Run(test.name, func(t *testing.T) {
+			data := sourcetest.PackTar(test.change(sourcetest.UnpackTar(good)))
+			refused(t, data, test.want)
+			file, to := filepath.Join(t.TempDir(), "b.tar"), t.TempDir()
+			check(t, os.WriteFile(file, data, 0o644))
+			_, err := bundle.Import(ctx, []string{file}, filepath.Join(to, "mirror"), placeOptions(to))
+			sourcetest.Expect(t, err != nil && strings.Contains(err.Error(), test.want), "got %v", err)
+			entries, err := os.ReadDir(to)
+			sourcetest.Expect(t, err == nil && len(entries) == 0, "it left %v", entries)
+		})
+	}
+}

@@ -1,0 +1,329 @@
+package bundle
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io/fs"
+	"path"
+	"path/filepath"
+	"runtime"
+	"time"
+
+	"github.com/larder-cli/larder/sources"
+	"github.com/larder-cli/larder/sources/disk"
+)
+
+// A Placed payload was put in its place, or was there already.
+type Placed struct {
+	Payload
+	How How
+	To  string // directory of the modules, or file of the engine
+}
+
+// A placing puts the requested payloads of an import in their places. Each appears by
+// rename, whole, after all of the bundle was verified and the mirror was updated.
+type placing struct {
+	*importer
+	unwanted []Payload
+	placed   []Placed
+
+	scratches map[string]*scratch // by the directories that the user named
+}
+
+// A scratch directory is in a directory that the user named.
+type scratch struct {
+	*disk.Scratch
+	base *disk.Dir
+}
+
+const scratchPrefix = ".larder-import-"
+
+// wanted returns the directory that the user named for a payload, and the path of the
+// payload below it. The directory is empty if the payload was not requested.
+func (o ImportOptions) wanted(p Payload) (dir, below string) {
+	if p.Kind == EngineBinary {
+		return o.EngineTo, p.Files[0].Name
+	}
+	return o.ModulesTo, path.Join(p.Root, DataPath, modulesName)
+}
+
+// prepare verifies the payloads, also those that were not requested, and decides what to
+// do with the others. It changes nothing.
+func (pl *placing) prepare(ctx context.Context) error {
+	for _, b := range pl.given {
+		for _, p := range b.Manifest.payloadHere() {
+			pl.progress.of += p.Size()
+		}
+	}
+	for _, b := range pl.given {
+		for _, p := range b.Manifest.payloadHere() {
+			if err := b.verifyPayload(ctx, p, &pl.progress); err != nil {
+				return err
+			}
+		}
+	}
+	for _, p := range pl.whole.Payload {
+		dir, below := pl.opts.wanted(p)
+		if dir == "" {
+			pl.unwanted = append(pl.unwanted, p)
+			continue
+		}
+		how, err := pl.decide(ctx, p, dir, below)
+		if err != nil {
+			return err
+		}
+		pl.placed = append(pl.placed, Placed{p, how, filepath.Join(dir, filepath.FromSlash(below))})
+	}
+	return nil
+}
+
+// decide compares a payload with what is in its place.
+func (pl *placing) decide(ctx context.Context, p Payload, dir, below string) (How, error) {
+	to := filepath.Join(dir, filepath.FromSlash(below))
+	for _, f := range p.Files {
+		if !filepath.IsLocal(filepath.FromSlash(path.Join(below, f.Name))) {
+			return "", fmt.Errorf("%s: %s: this system allows no file of this name", p, f.Name)
+		}
+	}
+	if pl.part(p.Part) == nil {
+		err := &Finding{File: pl.given[0].name, Kind: MissingPart, Part: p.Part, Err: fmt.Errorf("part %d of %d is missing, which has the %s", p.Part, pl.whole.Parts, p)}
+		return "", sources.WithHint(err, "name all parts in one run")
+	}
+	base, err := disk.Open(dir)
+	if errors.Is(err, fs.ErrNotExist) {
+		return Added, nil
+	}
+	if err != nil {
+		return "", err
+	}
+	defer base.Close()
+	_, err = base.Lstat(below)
+	if errors.Is(err, fs.ErrNotExist) {
+		return Added, nil
+	}
+	if err != nil {
+		return "", err
+	}
+	same, err := p.isAt(ctx, base, below)
+	switch {
+	case err != nil:
+		return "", err
+	case same:
+		return Known, nil
+	case pl.opts.Replace:
+		return Replaced, nil
+	}
+	return "", sources.WithHint(fmt.Errorf("%s differs from the bundle's %s", to, p), "to replace it, add --replace")
+}
+
+// isAt reports whether a payload is below base already. Repositories of git do not count,
+// because bundles do not contain them.
+func (p Payload) isAt(ctx context.Context, base *disk.Dir, below string) (bool, error) {
+	if p.Kind == EngineBinary {
+		return p.Files[0].isAt(ctx, base, below)
+	}
+	dir, err := base.Sub(below)
+	if isStray(err) {
+		return false, nil
+	}
+	if err != nil {
+		return false, err
+	}
+	defer dir.Close()
+	missing := map[string]PayloadFile{}
+	for _, f := range p.Files {
+		missing[f.Name] = f
+	}
+	same, err := sameBelow(ctx, dir, "", missing)
+	return same && len(missing) == 0, err
+}
+
+// sameBelow reports whether all files below dir are among those of a payload. It removes
+// those that it finds from missing.
+func sameBelow(ctx context.Context, dir *disk.Dir, name string, missing map[string]PayloadFile) (bool, error) {
+	entries, err := dir.ReadDir()
+	if err != nil {
+		return false, err
+	}
+	for _, e := range entries {
+		at, same := path.Join(name, e.Name()), false
+		switch {
+		case isRepository(e.Name()):
+			continue
+		case e.IsDir():
+			sub, err := dir.Sub(e.Name())
+			if err != nil {
+				return false, err
+			}
+			same, err = sameBelow(ctx, sub, at, missing)
+			if err := errors.Join(err, sub.Close()); err != nil {
+				return false, err
+			}
+		default:
+			f, ok := missing[at]
+			if !ok {
+				return false, nil
+			}
+			delete(missing, at)
+			if same, err = f.isAt(ctx, dir, e.Name()); err != nil {
+				return false, err
+			}
+		}
+		if !same {
+			return false, nil
+		}
+	}
+	return true, nil
+}
+
+// isAt reports whether the file called name has the contents and the mode of f.
+func (f PayloadFile) isAt(ctx context.Context, dir *disk.Dir, name string) (bool, error) {
+	in, info, err := dir.OpenFile(name)
+	if isStray(err) {
+		return false, nil
+	}
+	if err != nil {
+		return false, err
+	}
+	defer in.Close()
+	executable := info.Mode()&0o111 != 0
+	if info.Size() != f.Size || executable != f.Executable && runtime.GOOS != "windows" {
+		return false, nil
+	}
+	sum, _, err := disk.Hash(ctx, in)
+	return sum == f.SHA256, err
+}
+
+func isStray(err error) bool {
+	_, ok := errors.AsType[*disk.StrayError](err)
+	return ok
+}
+
+// around copies the payloads to scratch directories, runs the import of the packages, and
+// then puts the payloads in their places.
+func (pl *placing) around(ctx context.Context, packages func(context.Context) error) (err error) {
+	defer func() {
+		for _, s := range pl.scratches {
+			err = errors.Join(err, s.Close(), s.base.Close())
+		}
+	}()
+	made := make([]string, len(pl.placed)) // name of each payload in its scratch directory
+	for i, p := range pl.placed {
+		if p.How == Known {
+			continue
+		}
+		if made[i], err = pl.make(ctx, p.Payload); err != nil {
+			return disk.Explain(err, "the "+p.String())
+		}
+	}
+	if err := packages(ctx); err != nil {
+		return err
+	}
+	for i, p := range pl.placed {
+		if p.How == Known {
+			continue
+		}
+		if err := pl.place(p, made[i]); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// scratch returns the scratch directory in a directory that the user named.
+func (pl *placing) scratch(dir string) (*scratch, error) {
+	if s := pl.scratches[dir]; s != nil {
+		return s, nil
+	}
+	base, err := disk.Make(dir)
+	if err != nil {
+		return nil, err
+	}
+	base.Sweep(scratchPrefix, time.Now(), func(err error) {
+		if pl.opts.Warn != nil {
+			pl.opts.Warn(err)
+		}
+	})
+	in, err := base.Scratch(scratchPrefix)
+	if err != nil {
+		return nil, errors.Join(err, base.Close())
+	}
+	pl.scratches[dir] = &scratch{in, base}
+	return pl.scratches[dir], nil
+}
+
+// make copies a payload to a scratch directory and returns its name there.
+func (pl *placing) make(ctx context.Context, p Payload) (string, error) {
+	dir, _ := pl.opts.wanted(p)
+	s, err := pl.scratch(dir)
+	if err != nil {
+		return "", err
+	}
+	made := s.Name()
+	b := pl.part(p.Part)
+	members := b.membersOf(p)
+	if p.Kind == EngineBinary {
+		return made, b.extract(ctx, s.Dir, made, members[0])
+	}
+	in, err := s.Mkdir(made)
+	if err != nil {
+		return "", err
+	}
+	defer in.Close()
+	for i, e := range members {
+		if err := b.extract(ctx, in, p.Files[i].Name, e); err != nil {
+			return "", err
+		}
+	}
+	return made, nil // get does not sync modules either, and the next import reads them again
+}
+
+// extract writes a file of a payload below dir and verifies it. It syncs an engine.
+func (b *Bundle) extract(ctx context.Context, dir *disk.Dir, name string, e member) error {
+	in := dir
+	if parent := path.Dir(name); parent != "." {
+		var err error
+		if in, err = dir.MakeSub(parent); err != nil {
+			return err
+		}
+		defer in.Close()
+	}
+	f, err := in.Create(path.Base(name), e.mode())
+	if err != nil {
+		return err
+	}
+	err = b.copyMember(ctx, f, e)
+	if e.payload.Kind == EngineBinary {
+		err = errors.Join(err, f.Sync())
+	}
+	return errors.Join(err, f.Close())
+}
+
+// place moves a payload from its scratch directory to its place.
+func (pl *placing) place(p Placed, made string) error {
+	dir, below := pl.opts.wanted(p.Payload)
+	s := pl.scratches[dir]
+	parent := s.base
+	if above := path.Dir(below); above != "." {
+		var err error
+		if parent, err = s.base.MakeSub(above); err != nil {
+			return err
+		}
+		defer parent.Close()
+	}
+	name := path.Base(below)
+	var err error
+	switch {
+	case p.How == Replaced:
+		_, err = s.Replace(made, parent, name)
+	case parent.Exists(name):
+		err = fmt.Errorf("%s was created by another program during the import", p.To)
+	default:
+		err = disk.Rename(s.Dir, made, parent, name)
+	}
+	if p.Kind == EngineBinary {
+		err = errors.Join(err, parent.Sync())
+	}
+	return err
+}
