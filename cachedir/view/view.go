@@ -169,6 +169,9 @@ func leadsTo(link, target string) bool {
 
 // remove removes a name, and the directories above it that are then empty.
 func remove(root *disk.Dir, name string) error {
+	if !strings.Contains(name, "/") {
+		return root.RemoveTree(name)
+	}
 	in, err := root.Sub(path.Dir(name))
 	if err != nil {
 		return err

@@ -1,0 +1,169 @@
+package view_test
+
+import (
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"sync"
+	"testing"
+
+	"github.com/larder-cli/larder/cachedir/view"
+	"github.com/larder-cli/larder/sources"
+	"github.com/larder-cli/larder/sources/sourcetest"
+)
+
+// stored returns packages TYPE@VERSION of a plugin cache.
+func stored(t *testing.T, cache string, names ...string) []sources.Stored {
+	t.Helper()
+	var all []sources.Stored
+	for _, name := range names {
+		typ, version, _ := strings.Cut(name, "@")
+		id := sourcetest.PackageID(t, "example.test/acme/"+typ, version, sources.CurrentPlatform().String())
+		all = append(all, sources.Stored{ID: id, Dir: filepath.Join(cache, filepath.FromSlash(id.Path()))})
+	}
+	return all
+}
+
+// contents returns the links in a tree as PATH -> TARGET, and other files by path.
+func contents(t *testing.T, tree string) []string {
+	t.Helper()
+	var all []string
+	sourcetest.Check(t, filepath.WalkDir(tree, func(path string, e os.DirEntry, err error) error {
+		if err != nil || e.IsDir() && path == tree {
+			return err
+		}
+		name, err := filepath.Rel(tree, path)
+		if target, linkErr := os.Readlink(path); linkErr == nil {
+			name += " -> " + target
+		} else if e.IsDir() {
+			return err
+		}
+		all = append(all, name)
+		return err
+	}))
+	return all
+}
+
+func links(packages []sources.Stored) []string {
+	var all []string
+	for _, p := range packages {
+		all = append(all, p.ID.Path()+" -> "+p.Dir)
+	}
+	slices.Sort(all)
+	return all
+}
+
+func write(t *testing.T, path string) {
+	t.Helper()
+	sourcetest.Check(t, os.MkdirAll(filepath.Dir(path), 0o755))
+	sourcetest.Check(t, os.WriteFile(path, []byte("text"), 0o644))
+}
+
+func TestMakeLeavesExactlyThePackages(t *testing.T) {
+	home, cache := filepath.Join(t.TempDir(), "exec"), t.TempDir()
+	var last *view.View
+	for _, step := range []struct {
+		name  string
+		names []string
+		spoil func(v *view.View, id string) // changes the view before
+	}{
+		{"new", []string{"a@1.0.0", "b@1.0.0"}, nil},
+		{"same", []string{"a@1.0.0", "b@1.0.0"}, nil},
+		{"another version", []string{"a@2.0.0", "b@1.0.0"}, nil},
+		{"one less", []string{"a@2.0.0"}, nil},
+		{"one more", []string{"a@2.0.0", "c@1.0.0"}, nil},
+		{"a link to elsewhere", []string{"a@2.0.0"}, func(v *view.View, id string) {
+			sourcetest.Check(t, os.Remove(filepath.Join(v.Providers, id)))
+			sourcetest.Check(t, os.Symlink(home, filepath.Join(v.Providers, id)))
+		}},
+		{"a link between", []string{"a@2.0.0"}, func(v *view.View, id string) {
+			host := filepath.Join(v.Cache, "example.test")
+			sourcetest.Check(t, os.RemoveAll(host))
+			sourcetest.Check(t, os.Symlink(cache, host))
+		}},
+		{"directories and files", []string{"a@2.0.0"}, func(v *view.View, id string) {
+			sourcetest.Check(t, os.Remove(filepath.Join(v.Cache, id)))
+			write(t, filepath.Join(v.Cache, id, "executable"))
+			write(t, filepath.Join(v.Cache, "example.test", "file"))
+			write(t, filepath.Join(v.Cache, "other.test", "acme", "d", "1.0.0", "linux_amd64", "executable"))
+		}},
+		{"nothing", nil, nil},
+	} {
+		packages := stored(t, cache, step.names...)
+		if step.spoil != nil {
+			step.spoil(last, packages[0].ID.Path())
+		}
+		v, err := view.Make(t.Context(), home, "/work/live", "", packages)
+		if err != nil {
+			t.Fatalf("%s: %v", step.name, err)
+		}
+		sourcetest.EqualSlices(t, contents(t, v.Providers), links(packages), step.name+": mirror")
+		sourcetest.EqualSlices(t, contents(t, v.Cache), links(packages), step.name+": plugin cache")
+		last = v
+	}
+	entries, err := os.ReadDir(last.Cache)
+	sourcetest.Check(t, err)
+	sourcetest.Equal(t, len(entries), 0, "directories without packages")
+}
+
+// OpenTofu locks packages of its plugin cache by files beside them.
+func TestMakeKeepsLockFilesOfPackages(t *testing.T) {
+	home, packages := t.TempDir(), stored(t, t.TempDir(), "a@1.0.0", "b@1.0.0")
+	v, err := view.Make(t.Context(), home, "/work", "", packages)
+	sourcetest.Check(t, err)
+	for _, p := range packages {
+		write(t, filepath.Join(v.Cache, p.ID.Path()+".lock"))
+	}
+	_, err = view.Make(t.Context(), home, "/work", "", packages[:1])
+	sourcetest.Check(t, err)
+	sourcetest.EqualSlices(t, contents(t, v.Cache), append(links(packages[:1]), packages[0].ID.Path()+".lock"), "plugin cache")
+}
+
+func TestViewsAreApart(t *testing.T) {
+	home, here := t.TempDir(), t.TempDir()
+	packages := stored(t, t.TempDir(), "a@1.0.0", "b@1.0.0")
+	gone := filepath.Join(here, "gone")
+	for i, made := range []struct{ workDir, kind string }{{here, ""}, {here, "recursive"}, {gone, ""}} {
+		_, err := view.Make(t.Context(), home, made.workDir, made.kind, packages[:i%2+1])
+		sourcetest.Check(t, err)
+	}
+	write(t, filepath.Join(home, "other", "for"))
+	write(t, filepath.Join(home, "file"))
+	all, err := view.All(home)
+	sourcetest.Check(t, err)
+	sourcetest.Equal(t, len(all), 3, "views")
+	for _, v := range all {
+		sourcetest.Equal(t, v.Gone(), v.WorkDir == gone, "whether the working directory is gone:", v.WorkDir)
+		if v.Gone() {
+			sourcetest.Check(t, v.Remove())
+		}
+	}
+	all, err = view.All(home)
+	sourcetest.Check(t, err)
+	sourcetest.Equal(t, len(all), 2, "views that are left")
+	none, err := view.All(filepath.Join(home, "none"))
+	sourcetest.Check(t, err)
+	sourcetest.Equal(t, len(none), 0, "views in no directory")
+}
+
+// A process may be killed at any moment, and others make the same view.
+func TestMakeConcurrently(t *testing.T) {
+	home, packages := t.TempDir(), stored(t, t.TempDir(), "a@1.0.0", "b@1.0.0", "c@1.0.0", "d@1.0.0")
+	var all sync.WaitGroup
+	for i := range 16 {
+		all.Go(func() {
+			v, err := view.Make(t.Context(), home, "/work", "", packages[i%2:])
+			if err != nil {
+				t.Errorf("%v", err)
+				return
+			}
+			for _, p := range packages[1:] {
+				if _, err := os.Readlink(filepath.Join(v.Providers, filepath.FromSlash(p.ID.Path()))); err != nil {
+					t.Errorf("while another process makes the view: %v", err)
+				}
+			}
+		})
+	}
+	all.Wait()
+}
