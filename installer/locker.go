@@ -95,8 +95,14 @@ func (l *Locker) run(j *job, ctx context.Context) error {
 		return j.missing(err)
 	}
 	j.changed = true
-	facts, errs := l.findAll(ctx, j)
-	for i, platform := range j.opts.Platforms {
+	kept := l.keptPlatforms(ctx, j)
+	platforms := slices.Concat(j.opts.Platforms, kept)
+	facts, errs := l.findAll(ctx, j, platforms)
+	for i, platform := range platforms {
+		if slices.Contains(kept, platform) && j.losesPlatform(platform, errs[i]) {
+			errs[i] = nil
+			continue
+		}
 		if errs[i] == nil {
 			errs[i] = j.checkLocked(facts[i], facts)
 		}
@@ -113,14 +119,17 @@ func (l *Locker) run(j *job, ctx context.Context) error {
 		}
 	}
 	err := errors.Join(errs...)
+	if err == nil {
+		j.warnUnsigned()
+	}
 	return errors.Join(err, l.examine(ctx, j, facts, err))
 }
 
 // findAll determines the facts for all platforms concurrently.
-func (l *Locker) findAll(ctx context.Context, j *job) ([]fact, []error) {
-	facts, errs := make([]fact, len(j.opts.Platforms)), make([]error, len(j.opts.Platforms))
+func (l *Locker) findAll(ctx context.Context, j *job, platforms []sources.Platform) ([]fact, []error) {
+	facts, errs := make([]fact, len(platforms)), make([]error, len(platforms))
 	var wg sync.WaitGroup
-	for i, platform := range j.opts.Platforms {
+	for i, platform := range platforms {
 		wg.Go(func() { facts[i], errs[i] = l.about(ctx, j, platform) })
 	}
 	wg.Wait()

@@ -149,7 +149,19 @@ func hasEvidence(known sources.Stored) bool {
 // likely are the most common platforms in lock files, the most common first.
 var likely = []sources.Platform{
 	{OS: "linux", Arch: "amd64"}, {OS: "darwin", Arch: "arm64"}, {OS: "windows", Arch: "amd64"},
-	{OS: "linux", Arch: "arm64"}, {OS: "darwin", Arch: "amd64"},
+	{OS: "linux", Arch: "arm64"}, {OS: "darwin", Arch: "amd64"}, {OS: "windows", Arch: "arm64"},
+	{OS: "linux", Arch: "arm"}, {OS: "linux", Arch: "386"}, {OS: "windows", Arch: "386"}, {OS: "freebsd", Arch: "amd64"},
+}
+
+// likelyFirst sorts platforms by how common they are.
+func likelyFirst(platforms []sources.Platform) []sources.Platform {
+	rank := func(p sources.Platform) int {
+		if i := slices.Index(likely, p); i >= 0 {
+			return i
+		}
+		return len(likely)
+	}
+	return slices.SortedStableFunc(slices.Values(platforms), func(a, b sources.Platform) int { return cmp.Compare(rank(a), rank(b)) })
 }
 
 // identify removes from rest the hashes of the packages for the platforms. It fetches
@@ -157,15 +169,8 @@ var likely = []sources.Platform{
 // a genuine lock file is for few platforms and packages are large. If no source has a
 // package for a platform, no hash can belong to it.
 func (l *Locker) identify(ctx context.Context, j *job, signed signedList, platforms []sources.Platform, rest []sources.Hash) ([]sources.Hash, error) {
-	rank := func(p sources.Platform) int {
-		if i := slices.Index(likely, p); i >= 0 {
-			return i
-		}
-		return len(likely)
-	}
-	slices.SortStableFunc(platforms, func(a, b sources.Platform) int { return cmp.Compare(rank(a), rank(b)) })
 	var errs []error
-	for _, platform := range platforms {
+	for _, platform := range likelyFirst(platforms) {
 		if !sources.AnyOf(sources.H1, rest) {
 			return rest, nil
 		}
