@@ -7,7 +7,6 @@ import (
 	"strings"
 
 	"github.com/larder-cli/larder/sources"
-	"github.com/larder-cli/larder/sources/fetch"
 )
 
 // A NoVersionError reports that sources have a provider, but no acceptable version.
@@ -164,7 +163,7 @@ type MissingError struct {
 	Requirement sources.Requirement
 	Version     sources.Version // zero if only a source could determine it
 	Platform    sources.Platform
-	Err         error // matches fetch.ErrOffline
+	Err         error // matches sources.ErrOffline
 	Hashed      bool  // its hashes are recorded, but not its publisher's checksums
 	Damaged     bool  // it is in the cache, but its contents differ from the verified ones
 }
@@ -193,7 +192,7 @@ func (e *MissingError) Unwrap() error { return e.Err }
 // missing replaces an error about the missing network by one for each package that
 // requires the network.
 func (j *job) missing(err error) error {
-	if !errors.Is(err, fetch.ErrOffline) {
+	if !errors.Is(err, sources.ErrOffline) {
 		return err
 	}
 	var errs []error

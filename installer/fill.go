@@ -9,7 +9,6 @@ import (
 
 	"github.com/larder-cli/larder/installer/acquire"
 	"github.com/larder-cli/larder/sources"
-	"github.com/larder-cli/larder/sources/fetch"
 )
 
 // ahead is how many packages are examined while all slots are taken. It limits the
@@ -242,7 +241,7 @@ func errorsOf(id sources.PackageID, failed []demand) error {
 			}
 		}
 		err := d.err
-		if errors.Is(err, fetch.ErrOffline) {
+		if errors.Is(err, sources.ErrOffline) {
 			err = &MissingError{Requirement: d.job.req, Version: id.Version, Platform: id.Platform, Err: err}
 		}
 		errs = append(errs, d.job.requiredBy(err))

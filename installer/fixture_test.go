@@ -188,7 +188,7 @@ func (s *fakeSource) log() string { return strings.Join(slices.Sorted(slices.Val
 func (s *fakeSource) Versions(_ context.Context, p sources.Provider) (sources.Listing, error) {
 	s.note("versions %s", p.Type)
 	if s.offline {
-		return sources.Listing{}, &sources.ProviderError{Provider: p, Err: fetch.ErrOffline}
+		return sources.Listing{}, &sources.ProviderError{Provider: p, Err: sources.ErrOffline}
 	}
 	if err := s.fails[p]; err != nil {
 		return sources.Listing{}, err
@@ -203,7 +203,7 @@ func (s *fakeSource) Versions(_ context.Context, p sources.Provider) (sources.Li
 func (s *fakeSource) Package(_ context.Context, id sources.PackageID) (sources.Package, error) {
 	s.note("package %s %s %s", id.Provider.Type, id.Version, id.Platform)
 	if s.offline {
-		return sources.Package{}, &sources.PackageError{ID: id, Err: fetch.ErrOffline}
+		return sources.Package{}, &sources.PackageError{ID: id, Err: sources.ErrOffline}
 	}
 	pkg, ok := s.packages[id]
 	if !ok {

@@ -120,6 +120,9 @@ func (j *job) chooseLocked(ctx context.Context) error {
 		return nil
 	}
 	listing, err := j.versions(ctx)
+	if errors.Is(err, sources.ErrOffline) && slices.Contains(listing.Versions, j.version) {
+		return nil
+	}
 	if err != nil {
 		return err
 	}

@@ -7,7 +7,6 @@ import (
 	"slices"
 
 	"github.com/larder-cli/larder/sources"
-	"github.com/larder-cli/larder/sources/fetch"
 	"github.com/larder-cli/larder/sources/trust"
 )
 
@@ -95,7 +94,7 @@ func (j *job) losesPlatform(platform sources.Platform, err error) bool {
 	switch {
 	case errors.Is(err, sources.ErrNotFound):
 		why = "there is no such package"
-	case errors.Is(err, fetch.ErrOffline):
+	case errors.Is(err, sources.ErrOffline):
 		why = "its hashes are not on this machine (--offline)"
 	default:
 		return false

@@ -11,7 +11,6 @@ import (
 	"github.com/larder-cli/larder/installer/acquire"
 	"github.com/larder-cli/larder/installer/lockfile"
 	"github.com/larder-cli/larder/sources"
-	"github.com/larder-cli/larder/sources/fetch"
 )
 
 // A Want is a requirement for one provider, with or without a root module to install
@@ -129,7 +128,7 @@ func (in *Installer) offered(ctx context.Context, wants []*Want) (none sources.L
 	switch {
 	case err == nil:
 		return offered, nil
-	case !errors.Is(err, fetch.ErrOffline):
+	case !errors.Is(err, sources.ErrOffline):
 		return none, []error{all.requiredBy(err)}
 	}
 	for _, w := range open {

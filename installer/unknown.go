@@ -8,7 +8,6 @@ import (
 
 	"github.com/larder-cli/larder/installer/lockfile"
 	"github.com/larder-cli/larder/sources"
-	"github.com/larder-cli/larder/sources/fetch"
 	"github.com/larder-cli/larder/sources/trust"
 )
 
@@ -196,7 +195,7 @@ func (l *Locker) identify(ctx context.Context, j *job, signed signedList, platfo
 func (l *Locker) about(ctx context.Context, j *job, platform sources.Platform) (fact, error) {
 	id := j.id(platform)
 	f, err := l.fact(ctx, factKey{PackageID: id}, nil, nil)
-	if errors.Is(err, fetch.ErrOffline) {
+	if errors.Is(err, sources.ErrOffline) {
 		_, unknown := l.into.Recall(id)
 		err = j.requiredBy(&MissingError{Requirement: j.req, Version: j.version, Platform: platform, Err: err, Hashed: unknown == nil})
 	}

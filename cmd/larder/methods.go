@@ -9,7 +9,6 @@ import (
 	"github.com/larder-cli/larder/fsmirror"
 	"github.com/larder-cli/larder/installer"
 	"github.com/larder-cli/larder/sources"
-	"github.com/larder-cli/larder/sources/fetch"
 	"github.com/larder-cli/larder/sources/netmirror"
 	"github.com/larder-cli/larder/sources/registry"
 )
@@ -131,7 +130,7 @@ func (m *rootModule) explain(err error) error {
 			dir = m.hiding[none.Requirement.Provider]
 		case errors.Is(err, sources.ErrNoPlatform) && errors.As(err, &pkg):
 			dir = m.hiding[pkg.ID.Provider]
-		case errors.Is(err, fetch.ErrOffline):
+		case errors.Is(err, sources.ErrOffline):
 			errs[i] = sources.WithHint(err, "run once without --offline, or configure a mirror on this machine that has it")
 		}
 		if dir != "" {
