@@ -166,6 +166,8 @@ type MissingError struct {
 	Err         error // matches sources.ErrOffline
 	Hashed      bool  // its hashes are recorded, but not its publisher's checksums
 	Damaged     bool  // it is in the cache, but its contents differ from the verified ones
+
+	here []unfit // versions on this machine that can't be chosen, the newest first
 }
 
 func (e *MissingError) Error() string {
@@ -175,7 +177,11 @@ func (e *MissingError) Error() string {
 		if !e.Requirement.Constraints.Empty() {
 			wanted = fmt.Sprintf("a version that matches %q", e.Requirement.Constraints)
 		}
-		return fmt.Sprintf("%s %s: no version is locked, and choosing %s needs the network (--offline)", e.Requirement.Provider, e.Platform, wanted)
+		text := fmt.Sprintf("%s %s: no version is locked, and choosing %s needs the network (--offline)", e.Requirement.Provider, e.Platform, wanted)
+		if len(e.here) > 0 {
+			text += "; this machine has " + unfitTexts(e.here)
+		}
+		return text
 	}
 	lacks := "is not on this machine"
 	switch {
@@ -201,9 +207,13 @@ func (j *job) missing(err error) error {
 		if l.suffices() {
 			continue
 		}
-		errs = append(errs, j.requiredBy(&MissingError{
-			Requirement: j.req, Version: j.version, Platform: platform, Err: err, Damaged: l.held.Differs != "",
-		}))
+		var missing error = &MissingError{
+			Requirement: j.req, Version: j.version, Platform: platform, Err: err, Damaged: l.held.Differs != "", here: j.unfit,
+		}
+		if slices.ContainsFunc(j.unfit, func(u unfit) bool { return u.why == unverifiedInMirror }) {
+			missing = sources.WithHint(missing, "to install unverified packages from a mirror, exclude the provider from the other installation methods")
+		}
+		errs = append(errs, j.requiredBy(missing))
 	}
 	if len(errs) == 0 {
 		return err

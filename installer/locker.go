@@ -5,6 +5,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"path/filepath"
 	"slices"
 	"sync"
 
@@ -55,7 +56,9 @@ const (
 // set. Providers fail separately, as in [Installer.Install]. The Result has their
 // unknown hashes in any case.
 func (l *Locker) Lock(ctx context.Context, root Root) (*Result, error) {
-	jobs, result, err := l.runAll(ctx, root, nil, l.run)
+	workdir := l.cache.Workdir(root.Dir, filepath.Join(root.DataDir, "providers"))
+	defer func() { _ = workdir.Close() }() // nothing is linked
+	jobs, result, err := l.runAll(ctx, root, workdir, l.run)
 	for i := range jobs {
 		result.Unknown = append(result.Unknown, jobs[i].unknown...)
 		result.Examined = append(result.Examined, jobs[i].examined...)
@@ -139,6 +142,7 @@ func (l *Locker) findAll(ctx context.Context, j *job, platforms []sources.Platfo
 // choose keeps the locked version, even if no source has it any more.
 func (l *Locker) choose(ctx context.Context, j *job) error {
 	if !j.keepsLocked() {
+		j.toHash = true
 		return j.chooseNewest(ctx)
 	}
 	j.version = j.locked.Version

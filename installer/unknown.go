@@ -194,6 +194,9 @@ func (l *Locker) identify(ctx context.Context, j *job, signed signedList, platfo
 // about determines the fact for one platform.
 func (l *Locker) about(ctx context.Context, j *job, platform sources.Platform) (fact, error) {
 	id := j.id(platform)
+	if held := j.looked[platform]; j.offline && held.suffices() {
+		return l.factHere(held.held), nil
+	}
 	f, err := l.fact(ctx, factKey{PackageID: id}, nil, nil)
 	if errors.Is(err, sources.ErrOffline) {
 		_, unknown := l.into.Recall(id)

@@ -40,6 +40,10 @@ type Store interface {
 	// usable one.
 	Get(ctx context.Context, id sources.PackageID) (sources.Stored, error)
 
+	// PackagesOf returns the IDs of a provider's packages for all platforms, sorted. Get
+	// may fail for some of them.
+	PackagesOf(ctx context.Context, p sources.Provider) ([]sources.PackageID, error)
+
 	// Begin waits until no other process stores the package, and returns what the
 	// store then has. The caller closes the transaction.
 	Begin(ctx context.Context, id sources.PackageID, purpose sources.Purpose) (sources.Held, sources.Tx, error)
@@ -152,8 +156,14 @@ func (a *Acquirer) Acquire(ctx context.Context, req Request, held sources.Stored
 // Ask queries the source for the location of the package. It verifies the signature
 // as far as that is possible without the archive.
 func (a *Acquirer) Ask(ctx context.Context, req Request) (Offer, error) {
+	offer, err := a.ask(ctx, req)
+	a.Warn(req.ID, offer.Warnings...)
+	return offer, err
+}
+
+// ask is Ask without warnings.
+func (a *Acquirer) ask(ctx context.Context, req Request) (Offer, error) {
 	pkg, err := a.from.Package(ctx, req.ID)
-	a.Warn(req.ID, pkg.Warnings...)
 	offer := Offer{Package: pkg, asked: time.Now()}
 	if err != nil {
 		return offer, fail(req.ID, "", err)

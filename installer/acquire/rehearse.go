@@ -79,6 +79,28 @@ func (a *Acquirer) rehearse(ctx context.Context, req Request, offer Offer) (Resu
 	return res, err
 }
 
+// Appraise describes the package that a source on this machine has, as Take would
+// store it. It stores nothing, and reports no warnings. It reads no package that
+// nothing can verify.
+func (a *Acquirer) Appraise(ctx context.Context, req Request) (sources.Stored, error) {
+	offer, err := a.ask(ctx, req)
+	if err != nil {
+		return sources.Stored{}, err
+	}
+	known, err := a.recall(req.ID)
+	if err != nil || known.Imported {
+		known = sources.Stored{}
+	}
+	if offer.Signed == nil && !sources.AnyUsable(offer.Hashes) && known.Verdict == sources.Unverified {
+		return sources.Stored{ID: req.ID}, nil
+	}
+	res, err := a.rehearse(ctx, req, offer)
+	if known.H1 == res.Package.H1 {
+		res.Package.Verdict = max(res.Package.Verdict, known.Verdict)
+	}
+	return res.Package, err
+}
+
 // rehearseLocal checks a local package as Take would.
 func (a *Acquirer) rehearseLocal(ctx context.Context, req Request, offer Offer, known sources.Stored) (sources.Stored, trust.Report, error) {
 	var report trust.Report
