@@ -195,6 +195,11 @@ func (e *MissingError) Error() string {
 
 func (e *MissingError) Unwrap() error { return e.Err }
 
+// Unverified reports whether a package that can't be verified might be used otherwise.
+func (e *MissingError) Unverified() bool {
+	return slices.ContainsFunc(e.here, func(u unfit) bool { return u.why == sources.Unverified.String() })
+}
+
 // missing replaces an error about the missing network by one for each package that
 // requires the network.
 func (j *job) missing(err error) error {

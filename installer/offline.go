@@ -217,7 +217,7 @@ func (j *job) fault(held sources.Stored) string {
 	case held.Signed == nil:
 		return ""
 	}
-	if err := j.acquirer.VerifyKept(held.ID.Provider, held.Signed, held.ZH); err != nil {
+	if err := j.acquirer.CheckKept(held); err != nil {
 		return err.Error()
 	}
 	return ""

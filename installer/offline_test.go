@@ -8,6 +8,7 @@ import (
 
 	"github.com/larder-cli/larder/installer"
 	"github.com/larder-cli/larder/installer/acquire"
+	"github.com/larder-cli/larder/installer/lockfile"
 	"github.com/larder-cli/larder/sources"
 	"github.com/larder-cli/larder/sources/sourcetest"
 )
@@ -77,6 +78,40 @@ func TestChooseOffline(t *testing.T) {
 			sourcetest.Expect(t, len(warnings) == 1 && strings.Contains(warnings[0], c.says), "warned %q", warnings)
 			sourcetest.Expect(t, !strings.Contains(f.source.log(), "package"), "asked %s", f.source.log())
 		})
+	}
+}
+
+// A required signature is required offline, too.
+func TestChooseOfflineSigned(t *testing.T) {
+	f := newFixture(t)
+	f.source.offline, f.opts.RequireSigned = true, true
+	f.require("widget", "")
+	f.put("stored 1.2.0 linux_amd64 self-signed")
+	_, err := f.install()
+	f.failsWith(err, "this machine has 1.2.0 (not signed as required)")
+	signed := id("widget 1.1.0 linux_amd64")
+	f.source.add("widget 1.1.0 linux_amd64", signedAsPublished)
+	f.store.entries[signed] = sources.Stored{
+		ID: signed, Dir: "somewhere", H1: h1("widget"), ZH: f.source.packages[signed].Hashes[0],
+		Verdict: sources.SelfSigned, Signed: f.source.packages[signed].Signed,
+	}
+	result, err := f.install()
+	f.must(err)
+	sourcetest.Equal(t, outcome(result), "widget 1.1.0 linux_amd64: from the cache, self-signed")
+
+	f.root.Lock, f.opts.RequireSigned = &lockfile.File{}, false
+	delete(f.store.entries, id("widget 1.2.0 linux_amd64"))
+	clear(f.store.installed)
+	f.opts.Trust.Pinned = []sources.TrustedKeys{{Providers: sources.Pattern{Host: "*", Namespace: "*", Type: "*"}, Keys: []sources.Fingerprint{"0123456789ABCDEF0123456789ABCDEF01234567"}}}
+	_, err = f.install()
+	f.failsWith(err, "this machine has 1.1.0 (signed by ")
+}
+
+// signedAsPublished signs a package with a key that its registry listed.
+func signedAsPublished(p *sources.Package) {
+	signed(p)
+	for i, key := range p.Signed.Keys {
+		p.Signed.Keys[i] = key.AsListed(true)
 	}
 }
 

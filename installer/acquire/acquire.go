@@ -6,6 +6,7 @@
 package acquire
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -317,6 +318,13 @@ func (a *Acquirer) KeysOptional(p sources.Provider) bool { return a.trust(p).Key
 func (a *Acquirer) VerifyKept(p sources.Provider, kept *sources.Signed, zh sources.Hash) error {
 	_, err := trust.VerifyArchive(kept, zh, a.trust(p))
 	return err
+}
+
+// CheckKept verifies the signed checksums stored with a package. If the provider has
+// trusted keys, one of them must have signed.
+func (a *Acquirer) CheckKept(s sources.Stored) error {
+	report, err := trust.VerifyArchive(s.Signed, s.ZH, a.trust(s.ID.Provider))
+	return cmp.Or(err, report.Untrusted)
 }
 
 func (a *Acquirer) trust(p sources.Provider) trust.Options {

@@ -1,6 +1,7 @@
 package acquire
 
 import (
+	"cmp"
 	"context"
 
 	"github.com/larder-cli/larder/sources"
@@ -81,7 +82,7 @@ func (a *Acquirer) rehearse(ctx context.Context, req Request, offer Offer) (Resu
 
 // Appraise describes the package that a source on this machine has, as Take would
 // store it. It stores nothing, and reports no warnings. It reads no package that
-// nothing can verify.
+// nothing can verify. A key that is not among the provider's trusted keys is an error.
 func (a *Acquirer) Appraise(ctx context.Context, req Request) (sources.Stored, error) {
 	offer, err := a.ask(ctx, req)
 	if err != nil {
@@ -95,6 +96,7 @@ func (a *Acquirer) Appraise(ctx context.Context, req Request) (sources.Stored, e
 		return sources.Stored{ID: req.ID}, nil
 	}
 	res, err := a.rehearse(ctx, req, offer)
+	err = cmp.Or(err, res.Report.Untrusted)
 	if known.H1 == res.Package.H1 {
 		res.Package.Verdict = max(res.Package.Verdict, known.Verdict)
 	}
