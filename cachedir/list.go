@@ -103,6 +103,32 @@ func (d *Dir) List(ctx context.Context, opts ListOptions) (*Listing, error) {
 	return listing, ctx.Err()
 }
 
+// PackagesOf returns the IDs of the packages of a provider that [Dir.List] lists.
+func (d *Dir) PackagesOf(ctx context.Context, p sources.Provider) ([]sources.PackageID, error) {
+	if d.tree == nil {
+		return nil, nil
+	}
+	return packagesIn(ctx, d.root, p)
+}
+
+// packagesIn returns the IDs of the packages of a provider in a directory with the
+// layout of a cache, sorted.
+func packagesIn(ctx context.Context, root string, p sources.Provider) ([]sources.PackageID, error) {
+	l := &lister{Dir: &Dir{root: root}, ctx: ctx}
+	if err := l.level(p.String(), versionDepth); err != nil {
+		return nil, err
+	}
+	var ids []sources.PackageID
+	for _, at := range slices.Concat(l.packages...) {
+		ids = append(ids, idOf(at))
+	}
+	for _, link := range l.entries {
+		ids = append(ids, link.ID)
+	}
+	slices.SortFunc(ids, sources.PackageID.Compare)
+	return ids, nil
+}
+
 // mergeRoots merges both lists without duplicates.
 func mergeRoots(registered, found []Root) []Root {
 	known := slices.Clone(registered)

@@ -167,6 +167,13 @@ func TestFindings(t *testing.T) {
 			t.Errorf("followed %+v", e)
 		}
 	}
+	var listed []string
+	for _, e := range l.Entries {
+		listed = append(listed, e.ID.String())
+	}
+	ids, err := d.PackagesOf(t.Context(), widget.Provider)
+	check(t, err)
+	sourcetest.EqualSlices(t, sources.Texts(ids), listed, "the packages of the provider")
 }
 
 // A root module uses the packages that its lock file selects, for all platforms, and

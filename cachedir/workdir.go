@@ -66,6 +66,11 @@ func (w *workdir) Get(ctx context.Context, id sources.PackageID) (sources.Stored
 	return w.d.stored(id, target, r), nil
 }
 
+// PackagesOf returns the IDs of the installed packages of a provider.
+func (w *workdir) PackagesOf(ctx context.Context, p sources.Provider) ([]sources.PackageID, error) {
+	return packagesIn(ctx, w.providers, p)
+}
+
 // checkParents returns an error if a directory between the directory of installed
 // packages and the package is a link.
 func (w *workdir) checkParents(id sources.PackageID) error {

@@ -7,7 +7,6 @@ import (
 	"strings"
 
 	"github.com/larder-cli/larder/sources"
-	"github.com/larder-cli/larder/sources/fetch"
 )
 
 // A NoVersionError reports that sources have a provider, but no acceptable version.
@@ -164,9 +163,11 @@ type MissingError struct {
 	Requirement sources.Requirement
 	Version     sources.Version // zero if only a source could determine it
 	Platform    sources.Platform
-	Err         error // matches fetch.ErrOffline
+	Err         error // matches sources.ErrOffline
 	Hashed      bool  // its hashes are recorded, but not its publisher's checksums
 	Damaged     bool  // it is in the cache, but its contents differ from the verified ones
+
+	here []unfit // versions on this machine that can't be chosen, the newest first
 }
 
 func (e *MissingError) Error() string {
@@ -176,7 +177,11 @@ func (e *MissingError) Error() string {
 		if !e.Requirement.Constraints.Empty() {
 			wanted = fmt.Sprintf("a version that matches %q", e.Requirement.Constraints)
 		}
-		return fmt.Sprintf("%s %s: no version is locked, and choosing %s needs the network (--offline)", e.Requirement.Provider, e.Platform, wanted)
+		text := fmt.Sprintf("%s %s: no version is locked, and choosing %s needs the network (--offline)", e.Requirement.Provider, e.Platform, wanted)
+		if len(e.here) > 0 {
+			text += "; this machine has " + unfitTexts(e.here)
+		}
+		return text
 	}
 	lacks := "is not on this machine"
 	switch {
@@ -190,10 +195,15 @@ func (e *MissingError) Error() string {
 
 func (e *MissingError) Unwrap() error { return e.Err }
 
+// Unverified reports whether a package that can't be verified might be used otherwise.
+func (e *MissingError) Unverified() bool {
+	return slices.ContainsFunc(e.here, func(u unfit) bool { return u.why == sources.Unverified.String() })
+}
+
 // missing replaces an error about the missing network by one for each package that
 // requires the network.
 func (j *job) missing(err error) error {
-	if !errors.Is(err, fetch.ErrOffline) {
+	if !errors.Is(err, sources.ErrOffline) {
 		return err
 	}
 	var errs []error
@@ -202,9 +212,13 @@ func (j *job) missing(err error) error {
 		if l.suffices() {
 			continue
 		}
-		errs = append(errs, j.requiredBy(&MissingError{
-			Requirement: j.req, Version: j.version, Platform: platform, Err: err, Damaged: l.held.Differs != "",
-		}))
+		var missing error = &MissingError{
+			Requirement: j.req, Version: j.version, Platform: platform, Err: err, Damaged: l.held.Differs != "", here: j.unfit,
+		}
+		if slices.ContainsFunc(j.unfit, func(u unfit) bool { return u.why == unverifiedInMirror }) {
+			missing = sources.WithHint(missing, "to install unverified packages from a mirror, exclude the provider from the other installation methods")
+		}
+		errs = append(errs, j.requiredBy(missing))
 	}
 	if len(errs) == 0 {
 		return err

@@ -9,7 +9,6 @@ import (
 
 	"github.com/larder-cli/larder/installer/acquire"
 	"github.com/larder-cli/larder/sources"
-	"github.com/larder-cli/larder/sources/fetch"
 )
 
 // ahead is how many packages are examined while all slots are taken. It limits the
@@ -128,7 +127,7 @@ func (in *Installer) demands(s Selected, others []sources.Hash, dryRun bool, slo
 		i := slices.IndexFunc(all, func(d demand) bool { return slices.Equal(d.job.locked.Hashes, hashes) })
 		if i < 0 {
 			j := in.jobFor(s.ID, hashes)
-			j.root.DryRun = dryRun
+			j.root.DryRun, j.offline = dryRun, s.offline
 			req := j.request(s.ID, slot)
 			req.OtherPlatforms, req.Others = true, others
 			i, all = len(all), append(all, demand{job: j, req: req})
@@ -153,7 +152,7 @@ func (in *Installer) fill(ctx context.Context, s Selected, others []sources.Hash
 	unmet := slices.DeleteFunc(demands, func(d demand) bool {
 		ok := d.met(held)
 		if ok {
-			got = Outcome{Package: held, How: FromStore}
+			got = Outcome{Package: held, How: FromStore, Offline: s.offline}
 			if d.job.acquirer.Satisfies(d.req, held) {
 				got.Package = in.acquirer.AcceptLocked(d.req, held)
 			}
@@ -191,9 +190,12 @@ func (in *Installer) held(ctx context.Context, req acquire.Request) (sources.Sto
 
 // met reports whether a stored package meets the demand regardless of the offers of
 // sources. A demand without hashes of the package is met if the store has its
-// publisher's evidence.
+// publisher's evidence, or if its version was chosen because it is on this machine.
 func (d demand) met(s sources.Stored) bool {
 	if d.job.acquirer.Satisfies(d.req, s) {
+		return true
+	}
+	if len(d.req.Locked) == 0 && d.job.offline && d.job.fault(s) == "" {
 		return true
 	}
 	proven := s.Signed != nil && s.Verdict >= sources.MirrorEvidence && d.job.acquirer.Proven(s)
@@ -242,7 +244,7 @@ func errorsOf(id sources.PackageID, failed []demand) error {
 			}
 		}
 		err := d.err
-		if errors.Is(err, fetch.ErrOffline) {
+		if errors.Is(err, sources.ErrOffline) {
 			err = &MissingError{Requirement: d.job.req, Version: id.Version, Platform: id.Platform, Err: err}
 		}
 		errs = append(errs, d.job.requiredBy(err))

@@ -188,7 +188,7 @@ func (s *fakeSource) log() string { return strings.Join(slices.Sorted(slices.Val
 func (s *fakeSource) Versions(_ context.Context, p sources.Provider) (sources.Listing, error) {
 	s.note("versions %s", p.Type)
 	if s.offline {
-		return sources.Listing{}, &sources.ProviderError{Provider: p, Err: fetch.ErrOffline}
+		return sources.Listing{Unasked: []string{"fake"}}, &sources.ProviderError{Provider: p, Err: sources.ErrOffline}
 	}
 	if err := s.fails[p]; err != nil {
 		return sources.Listing{}, err
@@ -203,7 +203,7 @@ func (s *fakeSource) Versions(_ context.Context, p sources.Provider) (sources.Li
 func (s *fakeSource) Package(_ context.Context, id sources.PackageID) (sources.Package, error) {
 	s.note("package %s %s %s", id.Provider.Type, id.Version, id.Platform)
 	if s.offline {
-		return sources.Package{}, &sources.PackageError{ID: id, Err: fetch.ErrOffline}
+		return sources.Package{}, &sources.PackageError{ID: id, Err: sources.ErrOffline}
 	}
 	pkg, ok := s.packages[id]
 	if !ok {
@@ -311,6 +311,18 @@ func (s *fakeStore) Get(_ context.Context, id sources.PackageID) (sources.Stored
 	return s.get(s.entries, id)
 }
 
+func (s *fakeStore) PackagesOf(_ context.Context, p sources.Provider) (ids []sources.PackageID, err error) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	for id := range s.entries {
+		if id.Provider == p {
+			ids = append(ids, id)
+		}
+	}
+	slices.SortFunc(ids, sources.PackageID.Compare)
+	return ids, nil
+}
+
 func (s *fakeStore) get(from map[sources.PackageID]sources.Stored, id sources.PackageID) (sources.Stored, error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -371,6 +383,18 @@ func (w fakeWorkdir) Get(_ context.Context, id sources.PackageID) (sources.Store
 		return stored, sources.ErrNotFound
 	}
 	return stored, nil
+}
+
+func (w fakeWorkdir) PackagesOf(_ context.Context, p sources.Provider) (ids []sources.PackageID, err error) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	for target, s := range w.installed {
+		if s.ID.Provider == p && target == w.target(s.ID) {
+			ids = append(ids, s.ID)
+		}
+	}
+	slices.SortFunc(ids, sources.PackageID.Compare)
+	return ids, nil
 }
 
 func (w fakeWorkdir) Link(_ context.Context, stored sources.Stored) (sources.LinkMode, error) {

@@ -30,6 +30,10 @@ type job struct {
 	changed  bool           // whether the lock file's entry may have to change
 	outcomes []Outcome
 
+	offline bool    // the version was chosen because it is on this machine
+	toHash  bool    // recorded hashes are as good as packages
+	unfit   []unfit // versions on this machine that were not chosen, the newest first
+
 	unknown  []UnknownHash // see Locker.examine
 	examined []Outcome
 }
@@ -86,6 +90,9 @@ func (j *job) choose(ctx context.Context) error {
 
 func (j *job) chooseNewest(ctx context.Context) error {
 	listing, err := j.versions(ctx)
+	if errors.Is(err, sources.ErrOffline) {
+		return j.chooseHere(ctx, listing, err)
+	}
 	if err != nil {
 		return err
 	}
@@ -120,6 +127,9 @@ func (j *job) chooseLocked(ctx context.Context) error {
 		return nil
 	}
 	listing, err := j.versions(ctx)
+	if errors.Is(err, sources.ErrOffline) && slices.Contains(listing.Versions, j.version) {
+		return nil
+	}
 	if err != nil {
 		return err
 	}
@@ -236,7 +246,11 @@ func (j *job) install(ctx context.Context, id sources.PackageID) (outcome Outcom
 		return Outcome{}, err
 	}
 	if l.installed {
-		return Outcome{Package: l.held, How: WasInstalled}, nil
+		if j.offline {
+			j.changed = true
+			j.learnKnown(l.held)
+		}
+		return Outcome{Package: l.held, How: WasInstalled, Offline: j.offline}, nil
 	}
 	var slot acquire.Slot
 	defer slot.Leave()
@@ -277,8 +291,12 @@ const maxSwapped = 8
 
 // acquire ensures that the store has the package. If no source delivers an unlocked
 // package, it accepts a package in the store that its signed checksums verify, or any
-// package if that is allowed.
+// package if that is allowed. A package that was chosen because it is on this machine
+// is queried nowhere.
 func (j *job) acquire(ctx context.Context, req acquire.Request, held sources.Stored) (acquire.Result, error) {
+	if j.offline && j.fault(held) == "" {
+		return acquire.Result{Package: held}, nil
+	}
 	res, err := j.acquirer.Acquire(ctx, req, held)
 	if err == nil || len(req.Locked) > 0 || ctx.Err() != nil || !acquire.Undelivered(err) {
 		return res, err
@@ -303,7 +321,7 @@ func (j *job) acquire(ctx context.Context, req acquire.Request, held sources.Sto
 // engine that finds a locked package in its own cache does not add hashes to an entry
 // that the contents already match.
 func (j *job) outcome(res acquire.Result) Outcome {
-	o := Outcome{Package: res.Package, How: FromStore, KeyID: res.Report.KeyID, Source: res.Offer.Source}
+	o := Outcome{Package: res.Package, How: FromStore, KeyID: res.Report.KeyID, Source: res.Offer.Source, Offline: j.offline}
 	j.changed = true
 	switch {
 	case res.Planned:

@@ -5,6 +5,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"path/filepath"
 	"slices"
 	"sync"
 
@@ -55,7 +56,9 @@ const (
 // set. Providers fail separately, as in [Installer.Install]. The Result has their
 // unknown hashes in any case.
 func (l *Locker) Lock(ctx context.Context, root Root) (*Result, error) {
-	jobs, result, err := l.runAll(ctx, root, nil, l.run)
+	workdir := l.cache.Workdir(root.Dir, filepath.Join(root.DataDir, "providers"))
+	defer func() { _ = workdir.Close() }() // nothing is linked
+	jobs, result, err := l.runAll(ctx, root, workdir, l.run)
 	for i := range jobs {
 		result.Unknown = append(result.Unknown, jobs[i].unknown...)
 		result.Examined = append(result.Examined, jobs[i].examined...)
@@ -95,8 +98,14 @@ func (l *Locker) run(j *job, ctx context.Context) error {
 		return j.missing(err)
 	}
 	j.changed = true
-	facts, errs := l.findAll(ctx, j)
-	for i, platform := range j.opts.Platforms {
+	kept := l.keptPlatforms(ctx, j)
+	platforms := slices.Concat(j.opts.Platforms, kept)
+	facts, errs := l.findAll(ctx, j, platforms)
+	for i, platform := range platforms {
+		if slices.Contains(kept, platform) && j.losesPlatform(platform, errs[i]) {
+			errs[i] = nil
+			continue
+		}
 		if errs[i] == nil {
 			errs[i] = j.checkLocked(facts[i], facts)
 		}
@@ -113,14 +122,17 @@ func (l *Locker) run(j *job, ctx context.Context) error {
 		}
 	}
 	err := errors.Join(errs...)
+	if err == nil {
+		j.warnUnsigned()
+	}
 	return errors.Join(err, l.examine(ctx, j, facts, err))
 }
 
 // findAll determines the facts for all platforms concurrently.
-func (l *Locker) findAll(ctx context.Context, j *job) ([]fact, []error) {
-	facts, errs := make([]fact, len(j.opts.Platforms)), make([]error, len(j.opts.Platforms))
+func (l *Locker) findAll(ctx context.Context, j *job, platforms []sources.Platform) ([]fact, []error) {
+	facts, errs := make([]fact, len(platforms)), make([]error, len(platforms))
 	var wg sync.WaitGroup
-	for i, platform := range j.opts.Platforms {
+	for i, platform := range platforms {
 		wg.Go(func() { facts[i], errs[i] = l.about(ctx, j, platform) })
 	}
 	wg.Wait()
@@ -130,6 +142,7 @@ func (l *Locker) findAll(ctx context.Context, j *job) ([]fact, []error) {
 // choose keeps the locked version, even if no source has it any more.
 func (l *Locker) choose(ctx context.Context, j *job) error {
 	if !j.keepsLocked() {
+		j.toHash = true
 		return j.chooseNewest(ctx)
 	}
 	j.version = j.locked.Version

@@ -68,6 +68,7 @@ type Outcome struct {
 	KeyID   string           // ID of the signing key; empty if it is unsigned
 	Source  string           // the queried source; empty if none was queried
 	Size    int64            // of the archive in bytes, if it was fetched
+	Offline bool             // the version was chosen among those on this machine only
 }
 
 // A How is the origin of a package.

@@ -11,7 +11,6 @@ import (
 	"github.com/larder-cli/larder/installer/acquire"
 	"github.com/larder-cli/larder/installer/lockfile"
 	"github.com/larder-cli/larder/sources"
-	"github.com/larder-cli/larder/sources/fetch"
 )
 
 // A Want is a requirement for one provider, with or without a root module to install
@@ -30,6 +29,8 @@ func (w *Want) open() bool { return w.Locked.Version == (sources.Version{}) }
 type Selected struct {
 	ID    sources.PackageID
 	Wants []*Want // at least one; equal wants are merged into one that names all their places
+
+	offline bool // the version was chosen because it is on this machine
 }
 
 // SelectOptions determine how many versions are selected if none is locked. The zero
@@ -90,61 +91,77 @@ func byProvider(wants []Want) [][]*Want {
 type choice struct {
 	want    *Want
 	version sources.Version
+	offline bool // it was chosen because it is on this machine
 }
 
 // chooseAll selects the versions of one provider.
 func (in *Installer) chooseAll(ctx context.Context, wants []*Want, opts SelectOptions) ([]choice, error) {
-	offered, errs := in.offered(ctx, wants)
-	unknown := len(errs) > 0
+	offered, err := in.offered(ctx, wants)
+	var errs []error
+	if err != nil && !errors.Is(err, sources.ErrOffline) {
+		errs = append(errs, err)
+	}
 	var chosen []choice
 	for _, w := range wants {
-		if w.open() && unknown {
-			continue
+		var found []choice
+		var wantErr error
+		switch {
+		case !w.open() || err == nil:
+			found, wantErr = in.choose(w, offered, opts)
+		case errors.Is(err, sources.ErrOffline):
+			found, wantErr = in.chooseHere(ctx, w, offered, opts, err)
 		}
-		versions, err := in.choose(w, offered, opts)
-		if err != nil {
-			errs = append(errs, err)
-		}
-		for _, v := range versions {
-			chosen = append(chosen, choice{w, v})
-		}
+		chosen, errs = append(chosen, found...), append(errs, wantErr)
 	}
 	return chosen, errors.Join(errs...)
 }
 
 // offered returns the source's versions, if a version is to be chosen for one of
-// wants.
-func (in *Installer) offered(ctx context.Context, wants []*Want) (none sources.Listing, errs []error) {
+// wants. With an error that matches [sources.ErrOffline], they are those of the sources
+// on this machine.
+func (in *Installer) offered(ctx context.Context, wants []*Want) (sources.Listing, error) {
 	all := job{Installer: in, req: sources.Requirement{Provider: wants[0].Provider}}
+	open := false
 	for _, w := range wants {
 		if w.open() {
 			all.req.From = append(all.req.From, w.From...)
+			open = true
 		}
 	}
-	open := slices.DeleteFunc(slices.Clone(wants), func(w *Want) bool { return !w.open() })
-	if len(open) == 0 {
-		return none, nil
+	if !open {
+		return sources.Listing{}, nil
 	}
 	offered, err := all.versions(ctx)
-	switch {
-	case err == nil:
-		return offered, nil
-	case !errors.Is(err, fetch.ErrOffline):
-		return none, []error{all.requiredBy(err)}
+	if err != nil && !errors.Is(err, sources.ErrOffline) {
+		err = all.requiredBy(err)
 	}
-	for _, w := range open {
-		j := job{Installer: in, req: w.Requirement}
-		errs = append(errs, j.missing(err))
+	return offered, err
+}
+
+// chooseHere selects versions on this machine for one want.
+func (in *Installer) chooseHere(ctx context.Context, w *Want, listing sources.Listing, opts SelectOptions, offline error) ([]choice, error) {
+	j := job{Installer: in, req: w.Requirement}
+	n := max(opts.Newest, 1)
+	if opts.All {
+		n = 0
 	}
-	return none, errs
+	found, err := j.versionsHere(ctx, listing, n)
+	if err == nil && len(found) == 0 {
+		err = j.missing(offline)
+	}
+	var chosen []choice
+	for _, f := range found {
+		chosen = append(chosen, choice{w, f.version, true})
+	}
+	return chosen, err
 }
 
 // choose selects the versions for one want.
-func (in *Installer) choose(w *Want, offered sources.Listing, opts SelectOptions) ([]sources.Version, error) {
+func (in *Installer) choose(w *Want, offered sources.Listing, opts SelectOptions) (chosen []choice, err error) {
 	j := job{Installer: in, req: w.Requirement, locked: w.Locked}
 	if !w.open() {
 		if v := w.Locked.Version; w.AllowsLocked(v) {
-			return []sources.Version{v}, nil
+			return []choice{{w, v, false}}, nil
 		}
 		return nil, j.lockedRefused()
 	}
@@ -152,10 +169,13 @@ func (in *Installer) choose(w *Want, offered sources.Listing, opts SelectOptions
 	if len(allowed) == 0 {
 		return nil, j.requiredBy(j.noneAllowed(offered))
 	}
-	if opts.All {
-		return allowed, nil
+	if !opts.All {
+		allowed = allowed[:min(len(allowed), max(opts.Newest, 1))]
 	}
-	return allowed[:min(len(allowed), max(opts.Newest, 1))], nil
+	for _, v := range allowed {
+		chosen = append(chosen, choice{w, v, false})
+	}
+	return chosen, nil
 }
 
 // Modules returns the names of the root modules that require the package, sorted and without
@@ -172,16 +192,17 @@ func (s Selected) Modules() []string {
 // packages returns the packages of the selected versions, sorted and without
 // duplicates.
 func (in *Installer) packages(chosen []choice) []Selected {
-	wants := map[sources.PackageID][]*Want{}
+	wants, offline := map[sources.PackageID][]*Want{}, map[sources.PackageID]bool{}
 	for _, c := range chosen {
 		for _, platform := range in.opts.Platforms {
 			id := sources.PackageID{Provider: c.want.Provider, Version: c.version, Platform: platform}
 			wants[id] = append(wants[id], c.want)
+			offline[id] = offline[id] || c.offline
 		}
 	}
 	var all []Selected
 	for id, by := range wants {
-		all = append(all, Selected{id, by})
+		all = append(all, Selected{id, by, offline[id]})
 	}
 	slices.SortFunc(all, func(a, b Selected) int { return a.ID.Compare(b.ID) })
 	return all

@@ -9,7 +9,6 @@ import (
 	"github.com/larder-cli/larder/installer"
 	"github.com/larder-cli/larder/installer/lockfile"
 	"github.com/larder-cli/larder/sources"
-	"github.com/larder-cli/larder/sources/fetch"
 	"github.com/larder-cli/larder/sources/sourcetest"
 )
 
@@ -72,7 +71,7 @@ func TestSelect(t *testing.T) {
 				f.source.add(v+" linux_amd64", nil)
 			}
 			f.source.fails[provider("broken")] = fmt.Errorf("no answer")
-			f.source.fails[provider("offline")] = fetch.ErrOffline
+			f.source.fails[provider("offline")] = sources.ErrOffline
 			var wants []installer.Want
 			for i, text := range strings.Split(c.wants, "; ") {
 				if text != "" {

@@ -8,7 +8,6 @@ import (
 
 	"github.com/larder-cli/larder/installer/lockfile"
 	"github.com/larder-cli/larder/sources"
-	"github.com/larder-cli/larder/sources/fetch"
 	"github.com/larder-cli/larder/sources/trust"
 )
 
@@ -149,7 +148,19 @@ func hasEvidence(known sources.Stored) bool {
 // likely are the most common platforms in lock files, the most common first.
 var likely = []sources.Platform{
 	{OS: "linux", Arch: "amd64"}, {OS: "darwin", Arch: "arm64"}, {OS: "windows", Arch: "amd64"},
-	{OS: "linux", Arch: "arm64"}, {OS: "darwin", Arch: "amd64"},
+	{OS: "linux", Arch: "arm64"}, {OS: "darwin", Arch: "amd64"}, {OS: "windows", Arch: "arm64"},
+	{OS: "linux", Arch: "arm"}, {OS: "linux", Arch: "386"}, {OS: "windows", Arch: "386"}, {OS: "freebsd", Arch: "amd64"},
+}
+
+// likelyFirst sorts platforms by how common they are.
+func likelyFirst(platforms []sources.Platform) []sources.Platform {
+	rank := func(p sources.Platform) int {
+		if i := slices.Index(likely, p); i >= 0 {
+			return i
+		}
+		return len(likely)
+	}
+	return slices.SortedStableFunc(slices.Values(platforms), func(a, b sources.Platform) int { return cmp.Compare(rank(a), rank(b)) })
 }
 
 // identify removes from rest the hashes of the packages for the platforms. It fetches
@@ -157,15 +168,8 @@ var likely = []sources.Platform{
 // a genuine lock file is for few platforms and packages are large. If no source has a
 // package for a platform, no hash can belong to it.
 func (l *Locker) identify(ctx context.Context, j *job, signed signedList, platforms []sources.Platform, rest []sources.Hash) ([]sources.Hash, error) {
-	rank := func(p sources.Platform) int {
-		if i := slices.Index(likely, p); i >= 0 {
-			return i
-		}
-		return len(likely)
-	}
-	slices.SortStableFunc(platforms, func(a, b sources.Platform) int { return cmp.Compare(rank(a), rank(b)) })
 	var errs []error
-	for _, platform := range platforms {
+	for _, platform := range likelyFirst(platforms) {
 		if !sources.AnyOf(sources.H1, rest) {
 			return rest, nil
 		}
@@ -190,8 +194,11 @@ func (l *Locker) identify(ctx context.Context, j *job, signed signedList, platfo
 // about determines the fact for one platform.
 func (l *Locker) about(ctx context.Context, j *job, platform sources.Platform) (fact, error) {
 	id := j.id(platform)
+	if held := j.looked[platform]; j.offline && held.suffices() {
+		return l.factHere(held.held), nil
+	}
 	f, err := l.fact(ctx, factKey{PackageID: id}, nil, nil)
-	if errors.Is(err, fetch.ErrOffline) {
+	if errors.Is(err, sources.ErrOffline) {
 		_, unknown := l.into.Recall(id)
 		err = j.requiredBy(&MissingError{Requirement: j.req, Version: j.version, Platform: platform, Err: err, Hashed: unknown == nil})
 	}

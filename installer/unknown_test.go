@@ -10,7 +10,6 @@ import (
 	"github.com/larder-cli/larder/installer"
 	"github.com/larder-cli/larder/installer/lockfile"
 	"github.com/larder-cli/larder/sources"
-	"github.com/larder-cli/larder/sources/fetch"
 	"github.com/larder-cli/larder/sources/sourcetest"
 )
 
@@ -247,7 +246,7 @@ func TestStrictOffline(t *testing.T) {
 	locker := f.locker()
 	locker.Strict = true
 	result, err := locker.Lock(t.Context(), f.root)
-	if !errors.Is(err, fetch.ErrOffline) || strings.Count(err.Error(), "--offline is set") != 3 {
+	if !errors.Is(err, sources.ErrOffline) || strings.Count(err.Error(), "--offline is set") != 3 {
 		t.Errorf("got %v", err)
 	}
 	sourcetest.Equal(t, unknown(result), "7 darwin maybe refused, 8 archive refused", "unknown")

@@ -11,6 +11,10 @@ import (
 // does not exist there.
 var ErrNotFound = errors.New("not found")
 
+// ErrOffline matches the errors of a source on the network that was not queried,
+// because the network must not be used.
+var ErrOffline = errors.New("not requested: --offline")
+
 // ErrSwapped matches the error of a stored package that another process has
 // changed since it was verified. Verifying it again may help.
 var ErrSwapped = errors.New("the package has changed in the cache since it was verified")

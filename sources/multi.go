@@ -1,6 +1,7 @@
 package sources
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"slices"
@@ -30,6 +31,11 @@ func (m Method) Applies(p Provider) bool {
 // A provider's versions are those of all methods that apply. If none applies,
 // or none has the provider, the error is a [NotFoundError]. A package comes
 // from the first method that has it for its platform.
+//
+// If the network must not be used, the methods on this machine still answer. The
+// versions are then theirs, and the error matches [ErrOffline], because others may
+// have more. The error about a package matches it only if no method on this machine
+// has the package.
 func NewMulti(methods []Method) Source {
 	return &multi{methods: slices.Clone(methods), packages: Memo[PackageID, Package]{Max: latest}}
 }
@@ -70,7 +76,7 @@ func (m *multi) Versions(ctx context.Context, p Provider) (Listing, error) {
 	})
 	// Callers share the recorded slices, and may sort or append to them.
 	listing.Versions = slices.Clone(listing.Versions)
-	listing.Warnings, listing.From = slices.Clip(listing.Warnings), slices.Clip(listing.From)
+	listing.Warnings, listing.From, listing.Unasked = slices.Clip(listing.Warnings), slices.Clip(listing.From), slices.Clip(listing.Unasked)
 	return listing, err
 }
 
@@ -86,15 +92,15 @@ func (m *multi) Package(ctx context.Context, id PackageID) (Package, error) {
 func union(ctx context.Context, p Provider, methods []Method) (Listing, error) {
 	listings, errs := askAll(ctx, p, methods)
 	var all Listing
+	var offline error
 	seen := map[Version]bool{}
 	for i, err := range errs {
 		switch {
 		case err == nil:
-			from := listings[i].From
-			if len(from) == 0 {
-				from = []string{methods[i].Source.String()}
-			}
-			all.From = append(all.From, from...)
+			all.From = append(all.From, orName(listings[i].From, methods[i])...)
+		case errors.Is(err, ErrOffline):
+			all.Unasked = append(all.Unasked, orName(listings[i].Unasked, methods[i])...)
+			offline = cmp.Or(offline, err)
 		case !errors.Is(err, ErrNotFound):
 			return Listing{}, err
 		}
@@ -106,10 +112,18 @@ func union(ctx context.Context, p Provider, methods []Method) (Listing, error) {
 			}
 		}
 	}
-	if len(all.From) == 0 {
+	if len(all.From) == 0 && offline == nil {
 		return Listing{}, notFound(p, methods, errs)
 	}
-	return all, nil
+	return all, offline
+}
+
+// orName returns the names of sources, or that of the method if there are none.
+func orName(names []string, method Method) []string {
+	if len(names) == 0 {
+		return []string{method.Source.String()}
+	}
+	return names
 }
 
 // notFound returns the error for a provider that no method has.
@@ -159,7 +173,7 @@ func askAll(ctx context.Context, p Provider, methods []Method) ([]Listing, []err
 	for i, method := range methods {
 		wg.Go(func() {
 			listings[i], errs[i] = method.Source.Versions(contexts[i], p)
-			if errs[i] != nil && !errors.Is(errs[i], ErrNotFound) {
+			if errs[i] != nil && !errors.Is(errs[i], ErrNotFound) && !errors.Is(errs[i], ErrOffline) {
 				for _, cancel := range cancels[i+1:] {
 					cancel()
 				}
@@ -174,10 +188,15 @@ func askAll(ctx context.Context, p Provider, methods []Method) ([]Listing, []err
 func first(ctx context.Context, id PackageID, methods []Method) (Package, error) {
 	missing := ErrNotFound
 	var answers []error
+	var offline error
 	for _, method := range methods {
 		pkg, err := method.Source.Package(ctx, id)
 		if pkg.from == nil { // method.Source is not a multi itself
 			pkg.from = method.Source
+		}
+		if errors.Is(err, ErrOffline) {
+			offline = cmp.Or(offline, err)
+			continue
 		}
 		if err == nil || !errors.Is(err, ErrNotFound) {
 			return pkg, err
@@ -186,6 +205,9 @@ func first(ctx context.Context, id PackageID, methods []Method) (Package, error)
 			missing = ErrNoPlatform
 		}
 		answers = append(answers, err)
+	}
+	if offline != nil {
+		return Package{}, offline
 	}
 	return Package{}, &PackageError{ID: id, Source: answering(missing, methods, answers), Err: withHintsOf(missing, answers)}
 }

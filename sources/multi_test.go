@@ -122,6 +122,38 @@ func TestVersionsAreTheUnion(t *testing.T) {
 	sourcetest.Equal(t, m.String(), "a, b, c", "it is called", m)
 }
 
+// If the network must not be used, the sources on this machine answer, wherever they are in
+// the list. The union is then known to be incomplete.
+func TestUnionOffline(t *testing.T) {
+	offline := fmt.Errorf("https://a.test: %w", sources.ErrOffline)
+	here := func() *source {
+		return &source{name: "here", versions: "1.0.0", packages: "1.0.0_linux_amd64", delay: time.Millisecond}
+	}
+	away := func() *source { return &source{name: "away", err: offline} }
+	for name, tt := range map[string]struct {
+		list                []*source
+		versions, unasked   string
+		versionsErr, pkgErr error
+	}{
+		"before":            {[]*source{here(), away()}, "[1.0.0]", "[away]", sources.ErrOffline, nil},
+		"after":             {[]*source{away(), here()}, "[1.0.0]", "[away]", sources.ErrOffline, nil},
+		"none here":         {[]*source{away(), {name: "empty", err: notHere}}, "[]", "[away]", sources.ErrOffline, sources.ErrOffline},
+		"only the network":  {[]*source{away()}, "[]", "[away]", sources.ErrOffline, sources.ErrOffline},
+		"unreadable":        {[]*source{away(), {name: "broken", err: errOutage}}, "[]", "[]", errOutage, errOutage},
+		"none must be away": {[]*source{here()}, "[1.0.0]", "[]", nil, nil},
+	} {
+		t.Run(name, func(t *testing.T) {
+			m := sources.NewMulti([]sources.Method{{Source: multi(tt.list...)}})
+			got, err := m.Versions(t.Context(), provider(t, "a/b"))
+			sourcetest.Expect(t, errors.Is(err, tt.versionsErr), "error %v, want %v", err, tt.versionsErr)
+			sourcetest.Equal(t, fmt.Sprint(got.Versions), tt.versions)
+			sourcetest.Equal(t, fmt.Sprint(got.Unasked), tt.unasked)
+			_, err = m.Package(t.Context(), sourcetest.PackageID(t, "registry.terraform.io/a/b", "1.0.0", "linux_amd64"))
+			sourcetest.Expect(t, errors.Is(err, tt.pkgErr), "error %v, want %v", err, tt.pkgErr)
+		})
+	}
+}
+
 func TestNoMethodApplies(t *testing.T) {
 	hidden := &source{name: "hidden", versions: "1.0.0"}
 	m := sources.NewMulti([]sources.Method{{Source: hidden, Exclude: []sources.Pattern{{Host: "*", Namespace: "*", Type: "*"}}}})

@@ -9,7 +9,8 @@ import "context"
 // the provider, version or package, and the caller may query the next source.
 // Any other error means that there was no answer, and ends the search:
 // otherwise, while a mirror is unreachable, a package of the same name could be
-// installed from elsewhere.
+// installed from elsewhere. The exception is an error that matches [ErrOffline]: the
+// user has decided that only the sources on this machine are queried.
 type Source interface {
 	// Versions lists the versions of p, in any order.
 	Versions(ctx context.Context, p Provider) (Listing, error)
@@ -28,4 +29,5 @@ type Listing struct {
 	Versions []Version
 	Warnings []string // messages of the source for the user
 	From     []string // the sources that have the provider, as messages name them; empty means the source that was queried
+	Unasked  []string // the sources that were not queried, if the error matches [ErrOffline]
 }

@@ -114,6 +114,10 @@ type Workdir interface {
 	// there is none.
 	Get(ctx context.Context, id PackageID) (Stored, error)
 
+	// PackagesOf returns the IDs of a provider's installed packages for all platforms,
+	// sorted. Get may fail for some of them.
+	PackagesOf(ctx context.Context, p Provider) ([]PackageID, error)
+
 	// Link puts a stored package in its place, and returns the link mode. The
 	// error matches [ErrSwapped] if the package in the store is no longer the
 	// one that s describes.

@@ -14,7 +14,6 @@ import (
 	"github.com/larder-cli/larder/installer"
 	"github.com/larder-cli/larder/installer/acquire"
 	"github.com/larder-cli/larder/sources"
-	"github.com/larder-cli/larder/sources/fetch"
 	"github.com/larder-cli/larder/sources/trust"
 )
 
@@ -152,7 +151,7 @@ func (k *targetCache) replacer(ctx context.Context) (cachedir.Replacer, error) {
 			again := outcome
 			again.How += " again"
 			k.out.Result("package", ui.OutcomeInJSON(outcome), "%s: %s", k.out.Package(outcome.Package.ID), ui.OutcomeText(again))
-		case errors.Is(err, sources.ErrNotFound), errors.Is(err, fetch.ErrOffline):
+		case errors.Is(err, sources.ErrNotFound), errors.Is(err, sources.ErrOffline):
 			k.out.Missing(*m.Package, nil, err, "not fetched again: %v", err)
 			return true, nil
 		}

@@ -356,6 +356,11 @@ func (t *tally) add(m *lockedModule) {
 			t.Unknown++
 		}
 	}
+	for _, p := range m.result.Packages { // an upgrade also locks for the platforms that were locked before
+		if name := p.Package.ID.Platform.String(); !slices.Contains(t.Platforms, name) {
+			t.Platforms = append(t.Platforms, name)
+		}
+	}
 	for _, p := range slices.Concat(m.result.Packages, m.result.Examined) {
 		if t.packages == nil {
 			t.packages = map[sources.PackageID]bool{}

@@ -9,7 +9,6 @@ import (
 	"github.com/larder-cli/larder/fsmirror"
 	"github.com/larder-cli/larder/installer"
 	"github.com/larder-cli/larder/sources"
-	"github.com/larder-cli/larder/sources/fetch"
 	"github.com/larder-cli/larder/sources/netmirror"
 	"github.com/larder-cli/larder/sources/registry"
 )
@@ -131,8 +130,11 @@ func (m *rootModule) explain(err error) error {
 			dir = m.hiding[none.Requirement.Provider]
 		case errors.Is(err, sources.ErrNoPlatform) && errors.As(err, &pkg):
 			dir = m.hiding[pkg.ID.Provider]
-		case errors.Is(err, fetch.ErrOffline):
+		case errors.Is(err, sources.ErrOffline):
 			errs[i] = sources.WithHint(err, "run once without --offline, or configure a mirror on this machine that has it")
+			if missing, ok := errors.AsType[*installer.MissingError](err); ok && missing.Unverified() {
+				errs[i] = sources.WithHint(errs[i], "only your own runs verify packages in the cache; to share their records with other machines, set LARDER_RECORD_KEY")
+			}
 		}
 		if dir != "" {
 			errs[i] = sources.WithHint(err, "the origin registry is not queried, because %s has packages of this provider", dir)

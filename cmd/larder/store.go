@@ -6,6 +6,7 @@ import (
 	"encoding/hex"
 	"errors"
 	"path/filepath"
+	"slices"
 
 	"github.com/larder-cli/larder/cachedir"
 	"github.com/larder-cli/larder/installer"
@@ -156,6 +157,14 @@ func (l layered) Get(ctx context.Context, id sources.PackageID) (sources.Stored,
 		return l.own.Get(ctx, id)
 	}
 	return s, err
+}
+
+// PackagesOf returns the packages of a provider in both stores.
+func (l layered) PackagesOf(ctx context.Context, p sources.Provider) ([]sources.PackageID, error) {
+	all, err := l.Dir.PackagesOf(ctx, p)
+	more, ownErr := l.own.PackagesOf(ctx, p)
+	all = slices.SortedFunc(slices.Values(append(all, more...)), sources.PackageID.Compare)
+	return slices.Compact(all), errors.Join(err, ownErr)
 }
 
 // Begin begins a transaction in the other store. It starts with the package from the cache, if

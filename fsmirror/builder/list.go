@@ -6,6 +6,7 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
+	"slices"
 	"time"
 
 	"github.com/larder-cli/larder/fsmirror"
@@ -68,6 +69,19 @@ func (b *Builder) List(ctx context.Context, opts ListOptions) ([]Entry, error) {
 		}
 	}
 	return entries, nil
+}
+
+// PackagesOf returns the IDs of the packages of a provider in the mirror.
+func (b *Builder) PackagesOf(ctx context.Context, p sources.Provider) ([]sources.PackageID, error) {
+	packages, err := fsmirror.New(b.path, fsmirror.Options{}).Packages(ctx)
+	var ids []sources.PackageID
+	for _, pkg := range packages {
+		if pkg.ID.Provider == p {
+			ids = append(ids, pkg.ID)
+		}
+	}
+	slices.SortFunc(ids, sources.PackageID.Compare)
+	return slices.Compact(ids), err
 }
 
 // remembered returns the record of a package as it is now. The record is zero if

@@ -6,6 +6,7 @@
 package acquire
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -39,6 +40,10 @@ type Store interface {
 	// Get returns the package. The error matches [sources.ErrNotFound] if there is no
 	// usable one.
 	Get(ctx context.Context, id sources.PackageID) (sources.Stored, error)
+
+	// PackagesOf returns the IDs of a provider's packages for all platforms, sorted. Get
+	// may fail for some of them.
+	PackagesOf(ctx context.Context, p sources.Provider) ([]sources.PackageID, error)
 
 	// Begin waits until no other process stores the package, and returns what the
 	// store then has. The caller closes the transaction.
@@ -152,8 +157,14 @@ func (a *Acquirer) Acquire(ctx context.Context, req Request, held sources.Stored
 // Ask queries the source for the location of the package. It verifies the signature
 // as far as that is possible without the archive.
 func (a *Acquirer) Ask(ctx context.Context, req Request) (Offer, error) {
+	offer, err := a.ask(ctx, req)
+	a.Warn(req.ID, offer.Warnings...)
+	return offer, err
+}
+
+// ask is Ask without warnings.
+func (a *Acquirer) ask(ctx context.Context, req Request) (Offer, error) {
 	pkg, err := a.from.Package(ctx, req.ID)
-	a.Warn(req.ID, pkg.Warnings...)
 	offer := Offer{Package: pkg, asked: time.Now()}
 	if err != nil {
 		return offer, fail(req.ID, "", err)
@@ -307,6 +318,13 @@ func (a *Acquirer) KeysOptional(p sources.Provider) bool { return a.trust(p).Key
 func (a *Acquirer) VerifyKept(p sources.Provider, kept *sources.Signed, zh sources.Hash) error {
 	_, err := trust.VerifyArchive(kept, zh, a.trust(p))
 	return err
+}
+
+// CheckKept verifies the signed checksums stored with a package. If the provider has
+// trusted keys, one of them must have signed.
+func (a *Acquirer) CheckKept(s sources.Stored) error {
+	report, err := trust.VerifyArchive(s.Signed, s.ZH, a.trust(s.ID.Provider))
+	return cmp.Or(err, report.Untrusted)
 }
 
 func (a *Acquirer) trust(p sources.Provider) trust.Options {

@@ -40,6 +40,10 @@ func (r *road) step(format string, args ...any) error {
 func zh(text string) sources.Hash { return sources.ZipHash(sha256.Sum256([]byte(text))) }
 func h1(text string) sources.Hash { return sources.ContentsHash(sha256.Sum256([]byte(text))) }
 
+func (r *road) PackagesOf(context.Context, sources.Provider) ([]sources.PackageID, error) {
+	return nil, nil
+}
+
 func (r *road) String() string { return "road" }
 
 func (r *road) Versions(context.Context, sources.Provider) (sources.Listing, error) {

@@ -1,6 +1,7 @@
 package acquire
 
 import (
+	"context"
 	"slices"
 
 	"github.com/larder-cli/larder/sources"
@@ -56,19 +57,40 @@ func StatedForOthers(offer sources.Package) []sources.Hash {
 }
 
 // recordedForOthers returns the hashes of the version's packages for other platforms
-// that were verified on this machine. It ignores records that can't be read: requests
-// for those packages fail.
+// that were verified on this machine.
 func (a *Acquirer) recordedForOthers(id sources.PackageID) []sources.Hash {
 	var hashes []sources.Hash
-	for _, platform := range a.recorded(id) {
-		other := id
-		other.Platform = platform
-		if other == id {
-			continue
-		}
-		if was, err := a.recall(other); err == nil && was.H1 != "" && !was.Imported {
+	for _, was := range a.Recorded(id) {
+		if was.ID != id && !was.Imported {
 			hashes = append(hashes, was.H1, was.ZipH1, was.ZH)
 		}
+	}
+	return hashes
+}
+
+// Recorded returns the recorded packages of a package's version, for all platforms. It
+// ignores records that can't be read: requests for those packages fail.
+func (a *Acquirer) Recorded(id sources.PackageID) []sources.Stored {
+	var all []sources.Stored
+	for _, platform := range a.recorded(id) {
+		id.Platform = platform
+		if was, err := a.recall(id); err == nil && was.H1 != "" {
+			was.ID = id
+			all = append(all, was)
+		}
+	}
+	return all
+}
+
+// HashesOf returns the known hashes of an offered package without fetching it: those
+// that the source states, and those of a package on this machine.
+func (a *Acquirer) HashesOf(ctx context.Context, offer Offer) []sources.Hash {
+	hashes := slices.Clone(offer.Hashes)
+	if offer.Location.URL != "" {
+		return append(hashes, offer.Stated)
+	}
+	if read, err := a.opts.Readings.of(ctx, offer.Location); err == nil {
+		hashes = append(hashes, read.contents.H1, read.contents.ZipH1)
 	}
 	return hashes
 }

@@ -1,6 +1,7 @@
 package acquire
 
 import (
+	"cmp"
 	"context"
 
 	"github.com/larder-cli/larder/sources"
@@ -77,6 +78,29 @@ func (a *Acquirer) rehearse(ctx context.Context, req Request, offer Offer) (Resu
 		err = fail(req.ID, offer.Source, err)
 	}
 	return res, err
+}
+
+// Appraise describes the package that a source on this machine has, as Take would
+// store it. It stores nothing, and reports no warnings. It reads no package that
+// nothing can verify. A key that is not among the provider's trusted keys is an error.
+func (a *Acquirer) Appraise(ctx context.Context, req Request) (sources.Stored, error) {
+	offer, err := a.ask(ctx, req)
+	if err != nil {
+		return sources.Stored{}, err
+	}
+	known, err := a.recall(req.ID)
+	if err != nil || known.Imported {
+		known = sources.Stored{}
+	}
+	if offer.Signed == nil && !sources.AnyUsable(offer.Hashes) && known.Verdict == sources.Unverified {
+		return sources.Stored{ID: req.ID}, nil
+	}
+	res, err := a.rehearse(ctx, req, offer)
+	err = cmp.Or(err, res.Report.Untrusted)
+	if known.H1 == res.Package.H1 {
+		res.Package.Verdict = max(res.Package.Verdict, known.Verdict)
+	}
+	return res.Package, err
 }
 
 // rehearseLocal checks a local package as Take would.

@@ -18,7 +18,7 @@
 //	  ]
 //	}
 //
-// The file is UTF-8 with LF line ends. The first line names the engine. One blank
+// The file is UTF-8 with LF line ends. The first line of the header names the engine. One blank
 // line precedes each block. Blocks are sorted by [sources.Provider.Compare]. Hashes
 // are sorted in byte order, without duplicates. Constraints and hashes are left out
 // if there are none.
@@ -31,8 +31,8 @@
 //
 // Engines drop comments when they rewrite the file. This package keeps them: a
 // comment before or beside a block, argument or hash moves with it, and is removed
-// with it. Paragraphs between the header and the first block stay at the top, and
-// comments after the last block stay at the end.
+// with it. Comments above the header stay above it. Paragraphs between the header and
+// the first block stay below it, and comments after the last block stay at the end.
 package lockfile
 
 import (

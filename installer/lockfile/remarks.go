@@ -13,13 +13,14 @@ import (
 
 // A place is an element of a lock file to which a comment can belong. Parts of a
 // provider's block are "{", "version", "constraints", "hashes", each hash, "]" and
-// "}". The file as a whole has a "head" and a "foot".
+// "}". The file as a whole has a "top", which precedes the header, a "head" and a
+// "foot".
 type place struct {
 	provider sources.Provider // zero for the file as a whole
 	part     string
 }
 
-var head, foot = place{part: "head"}, place{part: "foot"}
+var top, head, foot = place{part: "top"}, place{part: "head"}, place{part: "foot"}
 
 // An anchor is the position of a place in the text.
 type anchor struct {
@@ -81,6 +82,10 @@ func attach(tokens hclsyntax.Tokens, anchors []anchor) remarks {
 			_, isHeader := parseHeader(text)
 			switch {
 			case next == 0 && isHeader:
+				if rs[top] == nil {
+					rs[top] = &remark{before: waiting, apart: line > last+1}
+					waiting = nil
+				}
 			case next > 0 && line <= anchors[next-1].end.Line:
 				at := rs.at(anchors[next-1].place)
 				at.after = append(at.after, text)

@@ -128,6 +128,7 @@ func (f *File) render(entries []Entry, e sources.Engine) []byte {
 		e = sources.Terraform
 	}
 	w := &writer{remarks: f.remarks}
+	w.above(top)
 	w.out.WriteString(header(e))
 	w.comments(head)
 	for _, e := range entries {
@@ -182,6 +183,13 @@ func (w *writer) comments(p place) {
 // opening writes the first line of a block, whose blank line has been written, and
 // the paragraphs that belong to it before that line.
 func (w *writer) opening(p place, text string) {
+	w.above(p)
+	w.end(p, text)
+}
+
+// above writes the paragraphs before the text at p, at the beginning of the file or
+// after a blank line.
+func (w *writer) above(p place) {
 	r := w.remarks.get(p)
 	for i, c := range r.before {
 		if i > 0 && c.apart {
@@ -192,7 +200,6 @@ func (w *writer) opening(p place, text string) {
 	if len(r.before) > 0 && r.apart {
 		w.out.WriteByte('\n')
 	}
-	w.end(p, text)
 }
 
 // line writes a line inside a block, after the comments that precede it.

@@ -204,9 +204,7 @@ provider "a.test/acme/alpha" {
 `
 
 func TestCommentsMoveWithTheirPlace(t *testing.T) {
-	const want = tofu + `
-# Owned by the platform team.
-# see wiki
+	const want = "# Owned by the platform team.\n" + tofu + `# see wiki
 
 # Keep beta
 # below 2.
@@ -333,6 +331,33 @@ func TestUpdateOfAssumedEntries(t *testing.T) {
 			text, change := f.Update(tt.entries, sources.OpenTofu)
 			sourcetest.Equal(t, string(text), tt.want, "text")
 			sourcetest.Expect(t, reflect.DeepEqual(change, lockfile.Change{Changed: tt.changed}), "change = %+v", change)
+		})
+	}
+}
+
+func TestCommentsAboveTheHeaderStayAbove(t *testing.T) {
+	const block = "\nprovider \"a.test/acme/a\" {\n  version = \"%s\"\n}\n"
+	for name, test := range map[string]struct{ above, header, below string }{
+		"none":                {"", terraform, ""},
+		"a licence":           {"# Copyright Acme\n# SPDX-License-Identifier: MPL-2.0\n\n", terraform, ""},
+		"without a blank":     {"# Copyright Acme\n", terraform, ""},
+		"paragraphs":          {"# one\n\n# two\n\n", terraform, ""},
+		"a block comment":     {"/* one\n   two */\n", terraform, ""},
+		"above and below":     {"# above\n\n", terraform, "\n# below\n"},
+		"OpenTofu's header":   {"# above\n", tofu, ""},
+		"blank lines on top":  {"\n\n# above\n", terraform, ""},
+		"a header in between": {"# above\n\n", terraform, terraform + "\n# below\n"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			src := test.above + test.header + test.below + fmt.Sprintf(block, "1.0.0")
+			f, ds := lockfile.Parse([]byte(src))
+			sourcetest.Require(t, len(ds) == 0, "%v", ds)
+			text, _ := f.Update([]lockfile.Entry{entry(t, "a.test/acme/a", "1.1.0", "")}, sources.OpenTofu)
+			below := strings.TrimPrefix(test.below, terraform)
+			want := strings.TrimLeft(test.above, "\n") + tofu + below + fmt.Sprintf(block, "1.1.0")
+			if string(text) != want {
+				t.Errorf("got:\n%s\nwant:\n%s", text, want)
+			}
 		})
 	}
 }

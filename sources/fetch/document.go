@@ -68,7 +68,7 @@ func (c *Client) Document(ctx context.Context, r Request) (*Document, error) {
 func (c *Client) begin(rawURL string) (*url.URL, error) {
 	u, err := parse(rawURL)
 	if err == nil && c.opts.Offline {
-		err = ErrOffline
+		err = sources.ErrOffline
 	}
 	if err != nil {
 		return nil, &Error{URL: Redact(rawURL), Err: err}

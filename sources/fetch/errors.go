@@ -13,9 +13,6 @@ import (
 )
 
 var (
-	// ErrOffline matches the error of every request of an offline client.
-	ErrOffline = errors.New("not requested: --offline")
-
 	// ErrUnauthorized matches a StatusError of 401 or 403.
 	ErrUnauthorized = errors.New("unauthorized")
 

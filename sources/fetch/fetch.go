@@ -57,7 +57,7 @@ type Options struct {
 	Timeout       time.Duration // for an answer to begin, and then to continue; 0 means 15 s
 	FirstByte     time.Duration // for an archive to begin after the request; 0 means 3 minutes
 	PerHost       int           // concurrent downloads of archives from one host; 0 means 16
-	Offline       bool          // every request fails with ErrOffline
+	Offline       bool          // every request fails with sources.ErrOffline
 
 	Patient bool // hosts that can't be reached are tried as often as others
 

@@ -302,11 +302,11 @@ func TestTokenError(t *testing.T) {
 func TestOffline(t *testing.T) {
 	client := fetch.New(fetch.Options{Offline: true, Transport: forbidden{t}})
 	_, err := client.Document(t.Context(), fetch.Request{URL: "https://user:secret@example.com/x?secret"})
-	if !errors.Is(err, fetch.ErrOffline) || strings.Contains(err.Error(), "secret") {
+	if !errors.Is(err, sources.ErrOffline) || strings.Contains(err.Error(), "secret") {
 		t.Errorf("got %v", err)
 	}
 	err = client.Download(t.Context(), fetch.Archive{URL: "https://example.com/x.zip?secret"}, &stage{})
-	if !errors.Is(err, fetch.ErrOffline) || strings.Contains(err.Error(), "secret") {
+	if !errors.Is(err, sources.ErrOffline) || strings.Contains(err.Error(), "secret") {
 		t.Errorf("got %v", err)
 	}
 }

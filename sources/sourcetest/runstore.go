@@ -10,6 +10,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"slices"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -23,6 +24,7 @@ import (
 type WholeStore interface {
 	Store
 	Get(ctx context.Context, id sources.PackageID) (sources.Stored, error)
+	PackagesOf(ctx context.Context, p sources.Provider) ([]sources.PackageID, error)
 	Recall(id sources.PackageID) (sources.Stored, error)
 	Evidence(p sources.Provider, v sources.Version) (*sources.Signed, error)
 	Close() error
@@ -121,6 +123,10 @@ func (s *storeTest) same(store WholeStore, when string, want sources.Hash) {
 		s.Errorf("%s: got %+v, %v, want nothing", when, got, err)
 	case want != "" && (err != nil || got.H1 != want || got.Differs != ""):
 		s.Errorf("%s: got %+v, %v, want %s", when, got, err, want)
+	}
+	ids, err := store.PackagesOf(s.Context(), s.id("amd64").Provider)
+	if err != nil || want != "" && !slices.Contains(ids, s.id("amd64")) {
+		s.Errorf("%s: the store lists %v, %v", when, ids, err)
 	}
 }
 

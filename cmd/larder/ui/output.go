@@ -400,7 +400,7 @@ func (o *Output) failOne(err error) {
 		error
 		AboutHost()
 	}
-	if errors.As(err, &discovery) && provider != nil && !errors.Is(err, fetch.ErrOffline) {
+	if errors.As(err, &discovery) && provider != nil && !errors.Is(err, sources.ErrOffline) {
 		d.Hints = sources.Hints(discovery)
 		o.diagnoseAbout(d, fmt.Sprintf("registry %s: %v", provider.Provider.Host, discovery), about)
 		return

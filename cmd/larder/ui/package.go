@@ -31,6 +31,7 @@ type outcome struct {
 	Source  string           `json:"source,omitempty"`
 	Link    sources.LinkMode `json:"link,omitempty"`
 	H1      sources.Hash     `json:"h1,omitempty"`
+	Offline bool             `json:"chosen_offline,omitempty"`
 	Modules []string         `json:"modules,omitempty"`
 }
 
@@ -39,7 +40,7 @@ func OutcomeInJSON(p installer.Outcome) any { return outcomeInJSON(p, nil) }
 
 // outcomeInJSON is like OutcomeInJSON, for a package that several root modules require.
 func outcomeInJSON(p installer.Outcome, modules []string) any {
-	return outcome{InJSON(p.Package.ID), p.How, p.Package.Verdict, p.KeyID, p.Source, p.Link, p.Package.H1, modules}
+	return outcome{InJSON(p.Package.ID), p.How, p.Package.Verdict, p.KeyID, p.Source, p.Link, p.Package.H1, p.Offline, modules}
 }
 
 // OutcomeText describes the result for a package, without its name.

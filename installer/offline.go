@@ -1,0 +1,258 @@
+package installer
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+
+	"github.com/larder-cli/larder/installer/acquire"
+	"github.com/larder-cli/larder/sources"
+	"github.com/larder-cli/larder/sources/archive"
+)
+
+// With --offline, a version that is not locked is chosen among those on this machine:
+// in the store, in the working directory, and in the mirrors among the installation
+// methods. A registry lists the versions that a publisher has released, but files on
+// this machine can be anyone's. So only verified packages count.
+
+// A foundHere is a version on this machine.
+type foundHere struct {
+	version sources.Version
+	looks   map[sources.Platform]look // its packages, without those that a mirror delivers
+}
+
+// An unfit version is on this machine, but is not chosen.
+type unfit struct {
+	version sources.Version
+	why     string
+}
+
+// notAllowed is why most versions are not chosen.
+const notAllowed = "not allowed"
+
+// chooseHere chooses the newest version on this machine. The listing is that of the
+// sources on this machine. If an upgrade finds no newer version, the locked one stays.
+// Without a version to choose, the error is the given one, which matches
+// [sources.ErrOffline].
+func (j *job) chooseHere(ctx context.Context, listing sources.Listing, offline error) error {
+	found, err := j.versionsHere(ctx, listing, 1)
+	switch {
+	case err != nil:
+		return err
+	case len(found) > 0:
+		j.version, j.looked, j.offline = found[0].version, found[0].looks, true
+	case j.keepable():
+		j.version = j.locked.Version
+		j.warn(fmt.Sprintf("kept %s: this machine has no newer verified version%s%s", j.version, j.thatMatches(), j.unknownTo(listing)))
+	default:
+		return offline
+	}
+	return nil
+}
+
+// keepable reports whether the locked version may stay.
+func (j *job) keepable() bool {
+	return j.locked.Version != (sources.Version{}) && j.req.Constraints.Allow(j.locked.Version)
+}
+
+// versionsHere returns the newest verified versions on this machine that have a package
+// for each platform, at most n of them if n is positive. It warns that there may be
+// newer ones elsewhere.
+func (j *job) versionsHere(ctx context.Context, listing sources.Listing, n int) ([]foundHere, error) {
+	versions, err := j.listHere(ctx, listing)
+	if err != nil {
+		return nil, err
+	}
+	var found []foundHere
+	var names []string
+	for _, v := range versions {
+		if n > 0 && len(found) == n || j.keepable() && v.Compare(j.locked.Version) <= 0 {
+			break
+		}
+		looks, why := j.lookHere(ctx, v, listing)
+		if ctx.Err() != nil {
+			return nil, ctx.Err()
+		}
+		if why != "" {
+			j.unfit = append(j.unfit, unfit{v, why})
+			continue
+		}
+		found, names = append(found, foundHere{v, looks}), append(names, v.String())
+	}
+	if len(found) > 0 {
+		text := fmt.Sprintf("chose %s, the newest verified version on this machine%s", names[0], j.thatMatches())
+		if len(names) > 1 {
+			text = fmt.Sprintf("chose %s, the newest verified versions on this machine%s", strings.Join(names, ", "), j.thatMatches())
+		}
+		j.warn(text + j.unknownTo(listing))
+	}
+	return found, nil
+}
+
+func (j *job) warn(text string) {
+	j.acquirer.Warn(sources.PackageID{Provider: j.req.Provider}, text)
+}
+
+// thatMatches names the constraints, if there are any.
+func (j *job) thatMatches() string {
+	if j.req.Constraints.Empty() {
+		return ""
+	}
+	return fmt.Sprintf(" that %q allows", j.req.Constraints)
+}
+
+// unknownTo describes what a choice on this machine could not consider.
+func (j *job) unknownTo(listing sources.Listing) string {
+	passed := slices.DeleteFunc(slices.Clone(j.unfit), func(u unfit) bool { return u.why == notAllowed })
+	text := ""
+	if len(passed) > 0 {
+		text = "; passed over " + unfitTexts(passed)
+	}
+	return text + "; --offline: " + strings.Join(listing.Unasked, ", ") + " may have newer ones"
+}
+
+// unfitTexts lists unfit versions with the reasons.
+func unfitTexts(all []unfit) string {
+	const most = 10
+	var texts []string
+	for _, u := range all[:min(len(all), most)] {
+		texts = append(texts, fmt.Sprintf("%s (%s)", u.version, u.why))
+	}
+	if n := len(all) - most; n > 0 {
+		return fmt.Sprintf("%s and %d older", strings.Join(texts, ", "), n)
+	}
+	return strings.Join(texts, ", ")
+}
+
+// listHere lists the versions on this machine, the newest first.
+func (j *job) listHere(ctx context.Context, listing sources.Listing) ([]sources.Version, error) {
+	ids, err := j.into.PackagesOf(ctx, j.req.Provider)
+	if err == nil && j.workdir != nil {
+		var installed []sources.PackageID
+		installed, err = j.workdir.PackagesOf(ctx, j.req.Provider)
+		ids = append(ids, installed...)
+	}
+	all := slices.Clone(listing.Versions)
+	for _, id := range ids {
+		all = append(all, id.Version)
+	}
+	return slices.Compact(newestFirst(all)), err
+}
+
+// lookHere looks for verified packages of a version for all platforms. It returns why
+// the version can't be chosen, or "".
+func (j *job) lookHere(ctx context.Context, v sources.Version, listing sources.Listing) (looks map[sources.Platform]look, why string) {
+	if !j.req.Constraints.Allow(v) {
+		return nil, notAllowed
+	}
+	looks = map[sources.Platform]look{}
+	for _, platform := range j.opts.Platforms {
+		id := sources.PackageID{Provider: j.req.Provider, Version: v, Platform: platform}
+		l, why := j.lookAt(ctx, id)
+		if why != "" && slices.Contains(listing.Versions, v) {
+			l, why = look{}, j.lookInMirror(ctx, id, why)
+		}
+		if why != "" {
+			return nil, why
+		}
+		if l.suffices() {
+			looks[platform] = l
+		}
+	}
+	return looks, ""
+}
+
+// lookAt looks for a verified package in the working directory and the store, or for
+// recorded hashes if these are sufficient. It returns why there is none.
+func (j *job) lookAt(ctx context.Context, id sources.PackageID) (found look, why string) {
+	if known, err := j.into.Recall(id); j.toHash && err == nil && hasEvidence(known) && j.fault(known) == "" {
+		return look{stored: true, held: known}, ""
+	}
+	var slot acquire.Slot
+	defer slot.Leave()
+	if err := j.acquirer.Enter(ctx, j.request(id, &slot)); err != nil {
+		return look{}, err.Error()
+	}
+	if j.workdir != nil {
+		held, err := j.workdir.Get(ctx, id)
+		if why = j.unusable(held, err); err == nil && why == "" {
+			return look{installed: true, held: held}, ""
+		}
+	}
+	held, err := j.into.Get(ctx, id)
+	if other := j.unusable(held, err); other != "" || err != nil {
+		return look{}, cmp.Or(other, why, "not for "+id.Platform.String())
+	}
+	return look{stored: true, held: held}, ""
+}
+
+// unusable returns why a package that was found can't be used, or "" for one that is
+// missing.
+func (j *job) unusable(held sources.Stored, err error) string {
+	switch {
+	case errors.Is(err, archive.ErrNoExecutable):
+		return "incomplete"
+	case errors.Is(err, sources.ErrNotFound):
+		return ""
+	case err != nil:
+		return sources.Reason(err)
+	}
+	return j.fault(held)
+}
+
+// fault returns why a package can't be used without a source that offers it, or "".
+func (j *job) fault(held sources.Stored) string {
+	switch {
+	case held.H1 == "":
+		return "missing"
+	case held.Differs != "":
+		return "damaged"
+	case held.Verdict == sources.Unverified:
+		return held.Verdict.String()
+	case !j.acquirer.Proven(held):
+		return "not signed as required"
+	case held.Signed == nil:
+		return ""
+	}
+	if err := j.acquirer.CheckKept(held); err != nil {
+		return err.Error()
+	}
+	return ""
+}
+
+// lookInMirror looks for a verified package in the mirrors. It returns why there is
+// none; otherwise is the reason if the mirrors lack the package.
+func (j *job) lookInMirror(ctx context.Context, id sources.PackageID, otherwise string) string {
+	var slot acquire.Slot
+	defer slot.Leave()
+	req := j.request(id, &slot)
+	if err := j.acquirer.Enter(ctx, req); err != nil {
+		return err.Error()
+	}
+	pkg, err := j.acquirer.Appraise(ctx, req)
+	switch {
+	case errors.Is(err, sources.ErrNotFound), errors.Is(err, sources.ErrOffline):
+		return otherwise
+	case err != nil:
+		return sources.Reason(err)
+	case pkg.Verdict == sources.Unverified:
+		return unverifiedInMirror
+	}
+	return ""
+}
+
+const unverifiedInMirror = "unverified in the mirror"
+
+// factHere is the fact for a package that was chosen because it is on this machine.
+func (l *Locker) factHere(held sources.Stored) fact {
+	j := l.jobFor(held.ID, nil)
+	j.learnKnown(held)
+	held.Trim()
+	return fact{
+		outcome: Outcome{Package: held, How: Remembered, Offline: true}, hashes: sources.SortHashes(j.learned),
+		signed: newSignedList(j.sums, held.ID.Provider, held.ID.Version),
+	}
+}

@@ -1,0 +1,114 @@
+package installer
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+
+	"github.com/larder-cli/larder/sources"
+	"github.com/larder-cli/larder/sources/trust"
+)
+
+// keptPlatforms returns the platforms, besides the requested ones, for which the lock
+// file has an h1: hash of the version that another one replaces. Someone has locked
+// these platforms, so the new version is locked for them too. It warns if it can't tell
+// enough platforms to keep their number. The zh: hashes need no platforms: the signed
+// checksums of the new version contain them.
+func (l *Locker) keptPlatforms(ctx context.Context, j *job) []sources.Platform {
+	if j.locked.Version == (sources.Version{}) || j.locked.Version == j.version {
+		return nil
+	}
+	rest := slices.DeleteFunc(slices.Clone(j.locked.Hashes), func(h sources.Hash) bool { return h.Scheme() != sources.H1 || !h.Usable() })
+	locked := len(rest)
+	var kept []sources.Platform
+	found := func(platform sources.Platform, hashes ...sources.Hash) {
+		before := len(rest)
+		rest = slices.DeleteFunc(rest, func(h sources.Hash) bool { return slices.Contains(hashes, h) })
+		if len(rest) < before && !slices.Contains(j.opts.Platforms, platform) && !slices.Contains(kept, platform) {
+			kept = append(kept, platform)
+		}
+	}
+	old := l.jobFor(sources.PackageID{Provider: j.req.Provider, Version: j.locked.Version}, nil)
+	for _, was := range l.acquirer.Recorded(old.id(sources.Platform{})) {
+		found(was.ID.Platform, was.H1, was.ZipH1)
+	}
+	if len(rest) > 0 {
+		l.identifyPlatforms(ctx, old, func() bool { return len(rest) == 0 }, found)
+	}
+	if lost := locked - len(j.opts.Platforms) - len(kept); lost > 0 && len(rest) > 0 {
+		advice := "name each with --platform"
+		if !l.Strict {
+			advice += ", or restore the lock file and add --strict, which fetches packages to identify their hashes"
+		}
+		l.acquirer.Warn(j.id(sources.Platform{}), fmt.Sprintf("the lock file also has h1: hashes of %s for platforms that are unknown here (%d); to lock %s for those, %s",
+			old.version, min(lost, len(rest)), j.version, advice))
+	}
+	return kept
+}
+
+// identifyPlatforms reports the hashes of the packages of old's version, until done
+// returns true. It uses the hashes that a source states and those of packages on this
+// machine. A Strict locker also fetches packages.
+func (l *Locker) identifyPlatforms(ctx context.Context, old *job, done func() bool, found func(sources.Platform, ...sources.Hash)) {
+	platforms := slices.Concat(l.keptList(ctx, old).platforms, l.opts.Platforms, likely)
+	asked := map[sources.Platform]bool{}
+	for len(platforms) > 0 && !done() && ctx.Err() == nil {
+		platforms = likelyFirst(platforms)
+		platform := platforms[0]
+		platforms = platforms[1:]
+		if asked[platform] {
+			continue
+		}
+		asked[platform] = true
+		offer, err := l.acquirer.Ask(ctx, old.request(old.id(platform), nil))
+		switch {
+		case errors.Is(err, sources.ErrNotFound):
+			continue
+		case err != nil:
+			return
+		}
+		if offer.Signed != nil {
+			if sums, err := trust.ParseSums(offer.Signed.Sums); err == nil {
+				platforms = append(platforms, sums.Platforms(old.req.Provider, old.version)...)
+			}
+		}
+		found(platform, l.acquirer.HashesOf(ctx, offer)...)
+		if l.Strict && !done() {
+			if f, err := l.about(ctx, old, platform); err == nil {
+				found(platform, f.outcome.Package.H1, f.outcome.Package.ZipH1)
+			}
+			continue
+		}
+		stated := slices.Concat(offer.Hashes, offer.Others)
+		if offer.Location.URL != "" && !sources.AnyOf(sources.H1, stated) {
+			return // the source states no hash that would help, and each query is a request
+		}
+	}
+}
+
+// losesPlatform reports whether the new version can't be locked for a platform of the
+// old one, and warns about it. Another error is not the platform's.
+func (j *job) losesPlatform(platform sources.Platform, err error) bool {
+	why := ""
+	switch {
+	case errors.Is(err, sources.ErrNotFound):
+		why = "there is no such package"
+	case errors.Is(err, sources.ErrOffline):
+		why = "its hashes are not on this machine (--offline)"
+	default:
+		return false
+	}
+	j.acquirer.Warn(j.id(platform), fmt.Sprintf("the lock file has a hash of %s for %s, but none of %s: %s", j.locked.Version, platform, j.version, why))
+	return true
+}
+
+// warnUnsigned warns if the lock file had the hashes of archives for other platforms,
+// and none are known of the new version.
+func (j *job) warnUnsigned() {
+	if j.locked.Version == j.version || !sources.AnyOf(sources.ZH, j.locked.Hashes) || sources.AnyOf(sources.ZH, j.learned) {
+		return
+	}
+	j.acquirer.Warn(j.id(sources.Platform{}), fmt.Sprintf(
+		"the lock file has zh: hashes of %s, which cover other platforms, but there are no signed checksums of %s; name each platform in use with --platform", j.locked.Version, j.version))
+}
