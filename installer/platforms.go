@@ -37,19 +37,15 @@ func (l *Locker) keptPlatforms(ctx context.Context, j *job) []sources.Platform {
 		l.identifyPlatforms(ctx, old, func() bool { return len(rest) == 0 }, found)
 	}
 	if lost := locked - len(j.opts.Platforms) - len(kept); lost > 0 && len(rest) > 0 {
-		advice := "name each with --platform"
-		if !l.Strict {
-			advice += ", or restore the lock file and add --strict, which fetches packages to identify their hashes"
-		}
-		l.acquirer.Warn(j.id(sources.Platform{}), fmt.Sprintf("the lock file also has h1: hashes of %s for platforms that are unknown here (%d); to lock %s for those, %s",
-			old.version, min(lost, len(rest)), j.version, advice))
+		l.acquirer.Warn(j.id(sources.Platform{}), fmt.Sprintf("the lock file also has h1: hashes of %s for platforms that are unknown here (%d); to lock %s for those, name each with --platform",
+			old.version, min(lost, len(rest)), j.version))
 	}
 	return kept
 }
 
 // identifyPlatforms reports the hashes of the packages of old's version, until done
 // returns true. It uses the hashes that a source states and those of packages on this
-// machine. A Strict locker also fetches packages.
+// machine, and otherwise fetches packages, those for likely platforms first.
 func (l *Locker) identifyPlatforms(ctx context.Context, old *job, done func() bool, found func(sources.Platform, ...sources.Hash)) {
 	platforms := slices.Concat(l.keptList(ctx, old).platforms, l.opts.Platforms, likely)
 	asked := map[sources.Platform]bool{}
@@ -74,15 +70,11 @@ func (l *Locker) identifyPlatforms(ctx context.Context, old *job, done func() bo
 			}
 		}
 		found(platform, l.acquirer.HashesOf(ctx, offer)...)
-		if l.Strict && !done() {
-			if f, err := l.about(ctx, old, platform); err == nil {
-				found(platform, f.outcome.Package.H1, f.outcome.Package.ZipH1)
-			}
-			continue
+		if done() {
+			return
 		}
-		stated := slices.Concat(offer.Hashes, offer.Others)
-		if offer.Location.URL != "" && !sources.AnyOf(sources.H1, stated) {
-			return // the source states no hash that would help, and each query is a request
+		if f, err := l.about(ctx, old, platform); err == nil {
+			found(platform, f.outcome.Package.H1, f.outcome.Package.ZipH1)
 		}
 	}
 }

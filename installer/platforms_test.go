@@ -17,25 +17,23 @@ func TestUpgradeKeepsPlatforms(t *testing.T) {
 		p.Hashes = append(p.Hashes, h1("widget "+p.ID.Version.String()+" "+p.ID.Platform.String()))
 	}
 	for _, c := range []struct {
-		name   string
-		edit   func(*sources.Package)
-		had    []sources.Hash
-		known  string // package with a record
-		lacks  string // package that the source lacks
-		strict bool
-		want   []sources.Hash
-		warns  string
+		name  string
+		edit  func(*sources.Package)
+		had   []sources.Hash
+		known string // package with a record
+		lacks string // package that the source lacks
+		want  []sources.Hash
+		warns string
 	}{
-		{"recorded", signed, []sources.Hash{h1(onLinux), h1(onDarwin)}, onDarwin, "", false, []sources.Hash{h1(newLinux), h1(newDarwin)}, ""},
-		{"stated by a mirror", stated, []sources.Hash{h1(onLinux), h1(onDarwin)}, "", "", false, []sources.Hash{h1(newLinux), h1(newDarwin)}, ""},
-		{"fetched", signed, []sources.Hash{h1(onLinux), h1(onDarwin)}, "", "", true, []sources.Hash{h1(newLinux), h1(newDarwin)}, ""},
-		{"unknown", signed, []sources.Hash{h1(onLinux), h1(onDarwin)}, "", "", false, []sources.Hash{h1(newLinux)}, "of 1.0.0 for platforms that are unknown here (1); to lock 1.1.0 for those, name each with --platform, or restore the lock file and add --strict"},
-		{"unknown to --strict", signed, []sources.Hash{h1(onLinux), h1("nothing")}, "", "", true, []sources.Hash{h1(newLinux)}, "name each with --platform"},
-		{"as many as requested", signed, []sources.Hash{h1(onLinux)}, "", "", false, []sources.Hash{h1(newLinux)}, ""},
-		{"another platform than the requested one", signed, []sources.Hash{h1(onDarwin)}, onDarwin, "", false, []sources.Hash{h1(newLinux), h1(newDarwin)}, ""},
-		{"no longer there", signed, []sources.Hash{h1(onLinux), h1(onDarwin)}, onDarwin, newDarwin, false, []sources.Hash{h1(newLinux)}, "a hash of 1.0.0 for darwin_arm64, but none of 1.1.0: there is no such package"},
-		{"no signed checksums", nil, []sources.Hash{zh(onLinux), zh(onDarwin)}, "", "", false, []sources.Hash{h1(newLinux)}, "there are no signed checksums of 1.1.0"},
-		{"no hashes", signed, nil, "", "", false, []sources.Hash{h1(newLinux)}, ""},
+		{"recorded", signed, []sources.Hash{h1(onLinux), h1(onDarwin)}, onDarwin, "", []sources.Hash{h1(newLinux), h1(newDarwin)}, ""},
+		{"stated by a mirror", stated, []sources.Hash{h1(onLinux), h1(onDarwin)}, "", "", []sources.Hash{h1(newLinux), h1(newDarwin)}, ""},
+		{"fetched", signed, []sources.Hash{h1(onLinux), h1(onDarwin)}, "", "", []sources.Hash{h1(newLinux), h1(newDarwin)}, ""},
+		{"of no package", signed, []sources.Hash{h1(onLinux), h1("nothing")}, "", "", []sources.Hash{h1(newLinux)}, "of 1.0.0 for platforms that are unknown here (1); to lock 1.1.0 for those, name each with --platform"},
+		{"as many as requested", signed, []sources.Hash{h1(onLinux)}, "", "", []sources.Hash{h1(newLinux)}, ""},
+		{"another platform than the requested one", signed, []sources.Hash{h1(onDarwin)}, onDarwin, "", []sources.Hash{h1(newLinux), h1(newDarwin)}, ""},
+		{"no longer there", signed, []sources.Hash{h1(onLinux), h1(onDarwin)}, onDarwin, newDarwin, []sources.Hash{h1(newLinux)}, "a hash of 1.0.0 for darwin_arm64, but none of 1.1.0: there is no such package"},
+		{"no signed checksums", nil, []sources.Hash{zh(onLinux), zh(onDarwin)}, "", "", []sources.Hash{h1(newLinux)}, "there are no signed checksums of 1.1.0"},
+		{"no hashes", signed, nil, "", "", []sources.Hash{h1(newLinux)}, ""},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			f := newLedgerFixture(t, c.edit)
@@ -49,9 +47,7 @@ func TestUpgradeKeepsPlatforms(t *testing.T) {
 			if c.lacks != "" {
 				delete(f.source.packages, id(c.lacks))
 			}
-			locker := f.locker()
-			locker.Strict = c.strict
-			_, err := locker.Lock(t.Context(), f.root)
+			_, err := f.locker().Lock(t.Context(), f.root)
 			f.must(err)
 			var got []sources.Hash
 			for _, word := range strings.Fields(f.locked()) {
