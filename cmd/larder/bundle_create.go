@@ -1,21 +1,26 @@
 package main
 
 import (
+	"context"
 	"errors"
 	"fmt"
+	"maps"
 	"os"
 	"path/filepath"
 	"slices"
 	"strings"
+	"sync"
 
 	"github.com/urfave/cli/v2"
 
 	"github.com/larder-cli/larder/cmd/larder/ui"
 	"github.com/larder-cli/larder/fsmirror/builder"
 	"github.com/larder-cli/larder/fsmirror/bundle"
+	"github.com/larder-cli/larder/installer"
 	"github.com/larder-cli/larder/installer/modules"
 	"github.com/larder-cli/larder/sources"
 	"github.com/larder-cli/larder/sources/disk"
+	"github.com/larder-cli/larder/sources/seal"
 )
 
 func bundleCreateCommand(out *ui.Output) *cli.Command {
@@ -26,7 +31,7 @@ func bundleCreateCommand(out *ui.Output) *cli.Command {
 		UsageText: "larder bundle create usb.tar -R .",
 		Flags: slices.Concat(wantedFlags(), []cli.Flag{
 			&cli.StringFlag{Category: selectionFlags, Name: "mirror", Usage: "all packages in the mirror in `DIR`"},
-			&cli.StringFlag{Category: selectionFlags, Name: "since", Usage: "leave out packages in the manifest in `FILE`"},
+			&cli.StringFlag{Category: selectionFlags, Name: "since", Usage: "leave out packages in `PATH`: manifest, bundle or mirror"},
 			maxSizeFlag("split into files of at most a `SIZE`, such as 4G"),
 			dryRunFlag("show what would be written"),
 		}, trustFlags()),
@@ -57,13 +62,6 @@ func bundleCreate(c *cli.Context, out *ui.Output) error {
 	if err := f.take(others); err != nil {
 		return err
 	}
-	if since := c.String("since"); since != "" {
-		m, err := readManifest(absolute(f.dir, since))
-		if err != nil {
-			return err
-		}
-		opts.Since = &m
-	}
 	opts.DryRun = c.Bool("dry-run")
 	file := absolute(f.dir, typed)
 	m, err := f.root(c.Context, f.dir, out)
@@ -72,6 +70,13 @@ func bundleCreate(c *cli.Context, out *ui.Output) error {
 	}
 	if opts.Key, err = m.recordKey(); err != nil {
 		return err
+	}
+	var r *receiver
+	if since := c.String("since"); since != "" {
+		if r, err = receiverAt(c.Context, absolute(f.dir, since), opts.Key); err != nil {
+			return err
+		}
+		opts.Since = &r.Manifest
 	}
 	if mirror != "" {
 		return m.bundle(c, absolute(f.dir, mirror), file, opts)
@@ -85,9 +90,13 @@ func bundleCreate(c *cli.Context, out *ui.Output) error {
 	if err != nil {
 		return err
 	}
-	err = f.runMirror(c.Context, b, func(sum fillSummary) error {
-		if opts.DryRun && !sum.empty() {
-			out.Conclude("%s", sum.text(out))
+	var skips skipper
+	if r != nil {
+		skips = r.skips
+	}
+	err = f.runMirror(c.Context, b, skips, func(sum fillSummary) error {
+		if opts.DryRun {
+			r.tell(out, sum)
 		}
 		return nil
 	})
@@ -101,7 +110,74 @@ func bundleCreate(c *cli.Context, out *ui.Output) error {
 	if err != nil || opts.DryRun {
 		return err
 	}
+	if r != nil {
+		opts.Base = slices.Collect(maps.Values(r.has))
+	}
 	return m.bundle(c, dir, file, opts)
+}
+
+// A receiver is the mirror that a bundle is for.
+type receiver struct {
+	bundle.Manifest
+	mu  sync.Mutex
+	has map[sources.PackageID]bundle.Package // selected packages that it has
+}
+
+// receiverAt returns the receiver with the manifest, bundle or mirror at path.
+func receiverAt(ctx context.Context, path string, key seal.Key) (*receiver, error) {
+	info, err := os.Stat(path)
+	if err != nil {
+		return nil, err
+	}
+	r := &receiver{has: map[sources.PackageID]bundle.Package{}}
+	if info.IsDir() {
+		r.Manifest, err = bundle.Describe(ctx, path, key, nil)
+	} else {
+		r.Manifest, err = bundle.ReadManifest(path)
+	}
+	return r, err
+}
+
+// skips reports whether the receiver has a package, and no signed checksums are missing there.
+// It queries the source only if that does not follow from the manifest.
+func (r *receiver) skips(ctx context.Context, from sources.Source, s installer.Selected) bool {
+	p, evidenced, ok := r.Find(s.ID)
+	if !ok {
+		return false
+	}
+	same := func(hashes []sources.Hash) bool { return sources.MatchesAny(hashes, p.H1, p.ZipH1, p.ZH) }
+	unclear := false // whether a lock file has only hashes that the manifest lacks
+	for _, w := range s.Wants {
+		switch locked := w.Locked.Hashes; {
+		case len(locked) == 0 || same(locked):
+		case p.H1 == "" && !sources.AnyOf(sources.ZH, locked):
+			unclear = true
+		default:
+			return false
+		}
+	}
+	if unclear || !evidenced {
+		offered, err := from.Package(ctx, s.ID)
+		if err != nil || !evidenced && offered.Signed != nil || !same(offered.Hashes) && (unclear || sources.AnyUsable(offered.Hashes)) {
+			return false
+		}
+	}
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.has[s.ID] = p
+	return true
+}
+
+// tell prints the totals of a dry run. The receiver may be nil.
+func (r *receiver) tell(out *ui.Output, sum fillSummary) {
+	switch {
+	case !sum.empty() && r != nil && len(r.has) > 0:
+		out.Conclude("%s, for a mirror that has %s already", sum.text(out), ui.Count(len(r.has), "package"))
+	case !sum.empty():
+		out.Conclude("%s", sum.text(out))
+	case r != nil && len(r.has) > 0:
+		out.Conclude("The receiver has everything already")
+	}
 }
 
 // mayBeBundle reports whether path is a file that may be replaced with a bundle, and not a

@@ -34,7 +34,11 @@ type destination struct {
 	memory      acquire.Memory     // hash records, if they are not in the store
 	nearby      []*fsmirror.Mirror // mirrors that provide archives without a download
 	had         installer.How      // how packages that were in the store before are shown
+	skips       skipper            // nil if no package is left out
 }
+
+// A skipper reports whether a selected package is left out. It may query the source.
+type skipper func(context.Context, sources.Source, installer.Selected) bool
 
 // newFilling reads the flags. [wanted.take] takes the arguments.
 func newFilling(c *cli.Context, out *ui.Output) (*filling, error) {
@@ -92,6 +96,9 @@ func (f *filling) fill(ctx context.Context, s *supply, to func(*supply) (destina
 	}
 	in := installer.NewFetcher(from, d.Store, s.client, opts)
 	selected, chooseErr := in.Select(ctx, s.wants, f.versions)
+	if d.skips != nil {
+		selected = slices.DeleteFunc(selected, func(s installer.Selected) bool { return d.skips(ctx, from, s) })
+	}
 	places.add(selected)
 	filled, err := in.Fill(ctx, selected, installer.FillOptions{Strict: f.strict, DryRun: f.flags.dryRun})
 	for i := range filled {
@@ -240,9 +247,9 @@ func (s fillSummary) text(out *ui.Output) string {
 
 // runMirror is run for a mirror, which it closes. It updates the mirror's index even after
 // errors. Tell prints the summary.
-func (f *filling) runMirror(ctx context.Context, b *builder.Builder, tell func(fillSummary) error) error {
+func (f *filling) runMirror(ctx context.Context, b *builder.Builder, skips skipper, tell func(fillSummary) error) error {
 	sum, err := f.run(ctx, func(s *supply) (destination, error) {
-		return destination{Store: b, memory: s.memory(), nearby: s.nearby(), had: alreadyThere}, nil
+		return destination{Store: b, memory: s.memory(), nearby: s.nearby(), had: alreadyThere, skips: skips}, nil
 	}, func(ctx context.Context) error {
 		if f.flags.dryRun {
 			return nil

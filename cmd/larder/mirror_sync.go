@@ -54,7 +54,7 @@ func mirrorSync(c *cli.Context, out *ui.Output) error {
 	if err != nil {
 		return err
 	}
-	return f.runMirror(c.Context, b, func(sum fillSummary) error { return m.tellSynced(c.Context, b, dir, sum) })
+	return f.runMirror(c.Context, b, nil, func(sum fillSummary) error { return m.tellSynced(c.Context, b, dir, sum) })
 }
 
 // tellSynced prints the totals of the mirror, and how to use it.

@@ -28,6 +28,7 @@ type CreateOptions struct {
 	Key     seal.Key             // authenticates records of the mirror
 	Vouch   Vouch                // required
 	Since   *Manifest            // manifest of the receiver, whose packages are left out; may be nil
+	Base    []Package            // packages of the receiver that the mirror lacks, for the bundle's base; only ID and ZH are used
 	MaxSize int64                // of each file, in bytes; 0 means no limit
 	DryRun  bool                 // write nothing
 	Report  func(done, of int64) // called with the progress in bytes; may be nil
@@ -52,12 +53,13 @@ func Create(ctx context.Context, dir, file string, opts CreateOptions) (Created,
 	if err != nil {
 		return Created{}, err
 	}
-	if len(m.Packages) == 0 {
+	if len(m.Packages)+len(opts.Base) == 0 {
 		return Created{}, sources.WithHint(fmt.Errorf("%s has no packed packages", dir), "larder mirror sync fills a mirror")
 	}
 	if opts.Since != nil {
 		m = m.Since(*opts.Since)
 	}
+	m = m.basedOn(opts.Base)
 	if err := errors.Join(m.check(opts.Check), vouchFor(dir, m, opts.Vouch)); err != nil {
 		return Created{}, err
 	}
@@ -253,6 +255,37 @@ func (m Manifest) Since(receiver Manifest) Manifest {
 	delta.Evidence = m.Evidence
 	delta.Evidence = delta.evidenceHere()
 	return delta
+}
+
+// basedOn returns m with packages added to its base, unless m has them.
+func (m Manifest) basedOn(base []Package) Manifest {
+	known := map[sources.PackageID]bool{}
+	for _, p := range slices.Concat(m.Packages, m.Base) {
+		known[p.ID] = true
+	}
+	m.Base = slices.Clone(m.Base)
+	for _, p := range base {
+		if !known[p.ID] {
+			known[p.ID] = true
+			m.Base = append(m.Base, Package{ID: p.ID, ZH: p.ZH})
+		}
+	}
+	slices.SortFunc(m.Base, func(a, b Package) int { return a.ID.Compare(b.ID) })
+	return m
+}
+
+// Find returns the package that a receiver with this manifest has, and whether it has
+// evidence for the package, or needs none. A package of the base has only ID and ZH.
+func (m Manifest) Find(id sources.PackageID) (p Package, evidenced, ok bool) {
+	byID := func(p Package, id sources.PackageID) int { return p.ID.Compare(id) }
+	if i, ok := slices.BinarySearchFunc(m.Base, id, byID); ok {
+		return m.Base[i], true, true
+	}
+	i, ok := slices.BinarySearchFunc(m.Packages, id, byID)
+	if !ok {
+		return p, false, false
+	}
+	return m.Packages[i], slices.ContainsFunc(m.Evidence, func(e Evidence) bool { return e.Release == id.Release() }), true
 }
 
 // Split returns the manifests of the parts of m, so that no part makes a file of more
