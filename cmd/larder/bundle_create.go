@@ -86,7 +86,9 @@ func bundleCreate(c *cli.Context, out *ui.Output) error {
 		return err
 	}
 	defer done()
-	b, err := builder.Open(c.Context, dir, builder.Options{Key: opts.Key, ReadOnly: opts.DryRun, Warn: out.WarnOf, Place: "the bundle"})
+	b, err := builder.Open(c.Context, dir, m.sharing(builder.Options{
+		Key: opts.Key, ReadOnly: opts.DryRun, Warn: out.WarnOf, Place: "the bundle", Temporary: true,
+	}))
 	if err != nil {
 		return err
 	}

@@ -239,7 +239,7 @@ func (s fillSummary) text(out *ui.Output) string {
 	}
 	parts := append([]string{did}, ui.Numbers(ui.Number{N: had, What: "already there"},
 		ui.Number{N: s.Missing, What: "not available for the platform"}, ui.Number{N: s.Failed, What: "failed"})...)
-	if s.Fetched > 0 {
+	if s.Bytes > 0 {
 		parts = append(parts, ui.Fetched(s.Bytes, out.Elapsed()))
 	}
 	return strings.Join(parts, ", ")

@@ -50,7 +50,7 @@ func mirrorSync(c *cli.Context, out *ui.Output) error {
 	if err := m.noCache(dir); err != nil {
 		return err
 	}
-	b, err := m.openMirror(c.Context, dir, builder.Options{Unpacked: c.Bool("unpacked"), ReadOnly: f.flags.dryRun})
+	b, err := m.openMirror(c.Context, dir, m.sharing(builder.Options{Unpacked: c.Bool("unpacked"), ReadOnly: f.flags.dryRun}))
 	if err != nil {
 		return err
 	}
@@ -67,7 +67,7 @@ func (m *rootModule) tellSynced(ctx context.Context, b *builder.Builder, dir str
 	switch {
 	case m.flags.dryRun:
 		text = "Would add " + ui.Count(sum.Planned, "package")
-	case sum.Fetched > 0:
+	case sum.Bytes > 0:
 		text += " (" + ui.Fetched(sum.Bytes, m.out.Elapsed()) + ")"
 	}
 	if sum.Fetched+sum.Planned == 0 {
