@@ -13,6 +13,7 @@ import (
 
 	"github.com/urfave/cli/v2"
 
+	"github.com/larder-cli/larder/cachedir"
 	"github.com/larder-cli/larder/cmd/larder/ui"
 	"github.com/larder-cli/larder/fsmirror/builder"
 	"github.com/larder-cli/larder/fsmirror/bundle"
@@ -228,6 +229,9 @@ func (m *rootModule) bundle(c *cli.Context, dir, file string, opts bundle.Create
 		opts.Report = report
 		return bundle.Create(c.Context, dir, file, opts)
 	})
+	if gone := (*bundle.ArchivesError)(nil); errors.As(err, &gone) {
+		return m.explainArchives(gone)
+	}
 	if err != nil {
 		return err
 	}
@@ -249,4 +253,27 @@ func (m *rootModule) bundle(c *cli.Context, dir, file string, opts bundle.Create
 	m.out.Summary(bundleSummary{len(created.Files), len(manifest.Packages), manifest.Size(), len(manifest.Base), opts.DryRun})
 	m.out.Say("%s %s, %s%s", did, ui.Count(len(manifest.Packages), "package"), ui.Size(manifest.Size()), basedOn(manifest))
 	return nil
+}
+
+// explainArchives adds hints on how to get the archives of a mirror or a plugin cache.
+func (m *rootModule) explainArchives(gone *bundle.ArchivesError) error {
+	var addresses, platforms []string
+	for _, id := range gone.Packages {
+		addresses = append(addresses, id.Provider.String()+"@"+id.Version.String())
+		platforms = append(platforms, id.Platform.String())
+	}
+	slices.Sort(platforms)
+	addresses, platforms = slices.Compact(addresses), slices.Compact(platforms)
+	const few = 5
+	if len(addresses) > few {
+		addresses = append(addresses[:few], "…")
+	}
+	what := strings.Join(addresses, " ") + " --platform " + strings.Join(platforms, ",")
+	fetch, carry := "mirror sync "+m.shown(gone.Dir)+" "+what, "copy the directory, which is a filesystem mirror"
+	if cachedir.IsCache(gone.Dir) {
+		fetch, carry = "bundle create FILE "+what, "larder cache export FILE -R writes the packages of root modules for larder cache import"
+	}
+	hinted := sources.WithHint(errors.New(gone.Error()), "without a network: %s", carry)
+	hinted = sources.WithHint(hinted, "to fetch the archives: larder %s", fetch)
+	return errors.Join(append([]error{hinted}, gone.Unwrap()...)...)
 }

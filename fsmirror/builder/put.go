@@ -345,7 +345,11 @@ func (t *tx) make(ctx context.Context, from sources.Payload) (sources.Contents, 
 		})
 	case from.Dir != "":
 		err := fmt.Errorf("%s is unpacked, and its archive is not available", from.Dir)
-		return sources.Contents{}, sources.WithHint(err, "use a source that has the archive, or create the mirror with --unpacked")
+		hint := "use a source that has the archive, or create the mirror with --unpacked"
+		if t.b.opts.Temporary {
+			hint = "use a source that has the archive; without one, copy the directory of the mirror"
+		}
+		return sources.Contents{}, sources.WithHint(err, "%s", hint)
 	}
 	file, err := from.Archive, error(nil)
 	if file == nil {
