@@ -18,6 +18,7 @@
 //	.larder/cache.lock, gate.lock              locks of the cache as a whole
 //	.larder/tmp/run-…                          staging directory of one run, see [disk.Scratch]
 //	.larder/partial/PACKAGE, PACKAGE.note      interrupted downloads, kept for a day
+//	.larder/archives/CHECKSUM                  archives of recent downloads, kept for a day
 //	.larder/hosts/HOST_PORT                    hosts that requests pause for, see [Dir.Until]
 //	.larder/aside/TIME/                        files that a repair moved, at the same path as in the cache
 //
@@ -110,6 +111,7 @@ type Dir struct {
 	memory   sync.Map  // from path to record, for records that cannot be written
 	sweep    sync.Once // removes the files of killed processes
 	run      run
+	recent   recent      // archives of recent downloads
 	aside    aside       // where repairs move files
 	lockless sync.Once   // warns that there are no locks
 	unshared atomic.Bool // set once a reflink has failed
@@ -122,6 +124,9 @@ type Options struct {
 	// If State is empty or cannot be written, there are no records and locks.
 	Workdir bool
 	State   string
+
+	Archives     int64 // total size of the recent downloads to keep, in bytes; 0 means none
+	KeepArchives bool  // keep the archives that this Dir downloads
 
 	ReadOnly    bool             // create, change and remove nothing
 	Unbound     bool             // this user may write to read-only files, as root may
@@ -259,7 +264,7 @@ func (d *Dir) openState() (err error) {
 
 // stateDirs are the directories in the state. Open checks all of them for links and
 // mounts, which is simpler than checking wherever one is used.
-var stateDirs = []string{"tmp", "partial", "package", "known", "roots", "evidence", "lock", "aside"}
+var stateDirs = []string{"tmp", "partial", archivesDir, "package", "known", "roots", "evidence", "lock", "aside"}
 
 // ErrMirror matches the error for a directory that is a mirror, not a plugin cache.
 var ErrMirror = errors.New("this is a mirror, not a plugin cache")
@@ -323,7 +328,7 @@ func linkAbove(path string) string {
 // Close closes the directory.
 func (d *Dir) Close() error {
 	var errs []error
-	for _, dir := range []*disk.Dir{d.state, d.tree} {
+	for _, dir := range []*disk.Dir{d.recent.dir, d.state, d.tree} {
 		if dir != nil {
 			errs = append(errs, dir.Close())
 		}

@@ -201,6 +201,7 @@ func (p Policy) reason(e Entry, now time.Time, left int64) (Reason, bool) {
 func (p *Plan) Extra() Amount {
 	a := p.Usage.Abandoned
 	a.add(p.Usage.Leftover.Count, p.Usage.Leftover.Bytes)
+	a.add(p.Usage.Archives.Count, p.Usage.Archives.Bytes)
 	if p.policy.Aside {
 		a.add(p.Usage.Aside.Count, p.Usage.Aside.Bytes)
 	}
@@ -258,6 +259,7 @@ func (d *Dir) Prune(ctx context.Context, plan *Plan) (*Pruned, error) {
 	for _, path := range now.stale {
 		errs = append(errs, d.removeState(path))
 	}
+	errs = append(errs, d.removeArchives())
 	if plan.policy.Aside {
 		errs = append(errs, d.removeAside())
 	}

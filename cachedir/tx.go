@@ -229,6 +229,7 @@ func (t *tx) commit(ctx context.Context, by sources.Provenance) (sources.Stored,
 		if err := d.keepEvidence(ctx, t.id, by.Signed, t.notes); err != nil {
 			return sources.Stored{}, err
 		}
+		t.keepArchive(by)
 		return d.stored(t.id, "", t.keepKnown(r, by.Imported)), nil
 	}
 	r, signed, err := t.finish(ctx, r, by.Signed)
@@ -239,7 +240,15 @@ func (t *tx) commit(ctx context.Context, by sources.Provenance) (sources.Stored,
 		return sources.Stored{}, err
 	}
 	t.keepKnown(r, by.Imported)
+	t.keepArchive(by)
 	return stored(t.id, d.entry(t.id), r, signed), nil
+}
+
+// keepArchive keeps the archive in the stage, if the package came from there.
+func (t *tx) keepArchive(by sources.Provenance) {
+	if t.d.opts.KeepArchives && !t.payload.Local() {
+		t.stage.Keep(by.ZH)
+	}
 }
 
 // finish completes the record of the unpacked package.
@@ -366,7 +375,7 @@ func (t *tx) prepare() (err error) {
 		}
 		t.finally(func() { kept.Close() })
 	}
-	t.stage = staging.New(t.scratch.Dir, kept, flat(t.id.Path()), t.d.place())
+	t.stage = staging.New(t.scratch.Dir, kept, flat(t.id.Path()), t.d.place(), t.d.Archives())
 	return nil
 }
 
@@ -477,4 +486,5 @@ func (d *Dir) removeLeftovers() {
 		d.warn(staging.Sweep(kept, d.opts.Now()))
 		kept.Close()
 	}
+	d.Archives()
 }

@@ -17,6 +17,7 @@ import (
 // the packages and the files of the findings it accounts for every byte.
 type Usage struct {
 	Evidence    Amount // counts versions
+	Archives    Amount // archives of recent downloads
 	Interrupted Amount // downloads that the next run can continue
 	Abandoned   Amount // downloads that no run has continued for a day
 	Leftover    Amount // files of killed processes, and unknown files in .larder
@@ -96,6 +97,13 @@ func (d *Dir) measureState(u *Usage, e fs.DirEntry) error {
 				amount.add(-1, 0)
 			}
 			return amount
+		})
+	case archivesDir:
+		return eachAt(d.state, name, 1, func(_ string, info fs.FileInfo, _ int64) *Amount {
+			if info.Mode().IsRegular() {
+				return &u.Archives
+			}
+			return &u.Leftover
 		})
 	case "tmp":
 		return eachAt(d.state, name, 1, func(run string, _ fs.FileInfo, _ int64) *Amount {

@@ -50,8 +50,11 @@ type Config struct {
 	Hosts       map[sources.Host]map[string]string // URLs of services by name, instead of service discovery
 	HostOptions map[sources.Host]HostOptions       // from Larder's own file
 	TrustedKeys []sources.TrustedKeys              // from Larder's own file
-	Registry    Registry
-	Proxy       func(*url.URL) (*url.URL, error) // like Proxy in http.Transport, but for a URL; never nil
+
+	KeepArchivesMB int // size of the recent downloads to keep in a plugin cache, in MB; from Larder's own file
+
+	Registry Registry
+	Proxy    func(*url.URL) (*url.URL, error) // like Proxy in http.Transport, but for a URL; never nil
 
 	EnforceSignatures       bool // OpenTofu: refuse unsigned packages
 	EnforceKeyExpiry        bool // OpenTofu: refuse signatures by expired keys

@@ -37,6 +37,7 @@ var hostSettings = []string{"ca_file", "client_certificate", "client_key", "head
 
 // larderFile reads Larder's own file, if there is one, into c.
 func (l *loader) larderFile(c *Config) {
+	c.KeepArchivesMB = defaultArchivesMB
 	f := l.chooseLarderFile()
 	if f.path == "" {
 		return
@@ -48,17 +49,27 @@ func (l *loader) larderFile(c *Config) {
 	defer l.sort(len(l.diags))
 	for _, e := range root.entries {
 		switch {
-		case e.key == trustedKeys:
+		case e.key == trustedKeys, e.key == keepArchives:
 		case e.key != "host":
-			l.unknown(e, []string{"host", trustedKeys}, `this file has host "…" { … } blocks and trusted_keys; everything else belongs in the CLI configuration`)
+			l.unknown(e, []string{"host", trustedKeys, keepArchives}, `this file has host "…" { … } blocks, trusted_keys and keep_archives_mb; everything else belongs in the CLI configuration`)
 		case e.value.kind == isObject && len(e.value.entries) == 0:
 			l.errorf(e.place, `write host "…" { … }`, "host has no label")
 		}
 	}
 	c.HostOptions, c.TrustedKeys = l.hostBlocks(root), l.trustedKeys(root)
+	if mb, ok := l.intOf(root, keepArchives); ok {
+		c.KeepArchivesMB = mb
+	}
 }
 
-const trustedKeys = "trusted_keys"
+const (
+	trustedKeys  = "trusted_keys"
+	keepArchives = "keep_archives_mb"
+
+	// defaultArchivesMB is the default of keepArchives. It is enough for the largest
+	// providers, for several platforms.
+	defaultArchivesMB = 4000
+)
 
 // trustedKeys returns the only keys that may sign the providers to which they apply.
 // Every problem in them is an error, because without them other keys would be

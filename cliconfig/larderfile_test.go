@@ -134,7 +134,7 @@ func TestLarderFileHostBlocks(t *testing.T) {
 		{`host "https://a.example/" {}`, `1:6: host name "https://a.example/": a URL, not a host name (give just the host name, without scheme and path)`},
 		{`host = "a.example"`, "1:8: host must be a block with a label, not a string"},
 		{`hosts "a.example" {}`, `1:1: unknown setting "hosts" (did you mean "host"?)`},
-		{`credentials "a.example" { token = "sesame" }`, `1:1: unknown setting "credentials" (this file has host "…" { … } blocks and trusted_keys; everything else belongs in the CLI configuration)`},
+		{`credentials "a.example" { token = "sesame" }`, `1:1: unknown setting "credentials" (this file has host "…" { … } blocks, trusted_keys and keep_archives_mb; everything else belongs in the CLI configuration)`},
 		{`host "a.example" {`, `1:20: missing "}"`},
 		{`host "a.example" { headers = { X = sesame } }`, "1:36: unexpected word or character (write strings in double quotes, booleans as true or false)"},
 		{`[]`, `1:1: unexpected "["`},
@@ -288,5 +288,24 @@ func TestTrustedKeys(t *testing.T) {
 		if len(c.TrustedKeys) != 1 || !c.TrustedKeys[0].Providers.Match(acme) || len(c.TrustedKeys[0].Keys) != 1 || c.TrustedKeys[0].Keys[0] != key {
 			t.Errorf("%s: got %v", tt.src, c.TrustedKeys)
 		}
+	}
+}
+
+func TestKeepArchives(t *testing.T) {
+	for _, tt := range []struct {
+		src  string
+		want int
+		said string
+	}{
+		{"", 4000, ""},
+		{"keep_archives_mb = 0", 0, ""},
+		{"keep_archives_mb = 250", 250, ""},
+		{`keep_archives_mb = "1000"`, 1000, ""},
+		{"keep_archives_mb = -1", 4000, "1:20: keep_archives_mb must be a whole number from 0 to 2147483647"},
+		{"keep_archive_mb = 1", 4000, `1:1: unknown setting "keep_archive_mb" (did you mean "keep_archives_mb"?)`},
+	} {
+		c, ds := cliconfig.Load(t.Context(), own(tt.src, nil), terraform, cliconfig.Options{})
+		sourcetest.Equal(t, said(ds), tt.said, tt.src)
+		sourcetest.Equal(t, c.KeepArchivesMB, tt.want, tt.src)
 	}
 }

@@ -3,6 +3,7 @@ package sources
 import (
 	"context"
 	"io"
+	"io/fs"
 	"iter"
 	"os"
 )
@@ -82,6 +83,11 @@ type Stage interface {
 	// hash. It returns the bytes, which must be read at once, and their note.
 	// An empty note means that there are no bytes.
 	Resume(want Hash) (held io.Reader, note string, err error)
+
+	// Recent opens the archive with this hash if this or another store downloaded
+	// it recently, and returns its description from before it was hashed. The
+	// error matches [fs.ErrNotExist] if there is none.
+	Recent(ctx context.Context, zh Hash) (*os.File, fs.FileInfo, error)
 
 	// Spool creates a temporary file beside the stage, for bytes that arrive
 	// out of order. The error matches [errors.ErrUnsupported] if the stage has

@@ -1,21 +1,27 @@
 package main
 
 import (
+	"context"
 	"errors"
 	"fmt"
+	"maps"
 	"os"
 	"path/filepath"
 	"slices"
 	"strings"
+	"sync"
 
 	"github.com/urfave/cli/v2"
 
+	"github.com/larder-cli/larder/cachedir"
 	"github.com/larder-cli/larder/cmd/larder/ui"
 	"github.com/larder-cli/larder/fsmirror/builder"
 	"github.com/larder-cli/larder/fsmirror/bundle"
+	"github.com/larder-cli/larder/installer"
 	"github.com/larder-cli/larder/installer/modules"
 	"github.com/larder-cli/larder/sources"
 	"github.com/larder-cli/larder/sources/disk"
+	"github.com/larder-cli/larder/sources/seal"
 )
 
 func bundleCreateCommand(out *ui.Output) *cli.Command {
@@ -26,7 +32,7 @@ func bundleCreateCommand(out *ui.Output) *cli.Command {
 		UsageText: "larder bundle create usb.tar -R .",
 		Flags: slices.Concat(wantedFlags(), []cli.Flag{
 			&cli.StringFlag{Category: selectionFlags, Name: "mirror", Usage: "all packages in the mirror in `DIR`"},
-			&cli.StringFlag{Category: selectionFlags, Name: "since", Usage: "leave out packages in the manifest in `FILE`"},
+			&cli.StringFlag{Category: selectionFlags, Name: "since", Usage: "leave out packages in `PATH`: manifest, bundle or mirror"},
 			&cli.BoolFlag{Name: "modules", Usage: "add the modules that terraform get installed"},
 			&cli.StringFlag{Name: "engine-binary", Usage: "`FILE` add an engine's executable"},
 			maxSizeFlag("split into files of at most a `SIZE`, such as 4G"),
@@ -65,13 +71,6 @@ func bundleCreate(c *cli.Context, out *ui.Output) error {
 	if opts.Payload, err = f.gatherPayload(c); err != nil {
 		return err
 	}
-	if since := c.String("since"); since != "" {
-		m, err := readManifest(absolute(f.dir, since))
-		if err != nil {
-			return err
-		}
-		opts.Since = &m
-	}
 	opts.DryRun = c.Bool("dry-run")
 	file := absolute(f.dir, typed)
 	m, err := f.root(c.Context, f.dir, out)
@@ -81,6 +80,13 @@ func bundleCreate(c *cli.Context, out *ui.Output) error {
 	if opts.Key, err = m.recordKey(); err != nil {
 		return err
 	}
+	var r *receiver
+	if since := c.String("since"); since != "" {
+		if r, err = receiverAt(c.Context, absolute(f.dir, since), opts.Key); err != nil {
+			return err
+		}
+		opts.Since = &r.Manifest
+	}
 	if mirror != "" {
 		return m.bundle(c, absolute(f.dir, mirror), file, opts)
 	}
@@ -89,12 +95,17 @@ func bundleCreate(c *cli.Context, out *ui.Output) error {
 		return err
 	}
 	defer done()
+	var skips skipper
+	if r != nil {
+		skips = r.skips
+	}
 	err = f.runMirror(c.Context, func() (*builder.Builder, error) {
-		return builder.Open(c.Context, dir, builder.Options{Key: opts.Key, ReadOnly: opts.DryRun, Warn: out.WarnOf, Place: "the bundle"})
-	}, func(_ *builder.Builder, sum fillSummary) error {
-		if opts.DryRun && !sum.empty() {
-			out.Conclude("%s%s", sum.text(out), withPayload(opts.Payload))
-			showPayload(out, opts.Payload, marks[bundle.Added])
+		return builder.Open(c.Context, dir, m.sharing(builder.Options{
+			Key: opts.Key, ReadOnly: opts.DryRun, Warn: out.WarnOf, Place: "the bundle", Temporary: true,
+		}))
+	}, skips, func(_ *builder.Builder, sum fillSummary) error {
+		if opts.DryRun {
+			r.tell(out, sum, opts.Payload)
 		}
 		return nil
 	})
@@ -108,7 +119,75 @@ func bundleCreate(c *cli.Context, out *ui.Output) error {
 	if err != nil || opts.DryRun {
 		return err
 	}
+	if r != nil {
+		opts.Base = slices.Collect(maps.Values(r.has))
+	}
 	return m.bundle(c, dir, file, opts)
+}
+
+// A receiver is the mirror that a bundle is for.
+type receiver struct {
+	bundle.Manifest
+	mu  sync.Mutex
+	has map[sources.PackageID]bundle.Package // selected packages that it has
+}
+
+// receiverAt returns the receiver with the manifest, bundle or mirror at path.
+func receiverAt(ctx context.Context, path string, key seal.Key) (*receiver, error) {
+	info, err := os.Stat(path)
+	if err != nil {
+		return nil, err
+	}
+	r := &receiver{has: map[sources.PackageID]bundle.Package{}}
+	if info.IsDir() {
+		r.Manifest, err = bundle.Describe(ctx, path, key, nil)
+	} else {
+		r.Manifest, err = bundle.ReadManifest(path)
+	}
+	return r, err
+}
+
+// skips reports whether the receiver has a package, and no signed checksums are missing there.
+// It queries the source only if that does not follow from the manifest.
+func (r *receiver) skips(ctx context.Context, from sources.Source, s installer.Selected) bool {
+	p, evidenced, ok := r.Find(s.ID)
+	if !ok {
+		return false
+	}
+	same := func(hashes []sources.Hash) bool { return sources.MatchesAny(hashes, p.H1, p.ZipH1, p.ZH) }
+	unclear := false // whether a lock file has only hashes that the manifest lacks
+	for _, w := range s.Wants {
+		switch locked := w.Locked.Hashes; {
+		case len(locked) == 0 || same(locked):
+		case p.H1 == "" && !sources.AnyOf(sources.ZH, locked):
+			unclear = true
+		default:
+			return false
+		}
+	}
+	if unclear || !evidenced {
+		offered, err := from.Package(ctx, s.ID)
+		if err != nil || !evidenced && offered.Signed != nil || !same(offered.Hashes) && (unclear || sources.AnyUsable(offered.Hashes)) {
+			return false
+		}
+	}
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.has[s.ID] = p
+	return true
+}
+
+// tell prints the totals of a dry run. The receiver may be nil.
+func (r *receiver) tell(out *ui.Output, sum fillSummary, payload []bundle.Payload) {
+	showPayload(out, payload, marks[bundle.Added])
+	switch {
+	case !sum.empty() && r != nil && len(r.has) > 0:
+		out.Conclude("%s%s, for a mirror that has %s already", sum.text(out), withPayload(payload), ui.Count(len(r.has), "package"))
+	case !sum.empty():
+		out.Conclude("%s%s", sum.text(out), withPayload(payload))
+	case r != nil && len(r.has) > 0:
+		out.Conclude("The receiver has everything already")
+	}
 }
 
 // mayBeBundle reports whether path is a file that may be replaced with a bundle, and not a
@@ -162,6 +241,9 @@ func (m *rootModule) bundle(c *cli.Context, dir, file string, opts bundle.Create
 		opts.Report = report
 		return bundle.Create(c.Context, dir, file, opts)
 	})
+	if gone := (*bundle.ArchivesError)(nil); errors.As(err, &gone) {
+		return m.explainArchives(gone)
+	}
 	if err != nil {
 		return err
 	}
@@ -184,4 +266,27 @@ func (m *rootModule) bundle(c *cli.Context, dir, file string, opts bundle.Create
 	m.out.Summary(bundleSummary{len(created.Files), len(manifest.Packages), manifest.Size(), len(manifest.Base), len(manifest.Payload), opts.DryRun})
 	m.out.Say("%s %s, %s%s%s", did, ui.Count(len(manifest.Packages), "package"), ui.Size(manifest.Size()), withPayload(manifest.Payload), basedOn(manifest))
 	return nil
+}
+
+// explainArchives adds hints on how to get the archives of a mirror or a plugin cache.
+func (m *rootModule) explainArchives(gone *bundle.ArchivesError) error {
+	var addresses, platforms []string
+	for _, id := range gone.Packages {
+		addresses = append(addresses, id.Provider.String()+"@"+id.Version.String())
+		platforms = append(platforms, id.Platform.String())
+	}
+	slices.Sort(platforms)
+	addresses, platforms = slices.Compact(addresses), slices.Compact(platforms)
+	const few = 5
+	if len(addresses) > few {
+		addresses = append(addresses[:few], "…")
+	}
+	what := strings.Join(addresses, " ") + " --platform " + strings.Join(platforms, ",")
+	fetch, carry := "mirror sync "+m.shown(gone.Dir)+" "+what, "copy the directory, which is a filesystem mirror"
+	if cachedir.IsCache(gone.Dir) {
+		fetch, carry = "bundle create FILE "+what, "larder cache export FILE -R writes the packages of root modules for larder cache import"
+	}
+	hinted := sources.WithHint(errors.New(gone.Error()), "without a network: %s", carry)
+	hinted = sources.WithHint(hinted, "to fetch the archives: larder %s", fetch)
+	return errors.Join(append([]error{hinted}, gone.Unwrap()...)...)
 }

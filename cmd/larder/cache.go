@@ -232,6 +232,7 @@ func usageRows(u cachedir.Usage) []usageRow {
 		row("evidence", u.Evidence, ""),
 		row("records", u.Records, ""),
 		row("in progress", u.Working, "in use by other larder processes"),
+		row("archives", u.Archives, "of recent downloads; larder cache prune removes them"),
 		row("interrupted", u.Interrupted, "partial downloads, resumable"),
 		row("abandoned", u.Abandoned, "partial downloads; larder cache prune removes them"),
 		row("leftover", u.Leftover, "from killed processes; larder cache prune removes it"),

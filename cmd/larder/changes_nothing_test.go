@@ -156,7 +156,7 @@ func (m *diskMachine) everything() diskState {
 func (m *diskMachine) spoil() {
 	m.t.Helper()
 	m.damage()
-	for _, dir := range []string{".larder/tmp/removed-1", ".larder/tmp/123456", ".larder/partial/123456", ".larder/aside/20010909T014640Z-1"} {
+	for _, dir := range []string{".larder/tmp/removed-1", ".larder/tmp/123456", ".larder/partial/123456", ".larder/archives/123456", ".larder/aside/20010909T014640Z-1"} {
 		m.write(filepath.Join(pluginCache, dir, "leftover"), "a leftover")
 	}
 	m.write(filepath.Join(pluginCache, ".larder/tmp/temp-1"), "a leftover")

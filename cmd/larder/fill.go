@@ -34,7 +34,11 @@ type destination struct {
 	memory      acquire.Memory     // hash records, if they are not in the store
 	nearby      []*fsmirror.Mirror // mirrors that provide archives without a download
 	had         installer.How      // how packages that were in the store before are shown
+	skips       skipper            // nil if no package is left out
 }
+
+// A skipper reports whether a selected package is left out. It may query the source.
+type skipper func(context.Context, sources.Source, installer.Selected) bool
 
 // newFilling reads the flags. [wanted.take] takes the arguments.
 func newFilling(c *cli.Context, out *ui.Output) (*filling, error) {
@@ -92,6 +96,9 @@ func (f *filling) fill(ctx context.Context, s *supply, to func(*supply) (destina
 	}
 	in := installer.NewFetcher(from, d.Store, s.client, opts)
 	selected, chooseErr := in.Select(ctx, s.wants, f.versions)
+	if d.skips != nil {
+		selected = slices.DeleteFunc(selected, func(s installer.Selected) bool { return d.skips(ctx, from, s) })
+	}
 	places.add(selected)
 	filled, err := in.Fill(ctx, selected, installer.FillOptions{Strict: f.strict, DryRun: f.flags.dryRun})
 	for i := range filled {
@@ -232,7 +239,7 @@ func (s fillSummary) text(out *ui.Output) string {
 	}
 	parts := append([]string{did}, ui.Numbers(ui.Number{N: had, What: "already there"},
 		ui.Number{N: s.Missing, What: "not available for the platform"}, ui.Number{N: s.Failed, What: "failed"})...)
-	if s.Fetched > 0 {
+	if s.Bytes > 0 {
 		parts = append(parts, ui.Fetched(s.Bytes, out.Elapsed()))
 	}
 	return strings.Join(parts, ", ")
@@ -241,7 +248,7 @@ func (s fillSummary) text(out *ui.Output) string {
 // runMirror is run for a mirror. It opens the mirror before the first request, unless nothing
 // is required, updates its index even after errors, and closes it. Tell prints the summary; its
 // mirror is nil if none was opened.
-func (f *filling) runMirror(ctx context.Context, open func() (*builder.Builder, error), tell func(*builder.Builder, fillSummary) error) error {
+func (f *filling) runMirror(ctx context.Context, open func() (*builder.Builder, error), skips skipper, tell func(*builder.Builder, fillSummary) error) error {
 	var b *builder.Builder
 	opened := sync.OnceValue(func() (err error) {
 		b, err = open()
@@ -249,7 +256,7 @@ func (f *filling) runMirror(ctx context.Context, open func() (*builder.Builder, 
 	})
 	sum, err := f.run(ctx, func(s *supply) (destination, error) {
 		err := opened()
-		return destination{Store: b, memory: s.memory(), nearby: s.nearby(), had: alreadyThere}, err
+		return destination{Store: b, memory: s.memory(), nearby: s.nearby(), had: alreadyThere, skips: skips}, err
 	}, func(ctx context.Context) error {
 		if f.flags.dryRun || b == nil {
 			return nil

@@ -407,7 +407,7 @@ func TestLinksInTheCache(t *testing.T) {
 	machine := hostileGround(t)
 	for _, place := range []string{
 		".larder", ".larder/tmp", ".larder/partial", ".larder/package", ".larder/evidence", ".larder/known",
-		".larder/roots", ".larder/lock", ".larder/aside",
+		".larder/roots", ".larder/lock", ".larder/aside", ".larder/archives",
 		".larder/tmp/" + widgetDir, ".larder/partial/example.test", ".larder/package/" + widgetDir + "/1.0.0",
 		".larder/evidence/" + widgetDir + "/1.0.0", ".larder/known/example.test", ".larder/lock/example.test/acme",
 		"example.test", "example.test/acme", widgetDir, widgetDir + "/1.0.0", widgetDir + "/1.2.0", widgetDir + "/1.0.0/" + ownPlatform,
@@ -1148,6 +1148,8 @@ func TestMounts(t *testing.T) {
 		{pluginCache + "/.larder/tmp/" + widgetDir + "/1.3.0/" + ownPlatform + "/123456", cacheCommands},
 		{pluginCache + "/.larder/partial/" + widgetDir + "/1.0.0", cacheCommands},
 		{pluginCache + "/.larder/partial/123456", cacheCommands},
+		{pluginCache + "/.larder/archives", cacheCommands},
+		{pluginCache + "/.larder/archives/123456", cacheCommands},
 		{pluginCache + "/.larder/evidence/" + widgetDir + "/1.0.0", cacheCommands},
 		{pluginCache + "/.larder/aside", cacheCommands},
 		{"usb/.larder/tmp", mirrorCommands},

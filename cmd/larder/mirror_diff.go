@@ -18,6 +18,7 @@ import (
 
 	"github.com/larder-cli/larder/cmd/larder/ui"
 	"github.com/larder-cli/larder/fsmirror/builder"
+	"github.com/larder-cli/larder/fsmirror/bundle"
 	"github.com/larder-cli/larder/sources"
 	"github.com/larder-cli/larder/sources/evidence"
 	"github.com/larder-cli/larder/sources/netmirror"
@@ -29,10 +30,10 @@ func mirrorDiffCommand(out *ui.Output) *cli.Command {
 		Usage:     "compare two mirrors",
 		ArgsUsage: "A B [FLAG...]",
 		UsageText: "larder mirror diff ./mirror https://mirror.example.com/",
-		Description: "A and B are directories or manifests (see larder bundle manifest), and one of them\n" +
-			"may be the https URL of a network mirror. A network mirror does not list its\n" +
-			"providers, so it is compared by those in the other. Packages without a record are\n" +
-			"hashed. Signed checksums are compared for versions in both.",
+		Description: "A and B are directories, bundles or manifests (see larder bundle manifest), and one\n" +
+			"of them may be the https URL of a network mirror. A network mirror does not list\n" +
+			"its providers, so it is compared by those in the other. Packages without a record\n" +
+			"are hashed. Signed checksums are compared for versions in both.",
 		Action: func(c *cli.Context) error { return mirrorDiff(c, out) },
 	}
 }
@@ -168,15 +169,15 @@ func (m *rootModule) localContents(c *cli.Context, dir string) (contents, error)
 	return all, nil
 }
 
-// isFile reports whether path is a manifest and not a directory.
+// isFile reports whether path is a manifest or a bundle, and not a directory.
 func isFile(path string) bool {
 	info, err := os.Stat(path)
 	return err == nil && info.Mode().IsRegular()
 }
 
-// manifestContents returns the contents of a mirror from its manifest.
+// manifestContents returns the contents of a mirror from its manifest, or of a bundle.
 func manifestContents(path string) (contents, error) {
-	manifest, err := readManifest(path)
+	manifest, err := bundle.ReadManifest(path)
 	all := newContents()
 	for _, p := range manifest.Packages {
 		all.packages[p.ID] = []sources.Hash{p.ZH, p.H1}

@@ -57,8 +57,8 @@ func mirrorSync(c *cli.Context, out *ui.Output) error {
 	}
 	isNew := false
 	err = f.runMirror(c.Context, func() (*builder.Builder, error) {
-		return m.openMirror(c.Context, dir, builder.Options{Unpacked: c.Bool("unpacked"), ReadOnly: f.flags.dryRun})
-	}, func(b *builder.Builder, sum fillSummary) error {
+		return m.openMirror(c.Context, dir, m.sharing(builder.Options{Unpacked: c.Bool("unpacked"), ReadOnly: f.flags.dryRun}))
+	}, nil, func(b *builder.Builder, sum fillSummary) error {
 		if b == nil || sum.empty() || out.JSON {
 			return nil
 		}
@@ -86,7 +86,7 @@ func (m *rootModule) syncedText(sum fillSummary) string {
 	switch {
 	case m.flags.dryRun:
 		text = "Would add " + ui.Count(sum.Planned, "package")
-	case sum.Fetched > 0:
+	case sum.Bytes > 0:
 		text += " (" + ui.Fetched(sum.Bytes, m.out.Elapsed()) + ")"
 	}
 	if sum.Fetched+sum.Planned == 0 {

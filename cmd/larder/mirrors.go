@@ -13,9 +13,7 @@ import (
 	"github.com/larder-cli/larder/cliconfig"
 	"github.com/larder-cli/larder/cmd/larder/ui"
 	"github.com/larder-cli/larder/fsmirror/builder"
-	"github.com/larder-cli/larder/fsmirror/bundle"
 	"github.com/larder-cli/larder/sources"
-	"github.com/larder-cli/larder/sources/disk"
 )
 
 // openMirror opens the mirror in dir for commands that maintain it. The caller closes it.
@@ -122,17 +120,4 @@ func hclPath(path string) (string, error) {
 		return "", fmt.Errorf("%q cannot be named in a CLI configuration", path)
 	}
 	return strings.ReplaceAll(strconv.QuoteToGraphic(path), "$", `\u0024`), nil // an unescaped $ could begin a template
-}
-
-// readManifest reads a manifest from a file.
-func readManifest(path string) (bundle.Manifest, error) {
-	data, err := disk.ReadFile(path, bundle.MaxManifest)
-	if err != nil {
-		return bundle.Manifest{}, err
-	}
-	m, err := bundle.ParseManifest(data)
-	if err != nil {
-		err = sources.WithHint(fmt.Errorf("%s: %w", path, err), "larder bundle manifest DIR writes one, where the mirror is")
-	}
-	return m, err
 }

@@ -54,7 +54,7 @@ func cacheToFill(s *supply) (d destination, err error) {
 	if err != nil {
 		return d, err
 	}
-	opts.Shared = s.engineCache()
+	opts.Shared, opts.KeepArchives = s.engineCache(), true
 	d.Store, err = s.openCache(path, opts)
 	d.engineCache, d.had = opts.Shared, installer.FromStore
 	return d, err

@@ -9,6 +9,7 @@ import (
 	"slices"
 
 	"github.com/larder-cli/larder/cachedir"
+	"github.com/larder-cli/larder/fsmirror/builder"
 	"github.com/larder-cli/larder/installer"
 	"github.com/larder-cli/larder/installer/acquire"
 	"github.com/larder-cli/larder/sources"
@@ -56,6 +57,23 @@ func (m *rootModule) memory() acquire.Memory {
 		return nil
 	}
 	return cache
+}
+
+// sharing returns the options of a mirror with the recent downloads in the plugin cache added.
+// There are none without a cache that can be written.
+func (m *rootModule) sharing(mirror builder.Options) builder.Options {
+	root := m.cacheRoot()
+	if m.flags.noCache || m.flags.readOnly || root == "" {
+		return mirror
+	}
+	opts, err := m.cacheOptions()
+	if err != nil {
+		return mirror // reported where the key is required
+	}
+	if cache, err := m.openCache(root, opts); err == nil {
+		mirror.Archives = cache.Archives()
+	}
+	return mirror
 }
 
 // cacheRoot returns the plugin cache's directory: from the flag, the configuration, or larder's
@@ -132,6 +150,7 @@ func (m *rootModule) cacheOptions() (cachedir.Options, error) {
 	return cachedir.Options{
 		Key:         key,
 		Link:        s.flags.link,
+		Archives:    int64(m.config.KeepArchivesMB) * 1e6,
 		ReadOnly:    s.flags.readOnly,
 		Unbound:     unbound(),
 		Paranoid:    s.flags.paranoid,

@@ -63,13 +63,16 @@ import (
 
 // Options configure a Builder. The zero Options are ready to use.
 type Options struct {
-	Unpacked    bool             // store new packages as directories instead of archives
-	ReadOnly    bool             // change nothing; the directory may be missing
-	Paranoid    bool             // ignore hash records, always hash
-	Key         seal.Key         // authenticates records
-	Place       string           // what the mirror is called in hints on full disks; "the mirror" by default
-	LockTimeout time.Duration    // how long to wait for other writers; 0 means until they have finished
-	Now         func() time.Time // time.Now by default
+	Unpacked    bool          // store new packages as directories instead of archives
+	ReadOnly    bool          // change nothing; the directory may be missing
+	Paranoid    bool          // ignore hash records, always hash
+	Key         seal.Key      // authenticates records
+	Place       string        // what the mirror is called in hints on full disks; "the mirror" by default
+	LockTimeout time.Duration // how long to wait for other writers; 0 means until they have finished
+
+	Archives  *staging.Archives // of recent downloads, and for those into this mirror; may be nil
+	Temporary bool              // the mirror is removed soon, so it may share files with Archives
+	Now       func() time.Time  // time.Now by default
 
 	// Vouch returns the verdict on a package from the evidence in the mirror, or why
 	// there is none. It is called if the package's record has no verdict for this

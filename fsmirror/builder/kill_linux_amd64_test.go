@@ -2,6 +2,7 @@ package builder_test
 
 import (
 	"context"
+	"encoding/hex"
 	"errors"
 	"os"
 	"os/exec"
@@ -10,8 +11,10 @@ import (
 	"testing"
 
 	"github.com/larder-cli/larder/fsmirror/builder"
+	"github.com/larder-cli/larder/sources/disk"
 	"github.com/larder-cli/larder/sources/evidence"
 	"github.com/larder-cli/larder/sources/sourcetest"
+	"github.com/larder-cli/larder/sources/staging"
 )
 
 // Tests start this test binary again as a writer that they can kill.
@@ -33,7 +36,12 @@ var killed = []string{widget + "/1.0.0/linux_amd64", widget + "/2.0.0/linux_amd6
 // writePackages stores the packages of another mirror in dir, and removes one.
 func writePackages(dir, from string) (err error) {
 	ctx := context.Background()
-	b, err := builder.Open(ctx, dir, builder.Options{})
+	archives, err := disk.Make(dir + ".archives")
+	if err != nil {
+		return err
+	}
+	defer archives.Close()
+	b, err := builder.Open(ctx, dir, builder.Options{Archives: staging.ArchivesIn(archives, 1<<20)})
 	if err != nil {
 		return err
 	}
@@ -112,8 +120,10 @@ func TestKilledAtEveryStep(t *testing.T) {
 		sourcetest.Require(t, err == nil, "step %d: %v", step, err)
 		_, err = client(dir)
 		sourcetest.Require(t, err == nil, "step %d: a client: %v", step, err)
+		complete := archivesIn(t, dir+".archives", step)
 		if finished {
 			sourcetest.Require(t, step >= 20, "only %d steps were seen", step)
+			sourcetest.Equal(t, complete, 1, "archives of recent downloads; all packages have the same")
 			t.Logf("%d steps", step-1)
 			return
 		}
@@ -122,6 +132,21 @@ func TestKilledAtEveryStep(t *testing.T) {
 		mended(t, dir, step)
 		must(t, os.RemoveAll(dir))
 	}
+}
+
+// archivesIn returns how many archives of recent downloads there are. Each must be complete.
+func archivesIn(t *testing.T, dir string, step int) (complete int) {
+	t.Helper()
+	entries, _ := os.ReadDir(dir) // not created yet
+	for _, e := range entries {
+		sum, _, err := disk.HashFile(t.Context(), filepath.Join(dir, e.Name()))
+		must(t, err)
+		if len(e.Name()) == 64 {
+			sourcetest.Require(t, e.Name() == hex.EncodeToString(sum[:]), "step %d: %s is incomplete", step, e.Name())
+			complete++
+		}
+	}
+	return complete
 }
 
 // mended checks that a mirror is in the same state as without the kill.

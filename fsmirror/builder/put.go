@@ -194,6 +194,7 @@ type tx struct {
 	held     sources.Stored // without H1 if the mirror has no usable package
 	made     string         // its name in the scratch directory
 	stage    *staging.Stage
+	payload  sources.Payload
 	contents sources.Contents
 	unpacked bool
 	undo     []func()
@@ -242,13 +243,13 @@ func (t *tx) Stage() (sources.Stage, error) {
 	}
 	t.made = t.b.work.Name()
 	t.undo = append(t.undo, func() { t.b.warn(t.b.work.RemoveTree(t.made)) })
-	t.stage = staging.New(t.b.work.Dir, t.b.partial, partialName(t.at.id), t.b.opts.Place)
+	t.stage = staging.New(t.b.work.Dir, t.b.partial, partialName(t.at.id), t.b.opts.Place, t.b.opts.Archives)
 	return t.stage, nil
 }
 
 // Unpack implements [sources.Tx].
 func (t *tx) Unpack(ctx context.Context, from sources.Payload) (sources.Contents, error) {
-	t.unpacked = true
+	t.payload, t.unpacked = from, true
 	var err error
 	if t.contents, err = t.make(ctx, from); err == nil {
 		_, err = archive.ExecutableIn(t.contents, t.at.id.Provider.Type)
@@ -286,12 +287,28 @@ func (t *tx) commit(ctx context.Context, old record, by sources.Provenance) (rec
 		err = t.b.syncTree(ctx, t.made)
 	}
 	if err == nil {
+		t.keepArchive(by.ZH)
 		err = t.b.publish(t.at, t.b.work.Dir, t.made)
 	}
 	if err == nil {
 		r.Mark, err = mark(t.at)
 	}
 	return r, err
+}
+
+// keepArchive adds the downloaded archive to those of recent downloads. A second link to an
+// archive would change its fingerprint when it is removed, so an archive that stays in the
+// mirror is copied: reading it again would take longer.
+func (t *tx) keepArchive(zh sources.Hash) {
+	switch {
+	case t.payload.Local():
+	case t.at.unpacked:
+		t.stage.Keep(zh)
+	case t.b.opts.Temporary:
+		t.b.opts.Archives.Keep(t.b.work.Dir, t.made, zh, staging.ByLink)
+	default:
+		t.b.opts.Archives.Keep(t.b.work.Dir, t.made, zh, staging.ByCopy)
+	}
 }
 
 func (t *tx) failed(err error) error {
@@ -328,7 +345,11 @@ func (t *tx) make(ctx context.Context, from sources.Payload) (sources.Contents, 
 		})
 	case from.Dir != "":
 		err := fmt.Errorf("%s is unpacked, and its archive is not available", from.Dir)
-		return sources.Contents{}, sources.WithHint(err, "use a source that has the archive, or create the mirror with --unpacked")
+		hint := "use a source that has the archive, or create the mirror with --unpacked"
+		if t.b.opts.Temporary {
+			hint = "use a source that has the archive; without one, copy the directory of the mirror"
+		}
+		return sources.Contents{}, sources.WithHint(err, "%s", hint)
 	}
 	file, err := from.Archive, error(nil)
 	if file == nil {

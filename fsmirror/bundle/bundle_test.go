@@ -406,7 +406,16 @@ func TestCreateRefuses(t *testing.T) {
 		var warned []error
 		opts := createOptions()
 		opts.Warn = func(err error) { warned = append(warned, err) }
+		_, err := bundle.Create(ctx, dir, filepath.Join(t.TempDir(), "b"), opts)
+		gone := (*bundle.ArchivesError)(nil)
+		sourcetest.Require(t, errors.As(err, &gone) && len(gone.Packages) == 1, "%v", err)
+		receiver, err := bundle.Describe(ctx, mirrored(t, w, "*/1.1.0/*"), opts.Key, nil)
+		check(t, err)
+		opts.Since = &receiver
 		created(t, dir, opts)
+		sourcetest.Expect(t, len(warned) == 0, "warned of %v", warned)
+		_, err = bundle.Describe(ctx, dir, opts.Key, opts.Warn)
+		check(t, err)
 		if len(warned) != 1 || !strings.Contains(warned[0].Error(), "1.1.0 linux_amd64: it is unpacked") {
 			t.Errorf("warned of %v", warned)
 		}

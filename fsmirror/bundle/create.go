@@ -28,6 +28,7 @@ type CreateOptions struct {
 	Key     seal.Key             // authenticates records of the mirror
 	Vouch   Vouch                // required
 	Since   *Manifest            // manifest of the receiver, whose packages are left out; may be nil
+	Base    []Package            // packages of the receiver that the mirror lacks, for the bundle's base; only ID and ZH are used
 	MaxSize int64                // of each file, in bytes; 0 means no limit
 	Payload []Payload            // from [Gather]
 	DryRun  bool                 // write nothing
@@ -47,18 +48,23 @@ type Created struct {
 // from file. It replaces existing files with these names, once all new files have
 // been written. The same packages and evidence produce the same bytes. Evidence that
 // does not verify its packages is an error, because mirrors would refuse to import
-// them.
+// them. Unpacked packages that the receiver lacks are an [ArchivesError]: an archive made from the contents would have another checksum than the
+// published one, which signatures and lock files refer to.
 func Create(ctx context.Context, dir, file string, opts CreateOptions) (Created, error) {
-	m, err := Describe(ctx, dir, opts.Key, opts.Warn)
+	m, unpacked, err := contentsOf(ctx, dir, opts.Key, opts.Warn)
 	if err != nil {
 		return Created{}, err
 	}
-	if len(m.Packages) == 0 {
+	if err := opts.checkArchives(dir, unpacked); err != nil {
+		return Created{}, err
+	}
+	if len(m.Packages)+len(opts.Base) == 0 {
 		return Created{}, sources.WithHint(fmt.Errorf("%s has no packed packages", dir), "larder mirror sync fills a mirror")
 	}
 	if opts.Since != nil {
 		m = m.Since(*opts.Since)
 	}
+	m = m.basedOn(opts.Base)
 	m.Payload = opts.Payload
 	if _, err := ParseManifest(m.Text()); err != nil { // too large, with many files
 		return Created{}, err
@@ -82,6 +88,45 @@ func Create(ctx context.Context, dir, file string, opts CreateOptions) (Created,
 		return c, nil
 	}
 	return c, writeAll(ctx, dir, c.Files, parts, opts.Report)
+}
+
+// An ArchivesError reports packages of a mirror that cannot be in a bundle, because
+// only their contents are there.
+type ArchivesError struct {
+	Dir      string
+	Packages []sources.PackageID
+}
+
+func (e *ArchivesError) Error() string {
+	if len(e.Packages) == 1 {
+		return fmt.Sprintf("%s has one package without its archive, which a bundle needs", e.Dir)
+	}
+	return fmt.Sprintf("%s has %d packages without their archives, which a bundle needs", e.Dir, len(e.Packages))
+}
+
+// Unwrap returns an error for each package.
+func (e *ArchivesError) Unwrap() []error {
+	var all []error
+	for _, id := range e.Packages {
+		all = append(all, &sources.PackageError{ID: id, Err: errUnpacked})
+	}
+	return all
+}
+
+var errUnpacked = errors.New("it is unpacked, and bundles contain archives only")
+
+// checkArchives returns an error for the unpacked packages that the receiver lacks.
+func (opts CreateOptions) checkArchives(dir string, unpacked []sources.PackageID) error {
+	if opts.Since != nil {
+		unpacked = slices.DeleteFunc(unpacked, func(id sources.PackageID) bool {
+			_, _, has := opts.Since.Find(id)
+			return has
+		})
+	}
+	if len(unpacked) == 0 {
+		return nil
+	}
+	return &ArchivesError{dir, unpacked}
 }
 
 // check calls check for each package.
@@ -115,15 +160,25 @@ func names(file string, parts int) []string {
 // record. Unpacked packages cannot be in bundles: warn is called for them. It may be
 // nil.
 func Describe(ctx context.Context, dir string, key seal.Key, warn func(error)) (Manifest, error) {
-	var m Manifest
+	m, unpacked, err := contentsOf(ctx, dir, key, warn)
+	for _, id := range unpacked {
+		if warn != nil {
+			warn(&sources.PackageError{ID: id, Err: errUnpacked})
+		}
+	}
+	return m, err
+}
+
+// contentsOf is Describe, and returns the unpacked packages.
+func contentsOf(ctx context.Context, dir string, key seal.Key, warn func(error)) (m Manifest, unpacked []sources.PackageID, err error) {
 	mirror := fsmirror.New(dir, fsmirror.Options{})
 	packages, err := mirror.Packages(ctx)
 	if err != nil {
-		return m, err
+		return m, nil, err
 	}
 	strays, err := mirror.Strays(ctx)
 	if err != nil {
-		return m, err
+		return m, nil, err
 	}
 	for _, s := range strays {
 		if warn != nil {
@@ -132,27 +187,32 @@ func Describe(ctx context.Context, dir string, key seal.Key, warn func(error)) (
 	}
 	there, err := builder.Open(ctx, dir, builder.Options{Key: key, ReadOnly: true, Warn: warn})
 	if err != nil {
-		return m, err
+		return m, nil, err
 	}
 	defer there.Close()
 	slices.SortStableFunc(packages, func(a, b fsmirror.Package) int { return cmp.Or(a.ID.Compare(b.ID), -cmp.Compare(packed(a), packed(b))) })
 	for _, found := range slices.CompactFunc(packages, func(a, b fsmirror.Package) bool { return a.ID == b.ID }) {
-		if err := portable(found); err != nil {
+		switch {
+		case !carriable(found.ID):
 			if warn != nil {
-				warn(&sources.PackageError{ID: found.ID, Err: err})
+				warn(&sources.PackageError{ID: found.ID, Err: errors.New("not in the bundle: no module can require a provider with this address")})
 			}
+			continue
+		case packed(found) == 0:
+			unpacked = append(unpacked, found.ID)
 			continue
 		}
 		p, err := examine(ctx, there, found)
 		if err != nil {
-			return m, err
+			return m, nil, err
 		}
 		m.Packages = append(m.Packages, p)
 	}
 	if m.Evidence, err = findEvidence(dir, m.Packages); err != nil {
-		return m, err
+		return m, nil, err
 	}
-	return ParseManifest(m.Text())
+	m, err = ParseManifest(m.Text())
+	return m, unpacked, err
 }
 
 // packed is 1 for an archive and 0 for a directory.
@@ -258,6 +318,37 @@ func (m Manifest) Since(receiver Manifest) Manifest {
 	delta.Evidence = m.Evidence
 	delta.Evidence = delta.evidenceHere()
 	return delta
+}
+
+// basedOn returns m with packages added to its base, unless m has them.
+func (m Manifest) basedOn(base []Package) Manifest {
+	known := map[sources.PackageID]bool{}
+	for _, p := range slices.Concat(m.Packages, m.Base) {
+		known[p.ID] = true
+	}
+	m.Base = slices.Clone(m.Base)
+	for _, p := range base {
+		if !known[p.ID] {
+			known[p.ID] = true
+			m.Base = append(m.Base, Package{ID: p.ID, ZH: p.ZH})
+		}
+	}
+	slices.SortFunc(m.Base, func(a, b Package) int { return a.ID.Compare(b.ID) })
+	return m
+}
+
+// Find returns the package that a receiver with this manifest has, and whether it has
+// evidence for the package, or needs none. A package of the base has only ID and ZH.
+func (m Manifest) Find(id sources.PackageID) (p Package, evidenced, ok bool) {
+	byID := func(p Package, id sources.PackageID) int { return p.ID.Compare(id) }
+	if i, ok := slices.BinarySearchFunc(m.Base, id, byID); ok {
+		return m.Base[i], true, true
+	}
+	i, ok := slices.BinarySearchFunc(m.Packages, id, byID)
+	if !ok {
+		return p, false, false
+	}
+	return m.Packages[i], slices.ContainsFunc(m.Evidence, func(e Evidence) bool { return e.Release == id.Release() }), true
 }
 
 // Split returns the manifests of the parts of m, so that no part makes a file of more
@@ -404,17 +495,6 @@ func writeAll(ctx context.Context, dir string, files []string, parts []Manifest,
 		if err := t.Commit(filepath.Base(files[i])); err != nil {
 			return explain(err)
 		}
-	}
-	return nil
-}
-
-// portable returns an error if a package cannot be in a bundle.
-func portable(p fsmirror.Package) error {
-	switch {
-	case !carriable(p.ID):
-		return errors.New("not in the bundle: no module can require a provider with this address")
-	case packed(p) == 0:
-		return errors.New("it is unpacked, and bundles contain archives only")
 	}
 	return nil
 }

@@ -56,6 +56,27 @@ func Read(r io.ReaderAt, size int64, name string) (*Bundle, error) {
 	return b, nil
 }
 
+// ReadManifest reads a manifest from a file. The file contains the manifest only, or
+// is a bundle.
+func ReadManifest(file string) (Manifest, error) {
+	b, err := Open(file)
+	if err == nil {
+		return b.Manifest, b.Close()
+	}
+	if !errors.Is(err, errNoBundle) {
+		return Manifest{}, err
+	}
+	text, err := disk.ReadFile(file, MaxManifest)
+	if err != nil {
+		return Manifest{}, err
+	}
+	m, err := ParseManifest(text)
+	if err != nil {
+		err = sources.WithHint(fmt.Errorf("%s: %w", file, err), "name a manifest that larder bundle manifest wrote, a bundle, or the directory of a mirror")
+	}
+	return m, err
+}
+
 // Close closes the file.
 func (b *Bundle) Close() error { return b.close() }
 

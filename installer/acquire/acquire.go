@@ -134,7 +134,7 @@ type Result struct {
 	Report  trust.Report // verification result of the package's signature, if known
 	Fetched bool         // whether the source has just delivered it
 	Planned bool         // whether a dry run found that it would be fetched
-	Size    int64        // of the archive in bytes, if it was fetched
+	Size    int64        // of the archive in bytes, if it was fetched; 0 for a recent download
 }
 
 // Acquire ensures that the store has the package. The caller passes what it found in

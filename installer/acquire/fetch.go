@@ -25,7 +25,7 @@ import (
 type fetched struct {
 	sources.Payload
 	sources.Provenance
-	size       int64       // of the archive in bytes
+	size       int64       // of the archive in bytes; 0 for a recent download
 	before     os.FileInfo // of a local archive, at the time it was hashed
 	downloaded bool
 	from       string // URL of the download, after redirects; without secrets
@@ -52,12 +52,16 @@ func (f fetched) unchanged() error {
 
 // fetch gets the package onto this machine and hashes its archive.
 func (a *Acquirer) fetch(ctx context.Context, req Request, offer Offer, stage sources.Stage) (got fetched, err error) {
+	got.Signed, got.Filename = offer.Signed, offer.Filename
 	begun := Event{Step: Fetching, Package: req.ID, Source: offer.Source}
 	if offer.Location.URL != "" {
-		begun.URL = fetch.Redact(offer.Location.URL)
+		if got.Origin = fetch.Redact(offer.Location.URL); got.recent(ctx, offer, stage) {
+			a.tell.event(begun)
+			return got, nil
+		}
+		begun.URL = got.Origin
 	}
 	a.tell.event(begun)
-	got.Signed, got.Filename = offer.Signed, offer.Filename
 	switch at := offer.Location; {
 	case offer.Payload != nil:
 		got.Payload, got.Provenance = *offer.Payload, offer.Provenance
@@ -69,7 +73,7 @@ func (a *Acquirer) fetch(ctx context.Context, req Request, offer Offer, stage so
 		err := a.open(ctx, offer, &got)
 		return got, err
 	}
-	got.downloaded, got.Origin = true, fetch.Redact(offer.Location.URL)
+	got.downloaded = true
 	to := a.arriving(offer, stage)
 	from := fetch.Archive{
 		URL: offer.Location.URL, Size: offer.Size, Tries: offer.Tries, Alone: offer.alone,
@@ -87,6 +91,20 @@ func (a *Acquirer) fetch(ctx context.Context, req Request, offer Offer, stage so
 	}
 	got.ZH, got.size = to.end(), to.done
 	return got, nil
+}
+
+// recent uses a recent download of the offered archive, if the source states the hash of
+// the archive. The size stays 0, because nothing is downloaded.
+func (f *fetched) recent(ctx context.Context, offer Offer, stage sources.Stage) bool {
+	for _, zh := range offer.Hashes {
+		file, info, err := stage.Recent(ctx, zh)
+		if err != nil {
+			continue
+		}
+		f.Archive, f.before, f.ZH = file, info, zh
+		return true
+	}
+	return false
 }
 
 // goodFor is how long the location of an archive is used without querying the source

@@ -46,6 +46,9 @@ var faultCases = []faultCase{
 	{name: "install --no-cache", args: []string{"install", "--no-cache"}, promise: (*rack).installed, prepare: func(k *rack) {
 		k.requires("beta").do("root", "install", "--no-cache")
 	}},
+	{name: "prefetch", args: []string{"prefetch"}, promise: func(k *rack) error { return k.has("cache") }, prepare: func(k *rack) {
+		k.requires("beta").do("root", "mirror", "sync", "../mirror")
+	}},
 	{name: "mirror sync", args: []string{"mirror", "sync", "../mirror"}, promise: (*rack).mirrored, prepare: func(k *rack) {
 		k.requires("beta").do("root", "mirror", "sync", "../mirror")
 	}},
@@ -485,16 +488,16 @@ func (k *rack) leftOver(clean map[string]bool) []string {
 }
 
 // work makes the command write once more in all its places. Only a run that
-// writes in a place removes files that an earlier run could not remove. Partial
-// downloads are removed only after a day.
+// writes in a place removes files that an earlier run could not remove. Downloads
+// are removed only after a day.
 func (c faultCase) work(k *rack) {
-	if c.args[0] == "install" {
+	if c.args[0] == "install" || c.args[0] == "prefetch" {
 		k.must(os.RemoveAll(filepath.Join(k.cache(), "registry.terraform.io")))
 		k.must(os.RemoveAll(filepath.Join(k.dir, "root/.terraform/providers/registry.terraform.io")))
 	}
 	yesterday := time.Now().Add(-25 * time.Hour)
 	for name := range k.names() {
-		if strings.Contains(name, "/partial/") {
+		if strings.Contains(name, "/partial/") || strings.Contains(name, "/archives/") {
 			k.must(os.Chtimes(k.dir+name, yesterday, yesterday))
 		}
 	}

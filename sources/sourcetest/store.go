@@ -5,6 +5,7 @@ import (
 	"context"
 	"errors"
 	"io"
+	"io/fs"
 	"os"
 
 	"github.com/larder-cli/larder/sources"
@@ -101,6 +102,11 @@ func (b *Buffer) Begin(string) error {
 
 // Resume implements [sources.Stage].
 func (b *Buffer) Resume(sources.Hash) (held io.Reader, note string, err error) { return nil, "", nil }
+
+// Recent implements [sources.Stage].
+func (b *Buffer) Recent(context.Context, sources.Hash) (*os.File, fs.FileInfo, error) {
+	return nil, nil, fs.ErrNotExist
+}
 
 // Spool implements [sources.Stage].
 func (b *Buffer) Spool() (sources.Spool, error) { return nil, errors.ErrUnsupported }

@@ -6,12 +6,16 @@
 // archive, and contains what a server needs to resume the download. Only the
 // process that holds the package's lock uses these files. [Sweep] removes old
 // ones without the lock.
+//
+// [Archives] are complete downloads, which stores share.
 package staging
 
 import (
+	"context"
 	"crypto/rand"
 	"errors"
 	"io"
+	"io/fs"
 	"os"
 	"strings"
 	"time"
@@ -34,16 +38,32 @@ type Stage struct {
 	size int64     // bytes written or resumed
 	bad  bool      // writing to the file has failed
 	of   string    // what the file system contains, for hints
+
+	recent *Archives // of recent downloads; may be nil
 }
 
 var _ sources.Stage = (*Stage)(nil)
 
 // New returns a stage. Its file is created in the directory work when it is
 // required; that directory is for this download only. An interrupted download
-// is kept as the file key in the directory kept, which may be nil. Hints about
-// a full disk contain of, for example "the plugin cache".
-func New(work, kept *disk.Dir, key, of string) *Stage {
-	return &Stage{work: work, kept: kept, key: key, of: of}
+// is kept as the file key in the directory kept, which may be nil. Recent
+// downloads may be nil too. Hints about a full disk contain of, for example "the
+// plugin cache".
+func New(work, kept *disk.Dir, key, of string, recent *Archives) *Stage {
+	return &Stage{work: work, kept: kept, key: key, of: of, recent: recent}
+}
+
+// Recent implements [sources.Stage].
+func (s *Stage) Recent(ctx context.Context, zh sources.Hash) (*os.File, fs.FileInfo, error) {
+	return s.recent.Find(ctx, zh)
+}
+
+// Keep adds the file, which is a complete archive with the hash zh, to the recent
+// downloads. It must not be written to after that.
+func (s *Stage) Keep(zh sources.Hash) {
+	if s.file != nil {
+		s.recent.Keep(s.in, s.name, zh, ByLink)
+	}
 }
 
 // File returns the file. After Resume it may be a different file.
@@ -213,19 +233,27 @@ func (s *Stage) discard() {
 	s.file, s.want = nil, ""
 }
 
-// KeptFor is how long an interrupted download is kept.
+// KeptFor is how long an interrupted or a complete download is kept.
 const KeptFor = 24 * time.Hour
 
-// Sweep removes interrupted downloads that have not been resumed for the
-// duration KeptFor from the directory kept.
+// Sweep removes downloads that have not changed for the duration KeptFor from the
+// directory kept.
 func Sweep(kept *disk.Dir, now time.Time) error {
+	return remove(kept, func(info fs.FileInfo) bool { return now.Sub(info.ModTime()) > KeptFor })
+}
+
+// Clear removes all downloads from the directory kept.
+func Clear(kept *disk.Dir) error { return remove(kept, func(fs.FileInfo) bool { return true }) }
+
+// remove removes regular files. Larder creates no others there.
+func remove(kept *disk.Dir, which func(fs.FileInfo) bool) error {
 	entries, err := kept.ReadDir()
 	if err != nil {
 		return err
 	}
 	var errs []error
 	for _, e := range entries {
-		if info, err := e.Info(); err == nil && info.Mode().IsRegular() && now.Sub(info.ModTime()) > KeptFor {
+		if info, err := e.Info(); err == nil && info.Mode().IsRegular() && which(info) {
 			errs = append(errs, kept.Remove(e.Name()))
 		}
 	}

@@ -1,0 +1,51 @@
+package cachedir
+
+import (
+	"errors"
+	"io/fs"
+	"sync"
+
+	"github.com/larder-cli/larder/sources/disk"
+	"github.com/larder-cli/larder/sources/staging"
+)
+
+// archivesDir is the directory in the state with the archives of recent downloads.
+const archivesDir = "archives"
+
+// recent is that directory. It is opened when first required.
+type recent struct {
+	once     sync.Once
+	dir      *disk.Dir         // nil if there is none
+	archives *staging.Archives // nil if there is none
+}
+
+// Archives returns the archives of recent downloads, for other stores too. Its methods
+// may be called until the Dir is closed. It is nil if nothing can be kept.
+func (d *Dir) Archives() *staging.Archives {
+	d.recent.once.Do(func() {
+		if d.opts.Archives == 0 || d.readOnly != nil || d.state == nil || !d.inside {
+			return
+		}
+		dir, err := d.state.MakeSub(archivesDir)
+		if err != nil {
+			d.warn(err)
+			return
+		}
+		d.warn(staging.Sweep(dir, d.opts.Now()))
+		d.recent.dir, d.recent.archives = dir, staging.ArchivesIn(dir, d.opts.Archives)
+	})
+	return d.recent.archives
+}
+
+// removeArchives removes the archives of recent downloads.
+func (d *Dir) removeArchives() error {
+	dir, err := d.state.Sub(archivesDir)
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil
+	}
+	if err != nil {
+		return err
+	}
+	defer dir.Close()
+	return staging.Clear(dir)
+}
