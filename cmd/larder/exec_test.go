@@ -78,7 +78,7 @@ func TestExecWithoutANetwork(t *testing.T) {
 		sourcetest.Expect(t, !strings.Contains(out, "live/"), "init fails in\n%s", out)
 
 		// One by one, from views of their own.
-		for i := range min(n, 5) {
+		for i := range min(n, 20) {
 			for _, args := range [][]string{{"init"}, {"plan", "-out=plan"}, {"apply", "plan"}} {
 				line := append([]string{"-rn", "larder", "exec", "--", w.terraform, fmt.Sprintf("-chdir=live/%d", i)}, args...)
 				out, err := w.run(nil, "unshare", line...)
