@@ -25,7 +25,7 @@ import (
 //
 //	registry                     publish the providers in _registry
 //	registry -release ADDRESS VERSION [NAME=VALUE...]
-//	                             publish a version that is odd in some way
+//	                             publish a version that is odd in some way, or that runs
 //	registry -fault WORD...      let requests go wrong, as sourcetest.ParseFault has it
 //	registry -mend               let them go right again
 //	registry -hide PATTERN       pretend that packages do not exist
@@ -114,6 +114,7 @@ func linksFor(t *testing.T, e sources.Engine, scripts []string) (links []string)
 
 // A storyState is what the commands of one script share.
 type storyState struct {
+	t          testing.TB
 	world      *sourcetest.World
 	repo       string      // the repository's directory
 	background []*exec.Cmd // interrupted
@@ -161,7 +162,7 @@ func world(ts *testscript.TestScript) *sourcetest.World { return story(ts).world
 func setUp(env *testscript.Env) error {
 	w := sourcetest.New(env.T().(testing.TB))
 	repo, err := filepath.Abs(filepath.Join("..", ".."))
-	env.Values[storyKey{}] = &storyState{world: w, repo: repo}
+	env.Values[storyKey{}] = &storyState{t: env.T().(testing.TB), world: w, repo: repo}
 	for _, assignment := range w.Env() {
 		if !strings.HasPrefix(assignment, "TF_CLI_CONFIG_FILE=") {
 			env.Vars = append(env.Vars, assignment)
@@ -214,6 +215,11 @@ func release(ts *testscript.TestScript, words []string) sourcetest.Release {
 			r.Protocols = append(r.Protocols, value)
 		case "warning":
 			r.Warnings = append(r.Warnings, value)
+		case "runs":
+			executable, err := os.ReadFile(sourcetest.Provider(story(ts).t))
+			ts.Check(err)
+			r.Files = map[string]string{"terraform-provider-" + value: string(executable)}
+			r.Protocols = []string{"6.0"}
 		case "packages":
 			r.Packages = true
 		case "size":
