@@ -56,6 +56,9 @@ import (
 //	repo PATH…                   copy files of this repository to where we are
 //	zip FILE DIR                 make an archive of what is in a directory
 //	transcript FILE [HEADING]    run the commands that a document shows, and compare their output
+//	recipe FILE                  run the commands in a file of docs/recipes
+//	recipe action.yml [NAME=VALUE...]
+//	                             run the action with inputs
 //
 // All host names lead to the registry, those that start with "mirror." to the
 // network mirror; nothing leads out of the test.
@@ -190,6 +193,7 @@ var commands = map[string]func(*testscript.TestScript, bool, []string){
 	"repo":         repo,
 	"zip":          zipCommand,
 	"transcript":   transcript,
+	"recipe":       recipe,
 }
 
 func registryCommand(ts *testscript.TestScript, _ bool, args []string) {
