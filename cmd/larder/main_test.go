@@ -9,27 +9,33 @@ import (
 
 	"github.com/rogpeppe/go-internal/testscript"
 
+	"github.com/larder-cli/larder/cliconfig"
 	"github.com/larder-cli/larder/cmd/larder/ui"
 )
 
 var update = commandline.Bool("update", false, "rewrite expected output")
 
-// TestMain lets the test binary be larder, if it is started by that name.
+// TestMain lets the test binary be larder, if it is started by that name or through a shim.
 func TestMain(m *testing.M) {
-	testscript.Main(m, map[string]func(){"larder": func() {
-		beSomebodyElse()
-		// What stories print must not depend on who runs the tests.
-		unbound = func() bool { return os.Getenv("LARDER_TEST_ROOT") != "" }
-		if every, err := time.ParseDuration(os.Getenv("LARDER_TEST_PROGRESS")); err == nil {
-			ui.ProgressEvery = every
-		}
-		if os.Getenv("LARDER_TEST_CLOCK") == "" {
-			start := time.Now()
-			ui.Clock = func() time.Time { return start } // or no output would be the same twice
-		}
-		if file := os.Getenv("LARDER_TEST_SCHEMA"); file != "" && slices.Contains(os.Args, "--json") {
-			os.Exit(startChecked(file))
-		}
-		main()
-	}})
+	if cliconfig.This().EngineOf(os.Args[0]) != "" {
+		beLarder()
+	}
+	testscript.Main(m, map[string]func(){"larder": beLarder})
+}
+
+func beLarder() {
+	beSomebodyElse()
+	// What stories print must not depend on who runs the tests.
+	unbound = func() bool { return os.Getenv("LARDER_TEST_ROOT") != "" }
+	if every, err := time.ParseDuration(os.Getenv("LARDER_TEST_PROGRESS")); err == nil {
+		ui.ProgressEvery = every
+	}
+	if os.Getenv("LARDER_TEST_CLOCK") == "" {
+		start := time.Now()
+		ui.Clock = func() time.Time { return start } // or no output would be the same twice
+	}
+	if file := os.Getenv("LARDER_TEST_SCHEMA"); file != "" && slices.Contains(os.Args, "--json") {
+		os.Exit(startChecked(file))
+	}
+	main()
 }

@@ -25,7 +25,7 @@ import (
 //
 //	registry                     publish the providers in _registry
 //	registry -release ADDRESS VERSION [NAME=VALUE...]
-//	                             publish a version that is odd in some way
+//	                             publish a version that is odd in some way, or that runs
 //	registry -fault WORD...      let requests go wrong, as sourcetest.ParseFault has it
 //	registry -mend               let them go right again
 //	registry -hide PATTERN       pretend that packages do not exist
@@ -56,6 +56,9 @@ import (
 //	repo PATH…                   copy files of this repository to where we are
 //	zip FILE DIR                 make an archive of what is in a directory
 //	transcript FILE [HEADING]    run the commands that a document shows, and compare their output
+//	recipe FILE                  run the commands in a file of docs/recipes
+//	recipe action.yml [NAME=VALUE...]
+//	                             run the action with inputs
 //
 // All host names lead to the registry, those that start with "mirror." to the
 // network mirror; nothing leads out of the test.
@@ -114,6 +117,7 @@ func linksFor(t *testing.T, e sources.Engine, scripts []string) (links []string)
 
 // A storyState is what the commands of one script share.
 type storyState struct {
+	t          testing.TB
 	world      *sourcetest.World
 	repo       string      // the repository's directory
 	background []*exec.Cmd // interrupted
@@ -161,7 +165,7 @@ func world(ts *testscript.TestScript) *sourcetest.World { return story(ts).world
 func setUp(env *testscript.Env) error {
 	w := sourcetest.New(env.T().(testing.TB))
 	repo, err := filepath.Abs(filepath.Join("..", ".."))
-	env.Values[storyKey{}] = &storyState{world: w, repo: repo}
+	env.Values[storyKey{}] = &storyState{t: env.T().(testing.TB), world: w, repo: repo}
 	for _, assignment := range w.Env() {
 		if !strings.HasPrefix(assignment, "TF_CLI_CONFIG_FILE=") {
 			env.Vars = append(env.Vars, assignment)
@@ -189,6 +193,7 @@ var commands = map[string]func(*testscript.TestScript, bool, []string){
 	"repo":         repo,
 	"zip":          zipCommand,
 	"transcript":   transcript,
+	"recipe":       recipe,
 }
 
 func registryCommand(ts *testscript.TestScript, _ bool, args []string) {
@@ -214,6 +219,11 @@ func release(ts *testscript.TestScript, words []string) sourcetest.Release {
 			r.Protocols = append(r.Protocols, value)
 		case "warning":
 			r.Warnings = append(r.Warnings, value)
+		case "runs":
+			executable, err := os.ReadFile(sourcetest.Provider(story(ts).t))
+			ts.Check(err)
+			r.Files = map[string]string{"terraform-provider-" + value: string(executable)}
+			r.Protocols = []string{"6.0"}
 		case "packages":
 			r.Packages = true
 		case "size":

@@ -88,7 +88,7 @@ func perform(ts *testscript.TestScript, text string) string {
 var (
 	rates      = regexp.MustCompile(` \([0-9.]+ [kMG]?B/s\)`)
 	times      = regexp.MustCompile(`\b[0-9.]+m?s\b|\b\d{4}-?\d\d-?\d\d(T[0-9.]+Z)?\b`)
-	ofEngine   = regexp.MustCompile(`^(\w+=\S+ )*(terraform|tofu) `)
+	ofEngine   = regexp.MustCompile(`^(\w+=\S+ )*(larder exec .*-- .*)?\b(terraform|tofu) `)
 	unprompted = regexp.MustCompile(`^    (larder|terraform|tofu) [^{]*$`)
 	unseen     = regexp.MustCompile(`^<!-- \$ (.*) -->$`)
 	outside    = regexp.MustCompile(`(^|[\s='"])(/srv|/mnt)\b`)
