@@ -9,9 +9,9 @@ import (
 	"github.com/larder-cli/larder/sources"
 )
 
-// An Invocation describes what a command line has to do with providers. For an engine it
-// includes the flags in TF_CLI_ARGS and TF_CLI_ARGS_init. For another program, which
-// may run an engine, most of it is unknown.
+// An Invocation describes what a command line has to do with providers. It includes the
+// flags in TF_CLI_ARGS and TF_CLI_ARGS_init. For a program that is not an engine, but may
+// run one, the rest is mostly unknown.
 type Invocation struct {
 	Engine  sources.Engine // that runs; empty if unknown
 	Wrapper bool           // the program is not an engine
@@ -65,7 +65,8 @@ func (m Machine) Invocation(line []string) Invocation {
 		in.Engine = engine
 		return in
 	}
-	in.Wrapper = true
+	in.readVariables(m)
+	in.Init, in.Wrapper = false, true
 	if m.programName(line[0]) == "terragrunt" {
 		in.readTerragrunt(m, line[1:])
 	}
@@ -84,11 +85,16 @@ func (in *Invocation) readEngine(m Machine, args []string) {
 		return
 	}
 	in.Init = true
+	in.readVariables(m)
+	in.readInit(args[1:])
+}
+
+// readVariables reads the arguments of init that are in variables.
+func (in *Invocation) readVariables(m Machine) {
 	for _, text := range []string{m.getenv("TF_CLI_ARGS_init"), m.getenv("TF_CLI_ARGS")} {
 		words, _ := splitShell(text) // the engine reports the error
 		in.readInit(words)
 	}
-	in.readInit(args[1:])
 }
 
 // valuedFlags are the flags of init whose value may be the next argument.
@@ -149,7 +155,9 @@ func (in *Invocation) readTerragrunt(m Machine, args []string) {
 			in.ProviderCache = name
 		}
 	}
-	in.Upgrade = slices.Contains(args, "init") && (slices.Contains(args, "-upgrade") || slices.Contains(args, "--upgrade"))
+	if slices.Contains(args, "init") && (slices.Contains(args, "-upgrade") || slices.Contains(args, "--upgrade")) {
+		in.Upgrade = true
+	}
 }
 
 // flagValue returns the last value of a flag in args, or otherwise its default.

@@ -33,6 +33,10 @@ func TestInvocation(t *testing.T) {
 		{"terraform init", []string{"TF_CLI_ARGS_init=-upgrade -plugin-dir='a b'", "TF_CLI_ARGS=-lockfile=readonly"}, cliconfig.Invocation{
 			Engine: terraform, Init: true, Upgrade: true, ReadOnlyLock: true, PluginDirs: []string{"a b"},
 		}},
+		{"terraform init", []string{"TF_CLI_ARGS_init=-get=false; -upgrade"}, cliconfig.Invocation{Engine: terraform, Init: true, KeepModules: true}},
+		{"terraform init", []string{"TF_CLI_ARGS_init=-test-directory 'a;b' & -upgrade"}, cliconfig.Invocation{Engine: terraform, Init: true, TestDir: "a;b"}},
+		{"make plan", []string{"TF_CLI_ARGS_init=-upgrade", "TF_CLI_ARGS=-plugin-dir=x"}, cliconfig.Invocation{Wrapper: true, Upgrade: true, PluginDirs: []string{"x"}}},
+		{"terragrunt plan", []string{"TF_CLI_ARGS_init=-upgrade"}, cliconfig.Invocation{Wrapper: true, Engine: terraform, Upgrade: true}},
 		{"terraform init -upgrade=false", []string{"TF_CLI_ARGS_init=-upgrade"}, cliconfig.Invocation{Engine: terraform, Init: true}},
 		{"terraform plan", []string{"TF_CLI_ARGS_init=-upgrade"}, cliconfig.Invocation{Engine: terraform}},
 		{"terraform init", []string{"TG_PROVIDER_CACHE=1"}, cliconfig.Invocation{Engine: terraform, Init: true, ProviderCache: "TG_PROVIDER_CACHE"}},
