@@ -75,6 +75,7 @@ var shorthands = []struct {
 	{lazily(`^(?:git::)?github\.com/([^/?]+)/([^/?]+?)(?:\.git)?((?:/[^?]*)?)(\?.*)?$`), "git::https://github.com/$1/$2.git$3$4"},
 	{lazily(`^(?:git::)?bitbucket\.org/([^/?]+)/([^/?]+?)(?:\.git)?((?:/[^?]*)?)(\?.*)?$`), "git::https://bitbucket.org/$1/$2.git$3$4"},
 	{lazily(`^(?:git::)?([^@/:?]+@[^/:?]+):(.+)$`), "git::ssh://$1/$2"},
+	{lazily(`^(/.+)$`), "file://$1"},
 }
 
 var (
