@@ -45,7 +45,7 @@ type View struct {
 }
 
 func newView(dir, workDir string) *View {
-	return &View{WorkDir: workDir, Providers: filepath.Join(dir, "providers"), Cache: filepath.Join(dir, "cache"), dir: dir}
+	return &View{WorkDir: workDir, Providers: filepath.Join(dir, mirrorDir), Cache: filepath.Join(dir, "cache"), dir: dir}
 }
 
 // Make makes the view of a working directory in the directory home, or changes it so that
@@ -73,7 +73,7 @@ func Make(ctx context.Context, home, workDir, kind string, packages []sources.St
 	for _, p := range packages {
 		links[p.ID.Path()] = p.Dir
 	}
-	for _, tree := range []string{"providers", "cache"} {
+	for _, tree := range []string{mirrorDir, "cache"} {
 		if err := makeLinks(ctx, dir, tree, links); err != nil {
 			return nil, linkError(err)
 		}
@@ -83,6 +83,7 @@ func Make(ctx context.Context, home, workDir, kind string, packages []sources.St
 
 const (
 	workDirFile = "for"
+	mirrorDir   = "providers"
 	maxPath     = 64 << 10 // bytes, more than systems allow for a path
 )
 
@@ -200,6 +201,12 @@ func All(home string) ([]*View, error) {
 		}
 	}
 	return all, err
+}
+
+// IsMirror reports whether dir is the mirror of a view.
+func IsMirror(dir string) bool {
+	info, err := os.Lstat(filepath.Join(filepath.Dir(dir), workDirFile))
+	return err == nil && info.Mode().IsRegular() && filepath.Base(dir) == mirrorDir
 }
 
 // Gone reports whether the working directory of the view no longer exists.
