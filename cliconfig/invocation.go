@@ -24,6 +24,7 @@ type Invocation struct {
 	KeepModules  bool     // -get=false: init installs no modules
 	PluginDirs   []string // as typed, empty ones included
 	TestDir      string   // empty means the default
+	Variables    []string // -var=NAME=VALUE and -var-file=PATH
 
 	// ProviderCache is the flag or variable that makes Terragrunt run a provider cache
 	// of its own. It is empty if there is none.
@@ -126,6 +127,8 @@ func (in *Invocation) readInit(args []string) {
 			in.PluginDirs = append(in.PluginDirs, value)
 		case "test-directory":
 			in.TestDir = value
+		case "var", "var-file":
+			in.Variables = append(in.Variables, "-"+name+"="+value)
 		}
 	}
 }

@@ -27,6 +27,7 @@ func TestInvocation(t *testing.T) {
 		{"terraform init -upgrade=0 -get=false", nil, cliconfig.Invocation{Engine: terraform, Init: true, KeepModules: true}},
 		{"terraform init -lockfile=readonly -plugin-dir x -plugin-dir=", nil, cliconfig.Invocation{Engine: terraform, Init: true, ReadOnlyLock: true, PluginDirs: []string{"x", ""}}},
 		{"terraform init -backend-config -upgrade -test-directory checks", nil, cliconfig.Invocation{Engine: terraform, Init: true, TestDir: "checks"}},
+		{"tofu init -var a=1 -var-file=x.tfvars", []string{"TF_CLI_ARGS_init=-var=b=2"}, cliconfig.Invocation{Engine: tofu, Init: true, Variables: []string{"-var=b=2", "-var=a=1", "-var-file=x.tfvars"}}},
 		{"terraform init -plugin-dir", nil, cliconfig.Invocation{Engine: terraform, Init: true, PluginDirs: []string{""}}},
 		{"terraform init -from-module x", nil, cliconfig.Invocation{Engine: terraform}},
 		{"terraform init -help", nil, cliconfig.Invocation{Engine: terraform}},

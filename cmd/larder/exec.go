@@ -183,7 +183,8 @@ func (e *execution) view(ctx context.Context) (*view.View, error) {
 }
 
 // get runs the engine's get, which installs the modules of a root module. Its output goes to
-// standard error.
+// standard error. It has no other arguments than these: TF_CLI_ARGS may have some that only other
+// commands take. In OpenTofu the source of a module may depend on variables.
 func (e *execution) get(ctx context.Context, m *rootModule, update bool) error {
 	program := e.program
 	if e.command.Wrapper {
@@ -196,9 +197,15 @@ func (e *execution) get(ctx context.Context, m *rootModule, update bool) error {
 	if update {
 		args = append(args, "-update")
 	}
+	if e.command.TestDir != "" {
+		args = append(args, "-test-directory="+e.command.TestDir)
+	}
+	if m.config.Engine == sources.OpenTofu {
+		args = append(args, e.command.Variables...)
+	}
 	m.out.Say("installing modules: %s get", m.config.Engine)
 	get := exec.CommandContext(ctx, program, args...)
-	get.Env = e.machine.Environ
+	get.Env = e.machine.With(map[string]string{"TF_CLI_ARGS": "", "TF_CLI_ARGS_get": ""})
 	if output, err := get.CombinedOutput(); err != nil {
 		m.out.Copy(strings.Split(strings.TrimSpace(string(output)), "\n")...)
 		return fmt.Errorf("%s get: %w", m.config.Engine, err)
