@@ -209,12 +209,12 @@ func (m Machine) ProgramFile(name string) string {
 const maxShims = 20
 
 // NextProgram returns the program that the shim of a name runs: the next one of that name on
-// PATH that isOwn does not report as the shim's own. It is empty if there is none, or if
-// shims run each other without end. The environment is that of the program: in it, another
+// PATH that runs, and that isn't the shim itself. It is empty if there is none, or if shims
+// run each other without end. The environment is that of the program: in it, another
 // shim finds in LARDER_SHIM which ones have been here, as the value of
 //
 //	PROCESS DEPTH PATH...
-func (m Machine) NextProgram(name string, process int, isOwn func(path string) bool) (path string, environ []string) {
+func (m Machine) NextProgram(name string, process int, runs func(path string) bool) (path string, environ []string) {
 	words := strings.Split(m.getenv("LARDER_SHIM"), "\n")
 	depth, seen := 0, []string(nil)
 	if len(words) > 1 {
@@ -227,7 +227,7 @@ func (m Machine) NextProgram(name string, process int, isOwn func(path string) b
 		return "", nil
 	}
 	for _, path = range m.Programs(name) {
-		next := !slices.Contains(seen, path) && !isOwn(path)
+		next := !slices.Contains(seen, path) && runs(path)
 		seen = append(seen, path)
 		if next {
 			value := append([]string{strconv.Itoa(process), strconv.Itoa(depth + 1)}, seen...)
