@@ -164,12 +164,13 @@ func (l *loader) warnInstallFlags(variable string, args []string) {
 	}
 }
 
-// splitShell splits text into words like a shell, without expansion. It returns false
-// if a quote is not closed.
+// splitShell splits text into words like the engines: as a shell does, without expansion
+// and up to the first unquoted operator. It returns false if a quote is not closed.
 func splitShell(text string) (words []string, ok bool) {
 	var word strings.Builder
 	var quote rune // ' or ", or 0 outside quotes
 	var inWord, escaped bool
+loop:
 	for _, r := range text {
 		switch {
 		case escaped:
@@ -186,6 +187,8 @@ func splitShell(text string) (words []string, ok bool) {
 			word.WriteRune(r)
 		case r == '\'' || r == '"':
 			quote, inWord = r, true
+		case strings.ContainsRune(";&|<>", r):
+			break loop
 		case strings.ContainsRune(" \t\r\n", r):
 			if inWord {
 				words = append(words, word.String())

@@ -9,9 +9,9 @@ import (
 	"github.com/larder-cli/larder/sources"
 )
 
-// An Invocation describes what a command line has to do with providers. For an engine it
-// includes the flags in TF_CLI_ARGS and TF_CLI_ARGS_init. For another program, which
-// may run an engine, most of it is unknown.
+// An Invocation describes what a command line has to do with providers. It includes the
+// flags in TF_CLI_ARGS and TF_CLI_ARGS_init. For a program that is not an engine, but may
+// run one, the rest is mostly unknown.
 type Invocation struct {
 	Engine  sources.Engine // that runs; empty if unknown
 	Wrapper bool           // the program is not an engine
@@ -24,6 +24,7 @@ type Invocation struct {
 	KeepModules  bool     // -get=false: init installs no modules
 	PluginDirs   []string // as typed, empty ones included
 	TestDir      string   // empty means the default
+	Variables    []string // -var=NAME=VALUE and -var-file=PATH
 
 	// ProviderCache is the flag or variable that makes Terragrunt run a provider cache
 	// of its own. It is empty if there is none.
@@ -65,7 +66,8 @@ func (m Machine) Invocation(line []string) Invocation {
 		in.Engine = engine
 		return in
 	}
-	in.Wrapper = true
+	in.readVariables(m)
+	in.Init, in.Wrapper = false, true
 	if m.programName(line[0]) == "terragrunt" {
 		in.readTerragrunt(m, line[1:])
 	}
@@ -84,11 +86,16 @@ func (in *Invocation) readEngine(m Machine, args []string) {
 		return
 	}
 	in.Init = true
+	in.readVariables(m)
+	in.readInit(args[1:])
+}
+
+// readVariables reads the arguments of init that are in variables.
+func (in *Invocation) readVariables(m Machine) {
 	for _, text := range []string{m.getenv("TF_CLI_ARGS_init"), m.getenv("TF_CLI_ARGS")} {
 		words, _ := splitShell(text) // the engine reports the error
 		in.readInit(words)
 	}
-	in.readInit(args[1:])
 }
 
 // valuedFlags are the flags of init whose value may be the next argument.
@@ -120,6 +127,8 @@ func (in *Invocation) readInit(args []string) {
 			in.PluginDirs = append(in.PluginDirs, value)
 		case "test-directory":
 			in.TestDir = value
+		case "var", "var-file":
+			in.Variables = append(in.Variables, "-"+name+"="+value)
 		}
 	}
 }
@@ -149,7 +158,9 @@ func (in *Invocation) readTerragrunt(m Machine, args []string) {
 			in.ProviderCache = name
 		}
 	}
-	in.Upgrade = slices.Contains(args, "init") && (slices.Contains(args, "-upgrade") || slices.Contains(args, "--upgrade"))
+	if slices.Contains(args, "init") && (slices.Contains(args, "-upgrade") || slices.Contains(args, "--upgrade")) {
+		in.Upgrade = true
+	}
 }
 
 // flagValue returns the last value of a flag in args, or otherwise its default.
@@ -198,12 +209,12 @@ func (m Machine) ProgramFile(name string) string {
 const maxShims = 20
 
 // NextProgram returns the program that the shim of a name runs: the next one of that name on
-// PATH that isOwn does not report as the shim's own. It is empty if there is none, or if
-// shims run each other without end. The environment is that of the program: in it, another
+// PATH that runs, and that isn't the shim itself. It is empty if there is none, or if shims
+// run each other without end. The environment is that of the program: in it, another
 // shim finds in LARDER_SHIM which ones have been here, as the value of
 //
 //	PROCESS DEPTH PATH...
-func (m Machine) NextProgram(name string, process int, isOwn func(path string) bool) (path string, environ []string) {
+func (m Machine) NextProgram(name string, process int, runs func(path string) bool) (path string, environ []string) {
 	words := strings.Split(m.getenv("LARDER_SHIM"), "\n")
 	depth, seen := 0, []string(nil)
 	if len(words) > 1 {
@@ -216,7 +227,7 @@ func (m Machine) NextProgram(name string, process int, isOwn func(path string) b
 		return "", nil
 	}
 	for _, path = range m.Programs(name) {
-		next := !slices.Contains(seen, path) && !isOwn(path)
+		next := !slices.Contains(seen, path) && runs(path)
 		seen = append(seen, path)
 		if next {
 			value := append([]string{strconv.Itoa(process), strconv.Itoa(depth + 1)}, seen...)

@@ -27,12 +27,17 @@ func TestInvocation(t *testing.T) {
 		{"terraform init -upgrade=0 -get=false", nil, cliconfig.Invocation{Engine: terraform, Init: true, KeepModules: true}},
 		{"terraform init -lockfile=readonly -plugin-dir x -plugin-dir=", nil, cliconfig.Invocation{Engine: terraform, Init: true, ReadOnlyLock: true, PluginDirs: []string{"x", ""}}},
 		{"terraform init -backend-config -upgrade -test-directory checks", nil, cliconfig.Invocation{Engine: terraform, Init: true, TestDir: "checks"}},
+		{"tofu init -var a=1 -var-file=x.tfvars", []string{"TF_CLI_ARGS_init=-var=b=2"}, cliconfig.Invocation{Engine: tofu, Init: true, Variables: []string{"-var=b=2", "-var=a=1", "-var-file=x.tfvars"}}},
 		{"terraform init -plugin-dir", nil, cliconfig.Invocation{Engine: terraform, Init: true, PluginDirs: []string{""}}},
 		{"terraform init -from-module x", nil, cliconfig.Invocation{Engine: terraform}},
 		{"terraform init -help", nil, cliconfig.Invocation{Engine: terraform}},
 		{"terraform init", []string{"TF_CLI_ARGS_init=-upgrade -plugin-dir='a b'", "TF_CLI_ARGS=-lockfile=readonly"}, cliconfig.Invocation{
 			Engine: terraform, Init: true, Upgrade: true, ReadOnlyLock: true, PluginDirs: []string{"a b"},
 		}},
+		{"terraform init", []string{"TF_CLI_ARGS_init=-get=false; -upgrade"}, cliconfig.Invocation{Engine: terraform, Init: true, KeepModules: true}},
+		{"terraform init", []string{"TF_CLI_ARGS_init=-test-directory 'a;b' & -upgrade"}, cliconfig.Invocation{Engine: terraform, Init: true, TestDir: "a;b"}},
+		{"make plan", []string{"TF_CLI_ARGS_init=-upgrade", "TF_CLI_ARGS=-plugin-dir=x"}, cliconfig.Invocation{Wrapper: true, Upgrade: true, PluginDirs: []string{"x"}}},
+		{"terragrunt plan", []string{"TF_CLI_ARGS_init=-upgrade"}, cliconfig.Invocation{Wrapper: true, Engine: terraform, Upgrade: true}},
 		{"terraform init -upgrade=false", []string{"TF_CLI_ARGS_init=-upgrade"}, cliconfig.Invocation{Engine: terraform, Init: true}},
 		{"terraform plan", []string{"TF_CLI_ARGS_init=-upgrade"}, cliconfig.Invocation{Engine: terraform}},
 		{"terraform init", []string{"TG_PROVIDER_CACHE=1"}, cliconfig.Invocation{Engine: terraform, Init: true, ProviderCache: "TG_PROVIDER_CACHE"}},
@@ -66,31 +71,31 @@ TG_NO_AUTO_PROVIDER_CACHE_DIR=true`, "the environment")
 
 func TestNextProgram(t *testing.T) {
 	files := map[string]string{"/shim/terraform": "", "/copy/terraform": "", "/bin/terraform": "", "/opt/terraform": ""}
-	own := func(path string) bool { return path == "/shim/terraform" }
+	other := func(path string) bool { return path != "/shim/terraform" }
 	m := linux(files, "PATH=.:relative:/none:/shim:/copy:/bin:/opt")
-	next, environ := m.NextProgram("terraform", 7, own)
+	next, environ := m.NextProgram("terraform", 7, other)
 	sourcetest.Equal(t, next, "/copy/terraform", "the first program")
 
 	// The copy is a shim too, in the same process.
 	m.Environ = environ
-	isCopy := func(path string) bool { return path == "/copy/terraform" }
-	next, environ = m.NextProgram("terraform", 7, isCopy)
+	notCopy := func(path string) bool { return path != "/copy/terraform" }
+	next, environ = m.NextProgram("terraform", 7, notCopy)
 	sourcetest.Equal(t, next, "/bin/terraform", "the program after the copy")
 
 	// A process that the engine runs may run the same engine.
 	m.Environ = environ
-	next, _ = m.NextProgram("terraform", 8, own)
+	next, _ = m.NextProgram("terraform", 8, other)
 	sourcetest.Equal(t, next, "/copy/terraform", "the first program in another process")
 
 	// Processes that run each other without end are stopped.
 	for process := range 20 {
-		if next, environ = m.NextProgram("terraform", 100+process, own); next == "" {
+		if next, environ = m.NextProgram("terraform", 100+process, other); next == "" {
 			break
 		}
 		m.Environ = environ
 	}
 	sourcetest.Equal(t, next, "", "the program after too many processes")
 
-	next, _ = linux(nil, "PATH=/shim").NextProgram("tofu", 7, own)
+	next, _ = linux(nil, "PATH=/shim").NextProgram("tofu", 7, other)
 	sourcetest.Equal(t, next, "", "a missing program")
 }

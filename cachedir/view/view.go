@@ -10,13 +10,15 @@
 //
 //	KEY/for          the working directory
 //	KEY/providers/   the mirror: HOST/NAMESPACE/TYPE/VERSION/OS_ARCH, links to the packages
-//	KEY/cache/       the same links, as the plugin cache of the engine
+//	KEY/cache/       the same links and earlier ones, as the plugin cache of the engine
 //	KEY/lock         locked while a process changes the view
 //
 // The engine must have a plugin cache of its own. With the directory that the links lead
 // to as plugin cache, it would remove the packages in order to replace them by links to
 // themselves. It has all links from the beginning, because engines that run concurrently
-// would otherwise create them concurrently, which fails in Terraform.
+// would otherwise create them concurrently, which fails in Terraform. Earlier links stay
+// as long as their packages exist: the command may have run init in other directories,
+// whose .terraform then has links to these links.
 package view
 
 import (
@@ -26,6 +28,7 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
+	"maps"
 	"os"
 	"path"
 	"path/filepath"
@@ -45,11 +48,11 @@ type View struct {
 }
 
 func newView(dir, workDir string) *View {
-	return &View{WorkDir: workDir, Providers: filepath.Join(dir, "providers"), Cache: filepath.Join(dir, "cache"), dir: dir}
+	return &View{WorkDir: workDir, Providers: filepath.Join(dir, mirrorDir), Cache: filepath.Join(dir, "cache"), dir: dir}
 }
 
 // Make makes the view of a working directory in the directory home, or changes it so that
-// it has exactly these packages. Different kinds of views of the same working directory
+// its mirror has exactly these packages. Different kinds of views of the same working directory
 // are independent. The packages must stay where they are.
 func Make(ctx context.Context, home, workDir, kind string, packages []sources.Stored) (*View, error) {
 	key := sha256.Sum256([]byte(workDir + "\x00" + kind))
@@ -73,7 +76,7 @@ func Make(ctx context.Context, home, workDir, kind string, packages []sources.St
 	for _, p := range packages {
 		links[p.ID.Path()] = p.Dir
 	}
-	for _, tree := range []string{"providers", "cache"} {
+	for _, tree := range []string{"cache", mirrorDir} { // links that an engine made in the cache lead through the mirror
 		if err := makeLinks(ctx, dir, tree, links); err != nil {
 			return nil, linkError(err)
 		}
@@ -83,6 +86,7 @@ func Make(ctx context.Context, home, workDir, kind string, packages []sources.St
 
 const (
 	workDirFile = "for"
+	mirrorDir   = "providers"
 	maxPath     = 64 << 10 // bytes, more than systems allow for a path
 )
 
@@ -94,13 +98,16 @@ func linkError(err error) error {
 	return err
 }
 
-// makeLinks changes the tree so that it has exactly these links, by path.
+// makeLinks changes the tree so that it has these links, by path. The mirror has no others.
 func makeLinks(ctx context.Context, dir *disk.Dir, tree string, links map[string]string) error {
 	root, err := dir.MakeSub(tree)
 	if err != nil {
 		return err
 	}
 	defer root.Close()
+	if tree != mirrorDir {
+		links = withEarlier(root, links)
+	}
 	present, err := removeOthers(ctx, root, links)
 	if err != nil {
 		return err
@@ -120,6 +127,19 @@ func makeLinks(ctx context.Context, dir *disk.Dir, tree string, links map[string
 		}
 	}
 	return nil
+}
+
+// withEarlier returns the links and those in root that lead to other packages.
+func withEarlier(root *disk.Dir, links map[string]string) map[string]string {
+	all := maps.Clone(links)
+	earlier, _ := fs.Glob(os.DirFS(root.Path(".")), strings.Repeat("*/", depth-1)+"*") // the only error is a bad pattern
+	for _, name := range earlier {
+		target, err := filepath.EvalSymlinks(root.Path(name))
+		if _, known := links[name]; err == nil && !known && isDir(target) {
+			all[name] = target
+		}
+	}
+	return all
 }
 
 // removeOthers removes what is not one of the links, and returns those that exist.
@@ -162,6 +182,11 @@ func removeOthers(ctx context.Context, root *disk.Dir, links map[string]string) 
 // depth is the number of names in the path of a package.
 const depth = 5
 
+func isDir(path string) bool {
+	info, err := os.Stat(path)
+	return err == nil && info.IsDir()
+}
+
 func leadsTo(link, target string) bool {
 	now, err := os.Readlink(link)
 	return err == nil && now == target
@@ -203,6 +228,12 @@ func All(home string) ([]*View, error) {
 		}
 	}
 	return all, err
+}
+
+// IsMirror reports whether dir is the mirror of a view.
+func IsMirror(dir string) bool {
+	info, err := os.Lstat(filepath.Join(filepath.Dir(dir), workDirFile))
+	return err == nil && info.Mode().IsRegular() && filepath.Base(dir) == mirrorDir
 }
 
 // Gone reports whether the working directory of the view no longer exists.

@@ -48,8 +48,9 @@ type execution struct {
 	command cliconfig.Invocation
 	program string // path
 
-	mu       sync.Mutex
-	packages []sources.Stored // installed for any root module
+	mu         sync.Mutex
+	packages   []sources.Stored // installed for any root module
+	overridden bool             // a root module requires a provider with a development override
 }
 
 // execute installs what the command requires, and returns the command as a [handover]. An
@@ -78,11 +79,8 @@ func execute(c *cli.Context, out *ui.Output) (err error) {
 	if err := e.run(c.Context); err != nil {
 		return err
 	}
-	if e.packages == nil {
+	if e.packages == nil || e.overridden || e.flags.dryRun {
 		return e.handOver(next)
-	}
-	if e.flags.dryRun {
-		return nil
 	}
 	v, err := e.view(c.Context)
 	if err != nil {
@@ -120,7 +118,7 @@ func (e *execution) readCommand(c *cli.Context) error {
 	e.flags.upgrade = e.flags.upgrade || in.Upgrade
 	e.testDir = in.TestDir
 	e.getModules = e.get
-	if in.KeepModules {
+	if in.KeepModules || e.flags.dryRun {
 		e.getModules = nil
 	}
 	e.lockedToo, e.quiet, e.installed = true, true, e.use
@@ -134,21 +132,17 @@ func (e *execution) readCommand(c *cli.Context) error {
 		return usageError{errors.New("upgrading and a readonly lock file exclude each other")}
 	}
 	for _, dir := range in.PluginDirs {
-		if dir != "" && !e.isView(absolute(e.dir, dir)) { // of an outer larder exec
+		if dir != "" && !view.IsMirror(absolute(e.dir, dir)) { // of an outer larder exec
 			e.pluginDirs = append(e.pluginDirs, absolute(e.dir, dir))
 		}
 	}
 	return nil
 }
 
-func (e *execution) isView(dir string) bool {
-	home := viewHome(e.machine)
-	return home != "" && within(dir, home)
-}
-
 // use takes the packages of a root module into the view. With a lock file that must not
 // change, each package must have its hash there: engines accept a changed package
-// if the lock file has hashes of archives only.
+// if the lock file has hashes of archives only. Engines before Terraform 1.15 install providers
+// with development overrides, which the view can't have.
 func (e *execution) use(m *rootModule, root *installer.Root, result *installer.Result) error {
 	e.mu.Lock()
 	defer e.mu.Unlock()
@@ -160,6 +154,9 @@ func (e *execution) use(m *rootModule, root *installer.Root, result *installer.R
 			errs = append(errs, sources.WithHint(err, "run larder lock --platform %s, and keep the lock file", id.Platform))
 		}
 		e.packages = append(e.packages, o.Package)
+	}
+	for _, p := range root.Unmanaged {
+		e.overridden = e.overridden || m.config.DevOverrides[p] != ""
 	}
 	return errors.Join(errs...)
 }
@@ -186,7 +183,8 @@ func (e *execution) view(ctx context.Context) (*view.View, error) {
 }
 
 // get runs the engine's get, which installs the modules of a root module. Its output goes to
-// standard error.
+// standard error. It has no other arguments than these: TF_CLI_ARGS may have some that only other
+// commands take. In OpenTofu the source of a module may depend on variables.
 func (e *execution) get(ctx context.Context, m *rootModule, update bool) error {
 	program := e.program
 	if e.command.Wrapper {
@@ -199,9 +197,15 @@ func (e *execution) get(ctx context.Context, m *rootModule, update bool) error {
 	if update {
 		args = append(args, "-update")
 	}
+	if e.command.TestDir != "" {
+		args = append(args, "-test-directory="+e.command.TestDir)
+	}
+	if m.config.Engine == sources.OpenTofu {
+		args = append(args, e.command.Variables...)
+	}
 	m.out.Say("installing modules: %s get", m.config.Engine)
 	get := exec.CommandContext(ctx, program, args...)
-	get.Env = e.machine.Environ
+	get.Env = e.machine.With(map[string]string{"TF_CLI_ARGS": "", "TF_CLI_ARGS_get": ""})
 	if output, err := get.CombinedOutput(); err != nil {
 		m.out.Copy(strings.Split(strings.TrimSpace(string(output)), "\n")...)
 		return fmt.Errorf("%s get: %w", m.config.Engine, err)

@@ -67,7 +67,19 @@ func main() { os.Exit(start(os.Stdout, os.Stderr)) }
 func start(stdout, stderr io.Writer) int {
 	limitMemory()
 	log.SetOutput(io.Discard) // net/http logs unexpected data from servers
-	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM, syscall.SIGHUP)
+	ctx, stop := signal.NotifyContext(context.Background(), interrupts()...)
 	defer stop()
 	return run(ctx, shimLine(os.Args), stdout, stderr)
+}
+
+// interrupts returns the signals that end a run. Those that the parent process ignores, as nohup
+// does, stay ignored, also by a program that replaces larder.
+func interrupts() []os.Signal {
+	signals := []os.Signal{syscall.SIGTERM}
+	for _, s := range []os.Signal{os.Interrupt, syscall.SIGHUP} {
+		if !signal.Ignored(s) {
+			signals = append(signals, s)
+		}
+	}
+	return signals
 }

@@ -2,6 +2,7 @@ package main
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"net/http"
 	"net/url"
@@ -87,7 +88,9 @@ func newSession(c *cli.Context, out *ui.Output) (*session, error) {
 	if s.configFile != "" {
 		s.configFile = absolute(s.dir, s.configFile)
 	}
-	if info, err := os.Stat(s.dir); err != nil {
+	if info, err := os.Stat(s.dir); s.dir == "" {
+		return nil, errors.New("the working directory no longer exists")
+	} else if err != nil {
 		return nil, err
 	} else if !info.IsDir() {
 		return nil, fmt.Errorf("%s is not a directory", s.dir)

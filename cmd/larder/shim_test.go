@@ -60,6 +60,11 @@ func TestShim(t *testing.T) {
 		s.must(err)
 		sourcetest.Expect(t, strings.Contains(strings.ToLower(out), string(engine)[:4]), "version says\n%s", out)
 
+		s.write("documents/"+string(engine), "not executable")
+		s.onPath("shims", "documents", filepath.Dir(s.terraform), "/usr/bin", "/bin")
+		_, err = s.onPathRuns("version")
+		s.must(err)
+
 		_, err = s.run([]string{"TG_PROVIDER_CACHE=true"}, s.path("shims/"+string(engine)), "init")
 		sourcetest.Expect(t, err != nil && strings.Contains(err.Error(), "terragrunt's provider cache"), "with Terragrunt's cache: %v", err)
 	})
