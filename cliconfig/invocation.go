@@ -1,6 +1,7 @@
 package cliconfig
 
 import (
+	"fmt"
 	"regexp"
 	"slices"
 	"strconv"
@@ -209,12 +210,12 @@ func (m Machine) ProgramFile(name string) string {
 const maxShims = 20
 
 // NextProgram returns the program that the shim of a name runs: the next one of that name on
-// PATH that runs, and that isn't the shim itself. It is empty if there is none, or if shims
+// PATH that runs, and that isn't the shim itself. It is an error if there is none, or if shims
 // run each other without end. The environment is that of the program: in it, another
 // shim finds in LARDER_SHIM which ones have been here, as the value of
 //
 //	PROCESS DEPTH PATH...
-func (m Machine) NextProgram(name string, process int, runs func(path string) bool) (path string, environ []string) {
+func (m Machine) NextProgram(name string, process int, runs func(path string) bool) (path string, environ []string, err error) {
 	words := strings.Split(m.getenv("LARDER_SHIM"), "\n")
 	depth, seen := 0, []string(nil)
 	if len(words) > 1 {
@@ -224,17 +225,19 @@ func (m Machine) NextProgram(name string, process int, runs func(path string) bo
 		}
 	}
 	if depth >= maxShims {
-		return "", nil
+		err := fmt.Errorf("%s: programs of this name on PATH run each other without end", name)
+		return "", nil, sources.WithHint(err, "have the program behind larder's link run %s by its path", name)
 	}
 	for _, path = range m.Programs(name) {
 		next := !slices.Contains(seen, path) && runs(path)
 		seen = append(seen, path)
 		if next {
 			value := append([]string{strconv.Itoa(process), strconv.Itoa(depth + 1)}, seen...)
-			return path, m.With(map[string]string{"LARDER_SHIM": strings.Join(value, "\n")})
+			return path, m.With(map[string]string{"LARDER_SHIM": strings.Join(value, "\n")}), nil
 		}
 	}
-	return "", nil
+	err = fmt.Errorf("PATH has no %s besides larder's link", name)
+	return "", nil, sources.WithHint(err, "put the directory of %s on PATH, behind that of the link", name)
 }
 
 // ForExec returns the environment for a command that larder exec runs: init installs

@@ -73,29 +73,29 @@ func TestNextProgram(t *testing.T) {
 	files := map[string]string{"/shim/terraform": "", "/copy/terraform": "", "/bin/terraform": "", "/opt/terraform": ""}
 	other := func(path string) bool { return path != "/shim/terraform" }
 	m := linux(files, "PATH=.:relative:/none:/shim:/copy:/bin:/opt")
-	next, environ := m.NextProgram("terraform", 7, other)
+	next, environ, _ := m.NextProgram("terraform", 7, other)
 	sourcetest.Equal(t, next, "/copy/terraform", "the first program")
 
 	// The copy is a shim too, in the same process.
 	m.Environ = environ
 	notCopy := func(path string) bool { return path != "/copy/terraform" }
-	next, environ = m.NextProgram("terraform", 7, notCopy)
+	next, environ, _ = m.NextProgram("terraform", 7, notCopy)
 	sourcetest.Equal(t, next, "/bin/terraform", "the program after the copy")
 
 	// A process that the engine runs may run the same engine.
 	m.Environ = environ
-	next, _ = m.NextProgram("terraform", 8, other)
+	next, _, _ = m.NextProgram("terraform", 8, other)
 	sourcetest.Equal(t, next, "/copy/terraform", "the first program in another process")
 
 	// Processes that run each other without end are stopped.
 	for process := range 20 {
-		if next, environ = m.NextProgram("terraform", 100+process, other); next == "" {
+		if next, environ, _ = m.NextProgram("terraform", 100+process, other); next == "" {
 			break
 		}
 		m.Environ = environ
 	}
 	sourcetest.Equal(t, next, "", "the program after too many processes")
 
-	next, _ = linux(nil, "PATH=/shim").NextProgram("tofu", 7, other)
+	next, _, _ = linux(nil, "PATH=/shim").NextProgram("tofu", 7, other)
 	sourcetest.Equal(t, next, "", "a missing program")
 }

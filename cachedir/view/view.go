@@ -134,8 +134,10 @@ func withEarlier(root *disk.Dir, links map[string]string) map[string]string {
 	all := maps.Clone(links)
 	earlier, _ := fs.Glob(os.DirFS(root.Path(".")), strings.Repeat("*/", depth-1)+"*") // the only error is a bad pattern
 	for _, name := range earlier {
-		target, err := filepath.EvalSymlinks(root.Path(name))
-		if _, known := links[name]; err == nil && !known && isDir(target) {
+		if _, known := links[name]; known || !isLink(root.Path(name)) {
+			continue
+		}
+		if target, err := filepath.EvalSymlinks(root.Path(name)); err == nil && isDir(target) {
 			all[name] = target
 		}
 	}
@@ -181,6 +183,11 @@ func removeOthers(ctx context.Context, root *disk.Dir, links map[string]string) 
 
 // depth is the number of names in the path of a package.
 const depth = 5
+
+func isLink(path string) bool {
+	_, err := os.Readlink(path)
+	return err == nil
+}
 
 func isDir(path string) bool {
 	info, err := os.Stat(path)

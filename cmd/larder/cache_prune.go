@@ -48,6 +48,11 @@ func cachePrune(c *cli.Context, out *ui.Output) error {
 	if err != nil || k.cache == nil {
 		return err
 	}
+	if !c.Bool("dry-run") { // they contain no packages
+		if err := removeGoneViews(k.machine); err != nil {
+			return err
+		}
+	}
 	if policy.ListOptions, err = k.use(c); err != nil {
 		return err
 	}
@@ -89,7 +94,6 @@ func (k *targetCache) prune(ctx context.Context, plan *cachedir.Plan, sum *prune
 	if pruned == nil {
 		return err
 	}
-	err = errors.Join(err, removeGoneViews(k.machine))
 	if !asked {
 		k.removals(pruned.Removed, false)
 	}

@@ -48,9 +48,8 @@ type execution struct {
 	command cliconfig.Invocation
 	program string // path
 
-	mu         sync.Mutex
-	packages   []sources.Stored // installed for any root module
-	overridden bool             // a root module requires a provider with a development override
+	mu       sync.Mutex
+	packages []sources.Stored // installed for any root module
 }
 
 // execute installs what the command requires, and returns the command as a [handover]. An
@@ -79,7 +78,7 @@ func execute(c *cli.Context, out *ui.Output) (err error) {
 	if err := e.run(c.Context); err != nil {
 		return err
 	}
-	if e.packages == nil || e.overridden || e.flags.dryRun {
+	if e.packages == nil || e.flags.dryRun {
 		return e.handOver(next)
 	}
 	v, err := e.view(c.Context)
@@ -121,8 +120,8 @@ func (e *execution) readCommand(c *cli.Context) error {
 	if in.KeepModules || e.flags.dryRun {
 		e.getModules = nil
 	}
-	e.lockedToo, e.quiet, e.installed = true, true, e.use
-	e.readsArguments = true
+	e.readsArguments, e.lockedToo, e.overriddenToo = true, true, true
+	e.quiet, e.installed = true, e.use
 	mode, err := readOnlyLockFile(c)
 	if err != nil {
 		return err
@@ -141,8 +140,7 @@ func (e *execution) readCommand(c *cli.Context) error {
 
 // use takes the packages of a root module into the view. With a lock file that must not
 // change, each package must have its hash there: engines accept a changed package
-// if the lock file has hashes of archives only. Engines before Terraform 1.15 install providers
-// with development overrides, which the view can't have.
+// if the lock file has hashes of archives only.
 func (e *execution) use(m *rootModule, root *installer.Root, result *installer.Result) error {
 	e.mu.Lock()
 	defer e.mu.Unlock()
@@ -154,9 +152,6 @@ func (e *execution) use(m *rootModule, root *installer.Root, result *installer.R
 			errs = append(errs, sources.WithHint(err, "run larder lock --platform %s, and keep the lock file", id.Platform))
 		}
 		e.packages = append(e.packages, o.Package)
-	}
-	for _, p := range root.Unmanaged {
-		e.overridden = e.overridden || m.config.DevOverrides[p] != ""
 	}
 	return errors.Join(errs...)
 }

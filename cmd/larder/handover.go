@@ -60,12 +60,12 @@ func (s *session) findNext(name string) (string, error) {
 	if err != nil {
 		return "", err
 	}
-	path, environ := s.machine.NextProgram(name, os.Getpid(), func(path string) bool {
+	path, environ, err := s.machine.NextProgram(name, os.Getpid(), func(path string) bool {
 		_, err := exec.LookPath(path) // fails if the file is not executable
 		return err == nil && !isSame(path, own)
 	})
-	if path == "" {
-		return "", sources.WithHint(fmt.Errorf("PATH has no %s besides larder's link", name), "put the directory of %s on PATH, behind that of the link", name)
+	if err != nil {
+		return "", err
 	}
 	s.machine.Environ = environ
 	return path, nil

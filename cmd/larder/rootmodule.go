@@ -55,7 +55,11 @@ func (m *rootModule) needs(ctx context.Context) (*installer.Root, error) {
 		for i, from := range r.From {
 			r.From[i].File = m.full(from.File)
 		}
-		if slices.Contains(m.config.Unmanaged, r.Provider) || m.overridden(r.Provider) {
+		unmanaged := slices.Contains(m.config.Unmanaged, r.Provider)
+		if !unmanaged && m.config.DevOverrides[r.Provider] != "" {
+			unmanaged = !m.overriddenToo && m.overridden(r.Provider) || m.overriddenToo && !m.hasSource(ctx, r)
+		}
+		if unmanaged {
 			found.Unmanaged = append(found.Unmanaged, r.Provider)
 		} else {
 			found.Requirements = append(found.Requirements, r)
@@ -119,6 +123,21 @@ func (m *rootModule) overridden(p sources.Provider) bool {
 		return dir, nil
 	})
 	return true
+}
+
+// hasSource reports whether a provider with a development override can be installed: its version is
+// locked, or a source has one. Terraform installs such providers before version 1.15, and OpenTofu does.
+func (m *rootModule) hasSource(ctx context.Context, r sources.Requirement) bool {
+	if _, locked := m.lock.Entry(r.Provider); locked && !m.flags.upgrade {
+		return true
+	}
+	from, err := m.source(ctx, nil)
+	if err != nil {
+		return false
+	}
+	listing, err := from.Versions(ctx, r.Provider)
+	_, ok := r.Constraints.Newest(listing.Versions)
+	return err == nil && ok
 }
 
 // installerOptions returns the options for an installer of the root module, from the flags and

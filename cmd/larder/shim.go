@@ -42,6 +42,9 @@ func shim(c *cli.Context, out *ui.Output) error {
 		return usageError{errors.New("shim needs one directory")}
 	}
 	dir := absolute(s.dir, c.Args().First())
+	if info, err := os.Stat(dir); err == nil && !info.IsDir() {
+		return fmt.Errorf("%s is not a directory", dir)
+	}
 	larder, err := ownPath(s.dir)
 	if err != nil {
 		return err
