@@ -37,7 +37,7 @@ type session struct {
 	// What exec knows from the engine's command line.
 	readsArguments bool                                                        // that of TF_CLI_ARGS too
 	lockedToo      bool                                                        // if the state is unread, the lock file's entries are requirements too
-	overriddenToo  bool                                                         // providers with development overrides are required too, if a source has them
+	overriddenToo  bool                                                        // providers with development overrides are required too, if a source has them
 	testDir        string                                                      // empty means the default
 	getModules     func(ctx context.Context, m *rootModule, update bool) error // installs missing modules; may be nil
 
