@@ -57,10 +57,24 @@ func This() Machine {
 	if u, err := user.Current(); err == nil {
 		m.Home = u.HomeDir
 	}
+	m.withoutHome()
 	// Without a working directory relative paths stay relative, and opening them
 	// reports the error.
 	m.WorkDir, _ = os.Getwd()
 	return m
+}
+
+// withoutHome corrects the user's directories if HOME is not set. Without it they would be in the
+// root directory.
+func (m *Machine) withoutHome() {
+	if m.GOOS == "windows" || m.getenv("HOME") != "" || m.Home == "" {
+		return
+	}
+	for variable, dir := range map[string]*string{"XDG_CACHE_HOME": &m.CacheHome, "XDG_STATE_HOME": &m.StateHome, "XDG_CONFIG_HOME": &m.ConfigDirs[0]} {
+		if m.getenv(variable) == "" && !strings.HasPrefix(*dir, m.Home+"/") {
+			*dir = path.Join(m.Home, *dir)
+		}
+	}
 }
 
 type osFiles struct{}

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"os"
 	"path/filepath"
 	"slices"
 	"strings"
@@ -49,6 +50,9 @@ func bundleImport(c *cli.Context, out *ui.Output) error {
 	}
 	paths := m.files(c.Args().Slice())
 	files, dir := paths[:len(paths)-1], paths[len(paths)-1]
+	if info, err := os.Stat(dir); err == nil && !info.IsDir() || err != nil && filepath.Ext(dir) == ".tar" {
+		return usageError{sources.WithHint(fmt.Errorf("%s is not the directory of a mirror", dir), "write the DIR of the mirror last: larder bundle import FILE DIR")}
+	}
 	if err := m.noCache(dir); err != nil {
 		return err
 	}

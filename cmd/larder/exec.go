@@ -34,6 +34,7 @@ func execCommand(out *ui.Output) *cli.Command {
 			recursiveFlag("root modules in the working directory and below"), excludeFlag(), upgradeFlag(),
 		}, trustFlags(), []cli.Flag{
 			lockFileFlag(),
+			&cli.StringSliceFlag{Name: "plugin-dir", Usage: "`DIR` mirrors to install from, and no other source"},
 			&cli.BoolFlag{Name: "paranoid", Usage: "rehash every file, ignore hash records"},
 			dryRunFlag("show what would be installed, and run nothing"),
 			&cli.BoolFlag{Name: asShim, Hidden: true},
@@ -106,8 +107,11 @@ func (e *execution) handOver(next *handover) error {
 func (e *execution) readCommand(c *cli.Context) error {
 	in := e.command
 	if in.ProviderCache != "" && (in.Wrapper || c.Bool(asShim)) { // terragrunt runs the engine
-		err := fmt.Errorf("%s: terragrunt's provider cache can't be used below larder exec: it takes the place of the providers that larder has installed", in.ProviderCache)
-		return usageError{sources.WithHint(err, "unset it: larder exec does its work without a server")}
+		err := fmt.Errorf("%s: terragrunt's provider cache can't be used together with larder exec or a shim: it would replace the providers that larder has installed", in.ProviderCache)
+		return usageError{sources.WithHint(err, "run without it: larder does its work without a server")}
+	}
+	if in.Engine == "" && len(e.machine.Programs(string(sources.Terraform))) == 0 && len(e.machine.Programs(string(sources.OpenTofu))) > 0 {
+		in.Engine = sources.OpenTofu // the only one that the program can run
 	}
 	if in.Engine != "" && e.engine == anyEngine {
 		e.engine = in.Engine
@@ -130,6 +134,10 @@ func (e *execution) readCommand(c *cli.Context) error {
 	if e.readOnlyLock && e.flags.upgrade {
 		return usageError{errors.New("upgrading and a readonly lock file exclude each other")}
 	}
+	if err := e.readPluginDirs(c.StringSlice("plugin-dir")); err != nil {
+		return err
+	}
+	e.pluginPath = nil // the engine records them
 	for _, dir := range in.PluginDirs {
 		if dir != "" && !view.IsMirror(absolute(e.dir, dir)) { // of an outer larder exec
 			e.pluginDirs = append(e.pluginDirs, absolute(e.dir, dir))
@@ -185,7 +193,8 @@ func (e *execution) get(ctx context.Context, m *rootModule, update bool) error {
 	if e.command.Wrapper {
 		var err error
 		if program, err = exec.LookPath(string(m.config.Engine)); err != nil {
-			return fmt.Errorf("cannot install the modules: %w", err)
+			err = fmt.Errorf("cannot install the modules: PATH has no %s", m.config.Engine)
+			return sources.WithHint(err, "install it, choose the other engine with --engine, or run its get before")
 		}
 	}
 	args := []string{"-chdir=" + m.dir, "get", "-no-color"}

@@ -49,7 +49,11 @@ func (s *session) findProgram(name string, shim bool) (path string, err error) {
 		err = named.Err
 	}
 	if err != nil {
-		return "", sources.WithHint(fmt.Errorf("%s: %w", name, disk.Cause(err)), "install it, or write the path of the program")
+		err := fmt.Errorf("%s: %w", name, disk.Cause(err))
+		if near := sources.Nearest(name, []string{"terraform", "tofu", "terragrunt"}); near != "" && near != name {
+			return "", sources.WithHint(err, "did you mean %q?", near)
+		}
+		return "", sources.WithHint(err, "install it, or write the path of the program")
 	}
 	return path, nil
 }

@@ -202,7 +202,8 @@ func describeCommand(path string, cmd *cli.Command) described {
 // ownFlags returns the visible flags of a command that are not global.
 func ownFlags(cmd *cli.Command) []cli.Flag {
 	return slices.DeleteFunc(slices.Clone(cmd.Flags), func(f cli.Flag) bool {
-		return f == cli.HelpFlag || groupOf(f) == globalCategory
+		v, ok := f.(cli.VisibleFlag)
+		return f == cli.HelpFlag || groupOf(f) == globalCategory || ok && !v.IsVisible()
 	})
 }
 

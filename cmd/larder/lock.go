@@ -28,7 +28,8 @@ func lockCommand(out *ui.Output) *cli.Command {
 		ArgsUsage: "[PATH | ADDRESS]... [FLAG...]",
 		UsageText: "larder lock --platform linux_amd64,darwin_arm64",
 		Description: "Does what terraform providers lock does, and uses the configured installation\n" +
-			"methods. Archives whose hashes are recorded are not fetched again.",
+			"methods. Archives whose hashes are recorded are not fetched again. --upgrade\n" +
+			"locks a new version for each platform that the old one was locked for.",
 		Flags: slices.Concat(treeFlags(), []cli.Flag{upgradeFlag()}, trustFlags(), []cli.Flag{
 			&cli.BoolFlag{Name: "keep", Usage: "keep packages for other platforms in the plugin cache"},
 			&cli.BoolFlag{Name: "check", Usage: "report missing and unknown hashes, change nothing"},

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"io/fs"
 	"os"
+	"path/filepath"
 	"slices"
 
 	"github.com/larder-cli/larder/installer"
@@ -36,7 +37,9 @@ func (m *rootModule) needs(ctx context.Context) (*installer.Root, error) {
 	partial := tree.Partial && m.lock.Exists
 	if tree.Empty && !partial {
 		m.out.Say("there is no configuration in %s: nothing to do", m.shown(m.dir))
-		if !m.flags.recursive {
+		if _, err := os.Stat(filepath.Join(m.dir, "terragrunt.hcl")); err == nil {
+			m.out.Hint("a unit of Terragrunt needs a lock file here, which terragrunt init writes")
+		} else if !m.flags.recursive {
 			m.out.Hint("-R searches the directories below for root modules")
 		}
 		return nil, nil

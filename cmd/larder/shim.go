@@ -49,24 +49,29 @@ func shim(c *cli.Context, out *ui.Output) error {
 	if err != nil {
 		return err
 	}
-	change := s.link
+	change := link
 	if c.Bool("remove") {
-		change = s.unlink
+		change = unlink
 	}
-	var errs []error
-	changed := 0
+	var paths []string
 	for _, engine := range engineNames {
-		did, err := change(filepath.Join(dir, s.machine.ProgramFile(string(engine))), larder)
-		if did != "" {
-			changed++
-			path := filepath.Join(dir, s.machine.ProgramFile(string(engine)))
-			out.Result("shim", shimLink{path, larder, did, s.flags.dryRun}, "%s  %s", out.Shorten(path), did)
+		path := filepath.Join(dir, s.machine.ProgramFile(string(engine)))
+		did, err := change(path, larder, true) // changes nothing, so that no link is created beside an error
+		if err != nil {
+			return err
 		}
-		errs = append(errs, err)
+		if did != "" {
+			paths = append(paths, path)
+		}
 	}
-	if err := errors.Join(errs...); err != nil {
-		return err
+	for _, path := range paths {
+		did, err := change(path, larder, s.flags.dryRun)
+		if err != nil {
+			return err
+		}
+		out.Result("shim", shimLink{path, larder, did, s.flags.dryRun}, "%s  %s", out.Shorten(path), did)
 	}
+	changed := len(paths)
 	out.Summary(shimSummary{changed, s.flags.dryRun})
 	switch {
 	case c.Bool("remove") && changed == 0:
@@ -108,19 +113,19 @@ func ownPath(dir string) (string, error) {
 	return actual, nil
 }
 
-// link creates a link to larder. It replaces links to larder only.
-func (s *session) link(path, larder string) (did string, err error) {
+// link creates a link to larder, unless there is one already. It replaces links to larder only.
+func link(path, larder string, dryRun bool) (did string, err error) {
 	switch target, err := os.Readlink(path); {
 	case err == nil && target == larder:
 		return "", nil
 	case err == nil && isShim(path, larder):
 		did = "replaced"
 	case err == nil || !errors.Is(err, fs.ErrNotExist):
-		return "", sources.WithHint(fmt.Errorf("%s exists, and is no link to larder", path), "name an empty directory")
+		return "", noShim(path)
 	default:
 		did = "linked"
 	}
-	if s.flags.dryRun {
+	if dryRun {
 		return did, nil
 	}
 	dir, err := disk.Make(filepath.Dir(path))
@@ -137,14 +142,14 @@ func (s *session) link(path, larder string) (did string, err error) {
 }
 
 // unlink removes a link to larder.
-func (s *session) unlink(path, larder string) (did string, err error) {
+func unlink(path, larder string, dryRun bool) (did string, err error) {
 	if _, err := os.Lstat(path); errors.Is(err, fs.ErrNotExist) {
 		return "", nil
 	}
 	if !isShim(path, larder) {
-		return "", fmt.Errorf("%s is no link to larder", path)
+		return "", noShim(path)
 	}
-	if s.flags.dryRun {
+	if dryRun {
 		return "removed", nil
 	}
 	dir, err := disk.Open(filepath.Dir(path))
@@ -153,6 +158,11 @@ func (s *session) unlink(path, larder string) (did string, err error) {
 	}
 	defer dir.Close()
 	return "removed", dir.Remove(filepath.Base(path))
+}
+
+// noShim is the error for something else in the place of a link to larder.
+func noShim(path string) error {
+	return sources.WithHint(fmt.Errorf("%s is no link to this larder", path), "name another directory, or remove it: rm %s", shellQuoted(path))
 }
 
 // isShim reports whether path is a link to this larder, or to one that has been removed.

@@ -132,7 +132,7 @@ func TestShimLinks(t *testing.T) {
 	s.write("shims/terraform", "mine")
 	for _, args := range [][]string{{}, {"--remove"}} {
 		_, err = run(append(args, s.path("shims"))...)
-		sourcetest.Expect(t, err != nil && strings.Contains(err.Error(), "no link to larder"), "%v with a file in its place: %v", args, err)
+		sourcetest.Expect(t, err != nil && strings.Contains(err.Error(), "no link to this larder"), "%v with a file in its place: %v", args, err)
 	}
 	text, err := os.ReadFile(s.path("shims/terraform"))
 	s.must(err)

@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
-	"os"
 	"path/filepath"
 	"strings"
 	"unicode"
@@ -63,13 +62,25 @@ func (f mirrorConfig) check() error {
 	old, err := disk.ReadFile(f.path, maxConfig)
 	switch {
 	case errors.Is(err, fs.ErrNotExist):
-		_, err := os.Stat(filepath.Dir(f.path))
-		return err
+		return f.checkDir()
 	case err != nil:
 		return err
 	case !bytes.HasPrefix(old, []byte(configMark)):
 		err := fmt.Errorf("%s already exists and was not written by larder", f.path)
 		return sources.WithHint(err, "name another file, or write a filesystem_mirror block for the mirror into this one")
+	}
+	return f.checkDir()
+}
+
+// checkDir fails if the file can't be written in its directory.
+func (f mirrorConfig) checkDir() error {
+	dir, err := disk.Open(filepath.Dir(f.path))
+	if err != nil {
+		return err
+	}
+	defer dir.Close()
+	if err := dir.Writable(); err != nil {
+		return fmt.Errorf("cannot write %s: %w", f.path, disk.Cause(err))
 	}
 	return nil
 }
