@@ -270,12 +270,12 @@ func (m Machine) With(values map[string]string) []string {
 // from the mirror in dir, besides what the variable contains now. The flag comes
 // first, because engines ignore what follows an unquoted ; or &.
 func (m Machine) initArguments(dir string) string {
-	flag := "-plugin-dir=" + quoteShell(dir)
+	flag := "-plugin-dir=" + QuoteShell(dir)
 	if now := m.getenv("TF_CLI_ARGS_init"); now != "" {
 		return flag + " " + now
 	}
 	return flag
 }
 
-// quoteShell quotes a word for [splitShell].
-func quoteShell(word string) string { return "'" + strings.ReplaceAll(word, "'", `'\''`) + "'" }
+// QuoteShell quotes a word for shells and engines.
+func QuoteShell(word string) string { return "'" + strings.ReplaceAll(word, "'", `'\''`) + "'" }
