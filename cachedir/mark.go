@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/larder-cli/larder/sources"
+	"github.com/larder-cli/larder/sources/disk"
 )
 
 // A mark is a file fingerprint. It identifies an unchanged file without reading it.
@@ -106,7 +107,7 @@ func markOf(path, name string, info fs.FileInfo) (mark, error) {
 	if !info.Mode().IsRegular() {
 		return mark{}, fmt.Errorf("%w: %s is not a file", sources.ErrNotFound, path)
 	}
-	m := mark{Path: name, Size: info.Size(), MTime: info.ModTime().UnixNano(), foreign: foreign(info)}
+	m := mark{Path: name, Size: info.Size(), MTime: info.ModTime().UnixNano(), foreign: disk.Foreign(info)}
 	m.Inode, m.Device = identity(path, info)
 	return m, nil
 }

@@ -44,12 +44,6 @@ func identity(_ string, info fs.FileInfo) (inode, device uint64) {
 	return st.Ino, uint64(st.Dev)
 }
 
-// foreign reports whether a user other than this one and root owns a file.
-func foreign(info fs.FileInfo) bool {
-	st, ok := info.Sys().(*syscall.Stat_t)
-	return ok && st.Uid != 0 && int(st.Uid) != os.Geteuid()
-}
-
 // tryTofu takes OpenTofu's lock through f if it is free, or if the file system has no
 // locks. OpenTofu's lock is a record lock on the whole file, owned by the process.
 // Where the system supports it, Larder's lock is owned by f instead, so that it

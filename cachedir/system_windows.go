@@ -68,10 +68,6 @@ func identity(path string, _ fs.FileInfo) (inode, device uint64) {
 	return uint64(info.FileIndexHigh)<<32 | uint64(info.FileIndexLow), uint64(info.VolumeSerialNumber)
 }
 
-// foreign reports whether another user owns a file. It always returns false on
-// Windows.
-func foreign(fs.FileInfo) bool { return false }
-
 // tryTofu takes OpenTofu's lock through f if it is free.
 func tryTofu(f *os.File) (bool, error) {
 	const flags = windows.LOCKFILE_EXCLUSIVE_LOCK | windows.LOCKFILE_FAIL_IMMEDIATELY

@@ -461,7 +461,7 @@ func (f entryFile) check() error {
 	if err != nil {
 		return err
 	}
-	now := mark{Path: f.mark.Path, Size: info.Size(), MTime: info.ModTime().UnixNano(), foreign: foreign(info)}
+	now := mark{Path: f.mark.Path, Size: info.Size(), MTime: info.ModTime().UnixNano(), foreign: disk.Foreign(info)}
 	if now.Inode, now.Device = identity(f.Name(), info); now != f.mark {
 		return sources.ErrSwapped
 	}

@@ -8,6 +8,7 @@ import (
 	"path/filepath"
 	"slices"
 	"strings"
+	"time"
 
 	"github.com/urfave/cli/v2"
 
@@ -86,7 +87,7 @@ func bundleCreate(c *cli.Context, out *ui.Output) error {
 	if mirror != "" {
 		return m.bundle(c, absolute(f.dir, mirror), file, opts)
 	}
-	dir, done, err := temporaryMirror(file, opts.DryRun)
+	dir, done, err := temporaryMirror(file, opts.DryRun, out.WarnOf)
 	if err != nil {
 		return err
 	}
@@ -148,8 +149,9 @@ func sameSource(c *cli.Context, mirror, modules bool) error {
 }
 
 // temporaryMirror creates a directory for a mirror beside the file. The function done
-// removes it. If nothing is to be written, the directory does not exist.
-func temporaryMirror(file string, dryRun bool) (dir string, done func(), err error) {
+// removes it, and the next run removes those of killed runs. If nothing is to be written, the
+// directory does not exist.
+func temporaryMirror(file string, dryRun bool, warn func(error)) (dir string, done func(), err error) {
 	if dryRun {
 		return file + ".larder-mirror", func() {}, nil
 	}
@@ -157,7 +159,9 @@ func temporaryMirror(file string, dryRun bool) (dir string, done func(), err err
 	if err != nil {
 		return "", nil, err
 	}
-	scratch, err := in.Scratch(".larder-bundle-")
+	const prefix = ".larder-bundle-"
+	in.Sweep(prefix, time.Now(), warn)
+	scratch, err := in.Scratch(prefix)
 	if err != nil {
 		in.Close()
 		return "", nil, fmt.Errorf("cannot write in %s: %w", filepath.Dir(file), disk.Cause(err))

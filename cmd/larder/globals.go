@@ -121,7 +121,7 @@ type globals struct {
 
 // readFlags reads the flags and checks each of them.
 func (s *session) readFlags(c *cli.Context) (err error) {
-	for _, name := range []string{"chdir", "config", "cache"} {
+	for _, name := range []string{"chdir", "config", "cache", "mirror", "since"} {
 		if isSet(c, name) && flag[string](c, name) == "" {
 			return usageError{fmt.Errorf("--%s is empty", name)} // probably an unset variable
 		}

@@ -14,7 +14,9 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/larder-cli/larder/fsmirror/builder"
 	"github.com/larder-cli/larder/fsmirror/bundle"
+	"github.com/larder-cli/larder/sources/disk"
 	"github.com/larder-cli/larder/sources/sourcetest"
 )
 
@@ -202,6 +204,50 @@ func TestPayloadThatDiffers(t *testing.T) {
 			now := files(t, to)
 			delete(now, "engine/tofu-1*")
 			sourcetest.Expect(t, maps.Equal(placed, now), "got %q", now)
+		})
+	}
+}
+
+// A directory in the place of an engine stays: an import cannot know what it contains.
+func TestEngineReplacesNoDirectory(t *testing.T) {
+	file := created(t, mirrored(t, published(t)), payloadOptions(t))[0]
+	to, mirror := t.TempDir(), filepath.Join(t.TempDir(), "mirror")
+	write(t, to, map[string]string{"engine/tofu/main.tf": "# configuration"})
+	opts := placeOptions(to)
+	for _, opts.Replace = range []bool{false, true} {
+		_, err := bundle.Import(ctx, []string{file}, mirror, opts)
+		sourcetest.Expect(t, err != nil && strings.HasSuffix(err.Error(), "tofu is a directory"), "%v", err)
+		sourcetest.Equal(t, files(t, to)["engine/tofu/main.tf"], "# configuration")
+		_, err = os.Stat(mirror)
+		sourcetest.Expect(t, os.IsNotExist(err), "the mirror was created")
+	}
+}
+
+// If another import has put the same payloads in place in the meantime, they are there.
+func TestPayloadThatArrivesMeanwhile(t *testing.T) {
+	posix(t)
+	file := created(t, mirrored(t, published(t)), payloadOptions(t))[0]
+	for name, arrives := range map[string]map[string]string{
+		"same":  placed,
+		"other": {"engine/tofu*": "another engine"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			to, mirror := t.TempDir(), t.TempDir()
+			other, err := builder.Open(ctx, mirror, builder.Options{})
+			check(t, err)
+			opts := placeOptions(to)
+			opts.Waiting = func(disk.Holder) {
+				write(t, to, arrives)
+				check(t, other.Close())
+			}
+			i, err := bundle.Import(ctx, []string{file}, mirror, opts)
+			if name == "other" {
+				sourcetest.Expect(t, err != nil && strings.Contains(err.Error(), "tofu was created by another program"), "%v", err)
+				return
+			}
+			check(t, err)
+			sourcetest.Equal(t, hows(i), "engine tofu: already there, modules of .: already there, modules of live/net: already there")
+			sourcetest.Expect(t, maps.Equal(files(t, to), placed), "got %q", files(t, to))
 		})
 	}
 }

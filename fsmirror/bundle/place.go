@@ -98,12 +98,14 @@ func (pl *placing) decide(ctx context.Context, p Payload, dir, below string) (Ho
 		return "", err
 	}
 	defer base.Close()
-	_, err = base.Lstat(below)
-	if errors.Is(err, fs.ErrNotExist) {
+	info, err := base.Lstat(below)
+	switch {
+	case errors.Is(err, fs.ErrNotExist):
 		return Added, nil
-	}
-	if err != nil {
+	case err != nil:
 		return "", err
+	case p.Kind == EngineBinary && info.IsDir():
+		return "", sources.WithHint(fmt.Errorf("%s is a directory", to), "name another directory with --engine-to")
 	}
 	same, err := p.isAt(ctx, base, below)
 	switch {
@@ -220,11 +222,12 @@ func (pl *placing) around(ctx context.Context, packages func(context.Context) er
 	if err := packages(ctx); err != nil {
 		return err
 	}
-	for i, p := range pl.placed {
+	for i := range pl.placed {
+		p := &pl.placed[i]
 		if p.How == Known {
 			continue
 		}
-		if err := pl.place(p, made[i]); err != nil {
+		if err := pl.place(ctx, p, made[i]); err != nil {
 			return err
 		}
 	}
@@ -300,8 +303,9 @@ func (b *Bundle) extract(ctx context.Context, dir *disk.Dir, name string, e memb
 	return errors.Join(err, f.Close())
 }
 
-// place moves a payload from its scratch directory to its place.
-func (pl *placing) place(p Placed, made string) error {
+// place moves a payload from its scratch directory to its place. If another import has put
+// the same one there in the meantime, it stays.
+func (pl *placing) place(ctx context.Context, p *Placed, made string) error {
 	dir, below := pl.opts.wanted(p.Payload)
 	s := pl.scratches[dir]
 	parent := s.base
@@ -318,7 +322,12 @@ func (pl *placing) place(p Placed, made string) error {
 	case p.How == Replaced:
 		_, err = s.Replace(made, parent, name)
 	case parent.Exists(name):
-		err = fmt.Errorf("%s was created by another program during the import", p.To)
+		same, err := p.isAt(ctx, parent, name)
+		if err == nil && !same {
+			err = fmt.Errorf("%s was created by another program during the import", p.To)
+		}
+		p.How = Known
+		return err
 	default:
 		err = disk.Rename(s.Dir, made, parent, name)
 	}

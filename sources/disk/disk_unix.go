@@ -107,6 +107,13 @@ func checkPrivate(info fs.FileInfo) error {
 	return nil
 }
 
+// Foreign reports whether a user other than this one and root owns a file. That user can
+// change the file and reset its times.
+func Foreign(info fs.FileInfo) bool {
+	st, ok := info.Sys().(*syscall.Stat_t)
+	return ok && st.Uid != 0 && int(st.Uid) != os.Geteuid()
+}
+
 // IgnoresModes reports whether this user may write to files regardless of their
 // modes.
 func IgnoresModes() bool { return os.Geteuid() == 0 }

@@ -85,6 +85,9 @@ func (d *Dir) Writable() error {
 // in the user's profile directory, which other users cannot access.
 func checkPrivate(fs.FileInfo) error { return nil }
 
+// Foreign reports whether another user owns a file. It always returns false on Windows.
+func Foreign(fs.FileInfo) bool { return false }
+
 // IgnoresModes reports whether this user may write to files regardless of their
 // modes.
 func IgnoresModes() bool { return false }

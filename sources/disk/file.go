@@ -13,6 +13,7 @@ import (
 	"os"
 	"path/filepath"
 	"strings"
+	"sync"
 	"time"
 
 	"github.com/larder-cli/larder/sources"
@@ -267,9 +268,14 @@ func (r *reader) Read(p []byte) (int, error) {
 // Hash returns the SHA-256 and the number of bytes of r.
 func Hash(ctx context.Context, r io.Reader) (sum [sha256.Size]byte, size int64, err error) {
 	h := sha256.New()
-	size, err = io.Copy(h, Reader(ctx, r))
+	buffer := hashBuffers.Get().(*[32 << 10]byte)
+	defer hashBuffers.Put(buffer)
+	size, err = io.CopyBuffer(h, Reader(ctx, r), buffer[:])
 	return [sha256.Size]byte(h.Sum(nil)), size, err
 }
+
+// hashBuffers contains buffers, because many files are smaller than one.
+var hashBuffers = sync.Pool{New: func() any { return new([32 << 10]byte) }}
 
 // HashFile is like Hash, for the regular file at path.
 func HashFile(ctx context.Context, path string) (sum [sha256.Size]byte, size int64, err error) {

@@ -742,3 +742,18 @@ func TestRestoreAccess(t *testing.T) {
 		t.Errorf("it counts as changed: %v, %v", after.ModTime(), err)
 	}
 }
+
+// Small files are hashed without a buffer for each: modules can have 100,000 files.
+func TestHashOfSmallFiles(t *testing.T) {
+	const n = 100
+	var before, after runtime.MemStats
+	runtime.ReadMemStats(&before)
+	for range n {
+		_, _, err := disk.Hash(t.Context(), strings.NewReader("x"))
+		check(t, err)
+	}
+	runtime.ReadMemStats(&after)
+	if got := after.TotalAlloc - before.TotalAlloc; got > n*16<<10 {
+		t.Errorf("allocated %d bytes for %d files", got, n)
+	}
+}

@@ -45,8 +45,9 @@ func (a *Archives) Find(ctx context.Context, zh sources.Hash) (*os.File, fs.File
 	if err != nil {
 		return nil, nil, err
 	}
-	sum, err := [32]byte{}, error(nil)
-	if info.Size() <= a.max { // larger ones are not kept
+	sum := [32]byte{}
+	// Larger ones are not kept, and another user could change a file once it is hashed.
+	if info.Size() <= a.max && !disk.Foreign(info) {
 		sum, _, err = disk.Hash(ctx, f)
 	}
 	if err == nil && sources.ZipHash(sum) != zh {
