@@ -79,7 +79,7 @@ func bundleCreate(c *cli.Context, out *ui.Output) error {
 	}
 	var r *receiver
 	if since := c.String("since"); since != "" {
-		if r, err = receiverAt(c.Context, absolute(f.dir, since), opts.Key); err != nil {
+		if r, err = receiverAt(c.Context, absolute(f.dir, since), opts.Key, out.WarnOf); err != nil {
 			return err
 		}
 		opts.Since = &r.Manifest

@@ -2,9 +2,11 @@ package main
 
 import (
 	"context"
+	"fmt"
 	"os"
 	"sync"
 
+	"github.com/larder-cli/larder/cachedir"
 	"github.com/larder-cli/larder/cmd/larder/ui"
 	"github.com/larder-cli/larder/fsmirror/bundle"
 	"github.com/larder-cli/larder/installer"
@@ -20,15 +22,19 @@ type receiver struct {
 }
 
 // receiverAt returns the receiver with the manifest, bundle or mirror at path.
-func receiverAt(ctx context.Context, path string, key seal.Key) (*receiver, error) {
+func receiverAt(ctx context.Context, path string, key seal.Key, warn func(error)) (*receiver, error) {
 	info, err := os.Stat(path)
 	if err != nil {
 		return nil, err
 	}
 	r := &receiver{has: map[sources.PackageID]bundle.Package{}}
-	if info.IsDir() {
-		r.Manifest, err = bundle.Describe(ctx, path, key, nil)
-	} else {
+	switch {
+	case info.IsDir() && cachedir.IsCache(path):
+		err := fmt.Errorf("%s is a plugin cache, which has no archives that a bundle could leave out", path)
+		return nil, sources.WithHint(err, "name the mirror that receives the bundle, or its manifest")
+	case info.IsDir():
+		r.Manifest, err = bundle.Describe(ctx, path, key, warn)
+	default:
 		r.Manifest, err = bundle.ReadManifest(path)
 	}
 	return r, err
