@@ -37,8 +37,8 @@ func (l *Locker) keptPlatforms(ctx context.Context, j *job) []sources.Platform {
 		l.identifyPlatforms(ctx, old, func() bool { return len(rest) == 0 }, found)
 	}
 	if lost := locked - len(j.opts.Platforms) - len(kept); lost > 0 && len(rest) > 0 {
-		l.acquirer.Warn(j.id(sources.Platform{}), fmt.Sprintf("the lock file also has h1: hashes of %s for platforms that are unknown here (%d); to lock %s for those, name each with --platform",
-			old.version, min(lost, len(rest)), j.version))
+		l.acquirer.Warn(j.id(sources.Platform{}), fmt.Sprintf("the lock file also has %s: hashes of %s for platforms that are unknown here (%d); to lock %s for those, name each with --platform",
+			sources.H1, old.version, min(lost, len(rest)), j.version))
 	}
 	return kept
 }
@@ -102,5 +102,5 @@ func (j *job) warnUnsigned() {
 		return
 	}
 	j.acquirer.Warn(j.id(sources.Platform{}), fmt.Sprintf(
-		"the lock file has zh: hashes of %s, which cover other platforms, but there are no signed checksums of %s; name each platform in use with --platform", j.locked.Version, j.version))
+		"the lock file has %s: hashes of %s, which cover other platforms, but there are no signed checksums of %s; name each platform in use with --platform", sources.ZH, j.locked.Version, j.version))
 }
