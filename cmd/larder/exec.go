@@ -51,6 +51,7 @@ type execution struct {
 
 	mu       sync.Mutex
 	packages []sources.Stored // installed for any root module
+	cache    string           // larder's plugin cache; may be empty
 }
 
 // execute installs what the command requires, and returns the command as a [handover]. An
@@ -86,11 +87,7 @@ func execute(c *cli.Context, out *ui.Output) (err error) {
 	if err != nil {
 		return err
 	}
-	here, err := e.root(c.Context, e.dir, out)
-	if err != nil {
-		return err
-	}
-	next.environ = e.machine.ForExec(v.Providers, v.Cache, here.cacheRoot())
+	next.environ = e.machine.ForExec(v.Providers, v.Cache, e.cache)
 	return e.handOver(next)
 }
 
@@ -161,6 +158,7 @@ func (e *execution) use(m *rootModule, root *installer.Root, result *installer.R
 		}
 		e.packages = append(e.packages, o.Package)
 	}
+	e.cache = m.cacheRoot()
 	return errors.Join(errs...)
 }
 

@@ -6,6 +6,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"runtime"
 	"strings"
 
 	"github.com/larder-cli/larder/cliconfig"
@@ -81,7 +82,8 @@ const asShim = "as-shim"
 // shimLine returns the command line of larder. Under the name of an engine, larder is exec with
 // that engine.
 func shimLine(args []string) []string {
-	if len(args) == 0 || cliconfig.This().EngineOf(args[0]) == "" {
+	system := cliconfig.Machine{GOOS: runtime.GOOS} // its environment isn't required, and takes time to read
+	if len(args) == 0 || system.EngineOf(args[0]) == "" {
 		return args
 	}
 	name := strings.TrimSuffix(filepath.Base(args[0]), ".exe")
