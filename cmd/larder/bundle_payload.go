@@ -89,11 +89,7 @@ func (w *wanted) dirsAt(ctx context.Context, path string) ([]string, error) {
 	case !w.flags.recursive:
 		return []string{path}, nil
 	}
-	below, err := w.find(ctx, path)
-	for i := range below {
-		below[i] = filepath.Join(path, below[i])
-	}
-	return below, err
+	return w.find(ctx, path)
 }
 
 // payloadInfo is a payload of a bundle, in JSON.

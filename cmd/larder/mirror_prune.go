@@ -167,7 +167,7 @@ func (s *session) lockFiles(ctx context.Context, path string) ([]string, error) 
 		}
 		return []string{path}, nil
 	}
-	dirs := []string{"."}
+	dirs := []string{path}
 	if s.flags.recursive {
 		if dirs, err = s.find(ctx, path); err != nil {
 			return nil, err
@@ -175,9 +175,9 @@ func (s *session) lockFiles(ctx context.Context, path string) ([]string, error) 
 	}
 	var files []string
 	for _, dir := range dirs {
-		file := filepath.Join(path, dir, lockfile.Name)
+		file := filepath.Join(dir, lockfile.Name)
 		if _, err := os.Stat(file); err != nil && s.flags.recursive {
-			s.out.Warn("%s has no lock file, so it keeps no packages", filepath.Join(path, dir))
+			s.out.Warn("%s has no lock file, so it keeps no packages", dir)
 			continue
 		} else if err != nil {
 			return nil, err

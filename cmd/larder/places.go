@@ -141,7 +141,7 @@ func (s *session) rootDirs(ctx context.Context) ([]string, error) {
 	var errs []error
 	for _, typed := range named {
 		dir := absolute(s.dir, typed)
-		below := []string{"."}
+		below := []string{filepath.Clean(dir)}
 		if s.flags.recursive {
 			var err error
 			if below, err = s.find(ctx, dir); err != nil {
@@ -150,8 +150,8 @@ func (s *session) rootDirs(ctx context.Context) ([]string, error) {
 				s.out.Say("there is no root module in %s or below: nothing to do", s.shown(dir))
 			}
 		}
-		for _, relative := range below {
-			if path := filepath.Join(dir, relative); !slices.Contains(all, path) {
+		for _, path := range below {
+			if !slices.Contains(all, path) {
 				all = append(all, path)
 			}
 		}

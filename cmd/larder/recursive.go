@@ -92,8 +92,8 @@ func (s *session) workAt(ctx context.Context, dirs []string, at work) (failed []
 	return failed
 }
 
-// find returns the root modules in dir and below, except those that --exclude excludes, as
-// paths relative to dir.
+// find returns the root modules in dir and below, except those that --exclude excludes. Dir is
+// absolute, and so are their paths.
 func (s *session) find(ctx context.Context, dir string) ([]string, error) {
 	here, err := s.root(ctx, dir, s.out)
 	if err != nil {
@@ -110,6 +110,9 @@ func (s *session) find(ctx context.Context, dir string) ([]string, error) {
 		opts.Engine = s.engine
 	}
 	dirs, err := modules.Roots(ctx, dir, opts)
+	for i := range dirs {
+		dirs[i] = filepath.Join(dir, dirs[i])
+	}
 	if errors.Is(err, path.ErrBadPattern) {
 		err = usageError{fmt.Errorf("--exclude: %w", err)}
 	}

@@ -165,7 +165,7 @@ func (w *wanted) below(ctx context.Context, dir string) ([]input, error) {
 	}
 	var inputs []input
 	for _, below := range dirs {
-		inputs = append(inputs, w.module(filepath.Join(dir, below), w.out.ForModule(w.shown(filepath.Join(dir, below)), w.machine.WorkDir)))
+		inputs = append(inputs, w.module(below, w.out.ForModule(w.shown(below), w.machine.WorkDir)))
 	}
 	return inputs, err
 }
