@@ -96,6 +96,7 @@ import (
 	"github.com/larder-cli/larder/sources/disk"
 	"github.com/larder-cli/larder/sources/evidence"
 	"github.com/larder-cli/larder/sources/seal"
+	"github.com/larder-cli/larder/sources/trust"
 )
 
 // A Dir is a directory of packages. Any number of goroutines and processes may use it
@@ -138,18 +139,9 @@ type Options struct {
 	Key         seal.Key         // authenticates records
 	Now         func() time.Time // time.Now by default
 
-	// Merge returns the evidence to keep for a version, given the evidence kept so
-	// far and new evidence. Its error is a warning. If Merge is nil, new evidence
-	// replaces old.
-	Merge func(p sources.Provider, kept, new *sources.Signed) (*sources.Signed, error)
-
-	// Vouch returns the verdict on a package whose evidence has changed since its
-	// record was made. If Vouch is nil, such evidence is ignored.
-	Vouch func(sources.Stored) (sources.Verdict, error)
-
-	// Compare returns a warning if another version is signed with other keys. It is
-	// called when evidence for a version is stored for the first time. It may be nil.
-	Compare func(p sources.Provider, other sources.Version, was, now *sources.Signed) error
+	// Judge decides what evidence is worth, and which evidence to keep. By default it is
+	// a [trust.Judge] without settings.
+	Judge sources.Judge
 
 	// Waiting is called once for each wait that takes longer than a moment. Warn is
 	// called with problems that do not stop the work. Both may be nil. Several
@@ -174,6 +166,9 @@ func Open(root string, opts Options) (*Dir, error) {
 	}
 	if opts.Now == nil {
 		opts.Now = time.Now
+	}
+	if opts.Judge == nil {
+		opts.Judge = trust.Judge{}
 	}
 	d := &Dir{root: root, opts: opts, inside: !opts.Workdir}
 	if err := d.openTree(); err != nil {

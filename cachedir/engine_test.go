@@ -64,7 +64,7 @@ func sharedWith(t *testing.T, e sources.Engine) {
 	d := open(t, root, cachedir.Options{})
 	s, err := d.Get(context.Background(), id)
 	check(t, err)
-	sourcetest.Expect(t, s.H1 == widgetFiles.h1(t) && s.Verdict == sources.Unverified, "got %+v", s)
+	sourcetest.Expect(t, s.H1 == widgetFiles.h1(t) && s.Report.Verdict == sources.Unverified, "got %+v", s)
 	known, err := known(context.Background(), d, id, tf.target(id))
 	sourcetest.Expect(t, err == nil && known.H1 == s.H1, "known as %+v, %v", known, err)
 

@@ -2,6 +2,7 @@ package cachedir
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"path"
 
@@ -23,82 +24,98 @@ func (d *Dir) Evidence(p sources.Provider, v sources.Version) (*sources.Signed, 
 	return evidence.Read(d.state.Path(path))
 }
 
-// EvidenceOf returns the evidence for an entry, or nil if no evidence supports its
-// verdict.
+// EvidenceOf returns the evidence for an entry, or nil if none proves anything about it.
 func (d *Dir) EvidenceOf(e Entry) *sources.Signed {
 	if r, ok := d.readRecord(recordPath(e.ID)); ok && r.H1 == e.H1 {
-		return d.evidenceOf(e.ID, r)
+		_, signed := d.proofOf(e.ID, r)
+		return signed
 	}
 	return nil
 }
 
-// evidenceOf returns the evidence for the package of r, with the keys marked that a
-// registry listed. The packages of a version share their evidence, so it may have
-// changed since the record was made. It is returned if it still supports the verdict.
-func (d *Dir) evidenceOf(id sources.PackageID, r record) *sources.Signed {
-	return d.resolved(id, r, func() (*sources.Signed, error) { return d.Evidence(id.Provider, id.Version) })
+// proofOf returns what is proved about the package of r, and the evidence for it, with
+// the keys marked that a registry listed.
+func (d *Dir) proofOf(id sources.PackageID, r record) (sources.Proof, *sources.Signed) {
+	return d.proofBy(id, r, func() (*sources.Signed, error) { return d.Evidence(id.Provider, id.Version) })
 }
 
-// resolved is evidenceOf for the evidence that read returns.
-func (d *Dir) resolved(id sources.PackageID, r record, read func() (*sources.Signed, error)) *sources.Signed {
+// proofBy is proofOf for the evidence that read returns. The packages of a version share
+// their evidence, so it may have changed since the record was made. What it proves now
+// counts then. If it proves nothing, the facts in the record still hold, unless the key
+// was revoked since.
+func (d *Dir) proofBy(id sources.PackageID, r record, read func() (*sources.Signed, error)) (sources.Proof, *sources.Signed) {
 	if r.Evidence == "" {
-		return nil
+		return r.Proof, nil
 	}
 	kept, err := read()
 	if err != nil {
-		return nil
+		return r.Proof, nil
 	}
 	s, same := evidence.Resolve(kept, r.Evidence)
-	if same {
-		return s
+	switch {
+	case same && r.Proof.Signed():
+		return r.Proof, s
+	case r.ZH == "":
+		return r.Proof, nil
 	}
-	if d.opts.Vouch == nil || r.ZH == "" {
-		return nil
+	proof, err := d.opts.Judge.Prove(id.Provider, s, r.ZH)
+	switch {
+	case errors.Is(err, sources.ErrRevoked):
+		return sources.Proof{Matched: r.Proof.Matched}, nil
+	case err != nil:
+		return r.Proof, nil
 	}
-	verdict, err := d.opts.Vouch(stored(id, "", r, s))
-	if err != nil || verdict < r.Verdict {
-		return nil
-	}
-	return s
+	return proof, s
 }
 
-// keepEvidence stores s as the evidence for the version of id, merged with the
-// evidence that is there. The packages of a version share it, so it takes the
-// version's lock.
-func (d *Dir) keepEvidence(ctx context.Context, id sources.PackageID, s *sources.Signed, via *disk.Scratch) error {
+// keepEvidence stores s as evidence for the version of id, merged with the evidence that
+// is there, and makes r refer to the result if that proves anything about the package.
+// The packages of a version share their evidence, so it takes the version's lock.
+func (d *Dir) keepEvidence(ctx context.Context, id sources.PackageID, r *record, s *sources.Signed, via *disk.Scratch) error {
 	if s == nil {
 		return nil
 	}
-	isNew, err := d.mergeEvidence(ctx, id, s, via)
-	if isNew && err == nil {
+	kept, isNew, err := d.mergeEvidence(ctx, id, s, via)
+	if err != nil {
+		return err
+	}
+	if isNew {
 		d.compareKeys(id, s)
 	}
-	return err
+	if reference := evidence.Reference(kept); reference != r.Evidence && r.ZH != "" {
+		if proof, err := d.opts.Judge.Prove(id.Provider, kept, r.ZH); err == nil {
+			proof.Matched = proof.Matched || r.Proof.Matched
+			r.Proof, r.Evidence = proof, reference
+		}
+	}
+	return nil
 }
 
-// mergeEvidence stores merged evidence. isNew reports that the version had none
-// before.
-func (d *Dir) mergeEvidence(ctx context.Context, id sources.PackageID, s *sources.Signed, via *disk.Scratch) (isNew bool, err error) {
+// mergeEvidence stores and returns merged evidence, with the keys marked that a registry
+// listed. isNew reports that the version had none before.
+func (d *Dir) mergeEvidence(ctx context.Context, id sources.PackageID, s *sources.Signed, via *disk.Scratch) (kept *sources.Signed, isNew bool, err error) {
 	if d.state != nil {
 		unlock, err := d.lockVersion(ctx, id)
 		if err != nil {
-			return false, err
+			return nil, false, err
 		}
 		defer unlock()
 	}
 	old, err := d.Evidence(id.Provider, id.Version)
 	isNew = err != nil
-	if !isNew && d.opts.Merge != nil && evidence.Digest(old) != evidence.Digest(s) {
+	if !isNew {
 		old, _ = evidence.Resolve(old, d.references(id)...)
-		s, err = d.opts.Merge(id.Provider, old, s)
-		d.warnOf(id, err)
+		if evidence.Reference(old) != evidence.Reference(s) {
+			s, err = d.opts.Judge.Merge(id.Provider, old, s)
+			d.warnOf(id, err)
+		}
 	}
 	name := evidencePath(id.Provider, id.Version)
 	if d.state == nil {
 		d.memory.Store(name, s)
-		return isNew, nil
+		return s, isNew, nil
 	}
-	return isNew, evidence.Write(d.state, name, via.Dir, s)
+	return s, isNew, evidence.Write(d.state, name, via.Dir, s)
 }
 
 // references returns the references to the evidence for the version of id from all
@@ -124,7 +141,7 @@ func (d *Dir) references(id sources.PackageID) []string {
 // version with evidence. It is called after writing, so that if two processes store a
 // version each, at least one of them compares both.
 func (d *Dir) compareKeys(id sources.PackageID, now *sources.Signed) {
-	if d.opts.Compare == nil || d.state == nil {
+	if d.state == nil {
 		return
 	}
 	names, err := namesIn(d.state, path.Dir(evidencePath(id.Provider, id.Version)))
@@ -134,7 +151,7 @@ func (d *Dir) compareKeys(id sources.PackageID, now *sources.Signed) {
 		return
 	}
 	if was, err := d.Evidence(id.Provider, near); err == nil {
-		d.warnOf(id, d.opts.Compare(id.Provider, near, was, now))
+		d.warnOf(id, d.opts.Judge.CompareKeys(id.Provider, near, was, now))
 	}
 }
 

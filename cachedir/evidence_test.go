@@ -13,7 +13,7 @@ import (
 )
 
 // signedDelivery is a delivery with the given evidence.
-func signedDelivery(data []byte, signed *sources.Signed, verdict sources.Verdict) sourcetest.Supply {
+func signedDelivery(data []byte, signed *sources.Signed, from sources.KeyOrigin) sourcetest.Supply {
 	del := delivery(data)
 	fetch := del.Fetch
 	del.Fetch = func(ctx context.Context, stage sources.Stage) (sourcetest.Supplied, error) {
@@ -21,38 +21,42 @@ func signedDelivery(data []byte, signed *sources.Signed, verdict sources.Verdict
 		parcel.Signed = signed
 		return parcel, err
 	}
-	del.Judge = func(sources.Contents) (sources.Verdict, error) { return verdict, nil }
+	del.Judge = func(sources.Contents) (sources.Proof, error) { return signedBy(from), nil }
 	return del
+}
+
+// signedBy is the proof of a signature by a key of this origin.
+func signedBy(from sources.KeyOrigin) sources.Proof {
+	return sources.Proof{Name: "widget.zip", Signers: []sources.Signer{{Fingerprint: "the key", From: from}}}
 }
 
 func evidenceBy(sums, key string) *sources.Signed {
 	return &sources.Signed{Sums: []byte(sums), Signature: []byte("by " + key), Keys: []sources.Key{{Armor: key}}}
 }
 
-// A package keeps its verdict when the evidence for its version is merged or
-// replaced, if the new evidence still supports the verdict. The keys that a registry
-// listed stay known.
+// If the evidence for a version is merged or replaced, what the new evidence proves about
+// a package counts. If it proves nothing, the facts in the record still hold, unless the
+// key was revoked. The keys that a registry listed stay known.
 func TestChangedEvidence(t *testing.T) {
 	arm, amd := widget, widget
 	amd.Platform = sources.Platform{OS: "linux", Arch: "amd64"}
 	var warnings []error
-	var bears bool
+	var refuse error
 	opts := cachedir.Options{
 		Warn: func(err error) { warnings = append(warnings, err) },
-		Merge: func(_ sources.Provider, kept, new *sources.Signed) (*sources.Signed, error) {
-			sourcetest.Expect(t, kept.Keys[0].Listed(), "Merge isn't told that the registry listed the key")
-			merged := *new
-			merged.Keys = append(slices.Clone(new.Keys), kept.Keys...)
-			return &merged, errors.New("worth a warning")
-		},
-		Vouch: func(s sources.Stored) (sources.Verdict, error) {
-			if !bears {
-				return 0, errors.New("no")
-			}
-			for _, k := range s.Signed.Keys {
-				sourcetest.Expect(t, k.Listed() == (k.Armor == "registry"), "key %s: listed is %v", k.Armor, k.Listed())
-			}
-			return sources.SelfSigned, nil
+		Judge: sourcetest.Verdicts{
+			OnMerge: func(kept, new *sources.Signed) (*sources.Signed, error) {
+				sourcetest.Expect(t, kept.Keys[0].Listed(), "Merge isn't told that the registry listed the key")
+				merged := *new
+				merged.Keys = append(slices.Clone(new.Keys), kept.Keys...)
+				return &merged, errors.New("worth a warning")
+			},
+			OnProve: func(s *sources.Signed, _ sources.Hash) (sources.Proof, error) {
+				for _, k := range s.Keys {
+					sourcetest.Expect(t, k.Listed() == (k.Armor == "registry"), "key %s: listed is %v", k.Armor, k.Listed())
+				}
+				return signedBy(sources.KeyFromRegistry), refuse
+			},
 		},
 	}
 	root := t.TempDir()
@@ -60,39 +64,40 @@ func TestChangedEvidence(t *testing.T) {
 	first := evidenceBy("sums", "registry")
 	first.Keys[0] = first.Keys[0].AsListed(true)
 	data := widgetFiles.zip(t)
-	_, err := sourcetest.Put(t.Context(), d, arm, signedDelivery(data, first, sources.SelfSigned))
+	_, err := sourcetest.Put(t.Context(), d, arm, signedDelivery(data, first, sources.KeyFromRegistry))
 	check(t, err)
-	_, err = sourcetest.Put(t.Context(), d, amd, signedDelivery(data, evidenceBy("sums", "mirror"), sources.MirrorEvidence))
+	_, err = sourcetest.Put(t.Context(), d, amd, signedDelivery(data, evidenceBy("sums", "mirror"), sources.KeyFromMirror))
 	check(t, err)
 	if len(warnings) != 1 || warnings[0].Error() != "example.test/acme/widget 1.2.0: worth a warning" {
 		t.Errorf("warnings: %v", warnings)
 	}
-	for _, bears = range []bool{true, false} {
+	for _, test := range []struct {
+		refuse error
+		want   sources.Verdict
+	}{{nil, sources.SelfSigned}, {errors.New("damaged"), sources.SelfSigned}, {sources.ErrRevoked, sources.Unverified}} {
+		refuse = test.refuse
 		s, err := open(t, root, opts).Get(t.Context(), arm)
 		check(t, err)
-		if (s.Signed != nil) != bears || s.Signed != nil && !bytes.Equal(s.Signed.Sums, first.Sums) {
-			t.Errorf("bears it out %v: got %v", bears, s.Signed)
+		if (s.Signed != nil) != (refuse == nil) || s.Signed != nil && !bytes.Equal(s.Signed.Sums, first.Sums) || s.Report.Verdict != test.want {
+			t.Errorf("%v: got %q, %v", refuse, s.Report.Verdict, s.Signed)
 		}
 	}
-	opts.Vouch = nil
-	s, err := open(t, root, opts).Get(t.Context(), arm)
-	sourcetest.Expect(t, err == nil && s.Signed == nil, "without Options.Vouch: got %v, %v", s.Signed, err)
 }
 
 // Evidence is compared only if the version is new, and with the evidence of one other
 // version.
 func TestKeysAreComparedWithTheNearestVersion(t *testing.T) {
 	var compared []string
-	opts := cachedir.Options{Compare: func(_ sources.Provider, other sources.Version, was, now *sources.Signed) error {
+	opts := cachedir.Options{Judge: sourcetest.Verdicts{OnKeys: func(other sources.Version, was, now *sources.Signed) error {
 		compared = append(compared, other.String())
 		sourcetest.Expect(t, !bytes.Equal(was.Sums, now.Sums), "compared with itself")
 		return nil
-	}}
+	}}}
 	root := t.TempDir()
 	for range 2 {
 		for _, v := range []string{"1.9.0", "1.0.0", "1.10.0", "2.0.0"} {
 			id := packageID("example.test/acme/widget", v)
-			_, err := sourcetest.Put(t.Context(), open(t, root, opts), id, signedDelivery(widgetFiles.zip(t), evidenceBy(v, "key"), sources.SelfSigned))
+			_, err := sourcetest.Put(t.Context(), open(t, root, opts), id, signedDelivery(widgetFiles.zip(t), evidenceBy(v, "key"), sources.KeyFromRegistry))
 			check(t, err)
 		}
 	}

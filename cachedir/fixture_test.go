@@ -96,7 +96,7 @@ func delivery(data []byte) sourcetest.Supply {
 				Signed: &sources.Signed{Sums: []byte("sums\n"), Signature: []byte("signature"), Origin: "https://example.test/sums"},
 			}, err
 		},
-		Judge: func(sources.Contents) (sources.Verdict, error) { return sources.SelfSigned, nil },
+		Judge: func(sources.Contents) (sources.Proof, error) { return sourcetest.ByRegistryKey, nil },
 	}
 }
 
@@ -118,6 +118,9 @@ func open(t testing.TB, root string, opts cachedir.Options) *cachedir.Dir {
 	}
 	if reflect.ValueOf(opts.Key).IsZero() {
 		opts.Key = testKey
+	}
+	if opts.Judge == nil {
+		opts.Judge = sourcetest.Verdicts{}
 	}
 	d, err := cachedir.Open(root, opts)
 	check(t, err)

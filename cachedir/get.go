@@ -94,16 +94,14 @@ func hash(ctx context.Context, dir string) (record, error) {
 	return record{}, fmt.Errorf("%s is being changed by another program", dir)
 }
 
+// stored describes the package of r in dir.
 func (d *Dir) stored(id sources.PackageID, dir string, r record) sources.Stored {
-	return stored(id, dir, r, d.evidenceOf(id, r))
-}
-
-func stored(id sources.PackageID, dir string, r record, signed *sources.Signed) sources.Stored {
+	proof, signed := d.proofOf(id, r)
 	s := sources.Stored{
 		ID: id, Dir: dir,
-		H1: r.H1, ZipH1: r.ZipH1, ZH: r.ZH, Filename: r.Filename,
-		Verdict: r.Verdict, Origin: r.Origin,
-		Signed: signed, Since: r.Since, Imported: r.Imported,
+		H1: r.H1, ZipH1: r.ZipH1, ZH: r.ZH, Filename: r.Filename, Origin: r.Origin,
+		Signed: signed, Proof: proof, Report: d.opts.Judge.Report(id.Provider, proof),
+		Since: r.Since, Imported: r.Imported,
 	}
 	if len(r.Files) > 0 {
 		s.Seen = &seen{r.Files, r.From}

@@ -2,6 +2,7 @@ package cachedir_test
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"os"
 	"path/filepath"
@@ -35,7 +36,7 @@ func TestGetEnginesPackage(t *testing.T) {
 			d := open(t, root, cachedir.Options{})
 			s, err := d.Get(context.Background(), widget)
 			check(t, err)
-			if s.H1 != widgetFiles.h1(t) || s.ZH != "" || s.Verdict != sources.Unverified || s.Signed != nil {
+			if s.H1 != widgetFiles.h1(t) || s.ZH != "" || s.Report.Verdict != sources.Unverified || s.Signed != nil {
 				t.Errorf("got %+v", s)
 			}
 			sourcetest.Expect(t, hasRecord(root), "no record was left")
@@ -121,8 +122,8 @@ func TestGetAfterChange(t *testing.T) {
 			s, err := d.Get(context.Background(), widget)
 			check(t, err)
 			sourcetest.Equal(t, s.H1 == widgetFiles.h1(t), tc.same, "H1 the same")
-			known := s.ZH != "" && s.Verdict == sources.SelfSigned && s.Signed != nil
-			unknown := s.ZH == "" && s.Verdict == sources.Unverified && s.Signed == nil
+			known := s.ZH != "" && s.Report.Verdict == sources.SelfSigned && s.Signed != nil
+			unknown := s.ZH == "" && s.Report.Verdict == sources.Unverified && s.Signed == nil
 			sourcetest.Expect(t, known == tc.known && unknown != tc.known, "got %+v", s)
 		})
 	}
@@ -183,7 +184,13 @@ func TestGetChanging(t *testing.T) {
 // Evidence applies to the packages it was stored with, and not to those of a
 // republished release.
 func TestEvidenceOfRepublishedRelease(t *testing.T) {
-	d := open(t, t.TempDir(), cachedir.Options{})
+	sums := "sums\n" // those that contain the archive
+	d := open(t, t.TempDir(), cachedir.Options{Judge: sourcetest.Verdicts{OnProve: func(s *sources.Signed, _ sources.Hash) (sources.Proof, error) {
+		if string(s.Sums) != sums {
+			return sources.Proof{}, errors.New("not among the checksums")
+		}
+		return sourcetest.ByRegistryKey, nil
+	}}})
 	put(t, d, widget, widgetFiles)
 	other := widget
 	other.Platform.Arch = "amd64"
@@ -199,6 +206,7 @@ func TestEvidenceOfRepublishedRelease(t *testing.T) {
 	s, err := d.Get(context.Background(), widget)
 	check(t, err)
 	sourcetest.Expect(t, s.Signed == nil, "evidence is %v", s.Signed)
+	sums = "other sums\n"
 	s, err = d.Get(context.Background(), other)
 	check(t, err)
 	sourcetest.Expect(t, s.Signed != nil && string(s.Signed.Sums) == "other sums\n", "evidence of the other is %+v", s.Signed)

@@ -35,7 +35,7 @@ func (d *Dir) Recall(id sources.PackageID) (sources.Stored, error) {
 func (d *Dir) recallEntry(id sources.PackageID) (sources.Stored, error) {
 	r, err := d.tryRecord(recordPath(id))
 	switch {
-	case err == nil && r.Verdict != sources.Unverified:
+	case err == nil && r.proven():
 		r.Since, r.Files = r.used, nil
 		return d.stored(id, "", r), nil
 	case !disk.IsUnread(err):
@@ -44,26 +44,32 @@ func (d *Dir) recallEntry(id sources.PackageID) (sources.Stored, error) {
 	return sources.Stored{}, sources.InPackage(id, err)
 }
 
-// recognise replaces the verdict on a package by the recorded verdict on the same
-// contents, and its evidence, if that verdict is better.
+// recognise replaces what was proved about a package, and its evidence, by what was
+// proved before about the same contents, if that is worth more.
 func (t *tx) recognise(r record, signed *sources.Signed) (record, *sources.Signed) {
 	old := t.known
-	if old.H1 != r.H1 || old.Verdict <= r.Verdict || t.d.opts.Paranoid {
+	if old.H1 != r.H1 {
 		return r, signed
 	}
-	kept := t.d.evidenceOf(t.id, old)
-	if kept == nil {
+	proof, kept := t.d.proofOf(t.id, old)
+	if kept == nil || t.worth(proof) <= t.worth(r.Proof) {
 		return r, signed
 	}
 	old.Files, old.From, old.Boot, old.Since = r.Files, r.From, r.Boot, time.Time{}
+	old.Proof = proof
 	return old, kept
+}
+
+// worth returns the verdict on a proof by the settings of this run.
+func (t *tx) worth(proof sources.Proof) sources.Verdict {
+	return t.d.opts.Judge.Report(t.id.Provider, proof).Verdict
 }
 
 // keepKnown records the hashes of the package of r and returns that record. It keeps
 // the time at which they were first recorded.
 func (t *tx) keepKnown(r record, imported bool) record {
 	r.Files, r.From, r.Boot, r.Since, r.Imported = nil, nil, "", t.d.opts.Now().UTC(), imported
-	if t.payload.Local() && r.Verdict == sources.Unverified {
+	if t.payload.Local() && !r.proven() {
 		return r
 	}
 	if old := t.known; old.H1 != "" {
@@ -71,7 +77,7 @@ func (t *tx) keepKnown(r record, imported bool) record {
 			return old // the verified hashes stay recorded
 		}
 		if old.H1 == r.H1 && (old.ZH == r.ZH || r.ZH == "") {
-			if old.Verdict >= r.Verdict && (r.Imported || !old.Imported) {
+			if t.worth(old.Proof) >= t.worth(r.Proof) && old.Evidence != "" == (r.Evidence != "") && (r.Imported || !old.Imported) {
 				return old
 			}
 			r.Since, r.Imported = old.Since, r.Imported && old.Imported
@@ -79,15 +85,6 @@ func (t *tx) keepKnown(r record, imported bool) record {
 	}
 	t.d.keepRecord(knownPath(t.id), r, t.notes)
 	return r
-}
-
-// lowerKnown reduces the recorded verdict on a package to unverified and keeps its
-// hashes.
-func (d *Dir) lowerKnown(id sources.PackageID) {
-	if r, ok := d.readRecord(knownPath(id)); ok {
-		r.Verdict, r.Evidence = sources.Unverified, ""
-		d.keepRecord(knownPath(id), r, nil)
-	}
 }
 
 // Recorded returns the platforms for which hashes of the version's packages are

@@ -50,7 +50,7 @@ func TestMeasureRefused(t *testing.T) {
 	root, refused := t.TempDir(), errors.New("refused")
 	d := open(t, root, cachedir.Options{})
 	del := delivery(widgetFiles.zip(t))
-	del.Judge = func(sources.Contents) (sources.Verdict, error) { return 0, refused }
+	del.Judge = func(sources.Contents) (sources.Proof, error) { return sources.Proof{}, refused }
 	_, err := sourcetest.Measure(context.Background(), d, widget, del)
 	sourcetest.ErrorIs(t, err, refused)
 	nothingStaged(t, root)
@@ -84,7 +84,7 @@ func TestRecallAfterPruning(t *testing.T) {
 // A package that its author works on changes legitimately, so its hashes are not
 // recorded.
 func TestUnverifiedLocalPackagesAreNotRecorded(t *testing.T) {
-	for verdict, want := range map[sources.Verdict]bool{sources.Unverified: false, sources.HashOnly: true} {
+	for _, matched := range []bool{false, true} {
 		d := open(t, t.TempDir(), cachedir.Options{})
 		dir := widgetFiles.unpack(t, t.TempDir())
 		_, err := sourcetest.Put(context.Background(), d, widget, sourcetest.Supply{
@@ -92,22 +92,22 @@ func TestUnverifiedLocalPackagesAreNotRecorded(t *testing.T) {
 			Fetch: func(context.Context, sources.Stage) (sourcetest.Supplied, error) {
 				return sourcetest.Supplied{Dir: dir, Origin: dir}, nil
 			},
-			Judge: func(sources.Contents) (sources.Verdict, error) { return verdict, nil },
+			Judge: func(sources.Contents) (sources.Proof, error) { return sources.Proof{Matched: matched}, nil },
 		})
 		check(t, err)
 		_, err = d.Recall(widget)
-		sourcetest.Expect(t, (err == nil) == want, "%s: recalled with %v", verdict, err)
+		sourcetest.Expect(t, (err == nil) == matched, "matched %v: recalled with %v", matched, err)
 	}
 }
 
-// unpacked delivers the unpacked package in dir.
-func unpacked(dir string, verdict sources.Verdict) sourcetest.Supply {
+// unpacked delivers the unpacked package in dir, with a matching hash.
+func unpacked(dir string) sourcetest.Supply {
 	return sourcetest.Supply{
 		Accept: func(sources.Stored) bool { return false },
 		Fetch: func(context.Context, sources.Stage) (sourcetest.Supplied, error) {
 			return sourcetest.Supplied{Dir: dir, Origin: dir}, nil
 		},
-		Judge: func(sources.Contents) (sources.Verdict, error) { return verdict, nil },
+		Judge: func(sources.Contents) (sources.Proof, error) { return sources.Proof{Matched: true}, nil },
 	}
 }
 
@@ -116,20 +116,20 @@ func unpacked(dir string, verdict sources.Verdict) sourcetest.Supply {
 func TestKnownContentsAreRecognised(t *testing.T) {
 	ctx, d := context.Background(), open(t, t.TempDir(), cachedir.Options{})
 	seen := put(t, d, widget, widgetFiles)
-	stored, err := sourcetest.Put(ctx, d, widget, unpacked(widgetFiles.unpack(t, t.TempDir()), sources.HashOnly))
+	stored, err := sourcetest.Put(ctx, d, widget, unpacked(widgetFiles.unpack(t, t.TempDir())))
 	check(t, err)
-	if stored.Verdict != sources.SelfSigned || stored.ZH != seen.ZH || stored.Signed == nil || !stored.Since.IsZero() {
+	if stored.Report.Verdict != sources.SelfSigned || stored.ZH != seen.ZH || stored.Signed == nil || !stored.Since.IsZero() {
 		t.Errorf("stored %+v", stored)
 	}
 	recalled, err := d.Recall(widget)
 	check(t, err)
-	if recalled.Verdict != sources.SelfSigned || recalled.ZH != seen.ZH || recalled.Origin != seen.Origin {
+	if recalled.Report.Verdict != sources.SelfSigned || recalled.ZH != seen.ZH || recalled.Origin != seen.Origin {
 		t.Errorf("recalled %+v", recalled)
 	}
 	other := files{executable: "another provider"}
-	stored, err = sourcetest.Put(ctx, d, widget, unpacked(other.unpack(t, t.TempDir()), sources.HashOnly))
+	stored, err = sourcetest.Put(ctx, d, widget, unpacked(other.unpack(t, t.TempDir())))
 	check(t, err)
-	if stored.Verdict != sources.HashOnly || stored.ZH != "" || stored.Signed != nil {
+	if stored.Report.Verdict != sources.HashOnly || stored.ZH != "" || stored.Signed != nil {
 		t.Errorf("stored another one as %+v", stored)
 	}
 }
@@ -139,7 +139,7 @@ func TestFiles(t *testing.T) {
 	ctx, root := context.Background(), t.TempDir()
 	d := open(t, root, cachedir.Options{})
 	del := func(err error) sourcetest.Supply {
-		del := unpacked("", sources.HashOnly)
+		del := unpacked("")
 		del.Fetch = func(context.Context, sources.Stage) (sourcetest.Supplied, error) {
 			return sourcetest.Supplied{Files: func(yield func(sources.Incoming, error) bool) {
 				for name, text := range widgetFiles {
@@ -196,11 +196,11 @@ func TestRecorded(t *testing.T) {
 func TestVerifyUsesHashRecords(t *testing.T) {
 	for text, wrong := range map[string]bool{"the provider": false, "a PROVIDER!!": true} {
 		root := t.TempDir()
-		d := open(t, root, cachedir.Options{})
+		d := open(t, root, cachedir.Options{Judge: vouching})
 		stored := put(t, d, widget, widgetFiles)
 		check(t, os.RemoveAll(filepath.Join(root, ".larder", "package")))
 		alter(t, filepath.Join(stored.Dir, executable), text)
-		v := verify(t, d, cachedir.VerifyOptions{Vouch: vouching})
+		v := verify(t, d, cachedir.VerifyOptions{})
 		if v.Unknown > 0 || (len(v.Findings) == 1 && v.Findings[0].Kind == cachedir.Changed) != wrong {
 			t.Errorf("%s: %d unknown, found %v", text, v.Unknown, v.Findings)
 		}

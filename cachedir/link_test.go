@@ -5,6 +5,7 @@ import (
 	"errors"
 	"os"
 	"path/filepath"
+	"reflect"
 	"strings"
 	"testing"
 
@@ -227,7 +228,7 @@ func TestInstalledPackageIsHashedOnce(t *testing.T) {
 	widgetFiles.unpack(t, target)
 	first, err := known(context.Background(), d, widget, target)
 	check(t, err)
-	sourcetest.Expect(t, first.H1 == widgetFiles.h1(t) && first.Verdict == sources.Unverified, "first known as %+v", first)
+	sourcetest.Expect(t, first.H1 == widgetFiles.h1(t) && first.Report.Verdict == sources.Unverified, "first known as %+v", first)
 
 	// Other bytes with the same fingerprint show that the file is not read again.
 	path := filepath.Join(target, executable)
@@ -237,7 +238,7 @@ func TestInstalledPackageIsHashedOnce(t *testing.T) {
 	check(t, os.Chtimes(path, info.ModTime(), info.ModTime()))
 	second, err := known(context.Background(), d, widget, target)
 	check(t, err)
-	if first.Seen, second.Seen = nil, nil; second != first {
+	if first.Seen, second.Seen = nil, nil; !reflect.DeepEqual(second, first) {
 		t.Errorf("then known as %+v", second)
 	}
 
@@ -253,7 +254,7 @@ func TestKnownCopyOfEntry(t *testing.T) {
 	s := put(t, d, widget, widgetFiles)
 	known, err := known(context.Background(), d, widget, widgetFiles.unpack(t, targetIn(t.TempDir())))
 	check(t, err)
-	sourcetest.Expect(t, known.H1 == s.H1 && known.ZH == s.ZH && known.Verdict == s.Verdict, "known as %+v", known)
+	sourcetest.Expect(t, known.H1 == s.H1 && known.ZH == s.ZH && known.Report.Verdict == s.Report.Verdict, "known as %+v", known)
 }
 
 func BenchmarkLink(b *testing.B) {

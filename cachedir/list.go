@@ -24,19 +24,22 @@ import (
 // An Entry is a package in the cache as found on disk, with or without a record,
 // intact or not.
 type Entry struct {
-	ID       sources.PackageID
-	Dir      string
-	Target   string          // target of the link, if the entry is a symlink
-	Size     int64           // bytes on disk, without files that an earlier entry shares
-	Freed    int64           // bytes on disk that removing the entry would free: those of files without other links
-	Linked   bool            // whether files of the entry also have links outside the cache
-	Used     time.Time       // last recorded use
-	H1       sources.Hash    // empty if unknown
-	ZH       sources.Hash    // of the archive; empty if unknown
-	Verdict  sources.Verdict // unverified if unknown
-	Origin   string          // empty if unknown
-	Evidence bool            // whether its evidence is kept, if requested in [ListOptions]
-	Roots    []string        // directories of the root modules that use the entry
+	ID     sources.PackageID
+	Dir    string
+	Target string       // target of the link, if the entry is a symlink
+	Size   int64        // bytes on disk, without files that an earlier entry shares
+	Freed  int64        // bytes on disk that removing the entry would free: those of files without other links
+	Linked bool         // whether files of the entry also have links outside the cache
+	Used   time.Time    // last recorded use
+	H1     sources.Hash // empty if unknown
+	ZH     sources.Hash // of the archive; empty if unknown
+	Origin string       // empty if unknown
+	Roots  []string     // directories of the root modules that use the entry
+
+	// These are set if requested in [ListOptions].
+	Report   sources.Report // what was proved about the package is worth
+	Evidence bool           // whether its evidence is kept
+	Changed  bool           // the contents differ from the verified ones
 
 	marks []mark // nil for a symlink
 	files []extent
@@ -55,9 +58,13 @@ type Listing struct {
 
 // ListOptions configure a listing.
 type ListOptions struct {
-	Roots    []Root     // additional root modules, besides the registered ones
-	Locked   LockReader // nil to ignore lock files
-	Evidence bool       // determine whether evidence is kept
+	Roots  []Root     // additional root modules, besides the registered ones
+	Locked LockReader // nil to ignore lock files
+
+	// Proofs determines what was proved about the entries. Hash also hashes those whose
+	// files have changed since they were recorded, and records the hashes, as
+	// [Dir.Get] does.
+	Proofs, Hash bool
 }
 
 // A file identifies a file on this machine.
@@ -71,7 +78,7 @@ type extent struct {
 }
 
 // List describes the contents of the cache, including those of other programs. It
-// changes nothing.
+// changes nothing but records.
 func (d *Dir) List(ctx context.Context, opts ListOptions) (*Listing, error) {
 	l := &lister{Dir: d, ctx: ctx, opts: opts, seen: map[file]uint64{}}
 	if d.tree != nil {
@@ -175,7 +182,7 @@ func (l *lister) level(rel string, depth int) error {
 		return nil // removed meanwhile
 	}
 	if err != nil && rel != "" {
-		l.find(Unreadable, rel, err.Error())
+		l.note(Unreadable, rel, err.Error())
 		return nil
 	}
 	if err != nil {
@@ -212,15 +219,15 @@ func (l *lister) name(at string, e fs.DirEntry, siblings []fs.DirEntry, depth in
 	switch {
 	case depth == hostDepth && disk.MadeBySystem(e.Name()):
 	case !e.IsDir() && depth == hostDepth:
-		l.find(Stranger, at, "not the directory of a registry's host")
+		l.note(Stranger, at, "not the directory of a registry's host")
 	case !e.IsDir():
-		l.find(NoDirectory, at, "a file where a directory should be")
+		l.note(NoDirectory, at, "a file where a directory should be")
 	case !canonical(at, depth):
 		if twin, ok := twinOf(e.Name(), siblings); ok {
-			l.find(Collision, at, fmt.Sprintf("differs from %s only in case", twin))
+			l.note(Collision, at, fmt.Sprintf("differs from %s only in case", twin))
 			return nil
 		}
-		l.find(Stranger, at, "not a name used in a cache")
+		l.note(Stranger, at, "not a name used in a cache")
 	case depth < platformDepth:
 		return l.level(at, depth+1)
 	default:
@@ -272,17 +279,17 @@ func (l *lister) symlink(at string, depth int) {
 	info, err := os.Stat(full)
 	switch {
 	case err != nil && depth == platformDepth && canonical(at, depth):
-		l.findIn(idOf(at), Dangling, "", "a link to "+target+", which does not exist")
+		l.noteIn(idOf(at), Dangling, "", "a link to "+target+", which does not exist")
 		return
 	case err != nil:
-		l.find(Dangling, at, "a link to "+target+", which does not exist")
+		l.note(Dangling, at, "a link to "+target+", which does not exist")
 		return
 	case depth == platformDepth && info.IsDir() && canonical(at, depth):
-		l.findIn(idOf(at), Elsewhere, "", "a link to "+target)
+		l.noteIn(idOf(at), Elsewhere, "", "a link to "+target)
 		l.entries = append(l.entries, Entry{ID: idOf(at), Dir: full, Target: target, Used: info.ModTime()})
 		return
 	}
-	l.find(Elsewhere, at, "a link to "+target)
+	l.note(Elsewhere, at, "a link to "+target)
 }
 
 // idOf returns the package at a canonical path.
@@ -301,7 +308,7 @@ func (l *lister) lookAtAll() error {
 	g, ctx := errgroup.WithContext(l.ctx)
 	g.SetLimit(runtime.GOMAXPROCS(0))
 	for i, packages := range l.packages {
-		versions[i] = &lister{Dir: l.Dir, opts: l.opts}
+		versions[i] = &lister{Dir: l.Dir, ctx: ctx, opts: l.opts}
 		g.Go(func() error {
 			versions[i].version(packages)
 			return ctx.Err()
@@ -385,17 +392,38 @@ func (l *lister) entry(id sources.PackageID, of release) {
 		}
 		return records.ReadFile(path.Base(recordPath(id)), maxRecord)
 	})
-	if recordErr == nil && slices.Equal(r.Files, marks) {
-		e.H1, e.ZH, e.Verdict, e.Origin = r.H1, r.ZH, r.Verdict, r.Origin
-		e.Evidence = l.opts.Evidence && l.resolved(id, r, of.evidence) != nil
-	}
 	e.Used = lastUse(e, r.used)
+	if err == nil && l.opts.Hash && !(recordErr == nil && slices.Equal(r.Files, marks)) {
+		r, recordErr = l.rehash(id, e)
+	}
+	if recordErr == nil && slices.Equal(r.Files, marks) {
+		e.H1, e.ZH, e.Origin, e.Changed = r.H1, r.ZH, r.Origin, r.was != nil
+		if l.opts.Proofs {
+			proof, signed := l.proofBy(id, r, of.evidence)
+			e.Report, e.Evidence = l.Dir.opts.Judge.Report(id.Provider, proof), signed != nil
+		}
+	}
 	if errors.Is(err, sources.ErrNotFound) || errors.Is(err, archive.ErrNoExecutable) {
-		l.findIn(id, Incomplete, "", err.Error())
+		l.noteIn(id, Incomplete, "", err.Error())
 	} else if i := slices.IndexFunc([]error{err, recordErr, sizeErr}, disk.IsUnread); i >= 0 {
-		l.findIn(id, Unreadable, "", []error{err, recordErr, sizeErr}[i].Error())
+		l.noteIn(id, Unreadable, "", []error{err, recordErr, sizeErr}[i].Error())
 	}
 	l.entries = append(l.entries, e)
+}
+
+// rehash returns the record of an entry whose files have changed since they were
+// recorded. Nothing was proved about an entry without any record, so it is not hashed.
+func (l *lister) rehash(id sources.PackageID, e Entry) (record, error) {
+	_, err := l.tryRecord(recordPath(id))
+	if err != nil && !disk.IsUnread(err) {
+		_, err = l.tryRecord(knownPath(id))
+	}
+	if err != nil {
+		return record{}, err
+	}
+	times := readTimes(e)
+	defer times.restore()
+	return l.find(l.ctx, id, e.Dir, recordPath(id))
 }
 
 // hasExecutable returns an error if no file of a package is one that engines run.
@@ -454,12 +482,12 @@ func (l *lister) inner(e *Entry, full string) {
 	}
 	real, err := filepath.EvalSymlinks(full)
 	if err != nil {
-		l.findIn(e.ID, Dangling, rel, "a broken link")
+		l.noteIn(e.ID, Dangling, rel, "a broken link")
 		return
 	}
 	within, err := filepath.EvalSymlinks(e.Dir)
 	if out, relErr := filepath.Rel(within, real); err != nil || relErr != nil || !filepath.IsLocal(out) {
-		l.findIn(e.ID, Elsewhere, rel, "a link out of the package, to "+real)
+		l.noteIn(e.ID, Elsewhere, rel, "a link out of the package, to "+real)
 	}
 }
 
@@ -508,12 +536,12 @@ func (d *Dir) saved(entries []Entry, users users) int64 {
 	return saved
 }
 
-func (l *lister) find(kind FindingKind, at, text string) {
+func (l *lister) note(kind FindingKind, at, text string) {
 	l.findings = append(l.findings, Finding{Kind: kind, Path: at, Text: text})
 }
 
-// findIn is find for the path rel in a package.
-func (l *lister) findIn(id sources.PackageID, kind FindingKind, rel, text string) {
+// noteIn is note for the path rel in a package.
+func (l *lister) noteIn(id sources.PackageID, kind FindingKind, rel, text string) {
 	at := path.Join(id.Path(), filepath.ToSlash(rel))
 	l.findings = append(l.findings, Finding{Kind: kind, Path: at, Package: &id, Text: text})
 }

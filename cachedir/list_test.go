@@ -75,15 +75,15 @@ func TestList(t *testing.T) {
 	dir := widgetFiles.unpack(t, filepath.Join(root, filepath.FromSlash(foreign.Path())))
 	r := rootModule(t, d, s)
 
-	l := list(t, d, cachedir.ListOptions{Roots: []cachedir.Root{r}, Evidence: true})
+	l := list(t, d, cachedir.ListOptions{Roots: []cachedir.Root{r}, Proofs: true, Hash: true})
 	if len(l.Findings) > 0 || versions(l.Entries) != "1.2.0 1.10.0" {
 		t.Fatalf("listed %s, found %v", versions(l.Entries), found(l.Findings))
 	}
 	known, unknown := l.Entries[0], l.Entries[1]
-	if known.H1 != s.H1 || known.Verdict != sources.SelfSigned || !known.Evidence || !slices.Equal(known.Roots, []string{r.Dir}) {
+	if known.H1 != s.H1 || known.Report.Verdict != sources.SelfSigned || !known.Evidence || !slices.Equal(known.Roots, []string{r.Dir}) {
 		t.Errorf("known as %+v", known)
 	}
-	if unknown.H1 != "" || unknown.Verdict != sources.Unverified || unknown.Evidence || unknown.Dir != dir || unknown.InUse() {
+	if unknown.H1 != "" || unknown.Report.Verdict != sources.Unverified || unknown.Evidence || unknown.Dir != dir || unknown.InUse() {
 		t.Errorf("unknown, yet %+v", unknown)
 	}
 	if known.Size == 0 || known.Freed != known.Size || known.Used.IsZero() {

@@ -26,14 +26,14 @@ func TestFilesOfOtherUsersAreHashed(t *testing.T) {
 	check(t, os.Chown(path, 54321, 54321))
 	s, err := d.Get(context.Background(), widget)
 	check(t, err)
-	sourcetest.Expect(t, s.Verdict == sources.SelfSigned && s.Differs == "", "unchanged: got %+v", s)
+	sourcetest.Expect(t, s.Report.Verdict == sources.SelfSigned && s.Differs == "", "unchanged: got %+v", s)
 	mode, err := link(context.Background(), d, s, target)
 	check(t, err)
 	if mode != sources.LinkCopy && mode != sources.LinkReflink {
 		t.Errorf("the working directory has a %s, which the other user can change", mode)
 	}
 	alter(t, path, "evil program")
-	if s, err = d.Get(context.Background(), widget); err != nil || s.Verdict != sources.Unverified || s.Differs == "" {
+	if s, err = d.Get(context.Background(), widget); err != nil || s.Report.Verdict != sources.Unverified || s.Differs == "" {
 		t.Errorf("changed: got %+v, %v", s, err)
 	}
 }

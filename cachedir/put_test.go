@@ -6,6 +6,7 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
+	"reflect"
 	"runtime"
 	"strings"
 	"testing"
@@ -21,7 +22,7 @@ func TestPut(t *testing.T) {
 	d := open(t, root, cachedir.Options{})
 	s := put(t, d, widget, widgetFiles)
 	dir := filepath.Join(root, "example.test", "acme", "widget", "1.2.0", "linux_arm64")
-	if s.Dir != dir || s.H1 != widgetFiles.h1(t) || s.Verdict != sources.SelfSigned || s.Filename != "widget.zip" {
+	if s.Dir != dir || s.H1 != widgetFiles.h1(t) || s.Report.Verdict != sources.SelfSigned || s.Filename != "widget.zip" {
 		t.Errorf("stored %+v", s)
 	}
 	sameTree(t, dir, widgetFiles)
@@ -31,7 +32,7 @@ func TestPut(t *testing.T) {
 	check(t, err)
 	sourcetest.Expect(t, again.Signed != nil && string(again.Signed.Signature) == "signature", "evidence is %+v", again.Signed)
 	again.Signed, s.Signed, again.Seen, s.Seen = nil, nil, nil, nil
-	sourcetest.Equal(t, again, s, "stored")
+	sourcetest.Expect(t, reflect.DeepEqual(again, s), "stored %+v, got %+v", s, again)
 	_, err = d.Evidence(widget.Provider, widget.Version)
 	sourcetest.Equal(t, err, nil)
 }
@@ -64,10 +65,10 @@ func TestPutFails(t *testing.T) {
 			}
 		}, refusal},
 		"judge": {widgetFiles, func(d *sourcetest.Supply, _ context.CancelFunc) {
-			d.Judge = func(sources.Contents) (sources.Verdict, error) { return 0, refusal }
+			d.Judge = func(sources.Contents) (sources.Proof, error) { return sources.Proof{}, refusal }
 		}, refusal},
 		"canceled": {widgetFiles, func(d *sourcetest.Supply, cancel context.CancelFunc) {
-			d.Judge = func(sources.Contents) (sources.Verdict, error) { cancel(); return 0, nil }
+			d.Judge = func(sources.Contents) (sources.Proof, error) { cancel(); return sources.Proof{}, nil }
 		}, context.Canceled},
 		"no executable": {files{"terraform-provider-other": "x"}, func(*sourcetest.Supply, context.CancelFunc) {}, archive.ErrNoExecutable},
 	} {
@@ -191,7 +192,7 @@ func TestPutKeepsEqualEntry(t *testing.T) {
 	sourcetest.Expect(t, os.SameFile(before, after), "the entry was replaced")
 	s, err := d.Get(context.Background(), widget)
 	check(t, err)
-	sourcetest.Expect(t, s.ZH != "" && s.Verdict == sources.SelfSigned, "got %+v", s)
+	sourcetest.Expect(t, s.ZH != "" && s.Report.Verdict == sources.SelfSigned, "got %+v", s)
 }
 
 func TestPutSupplies(t *testing.T) {

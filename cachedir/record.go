@@ -18,8 +18,8 @@ import (
 	"github.com/larder-cli/larder/sources/disk"
 )
 
-// A record holds the hashes of the package in one directory and its verification
-// result.
+// A record holds the hashes of the package in one directory, and what was proved about
+// it. It contains no verdict: that depends on the settings of each run.
 type record struct {
 	Format   int              `json:"format"`
 	Dir      string           `json:"dir,omitempty"` // set for a package in a working directory
@@ -28,9 +28,9 @@ type record struct {
 	ZH       sources.Hash     `json:"zh,omitempty"`
 	Filename string           `json:"filename,omitempty"`
 	Origin   string           `json:"origin,omitempty"`
-	Verdict  sources.Verdict  `json:"verdict"`
+	Proof    sources.Proof    `json:"proof,omitzero"`
 	Link     sources.LinkMode `json:"link,omitempty"`     // how it was linked into the working directory
-	Evidence string           `json:"evidence,omitempty"` // the evidence for the verdict, see [evidence.Reference]
+	Evidence string           `json:"evidence,omitempty"` // the evidence for the proof, see [evidence.Reference]
 	Boot     string           `json:"boot,omitempty"`     // see flushed
 	Files    []mark           `json:"files,omitempty"`
 	From     *original        `json:"from,omitempty"` // the origin of a copied package; nil if it was downloaded
@@ -49,7 +49,9 @@ type original struct {
 	Print string `json:"print"` // see [disk.PrintTree]
 }
 
-const recordFormat = 2
+// Records of format 2 contain a verdict instead of a proof. It reports that something
+// matched; what the evidence proves is determined again.
+const recordFormat, verdictFormat = 3, 2
 
 // maxRecord exceeds the size in bytes of the record of a package with maxFiles files.
 const maxRecord = 4 << 20
@@ -59,7 +61,15 @@ func parseRecord(data []byte) (record, error) {
 	if err := json.Unmarshal(data, &r); err != nil {
 		return record{}, err
 	}
-	if r.Format != recordFormat {
+	switch r.Format {
+	case recordFormat:
+	case verdictFormat:
+		var old struct{ Verdict sources.Verdict }
+		if err := json.Unmarshal(data, &old); err != nil {
+			return record{}, err
+		}
+		r.Format, r.Proof.Matched = recordFormat, old.Verdict > sources.Unverified
+	default:
 		return record{}, fmt.Errorf("format %d is not known", r.Format)
 	}
 	if r.H1 == "" {
@@ -67,6 +77,9 @@ func parseRecord(data []byte) (record, error) {
 	}
 	return r, nil
 }
+
+// proven reports whether anything was proved about the package.
+func (r record) proven() bool { return r.Proof.Any() || r.Evidence != "" }
 
 // hashes returns the hashes of the package as lock files have them.
 func (r record) hashes() []sources.Hash {
@@ -228,7 +241,7 @@ func (d *Dir) inherit(id sources.PackageID, r record, paths ...string) (record, 
 		if disk.IsUnread(err) {
 			return record{}, err
 		}
-		if err != nil || old.Verdict == sources.Unverified && old.H1 != r.H1 {
+		if err != nil || !old.proven() && old.H1 != r.H1 {
 			continue
 		}
 		if old.H1 != r.H1 {
@@ -236,10 +249,6 @@ func (d *Dir) inherit(id sources.PackageID, r record, paths ...string) (record, 
 				r.was = &old
 			}
 			continue
-		}
-		if d.opts.Paranoid {
-			r.was = nil
-			return r, nil
 		}
 		old.Files, old.Boot, old.Dir, old.Link, old.was = r.Files, r.Boot, "", "", nil
 		if old.Sums == nil {

@@ -11,9 +11,10 @@ import (
 // A valid record that is written and read again is the same record.
 func FuzzRecord(f *testing.F) {
 	for _, seed := range []string{
+		`{"format":3,"h1":"h1:x","proof":{"matched":true,"name":"n","signers":[{"fingerprint":"F","user_id":"U","from":"registry","signed":"2026-01-02T03:04:05Z","key_ends":"2027-01-02T03:04:05Z","partner":"claimed"}]}}`,
 		`{"format":2,"h1":"h1:x","verdict":"unverified","files":[{"path":"a","size":1,"mtime":2,"inode":18446744073709551615,"device":3}]}`,
 		`{"format":2,"h1":"h1:x","zip_h1":"h1:y","zh":"zh:z","filename":"f","origin":"o","verdict":"self-signed","evidence":"ff","link":"copy","dir":"/d"}`,
-		`{"format":3,"h1":"h1:x"}`, `{"format":2}`, `{"format":2,"h1":"h1:x","verdict":"splendid"}`,
+		`{"format":4,"h1":"h1:x"}`, `{"format":2}`, `{"format":2,"h1":"h1:x","verdict":"splendid"}`,
 		`{"format":2,"h1":"h1:x","files":[{"size":-1}]}`, `[]`, `null`, ``, "\x00\x00",
 	} {
 		f.Add([]byte(seed))
@@ -36,7 +37,8 @@ func TestParseRecord(t *testing.T) {
 		`{"format":2,"h1":"h1:x"}`:                                  true,
 		`{"format":2,"h1":""}`:                                      false,
 		`{"format":0,"h1":"h1:x"}`:                                  false,
-		`{"format":3,"h1":"h1:x"}`:                                  false,
+		`{"format":3,"h1":"h1:x"}`:                                  true,
+		`{"format":4,"h1":"h1:x"}`:                                  false,
 		`{"format":2,"h1":"h1:x","verdict":"fine"}`:                 false,
 		`{"format":2,"h1":"h1:x"`:                                   false,
 		`{"format":2,"h1":"h1:x","files":[{"size":1e99}]}`:          false,

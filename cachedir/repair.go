@@ -36,7 +36,7 @@ const (
 	SetAside Remedy = "set aside" // moved to .larder/aside
 	Replaced Remedy = "replaced"  // set aside and fetched again
 	Recorded Remedy = "recorded"  // the package has a new record
-	Lowered  Remedy = "lowered"   // the package stays, as unverified
+	Lowered  Remedy = "lowered"   // the package stays, without its evidence
 	Nothing  Remedy = "left"      // this user or process cannot repair it
 )
 
@@ -213,16 +213,15 @@ func (m *mender) setAside(f *Mending) (err error) {
 }
 
 // lower sets aside the evidence for a version that does not verify one of its
-// packages, and the recorded verdict on that package.
+// packages. The records keep what it proved before, without a reference to it.
 func (m *mender) lower(id sources.PackageID) (string, error) {
-	path := recordPath(id)
-	if r, ok := m.readRecord(path); ok {
-		used := r.used
-		r.Verdict, r.Evidence = sources.Unverified, ""
-		m.keepRecord(path, r, nil)
-		m.touch(path, used) // a repair does not count as use
+	for _, path := range []string{recordPath(id), knownPath(id)} {
+		if r, ok := m.readRecord(path); ok {
+			r.Evidence = ""
+			m.keepRecord(path, r, nil)
+			m.touch(path, r.used) // a repair does not count as use
+		}
 	}
-	m.lowerKnown(id)
 	at := evidencePath(id.Provider, id.Version)
 	return m.move(m.state, at, at)
 }

@@ -5,19 +5,20 @@ import (
 	"testing"
 
 	"github.com/larder-cli/larder/cachedir"
+	"github.com/larder-cli/larder/sources"
 	"github.com/larder-cli/larder/sources/sourcetest"
 )
 
 func TestStore(t *testing.T) {
-	sourcetest.RunStore(t, func(t testing.TB, dir string, merge sourcetest.Merge) sourcetest.WholeStore {
-		return openStore(t, dir, cachedir.Options{Merge: merge})
+	sourcetest.RunStore(t, func(t testing.TB, dir string, judge sources.Judge) sourcetest.WholeStore {
+		return openStore(t, dir, cachedir.Options{Judge: judge})
 	})
 }
 
 // The packages of a working directory, with records in a directory of the user.
 func TestWorkdirStore(t *testing.T) {
-	sourcetest.RunStore(t, func(t testing.TB, dir string, merge sourcetest.Merge) sourcetest.WholeStore {
-		return openStore(t, filepath.Join(dir, "providers"), cachedir.Options{Workdir: true, State: filepath.Join(dir, "state"), Merge: merge})
+	sourcetest.RunStore(t, func(t testing.TB, dir string, judge sources.Judge) sourcetest.WholeStore {
+		return openStore(t, filepath.Join(dir, "providers"), cachedir.Options{Workdir: true, State: filepath.Join(dir, "state"), Judge: judge})
 	})
 }
 

@@ -29,15 +29,14 @@ func TestForeignRecordsAreNotUsed(t *testing.T) {
 			}
 			return cachedir.Options{}
 		},
-		"a changed verdict": func(t *testing.T, root string) cachedir.Options {
+		"a changed proof": func(t *testing.T, root string) cachedir.Options {
 			for _, kind := range []string{"package", "known"} {
 				path := filepath.Join(root, strings.Replace(record(widget), "package", kind, 1))
 				data := sourcetest.ReadFile(t, path)
-				check(t, os.WriteFile(path, []byte(strings.ReplaceAll(string(data), "self-signed", "signed by HashiCorp")), 0o644))
+				check(t, os.WriteFile(path, []byte(strings.ReplaceAll(string(data), `"registry"`, `"known"`)), 0o644))
 			}
 			return cachedir.Options{}
 		},
-		"paranoid": func(*testing.T, string) cachedir.Options { return cachedir.Options{Paranoid: true} },
 	} {
 		t.Run(name, func(t *testing.T) {
 			root := t.TempDir()
@@ -46,10 +45,25 @@ func TestForeignRecordsAreNotUsed(t *testing.T) {
 			put(t, d, other, widgetFiles)
 			s, err := open(t, root, spoil(t, root)).Get(context.Background(), widget)
 			check(t, err)
-			if s.H1 != widgetFiles.h1(t) || s.ZH != "" || s.Verdict != sources.Unverified || s.Signed != nil {
+			if s.H1 != widgetFiles.h1(t) || s.ZH != "" || s.Report.Verdict != sources.Unverified || s.Signed != nil {
 				t.Errorf("got %+v", s)
 			}
 		})
+	}
+}
+
+// A paranoid run hashes the files again, and loses nothing that was proved about the
+// same contents.
+func TestParanoidRunsKeepProofs(t *testing.T) {
+	root := t.TempDir()
+	put(t, open(t, root, cachedir.Options{}), widget, widgetFiles)
+	soon := func() time.Time { return time.Now().Add(time.Minute) } // when the file times have settled
+	for _, paranoid := range []bool{true, false} {
+		s, err := open(t, root, cachedir.Options{Paranoid: paranoid, Now: soon}).Get(context.Background(), widget)
+		check(t, err)
+		if s.ZH == "" || s.Report.Verdict != sources.SelfSigned || s.Signed == nil {
+			t.Errorf("paranoid %v: got %+v", paranoid, s)
+		}
 	}
 }
 
@@ -59,7 +73,7 @@ func TestDamageIsNeverRecorded(t *testing.T) {
 		"get": func(t *testing.T, d *cachedir.Dir) {
 			s, err := d.Get(context.Background(), widget)
 			check(t, err)
-			sourcetest.Expect(t, s.Differs != "" && s.Verdict == sources.Unverified, "got %+v", s)
+			sourcetest.Expect(t, s.Differs != "" && s.Report.Verdict == sources.Unverified, "got %+v", s)
 		},
 		"verify": func(t *testing.T, d *cachedir.Dir) { verify(t, d, cachedir.VerifyOptions{}) },
 		"repair without a source": func(t *testing.T, d *cachedir.Dir) {
@@ -83,8 +97,8 @@ func TestDamageIsNeverRecorded(t *testing.T) {
 					meet(t, open(t, root, opts))
 				}
 				v := verify(t, open(t, root, cachedir.Options{}), cachedir.VerifyOptions{})
-				if len(v.Findings) != 1 || v.Findings[0].Kind != cachedir.Changed || v.Packages != 0 {
-					t.Fatalf("verified %d, found %v", v.Packages, v.Findings)
+				if len(v.Findings) != 1 || v.Findings[0].Kind != cachedir.Changed || len(v.Packages) != 0 {
+					t.Fatalf("verified %v, found %v", v.Packages, v.Findings)
 				}
 				want := executable + " differs from what was verified on " + time.Now().UTC().Format(time.DateOnly)
 				sourcetest.Equal(t, v.Findings[0].Text, want)
@@ -104,7 +118,7 @@ func TestImportedHashesAreReplaced(t *testing.T) {
 			p, err := fetch(ctx, stage)
 			return sourcetest.Supplied{Imported: true, Filename: p.Filename}, err
 		}
-		del.Judge = func(sources.Contents) (sources.Verdict, error) { return sources.HashOnly, nil }
+		del.Judge = func(sources.Contents) (sources.Proof, error) { return sources.Proof{Matched: true}, nil }
 		return del
 	}
 	invented := files{executable: "an invention"}

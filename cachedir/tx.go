@@ -223,10 +223,10 @@ func (t *tx) commit(ctx context.Context, by sources.Provenance) (sources.Stored,
 	}
 	r := record{
 		H1: t.contents.H1, ZipH1: t.contents.ZipH1, ZH: by.ZH, Sums: sumsOf(t.contents), Since: d.opts.Now().UTC(),
-		Filename: by.Filename, Origin: by.Origin, Verdict: by.Verdict, Evidence: evidence.Reference(by.Signed), From: t.from,
+		Filename: by.Filename, Origin: by.Origin, Proof: by.Proof, Evidence: evidence.Reference(by.Signed), From: t.from,
 	}
 	if t.purpose == sources.ToHash {
-		if err := d.keepEvidence(ctx, t.id, by.Signed, t.notes); err != nil {
+		if err := d.keepEvidence(ctx, t.id, &r, by.Signed, t.notes); err != nil {
 			return sources.Stored{}, err
 		}
 		t.keepArchive(by)
@@ -241,7 +241,7 @@ func (t *tx) commit(ctx context.Context, by sources.Provenance) (sources.Stored,
 	}
 	t.keepKnown(r, by.Imported)
 	t.keepArchive(by)
-	return stored(t.id, d.entry(t.id), r, signed), nil
+	return d.stored(t.id, d.entry(t.id), r), nil
 }
 
 // keepArchive keeps the archive in the stage, if the package came from there.
@@ -281,14 +281,15 @@ func (t *tx) improve(ctx context.Context, by sources.Provenance) (sources.Stored
 		return sources.Stored{}, err
 	}
 	t.notes = notes
-	if err := t.d.keepEvidence(ctx, t.id, by.Signed, notes); err != nil {
+	r := t.old
+	r.Proof, r.Evidence = by.Proof, evidence.Reference(by.Signed)
+	r.Proof.Matched = r.Proof.Matched || t.old.Proof.Matched
+	if err := t.d.keepEvidence(ctx, t.id, &r, by.Signed, notes); err != nil {
 		return sources.Stored{}, err
 	}
-	r := t.old
-	r.Verdict, r.Evidence = by.Verdict, evidence.Reference(by.Signed)
 	t.d.keepRecord(recordPath(t.id), r, notes)
 	t.keepKnown(r, r.Imported)
-	return stored(t.id, t.d.entry(t.id), r, by.Signed), nil
+	return t.d.stored(t.id, t.d.entry(t.id), r), nil
 }
 
 // notReplaced returns the error for a package in a working directory that is reached
@@ -427,7 +428,7 @@ func unpackedSize(from io.ReaderAt, size int64) int64 {
 // record.
 func (t *tx) show(ctx context.Context, r record, signed *sources.Signed) (record, error) {
 	d := t.d
-	if err := d.keepEvidence(ctx, t.id, signed, t.notes); err != nil {
+	if err := d.keepEvidence(ctx, t.id, &r, signed, t.notes); err != nil {
 		return r, err
 	}
 	name := t.id.Platform.String()

@@ -24,10 +24,6 @@ import (
 
 // VerifyOptions configure [Dir.Verify].
 type VerifyOptions struct {
-	// Vouch returns the verdict on a package by its signed checksums, or the reason
-	// why they do not verify it. If Vouch is nil, signed checksums are not checked.
-	Vouch func(sources.Stored) (sources.Verdict, error)
-
 	// Report is called with the number of bytes hashed so far, one call at a time. It
 	// may be nil.
 	Report func(done, of int64)
@@ -35,11 +31,11 @@ type VerifyOptions struct {
 
 // A Verification is the result of reading all files in a cache.
 type Verification struct {
-	Findings []Finding // sorted by path
-	Packages int       // packages hashed without a finding
-	Unknown  int       // those of Packages that had no record
-	Bytes    int64     // bytes hashed
-	Besides  Usage     // contents of the cache besides packages, evidence and records
+	Findings []Finding        // sorted by path
+	Packages []sources.Stored // hashed without a finding, sorted
+	Unknown  int              // those of Packages that had no record
+	Bytes    int64            // bytes hashed
+	Besides  Usage            // contents of the cache besides packages, evidence and records
 
 	checked []checked // without intact entries that have a valid record, because they require no repair
 }
@@ -49,6 +45,14 @@ type checked struct {
 	Entry
 	fresh record // the contents; zero if they could not be hashed
 	old   record // the record; zero if there was none
+}
+
+// sound returns the record of a package that was hashed without a finding.
+func (c checked) sound() record {
+	if c.old.H1 == "" {
+		return c.fresh
+	}
+	return c.old
 }
 
 // Verify hashes every package and compares it with its record and its evidence. It
@@ -77,6 +81,7 @@ func (d *Dir) Verify(ctx context.Context, opts VerifyOptions) (*Verification, er
 		return nil, err
 	}
 	slices.SortFunc(v.Findings, func(a, b Finding) int { return strings.Compare(a.Path, b.Path) })
+	slices.SortFunc(v.Packages, func(a, b sources.Stored) int { return a.ID.Compare(b.ID) })
 	return &v.Verification, nil
 }
 
@@ -137,7 +142,7 @@ func (v *verifier) check(ctx context.Context, e Entry) error {
 		v.checked = append(v.checked, c)
 	}
 	if len(findings) == 0 {
-		v.Packages++
+		v.Packages = append(v.Packages, v.stored(e.ID, e.Dir, c.sound()))
 		if c.old.H1 == "" {
 			v.Unknown++
 		}
@@ -184,7 +189,7 @@ func (v *verifier) judge(e Entry, fresh record) (record, []Finding) {
 	case disk.IsUnread(err):
 		return r, []Finding{e.finding(Unreadable, "%v", err)}
 	case err != nil:
-		return r, []Finding{e.finding(BadEvidence, "it was stored as %q, but %v", r.Verdict, err)}
+		return r, []Finding{e.finding(BadEvidence, "%v", err)}
 	}
 	return r, nil
 }
@@ -198,10 +203,10 @@ func change(was, now record) string {
 	return fmt.Sprintf("its contents are %s; those verified on %s were %s", now.H1, day, was.H1)
 }
 
-// vouched returns the reason why the evidence does not support the verdict of a
-// record.
+// vouched returns the reason why the evidence does not prove what the record says that
+// it proved. That does not depend on the settings of the run.
 func (v *verifier) vouched(id sources.PackageID, r record) error {
-	if v.opts.Vouch == nil || r.Verdict < sources.MirrorEvidence {
+	if r.Evidence == "" {
 		return nil
 	}
 	kept, err := v.Evidence(id.Provider, id.Version)
@@ -212,11 +217,11 @@ func (v *verifier) vouched(id sources.PackageID, r record) error {
 		return err
 	}
 	signed, _ := evidence.Resolve(kept, r.Evidence)
-	verdict, err := v.opts.Vouch(stored(id, v.entry(id), r, signed))
-	if err == nil && verdict < r.Verdict {
-		err = fmt.Errorf("is %q", verdict)
+	proof, err := v.Dir.opts.Judge.Prove(id.Provider, signed, r.ZH)
+	if err != nil {
+		return err
 	}
-	return err
+	return r.Proof.Lost(proof)
 }
 
 func (e Entry) finding(kind FindingKind, format string, args ...any) Finding {

@@ -22,13 +22,13 @@ func verify(t testing.TB, d *cachedir.Dir, opts cachedir.VerifyOptions) *cachedi
 	return v
 }
 
-// vouching returns the verdict that delivery gives to the evidence.
-func vouching(s sources.Stored) (sources.Verdict, error) {
-	if s.Signed == nil || string(s.Signed.Sums) != "sums\n" || string(s.Signed.Signature) != "signature" {
-		return 0, errors.New("the signature is wrong")
+// vouching proves what delivery proves, by unchanged evidence.
+var vouching = sourcetest.Verdicts{OnProve: func(s *sources.Signed, _ sources.Hash) (sources.Proof, error) {
+	if string(s.Sums) != "sums\n" || string(s.Signature) != "signature" {
+		return sources.Proof{}, errors.New("the signature is wrong")
 	}
-	return sources.SelfSigned, nil
-}
+	return sourcetest.ByRegistryKey, nil
+}}
 
 // alter changes a file without changing its fingerprint.
 func alter(t testing.TB, path, text string) {
@@ -48,11 +48,11 @@ func TestVerifyFinds(t *testing.T) {
 	for _, test := range []struct {
 		name  string
 		spoil func(t *testing.T, root, entry string)
-		vouch func(sources.Stored) (sources.Verdict, error)
+		judge sourcetest.Verdicts
 		want  []string
 		fetch bool // whether to fetch the package after it was set aside
 	}{
-		{name: "nothing", spoil: func(*testing.T, string, string) {}, vouch: vouching},
+		{name: "nothing", spoil: func(*testing.T, string, string) {}, judge: vouching},
 		{name: "one changed byte", spoil: func(t *testing.T, _, entry string) {
 			alter(t, filepath.Join(entry, executable), "the Provider")
 		}, want: []string{"changed package " + widget.Path()}, fetch: true},
@@ -68,16 +68,17 @@ func TestVerifyFinds(t *testing.T) {
 		}, want: []string{"broken record " + widget.Path()}},
 		{name: "evidence missing", spoil: func(t *testing.T, root, _ string) {
 			check(t, os.RemoveAll(filepath.Join(root, evidence)))
-		}, vouch: vouching, want: []string{"broken evidence " + widget.Path()}},
+		}, judge: vouching, want: []string{"broken evidence " + widget.Path()}},
 		{name: "evidence replaced", spoil: func(t *testing.T, root, _ string) {
 			check(t, os.WriteFile(filepath.Join(root, evidence, "SHA256SUMS"), []byte("others"), 0o644))
-		}, vouch: vouching, want: []string{"broken evidence " + widget.Path()}},
+		}, judge: vouching, want: []string{"broken evidence " + widget.Path()}},
 		{name: "signature wrong", spoil: func(t *testing.T, root, _ string) {
 			check(t, os.WriteFile(filepath.Join(root, evidence, "SHA256SUMS.sig"), []byte("forged"), 0o644))
-		}, vouch: vouching, want: []string{"broken evidence " + widget.Path()}},
-		{name: "verdict too high", spoil: func(*testing.T, string, string) {},
-			vouch: func(sources.Stored) (sources.Verdict, error) { return sources.MirrorEvidence, nil },
-			want:  []string{"broken evidence " + widget.Path()}},
+		}, judge: vouching, want: []string{"broken evidence " + widget.Path()}},
+		{name: "signature by another key", spoil: func(*testing.T, string, string) {},
+			judge: sourcetest.Verdicts{OnProve: func(*sources.Signed, sources.Hash) (sources.Proof, error) {
+				return sources.Proof{Signers: []sources.Signer{{Fingerprint: "another"}}}, nil
+			}}, want: []string{"broken evidence " + widget.Path()}},
 		{name: "executable missing", spoil: func(t *testing.T, _, entry string) {
 			check(t, os.Remove(filepath.Join(entry, executable)))
 		}, want: []string{"incomplete package " + widget.Path()}, fetch: true},
@@ -95,8 +96,8 @@ func TestVerifyFinds(t *testing.T) {
 			soon := func() time.Time { return time.Now().Add(time.Minute) } // when the file times have settled
 			s := put(t, open(t, root, cachedir.Options{}), widget, widgetFiles)
 			test.spoil(t, root, s.Dir)
-			d := open(t, root, cachedir.Options{Now: soon})
-			opts := cachedir.VerifyOptions{Vouch: test.vouch}
+			d := open(t, root, cachedir.Options{Now: soon, Judge: test.judge})
+			opts := cachedir.VerifyOptions{}
 			v := verify(t, d, opts)
 			if got := found(v.Findings); !slices.Equal(got, test.want) {
 				t.Fatalf("found %q, want %q", got, test.want)
@@ -125,7 +126,7 @@ func TestVerifyFinds(t *testing.T) {
 				return // nothing is lost: the file is aside
 			}
 			check(t, err)
-			if got.H1 != s.H1 || len(mended) > 0 && mended[0].Do == cachedir.Lowered && got.Verdict != sources.Unverified {
+			if got.H1 != s.H1 || len(mended) > 0 && mended[0].Do == cachedir.Lowered && (got.Report.Verdict != s.Report.Verdict || got.Signed != nil) {
 				t.Errorf("it is %+v after having been %s", got, mended[0].Do)
 			}
 		})
@@ -169,7 +170,7 @@ func TestVerifyDoesNotCountAsUse(t *testing.T) {
 	check(t, os.Chtimes(dir, then, then))
 	before := list(t, d, cachedir.ListOptions{}).Entries
 	v := verify(t, d, cachedir.VerifyOptions{})
-	sourcetest.Expect(t, v.Packages == 2 && v.Unknown == 1 && v.Bytes == 100_001, "verified %+v", v)
+	sourcetest.Expect(t, len(v.Packages) == 2 && v.Unknown == 1 && v.Bytes == 100_001, "verified %+v", v)
 	_, err := d.Repair(context.Background(), v, nil)
 	check(t, err)
 	for i, e := range list(t, d, cachedir.ListOptions{}).Entries {

@@ -306,7 +306,7 @@ func (w *workdir) note(ctx context.Context, s sources.Stored, home *disk.Dir, mo
 	w.d.keepRecord(w.recordPath(s.ID), record{
 		Dir: target, Link: mode, Boot: boot, Files: marks,
 		H1: s.H1, ZipH1: s.ZipH1, ZH: s.ZH, Filename: s.Filename,
-		Verdict: s.Verdict, Origin: s.Origin, Evidence: evidence.Reference(s.Signed),
+		Proof: s.Proof, Origin: s.Origin, Evidence: evidence.Reference(s.Signed),
 	}, nil)
 }
 

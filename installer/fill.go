@@ -198,7 +198,7 @@ func (d demand) met(s sources.Stored) bool {
 	if len(d.req.Locked) == 0 && d.job.offline && d.job.fault(s) == "" {
 		return true
 	}
-	proven := s.Signed != nil && s.Verdict >= sources.MirrorEvidence && d.job.acquirer.Proven(s)
+	proven := s.Signed != nil && s.Proof.Signed() && d.job.acquirer.Proven(s)
 	stated := sources.Package{ID: s.ID, Signed: s.Signed, Hashes: []sources.Hash{s.H1, s.ZipH1, s.ZH}}
 	return proven && (len(d.req.Locked) == 0 || s.Differs == "" && d.job.acquirer.Unlocked(d.req, stated))
 }

@@ -22,6 +22,7 @@ import (
 	"github.com/larder-cli/larder/sources/archive"
 	"github.com/larder-cli/larder/sources/fetch"
 	"github.com/larder-cli/larder/sources/sourcetest"
+	"github.com/larder-cli/larder/sources/trust"
 )
 
 // Packages in these tests are texts, such as "widget 1.0.0 linux_amd64", and so are
@@ -139,6 +140,7 @@ func (f *fixture) locked() string {
 
 func (f *fixture) install() (*installer.Result, error) {
 	f.t.Helper()
+	f.store.judge = f.opts.Judge
 	return installer.New(f.source, f.store, f.source, f.opts).Install(f.t.Context(), f.root)
 }
 
@@ -155,7 +157,7 @@ func (f *fixture) steps() []acquire.Step {
 func outcome(r *installer.Result) string {
 	var lines []string
 	for _, o := range r.Packages {
-		lines = append(lines, fmt.Sprintf("%s %s %s: %s, %s", o.Package.ID.Provider.Type, o.Package.ID.Version, o.Package.ID.Platform, o.How, o.Package.Verdict))
+		lines = append(lines, fmt.Sprintf("%s %s %s: %s, %s", o.Package.ID.Provider.Type, o.Package.ID.Version, o.Package.ID.Platform, o.How, o.Package.Report.Verdict))
 	}
 	return strings.Join(lines, "\n")
 }
@@ -304,7 +306,8 @@ type fakeStore struct {
 	known     map[sources.PackageID]sources.Stored
 	evidence  map[sources.Version]*sources.Signed
 	installed map[string]sources.Stored // by target
-	recallErr error                     // error of Recall for unknown packages; not found by default
+	judge     trust.Judge
+	recallErr error // error of Recall for unknown packages; not found by default
 }
 
 func (s *fakeStore) Get(_ context.Context, id sources.PackageID) (sources.Stored, error) {
@@ -330,7 +333,37 @@ func (s *fakeStore) get(from map[sources.PackageID]sources.Stored, id sources.Pa
 	if !ok {
 		return stored, sources.ErrNotFound
 	}
-	return stored, nil
+	return s.judged(stored), nil
+}
+
+// judged returns a package with what its evidence proves now and what that is worth, as
+// real stores do. Evidence that proves nothing about the package is not the package's.
+func (s *fakeStore) judged(stored sources.Stored) sources.Stored {
+	if stored.Signed != nil {
+		proof, err := s.judge.Prove(stored.ID.Provider, stored.Signed, stored.ZH)
+		if err == nil {
+			stored.Proof = proof
+		} else {
+			stored.Signed = nil
+		}
+	}
+	stored.Report = s.judge.Report(stored.ID.Provider, stored.Proof)
+	return stored
+}
+
+// proven is a proof that is worth v, of a package from a registry or a mirror.
+func proven(id sources.PackageID, v sources.Verdict) sources.Proof {
+	switch v {
+	case sources.Unverified:
+		return sources.Proof{}
+	case sources.HashOnly:
+		return sources.Proof{Matched: true}
+	}
+	from := sources.KeyFromMirror
+	if v == sources.SelfSigned {
+		from = sources.KeyFromRegistry
+	}
+	return sources.Proof{Name: id.Filename(), Signers: []sources.Signer{{Fingerprint: "0123456789ABCDEF", From: from}}}
 }
 
 func (s *fakeStore) Recall(id sources.PackageID) (sources.Stored, error) {
@@ -382,7 +415,7 @@ func (w fakeWorkdir) Get(_ context.Context, id sources.PackageID) (sources.Store
 	if !ok {
 		return stored, sources.ErrNotFound
 	}
-	return stored, nil
+	return w.judged(stored), nil
 }
 
 func (w fakeWorkdir) PackagesOf(_ context.Context, p sources.Provider) (ids []sources.PackageID, err error) {
@@ -436,23 +469,31 @@ func (t *fakeTx) Unpack(ctx context.Context, from sources.Payload) (sources.Cont
 func (t *fakeTx) Commit(_ context.Context, by sources.Provenance) (sources.Stored, error) {
 	t.store.mu.Lock()
 	defer t.store.mu.Unlock()
+	if by.Signed != nil && by.Proof.Signed() { // references to evidence contain which keys were listed
+		marked := *by.Signed
+		marked.Keys = slices.Clone(marked.Keys)
+		for i, k := range marked.Keys {
+			marked.Keys[i] = k.AsListed(by.Proof.Signers[0].From == sources.KeyFromRegistry)
+		}
+		by.Signed = &marked
+	}
 	if t.contents.H1 == "" { // nothing was unpacked: the commit concerns the existing package
 		s := t.store.entries[t.id]
-		s.Signed, s.Verdict = by.Signed, by.Verdict
+		s.Signed, s.Proof = by.Signed, by.Proof
 		t.store.entries[t.id] = s
-		return s, nil
+		return t.store.judged(s), nil
 	}
 	s := sources.Stored{
 		ID: t.id, H1: t.contents.H1, ZipH1: t.contents.ZipH1, ZH: by.ZH,
-		Filename: by.Filename, Verdict: by.Verdict, Origin: by.Origin, Signed: by.Signed,
+		Filename: by.Filename, Proof: by.Proof, Origin: by.Origin, Signed: by.Signed,
 	}
 	if t.purpose == sources.ToHash {
 		t.store.known[t.id] = s
-		return s, nil
+		return t.store.judged(s), nil
 	}
 	s.Dir = filepath.Join(t.store.dir, t.id.Path())
 	t.store.entries[t.id] = s
-	return s, nil
+	return t.store.judged(s), nil
 }
 
 func (t *fakeTx) Close() {}
@@ -487,7 +528,7 @@ func unpack(ctx context.Context, p sources.Payload, staged *sourcetest.Buffer) (
 
 // keep puts a package into the store as if it came from a source.
 func (s *fakeStore) keep(text string, verdict sources.Verdict, evidence *sources.Signed) {
-	s.entries[id(text)] = sources.Stored{ID: id(text), H1: h1(text), ZH: zh(text), Verdict: verdict, Signed: evidence}
+	s.entries[id(text)] = sources.Stored{ID: id(text), H1: h1(text), ZH: zh(text), Proof: proven(id(text), verdict), Signed: evidence}
 }
 
 // has lists the contents of the store.

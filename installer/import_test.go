@@ -40,7 +40,7 @@ func (e export) into(f *fixture) (installer.Outcome, error) {
 // The claims about an imported package count only if the records of this machine
 // confirm them.
 func TestImport(t *testing.T) {
-	mine := sources.Stored{ID: id(wanted), H1: h1(wanted), ZH: zh(wanted), Filename: "widget.zip", Verdict: sources.HashOnly}
+	mine := sources.Stored{ID: id(wanted), H1: h1(wanted), ZH: zh(wanted), Filename: "widget.zip", Proof: sources.Proof{Matched: true}}
 	tests := []struct {
 		name  string
 		known func(*sources.Stored)
@@ -78,7 +78,7 @@ func TestImport(t *testing.T) {
 				}
 				return
 			}
-			got := o.Package.Verdict.String()
+			got := o.Package.Report.Verdict.String()
 			if o.Package.ZH != "" {
 				got += ", " + o.Package.Filename
 			}
@@ -98,7 +98,7 @@ func TestImportKeepsStoredPackage(t *testing.T) {
 	from := claimed(wanted)
 	from.Files = func(yield func(sources.Incoming, error) bool) { yield(sources.Incoming{}, errors.New("read")) }
 	o, err := from.into(f)
-	if err != nil || o.How != installer.WasStored || o.Package.Verdict != sources.SelfSigned {
+	if err != nil || o.How != installer.WasStored || o.Package.Report.Verdict != sources.SelfSigned {
 		t.Errorf("got %+v, %v", o, err)
 	}
 }

@@ -25,14 +25,13 @@ type Cache interface {
 
 // Options configure an Installer. The zero Options are ready to use.
 type Options struct {
-	Engine        sources.Engine
-	Trust         trust.Options
-	RequireSigned bool               // refuse packages without a valid signature
-	Memory        acquire.Memory     // hashes this user has verified outside the store; may be nil
-	Readings      *acquire.Readings  // shared between dry runs of several installers; nil means separate Readings
-	Slots         acquire.Slots      // for concurrent packages; nil means NewSlots(0)
-	Platforms     []sources.Platform // empty means the current platform
-	Upgrade       bool               // ignore the versions in the lock file
+	Engine    sources.Engine
+	Judge     trust.Judge        // the trust settings and requirements; its engine is Engine
+	Memory    acquire.Memory     // hashes this user has verified outside the store; may be nil
+	Readings  *acquire.Readings  // shared between dry runs of several installers; nil means separate Readings
+	Slots     acquire.Slots      // for concurrent packages; nil means NewSlots(0)
+	Platforms []sources.Platform // empty means the current platform
+	Upgrade   bool               // ignore the versions in the lock file
 
 	// EngineCache states that the store is a plugin cache that the engine is
 	// configured to use itself. If the engine would find a package there, the
@@ -80,9 +79,9 @@ func NewFetcher(from sources.Source, into acquire.Store, down acquire.Downloader
 	if opts.Slots == nil {
 		opts.Slots = acquire.NewSlots(0)
 	}
+	opts.Judge.Options.Engine = opts.Engine
 	a := acquire.New(from, into, down, acquire.Options{
-		Engine: opts.Engine, Trust: opts.Trust, RequireSigned: opts.RequireSigned, Memory: opts.Memory,
-		Readings: opts.Readings, Slots: opts.Slots, Report: opts.Report,
+		Judge: opts.Judge, Memory: opts.Memory, Readings: opts.Readings, Slots: opts.Slots, Report: opts.Report,
 	})
 	return &Installer{acquirer: a, from: from, into: into, opts: opts}
 }

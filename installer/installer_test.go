@@ -156,7 +156,11 @@ func TestLocks(t *testing.T) {
 			f.opts.Engine, f.opts.EngineCache = c.engine, c.engineCache
 			f.source.add(widget, c.publish)
 			if c.inStore {
-				f.store.keep(widget, c.stored, f.source.packages[id(widget)].Signed)
+				var evidence *sources.Signed
+				if c.stored == sources.SelfSigned {
+					evidence = f.source.packages[id(widget)].Signed
+				}
+				f.store.keep(widget, c.stored, evidence)
 			}
 			f.require("widget", "~> 1.0")
 			if c.locked != nil {
@@ -235,7 +239,7 @@ func TestHashChecks(t *testing.T) {
 			case c.by == "" && err != nil:
 				t.Fatal(err)
 			case c.by == "":
-				sourcetest.Equal(t, result.Packages[0].Package.Verdict, c.verdict, "verdict")
+				sourcetest.Equal(t, result.Packages[0].Package.Report.Verdict, c.verdict, "verdict")
 			case !refused || (mismatch.By == "") != (c.by == "source"):
 				t.Errorf("got %v", err)
 			case f.store.has() != "" || slices.Contains(f.steps(), acquire.Installed):
@@ -281,8 +285,8 @@ func TestFetch(t *testing.T) {
 				return
 			}
 			f.must(err)
-			if got.How != c.how || got.Package.Verdict != c.verdict || f.store.has() != widget {
-				t.Errorf("got %s, %s, and %q is there", got.How, got.Package.Verdict, f.store.has())
+			if got.How != c.how || got.Package.Report.Verdict != c.verdict || f.store.has() != widget {
+				t.Errorf("got %s, %s, and %q is there", got.How, got.Package.Report.Verdict, f.store.has())
 			}
 			if len(f.store.installed) > 0 || strings.Contains(f.source.log(), "versions") {
 				t.Errorf("linked %v, asked for %s", f.store.installed, f.source.log())
@@ -346,14 +350,14 @@ func TestSignatures(t *testing.T) {
 	cases := []struct {
 		name    string
 		publish func(*sources.Package)
-		require bool
+		require trust.Requirement
 		fetched bool
 		verdict sources.Verdict
 		err     string
 	}{
-		{name: "signed", publish: signed, require: true, fetched: true, verdict: sources.SelfSigned},
+		{name: "signed", publish: signed, require: trust.RequireSigned, fetched: true, verdict: sources.SelfSigned},
 		{name: "signed as another version", publish: older, fetched: true, verdict: sources.SelfSigned},
-		{name: "another version's signature", publish: older, require: true, err: "signed checksums are for terraform-provider-widget_0.9.0_linux_amd64.zip"},
+		{name: "another version's signature", publish: older, require: trust.RequireSigned, err: `signed checksums are for "terraform-provider-widget_0.9.0_linux_amd64.zip"`},
 		{name: "forged", publish: forged(signed), err: "signature"},
 		{name: "evidence", publish: evidence, fetched: true, verdict: sources.MirrorEvidence},
 		{name: "forged evidence", publish: forged(evidence), fetched: true, err: "checking the mirror's signed checksums"},
@@ -365,14 +369,16 @@ func TestSignatures(t *testing.T) {
 		{name: "forged evidence over HTTP and no checksum of the archive", publish: forged(byContents), fetched: true, err: "checking the mirror's signed checksums"},
 		{name: "evidence over HTTP for another archive than stated", publish: unsigned, err: "not among the signed checksums"},
 		{name: "evidence over HTTP for another archive than fetched", publish: replaced, fetched: true, err: "not among the signed checksums"},
-		{name: "evidence over HTTP is no signature", publish: stated, require: true, fetched: true, err: `a signature is required, but the package is "signed, key from the mirror"`},
-		{name: "evidence is no signature", publish: evidence, require: true, fetched: true, err: `a signature is required, but the package is "signed, key from the mirror"`},
-		{name: "a hash is no signature", publish: fromMirror(zh(widget)), require: true, err: `a signature is required, but the package is "hash only"`},
+		{name: "evidence is a signature", publish: evidence, require: trust.RequireSigned, fetched: true, verdict: sources.MirrorEvidence},
+		{name: "evidence over HTTP is no trusted signature", publish: stated, require: trust.RequireTrusted, fetched: true, err: `a signature by a trusted key is required, but the package is "signed, key from the mirror"`},
+		{name: "evidence is no trusted signature", publish: evidence, require: trust.RequireTrusted, fetched: true, err: `a signature by a trusted key is required, but the package is "signed, key from the mirror"`},
+		{name: "self-signed is no trusted signature", publish: signed, require: trust.RequireTrusted, err: `a signature by a trusted key is required, but the package is "self-signed"`},
+		{name: "a hash is no signature", publish: fromMirror(zh(widget)), require: trust.RequireSigned, err: `a signature is required, but the package is "hash only"`},
 	}
 	for _, c := range cases {
 		t.Run(c.name, func(t *testing.T) {
 			f := newFixture(t)
-			f.opts.RequireSigned = c.require
+			f.opts.Judge.Require = c.require
 			f.source.add(widget, c.publish)
 			f.source.archives["https://example.test/evil.zip"] = "evil"
 			f.require("widget", "")
@@ -384,7 +390,7 @@ func TestSignatures(t *testing.T) {
 				t.Error("it is stored all the same")
 			case c.err == "" && err != nil:
 				t.Error(err)
-			case c.err == "" && result.Packages[0].Package.Verdict != c.verdict:
+			case c.err == "" && result.Packages[0].Package.Report.Verdict != c.verdict:
 				t.Errorf("got %s", outcome(result))
 			}
 			if fetched := strings.Contains(f.source.log(), "download"); fetched != c.fetched {
@@ -402,7 +408,7 @@ func TestRequireSignedOfStoredPackages(t *testing.T) {
 			evidence func(*sources.Package)
 			suffices bool
 		}{
-			"key not listed":      {sources.MirrorEvidence, signed, false},
+			"key not listed":      {sources.MirrorEvidence, signed, true},
 			"self-signed":         {sources.SelfSigned, signed, true},
 			"without evidence":    {sources.SelfSigned, func(*sources.Package) {}, false},
 			"another's evidence":  {sources.SelfSigned, signedFor("gadget 1.0.0 linux_amd64"), false},
@@ -411,7 +417,7 @@ func TestRequireSignedOfStoredPackages(t *testing.T) {
 			"other signed hashes": {sources.SelfSigned, func(p *sources.Package) { p.Hashes = []sources.Hash{zh("other")}; signed(p) }, false},
 		} {
 			f := newFixture(t)
-			f.opts.RequireSigned = true
+			f.opts.Judge.Require = trust.RequireSigned
 			f.source.add(widget, signed)
 			p := sources.Package{ID: id(widget), Filename: id(widget).Filename(), Hashes: []sources.Hash{zh(widget)}}
 			stored.evidence(&p)
@@ -427,7 +433,11 @@ func TestRequireSignedOfStoredPackages(t *testing.T) {
 			f.lock("widget 1.0.0", h1(widget))
 			result, err := f.install()
 			f.must(err)
-			if got := result.Packages[0].Package.Verdict; got != sources.SelfSigned {
+			want := sources.SelfSigned
+			if stored.suffices {
+				want = stored.verdict
+			}
+			if got := result.Packages[0].Package.Report.Verdict; got != want {
 				t.Errorf("%s, %s: got %s", where, what, outcome(result))
 			}
 			if fetched := strings.Contains(f.source.log(), "download"); fetched == stored.suffices {
@@ -874,7 +884,7 @@ func TestLocksHashesFromOpenTofuRegistry(t *testing.T) {
 	for _, c := range cases {
 		t.Run(c.name, func(t *testing.T) {
 			f := newFixture(t)
-			f.opts.Engine, f.opts.Trust = c.engine, trust.Options{EnforceGPGValidation: c.enforced}
+			f.opts.Engine, f.opts.Judge.Options = c.engine, trust.Options{EnforceGPGValidation: c.enforced}
 			f.source.versions[tofu] = sources.Listing{Versions: []sources.Version{pid.Version}}
 			f.source.archives["u"] = widget
 			pkg := sources.Package{

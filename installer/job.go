@@ -306,7 +306,7 @@ func (j *job) acquire(ctx context.Context, req acquire.Request, held sources.Sto
 		return res, err
 	}
 	why := "which its signed checksums cover"
-	if held.Signed == nil || held.Verdict < sources.SelfSigned { // a mirror's evidence may have been made by anyone
+	if held.Signed == nil || held.Report.Verdict < sources.SelfSigned { // a mirror's evidence may have been made by anyone
 		if !j.opts.UnverifiedCache {
 			return res, err
 		}
@@ -321,7 +321,7 @@ func (j *job) acquire(ctx context.Context, req acquire.Request, held sources.Sto
 // engine that finds a locked package in its own cache does not add hashes to an entry
 // that the contents already match.
 func (j *job) outcome(res acquire.Result) Outcome {
-	o := Outcome{Package: res.Package, How: FromStore, KeyID: res.Report.KeyID, Source: res.Offer.Source, Offline: j.offline}
+	o := Outcome{Package: res.Package, How: FromStore, Source: res.Offer.Source, Offline: j.offline}
 	j.changed = true
 	switch {
 	case res.Planned:

@@ -13,9 +13,9 @@ func (j *job) learn(res acquire.Result) {
 	s, offer := res.Package, res.Offer
 	j.learned = append(j.learned, s.H1)
 	switch {
-	case res.Report.Verdict >= sources.MirrorEvidence:
+	case res.Offered.Signed():
 		j.learnSigned(s, offer.Signed)
-	case !res.Fetched && s.Verdict >= sources.MirrorEvidence: // it was verified when it was stored
+	case !res.Fetched && s.Proof.Signed(): // it was verified when it was stored
 		j.learnSigned(s, s.Signed)
 	}
 	if j.opts.Engine == sources.OpenTofu {
@@ -36,7 +36,7 @@ func (j *job) learn(res acquire.Result) {
 // learnKnown adds the hashes for a package that was verified when it was stored.
 func (j *job) learnKnown(s sources.Stored) {
 	j.learned = append(j.learned, s.H1)
-	if s.Verdict >= sources.MirrorEvidence {
+	if s.Proof.Signed() {
 		j.learnSigned(s, s.Signed)
 	}
 }

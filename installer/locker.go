@@ -246,13 +246,13 @@ func (l *Locker) find(ctx context.Context, j *job, id sources.PackageID, accept 
 	if err := j.acquirer.Enter(ctx, req); err != nil {
 		return Outcome{}, err
 	}
-	res := acquire.Result{Offer: offer, Report: offer.Report}
-	outcome := Outcome{KeyID: offer.Report.KeyID, Source: offer.Source}
+	res := acquire.Result{Offer: offer, Offered: offer.Verified.Proof}
+	outcome := Outcome{Source: offer.Source}
 	switch {
 	case recorded && j.acquirer.Suffices(ctx, req, offer, known):
 		res.Package, outcome.How = known, Remembered
-	case !recorded && offer.Stated != "" && j.acquirer.KeysOptional(id.Provider) && j.acquirer.SignedEnough(offer.Report.Verdict):
-		res.Package = sources.Stored{ID: id, H1: offer.Stated, ZH: offer.Hashes[0], Verdict: offer.Report.Verdict}
+	case !recorded && offer.Stated != "" && j.acquirer.KeysOptional(id.Provider) && l.opts.Judge.Check(id, offer.Verified.Report) == nil:
+		res.Package = sources.Stored{ID: id, H1: offer.Stated, ZH: offer.Hashes[0], Proof: offer.Verified.Proof, Report: offer.Verified.Report}
 		outcome.How = Stated
 	default:
 		if !slices.Contains(l.Keep, id.Platform) {

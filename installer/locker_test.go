@@ -17,6 +17,7 @@ import (
 	"github.com/larder-cli/larder/installer/lockfile"
 	"github.com/larder-cli/larder/sources"
 	"github.com/larder-cli/larder/sources/sourcetest"
+	"github.com/larder-cli/larder/sources/trust"
 )
 
 const (
@@ -41,7 +42,7 @@ func (f *fixture) locker() *installer.Locker {
 // remember records the package for Linux in the store, as if from its source.
 func (f *fixture) remember(verdict sources.Verdict, evidence *sources.Signed) {
 	f.store.known[id(onLinux)] = sources.Stored{
-		ID: id(onLinux), H1: h1(onLinux), ZH: zh(onLinux), Verdict: verdict, Signed: evidence,
+		ID: id(onLinux), H1: h1(onLinux), ZH: zh(onLinux), Proof: proven(id(onLinux), verdict), Signed: evidence,
 		Origin: f.source.packages[id(onLinux)].Location.URL, Since: time.Date(2026, 1, 2, 0, 0, 0, 0, time.UTC),
 	}
 }
@@ -59,7 +60,7 @@ func TestLockerHashes(t *testing.T) {
 	for _, c := range []struct {
 		name   string
 		engine sources.Engine
-		signed bool // packages must be signed
+		signed trust.Requirement
 		edit   func(*sources.Package)
 		prior  func(*fixture)
 		how    installer.How
@@ -77,13 +78,13 @@ func TestLockerHashes(t *testing.T) {
 			how: installer.Remembered, asked: asked, locked: append(linux, zh(other))},
 		{name: "recorded from a mirror that states no hashes", edit: fromMirror(), prior: func(f *fixture) { f.remember(sources.Unverified, nil) },
 			how: installer.Remembered, asked: asked, locked: linux[:1]},
-		{name: "recorded, with a signature required", signed: true, edit: signed, prior: func(f *fixture) { f.remember(sources.HashOnly, nil) },
+		{name: "recorded, with a signature required", signed: trust.RequireSigned, edit: signed, prior: func(f *fixture) { f.remember(sources.HashOnly, nil) },
 			how: installer.Fetched, asked: fetched + asked, locked: append(linux, zh(other))},
 		{name: "stated, not sufficient for terraform", edit: stated, how: installer.Fetched, asked: fetched + asked, locked: linux[:1]},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			f := newFixture(t)
-			f.opts.Engine, f.opts.RequireSigned = c.engine, c.signed
+			f.opts.Engine, f.opts.Judge.Require = c.engine, c.signed
 			f.source.add(onLinux, c.edit)
 			f.require("widget", "")
 			f.lock("widget 1.0.0")
@@ -132,16 +133,16 @@ func lockedAs(hashes ...sources.Hash) string {
 func TestLockerAcceptsHashesOfRegistry(t *testing.T) {
 	const address = "registry.opentofu.org/acme/widget"
 	for _, c := range []struct {
-		requireSigned bool
-		remembered    sources.Hash
-		how           installer.How // empty if it is refused
+		require    trust.Requirement
+		remembered sources.Hash
+		how        installer.How // empty if it is refused
 	}{
 		{how: installer.Stated},
-		{requireSigned: true},
+		{require: trust.RequireSigned},
 		{remembered: "h1:before="},
 	} {
 		f := newFixture(t)
-		f.opts.Engine, f.opts.RequireSigned = sources.OpenTofu, c.requireSigned
+		f.opts.Engine, f.opts.Judge.Require = sources.OpenTofu, c.require
 		p := must(sources.ParseProvider(address, sources.OpenTofu))
 		pkg := sources.Package{
 			ID:       sources.PackageID{Provider: p, Version: id(onLinux).Version, Platform: platform("linux_amd64")},
@@ -158,7 +159,7 @@ func TestLockerAcceptsHashesOfRegistry(t *testing.T) {
 		}
 		result, err := f.locker().Lock(t.Context(), f.root)
 		if c.how == "" {
-			if err == nil || republished(err) == c.requireSigned {
+			if err == nil || republished(err) == (c.require != trust.RequireNothing) {
 				t.Errorf("%+v: got %v", c, err)
 			}
 			continue

@@ -210,15 +210,12 @@ func (j *job) fault(held sources.Stored) string {
 		return "missing"
 	case held.Differs != "":
 		return "damaged"
-	case held.Verdict == sources.Unverified:
-		return held.Verdict.String()
+	case !held.Proof.Any():
+		return held.Report.Verdict.String()
 	case !j.acquirer.Proven(held):
 		return "not signed as required"
-	case held.Signed == nil:
-		return ""
-	}
-	if err := j.acquirer.CheckKept(held); err != nil {
-		return err.Error()
+	case held.Report.Refused != nil:
+		return held.Report.Refused.Error()
 	}
 	return ""
 }
@@ -238,7 +235,7 @@ func (j *job) lookInMirror(ctx context.Context, id sources.PackageID, otherwise 
 		return otherwise
 	case err != nil:
 		return sources.Reason(err)
-	case pkg.Verdict == sources.Unverified:
+	case !pkg.Proof.Any():
 		return unverifiedInMirror
 	}
 	return ""

@@ -11,6 +11,7 @@ import (
 	"github.com/larder-cli/larder/installer/lockfile"
 	"github.com/larder-cli/larder/sources"
 	"github.com/larder-cli/larder/sources/sourcetest"
+	"github.com/larder-cli/larder/sources/trust"
 )
 
 // Offline, the newest verified version on this machine is chosen.
@@ -84,7 +85,7 @@ func TestChooseOffline(t *testing.T) {
 // A required signature is required offline, too.
 func TestChooseOfflineSigned(t *testing.T) {
 	f := newFixture(t)
-	f.source.offline, f.opts.RequireSigned = true, true
+	f.source.offline, f.opts.Judge.Require = true, trust.RequireSigned
 	f.require("widget", "")
 	f.put("stored 1.2.0 linux_amd64 self-signed")
 	_, err := f.install()
@@ -93,16 +94,16 @@ func TestChooseOfflineSigned(t *testing.T) {
 	f.source.add("widget 1.1.0 linux_amd64", signedAsPublished)
 	f.store.entries[signed] = sources.Stored{
 		ID: signed, Dir: "somewhere", H1: h1("widget"), ZH: f.source.packages[signed].Hashes[0],
-		Verdict: sources.SelfSigned, Signed: f.source.packages[signed].Signed,
+		Signed: f.source.packages[signed].Signed,
 	}
 	result, err := f.install()
 	f.must(err)
 	sourcetest.Equal(t, outcome(result), "widget 1.1.0 linux_amd64: from the cache, self-signed")
 
-	f.root.Lock, f.opts.RequireSigned = &lockfile.File{}, false
+	f.root.Lock, f.opts.Judge.Require = &lockfile.File{}, trust.RequireNothing
 	delete(f.store.entries, id("widget 1.2.0 linux_amd64"))
 	clear(f.store.installed)
-	f.opts.Trust.Pinned = []sources.TrustedKeys{{Providers: sources.Pattern{Host: "*", Namespace: "*", Type: "*"}, Keys: []sources.Fingerprint{"0123456789ABCDEF0123456789ABCDEF01234567"}}}
+	f.opts.Judge.Options.Pinned = []sources.TrustedKeys{{Providers: sources.Pattern{Host: "*", Namespace: "*", Type: "*"}, Keys: []sources.Fingerprint{"0123456789ABCDEF0123456789ABCDEF01234567"}}}
 	_, err = f.install()
 	f.failsWith(err, "this machine has 1.1.0 (signed by ")
 }
@@ -133,7 +134,9 @@ func (f *fixture) put(what string) {
 	verdict, damaged := strings.CutSuffix(verdict, " !")
 	id := id("widget " + version + " " + platform)
 	s := sources.Stored{ID: id, Dir: "somewhere", H1: h1(fmt.Sprint(id))}
-	f.must(s.Verdict.UnmarshalText([]byte(verdict)))
+	var worth sources.Verdict
+	f.must(worth.UnmarshalText([]byte(verdict)))
+	s.Proof = proven(id, worth)
 	if damaged {
 		s.Differs = h1("before")
 	}

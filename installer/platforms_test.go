@@ -42,7 +42,7 @@ func TestUpgradeKeepsPlatforms(t *testing.T) {
 			f.opts.Upgrade, f.opts.Platforms = true, f.opts.Platforms[:1]
 			f.lock("widget 1.0.0", c.had...)
 			if c.known != "" {
-				f.store.known[id(c.known)] = sources.Stored{ID: id(c.known), H1: h1(c.known), Verdict: sources.HashOnly}
+				f.store.known[id(c.known)] = sources.Stored{ID: id(c.known), H1: h1(c.known), Proof: sources.Proof{Matched: true}}
 			}
 			if c.lacks != "" {
 				delete(f.source.packages, id(c.lacks))

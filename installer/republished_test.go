@@ -1,6 +1,7 @@
 package installer_test
 
 import (
+	"cmp"
 	"fmt"
 	"strings"
 	"testing"
@@ -23,7 +24,7 @@ func releaseForTwo(t *testing.T, was sources.Hash, evident bool) *fixture {
 	})
 	before := sources.Stored{ID: id(mac), H1: h1("before"), ZH: was}
 	if evident {
-		p := sources.Package{Filename: id(mac).Filename(), Hashes: []sources.Hash{zh(mac)}}
+		p := sources.Package{Filename: id(mac).Filename(), Hashes: []sources.Hash{cmp.Or(was, zh(mac))}}
 		signed(&p)
 		before.Signed = p.Signed
 	}
@@ -57,7 +58,7 @@ func TestRepublishedForAnotherPlatformInADryRun(t *testing.T) {
 
 func TestRepublishedForAnotherPlatformWhileLocking(t *testing.T) {
 	f := republishedElsewhere(t)
-	f.store.known[id(widget)] = sources.Stored{ID: id(widget), H1: h1(widget), ZH: zh(widget), Verdict: sources.HashOnly}
+	f.store.known[id(widget)] = sources.Stored{ID: id(widget), H1: h1(widget), ZH: zh(widget), Proof: sources.Proof{Matched: true}}
 	_, err := f.locker().Lock(t.Context(), f.root)
 	if err == nil {
 		t.Error("locked")

@@ -65,7 +65,6 @@ type Outcome struct {
 	Package sources.Stored
 	How     How
 	Link    sources.LinkMode // how it was linked into the working directory; empty if it was there already
-	KeyID   string           // ID of the signing key; empty if it is unsigned
 	Source  string           // the queried source; empty if none was queried
 	Size    int64            // of the archive in bytes, if it was fetched
 	Offline bool             // the version was chosen among those on this machine only
@@ -172,7 +171,7 @@ func incomplete(jobs []job) []sources.Provider {
 		signed, archives := false, sources.AnyOf(sources.ZH, hashes)
 		for _, o := range j.outcomes {
 			hashes = without(hashes, o.Package)
-			signed = signed || o.Package.Verdict >= sources.MirrorEvidence
+			signed = signed || o.Package.Proof.Signed()
 		}
 		if len(hashes) == 0 && !(signed && archives) {
 			all = append(all, j.req.Provider)

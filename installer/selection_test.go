@@ -10,6 +10,7 @@ import (
 	"github.com/larder-cli/larder/installer/lockfile"
 	"github.com/larder-cli/larder/sources"
 	"github.com/larder-cli/larder/sources/sourcetest"
+	"github.com/larder-cli/larder/sources/trust"
 )
 
 // want parses "TYPE CONSTRAINTS" or, locked, "TYPE VERSION! CONSTRAINTS".
@@ -162,7 +163,7 @@ func TestFill(t *testing.T) {
 		{name: "none for one of two", wants: []installer.Want{want("a", "widget 1.0.0!"), want("b", "gadget 1.0.0!")}, platforms: "darwin_arm64",
 			want: "gadget darwin_arm64: " + gone + "; widget darwin_arm64: fetched", fails: "gadget 1.0.0 darwin_arm64: " + gone, asked: "download; package; package"},
 		{name: "a signature is required", wants: []installer.Want{want("a", "widget 1.0.0!", zh(a))}, platforms: "linux_amd64", stored: a,
-			edit: func(f *fixture) { f.opts.RequireSigned = true },
+			edit: func(f *fixture) { f.opts.Judge.Require = trust.RequireSigned },
 			want: "widget linux_amd64: a signature is required", fails: "a signature is required", asked: "package"},
 	} {
 		t.Run(c.name, func(t *testing.T) {
@@ -175,7 +176,7 @@ func TestFill(t *testing.T) {
 				f.source.add(text, nil)
 			}
 			if c.stored != "" {
-				f.store.entries[id(c.stored)] = sources.Stored{ID: id(c.stored), H1: h1(c.stored), ZH: zh(c.stored), Verdict: sources.HashOnly}
+				f.store.entries[id(c.stored)] = sources.Stored{ID: id(c.stored), H1: h1(c.stored), ZH: zh(c.stored), Proof: sources.Proof{Matched: true}}
 			}
 			if c.edit != nil {
 				c.edit(f)

@@ -142,7 +142,7 @@ func (l *Locker) recall(ctx context.Context, j *job, signed signedList, rest []s
 
 // hasEvidence reports whether a recorded package has valid signed checksums.
 func hasEvidence(known sources.Stored) bool {
-	return known.Signed != nil && known.Verdict >= sources.MirrorEvidence
+	return known.Signed != nil && known.Proof.Signed()
 }
 
 // likely are the most common platforms in lock files, the most common first.

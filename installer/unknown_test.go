@@ -83,7 +83,7 @@ func TestUnknownHashes(t *testing.T) {
 	with := func(more ...sources.Hash) []sources.Hash { return slices.Concat(genuine, more) }
 	remembered := func(text string, verdict sources.Verdict, signed bool) func(*fixture) {
 		return func(f *fixture) {
-			known := sources.Stored{ID: id(text), H1: h1(text), ZH: zh(text), Verdict: verdict}
+			known := sources.Stored{ID: id(text), H1: h1(text), ZH: zh(text), Proof: proven(id(text), verdict)}
 			if signed {
 				known.Signed = f.evidence()
 			}
@@ -240,7 +240,7 @@ func TestNoHashIsDroppedIfAProviderFails(t *testing.T) {
 // A package that cannot be fetched is an error, because a hash may belong to it.
 func TestStrictOffline(t *testing.T) {
 	f := newUnknownFixture(t)
-	f.store.known[id(onLinux)] = sources.Stored{ID: id(onLinux), H1: h1(onLinux), ZH: zh(onLinux), Verdict: sources.SelfSigned, Signed: f.evidence()}
+	f.store.known[id(onLinux)] = sources.Stored{ID: id(onLinux), H1: h1(onLinux), ZH: zh(onLinux), Signed: f.evidence()}
 	f.source.offline = true
 	f.lock("widget 1.0.0", h1(onLinux), zh(onLinux), h1(onDarwin), foreignArchive)
 	locker := f.locker()

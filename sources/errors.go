@@ -19,6 +19,9 @@ var ErrOffline = errors.New("not requested: --offline")
 // changed since it was verified. Verifying it again may help.
 var ErrSwapped = errors.New("the package has changed in the cache since it was verified")
 
+// ErrRevoked matches the errors of evidence that was signed with a revoked key.
+var ErrRevoked = errors.New("the signing key was revoked")
+
 // ErrNoPlatform matches the errors of a source that has the version, but no
 // package for the requested platform. They match ErrNotFound too.
 var ErrNoPlatform error = noPlatform{}

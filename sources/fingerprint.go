@@ -53,3 +53,16 @@ type TrustedKeys struct {
 	Providers Pattern
 	Keys      []Fingerprint
 }
+
+// KeyID returns the id of the key, 16 digits: the end of a version 4 fingerprint,
+// or the beginning of a version 6 one.
+func (f Fingerprint) KeyID() string {
+	const digits = 16
+	switch {
+	case len(f) < digits:
+		return string(f)
+	case len(f) == 64:
+		return string(f[:digits])
+	}
+	return string(f[len(f)-digits:])
+}

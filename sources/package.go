@@ -218,9 +218,10 @@ type Stored struct {
 	ZipH1    Hash    // see Contents; empty if unknown
 	ZH       Hash    // of the archive it came from; empty if unknown
 	Filename string  // of that archive; empty if unknown
-	Verdict  Verdict // reached when it was stored
 	Origin   string  // where it came from: a URL or a path
 	Signed   *Signed // evidence stored with it; nil if there is none
+	Proof    Proof   // what was proved about it, when it was stored or since
+	Report   Report  // what that is worth by the settings of this run
 
 	Since time.Time // when its hashes were first recorded; zero if unknown
 

@@ -47,6 +47,25 @@ type Tx interface {
 	Close()
 }
 
+// A Judge decides what evidence is worth, by the trust settings of the run. Stores
+// keep proofs and ask their Judge: no verdict is ever recorded. Package trust has the
+// real one.
+type Judge interface {
+	// Prove returns what evidence for a version of p proves about an archive, whatever
+	// the settings. Its error is the reason why it proves nothing.
+	Prove(p Provider, s *Signed, zh Hash) (Proof, error)
+
+	// Report returns what a proof about a package of p is worth.
+	Report(p Provider, proof Proof) Report
+
+	// Merge returns the evidence to keep for a version of p, given the evidence kept
+	// so far and new evidence. Its error is a warning.
+	Merge(p Provider, kept, new *Signed) (*Signed, error)
+
+	// CompareKeys returns a warning if another version of p is signed with other keys.
+	CompareKeys(p Provider, other Version, was, now *Signed) error
+}
+
 // A Payload is where the contents of a package are. The zero Payload means the
 // archive in the transaction's stage.
 type Payload struct {
@@ -61,10 +80,10 @@ func (p Payload) Local() bool { return p.Archive != nil || p.Dir != "" || p.File
 
 // A Provenance is where a package came from and how it was verified.
 type Provenance struct {
-	ZH       Hash   // of the archive; empty for a directory
-	Filename string // of the archive; empty for a directory
-	Origin   string // a URL or a path
-	Verdict  Verdict
+	ZH       Hash    // of the archive; empty for a directory
+	Filename string  // of the archive; empty for a directory
+	Origin   string  // a URL or a path
+	Proof    Proof   // what was proved about the package
 	Signed   *Signed // evidence to keep; nil if there is none
 	Imported bool    // ZH, Filename and Signed are unverified
 }

@@ -45,7 +45,7 @@ func store(t testing.TB, f files, address, version, platform string) sources.Sto
 	check(t, err)
 	return sources.Stored{
 		ID: sourcetest.PackageID(t, address, version, platform), Dir: dir, H1: c.H1,
-		ZH: sources.ZipHash([32]byte{1}), Verdict: sources.SelfSigned,
+		ZH: sources.ZipHash([32]byte{1}),
 		Signed: &sources.Signed{
 			Sums: []byte("sums\xff\n"), Signature: []byte{0, 1, 2}, Origin: "https://example.test/sums",
 			Keys: []sources.Key{{Armor: "armour", TrustSignature: "<trust>"}},
@@ -99,7 +99,7 @@ func TestRoundTrip(t *testing.T) {
 	widget := store(t, widgetFiles, "example.test/acme/widget", "1.2.0", "linux_amd64")
 	twin := store(t, widgetFiles, "another.test/acme/widget", "1.2.0", "linux_amd64")
 	gadget := store(t, files{"terraform-provider-gadget": "another"}, "example.test/acme/gadget", "2.0.0", "linux_arm64")
-	gadget.Signed, gadget.ZH, gadget.Verdict = nil, "", sources.HashOnly
+	gadget.Signed, gadget.ZH = nil, ""
 	dir := t.TempDir()
 	got, err := readAll(bytes.NewReader(write(t, widget, gadget, twin)), dir)
 	check(t, err)
@@ -107,7 +107,7 @@ func TestRoundTrip(t *testing.T) {
 	sourcetest.Require(t, len(got) == len(want), "read %+v", got)
 	for i, s := range got {
 		w := want[i]
-		if s.ID != w.ID || s.H1 != w.H1 || s.ZH != w.ZH || s.Verdict != w.Verdict || s.Dir != "" || (s.Signed == nil) != (w.Signed == nil) {
+		if s.ID != w.ID || s.H1 != w.H1 || s.ZH != w.ZH || s.Dir != "" || (s.Signed == nil) != (w.Signed == nil) {
 			t.Errorf("read %+v\nwant %+v", s, w)
 		}
 		if w.Signed != nil && (string(s.Signed.Sums) != string(w.Signed.Sums) || !slices.Equal(s.Signed.Keys, w.Signed.Keys) ||
@@ -226,7 +226,6 @@ func TestRefused(t *testing.T) {
 		{"h1 with trailing bits", set("h1", "h1:AAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAB="), "no h1: hash"},
 		{"zh of another scheme", set("zh", "h1:AAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAA="), "no zh: hash"},
 		{"zh of another length", set("zh", "zh:00"), "no zh: hash"},
-		{"invalid verdict", set("verdict", "excellent"), "unknown verdict"},
 		{"contents of another package", set("h1", "h1:AAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAA="), "where the contents"},
 		{"no contents", func(all []entry) []entry { return all[:1] }, "cut short"},
 		{"missing file", func(all []entry) []entry { return slices.Delete(all, 2, 3) }, "other contents"},

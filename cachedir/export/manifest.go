@@ -44,14 +44,13 @@ type manifest struct {
 
 // A listed package is one that is in the export.
 type listed struct {
-	Provider string          `json:"provider"`
-	Version  string          `json:"version"`
-	Platform string          `json:"platform"`
-	H1       sources.Hash    `json:"h1"`
-	ZH       sources.Hash    `json:"zh,omitempty"`
-	Size     int64           `json:"size"`    // of its files, in bytes
-	Verdict  sources.Verdict `json:"verdict"` // on the exporting machine; a claim that the importer verifies
-	Signed   bool            `json:"signed"`  // whether it is covered by the evidence for its version
+	Provider string       `json:"provider"`
+	Version  string       `json:"version"`
+	Platform string       `json:"platform"`
+	H1       sources.Hash `json:"h1"`
+	ZH       sources.Hash `json:"zh,omitempty"`
+	Size     int64        `json:"size"`   // of its files, in bytes
+	Signed   bool         `json:"signed"` // whether it is covered by the evidence for its version
 }
 
 // Evidence is the signed checksums of a version with their signature and keys.
@@ -151,7 +150,7 @@ func (l listed) stored() (sources.Stored, error) {
 			return sources.Stored{}, err
 		}
 	}
-	return sources.Stored{ID: id, H1: l.H1, ZH: l.ZH, Verdict: l.Verdict}, nil
+	return sources.Stored{ID: id, H1: l.H1, ZH: l.ZH}, nil
 }
 
 // dirOf returns the directory of contents in an export.
@@ -169,7 +168,7 @@ func render(packages []sources.Stored, sizes map[sources.Hash]int64) ([]byte, er
 	for _, s := range packages {
 		m.Packages = append(m.Packages, listed{
 			Provider: s.ID.Provider.String(), Version: s.ID.Version.String(), Platform: s.ID.Platform.String(),
-			H1: s.H1, ZH: s.ZH, Size: sizes[s.H1], Verdict: s.Verdict, Signed: s.Signed != nil,
+			H1: s.H1, ZH: s.ZH, Size: sizes[s.H1], Signed: s.Signed != nil,
 		})
 		if s.Signed == nil {
 			continue

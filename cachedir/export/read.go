@@ -60,6 +60,16 @@ func NewReader(r io.Reader) (*Reader, error) {
 	return b, nil
 }
 
+// Packages returns all packages of the export, without their files. Their data is
+// unverified.
+func (b *Reader) Packages() []sources.Stored {
+	var all []sources.Stored
+	for _, c := range b.left {
+		all = append(all, c.Packages...)
+	}
+	return all
+}
+
 // expect sets the contents that the export must have.
 func (b *Reader) expect(packages []sources.Stored) {
 	byHash := map[sources.Hash]*Contents{}

@@ -139,7 +139,7 @@ func sameSource(c *cli.Context, mirror, modules bool) error {
 	if c.NArg() > 1 && !modules {
 		return errAddresses
 	}
-	elsewhere := []string{"require-signed"}
+	var elsewhere []string
 	for _, f := range wantedFlags() {
 		if name := f.Names()[0]; !modules || !slices.Contains([]string{"from", "recursive", "exclude"}, name) {
 			elsewhere = append(elsewhere, name)
@@ -171,7 +171,10 @@ func temporaryMirror(file string, dryRun bool, warn func(error)) (dir string, do
 
 // bundle writes the mirror in dir to a file.
 func (m *rootModule) bundle(c *cli.Context, dir, file string, opts bundle.CreateOptions) error {
-	opts.Check, opts.Vouch, opts.Warn = m.known(dir), m.vouch, m.out.WarnOf
+	opts.Check, opts.Judge, opts.Warn = m.known(dir), m.bundleJudge(), m.out.WarnOf
+	opts.Accept = func(all []bundle.Verified) error {
+		return m.require(bundledAs(all))
+	}
 	created, err := ui.Work(m.out, func(report ui.Report) (bundle.Created, error) {
 		opts.Report = report
 		return bundle.Create(c.Context, dir, file, opts)

@@ -15,7 +15,6 @@ import (
 	"github.com/larder-cli/larder/fsmirror/builder"
 	"github.com/larder-cli/larder/fsmirror/bundle"
 	"github.com/larder-cli/larder/sources"
-	"github.com/larder-cli/larder/sources/trust"
 )
 
 func bundleImportCommand(out *ui.Output) *cli.Command {
@@ -27,14 +26,13 @@ func bundleImportCommand(out *ui.Output) *cli.Command {
 		Description: "Verifies everything before it changes DIR, which is created if missing. The parts\n" +
 			"of a bundle can be imported together or one after another. A bundle made with\n" +
 			"--since is refused if DIR lacks packages that it builds on.",
-		Flags: []cli.Flag{
+		Flags: slices.Concat([]cli.Flag{
 			&cli.StringFlag{Name: "modules-to", Usage: "`DIR` directory with the root modules, for the modules"},
 			&cli.StringFlag{Name: "engine-to", Usage: "`DIR` directory for the engine's executable"},
 			&cli.BoolFlag{Name: "replace", Usage: "replace modules and an engine that differ"},
 			writeConfigFlag(),
-			trustKeyFlag(),
 			dryRunFlag("verify everything, change nothing"),
-		},
+		}, trustFlags()),
 		Action: func(c *cli.Context) error { return bundleImport(c, out) },
 	}
 }
@@ -78,7 +76,7 @@ func bundleImport(c *cli.Context, out *ui.Output) error {
 	}
 	imported, err := ui.Work(out, func(report ui.Report) (bundle.Imported, error) {
 		return bundle.Import(c.Context, files, dir, bundle.ImportOptions{
-			Key: key, Check: m.known(files[0]), Vouch: m.vouchImport, Merge: m.mergeEvidence, Compare: m.compareKeys, DryRun: dry, Report: report, Warn: out.WarnOf,
+			Key: key, Check: m.known(files[0]), Accept: func(all []bundle.Verified) error { return m.accept(bundledAs(all)) }, Judge: m.bundleJudge(), DryRun: dry, Report: report, Warn: out.WarnOf,
 			Waiting: out.WaitingForMirror(dir), LockTimeout: m.flags.lockTimeout,
 			ModulesTo: modulesTo, EngineTo: engineTo, Replace: c.Bool("replace"),
 		})
@@ -148,20 +146,11 @@ func (m *rootModule) tellLeft(imported bundle.Imported) {
 	m.out.Hint("to import that too, run the command again with %s", strings.Join(add, " and "))
 }
 
-// vouchImport verifies the evidence in a bundle, or in the mirror, which may have evidence
-// from a registry.
-func (m *rootModule) vouchImport(s sources.Stored) (trust.Report, error) {
-	opts := m.trustFor(s.ID.Provider)
-	opts.Carrier = trust.FromBundle
-	return trust.VerifyArchive(s.Signed, s.ZH, opts)
-}
-
 // arrivedPackage is a package that was imported, in JSON.
 type arrivedPackage struct {
 	bundledPackage
-	How     string `json:"how"`
-	Verdict string `json:"verdict"`
-	ui.Signature
+	How string `json:"how"`
+	ui.Verification
 }
 
 // tellImported prints the result for each package and payload, and returns the number of
@@ -184,14 +173,14 @@ func (m *rootModule) tellImported(imported bundle.Imported, planned bool) (added
 			continue
 		}
 		rows = append(rows, ui.Row{
-			Value: arrivedPackage{bundled(a.Package), howText(a.How, planned), a.Verdict.String(), ui.SignatureOf(a.Report)},
+			Value: arrivedPackage{bundled(a.Package), howText(a.How, planned), ui.VerificationOf(a.Report)},
 			Cells: []ui.Span{
 				marks[a.How], {Text: m.out.Name(a.ID.Provider), Paint: ui.Bold}, {Text: a.ID.Version.String()}, {Text: a.ID.Platform.String()},
-				{Text: ui.Size(a.Size)}, {Text: ui.SignatureOf(a.Report).Verdict(a.Verdict)},
+				{Text: ui.Size(a.Size)}, {Text: ui.VerifiedAs(a.Report)},
 			},
 		})
 	}
-	m.out.Grid("imported", []ui.Column{{}, {Shorten: true}, {}, {Drop: 1}, {Right: true, Drop: 2}, {Shorten: true}}, rows)
+	m.out.Grid("imported", []ui.Column{{}, {Shorten: true}, {}, {Drop: 1}, {Right: true, Drop: 2}, {Shorten: true, Brief: ui.WithoutKey}}, rows)
 	placed := m.tellPlaced(imported.Placed, planned)
 	sum.Payloads = len(placed)
 	m.out.Summary(sum)

@@ -9,7 +9,6 @@ import (
 	"github.com/larder-cli/larder/cmd/larder/ui"
 	"github.com/larder-cli/larder/fsmirror/bundle"
 	"github.com/larder-cli/larder/sources"
-	"github.com/larder-cli/larder/sources/trust"
 )
 
 func bundleVerifyCommand(out *ui.Output) *cli.Command {
@@ -20,7 +19,7 @@ func bundleVerifyCommand(out *ui.Output) *cli.Command {
 		UsageText: "larder bundle verify usb.tar",
 		Description: "Hashes packages and their contents, and verifies their signed checksums. A bundle\n" +
 			"in parts needs all of them. Changes nothing, and needs no network.",
-		Flags:  []cli.Flag{trustKeyFlag()},
+		Flags:  trustFlags(),
 		Action: func(c *cli.Context) error { return bundleVerify(c, out) },
 	}
 }
@@ -36,7 +35,7 @@ func bundleVerify(c *cli.Context, out *ui.Output) error {
 		return err
 	}
 	v, err := ui.Work(out, func(report ui.Report) (bundle.Verification, error) {
-		return bundle.Verify(c.Context, m.files(c.Args().Slice()), bundle.VerifyOptions{Vouch: m.vouchBundle, Report: report})
+		return bundle.Verify(c.Context, m.files(c.Args().Slice()), bundle.VerifyOptions{Judge: m.bundleJudge(), Report: report})
 	})
 	if err != nil {
 		return err
@@ -44,21 +43,14 @@ func bundleVerify(c *cli.Context, out *ui.Output) error {
 	for _, f := range v.Findings {
 		out.Result("finding", ui.FindingOf(f.Kind, f.File, f.Package, f.Err.Error()), "%s", out.Shorten(f.Error()))
 	}
-	var all []ui.Checked
-	for _, p := range v.Packages {
-		all = append(all, ui.CheckedOf(p.ID, p.Verdict, p.Report))
-	}
+	packages := bundledAs(v.Packages)
+	file := c.Args().First()
+	problems := len(v.Findings) + m.trustFindings(packages, func(sources.Stored) string { return file }, file)
+	all := ui.CheckedOf(packages)
 	out.Checked(all)
 	showPayload(out, v.Payload, ui.Span{})
-	out.Summary(checkSummary{len(v.Packages), v.Bytes, len(v.Findings), 0, len(v.Payload)})
+	out.Summary(checkSummary{len(v.Packages), v.Bytes, problems, 0, len(v.Payload)})
 	out.Say("Verified %s, %s%s%s", ui.Count(len(v.Packages), "package"), ui.Size(v.Bytes), withPayload(v.Payload), out.Keys(all, "bundle"))
 	out.KeyList(all)
-	return found(len(v.Findings), "problem", fmt.Sprintf("in %s", ui.Count(c.NArg(), "file")), "copy the bundle again, or ask for another; larder bundle import refuses it as it is")
-}
-
-// vouchBundle verifies the evidence in a bundle.
-func (m *rootModule) vouchBundle(s sources.Stored) (trust.Report, error) {
-	opts := m.trustFor(s.ID.Provider)
-	opts.Carrier = trust.FromBundle
-	return trust.VerifyCarried(s.Signed, s.ZH, opts)
+	return found(problems, "problem", fmt.Sprintf("in %s", ui.Count(c.NArg(), "file")), "copy the bundle again, or ask for another; larder bundle import refuses it as it is")
 }

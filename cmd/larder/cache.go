@@ -95,7 +95,7 @@ func rootsFlag() cli.Flag {
 // use returns which root modules use the cache: the registered ones, those with views, and those
 // found in the directories of the flag.
 func (k *targetCache) use(c *cli.Context) (cachedir.ListOptions, error) {
-	opts := cachedir.ListOptions{Locked: selections, Evidence: k.out.JSON}
+	opts := cachedir.ListOptions{Locked: selections, Proofs: k.out.JSON}
 	var err error
 	if opts.Roots, _, err = viewUsers(k.machine); err != nil {
 		return opts, err
@@ -138,24 +138,24 @@ func selections(dir string) (cachedir.Selections, error) {
 // cachedPackage is a package in the cache, in JSON.
 type cachedPackage struct {
 	ui.PackageID
-	Size     int64    `json:"size"`
-	Freed    int64    `json:"freed"`
-	Used     string   `json:"used,omitempty"`
-	Roots    []string `json:"roots"`
-	Linked   bool     `json:"linked"`
-	Verdict  string   `json:"verdict"`
-	Evidence bool     `json:"evidence"`
-	H1       string   `json:"h1,omitempty"`
-	Origin   string   `json:"origin,omitempty"`
-	Target   string   `json:"target,omitempty"`
-	ui.Signature
+	Size   int64    `json:"size"`
+	Freed  int64    `json:"freed"`
+	Used   string   `json:"used,omitempty"`
+	Roots  []string `json:"roots"`
+	Linked bool     `json:"linked"`
+	ui.Verification
+	Changed  bool   `json:"changed,omitempty"`
+	Evidence bool   `json:"evidence"`
+	H1       string `json:"h1,omitempty"`
+	Origin   string `json:"origin,omitempty"`
+	Target   string `json:"target,omitempty"`
 }
 
 // cached returns an entry of the cache for JSON.
-func cached(e cachedir.Entry, by ui.Signature) cachedPackage {
+func cached(e cachedir.Entry) cachedPackage {
 	p := cachedPackage{
 		PackageID: ui.InJSON(e.ID), Size: e.Size, Freed: e.Freed, Roots: append([]string{}, e.Roots...), Linked: e.Linked,
-		Verdict: e.Verdict.String(), Evidence: e.Evidence, H1: string(e.H1), Origin: e.Origin, Target: e.Target, Signature: by,
+		Changed: e.Changed, Evidence: e.Evidence, H1: string(e.H1), Origin: e.Origin, Target: e.Target, Verification: ui.VerificationOf(e.Report),
 	}
 	if !e.Used.IsZero() {
 		p.Used = e.Used.UTC().Format("2006-01-02T15:04:05Z")
@@ -186,7 +186,7 @@ func packageCells(out *ui.Output, id sources.PackageID, size int64, at time.Time
 }
 
 // listCache lists the cache, if it exists.
-func listCache(c *cli.Context, out *ui.Output) (*targetCache, *cachedir.Listing, error) {
+func listCache(c *cli.Context, out *ui.Output, adjust func(*cachedir.ListOptions)) (*targetCache, *cachedir.Listing, error) {
 	k, err := openCache(c, out, false)
 	if err != nil || k.cache == nil {
 		return k, nil, err
@@ -194,6 +194,9 @@ func listCache(c *cli.Context, out *ui.Output) (*targetCache, *cachedir.Listing,
 	use, err := k.use(c)
 	if err != nil {
 		return k, nil, err
+	}
+	if adjust != nil {
+		adjust(&use)
 	}
 	listing, err := k.cache.List(c.Context, use)
 	if err != nil {
@@ -247,7 +250,7 @@ func verifyCache(c *cli.Context, out *ui.Output, repairs bool) (*targetCache, *c
 		return k, nil, err
 	}
 	v, err := ui.Work(out, func(report ui.Report) (*cachedir.Verification, error) {
-		return k.cache.Verify(c.Context, cachedir.VerifyOptions{Vouch: k.vouchVerdict, Report: report})
+		return k.cache.Verify(c.Context, cachedir.VerifyOptions{Report: report})
 	})
 	return k, v, err
 }
@@ -268,7 +271,7 @@ func (k *targetCache) sum(v *cachedir.Verification) (verifySummary, string) {
 			damaged[*f.Package] = true
 		}
 	}
-	all := verifySummary{len(damaged) + v.Packages, v.Unknown, v.Bytes, len(v.Findings)}
+	all := verifySummary{len(damaged) + len(v.Packages), v.Unknown, v.Bytes, len(v.Findings)}
 	return all, fmt.Sprintf("%s (%s read in %s)", ui.Count(all.Packages, "package"), ui.Size(v.Bytes), ui.Took(k.out.Elapsed()))
 }
 

@@ -84,7 +84,7 @@ func (k *targetCache) export(ctx context.Context, t *tree, file string, partial 
 	for i, s := range packages {
 		rows[i] = ui.Row{
 			Value: ui.OutcomeInJSON(installer.Outcome{Package: s, How: "exported"}),
-			Cells: []ui.Span{{Text: k.out.Name(s.ID.Provider), Paint: ui.Bold}, {Text: s.ID.Version.String()}, {Text: s.ID.Platform.String()}, {Text: s.Verdict.String()}},
+			Cells: []ui.Span{{Text: k.out.Name(s.ID.Provider), Paint: ui.Bold}, {Text: s.ID.Version.String()}, {Text: s.ID.Platform.String()}, {Text: ui.VerifiedAs(s.Report)}},
 		}
 	}
 	k.out.Grid("exported", []ui.Column{{Shorten: true}, {}, {}, {Drop: 1}}, rows)

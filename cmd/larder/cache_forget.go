@@ -118,12 +118,12 @@ func (k *targetCache) forget(ctx context.Context, id sources.PackageID) (bool, e
 	}
 	k.out.Result("forgotten", struct {
 		ui.PackageID
-		H1      sources.Hash    `json:"h1"`
-		ZH      sources.Hash    `json:"zh,omitempty"`
-		Verdict sources.Verdict `json:"verdict"`
-		Origin  string          `json:"origin,omitempty"`
-		Since   string          `json:"since"`
-	}{ui.InJSON(id), s.H1, s.ZH, s.Verdict, s.Origin, s.Since.UTC().Format(time.RFC3339)},
-		"%s  %s, %s, seen on %s", id, hashes, s.Verdict, s.Since.Format(time.DateOnly))
+		H1 sources.Hash `json:"h1"`
+		ZH sources.Hash `json:"zh,omitempty"`
+		ui.Verification
+		Origin string `json:"origin,omitempty"`
+		Since  string `json:"since"`
+	}{ui.InJSON(id), s.H1, s.ZH, ui.VerificationOf(s.Report), s.Origin, s.Since.UTC().Format(time.RFC3339)},
+		"%s  %s, %s, seen on %s", id, hashes, ui.VerifiedAs(s.Report), s.Since.Format(time.DateOnly))
 	return true, nil
 }

@@ -25,6 +25,7 @@ func cacheImportCommand(out *ui.Output) *cli.Command {
 		Description: "Hashes the contents of each package first. Packages in the cache stay. A package\n" +
 			"is \"hash only\", unless its archive was verified on this machine. - is standard\n" +
 			"input.",
+		Flags:  trustFlags(),
 		Action: func(c *cli.Context) error { return cacheImport(c, out) },
 	}
 }
@@ -52,9 +53,16 @@ func cacheImport(c *cli.Context, out *ui.Output) error {
 	}
 	defer release()
 	im := &importer{targetCache: k, into: installer.New(nil, k.cache, k.client, k.installerOptions(nil))}
+	defer im.close()
 	var errs []error
 	for _, file := range c.Args().Slice() {
-		errs = append(errs, im.file(c.Context, file))
+		errs = append(errs, im.open(c.Context, file))
+	}
+	if err := im.acceptAll(); err != nil {
+		return err
+	}
+	for _, e := range im.exports {
+		errs = append(errs, im.read(c.Context, e))
 	}
 	err = errors.Join(errs...)
 	im.show(len(sources.Errors(err)))
@@ -65,7 +73,15 @@ func cacheImport(c *cli.Context, out *ui.Output) error {
 type importer struct {
 	*targetCache
 	into    *installer.Installer
+	exports []opened
 	changes []ui.Change
+}
+
+// opened is an export whose manifest was read.
+type opened struct {
+	*export.Reader
+	name string
+	file io.Closer
 }
 
 // show prints the result for each package.
@@ -92,18 +108,50 @@ func (im *importer) show(failed int) {
 	im.out.Conclude("%s", text)
 }
 
-// file imports a file, or standard input if its name is "-".
-func (im *importer) file(ctx context.Context, name string) error {
+// open opens a file, or standard input if its name is "-", and reads its manifest.
+func (im *importer) open(ctx context.Context, name string) error {
+	e := opened{name: "standard input", file: io.NopCloser(nil)}
+	var from io.Reader
 	if name == "-" {
-		return im.read(ctx, interruptible(ctx, os.Stdin), "standard input")
+		from = interruptible(ctx, os.Stdin)
+	} else {
+		e.name = absolute(im.dir, name)
+		f, _, err := disk.OpenFile(e.name)
+		if err != nil {
+			return err
+		}
+		from, e.file = f, f
 	}
-	path := absolute(im.dir, name)
-	f, _, err := disk.OpenFile(path)
-	if err != nil {
-		return err
+	var err error
+	if e.Reader, err = export.NewReader(from); err != nil {
+		e.file.Close()
+		return fmt.Errorf("%s: %w", e.name, err)
 	}
-	defer f.Close()
-	return im.read(ctx, f, path)
+	im.exports = append(im.exports, e)
+	return nil
+}
+
+func (im *importer) close() {
+	for _, e := range im.exports {
+		e.file.Close()
+	}
+}
+
+// acceptAll fails before anything is imported if a package doesn't meet the requirement of the
+// flags.
+func (im *importer) acceptAll() error {
+	var all []sources.Stored
+	for _, e := range im.exports {
+		for _, s := range e.Packages() {
+			all = append(all, im.into.Foresee(s.ID, s.H1, claimsOf(s, e.name)))
+		}
+	}
+	return im.accept(all)
+}
+
+// claimsOf returns what an export claims about a package.
+func claimsOf(s sources.Stored, from string) sources.Provenance {
+	return sources.Provenance{Origin: from, ZH: s.ZH, Signed: s.Signed}
 }
 
 // interruptible returns a reader of r that ends with ctx, even while a read of r blocks.
@@ -119,11 +167,7 @@ func interruptible(ctx context.Context, r io.Reader) io.Reader {
 
 // read imports an export. A package that fails does not stop it, but an error of the export
 // itself does.
-func (im *importer) read(ctx context.Context, r io.Reader, from string) error {
-	in, err := export.NewReader(r)
-	if err != nil {
-		return fmt.Errorf("%s: %w", from, err)
-	}
+func (im *importer) read(ctx context.Context, in opened) error {
 	var errs []error
 	for ctx.Err() == nil {
 		contents, err := in.Next()
@@ -131,10 +175,10 @@ func (im *importer) read(ctx context.Context, r io.Reader, from string) error {
 			break
 		}
 		if err != nil {
-			errs = append(errs, fmt.Errorf("%s: %w", from, err))
+			errs = append(errs, fmt.Errorf("%s: %w", in.name, err))
 			break
 		}
-		errs = append(errs, im.take(ctx, contents, from))
+		errs = append(errs, im.take(ctx, contents, in.name))
 	}
 	return errors.Join(append(errs, ctx.Err())...)
 }
@@ -144,8 +188,7 @@ func (im *importer) read(ctx context.Context, r io.Reader, from string) error {
 func (im *importer) take(ctx context.Context, contents *export.Contents, from string) error {
 	payload := sources.Payload{Files: contents.Files}
 	for i, s := range contents.Packages {
-		claims := sources.Provenance{Origin: from, ZH: s.ZH, Signed: s.Signed}
-		outcome, err := im.into.Import(ctx, s.ID, contents.H1, payload, claims)
+		outcome, err := im.into.Import(ctx, s.ID, contents.H1, payload, claimsOf(s, from))
 		if err != nil {
 			return errors.Join(err, notTaken(contents.Packages[i+1:]))
 		}

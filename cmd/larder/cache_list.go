@@ -32,8 +32,7 @@ func cacheListCommand(out *ui.Output) *cli.Command {
 	}
 }
 
-// cacheList lists packages. It verifies signatures only with --json or --verbose, because
-// that takes longer than everything else.
+// cacheList lists packages. It hashes those whose files have changed since they were recorded.
 func cacheList(c *cli.Context, out *ui.Output) error {
 	wanted, err := readFilter(c)
 	if err != nil {
@@ -42,7 +41,7 @@ func cacheList(c *cli.Context, out *ui.Output) error {
 	if err := oneOf("sort", c.String("sort"), orderNames); err != nil {
 		return err
 	}
-	k, listing, err := listCache(c, out)
+	k, listing, err := listCache(c, out, func(use *cachedir.ListOptions) { use.Proofs, use.Hash = true, true })
 	if err != nil || k.cache == nil {
 		return err
 	}
@@ -53,18 +52,16 @@ func cacheList(c *cli.Context, out *ui.Output) error {
 	unmatched(out, wanted.patterns, ids)
 	entries := slices.DeleteFunc(slices.Clone(listing.Entries), func(e cachedir.Entry) bool { return !wanted.includes(e) })
 	slices.SortStableFunc(entries, orders[c.String("sort")])
-	memo := signerMemo{rootModule: k.rootModule}
 	rows, size := make([]ui.Row, len(entries)), int64(0)
 	for i, e := range entries {
-		var by ui.Signature
-		if out.JSON || out.Level == ui.Verbose {
-			by = memo.of(sources.Stored{ID: e.ID, ZH: e.ZH, Signed: k.cache.EvidenceOf(e)})
+		by := ui.Span{Paint: ui.Faint}
+		if out.Level == ui.Verbose {
+			by.Text = ui.VerificationOf(e.Report).Long()
 		}
-		rows[i] = ui.Row{Value: cached(e, by), Cells: append(k.cells(e),
-			ui.Span{Text: users(e)}, ui.Span{Text: e.Verdict.String()}, ui.Span{Text: by.Long(), Paint: ui.Faint})}
+		rows[i] = ui.Row{Value: cached(e), Cells: append(k.cells(e), ui.Span{Text: users(e)}, ui.Span{Text: verifiedAs(e)}, by)}
 		size += e.Size
 	}
-	out.Grid("cached", append(packageColumns("LAST USED"), ui.Column{Head: "USED BY", Drop: 3}, ui.Column{Head: "VERIFIED AS", Drop: 2}, ui.Column{Drop: 4}), rows)
+	out.Grid("cached", append(packageColumns("LAST USED"), ui.Column{Head: "USED BY", Drop: 3}, ui.Column{Head: "VERIFIED AS", Brief: ui.WithoutKey, Drop: 2}, ui.Column{Drop: 4}), rows)
 	out.Summary(struct {
 		Packages int   `json:"packages"`
 		Size     int64 `json:"size"`
@@ -105,6 +102,14 @@ func (k *targetCache) tellNone(c *cli.Context, listing *cachedir.Listing) {
 		return
 	}
 	k.out.Say("%s in the plugin cache, which has %s", what, ui.Count(len(listing.Entries), "package"))
+}
+
+// verifiedAs describes the verification result of a package.
+func verifiedAs(e cachedir.Entry) string {
+	if e.Changed {
+		return "changed since it was verified"
+	}
+	return ui.VerifiedAs(e.Report)
 }
 
 // users describes the users of a package: known root modules, or else the directories that

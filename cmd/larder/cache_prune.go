@@ -179,7 +179,7 @@ func (k *targetCache) removals(removals []cachedir.Removal, planned bool) {
 			cachedPackage
 			Reason string `json:"reason"`
 			DryRun bool   `json:"dry_run"`
-		}{cached(r.Entry, ui.Signature{}), string(r.Reason), planned}
+		}{cached(r.Entry), string(r.Reason), planned}
 		rows[i] = ui.Row{Value: value, Cells: append(packageCells(k.out, r.ID, r.Freed, r.Used), ui.Span{Text: reasons[r.Reason]})}
 	}
 	columns := append(packageColumns("LAST USED"), ui.Column{Head: "REASON", Drop: 2})

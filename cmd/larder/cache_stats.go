@@ -37,7 +37,7 @@ type providerTotal struct {
 // cacheStats adds up the cache. It plans a prune to find out how much that would free, so
 // that both commands report the same number.
 func cacheStats(c *cli.Context, out *ui.Output) error {
-	k, listing, err := listCache(c, out)
+	k, listing, err := listCache(c, out, nil)
 	if err != nil || k.cache == nil {
 		return err
 	}

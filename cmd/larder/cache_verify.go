@@ -4,6 +4,7 @@ import (
 	"github.com/urfave/cli/v2"
 
 	"github.com/larder-cli/larder/cmd/larder/ui"
+	"github.com/larder-cli/larder/sources"
 )
 
 func cacheVerifyCommand(out *ui.Output) *cli.Command {
@@ -14,6 +15,7 @@ func cacheVerifyCommand(out *ui.Output) *cli.Command {
 		UsageText: "larder cache verify",
 		Description: "Compares each package with its record, or with the hashes recorded for it, and with\n" +
 			"its signed checksums. Changes nothing, and needs no network.",
+		Flags:  trustFlags(),
 		Action: func(c *cli.Context) error { return cacheVerify(c, out) },
 	}
 }
@@ -29,10 +31,23 @@ func cacheVerify(c *cli.Context, out *ui.Output) error {
 		out.Result("finding", ui.FindingOf(f.Kind, f.Path, f.Package, f.Text), "%s", f)
 	}
 	sum, read := k.sum(v)
+	sum.Problems += k.trustFindings(v.Packages, func(s sources.Stored) string { return s.ID.Path() }, k.path)
+	all := ui.CheckedOf(v.Packages)
+	if out.JSON || out.Level == ui.Verbose {
+		out.Checked(all)
+	}
 	out.Summary(sum)
 	k.tellUnknown(v)
 	if sum.Problems == 0 {
 		out.Say("No problem in %s", read)
 	}
-	return found(sum.Problems, "problem", "in "+read, "larder cache repair replaces damaged packages")
+	return found(sum.Problems, "problem", "in "+read, repairHint(len(v.Findings)))
+}
+
+// repairHint returns the hint for findings in a cache. A repair doesn't change who signed.
+func repairHint(damaged int) string {
+	if damaged == 0 {
+		return "larder cache list --verbose shows who signed each package"
+	}
+	return "larder cache repair replaces damaged packages"
 }

@@ -71,7 +71,8 @@ func (f *filling) run(ctx context.Context, to func(*supply) (destination, error)
 	}
 	group.Wait()
 	finishErr := finish(ctx)
-	sum := showFilled(f.out, merge(filled))
+	sum := f.showFilled(merge(filled))
+	f.warnUnusedKeys()
 	sum.DryRun = f.flags.dryRun
 	sum.Failed = max(sum.Failed, len(sources.Errors(errors.Join(append([]error{readErr}, errs...)...))))
 	f.out.Summary(sum)
@@ -186,27 +187,29 @@ type fillSummary struct {
 }
 
 // showFilled prints the result for each package and returns the totals.
-func showFilled(out *ui.Output, all []installer.Filled) (sum fillSummary) {
+func (f *filling) showFilled(all []installer.Filled) (sum fillSummary) {
+	out := f.out
 	var changes []ui.Change
 	sum.tried = len(all)
-	for _, f := range all {
+	for _, got := range all {
 		switch {
-		case f.Outcome.How != "":
+		case got.Outcome.How != "":
 			changes = append(changes, ui.Change{
-				Outcome: f.Outcome, Modules: f.Modules(),
-				Unchanged: f.Outcome.How != installer.Fetched && f.Outcome.How != installer.Planned,
+				Outcome: got.Outcome, Modules: got.Modules(),
+				Unchanged: got.Outcome.How != installer.Fetched && got.Outcome.How != installer.Planned,
 			})
-			sum.add(f.Outcome)
-		case errors.Is(f.Err, sources.ErrNoPlatform):
+			sum.add(got.Outcome)
+			f.signers.saw(got.Outcome.Package.Report)
+		case errors.Is(got.Err, sources.ErrNoPlatform):
 			sum.Missing++
 		default:
 			sum.Failed++
 		}
 	}
 	out.Changes(changes)
-	for _, f := range all {
-		if f.Outcome.How == "" && errors.Is(f.Err, sources.ErrNoPlatform) {
-			out.Missing(f.ID, f.Modules(), sources.ErrNoPlatform, "%s  %s", f.ID, sources.ErrNoPlatform)
+	for _, got := range all {
+		if got.Outcome.How == "" && errors.Is(got.Err, sources.ErrNoPlatform) {
+			out.Missing(got.ID, got.Modules(), sources.ErrNoPlatform, "%s  %s", got.ID, sources.ErrNoPlatform)
 		}
 	}
 	return sum

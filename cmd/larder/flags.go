@@ -12,6 +12,7 @@ import (
 
 	"github.com/larder-cli/larder/cmd/larder/ui"
 	"github.com/larder-cli/larder/sources"
+	"github.com/larder-cli/larder/sources/trust"
 )
 
 // This file contains the flags that several commands share, and the code that reads them, so
@@ -44,16 +45,25 @@ func fillFlags(more ...cli.Flag) []cli.Flag {
 	return slices.Concat(wantedFlags(), trustFlags(), []cli.Flag{strict}, more)
 }
 
-// trustFlags set which signatures are required.
+// trustFlags set which signatures are required, for every command that fetches, installs,
+// verifies or imports packages.
 func trustFlags() []cli.Flag {
 	return []cli.Flag{
-		&cli.BoolFlag{Category: signatureFlags, Name: "require-signed", Usage: "require a valid signature"}, trustKeyFlag(),
+		&cli.BoolFlag{Category: signatureFlags, Name: "require-signed", Usage: "require a valid signature"},
+		&cli.BoolFlag{Category: signatureFlags, Name: "require-trusted", Usage: "require one by a trusted key"},
+		&cli.StringSliceFlag{Category: signatureFlags, Name: "trust-key", Usage: "`KEY` fingerprints of keys to trust"},
 	}
 }
 
-// trustKeyFlag is for commands that verify signatures but do not require any.
-func trustKeyFlag() cli.Flag {
-	return &cli.StringSliceFlag{Category: signatureFlags, Name: "trust-key", Usage: "`KEY` fingerprints of keys to trust"}
+// requirement reads --require-signed and --require-trusted.
+func requirement(c *cli.Context) trust.Requirement {
+	switch {
+	case c.Bool("require-trusted"):
+		return trust.RequireTrusted
+	case c.Bool("require-signed"):
+		return trust.RequireSigned
+	}
+	return trust.RequireNothing
 }
 
 // pruneFlags are the flags of commands that remove packages from a store. Since is the

@@ -14,6 +14,7 @@ import (
 	"github.com/larder-cli/larder/cmd/larder/ui"
 	"github.com/larder-cli/larder/installer/acquire"
 	"github.com/larder-cli/larder/sources"
+	"github.com/larder-cli/larder/sources/trust"
 )
 
 // globalCategory marks flags that the help of single commands omits.
@@ -107,16 +108,16 @@ type globals struct {
 	jobs        int
 	slots       acquire.Slots // one for each of jobs, shared by all installers of the command
 
-	platforms     []sources.Platform // empty means the current platform
-	recursive     bool
-	exclude       []string
-	upgrade       bool
-	noLockFile    bool // lock files are ignored
-	requireSigned bool
-	trustKeys     []sources.Fingerprint
-	paranoid      bool
-	dryRun        bool
-	readOnly      bool // nothing is changed, as in a dry run or a check
+	platforms  []sources.Platform // empty means the current platform
+	recursive  bool
+	exclude    []string
+	upgrade    bool
+	noLockFile bool // lock files are ignored
+	require    trust.Requirement
+	trustKeys  []sources.Fingerprint
+	paranoid   bool
+	dryRun     bool
+	readOnly   bool // nothing is changed, as in a dry run or a check
 }
 
 // readFlags reads the flags and checks each of them.
@@ -135,7 +136,7 @@ func (s *session) readFlags(c *cli.Context) (err error) {
 		lockTimeout: flag[time.Duration](c, "lock-timeout"),
 
 		recursive: c.Bool("recursive"), exclude: c.StringSlice("exclude"),
-		upgrade: c.Bool("upgrade"), noLockFile: c.Bool("no-lock-file"), requireSigned: c.Bool("require-signed"),
+		upgrade: c.Bool("upgrade"), noLockFile: c.Bool("no-lock-file"), require: requirement(c),
 		paranoid: c.Bool("paranoid"),
 		dryRun:   c.Bool("dry-run"), readOnly: c.Bool("dry-run") || c.Bool("check"),
 	}

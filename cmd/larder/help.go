@@ -150,16 +150,19 @@ func commandHelp(path string, cmd *cli.Command) string {
 	if d.Example != "" {
 		fmt.Fprintf(&b, "Example: %s\n", d.Example)
 	}
-	b.WriteString("\n")
 	var rows [][]string
 	for _, sub := range visibleCommands(cmd.Subcommands) {
 		rows = append(rows, []string{sub.Name, sub.Usage})
 	}
 	if len(rows) > 0 {
-		fmt.Fprintf(&b, "%s\nlarder help %s COMMAND describes a command, with an example.\n", table(rows), path)
+		fmt.Fprintf(&b, "\n%s\nlarder help %s COMMAND describes a command, with an example.\n", table(rows), path)
 		return b.String()
 	}
-	b.WriteString(flagTable(d.Flags))
+	flags := flagTable(d.Flags)
+	if strings.Count(b.String()+flags, "\n") < helpLines-1 {
+		b.WriteString("\n")
+	}
+	b.WriteString(flags)
 	if strings.Count(b.String(), "\n") < helpLines {
 		b.WriteString("larder help flags lists the flags of every command.\n")
 	}

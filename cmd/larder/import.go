@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 
 	"github.com/urfave/cli/v2"
@@ -27,16 +28,15 @@ func importCommand(out *ui.Output) *cli.Command {
 		UsageText: "larder import ~/.terraform.d/plugins --to ./mirror",
 		Description: "PATH is an executable, a zip, output of terraform-bundle, or a directory with any\n" +
 			"of them, as Terraform 0.12 had it. Changes nothing at PATH, and needs no network.",
-		Flags: []cli.Flag{
+		Flags: slices.Concat([]cli.Flag{
 			&cli.StringFlag{Name: "to", Usage: "mirror directory `DIR`, created if missing"},
 			&cli.StringFlag{Name: "namespace", Usage: "`[HOST/]NAMESPACE` namespace of providers without one"},
 			&cli.StringFlag{Name: "as", Usage: "`ADDRESS@VERSION` address of all providers"},
 			&cli.StringFlag{Name: "platform", Usage: "`OS_ARCH` platform of packages without one"},
 			&cli.BoolFlag{Name: "unpacked", Usage: "write directories, not archives"},
-			trustKeyFlag(),
 			&cli.BoolFlag{Name: "replace", Usage: "replace different packages in the mirror"},
 			dryRunFlag("show what would be imported"),
-		},
+		}, trustFlags()),
 		Action: func(c *cli.Context) error { return importAll(c, out) },
 	}
 }
@@ -178,6 +178,16 @@ func unchanging(dir, path string) error {
 
 // importFound imports candidates, and returns those that are then in the mirror.
 func (im *importing) importFound(ctx context.Context, candidates []legacy.Candidate) (there []legacy.Candidate, err error) {
+	proofs, refused := make([]sources.Proof, len(candidates)), make([]error, len(candidates))
+	var provable []sources.Stored
+	for i := range candidates {
+		if proofs[i], refused[i] = im.prove(ctx, &candidates[i]); refused[i] == nil {
+			provable = append(provable, im.proven(candidates[i].ID, proofs[i]))
+		}
+	}
+	if err := im.accept(provable); err != nil {
+		return nil, err
+	}
 	if !im.flags.dryRun && len(candidates) > 0 {
 		if im.store, err = im.openMirror(ctx, im.to, builder.Options{Unpacked: im.unpacked}); err != nil {
 			return nil, err
@@ -188,11 +198,11 @@ func (im *importing) importFound(ctx context.Context, candidates []legacy.Candid
 		im.mirror = fsmirror.New(im.to, fsmirror.Options{Engine: im.config.Engine})
 	}
 	var errs []error
-	for _, c := range candidates {
+	for i, c := range candidates {
 		for _, warning := range c.Warnings {
 			im.out.Warn("%s: %s", c.Where(), warning)
 		}
-		if err := im.importOne(ctx, c); err != nil {
+		if err := im.importOne(ctx, c, proofs[i], refused[i]); err != nil {
 			errs = append(errs, err)
 			continue
 		}
@@ -217,30 +227,30 @@ var errSame = errors.New("there already")
 
 // importOne imports a candidate unless the mirror already has it. Without --replace, a package
 // with other contents is an error.
-func (im *importing) importOne(ctx context.Context, c legacy.Candidate) error {
+func (im *importing) importOne(ctx context.Context, c legacy.Candidate, proof sources.Proof, refused error) error {
 	there, err := im.standing(ctx, c.ID)
 	if err != nil {
 		return err
 	}
-	verdict, err := im.vouch(ctx, &c)
-	if err != nil {
-		return &sources.PackageError{ID: c.ID, Source: c.Where(), Err: err}
+	if refused != nil {
+		return &sources.PackageError{ID: c.ID, Source: c.Where(), Err: refused}
 	}
 	if im.flags.dryRun {
 		how := wouldImport
 		if there.path != "" {
 			how = wouldCompare
 		}
-		im.told(c, how, sources.Stored{Verdict: verdict})
+		im.told(c, how, im.proven(c.ID, proof))
 		return nil
 	}
-	stored, err := c.Put(ctx, im.store, func(contents sources.Contents) (sources.Verdict, error) {
-		return verdict, there.compare(contents, im.replace)
+	stored, err := c.Put(ctx, im.store, func(contents sources.Contents) (sources.Proof, error) {
+		return proof, there.compare(contents, im.replace)
 	})
 	how := imported
 	switch {
 	case errors.Is(err, errSame):
-		how, stored = alreadyThere, sources.Stored{Dir: there.path, H1: there.h1, Verdict: verdict}
+		how, stored = alreadyThere, im.proven(c.ID, proof)
+		stored.Dir, stored.H1 = there.path, there.h1
 	case err != nil:
 		return err
 	case there.path != "":
@@ -250,11 +260,16 @@ func (im *importing) importOne(ctx context.Context, c legacy.Candidate) error {
 	return nil
 }
 
+// proven returns a package with what was proved about it.
+func (im *importing) proven(id sources.PackageID, proof sources.Proof) sources.Stored {
+	return sources.Stored{ID: id, Proof: proof, Report: im.judge().Report(id.Provider, proof)}
+}
+
 // importedPackage is a package in JSON.
 type importedPackage struct {
 	ui.PackageID
-	How      string       `json:"how"`
-	Verdict  string       `json:"verdict"`
+	How string `json:"how"`
+	ui.Verification
 	Kind     string       `json:"kind"`
 	Path     string       `json:"path"`
 	Within   string       `json:"within,omitempty"`
@@ -266,7 +281,7 @@ type importedPackage struct {
 // told prints the result for a candidate.
 func (im *importing) told(c legacy.Candidate, how installer.How, s sources.Stored) {
 	p := importedPackage{
-		PackageID: ui.InJSON(c.ID), How: string(how), Verdict: s.Verdict.String(), Kind: string(c.Kind), Path: c.Path, Within: c.Within,
+		PackageID: ui.InJSON(c.ID), How: string(how), Verification: ui.VerificationOf(s.Report), Kind: string(c.Kind), Path: c.Path, Within: c.Within,
 		Inferred: ui.PackageID(c.Inferred), Place: s.Dir, H1: string(s.H1),
 	}
 	mark := ui.Span{Text: " +", Paint: ui.Added}
@@ -285,7 +300,7 @@ func (im *importing) told(c legacy.Candidate, how installer.How, s sources.Store
 	}
 	im.rows = append(im.rows, ui.Row{Value: p, Cells: []ui.Span{
 		mark, {Text: im.out.Name(c.ID.Provider), Paint: ui.Bold}, {Text: c.ID.Version.String()}, {Text: c.ID.Platform.String()},
-		{Text: s.Verdict.String()}, {Text: "from " + im.out.Shorten(c.Where()), Paint: ui.Faint},
+		{Text: ui.VerifiedAs(s.Report)}, {Text: "from " + im.out.Shorten(c.Where()), Paint: ui.Faint},
 		{Text: fmt.Sprintf("(address from %s, version from %s, platform from %s)", p.Inferred.Provider, p.Inferred.Version, p.Inferred.Platform), Paint: ui.Faint},
 	}})
 }

@@ -11,7 +11,6 @@ import (
 	"github.com/larder-cli/larder/sources/archive"
 	"github.com/larder-cli/larder/sources/disk"
 	"github.com/larder-cli/larder/sources/evidence"
-	"github.com/larder-cli/larder/sources/trust"
 )
 
 // A standing package is a package that is already in the mirror, or zero if there is none.
@@ -76,10 +75,10 @@ func (s standing) compare(contents sources.Contents, replace bool) error {
 	return nil
 }
 
-// vouch verifies a package with the signed checksums for its version in the mirror, or in
+// prove verifies a package with the signed checksums for its version in the mirror, or in
 // the mirror that it comes from. Signed checksums are ignored if they do not list the
 // package.
-func (im *importing) vouch(ctx context.Context, c *legacy.Candidate) (sources.Verdict, error) {
+func (im *importing) prove(ctx context.Context, c *legacy.Candidate) (proof sources.Proof, err error) {
 	dir := filepath.Join(im.to, filepath.FromSlash(evidence.Path(c.ID.Provider, c.ID.Version)))
 	signed, err := evidence.Read(dir)
 	if errors.Is(err, sources.ErrNotFound) && c.Evidence != "" {
@@ -88,22 +87,21 @@ func (im *importing) vouch(ctx context.Context, c *legacy.Candidate) (sources.Ve
 	}
 	switch {
 	case errors.Is(err, sources.ErrNotFound), c.Kind != legacy.Archive && im.unpacked:
-		return sources.Unverified, nil
+		return proof, nil
 	case err != nil:
-		return sources.Unverified, err
+		return proof, err
 	case c.Kind != legacy.Archive:
-		return sources.Unverified, notSigned(fmt.Errorf("%s has signed checksums for this version, of other archives than this would become", dir))
+		return proof, notSigned(fmt.Errorf("%s has signed checksums for this version, of other archives than this would become", dir))
 	}
 	zh, err := c.ZH(ctx)
 	if err != nil {
-		return sources.Unverified, err
+		return proof, err
 	}
-	report, err := trust.VerifyCarried(signed, zh, im.trustFor(c.ID.Provider))
-	if err != nil {
-		return sources.Unverified, notSigned(fmt.Errorf("checking it against %s: %w", dir, err))
+	if proof, err = im.judge().Prove(c.ID.Provider, signed, zh); err != nil {
+		return proof, notSigned(fmt.Errorf("checking it against %s: %w", dir, err))
 	}
 	c.Signed = signed
-	return report.Verdict, nil
+	return proof, nil
 }
 
 // notSigned adds a hint to the error for a package that contradicts the mirror's evidence.

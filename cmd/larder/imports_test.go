@@ -36,10 +36,10 @@ var mayImport = map[string][]string{
 	"sources/trust":           {"sources"},
 
 	"fsmirror":           {"sources", "sources/disk", "sources/evidence"},
-	"fsmirror/builder":   {"sources", "sources/archive", "sources/disk", "sources/evidence", "sources/seal", "sources/staging", "fsmirror"},
+	"fsmirror/builder":   {"sources", "sources/archive", "sources/disk", "sources/evidence", "sources/seal", "sources/staging", "sources/trust", "fsmirror"},
 	"fsmirror/bundle":    {"sources", "sources/archive", "sources/disk", "sources/evidence", "sources/seal", "sources/trust", "fsmirror", "fsmirror/builder"},
 	"fsmirror/legacy":    {"sources", "sources/archive", "sources/disk", "sources/evidence"},
-	"cachedir":           {"sources", "sources/archive", "sources/disk", "sources/evidence", "sources/seal", "sources/staging"},
+	"cachedir":           {"sources", "sources/archive", "sources/disk", "sources/evidence", "sources/seal", "sources/staging", "sources/trust"},
 	"cachedir/export":    {"sources", "sources/archive", "sources/disk"},
 	"cachedir/view":      {"sources", "sources/disk"},
 	"cliconfig":          {"sources", "sources/disk"},

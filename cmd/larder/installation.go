@@ -38,6 +38,7 @@ func (in *installation) run(ctx context.Context) error {
 	})
 	err := in.each(ctx, in.at)
 	in.warnIncomplete()
+	in.warnUnusedKeys()
 	return err
 }
 
@@ -60,6 +61,9 @@ func (in *installation) at(ctx context.Context, dir string, out *ui.Output) (sho
 		err = in.installed(m, root, result)
 	}
 	return func() {
+		if result != nil {
+			in.signers.sawAll(result.Packages)
+		}
 		in.tally.add(out, installed{result, before, len(root.Requirements), err != nil})
 	}, err
 }

@@ -129,6 +129,9 @@ func (l *locking) at(ctx context.Context, dir string, out *ui.Output) (show func
 	defer l.mu.Unlock()
 	if err == nil {
 		l.tally.add(m)
+		if m.result != nil {
+			l.signers.sawAll(m.result.Packages)
+		}
 	} else {
 		l.tally.Failed++
 	}
@@ -346,6 +349,7 @@ func (l *locking) closeScratch() {
 func (l *locking) sum() error {
 	l.mu.Lock()
 	defer l.mu.Unlock()
+	l.warnUnusedKeys()
 	if !l.out.JSON {
 		l.warnUnknown()
 		l.showChanges()

@@ -87,32 +87,29 @@ func checkMirror(dir string) error {
 // mirrored is a package in a mirror, in JSON.
 type mirrored struct {
 	ui.PackageID
-	Path     string   `json:"path"`
-	Unpacked bool     `json:"unpacked"`
-	Size     int64    `json:"size"`
-	Since    string   `json:"since"`
-	Verdict  string   `json:"verdict"`
+	Path     string `json:"path"`
+	Unpacked bool   `json:"unpacked"`
+	Size     int64  `json:"size"`
+	Since    string `json:"since"`
+	ui.Verification
 	Evidence bool     `json:"evidence"`
 	Hashes   []string `json:"hashes,omitempty"`
 	Origin   string   `json:"origin,omitempty"`
-	ui.Signature
 }
 
 // mirroredAs returns an entry of a mirror for JSON.
-func mirroredAs(e builder.Entry, by ui.Signature) mirrored {
-	m := mirrored{
+func mirroredAs(e builder.Entry) mirrored {
+	return mirrored{
 		PackageID: ui.InJSON(e.ID), Path: e.Path, Unpacked: e.Unpacked, Size: e.Size, Since: e.Since.UTC().Format("2006-01-02T15:04:05Z"),
-		Verdict: e.Verdict.String(), Evidence: e.Evidence, Origin: e.Origin, Hashes: sources.Texts(e.Hashes),
-		Signature: by,
+		Evidence: e.Evidence, Origin: e.Origin, Hashes: sources.Texts(e.Hashes), Verification: ui.VerificationOf(e.Stored.Report),
 	}
-	return m
 }
 
 // mirrorColumns are the columns of mirrorRows.
 func mirrorColumns() []ui.Column {
 	return []ui.Column{
 		{Head: "PROVIDER", Shorten: true}, {Head: "VERSION"}, {Head: "PLATFORM", Drop: 1},
-		{Head: "SIZE", Right: true}, {Head: "ADDED", Drop: 3}, {Head: "VERIFIED AS", Drop: 2},
+		{Head: "SIZE", Right: true}, {Head: "ADDED", Drop: 3}, {Head: "VERIFIED AS", Brief: ui.WithoutKey, Drop: 2},
 	}
 }
 
@@ -120,8 +117,8 @@ func mirrorColumns() []ui.Column {
 func mirrorRows(out *ui.Output, entries []builder.Entry, value func(int, builder.Entry) any) []ui.Row {
 	rows := make([]ui.Row, len(entries))
 	for i, e := range entries {
-		verdict := e.Verdict.String()
-		if e.Evidence && e.Verdict == sources.Unverified {
+		verdict := ui.VerifiedAs(e.Stored.Report)
+		if e.Evidence && !e.Stored.Proof.Any() {
 			verdict = "not verified on this machine"
 		}
 		if e.Unpacked {

@@ -32,7 +32,7 @@ func mirrorList(c *cli.Context, out *ui.Output) error {
 	if err != nil {
 		return err
 	}
-	entries, err := b.List(c.Context, builder.ListOptions{})
+	entries, err := b.List(c.Context, builder.ListOptions{Proofs: true})
 	if err != nil {
 		return err
 	}
@@ -42,11 +42,14 @@ func mirrorList(c *cli.Context, out *ui.Output) error {
 	}
 	unmatched(out, patterns, ids)
 	entries = slices.DeleteFunc(entries, func(e builder.Entry) bool { return !selected(patterns, e.ID) })
-	by := m.mirrorSigners(b, entries)
-	rows := mirrorRows(out, entries, func(i int, e builder.Entry) any { return mirroredAs(e, by[i]) })
+	rows := mirrorRows(out, entries, func(_ int, e builder.Entry) any { return mirroredAs(e) })
 	var total mirrorTotal
 	for i, e := range entries {
-		rows[i].Cells = append(rows[i].Cells, ui.Span{Text: by[i].Long(), Paint: ui.Faint})
+		by := ui.Span{Paint: ui.Faint}
+		if out.Level == ui.Verbose {
+			by.Text = ui.VerificationOf(e.Stored.Report).Long()
+		}
+		rows[i].Cells = append(rows[i].Cells, by)
 		total.packages++
 		total.size += e.Size
 	}
@@ -64,20 +67,4 @@ func mirrorList(c *cli.Context, out *ui.Output) error {
 	}
 	out.Say("%s, %s", ui.Count(total.packages, "package"), ui.Size(total.size))
 	return nil
-}
-
-// mirrorSigners returns who signed the entries, if the output shows it.
-func (m *rootModule) mirrorSigners(b *builder.Builder, entries []builder.Entry) []ui.Signature {
-	all := make([]ui.Signature, len(entries))
-	if !m.out.JSON && m.out.Level != ui.Verbose {
-		return all
-	}
-	memo := signerMemo{rootModule: m}
-	for i, e := range entries {
-		at := slices.IndexFunc(e.Hashes, func(h sources.Hash) bool { return h.Scheme() == sources.ZH })
-		if at >= 0 {
-			all[i] = memo.of(sources.Stored{ID: e.ID, ZH: e.Hashes[at], Signed: b.EvidenceOf(e)})
-		}
-	}
-	return all
 }

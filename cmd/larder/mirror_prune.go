@@ -208,6 +208,6 @@ func (m *rootModule) mirrorRemovals(entries []builder.Entry, planned bool) {
 		return struct {
 			mirrored
 			DryRun bool `json:"dry_run"`
-		}{mirroredAs(e, ui.Signature{}), planned}
+		}{mirroredAs(e), planned}
 	}))
 }

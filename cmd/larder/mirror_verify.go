@@ -8,6 +8,7 @@ import (
 
 	"github.com/larder-cli/larder/cmd/larder/ui"
 	"github.com/larder-cli/larder/fsmirror/builder"
+	"github.com/larder-cli/larder/sources"
 )
 
 func mirrorVerifyCommand(out *ui.Output) *cli.Command {
@@ -18,7 +19,7 @@ func mirrorVerifyCommand(out *ui.Output) *cli.Command {
 		UsageText: "larder mirror verify ./mirror",
 		Description: "Compares packages with their records and signed checksums, and index.json and\n" +
 			"VERSION.json with the archives. Changes nothing, and needs no network.",
-		Flags:  []cli.Flag{trustKeyFlag()},
+		Flags:  trustFlags(),
 		Action: func(c *cli.Context) error { return mirrorVerify(c, out) },
 	}
 }
@@ -39,17 +40,14 @@ func mirrorVerify(c *cli.Context, out *ui.Output) error {
 	for _, f := range v.Findings {
 		out.Result("finding", ui.FindingOf(f.Kind, f.Path, f.Package, f.Text), "%s", f)
 	}
-	var all []ui.Checked
-	for _, s := range v.Vouched {
-		report, _ := m.vouch(s) // it succeeded before
-		all = append(all, ui.CheckedOf(s.ID, s.Verdict, report))
-	}
+	problems := len(v.Findings) + m.trustFindings(v.Sound, func(s sources.Stored) string { return s.Dir }, c.Args().First())
+	all := ui.CheckedOf(v.Sound)
 	if out.JSON || out.Level == ui.Verbose {
 		out.Checked(all)
 	}
-	out.Summary(checkSummary{v.Packages, v.Bytes, len(v.Findings), v.Unvouched, 0})
+	out.Summary(checkSummary{v.Packages, v.Bytes, problems, v.Unvouched, 0})
 	read := fmt.Sprintf("%s (%s read in %s)", ui.Count(v.Packages, "package"), ui.Size(v.Bytes), ui.Took(out.Elapsed()))
-	if len(v.Findings) == 0 {
+	if problems == 0 {
 		out.Say("No problem in %s%s", read, out.Keys(all, "mirror"))
 	} else if text := out.Keys(all, "mirror"); text != "" {
 		out.Say("%s", strings.TrimPrefix(text, ". "))
@@ -58,6 +56,6 @@ func mirrorVerify(c *cli.Context, out *ui.Output) error {
 	if v.Unvouched > 0 {
 		out.Say("%s without signed checksums", ui.Count(v.Unvouched, "package"))
 	}
-	return found(len(v.Findings), "problem", "in "+read,
+	return found(problems, "problem", "in "+read,
 		"larder mirror index rebuilds index.json and VERSION.json; remove damaged packages, then run larder mirror sync")
 }

@@ -20,7 +20,7 @@ import (
 func (m *rootModule) openMirror(ctx context.Context, dir string, opts builder.Options) (*builder.Builder, error) {
 	opts.Warn = m.out.WarnOf
 	opts.Waiting, opts.LockTimeout = m.out.WaitingForMirror(dir), m.flags.lockTimeout
-	opts.Merge, opts.Vouch, opts.Compare = m.mergeEvidence, m.vouchVerdict, m.compareKeys
+	opts.Judge = m.judge()
 	var err error
 	if opts.Key, err = m.recordKey(); err != nil {
 		return nil, err

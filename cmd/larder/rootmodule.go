@@ -147,11 +147,10 @@ func (m *rootModule) hasSource(ctx context.Context, r sources.Requirement) bool 
 // the configuration. The installer reports its events to tell.
 func (m *rootModule) installerOptions(report func(acquire.Event)) installer.Options {
 	return installer.Options{
-		Engine:        m.config.Engine,
-		Platforms:     m.flags.platforms,
-		Slots:         m.flags.slots,
-		RequireSigned: m.flags.requireSigned,
-		Trust:         m.trustOptions(),
-		Report:        report,
+		Engine:    m.config.Engine,
+		Platforms: m.flags.platforms,
+		Slots:     m.flags.slots,
+		Judge:     m.judge(),
+		Report:    report,
 	}
 }

@@ -13,7 +13,6 @@ import (
 	"github.com/larder-cli/larder/fsmirror"
 	"github.com/larder-cli/larder/fsmirror/builder"
 	"github.com/larder-cli/larder/installer"
-	"github.com/larder-cli/larder/installer/acquire"
 	"github.com/larder-cli/larder/installer/lockfile"
 	"github.com/larder-cli/larder/sources"
 	"github.com/larder-cli/larder/sources/fetch"
@@ -70,10 +69,10 @@ func (m *servedMirror) network() sources.Source {
 // sync makes dir a mirror of what a source has for two platforms.
 func (m *servedMirror) sync(from sources.Source, dir string) {
 	m.Helper()
-	b, err := builder.Open(m.Context(), dir, builder.Options{})
+	b, err := builder.Open(m.Context(), dir, builder.Options{Judge: m.opts.Judge})
 	m.must(err)
 	opts := m.opts
-	opts.RequireSigned = false
+	opts.Judge.Require = trust.RequireNothing
 	opts.Platforms = []sources.Platform{{OS: "linux", Arch: "amd64"}, {OS: "darwin", Arch: "arm64"}}
 	fetcher := installer.NewFetcher(from, b, m.client, opts)
 	selected, err := fetcher.Select(m.Context(), []installer.Want{{Requirement: sources.Requirement{Provider: m.provider()}}}, installer.SelectOptions{})
@@ -87,7 +86,7 @@ func (m *servedMirror) sync(from sources.Source, dir string) {
 func (m *servedMirror) install(from sources.Source) (sources.Verdict, string, error) {
 	m.Helper()
 	dir := m.TempDir()
-	cache, err := cachedir.Open(filepath.Join(dir, "cache"), cachedir.Options{})
+	cache, err := cachedir.Open(filepath.Join(dir, "cache"), cachedir.Options{Judge: m.opts.Judge})
 	m.must(err)
 	defer cache.Close()
 	opts := m.opts
@@ -101,14 +100,14 @@ func (m *servedMirror) install(from sources.Source) (sources.Verdict, string, er
 	}
 	lock, err := os.ReadFile(filepath.Join(dir, lockfile.Name))
 	m.must(err)
-	return result.Packages[0].Package.Verdict, string(lock), nil
+	return result.Packages[0].Package.Report.Verdict, string(lock), nil
 }
 
 // fingerprint returns the fingerprint of a test's key, a packet of less than 192 bytes.
-func fingerprint(k *sourcetest.Key) string {
+func fingerprint(k *sourcetest.Key) sources.Fingerprint {
 	packet := k.Binary()
 	body := packet[2 : 2+int(packet[1])]
-	return fmt.Sprintf("%X", sha1.Sum(append([]byte{0x99, 0, byte(len(body))}, body...)))
+	return sources.Fingerprint(fmt.Sprintf("%X", sha1.Sum(append([]byte{0x99, 0, byte(len(body))}, body...))))
 }
 
 // A mirror has the same results over HTTP as from its directory. If the key is known, these are the
@@ -131,7 +130,7 @@ func TestServedMirrorIsAsGoodAsTheDirectory(t *testing.T) {
 		{"another publisher", sourcetest.Release{}, trust.Options{}, sources.SelfSigned, sources.MirrorEvidence},
 	} {
 		t.Run(test.name, func(t *testing.T) {
-			m := newServedMirror(t, test.release, installer.Options{Trust: test.trust})
+			m := newServedMirror(t, test.release, installer.Options{Judge: trust.Judge{Options: test.trust}})
 			again := t.TempDir()
 			m.world.Mirror.Forget()
 			m.sync(m.network(), again)
@@ -145,18 +144,18 @@ func TestServedMirrorIsAsGoodAsTheDirectory(t *testing.T) {
 			if verdict != test.origin || strings.Count(want, `"zh:`) != len(fourPlatforms) {
 				t.Errorf("the registry: %s\n%s", verdict, want)
 			}
-			signed := test.mirrored >= sources.SelfSigned
+			trusted := test.mirrored >= sources.SignedByTrusted
 			for name, source := range map[string]sources.Source{"directory": fsmirror.New(m.dir, fsmirror.Options{}), "server": m.network()} {
 				m.world.Mirror.Forget()
-				m.opts.RequireSigned = false
+				m.opts.Judge.Require = trust.RequireNothing
 				verdict, lock, err := m.install(source)
 				if err != nil || verdict != test.mirrored || lock != want {
 					t.Errorf("%s: %s, %v\n%s\nwant\n%s", name, verdict, err, lock, want)
 				}
-				m.opts.RequireSigned = true
-				refused := (*acquire.NotSignedError)(nil)
-				if _, lock, err := m.install(source); signed && (err != nil || lock != want) || !signed && !errors.As(err, &refused) {
-					t.Errorf("%s, with a signature required: %v\n%s", name, err, lock)
+				m.opts.Judge.Require = trust.RequireTrusted
+				refused := (*trust.NotSignedError)(nil)
+				if _, lock, err := m.install(source); trusted && (err != nil || lock != want) || !trusted && !errors.As(err, &refused) {
+					t.Errorf("%s, with a trusted signature required: %v\n%s", name, err, lock)
 				}
 				wanted := []sourcetest.Kind{sourcetest.Index, sourcetest.Version, sourcetest.Evidence, sourcetest.Evidence, sourcetest.Evidence, sourcetest.Evidence, sourcetest.Archive, sourcetest.Archive}
 				if name == "directory" {
@@ -280,7 +279,7 @@ func TestServedEvidenceThatIsWrong(t *testing.T) {
 		}, sources.HashOnly, "", 1},
 	} {
 		t.Run(test.name, func(t *testing.T) {
-			m := newServedMirror(t, sourcetest.Release{}, installer.Options{Trust: trust.Options{HashiCorpKey: fingerprint(sourcetest.Publisher())}})
+			m := newServedMirror(t, sourcetest.Release{}, installer.Options{Judge: trust.Judge{Options: trust.Options{HashiCorpKey: fingerprint(sourcetest.Publisher())}}})
 			test.change(m)
 			m.world.Mirror.Forget()
 			verdict, lock, err := m.install(m.network())

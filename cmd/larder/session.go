@@ -51,6 +51,8 @@ type session struct {
 
 	keys memo[string, seal.Key] // by secret or directory
 
+	signers signerLog // of the packages of the command
+
 	mu     sync.Mutex
 	opened []*cachedir.Dir // closed at the end
 }

@@ -157,9 +157,7 @@ func (m *rootModule) cacheOptions() (cachedir.Options, error) {
 		Waiting:     func(h cachedir.Holder) { s.out.WaitingForCache(h.ID, h.Holder, h.Tofu) },
 		LockTimeout: s.flags.lockTimeout,
 		Warn:        s.out.WarnOf,
-		Merge:       m.mergeEvidence,
-		Vouch:       m.vouchVerdict,
-		Compare:     m.compareKeys,
+		Judge:       m.judge(),
 	}, err
 }
 

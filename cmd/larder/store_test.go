@@ -6,6 +6,7 @@ import (
 	"testing"
 
 	"github.com/larder-cli/larder/cachedir"
+	"github.com/larder-cli/larder/sources"
 	"github.com/larder-cli/larder/sources/seal"
 	"github.com/larder-cli/larder/sources/sourcetest"
 )
@@ -18,11 +19,11 @@ func (s layeredStore) Close() error { return errors.Join(s.Dir.Close(), s.own.Cl
 func TestLayeredStore(t *testing.T) {
 	key, err := seal.ParseKey("the secret of this test, which is long")
 	sourcetest.Check(t, err)
-	sourcetest.RunStore(t, func(t testing.TB, dir string, merge sourcetest.Merge) sourcetest.WholeStore {
+	sourcetest.RunStore(t, func(t testing.TB, dir string, judge sources.Judge) sourcetest.WholeStore {
 		cache, err := cachedir.Open(filepath.Join(dir, "cache"), cachedir.Options{ReadOnly: true, Key: key})
 		sourcetest.Check(t, err)
 		own, err := cachedir.Open(filepath.Join(dir, "providers"), cachedir.Options{
-			Workdir: true, State: filepath.Join(dir, "state"), Key: key, Merge: merge, Warn: func(err error) { t.Log(err) },
+			Workdir: true, State: filepath.Join(dir, "state"), Key: key, Judge: judge, Warn: func(err error) { t.Log(err) },
 		})
 		sourcetest.Check(t, err)
 		return layeredStore{layered{cache, own}}

@@ -1,68 +1,140 @@
 package main
 
 import (
+	"errors"
+	"fmt"
+	"slices"
+	"sync"
+
 	"github.com/larder-cli/larder/cmd/larder/ui"
+	"github.com/larder-cli/larder/fsmirror/bundle"
+	"github.com/larder-cli/larder/installer"
 	"github.com/larder-cli/larder/sources"
-	"github.com/larder-cli/larder/sources/evidence"
 	"github.com/larder-cli/larder/sources/trust"
 )
 
-// trustOptions returns the rules for signatures from the configuration and the flags.
-func (m *rootModule) trustOptions() trust.Options {
-	return trust.Options{
+// judge returns the trust settings of this run, from the configuration and the flags.
+func (m *rootModule) judge() trust.Judge {
+	return trust.Judge{Require: m.flags.require, Options: trust.Options{
+		Engine: m.config.Engine, Pinned: m.config.TrustedKeys, Accepted: m.flags.trustKeys,
 		EnforceGPGValidation: m.config.EnforceSignatures, EnforceGPGExpiration: m.config.EnforceKeyExpiry,
-		Pinned: m.config.TrustedKeys, Accepted: m.flags.trustKeys,
+	}}
+}
+
+// bundleJudge is judge for evidence in bundles.
+func (m *rootModule) bundleJudge() trust.Judge {
+	j := m.judge()
+	j.Options.Carrier = sources.KeyFromBundle
+	return j
+}
+
+// A signerLog notes which keys signed the packages of a command. It is safe for concurrent use.
+type signerLog struct {
+	mu       sync.Mutex
+	signed   map[sources.Fingerprint]bool
+	packages int
+}
+
+// saw notes the keys that signed a package.
+func (l *signerLog) saw(r sources.Report) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.packages++
+	for _, by := range r.By {
+		if l.signed == nil {
+			l.signed = map[sources.Fingerprint]bool{}
+		}
+		l.signed[by.Fingerprint] = true
 	}
 }
 
-// trustFor returns trustOptions for the evidence of a provider, with the rules of the engine
-// whose registry has the provider.
-func (m *rootModule) trustFor(p sources.Provider) trust.Options {
-	engine := m.config.Engine
-	if p.Host == sources.OpenTofu.DefaultHost() {
-		engine = sources.OpenTofu
+// sawAll is saw for the packages of a root module.
+func (l *signerLog) sawAll(outcomes []installer.Outcome) {
+	for _, o := range outcomes {
+		l.saw(o.Package.Report)
 	}
-	return m.trustOptions().For(engine, p)
 }
 
-// vouch verifies the evidence that a cache or a mirror has for a package.
-func (m *rootModule) vouch(s sources.Stored) (trust.Report, error) {
-	return trust.VerifyArchive(s.Signed, s.ZH, m.trustFor(s.ID.Provider))
+// An unusedKeyError reports a key of --trust-key that signed no package of the command.
+type unusedKeyError struct {
+	key      sources.Fingerprint
+	packages int
 }
 
-// vouchVerdict returns the verdict of vouch.
-func (m *rootModule) vouchVerdict(s sources.Stored) (sources.Verdict, error) {
-	report, err := m.vouch(s)
-	return report.Verdict, err
-}
-
-// mergeEvidence selects the evidence that a store keeps.
-func (m *rootModule) mergeEvidence(p sources.Provider, kept, new *sources.Signed) (*sources.Signed, error) {
-	return trust.Merge(kept, new, m.trustFor(p))
-}
-
-// compareKeys returns a warning if another version is signed with other keys.
-func (m *rootModule) compareKeys(p sources.Provider, other sources.Version, was, now *sources.Signed) error {
-	return trust.CompareKeys(other, was, now, m.trustFor(p))
-}
-
-// A signerMemo caches who signed packages. Packages of a version have the same evidence, which
-// it verifies once.
-type signerMemo struct {
-	*rootModule
-	made memo[string, ui.Signature]
-}
-
-// of returns who signed the package of s.Signed, which may be nil. Evidence that cannot be
-// verified has no signature: verifying the store reports the reason.
-func (m *signerMemo) of(s sources.Stored) ui.Signature {
-	if s.Signed == nil || s.ZH == "" {
-		return ui.Signature{}
+func (e *unusedKeyError) Error() string {
+	if e.packages == 1 {
+		return fmt.Sprintf("--trust-key %s: the key did not sign the package", e.key)
 	}
-	key := s.ID.Provider.String() + " " + string(s.ZH) + " " + evidence.Reference(s.Signed)
-	found, _ := m.made.get(key, func() (ui.Signature, error) {
-		report, err := m.vouch(s)
-		return ui.SignatureOf(report), err
-	})
-	return found
+	return fmt.Sprintf("--trust-key %s: the key signed none of the %d packages", e.key, e.packages)
+}
+
+// unusedKeys returns an error for each key of --trust-key that signed no package. If there was
+// no package, there was nothing to sign.
+func (s *session) unusedKeys() error {
+	s.signers.mu.Lock()
+	defer s.signers.mu.Unlock()
+	var errs []error
+	for _, key := range s.flags.trustKeys {
+		if s.signers.packages > 0 && !s.signers.signed[key] {
+			err := &unusedKeyError{key, s.signers.packages}
+			errs = append(errs, sources.WithHint(err, "compare the fingerprint with the one that the publisher announced"))
+		}
+	}
+	return errors.Join(errs...)
+}
+
+// warnUnusedKeys warns about keys of --trust-key that signed no package.
+func (s *session) warnUnusedKeys() {
+	for _, err := range sources.Errors(s.unusedKeys()) {
+		s.out.WarnHint(sources.Hints(err)[0], "%v", err)
+	}
+}
+
+// require fails for packages that don't meet the requirement of the flags.
+func (m *rootModule) require(packages []sources.Stored) error {
+	var errs []error
+	for _, s := range packages {
+		m.signers.saw(s.Report)
+		errs = append(errs, sources.InPackage(s.ID, m.judge().Check(s.ID, s.Report)))
+	}
+	return errors.Join(errs...)
+}
+
+// accept is require that also fails for keys of --trust-key that signed no package.
+func (m *rootModule) accept(packages []sources.Stored) error {
+	return errors.Join(m.require(packages), m.unusedKeys())
+}
+
+// bundledAs returns the packages of a bundle with what they are worth.
+func bundledAs(packages []bundle.Verified) []sources.Stored {
+	all := make([]sources.Stored, len(packages))
+	for i, p := range packages {
+		all[i] = sources.Stored{ID: p.ID, Proof: p.Proof, Report: p.Report}
+	}
+	return all
+}
+
+// A trustFinding is a kind of finding about trust.
+type trustFinding string
+
+// The kinds.
+const (
+	notTrusted trustFinding = "not signed as required"
+	unusedKey  trustFinding = "unused key"
+)
+
+// trustFindings prints the packages that don't meet the requirement of the flags, and the keys
+// of --trust-key that signed none of them. It returns their number. At is what was verified.
+func (m *rootModule) trustFindings(packages []sources.Stored, at func(sources.Stored) string, whole string) (n int) {
+	for _, err := range sources.Errors(m.accept(packages)) {
+		n++
+		kind, path, id := unusedKey, whole, (*sources.PackageID)(nil)
+		if named := (*sources.PackageError)(nil); errors.As(err, &named) {
+			i := slices.IndexFunc(packages, func(s sources.Stored) bool { return s.ID == named.ID })
+			kind, path, id = notTrusted, at(packages[i]), &named.ID
+		}
+		f := ui.FindingOf(kind, path, id, sources.Reason(err))
+		m.out.Result("finding", f, "%s: %s: %s", m.out.Shorten(path), kind, f.Text)
+	}
+	return n
 }

@@ -50,7 +50,7 @@ func (b *Builder) RemoveImportDir(id string) error {
 	return all.RemoveTree(id)
 }
 
-// Adopt adds an archive to the mirror and records the contents of s. It moves the
+// Adopt adds an archive to the mirror and records the contents of s and what was proved about it. It moves the
 // archive from the directory from, a [Builder.ImportDir], to the same relative path
 // in the mirror. If from is nil, the archive is in the mirror already. The caller has
 // verified and synced the archive. The Builder must store packed packages.
@@ -73,7 +73,7 @@ func (b *Builder) adopt(s sources.Stored, from *disk.Dir) (err error) {
 		return err
 	}
 	r := record{
-		H1: s.H1, ZipH1: s.ZipH1, ZH: s.ZH, Verdict: s.Verdict, Origin: s.Origin, Since: b.opts.Now().UTC(),
+		H1: s.H1, ZipH1: s.ZipH1, ZH: s.ZH, Proof: s.Proof, Origin: s.Origin, Since: b.opts.Now().UTC(),
 	}
 	if err := b.keepEvidence(s.ID, &r, s.Signed); err != nil {
 		return err

@@ -59,6 +59,7 @@ import (
 	"github.com/larder-cli/larder/sources/evidence"
 	"github.com/larder-cli/larder/sources/seal"
 	"github.com/larder-cli/larder/sources/staging"
+	"github.com/larder-cli/larder/sources/trust"
 )
 
 // Options configure a Builder. The zero Options are ready to use.
@@ -74,19 +75,9 @@ type Options struct {
 	Temporary bool              // the mirror is removed soon, so it may share files with Archives
 	Now       func() time.Time  // time.Now by default
 
-	// Vouch returns the verdict on a package from the evidence in the mirror, or why
-	// there is none. It is called if the package's record has no verdict for this
-	// evidence. If Vouch is nil, packages that others put there have no verdict.
-	Vouch func(sources.Stored) (sources.Verdict, error)
-
-	// Merge returns the evidence to keep for a version, given the evidence kept so
-	// far and new evidence. Its error is a warning. If Merge is nil, new evidence
-	// replaces old.
-	Merge func(p sources.Provider, kept, new *sources.Signed) (*sources.Signed, error)
-
-	// Compare returns a warning if another version is signed with other keys. It is
-	// called when evidence for a version is stored for the first time. It may be nil.
-	Compare func(p sources.Provider, other sources.Version, was, now *sources.Signed) error
+	// Judge decides what evidence is worth, and which evidence to keep. By default it is
+	// a [trust.Judge] without settings.
+	Judge sources.Judge
 
 	Warn    func(error)       // called with problems that do not stop the work; may be nil
 	Waiting func(disk.Holder) // called once if another process writes for a while; may be nil
@@ -134,6 +125,9 @@ func Open(ctx context.Context, dir string, opts Options) (*Builder, error) {
 	}
 	if opts.Now == nil {
 		opts.Now = time.Now
+	}
+	if opts.Judge == nil {
+		opts.Judge = trust.Judge{}
 	}
 	opts.Place = cmp.Or(opts.Place, "the mirror")
 	b := &Builder{

@@ -23,6 +23,7 @@ import (
 	"github.com/larder-cli/larder/sources/disk"
 	"github.com/larder-cli/larder/sources/evidence"
 	"github.com/larder-cli/larder/sources/sourcetest"
+	"github.com/larder-cli/larder/sources/trust"
 )
 
 const (
@@ -83,8 +84,23 @@ func deliver(data []byte, signed *sources.Signed) sourcetest.Supply {
 			_, err := stage.Write(data)
 			return sourcetest.Supplied{ZH: zh, Filename: "any.zip", Origin: "https://example.test/any.zip", Signed: signed}, err
 		},
-		Judge: func(sources.Contents) (sources.Verdict, error) { return sources.SelfSigned, nil },
+		Judge: func(sources.Contents) (sources.Proof, error) { return provenBy(signed, zh), nil },
 	}
+}
+
+// provenBy is what evidence proves about an archive if a registry listed its keys.
+func provenBy(signed *sources.Signed, zh sources.Hash) sources.Proof {
+	if signed == nil {
+		return sources.Proof{Matched: true}
+	}
+	proof, err := trust.Judge{}.Prove(sources.Provider{}, signed, zh)
+	if err != nil {
+		return sourcetest.ByRegistryKey // not real evidence
+	}
+	for i := range proof.Signers {
+		proof.Signers[i].From = sources.KeyFromRegistry
+	}
+	return proof
 }
 
 func (d *depot) signed(id sources.PackageID) *sources.Signed {
@@ -281,7 +297,7 @@ func TestPut(t *testing.T) {
 	defer b.Close()
 	id := parseID(t, widget+"/1.0.0/linux_amd64")
 	s, err := b.Get(t.Context(), id)
-	if err != nil || s.Verdict != sources.SelfSigned || s.Signed == nil || s.Origin != "https://example.test/any.zip" {
+	if err != nil || s.Report.Verdict != sources.SelfSigned || s.Signed == nil || s.Origin != "https://example.test/any.zip" {
 		t.Errorf("it has %+v, %v", s, err)
 	}
 	_, err = b.Get(t.Context(), parseID(t, widget+"/3.0.0/linux_amd64"))
@@ -306,7 +322,7 @@ func TestRefusedDeliveries(t *testing.T) {
 			}
 		},
 		"judged": func(del *sourcetest.Supply) {
-			del.Judge = func(sources.Contents) (sources.Verdict, error) { return 0, no }
+			del.Judge = func(sources.Contents) (sources.Proof, error) { return sources.Proof{}, no }
 		},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -452,7 +468,7 @@ func TestChangedInPlace(t *testing.T) {
 	for range 2 { // reading it does not record it
 		b := open(t, dir, builder.Options{})
 		s, err := b.Get(t.Context(), parseID(t, widget+"/1.0.0/linux_amd64"))
-		if err == nil && (s.Differs == "" || s.Verdict != sources.Unverified) {
+		if err == nil && (s.Differs == "" || s.Report.Verdict != sources.Unverified) {
 			t.Errorf("it is taken for what was stored: %+v", s)
 		}
 		_, leftOut, err := b.Index(t.Context())
@@ -493,14 +509,9 @@ func TestLostRecords(t *testing.T) {
 		func(path string) error { return os.WriteFile(path, []byte(`{"format":9,"packed":{}}`), 0o644) },
 	} {
 		must(t, damage(filepath.Join(dir, ".larder", "known", widget+".json")))
-		b := open(t, dir, builder.Options{Vouch: func(s sources.Stored) (sources.Verdict, error) {
-			if !strings.Contains(string(s.Signed.Sums), strings.TrimPrefix(string(s.ZH), "zh:")) {
-				return 0, errors.New("not listed")
-			}
-			return sources.MirrorEvidence, nil
-		}})
+		b := open(t, dir, builder.Options{})
 		s, err := b.Get(t.Context(), id)
-		sourcetest.Expect(t, err == nil && s.Verdict == sources.MirrorEvidence && s.Signed != nil, "it has %+v, %v", s, err)
+		sourcetest.Expect(t, err == nil && s.Report.Verdict == sources.MirrorEvidence && s.Signed != nil, "it has %+v, %v", s, err)
 		must(t, b.Close())
 	}
 }
@@ -513,7 +524,7 @@ func TestUnpackedPackagesReadAgain(t *testing.T) {
 	b := open(t, dir, builder.Options{Unpacked: true, Paranoid: true})
 	defer b.Close()
 	s, err := b.Get(t.Context(), id)
-	if err != nil || s.Verdict != sources.SelfSigned || s.Signed == nil || s.ZH == "" {
+	if err != nil || s.Report.Verdict != sources.SelfSigned || s.Signed == nil || s.ZH == "" {
 		t.Errorf("it has %+v, %v", s, err)
 	}
 	if got := files(t, dir); !slices.Equal(got, []string{widget + "/1.0.0/linux_amd64/terraform-provider-widget_v1.0.0"}) {
@@ -659,7 +670,7 @@ func TestTimesRoundedByFileSystem(t *testing.T) {
 	b := open(t, dir, builder.Options{})
 	defer b.Close()
 	s, err := b.Get(t.Context(), parseID(t, widget+"/1.0.0/linux_amd64"))
-	sourcetest.Expect(t, err == nil && s.Verdict == sources.SelfSigned, "the record was not believed: %+v, %v", s, err)
+	sourcetest.Expect(t, err == nil && s.Report.Verdict == sources.SelfSigned, "the record was not believed: %+v, %v", s, err)
 }
 
 func BenchmarkNothingNew(b *testing.B) {
@@ -672,10 +683,9 @@ func BenchmarkNothingNew(b *testing.B) {
 	}
 	d.world.WritePacked(dir)
 	d.world.WriteEvidence(dir)
-	vouch := func(sources.Stored) (sources.Verdict, error) { return sources.MirrorEvidence, nil }
-	d.sync(dir, builder.Options{Vouch: vouch})
+	d.sync(dir, builder.Options{})
 	for b.Loop() {
-		m := open(b, dir, builder.Options{Vouch: vouch})
+		m := open(b, dir, builder.Options{})
 		for _, id := range ids {
 			if s, err := m.Get(b.Context(), id); err != nil || s.Signed == nil {
 				b.Fatal(s, err)

@@ -16,16 +16,16 @@ import (
 	"github.com/larder-cli/larder/sources/sourcetest"
 )
 
-// vouch accepts any checksums that have a signature and contain the archive.
-func vouch(s sources.Stored) (sources.Verdict, error) {
+// judge accepts any checksums that have a signature and contain the archive.
+var judge = sourcetest.Verdicts{OnProve: func(s *sources.Signed, zh sources.Hash) (sources.Proof, error) {
 	switch {
-	case len(s.Signed.Signature) < 20:
-		return 0, errors.New("bad signature")
-	case !strings.Contains(string(s.Signed.Sums), strings.TrimPrefix(string(s.ZH), "zh:")):
-		return 0, errors.New("not listed")
+	case len(s.Signature) < 20:
+		return sources.Proof{}, errors.New("bad signature")
+	case !strings.Contains(string(s.Sums), strings.TrimPrefix(string(zh), "zh:")):
+		return sources.Proof{}, errors.New("not listed")
 	}
-	return sources.SelfSigned, nil
-}
+	return sourcetest.ByRegistryKey, nil
+}}
 
 func TestVerify(t *testing.T) {
 	const (
@@ -98,7 +98,7 @@ func TestVerify(t *testing.T) {
 			d.sync(dir, builder.Options{}, ids...)
 			tt.damage(t, dir)
 			before := stamps(t, dir)
-			b := open(t, dir, builder.Options{ReadOnly: true, Vouch: vouch})
+			b := open(t, dir, builder.Options{ReadOnly: true})
 			var last, of int64
 			v, err := b.Verify(t.Context(), func(done, total int64) { last, of = done, total })
 			must(t, err)
@@ -123,7 +123,7 @@ func TestVerifyMirrorsOfOthers(t *testing.T) {
 	d.world.WriteMirrorJSON(packed)
 	d.world.WriteUnpacked(unpacked)
 	for _, dir := range []string{packed, unpacked, bare} {
-		v, err := open(t, dir, builder.Options{ReadOnly: true, Vouch: vouch}).Verify(t.Context(), nil)
+		v, err := open(t, dir, builder.Options{ReadOnly: true}).Verify(t.Context(), nil)
 		if err != nil || len(v.Findings) != 0 || v.Packages != 2 || v.Unvouched != 2 {
 			t.Errorf("%s: %+v, %v", dir, v, err)
 		}
@@ -193,7 +193,7 @@ func TestPrune(t *testing.T) {
 				}
 				d.sync(dir, builder.Options{Now: func() time.Time { return now.Add(-age) }}, id)
 			}
-			clock := builder.Options{Now: func() time.Time { return now }, Vouch: vouch}
+			clock := builder.Options{Now: func() time.Time { return now }}
 			b := open(t, dir, clock)
 			plan, err := b.PlanPrune(t.Context(), tt.policy)
 			must(t, err)
@@ -246,12 +246,12 @@ func TestList(t *testing.T) {
 	d.sync(dir, builder.Options{}, widget+"/1.0.0/linux_amd64")
 	d.world.WriteUnpacked(dir, widget+"/2.0.0/*")
 	b := open(t, dir, builder.Options{ReadOnly: true})
-	entries, err := b.List(t.Context(), builder.ListOptions{})
+	entries, err := b.List(t.Context(), builder.ListOptions{Proofs: true})
 	must(t, err)
 	if len(entries) != 2 || !entries[0].Unpacked || len(entries[0].Hashes) != 0 || entries[0].Size == 0 {
 		t.Fatalf("it lists %+v", entries)
 	}
-	if e := entries[1]; e.Verdict != sources.SelfSigned || !e.Evidence || len(e.Hashes) != 2 || e.Path != widget+"/terraform-provider-widget_1.0.0_linux_amd64.zip" {
+	if e := entries[1]; e.Stored.Report.Verdict != sources.SelfSigned || !e.Evidence || len(e.Hashes) != 2 || e.Path != widget+"/terraform-provider-widget_1.0.0_linux_amd64.zip" {
 		t.Errorf("it lists %+v", e)
 	}
 	entries, err = b.List(t.Context(), builder.ListOptions{Hash: true})

@@ -102,15 +102,17 @@ func (b *Builder) keepEvidence(id sources.PackageID, r *record, signed *sources.
 	b.mu.Lock() // one writer at a time
 	defer b.mu.Unlock()
 	old, err := evidence.Read(b.evidence(id.Provider, id.Version))
-	isNew, kept, merged := err != nil, signed, false
-	if !isNew && b.opts.Merge != nil && evidence.Digest(old) != evidence.Digest(signed) {
-		var downgrade error
-		kept, downgrade = b.opts.Merge(id.Provider, b.marked(id.Provider, id.Version, old), signed)
-		merged = true
-		if err := b.revouch(id, r, kept); err != nil {
-			return sources.WithHint(&ReplacedError{err, downgrade}, "find out which evidence is right; to accept the new evidence, remove this version from the mirror first")
+	isNew, kept := err != nil, signed
+	if !isNew {
+		old = b.marked(id.Provider, id.Version, old)
+		if evidence.Reference(old) != evidence.Reference(signed) {
+			var downgrade error
+			kept, downgrade = b.opts.Judge.Merge(id.Provider, old, signed)
+			if err := b.prove(id.Provider, r, kept); err != nil {
+				return sources.WithHint(&ReplacedError{err, downgrade}, "find out which evidence is right; to accept the new evidence, remove this version from the mirror first")
+			}
+			b.warnOf(id, downgrade)
 		}
-		b.warnOf(id, downgrade)
 	}
 	if err := errors.Join(b.change(), b.unindexEvidence(id.Provider, id.Version, kept)); err != nil {
 		return err
@@ -119,21 +121,21 @@ func (b *Builder) keepEvidence(id sources.PackageID, r *record, signed *sources.
 		return err
 	}
 	r.Evidence = evidence.Reference(kept)
-	if isNew && !merged {
+	if isNew {
 		b.compareKeys(id, kept)
 	}
 	return nil
 }
 
-// revouch sets the verdict of r to the verdict by evidence other than the package's
-// own.
-func (b *Builder) revouch(id sources.PackageID, r *record, kept *sources.Signed) error {
-	if b.opts.Vouch == nil || r.ZH == "" {
+// prove sets what is proved about the package of r to what the evidence proves.
+func (b *Builder) prove(p sources.Provider, r *record, kept *sources.Signed) error {
+	if r.ZH == "" {
 		return nil
 	}
-	verdict, err := b.opts.Vouch(sources.Stored{ID: id, H1: r.H1, ZipH1: r.ZipH1, ZH: r.ZH, Verdict: r.Verdict, Signed: kept})
+	proof, err := b.opts.Judge.Prove(p, kept, r.ZH)
 	if err == nil {
-		r.Verdict = verdict
+		proof.Matched = proof.Matched || r.Proof.Matched
+		r.Proof = proof
 	}
 	return err
 }
@@ -141,9 +143,6 @@ func (b *Builder) revouch(id sources.PackageID, r *record, kept *sources.Signed)
 // compareKeys warns if the version of id is signed with other keys than the nearest
 // version with evidence.
 func (b *Builder) compareKeys(id sources.PackageID, now *sources.Signed) {
-	if b.opts.Compare == nil {
-		return
-	}
 	entries, err := os.ReadDir(filepath.Dir(b.evidence(id.Provider, id.Version)))
 	b.warn(err)
 	var names []string
@@ -156,7 +155,7 @@ func (b *Builder) compareKeys(id sources.PackageID, now *sources.Signed) {
 	}
 	was, err := evidence.Read(b.evidence(id.Provider, near))
 	if err == nil {
-		b.warnOf(id, b.opts.Compare(id.Provider, near, b.marked(id.Provider, near, was), now))
+		b.warnOf(id, b.opts.Judge.CompareKeys(id.Provider, near, b.marked(id.Provider, near, was), now))
 	}
 }
 

@@ -16,7 +16,7 @@ import (
 var errWorse = errors.New("worse")
 
 // firstStays keeps the existing evidence.
-func firstStays(_ sources.Provider, kept, _ *sources.Signed) (*sources.Signed, error) {
+func firstStays(kept, _ *sources.Signed) (*sources.Signed, error) {
 	return kept, errWorse
 }
 
@@ -30,8 +30,8 @@ func TestMergedEvidence(t *testing.T) {
 	dir := t.TempDir()
 	var warnings []string
 	opts := builder.Options{
-		Vouch: vouch, Merge: firstStays,
-		Warn: func(err error) { warnings = append(warnings, err.Error()) },
+		Judge: sourcetest.Verdicts{OnProve: judge.OnProve, OnMerge: firstStays},
+		Warn:  func(err error) { warnings = append(warnings, err.Error()) },
 	}
 	d.sync(dir, opts, id)
 	before := *d.signed(amd)
@@ -41,9 +41,9 @@ func TestMergedEvidence(t *testing.T) {
 	other.Signature = []byte("another signature, of another key")
 	del := d.delivery(amd)
 	del.Accept = func(sources.Stored) bool { return true }
-	del.Improve = func(sources.Stored) (*sources.Signed, sources.Verdict) { return &other, sources.MirrorEvidence }
+	del.Improve = func(sources.Stored) (*sources.Signed, sources.Proof) { return &other, sourcetest.ByRegistryKey }
 	s, err := sourcetest.Put(context.Background(), m, amd, del)
-	if err != nil || s.Signed == nil || string(s.Signed.Signature) != string(before.Signature) || s.Verdict != sources.SelfSigned {
+	if err != nil || s.Signed == nil || string(s.Signed.Signature) != string(before.Signature) || s.Report.Verdict != sources.SelfSigned {
 		t.Errorf("got %+v, %v", s, err)
 	}
 	sourcetest.Expect(t, len(warnings) == 1 && warnings[0] == "example.test/acme/widget 1.0.0: worse", "warnings: %q", warnings)
@@ -89,10 +89,10 @@ func TestKeysAreComparedWithTheNearestVersion(t *testing.T) {
 		d.stock("example.test/acme/widget/" + v + "/linux_amd64")
 	}
 	var compared []string
-	opts := builder.Options{Compare: func(_ sources.Provider, other sources.Version, _, _ *sources.Signed) error {
+	opts := builder.Options{Judge: sourcetest.Verdicts{OnKeys: func(other sources.Version, _, _ *sources.Signed) error {
 		compared = append(compared, other.String())
 		return nil
-	}}
+	}}}
 	for range 2 {
 		for _, v := range versions {
 			d.sync(dir, opts, "example.test/acme/widget/"+v+"/linux_amd64")

@@ -148,7 +148,7 @@ func TestReadOnlyCreatesNothing(t *testing.T) {
 	must(t, os.Remove(filepath.Join(ours, ".larder", "mirror.lock")))
 	for name, dir := range map[string]string{"of others": d.packed, "ours": ours, "empty": t.TempDir(), "missing": filepath.Join(t.TempDir(), "missing")} {
 		before, _ := filepath.Glob(filepath.Join(dir, ".*"))
-		b := open(t, dir, builder.Options{ReadOnly: true, Paranoid: true, Vouch: vouch})
+		b := open(t, dir, builder.Options{ReadOnly: true, Paranoid: true})
 		_, listed := b.List(t.Context(), builder.ListOptions{Hash: true})
 		_, _, indexed := b.Index(t.Context())
 		_, planned := b.PlanPrune(t.Context(), builder.Policy{})

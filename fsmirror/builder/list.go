@@ -22,9 +22,10 @@ type Entry struct {
 	Size     int64     // bytes of its archive, or of its files
 	Since    time.Time // when it was first seen, or last changed if there is no record
 	Hashes   []sources.Hash
-	Verdict  sources.Verdict // determined when it was stored
-	Evidence bool            // there is evidence for its version
-	Origin   string          // where it came from; empty if unknown
+	Evidence bool   // there is evidence for its version
+	Origin   string // where it came from; empty if unknown
+
+	Stored sources.Stored // what was proved about it, if requested in [ListOptions]
 
 	at spot
 }
@@ -33,6 +34,10 @@ type Entry struct {
 type ListOptions struct {
 	// Hash requests the hashes of packages without a record.
 	Hash bool
+
+	// Proofs requests what was proved about packages with a record, and by the
+	// evidence of those that were hashed.
+	Proofs bool
 
 	// Report is called with the number of bytes processed so far. It may be nil.
 	Report func(done, of int64)
@@ -63,7 +68,9 @@ func (b *Builder) List(ctx context.Context, opts ListOptions) ([]Entry, error) {
 		if err != nil {
 			return nil, sources.InPackage(entries[i].ID, err)
 		}
-		entries[i].recorded(r)
+		if entries[i].recorded(r); opts.Proofs && r.Mark != "" {
+			entries[i].Stored = b.stored(entries[i].at, r)
+		}
 		if done += entries[i].Size; opts.Report != nil {
 			opts.Report(done, total)
 		}
@@ -123,7 +130,7 @@ func (e *Entry) recorded(r record) {
 	if r.Mark == "" {
 		return
 	}
-	e.Since, e.Verdict, e.Origin = r.Since, r.Verdict, r.Origin
+	e.Since, e.Origin = r.Since, r.Origin
 	for _, h := range []sources.Hash{r.H1, r.ZipH1, r.ZH} {
 		if h != "" && (h != r.H1 || len(e.Hashes) == 0) {
 			e.Hashes = append(e.Hashes, h)

@@ -52,14 +52,14 @@ func TestOnRemovableFileSystems(t *testing.T) {
 			dir := medium(t, tt.kind, "64")
 			ids := []string{widget + "/1.0.0/linux_amd64", widget + "/2.0.0/linux_amd64", abroad + "/1.0.0/linux_amd64"}
 			d := newDepot(t, append(ids, ported)...)
-			d.sync(dir, builder.Options{Vouch: vouch}, ids...)
+			d.sync(dir, builder.Options{}, ids...)
 			if found, err := client(dir); err != nil || len(found) != 4 {
 				t.Errorf("a client finds %q, %v", found, err)
 			}
-			v, err := open(t, dir, builder.Options{ReadOnly: true, Vouch: vouch}).Verify(t.Context(), nil)
+			v, err := open(t, dir, builder.Options{ReadOnly: true}).Verify(t.Context(), nil)
 			sourcetest.Expect(t, err == nil && len(v.Findings) == 0, "%+v, %v", v, err)
 			before := stamps(t, dir)
-			d.sync(dir, builder.Options{Vouch: vouch}, ids...)
+			d.sync(dir, builder.Options{}, ids...)
 			after := stamps(t, dir)
 			sourcetest.Equal(t, strings.Join(before, "\n"), strings.Join(after, "\n"), "it was written again", after)
 			b := open(t, dir, builder.Options{})
@@ -111,7 +111,7 @@ func TestReadOnlyFileSystem(t *testing.T) {
 		t.Skipf("%v %s", err, out)
 	}
 	defer exec.Command("mount", "-o", "remount,rw", dir).Run()
-	v, err := open(t, dir, builder.Options{ReadOnly: true, Vouch: vouch, Warn: func(err error) { t.Error(err) }}).Verify(t.Context(), nil)
+	v, err := open(t, dir, builder.Options{ReadOnly: true, Warn: func(err error) { t.Error(err) }}).Verify(t.Context(), nil)
 	sourcetest.Expect(t, err == nil && len(v.Findings) == 0 && v.Packages == 1, "%+v, %v", v, err)
 	_, err = builder.Open(t.Context(), dir, builder.Options{})
 	sourcetest.Expect(t, len(sources.Hints(err)) == 1, "to write there: %v", err)

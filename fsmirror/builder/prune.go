@@ -32,7 +32,7 @@ type Plan struct {
 
 // PlanPrune returns a plan of the packages to remove.
 func (b *Builder) PlanPrune(ctx context.Context, policy Policy) (*Plan, error) {
-	entries, err := b.List(ctx, ListOptions{})
+	entries, err := b.List(ctx, ListOptions{Proofs: true})
 	if err != nil {
 		return nil, err
 	}

@@ -40,7 +40,7 @@ func (b *Builder) Get(ctx context.Context, id sources.PackageID) (sources.Stored
 func (b *Builder) Recall(id sources.PackageID) (sources.Stored, error) {
 	at := b.place(id, b.opts.Unpacked)
 	r, err := b.recall(at)
-	if err == nil && r.Verdict == sources.Unverified {
+	if err == nil && !r.Proof.Any() && r.Evidence == "" {
 		err = sources.ErrNotFound
 	}
 	if err != nil {
@@ -114,42 +114,43 @@ func hash(ctx context.Context, path string) (record, sources.Contents, error) {
 	return record{H1: contents.H1, ZipH1: contents.ZipH1, ZH: sources.ZipHash(sum)}, contents, err
 }
 
+// stored describes a package. Evidence that was put into the mirror since the package was
+// recorded counts as well, if it covers the package.
 func (b *Builder) stored(at spot, r record) sources.Stored {
 	s := sources.Stored{
 		ID: at.id, Dir: at.path, H1: r.H1, ZipH1: r.ZipH1, ZH: r.ZH, Filename: at.id.Filename(),
-		Verdict: r.Verdict, Origin: r.Origin, Since: r.Since, Differs: r.differs,
+		Origin: r.Origin, Since: r.Since, Differs: r.differs,
 	}
-	if r.differs != "" {
-		return s
+	if r.differs == "" {
+		s.Proof, s.Signed = b.proofOf(at, r)
 	}
-	kept, err := evidence.Read(b.evidence(at.id.Provider, at.id.Version))
-	if err != nil {
-		return s
-	}
-	signed, same := evidence.Resolve(kept, r.Evidence)
-	if same {
-		s.Signed = signed
-		return s
-	}
-	return b.vouched(at, r, s, signed)
+	s.Report = b.opts.Judge.Report(at.id.Provider, s.Proof)
+	return s
 }
 
-// vouched returns a package with a new verdict, from evidence to which its record
-// does not refer.
-func (b *Builder) vouched(at spot, r record, s sources.Stored, signed *sources.Signed) sources.Stored {
-	if b.opts.Vouch == nil || r.ZH == "" {
-		return s
-	}
-	with := s
-	with.Signed = signed
-	verdict, err := b.opts.Vouch(with)
+// proofOf returns what is proved about the package of r, and the evidence for it. If the
+// evidence proves nothing about the package, the facts in the record still hold, unless
+// the key was revoked since.
+func (b *Builder) proofOf(at spot, r record) (sources.Proof, *sources.Signed) {
+	kept, err := evidence.Read(b.evidence(at.id.Provider, at.id.Version))
 	if err != nil {
-		return s
+		return r.Proof, nil
 	}
-	r.Verdict, r.Evidence = verdict, evidence.Reference(signed)
-	b.note(at, r)
-	with.Verdict = verdict
-	return with
+	signed, same := evidence.Resolve(kept, r.Evidence)
+	if same && r.Proof.Signed() {
+		return r.Proof, signed
+	}
+	now := r
+	err = b.prove(at.id.Provider, &now, signed)
+	switch {
+	case errors.Is(err, sources.ErrRevoked):
+		return sources.Proof{Matched: r.Proof.Matched}, nil
+	case err != nil || r.ZH == "":
+		return r.Proof, nil
+	}
+	now.Evidence = evidence.Reference(signed)
+	b.note(at, now)
+	return now.Proof, signed
 }
 
 // checkPlace returns an error if a parent directory of the package is not a
@@ -274,13 +275,15 @@ func (t *tx) Commit(ctx context.Context, by sources.Provenance) (sources.Stored,
 
 func (t *tx) commit(ctx context.Context, old record, by sources.Provenance) (record, error) {
 	if !t.unpacked {
-		old.Verdict = by.Verdict
+		matched := old.Proof.Matched
+		old.Proof = by.Proof
+		old.Proof.Matched = old.Proof.Matched || matched
 		err := t.b.keepEvidence(t.at.id, &old, by.Signed)
 		return old, err
 	}
 	r := record{
 		H1: t.contents.H1, ZipH1: t.contents.ZipH1, ZH: by.ZH,
-		Verdict: by.Verdict, Origin: by.Origin, Since: t.b.opts.Now().UTC(),
+		Proof: by.Proof, Origin: by.Origin, Since: t.b.opts.Now().UTC(),
 	}
 	err := t.b.keepEvidence(t.at.id, &r, by.Signed)
 	if err == nil && t.at.unpacked {

@@ -27,23 +27,29 @@ type ledger struct {
 	unread  error // error of the file system; the ledger is then not replaced
 }
 
-// A record is the hash record of a package.
+// A record is the hash record of a package. It contains what was proved about the
+// package, and no verdict: that depends on the settings of each run.
 type record struct {
-	Mark     string          `json:"mark"` // fingerprint of the package when it was hashed
-	H1       sources.Hash    `json:"h1"`
-	ZipH1    sources.Hash    `json:"zip_h1,omitempty"`
-	ZH       sources.Hash    `json:"zh,omitempty"`
-	Verdict  sources.Verdict `json:"verdict"`
-	Origin   string          `json:"origin,omitempty"`
-	Evidence string          `json:"evidence,omitempty"` // reference to the evidence for the verdict, see [evidence.Reference]
-	Since    time.Time       `json:"since"`              // when it was first seen
+	Mark     string        `json:"mark"` // fingerprint of the package when it was hashed
+	H1       sources.Hash  `json:"h1"`
+	ZipH1    sources.Hash  `json:"zip_h1,omitempty"`
+	ZH       sources.Hash  `json:"zh,omitempty"`
+	Proof    sources.Proof `json:"proof,omitzero"`
+	Origin   string        `json:"origin,omitempty"`
+	Evidence string        `json:"evidence,omitempty"` // reference to the evidence for the proof, see [evidence.Reference]
+	Since    time.Time     `json:"since"`              // when it was first seen
+
+	// Verdict is set in ledgers of format 2, which have no proofs. It reports that
+	// something matched; what the evidence proves is determined again.
+	Verdict *sources.Verdict `json:"verdict,omitempty"`
 
 	differs sources.Hash // hash in the record, if the package was replaced by another
 }
 
 const (
-	ledgerFormat = 2
-	maxLedger    = 64 << 20 // in bytes, enough for tens of thousands of packages
+	ledgerFormat, verdictFormat = 3, 2
+
+	maxLedger = 64 << 20 // in bytes, enough for tens of thousands of packages
 )
 
 // of returns the part of the ledger for packages of one layout.
@@ -108,6 +114,9 @@ func readLedger(path string, key seal.Key, name string) *ledger {
 			err = json.Unmarshal(own, l)
 		}
 	}
+	if l.Format == verdictFormat {
+		l.modernise()
+	}
 	if err != nil || l.Format != ledgerFormat || l.Packed == nil || l.Unpacked == nil {
 		l = &ledger{Format: ledgerFormat, Packed: map[string]record{}, Unpacked: map[string]record{}}
 	}
@@ -115,6 +124,18 @@ func readLedger(path string, key seal.Key, name string) *ledger {
 		l.unread = err
 	}
 	return l
+}
+
+// modernise turns a ledger of format 2 into one of the current format.
+func (l *ledger) modernise() {
+	l.Format = ledgerFormat
+	for _, records := range []map[string]record{l.Packed, l.Unpacked} {
+		for key, r := range records {
+			r.Proof.Matched = r.Verdict != nil && *r.Verdict > sources.Unverified
+			r.Verdict = nil
+			records[key] = r
+		}
+	}
 }
 
 // ledgerName returns the name of a ledger for its authentication code.

@@ -19,7 +19,7 @@ func TestFailedReplacementRestoresTheOldPackage(t *testing.T) {
 	b := open(t, dir, builder.Options{Unpacked: true, Warn: func(err error) { t.Log(err) }})
 	del := d.delivery(id)
 	del.Accept = func(sources.Stored) bool { return false }
-	del.Judge = func(sources.Contents) (sources.Verdict, error) {
+	del.Judge = func(sources.Contents) (sources.Proof, error) {
 		// A mount point cannot be renamed.
 		made, err := filepath.Glob(filepath.Join(dir, ".larder", "tmp", "*", "*", "terraform-provider-*"))
 		if err != nil || len(made) != 1 {
@@ -30,13 +30,13 @@ func TestFailedReplacementRestoresTheOldPackage(t *testing.T) {
 			t.Skip("cannot mount: ", err)
 		}
 		t.Cleanup(func() { must(t, syscall.Unmount(made[0], syscall.MNT_DETACH)) })
-		return sources.SelfSigned, nil
+		return sourcetest.ByRegistryKey, nil
 	}
 	_, err := sourcetest.Put(t.Context(), b, id, del)
 	sourcetest.Expect(t, err != nil, "it was replaced")
 	after := files(t, dir)
 	sourcetest.Expect(t, len(before) == 1 && len(after) == 1 && before[0] == after[0], "files were %q and are %q", before, after)
 	s, err := b.Get(t.Context(), id)
-	sourcetest.Expect(t, err == nil && s.Verdict == sources.SelfSigned && s.Signed != nil, "it has %+v, %v", s, err)
+	sourcetest.Expect(t, err == nil && s.Report.Verdict == sources.SelfSigned && s.Signed != nil, "it has %+v, %v", s, err)
 	must(t, b.Close())
 }

@@ -200,10 +200,10 @@ func TestPipes(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			dir, _ := pipe(t, name)
-			_, err := open(t, dir, builder.Options{ReadOnly: true, Vouch: vouch}).Verify(t.Context(), nil)
+			_, err := open(t, dir, builder.Options{ReadOnly: true}).Verify(t.Context(), nil)
 			must(t, err)
 			d.sync(dir, builder.Options{}, widget+"/1.0.0/linux_amd64")
-			v, err := open(t, dir, builder.Options{ReadOnly: true, Vouch: vouch}).Verify(t.Context(), nil)
+			v, err := open(t, dir, builder.Options{ReadOnly: true}).Verify(t.Context(), nil)
 			sourcetest.Expect(t, err == nil && len(v.Findings) == 0, "%+v, %v", v, err)
 		})
 	}

@@ -50,9 +50,9 @@ type Verification struct {
 	Findings  []Finding // sorted by path
 	Packages  int       // packages read
 	Bytes     int64     // bytes of these packages
-	Unvouched int       // those of Packages without evidence
+	Unvouched int       // those of Sound without evidence
 
-	Vouched []sources.Stored // those of Packages that their evidence verifies
+	Sound []sources.Stored // those of Packages without a finding, sorted
 }
 
 // A verifier reads packages concurrently.
@@ -98,6 +98,7 @@ func (b *Builder) Verify(ctx context.Context, report func(done, of int64)) (*Ver
 		v.found(Unfinished, b.state(unsettled), nil, "the last process that wrote to the mirror was interrupted")
 	}
 	slices.SortStableFunc(v.Findings, func(f, g Finding) int { return cmp.Compare(f.Path, g.Path) })
+	slices.SortStableFunc(v.Sound, func(a, b sources.Stored) int { return a.ID.Compare(b.ID) })
 	return &v.Verification, nil
 }
 
@@ -168,51 +169,59 @@ func (v *verifier) judge(e Entry, fresh record) {
 		v.found(Broken, e.at.path, &e.ID, "%v", err)
 		return
 	}
-	if err == nil && !old.same(fresh) {
+	changed := err == nil && !old.same(fresh)
+	if changed {
 		v.found(Changed, e.at.path, &e.ID, "it is %s, but was stored as %s", cmp.Or(fresh.ZH, fresh.H1), differing(old, fresh))
 	}
 	if fresh.ZH == "" && old.H1 == fresh.H1 && !foreign {
 		fresh.ZH = old.ZH // of the original archive
 	}
-	recorded := old
-	if foreign {
-		old.Verdict, old.Evidence = 0, "" // claims of other users
+	evidenced := old.Evidence != ""
+	if foreign || changed { // claims of other users, or about another package
+		old = record{}
 	}
-	if old.Mark != "" && !old.same(fresh) {
-		old = record{} // it is about another package
-	}
-	kept, err := evidence.Read(v.evidence(e.ID.Provider, e.ID.Version))
-	sound := sources.Stored{ID: e.ID, H1: fresh.H1, ZipH1: fresh.ZipH1, ZH: fresh.ZH}
+	proof, err := v.prove(e.ID, fresh, old)
 	switch {
-	case errors.Is(err, sources.ErrNotFound) && recorded.Evidence != "":
+	case errors.Is(err, sources.ErrNotFound) && evidenced:
 		err = errEvidenceGone
-	case errors.Is(err, sources.ErrNotFound), err == nil && (fresh.ZH == "" || v.opts.Vouch == nil):
-		v.mu.Lock()
-		defer v.mu.Unlock()
-		v.Unvouched++
-		return
-	case err == nil:
-		sound, err = v.vouchFor(sound, old, kept)
+	case errors.Is(err, sources.ErrNotFound):
+		proof, err = old.Proof, nil
 	}
 	if err != nil {
 		v.found(BadEvidence, e.at.path, &e.ID, "%v", err)
+	}
+	if changed || err != nil {
 		return
 	}
 	v.mu.Lock()
 	defer v.mu.Unlock()
-	v.Vouched = append(v.Vouched, sound)
+	if !proof.Signed() {
+		v.Unvouched++
+	}
+	v.Sound = append(v.Sound, sources.Stored{
+		ID: e.ID, Dir: e.at.path, H1: fresh.H1, ZipH1: fresh.ZipH1, ZH: fresh.ZH,
+		Proof: proof, Report: v.opts.Judge.Report(e.ID.Provider, proof),
+	})
 }
 
-// vouchFor determines the verdict on a package by its evidence. The verdict must be
-// at least the one recorded when the package was stored.
-func (v *verifier) vouchFor(s sources.Stored, old record, kept *sources.Signed) (sources.Stored, error) {
-	s.Signed, _ = evidence.Resolve(kept, old.Evidence)
-	verdict, err := v.opts.Vouch(s)
-	if err == nil && old.Evidence != "" && verdict < old.Verdict {
-		err = fmt.Errorf("it was stored as %q, but the evidence makes it %q now", old.Verdict, verdict)
+// prove returns what the evidence proves about a package, which must include what its
+// record says that was proved. The error matches [sources.ErrNotFound] if there is no
+// evidence, or no archive that it could be about.
+func (v *verifier) prove(id sources.PackageID, fresh, old record) (sources.Proof, error) {
+	kept, err := evidence.Read(v.evidence(id.Provider, id.Version))
+	if err == nil && fresh.ZH == "" {
+		err = sources.ErrNotFound
 	}
-	s.Verdict = verdict
-	return s, err
+	if err != nil {
+		return sources.Proof{}, err
+	}
+	signed, _ := evidence.Resolve(kept, old.Evidence)
+	proof, err := v.opts.Judge.Prove(id.Provider, signed, fresh.ZH)
+	if err == nil {
+		err = old.Proof.Lost(proof)
+	}
+	proof.Matched = proof.Matched || old.Proof.Matched
+	return proof, err
 }
 
 // differing returns the hash of a record that is comparable with a fresh one.

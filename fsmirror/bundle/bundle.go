@@ -54,10 +54,13 @@ import (
 
 const manifestPath = ".larder/manifest.json"
 
-// A Vouch returns the verification result of the archive s.ZH by the evidence
-// s.Signed, which is not nil. The error is the reason why the evidence does not
-// verify the archive.
-type Vouch func(s sources.Stored) (trust.Report, error)
+// judgeOr returns a judge without settings if j is nil. Keys came with the bundle.
+func judgeOr(j sources.Judge) sources.Judge {
+	if j == nil {
+		return trust.Judge{Options: trust.Options{Carrier: sources.KeyFromBundle}}
+	}
+	return j
+}
 
 // A Kind is a kind of problem in a bundle.
 type Kind string

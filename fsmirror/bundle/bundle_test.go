@@ -29,8 +29,8 @@ func TestRoundTrip(t *testing.T) {
 	arrivals := mustImport(t, to, files...)
 	sourcetest.Equal(t, len(arrivals), 4, "packages")
 	for _, a := range arrivals {
-		if a.How != bundle.Added || a.Verdict != sources.MirrorEvidence || a.Report.KeyID != sourcetest.Publisher().ID() {
-			t.Errorf("%s: %s, %s by %q", a.ID, a.How, a.Verdict, a.Report.KeyID)
+		if a.How != bundle.Added || a.Report.Verdict != sources.MirrorEvidence || a.Report.Best().KeyID != sourcetest.Publisher().ID() {
+			t.Errorf("%s: %s, %s by %q", a.ID, a.How, a.Report.Verdict, a.Report.Best().KeyID)
 		}
 	}
 	if want, got := tree(t, indexed(t, from)), tree(t, to); !maps.Equal(want, got) {
@@ -164,7 +164,7 @@ func TestPackageWithNewEvidenceIsSent(t *testing.T) {
 	opts.Since = &have
 	arrivals := mustImport(t, receiver, created(t, mirrored(t, w), opts)...)
 	for _, a := range arrivals {
-		sourcetest.Expect(t, a.How == bundle.Known && a.Verdict == sources.MirrorEvidence, "%s: %s, %s", a.ID, a.How, a.Verdict)
+		sourcetest.Expect(t, a.How == bundle.Known && a.Report.Verdict == sources.MirrorEvidence, "%s: %s, %s", a.ID, a.How, a.Report.Verdict)
 	}
 	sourcetest.Expect(t, maps.Equal(tree(t, receiver), tree(t, indexed(t, mirrored(t, w)))), "not the same")
 }
@@ -212,7 +212,7 @@ func TestSplit(t *testing.T) {
 		sourcetest.Expect(t, err != nil && strings.Contains(err.Error(), "are not parts of one bundle"), "%v", err)
 	})
 	t.Run("verified", func(t *testing.T) {
-		v, err := bundle.Verify(ctx, files[:1], bundle.VerifyOptions{Vouch: vouch})
+		v, err := bundle.Verify(ctx, files[:1], bundle.VerifyOptions{})
 		check(t, err)
 		if len(v.Findings) != 1 || v.Findings[0].Kind != bundle.MissingPart || v.Findings[0].Part != 2 {
 			t.Errorf("%v", v.Findings)
@@ -258,8 +258,8 @@ func TestConflicts(t *testing.T) {
 		want string // in the error; empty if there is none
 		how  bundle.How
 	}{
-		{"another, signed", mirrored(t, other), "has evidence for linux_arm64 that the bundle's does not cover", ""},
-		{"another, signed and alone", mirrored(t, other, "*/linux_amd64"), "and the mirror has zh:", ""},
+		{"another, signed", mirrored(t, other), "the mirror has better evidence than the bundle", ""},
+		{"another, signed and alone", mirrored(t, other, "*/linux_amd64"), "the mirror has better evidence than the bundle", ""},
 		{"another, unsigned", func() string {
 			dir := t.TempDir()
 			other.WritePacked(dir, "*/linux_amd64")

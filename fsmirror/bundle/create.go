@@ -25,8 +25,12 @@ type CreateOptions struct {
 	// Check refuses a package for a reason that is not in the bundle. It may be nil.
 	Check func(Package) error
 
+	// Accept is called with all packages before anything is written. Its error ends the
+	// command. It may be nil.
+	Accept func([]Verified) error
+
 	Key     seal.Key             // authenticates records of the mirror
-	Vouch   Vouch                // required
+	Judge   sources.Judge        // by default one without settings
 	Since   *Manifest            // manifest of the receiver, whose packages are left out; may be nil
 	Base    []Package            // packages of the receiver that the mirror lacks, for the bundle's base; only ID and ZH are used
 	MaxSize int64                // of each file, in bytes; 0 means no limit
@@ -69,7 +73,7 @@ func Create(ctx context.Context, dir, file string, opts CreateOptions) (Created,
 	if _, err := ParseManifest(m.Text()); err != nil { // too large, with many files
 		return Created{}, err
 	}
-	if err := errors.Join(m.check(opts.Check), vouchFor(dir, m, opts.Vouch)); err != nil {
+	if err := errors.Join(m.check(opts.Check), opts.prove(dir, m)); err != nil {
 		return Created{}, err
 	}
 	parts, err := m.Split(opts.MaxSize)
@@ -274,24 +278,31 @@ func readSigned(dir string, r sources.Release) (*sources.Signed, error) {
 	return evidence.Read(filepath.Join(dir, filepath.FromSlash(evidence.Path(r.Provider, r.Version))))
 }
 
-// vouchFor returns an error unless the evidence in a mirror verifies its packages.
-func vouchFor(dir string, m Manifest, vouch Vouch) error {
-	evidenced := m.Evidenced()
-	var all []error
+// prove returns an error unless the evidence in a mirror verifies its packages, and the
+// caller accepts them.
+func (opts CreateOptions) prove(dir string, m Manifest) error {
+	evidenced, by := m.Evidenced(), judgeOr(opts.Judge)
+	var all []Verified
+	var errs []error
 	for _, p := range m.Packages {
-		if !evidenced[p.ID.Release()] {
-			continue
-		}
-		signed, err := readSigned(dir, p.ID.Release())
-		if err == nil {
-			_, err = vouch(sources.Stored{ID: p.ID, ZH: p.ZH, Signed: signed})
+		v, err := Verified{Package: p, Proof: sources.Proof{Matched: true}}, error(nil)
+		if evidenced[p.ID.Release()] {
+			var signed *sources.Signed
+			if signed, err = readSigned(dir, p.ID.Release()); err == nil {
+				v.Proof, err = by.Prove(p.ID.Provider, signed, p.ZH)
+			}
 		}
 		if err != nil {
 			err = &sources.PackageError{ID: p.ID, Err: fmt.Errorf("checking the mirror's signed checksums: %w", err)}
-			all = append(all, sources.WithHint(err, "larder mirror verify %s lists every problem", dir))
+			errs = append(errs, sources.WithHint(err, "larder mirror verify %s lists every problem", dir))
 		}
+		v.Report = by.Report(p.ID.Provider, v.Proof)
+		all = append(all, v)
 	}
-	return errors.Join(all...)
+	if len(errs) == 0 && opts.Accept != nil {
+		errs = append(errs, opts.Accept(all))
+	}
+	return errors.Join(errs...)
 }
 
 // Since returns m without the packages in the manifest of the receiver. Packages for

@@ -10,7 +10,6 @@ import (
 	"github.com/larder-cli/larder/fsmirror"
 	"github.com/larder-cli/larder/sources"
 	"github.com/larder-cli/larder/sources/evidence"
-	"github.com/larder-cli/larder/sources/trust"
 )
 
 // decide determines what to do with each package, and which evidence to keep. No
@@ -74,13 +73,18 @@ func (d *decision) decide(ctx context.Context) error {
 	return nil
 }
 
-// report returns the verification result of an archive by the given evidence.
-func (d *decision) report(s *sources.Signed, id sources.PackageID, zh sources.Hash) (trust.Report, bool) {
+// prove returns what the given evidence proves about an archive.
+func (d *decision) prove(s *sources.Signed, id sources.PackageID, zh sources.Hash) (sources.Proof, bool) {
 	if s == nil {
-		return trust.Report{Verdict: sources.HashOnly}, false
+		return sources.Proof{Matched: true}, false
 	}
-	r, err := d.opts.Vouch(sources.Stored{ID: id, ZH: zh, Signed: s})
-	return r, err == nil
+	proof, err := d.opts.Judge.Prove(id.Provider, s, zh)
+	return proof, err == nil
+}
+
+// worth returns the verdict on a proof.
+func (d *decision) worth(p sources.Proof) sources.Verdict {
+	return d.opts.Judge.Report(d.release.Provider, p).Verdict
 }
 
 // chooseEvidence keeps the mirror's evidence if it also verifies the packages in the
@@ -91,8 +95,8 @@ func (d *decision) chooseEvidence(ctx context.Context) error {
 	if d.old == nil {
 		return nil
 	}
-	if d.given != nil && d.opts.Merge != nil {
-		merged, err := d.opts.Merge(d.release.Provider, d.old, d.given)
+	if d.given != nil {
+		merged, err := d.opts.Judge.Merge(d.release.Provider, d.old, d.given)
 		if err != nil {
 			return d.downgrade(err)
 		}
@@ -104,10 +108,10 @@ func (d *decision) chooseEvidence(ctx context.Context) error {
 	}
 	vouched, better := true, false
 	for _, p := range d.packages {
-		now, ok := d.report(d.old, p.ID, p.ZH)
+		now, ok := d.prove(d.old, p.ID, p.ZH)
 		vouched = vouched && ok
-		given, _ := d.report(d.given, p.ID, p.ZH)
-		better = better || given.Verdict > now.Verdict
+		given, _ := d.prove(d.given, p.ID, p.ZH)
+		better = better || d.worth(given) > d.worth(now)
 	}
 	switch {
 	case vouched && !better:
@@ -143,12 +147,12 @@ func (d *decision) replaceEvidence(ctx context.Context) error {
 		if err != nil {
 			continue // engines could not install it
 		}
-		report, ok := d.report(d.given, p.ID, s.ZH)
-		if _, was := d.report(d.old, p.ID, s.ZH); was && !ok {
+		proof, ok := d.prove(d.given, p.ID, s.ZH)
+		if _, was := d.prove(d.old, p.ID, s.ZH); was && !ok {
 			return d.conflict(d.packages[0], fmt.Sprintf("has evidence for %s that the bundle's does not cover", p.ID.Platform))
 		}
 		if ok {
-			s.Signed, s.Verdict = d.given, report.Verdict
+			s.Signed, s.Proof = d.given, proof
 			d.others = append(d.others, s)
 		}
 	}
@@ -158,8 +162,8 @@ func (d *decision) replaceEvidence(ctx context.Context) error {
 // fate determines what happens to a package.
 func (d *decision) fate(ctx context.Context, p Package) (Arrival, error) {
 	a := Arrival{Verified: Verified{Package: p}, How: Added}
-	if report, ok := d.report(d.signed[d.release], p.ID, p.ZH); ok || d.signed[d.release] == nil {
-		a.Verdict, a.Report = report.Verdict, report
+	if proof, ok := d.prove(d.signed[d.release], p.ID, p.ZH); ok || d.signed[d.release] == nil {
+		a.Proof, a.Report = proof, d.opts.Judge.Report(p.ID.Provider, proof)
 	}
 	if err := d.checkUnpacked(ctx, p); err != nil {
 		return a, err
@@ -177,13 +181,15 @@ func (d *decision) fate(ctx context.Context, p Package) (Arrival, error) {
 	if s.ZH == p.ZH {
 		a.How = Known
 		kept := d.signed[d.release]
-		a.settled = s.Verdict >= a.Verdict && (kept == nil || s.Signed != nil && evidence.Digest(kept) == d.had)
-		a.Verdict = max(a.Verdict, s.Verdict)
+		a.settled = s.Report.Verdict >= a.Report.Verdict && (kept == nil || s.Signed != nil && evidence.Digest(kept) == d.had)
+		if s.Report.Verdict > a.Report.Verdict {
+			a.Proof, a.Report = s.Proof, s.Report
+		}
 		return a, nil
 	}
 	a.How = Replaced
-	_, good := d.report(d.old, p.ID, p.ZH)
-	if _, was := d.report(d.old, p.ID, s.ZH); was || !good {
+	_, good := d.prove(d.old, p.ID, p.ZH)
+	if _, was := d.prove(d.old, p.ID, s.ZH); was || !good {
 		return a, d.conflict(p, "has "+string(s.ZH))
 	}
 	return a, nil

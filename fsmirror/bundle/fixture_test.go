@@ -12,10 +12,8 @@ import (
 
 	"github.com/larder-cli/larder/fsmirror/builder"
 	"github.com/larder-cli/larder/fsmirror/bundle"
-	"github.com/larder-cli/larder/sources"
 	"github.com/larder-cli/larder/sources/seal"
 	"github.com/larder-cli/larder/sources/sourcetest"
-	"github.com/larder-cli/larder/sources/trust"
 )
 
 const (
@@ -24,10 +22,6 @@ const (
 )
 
 var check = sourcetest.Check
-
-func vouch(s sources.Stored) (trust.Report, error) {
-	return trust.VerifyCarried(s.Signed, s.ZH, trust.Options{})
-}
 
 // published returns a world of three releases, one of them for two platforms.
 func published(t testing.TB) *sourcetest.World {
@@ -48,9 +42,9 @@ func mirrored(t testing.TB, w *sourcetest.World, only ...string) string {
 	return dir
 }
 
-func createOptions() bundle.CreateOptions { return bundle.CreateOptions{Vouch: vouch} }
+func createOptions() bundle.CreateOptions { return bundle.CreateOptions{} }
 
-func importOptions() bundle.ImportOptions { return bundle.ImportOptions{Vouch: vouch} }
+func importOptions() bundle.ImportOptions { return bundle.ImportOptions{} }
 
 // created returns the bundle of a mirror.
 func created(t testing.TB, dir string, opts bundle.CreateOptions) []string {
@@ -114,8 +108,6 @@ func described(t testing.TB, dir string) bundle.Manifest {
 	check(t, err)
 	return m
 }
-
-type reportOf = trust.Report
 
 func sum(text string) [32]byte { return sha256.Sum256([]byte(text)) }
 

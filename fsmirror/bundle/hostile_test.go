@@ -26,7 +26,7 @@ func refused(t *testing.T, data []byte, want string) {
 	if got := tree(t, to); len(got) > 0 || len(left(t, to)) > 0 {
 		t.Errorf("imported %q", slices.Sorted(maps.Keys(got)))
 	}
-	v, err := bundle.Verify(ctx, []string{file}, bundle.VerifyOptions{Vouch: vouch})
+	v, err := bundle.Verify(ctx, []string{file}, bundle.VerifyOptions{})
 	if err != nil || len(v.Findings) == 0 || !strings.Contains(v.Findings[0].Error(), want) {
 		t.Errorf("verified: got %v and %v, want %q", v.Findings, err, want)
 	}
@@ -215,7 +215,7 @@ func TestInvalidArchiveWithoutEvidence(t *testing.T) {
 	w.WritePacked(dir, "*/widget/1.0.0/*")
 	file := created(t, dir, createOptions())[0]
 	for _, a := range mustImport(t, t.TempDir(), file) {
-		sourcetest.Expect(t, a.Verdict == sources.HashOnly && a.Report.KeyID == "", "%s: %s", a.ID, a.Verdict)
+		sourcetest.Expect(t, a.Report.Verdict == sources.HashOnly && a.Report.Best().KeyID == "", "%s: %s", a.ID, a.Report.Verdict)
 	}
 	all := sourcetest.UnpackTar(readFile(t, file))
 	refused(t, sourcetest.PackTar(rehashed(t, all, 1, strings.Repeat("x", len(all[1].Text)))), "zip")
@@ -232,7 +232,7 @@ func TestBadSignature(t *testing.T) {
 	opts := createOptions()
 	_, err := bundle.Create(ctx, dir, filepath.Join(t.TempDir(), "b"), opts)
 	sourcetest.Expect(t, err != nil && strings.Contains(err.Error(), "revoked"), "%v", err)
-	opts.Vouch = func(sources.Stored) (r reportOf, err error) { return r, nil }
+	opts.Judge = sourcetest.Verdicts{}
 	refused(t, readFile(t, created(t, dir, opts)[0]), "revoked")
 
 	// A signature of other contents, with a matching manifest.

@@ -26,11 +26,9 @@ type ImportOptions struct {
 	// Check refuses a package for a reason that is not in the bundle. It may be nil.
 	Check func(Package) error
 
-	// Merge returns the evidence to keep for a version, given the mirror's and the
-	// bundle's. If it returns an error, the import fails. Compare returns a warning
-	// if another version is signed with other keys. Both may be nil.
-	Merge   func(p sources.Provider, kept, new *sources.Signed) (*sources.Signed, error)
-	Compare func(p sources.Provider, other sources.Version, was, now *sources.Signed) error
+	// Accept is called with all packages before the mirror changes. Its error ends the
+	// import. It may be nil.
+	Accept func([]Verified) error
 
 	ModulesTo string // directory for the modules of root modules, by their paths; empty if they are not requested
 	EngineTo  string // directory for the engine; empty if it is not requested
@@ -38,7 +36,7 @@ type ImportOptions struct {
 
 	Key         seal.Key             // authenticates records of the mirror
 	LockTimeout time.Duration        // how long to wait for other writers; 0 means until they have finished
-	Vouch       Vouch                // required
+	Judge       sources.Judge        // by default one without settings
 	DryRun      bool                 // verify everything, change nothing
 	Report      func(done, of int64) // called with the progress in bytes; may be nil
 	Warn        func(error)          // called with problems that do not stop the import; may be nil
@@ -100,6 +98,7 @@ type importer struct {
 	arrivals []Arrival
 	others   []sources.Stored // packages in the mirror for which there is new evidence
 	missing  map[int]bool     // missing parts that the import requires
+	refused  bool             // by ImportOptions.Accept
 	progress progress
 }
 
@@ -109,6 +108,7 @@ type importer struct {
 // the verified archives are kept for the next import of the same bundle. An invalid
 // bundle leaves nothing behind. Payloads are put in their places last.
 func Import(ctx context.Context, files []string, dir string, opts ImportOptions) (Imported, error) {
+	opts.Judge = judgeOr(opts.Judge)
 	given, err := openParts(files)
 	for _, b := range given {
 		defer b.Close()
@@ -125,13 +125,9 @@ func Import(ctx context.Context, files []string, dir string, opts ImportOptions)
 	if err := payload.prepare(ctx); err != nil {
 		return Imported{}, err
 	}
-	verdict := func(s sources.Stored) (sources.Verdict, error) {
-		report, err := opts.Vouch(s)
-		return report.Verdict, err
-	}
 	b, err := builder.Open(ctx, dir, builder.Options{
 		Key: opts.Key, ReadOnly: opts.DryRun, LockTimeout: opts.LockTimeout, Warn: opts.Warn, Waiting: opts.Waiting,
-		Vouch: verdict, Merge: opts.Merge, Compare: opts.Compare,
+		Judge: opts.Judge,
 	})
 	if err != nil {
 		return Imported{}, err
@@ -183,7 +179,7 @@ func (in *importer) readEvidence() error {
 		if err != nil {
 			return err
 		}
-		judge := b.judge(in.opts.Vouch, signed)
+		judge := b.judge(in.opts.Judge, signed)
 		for _, p := range b.Manifest.here() {
 			if _, err := judge(p); err != nil {
 				return err
@@ -204,7 +200,7 @@ func (in *importer) run(ctx context.Context) (err error) {
 	}
 	defer in.stage.Close()
 	if err := in.prepare(ctx); err != nil {
-		if wrong(err) {
+		if in.refused || wrong(err) {
 			return errors.Join(err, in.discard())
 		}
 		return disk.Explain(err, "the mirror")
@@ -251,7 +247,7 @@ func wrong(err error) bool {
 func (in *importer) arrived(a Arrival) sources.Stored {
 	s := sources.Stored{
 		ID: a.ID, H1: a.H1, ZipH1: a.ZipH1, ZH: a.ZH,
-		Verdict: a.Verdict, Origin: in.given[0].name, Signed: in.signed[a.ID.Release()],
+		Proof: a.Proof, Origin: in.given[0].name, Signed: in.signed[a.ID.Release()],
 	}
 	if s.ZipH1 == "" {
 		s.ZipH1 = s.H1
@@ -299,6 +295,16 @@ func (in *importer) prepare(ctx context.Context) error {
 	}
 	if err := in.decide(ctx); err != nil {
 		return err
+	}
+	if in.opts.Accept != nil && len(in.missing) == 0 {
+		all := make([]Verified, len(in.arrivals))
+		for i, a := range in.arrivals {
+			all[i] = a.Verified
+		}
+		if err := in.opts.Accept(all); err != nil {
+			in.refused = true
+			return err
+		}
 	}
 	for _, a := range in.arrivals {
 		if a.How != Known {

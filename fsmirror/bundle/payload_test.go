@@ -160,7 +160,7 @@ func TestPayload(t *testing.T) {
 	check(t, err)
 	sourcetest.Equal(t, hows(i), "engine tofu: already there, modules of .: already there, modules of live/net: already there")
 
-	v, err := bundle.Verify(ctx, []string{file}, bundle.VerifyOptions{Vouch: vouch})
+	v, err := bundle.Verify(ctx, []string{file}, bundle.VerifyOptions{})
 	check(t, err)
 	sourcetest.Expect(t, len(v.Payload) == 3 && len(v.Findings) == 0, "%v", v)
 }

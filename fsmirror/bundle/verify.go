@@ -10,12 +10,11 @@ import (
 
 	"github.com/larder-cli/larder/sources"
 	"github.com/larder-cli/larder/sources/disk"
-	"github.com/larder-cli/larder/sources/trust"
 )
 
 // VerifyOptions configure [Verify].
 type VerifyOptions struct {
-	Vouch  Vouch                // required
+	Judge  sources.Judge        // by default one without settings
 	Report func(done, of int64) // called with the progress in bytes; may be nil
 }
 
@@ -30,8 +29,8 @@ type Verification struct {
 // A Verified package is a valid package in a bundle.
 type Verified struct {
 	Package
-	Verdict sources.Verdict
-	Report  trust.Report // verification result of its evidence; zero if there is none
+	Proof  sources.Proof
+	Report sources.Report // what the proof is worth
 }
 
 // Verify reads the bundles, or parts of bundles, in files. The error is the reason
@@ -59,7 +58,7 @@ func Verify(ctx context.Context, files []string, opts VerifyOptions) (Verificati
 		}
 	}
 	for _, b := range open {
-		if err := v.verify(ctx, b, opts.Vouch, p); err != nil {
+		if err := v.verify(ctx, b, judgeOr(opts.Judge), p); err != nil {
 			return v, err
 		}
 	}
@@ -80,12 +79,12 @@ func (v *Verification) note(err error) error {
 	return errors.Join(rest...)
 }
 
-func (v *Verification) verify(ctx context.Context, b *Bundle, vouch Vouch, p *progress) error {
+func (v *Verification) verify(ctx context.Context, b *Bundle, by sources.Judge, p *progress) error {
 	signed, err := b.Evidence()
 	if err := v.note(err); err != nil {
 		return err
 	}
-	judge := b.judge(vouch, signed)
+	judge := b.judge(by, signed)
 	for _, e := range b.members {
 		if e.pkg == nil {
 			continue
@@ -117,10 +116,11 @@ func (v *Verification) verify(ctx context.Context, b *Bundle, vouch Vouch, p *pr
 }
 
 // judge returns a function that verifies packages by the evidence signed.
-func (b *Bundle) judge(vouch Vouch, signed map[sources.Release]*sources.Signed) func(Package) (Verified, error) {
+func (b *Bundle) judge(by sources.Judge, signed map[sources.Release]*sources.Signed) func(Package) (Verified, error) {
 	evidenced := b.Manifest.Evidenced()
 	return func(p Package) (Verified, error) {
-		known := Verified{Package: p, Verdict: sources.HashOnly}
+		known := Verified{Package: p, Proof: sources.Proof{Matched: true}} // the manifest's checksum
+		known.Report = by.Report(p.ID.Provider, known.Proof)
 		s := signed[p.ID.Release()]
 		switch {
 		case !evidenced[p.ID.Release()]:
@@ -128,11 +128,11 @@ func (b *Bundle) judge(vouch Vouch, signed map[sources.Release]*sources.Signed) 
 		case s == nil:
 			return known, b.finding(BrokenEvidence, &p.ID, errors.New("its evidence is broken"))
 		}
-		report, err := vouch(sources.Stored{ID: p.ID, ZH: p.ZH, Signed: s})
+		proof, err := by.Prove(p.ID.Provider, s, p.ZH)
 		if err != nil {
 			return known, b.finding(BrokenEvidence, &p.ID, err)
 		}
-		known.Verdict, known.Report = report.Verdict, report
+		known.Proof, known.Report = proof, by.Report(p.ID.Provider, proof)
 		return known, nil
 	}
 }

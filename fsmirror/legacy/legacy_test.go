@@ -300,7 +300,7 @@ func (s *shelf) Commit(_ context.Context, by sources.Provenance) (sources.Stored
 
 func (s *shelf) Close() {}
 
-func unverified(sources.Contents) (sources.Verdict, error) { return sources.Unverified, nil }
+func unverified(sources.Contents) (sources.Proof, error) { return sources.Proof{}, nil }
 
 // put stores the only candidate in dir on a shelf.
 func put(t *testing.T, dir string) (*shelf, sources.Stored) {
@@ -354,7 +354,7 @@ func TestJudgeCanRefuse(t *testing.T) {
 	dir := write(t, map[string]string{"terraform-provider-foo_v1.0.0": linux})
 	refusal := errors.New("no")
 	c := find(t, legacy.Options{Prefix: "example.com/acme"}, dir).Candidates[0]
-	_, err := c.Put(t.Context(), &shelf{}, func(sources.Contents) (sources.Verdict, error) { return 0, refusal })
+	_, err := c.Put(t.Context(), &shelf{}, func(sources.Contents) (sources.Proof, error) { return sources.Proof{}, refusal })
 	sourcetest.ErrorIs(t, err, refusal)
 }
 

@@ -22,12 +22,12 @@ type Store interface {
 
 // Put stores the package and replaces the one in the store. Judge returns the verdict
 // to record, or an error to refuse the contents.
-func (c Candidate) Put(ctx context.Context, to Store, judge func(sources.Contents) (sources.Verdict, error)) (sources.Stored, error) {
+func (c Candidate) Put(ctx context.Context, to Store, judge func(sources.Contents) (sources.Proof, error)) (sources.Stored, error) {
 	s, err := c.put(ctx, to, judge)
 	return s, sources.InPackage(c.ID, err)
 }
 
-func (c Candidate) put(ctx context.Context, to Store, judge func(sources.Contents) (sources.Verdict, error)) (sources.Stored, error) {
+func (c Candidate) put(ctx context.Context, to Store, judge func(sources.Contents) (sources.Proof, error)) (sources.Stored, error) {
 	_, tx, err := to.Begin(ctx, c.ID, sources.ToStore)
 	if err != nil {
 		return sources.Stored{}, err
@@ -51,7 +51,7 @@ func (c Candidate) put(ctx context.Context, to Store, judge func(sources.Content
 	if !slices.ContainsFunc(contents.Files, func(f sources.File) bool { return sources.NamesExecutable(f.Path, c.ID.Provider.Type) }) {
 		return sources.Stored{}, archive.ErrNoExecutable // it was there when it was found
 	}
-	if by.Verdict, err = judge(contents); err != nil {
+	if by.Proof, err = judge(contents); err != nil {
 		return sources.Stored{}, err
 	}
 	return tx.Commit(ctx, by)

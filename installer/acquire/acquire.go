@@ -6,7 +6,6 @@
 package acquire
 
 import (
-	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -60,12 +59,10 @@ type Downloader interface {
 
 // Options configure an Acquirer. The zero Options are ready to use.
 type Options struct {
-	Engine        sources.Engine
-	Trust         trust.Options
-	RequireSigned bool      // refuse packages without a valid signature
-	Memory        Memory    // hashes this user has verified outside the store; may be nil
-	Readings      *Readings // shared between dry runs; nil means separate Readings
-	Slots         Slots     // for concurrent packages; nil means NewSlots(0)
+	Judge    trust.Judge // the trust settings and requirements, with the engine's rules for registries
+	Memory   Memory      // hashes this user has verified outside the store; may be nil
+	Readings *Readings   // shared between dry runs; nil means separate Readings
+	Slots    Slots       // for concurrent packages; nil means NewSlots(0)
 
 	// Report is called for every event, one call at a time. It may be nil.
 	Report func(Event)
@@ -116,7 +113,7 @@ type Request struct {
 // An Offer is a package that a source offers, with a verified signature.
 type Offer struct {
 	sources.Package
-	Report trust.Report
+	Verified trust.Verified // by the signed checksums, if they could be verified without the archive
 
 	asked time.Time // when the source was queried
 	alone bool      // download the whole archive over one connection
@@ -130,11 +127,11 @@ type Offer struct {
 // A Result is the result of a request.
 type Result struct {
 	Package sources.Stored
-	Offer   Offer        // zero if no source was queried
-	Report  trust.Report // verification result of the package's signature, if known
-	Fetched bool         // whether the source has just delivered it
-	Planned bool         // whether a dry run found that it would be fetched
-	Size    int64        // of the archive in bytes, if it was fetched; 0 for a recent download
+	Offer   Offer         // zero if no source was queried
+	Offered sources.Proof // what the offer's signed checksums prove about it, as far as that is known
+	Fetched bool          // whether the source has just delivered it
+	Planned bool          // whether a dry run found that it would be fetched
+	Size    int64         // of the archive in bytes, if it was fetched; 0 for a recent download
 }
 
 // Acquire ensures that the store has the package. The caller passes what it found in
@@ -169,7 +166,7 @@ func (a *Acquirer) ask(ctx context.Context, req Request) (Offer, error) {
 	if err != nil {
 		return offer, fail(req.ID, "", err)
 	}
-	if offer.Report, err = a.verify(offer); err != nil {
+	if offer.Verified, err = a.verify(offer); err != nil {
 		return offer, fail(req.ID, pkg.Source, err)
 	}
 	return offer, nil
@@ -201,7 +198,7 @@ func (a *Acquirer) Take(ctx context.Context, req Request, offer Offer) (Result, 
 // from the offered one or is damaged, and that no checksum rules out damage in
 // transfer.
 func (a *Acquirer) take(ctx context.Context, req Request, offer Offer) (res Result, doubtful bool, err error) {
-	res = Result{Offer: offer, Report: offer.Report}
+	res = Result{Offer: offer, Offered: offer.Verified.Proof}
 
 	held, tx, err := a.into.Begin(ctx, req.ID, req.Purpose)
 	if err != nil {
@@ -238,16 +235,18 @@ func (a *Acquirer) take(ctx context.Context, req Request, offer Offer) (res Resu
 	defer got.close()
 	doubtful = got.downloaded && !sources.MatchesAny(req.Locked, got.ZH) && !sources.MatchesAny(offer.Hashes, got.ZH)
 
-	if res.Report, err = a.judgeArchive(req, offer, got); err != nil {
+	signed, err := a.judgeArchive(req, offer, got)
+	res.Offered = signed.Proof
+	if err != nil {
 		_ = stage.Begin("") // otherwise it would be kept and refused again
 		return res, doubtful, downloadedFrom(got.from, err)
 	}
-	a.tell.event(Event{Step: Verified, Package: req.ID, Source: offer.Source, Text: notes(res.Report)})
+	a.tell.event(Event{Step: Verified, Package: req.ID, Source: offer.Source, Text: notes(signed.Report)})
 	contents, err := tx.Unpack(ctx, got.Payload)
 	if err != nil {
 		return res, doubtful && !isHere(err), err
 	}
-	if got.Verdict, err = a.judgeContents(req, offer, res.Report, got, contents, known); err != nil {
+	if got.Proof, err = a.judgeContents(req, offer, signed, got, contents, known); err != nil {
 		mismatch := (*HashMismatchError)(nil)
 		return res, doubtful && errors.As(err, &mismatch), downloadedFrom(got.from, err)
 	}
@@ -267,14 +266,15 @@ func (a *Acquirer) Satisfies(req Request, s sources.Stored) bool {
 	return s.H1 != "" && sources.MatchesAny(req.Locked, s.H1, s.ZipH1, s.ZH) && a.Proven(s)
 }
 
-// AcceptLocked returns a stored package that satisfies the request, with the verdict
-// that follows from the locked hashes. It warns if the package differs from the one
+// AcceptLocked returns a stored package that satisfies the request: at least, a locked
+// hash matches. It warns if the package differs from the one
 // that was verified here before.
 func (a *Acquirer) AcceptLocked(req Request, s sources.Stored) sources.Stored {
 	if s.Differs != "" {
 		a.Warn(req.ID, fmt.Sprintf("its contents are %s, as locked; those verified on this machine before were %s", s.H1, s.Differs))
 	}
-	s.Verdict = max(s.Verdict, sources.HashOnly)
+	s.Proof.Matched = true
+	s.Report = a.opts.Judge.Report(s.ID.Provider, s.Proof)
 	return s
 }
 
@@ -290,26 +290,14 @@ func (a *Acquirer) Suffices(ctx context.Context, req Request, offer Offer, s sou
 	return s.Differs == "" && a.Proven(s) && isOffered(ctx, offer, s)
 }
 
-// Proven reports whether a stored package meets the requirements for a fetched one.
-// If a signature is required, the signed checksums in the store must contain its
-// archive under its own file name. The recorded verdict is not sufficient: the
-// package may have been stored when no signature was required, or when other keys
-// were trusted.
+// Proven reports whether a stored package meets the requirements for a fetched one. If a
+// signature is required, the store must still have the evidence for it.
 func (a *Acquirer) Proven(s sources.Stored) bool {
-	if !a.opts.RequireSigned {
-		return true
-	}
-	if s.Signed == nil || s.ZH == "" {
-		return false
-	}
-	report, err := trust.VerifyArchive(s.Signed, s.ZH, a.trust(s.ID.Provider))
-	return err == nil && a.SignedEnough(report.Verdict) && report.Signed == s.ID.Filename()
+	return a.opts.Judge.Require == trust.RequireNothing || s.Signed != nil && a.Unproven(s) == nil
 }
 
-// SignedEnough reports whether a verdict meets the configured signature requirement.
-func (a *Acquirer) SignedEnough(v sources.Verdict) bool {
-	return !a.opts.RequireSigned || v >= sources.SelfSigned
-}
+// Unproven returns an error if a stored package does not meet the requirements.
+func (a *Acquirer) Unproven(s sources.Stored) error { return a.opts.Judge.Check(s.ID, s.Report) }
 
 // KeysOptional reports whether a registry may lack signing keys for the provider.
 func (a *Acquirer) KeysOptional(p sources.Provider) bool { return a.trust(p).KeysOptional() }
@@ -320,25 +308,19 @@ func (a *Acquirer) VerifyKept(p sources.Provider, kept *sources.Signed, zh sourc
 	return err
 }
 
-// CheckKept verifies the signed checksums stored with a package. If the provider has
-// trusted keys, one of them must have signed.
-func (a *Acquirer) CheckKept(s sources.Stored) error {
-	report, err := trust.VerifyArchive(s.Signed, s.ZH, a.trust(s.ID.Provider))
-	return cmp.Or(err, report.Untrusted)
-}
-
+// trust returns the rules for offers of a provider, which are those of the engine.
 func (a *Acquirer) trust(p sources.Provider) trust.Options {
-	return a.opts.Trust.For(a.opts.Engine, p)
+	return a.opts.Judge.Options.For(a.opts.Judge.Options.Engine, p)
 }
 
 // improve records the evidence of an offer for a package in the store, if it is
 // better than the store's. A failure is a warning.
 func (a *Acquirer) improve(ctx context.Context, tx sources.Tx, offer Offer, held sources.Stored) sources.Stored {
-	signed, verdict := a.better(offer, held)
-	if signed == nil {
+	better, ok := a.better(offer, held)
+	if !ok {
 		return held
 	}
-	s, err := tx.Commit(ctx, sources.Provenance{ZH: held.ZH, Signed: signed, Verdict: verdict})
+	s, err := tx.Commit(ctx, sources.Provenance{ZH: held.ZH, Signed: offer.Signed, Proof: better.Proof})
 	if err != nil {
 		a.Warn(held.ID, "recording its signed checksums: "+err.Error())
 	}
@@ -348,23 +330,20 @@ func (a *Acquirer) improve(ctx context.Context, tx sources.Tx, offer Offer, held
 	return s
 }
 
-// better returns the evidence of an offer for a stored package and the resulting
-// verdict, if that evidence is better than the store's. It compares archives.
-// Otherwise it returns nil and the unchanged verdict.
-func (a *Acquirer) better(offer Offer, s sources.Stored) (*sources.Signed, sources.Verdict) {
+// better returns what the evidence of an offer proves about a stored package, and whether
+// that is worth more than what the store's does. It compares archives.
+func (a *Acquirer) better(offer Offer, s sources.Stored) (trust.Verified, bool) {
 	if offer.Signed == nil || s.ZH == "" || s.Dir == "" {
-		return nil, s.Verdict
+		return trust.Verified{}, false
 	}
-	report, listed := offer.Report, sources.MatchesAny(offer.Hashes, s.ZH)
+	verified, listed := offer.Verified, sources.MatchesAny(offer.Hashes, s.ZH)
 	if offer.Kind != sources.FromRegistry {
 		var err error
-		report, err = trust.VerifyCarried(offer.Signed, s.ZH, a.trust(s.ID.Provider))
+		verified, err = trust.VerifyCarried(offer.Signed, s.ZH, a.trust(s.ID.Provider))
 		listed = err == nil
 	}
-	if !listed || report.Verdict < s.Verdict || report.Verdict == s.Verdict && s.Signed != nil {
-		return nil, s.Verdict
-	}
-	return offer.Signed, report.Verdict
+	worse := verified.Verdict < s.Report.Verdict || verified.Verdict == s.Report.Verdict && s.Signed != nil
+	return verified, listed && !worse
 }
 
 // Warn reports warnings about a package.

@@ -95,7 +95,7 @@ func (t transaction) Unpack(context.Context, sources.Payload) (sources.Contents,
 }
 
 func (t transaction) Commit(_ context.Context, by sources.Provenance) (sources.Stored, error) {
-	return sources.Stored{H1: h1(t.Buffer.String()), ZH: by.ZH, Verdict: by.Verdict}, t.step("commit %s", by.Verdict)
+	return sources.Stored{H1: h1(t.Buffer.String()), ZH: by.ZH, Proof: by.Proof}, t.step("commit matched: %v", by.Proof.Matched)
 }
 
 func (t transaction) Close() {
@@ -106,7 +106,7 @@ func (t transaction) Close() {
 // Wherever an acquisition ends, the steps before run in order, only judged packages
 // are committed, and each transaction is closed.
 func TestAcquireSteps(t *testing.T) {
-	const all = "ask, begin 0, stage, fetch, unpack, commit hash only, close"
+	const all = "ask, begin 0, stage, fetch, unpack, commit matched: true, close"
 	held := func(text string) sources.Held {
 		return sources.Held{Package: sources.Stored{H1: h1(text), ZH: zh(text)}}
 	}
@@ -126,10 +126,10 @@ func TestAcquireSteps(t *testing.T) {
 		{name: "stored meanwhile", road: road{offered: []sources.Hash{zh("a")}, held: held("a")}, want: "ask, begin 0, close"},
 		{name: "another package is stored", road: road{offered: []sources.Hash{zh("a")}, held: held("b")}, want: all},
 		{name: "another archive is received", road: road{offered: []sources.Hash{zh("b")}}, want: "ask, begin 0, stage, fetch, close, begin 0, stage, fetch, close", err: errAny},
-		{name: "second attempt succeeds", road: road{offered: []sources.Hash{zh("a")}, archives: []string{"b", "a"}}, want: "ask, begin 0, stage, fetch, close, begin 0, stage, fetch, unpack, commit hash only, close"},
+		{name: "second attempt succeeds", road: road{offered: []sources.Hash{zh("a")}, archives: []string{"b", "a"}}, want: "ask, begin 0, stage, fetch, close, begin 0, stage, fetch, unpack, commit matched: true, close"},
 		{name: "contents differ from the locked ones", locked: []sources.Hash{h1("b")}, road: road{offered: []sources.Hash{zh("a")}}, want: "ask, begin 0, stage, fetch, unpack, close", err: errAny},
 		{name: "contents differ from the verified ones", road: road{offered: []sources.Hash{zh("a")}, held: sources.Held{Known: held("b").Package}}, want: "ask, begin 0, stage, fetch, unpack, close", err: errAny},
-		{name: "cannot be verified", road: road{}, want: strings.Replace(all, "hash only", "unverified", 1)},
+		{name: "cannot be verified", road: road{}, want: strings.Replace(all, "true", "false", 1)},
 		{name: "source fails", road: road{failing: "ask"}, want: "ask", err: errStep},
 		{name: "locking fails", road: road{failing: "begin"}, want: "ask, begin 0", err: errStep},
 		{name: "staging fails", road: road{failing: "stage"}, want: "ask, begin 0, stage, close", err: errStep},

@@ -18,7 +18,6 @@ import (
 	"github.com/larder-cli/larder/sources/archive"
 	"github.com/larder-cli/larder/sources/disk"
 	"github.com/larder-cli/larder/sources/fetch"
-	"github.com/larder-cli/larder/sources/trust"
 )
 
 // fetched is a package that has been fetched but not unpacked.
@@ -275,4 +274,4 @@ func (a *arriving) end() sources.Hash {
 	return sources.ZipHash([32]byte(a.sum.Sum(nil)))
 }
 
-func notes(r trust.Report) string { return strings.Join(r.Notes, "; ") }
+func notes(r sources.Report) string { return strings.Join(r.Notes, "; ") }

@@ -6,7 +6,6 @@ import (
 	"strings"
 
 	"github.com/larder-cli/larder/sources"
-	"github.com/larder-cli/larder/sources/fetch"
 	"github.com/larder-cli/larder/sources/trust"
 )
 
@@ -37,21 +36,6 @@ func downloadedFrom(url string, err error) error {
 	return err
 }
 
-// A NotSignedError reports a package without the required signature.
-type NotSignedError struct {
-	Verdict sources.Verdict
-	Err     error // why the signature is not accepted; nil if there is none
-}
-
-func (e *NotSignedError) Unwrap() error { return e.Err }
-
-func (e *NotSignedError) Error() string {
-	if e.Err != nil {
-		return fmt.Sprintf("a signature is required, but the package is %v", e.Err)
-	}
-	return fmt.Sprintf("a signature is required, but the package is %q", e.Verdict)
-}
-
 // IsOther reports whether an error means that a source has a different package from
 // the expected one.
 func IsOther(err error) bool {
@@ -78,55 +62,55 @@ func (by Authority) Refuse(id sources.PackageID, want []sources.Hash, got ...sou
 // source states the archive's checksum: registries do, and most network mirrors.
 // Evidence of a mirror can only cause a refusal here. It counts as verification once
 // the archive has been fetched, see judgeArchive.
-func (a *Acquirer) verify(offer Offer) (trust.Report, error) {
+func (a *Acquirer) verify(offer Offer) (trust.Verified, error) {
 	switch {
 	case offer.Signed == nil:
-		return trust.Report{}, nil
+		return trust.Verified{}, nil
 	case offer.Kind == sources.FromRegistry:
-		report, err := trust.Verify(offer.Signed, offer.Filename, offer.Hashes[0], a.trust(offer.ID.Provider))
+		verified, err := trust.Verify(offer.Signed, offer.Filename, offer.Hashes[0], a.trust(offer.ID.Provider))
 		if err != nil && offer.Signed.Origin != "" {
 			err = fmt.Errorf("%s: %w", offer.Signed.Origin, err)
 		}
-		return report, err
+		return verified, err
 	default:
 		_, err := a.verifyStated(offer)
-		return trust.Report{}, err
+		return trust.Verified{}, err
 	}
 }
 
 // verifyStated verifies a mirror's evidence for the checksum of the archive that the
-// mirror states. If it states several, one must verify. If it states none, the report
-// is empty.
-func (a *Acquirer) verifyStated(offer Offer) (trust.Report, error) {
+// mirror states. If it states several, one must verify. If it states none, nothing
+// is verified.
+func (a *Acquirer) verifyStated(offer Offer) (trust.Verified, error) {
 	var refused error
 	for _, h := range offer.Hashes {
 		if h.Scheme() != sources.ZH {
 			continue
 		}
-		report, err := a.verifyCarried(offer, h)
+		verified, err := a.verifyCarried(offer, h)
 		if err == nil {
-			return report, nil
+			return verified, nil
 		}
 		refused = err
 	}
-	return trust.Report{}, refused
+	return trust.Verified{}, refused
 }
 
 // verifyCarried verifies the signed checksums from a mirror. They must contain this
 // archive, under any file name.
-func (a *Acquirer) verifyCarried(offer Offer, zh sources.Hash) (trust.Report, error) {
-	report, err := trust.VerifyCarried(offer.Signed, zh, a.trust(offer.ID.Provider))
+func (a *Acquirer) verifyCarried(offer Offer, zh sources.Hash) (trust.Verified, error) {
+	verified, err := trust.VerifyCarried(offer.Signed, zh, a.trust(offer.ID.Provider))
 	if err != nil {
-		return report, fmt.Errorf("checking the mirror's signed checksums: %w", err)
+		return verified, fmt.Errorf("checking the mirror's signed checksums: %w", err)
 	}
-	return report, nil
+	return verified, nil
 }
 
 // judgeOffer refuses an offer that would be refused after the download: without a
 // required signature, or for an archive that is not locked.
 func (a *Acquirer) judgeOffer(req Request, offer Offer) error {
-	if a.opts.RequireSigned && (offer.Kind == sources.FromRegistry || offer.Signed == nil) && offer.Payload == nil {
-		if err := a.checkSigned(req.ID, offer.Report, verdictOf(req, offer, offer.Report)); err != nil {
+	if (offer.Kind == sources.FromRegistry || offer.Signed == nil) && offer.Payload == nil {
+		if err := a.opts.Judge.Check(req.ID, a.report(req.ID, proofOf(req, offer, offer.Verified))); err != nil {
 			return err
 		}
 	}
@@ -138,20 +122,20 @@ func (a *Acquirer) judgeOffer(req Request, offer Offer) error {
 }
 
 // judgeArchive compares the archive's hash with all stated archive hashes, and
-// returns the report on its signature. If a mirror or lock file also has h1: hashes,
+// verifies its signed checksums. If a mirror or lock file also has h1: hashes,
 // a mismatch is not final before the contents are known.
-func (a *Acquirer) judgeArchive(req Request, offer Offer, got fetched) (trust.Report, error) {
+func (a *Acquirer) judgeArchive(req Request, offer Offer, got fetched) (trust.Verified, error) {
 	if got.ZH == "" {
-		return offer.Report, nil
+		return offer.Verified, nil
 	}
 	if refuses(offer.Hashes, got.ZH) {
-		return offer.Report, sourceHint(&HashMismatchError{Want: offer.Hashes, Got: []sources.Hash{got.ZH}})
+		return offer.Verified, sourceHint(&HashMismatchError{Want: offer.Hashes, Got: []sources.Hash{got.ZH}})
 	}
 	if refuses(req.Locked, got.ZH) {
-		return offer.Report, req.By.Refuse(req.ID, req.Locked, got.ZH)
+		return offer.Verified, req.By.Refuse(req.ID, req.Locked, got.ZH)
 	}
 	if offer.Kind == sources.FromRegistry || got.Signed == nil {
-		return offer.Report, nil
+		return offer.Verified, nil
 	}
 	return a.verifyCarried(offer, got.ZH)
 }
@@ -163,38 +147,35 @@ func refuses(want []sources.Hash, zh sources.Hash) bool {
 }
 
 // judgeContents is the last check before the package becomes visible, when all hashes
-// are known.
-func (a *Acquirer) judgeContents(req Request, offer Offer, report trust.Report, got fetched, c sources.Contents, known sources.Stored) (sources.Verdict, error) {
+// are known. It returns what is proved about the package.
+func (a *Acquirer) judgeContents(req Request, offer Offer, signed trust.Verified, got fetched, c sources.Contents, known sources.Stored) (sources.Proof, error) {
+	proof := proofOf(req, offer, signed)
 	err := got.unchanged()
 	if err == nil {
 		err = checkHashes(req, offer, got, c)
 	}
 	if err == nil {
-		err = a.checkKnown(req, offer, report, got, c, known)
+		err = a.checkKnown(req, offer, signed.Report, got, c, known)
 	}
-	verdict := verdictOf(req, offer, report)
-	if err == nil && a.opts.RequireSigned {
-		err = a.checkSigned(req.ID, report, verdict)
+	if err == nil {
+		err = a.opts.Judge.Check(req.ID, a.bestReport(req.ID, proof, c, known))
 	}
-	return verdict, err
+	return proof, err
 }
 
-// checkSigned checks the signature requirement. If the checksums contain the archive
-// under another package's file name, the signature may be that of an older release,
-// so it is not accepted.
-func (a *Acquirer) checkSigned(id sources.PackageID, report trust.Report, v sources.Verdict) error {
-	switch {
-	case !a.SignedEnough(v) && report.Untrusted != nil:
-		return sources.WithHint(&NotSignedError{v, report.Untrusted}, "if the publisher has announced the new key, add its fingerprint to trusted_keys")
-	case !a.SignedEnough(v):
-		if v == sources.MirrorEvidence {
-			return sources.WithHint(&NotSignedError{Verdict: v}, "the key came with the mirror: compare its fingerprint (larder mirror verify DIR) with the publisher's, then add --trust-key FINGERPRINT")
-		}
-		return sources.WithHint(&NotSignedError{Verdict: v}, "use the origin registry, or a mirror with signed checksums, such as larder mirror sync makes")
-	case report.Signed != id.Filename():
-		return fmt.Errorf("a signature is required, but the signed checksums are for %s, not %s", fetch.Printable(report.Signed), id.Filename())
+// bestReport returns the better of the reports on a proof, and on what was proved here
+// before about the same contents.
+func (a *Acquirer) bestReport(id sources.PackageID, proof sources.Proof, c sources.Contents, known sources.Stored) sources.Report {
+	r := a.report(id, proof)
+	if known.H1 == c.H1 && !known.Imported && known.Report.Verdict > r.Verdict {
+		return known.Report
 	}
-	return nil
+	return r
+}
+
+// report returns what a proof is worth by the settings of this run.
+func (a *Acquirer) report(id sources.PackageID, proof sources.Proof) sources.Report {
+	return a.opts.Judge.Report(id.Provider, proof)
 }
 
 // checkHashes compares the hashes of the contents or of the archive with those of the
@@ -230,16 +211,11 @@ func sourceHint(err error) error {
 	return sources.WithHint(err, "run the command again; if the package still differs, ask its publisher before using it")
 }
 
-// verdictOf returns the verdict on a package that has passed all checks.
-func verdictOf(req Request, offer Offer, report trust.Report) sources.Verdict {
-	switch {
-	case report.Verdict > sources.HashOnly:
-		return report.Verdict
-	case sources.AnyUsable(offer.Hashes), provable(req, offer):
-		return sources.HashOnly
-	default:
-		return sources.Unverified
-	}
+// proofOf returns what is proved about a package that has passed all checks.
+func proofOf(req Request, offer Offer, signed trust.Verified) sources.Proof {
+	proof := signed.Proof
+	proof.Matched = proof.Matched || sources.AnyUsable(offer.Hashes) || provable(req, offer)
+	return proof
 }
 
 func list(hashes []sources.Hash) string {

@@ -49,7 +49,7 @@ func readArchive(ctx context.Context, path string) (r reading, err error) {
 // rehearse is Take for a dry run. It fails where the real one would, if that can be
 // determined: it reads and checks local packages, and downloads nothing.
 func (a *Acquirer) rehearse(ctx context.Context, req Request, offer Offer) (Result, error) {
-	res := Result{Offer: offer, Report: offer.Report}
+	res := Result{Offer: offer, Offered: offer.Verified.Proof}
 	known, err := a.recall(req.ID)
 	if err == nil {
 		err = a.checkRelease(req, offer, known)
@@ -58,7 +58,9 @@ func (a *Acquirer) rehearse(ctx context.Context, req Request, offer Offer) (Resu
 		return res, fail(req.ID, offer.Source, err)
 	}
 	if s, err := a.into.Get(ctx, req.ID); err == nil && a.Suffices(ctx, req, offer, s) {
-		_, s.Verdict = a.better(offer, s)
+		if better, ok := a.better(offer, s); ok {
+			s.Proof, s.Report = better.Proof, better.Report
+		}
 		res.Package = s
 		return res, nil
 	}
@@ -67,13 +69,15 @@ func (a *Acquirer) rehearse(ctx context.Context, req Request, offer Offer) (Resu
 		return res, fail(req.ID, offer.Source, err)
 	}
 	if offer.Location.URL != "" {
+		signed := offer.Verified
 		if offer.Kind != sources.FromRegistry && offer.Signed != nil {
-			res.Report, _ = a.verifyStated(offer) // Ask has returned the error
+			signed, _ = a.verifyStated(offer) // Ask has returned the error
 		}
-		res.Package = sources.Stored{ID: req.ID, Verdict: res.Report.Verdict}
+		proof := proofOf(req, offer, signed)
+		res.Package = sources.Stored{ID: req.ID, Proof: proof, Report: a.report(req.ID, proof)}
 		return res, nil
 	}
-	res.Package, res.Report, err = a.rehearseLocal(ctx, req, offer, known)
+	res.Package, err = a.rehearseLocal(ctx, req, offer, known)
 	if err != nil {
 		err = fail(req.ID, offer.Source, err)
 	}
@@ -92,31 +96,31 @@ func (a *Acquirer) Appraise(ctx context.Context, req Request) (sources.Stored, e
 	if err != nil || known.Imported {
 		known = sources.Stored{}
 	}
-	if offer.Signed == nil && !sources.AnyUsable(offer.Hashes) && known.Verdict == sources.Unverified {
+	if offer.Signed == nil && !sources.AnyUsable(offer.Hashes) && !known.Proof.Any() {
 		return sources.Stored{ID: req.ID}, nil
 	}
 	res, err := a.rehearse(ctx, req, offer)
-	err = cmp.Or(err, res.Report.Untrusted)
-	if known.H1 == res.Package.H1 {
-		res.Package.Verdict = max(res.Package.Verdict, known.Verdict)
+	err = cmp.Or(err, res.Package.Report.Refused)
+	if known.H1 == res.Package.H1 && known.Report.Verdict > res.Package.Report.Verdict {
+		res.Package.Proof, res.Package.Report = known.Proof, known.Report
 	}
 	return res.Package, err
 }
 
 // rehearseLocal checks a local package as Take would.
-func (a *Acquirer) rehearseLocal(ctx context.Context, req Request, offer Offer, known sources.Stored) (sources.Stored, trust.Report, error) {
-	var report trust.Report
+func (a *Acquirer) rehearseLocal(ctx context.Context, req Request, offer Offer, known sources.Stored) (sources.Stored, error) {
+	var signed trust.Verified
 	read, err := a.opts.Readings.of(ctx, offer.Location)
 	got := fetched{Provenance: sources.Provenance{ZH: read.zh, Signed: offer.Signed}}
 	if err == nil {
-		report, err = a.judgeArchive(req, offer, got)
+		signed, err = a.judgeArchive(req, offer, got)
 	}
 	if err == nil {
 		_, err = archive.ExecutableIn(read.contents, req.ID.Provider.Type)
 	}
 	if err != nil {
-		return sources.Stored{}, report, err
+		return sources.Stored{}, err
 	}
-	verdict, err := a.judgeContents(req, offer, report, got, read.contents, known)
-	return sources.Stored{ID: req.ID, Verdict: verdict, H1: read.contents.H1, ZH: read.zh}, report, err
+	proof, err := a.judgeContents(req, offer, signed, got, read.contents, known)
+	return sources.Stored{ID: req.ID, Proof: proof, Report: a.report(req.ID, proof), H1: read.contents.H1, ZH: read.zh}, err
 }

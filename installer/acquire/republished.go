@@ -46,12 +46,12 @@ func (a *Acquirer) checkRelease(req Request, offer Offer, known sources.Stored) 
 	if offer.Kind != sources.FromRegistry || offer.Signed == nil || sources.MatchesAny(req.Locked, offer.Hashes...) {
 		return nil
 	}
-	now := Publication{Hashes: offer.Hashes, From: offer.Source, Signer: signer(offer.Report)}
+	now := Publication{Hashes: offer.Hashes, From: offer.Source, Signer: signer(offer.Verified.Report)}
 	switch {
 	case known.Signed != nil && sources.MatchesAny(offer.Hashes, known.ZH): // the others were compared at that time
 		return nil
 	case known.Signed != nil && known.ZH != "":
-		return a.republished(known, now)
+		return republished(known, now)
 	}
 	sums, err := trust.ParseSums(offer.Signed.Sums)
 	if err != nil {
@@ -70,7 +70,7 @@ func (a *Acquirer) checkRelease(req Request, offer Offer, known sources.Stored) 
 			continue // requests for the package of an unreadable record fail
 		}
 		now.Hashes = []sources.Hash{zh}
-		return fmt.Errorf("for %s, %w", platform, a.republished(was, now))
+		return fmt.Errorf("for %s, %w", platform, republished(was, now))
 	}
 	return nil
 }
@@ -103,7 +103,7 @@ func (a *Acquirer) recorded(id sources.PackageID) []sources.Platform {
 
 // checkKnown refuses a package that differs from the recorded one, unless the lock
 // file contains it: then a user has decided to use it.
-func (a *Acquirer) checkKnown(req Request, offer Offer, report trust.Report, got fetched, c sources.Contents, known sources.Stored) error {
+func (a *Acquirer) checkKnown(req Request, offer Offer, report sources.Report, got fetched, c sources.Contents, known sources.Stored) error {
 	if known.H1 == "" || known.Imported || known.H1 == c.H1 || known.ZH != "" && known.ZH == got.ZH {
 		return nil
 	}
@@ -111,7 +111,7 @@ func (a *Acquirer) checkKnown(req Request, offer Offer, report trust.Report, got
 	if got.ZH != "" {
 		now = append(now, got.ZH)
 	}
-	err := a.republished(known, Publication{Hashes: now, From: offer.Source, Signer: signer(report)})
+	err := republished(known, Publication{Hashes: now, From: offer.Source, Signer: signer(report)})
 	if sources.MatchesAny(req.Locked, c.H1, c.ZipH1, got.ZH) {
 		a.Warn(req.ID, err.Error()+", which is the one that is locked")
 		return nil
@@ -138,7 +138,7 @@ func CheckRepublished(memory Memory, s sources.Stored, from string) error {
 			now.Hashes = append(now.Hashes, h)
 		}
 	}
-	return &sources.PackageError{ID: s.ID, Err: new(Acquirer).republished(was, now)}
+	return &sources.PackageError{ID: s.ID, Err: republished(was, now)}
 }
 
 // recall returns the hashes of a package that this user has verified, from the store
@@ -173,27 +173,24 @@ func UnlessNotFound(err error) error {
 	return err
 }
 
-func (a *Acquirer) republished(was sources.Stored, now Publication) error {
+func republished(was sources.Stored, now Publication) error {
 	before := Publication{Hashes: []sources.Hash{was.H1}, From: was.Origin, Since: was.Since}
 	if was.ZH != "" {
 		before.Hashes = append(before.Hashes, was.ZH)
 	}
-	if was.Signed != nil {
-		if report, err := trust.VerifyArchive(was.Signed, was.ZH, a.trust(was.ID.Provider)); err == nil {
-			before.Signer = signer(report)
-		}
-	}
+	before.Signer = signer(was.Report)
 	return sources.WithHint(&RepublishedError{before, now},
 		"ask the publisher before using it; to accept the new contents, first run larder cache forget %s@%s", was.ID.Provider, was.ID.Version)
 }
 
 // signer returns the name of a package's signer for messages.
-func signer(r trust.Report) string {
-	switch {
-	case r.KeyID == "":
+func signer(r sources.Report) string {
+	switch best := r.Best(); {
+	case best.KeyID == "":
 		return ""
-	case r.Signer == "":
-		return "key " + r.KeyID
+	case best.UserID == "":
+		return "key " + best.KeyID
+	default:
+		return fmt.Sprintf("%s with key %s", best.UserID, best.KeyID)
 	}
-	return fmt.Sprintf("%s with key %s", r.Signer, r.KeyID)
 }

@@ -30,15 +30,12 @@ type WholeStore interface {
 	Close() error
 }
 
-// A Merge returns the evidence to keep; see the options of stores.
-type Merge = func(p sources.Provider, kept, new *sources.Signed) (*sources.Signed, error)
-
 // RunStore tests that a store fulfils the contract of [sources.Tx]. Open opens
-// the store in a directory, which may not exist, like another process. The
-// store calls merge for evidence that differs from the evidence it keeps.
-func RunStore(t *testing.T, open func(t testing.TB, dir string, merge Merge) WholeStore) {
+// the store in a directory, which may not exist, like another process. The store asks
+// the judge what evidence is worth.
+func RunStore(t *testing.T, open func(t testing.TB, dir string, judge sources.Judge) WholeStore) {
 	if dir := os.Getenv(killedIn); dir != "" {
-		dieStoring(t, open(t, dir, nil))
+		dieStoring(t, open(t, dir, Verdicts{}))
 		return // the parent reports that this process is still alive
 	}
 	run := func(name string, test func(s *storeTest)) {
@@ -62,14 +59,14 @@ const killedIn, killedWhen = "SOURCETEST_KILLED_IN", "SOURCETEST_KILLED_WHEN"
 
 type storeTest struct {
 	*testing.T
-	open func(testing.TB, string, Merge) WholeStore
+	open func(testing.TB, string, sources.Judge) WholeStore
 	dir  string
 }
 
 // with opens the store, calls do, and closes the store.
 func (s *storeTest) with(do func(WholeStore)) {
 	s.Helper()
-	store := s.open(s, s.dir, nil)
+	store := s.open(s, s.dir, Verdicts{})
 	do(store)
 	if err := store.Close(); err != nil {
 		s.Error(err)
@@ -95,7 +92,7 @@ func storeSupply(text string) Supply {
 			signed := &sources.Signed{Sums: []byte(text + "\n"), Signature: []byte("signature"), Origin: "https://example.test/sums"}
 			return Supplied{ZH: zh, Filename: "widget.zip", Origin: "https://example.test/widget.zip", Signed: signed}, err
 		},
-		Judge: func(sources.Contents) (sources.Verdict, error) { return sources.SelfSigned, nil },
+		Judge: func(sources.Contents) (sources.Proof, error) { return ByRegistryKey, nil },
 	}
 }
 
@@ -140,7 +137,7 @@ func (s *storeTest) whole() {
 	})
 	s.with(func(store WholeStore) {
 		got, err := store.Get(s.Context(), first.ID)
-		if err != nil || got.Verdict != sources.SelfSigned || got.ZH != first.ZH || got.Signed == nil || got.Origin != first.Origin {
+		if err != nil || got.Report.Verdict != sources.SelfSigned || got.ZH != first.ZH || got.Signed == nil || got.Origin != first.Origin {
 			s.Errorf("next process: got %+v, %v", got, err)
 		}
 		if _, err := os.Stat(got.Dir); err != nil {
@@ -174,7 +171,7 @@ func (s *storeTest) notAtAll() {
 			}
 		},
 		"judge": func(_ context.CancelFunc, from *Supply) {
-			from.Judge = func(sources.Contents) (sources.Verdict, error) { return 0, broken }
+			from.Judge = func(sources.Contents) (sources.Proof, error) { return sources.Proof{}, broken }
 		},
 		"canceled": func(cancel context.CancelFunc, from *Supply) {
 			fetch := from.Fetch
@@ -312,9 +309,9 @@ func dieStoring(t testing.TB, store WholeStore) {
 		die("fetched")
 		return got, err
 	}
-	from.Judge = func(sources.Contents) (sources.Verdict, error) {
+	from.Judge = func(sources.Contents) (sources.Proof, error) {
 		die("unpacked")
-		return sources.SelfSigned, nil
+		return ByRegistryKey, nil
 	}
 	_, err := Put(t.Context(), store, PackageID(t, "example.test/acme/widget", "1.0.0", "linux_amd64"), from)
 	t.Log(err)
@@ -357,13 +354,13 @@ func (s *storeTest) damaged() {
 func (s *storeTest) evidence() {
 	errWeaker := errors.New("weaker")
 	merged := 0
-	store := s.open(s, s.dir, func(_ sources.Provider, kept, new *sources.Signed) (*sources.Signed, error) {
+	store := s.open(s, s.dir, Verdicts{OnMerge: func(kept, new *sources.Signed) (*sources.Signed, error) {
 		merged++
 		if bytes.Equal(kept.Sums, new.Sums) {
 			s.Error("merged with itself")
 		}
 		return kept, errWeaker
-	})
+	}})
 	s.put(store, "first")
 	_, putErr := Put(s.Context(), store, s.id("arm64"), storeSupply("second"))
 	kept, err := store.Evidence(s.id("amd64").Provider, s.id("amd64").Version)

@@ -22,13 +22,13 @@ type Supply struct {
 	Accept func(sources.Stored) bool
 
 	// Improve returns better evidence for an accepted package. It may be nil.
-	Improve func(sources.Stored) (*sources.Signed, sources.Verdict)
+	Improve func(sources.Stored) (*sources.Signed, sources.Proof)
 
 	// Fetch writes the package's archive to the stage, or returns its location.
 	Fetch func(ctx context.Context, stage sources.Stage) (Supplied, error)
 
-	// Judge returns the verdict on the contents, or an error to reject them.
-	Judge func(sources.Contents) (sources.Verdict, error)
+	// Judge returns what is proved about the contents, or an error to reject them.
+	Judge func(sources.Contents) (sources.Proof, error)
 }
 
 // Supplied is a package after Fetch.
@@ -67,8 +67,8 @@ func supply(ctx context.Context, to Store, id sources.PackageID, purpose sources
 		if from.Improve == nil {
 			return there, nil
 		}
-		signed, verdict := from.Improve(there)
-		return tx.Commit(ctx, sources.Provenance{ZH: there.ZH, Signed: signed, Verdict: verdict})
+		signed, proof := from.Improve(there)
+		return tx.Commit(ctx, sources.Provenance{ZH: there.ZH, Signed: signed, Proof: proof})
 	}
 	stage, err := tx.Stage()
 	if err != nil {
@@ -82,13 +82,67 @@ func supply(ctx context.Context, to Store, id sources.PackageID, purpose sources
 	if err != nil {
 		return sources.Stored{}, err
 	}
-	verdict, err := from.Judge(contents)
+	proof, err := from.Judge(contents)
 	if err != nil {
 		return sources.Stored{}, sources.InPackage(id, err)
 	}
 	return tx.Commit(ctx, sources.Provenance{
-		ZH: got.ZH, Filename: got.Filename, Origin: got.Origin, Signed: got.Signed, Imported: got.Imported, Verdict: verdict,
+		ZH: got.ZH, Filename: got.Filename, Origin: got.Origin, Signed: got.Signed, Imported: got.Imported, Proof: proof,
 	})
+}
+
+// ByRegistryKey is the proof of a package that a key signed which the registry lists.
+// Nothing in these tests verifies the signature.
+var ByRegistryKey = sources.Proof{Matched: true, Name: "widget.zip", Signers: []sources.Signer{{
+	Fingerprint: "0123456789ABCDEF0123456789ABCDEF01234567", From: sources.KeyFromRegistry,
+}}}
+
+// Verdicts is a [sources.Judge] with the given answers. Without them, all evidence proves [ByRegistryKey], and
+// replaces what is kept.
+type Verdicts struct {
+	OnProve func(*sources.Signed, sources.Hash) (sources.Proof, error)
+	OnMerge func(kept, new *sources.Signed) (*sources.Signed, error)
+	OnKeys  func(other sources.Version, was, now *sources.Signed) error
+}
+
+// Prove implements [sources.Judge].
+func (j Verdicts) Prove(_ sources.Provider, s *sources.Signed, zh sources.Hash) (sources.Proof, error) {
+	if j.OnProve == nil {
+		return ByRegistryKey, nil
+	}
+	return j.OnProve(s, zh)
+}
+
+// Report implements [sources.Judge].
+func (j Verdicts) Report(_ sources.Provider, p sources.Proof) sources.Report {
+	r := sources.Report{Signed: p.Name}
+	for _, s := range p.Signers {
+		by := sources.SignedBy{Verdict: sources.MirrorEvidence, Fingerprint: s.Fingerprint, From: s.From}
+		if s.From == sources.KeyFromRegistry {
+			by.Verdict = sources.SelfSigned
+		}
+		r.By, r.Verdict = append(r.By, by), max(r.Verdict, by.Verdict)
+	}
+	if p.Matched {
+		r.Verdict = max(r.Verdict, sources.HashOnly)
+	}
+	return r
+}
+
+// Merge implements [sources.Judge].
+func (j Verdicts) Merge(_ sources.Provider, kept, new *sources.Signed) (*sources.Signed, error) {
+	if j.OnMerge == nil {
+		return new, nil
+	}
+	return j.OnMerge(kept, new)
+}
+
+// CompareKeys implements [sources.Judge].
+func (j Verdicts) CompareKeys(_ sources.Provider, other sources.Version, was, now *sources.Signed) error {
+	if j.OnKeys == nil {
+		return nil
+	}
+	return j.OnKeys(other, was, now)
 }
 
 // A Buffer is a stage in memory that keeps no interrupted downloads.

@@ -52,6 +52,9 @@ func (e *RevokedKeyError) Error() string {
 	return fmt.Sprintf("signed by the key %s, which was revoked: %q", e.KeyID, e.Reason)
 }
 
+// Is reports whether target is [sources.ErrRevoked].
+func (e *RevokedKeyError) Is(target error) bool { return target == sources.ErrRevoked }
+
 // An ExpiredKeyError means that the signing key has expired, and the signature
 // is therefore invalid.
 type ExpiredKeyError struct {
@@ -110,7 +113,7 @@ func (e *TrustSignatureError) Unwrap() error { return e.Err }
 // A DowngradeError means that new evidence does not replace better evidence:
 // its checksums are different, and it is signed by other keys or not signed.
 type DowngradeError struct {
-	Kept, Refused []SignedBy // the keys that signed each
+	Kept, Refused []sources.SignedBy // the keys that signed each
 }
 
 func (e *DowngradeError) Error() string {
@@ -120,7 +123,7 @@ func (e *DowngradeError) Error() string {
 // A KeyChangeError means that the keys that sign a provider have changed.
 type KeyChangeError struct {
 	Version  sources.Version // the version of Was; zero if it is the same version
-	Was, Now []SignedBy
+	Was, Now []sources.SignedBy
 }
 
 func (e *KeyChangeError) Error() string {
@@ -131,7 +134,7 @@ func (e *KeyChangeError) Error() string {
 	return fmt.Sprintf("the signing key changed: %s is signed by %s, this version by %s", before, keysOf(e.Was), keysOf(e.Now))
 }
 
-func keysOf(by []SignedBy) string {
+func keysOf(by []sources.SignedBy) string {
 	if len(by) == 0 {
 		return "no valid key"
 	}
@@ -145,7 +148,7 @@ func keysOf(by []SignedBy) string {
 // An UntrustedKeyError is the reason why signatures are not trusted: the
 // provider has trusted keys, and other keys signed.
 type UntrustedKeyError struct {
-	By      []SignedBy
+	By      []sources.SignedBy
 	Trusted []sources.Fingerprint
 }
 
@@ -158,3 +161,27 @@ func (e *UntrustedKeyError) Error() string {
 }
 
 func day(t time.Time) string { return t.UTC().Format(time.DateOnly) }
+
+// A NotSignedError reports a package without the required signature.
+type NotSignedError struct {
+	Required Requirement
+	Verdict  sources.Verdict
+	Key      sources.Fingerprint // the best key that signed; empty if none did
+	Err      error               // why the signature is not accepted; nil if there is no other reason
+}
+
+func (e *NotSignedError) Unwrap() error { return e.Err }
+
+func (e *NotSignedError) Error() string {
+	required := "a signature is required"
+	if e.Required == RequireTrusted {
+		required = "a signature by a trusted key is required"
+	}
+	switch {
+	case e.Err != nil:
+		return fmt.Sprintf("%s, but the package is %v", required, e.Err)
+	case e.Key != "":
+		return fmt.Sprintf("%s, but the package is %q, with the key %s", required, e.Verdict, e.Key)
+	}
+	return fmt.Sprintf("%s, but the package is %q", required, e.Verdict)
+}

@@ -50,19 +50,27 @@ func Merge(old, new *sources.Signed, opts Options) (*sources.Signed, error) {
 // An appraisal is evidence and the keys that signed it.
 type appraisal struct {
 	*sources.Signed
-	by  []*signer // the best first; empty if no signature is valid
-	err error     // why by is empty
+	by     []*signer      // without those that the options refuse; empty if no signature is valid
+	report sources.Report // on by
 }
 
 func appraise(s *sources.Signed, others []sources.Key, opts Options) appraisal {
-	by, err := examine(s, opts, others...)
-	return appraisal{s, by, err}
+	found, _ := examine(s, opts, others...)
+	a := appraisal{Signed: s}
+	var proof sources.Proof
+	for _, f := range found {
+		if _, err := opts.accept(f.Signer); err == nil {
+			a.by, proof.Signers = append(a.by, f), append(proof.Signers, f.Signer)
+		}
+	}
+	a.report, _ = opts.accepted(proof) // all of them are acceptable
+	return a
 }
 
 func (a appraisal) verdict() sources.Verdict {
 	switch {
 	case len(a.by) > 0:
-		return a.by[0].Verdict
+		return a.report.Verdict
 	case len(a.Keys) == 0: // OpenTofu's registry lists no keys for some providers
 		return sources.HashOnly
 	}
@@ -77,24 +85,16 @@ func (a appraisal) sharesKey(b appraisal) bool {
 	return slices.ContainsFunc(a.by, func(s *signer) bool { return b.has(s.Fingerprint) })
 }
 
-func (a appraisal) signedBy() []SignedBy {
-	var all []SignedBy
-	for _, s := range a.by {
-		all = append(all, s.SignedBy)
-	}
-	return all
-}
-
 // changed returns an error if different keys signed a and b.
 func (a appraisal) changed(b appraisal) error {
 	if a.sharesKey(b) || len(a.by) == 0 || len(b.by) == 0 {
 		return nil
 	}
-	return &KeyChangeError{Was: a.signedBy(), Now: b.signedBy()}
+	return &KeyChangeError{Was: a.report.By, Now: b.report.By}
 }
 
 func downgrade(kept, refused appraisal) error {
-	return &DowngradeError{Kept: kept.signedBy(), Refused: refused.signedBy()}
+	return &DowngradeError{Kept: kept.report.By, Refused: refused.report.By}
 }
 
 // maxMergedKeys is the maximum number of keys in merged evidence, unless a

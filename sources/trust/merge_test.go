@@ -53,7 +53,7 @@ func stored(s *sources.Signed, opts trust.Options) sources.Verdict {
 func TestMergeKeepsTheBetterEvidence(t *testing.T) {
 	hashicorp, trusted, registry, renewed, mirror, other := newKey(t, 0), newKey(t, 0), newKey(t, 0), newKey(t, 0), newKey(t, 0), newKey(t, 0)
 	opts := trust.Options{
-		HashiCorpKey: string(fingerprint(hashicorp)), Accepted: []sources.Fingerprint{fingerprint(trusted)},
+		HashiCorpKey: fingerprint(hashicorp), Accepted: []sources.Fingerprint{fingerprint(trusted)},
 		Now: func() time.Time { return now },
 	}
 	ranked := []struct {
@@ -159,7 +159,7 @@ func TestAttacksOnTheVerdict(t *testing.T) {
 	hashicorp, publisher, evil := newKey(t, 0), newKey(t, 0), newKey(t, 0)
 	hc, pub, own := public(t, hashicorp), public(t, publisher), public(t, evil)
 	opts := trust.Options{
-		HashiCorpKey: string(fingerprint(hashicorp)), Accepted: []sources.Fingerprint{fingerprint(publisher)},
+		HashiCorpKey: fingerprint(hashicorp), Accepted: []sources.Fingerprint{fingerprint(publisher)},
 		Now: func() time.Time { return now },
 	}
 	sameID := func(f sources.Fingerprint) sources.Fingerprint {
@@ -193,7 +193,7 @@ func TestAttacksOnTheVerdict(t *testing.T) {
 			return s
 		}},
 		{"key ids of other keys", func(o *trust.Options) {
-			o.HashiCorpKey, o.Accepted = string(sameID(fingerprint(evil))), []sources.Fingerprint{sameID(fingerprint(evil))}
+			o.HashiCorpKey, o.Accepted = sameID(fingerprint(evil)), []sources.Fingerprint{sameID(fingerprint(evil))}
 		}, func() *sources.Signed { return evidenceBy(t, evil) }},
 		{"a trusted key as subkey", nil, func() *sources.Signed {
 			s := evidenceBy(t, evil)
@@ -307,7 +307,7 @@ func TestMergeAndRevokedKeys(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			stolen, fresh := newKey(t, 0), newKey(t, 0)
 			check(t, stolen.AddSigningSubkey(at(born, 0)))
-			opts := trust.Options{HashiCorpKey: string(fingerprint(stolen)), Now: func() time.Time { return now }}
+			opts := trust.Options{HashiCorpKey: fingerprint(stolen), Now: func() time.Time { return now }}
 			old := listed(evidenceBy(t, stolen))
 			sourcetest.Require(t, stored(old, opts) == sources.SignedByHashiCorp, "the key is not good for anything")
 			check(t, revoke(stolen))
@@ -368,7 +368,7 @@ func TestMergeAndExpiredKeys(t *testing.T) {
 // longer fit.
 func TestMergeHasLimits(t *testing.T) {
 	hashicorp, evil := newKey(t, 0), newKey(t, 0)
-	opts := trust.Options{HashiCorpKey: string(fingerprint(hashicorp)), Now: func() time.Time { return now }}
+	opts := trust.Options{HashiCorpKey: fingerprint(hashicorp), Now: func() time.Time { return now }}
 	good := evidenceBy(t, hashicorp)
 	huge := evidenceBy(t, evil)
 	huge.Keys = slices.Repeat(huge.Keys, 5000)
@@ -421,7 +421,7 @@ func TestPinnedKeys(t *testing.T) {
 	elsewhere, _ := sources.ParseProvider("else/widget", sources.Terraform)
 	acme, _ := sources.ParsePattern("acme/*", sources.Terraform)
 	base := trust.Options{
-		HashiCorpKey: string(fingerprint(hashicorp)), Now: func() time.Time { return now },
+		HashiCorpKey: fingerprint(hashicorp), Now: func() time.Time { return now },
 		Pinned: []sources.TrustedKeys{{Providers: acme, Keys: []sources.Fingerprint{fingerprint(trusted)}}},
 	}
 	for _, tt := range []struct {
@@ -438,19 +438,19 @@ func TestPinnedKeys(t *testing.T) {
 		r, err := trust.VerifyArchive(tt.s, zh, opts)
 		sourcetest.Expect(t, err == nil && r.Verdict == tt.at, "%s: got %q, %v", tt.name, r.Verdict, err)
 		var untrusted *trust.UntrustedKeyError
-		if errors.As(r.Untrusted, &untrusted) != (tt.at != sources.SignedByTrusted) {
-			t.Errorf("%s: got %v", tt.name, r.Untrusted)
+		if errors.As(r.Refused, &untrusted) != (tt.at != sources.SignedByTrusted) {
+			t.Errorf("%s: got %v", tt.name, r.Refused)
 		}
-		if r.Untrusted != nil && (!strings.Contains(r.Untrusted.Error(), string(r.Fingerprint)) || !strings.Contains(r.Untrusted.Error(), string(fingerprint(trusted)))) {
-			t.Errorf("%s: %v lacks a fingerprint", tt.name, r.Untrusted)
+		if r.Refused != nil && (!strings.Contains(r.Refused.Error(), string(r.Best().Fingerprint)) || !strings.Contains(r.Refused.Error(), string(fingerprint(trusted)))) {
+			t.Errorf("%s: %v lacks a fingerprint", tt.name, r.Refused)
 		}
 		sourcetest.Equal(t, stored(tt.s, base.For(sources.Terraform, elsewhere)), tt.beyond, tt.name, "for another provider")
-		opts.Accepted = []sources.Fingerprint{r.Fingerprint}
+		opts.Accepted = []sources.Fingerprint{r.Best().Fingerprint}
 		v := stored(tt.s, opts)
 		sourcetest.Expect(t, v >= sources.SignedByTrusted, "%s, by the flag: got %q", tt.name, v)
 	}
 	r, err := trust.Verify(evidenceBy(t, other), filename, zh, base.For(sources.Terraform, widget))
-	if err != nil || r.Verdict != sources.MirrorEvidence || r.KeyFrom != trust.FromRegistry {
+	if err != nil || r.Verdict != sources.MirrorEvidence || r.Best().From != sources.KeyFromRegistry {
 		t.Errorf("straight from the registry: %v, %v", r, err)
 	}
 }

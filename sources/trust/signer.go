@@ -18,14 +18,11 @@ import (
 
 // A signer is a key that made a valid signature.
 type signer struct {
-	listed  sources.Key
-	entity  *openpgp.Entity
-	subkey  *openpgp.Subkey // the subkey that signed; nil if the primary key did
-	packet  []byte          // the signature as a separate packet
-	signed  time.Time
-	expired time.Time // when the key expired; zero if it has not
-	SignedBy
-	notes []string
+	sources.Signer
+	listed sources.Key // the entry in the evidence that contains the key
+	packet []byte      // the signature as a separate packet
+	entity *openpgp.Entity
+	subkey *openpgp.Subkey // the subkey that signed; nil if the primary key did
 }
 
 // An examination checks each signature with each key. A file may contain the
@@ -34,15 +31,15 @@ type examination struct {
 	*keyring
 	opts    Options
 	good    []*signer
-	bad     error            // the error of the first invalid signature
-	late    *ExpiredKeyError // a signature that is invalid because its key has expired
+	bad     error // the error of the first invalid signature
 	unknown UnknownIssuerError
 }
 
-// examine returns the keys that signed the checksums, the best verdict first.
-// The keys in also provide additional states of keys: that a registry listed
-// them, or that they were revoked. An invalid signature is an error only if no
-// signature is valid, so that adding one does not invalidate evidence.
+// examine returns the keys that signed the checksums, those that are valid longest
+// first. Whether a signature is too old, or its key is trusted, is not examined here:
+// see [Options.accept]. The keys in also provide additional states of keys: that a
+// registry listed them, or that they were revoked. An invalid signature is an error
+// only if no signature is valid, so that adding one does not invalidate evidence.
 func examine(s *sources.Signed, opts Options, also ...sources.Key) ([]*signer, error) {
 	if err := checkShape(s); err != nil {
 		return nil, err
@@ -64,9 +61,18 @@ func examine(s *sources.Signed, opts Options, also ...sources.Key) ([]*signer, e
 		return nil, x.failure()
 	}
 	slices.SortStableFunc(x.good, func(a, b *signer) int {
-		return cmp.Or(cmp.Compare(b.Verdict, a.Verdict), a.expired.Compare(b.expired))
+		return cmp.Or(cmp.Compare(len(a.Partner), len(b.Partner)), later(a.SignatureEnds, b.SignatureEnds), later(a.KeyEnds, b.KeyEnds))
 	})
 	return onceEach(x.good), nil
+}
+
+// later compares the ends of periods, the latest first. The zero time means that a
+// period does not end.
+func later(a, b time.Time) int {
+	if a.IsZero() || b.IsZero() {
+		return a.Compare(b)
+	}
+	return b.Compare(a)
 }
 
 // try checks all signatures with the keys in a block.
@@ -81,22 +87,63 @@ func (x *examination) try(doc []byte, packets [][]byte, block keyBlock) {
 		if err == nil {
 			err = x.checkRevoked(found)
 		}
-		if err == nil {
-			found.listed, found.packet = block.key, signature
-			err = found.judge(x.keyring, x.opts)
+		if err != nil {
+			x.bad = cmp.Or(x.bad, err)
+			continue
 		}
-		switch late := (*ExpiredKeyError)(nil); {
-		case err == nil:
-			x.good = append(x.good, found)
-		case errors.As(err, &late):
-			x.late = late
-		case x.bad == nil:
-			x.bad = err
-		}
+		found.listed, found.packet = block.key, signature
+		found.describe(x.keyring, x.opts)
+		x.good = append(x.good, found)
 	}
 	if !issuer {
 		x.unknown.Listed = append(x.unknown.Listed, keyIDs(block.entities)...)
 	}
+}
+
+// describe adds what the record of a signer contains about its key.
+func (f *signer) describe(ring *keyring, opts Options) {
+	f.Fingerprint, f.From = fingerprint(f.entity), sources.KeyFromMirror
+	if identity := f.entity.PrimaryIdentity(); identity != nil {
+		f.UserID = shortened(identity.Name)
+	}
+	switch {
+	case f.Fingerprint == hashicorpKey:
+		f.From = sources.KeyBuiltIn
+	case ring.listed[f.Fingerprint]:
+		f.From = sources.KeyFromRegistry
+	}
+	if f.listed.TrustSignature != "" {
+		f.Partner = sources.PartnerClaimed
+		if err := checkPartner(f.listed.TrustSignature, opts.PartnerKey); err != nil {
+			f.Partner = err.Error()
+		}
+	}
+}
+
+// shortened returns a user id, which may have any length, shortened for messages.
+func shortened(id string) string {
+	const most = 100
+	if runes := []rune(id); len(runes) > most {
+		return string(runes[:most]) + "…"
+	}
+	return id
+}
+
+// checkPartner checks a trust signature as far as possible without HashiCorp's partner
+// key: it must name that key as its issuer. A key id is the end of a fingerprint.
+func checkPartner(armored string, partner sources.Fingerprint) error {
+	signature, err := dearmor(armored, openpgp.SignatureType, maxSignatureSize)
+	if err != nil {
+		return err
+	}
+	ids := issuers(signature)
+	if len(ids) == 0 {
+		return errors.New("not an OpenPGP signature")
+	}
+	if !slices.ContainsFunc(ids, func(id string) bool { return strings.HasSuffix(string(partner), id) }) {
+		return fmt.Errorf("made by the key %s instead of HashiCorp's partner key", ids[0])
+	}
+	return nil
 }
 
 // onceEach drops further signatures of the same key, including those of an
@@ -116,10 +163,6 @@ func (x *examination) failure() error {
 	switch {
 	case x.bad != nil:
 		return x.bad
-	case x.late != nil && x.late.Signed.Before(x.late.Ends):
-		return sources.WithHint(x.late, "the key was valid then; unset OPENTOFU_ENFORCE_GPG_EXPIRATION to accept it")
-	case x.late != nil:
-		return sources.WithHint(x.late, "ask the publisher to sign with a key that is valid")
 	case len(x.unknown.Listed) == 0:
 		return sources.WithHint(&x.unknown, "the registry lists no signing keys for this provider")
 	}
@@ -127,7 +170,8 @@ func (x *examination) failure() error {
 }
 
 // verify verifies a detached signature of doc. If no key is its issuer, the
-// error is [pgperrors.ErrUnknownIssuer].
+// error is [pgperrors.ErrUnknownIssuer]. A signature or a key that has expired since is
+// no error.
 func verify(doc, signature []byte, keyring openpgp.EntityList, opts Options) (*signer, error) {
 	sig, entity, err := openpgp.VerifyDetachedSignature(keyring, bytes.NewReader(doc), bytes.NewReader(signature),
 		&packet.Config{Time: opts.Now})
@@ -139,25 +183,40 @@ func verify(doc, signature []byte, keyring openpgp.EntityList, opts Options) (*s
 	case weak(sig.Hash):
 		return nil, &SignatureError{fmt.Errorf("made with the weak digest %s", sig.Hash)}
 	}
-	v := validity{entity: entity, signature: sig, now: opts.Now()}
+	v := validity{entity, sig}
 	if err := v.checkRevocation(err); err != nil {
 		return nil, err
 	}
-	expired, err := v.checkExpiry(err)
-	if err == nil && !expired.IsZero() && opts.EnforceGPGExpiration {
-		err = v.keyExpired(expired)
-	}
-	return &signer{entity: entity, subkey: v.subkey(), signed: sig.CreationTime, expired: expired}, err
+	f := &signer{entity: entity, subkey: v.subkey(), Signer: sources.Signer{
+		Signed: sig.CreationTime.UTC(), SignatureEnds: lifeEnd(sig.CreationTime, sig.SigLifetimeSecs), KeyEnds: v.keyEnd(),
+	}}
+	return f, f.checkTimes(err, opts.Now())
 }
+
+// checkTimes returns an error for a key that signed after it expired, and for an error
+// of the library that is not about the times of f.
+func (f *signer) checkTimes(found error, now time.Time) error {
+	tooOld := ended(f.SignatureEnds, now) || ended(f.KeyEnds, now) || f.Signed.After(now)
+	switch {
+	case found != nil && !(ofAge(found) && tooOld):
+		return &SignatureError{found}
+	case ended(f.KeyEnds, f.Signed) && !ended(f.SignatureEnds, now) && !f.Signed.After(now):
+		err := &ExpiredKeyError{f.entity.PrimaryKey.KeyIdString(), f.Signed, f.KeyEnds}
+		return sources.WithHint(err, "ask the publisher to sign with a key that is valid")
+	}
+	return nil
+}
+
+// ended reports whether a period has ended by now. The zero time means that it does
+// not end.
+func ended(end, now time.Time) bool { return !end.IsZero() && end.Before(now) }
 
 func weak(h crypto.Hash) bool { return h == crypto.SHA1 || h == crypto.MD5 || h == crypto.RIPEMD160 }
 
-// validity checks the revocations and times of a signature that matches its
-// key.
+// validity is a signature that matches its key, with their revocations and times.
 type validity struct {
 	entity    *openpgp.Entity
 	signature *packet.Signature
-	now       time.Time
 }
 
 // checkRevocation is stricter than the library, whose result is found. For some
@@ -182,46 +241,15 @@ func revokedKey(entity *openpgp.Entity, by []*packet.Signature) error {
 	return sources.WithHint(revoked, "ask the publisher before using this version")
 }
 
-// checkExpiry returns the time at which the key expired, if it has. It returns
-// an error if the key signed after that, and for other errors of the library.
-func (v validity) checkExpiry(found error) (expired time.Time, err error) {
-	switch {
-	case v.signature.CreationTime.After(v.now):
-		return expired, sources.WithHint(v.signatureExpired(time.Time{}), "check the clock of this machine")
-	case v.signature.SigExpired(v.now):
-		return expired, v.signatureExpired(lifeEnd(v.signature.CreationTime, v.signature.SigLifetimeSecs))
-	}
-	for _, end := range v.keyEnds() {
-		if !end.IsZero() && end.Before(v.now) && (expired.IsZero() || end.Before(expired)) {
-			expired = end
-		}
-	}
-	switch {
-	case found != nil && (expired.IsZero() || !ofAge(found)):
-		return expired, &SignatureError{found}
-	case !expired.IsZero() && expired.Before(v.signature.CreationTime):
-		return expired, v.keyExpired(expired)
-	}
-	return expired, nil
-}
-
 // ofAge reports whether the library found only that a key or signature has
 // expired.
 func ofAge(found error) bool {
 	return errors.Is(found, pgperrors.ErrKeyExpired) || errors.Is(found, pgperrors.ErrSignatureExpired)
 }
 
-func (v validity) signatureExpired(end time.Time) error {
-	return &ExpiredSignatureError{v.entity.PrimaryKey.KeyIdString(), v.signature.CreationTime, end}
-}
-
-func (v validity) keyExpired(end time.Time) error {
-	return &ExpiredKeyError{v.entity.PrimaryKey.KeyIdString(), v.signature.CreationTime, end}
-}
-
-// keyEnds returns the times at which the signing key stops being valid; the
-// earliest one counts. Zero means no limit.
-func (v validity) keyEnds() []time.Time {
+// keyEnd returns the time at which the signing key stops being valid: the earliest of
+// those of the primary key, of the subkey and of its bindings. Zero means no limit.
+func (v validity) keyEnd() (first time.Time) {
 	self, _ := v.entity.PrimarySelfSignature()
 	ends := bindingEnds(v.entity.PrimaryKey, self)
 	if sub := v.subkey(); sub != nil {
@@ -230,7 +258,12 @@ func (v validity) keyEnds() []time.Time {
 			ends = append(ends, lifeEnd(cross.CreationTime, cross.SigLifetimeSecs))
 		}
 	}
-	return ends
+	for _, end := range ends {
+		if !end.IsZero() && (first.IsZero() || end.Before(first)) {
+			first = end
+		}
+	}
+	return first
 }
 
 func bindingEnds(key *packet.PublicKey, binding *packet.Signature) []time.Time {
@@ -246,7 +279,7 @@ func lifeEnd(start time.Time, seconds *uint32) time.Time {
 	if seconds == nil || *seconds == 0 {
 		return time.Time{}
 	}
-	return start.Add(time.Duration(*seconds) * time.Second)
+	return start.UTC().Add(time.Duration(*seconds) * time.Second)
 }
 
 // subkey returns the subkey that made the signature, or nil if the primary key

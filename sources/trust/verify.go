@@ -29,7 +29,7 @@ type Options struct {
 	Pinned   []sources.TrustedKeys
 	Accepted []sources.Fingerprint
 
-	Carrier KeyOrigin // origin of the keys that came with the package; empty means FromMirror
+	Carrier sources.KeyOrigin // origin of the keys that came with the package; empty means KeyFromMirror
 
 	// By default, OpenTofu verifies no signature if its registry lists no keys,
 	// and accepts signatures that an expired key made before it expired. These
@@ -37,8 +37,7 @@ type Options struct {
 	EnforceGPGValidation bool
 	EnforceGPGExpiration bool
 
-	// fingerprints in hexadecimal that replace HashiCorp's
-	HashiCorpKey, PartnerKey string
+	HashiCorpKey, PartnerKey sources.Fingerprint // replace HashiCorp's
 
 	Now func() time.Time // nil means time.Now
 }
@@ -68,8 +67,8 @@ func (o Options) For(e sources.Engine, p sources.Provider) Options {
 	return o
 }
 
-// accepted returns the trusted keys for the provider.
-func (o Options) accepted() []sources.Fingerprint { return append(o.pinned(), o.Accepted...) }
+// trusted returns the trusted keys for the provider.
+func (o Options) trusted() []sources.Fingerprint { return append(o.pinned(), o.Accepted...) }
 
 // pinned returns the keys pinned for the provider.
 func (o Options) pinned() []sources.Fingerprint {
@@ -82,61 +81,19 @@ func (o Options) pinned() []sources.Fingerprint {
 	return all
 }
 
-// untrusted reports whether the provider has pinned keys, and f is not trusted.
-func (o Options) untrusted(f sources.Fingerprint) bool {
-	return len(o.pinned()) > 0 && !slices.Contains(o.accepted(), f)
+// A Verified package has a checksum that its evidence contains, with valid signatures.
+type Verified struct {
+	sources.Report // what the proof is worth by the options
+	Proof          sources.Proof
 }
 
-// A KeyOrigin is where a key came from. It is the reason why the key counts.
-type KeyOrigin string
-
-// The origins of keys. Keys that came with a mirror or a bundle prove only that
-// its contents match each other.
-const (
-	FromMirror   KeyOrigin = "mirror"
-	FromBundle   KeyOrigin = "bundle"
-	FromRegistry KeyOrigin = "registry" // listed for the provider by its registry
-	Trusted      KeyOrigin = "trusted"  // by the user's configuration, or a flag
-	Known        KeyOrigin = "known"    // HashiCorp's key, by its fingerprint
-)
-
-// SignedBy is a key that signed the checksums, with its verdict.
-type SignedBy struct {
-	Verdict     sources.Verdict
-	KeyID       string              // of the primary key, 16 hexadecimal digits
-	Fingerprint sources.Fingerprint // of the primary key
-	UserID      string              // as written by the key's owner
-	From        KeyOrigin
-
-	untrusted bool // the provider has trusted keys, and this is not one of them
-}
-
-func (s SignedBy) String() string {
-	if s.UserID == "" {
-		return string(s.Fingerprint)
-	}
-	return fmt.Sprintf("%s %q", s.Fingerprint, s.UserID)
-}
-
-// A Report is the result of [Verify].
-type Report struct {
-	Verdict sources.Verdict
-	KeyID   string   // of the primary key, 16 hexadecimal digits; empty if no signature was verified
-	Signer  string   // the key's user id; empty if no signature was verified
-	Signed  string   // the name of the signed file; empty if no signature was verified
-	Notes   []string // additional information for the user, worded like errors
-
-	Fingerprint sources.Fingerprint // of the primary key; empty if no signature was verified
-	KeyFrom     KeyOrigin           // empty if no signature was verified
-	By          []SignedBy          // all keys that signed, best first; the fields above are from the first one
-	Untrusted   error               // an [UntrustedKeyError] if the keys are not trusted because the provider has trusted keys
-}
+var errNothingSigned = errors.New("no signed checksums")
 
 // Verify checks that the checksums in s list filename with the hash want, and
 // that one of the keys in s signed them. The evidence must come directly from a
 // registry: all its keys count as listed. Errors match a pointer to one of this
 // package's error types with [errors.As].
-func Verify(s *sources.Signed, filename string, want sources.Hash, opts Options) (Report, error) {
+func Verify(s *sources.Signed, filename string, want sources.Hash, opts Options) (Verified, error) {
 	return verifyFile(marked(s, true), filename, want, opts)
 }
 
@@ -153,44 +110,32 @@ func marked(s *sources.Signed, listed bool) *sources.Signed {
 	return &with
 }
 
-func verifyFile(s *sources.Signed, filename string, want sources.Hash, opts Options) (Report, error) {
+func verifyFile(s *sources.Signed, filename string, want sources.Hash, opts Options) (Verified, error) {
 	if s == nil {
-		return Report{}, errors.New("no signed checksums")
+		return Verified{}, errNothingSigned
 	}
 	opts = opts.withDefaults()
 	if err := checkSum(s.Sums, filename, want); err != nil {
-		return Report{}, err
+		return Verified{}, err
 	}
 	if len(s.Keys) == 0 && opts.KeysOptional() {
-		return Report{
+		return Verified{Proof: sources.Proof{Matched: true}, Report: sources.Report{
 			Verdict: sources.HashOnly,
 			Notes:   []string{"signature not verified, as the registry lists no keys"},
-		}, nil
+		}}, nil
 	}
 	found, err := examine(s, opts)
 	if err != nil {
-		return Report{}, fmt.Errorf("checksums: %w", err)
+		return Verified{}, fmt.Errorf("checksums: %w", err)
 	}
-	r := reportOn(found, opts)
-	r.Signed = filename
-	return r, nil
-}
-
-// reportOn returns the report on the keys that signed, best first.
-func reportOn(found []*signer, opts Options) Report {
-	best := found[0]
-	r := Report{
-		Verdict: best.Verdict, KeyID: best.KeyID, Signer: best.UserID, Notes: best.notes,
-		Fingerprint: best.Fingerprint, KeyFrom: best.From,
-	}
+	v := Verified{Proof: sources.Proof{Name: filename}}
 	for _, f := range found {
-		r.By = append(r.By, f.SignedBy)
+		v.Proof.Signers = append(v.Proof.Signers, f.Signer)
 	}
-	if best.untrusted {
-		r.Untrusted = &UntrustedKeyError{r.By, opts.accepted()}
-		r.Notes = append(r.Notes, r.Untrusted.Error())
+	if v.Report, err = opts.accepted(v.Proof); err != nil {
+		return Verified{}, fmt.Errorf("checksums: %w", err)
 	}
-	return r
+	return v, nil
 }
 
 // checkSum compares the registry's checksum with the signed one.
@@ -233,24 +178,33 @@ func unlisted(sums Sums, filename string, want sources.Hash) error {
 // archive, as in a mirror, and prove only that the evidence matches itself.
 // HashiCorp's keys and trusted keys are recognised by their fingerprints,
 // wherever they come from.
-func VerifyArchive(s *sources.Signed, zh sources.Hash, opts Options) (Report, error) {
+func VerifyArchive(s *sources.Signed, zh sources.Hash, opts Options) (Verified, error) {
+	name, err := signedName(s, zh)
+	if err != nil {
+		return Verified{}, err
+	}
+	return verifyFile(s, name, zh, opts)
+}
+
+// signedName returns the name under which signed checksums contain an archive.
+func signedName(s *sources.Signed, zh sources.Hash) (string, error) {
 	if s == nil {
-		return Report{}, errors.New("no signed checksums")
+		return "", errNothingSigned
 	}
 	sums, err := ParseSums(s.Sums)
 	if err != nil {
-		return Report{}, err
+		return "", err
 	}
 	name, ok := sums.nameOf(zh)
 	if !ok {
-		return Report{}, &UnlistedError{zh}
+		return "", &UnlistedError{zh}
 	}
-	return verifyFile(s, strings.TrimPrefix(name, "*"), zh, opts)
+	return strings.TrimPrefix(name, "*"), nil
 }
 
 // VerifyCarried is like [VerifyArchive], but treats all keys as keys that came
 // with the package.
-func VerifyCarried(s *sources.Signed, zh sources.Hash, opts Options) (Report, error) {
+func VerifyCarried(s *sources.Signed, zh sources.Hash, opts Options) (Verified, error) {
 	return VerifyArchive(marked(s, false), zh, opts)
 }
 

@@ -86,7 +86,7 @@ func fingerprint(key *openpgp.Entity) sources.Fingerprint {
 	return sources.Fingerprint(fmt.Sprintf("%X", key.PrimaryKey.Fingerprint))
 }
 
-func verify(s *sources.Signed, opts trust.Options) (trust.Report, error) {
+func verify(s *sources.Signed, opts trust.Options) (trust.Verified, error) {
 	if opts.Now == nil {
 		opts.Now = func() time.Time { return now }
 	}
@@ -124,15 +124,12 @@ func TestGoodSignatures(t *testing.T) {
 		t.Run(test.name, func(t *testing.T) {
 			r, err := verify(test.s, trust.Options{})
 			check(t, err)
-			by := trust.SignedBy{
+			by := sources.SignedBy{
 				Verdict: sources.SelfSigned, KeyID: test.by.PrimaryKey.KeyIdString(), UserID: "Acme <acme@example.org>",
-				Fingerprint: fingerprint(test.by), From: trust.FromRegistry,
+				Fingerprint: fingerprint(test.by), From: sources.KeyFromRegistry,
 			}
-			want := trust.Report{
-				Verdict: by.Verdict, KeyID: by.KeyID, Signer: by.UserID, Signed: filename,
-				Fingerprint: by.Fingerprint, KeyFrom: by.From, By: []trust.SignedBy{by},
-			}
-			sourcetest.Expect(t, reflect.DeepEqual(r, want), "got %+v, want %+v", r, want)
+			want := sources.Report{Verdict: by.Verdict, Signed: filename, By: []sources.SignedBy{by}}
+			sourcetest.Expect(t, reflect.DeepEqual(r.Report, want), "got %+v, want %+v", r.Report, want)
 		})
 	}
 }
@@ -479,8 +476,8 @@ func TestVerdicts(t *testing.T) {
 		notes   int
 		err     string
 	}{
-		{"HashiCorp", "", trust.Options{HashiCorpKey: string(fingerprint(key))}, sources.SignedByHashiCorp, 0, ""},
-		{"HashiCorp without a trust signature", "garbage", trust.Options{HashiCorpKey: string(fingerprint(key))}, sources.SignedByHashiCorp, 0, ""},
+		{"HashiCorp", "", trust.Options{HashiCorpKey: fingerprint(key)}, sources.SignedByHashiCorp, 0, ""},
+		{"HashiCorp without a trust signature", "garbage", trust.Options{HashiCorpKey: fingerprint(key)}, sources.SignedByHashiCorp, 0, ""},
 		{"no trust signature", "", trust.Options{}, sources.SelfSigned, 0, ""},
 		{"partner", good, trust.Options{}, sources.SelfSigned, 1, ""},
 		{"garbage", "garbage", trust.Options{}, 0, 0, "not ASCII-armoured"},
@@ -493,7 +490,7 @@ func TestVerdicts(t *testing.T) {
 		t.Run(test.name, func(t *testing.T) {
 			s := signed(t, key, key)
 			s.Keys[0].TrustSignature = test.trusted
-			test.opts.PartnerKey = string(fingerprint(partner))
+			test.opts.PartnerKey = fingerprint(partner)
 			r, err := verify(s, test.opts)
 			if test.err != "" {
 				var bad *trust.TrustSignatureError

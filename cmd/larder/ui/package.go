@@ -25,9 +25,8 @@ func InJSON(id sources.PackageID) PackageID {
 // An outcome is the result for a package, in JSON.
 type outcome struct {
 	PackageID
-	How     installer.How    `json:"how"`
-	Verdict sources.Verdict  `json:"verdict"`
-	KeyID   string           `json:"key_id,omitempty"`
+	How installer.How `json:"how"`
+	Verification
 	Source  string           `json:"source,omitempty"`
 	Link    sources.LinkMode `json:"link,omitempty"`
 	H1      sources.Hash     `json:"h1,omitempty"`
@@ -40,28 +39,16 @@ func OutcomeInJSON(p installer.Outcome) any { return outcomeInJSON(p, nil) }
 
 // outcomeInJSON is like OutcomeInJSON, for a package that several root modules require.
 func outcomeInJSON(p installer.Outcome, modules []string) any {
-	return outcome{InJSON(p.Package.ID), p.How, p.Package.Verdict, p.KeyID, p.Source, p.Link, p.Package.H1, p.Offline, modules}
+	return outcome{InJSON(p.Package.ID), p.How, VerificationOf(p.Package.Report), p.Source, p.Link, p.Package.H1, p.Offline, modules}
 }
 
 // OutcomeText describes the result for a package, without its name.
 func OutcomeText(p installer.Outcome) string {
-	words := []string{string(p.How), SignedBy(p.Package.Verdict, p.KeyID)}
+	words := []string{string(p.How), VerifiedAs(p.Package.Report)}
 	if p.Link != "" {
 		words = append(words, string(p.Link))
 	}
 	return strings.Join(words, ", ")
-}
-
-// SignedBy describes a verdict with the key that signed the checksums, if it is known. It omits
-// the ID of HashiCorp's key.
-func SignedBy(v sources.Verdict, keyID string) string {
-	switch {
-	case keyID == "" || v == sources.SignedByHashiCorp || v <= sources.HashOnly:
-		return v.String()
-	case v == sources.MirrorEvidence:
-		return "signed, key " + keyID + " from the mirror"
-	}
-	return v.String() + ", key " + keyID
 }
 
 // A Change is a package of the result, and how it differs from the package before.
@@ -89,13 +76,7 @@ func (o *Output) Changes(all []Change) {
 	for i, c := range all {
 		rows[i] = o.changeRow(c, sized, others)
 	}
-	columns := []Column{{}, {Shorten: true}, {}, {}, {Right: true, Drop: 2}, {Drop: 1}, {Drop: 3}, {Drop: 4}}
-	if width := o.Width(); width > 0 && tableWidth(columns, rows) > width { // the verdict is more important than the key
-		for i, c := range all {
-			rows[i].Cells[5].Text = c.Package.Verdict.String()
-		}
-	}
-	o.Grid("package", columns, rows)
+	o.Grid("package", []Column{{}, {Shorten: true}, {}, {}, {Right: true, Drop: 2}, {Brief: WithoutKey, Drop: 1}, {Drop: 3}, {Drop: 4}}, rows)
 }
 
 // changeRow is a row of Changes, with sizes and platforms if any row requires them.
@@ -124,7 +105,7 @@ func (o *Output) changeRow(c Change, sized, platforms bool) Row {
 	}
 	return Row{Cells: []Span{
 		mark, {o.Name(id.Provider), Bold}, {Text: version}, {platform, Faint}, {Text: size},
-		{Text: SignedBy(c.Package.Verdict, c.KeyID)}, {how, Faint}, {from, Faint},
+		{Text: VerifiedAs(c.Package.Report)}, {how, Faint}, {from, Faint},
 	}}
 }
 

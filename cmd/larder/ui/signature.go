@@ -3,32 +3,52 @@ package ui
 import (
 	"cmp"
 	"fmt"
+	"regexp"
 	"slices"
+	"strings"
 
 	"github.com/larder-cli/larder/sources"
-	"github.com/larder-cli/larder/sources/trust"
 )
+
+// A Verification is the verification result of a package, and who signed it, in JSON.
+type Verification struct {
+	Verdict sources.Verdict `json:"verdict"`
+	Signature
+}
+
+// VerificationOf returns the verification result of a report.
+func VerificationOf(r sources.Report) Verification {
+	best := r.Best()
+	return Verification{r.Verdict, Signature{best.KeyID, best.Fingerprint, best.UserID, best.From}}
+}
 
 // A Signature is who signed a package, in JSON. It is empty for unsigned packages.
 type Signature struct {
 	KeyID       string              `json:"key_id,omitempty"`
 	Fingerprint sources.Fingerprint `json:"fingerprint,omitempty"`
 	Signer      string              `json:"signer,omitempty"`
-	KeyFrom     trust.KeyOrigin     `json:"key_from,omitempty"`
+	KeyFrom     sources.KeyOrigin   `json:"key_from,omitempty"`
 }
 
-// SignatureOf returns who signed the package of a report.
-func SignatureOf(r trust.Report) Signature {
-	return Signature{r.KeyID, r.Fingerprint, r.Signer, r.KeyFrom}
-}
-
-// Verdict describes a verdict with its key: "signed, key 62CF2F485EDF9A4B (from the bundle)".
-func (s Signature) Verdict(v sources.Verdict) string {
-	if v == sources.MirrorEvidence && s.KeyID != "" {
-		return fmt.Sprintf("signed, key %s (%s)", s.KeyID, keyOrigins[s.KeyFrom])
+// VerifiedAs describes a verification result with the key that signed. Every screen has these
+// words. The ID of HashiCorp's key is left out.
+func VerifiedAs(r sources.Report) string {
+	best := r.Best()
+	switch {
+	case best.KeyID == "" || r.Verdict == sources.SignedByHashiCorp:
+		return r.Verdict.String()
+	case r.Verdict == sources.MirrorEvidence:
+		return "signed, key " + best.KeyID + " " + keyOrigins[best.From]
 	}
-	return SignedBy(v, s.KeyID)
+	return r.Verdict.String() + ", key " + best.KeyID
 }
+
+// WithoutKey returns the text of VerifiedAs without the ID of the key, for narrow terminals.
+func WithoutKey(text string) string {
+	return strings.TrimSuffix(keyID.ReplaceAllString(text, " key"), ", key")
+}
+
+var keyID = regexp.MustCompile(` key [0-9A-F]{16}\b`)
 
 // Long returns the fingerprint of the key, and where it came from.
 func (s Signature) Long() string {
@@ -39,26 +59,30 @@ func (s Signature) Long() string {
 }
 
 // keyOrigins describe where a key came from, which limits what its signatures prove.
-var keyOrigins = map[trust.KeyOrigin]string{
-	trust.FromMirror:   "from the mirror",
-	trust.FromBundle:   "from the bundle",
-	trust.FromRegistry: "from the registry",
-	trust.Trusted:      "trusted",
-	trust.Known:        "known",
+var keyOrigins = map[sources.KeyOrigin]string{
+	sources.KeyFromMirror:   "from the mirror",
+	sources.KeyFromBundle:   "from the bundle",
+	sources.KeyFromRegistry: "from the registry",
+	sources.KeyTrusted:      "trusted",
+	sources.KeyBuiltIn:      "known",
 }
 
-// A Checked is a package whose evidence was verified, in JSON.
+// A Checked is a package that was verified, in JSON.
 type Checked struct {
 	PackageID
-	Verdict sources.Verdict `json:"verdict"`
-	Signature
+	Verification
 
-	id sources.PackageID
+	id     sources.PackageID
+	report sources.Report
 }
 
-// CheckedOf returns a package with the verdict and the report on its evidence.
-func CheckedOf(id sources.PackageID, v sources.Verdict, r trust.Report) Checked {
-	return Checked{InJSON(id), v, SignatureOf(r), id}
+// CheckedOf returns verified packages.
+func CheckedOf(packages []sources.Stored) []Checked {
+	all := make([]Checked, len(packages))
+	for i, s := range packages {
+		all[i] = Checked{InJSON(s.ID), VerificationOf(s.Report), s.ID, s.Report}
+	}
+	return all
 }
 
 // Checked prints the verified packages and who signed them.
@@ -67,14 +91,14 @@ func (o *Output) Checked(all []Checked) {
 	rows := make([]Row, len(all))
 	for i, p := range all {
 		rows[i] = Row{Value: p, Cells: []Span{
-			{o.Name(p.id.Provider) + " " + p.Version, Bold}, {Text: p.Platform}, {Text: p.Signature.Verdict(p.Verdict)},
+			{o.Name(p.id.Provider) + " " + p.Version, Bold}, {Text: p.Platform}, {Text: VerifiedAs(p.report)},
 		}}
 	}
 	platform := Column{Drop: 1}
 	if slices.ContainsFunc(all, func(p Checked) bool { return p.Platform != all[0].Platform }) {
 		platform.Drop = 0 // the platform distinguishes packages
 	}
-	o.Grid("verified", []Column{{Shorten: true}, platform, {Shorten: true}}, rows)
+	o.Grid("verified", []Column{{Shorten: true}, platform, {Shorten: true, Brief: WithoutKey}}, rows)
 }
 
 // Keys returns the text after the number of verified packages: a warning if keys came with the
@@ -87,7 +111,9 @@ func (o *Output) Keys(all []Checked, carrier string) string {
 }
 
 // cameAlong reports whether a package's key has the same source as the package.
-func cameAlong(p Checked) bool { return p.KeyFrom == trust.FromBundle || p.KeyFrom == trust.FromMirror }
+func cameAlong(p Checked) bool {
+	return p.KeyFrom == sources.KeyFromBundle || p.KeyFrom == sources.KeyFromMirror
+}
 
 // KeyList lists the keys from the source of the packages, and how to accept them. With
 // --verbose it also lists all other keys.
@@ -117,7 +143,7 @@ func (o *Output) keyList(keys []Signature) {
 	slices.SortFunc(keys, func(a, b Signature) int { return cmp.Compare(a.Fingerprint, b.Fingerprint) })
 	for _, k := range keys {
 		standing := ""
-		if k.KeyFrom == trust.Trusted || k.KeyFrom == trust.Known {
+		if k.KeyFrom == sources.KeyTrusted || k.KeyFrom == sources.KeyBuiltIn {
 			standing = ", " + keyOrigins[k.KeyFrom]
 		}
 		o.Say("  %s  %s  %q%s", k.KeyID, k.Fingerprint.Spaced(), k.Signer, standing)

@@ -8,10 +8,11 @@ import (
 
 // A Column describes a column of a table.
 type Column struct {
-	Head    string // shown on terminals, if any column of the table has one
-	Right   bool   // align cells to the right, like numbers
-	Shorten bool   // cells may be shortened in the middle to fit the terminal
-	Drop    int    // columns with the greatest number are omitted first to fit the terminal; 0 is never omitted
+	Head    string              // shown on terminals, if any column of the table has one
+	Right   bool                // align cells to the right, like numbers
+	Shorten bool                // cells may be shortened in the middle to fit the terminal
+	Brief   func(string) string // shortens cells first if the table does not fit the terminal; may be nil
+	Drop    int                 // columns with the greatest number are omitted first to fit the terminal; 0 is never omitted
 }
 
 // A Row is a row of a table.
@@ -69,6 +70,9 @@ func hasHeads(columns []Column) bool {
 // layOut returns the rows as lines with aligned cells. They fit the columns of a terminal; 0
 // columns means no limit.
 func layOut(columns []Column, rows []Row, width int) []Line {
+	if width > 0 && tableWidth(columns, rows) > width {
+		abbreviate(columns, rows)
+	}
 	widths := make([]int, len(columns))
 	for _, r := range rows {
 		for i, cell := range r.Cells {
@@ -88,13 +92,26 @@ func layOut(columns []Column, rows []Row, width int) []Line {
 	return lines
 }
 
+// abbreviate applies Column.Brief.
+func abbreviate(columns []Column, rows []Row) {
+	for _, r := range rows {
+		for i, c := range columns {
+			if c.Brief != nil && i < len(r.Cells) {
+				r.Cells[i].Text = c.Brief(r.Cells[i].Text)
+			}
+		}
+	}
+}
+
 // tableWidth returns the width of a complete table in columns.
 func tableWidth(columns []Column, rows []Row) int {
 	total := -len(gap)
 	for i := range columns {
 		width := 0
 		for _, r := range rows {
-			width = max(width, utf8.RuneCountInString(r.Cells[i].Text))
+			if i < len(r.Cells) {
+				width = max(width, utf8.RuneCountInString(r.Cells[i].Text))
+			}
 		}
 		if width > 0 {
 			total += width + len(gap)

@@ -1,0 +1,126 @@
+package sources
+
+import (
+	"fmt"
+	"slices"
+	"time"
+)
+
+// A Proof is what was proved about a package: facts that don't depend on the
+// trust settings of the run that proved them. Records keep Proofs. Package trust
+// computes what a Proof is worth, with the settings of the current run.
+type Proof struct {
+	// Matched reports that the package has a hash that its source or a lock file
+	// stated.
+	Matched bool `json:"matched,omitempty"`
+
+	// Name is the name of the archive in the signed checksums. Signers are the
+	// keys that signed these. Both are empty if the package has no evidence.
+	Name    string   `json:"name,omitempty"`
+	Signers []Signer `json:"signers,omitempty"`
+}
+
+// Signed reports whether a key signed the checksum of the package.
+func (p Proof) Signed() bool { return len(p.Signers) > 0 }
+
+// Any reports whether anything was proved.
+func (p Proof) Any() bool { return p.Matched || p.Signed() }
+
+// Lost returns an error if now, which the same package's evidence proves, lacks the best
+// signers of p. Others may be gone: when a publisher signs new checksums for a version,
+// the signatures of other keys over the old ones are not kept.
+func (p Proof) Lost(now Proof) error {
+	var best Signer
+	for _, was := range p.Signers {
+		if best.Fingerprint == "" || was.From.rank() > best.From.rank() {
+			best = was
+		}
+	}
+	kept := func(was Signer) bool {
+		same := func(s Signer) bool { return s.Fingerprint == was.Fingerprint }
+		return was.From.rank() == best.From.rank() && slices.ContainsFunc(now.Signers, same)
+	}
+	if best.Fingerprint == "" || slices.ContainsFunc(p.Signers, kept) {
+		return nil
+	}
+	return fmt.Errorf("the signature of the key %s is missing", best.KeyID())
+}
+
+// A Signer is a key that made a valid signature.
+type Signer struct {
+	Fingerprint Fingerprint `json:"fingerprint"` // of the primary key
+	UserID      string      `json:"user_id,omitempty"`
+	From        KeyOrigin   `json:"from"`   // KeyBuiltIn, KeyFromRegistry or KeyFromMirror
+	Signed      time.Time   `json:"signed"` // when the signature was made
+
+	// Times at which the signature and the key stop being valid; zero if they don't.
+	SignatureEnds time.Time `json:"signature_ends,omitzero"`
+	KeyEnds       time.Time `json:"key_ends,omitzero"`
+
+	// Partner is the state of the trust signature that a registry listed with the
+	// key: PartnerClaimed, or why it is invalid. It is empty if there is none.
+	Partner string `json:"partner,omitempty"`
+}
+
+// PartnerClaimed means that a trust signature names HashiCorp's partner key as its
+// issuer.
+const PartnerClaimed = "claimed"
+
+// KeyID returns the last 16 digits of the fingerprint.
+func (s Signer) KeyID() string { return s.Fingerprint.KeyID() }
+
+// A KeyOrigin is how a key became known.
+type KeyOrigin string
+
+// The origins of keys. Keys that came with a mirror or a bundle prove only that
+// its contents match each other.
+const (
+	KeyFromMirror   KeyOrigin = "mirror"
+	KeyFromBundle   KeyOrigin = "bundle"
+	KeyFromRegistry KeyOrigin = "registry" // listed for the provider by its registry
+	KeyTrusted      KeyOrigin = "trusted"  // by the user's configuration, or a flag
+	KeyBuiltIn      KeyOrigin = "known"    // HashiCorp's key, by its fingerprint
+)
+
+// rank orders the origins that a [Signer] can have.
+func (o KeyOrigin) rank() int {
+	return slices.Index([]KeyOrigin{KeyFromMirror, KeyFromRegistry, KeyBuiltIn}, o)
+}
+
+// A SignedBy is a key that signed the checksums, and what that is worth by the
+// settings of this run.
+type SignedBy struct {
+	Verdict     Verdict
+	KeyID       string      // of the primary key, 16 hexadecimal digits
+	Fingerprint Fingerprint // of the primary key
+	UserID      string      // as written by the key's owner
+	From        KeyOrigin
+}
+
+func (s SignedBy) String() string {
+	if s.UserID == "" {
+		return string(s.Fingerprint)
+	}
+	return fmt.Sprintf("%s %q", s.Fingerprint, s.UserID)
+}
+
+// A Report is what the Proof of a package is worth by the settings of this run. It
+// is never recorded.
+type Report struct {
+	Verdict Verdict
+	By      []SignedBy // all keys that signed, best first
+	Signed  string     // the name of the signed file; empty if no signature was verified
+	Notes   []string   // additional information for the user, worded like errors
+
+	// Refused is the reason why the signatures are not accepted, such as that the
+	// provider has trusted keys and these are others.
+	Refused error
+}
+
+// Best returns the best key that signed. It is zero if none did.
+func (r Report) Best() SignedBy {
+	if len(r.By) == 0 {
+		return SignedBy{}
+	}
+	return r.By[0]
+}
