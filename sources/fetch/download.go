@@ -106,7 +106,7 @@ func (c *Client) Download(ctx context.Context, from Archive, stage Stage) error 
 	if failed, ok := errors.AsType[*Error](err); ok && d.renewal != nil {
 		failed.Err = fmt.Errorf("%w (asked for another URL: %w)", failed.Err, d.renewal)
 	}
-	return c.suggestToken(u, err)
+	return c.suggestToken(ctx, u, err)
 }
 
 // A download is the state of downloading an archive.
