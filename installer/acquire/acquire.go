@@ -120,6 +120,7 @@ type Offer struct {
 
 	asked time.Time // when the source was queried
 	alone bool      // download the whole archive over one connection
+	kept  bool      // the evidence is this machine's, not the source's
 
 	// Payload is the package itself, if the caller already has it, and Provenance is
 	// the data about its archive. The offer of a source has no Payload.
@@ -169,6 +170,7 @@ func (a *Acquirer) ask(ctx context.Context, req Request) (Offer, error) {
 	if err != nil {
 		return offer, fail(req.ID, "", err)
 	}
+	a.useKept(&offer)
 	if offer.Report, err = a.verify(offer); err != nil {
 		return offer, fail(req.ID, pkg.Source, err)
 	}
@@ -358,7 +360,7 @@ func (a *Acquirer) better(offer Offer, s sources.Stored) (*sources.Signed, sourc
 	report, listed := offer.Report, sources.MatchesAny(offer.Hashes, s.ZH)
 	if offer.Kind != sources.FromRegistry {
 		var err error
-		report, err = trust.VerifyCarried(offer.Signed, s.ZH, a.trust(s.ID.Provider))
+		report, err = a.verifyOffered(offer, s.ZH)
 		listed = err == nil
 	}
 	if !listed || report.Verdict < s.Verdict || report.Verdict == s.Verdict && s.Signed != nil {

@@ -115,7 +115,7 @@ func (a *Acquirer) verifyStated(offer Offer) (trust.Report, error) {
 // verifyCarried verifies the signed checksums from a mirror. They must contain this
 // archive, under any file name.
 func (a *Acquirer) verifyCarried(offer Offer, zh sources.Hash) (trust.Report, error) {
-	report, err := trust.VerifyCarried(offer.Signed, zh, a.trust(offer.ID.Provider))
+	report, err := a.verifyOffered(offer, zh)
 	if err != nil {
 		return report, fmt.Errorf("checking the mirror's signed checksums: %w", err)
 	}
