@@ -236,7 +236,7 @@ func (d *download) window() time.Duration {
 func (d *download) connect(ctx context.Context, by *way, patience time.Duration) (*answer, error) {
 	watched, w := newWatch(ctx, d.window())
 	w.patience = patience
-	resp, at, err := d.ask(watched, w, by)
+	resp, at, err := d.ask(watched, w, by) //nolint:bodyclose // answer.close closes it
 	if err != nil {
 		w.stop()
 		return nil, err
