@@ -27,16 +27,16 @@ func (c *Config) tokenOrigin(host sources.Host) string {
 	return ""
 }
 
-// TokenHint is what to do about a request to a host that was refused, with or without the
-// token that is configured for the host. It is empty if a token for another host was sent.
+// TokenHint is what to do about the refusal of a request for which a host's token counts, with
+// or without credentials sent.
 func (c *Config) TokenHint(host sources.Host, sent bool) string {
 	origin := c.tokenOrigin(host)
 	block, blocked := c.credentials.blocks[host]
 	switch {
 	case origin != "" && sent:
-		return fmt.Sprintf("check the token from %s: %s refused it; it may have expired, or may not read this provider", origin, host)
+		return fmt.Sprintf("check the token for %s from %s: it was refused; it may have expired, or may not read this provider", host, origin)
 	case sent:
-		return "" // the token is for another host
+		return "check the user and password in the URL"
 	case blocked && block.text == "":
 		return fmt.Sprintf("add a token to %s: it has none for %s", origin, host)
 	case origin != "" && c.credentials.helper != nil && !blocked:

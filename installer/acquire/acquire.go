@@ -117,6 +117,7 @@ type Offer struct {
 
 	asked time.Time // when the source was queried
 	alone bool      // download the whole archive over one connection
+	kept  bool      // the evidence is this machine's, not the source's
 
 	// Payload is the package itself, if the caller already has it, and Provenance is
 	// the data about its archive. The offer of a source has no Payload.
@@ -166,6 +167,7 @@ func (a *Acquirer) ask(ctx context.Context, req Request) (Offer, error) {
 	if err != nil {
 		return offer, fail(req.ID, "", err)
 	}
+	a.useKept(&offer)
 	if offer.Verified, err = a.verify(offer); err != nil {
 		return offer, fail(req.ID, pkg.Source, err)
 	}
@@ -339,7 +341,7 @@ func (a *Acquirer) better(offer Offer, s sources.Stored) (trust.Verified, bool) 
 	verified, listed := offer.Verified, sources.MatchesAny(offer.Hashes, s.ZH)
 	if offer.Kind != sources.FromRegistry {
 		var err error
-		verified, err = trust.VerifyCarried(offer.Signed, s.ZH, a.trust(s.ID.Provider))
+		verified, err = a.verifyOffered(offer, s.ZH)
 		listed = err == nil
 	}
 	worse := verified.Verdict < s.Report.Verdict || verified.Verdict == s.Report.Verdict && s.Signed != nil

@@ -99,7 +99,7 @@ func (a *Acquirer) verifyStated(offer Offer) (trust.Verified, error) {
 // verifyCarried verifies the signed checksums from a mirror. They must contain this
 // archive, under any file name.
 func (a *Acquirer) verifyCarried(offer Offer, zh sources.Hash) (trust.Verified, error) {
-	verified, err := trust.VerifyCarried(offer.Signed, zh, a.trust(offer.ID.Provider))
+	verified, err := a.verifyOffered(offer, zh)
 	if err != nil {
 		return verified, fmt.Errorf("checking the mirror's signed checksums: %w", err)
 	}

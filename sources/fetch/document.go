@@ -24,9 +24,9 @@ type Request struct {
 	Plain       bool   // whether to follow redirects from https to http, because the caller verifies the document
 	Credentials bool   // whether to send the token configured for the URL's host, regardless of the host's options
 
-	// Behalf is a host whose services the user has configured to be at the URL.
-	// Its token is sent if there is none for the URL's host.
-	Behalf sources.Host
+	// TokenOf is the host whose token is sent, if the user has configured that
+	// its services are at the URL. Empty means the URL's host.
+	TokenOf sources.Host
 }
 
 // A Document is the complete answer to a Request, with status 200.
@@ -60,7 +60,7 @@ func (c *Client) Document(ctx context.Context, r Request) (*Document, error) {
 	case r.Credentials: // the caller adds a hint of its own
 		return nil, err
 	default:
-		return nil, c.suggestToken(u, err)
+		return nil, c.suggestToken(ctx, u, err)
 	}
 }
 
@@ -110,7 +110,7 @@ func (c *Client) documentHeader(ctx context.Context, u *url.URL, r Request) (htt
 	}
 	setUser(header, u)
 	if r.Credentials || c.hostOptions(u).TokenForArchives {
-		return header, c.setToken(ctx, header, u, r.Behalf)
+		return header, c.setToken(ctx, header, u, r.TokenOf)
 	}
 	return header, nil
 }

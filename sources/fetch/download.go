@@ -1,7 +1,7 @@
 package fetch
 
 import (
-	"bufio"
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -106,7 +106,7 @@ func (c *Client) Download(ctx context.Context, from Archive, stage Stage) error 
 	if failed, ok := errors.AsType[*Error](err); ok && d.renewal != nil {
 		failed.Err = fmt.Errorf("%w (asked for another URL: %w)", failed.Err, d.renewal)
 	}
-	return c.suggestToken(u, err)
+	return c.suggestToken(ctx, u, err)
 }
 
 // A download is the state of downloading an archive.
@@ -128,8 +128,8 @@ type download struct {
 	renewed   bool   // whether the URL was renewed since the last progress
 	renewal   error  // why there is no other URL
 	silent    int    // number of tries without an answer or without the first bytes of the archive
-	stalls    int    // number of tries that ended because too little arrived
-	early     bool   // whether the last stall was within the first bytes
+	early     bool   // whether the last try stalled within its first bytes
+	rivals    int    // number of rivals so far
 	fruitless int    // number of consecutive requests for the rest that reached the server and brought nothing
 
 	answered time.Duration // time from the request to the answer
@@ -188,23 +188,61 @@ func (d *download) renew(ctx context.Context) bool {
 func (d *download) try(ctx context.Context, s *seat) error {
 	way := d.client.newWay(ctx, s)
 	defer way.end()
-	// A server that stalled may need more time, especially if it does not support ranges.
-	watched, w := newWatch(ctx, min(d.client.opts.Timeout<<min(d.stalls, maxDoublings), max(d.client.opts.Timeout, d.client.opts.FirstByte)))
-	defer w.stop()
-	w.patience = d.client.opts.FirstByte
-	resp, at, err := d.ask(watched, w, way)
+	a, err := d.connect(ctx, way, d.client.opts.FirstByte)
 	if err != nil {
 		return err
 	}
+	defer func() { a.close() }()
 	d.answered = min(time.Since(way.since), d.client.opts.Timeout)
-	if err := d.receive(ctx, w, at, resp); err != nil {
-		if errors.Is(err, errTooLittle) {
-			d.stalls++
-			d.early = w.steady != nil
-		}
-		return elsewhere(d.url, at, d.client.through(at, err))
+	if err := d.receive(ctx, a); err != nil {
+		d.early = errors.Is(err, errTooLittle) && a.w.early
+		return elsewhere(d.url, a.at, d.client.through(a.at, err))
 	}
 	return nil
+}
+
+// An answer brings an archive, or the rest of it.
+type answer struct {
+	resp *http.Response
+	at   *url.URL // the URL that answered
+	w    *watch
+	body io.Reader // watched and decoded
+
+	placed bool          // whether the stage is prepared for its bytes
+	spool  sources.Spool // of a rival: the bytes before those of body; nil if there are none
+	stop   func()        // of a rival: ends it; may be nil
+}
+
+func (a *answer) close() {
+	a.w.stop()
+	a.resp.Body.Close()
+	if a.spool != nil {
+		a.spool.Close()
+	}
+	if a.stop != nil {
+		a.stop()
+	}
+}
+
+// window returns how long a connection may bring too little before a rival
+// starts. It doubles with each of them, so there are only a few.
+func (d *download) window() time.Duration {
+	opts := d.client.opts
+	return min(opts.Timeout<<min(d.rivals, maxDoublings), max(opts.Timeout, opts.FirstByte))
+}
+
+// connect sends one request for the missing bytes. The patience is for the
+// answer to begin, and then for the first bytes of the archive.
+func (d *download) connect(ctx context.Context, by *way, patience time.Duration) (*answer, error) {
+	watched, w := newWatch(ctx, d.window())
+	w.patience = patience
+	resp, at, err := d.ask(watched, w, by) //nolint:bodyclose // answer.close closes it
+	if err != nil {
+		w.stop()
+		return nil, err
+	}
+	w.slowly(bufferSize, patience)
+	return &answer{resp: resp, at: at, w: w, body: decoded(w.reader(resp.Body), resp)}, nil
 }
 
 // tryRest is try. It counts requests for the rest of the archive that bring nothing.
@@ -273,35 +311,82 @@ func (d *download) header(resume bool) http.Header {
 	return header
 }
 
-func (d *download) receive(ctx context.Context, w *watch, at *url.URL, resp *http.Response) error {
-	switch resp.StatusCode {
-	case http.StatusOK, http.StatusPartialContent:
-	default:
-		return d.client.refusal(at, resp)
+// receive keeps the bytes of an answer, or of the rival that takes its place.
+func (d *download) receive(ctx context.Context, a *answer) error {
+	if !a.brings() {
+		return d.client.refusal(a.at, a.resp)
 	}
-	defer resp.Body.Close()
-	d.from.From(bare(at))
-	w.slowly(bufferSize, d.client.opts.FirstByte)
-	body := decoded(w.reader(resp.Body), resp)
-	if isWhole(resp) {
-		start := bufio.NewReaderSize(body, bufferSize)
-		head, _ := start.Peek(maxPreamble) // an error only means that there are fewer bytes
-		if err := insteadOfArchive(head, at, resp); err != nil {
-			if resp.Request.Header.Get("Range") != "" {
-				d.fruitless = maxFruitless
-				return broken{err}
+	var p *pace
+	for {
+		n, end, err := d.next(ctx, a)
+		fresh := !a.placed
+		if fresh && n == 0 && err != nil {
+			return cmp.Or(d.agree(a.size()), err)
+		}
+		if fresh {
+			if err := d.begin(a, d.buf[:n]); err != nil {
+				return err
 			}
+		}
+		if end, err := d.keepSome(n, end, err); end || err != nil {
 			return err
 		}
-		body = start
+		if fresh {
+			p = d.newPace(a)
+		}
+		rate, slow := p.tooSlow(d.have, d.total)
+		if !slow {
+			continue
+		}
+		spool, err := d.stage.Spool()
+		if err == nil {
+			return d.inParts(ctx, a, spool, rate)
+		}
+		d.alone, p = true, nil
 	}
-	if err := d.place(resp); err != nil {
+}
+
+// brings reports whether an answer contains the archive or a part of it,
+// according to its status.
+func (a *answer) brings() bool {
+	return a.resp.StatusCode == http.StatusOK || a.resp.StatusCode == http.StatusPartialContent
+}
+
+// begin prepares the stage for an answer, whose first bytes are head.
+func (d *download) begin(a *answer, head []byte) error {
+	a.placed = true
+	d.from.From(bare(a.at))
+	if err := a.instead(head); err != nil {
+		if a.resp.Request.Header.Get("Range") != "" {
+			d.fruitless = maxFruitless
+			return broken{err}
+		}
 		return err
 	}
-	if !d.divisible(resp) {
-		return d.copy(body)
+	before := d.have
+	if err := d.place(a.resp); err != nil || a.spool == nil {
+		return err
 	}
-	return d.copyAtPace(ctx, w, resp, body, at)
+	_, err := io.Copy(keeper{d}, io.NewSectionReader(a.spool, 0, before))
+	return err
+}
+
+// size returns the size of the archive in bytes if the answer is the whole of
+// it and states the size, or -1.
+func (a *answer) size() int64 {
+	if !isWhole(a.resp) || compressed(a.resp) {
+		return -1
+	}
+	return a.resp.ContentLength
+}
+
+// instead returns an error if an answer begins with something other than an
+// archive.
+func (a *answer) instead(head []byte) error {
+	if !isWhole(a.resp) {
+		return nil
+	}
+	return insteadOfArchive(head[:min(len(head), maxPreamble)], a.at, a.resp)
 }
 
 // place prepares stage and d for the body of resp.
@@ -333,20 +418,11 @@ func isWhole(resp *http.Response) bool {
 	return err != nil && resp.Request.Header.Get("Range") == ""
 }
 
-// placeRest checks that the body of resp continues the received bytes.
+// placeRest is place for a response with the rest of the archive.
 func (d *download) placeRest(resp *http.Response) error {
-	first, last, total, err := parseContentRange(resp.Header.Get("Content-Range"))
+	total, err := d.checkRest(resp)
 	if err != nil {
 		return d.distrust(err)
-	}
-	if total < 0 { // the server states no total, and was asked for all of the rest
-		total = last + 1
-	}
-	if first != d.have || last < first || last >= total || (d.total >= 0 && total != d.total) {
-		return d.distrust(fmt.Errorf("asked for bytes from %d, got %d to %d of %d", d.have, first, last, total))
-	}
-	if v := validator(resp.Header); d.have > 0 && v != "" && v != d.validator {
-		return d.distrust(errors.New("archive has changed"))
 	}
 	if d.have == 0 {
 		if err := d.restart(validator(resp.Header)); err != nil {
@@ -357,15 +433,43 @@ func (d *download) placeRest(resp *http.Response) error {
 	return d.agreeTotal()
 }
 
-func (d *download) agreeTotal() error {
-	if d.from.Size > 0 && d.total != d.from.Size {
-		return fmt.Errorf("archive of %d bytes, expected %d", d.total, d.from.Size)
+// checkRest returns the size of the whole archive, if the body of resp
+// continues the received bytes.
+func (d *download) checkRest(resp *http.Response) (total int64, err error) {
+	first, last, total, err := parseContentRange(resp.Header.Get("Content-Range"))
+	if err != nil {
+		return 0, err
 	}
-	if d.total > maxArchive {
-		return fmt.Errorf("archive %w: %d bytes, of at most %d", ErrTooLarge, d.total, int64(maxArchive))
+	if total < 0 { // the server states no total, and was asked for all of the rest
+		total = last + 1
+	}
+	if first != d.have || last < first || last >= total || (d.total >= 0 && total != d.total) {
+		return 0, fmt.Errorf("asked for bytes from %d, got %d to %d of %d", d.have, first, last, total)
+	}
+	if v := validator(resp.Header); d.have > 0 && v != "" && v != d.validator {
+		return 0, errors.New("archive has changed")
+	}
+	return total, nil
+}
+
+func (d *download) agreeTotal() error {
+	if err := d.agree(d.total); err != nil {
+		return err
 	}
 	if d.total >= 0 {
 		d.from.Expect(d.total)
+	}
+	return nil
+}
+
+// agree returns an error for an archive of an unexpected size, in bytes. A
+// negative size is unknown.
+func (d *download) agree(size int64) error {
+	if d.from.Size > 0 && size >= 0 && size != d.from.Size {
+		return fmt.Errorf("archive of %d bytes, expected %d", size, d.from.Size)
+	}
+	if size > maxArchive {
+		return fmt.Errorf("archive %w: %d bytes, of at most %d", ErrTooLarge, size, int64(maxArchive))
 	}
 	return nil
 }
@@ -395,33 +499,19 @@ func (d *download) forget() {
 	}
 }
 
-// copyAtPace is like copy, but switches to several connections if they may be
-// faster.
-func (d *download) copyAtPace(ctx context.Context, w *watch, resp *http.Response, body io.Reader, at *url.URL) error {
-	pace := d.newPace(w)
-	for {
-		if end, err := d.copySome(body); end || err != nil {
-			return err
-		}
-		if rate, slow := pace.tooSlow(d.have, d.total); slow {
-			return d.inParts(ctx, w, resp, body, at, rate)
-		}
-	}
-}
-
 // copy copies the body into stage and checks that it is complete.
 func (d *download) copy(body io.Reader) error {
 	for {
-		if end, err := d.copySome(body); end || err != nil {
+		n, end, err := fill(body, d.buf)
+		if end, err := d.keepSome(n, end, err); end || err != nil {
 			return err
 		}
 	}
 }
 
-// copySome copies a buffer's length of the body into stage, and reports whether
-// the body has ended.
-func (d *download) copySome(body io.Reader) (end bool, err error) {
-	n, end, err := fill(body, d.buf)
+// keepSome writes the result of fill to the stage, and reports whether the body
+// has ended.
+func (d *download) keepSome(n int, end bool, err error) (bool, error) {
 	if most := d.most(); d.have+int64(n) > most {
 		return false, fmt.Errorf("archive %w: more than %d bytes", ErrTooLarge, most)
 	}

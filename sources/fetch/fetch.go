@@ -44,8 +44,8 @@ type Options struct {
 	// is none. An error ends the request. Token may be nil.
 	Token func(context.Context, sources.Host) (string, bool, error)
 
-	// TokenHint is what to do about a refusal by a host, with or without its token sent. It
-	// may be nil.
+	// TokenHint is what to do about the refusal of a request for which a host's token counts,
+	// with or without credentials sent. It may be nil.
 	TokenHint func(host sources.Host, sent bool) string
 
 	// Netrc returns the netrc entry for HOST or HOST:PORT, as written in an

@@ -258,10 +258,10 @@ func TestCredentials(t *testing.T) {
 	sourcetest.Expect(t, err == nil && len(doc.Body) == 0, "unasked: got %q, %v, want none", doc.Body, err)
 	for url, want := range map[string]string{
 		"https://sub.example.com":     "Bearer one", // the user has moved example.com there
-		"https://example.com:8443":    "Bearer two", // has its own token
+		"https://example.com:8443":    "Bearer one", // whatever the token there
 		to("https://sub.example.com"): "",           // after a server's redirect
 	} {
-		doc, err := w.document(fetch.Request{URL: url, Credentials: true, Behalf: "example.com"})
+		doc, err := w.document(fetch.Request{URL: url, Credentials: true, TokenOf: "example.com"})
 		check(t, err)
 		sourcetest.Equal(t, string(doc.Body), want, "on behalf of example.com", url)
 	}

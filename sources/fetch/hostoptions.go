@@ -5,6 +5,7 @@ import (
 	"crypto/tls"
 	"crypto/x509"
 	"errors"
+	"fmt"
 	"net"
 	"net/http"
 	"net/url"
@@ -136,7 +137,7 @@ func (c *Client) archiveCredentials(ctx context.Context, u *url.URL) (string, er
 	header := http.Header{}
 	setUser(header, u)
 	if u.User == nil && c.hostOptions(u).TokenForArchives {
-		if err := c.setToken(ctx, header, u, sources.Host("")); err != nil {
+		if err := c.setToken(ctx, header, u, ""); err != nil {
 			return "", err
 		}
 	}
@@ -150,9 +151,9 @@ func (c *Client) archiveCredentials(ctx context.Context, u *url.URL) (string, er
 }
 
 // suggestToken adds a hint to the error of a rejected request. If the request
-// was sent without the host's token, the hint suggests the token, unless the
-// URL has expired.
-func (c *Client) suggestToken(u *url.URL, err error) error {
+// was sent without a token, the hint is how to send one, unless the URL has
+// expired.
+func (c *Client) suggestToken(ctx context.Context, u *url.URL, err error) error {
 	var e *Error
 	var status *StatusError
 	var other *redirected
@@ -168,9 +169,27 @@ func (c *Client) suggestToken(u *url.URL, err error) error {
 		return err
 	}
 	if u.Scheme == "https" && errors.Is(err, ErrUnauthorized) && !errors.As(err, &other) && !status.Credentials {
-		e.Err = sources.WithHint(e.Err, "if archives of %[1]s need its token, add host %[1]q { send_token_to_archives = true } to %[2]s", u.Host, c.hostsFile())
+		e.Err = sources.WithHint(e.Err, "%s", c.archiveTokenHint(ctx, u))
 	}
 	return err
+}
+
+// archiveTokenHint is how to send a token with requests for archives to the
+// host of u.
+func (c *Client) archiveTokenHint(ctx context.Context, u *url.URL) string {
+	option := fmt.Sprintf("add host %q { send_token_to_archives = true } to %s", u.Host, c.hostsFile())
+	host, err := hostOf(u)
+	if err != nil {
+		return fmt.Sprintf("%s can have no credentials", u.Host)
+	}
+	if _, ok, err := c.token(ctx, host); ok || err != nil {
+		return fmt.Sprintf("if archives of %s need its token, %s", u.Host, option)
+	}
+	token := c.TokenHint(host, false)
+	if c.hostOptions(u).TokenForArchives {
+		return fmt.Sprintf("if archives of %s need a token, %s", u.Host, token)
+	}
+	return fmt.Sprintf("if archives of %s need a token, %s; and %s", u.Host, token, option)
 }
 
 // A note is the state of a request's connection. It is in the request's

@@ -109,18 +109,31 @@ func TestServersThatRequireCertificates(t *testing.T) {
 	}
 }
 
+// The hint for archives asks for what is missing, the token or the option.
 func TestTokensAreSuggested(t *testing.T) {
-	const hint = "if archives of registry.test need its token, add host \"registry.test\" { send_token_to_archives = true }"
-	w := sourcetest.New(t)
-	w.Registry.RequireTokenEverywhere("sesame")
-	client := fetch.New(fetch.Options{Transport: w.Client().Transport, Tries: 1})
-	defer client.CloseIdleConnections()
-	for what, err := range map[string]error{
-		"document": get(t, client, ours),
-		"archive":  client.Download(t.Context(), fetch.Archive{URL: "https://registry.test/a.zip"}, &stage{}),
+	const option = "add host \"registry.test\" { send_token_to_archives = true } to Larder's configuration file"
+	for _, test := range []struct {
+		token, option bool
+		hint          string
+	}{
+		{true, false, "if archives of registry.test need its token, " + option},
+		{false, true, "if archives of registry.test need a token, configure credentials for registry.test"},
+		{false, false, "if archives of registry.test need a token, configure credentials for registry.test; and " + option},
 	} {
-		hints := sources.Hints(err)
-		sourcetest.Expect(t, len(hints) == 1 && strings.HasPrefix(hints[0], hint), "%s: %v, with hints %q", what, err, hints)
+		w := sourcetest.New(t)
+		w.Registry.RequireTokenEverywhere("sesame")
+		client := fetch.New(fetch.Options{
+			Transport: w.Client().Transport, Tries: 1,
+			Token: func(context.Context, sources.Host) (string, bool, error) { return "sesame", test.token, nil },
+			Hosts: map[sources.Host]fetch.HostOptions{"registry.test": {TokenForArchives: test.option}},
+		})
+		defer client.CloseIdleConnections()
+		for what, err := range map[string]error{
+			"document": get(t, client, ours),
+			"archive":  client.Download(t.Context(), fetch.Archive{URL: "https://registry.test/a.zip"}, &stage{}),
+		} {
+			sourcetest.Equal(t, strings.Join(sources.Hints(err), "\n"), test.hint, what)
+		}
 	}
 }
 

@@ -30,14 +30,21 @@ type pace struct {
 	from   int64         // bytes received before since
 }
 
-func (d *download) newPace(w *watch) *pace {
-	return &pace{watch: w, since: time.Now(), waited: w.waited, from: d.have}
+// newPace returns nil if the archive can't be downloaded in parts.
+func (d *download) newPace(a *answer) *pace {
+	if !d.divisible(a.resp) {
+		return nil
+	}
+	return &pace{watch: a.w, since: time.Now(), waited: a.w.waited, from: d.have}
 }
 
 // tooSlow reports whether more connections are worth it for the rest of the
 // archive: if Larder waits for the server rather than for the disk, and much is
 // left. It also returns the speed of this connection in bytes a second.
 func (p *pace) tooSlow(have, total int64) (rate float64, slow bool) {
+	if p == nil {
+		return 0, false
+	}
 	took := time.Since(p.since)
 	if took < trial {
 		return 0, false

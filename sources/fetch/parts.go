@@ -42,26 +42,20 @@ type parts struct {
 	err     error            // why the download has failed
 }
 
-// inParts continues a download over several connections. The body of resp is
-// the rest of the archive, which arrives more slowly than several connections
-// may be.
-func (d *download) inParts(ctx context.Context, w *watch, resp *http.Response, body io.Reader, at *url.URL, rate float64) error {
-	spool, err := d.stage.Spool()
-	if err != nil {
-		d.alone = true
-		return d.copy(body)
-	}
+// inParts continues a download over several connections. The answer brings the
+// rest of the archive, more slowly than several connections may.
+func (d *download) inParts(ctx context.Context, a *answer, spool sources.Spool, rate float64) error {
 	defer spool.Close()
 	ctx, stop := context.WithCancelCause(ctx)
 	size := min(max(int64(rate*partTime.Seconds()), minPart), maxPart)
 	p := &parts{
-		download: d, at: at, header: resp.Request.Header.Clone(), spool: spool,
+		download: d, at: a.at, header: a.resp.Request.Header.Clone(), spool: spool,
 		first: d.have, size: size, count: int((d.total - d.have + size - 1) / size),
 		stop: stop, spooled: map[int]bool{},
 	}
 	p.changed = sync.NewCond(&p.mu)
 	p.running.Go(func() { p.hurry(ctx) })
-	p.give(p.run(ctx, w, &first{body, resp.Body}, rate))
+	p.give(p.run(ctx, a.w, &first{a.body, a.resp.Body}, rate))
 	stop(nil)
 	p.running.Wait()
 	d.alone = p.err != nil // whatever the reason, a single connection needs less of the server

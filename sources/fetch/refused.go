@@ -10,8 +10,8 @@ import (
 	"github.com/larder-cli/larder/sources"
 )
 
-// TokenHint is what to do about a refusal by a host, with or without a token. It is empty
-// if the token sent is for another host.
+// TokenHint is what to do about the refusal of a request for which a host's token counts, with
+// or without credentials sent.
 func (c *Client) TokenHint(host sources.Host, sent bool) string {
 	switch {
 	case c.opts.TokenHint != nil:
@@ -21,6 +21,30 @@ func (c *Client) TokenHint(host sources.Host, sent bool) string {
 	default:
 		return fmt.Sprintf("configure credentials for %s", host)
 	}
+}
+
+// RefusalHint is what to do if err is an answer 401 or 403 to a request for a URL, for which the
+// token of the host counts, or of the URL's host if that is empty. Otherwise it is empty.
+func (c *Client) RefusalHint(err error, asked *url.URL, of sources.Host) string {
+	var status *StatusError
+	if !errors.Is(err, ErrUnauthorized) || !errors.As(err, &status) {
+		return ""
+	}
+	if of == "" {
+		of, _ = hostOf(asked)
+	}
+	at, parseErr := url.Parse(status.URL)
+	switch {
+	case parseErr != nil:
+		return ""
+	case !sameOrigin(asked, at):
+		return fmt.Sprintf("no token was sent: %s redirected the request to %s, and tokens don't follow redirects to other hosts", asked.Host, at.Host)
+	case at.Scheme != "https":
+		return fmt.Sprintf("no token was sent to %s: tokens are sent over https only", status.URL)
+	case of == "":
+		return fmt.Sprintf("%s can have no credentials", asked.Host)
+	}
+	return c.TokenHint(of, status.Credentials)
 }
 
 // suggestAuthority adds to an error of a certificate by an unknown authority where the

@@ -305,16 +305,16 @@ func (c *Client) header() http.Header {
 	return http.Header{"User-Agent": {c.opts.UserAgent}}
 }
 
-// setToken adds the bearer token configured for the host of u, or otherwise for
-// the host behalf. It sends no token without TLS.
-func (c *Client) setToken(ctx context.Context, header http.Header, u *url.URL, behalf sources.Host) error {
-	if c.opts.Token == nil || u.Scheme != "https" {
+// setToken adds the bearer token configured for a host, or for the host of u if
+// that is empty. It sends no token without TLS.
+func (c *Client) setToken(ctx context.Context, header http.Header, u *url.URL, of sources.Host) error {
+	if u.Scheme != "https" {
 		return nil
 	}
-	token, ok, err := c.token(ctx, u)
-	if err == nil && !ok && behalf != "" {
-		token, ok, err = c.opts.Token(ctx, behalf)
+	if of == "" {
+		of, _ = hostOf(u)
 	}
+	token, ok, err := c.token(ctx, of)
 	if err != nil {
 		return err // it already names the credentials
 	}
@@ -328,12 +328,11 @@ func (c *Client) setToken(ctx context.Context, header http.Header, u *url.URL, b
 	return nil
 }
 
-func (c *Client) token(ctx context.Context, u *url.URL) (string, bool, error) {
-	host, _ := hostOf(u)
-	if host == "" { // an invalid host name cannot have credentials
+func (c *Client) token(ctx context.Context, of sources.Host) (string, bool, error) {
+	if c.opts.Token == nil || of == "" { // an invalid host name cannot have credentials
 		return "", false, nil
 	}
-	return c.opts.Token(ctx, host)
+	return c.opts.Token(ctx, of)
 }
 
 // setUser adds the user information of u, if there is any.

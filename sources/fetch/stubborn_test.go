@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"net/http"
 	"strings"
+	"sync"
 	"testing"
 	"time"
 
@@ -66,57 +67,106 @@ func TestOutageLeavesWhatThereIs(t *testing.T) {
 	sourcetest.Expect(t, s.String() == string(archive) && s.resets == 0, "%d bytes, %d resets", s.Len(), s.resets)
 }
 
-// Scanners hold an archive back, at its beginning or its end, and the connection stays good.
+// Scanners hold an archive back, at its beginning or its end, and send it over the same connection
+// in the end. A second connection, which is scanned too, changes nothing.
 func TestPatienceWithScanners(t *testing.T) {
 	send := func(rw http.ResponseWriter, b []byte) {
 		_, _ = rw.Write(b)
 		rw.(http.Flusher).Flush()
 	}
-	for name, handler := range map[string]http.HandlerFunc{
-		"headers first": func(rw http.ResponseWriter, _ *http.Request) {
+	wait := func(r *http.Request, d time.Duration) {
+		select {
+		case <-time.After(d):
+		case <-r.Context().Done():
+		}
+	}
+	for name, test := range map[string]struct {
+		took    time.Duration
+		asked   int
+		handler http.HandlerFunc
+	}{
+		"headers first": {2 * time.Minute, 2, func(rw http.ResponseWriter, r *http.Request) {
 			send(rw, nil)
-			time.Sleep(time.Minute)
+			wait(r, 2*time.Minute)
 			send(rw, archive)
-		},
-		"a byte now and then": func(rw http.ResponseWriter, _ *http.Request) {
-			for i := range 20 {
+		}},
+		"a byte now and then": {100 * time.Second, 1, func(rw http.ResponseWriter, r *http.Request) {
+			for i := range 10 {
 				send(rw, archive[i:i+1])
-				time.Sleep(2 * time.Second)
+				wait(r, 10*time.Second)
 			}
-			send(rw, archive[20:])
-		},
-		"the end late": func(rw http.ResponseWriter, _ *http.Request) {
+			send(rw, archive[10:])
+		}},
+		"a byte even less often": {160 * time.Second, 2, func(rw http.ResponseWriter, r *http.Request) {
+			for i := range 8 {
+				send(rw, archive[i:i+1])
+				wait(r, 20*time.Second)
+			}
+			send(rw, archive[8:])
+		}},
+		"the end late": {2 * time.Minute, 2, func(rw http.ResponseWriter, r *http.Request) {
 			send(rw, archive[:len(archive)-1000])
-			time.Sleep(25 * time.Second)
+			wait(r, 2*time.Minute)
 			send(rw, archive[len(archive)-1000:])
-		},
-		"slowly": func(rw http.ResponseWriter, _ *http.Request) {
+		}},
+		"slowly": {40 * time.Second, 1, func(rw http.ResponseWriter, r *http.Request) {
 			for rest := archive[:20_000]; len(rest) > 0; rest = rest[500:] {
 				send(rw, rest[:500])
-				time.Sleep(time.Second)
+				wait(r, time.Second)
 			}
-		},
+		}},
 	} {
 		t.Run(name, func(t *testing.T) {
-			inBubble(t, fetch.Options{}, handler, func(t *testing.T, client *fetch.Client) {
-				s := &stage{}
+			var asked, most load
+			inBubble(t, fetch.Options{}, func(rw http.ResponseWriter, r *http.Request) {
+				asked.add(1)
+				most.add(1)
+				defer most.add(-1)
+				test.handler(rw, r)
+			}, func(t *testing.T, client *fetch.Client) {
+				s, start := &stage{}, time.Now()
 				sourcetest.Check(t, client.Download(t.Context(), fetch.Archive{URL: "http://example.com/x.zip"}, s))
+				sourcetest.Equal(t, time.Since(start), test.took, "took")
 				sourcetest.Expect(t, strings.HasPrefix(string(archive), s.String()) && s.Len() >= 20_000, "%d bytes", s.Len())
+				sourcetest.Equal(t, asked.highest(), test.asked, "requests")
+				sourcetest.Expect(t, most.highest() <= 2, "%d at a time", most.highest())
 			})
 		})
 	}
 }
 
-// One that sends headers and nothing else is asked twice.
+// A load counts, and has the highest count.
+type load struct {
+	mu        sync.Mutex
+	now, most int
+}
+
+func (l *load) add(n int) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.now += n
+	l.most = max(l.most, l.now)
+}
+
+func (l *load) highest() int {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.most
+}
+
+// One that sends headers and nothing else gets two tries of three minutes, each with a second
+// connection.
 func TestPatienceWithScannersEnds(t *testing.T) {
+	asked := &load{}
 	inBubble(t, fetch.Options{}, func(rw http.ResponseWriter, r *http.Request) {
+		asked.add(1)
 		rw.(http.Flusher).Flush()
 		<-r.Context().Done()
 	}, func(t *testing.T, client *fetch.Client) {
 		start := time.Now()
 		err := client.Download(t.Context(), fetch.Archive{URL: "http://example.com/x.zip"}, &stage{})
 		took := time.Since(start).Truncate(time.Minute)
-		sourcetest.Expect(t, err != nil && took == 6*time.Minute, "%v after %s", err, took)
+		sourcetest.Expect(t, err != nil && took == 6*time.Minute && asked.highest() == 4, "%v after %s and %d requests", err, took, asked.highest())
 	})
 }
 

@@ -24,23 +24,34 @@ type watch struct {
 	budget time.Duration // time left for all waits, if capped is set
 	capped bool
 
-	steady   func()      // restores the window after the first bytes; nil once it is restored
-	answered atomic.Bool // whether the answer has begun
+	usual    time.Duration // the window after the first bytes
+	early    bool          // whether the window is that for the first bytes
+	answered atomic.Bool   // whether the answer has begun
 
 	patience time.Duration // time for the answer to begin after the request was sent; 0 means the window
 	mu       sync.Mutex
-	waiting  time.Duration // the duration that the timer is set to; 0 if it is stopped
+	waiting  time.Duration       // the duration that the timer is set to; 0 if it is stopped
+	late     func(time.Duration) // see onLate
 }
 
 // newWatch returns a watch and the context that it cancels. The caller must
 // call stop.
 func newWatch(ctx context.Context, window time.Duration) (context.Context, *watch) {
 	ctx, cancel := context.WithCancelCause(ctx)
-	w := &watch{ctx: ctx, cancel: cancel, window: window, floor: max(1, int(minRate*window.Seconds()))}
+	w := &watch{ctx: ctx, cancel: cancel}
 	w.timer = time.AfterFunc(time.Hour, w.expire)
 	w.timer.Stop()
-	w.renew()
+	w.widen(window)
 	return ctx, w
+}
+
+// widen sets the window, except the one for the first bytes.
+func (w *watch) widen(window time.Duration) {
+	w.usual = window
+	if !w.early {
+		w.window, w.floor = window, max(1, int(minRate*window.Seconds()))
+		w.renew()
+	}
 }
 
 // slowly sets how long the first bytes of a body may take, if that is longer than the window.
@@ -49,9 +60,7 @@ func (w *watch) slowly(bytes int, within time.Duration) {
 	if within <= w.window {
 		return
 	}
-	window, floor := w.window, w.floor
-	w.steady = func() { w.window, w.floor, w.steady = window, floor, nil }
-	w.window, w.floor = within, bytes
+	w.window, w.floor, w.early = within, bytes, true
 	w.renew()
 }
 
@@ -82,13 +91,35 @@ func (w *watch) stop() {
 
 func (w *watch) renew() { w.left, w.got = w.window, 0 }
 
+// onLate sets a function that is called once, when nothing is received for the
+// usual window, or too little within a window. The watch then becomes as
+// patient as with the first bytes, and f gets the time that is left. It must not
+// block. Nil sets none.
+func (w *watch) onLate(f func(patience time.Duration)) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	w.late = f
+}
+
 func (w *watch) expire() {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	if w.late != nil && w.waiting > 0 {
+		if !w.early {
+			w.slowly(bufferSize, w.patience)
+		}
+		if rest := w.left - w.waiting; rest > 0 {
+			w.late(rest)
+			w.late = nil
+			w.waiting = rest
+			w.timer.Reset(rest)
+			return
+		}
+	}
 	why := errSilent
 	if w.answered.Load() {
 		why = errTooLittle
 	}
-	w.mu.Lock()
-	defer w.mu.Unlock()
 	w.cancel(fmt.Errorf("%w within %s", why, round(max(w.window, w.waiting))))
 }
 
@@ -96,9 +127,9 @@ func (w *watch) expire() {
 // received.
 func (w *watch) while(f func() int) {
 	start := time.Now()
-	w.set(w.allowance())
+	w.set(w.allowance)
 	n := f()
-	w.set(0)
+	w.set(nil)
 	waited := time.Since(start)
 	w.waited += waited
 	w.left -= waited
@@ -107,28 +138,32 @@ func (w *watch) while(f func() int) {
 	if w.got < w.floor {
 		return
 	}
-	if w.steady != nil {
-		w.steady()
-	}
-	w.renew()
+	w.early = false
+	w.widen(w.usual)
 }
 
-// set sets the timer, or stops it if d is 0.
-func (w *watch) set(d time.Duration) {
+// set sets the timer, or stops it if allowance is nil.
+func (w *watch) set(allowance func() time.Duration) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	if w.waiting = d; d > 0 {
-		w.timer.Reset(d)
-	} else {
+	if allowance == nil {
+		w.waiting = 0
 		w.timer.Stop()
+		return
 	}
+	w.waiting = allowance()
+	w.timer.Reset(w.waiting)
 }
 
 func (w *watch) allowance() time.Duration {
+	left := w.left
 	if w.capped {
-		return max(1, min(w.left, w.budget))
+		left = min(left, w.budget)
 	}
-	return max(1, w.left)
+	if w.late != nil {
+		left = min(left, w.usual)
+	}
+	return max(1, left)
 }
 
 // reader returns r under the watch.

@@ -347,13 +347,8 @@ func (m *Mirror) explain(err error) error {
 	if status.ObjectStore && !status.Credentials {
 		return sources.WithHint(err, "object stores also return this for files that do not exist: grant readers the right to list the bucket, or exclude the provider from the mirror")
 	}
-	u, parseErr := url.Parse(status.URL)
-	if parseErr != nil {
-		return err
+	if hint := m.client.RefusalHint(err, m.base, ""); hint != "" {
+		return sources.WithHint(err, "%s", hint)
 	}
-	host, parseErr := sources.ParsePunycodeHost(u.Host)
-	if parseErr != nil {
-		return err
-	}
-	return sources.WithHint(err, "%s", m.client.TokenHint(host, status.Credentials))
+	return err
 }

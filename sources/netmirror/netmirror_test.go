@@ -164,11 +164,17 @@ func TestVersions(t *testing.T) {
 }
 
 func TestUnauthorized(t *testing.T) {
-	for _, test := range []struct{ base, hint string }{
-		{"https://m.example.org/", "check that the token for m.example.org"},
-		{"https://n.example.org/", "configure credentials for n.example.org"},
+	const elsewhere = "https://n.example.org/there"
+	for _, test := range []struct {
+		base   string
+		answer answer
+		hint   string
+	}{
+		{"https://m.example.org/", answer{status: 401}, "check that the token for m.example.org"},
+		{"https://n.example.org/", answer{status: 401}, "configure credentials for n.example.org"},
+		{"https://m.example.org/", answer{status: 302, location: elsewhere}, "no token was sent: m.example.org redirected the request to n.example.org"},
 	} {
-		n := &network{answers: map[string]answer{test.base + "example.com/acme/widget/index.json": {status: 401}}}
+		n := &network{answers: map[string]answer{test.base + "example.com/acme/widget/index.json": test.answer, elsewhere: {status: 401}}}
 		_, err := n.mirror(t, test.base, netmirror.Options{}).Versions(t.Context(), provider(t, "example.com/acme/widget"))
 		if !errors.Is(err, fetch.ErrUnauthorized) || !strings.Contains(strings.Join(sources.Hints(err), "\n"), test.hint) {
 			t.Errorf("got %v with hints %q, want %q", err, sources.Hints(err), test.hint)

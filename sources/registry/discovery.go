@@ -32,7 +32,7 @@ func (r *Registry) discover(ctx context.Context, host sources.Host) (*url.URL, e
 		return nil, noRegistry(host, err)
 	}
 	if err != nil {
-		return nil, &DiscoveryError{r.explain(err, host)}
+		return nil, &DiscoveryError{r.explain(err, host, wellKnown)}
 	}
 	services, err := parseServices(doc)
 	if err != nil {

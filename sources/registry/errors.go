@@ -3,6 +3,7 @@ package registry
 import (
 	"context"
 	"errors"
+	"fmt"
 	"net/url"
 	"strings"
 
@@ -35,28 +36,17 @@ func (e *ProtocolError) Error() string {
 	return "plugin protocol " + fetch.Printable(strings.Join(e.Protocols, ", ")) + " is not supported, only " + strings.Join(supportedProtocols, " and ") + " are"
 }
 
-// explain adds a hint to err.
-func (r *Registry) explain(err error, host sources.Host) error {
-	var status *fetch.StatusError
-	if !errors.Is(err, fetch.ErrUnauthorized) || !errors.As(err, &status) {
+// explain adds a hint to the error of a request for a URL, which a host's registry has.
+func (r *Registry) explain(err error, host sources.Host, asked *url.URL) error {
+	of := r.tokenOf(host)
+	hint := r.client.RefusalHint(err, asked, of)
+	if hint == "" {
 		return err
 	}
-	asked, parseErr := url.Parse(status.URL)
-	switch {
-	case parseErr != nil || asked.Scheme == "https" && asked.Host == host.ASCII():
-		return sources.WithHint(err, "%s", r.client.TokenHint(host, status.Credentials))
-	case asked.Scheme != "https":
-		return sources.WithHint(err, "no token was sent: the registry of %s is at %s, and tokens are sent over https only", host, status.URL)
+	if of == "" && asked.Host != host.ASCII() {
+		hint = fmt.Sprintf("the registry of %s is at %s, and tokens are sent to their own host only: %s", host, asked.Host, hint)
 	}
-	at, err2 := sources.ParsePunycodeHost(asked.Host)
-	if err2 != nil {
-		return sources.WithHint(err, "the registry of %s is at %s, which can have no credentials", host, asked.Host)
-	}
-	hint := r.client.TokenHint(at, status.Credentials)
-	if hint == "" { // a host block of the CLI configuration leads there, and the token with it
-		return sources.WithHint(err, "%s", r.client.TokenHint(host, true))
-	}
-	return sources.WithHint(err, "the registry of %s is at %s, and tokens are sent to their own host only: %s", host, at, hint)
+	return sources.WithHint(err, "%s", hint)
 }
 
 // moved returns the provider that replaces p, or zero if the registry names

@@ -103,15 +103,23 @@ func (r *Registry) get(ctx context.Context, host sources.Host, path string, limi
 	if err != nil {
 		return nil, err
 	}
-	var moved sources.Host
-	if _, ok := r.opts.Services[host]; ok {
-		moved = host
-	}
+	at := base.ResolveReference(&url.URL{Path: path})
 	doc, err := r.client.Document(ctx, fetch.Request{
-		URL:         base.ResolveReference(&url.URL{Path: path}).String(),
-		Behalf:      moved,
+		URL:         at.String(),
+		TokenOf:     r.tokenOf(host),
 		Limit:       limit,
 		Credentials: true,
 	})
-	return doc, fetch.Absent(r.explain(err, host))
+	return doc, fetch.Absent(r.explain(err, host, at))
+}
+
+// tokenOf returns the host whose token a host's registry gets. If the user has
+// named the services in a host block, that is the host itself, as in engines. If
+// a discovery document has, it is empty: the registry gets the token for its
+// own host.
+func (r *Registry) tokenOf(host sources.Host) sources.Host {
+	if _, ok := r.opts.Services[host]; ok {
+		return host
+	}
+	return ""
 }

@@ -298,18 +298,29 @@ func TestUnknownProvider(t *testing.T) {
 }
 
 func TestUnauthorized(t *testing.T) {
+	const versions = "/p/acme/widget/versions"
 	for _, test := range []struct {
 		name, host string
 		answers    answers
+		moved      string // the URL in the host block; empty if there is none
 		hint       string
 	}{
-		{"with credentials", "example.com", answers{wellKnown: services, "/p/acme/widget/versions": "401"}, "check that the token for example.com"},
-		{"without", "other.example.com", answers{"https://other.example.com" + wellKnown: "403"}, "configure credentials for other.example.com"},
-		{"elsewhere", "example.com", answers{wellKnown: `{"providers.v1": "https://x.example.com/p/"}`, "https://x.example.com/p/acme/widget/versions": "401"}, "is at x.example.com, and tokens are sent to their own host only: configure credentials for x.example.com"},
-		{"without TLS", "example.com", answers{wellKnown: `{"providers.v1": "http://example.com/p/"}`, "http://example.com/p/acme/widget/versions": "401"}, "over https only"},
+		{"with credentials", "example.com", answers{wellKnown: services, versions: "401"}, "", "check that the token for example.com"},
+		{"without", "other.example.com", answers{"https://other.example.com" + wellKnown: "403"}, "", "configure credentials for other.example.com"},
+		{"elsewhere", "example.com", answers{wellKnown: `{"providers.v1": "https://x.example.com/p/"}`, "https://x.example.com" + versions: "401"}, "", "is at x.example.com, and tokens are sent to their own host only: configure credentials for x.example.com"},
+		{"without TLS", "example.com", answers{wellKnown: `{"providers.v1": "http://example.com/p/"}`, "http://example.com" + versions: "401"}, "", "over https only"},
+		{"moved", "example.com", answers{"https://x.example.com" + versions: "401"}, "https://x.example.com/p/", "check that the token for example.com"},
+		{"moved without credentials", "other.example.com", answers{"https://x.example.com" + versions: "401"}, "https://x.example.com/p/", "configure credentials for other.example.com"},
+		{"moved to a host with other credentials", "other.example.com", answers{"https://api.example.com:8443" + versions: "401"}, "https://api.example.com:8443/p/", "configure credentials for other.example.com"},
+		{"moved to where there is no TLS", "example.com", answers{"http://x.example.com" + versions: "401"}, "http://x.example.com/p/", "over https only"},
+		{"redirected", "example.com", answers{wellKnown: services, versions: "302 https://x.example.com/", "https://x.example.com/": "401"}, "", "example.com redirected the request to x.example.com, and tokens don't follow"},
 	} {
 		n := &network{answers: test.answers}
-		_, err := n.registry(registry.Options{}).Versions(t.Context(), provider(t, test.host+"/acme/widget"))
+		opts := registry.Options{}
+		if test.moved != "" {
+			opts.Services = map[sources.Host]map[string]string{sources.Host(test.host): {"providers.v1": test.moved}}
+		}
+		_, err := n.registry(opts).Versions(t.Context(), provider(t, test.host+"/acme/widget"))
 		if !errors.Is(err, fetch.ErrUnauthorized) || !strings.Contains(strings.Join(sources.Hints(err), "\n"), test.hint) {
 			t.Errorf("%s: got %v with hints %q, want %q", test.name, err, sources.Hints(err), test.hint)
 		}
@@ -322,14 +333,4 @@ func TestGitHubIsNoRegistry(t *testing.T) {
 	if !errors.Is(err, registry.ErrNoRegistry) || !strings.Contains(strings.Join(sources.Hints(err), "\n"), "github.com holds the sources") {
 		t.Errorf("got %v with hints %q", err, sources.Hints(err))
 	}
-}
-
-// If the user moves a host's services, the host's token is sent to the new URL.
-func TestMovedHostKeepsItsToken(t *testing.T) {
-	n := &network{answers: answers{"https://x.example.com/p/acme/widget/versions": `{"versions": []}`}}
-	moved := registry.Options{Services: map[sources.Host]map[string]string{"example.com": {"providers.v1": "https://x.example.com/p/"}}}
-	_, err := n.registry(moved).Versions(t.Context(), provider(t, "example.com/acme/widget"))
-	sourcetest.Check(t, err)
-	got := n.paths()
-	sourcetest.Expect(t, len(got) == 1 && strings.HasSuffix(got[0], " Bearer secret"), "asked %q, want once with the token", got)
 }

@@ -1,0 +1,133 @@
+package main
+
+import (
+	"context"
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"runtime"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/larder-cli/larder/sources"
+	"github.com/larder-cli/larder/sources/sourcetest"
+)
+
+// A tokenCase is where the registry of example.test is, and what has tokens. The token of a host
+// is "for-" and its name.
+type tokenCase struct {
+	services string // where its registry is: "here", "moved" by the user's host block, "led" there by discovery
+	tokens   string // the hosts with a token
+	how      string // how the user configures them
+}
+
+func (c tokenCase) String() string { return fmt.Sprintf("%s, %s for %q", c.services, c.how, c.tokens) }
+
+const (
+	addressHost = "example.test"
+	serviceHost = "services.test"
+)
+
+// Larder sends every request with the same credentials as the engines, whatever
+// configures them. It differs where a discovery document leads to another host
+// (docs/deviations.md): that host gets its own token, or none.
+func TestTokensOfTheEngines(t *testing.T) {
+	if runtime.GOOS != "linux" {
+		t.Skip("elsewhere programs in Go take no authority from SSL_CERT_FILE")
+	}
+	var cases []tokenCase
+	for _, services := range []string{"here", "moved", "led"} {
+		for _, tokens := range []string{"", addressHost, serviceHost, addressHost + " " + serviceHost} {
+			cases = append(cases, tokenCase{services, tokens, "credentials"})
+		}
+	}
+	both := addressHost + " " + serviceHost
+	cases = append(cases, tokenCase{"moved", both, "variables"}, tokenCase{"moved", both, "helper"}, tokenCase{"moved", serviceHost, "helper"})
+	sourcetest.EachEngine(t, func(t *testing.T, e sources.Engine) {
+		for _, c := range cases {
+			t.Run(c.String(), func(t *testing.T) {
+				want := c.sent(t, string(e), "init", "-input=false")
+				got := c.sent(t, "larder", "install", "--engine", string(e))
+				if c.services == "led" {
+					want = c.deviate(want)
+				}
+				sourcetest.Equal(t, strings.Join(got, "\n"), strings.Join(want, "\n"))
+			})
+		}
+	})
+}
+
+// deviate returns the requests of an engine with the token of the service's host in place of the
+// token of the address's host, where a discovery document led to that service.
+func (c tokenCase) deviate(sent []string) []string {
+	own := ""
+	if slices.Contains(strings.Fields(c.tokens), serviceHost) {
+		own = " " + bearer(serviceHost)
+	}
+	var deviating []string
+	for _, request := range sent {
+		at, _ := strings.CutSuffix(request, " "+bearer(addressHost))
+		if kind, atService := strings.CutSuffix(at, " "+serviceHost); atService && (kind == "versions" || kind == "download") {
+			request = at + own
+		}
+		deviating = append(deviating, request)
+	}
+	return deviating
+}
+
+func bearer(host string) string { return "Bearer for-" + host }
+
+// sent runs a program, and returns the kinds of requests that it sent, each
+// with the host and the header.
+func (c tokenCase) sent(t *testing.T, program string, args ...string) (sent []string) {
+	t.Helper()
+	w := sourcetest.New(t)
+	w.Add(addressHost+"/acme/widget", "1.0.0", sourcetest.Release{Platforms: []string{runtime.GOOS + "_" + runtime.GOARCH}})
+	base := "https://" + serviceHost + "/v1/providers/" + addressHost + "/"
+	var env []string
+	config := ""
+	switch c.services {
+	case "moved":
+		config += fmt.Sprintf("host %q {\n  services = {\n    \"providers.v1\" = %q\n  }\n}\n", addressHost, base)
+	case "led":
+		w.Registry.Fault(sourcetest.Fault{Path: "/.well-known/*", Edit: func([]byte) []byte { return []byte(`{"providers.v1": "` + base + `"}`) }})
+	}
+	dir := t.TempDir()
+	for _, host := range strings.Fields(c.tokens) {
+		switch c.how {
+		case "credentials":
+			config += fmt.Sprintf("credentials %q {\n  token = \"for-%s\"\n}\n", host, host)
+		case "variables":
+			env = append(env, "TF_TOKEN_"+strings.ReplaceAll(host, ".", "_")+"=for-"+host)
+		}
+	}
+	if c.how == "helper" {
+		config += "credentials_helper \"x\" {\n}\n"
+		plugins := filepath.Join(dir, ".terraform.d", "plugins")
+		sourcetest.Check(t, os.MkdirAll(plugins, 0o755))
+		script := "#!/bin/sh\ncase ' " + c.tokens + " ' in\n*\" $2 \"*) echo '{\"token\": \"for-'$2'\"}' ;;\n*) echo '{}' ;;\nesac\n"
+		sourcetest.Check(t, os.WriteFile(filepath.Join(plugins, "terraform-credentials-x"), []byte(script), 0o755))
+	}
+	sourcetest.Check(t, os.WriteFile(filepath.Join(dir, ".terraformrc"), []byte(config), 0o600))
+	sourcetest.Check(t, os.WriteFile(filepath.Join(dir, "main.tf"), []byte(requiring("widget")), 0o644))
+	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
+	defer cancel()
+	cmd := exec.CommandContext(ctx, program, args...)
+	cmd.Dir = dir
+	cmd.Env = append([]string{"PATH=" + os.Getenv("PATH"), "HOME=" + dir}, env...)
+	for _, variable := range w.Env() {
+		if !strings.HasPrefix(variable, "TF_CLI_CONFIG_FILE=") && !strings.HasPrefix(variable, "HOME=") {
+			cmd.Env = append(cmd.Env, variable)
+		}
+	}
+	out, err := cmd.CombinedOutput()
+	sourcetest.Require(t, err == nil, "%s: %v\n%s", program, err, out)
+	for _, r := range w.Registry.Requests() {
+		sent = append(sent, strings.TrimSpace(fmt.Sprintf("%s %s %s", r.Kind, r.Host, r.Header.Get("Authorization"))))
+	}
+	slices.Sort(sent)
+	return slices.Compact(sent)
+}
