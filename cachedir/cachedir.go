@@ -34,6 +34,7 @@
 // # Entries
 //
 // An entry appears whole, by rename, and Larder never writes to its files afterwards.
+// It only restores a lost execute permission, which hardlinks to the file lost too.
 // To replace an entry, Larder renames the old one and then removes it, so that a
 // running provider keeps running. Terraform has no locks and unpacks in place, so
 // Larder hashes the entries it finds before it uses them. The files of an entry are

@@ -12,6 +12,7 @@ import (
 	"sync"
 
 	"github.com/larder-cli/larder/sources"
+	"github.com/larder-cli/larder/sources/archive"
 	"github.com/larder-cli/larder/sources/disk"
 )
 
@@ -35,18 +36,21 @@ type Remedy string
 const (
 	SetAside Remedy = "set aside" // moved to .larder/aside
 	Replaced Remedy = "replaced"  // set aside and fetched again
+	Restored Remedy = "restored"  // the execute permission, the only thing that was lost
 	Recorded Remedy = "recorded"  // the package has a new record
 	Lowered  Remedy = "lowered"   // the package stays, as unverified
 	Nothing  Remedy = "left"      // this user or process cannot repair it
 )
 
 func (f Finding) remedy() Remedy {
-	switch f.Kind {
-	case BadRecord:
+	switch {
+	case f.sound:
+		return Restored
+	case f.Kind == BadRecord:
 		return Recorded
-	case BadEvidence:
+	case f.Kind == BadEvidence:
 		return Lowered
-	case Unreadable:
+	case f.Kind == Unreadable:
 		return Nothing
 	}
 	return SetAside
@@ -167,10 +171,25 @@ func (m *mender) mend(f *Mending) (err error) {
 	switch f.Do {
 	case SetAside:
 		return m.setAside(f)
+	case Restored:
+		err = m.restore(*f.Package)
 	case Lowered:
 		f.Aside, err = m.lower(*f.Package)
 	}
 	return err // the error, a recorded package, or a finding that cannot be repaired
+}
+
+// restore restores the execute permission of the provider in a package.
+func (m *mender) restore(id sources.PackageID) error {
+	marks, err := scan(m.entry(id))
+	if err != nil {
+		return err
+	}
+	name, err := executableOf(marks, id)
+	if err != nil {
+		return err
+	}
+	return archive.LetExecute(m.root, name, id)
 }
 
 // setAside moves the file or package of a finding. It moves a package as a whole,

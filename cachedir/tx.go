@@ -267,6 +267,9 @@ func (t *tx) finish(ctx context.Context, r record, signed *sources.Signed) (reco
 	if r.Files, err = scan(made.Path(".")); err != nil {
 		return r, signed, err
 	}
+	if _, err := checkExecutable(made.Path("."), r.Files, t.id); err != nil { // although Larder has just made it executable
+		return r, signed, sources.WithHint(err, "the file system keeps no execute permissions: choose another one for %s", t.d.place())
+	}
 	r, signed = t.recognise(r, signed)
 	return r, signed, nil
 }

@@ -78,6 +78,20 @@ func TestVerifyFinds(t *testing.T) {
 		{name: "verdict too high", spoil: func(*testing.T, string, string) {},
 			vouch: func(sources.Stored) (sources.Verdict, error) { return sources.MirrorEvidence, nil },
 			want:  []string{"broken evidence " + widget.Path()}},
+		{name: "not executable", spoil: func(t *testing.T, _, entry string) {
+			check(t, os.Chmod(filepath.Join(entry, executable), 0o444))
+		}, want: []string{"changed package " + widget.Path()}},
+		{name: "not executable, never recorded", spoil: func(t *testing.T, root, entry string) {
+			check(t, errors.Join(os.RemoveAll(filepath.Join(root, ".larder")), os.Chmod(filepath.Join(entry, executable), 0o444)))
+		}, want: []string{"changed package " + widget.Path()}},
+		{name: "not executable, record broken", spoil: func(t *testing.T, root, entry string) {
+			check(t, os.WriteFile(filepath.Join(root, record), []byte("{}"), 0o644))
+			check(t, os.Chmod(filepath.Join(entry, executable), 0o444))
+		}, want: []string{"broken record " + widget.Path(), "changed package " + widget.Path()}},
+		{name: "changed and not executable", spoil: func(t *testing.T, _, entry string) {
+			alter(t, filepath.Join(entry, executable), "the Provider")
+			check(t, os.Chmod(filepath.Join(entry, executable), 0o444))
+		}, want: []string{"changed package " + widget.Path()}, fetch: true},
 		{name: "executable missing", spoil: func(t *testing.T, _, entry string) {
 			check(t, os.Remove(filepath.Join(entry, executable)))
 		}, want: []string{"incomplete package " + widget.Path()}, fetch: true},

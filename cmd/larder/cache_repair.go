@@ -67,6 +67,7 @@ func cacheRepair(c *cli.Context, out *ui.Output) error {
 type repairSummary struct {
 	verifySummary
 	Replaced int  `json:"replaced"`
+	Restored int  `json:"restored"`
 	SetAside int  `json:"set_aside"`
 	Recorded int  `json:"recorded"`
 	Lowered  int  `json:"lowered"`
@@ -81,6 +82,8 @@ func (s *repairSummary) add(m cachedir.Mending, failed error) {
 		s.Failed++
 	case m.Do == cachedir.Replaced:
 		s.Replaced++
+	case m.Do == cachedir.Restored:
+		s.Restored++
 	case m.Do == cachedir.SetAside:
 		s.SetAside++
 	case m.Do == cachedir.Recorded:
@@ -92,7 +95,7 @@ func (s *repairSummary) add(m cachedir.Mending, failed error) {
 
 // text describes the results: ": 2 replaced, 1 set aside".
 func (s repairSummary) text() string {
-	parts := ui.Numbers(ui.Number{N: s.Replaced, What: "replaced"}, ui.Number{N: s.SetAside, What: "set aside"},
+	parts := ui.Numbers(ui.Number{N: s.Replaced, What: "replaced"}, ui.Number{N: s.Restored, What: "restored"}, ui.Number{N: s.SetAside, What: "set aside"},
 		ui.Number{N: s.Recorded, What: "recorded again"}, ui.Number{N: s.Lowered, What: "kept as unverified"},
 		ui.Number{N: s.Failed, What: "failed"})
 	switch {

@@ -11,6 +11,7 @@ import (
 	"io/fs"
 	"os"
 	"path"
+	"path/filepath"
 	"strings"
 
 	"github.com/larder-cli/larder/fsmirror"
@@ -65,7 +66,7 @@ func (b *Builder) look(ctx context.Context, at spot) (record, error) {
 	case recallErr != nil && !errors.Is(recallErr, sources.ErrNotFound):
 		return record{}, recallErr
 	case recallErr == nil && old.Mark == now && !b.opts.Paranoid:
-		return old, nil
+		return b.letExecute(at, old)
 	}
 	fresh, _, err := hash(ctx, at.path)
 	if err != nil {
@@ -82,7 +83,28 @@ func (b *Builder) look(ctx context.Context, at spot) (record, error) {
 	}
 	fresh.Mark = now
 	b.note(at, fresh)
-	return fresh, nil
+	return b.letExecute(at, fresh)
+}
+
+// letExecute restores the execute permission of the provider in an unpacked package
+// with the right contents, and returns the record with the new fingerprint. A failure
+// is a warning: Larder can still install the package.
+func (b *Builder) letExecute(at spot, r record) (record, error) {
+	if !at.unpacked || b.opts.ReadOnly {
+		return r, nil
+	}
+	name, err := archive.Executable(at.path, at.id.Provider.Type)
+	if err != nil || archive.CheckExecutable(at.path, name, at.id) == nil {
+		return r, nil
+	}
+	if err := archive.LetExecute(strings.TrimSuffix(at.path, filepath.FromSlash(at.id.Path())), name, at.id); err != nil {
+		b.warn(sources.InPackage(at.id, err))
+		return r, nil
+	}
+	b.warn(fmt.Errorf("%s: restored the execute permission of %s", at.id, name))
+	r.Mark, err = mark(at)
+	b.note(at, r)
+	return r, err
 }
 
 // same reports whether a package has the hashes of its record. fresh lacks the
