@@ -21,6 +21,7 @@
 //	.larder/archives/CHECKSUM                  archives of recent downloads, kept for a day
 //	.larder/hosts/HOST_PORT                    hosts that requests pause for, see [Dir.Until]
 //	.larder/aside/TIME/                        files that a repair moved, at the same path as in the cache
+//	.larder/aside/replaced/                    replaced packages whose files had been changed, in the same way
 //
 // PACKAGE and VERSION are paths with "~" instead of "/". Long ones, and those that
 // follow a KEY, are replaced by hashes. Other programs read the first two and ignore
@@ -102,20 +103,21 @@ import (
 // A Dir is a directory of packages. Any number of goroutines and processes may use it
 // concurrently.
 type Dir struct {
-	root     string
-	tree     *disk.Dir // nil if the directory does not exist and must not be created
-	state    *disk.Dir // nil if there is none
-	inside   bool      // whether state is .larder in root
-	readOnly error     // why the directory cannot be written; nil if it can
-	through  string    // the link that leads to the packages of a working directory; empty if there is none
-	opts     Options
-	memory   sync.Map  // from path to record, for records that cannot be written
-	sweep    sync.Once // removes the files of killed processes
-	run      run
-	recent   recent      // archives of recent downloads
-	aside    aside       // where repairs move files
-	lockless sync.Once   // warns that there are no locks
-	unshared atomic.Bool // set once a reflink has failed
+	root      string
+	tree      *disk.Dir // nil if the directory does not exist and must not be created
+	state     *disk.Dir // nil if there is none
+	inside    bool      // whether state is .larder in root
+	readOnly  error     // why the directory cannot be written; nil if it can
+	through   string    // the link that leads to the packages of a working directory; empty if there is none
+	opts      Options
+	memory    sync.Map  // from path to record, for records that cannot be written
+	sweep     sync.Once // removes the files of killed processes
+	run       run
+	recent    recent      // archives of recent downloads
+	aside     aside       // where repairs move files
+	repairing atomic.Bool // replaced entries are moved there
+	lockless  sync.Once   // warns that there are no locks
+	unshared  atomic.Bool // set once a reflink has failed
 }
 
 // Options configure a Dir. The zero Options are ready to use.
@@ -131,7 +133,6 @@ type Options struct {
 
 	ReadOnly    bool             // create, change and remove nothing
 	Unbound     bool             // this user may write to read-only files, as root may
-	KeepOld     bool             // move entries that are replaced to .larder/aside
 	Shared      bool             // an engine uses the directory as its plugin cache, and so writes to it
 	Link        sources.LinkMode // how Link works; LinkAuto by default
 	LockTimeout time.Duration    // how long to wait for a lock; 0 means without limit

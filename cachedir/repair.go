@@ -83,6 +83,8 @@ func (d *Dir) Repair(ctx context.Context, v *Verification, replace Replacer) ([]
 	if err := d.opts.Key.Check(); disk.IsUnread(err) {
 		return nil, err // verified packages cannot be distinguished from others
 	}
+	d.repairing.Store(true)
+	defer d.repairing.Store(false)
 	mended := v.Mendings()
 	for i := range mended {
 		d.tryReplacing(ctx, &mended[i], replace)

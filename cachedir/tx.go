@@ -9,6 +9,7 @@ import (
 	"io/fs"
 	"math"
 	"os"
+	"slices"
 	"sync"
 
 	"github.com/larder-cli/larder/sources"
@@ -447,25 +448,44 @@ func (t *tx) show(ctx context.Context, r record, signed *sources.Signed) (record
 
 // replace replaces the entry with the unpacked package, which r describes.
 func (t *tx) replace(ctx context.Context, r record) error {
-	var changed *replacement
-	if t.d.opts.Workdir {
-		var err error
-		if changed, err = contentOf(r.H1, r.Files, r.Sums).replacing(ctx, t.d.tree, t.id, t.d.entry(t.id), t.old); err != nil {
-			return err
-		}
-		defer changed.close()
+	changed, err := t.replacing(ctx, r)
+	if err != nil {
+		return err
 	}
+	defer changed.close()
 	old, err := t.scratch.Replace(t.made, t.home, t.id.Platform.String())
 	switch {
 	case err != nil || old == "":
+	case t.d.repairing.Load():
+		_, err = t.d.aside.move(t.d, t.scratch.Dir, old, t.id.Path())
 	case changed != nil:
 		t.d.warn(changed.keep(t.scratch, old))
-	case t.d.opts.KeepOld:
-		_, err = t.d.aside.move(t.d, t.scratch.Dir, old, t.id.Path())
 	case old != t.made:
 		t.d.warn(t.scratch.RemoveTree(old))
 	}
 	return err
+}
+
+// replacing prepares the replacement of the entry by the unpacked package, which r
+// describes. In a cache, only contents other than verified ones are worth keeping: half
+// a package of an engine that was killed is not.
+func (t *tx) replacing(ctx context.Context, r record) (*replacement, error) {
+	c, entry := contentOf(r.H1, r.Files, r.Sums), t.d.entry(t.id)
+	switch {
+	case !t.d.inside:
+		return c.replacing(ctx, t.d.tree, false, t.id, entry, t.old)
+	case t.old.was != nil, t.old.H1 == "" && t.verified():
+		return c.replacing(ctx, t.d.state, true, t.id, entry, t.old)
+	}
+	return nil, nil
+}
+
+// verified reports whether verified contents of the package are recorded.
+func (t *tx) verified() bool {
+	return slices.ContainsFunc([]string{recordPath(t.id), knownPath(t.id)}, func(path string) bool {
+		r, ok := t.d.readRecord(path)
+		return ok && r.Verdict != sources.Unverified && !r.Imported
+	})
 }
 
 // removeLeftovers removes the files of killed processes. The caller holds the lock of

@@ -22,7 +22,7 @@ type Usage struct {
 	Abandoned   Amount // downloads that no run has continued for a day
 	Leftover    Amount // files of killed processes, and unknown files in .larder
 	Working     Amount // staging directories of other processes
-	Aside       Amount // moved by repairs
+	Aside       Amount // moved by repairs, and replaced packages whose files had been changed
 	Records     Amount // records, registrations and locks
 }
 
@@ -184,7 +184,7 @@ func bytesBelow(path string) (sum int64, err error) {
 // asideTime is the layout of the directory names that repairs create.
 const asideTime = "20060102T150405.000000000Z"
 
-// removeAside removes the files that repairs have moved aside. The caller holds the
+// removeAside removes the files that Usage counts as Aside. The caller holds the
 // exclusive lock on the cache.
 func (d *Dir) removeAside() error {
 	aside, err := d.state.Sub("aside")
@@ -201,7 +201,7 @@ func (d *Dir) removeAside() error {
 	}
 	entries = slices.DeleteFunc(entries, func(e fs.DirEntry) bool {
 		_, err := time.Parse(asideTime, e.Name())
-		return err != nil
+		return err != nil && e.Name() != replacedName
 	})
 	var errs []error
 	for _, e := range entries {

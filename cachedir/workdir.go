@@ -172,7 +172,7 @@ func (w *workdir) replacing(ctx context.Context, s sources.Stored, entry []mark,
 	if r, ok := w.d.readRecord(recordPath(s.ID)); ok && r.H1 == s.H1 {
 		c.sums = r.Sums
 	}
-	return c.replacing(ctx, providers, s.ID, target, was)
+	return c.replacing(ctx, providers, false, s.ID, target, was)
 }
 
 // marksOf returns the fingerprints of an entry's files at the time it was hashed or
