@@ -83,7 +83,7 @@ func (d *Dir) letExecute(id sources.PackageID, dir string, r record) error {
 	switch {
 	case err == nil, d.opts.ReadOnly: // a dry run assumes that it can be restored
 		return nil
-	case d.readOnly == nil && r.was == nil:
+	case errors.Is(err, archive.ErrNotExecutable) && d.readOnly == nil && r.was == nil:
 		err = archive.LetExecute(strings.TrimSuffix(dir, filepath.FromSlash(id.Path())), name, id)
 	}
 	if err != nil {

@@ -199,6 +199,9 @@ func flushed(ctx context.Context, dir *disk.Dir) (boot string, err error) {
 // thisBoot returns the ID of the current boot. It is empty if the system has none.
 var thisBoot = sync.OnceValue(bootID)
 
+// noBoot is not the ID of any boot, so records with it are valid for no files.
+const noBoot = "none"
+
 // survives reports whether r is valid for files with matching fingerprints: either
 // they were synced, or the system has not restarted since they were written.
 func (r record) survives() bool { return r.Boot == "" || r.Boot == thisBoot() }

@@ -1,6 +1,7 @@
 package cachedir
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"io/fs"
@@ -66,16 +67,15 @@ func (v *Verification) Mendings() []Mending {
 }
 
 // A Replacer fetches the original of a wrong package and replaces the package with
-// it. If it fails, gone reports that no source has the original; otherwise it may
-// succeed later.
-type Replacer func(context.Context, Mending) (gone bool, err error)
+// it.
+type Replacer func(context.Context, Mending) error
 
 // Repair fixes the findings of Verify. It replaces the packages that a source still
-// has with the same contents. It moves other wrong packages and files to
-// .larder/aside by rename, so that nothing is lost, and records the contents of
-// packages without a valid record. If the replacement of a package fails although a
-// source may have it, the package is left in place. Repair waits until no install
-// uses the cache, but it does not block installs while packages are being replaced.
+// has with the same contents. A changed package that it cannot replace stays, which is
+// an error. Repair moves everything else that is no intact package to .larder/aside by
+// rename, so that nothing is lost, and records the contents of packages without a
+// valid record. It waits until no install uses the cache, but it does not block
+// installs while packages are being replaced.
 func (d *Dir) Repair(ctx context.Context, v *Verification, replace Replacer) ([]Mending, error) {
 	if d.readOnly != nil {
 		return nil, d.unwritable()
@@ -110,24 +110,34 @@ func (d *Dir) Repair(ctx context.Context, v *Verification, replace Replacer) ([]
 
 // tryReplacing replaces the package of a finding if it can be fetched.
 func (d *Dir) tryReplacing(ctx context.Context, m *Mending, replace Replacer) {
-	if !m.Fetch() || replace == nil {
+	if !m.Fetch() {
 		return
 	}
 	m.Stored = d.storedHashes(*m.Package)
+	d.disbelieve(*m.Package)
 	before, _ := os.Lstat(d.entry(*m.Package))
-	if m.Err = d.removeState(recordPath(*m.Package)); m.Err != nil { // the record may verify the wrong contents
-		m.Do = Nothing
-		return
-	}
-	gone, err := replace(ctx, *m)
+	m.Err = replace(ctx, *m)
 	after, _ := os.Lstat(d.entry(*m.Package))
-	switch m.Err = err; {
-	case gone:
-	case err == nil && before != nil && after != nil && os.SameFile(before, after): // the package was not replaced
-	case err == nil:
+	switch replaced := after != nil && (before == nil || !os.SameFile(before, after)); {
+	case m.Err == nil && replaced:
 		m.Do, m.Aside = Replaced, d.aside.path(m.Package.Path())
-	default:
-		m.Do = Nothing
+	case m.Kind == Changed:
+		m.Do, m.Err = Nothing, cmp.Or(m.Err, errSince)
+	}
+}
+
+var errSince = errors.New("it has changed since it was verified")
+
+// disbelieve invalidates the fingerprints in the record of an entry, because they may
+// match wrong contents. The hashes stay: without them nothing might show that the
+// contents are wrong.
+func (d *Dir) disbelieve(id sources.PackageID) {
+	path := recordPath(id)
+	if r, ok := d.readRecord(path); ok {
+		used := r.used
+		r.Boot = noBoot
+		d.keepRecord(path, r, nil)
+		d.touch(path, used) // a repair does not count as use
 	}
 }
 
@@ -208,7 +218,7 @@ func (m *mender) setAside(f *Mending) (err error) {
 	if i >= 0 {
 		marks, err := scan(full)
 		if err == nil && !slices.Equal(marks, m.v.checked[i].marks) {
-			return errors.New("it has changed since it was verified")
+			return errSince
 		}
 	}
 	if !canonical(at, platformDepth) {
