@@ -17,7 +17,7 @@
 //	.larder/lock/PACKAGE.lock, evidence-?.lock one lock for each package, some for evidence, never removed
 //	.larder/cache.lock, gate.lock              locks of the cache as a whole
 //	.larder/tmp/run-…                          staging directory of one run, see [disk.Scratch]
-//	.larder/partial/PACKAGE, PACKAGE.note      interrupted downloads, kept for a day
+//	.larder/partial/PACKAGE, PACKAGE.note      interrupted downloads, kept for a day or until the package is in place
 //	.larder/archives/CHECKSUM                  archives of recent downloads, kept for a day
 //	.larder/hosts/HOST_PORT                    hosts that requests pause for, see [Dir.Until]
 //	.larder/aside/TIME/                        files that a repair moved, at the same path as in the cache

@@ -230,26 +230,28 @@ func (t *tx) commit(ctx context.Context, by sources.Provenance) (sources.Stored,
 		if err := d.keepEvidence(ctx, t.id, by.Signed, t.notes); err != nil {
 			return sources.Stored{}, err
 		}
-		t.keepArchive(by)
+		t.dropArchive(by)
 		return d.stored(t.id, "", t.keepKnown(r, by.Imported)), nil
 	}
 	r, signed, err := t.finish(ctx, r, by.Signed)
 	if err != nil {
 		return sources.Stored{}, err
 	}
+	t.dropArchive(by) // if the process is killed from here on, the package is in place and needs no download
 	if r, err = t.show(ctx, r, signed); err != nil {
 		return sources.Stored{}, err
 	}
 	t.keepKnown(r, by.Imported)
-	t.keepArchive(by)
 	return stored(t.id, d.entry(t.id), r, signed), nil
 }
 
-// keepArchive keeps the archive in the stage, if the package came from there.
-func (t *tx) keepArchive(by sources.Provenance) {
+// dropArchive removes the archive from the stage, and any interrupted download of it. If
+// it came from there, it may be kept among the recent downloads.
+func (t *tx) dropArchive(by sources.Provenance) {
 	if t.d.opts.KeepArchives && !t.payload.Local() {
 		t.stage.Keep(by.ZH)
 	}
+	t.stage.Drop()
 }
 
 // finish completes the record of the unpacked package.
@@ -379,7 +381,7 @@ func (t *tx) prepare() (err error) {
 		}
 		t.finally(func() { kept.Close() })
 	}
-	t.stage = staging.New(t.scratch.Dir, kept, flat(t.id.Path()), t.d.place(), t.d.Archives())
+	t.stage = staging.New(t.scratch.Dir, kept, staging.Key(t.id), t.d.place(), t.d.Archives())
 	return nil
 }
 
@@ -506,8 +508,27 @@ func (d *Dir) removeLeftovers() {
 	if kept, err := d.state.MakeSub("partial"); err != nil {
 		d.warn(err)
 	} else {
-		d.warn(staging.Sweep(kept, d.opts.Now()))
+		d.warn(staging.Sweep(kept, d.opts.Now(), func(id sources.PackageID) bool { return d.inPlace(id) && d.idle(id) }))
 		kept.Close()
 	}
 	d.Archives()
+}
+
+// inPlace reports whether there is an entry for id, so that no download of it needs to
+// be continued.
+func (d *Dir) inPlace(id sources.PackageID) bool {
+	if d.tree == nil {
+		return false
+	}
+	info, err := d.tree.Lstat(id.Path())
+	return err == nil && info.IsDir()
+}
+
+// idle reports whether no process stores the package.
+func (d *Dir) idle(id sources.PackageID) bool {
+	lock := d.state.Lock("lock/" + flat(id.Path()) + ".lock")
+	lock.Existing = true
+	ok, err := lock.Try()
+	lock.Unlock()
+	return ok || errors.Is(err, fs.ErrNotExist)
 }

@@ -19,7 +19,7 @@ type Usage struct {
 	Evidence    Amount // counts versions
 	Archives    Amount // archives of recent downloads
 	Interrupted Amount // downloads that the next run can continue
-	Abandoned   Amount // downloads that no run has continued for a day
+	Abandoned   Amount // downloads that no run has continued for a day, or whose package is in place
 	Leftover    Amount // files of killed processes, and unknown files in .larder
 	Working     Amount // staging directories of other processes
 	Aside       Amount // moved by repairs, and replaced packages whose files had been changed
@@ -90,7 +90,8 @@ func (d *Dir) measureState(u *Usage, e fs.DirEntry) error {
 	case "partial":
 		return eachAt(d.state, name, 1, func(name string, info fs.FileInfo, bytes int64) *Amount {
 			amount := &u.Interrupted
-			if d.opts.Now().Sub(info.ModTime()) > staging.KeptFor {
+			id, ok := staging.PackageOf(name)
+			if d.opts.Now().Sub(info.ModTime()) > staging.KeptFor || ok && d.inPlace(id) {
 				amount = &u.Abandoned
 			}
 			if staging.IsNote(name) {

@@ -3,8 +3,6 @@ package builder
 import (
 	"cmp"
 	"context"
-	"crypto/sha256"
-	"encoding/hex"
 	"errors"
 	"fmt"
 	"io"
@@ -265,7 +263,7 @@ func (t *tx) Stage() (sources.Stage, error) {
 	}
 	t.made = t.b.work.Name()
 	t.undo = append(t.undo, func() { t.b.warn(t.b.work.RemoveTree(t.made)) })
-	t.stage = staging.New(t.b.work.Dir, t.b.partial, partialName(t.at.id), t.b.opts.Place, t.b.opts.Archives)
+	t.stage = staging.New(t.b.work.Dir, t.b.partial, staging.Key(t.at.id), t.b.opts.Place, t.b.opts.Archives)
 	return t.stage, nil
 }
 
@@ -310,6 +308,7 @@ func (t *tx) commit(ctx context.Context, old record, by sources.Provenance) (rec
 	}
 	if err == nil {
 		t.keepArchive(by.ZH)
+		t.stage.Drop()
 		err = t.b.publish(t.at, t.b.work.Dir, t.made)
 	}
 	if err == nil {
@@ -345,17 +344,6 @@ func (b *Builder) syncTree(ctx context.Context, made string) error {
 	}
 	defer dir.Close()
 	return dir.SyncTree(ctx)
-}
-
-// partialName returns the name of a package's file in .larder/partial.
-func partialName(id sources.PackageID) string {
-	const long = 200 // in bytes; file systems allow 255, and suffixes follow
-	name := strings.ReplaceAll(id.Path(), "/", "~")
-	if len(name) <= long {
-		return name
-	}
-	sum := sha256.Sum256([]byte(name))
-	return hex.EncodeToString(sum[:])
 }
 
 // make creates the package in the scratch directory, packed or unpacked.
