@@ -92,7 +92,10 @@ func (b *Builder) letExecute(at spot, r record) (record, error) {
 		return r, nil
 	}
 	name, err := archive.Executable(at.path, at.id.Provider.Type)
-	if err != nil || archive.CheckExecutable(at.path, name, at.id) == nil {
+	if err == nil {
+		err = archive.CheckExecutable(at.path, name, at.id)
+	}
+	if !errors.Is(err, archive.ErrNotExecutable) {
 		return r, nil
 	}
 	if err := archive.LetExecute(strings.TrimSuffix(at.path, filepath.FromSlash(at.id.Path())), name, at.id); err != nil {
