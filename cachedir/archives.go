@@ -31,7 +31,7 @@ func (d *Dir) Archives() *staging.Archives {
 			d.warn(err)
 			return
 		}
-		if err := staging.Sweep(dir, d.opts.Now()); err != nil && !errors.Is(err, fs.ErrPermission) { // another user's
+		if err := staging.Sweep(dir, d.opts.Now(), nil); err != nil && !errors.Is(err, fs.ErrPermission) { // another user's
 			d.warn(err)
 		}
 		d.recent.dir, d.recent.archives = dir, staging.ArchivesIn(dir, d.opts.Archives)

@@ -17,10 +17,11 @@
 //	.larder/lock/PACKAGE.lock, evidence-?.lock one lock for each package, some for evidence, never removed
 //	.larder/cache.lock, gate.lock              locks of the cache as a whole
 //	.larder/tmp/run-…                          staging directory of one run, see [disk.Scratch]
-//	.larder/partial/PACKAGE, PACKAGE.note      interrupted downloads, kept for a day
+//	.larder/partial/PACKAGE, PACKAGE.note      interrupted downloads, kept for a day or until the package is in place
 //	.larder/archives/CHECKSUM                  archives of recent downloads, kept for a day
 //	.larder/hosts/HOST_PORT                    hosts that requests pause for, see [Dir.Until]
 //	.larder/aside/TIME/                        files that a repair moved, at the same path as in the cache
+//	.larder/aside/replaced/                    replaced packages whose files had been changed, in the same way
 //
 // PACKAGE and VERSION are paths with "~" instead of "/". Long ones, and those that
 // follow a KEY, are replaced by hashes. Other programs read the first two and ignore
@@ -34,6 +35,7 @@
 // # Entries
 //
 // An entry appears whole, by rename, and Larder never writes to its files afterwards.
+// It only restores a lost execute permission, which hardlinks to the file lost too.
 // To replace an entry, Larder renames the old one and then removes it, so that a
 // running provider keeps running. Terraform has no locks and unpacks in place, so
 // Larder hashes the entries it finds before it uses them. The files of an entry are
@@ -102,20 +104,21 @@ import (
 // A Dir is a directory of packages. Any number of goroutines and processes may use it
 // concurrently.
 type Dir struct {
-	root     string
-	tree     *disk.Dir // nil if the directory does not exist and must not be created
-	state    *disk.Dir // nil if there is none
-	inside   bool      // whether state is .larder in root
-	readOnly error     // why the directory cannot be written; nil if it can
-	through  string    // the link that leads to the packages of a working directory; empty if there is none
-	opts     Options
-	memory   sync.Map  // from path to record, for records that cannot be written
-	sweep    sync.Once // removes the files of killed processes
-	run      run
-	recent   recent      // archives of recent downloads
-	aside    aside       // where repairs move files
-	lockless sync.Once   // warns that there are no locks
-	unshared atomic.Bool // set once a reflink has failed
+	root      string
+	tree      *disk.Dir // nil if the directory does not exist and must not be created
+	state     *disk.Dir // nil if there is none
+	inside    bool      // whether state is .larder in root
+	readOnly  error     // why the directory cannot be written; nil if it can
+	through   string    // the link that leads to the packages of a working directory; empty if there is none
+	opts      Options
+	memory    sync.Map  // from path to record, for records that cannot be written
+	sweep     sync.Once // removes the files of killed processes
+	run       run
+	recent    recent      // archives of recent downloads
+	aside     aside       // where repairs move files
+	repairing atomic.Bool // replaced entries are moved there
+	lockless  sync.Once   // warns that there are no locks
+	unshared  atomic.Bool // set once a reflink has failed
 }
 
 // Options configure a Dir. The zero Options are ready to use.
@@ -131,7 +134,6 @@ type Options struct {
 
 	ReadOnly    bool             // create, change and remove nothing
 	Unbound     bool             // this user may write to read-only files, as root may
-	KeepOld     bool             // move entries that are replaced to .larder/aside
 	Shared      bool             // an engine uses the directory as its plugin cache, and so writes to it
 	Link        sources.LinkMode // how Link works; LinkAuto by default
 	LockTimeout time.Duration    // how long to wait for a lock; 0 means without limit

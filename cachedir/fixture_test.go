@@ -50,7 +50,12 @@ func (f files) zip(t testing.TB) []byte {
 	var buf bytes.Buffer
 	w := zip.NewWriter(&buf)
 	for _, name := range slices.Sorted(maps.Keys(f)) {
-		out, err := w.CreateHeader(&zip.FileHeader{Name: name})
+		h := &zip.FileHeader{Name: name}
+		h.SetMode(0o644)
+		if name == executable {
+			h.SetMode(0o755)
+		}
+		out, err := w.CreateHeader(h)
 		check(t, err)
 		_, err = out.Write([]byte(f[name]))
 		check(t, err)

@@ -4,7 +4,9 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"path/filepath"
 	"slices"
+	"strings"
 	"time"
 
 	"github.com/larder-cli/larder/sources"
@@ -19,7 +21,7 @@ func (d *Dir) Get(ctx context.Context, id sources.PackageID) (sources.Stored, er
 	var r record
 	err := d.checkHome(id)
 	if err == nil {
-		r, err = d.recall(d.entry(id), recordPath(id))
+		r, err = d.recall(id, d.entry(id), recordPath(id))
 	}
 	if err == nil && r.H1 == "" {
 		r, err = d.findLocked(ctx, id)
@@ -47,7 +49,7 @@ func (d *Dir) findLocked(ctx context.Context, id sources.PackageID) (record, err
 // it replaces the last of the records, unless the contents differ from the verified
 // ones: damage is never recorded.
 func (d *Dir) find(ctx context.Context, id sources.PackageID, dir string, paths ...string) (record, error) {
-	r, err := d.recall(dir, paths...)
+	r, err := d.recall(id, dir, paths...)
 	if err != nil || r.H1 != "" {
 		return r, err
 	}
@@ -60,6 +62,9 @@ func (d *Dir) find(ctx context.Context, id sources.PackageID, dir string, paths 
 	if r, err = d.inherit(id, r, paths...); err != nil {
 		return record{}, err
 	}
+	if err := d.letExecute(id, dir, r); err != nil {
+		return record{}, err
+	}
 	if dir != d.entry(id) {
 		r.Dir = dir
 	}
@@ -67,6 +72,25 @@ func (d *Dir) find(ctx context.Context, id sources.PackageID, dir string, paths 
 		d.keepRecord(paths[len(paths)-1], r, nil)
 	}
 	return r, nil
+}
+
+// letExecute restores the execute permission of the provider in dir, which has the
+// contents r, unless these are other than the verified ones. Without the permission,
+// engines would install the package and fail to start the provider. The error matches
+// [sources.ErrNotFound] if the permission is still missing.
+func (d *Dir) letExecute(id sources.PackageID, dir string, r record) error {
+	name, err := checkExecutable(dir, r.Files, id)
+	switch {
+	case err == nil, d.opts.ReadOnly: // a dry run assumes that it can be restored
+		return nil
+	case errors.Is(err, archive.ErrNotExecutable) && d.readOnly == nil && r.was == nil:
+		err = archive.LetExecute(strings.TrimSuffix(dir, filepath.FromSlash(id.Path())), name, id)
+	}
+	if err != nil {
+		return fmt.Errorf("%w: %w", sources.ErrNotFound, err)
+	}
+	d.warn(fmt.Errorf("%s: restored the execute permission of %s", id, name))
+	return nil
 }
 
 // hash hashes the contents of dir. Another program may be changing them, because

@@ -204,7 +204,7 @@ func TestVerifyUsesHashRecords(t *testing.T) {
 		if v.Unknown > 0 || (len(v.Findings) == 1 && v.Findings[0].Kind == cachedir.Changed) != wrong {
 			t.Errorf("%s: %d unknown, found %v", text, v.Unknown, v.Findings)
 		}
-		mended, err := d.Repair(context.Background(), v, nil)
+		mended, err := d.Repair(context.Background(), v, undelivered)
 		check(t, err)
 		if wrong && (len(mended) != 1 || !slices.Contains(mended[0].Stored, stored.ZH)) {
 			t.Errorf("mended %+v", mended)

@@ -379,7 +379,7 @@ func (l *lister) entry(id sources.PackageID, of release) {
 	if err != nil {
 		sizeErr = l.extents(&e) // of all files, because scanning stopped at the failing one
 	} else {
-		err = hasExecutable(marks, id.Provider.Type)
+		_, err = executableOf(marks, id)
 		for _, full := range links {
 			l.inner(&e, full)
 		}
@@ -401,6 +401,8 @@ func (l *lister) entry(id sources.PackageID, of release) {
 		if l.opts.Proofs {
 			proof, signed := l.proofBy(id, r, of.evidence)
 			e.Report, e.Evidence = l.Dir.opts.Judge.Report(id.Provider, proof), signed != nil
+			_, runErr := checkExecutable(e.Dir, marks, id)
+			e.Changed = e.Changed || runErr != nil
 		}
 	}
 	if errors.Is(err, sources.ErrNotFound) || errors.Is(err, archive.ErrNoExecutable) {
@@ -426,14 +428,22 @@ func (l *lister) rehash(id sources.PackageID, e Entry) (record, error) {
 	return l.find(l.ctx, id, e.Dir, recordPath(id))
 }
 
-// hasExecutable returns an error if no file of a package is one that engines run.
-func hasExecutable(marks []mark, typ string) error {
+// executableOf returns the name of the file of a package that engines run.
+func executableOf(marks []mark, id sources.PackageID) (string, error) {
 	var c sources.Contents
 	for _, m := range marks {
 		c.Files = append(c.Files, sources.File{Path: m.Path})
 	}
-	_, err := archive.ExecutableIn(c, typ)
-	return err
+	return archive.ExecutableIn(c, id.Provider.Type)
+}
+
+// checkExecutable returns the name of the file in dir, the package id, that engines
+// run, and an error if they could not start it.
+func checkExecutable(dir string, marks []mark, id sources.PackageID) (name string, err error) {
+	if name, err = executableOf(marks, id); err == nil {
+		err = archive.CheckExecutable(dir, name, id)
+	}
+	return name, err
 }
 
 // lastUse returns when a package was last used. That is the recorded time or, without

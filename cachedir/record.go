@@ -168,16 +168,19 @@ func (d *Dir) touch(path string, used time.Time) {
 	}
 }
 
-// recall returns the first of the records at paths that matches the contents of dir.
-// If none does, the record is zero. The error matches sources.ErrNotFound if there is
-// no package in dir.
-func (d *Dir) recall(dir string, paths ...string) (record, error) {
+// recall returns the first of the records at paths that matches the contents of dir,
+// which may be the package id. If none does, the record is zero. The error matches
+// sources.ErrNotFound if there is no package in dir that an engine could use.
+func (d *Dir) recall(id sources.PackageID, dir string, paths ...string) (record, error) {
 	marks, err := scan(dir)
 	if err != nil || d.opts.Paranoid {
 		return record{}, err
 	}
 	for _, path := range paths {
 		if r, ok := d.readRecord(path); ok && r.survives() && slices.Equal(r.Files, marks) {
+			if err := d.letExecute(id, dir, r); err != nil {
+				return record{}, err
+			}
 			d.noteUse(path, dir, r)
 			return r, nil
 		}
@@ -208,6 +211,9 @@ func flushed(ctx context.Context, dir *disk.Dir) (boot string, err error) {
 
 // thisBoot returns the ID of the current boot. It is empty if the system has none.
 var thisBoot = sync.OnceValue(bootID)
+
+// noBoot is not the ID of any boot, so records with it are valid for no files.
+const noBoot = "none"
 
 // survives reports whether r is valid for files with matching fingerprints: either
 // they were synced, or the system has not restarted since they were written.

@@ -1,6 +1,7 @@
 package cachedir
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"io/fs"
@@ -12,6 +13,7 @@ import (
 	"sync"
 
 	"github.com/larder-cli/larder/sources"
+	"github.com/larder-cli/larder/sources/archive"
 	"github.com/larder-cli/larder/sources/disk"
 )
 
@@ -35,18 +37,21 @@ type Remedy string
 const (
 	SetAside Remedy = "set aside" // moved to .larder/aside
 	Replaced Remedy = "replaced"  // set aside and fetched again
+	Restored Remedy = "restored"  // the execute permission, the only thing that was lost
 	Recorded Remedy = "recorded"  // the package has a new record
 	Lowered  Remedy = "lowered"   // the package stays, without its evidence
 	Nothing  Remedy = "left"      // this user or process cannot repair it
 )
 
 func (f Finding) remedy() Remedy {
-	switch f.Kind {
-	case BadRecord:
+	switch {
+	case f.sound:
+		return Restored
+	case f.Kind == BadRecord:
 		return Recorded
-	case BadEvidence:
+	case f.Kind == BadEvidence:
 		return Lowered
-	case Unreadable:
+	case f.Kind == Unreadable:
 		return Nothing
 	}
 	return SetAside
@@ -62,16 +67,15 @@ func (v *Verification) Mendings() []Mending {
 }
 
 // A Replacer fetches the original of a wrong package and replaces the package with
-// it. If it fails, gone reports that no source has the original; otherwise it may
-// succeed later.
-type Replacer func(context.Context, Mending) (gone bool, err error)
+// it.
+type Replacer func(context.Context, Mending) error
 
 // Repair fixes the findings of Verify. It replaces the packages that a source still
-// has with the same contents. It moves other wrong packages and files to
-// .larder/aside by rename, so that nothing is lost, and records the contents of
-// packages without a valid record. If the replacement of a package fails although a
-// source may have it, the package is left in place. Repair waits until no install
-// uses the cache, but it does not block installs while packages are being replaced.
+// has with the same contents. A changed package that it cannot replace stays, which is
+// an error. Repair moves everything else that is no intact package to .larder/aside by
+// rename, so that nothing is lost, and records the contents of packages without a
+// valid record. It waits until no install uses the cache, but it does not block
+// installs while packages are being replaced.
 func (d *Dir) Repair(ctx context.Context, v *Verification, replace Replacer) ([]Mending, error) {
 	if d.readOnly != nil {
 		return nil, d.unwritable()
@@ -79,6 +83,8 @@ func (d *Dir) Repair(ctx context.Context, v *Verification, replace Replacer) ([]
 	if err := d.opts.Key.Check(); disk.IsUnread(err) {
 		return nil, err // verified packages cannot be distinguished from others
 	}
+	d.repairing.Store(true)
+	defer d.repairing.Store(false)
 	mended := v.Mendings()
 	for i := range mended {
 		d.tryReplacing(ctx, &mended[i], replace)
@@ -104,24 +110,34 @@ func (d *Dir) Repair(ctx context.Context, v *Verification, replace Replacer) ([]
 
 // tryReplacing replaces the package of a finding if it can be fetched.
 func (d *Dir) tryReplacing(ctx context.Context, m *Mending, replace Replacer) {
-	if !m.Fetch() || replace == nil {
+	if !m.Fetch() {
 		return
 	}
 	m.Stored = d.storedHashes(*m.Package)
+	d.disbelieve(*m.Package)
 	before, _ := os.Lstat(d.entry(*m.Package))
-	if m.Err = d.removeState(recordPath(*m.Package)); m.Err != nil { // the record may verify the wrong contents
-		m.Do = Nothing
-		return
-	}
-	gone, err := replace(ctx, *m)
+	m.Err = replace(ctx, *m)
 	after, _ := os.Lstat(d.entry(*m.Package))
-	switch m.Err = err; {
-	case gone:
-	case err == nil && before != nil && after != nil && os.SameFile(before, after): // the package was not replaced
-	case err == nil:
+	switch replaced := after != nil && (before == nil || !os.SameFile(before, after)); {
+	case m.Err == nil && replaced:
 		m.Do, m.Aside = Replaced, d.aside.path(m.Package.Path())
-	default:
-		m.Do = Nothing
+	case m.Kind == Changed:
+		m.Do, m.Err = Nothing, cmp.Or(m.Err, errSince)
+	}
+}
+
+var errSince = errors.New("it has changed since it was verified")
+
+// disbelieve invalidates the fingerprints in the record of an entry, because they may
+// match wrong contents. The hashes stay: without them nothing might show that the
+// contents are wrong.
+func (d *Dir) disbelieve(id sources.PackageID) {
+	path := recordPath(id)
+	if r, ok := d.readRecord(path); ok {
+		used := r.used
+		r.Boot = noBoot
+		d.keepRecord(path, r, nil)
+		d.touch(path, used) // a repair does not count as use
 	}
 }
 
@@ -167,10 +183,25 @@ func (m *mender) mend(f *Mending) (err error) {
 	switch f.Do {
 	case SetAside:
 		return m.setAside(f)
+	case Restored:
+		err = m.restore(*f.Package)
 	case Lowered:
 		f.Aside, err = m.lower(*f.Package)
 	}
 	return err // the error, a recorded package, or a finding that cannot be repaired
+}
+
+// restore restores the execute permission of the provider in a package.
+func (m *mender) restore(id sources.PackageID) error {
+	marks, err := scan(m.entry(id))
+	if err != nil {
+		return err
+	}
+	name, err := executableOf(marks, id)
+	if err != nil {
+		return err
+	}
+	return archive.LetExecute(m.root, name, id)
 }
 
 // setAside moves the file or package of a finding. It moves a package as a whole,
@@ -187,7 +218,7 @@ func (m *mender) setAside(f *Mending) (err error) {
 	if i >= 0 {
 		marks, err := scan(full)
 		if err == nil && !slices.Equal(marks, m.v.checked[i].marks) {
-			return errors.New("it has changed since it was verified")
+			return errSince
 		}
 	}
 	if !canonical(at, platformDepth) {

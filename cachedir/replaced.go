@@ -15,11 +15,15 @@ import (
 	"github.com/larder-cli/larder/sources/disk"
 )
 
-// replacedDir is a directory below the directory of installed packages. It contains
-// replaced packages whose files had been changed, each at its original relative path,
-// and at most one for each installed package. Engines ignore it because its name is
-// not a host name, and no sweep removes it.
-const replacedDir = ".larder-replaced"
+// These directories contain replaced packages whose files had been changed, each at
+// its original relative path, and at most one for each package. One is below the
+// directory of installed packages. Engines ignore it because its name is not a host
+// name, and no sweep removes it. The other one is in the state of a cache.
+const (
+	replacedDir   = ".larder-replaced"
+	replacedAside = "aside/" + replacedName
+	replacedName  = "replaced"
+)
 
 // A content describes the contents of a package, as far as known.
 type content struct {
@@ -78,18 +82,19 @@ func unscanned(target string, err error) string {
 	return strings.TrimPrefix(err.Error(), sources.ErrNotFound.Error()+": ")
 }
 
-// A replacement replaces an installed package whose files were changed.
+// A replacement replaces a package whose files were changed.
 type replacement struct {
 	id   sources.PackageID
+	what string    // "installed", "cached"
 	how  string    // how they were changed; empty if unknown
 	home *disk.Dir // directory that keeps the old package
 }
 
-// replacing prepares the replacement of the package installed in target, below the
-// directory providers, by a package with content c. It returns nil if the replacement
-// loses nothing. That is also the case if was, the record of the installed package,
-// describes an unchanged package.
-func (c content) replacing(ctx context.Context, providers *disk.Dir, id sources.PackageID, target string, was record) (*replacement, error) {
+// replacing prepares the replacement of the package id in target, which is in a
+// working directory, or in a cache with a state, by a package with content c. It
+// returns nil if the replacement loses nothing. That is also the case if was, the
+// record of the package, describes an unchanged package.
+func (c content) replacing(ctx context.Context, in *disk.Dir, cached bool, id sources.PackageID, target string, was record) (*replacement, error) {
 	if was.H1 != "" && was.Origin != "" && was.was == nil {
 		return nil, nil
 	}
@@ -100,11 +105,15 @@ func (c content) replacing(ctx context.Context, providers *disk.Dir, id sources.
 	if !ok {
 		return nil, nil
 	}
-	home, err := providers.MakeSub(path.Join(replacedDir, path.Dir(id.Path())))
+	what, kept := "installed", replacedDir
+	if cached {
+		what, kept = "cached", replacedAside
+	}
+	home, err := in.MakeSub(path.Join(kept, path.Dir(id.Path())))
 	if err != nil {
 		return nil, err
 	}
-	return &replacement{id, how, home}, nil
+	return &replacement{id, what, how, home}, nil
 }
 
 // close releases the directories of r. It accepts nil.
@@ -115,7 +124,7 @@ func (r *replacement) close() {
 }
 
 // keep moves the replaced package, called old in a scratch directory, to its place
-// below replacedDir. The package that was kept there before is removed with the
+// among those that are kept. The package that was kept there before is removed with the
 // scratch directory. The result is a warning with the new path.
 func (r *replacement) keep(scratch *disk.Scratch, old string) error {
 	leaf := path.Base(r.id.Path())
@@ -126,5 +135,5 @@ func (r *replacement) keep(scratch *disk.Scratch, old string) error {
 	if r.how != "" {
 		how = ": " + r.how
 	}
-	return fmt.Errorf("%s: replaced the installed package, whose files were changed%s; the old files are now in %s", r.id, how, r.home.Path(leaf))
+	return fmt.Errorf("%s: replaced the %s package, whose files were changed%s; the old files are now in %s", r.id, r.what, how, r.home.Path(leaf))
 }

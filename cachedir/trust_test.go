@@ -78,8 +78,8 @@ func TestDamageIsNeverRecorded(t *testing.T) {
 		"verify": func(t *testing.T, d *cachedir.Dir) { verify(t, d, cachedir.VerifyOptions{}) },
 		"repair without a source": func(t *testing.T, d *cachedir.Dir) {
 			v := verify(t, d, cachedir.VerifyOptions{})
-			_, err := d.Repair(context.Background(), v, func(context.Context, cachedir.Mending) (bool, error) {
-				return false, errors.New("no network")
+			_, err := d.Repair(context.Background(), v, func(context.Context, cachedir.Mending) error {
+				return errors.New("no network")
 			})
 			check(t, err)
 		},
@@ -162,14 +162,14 @@ func TestRepairOfChangeWithSameFingerprint(t *testing.T) {
 	alter(t, filepath.Join(s.Dir, executable), "evil program")
 	v := verify(t, d, cachedir.VerifyOptions{})
 	fetched := false
-	mended, err := d.Repair(context.Background(), v, func(ctx context.Context, m cachedir.Mending) (bool, error) {
+	mended, err := d.Repair(context.Background(), v, func(ctx context.Context, m cachedir.Mending) error {
 		s, err := d.Get(ctx, *m.Package)
 		sourcetest.Expect(t, err == nil && s.Differs != "", "the record was believed: %+v, %v", s, err)
 		genuine := delivery(widgetFiles.zip(t))
 		genuine.Accept = func(s sources.Stored) bool { return s.Differs == "" && s.ZH != "" }
 		_, err = sourcetest.Put(ctx, d, *m.Package, genuine)
 		fetched = true
-		return false, err
+		return err
 	})
 	check(t, err)
 	sourcetest.Expect(t, len(mended) == 1 && mended[0].Do == cachedir.Replaced && fetched, "got %+v", mended)
@@ -178,11 +178,11 @@ func TestRepairOfChangeWithSameFingerprint(t *testing.T) {
 
 	s = put(t, d, widget, widgetFiles)
 	alter(t, filepath.Join(s.Dir, executable), "evil program")
-	mended, err = d.Repair(context.Background(), verify(t, d, cachedir.VerifyOptions{}), func(context.Context, cachedir.Mending) (bool, error) {
-		return false, nil // nothing was replaced
+	mended, err = d.Repair(context.Background(), verify(t, d, cachedir.VerifyOptions{}), func(context.Context, cachedir.Mending) error {
+		return nil // nothing was replaced
 	})
 	check(t, err)
-	sourcetest.Expect(t, len(mended) == 1 && mended[0].Do == cachedir.SetAside, "got %+v", mended)
+	sourcetest.Expect(t, len(mended) == 1 && mended[0].Do == cachedir.Nothing && mended[0].Err != nil, "got %+v", mended)
 }
 
 func TestUserKey(t *testing.T) {

@@ -9,6 +9,7 @@ import (
 	"io/fs"
 	"math"
 	"os"
+	"slices"
 	"sync"
 
 	"github.com/larder-cli/larder/sources"
@@ -229,26 +230,28 @@ func (t *tx) commit(ctx context.Context, by sources.Provenance) (sources.Stored,
 		if err := d.keepEvidence(ctx, t.id, &r, by.Signed, t.notes); err != nil {
 			return sources.Stored{}, err
 		}
-		t.keepArchive(by)
+		t.dropArchive(by)
 		return d.stored(t.id, "", t.keepKnown(r, by.Imported)), nil
 	}
 	r, signed, err := t.finish(ctx, r, by.Signed)
 	if err != nil {
 		return sources.Stored{}, err
 	}
+	t.dropArchive(by) // if the process is killed from here on, the package is in place and needs no download
 	if r, err = t.show(ctx, r, signed); err != nil {
 		return sources.Stored{}, err
 	}
 	t.keepKnown(r, by.Imported)
-	t.keepArchive(by)
 	return d.stored(t.id, d.entry(t.id), r), nil
 }
 
-// keepArchive keeps the archive in the stage, if the package came from there.
-func (t *tx) keepArchive(by sources.Provenance) {
+// dropArchive removes the archive from the stage, and any interrupted download of it. If
+// it came from there, it may be kept among the recent downloads.
+func (t *tx) dropArchive(by sources.Provenance) {
 	if t.d.opts.KeepArchives && !t.payload.Local() {
 		t.stage.Keep(by.ZH)
 	}
+	t.stage.Drop()
 }
 
 // finish completes the record of the unpacked package.
@@ -266,6 +269,9 @@ func (t *tx) finish(ctx context.Context, r record, signed *sources.Signed) (reco
 	}
 	if r.Files, err = scan(made.Path(".")); err != nil {
 		return r, signed, err
+	}
+	if _, err := checkExecutable(made.Path("."), r.Files, t.id); err != nil { // although Larder has just made it executable
+		return r, signed, sources.WithHint(err, "the file system keeps no execute permissions: choose another one for %s", t.d.place())
 	}
 	r, signed = t.recognise(r, signed)
 	return r, signed, nil
@@ -376,7 +382,7 @@ func (t *tx) prepare() (err error) {
 		}
 		t.finally(func() { kept.Close() })
 	}
-	t.stage = staging.New(t.scratch.Dir, kept, flat(t.id.Path()), t.d.place(), t.d.Archives())
+	t.stage = staging.New(t.scratch.Dir, kept, staging.Key(t.id), t.d.place(), t.d.Archives())
 	return nil
 }
 
@@ -445,25 +451,44 @@ func (t *tx) show(ctx context.Context, r record, signed *sources.Signed) (record
 
 // replace replaces the entry with the unpacked package, which r describes.
 func (t *tx) replace(ctx context.Context, r record) error {
-	var changed *replacement
-	if t.d.opts.Workdir {
-		var err error
-		if changed, err = contentOf(r.H1, r.Files, r.Sums).replacing(ctx, t.d.tree, t.id, t.d.entry(t.id), t.old); err != nil {
-			return err
-		}
-		defer changed.close()
+	changed, err := t.replacing(ctx, r)
+	if err != nil {
+		return err
 	}
+	defer changed.close()
 	old, err := t.scratch.Replace(t.made, t.home, t.id.Platform.String())
 	switch {
 	case err != nil || old == "":
+	case t.d.repairing.Load():
+		_, err = t.d.aside.move(t.d, t.scratch.Dir, old, t.id.Path())
 	case changed != nil:
 		t.d.warn(changed.keep(t.scratch, old))
-	case t.d.opts.KeepOld:
-		_, err = t.d.aside.move(t.d, t.scratch.Dir, old, t.id.Path())
 	case old != t.made:
 		t.d.warn(t.scratch.RemoveTree(old))
 	}
 	return err
+}
+
+// replacing prepares the replacement of the entry by the unpacked package, which r
+// describes. In a cache, only contents other than verified ones are worth keeping: half
+// a package of an engine that was killed is not.
+func (t *tx) replacing(ctx context.Context, r record) (*replacement, error) {
+	c, entry := contentOf(r.H1, r.Files, r.Sums), t.d.entry(t.id)
+	switch {
+	case !t.d.inside:
+		return c.replacing(ctx, t.d.tree, false, t.id, entry, t.old)
+	case t.old.was != nil, t.old.H1 == "" && t.verified():
+		return c.replacing(ctx, t.d.state, true, t.id, entry, t.old)
+	}
+	return nil, nil
+}
+
+// verified reports whether verified contents of the package are recorded.
+func (t *tx) verified() bool {
+	return slices.ContainsFunc([]string{recordPath(t.id), knownPath(t.id)}, func(path string) bool {
+		r, ok := t.d.readRecord(path)
+		return ok && r.proven() && !r.Imported
+	})
 }
 
 // removeLeftovers removes the files of killed processes. The caller holds the lock of
@@ -484,8 +509,27 @@ func (d *Dir) removeLeftovers() {
 	if kept, err := d.state.MakeSub("partial"); err != nil {
 		d.warn(err)
 	} else {
-		d.warn(staging.Sweep(kept, d.opts.Now()))
+		d.warn(staging.Sweep(kept, d.opts.Now(), func(id sources.PackageID) bool { return d.inPlace(id) && d.idle(id) }))
 		kept.Close()
 	}
 	d.Archives()
+}
+
+// inPlace reports whether there is an entry for id, so that no download of it needs to
+// be continued.
+func (d *Dir) inPlace(id sources.PackageID) bool {
+	if d.tree == nil {
+		return false
+	}
+	info, err := d.tree.Lstat(id.Path())
+	return err == nil && info.IsDir()
+}
+
+// idle reports whether no process stores the package.
+func (d *Dir) idle(id sources.PackageID) bool {
+	lock := d.state.Lock("lock/" + flat(id.Path()) + ".lock")
+	lock.Existing = true
+	ok, err := lock.Try()
+	lock.Unlock()
+	return ok || errors.Is(err, fs.ErrNotExist)
 }

@@ -19,10 +19,10 @@ type Usage struct {
 	Evidence    Amount // counts versions
 	Archives    Amount // archives of recent downloads
 	Interrupted Amount // downloads that the next run can continue
-	Abandoned   Amount // downloads that no run has continued for a day
+	Abandoned   Amount // downloads that no run has continued for a day, or whose package is in place
 	Leftover    Amount // files of killed processes, and unknown files in .larder
 	Working     Amount // staging directories of other processes
-	Aside       Amount // moved by repairs
+	Aside       Amount // moved by repairs, and replaced packages whose files had been changed
 	Records     Amount // records, registrations and locks
 }
 
@@ -90,7 +90,8 @@ func (d *Dir) measureState(u *Usage, e fs.DirEntry) error {
 	case "partial":
 		return eachAt(d.state, name, 1, func(name string, info fs.FileInfo, bytes int64) *Amount {
 			amount := &u.Interrupted
-			if d.opts.Now().Sub(info.ModTime()) > staging.KeptFor {
+			id, ok := staging.PackageOf(name)
+			if d.opts.Now().Sub(info.ModTime()) > staging.KeptFor || ok && d.inPlace(id) {
 				amount = &u.Abandoned
 			}
 			if staging.IsNote(name) {
@@ -184,7 +185,7 @@ func bytesBelow(path string) (sum int64, err error) {
 // asideTime is the layout of the directory names that repairs create.
 const asideTime = "20060102T150405.000000000Z"
 
-// removeAside removes the files that repairs have moved aside. The caller holds the
+// removeAside removes the files that Usage counts as Aside. The caller holds the
 // exclusive lock on the cache.
 func (d *Dir) removeAside() error {
 	aside, err := d.state.Sub("aside")
@@ -201,7 +202,7 @@ func (d *Dir) removeAside() error {
 	}
 	entries = slices.DeleteFunc(entries, func(e fs.DirEntry) bool {
 		_, err := time.Parse(asideTime, e.Name())
-		return err != nil
+		return err != nil && e.Name() != replacedName
 	})
 	var errs []error
 	for _, e := range entries {

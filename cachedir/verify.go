@@ -131,6 +131,12 @@ func (v *verifier) check(ctx context.Context, e Entry) error {
 		findings = append(findings, e.finding(Incomplete, "%v", err))
 	default:
 		c.old, findings = v.judge(e, fresh)
+		sound := c.old.H1 == "" || c.old.H1 == fresh.H1
+		if _, err := checkExecutable(e.Dir, fresh.Files, e.ID); err != nil && sound {
+			f := e.finding(Changed, "%v", err)
+			f.sound = true
+			findings = append(findings, f)
+		}
 		if slices.ContainsFunc(findings, func(f Finding) bool { return f.Kind == Unreadable }) {
 			c.fresh = record{} // whether the contents are unchanged is unknown, so they are not recorded
 		}
@@ -275,6 +281,8 @@ type Finding struct {
 	Path    string             // relative to the cache, with forward slashes
 	Package *sources.PackageID // nil if the finding is not about a package
 	Text    string             // description of the problem
+
+	sound bool // a changed package whose contents are the stored ones
 }
 
 func (f Finding) String() string { return f.Path + ": " + string(f.Kind) + ": " + f.Text }

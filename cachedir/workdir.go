@@ -167,12 +167,12 @@ func (w *workdir) replacing(ctx context.Context, s sources.Stored, entry []mark,
 		return nil, nil
 	}
 	target := w.target(s.ID)
-	was, _ := w.d.recall(target, recordPath(s.ID), w.recordPath(s.ID)) // without a record, the files are compared
+	was, _ := w.d.recall(s.ID, target, recordPath(s.ID), w.recordPath(s.ID)) // without a record, the files are compared
 	c := contentOf(s.H1, entry, nil)
 	if r, ok := w.d.readRecord(recordPath(s.ID)); ok && r.H1 == s.H1 {
 		c.sums = r.Sums
 	}
-	return c.replacing(ctx, providers, s.ID, target, was)
+	return c.replacing(ctx, providers, false, s.ID, target, was)
 }
 
 // marksOf returns the fingerprints of an entry's files at the time it was hashed or
@@ -270,6 +270,9 @@ func (w *workdir) linked(s sources.Stored, entry []mark) sources.LinkMode {
 		return ""
 	}
 	marks, err := scan(target)
+	if err == nil {
+		_, err = checkExecutable(target, marks, s.ID)
+	}
 	switch {
 	case err != nil:
 		return ""

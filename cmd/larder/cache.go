@@ -71,7 +71,7 @@ func openCache(c *cli.Context, out *ui.Output, changes bool) (*targetCache, erro
 	if err != nil {
 		return k, err
 	}
-	opts.Shared, opts.KeepOld = k.engineCache(), changes
+	opts.Shared = k.engineCache()
 	k.cache, err = k.openCache(k.path, opts)
 	return k, err
 }
@@ -239,7 +239,7 @@ func usageRows(u cachedir.Usage) []usageRow {
 		row("interrupted", u.Interrupted, "partial downloads, resumable"),
 		row("abandoned", u.Abandoned, "partial downloads; larder cache prune removes them"),
 		row("leftover", u.Leftover, "from killed processes; larder cache prune removes it"),
-		row("set aside", u.Aside, "by larder cache repair; larder cache prune --aside removes it"),
+		row("set aside", u.Aside, "damaged and changed files; larder cache prune --aside removes them"),
 	}
 }
 

@@ -26,7 +26,7 @@ func cachePruneCommand(out *ui.Output) *cli.Command {
 			rootsFlag(),
 			maxSizeFlag("remove the least recently used, down to a `SIZE` such as 20G"),
 			&cli.BoolFlag{Name: "all", Usage: "also remove packages in use"},
-			&cli.BoolFlag{Name: "aside", Usage: "also remove what larder cache repair set aside"},
+			&cli.BoolFlag{Name: "aside", Usage: "also remove damaged and changed files that were set aside"},
 		}, pruneFlags("packages unused for an `AGE`, such as 30d")...),
 		Action: func(c *cli.Context) error { return cachePrune(c, out) },
 	}

@@ -23,16 +23,17 @@ func cacheRepairCommand(out *ui.Output) *cli.Command {
 		Usage:     "replace damaged packages in the plugin cache",
 		ArgsUsage: "[FLAG...]",
 		UsageText: "larder cache repair --dry-run",
-		Description: "Verifies the cache, moves what is damaged into .larder/aside in it, and fetches\n" +
-			"packages with the same hashes again; with --offline, from this machine.",
+		Description: "Verifies the cache, and fetches damaged packages with the same hashes again; with\n" +
+			"--offline, from this machine. Moves what it replaces, and what is no package, into\n" +
+			".larder/aside in the cache. Fails if a changed package can't be replaced: it stays.",
 		Flags:  []cli.Flag{dryRunFlag("show what would be replaced")},
 		Action: func(c *cli.Context) error { return cacheRepair(c, out) },
 	}
 }
 
 // cacheRepair verifies the cache and repairs it. It replaces the packages that a source
-// has, and moves all other damaged files aside. It deletes nothing, because damage can be
-// evidence of an attack.
+// has, leaves other changed packages in place, and moves all other damaged files aside. It
+// deletes nothing, because damage can be evidence of an attack.
 func cacheRepair(c *cli.Context, out *ui.Output) error {
 	k, v, err := verifyCache(c, out, !c.Bool("dry-run"))
 	if err != nil || k.cache == nil {
@@ -67,6 +68,7 @@ func cacheRepair(c *cli.Context, out *ui.Output) error {
 type repairSummary struct {
 	verifySummary
 	Replaced int  `json:"replaced"`
+	Restored int  `json:"restored"`
 	SetAside int  `json:"set_aside"`
 	Recorded int  `json:"recorded"`
 	Lowered  int  `json:"lowered"`
@@ -81,6 +83,8 @@ func (s *repairSummary) add(m cachedir.Mending, failed error) {
 		s.Failed++
 	case m.Do == cachedir.Replaced:
 		s.Replaced++
+	case m.Do == cachedir.Restored:
+		s.Restored++
 	case m.Do == cachedir.SetAside:
 		s.SetAside++
 	case m.Do == cachedir.Recorded:
@@ -92,7 +96,7 @@ func (s *repairSummary) add(m cachedir.Mending, failed error) {
 
 // text describes the results: ": 2 replaced, 1 set aside".
 func (s repairSummary) text() string {
-	parts := ui.Numbers(ui.Number{N: s.Replaced, What: "replaced"}, ui.Number{N: s.SetAside, What: "set aside"},
+	parts := ui.Numbers(ui.Number{N: s.Replaced, What: "replaced"}, ui.Number{N: s.Restored, What: "restored"}, ui.Number{N: s.SetAside, What: "set aside"},
 		ui.Number{N: s.Recorded, What: "recorded again"}, ui.Number{N: s.Lowered, What: "kept as unverified"},
 		ui.Number{N: s.Failed, What: "failed"})
 	switch {
@@ -106,7 +110,8 @@ func (s repairSummary) text() string {
 
 // mended prints how a finding was repaired, or why it was not.
 func (k *targetCache) mended(m cachedir.Mending, planned bool) error {
-	if m.Do == cachedir.Nothing && m.Err == nil {
+	found := m.Do == cachedir.Nothing && m.Err == nil
+	if found {
 		m.Err = errors.New(m.Text)
 	}
 	var failed error
@@ -117,7 +122,10 @@ func (k *targetCache) mended(m cachedir.Mending, planned bool) error {
 		}
 	}
 	if failed != nil && m.Aside == "" {
-		return sources.WithHint(failed, "look at it in %s", path.Join(k.path, m.Path))
+		failed = sources.WithHint(failed, "look at it in %s", path.Join(k.path, m.Path))
+		if found || m.Do != cachedir.Nothing {
+			return failed
+		}
 	}
 	did := string(m.Do)
 	if planned {
@@ -136,14 +144,15 @@ func (k *targetCache) mended(m cachedir.Mending, planned bool) error {
 }
 
 // replacer downloads damaged packages of the cache again, from the configured sources. It
-// only reports packages that no source has.
+// only reports incomplete packages that no source delivers, because an install fetches them
+// too.
 func (k *targetCache) replacer(ctx context.Context) (cachedir.Replacer, error) {
 	from, err := k.source(ctx, nil)
 	if err != nil {
 		return nil, err
 	}
 	in := installer.New(from, k.cache, k.client, k.installerOptions(k.out.Event))
-	return func(ctx context.Context, m cachedir.Mending) (gone bool, err error) {
+	return func(ctx context.Context, m cachedir.Mending) error {
 		outcome, err := in.Fetch(ctx, *m.Package, k.before(m))
 		k.out.Forget(*m.Package)
 		switch {
@@ -151,11 +160,11 @@ func (k *targetCache) replacer(ctx context.Context) (cachedir.Replacer, error) {
 			again := outcome
 			again.How += " again"
 			k.out.Result("package", ui.OutcomeInJSON(outcome), "%s: %s", k.out.Package(outcome.Package.ID), ui.OutcomeText(again))
-		case errors.Is(err, sources.ErrNotFound), errors.Is(err, sources.ErrOffline):
+		case m.Kind != cachedir.Changed && (acquire.Undelivered(err) || errors.Is(err, sources.ErrOffline)):
 			k.out.Missing(*m.Package, nil, err, "not fetched again: %v", err)
-			return true, nil
+			return nil
 		}
-		return acquire.IsOther(err), k.explain(err)
+		return k.explain(err)
 	}, nil
 }
 

@@ -151,11 +151,16 @@ func (m *diskMachine) everything() diskState {
 	return all
 }
 
-// spoil gives every command something to do: packages that are damaged, documents
+// spoil gives every command something to do: packages that are damaged, providers that
+// cannot be executed, documents
 // that are missing, and what interrupted runs leave.
 func (m *diskMachine) spoil() {
 	m.t.Helper()
 	m.damage()
+	for _, dir := range []string{pluginCache, "usbu", "work/.terraform/providers"} {
+		m.chmod(filepath.Join(dir, widgetDir, "1.2.0", ownPlatform, "terraform-provider-widget_v1.2.0"), 0o444)
+	}
+	m.write(filepath.Join(pluginCache, ".larder/partial", strings.ReplaceAll(widgetDir, "/", "~")+"~1.2.0~"+ownPlatform), "half")
 	for _, dir := range []string{".larder/tmp/removed-1", ".larder/tmp/123456", ".larder/partial/123456", ".larder/archives/123456", ".larder/aside/20010909T014640Z-1"} {
 		m.write(filepath.Join(pluginCache, dir, "leftover"), "a leftover")
 	}

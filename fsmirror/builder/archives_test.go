@@ -44,3 +44,24 @@ func TestKeepsRecentDownloads(t *testing.T) {
 		})
 	}
 }
+
+// A package that is in place needs no interrupted download, whether it is stored now
+// or was before.
+func TestPackagesInPlaceNeedNoDownload(t *testing.T) {
+	for _, unpacked := range []bool{false, true} {
+		d := newDepot(t, widget+"/1.0.0/linux_amd64")
+		dir, opts := t.TempDir(), builder.Options{Unpacked: unpacked}
+		partial := filepath.Join(dir, ".larder", "partial")
+		for _, when := range []string{"now", "before"} {
+			must(t, os.MkdirAll(partial, 0o755))
+			for _, version := range []string{"1.0.0", "2.0.0"} {
+				key := filepath.Join(partial, staging.Key(parseID(t, widget+"/"+version+"/linux_amd64")))
+				must(t, os.WriteFile(key, nil, 0o644))
+				must(t, os.WriteFile(key+".note", nil, 0o644))
+			}
+			d.sync(dir, opts, widget+"/1.0.0/linux_amd64")
+			left, err := os.ReadDir(partial)
+			sourcetest.Expect(t, err == nil && len(left) == 2, "%s: left %v, %v", when, left, err)
+		}
+	}
+}

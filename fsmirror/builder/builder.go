@@ -175,7 +175,10 @@ func (b *Builder) open(ctx context.Context) (err error) {
 		return err
 	}
 	b.tmp.Sweep(run, b.opts.Now(), b.warn)
-	b.warn(staging.Sweep(b.partial, b.opts.Now()))
+	b.warn(staging.Sweep(b.partial, b.opts.Now(), func(id sources.PackageID) bool {
+		_, err := os.Lstat(b.place(id, b.opts.Unpacked).path)
+		return err == nil
+	}))
 	b.changed = b.own.Exists(unsettled)
 	b.work, err = b.tmp.Scratch(run)
 	return err

@@ -3,14 +3,13 @@ package builder
 import (
 	"cmp"
 	"context"
-	"crypto/sha256"
-	"encoding/hex"
 	"errors"
 	"fmt"
 	"io"
 	"io/fs"
 	"os"
 	"path"
+	"path/filepath"
 	"strings"
 
 	"github.com/larder-cli/larder/fsmirror"
@@ -65,7 +64,7 @@ func (b *Builder) look(ctx context.Context, at spot) (record, error) {
 	case recallErr != nil && !errors.Is(recallErr, sources.ErrNotFound):
 		return record{}, recallErr
 	case recallErr == nil && old.Mark == now && !b.opts.Paranoid:
-		return old, nil
+		return b.letExecute(at, old)
 	}
 	fresh, _, err := hash(ctx, at.path)
 	if err != nil {
@@ -82,7 +81,31 @@ func (b *Builder) look(ctx context.Context, at spot) (record, error) {
 	}
 	fresh.Mark = now
 	b.note(at, fresh)
-	return fresh, nil
+	return b.letExecute(at, fresh)
+}
+
+// letExecute restores the execute permission of the provider in an unpacked package
+// with the right contents, and returns the record with the new fingerprint. A failure
+// is a warning: Larder can still install the package.
+func (b *Builder) letExecute(at spot, r record) (record, error) {
+	if !at.unpacked || b.opts.ReadOnly {
+		return r, nil
+	}
+	name, err := archive.Executable(at.path, at.id.Provider.Type)
+	if err == nil {
+		err = archive.CheckExecutable(at.path, name, at.id)
+	}
+	if !errors.Is(err, archive.ErrNotExecutable) {
+		return r, nil
+	}
+	if err := archive.LetExecute(strings.TrimSuffix(at.path, filepath.FromSlash(at.id.Path())), name, at.id); err != nil {
+		b.warn(sources.InPackage(at.id, err))
+		return r, nil
+	}
+	b.warn(fmt.Errorf("%s: restored the execute permission of %s", at.id, name))
+	r.Mark, err = mark(at)
+	b.note(at, r)
+	return r, err
 }
 
 // same reports whether a package has the hashes of its record. fresh lacks the
@@ -244,7 +267,7 @@ func (t *tx) Stage() (sources.Stage, error) {
 	}
 	t.made = t.b.work.Name()
 	t.undo = append(t.undo, func() { t.b.warn(t.b.work.RemoveTree(t.made)) })
-	t.stage = staging.New(t.b.work.Dir, t.b.partial, partialName(t.at.id), t.b.opts.Place, t.b.opts.Archives)
+	t.stage = staging.New(t.b.work.Dir, t.b.partial, staging.Key(t.at.id), t.b.opts.Place, t.b.opts.Archives)
 	return t.stage, nil
 }
 
@@ -291,6 +314,7 @@ func (t *tx) commit(ctx context.Context, old record, by sources.Provenance) (rec
 	}
 	if err == nil {
 		t.keepArchive(by.ZH)
+		t.stage.Drop()
 		err = t.b.publish(t.at, t.b.work.Dir, t.made)
 	}
 	if err == nil {
@@ -326,17 +350,6 @@ func (b *Builder) syncTree(ctx context.Context, made string) error {
 	}
 	defer dir.Close()
 	return dir.SyncTree(ctx)
-}
-
-// partialName returns the name of a package's file in .larder/partial.
-func partialName(id sources.PackageID) string {
-	const long = 200 // in bytes; file systems allow 255, and suffixes follow
-	name := strings.ReplaceAll(id.Path(), "/", "~")
-	if len(name) <= long {
-		return name
-	}
-	sum := sha256.Sum256([]byte(name))
-	return hex.EncodeToString(sum[:])
 }
 
 // make creates the package in the scratch directory, packed or unpacked.

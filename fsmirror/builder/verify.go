@@ -25,7 +25,7 @@ type FindingKind string
 // The kinds of problems.
 const (
 	Changed     FindingKind = "changed package"  // differs from the stored package
-	Broken      FindingKind = "broken package"   // engines cannot install it
+	Broken      FindingKind = "broken package"   // engines cannot install or run it
 	Missing     FindingKind = "missing package"  // the index names it, but it does not exist
 	Unindexed   FindingKind = "not in the index" // a network mirror would not serve it
 	BadIndex    FindingKind = "wrong index"      // wrong entries, or an invalid document
@@ -138,8 +138,9 @@ func (v *verifier) packages(ctx context.Context, packages []fsmirror.Package) er
 // check reads a package and judges it. It returns an error only if ctx is done.
 func (v *verifier) check(ctx context.Context, e Entry) error {
 	fresh, contents, err := hash(ctx, e.at.path)
+	var executable string
 	if err == nil {
-		_, err = archive.ExecutableIn(contents, e.ID.Provider.Type)
+		executable, err = archive.ExecutableIn(contents, e.ID.Provider.Type)
 	}
 	if ctx.Err() != nil {
 		return ctx.Err()
@@ -148,6 +149,9 @@ func (v *verifier) check(ctx context.Context, e Entry) error {
 		v.found(Broken, e.at.path, &e.ID, "%v", err)
 	} else {
 		v.judge(e, fresh)
+		if err := archive.CheckExecutable(e.at.path, executable, e.ID); e.Unpacked && err != nil {
+			v.found(Broken, e.at.path, &e.ID, "%v", err)
+		}
 	}
 	v.mu.Lock()
 	defer v.mu.Unlock()

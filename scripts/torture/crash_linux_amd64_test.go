@@ -40,7 +40,8 @@ func TestCrashAtEveryStep(t *testing.T) {
 }
 
 // wholeOrNothing checks the files of the killed process: each package is as
-// published or missing, and the lock file is complete or missing.
+// published or missing, the lock file is complete or missing, and no download of a
+// package in the cache is left.
 func (k *rack) wholeOrNothing(t *testing.T, step int) {
 	for _, dir := range []string{k.cache(), filepath.Join(k.dir, "dead", ".terraform", "providers")} {
 		entry := filepath.Join(dir, entryPath("alpha"))
@@ -49,6 +50,10 @@ func (k *rack) wholeOrNothing(t *testing.T, step int) {
 		}
 		got, want := k.hash(entry)
 		sourcetest.Require(t, got == want, "step %d: %s is %s, want %s", step, entry, got, want)
+	}
+	if partial, err := os.ReadDir(filepath.Join(k.cache(), ".larder", "partial")); err == nil && len(partial) > 0 {
+		_, err := os.Stat(filepath.Join(k.cache(), entryPath("alpha")))
+		sourcetest.Require(t, err != nil, "step %d: the package is in place, and %s is left", step, partial[0].Name())
 	}
 	lock, err := os.ReadFile(filepath.Join(k.dir, "dead", ".terraform.lock.hcl"))
 	if err == nil && !strings.HasSuffix(string(lock), "\n}\n") {

@@ -163,7 +163,8 @@ func (k *rack) kill(processes []*process) int {
 }
 
 // check runs another install, and compares all packages with the published
-// ones. Files of killed processes must have been removed.
+// ones. Files of killed processes must have been removed, and so must interrupted
+// downloads: all packages are in place.
 func (k *rack) check(round int) {
 	p := k.start("last", k.larder, "install", "--quiet")
 	if err := p.wait(); err != nil {
@@ -176,12 +177,14 @@ func (k *rack) check(round int) {
 			}
 		}
 	}
-	k.must(filepath.WalkDir(filepath.Join(k.cache(), ".larder", "tmp"), func(path string, d fs.DirEntry, err error) error {
-		if err == nil && !d.IsDir() {
-			k.t.Fatalf("round %d: %s was left over", round, path)
-		}
-		return err
-	}))
+	for _, name := range []string{"tmp", "partial"} {
+		k.must(filepath.WalkDir(filepath.Join(k.cache(), ".larder", name), func(path string, d fs.DirEntry, err error) error {
+			if err == nil && !d.IsDir() {
+				k.t.Fatalf("round %d: %s was left over", round, path)
+			}
+			return err
+		}))
+	}
 }
 
 func (k *rack) hash(dir string) (got, want string) {

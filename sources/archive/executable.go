@@ -4,9 +4,11 @@ import (
 	"errors"
 	"fmt"
 	"os"
+	"path/filepath"
 	"strings"
 
 	"github.com/larder-cli/larder/sources"
+	"github.com/larder-cli/larder/sources/disk"
 )
 
 // ErrNoExecutable matches the error of [Executable] for a directory without the
@@ -38,6 +40,41 @@ func ExecutableIn(c sources.Contents, typ string) (string, error) {
 		}
 	}
 	return "", noExecutable(typ)
+}
+
+// ErrNotExecutable matches the error of [CheckExecutable] for a file that this user
+// may not execute.
+var ErrNotExecutable = errors.New("is not executable")
+
+// CheckExecutable returns an error if engines could not start the file name, the
+// executable of the package id in dir. Packages for Windows need no execute
+// permission.
+func CheckExecutable(dir, name string, id sources.PackageID) error {
+	if id.Platform.OS == "windows" {
+		return nil
+	}
+	info, err := os.Stat(filepath.Join(dir, name))
+	if err == nil && !disk.Executable(info) {
+		err = fmt.Errorf("%s %w", name, ErrNotExecutable)
+	}
+	return err
+}
+
+// LetExecute restores the execute permission of the file name, the executable of the
+// package id below root. It follows no links. The error matches [ErrNotExecutable] if
+// the permission is still missing.
+func LetExecute(root, name string, id sources.PackageID) error {
+	dir := filepath.Join(root, filepath.FromSlash(id.Path()))
+	in, err := disk.Open(root)
+	if err == nil {
+		err = in.LetExecute(id.Path() + "/" + name)
+		in.Close()
+	}
+	missing := CheckExecutable(dir, name, id) // some file systems ignore changes of modes
+	if missing != nil && err != nil {
+		return fmt.Errorf("%w: %w", missing, disk.Cause(err))
+	}
+	return missing
 }
 
 func noExecutable(typ string) error {

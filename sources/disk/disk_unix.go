@@ -118,6 +118,38 @@ func Foreign(info fs.FileInfo) bool {
 // modes.
 func IgnoresModes() bool { return os.Geteuid() == 0 }
 
+// Executable reports whether this user may execute a file, by its mode alone: a file
+// system may forbid it nevertheless.
+func Executable(info fs.FileInfo) bool {
+	st, ok := info.Sys().(*syscall.Stat_t)
+	mask := fs.FileMode(0o111)
+	switch {
+	case !ok || os.Geteuid() == 0:
+	case int(st.Uid) == os.Geteuid():
+		mask = 0o100
+	default:
+		mask = 0o011
+	}
+	return info.Mode()&mask != 0
+}
+
+// LetExecute lets all users execute a regular file who may read it.
+func (d *Dir) LetExecute(name string) error {
+	in, base, done, err := d.parent(name)
+	if err != nil {
+		return err
+	}
+	defer done()
+	info, err := in.root.Lstat(base)
+	if err != nil {
+		return in.named(err)
+	}
+	if !info.Mode().IsRegular() {
+		return stray(in.Path(base), in.describe(base, info.Mode()))
+	}
+	return in.named(in.root.Chmod(base, info.Mode().Perm()|info.Mode().Perm()&0o444>>2))
+}
+
 // Seal makes a regular file read-only, as far as this user may.
 func (d *Dir) Seal(name string) {
 	in, base, done, err := d.parent(name)

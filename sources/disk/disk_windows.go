@@ -92,6 +92,12 @@ func Foreign(fs.FileInfo) bool { return false }
 // modes.
 func IgnoresModes() bool { return false }
 
+// Executable always returns true: Windows has no execute permission in modes.
+func Executable(fs.FileInfo) bool { return true }
+
+// LetExecute does nothing.
+func (d *Dir) LetExecute(string) error { return nil }
+
 // Seal does nothing: Windows cannot remove read-only files.
 func (d *Dir) Seal(string) {}
 

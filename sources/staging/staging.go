@@ -4,8 +4,8 @@
 // In the directory for interrupted downloads it stores the file, with a name
 // derived from its package, and next to it FILE.note. The note identifies the
 // archive, and contains what a server needs to resume the download. Only the
-// process that holds the package's lock uses these files. [Sweep] removes old
-// ones without the lock.
+// process that holds the package's lock uses these files. A store removes them
+// before the package appears in it. [Sweep] removes old ones without the lock.
 //
 // [Archives] are complete downloads, which stores share.
 package staging
@@ -13,6 +13,8 @@ package staging
 import (
 	"context"
 	"crypto/rand"
+	"crypto/sha256"
+	"encoding/hex"
 	"errors"
 	"io"
 	"io/fs"
@@ -139,6 +141,28 @@ const (
 	maxNote    = 4 << 10
 )
 
+// Key returns the name for the interrupted download of a package.
+func Key(id sources.PackageID) string {
+	const long = 200 // in bytes; file systems allow 255, and suffixes follow
+	key := strings.ReplaceAll(id.Path(), "/", "~")
+	if len(key) <= long {
+		return key
+	}
+	sum := sha256.Sum256([]byte(key))
+	return hex.EncodeToString(sum[:])
+}
+
+// PackageOf returns the package of an interrupted download or of its note. It
+// returns false for long keys.
+func PackageOf(name string) (sources.PackageID, bool) {
+	parts := strings.Split(strings.TrimSuffix(name, noteSuffix), "~")
+	if len(parts) != 5 {
+		return sources.PackageID{}, false
+	}
+	id, err := sources.ParsePackageID(strings.Join(parts[:3], "/"), parts[3], parts[4])
+	return id, err == nil
+}
+
 // IsNote reports whether a file in a directory for interrupted downloads is the
 // note for another file.
 func IsNote(name string) bool { return strings.HasSuffix(name, noteSuffix) }
@@ -233,13 +257,31 @@ func (s *Stage) discard() {
 	s.file, s.want = nil, ""
 }
 
+// Drop removes the file, and an interrupted download of the same package, as the
+// archive is no longer required. After that, the stage cannot be written to.
+func (s *Stage) Drop() {
+	s.discard()
+	if s.kept != nil {
+		Drop(s.kept, s.key)
+	}
+}
+
+// Drop removes an interrupted download.
+func Drop(kept *disk.Dir, key string) {
+	_ = kept.Remove(key)
+	_ = kept.Remove(key + noteSuffix)
+}
+
 // KeptFor is how long an interrupted or a complete download is kept.
 const KeptFor = 24 * time.Hour
 
 // Sweep removes downloads that have not changed for the duration KeptFor from the
-// directory kept.
-func Sweep(kept *disk.Dir, now time.Time) error {
-	return remove(kept, func(info fs.FileInfo) bool { return now.Sub(info.ModTime()) > KeptFor })
+// directory kept, and those of packages that are in place. inPlace may be nil.
+func Sweep(kept *disk.Dir, now time.Time, inPlace func(sources.PackageID) bool) error {
+	return remove(kept, func(info fs.FileInfo) bool {
+		id, ok := PackageOf(info.Name())
+		return now.Sub(info.ModTime()) > KeptFor || ok && inPlace != nil && inPlace(id)
+	})
 }
 
 // Clear removes all downloads from the directory kept.

@@ -293,7 +293,7 @@ func TestSweep(t *testing.T) {
 		}
 		check(t, p.kept.Touch(name, now.Add(-age)))
 	}
-	check(t, staging.Sweep(p.kept, now))
+	check(t, staging.Sweep(p.kept, now, nil))
 	for name, want := range map[string]bool{"old": false, "old.note": false, "new": true, "dir": true} {
 		_, err := os.Lstat(p.kept.Path(name))
 		sourcetest.Expect(t, errors.Is(err, fs.ErrNotExist) != want, "%s: there: %t", name, !want)
@@ -307,7 +307,7 @@ func TestResumeRenewsTheDownload(t *testing.T) {
 	check(t, p.kept.Touch("key", time.Now().Add(-48*time.Hour)))
 	s := p.stage()
 	p.resumes(s, first, "abc", "note")
-	check(t, staging.Sweep(p.kept, time.Now()))
+	check(t, staging.Sweep(p.kept, time.Now(), nil))
 	s.End(true)
 	holds(t, p.kept, "key=abc", "key.note=zh:first\nnote")
 }
