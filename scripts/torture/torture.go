@@ -83,10 +83,7 @@ func newRack(t sourcetest.TB, opts options) *rack {
 		k.world.Add(address(name), "1.0.0", r)
 	}
 	k.env = append(k.world.Env("direct {}"), "PATH="+os.Getenv("PATH"))
-	k.larder = filepath.Join(t.TempDir(), "larder")
-	if out, err := exec.Command("go", "build", "-o", k.larder, "github.com/larder-cli/larder/cmd/larder").CombinedOutput(); err != nil {
-		t.Fatalf("building larder: %v\n%s", err, out)
-	}
+	k.larder = sourcetest.Larder(t)
 	return k
 }
 
