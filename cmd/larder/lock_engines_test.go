@@ -99,6 +99,7 @@ func TestLocksAsEitherEngine(t *testing.T) {
 			sourcetest.Judge(t, engine)
 			for _, c := range lockCases {
 				t.Run(c.name, func(t *testing.T) {
+					sourcetest.OneIn(t, 3)
 					t.Parallel()
 					c.locks(t, engine)
 				})

@@ -52,7 +52,7 @@ func Sample(t testing.TB, total, size int) []int {
 		trials = trials[:size]
 		slices.Sort(trials)
 	}
-	count(t, len(trials), total-len(trials))
+	Count(t, len(trials), total-len(trials))
 	return trials
 }
 
@@ -60,11 +60,20 @@ func Sample(t testing.TB, total, size int) []int {
 // one in n of them.
 func OneIn(t testing.TB, n uint64) {
 	t.Helper()
-	if !Thorough() && (hash(t.Name())+Seed())%n != 0 {
-		count(t, 0, 1)
+	if !Drawn(t, n) {
 		t.Skipf("not in the sample of seed %d", Seed())
 	}
-	count(t, 1, 0)
+}
+
+// Drawn reports whether a test is to make a trial: about one test in n.
+func Drawn(t testing.TB, n uint64) bool {
+	t.Helper()
+	if !Thorough() && hash(t.Name()+strconv.FormatUint(Seed(), 10))%n != 0 {
+		Count(t, 0, 1)
+		return false
+	}
+	Count(t, 1, 0)
+	return true
 }
 
 func hash(name string) uint64 {
@@ -80,8 +89,9 @@ var trials = struct {
 	made, left map[string]int
 }{made: map[string]int{}, left: map[string]int{}}
 
-// count counts trials. If the test fails, it states how to repeat them.
-func count(t testing.TB, made, left int) {
+// Count adds to the numbers of trials that a test has made and left. If the test
+// fails, Count states how to repeat them.
+func Count(t testing.TB, made, left int) {
 	t.Helper()
 	t.Cleanup(func() {
 		if t.Failed() {
