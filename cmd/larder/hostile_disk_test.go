@@ -892,6 +892,7 @@ func TestLargeStates(t *testing.T) {
 		"bad sparse":    "",
 	} {
 		t.Run(name, func(t *testing.T) {
+			sourcetest.OneIn(t, 3)
 			m := machine.copied(t)
 			m.watch = limitedTo(500 << 20)
 			bare(m)

@@ -95,12 +95,12 @@ func torture(t sourcetest.TB, opts options, tell func(report)) {
 	if opts.engine != "" {
 		play = k.beside
 	}
-	for round := range opts.rounds {
+	for n := range opts.rounds {
 		if opts.lasting > 0 && time.Since(begun) > opts.lasting {
 			return
 		}
 		k.dir = t.TempDir()
-		tell(play(round))
+		tell(play(n + int(opts.seed%2))) // processes are killed in odd rounds
 		k.must(os.RemoveAll(k.dir))
 	}
 }

@@ -18,10 +18,10 @@ func TestTorture(t *testing.T) {
 }
 
 // TestTortureBesideEngines runs engines and Larder at once with a shared cache,
-// and kills some of them in every other round. A round takes three seconds.
+// and kills some of them in every other round. All rounds are about a thousand runs.
 func TestTortureBesideEngines(t *testing.T) {
 	sourcetest.EachEngine(t, func(t *testing.T, engine sources.Engine) {
-		opts := options{rounds: len(sourcetest.Sample(t, 20, 2)), processes: 4, seed: sourcetest.Seed(), engine: engine, providers: providers[:3]}
+		opts := options{rounds: len(sourcetest.Sample(t, 20, 1)), processes: 6, seed: sourcetest.Seed(), engine: engine, providers: providers[:3]}
 		if sourcetest.Thorough() {
 			opts.processes, opts.providers = 8, nil
 		}

@@ -7,7 +7,7 @@ import (
 	"maps"
 	"math/rand/v2"
 	"os"
-	"path/filepath"
+	"runtime/debug"
 	"slices"
 	"strconv"
 	"strings"
@@ -129,12 +129,13 @@ func left() string {
 	var tests []string
 	for _, name := range slices.Sorted(maps.Keys(trials.left)) {
 		if n := trials.left[name]; n > 0 {
-			tests = append(tests, fmt.Sprintf("%d of %d in %s", n, n+trials.made[name], name))
+			tests = append(tests, fmt.Sprintf("%s %d/%d", name, n, n+trials.made[name]))
 		}
 	}
 	if len(tests) == 0 {
 		return ""
 	}
-	dir, _ := os.Getwd() // the directory of the package
-	return fmt.Sprintf("%s left to CI: %s (LARDER_FAULTS=all runs them, LARDER_SEED=%d repeats this sample)\n", filepath.Base(dir), strings.Join(tests, ", "), Seed())
+	info, _ := debug.ReadBuildInfo()
+	return fmt.Sprintf("%s left to CI: %s (LARDER_FAULTS=all leaves nothing; LARDER_SEED=%d repeats this sample)\n",
+		strings.TrimSuffix(info.Path, ".test"), strings.Join(tests, ", "), Seed())
 }
