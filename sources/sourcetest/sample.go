@@ -17,7 +17,7 @@ import (
 )
 
 // Some tests make a trial of every system call, situation or file. All trials take
-// more than ten minutes, so that is left to CI, and to whoever sets
+// more than ten minutes, so they are left to CI, and to runs with
 // LARDER_FAULTS=all. Every other run makes a small sample of the trials, which
 // [Seed] determines. The package's TestMain runs its tests with [Sampling], which
 // prints what was left.
