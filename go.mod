@@ -2,6 +2,9 @@ module github.com/larder-cli/larder
 
 go 1.26.0
 
+// Tests run it with "go tool", which keeps the executable.
+tool github.com/larder-cli/larder/cmd/larder
+
 require (
 	github.com/ProtonMail/go-crypto v1.5.2
 	github.com/adrg/xdg v0.5.3

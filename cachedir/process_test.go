@@ -41,7 +41,7 @@ const childVariable = "CACHEDIR_TEST_CHILD"
 func TestMain(m *testing.M) {
 	child, ok := children[os.Getenv(childVariable)]
 	if !ok {
-		os.Exit(m.Run())
+		os.Exit(sourcetest.Sampling{M: m}.Run())
 	}
 	if err := child(os.Args[1]); err != nil {
 		fmt.Fprintln(os.Stderr, err)

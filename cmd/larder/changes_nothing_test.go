@@ -10,6 +10,7 @@ import (
 	"github.com/urfave/cli/v2"
 
 	"github.com/larder-cli/larder/cmd/larder/ui"
+	"github.com/larder-cli/larder/sources/sourcetest"
 )
 
 // writers are the commands that always write, and have no --dry-run.
@@ -126,6 +127,7 @@ func TestChangesNothing(t *testing.T) {
 	for name, machine := range map[string]*diskMachine{"filled": filled, "clean": clean} {
 		for _, c := range changesNothing {
 			t.Run(name+"/"+c.args, func(t *testing.T) {
+				sourcetest.OneIn(t, 3)
 				t.Parallel()
 				m := machine.copied(t)
 				before := m.everything()

@@ -4,6 +4,7 @@ import (
 	"context"
 	"crypto/sha256"
 	"errors"
+	"flag"
 	"fmt"
 	"io/fs"
 	"maps"
@@ -13,7 +14,6 @@ import (
 	"regexp"
 	"runtime"
 	"slices"
-	"strconv"
 	"strings"
 	"sync"
 	"testing"
@@ -26,27 +26,32 @@ import (
 // TestAgreesWithTheEngines runs Larder and a real engine in the same situations. Both must return
 // the same exit status, lock file and installed packages, except for docs/deviations.md.
 //
-// LARDER_DIFFERENTIAL is the number of situations. NUMBER@SEED sets the first seed too. The test
-// prints the complete situation of each difference.
+// The test prints the complete situation of each difference.
 func TestAgreesWithTheEngines(t *testing.T) {
 	if runtime.GOOS != "linux" {
 		t.Skip("elsewhere programs in Go take no authority from SSL_CERT_FILE")
 	}
 	larder := sourcetest.Larder(t)
-	first, number := situations(t)
-	withEachEngine(t, first, number, func(t *testing.T, e sources.Engine, seed uint64) (notes []string) {
+	withEachEngine(t, 150, 6, func(t *testing.T, e sources.Engine, seed uint64) (notes []string) {
 		c := &comparison{scene: newScene(t, generate(seed, e)), engine: sourcetest.Judge(t, e), larder: larder}
 		c.compare()
 		return c.notes
 	})
 }
 
-// withEachEngine runs a test with each engine and each of a number of seeds, and logs the totals.
-func withEachEngine(t *testing.T, first, number uint64, test func(t *testing.T, e sources.Engine, seed uint64) (notes []string)) {
+// withEachEngine runs a test with each engine and the seeds of its situations, and logs the
+// totals: a sample of the first so many seeds, or those of the flag -situations.
+func withEachEngine(t *testing.T, number, sample int, test func(t *testing.T, e sources.Engine, seed uint64) (notes []string)) {
 	sourcetest.EachEngine(t, func(t *testing.T, e sources.Engine) {
+		seeds := requested(t)
+		if len(seeds) == 0 {
+			for _, seed := range sourcetest.Sample(t, number, sample) {
+				seeds = append(seeds, uint64(seed))
+			}
+		}
 		var all tally
 		t.Run("situations", func(t *testing.T) {
-			for seed := first; seed < first+number; seed++ {
+			for _, seed := range seeds {
 				t.Run(fmt.Sprint(seed), func(t *testing.T) {
 					t.Parallel()
 					all.add(test(t, e, seed))
@@ -57,25 +62,22 @@ func withEachEngine(t *testing.T, first, number uint64, test func(t *testing.T, 
 	})
 }
 
-// situations are the seeds to try.
-func situations(t *testing.T) (first, number uint64) {
+var situations = flag.String("situations", "", "compare larder with engines in so many other situations, from a seed: NUMBER@SEED")
+
+// requested returns the seeds of the flag -situations.
+func requested(t *testing.T) (seeds []uint64) {
 	t.Helper()
-	asked, number := os.Getenv("LARDER_DIFFERENTIAL"), uint64(48)
-	if os.Getenv("CI") != "" && !testing.Short() {
-		number = 150
+	if *situations == "" {
+		return nil
 	}
-	if asked == "" {
-		return 1, number
+	var number int
+	var first uint64
+	_, err := fmt.Sscanf(*situations, "%d@%d", &number, &first)
+	sourcetest.Require(t, err == nil, "-situations: %v", err)
+	for i := range number {
+		seeds = append(seeds, first+uint64(i))
 	}
-	count, seed, ok := strings.Cut(asked, "@")
-	if !ok {
-		seed = "1"
-	}
-	number, err := strconv.ParseUint(count, 10, 32)
-	first, err2 := strconv.ParseUint(seed, 10, 64)
-	err = errors.Join(err, err2)
-	sourcetest.Require(t, err == nil, "LARDER_DIFFERENTIAL: %v", err)
-	return first, number
+	return seeds
 }
 
 // A tally counts the results of situations.

@@ -254,6 +254,7 @@ func TestEnginesAcceptWhatIsInstalled(t *testing.T) {
 			engine := sourcetest.Engines[(i+j/2)%2] // and each of these meets each engine
 			name := fmt.Sprintf("%s, %s %s, cache %02b", engine, method.name, strings.Join(link, " "), cached)
 			t.Run(name, func(t *testing.T) {
+				sourcetest.OneIn(t, 3)
 				t.Parallel()
 				w := newWorkplace(t, engine, method.block...)
 				w.acceptsInstalled(method, link, caches{larder: cached&1 > 0, engine: cached&2 > 0}, j == method.applied)

@@ -8,7 +8,6 @@ import (
 	"encoding/binary"
 	"errors"
 	"fmt"
-	"hash/crc32"
 	"io"
 	"io/fs"
 	"os"
@@ -53,7 +52,7 @@ type hostileSituation struct {
 // and must name the culprit if it fails.
 func (s hostileSituation) meets(t *testing.T, machine *diskMachine, c hostileCommand) {
 	t.Run(s.name+"/"+c.name, func(t *testing.T) {
-		thinOut(t)
+		sourcetest.OneIn(t, 16)
 		t.Parallel()
 		m := machine.copied(t)
 		m.watch = limited
@@ -76,14 +75,6 @@ func (s hostileSituation) meets(t *testing.T, machine *diskMachine, c hostileCom
 			t.Errorf("the output does not name %s: %s", s.culprit, e)
 		}
 	})
-}
-
-// thinOut skips most tests of each kind, unless all are requested.
-func thinOut(t *testing.T) {
-	t.Helper()
-	if crc32.ChecksumIEEE([]byte(t.Name()))%hostileStride() != 0 {
-		t.Skip("some of each kind are enough")
-	}
 }
 
 // protected returns the state of all files that a command must not change.
@@ -610,7 +601,7 @@ func TestLinkedDataDirectory(t *testing.T) {
 				{"state of an earlier version there", with(bare, put("work/.terraform/larder/tmp/temp-1", "a file"), linkOut(place)), true, []int{exitDone}},
 			} {
 				t.Run(place+"/"+s.name+"/"+c.name, func(t *testing.T) {
-					thinOut(t)
+					sourcetest.OneIn(t, 16)
 					t.Parallel()
 					m := machine.copied(t)
 					m.watch = limited
@@ -901,6 +892,7 @@ func TestLargeStates(t *testing.T) {
 		"bad sparse":    "",
 	} {
 		t.Run(name, func(t *testing.T) {
+			sourcetest.OneIn(t, 3)
 			m := machine.copied(t)
 			m.watch = limitedTo(500 << 20)
 			bare(m)
@@ -939,7 +931,7 @@ func TestCopiesAreNoMoreReadable(t *testing.T) {
 		for _, kind := range kinds {
 			for _, c := range append(unpacked(mirrorCommands), sharing...) {
 				t.Run(fmt.Sprintf("%s %o/%s", kind, mode, c.name), func(t *testing.T) {
-					thinOut(t)
+					sourcetest.OneIn(t, 16)
 					t.Parallel()
 					m := machine.copied(t)
 					m.watch = limited
@@ -1126,12 +1118,14 @@ func TestMounts(t *testing.T) {
 		if exec.Command("unshare", "-rm", "mount", "-t", "tmpfs", "tmpfs", os.TempDir()).Run() != nil {
 			t.Skip("nothing can be mounted here")
 		}
-		cmd := exec.CommandContext(t.Context(), "unshare", "-rm", os.Args[0], "-test.run=^TestMounts$", "-test.v="+strconv.FormatBool(testing.Verbose()), "-test.short="+strconv.FormatBool(testing.Short()))
-		cmd.Env = append(os.Environ(), "LARDER_TEST_MOUNTS=1")
-		if out, err := cmd.CombinedOutput(); err != nil || testing.Verbose() {
+		cmd := exec.CommandContext(t.Context(), "unshare", "-rm", os.Args[0], "-test.run=^TestMounts$", "-test.v", "-test.short="+strconv.FormatBool(testing.Short()))
+		cmd.Env = append(os.Environ(), "LARDER_TEST_MOUNTS=1", fmt.Sprint("LARDER_SEED=", sourcetest.Seed()))
+		out, err := cmd.CombinedOutput()
+		if err != nil || testing.Verbose() {
 			t.Logf("%s", out)
 			sourcetest.Equal(t, err, nil)
 		}
+		sourcetest.Count(t, bytes.Count(out, []byte("--- PASS: TestMounts/")), bytes.Count(out, []byte("--- SKIP: TestMounts/")))
 		return
 	}
 	machine := hostileGround(t)
@@ -1174,7 +1168,7 @@ func TestMounts(t *testing.T) {
 
 // mounted runs a command with a mount at a name.
 func mounted(t *testing.T, machine *diskMachine, name, kind string, c hostileCommand) {
-	thinOut(t)
+	sourcetest.OneIn(t, 16)
 	m := machine.copied(t)
 	m.watch = limited
 	if c.prepare != nil {
@@ -1215,15 +1209,4 @@ func (m *diskMachine) unmount() {
 			m.must(unix.Unmount(strings.ReplaceAll(fields[1], `\040`, " "), unix.MNT_DETACH))
 		}
 	}
-}
-
-// hostileStride is n if one of n situations is tested. CI and LARDER_HOSTILE=all test all of them.
-func hostileStride() uint32 {
-	switch {
-	case testing.Short():
-		return 16
-	case os.Getenv("CI") != "", os.Getenv("LARDER_HOSTILE") == "all":
-		return 1
-	}
-	return 4
 }

@@ -26,11 +26,8 @@ type lockTrial struct {
 // TestLocksAsEnginesDo compares larder lock with providers lock of both engines. Both must
 // return the same exit status and write the same lock file, except for docs/deviations.md.
 // Then init of the engine, and Larder, must not change the lock file.
-//
-// LARDER_DIFFERENTIAL is the number of trials for each engine. NUMBER@SEED sets the first seed
-// too.
 func TestLocksAsEnginesDo(t *testing.T) {
-	holdTrials(t, 6, 60, func(g *generator, c *court) {
+	holdTrials(t, 60, 3, func(g *generator, c *court) {
 		l := &lockTrial{trial: c.trial, Source: one(g, "registry", "registry", "network", "network", "packed", "unpacked")}
 		l.States = one(g, []string{"h1", "zh"}, []string{"h1"}, []string{"zh"}, nil)
 		if g.in(4) {

@@ -94,17 +94,15 @@ func TestLocksAsEitherEngine(t *testing.T) {
 	if runtime.GOOS != "linux" {
 		t.Skip("elsewhere programs in Go take no authority from SSL_CERT_FILE")
 	}
-	for _, engine := range []sources.Engine{sources.Terraform, sources.OpenTofu} {
-		t.Run(string(engine), func(t *testing.T) {
-			sourcetest.Judge(t, engine)
-			for _, c := range lockCases {
-				t.Run(c.name, func(t *testing.T) {
-					t.Parallel()
-					c.locks(t, engine)
-				})
-			}
-		})
-	}
+	sourcetest.EachEngine(t, func(t *testing.T, engine sources.Engine) {
+		for _, c := range lockCases {
+			t.Run(c.name, func(t *testing.T) {
+				sourcetest.OneIn(t, 2)
+				t.Parallel()
+				c.locks(t, engine)
+			})
+		}
+	})
 }
 
 func (c lockCase) locks(t *testing.T, engine sources.Engine) {

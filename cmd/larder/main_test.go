@@ -3,7 +3,9 @@ package main
 import (
 	commandline "flag"
 	"os"
+	"runtime"
 	"slices"
+	"strconv"
 	"testing"
 	"time"
 
@@ -11,6 +13,7 @@ import (
 
 	"github.com/larder-cli/larder/cliconfig"
 	"github.com/larder-cli/larder/cmd/larder/ui"
+	"github.com/larder-cli/larder/sources/sourcetest"
 )
 
 var update = commandline.Bool("update", false, "rewrite expected output")
@@ -20,7 +23,9 @@ func TestMain(m *testing.M) {
 	if cliconfig.This().EngineOf(os.Args[0]) != "" {
 		beLarder()
 	}
-	testscript.Main(m, map[string]func(){"larder": beLarder})
+	// Most tests wait for programs that wait for servers. The command line takes precedence.
+	_ = commandline.Set("test.parallel", strconv.Itoa(4*runtime.GOMAXPROCS(0)))
+	testscript.Main(sourcetest.Sampling{M: m}, map[string]func(){"larder": beLarder})
 }
 
 func beLarder() {

@@ -40,11 +40,8 @@ type mirrorTrial struct {
 // except for docs/deviations.md. Then init must install from the mirror, as a directory and
 // from a server. A second sync must change nothing, and the engine must be able to update the
 // mirror.
-//
-// LARDER_DIFFERENTIAL is the number of trials for each engine. NUMBER@SEED sets the first seed
-// too.
 func TestMirrorsAsEnginesDo(t *testing.T) {
-	holdTrials(t, 4, 60, func(g *generator, c *court) {
+	holdTrials(t, 60, 3, func(g *generator, c *court) {
 		m := &mirrorTrial{trial: c.trial, Prior: one(g, "", "", "engine", "larder"), Strict: g.in(2), Warm: g.in(4)}
 		if m.Prior != "" {
 			m.PriorPlatforms = some(g, stockedPlatforms, 2)

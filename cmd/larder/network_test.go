@@ -468,8 +468,8 @@ func TestSoak(t *testing.T) {
 		t.Skip("sends a lot")
 	}
 	resets := 0
-	for seed := range uint64(4) {
-		t.Run(fmt.Sprint("near ", seed), func(t *testing.T) { resets += soak(t, seed, func(*sourcetest.Server) {}) })
+	for _, seed := range sourcetest.Sample(t, 4, 1) {
+		t.Run(fmt.Sprint("near ", seed), func(t *testing.T) { resets += soak(t, uint64(seed), func(*sourcetest.Server) {}) })
 	}
 	t.Run("far", func(t *testing.T) {
 		resets += soak(t, 0, func(s *sourcetest.Server) { s.Line(20*time.Millisecond, 8<<20) })
@@ -498,7 +498,8 @@ func soak(t *testing.T, seed uint64, place func(*sourcetest.Server)) int {
 		wanted += sizes(i)
 	}
 	t.Logf("%d connections, %d reset; %d bytes sent for %d (%.3f)", made, reset, sent, wanted, float64(sent)/float64(wanted))
-	sourcetest.Expect(t, sent >= wanted && float64(sent) < 1.1*float64(wanted), "%d bytes sent for %d", sent, wanted)
+	const buffered = 8 << 20 // bytes at most that the kernel has taken for a connection, which are lost when it breaks
+	sourcetest.Expect(t, sent >= wanted && sent < wanted+wanted/20+int64(reset)*buffered, "%d bytes sent for %d", sent, wanted)
 	m.closed("soak", goroutines, files)
 	m.client = fetch.New(fetch.Options{Transport: m.forbidden()})
 	_, err = m.install(t.Context())

@@ -42,12 +42,13 @@ func TestOddServers(t *testing.T) {
 	for _, o := range oddities {
 		t.Run(o.name, func(t *testing.T) {
 			t.Parallel()
+			compares := sourcetest.Drawn(t, 4)
 			out, err := o.install(t, "larder", "install")
 			sourcetest.Expect(t, (err == nil) == (o.fails == "") && strings.Contains(out, o.fails), "%v\n%s", err, out)
 			sourcetest.Expect(t, !strings.Contains(out, "geheim"), "a secret is told:\n%s", out)
 			installed := false
 			for _, e := range sourcetest.Engines {
-				if path, err := exec.LookPath(string(e)); err == nil {
+				if path, err := exec.LookPath(string(e)); err == nil && compares {
 					_, err := o.install(t, path, "init", "-input=false")
 					installed = installed || err == nil
 				}

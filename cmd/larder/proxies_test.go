@@ -110,7 +110,7 @@ func installBehind(t *testing.T, world *sourcetest.World, base string, env []str
 	defer cancel()
 	cmd := exec.CommandContext(ctx, "larder", "install")
 	cmd.Dir = dir
-	cmd.Env = append([]string{"PATH=" + os.Getenv("PATH"), "HOME=" + dir, "TF_CLI_CONFIG_FILE=" + config, "TF_REGISTRY_DISCOVERY_RETRY=1", "SSL_CERT_FILE=" + world.CAFile, "SSL_CERT_DIR="}, env...)
+	cmd.Env = append([]string{"PATH=" + os.Getenv("PATH"), "HOME=" + dir, "TF_CLI_CONFIG_FILE=" + config, "TF_REGISTRY_DISCOVERY_RETRY=1", "SSL_CERT_FILE=" + world.CAFile, "SSL_CERT_DIR=" + dir}, env...)
 	out, err := cmd.CombinedOutput()
 	return string(out), err
 }

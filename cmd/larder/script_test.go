@@ -84,7 +84,7 @@ func TestScripts(t *testing.T) {
 			params.Files = append(params.Files, script)
 			continue
 		}
-		for _, e := range sourcetest.Engines {
+		for _, e := range sourcetest.EngineSample(t, script) {
 			byEngine[e] = append(byEngine[e], script)
 		}
 	}

@@ -164,21 +164,13 @@ type court struct {
 	notes  []string
 }
 
-// holdTrials runs trials, each with both engines.
-func holdTrials(t *testing.T, modest, thorough uint64, hold func(g *generator, c *court)) {
+// holdTrials runs trials, each with both engines: a sample of so many.
+func holdTrials(t *testing.T, number, sample int, hold func(g *generator, c *court)) {
 	if runtime.GOOS != "linux" {
 		t.Skip("elsewhere programs in Go take no authority from SSL_CERT_FILE")
 	}
-	first, number := situations(t)
-	switch {
-	case os.Getenv("LARDER_DIFFERENTIAL") != "":
-	case os.Getenv("CI") != "" && !testing.Short():
-		number = thorough
-	default:
-		number = modest
-	}
 	larder := sync.OnceValue(func() string { return sourcetest.Larder(t) })
-	withEachEngine(t, first, number, func(t *testing.T, e sources.Engine, seed uint64) (notes []string) {
+	withEachEngine(t, number, sample, func(t *testing.T, e sources.Engine, seed uint64) (notes []string) {
 		g := &generator{Rand: rand.New(rand.NewPCG(seed, 13)), situation: &situation{Seed: seed}}
 		c := &court{trial: drawTrial(g, e), T: t, world: sourcetest.New(t), base: t.TempDir(), engine: sourcetest.Judge(t, e), larder: larder()}
 		c.publish(false)

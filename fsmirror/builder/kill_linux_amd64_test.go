@@ -26,7 +26,7 @@ func TestMain(m *testing.M) {
 		}
 		os.Exit(0)
 	}
-	os.Exit(m.Run())
+	os.Exit(sourcetest.Sampling{M: m}.Run())
 }
 
 // killed are the packages that the killed process writes: one that replaces another,
@@ -101,36 +101,33 @@ func before(t *testing.T) (old *depot, from string) {
 }
 
 // A writer is killed before each change that it makes to the file system, in a
-// separate run for each; unless CI is set, before every seventh change. Clients that
-// read the mirror then find no inconsistent files, and the next writer repairs it.
+// separate run for each. Clients that read the mirror then find no inconsistent files,
+// and the next writer repairs it.
 func TestKilledAtEveryStep(t *testing.T) {
 	old, from := before(t)
-	stride := 7
-	if os.Getenv("CI") != "" && !testing.Short() {
-		stride = 1 // takes a minute
-	}
-	for step := 1; ; step += stride {
+	write := func(step int) (changes, complete int) {
 		dir, err := os.MkdirTemp(t.TempDir(), "")
 		must(t, err)
 		old.sync(dir, builder.Options{}, widget+"/1.0.0/linux_amd64", gadget+"/1.0.0/linux_amd64")
-		finished, err := sourcetest.KillAt(writer(dir, from), step)
+		changes, err = sourcetest.KillAt(writer(dir, from), step)
 		if errors.Is(err, syscall.EPERM) {
 			t.Skip("tracing processes is not permitted")
 		}
 		sourcetest.Require(t, err == nil, "step %d: %v", step, err)
 		_, err = client(dir)
 		sourcetest.Require(t, err == nil, "step %d: a client: %v", step, err)
-		complete := archivesIn(t, dir+".archives", step)
-		if finished {
-			sourcetest.Require(t, step >= 20, "only %d steps were seen", step)
-			sourcetest.Equal(t, complete, 1, "archives of recent downloads; all packages have the same")
-			t.Logf("%d steps", step-1)
-			return
-		}
+		complete = archivesIn(t, dir+".archives", step)
 		err = writePackages(dir, from)
 		sourcetest.Require(t, err == nil, "step %d: the next: %v", step, err)
 		mended(t, dir, step)
 		must(t, os.RemoveAll(dir))
+		return changes, complete
+	}
+	changes, complete := write(0)
+	sourcetest.Require(t, changes >= 20, "only %d steps were seen", changes)
+	sourcetest.Equal(t, complete, 1, "archives of recent downloads; all packages have the same")
+	for _, step := range sourcetest.Sample(t, changes, 10) {
+		write(step)
 	}
 }
 

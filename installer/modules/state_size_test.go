@@ -12,7 +12,10 @@ import (
 	"github.com/rogpeppe/go-internal/txtar"
 
 	"github.com/larder-cli/larder/installer/modules"
+	"github.com/larder-cli/larder/sources/sourcetest"
 )
+
+func TestMain(m *testing.M) { os.Exit(sourcetest.Sampling{M: m}.Run()) }
 
 const aws = `"provider":"provider[\"registry.terraform.io/hashicorp/aws\"]"`
 
@@ -42,6 +45,7 @@ func TestLargeStatesTakeLittleMemory(t *testing.T) {
 	const size = 20 << 20
 	for _, s := range largeStates {
 		t.Run(s.name, func(t *testing.T) {
+			sourcetest.OneIn(t, 2)
 			dir := unpack(t, &txtar.Archive{Files: []txtar.File{{Name: "main.tf"}}})
 			file, err := os.Create(filepath.Join(dir, "terraform.tfstate"))
 			check(t, err)

@@ -17,25 +17,18 @@ import (
 // that. The next install must succeed and remove temporary files.
 func TestCrashAtEveryStep(t *testing.T) {
 	k := newRack(t, options{providers: []string{"alpha"}, size: 1 << 10})
-	stride := 1
-	if testing.Short() {
-		stride = 10
-	}
-	for step := 1; ; step += stride {
+	install := func(step int) (changes int) {
 		k.dir = t.TempDir()
-		finished, err := k.killAt(step)
-		if errors.Is(err, syscall.EPERM) {
-			t.Skip("processes may not be traced here")
-		}
-		sourcetest.Require(t, err == nil, "step %d: %v", step, err)
-		if finished {
-			sourcetest.Require(t, step >= 20, "only %d steps were seen", step)
-			t.Logf("%d steps", step-1)
-			return
-		}
+		changes = k.prepare("dead", k.larder, "install", "--quiet").killAt(t, step)
 		k.wholeOrNothing(t, step)
 		k.check(step)
 		k.must(os.RemoveAll(k.dir))
+		return changes
+	}
+	changes := install(0)
+	sourcetest.Require(t, changes >= 20, "only %d steps were seen", changes)
+	for _, step := range sourcetest.Sample(t, changes, 6) {
+		install(step)
 	}
 }
 
@@ -61,15 +54,15 @@ func (k *rack) wholeOrNothing(t *testing.T, step int) {
 	}
 }
 
-// killAt starts an install and kills it before its change number step. Finished
-// is true if the install makes fewer changes.
-func (k *rack) killAt(step int) (finished bool, err error) {
-	return k.prepare("dead", k.larder, "install", "--quiet").killAt(step)
-}
-
-// killAt starts a process and kills it before its change number step. Finished
-// is true if the process makes fewer changes.
-func (p *process) killAt(step int) (finished bool, err error) {
+// killAt runs a process and kills it before its change number step. The result is
+// the number of changes that it has made.
+func (p *process) killAt(t *testing.T, step int) (changes int) {
+	t.Helper()
 	p.cmd.Stdout, p.cmd.Stderr = nil, nil // otherwise Wait would wait for copying the output
-	return sourcetest.KillAt(p.cmd, step)
+	changes, err := sourcetest.KillAt(p.cmd, step)
+	if errors.Is(err, syscall.EPERM) {
+		t.Skip("processes may not be traced here")
+	}
+	sourcetest.Require(t, err == nil, "step %d: %v", step, err)
+	return changes
 }

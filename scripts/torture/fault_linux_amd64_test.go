@@ -91,39 +91,25 @@ var faultCases = []faultCase{
 }
 
 // TestFaultAtEveryStep runs commands many times, and makes a different system
-// call on files fail in each run. Existing files must remain. The exit status
-// must be 0 only if the command has done its work. The next run must succeed
-// and remove temporary files. The calls fail with each errno in turn. By
-// default every fifth call fails, and every 25th in short tests. With
-// LARDER_FAULTS=each every call fails, and with LARDER_FAULTS=all every call
-// with every errno. A run with its checks takes a tenth of a second, and there
-// are about 9000.
+// call on files fail in each run, with each errno in turn; the seed determines
+// with which one first. Existing files must remain. The exit status must be 0
+// only if the command has done its work. The next run must succeed and remove
+// temporary files. A run with its checks takes a tenth of a second, and there are
+// about 9000.
 func TestFaultAtEveryStep(t *testing.T) {
-	stride, each := 5, 1
-	switch os.Getenv("LARDER_FAULTS") {
-	case "all":
-		stride, each = 1, len(errnos)
-	case "each":
-		stride = 1
-	default:
-		if testing.Short() {
-			stride = 25
-		}
-	}
 	rack := newRack(t, options{providers: []string{"alpha", "beta"}, size: 1 << 10})
 	for _, c := range faultCases {
 		t.Run(c.name, func(t *testing.T) {
 			t.Parallel()
-			steps := c.run(rack.in(t), stride, each)
+			steps := c.run(t, rack.in(t), 3)
 			sourcetest.Require(t, steps >= 20, "only %d steps were seen", steps)
 		})
 	}
 }
 
-// TestFaultOnFiles makes every call on certain files fail in turn, or every
-// fourth in short tests. Larder once treated such a failure as a missing or
-// invalid file. It then recorded a damaged package as undamaged, or removed a
-// valid one.
+// TestFaultOnFiles makes calls on certain files fail in turn. Larder once treated
+// such a failure as a missing or invalid file. It then recorded a damaged package
+// as undamaged, or removed a valid one.
 func TestFaultOnFiles(t *testing.T) {
 	const acme = "registry.terraform.io/acme/"
 	rack := newRack(t, options{providers: []string{"alpha", "beta"}, size: 1 << 10})
@@ -144,11 +130,7 @@ func TestFaultOnFiles(t *testing.T) {
 		t.Run(c.name+" "+strings.ReplaceAll(c.below, "/", "_"), func(t *testing.T) {
 			t.Parallel()
 			i := slices.IndexFunc(faultCases, func(f faultCase) bool { return f.name == c.name })
-			stride := 1
-			if testing.Short() {
-				stride = 4
-			}
-			sourcetest.Require(t, faultCases[i].run(rack.in(t), stride, 1, c.below) != 0, "no step was seen")
+			sourcetest.Require(t, faultCases[i].run(t, rack.in(t), 1, c.below) != 0, "no step was seen")
 		})
 	}
 }
@@ -162,12 +144,10 @@ func (k *rack) in(t *testing.T) *rack {
 	return &own
 }
 
-// run runs the command once for every stride-th call on files in the rack's
-// directory, or only on files below the given names, and makes that call fail. It
-// repeats this with as many errnos as each states. The result is the number of
-// calls.
-func (c faultCase) run(k *rack, stride, each int, below ...string) (steps int) {
-	t := k.t.(*testing.T)
+// run runs the command once for each call on files in the rack's directory, or only
+// on files below the given names, and makes that call fail. Of all these runs it
+// makes a sample of this size. The result is the number of calls.
+func (c faultCase) run(t *testing.T, k *rack, sample int, below ...string) (steps int) {
 	dirs := []string{k.dir}
 	if len(below) > 0 {
 		dirs = nil
@@ -180,26 +160,29 @@ func (c faultCase) run(k *rack, stride, each int, below ...string) (steps int) {
 	k.do("root", "cache", "verify")
 	k.do("root", c.args...)
 	clean := k.names()
-	for step := 1; ; step += stride {
-		for i := range each {
-			errno := errnos[(step+i)%len(errnos)]
-			before := c.start(k)
-			p := k.prepare("root", k.larder, append(c.args, "--quiet")...)
-			p.cmd.Env = append(p.cmd.Env, "GOMAXPROCS=1") // makes the steps the same in each run
-			failed, err := sourcetest.FailAt(p.cmd, step, errno, dirs...)
-			if errors.Is(err, syscall.EPERM) {
-				t.Skip("processes may not be traced here")
-			}
-			if problems := c.judge(k, before, clean, failed, err, p.out.String()); len(problems) > 0 {
-				t.Errorf("step %d: %s %s: %s: exit status %d\n\t%s\n%s", step, failed.Call, strings.TrimPrefix(failed.Path, k.dir+"/"), errnoName(errno),
-					failed.Status, strings.Join(problems, "\n\t"), &p.out)
-			}
-			if failed.Call == "" {
-				t.Logf("%d steps", step-1)
-				return step - 1
-			}
-		}
+	steps = c.fail(t, k, clean, 0, dirs)
+	for _, step := range sourcetest.Sample(t, steps, sample) {
+		c.fail(t, k, clean, step, dirs)
 	}
+	return steps
+}
+
+// fail runs the command and makes one call fail, or none if step is 0. The result is
+// the number of calls before the failure.
+func (c faultCase) fail(t *testing.T, k *rack, clean map[string]bool, step int, dirs []string) (steps int) {
+	errno := errnos[(uint64(step)+sourcetest.Seed())%uint64(len(errnos))]
+	before := c.start(k)
+	p := k.prepare("root", k.larder, append(c.args, "--quiet")...)
+	p.cmd.Env = append(p.cmd.Env, "GOMAXPROCS=1") // makes the steps the same in each run
+	failed, err := sourcetest.FailAt(p.cmd, step, errno, dirs...)
+	if errors.Is(err, syscall.EPERM) {
+		t.Skip("processes may not be traced here")
+	}
+	if problems := c.judge(k, before, clean, failed, err, p.out.String()); len(problems) > 0 {
+		t.Errorf("step %d: %s %s: %s: exit status %d\n\t%s\n%s", step, failed.Call, strings.TrimPrefix(failed.Path, k.dir+"/"), errnoName(errno),
+			failed.Status, strings.Join(problems, "\n\t"), &p.out)
+	}
+	return failed.Steps
 }
 
 // A state is the files that a run must not lose.

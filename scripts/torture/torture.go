@@ -83,10 +83,7 @@ func newRack(t sourcetest.TB, opts options) *rack {
 		k.world.Add(address(name), "1.0.0", r)
 	}
 	k.env = append(k.world.Env("direct {}"), "PATH="+os.Getenv("PATH"))
-	k.larder = filepath.Join(t.TempDir(), "larder")
-	if out, err := exec.Command("go", "build", "-o", k.larder, "github.com/larder-cli/larder/cmd/larder").CombinedOutput(); err != nil {
-		t.Fatalf("building larder: %v\n%s", err, out)
-	}
+	k.larder = sourcetest.Larder(t)
 	return k
 }
 
@@ -98,12 +95,12 @@ func torture(t sourcetest.TB, opts options, tell func(report)) {
 	if opts.engine != "" {
 		play = k.beside
 	}
-	for round := range opts.rounds {
+	for n := range opts.rounds {
 		if opts.lasting > 0 && time.Since(begun) > opts.lasting {
 			return
 		}
 		k.dir = t.TempDir()
-		tell(play(round))
+		tell(play(n + int(opts.seed%2))) // processes are killed in odd rounds
 		k.must(os.RemoveAll(k.dir))
 	}
 }

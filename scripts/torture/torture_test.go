@@ -3,27 +3,27 @@
 package main
 
 import (
-	"math"
 	"os"
 	"testing"
-	"time"
 
 	"github.com/larder-cli/larder/sources"
 	"github.com/larder-cli/larder/sources/sourcetest"
 )
 
+func TestMain(m *testing.M) { os.Exit(sourcetest.Sampling{M: m}.Run()) }
+
 func TestTorture(t *testing.T) {
-	torture(t, options{rounds: 4, processes: 8, seed: 1}, func(r report) { t.Log(r) })
+	rounds := len(sourcetest.Sample(t, 4, 2))
+	torture(t, options{rounds: rounds, processes: 8, seed: sourcetest.Seed()}, func(r report) { t.Log(r) })
 }
 
 // TestTortureBesideEngines runs engines and Larder at once with a shared cache,
-// and kills some of them. Under CI it takes two minutes, for about a thousand
-// runs.
+// and kills some of them in every other round. All rounds are about a thousand runs.
 func TestTortureBesideEngines(t *testing.T) {
 	sourcetest.EachEngine(t, func(t *testing.T, engine sources.Engine) {
-		opts := options{rounds: 2, processes: 6, seed: 1, engine: engine, providers: providers[:3]}
-		if os.Getenv("CI") != "" {
-			opts.rounds, opts.processes, opts.providers, opts.lasting = math.MaxInt, 8, nil, time.Minute
+		opts := options{rounds: len(sourcetest.Sample(t, 20, 1)), processes: 6, seed: sourcetest.Seed(), engine: engine, providers: providers[:3]}
+		if sourcetest.Thorough() {
+			opts.processes, opts.providers = 8, nil
 		}
 		torture(t, opts, func(r report) { t.Log(r) })
 	})

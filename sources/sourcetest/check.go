@@ -90,7 +90,7 @@ func (w *World) Env(methods ...string) []string {
 	return []string{
 		"TF_CLI_CONFIG_FILE=" + config,
 		"SSL_CERT_FILE=" + w.CAFile,
-		"SSL_CERT_DIR=",
+		"SSL_CERT_DIR=" + filepath.Join(dir, "none"), // if it were empty, programs would read the directories of the system
 		"HTTPS_PROXY=" + w.proxy(),
 		"CHECKPOINT_DISABLE=1", // terraform's search for a newer terraform
 	}

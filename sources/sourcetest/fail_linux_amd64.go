@@ -15,11 +15,12 @@ type Failed struct {
 	Call   string // the system call that failed; empty if none did
 	Path   string // of its file
 	Status int    // exit status of the command
+	Steps  int    // number of calls up to the one that failed, or of all if none did
 }
 
 // FailAt runs a command to its end and makes one system call fail with an
 // errno: number step among the calls that read, change or look up files below
-// dirs. If the command makes fewer calls, none fails. Closing files always
+// dirs. If step is 0, or the command makes fewer calls, none fails. Closing files always
 // succeeds. The error matches EPERM if the system does not permit tracing.
 func FailAt(cmd *exec.Cmd, step int, errno syscall.Errno, dirs ...string) (Failed, error) {
 	var failed Failed
@@ -32,10 +33,10 @@ func FailAt(cmd *exec.Cmd, step int, errno syscall.Errno, dirs ...string) (Faile
 		if !slices.ContainsFunc(dirs, func(dir string) bool { return strings.HasPrefix(path+"/", dir+"/") }) {
 			return 0
 		}
-		if step--; step > 0 {
+		if failed.Steps++; failed.Steps != step {
 			return 0
 		}
-		failed, p.done = Failed{Call: c.name, Path: path}, true
+		failed.Call, failed.Path, p.done = c.name, path, true
 		return errno
 	})
 	if err == nil && ws.Signaled() {
@@ -65,24 +66,24 @@ func Calls(cmd *exec.Cmd, dir string) (map[string]int, error) {
 }
 
 // KillAt runs a command and kills it before change number step to the file
-// system. Finished is true if the command makes fewer changes. The error
-// matches EPERM if the system does not permit tracing.
-func KillAt(cmd *exec.Cmd, step int) (finished bool, err error) {
+// system. If step is 0, or the command makes fewer changes, it is not killed and
+// must succeed. The result is the number of changes that were not prevented. The
+// error matches EPERM if the system does not permit tracing.
+func KillAt(cmd *exec.Cmd, step int) (changes int, err error) {
 	ws, err := trace(cmd, func(p *tracee) syscall.Errno {
 		if c, ok := p.call(); !ok || !c.changes || !onDisk(p.file(c)) {
 			return 0
 		}
-		if step--; step == 0 {
+		if changes+1 == step {
+			p.done = true
 			_ = unix.Kill(p.pid, unix.SIGKILL) // cannot fail, because the process is stopped
+			return 0
 		}
+		changes++
 		return 0
 	})
-	switch {
-	case err != nil || ws.Signaled():
-		return false, err
-	case ws.ExitStatus() != 0:
-		return false, fmt.Errorf("status %d", ws.ExitStatus())
-	default:
-		return true, nil
+	if err == nil && ws.Exited() && ws.ExitStatus() != 0 {
+		err = fmt.Errorf("status %d", ws.ExitStatus())
 	}
+	return changes, err
 }

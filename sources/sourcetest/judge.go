@@ -1,6 +1,8 @@
 package sourcetest
 
 import (
+	"flag"
+	"fmt"
 	"os"
 	"os/exec"
 	"testing"
@@ -27,11 +29,26 @@ func Judge(t testing.TB, e sources.Engine) string {
 // Engines are all engines to compare with.
 var Engines = []sources.Engine{sources.Terraform, sources.OpenTofu}
 
-// EachEngine runs a test with each engine. If an engine is missing, its test is
-// skipped or fails, as in [Judge].
+// EngineSample returns the engines to run a trial with: all, or one of them, which is
+// installed if any is. With -run, it is all: a person may have named the test of one engine.
+func EngineSample(t testing.TB, trial string) []sources.Engine {
+	t.Helper()
+	if Thorough() || flag.Lookup("test.run").Value.String() != "" {
+		return Engines
+	}
+	Count(t, 1, len(Engines)-1)
+	drawn := int(hash(trial+fmt.Sprint(Seed())) % uint64(len(Engines)))
+	if _, err := exec.LookPath(string(Engines[drawn])); err != nil {
+		drawn = (drawn + 1) % len(Engines)
+	}
+	return Engines[drawn:][:1]
+}
+
+// EachEngine runs a test with each engine, or with [EngineSample]. If an engine is
+// missing, its test is skipped or fails, as in [Judge].
 func EachEngine(t *testing.T, test func(t *testing.T, e sources.Engine)) {
 	t.Helper()
-	for _, e := range Engines {
+	for _, e := range EngineSample(t, t.Name()) {
 		t.Run(string(e), func(t *testing.T) {
 			Judge(t, e)
 			test(t, e)

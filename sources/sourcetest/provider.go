@@ -23,26 +23,35 @@ func Provider(t TB) string {
 	return path
 }
 
-// buildProvider builds testdata/provider. The executable is a tool of its
-// module, so the build cache keeps it: there are no files to remove, and later
-// runs do not link it again.
-var buildProvider = sync.OnceValues(func() (string, error) {
+var buildProvider = sync.OnceValues(func() (string, error) { return goTool("testdata/provider", "provider") })
+
+// Larder returns the path of the command larder, for tests that need more than the
+// test binary: a file of its own, or the real clock.
+func Larder(t TB) string {
+	t.Helper()
+	built, err := buildLarder()
+	if err != nil {
+		t.Fatalf("building larder: %v", err)
+	}
+	larder := filepath.Join(t.TempDir(), "larder")
+	executable, err := os.ReadFile(built)
+	Check(t, err)
+	Check(t, os.WriteFile(larder, executable, 0o755))
+	return larder
+}
+
+var buildLarder = sync.OnceValues(func() (string, error) { return goTool("", "larder") })
+
+// goTool builds a tool of the module in a directory of this repository, and returns
+// its path. The build cache keeps the executables of tools: there are no files to
+// remove, and later runs do not link them again. They are built as go test builds
+// packages, which the build cache has.
+func goTool(dir, name string) (string, error) {
 	module, err := goCommand("", "env", "GOMOD")
 	if err != nil {
 		return "", err
 	}
-	return goCommand(filepath.Join(filepath.Dir(module), "testdata", "provider"), "tool", "-n", "provider")
-})
-
-// Larder builds the command larder and returns its path, for tests that need more
-// than the test binary: a file of its own, or the real clock.
-func Larder(t TB) string {
-	t.Helper()
-	larder := filepath.Join(t.TempDir(), "larder")
-	if _, err := goCommand("", "build", "-o", larder, "github.com/larder-cli/larder/cmd/larder"); err != nil {
-		t.Fatalf("building larder: %v", err)
-	}
-	return larder
+	return goCommand(filepath.Join(filepath.Dir(module), filepath.FromSlash(dir)), "tool", "-n", name)
 }
 
 // goCommand returns the output of the go command in dir, without the last line
@@ -50,7 +59,7 @@ func Larder(t TB) string {
 func goCommand(dir string, args ...string) (string, error) {
 	cmd := exec.Command("go", args...)
 	cmd.Dir = dir
-	cmd.Env = append(os.Environ(), "CGO_ENABLED=0", "GOWORK=off")
+	cmd.Env = append(os.Environ(), "GOWORK=off")
 	out, err := cmd.Output()
 	if exit, ok := errors.AsType[*exec.ExitError](err); ok {
 		err = errors.New(string(exit.Stderr))

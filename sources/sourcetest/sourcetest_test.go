@@ -22,6 +22,8 @@ const (
 	archive = "terraform-provider-widget_1.2.0_linux_amd64.zip"
 )
 
+func TestMain(m *testing.M) { os.Exit(sourcetest.Sampling{M: m}.Run()) }
+
 // newWorld returns a world with one provider, version 1.2.0 of the widget.
 func newWorld(t *testing.T, description ...sourcetest.Release) *sourcetest.World {
 	w := sourcetest.New(t)

@@ -2,6 +2,8 @@ package sourcetest
 
 import (
 	"bytes"
+	"encoding/binary"
+	"errors"
 	"fmt"
 	"os"
 	"os/exec"
@@ -18,10 +20,14 @@ import (
 // longest is the maximum running time of a traced process.
 const longest = time.Minute
 
-// trace runs a command to its end and calls enter before each system call in
-// each of its threads. If enter returns an errno, the call is not made, and
-// fails with that errno. The error matches EPERM if the system does not permit
+// trace runs a command to its end and calls enter before each system call on
+// files in each of its threads. If enter returns an errno, the call is not made,
+// and fails with that errno. The error matches EPERM if the system does not permit
 // tracing.
+//
+// The kernel compares the calls with a filter, because stopping the process twice
+// for each call that has nothing to do with files takes most of the time. The
+// command must not start other processes: their calls on files would fail.
 func trace(cmd *exec.Cmd, enter func(*tracee) syscall.Errno) (unix.WaitStatus, error) {
 	runtime.LockOSThread() // the tracer of a process is a single thread
 	defer runtime.UnlockOSThread()
@@ -44,6 +50,7 @@ type tracee struct {
 	pid, thread int
 	regs        unix.PtraceRegs
 	memory      *os.File
+	path        [unix.PathMax]byte
 	done        bool // no later calls are of interest
 }
 
@@ -51,23 +58,19 @@ func (p *tracee) run(enter func(*tracee) syscall.Errno) (ws unix.WaitStatus, err
 	if _, err := unix.Wait4(p.pid, &ws, unix.WALL, nil); err != nil {
 		return ws, err
 	}
-	const options = unix.PTRACE_O_TRACESYSGOOD | unix.PTRACE_O_TRACECLONE | unix.PTRACE_O_EXITKILL
+	const options = unix.PTRACE_O_TRACESECCOMP | unix.PTRACE_O_TRACECLONE | unix.PTRACE_O_EXITKILL
 	if err := unix.PtraceSetOptions(p.pid, options); err != nil {
 		return ws, err
 	}
-	if p.memory, err = os.Open(fmt.Sprintf("/proc/%d/mem", p.pid)); err != nil {
+	if p.memory, err = os.OpenFile(fmt.Sprintf("/proc/%d/mem", p.pid), os.O_RDWR, 0); err != nil {
 		return ws, err
 	}
 	defer p.memory.Close()
-	inside := map[int]bool{}           // whether a thread is in a system call
-	failing := map[int]syscall.Errno{} // by thread
+	if err := p.install(fileFilter()); err != nil {
+		return ws, fmt.Errorf("installing a filter for system calls: %w", err)
+	}
 	for signal := 0; ; {
-		// If the thread has exited in the meantime, Wait4 reports that.
-		if p.done && len(failing) == 0 {
-			_ = unix.PtraceCont(p.thread, signal)
-		} else {
-			_ = unix.PtraceSyscall(p.thread, signal)
-		}
+		_ = unix.PtraceCont(p.thread, signal) // if the thread has exited in the meantime, Wait4 reports that
 		if p.thread, err = unix.Wait4(-p.pid, &ws, unix.WALL, nil); err != nil {
 			return ws, err
 		}
@@ -76,29 +79,83 @@ func (p *tracee) run(enter func(*tracee) syscall.Errno) (ws unix.WaitStatus, err
 		case p.thread == p.pid && (ws.Exited() || ws.Signaled()):
 			return ws, nil
 		case !ws.Stopped():
-		case ws.StopSignal() == unix.SIGTRAP|0x80:
-			inside[p.thread] = !inside[p.thread]
-			if unix.PtraceGetRegs(p.thread, &p.regs) != nil {
+		case ws.TrapCause() == unix.PTRACE_EVENT_SECCOMP:
+			if p.done || unix.PtraceGetRegs(p.thread, &p.regs) != nil {
 				continue
 			}
-			if !inside[p.thread] {
-				if errno := failing[p.thread]; errno != 0 {
-					delete(failing, p.thread)
-					p.regs.Rax = -uint64(errno)
-					err = unix.PtraceSetRegs(p.thread, &p.regs)
+			if errno := enter(p); errno != 0 {
+				p.regs.Orig_rax, p.regs.Rax = ^uint64(0), -uint64(errno) // an invalid number, so that no system call is made
+				if err := unix.PtraceSetRegs(p.thread, &p.regs); err != nil {
+					return ws, err
 				}
-			} else if errno := enter(p); errno != 0 {
-				failing[p.thread] = errno
-				p.regs.Orig_rax = ^uint64(0) // an invalid number, so that no system call is made
-				err = unix.PtraceSetRegs(p.thread, &p.regs)
-			}
-			if err != nil {
-				return ws, err
 			}
 		case ws.StopSignal() != unix.SIGTRAP && ws.StopSignal() != unix.SIGSTOP:
 			signal = int(ws.StopSignal())
 		}
 	}
+}
+
+// fileFilter returns a seccomp filter that stops the process before each of fileCalls.
+func fileFilter() []unix.SockFilter {
+	filter := []unix.SockFilter{{Code: unix.BPF_LD | unix.BPF_W | unix.BPF_ABS}} // the number of the call
+	for number := range fileCalls {
+		filter = append(filter,
+			unix.SockFilter{Code: unix.BPF_JMP | unix.BPF_JEQ | unix.BPF_K, Jf: 1, K: uint32(number)},
+			unix.SockFilter{Code: unix.BPF_RET | unix.BPF_K, K: unix.SECCOMP_RET_TRACE})
+	}
+	return append(filter, unix.SockFilter{Code: unix.BPF_RET | unix.BPF_K, K: unix.SECCOMP_RET_ALLOW})
+}
+
+// install makes the process, which has just begun and has one thread, install a
+// seccomp filter. It overwrites the next instruction and memory below the stack,
+// and restores the instruction.
+func (p *tracee) install(filter []unix.SockFilter) error {
+	var start unix.PtraceRegs
+	if err := unix.PtraceGetRegs(p.pid, &start); err != nil {
+		return err
+	}
+	var data bytes.Buffer
+	at := (start.Rsp - 8192) &^ 15
+	program := struct {
+		Len    uint64 // in 16 bits, and padding
+		Filter uint64
+	}{uint64(len(filter)), at + 16}
+	err := errors.Join(binary.Write(&data, binary.NativeEndian, program), binary.Write(&data, binary.NativeEndian, filter))
+	next, call := make([]byte, 2), []byte{0x0f, 0x05} // the instruction SYSCALL
+	for _, do := range []func() error{
+		func() error { _, err := p.memory.WriteAt(data.Bytes(), int64(at)); return err },
+		func() error { _, err := p.memory.ReadAt(next, int64(start.Rip)); return err },
+		func() error { _, err := p.memory.WriteAt(call, int64(start.Rip)); return err },
+		func() error { return p.makeCall(start, unix.SYS_PRCTL, unix.PR_SET_NO_NEW_PRIVS, 1, 0) },
+		func() error { return p.makeCall(start, unix.SYS_SECCOMP, unix.SECCOMP_SET_MODE_FILTER, 0, at) },
+		func() error { _, err := p.memory.WriteAt(next, int64(start.Rip)); return err },
+		func() error { return unix.PtraceSetRegs(p.pid, &start) },
+	} {
+		if err == nil {
+			err = do()
+		}
+	}
+	return err
+}
+
+// makeCall makes a system call in the process, whose next instruction is SYSCALL.
+func (p *tracee) makeCall(regs unix.PtraceRegs, number, first, second, third uint64) error {
+	regs.Orig_rax, regs.Rax, regs.Rdi, regs.Rsi, regs.Rdx, regs.R10, regs.R8 = ^uint64(0), number, first, second, third, 0, 0
+	var ws unix.WaitStatus
+	err := unix.PtraceSetRegs(p.pid, &regs)
+	if err == nil {
+		err = unix.PtraceSingleStep(p.pid)
+	}
+	if err == nil {
+		_, err = unix.Wait4(p.pid, &ws, unix.WALL, nil)
+	}
+	if err == nil {
+		err = unix.PtraceGetRegs(p.pid, &regs)
+	}
+	if result := int64(regs.Rax); err == nil && result < 0 {
+		err = syscall.Errno(-result)
+	}
+	return err
 }
 
 // A fileCall is a system call that operates on files. Fd and path are the
@@ -168,9 +225,8 @@ func (p *tracee) file(c fileCall) string {
 	args := [...]uint64{p.regs.Rdi, p.regs.Rsi, p.regs.Rdx, p.regs.R10}
 	name := ""
 	if c.path != none && args[c.path] != 0 {
-		buf := make([]byte, unix.PathMax)
-		n, _ := p.memory.ReadAt(buf, int64(args[c.path])) // reads up to the end of the memory
-		before, _, _ := bytes.Cut(buf[:n], []byte{0})
+		n, _ := p.memory.ReadAt(p.path[:], int64(args[c.path])) // reads up to the end of the memory
+		before, _, _ := bytes.Cut(p.path[:n], []byte{0})
 		name = string(before)
 	}
 	if filepath.IsAbs(name) {

@@ -1,0 +1,141 @@
+package sourcetest
+
+import (
+	"flag"
+	"fmt"
+	"hash/fnv"
+	"maps"
+	"math/rand/v2"
+	"os"
+	"runtime/debug"
+	"slices"
+	"strconv"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+)
+
+// Some tests make a trial of every system call, situation or file. All trials take
+// more than ten minutes, so they are left to CI, and to runs with
+// LARDER_FAULTS=all. Every other run makes a small sample of the trials, which
+// [Seed] determines. The package's TestMain runs its tests with [Sampling], which
+// prints what was left.
+
+// Thorough reports whether all trials are made. With -short they are not, even
+// under CI.
+func Thorough() bool {
+	return !testing.Short() && (os.Getenv("CI") != "" || os.Getenv("LARDER_FAULTS") == "all")
+}
+
+// Seed determines the samples, and everything else that is random in tests. Each
+// run has a different one. LARDER_SEED sets it, to repeat a run.
+var Seed = sync.OnceValue(func() uint64 {
+	text := os.Getenv("LARDER_SEED")
+	if text == "" {
+		return uint64(time.Now().UnixNano()) % 1e6 // short, because people copy it
+	}
+	return must(strconv.ParseUint(text, 10, 64))
+})
+
+// Sample returns the trials to make of those numbered 1 to total: all, or size of
+// them, in ascending order.
+func Sample(t testing.TB, total, size int) []int {
+	t.Helper()
+	trials := make([]int, total)
+	for i := range trials {
+		trials[i] = i + 1
+	}
+	if !Thorough() && size < total {
+		random := rand.New(rand.NewPCG(Seed(), hash(t.Name())))
+		random.Shuffle(total, func(i, j int) { trials[i], trials[j] = trials[j], trials[i] })
+		trials = trials[:size]
+		slices.Sort(trials)
+	}
+	Count(t, len(trials), total-len(trials))
+	return trials
+}
+
+// OneIn skips a test that is a trial by itself, unless it is in the sample: about
+// one in n of them.
+func OneIn(t testing.TB, n uint64) {
+	t.Helper()
+	if !Drawn(t, n) {
+		t.Skipf("not in the sample of seed %d", Seed())
+	}
+}
+
+// Drawn reports whether a test is to make a trial: about one test in n.
+func Drawn(t testing.TB, n uint64) bool {
+	t.Helper()
+	if !Thorough() && hash(t.Name()+strconv.FormatUint(Seed(), 10))%n != 0 {
+		Count(t, 0, 1)
+		return false
+	}
+	Count(t, 1, 0)
+	return true
+}
+
+func hash(name string) uint64 {
+	h := fnv.New64a()
+	_, _ = h.Write([]byte(name)) // never fails
+	return h.Sum64()
+}
+
+// trials counts the trials of each test that takes samples.
+var trials = struct {
+	sync.Mutex
+	sampling   bool
+	made, left map[string]int
+}{made: map[string]int{}, left: map[string]int{}}
+
+// Count adds to the numbers of trials that a test has made and left. If the test
+// fails, Count states how to repeat them.
+func Count(t testing.TB, made, left int) {
+	t.Helper()
+	t.Cleanup(func() {
+		if t.Failed() {
+			t.Logf("LARDER_SEED=%d repeats this run", Seed())
+		}
+	})
+	name, _, _ := strings.Cut(t.Name(), "/")
+	trials.Lock()
+	defer trials.Unlock()
+	Require(t, trials.sampling, "TestMain of this package must run its tests with sourcetest.Sampling")
+	trials.made[name] += made
+	trials.left[name] += left
+}
+
+// Sampling runs the tests of a package that takes samples, and prints what it left.
+// It does not let go test cache the result, because the next sample is another.
+type Sampling struct{ M interface{ Run() int } }
+
+// Run runs the tests.
+func (s Sampling) Run() (status int) {
+	flag.Parse()
+	if os.Getenv("LARDER_SEED") == "" && !Thorough() {
+		check(flag.Set("test.testlogfile", "")) // go test caches no result without it
+	}
+	trials.sampling = true
+	status = s.M.Run()
+	if text := left(); text != "" {
+		tell(text)
+	}
+	return status
+}
+
+// left returns what this run of the package left, or an empty string.
+func left() string {
+	var tests []string
+	for _, name := range slices.Sorted(maps.Keys(trials.left)) {
+		if n := trials.left[name]; n > 0 {
+			tests = append(tests, fmt.Sprintf("%s %d/%d", name, n, n+trials.made[name]))
+		}
+	}
+	if len(tests) == 0 {
+		return ""
+	}
+	info, _ := debug.ReadBuildInfo()
+	return fmt.Sprintf("%s left to CI: %s (LARDER_FAULTS=all leaves nothing; LARDER_SEED=%d repeats this sample)\n",
+		strings.TrimSuffix(info.Path, ".test"), strings.Join(tests, ", "), Seed())
+}
