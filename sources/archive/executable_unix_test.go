@@ -23,7 +23,7 @@ func TestLetExecute(t *testing.T) {
 		{0o755, 0o755, false},
 		{0o444, 0o555, true},
 		{0o644, 0o755, true},
-		{0o640, 0o750, true}, // whoever cannot read the file cannot execute it
+		{0o640, 0o750, true}, // users who cannot read the file cannot execute it
 		{0o600, 0o700, true},
 	} {
 		for _, platform := range []sources.Platform{{OS: "linux", Arch: "arm64"}, {OS: "windows", Arch: "amd64"}} {
