@@ -1,0 +1,183 @@
+package main
+
+import (
+	"encoding/json"
+	"fmt"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/larder-cli/larder/sources"
+	"github.com/larder-cli/larder/sources/sourcetest"
+)
+
+// Trust settings of a run. Every package is signed by the key of the test's publisher.
+const (
+	publisherKey = "A802FE842B39844D2EFFF27C62CF2F485EDF9A4B"
+	strangerKey  = "40ABCE59D539435549402B43190DC679B11B764C"
+)
+
+// A trustSetting is a trust setting of a run.
+type trustSetting struct {
+	name  string
+	flag  string // --trust-key
+	keys  string // trusted_keys in larder/config.hcl
+	worth func(origin sources.Verdict) sources.Verdict
+}
+
+func trusted(sources.Verdict) sources.Verdict         { return sources.SignedByTrusted }
+func carried(sources.Verdict) sources.Verdict         { return sources.MirrorEvidence }
+func asItCame(origin sources.Verdict) sources.Verdict { return origin }
+
+var trustSettings = []trustSetting{
+	{"no key", "", "", asItCame},
+	{"trusted key", publisherKey, "", trusted},
+	{"another trusted key", strangerKey, "", asItCame},
+	{"trusted_keys", "", publisherKey, trusted},
+	{"other trusted_keys", "", strangerKey, carried},
+}
+
+// run runs a command with the setting, and returns the verdicts on widget 1.2.0 that it
+// writes as JSON.
+func (s trustSetting) run(m *diskMachine, args string) (ending, []sources.Verdict) {
+	if s.flag != "" {
+		args += " --trust-key " + s.flag
+	}
+	e := m.run(args+" --json", s.env(m)...)
+	var all []sources.Verdict
+	for line := range strings.Lines(e.output) {
+		var found struct {
+			Provider, Version string
+			Verdict           *sources.Verdict
+			Fingerprint       string
+		}
+		if json.Unmarshal([]byte(line), &found) != nil || found.Verdict == nil || found.Provider != widgetDir || found.Version != "1.2.0" {
+			continue
+		}
+		sourcetest.Expect(m.t, found.Fingerprint == publisherKey, "%s: %s", args, line)
+		all = append(all, *found.Verdict)
+	}
+	return e, all
+}
+
+// env returns the variables for the setting.
+func (s trustSetting) env(m *diskMachine) []string {
+	if s.keys == "" {
+		return nil
+	}
+	name := "config-" + s.keys + ".hcl"
+	if !m.exists(name) {
+		m.write(name, fmt.Sprintf("trusted_keys = { %q = [%q] }\n", "example.test/acme/*", s.keys))
+	}
+	return []string{"LARDER_CONFIG=DIR/" + name}
+}
+
+// exists reports whether the machine has a file.
+func (m *diskMachine) exists(name string) bool {
+	_, err := os.Stat(m.path(name))
+	return err == nil
+}
+
+// A keeping is a place that keeps packages, and the commands that read it.
+type keeping struct {
+	name   string
+	before []string        // commands without settings
+	store  string          // a command with the setting of the run that stores the package
+	origin sources.Verdict // without settings
+	reads  []string
+}
+
+var (
+	readCache = []string{
+		"cache list", "cache verify", "prefetch --dry-run --offline " + widgetDir + "@1.2.0", "--chdir network install --dry-run --offline",
+		"--chdir work install", "--chdir work lock --check", "--chdir work install --paranoid",
+	}
+	readMirror = []string{"mirror list usb", "mirror verify usb"}
+	keepings   = []keeping{
+		{"cache", nil, "--chdir work install", sources.SelfSigned, readCache},
+		{"working directory", nil, "--chdir work install --no-cache", sources.SelfSigned, []string{"--chdir work install --no-cache", "--chdir work install --no-cache --paranoid"}},
+		{"cache from a mirror", []string{"mirror sync usb " + widgetDir + "@1.2.0", "cache prune --all --yes"}, "--chdir work install --plugin-dir ../usb", sources.MirrorEvidence, readCache},
+		{"mirror", nil, "mirror sync usb " + widgetDir + "@1.2.0", sources.SelfSigned, readMirror},
+		{"mirror from a bundle", []string{"bundle create add.tar " + widgetDir + "@1.2.0", "cache prune --all --yes"}, "bundle import add.tar usb", sources.MirrorEvidence, readMirror},
+		{"bundle", []string{"mirror sync usb " + widgetDir + "@1.2.0"}, "bundle create add.tar --mirror usb", sources.MirrorEvidence, []string{"bundle verify add.tar", "bundle import add.tar other --dry-run"}},
+	}
+)
+
+// A verdict depends on the settings of the run that prints it, whatever the settings of the
+// run that stored the package. No command that reads changes evidence.
+func TestVerdictsFollowTheSettingsOfTheRun(t *testing.T) {
+	fresh := newDiskMachine(t)
+	fresh.write("network/main.tf", requiring("widget 1.2.0"))
+	type trial struct {
+		keeping
+		then, now trustSetting
+		read      string
+	}
+	var trials []trial
+	for _, k := range keepings {
+		for _, then := range trustSettings {
+			for _, read := range k.reads {
+				for _, now := range trustSettings {
+					if now.flag == "" || !strings.Contains(read, " list") { // which has no such flag
+						trials = append(trials, trial{k, then, now, read})
+					}
+				}
+			}
+		}
+	}
+	machines := map[string]*diskMachine{}
+	for _, i := range sourcetest.Sample(t, len(trials), 60) {
+		try := trials[i-1]
+		t.Run(try.name+", "+try.then.name+", "+try.read+", "+try.now.name, func(t *testing.T) {
+			key := try.name + try.then.name
+			if machines[key] == nil {
+				machines[key] = try.stored(fresh, try.then)
+			}
+			m := machines[key]
+			m.t = t
+			before := m.evidence()
+			e, verdicts := try.now.run(m, try.read)
+			refused := try.now.flag == strangerKey // an error of imports, a finding of checks, a warning of others
+			exclusive := strings.Contains(try.read, "--offline") && strings.Contains(e.output, "the only trusted keys for this provider are")
+			sourcetest.Expect(t, e.status == 0 || exclusive || refused && (e.status == 1 || e.status == exitFound), "%s", e)
+			sourcetest.Expect(t, !refused || strings.Contains(e.output, "the key did not sign the package") || strings.Contains(e.output, "the key signed none of"), "%s", e)
+			want := try.now.worth(try.origin)
+			for _, got := range verdicts {
+				sourcetest.Expect(t, got == want, "got %q, want %q: %s", got, want, e)
+			}
+			sourcetest.Expect(t, len(verdicts) > 0 || e.status != 0 || strings.Contains(try.read, "--check"), "no verdict: %s", e)
+			sourcetest.Equal(t, m.evidence(), before, "evidence has changed")
+		})
+	}
+}
+
+// stored returns a machine that keeps the package, stored with a setting.
+func (k keeping) stored(fresh *diskMachine, then trustSetting) *diskMachine {
+	m := fresh.copied(fresh.t)
+	for _, args := range k.before {
+		m.succeeds(args)
+	}
+	e, _ := then.run(m, k.store)
+	if then.flag == strangerKey && e.status == 1 { // an import refuses it
+		sourcetest.Expect(m.t, !m.exists("usb/example.test"), "imported in spite of %s", e)
+		m.succeeds(k.store)
+		return m
+	}
+	sourcetest.Require(m.t, e.status == 0, "%s: %s", k.store, e)
+	return m
+}
+
+// evidence returns the files of all evidence on the machine, as text.
+func (m *diskMachine) evidence() string {
+	var all strings.Builder
+	m.must(filepath.WalkDir(m.dir, func(path string, e os.DirEntry, err error) error {
+		if err != nil || e.IsDir() || !strings.Contains(path, "/.larder/evidence/") {
+			return err
+		}
+		data, err := os.ReadFile(path)
+		fmt.Fprintf(&all, "%s\n%s\n", strings.TrimPrefix(path, m.dir), data)
+		return err
+	}))
+	return all.String()
+}
