@@ -31,7 +31,7 @@ func stderrOf(pid int) *os.File {
 			return os.NewFile(uintptr(fd), "standard error")
 		}
 	}
-	// Debian and others permit that only to root. A terminal or a pipe can be opened
+	// Systems with Yama, such as Ubuntu, permit that only to root. A terminal or a pipe can be opened
 	// again. So can a file, but the go command would overwrite what is written to it,
 	// unless it appends.
 	path := fmt.Sprintf("/proc/%d/fd/2", pid)
