@@ -185,6 +185,7 @@ func (m *rootModule) bundle(c *cli.Context, dir, file string, opts bundle.Create
 	if err != nil {
 		return err
 	}
+	m.warnUnusedKeys()
 	manifest := created.Manifest
 	showPayload(m.out, manifest.Payload, marks[bundle.Added])
 	for i, file := range created.Files {

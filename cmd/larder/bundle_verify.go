@@ -45,12 +45,16 @@ func bundleVerify(c *cli.Context, out *ui.Output) error {
 	}
 	packages := bundledAs(v.Packages)
 	file := c.Args().First()
-	problems := len(v.Findings) + m.trustFindings(packages, func(sources.Stored) string { return file }, file)
+	distrusted, hint := m.trustFindings(packages, func(sources.Stored) string { return file }, file)
+	problems := len(v.Findings) + distrusted
+	if len(v.Findings) > 0 {
+		hint = "copy the bundle again, or ask for another; larder bundle import refuses it as it is"
+	}
 	all := ui.CheckedOf(packages)
 	out.Checked(all)
 	showPayload(out, v.Payload, ui.Span{})
 	out.Summary(checkSummary{len(v.Packages), v.Bytes, problems, 0, len(v.Payload)})
 	out.Say("Verified %s, %s%s%s", ui.Count(len(v.Packages), "package"), ui.Size(v.Bytes), withPayload(v.Payload), out.Keys(all, "bundle"))
-	out.KeyList(all)
-	return found(problems, "problem", fmt.Sprintf("in %s", ui.Count(c.NArg(), "file")), "copy the bundle again, or ask for another; larder bundle import refuses it as it is")
+	out.KeyList(all, m.suggestsKeys())
+	return found(problems, "problem", fmt.Sprintf("in %s", ui.Count(c.NArg(), "file")), hint)
 }

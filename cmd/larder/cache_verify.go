@@ -31,7 +31,11 @@ func cacheVerify(c *cli.Context, out *ui.Output) error {
 		out.Result("finding", ui.FindingOf(f.Kind, f.Path, f.Package, f.Text), "%s", f)
 	}
 	sum, read := k.sum(v)
-	sum.Problems += k.trustFindings(v.Packages, func(s sources.Stored) string { return s.ID.Path() }, k.path)
+	distrusted, hint := k.trustFindings(v.Packages, func(s sources.Stored) string { return s.ID.Path() }, k.path)
+	sum.Problems += distrusted
+	if len(v.Findings) > 0 {
+		hint = "larder cache repair replaces damaged packages"
+	}
 	all := ui.CheckedOf(v.Packages)
 	if out.JSON || out.Level == ui.Verbose {
 		out.Checked(all)
@@ -41,13 +45,5 @@ func cacheVerify(c *cli.Context, out *ui.Output) error {
 	if sum.Problems == 0 {
 		out.Say("No problem in %s", read)
 	}
-	return found(sum.Problems, "problem", "in "+read, repairHint(len(v.Findings)))
-}
-
-// repairHint returns the hint for findings in a cache. A repair doesn't change who signed.
-func repairHint(damaged int) string {
-	if damaged == 0 {
-		return "larder cache list --verbose shows who signed each package"
-	}
-	return "larder cache repair replaces damaged packages"
+	return found(sum.Problems, "problem", "in "+read, hint)
 }

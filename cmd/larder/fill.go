@@ -199,7 +199,7 @@ func (f *filling) showFilled(all []installer.Filled) (sum fillSummary) {
 				Unchanged: got.Outcome.How != installer.Fetched && got.Outcome.How != installer.Planned,
 			})
 			sum.add(got.Outcome)
-			f.signers.saw(got.Outcome.Package.Report)
+			f.signers.saw(got.Outcome.Package)
 		case errors.Is(got.Err, sources.ErrNoPlatform):
 			sum.Missing++
 		default:

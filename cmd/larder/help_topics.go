@@ -96,15 +96,15 @@ The verification result of each package is one of these, the best first:
   hash only                      a lock file or a mirror states its hash
   unverified                     nothing states a hash for it
 
---require-signed refuses packages below "self-signed". Packages from a mirror or
-a bundle need a trusted key for that. Name its fingerprint for one run with
---trust-key, or for good in larder/config.hcl (see larder help config):
+--require-signed accepts any valid signature, --require-trusted only the first
+two results. Trust a key for one run with --trust-key FINGERPRINT, or for good in
+larder/config.hcl (see larder help config):
 
   trusted_keys = {
     "acme/*" = ["E2D4 1C2A 0B3F 6A51 77C0  9F1E 4304 3C76 9306 34BC"]
   }
 
-Where a provider has trusted keys, signatures by other keys don't count.
+Where a provider has trusted keys, both flags refuse signatures by other keys.
 `
 
 const jsonText = `JSON: --json writes JSON Lines to standard output, and nothing to standard error

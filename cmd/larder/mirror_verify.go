@@ -40,7 +40,11 @@ func mirrorVerify(c *cli.Context, out *ui.Output) error {
 	for _, f := range v.Findings {
 		out.Result("finding", ui.FindingOf(f.Kind, f.Path, f.Package, f.Text), "%s", f)
 	}
-	problems := len(v.Findings) + m.trustFindings(v.Sound, func(s sources.Stored) string { return s.Dir }, c.Args().First())
+	distrusted, hint := m.trustFindings(v.Sound, func(s sources.Stored) string { return s.Dir }, c.Args().First())
+	problems := len(v.Findings) + distrusted
+	if len(v.Findings) > 0 {
+		hint = "larder mirror index rebuilds index.json and VERSION.json; remove damaged packages, then run larder mirror sync"
+	}
 	all := ui.CheckedOf(v.Sound)
 	if out.JSON || out.Level == ui.Verbose {
 		out.Checked(all)
@@ -52,10 +56,9 @@ func mirrorVerify(c *cli.Context, out *ui.Output) error {
 	} else if text := out.Keys(all, "mirror"); text != "" {
 		out.Say("%s", strings.TrimPrefix(text, ". "))
 	}
-	out.KeyList(all)
+	out.KeyList(all, m.suggestsKeys())
 	if v.Unvouched > 0 {
 		out.Say("%s without signed checksums", ui.Count(v.Unvouched, "package"))
 	}
-	return found(problems, "problem", "in "+read,
-		"larder mirror index rebuilds index.json and VERSION.json; remove damaged packages, then run larder mirror sync")
+	return found(problems, "problem", "in "+read, hint)
 }

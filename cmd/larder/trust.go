@@ -1,9 +1,11 @@
 package main
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"slices"
+	"strings"
 	"sync"
 
 	"github.com/larder-cli/larder/cmd/larder/ui"
@@ -32,18 +34,19 @@ func (m *rootModule) bundleJudge() trust.Judge {
 type signerLog struct {
 	mu       sync.Mutex
 	signed   map[sources.Fingerprint]bool
-	packages int
+	packages map[sources.PackageID]bool
+	told     bool // about the keys that signed none
 }
 
 // saw notes the keys that signed a package.
-func (l *signerLog) saw(r sources.Report) {
+func (l *signerLog) saw(s sources.Stored) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	l.packages++
-	for _, by := range r.By {
-		if l.signed == nil {
-			l.signed = map[sources.Fingerprint]bool{}
-		}
+	if l.packages == nil {
+		l.signed, l.packages = map[sources.Fingerprint]bool{}, map[sources.PackageID]bool{}
+	}
+	l.packages[s.ID] = true
+	for _, by := range s.Report.By {
 		l.signed[by.Fingerprint] = true
 	}
 }
@@ -51,7 +54,7 @@ func (l *signerLog) saw(r sources.Report) {
 // sawAll is saw for the packages of a root module.
 func (l *signerLog) sawAll(outcomes []installer.Outcome) {
 	for _, o := range outcomes {
-		l.saw(o.Package.Report)
+		l.saw(o.Package)
 	}
 }
 
@@ -75,16 +78,20 @@ func (s *session) unusedKeys() error {
 	defer s.signers.mu.Unlock()
 	var errs []error
 	for _, key := range s.flags.trustKeys {
-		if s.signers.packages > 0 && !s.signers.signed[key] {
-			err := &unusedKeyError{key, s.signers.packages}
+		if n := len(s.signers.packages); n > 0 && !s.signers.signed[key] {
+			err := &unusedKeyError{key, n}
 			errs = append(errs, sources.WithHint(err, "compare the fingerprint with the one that the publisher announced"))
 		}
 	}
 	return errors.Join(errs...)
 }
 
-// warnUnusedKeys warns about keys of --trust-key that signed no package.
+// warnUnusedKeys warns about keys of --trust-key that signed no package, once.
 func (s *session) warnUnusedKeys() {
+	if s.signers.told {
+		return
+	}
+	s.signers.told = true
 	for _, err := range sources.Errors(s.unusedKeys()) {
 		s.out.WarnHint(sources.Hints(err)[0], "%v", err)
 	}
@@ -94,7 +101,7 @@ func (s *session) warnUnusedKeys() {
 func (m *rootModule) require(packages []sources.Stored) error {
 	var errs []error
 	for _, s := range packages {
-		m.signers.saw(s.Report)
+		m.signers.saw(s)
 		errs = append(errs, sources.InPackage(s.ID, m.judge().Check(s.ID, s.Report)))
 	}
 	return errors.Join(errs...)
@@ -124,10 +131,12 @@ const (
 )
 
 // trustFindings prints the packages that don't meet the requirement of the flags, and the keys
-// of --trust-key that signed none of them. It returns their number. At is what was verified.
-func (m *rootModule) trustFindings(packages []sources.Stored, at func(sources.Stored) string, whole string) (n int) {
+// of --trust-key that signed none of them. It returns their number, and a hint. Whole is what was
+// verified, and at the part of it that is a package.
+func (m *rootModule) trustFindings(packages []sources.Stored, at func(sources.Stored) string, whole string) (n int, hint string) {
 	for _, err := range sources.Errors(m.accept(packages)) {
 		n++
+		hint = cmp.Or(hint, strings.Join(sources.Hints(err), "; "))
 		kind, path, id := unusedKey, whole, (*sources.PackageID)(nil)
 		if named := (*sources.PackageError)(nil); errors.As(err, &named) {
 			i := slices.IndexFunc(packages, func(s sources.Stored) bool { return s.ID == named.ID })
@@ -136,5 +145,11 @@ func (m *rootModule) trustFindings(packages []sources.Stored, at func(sources.St
 		f := ui.FindingOf(kind, path, id, sources.Reason(err))
 		m.out.Result("finding", f, "%s: %s: %s", m.out.Shorten(path), kind, f.Text)
 	}
-	return n
+	return n, hint
+}
+
+// suggestsKeys reports whether to suggest trusting the keys that signed: a user who has said
+// which keys to trust does not want others.
+func (m *rootModule) suggestsKeys() bool {
+	return len(m.flags.trustKeys) == 0 && m.flags.require == trust.RequireNothing
 }

@@ -115,9 +115,9 @@ func cameAlong(p Checked) bool {
 	return p.KeyFrom == sources.KeyFromBundle || p.KeyFrom == sources.KeyFromMirror
 }
 
-// KeyList lists the keys from the source of the packages, and how to accept them. With
+// KeyList lists the keys from the source of the packages, and suggests trusting them. With
 // --verbose it also lists all other keys.
-func (o *Output) KeyList(all []Checked) {
+func (o *Output) KeyList(all []Checked, suggest bool) {
 	var came, others []Signature
 	for _, p := range all {
 		list := &others
@@ -129,7 +129,7 @@ func (o *Output) KeyList(all []Checked) {
 		}
 	}
 	o.keyList(came)
-	if len(came) > 0 {
+	if len(came) > 0 && suggest {
 		o.Hint("to trust this key, add --trust-key %s; to trust it always, add it to trusted_keys in larder/config.hcl", came[0].Fingerprint)
 	}
 	if o.Level == Verbose && len(others) > 0 {
