@@ -25,13 +25,13 @@ func bundleCommand(out *ui.Output) *cli.Command {
 }
 
 // known fails for a package of a bundle whose contents differ from those recorded here.
-func (m *rootModule) known(from string) func(bundle.Package) error {
+func (m *rootModule) known(from string) func(bundle.Verified) error {
 	memory := m.memory()
-	return func(p bundle.Package) error {
+	return func(p bundle.Verified) error {
 		if memory == nil {
 			return nil
 		}
-		return acquire.CheckRepublished(memory, sources.Stored{ID: p.ID, ZH: p.ZH, H1: p.H1}, from)
+		return acquire.CheckRepublished(memory, sources.Stored{ID: p.ID, ZH: p.ZH, H1: p.H1, Report: p.Report}, from)
 	}
 }
 

@@ -96,9 +96,9 @@ The verification result of each package is one of these, the best first:
   hash only                      a lock file or a mirror states its hash
   unverified                     nothing states a hash for it
 
---require-signed accepts any valid signature, --require-trusted only the first
-two results. Trust a key for one run with --trust-key FINGERPRINT, or for good in
-larder/config.hcl (see larder help config):
+--require-signed accepts any valid signature, and --require-trusted only the
+first two results. Trust a key for one run with --trust-key FINGERPRINT, or for
+good in larder/config.hcl (see larder help config):
 
   trusted_keys = {
     "acme/*" = ["E2D4 1C2A 0B3F 6A51 77C0  9F1E 4304 3C76 9306 34BC"]

@@ -23,7 +23,7 @@ import (
 // CreateOptions configure [Create].
 type CreateOptions struct {
 	// Check refuses a package for a reason that is not in the bundle. It may be nil.
-	Check func(Package) error
+	Check func(Verified) error
 
 	// Accept is called with all packages before anything is written. Its error ends the
 	// command. It may be nil.
@@ -73,7 +73,7 @@ func Create(ctx context.Context, dir, file string, opts CreateOptions) (Created,
 	if _, err := ParseManifest(m.Text()); err != nil { // too large, with many files
 		return Created{}, err
 	}
-	if err := errors.Join(m.check(opts.Check), opts.prove(dir, m)); err != nil {
+	if err := opts.prove(dir, m); err != nil {
 		return Created{}, err
 	}
 	parts, err := m.Split(opts.MaxSize)
@@ -131,18 +131,6 @@ func (opts CreateOptions) checkArchives(dir string, unpacked []sources.PackageID
 		return nil
 	}
 	return &ArchivesError{dir, unpacked}
-}
-
-// check calls check for each package.
-func (m Manifest) check(check func(Package) error) error {
-	if check == nil {
-		return nil
-	}
-	var errs []error
-	for _, p := range m.Packages {
-		errs = append(errs, check(p))
-	}
-	return errors.Join(errs...)
 }
 
 // names returns the file names of a bundle with this many parts, such as usb-1of3.tar
@@ -294,12 +282,16 @@ func (opts CreateOptions) prove(dir string, m Manifest) error {
 		}
 		if err != nil {
 			err = &sources.PackageError{ID: p.ID, Err: fmt.Errorf("checking the mirror's signed checksums: %w", err)}
-			errs = append(errs, sources.WithHint(err, "larder mirror verify %s lists every problem", dir))
+			err = sources.WithHint(err, "larder mirror verify %s lists every problem", dir)
 		}
 		v.Report = by.Report(p.ID.Provider, v.Proof)
 		all = append(all, v)
+		if opts.Check != nil {
+			err = errors.Join(err, opts.Check(v))
+		}
+		errs = append(errs, err)
 	}
-	if len(errs) == 0 && opts.Accept != nil {
+	if errors.Join(errs...) == nil && opts.Accept != nil {
 		errs = append(errs, opts.Accept(all))
 	}
 	return errors.Join(errs...)

@@ -24,7 +24,7 @@ import (
 // ImportOptions configure [Import].
 type ImportOptions struct {
 	// Check refuses a package for a reason that is not in the bundle. It may be nil.
-	Check func(Package) error
+	Check func(Verified) error
 
 	// Accept is called with all packages before the mirror changes. Its error ends the
 	// import. It may be nil.
@@ -118,7 +118,7 @@ func Import(ctx context.Context, files []string, dir string, opts ImportOptions)
 	}
 	in := &importer{opts: opts, dir: dir, whole: given[0].Manifest, given: given, signed: map[sources.Release]*sources.Signed{}, missing: map[int]bool{}}
 	in.progress.report = opts.Report
-	if err := errors.Join(in.checkNames(), in.whole.check(opts.Check), in.readEvidence()); err != nil {
+	if err := errors.Join(in.checkNames(), in.readEvidence()); err != nil {
 		return Imported{}, err
 	}
 	payload := &placing{importer: in, scratches: map[string]*scratch{}}
@@ -172,7 +172,7 @@ func (in *importer) checkNames() error {
 }
 
 // readEvidence reads the evidence in the given parts, and checks that it verifies
-// their packages.
+// their packages, and that the caller has no reason to refuse them.
 func (in *importer) readEvidence() error {
 	for _, b := range in.given {
 		signed, err := b.Evidence()
@@ -180,10 +180,18 @@ func (in *importer) readEvidence() error {
 			return err
 		}
 		judge := b.judge(in.opts.Judge, signed)
+		var refused []error
 		for _, p := range b.Manifest.here() {
-			if _, err := judge(p); err != nil {
+			v, err := judge(p)
+			if err != nil {
 				return err
 			}
+			if in.opts.Check != nil {
+				refused = append(refused, in.opts.Check(v))
+			}
+		}
+		if err := errors.Join(refused...); err != nil {
+			return err
 		}
 		maps.Copy(in.signed, signed)
 	}

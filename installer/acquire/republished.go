@@ -132,7 +132,7 @@ func CheckRepublished(memory Memory, s sources.Stored, from string) error {
 	case (was.ZH == "" || s.ZH == "") && (was.H1 == "" || s.H1 == ""):
 		return nil
 	}
-	now := Publication{From: from}
+	now := Publication{From: from, Signer: signer(s.Report)}
 	for _, h := range []sources.Hash{s.H1, s.ZH} {
 		if h != "" {
 			now.Hashes = append(now.Hashes, h)
