@@ -31,8 +31,17 @@ type Filled struct {
 // Fill ensures that the store has the selected packages, and that they match the
 // locked hashes. Packages fail separately: the error joins the errors of all. A
 // package that does not exist for a platform is an error only for a want that gets no
-// package at all, unless FillOptions.Strict is set.
+// package at all, unless FillOptions.Strict is set. If a package is not signed as
+// required, nothing is changed, and only such packages are returned.
 func (in *Installer) Fill(ctx context.Context, selected []Selected, opts FillOptions) ([]Filled, error) {
+	var refused []Filled
+	err := in.rehearse(ctx, opts.DryRun, func(quiet *Installer) (err error) {
+		refused, err = quiet.Fill(ctx, selected, FillOptions{Strict: opts.Strict, DryRun: true})
+		return err
+	})
+	if err != nil {
+		return slices.DeleteFunc(refused, func(f Filled) bool { return !notSigned(f.Err) }), err
+	}
 	if !opts.DryRun {
 		release, err := in.into.Use(ctx)
 		if err != nil {

@@ -80,8 +80,10 @@ func NewFetcher(from sources.Source, into acquire.Store, down acquire.Downloader
 		opts.Slots = acquire.NewSlots(0)
 	}
 	opts.Judge.Options.Engine = opts.Engine
-	a := acquire.New(from, into, down, acquire.Options{
-		Judge: opts.Judge, Memory: opts.Memory, Readings: opts.Readings, Slots: opts.Slots, Report: opts.Report,
-	})
-	return &Installer{acquirer: a, from: from, into: into, opts: opts}
+	return &Installer{acquirer: acquire.New(from, into, down, opts.acquiring()), from: from, into: into, opts: opts}
+}
+
+// acquiring returns the options of an acquirer.
+func (o Options) acquiring() acquire.Options {
+	return acquire.Options{Judge: o.Judge, Memory: o.Memory, Readings: o.Readings, Slots: o.Slots, Report: o.Report}
 }

@@ -91,8 +91,17 @@ func (e *LockChangedError) Error() string {
 
 // Install installs what root requires. Providers fail separately: the error joins the
 // errors of all, and the Result describes the successes. The lock file is written
-// only if all succeeded.
+// only if all succeeded. If a package is not signed as required, nothing is changed.
 func (in *Installer) Install(ctx context.Context, root Root) (*Result, error) {
+	err := in.rehearse(ctx, root.DryRun, func(quiet *Installer) error {
+		root := root
+		root.DryRun = true
+		_, err := quiet.Install(ctx, root)
+		return err
+	})
+	if err != nil {
+		return &Result{}, err
+	}
 	if !root.DryRun {
 		release, err := in.cache.Use(ctx)
 		if err != nil {

@@ -172,8 +172,10 @@ func temporaryMirror(file string, dryRun bool, warn func(error)) (dir string, do
 // bundle writes the mirror in dir to a file.
 func (m *rootModule) bundle(c *cli.Context, dir, file string, opts bundle.CreateOptions) error {
 	opts.Check, opts.Judge, opts.Warn = m.known(dir), m.bundleJudge(), m.out.WarnOf
+	var packages []sources.Stored
 	opts.Accept = func(all []bundle.Verified) error {
-		return m.require(bundledAs(all))
+		packages = bundledAs(all)
+		return m.require(packages)
 	}
 	created, err := ui.Work(m.out, func(report ui.Report) (bundle.Created, error) {
 		opts.Report = report
@@ -186,6 +188,9 @@ func (m *rootModule) bundle(c *cli.Context, dir, file string, opts bundle.Create
 		return err
 	}
 	m.warnUnusedKeys()
+	if m.out.JSON {
+		m.out.Checked(ui.CheckedOf(packages))
+	}
 	manifest := created.Manifest
 	showPayload(m.out, manifest.Payload, marks[bundle.Added])
 	for i, file := range created.Files {
