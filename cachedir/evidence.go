@@ -24,15 +24,6 @@ func (d *Dir) Evidence(p sources.Provider, v sources.Version) (*sources.Signed, 
 	return evidence.Read(d.state.Path(path))
 }
 
-// EvidenceOf returns the evidence for an entry, or nil if none proves anything about it.
-func (d *Dir) EvidenceOf(e Entry) *sources.Signed {
-	if r, ok := d.readRecord(recordPath(e.ID)); ok && r.H1 == e.H1 {
-		_, signed := d.proofOf(e.ID, r)
-		return signed
-	}
-	return nil
-}
-
 // proofOf returns what is proved about the package of r, and the evidence for it, with
 // the keys marked that a registry listed.
 func (d *Dir) proofOf(id sources.PackageID, r record) (sources.Proof, *sources.Signed) {

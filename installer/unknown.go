@@ -113,7 +113,7 @@ func (l *Locker) keptList(ctx context.Context, j *job) signedList {
 		if len(list.archives) == 0 {
 			return list, nil
 		}
-		if err := l.acquirer.VerifyKept(j.req.Provider, evidence, list.archives[0]); err != nil {
+		if _, err := l.opts.Judge.Prove(j.req.Provider, evidence, list.archives[0]); err != nil {
 			return signedList{}, err
 		}
 		return list, nil

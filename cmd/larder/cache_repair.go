@@ -97,7 +97,7 @@ func (s *repairSummary) add(m cachedir.Mending, failed error) {
 // text describes the results: ": 2 replaced, 1 set aside".
 func (s repairSummary) text() string {
 	parts := ui.Numbers(ui.Number{N: s.Replaced, What: "replaced"}, ui.Number{N: s.Restored, What: "restored"}, ui.Number{N: s.SetAside, What: "set aside"},
-		ui.Number{N: s.Recorded, What: "recorded again"}, ui.Number{N: s.Lowered, What: "kept as unverified"},
+		ui.Number{N: s.Recorded, What: "recorded again"}, ui.Number{N: s.Lowered, What: "kept without evidence"},
 		ui.Number{N: s.Failed, What: "failed"})
 	switch {
 	case len(parts) == 0:

@@ -39,18 +39,6 @@ func (b *Builder) Recorded(p sources.Provider, v sources.Version) ([]sources.Pla
 	return all, nil
 }
 
-// EvidenceOf returns the evidence for a listed package, or nil if there is no
-// readable evidence.
-func (b *Builder) EvidenceOf(e Entry) *sources.Signed {
-	kept, err := evidence.Read(b.evidence(e.ID.Provider, e.ID.Version))
-	if err != nil {
-		return nil
-	}
-	r, _ := b.recall(e.at)
-	marked, _ := evidence.Resolve(kept, r.Evidence)
-	return marked
-}
-
 // marked returns the evidence for a version, with the keys marked according to all
 // authenticated records. The caller holds b.mu.
 func (b *Builder) marked(p sources.Provider, v sources.Version, kept *sources.Signed) *sources.Signed {

@@ -295,20 +295,11 @@ func (a *Acquirer) Suffices(ctx context.Context, req Request, offer Offer, s sou
 // Proven reports whether a stored package meets the requirements for a fetched one. If a
 // signature is required, the store must still have the evidence for it.
 func (a *Acquirer) Proven(s sources.Stored) bool {
-	return a.opts.Judge.Require == trust.RequireNothing || s.Signed != nil && a.Unproven(s) == nil
+	return a.opts.Judge.Require == trust.RequireNothing || s.Signed != nil && a.opts.Judge.Check(s.ID, s.Report) == nil
 }
-
-// Unproven returns an error if a stored package does not meet the requirements.
-func (a *Acquirer) Unproven(s sources.Stored) error { return a.opts.Judge.Check(s.ID, s.Report) }
 
 // KeysOptional reports whether a registry may lack signing keys for the provider.
 func (a *Acquirer) KeysOptional(p sources.Provider) bool { return a.trust(p).KeysOptional() }
-
-// VerifyKept verifies signed checksums from a store for an archive that they contain.
-func (a *Acquirer) VerifyKept(p sources.Provider, kept *sources.Signed, zh sources.Hash) error {
-	_, err := trust.VerifyArchive(kept, zh, a.trust(p))
-	return err
-}
 
 // trust returns the rules for offers of a provider, which are those of the engine.
 func (a *Acquirer) trust(p sources.Provider) trust.Options {
