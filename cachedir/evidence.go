@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"path"
+	"slices"
 
 	"github.com/larder-cli/larder/sources"
 	"github.com/larder-cli/larder/sources/disk"
@@ -94,12 +95,11 @@ func (d *Dir) mergeEvidence(ctx context.Context, id sources.PackageID, s *source
 	}
 	old, err := d.Evidence(id.Provider, id.Version)
 	isNew = err != nil
-	if !isNew {
+	unlisted := func(k sources.Key) bool { return !k.Listed() }
+	if !isNew && (evidence.Digest(old) != evidence.Digest(s) || slices.ContainsFunc(s.Keys, unlisted)) {
 		old, _ = evidence.Resolve(old, d.references(id)...)
-		if evidence.Reference(old) != evidence.Reference(s) {
-			s, err = d.opts.Judge.Merge(id.Provider, old, s)
-			d.warnOf(id, err)
-		}
+		s, err = d.opts.Judge.Merge(id.Provider, old, s)
+		d.warnOf(id, err)
 	}
 	name := evidencePath(id.Provider, id.Version)
 	if d.state == nil {
