@@ -54,10 +54,10 @@ func (d *Dir) proofBy(id sources.PackageID, r record, read func() (*sources.Sign
 	switch {
 	case errors.Is(err, sources.ErrRevoked):
 		return sources.Proof{Matched: r.Proof.Matched}, nil
-	case err != nil:
+	case err != nil, r.Proof.Lost(proof) != nil && len(proof.Revoked) == 0:
 		return r.Proof, nil
 	}
-	return proof, s
+	return r.Proof.And(proof), s
 }
 
 // keepEvidence stores s as evidence for the version of id, merged with the evidence that
@@ -76,8 +76,7 @@ func (d *Dir) keepEvidence(ctx context.Context, id sources.PackageID, r *record,
 	}
 	if reference := evidence.Reference(kept); reference != r.Evidence && r.ZH != "" {
 		if proof, err := d.opts.Judge.Prove(id.Provider, kept, r.ZH); err == nil {
-			proof.Matched = proof.Matched || r.Proof.Matched
-			r.Proof, r.Evidence = proof, reference
+			r.Proof, r.Evidence = r.Proof.And(proof), reference
 		}
 	}
 	return nil

@@ -400,7 +400,8 @@ func TestSignatures(t *testing.T) {
 	}
 }
 
-// If a signature is required, local packages must have one too.
+// If a signature is required, local packages must have one too. What was proved about a package
+// counts, even if its evidence is lost or damaged since.
 func TestRequireSignedOfStoredPackages(t *testing.T) {
 	for _, where := range []string{"installed", "in the store"} {
 		for what, stored := range map[string]struct {
@@ -410,11 +411,12 @@ func TestRequireSignedOfStoredPackages(t *testing.T) {
 		}{
 			"key not listed":      {sources.MirrorEvidence, signed, true},
 			"self-signed":         {sources.SelfSigned, signed, true},
-			"without evidence":    {sources.SelfSigned, func(*sources.Package) {}, false},
+			"without evidence":    {sources.SelfSigned, func(*sources.Package) {}, true},
+			"hash only":           {sources.HashOnly, func(*sources.Package) {}, false},
 			"another's evidence":  {sources.SelfSigned, signedFor("gadget 1.0.0 linux_amd64"), false},
 			"an older one's":      {sources.SelfSigned, signedFor("widget 0.9.0 linux_amd64"), false},
-			"a broken signature":  {sources.SelfSigned, func(p *sources.Package) { signed(p); p.Signed.Signature[20] ^= 1 }, false},
-			"other signed hashes": {sources.SelfSigned, func(p *sources.Package) { p.Hashes = []sources.Hash{zh("other")}; signed(p) }, false},
+			"a broken signature":  {sources.SelfSigned, func(p *sources.Package) { signed(p); p.Signed.Signature[20] ^= 1 }, true},
+			"other signed hashes": {sources.SelfSigned, func(p *sources.Package) { p.Hashes = []sources.Hash{zh("other")}; signed(p) }, true},
 		} {
 			f := newFixture(t)
 			f.opts.Judge.Require = trust.RequireSigned

@@ -87,7 +87,7 @@ func TestChooseOfflineSigned(t *testing.T) {
 	f := newFixture(t)
 	f.source.offline, f.opts.Judge.Require = true, trust.RequireSigned
 	f.require("widget", "")
-	f.put("stored 1.2.0 linux_amd64 self-signed")
+	f.put("stored 1.2.0 linux_amd64 hash only")
 	_, err := f.install()
 	f.failsWith(err, "this machine has 1.2.0 (not signed as required)")
 	signed := id("widget 1.1.0 linux_amd64")

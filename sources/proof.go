@@ -18,6 +18,31 @@ type Proof struct {
 	// keys that signed these. Both are empty if the package has no evidence.
 	Name    string   `json:"name,omitempty"`
 	Signers []Signer `json:"signers,omitempty"`
+
+	// Revoked are keys that signed, but were revoked, in the evidence at hand. It is not
+	// part of records.
+	Revoked []Fingerprint `json:"-"`
+}
+
+// And returns what is proved by p and by now, which the package's evidence proves today. A
+// signature stays proved if the evidence no longer contains it, unless its key was revoked.
+func (p Proof) And(now Proof) Proof {
+	now.Matched = now.Matched || p.Matched
+	now.Signers = slices.Clone(now.Signers)
+	for _, was := range p.Signers {
+		same := func(s Signer) bool { return s.Fingerprint == was.Fingerprint }
+		i := slices.IndexFunc(now.Signers, same)
+		switch {
+		case i < 0 && !slices.Contains(now.Revoked, was.Fingerprint):
+			now.Signers = append(now.Signers, was)
+		case i >= 0 && was.From.rank() > now.Signers[i].From.rank():
+			now.Signers[i].From = was.From
+		}
+	}
+	if now.Name == "" {
+		now.Name = p.Name
+	}
+	return now
 }
 
 // Signed reports whether a key signed the checksum of the package.

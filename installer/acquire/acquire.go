@@ -292,11 +292,8 @@ func (a *Acquirer) Suffices(ctx context.Context, req Request, offer Offer, s sou
 	return s.Differs == "" && a.Proven(s) && isOffered(ctx, offer, s)
 }
 
-// Proven reports whether a stored package meets the requirements for a fetched one. If a
-// signature is required, the store must still have the evidence for it.
-func (a *Acquirer) Proven(s sources.Stored) bool {
-	return a.opts.Judge.Require == trust.RequireNothing || s.Signed != nil && a.opts.Judge.Check(s.ID, s.Report) == nil
-}
+// Proven reports whether a stored package meets the requirements for a fetched one.
+func (a *Acquirer) Proven(s sources.Stored) bool { return a.opts.Judge.Check(s.ID, s.Report) == nil }
 
 // KeysOptional reports whether a registry may lack signing keys for the provider.
 func (a *Acquirer) KeysOptional(p sources.Provider) bool { return a.trust(p).KeysOptional() }

@@ -41,8 +41,9 @@ func (e *UnknownIssuerError) Error() string {
 
 // A RevokedKeyError means that the signing key was revoked.
 type RevokedKeyError struct {
-	KeyID  string
-	Reason string // as stated by its owner; may be empty
+	KeyID       string
+	Fingerprint sources.Fingerprint // of the primary key
+	Reason      string              // as stated by its owner; may be empty
 }
 
 func (e *RevokedKeyError) Error() string {

@@ -56,13 +56,14 @@ func (j Judge) Prove(p sources.Provider, s *sources.Signed, zh sources.Hash) (so
 	if len(s.Keys) == 0 && p.Host == sources.OpenTofu.DefaultHost() {
 		return proof, nil
 	}
-	found, err := examine(s, j.Options.withDefaults())
+	x, err := newExamination(s, j.Options.withDefaults())
 	if err != nil {
 		return sources.Proof{}, fmt.Errorf("checksums: %w", err)
 	}
-	for _, f := range found {
+	for _, f := range x.good {
 		proof.Signers = append(proof.Signers, f.Signer)
 	}
+	proof.Revoked = x.revoked
 	return proof, nil
 }
 

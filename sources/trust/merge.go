@@ -15,7 +15,8 @@ import (
 // verdict; keys marked as listed count as listed by a registry. If both have
 // the same checksums, the result contains the signatures and keys of both.
 // Otherwise new replaces old only if it is better, or if it is equally good and
-// signed by a key that also signed old or that a registry lists.
+// signed by a key that also signed old or that a registry lists. Keys that only this run
+// accepts don't make new evidence replace that of a registry's key or of HashiCorp's.
 //
 // The error is a [DowngradeError] if new is rejected because it is worse. It is
 // a [KeyChangeError] if new is accepted although none of its keys signed old.
@@ -31,6 +32,8 @@ func Merge(old, new *sources.Signed, opts Options) (*sources.Signed, error) {
 	a, b := appraise(old, new.Keys, opts), appraise(new, old.Keys, opts)
 	better := b.verdict() > a.verdict()
 	switch {
+	case better && !bytes.Equal(old.Sums, new.Sums) && a.outlasts(b, opts):
+		return old, downgrade(a, b)
 	case bytes.Equal(old.Sums, new.Sums) && better:
 		return b.join(a, opts), nil
 	case bytes.Equal(old.Sums, new.Sums) && a.verdict() > sources.Unverified:
@@ -75,6 +78,14 @@ func (a appraisal) verdict() sources.Verdict {
 		return sources.HashOnly
 	}
 	return sources.Unverified
+}
+
+// outlasts reports whether b is better than a only because a flag of this run accepts its
+// key. Without the flag, a has a key that counts and is better.
+func (a appraisal) outlasts(b appraisal, opts Options) bool {
+	opts.Accepted = nil
+	worth := func(x appraisal) sources.Verdict { return appraise(x.Signed, nil, opts).verdict() }
+	return worth(a) >= sources.SelfSigned && worth(a) > worth(b)
 }
 
 func (a appraisal) has(f sources.Fingerprint) bool {

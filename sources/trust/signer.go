@@ -32,6 +32,7 @@ type examination struct {
 	opts    Options
 	good    []*signer
 	bad     error // the error of the first invalid signature
+	revoked []sources.Fingerprint
 	unknown UnknownIssuerError
 }
 
@@ -41,6 +42,15 @@ type examination struct {
 // registry listed them, or that they were revoked. An invalid signature is an error
 // only if no signature is valid, so that adding one does not invalidate evidence.
 func examine(s *sources.Signed, opts Options, also ...sources.Key) ([]*signer, error) {
+	x, err := newExamination(s, opts, also...)
+	if err != nil {
+		return nil, err
+	}
+	return x.good, nil
+}
+
+// newExamination is examine with all that was found.
+func newExamination(s *sources.Signed, opts Options, also ...sources.Key) (*examination, error) {
 	if err := checkShape(s); err != nil {
 		return nil, err
 	}
@@ -63,7 +73,8 @@ func examine(s *sources.Signed, opts Options, also ...sources.Key) ([]*signer, e
 	slices.SortStableFunc(x.good, func(a, b *signer) int {
 		return cmp.Or(cmp.Compare(len(a.Partner), len(b.Partner)), later(a.SignatureEnds, b.SignatureEnds), later(a.KeyEnds, b.KeyEnds))
 	})
-	return onceEach(x.good), nil
+	x.good = onceEach(x.good)
+	return x, nil
 }
 
 // later compares the ends of periods, the latest first. The zero time means that a
@@ -86,6 +97,9 @@ func (x *examination) try(doc []byte, packets [][]byte, block keyBlock) {
 		issuer = true
 		if err == nil {
 			err = x.checkRevoked(found)
+		}
+		if revoked := (*RevokedKeyError)(nil); errors.As(err, &revoked) {
+			x.revoked = append(x.revoked, revoked.Fingerprint)
 		}
 		if err != nil {
 			x.bad = cmp.Or(x.bad, err)
@@ -234,7 +248,7 @@ func (v validity) checkRevocation(found error) error {
 }
 
 func revokedKey(entity *openpgp.Entity, by []*packet.Signature) error {
-	revoked := &RevokedKeyError{KeyID: entity.PrimaryKey.KeyIdString()}
+	revoked := &RevokedKeyError{KeyID: entity.PrimaryKey.KeyIdString(), Fingerprint: fingerprint(entity)}
 	for _, r := range by {
 		revoked.Reason = r.RevocationReasonText
 	}
