@@ -98,7 +98,7 @@ func bundleCreate(c *cli.Context, out *ui.Output) error {
 	}
 	err = f.runMirror(c.Context, func() (*builder.Builder, error) {
 		return builder.Open(c.Context, dir, m.sharing(builder.Options{
-			Key: opts.Key, ReadOnly: opts.DryRun, Warn: out.WarnOf, Place: "the bundle", Temporary: true,
+			Key: opts.Key, Judge: m.judge(), ReadOnly: opts.DryRun, Warn: out.WarnOf, Place: "the bundle", Temporary: true,
 		}))
 	}, skips, func(_ *builder.Builder, sum fillSummary) error {
 		if opts.DryRun {

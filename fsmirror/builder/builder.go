@@ -10,7 +10,7 @@
 //	HOST/NAMESPACE/TYPE/index.json, VERSION.json                      index of the packed packages
 //	PUNYCODE/NAMESPACE/TYPE/index.json, VERSION.json                  the same, for hosts that are not ASCII
 //	.larder/evidence/HOST/NAMESPACE/TYPE/VERSION/                     evidence
-//	.larder/known/HOST/NAMESPACE/TYPE.json                            hash records
+//	.larder/known/HOST/NAMESPACE/TYPE.json                            records of each user who writes
 //	.larder/mirror.lock                                               locked by the process that writes
 //	.larder/unsettled                                                 exists until everything is on the disk
 //	.larder/tmp/run-*/                                                scratch directories of the process that writes
@@ -255,6 +255,13 @@ func (b *Builder) enter(ctx context.Context, id sources.PackageID) (leave func()
 		<-turn
 		b.busy.Release(1)
 	}, nil
+}
+
+// Abandon makes Close write no records. It is for runs that end without a change.
+func (b *Builder) Abandon() {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	clear(b.known)
 }
 
 // Close writes the records and releases the lock.

@@ -122,8 +122,7 @@ func (b *Builder) prove(p sources.Provider, r *record, kept *sources.Signed) err
 	}
 	proof, err := b.opts.Judge.Prove(p, kept, r.ZH)
 	if err == nil {
-		proof.Matched = proof.Matched || r.Proof.Matched
-		r.Proof = proof
+		r.Proof = r.Proof.And(proof)
 	}
 	return err
 }

@@ -163,14 +163,18 @@ func (b *Builder) proofOf(at spot, r record) (sources.Proof, *sources.Signed) {
 	if same && r.Proof.Signed() {
 		return r.Proof, signed
 	}
-	now := r
-	err = b.prove(at.id.Provider, &now, signed)
+	if r.ZH == "" {
+		return r.Proof, nil
+	}
+	proof, err := b.opts.Judge.Prove(at.id.Provider, signed, r.ZH)
 	switch {
 	case errors.Is(err, sources.ErrRevoked):
 		return sources.Proof{Matched: r.Proof.Matched}, nil
-	case err != nil || r.ZH == "":
+	case err != nil, r.Proof.Lost(proof) != nil && len(proof.Revoked) == 0:
 		return r.Proof, nil
 	}
+	now := r
+	now.Proof = r.Proof.And(proof)
 	now.Evidence = evidence.Reference(signed)
 	b.note(at, now)
 	return now.Proof, signed

@@ -23,8 +23,9 @@ type ledger struct {
 	Unpacked map[string]record `json:"unpacked"`
 
 	changed bool
-	foreign bool  // not authenticated with this user's key
-	unread  error // error of the file system; the ledger is then not replaced
+	foreign bool              // not authenticated with this user's key
+	others  []json.RawMessage // ledgers of other users in the same file, sealed with their keys
+	unread  error             // error of the file system; the ledger is then not replaced
 }
 
 // A record is the hash record of a package. It contains what was proved about the
@@ -104,15 +105,7 @@ func readLedger(path string, key seal.Key, name string) *ledger {
 	l := &ledger{}
 	data, err := disk.ReadFile(path, maxLedger)
 	if err == nil {
-		var own json.RawMessage
-		if own, err = key.Open(name, data); errors.Is(err, seal.ErrForeign) {
-			var foreign struct{ Record json.RawMessage }
-			err = json.Unmarshal(data, &foreign)
-			own, l.foreign = foreign.Record, true
-		}
-		if err == nil {
-			err = json.Unmarshal(own, l)
-		}
+		err = l.parse(data, key, name)
 	}
 	if l.Format == verdictFormat {
 		l.modernise()
@@ -124,6 +117,55 @@ func readLedger(path string, key seal.Key, name string) *ledger {
 		l.unread = err
 	}
 	return l
+}
+
+// A ledgerFile is the sealed ledger of the user who wrote last, and those of others who
+// write to the mirror. Each user believes only their own.
+type ledgerFile struct {
+	MAC    string            `json:"mac"`
+	Record json.RawMessage   `json:"record"`
+	Others []json.RawMessage `json:"others,omitempty"` // each a ledgerFile without Others
+}
+
+const maxOthers = 15 // ledgers of other users that are kept, those of the last writers
+
+// parse reads the ledger of this user, or else that of another one.
+func (l *ledger) parse(data []byte, key seal.Key, name string) error {
+	var file ledgerFile
+	if err := json.Unmarshal(data, &file); err != nil {
+		return err
+	}
+	last, err := json.Marshal(ledgerFile{MAC: file.MAC, Record: file.Record})
+	if err != nil {
+		return err
+	}
+	l.others = append([]json.RawMessage{last}, file.Others...)
+	for i, sealed := range l.others {
+		own, err := key.Open(name, sealed)
+		if err == nil {
+			l.others = slices.Delete(slices.Clone(l.others), i, i+1)
+			return json.Unmarshal(own, l)
+		}
+		if !errors.Is(err, seal.ErrForeign) {
+			return err
+		}
+	}
+	l.foreign = true
+	return json.Unmarshal(file.Record, l)
+}
+
+// seal returns the text of the ledger's file.
+func (l *ledger) seal(key seal.Key, name string) ([]byte, error) {
+	own, err := key.Seal(name, l)
+	if err != nil || len(l.others) == 0 {
+		return own, err
+	}
+	var file ledgerFile
+	if err := json.Unmarshal(own, &file); err != nil {
+		return nil, err
+	}
+	file.Others = l.others[:min(len(l.others), maxOthers)]
+	return json.Marshal(file)
 }
 
 // modernise turns a ledger of format 2 into one of the current format.
@@ -177,10 +219,11 @@ func (b *Builder) note(at spot, r record) {
 	l.changed = true
 }
 
-// disown removes the records of other users before the first own record is added.
+// disown begins an own ledger before the first own record is added. Those of other users
+// stay in the file.
 func (l *ledger) disown() {
 	if l.foreign {
-		*l = ledger{Format: ledgerFormat, Packed: map[string]record{}, Unpacked: map[string]record{}}
+		*l = ledger{Format: ledgerFormat, Packed: map[string]record{}, Unpacked: map[string]record{}, others: l.others}
 	}
 }
 
@@ -204,7 +247,7 @@ func (b *Builder) keepLedgers() error {
 		if l.unread != nil {
 			return l.unread
 		}
-		data, err := b.opts.Key.Seal(ledgerName(p), l)
+		data, err := l.seal(b.opts.Key, ledgerName(p))
 		if err != nil {
 			return err
 		}

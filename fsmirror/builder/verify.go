@@ -210,22 +210,21 @@ func (v *verifier) judge(e Entry, fresh record) {
 
 // prove returns what the evidence proves about a package, which must include what its
 // record says that was proved. The error matches [sources.ErrNotFound] if there is no
-// evidence, or no archive that it could be about.
+// evidence. Without the checksum of the archive, evidence proves nothing.
 func (v *verifier) prove(id sources.PackageID, fresh, old record) (sources.Proof, error) {
 	kept, err := evidence.Read(v.evidence(id.Provider, id.Version))
-	if err == nil && fresh.ZH == "" {
-		err = sources.ErrNotFound
-	}
 	if err != nil {
 		return sources.Proof{}, err
+	}
+	if fresh.ZH == "" {
+		return old.Proof, nil
 	}
 	signed, _ := evidence.Resolve(kept, old.Evidence)
 	proof, err := v.opts.Judge.Prove(id.Provider, signed, fresh.ZH)
 	if err == nil {
 		err = old.Proof.Lost(proof)
 	}
-	proof.Matched = proof.Matched || old.Proof.Matched
-	return proof, err
+	return old.Proof.And(proof), err
 }
 
 // differing returns the hash of a record that is comparable with a fresh one.

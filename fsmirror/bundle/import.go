@@ -311,6 +311,7 @@ func (in *importer) prepare(ctx context.Context) error {
 		}
 		if err := in.opts.Accept(all); err != nil {
 			in.refused = true
+			in.mirror.Abandon()
 			return err
 		}
 	}
