@@ -370,8 +370,8 @@ func TestSignatures(t *testing.T) {
 		{name: "evidence over HTTP for another archive than stated", publish: unsigned, err: "not among the signed checksums"},
 		{name: "evidence over HTTP for another archive than fetched", publish: replaced, fetched: true, err: "not among the signed checksums"},
 		{name: "evidence is a signature", publish: evidence, require: trust.RequireSigned, fetched: true, verdict: sources.MirrorEvidence},
-		{name: "evidence over HTTP is no trusted signature", publish: stated, require: trust.RequireTrusted, fetched: true, err: `a signature by a trusted key is required, but the package is "signed, key from the mirror"`},
-		{name: "evidence is no trusted signature", publish: evidence, require: trust.RequireTrusted, fetched: true, err: `a signature by a trusted key is required, but the package is "signed, key from the mirror"`},
+		{name: "evidence over HTTP is no trusted signature", publish: stated, require: trust.RequireTrusted, fetched: true, err: `a signature by a trusted key is required, but the package is signed with the key`},
+		{name: "evidence is no trusted signature", publish: evidence, require: trust.RequireTrusted, fetched: true, err: `a signature by a trusted key is required, but the package is signed with the key`},
 		{name: "self-signed is no trusted signature", publish: signed, require: trust.RequireTrusted, err: `a signature by a trusted key is required, but the package is "self-signed"`},
 		{name: "a hash is no signature", publish: fromMirror(zh(widget)), require: trust.RequireSigned, err: `a signature is required, but the package is "hash only"`},
 	}

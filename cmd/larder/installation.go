@@ -75,9 +75,6 @@ func (in *installation) install(ctx context.Context, m *rootModule, root *instal
 	if err != nil {
 		return nil, err
 	}
-	if err := in.rememberPluginDirs(root.DataDir); err != nil {
-		return nil, err
-	}
 	to, done, err := m.store()
 	if err != nil {
 		return nil, err
@@ -89,5 +86,8 @@ func (in *installation) install(ctx context.Context, m *rootModule, root *instal
 	opts.UnverifiedCache = m.config.UnverifiedCache && !m.flags.noCache
 	result, err := installer.New(from, to, m.client, opts).Install(ctx, *root)
 	in.incomplete.add(result, m.config.Engine)
-	return result, m.explain(err)
+	if err != nil {
+		return result, m.explain(err)
+	}
+	return result, in.rememberPluginDirs(root.DataDir)
 }

@@ -143,7 +143,11 @@ func (m *rootModule) trustFindings(packages []sources.Stored, at func(sources.St
 			kind, path, id = notTrusted, at(packages[i]), &named.ID
 		}
 		f := ui.FindingOf(kind, path, id, sources.Reason(err))
-		m.out.Result("finding", f, "%s: %s: %s", m.out.Shorten(path), kind, f.Text)
+		text := f.Text
+		if id != nil && path == whole {
+			text = err.Error() // the path is that of many packages
+		}
+		m.out.Result("finding", f, "%s: %s: %s", m.out.Shorten(path), kind, text)
 	}
 	return n, hint
 }

@@ -167,8 +167,9 @@ func day(t time.Time) string { return t.UTC().Format(time.DateOnly) }
 type NotSignedError struct {
 	Required Requirement
 	Verdict  sources.Verdict
-	Key      sources.Fingerprint // the best key that signed; empty if none did
-	Err      error               // why the signature is not accepted; nil if there is no other reason
+	By       sources.SignedBy // the best key that signed; empty if none did
+	Signed   string           // name of another archive that the signed checksums are for
+	Err      error            // why the signature is not accepted; nil if there is no other reason
 }
 
 func (e *NotSignedError) Unwrap() error { return e.Err }
@@ -181,8 +182,12 @@ func (e *NotSignedError) Error() string {
 	switch {
 	case e.Err != nil:
 		return fmt.Sprintf("%s, but the package is %v", required, e.Err)
-	case e.Key != "":
-		return fmt.Sprintf("%s, but the package is %q, with the key %s", required, e.Verdict, e.Key)
+	case e.Signed != "":
+		return fmt.Sprintf("%s, but the signed checksums are for %.200q", required, e.Signed)
+	case e.Verdict == sources.MirrorEvidence:
+		return fmt.Sprintf("%s, but the package is signed with the key %s from the %s", required, e.By.Fingerprint, e.By.From)
+	case e.By.Fingerprint != "":
+		return fmt.Sprintf("%s, but the package is %q, with the key %s", required, e.Verdict, e.By.Fingerprint)
 	}
 	return fmt.Sprintf("%s, but the package is %q", required, e.Verdict)
 }

@@ -83,7 +83,7 @@ func (j Judge) CompareKeys(p sources.Provider, other sources.Version, was, now *
 // may be that of another release.
 func (j Judge) Check(id sources.PackageID, r sources.Report) error {
 	best := r.Best()
-	refused := &NotSignedError{Required: j.Require, Verdict: r.Verdict, Key: best.Fingerprint, Err: r.Refused}
+	refused := &NotSignedError{Required: j.Require, Verdict: r.Verdict, By: best, Err: r.Refused}
 	switch {
 	case j.Require == RequireNothing:
 		return nil
@@ -94,7 +94,8 @@ func (j Judge) Check(id sources.PackageID, r sources.Report) error {
 	case j.Require == RequireTrusted && best.Verdict < sources.SignedByTrusted:
 		return sources.WithHint(refused, "if the publisher has announced this fingerprint, add --trust-key %s", best.Fingerprint)
 	case r.Signed != id.Filename():
-		return fmt.Errorf("a signature is required, but the signed checksums are for %.200q, not %s", r.Signed, id.Filename())
+		refused.Signed = r.Signed
+		return refused
 	}
 	return nil
 }

@@ -105,11 +105,11 @@ func TestRequirements(t *testing.T) {
 	}{
 		{"nothing", sources.Proof{}, trust.Options{}, `a signature is required, but the package is "unverified"`, `a signature by a trusted key is required, but the package is "unverified"`, "larder mirror sync"},
 		{"a hash", sources.Proof{Matched: true}, trust.Options{}, `but the package is "hash only"`, `but the package is "hash only"`, "use the origin registry"},
-		{"from the mirror", by(sources.KeyFromMirror, filename), trust.Options{}, "", `but the package is "signed, key from the mirror", with the key ` + string(fingerprint(key)), "add --trust-key " + string(fingerprint(key))},
+		{"from the mirror", by(sources.KeyFromMirror, filename), trust.Options{}, "", "but the package is signed with the key " + string(fingerprint(key)) + " from the mirror", "add --trust-key " + string(fingerprint(key))},
 		{"from the registry", by(sources.KeyFromRegistry, filename), trust.Options{}, "", `but the package is "self-signed", with the key`, "add --trust-key"},
 		{"trusted", by(sources.KeyFromMirror, filename), trusted, "", "", ""},
 		{"known", by(sources.KeyFromMirror, filename), trust.Options{HashiCorpKey: fingerprint(key)}, "", "", ""},
-		{"another name", by(sources.KeyFromRegistry, "terraform-provider-widget_0.9.0_linux_amd64.zip"), trusted, `the signed checksums are for "terraform-provider-widget_0.9.0_linux_amd64.zip", not ` + filename, "the signed checksums are for", ""},
+		{"another name", by(sources.KeyFromRegistry, "terraform-provider-widget_0.9.0_linux_amd64.zip"), trusted, `the signed checksums are for "terraform-provider-widget_0.9.0_linux_amd64.zip"`, "the signed checksums are for", ""},
 		{"other keys pinned", by(sources.KeyFromRegistry, filename), others, "the only trusted keys for this provider are another", "the only trusted keys for this provider are another", "add its fingerprint to trusted_keys"},
 	} {
 		t.Run(test.name, func(t *testing.T) {
